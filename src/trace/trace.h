@@ -1,0 +1,156 @@
+/* The recording file: its tables, its writer and its reader. The format itself
+ * is in docs/trace-format.md.
+ *
+ * All ids are dense from 0 in the order of the *_add calls. Strings are copied
+ * by the writer; the reader's live as long as the reader. */
+#ifndef HEFT_TRACE_TRACE_H
+#define HEFT_TRACE_TRACE_H
+
+#include "hosted/error.h"
+#include "trace/event.h"
+#include "trace/tally.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRACE_NONE UINT32_MAX
+
+struct trace_module { /* one loaded ELF object (or a JIT region, vdso ...) */
+	const char *path;
+	const uint8_t *build_id;
+	uint32_t build_id_len; /* 0: has none */
+};
+
+enum trace_frame_flag {
+	TRACE_FRAME_GUESS = 1,	   /* found by frame pointer without unwind tables: may be wrong */
+	TRACE_FRAME_TRUNCATED = 2, /* the stack goes on beyond this frame but could not be followed */
+	TRACE_FRAME_EXACT_PC = 4,  /* an interrupted pc (signal), not a return address */
+	TRACE_FRAME_LOST = 8,	   /* callees are missing: the node table was full */
+};
+
+struct trace_node { /* one frame under its caller: a path to the root is a call stack */
+	uint32_t parent; /* TRACE_NONE: outermost */
+	uint32_t module; /* TRACE_NONE: unknown; then offset is the raw address */
+	uint64_t offset; /* pc - load bias of the module: an address as in its ELF file.
+			    A return address unless EXACT_PC: look up offset - 1. */
+	uint32_t flags;
+};
+
+enum trace_via { /* the allocation function called */
+	TRACE_VIA_MALLOC, TRACE_VIA_CALLOC, TRACE_VIA_REALLOC, TRACE_VIA_POSIX_MEMALIGN,
+	TRACE_VIA_ALIGNED_ALLOC, TRACE_VIA_MEMALIGN, TRACE_VIA_VALLOC, TRACE_VIA_PVALLOC,
+	TRACE_VIA_REALLOCARRAY, TRACE_VIA_NEW, TRACE_VIA_NEW_ARRAY, TRACE_VIA_COUNT
+};
+
+struct trace_site {
+	uint32_t node; /* caller of the allocation function; TRACE_NONE: stack unknown */
+	uint32_t via;  /* enum trace_via */
+};
+
+struct trace_thread {
+	uint32_t process; /* index */
+	int32_t tid;
+	const char *name;
+};
+
+enum trace_end { TRACE_END_RUNNING, TRACE_END_EXIT, TRACE_END_SIGNAL, TRACE_END_EXEC,
+		 TRACE_END_DETACHED, TRACE_END_UNKNOWN /* ended, status not known to us */ };
+
+struct trace_process { /* one program image: an exec begins another with the same pid */
+	int32_t pid, ppid;
+	uint64_t start_ns; /* since the start of the recording */
+	const char *exe;
+	char *const *argv; /* argc of them */
+	uint32_t argc;
+	/* Known at its end; before: end == RUNNING. */
+	uint64_t end_ns;
+	uint32_t end; /* enum trace_end */
+	int32_t exit_status, signal;
+	uint64_t dropped;	  /* events that could not be recorded */
+	uint64_t dropped_from_ns; /* when that began; 0 if dropped == 0 */
+	uint64_t unknown_frees;	  /* frees of blocks never seen */
+	uint64_t inherited_frees; /* frees of blocks that the parent had before fork */
+	uint64_t lost_stacks;	  /* allocations whose stack was cut because tables were full */
+	uint64_t reentrant;	  /* calls from inside a hook (signal handlers): not recorded */
+	uint64_t peak_bytes, peak_blocks, peak_time_ns; /* of this process alone */
+};
+
+struct trace_rss { uint64_t time_ns; uint32_t process; uint64_t rss_bytes; };
+
+enum trace_note_kind { TRACE_NOTE_UNFOLLOWED, /* a child that could not be recorded, and why */
+		       TRACE_NOTE_OWN_MALLOC, /* the program defines malloc itself */
+		       TRACE_NOTE_LOST, TRACE_NOTE_INFO };
+struct trace_note { uint32_t kind; uint32_t process; uint64_t time_ns; const char *text; };
+
+struct trace_meta {
+	const char *heft_version;
+	int64_t start_unix_ns;
+	char *const *argv; /* the command given to heft */
+	uint32_t argc;
+	uint32_t page_bytes;
+	uint64_t tick_ns; /* file times are multiples of this */
+};
+
+/* ---- writing: calls return 0 or a negative code; after the first failure (a full disk) all
+ * further calls return the same code at once and the file stays readable up to there. */
+struct trace_writer;
+int trace_writer_open(struct trace_writer **out, const char *path, bool force,
+		      const struct trace_meta *meta, struct heft_error *err);
+int trace_writer_module(struct trace_writer *w, const struct trace_module *m);
+int trace_writer_nodes(struct trace_writer *w, const struct trace_node *nodes, size_t count);
+int trace_writer_sites(struct trace_writer *w, const struct trace_site *sites, size_t count);
+int trace_writer_process(struct trace_writer *w, const struct trace_process *p);
+int trace_writer_process_end(struct trace_writer *w, uint32_t process, const struct trace_process *p);
+int trace_writer_thread(struct trace_writer *w, const struct trace_thread *t);
+int trace_writer_thread_name(struct trace_writer *w, uint32_t thread, const char *name);
+int trace_writer_rss(struct trace_writer *w, const struct trace_rss *samples, size_t count);
+int trace_writer_note(struct trace_writer *w, const struct trace_note *note);
+/* The hot call. Ids in the events must have been added before. Times never go back. */
+int trace_writer_events(struct trace_writer *w, const struct trace_event *events, size_t count);
+/* Writes out everything buffered as complete blocks (the recorder calls it at least once a second). */
+int trace_writer_flush(struct trace_writer *w);
+/* tally as of all events written so far; flushes. */
+int trace_writer_checkpoint(struct trace_writer *w, uint64_t time_ns, struct tally *tally);
+/* Final tally, index, end. duration_ns is that of the recording. Frees w in any case. */
+int trace_writer_close(struct trace_writer *w, uint64_t duration_ns, struct tally *tally,
+		       struct heft_error *err);
+void trace_writer_abandon(struct trace_writer *w); /* closes and frees without an end block */
+uint64_t trace_writer_bytes(const struct trace_writer *w);
+
+/* ---- reading */
+struct trace_reader;
+/* Opens, checks the header, loads all tables and the final tally. From a file that was cut, the
+ * last checkpoint is taken and the complete blocks after it are replayed. */
+int trace_reader_open(struct trace_reader **out, const char *path, struct heft_error *err);
+void trace_reader_close(struct trace_reader *r);
+
+struct trace_contents { /* everything but the events; owned by the reader */
+	struct trace_meta meta;
+	const struct trace_module *modules;	uint32_t module_count;
+	const struct trace_node *nodes;		uint32_t node_count;
+	const struct trace_site *sites;		uint32_t site_count;
+	const struct trace_thread *threads;	uint32_t thread_count;
+	const struct trace_process *processes;	uint32_t process_count;
+	const struct trace_rss *rss;		size_t rss_count;
+	const struct trace_note *notes;		size_t note_count;
+	const struct tally *tally; /* settled; of the whole recording (or up to the cut) */
+	uint64_t duration_ns;
+	uint64_t file_bytes, events;
+	bool complete;	    /* false: cut or still being written */
+	uint64_t cut_offset; /* if not complete: where the last complete block ends */
+};
+const struct trace_contents *trace_reader_contents(const struct trace_reader *r);
+
+/* Calls each() with batches of decoded events whose time lies in [from_ns, to_ns], in order.
+ * A negative return from each() ends the walk and is returned. */
+typedef int trace_each_fn(void *ctx, const struct trace_event *events, size_t count);
+int trace_reader_events(struct trace_reader *r, uint64_t from_ns, uint64_t to_ns,
+			trace_each_fn *each, void *ctx, struct heft_error *err);
+
+/* Checks every block: header, checksum, decoding, ids, times, and that the tally at the end equals
+ * the replay of all events. */
+struct trace_verify { uint64_t blocks, events, bytes; bool complete; uint64_t cut_offset; };
+int trace_verify(const char *path, struct trace_verify *result, struct heft_error *err);
+
+#endif
