@@ -1,0 +1,210 @@
+/* Adding up matched events (see tally.h for what and why).
+ *
+ * This runs once for every event while a program is being recorded, on a core
+ * that the program would like to have, so it is written for the cache: the
+ * numbers an allocation touches are the first 64 bytes of struct tally_site,
+ * and the site of an event some steps ahead is prefetched. Lifetimes land in
+ * the histogram at the end of the struct.
+ *
+ * Invariants: live_bytes of the tally is the sum over its sites; peak_epoch
+ * rises exactly when the sum exceeds every sum before; a site's peak numbers
+ * are those of epoch `peak_epoch` of that site. */
+#include "trace/tally.h"
+
+#include "hosted/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PREFETCH_AHEAD = 6 };
+
+void tally_init(struct tally *t)
+{
+	memset(t, 0, sizeof *t);
+}
+
+void tally_fini(struct tally *t)
+{
+	free(t->sites);
+	free(t->threads);
+	memset(t, 0, sizeof *t);
+}
+
+static int grow(void **array, uint32_t *capacity, uint32_t need, size_t element)
+{
+	if (need <= *capacity)
+		return 0;
+	uint32_t bigger = *capacity ? *capacity : 64;
+	while (bigger < need) {
+		if (bigger > UINT32_MAX / 2)
+			return HEFT_ENOMEM;
+		bigger *= 2;
+	}
+	/* 64-byte alignment keeps the hot fields of a site in one cache line. */
+	size_t bytes = (size_t)bigger * element;
+	void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+	if (!p)
+		return HEFT_ENOMEM;
+	size_t old = (size_t)*capacity * element;
+	if (old)
+		memcpy(p, *array, old);
+	memset((char *)p + old, 0, bytes - old);
+	free(*array);
+	*array = p;
+	*capacity = bigger;
+	return 0;
+}
+
+int tally_reserve(struct tally *t, uint32_t sites, uint32_t threads)
+{
+	void *p = t->sites;
+	int rc = grow(&p, &t->site_capacity, sites, sizeof *t->sites);
+	t->sites = p;
+	if (rc)
+		return rc;
+	p = t->threads;
+	rc = grow(&p, &t->thread_capacity, threads, sizeof *t->threads);
+	t->threads = p;
+	if (rc)
+		return rc;
+	if (sites > t->site_count)
+		t->site_count = sites;
+	if (threads > t->thread_count)
+		t->thread_count = threads;
+	return 0;
+}
+
+static inline void keep_peak(const struct tally *t, struct tally_site *s)
+{
+	if (s->peak_epoch != t->peak_epoch) {
+		s->peak_epoch = t->peak_epoch;
+		s->peak_bytes = s->live_bytes;
+		s->peak_blocks = s->live_blocks;
+	}
+}
+
+static inline void end_of_life(struct tally_site *s, uint64_t lifetime_ns)
+{
+	s->lifetime_sum_ns += lifetime_ns;
+	if (lifetime_ns > s->lifetime_max_ns)
+		s->lifetime_max_ns = lifetime_ns;
+	unsigned bucket = 0;
+	if (lifetime_ns >= 512) {
+		bucket = 63u - (unsigned)__builtin_clzll(lifetime_ns) - 8;
+		if (bucket >= TALLY_BUCKETS)
+			bucket = TALLY_BUCKETS - 1;
+	}
+	if (s->lifetime[bucket] != UINT32_MAX)
+		s->lifetime[bucket]++;
+}
+
+void tally_apply(struct tally *t, const struct trace_event *events, size_t count)
+{
+	struct tally_site *sites = t->sites;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_event *e = &events[i];
+		if (i + PREFETCH_AHEAD < count) {
+			const struct trace_event *ahead = &events[i + PREFETCH_AHEAD];
+			__builtin_prefetch(&sites[ahead->site], 1);
+			if (ahead->op != TRACE_ALLOC)
+				__builtin_prefetch(&sites[ahead->site].lifetime_sum_ns, 1);
+		}
+		struct tally_site *s = &sites[e->site];
+		keep_peak(t, s);
+		switch ((enum trace_op)e->op) {
+		case TRACE_ALLOC: {
+			struct tally_thread *th = &t->threads[e->thread];
+			th->allocations++;
+			th->allocated_bytes += e->size;
+			s->allocations++;
+			s->allocated_bytes += e->size;
+			s->live_bytes += e->size;
+			s->live_blocks++;
+			s->live_slack += e->slack;
+			t->live_bytes += e->size;
+			t->live_blocks++;
+			break;
+		}
+		case TRACE_FREE:
+			t->threads[e->thread].frees++;
+			s->frees++;
+			s->live_bytes -= e->size;
+			s->live_blocks--;
+			s->live_slack -= e->slack;
+			s->temporary += e->flags & TRACE_TEMPORARY;
+			s->cross_thread_frees += e->thread != e->birth_thread;
+			t->live_bytes -= e->size;
+			t->live_blocks--;
+			end_of_life(s, e->lifetime_ns);
+			break;
+		case TRACE_REALLOC: {
+			struct tally_site *old = &sites[e->old_site];
+			struct tally_thread *th = &t->threads[e->thread];
+			uint64_t growth = e->size > e->old_size ? e->size - e->old_size : 0;
+			keep_peak(t, old);
+			old->live_bytes -= e->old_size;
+			old->live_blocks--;
+			old->live_slack -= e->old_slack;
+			th->reallocations++;
+			th->allocated_bytes += growth;
+			s->reallocations++;
+			s->reallocated_bytes += e->size;
+			s->allocated_bytes += growth;
+			s->live_bytes += e->size;
+			s->live_blocks++;
+			s->live_slack += e->slack;
+			t->live_bytes += e->size - e->old_size;
+			break;
+		}
+		case TRACE_GONE:
+			s->live_bytes -= e->size;
+			s->live_blocks--;
+			s->live_slack -= e->slack;
+			s->end_bytes += e->size;
+			s->end_blocks++;
+			s->end_slack += e->slack;
+			t->live_bytes -= e->size;
+			t->live_blocks--;
+			end_of_life(s, e->lifetime_ns);
+			break;
+		}
+		if (s->live_bytes > s->own_peak_bytes)
+			s->own_peak_bytes = s->live_bytes;
+		if (t->live_bytes > t->peak_bytes) {
+			t->peak_bytes = t->live_bytes;
+			t->peak_blocks = t->live_blocks;
+			t->peak_time_ns = e->time_ns;
+			t->peak_epoch++;
+		}
+	}
+	t->events += count;
+}
+
+void tally_settle(struct tally *t)
+{
+	for (uint32_t i = 0; i < t->site_count; i++)
+		keep_peak(t, &t->sites[i]);
+}
+
+uint64_t tally_lifetime_quantile(const struct tally_site *s, double fraction)
+{
+	uint64_t total = 0;
+	for (int i = 0; i < TALLY_BUCKETS; i++)
+		total += s->lifetime[i];
+	if (!total)
+		return 0;
+	double want = fraction * (double)total;
+	double seen = 0;
+	for (int i = 0; i < TALLY_BUCKETS; i++) {
+		double here = (double)s->lifetime[i];
+		if (here > 0 && seen + here >= want) {
+			double low = i ? (double)(1ull << (i + 8)) : 0;
+			double high = (double)(1ull << (i + 9));
+			double at = low + (high - low) * (want - seen) / here;
+			return at < (double)s->lifetime_max_ns ? (uint64_t)at : s->lifetime_max_ns;
+		}
+		seen += here;
+	}
+	return s->lifetime_max_ns;
+}
