@@ -1,0 +1,49 @@
+/* Where the library for the profiled program is. It is found relative to the running executable,
+ * never through a path fixed at build time: a build directory runs in place, and an installed tree
+ * can be moved or unpacked anywhere. The path ends up in LD_PRELOAD, whose separators are ':' and
+ * ' ': a directory with one of them in its name cannot be named there, and is refused. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libheft-preload.so"
+
+int cli_locate_preload(char *path, size_t size, struct heft_error *err)
+{
+	static const char *const places[] = {"/" LIBRARY, "/../lib/heft/" LIBRARY};
+	char self[PATH_MAX], candidate[PATH_MAX + 64], found[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n < 0)
+		return heft_fail_errno(err, "cannot tell where heft itself is (/proc/self/exe)");
+	self[n] = 0;
+	char *slash = strrchr(self, '/');
+
+	if (!slash)
+		return heft_fail(err, HEFT_EIO, "cannot tell where heft itself is: '%s'", self);
+	*slash = 0;
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		snprintf(candidate, sizeof(candidate), "%s%s", self, places[i]);
+		if (!realpath(candidate, found))
+			continue;
+		if (access(found, R_OK) != 0)
+			return heft_fail_errno(err, "cannot read %s", found);
+		if (strpbrk(found, ": "))
+			return heft_fail(err, HEFT_EREFUSED,
+					 "%s cannot be preloaded: its path has a space or a colon\n"
+					 "move heft to a directory without them",
+					 found);
+		if (strlen(found) >= size)
+			return heft_fail(err, HEFT_EREFUSED, "%s: the path is too long", found);
+		strcpy(path, found);
+		return 0;
+	}
+	return heft_fail(err, HEFT_ENOTFOUND,
+			 "%s is neither in %s nor in %s/../lib/heft\n"
+			 "build it with 'make', or install heft as a whole with 'make install'",
+			 LIBRARY, self, self);
+}

@@ -1,0 +1,263 @@
+/* Options of one verb, parsed over its list in the verb table. getopt_long is not used because its
+ * own tables would be a second declaration of every option, and because its messages could neither
+ * suggest the option that was meant nor check a value against the list the table gives.
+ *
+ * Invariants: set() sees options in command-line order; after a return of CLI_GO_ON,
+ * argv[*first..argc) are exactly the operands, in order, and no element of argv was lost. */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#define MAX_WORD 32
+
+size_t cli_edit_distance(const char *a, const char *b)
+{
+	size_t rows[3][MAX_WORD];
+	size_t la = strlen(a), lb = strlen(b);
+
+	if (la >= MAX_WORD || lb >= MAX_WORD)
+		return MAX_WORD;
+	for (size_t j = 0; j <= lb; j++)
+		rows[0][j] = j;
+	for (size_t i = 1; i <= la; i++) {
+		size_t *row = rows[i % 3];
+		const size_t *up = rows[(i - 1) % 3], *up2 = rows[(i + 1) % 3];
+
+		row[0] = i;
+		for (size_t j = 1; j <= lb; j++) {
+			size_t best = up[j - 1] + (a[i - 1] != b[j - 1]);
+
+			if (up[j] + 1 < best)
+				best = up[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    up2[j - 2] + 1 < best)
+				best = up2[j - 2] + 1;
+			row[j] = best;
+		}
+	}
+	return rows[la % 3][lb];
+}
+
+void cli_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fputs("heft: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+void cli_print_error(const struct heft_error *err)
+{
+	const char *way_out = strchr(err->message, '\n');
+
+	if (!way_out) {
+		cli_error("%s", err->message[0] ? err->message : "failed, for no reason given");
+		return;
+	}
+	cli_error("%.*s", (int)(way_out - err->message), err->message);
+	/* Indented under "heft: ", so that it reads as part of the same message. */
+	for (const char *line = way_out + 1; *line;) {
+		size_t length = strcspn(line, "\n");
+
+		fprintf(stderr, "      %.*s\n", (int)length, line);
+		line += length + (line[length] == '\n');
+	}
+}
+
+int cli_finish_output(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	cli_error("cannot write to standard output: %m");
+	return CLI_FAILED;
+}
+
+int cli_usage_error(const struct cli_verb *verb, const char *fmt, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fprintf(stderr, "heft%s%s: ", verb ? " " : "", verb ? verb->name : "");
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	if (verb)
+		fprintf(stderr, "\nusage: heft %s %s\n       'heft help %s' says more\n", verb->name,
+			verb->usage, verb->name);
+	else
+		fprintf(stderr, "\nusage: heft VERB [OPTIONS] ...\n       'heft help' says more\n");
+	return verb ? verb->usage_status : CLI_USAGE;
+}
+
+static bool in_list(const char *list, const char *value)
+{
+	size_t length = strlen(value);
+
+	while (length > 0) {
+		size_t item = strcspn(list, "|");
+
+		if (item == length && memcmp(list, value, item) == 0)
+			return true;
+		if (!list[item])
+			return false;
+		list += item + 1;
+	}
+	return false;
+}
+
+/* "NAME|TID" describes two kinds of value, "all|none" lists all there are: only names of values
+ * are written in small letters. */
+static bool is_list(const char *value)
+{
+	return value && value[0] >= 'a' && value[0] <= 'z';
+}
+
+static int deliver(const struct cli_verb *verb, const struct cli_option *o, const char *value,
+		   cli_set_fn *set, void *ctx)
+{
+	if (o->id == CLI_OPT_HELP) {
+		cli_print_help(verb, stdout);
+		return cli_finish_output(CLI_SUCCESS);
+	}
+	if (value && is_list(o->value) && !in_list(o->value, value))
+		return cli_usage_error(verb, "--%s cannot be '%s': it is one of %s", o->name, value,
+				       o->value);
+	int status = set(ctx, o, value);
+
+	return status == 0 ? CLI_GO_ON : status;
+}
+
+static int unknown_option(const struct cli_verb *verb, const char *name, size_t length)
+{
+	const char *best = NULL;
+	size_t best_distance = 3;
+	char word[MAX_WORD];
+
+	if (length < sizeof(word)) {
+		memcpy(word, name, length);
+		word[length] = 0;
+		for (const struct cli_option *o = verb->options; o->name; o++) {
+			size_t distance = cli_edit_distance(word, o->name);
+
+			if (strncmp(o->name, word, length) == 0 && length >= 2)
+				distance = 0;
+			if (!o->hidden && distance < best_distance) {
+				best = o->name;
+				best_distance = distance;
+			}
+		}
+	}
+	if (best)
+		return cli_usage_error(verb, "unknown option --%.*s; did you mean --%s?",
+				       (int)length, name, best);
+	return cli_usage_error(verb, "unknown option --%.*s", (int)length, name);
+}
+
+/* One "--name", "--name=value" or "--name value"; *taken is how many words it used. */
+static int parse_long(const struct cli_verb *verb, char **argv, int left, cli_set_fn *set, void *ctx,
+		      int *taken)
+{
+	const char *name = argv[0] + 2;
+	size_t length = strcspn(name, "=");
+	const char *value = name[length] ? name + length + 1 : NULL;
+
+	*taken = 1;
+	for (const struct cli_option *o = verb->options; o->name; o++) {
+		if (strlen(o->name) != length || memcmp(o->name, name, length) != 0)
+			continue;
+		if (o->argument == CLI_NO_ARG && value)
+			return cli_usage_error(verb, "--%s takes no value", o->name);
+		if (o->argument == CLI_ARG && !value) {
+			if (left < 2)
+				return cli_usage_error(verb, "--%s needs a value: %s", o->name,
+						       o->value);
+			value = argv[1];
+			*taken = 2;
+		}
+		return deliver(verb, o, value, set, ctx);
+	}
+	return unknown_option(verb, name, length);
+}
+
+/* One "-q", "-qv", "-n5" or "-n 5". */
+static int parse_short(const struct cli_verb *verb, char **argv, int left, cli_set_fn *set,
+		       void *ctx, int *taken)
+{
+	*taken = 1;
+	for (const char *c = argv[0] + 1; *c; c++) {
+		const struct cli_option *o = verb->options;
+		const char *value = NULL;
+
+		while (o->name && o->letter != *c)
+			o++;
+		if (!o->name)
+			return cli_usage_error(verb, "unknown option -%c", *c);
+		if (o->argument == CLI_ARG) {
+			value = c[1] ? c + 1 : argv[1];
+			if (!c[1]) {
+				if (left < 2)
+					return cli_usage_error(verb, "-%c needs a value: %s", *c,
+							       o->value);
+				*taken = 2;
+			}
+		}
+		int status = deliver(verb, o, value, set, ctx);
+
+		if (status != CLI_GO_ON || o->argument == CLI_ARG)
+			return status;
+	}
+	return CLI_GO_ON;
+}
+
+/* Moves argv[from..from+count) down to argv[to..], keeping what it passes in order. */
+static void rotate_down(char **argv, int to, int from, int count)
+{
+	for (int i = 0; i < count; i++) {
+		char *word = argv[from + i];
+
+		memmove(argv + to + i + 1, argv + to + i, (size_t)(from - to) * sizeof(*argv));
+		argv[to + i] = word;
+	}
+}
+
+int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_set_fn *set, void *ctx,
+		      int *first)
+{
+	int operands = 1; /* argv[operands..at) are the operands met so far */
+	int at = 1;
+
+	while (at < argc) {
+		const char *word = argv[at];
+		int taken = 1, status;
+
+		if (word[0] != '-' || !word[1]) { /* an operand; "-" alone is one */
+			if (verb->stops_at_operand)
+				break;
+			at++;
+			continue;
+		}
+		if (strcmp(word, "--") == 0) {
+			rotate_down(argv, operands, at, 1);
+			operands++;
+			break;
+		}
+		if (word[1] == '-')
+			status = parse_long(verb, argv + at, argc - at, set, ctx, &taken);
+		else
+			status = parse_short(verb, argv + at, argc - at, set, ctx, &taken);
+		if (status != CLI_GO_ON)
+			return status;
+		rotate_down(argv, operands, at, taken);
+		operands += taken;
+		at += taken;
+	}
+	*first = operands;
+	return CLI_GO_ON;
+}

@@ -1,0 +1,116 @@
+/* The one table of verbs. Dispatch (main.c), help (help.c), completions (completion.c) and the
+ * manual-page test (tests/unit/test_verbs.c) all read it, so a verb or an option is declared here
+ * and nowhere else. Options that several verbs share are macros, so that the same option has the
+ * same letter and the same words everywhere.
+ *
+ * Invariant: every option list ends with OPTION_HELP and END, because --help works everywhere. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+#define OPTION_HELP {CLI_OPT_HELP, "help", 'h', CLI_NO_ARG, NULL, "show this help", false}
+#define OPTION_QUIET                                                                               \
+	{CLI_OPT_QUIET, "quiet", 'q', CLI_NO_ARG, NULL, "say nothing but errors", false}
+#define OPTION_VERBOSE {CLI_OPT_VERBOSE, "verbose", 'v', CLI_NO_ARG, NULL, "say more", false}
+#define OPTION_JSON {CLI_OPT_JSON, "json", 0, CLI_NO_ARG, NULL, "write JSON instead of text", false}
+#define OPTION_COLOR                                                                               \
+	{CLI_OPT_COLOR, "color", 0, CLI_ARG, "auto|always|never",                                  \
+	 "colour the text (default: on a terminal)", false}
+#define END {.name = NULL}
+
+#ifndef HEFT_WITHOUT_RUN
+static const struct cli_option run_options[] = {
+	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE",
+	 "record to FILE; %e executable, %p pid, %t time (default: heft.%e.%p.heft)", false},
+	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
+	{CLI_OPT_FOLLOW, "follow", 0, CLI_ARG, "all|none",
+	 "record child processes too (default: all)", false},
+	OPTION_QUIET,
+	OPTION_VERBOSE,
+	OPTION_COLOR,
+	OPTION_HELP,
+	END,
+};
+#endif
+
+#ifndef HEFT_WITHOUT_REPORT
+static const struct cli_option report_options[] = {
+	OPTION_JSON,
+	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "peak|live|allocated|count|temporary|lifetime",
+	 "order of the sites (default: peak)", false},
+	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N",
+	 "show N sites (default: 20; with --json all)", false},
+	{CLI_OPT_TREE, "tree", 0, CLI_NO_ARG, NULL, "show call stacks as a tree from main down", false},
+	{CLI_OPT_INVERT, "invert", 0, CLI_NO_ARG, NULL,
+	 "with --tree: from the allocating function up", false},
+	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE", false},
+	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE", false},
+	{CLI_OPT_FROM, "from", 0, CLI_ARG, "TIME", "only what happened from TIME on", false},
+	{CLI_OPT_TO, "to", 0, CLI_ARG, "TIME", "only what happened up to TIME", false},
+	{CLI_OPT_THREAD, "thread", 0, CLI_ARG, "NAME|TID", "only this thread", false},
+	{CLI_OPT_PID, "pid", 0, CLI_ARG, "PID", "only this process", false},
+	OPTION_COLOR,
+	OPTION_HELP,
+	END,
+};
+#endif
+
+#ifndef HEFT_WITHOUT_VERIFY
+static const struct cli_option verify_options[] = {
+	OPTION_QUIET,
+	OPTION_HELP,
+	END,
+};
+#endif
+
+static const struct cli_option help_options[] = {
+	{CLI_OPT_COMPLETIONS, "completions", 0, CLI_ARG, "bash", "print shell completions", true},
+	OPTION_HELP,
+	END,
+};
+
+const struct cli_verb cli_verbs[] = {
+#ifndef HEFT_WITHOUT_RUN
+	{"run", "record every allocation of a program", "[OPTIONS] [--] CMD [ARG...]", run_options,
+	 cmd_run, CLI_RUN_FAILED, true, "command"},
+#endif
+#ifndef HEFT_WITHOUT_REPORT
+	{"report", "summary and top sites of a recording", "[OPTIONS] FILE", report_options,
+	 cmd_report, CLI_USAGE, false, "file"},
+#endif
+#ifndef HEFT_WITHOUT_VERIFY
+	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options, cmd_verify,
+	 CLI_USAGE, false, "file"},
+#endif
+	{"help", "explain heft or one of its verbs", "[VERB]", help_options, cmd_help, CLI_USAGE,
+	 false, "verb"},
+	{.name = NULL},
+};
+
+const struct cli_verb *cli_verb_find(const char *name)
+{
+	for (const struct cli_verb *v = cli_verbs; v->name; v++)
+		if (strcmp(v->name, name) == 0)
+			return v;
+	return NULL;
+}
+
+const struct cli_verb *cli_verb_nearest(const char *name)
+{
+	const struct cli_verb *best = NULL;
+	size_t best_distance = 3; /* two slips are a typing error, three are another word */
+	size_t length = strlen(name);
+
+	for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+		size_t distance = cli_edit_distance(name, v->name);
+
+		/* The start of a verb is meant as that verb, however long the rest is. */
+		if (length >= 2 && strncmp(v->name, name, length) == 0)
+			distance = 0;
+		if (distance < best_distance && distance < strlen(v->name)) {
+			best = v;
+			best_distance = distance;
+		}
+	}
+	return best;
+}
