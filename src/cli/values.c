@@ -18,7 +18,7 @@ int cli_parse_number(const char *text, uint64_t max, uint64_t *number)
 	for (const char *c = text; *c; c++) {
 		unsigned digit = (unsigned)(*c - '0');
 
-		if (digit > 9 || n > (max - digit) / 10)
+		if (digit > 9 || digit > max || n > (max - digit) / 10)
 			return HEFT_EUSAGE;
 		n = n * 10 + digit;
 	}
