@@ -1,0 +1,77 @@
+/* The unwind tables of one loaded object (.eh_frame through .eh_frame_hdr), read
+ * without libc, locks or memory: for one pc, how to find the caller's frame.
+ *
+ * Two forms of the same answer. `struct cfi_rules` says it for every register
+ * and may contain expressions: what the slow path interprets. `cfi_row` is what
+ * fits in 30 bits and covers nearly every frame of real programs: what the fast
+ * path caches. All reads are bounded by the object's mapped range; malformed
+ * tables give "no rules", never a fault. */
+#ifndef HEFT_CAPTURE_CFI_H
+#define HEFT_CAPTURE_CFI_H
+
+#include <stdint.h>
+
+struct cfi_image {
+	uintptr_t low, high;	/* mapped range of the object: nothing outside is read */
+	uintptr_t eh_frame_hdr; /* 0: none */
+};
+
+enum { /* DWARF register numbers, x86-64 */
+	CFI_RBX = 3,
+	CFI_RBP = 6,
+	CFI_RSP = 7,
+	CFI_RA = 16,
+	CFI_REGS = 17,
+};
+
+enum cfi_how {
+	CFI_SAME = 0,	/* the caller's value is in the register still */
+	CFI_UNDEFINED,	/* gone; of the return address: this is the outermost frame */
+	CFI_AT_CFA,	/* saved at CFA + value */
+	CFI_CFA_PLUS,	/* is CFA + value */
+	CFI_REGISTER,	/* in register `value` */
+	CFI_AT_EXPR,	/* saved at the address an expression gives; value: offset from image.low */
+	CFI_EXPR,	/* is what an expression gives */
+};
+
+struct cfi_rule {
+	int32_t value;
+	uint8_t how; /* enum cfi_how */
+};
+
+struct cfi_rules {
+	struct cfi_rule reg[CFI_REGS];
+	int32_t cfa_offset;  /* CFA = cfa_register + cfa_offset ... */
+	int32_t cfa_expr;    /* ... or the expression at image.low + this, if not 0 */
+	uint8_t cfa_register;
+	uint8_t signal_frame;
+};
+
+/* 0: found. -1: no table entry covers pc, or it is malformed. */
+int cfi_rules_at(const struct cfi_image *image, uintptr_t pc, struct cfi_rules *rules);
+
+/* Evaluates the expression (ULEB length, then operations) at image.low + at. read() returns 0 and
+ * sets *value, or -1. `initial` is pushed first if push is set (register rules push the CFA). */
+typedef int cfi_read_fn(void *ctx, uintptr_t address, uint64_t *value);
+int cfi_evaluate(const struct cfi_image *image, int32_t at, const uint64_t regs[CFI_REGS],
+		 int push, uint64_t initial, cfi_read_fn *read, void *ctx, uint64_t *result);
+
+/* A row: kind:3 | cfa offset / 8 : 16 | -(rbp slot offset from CFA) / 8 : 11. Never 0. */
+typedef uint32_t cfi_row;
+enum cfi_kind {
+	CFI_ROW_RSP = 1,  /* CFA = rsp + offset; rbp saved at its slot if that is not 0 */
+	CFI_ROW_RBP = 2,  /* CFA = rbp + offset; likewise */
+	CFI_ROW_DRAP = 3, /* realigned stack: CFA = *(rbp - offset), rbp = *rbp */
+	CFI_ROW_SIGNAL = 4, /* kernel's signal frame: a ucontext lies at rsp */
+	CFI_ROW_END = 5,    /* outermost frame */
+	CFI_ROW_SLOW = 6,   /* only struct cfi_rules can say it */
+	CFI_ROW_NONE = 7,   /* no unwind information */
+};
+static inline unsigned cfi_row_kind(cfi_row r) { return r & 7; }
+static inline uint32_t cfi_row_offset(cfi_row r) { return (r >> 3 & 0xffff) * 8; }
+static inline uint32_t cfi_row_rbp(cfi_row r) { return (r >> 19) * 8; } /* slot = CFA - this; 0: none */
+
+/* pc: the exact address to look up (a return address minus one, or an interrupted pc). */
+cfi_row cfi_row_at(const struct cfi_image *image, uintptr_t pc);
+
+#endif

@@ -1,0 +1,145 @@
+/* operator new and delete.
+ *
+ * The C++ runtime's own call malloc and free: those are passed on to and seen
+ * there. An allocator that brings operators of its own (jemalloc, tcmalloc,
+ * mimalloc) does not go through malloc: then the operator is the hook. Which of
+ * the two it is shows in where the next operator lives: in the object that has
+ * the next malloc, or elsewhere.
+ *
+ * A C program may load C++ code later, with a runtime that RTLD_NEXT cannot
+ * see. So what was not found at start is looked for at the first call. */
+#include "capture/hotpath.h"
+
+#include <dlfcn.h>
+
+enum op { /* the order of `names` */
+	NEW, NEW_ARRAY, NEW_NOTHROW, NEW_ARRAY_NOTHROW,
+	NEW_ALIGNED, NEW_ARRAY_ALIGNED, NEW_ALIGNED_NOTHROW, NEW_ARRAY_ALIGNED_NOTHROW,
+	DELETE, DELETE_ARRAY, DELETE_SIZED, DELETE_ARRAY_SIZED, DELETE_NOTHROW,
+	DELETE_ARRAY_NOTHROW, DELETE_ALIGNED, DELETE_ARRAY_ALIGNED, DELETE_SIZED_ALIGNED,
+	DELETE_ARRAY_SIZED_ALIGNED, DELETE_ALIGNED_NOTHROW, DELETE_ARRAY_ALIGNED_NOTHROW, OPS
+};
+static const char *const names[OPS] = {
+	"_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t",
+	"_ZnwmSt11align_val_t", "_ZnamSt11align_val_t",
+	"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t",
+	"_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZdlPvRKSt9nothrow_t", "_ZdaPvRKSt9nothrow_t",
+	"_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t",
+	"_ZdlPvmSt11align_val_t", "_ZdaPvmSt11align_val_t",
+	"_ZdlPvSt11align_val_tRKSt9nothrow_t", "_ZdaPvSt11align_val_tRKSt9nothrow_t",
+};
+
+/* Low bit set: the operator is the allocator's own, so it must be recorded here. */
+static _Atomic uintptr_t next_op[OPS];
+
+static NOINLINE uintptr_t resolve(enum op op)
+{
+	struct heft_tls *tls = &heft_tls;
+	uintptr_t guard = tls->guard;
+	tls->guard = guard ? guard : (uintptr_t)__builtin_frame_address(0);
+	heft_resolve_next();
+	void *f = heft_next_symbol(names[op]);
+	static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
+	for (unsigned i = 0; !f && i < 3; i++) {
+		void *handle = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
+		if (handle)
+			f = dlsym(handle, names[op]);
+	}
+	tls->guard = guard;
+	struct dl_find_object a, b;
+	uintptr_t own = f && !_dl_find_object(f, &a) && !_dl_find_object((void *)heft_next.malloc, &b) &&
+			a.dlfo_link_map == b.dlfo_link_map;
+	uintptr_t v = (uintptr_t)f | own;
+	atomic_store_explicit(&next_op[op], v, memory_order_release);
+	return v;
+}
+
+static inline uintptr_t find(enum op op)
+{
+	uintptr_t v = atomic_load_explicit(&next_op[op], memory_order_acquire);
+	return LIKELY(v) ? v : resolve(op);
+}
+
+/* call: how the next function is called, as an expression of f. */
+#define NEW_HOOK(op, args, type, call, via)                                                        \
+	EXPORT void *HOOK_##op args __asm__(SYM_##op);                                             \
+	EXPORT void *HOOK_##op args                                                                \
+	{                                                                                          \
+		uintptr_t v = find(op);                                                            \
+		type *f = (type *)(v & ~1ul);                                                      \
+		if (UNLIKELY(!f))                                                                  \
+			return NULL; /* C++ code without a C++ runtime: cannot be */               \
+		if (LIKELY(!(v & 1)))                                                              \
+			return f call;                                                             \
+		struct heft_tls *tls = &heft_tls;                                                  \
+		if (UNLIKELY(!enter(tls, HERE())))                                                 \
+			return f call;                                                             \
+		return allocated(tls, f call, size, ENTRY(), via);                                 \
+	}
+#define DELETE_HOOK(op, args, type, call)                                                          \
+	EXPORT void HOOK_##op args __asm__(SYM_##op);                                              \
+	EXPORT void HOOK_##op args                                                                 \
+	{                                                                                          \
+		uintptr_t v = find(op);                                                            \
+		type *f = (type *)(v & ~1ul);                                                      \
+		if (UNLIKELY(!f))                                                                  \
+			return;                                                                    \
+		if (UNLIKELY(v & 1) && !before_free(p, HERE()))                                    \
+			return;                                                                    \
+		f call;                                                                            \
+	}
+
+#define SYM_NEW "_Znwm"
+#define SYM_NEW_ARRAY "_Znam"
+#define SYM_NEW_NOTHROW "_ZnwmRKSt9nothrow_t"
+#define SYM_NEW_ARRAY_NOTHROW "_ZnamRKSt9nothrow_t"
+#define SYM_NEW_ALIGNED "_ZnwmSt11align_val_t"
+#define SYM_NEW_ARRAY_ALIGNED "_ZnamSt11align_val_t"
+#define SYM_NEW_ALIGNED_NOTHROW "_ZnwmSt11align_val_tRKSt9nothrow_t"
+#define SYM_NEW_ARRAY_ALIGNED_NOTHROW "_ZnamSt11align_val_tRKSt9nothrow_t"
+#define SYM_DELETE "_ZdlPv"
+#define SYM_DELETE_ARRAY "_ZdaPv"
+#define SYM_DELETE_SIZED "_ZdlPvm"
+#define SYM_DELETE_ARRAY_SIZED "_ZdaPvm"
+#define SYM_DELETE_NOTHROW "_ZdlPvRKSt9nothrow_t"
+#define SYM_DELETE_ARRAY_NOTHROW "_ZdaPvRKSt9nothrow_t"
+#define SYM_DELETE_ALIGNED "_ZdlPvSt11align_val_t"
+#define SYM_DELETE_ARRAY_ALIGNED "_ZdaPvSt11align_val_t"
+#define SYM_DELETE_SIZED_ALIGNED "_ZdlPvmSt11align_val_t"
+#define SYM_DELETE_ARRAY_SIZED_ALIGNED "_ZdaPvmSt11align_val_t"
+#define SYM_DELETE_ALIGNED_NOTHROW "_ZdlPvSt11align_val_tRKSt9nothrow_t"
+#define SYM_DELETE_ARRAY_ALIGNED_NOTHROW "_ZdaPvSt11align_val_tRKSt9nothrow_t"
+
+typedef void *new_fn(size_t);
+typedef void *new2_fn(size_t, const void *);
+typedef void *new_aligned_fn(size_t, size_t);
+typedef void *new_aligned2_fn(size_t, size_t, const void *);
+typedef void delete_fn(void *);
+typedef void delete_size_fn(void *, size_t);
+typedef void delete2_fn(void *, const void *);
+typedef void delete_size2_fn(void *, size_t, size_t);
+typedef void delete_aligned2_fn(void *, size_t, const void *);
+
+NEW_HOOK(NEW, (size_t size), new_fn, (size), WIRE_VIA_NEW)
+NEW_HOOK(NEW_ARRAY, (size_t size), new_fn, (size), WIRE_VIA_NEW_ARRAY)
+NEW_HOOK(NEW_NOTHROW, (size_t size, const void *n), new2_fn, (size, n), WIRE_VIA_NEW)
+NEW_HOOK(NEW_ARRAY_NOTHROW, (size_t size, const void *n), new2_fn, (size, n), WIRE_VIA_NEW_ARRAY)
+NEW_HOOK(NEW_ALIGNED, (size_t size, size_t a), new_aligned_fn, (size, a), WIRE_VIA_NEW)
+NEW_HOOK(NEW_ARRAY_ALIGNED, (size_t size, size_t a), new_aligned_fn, (size, a), WIRE_VIA_NEW_ARRAY)
+NEW_HOOK(NEW_ALIGNED_NOTHROW, (size_t size, size_t a, const void *n), new_aligned2_fn, (size, a, n),
+	 WIRE_VIA_NEW)
+NEW_HOOK(NEW_ARRAY_ALIGNED_NOTHROW, (size_t size, size_t a, const void *n), new_aligned2_fn,
+	 (size, a, n), WIRE_VIA_NEW_ARRAY)
+DELETE_HOOK(DELETE, (void *p), delete_fn, (p))
+DELETE_HOOK(DELETE_ARRAY, (void *p), delete_fn, (p))
+DELETE_HOOK(DELETE_SIZED, (void *p, size_t size), delete_size_fn, (p, size))
+DELETE_HOOK(DELETE_ARRAY_SIZED, (void *p, size_t size), delete_size_fn, (p, size))
+DELETE_HOOK(DELETE_NOTHROW, (void *p, const void *n), delete2_fn, (p, n))
+DELETE_HOOK(DELETE_ARRAY_NOTHROW, (void *p, const void *n), delete2_fn, (p, n))
+DELETE_HOOK(DELETE_ALIGNED, (void *p, size_t a), delete_size_fn, (p, a))
+DELETE_HOOK(DELETE_ARRAY_ALIGNED, (void *p, size_t a), delete_size_fn, (p, a))
+DELETE_HOOK(DELETE_SIZED_ALIGNED, (void *p, size_t size, size_t a), delete_size2_fn, (p, size, a))
+DELETE_HOOK(DELETE_ARRAY_SIZED_ALIGNED, (void *p, size_t size, size_t a), delete_size2_fn, (p, size, a))
+DELETE_HOOK(DELETE_ALIGNED_NOTHROW, (void *p, size_t a, const void *n), delete_aligned2_fn, (p, a, n))
+DELETE_HOOK(DELETE_ARRAY_ALIGNED_NOTHROW, (void *p, size_t a, const void *n), delete_aligned2_fn,
+	    (p, a, n))

@@ -1,0 +1,250 @@
+/* Following the program into what it executes.
+ *
+ * Usually the environment does it: LD_PRELOAD and HEFT_SESSION are inherited.
+ * A program that passes an environment of its own gets ours added here: the
+ * exec functions and posix_spawn are interposed, look whether our entries are
+ * there, and if not call on with a copy that has them. Nothing else of the
+ * environment is touched. Each exec leaves a note in the log, so that the
+ * outside can say which program did not come (static, setuid, no access).
+ *
+ * All of it works in a vfork child: memory is the stack's, no lock is taken,
+ * and the functions to call were looked up at start. */
+#include "capture/inside.h"
+
+#include <alloca.h>
+#include <errno.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
+		     const posix_spawnattr_t *, char *const *, char *const *);
+static int (*next_execve)(const char *, char *const *, char *const *);
+static int (*next_execvpe)(const char *, char *const *, char *const *);
+static int (*next_fexecve)(int, char *const *, char *const *);
+static int (*next_execveat)(int, const char *, char *const *, char *const *, int);
+static spawn_fn *next_spawn, *next_spawnp;
+
+void heft_follow_init(void)
+{
+	next_execve = (__typeof__(next_execve))heft_next_symbol("execve");
+	next_execvpe = (__typeof__(next_execvpe))heft_next_symbol("execvpe");
+	next_fexecve = (__typeof__(next_fexecve))heft_next_symbol("fexecve");
+	next_execveat = (__typeof__(next_execveat))heft_next_symbol("execveat");
+	next_spawn = (spawn_fn *)heft_next_symbol("posix_spawn");
+	next_spawnp = (spawn_fn *)heft_next_symbol("posix_spawnp");
+}
+
+/* Writes into the log of the file that is mapped here: in a child that has not opened its own,
+ * that is its parent's. */
+static void note(uint32_t kind, int pid, const char *path)
+{
+	if (!heft_mapped)
+		return;
+	if (!path)
+		path = "";
+	struct wire_session s = wire_session_at(heft_mapped);
+	size_t n = strnlen(path, 1024);
+	uint32_t bytes = (uint32_t)((sizeof(struct wire_module) + n + 7) & ~7ul);
+	uint32_t at = atomic_fetch_add(&s.header->log_used, bytes);
+	if (at > WIRE_LOG_BYTES || bytes > WIRE_LOG_BYTES - at)
+		return;
+	struct wire_module *m = (struct wire_module *)(s.log + at);
+	m->kind = kind;
+	m->start = (uint64_t)pid;
+	m->end = arch_stamp();
+	m->path_bytes = (uint16_t)n;
+	m->build_id_bytes = 0;
+	memcpy(m->data, path, n);
+	atomic_store_explicit(&m->bytes, bytes, memory_order_release);
+}
+
+struct missing { /* what an environment lacks of ours */
+	int session, preload;
+	size_t count;
+	const char *list; /* its LD_PRELOAD, if any */
+};
+
+static struct missing look(char *const *env)
+{
+	struct missing m = {.session = 1, .preload = 1};
+	size_t own = strlen(heft_preload_path);
+	for (; env && env[m.count]; m.count++) {
+		const char *e = env[m.count];
+		if (!strncmp(e, WIRE_ENV_SESSION "=", sizeof WIRE_ENV_SESSION))
+			m.session = 0;
+		else if (!strncmp(e, "LD_PRELOAD=", 11)) {
+			m.list = e + 11;
+			for (const char *at = m.list; *at;) {
+				size_t n = strcspn(at, ": ");
+				if (n == own && !strncmp(at, heft_preload_path, n))
+					m.preload = 0;
+				at += n;
+				at += *at != 0;
+			}
+		}
+	}
+	return m;
+}
+
+static int wanted(const struct missing *m)
+{
+	return heft_follow && heft_session_dir[0] && heft_preload_path[0] &&
+	       (m->session || m->preload);
+}
+
+/* The strings below live in `text`, the pointers in `to`; both are the caller's stack. */
+static char **completed(char **to, char *text, char *const *env, const struct missing *m)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < m->count; i++)
+		if (!m->preload || strncmp(env[i], "LD_PRELOAD=", 11))
+			to[n++] = env[i];
+	if (m->preload) {
+		to[n++] = text;
+		text = stpcpy(text, "LD_PRELOAD=");
+		text = stpcpy(text, heft_preload_path);
+		if (m->list && *m->list) {
+			*text++ = ':';
+			text = stpcpy(text, m->list);
+		}
+		text++;
+	}
+	if (m->session) {
+		to[n++] = text;
+		text = stpcpy(text, WIRE_ENV_SESSION "=");
+		stpcpy(text, heft_session_dir);
+	}
+	to[n] = NULL;
+	return to;
+}
+
+/* A variable `env` that is complete, on the stack of the function it stands in. */
+#define WITH_OURS(env)                                                                             \
+	struct missing missing_ = look(env);                                                       \
+	if (wanted(&missing_)) {                                                                   \
+		char **to_ = alloca((missing_.count + 3) * sizeof *to_);                           \
+		char *text_ = alloca(sizeof heft_preload_path + sizeof heft_session_dir + 64 +     \
+				     (missing_.list ? strlen(missing_.list) : 0));                 \
+		env = completed(to_, text_, env, &missing_);                                       \
+	}
+
+static int failed(int rc)
+{
+	int saved = errno;
+	note(WIRE_LOG_EXEC_FAILED, sys_getpid(), "");
+	errno = saved;
+	return rc;
+}
+
+EXPORT int execve(const char *path, char *const *argv, char *const *env)
+{
+	WITH_OURS(env)
+	note(WIRE_LOG_EXEC, sys_getpid(), path);
+	return failed(next_execve(path, argv, env));
+}
+
+EXPORT int execv(const char *path, char *const *argv)
+{
+	return execve(path, argv, environ);
+}
+
+EXPORT int execvpe(const char *file, char *const *argv, char *const *env)
+{
+	WITH_OURS(env)
+	note(WIRE_LOG_EXEC, sys_getpid(), file);
+	return failed(next_execvpe(file, argv, env));
+}
+
+EXPORT int execvp(const char *file, char *const *argv)
+{
+	return execvpe(file, argv, environ);
+}
+
+EXPORT int fexecve(int fd, char *const *argv, char *const *env)
+{
+	WITH_OURS(env)
+	note(WIRE_LOG_EXEC, sys_getpid(), argv[0]);
+	return failed(next_fexecve(fd, argv, env));
+}
+
+EXPORT int execveat(int fd, const char *path, char *const *argv, char *const *env, int flags)
+{
+	WITH_OURS(env)
+	note(WIRE_LOG_EXEC, sys_getpid(), *path ? path : argv[0]);
+	return failed(next_execveat ? next_execveat(fd, path, argv, env, flags)
+				    : (errno = ENOSYS, -1));
+}
+
+/* The arguments of execl and its kin as an array on the stack; env follows them for execle. */
+#define COLLECT(argv, first, list)                                                                 \
+	size_t n_ = 1;                                                                             \
+	va_list count_;                                                                            \
+	va_copy(count_, list);                                                                     \
+	while (va_arg(count_, char *))                                                             \
+		n_++;                                                                              \
+	va_end(count_);                                                                            \
+	char **argv = alloca((n_ + 1) * sizeof *argv);                                             \
+	argv[0] = (char *)first;                                                                   \
+	for (size_t i_ = 1; i_ <= n_; i_++)                                                        \
+		argv[i_] = va_arg(list, char *);
+
+EXPORT int execl(const char *path, const char *arg, ...)
+{
+	va_list list;
+	va_start(list, arg);
+	COLLECT(argv, arg, list)
+	va_end(list);
+	return execve(path, argv, environ);
+}
+
+EXPORT int execle(const char *path, const char *arg, ...)
+{
+	va_list list;
+	va_start(list, arg);
+	COLLECT(argv, arg, list)
+	char *const *env = va_arg(list, char *const *);
+	va_end(list);
+	return execve(path, argv, env);
+}
+
+EXPORT int execlp(const char *file, const char *arg, ...)
+{
+	va_list list;
+	va_start(list, arg);
+	COLLECT(argv, arg, list)
+	va_end(list);
+	return execvpe(file, argv, environ);
+}
+
+static int spawn(spawn_fn *next, pid_t *pid, const char *path,
+		 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+		 char *const *argv, char *const *env)
+{
+	pid_t child = 0;
+	WITH_OURS(env)
+	if (!next)
+		return ENOSYS;
+	int rc = next(&child, path, actions, attributes, argv, env);
+	if (pid)
+		*pid = child;
+	if (!rc) {
+		int saved = errno;
+		note(WIRE_LOG_EXEC, child, path);
+		errno = saved;
+	}
+	return rc;
+}
+
+EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+		       const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+{
+	return spawn(next_spawn, pid, path, actions, attributes, argv, env);
+}
+
+EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+			const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+{
+	return spawn(next_spawnp, pid, file, actions, attributes, argv, env);
+}

@@ -1,0 +1,192 @@
+/* The interposed C functions. Each calls the next allocator's function of the
+ * same name, whatever that allocator is, and records what came of it
+ * (hotpath.h). errno is the real call's: nothing of heft's sets it. */
+#include "capture/hotpath.h"
+
+#include <errno.h>
+
+NOINLINE bool heft_nested(struct heft_tls *tls, uintptr_t here)
+{
+	struct heft_thread *t = tls->thread;
+	if (here > tls->guard && t && t->stack_top && here < t->stack_top &&
+	    tls->guard >= t->stack_low && tls->guard < t->stack_top) {
+		tls->guard = 0; /* that hook's frame is gone */
+		return false;
+	}
+	if (heft_process && atomic_load(&heft_process->phase) == HEFT_OPEN)
+		atomic_fetch_add_explicit(&heft_process->session.header->reentrant, 1,
+					  memory_order_relaxed);
+	return true;
+}
+
+EXPORT void *malloc(size_t size)
+{
+	struct heft_tls *tls = &heft_tls;
+	if (UNLIKELY(!enter(tls, HERE())))
+		return heft_next.malloc(size);
+	return allocated(tls, heft_next.malloc(size), size, ENTRY(), WIRE_VIA_MALLOC);
+}
+
+EXPORT void *calloc(size_t n, size_t each)
+{
+	struct heft_tls *tls = &heft_tls;
+	if (UNLIKELY(!enter(tls, HERE())))
+		return heft_next.calloc(n, each);
+	return allocated(tls, heft_next.calloc(n, each), n * each, ENTRY(), WIRE_VIA_CALLOC);
+}
+
+EXPORT void free(void *p)
+{
+	if (before_free(p, HERE()))
+		heft_next.free(p);
+}
+
+EXPORT void free_sized(void *p, size_t size)
+{
+	(void)size;
+	if (before_free(p, HERE()))
+		heft_next.free(p);
+}
+
+EXPORT void free_aligned_sized(void *p, size_t alignment, size_t size)
+{
+	(void)alignment;
+	(void)size;
+	if (before_free(p, HERE()))
+		heft_next.free(p);
+}
+
+/* The real call in the middle is a realloc of `size` bytes in all. */
+static inline void *after_realloc(struct heft_tls *tls, struct heft_thread *announced, void *old,
+				  void *p, size_t size, struct heft_entry e, unsigned via)
+{
+	if (!old)
+		return allocated(tls, p, size, e, via);
+	struct heft_thread *t = announced ? room(tls) : NULL;
+	if (LIKELY(t)) {
+		if (LIKELY(p))
+			record_block(t, WIRE_EXT_REALLOC_END, p, size, e, via);
+		else if (size == 0)
+			heft_emit_ext(t, WIRE_EXT_REALLOC_FREED, NULL, 0);
+		else
+			record_address(t, WIRE_REALLOC_FAIL, 0, 0);
+	}
+	leave(tls);
+	return p;
+}
+
+static inline struct heft_thread *announce(struct heft_tls *tls, void *old)
+{
+	struct heft_thread *t = old ? room(tls) : NULL;
+	if (t)
+		record_address(t, WIRE_REALLOC_BEGIN, WIRE_EXT_REALLOC_BEGIN, (uint64_t)old);
+	return t;
+}
+
+/* A block of the start-up arena grows into a real one. Its size stands before it. */
+static NOINLINE void *realloc_from_arena(void *old, size_t size)
+{
+	size_t had = ((size_t *)old)[-1];
+	void *p = heft_next.malloc(size);
+	if (p)
+		__builtin_memcpy(p, old, had < size ? had : size);
+	return p;
+}
+
+EXPORT void *realloc(void *old, size_t size)
+{
+	struct heft_tls *tls = &heft_tls;
+	bool arena = heft_in_arena(old);
+	if (UNLIKELY(!enter(tls, HERE())))
+		return arena ? realloc_from_arena(old, size) : heft_next.realloc(old, size);
+	if (UNLIKELY(arena))
+		return allocated(tls, realloc_from_arena(old, size), size, ENTRY(), WIRE_VIA_REALLOC);
+	struct heft_thread *t = announce(tls, old);
+	void *p = heft_next.realloc(old, size);
+	return after_realloc(tls, t, old, p, size, ENTRY(), WIRE_VIA_REALLOC);
+}
+
+EXPORT void *reallocarray(void *old, size_t n, size_t each)
+{
+	struct heft_tls *tls = &heft_tls;
+	size_t size;
+	if (UNLIKELY(__builtin_mul_overflow(n, each, &size))) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	bool arena = heft_in_arena(old);
+	if (UNLIKELY(!enter(tls, HERE())))
+		return arena ? realloc_from_arena(old, size) : heft_next.realloc(old, size);
+	if (UNLIKELY(arena))
+		return allocated(tls, realloc_from_arena(old, size), size, ENTRY(),
+				 WIRE_VIA_REALLOCARRAY);
+	struct heft_thread *t = announce(tls, old);
+	void *p = heft_next.reallocarray ? heft_next.reallocarray(old, n, each)
+					 : heft_next.realloc(old, size);
+	return after_realloc(tls, t, old, p, size, ENTRY(), WIRE_VIA_REALLOCARRAY);
+}
+
+EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
+{
+	struct heft_tls *tls = &heft_tls;
+	if (UNLIKELY(!enter(tls, HERE())))
+		return heft_next.posix_memalign(out, alignment, size);
+	int rc = heft_next.posix_memalign(out, alignment, size);
+	allocated(tls, rc ? NULL : *out, size, ENTRY(), WIRE_VIA_POSIX_MEMALIGN);
+	return rc;
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t size)
+{
+	struct heft_tls *tls = &heft_tls;
+	if (UNLIKELY(!enter(tls, HERE())))
+		return heft_next.aligned_alloc(alignment, size);
+	return allocated(tls, heft_next.aligned_alloc(alignment, size), size, ENTRY(),
+			 WIRE_VIA_ALIGNED_ALLOC);
+}
+
+EXPORT void *memalign(size_t alignment, size_t size)
+{
+	struct heft_tls *tls = &heft_tls;
+	if (UNLIKELY(!enter(tls, HERE())))
+		return heft_next.memalign(alignment, size);
+	return allocated(tls, heft_next.memalign(alignment, size), size, ENTRY(), WIRE_VIA_MEMALIGN);
+}
+
+EXPORT void *valloc(size_t size)
+{
+	struct heft_tls *tls = &heft_tls;
+	if (UNLIKELY(!enter(tls, HERE())))
+		return heft_next.valloc(size);
+	return allocated(tls, heft_next.valloc(size), size, ENTRY(), WIRE_VIA_VALLOC);
+}
+
+EXPORT void *pvalloc(size_t size)
+{
+	struct heft_tls *tls = &heft_tls;
+	if (UNLIKELY(!enter(tls, HERE())))
+		return heft_next.pvalloc(size);
+	return allocated(tls, heft_next.pvalloc(size), size, ENTRY(), WIRE_VIA_PVALLOC);
+}
+
+/* ---- what else must be known */
+
+EXPORT int dlclose(void *handle)
+{
+	int rc = heft_next.dlclose ? heft_next.dlclose(handle) : -1;
+	struct heft_process *p = heft_process;
+	if (p && atomic_load(&p->phase) == HEFT_OPEN) {
+		/* Another library may land where this one was. */
+		heft_forget_code();
+		atomic_fetch_add(&p->generation, 1);
+		atomic_fetch_add(&p->session.header->flushes, 1);
+	}
+	return rc;
+}
+
+EXPORT int pthread_setname_np(unsigned long thread, const char *name)
+{
+	int rc = heft_next.setname ? heft_next.setname(thread, name) : ENOSYS;
+	heft_thread_renamed();
+	return rc;
+}

@@ -1,0 +1,200 @@
+/* The inside's own state, and how its parts call each other. Glossary:
+ *
+ *   process state  one struct, in memory that the kernel wipes in a forked
+ *                  child (MADV_WIPEONFORK): a child finds zeros, so nothing of
+ *                  the parent's stream can be written by mistake, whichever way
+ *                  it was forked
+ *   thread         struct heft_thread, bound to one stream slot of the session
+ *                  file, in the same wiped memory
+ *   guard          the frame address of the hook that is running in this
+ *                  thread; 0 outside. What allocates inside a hook (a signal
+ *                  handler, the allocator itself) passes through unrecorded
+ *   kept frames    the call stack of the thread's previous capture
+ *   generation     rises with every dlclose: rows and kept frames of before
+ *                  are void
+ *
+ * Nothing here allocates from the program's heap, takes a lock or touches errno. */
+#ifndef HEFT_CAPTURE_INSIDE_H
+#define HEFT_CAPTURE_INSIDE_H
+
+#include "base/arch.h"
+#include "base/sys.h"
+#include "wire/record.h"
+#include "wire/session.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HIDDEN __attribute__((visibility("hidden")))
+#define EXPORT __attribute__((visibility("default")))
+#define NOINLINE __attribute__((noinline))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* ---- frames */
+
+struct heft_frame {
+	uint64_t pc;	  /* where this frame goes on: a return address, or an interrupted pc */
+	uint64_t sp, rbp; /* its registers there */
+	uint32_t rbp_slot; /* rbp was read from sp - this; 0: it was not saved by the callee */
+	uint32_t flags;	  /* enum wire_node_flag, | HEFT_FRAME_UNSTABLE */
+};
+/* Found by a rule whose inputs the quick check does not look at: unwind it anew each time. */
+#define HEFT_FRAME_UNSTABLE (1u << 31)
+
+enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
+
+struct heft_thread {
+	/* the stream */
+	struct wire_chunk *chunk;
+	uint64_t pos;	/* bytes written in chunk->data */
+	uint64_t limit; /* pos may be written up to here; 0 sends every hook to the slow path */
+	uint64_t last_tsc;
+	/* the kept frames: [0] is the outermost, [depth - 1] the caller of the hook */
+	struct heft_frame *frames;
+	uint64_t *hashes; /* of the path from the root to frames[i] */
+	uint32_t depth, capacity;
+	uint32_t generation;
+	uint32_t last_site;
+	uint64_t last_hash;
+	uintptr_t stack_low, stack_top; /* known part of the thread's own stack */
+	uintptr_t foreign_page;		/* last page found to be on another stack */
+	struct wire_stream *stream;
+	uint32_t slot;
+	uint8_t is_open, destructor_rounds;
+};
+
+enum heft_phase { HEFT_FRESH = 0, HEFT_OPENING = 1, HEFT_OPEN = 2, HEFT_DISABLED = 3 };
+
+enum { HEFT_INDEX_LEVELS = 5 };
+
+struct heft_index_level {
+	_Atomic(_Atomic uint64_t *) slots;
+	_Atomic uint32_t used;
+	uint32_t bits;
+};
+
+struct heft_module {
+	uintptr_t start, end;
+	const void *map; /* its link_map: another library at the same place has another */
+	uint64_t identity; /* hash of path, build id and range */
+	uint32_t generation;
+};
+enum { HEFT_MODULES = 512 };
+
+struct heft_process {
+	_Atomic uint32_t phase; /* enum heft_phase */
+	_Atomic uint32_t generation;
+	_Atomic uint32_t several; /* more than one thread has recorded */
+	uint32_t is_child;
+	struct wire_session session;
+	struct heft_index_level index[HEFT_INDEX_LEVELS];
+	_Atomic uint32_t index_level; /* newest */
+	_Atomic uint32_t module_count;
+	struct heft_module modules[HEFT_MODULES];
+	struct heft_thread threads[WIRE_STREAMS];
+};
+
+extern HIDDEN struct heft_process *heft_process; /* wiped in a forked child */
+
+struct heft_tls {
+	struct heft_thread *thread;
+	uintptr_t guard;
+	uint32_t late; /* its destructor has run: do not count on another */
+};
+extern HIDDEN __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
+
+/* ---- bootstrap.c: the next allocator, the session file */
+
+struct heft_next {
+	void *(*malloc)(size_t);
+	void *(*calloc)(size_t, size_t);
+	void *(*realloc)(void *, size_t);
+	void (*free)(void *);
+	int (*posix_memalign)(void **, size_t, size_t);
+	void *(*aligned_alloc)(size_t, size_t);
+	void *(*memalign)(size_t, size_t);
+	void *(*valloc)(size_t);
+	void *(*pvalloc)(size_t);
+	void *(*reallocarray)(void *, size_t, size_t);
+	size_t (*usable)(void *); /* NULL: the allocator does not tell */
+	int (*dlclose)(void *);
+	int (*setname)(unsigned long, const char *);
+};
+extern HIDDEN struct heft_next heft_next; /* callable from the first instruction on */
+
+/* Static memory for what is asked for before the next allocator is known. */
+enum { HEFT_ARENA_BYTES = 256 << 10 };
+extern HIDDEN unsigned char heft_arena[HEFT_ARENA_BYTES];
+static inline int heft_in_arena(const void *p)
+{
+	return (uintptr_t)p - (uintptr_t)heft_arena < HEFT_ARENA_BYTES;
+}
+
+extern HIDDEN char heft_session_dir[512];
+extern HIDDEN char heft_preload_path[512];
+extern HIDDEN int heft_follow;
+extern HIDDEN char heft_exe[4096];
+extern HIDDEN void *heft_mapped; /* the session file: ours, or just after a fork still the parent's */
+
+/* Opens the session if it is not; 0 if recording is possible. */
+HIDDEN int heft_process_open(void);
+HIDDEN void heft_resolve_next(void);
+/* The address of `name` in the next object, or NULL. Never allocates from the program. */
+HIDDEN void *heft_next_symbol(const char *name);
+
+/* ---- stream.c: threads and their chunks */
+
+/* Makes room for one record of any size: opens process and thread, takes a chunk, waits for one.
+ * Returns the thread, or NULL when the event cannot be recorded (it has been counted). */
+HIDDEN struct heft_thread *heft_room(void);
+HIDDEN void heft_thread_close(void *thread);
+HIDDEN void heft_thread_renamed(void);
+/* A record of `words` further words. */
+HIDDEN void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words, unsigned count);
+HIDDEN void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t tsc, uint64_t addr,
+				 uint64_t size, uint64_t usable, uint32_t site);
+
+/* ---- unwind.c, stack.c: call stacks to sites */
+
+struct heft_entry { /* the registers of the hook's caller, at the call */
+	uint64_t pc, sp, rbp;
+};
+/* The site (node index) of a call of allocation function `via` from entry. */
+HIDDEN uint32_t heft_site(struct heft_thread *t, struct heft_entry entry, unsigned via);
+HIDDEN void heft_forget_code(void); /* dlclose: rows are void */
+
+/* unwind.c */
+struct heft_walk { /* innermost first */
+	struct heft_frame *frames;
+	uint32_t count, capacity;
+};
+enum heft_step { HEFT_STEP_OK, HEFT_STEP_END, HEFT_STEP_LOST };
+HIDDEN NOINLINE enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame *f,
+						 uint32_t row, int native, struct heft_frame *caller);
+HIDDEN uint32_t heft_row_fill(uint64_t pc, int exact);
+HIDDEN int heft_frames_grow(struct heft_thread *t, uint32_t need);
+HIDDEN int heft_on_own_stack(struct heft_thread *t, uintptr_t sp);
+extern HIDDEN _Atomic uint64_t heft_rows[];
+
+/* ---- nodes.c: the stack table */
+
+HIDDEN uint32_t heft_index_find(uint64_t hash); /* 0: not there */
+HIDDEN uint32_t heft_node_add(uint32_t parent, uint64_t pc_flags, uint64_t hash); /* 0: full */
+
+/* ---- modules.c */
+
+HIDDEN void heft_module_announce(uint64_t pc);
+
+/* ---- follow.c */
+
+HIDDEN void heft_follow_init(void);
+
+static inline uint64_t heft_mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15ull;
+	return h ^ h >> 29;
+}
+
+#endif

@@ -1,0 +1,131 @@
+/* Telling the outside which object a pc belongs to, when a stack node with that
+ * pc is created: symbols then never depend on /proc of a process that may be
+ * gone. _dl_find_object takes no lock, so this is safe inside malloc, inside
+ * dlopen, and in signal handlers.
+ *
+ * An entry holds for nodes from its `first_node` on: a library loaded later at
+ * the same address has a later entry. */
+#include "capture/inside.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+
+static struct heft_module *find(struct heft_process *p, uint64_t pc)
+{
+	uint32_t n = atomic_load_explicit(&p->module_count, memory_order_acquire);
+	if (n > HEFT_MODULES)
+		n = HEFT_MODULES;
+	for (uint32_t i = n; i-- > 0;) {
+		struct heft_module *m = &p->modules[i];
+		if (pc - m->start < m->end - m->start)
+			return m;
+	}
+	return NULL;
+}
+
+/* Finds the build id note inside the mapped image; bounded by it. */
+static const uint8_t *build_id(uintptr_t start, uintptr_t end, uint32_t *length)
+{
+	const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)start;
+	if (end - start < sizeof *eh || memcmp(eh->e_ident, ELFMAG, SELFMAG))
+		return NULL;
+	if (eh->e_phentsize != sizeof(ElfW(Phdr)) || eh->e_phoff > end - start ||
+	    (uint64_t)eh->e_phnum * sizeof(ElfW(Phdr)) > end - start - eh->e_phoff)
+		return NULL;
+	const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(start + eh->e_phoff);
+	uintptr_t bias = 0;
+	for (unsigned i = 0; i < eh->e_phnum; i++)
+		if (ph[i].p_type == PT_LOAD) {
+			bias = start - (ph[i].p_vaddr & ~4095ul);
+			break;
+		}
+	for (unsigned i = 0; i < eh->e_phnum; i++) {
+		if (ph[i].p_type != PT_NOTE)
+			continue;
+		uintptr_t at = bias + ph[i].p_vaddr, stop = at + ph[i].p_memsz;
+		if (at < start || stop > end || stop < at)
+			continue;
+		while (stop - at >= sizeof(ElfW(Nhdr))) {
+			const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)at;
+			uint64_t name = (n->n_namesz + 3ull) & ~3ull, desc = (n->n_descsz + 3ull) & ~3ull;
+			if (name + desc > stop - at - sizeof *n)
+				break;
+			const uint8_t *data = (const uint8_t *)(n + 1);
+			if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 &&
+			    !memcmp(data, "GNU", 4) && n->n_descsz <= 64) {
+				*length = n->n_descsz;
+				return data + name;
+			}
+			at += sizeof *n + name + desc;
+		}
+	}
+	return NULL;
+}
+
+void heft_module_announce(uint64_t pc)
+{
+	struct heft_process *p = heft_process;
+	uint32_t generation = atomic_load_explicit(&p->generation, memory_order_relaxed);
+	struct dl_find_object o;
+	if (_dl_find_object((void *)pc, &o))
+		return; /* code of no object: JIT */
+	struct heft_module *m = find(p, pc);
+	if (m && m->generation == generation && m->map == o.dlfo_link_map)
+		return;
+	struct wire_header *h = p->session.header;
+	uintptr_t start = (uintptr_t)o.dlfo_map_start, end = (uintptr_t)o.dlfo_map_end;
+
+	/* A path that is not absolute was given to dlopen so: it counts from the current directory. */
+	static const char empty[1];
+	const char *path = o.dlfo_link_map->l_name ? o.dlfo_link_map->l_name : empty;
+	char cwd[1024];
+	size_t cwd_bytes = 0;
+	if (!path[0])
+		path = heft_exe;
+	else if (path[0] != '/' && strchr(path, '/')) {
+		long n = sys_getcwd(cwd, sizeof cwd - 1);
+		if (n > 1) {
+			cwd_bytes = (size_t)n;
+			cwd[n - 1] = '/';
+		}
+	}
+	size_t path_bytes = strnlen(path, 4096);
+	uint32_t id_bytes = 0;
+	const uint8_t *id = build_id(start, end, &id_bytes);
+	/* After a dlclose most objects are what they were: look closer before saying it again. */
+	uint64_t identity = heft_mix(o.dlfo_link_map->l_addr, end);
+	for (size_t i = 0; i < path_bytes; i++)
+		identity = heft_mix(identity, (uint8_t)path[i]);
+	for (uint32_t i = 0; i < id_bytes; i++)
+		identity = heft_mix(identity, id[i]);
+	if (m && m->identity == identity && m->start == start && m->end == end) {
+		m->map = o.dlfo_link_map;
+		m->generation = generation;
+		return;
+	}
+	uint32_t bytes = (uint32_t)((sizeof(struct wire_module) + cwd_bytes + path_bytes + id_bytes + 7) & ~7ul);
+	uint32_t at = atomic_fetch_add(&h->log_used, bytes);
+	if (at <= WIRE_LOG_BYTES && bytes <= WIRE_LOG_BYTES - at) {
+		struct wire_module *w = (struct wire_module *)(p->session.log + at);
+		w->kind = WIRE_LOG_MODULE;
+		w->first_node = atomic_load(&h->node_count);
+		w->start = start;
+		w->end = end;
+		w->bias = o.dlfo_link_map->l_addr;
+		w->path_bytes = (uint16_t)(cwd_bytes + path_bytes);
+		w->build_id_bytes = (uint16_t)id_bytes;
+		memcpy(w->data, cwd, cwd_bytes);
+		memcpy(w->data + cwd_bytes, path, path_bytes);
+		if (id_bytes)
+			memcpy(w->data + cwd_bytes + path_bytes, id, id_bytes);
+		atomic_store_explicit(&w->bytes, bytes, memory_order_release);
+	}
+	uint32_t slot = atomic_load(&p->module_count);
+	if (slot < HEFT_MODULES) {
+		/* Two threads may take the same place: then one module is announced again later. */
+		p->modules[slot] = (struct heft_module){start, end, o.dlfo_link_map, identity, generation};
+		atomic_store_explicit(&p->module_count, slot + 1, memory_order_release);
+	}
+}

@@ -1,0 +1,122 @@
+/* The stack table: an append-only log of nodes in the session file and a
+ * private hash index of it.
+ *
+ * A node is (parent, pc); it is found by the 64-bit hash of its whole path. An
+ * index entry is one word: 40 bits of hash and 24 bits of node index, so it
+ * appears at once or not at all, and no thread ever waits for another. Two
+ * threads that create the same path at the same time make duplicates in the
+ * log, which the outside merges.
+ *
+ * The index starts small and grows by levels: a level that is 5/8 full is left
+ * as it is and a bigger one begins; a hit in an older level is copied up, so
+ * hot paths are found at the first probe. Exactness: two paths are confused
+ * only if 40 hash bits and the slot region agree; with 50,000 nodes the chance
+ * that any pair does is below 1e-6.
+ *
+ * A full table degrades: the caller records the allocation under the deepest
+ * ancestor that exists and counts it. */
+#include "capture/inside.h"
+
+#include <sys/mman.h>
+
+enum { ID_BITS = 24, PROBES = 32 };
+static const uint8_t level_bits[HEFT_INDEX_LEVELS] = {12, 15, 17, 19, 21};
+#define ID_MASK ((1ull << ID_BITS) - 1)
+
+static _Atomic uint64_t *level_slots(struct heft_process *p, unsigned level)
+{
+	struct heft_index_level *l = &p->index[level];
+	_Atomic uint64_t *slots = atomic_load_explicit(&l->slots, memory_order_acquire);
+	if (slots)
+		return slots;
+	size_t bytes = sizeof(uint64_t) << level_bits[level];
+	void *mem = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	if (!mem)
+		return NULL;
+	_Atomic uint64_t *expected = NULL;
+	if (!atomic_compare_exchange_strong(&l->slots, &expected, (_Atomic uint64_t *)mem)) {
+		sys_munmap(mem, bytes);
+		return expected;
+	}
+	return mem;
+}
+
+static uint32_t find_in(const struct heft_index_level *l, unsigned level, uint64_t hash)
+{
+	_Atomic uint64_t *slots = atomic_load_explicit(&l->slots, memory_order_acquire);
+	if (!slots)
+		return 0;
+	uint64_t mask = (1ull << level_bits[level]) - 1, tag = hash >> ID_BITS;
+	for (uint64_t i = hash; i < hash + PROBES; i++) {
+		uint64_t e = atomic_load_explicit(&slots[i & mask], memory_order_acquire);
+		if (e >> ID_BITS == tag && (e & ID_MASK))
+			return (uint32_t)(e & ID_MASK);
+		if (!e)
+			return 0;
+	}
+	return 0;
+}
+
+/* Returns the id now in the index for hash: id, or another thread's, or id though it found no
+ * place (then the path will be created again next time: rare, merged outside). */
+static uint32_t insert(uint64_t hash, uint32_t id)
+{
+	struct heft_process *p = heft_process;
+	unsigned level = atomic_load_explicit(&p->index_level, memory_order_relaxed);
+	for (; level < HEFT_INDEX_LEVELS; level++) {
+		struct heft_index_level *l = &p->index[level];
+		uint32_t room = (1u << level_bits[level]) / 8 * 5;
+		if (atomic_load_explicit(&l->used, memory_order_relaxed) < room) {
+			_Atomic uint64_t *slots = level_slots(p, level);
+			if (!slots)
+				return id;
+			uint64_t mask = (1ull << level_bits[level]) - 1;
+			uint64_t entry = (hash & ~ID_MASK) | id;
+			for (uint64_t i = hash; i < hash + PROBES; i++) {
+				uint64_t e = 0;
+				if (atomic_compare_exchange_strong(&slots[i & mask], &e, entry)) {
+					atomic_fetch_add_explicit(&l->used, 1, memory_order_relaxed);
+					return id;
+				}
+				if (e >> ID_BITS == hash >> ID_BITS)
+					return (uint32_t)(e & ID_MASK);
+			}
+		}
+		uint32_t expected = level;
+		if (level + 1 < HEFT_INDEX_LEVELS)
+			atomic_compare_exchange_strong(&p->index_level, &expected, level + 1);
+	}
+	return id;
+}
+
+uint32_t heft_index_find(uint64_t hash)
+{
+	struct heft_process *p = heft_process;
+	unsigned newest = atomic_load_explicit(&p->index_level, memory_order_relaxed);
+	uint32_t id = find_in(&p->index[newest], newest, hash);
+	if (LIKELY(id))
+		return id;
+	for (unsigned level = newest; level-- > 0;) {
+		id = find_in(&p->index[level], level, hash);
+		if (id)
+			return insert(hash, id);
+	}
+	return 0;
+}
+
+uint32_t heft_node_add(uint32_t parent, uint64_t pc_flags, uint64_t hash)
+{
+	struct wire_session *s = &heft_process->session;
+	if (atomic_load_explicit(&s->header->node_count, memory_order_relaxed) >= WIRE_NODES)
+		return 0;
+	uint32_t id = atomic_fetch_add(&s->header->node_count, 1);
+	if (id >= WIRE_NODES)
+		return 0;
+	struct wire_node *n = &s->nodes[id];
+	n->parent = parent;
+	n->check = ~parent;
+	atomic_store_explicit(&n->pc_flags, pc_flags | (uint64_t)WIRE_NODE_PRESENT << WIRE_FLAG_SHIFT,
+			      memory_order_release);
+	return insert(hash, id);
+}

@@ -1,0 +1,270 @@
+/* Threads, their streams and chunks: everything a record needs that is not on
+ * the hot path. A hook comes here when its chunk is full, in a thread's first
+ * event, after a fork (wiped memory), or when recording is off.
+ *
+ * Waiting: when the pool is empty the thread sleeps on the recorder's progress
+ * word. As long as that word moves the thread waits; after a second without
+ * movement the recorder is dead or stopped, and the whole process goes on
+ * unprofiled: the state says from when, every stream counts what is missing. */
+#include "capture/inside.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+__thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
+
+enum { ROOM_WORDS = 6, STOPPED_AFTER_MS = 1000, WAIT_SLICE_MS = 20,
+       DESTRUCTOR_ROUNDS = 3 /* glibc makes at most 4 */ };
+/* The longest record: SYNC, EXT and its WIRE_EXT_MAX_WORDS. */
+#define CHUNK_LIMIT ((WIRE_CHUNK_WORDS - ROOM_WORDS) * 8ull)
+
+static pthread_key_t end_of_thread;
+static _Atomic int end_of_thread_ready;
+
+static uint32_t pop_chunk(struct wire_session *s)
+{
+	struct wire_header *h = s->header;
+	uint64_t head = atomic_load_explicit(&h->free_head, memory_order_acquire);
+	while (head & 0xffffffff) {
+		uint32_t index = (uint32_t)head - 1;
+		if (index >= WIRE_CHUNKS)
+			break; /* somebody wrote over our pages */
+		uint64_t next = atomic_load_explicit(&s->chunks[index].next, memory_order_relaxed);
+		uint64_t want = ((head >> 32) + 1) << 32 | (uint32_t)next;
+		if (atomic_compare_exchange_weak_explicit(&h->free_head, &head, want,
+							  memory_order_acquire, memory_order_acquire))
+			return index + 1;
+	}
+	if (atomic_load_explicit(&h->fresh, memory_order_relaxed) < WIRE_CHUNKS) {
+		uint32_t index = atomic_fetch_add(&h->fresh, 1);
+		if (index < WIRE_CHUNKS)
+			return index + 1;
+	}
+	return 0;
+}
+
+static uint32_t wait_for_chunk(struct wire_session *s)
+{
+	struct wire_header *h = s->header;
+	uint32_t chunk, seen = atomic_load(&h->progress);
+	unsigned idle_ms = 0;
+	struct timespec last, now;
+	atomic_fetch_add(&h->waiters, 1);
+	clock_gettime(CLOCK_MONOTONIC, &last);
+	while (!(chunk = pop_chunk(s)) && atomic_load(&h->state) == WIRE_ON) {
+		struct timespec slice = {0, WAIT_SLICE_MS * 1000000l};
+		sys_futex(&h->progress, FUTEX_WAIT, seen, &slice);
+		uint32_t progress = atomic_load(&h->progress);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (progress != seen) {
+			seen = progress;
+			last = now;
+			continue;
+		}
+		idle_ms = (unsigned)((now.tv_sec - last.tv_sec) * 1000 +
+				     (now.tv_nsec - last.tv_nsec) / 1000000);
+		if (idle_ms >= STOPPED_AFTER_MS) {
+			uint32_t on = WIRE_ON;
+			uint64_t never = 0;
+			atomic_compare_exchange_strong(&h->off_tsc, &never, arch_stamp());
+			atomic_compare_exchange_strong(&h->state, &on, WIRE_OFF);
+		}
+	}
+	atomic_fetch_sub(&h->waiters, 1);
+	return chunk;
+}
+
+static void take_name(struct wire_stream *s)
+{
+	char name[16] = {0};
+	if (!sys_prctl(PR_GET_NAME, (unsigned long)name))
+		__builtin_memcpy(s->name, name, 16);
+}
+
+/* A free slot; the search begins where the last one ended so that it is short. */
+static struct heft_thread *open_thread(struct heft_process *p)
+{
+	struct wire_session *s = &p->session;
+	uint32_t high = atomic_load(&s->header->stream_high);
+	uint32_t start = high < WIRE_STREAMS ? high : 0;
+	for (uint32_t round = 0; round < 2; round++) {
+		/* First a slot that was used before (its memory is warm), then a new one. */
+		uint32_t from = round ? start : 0, to = round ? WIRE_STREAMS : start;
+		for (uint32_t i = from; i < to; i++) {
+			struct wire_stream *stream = &s->streams[i];
+			uint32_t is_free = WIRE_STREAM_FREE;
+			if (atomic_load_explicit(&stream->state, memory_order_relaxed) != is_free)
+				continue;
+			if (!atomic_compare_exchange_strong(&stream->state, &is_free,
+							    WIRE_STREAM_ACTIVE))
+				continue;
+			struct heft_thread *t = &p->threads[i];
+			struct heft_frame *frames = t->frames;
+			uint64_t *hashes = t->hashes;
+			uint32_t capacity = t->capacity;
+			__builtin_memset(t, 0, sizeof *t);
+			t->frames = frames; /* reused by the next thread in this slot */
+			t->hashes = hashes;
+			t->capacity = capacity;
+			t->stream = stream;
+			t->slot = i;
+			t->is_open = 1;
+			stream->tid = sys_gettid();
+			take_name(stream);
+			uint32_t seen = atomic_load(&s->header->stream_high);
+			while (seen < i + 1 &&
+			       !atomic_compare_exchange_weak(&s->header->stream_high, &seen, i + 1))
+				;
+			if (i > 0)
+				atomic_store_explicit(&p->several, 1, memory_order_relaxed);
+			return t;
+		}
+	}
+	return NULL;
+}
+
+void heft_thread_close(void *thread)
+{
+	struct heft_thread *t = thread;
+	struct heft_process *p = heft_process;
+	if (!t->is_open || atomic_load(&p->phase) != HEFT_OPEN || heft_tls.thread != t)
+		return; /* a forked child's copy of it, wiped */
+	/* Other destructors may still free: come back in the last round. */
+	if (++t->destructor_rounds < DESTRUCTOR_ROUNDS) {
+		uintptr_t guard = heft_tls.guard;
+		heft_tls.guard = guard ? guard : (uintptr_t)__builtin_frame_address(0);
+		pthread_setspecific(end_of_thread, t);
+		heft_tls.guard = guard;
+		return;
+	}
+	take_name(t->stream);
+	heft_tls.thread = NULL;
+	heft_tls.late = 1;
+	t->is_open = 0;
+	t->limit = 0;
+	t->depth = 0;
+	atomic_store_explicit(&t->stream->state, WIRE_STREAM_CLOSED, memory_order_release);
+}
+
+static void watch_end_of_thread(struct heft_thread *t)
+{
+	if (heft_tls.late)
+		return;
+	int never = 0;
+	if (atomic_compare_exchange_strong(&end_of_thread_ready, &never, 1))
+		atomic_store(&end_of_thread_ready, pthread_key_create(&end_of_thread, heft_thread_close) ? 3 : 2);
+	if (atomic_load(&end_of_thread_ready) == 2)
+		pthread_setspecific(end_of_thread, t);
+}
+
+void heft_thread_renamed(void)
+{
+	struct heft_thread *t = heft_tls.thread;
+	if (t && t->is_open)
+		take_name(t->stream);
+}
+
+struct heft_thread *heft_room(void)
+{
+	struct heft_process *p = heft_process;
+	if (UNLIKELY(!p || atomic_load_explicit(&p->phase, memory_order_acquire) != HEFT_OPEN)) {
+		if (heft_process_open())
+			return NULL;
+		p = heft_process;
+	}
+	struct wire_header *h = p->session.header;
+	struct heft_thread *t = heft_tls.thread;
+	if (UNLIKELY(!t || !t->is_open)) {
+		heft_tls.thread = t = NULL;
+		if (atomic_load_explicit(&h->state, memory_order_relaxed) == WIRE_ON)
+			t = open_thread(p);
+		if (!t) {
+			atomic_fetch_add_explicit(&h->dropped, 1, memory_order_relaxed);
+			return NULL;
+		}
+		heft_tls.thread = t;
+		watch_end_of_thread(t);
+	}
+	if (LIKELY(t->limit && t->pos < t->limit))
+		return t;
+	uint32_t state = atomic_load_explicit(&h->state, memory_order_relaxed);
+	if (UNLIKELY(state == WIRE_OFF))
+		goto off;
+	uint32_t index = pop_chunk(&p->session);
+	if (UNLIKELY(!index) && !(index = wait_for_chunk(&p->session)))
+		goto off;
+	struct wire_chunk *c = &p->session.chunks[index - 1];
+	uint64_t now = t->last_tsc ? t->last_tsc : arch_stamp();
+	atomic_store_explicit(&c->pos, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->next, 0, memory_order_relaxed);
+	c->stream = t->slot;
+	c->base_tsc = now;
+	if (t->chunk)
+		atomic_store_explicit(&t->chunk->next, index, memory_order_release);
+	else
+		atomic_store_explicit(&t->stream->first, index, memory_order_release);
+	t->chunk = c;
+	t->pos = 0;
+	t->last_tsc = now;
+	t->limit = CHUNK_LIMIT;
+	return t;
+off:
+	t->limit = 0;
+	atomic_store_explicit(&t->stream->dropped,
+			      atomic_load_explicit(&t->stream->dropped, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	return NULL;
+}
+
+/* Writes SYNC if the time since the last record does not fit; returns dt for the record. */
+static uint64_t *open_record(struct heft_thread *t, uint64_t tsc, uint64_t *dt)
+{
+	uint64_t *w = (uint64_t *)((char *)t->chunk->data + t->pos);
+	*dt = tsc - t->last_tsc;
+	if (*dt > WIRE_DT_MAX) {
+		*w++ = (uint64_t)WIRE_SYNC | tsc << 3;
+		*dt = 0;
+	}
+	return w;
+}
+
+static void publish(struct heft_thread *t, const uint64_t *end, uint64_t tsc)
+{
+	t->pos = (uint64_t)((const char *)end - (const char *)t->chunk->data);
+	t->last_tsc = tsc;
+	atomic_store_explicit(&t->chunk->pos, t->pos, memory_order_release);
+}
+
+/* tsc 0: take it now. ext_kind < 0: -ext_kind is a short record's type that did not fit its dt. */
+void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t tsc, uint64_t addr,
+			  uint64_t size, uint64_t usable, uint32_t site)
+{
+	uint64_t dt, *w = open_record(t, tsc, &dt);
+	uint64_t slack = usable == WIRE_USABLE_UNKNOWN ? WIRE_SLACK_UNKNOWN : usable - size;
+	unsigned short_type = ext_kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END;
+	if (!(addr & 7) && addr >> 47 == 0 && size <= WIRE_SIZE_MAX && slack <= WIRE_SLACK_UNKNOWN &&
+	    (slack < WIRE_SLACK_UNKNOWN || usable == WIRE_USABLE_UNKNOWN)) {
+		*w++ = wire_word0(short_type, dt, addr);
+		*w++ = wire_word1(site, size, slack);
+	} else {
+		*w++ = wire_ext_word((unsigned)ext_kind, dt, 4);
+		*w++ = addr;
+		*w++ = size;
+		*w++ = usable;
+		*w++ = site;
+	}
+	publish(t, w, tsc);
+}
+
+void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words, unsigned count)
+{
+	atomic_store_explicit(&t->chunk->pos, t->pos | WIRE_OPEN, memory_order_relaxed);
+	uint64_t tsc = arch_stamp();
+	uint64_t dt, *w = open_record(t, tsc, &dt);
+	*w++ = wire_ext_word(kind, dt, count);
+	for (unsigned i = 0; i < count; i++)
+		*w++ = words[i];
+	publish(t, w, tsc);
+}

@@ -1,0 +1,323 @@
+/* What the quick path of stack.c cannot do by itself: filling the row cache,
+ * the frames whose rule is not "CFA = register + offset", and deciding which
+ * memory may be read.
+ *
+ * Which memory: a thread's own stack, from the current frame up to the C
+ * library's end of it (the main thread's `__libc_stack_end`, another thread's
+ * thread pointer, which lies above its stack). That part is always mapped, so
+ * a wrong rule or a garbage rbp costs a frame, not a fault. Frames on any other
+ * stack (sigaltstack, coroutines, a stack the program made) are read only after
+ * the kernel has said that the page is readable, page by page.
+ * pthread_getattr_np would know the bounds, but it takes locks and allocates.
+ *
+ * Termination: on one stack every caller's sp is above its callee's. Only a
+ * signal frame may lead to another stack; walks count their frames. */
+#include "capture/rows.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+_Atomic uint64_t heft_rows[HEFT_ROW_COUNT];
+
+extern void *__libc_stack_end;
+
+enum { PAGE = 4096, OWN_STACK_REACH = 64 << 20 };
+
+static int image_of(uint64_t pc, struct cfi_image *im)
+{
+	struct dl_find_object o;
+	if (_dl_find_object((void *)pc, &o))
+		return -1;
+	im->low = (uintptr_t)o.dlfo_map_start;
+	im->high = (uintptr_t)o.dlfo_map_end;
+	im->eh_frame_hdr = (uintptr_t)o.dlfo_eh_frame;
+	return 0;
+}
+
+uint32_t heft_row_fill(uint64_t pc, int exact)
+{
+	struct cfi_image im;
+	cfi_row row = CFI_ROW_NONE;
+	uint64_t at = exact ? pc : pc - 1;
+	if (pc >> 47)
+		return CFI_ROW_NONE;
+	if (!image_of(at, &im)) {
+		row = cfi_row_at(&im, at);
+		/* The base of a coroutine or thread returns to the first byte of a function: the byte
+		 * before belongs to another one, or to nobody. */
+		if (!exact && row != CFI_ROW_SIGNAL) {
+			cfi_row here = row == CFI_ROW_NONE ? cfi_row_at(&im, pc) : 0;
+			if (here == CFI_ROW_END)
+				row = here;
+		}
+	}
+	atomic_store_explicit(&heft_rows[heft_row_index(pc)],
+			      heft_row_tag(pc, exact) << 30 | row, memory_order_relaxed);
+	return row;
+}
+
+void heft_forget_code(void)
+{
+	for (unsigned i = 0; i < HEFT_ROW_COUNT; i++)
+		if (atomic_load_explicit(&heft_rows[i], memory_order_relaxed))
+			atomic_store_explicit(&heft_rows[i], 0, memory_order_relaxed);
+}
+
+/* ---- which memory */
+
+static int readable_between(uintptr_t low, uintptr_t high)
+{
+	for (uintptr_t page = low & ~(uintptr_t)(PAGE - 1); page < high; page += PAGE)
+		if (!sys_readable((void *)page))
+			return 0;
+	return 1;
+}
+
+int heft_on_own_stack(struct heft_thread *t, uintptr_t sp)
+{
+	if (!t->stack_top) {
+		t->stack_top = sys_gettid() == sys_getpid() ? (uintptr_t)__libc_stack_end
+							    : (uintptr_t)arch_thread_pointer();
+		t->stack_low = t->stack_top;
+	}
+	if (sp >= t->stack_low && sp < t->stack_top)
+		return 1;
+	uintptr_t page = sp & ~(uintptr_t)(PAGE - 1);
+	if (sp >= t->stack_top || t->stack_low - sp > OWN_STACK_REACH || page == t->foreign_page)
+		return 0;
+	/* Deeper than before: it is the same stack if nothing unreadable (a guard) lies between. */
+	if (readable_between(sp, t->stack_low)) {
+		t->stack_low = page;
+		return 1;
+	}
+	t->foreign_page = page;
+	return 0;
+}
+
+struct reader { /* for memory that must be asked about first; remembers two pages */
+	const struct heft_thread *t;
+	uintptr_t page[2];
+};
+
+static int careful_read(void *ctx, uintptr_t address, uint64_t *value)
+{
+	struct reader *r = ctx;
+	if (address & 7)
+		return -1;
+	if (!(address >= r->t->stack_low && address < r->t->stack_top)) {
+		uintptr_t page = address & ~(uintptr_t)(PAGE - 1);
+		if (page != r->page[0] && page != r->page[1]) {
+			if (!page || !sys_readable((void *)address))
+				return -1;
+			r->page[1] = r->page[0];
+			r->page[0] = page;
+		}
+	}
+	*value = *(const volatile uint64_t *)address;
+	return 0;
+}
+
+/* ---- the general unwinder: all registers, any rule, slow */
+
+static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], int exact)
+{
+	struct cfi_image im;
+	struct cfi_rules rules;
+	uint64_t pc = regs[CFI_RA], at = exact ? pc : pc - 1;
+	if (image_of(at, &im) || cfi_rules_at(&im, at, &rules))
+		return HEFT_STEP_LOST;
+	uint64_t cfa;
+	if (rules.cfa_expr) {
+		if (cfi_evaluate(&im, rules.cfa_expr, regs, 0, 0, careful_read, r, &cfa))
+			return HEFT_STEP_LOST;
+	} else
+		cfa = regs[rules.cfa_register] + (uint64_t)(int64_t)rules.cfa_offset;
+	uint64_t caller[CFI_REGS];
+	for (unsigned i = 0; i < CFI_REGS; i++) {
+		const struct cfi_rule *rule = &rules.reg[i];
+		uint64_t v = regs[i];
+		switch ((enum cfi_how)rule->how) {
+		case CFI_SAME: break;
+		case CFI_UNDEFINED:
+			if (i == CFI_RA)
+				return HEFT_STEP_END;
+			v = 0;
+			break;
+		case CFI_AT_CFA:
+			if (careful_read(r, cfa + (uint64_t)(int64_t)rule->value, &v)) {
+				if (i == CFI_RA)
+					return HEFT_STEP_LOST;
+				v = 0;
+			}
+			break;
+		case CFI_CFA_PLUS: v = cfa + (uint64_t)(int64_t)rule->value; break;
+		case CFI_REGISTER:
+			v = (uint32_t)rule->value < CFI_REGS ? regs[rule->value] : 0;
+			break;
+		case CFI_AT_EXPR:
+		case CFI_EXPR:
+			if (cfi_evaluate(&im, rule->value, regs, 1, cfa, careful_read, r, &v) ||
+			    (rule->how == CFI_AT_EXPR && careful_read(r, v, &v))) {
+				if (i == CFI_RA || i == CFI_RSP)
+					return HEFT_STEP_LOST;
+				v = 0;
+			}
+			break;
+		}
+		caller[i] = v;
+	}
+	if (rules.reg[CFI_RSP].how == CFI_SAME)
+		caller[CFI_RSP] = cfa;
+	for (unsigned i = 0; i < CFI_REGS; i++)
+		regs[i] = caller[i];
+	return regs[CFI_RA] ? HEFT_STEP_OK : HEFT_STEP_END;
+}
+
+/* Starts here, in our own code, with all registers, and walks until it stands in frame f; then one
+ * step further. Our own frames are described by our own tables like any other. */
+static NOINLINE enum heft_step slow_step(struct reader *r, const struct heft_frame *f,
+					 struct heft_frame *caller)
+{
+	uint64_t regs[CFI_REGS] = {0};
+	__asm__ volatile("mov %%rbx, 0x18(%0)\n\t"
+			 "mov %%rbp, 0x30(%0)\n\t"
+			 "mov %%rsp, 0x38(%0)\n\t"
+			 "mov %%r12, 0x60(%0)\n\t"
+			 "mov %%r13, 0x68(%0)\n\t"
+			 "mov %%r14, 0x70(%0)\n\t"
+			 "mov %%r15, 0x78(%0)\n\t"
+			 "lea 0(%%rip), %%rax\n\t"
+			 "mov %%rax, 0x80(%0)"
+			 :
+			 : "r"(regs)
+			 : "rax", "memory");
+	int exact = 1;
+	for (unsigned steps = 0; steps < HEFT_FRAMES_MAX; steps++) {
+		int there = regs[CFI_RSP] == f->sp && regs[CFI_RA] == f->pc;
+		struct cfi_image im;
+		struct cfi_rules rules;
+		enum heft_step s = general_step(r, regs, exact);
+		if (there) {
+			caller->pc = regs[CFI_RA];
+			caller->sp = regs[CFI_RSP];
+			caller->rbp = regs[CFI_RBP];
+			caller->rbp_slot = 0;
+			caller->flags = HEFT_FRAME_UNSTABLE;
+			return s;
+		}
+		if (s != HEFT_STEP_OK)
+			return HEFT_STEP_LOST;
+		uint64_t at = regs[CFI_RA] - 1;
+		/* Below a signal frame the pc is exact; the general rules of that frame say so. */
+		exact = !image_of(at, &im) && !cfi_rules_at(&im, at, &rules) && rules.signal_frame;
+	}
+	return HEFT_STEP_LOST;
+}
+
+/* ---- frames without a plain rule */
+
+static enum heft_step guess_step(struct reader *r, const struct heft_frame *f, int native,
+				 struct heft_frame *caller)
+{
+	/* Without tables a frame pointer is the best there is, on the thread's own stack only:
+	 * elsewhere it has been seen to invent frames. Code must follow: an object's, or for
+	 * JIT code (no object) a readable address. */
+	uint64_t rbp, pc;
+	if (!native || f->rbp < f->sp || f->rbp >= r->t->stack_top - 16 || f->rbp & 7)
+		return HEFT_STEP_LOST;
+	if (careful_read(r, f->rbp, &rbp) || careful_read(r, f->rbp + 8, &pc))
+		return HEFT_STEP_LOST;
+	struct dl_find_object o;
+	if (pc < PAGE || pc >> 47 || (rbp && rbp <= f->rbp))
+		return HEFT_STEP_LOST;
+	if (_dl_find_object((void *)(pc - 1), &o) && !sys_readable((void *)(pc & ~7ull)))
+		return HEFT_STEP_LOST;
+	caller->pc = pc;
+	caller->sp = f->rbp + 16;
+	caller->rbp = rbp;
+	caller->rbp_slot = 0;
+	caller->flags = (uint32_t)WIRE_NODE_GUESS | HEFT_FRAME_UNSTABLE;
+	return HEFT_STEP_OK;
+}
+
+enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame *f, uint32_t row,
+				 int native, struct heft_frame *caller)
+{
+	struct reader r = {.t = t};
+	uint64_t v;
+	switch (cfi_row_kind(row)) {
+	case CFI_ROW_RSP:
+	case CFI_ROW_RBP: {
+		uint64_t cfa = (cfi_row_kind(row) == CFI_ROW_RSP ? f->sp : f->rbp) + cfi_row_offset(row);
+		uint32_t slot = cfi_row_rbp(row);
+		if (careful_read(&r, cfa - 8, &caller->pc))
+			return HEFT_STEP_LOST;
+		caller->sp = cfa;
+		caller->rbp = f->rbp;
+		caller->rbp_slot = slot;
+		caller->flags = 0;
+		if (slot && careful_read(&r, cfa - slot, &caller->rbp))
+			return HEFT_STEP_LOST;
+		break;
+	}
+	case CFI_ROW_DRAP:
+		if (careful_read(&r, f->rbp - cfi_row_offset(row), &v) ||
+		    careful_read(&r, f->rbp, &caller->rbp) || careful_read(&r, v - 8, &caller->pc))
+			return HEFT_STEP_LOST;
+		caller->sp = v;
+		caller->rbp_slot = 0;
+		caller->flags = HEFT_FRAME_UNSTABLE;
+		break;
+	case CFI_ROW_SIGNAL: {
+		const ucontext_t *uc = (const ucontext_t *)f->sp;
+		if (careful_read(&r, (uintptr_t)&uc->uc_mcontext.gregs[REG_RIP], &caller->pc) ||
+		    careful_read(&r, (uintptr_t)&uc->uc_mcontext.gregs[REG_RSP], &caller->sp) ||
+		    careful_read(&r, (uintptr_t)&uc->uc_mcontext.gregs[REG_RBP], &caller->rbp))
+			return HEFT_STEP_LOST;
+		caller->rbp_slot = 0;
+		caller->flags = (uint32_t)WIRE_NODE_EXACT | HEFT_FRAME_UNSTABLE;
+		break;
+	}
+	case CFI_ROW_END: return HEFT_STEP_END;
+	case CFI_ROW_SLOW: {
+		enum heft_step s = slow_step(&r, f, caller);
+		if (s != HEFT_STEP_OK)
+			return s;
+		break;
+	}
+	default: {
+		enum heft_step s = guess_step(&r, f, native, caller);
+		if (s != HEFT_STEP_OK)
+			return s;
+	}
+	}
+	return caller->pc ? HEFT_STEP_OK : HEFT_STEP_END;
+}
+
+int heft_frames_grow(struct heft_thread *t, uint32_t need)
+{
+	uint32_t capacity = t->capacity ? t->capacity : HEFT_FRAMES_START;
+	while (capacity < need)
+		capacity *= 2;
+	if (capacity > 2 * HEFT_FRAMES_MAX)
+		return -1;
+	size_t each = sizeof(struct heft_frame) + sizeof(uint64_t);
+	void *mem = sys_mmap(NULL, capacity * each, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	if (!mem)
+		return -1;
+	struct heft_frame *frames = mem;
+	uint64_t *hashes = (uint64_t *)(frames + capacity);
+	for (uint32_t i = 0; i < t->capacity; i++)
+		frames[i] = t->frames[i];
+	for (uint32_t i = 0; i < t->depth; i++)
+		hashes[i] = t->hashes[i];
+	if (t->capacity)
+		sys_munmap(t->frames, t->capacity * each);
+	t->frames = frames;
+	t->hashes = hashes;
+	t->capacity = capacity;
+	return 0;
+}

@@ -1,0 +1,74 @@
+/* One record: what a hook writes for one event, in 8-byte words.
+ *
+ *   word 0   type:3 | dt:17 | addr>>3:44
+ *   word 1   site:24 | size:28 | slack:12          (ALLOC, REALLOC_END)
+ *
+ * dt is in time-stamp-counter cycles since the stream's record before. What
+ * does not fit (a gap over 50 us, 256 MiB, an address not divisible by 8) takes
+ * a longer form: SYNC sets the time, EXT carries full words.
+ *
+ *   FREE           word 0
+ *   ALLOC          word 0, word 1
+ *   REALLOC_BEGIN  word 0: the old address. Its bytes stay live, the address may be reused
+ *   REALLOC_END    word 0, word 1: the new block; completes this stream's BEGIN
+ *   REALLOC_FAIL   word 0 (addr 0): the old block stays as it was
+ *   REALLOC_FREED  as REALLOC_FAIL, in EXT: realloc(p, 0) gave the block back
+ *   SYNC           type:3 | tsc:61, the time itself
+ *   EXT            type:3 | dt:17 | kind:8 | words:12 | 0, then `words` more words
+ */
+#ifndef HEFT_WIRE_RECORD_H
+#define HEFT_WIRE_RECORD_H
+
+#include <stdint.h>
+
+enum wire_type {
+	WIRE_NOTHING = 0, /* never written: memory that was not */
+	WIRE_ALLOC = 1,
+	WIRE_FREE = 2,
+	WIRE_REALLOC_BEGIN = 3,
+	WIRE_REALLOC_END = 4,
+	WIRE_REALLOC_FAIL = 5,
+	WIRE_SYNC = 6,
+	WIRE_EXT = 7,
+};
+
+enum wire_ext {
+	WIRE_EXT_ALLOC = 1,	    /* addr, size, usable (~0: unknown), site */
+	WIRE_EXT_FREE = 2,	    /* addr */
+	WIRE_EXT_REALLOC_BEGIN = 3, /* addr */
+	WIRE_EXT_REALLOC_END = 4,   /* as EXT_ALLOC */
+	WIRE_EXT_REALLOC_FREED = 5, /* nothing */
+};
+
+enum {
+	WIRE_DT_BITS = 17,
+	WIRE_ADDR_SHIFT = 20, /* in word 0 */
+	WIRE_SIZE_BITS = 28,
+	WIRE_SLACK_BITS = 12,
+	WIRE_SITE_BITS = 24,
+	WIRE_EXT_MAX_WORDS = 4,
+};
+#define WIRE_DT_MAX ((1ull << WIRE_DT_BITS) - 1)
+#define WIRE_SIZE_MAX ((1ull << WIRE_SIZE_BITS) - 1)
+#define WIRE_SLACK_UNKNOWN ((1ull << WIRE_SLACK_BITS) - 1)
+#define WIRE_USABLE_UNKNOWN UINT64_MAX
+
+static inline uint64_t wire_word0(enum wire_type type, uint64_t dt, uint64_t addr)
+{
+	return (uint64_t)type | dt << 3 | addr >> 3 << WIRE_ADDR_SHIFT;
+}
+static inline uint64_t wire_word1(uint64_t site, uint64_t size, uint64_t slack)
+{
+	return site | size << WIRE_SITE_BITS | slack << (WIRE_SITE_BITS + WIRE_SIZE_BITS);
+}
+static inline unsigned wire_type_of(uint64_t w) { return (unsigned)(w & 7); }
+static inline uint64_t wire_dt_of(uint64_t w) { return w >> 3 & WIRE_DT_MAX; }
+static inline uint64_t wire_addr_of(uint64_t w) { return w >> WIRE_ADDR_SHIFT << 3; }
+static inline uint64_t wire_ext_word(unsigned kind, uint64_t dt, unsigned words)
+{
+	return (uint64_t)WIRE_EXT | dt << 3 | (uint64_t)kind << 20 | (uint64_t)words << 28;
+}
+static inline unsigned wire_ext_kind(uint64_t w) { return (unsigned)(w >> 20 & 0xff); }
+static inline unsigned wire_ext_words(uint64_t w) { return (unsigned)(w >> 28 & 0xfff); }
+
+#endif

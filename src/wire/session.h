@@ -1,0 +1,173 @@
+/* What crosses from a profiled process to heft: one file a process in the
+ * session directory, mapped shared by both. This header is the whole contract;
+ * the inside writes it (src/capture), the outside reads it as hostile input
+ * (src/record).
+ *
+ *   header | streams | module log | stack nodes | chunks
+ *
+ * Streams are slots that threads borrow. A stream is a list of chunks; a chunk
+ * holds records (wire/record.h) and one word `pos` = bytes published, whose
+ * lowest bit says that the thread is between taking a time stamp and publishing
+ * the record that carries it ("open"). Publishing is one store of `pos`.
+ *
+ * Chunks move: fresh counter or free list -> thread -> (full: linked from its
+ * predecessor) -> recorder -> free list. The free list is a Treiber stack with
+ * a tag against ABA. Nobody ever waits for anybody who may have been killed: a
+ * process that dies in the middle only leaks chunks of its own file.
+ *
+ * Stack nodes are append-only. Node 0 is the root. A node is written completely
+ * before its index is used in any record, so a reader that has seen a record
+ * finds its node; unwritten entries are zero.
+ *
+ * The file is sparse: a page costs memory only once it is touched. */
+#ifndef HEFT_WIRE_SESSION_H
+#define HEFT_WIRE_SESSION_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define WIRE_MAGIC 0x5345535354464548ull /* "HEFTSSES" */
+#define WIRE_VERSION 1u
+
+#define WIRE_ENV_SESSION "HEFT_SESSION"
+#define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
+#define WIRE_PRELOAD_NAME "libheft-preload.so"
+
+enum {
+	WIRE_CHUNK_BYTES = 4096,
+	WIRE_CHUNKS = 8192, /* 32 MiB */
+	WIRE_STREAMS = 8192,
+	WIRE_NODES = 1 << 20, /* 16 MiB */
+	WIRE_LOG_BYTES = 2 << 20,
+	WIRE_HEADER_BYTES = 64 << 10,
+	WIRE_TEXT_BYTES = 32 << 10, /* exe, then the arguments, each with its NUL */
+};
+
+enum wire_state {
+	WIRE_STARTING = 0,
+	WIRE_ON = 1,
+	WIRE_OFF = 2, /* the recorder made no progress: the process goes on unprofiled */
+};
+
+enum wire_origin { WIRE_FROM_EXEC = 0, WIRE_FROM_FORK = 1 };
+
+struct wire_header {
+	_Atomic uint64_t magic; /* stored last */
+	uint32_t version;
+	uint32_t origin; /* enum wire_origin */
+	int32_t pid, ppid;
+	uint64_t start_tsc;
+	uint32_t own_malloc;  /* 1: the program's malloc is not ours */
+	uint32_t text_bytes;  /* used bytes of text */
+	uint32_t arg_count;
+	uint32_t usable_known; /* 1: slack is recorded */
+	_Alignas(64) _Atomic uint32_t state; /* enum wire_state */
+	_Atomic uint32_t stream_high; /* streams ever used */
+	_Atomic uint64_t off_tsc;
+	_Atomic uint64_t reentrant;   /* calls from inside a hook, passed through */
+	_Atomic uint64_t lost_stacks; /* allocations recorded under an ancestor only */
+	_Atomic uint32_t lost_children; /* forked children that could not open their file */
+	_Atomic uint32_t lost_child_errno;
+	_Atomic uint64_t dropped; /* not recorded, and no stream to count it in */
+	_Atomic uint32_t flushes; /* dlclose generations */
+	_Alignas(64) _Atomic uint64_t free_head; /* tag << 32 | chunk index + 1 */
+	_Atomic uint32_t fresh;			 /* chunks never used begin here */
+	_Atomic uint32_t waiters;
+	_Alignas(64) _Atomic uint32_t progress; /* recorder: rises with every round; futex word */
+	_Alignas(64) _Atomic uint32_t node_count; /* may exceed WIRE_NODES: then the table is full */
+	_Alignas(64) _Atomic uint32_t log_used;
+	_Alignas(64) char text[WIRE_TEXT_BYTES];
+};
+_Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "header fits");
+
+enum wire_stream_state {
+	WIRE_STREAM_FREE = 0,
+	WIRE_STREAM_ACTIVE = 1,
+	WIRE_STREAM_CLOSED = 2, /* its thread has ended; the recorder frees it once drained */
+};
+
+struct wire_stream {
+	_Alignas(64) _Atomic uint32_t state;
+	int32_t tid;
+	_Atomic uint32_t first; /* chunk index + 1; 0 until there is one */
+	uint32_t pad;
+	_Atomic uint64_t dropped; /* events of this thread that were not recorded */
+	char name[16];
+};
+
+struct wire_chunk {
+	_Atomic uint64_t pos;  /* bytes of data published, | WIRE_OPEN */
+	_Atomic uint32_t next; /* chunk index + 1, set when this one is finished */
+	uint32_t stream;
+	uint64_t base_tsc; /* what the first record's time is relative to */
+	uint64_t pad;
+	uint64_t data[(WIRE_CHUNK_BYTES - 32) / 8];
+};
+_Static_assert(sizeof(struct wire_chunk) == WIRE_CHUNK_BYTES, "a chunk is a page");
+#define WIRE_OPEN 1ull
+#define WIRE_CHUNK_WORDS ((WIRE_CHUNK_BYTES - 32) / 8)
+
+/* pc_flags: pc in the low 48 bits, enum wire_node_flag above. Written last; 0 = not there yet.
+ * A leaf with WIRE_NODE_VIA names the allocation function in its low bits: sites are such leaves. */
+struct wire_node {
+	_Atomic uint64_t pc_flags;
+	uint32_t parent;
+	uint32_t check; /* always ~parent: garbage is noticed */
+};
+enum wire_node_flag {
+	WIRE_NODE_PRESENT = 1 << 0,
+	WIRE_NODE_VIA = 1 << 1,
+	WIRE_NODE_GUESS = 1 << 2,
+	WIRE_NODE_TRUNCATED = 1 << 3,
+	WIRE_NODE_EXACT = 1 << 4,
+};
+#define WIRE_PC_MASK 0xffffffffffffull
+#define WIRE_FLAG_SHIFT 48
+/* Nodes kept back so that every root can still get a "stack lost" site. */
+#define WIRE_NODES_RESERVE 64
+
+/* The module log: 8-aligned entries, `bytes` stored last. It also holds notes of exec calls, which a
+ * forked child that has no file of its own yet writes into its parent's. */
+enum wire_log_kind {
+	WIRE_LOG_MODULE = 1,
+	WIRE_LOG_EXEC = 2,	  /* start: pid, end: time stamp, path: what it executes */
+	WIRE_LOG_EXEC_FAILED = 3, /* start: pid: the one before did not happen */
+};
+struct wire_module {
+	_Atomic uint32_t bytes; /* of the whole entry; 0 = end of log so far */
+	uint32_t first_node;	/* holds for nodes from this index on */
+	uint64_t start, end;	/* mapped range */
+	uint64_t bias;		/* run-time address - ELF address */
+	uint16_t path_bytes, build_id_bytes;
+	uint32_t kind; /* enum wire_log_kind */
+	char data[]; /* path, then build id */
+};
+
+#define WIRE_STREAMS_OFFSET ((uint64_t)WIRE_HEADER_BYTES)
+#define WIRE_LOG_OFFSET (WIRE_STREAMS_OFFSET + WIRE_STREAMS * sizeof(struct wire_stream))
+#define WIRE_NODES_OFFSET (WIRE_LOG_OFFSET + WIRE_LOG_BYTES)
+#define WIRE_CHUNKS_OFFSET (WIRE_NODES_OFFSET + (uint64_t)WIRE_NODES * sizeof(struct wire_node))
+#define WIRE_FILE_BYTES (WIRE_CHUNKS_OFFSET + (uint64_t)WIRE_CHUNKS * WIRE_CHUNK_BYTES)
+_Static_assert(WIRE_FILE_BYTES <= 64u << 20, "at most 64 MiB a process");
+
+struct wire_session { /* a mapped file, taken apart */
+	struct wire_header *header;
+	struct wire_stream *streams;
+	unsigned char *log;
+	struct wire_node *nodes;
+	struct wire_chunk *chunks;
+};
+
+static inline struct wire_session wire_session_at(void *base)
+{
+	unsigned char *p = base;
+	return (struct wire_session){
+		.header = (struct wire_header *)p,
+		.streams = (struct wire_stream *)(p + WIRE_STREAMS_OFFSET),
+		.log = p + WIRE_LOG_OFFSET,
+		.nodes = (struct wire_node *)(p + WIRE_NODES_OFFSET),
+		.chunks = (struct wire_chunk *)(p + WIRE_CHUNKS_OFFSET),
+	};
+}
+
+#endif
