@@ -1,0 +1,200 @@
+/* A streaming JSON writer: a report of a large program has a million frames, so
+ * nothing is built in memory first.
+ *
+ * Names come from ELF files, command lines and thread names and need not be UTF-8.
+ * JSON must be: every byte that does not belong to a well-formed sequence (RFC 3629:
+ * no overlong forms, no surrogates, nothing above U+10FFFF) becomes U+FFFD.
+ * Integers are written with all 64 bits; readers that only have doubles round them
+ * themselves. */
+#include "hosted/json_writer.h"
+
+#include <stddef.h>
+
+void json_init(struct json_writer *w, FILE *out)
+{
+	w->out = out;
+	w->comma = false;
+}
+
+static void value_begins(struct json_writer *w)
+{
+	if (w->comma)
+		putc_unlocked(',', w->out);
+	w->comma = true;
+}
+
+void json_object(struct json_writer *w)
+{
+	value_begins(w);
+	putc_unlocked('{', w->out);
+	w->comma = false;
+}
+
+void json_object_end(struct json_writer *w)
+{
+	putc_unlocked('}', w->out);
+	w->comma = true;
+}
+
+void json_array(struct json_writer *w)
+{
+	value_begins(w);
+	putc_unlocked('[', w->out);
+	w->comma = false;
+}
+
+void json_array_end(struct json_writer *w)
+{
+	putc_unlocked(']', w->out);
+	w->comma = true;
+}
+
+/* Length of the well-formed sequence of two to four bytes at s; 0: there is none. */
+static size_t sequence_length(const unsigned char *s)
+{
+	size_t length;
+	unsigned char low = 0x80, high = 0xbf; /* bounds of the second byte */
+	if (s[0] >= 0xc2 && s[0] <= 0xdf) {
+		length = 2;
+	} else if (s[0] >= 0xe0 && s[0] <= 0xef) {
+		length = 3;
+		if (s[0] == 0xe0)
+			low = 0xa0;
+		if (s[0] == 0xed)
+			high = 0x9f;
+	} else if (s[0] >= 0xf0 && s[0] <= 0xf4) {
+		length = 4;
+		if (s[0] == 0xf0)
+			low = 0x90;
+		if (s[0] == 0xf4)
+			high = 0x8f;
+	} else {
+		return 0;
+	}
+	if (s[1] < low || s[1] > high)
+		return 0;
+	for (size_t i = 2; i < length; i++) /* a NUL ends this too: it is no continuation byte */
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	return length;
+}
+
+static void write_string(struct json_writer *w, const char *text)
+{
+	static const char hex[] = "0123456789abcdef";
+	const unsigned char *s = (const unsigned char *)(text ? text : "");
+	FILE *out = w->out;
+	putc_unlocked('"', out);
+	while (*s) {
+		const unsigned char *run = s;
+		while (*s >= 0x20 && *s < 0x7f && *s != '"' && *s != '\\')
+			s++;
+		if (s > run)
+			fwrite_unlocked(run, 1, (size_t)(s - run), out);
+		if (!*s)
+			break;
+		if (*s < 0x80) {
+			putc_unlocked('\\', out);
+			switch (*s) {
+			case '"':
+			case '\\':
+				putc_unlocked(*s, out);
+				break;
+			case '\n':
+				putc_unlocked('n', out);
+				break;
+			case '\t':
+				putc_unlocked('t', out);
+				break;
+			default:
+				fputs_unlocked("u00", out);
+				putc_unlocked(hex[*s >> 4], out);
+				putc_unlocked(hex[*s & 15], out);
+			}
+			s++;
+			continue;
+		}
+		size_t length = sequence_length(s);
+		if (length) {
+			fwrite_unlocked(s, 1, length, out);
+			s += length;
+		} else {
+			fputs_unlocked("\xef\xbf\xbd", out);
+			s++;
+		}
+	}
+	putc_unlocked('"', out);
+}
+
+void json_key(struct json_writer *w, const char *key)
+{
+	value_begins(w);
+	write_string(w, key);
+	putc_unlocked(':', w->out);
+	w->comma = false;
+}
+
+void json_string(struct json_writer *w, const char *s)
+{
+	value_begins(w);
+	write_string(w, s);
+}
+
+void json_uint(struct json_writer *w, uint64_t n)
+{
+	char digits[20];
+	size_t at = sizeof digits;
+	value_begins(w);
+	do {
+		digits[--at] = (char)('0' + n % 10);
+		n /= 10;
+	} while (n);
+	fwrite_unlocked(digits + at, 1, sizeof digits - at, w->out);
+}
+
+void json_int(struct json_writer *w, int64_t n)
+{
+	if (n >= 0) {
+		json_uint(w, (uint64_t)n);
+		return;
+	}
+	value_begins(w);
+	putc_unlocked('-', w->out);
+	w->comma = false;
+	json_uint(w, 0 - (uint64_t)n);
+}
+
+void json_bool(struct json_writer *w, bool b)
+{
+	value_begins(w);
+	fputs_unlocked(b ? "true" : "false", w->out);
+}
+
+void json_newline(struct json_writer *w)
+{
+	putc_unlocked('\n', w->out);
+}
+
+void json_key_string(struct json_writer *w, const char *key, const char *s)
+{
+	json_key(w, key);
+	json_string(w, s);
+}
+
+void json_key_uint(struct json_writer *w, const char *key, uint64_t n)
+{
+	json_key(w, key);
+	json_uint(w, n);
+}
+
+void json_key_int(struct json_writer *w, const char *key, int64_t n)
+{
+	json_key(w, key);
+	json_int(w, n);
+}
+
+void json_key_bool(struct json_writer *w, const char *key, bool b)
+{
+	json_key(w, key);
+	json_bool(w, b);
+}

@@ -1,0 +1,403 @@
+/* Function, file, line and inlined calls from DWARF, by libdw.
+ *
+ * libdw's dwarf_getscopes walks a whole compilation unit for every address,
+ * which is slow on large C++ units. Here a unit that is asked for gets an index
+ * of its functions once (one walk over its top level and namespaces), and only
+ * the function that holds the address is walked for inlined calls.
+ *
+ * Units are found by .debug_aranges. Compilers that do not write it (clang,
+ * rustc) and code without debug information need all units' own ranges: they
+ * are read once, at the first address that .debug_aranges does not know.
+ *
+ * Invariants: everything libdw returns may be missing or wrong; a failure means
+ * fewer frames, never an error. Depth and number of inlined frames are bounded. */
+#include "symbol/symbol_sources.h"
+
+#include "hosted/error.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEEPEST_NAMESPACE = 32, MOST_INLINED = 128, LONGEST_PATH = 4096 };
+
+struct range {
+	uint64_t low, high; /* [low, high) */
+	Dwarf_Off die;
+};
+
+struct range_list {
+	struct range *items;
+	size_t count, capacity;
+};
+
+struct unit {
+	Dwarf_Off offset; /* of its die: the key */
+	Dwarf_Die die;	  /* for lines */
+	Dwarf_Die split;  /* where its functions are: the same, or the one in the .dwo file */
+	struct range_list functions;
+};
+
+struct dwarf_source {
+	Dwarf *dw;
+	struct name_cache *names;
+	Dwarf_Aranges *aranges;
+	size_t arange_count;
+	bool all_units_read;
+	struct range_list unit_ranges;
+	struct unit **units; /* a hash table by offset, at most half full */
+	size_t unit_count, unit_mask;
+	struct unit *last;
+	/* Paths repeat for every line: remember the last few by libdw's pointer. */
+	struct {
+		const char *raw, *path;
+	} paths[64];
+};
+
+static int add_range(struct range_list *list, uint64_t low, uint64_t high, Dwarf_Off die)
+{
+	if (low >= high)
+		return 0;
+	if (list->count == list->capacity) {
+		size_t capacity = list->capacity ? list->capacity * 2 : 32;
+		struct range *items = realloc(list->items, capacity * sizeof *items);
+		if (!items)
+			return HEFT_ENOMEM;
+		list->items = items;
+		list->capacity = capacity;
+	}
+	list->items[list->count++] = (struct range){low, high, die};
+	return 0;
+}
+
+static int add_die(struct range_list *list, Dwarf_Die *die)
+{
+	Dwarf_Addr base, low, high;
+	ptrdiff_t at = 0;
+	/* Low pc 0 is a function that the linker dropped. */
+	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
+		if (low != 0 && add_range(list, low, high, dwarf_dieoffset(die)) < 0)
+			return HEFT_ENOMEM;
+	return 0;
+}
+
+static int by_low(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+	if (x->low != y->low)
+		return x->low < y->low ? -1 : 1;
+	return x->high > y->high ? -1 : x->high < y->high; /* the wider first */
+}
+
+/* The narrowest of the ranges that begin nearest before the address. */
+static const struct range *find_range(const struct range_list *list, uint64_t address)
+{
+	size_t low = 0, high = list->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (list->items[middle].low <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	/* Ranges hardly ever overlap; a few steps back find the outer one where they do. */
+	for (size_t steps = 0; low > 0 && steps < 8; steps++)
+		if (address < list->items[--low].high)
+			return &list->items[low];
+	return NULL;
+}
+
+static int collect_functions(struct range_list *list, Dwarf_Die *parent, int depth)
+{
+	Dwarf_Die die;
+	if (depth > DEEPEST_NAMESPACE || dwarf_child(parent, &die) != 0)
+		return 0;
+	do {
+		int rc = 0;
+		switch (dwarf_tag(&die)) {
+		case DW_TAG_subprogram:
+			rc = add_die(list, &die);
+			break;
+		case DW_TAG_namespace:
+		case DW_TAG_module:
+			rc = collect_functions(list, &die, depth + 1);
+			break;
+		default:
+			break;
+		}
+		if (rc < 0)
+			return rc;
+	} while (dwarf_siblingof(&die, &die) == 0);
+	return 0;
+}
+
+static int read_all_units(struct dwarf_source *s)
+{
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die die;
+	s->all_units_read = true;
+	while (dwarf_get_units(s->dw, cu, &cu, NULL, NULL, &die, NULL) == 0)
+		if (add_die(&s->unit_ranges, &die) < 0)
+			return HEFT_ENOMEM;
+	if (s->unit_ranges.count)
+		qsort(s->unit_ranges.items, s->unit_ranges.count, sizeof *s->unit_ranges.items,
+		      by_low);
+	return 0;
+}
+
+static size_t unit_slot(struct unit **units, size_t mask, Dwarf_Off offset)
+{
+	size_t at = (size_t)((offset * 0x9e3779b97f4a7c15u) >> 32) & mask;
+	while (units[at] && units[at]->offset != offset)
+		at = (at + 1) & mask;
+	return at;
+}
+
+static int grow_units(struct dwarf_source *s)
+{
+	size_t mask = s->units ? s->unit_mask * 2 + 1 : 31;
+	struct unit **units = calloc(mask + 1, sizeof *units);
+	if (!units)
+		return HEFT_ENOMEM;
+	for (size_t i = 0; s->units && i <= s->unit_mask; i++)
+		if (s->units[i])
+			units[unit_slot(units, mask, s->units[i]->offset)] = s->units[i];
+	free(s->units);
+	s->units = units;
+	s->unit_mask = mask;
+	return 0;
+}
+
+/* A unit that cannot be read is remembered too, with an empty die, and gives NULL. */
+static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out)
+{
+	*out = NULL;
+	if (s->last && s->last->offset == offset) {
+		*out = s->last;
+		return 0;
+	}
+	if ((!s->units || s->unit_count * 2 >= s->unit_mask) && grow_units(s) < 0)
+		return HEFT_ENOMEM;
+	size_t slot = unit_slot(s->units, s->unit_mask, offset);
+	if (s->units[slot]) {
+		if (s->units[slot]->die.addr)
+			*out = s->last = s->units[slot];
+		return 0;
+	}
+	struct unit *u = calloc(1, sizeof *u);
+	if (!u)
+		return HEFT_ENOMEM;
+	u->offset = offset;
+	s->units[slot] = u;
+	s->unit_count++;
+	if (!dwarf_offdie(s->dw, offset, &u->die)) {
+		memset(&u->die, 0, sizeof u->die);
+		return 0;
+	}
+	u->split = u->die;
+	uint8_t type = 0;
+	Dwarf_Die split;
+	memset(&split, 0, sizeof split);
+	if (dwarf_cu_info(u->die.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) == 0 &&
+	    type == DW_UT_skeleton && split.addr)
+		u->split = split;
+	if (collect_functions(&u->functions, &u->split, 0) < 0)
+		return HEFT_ENOMEM;
+	if (u->functions.count)
+		qsort(u->functions.items, u->functions.count, sizeof *u->functions.items, by_low);
+	*out = s->last = u;
+	return 0;
+}
+
+static int find_unit(struct dwarf_source *s, uint64_t address, struct unit **out)
+{
+	Dwarf_Off offset;
+	*out = NULL;
+	Dwarf_Arange *arange = s->aranges ? dwarf_getarange_addr(s->aranges, address) : NULL;
+	if (arange && dwarf_getarangeinfo(arange, NULL, NULL, &offset) == 0)
+		return open_unit(s, offset, out);
+	if (!s->all_units_read && read_all_units(s) < 0)
+		return HEFT_ENOMEM;
+	const struct range *r = find_range(&s->unit_ranges, address);
+	return r ? open_unit(s, r->die, out) : 0;
+}
+
+/* One spelling a file: "/a/b/../c/./d.c" is "/a/c/d.c". */
+static const char *clean_path(struct dwarf_source *s, const char *raw)
+{
+	size_t slot = ((uintptr_t)raw >> 3) % (sizeof s->paths / sizeof *s->paths);
+	if (s->paths[slot].raw == raw)
+		return s->paths[slot].path;
+	char clean[LONGEST_PATH];
+	size_t used = 0;
+	size_t root = raw[0] == '/';
+	bool fits = strlen(raw) < sizeof clean;
+	for (const char *at = raw; fits && *at;) {
+		size_t length = strcspn(at, "/");
+		size_t back = used;
+		while (back > root && clean[back - 1] != '/')
+			back--;
+		bool up = length == 2 && at[0] == '.' && at[1] == '.';
+		bool can_go_up = used > root && !(used - back == 2 && clean[back] == '.' &&
+						  clean[back + 1] == '.');
+		if (length == 0 || (length == 1 && at[0] == '.')) {
+			if (at == raw && root)
+				clean[used++] = '/';
+		} else if (up && (can_go_up || root)) {
+			used = back > root ? back - 1 : root;
+		} else {
+			if (used > root)
+				clean[used++] = '/';
+			memcpy(clean + used, at, length);
+			used += length;
+		}
+		at += length;
+		at += *at == '/';
+	}
+	const char *path = fits ? name_pool_add_n(s->names->pool, clean, used)
+				: name_pool_add(s->names->pool, raw);
+	s->paths[slot].raw = raw;
+	s->paths[slot].path = path;
+	return path;
+}
+
+static const char *function_name(struct dwarf_source *s, Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	const char *name = NULL;
+	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attr) ||
+	    dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attr))
+		name = dwarf_formstring(&attr);
+	if (!name && dwarf_attr_integrate(die, DW_AT_name, &attr))
+		name = dwarf_formstring(&attr);
+	return name && *name ? name_cache_get(s->names, name) : NULL;
+}
+
+/* The chain of inlined calls around the address, outermost first. */
+static size_t inlined_calls(Dwarf_Die *function, uint64_t address, Dwarf_Die *chain)
+{
+	Dwarf_Die die = *function, child;
+	size_t count = 0;
+	for (int depth = 0; depth < 4 * MOST_INLINED && count < MOST_INLINED; depth++) {
+		bool found = false;
+		if (dwarf_child(&die, &child) != 0)
+			break;
+		do {
+			int tag = dwarf_tag(&child);
+			bool scope = tag == DW_TAG_lexical_block || tag == DW_TAG_try_block ||
+				     tag == DW_TAG_catch_block;
+			if (!scope && tag != DW_TAG_inlined_subroutine)
+				continue;
+			if (dwarf_haspc(&child, address) <= 0)
+				continue;
+			if (!scope)
+				chain[count++] = child;
+			die = child;
+			found = true;
+			break;
+		} while (dwarf_siblingof(&child, &child) == 0);
+		if (!found)
+			break;
+	}
+	return count;
+}
+
+static uint32_t number(Dwarf_Die *die, unsigned name)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word value = 0;
+	if (!dwarf_attr(die, name, &attr) || dwarf_formudata(&attr, &value) != 0 ||
+	    value > UINT32_MAX)
+		return 0;
+	return (uint32_t)value;
+}
+
+static void call_place(struct dwarf_source *s, struct unit *u, Dwarf_Die *inlined,
+		       struct symbol_frame *frame)
+{
+	Dwarf_Files *files;
+	size_t count;
+	uint32_t file = number(inlined, DW_AT_call_file);
+	frame->line = number(inlined, DW_AT_call_line);
+	if (dwarf_getsrcfiles(&u->split, &files, &count) != 0 || file >= count)
+		return;
+	const char *raw = dwarf_filesrc(files, file, NULL, NULL);
+	if (raw)
+		frame->file = clean_path(s, raw);
+}
+
+int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *query)
+{
+	struct unit *u;
+	int rc = find_unit(s, query->address, &u);
+	if (rc < 0 || !u)
+		return rc;
+
+	Dwarf_Die chain[MOST_INLINED], function;
+	size_t inlined = 0;
+	bool has_function = false;
+	const struct range *r = find_range(&u->functions, query->address);
+	if (r) {
+		Dwarf *dw = dwarf_cu_getdwarf(u->split.cu);
+		if (dw && dwarf_offdie(dw, r->die, &function)) {
+			has_function = true;
+			inlined = inlined_calls(&function, query->address, chain);
+		}
+	}
+
+	struct symbol_frame *frames = name_pool_alloc(s->names->pool,
+						      (inlined + 1) * sizeof *frames);
+	if (!frames)
+		return HEFT_ENOMEM;
+	/* Each frame's name is its own die's; its place is where the next inner one is called,
+	 * and the innermost one's place is the line of the instruction. */
+	for (size_t i = 0; i <= inlined; i++) {
+		struct symbol_frame *f = &frames[inlined - i];
+		Dwarf_Die *die = i ? &chain[i - 1] : &function;
+		if (has_function)
+			f->function = function_name(s, die);
+		f->inlined = i > 0;
+		if (i < inlined)
+			call_place(s, u, &chain[i], f);
+	}
+	Dwarf_Line *line = dwarf_getsrc_die(&u->die, query->address);
+	int number_of_line = 0;
+	if (line) {
+		const char *raw = dwarf_linesrc(line, NULL, NULL);
+		if (raw)
+			frames[0].file = clean_path(s, raw);
+		if (dwarf_lineno(line, &number_of_line) == 0 && number_of_line > 0)
+			frames[0].line = (uint32_t)number_of_line;
+	}
+	if (!has_function && !frames[0].file)
+		return 0;
+	query->frames = frames;
+	query->frame_count = (uint32_t)inlined + 1;
+	return 0;
+}
+
+struct dwarf_source *dwarf_source_new(Dwarf *dw, struct name_cache *names)
+{
+	struct dwarf_source *s = calloc(1, sizeof *s);
+	if (!s)
+		return NULL;
+	s->dw = dw;
+	s->names = names;
+	if (dwarf_getaranges(dw, &s->aranges, &s->arange_count) != 0)
+		s->aranges = NULL;
+	return s;
+}
+
+void dwarf_source_free(struct dwarf_source *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; s->units && i <= s->unit_mask; i++) {
+		if (s->units[i])
+			free(s->units[i]->functions.items);
+		free(s->units[i]);
+	}
+	free(s->units);
+	free(s->unit_ranges.items);
+	free(s);
+}
