@@ -1,0 +1,353 @@
+/* Building and freeing the model (profile.h says what it is).
+ *
+ * Frames, nodes and sites are found again by hash tables that hold only indices:
+ * merging two stacks that read the same is nothing but finding the same node
+ * twice. Frames compare strings by pointer, because every string is in the pool.
+ *
+ * Invariant: a node's parent is a smaller index, so one pass from 0 up sees
+ * every caller before its callees; tables are at most half full. */
+#include "profile/profile.h"
+
+#include "profile/user_frame.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct index_table {
+	uint32_t *slots; /* index + 1; 0: empty */
+	uint32_t mask;
+};
+
+struct profile_index {
+	struct index_table frames, nodes, sites;
+	uint32_t module_capacity, frame_capacity, node_capacity, site_capacity;
+	uint32_t thread_capacity, process_capacity, note_capacity;
+};
+
+struct profile *profile_new(void)
+{
+	struct profile *p = calloc(1, sizeof *p);
+	if (!p)
+		return NULL;
+	p->names = name_pool_new();
+	p->index = calloc(1, sizeof *p->index);
+	if (!p->names || !p->index) {
+		profile_free(p);
+		return NULL;
+	}
+	p->complete = true;
+	return p;
+}
+
+void profile_free(struct profile *p)
+{
+	if (!p)
+		return;
+	if (p->index) {
+		free(p->index->frames.slots);
+		free(p->index->nodes.slots);
+		free(p->index->sites.slots);
+		free(p->index);
+	}
+	free(p->modules);
+	free(p->frames);
+	free(p->nodes);
+	free(p->sites);
+	free(p->threads);
+	free(p->processes);
+	free(p->notes);
+	name_pool_free(p->names);
+	free(p);
+}
+
+/* Room for one more; returns NULL if there is none. */
+static void *room(void *array, uint32_t count, uint32_t *capacity, size_t element)
+{
+	if (count < *capacity)
+		return array;
+	if (count >= UINT32_MAX / 2)
+		return NULL;
+	uint32_t bigger = *capacity ? *capacity * 2 : 64;
+	void *p = realloc(array, (size_t)bigger * element);
+	if (p)
+		*capacity = bigger;
+	return p;
+}
+
+#define ROOM(p, array, name)                                                                       \
+	({                                                                                         \
+		void *room_ = room((p)->array, (p)->name##_count, &(p)->index->name##_capacity,    \
+				   sizeof *(p)->array);                                            \
+		if (room_)                                                                         \
+			(p)->array = room_;                                                        \
+		room_ != NULL;                                                                     \
+	})
+
+static uint32_t mix(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+	uint64_t h = a * 0x9e3779b97f4a7c15u;
+	h = (h ^ (h >> 29) ^ b) * 0xff51afd7ed558ccdu;
+	h = (h ^ (h >> 31) ^ c) * 0xc4ceb9fe1a85ec53u;
+	h = (h ^ (h >> 30) ^ d) * 0xbf58476d1ce4e5b9u;
+	return (uint32_t)(h ^ (h >> 32));
+}
+
+static uint32_t hash_frame(const struct profile_frame *f)
+{
+	return mix((uintptr_t)f->function, (uintptr_t)f->file, f->line, f->module);
+}
+
+static uint32_t hash_node(const struct profile_node *n)
+{
+	return mix(n->parent, n->frame, 0, 1);
+}
+
+static uint32_t hash_site(const struct profile_site *s)
+{
+	return mix(s->node, s->via, 0, 2);
+}
+
+/* Makes the table twice as large if it would be more than half full; `hash_of` hashes entry i. */
+static int grow_table(struct index_table *t, uint32_t count, const void *entries, size_t element,
+		      uint32_t (*hash_of)(const void *))
+{
+	if (t->slots && (uint64_t)count * 2 < t->mask)
+		return 0;
+	uint32_t mask = t->slots ? t->mask * 2 + 1 : 255;
+	uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
+	if (!slots)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t at = hash_of((const char *)entries + (size_t)i * element) & mask;
+		while (slots[at])
+			at = (at + 1) & mask;
+		slots[at] = i + 1;
+	}
+	free(t->slots);
+	t->slots = slots;
+	t->mask = mask;
+	return 0;
+}
+
+static uint32_t hash_any_frame(const void *f)
+{
+	return hash_frame(f);
+}
+
+static uint32_t hash_any_node(const void *n)
+{
+	return hash_node(n);
+}
+
+static uint32_t hash_any_site(const void *s)
+{
+	return hash_site(s);
+}
+
+int profile_add_module(struct profile *p, const char *path, const uint8_t *build_id, uint32_t length,
+		       uint32_t *id)
+{
+	if (!ROOM(p, modules, module))
+		return HEFT_ENOMEM;
+	struct profile_module *m = &p->modules[p->module_count];
+	memset(m, 0, sizeof *m);
+	m->path = name_pool_add(p->names, path ? path : "");
+	if (!m->path)
+		return HEFT_ENOMEM;
+	if (length) {
+		uint8_t *copy = name_pool_alloc(p->names, length);
+		if (!copy)
+			return HEFT_ENOMEM;
+		memcpy(copy, build_id, length);
+		m->build_id = copy;
+		m->build_id_len = length;
+	}
+	m->runtime = user_frame_module_is_runtime(m->path);
+	*id = p->module_count++;
+	return 0;
+}
+
+int profile_add_frame(struct profile *p, const struct profile_frame *frame, uint32_t *id)
+{
+	struct index_table *t = &p->index->frames;
+	if (grow_table(t, p->frame_count, p->frames, sizeof *p->frames, hash_any_frame) < 0)
+		return HEFT_ENOMEM;
+	uint32_t at = hash_frame(frame) & t->mask;
+	for (; t->slots[at]; at = (at + 1) & t->mask) {
+		const struct profile_frame *f = &p->frames[t->slots[at] - 1];
+		if (f->function == frame->function && f->file == frame->file &&
+		    f->line == frame->line && f->module == frame->module) {
+			*id = t->slots[at] - 1;
+			return 0;
+		}
+	}
+	if (!ROOM(p, frames, frame))
+		return HEFT_ENOMEM;
+	struct profile_frame *f = &p->frames[p->frame_count];
+	*f = *frame;
+	f->user = !(f->module != PROFILE_NONE && p->modules[f->module].runtime) &&
+		  !user_frame_is_runtime(f->function, f->file);
+	*id = p->frame_count++;
+	t->slots[at] = *id + 1;
+	return 0;
+}
+
+int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t flags, uint32_t *id)
+{
+	struct index_table *t = &p->index->nodes;
+	struct profile_node key = {.parent = parent, .frame = frame, .flags = flags};
+	if (grow_table(t, p->node_count, p->nodes, sizeof *p->nodes, hash_any_node) < 0)
+		return HEFT_ENOMEM;
+	uint32_t at = hash_node(&key) & t->mask;
+	for (; t->slots[at]; at = (at + 1) & t->mask) {
+		struct profile_node *n = &p->nodes[t->slots[at] - 1];
+		if (n->parent == parent && n->frame == frame) {
+			n->flags |= flags;
+			*id = t->slots[at] - 1;
+			return 0;
+		}
+	}
+	if (!ROOM(p, nodes, node))
+		return HEFT_ENOMEM;
+	p->nodes[p->node_count] = key;
+	*id = p->node_count++;
+	t->slots[at] = *id + 1;
+	return 0;
+}
+
+int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *id)
+{
+	struct index_table *t = &p->index->sites;
+	struct profile_site key = {.node = node, .via = via};
+	if (grow_table(t, p->site_count, p->sites, sizeof *p->sites, hash_any_site) < 0)
+		return HEFT_ENOMEM;
+	uint32_t at = hash_site(&key) & t->mask;
+	for (; t->slots[at]; at = (at + 1) & t->mask) {
+		const struct profile_site *s = &p->sites[t->slots[at] - 1];
+		if (s->node == node && s->via == via) {
+			*id = t->slots[at] - 1;
+			return 0;
+		}
+	}
+	if (!ROOM(p, sites, site))
+		return HEFT_ENOMEM;
+	p->sites[p->site_count] = key;
+	*id = p->site_count++;
+	t->slots[at] = *id + 1;
+	return 0;
+}
+
+int profile_add_process(struct profile *p, const struct profile_process *process, uint32_t *id)
+{
+	if (!ROOM(p, processes, process))
+		return HEFT_ENOMEM;
+	p->processes[p->process_count] = *process;
+	*id = p->process_count++;
+	return 0;
+}
+
+int profile_add_thread(struct profile *p, const struct profile_thread *thread)
+{
+	if (!ROOM(p, threads, thread))
+		return HEFT_ENOMEM;
+	p->threads[p->thread_count++] = *thread;
+	return 0;
+}
+
+int profile_add_note(struct profile *p, enum profile_note_kind kind, uint64_t time_ns,
+		     const char *fmt, ...)
+{
+	char text[2048];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	if (!ROOM(p, notes, note))
+		return HEFT_ENOMEM;
+	const char *kept = name_pool_add(p->names, text);
+	if (!kept)
+		return HEFT_ENOMEM;
+	p->notes[p->note_count++] =
+		(struct profile_note){.kind = kind, .time_ns = time_ns, .text = kept};
+	return 0;
+}
+
+const char **profile_copy_strings(struct profile *p, char *const *strings, uint32_t count)
+{
+	const char **copy = name_pool_alloc(p->names, ((size_t)count + 1) * sizeof *copy);
+	for (uint32_t i = 0; copy && i < count; i++) {
+		copy[i] = name_pool_add(p->names, strings[i] ? strings[i] : "");
+		if (!copy[i])
+			return NULL;
+	}
+	return copy;
+}
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? -1 : a < b;
+}
+
+static int by_peak(const void *a, const void *b)
+{
+	const struct profile_site *x = a, *y = b;
+	int order = compare_u64(x->peak_bytes, y->peak_bytes);
+	if (!order)
+		order = compare_u64(x->own_peak_bytes, y->own_peak_bytes);
+	if (!order)
+		order = compare_u64(x->allocated_bytes, y->allocated_bytes);
+	if (!order)
+		order = compare_u64(x->allocations, y->allocations);
+	if (!order) /* the order of the recording makes it total, so that reports repeat */
+		order = x->node != y->node ? (x->node < y->node ? -1 : 1) :
+					     (x->via < y->via ? -1 : x->via > y->via);
+	return order;
+}
+
+void profile_finish_sites(struct profile *p)
+{
+	if (p->site_count)
+		qsort(p->sites, p->site_count, sizeof *p->sites, by_peak);
+	for (uint32_t i = 0; i < p->site_count; i++)
+		p->sites[i].id = i + 1;
+	/* Sites have moved: the index no longer holds. */
+	free(p->index->sites.slots);
+	p->index->sites.slots = NULL;
+	p->index->sites.mask = 0;
+}
+
+const char *profile_via_name(uint32_t via)
+{
+	static const char *const names[PROFILE_VIA_COUNT] = {
+		[PROFILE_VIA_MALLOC] = "malloc",
+		[PROFILE_VIA_CALLOC] = "calloc",
+		[PROFILE_VIA_REALLOC] = "realloc",
+		[PROFILE_VIA_POSIX_MEMALIGN] = "posix_memalign",
+		[PROFILE_VIA_ALIGNED_ALLOC] = "aligned_alloc",
+		[PROFILE_VIA_MEMALIGN] = "memalign",
+		[PROFILE_VIA_VALLOC] = "valloc",
+		[PROFILE_VIA_PVALLOC] = "pvalloc",
+		[PROFILE_VIA_REALLOCARRAY] = "reallocarray",
+		[PROFILE_VIA_NEW] = "operator new",
+		[PROFILE_VIA_NEW_ARRAY] = "operator new[]",
+	};
+	return via < PROFILE_VIA_COUNT ? names[via] : "unknown";
+}
+
+const char *profile_module_name(const struct profile *p, uint32_t module)
+{
+	if (module >= p->module_count || !p->modules[module].path[0])
+		return "[unknown]";
+	const char *slash = strrchr(p->modules[module].path, '/');
+	return slash && slash[1] ? slash + 1 : p->modules[module].path;
+}
+
+uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
+{
+	for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent)
+		if (p->frames[p->nodes[n].frame].user)
+			return n;
+	return node;
+}

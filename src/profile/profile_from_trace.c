@@ -1,0 +1,725 @@
+/* heft's recording into the model.
+ *
+ * The recording carries a finished tally, so opening it costs its tables and its
+ * symbols, however many events it has. Only a selection by process, thread or time
+ * replays the events: into a fresh tally, with the blocks that the selected threads
+ * allocated (a free of such a block counts whoever does it), so that the selection
+ * has a peak of its own.
+ *
+ * A window begins with what is live then and counts what happens in it.
+ *
+ * Invariants: the sums over sites equal the totals; all indices in the recording
+ * are checked before they are used, events' included. */
+#include "profile/profile_from_trace.h"
+
+#include "profile/trace_resident.h"
+#include "profile/trace_stacks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A summary looks at no more than this many of the largest stacks ... */
+enum { SUMMARY_STACKS = 64, SUMMARY_NODES = 4096 /* ... unless they are short */ };
+
+struct load {
+	struct profile *p;
+	const struct trace_contents *c;
+	struct trace_reader *reader;
+	const struct profile_selection *sel;
+	struct heft_error *err;
+	const struct tally *tally; /* what the sites' numbers come from */
+	struct tally replayed;
+	bool *threads;		/* selected, by recording thread */
+	bool all_threads;
+	uint32_t *processes;	/* the profile's, by the recording's */
+	uint32_t *modules;	/* the profile's, by the recording's */
+	struct profile_totals *replayed_processes; /* by the profile's process, or NULL */
+};
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+/* ---- what was selected */
+
+static bool thread_is(const struct trace_thread *t, const char *wanted)
+{
+	char tid[16];
+	snprintf(tid, sizeof tid, "%" PRId32, t->tid);
+	return strcmp(tid, wanted) == 0 || (t->name && strcmp(t->name, wanted) == 0);
+}
+
+static int select_threads(struct load *l)
+{
+	const struct trace_contents *c = l->c;
+	uint32_t selected = 0;
+	bool pid_exists = false;
+	l->threads = calloc((size_t)c->thread_count + 1, sizeof *l->threads);
+	if (!l->threads)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < c->process_count; i++)
+		pid_exists |= l->sel->has_pid && c->processes[i].pid == l->sel->pid;
+	for (uint32_t i = 0; i < c->thread_count; i++) {
+		const struct trace_thread *t = &c->threads[i];
+		bool in = true;
+		if (l->sel->has_pid)
+			in = t->process < c->process_count &&
+			     c->processes[t->process].pid == l->sel->pid;
+		if (in && l->sel->thread)
+			in = thread_is(t, l->sel->thread);
+		l->threads[i] = in;
+		selected += in;
+	}
+	l->all_threads = selected == c->thread_count;
+	if (l->sel->has_pid && !pid_exists)
+		return heft_fail(l->err, HEFT_ENOTFOUND,
+				 "no process %" PRId32 " in this recording\n"
+				 "heft report --json lists its processes", l->sel->pid);
+	if (l->sel->thread && !selected)
+		return heft_fail(l->err, HEFT_ENOTFOUND,
+				 "no thread '%s' in this recording\n"
+				 "heft report --json lists its threads", l->sel->thread);
+	return 0;
+}
+
+static int describe_selection(struct load *l)
+{
+	char words[512] = "";
+	size_t used = 0;
+	const struct profile_selection *s = l->sel;
+	if (s->has_pid)
+		used += (size_t)snprintf(words, sizeof words, "process %" PRId32, s->pid);
+	if (s->thread)
+		used += (size_t)snprintf(words + used, sizeof words - used, "%sthread %.200s",
+					 used ? ", " : "", s->thread);
+	if (s->has_window)
+		used += (size_t)snprintf(words + used, sizeof words - used,
+					 "%sfrom %.6f s to %.6f s", used ? ", " : "",
+					 (double)s->from_ns / 1e9, (double)s->to_ns / 1e9);
+	if (!used)
+		return 0;
+	l->p->selection = name_pool_add(l->p->names, words);
+	return l->p->selection ? 0 : HEFT_ENOMEM;
+}
+
+/* ---- replaying */
+
+static int replay_batch(void *ctx, const struct trace_event *events, size_t count)
+{
+	struct load *l = ctx;
+	const struct trace_contents *c = l->c;
+	struct trace_event kept[256];
+	size_t n = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_event *e = &events[i];
+		if (e->site >= c->site_count || e->thread >= c->thread_count ||
+		    e->birth_thread >= c->thread_count ||
+		    (e->op == TRACE_REALLOC && e->old_site >= c->site_count))
+			return HEFT_EFORMAT;
+		if (!l->threads[e->birth_thread])
+			continue;
+		kept[n++] = *e;
+		if (n == sizeof kept / sizeof *kept) {
+			tally_apply(&l->replayed, kept, n);
+			n = 0;
+		}
+	}
+	tally_apply(&l->replayed, kept, n);
+	return 0;
+}
+
+/* What is live stays, what was counted before the window does not. */
+static void begin_window(struct tally *t, uint64_t from_ns)
+{
+	for (uint32_t i = 0; i < t->site_count; i++) {
+		const struct tally_site *s = &t->sites[i];
+		t->sites[i] = (struct tally_site){
+			.live_bytes = s->live_bytes,
+			.live_blocks = s->live_blocks,
+			.live_slack = s->live_slack,
+			.peak_bytes = s->live_bytes,
+			.peak_blocks = s->live_blocks,
+			.own_peak_bytes = s->live_bytes,
+		};
+	}
+	memset(t->threads, 0, t->thread_count * sizeof *t->threads);
+	t->peak_bytes = t->live_bytes;
+	t->peak_blocks = t->live_blocks;
+	t->peak_time_ns = from_ns;
+	t->peak_epoch = 0;
+	t->events = 0;
+}
+
+static int replay(struct load *l)
+{
+	uint64_t from = l->sel->has_window ? l->sel->from_ns : 0;
+	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
+	int rc = tally_reserve(&l->replayed, l->c->site_count, l->c->thread_count);
+	if (rc == 0 && from > 0) {
+		rc = trace_reader_events(l->reader, 0, from - 1, replay_batch, l, l->err);
+		if (rc == 0)
+			begin_window(&l->replayed, from);
+	}
+	if (rc == 0)
+		rc = trace_reader_events(l->reader, from, to, replay_batch, l, l->err);
+	if (rc < 0)
+		return rc;
+	tally_settle(&l->replayed);
+	l->tally = &l->replayed;
+	return 0;
+}
+
+/* Each process alone: only a few numbers, so that a build with thousands of processes fits. */
+static int process_batch(void *ctx, const struct trace_event *events, size_t count)
+{
+	struct load *l = ctx;
+	const struct trace_contents *c = l->c;
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_event *e = &events[i];
+		if (e->birth_thread >= c->thread_count)
+			return HEFT_EFORMAT;
+		uint32_t process = c->threads[e->birth_thread].process;
+		if (!l->threads[e->birth_thread] || process >= c->process_count ||
+		    l->processes[process] == PROFILE_NONE)
+			continue;
+		struct profile_totals *t = &l->replayed_processes[l->processes[process]];
+		switch ((enum trace_op)e->op) {
+		case TRACE_ALLOC:
+			t->allocations++;
+			t->allocated_bytes += e->size;
+			t->live_bytes += e->size;
+			t->live_blocks++;
+			t->live_slack_bytes += e->slack;
+			break;
+		case TRACE_FREE:
+			t->frees++;
+			t->temporary += e->flags & TRACE_TEMPORARY;
+			t->live_bytes -= e->size;
+			t->live_blocks--;
+			t->live_slack_bytes -= e->slack;
+			break;
+		case TRACE_REALLOC:
+			t->reallocations++;
+			t->reallocated_bytes += e->size;
+			t->allocated_bytes += e->size > e->old_size ? e->size - e->old_size : 0;
+			t->live_bytes += e->size - e->old_size;
+			t->live_slack_bytes += (uint64_t)e->slack - e->old_slack;
+			break;
+		case TRACE_GONE: /* live at the end: stays counted */
+			break;
+		}
+		if (t->live_bytes > t->peak_bytes) {
+			t->peak_bytes = t->live_bytes;
+			t->peak_blocks = t->live_blocks;
+			t->peak_time_ns = e->time_ns;
+		}
+	}
+	return 0;
+}
+
+/* ---- tables */
+
+static int compare_modules(const void *a, const void *b)
+{
+	const struct trace_module *x = *(const struct trace_module *const *)a;
+	const struct trace_module *y = *(const struct trace_module *const *)b;
+	int order = strcmp(x->path ? x->path : "", y->path ? y->path : "");
+	if (order)
+		return order;
+	if (x->build_id_len != y->build_id_len)
+		return x->build_id_len < y->build_id_len ? -1 : 1;
+	return x->build_id_len ? memcmp(x->build_id, y->build_id, x->build_id_len) : 0;
+}
+
+/* Each process records the modules it loads: the same file is one module of the profile. */
+static int load_modules(struct load *l)
+{
+	const struct trace_contents *c = l->c;
+	const struct trace_module **order = malloc(((size_t)c->module_count + 1) * sizeof *order);
+	int rc = 0;
+	l->modules = calloc((size_t)c->module_count + 1, sizeof *l->modules);
+	if (!order || !l->modules) {
+		free(order);
+		return HEFT_ENOMEM;
+	}
+	for (uint32_t i = 0; i < c->module_count; i++)
+		order[i] = &c->modules[i];
+	if (c->module_count)
+		qsort(order, c->module_count, sizeof *order, compare_modules);
+	uint32_t id = PROFILE_NONE;
+	for (uint32_t i = 0; i < c->module_count && rc == 0; i++) {
+		if (i == 0 || compare_modules(&order[i - 1], &order[i]) != 0)
+			rc = profile_add_module(l->p, order[i]->path, order[i]->build_id,
+						order[i]->build_id_len, &id);
+		l->modules[order[i] - c->modules] = id;
+	}
+	free(order);
+	return rc;
+}
+
+static enum profile_end end_of(uint32_t end)
+{
+	switch ((enum trace_end)end) {
+	case TRACE_END_RUNNING:
+		return PROFILE_END_RUNNING;
+	case TRACE_END_EXIT:
+		return PROFILE_END_EXIT;
+	case TRACE_END_SIGNAL:
+		return PROFILE_END_SIGNAL;
+	case TRACE_END_EXEC: /* of an image whose successor was not recorded: it goes on without us */
+	case TRACE_END_DETACHED:
+		return PROFILE_END_DETACHED;
+	case TRACE_END_UNKNOWN:
+		break;
+	}
+	return PROFILE_END_UNKNOWN;
+}
+
+/* The image that the command ended as: it may have called exec. */
+static const struct trace_process *last_image(const struct trace_contents *c)
+{
+	uint32_t at = 0;
+	for (uint32_t i = 1; i < c->process_count; i++)
+		if (c->processes[at].end == TRACE_END_EXEC &&
+		    c->processes[i].pid == c->processes[at].pid)
+			at = i;
+	return &c->processes[at];
+}
+
+static int load_meta(struct load *l)
+{
+	const struct trace_contents *c = l->c;
+	struct profile *p = l->p;
+	p->heft_version = name_pool_add(p->names, c->meta.heft_version ? c->meta.heft_version : "");
+	p->argv = profile_copy_strings(p, c->meta.argv, c->meta.argc);
+	if (!p->heft_version || !p->argv)
+		return HEFT_ENOMEM;
+	p->argc = c->meta.argc;
+	p->start_unix_ns = c->meta.start_unix_ns;
+	p->duration_ns = c->duration_ns;
+	p->complete = c->complete;
+	p->cut_offset = c->cut_offset;
+	p->file_bytes = c->file_bytes;
+	p->events = c->events;
+	p->end = PROFILE_END_RUNNING;
+	if (c->process_count) {
+		const struct trace_process *last = last_image(c);
+		p->pid = c->processes[0].pid;
+		if (c->complete) {
+			p->end = end_of(last->end);
+			p->exit_status = last->exit_status;
+			p->signal = last->signal;
+		}
+	}
+	return 0;
+}
+
+static int load_processes(struct load *l)
+{
+	const struct trace_contents *c = l->c;
+	struct profile *p = l->p;
+	bool *shown = calloc((size_t)c->process_count + 1, sizeof *shown);
+	int rc = 0;
+	l->processes = calloc((size_t)c->process_count + 1, sizeof *l->processes);
+	if (!shown || !l->processes) {
+		free(shown);
+		return HEFT_ENOMEM;
+	}
+	for (uint32_t i = 0; i < c->process_count; i++)
+		shown[i] = !l->sel->thread && (!l->sel->has_pid || c->processes[i].pid == l->sel->pid);
+	for (uint32_t i = 0; i < c->thread_count; i++)
+		if (l->threads[i] && c->threads[i].process < c->process_count)
+			shown[c->threads[i].process] = true;
+	for (uint32_t i = 0; i < c->process_count && rc == 0; i++) {
+		const struct trace_process *t = &c->processes[i];
+		l->processes[i] = PROFILE_NONE;
+		if (!shown[i])
+			continue;
+		struct profile_process pp = {
+			.pid = t->pid, .ppid = t->ppid, .argc = t->argc,
+			.start_ns = t->start_ns, .end_ns = t->end_ns, .end = end_of(t->end),
+			.exit_status = t->exit_status, .signal = t->signal,
+		};
+		pp.exe = name_pool_add(p->names, t->exe ? t->exe : "");
+		pp.argv = profile_copy_strings(p, t->argv, t->argc);
+		if (!pp.exe || !pp.argv) {
+			rc = HEFT_ENOMEM;
+			break;
+		}
+		pp.totals.peak_bytes = t->peak_bytes;
+		pp.totals.peak_blocks = t->peak_blocks;
+		pp.totals.peak_time_ns = t->peak_time_ns;
+		pp.totals.dropped = t->dropped;
+		pp.totals.unknown_frees = t->unknown_frees;
+		rc = profile_add_process(p, &pp, &l->processes[i]);
+	}
+	free(shown);
+	return rc;
+}
+
+static int load_threads(struct load *l)
+{
+	const struct trace_contents *c = l->c;
+	for (uint32_t i = 0; i < c->thread_count; i++) {
+		const struct trace_thread *t = &c->threads[i];
+		if (!l->threads[i] || t->process >= c->process_count)
+			continue;
+		struct profile_thread pt = {
+			.pid = c->processes[t->process].pid,
+			.tid = t->tid,
+			.process = l->processes[t->process],
+			.name = name_pool_add(l->p->names, t->name ? t->name : ""),
+		};
+		if (!pt.name)
+			return HEFT_ENOMEM;
+		if (i < l->tally->thread_count) {
+			pt.allocations = l->tally->threads[i].allocations;
+			pt.allocated_bytes = l->tally->threads[i].allocated_bytes;
+			pt.reallocations = l->tally->threads[i].reallocations;
+			pt.frees = l->tally->threads[i].frees;
+		}
+		if (profile_add_thread(l->p, &pt) < 0)
+			return HEFT_ENOMEM;
+		struct profile_totals *total = &l->p->processes[pt.process].totals;
+		total->threads++;
+		total->allocations += pt.allocations;
+		total->allocated_bytes += pt.allocated_bytes;
+		total->reallocations += pt.reallocations;
+		total->frees += pt.frees;
+	}
+	return 0;
+}
+
+/* ---- sites */
+
+static uint64_t site_live(const struct tally_site *s)
+{
+	return sum(s->live_bytes, s->end_bytes);
+}
+
+static bool site_is_empty(const struct tally_site *s)
+{
+	return !s->allocations && !s->reallocations && !s->frees && !s->live_blocks &&
+	       !s->end_blocks && !s->peak_blocks;
+}
+
+struct site_order {
+	uint64_t peak_bytes;
+	uint32_t site;
+};
+
+static int by_peak(const void *a, const void *b)
+{
+	const struct site_order *x = a, *y = b;
+	if (x->peak_bytes != y->peak_bytes)
+		return x->peak_bytes > y->peak_bytes ? -1 : 1;
+	return x->site < y->site ? -1 : x->site > y->site;
+}
+
+static size_t want_stack(const struct trace_contents *c, uint32_t node, bool *wanted)
+{
+	size_t added = 0;
+	while (node < c->node_count && !wanted[node]) {
+		wanted[node] = true;
+		added++;
+		uint32_t parent = c->nodes[node].parent;
+		if (parent >= node)
+			break;
+		node = parent;
+	}
+	return added;
+}
+
+/* Decides which sites become sites of the profile, and so which stacks are symbolised. */
+static int want_sites(struct load *l, bool *sites, bool *nodes)
+{
+	const struct trace_contents *c = l->c;
+	uint32_t count = l->tally->site_count < c->site_count ? l->tally->site_count : c->site_count;
+	struct site_order *order = malloc(((size_t)count + 1) * sizeof *order);
+	uint32_t candidates = 0;
+	if (!order)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		if (!site_is_empty(&l->tally->sites[i]))
+			order[candidates++] = (struct site_order){l->tally->sites[i].peak_bytes, i};
+	if (l->sel->top_only && candidates)
+		qsort(order, candidates, sizeof *order, by_peak);
+	size_t used_nodes = 0;
+	for (uint32_t i = 0; i < candidates; i++) {
+		if (l->sel->top_only &&
+		    (!order[i].peak_bytes ||
+		     (i >= SUMMARY_STACKS && used_nodes >= SUMMARY_NODES))) {
+			l->p->sites_left_out = candidates - i;
+			break;
+		}
+		sites[order[i].site] = true;
+		used_nodes += want_stack(c, c->sites[order[i].site].node, nodes);
+	}
+	free(order);
+	return 0;
+}
+
+static void add_measures(struct tally_site *all, const struct tally_site *s)
+{
+	all->allocations += s->allocations;
+	all->allocated_bytes += s->allocated_bytes;
+	all->live_bytes += site_live(s);
+	all->live_blocks += sum(s->live_blocks, s->end_blocks);
+	all->live_slack += sum(s->live_slack, s->end_slack);
+	all->peak_bytes += s->peak_bytes;
+	all->peak_blocks += s->peak_blocks;
+	/* Stacks that read the same need not have been at their maxima together: the sum of their
+	 * own peaks is an upper bound, exact for a single stack. */
+	all->own_peak_bytes += s->own_peak_bytes;
+	all->frees += s->frees;
+	all->temporary += s->temporary;
+	all->cross_thread_frees += s->cross_thread_frees;
+	all->reallocations += s->reallocations;
+	all->reallocated_bytes += s->reallocated_bytes;
+	all->end_blocks += s->end_blocks;
+	all->lifetime_sum_ns = sum(all->lifetime_sum_ns, s->lifetime_sum_ns);
+	if (s->lifetime_max_ns > all->lifetime_max_ns)
+		all->lifetime_max_ns = s->lifetime_max_ns;
+	for (int i = 0; i < TALLY_BUCKETS; i++) {
+		uint64_t n = (uint64_t)all->lifetime[i] + s->lifetime[i];
+		all->lifetime[i] = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+	}
+}
+
+static void take_measures(struct profile_site *site, const struct tally_site *all)
+{
+	uint64_t ended = sum(all->frees, all->end_blocks);
+	site->allocations = all->allocations;
+	site->reallocations = all->reallocations;
+	site->frees = all->frees;
+	site->allocated_bytes = all->allocated_bytes;
+	site->reallocated_bytes = all->reallocated_bytes;
+	site->peak_bytes = all->peak_bytes;
+	site->peak_blocks = all->peak_blocks;
+	site->own_peak_bytes = all->own_peak_bytes;
+	site->live_bytes = all->live_bytes;
+	site->live_blocks = all->live_blocks;
+	site->live_slack_bytes = all->live_slack;
+	site->temporary = all->temporary;
+	site->cross_thread_frees = all->cross_thread_frees;
+	site->lifetime.mean_ns = ended ? all->lifetime_sum_ns / ended : 0;
+	site->lifetime.p50_ns = tally_lifetime_quantile(all, 0.5);
+	site->lifetime.p99_ns = tally_lifetime_quantile(all, 0.99);
+	site->lifetime.max_ns = all->lifetime_max_ns;
+}
+
+static int load_sites(struct load *l)
+{
+	const struct trace_contents *c = l->c;
+	struct profile *p = l->p;
+	bool *sites = calloc((size_t)c->site_count + 1, sizeof *sites);
+	bool *wanted = calloc((size_t)c->node_count + 1, sizeof *wanted);
+	uint32_t *nodes = malloc(((size_t)c->node_count + 1) * sizeof *nodes);
+	/* Recording sites of one profile site, chained: head by profile site, next by recording
+	 * site. So one merged histogram at a time is in memory. */
+	uint32_t *next = malloc(((size_t)c->site_count + 1) * sizeof *next);
+	uint32_t *head = malloc(((size_t)c->site_count + 1) * sizeof *head);
+	int rc = HEFT_ENOMEM;
+	if (!sites || !wanted || !nodes || !next || !head)
+		goto out;
+	rc = want_sites(l, sites, wanted);
+	if (rc == 0)
+		rc = trace_stacks_load(p, c, l->modules, wanted, l->sel->top_only, nodes);
+	for (uint32_t i = 0; i < c->site_count && rc == 0; i++) {
+		if (!sites[i])
+			continue;
+		uint32_t node = c->sites[i].node < c->node_count ? nodes[c->sites[i].node]
+								 : PROFILE_NONE;
+		uint32_t id, before = p->site_count;
+		rc = profile_add_site(p, node, c->sites[i].via, &id);
+		if (rc < 0)
+			break;
+		next[i] = id == before ? PROFILE_NONE : head[id];
+		head[id] = i;
+	}
+	for (uint32_t id = 0; id < p->site_count && rc == 0; id++) {
+		struct tally_site all;
+		memset(&all, 0, sizeof all);
+		for (uint32_t i = head[id]; i != PROFILE_NONE; i = next[i]) {
+			add_measures(&all, &l->tally->sites[i]);
+			p->sites[id].merged++;
+		}
+		take_measures(&p->sites[id], &all);
+	}
+	if (rc == 0)
+		profile_finish_sites(p);
+out:
+	free(sites);
+	free(wanted);
+	free(nodes);
+	free(next);
+	free(head);
+	return rc;
+}
+
+/* ---- totals */
+
+static int load_totals(struct load *l)
+{
+	struct profile *p = l->p;
+	struct profile_totals *t = &p->totals;
+	const struct tally *tally = l->tally;
+	for (uint32_t i = 0; i < tally->site_count; i++) {
+		const struct tally_site *s = &tally->sites[i];
+		t->allocations += s->allocations;
+		t->reallocations += s->reallocations;
+		t->frees += s->frees;
+		t->allocated_bytes += s->allocated_bytes;
+		t->reallocated_bytes += s->reallocated_bytes;
+		t->live_bytes += site_live(s);
+		t->live_blocks += sum(s->live_blocks, s->end_blocks);
+		t->live_slack_bytes += sum(s->live_slack, s->end_slack);
+		t->temporary += s->temporary;
+	}
+	t->peak_bytes = tally->peak_bytes;
+	t->peak_blocks = tally->peak_blocks;
+	t->peak_time_ns = tally->peak_time_ns;
+	t->threads = p->thread_count;
+	for (uint32_t i = 0; i < p->process_count; i++) {
+		t->dropped += p->processes[i].totals.dropped;
+		t->unknown_frees += p->processes[i].totals.unknown_frees;
+	}
+	return trace_resident_peak(p, l->c, l->processes, l->sel->has_window ? l->sel->from_ns : 0,
+				   l->sel->has_window ? l->sel->to_ns : UINT64_MAX);
+}
+
+static int load_process_totals(struct load *l)
+{
+	struct profile *p = l->p;
+	p->process_totals = true;
+	if (p->process_count == 1) {
+		p->processes[0].totals = p->totals;
+		return 0;
+	}
+	l->replayed_processes =
+		calloc((size_t)p->process_count + 1, sizeof *l->replayed_processes);
+	if (!l->replayed_processes)
+		return HEFT_ENOMEM;
+	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
+	int rc = trace_reader_events(l->reader, 0, to, process_batch, l, l->err);
+	for (uint32_t i = 0; i < p->process_count && rc == 0; i++) {
+		struct profile_totals *t = &p->processes[i].totals, r = l->replayed_processes[i];
+		r.threads = t->threads;
+		r.dropped = t->dropped;
+		r.unknown_frees = t->unknown_frees;
+		r.peak_rss_bytes = t->peak_rss_bytes;
+		*t = r;
+	}
+	return rc;
+}
+
+static int load_notes(struct load *l)
+{
+	const struct trace_contents *c = l->c;
+	struct profile *p = l->p;
+	int rc = 0;
+	if (!c->complete)
+		rc = profile_add_note(p, PROFILE_NOTE_WARNING, c->duration_ns,
+				      "the recording has no end (cut, or still being written): it reads "
+				      "up to %.3f s, byte %" PRIu64,
+				      (double)c->duration_ns / 1e9, c->cut_offset);
+	for (size_t i = 0; i < c->note_count && rc == 0; i++) {
+		const struct trace_note *n = &c->notes[i];
+		if (!n->text)
+			continue;
+		rc = profile_add_note(p, n->kind == TRACE_NOTE_INFO ? PROFILE_NOTE_INFO
+								    : PROFILE_NOTE_WARNING,
+				      n->time_ns, "%s", n->text);
+	}
+	for (uint32_t i = 0; i < c->process_count && rc == 0; i++) {
+		const struct trace_process *t = &c->processes[i];
+		if (l->processes[i] == PROFILE_NONE)
+			continue;
+		if (t->dropped)
+			rc = profile_add_note(p, PROFILE_NOTE_WARNING, t->dropped_from_ns,
+					      "pid %" PRId32 ": %" PRIu64 " events are missing, from "
+					      "%.3f s on",
+					      t->pid, t->dropped, (double)t->dropped_from_ns / 1e9);
+		if (t->lost_stacks && rc == 0)
+			rc = profile_add_note(p, PROFILE_NOTE_WARNING, t->start_ns,
+					      "pid %" PRId32 ": %" PRIu64 " allocations have a cut "
+					      "stack, because the table of stacks was full",
+					      t->pid, t->lost_stacks);
+		if (t->reentrant && rc == 0)
+			rc = profile_add_note(p, PROFILE_NOTE_INFO, t->start_ns,
+					      "pid %" PRId32 ": %" PRIu64 " calls from signal handlers "
+					      "inside malloc were not recorded",
+					      t->pid, t->reentrant);
+	}
+	return rc;
+}
+
+int profile_from_trace(struct profile **out, struct trace_reader *r,
+		       const struct profile_selection *sel, struct heft_error *err)
+{
+	static const struct profile_selection everything;
+	struct load l = {.reader = r, .sel = sel ? sel : &everything, .err = err};
+	*out = NULL;
+	if (err)
+		err->message[0] = 0;
+	l.c = trace_reader_contents(r);
+	l.tally = l.c->tally;
+	tally_init(&l.replayed);
+	l.p = profile_new();
+	int rc = l.p ? 0 : HEFT_ENOMEM;
+
+	if (rc == 0)
+		rc = select_threads(&l);
+	if (rc == 0)
+		rc = describe_selection(&l);
+	if (rc == 0)
+		rc = load_meta(&l);
+	if (rc == 0)
+		rc = load_processes(&l);
+	if (rc == 0 && (!l.all_threads || l.sel->has_window))
+		rc = replay(&l);
+	if (rc == 0)
+		rc = load_threads(&l);
+	if (rc == 0)
+		rc = load_notes(&l);
+	if (rc == 0)
+		rc = load_modules(&l);
+	if (rc == 0)
+		rc = load_sites(&l);
+	if (rc == 0)
+		rc = load_totals(&l);
+	if (rc == 0 && l.sel->process_totals && l.p->process_count)
+		rc = load_process_totals(&l);
+
+	free(l.threads);
+	free(l.processes);
+	free(l.modules);
+	free(l.replayed_processes);
+	tally_fini(&l.replayed);
+	if (rc < 0) {
+		profile_free(l.p);
+		if (err && !err->message[0])
+			heft_fail(err, rc, "%s", rc == HEFT_ENOMEM ?
+				  "not enough memory to load the recording" :
+				  "an event names a thread or site that does not exist");
+		return rc;
+	}
+	*out = l.p;
+	return 0;
+}
+
+int profile_from_recording(struct profile **out, const char *path,
+			   const struct profile_selection *sel, struct heft_error *err)
+{
+	struct trace_reader *r = NULL;
+	*out = NULL;
+	int rc = trace_reader_open(&r, path, err);
+	if (rc < 0)
+		return rc;
+	rc = profile_from_trace(out, r, sel, err);
+	trace_reader_close(r);
+	return rc;
+}

@@ -1,0 +1,31 @@
+/* heft's own recording into the model. */
+#ifndef HEFT_PROFILE_PROFILE_FROM_TRACE_H
+#define HEFT_PROFILE_PROFILE_FROM_TRACE_H
+
+#include "profile/profile.h"
+#include "trace/trace.h"
+
+struct profile_selection { /* all zero: everything */
+	bool has_pid;
+	int32_t pid;	    /* blocks allocated by processes with this pid */
+	const char *thread; /* NULL: all. blocks allocated by threads of this name or tid */
+	bool has_window;    /* only what happened in [from_ns, to_ns] */
+	uint64_t from_ns, to_ns;
+	/* Also live bytes and temporaries for each process: costs a replay of all events if there
+	 * is more than one process. */
+	bool process_totals;
+	/* For a summary: symbolise only stacks that can be among the first by peak, and of runtime
+	 * libraries only the symbol tables. */
+	bool top_only;
+};
+
+/* The profile owns all it holds: the reader may be closed afterwards. sel may be NULL. Without
+ * pid, thread and window nothing is replayed: the recording's own tally is taken. */
+int profile_from_trace(struct profile **out, struct trace_reader *r,
+		       const struct profile_selection *sel, struct heft_error *err);
+
+/* Opens, loads and closes. */
+int profile_from_recording(struct profile **out, const char *path,
+			   const struct profile_selection *sel, struct heft_error *err);
+
+#endif

@@ -1,0 +1,193 @@
+/* Choosing from a finished profile: order by a measure, and filters over frames.
+ *
+ * A filter asks each distinct frame once and then passes the answer down the tree
+ * of stacks, so a regular expression runs some thousand times, not once for every
+ * frame of every stack. Filters remove sites, and totals follow the sites, because
+ * the sums over sites equal the totals always. The peak stays the instant of the
+ * whole recording: what is left shows its part of it. */
+#include "profile/profile.h"
+
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const sort_names[] = {
+	[PROFILE_BY_PEAK] = "peak",
+	[PROFILE_BY_LIVE] = "live",
+	[PROFILE_BY_ALLOCATED] = "allocated",
+	[PROFILE_BY_COUNT] = "count",
+	[PROFILE_BY_TEMPORARY] = "temporary",
+	[PROFILE_BY_LIFETIME] = "lifetime",
+};
+
+int profile_sort_parse(const char *name, enum profile_sort *sort)
+{
+	for (size_t i = 0; i < sizeof sort_names / sizeof *sort_names; i++)
+		if (strcmp(sort_names[i], name) == 0) {
+			*sort = (enum profile_sort)i;
+			return 0;
+		}
+	return HEFT_EUSAGE;
+}
+
+const char *profile_sort_name(enum profile_sort sort)
+{
+	return sort_names[sort];
+}
+
+uint64_t profile_site_measure(const struct profile_site *site, enum profile_sort sort)
+{
+	switch (sort) {
+	case PROFILE_BY_PEAK:
+		return site->peak_bytes;
+	case PROFILE_BY_LIVE:
+		return site->live_bytes;
+	case PROFILE_BY_ALLOCATED:
+		return site->allocated_bytes;
+	case PROFILE_BY_COUNT:
+		return site->allocations;
+	case PROFILE_BY_TEMPORARY:
+		return site->temporary;
+	case PROFILE_BY_LIFETIME:
+		return site->lifetime.mean_ns;
+	}
+	return 0;
+}
+
+struct sort_key {
+	uint64_t value;
+	uint32_t site;
+};
+
+static int greatest_first(const void *a, const void *b)
+{
+	const struct sort_key *x = a, *y = b;
+	if (x->value != y->value)
+		return x->value > y->value ? -1 : 1;
+	return x->site < y->site ? -1 : 1;
+}
+
+uint32_t *profile_sorted_sites(const struct profile *p, enum profile_sort sort)
+{
+	size_t count = p->site_count;
+	struct sort_key *keys = malloc((count + 1) * sizeof *keys);
+	uint32_t *order = malloc((count + 1) * sizeof *order);
+	if (!keys || !order) {
+		free(keys);
+		free(order);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		keys[i] = (struct sort_key){profile_site_measure(&p->sites[i], sort), i};
+	qsort(keys, count, sizeof *keys, greatest_first);
+	for (size_t i = 0; i < count; i++)
+		order[i] = keys[i].site;
+	free(keys);
+	return order;
+}
+
+static int compile(regex_t *re, const char *text, const char *option, struct heft_error *err)
+{
+	char why[256];
+	int rc = regcomp(re, text, REG_EXTENDED | REG_NOSUB);
+	if (rc == 0)
+		return 0;
+	regerror(rc, re, why, sizeof why);
+	return heft_fail(err, HEFT_EUSAGE, "--%s: '%s' is not a regular expression: %s", option, text,
+			 why);
+}
+
+static bool frame_matches(const struct profile *p, const struct profile_frame *f, const regex_t *re)
+{
+	if (regexec(re, f->function, 0, NULL, 0) == 0)
+		return true;
+	if (f->file && regexec(re, f->file, 0, NULL, 0) == 0)
+		return true;
+	return f->module < p->module_count &&
+	       regexec(re, p->modules[f->module].path, 0, NULL, 0) == 0;
+}
+
+/* Marks nodes on whose path to the root a frame matches. */
+static int mark_nodes(const struct profile *p, const regex_t *re, bool *nodes)
+{
+	bool *frames = calloc((size_t)p->frame_count + 1, sizeof *frames);
+	if (!frames)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->frame_count; i++)
+		frames[i] = frame_matches(p, &p->frames[i], re);
+	for (uint32_t i = 0; i < p->node_count; i++) {
+		const struct profile_node *n = &p->nodes[i];
+		nodes[i] = frames[n->frame] || (n->parent != PROFILE_NONE && nodes[n->parent]);
+	}
+	free(frames);
+	return 0;
+}
+
+static void recount(struct profile *p)
+{
+	struct profile_totals *t = &p->totals;
+	t->allocations = t->reallocations = t->frees = 0;
+	t->allocated_bytes = t->reallocated_bytes = 0;
+	t->peak_bytes = t->peak_blocks = 0;
+	t->live_bytes = t->live_blocks = t->live_slack_bytes = t->temporary = 0;
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		const struct profile_site *s = &p->sites[i];
+		t->allocations += s->allocations;
+		t->reallocations += s->reallocations;
+		t->frees += s->frees;
+		t->allocated_bytes += s->allocated_bytes;
+		t->reallocated_bytes += s->reallocated_bytes;
+		t->peak_bytes += s->peak_bytes;
+		t->peak_blocks += s->peak_blocks;
+		t->live_bytes += s->live_bytes;
+		t->live_blocks += s->live_blocks;
+		t->live_slack_bytes += s->live_slack_bytes;
+		t->temporary += s->temporary;
+	}
+}
+
+int profile_filter(struct profile *p, const char *focus, const char *ignore, struct heft_error *err)
+{
+	regex_t re;
+	int rc = HEFT_ENOMEM;
+	bool *wanted = calloc((size_t)p->node_count + 1, sizeof *wanted);
+	bool *unwanted = calloc((size_t)p->node_count + 1, sizeof *unwanted);
+	if (!wanted || !unwanted)
+		goto out;
+	if (focus) {
+		rc = compile(&re, focus, "focus", err);
+		if (rc < 0)
+			goto out;
+		rc = mark_nodes(p, &re, wanted);
+		regfree(&re);
+		if (rc < 0)
+			goto out;
+	}
+	if (ignore) {
+		rc = compile(&re, ignore, "ignore", err);
+		if (rc < 0)
+			goto out;
+		rc = mark_nodes(p, &re, unwanted);
+		regfree(&re);
+		if (rc < 0)
+			goto out;
+	}
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		uint32_t node = p->sites[i].node;
+		bool keep = node == PROFILE_NONE ? !focus
+						 : (!focus || wanted[node]) && !unwanted[node];
+		if (keep)
+			p->sites[kept++] = p->sites[i];
+	}
+	p->site_count = kept;
+	recount(p);
+	rc = 0;
+out:
+	free(wanted);
+	free(unwanted);
+	if (rc == HEFT_ENOMEM)
+		return heft_fail(err, HEFT_ENOMEM, "not enough memory to filter %u sites",
+				 p->site_count);
+	return rc;
+}

@@ -1,0 +1,57 @@
+/* Peak resident memory: of each process its greatest sample, of all together the
+ * greatest sum at one time. A process counts with its last sample until it ends,
+ * so one sweep over the samples needs only the processes in the order of their ends.
+ * Pages that processes share are counted in each, as every RSS does. */
+#include "profile/trace_resident.h"
+
+#include <stdlib.h>
+
+struct process_end {
+	uint64_t time_ns;
+	uint32_t process;
+};
+
+static int by_time(const void *a, const void *b)
+{
+	const struct process_end *x = a, *y = b;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+int trace_resident_peak(struct profile *p, const struct trace_contents *c, const uint32_t *processes,
+			uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t *now = calloc((size_t)c->process_count + 1, sizeof *now);
+	struct process_end *ends = calloc((size_t)c->process_count + 1, sizeof *ends);
+	uint64_t all = 0;
+	size_t end_count = 0, next_end = 0;
+	if (!now || !ends) {
+		free(now);
+		free(ends);
+		return HEFT_ENOMEM;
+	}
+	for (uint32_t i = 0; i < c->process_count; i++)
+		if (c->processes[i].end != TRACE_END_RUNNING)
+			ends[end_count++] = (struct process_end){c->processes[i].end_ns, i};
+	qsort(ends, end_count, sizeof *ends, by_time);
+
+	for (size_t i = 0; i < c->rss_count; i++) {
+		const struct trace_rss *s = &c->rss[i];
+		for (; next_end < end_count && ends[next_end].time_ns < s->time_ns; next_end++) {
+			all -= now[ends[next_end].process];
+			now[ends[next_end].process] = 0;
+		}
+		if (s->process >= c->process_count || processes[s->process] == PROFILE_NONE ||
+		    s->time_ns < from_ns || s->time_ns > to_ns)
+			continue;
+		all += s->rss_bytes - now[s->process];
+		now[s->process] = s->rss_bytes;
+		struct profile_totals *own = &p->processes[processes[s->process]].totals;
+		if (s->rss_bytes > own->peak_rss_bytes)
+			own->peak_rss_bytes = s->rss_bytes;
+		if (all > p->totals.peak_rss_bytes)
+			p->totals.peak_rss_bytes = all;
+	}
+	free(now);
+	free(ends);
+	return 0;
+}

@@ -1,0 +1,269 @@
+/* From the recording's addresses to the model's stacks.
+ *
+ * A recording of a large program has several hundred thousand nodes but only some
+ * ten thousand distinct places (module, address) in code, so places are collected
+ * first, sorted by module and address, and each module's symbols are asked for all
+ * of them at once. A place that is a return address means the call before it, hence
+ * the byte before it; for an interrupted instruction (a signal) it is exact.
+ *
+ * Invariant: a caller's index is smaller than its callee's (checked: the recording
+ * is input), so one pass builds the merged tree. */
+#include "profile/trace_stacks.h"
+
+#include "symbol/symbol.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct place {
+	uint64_t address;
+	uint32_t module; /* of the profile */
+	uint32_t first;	 /* in frame_ids, innermost first */
+	uint32_t count;
+};
+
+struct places {
+	struct place *items;
+	uint32_t count, capacity;
+	uint32_t *slots; /* index + 1 */
+	uint32_t mask;
+	uint32_t *frame_ids;
+	uint32_t frame_id_count, frame_id_capacity;
+};
+
+static uint32_t hash_place(uint32_t module, uint64_t address)
+{
+	uint64_t h = (address ^ ((uint64_t)module << 40)) * 0x9e3779b97f4a7c15u;
+	h = (h ^ (h >> 29)) * 0xff51afd7ed558ccdu;
+	return (uint32_t)(h >> 32);
+}
+
+static int grow_places(struct places *ps)
+{
+	uint32_t capacity = ps->capacity ? ps->capacity * 2 : 256;
+	if (capacity > UINT32_MAX / 4)
+		return HEFT_ENOMEM;
+	struct place *items = realloc(ps->items, (size_t)capacity * sizeof *items);
+	if (!items)
+		return HEFT_ENOMEM;
+	ps->items = items;
+	ps->capacity = capacity;
+	uint32_t mask = capacity * 2 - 1;
+	uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
+	if (!slots)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < ps->count; i++) {
+		uint32_t at = hash_place(items[i].module, items[i].address) & mask;
+		while (slots[at])
+			at = (at + 1) & mask;
+		slots[at] = i + 1;
+	}
+	free(ps->slots);
+	ps->slots = slots;
+	ps->mask = mask;
+	return 0;
+}
+
+static int add_place(struct places *ps, uint32_t module, uint64_t address, uint32_t *id)
+{
+	if (ps->count == ps->capacity && grow_places(ps) < 0)
+		return HEFT_ENOMEM;
+	uint32_t at = hash_place(module, address) & ps->mask;
+	for (; ps->slots[at]; at = (at + 1) & ps->mask) {
+		const struct place *p = &ps->items[ps->slots[at] - 1];
+		if (p->module == module && p->address == address) {
+			*id = ps->slots[at] - 1;
+			return 0;
+		}
+	}
+	ps->items[ps->count] = (struct place){.address = address, .module = module};
+	*id = ps->count++;
+	ps->slots[at] = *id + 1;
+	return 0;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = *(const struct place *const *)a, *y = *(const struct place *const *)b;
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static int add_frame_id(struct places *ps, uint32_t id)
+{
+	if (ps->frame_id_count == ps->frame_id_capacity) {
+		uint32_t capacity = ps->frame_id_capacity ? ps->frame_id_capacity * 2 : 512;
+		uint32_t *ids = realloc(ps->frame_ids, (size_t)capacity * sizeof *ids);
+		if (!ids || capacity > UINT32_MAX / 4) {
+			if (ids)
+				ps->frame_ids = ids;
+			return HEFT_ENOMEM;
+		}
+		ps->frame_ids = ids;
+		ps->frame_id_capacity = capacity;
+	}
+	ps->frame_ids[ps->frame_id_count++] = id;
+	return 0;
+}
+
+/* "cc1plus+0x1f3a": what is left when no name is known. */
+static const char *place_name(struct profile *p, const struct place *place)
+{
+	char name[512];
+	int n = snprintf(name, sizeof name, "%.400s+0x%" PRIx64,
+			 profile_module_name(p, place->module), place->address);
+	return n < 0 ? NULL : name_pool_add_n(p->names, name, (size_t)n);
+}
+
+static int keep_place(struct profile *p, struct places *ps, struct place *place,
+		      const struct symbol_query *q)
+{
+	uint32_t count = q && q->frame_count ? q->frame_count : 1;
+	place->first = ps->frame_id_count;
+	place->count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		struct profile_frame frame = {.module = place->module, .address = place->address};
+		uint32_t id;
+		if (q && q->frame_count) {
+			frame.function = q->frames[i].function;
+			frame.file = q->frames[i].file;
+			frame.line = q->frames[i].line;
+			frame.inlined = q->frames[i].inlined;
+		}
+		if (!frame.function && !(frame.function = place_name(p, place)))
+			return HEFT_ENOMEM;
+		if (profile_add_frame(p, &frame, &id) < 0 || add_frame_id(ps, id) < 0)
+			return HEFT_ENOMEM;
+	}
+	return 0;
+}
+
+static int note_state(struct profile *p, uint32_t module, enum symbol_state state)
+{
+	const char *path = p->modules[module].path;
+	switch (state) {
+	case SYMBOL_REPLACED:
+		return profile_add_note(p, PROFILE_NOTE_INFO, 0,
+					"%s was replaced since the recording: its names are not "
+					"used, only addresses",
+					path);
+	case SYMBOL_MISSING:
+		return profile_add_note(p, PROFILE_NOTE_INFO, 0,
+					"%s is gone or cannot be read: addresses instead of names",
+					path);
+	case SYMBOL_NOT_ELF:
+	case SYMBOL_NOT_A_FILE:
+	case SYMBOL_USABLE:
+		break;
+	}
+	return 0;
+}
+
+/* order[0..count) are the places of one module, by address. */
+static int symbolise_module(struct profile *p, struct places *ps, struct place **order,
+			    uint32_t count, bool quick)
+{
+	uint32_t module = order[0]->module;
+	struct symbol_module *m = NULL;
+	enum symbol_state state = SYMBOL_NOT_A_FILE;
+	struct symbol_query *queries = NULL;
+	int rc = 0;
+
+	if (module != PROFILE_NONE) {
+		const struct profile_module *pm = &p->modules[module];
+		rc = symbol_module_open(&m, &state, p->names, pm->path, pm->build_id,
+					pm->build_id_len);
+		if (rc == 0)
+			rc = note_state(p, module, state);
+		if (rc < 0)
+			goto out;
+	}
+	if (m) {
+		queries = calloc(count, sizeof *queries);
+		if (!queries) {
+			rc = HEFT_ENOMEM;
+			goto out;
+		}
+		for (uint32_t i = 0; i < count; i++)
+			queries[i].address = order[i]->address;
+		symbol_module_set_names_only(m, quick && p->modules[module].runtime);
+		rc = symbol_module_lookup(m, queries, count);
+	}
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		rc = keep_place(p, ps, order[i], queries ? &queries[i] : NULL);
+out:
+	free(queries);
+	symbol_module_close(m);
+	return rc;
+}
+
+static int symbolise(struct profile *p, struct places *ps, bool quick)
+{
+	if (!ps->count)
+		return 0;
+	struct place **order = malloc((size_t)ps->count * sizeof *order);
+	if (!order)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < ps->count; i++)
+		order[i] = &ps->items[i];
+	qsort(order, ps->count, sizeof *order, compare_places);
+	int rc = 0;
+	for (uint32_t i = 0, next; i < ps->count && rc == 0; i = next) {
+		for (next = i + 1; next < ps->count && order[next]->module == order[i]->module;)
+			next++;
+		rc = symbolise_module(p, ps, order + i, next - i, quick);
+	}
+	free(order);
+	return rc;
+}
+
+static uint32_t flags_of(uint32_t trace_flags, bool innermost, bool outermost)
+{
+	uint32_t flags = 0;
+	if (trace_flags & TRACE_FRAME_GUESS)
+		flags |= PROFILE_GUESSED;
+	if ((trace_flags & TRACE_FRAME_TRUNCATED) && outermost)
+		flags |= PROFILE_TRUNCATED;
+	if ((trace_flags & TRACE_FRAME_LOST) && innermost)
+		flags |= PROFILE_LOST;
+	return flags;
+}
+
+int trace_stacks_load(struct profile *p, const struct trace_contents *c, const uint32_t *modules,
+		      const bool *wanted, bool quick, uint32_t *nodes)
+{
+	struct places ps = {0};
+	int rc = 0;
+
+	/* nodes[] first holds the place of each node. */
+	for (uint32_t i = 0; i < c->node_count && rc == 0; i++) {
+		const struct trace_node *n = &c->nodes[i];
+		nodes[i] = PROFILE_NONE;
+		if (!wanted[i])
+			continue;
+		uint32_t module = n->module < c->module_count ? modules[n->module] : PROFILE_NONE;
+		bool exact = (n->flags & TRACE_FRAME_EXACT_PC) || n->offset == 0;
+		rc = add_place(&ps, module, n->offset - !exact, &nodes[i]);
+	}
+	if (rc == 0)
+		rc = symbolise(p, &ps, quick);
+	for (uint32_t i = 0; i < c->node_count && rc == 0; i++) {
+		if (!wanted[i])
+			continue;
+		const struct trace_node *n = &c->nodes[i];
+		const struct place *place = &ps.items[nodes[i]];
+		uint32_t at = n->parent < i ? nodes[n->parent] : PROFILE_NONE;
+		for (uint32_t k = place->count; k-- > 0 && rc == 0;)
+			rc = profile_add_node(p, at, ps.frame_ids[place->first + k],
+					      flags_of(n->flags, k == 0, k == place->count - 1),
+					      &at);
+		nodes[i] = at;
+	}
+	free(ps.items);
+	free(ps.slots);
+	free(ps.frame_ids);
+	return rc;
+}
