@@ -29,9 +29,21 @@ int main(void)
 	static const char *const states[] = {"open", "paid", "cancelled", "refunded"};
 
 	puts("id,name,city,date,amount,state,reference");
-	for (int i = 0; i < ROWS; i++)
-		printf("%d,%s,%s,%04u-%02u-%02u,%u.%02u,%s,REF-%08x-%08x\n", 100000 + i, names[draw(8)],
-		       cities[draw(7)], 2015 + draw(8), 1 + draw(12), 1 + draw(28), draw(100000),
-		       draw(100), states[draw(4)], draw(0xffffffffu), draw(0xffffffffu));
+	for (int i = 0; i < ROWS; i++) {
+		/* One draw a statement: the order of arguments is the compiler's choice. */
+		const char *name = names[draw(8)];
+		const char *city = cities[draw(7)];
+		uint32_t year = 2015 + draw(8);
+		uint32_t month = 1 + draw(12);
+		uint32_t day = 1 + draw(28);
+		uint32_t euros = draw(100000);
+		uint32_t cents = draw(100);
+		const char *paid = states[draw(4)];
+		uint32_t high = draw(0xffffffffu);
+		uint32_t low = draw(0xffffffffu);
+
+		printf("%d,%s,%s,%04u-%02u-%02u,%u.%02u,%s,REF-%08x-%08x\n", 100000 + i, name, city,
+		       year, month, day, euros, cents, paid, high, low);
+	}
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 }
