@@ -303,7 +303,8 @@ static int inspect_elf(const char *path, const struct elf_facts *facts, struct l
 		return heft_fail(err, HEFT_ENOEXEC, "%s is %s: it cannot be executed", path,
 				 facts->what);
 	case ELF_OTHER:
-		return heft_fail(err, HEFT_EREFUSED,
+		/* The 32-bit kinds of x86 would run here, only not be recorded. */
+		return heft_fail(err, strstr(facts->what, "x86") ? HEFT_EREFUSED : HEFT_ENOEXEC,
 				 "%s is a program for %s; this heft records x86-64 programs\n"
 				 "build it for x86-64, or use a heft built for its architecture",
 				 path, facts->what);
