@@ -1,0 +1,82 @@
+"""Programs that write over what they share with heft, and programs that heft cannot see
+into. The recorder outlives the former and names the latter."""
+
+import os
+import re
+
+import pytest
+
+from harness import HEFT, report, run
+
+KINDS = ["zeros", "ones", "random", "small", "flips", "racing"]
+
+
+def good(blocks):
+    """good_work(n): n blocks of 40 bytes, each fourth freed at once."""
+    return {"allocations": blocks, "frees": blocks // 4, "allocated_bytes": 40 * blocks,
+            "live_blocks": blocks - blocks // 4}
+
+
+def numbers(process):
+    return {k: process["totals"][k] for k in good(4)}
+
+
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_wild_stores_of_a_child(compiled, record, kind, seed):
+    """The writer loses its own recording at worst; parent and sibling are exact."""
+    done, rep = record([compiled("wild_store.c"), "child", kind, seed])
+    assert done.returncode == 5, done.stderr
+    assert done.stdout == b"writer exit 7\nsibling exit 4\n"
+    processes = {p["pid"]: p for p in rep["processes"]}
+    parent = processes[rep["pid"]]
+    assert numbers(parent) == good(600)
+    assert good(1000) in [numbers(p) for p in rep["processes"] if p["ppid"] == rep["pid"]]
+    verify = run([HEFT, "verify", rep.path])
+    assert verify.returncode == 0, verify.stderr
+
+
+@pytest.mark.parametrize("seed", ["4", "5"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_wild_stores_of_the_command(compiled, record, kind, seed):
+    done, rep = record([compiled("wild_store.c"), "self", kind, seed])
+    assert done.returncode == 7, (done.returncode, done.stderr)
+    assert rep["exit_status"] == 7
+    assert run([HEFT, "verify", rep.path]).returncode == 0
+
+
+def test_program_with_its_own_malloc(compiled, tmp_path):
+    program, path = compiled("own_malloc.c"), tmp_path / "own.heft"
+    plain = run([program])
+    assert (plain.returncode, plain.stdout) == (12, b"used 52800\n")
+    done = run([HEFT, "run", "-o", path, "--", program])
+    assert (done.returncode, done.stdout) == (12, plain.stdout)
+    assert b"malloc" in done.stderr and b"own_malloc" in done.stderr
+    text = run([HEFT, "report", path])
+    assert text.returncode == 0
+    assert re.search(rb"(?i)defines? malloc|own malloc|malloc itself|linked in", text.stdout)
+    assert re.search(r"(?i)malloc", report(path).everything().replace("own_malloc", ""))
+
+
+def test_own_malloc_is_named_in_a_child_too(compiled, tmp_path):
+    program, path = compiled("own_malloc.c"), tmp_path / "own.heft"
+    done = run([HEFT, "run", "-o", path, "--", "bash", "-c", f"{program}; exit 3"])
+    assert done.returncode == 3
+    assert b"own_malloc" in done.stderr and b"malloc" in done.stderr.replace(b"own_malloc", b"")
+
+
+def test_session_leaves_nothing_behind(compiled, record):
+    """No session directory and no shared file is left after a run."""
+    def places():
+        roots = ["/run/heft", "/dev/shm", "/run", "/tmp", os.environ.get("XDG_RUNTIME_DIR") or ""]
+        found = set()
+        for root in roots:
+            if os.path.isdir(root):
+                found |= {os.path.join(root, n) for n in os.listdir(root) if "heft" in n}
+        if os.path.isdir("/run/heft"):
+            found |= {os.path.join("/run/heft", n) for n in os.listdir("/run/heft")}
+        return {p for p in found if "heft-programs-" not in p and "pytest" not in p}
+    before = places()
+    record([compiled("each_function.c"), "malloc"])
+    record(["bash", "-c", "/bin/true; /bin/true"])
+    assert places() - before - {"/run/heft"} == set()

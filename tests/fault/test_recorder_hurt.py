@@ -1,0 +1,249 @@
+"""The recorder is killed, stopped, or has no room: the program ends as it would have, and
+what was recorded until then can be read."""
+
+import os
+import re
+import resource
+import signal
+import struct
+import subprocess
+import time
+
+import pytest
+
+from harness import (HEFT, TIME_LIMIT, check_sums, children_of, end_group, report, run, start,
+                     wait_until)
+
+
+def numbers_of(output):
+    return {k.decode(): int(v) for k, v in re.findall(rb"^(\w+) (\d+)$", output, re.M)}
+
+
+def progress(path):
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return 0
+    return struct.unpack("=Q", data)[0] if len(data) == 8 else 0
+
+
+FINISHED = 2**64 - 1
+
+
+def recorder_pids(heft, program):
+    """heft and those of its children that are not the program."""
+    own = os.path.realpath(HEFT)
+    pids = [heft.pid]
+    for pid in children_of(heft.pid):
+        try:
+            if os.path.realpath(f"/proc/{pid}/exe") == own:
+                pids.append(pid)
+        except OSError:
+            pass
+    return pids
+
+
+def begin(program, path, progress_file, output, rounds, *more):
+    return start([HEFT, "run", "-q", "-o", path, "--", program, str(rounds), progress_file, *more],
+                 stdout=open(output, "wb"))
+
+
+@pytest.fixture(scope="session")
+def churn(compiled):
+    return compiled("churn.c")
+
+
+@pytest.fixture(scope="session")
+def expected(churn, tmp_path_factory):
+    """What the program prints when left alone."""
+    cache = {}
+
+    def numbers(rounds):
+        if rounds not in cache:
+            done = run([churn, str(rounds), tmp_path_factory.mktemp("plain") / "progress"])
+            assert done.returncode == 21
+            cache[rounds] = done.stdout
+        return cache[rounds]
+    return numbers
+
+
+@pytest.mark.parametrize("moment", [1, 200_000, 1_000_000])
+def test_recorder_killed(churn, expected, tmp_path, moment):
+    path, where, output = tmp_path / "r.heft", tmp_path / "progress", tmp_path / "output"
+    rounds = 6_000_000
+    heft = begin(churn, path, where, output, rounds)
+    try:
+        wait_until(lambda: progress(where) >= moment, what="progress of the program")
+        assert progress(where) != FINISHED, "too late: the program has ended"
+        pids = recorder_pids(heft, churn)
+        (program,) = [p for p in children_of(heft.pid) if p not in pids]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        heft.communicate(timeout=TIME_LIMIT)
+        assert heft.returncode == -signal.SIGKILL
+        # The program is our child now (the tests are a subreaper): its status is ours to see.
+        status = wait_until(lambda: os.waitpid(program, os.WNOHANG)[1] or None,
+                            what="end of the program")
+    finally:
+        end_group(heft)
+    assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == 21
+    assert output.read_bytes() == expected(rounds)
+    rep = report(path)
+    assert rep["end"] == "running"
+    check_sums(rep)
+    made = numbers_of(expected(rounds))
+    assert rep["totals"]["allocations"] <= made["allocations"]
+
+
+def test_recorder_stopped(churn, expected, tmp_path):
+    """The program waits, then goes on unprofiled; the recording says how much is missing."""
+    path, where, output = tmp_path / "r.heft", tmp_path / "progress", tmp_path / "output"
+    rounds = 16_000_000
+    heft = begin(churn, path, where, output, rounds)
+    stopped = []
+    try:
+        wait_until(lambda: progress(where) >= 1, what="start of the program")
+        stopped = recorder_pids(heft, churn)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        assert progress(where) != FINISHED, "too late: the program has ended"
+        # bounded: it waits for 1 s or so when the pool is full, not for us
+        wait_until(lambda: progress(where) == FINISHED, what="end of the program, unprofiled")
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    try:
+        _, err = heft.communicate(timeout=TIME_LIMIT)
+    finally:
+        end_group(heft)
+    assert heft.returncode == 21, err
+    assert output.read_bytes() == expected(rounds)
+    rep = report(path)
+    check_sums(rep)
+    made = numbers_of(expected(rounds))
+    totals = rep["totals"]
+    assert totals["dropped"] > 0
+    assert 0 < totals["allocations"] < made["allocations"]
+    seen = totals["allocations"] + totals["reallocations"] + totals["frees"]
+    assert seen + totals["dropped"] == made["allocations"] + made["frees"]
+    text = run([HEFT, "report", path])
+    assert text.returncode == 0
+    assert re.search(rb"(?i)missing|dropped|not recorded|lost|incomplete", text.stdout)
+
+
+def test_recorder_stopped_for_a_moment(churn, expected, tmp_path):
+    """Shorter than the second that is granted: nothing is lost."""
+    path, where, output = tmp_path / "r.heft", tmp_path / "progress", tmp_path / "output"
+    rounds = 3_000_000
+    heft = begin(churn, path, where, output, rounds)
+    try:
+        wait_until(lambda: progress(where) >= 1, what="start of the program")
+        for _ in range(5):
+            pids = recorder_pids(heft, churn)
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.05)
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+            time.sleep(0.02)
+        heft.communicate(timeout=TIME_LIMIT)
+    finally:
+        end_group(heft)
+    assert heft.returncode == 21
+    assert output.read_bytes() == expected(rounds)
+    rep, made = report(path), numbers_of(expected(rounds))
+    assert rep["totals"]["dropped"] == 0
+    assert rep["totals"]["allocations"] == made["allocations"]
+    assert rep["totals"]["frees"] == made["frees"]
+
+
+def test_nothing_is_dropped_when_the_recorder_is_slow(churn, expected, tmp_path, record):
+    """More than the pool holds, as fast as the program can, on two busy cores."""
+    rounds = 6_000_000
+    done, rep = record([churn, str(rounds), tmp_path / "progress"])
+    assert (done.returncode, done.stdout) == (21, expected(rounds))
+    made = numbers_of(done.stdout)
+    assert rep["totals"]["dropped"] == 0
+    assert rep["totals"]["allocations"] == made["allocations"]
+    assert rep["totals"]["frees"] == made["frees"]
+    assert rep["totals"]["live_blocks"] == made["allocations"] - made["frees"]
+    check_sums(rep)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 256 KiB; only root can have one."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    directory = tmp_path / "small"
+    directory.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "heft-test", directory],
+                      timeout=TIME_LIMIT, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    yield directory
+    subprocess.run(["umount", "-l", directory], timeout=TIME_LIMIT, check=True)
+
+
+def test_full_disk(churn, expected, tmp_path, small_disk):
+    path, rounds = small_disk / "r.heft", 6_000_000
+    done = run([HEFT, "run", "-o", path, "--", churn, str(rounds), tmp_path / "progress"])
+    assert done.stdout == expected(rounds)
+    assert done.returncode == 21
+    assert re.search(rb"(?i)no space|disk", done.stderr), done.stderr
+    rep = report(path)
+    check_sums(rep)
+    assert 0 < rep["totals"]["allocations"] < numbers_of(done.stdout)["allocations"]
+    verify = run([HEFT, "verify", path])
+    assert verify.returncode in (0, 1) and b"Traceback" not in verify.stderr
+
+
+def test_disk_full_from_the_start(compiled, small_disk):
+    (small_disk / "filler").write_bytes(b"x" * (255 * 1024))
+    with open(small_disk / "filler", "ab", buffering=0) as filler:
+        try:
+            while True:
+                filler.write(b"x" * 512)
+        except OSError:
+            pass
+    done = run([HEFT, "run", "-o", small_disk / "r.heft", "--", compiled("each_function.c"),
+                "malloc"])
+    if done.returncode == 125:  # refused before the start: named, and the program did not run
+        assert done.stdout == b"" and re.search(rb"(?i)no space|disk", done.stderr)
+    else:
+        assert (done.returncode, done.stdout) == (0, b"done\n")
+        assert re.search(rb"(?i)no space|disk", done.stderr)
+
+
+def test_file_size_limit_of_the_recorder(churn, expected, tmp_path):
+    """RLIMIT_FSIZE for the recorder alone: a write that fails otherwise than by ENOSPC."""
+    path, where, output = tmp_path / "r.heft", tmp_path / "progress", tmp_path / "output"
+    rounds = 6_000_000
+    heft = begin(churn, path, where, output, rounds)
+    try:
+        wait_until(lambda: progress(where) >= 1, what="start of the program")
+        for pid in recorder_pids(heft, churn):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (100_000, 100_000))
+        _, err = heft.communicate(timeout=TIME_LIMIT)
+    finally:
+        end_group(heft)
+    assert heft.returncode == 21, err
+    assert output.read_bytes() == expected(rounds)
+    assert path.stat().st_size <= 100_000 or path.stat().st_size > 0
+    check_sums(report(path))
+
+
+@pytest.mark.parametrize("limit", ["ulimit -f 8", "ulimit -v 60000", "ulimit -n 3", "ulimit -n 4",
+                                   "ulimit -l 0"])
+def test_limits_of_the_program_are_its_own_matter(compiled, record, limit):
+    """A program under limits that leave no room for heft runs as it would without."""
+    program = compiled("each_function.c")
+    script = f"{limit}; exec {program} malloc"
+    plain = run(["bash", "-c", script])
+    assert (plain.returncode, plain.stdout) == (0, b"done\n"), plain.stderr
+    done, rep = record(["bash", "-c", script])
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"done\n", plain.stderr)
+    names = [os.path.basename(p["command"][0]) for p in rep["processes"]]
+    if "each_function" in names and rep.sites_of(program):
+        assert rep.process("each_function")["totals"]["allocations"] == 3
+    else:  # then it must be said
+        assert re.search("each_function", rep.everything().replace(" ".join(rep["command"]), ""))
