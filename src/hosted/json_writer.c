@@ -2,13 +2,13 @@
  * nothing is built in memory first.
  *
  * Names come from ELF files, command lines and thread names and need not be UTF-8.
- * JSON must be: every byte that does not belong to a well-formed sequence (RFC 3629:
- * no overlong forms, no surrogates, nothing above U+10FFFF) becomes U+FFFD.
+ * JSON must be: every byte that does not belong to a well-formed sequence becomes
+ * U+FFFD.
  * Integers are written with all 64 bits; readers that only have doubles round them
  * themselves. */
 #include "hosted/json_writer.h"
 
-#include <stddef.h>
+#include "hosted/utf8.h"
 
 void json_init(struct json_writer *w, FILE *out)
 {
@@ -49,36 +49,6 @@ void json_array_end(struct json_writer *w)
 	w->comma = true;
 }
 
-/* Length of the well-formed sequence of two to four bytes at s; 0: there is none. */
-static size_t sequence_length(const unsigned char *s)
-{
-	size_t length;
-	unsigned char low = 0x80, high = 0xbf; /* bounds of the second byte */
-	if (s[0] >= 0xc2 && s[0] <= 0xdf) {
-		length = 2;
-	} else if (s[0] >= 0xe0 && s[0] <= 0xef) {
-		length = 3;
-		if (s[0] == 0xe0)
-			low = 0xa0;
-		if (s[0] == 0xed)
-			high = 0x9f;
-	} else if (s[0] >= 0xf0 && s[0] <= 0xf4) {
-		length = 4;
-		if (s[0] == 0xf0)
-			low = 0x90;
-		if (s[0] == 0xf4)
-			high = 0x8f;
-	} else {
-		return 0;
-	}
-	if (s[1] < low || s[1] > high)
-		return 0;
-	for (size_t i = 2; i < length; i++) /* a NUL ends this too: it is no continuation byte */
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	return length;
-}
-
 static void write_string(struct json_writer *w, const char *text)
 {
 	static const char hex[] = "0123456789abcdef";
@@ -114,7 +84,7 @@ static void write_string(struct json_writer *w, const char *text)
 			s++;
 			continue;
 		}
-		size_t length = sequence_length(s);
+		size_t length = utf8_sequence_length(s);
 		if (length) {
 			fwrite_unlocked(s, 1, length, out);
 			s += length;

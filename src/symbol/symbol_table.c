@@ -5,10 +5,11 @@
  * addresses instead: O(symbols x log addresses), no memory that grows with the
  * table.
  *
- * The rule for an address: the nearest symbol that begins at or before it, if
- * the address lies within the symbol's size. Hand-written assembly has symbols
- * of size 0: one of those stands for what follows it, up to the next symbol
- * and within its own section. */
+ * The rule for an address: the nearest sized symbol that begins at or before it,
+ * if the address lies within its size. Hand-written assembly has symbols of size 0:
+ * where no sized one fits, the nearest of those stands for what follows it, up to
+ * the next symbol and within its own section. (Labels inside a function have size
+ * 0 too: the function is meant.) */
 #include "symbol/symbol_sources.h"
 
 #include <gelf.h>
@@ -20,8 +21,8 @@ struct candidate {
 	int rank;
 };
 
-/* Of two symbols at one address the better known one: a sized one before an unsized one, a plain
- * name before one with an underscore (fopen is _IO_fopen too), global before weak before local. */
+/* Of two symbols at one address the better known one: a function before a label, a plain name
+ * before one with an underscore (fopen is _IO_fopen too), global before weak before local. */
 static int rank_of(const GElf_Sym *sym, const char *name)
 {
 	int rank = 0;
@@ -40,8 +41,6 @@ static int rank_of(const GElf_Sym *sym, const char *name)
 		rank += 3;
 	if (GELF_ST_TYPE(sym->st_info) != STT_NOTYPE)
 		rank += 6;
-	if (sym->st_size)
-		rank += 12;
 	return rank;
 }
 
@@ -70,6 +69,8 @@ static uint64_t code_end(Elf *elf, const GElf_Sym *sym)
 	return shdr.sh_addr + shdr.sh_size;
 }
 
+/* best[2 * i] is the nearest sized symbol at or before queries[i] (and after the query before it),
+ * best[2 * i + 1] the nearest unsized one. */
 static void scan(Elf *elf, Elf_Data *data, const GElf_Shdr *shdr,
 		 const struct symbol_query *queries, struct candidate *best, size_t count)
 {
@@ -101,7 +102,7 @@ static void scan(Elf *elf, Elf_Data *data, const GElf_Shdr *shdr,
 			end = last_end;
 		else if (end < sym.st_value)
 			end = UINT64_MAX;
-		struct candidate *c = &best[at];
+		struct candidate *c = &best[2 * at + !sym.st_size];
 		if (c->name && c->start > sym.st_value)
 			continue;
 		const char *name = elf_strptr(elf, shdr->sh_link, sym.st_name);
@@ -119,7 +120,7 @@ void symbol_table_lookup(Elf *elf, uint32_t section_type, const struct symbol_qu
 {
 	if (!count)
 		return;
-	struct candidate *best = calloc(count, sizeof *best);
+	struct candidate *best = calloc(2 * count, sizeof *best);
 	if (!best)
 		return;
 	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
@@ -132,12 +133,20 @@ void symbol_table_lookup(Elf *elf, uint32_t section_type, const struct symbol_qu
 	}
 	/* A symbol was put down at the first address it may be for; the nearest one before an
 	 * address is the last one put down at or before it. */
-	const struct candidate *nearest = NULL;
+	const struct candidate *sized = NULL, *unsized = NULL;
 	for (size_t i = 0; i < count; i++) {
-		if (best[i].name)
-			nearest = &best[i];
-		if (nearest && !names[i] && queries[i].address < nearest->end)
-			names[i] = nearest->name;
+		uint64_t address = queries[i].address;
+		if (best[2 * i].name)
+			sized = &best[2 * i];
+		if (best[2 * i + 1].name)
+			unsized = &best[2 * i + 1];
+		if (names[i])
+			continue;
+		if (sized && address < sized->end)
+			names[i] = sized->name;
+		else if (unsized && address < unsized->end &&
+			 (!sized || sized->start <= unsized->start))
+			names[i] = unsized->name;
 	}
 	free(best);
 }

@@ -1,0 +1,438 @@
+/* The symboliser against programs compiled here, with names and lines known by hand. Labels in the
+ * programs ("mark_...") give the addresses to ask for; they are read from the unstripped file. */
+#include "symbol/symbol.h"
+
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+
+static const char c_source[] =
+	"#define MARK(name) __asm__ volatile(#name \": nop\")\n" /* 1 */
+	"/* inlined at line 11 */\n"
+	"__attribute__((always_inline)) static inline int inner(int x)\n"
+	"{\n"
+	"	MARK(mark_inner);\n" /* 5 */
+	"	return x + 1;\n"
+	"}\n"
+	"__attribute__((noinline, noclone)) int outer(int x)\n"
+	"{\n"
+	"	x *= 3;\n" /* 10 */
+	"	return inner(x);\n"
+	"}\n"
+	"__attribute__((noinline, noclone)) static int hidden(int x)\n"
+	"{\n"
+	"	MARK(mark_hidden);\n" /* 15 */
+	"	return x + 2;\n"
+	"}\n"
+	"int main(int argc, char **argv)\n"
+	"{\n"
+	"	(void)argv;\n"
+	"	return outer(argc) + hidden(argc) == 7;\n"
+	"}\n";
+
+static const char cxx_source[] =
+	"#define MARK(name) __asm__ volatile(#name \": nop\")\n" /* 1 */
+	"namespace ns {\n"
+	"struct S {\n"
+	"	S(int x);\n"
+	"	int f(int, const char *) const;\n" /* 5 */
+	"	int v;\n"
+	"};\n"
+	"__attribute__((noinline)) S::S(int x) : v(x) { MARK(mark_ctor); }\n"
+	"__attribute__((noinline)) int S::f(int x, const char *) const\n"
+	"{\n" /* 10 */
+	"	MARK(mark_method);\n"
+	"	return v + x;\n"
+	"}\n"
+	"template <class T> __attribute__((noinline)) T twice(T x)\n"
+	"{\n" /* 15 */
+	"	MARK(mark_template);\n"
+	"	return x + x;\n"
+	"}\n"
+	"}\n"
+	"int main(int argc, char **argv)\n" /* 20 */
+	"{\n"
+	"	ns::S s(argc);\n"
+	"	return s.f(argc, argv[0]) + ns::twice<long>(argc) == 9;\n"
+	"}\n";
+
+static void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void shell(const char *fmt, ...)
+{
+	char command[1024];
+	va_list ap;
+	int n = snprintf(command, sizeof command, "cd %s && ", folder);
+	va_start(ap, fmt);
+	vsnprintf(command + n, sizeof command - (size_t)n, fmt, ap);
+	va_end(ap);
+	if (system(command) != 0)
+		fail_msg("failed: %s", command);
+}
+
+static void write_file(const char *name, const char *text)
+{
+	char path[128];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static int make_programs(void **state)
+{
+	(void)state;
+	strcpy(folder, "/tmp/heft-symbol-XXXXXX");
+	if (!mkdtemp(folder))
+		return -1;
+	write_file("a.c", c_source);
+	write_file("b.cc", cxx_source);
+	shell("cc -O1 -g -fno-omit-frame-pointer -rdynamic -Wl,--build-id=sha1 -o c a.c");
+	shell("c++ -O1 -g -rdynamic -Wl,--build-id=sha1 -o cxx b.cc");
+	shell("strip -g -o c.symtab c");
+	shell("strip -o c.stripped c");
+	shell("strip -o cxx.stripped cxx");
+	shell("objcopy --only-keep-debug c c.debug");
+	shell("cp c.stripped c.linked && objcopy --add-gnu-debuglink=c.debug c.linked");
+	shell("cc -O1 -g -rdynamic -Wl,--build-id=none -o n a.c");
+	shell("objcopy --only-keep-debug n n.debug && cp n n.linked && strip n.linked && "
+	      "objcopy --add-gnu-debuglink=n.debug n.linked");
+	shell("cp n.linked n.wrong && cp n.debug other.debug && "
+	      "objcopy --add-section .x=a.c other.debug && mkdir w && mv n.wrong w/ && "
+	      "mv other.debug w/n.debug");
+	return 0;
+}
+
+static int remove_programs(void **state)
+{
+	(void)state;
+	shell("rm -rf %s", folder);
+	return 0;
+}
+
+/* The value of a symbol in .symtab of an unstripped program. */
+static uint64_t address_of(const char *program, const char *symbol)
+{
+	char path[128];
+	uint64_t found = 0;
+	snprintf(path, sizeof path, "%s/%s", folder, program);
+	int fd = open(path, O_RDONLY);
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+	assert_non_null(elf);
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+		GElf_Shdr shdr;
+		GElf_Sym sym;
+		gelf_getshdr(scn, &shdr);
+		if (shdr.sh_type != SHT_SYMTAB)
+			continue;
+		Elf_Data *data = elf_getdata(scn, NULL);
+		for (int i = 0; gelf_getsym(data, i, &sym); i++)
+			if (strcmp(elf_strptr(elf, shdr.sh_link, sym.st_name), symbol) == 0)
+				found = sym.st_value;
+	}
+	elf_end(elf);
+	close(fd);
+	assert_int_not_equal(found, 0);
+	return found;
+}
+
+static size_t build_id_of(const char *program, uint8_t *id)
+{
+	char path[128];
+	const void *bytes;
+	snprintf(path, sizeof path, "%s/%s", folder, program);
+	int fd = open(path, O_RDONLY);
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+	ssize_t length = dwelf_elf_gnu_build_id(elf, &bytes);
+	if (length > 0)
+		memcpy(id, bytes, (size_t)length);
+	elf_end(elf);
+	close(fd);
+	return length > 0 ? (size_t)length : 0;
+}
+
+static struct name_pool *pool;
+static struct symbol_query one;
+
+/* Asks one program for one address; the answer is in `one`. */
+static enum symbol_state ask(const char *program, uint64_t address)
+{
+	char path[128];
+	uint8_t id[64];
+	enum symbol_state state;
+	struct symbol_module *m;
+	size_t length = build_id_of(program, id);
+	snprintf(path, sizeof path, "%s/%s", folder, program);
+	if (!pool)
+		pool = name_pool_new();
+	memset(&one, 0, sizeof one);
+	one.address = address;
+	assert_int_equal(symbol_module_open(&m, &state, pool, path, id, length), 0);
+	if (m)
+		assert_int_equal(symbol_module_lookup(m, &one, 1), 0);
+	symbol_module_close(m);
+	return state;
+}
+
+static void expect_frame(uint32_t i, const char *function, const char *file, uint32_t line,
+			 bool inlined)
+{
+	char path[128];
+	assert_true(i < one.frame_count);
+	assert_string_equal(one.frames[i].function, function);
+	if (file) {
+		snprintf(path, sizeof path, "%s/%s", folder, file);
+		assert_non_null(one.frames[i].file);
+		assert_string_equal(one.frames[i].file, path);
+	} else {
+		assert_null(one.frames[i].file);
+	}
+	assert_int_equal(one.frames[i].line, line);
+	assert_int_equal(one.frames[i].inlined, inlined);
+}
+
+static void test_c_with_inlined_call(void **state)
+{
+	(void)state;
+	assert_int_equal(ask("c", address_of("c", "mark_inner")), SYMBOL_USABLE);
+	assert_int_equal(one.frame_count, 2);
+	expect_frame(0, "inner", "a.c", 5, true);
+	expect_frame(1, "outer", "a.c", 11, false);
+	ask("c", address_of("c", "mark_hidden"));
+	assert_int_equal(one.frame_count, 1);
+	expect_frame(0, "hidden", "a.c", 15, false);
+}
+
+static void test_cxx_names(void **state)
+{
+	(void)state;
+	ask("cxx", address_of("cxx", "mark_method"));
+	assert_int_equal(one.frame_count, 1);
+	expect_frame(0, "ns::S::f(int, char const*) const", "b.cc", 11, false);
+	ask("cxx", address_of("cxx", "mark_ctor"));
+	expect_frame(one.frame_count - 1, "ns::S::S(int)", "b.cc", 8, false);
+	ask("cxx", address_of("cxx", "mark_template"));
+	expect_frame(0, "ns::twice<long>(long)", "b.cc", 16, false);
+}
+
+static void test_symbol_table_only(void **state)
+{
+	(void)state;
+	/* The label inside the function is a symbol too, but the function is meant. */
+	ask("c.symtab", address_of("c", "mark_hidden") + 1);
+	assert_int_equal(one.frame_count, 1);
+	expect_frame(0, "hidden", NULL, 0, false);
+	ask("c.symtab", address_of("c", "mark_inner"));
+	assert_int_equal(one.frame_count, 1);
+	expect_frame(0, "outer", NULL, 0, false);
+}
+
+static void test_stripped_has_exported_names_only(void **state)
+{
+	(void)state;
+	ask("c.stripped", address_of("c", "mark_inner"));
+	assert_int_equal(one.frame_count, 1);
+	expect_frame(0, "outer", NULL, 0, false);
+	/* Not exported, and beyond the size of its neighbours: nothing is better than a guess. */
+	ask("c.stripped", address_of("c", "mark_hidden"));
+	assert_int_equal(one.frame_count, 0);
+	ask("cxx.stripped", address_of("cxx", "mark_method"));
+	expect_frame(0, "ns::S::f(int, char const*) const", NULL, 0, false);
+}
+
+static void test_separate_debug_file(void **state)
+{
+	(void)state;
+	ask("c.linked", address_of("c", "mark_inner"));
+	assert_int_equal(one.frame_count, 2);
+	expect_frame(0, "inner", "a.c", 5, true);
+	expect_frame(1, "outer", "a.c", 11, false);
+	/* Without a build id the checksum decides. */
+	ask("n.linked", address_of("n", "mark_hidden"));
+	expect_frame(0, "hidden", "a.c", 15, false);
+	ask("w/n.wrong", address_of("n", "mark_hidden"));
+	assert_int_equal(one.frame_count, 0);
+}
+
+static void test_names_only_opens_no_debug_information(void **state)
+{
+	(void)state;
+	char path[128];
+	uint8_t id[64];
+	enum symbol_state s;
+	struct symbol_module *m;
+	struct symbol_query q = {.address = address_of("c", "mark_inner")};
+	size_t length = build_id_of("c", id);
+	snprintf(path, sizeof path, "%s/c", folder);
+	assert_int_equal(symbol_module_open(&m, &s, pool, path, id, length), 0);
+	symbol_module_set_names_only(m, true);
+	assert_int_equal(symbol_module_lookup(m, &q, 1), 0);
+	symbol_module_close(m);
+	assert_int_equal(q.frame_count, 1);
+	assert_string_equal(q.frames[0].function, "outer");
+	assert_int_equal(q.frames[0].line, 0);
+}
+
+static void test_batch(void **state)
+{
+	(void)state;
+	char path[128];
+	uint8_t id[64];
+	enum symbol_state s;
+	struct symbol_module *m;
+	size_t length = build_id_of("c", id);
+	uint64_t a = address_of("c", "mark_inner"), b = address_of("c", "mark_hidden");
+	bool swapped = a > b;
+	struct symbol_query q[4] = {
+		{.address = 1},
+		{.address = swapped ? b : a},
+		{.address = swapped ? a : b},
+		{.address = UINT64_MAX},
+	};
+	snprintf(path, sizeof path, "%s/c", folder);
+	assert_int_equal(symbol_module_open(&m, &s, pool, path, id, length), 0);
+	assert_int_equal(symbol_module_lookup(m, q, 4), 0);
+	symbol_module_close(m);
+	assert_int_equal(q[0].frame_count, 0);
+	assert_int_equal(q[1 + swapped].frame_count, 2);
+	assert_string_equal(q[1 + swapped].frames[1].function, "outer");
+	assert_string_equal(q[2 - swapped].frames[0].function, "hidden");
+	assert_int_equal(q[3].frame_count, 0);
+}
+
+static void expect_state(const char *path, const uint8_t *id, size_t length, enum symbol_state expected)
+{
+	enum symbol_state s;
+	struct symbol_module *m;
+	assert_int_equal(symbol_module_open(&m, &s, pool, path, id, length), 0);
+	assert_int_equal(s, expected);
+	assert_true((m != NULL) == (expected == SYMBOL_USABLE));
+	symbol_module_close(m);
+}
+
+static void test_files_that_cannot_be_used(void **state)
+{
+	(void)state;
+	char path[128];
+	uint8_t id[64];
+	size_t length = build_id_of("c", id);
+	snprintf(path, sizeof path, "%s/c", folder);
+	expect_state(path, id, length, SYMBOL_USABLE);
+	expect_state(path, id, 0, SYMBOL_REPLACED); /* it has one now */
+	id[0] ^= 1;
+	expect_state(path, id, length, SYMBOL_REPLACED);
+	snprintf(path, sizeof path, "%s/n", folder);
+	expect_state(path, NULL, 0, SYMBOL_USABLE);
+	expect_state(path, id, length, SYMBOL_REPLACED);
+	snprintf(path, sizeof path, "%s/a.c", folder);
+	expect_state(path, NULL, 0, SYMBOL_NOT_ELF);
+	snprintf(path, sizeof path, "%s/missing", folder);
+	expect_state(path, NULL, 0, SYMBOL_MISSING);
+	snprintf(path, sizeof path, "%s/fifo", folder);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	expect_state(path, NULL, 0, SYMBOL_MISSING); /* and does not wait for a writer */
+	expect_state(folder, NULL, 0, SYMBOL_MISSING);
+	expect_state("[vdso]", NULL, 0, SYMBOL_NOT_A_FILE);
+	expect_state("", NULL, 0, SYMBOL_NOT_A_FILE);
+	expect_state(NULL, NULL, 0, SYMBOL_NOT_A_FILE);
+}
+
+static void test_broken_files(void **state)
+{
+	(void)state;
+	/* Every 97th truncation and a byte flipped every 61 bytes: no crash, whatever it says. */
+	char path[128], copy[128];
+	uint8_t id[64];
+	size_t length = build_id_of("c", id);
+	uint64_t address = address_of("c", "mark_inner");
+	snprintf(path, sizeof path, "%s/c", folder);
+	snprintf(copy, sizeof copy, "%s/broken", folder);
+	FILE *f = fopen(path, "rb");
+	static char bytes[1 << 16];
+	size_t size = fread(bytes, 1, sizeof bytes, f);
+	fclose(f);
+	assert_true(size > 4096);
+	for (size_t i = 0; i < size; i += 61) {
+		enum symbol_state s;
+		struct symbol_module *m;
+		struct symbol_query q = {.address = address};
+		bytes[i] = (char)(bytes[i] ^ 0x55);
+		f = fopen(copy, "wb");
+		fwrite(bytes, 1, i % 97 ? size : i, f);
+		fclose(f);
+		bytes[i] = (char)(bytes[i] ^ 0x55);
+		assert_int_equal(symbol_module_open(&m, &s, pool, copy, id, length), 0);
+		if (m)
+			assert_int_equal(symbol_module_lookup(m, &q, 1), 0);
+		symbol_module_close(m);
+	}
+}
+
+static void test_demangle(void **state)
+{
+	(void)state;
+	assert_string_equal(symbol_demangle(pool, "main"), "main");
+	assert_string_equal(symbol_demangle(pool, "_ZN2ns1fEi"), "ns::f(int)");
+	assert_string_equal(symbol_demangle(pool, "_ZN2ns5twiceIlEET_S1_"), "ns::twice<long>(long)");
+	assert_string_equal(symbol_demangle(pool, "_ZN4core3fmt9Formatter3pad17h0123456789abcdefE"),
+			    "core::fmt::Formatter::pad");
+	assert_string_equal(symbol_demangle(pool, "_RNvCs1234_7mycrate3foo"), "mycrate::foo");
+	assert_string_equal(symbol_demangle(pool, "fopen@@GLIBC_2.2.5"), "fopen");
+	assert_string_equal(symbol_demangle(pool, "_Znot_mangled"), "_Znot_mangled");
+	assert_string_equal(symbol_demangle(pool, "_start"), "_start");
+	assert_string_equal(symbol_demangle(pool, "__libc_start_main"), "__libc_start_main");
+	assert_string_equal(symbol_demangle(pool, ""), "");
+}
+
+static void test_name_pool(void **state)
+{
+	(void)state;
+	struct name_pool *p = name_pool_new();
+	char name[32];
+	const char *first = name_pool_add(p, "name 7");
+	for (int i = 0; i < 10000; i++) {
+		snprintf(name, sizeof name, "name %d", i);
+		assert_string_equal(name_pool_add(p, name), name);
+	}
+	assert_ptr_equal(name_pool_add(p, "name 7"), first);
+	assert_string_equal(first, "name 7");
+	assert_ptr_not_equal(name_pool_add_n(p, "name 77", 6), name_pool_add(p, "name 77"));
+	uint64_t *big = name_pool_alloc(p, 1 << 20);
+	assert_int_equal(big[(1 << 17) - 1], 0);
+	assert_int_equal((uintptr_t)big % _Alignof(max_align_t), 0);
+	name_pool_free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_c_with_inlined_call),
+		cmocka_unit_test(test_cxx_names),
+		cmocka_unit_test(test_symbol_table_only),
+		cmocka_unit_test(test_stripped_has_exported_names_only),
+		cmocka_unit_test(test_separate_debug_file),
+		cmocka_unit_test(test_names_only_opens_no_debug_information),
+		cmocka_unit_test(test_batch),
+		cmocka_unit_test(test_files_that_cannot_be_used),
+		cmocka_unit_test(test_broken_files),
+		cmocka_unit_test(test_demangle),
+		cmocka_unit_test(test_name_pool),
+	};
+	int failed = cmocka_run_group_tests(tests, make_programs, remove_programs);
+	name_pool_free(pool);
+	return failed;
+}
