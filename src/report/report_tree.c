@@ -1,0 +1,272 @@
+/* The tree of calls: from main down, or (inverted) from the allocating function up.
+ *
+ * Recursion is merged: a function that is already on the path does not open a new
+ * level but goes on from where it was first met, so that a parser's tree is as deep
+ * as its grammar and not as its input. Branches under 1 % are added up in one line.
+ *
+ * The tree is built as the nodes of a scratch profile, which already finds (parent,
+ * frame) again by hash and keeps parents before children: one pass backwards then
+ * adds every node to its parent. Printing uses its own stack, since the depth is
+ * the input's. */
+#include "report/report.h"
+
+#include "report/report_words.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FOLD_DEPTH = 256, DEEPEST_INDENT = 40, PRUNE_PERCENT = 1 };
+
+struct tree {
+	const struct profile *p;
+	struct profile *nodes; /* only its nodes are used; frames are p's */
+	uint64_t *values;
+	bool *recursive;
+	uint32_t capacity;
+	uint32_t *first_child; /* into children, by node; [node_count] is for the roots */
+	uint32_t *children;
+};
+
+static int keep_room(struct tree *t)
+{
+	if (t->nodes->node_count < t->capacity)
+		return 0;
+	uint32_t capacity = t->capacity ? t->capacity * 2 : 1024;
+	uint64_t *values = realloc(t->values, capacity * sizeof *values);
+	if (values)
+		t->values = values;
+	bool *recursive = realloc(t->recursive, capacity * sizeof *recursive);
+	if (recursive)
+		t->recursive = recursive;
+	if (!values || !recursive)
+		return HEFT_ENOMEM;
+	memset(values + t->capacity, 0, (capacity - t->capacity) * sizeof *values);
+	memset(recursive + t->capacity, 0, (capacity - t->capacity) * sizeof *recursive);
+	t->capacity = capacity;
+	return 0;
+}
+
+/* From `at` by one call: to the node of that function further up if it is there, else to a child. */
+static int step(struct tree *t, uint32_t at, uint32_t frame, uint32_t *to)
+{
+	const struct profile_frame *f = &t->p->frames[frame];
+	uint32_t up = at;
+	for (int i = 0; i < FOLD_DEPTH && up != PROFILE_NONE; i++) {
+		const struct profile_frame *g = &t->p->frames[t->nodes->nodes[up].frame];
+		if (g->function == f->function && g->module == f->module) {
+			t->recursive[up] = true;
+			*to = up;
+			return 0;
+		}
+		up = t->nodes->nodes[up].parent;
+	}
+	if (keep_room(t) < 0)
+		return HEFT_ENOMEM;
+	return profile_add_node(t->nodes, at, frame, 0, to);
+}
+
+static int build_down(struct tree *t, enum profile_sort sort, uint64_t *unknown)
+{
+	const struct profile *p = t->p;
+	uint32_t *map = malloc(((size_t)p->node_count + 1) * sizeof *map);
+	int rc = 0;
+	if (!map)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
+		uint32_t parent = p->nodes[i].parent;
+		rc = step(t, parent == PROFILE_NONE ? PROFILE_NONE : map[parent],
+			  p->nodes[i].frame, &map[i]);
+	}
+	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
+		uint64_t value = profile_site_measure(&p->sites[i], sort);
+		if (p->sites[i].node == PROFILE_NONE)
+			*unknown += value;
+		else
+			t->values[map[p->sites[i].node]] += value;
+	}
+	free(map);
+	return rc;
+}
+
+static int build_up(struct tree *t, enum profile_sort sort, uint64_t *unknown)
+{
+	const struct profile *p = t->p;
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		uint64_t value = profile_site_measure(&p->sites[i], sort);
+		if (p->sites[i].node == PROFILE_NONE)
+			*unknown += value;
+		if (p->sites[i].node == PROFILE_NONE || !value)
+			continue;
+		uint32_t at = PROFILE_NONE;
+		for (uint32_t n = p->sites[i].node; n != PROFILE_NONE; n = p->nodes[n].parent)
+			if (step(t, at, p->nodes[n].frame, &at) < 0)
+				return HEFT_ENOMEM;
+		t->values[at] += value;
+	}
+	return 0;
+}
+
+static int by_value(const void *a, const void *b, void *ctx)
+{
+	const struct tree *t = ctx;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	if (t->values[x] != t->values[y])
+		return t->values[x] > t->values[y] ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/* Adds values up to the roots and lists every node's children, greatest first. */
+static int finish(struct tree *t)
+{
+	uint32_t count = t->nodes->node_count;
+	t->first_child = calloc((size_t)count + 3, sizeof *t->first_child);
+	t->children = malloc(((size_t)count + 1) * sizeof *t->children);
+	if (!t->first_child || !t->children)
+		return HEFT_ENOMEM;
+	/* Counting sort by parent; the roots' parent is `count`. first_child is shifted by one
+	 * while filling, so that it ends up in place. */
+	uint32_t *first = t->first_child;
+	for (uint32_t i = count; i-- > 0;) {
+		uint32_t parent = t->nodes->nodes[i].parent;
+		if (parent != PROFILE_NONE)
+			t->values[parent] += t->values[i];
+		first[(parent == PROFILE_NONE ? count : parent) + 2]++;
+	}
+	for (uint32_t i = 2; i < count + 3; i++)
+		first[i] += first[i - 1];
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t parent = t->nodes->nodes[i].parent;
+		t->children[first[(parent == PROFILE_NONE ? count : parent) + 1]++] = i;
+	}
+	for (uint32_t i = 0; i <= count; i++)
+		if (first[i + 1] - first[i] > 1)
+			qsort_r(t->children + first[i], first[i + 1] - first[i],
+				sizeof *t->children, by_value, t);
+	return 0;
+}
+
+static struct words value_words(uint64_t value, enum profile_sort sort)
+{
+	return sort == PROFILE_BY_COUNT || sort == PROFILE_BY_TEMPORARY ? words_count(value)
+									  : words_bytes(value);
+}
+
+static void print_head(FILE *out, uint64_t value, uint64_t total, uint32_t depth,
+		       enum profile_sort sort)
+{
+	fprintf(out, "%11s %8s  %*s", value_words(value, sort).text, words_share(value, total).text,
+		(int)(depth < DEEPEST_INDENT ? depth : DEEPEST_INDENT) * 2, "");
+	if (depth > DEEPEST_INDENT)
+		fprintf(out, "[depth %" PRIu32 "] ", depth);
+}
+
+struct level {
+	uint32_t next, end; /* in children */
+};
+
+static int print_tree(FILE *out, struct tree *t, const struct report_options *o, uint64_t total)
+{
+	/* Paths only get shorter values downwards, so at most node_count levels. */
+	uint32_t capacity = 64, depth = 1;
+	struct level *levels = malloc(capacity * sizeof *levels);
+	uint32_t roots = t->nodes->node_count;
+	if (!levels)
+		return HEFT_ENOMEM;
+	levels[0] = (struct level){t->first_child[roots], t->first_child[roots + 1]};
+	while (depth) {
+		struct level *l = &levels[depth - 1];
+		if (l->next == l->end) {
+			depth--;
+			continue;
+		}
+		uint32_t node = t->children[l->next];
+		uint64_t value = t->values[node];
+		if ((double)value * 100 < (double)total * PRUNE_PERCENT) {
+			uint64_t rest = 0;
+			uint32_t branches = 0;
+			for (; l->next < l->end; l->next++) {
+				rest += t->values[t->children[l->next]];
+				branches += t->values[t->children[l->next]] > 0;
+			}
+			if (branches) {
+				print_head(out, rest, total, depth - 1, o->sort);
+				words_style(out, o->color, STYLE_DIM);
+				fprintf(out, "... %" PRIu32 " more, each under %d %%\n", branches,
+					PRUNE_PERCENT);
+				words_style(out, o->color, STYLE_PLAIN);
+			}
+			continue;
+		}
+		l->next++;
+		print_head(out, value, total, depth - 1, o->sort);
+		const struct profile_frame *f = &t->p->frames[t->nodes->nodes[node].frame];
+		if (!f->user)
+			words_style(out, o->color, STYLE_DIM);
+		words_print_place(out, t->p, t->nodes->nodes[node].frame);
+		if (t->recursive[node])
+			fputs(" [recursive]", out);
+		words_style(out, o->color, STYLE_PLAIN);
+		putc('\n', out);
+		if (depth == capacity) {
+			struct level *more = realloc(levels, 2 * (size_t)capacity * sizeof *more);
+			if (!more) {
+				free(levels);
+				return HEFT_ENOMEM;
+			}
+			levels = more;
+			capacity *= 2;
+		}
+		levels[depth++] = (struct level){t->first_child[node], t->first_child[node + 1]};
+	}
+	free(levels);
+	return 0;
+}
+
+int report_tree(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	struct tree t = {.p = p, .nodes = profile_new()};
+	uint64_t unknown = 0, total = 0;
+	int rc = t.nodes ? keep_room(&t) : HEFT_ENOMEM;
+	if (rc == 0)
+		rc = o->invert ? build_up(&t, o->sort, &unknown) : build_down(&t, o->sort, &unknown);
+	if (rc == 0)
+		rc = finish(&t);
+	for (uint32_t i = 0; i < p->site_count; i++)
+		total += profile_site_measure(&p->sites[i], o->sort);
+	if (rc == 0) {
+		words_style(out, o->color, STYLE_BOLD);
+		words_print_command(out, p->argv, p->argc, 300);
+		words_style(out, o->color, STYLE_PLAIN);
+		fprintf(out, ": %s of %s, %s\n", value_words(total, o->sort).text,
+			profile_sort_name(o->sort),
+			o->invert ? "from the allocating function up" : "from the outermost call down");
+		for (uint32_t i = 0; i < p->note_count; i++)
+			if (p->notes[i].kind == PROFILE_NOTE_WARNING) {
+				words_style(out, o->color, STYLE_WARN);
+				fputs("  ! ", out);
+				words_print(out, p->notes[i].text, 400);
+				words_style(out, o->color, STYLE_PLAIN);
+				putc('\n', out);
+			}
+		if (p->selection || o->focus || o->ignore)
+			fputs("  only a selected part of the recording\n", out);
+		fprintf(out, "%11s %8s  %s\n", profile_sort_name(o->sort), "share", "call");
+		rc = print_tree(out, &t, o, total);
+		if (unknown) {
+			print_head(out, unknown, total, 0, o->sort);
+			fputs("[stack unknown]\n", out);
+		}
+	}
+	if (rc == 0 && o->path && !o->invert) {
+		fputs("\nNext: heft report --tree --invert ", out);
+		words_print_shell(out, o->path);
+		fputs("    (the same from the allocating functions up)\n", out);
+	}
+	profile_free(t.nodes);
+	free(t.values);
+	free(t.recursive);
+	free(t.first_child);
+	free(t.children);
+	return rc;
+}
