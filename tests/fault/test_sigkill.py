@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from harness import HEFT, check_sums, end_group, report, start, wait_until
+from harness import HEFT, check_sums, children_of, end_group, report, start, wait_until
 
 BOOK = struct.Struct("=Q2Q2Q2Q2Q7Q")
 THREADS = 2
@@ -104,7 +104,6 @@ def test_killed_before_and_during_start(compiled, tmp_path):
         books_file, path = tmp_path / f"books{i}", tmp_path / f"early{i}.heft"
         heft = start([HEFT, "run", "-q", "-o", path, "--", program, books_file, "2", "0"])
         try:
-            from harness import children_of
             pid = wait_until(lambda: children_of(heft.pid), what="the program's process")[0]
             time.sleep(moments.uniform(0, 0.01))
             os.kill(pid, signal.SIGKILL)
