@@ -60,10 +60,17 @@ if [ -n "$root" ] && ! command -v sudo >/dev/null; then
 	exit 1
 fi
 echo "setup: installing$lacking"
-DEBIAN_FRONTEND=noninteractive
-export DEBIAN_FRONTEND
-$root apt-get update -qq
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quietly() {
+	"$@" >"$log" 2>&1 </dev/null || {
+		cat "$log" >&2
+		echo "setup: failed: $*" >&2
+		exit 1
+	}
+}
+quietly $root apt-get update -qq
 lacking=$(available $lacking)
 [ -z "$lacking" ] && exit 0
-$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $lacking \
-	>/dev/null </dev/null
+quietly $root env DEBIAN_FRONTEND=noninteractive \
+	apt-get install -y -qq --no-install-recommends $lacking
