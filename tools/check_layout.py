@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Checks that the tree keeps its shape: which folder may include which, unique file names, what
-libheft-preload.so exports and needs, opening comments, manual pages without lint.
+libheft-preload.so exports and needs, opening comments, manual pages without lint, self-contained
+headers, and sources that clang accepts too.
 
     check_layout.py [--build DIR]
 
@@ -8,6 +9,7 @@ Prints one line a check, "ok NAME", "skipped NAME: why" or "FAILED NAME: what"; 
 failed."""
 
 import argparse
+import concurrent.futures
 import pathlib
 import re
 import shutil
@@ -191,6 +193,34 @@ def check_pages():
     report(name, problems)
 
 
+def compiles(compiler, source, *flags):
+    """The first complaint of a compiler about one file, or None."""
+    done = subprocess.run([compiler, "-std=gnu17", "-D_GNU_SOURCE=", '-DHEFT_VERSION=""', "-I",
+                           str(ROOT / "src"), "-I", str(ROOT / "include"), "-fsyntax-only",
+                           "-Werror", *flags, "-x", "c", str(ROOT / source)],
+                          capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return None
+    complaints = [line for line in done.stderr.splitlines() if "error" in line]
+    return (complaints or done.stderr.splitlines() or ["failed"])[0].replace(str(ROOT) + "/", "")
+
+
+def check_compilers(files):
+    sources = [f for f in files if f.startswith("src/")]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        # Wno-unused: a header alone uses none of its static functions.
+        complaints = pool.map(lambda f: compiles("gcc", f, "-Wall", "-Wno-unused"),
+                              [f for f in sources if f.endswith(".h")])
+        report("headers are self-contained", [c for c in complaints if c])
+        name = "clang has no complaints"
+        if not shutil.which("clang"):
+            print(f"skipped {name}: no clang")
+            return
+        complaints = pool.map(lambda f: compiles("clang", f, "-Wall", "-Wextra"),
+                              [f for f in sources if f.endswith(".c")])
+        report(name, [c for c in complaints if c])
+
+
 def check_public_header(files):
     if "include/heft.h" not in files:
         return
@@ -216,6 +246,7 @@ def main():
     check_heads(files)
     check_library(arguments.build)
     check_pages()
+    check_compilers(files)
     check_public_header(files)
     return 1 if failed else 0
 
