@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@ static _Atomic uint32_t arena_used;
 static _Atomic int resolving; /* 0 not begun, 1 under way, 2 done */
 static _Atomic int configured;
 void *heft_mapped;
-static int image_pid;	/* who this image was when it first opened its file */
+static int last_pid;	/* who opened a file in this image last: in a forked child, its parent */
 static int own_malloc;
 
 /* ---- the arena */
@@ -353,7 +354,7 @@ static void describe(struct wire_header *h)
 static int open_file(struct heft_process *p)
 {
 	int pid = sys_getpid();
-	int forked = image_pid && image_pid != pid;
+	int forked = last_pid && last_pid != pid;
 	if (!heft_session_dir[0] || (forked && !heft_follow))
 		return -1;
 	char path[600], *end = path + sizeof path - 1;
@@ -393,7 +394,7 @@ static int open_file(struct heft_process *p)
 	h->version = WIRE_VERSION;
 	h->origin = forked ? WIRE_FROM_FORK : WIRE_FROM_EXEC;
 	h->pid = pid;
-	h->ppid = sys_getppid();
+	h->ppid = forked ? last_pid : sys_getppid();
 	h->start_tsc = now;
 	h->own_malloc = (uint32_t)own_malloc;
 	h->usable_known = heft_next.usable != NULL;
@@ -404,8 +405,7 @@ static int open_file(struct heft_process *p)
 	atomic_store(&h->node_count, 1);
 	atomic_store(&h->state, WIRE_ON);
 	atomic_store(&h->magic, WIRE_MAGIC);
-	if (!image_pid)
-		image_pid = pid;
+	last_pid = pid;
 	sys_membarrier(1 << 2); /* REGISTER_GLOBAL_EXPEDITED: see record/drain.c, the watermark */
 	return 0;
 }
@@ -440,6 +440,27 @@ int heft_process_open(void)
 	return atomic_load(&p->phase) == HEFT_OPEN ? 0 : -1;
 }
 
+/* fork() is told to the outside before it happens, so that a child whose parent ends at once is
+ * waited for; the child opens its file right away for the same reason. Other ways to fork are
+ * noticed at the child's first event. */
+static void before_fork(void)
+{
+	struct heft_process *p = heft_process;
+	if (p && atomic_load(&p->phase) == HEFT_OPEN)
+		atomic_fetch_add(&p->session.header->forks, 1);
+}
+
+static void in_child(void)
+{
+	struct heft_tls *tls = &heft_tls;
+	uintptr_t guard = tls->guard;
+	int saved = errno;
+	tls->guard = guard ? guard : (uintptr_t)__builtin_frame_address(0);
+	heft_process_open();
+	tls->guard = guard;
+	errno = saved;
+}
+
 /* A program that never allocates, or whose malloc is not ours, is in the recording too. */
 __attribute__((constructor)) static void at_start(void)
 {
@@ -447,7 +468,8 @@ __attribute__((constructor)) static void at_start(void)
 	uintptr_t guard = tls->guard;
 	int saved = errno;
 	tls->guard = guard ? guard : (uintptr_t)__builtin_frame_address(0);
-	heft_process_open();
+	if (!heft_process_open())
+		pthread_atfork(before_fork, NULL, in_child);
 	if (!heft_follow && environ)
 		remove_own_entries(environ);
 	tls->guard = guard;

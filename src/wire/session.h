@@ -55,7 +55,7 @@ struct wire_header {
 	_Atomic uint64_t magic; /* stored last */
 	uint32_t version;
 	uint32_t origin; /* enum wire_origin */
-	int32_t pid, ppid;
+	int32_t pid, ppid; /* ppid: of a forked child, whose file its memory began with */
 	uint64_t start_tsc;
 	uint32_t own_malloc;  /* 1: the program's malloc is not ours */
 	uint32_t text_bytes;  /* used bytes of text */
@@ -70,6 +70,7 @@ struct wire_header {
 	_Atomic uint32_t lost_child_errno;
 	_Atomic uint64_t dropped; /* not recorded, and no stream to count it in */
 	_Atomic uint32_t flushes; /* dlclose generations */
+	_Atomic uint32_t forks;	  /* calls of fork(): children may still be on their way */
 	_Alignas(64) _Atomic uint64_t free_head; /* tag << 32 | chunk index + 1 */
 	_Atomic uint32_t fresh;			 /* chunks never used begin here */
 	_Atomic uint32_t waiters;

@@ -1,0 +1,99 @@
+/* `heft run`: record a command, then say in a few lines what it did.
+ *
+ * The exit status is the command's own (128 + signal); heft's failures are 125,
+ * a command that cannot be executed 126, one that is not found 127. Whatever
+ * goes wrong with the recording afterwards is said, but never changes the
+ * command's status. */
+#include "cli/cli.h"
+
+#include "profile/profile_from_trace.h"
+#include "record/launch.h"
+#include "record/recorder.h"
+#include "report/report.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct run {
+	struct recorder_options o;
+	bool quiet;
+	enum cli_color color;
+};
+
+static int set(void *ctx, const struct cli_option *option, const char *value)
+{
+	struct run *r = ctx;
+	switch (option->id) {
+	case CLI_OPT_OUTPUT: r->o.output = value; break;
+	case CLI_OPT_FORCE: r->o.force = true; break;
+	case CLI_OPT_QUIET: r->quiet = true; break;
+	case CLI_OPT_FOLLOW: r->o.follow = strcmp(value, "none") != 0; break;
+	case CLI_OPT_COLOR: return cli_parse_color(value, &r->color) ? CLI_RUN_FAILED : 0;
+	default: break;
+	}
+	return 0;
+}
+
+static void say(const char *text)
+{
+	fprintf(stderr, "heft: %s\n", text);
+}
+
+static int refused(const struct heft_error *err, int rc)
+{
+	cli_print_error(err);
+	switch (rc) {
+	case HEFT_ENOTFOUND: return CLI_RUN_NOTFOUND;
+	case HEFT_ENOEXEC: return CLI_RUN_NOEXEC;
+	default: return CLI_RUN_FAILED;
+	}
+}
+
+static void summarise(const struct run *r, const struct recorder_result *result)
+{
+	struct profile *p;
+	struct heft_error err = {0};
+	const struct profile_selection top = {.top_only = true};
+	if (profile_from_recording(&p, result->path, &top, &err)) {
+		cli_print_error(&err);
+		return;
+	}
+	report_run_summary(stderr, p, result->path, cli_use_color(r->color, stderr));
+	profile_free(p);
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct run r = {.o.follow = true};
+	struct launch_plan plan;
+	struct heft_error err = {0};
+	struct recorder_result result;
+	char preload[4096];
+	int first;
+	const struct cli_verb *verb = cli_verb_find("run");
+	int rc = cli_parse_options(verb, argc, argv, set, &r, &first);
+	if (rc != CLI_GO_ON)
+		return rc;
+	if (first >= argc)
+		return cli_usage_error(verb, "no command given");
+	r.o.argv = argv + first;
+	r.o.argc = argc - first;
+	r.o.plan = &plan;
+	r.o.preload = preload;
+	if (!r.quiet)
+		r.o.say = say;
+	if ((rc = cli_locate_preload(preload, sizeof preload, &err)) ||
+	    (rc = launch_inspect(argv[first], &plan, &err)))
+		return refused(&err, rc);
+	if (plan.own_malloc_text[0] && !r.quiet)
+		say(plan.own_malloc_text);
+	if ((rc = recorder_run(&r.o, &result, &err)))
+		return refused(&err, rc);
+	if (result.problem.code)
+		cli_print_error(&result.problem);
+	if (!r.quiet && result.path[0])
+		summarise(&r, &result);
+	return WIFSIGNALED(result.status) ? 128 + WTERMSIG(result.status) : WEXITSTATUS(result.status);
+}

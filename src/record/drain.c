@@ -1,0 +1,319 @@
+/* Merging the streams.
+ *
+ * Every stream is in time order; all together are merged by a heap of their
+ * next records. How far the merge may go is the watermark: no record still to
+ * come may be older than what has been emitted. A round takes a time stamp,
+ * then makes every processor that runs a profiled thread pass a memory barrier
+ * (membarrier, so that the threads need none), then looks at the streams. A
+ * stream that is not open then will only publish younger records. An open one
+ * is between its stamp and its publication: it holds the watermark at its last
+ * published record, or at the last round in which it was seen closed.
+ *
+ * Records are decoded in small batches and the live table's lines are asked for
+ * while decoding, so that matching finds them in the cache: this is what makes
+ * a free cost a few nanoseconds with a million live blocks. */
+#include "record/drain.h"
+
+#include "base/arch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MEMBARRIER_GLOBAL_EXPEDITED = 1 << 1 };
+/* Without membarrier: stores become visible well within this many cycles. */
+enum { VISIBLE_CYCLES = 30000 };
+/* Until this long after the start the clock's rate is measured again in every round. */
+#define CLOCK_SETTLE_NS 2000000000ull
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+/* A stamp and a time that belong together: the tightest of a few tries. */
+static void clock_pair(uint64_t *tsc, uint64_t *ns)
+{
+	uint64_t best = UINT64_MAX;
+	for (int i = 0; i < 5; i++) {
+		uint64_t a = arch_stamp_after(), n = monotonic_ns(), b = arch_stamp_after();
+		if (b - a < best) {
+			best = b - a;
+			*tsc = a + (b - a) / 2;
+			*ns = n;
+		}
+	}
+}
+
+static void clock_tune(struct tsc_clock *c)
+{
+	uint64_t tsc, ns;
+	if (c->settled)
+		return;
+	clock_pair(&tsc, &ns);
+	if (ns - c->ns0 < 100000 || tsc <= c->tsc0)
+		return;
+	c->mult = (uint64_t)(((unsigned __int128)(ns - c->ns0) << 32) / (tsc - c->tsc0));
+	c->settled = ns - c->ns0 > CLOCK_SETTLE_NS;
+}
+
+void drain_init(struct drain *d, struct trace_writer *writer)
+{
+	memset(d, 0, sizeof *d);
+	d->writer = writer;
+	tally_init(&d->tally);
+	stack_map_init(&d->stacks, writer);
+	clock_pair(&d->clock.tsc0, &d->clock.ns0);
+	d->clock.mult = (uint64_t)(1.0 / 2.5 * 4294967296.0); /* until measured */
+	d->no_membarrier = syscall(SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) != 0;
+}
+
+void drain_fini(struct drain *d)
+{
+	tally_fini(&d->tally);
+	stack_map_fini(&d->stacks);
+	free(d->heap);
+}
+
+uint64_t drain_now_ns(const struct drain *d)
+{
+	return monotonic_ns() - d->clock.ns0;
+}
+
+uint64_t drain_time_ns(struct drain *d, uint64_t tsc)
+{
+	uint64_t since = tsc > d->clock.tsc0 ? tsc - d->clock.tsc0 : 0;
+	uint64_t ns = (uint64_t)((unsigned __int128)since * d->clock.mult >> 32);
+	if (ns < d->last_ns)
+		ns = d->last_ns;
+	d->last_ns = ns;
+	return ns;
+}
+
+void drain_flush(struct drain *d)
+{
+	if (!d->event_count)
+		return;
+	if (tally_reserve(&d->tally, d->stacks.site_count, d->thread_count)) {
+		d->failed = HEFT_ENOMEM;
+	} else if (!d->failed) {
+		tally_apply(&d->tally, d->events, d->event_count);
+		trace_writer_events(d->writer, d->events, d->event_count); /* latches its failure */
+	}
+	d->event_total += d->event_count;
+	d->event_count = 0;
+}
+
+/* ---- the heap of streams, the earliest first */
+
+static void sift_down(struct stream **h, uint32_t count, uint32_t i)
+{
+	struct stream *s = h[i];
+	for (;;) {
+		uint32_t c = 2 * i + 1;
+		if (c >= count)
+			break;
+		if (c + 1 < count && h[c + 1]->next_tsc < h[c]->next_tsc)
+			c++;
+		if (h[c]->next_tsc >= s->next_tsc)
+			break;
+		h[i] = h[c];
+		i = c;
+	}
+	h[i] = s;
+}
+
+static int heap_add(struct drain *d, struct stream *s)
+{
+	if (d->heap_count == d->heap_capacity) {
+		uint32_t bigger = d->heap_capacity ? d->heap_capacity * 2 : 64;
+		struct stream **h = realloc(d->heap, bigger * sizeof *h);
+		if (!h)
+			return HEFT_ENOMEM;
+		d->heap = h;
+		d->heap_capacity = bigger;
+	}
+	uint32_t i = d->heap_count++;
+	for (; i && d->heap[(i - 1) / 2]->next_tsc > s->next_tsc; i = (i - 1) / 2)
+		d->heap[i] = d->heap[(i - 1) / 2];
+	d->heap[i] = s;
+	return 0;
+}
+
+/* ---- decoding */
+
+/* The record at s->pos into r; s moves behind it. HEFT_EFORMAT if it is not one. */
+static inline int decode(struct stream *s, struct raw *r)
+{
+	const uint64_t *w = &s->chunk->data[s->pos / 8];
+	uint64_t word = w[0];
+	unsigned type = wire_type_of(word);
+	uint32_t left = s->end - s->pos, used = 8;
+	r->tsc = s->tsc = s->next_tsc;
+	r->stream = s;
+	r->type = (uint8_t)type;
+	r->flags = 0;
+	r->addr = wire_addr_of(word);
+	switch (type) {
+	case WIRE_ALLOC:
+	case WIRE_REALLOC_END: {
+		if (left < 16)
+			return HEFT_EFORMAT;
+		uint64_t w1 = w[1];
+		r->node = (uint32_t)(w1 & ((1u << WIRE_SITE_BITS) - 1));
+		r->size = w1 >> WIRE_SITE_BITS & WIRE_SIZE_MAX;
+		r->slack = (uint32_t)(w1 >> (WIRE_SITE_BITS + WIRE_SIZE_BITS));
+		if (r->slack == WIRE_SLACK_UNKNOWN) {
+			r->slack = 0;
+			r->flags = TRACE_SLACK_UNKNOWN;
+		}
+		used = 16;
+		break;
+	}
+	case WIRE_FREE:
+	case WIRE_REALLOC_BEGIN:
+	case WIRE_REALLOC_FAIL: break;
+	case WIRE_EXT: {
+		unsigned kind = wire_ext_kind(word), n = wire_ext_words(word);
+		used = 8 + n * 8;
+		if (n > WIRE_EXT_MAX_WORDS || used > left)
+			return HEFT_EFORMAT;
+		switch (kind) {
+		case WIRE_EXT_ALLOC:
+		case WIRE_EXT_REALLOC_END:
+			if (n != 4)
+				return HEFT_EFORMAT;
+			r->type = kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END;
+			r->addr = w[1];
+			r->size = w[2];
+			uint64_t usable = w[3];
+			r->node = (uint32_t)w[4];
+			r->slack = 0;
+			if (usable == WIRE_USABLE_UNKNOWN || usable < r->size)
+				r->flags = TRACE_SLACK_UNKNOWN;
+			else
+				r->slack = usable - r->size < 0xffff ? (uint32_t)(usable - r->size) : 0xffff;
+			break;
+		case WIRE_EXT_FREE:
+		case WIRE_EXT_REALLOC_BEGIN:
+			if (n != 1)
+				return HEFT_EFORMAT;
+			r->type = kind == WIRE_EXT_FREE ? WIRE_FREE : WIRE_REALLOC_BEGIN;
+			r->addr = w[1];
+			break;
+		case WIRE_EXT_REALLOC_FREED: break;
+		default: return HEFT_EFORMAT;
+		}
+		break;
+	}
+	default: return HEFT_EFORMAT;
+	}
+	s->pos += used;
+	return 0;
+}
+
+/* Decodes s while its records are not younger than `until`. */
+static int run_stream(struct drain *d, struct stream *s, uint64_t until)
+{
+	struct live_table *live = &s->process->live;
+	do {
+		struct raw *r = &d->raw[d->raw_count];
+		int rc = decode(s, r);
+		if (rc)
+			return rc;
+		if (r->addr)
+			live_table_prefetch(live, r->addr);
+		if (++d->raw_count == DRAIN_RAW)
+			match_records(d);
+		/* The next one, inline when it is plain. */
+		if (s->pos < s->end) {
+			uint64_t w = s->chunk->data[s->pos / 8];
+			unsigned type = wire_type_of(w);
+			if (type != WIRE_SYNC && type != WIRE_NOTHING) {
+				s->next_tsc = s->tsc + wire_dt_of(w);
+				continue;
+			}
+		}
+		if ((rc = stream_advance(s)))
+			return rc;
+	} while (s->more && s->next_tsc <= until);
+	return 0;
+}
+
+static void corrupted(struct process *p)
+{
+	p->corrupt = true;
+	/* Its threads must not wait for chunks that will not come. */
+	atomic_store(&p->session.header->state, WIRE_OFF);
+	for (uint32_t i = 0; i < p->slots; i++)
+		p->streams[i].more = p->streams[i].open = false;
+}
+
+static uint64_t min64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+uint64_t drain_round(struct drain *d, struct process **processes, size_t count)
+{
+	uint64_t before = d->event_total;
+	uint64_t round = arch_stamp_after();
+	if (d->no_membarrier || syscall(SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0))
+		round -= VISIBLE_CYCLES;
+	clock_tune(&d->clock);
+	uint64_t now = drain_now_ns(d);
+	d->heap_count = 0;
+	uint64_t watermark = round;
+	for (size_t i = 0; i < count; i++) {
+		struct process *p = processes[i];
+		if (p->done || p->corrupt)
+			continue;
+		if (process_look(p, round, now) < 0) {
+			corrupted(p);
+			continue;
+		}
+		for (uint32_t k = 0; k < p->slots; k++) {
+			struct stream *s = &p->streams[k];
+			if (!s->active)
+				continue;
+			if (s->more) {
+				if (heap_add(d, s)) {
+					d->failed = HEFT_ENOMEM;
+					return 0;
+				}
+			} else if (s->open)
+				watermark = min64(watermark, max64(s->tsc, s->bound));
+		}
+	}
+	while (d->heap_count && d->heap[0]->next_tsc <= watermark) {
+		struct stream *s = d->heap[0];
+		uint64_t until = watermark;
+		if (d->heap_count > 1)
+			until = min64(until, d->heap[1]->next_tsc);
+		if (d->heap_count > 2)
+			until = min64(until, d->heap[2]->next_tsc);
+		if (s->process->corrupt)
+			s->more = false;
+		else if (run_stream(d, s, until)) {
+			match_records(d); /* what was decoded is sound */
+			corrupted(s->process);
+			s->more = false;
+		}
+		if (!s->more) {
+			if (s->open)
+				watermark = min64(watermark, max64(s->tsc, s->bound));
+			d->heap[0] = d->heap[--d->heap_count];
+			if (!d->heap_count)
+				break;
+		}
+		sift_down(d->heap, d->heap_count, 0);
+	}
+	match_records(d);
+	drain_flush(d);
+	for (size_t i = 0; i < count; i++)
+		if (!processes[i]->done && !processes[i]->corrupt)
+			process_give_back(processes[i]);
+	return d->event_total - before;
+}

@@ -1,0 +1,59 @@
+/* The drain: raw records of all streams, merged by time up to the watermark,
+ * matched (a free finds its block), tallied and written. See drain.c. */
+#ifndef HEFT_RECORD_DRAIN_H
+#define HEFT_RECORD_DRAIN_H
+
+#include "record/process.h"
+#include "trace/tally.h"
+#include "trace/trace.h"
+
+enum { DRAIN_RAW = 512, DRAIN_EVENTS = 2048 };
+
+struct raw { /* one record, decoded */
+	uint64_t tsc, addr, size;
+	struct stream *stream;
+	uint32_t node, slack;
+	uint8_t type; /* enum wire_type; WIRE_EXT stands for REALLOC_FREED */
+	uint8_t flags; /* enum trace_event_flag */
+};
+
+struct tsc_clock { /* time stamp counter to ns since the start of the recording */
+	uint64_t tsc0, ns0;
+	uint64_t mult; /* ns per cycle << 32 */
+	bool settled;
+};
+
+struct drain {
+	struct trace_writer *writer;
+	struct tally tally;
+	struct stack_map stacks;
+	struct tsc_clock clock;
+	uint32_t thread_count;
+	uint64_t last_ns; /* time of the last event: never goes back */
+	uint64_t late;	  /* records that came after their time had been written */
+	struct stream **heap;
+	uint32_t heap_count, heap_capacity;
+	struct raw raw[DRAIN_RAW];
+	uint32_t raw_count;
+	struct trace_event events[DRAIN_EVENTS];
+	uint32_t event_count;
+	uint64_t event_total;
+	int failed; /* no memory: stop recording, keep the program going */
+	bool no_membarrier;
+};
+
+void drain_init(struct drain *d, struct trace_writer *writer);
+void drain_fini(struct drain *d);
+uint64_t drain_time_ns(struct drain *d, uint64_t tsc);
+uint64_t drain_now_ns(const struct drain *d);
+/* One round over all processes. Returns the number of events, so that the caller knows whether to
+ * sleep. A process that makes no sense gets `corrupt` set. */
+uint64_t drain_round(struct drain *d, struct process **processes, size_t count);
+/* All of p's streams are read out and p is over: what is still live is gone now. */
+void drain_process_end(struct drain *d, struct process *p, uint64_t time_ns);
+void drain_flush(struct drain *d);
+
+/* match.c */
+void match_records(struct drain *d);
+
+#endif

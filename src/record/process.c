@@ -1,0 +1,261 @@
+/* Reading one process's session file (layout: wire/session.h). The program owns
+ * these pages as much as we do, so every index is checked before use, every
+ * word read once, and every walk is bounded by the number of chunks: garbage
+ * makes the process `corrupt`, never the recorder crash or spin. */
+#include "record/process.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A thread stopped (by a debugger, by SIGSTOP) between stamp and publication holds everyone's order
+ * up for this long at most; its record is then sorted in late. */
+enum { OPEN_PATIENCE_MS = 500 };
+
+int process_open(struct process **out, int dirfd, const char *name, struct heft_error *err)
+{
+	int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return heft_fail_errno(err, "session file %s", name);
+	struct stat st;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != WIRE_FILE_BYTES) {
+		close(fd);
+		return HEFT_ENOTFOUND; /* being made */
+	}
+	void *base = mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (base == MAP_FAILED)
+		return heft_fail_errno(err, "cannot map session file %s", name);
+	struct wire_session s = wire_session_at(base);
+	if (atomic_load(&s.header->magic) != WIRE_MAGIC) {
+		munmap(base, WIRE_FILE_BYTES);
+		return HEFT_ENOTFOUND;
+	}
+	struct process *p = calloc(1, sizeof *p);
+	if (!p || s.header->version != WIRE_VERSION || live_table_init(&p->live)) {
+		munmap(base, WIRE_FILE_BYTES);
+		free(p);
+		return heft_fail(err, HEFT_EFORMAT, "session file %s: not of this version of heft",
+				 name);
+	}
+	p->base = base;
+	p->session = s;
+	p->stacks.session = &p->session;
+	p->pid = s.header->pid;
+	p->child = s.header->origin == WIRE_FROM_FORK;
+	p->statm_fd = -1;
+	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+	p->facts.pid = p->pid;
+	p->facts.ppid = s.header->ppid;
+	/* exe and arguments: strings one after another, every one checked for its end */
+	uint32_t bytes = s.header->text_bytes, count = s.header->arg_count;
+	if (bytes > WIRE_TEXT_BYTES)
+		bytes = WIRE_TEXT_BYTES;
+	char *text = malloc(bytes + 1u);
+	char **argv = calloc(count < 4096 ? count + 1u : 4097u, sizeof *argv);
+	if (text && argv) {
+		memcpy(text, s.header->text, bytes);
+		text[bytes] = 0;
+		p->facts.exe = text;
+		uint32_t n = 0;
+		for (uint32_t at = (uint32_t)strlen(text) + 1; at < bytes && n < count && n < 4096;
+		     at += (uint32_t)strlen(text + at) + 1)
+			argv[n++] = text + at;
+		p->facts.argv = argv;
+		p->facts.argc = n;
+	} else {
+		free(text);
+		free(argv);
+		p->facts.exe = "";
+	}
+	*out = p;
+	return 0;
+}
+
+void process_free(struct process *p)
+{
+	munmap(p->base, WIRE_FILE_BYTES);
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	if (p->statm_fd >= 0)
+		close(p->statm_fd);
+	if (p->facts.argv) {
+		free((void *)p->facts.exe);
+		free((void *)p->facts.argv);
+	}
+	live_table_fini(&p->live);
+	process_stacks_fini(&p->stacks);
+	free(p->parked);
+	free(p->streams);
+	free(p);
+}
+
+static int take_chunk(struct stream *s, uint32_t index_plus_one)
+{
+	if (!index_plus_one || index_plus_one > WIRE_CHUNKS)
+		return HEFT_EFORMAT;
+	s->chunk = &s->process->session.chunks[index_plus_one - 1];
+	s->pos = 0;
+	s->end = 0;
+	uint64_t base = s->chunk->base_tsc;
+	if (base > s->tsc)
+		s->tsc = base;
+	return 0;
+}
+
+/* Reads how much of the current chunk is published. */
+static int look_at_chunk(struct stream *s)
+{
+	uint64_t pos = atomic_load_explicit(&s->chunk->pos, memory_order_acquire);
+	s->open = pos & WIRE_OPEN;
+	pos &= ~WIRE_OPEN;
+	if (pos > sizeof s->chunk->data || pos & 7 || pos < s->pos)
+		return HEFT_EFORMAT;
+	s->end = (uint32_t)pos;
+	return 0;
+}
+
+int stream_advance(struct stream *s)
+{
+	struct process *p = s->process;
+	for (uint32_t hops = 0; hops <= WIRE_CHUNKS; hops++) {
+		while (s->pos < s->end) {
+			uint64_t w = s->chunk->data[s->pos / 8];
+			unsigned type = wire_type_of(w);
+			if (type == WIRE_SYNC) {
+				uint64_t t = w >> 3;
+				if (t > s->tsc)
+					s->tsc = t;
+				s->pos += 8;
+				continue;
+			}
+			if (type == WIRE_NOTHING)
+				return HEFT_EFORMAT;
+			s->next_tsc = s->tsc + wire_dt_of(w);
+			s->more = true;
+			return 0;
+		}
+		s->more = false;
+		/* The end of what was published. Is the chunk finished? */
+		uint32_t next = atomic_load_explicit(&s->chunk->next, memory_order_acquire);
+		if (!next)
+			return 0;
+		int rc = look_at_chunk(s);
+		if (rc)
+			return rc;
+		if (s->pos < s->end)
+			continue; /* more came before it was finished */
+		uint32_t old = (uint32_t)(s->chunk - p->session.chunks) + 1;
+		if ((rc = take_chunk(s, next)) || (rc = look_at_chunk(s)))
+			return rc;
+		/* Give the old one back, but not before the round has ended: `next` is reused then. */
+		atomic_store_explicit(&p->session.chunks[old - 1].next, p->give_first,
+				      memory_order_relaxed);
+		if (!p->give_first)
+			p->give_last = old;
+		p->give_first = old;
+		if (++p->give_count > WIRE_CHUNKS)
+			return HEFT_EFORMAT;
+	}
+	return HEFT_EFORMAT;
+}
+
+int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns)
+{
+	struct wire_header *h = p->session.header;
+	uint32_t high = atomic_load_explicit(&h->stream_high, memory_order_acquire);
+	if (high > WIRE_STREAMS)
+		return HEFT_EFORMAT;
+	if (high > p->slots) {
+		struct stream *more = realloc(p->streams, high * sizeof *more);
+		if (!more)
+			return HEFT_ENOMEM;
+		memset(more + p->slots, 0, (high - p->slots) * sizeof *more);
+		p->streams = more;
+		p->slots = high;
+	}
+	int ready = 0;
+	for (uint32_t i = 0; i < high; i++) {
+		struct stream *s = &p->streams[i];
+		struct wire_stream *w = &p->session.streams[i];
+		if (!s->active) {
+			if (atomic_load_explicit(&w->state, memory_order_acquire) == WIRE_STREAM_FREE)
+				continue;
+			uint32_t first = atomic_load_explicit(&w->first, memory_order_acquire);
+			if (!first)
+				continue;
+			memset(s, 0, sizeof *s);
+			s->process = p;
+			s->slot = i;
+			s->thread = TRACE_NONE;
+			int rc = take_chunk(s, first);
+			if (rc)
+				return rc;
+			s->active = true;
+		}
+		int rc = look_at_chunk(s);
+		if (!rc)
+			rc = stream_advance(s);
+		if (rc)
+			return rc;
+		ready += s->more;
+		uint64_t place = (uint64_t)(s->chunk - p->session.chunks) << 32 | s->end;
+		if (!s->open || p->ended) {
+			s->open = false;
+			s->open_since = 0;
+			s->bound = round_tsc;
+		} else if (!s->open_since || s->open_pos != place) {
+			s->open_since = now_ns;
+			s->open_pos = place;
+		} else if (now_ns - s->open_since > OPEN_PATIENCE_MS * 1000000ull) {
+			s->open = false;
+			s->bound = round_tsc;
+		}
+	}
+	return ready;
+}
+
+void process_give_back(struct process *p)
+{
+	struct wire_header *h = p->session.header;
+	for (uint32_t i = 0; i < p->slots && !p->ended; i++) {
+		struct stream *s = &p->streams[i];
+		struct wire_stream *w = &p->session.streams[i];
+		if (!s->active || s->more || s->pos != s->end ||
+		    atomic_load_explicit(&w->state, memory_order_acquire) != WIRE_STREAM_CLOSED)
+			continue;
+		/* Closed before we looked at its position? Look once more: nothing comes after. */
+		if (look_at_chunk(s) || s->pos != s->end ||
+		    atomic_load_explicit(&s->chunk->next, memory_order_acquire))
+			continue;
+		uint32_t last = (uint32_t)(s->chunk - p->session.chunks) + 1;
+		atomic_store_explicit(&s->chunk->next, p->give_first, memory_order_relaxed);
+		if (!p->give_first)
+			p->give_last = last;
+		p->give_first = last;
+		p->give_count++;
+		p->facts.dropped += atomic_exchange(&w->dropped, 0);
+		s->active = false;
+		atomic_store(&w->first, 0);
+		atomic_store_explicit(&w->state, WIRE_STREAM_FREE, memory_order_release);
+	}
+	if (p->give_first) {
+		uint64_t head = atomic_load_explicit(&h->free_head, memory_order_relaxed), want;
+		do {
+			atomic_store_explicit(&p->session.chunks[p->give_last - 1].next,
+					      (uint32_t)head, memory_order_relaxed);
+			want = ((head >> 32) + 1) << 32 | p->give_first;
+		} while (!atomic_compare_exchange_weak_explicit(&h->free_head, &head, want,
+								memory_order_release,
+								memory_order_relaxed));
+		p->give_first = p->give_last = p->give_count = 0;
+	}
+	atomic_fetch_add(&h->progress, 1);
+	if (atomic_load(&h->waiters))
+		syscall(SYS_futex, &h->progress, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}

@@ -1,0 +1,80 @@
+/* One profiled process as the recorder sees it: its mapped session file, the
+ * streams of its threads, its live blocks. */
+#ifndef HEFT_RECORD_PROCESS_H
+#define HEFT_RECORD_PROCESS_H
+
+#include "record/live_table.h"
+#include "record/stack_map.h"
+#include "trace/trace.h"
+#include "wire/record.h"
+#include "wire/session.h"
+
+struct process;
+
+struct stream { /* a borrowed slot, from its thread's first record to its last */
+	struct process *process;
+	struct wire_chunk *chunk; /* being read; NULL: none yet */
+	uint32_t pos, end;	  /* bytes of it read, and published as of this round */
+	uint32_t slot;
+	uint32_t thread;   /* of the recording */
+	uint64_t tsc;	   /* of the last record read */
+	uint64_t next_tsc; /* of the next one, if there is one before `end` */
+	uint64_t bound;	   /* no record still to come is older than this */
+	uint64_t open_since; /* round (ns) in which it was first seen open at this position; 0 not */
+	uint64_t open_pos;
+	bool active;	   /* holds the slot */
+	bool open;	   /* as of this round */
+	bool more;	   /* next_tsc is valid */
+	/* matching */
+	uint64_t last_addr;	/* of this thread's last allocation or reallocation: temporaries */
+	struct live_block moving; /* announced realloc; addr 0: none */
+	bool announced;
+	char name[16];
+};
+
+struct parked { /* an allocation whose address is still live: its free is on the way */
+	struct live_block block;
+	uint64_t tsc;
+	uint32_t thread;
+	uint8_t flags;
+};
+
+struct process {
+	struct wire_session session;
+	void *base;
+	int32_t pid;
+	int pidfd;
+	uint32_t index; /* of the recording */
+	struct trace_process facts;
+	bool direct;  /* the command itself */
+	bool ended;   /* the process, or this image of it, is over: drain the rest */
+	bool corrupt; /* its file makes no sense any more: not read on */
+	bool done;    /* drained and closed */
+	bool child;   /* forked: inherited blocks */
+	struct stream *streams; /* by slot, `slots` of them */
+	uint32_t slots;
+	struct live_table live;
+	struct process_stacks stacks;
+	struct parked *parked;
+	uint32_t parked_count, parked_capacity;
+	uint64_t live_bytes, live_blocks;
+	uint32_t children_seen;
+	uint32_t execs_taken;
+	int statm_fd;
+	uint64_t dropped_told;
+	/* chunks read out, to be given back at the end of the round: a list by `next` */
+	uint32_t give_first, give_last, give_count;
+};
+
+/* Maps the session file `name` in dirfd. HEFT_ENOTFOUND: not ready yet, try again. */
+int process_open(struct process **out, int dirfd, const char *name, struct heft_error *err);
+void process_free(struct process *p);
+/* Looks at every stream: what is published now, who is open. now_ns: of this round. Returns the
+ * number of streams with records to read, or HEFT_EFORMAT. */
+int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns);
+/* Goes to the next record of s (also into the next chunk): sets more and next_tsc. HEFT_EFORMAT. */
+int stream_advance(struct stream *s);
+/* Returns read-out chunks to the process, closes drained streams whose threads have ended. */
+void process_give_back(struct process *p);
+
+#endif

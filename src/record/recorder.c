@@ -1,0 +1,659 @@
+/* The recorder's loop: launch the command, find the processes of the session,
+ * drain them, see them end, close the file.
+ *
+ * It sleeps between rounds and takes whole batches: a consumer that is always
+ * there fights the program for its cache lines. Rounds are about a millisecond
+ * apart while there is something to read, more when there is nothing.
+ *
+ * The program's fate is not ours: if the disk is full or memory runs out, the
+ * draining goes on so that no thread waits, and the user is told at the end. */
+#include "record/recorder.h"
+
+#include "record/drain.h"
+#include "record/session_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	ROUND_MIN_US = 700,
+	ROUND_MAX_US = 20000,
+	BUSY_EVENTS = 150000, /* a round this full is followed by the next one at once */
+	RSS_EVERY_MS = 10,
+	FLUSH_EVERY_MS = 1000,
+	CHECKPOINT_EVERY_MS = 10000,
+	CHECKPOINT_EVENTS = 4 << 20,
+	LATE_CHILD_MS = 300, /* a child that was forked but has not come yet is waited for */
+	HEARTBEAT_MS = 100,
+};
+
+struct recorder {
+	const struct recorder_options *o;
+	struct recorder_result *result;
+	struct session_dir dir;
+	struct trace_writer *writer;
+	struct drain drain;
+	struct process **processes;
+	uint32_t count, capacity;
+	pid_t child;
+	bool child_ended;
+	uint64_t child_end_ns;
+	int signals;
+	bool stop;     /* the user wants no more */
+	bool told_daemons;
+	bool rescan; /* a file was not ready: look again */
+	uint64_t next_rss_ns, next_flush_ns, next_checkpoint_ns, checkpoint_events;
+	uint64_t last_alive_ns; /* when a process was last seen running */
+	/* While we sit in a slow write the program may wait, but must not give up on us. */
+	pthread_t heartbeat;
+	pthread_mutex_t lock; /* the list of processes, for the heartbeat */
+	pthread_cond_t wake;
+	bool heartbeat_runs, heartbeat_stop;
+};
+
+/* ---- launching */
+
+static void expand(const char *pattern, const char *exe, pid_t pid, char *out, size_t size)
+{
+	size_t n = 0;
+	const char *slash = strrchr(exe, '/');
+	const char *base = slash ? slash + 1 : exe;
+	for (const char *c = pattern; *c && n + 1 < size; c++) {
+		char piece[256] = {*c, 0};
+		if (*c == '%' && (c[1] == 'e' || c[1] == 'p' || c[1] == 't' || c[1] == '%')) {
+			c++;
+			time_t now = time(NULL);
+			struct tm tm;
+			if (*c == 'e')
+				snprintf(piece, sizeof piece, "%.200s", base);
+			else if (*c == 'p')
+				snprintf(piece, sizeof piece, "%d", (int)pid);
+			else if (*c == 't')
+				strftime(piece, sizeof piece, "%Y%m%dT%H%M%S", localtime_r(&now, &tm));
+		}
+		n += (size_t)snprintf(out + n, size - n, "%s", piece);
+	}
+	out[n < size ? n : size - 1] = 0;
+}
+
+/* The child waits for the word that the recording's file is open, then executes. What it fails with
+ * comes back through `report`. */
+static void child_main(const struct recorder_options *o, char **env, int go, int report,
+		       const sigset_t *mask)
+{
+	char word;
+	if (read(go, &word, 1) != 1)
+		_exit(125);
+	close(go);
+	pthread_sigmask(SIG_SETMASK, mask, NULL);
+	execvpe(o->plan->path, o->argv, env);
+	int e = errno;
+	if (write(report, &e, sizeof e) < 0)
+		_exit(126);
+	_exit(e == ENOENT ? 127 : 126);
+}
+
+static int launch(struct recorder *r, const sigset_t *mask, struct heft_error *err)
+{
+	const struct recorder_options *o = r->o;
+	int go[2] = {-1, -1}, report[2] = {-1, -1};
+	char session[300];
+	snprintf(session, sizeof session, WIRE_ENV_SESSION "=%s", r->dir.path);
+	const char *settings[] = {session, o->follow ? NULL : WIRE_ENV_FOLLOW "=none", NULL};
+	char **env = launch_environment(environ, o->preload, settings);
+	int rc = 0;
+	if (!env)
+		return heft_fail(err, HEFT_ENOMEM, "out of memory");
+	if (pipe2(go, O_CLOEXEC) || pipe2(report, O_CLOEXEC)) {
+		rc = heft_fail_errno(err, "cannot make a pipe");
+		goto out;
+	}
+	r->child = fork();
+	if (r->child < 0) {
+		rc = heft_fail_errno(err, "cannot start a process");
+		goto out;
+	}
+	if (r->child == 0) {
+		close(go[1]);
+		child_main(o, env, go[0], report[1], mask);
+	}
+	close(report[1]);
+	report[1] = -1;
+	expand(o->output ? o->output : "heft.%e.%p.heft", o->plan->path, r->child, r->result->path,
+	       sizeof r->result->path);
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	struct trace_meta meta = {
+		.heft_version = HEFT_VERSION,
+		.start_unix_ns = now.tv_sec * 1000000000ll + now.tv_nsec,
+		.argv = o->argv,
+		.argc = (uint32_t)o->argc,
+		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
+		.tick_ns = 2048,
+	};
+	rc = trace_writer_open(&r->writer, r->result->path, o->force, &meta, err);
+	if (rc) {
+		r->result->path[0] = 0;
+		close(go[1]);
+		go[1] = -1;
+		waitpid(r->child, NULL, 0);
+		goto out;
+	}
+	drain_init(&r->drain, r->writer);
+	if (write(go[1], "g", 1) != 1)
+		rc = heft_fail_errno(err, "cannot start %s", o->argv[0]);
+	int failed_with = 0;
+	if (!rc && read(report[0], &failed_with, sizeof failed_with) == sizeof failed_with) {
+		waitpid(r->child, NULL, 0);
+		errno = failed_with;
+		heft_fail_errno(err, "cannot execute %s", o->plan->path);
+		rc = failed_with == ENOENT ? HEFT_ENOTFOUND : HEFT_ENOEXEC;
+	}
+	if (rc) { /* nothing was recorded: leave no file behind */
+		trace_writer_abandon(r->writer);
+		r->writer = NULL;
+		unlink(r->result->path);
+		r->result->path[0] = 0;
+		drain_fini(&r->drain);
+	} else
+		r->result->launched = true;
+out:
+	for (int i = 0; i < 2; i++) {
+		if (go[i] >= 0)
+			close(go[i]);
+		if (report[i] >= 0)
+			close(report[i]);
+	}
+	free(env);
+	return rc;
+}
+
+/* ---- the processes of the session */
+
+static void *heartbeat(void *arg)
+{
+	struct recorder *r = arg;
+	pthread_mutex_lock(&r->lock);
+	while (!r->heartbeat_stop) {
+		struct timespec until;
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += HEARTBEAT_MS * 1000000l;
+		until.tv_sec += until.tv_nsec / 1000000000l;
+		until.tv_nsec %= 1000000000l;
+		pthread_cond_timedwait(&r->wake, &r->lock, &until);
+		for (uint32_t i = 0; i < r->count; i++)
+			atomic_fetch_add(&r->processes[i]->session.header->progress, 1);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+static void note(struct recorder *r, uint32_t kind, uint32_t process, const char *text)
+{
+	struct trace_note n = {kind, process, drain_now_ns(&r->drain), text};
+	trace_writer_note(r->writer, &n);
+}
+
+static void add_process(struct recorder *r, struct process *p)
+{
+	if (r->count == r->capacity) {
+		uint32_t bigger = r->capacity ? r->capacity * 2 : 16;
+		pthread_mutex_lock(&r->lock);
+		struct process **list = realloc(r->processes, bigger * sizeof *list);
+		if (list) {
+			r->processes = list;
+			r->capacity = bigger;
+		}
+		pthread_mutex_unlock(&r->lock);
+		if (!list) {
+			process_free(p);
+			return;
+		}
+	}
+	/* The same pid again: the image before has been replaced by exec. */
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct process *q = r->processes[i];
+		if (q->pid == p->pid && !q->ended) {
+			q->ended = true;
+			q->facts.end = TRACE_END_EXEC;
+			q->facts.end_ns = drain_now_ns(&r->drain);
+		}
+		if (p->child && q->pid == p->facts.ppid)
+			q->children_seen++;
+	}
+	p->index = r->count;
+	p->direct = p->pid == r->child;
+	uint64_t start = p->session.header->start_tsc;
+	p->facts.start_ns = start > r->drain.clock.tsc0
+				    ? (uint64_t)((unsigned __int128)(start - r->drain.clock.tsc0) *
+						 r->drain.clock.mult >> 32)
+				    : 0;
+	trace_writer_process(r->writer, &p->facts);
+	if (p->session.header->own_malloc) {
+		const struct launch_plan *plan = r->o->plan;
+		char text[1024];
+		if (p->direct && plan->own_malloc_text[0])
+			snprintf(text, sizeof text, "%s", plan->own_malloc_text);
+		else
+			snprintf(text, sizeof text,
+				 "%s defines malloc itself: what it allocates there is not seen.\n"
+				 "Build it with the system's allocator, or link the allocator as a "
+				 "shared library.",
+				 p->facts.exe);
+		note(r, TRACE_NOTE_OWN_MALLOC, p->index, text);
+	}
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/statm", p->pid);
+	p->statm_fd = open(path, O_RDONLY | O_CLOEXEC);
+	pthread_mutex_lock(&r->lock);
+	r->processes[r->count++] = p;
+	pthread_mutex_unlock(&r->lock);
+	r->next_rss_ns = 0;
+}
+
+/* Takes every file of the session directory that is ready. A file that was taken is removed: the
+ * mapping is what counts, and nothing is left behind if we are killed. */
+static void find_processes(struct recorder *r)
+{
+	char buffer[4096];
+	while (read(r->dir.inotify, buffer, sizeof buffer) > 0)
+		;
+	r->rescan = false;
+	DIR *dir = fdopendir(openat(r->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	if (!dir)
+		return;
+	struct dirent *e;
+	while ((e = readdir(dir))) {
+		if (e->d_name[0] == '.')
+			continue;
+		struct process *p;
+		struct heft_error err;
+		int rc = process_open(&p, r->dir.fd, e->d_name, &err);
+		if (rc == HEFT_ENOTFOUND) {
+			r->rescan = true;
+			continue;
+		}
+		unlinkat(r->dir.fd, e->d_name, 0);
+		if (!rc)
+			add_process(r, p);
+	}
+	closedir(dir);
+}
+
+static bool has_ended(const struct process *p)
+{
+	if (p->pidfd < 0)
+		return kill(p->pid, 0) && errno == ESRCH;
+	struct pollfd f = {.fd = p->pidfd, .events = POLLIN};
+	return poll(&f, 1, 0) > 0;
+}
+
+static void reap_child(struct recorder *r)
+{
+	int status;
+	if (r->child_ended || waitpid(r->child, &status, WNOHANG) != r->child)
+		return;
+	r->child_ended = true;
+	r->result->status = status;
+	r->child_end_ns = drain_now_ns(&r->drain);
+}
+
+static void see_ends(struct recorder *r)
+{
+	reap_child(r);
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct process *p = r->processes[i];
+		int status = r->result->status;
+		bool is_child = p->pid == r->child;
+		if (p->ended || (is_child ? !r->child_ended : !has_ended(p)))
+			continue;
+		p->ended = true;
+		p->facts.end_ns = is_child ? r->child_end_ns : drain_now_ns(&r->drain);
+		p->facts.end = TRACE_END_UNKNOWN; /* another's child: only its parent knows */
+		if (is_child) {
+			p->facts.end = WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT;
+			p->facts.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+			p->facts.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+		}
+	}
+}
+
+static void close_process(struct recorder *r, struct process *p)
+{
+	struct wire_header *h = p->session.header;
+	struct trace_process *f = &p->facts;
+	char text[512];
+	process_stacks_read_log(&r->drain.stacks, &p->stacks);
+	for (uint32_t i = 0; i < p->slots; i++)
+		f->dropped += atomic_load(&p->session.streams[i].dropped);
+	f->dropped += atomic_load(&h->dropped);
+	f->reentrant = atomic_load(&h->reentrant);
+	f->lost_stacks = atomic_load(&h->lost_stacks);
+	if (p->corrupt) {
+		snprintf(text, sizeof text,
+			 "process %d wrote over the memory it shares with heft: its recording ends "
+			 "at %.3f s",
+			 p->pid, (double)r->drain.last_ns / 1e9);
+		note(r, TRACE_NOTE_LOST, p->index, text);
+	} else if (f->dropped) {
+		uint64_t off = atomic_load(&h->off_tsc);
+		uint64_t tsc0 = r->drain.clock.tsc0;
+		f->dropped_from_ns = off > tsc0 ? (uint64_t)((unsigned __int128)(off - tsc0) *
+							     r->drain.clock.mult >> 32)
+						: f->start_ns;
+		snprintf(text, sizeof text,
+			 "process %d went on without being recorded from %.3f s on, because the "
+			 "recorder made no progress: %llu calls are missing",
+			 p->pid, (double)f->dropped_from_ns / 1e9, (unsigned long long)f->dropped);
+		note(r, TRACE_NOTE_LOST, p->index, text);
+	}
+	if (atomic_load(&h->lost_children)) {
+		snprintf(text, sizeof text,
+			 "%u forked children of process %d could not be recorded: cannot make a file "
+			 "in the session directory: %s",
+			 atomic_load(&h->lost_children), p->pid,
+			 strerror((int)(atomic_load(&h->lost_child_errno) & 0xfff)));
+		note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
+	}
+	drain_process_end(&r->drain, p, f->end_ns);
+	trace_writer_process_end(r->writer, p->index, f);
+}
+
+/* Closes what has ended; true while something still runs. */
+static bool close_ended(struct recorder *r)
+{
+	bool running = false;
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct process *p = r->processes[i];
+		if (p->done)
+			continue;
+		if (!p->ended) {
+			running = true;
+			continue;
+		}
+		/* Everything it published has been merged once no stream holds more. */
+		bool more = false;
+		for (uint32_t k = 0; k < p->slots && !p->corrupt; k++)
+			more |= p->streams[k].active && p->streams[k].more;
+		if (more)
+			running = true;
+		else
+			close_process(r, p);
+	}
+	return running;
+}
+
+/* Has every forked child come that we know of? */
+static bool children_missing(const struct recorder *r)
+{
+	for (uint32_t i = 0; i < r->count; i++) {
+		const struct process *p = r->processes[i];
+		if (r->o->follow && !p->corrupt &&
+		    atomic_load(&p->session.header->forks) >
+			    p->children_seen + atomic_load(&p->session.header->lost_children))
+			return true;
+	}
+	return false;
+}
+
+/* ---- now and then */
+
+static void sample_rss(struct recorder *r, uint64_t now)
+{
+	if (now < r->next_rss_ns)
+		return;
+	/* Often at first, when most programs do all they do; rarer with many processes. */
+	uint64_t every = (uint64_t)RSS_EVERY_MS * 1000000ull;
+	if (now > 10000000000ull)
+		every *= 10;
+	uint32_t alive = 0;
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct process *p = r->processes[i];
+		char text[128];
+		if (p->ended || p->statm_fd < 0)
+			continue;
+		ssize_t n = pread(p->statm_fd, text, sizeof text - 1, 0);
+		unsigned long long pages;
+		if (n <= 0)
+			continue;
+		text[n] = 0;
+		alive++;
+		if (sscanf(text, "%*u %llu", &pages) == 1 && pages) {
+			struct trace_rss s = {now, p->index, pages * (uint64_t)sysconf(_SC_PAGESIZE)};
+			trace_writer_rss(r->writer, &s, 1);
+		}
+	}
+	r->next_rss_ns = now + every * (1 + alive / 16);
+}
+
+static void refresh_names(struct recorder *r)
+{
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct process *p = r->processes[i];
+		for (uint32_t k = 0; k < p->slots && !p->done && !p->corrupt; k++) {
+			struct stream *s = &p->streams[k];
+			const char *name = p->session.streams[k].name;
+			if (!s->active || s->thread == TRACE_NONE || !memcmp(name, s->name, 16))
+				continue;
+			memcpy(s->name, name, 16);
+			char text[17] = {0};
+			memcpy(text, s->name, 16);
+			trace_writer_thread_name(r->writer, s->thread, text);
+		}
+	}
+}
+
+static void now_and_then(struct recorder *r)
+{
+	uint64_t now = drain_now_ns(&r->drain);
+	sample_rss(r, now);
+	refresh_names(r);
+	if (now >= r->next_checkpoint_ns &&
+	    r->drain.event_total - r->checkpoint_events >= CHECKPOINT_EVENTS) {
+		trace_writer_checkpoint(r->writer, r->drain.last_ns, &r->drain.tally);
+		r->checkpoint_events = r->drain.event_total;
+		r->next_checkpoint_ns = now + CHECKPOINT_EVERY_MS * 1000000ull;
+	} else if (now >= r->next_flush_ns)
+		trace_writer_flush(r->writer);
+	else
+		return;
+	r->next_flush_ns = now + FLUSH_EVERY_MS * 1000000ull;
+}
+
+static void take_signals(struct recorder *r)
+{
+	struct signalfd_siginfo s;
+	while (read(r->signals, &s, sizeof s) == sizeof s) {
+		int sig = (int)s.ssi_signo;
+		if (sig == SIGCHLD)
+			continue;
+		if (r->child_ended)
+			r->stop = true;
+		else if (s.ssi_code == SI_USER || s.ssi_code == SI_QUEUE || sig == SIGTERM || sig == SIGHUP)
+			kill(r->child, sig); /* the terminal's own reach the program without us */
+	}
+}
+
+static void say_daemons(struct recorder *r)
+{
+	char text[512];
+	uint32_t alive = 0;
+	int32_t pid = 0;
+	for (uint32_t i = 0; i < r->count; i++)
+		if (!r->processes[i]->ended) {
+			alive++;
+			pid = r->processes[i]->pid;
+		}
+	r->told_daemons = true;
+	if (!r->o->say || !alive)
+		return;
+	snprintf(text, sizeof text,
+		 "%s has ended; recording goes on for %u process%s it left behind (pid %d%s). "
+		 "Ctrl-C ends the recording.",
+		 r->o->argv[0], alive, alive == 1 ? "" : "es", pid, alive == 1 ? "" : " ...");
+	r->o->say(text);
+}
+
+/* ---- the end */
+
+/* What was executed but never came. */
+static void note_unfollowed(struct recorder *r)
+{
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct process *p = r->processes[i];
+		for (uint32_t k = 0; k < p->stacks.exec_count; k++) {
+			struct exec_note *x = &p->stacks.execs[k];
+			bool came = x->failed;
+			for (uint32_t j = k + 1; j < p->stacks.exec_count && !came; j++)
+				came = p->stacks.execs[j].pid == x->pid && p->stacks.execs[j].failed;
+			/* A spawned child may have opened its file before the note was written. */
+			for (uint32_t j = 0; j < r->count && !came; j++)
+				came = r->processes[j]->pid == x->pid && r->processes[j] != p &&
+				       !r->processes[j]->child;
+			for (uint32_t j = 0; j < r->count && !came; j++)
+				came = r->processes[j]->pid == x->pid &&
+				       r->processes[j]->session.header->start_tsc > x->tsc;
+			if (came || !r->o->follow)
+				continue;
+			struct launch_plan plan;
+			struct heft_error why = {0};
+			char text[1536];
+			const char *reason = "it did not load heft's library (was its environment cleared?)";
+			if (launch_inspect(x->path, &plan, &why))
+				reason = why.message;
+			snprintf(text, sizeof text, "process %d executed %s and was not recorded: %s", x->pid,
+				 x->path, reason);
+			char *line = strchr(text, '\n');
+			if (line)
+				*line = 0;
+			note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
+		}
+	}
+}
+
+static void finish(struct recorder *r)
+{
+	struct drain *d = &r->drain;
+	uint64_t now = drain_now_ns(d);
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct process *p = r->processes[i];
+		if (p->done)
+			continue;
+		if (!p->ended) { /* the user stopped the recording */
+			p->facts.end = TRACE_END_DETACHED;
+			p->facts.end_ns = now;
+			atomic_store(&p->session.header->state, WIRE_OFF);
+		}
+		close_process(r, p);
+	}
+	if (!r->count)
+		note(r, TRACE_NOTE_UNFOLLOWED, TRACE_NONE,
+		     "the program ended without loading heft's library: nothing was recorded");
+	note_unfollowed(r);
+	drain_flush(d);
+	r->result->events = d->event_total;
+	r->result->processes = r->count;
+	uint64_t duration = r->child_ended && r->child_end_ns > d->last_ns ? r->child_end_ns : d->last_ns;
+	if (!r->child_ended || r->stop)
+		duration = now;
+	trace_writer_close(r->writer, duration, &d->tally, &r->result->problem);
+	if (d->failed && !r->result->problem.code)
+		heft_fail(&r->result->problem, HEFT_ENOMEM,
+			  "out of memory: the recording ends early");
+}
+
+static void loop(struct recorder *r)
+{
+	uint32_t sleep_us = ROUND_MIN_US;
+	for (;;) {
+		see_ends(r); /* before looking at the streams: what ended has published all */
+		find_processes(r);
+		uint64_t events = drain_round(&r->drain, r->processes, r->count);
+		now_and_then(r);
+		bool running = close_ended(r);
+		uint64_t now = drain_now_ns(&r->drain);
+		if (running || !r->child_ended)
+			r->last_alive_ns = now;
+		take_signals(r);
+		if (r->stop)
+			return;
+		if (r->child_ended && !running && !r->rescan &&
+		    (!children_missing(r) || now - r->last_alive_ns > LATE_CHILD_MS * 1000000ull))
+			return;
+		if (r->child_ended && running && !r->told_daemons &&
+		    now - r->child_end_ns > LATE_CHILD_MS * 1000000ull)
+			say_daemons(r);
+		if (events >= BUSY_EVENTS)
+			continue;
+		if (events > 1000)
+			sleep_us = ROUND_MIN_US;
+		else if (sleep_us < ROUND_MAX_US)
+			sleep_us += sleep_us / 2;
+		struct pollfd fds[3] = {
+			{.fd = r->signals, .events = POLLIN},
+			{.fd = r->dir.inotify, .events = POLLIN},
+		};
+		struct timespec wait = {0, (long)sleep_us * 1000};
+		ppoll(fds, 2, &wait, NULL);
+	}
+}
+
+int recorder_run(const struct recorder_options *o, struct recorder_result *result,
+		 struct heft_error *err)
+{
+	struct recorder *r = calloc(1, sizeof *r);
+	memset(result, 0, sizeof *result);
+	if (!r)
+		return heft_fail(err, HEFT_ENOMEM, "out of memory");
+	r->o = o;
+	r->result = result;
+	r->dir.fd = r->dir.inotify = -1;
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->wake, NULL);
+	sigset_t mine, before;
+	sigemptyset(&mine);
+	const int watched[] = {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+	for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
+		sigaddset(&mine, watched[i]);
+	pthread_sigmask(SIG_BLOCK, &mine, &before);
+	prctl(PR_SET_TIMERSLACK, 50000ul);
+	int rc = session_dir_make(&r->dir, err);
+	if (!rc) {
+		r->signals = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
+		rc = launch(r, &before, err);
+		if (!rc) {
+			r->heartbeat_runs = !pthread_create(&r->heartbeat, NULL, heartbeat, r);
+			loop(r);
+			finish(r);
+			if (r->heartbeat_runs) {
+				pthread_mutex_lock(&r->lock);
+				r->heartbeat_stop = true;
+				pthread_cond_signal(&r->wake);
+				pthread_mutex_unlock(&r->lock);
+				pthread_join(r->heartbeat, NULL);
+			}
+			drain_fini(&r->drain);
+		}
+		close(r->signals);
+		session_dir_remove(&r->dir);
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	for (uint32_t i = 0; i < r->count; i++)
+		process_free(r->processes[i]);
+	free(r->processes);
+	free(r);
+	return rc;
+}

@@ -1,0 +1,37 @@
+/* Running a command and recording it, from launch to the closed file. */
+#ifndef HEFT_RECORD_RECORDER_H
+#define HEFT_RECORD_RECORDER_H
+
+#include "hosted/error.h"
+#include "record/launch.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct recorder_options {
+	char **argv; /* the command; argc of them, NULL after */
+	int argc;
+	const struct launch_plan *plan;
+	const char *preload; /* absolute path of the library */
+	const char *output;  /* pattern with %e, %p, %t; NULL: heft.%e.%p.heft */
+	bool force;
+	bool follow; /* into forked and executed processes */
+	/* A line for the user while it goes on; NULL: none. */
+	void (*say)(const char *text);
+};
+
+struct recorder_result {
+	char path[4096]; /* of the recording; "" if none was begun */
+	bool launched;
+	int status;		   /* as from waitpid; of the command */
+	struct heft_error problem; /* of the recording, if code != 0: the program was not affected */
+	uint32_t processes;
+	uint64_t events, bytes;
+};
+
+/* 0, or the reason why the command was not run at all. */
+int recorder_run(const struct recorder_options *o, struct recorder_result *result,
+		 struct heft_error *err);
+
+#endif

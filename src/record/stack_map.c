@@ -1,0 +1,371 @@
+/* Stack nodes into sites (see stack_map.h). Everything read from the session
+ * file is checked: a parent comes before its child, so chains end; lengths stay
+ * inside the log; a node that is not there is an error of the process, which
+ * ends its recording and nothing else. */
+#include "record/stack_map.h"
+
+#include "wire/via.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)WIRE_VIA_MALLOC == TRACE_VIA_MALLOC && (int)WIRE_VIA_COUNT == TRACE_VIA_COUNT &&
+		       (int)WIRE_VIA_PVALLOC == TRACE_VIA_PVALLOC &&
+		       (int)WIRE_VIA_NEW_ARRAY == TRACE_VIA_NEW_ARRAY,
+	       "the numbers of the recording are those of the wire");
+
+enum { LOG_SPINS = 2000 };
+
+/* Makes room for one more; false if there is no memory. */
+static bool room(void **array, uint32_t count, uint32_t *capacity, size_t element)
+{
+	if (count < *capacity)
+		return true;
+	uint32_t bigger = *capacity ? *capacity * 2 : 64;
+	void *p = bigger > *capacity ? realloc(*array, bigger * element) : NULL;
+	if (!p)
+		return false;
+	*array = p;
+	*capacity = bigger;
+	return true;
+}
+#define ROOM(array, count, capacity) room((void **)&(array), count, &(capacity), sizeof *(array))
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15ull;
+	return h ^ h >> 31;
+}
+
+/* ---- id_map: slots hold the high 32 bits of the hash and id + 1 */
+
+static int id_map_grow(struct id_map *m)
+{
+	unsigned bits = m->slots ? m->bits + 1 : 10;
+	uint64_t *slots = calloc(1ull << bits, sizeof *slots);
+	if (!slots)
+		return HEFT_ENOMEM;
+	uint64_t mask = (1ull << bits) - 1;
+	for (uint64_t i = 0; m->slots && i < 1ull << m->bits; i++) {
+		uint64_t e = m->slots[i];
+		if (!e)
+			continue;
+		uint64_t at = e >> 32;
+		while (slots[at & mask])
+			at++;
+		slots[at & mask] = e;
+	}
+	free(m->slots);
+	m->slots = slots;
+	m->bits = bits;
+	return 0;
+}
+
+static int id_map_add(struct id_map *m, uint64_t hash, uint32_t id)
+{
+	if (!m->slots || m->count * 2u >= 1u << m->bits)
+		if (id_map_grow(m))
+			return HEFT_ENOMEM;
+	uint64_t mask = (1ull << m->bits) - 1, at = hash >> 32;
+	while (m->slots[at & mask])
+		at++;
+	m->slots[at & mask] = (hash >> 32) << 32 | (id + 1);
+	m->count++;
+	return 0;
+}
+
+/* Walks the candidates of a hash. */
+#define EACH_CANDIDATE(m, hash, id)                                                                \
+	for (uint64_t at_ = (hash) >> 32, e_;                                                      \
+	     (m)->slots && (e_ = (m)->slots[at_ & ((1ull << (m)->bits) - 1)]) != 0; at_++)         \
+		if (e_ >> 32 == (hash) >> 32 && ((id) = (uint32_t)e_ - 1, 1))
+
+void stack_map_init(struct stack_map *m, struct trace_writer *writer)
+{
+	memset(m, 0, sizeof *m);
+	m->writer = writer;
+}
+
+void stack_map_fini(struct stack_map *m)
+{
+	for (uint32_t i = 0; i < m->module_count; i++) {
+		free((void *)m->modules[i].path);
+		free((void *)m->modules[i].build_id);
+	}
+	free(m->modules);
+	free(m->nodes);
+	free(m->sites);
+	free(m->node_ids.slots);
+	free(m->site_ids.slots);
+}
+
+void process_stacks_fini(struct process_stacks *p)
+{
+	free(p->node_of);
+	free(p->site_of);
+	free(p->modules);
+	for (uint32_t i = 0; i < p->exec_count; i++)
+		free(p->execs[i].path);
+	free(p->execs);
+	memset(p, 0, sizeof *p);
+}
+
+/* ---- modules */
+
+static int module_id(struct stack_map *m, const char *path, size_t path_bytes, const uint8_t *id,
+		     uint32_t id_bytes, uint32_t *result)
+{
+	for (uint32_t i = 0; i < m->module_count; i++) {
+		const struct trace_module *k = &m->modules[i];
+		if (k->build_id_len == id_bytes && strlen(k->path) == path_bytes &&
+		    !memcmp(k->path, path, path_bytes) &&
+		    (!id_bytes || !memcmp(k->build_id, id, id_bytes))) {
+			*result = i;
+			return 0;
+		}
+	}
+	if (!ROOM(m->modules, m->module_count, m->module_capacity))
+		return HEFT_ENOMEM;
+	char *p = strndup(path, path_bytes);
+	uint8_t *b = malloc(id_bytes + 1);
+	if (!p || !b) {
+		free(p);
+		free(b);
+		return HEFT_ENOMEM;
+	}
+	memcpy(b, id, id_bytes);
+	m->modules[m->module_count] = (struct trace_module){p, b, id_bytes};
+	trace_writer_module(m->writer, &m->modules[m->module_count]);
+	*result = m->module_count++;
+	return 0;
+}
+
+int process_stacks_read_log(struct stack_map *m, struct process_stacks *p)
+{
+	for (;;) {
+		uint32_t left = WIRE_LOG_BYTES - p->log_read;
+		if (left < sizeof(struct wire_module))
+			return 0;
+		const struct wire_module *e =
+			(const struct wire_module *)(p->session->log + p->log_read);
+		uint32_t bytes = atomic_load_explicit(&((struct wire_module *)e)->bytes,
+						      memory_order_acquire);
+		if (!bytes)
+			return 0;
+		struct wire_module w;
+		memcpy(&w, e, sizeof w); /* once: it may change under us */
+		if (bytes > left || bytes & 7 ||
+		    sizeof w + w.path_bytes + (size_t)w.build_id_bytes > bytes || w.build_id_bytes > 64)
+			return HEFT_EFORMAT;
+		const char *text = (const char *)(e + 1);
+		p->log_read += bytes;
+		if (w.kind == WIRE_LOG_MODULE) {
+			struct process_module pm = {w.start, w.end, w.bias, w.first_node, 0};
+			char path[UINT16_MAX + 1];
+			uint8_t id[64];
+			memcpy(path, text, w.path_bytes);
+			path[w.path_bytes] = 0;
+			memcpy(id, text + w.path_bytes, w.build_id_bytes);
+			int rc = module_id(m, path, strlen(path), id, w.build_id_bytes, &pm.module);
+			if (rc)
+				return rc;
+			if (!ROOM(p->modules, p->module_count, p->module_capacity))
+				return HEFT_ENOMEM;
+			p->modules[p->module_count++] = pm;
+		} else if (w.kind == WIRE_LOG_EXEC || w.kind == WIRE_LOG_EXEC_FAILED) {
+			if (!ROOM(p->execs, p->exec_count, p->exec_capacity))
+				return HEFT_ENOMEM;
+			char *path = strndup(text, w.path_bytes);
+			if (!path)
+				return HEFT_ENOMEM;
+			p->execs[p->exec_count++] = (struct exec_note){
+				(int32_t)w.start, w.end, path, w.kind == WIRE_LOG_EXEC_FAILED};
+		} else
+			return HEFT_EFORMAT;
+	}
+}
+
+/* ---- nodes and sites */
+
+static int add_node(struct stack_map *m, const struct trace_node *n, uint32_t *id)
+{
+	uint64_t hash = mix(mix(mix(0, n->parent), n->offset), (uint64_t)n->module << 8 | n->flags);
+	uint32_t c;
+	EACH_CANDIDATE(&m->node_ids, hash, c)
+	{
+		const struct trace_node *k = &m->nodes[c];
+		if (k->parent == n->parent && k->offset == n->offset && k->module == n->module &&
+		    k->flags == n->flags) {
+			*id = c;
+			return 0;
+		}
+	}
+	if (!ROOM(m->nodes, m->node_count, m->node_capacity) ||
+	    id_map_add(&m->node_ids, hash, m->node_count))
+		return HEFT_ENOMEM;
+	m->nodes[m->node_count] = *n;
+	trace_writer_nodes(m->writer, n, 1);
+	*id = m->node_count++;
+	return 0;
+}
+
+static int add_site(struct stack_map *m, const struct trace_site *s, uint32_t *id)
+{
+	uint64_t hash = mix(mix(1, s->node), s->via);
+	uint32_t c;
+	EACH_CANDIDATE(&m->site_ids, hash, c)
+	{
+		if (m->sites[c].node == s->node && m->sites[c].via == s->via) {
+			*id = c;
+			return 0;
+		}
+	}
+	if (!ROOM(m->sites, m->site_count, m->site_capacity) ||
+	    id_map_add(&m->site_ids, hash, m->site_count))
+		return HEFT_ENOMEM;
+	m->sites[m->site_count] = *s;
+	trace_writer_sites(m->writer, s, 1);
+	*id = m->site_count++;
+	return 0;
+}
+
+static int grow_known(struct process_stacks *p, uint32_t id)
+{
+	uint32_t n = p->known ? p->known : 1024;
+	while (n <= id)
+		n *= 2;
+	if (n > WIRE_NODES)
+		n = WIRE_NODES;
+	if (n == p->known)
+		return 0;
+	uint32_t *nodes = realloc(p->node_of, n * sizeof *nodes);
+	if (nodes)
+		p->node_of = nodes;
+	uint32_t *sites = realloc(p->site_of, n * sizeof *sites);
+	if (sites)
+		p->site_of = sites;
+	if (!nodes || !sites)
+		return HEFT_ENOMEM;
+	memset(nodes + p->known, 0, (n - p->known) * sizeof *nodes);
+	memset(sites + p->known, 0, (n - p->known) * sizeof *sites);
+	p->known = n;
+	return 0;
+}
+
+static uint32_t convert_flags(uint64_t wire)
+{
+	uint64_t f = wire >> WIRE_FLAG_SHIFT;
+	return (f & WIRE_NODE_GUESS ? TRACE_FRAME_GUESS : 0u) |
+	       (f & WIRE_NODE_TRUNCATED ? TRACE_FRAME_TRUNCATED : 0u) |
+	       (f & WIRE_NODE_EXACT ? TRACE_FRAME_EXACT_PC : 0u);
+}
+
+static struct trace_node locate(const struct process_stacks *p, uint64_t pc_flags, uint32_t id)
+{
+	uint64_t pc = pc_flags & WIRE_PC_MASK;
+	uint64_t code = pc_flags >> WIRE_FLAG_SHIFT & WIRE_NODE_EXACT ? pc : pc - 1;
+	for (uint32_t i = p->module_count; i-- > 0;) {
+		const struct process_module *m = &p->modules[i];
+		if (m->first_node <= id && code >= m->start && code < m->end)
+			return (struct trace_node){.module = m->module, .offset = pc - m->bias};
+	}
+	return (struct trace_node){.module = TRACE_NONE, .offset = pc};
+}
+
+/* Reads node `id` of the session; HEFT_EFORMAT if it is not one. */
+static int read_node(const struct process_stacks *p, uint32_t id, uint64_t *pc_flags, uint32_t *parent)
+{
+	struct wire_node *n = &p->session->nodes[id];
+	*pc_flags = atomic_load_explicit(&n->pc_flags, memory_order_acquire);
+	*parent = n->parent;
+	if (!(*pc_flags >> WIRE_FLAG_SHIFT & WIRE_NODE_PRESENT) || n->check != ~*parent ||
+	    *parent >= id)
+		return HEFT_EFORMAT;
+	return 0;
+}
+
+/* The recording's node for process node `id`; root (0) gives TRACE_NONE. */
+static int resolve_node(struct stack_map *m, struct process_stacks *p, uint32_t id, uint32_t *result)
+{
+	/* Up to the first ancestor that is known, then down again. The way down is found by walking
+	 * up anew for each: a stack of pending ids would need memory; most walks are short, so keep
+	 * a small one and fall back. */
+	enum { STACK = 512 };
+	uint32_t todo[STACK], n = 0, at = id;
+	uint64_t pc_flags;
+	uint32_t parent;
+	for (;;) {
+		while (at && !(p->node_of[at])) {
+			if (read_node(p, at, &pc_flags, &parent))
+				return HEFT_EFORMAT;
+			todo[n++ % STACK] = at; /* keeps the last STACK, which come first on the way down */
+			at = parent;
+		}
+		uint32_t have = n < STACK ? n : STACK;
+		for (uint32_t i = 0; i < have; i++) {
+			uint32_t here = todo[(n - 1 - i) % STACK];
+			if (read_node(p, here, &pc_flags, &parent))
+				return HEFT_EFORMAT;
+			if (pc_flags >> WIRE_FLAG_SHIFT & WIRE_NODE_VIA)
+				return HEFT_EFORMAT;
+			struct trace_node node = locate(p, pc_flags, here);
+			node.parent = parent ? p->node_of[parent] - 1 : TRACE_NONE;
+			node.flags = convert_flags(pc_flags);
+			uint32_t global;
+			int rc = add_node(m, &node, &global);
+			if (rc)
+				return rc;
+			p->node_of[here] = global + 1;
+		}
+		if (!id || p->node_of[id])
+			break;
+		n = 0;
+		at = id;
+	}
+	*result = id ? p->node_of[id] - 1 : TRACE_NONE;
+	return 0;
+}
+
+int stack_map_site_slow(struct stack_map *m, struct process_stacks *p, uint32_t id, uint32_t *site)
+{
+	if (id >= WIRE_NODES || (id >= p->known && grow_known(p, id)))
+		return HEFT_EFORMAT;
+	if (p->site_of[id]) {
+		*site = p->site_of[id] - 1;
+		return 0;
+	}
+	/* The log entry of this node's module was written before the node, but one that another thread
+	 * is still writing may stand before it: give that thread a moment. */
+	int rc = 0;
+	for (unsigned i = 0; i < LOG_SPINS; i++) {
+		rc = process_stacks_read_log(m, p);
+		if (rc || atomic_load(&p->session->header->log_used) <= p->log_read)
+			break;
+		__builtin_ia32_pause();
+	}
+	if (rc)
+		return rc;
+	struct trace_site s = {TRACE_NONE, TRACE_VIA_MALLOC};
+	uint64_t pc_flags = 0;
+	uint32_t parent = 0;
+	if (id && read_node(p, id, &pc_flags, &parent))
+		return HEFT_EFORMAT;
+	if (pc_flags >> WIRE_FLAG_SHIFT & WIRE_NODE_VIA) {
+		uint64_t via = pc_flags & WIRE_PC_MASK;
+		if (via >= TRACE_VIA_COUNT)
+			return HEFT_EFORMAT;
+		s.via = (uint32_t)via;
+		rc = resolve_node(m, p, parent, &s.node);
+	} else {
+		/* The table was full: an ancestor stands for what could not be stored. */
+		struct trace_node lost = {.module = TRACE_NONE, .flags = TRACE_FRAME_LOST};
+		rc = resolve_node(m, p, id, &lost.parent);
+		if (!rc)
+			rc = add_node(m, &lost, &s.node);
+	}
+	if (!rc)
+		rc = add_site(m, &s, site);
+	if (!rc)
+		p->site_of[id] = *site + 1;
+	return rc;
+}

@@ -1,0 +1,71 @@
+/* From the stack nodes of one process (addresses) to the nodes and sites of the
+ * recording (module + offset), shared by all processes: the same code at
+ * another address is the same site. New modules, nodes and sites go to the
+ * writer as they appear. */
+#ifndef HEFT_RECORD_STACK_MAP_H
+#define HEFT_RECORD_STACK_MAP_H
+
+#include "trace/trace.h"
+#include "wire/session.h"
+
+struct id_map { /* hash of a key -> id, open addressing; keys are compared by the owner */
+	uint64_t *slots; /* hash high bits | id + 1 */
+	uint32_t count;
+	unsigned bits;
+};
+
+struct stack_map { /* of the recording */
+	struct trace_writer *writer;
+	struct trace_module *modules;
+	uint32_t module_count, module_capacity;
+	struct trace_node *nodes;
+	uint32_t node_count, node_capacity;
+	struct trace_site *sites;
+	uint32_t site_count, site_capacity;
+	struct id_map node_ids, site_ids;
+};
+
+struct process_module {
+	uint64_t start, end, bias;
+	uint32_t first_node, module;
+};
+
+struct exec_note {
+	int32_t pid;
+	uint64_t tsc;
+	char *path;
+	bool failed;
+};
+
+struct process_stacks { /* of one process */
+	const struct wire_session *session;
+	uint32_t *node_of; /* process node -> recording node + 1; 0 not yet */
+	uint32_t *site_of; /* process node -> site + 1; 0 not yet */
+	uint32_t known;	   /* length of both */
+	uint32_t log_read; /* bytes of the module log taken */
+	struct process_module *modules;
+	uint32_t module_count, module_capacity;
+	struct exec_note *execs; /* as they appear in the log; the owner takes them */
+	uint32_t exec_count, exec_capacity;
+};
+
+void stack_map_init(struct stack_map *m, struct trace_writer *writer);
+void stack_map_fini(struct stack_map *m);
+void process_stacks_fini(struct process_stacks *p);
+
+/* Reads new entries of the module log. HEFT_EFORMAT if they make no sense. */
+int process_stacks_read_log(struct stack_map *m, struct process_stacks *p);
+/* The site of node `id`, which a record named: *site is set, or HEFT_EFORMAT (no such node). */
+int stack_map_site_slow(struct stack_map *m, struct process_stacks *p, uint32_t id, uint32_t *site);
+
+static inline int stack_map_site(struct stack_map *m, struct process_stacks *p, uint32_t id,
+				 uint32_t *site)
+{
+	if (__builtin_expect(id < p->known && p->site_of[id], 1)) {
+		*site = p->site_of[id] - 1;
+		return 0;
+	}
+	return stack_map_site_slow(m, p, id, site);
+}
+
+#endif
