@@ -89,7 +89,7 @@ struct trace_meta {
 	char *const *argv; /* the command given to heft */
 	uint32_t argc;
 	uint32_t page_bytes;
-	uint64_t tick_ns; /* file times are multiples of this */
+	uint64_t tick_ns; /* file times are multiples of this; a power of two, about 2048 */
 };
 
 /* ---- writing: calls return 0 or a negative code; after the first failure (a full disk) all

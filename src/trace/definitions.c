@@ -1,0 +1,488 @@
+/* Records of the recording's tables, written and read (see definitions.h).
+ *
+ * Nodes and sites come in the thousands and in runs; they are stored as
+ * differences to their neighbours within the block. A node's parent has a lower
+ * id than the node itself: this is checked when reading, and makes every walk to
+ * the root end.
+ *
+ * Input is hostile: counts are compared with the bytes left (every element takes
+ * at least one) before memory is taken for them; strings lose nothing but embedded
+ * zero bytes, at which they end. */
+#include "trace/definitions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum record {
+	RECORD_MODULE = 1,
+	RECORD_NODES,
+	RECORD_SITES,
+	RECORD_PROCESS,
+	RECORD_PROCESS_END,
+	RECORD_THREAD,
+	RECORD_THREAD_NAME,
+	RECORD_NOTE,
+};
+
+enum { CHUNK_BYTES = 64 << 10 };
+
+struct definitions_chunk {
+	struct definitions_chunk *next;
+	size_t used, capacity;
+	_Alignas(16) uint8_t bytes[];
+};
+
+static void *arena_take(struct definitions *d, size_t n)
+{
+	n = (n + 15) & ~(size_t)15;
+	struct definitions_chunk *c = d->chunks;
+	if (!c || c->capacity - c->used < n) {
+		size_t capacity = n > CHUNK_BYTES ? n : CHUNK_BYTES;
+		c = malloc(sizeof *c + capacity);
+		if (!c) {
+			d->no_memory = true;
+			return NULL;
+		}
+		c->capacity = capacity;
+		c->used = 0;
+		c->next = d->chunks;
+		d->chunks = c;
+	}
+	void *p = c->bytes + c->used;
+	c->used += n;
+	return p;
+}
+
+/* Makes room for one more (or `more`) elements; returns the array or NULL. */
+static void *more_room(struct definitions *d, void *array, size_t count, size_t *capacity,
+		       size_t more, size_t element)
+{
+	if (count + more <= *capacity && array)
+		return array;
+	size_t bigger = *capacity * 2 > count + more ? *capacity * 2 : count + more;
+	if (bigger < 16)
+		bigger = 16;
+	void *p = reallocarray(array, bigger, element);
+	if (!p) {
+		d->no_memory = true;
+		return NULL;
+	}
+	*capacity = bigger;
+	return p;
+}
+
+/* ROOM(d, table, of, more): whether d->table now has room for `more` beyond d->of_count. */
+#define ROOM(d, table, of, more)                                                                   \
+	__extension__({                                                                            \
+		void *room_ = more_room(d, (d)->table, (d)->of##_count, &(d)->of##_capacity, more, \
+					sizeof *(d)->table);                                       \
+		if (room_)                                                                         \
+			(d)->table = room_;                                                        \
+		room_ != NULL;                                                                     \
+	})
+
+void definitions_fini(struct definitions *d)
+{
+	free(d->modules);
+	free(d->nodes);
+	free(d->sites);
+	free(d->threads);
+	free(d->processes);
+	free(d->rss);
+	free(d->notes);
+	for (struct definitions_chunk *c = d->chunks, *next; c; c = next) {
+		next = c->next;
+		free(c);
+	}
+	memset(d, 0, sizeof *d);
+}
+
+static const char *get_string(struct definitions *d, struct byte_cursor *c)
+{
+	size_t n;
+	const uint8_t *from = cursor_get_bytes(c, &n);
+	char *s = arena_take(d, n + 1);
+	if (!s)
+		return "";
+	memcpy(s, from, n);
+	s[n] = 0;
+	return s;
+}
+
+static void put_argv(struct byte_buffer *b, char *const *argv, uint32_t argc)
+{
+	buffer_put(b, argc);
+	for (uint32_t i = 0; i < argc; i++)
+		buffer_put_string(b, argv[i]);
+}
+
+static char **get_argv(struct definitions *d, struct byte_cursor *c, uint32_t *argc)
+{
+	*argc = (uint32_t)cursor_get_max(c, cursor_left(c));
+	char **argv = arena_take(d, ((size_t)*argc + 1) * sizeof *argv);
+	if (!argv) {
+		*argc = 0;
+		return NULL;
+	}
+	for (uint32_t i = 0; i < *argc; i++)
+		argv[i] = (char *)get_string(d, c);
+	argv[*argc] = NULL;
+	return argv;
+}
+
+/* TRACE_NONE becomes 0. */
+static uint64_t put_id(uint32_t id)
+{
+	return (uint32_t)(id + 1);
+}
+
+static uint32_t get_id(struct byte_cursor *c, size_t limit)
+{
+	return (uint32_t)cursor_get_max(c, limit) - 1;
+}
+
+static int32_t get_int32(struct byte_cursor *c)
+{
+	int64_t v = unzigzag(cursor_get(c));
+	if (v < INT32_MIN || v > INT32_MAX)
+		c->bad = true;
+	return (int32_t)v;
+}
+
+void definitions_put_meta(struct byte_buffer *b, const struct trace_meta *m)
+{
+	buffer_put_string(b, m->heft_version);
+	buffer_put(b, zigzag(m->start_unix_ns));
+	put_argv(b, m->argv, m->argc);
+	buffer_put(b, m->page_bytes);
+	buffer_put(b, m->tick_ns);
+}
+
+const char *definitions_get_meta(struct definitions *d, struct byte_cursor *c)
+{
+	struct trace_meta *m = &d->meta;
+	m->heft_version = get_string(d, c);
+	m->start_unix_ns = unzigzag(cursor_get(c));
+	m->argv = get_argv(d, c, &m->argc);
+	m->page_bytes = (uint32_t)cursor_get_max(c, UINT32_MAX);
+	m->tick_ns = cursor_get(c);
+	/* More may follow: a later minor revision's. */
+	if (d->no_memory)
+		return "enough memory for its strings";
+	if (c->bad)
+		return "a complete description of the recording";
+	if (m->tick_ns == 0 || (m->tick_ns & (m->tick_ns - 1)) || m->tick_ns > 1ull << 30)
+		return "a tick that is a power of two and at most 2^30 ns";
+	return NULL;
+}
+
+void definitions_put_module(struct byte_buffer *b, const struct trace_module *m)
+{
+	buffer_put(b, RECORD_MODULE);
+	buffer_put_string(b, m->path);
+	buffer_put_bytes(b, m->build_id, m->build_id_len);
+}
+
+static const char *get_module(struct definitions *d, struct byte_cursor *c)
+{
+	struct trace_module m;
+	size_t n;
+	m.path = get_string(d, c);
+	const uint8_t *id = cursor_get_bytes(c, &n);
+	uint8_t *copy = arena_take(d, n);
+	if (copy)
+		memcpy(copy, id, n);
+	m.build_id = copy;
+	m.build_id_len = (uint32_t)n;
+	if (c->bad)
+		return "a complete module";
+	if (copy && ROOM(d, modules, module, 1))
+		d->modules[d->module_count++] = m;
+	return NULL;
+}
+
+void definitions_put_nodes(struct byte_buffer *b, struct definitions_base *base, uint32_t first,
+			   const struct trace_node *nodes, size_t count)
+{
+	buffer_put(b, RECORD_NODES);
+	buffer_put(b, count);
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_node *n = &nodes[i];
+		uint32_t id = first + (uint32_t)i;
+		uint64_t up = n->parent == TRACE_NONE ? 0 : id - n->parent;
+		buffer_put(b, up << 1 | (n->flags != 0));
+		buffer_put(b, put_id(n->module));
+		buffer_put(b, zigzag((int64_t)(n->offset - base->offset)));
+		if (n->flags)
+			buffer_put(b, n->flags);
+		base->offset = n->offset;
+	}
+}
+
+static const char *get_nodes(struct definitions *d, struct definitions_base *base,
+			     struct byte_cursor *c)
+{
+	uint64_t count = cursor_get_max(c, cursor_left(c) / 3);
+	if (d->node_count + count >= TRACE_NONE)
+		return "fewer nodes";
+	if (!ROOM(d, nodes, node, count))
+		return NULL;
+	for (uint64_t i = 0; i < count; i++) {
+		struct trace_node *n = &d->nodes[d->node_count];
+		uint64_t up = cursor_get(c);
+		unsigned has_flags = up & 1;
+		up >>= 1;
+		if (up > d->node_count)
+			return "a node under an earlier one";
+		n->parent = up ? (uint32_t)(d->node_count - up) : TRACE_NONE;
+		n->module = get_id(c, d->module_count);
+		n->offset = base->offset += (uint64_t)unzigzag(cursor_get(c));
+		n->flags = has_flags ? (uint32_t)cursor_get_max(c, UINT32_MAX) : 0;
+		if (c->bad)
+			return "a node in a module that has been defined";
+		d->node_count++;
+	}
+	return c->bad ? "a number of nodes" : NULL;
+}
+
+void definitions_put_sites(struct byte_buffer *b, struct definitions_base *base,
+			   const struct trace_site *sites, size_t count)
+{
+	buffer_put(b, RECORD_SITES);
+	buffer_put(b, count);
+	for (size_t i = 0; i < count; i++) {
+		uint32_t node = (uint32_t)put_id(sites[i].node);
+		buffer_put(b, zigzag((int64_t)node - (int64_t)base->site_node));
+		buffer_put(b, sites[i].via);
+		base->site_node = node;
+	}
+}
+
+static const char *get_sites(struct definitions *d, struct definitions_base *base,
+			     struct byte_cursor *c)
+{
+	uint64_t count = cursor_get_max(c, cursor_left(c) / 2);
+	if (d->site_count + count >= TRACE_NONE)
+		return "fewer sites";
+	if (!ROOM(d, sites, site, count))
+		return NULL;
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t node = base->site_node + (uint64_t)unzigzag(cursor_get(c));
+		uint32_t via = (uint32_t)cursor_get_max(c, TRACE_VIA_COUNT - 1);
+		if (c->bad || node > d->node_count)
+			return "a site at a node that has been defined";
+		base->site_node = (uint32_t)node;
+		d->sites[d->site_count++] = (struct trace_site){(uint32_t)node - 1, via};
+	}
+	return c->bad ? "a number of sites" : NULL;
+}
+
+static void put_end(struct byte_buffer *b, const struct trace_process *p)
+{
+	buffer_put(b, p->end);
+	buffer_put(b, p->end_ns);
+	buffer_put(b, zigzag(p->exit_status));
+	buffer_put(b, zigzag(p->signal));
+	buffer_put(b, p->dropped);
+	buffer_put(b, p->dropped_from_ns);
+	buffer_put(b, p->unknown_frees);
+	buffer_put(b, p->inherited_frees);
+	buffer_put(b, p->lost_stacks);
+	buffer_put(b, p->reentrant);
+	buffer_put(b, p->peak_bytes);
+	buffer_put(b, p->peak_blocks);
+	buffer_put(b, p->peak_time_ns);
+}
+
+static void get_end(struct byte_cursor *c, struct trace_process *p)
+{
+	p->end = (uint32_t)cursor_get_max(c, TRACE_END_UNKNOWN);
+	p->end_ns = cursor_get(c);
+	p->exit_status = get_int32(c);
+	p->signal = get_int32(c);
+	p->dropped = cursor_get(c);
+	p->dropped_from_ns = cursor_get(c);
+	p->unknown_frees = cursor_get(c);
+	p->inherited_frees = cursor_get(c);
+	p->lost_stacks = cursor_get(c);
+	p->reentrant = cursor_get(c);
+	p->peak_bytes = cursor_get(c);
+	p->peak_blocks = cursor_get(c);
+	p->peak_time_ns = cursor_get(c);
+}
+
+void definitions_put_process(struct byte_buffer *b, const struct trace_process *p)
+{
+	buffer_put(b, RECORD_PROCESS);
+	buffer_put(b, zigzag(p->pid));
+	buffer_put(b, zigzag(p->ppid));
+	buffer_put(b, p->start_ns);
+	buffer_put_string(b, p->exe);
+	put_argv(b, p->argv, p->argc);
+	put_end(b, p);
+}
+
+static const char *get_process(struct definitions *d, struct byte_cursor *c)
+{
+	struct trace_process p;
+	memset(&p, 0, sizeof p);
+	p.pid = get_int32(c);
+	p.ppid = get_int32(c);
+	p.start_ns = cursor_get(c);
+	p.exe = get_string(d, c);
+	p.argv = get_argv(d, c, &p.argc);
+	get_end(c, &p);
+	if (c->bad)
+		return "a complete process";
+	if (!d->no_memory && ROOM(d, processes, process, 1))
+		d->processes[d->process_count++] = p;
+	return NULL;
+}
+
+void definitions_put_process_end(struct byte_buffer *b, uint32_t process,
+				 const struct trace_process *p)
+{
+	buffer_put(b, RECORD_PROCESS_END);
+	buffer_put(b, process);
+	put_end(b, p);
+}
+
+static const char *get_process_end(struct definitions *d, struct byte_cursor *c)
+{
+	uint64_t process = cursor_get(c);
+	if (process >= d->process_count)
+		return "the end of a process that has been defined";
+	get_end(c, &d->processes[process]);
+	return c->bad ? "a complete end of a process" : NULL;
+}
+
+void definitions_put_thread(struct byte_buffer *b, const struct trace_thread *t)
+{
+	buffer_put(b, RECORD_THREAD);
+	buffer_put(b, t->process);
+	buffer_put(b, zigzag(t->tid));
+	buffer_put_string(b, t->name);
+}
+
+static const char *get_thread(struct definitions *d, struct byte_cursor *c)
+{
+	uint64_t process = cursor_get(c);
+	int32_t tid = get_int32(c);
+	const char *name = get_string(d, c);
+	if (c->bad || process >= d->process_count)
+		return "a thread of a process that has been defined";
+	if (ROOM(d, threads, thread, 1))
+		d->threads[d->thread_count++] = (struct trace_thread){(uint32_t)process, tid, name};
+	return NULL;
+}
+
+void definitions_put_thread_name(struct byte_buffer *b, uint32_t thread, const char *name)
+{
+	buffer_put(b, RECORD_THREAD_NAME);
+	buffer_put(b, thread);
+	buffer_put_string(b, name);
+}
+
+static const char *get_thread_name(struct definitions *d, struct byte_cursor *c)
+{
+	uint64_t thread = cursor_get(c);
+	const char *name = get_string(d, c);
+	if (c->bad || thread >= d->thread_count)
+		return "the name of a thread that has been defined";
+	d->threads[thread].name = name;
+	return NULL;
+}
+
+void definitions_put_note(struct byte_buffer *b, const struct trace_note *n)
+{
+	buffer_put(b, RECORD_NOTE);
+	buffer_put(b, n->kind);
+	buffer_put(b, put_id(n->process));
+	buffer_put(b, n->time_ns);
+	buffer_put_string(b, n->text);
+}
+
+static const char *get_note(struct definitions *d, struct byte_cursor *c)
+{
+	struct trace_note n;
+	n.kind = (uint32_t)cursor_get_max(c, TRACE_NOTE_INFO);
+	n.process = get_id(c, d->process_count);
+	n.time_ns = cursor_get(c);
+	n.text = get_string(d, c);
+	if (c->bad)
+		return "a complete note";
+	if (ROOM(d, notes, note, 1))
+		d->notes[d->note_count++] = n;
+	return NULL;
+}
+
+const char *definitions_get(struct definitions *d, struct byte_cursor *c)
+{
+	struct definitions_base base = {0};
+	const char *wrong = NULL;
+	while (!wrong && cursor_left(c)) {
+		switch (cursor_get(c)) {
+		case RECORD_MODULE:
+			wrong = get_module(d, c);
+			break;
+		case RECORD_NODES:
+			wrong = get_nodes(d, &base, c);
+			break;
+		case RECORD_SITES:
+			wrong = get_sites(d, &base, c);
+			break;
+		case RECORD_PROCESS:
+			wrong = get_process(d, c);
+			break;
+		case RECORD_PROCESS_END:
+			wrong = get_process_end(d, c);
+			break;
+		case RECORD_THREAD:
+			wrong = get_thread(d, c);
+			break;
+		case RECORD_THREAD_NAME:
+			wrong = get_thread_name(d, c);
+			break;
+		case RECORD_NOTE:
+			wrong = get_note(d, c);
+			break;
+		default:
+			wrong = "a known kind of definition";
+		}
+		if (d->no_memory)
+			wrong = "enough memory for its definitions";
+	}
+	return wrong ? wrong : c->bad ? "complete definitions" : NULL;
+}
+
+void definitions_put_rss(struct byte_buffer *b, const struct trace_rss *samples, size_t count)
+{
+	uint64_t time_ns = 0;
+	for (size_t i = 0; i < count; i++) {
+		buffer_put(b, samples[i].process);
+		buffer_put(b, zigzag((int64_t)(samples[i].time_ns - time_ns)));
+		buffer_put(b, samples[i].rss_bytes);
+		time_ns = samples[i].time_ns;
+	}
+}
+
+const char *definitions_get_rss(struct definitions *d, struct byte_cursor *c, uint64_t count)
+{
+	uint64_t time_ns = 0;
+	if (count > cursor_left(c) / 3)
+		return "as many samples as the block says";
+	if (!ROOM(d, rss, rss, count))
+		return "enough memory for its samples";
+	for (uint64_t i = 0; i < count; i++) {
+		struct trace_rss *s = &d->rss[d->rss_count];
+		uint64_t process = cursor_get(c);
+		time_ns += (uint64_t)unzigzag(cursor_get(c));
+		s->time_ns = time_ns;
+		s->process = (uint32_t)process;
+		s->rss_bytes = cursor_get(c);
+		if (c->bad || process >= d->process_count)
+			return "a sample of a process that has been defined";
+		d->rss_count++;
+	}
+	return c->at == c->end ? NULL : "as many samples as the block says";
+}

@@ -1,0 +1,55 @@
+/* The tables of a recording (modules, nodes, sites, processes, threads, notes)
+ * as an interleaved log of records: what definitions blocks hold. Both
+ * directions stand in definitions.c, record by record beside each other. */
+#ifndef HEFT_TRACE_DEFINITIONS_H
+#define HEFT_TRACE_DEFINITIONS_H
+
+#include "trace/byte_buffer.h"
+#include "trace/trace.h"
+
+/* What a block's records are relative to; zeroed at the start of each block. */
+struct definitions_base {
+	uint64_t offset;
+	uint32_t site_node;
+};
+
+void definitions_put_meta(struct byte_buffer *b, const struct trace_meta *m);
+void definitions_put_module(struct byte_buffer *b, const struct trace_module *m);
+/* first is the id of nodes[0]. */
+void definitions_put_nodes(struct byte_buffer *b, struct definitions_base *base, uint32_t first,
+			   const struct trace_node *nodes, size_t count);
+void definitions_put_sites(struct byte_buffer *b, struct definitions_base *base,
+			   const struct trace_site *sites, size_t count);
+void definitions_put_process(struct byte_buffer *b, const struct trace_process *p);
+void definitions_put_process_end(struct byte_buffer *b, uint32_t process,
+				 const struct trace_process *p);
+void definitions_put_thread(struct byte_buffer *b, const struct trace_thread *t);
+void definitions_put_thread_name(struct byte_buffer *b, uint32_t thread, const char *name);
+void definitions_put_note(struct byte_buffer *b, const struct trace_note *n);
+void definitions_put_rss(struct byte_buffer *b, const struct trace_rss *samples, size_t count);
+
+struct definitions_chunk;
+struct definitions { /* the tables as read so far */
+	struct trace_meta meta;
+	struct trace_module *modules;
+	struct trace_node *nodes;
+	struct trace_site *sites;
+	struct trace_thread *threads;
+	struct trace_process *processes;
+	struct trace_rss *rss;
+	struct trace_note *notes;
+	size_t module_count, node_count, site_count, thread_count, process_count, rss_count,
+		note_count;
+	size_t module_capacity, node_capacity, site_capacity, thread_capacity, process_capacity,
+		rss_capacity, note_capacity;
+	struct definitions_chunk *chunks; /* strings */
+	bool no_memory;
+};
+
+void definitions_fini(struct definitions *d);
+/* Each takes the whole payload of one block. NULL, or what was expected. */
+const char *definitions_get_meta(struct definitions *d, struct byte_cursor *c);
+const char *definitions_get(struct definitions *d, struct byte_cursor *c);
+const char *definitions_get_rss(struct definitions *d, struct byte_cursor *c, uint64_t count);
+
+#endif

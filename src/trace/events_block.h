@@ -1,0 +1,174 @@
+/* The payload of an events block: matched events in columns, see
+ * docs/trace-format.md ("Events"). What follows is the part that the encoder
+ * and the decoder must agree on, bit by bit, so it stands once, here: the
+ * columns, the kinds of events, and the predictions. A value that was predicted
+ * is not stored; both sides update the same model with every event.
+ *
+ * The model starts afresh with every block: any block decodes alone. */
+#ifndef HEFT_TRACE_EVENTS_BLOCK_H
+#define HEFT_TRACE_EVENTS_BLOCK_H
+
+#include "trace/event.h"
+#include "trace/prefix_varint.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { EVENTS_PER_BLOCK = 1 << 17 };
+
+enum events_column {
+	COLUMN_TICKS,	 /* runs of events in one tick */
+	COLUMN_THREADS,	 /* runs of events of one thread */
+	COLUMN_HITS,	 /* runs of events whose code was predicted */
+	COLUMN_CODES,	 /* the codes that were not */
+	COLUMN_SIZES,	 /* sizes that were not predicted */
+	COLUMN_LIVES,	 /* lifetimes of FREE and GONE */
+	COLUMN_SITES,	 /* ids and first sizes of sites in the order of their first use */
+	COLUMN_REALLOCS, /* what a REALLOC has beyond the others */
+	COLUMN_ESCAPES,	 /* what KIND_ESCAPE says in full */
+	COLUMN_COUNT
+};
+
+/* The most bytes one event can add to each column. */
+#define COLUMN_WORST {18, 18, 9, 9, 9, 9, 36, 27, 19}
+
+/* code = local site << CODE_SITE_SHIFT | size not predicted << 3 | kind */
+enum events_kind {
+	KIND_ESCAPE, /* op, flags, birth thread and slack are in COLUMN_ESCAPES */
+	KIND_ALLOC,
+	KIND_FREE, /* by the thread that allocated the block */
+	KIND_FREE_TEMP,
+	KIND_FREE_CROSS, /* allocated by the thread whose block this thread last freed so */
+	KIND_REALLOC,	 /* by the thread that allocated the block */
+	KIND_GONE,
+	CODE_KIND = 7,
+	CODE_NEW_SIZE = 8,
+	CODE_SITE_SHIFT = 4,
+};
+
+struct events_site {
+	/* The last one of: [0] ALLOC, REALLOC and temporary FREE, [1] other FREE and GONE. */
+	uint64_t size[2];
+	uint32_t slack[2];
+	uint32_t epoch; /* the block for which the rest is valid (encoder) */
+	uint32_t local; /* number within the block (encoder) */
+};
+
+struct events_thread {
+	uint64_t last_birth; /* tick at which the block last freed by this thread was born */
+	uint32_t context;    /* hash of its last codes */
+	uint32_t last_cross;
+	uint32_t epoch;
+	uint32_t pad;
+};
+
+#ifndef CONTEXT_BITS
+#define CONTEXT_BITS 14
+#endif
+#ifndef CONTEXT_SHIFT
+#define CONTEXT_SHIFT 10
+#endif
+enum { SLACK_BITS = 10 };
+
+struct events_model {
+	uint32_t next[1 << CONTEXT_BITS];    /* the code that followed this context */
+	uint32_t slack_off[1 << SLACK_BITS]; /* by size: how far slack_guess was off */
+	uint32_t unknown; /* TRACE_SLACK_UNKNOWN if the last escape had it, else 0 */
+};
+
+/* Shifting makes older codes leave: what remains is a hash of the last three or so. */
+static inline uint32_t context_after(uint32_t context, uint32_t code)
+{
+	return (context << CONTEXT_SHIFT) ^ (code * 0x9e3779b1u);
+}
+
+static inline uint32_t *code_after(struct events_model *m, uint32_t context)
+{
+	return &m->next[context >> (32 - CONTEXT_BITS)];
+}
+
+/* What glibc's malloc would leave over; other allocators are learnt as differences to it. */
+static inline uint32_t slack_guess(uint64_t size)
+{
+	uint64_t usable = size < 24 ? 24 : ((size + 23) & ~15ull) - 8;
+	return (uint32_t)(usable - size);
+}
+
+static inline uint32_t *slack_slot(struct events_model *m, uint64_t size)
+{
+	return &m->slack_off[(size ^ size >> SLACK_BITS) & ((1u << SLACK_BITS) - 1)];
+}
+
+static inline uint32_t slack_predict(struct events_model *m, uint64_t size)
+{
+	return m->unknown ? 0 : slack_guess(size) + *slack_slot(m, size);
+}
+
+/* At every escape. */
+static inline void slack_learn(struct events_model *m, uint64_t size, uint32_t slack,
+			       uint32_t unknown)
+{
+	m->unknown = unknown;
+	if (!unknown)
+		*slack_slot(m, size) = slack - slack_guess(size);
+}
+
+/* ---- encoding */
+struct events_encoder {
+	struct events_site *sites; /* by site id */
+	struct events_thread *threads;
+	uint32_t site_capacity, thread_capacity;
+	uint32_t epoch, site_count; /* of this block */
+	unsigned tick_shift;
+	uint32_t count; /* events in this block */
+	uint64_t first_tick, tick, tick_end_ns;
+	uint32_t tick_start, thread_start; /* index of the first event of the current run */
+	uint32_t thread, previous_thread;
+	uint32_t missed; /* index after the last event whose code was not predicted */
+	uint32_t last_site;
+	uint8_t *at[COLUMN_COUNT], *start[COLUMN_COUNT];
+	uint8_t *buffer;
+	struct events_model model;
+};
+
+int events_encoder_init(struct events_encoder *e, unsigned tick_shift);
+void events_encoder_fini(struct events_encoder *e);
+/* Makes ids below these valid; 0 or HEFT_ENOMEM. */
+int events_encoder_reserve(struct events_encoder *e, uint32_t sites, uint32_t threads);
+/* Takes events until the block is full; returns how many it took. */
+size_t events_encode(struct events_encoder *e, const struct trace_event *events, size_t count);
+/* Bytes that events_encoder_finish may write at most, for what was taken so far. */
+size_t events_encoder_bound(const struct events_encoder *e);
+/* Ends the block: writes its payload to out, gives its tick range, starts the next block. */
+size_t events_encoder_finish(struct events_encoder *e, uint8_t *out, uint64_t *first_tick,
+			     uint64_t *last_tick);
+
+/* ---- decoding */
+enum { EVENTS_BATCH = 512, EVENTS_READ_SLACK = EVENTS_BATCH * 40 + 64 };
+
+struct events_decoder {
+	struct events_site *sites; /* by local number */
+	uint32_t *site_ids;
+	struct events_thread *threads; /* by thread id */
+	uint32_t thread_capacity, site_capacity;
+	uint32_t site_limit, thread_limit; /* ids must be below */
+	uint32_t site_count, epoch;
+	unsigned tick_shift;
+	uint64_t count, done;
+	uint64_t tick, tick_step, tick_left, thread_left, hits_left;
+	uint32_t thread, next_thread, previous_thread;
+	uint32_t last_site;
+	const uint8_t *at[COLUMN_COUNT], *end[COLUMN_COUNT];
+	struct events_model model;
+};
+
+void events_decoder_init(struct events_decoder *d, unsigned tick_shift);
+void events_decoder_fini(struct events_decoder *d);
+/* payload has EVENTS_READ_SLACK readable bytes behind it. NULL, or what was expected. */
+const char *events_decode_begin(struct events_decoder *d, const uint8_t *payload, size_t len,
+				uint32_t site_limit, uint32_t thread_limit);
+/* Decodes the next EVENTS_BATCH or fewer events; *count is 0 after the last one, when every
+ * column has been used up exactly. NULL, or what was expected (then *count is 0). */
+const char *events_decode(struct events_decoder *d, struct trace_event *events, size_t *count);
+
+#endif

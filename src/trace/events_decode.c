@@ -1,0 +1,351 @@
+/* Decoding the columns of an events block: the mirror of events_encode.c.
+ *
+ * The payload is hostile. Columns lie one behind the other with slack behind
+ * the last, and a batch reads at most EVENTS_READ_SLACK bytes of each, so bounds
+ * are checked once per batch: a column that was overrun has been read from its
+ * neighbour, which gives nonsense but nothing unsafe, and the batch is then
+ * refused as a whole. Functions return what was expected, or NULL. What is used as an index is checked at once.
+ *
+ * Invariants: a site's state exists for every number below site_count; threads
+ * are below thread_limit before their state is touched. */
+#include "trace/events_block.h"
+
+#include "hosted/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void events_decoder_init(struct events_decoder *d, unsigned tick_shift)
+{
+	memset(d, 0, sizeof *d);
+	d->tick_shift = tick_shift;
+}
+
+void events_decoder_fini(struct events_decoder *d)
+{
+	free(d->sites);
+	free(d->site_ids);
+	free(d->threads);
+	memset(d, 0, sizeof *d);
+}
+
+static int reserve(struct events_decoder *d, uint32_t sites, uint32_t threads)
+{
+	if (sites > d->site_capacity) {
+		free(d->sites);
+		free(d->site_ids);
+		d->site_capacity = 0;
+		d->sites = malloc(sites * sizeof *d->sites);
+		d->site_ids = malloc(sites * sizeof *d->site_ids);
+		if (!d->sites || !d->site_ids)
+			return HEFT_ENOMEM;
+		d->site_capacity = sites;
+	}
+	if (threads > d->thread_capacity) {
+		free(d->threads);
+		d->thread_capacity = 0;
+		d->threads = calloc(threads, sizeof *d->threads);
+		if (!d->threads)
+			return HEFT_ENOMEM;
+		d->thread_capacity = threads;
+		d->epoch = 0;
+	}
+	return 0;
+}
+
+static const char *next_tick_run(struct events_decoder *d)
+{
+	uint64_t run, step = 1;
+	const uint8_t *p = prefix_get(d->at[COLUMN_TICKS], &run);
+	if (run & 1)
+		p = prefix_get(p, &step);
+	d->at[COLUMN_TICKS] = p;
+	if (run >> 1 == 0)
+		return "a run of at least one event in the column of ticks";
+	if (step == 0 || step > (UINT64_MAX >> d->tick_shift) - d->tick)
+		return "a time that does not go back and fits 64 bits";
+	d->tick_left = run >> 1;
+	d->tick_step = step;
+	return NULL;
+}
+
+static const char *next_thread_run(struct events_decoder *d)
+{
+	uint64_t run, thread = d->previous_thread;
+	const uint8_t *p = prefix_get(d->at[COLUMN_THREADS], &run);
+	if (run & 1)
+		p = prefix_get(p, &thread);
+	d->at[COLUMN_THREADS] = p;
+	if (thread >= d->thread_limit)
+		return "a thread that has been defined";
+	d->thread_left = run >> 1;
+	d->next_thread = (uint32_t)thread;
+	return NULL;
+}
+
+static const char *switch_thread(struct events_decoder *d)
+{
+	d->previous_thread = d->thread;
+	d->thread = d->next_thread;
+	const char *wrong = next_thread_run(d);
+	if (wrong)
+		return wrong;
+	if (d->thread_left == 0)
+		return "a run of at least one event in the column of threads";
+	return NULL;
+}
+
+static struct events_thread *thread_state(struct events_decoder *d)
+{
+	struct events_thread *t = &d->threads[d->thread];
+	if (t->epoch != d->epoch) {
+		t->epoch = d->epoch;
+		t->context = 0;
+		t->last_cross = 0;
+		t->last_birth = d->tick;
+	}
+	return t;
+}
+
+static const char *new_site(struct events_decoder *d)
+{
+	uint64_t delta, size;
+	if (d->site_count >= d->site_capacity)
+		return "at most two new sites an event";
+	const uint8_t *p = prefix_get(d->at[COLUMN_SITES], &delta);
+	d->at[COLUMN_SITES] = prefix_get(p, &size);
+	uint64_t site = d->last_site + (uint64_t)unzigzag(delta);
+	if (site >= d->site_limit)
+		return "a site that has been defined";
+	struct events_site *s = &d->sites[d->site_count];
+	s->size[0] = s->size[1] = size;
+	s->slack[0] = s->slack[1] = slack_predict(&d->model, size);
+	d->last_site = d->site_ids[d->site_count++] = (uint32_t)site;
+	return NULL;
+}
+
+const char *events_decode_begin(struct events_decoder *d, const uint8_t *payload, size_t len,
+				uint32_t site_limit, uint32_t thread_limit)
+{
+	const uint8_t *p = payload, *limit = payload + len;
+	uint64_t count, lengths[COLUMN_COUNT], sum = 0;
+	p = prefix_get(p, &count);
+	p = prefix_get(p, &d->tick);
+	for (int i = 0; i < COLUMN_COUNT; i++) {
+		p = prefix_get(p, &lengths[i]);
+		if (lengths[i] > len)
+			return "columns no longer than their block";
+		sum += lengths[i];
+	}
+	if (p > limit || sum != (uint64_t)(limit - p))
+		return "columns that fill their block";
+	if (count == 0 || count > EVENTS_PER_BLOCK)
+		return "a number of events between 1 and 131072";
+	if (d->tick > UINT64_MAX >> d->tick_shift)
+		return "a time that fits 64 bits";
+	for (int i = 0; i < COLUMN_COUNT; i++) {
+		d->at[i] = p;
+		p += lengths[i];
+		d->end[i] = p;
+	}
+	if (reserve(d, (uint32_t)count * 2, thread_limit))
+		return "enough memory for its events";
+	memset(&d->model, 0, sizeof d->model);
+	d->epoch++;
+	d->site_limit = site_limit;
+	d->thread_limit = thread_limit;
+	d->site_count = 0;
+	d->last_site = 0;
+	d->count = count;
+	d->done = 0;
+	d->thread = d->previous_thread = 0;
+	const char *wrong = next_tick_run(d);
+	if (!wrong)
+		wrong = next_thread_run(d); /* the run of none that names the first thread */
+	if (!wrong && d->thread_left)
+		wrong = "a first run of no events in the column of threads";
+	d->at[COLUMN_HITS] = prefix_get(d->at[COLUMN_HITS], &d->hits_left);
+	return wrong;
+}
+
+static const char *get_realloc(struct events_decoder *d, struct trace_event *ev)
+{
+	uint64_t head, size, slack;
+	const uint8_t *p = prefix_get(d->at[COLUMN_REALLOCS], &head);
+	uint64_t local = head >> 1;
+	if (local >= d->site_count) {
+		const char *wrong = local > d->site_count ? "a site of this block" : new_site(d);
+		if (wrong)
+			return wrong;
+	}
+	const struct events_site *old = &d->sites[local];
+	ev->old_site = d->site_ids[local];
+	if (head & 1) {
+		p = prefix_get(p, &size);
+		p = prefix_get(p, &slack);
+		if (slack > UINT32_MAX + 1ull)
+			return "a slack of 32 bits";
+		ev->old_size = size;
+		ev->old_slack = slack ? (uint32_t)(slack - 1) : slack_predict(&d->model, size);
+	} else {
+		ev->old_size = old->size[0];
+		ev->old_slack = old->slack[0];
+	}
+	d->at[COLUMN_REALLOCS] = p;
+	return NULL;
+}
+
+/* By kind: op, flags, and which of a site's two predictions it uses. */
+static const struct { uint8_t op, flags, from; } kinds[CODE_KIND + 1] = {
+	[KIND_ALLOC] = {TRACE_ALLOC, 0, 0},
+	[KIND_FREE] = {TRACE_FREE, 0, 1},
+	[KIND_FREE_TEMP] = {TRACE_FREE, TRACE_TEMPORARY, 0},
+	[KIND_FREE_CROSS] = {TRACE_FREE, 0, 1},
+	[KIND_REALLOC] = {TRACE_REALLOC, 0, 0},
+	[KIND_GONE] = {TRACE_GONE, 0, 1},
+};
+
+static const char *get_escape(struct events_decoder *d, struct trace_event *ev, uint32_t *slack)
+{
+	uint64_t birth_thread, value;
+	unsigned head = *d->at[COLUMN_ESCAPES];
+	const uint8_t *p = prefix_get(d->at[COLUMN_ESCAPES] + 1, &birth_thread);
+	d->at[COLUMN_ESCAPES] = prefix_get(p, &value);
+	if (head > 15)
+		return "an operation and its flags";
+	if (birth_thread >= d->thread_limit)
+		return "a thread that has been defined";
+	if (value > UINT32_MAX)
+		return "a slack of 32 bits";
+	ev->op = head & 3;
+	ev->flags = (uint8_t)(head >> 2);
+	ev->birth_thread = (uint32_t)birth_thread;
+	*slack = (uint32_t)value;
+	return NULL;
+}
+
+static const char *decode_batch(struct events_decoder *d, struct trace_event *events, size_t count)
+{
+	const char *wrong;
+	struct events_model *const m = &d->model;
+	struct events_thread *t = thread_state(d);
+
+	for (size_t i = 0; i < count; i++) {
+		struct trace_event *ev = &events[i];
+		if (d->tick_left == 0) {
+			d->tick += d->tick_step;
+			wrong = next_tick_run(d);
+			if (wrong)
+				return wrong;
+		}
+		d->tick_left--;
+		if (d->thread_left == 0) {
+			wrong = switch_thread(d);
+			if (wrong)
+				return wrong;
+			t = thread_state(d);
+		}
+		d->thread_left--;
+
+		uint64_t code;
+		uint32_t *next = code_after(m, t->context);
+		if (d->hits_left) {
+			d->hits_left--;
+			code = *next;
+		} else {
+			d->at[COLUMN_CODES] = prefix_get(d->at[COLUMN_CODES], &code);
+			d->at[COLUMN_HITS] = prefix_get(d->at[COLUMN_HITS], &d->hits_left);
+		}
+		uint64_t local = code >> CODE_SITE_SHIFT;
+		if (__builtin_expect(local >= d->site_count, 0)) {
+			wrong = local > d->site_count ? "a site of this block" : new_site(d);
+			if (wrong)
+				return wrong;
+		}
+		*next = (uint32_t)code;
+		t->context = context_after(t->context, (uint32_t)code);
+		struct events_site *s = &d->sites[local];
+		unsigned kind = code & CODE_KIND, from = kinds[kind].from;
+
+		ev->time_ns = d->tick << d->tick_shift;
+		ev->lifetime_ns = 0;
+		ev->old_size = 0;
+		ev->site = d->site_ids[local];
+		ev->old_site = 0;
+		ev->thread = d->thread;
+		ev->birth_thread = kind == KIND_FREE_CROSS ? t->last_cross : d->thread;
+		ev->old_slack = 0;
+		ev->op = kinds[kind].op;
+		ev->flags = (uint8_t)(kinds[kind].flags | m->unknown);
+		uint32_t explicit_slack = 0;
+		if (__builtin_expect(kind == KIND_ESCAPE, 0)) {
+			wrong = get_escape(d, ev, &explicit_slack);
+			if (wrong)
+				return wrong;
+			if (ev->birth_thread != ev->thread)
+				t->last_cross = ev->birth_thread;
+			from = ev->op & 1;
+		} else if (kind == CODE_KIND) {
+			return "a known kind of event";
+		}
+		uint64_t size = s->size[from];
+		uint32_t slack = s->slack[from];
+		if (code & CODE_NEW_SIZE) {
+			d->at[COLUMN_SIZES] = prefix_get(d->at[COLUMN_SIZES], &size);
+			slack = slack_predict(m, size);
+		}
+		if (__builtin_expect(kind == KIND_ESCAPE, 0)) {
+			slack = explicit_slack;
+			slack_learn(m, size, slack, ev->flags & TRACE_SLACK_UNKNOWN);
+		}
+		ev->size = size;
+		ev->slack = slack;
+		if (__builtin_expect(ev->op == TRACE_REALLOC, 0)) {
+			wrong = get_realloc(d, ev);
+			if (wrong)
+				return wrong;
+		}
+		s->size[from] = size;
+		s->slack[from] = slack;
+
+		if (ev->op & 1) {
+			uint64_t value, life;
+			d->at[COLUMN_LIVES] = prefix_get(d->at[COLUMN_LIVES], &value);
+			if (value & 1) {
+				t->last_birth += (uint64_t)unzigzag(value >> 1);
+				life = d->tick - t->last_birth;
+			} else {
+				life = value >> 1;
+			}
+			if (life > d->tick)
+				return "a birth after the start of the recording";
+			ev->lifetime_ns = life << d->tick_shift;
+		}
+	}
+	return NULL;
+}
+
+const char *events_decode(struct events_decoder *d, struct trace_event *events, size_t *count)
+{
+	uint64_t left = d->count - d->done;
+	size_t n = left < EVENTS_BATCH ? (size_t)left : EVENTS_BATCH;
+	*count = 0;
+	if (n) {
+		/* The first thread's run begins before its first event. */
+		const char *wrong = d->done == 0 ? switch_thread(d) : NULL;
+		if (!wrong)
+			wrong = decode_batch(d, events, n);
+		if (wrong)
+			return wrong;
+	}
+	d->done += n;
+	int last = d->done == d->count;
+	for (int i = 0; i < COLUMN_COUNT; i++) {
+		if (d->at[i] > d->end[i] || (last && d->at[i] != d->end[i]))
+			return "columns as long as their events";
+	}
+	if (last && (d->hits_left || d->tick_left || d->thread_left))
+		return "runs as long as the block";
+	*count = n;
+	return NULL;
+}

@@ -1,0 +1,351 @@
+/* Reading a recording.
+ *
+ * A complete one is opened from its end: the end block names the index, the
+ * index names all others, and only tables and the final tally are loaded, never
+ * an events block. Without an end block (the recorder was killed, the disk was
+ * full, or it is still being written) the file is scanned block by block up to
+ * the first that is not whole; the last tally found is taken, and the events
+ * after it are replayed into it.
+ *
+ * Invariants: `index` has the events blocks in file order, which is time order;
+ * tables are complete before any event is decoded; ids in events are checked
+ * against them. */
+#include "trace/trace.h"
+
+#include "trace/definitions.h"
+#include "trace/events_block.h"
+#include "trace/tally_block.h"
+#include "trace/trace_file.h"
+#include "trace/trace_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct trace_reader {
+	struct trace_file file;
+	struct definitions tables;
+	struct trace_index index;
+	struct tally tally;
+	struct trace_contents contents;
+	bool have_meta;
+	struct events_decoder decoder;
+	struct trace_event batch[EVENTS_BATCH];
+};
+
+static int no_memory(const struct trace_reader *r, struct heft_error *err)
+{
+	return heft_fail(err, HEFT_ENOMEM, "%s: out of memory", r->file.path);
+}
+
+/* Takes what the tables need from a loaded block. */
+static int take_tables(struct trace_reader *r, struct trace_block *b, struct heft_error *err)
+{
+	const char *expected = NULL;
+	if (!r->have_meta && b->header.type != TRACE_BLOCK_META)
+		return heft_fail_format(err, r->file.path, b->offset,
+					"expected the meta block first");
+	switch (b->header.type) {
+	case TRACE_BLOCK_META:
+		if (!r->have_meta)
+			expected = definitions_get_meta(&r->tables, &b->payload);
+		r->have_meta = true;
+		break;
+	case TRACE_BLOCK_DEFINITIONS:
+		expected = definitions_get(&r->tables, &b->payload);
+		break;
+	case TRACE_BLOCK_RSS:
+		expected = definitions_get_rss(&r->tables, &b->payload, b->header.count);
+		break;
+	default:
+		break;
+	}
+	return expected ? trace_file_expected(&r->file, b, expected, err) : 0;
+}
+
+/* Loads a block that must be there. */
+static int load(struct trace_reader *r, uint64_t offset, struct trace_block *b,
+		struct heft_error *err)
+{
+	int rc = trace_file_load(&r->file, offset, b, err);
+	if (rc == TRACE_LOAD_CUT)
+		return heft_fail_format(err, r->file.path, offset,
+					"expected a block, but the file ends");
+	return rc;
+}
+
+/* Loads the tally whose first part is at offset. */
+static int load_tally(struct trace_reader *r, uint64_t offset, unsigned type,
+		      struct heft_error *err)
+{
+	uint32_t site_limit = (uint32_t)r->tables.site_count;
+	uint32_t thread_limit = (uint32_t)r->tables.thread_count;
+	uint32_t left = 1, parts = 0;
+	struct trace_block b;
+	while (left) {
+		int rc = load(r, offset, &b, err);
+		if (rc)
+			return rc;
+		uint32_t before = left;
+		const char *expected =
+			b.header.type != type
+				? "another part of a tally"
+				: tally_block_get(&b.payload, &r->tally, site_limit, thread_limit,
+						  &left);
+		/* Parts count down: a first one that is not the first would never end. */
+		if (!expected && parts++ && left != before - 1)
+			expected = "the next part of a tally";
+		if (expected)
+			return trace_file_expected(&r->file, &b, expected, err);
+		offset = b.next_offset;
+	}
+	if (tally_reserve(&r->tally, site_limit, thread_limit))
+		return no_memory(r, err);
+	return 0;
+}
+
+/* Whether the file ends in a valid end block, with a valid index. */
+static bool find_end(struct trace_reader *r, struct trace_end_payload *end)
+{
+	struct trace_block b;
+	const uint64_t length = TRACE_BLOCK_HEADER_BYTES + TRACE_END_PAYLOAD_BYTES;
+	if (r->file.size < TRACE_FILE_HEADER_BYTES + length)
+		return false;
+	uint64_t at = r->file.size - length;
+	if (trace_file_load(&r->file, at, &b, NULL) || b.header.type != TRACE_BLOCK_END ||
+	    b.header.raw_bytes != sizeof *end)
+		return false;
+	memcpy(end, b.payload.at, sizeof *end);
+	if (end->index_offset < TRACE_FILE_HEADER_BYTES || end->index_offset >= at ||
+	    end->tally_offset >= end->index_offset)
+		return false;
+	if (trace_file_load(&r->file, end->index_offset, &b, NULL) ||
+	    b.header.type != TRACE_BLOCK_INDEX ||
+	    trace_index_get(&b.payload, &r->index, b.header.count, end->index_offset)) {
+		r->index.count = 0;
+		return false;
+	}
+	return true;
+}
+
+static int open_complete(struct trace_reader *r, const struct trace_end_payload *end,
+			 struct heft_error *err)
+{
+	for (size_t i = 0; i < r->index.count; i++) {
+		const struct trace_index_entry *e = &r->index.entries[i];
+		if (e->type != TRACE_BLOCK_META && e->type != TRACE_BLOCK_DEFINITIONS &&
+		    e->type != TRACE_BLOCK_RSS)
+			continue;
+		struct trace_block b;
+		int rc = load(r, e->offset, &b, err);
+		if (!rc && b.header.type != e->type)
+			rc = trace_file_expected(&r->file, &b, "what the index says", err);
+		if (!rc)
+			rc = take_tables(r, &b, err);
+		if (rc)
+			return rc;
+	}
+	if (!r->have_meta)
+		return heft_fail_format(err, r->file.path, end->index_offset,
+					"expected a meta block in the index");
+	int rc = load_tally(r, end->tally_offset, TRACE_BLOCK_TALLY, err);
+	if (rc)
+		return rc;
+	r->contents.complete = true;
+	r->contents.cut_offset = r->file.size;
+	r->contents.duration_ns = end->duration_ns;
+	r->contents.events = end->events;
+	return 0;
+}
+
+/* Decodes one events block and hands its events on; `from` and `to` as in trace_reader_events. */
+static int walk_block(struct trace_reader *r, const struct trace_index_entry *e, uint64_t from,
+		      uint64_t to, trace_each_fn *each, void *ctx, struct heft_error *err)
+{
+	struct trace_block b;
+	int rc = load(r, e->offset, &b, err);
+	if (rc)
+		return rc;
+	const char *expected =
+		b.header.type != TRACE_BLOCK_EVENTS
+			? "an events block where the index says so"
+			: events_decode_begin(&r->decoder, b.payload.at, cursor_left(&b.payload),
+					      (uint32_t)r->tables.site_count,
+					      (uint32_t)r->tables.thread_count);
+	while (!expected) {
+		size_t count;
+		expected = events_decode(&r->decoder, r->batch, &count);
+		if (expected || !count)
+			break;
+		const struct trace_event *first = r->batch, *last = r->batch + count;
+		if (first->time_ns > to)
+			break;
+		/* Times never go back: what is outside lies at the ends. */
+		while (first < last && first->time_ns < from)
+			first++;
+		while (first < last && last[-1].time_ns > to)
+			last--;
+		if (first < last)
+			rc = each(ctx, first, (size_t)(last - first));
+		if (rc < 0)
+			return rc;
+	}
+	return expected ? trace_file_expected(&r->file, &b, expected, err) : 0;
+}
+
+static int replay(void *ctx, const struct trace_event *events, size_t count)
+{
+	tally_apply(ctx, events, count);
+	return 0;
+}
+
+static int open_cut(struct trace_reader *r, struct heft_error *err)
+{
+	struct trace_contents *c = &r->contents;
+	struct trace_block b;
+	uint64_t offset = TRACE_FILE_HEADER_BYTES;
+	uint64_t part_offset = 0, tally_offset = 0; /* of the first part: current, last complete */
+	unsigned tally_type = 0;
+	uint64_t parts_left = 0;
+	size_t replay_from = 0;
+
+	for (;;) {
+		int rc = trace_file_load(&r->file, offset, &b, NULL);
+		if (rc == HEFT_EIO || rc == HEFT_ENOMEM)
+			return trace_file_load(&r->file, offset, &b, err);
+		if (rc)
+			break; /* cut, or damaged: what lies before is what there is */
+		rc = take_tables(r, &b, err);
+		if (rc)
+			return rc;
+		const struct trace_block_header *h = &b.header;
+		if (h->type == TRACE_BLOCK_CHECKPOINT || h->type == TRACE_BLOCK_TALLY) {
+			if (!part_offset || h->count + 1 != parts_left || h->type != tally_type)
+				part_offset = offset;
+			parts_left = h->count;
+			tally_type = h->type;
+			if (!parts_left) {
+				tally_offset = part_offset;
+				replay_from = r->index.count;
+				part_offset = 0;
+			}
+		} else {
+			part_offset = 0;
+		}
+		if (h->type == TRACE_BLOCK_EVENTS || h->type == TRACE_BLOCK_RSS ||
+		    h->type == TRACE_BLOCK_CHECKPOINT || h->type == TRACE_BLOCK_TALLY ||
+		    h->type == TRACE_BLOCK_END) {
+			if (h->last_ns > c->duration_ns)
+				c->duration_ns = h->last_ns;
+		}
+		if (h->type == TRACE_BLOCK_EVENTS &&
+		    !trace_index_add(&r->index, &(struct trace_index_entry){offset, h->first_ns,
+									    h->last_ns, h->count,
+									    h->type}))
+			return no_memory(r, err);
+		offset = b.next_offset;
+		if (h->type == TRACE_BLOCK_END) {
+			c->complete = true;
+			break;
+		}
+	}
+	c->cut_offset = offset;
+	if (!r->have_meta)
+		return heft_fail_format(err, r->file.path, offset,
+					"expected a complete meta block: nothing was recorded");
+	if (tally_offset) {
+		int rc = trace_file_load(&r->file, tally_offset, &b, err);
+		if (!rc)
+			rc = load_tally(r, tally_offset, b.header.type, err);
+		if (rc)
+			return rc;
+	} else if (tally_reserve(&r->tally, (uint32_t)r->tables.site_count,
+				 (uint32_t)r->tables.thread_count)) {
+		return no_memory(r, err);
+	}
+	r->decoder.tick_shift = (unsigned)__builtin_ctzll(r->tables.meta.tick_ns);
+	for (size_t i = replay_from; i < r->index.count; i++) {
+		int rc = walk_block(r, &r->index.entries[i], 0, UINT64_MAX, replay, &r->tally, err);
+		if (rc)
+			return rc;
+	}
+	c->events = r->tally.events;
+	return 0;
+}
+
+int trace_reader_open(struct trace_reader **out, const char *path, struct heft_error *err)
+{
+	*out = NULL;
+	struct trace_reader *r = calloc(1, sizeof *r);
+	if (!r)
+		return heft_fail(err, HEFT_ENOMEM, "out of memory");
+	tally_init(&r->tally);
+	int rc = trace_file_open(&r->file, path, err);
+	if (rc) {
+		free(r);
+		return rc;
+	}
+	events_decoder_init(&r->decoder, 0);
+	struct trace_end_payload end;
+	rc = find_end(r, &end) ? open_complete(r, &end, err) : open_cut(r, err);
+	if (rc) {
+		trace_reader_close(r);
+		return rc;
+	}
+	r->decoder.tick_shift = (unsigned)__builtin_ctzll(r->tables.meta.tick_ns);
+	tally_settle(&r->tally);
+
+	struct trace_contents *c = &r->contents;
+	const struct definitions *d = &r->tables;
+	c->meta = d->meta;
+	c->modules = d->modules;
+	c->module_count = (uint32_t)d->module_count;
+	c->nodes = d->nodes;
+	c->node_count = (uint32_t)d->node_count;
+	c->sites = d->sites;
+	c->site_count = (uint32_t)d->site_count;
+	c->threads = d->threads;
+	c->thread_count = (uint32_t)d->thread_count;
+	c->processes = d->processes;
+	c->process_count = (uint32_t)d->process_count;
+	c->rss = d->rss;
+	c->rss_count = d->rss_count;
+	c->notes = d->notes;
+	c->note_count = d->note_count;
+	c->tally = &r->tally;
+	c->file_bytes = r->file.size;
+	*out = r;
+	return 0;
+}
+
+void trace_reader_close(struct trace_reader *r)
+{
+	if (!r)
+		return;
+	trace_file_close(&r->file);
+	definitions_fini(&r->tables);
+	trace_index_fini(&r->index);
+	tally_fini(&r->tally);
+	events_decoder_fini(&r->decoder);
+	free(r);
+}
+
+const struct trace_contents *trace_reader_contents(const struct trace_reader *r)
+{
+	return &r->contents;
+}
+
+int trace_reader_events(struct trace_reader *r, uint64_t from_ns, uint64_t to_ns,
+			trace_each_fn *each, void *ctx, struct heft_error *err)
+{
+	for (size_t i = 0; i < r->index.count; i++) {
+		const struct trace_index_entry *e = &r->index.entries[i];
+		if (e->type != TRACE_BLOCK_EVENTS || e->last_ns < from_ns)
+			continue;
+		if (e->first_ns > to_ns)
+			break;
+		int rc = walk_block(r, e, from_ns, to_ns, each, ctx, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
