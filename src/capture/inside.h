@@ -38,10 +38,16 @@ struct heft_frame {
 	uint64_t pc;	  /* where this frame goes on: a return address, or an interrupted pc */
 	uint64_t sp, rbp; /* its registers there */
 	uint32_t rbp_slot; /* rbp was read from sp - this; 0: it was not saved by the callee */
-	uint32_t flags;	  /* enum wire_node_flag, | HEFT_FRAME_UNSTABLE */
+	uint16_t flags;	   /* enum wire_node_flag, | HEFT_FRAME_UNSTABLE */
+	uint8_t uses_rbp;  /* its own row needs rbp to find its caller */
+	uint8_t state;	   /* enum heft_frame_state: of a kept frame */
 };
 /* Found by a rule whose inputs the quick check does not look at: unwind it anew each time. */
-#define HEFT_FRAME_UNSTABLE (1u << 31)
+#define HEFT_FRAME_UNSTABLE (1u << 15)
+enum heft_frame_state {
+	HEFT_RBP_MATTERS = 1, /* this rbp is used further out before it is loaded again */
+	HEFT_BEYOND = 2, /* this frame or one further out needs more than its return address checked */
+};
 
 enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
 

@@ -3,9 +3,11 @@
  * The thread keeps the frames of its previous capture. New frames are unwound
  * from the innermost outwards; as soon as one has the same pc, sp and rbp as a
  * kept one, the frames beyond are determined by memory alone, so they are not
- * unwound but verified: each kept return address (and saved rbp) must still be
- * in its slot. The first slot that differs resumes unwinding there, and the
- * walk may join the kept frames again further out. Nothing is ever patched.
+ * unwound but verified: each kept return address must still be in its slot, and
+ * so must each saved rbp that a frame further out needs to find its caller (in
+ * code without frame pointers none does, which halves the work). The first slot
+ * that differs resumes unwinding there, and the walk may join the kept frames
+ * again further out. Nothing is ever patched.
  *
  * New frames are collected behind the kept ones, innermost first, and turned
  * round into place at the end. Every frame has the hash of its path from the
@@ -23,7 +25,7 @@ static inline uint64_t seed(uint32_t generation)
 
 static inline uint64_t frame_key(const struct heft_frame *f)
 {
-	return f->pc | (uint64_t)(f->flags & 0xffff) << WIRE_FLAG_SHIFT;
+	return f->pc | (uint64_t)(f->flags & ~HEFT_FRAME_UNSTABLE) << WIRE_FLAG_SHIFT;
 }
 
 /* Creates the nodes that are missing on the path to frames[depth - 1], then the site. */
@@ -116,6 +118,37 @@ static NOINLINE uint32_t foreign_site(struct heft_thread *t, struct heft_entry e
 	return site;
 }
 
+/* Frames [0, join) are right if frame `join` is and their slots are unchanged. Returns the index of
+ * the innermost one whose slot is not, or -1. */
+static inline int64_t verify(const struct heft_frame *frames, int64_t join)
+{
+	int64_t k = join - 1;
+	if (k < 0)
+		return k;
+	/* Where only return addresses count this is all there is to a capture: keep it tight. */
+	for (; k >= 0 && frames[k].state & HEFT_BEYOND; k--) {
+		const struct heft_frame *v = &frames[k];
+		if (*(const volatile uint64_t *)(v->sp - 8) != v->pc ||
+		    (v->rbp_slot && v->state & HEFT_RBP_MATTERS &&
+		     *(const volatile uint64_t *)(v->sp - v->rbp_slot) != v->rbp) ||
+		    v->flags & HEFT_FRAME_UNSTABLE)
+			return k;
+	}
+	for (; k >= 3; k -= 4) {
+		const struct heft_frame *v = &frames[k];
+		uint64_t differs = *(const volatile uint64_t *)(v->sp - 8) ^ v->pc;
+		differs |= *(const volatile uint64_t *)(v[-1].sp - 8) ^ v[-1].pc;
+		differs |= *(const volatile uint64_t *)(v[-2].sp - 8) ^ v[-2].pc;
+		differs |= *(const volatile uint64_t *)(v[-3].sp - 8) ^ v[-3].pc;
+		if (UNLIKELY(differs))
+			break;
+	}
+	for (; k >= 0; k--)
+		if (*(const volatile uint64_t *)(frames[k].sp - 8) != frames[k].pc)
+			return k;
+	return k;
+}
+
 uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 {
 	uint32_t generation =
@@ -141,16 +174,9 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		while (join >= 0 && frames[join].sp < f.sp)
 			join--;
 		if (join >= 0 && frames[join].sp == f.sp && frames[join].pc == f.pc &&
-		    frames[join].rbp == f.rbp && frames[join].flags == f.flags) {
-			int64_t k = join - 1;
-			for (; k >= 0; k--) {
-				const struct heft_frame *v = &frames[k];
-				if (*(const volatile uint64_t *)(v->sp - 8) != v->pc ||
-				    (v->rbp_slot &&
-				     *(const volatile uint64_t *)(v->sp - v->rbp_slot) != v->rbp) ||
-				    v->flags & HEFT_FRAME_UNSTABLE)
-					break;
-			}
+		    frames[join].flags == f.flags &&
+		    (!(frames[join].state & HEFT_RBP_MATTERS) || frames[join].rbp == f.rbp)) {
+			int64_t k = verify(frames, join);
 			if (LIKELY(k < 0))
 				break; /* all the way out: [0, join] stands */
 			/* frames[k] has changed; those between are as they were. */
@@ -162,9 +188,15 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 				}
 				frames = t->frames;
 			}
-			for (int64_t i = join; i > k; i--)
-				frames[kept + fresh++] = frames[i];
-			f = frames[k + 1];
+			/* Their rbp may not have been verified: take it as it is now. */
+			for (int64_t i = join; i > k; i--) {
+				uint64_t rbp = f.rbp;
+				if (i < join && frames[i].rbp_slot)
+					rbp = *(const volatile uint64_t *)(frames[i].sp - frames[i].rbp_slot);
+				f = frames[i];
+				f.rbp = rbp;
+				frames[kept + fresh++] = f;
+			}
 			join = k;
 		} else {
 			if (UNLIKELY(kept + fresh + 2 >= t->capacity)) {
@@ -182,6 +214,9 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		cfi_row row = heft_row(f.pc, (f.flags & WIRE_NODE_EXACT) != 0);
 		unsigned kind = cfi_row_kind(row);
 		struct heft_frame caller;
+		caller.uses_rbp = caller.state = 0;
+		frames[kept + fresh - 1].uses_rbp =
+			kind != CFI_ROW_RSP && kind != CFI_ROW_END && kind != CFI_ROW_SIGNAL;
 		uint64_t cfa = (kind == CFI_ROW_RSP ? f.sp : f.rbp) + cfi_row_offset(row);
 		if (LIKELY(kind <= CFI_ROW_RBP && cfa > f.sp && cfa <= top && !(cfa & 7))) {
 			uint32_t slot = cfi_row_rbp(row);
@@ -232,8 +267,19 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		if (base != kept)
 			__builtin_memmove(&frames[base], &frames[kept], fresh * sizeof *frames);
 		uint64_t h = base ? hashes[base - 1] : seed(generation);
-		for (uint32_t i = base; i < depth; i++)
-			hashes[i] = h = heft_mix(h, frame_key(&frames[i]));
+		struct heft_frame outermost = {0};
+		const struct heft_frame *caller = base ? &frames[base - 1] : &outermost;
+		for (uint32_t i = base; i < depth; i++) {
+			struct heft_frame *v = &frames[i];
+			hashes[i] = h = heft_mix(h, frame_key(v));
+			uint8_t matters = v->uses_rbp;
+			if (!caller->rbp_slot)
+				matters |= caller->state & HEFT_RBP_MATTERS;
+			v->state = (uint8_t)(matters | (caller->state & HEFT_BEYOND));
+			if ((matters && v->rbp_slot) || v->flags & HEFT_FRAME_UNSTABLE)
+				v->state |= HEFT_BEYOND;
+			caller = v;
+		}
 	}
 	t->depth = depth;
 	return site_of(t, frames, hashes, depth, via, generation);

@@ -238,7 +238,7 @@ static enum heft_step guess_step(struct reader *r, const struct heft_frame *f, i
 	caller->sp = f->rbp + 16;
 	caller->rbp = rbp;
 	caller->rbp_slot = 0;
-	caller->flags = (uint32_t)WIRE_NODE_GUESS | HEFT_FRAME_UNSTABLE;
+	caller->flags = WIRE_NODE_GUESS | HEFT_FRAME_UNSTABLE;
 	return HEFT_STEP_OK;
 }
 
@@ -277,7 +277,7 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 		    careful_read(&r, (uintptr_t)&uc->uc_mcontext.gregs[REG_RBP], &caller->rbp))
 			return HEFT_STEP_LOST;
 		caller->rbp_slot = 0;
-		caller->flags = (uint32_t)WIRE_NODE_EXACT | HEFT_FRAME_UNSTABLE;
+		caller->flags = WIRE_NODE_EXACT | HEFT_FRAME_UNSTABLE;
 		break;
 	}
 	case CFI_ROW_END: return HEFT_STEP_END;
