@@ -10,7 +10,7 @@
 
 #include "hosted/utf8.h"
 
-void json_init(struct json_writer *w, FILE *out)
+void json_write_init(struct json_writer *w, FILE *out)
 {
 	w->out = out;
 	w->comma = false;
@@ -23,27 +23,27 @@ static void value_begins(struct json_writer *w)
 	w->comma = true;
 }
 
-void json_object(struct json_writer *w)
+void json_write_object(struct json_writer *w)
 {
 	value_begins(w);
 	putc_unlocked('{', w->out);
 	w->comma = false;
 }
 
-void json_object_end(struct json_writer *w)
+void json_write_object_end(struct json_writer *w)
 {
 	putc_unlocked('}', w->out);
 	w->comma = true;
 }
 
-void json_array(struct json_writer *w)
+void json_write_array(struct json_writer *w)
 {
 	value_begins(w);
 	putc_unlocked('[', w->out);
 	w->comma = false;
 }
 
-void json_array_end(struct json_writer *w)
+void json_write_array_end(struct json_writer *w)
 {
 	putc_unlocked(']', w->out);
 	w->comma = true;
@@ -96,7 +96,7 @@ static void write_string(struct json_writer *w, const char *text)
 	putc_unlocked('"', out);
 }
 
-void json_key(struct json_writer *w, const char *key)
+void json_write_key(struct json_writer *w, const char *key)
 {
 	value_begins(w);
 	write_string(w, key);
@@ -104,13 +104,13 @@ void json_key(struct json_writer *w, const char *key)
 	w->comma = false;
 }
 
-void json_string(struct json_writer *w, const char *s)
+void json_write_string(struct json_writer *w, const char *s)
 {
 	value_begins(w);
 	write_string(w, s);
 }
 
-void json_uint(struct json_writer *w, uint64_t n)
+void json_write_uint(struct json_writer *w, uint64_t n)
 {
 	char digits[20];
 	size_t at = sizeof digits;
@@ -122,49 +122,49 @@ void json_uint(struct json_writer *w, uint64_t n)
 	fwrite_unlocked(digits + at, 1, sizeof digits - at, w->out);
 }
 
-void json_int(struct json_writer *w, int64_t n)
+void json_write_int(struct json_writer *w, int64_t n)
 {
 	if (n >= 0) {
-		json_uint(w, (uint64_t)n);
+		json_write_uint(w, (uint64_t)n);
 		return;
 	}
 	value_begins(w);
 	putc_unlocked('-', w->out);
 	w->comma = false;
-	json_uint(w, 0 - (uint64_t)n);
+	json_write_uint(w, 0 - (uint64_t)n);
 }
 
-void json_bool(struct json_writer *w, bool b)
+void json_write_bool(struct json_writer *w, bool b)
 {
 	value_begins(w);
 	fputs_unlocked(b ? "true" : "false", w->out);
 }
 
-void json_newline(struct json_writer *w)
+void json_write_newline(struct json_writer *w)
 {
 	putc_unlocked('\n', w->out);
 }
 
-void json_key_string(struct json_writer *w, const char *key, const char *s)
+void json_write_key_string(struct json_writer *w, const char *key, const char *s)
 {
-	json_key(w, key);
-	json_string(w, s);
+	json_write_key(w, key);
+	json_write_string(w, s);
 }
 
-void json_key_uint(struct json_writer *w, const char *key, uint64_t n)
+void json_write_key_uint(struct json_writer *w, const char *key, uint64_t n)
 {
-	json_key(w, key);
-	json_uint(w, n);
+	json_write_key(w, key);
+	json_write_uint(w, n);
 }
 
-void json_key_int(struct json_writer *w, const char *key, int64_t n)
+void json_write_key_int(struct json_writer *w, const char *key, int64_t n)
 {
-	json_key(w, key);
-	json_int(w, n);
+	json_write_key(w, key);
+	json_write_int(w, n);
 }
 
-void json_key_bool(struct json_writer *w, const char *key, bool b)
+void json_write_key_bool(struct json_writer *w, const char *key, bool b)
 {
-	json_key(w, key);
-	json_bool(w, b);
+	json_write_key(w, key);
+	json_write_bool(w, b);
 }

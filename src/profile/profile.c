@@ -146,8 +146,8 @@ static uint32_t hash_any_site(const void *s)
 	return hash_site(s);
 }
 
-int profile_add_module(struct profile *p, const char *path, const uint8_t *build_id, uint32_t length,
-		       uint32_t *id)
+int profile_add_module(struct profile *p, const char *path, const uint8_t *build_id,
+		       uint32_t length, uint32_t *id)
 {
 	if (!ROOM(p, modules, module))
 		return HEFT_ENOMEM;
@@ -194,7 +194,8 @@ int profile_add_frame(struct profile *p, const struct profile_frame *frame, uint
 	return 0;
 }
 
-int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t flags, uint32_t *id)
+int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t flags,
+		     uint32_t *id)
 {
 	struct index_table *t = &p->index->nodes;
 	struct profile_node key = {.parent = parent, .frame = frame, .flags = flags};
@@ -301,8 +302,8 @@ static int by_peak(const void *a, const void *b)
 	if (!order)
 		order = compare_u64(x->allocations, y->allocations);
 	if (!order) /* the order of the recording makes it total, so that reports repeat */
-		order = x->node != y->node ? (x->node < y->node ? -1 : 1) :
-					     (x->via < y->via ? -1 : x->via > y->via);
+		order = x->node != y->node ? (x->node < y->node ? -1 : 1)
+					   : (x->via < y->via ? -1 : x->via > y->via);
 	return order;
 }
 

@@ -29,11 +29,11 @@ struct profile_module {
 struct profile_frame {
 	const char *function; /* never NULL: where nothing is known, "module+0x12" */
 	const char *file;     /* NULL: not known */
-	uint32_t line;	      /* 0: not known */
+	uint32_t line;        /* 0: not known */
 	uint32_t module;      /* PROFILE_NONE: not known */
-	uint64_t address;     /* as in the module's file, within the call; of the first one merged */
-	bool inlined;	      /* into its caller */
-	bool user;	      /* outside allocator, libc and language runtime */
+	uint64_t address; /* as in the module's file, within the call; of the first one merged */
+	bool inlined;     /* into its caller */
+	bool user;        /* outside allocator, libc and language runtime */
 };
 
 enum profile_node_flag {
@@ -49,14 +49,24 @@ struct profile_node {
 };
 
 enum profile_via { /* the allocation function called */
-	PROFILE_VIA_MALLOC, PROFILE_VIA_CALLOC, PROFILE_VIA_REALLOC, PROFILE_VIA_POSIX_MEMALIGN,
-	PROFILE_VIA_ALIGNED_ALLOC, PROFILE_VIA_MEMALIGN, PROFILE_VIA_VALLOC, PROFILE_VIA_PVALLOC,
-	PROFILE_VIA_REALLOCARRAY, PROFILE_VIA_NEW, PROFILE_VIA_NEW_ARRAY, PROFILE_VIA_COUNT
+		   PROFILE_VIA_MALLOC,
+		   PROFILE_VIA_CALLOC,
+		   PROFILE_VIA_REALLOC,
+		   PROFILE_VIA_POSIX_MEMALIGN,
+		   PROFILE_VIA_ALIGNED_ALLOC,
+		   PROFILE_VIA_MEMALIGN,
+		   PROFILE_VIA_VALLOC,
+		   PROFILE_VIA_PVALLOC,
+		   PROFILE_VIA_REALLOCARRAY,
+		   PROFILE_VIA_NEW,
+		   PROFILE_VIA_NEW_ARRAY,
+		   PROFILE_VIA_COUNT
 };
 const char *profile_via_name(uint32_t via);
 
 struct profile_lifetime {
-	uint64_t mean_ns, p50_ns, p99_ns, max_ns; /* of blocks freed, or live at the end, up to there */
+	uint64_t mean_ns, p50_ns, p99_ns,
+		max_ns; /* of blocks freed, or live at the end, up to there */
 };
 
 struct profile_site {
@@ -133,19 +143,26 @@ struct profile {
 	uint64_t duration_ns;
 	enum profile_end end;
 	int32_t exit_status, signal;
-	bool complete;	      /* false: cut, or still being written */
-	uint64_t cut_offset;  /* if not complete: where the last readable part ends */
+	bool complete;       /* false: cut, or still being written */
+	uint64_t cut_offset; /* if not complete: where the last readable part ends */
 	uint64_t file_bytes, events;
 	const char *selection; /* words for what was selected ("pid 12"); NULL: everything */
 	bool process_totals;
 
-	struct profile_module *modules;	uint32_t module_count;
-	struct profile_frame *frames;	uint32_t frame_count;
-	struct profile_node *nodes;	uint32_t node_count;
-	struct profile_site *sites;	uint32_t site_count; /* by peak contribution */
-	struct profile_thread *threads;	uint32_t thread_count;
-	struct profile_process *processes; uint32_t process_count;
-	struct profile_note *notes;	uint32_t note_count;
+	struct profile_module *modules;
+	uint32_t module_count;
+	struct profile_frame *frames;
+	uint32_t frame_count;
+	struct profile_node *nodes;
+	uint32_t node_count;
+	struct profile_site *sites;
+	uint32_t site_count; /* by peak contribution */
+	struct profile_thread *threads;
+	uint32_t thread_count;
+	struct profile_process *processes;
+	uint32_t process_count;
+	struct profile_note *notes;
+	uint32_t note_count;
 	struct profile_totals totals;
 	uint32_t sites_left_out; /* summaries only: small sites that were not symbolised */
 };
@@ -154,12 +171,13 @@ struct profile *profile_new(void); /* NULL: no memory */
 void profile_free(struct profile *p);
 
 /* Building. Ids are returned through *id; 0 or HEFT_ENOMEM. */
-int profile_add_module(struct profile *p, const char *path, const uint8_t *build_id, uint32_t length,
-		       uint32_t *id);
+int profile_add_module(struct profile *p, const char *path, const uint8_t *build_id,
+		       uint32_t length, uint32_t *id);
 /* The strings must be in p->names. Finds or makes the frame; `user` is decided here. */
 int profile_add_frame(struct profile *p, const struct profile_frame *frame, uint32_t *id);
 /* Finds or makes the node; flags are added to those it has. */
-int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t flags, uint32_t *id);
+int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t flags,
+		     uint32_t *id);
 /* Finds or makes the site of (node, via) and gives its index. */
 int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *id);
 int profile_add_process(struct profile *p, const struct profile_process *process, uint32_t *id);
@@ -172,8 +190,12 @@ void profile_finish_sites(struct profile *p);
 
 /* Selecting (profile_select.c). */
 enum profile_sort {
-	PROFILE_BY_PEAK, PROFILE_BY_LIVE, PROFILE_BY_ALLOCATED, PROFILE_BY_COUNT,
-	PROFILE_BY_TEMPORARY, PROFILE_BY_LIFETIME
+	PROFILE_BY_PEAK,
+	PROFILE_BY_LIVE,
+	PROFILE_BY_ALLOCATED,
+	PROFILE_BY_COUNT,
+	PROFILE_BY_TEMPORARY,
+	PROFILE_BY_LIFETIME
 };
 int profile_sort_parse(const char *name, enum profile_sort *sort); /* 0 or HEFT_EUSAGE */
 const char *profile_sort_name(enum profile_sort sort);
@@ -183,7 +205,8 @@ uint32_t *profile_sorted_sites(const struct profile *p, enum profile_sort sort);
 /* Keeps only sites with a frame that matches `focus` and none that matches `ignore` (POSIX extended
  * expressions over function, file and module; either may be NULL). Totals become those of the
  * sites that are left. */
-int profile_filter(struct profile *p, const char *focus, const char *ignore, struct heft_error *err);
+int profile_filter(struct profile *p, const char *focus, const char *ignore,
+		   struct heft_error *err);
 
 /* Reading. */
 const char *profile_module_name(const struct profile *p, uint32_t module); /* without folders */

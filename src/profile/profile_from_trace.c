@@ -31,10 +31,10 @@ struct load {
 	struct heft_error *err;
 	const struct tally *tally; /* what the sites' numbers come from */
 	struct tally replayed;
-	bool *threads;		/* selected, by recording thread */
+	bool *threads; /* selected, by recording thread */
 	bool all_threads;
-	uint32_t *processes;	/* the profile's, by the recording's */
-	uint32_t *modules;	/* the profile's, by the recording's */
+	uint32_t *processes;                       /* the profile's, by the recording's */
+	uint32_t *modules;                         /* the profile's, by the recording's */
 	struct profile_totals *replayed_processes; /* by the profile's process, or NULL */
 };
 
@@ -77,11 +77,13 @@ static int select_threads(struct load *l)
 	if (l->sel->has_pid && !pid_exists)
 		return heft_fail(l->err, HEFT_ENOTFOUND,
 				 "no process %" PRId32 " in this recording\n"
-				 "heft report --json lists its processes", l->sel->pid);
+				 "heft report --json lists its processes",
+				 l->sel->pid);
 	if (l->sel->thread && !selected)
 		return heft_fail(l->err, HEFT_ENOTFOUND,
 				 "no thread '%s' in this recording\n"
-				 "heft report --json lists its threads", l->sel->thread);
+				 "heft report --json lists its threads",
+				 l->sel->thread);
 	return 0;
 }
 
@@ -329,7 +331,8 @@ static int load_processes(struct load *l)
 		return HEFT_ENOMEM;
 	}
 	for (uint32_t i = 0; i < c->process_count; i++)
-		shown[i] = !l->sel->thread && (!l->sel->has_pid || c->processes[i].pid == l->sel->pid);
+		shown[i] =
+			!l->sel->thread && (!l->sel->has_pid || c->processes[i].pid == l->sel->pid);
 	for (uint32_t i = 0; i < c->thread_count; i++)
 		if (l->threads[i] && c->threads[i].process < c->process_count)
 			shown[c->threads[i].process] = true;
@@ -339,9 +342,14 @@ static int load_processes(struct load *l)
 		if (!shown[i])
 			continue;
 		struct profile_process pp = {
-			.pid = t->pid, .ppid = t->ppid, .argc = t->argc,
-			.start_ns = t->start_ns, .end_ns = t->end_ns, .end = end_of(t->end),
-			.exit_status = t->exit_status, .signal = t->signal,
+			.pid = t->pid,
+			.ppid = t->ppid,
+			.argc = t->argc,
+			.start_ns = t->start_ns,
+			.end_ns = t->end_ns,
+			.end = end_of(t->end),
+			.exit_status = t->exit_status,
+			.signal = t->signal,
 		};
 		pp.exe = name_pool_add(p->names, t->exe ? t->exe : "");
 		pp.argv = profile_copy_strings(p, t->argv, t->argc);
@@ -437,7 +445,8 @@ static size_t want_stack(const struct trace_contents *c, uint32_t node, bool *wa
 static int want_sites(struct load *l, bool *sites, bool *nodes)
 {
 	const struct trace_contents *c = l->c;
-	uint32_t count = l->tally->site_count < c->site_count ? l->tally->site_count : c->site_count;
+	uint32_t count =
+		l->tally->site_count < c->site_count ? l->tally->site_count : c->site_count;
 	struct site_order *order = malloc(((size_t)count + 1) * sizeof *order);
 	uint32_t candidates = 0;
 	if (!order)
@@ -449,9 +458,8 @@ static int want_sites(struct load *l, bool *sites, bool *nodes)
 		qsort(order, candidates, sizeof *order, by_peak);
 	size_t used_nodes = 0;
 	for (uint32_t i = 0; i < candidates; i++) {
-		if (l->sel->top_only &&
-		    (!order[i].peak_bytes ||
-		     (i >= SUMMARY_STACKS && used_nodes >= SUMMARY_NODES))) {
+		if (l->sel->top_only && (!order[i].peak_bytes ||
+					 (i >= SUMMARY_STACKS && used_nodes >= SUMMARY_NODES))) {
 			l->p->sites_left_out = candidates - i;
 			break;
 		}
@@ -531,8 +539,8 @@ static int load_sites(struct load *l)
 	for (uint32_t i = 0; i < c->site_count && rc == 0; i++) {
 		if (!sites[i])
 			continue;
-		uint32_t node = c->sites[i].node < c->node_count ? nodes[c->sites[i].node]
-								 : PROFILE_NONE;
+		uint32_t node =
+			c->sites[i].node < c->node_count ? nodes[c->sites[i].node] : PROFILE_NONE;
 		uint32_t id, before = p->site_count;
 		rc = profile_add_site(p, node, c->sites[i].via, &id);
 		if (rc < 0)
@@ -599,8 +607,7 @@ static int load_process_totals(struct load *l)
 		p->processes[0].totals = p->totals;
 		return 0;
 	}
-	l->replayed_processes =
-		calloc((size_t)p->process_count + 1, sizeof *l->replayed_processes);
+	l->replayed_processes = calloc((size_t)p->process_count + 1, sizeof *l->replayed_processes);
 	if (!l->replayed_processes)
 		return HEFT_ENOMEM;
 	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
@@ -622,17 +629,18 @@ static int load_notes(struct load *l)
 	struct profile *p = l->p;
 	int rc = 0;
 	if (!c->complete)
-		rc = profile_add_note(p, PROFILE_NOTE_WARNING, c->duration_ns,
-				      "the recording has no end (cut, or still being written): it reads "
-				      "up to %.3f s, byte %" PRIu64,
-				      (double)c->duration_ns / 1e9, c->cut_offset);
+		rc = profile_add_note(
+			p, PROFILE_NOTE_WARNING, c->duration_ns,
+			"the recording has no end (cut, or still being written): it reads "
+			"up to %.3f s, byte %" PRIu64,
+			(double)c->duration_ns / 1e9, c->cut_offset);
 	for (size_t i = 0; i < c->note_count && rc == 0; i++) {
 		const struct trace_note *n = &c->notes[i];
 		if (!n->text)
 			continue;
-		rc = profile_add_note(p, n->kind == TRACE_NOTE_INFO ? PROFILE_NOTE_INFO
-								    : PROFILE_NOTE_WARNING,
-				      n->time_ns, "%s", n->text);
+		rc = profile_add_note(
+			p, n->kind == TRACE_NOTE_INFO ? PROFILE_NOTE_INFO : PROFILE_NOTE_WARNING,
+			n->time_ns, "%s", n->text);
 	}
 	for (uint32_t i = 0; i < c->process_count && rc == 0; i++) {
 		const struct trace_process *t = &c->processes[i];
@@ -640,7 +648,8 @@ static int load_notes(struct load *l)
 			continue;
 		if (t->dropped)
 			rc = profile_add_note(p, PROFILE_NOTE_WARNING, t->dropped_from_ns,
-					      "pid %" PRId32 ": %" PRIu64 " events are missing, from "
+					      "pid %" PRId32 ": %" PRIu64
+					      " events are missing, from "
 					      "%.3f s on",
 					      t->pid, t->dropped, (double)t->dropped_from_ns / 1e9);
 		if (t->lost_stacks && rc == 0)
@@ -650,7 +659,8 @@ static int load_notes(struct load *l)
 					      t->pid, t->lost_stacks);
 		if (t->reentrant && rc == 0)
 			rc = profile_add_note(p, PROFILE_NOTE_INFO, t->start_ns,
-					      "pid %" PRId32 ": %" PRIu64 " calls from signal handlers "
+					      "pid %" PRId32 ": %" PRIu64
+					      " calls from signal handlers "
 					      "inside malloc were not recorded",
 					      t->pid, t->reentrant);
 	}
@@ -702,9 +712,10 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	if (rc < 0) {
 		profile_free(l.p);
 		if (err && !err->message[0])
-			heft_fail(err, rc, "%s", rc == HEFT_ENOMEM ?
-				  "not enough memory to load the recording" :
-				  "an event names a thread or site that does not exist");
+			heft_fail(err, rc, "%s",
+				  rc == HEFT_ENOMEM
+					  ? "not enough memory to load the recording"
+					  : "an event names a thread or site that does not exist");
 		return rc;
 	}
 	*out = l.p;

@@ -7,7 +7,7 @@
 
 struct profile_selection { /* all zero: everything */
 	bool has_pid;
-	int32_t pid;	    /* blocks allocated by processes with this pid */
+	int32_t pid;        /* blocks allocated by processes with this pid */
 	const char *thread; /* NULL: all. blocks allocated by threads of this name or tid */
 	bool has_window;    /* only what happened in [from_ns, to_ns] */
 	uint64_t from_ns, to_ns;

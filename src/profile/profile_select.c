@@ -12,12 +12,9 @@
 #include <string.h>
 
 static const char *const sort_names[] = {
-	[PROFILE_BY_PEAK] = "peak",
-	[PROFILE_BY_LIVE] = "live",
-	[PROFILE_BY_ALLOCATED] = "allocated",
-	[PROFILE_BY_COUNT] = "count",
-	[PROFILE_BY_TEMPORARY] = "temporary",
-	[PROFILE_BY_LIFETIME] = "lifetime",
+	[PROFILE_BY_PEAK] = "peak",           [PROFILE_BY_LIVE] = "live",
+	[PROFILE_BY_ALLOCATED] = "allocated", [PROFILE_BY_COUNT] = "count",
+	[PROFILE_BY_TEMPORARY] = "temporary", [PROFILE_BY_LIFETIME] = "lifetime",
 };
 
 int profile_sort_parse(const char *name, enum profile_sort *sort)
@@ -93,8 +90,8 @@ static int compile(regex_t *re, const char *text, const char *option, struct hef
 	if (rc == 0)
 		return 0;
 	regerror(rc, re, why, sizeof why);
-	return heft_fail(err, HEFT_EUSAGE, "--%s: '%s' is not a regular expression: %s", option, text,
-			 why);
+	return heft_fail(err, HEFT_EUSAGE, "--%s: '%s' is not a regular expression: %s", option,
+			 text, why);
 }
 
 static bool frame_matches(const struct profile *p, const struct profile_frame *f, const regex_t *re)
@@ -175,8 +172,8 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore, str
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t node = p->sites[i].node;
-		bool keep = node == PROFILE_NONE ? !focus
-						 : (!focus || wanted[node]) && !unwanted[node];
+		bool keep =
+			node == PROFILE_NONE ? !focus : (!focus || wanted[node]) && !unwanted[node];
 		if (keep)
 			p->sites[kept++] = p->sites[i];
 	}

@@ -17,8 +17,8 @@ static int by_time(const void *a, const void *b)
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
-int trace_resident_peak(struct profile *p, const struct trace_contents *c, const uint32_t *processes,
-			uint64_t from_ns, uint64_t to_ns)
+int trace_resident_peak(struct profile *p, const struct trace_contents *c,
+			const uint32_t *processes, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t *now = calloc((size_t)c->process_count + 1, sizeof *now);
 	struct process_end *ends = calloc((size_t)c->process_count + 1, sizeof *ends);

@@ -20,7 +20,7 @@
 struct place {
 	uint64_t address;
 	uint32_t module; /* of the profile */
-	uint32_t first;	 /* in frame_ids, innermost first */
+	uint32_t first;  /* in frame_ids, innermost first */
 	uint32_t count;
 };
 
@@ -86,7 +86,8 @@ static int add_place(struct places *ps, uint32_t module, uint64_t address, uint3
 
 static int compare_places(const void *a, const void *b)
 {
-	const struct place *x = *(const struct place *const *)a, *y = *(const struct place *const *)b;
+	const struct place *x = *(const struct place *const *)a,
+			   *y = *(const struct place *const *)b;
 	if (x->module != y->module)
 		return x->module < y->module ? -1 : 1;
 	return x->address < y->address ? -1 : x->address > y->address;

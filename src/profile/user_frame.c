@@ -12,19 +12,18 @@
 
 /* What must follow the prefix: ".so", "-" (libc-2.31.so) or a version. */
 static const char *const runtime_modules[] = {
-	"libc.so",	  "libc-",	   "ld-linux",	     "libpthread",	"libm.so",
-	"libdl.so",	  "librt.so",	   "libstdc++",	     "libc++",		"libgcc_s",
-	"libsupc++",	  "libheft-",	   "libjemalloc",    "libmimalloc",	"libtcmalloc",
-	"libasan.so",	  "libtsan.so",	   "libubsan.so",    "ld.so",		"libstd-",
-	"ld-musl",	  "libc.musl",	   "[vdso]",	     "[heft]",
+	"libc.so",     "libc-",       "ld-linux",    "libpthread", "libm.so",    "libdl.so",
+	"librt.so",    "libstdc++",   "libc++",      "libgcc_s",   "libsupc++",  "libheft-",
+	"libjemalloc", "libmimalloc", "libtcmalloc", "libasan.so", "libtsan.so", "libubsan.so",
+	"ld.so",       "libstd-",     "ld-musl",     "libc.musl",  "[vdso]",     "[heft]",
 };
 
 static const char *const runtime_functions[] = {
-	"operator new",	 "operator delete", "std::",	       "__gnu_cxx::",	"__cxxabiv1::",
-	"__cxa_",	 "alloc::",	    "core::",	       "<alloc::",	"<core::",
-	"<std::",	 "hashbrown::",	    "<hashbrown::",    "__rust_",	"__rdl_",
-	"__rg_",	 "__rustc",	    "__libc_",	       "_dl_",		"dl_main",
-	"<T as alloc::", "<T as core::",    "<&T as core::",   "__interceptor_", "_start",
+	"operator new",  "operator delete", "std::",         "__gnu_cxx::",    "__cxxabiv1::",
+	"__cxa_",        "alloc::",         "core::",        "<alloc::",       "<core::",
+	"<std::",        "hashbrown::",     "<hashbrown::",  "__rust_",        "__rdl_",
+	"__rg_",         "__rustc",         "__libc_",       "_dl_",           "dl_main",
+	"<T as alloc::", "<T as core::",    "<&T as core::", "__interceptor_", "_start",
 };
 
 static const char *const runtime_files[] = {

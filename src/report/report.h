@@ -16,7 +16,7 @@ struct report_options {
 	enum profile_sort sort;
 	size_t limit; /* sites shown; REPORT_ALL: all */
 	bool color;
-	bool invert; /* the tree from the allocating function up */
+	bool invert;                /* the tree from the allocating function up */
 	const char *focus, *ignore; /* what the profile was filtered with, or NULL */
 };
 

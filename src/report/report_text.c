@@ -78,7 +78,8 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 	print_selection(out, p, o);
 	row(out, "allocations");
 	fprintf(out, "%s (%s), %s in all", words_count(t->allocations).text,
-		words_rate(t->allocations, p->duration_ns).text, words_bytes(t->allocated_bytes).text);
+		words_rate(t->allocations, p->duration_ns).text,
+		words_bytes(t->allocated_bytes).text);
 	if (t->reallocations)
 		fprintf(out, "; %s reallocations", words_count(t->reallocations).text);
 	putc('\n', out);
@@ -238,7 +239,8 @@ static int print_stack(FILE *out, const struct profile *p, const struct profile_
 		fprintf(out, "%*s... %zu more frame%s\n", SITE_INDENT, "", depth - told,
 			depth - told == 1 ? "" : "s");
 	if (depth && (p->nodes[nodes[depth - 1]].flags & PROFILE_TRUNCATED))
-		fprintf(out, "%*s... the stack goes on, but could not be followed\n", SITE_INDENT, "");
+		fprintf(out, "%*s... the stack goes on, but could not be followed\n", SITE_INDENT,
+			"");
 	words_style(out, color, STYLE_PLAIN);
 	free(nodes);
 	free(shown);

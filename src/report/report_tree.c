@@ -75,8 +75,8 @@ static int build_down(struct tree *t, enum profile_sort sort, uint64_t *unknown)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
 		uint32_t parent = p->nodes[i].parent;
-		rc = step(t, parent == PROFILE_NONE ? PROFILE_NONE : map[parent],
-			  p->nodes[i].frame, &map[i]);
+		rc = step(t, parent == PROFILE_NONE ? PROFILE_NONE : map[parent], p->nodes[i].frame,
+			  &map[i]);
 	}
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
 		uint64_t value = profile_site_measure(&p->sites[i], sort);
@@ -149,7 +149,7 @@ static int finish(struct tree *t)
 static struct words value_words(uint64_t value, enum profile_sort sort)
 {
 	return sort == PROFILE_BY_COUNT || sort == PROFILE_BY_TEMPORARY ? words_count(value)
-									  : words_bytes(value);
+									: words_bytes(value);
 }
 
 static void print_head(FILE *out, uint64_t value, uint64_t total, uint32_t depth,
@@ -229,7 +229,8 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 	uint64_t unknown = 0, total = 0;
 	int rc = t.nodes ? keep_room(&t) : HEFT_ENOMEM;
 	if (rc == 0)
-		rc = o->invert ? build_up(&t, o->sort, &unknown) : build_down(&t, o->sort, &unknown);
+		rc = o->invert ? build_up(&t, o->sort, &unknown)
+			       : build_down(&t, o->sort, &unknown);
 	if (rc == 0)
 		rc = finish(&t);
 	for (uint32_t i = 0; i < p->site_count; i++)
@@ -240,7 +241,8 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 		words_style(out, o->color, STYLE_PLAIN);
 		fprintf(out, ": %s of %s, %s\n", value_words(total, o->sort).text,
 			profile_sort_name(o->sort),
-			o->invert ? "from the allocating function up" : "from the outermost call down");
+			o->invert ? "from the allocating function up"
+				  : "from the outermost call down");
 		for (uint32_t i = 0; i < p->note_count; i++)
 			if (p->notes[i].kind == PROFILE_NOTE_WARNING) {
 				words_style(out, o->color, STYLE_WARN);

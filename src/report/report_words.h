@@ -10,10 +10,10 @@
 struct words {
 	char text[40];
 };
-struct words words_bytes(uint64_t bytes);	     /* 12.3 MiB */
-struct words words_count(uint64_t n);		     /* 12,345,678 */
-struct words words_duration(uint64_t ns);	     /* 1.234 s */
-struct words words_rate(uint64_t n, uint64_t ns);    /* 9.9 M/s */
+struct words words_bytes(uint64_t bytes);             /* 12.3 MiB */
+struct words words_count(uint64_t n);                 /* 12,345,678 */
+struct words words_duration(uint64_t ns);             /* 1.234 s */
+struct words words_rate(uint64_t n, uint64_t ns);     /* 9.9 M/s */
 struct words words_share(uint64_t part, uint64_t of); /* 12.3 %; "-" of nothing */
 
 /* Control characters and bytes that are no UTF-8 as \xNN. At most about `max` columns are shown,

@@ -55,8 +55,8 @@ static bool checksum_is(int fd, uint32_t expected)
 	return (uint32_t)sum == expected;
 }
 
-static Elf *try_path(const char *path, const uint8_t *id, size_t id_length, const uint32_t *checksum,
-		     int *fd)
+static Elf *try_path(const char *path, const uint8_t *id, size_t id_length,
+		     const uint32_t *checksum, int *fd)
 {
 	int file = debug_file_open_regular(path);
 	if (file < 0)

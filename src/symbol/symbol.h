@@ -15,7 +15,7 @@
 enum symbol_state {
 	SYMBOL_USABLE,
 	SYMBOL_NOT_A_FILE, /* [vdso], JIT code, no path: there is nothing to open */
-	SYMBOL_MISSING,	   /* the file is gone or may not be read */
+	SYMBOL_MISSING,    /* the file is gone or may not be read */
 	SYMBOL_REPLACED,   /* its build id is not the recorded one */
 	SYMBOL_NOT_ELF,
 };
@@ -23,14 +23,14 @@ enum symbol_state {
 struct symbol_frame {
 	const char *function; /* demangled, in the pool; NULL: only the line is known */
 	const char *file;     /* in the pool; NULL: not known */
-	uint32_t line;	      /* 0: not known */
-	bool inlined;	      /* into the next frame */
+	uint32_t line;        /* 0: not known */
+	bool inlined;         /* into the next frame */
 };
 
 struct symbol_query {
 	uint64_t address; /* as in the ELF file, inside the instruction that is meant */
 	const struct symbol_frame *frames; /* innermost first, in the pool */
-	uint32_t frame_count;		   /* 0: nothing is known */
+	uint32_t frame_count;              /* 0: nothing is known */
 };
 
 struct symbol_module;

@@ -33,7 +33,7 @@ struct range_list {
 
 struct unit {
 	Dwarf_Off offset; /* of its die: the key */
-	Dwarf_Die die;	  /* for lines */
+	Dwarf_Die die;    /* for lines */
 	Dwarf_Die split;  /* where its functions are: the same, or the one in the .dwo file */
 	struct range_list functions;
 };
@@ -345,8 +345,8 @@ int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *query)
 		}
 	}
 
-	struct symbol_frame *frames = name_pool_alloc(s->names->pool,
-						      (inlined + 1) * sizeof *frames);
+	struct symbol_frame *frames =
+		name_pool_alloc(s->names->pool, (inlined + 1) * sizeof *frames);
 	if (!frames)
 		return HEFT_ENOMEM;
 	/* Each frame's name is its own die's; its place is where the next inner one is called,

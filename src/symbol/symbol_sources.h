@@ -13,7 +13,7 @@ struct name_cache {
 	struct name_pool *pool;
 	struct name_cache_entry {
 		const char *mangled, *name;
-	} *table;
+	} * table;
 	size_t mask, used;
 };
 void name_cache_init(struct name_cache *c, struct name_pool *pool);

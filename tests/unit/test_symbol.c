@@ -18,29 +18,28 @@
 
 static char folder[64];
 
-static const char c_source[] =
-	"#define MARK(name) __asm__ volatile(#name \": nop\")\n" /* 1 */
-	"/* inlined at line 11 */\n"
-	"__attribute__((always_inline)) static inline int inner(int x)\n"
-	"{\n"
-	"	MARK(mark_inner);\n" /* 5 */
-	"	return x + 1;\n"
-	"}\n"
-	"__attribute__((noinline, noclone)) int outer(int x)\n"
-	"{\n"
-	"	x *= 3;\n" /* 10 */
-	"	return inner(x);\n"
-	"}\n"
-	"__attribute__((noinline, noclone)) static int hidden(int x)\n"
-	"{\n"
-	"	MARK(mark_hidden);\n" /* 15 */
-	"	return x + 2;\n"
-	"}\n"
-	"int main(int argc, char **argv)\n"
-	"{\n"
-	"	(void)argv;\n"
-	"	return outer(argc) + hidden(argc) == 7;\n"
-	"}\n";
+static const char c_source[] = "#define MARK(name) __asm__ volatile(#name \": nop\")\n" /* 1 */
+			       "/* inlined at line 11 */\n"
+			       "__attribute__((always_inline)) static inline int inner(int x)\n"
+			       "{\n"
+			       "	MARK(mark_inner);\n" /* 5 */
+			       "	return x + 1;\n"
+			       "}\n"
+			       "__attribute__((noinline, noclone)) int outer(int x)\n"
+			       "{\n"
+			       "	x *= 3;\n" /* 10 */
+			       "	return inner(x);\n"
+			       "}\n"
+			       "__attribute__((noinline, noclone)) static int hidden(int x)\n"
+			       "{\n"
+			       "	MARK(mark_hidden);\n" /* 15 */
+			       "	return x + 2;\n"
+			       "}\n"
+			       "int main(int argc, char **argv)\n"
+			       "{\n"
+			       "	(void)argv;\n"
+			       "	return outer(argc) + hidden(argc) == 7;\n"
+			       "}\n";
 
 static const char cxx_source[] =
 	"#define MARK(name) __asm__ volatile(#name \": nop\")\n" /* 1 */
@@ -314,7 +313,8 @@ static void test_batch(void **state)
 	assert_int_equal(q[3].frame_count, 0);
 }
 
-static void expect_state(const char *path, const uint8_t *id, size_t length, enum symbol_state expected)
+static void expect_state(const char *path, const uint8_t *id, size_t length,
+			 enum symbol_state expected)
 {
 	enum symbol_state s;
 	struct symbol_module *m;
@@ -387,7 +387,8 @@ static void test_demangle(void **state)
 	(void)state;
 	assert_string_equal(symbol_demangle(pool, "main"), "main");
 	assert_string_equal(symbol_demangle(pool, "_ZN2ns1fEi"), "ns::f(int)");
-	assert_string_equal(symbol_demangle(pool, "_ZN2ns5twiceIlEET_S1_"), "ns::twice<long>(long)");
+	assert_string_equal(symbol_demangle(pool, "_ZN2ns5twiceIlEET_S1_"),
+			    "ns::twice<long>(long)");
 	assert_string_equal(symbol_demangle(pool, "_ZN4core3fmt9Formatter3pad17h0123456789abcdefE"),
 			    "core::fmt::Formatter::pad");
 	assert_string_equal(symbol_demangle(pool, "_RNvCs1234_7mycrate3foo"), "mycrate::foo");

@@ -1,0 +1,55 @@
+/* `heft verify FILE`: every block checked, and the totals at the end compared with a
+ * replay of all events. A recording without an end (cut, or still being written) is
+ * sound up to where it goes, and says so; damage is exit status 1. */
+#include "cli/cli.h"
+
+#include "trace/trace.h"
+
+#include <inttypes.h>
+
+struct verify_command {
+	const struct cli_verb *verb;
+	bool quiet;
+};
+
+static int set_option(void *ctx, const struct cli_option *option, const char *value)
+{
+	struct verify_command *c = ctx;
+	(void)value;
+	if (option->id == CLI_OPT_QUIET) {
+		c->quiet = true;
+		return 0;
+	}
+	return cli_usage_error(c->verb, "--%s does not work here", option->name);
+}
+
+int cmd_verify(int argc, char **argv)
+{
+	struct verify_command c = {.verb = cli_verb_find("verify")};
+	struct trace_verify result = {0};
+	struct heft_error err = {0};
+	int first;
+	int status = cli_parse_options(c.verb, argc, argv, set_option, &c, &first);
+
+	if (status != CLI_GO_ON)
+		return status;
+	if (first == argc)
+		return cli_usage_error(c.verb, "which recording?");
+	if (first + 1 < argc)
+		return cli_usage_error(c.verb, "one recording at a time; '%s' is one too many",
+				       argv[first + 1]);
+	if (trace_verify(argv[first], &result, &err) < 0) {
+		cli_print_error(&err);
+		return CLI_FAILED;
+	}
+	if (!c.quiet) {
+		printf("%s: %" PRIu64 " blocks, %" PRIu64 " events, %" PRIu64 " bytes: ",
+		       argv[first], result.blocks, result.events, result.bytes);
+		if (result.complete)
+			printf("sound and complete\n");
+		else
+			printf("sound up to byte %" PRIu64 ", where it ends without an end block\n",
+			       result.cut_offset);
+	}
+	return cli_finish_output(CLI_SUCCESS);
+}

@@ -1,0 +1,456 @@
+/* Reports of the recording in recording_fixture.h: JSON read back by another library, text by its
+ * lines; and the writers' own promises (escapes, UTF-8, rounding, folding). */
+#include "hosted/json_writer.h"
+#include "profile/profile_from_trace.h"
+#include "report/report.h"
+#include "report/report_words.h"
+
+#include "recording_fixture.h"
+
+#include <jansson.h>
+
+static struct profile *load(const struct profile_selection *sel)
+{
+	struct profile *p;
+	struct heft_error err;
+	if (profile_from_recording(&p, fixture_path, sel, &err) < 0)
+		fail_msg("%s", err.message);
+	return p;
+}
+
+typedef int report_fn(FILE *out, const struct profile *p, const struct report_options *o);
+
+static char *text_of(report_fn *report, const struct profile *p, const struct report_options *o)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	assert_int_equal(report(out, p, o), 0);
+	assert_int_equal(fclose(out), 0);
+	return text;
+}
+
+static json_t *parse(const char *text)
+{
+	json_error_t why;
+	json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+	if (!j)
+		fail_msg("line %d: %s in %s", why.line, why.text, text);
+	return j;
+}
+
+static long long number(json_t *object, const char *key)
+{
+	json_t *value = json_object_get(object, key);
+	if (!json_is_integer(value))
+		fail_msg("%s is no integer", key);
+	return json_integer_value(value);
+}
+
+static const char *string(json_t *object, const char *key)
+{
+	json_t *value = json_object_get(object, key);
+	if (!json_is_string(value))
+		fail_msg("%s is no string", key);
+	return json_string_value(value);
+}
+
+static void test_json(void **state)
+{
+	(void)state;
+	struct profile *p = load(&(struct profile_selection){.process_totals = true});
+	char *text = text_of(report_json, p, &(struct report_options){.limit = REPORT_ALL});
+	json_t *j = parse(text), *totals = json_object_get(j, "totals");
+	assert_int_equal(number(j, "schema"), 1);
+	assert_non_null(string(j, "heft"));
+	assert_int_equal(number(j, "pid"), 100);
+	assert_string_equal(string(j, "mode"), "exact");
+	assert_int_equal(number(j, "rate_bytes"), 0);
+	assert_string_equal(string(j, "start"), "2023-11-14T22:13:20Z");
+	assert_int_equal(number(j, "duration_ns"), 20000);
+	assert_string_equal(string(j, "end"), "exit");
+	assert_int_equal(number(j, "exit_status"), 3);
+	assert_int_equal(number(j, "signal"), 0);
+	json_t *command = json_object_get(j, "command");
+	assert_int_equal(json_array_size(command), 3);
+	assert_string_equal(json_string_value(json_array_get(command, 1)), "\033[31mred");
+	assert_string_equal(json_string_value(json_array_get(command, 2)), "\xef\xbf\xbd\"");
+	assert_int_equal(number(totals, "allocations"), 5);
+	assert_int_equal(number(totals, "reallocations"), 1);
+	assert_int_equal(number(totals, "frees"), 3);
+	assert_int_equal(number(totals, "allocated_bytes"), 690);
+	assert_int_equal(number(totals, "peak_bytes"), 630);
+	assert_int_equal(number(totals, "peak_blocks"), 3);
+	assert_int_equal(number(totals, "peak_time_ns"), 6000);
+	assert_int_equal(number(totals, "live_bytes"), 110);
+	assert_int_equal(number(totals, "live_blocks"), 2);
+	assert_int_equal(number(totals, "temporary"), 1);
+	assert_int_equal(number(totals, "threads"), 3);
+	assert_int_equal(number(totals, "dropped"), 7);
+	assert_int_equal(number(totals, "peak_rss_bytes"), 2500);
+	assert_int_equal(number(totals, "unknown_frees"), 2);
+
+	json_t *sites = json_object_get(j, "sites"), *site;
+	size_t i;
+	long long peak = 0, allocations = 0, live = 0;
+	assert_int_equal(json_array_size(sites), 5);
+	json_array_foreach(sites, i, site)
+	{
+		peak += number(site, "peak_bytes");
+		allocations += number(site, "allocations");
+		live += number(site, "live_bytes");
+		assert_int_equal(number(site, "id"), (long long)i + 1);
+		assert_true(json_array_size(json_object_get(site, "stack")) > 0);
+	}
+	assert_int_equal(peak, 630);
+	assert_int_equal(allocations, 5);
+	assert_int_equal(live, 110);
+	site = json_array_get(sites, 1); /* line 5, malloc */
+	assert_string_equal(string(site, "via"), "malloc");
+	assert_int_equal(number(site, "own_peak_bytes"), 150);
+	assert_int_equal(number(site, "reallocated_bytes"), 0);
+	assert_int_equal(number(site, "cross_thread_frees"), 0);
+	json_t *lifetime = json_object_get(site, "lifetime_ns");
+	assert_int_equal(number(lifetime, "mean"), 5500);
+	assert_int_equal(number(lifetime, "p50"), 2048);
+	assert_int_equal(number(lifetime, "p99"), 9000);
+	assert_int_equal(number(lifetime, "max"), 9000);
+	json_t *stack = json_object_get(site, "stack");
+	assert_int_equal(json_array_size(stack), 2);
+	json_t *frame = json_array_get(stack, 0);
+	assert_string_equal(string(frame, "function"), "f");
+	assert_non_null(strstr(string(frame, "file"), "/prog.c"));
+	assert_int_equal(number(frame, "line"), 5);
+	assert_string_equal(string(frame, "module"), fixture_program);
+	assert_int_equal(strncmp(string(frame, "address"), "0x", 2), 0);
+	assert_true(json_is_false(json_object_get(frame, "inlined")));
+	assert_string_equal(string(json_array_get(stack, 1), "function"), "main");
+
+	json_t *processes = json_object_get(j, "processes");
+	assert_int_equal(json_array_size(processes), 2);
+	json_t *second = json_array_get(processes, 1);
+	assert_int_equal(number(second, "pid"), 200);
+	assert_int_equal(number(second, "ppid"), 100);
+	assert_int_equal(number(json_object_get(second, "totals"), "peak_bytes"), 500);
+	json_t *threads = json_object_get(j, "threads");
+	assert_int_equal(json_array_size(threads), 3);
+	assert_string_equal(string(json_array_get(threads, 1), "name"), "worker");
+	assert_int_equal(number(json_array_get(threads, 1), "allocated_bytes"), 40);
+	assert_int_equal(json_array_size(json_object_get(j, "findings")), 0);
+	assert_int_equal(json_array_size(json_object_get(j, "notes")), 2);
+	json_decref(j);
+	free(text);
+	text = text_of(report_json, p,
+		       &(struct report_options){.limit = 2, .sort = PROFILE_BY_LIVE});
+	j = parse(text);
+	assert_int_equal(json_array_size(json_object_get(j, "sites")), 2);
+	assert_int_equal(number(json_array_get(json_object_get(j, "sites"), 0), "live_bytes"), 100);
+	json_decref(j);
+	free(text);
+	profile_free(p);
+}
+
+static void test_json_strings(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+		{"plain", "\"plain\""},
+		{"a\"b\\c", "\"a\\\"b\\\\c\""},
+		{"\n\t\x01\x1f\x7f", "\"\\n\\t\\u0001\\u001f\\u007f\""},
+		{"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+		 "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
+		{"\xff", "\"\xef\xbf\xbd\""},
+		{"\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\""},                 /* overlong */
+		{"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""}, /* surrogate */
+		{"\xf4\x90\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
+		{"\xe2\x82", "\"\xef\xbf\xbd\xef\xbf\xbd\""}, /* ends too early */
+		{"", "\"\""},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char *text = NULL;
+		size_t size;
+		struct json_writer w;
+		FILE *out = open_memstream(&text, &size);
+		json_write_init(&w, out);
+		json_write_string(&w, cases[i].in);
+		fclose(out);
+		assert_string_equal(text, cases[i].out);
+		free(text);
+	}
+}
+
+static void test_json_structure(void **state)
+{
+	(void)state;
+	char *text = NULL;
+	size_t size;
+	struct json_writer w;
+	FILE *out = open_memstream(&text, &size);
+	json_write_init(&w, out);
+	json_write_object(&w);
+	json_write_key_uint(&w, "big", UINT64_MAX);
+	json_write_key_int(&w, "least", INT64_MIN);
+	json_write_key(&w, "list");
+	json_write_array(&w);
+	json_write_int(&w, -1);
+	json_write_bool(&w, true);
+	json_write_object(&w);
+	json_write_object_end(&w);
+	json_write_array_end(&w);
+	json_write_key_string(&w, "none", NULL);
+	json_write_object_end(&w);
+	fclose(out);
+	assert_string_equal(text, "{\"big\":18446744073709551615,\"least\":-9223372036854775808,"
+				  "\"list\":[-1,true,{}],\"none\":\"\"}");
+	free(text);
+}
+
+static void test_numbers(void **state)
+{
+	(void)state;
+	assert_string_equal(words_bytes(0).text, "0 B");
+	assert_string_equal(words_bytes(1023).text, "1023 B");
+	assert_string_equal(words_bytes(1024).text, "1.0 KiB");
+	assert_string_equal(words_bytes(12897485).text, "12.3 MiB");
+	assert_string_equal(words_bytes(1048575).text, "1.0 MiB"); /* never "1024.0 KiB" */
+	assert_string_equal(words_bytes(UINT64_MAX).text, "16.0 EiB");
+	assert_string_equal(words_count(0).text, "0");
+	assert_string_equal(words_count(999).text, "999");
+	assert_string_equal(words_count(1000).text, "1,000");
+	assert_string_equal(words_count(UINT64_MAX).text, "18,446,744,073,709,551,615");
+	assert_string_equal(words_duration(999).text, "999 ns");
+	assert_string_equal(words_duration(1500).text, "1.5 us");
+	assert_string_equal(words_duration(20000000).text, "20 ms");
+	assert_string_equal(words_duration(1234000000).text, "1.23 s");
+	assert_string_equal(words_rate(5, 1000000000).text, "5/s");
+	assert_string_equal(words_rate(9900000, 1000000000).text, "9.90 M/s");
+	assert_string_equal(words_rate(1, 0).text, "0/s");
+	assert_string_equal(words_share(1, 8).text, "12.5 %");
+	assert_string_equal(words_share(1, 0).text, "-");
+}
+
+static char *printed(const char *name, size_t max)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	words_print(out, name, max);
+	fclose(out);
+	return text;
+}
+
+static void test_names_are_inert(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *in;
+		size_t max;
+		const char *out;
+	} cases[] = {
+		{"plain", 99, "plain"},
+		{"\033[31m\n", 99, "\\x1b[31m\\x0a"},
+		{"\xff\xc3\xa9", 99, "\\xff\xc3\xa9"},
+		{"\xc2\x9b", 99, "\\xc2\\x9b"},          /* CSI in one character */
+		{"\xe2\x80\xae", 99, "\\xe2\\x80\\xae"}, /* right to left */
+		{"abcdef", 3, "abc..."},
+		{"abc", 3, "abc"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char *text = printed(cases[i].in, cases[i].max);
+		assert_string_equal(text, cases[i].out);
+		free(text);
+	}
+}
+
+static void expect_in(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("no '%s' in:\n%s", part, text);
+}
+
+static void test_text(void **state)
+{
+	(void)state;
+	struct profile *p = load(NULL);
+	struct report_options o = {.path = "x y.heft", .limit = 2};
+	char *text = text_of(report_text, p, &o);
+	expect_in(text, "./prog \\x1b[31mred \\xff\"\n");
+	expect_in(text, "exit status 3");
+	expect_in(text, "630 B in 3 blocks at 6 us (30 % of the run)");
+	expect_in(text, "110 B in 2 blocks");
+	expect_in(text, "1 allocations (20.0 %)");
+	expect_in(text, "  ! pid 300 was not followed: static\n");
+	expect_in(text, "  ! pid 200: 7 events are missing");
+	expect_in(text, "Top 2 of 5 sites by bytes at the peak");
+	expect_in(text, "      500 B   79.4 %           0  [unknown]+0x1234 [guessed] [realloc]\n");
+	expect_in(text, "      100 B   15.9 %           2  f at ");
+	expect_in(text, "prog.c:5 [malloc]\n");
+	expect_in(text, "< main at ");
+	expect_in(text, "... 3 more sites");
+	expect_in(text, "Next: heft report --tree 'x y.heft'");
+	assert_null(strchr(text, '\033'));
+	free(text);
+	o.color = true;
+	text = text_of(report_text, p, &o);
+	assert_non_null(strchr(text, '\033'));
+	free(text);
+	profile_free(p);
+}
+
+static void test_tree(void **state)
+{
+	(void)state;
+	struct profile *p = load(NULL);
+	struct report_options o = {.path = "x", .sort = PROFILE_BY_ALLOCATED};
+	char *text = text_of(report_tree, p, &o);
+	/* 690 in all: 10 without a stack; below main line 5 has 180, line 6 has 200 + 300. */
+	expect_in(text, "      680 B   98.6 %  main at ");
+	expect_in(text, "      500 B   72.5 %    f at ");
+	expect_in(text, "      300 B   43.5 %      [unknown]+0x1234");
+	expect_in(text, "      180 B   26.1 %    f at ");
+	expect_in(text, "       10 B    1.4 %  [stack unknown]");
+	free(text);
+	o.invert = true;
+	text = text_of(report_tree, p, &o);
+	expect_in(text, "      300 B   43.5 %  [unknown]+0x1234");
+	expect_in(text, "      300 B   43.5 %    f at ");
+	expect_in(text, "      300 B   43.5 %      main at ");
+	free(text);
+	profile_free(p);
+}
+
+static uint32_t add_call(struct profile *p, uint32_t parent, const char *function)
+{
+	uint32_t frame, node;
+	struct profile_frame f = {.function = name_pool_add(p->names, function),
+				  .module = PROFILE_NONE};
+	assert_int_equal(profile_add_frame(p, &f, &frame), 0);
+	assert_int_equal(profile_add_node(p, parent, frame, 0, &node), 0);
+	return node;
+}
+
+static void add_site(struct profile *p, uint32_t node, uint64_t bytes)
+{
+	uint32_t site;
+	assert_int_equal(profile_add_site(p, node, PROFILE_VIA_MALLOC, &site), 0);
+	p->sites[site].peak_bytes = bytes;
+	p->sites[site].allocations = 1;
+	p->totals.peak_bytes += bytes;
+	p->totals.allocations++;
+}
+
+static void test_recursion(void **state)
+{
+	(void)state;
+	struct profile *p = profile_new();
+	uint32_t at = add_call(p, PROFILE_NONE, "main");
+	for (int i = 0; i < 1000; i++)
+		at = add_call(p, at, "descend");
+	for (int i = 0; i < 300; i++) {
+		at = add_call(p, at, "value");
+		at = add_call(p, at, "list");
+	}
+	at = add_call(p, at, "leaf");
+	add_site(p, at, 1000);
+	profile_finish_sites(p);
+	struct report_options o = {.limit = 20};
+	char *text = text_of(report_text, p, &o);
+	/* Innermost first: leaf, then list and value in turn, then descend, then main. */
+	expect_in(text, "leaf [malloc]\n");
+	expect_in(text, "< list\n");
+	expect_in(text, "< value [with the 1 above 300 times: recursion]\n");
+	expect_in(text, "< descend [1,000 times: recursion]\n");
+	expect_in(text, "< main\n");
+	assert_null(strstr(text, "more frame"));
+	free(text);
+	text = text_of(report_tree, p, &o);
+	expect_in(text, "  main\n");
+	expect_in(text, "    descend [recursive]\n");
+	expect_in(text, "      value [recursive]\n");
+	expect_in(text, "        list\n");
+	expect_in(text, "          leaf\n");
+	free(text);
+	profile_free(p);
+}
+
+static void test_folding_marks_what_it_hides(void **state)
+{
+	(void)state;
+	struct profile *p = profile_new();
+	uint32_t at = PROFILE_NONE;
+	const char *const calls[] = {"_start",
+				     "main",
+				     "a",
+				     "b",
+				     "c",
+				     "d",
+				     "e",
+				     "std::vector<int>::grow",
+				     "operator new(unsigned long)"};
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+		at = add_call(p, at, calls[i]);
+	add_site(p, at, 1000);
+	add_site(p, add_call(p, PROFILE_NONE, "small"), 9); /* under 1 % */
+	add_site(p, add_call(p, PROFILE_NONE, "tiny"), 1);
+	profile_finish_sites(p);
+	struct report_options o = {.limit = 1};
+	char *text = text_of(report_text, p, &o);
+	expect_in(text, "  e [malloc]\n");
+	expect_in(text, "> operator new(unsigned long) and 1 more frame inside\n");
+	expect_in(text, "< d\n");
+	expect_in(text, "< a\n");
+	assert_null(strstr(text, "< main"));
+	expect_in(text, "... 2 more frames\n"); /* main, _start */
+	free(text);
+	text = text_of(report_tree, p, &o);
+	expect_in(text, "       10 B    1.0 %  ... 2 more, each under 1 %\n");
+	assert_null(strstr(text, "small"));
+	free(text);
+	profile_free(p);
+}
+
+static void test_run_summary(void **state)
+{
+	(void)state;
+	struct profile *p = load(&(struct profile_selection){.top_only = true});
+	for (int i = 0; i < 5; i++) /* more to say than there is room for */
+		profile_add_note(p, PROFILE_NOTE_WARNING, 0, "warning %d", i);
+	char *text = NULL;
+	size_t size, lines = 0;
+	FILE *out = open_memstream(&text, &size);
+	assert_int_equal(report_run_summary(out, p, "/tmp/x.heft", false), 0);
+	fclose(out);
+	for (const char *s = text; *s; s++)
+		lines += *s == '\n';
+	assert_true(lines <= 12);
+	expect_in(text, "630 B in 3 blocks at 6 us; peak RSS 2.4 KiB");
+	expect_in(text, "live at end   110 B in 2 blocks");
+	expect_in(text, "5 (250 k/s), 20.0 % temporary");
+	expect_in(text, "500 B  79.4 %  [unknown]+0x1234");
+	expect_in(text, "100 B  15.9 %  f at ");
+	expect_in(text, "30 B   4.8 %  f at ");
+	expect_in(text, "! and 6 more like this");
+	expect_in(text, "bytes an event");
+	expect_in(text, "Next: heft report /tmp/x.heft\n");
+	free(text);
+	profile_free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_json_strings),
+		cmocka_unit_test(test_json_structure),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_names_are_inert),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_tree),
+		cmocka_unit_test(test_recursion),
+		cmocka_unit_test(test_folding_marks_what_it_hides),
+		cmocka_unit_test(test_run_summary),
+	};
+	return cmocka_run_group_tests(tests, fixture_make, fixture_remove);
+}
