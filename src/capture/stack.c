@@ -18,6 +18,17 @@
  * unwound carefully, and the kept frames stay for the return to the own one. */
 #include "capture/rows.h"
 
+#ifdef HEFT_STACK_CHECK
+/* Tests only: tests/integration/stack_check.c compares every capture with libunwind's. */
+HIDDEN void heft_stack_check(const struct heft_frame *outermost, uint32_t depth, struct heft_entry e);
+#else
+static inline void heft_stack_check(const struct heft_frame *outermost, uint32_t depth,
+				    struct heft_entry e)
+{
+	(void)outermost, (void)depth, (void)e;
+}
+#endif
+
 static inline uint64_t seed(uint32_t generation)
 {
 	return heft_mix(0x68656674ull, generation);
@@ -115,6 +126,7 @@ static NOINLINE uint32_t foreign_site(struct heft_thread *t, struct heft_entry e
 		t->hashes[i] = h = heft_mix(h, frame_key(&t->frames[i]));
 	uint32_t site = site_of(t, t->frames + base, t->hashes + base, count, via, generation);
 	t->last_hash = 0;
+	heft_stack_check(t->frames + base, count, e);
 	return site;
 }
 
@@ -282,5 +294,6 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		}
 	}
 	t->depth = depth;
+	heft_stack_check(frames, depth, e);
 	return site_of(t, frames, hashes, depth, via, generation);
 }
