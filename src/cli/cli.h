@@ -75,6 +75,8 @@ const struct cli_verb *cli_verb_nearest(const char *name);
 /* Insertions, deletions, replacements and swaps of neighbours between two words; words longer than
  * 31 bytes are never near. */
 size_t cli_edit_distance(const char *a, const char *b);
+/* The distance from which on a word of that length is another word, not a slip. */
+size_t cli_too_far(size_t length);
 
 /* Each option found is handed to set() in order, its value already checked against an "a|b|c"
  * list. set() returns 0, or the exit status to end with (having told why: cli_usage_error).

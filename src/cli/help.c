@@ -43,8 +43,8 @@ void cli_print_help(const struct cli_verb *verb, FILE *out)
 	fprintf(out, "heft %s: a heap profiler for Linux programs\n\nusage:\n", HEFT_VERSION);
 	for (const struct cli_verb *v = cli_verbs; v->name; v++)
 		fprintf(out, "  heft %-7s %-29s %s\n", v->name, v->usage, v->summary);
-	fprintf(out, "  heft -- CMD [ARG...]                   the same as heft run -- CMD\n"
-		     "  heft --version\n\n"
+	fprintf(out, "  %-42s %s\n", "heft -- CMD [ARG...]", "the same as heft run -- CMD");
+	fprintf(out, "  heft --version\n\n"
 		     "'heft help VERB' lists the options of a verb. Sizes take k, M, G (1024); times\n"
 		     "take ns, us, ms, s, m, h or a percentage of the run.\n");
 }

@@ -42,7 +42,7 @@ int cli_locate_preload(char *path, size_t size, struct heft_error *err)
 		strcpy(path, found);
 		return 0;
 	}
-	return heft_fail(err, HEFT_ENOTFOUND,
+	return heft_fail(err, HEFT_EREFUSED,
 			 "%s is neither in %s nor in %s/../lib/heft\n"
 			 "build it with 'make', or install heft as a whole with 'make install'",
 			 LIBRARY, self, self);

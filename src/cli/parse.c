@@ -41,6 +41,11 @@ size_t cli_edit_distance(const char *a, const char *b)
 	return rows[la % 3][lb];
 }
 
+size_t cli_too_far(size_t length)
+{
+	return length < 6 ? 2 : 3;
+}
+
 void cli_error(const char *fmt, ...)
 {
 	va_list ap;
@@ -137,7 +142,7 @@ static int deliver(const struct cli_verb *verb, const struct cli_option *o, cons
 static int unknown_option(const struct cli_verb *verb, const char *name, size_t length)
 {
 	const char *best = NULL;
-	size_t best_distance = 3;
+	size_t best_distance = cli_too_far(length);
 	char word[MAX_WORD];
 
 	if (length < sizeof(word)) {

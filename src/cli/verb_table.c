@@ -98,8 +98,8 @@ const struct cli_verb *cli_verb_find(const char *name)
 const struct cli_verb *cli_verb_nearest(const char *name)
 {
 	const struct cli_verb *best = NULL;
-	size_t best_distance = 3; /* two slips are a typing error, three are another word */
 	size_t length = strlen(name);
+	size_t best_distance = cli_too_far(length);
 
 	for (const struct cli_verb *v = cli_verbs; v->name; v++) {
 		size_t distance = cli_edit_distance(name, v->name);

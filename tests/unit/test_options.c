@@ -152,6 +152,8 @@ static void measures_slips(void **state)
 	assert_string_equal(cli_verb_nearest("he")->name, "help");
 	assert_null(cli_verb_nearest("xyzzy"));
 	assert_null(cli_verb_nearest(""));
+	/* Two slips in a short word make another word of it. */
+	assert_null(cli_verb_nearest("halt"));
 }
 
 static void assert_size(const char *text, uint64_t expected)
