@@ -659,9 +659,8 @@ static int load_notes(struct load *l)
 					      t->pid, t->lost_stacks);
 		if (t->reentrant && rc == 0)
 			rc = profile_add_note(p, PROFILE_NOTE_INFO, t->start_ns,
-					      "pid %" PRId32 ": %" PRIu64
-					      " calls from signal handlers "
-					      "inside malloc were not recorded",
+					      "pid %" PRId32 ": %" PRIu64 " calls made from inside "
+					      "an allocation function were not recorded",
 					      t->pid, t->reentrant);
 	}
 	return rc;

@@ -163,15 +163,17 @@ void words_print_frame(FILE *out, const struct profile *p, uint32_t node)
 void words_print_command(FILE *out, const char *const *argv, uint32_t argc, size_t max)
 {
 	size_t used = 0;
-	for (uint32_t i = 0; i < argc; i++) {
-		if (i)
-			putc(' ', out);
-		if (used >= max) {
-			fputs("...", out);
+	for (uint32_t i = 0; i < argc && used <= max; i++) { /* beyond max the cut is marked */
+		if (i && used == max) {
+			fputs(" ...", out);
 			return;
 		}
+		if (i) {
+			putc(' ', out);
+			used++;
+		}
 		words_print(out, argv[i], max - used);
-		used += strlen(argv[i]) + 1;
+		used += strlen(argv[i]);
 	}
 }
 

@@ -401,6 +401,8 @@ static void test_user_frames(void **state)
 	assert_true(
 		user_frame_is_runtime("<alloc::vec::Vec<T> as core::clone::Clone>::clone", NULL));
 	assert_true(user_frame_is_runtime("push", "/usr/include/c++/12/bits/stl_vector.h"));
+	assert_true(user_frame_is_runtime("xmalloc", "/src/xmalloc.c"));
+	assert_false(user_frame_is_runtime("xmalloc_all_rows", "/src/rows.c"));
 	assert_false(user_frame_is_runtime("stdin_read", "/src/stdin.c"));
 }
 
