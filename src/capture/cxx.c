@@ -60,8 +60,11 @@ static inline uintptr_t find(enum op op)
 	return LIKELY(v) ? v : resolve(op);
 }
 
-/* call: how the next function is called, as an expression of f. */
-#define NEW_HOOK(op, args, type, call, via)                                                        \
+/* The allocator's operators may call each other through us, so the guard is held around them. But an
+ * exception must not leave it set: the throwing ones are asked through their nothrow siblings, and
+ * only if those have nothing is the throwing one called, without guard, to throw.
+ * call: the arguments of the next function; quiet: the operator to ask first, and how. */
+#define NEW_HOOK(op, args, type, call, via, quiet, quiet_type, quiet_call)                         \
 	EXPORT void *HOOK_##op args __asm__(SYM_##op);                                             \
 	EXPORT void *HOOK_##op args                                                                \
 	{                                                                                          \
@@ -72,9 +75,16 @@ static inline uintptr_t find(enum op op)
 		if (LIKELY(!(v & 1)))                                                              \
 			return f call;                                                             \
 		struct heft_tls *tls = &heft_tls;                                                  \
-		if (UNLIKELY(!enter(tls, HERE())))                                                 \
+		uintptr_t q = find(quiet);                                                         \
+		quiet_type *ask = (quiet_type *)(q & ~1ul);                                        \
+		if (UNLIKELY(!(q & 1) || !enter(tls, HERE())))                                     \
 			return f call;                                                             \
-		return allocated(tls, f call, size, ENTRY(), via);                                 \
+		void *made = ask quiet_call;                                                       \
+		if (UNLIKELY(!made)) {                                                             \
+			leave(tls);                                                                \
+			return f call;                                                             \
+		}                                                                                  \
+		return allocated(tls, made, size, ENTRY(), via);                                   \
 	}
 #define DELETE_HOOK(op, args, type, call)                                                          \
 	EXPORT void HOOK_##op args __asm__(SYM_##op);                                              \
@@ -82,12 +92,19 @@ static inline uintptr_t find(enum op op)
 	{                                                                                          \
 		uintptr_t v = find(op);                                                            \
 		type *f = (type *)(v & ~1ul);                                                      \
-		if (UNLIKELY(!f))                                                                  \
+		if (UNLIKELY(!f || !p))                                                            \
 			return;                                                                    \
-		if (UNLIKELY(v & 1) && !before_free(p, HERE()))                                    \
+		struct heft_tls *tls = &heft_tls;                                                  \
+		if (LIKELY(!(v & 1)) || UNLIKELY(!enter(tls, HERE()))) {                           \
+			f call;                                                                    \
 			return;                                                                    \
+		}                                                                                  \
+		freed(tls, p);                                                                     \
 		f call;                                                                            \
+		leave(tls);                                                                        \
 	}
+
+static const char nothrow; /* std::nothrow: only its address is ever taken */
 
 #define SYM_NEW "_Znwm"
 #define SYM_NEW_ARRAY "_Znam"
@@ -120,16 +137,21 @@ typedef void delete2_fn(void *, const void *);
 typedef void delete_size2_fn(void *, size_t, size_t);
 typedef void delete_aligned2_fn(void *, size_t, const void *);
 
-NEW_HOOK(NEW, (size_t size), new_fn, (size), WIRE_VIA_NEW)
-NEW_HOOK(NEW_ARRAY, (size_t size), new_fn, (size), WIRE_VIA_NEW_ARRAY)
-NEW_HOOK(NEW_NOTHROW, (size_t size, const void *n), new2_fn, (size, n), WIRE_VIA_NEW)
-NEW_HOOK(NEW_ARRAY_NOTHROW, (size_t size, const void *n), new2_fn, (size, n), WIRE_VIA_NEW_ARRAY)
-NEW_HOOK(NEW_ALIGNED, (size_t size, size_t a), new_aligned_fn, (size, a), WIRE_VIA_NEW)
-NEW_HOOK(NEW_ARRAY_ALIGNED, (size_t size, size_t a), new_aligned_fn, (size, a), WIRE_VIA_NEW_ARRAY)
+NEW_HOOK(NEW, (size_t size), new_fn, (size), WIRE_VIA_NEW, NEW_NOTHROW, new2_fn, (size, &nothrow))
+NEW_HOOK(NEW_ARRAY, (size_t size), new_fn, (size), WIRE_VIA_NEW_ARRAY, NEW_ARRAY_NOTHROW, new2_fn,
+	 (size, &nothrow))
+NEW_HOOK(NEW_NOTHROW, (size_t size, const void *n), new2_fn, (size, n), WIRE_VIA_NEW, NEW_NOTHROW,
+	 new2_fn, (size, n))
+NEW_HOOK(NEW_ARRAY_NOTHROW, (size_t size, const void *n), new2_fn, (size, n), WIRE_VIA_NEW_ARRAY,
+	 NEW_ARRAY_NOTHROW, new2_fn, (size, n))
+NEW_HOOK(NEW_ALIGNED, (size_t size, size_t a), new_aligned_fn, (size, a), WIRE_VIA_NEW,
+	 NEW_ALIGNED_NOTHROW, new_aligned2_fn, (size, a, &nothrow))
+NEW_HOOK(NEW_ARRAY_ALIGNED, (size_t size, size_t a), new_aligned_fn, (size, a), WIRE_VIA_NEW_ARRAY,
+	 NEW_ARRAY_ALIGNED_NOTHROW, new_aligned2_fn, (size, a, &nothrow))
 NEW_HOOK(NEW_ALIGNED_NOTHROW, (size_t size, size_t a, const void *n), new_aligned2_fn, (size, a, n),
-	 WIRE_VIA_NEW)
+	 WIRE_VIA_NEW, NEW_ALIGNED_NOTHROW, new_aligned2_fn, (size, a, n))
 NEW_HOOK(NEW_ARRAY_ALIGNED_NOTHROW, (size_t size, size_t a, const void *n), new_aligned2_fn,
-	 (size, a, n), WIRE_VIA_NEW_ARRAY)
+	 (size, a, n), WIRE_VIA_NEW_ARRAY, NEW_ARRAY_ALIGNED_NOTHROW, new_aligned2_fn, (size, a, n))
 DELETE_HOOK(DELETE, (void *p), delete_fn, (p))
 DELETE_HOOK(DELETE_ARRAY, (void *p), delete_fn, (p))
 DELETE_HOOK(DELETE_SIZED, (void *p, size_t size), delete_size_fn, (p, size))

@@ -38,6 +38,7 @@ enum {
 	CHECKPOINT_EVENTS = 4 << 20,
 	LATE_CHILD_MS = 300, /* a child that was forked but has not come yet is waited for */
 	HEARTBEAT_MS = 100,
+	FOUND_AT_ONCE = 256,
 };
 
 struct recorder {
@@ -264,7 +265,15 @@ static void add_process(struct recorder *r, struct process *p)
 	r->next_rss_ns = 0;
 }
 
-/* Takes every file of the session directory that is ready. A file that was taken is removed: the
+static int by_start(const void *a, const void *b)
+{
+	uint64_t x = (*(struct process *const *)a)->session.header->start_tsc;
+	uint64_t y = (*(struct process *const *)b)->session.header->start_tsc;
+	return x < y ? -1 : x > y;
+}
+
+/* Takes every file of the session directory that is ready, the oldest first: a parent before its
+ * child, an image before the one that replaces it. A file that was taken is removed: the
  * mapping is what counts, and nothing is left behind if we are killed. */
 static void find_processes(struct recorder *r)
 {
@@ -276,21 +285,25 @@ static void find_processes(struct recorder *r)
 	if (!dir)
 		return;
 	struct dirent *e;
-	while ((e = readdir(dir))) {
+	struct process *found[FOUND_AT_ONCE];
+	size_t n = 0;
+	while (n < FOUND_AT_ONCE && (e = readdir(dir))) {
 		if (e->d_name[0] == '.')
 			continue;
-		struct process *p;
 		struct heft_error err;
-		int rc = process_open(&p, r->dir.fd, e->d_name, &err);
+		int rc = process_open(&found[n], r->dir.fd, e->d_name, &err);
 		if (rc == HEFT_ENOTFOUND) {
 			r->rescan = true;
 			continue;
 		}
 		unlinkat(r->dir.fd, e->d_name, 0);
-		if (!rc)
-			add_process(r, p);
+		n += !rc;
 	}
+	r->rescan |= n == FOUND_AT_ONCE;
 	closedir(dir);
+	qsort(found, n, sizeof *found, by_start);
+	for (size_t i = 0; i < n; i++)
+		add_process(r, found[i]);
 }
 
 static bool has_ended(const struct process *p)
