@@ -96,6 +96,7 @@ enum profile_end {
 	PROFILE_END_EXIT,
 	PROFILE_END_SIGNAL,
 	PROFILE_END_DETACHED, /* the recording ended before the process */
+	PROFILE_END_EXEC,     /* of a process: became another program */
 	PROFILE_END_UNKNOWN,  /* ended; with what status is not known */
 };
 

@@ -271,7 +271,8 @@ static enum profile_end end_of(uint32_t end)
 		return PROFILE_END_EXIT;
 	case TRACE_END_SIGNAL:
 		return PROFILE_END_SIGNAL;
-	case TRACE_END_EXEC: /* of an image whose successor was not recorded: it goes on without us */
+	case TRACE_END_EXEC:
+		return PROFILE_END_EXEC;
 	case TRACE_END_DETACHED:
 		return PROFILE_END_DETACHED;
 	case TRACE_END_UNKNOWN:
@@ -312,6 +313,8 @@ static int load_meta(struct load *l)
 		p->pid = c->processes[0].pid;
 		if (c->complete) {
 			p->end = end_of(last->end);
+			if (p->end == PROFILE_END_EXEC) /* what it became was not recorded */
+				p->end = PROFILE_END_DETACHED;
 			p->exit_status = last->exit_status;
 			p->signal = last->signal;
 		}

@@ -122,6 +122,8 @@ static const char *end_name(enum profile_end end)
 		return "signal";
 	case PROFILE_END_DETACHED:
 		return "detached";
+	case PROFILE_END_EXEC:
+		return "exec";
 	case PROFILE_END_RUNNING:
 		break;
 	}

@@ -13,7 +13,14 @@ static void print_site(FILE *out, const struct profile *p, const struct profile_
 {
 	fprintf(out, "  %11s %7s  ", words_bytes(s->peak_bytes).text,
 		words_share(s->peak_bytes, p->totals.peak_bytes).text);
-	words_print_frame(out, p, profile_first_user_node(p, s->node));
+	uint32_t user = profile_first_user_node(p, s->node);
+	words_print_frame(out, p, user);
+	/* What that line calls tells apart sites that stand on one line. */
+	for (uint32_t n = s->node; n != user; n = p->nodes[n].parent)
+		if (p->nodes[n].parent == user) {
+			fputs(" > ", out);
+			words_print_short(out, p->frames[p->nodes[n].frame].function, 40);
+		}
 	putc('\n', out);
 }
 
@@ -54,13 +61,13 @@ int report_run_summary(FILE *out, const struct profile *p, const char *recording
 			p->process_count == 1 ? "" : "es");
 	putc('\n', out);
 	print_warnings(out, p, color);
-	fprintf(out, "  peak          %s in %s blocks at %s", words_bytes(t->peak_bytes).text,
-		words_count(t->peak_blocks).text, words_duration(t->peak_time_ns).text);
+	fprintf(out, "  peak          %s in %s at %s", words_bytes(t->peak_bytes).text,
+		words_blocks(t->peak_blocks).text, words_duration(t->peak_time_ns).text);
 	if (t->peak_rss_bytes)
 		fprintf(out, "; peak RSS %s", words_bytes(t->peak_rss_bytes).text);
 	putc('\n', out);
-	fprintf(out, "  live at end   %s in %s blocks\n", words_bytes(t->live_bytes).text,
-		words_count(t->live_blocks).text);
+	fprintf(out, "  live at end   %s in %s\n", words_bytes(t->live_bytes).text,
+		words_blocks(t->live_blocks).text);
 	fprintf(out, "  allocations   %s (%s), %s temporary\n", words_count(t->allocations).text,
 		words_rate(t->allocations, p->duration_ns).text,
 		words_share(t->temporary, t->allocations).text);

@@ -84,15 +84,15 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		fprintf(out, "; %s reallocations", words_count(t->reallocations).text);
 	putc('\n', out);
 	row(out, "peak");
-	fprintf(out, "%s in %s blocks ", words_bytes(t->peak_bytes).text,
-		words_count(t->peak_blocks).text);
+	fprintf(out, "%s in %s ", words_bytes(t->peak_bytes).text,
+		words_blocks(t->peak_blocks).text);
 	print_when(out, p, t->peak_time_ns);
 	putc('\n', out);
 	row(out, "live at end");
-	fprintf(out, "%s in %s blocks\n", words_bytes(t->live_bytes).text,
-		words_count(t->live_blocks).text);
+	fprintf(out, "%s in %s\n", words_bytes(t->live_bytes).text,
+		words_blocks(t->live_blocks).text);
 	row(out, "temporary");
-	fprintf(out, "%s allocations (%s)\n", words_count(t->temporary).text,
+	fprintf(out, "%s (%s of allocations)\n", words_count(t->temporary).text,
 		words_share(t->temporary, t->allocations).text);
 	if (t->peak_rss_bytes) {
 		row(out, "peak RSS");
@@ -214,8 +214,10 @@ static int print_stack(FILE *out, const struct profile *p, const struct profile_
 	fprintf(out, " [%s]", profile_via_name(s->via));
 	putc('\n', out);
 	if (head) {
+		/* What the user's line calls says more than where that ends up. */
 		fprintf(out, "%*s> ", SITE_INDENT, "");
-		words_print(out, p->frames[p->nodes[shown[0].node].frame].function, 80);
+		words_print_short(out, p->frames[p->nodes[shown[head - 1].node].frame].function,
+				  80);
 		size_t inside = 0;
 		for (size_t i = 0; i < head; i++)
 			inside += shown[i].frames;
@@ -301,14 +303,18 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 	/* Sites without any of what is asked for say nothing. */
 	while (shown && !profile_site_measure(&p->sites[order[shown - 1]], o->sort))
 		shown--;
+	if (!shown) {
+		fprintf(out, "\nNo site has %s.\n", sort_words[o->sort]);
+		free(order);
+		return 0;
+	}
 	words_style(out, o->color, STYLE_BOLD);
 	fprintf(out, "\nTop %zu of %s sites by %s\n", shown, words_count(p->site_count).text,
 		sort_words[o->sort]);
 	words_style(out, o->color, STYLE_PLAIN);
-	if (shown)
-		fprintf(out, "%11s %8s %11s  %s\n", profile_sort_name(o->sort),
-			o->sort == PROFILE_BY_LIFETIME ? "" : "share",
-			o->sort == PROFILE_BY_COUNT ? "bytes" : "count", "site");
+	fprintf(out, "%11s %8s %11s  %s\n", profile_sort_name(o->sort),
+		o->sort == PROFILE_BY_LIFETIME ? "" : "share",
+		o->sort == PROFILE_BY_COUNT ? "bytes" : "count", "site");
 	for (size_t i = 0; i < shown && rc == 0; i++) {
 		const struct profile_site *s = &p->sites[order[i]];
 		uint64_t value = profile_site_measure(s, o->sort);
@@ -331,7 +337,7 @@ static void print_next(FILE *out, const struct profile *p, const struct report_o
 {
 	const struct profile_totals *t = &p->totals;
 	const char *option = "--tree", *why = "the same as a tree of calls";
-	if (!o->path)
+	if (!o->path || !p->site_count)
 		return;
 	if (o->sort == PROFILE_BY_PEAK && t->peak_bytes && t->live_bytes > t->peak_bytes / 4) {
 		option = "--sort live";

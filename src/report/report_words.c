@@ -10,8 +10,9 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { LONGEST_FUNCTION = 120, LONGEST_FILE = 60 };
+enum { LONGEST_FUNCTION = 120, LONGEST_FILE = 60, LONGEST_FOLDER = 512 };
 
 struct words words_bytes(uint64_t bytes)
 {
@@ -42,6 +43,13 @@ struct words words_count(uint64_t n)
 		w.text[used++] = digits[i];
 	}
 	w.text[used] = 0;
+	return w;
+}
+
+struct words words_blocks(uint64_t n)
+{
+	struct words w = words_count(n);
+	strcat(w.text, n == 1 ? " block" : " blocks"); /* 26 + 7 at most */
 	return w;
 }
 
@@ -119,8 +127,62 @@ void words_print(FILE *out, const char *name, size_t max)
 	}
 }
 
+/* Length of the operator's sign after "operator", as far as it holds brackets. */
+static size_t operator_sign(const char *s)
+{
+	static const char *const signs[] = {
+		"<<=", ">>=", "<=>", "->*", "<<", ">>", "<=", ">=", "->", "()", "[]", "<", ">"};
+	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+		if (strncmp(s, signs[i], strlen(signs[i])) == 0)
+			return strlen(signs[i]);
+	return 0;
+}
+
+void words_print_short(FILE *out, const char *function, size_t max)
+{
+	static const char word[] = "operator", nameless[] = "(anonymous namespace)";
+	char text[512];
+	size_t used = 0;
+	unsigned depth = 0;
+	const char *s = function;
+	while (*s && used + 32 < sizeof text) {
+		size_t take = 1;
+		bool opens = *s == '<' || *s == '(';
+		bool closes = *s == '>' || *s == ')';
+		if (strncmp(s, word, sizeof word - 1) == 0) {
+			take = sizeof word - 1;
+			take += operator_sign(s + take);
+			opens = closes = false;
+		} else if (strncmp(s, nameless, sizeof nameless - 1) == 0) {
+			take = sizeof nameless - 1;
+			opens = closes = false;
+		} else if (closes && s > function && s[-1] == '-') {
+			closes = false; /* -> in an expression */
+		}
+		if (closes && depth && --depth == 0) {
+			if (s[-1] != '(' && s[-1] != '<') {
+				text[used++] = '.';
+				text[used++] = '.';
+			}
+			text[used++] = *s;
+		} else if (depth == 0) {
+			memcpy(text + used, s, take);
+			used += take;
+		}
+		depth += opens;
+		s += take;
+	}
+	text[used] = 0;
+	words_print(out, depth || *s ? function : text, max); /* brackets that do not match */
+}
+
 static void print_path(FILE *out, const char *path)
 {
+	/* People mostly stand in the project they measure. */
+	char here[LONGEST_FOLDER];
+	size_t folder = getcwd(here, sizeof here) ? strlen(here) : 0;
+	if (folder > 1 && strncmp(path, here, folder) == 0 && path[folder] == '/')
+		path += folder + 1;
 	size_t length = strlen(path);
 	if (length > LONGEST_FILE) {
 		const char *from = strchr(path + length - LONGEST_FILE, '/');
@@ -227,6 +289,9 @@ void words_print_end(FILE *out, const struct profile *p)
 			name ? name : "", name ? ")" : "");
 		break;
 	}
+	case PROFILE_END_EXEC:
+		fputs("became another program", out);
+		break;
 	case PROFILE_END_DETACHED:
 		fputs("went on after the recording ended", out);
 		break;

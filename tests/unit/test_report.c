@@ -264,10 +264,38 @@ static void test_names_are_inert(void **state)
 	}
 }
 
+static void test_short_names(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+		{"plain", "plain"},
+		{"f()", "f()"},
+		{"std::vector<std::pair<int, char> >::push_back(int&&)",
+		 "std::vector<..>::push_back(..)"},
+		{"ns::(anonymous namespace)::f(int) const",
+		 "ns::(anonymous namespace)::f(..) const"},
+		{"operator<<(std::ostream&, X)", "operator<<(..)"},
+		{"A<(x->y)>::operator()(int)", "A<..>::operator()(..)"},
+		{"std::operator+<char>(char const*)", "std::operator+<..>(..)"},
+		{"broken<(", "broken<("},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char *text = NULL;
+		size_t size;
+		FILE *out = open_memstream(&text, &size);
+		words_print_short(out, cases[i].in, 99);
+		fclose(out);
+		assert_string_equal(text, cases[i].out);
+		free(text);
+	}
+}
+
 static void expect_in(const char *text, const char *part)
 {
-	if (!strstr(text, part))
-		fail_msg("no '%s' in:\n%s", part, text);
+	if (!text || !strstr(text, part))
+		fail_msg("no '%s' in:\n%s", part, text ? text : "(nothing)");
 }
 
 static void test_text(void **state)
@@ -280,7 +308,7 @@ static void test_text(void **state)
 	expect_in(text, "exit status 3");
 	expect_in(text, "630 B in 3 blocks at 6 us (30 % of the run)");
 	expect_in(text, "110 B in 2 blocks");
-	expect_in(text, "1 allocations (20.0 %)");
+	expect_in(text, "1 (20.0 % of allocations)");
 	expect_in(text, "  ! pid 300 was not followed: static\n");
 	expect_in(text, "  ! pid 200: 7 events are missing");
 	expect_in(text, "Top 2 of 5 sites by bytes at the peak");
@@ -398,7 +426,7 @@ static void test_folding_marks_what_it_hides(void **state)
 	struct report_options o = {.limit = 1};
 	char *text = text_of(report_text, p, &o);
 	expect_in(text, "  e [malloc]\n");
-	expect_in(text, "> operator new(unsigned long) and 1 more frame inside\n");
+	expect_in(text, "> std::vector<..>::grow and 1 more frame inside\n");
 	expect_in(text, "< d\n");
 	expect_in(text, "< a\n");
 	assert_null(strstr(text, "< main"));
@@ -446,6 +474,7 @@ int main(void)
 		cmocka_unit_test(test_json_structure),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_names_are_inert),
+		cmocka_unit_test(test_short_names),
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_tree),
 		cmocka_unit_test(test_recursion),
