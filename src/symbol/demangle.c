@@ -12,6 +12,19 @@
 
 enum { LONGEST_MANGLED = 16 * 1024, LONGEST_NAME = 64 * 1024 };
 
+/* gcc splits and specialises functions into clones: f.constprop.0, f.part.1.cold are still f. */
+static size_t without_clone(const char *name, size_t length)
+{
+	static const char *const marks[] = {".constprop.", ".isra.", ".part.", ".cold",
+					    ".lto_priv."};
+	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+		const char *at = strstr(name, marks[i]);
+		if (at && at > name && (size_t)(at - name) < length)
+			length = (size_t)(at - name);
+	}
+	return length;
+}
+
 const char *symbol_demangle(struct name_pool *pool, const char *name)
 {
 	size_t length = strlen(name);
@@ -27,6 +40,8 @@ const char *symbol_demangle(struct name_pool *pool, const char *name)
 	bool mangled = name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == '_');
 	if (length > LONGEST_NAME)
 		length = LONGEST_NAME;
+	if (!mangled)
+		length = without_clone(name, length);
 	if (!mangled || length > LONGEST_MANGLED)
 		return name_pool_add_n(pool, name, length);
 
@@ -39,6 +54,9 @@ const char *symbol_demangle(struct name_pool *pool, const char *name)
 	if (!plain)
 		return name_pool_add_n(pool, name, length);
 	size_t plain_length = strnlen(plain, LONGEST_NAME);
+	const char *clone = strstr(plain, " [clone ");
+	if (clone)
+		plain_length = (size_t)(clone - plain);
 	const char *kept = name_pool_add_n(pool, plain, plain_length);
 	free(plain);
 	return kept;

@@ -31,6 +31,7 @@ struct symbol_query {
 	uint64_t address; /* as in the ELF file, inside the instruction that is meant */
 	const struct symbol_frame *frames; /* innermost first, in the pool */
 	uint32_t frame_count;              /* 0: nothing is known */
+	bool bare; /* while looking up: the outermost name lacks scope and parameters */
 };
 
 struct symbol_module;

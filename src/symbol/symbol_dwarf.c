@@ -36,6 +36,7 @@ struct unit {
 	Dwarf_Die die;    /* for lines */
 	Dwarf_Die split;  /* where its functions are: the same, or the one in the .dwo file */
 	struct range_list functions;
+	bool is_cxx;
 };
 
 struct dwarf_source {
@@ -195,6 +196,16 @@ static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out
 		return 0;
 	}
 	u->split = u->die;
+	switch (dwarf_srclang(&u->die)) {
+	case DW_LANG_C_plus_plus:
+	case DW_LANG_C_plus_plus_03:
+	case DW_LANG_C_plus_plus_11:
+	case DW_LANG_C_plus_plus_14:
+		u->is_cxx = true;
+		break;
+	default:
+		break;
+	}
 	uint8_t type = 0;
 	Dwarf_Die split;
 	memset(&split, 0, sizeof split);
@@ -261,13 +272,15 @@ static const char *clean_path(struct dwarf_source *s, const char *raw)
 	return path;
 }
 
-static const char *function_name(struct dwarf_source *s, Dwarf_Die *die)
+/* *bare: it has no linkage name, as functions that only one C++ file sees. */
+static const char *function_name(struct dwarf_source *s, Dwarf_Die *die, bool *bare)
 {
 	Dwarf_Attribute attr;
 	const char *name = NULL;
 	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attr) ||
 	    dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attr))
 		name = dwarf_formstring(&attr);
+	*bare = !name;
 	if (!name && dwarf_attr_integrate(die, DW_AT_name, &attr))
 		name = dwarf_formstring(&attr);
 	return name && *name ? name_cache_get(s->names, name) : NULL;
@@ -354,8 +367,11 @@ int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *query)
 	for (size_t i = 0; i <= inlined; i++) {
 		struct symbol_frame *f = &frames[inlined - i];
 		Dwarf_Die *die = i ? &chain[i - 1] : &function;
+		bool bare = false;
 		if (has_function)
-			f->function = function_name(s, die);
+			f->function = function_name(s, die, &bare);
+		if (i == 0)
+			query->bare = bare && u->is_cxx;
 		f->inlined = i > 0;
 		if (i < inlined)
 			call_place(s, u, &chain[i], f);

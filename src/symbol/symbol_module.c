@@ -123,19 +123,25 @@ static int find_dwarf(struct symbol_module *m)
 	return m->dwarf ? 0 : HEFT_ENOMEM;
 }
 
-/* Gives a query the function its symbol names, keeping file and line if they are known. */
+/* Gives a query's outermost frame the name of its symbol, keeping all else that is known. */
 static int name_query(struct symbol_module *m, struct symbol_query *q, const char *raw)
 {
 	const char *name = name_cache_get(&m->names, raw);
-	struct symbol_frame *frame = name_pool_alloc(m->pool, sizeof *frame);
-	if (!name || !frame)
+	uint32_t count = q->frame_count ? q->frame_count : 1;
+	struct symbol_frame *frames = name_pool_alloc(m->pool, count * sizeof *frames);
+	if (!name || !frames)
 		return HEFT_ENOMEM;
 	if (q->frame_count)
-		*frame = q->frames[q->frame_count - 1];
-	frame->function = name;
-	q->frames = frame;
-	q->frame_count = 1;
+		memcpy(frames, q->frames, count * sizeof *frames);
+	frames[count - 1].function = name;
+	q->frames = frames;
+	q->frame_count = count;
 	return 0;
+}
+
+static bool needs_symbol(const struct symbol_query *q)
+{
+	return !q->frame_count || !q->frames[q->frame_count - 1].function || q->bare;
 }
 
 static int from_symbol_tables(struct symbol_module *m, struct symbol_query *queries, size_t count)
@@ -157,8 +163,7 @@ static int from_symbol_tables(struct symbol_module *m, struct symbol_query *quer
 			symbol_table_lookup(tables[i].elf, tables[i].type, queries, names, count);
 	for (size_t i = 0; i < count && rc == 0; i++) {
 		const struct symbol_query *q = &queries[i];
-		bool known = q->frame_count && q->frames[q->frame_count - 1].function;
-		if (names[i] && !known)
+		if (names[i] && needs_symbol(q))
 			rc = name_query(m, &queries[i], names[i]);
 	}
 	free(names);
@@ -181,10 +186,10 @@ int symbol_module_lookup(struct symbol_module *m, struct symbol_query *queries, 
 		struct symbol_query *q = &queries[i];
 		q->frames = NULL;
 		q->frame_count = 0;
+		q->bare = false;
 		if (m->dwarf && !m->names_only && (rc = dwarf_source_lookup(m->dwarf, q)) < 0)
 			return rc;
-		if (!q->frame_count || !q->frames[q->frame_count - 1].function)
-			unnamed++;
+		unnamed += needs_symbol(q);
 	}
 	return unnamed ? from_symbol_tables(m, queries, count) : 0;
 }

@@ -61,10 +61,15 @@ static const char cxx_source[] =
 	"	return x + x;\n"
 	"}\n"
 	"}\n"
-	"int main(int argc, char **argv)\n" /* 20 */
+	"namespace { __attribute__((noinline, noclone)) int own(int x)\n" /* 20 */
+	"{\n"
+	"	MARK(mark_own);\n"
+	"	return x - 1;\n"
+	"} }\n"
+	"int main(int argc, char **argv)\n" /* 25 */
 	"{\n"
 	"	ns::S s(argc);\n"
-	"	return s.f(argc, argv[0]) + ns::twice<long>(argc) == 9;\n"
+	"	return s.f(argc, argv[0]) + ns::twice<long>(argc) + own(argc) == 9;\n"
 	"}\n";
 
 static void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -226,6 +231,9 @@ static void test_cxx_names(void **state)
 	expect_frame(one.frame_count - 1, "ns::S::S(int)", "b.cc", 8, false);
 	ask("cxx", address_of("cxx", "mark_template"));
 	expect_frame(0, "ns::twice<long>(long)", "b.cc", 16, false);
+	/* Seen by its own file only: DWARF has just "own", the symbol has the rest. */
+	ask("cxx", address_of("cxx", "mark_own"));
+	expect_frame(0, "(anonymous namespace)::own(int)", "b.cc", 22, false);
 }
 
 static void test_symbol_table_only(void **state)
@@ -392,6 +400,9 @@ static void test_demangle(void **state)
 	assert_string_equal(symbol_demangle(pool, "_ZN4core3fmt9Formatter3pad17h0123456789abcdefE"),
 			    "core::fmt::Formatter::pad");
 	assert_string_equal(symbol_demangle(pool, "_RNvCs1234_7mycrate3foo"), "mycrate::foo");
+	assert_string_equal(symbol_demangle(pool, "grow.constprop.0.cold"), "grow");
+	assert_string_equal(symbol_demangle(pool, "_ZN2ns1fEi.part.0"), "ns::f(int)");
+	assert_string_equal(symbol_demangle(pool, ".cold"), ".cold");
 	assert_string_equal(symbol_demangle(pool, "fopen@@GLIBC_2.2.5"), "fopen");
 	assert_string_equal(symbol_demangle(pool, "_Znot_mangled"), "_Znot_mangled");
 	assert_string_equal(symbol_demangle(pool, "_start"), "_start");
