@@ -19,12 +19,12 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-enum { EVENTS = 1200, SITES = 12, THREADS = 3, TICK = 2048, PIECE = 150 };
+enum { EVENTS = 600, SITES = 12, THREADS = 3, TICK = 2048, PIECE = 75 };
 
 static char path[] = "/tmp/heft-test-damage.XXXXXX";
 static struct trace_event *events;
 
-/* The small recording all tests damage: blocks of 150 events, a checkpoint after every third. */
+/* The small recording all tests damage: blocks of 75 events, a checkpoint after every third. */
 static char *good;
 static size_t good_bytes;
 static uint64_t ends[64]; /* where each block ends */

@@ -1,0 +1,321 @@
+/* Feeds the recording reader and verify with damaged files.
+ *
+ * A random change would nearly always end at a checksum, so the input is mended
+ * first: magic numbers, lengths that reach beyond the end and checksums are made
+ * right, and what lies behind them (tables, columns, tallies, index) stays as the
+ * fuzzer made it. Seeds are stored uncompressed for the same reason.
+ *
+ * Built with clang -fsanitize=fuzzer,address,undefined -DHEFT_LIBFUZZER this is a
+ * libFuzzer target; built without, a program that runs the files and folders it
+ * is given once (a regression test), or makes the seeds: `--make FOLDER`. */
+#include "trace/trace.h"
+#include "trace/trace_block.h"
+#include "trace/trace_index.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct totals {
+	uint64_t events, sum;
+};
+
+static int each(void *ctx, const struct trace_event *events, size_t count)
+{
+	struct totals *t = ctx;
+	t->events += count;
+	for (size_t i = 0; i < count; i++)
+		t->sum += events[i].size ^ events[i].site ^ events[i].thread;
+	return t->events > 1000000 ? -100 : 0;
+}
+
+/* Reads every string and every row: what is wild shows under ASan. */
+static uint64_t touch(const struct trace_contents *c)
+{
+	uint64_t sum = strlen(c->meta.heft_version);
+	for (uint32_t i = 0; i < c->meta.argc; i++)
+		sum += strlen(c->meta.argv[i]);
+	for (uint32_t i = 0; i < c->module_count; i++) {
+		sum += strlen(c->modules[i].path);
+		for (uint32_t j = 0; j < c->modules[i].build_id_len; j++)
+			sum += c->modules[i].build_id[j];
+	}
+	for (uint32_t i = 0; i < c->node_count; i++) {
+		if (c->nodes[i].parent != TRACE_NONE && c->nodes[i].parent >= i)
+			abort(); /* a walk to the root would not end */
+		if (c->nodes[i].module != TRACE_NONE && c->nodes[i].module >= c->module_count)
+			abort();
+	}
+	for (uint32_t i = 0; i < c->site_count; i++) {
+		if (c->sites[i].node != TRACE_NONE && c->sites[i].node >= c->node_count)
+			abort();
+	}
+	for (uint32_t i = 0; i < c->thread_count; i++) {
+		sum += strlen(c->threads[i].name);
+		if (c->threads[i].process >= c->process_count)
+			abort();
+	}
+	for (uint32_t i = 0; i < c->process_count; i++) {
+		sum += strlen(c->processes[i].exe);
+		for (uint32_t j = 0; j < c->processes[i].argc; j++)
+			sum += strlen(c->processes[i].argv[j]);
+	}
+	for (size_t i = 0; i < c->note_count; i++)
+		sum += strlen(c->notes[i].text);
+	for (uint32_t i = 0; i < c->tally->site_count; i++)
+		sum += tally_lifetime_quantile(&c->tally->sites[i], 0.5);
+	if (c->tally->site_count != c->site_count || c->tally->thread_count != c->thread_count)
+		abort();
+	return sum;
+}
+
+static void mend(uint8_t *file, size_t size)
+{
+	struct trace_file_header fh;
+	trace_file_header_fill(&fh);
+	memcpy(file, &fh, sizeof fh);
+	size_t at = sizeof fh;
+	struct trace_block_header h;
+	while (size - at >= sizeof h) {
+		memcpy(&h, file + at, sizeof h);
+		size_t left = size - at - sizeof h;
+		h.magic = TRACE_BLOCK_MAGIC;
+		h.zero = 0;
+		h.flags &= TRACE_BLOCK_ZSTD;
+		if (h.stored_bytes > left)
+			h.stored_bytes = (uint32_t)left;
+		if (!h.flags)
+			h.raw_bytes = h.stored_bytes;
+		h.checksum = trace_block_checksum(&h, at, file + at + sizeof h);
+		memcpy(file + at, &h, sizeof h);
+		at += sizeof h + h.stored_bytes;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size < TRACE_FILE_HEADER_BYTES || size > 1 << 20)
+		return 0;
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	uint8_t *file = malloc(size);
+	if (fd < 0 || !file)
+		abort();
+	memcpy(file, data, size);
+	mend(file, size);
+	if (write(fd, file, size) != (ssize_t)size)
+		abort();
+	char path[64];
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	struct heft_error err;
+	struct trace_verify v;
+	trace_verify(path, &v, &err);
+	struct trace_reader *r;
+	if (trace_reader_open(&r, path, &err) == 0) {
+		struct totals t = {0};
+		t.sum += touch(trace_reader_contents(r));
+		trace_reader_events(r, 0, UINT64_MAX, each, &t, &err);
+		trace_reader_events(r, 5000, 9000, each, &t, &err);
+		trace_reader_close(r);
+	}
+	free(file);
+	close(fd);
+	return 0;
+}
+
+#ifndef HEFT_LIBFUZZER
+
+static uint8_t *slurp(const char *path, size_t *size)
+{
+	FILE *f = fopen(path, "rb");
+	struct stat st;
+	if (!f || fstat(fileno(f), &st)) {
+		perror(path);
+		exit(1);
+	}
+	*size = (size_t)st.st_size;
+	uint8_t *bytes = malloc(*size + 1);
+	if (!bytes || fread(bytes, 1, *size, f) != *size)
+		abort();
+	fclose(f);
+	return bytes;
+}
+
+static int run(const char *path)
+{
+	struct stat st;
+	int files = 0;
+	if (stat(path, &st)) {
+		perror(path);
+		exit(1);
+	}
+	if (S_ISDIR(st.st_mode)) {
+		DIR *d = opendir(path);
+		for (struct dirent *e; d && (e = readdir(d));) {
+			char name[4096];
+			if (e->d_name[0] == '.')
+				continue;
+			snprintf(name, sizeof name, "%s/%s", path, e->d_name);
+			files += run(name);
+		}
+		if (d)
+			closedir(d);
+		return files;
+	}
+	size_t size;
+	uint8_t *bytes = slurp(path, &size);
+	LLVMFuzzerTestOneInput(bytes, size);
+	/* Some damage of its own: the runner is worth something without a fuzzer too. */
+	for (size_t i = TRACE_FILE_HEADER_BYTES; i < size; i++) {
+		uint8_t was = bytes[i];
+		bytes[i] = (uint8_t)(was + 1 + i % 254);
+		LLVMFuzzerTestOneInput(bytes, size);
+		bytes[i] = was;
+	}
+	free(bytes);
+	return 1;
+}
+
+/* Rewrites a recording with every block stored as it is, so that changes reach what it holds;
+ * the index and the end then name the new offsets. */
+static void store_uncompressed(const char *path)
+{
+	static uint8_t raw[1 << 20];
+	size_t size, at = TRACE_FILE_HEADER_BYTES;
+	uint8_t *file = slurp(path, &size);
+	struct byte_buffer payload = {0};
+	struct trace_index index = {0};
+	struct trace_end_payload end = {0};
+	FILE *out = fopen(path, "wb");
+	if (!out || fwrite(file, 1, at, out) != at)
+		abort();
+	while (at < size) {
+		struct trace_block_header h;
+		memcpy(&h, file + at, sizeof h);
+		const uint8_t *stored = file + at + sizeof h;
+		uint64_t offset = (uint64_t)ftell(out);
+		at += sizeof h + h.stored_bytes;
+		if (h.flags & TRACE_BLOCK_ZSTD) {
+			if (ZSTD_decompress(raw, sizeof raw, stored, h.stored_bytes) != h.raw_bytes)
+				abort();
+			stored = raw;
+		}
+		if (h.type == TRACE_BLOCK_TALLY)
+			end.tally_offset = offset;
+		if (h.type == TRACE_BLOCK_INDEX) {
+			end.index_offset = offset;
+			end.blocks = index.count;
+			trace_index_put(&payload, &index);
+			stored = payload.data;
+			h.raw_bytes = (uint32_t)payload.len;
+		}
+		if (h.type == TRACE_BLOCK_END) {
+			struct trace_end_payload was;
+			memcpy(&was, stored, sizeof was);
+			end.duration_ns = was.duration_ns;
+			end.events = was.events;
+			stored = (const uint8_t *)&end;
+		}
+		trace_index_add(&index, &(struct trace_index_entry){offset, h.first_ns, h.last_ns,
+								    h.count, h.type});
+		h.stored_bytes = h.raw_bytes;
+		h.flags = 0;
+		h.checksum = trace_block_checksum(&h, offset, stored);
+		fwrite(&h, sizeof h, 1, out);
+		fwrite(stored, h.raw_bytes, 1, out);
+	}
+	fclose(out);
+	free(file);
+	buffer_fini(&payload);
+	trace_index_fini(&index);
+	struct trace_verify v;
+	struct heft_error err;
+	if (trace_verify(path, &v, &err)) {
+		fprintf(stderr, "%s\n", err.message);
+		exit(1);
+	}
+}
+
+static void make(const char *path, int kind)
+{
+	static char *argv[] = {"./a", "b", NULL};
+	struct trace_meta meta = {.heft_version = "0", .argv = argv, .argc = 2,
+				  .page_bytes = 4096, .tick_ns = 1024};
+	struct heft_error err;
+	struct trace_writer *w;
+	struct tally t;
+	tally_init(&t);
+	if (trace_writer_open(&w, path, true, &meta, &err) || tally_reserve(&t, 3, 2)) {
+		fprintf(stderr, "%s\n", err.message);
+		exit(1);
+	}
+	struct trace_process p = {.pid = 2, .ppid = 1, .exe = "/a", .argv = argv, .argc = 2};
+	struct trace_node nodes[] = {{TRACE_NONE, 0, 100, 0}, {0, TRACE_NONE, 200, 1}};
+	struct trace_site sites[] = {{1, 0}, {0, 1}, {TRACE_NONE, 2}};
+	trace_writer_module(w, &(struct trace_module){"/a", (const uint8_t *)"1234", 4});
+	trace_writer_nodes(w, nodes, 2);
+	trace_writer_sites(w, sites, 3);
+	trace_writer_process(w, &p);
+	trace_writer_thread(w, &(struct trace_thread){0, 2, "m"});
+	trace_writer_thread(w, &(struct trace_thread){0, 3, ""});
+	trace_writer_thread_name(w, 1, "n");
+	trace_writer_note(w, &(struct trace_note){TRACE_NOTE_INFO, 0, 5, "x"});
+	trace_writer_rss(w, &(struct trace_rss){5, 0, 4096}, 1);
+	struct trace_event events[] = {
+		{.time_ns = 10, .size = 24, .site = 0, .op = TRACE_ALLOC},
+		{.time_ns = 20, .size = 30, .site = 1, .slack = 10, .op = TRACE_ALLOC},
+		{.time_ns = 30, .size = 30, .lifetime_ns = 10, .site = 1, .slack = 10,
+		 .op = TRACE_FREE, .flags = TRACE_TEMPORARY},
+		{.time_ns = 5000, .size = 40, .old_size = 24, .site = 2, .old_site = 0,
+		 .op = TRACE_REALLOC},
+		{.time_ns = 6000, .size = 9, .site = 2, .thread = 1, .birth_thread = 1,
+		 .op = TRACE_ALLOC, .flags = TRACE_SLACK_UNKNOWN},
+		{.time_ns = 7000, .size = 40, .lifetime_ns = 6990, .site = 2, .thread = 1,
+		 .op = TRACE_FREE},
+		{.time_ns = 9000, .size = 9, .lifetime_ns = 3000, .site = 2, .thread = 1,
+		 .birth_thread = 1, .op = TRACE_GONE, .flags = TRACE_SLACK_UNKNOWN},
+	};
+	size_t count = sizeof events / sizeof events[0];
+	trace_writer_events(w, events, 4);
+	tally_apply(&t, events, 4);
+	if (kind != 1)
+		trace_writer_checkpoint(w, 5000, &t);
+	trace_writer_events(w, events + 4, count - 4);
+	tally_apply(&t, events + 4, count - 4);
+	if (kind == 2) {
+		trace_writer_flush(w);
+		trace_writer_abandon(w);
+	} else if (trace_writer_close(w, 10000, &t, &err)) {
+		fprintf(stderr, "%s\n", err.message);
+		exit(1);
+	}
+	tally_fini(&t);
+
+	store_uncompressed(path);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && strcmp(argv[1], "--make") == 0) {
+		static const char *const names[] = {"complete", "without-checkpoint", "cut"};
+		for (int i = 0; i < 3; i++) {
+			char path[4096];
+			snprintf(path, sizeof path, "%s/%s", argv[2], names[i]);
+			make(path, i);
+		}
+		return 0;
+	}
+	int files = 0;
+	for (int i = 1; i < argc; i++)
+		files += run(argv[i]);
+	printf("%d files\n", files);
+	return files ? 0 : 1;
+}
+
+#endif
