@@ -232,6 +232,54 @@ def test_file_size_limit_of_the_recorder(churn, expected, tmp_path):
     check_sums(report(path))
 
 
+@pytest.fixture
+def session_disk(tmp_path):
+    """A memory file system for the session alone, just large enough to be accepted."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    directory = tmp_path / "session"
+    directory.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=288m", "heft-test", directory],
+                      timeout=TIME_LIMIT, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    yield directory
+    subprocess.run(["umount", "-l", directory], timeout=TIME_LIMIT, check=True)
+
+
+def test_shared_memory_runs_out(churn, expected, tmp_path, session_disk):
+    """Others fill the file system of the session while the program needs more of it: a page
+    that the kernel cannot give is a SIGBUS for whoever touches it, and must not be the program."""
+    path, where, output = tmp_path / "r.heft", tmp_path / "progress", tmp_path / "output"
+    rounds, stopped = 4_000_000, []
+    heft = start([HEFT, "run", "-q", "-o", path, "--", churn, str(rounds), where],
+                 env={"HEFT_DIR": str(session_disk)}, stdout=open(output, "wb"))
+    try:
+        wait_until(lambda: progress(where) >= 1, what="start of the program")
+        stopped = recorder_pids(heft, churn)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        with open(session_disk / "filler", "wb", buffering=0) as filler:
+            try:
+                while True:
+                    filler.write(bytes(1 << 20))
+            except OSError:
+                pass
+        # ends by itself, or dies: then there is nobody left to wait for
+        wait_until(lambda: progress(where) == FINISHED or any(
+            open(f"/proc/{p}/stat").read().rsplit(")", 1)[1].split()[0] == "Z"
+            for p in children_of(heft.pid) if p not in stopped), what="end of the program")
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    try:
+        _, err = heft.communicate(timeout=TIME_LIMIT)
+    finally:
+        end_group(heft)
+    assert heft.returncode == 21, err
+    assert output.read_bytes() == expected(rounds)
+    check_sums(report(path))
+
+
 @pytest.mark.parametrize("limit", ["ulimit -f 8", "ulimit -v 60000", "ulimit -n 3", "ulimit -n 4",
                                    "ulimit -l 0"])
 def test_limits_of_the_program_are_its_own_matter(compiled, record, limit):
