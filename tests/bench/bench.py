@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """make bench: heft and heaptrack side by side, as ratios measured in one run.
 
-    bench.py [--quick] [--repeat K] [--rows REGEX] [--list] [--instructions]
+    bench.py [--quick] [--repeat K] [--rows REGEX] [--list] [--show FILE] [--instructions]
 
 Prints the tables that docs/benchmarks.md explains and writes every sample, with what is known about
 the machine, to build/bench.json (no host name, no user). The exit status says whether the
@@ -62,6 +62,7 @@ def arguments():
     parser.add_argument("--list", action="store_true", help="list the rows and their commands")
     parser.add_argument("--instructions", action="store_true",
                         help="instructions a pair by callgrind instead of times")
+    parser.add_argument("--show", type=Path, metavar="FILE", help="print the tables of a saved run")
     parser.add_argument("--heft", type=Path, default=ROOT / "build/heft")
     parser.add_argument("--without-heft", action="store_true", help="measure the peers alone")
     parser.add_argument("--work", type=Path, default=ROOT / "build/bench",
@@ -106,6 +107,11 @@ def print_tables(results):
 
 def main():
     options = arguments()
+    if options.show:
+        results = json.loads(options.show.read_text())["results"]
+        print_tables([result for result in results
+                      if not options.rows or re.search(options.rows, result["row"])])
+        return 0
     options.work.mkdir(parents=True, exist_ok=True)
     launcher, micro = bench_programs.build_tools(options.work)
     rows, missing = bench_programs.all_rows(options.work, micro, options.quick)
