@@ -18,7 +18,6 @@
 	 "colour the text (default: on a terminal)", false}
 #define END {.name = NULL}
 
-#ifndef HEFT_WITHOUT_RUN
 static const struct cli_option run_options[] = {
 	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE",
 	 "record to FILE; %e executable, %p pid, %t time (default: heft.%e.%p.heft)", false},
@@ -31,9 +30,7 @@ static const struct cli_option run_options[] = {
 	OPTION_HELP,
 	END,
 };
-#endif
 
-#ifndef HEFT_WITHOUT_REPORT
 static const struct cli_option report_options[] = {
 	OPTION_JSON,
 	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "peak|live|allocated|count|temporary|lifetime",
@@ -53,15 +50,12 @@ static const struct cli_option report_options[] = {
 	OPTION_HELP,
 	END,
 };
-#endif
 
-#ifndef HEFT_WITHOUT_VERIFY
 static const struct cli_option verify_options[] = {
 	OPTION_QUIET,
 	OPTION_HELP,
 	END,
 };
-#endif
 
 static const struct cli_option help_options[] = {
 	{CLI_OPT_COMPLETIONS, "completions", 0, CLI_ARG, "bash", "print shell completions", true},
@@ -70,18 +64,12 @@ static const struct cli_option help_options[] = {
 };
 
 const struct cli_verb cli_verbs[] = {
-#ifndef HEFT_WITHOUT_RUN
 	{"run", "record every allocation of a program", "[OPTIONS] [--] CMD [ARG...]", run_options,
 	 cmd_run, CLI_RUN_FAILED, true, "command"},
-#endif
-#ifndef HEFT_WITHOUT_REPORT
 	{"report", "summary and top sites of a recording", "[OPTIONS] FILE", report_options,
 	 cmd_report, CLI_USAGE, false, "file"},
-#endif
-#ifndef HEFT_WITHOUT_VERIFY
 	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options, cmd_verify,
 	 CLI_USAGE, false, "file"},
-#endif
 	{"help", "explain heft or one of its verbs", "[VERB]", help_options, cmd_help, CLI_USAGE,
 	 false, "verb"},
 	{.name = NULL},

@@ -349,30 +349,40 @@ static void survives_hostile_elf(void **state)
 	expect(put("loader", &(struct tiny){0}, 4, 0755), HEFT_ENOEXEC, "neither");
 }
 
-static void survives_hostile_symbols(void **state)
-{
-	struct {
-		struct tiny t;
-		Elf64_Shdr sh[2];
-		Elf64_Sym sym[2];
-		char names[8];
-	} f = {.t = make_tiny("/lib64/ld-linux-x86-64.so.2")};
+/* A program with one defined dynamic symbol, malloc. */
+struct tiny_symbols {
+	struct tiny t;
+	Elf64_Shdr sh[2];
+	Elf64_Sym sym[2];
+	char names[8];
+};
 
-	(void)state;
+static struct tiny_symbols make_tiny_symbols(void)
+{
+	struct tiny_symbols f = {.t = make_tiny("/lib64/ld-linux-x86-64.so.2")};
+
 	f.t.ph[1].p_filesz = sizeof(f);
-	f.t.eh.e_shoff = (uintptr_t)&f.sh - (uintptr_t)&f;
+	f.t.eh.e_shoff = offsetof(struct tiny_symbols, sh);
 	f.t.eh.e_shnum = 2;
 	f.t.eh.e_shentsize = sizeof(Elf64_Shdr);
 	f.sh[0] = (Elf64_Shdr){.sh_type = SHT_DYNSYM, .sh_link = 1, .sh_entsize = sizeof(Elf64_Sym),
-			       .sh_offset = (uintptr_t)&f.sym - (uintptr_t)&f,
+			       .sh_offset = offsetof(struct tiny_symbols, sym),
 			       .sh_size = sizeof(f.sym)};
 	f.sh[1] = (Elf64_Shdr){.sh_type = SHT_STRTAB,
-			       .sh_offset = (uintptr_t)&f.names - (uintptr_t)&f,
+			       .sh_offset = offsetof(struct tiny_symbols, names),
 			       .sh_size = sizeof(f.names)};
 	memcpy(f.names, "\0malloc", 8);
 	f.sym[1].st_name = 1;
 	f.sym[1].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
 	f.sym[1].st_shndx = 1;
+	return f;
+}
+
+static void survives_hostile_symbols(void **state)
+{
+	struct tiny_symbols f = make_tiny_symbols();
+
+	(void)state;
 	expect(put("sym", &f, sizeof(f), 0755), 0, NULL);
 	assert_int_equal(plan.own_malloc, ELF_MALLOC_EXPORTED);
 	f.sym[1].st_shndx = SHN_UNDEF; /* only wants one */
@@ -390,6 +400,35 @@ static void survives_hostile_symbols(void **state)
 	f.sh[0].sh_link = 77;
 	expect(put("sym", &f, sizeof(f), 0755), 0, NULL);
 	assert_int_equal(plan.own_malloc, ELF_MALLOC_SHARED);
+}
+
+/* Every byte takes every value, at every length: in a block of exactly that size, so that reading
+ * past its end shows under AddressSanitizer. */
+static void survives_any_changed_byte(void **state)
+{
+	struct tiny_symbols whole = make_tiny_symbols();
+	uint8_t *file = malloc(sizeof(whole));
+	struct elf_facts facts;
+	size_t dynamic = 0;
+
+	(void)state;
+	for (size_t at_byte = 0; at_byte < sizeof(whole); at_byte++) {
+		memcpy(file, &whole, sizeof(whole));
+		for (unsigned value = 0; value < 256; value++) {
+			file[at_byte] = (uint8_t)value;
+			elf_facts_read(file, sizeof(whole), &facts);
+			dynamic += facts.kind == ELF_DYNAMIC;
+		}
+	}
+	free(file);
+	assert_true(dynamic > sizeof(whole)); /* most bytes do not matter */
+	for (size_t size = 0; size < sizeof(whole); size++) {
+		file = malloc(size ? size : 1);
+		memcpy(file, &whole, size);
+		elf_facts_read(file, size, &facts);
+		assert_int_equal(facts.kind, size < 4 ? ELF_NOT_ELF : ELF_DAMAGED);
+		free(file);
+	}
 }
 
 static void names_other_architectures(void **state)
@@ -467,6 +506,7 @@ int main(void)
 		cmocka_unit_test(follows_scripts),
 		cmocka_unit_test(survives_hostile_elf),
 		cmocka_unit_test(survives_hostile_symbols),
+		cmocka_unit_test(survives_any_changed_byte),
 		cmocka_unit_test(names_other_architectures),
 		cmocka_unit_test(environment_touches_only_its_own),
 	};
