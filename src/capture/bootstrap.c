@@ -190,7 +190,6 @@ void heft_resolve_next(void)
 	TAKE(memalign, "memalign", next.aligned_alloc);
 	TAKE(valloc, "valloc", page_aligned);
 	TAKE(pvalloc, "pvalloc", whole_pages);
-	TAKE(reallocarray, "reallocarray", NULL);
 	TAKE(usable, "malloc_usable_size", NULL);
 	TAKE(dlclose, "dlclose", NULL);
 	TAKE(setname, "pthread_setname_np", NULL);
@@ -198,8 +197,6 @@ void heft_resolve_next(void)
 	const void *home = object_of((void *)next.malloc);
 	if (object_of((void *)next.usable) != home)
 		next.usable = NULL;
-	if (object_of((void *)next.reallocarray) != home)
-		next.reallocarray = NULL;
 	if (object_of((void *)next.valloc) != home)
 		next.valloc = page_aligned;
 	if (object_of((void *)next.pvalloc) != home)

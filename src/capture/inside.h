@@ -123,7 +123,6 @@ struct heft_next {
 	void *(*memalign)(size_t, size_t);
 	void *(*valloc)(size_t);
 	void *(*pvalloc)(size_t);
-	void *(*reallocarray)(void *, size_t, size_t);
 	size_t (*usable)(void *); /* NULL: the allocator does not tell */
 	int (*dlclose)(void *);
 	int (*setname)(unsigned long, const char *);

@@ -23,7 +23,8 @@ _Atomic uint64_t heft_rows[HEFT_ROW_COUNT];
 
 extern void *__libc_stack_end;
 
-enum { PAGE = 4096, OWN_STACK_REACH = 64 << 20 };
+/* ENTRY_REACH: how far below the end of the stack the process's very first frame may stand. */
+enum { PAGE = 4096, OWN_STACK_REACH = 64 << 20, ENTRY_REACH = 64 };
 
 static int image_of(uint64_t pc, struct cfi_image *im)
 {
@@ -225,6 +226,9 @@ static enum heft_step guess_step(struct reader *r, const struct heft_frame *f, i
 	 * elsewhere it has been seen to invent frames. Code must follow: an object's, or for
 	 * JIT code (no object) a readable address. */
 	uint64_t rbp, pc;
+	/* The loader's first instructions have no tables; nothing calls them. */
+	if (native && r->t->stack_top - f->sp <= ENTRY_REACH)
+		return HEFT_STEP_END;
 	if (!native || f->rbp < f->sp || f->rbp >= r->t->stack_top - 16 || f->rbp & 7)
 		return HEFT_STEP_LOST;
 	if (careful_read(r, f->rbp, &rbp) || careful_read(r, f->rbp + 8, &pc))
