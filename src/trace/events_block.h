@@ -11,6 +11,7 @@
 #include "trace/event.h"
 #include "trace/prefix_varint.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,9 +19,10 @@ enum { EVENTS_PER_BLOCK = 1 << 17 };
 
 enum events_column {
 	COLUMN_TICKS,	 /* runs of events in one tick */
-	COLUMN_THREADS,	 /* runs of events of one thread */
-	COLUMN_HITS,	 /* runs of events whose code was predicted */
-	COLUMN_CODES,	 /* the codes that were not */
+	COLUMN_SWITCHES, /* a bit an event: not of the same thread as the one before */
+	COLUMN_THREADS,	 /* a byte a switch: to which thread */
+	COLUMN_MISSES,	 /* a bit an event: its code was not predicted */
+	COLUMN_CODES,	 /* those codes */
 	COLUMN_SIZES,	 /* sizes that were not predicted */
 	COLUMN_LIVES,	 /* lifetimes of FREE and GONE */
 	COLUMN_SITES,	 /* ids and first sizes of sites in the order of their first use */
@@ -30,7 +32,15 @@ enum events_column {
 };
 
 /* The most bytes one event can add to each column. */
-#define COLUMN_WORST {18, 18, 9, 9, 9, 9, 36, 27, 19}
+#define COLUMN_WORST {18, 8, 10, 8, 9, 9, 9, 36, 27, 19}
+
+/* Bits are kept in groups of 64 events, the first event of a group highest among as many bits
+ * as the group has events. */
+enum { EVENTS_GROUP = 64 };
+
+/* COLUMN_THREADS: 0 is the thread before the last switch; 255 means that the id follows; others are
+ * the id plus 1. */
+enum { THREAD_BEFORE = 0, THREAD_FOLLOWS = 255 };
 
 /* code = local site << CODE_SITE_SHIFT | size not predicted << 3 | kind */
 enum events_kind {
@@ -62,13 +72,7 @@ struct events_thread {
 	uint32_t pad;
 };
 
-#ifndef CONTEXT_BITS
-#define CONTEXT_BITS 14
-#endif
-#ifndef CONTEXT_SHIFT
-#define CONTEXT_SHIFT 10
-#endif
-enum { SLACK_BITS = 10 };
+enum { CONTEXT_BITS = 14, CONTEXT_SHIFT = 10, SLACK_BITS = 10 };
 
 struct events_model {
 	uint32_t next[1 << CONTEXT_BITS];    /* the code that followed this context */
@@ -122,10 +126,11 @@ struct events_encoder {
 	unsigned tick_shift;
 	uint32_t count; /* events in this block */
 	uint64_t first_tick, tick, tick_end_ns;
-	uint32_t tick_start, thread_start; /* index of the first event of the current run */
+	uint32_t tick_start; /* index of the first event of the current tick */
 	uint32_t thread, previous_thread;
-	uint32_t missed; /* index after the last event whose code was not predicted */
+	uint64_t switches, misses; /* bits of the current group */
 	uint32_t last_site;
+	bool switching; /* the last group had switches: expect more */
 	uint8_t *at[COLUMN_COUNT], *start[COLUMN_COUNT];
 	uint8_t *buffer;
 	struct events_model model;
@@ -155,8 +160,9 @@ struct events_decoder {
 	uint32_t site_count, epoch;
 	unsigned tick_shift;
 	uint64_t count, done;
-	uint64_t tick, tick_step, tick_left, thread_left, hits_left;
-	uint32_t thread, next_thread, previous_thread;
+	uint64_t tick, tick_step, tick_left;
+	uint64_t switches, misses; /* bits of the current group, the next event's highest */
+	uint32_t thread, previous_thread;
 	uint32_t last_site;
 	const uint8_t *at[COLUMN_COUNT], *end[COLUMN_COUNT];
 	struct events_model model;

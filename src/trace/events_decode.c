@@ -69,30 +69,29 @@ static const char *next_tick_run(struct events_decoder *d)
 	return NULL;
 }
 
-static const char *next_thread_run(struct events_decoder *d)
+static const char *switch_thread(struct events_decoder *d)
 {
-	uint64_t run, thread = d->previous_thread;
-	const uint8_t *p = prefix_get(d->at[COLUMN_THREADS], &run);
-	if (run & 1)
-		p = prefix_get(p, &thread);
-	d->at[COLUMN_THREADS] = p;
+	uint64_t thread = *d->at[COLUMN_THREADS]++;
+	if (thread == THREAD_BEFORE)
+		thread = d->previous_thread;
+	else if (thread == THREAD_FOLLOWS)
+		d->at[COLUMN_THREADS] = prefix_get(d->at[COLUMN_THREADS], &thread);
+	else
+		thread--;
 	if (thread >= d->thread_limit)
 		return "a thread that has been defined";
-	d->thread_left = run >> 1;
-	d->next_thread = (uint32_t)thread;
+	d->previous_thread = d->thread;
+	d->thread = (uint32_t)thread;
 	return NULL;
 }
 
-static const char *switch_thread(struct events_decoder *d)
+/* The next group's bits, the first event's highest. */
+static uint64_t get_bits(struct events_decoder *d, enum events_column column, uint64_t events)
 {
-	d->previous_thread = d->thread;
-	d->thread = d->next_thread;
-	const char *wrong = next_thread_run(d);
-	if (wrong)
-		return wrong;
-	if (d->thread_left == 0)
-		return "a run of at least one event in the column of threads";
-	return NULL;
+	uint64_t bits;
+	memcpy(&bits, d->at[column], sizeof bits);
+	d->at[column] += sizeof bits;
+	return events < EVENTS_GROUP ? bits << (EVENTS_GROUP - events) : bits;
 }
 
 static struct events_thread *thread_state(struct events_decoder *d)
@@ -159,13 +158,9 @@ const char *events_decode_begin(struct events_decoder *d, const uint8_t *payload
 	d->count = count;
 	d->done = 0;
 	d->thread = d->previous_thread = 0;
-	const char *wrong = next_tick_run(d);
-	if (!wrong)
-		wrong = next_thread_run(d); /* the run of none that names the first thread */
-	if (!wrong && d->thread_left)
-		wrong = "a first run of no events in the column of threads";
-	d->at[COLUMN_HITS] = prefix_get(d->at[COLUMN_HITS], &d->hits_left);
-	return wrong;
+	if (thread_limit == 0)
+		return "a thread that has been defined";
+	return next_tick_run(d);
 }
 
 static const char *get_realloc(struct events_decoder *d, struct trace_event *ev)
@@ -239,23 +234,23 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 				return wrong;
 		}
 		d->tick_left--;
-		if (d->thread_left == 0) {
+		if (i % EVENTS_GROUP == 0) {
+			d->switches = get_bits(d, COLUMN_SWITCHES, count - i);
+			d->misses = get_bits(d, COLUMN_MISSES, count - i);
+		}
+		if ((int64_t)d->switches < 0) {
 			wrong = switch_thread(d);
 			if (wrong)
 				return wrong;
 			t = thread_state(d);
 		}
-		d->thread_left--;
+		d->switches <<= 1;
 
-		uint64_t code;
 		uint32_t *next = code_after(m, t->context);
-		if (d->hits_left) {
-			d->hits_left--;
-			code = *next;
-		} else {
+		uint64_t code = *next;
+		if ((int64_t)d->misses < 0)
 			d->at[COLUMN_CODES] = prefix_get(d->at[COLUMN_CODES], &code);
-			d->at[COLUMN_HITS] = prefix_get(d->at[COLUMN_HITS], &d->hits_left);
-		}
+		d->misses <<= 1;
 		uint64_t local = code >> CODE_SITE_SHIFT;
 		if (__builtin_expect(local >= d->site_count, 0)) {
 			wrong = local > d->site_count ? "a site of this block" : new_site(d);
@@ -331,10 +326,7 @@ const char *events_decode(struct events_decoder *d, struct trace_event *events, 
 	size_t n = left < EVENTS_BATCH ? (size_t)left : EVENTS_BATCH;
 	*count = 0;
 	if (n) {
-		/* The first thread's run begins before its first event. */
-		const char *wrong = d->done == 0 ? switch_thread(d) : NULL;
-		if (!wrong)
-			wrong = decode_batch(d, events, n);
+		const char *wrong = decode_batch(d, events, n);
 		if (wrong)
 			return wrong;
 	}
@@ -344,7 +336,7 @@ const char *events_decode(struct events_decoder *d, struct trace_event *events, 
 		if (d->at[i] > d->end[i] || (last && d->at[i] != d->end[i]))
 			return "columns as long as their events";
 	}
-	if (last && (d->hits_left || d->tick_left || d->thread_left))
+	if (last && d->tick_left)
 		return "runs as long as the block";
 	*count = n;
 	return NULL;
