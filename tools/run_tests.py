@@ -68,7 +68,15 @@ def run(command, log, env=None, limit=STAGE_SECONDS):
         try:
             return process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.send_signal(signal.SIGINT)  # pytest and meson then clean up and report
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                pass
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
             process.wait()
             out.write(f"\nended after {limit} s\n".encode())
             return None
@@ -198,8 +206,9 @@ def pytest(results, stage, directory, limit):
     log = directory / "test-logs" / f"{stage}.txt"
     report = directory / "test-logs" / f"{stage}.xml"
     report.unlink(missing_ok=True)
-    run([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", folder],
-        log, limit=limit, env={"HEFT_BUILD": str(directory), "PYTHONDONTWRITEBYTECODE": "1"})
+    status = run([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
+                  folder],
+                 log, limit=limit, env={"HEFT_BUILD": str(directory), "PYTHONDONTWRITEBYTECODE": "1"})
     if not report.exists():
         results.fail(stage, "ended without results")
         show_tail(log)
@@ -218,6 +227,8 @@ def pytest(results, stage, directory, limit):
             results.add(passed=1)
     if cases == 0:
         results.fail(stage, "ended without results")
+    if status is None:
+        results.fail(stage, f"had to be ended after {limit} s; {cases} tests had run")
     if any(f.startswith(stage + ":") for f in results.failures):
         show_tail(log, 60)
 
