@@ -1,0 +1,173 @@
+/* The reader of unwind tables against elfutils': for the C library, the loader,
+ * libdw and this program, every table entry at addresses close together. Captures of running programs are compared with
+ * libunwind in tests/integration. */
+#include "capture/cfi.h"
+
+#include <dlfcn.h>
+#include <elfutils/libdw.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <link.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct cfi_image image_of(void *code, uintptr_t *bias, const char **path)
+{
+	struct dl_find_object o;
+	assert_int_equal(_dl_find_object(code, &o), 0);
+	*bias = o.dlfo_link_map->l_addr;
+	*path = o.dlfo_link_map->l_name[0] ? o.dlfo_link_map->l_name : "/proc/self/exe";
+	return (struct cfi_image){(uintptr_t)o.dlfo_map_start, (uintptr_t)o.dlfo_map_end,
+				  (uintptr_t)o.dlfo_eh_frame};
+}
+
+/* elfutils' answer in our words; -1 if it is an expression (compared by kind only). */
+static int compare_at(Dwarf_CFI *cfi, const struct cfi_image *im, uintptr_t bias, uintptr_t pc,
+		      unsigned *expressions)
+{
+	Dwarf_Frame *frame = NULL;
+	struct cfi_rules r;
+	int theirs = dwarf_cfi_addrframe(cfi, pc - bias, &frame);
+	int ours = cfi_rules_at(im, pc, &r);
+	if (theirs || ours) {
+		free(frame);
+		return theirs != 0 && ours != 0 ? 0 : 1;
+	}
+	int bad = 0;
+	Dwarf_Op *ops;
+	size_t count;
+	if (!dwarf_frame_cfa(frame, &ops, &count)) {
+		if (count == 1 && ops[0].atom >= 0x70 && ops[0].atom <= 0x8f)
+			bad |= r.cfa_expr || r.cfa_register != ops[0].atom - 0x70 ||
+			       r.cfa_offset != (int64_t)ops[0].number;
+		else if (count == 1 && ops[0].atom == 0x92) /* bregx */
+			bad |= r.cfa_expr || r.cfa_register != ops[0].number ||
+			       r.cfa_offset != (int64_t)ops[0].number2;
+		else {
+			bad |= !r.cfa_expr;
+			++*expressions;
+		}
+	}
+	for (int reg = 0; reg < CFI_REGS; reg++) {
+		Dwarf_Op mem[3];
+		if (dwarf_frame_register(frame, reg, mem, &ops, &count))
+			continue;
+		const struct cfi_rule *rule = &r.reg[reg];
+		if (count == 0 && ops == mem) /* undefined */
+			bad |= rule->how != CFI_UNDEFINED &&
+			       !(rule->how == CFI_SAME && reg != CFI_RA); /* caller-saved by the ABI */
+		else if (count == 0)
+			bad |= rule->how != CFI_SAME && rule->how != CFI_UNDEFINED;
+		else if (ops[0].atom == 0x9c && count == 1) /* at CFA + 0 */
+			bad |= rule->how != CFI_AT_CFA || rule->value != 0;
+		else if (ops[0].atom == 0x9c && count == 2 && ops[1].atom == 0x23)
+			bad |= rule->how != CFI_AT_CFA || rule->value != (int64_t)ops[1].number;
+	}
+	free(frame);
+	return bad;
+}
+
+static void compare_object(void *code, unsigned least)
+{
+	uintptr_t bias;
+	const char *path;
+	struct cfi_image im = image_of(code, &bias, &path);
+	int fd = open(path, O_RDONLY);
+	assert_true(fd >= 0);
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	Dwarf_CFI *cfi = dwarf_getcfi_elf(elf);
+	assert_non_null(cfi);
+	/* The search table of .eh_frame_hdr gives the starts of all entries. */
+	int32_t count;
+	memcpy(&count, (void *)(im.eh_frame_hdr + 8), 4);
+	unsigned compared = 0, bad = 0, expressions = 0;
+	uintptr_t first_bad = 0;
+	for (int32_t i = 0; i < count; i++) {
+		int32_t rel, next = 0;
+		memcpy(&rel, (void *)(im.eh_frame_hdr + 12 + (uintptr_t)i * 8), 4);
+		uintptr_t pc = im.eh_frame_hdr + (uintptr_t)(intptr_t)rel, end = pc + 256;
+		if (i + 1 < count) {
+			memcpy(&next, (void *)(im.eh_frame_hdr + 12 + (uintptr_t)(i + 1) * 8), 4);
+			uintptr_t limit = im.eh_frame_hdr + (uintptr_t)(intptr_t)next;
+			end = limit < end ? limit : end;
+		}
+		for (; pc < end; pc += 1 + (pc & 3)) {
+			int b = compare_at(cfi, &im, bias, pc, &expressions);
+			if (b && !first_bad)
+				first_bad = pc;
+			bad += (unsigned)b;
+			compared++;
+		}
+	}
+	if (bad)
+		print_message("%s: %u of %u differ, first at %#lx\n", path, bad, compared,
+			      (unsigned long)(first_bad - bias));
+	assert_int_equal(bad, 0);
+	assert_true(compared >= least);
+	dwarf_cfi_end(cfi);
+	elf_end(elf);
+	close(fd);
+}
+
+static void test_libc(void **state) { (void)state; compare_object((void *)qsort, 50000); }
+static void test_libdw(void **state) { (void)state; compare_object((void *)dwarf_cfi_end, 10000); }
+static void test_itself(void **state) { (void)state; compare_object((void *)compare_at, 50); }
+
+static void test_loader(void **state)
+{
+	(void)state;
+	compare_object(dlsym(RTLD_DEFAULT, "_dl_find_object"), 5000);
+}
+
+static void test_rows_say_what_rules_say(void **state)
+{
+	(void)state;
+	uintptr_t bias;
+	const char *path;
+	struct cfi_image im = image_of((void *)qsort, &bias, &path);
+	unsigned kinds[8] = {0};
+	for (uintptr_t pc = (uintptr_t)qsort & ~4095ul; pc < ((uintptr_t)qsort & ~4095ul) + 200000; pc++) {
+		struct cfi_rules r;
+		cfi_row row = cfi_row_at(&im, pc);
+		kinds[cfi_row_kind(row)]++;
+		if (cfi_row_kind(row) != CFI_ROW_RSP && cfi_row_kind(row) != CFI_ROW_RBP)
+			continue;
+		assert_int_equal(cfi_rules_at(&im, pc, &r), 0);
+		if (!r.cfa_expr) {
+			assert_int_equal(cfi_row_offset(row), r.cfa_offset);
+			assert_int_equal(r.cfa_register,
+					 cfi_row_kind(row) == CFI_ROW_RSP ? CFI_RSP : CFI_RBP);
+		}
+		assert_int_equal(-(int32_t)cfi_row_rbp(row),
+				 r.reg[CFI_RBP].how == CFI_AT_CFA ? r.reg[CFI_RBP].value : 0);
+	}
+	assert_true(kinds[CFI_ROW_RSP] > 10000);
+}
+
+static void test_without_tables(void **state)
+{
+	(void)state;
+	struct cfi_image none = {4096, 8192, 0};
+	assert_int_equal(cfi_row_at(&none, 5000), CFI_ROW_NONE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_libc),
+		cmocka_unit_test(test_libdw),
+		cmocka_unit_test(test_itself),
+		cmocka_unit_test(test_loader),
+		cmocka_unit_test(test_rows_say_what_rules_say),
+		cmocka_unit_test(test_without_tables),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

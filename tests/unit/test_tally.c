@@ -1,0 +1,178 @@
+/* The tally against brute force: random histories, with every live block kept in
+ * a plain list and every sum made anew after every event. */
+#include "trace/tally.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SITES = 7, THREADS = 3, BLOCKS = 64 };
+
+struct block {
+	uint64_t size, birth;
+	uint32_t site, thread, slack;
+	int live;
+};
+
+static uint64_t rng;
+static uint32_t draw(uint32_t n)
+{
+	rng = rng * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(rng >> 33) % n;
+}
+
+static void one_history(unsigned seed, unsigned steps)
+{
+	struct block b[BLOCKS] = {0};
+	uint64_t peak = 0, peak_time = 0, at_peak[SITES] = {0}, own[SITES] = {0}, allocated[SITES] = {0};
+	uint64_t reallocated[SITES] = {0}, ends[SITES] = {0}, frees = 0, cross = 0, longest[SITES] = {0};
+	struct tally t;
+	rng = seed;
+	tally_init(&t);
+	assert_int_equal(tally_reserve(&t, SITES, THREADS), 0);
+	for (unsigned step = 1; step <= steps; step++) {
+		struct block *k = &b[draw(BLOCKS)];
+		struct trace_event e = {.time_ns = step * 1000, .thread = draw(THREADS)};
+		if (!k->live) {
+			*k = (struct block){draw(1000), step * 1000, draw(SITES), e.thread, draw(16), 1};
+			e.op = TRACE_ALLOC;
+			e.size = k->size;
+			e.site = k->site;
+			e.birth_thread = k->thread;
+			e.slack = k->slack;
+			allocated[k->site] += k->size;
+		} else if (draw(4) == 0) {
+			e.op = TRACE_REALLOC;
+			e.old_size = k->size;
+			e.old_site = k->site;
+			e.old_slack = k->slack;
+			e.birth_thread = k->thread;
+			k->size = draw(1000);
+			k->site = draw(SITES);
+			k->slack = draw(16);
+			e.size = k->size;
+			e.site = k->site;
+			e.slack = k->slack;
+			reallocated[k->site] += k->size;
+			if (e.size > e.old_size)
+				allocated[k->site] += e.size - e.old_size;
+		} else {
+			int gone = draw(10) == 0;
+			e.op = gone ? TRACE_GONE : TRACE_FREE;
+			e.size = k->size;
+			e.site = k->site;
+			e.slack = k->slack;
+			e.birth_thread = k->thread;
+			e.lifetime_ns = e.time_ns - k->birth;
+			if (e.lifetime_ns > longest[k->site])
+				longest[k->site] = e.lifetime_ns;
+			k->live = 0;
+			frees += !gone;
+			cross += !gone && e.thread != k->thread;
+			ends[k->site] += gone ? k->size : 0;
+		}
+		tally_apply(&t, &e, 1);
+		uint64_t sum = 0, site[SITES] = {0};
+		for (int i = 0; i < BLOCKS; i++)
+			if (b[i].live) {
+				sum += b[i].size;
+				site[b[i].site] += b[i].size;
+			}
+		for (int i = 0; i < SITES; i++)
+			if (site[i] > own[i])
+				own[i] = site[i];
+		if (sum > peak) { /* the first instant of the greatest sum */
+			peak = sum;
+			peak_time = e.time_ns;
+			memcpy(at_peak, site, sizeof site);
+		}
+		assert_int_equal(t.live_bytes, sum);
+		if (step % 97 == 0) { /* settling in between must change nothing */
+			tally_settle(&t);
+			for (int i = 0; i < SITES; i++)
+				assert_int_equal(t.sites[i].peak_bytes, at_peak[i]);
+		}
+	}
+	tally_settle(&t);
+	assert_int_equal(t.peak_bytes, peak);
+	assert_int_equal(t.peak_time_ns, peak_time);
+	uint64_t f = 0, c = 0;
+	for (int i = 0; i < SITES; i++) {
+		const struct tally_site *s = &t.sites[i];
+		uint64_t in_histogram = 0;
+		for (int k = 0; k < TALLY_BUCKETS; k++)
+			in_histogram += s->lifetime[k];
+		assert_int_equal(s->peak_bytes, at_peak[i]);
+		assert_int_equal(s->own_peak_bytes, own[i]);
+		assert_int_equal(s->allocated_bytes, allocated[i]);
+		assert_int_equal(s->reallocated_bytes, reallocated[i]);
+		assert_int_equal(s->end_bytes, ends[i]);
+		assert_int_equal(s->lifetime_max_ns, longest[i]);
+		assert_int_equal(in_histogram, s->frees + s->end_blocks);
+		assert_true(tally_lifetime_quantile(s, 1.0) <= s->lifetime_max_ns);
+		assert_true(tally_lifetime_quantile(s, 0.5) <= tally_lifetime_quantile(s, 0.99));
+		f += s->frees;
+		c += s->cross_thread_frees;
+	}
+	assert_int_equal(f, frees);
+	assert_int_equal(c, cross);
+	tally_fini(&t);
+}
+
+static void test_against_brute_force(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 60; seed++)
+		one_history(seed, 50 + seed * 20);
+}
+
+static void test_first_of_two_equal_peaks(void **state)
+{
+	(void)state;
+	/* 100 at site 0, gone, then 100 at site 1: the peak is the first instant, site 0's. */
+	struct trace_event e[] = {
+		{.time_ns = 1, .size = 100, .site = 0, .op = TRACE_ALLOC},
+		{.time_ns = 2, .size = 100, .site = 0, .op = TRACE_FREE},
+		{.time_ns = 3, .size = 100, .site = 1, .op = TRACE_ALLOC},
+	};
+	struct tally t;
+	tally_init(&t);
+	assert_int_equal(tally_reserve(&t, 2, 1), 0);
+	tally_apply(&t, e, 3);
+	tally_settle(&t);
+	assert_int_equal(t.peak_time_ns, 1);
+	assert_int_equal(t.sites[0].peak_bytes, 100);
+	assert_int_equal(t.sites[1].peak_bytes, 0);
+	assert_int_equal(t.sites[1].own_peak_bytes, 100);
+	tally_fini(&t);
+}
+
+static void test_reserve_keeps_and_zeroes(void **state)
+{
+	(void)state;
+	struct trace_event e = {.size = 5, .op = TRACE_ALLOC};
+	struct tally t;
+	tally_init(&t);
+	assert_int_equal(tally_reserve(&t, 1, 1), 0);
+	tally_apply(&t, &e, 1);
+	assert_int_equal(tally_reserve(&t, 5000, 300), 0);
+	assert_int_equal(t.sites[0].live_bytes, 5);
+	for (int i = 1; i < 5000; i++)
+		assert_int_equal(t.sites[i].allocations + t.sites[i].live_bytes, 0);
+	assert_int_equal(t.threads[299].allocations, 0);
+	tally_fini(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_against_brute_force),
+		cmocka_unit_test(test_first_of_two_equal_peaks),
+		cmocka_unit_test(test_reserve_keeps_and_zeroes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
