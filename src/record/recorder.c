@@ -603,8 +603,9 @@ static void loop(struct recorder *r)
 		take_signals(r);
 		if (r->stop)
 			return;
-		if (r->child_ended && !running && !r->rescan &&
-		    (!children_missing(r) || now - r->last_alive_ns > LATE_CHILD_MS * 1000000ull))
+		bool awaited = r->rescan || children_missing(r);
+		if (r->child_ended && !running &&
+		    (!awaited || now - r->last_alive_ns > LATE_CHILD_MS * 1000000ull))
 			return;
 		if (r->child_ended && running && !r->told_daemons &&
 		    now - r->child_end_ns > LATE_CHILD_MS * 1000000ull)
