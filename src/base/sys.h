@@ -69,6 +69,23 @@ static inline int sys_madvise(void *p, size_t n, int advice)
 {
 	return (int)sys_call4(SYS_madvise, (long)p, (long)n, advice, 0);
 }
+/* Makes pages of a shared mapping present: 0, or an error where touching them would be a signal.
+ * Kernels before 5.14 do not know it: then nothing is known. */
+static inline int sys_populate(void *p, size_t n)
+{
+	uintptr_t from = (uintptr_t)p & ~4095ul, to = ((uintptr_t)p + n + 4095) & ~4095ul;
+	int rc = (int)sys_call4(SYS_madvise, (long)from, (long)(to - from), 23 /* POPULATE_WRITE */, 0);
+	return rc == -22 /* EINVAL */ ? 0 : rc;
+}
+static inline int sys_rename(const char *from, const char *to)
+{
+	return (int)sys_call4(SYS_rename, (long)from, (long)to, 0, 0);
+}
+static inline uint64_t sys_file_size_limit(void)
+{
+	uint64_t limit[2] = {0, 0};
+	return sys_call4(SYS_prlimit64, 0, 1 /* RLIMIT_FSIZE */, 0, (long)limit) ? 0 : limit[0];
+}
 static inline int sys_getpid(void) { return (int)sys_call4(SYS_getpid, 0, 0, 0, 0); }
 static inline int sys_getppid(void) { return (int)sys_call4(SYS_getppid, 0, 0, 0, 0); }
 static inline int sys_gettid(void) { return (int)sys_call4(SYS_gettid, 0, 0, 0, 0); }

@@ -201,8 +201,8 @@ void heft_resolve_next(void)
 		next.valloc = page_aligned;
 	if (object_of((void *)next.pvalloc) != home)
 		next.pvalloc = whole_pages;
-	extern void *malloc(size_t);
-	own_malloc = dlsym(RTLD_DEFAULT, "malloc") != (void *)malloc;
+	/* Where the program's calls go. (The name malloc here would be that one too.) */
+	own_malloc = object_of(dlsym(RTLD_DEFAULT, "malloc")) != object_of((void *)heft_resolve_next);
 	heft_follow_init();
 	if (next.malloc && next.calloc && next.realloc && next.free)
 		heft_next = next;
@@ -348,6 +348,32 @@ static void describe(struct wire_header *h)
 	h->text_bytes = n;
 }
 
+/* A new file of full size at `path`. Where the process may not make one that large (and would get
+ * a signal for trying), one that the recorder has ready. */
+static int make_file(const char *path)
+{
+	if (sys_file_size_limit() >= WIRE_FILE_BYTES) {
+		int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+		int rc = fd < 0 ? fd : sys_ftruncate(fd, WIRE_FILE_BYTES);
+		if (fd >= 0 && rc) {
+			sys_close(fd);
+			sys_unlink(path);
+			return rc;
+		}
+		return fd;
+	}
+	char spare[600];
+	for (uint64_t i = 0; i < WIRE_SPARES; i++) {
+		char *to = append(spare, spare + sizeof spare - 1, heft_session_dir);
+		to = append(to, spare + sizeof spare - 1, "/" WIRE_SPARE_NAME);
+		to = append_hex(to, spare + sizeof spare - 1, i);
+		*to = 0;
+		if (!sys_rename(spare, path))
+			return sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	}
+	return -EFBIG;
+}
+
 static int open_file(struct heft_process *p)
 {
 	int pid = sys_getpid();
@@ -362,21 +388,22 @@ static int open_file(struct heft_process *p)
 	to = append(to, end, ".");
 	to = append_hex(to, end, now);
 	*to = 0;
-	int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int rc = fd;
+	int rc, fd = make_file(path);
+	rc = fd;
 	if (fd >= 0) {
-		rc = sys_ftruncate(fd, WIRE_FILE_BYTES);
-		void *at = NULL;
-		if (!rc)
-			at = sys_mmap(heft_mapped, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE,
-				      MAP_SHARED | MAP_NORESERVE | (heft_mapped ? MAP_FIXED : 0), fd);
+		void *at = sys_mmap(heft_mapped, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE,
+				    MAP_SHARED | MAP_NORESERVE | (heft_mapped ? MAP_FIXED : 0), fd);
 		sys_close(fd);
-		if (!rc && !at)
-			rc = -ENOMEM;
+		rc = at ? 0 : -ENOMEM;
+		if (at) {
+			struct wire_session s = wire_session_at(at);
+			heft_mapped = at;
+			rc = sys_populate(at, sizeof(struct wire_header));
+			if (!rc)
+				rc = sys_populate(s.nodes, 2 * HEFT_NODES_A_PAGE * sizeof *s.nodes);
+		}
 		if (rc)
 			sys_unlink(path);
-		else
-			heft_mapped = at;
 	}
 	if (rc < 0) {
 		if (forked && heft_mapped) { /* still the parent's pages: leave word there */

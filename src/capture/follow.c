@@ -48,7 +48,7 @@ static void note(uint32_t kind, int pid, const char *path)
 	size_t n = strnlen(path, 1024);
 	uint32_t bytes = (uint32_t)((sizeof(struct wire_module) + n + 7) & ~7ul);
 	uint32_t at = atomic_fetch_add(&s.header->log_used, bytes);
-	if (at > WIRE_LOG_BYTES || bytes > WIRE_LOG_BYTES - at)
+	if (at > WIRE_LOG_BYTES || bytes > WIRE_LOG_BYTES - at || sys_populate(s.log + at, bytes))
 		return;
 	struct wire_module *m = (struct wire_module *)(s.log + at);
 	m->kind = kind;

@@ -58,8 +58,9 @@ struct heft_thread {
 	uint64_t limit; /* pos may be written up to here; 0 sends every hook to the slow path */
 	uint64_t last_tsc;
 	/* the kept frames: [0] is the outermost, [depth - 1] the caller of the hook */
-	struct heft_frame *frames;
-	uint64_t *hashes; /* of the path from the root to frames[i] */
+	struct heft_frame *frames;  /* capacity of them; [-1] is a sentinel */
+	struct heft_frame *scratch; /* as many, for the capture that is being made */
+	uint64_t *hashes; /* of the path from the root to frames[i]; twice capacity of them */
 	uint32_t depth, capacity;
 	uint32_t generation;
 	uint32_t last_site;
@@ -70,6 +71,8 @@ struct heft_thread {
 	uint32_t slot;
 	uint8_t is_open, destructor_rounds;
 };
+
+enum { HEFT_NODES_A_PAGE = 4096 / sizeof(struct wire_node), HEFT_CHUNKS_AT_ONCE = 8 };
 
 enum heft_phase { HEFT_FRESH = 0, HEFT_OPENING = 1, HEFT_OPEN = 2, HEFT_DISABLED = 3 };
 
@@ -171,10 +174,6 @@ HIDDEN uint32_t heft_site(struct heft_thread *t, struct heft_entry entry, unsign
 HIDDEN void heft_forget_code(void); /* dlclose: rows are void */
 
 /* unwind.c */
-struct heft_walk { /* innermost first */
-	struct heft_frame *frames;
-	uint32_t count, capacity;
-};
 enum heft_step { HEFT_STEP_OK, HEFT_STEP_END, HEFT_STEP_LOST };
 HIDDEN NOINLINE enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame *f,
 						 uint32_t row, int native, struct heft_frame *caller);

@@ -107,7 +107,8 @@ void heft_module_announce(uint64_t pc)
 	}
 	uint32_t bytes = (uint32_t)((sizeof(struct wire_module) + cwd_bytes + path_bytes + id_bytes + 7) & ~7ul);
 	uint32_t at = atomic_fetch_add(&h->log_used, bytes);
-	if (at <= WIRE_LOG_BYTES && bytes <= WIRE_LOG_BYTES - at) {
+	if (at <= WIRE_LOG_BYTES && bytes <= WIRE_LOG_BYTES - at &&
+	    !sys_populate(p->session.log + at, bytes)) {
 		struct wire_module *w = (struct wire_module *)(p->session.log + at);
 		w->kind = WIRE_LOG_MODULE;
 		w->first_node = atomic_load(&h->node_count);

@@ -114,6 +114,12 @@ uint32_t heft_node_add(uint32_t parent, uint64_t pc_flags, uint64_t hash)
 	if (id >= WIRE_NODES)
 		return 0;
 	struct wire_node *n = &s->nodes[id];
+	/* The page after this one, before anybody needs it. */
+	if (id % HEFT_NODES_A_PAGE == 0 && id + 2 * HEFT_NODES_A_PAGE <= WIRE_NODES &&
+	    sys_populate(n + HEFT_NODES_A_PAGE, HEFT_NODES_A_PAGE * sizeof *n)) {
+		atomic_store(&s->header->node_count, WIRE_NODES); /* no memory: the table is full */
+		return 0;
+	}
 	n->parent = parent;
 	n->check = ~parent;
 	atomic_store_explicit(&n->pc_flags, pc_flags | (uint64_t)WIRE_NODE_PRESENT << WIRE_FLAG_SHIFT,

@@ -9,7 +9,7 @@
  * that differs resumes unwinding there, and the walk may join the kept frames
  * again further out. Nothing is ever patched.
  *
- * New frames are collected behind the kept ones, innermost first, and turned
+ * New frames are collected in a scratch array, innermost first, and turned
  * round into place at the end. Every frame has the hash of its path from the
  * root, so the site is one look-up of the leaf's hash; ancestors get nodes only
  * when the leaf is new.
@@ -85,48 +85,42 @@ static inline uint32_t site_of(struct heft_thread *t, struct heft_frame *frames,
 	return site;
 }
 
-/* Turns frames[from, from + count) round. */
-static void reverse(struct heft_frame *frames, uint32_t from, uint32_t count)
-{
-	for (uint32_t a = from, b = from + count - 1; a < b; a++, b--) {
-		struct heft_frame f = frames[a];
-		frames[a] = frames[b];
-		frames[b] = f;
-	}
-}
-
-/* A stack that is not the thread's own: no shortcuts. Works in the space behind the kept frames. */
+/* A stack that is not the thread's own: no shortcuts, nothing kept. */
 static NOINLINE uint32_t foreign_site(struct heft_thread *t, struct heft_entry e, unsigned via,
 				      uint32_t generation)
 {
-	uint32_t base = t->depth, count = 0;
+	uint32_t count = 0;
 	struct heft_frame f = {.pc = e.pc, .sp = e.sp, .rbp = e.rbp};
 	for (;;) {
-		if (base + count + 1 >= t->capacity && heft_frames_grow(t, base + count + 2)) {
-			f.flags |= WIRE_NODE_TRUNCATED;
+		if (count + 1 >= t->capacity && heft_frames_grow(t, count + 2))
 			break;
-		}
-		t->frames[base + count++] = f;
+		t->scratch[count++] = f;
 		struct heft_frame caller = {0};
 		enum heft_step s = heft_step_special(
 			t, &f, heft_row(f.pc, (f.flags & WIRE_NODE_EXACT) != 0), 0, &caller);
 		if (s == HEFT_STEP_END)
-			break;
+			goto whole;
 		/* One stack goes up only; a signal frame may lead to another one. */
 		if (s == HEFT_STEP_LOST || count >= HEFT_FRAMES_MAX ||
-		    (caller.sp <= f.sp && !(caller.flags & WIRE_NODE_EXACT))) {
-			t->frames[base + count - 1].flags |= WIRE_NODE_TRUNCATED;
+		    (caller.sp <= f.sp && !(caller.flags & WIRE_NODE_EXACT)))
 			break;
-		}
 		f = caller;
 	}
-	reverse(t->frames, base, count);
-	uint64_t h = seed(generation);
-	for (uint32_t i = base; i < base + count; i++)
-		t->hashes[i] = h = heft_mix(h, frame_key(&t->frames[i]));
-	uint32_t site = site_of(t, t->frames + base, t->hashes + base, count, via, generation);
+	if (count)
+		t->scratch[count - 1].flags |= WIRE_NODE_TRUNCATED;
+whole:
+	/* Turned round into place; their hashes go beside them. */
+	for (uint32_t a = 0, b = count; a + 1 < b; a++) {
+		f = t->scratch[a];
+		t->scratch[a] = t->scratch[--b];
+		t->scratch[b] = f;
+	}
+	uint64_t h = seed(generation), *hashes = t->hashes + t->capacity;
+	for (uint32_t i = 0; i < count; i++)
+		hashes[i] = h = heft_mix(h, frame_key(&t->scratch[i]));
+	uint32_t site = site_of(t, t->scratch, hashes, count, via, generation);
 	t->last_hash = 0;
-	heft_stack_check(t->frames + base, count, e);
+	heft_stack_check(t->scratch, count, e);
 	return site;
 }
 
@@ -173,125 +167,129 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 	if (UNLIKELY(e.sp - t->stack_low >= t->stack_top - t->stack_low) &&
 	    !heft_on_own_stack(t, e.sp))
 		return foreign_site(t, e, via, generation);
+	if (UNLIKELY(!t->capacity) && heft_frames_grow(t, 1))
+		return 0;
 
 	const uintptr_t top = t->stack_top;
-	struct heft_frame *frames = t->frames;
-	uint32_t kept = t->depth; /* frames[0, kept) are the previous capture */
-	uint32_t fresh = 0;	  /* frames[kept, kept + fresh) are new, innermost first */
-	int64_t join = (int64_t)kept - 1;
-	struct heft_frame f = {.pc = e.pc, .sp = e.sp, .rbp = e.rbp};
+	struct heft_frame *frames = t->frames, *scratch = t->scratch;
+	/* frames[-1] is a sentinel whose sp is above every other and whose pc is nobody's. */
+	const struct heft_frame *join = frames + t->depth - 1;
+	uint32_t fresh = 0, room = t->capacity - 1;
+	uint64_t pc = e.pc, sp = e.sp, rbp = e.rbp;
+	uint32_t slot = 0, flags = 0;
 
 	for (;;) {
-		/* Does f continue the kept frames? */
-		while (join >= 0 && frames[join].sp < f.sp)
+		/* Do the kept frames go on from here? */
+		while (join->sp < sp)
 			join--;
-		if (join >= 0 && frames[join].sp == f.sp && frames[join].pc == f.pc &&
-		    frames[join].flags == f.flags &&
-		    (!(frames[join].state & HEFT_RBP_MATTERS) || frames[join].rbp == f.rbp)) {
-			int64_t k = verify(frames, join);
+		if (join->pc == pc && join->sp == sp && join->flags == flags &&
+		    (!(join->state & HEFT_RBP_MATTERS) || join->rbp == rbp)) {
+			int64_t k = verify(frames, join - frames);
 			if (LIKELY(k < 0))
 				break; /* all the way out: [0, join] stands */
-			/* frames[k] has changed; those between are as they were. */
-			uint32_t again = (uint32_t)(join - k);
-			if (kept + fresh + again + 2 >= t->capacity) {
-				if (heft_frames_grow(t, kept + fresh + again + 3)) {
-					join = -1;
-					break;
+			/* frames[k] has changed; those between are as they were, except that their rbp may
+			 * not have been verified: take it as it is now. */
+			for (int64_t i = join - frames; i > k; i--) {
+				if (UNLIKELY(fresh >= room)) {
+					if (heft_frames_grow(t, fresh + 2))
+						goto lost;
+					join = t->frames + (join - frames);
+					frames = t->frames, scratch = t->scratch, room = t->capacity - 1;
 				}
-				frames = t->frames;
+				const struct heft_frame *v = &frames[i];
+				if (v != join && v->rbp_slot)
+					rbp = *(const volatile uint64_t *)(v->sp - v->rbp_slot);
+				scratch[fresh] = *v;
+				scratch[fresh++].rbp = rbp;
 			}
-			/* Their rbp may not have been verified: take it as it is now. */
-			for (int64_t i = join; i > k; i--) {
-				uint64_t rbp = f.rbp;
-				if (i < join && frames[i].rbp_slot)
-					rbp = *(const volatile uint64_t *)(frames[i].sp - frames[i].rbp_slot);
-				f = frames[i];
-				f.rbp = rbp;
-				frames[kept + fresh++] = f;
-			}
-			join = k;
+			pc = frames[k + 1].pc;
+			sp = frames[k + 1].sp;
+			flags = frames[k + 1].flags;
+			join = frames + k;
 		} else {
-			if (UNLIKELY(kept + fresh + 2 >= t->capacity)) {
-				if (heft_frames_grow(t, kept + fresh + 3)) {
-					f.flags |= WIRE_NODE_TRUNCATED;
-					join = -1;
-					frames[kept + fresh++] = f;
-					break;
-				}
-				frames = t->frames;
+			if (UNLIKELY(fresh >= room)) {
+				if (heft_frames_grow(t, fresh + 2))
+					goto lost;
+				join = t->frames + (join - frames);
+				frames = t->frames, scratch = t->scratch, room = t->capacity - 1;
 			}
-			frames[kept + fresh++] = f;
+			struct heft_frame *f = &scratch[fresh++];
+			f->pc = pc;
+			f->sp = sp;
+			f->rbp = rbp;
+			f->rbp_slot = slot;
+			f->flags = (uint16_t)flags;
 		}
 		/* One frame out. */
-		cfi_row row = heft_row(f.pc, (f.flags & WIRE_NODE_EXACT) != 0);
+		cfi_row row = heft_row(pc, (flags & WIRE_NODE_EXACT) != 0);
 		unsigned kind = cfi_row_kind(row);
-		struct heft_frame caller;
-		caller.uses_rbp = caller.state = 0;
-		frames[kept + fresh - 1].uses_rbp =
-			kind != CFI_ROW_RSP && kind != CFI_ROW_END && kind != CFI_ROW_SIGNAL;
-		uint64_t cfa = (kind == CFI_ROW_RSP ? f.sp : f.rbp) + cfi_row_offset(row);
-		if (LIKELY(kind <= CFI_ROW_RBP && cfa > f.sp && cfa <= top && !(cfa & 7))) {
-			uint32_t slot = cfi_row_rbp(row);
-			caller.pc = *(const volatile uint64_t *)(cfa - 8);
-			caller.sp = cfa;
-			caller.rbp = f.rbp;
-			caller.rbp_slot = slot;
-			caller.flags = 0;
-			if (slot) {
-				if (UNLIKELY(cfa - slot < f.sp))
-					goto lost;
-				caller.rbp = *(const volatile uint64_t *)(cfa - slot);
-			}
-			if (UNLIKELY(!caller.pc)) {
-				join = -1;
-				break;
-			}
+		scratch[fresh - 1].uses_rbp = kind != CFI_ROW_RSP;
+		if (LIKELY(kind <= CFI_ROW_RBP)) {
+			uint64_t cfa = (kind == CFI_ROW_RSP ? sp : rbp) + cfi_row_offset(row);
+			slot = cfi_row_rbp(row);
+			if (UNLIKELY(cfa <= sp || cfa > top || cfa & 7 || cfa - slot < sp))
+				goto lost;
+			pc = *(const volatile uint64_t *)(cfa - 8);
+			if (slot)
+				rbp = *(const volatile uint64_t *)(cfa - slot);
+			sp = cfa;
+			flags = 0;
+			if (UNLIKELY(!pc))
+				goto outermost;
 		} else {
-			enum heft_step s = kind <= CFI_ROW_RBP
-						   ? HEFT_STEP_LOST
-						   : heft_step_special(t, &f, row, 1, &caller);
-			if (s == HEFT_STEP_END) {
-				join = -1;
-				break;
+			struct heft_frame caller = {0};
+			if (kind == CFI_ROW_END) {
+				scratch[fresh - 1].uses_rbp = 0;
+				goto outermost;
 			}
+			scratch[fresh - 1].uses_rbp = kind != CFI_ROW_SIGNAL;
+			enum heft_step s = heft_step_special(t, &scratch[fresh - 1], row, 1, &caller);
+			if (s == HEFT_STEP_END)
+				goto outermost;
 			if (s == HEFT_STEP_LOST)
 				goto lost;
 			/* From a handler on this stack to another one, or beyond the end. */
-			if (caller.sp <= f.sp || caller.sp > top)
+			if (caller.sp <= sp || caller.sp > top)
 				return foreign_site(t, e, via, generation);
+			pc = caller.pc;
+			sp = caller.sp;
+			rbp = caller.rbp;
+			slot = caller.rbp_slot;
+			flags = caller.flags;
 		}
-		if (UNLIKELY(fresh >= HEFT_FRAMES_MAX))
-			goto lost;
-		f = caller;
 		continue;
 	lost:
-		frames[kept + fresh - 1].flags |= WIRE_NODE_TRUNCATED;
-		join = -1;
+		if (fresh)
+			scratch[fresh - 1].flags |= WIRE_NODE_TRUNCATED;
+	outermost:
+		join = frames - 1;
 		break;
 	}
 
 	/* Put the new frames on top of what stands, outermost first, and hash their paths. */
-	uint32_t base = (uint32_t)(join + 1), depth = base + fresh;
+	uint32_t base = (uint32_t)(join + 1 - frames), depth = base + fresh;
+	if (UNLIKELY(depth > t->capacity - 1)) {
+		if (depth > HEFT_FRAMES_MAX || heft_frames_grow(t, depth + 1))
+			depth = t->capacity - 1; /* deeper than any stack limit: the innermost are cut */
+		fresh = depth - base;
+		frames = t->frames, scratch = t->scratch;
+	}
 	uint64_t *hashes = t->hashes;
-	if (fresh) {
-		if (fresh > 1)
-			reverse(frames, kept, fresh);
-		if (base != kept)
-			__builtin_memmove(&frames[base], &frames[kept], fresh * sizeof *frames);
-		uint64_t h = base ? hashes[base - 1] : seed(generation);
-		struct heft_frame outermost = {0};
-		const struct heft_frame *caller = base ? &frames[base - 1] : &outermost;
-		for (uint32_t i = base; i < depth; i++) {
-			struct heft_frame *v = &frames[i];
-			hashes[i] = h = heft_mix(h, frame_key(v));
-			uint8_t matters = v->uses_rbp;
-			if (!caller->rbp_slot)
-				matters |= caller->state & HEFT_RBP_MATTERS;
-			v->state = (uint8_t)(matters | (caller->state & HEFT_BEYOND));
-			if ((matters && v->rbp_slot) || v->flags & HEFT_FRAME_UNSTABLE)
-				v->state |= HEFT_BEYOND;
-			caller = v;
-		}
+	uint64_t h = base ? hashes[base - 1] : seed(generation);
+	unsigned state = base ? frames[base - 1].state : 0;
+	if (base && frames[base - 1].rbp_slot)
+		state &= HEFT_BEYOND; /* its rbp was loaded there: ours does not matter to it */
+	for (uint32_t i = base; i < depth; i++) {
+		const struct heft_frame *f = &scratch[depth - 1 - i];
+		struct heft_frame *v = &frames[i];
+		*v = *f;
+		hashes[i] = h = heft_mix(h, frame_key(f));
+		state |= f->uses_rbp; /* HEFT_RBP_MATTERS */
+		if (UNLIKELY((state & HEFT_RBP_MATTERS && f->rbp_slot) || f->flags & HEFT_FRAME_UNSTABLE))
+			state |= HEFT_BEYOND;
+		v->state = (uint8_t)state;
+		if (f->rbp_slot)
+			state &= HEFT_BEYOND;
 	}
 	t->depth = depth;
 	heft_stack_check(frames, depth, e);

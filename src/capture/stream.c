@@ -16,6 +16,7 @@
 __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
 
 enum { ROOM_WORDS = 6, STOPPED_AFTER_MS = 1000, WAIT_SLICE_MS = 20,
+       STREAMS_A_PAGE = 4096 / sizeof(struct wire_stream),
        DESTRUCTOR_ROUNDS = 3 /* glibc makes at most 4 */ };
 /* The longest record: SYNC, EXT and its WIRE_EXT_MAX_WORDS. */
 #define CHUNK_LIMIT ((WIRE_CHUNK_WORDS - ROOM_WORDS) * 8ull)
@@ -37,12 +38,22 @@ static uint32_t pop_chunk(struct wire_session *s)
 							  memory_order_acquire, memory_order_acquire))
 			return index + 1;
 	}
-	if (atomic_load_explicit(&h->fresh, memory_order_relaxed) < WIRE_CHUNKS) {
-		uint32_t index = atomic_fetch_add(&h->fresh, 1);
-		if (index < WIRE_CHUNKS)
-			return index + 1;
+	if (atomic_load_explicit(&h->fresh, memory_order_relaxed) >= WIRE_CHUNKS)
+		return 0;
+	uint32_t index = atomic_fetch_add(&h->fresh, 1);
+	if (index >= WIRE_CHUNKS)
+		return 0;
+	/* Pages in batches: it is faster than one fault each, and fails without a signal. */
+	if (index % HEFT_CHUNKS_AT_ONCE == 0) {
+		uint32_t batch = WIRE_CHUNKS - index < HEFT_CHUNKS_AT_ONCE ? WIRE_CHUNKS - index
+									   : HEFT_CHUNKS_AT_ONCE;
+		if (sys_populate(&s->chunks[index], batch * sizeof *s->chunks)) {
+			atomic_store(&h->fresh, WIRE_CHUNKS); /* these are all there will be */
+			atomic_store(&h->starved, 1);
+			return 0;
+		}
 	}
-	return 0;
+	return index + 1;
 }
 
 static uint32_t wait_for_chunk(struct wire_session *s)
@@ -60,8 +71,11 @@ static uint32_t wait_for_chunk(struct wire_session *s)
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (progress != seen) {
 			seen = progress;
-			last = now;
-			continue;
+			/* Short of memory there may be no chunk that could come back: do not wait for ever. */
+			if (!atomic_load_explicit(&h->starved, memory_order_relaxed)) {
+				last = now;
+				continue;
+			}
 		}
 		idle_ms = (unsigned)((now.tv_sec - last.tv_sec) * 1000 +
 				     (now.tv_nsec - last.tv_nsec) / 1000000);
@@ -94,6 +108,9 @@ static struct heft_thread *open_thread(struct heft_process *p)
 		uint32_t from = round ? start : 0, to = round ? WIRE_STREAMS : start;
 		for (uint32_t i = from; i < to; i++) {
 			struct wire_stream *stream = &s->streams[i];
+			if (i % STREAMS_A_PAGE == 0 && i >= start &&
+			    sys_populate(stream, STREAMS_A_PAGE * sizeof *stream))
+				return NULL;
 			uint32_t is_free = WIRE_STREAM_FREE;
 			if (atomic_load_explicit(&stream->state, memory_order_relaxed) != is_free)
 				continue;
@@ -101,13 +118,12 @@ static struct heft_thread *open_thread(struct heft_process *p)
 							    WIRE_STREAM_ACTIVE))
 				continue;
 			struct heft_thread *t = &p->threads[i];
-			struct heft_frame *frames = t->frames;
-			uint64_t *hashes = t->hashes;
-			uint32_t capacity = t->capacity;
+			struct heft_thread before = *t;
 			__builtin_memset(t, 0, sizeof *t);
-			t->frames = frames; /* reused by the next thread in this slot */
-			t->hashes = hashes;
-			t->capacity = capacity;
+			t->frames = before.frames; /* reused by the next thread in this slot */
+			t->scratch = before.scratch;
+			t->hashes = before.hashes;
+			t->capacity = before.capacity;
 			t->stream = stream;
 			t->slot = i;
 			t->is_open = 1;

@@ -300,27 +300,30 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 	return caller->pc ? HEFT_STEP_OK : HEFT_STEP_END;
 }
 
+/* One mapping: sentinel, frames, scratch, hashes of both. */
 int heft_frames_grow(struct heft_thread *t, uint32_t need)
 {
 	uint32_t capacity = t->capacity ? t->capacity : HEFT_FRAMES_START;
 	while (capacity < need)
 		capacity *= 2;
-	if (capacity > 2 * HEFT_FRAMES_MAX)
+	if (need > HEFT_FRAMES_MAX || capacity > 2 * HEFT_FRAMES_MAX)
 		return -1;
-	size_t each = sizeof(struct heft_frame) + sizeof(uint64_t);
-	void *mem = sys_mmap(NULL, capacity * each, PROT_READ | PROT_WRITE,
+	size_t frame = sizeof(struct heft_frame), hash = sizeof(uint64_t);
+	void *mem = sys_mmap(NULL, frame + 2 * capacity * (frame + hash), PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 	if (!mem)
 		return -1;
-	struct heft_frame *frames = mem;
-	uint64_t *hashes = (uint64_t *)(frames + capacity);
-	for (uint32_t i = 0; i < t->capacity; i++)
-		frames[i] = t->frames[i];
-	for (uint32_t i = 0; i < t->depth; i++)
-		hashes[i] = t->hashes[i];
-	if (t->capacity)
-		sys_munmap(t->frames, t->capacity * each);
+	struct heft_frame *frames = (struct heft_frame *)mem + 1, *scratch = frames + capacity;
+	uint64_t *hashes = (uint64_t *)(scratch + capacity);
+	frames[-1].sp = UINT64_MAX;
+	if (t->capacity) {
+		__builtin_memcpy(frames, t->frames, t->capacity * frame);
+		__builtin_memcpy(scratch, t->scratch, t->capacity * frame);
+		__builtin_memcpy(hashes, t->hashes, t->capacity * hash);
+		sys_munmap(t->frames - 1, frame + 2 * t->capacity * (frame + hash));
+	}
 	t->frames = frames;
+	t->scratch = scratch;
 	t->hashes = hashes;
 	t->capacity = capacity;
 	return 0;

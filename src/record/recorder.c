@@ -243,10 +243,11 @@ static void add_process(struct recorder *r, struct process *p)
 						 r->drain.clock.mult >> 32)
 				    : 0;
 	trace_writer_process(r->writer, &p->facts);
-	if (p->session.header->own_malloc) {
-		const struct launch_plan *plan = r->o->plan;
+	const struct launch_plan *plan = r->o->plan;
+	bool planned = p->direct && plan->own_malloc_text[0];
+	if (p->session.header->own_malloc || planned) {
 		char text[1024];
-		if (p->direct && plan->own_malloc_text[0])
+		if (planned)
 			snprintf(text, sizeof text, "%s", plan->own_malloc_text);
 		else
 			snprintf(text, sizeof text,
@@ -288,7 +289,8 @@ static void find_processes(struct recorder *r)
 	struct process *found[FOUND_AT_ONCE];
 	size_t n = 0;
 	while (n < FOUND_AT_ONCE && (e = readdir(dir))) {
-		if (e->d_name[0] == '.')
+		if (e->d_name[0] == '.' ||
+		    !strncmp(e->d_name, WIRE_SPARE_NAME, sizeof WIRE_SPARE_NAME - 1))
 			continue;
 		struct heft_error err;
 		int rc = process_open(&found[n], r->dir.fd, e->d_name, &err);
@@ -301,6 +303,8 @@ static void find_processes(struct recorder *r)
 	}
 	r->rescan |= n == FOUND_AT_ONCE;
 	closedir(dir);
+	if (n)
+		session_dir_spares(&r->dir);
 	qsort(found, n, sizeof *found, by_start);
 	for (size_t i = 0; i < n; i++)
 		add_process(r, found[i]);
@@ -491,7 +495,7 @@ static void take_signals(struct recorder *r)
 	struct signalfd_siginfo s;
 	while (read(r->signals, &s, sizeof s) == sizeof s) {
 		int sig = (int)s.ssi_signo;
-		if (sig == SIGCHLD)
+		if (sig == SIGCHLD || sig == SIGXFSZ)
 			continue;
 		if (r->child_ended)
 			r->stop = true;
@@ -557,6 +561,32 @@ static void note_unfollowed(struct recorder *r)
 	}
 }
 
+/* The command is in the table of processes even if its file never came or was spoilt at once. */
+static void note_absent_command(struct recorder *r)
+{
+	int status = r->result->status;
+	for (uint32_t i = 0; i < r->count; i++)
+		if (r->processes[i]->direct)
+			return;
+	struct trace_process p = {
+		.pid = r->child,
+		.ppid = getpid(),
+		.exe = r->o->plan->path,
+		.argv = r->o->argv,
+		.argc = (uint32_t)r->o->argc,
+		.end_ns = r->child_end_ns,
+		.end = !r->child_ended ? TRACE_END_DETACHED
+		       : WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT,
+		.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+		.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+	};
+	trace_writer_process(r->writer, &p);
+	trace_writer_process_end(r->writer, r->count, &p);
+	note(r, TRACE_NOTE_UNFOLLOWED, r->count,
+	     "the command was not recorded: it ended before heft's library was loaded, or wrote over "
+	     "the memory it shares with heft");
+}
+
 static void finish(struct recorder *r)
 {
 	struct drain *d = &r->drain;
@@ -572,9 +602,7 @@ static void finish(struct recorder *r)
 		}
 		close_process(r, p);
 	}
-	if (!r->count)
-		note(r, TRACE_NOTE_UNFOLLOWED, TRACE_NONE,
-		     "the program ended without loading heft's library: nothing was recorded");
+	note_absent_command(r);
 	note_unfollowed(r);
 	drain_flush(d);
 	r->result->events = d->event_total;
@@ -642,6 +670,9 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 	const int watched[] = {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 	for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
 		sigaddset(&mine, watched[i]);
+	/* A file size limit is an error of write(2) to us. Blocked, not ignored: that the program would
+	 * inherit. */
+	sigaddset(&mine, SIGXFSZ);
 	pthread_sigmask(SIG_BLOCK, &mine, &before);
 	prctl(PR_SET_TIMERSLACK, 50000ul);
 	int rc = session_dir_make(&r->dir, err);

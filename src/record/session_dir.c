@@ -102,7 +102,22 @@ int session_dir_make(struct session_dir *d, struct heft_error *err)
 		session_dir_remove(d);
 		return rc;
 	}
+	session_dir_spares(d);
 	return 0;
+}
+
+void session_dir_spares(const struct session_dir *d)
+{
+	for (int i = 0; i < WIRE_SPARES; i++) {
+		char name[32];
+		snprintf(name, sizeof name, WIRE_SPARE_NAME "%x", i);
+		int fd = openat(d->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0)
+			continue; /* still there */
+		if (ftruncate(fd, (off_t)WIRE_FILE_BYTES))
+			unlinkat(d->fd, name, 0); /* we have a limit ourselves */
+		close(fd);
+	}
 }
 
 void session_dir_remove(struct session_dir *d)

@@ -14,6 +14,8 @@ struct session_dir {
 
 /* Makes one, on a memory file system with room for some processes. */
 int session_dir_make(struct session_dir *d, struct heft_error *err);
+/* Keeps a few files ready for processes that cannot make one (wire/session.h). */
+void session_dir_spares(const struct session_dir *d);
 /* Removes it and what is left in it. */
 void session_dir_remove(struct session_dir *d);
 

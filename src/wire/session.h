@@ -19,7 +19,9 @@
  * before its index is used in any record, so a reader that has seen a record
  * finds its node; unwritten entries are zero.
  *
- * The file is sparse: a page costs memory only once it is touched. */
+ * The file is sparse: a page costs memory only once it is touched. The inside asks the kernel for
+ * pages before it touches them: on a full file system a touch would be a SIGBUS, asking is an
+ * error code. */
 #ifndef HEFT_WIRE_SESSION_H
 #define HEFT_WIRE_SESSION_H
 
@@ -32,6 +34,10 @@
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
 #define WIRE_PRELOAD_NAME "libheft-preload.so"
+/* Files of the right size that the recorder keeps ready for processes that may not make one
+ * themselves (a file size limit): "spare.0" and so on, to be renamed. */
+#define WIRE_SPARE_NAME "spare."
+#define WIRE_SPARES 2
 
 enum {
 	WIRE_CHUNK_BYTES = 4096,
@@ -39,8 +45,8 @@ enum {
 	WIRE_STREAMS = 8192,
 	WIRE_NODES = 1 << 20, /* 16 MiB */
 	WIRE_LOG_BYTES = 2 << 20,
-	WIRE_HEADER_BYTES = 64 << 10,
-	WIRE_TEXT_BYTES = 32 << 10, /* exe, then the arguments, each with its NUL */
+	WIRE_HEADER_BYTES = 16 << 10,
+	WIRE_TEXT_BYTES = 12 << 10, /* exe, then the arguments, each with its NUL */
 };
 
 enum wire_state {
@@ -74,6 +80,7 @@ struct wire_header {
 	_Alignas(64) _Atomic uint64_t free_head; /* tag << 32 | chunk index + 1 */
 	_Atomic uint32_t fresh;			 /* chunks never used begin here */
 	_Atomic uint32_t waiters;
+	_Atomic uint32_t starved; /* the file system is full: no more chunks than there are */
 	_Alignas(64) _Atomic uint32_t progress; /* recorder: rises with every round; futex word */
 	_Alignas(64) _Atomic uint32_t node_count; /* may exceed WIRE_NODES: then the table is full */
 	_Alignas(64) _Atomic uint32_t log_used;

@@ -1,0 +1,106 @@
+"""Every call stack captured in real programs equals libunwind's, frame by frame. The library's own
+sources are built together with stack_check.c into a stand-in for libheft-preload.so beside a copy
+of heft, so what is compared is the code that users run."""
+
+import glob
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from harness import BUILD
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NAMES = "captures equal guessed truncated longer shorter different frames".split()
+FLAGS = """-shared -DHEFT_STACK_CHECK -std=gnu17 -D_GNU_SOURCE -O2 -g -fPIC -fno-omit-frame-pointer
+    -fvisibility=hidden -ftls-model=initial-exec -fno-tree-slp-vectorize -fno-builtin-malloc
+    -fno-builtin-free -Wl,-z,now""".split()
+
+
+@pytest.fixture(scope="module")
+def checker(tmp_path_factory):
+    where = tmp_path_factory.mktemp("check")
+    sources = sorted(glob.glob(str(ROOT / "src/capture/*.c")))
+    subprocess.run(["gcc", *FLAGS, f"-I{ROOT / 'src'}", "-o", where / "libheft-preload.so", *sources,
+                    ROOT / "tests/integration/stack_check.c", "-lunwind"], check=True, timeout=120)
+    shutil.copy(BUILD / "heft", where / "heft")
+    return where
+
+
+def compare(checker, tmp_path, command, least, status=0, **env):
+    out = tmp_path / "counts"
+    out.mkdir()
+    done = subprocess.run([checker / "heft", "run", "-q", "-o", tmp_path / "x.heft", "--", *command],
+                          env={**os.environ, "HEFT_CHECK_DIR": str(out), **env}, timeout=240,
+                          stdin=subprocess.DEVNULL, capture_output=True, cwd=tmp_path)
+    assert done.returncode == status, done.stderr
+    total = [0] * len(NAMES)
+    for path in out.glob("*.counts"):
+        total = [a + b for a, b in zip(total, struct.unpack("8Q", path.read_bytes()))]
+    counts = dict(zip(NAMES, total))
+    texts = "".join(p.read_text()[:3000] for p in out.glob("*.text"))
+    assert counts["captures"] >= least, counts
+    assert counts["equal"] == counts["captures"], (counts, texts)
+
+
+def test_sqlite3(checker, tmp_path):
+    compare(checker, tmp_path, ["sqlite3", ":memory:",
+            "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c "
+            "where x<3000) insert into t select x, hex(x) from c; create index i on t(b); "
+            "select count(*) from t group by a%7;"], 2000)
+
+
+def test_perl(checker, tmp_path):
+    compare(checker, tmp_path, ["perl", "-e", "for(1..5000){$h{$_}=[1..3]} sub f{my $n=shift; "
+            "return $n<1?[]:[f($n-1)]} f(60); @s = sort map { join ',', @$_ } values %h; "
+            "eval { die {a=>1} } for 1..50;"], 8000)
+
+
+def test_python(checker, tmp_path):
+    compare(checker, tmp_path, ["/usr/bin/python3", "-c", "import json, threading\n"
+            "def w(): json.loads(json.dumps([{'a': i} for i in range(300)]))\n"
+            "t = [threading.Thread(target=w) for _ in range(4)]\n"
+            "[x.start() for x in t]; [x.join() for x in t]"], 5000, PYTHONMALLOC="malloc")
+
+
+def test_git(checker, tmp_path):
+    subprocess.run("git init -q r && cd r && for i in 1 2 3 4 5; do echo $i > f$i; git add .; "
+                   "git -c user.name=a -c user.email=a@b commit -qm $i; done", shell=True, check=True,
+                   cwd=tmp_path)
+    compare(checker, tmp_path, ["git", "-C", "r", "log", "--stat", "-p"], 1000)
+
+
+def test_cc1(checker, tmp_path):
+    source = ROOT / "src/capture/cfi.c"
+    compare(checker, tmp_path, ["gcc", "-O2", f"-I{ROOT / 'src'}", "-c", source, "-o", "x.o"], 20000)
+
+
+def test_gdb(checker, tmp_path):
+    compare(checker, tmp_path, ["gdb", "-nx", "-batch", "-ex", "info line main", "-ex",
+                                "info functions main", BUILD / "heft"], 10000)
+
+
+def test_cxx_exceptions(checker, tmp_path):
+    (tmp_path / "x.cc").write_text("""
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+static std::string deep(int n) {
+    std::string s(40 + n, 'x');
+    if (n == 0) throw std::runtime_error(s);
+    return deep(n - 1) + s;
+}
+int main() {
+    std::map<int, std::vector<std::string>> m;
+    for (int i = 0; i < 300; i++) {
+        try { deep(i % 30); } catch (const std::exception &e) { m[i % 17].push_back(e.what()); }
+    }
+    return m.size() == 17 ? 0 : 1;
+}
+""")
+    subprocess.run(["g++", "-O2", "x.cc", "-o", "x"], check=True, cwd=tmp_path, timeout=120)
+    compare(checker, tmp_path, ["./x"], 5000)
