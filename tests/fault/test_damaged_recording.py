@@ -34,7 +34,7 @@ def recording(compiled, tmp_path_factory):
     directory = tmp_path_factory.mktemp("damaged")
     path = directory / "whole.heft"
     done = run([HEFT, "run", "-q", "-o", path, "--", compiled("churn.c"), "600000",
-                directory / "progress", "2000"])
+                directory / "progress", "2000", "4"])
     assert done.returncode == 21
     return path, path.read_bytes(), report(path)
 
@@ -146,7 +146,7 @@ def test_while_it_is_being_written(compiled, tmp_path):
     """A recording is readable at any moment: read it again and again during the run."""
     path = tmp_path / "growing.heft"
     heft = start([HEFT, "run", "-q", "-o", path, "--", compiled("churn.c"), "600000",
-                  tmp_path / "progress", "4000"])
+                  tmp_path / "progress", "4000", "4"])
     seen = []
     try:
         while heft.poll() is None:

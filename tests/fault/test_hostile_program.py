@@ -25,7 +25,7 @@ def numbers(process):
 @pytest.mark.parametrize("kind", KINDS)
 def test_wild_stores_of_a_child(compiled, record, kind, seed):
     """The writer loses its own recording at worst; parent and sibling are exact."""
-    done, rep = record([compiled("wild_store.c"), "child", kind, seed])
+    done, rep = record([compiled("wild_store.c"), "child", kind, seed], timeout=20)
     assert done.returncode == 5, done.stderr
     assert done.stdout == b"writer exit 7\nsibling exit 4\n"
     processes = {p["pid"]: p for p in rep["processes"]}
@@ -39,7 +39,7 @@ def test_wild_stores_of_a_child(compiled, record, kind, seed):
 @pytest.mark.parametrize("seed", ["4", "5"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_wild_stores_of_the_command(compiled, record, kind, seed):
-    done, rep = record([compiled("wild_store.c"), "self", kind, seed])
+    done, rep = record([compiled("wild_store.c"), "self", kind, seed], timeout=20)
     assert done.returncode == 7, (done.returncode, done.stderr)
     assert rep["exit_status"] == 7
     assert run([HEFT, "verify", rep.path]).returncode == 0

@@ -76,7 +76,7 @@ def command_for(name, directory):
     if name in ("git log", "git status"):
         if not (directory / ".git").exists():
             git_repository(directory)
-        return (["git", "log", "-p", "--stat"] if name == "git log" else ["git", "status"]), env, None
+        return ["git", *(["log", "-p", "--stat"] if name == "git log" else ["status"])], env, None
     if name == "jq":
         return ["jq", "-n", JQ], {}, None
     if name == "gcc":

@@ -2,7 +2,8 @@
  * its blocks, shows its progress in a file and prints a sum at the end: a program
  * that notices if something happens to its heap, for tests that hurt the recorder.
  *
- * usage: churn ROUNDS PROGRESS_FILE [MICROSECONDS to sleep every 1,000 rounds] */
+ * usage: churn ROUNDS PROGRESS_FILE [MICROSECONDS to sleep every 1,000 rounds [DEPTH]]
+ * With DEPTH there are 2^DEPTH stacks at most, otherwise 2^12. */
 #include "program.h"
 
 #include <fcntl.h>
@@ -74,6 +75,7 @@ int main(int argc, char **argv)
 {
 	uint64_t random = 88172645463325252ull, rounds;
 	int fd, pause = 0;
+	uint64_t depths = 12;
 
 	must(argc >= 3, "usage: churn ROUNDS PROGRESS [PAUSE]");
 	rounds = (uint64_t)atoll(argv[1]);
@@ -81,6 +83,8 @@ int main(int argc, char **argv)
 	must(fd >= 0, "progress file");
 	if (argc > 3)
 		pause = atoi(argv[3]);
+	if (argc > 4)
+		depths = (uint64_t)atoi(argv[4]);
 	for (uint64_t i = 0; i < rounds; i++) {
 		random ^= random << 13;
 		random ^= random >> 7;
@@ -90,7 +94,7 @@ int main(int argc, char **argv)
 		if (slot[at].p)
 			drop(at);
 		else
-			left((unsigned)(random >> 20), (int)((random >> 50) % 12), at,
+			left((unsigned)(random >> 20), (int)((random >> 50) % depths), at,
 			     (random >> 30) % 2000 + 1);
 		if (i % 1000 == 0) {
 			show_progress(fd, i + 1);

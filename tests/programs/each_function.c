@@ -267,9 +267,10 @@ NOINLINE static void case_peak(void)
 /* Sizes on both sides of every width that a compact record could have. */
 NOINLINE static void case_sizes(void)
 {
-	static const size_t border[] = { 0,	  127,	     128,	16383,	   16384,
-					 65535,	  65536,     (1u << 20) - 1, 1u << 20, (1u << 24) - 1,
-					 1u << 24, (1u << 24) + 1, 1u << 28 };
+	static const size_t border[] = {
+		0, 127, 128, 16383, 16384, 65535, 65536, (1u << 20) - 1, 1u << 20,
+		(1u << 24) - 1, 1u << 24, (1u << 24) + 1, 1u << 28,
+	};
 
 	for (size_t i = 0; i < sizeof(border) / sizeof(border[0]); i++) {
 		void *p = malloc(border[i]); /* @sizes.border */

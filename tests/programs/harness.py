@@ -104,7 +104,8 @@ def end_leftovers():
                 state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
                 if state != "Z":
                     line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-                    names.append(line.replace(b"\0", b" ").decode(errors="replace"))
+                    if line:  # else it is on its way out
+                        names.append(line.replace(b"\0", b" ").decode(errors="replace"))
                     os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
             except (OSError, IndexError):
@@ -172,7 +173,8 @@ class Report(dict):
 
     def process(self, name, which=0):
         found = [p for p in self["processes"] if os.path.basename(p["command"][0]) == name]
-        assert len(found) > which, f"{name} is not among {[p['command'] for p in self['processes']]}"
+        there = [p["command"] for p in self["processes"]]
+        assert len(found) > which, f"{name} is not among {there}"
         return found[which]
 
     def everything(self):

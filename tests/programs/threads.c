@@ -250,12 +250,15 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} modes[] = { { "same", run_same },   { "pairs", run_pairs }, { "temporary", run_temporary },
-		      { "names", run_names }, { "short", run_short }, { "alive", run_alive } };
+	} modes[] = {
+		{ "same", run_same },	{ "pairs", run_pairs }, { "temporary", run_temporary },
+		{ "names", run_names }, { "short", run_short }, { "alive", run_alive },
+	};
 
 	must(argc == 3, "usage: threads MODE COUNT");
 	thread_count = atoi(argv[2]);
-	must(thread_count > 0 && (thread_count < MAX_THREADS || !strcmp(argv[1], "short")), "count");
+	must(thread_count > 0, "count");
+	must(thread_count < MAX_THREADS || !strcmp(argv[1], "short"), "too many at once");
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		if (strcmp(argv[1], modes[i].name) == 0) {
 			modes[i].run();
