@@ -70,7 +70,7 @@ def test_git(checker, tmp_path):
     subprocess.run("git init -q r && cd r && for i in 1 2 3 4 5; do echo $i > f$i; git add .; "
                    "git -c user.name=a -c user.email=a@b commit -qm $i; done", shell=True, check=True,
                    cwd=tmp_path)
-    compare(checker, tmp_path, ["git", "-C", "r", "log", "--stat", "-p"], 1000)
+    compare(checker, tmp_path, ["git", "-C", "r", "log", "--stat", "-p"], 500)
 
 
 def test_cc1(checker, tmp_path):
