@@ -9,9 +9,7 @@
  * is between its stamp and its publication: it holds the watermark at its last
  * published record, or at the last round in which it was seen closed.
  *
- * Records are decoded in small batches and the live table's lines are asked for
- * while decoding, so that matching finds them in the cache: this is what makes
- * a free cost a few nanoseconds with a million live blocks. */
+ * What becomes of the records is match.c's business. */
 #include "record/drain.h"
 
 #include "base/arch.h"
@@ -84,16 +82,6 @@ uint64_t drain_now_ns(const struct drain *d)
 	return monotonic_ns() - d->clock.ns0;
 }
 
-uint64_t drain_time_ns(struct drain *d, uint64_t tsc)
-{
-	uint64_t since = tsc > d->clock.tsc0 ? tsc - d->clock.tsc0 : 0;
-	uint64_t ns = (uint64_t)((unsigned __int128)since * d->clock.mult >> 32);
-	if (ns < d->last_ns)
-		ns = d->last_ns;
-	d->last_ns = ns;
-	return ns;
-}
-
 void drain_flush(struct drain *d)
 {
 	if (!d->event_count)
@@ -141,106 +129,6 @@ static int heap_add(struct drain *d, struct stream *s)
 	for (; i && d->heap[(i - 1) / 2]->next_tsc > s->next_tsc; i = (i - 1) / 2)
 		d->heap[i] = d->heap[(i - 1) / 2];
 	d->heap[i] = s;
-	return 0;
-}
-
-/* ---- decoding */
-
-/* The record at s->pos into r; s moves behind it. HEFT_EFORMAT if it is not one. */
-static inline int decode(struct stream *s, struct raw *r)
-{
-	const uint64_t *w = &s->chunk->data[s->pos / 8];
-	uint64_t word = w[0];
-	unsigned type = wire_type_of(word);
-	uint32_t left = s->end - s->pos, used = 8;
-	r->tsc = s->tsc = s->next_tsc;
-	r->stream = s;
-	r->type = (uint8_t)type;
-	r->flags = 0;
-	r->addr = wire_addr_of(word);
-	switch (type) {
-	case WIRE_ALLOC:
-	case WIRE_REALLOC_END: {
-		if (left < 16)
-			return HEFT_EFORMAT;
-		uint64_t w1 = w[1];
-		r->node = (uint32_t)(w1 & ((1u << WIRE_SITE_BITS) - 1));
-		r->size = w1 >> WIRE_SITE_BITS & WIRE_SIZE_MAX;
-		r->slack = (uint32_t)(w1 >> (WIRE_SITE_BITS + WIRE_SIZE_BITS));
-		if (r->slack == WIRE_SLACK_UNKNOWN) {
-			r->slack = 0;
-			r->flags = TRACE_SLACK_UNKNOWN;
-		}
-		used = 16;
-		break;
-	}
-	case WIRE_FREE:
-	case WIRE_REALLOC_BEGIN:
-	case WIRE_REALLOC_FAIL: break;
-	case WIRE_EXT: {
-		unsigned kind = wire_ext_kind(word), n = wire_ext_words(word);
-		used = 8 + n * 8;
-		if (n > WIRE_EXT_MAX_WORDS || used > left)
-			return HEFT_EFORMAT;
-		switch (kind) {
-		case WIRE_EXT_ALLOC:
-		case WIRE_EXT_REALLOC_END:
-			if (n != 4)
-				return HEFT_EFORMAT;
-			r->type = kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END;
-			r->addr = w[1];
-			r->size = w[2];
-			uint64_t usable = w[3];
-			r->node = (uint32_t)w[4];
-			r->slack = 0;
-			if (usable == WIRE_USABLE_UNKNOWN || usable < r->size)
-				r->flags = TRACE_SLACK_UNKNOWN;
-			else
-				r->slack = usable - r->size < 0xffff ? (uint32_t)(usable - r->size) : 0xffff;
-			break;
-		case WIRE_EXT_FREE:
-		case WIRE_EXT_REALLOC_BEGIN:
-			if (n != 1)
-				return HEFT_EFORMAT;
-			r->type = kind == WIRE_EXT_FREE ? WIRE_FREE : WIRE_REALLOC_BEGIN;
-			r->addr = w[1];
-			break;
-		case WIRE_EXT_REALLOC_FREED: break;
-		default: return HEFT_EFORMAT;
-		}
-		break;
-	}
-	default: return HEFT_EFORMAT;
-	}
-	s->pos += used;
-	return 0;
-}
-
-/* Decodes s while its records are not younger than `until`. */
-static int run_stream(struct drain *d, struct stream *s, uint64_t until)
-{
-	struct live_table *live = &s->process->live;
-	do {
-		struct raw *r = &d->raw[d->raw_count];
-		int rc = decode(s, r);
-		if (rc)
-			return rc;
-		if (r->addr)
-			live_table_prefetch(live, r->addr);
-		if (++d->raw_count == DRAIN_RAW)
-			match_records(d);
-		/* The next one, inline when it is plain. */
-		if (s->pos < s->end) {
-			uint64_t w = s->chunk->data[s->pos / 8];
-			unsigned type = wire_type_of(w);
-			if (type != WIRE_SYNC && type != WIRE_NOTHING) {
-				s->next_tsc = s->tsc + wire_dt_of(w);
-				continue;
-			}
-		}
-		if ((rc = stream_advance(s)))
-			return rc;
-	} while (s->more && s->next_tsc <= until);
 	return 0;
 }
 
@@ -296,8 +184,7 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count)
 			until = min64(until, d->heap[2]->next_tsc);
 		if (s->process->corrupt)
 			s->more = false;
-		else if (run_stream(d, s, until)) {
-			match_records(d); /* what was decoded is sound */
+		else if (match_stream(d, s, until)) {
 			corrupted(s->process);
 			s->more = false;
 		}
@@ -310,7 +197,6 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count)
 		}
 		sift_down(d->heap, d->heap_count, 0);
 	}
-	match_records(d);
 	drain_flush(d);
 	for (size_t i = 0; i < count; i++)
 		if (!processes[i]->done && !processes[i]->corrupt)

@@ -7,15 +7,7 @@
 #include "trace/tally.h"
 #include "trace/trace.h"
 
-enum { DRAIN_RAW = 512, DRAIN_EVENTS = 2048 };
-
-struct raw { /* one record, decoded */
-	uint64_t tsc, addr, size;
-	struct stream *stream;
-	uint32_t node, slack;
-	uint8_t type; /* enum wire_type; WIRE_EXT stands for REALLOC_FREED */
-	uint8_t flags; /* enum trace_event_flag */
-};
+enum { DRAIN_EVENTS = 1024 };
 
 struct tsc_clock { /* time stamp counter to ns since the start of the recording */
 	uint64_t tsc0, ns0;
@@ -33,8 +25,6 @@ struct drain {
 	uint64_t late;	  /* records that came after their time had been written */
 	struct stream **heap;
 	uint32_t heap_count, heap_capacity;
-	struct raw raw[DRAIN_RAW];
-	uint32_t raw_count;
 	struct trace_event events[DRAIN_EVENTS];
 	uint32_t event_count;
 	uint64_t event_total;
@@ -44,7 +34,6 @@ struct drain {
 
 void drain_init(struct drain *d, struct trace_writer *writer);
 void drain_fini(struct drain *d);
-uint64_t drain_time_ns(struct drain *d, uint64_t tsc);
 uint64_t drain_now_ns(const struct drain *d);
 /* One round over all processes. Returns the number of events, so that the caller knows whether to
  * sleep. A process that makes no sense gets `corrupt` set. */
@@ -53,7 +42,8 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count);
 void drain_process_end(struct drain *d, struct process *p, uint64_t time_ns);
 void drain_flush(struct drain *d);
 
-/* match.c */
-void match_records(struct drain *d);
+/* match.c: reads s, which has a record, up to the stamp `until` or the end of what is published.
+ * HEFT_EFORMAT if that makes no sense. */
+int match_stream(struct drain *d, struct stream *s, uint64_t until);
 
 #endif

@@ -7,6 +7,10 @@
  * does not come: then the old block ends where the new one begins, and that is
  * counted as an unknown free.
  *
+ * This is the hottest loop outside: everything of the common case is inlined into
+ * match_stream, and the live table's lines are asked for some records ahead, so
+ * that a free costs a few nanoseconds with a million live blocks.
+ *
  * A realloc takes its block out of the table when it is announced, since from
  * there on the address may be anybody's; the bytes stay live until it is
  * completed, cancelled, or turns out to have been a free. */
@@ -14,24 +18,28 @@
 
 #include <stdlib.h>
 
+#define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HOT static inline __attribute__((always_inline))
+#define RARE static __attribute__((noinline))
 #define SIZE_LIMIT (1ull << 47) /* no block is larger than the address space */
 #define PARK_NS 50000000ull
+enum { AHEAD = 12 }; /* records between asking for a line of the live table and using it */
 
-static struct trace_event *next_event(struct drain *d)
+struct raw { /* one record, decoded */
+	uint64_t tsc, time_ns, addr, size;
+	uint32_t node, slack;
+	uint8_t flags; /* enum trace_event_flag */
+};
+
+HOT struct trace_event *next_event(struct drain *d)
 {
-	if (d->event_count == DRAIN_EVENTS)
+	if (UNLIKELY(d->event_count == DRAIN_EVENTS))
 		drain_flush(d);
 	return &d->events[d->event_count++];
 }
 
-static void bad(struct process *p)
-{
-	p->corrupt = true;
-	atomic_store(&p->session.header->state, WIRE_OFF);
-}
-
-static void new_thread(struct drain *d, struct stream *s)
+RARE void new_thread(struct drain *d, struct stream *s)
 {
 	const struct wire_stream *w = &s->process->session.streams[s->slot];
 	char name[17] = {0};
@@ -42,74 +50,77 @@ static void new_thread(struct drain *d, struct stream *s)
 	s->thread = d->thread_count++;
 }
 
-static void grown(struct process *p, uint64_t time_ns)
+HOT uint64_t cycles_ns(const struct drain *d, uint64_t cycles)
 {
-	if (p->live_bytes > p->facts.peak_bytes) {
+	return (uint64_t)((unsigned __int128)cycles * d->clock.mult >> 32);
+}
+
+/* Time since the start of the recording; never goes back. */
+HOT uint64_t time_of(struct drain *d, uint64_t tsc)
+{
+	uint64_t ns = cycles_ns(d, tsc > d->clock.tsc0 ? tsc - d->clock.tsc0 : 0);
+	if (UNLIKELY(ns < d->last_ns))
+		ns = d->last_ns;
+	d->last_ns = ns;
+	return ns;
+}
+
+HOT void grown(struct process *p, uint64_t time_ns)
+{
+	if (UNLIKELY(p->live_bytes > p->facts.peak_bytes)) {
 		p->facts.peak_bytes = p->live_bytes;
 		p->facts.peak_blocks = p->live_blocks;
 		p->facts.peak_time_ns = time_ns;
 	}
 }
 
-static uint64_t age_ns(const struct drain *d, uint64_t birth_tsc, uint64_t tsc)
-{
-	return tsc > birth_tsc
-		       ? (uint64_t)((unsigned __int128)(tsc - birth_tsc) * d->clock.mult >> 32)
-		       : 0;
-}
-
-static void emit_alloc(struct drain *d, struct process *p, const struct live_block *b, uint64_t tsc,
-		       uint8_t flags)
+/* Only the fields that its op has are set (event.h). */
+HOT void emit_alloc(struct drain *d, struct process *p, const struct live_block *b, uint64_t time_ns,
+		    uint8_t flags)
 {
 	struct trace_event *e = next_event(d);
-	*e = (struct trace_event){
-		.time_ns = drain_time_ns(d, tsc),
-		.size = b->size,
-		.site = b->site,
-		.thread = b->thread,
-		.birth_thread = b->thread,
-		.slack = (uint32_t)b->slack,
-		.op = TRACE_ALLOC,
-		.flags = flags,
-	};
+	e->time_ns = time_ns;
+	e->size = b->size;
+	e->site = b->site;
+	e->thread = e->birth_thread = b->thread;
+	e->slack = (uint32_t)b->slack;
+	e->op = TRACE_ALLOC;
+	e->flags = flags;
 	p->live_bytes += b->size;
 	p->live_blocks++;
-	grown(p, e->time_ns);
+	grown(p, time_ns);
 }
 
-static void emit_end(struct drain *d, struct process *p, const struct live_block *b, uint64_t tsc,
-		     enum trace_op op, uint32_t thread, uint8_t flags)
+HOT void emit_end(struct drain *d, struct process *p, const struct live_block *b, uint64_t tsc,
+		  uint64_t time_ns, enum trace_op op, uint32_t thread, uint8_t flags)
 {
 	struct trace_event *e = next_event(d);
-	*e = (struct trace_event){
-		.time_ns = drain_time_ns(d, tsc),
-		.size = b->size,
-		.lifetime_ns = age_ns(d, b->birth_tsc, tsc),
-		.site = b->site,
-		.thread = thread,
-		.birth_thread = b->thread,
-		.slack = (uint32_t)b->slack,
-		.op = (uint8_t)op,
-		.flags = flags,
-	};
+	e->time_ns = time_ns;
+	e->size = b->size;
+	e->lifetime_ns = cycles_ns(d, tsc > b->birth_tsc ? tsc - b->birth_tsc : 0);
+	e->site = b->site;
+	e->thread = thread;
+	e->birth_thread = b->thread;
+	e->slack = (uint32_t)b->slack;
+	e->op = (uint8_t)op;
+	e->flags = flags;
 	p->live_bytes -= b->size;
 	p->live_blocks--;
 }
 
-static int add_block(struct drain *d, struct process *p, const struct live_block *b)
+HOT void add_block(struct drain *d, struct process *p, const struct live_block *b)
 {
 	if (UNLIKELY((p->live.count + 1) * 5 > (3ull << p->live.bits)) &&
 	    live_table_reserve(&p->live, 1)) {
 		d->failed = HEFT_ENOMEM;
-		return -1;
+		return;
 	}
 	live_table_add(&p->live, b);
-	return 0;
 }
 
 /* ---- parked allocations: rare, so a plain list */
 
-static void park(struct drain *d, struct process *p, const struct live_block *b, const struct raw *r)
+RARE void park(struct drain *d, struct process *p, const struct live_block *b, const struct raw *r)
 {
 	if (p->parked_count == p->parked_capacity) {
 		uint32_t bigger = p->parked_capacity ? p->parked_capacity * 2 : 16;
@@ -124,35 +135,52 @@ static void park(struct drain *d, struct process *p, const struct live_block *b,
 	p->parked[p->parked_count++] = (struct parked){*b, r->tsc, b->thread, r->flags};
 }
 
+/* The block at this address ends without having been freed: its free was never seen. */
+RARE void end_unseen(struct drain *d, struct process *p, struct live_block *block, uint64_t tsc,
+		     uint64_t time_ns)
+{
+	struct live_block gone = *block;
+	live_table_remove(&p->live, block);
+	p->facts.unknown_frees++;
+	emit_end(d, p, &gone, tsc, time_ns, TRACE_FREE, gone.thread, 0);
+}
+
 /* The oldest parked allocation of addr (0: of any that has waited too long) takes its place. The
  * block that held the address ends, unless it just has. */
-static bool unpark(struct drain *d, struct process *p, uint64_t addr, uint64_t tsc)
+RARE bool unpark(struct drain *d, struct process *p, uint64_t addr, uint64_t tsc, uint64_t time_ns)
 {
 	for (uint32_t i = 0; i < p->parked_count; i++) {
 		struct parked q = p->parked[i];
-		if (addr ? q.block.addr != addr : age_ns(d, q.tsc, tsc) < PARK_NS)
+		if (addr ? q.block.addr != addr
+			 : cycles_ns(d, tsc > q.tsc ? tsc - q.tsc : 0) < PARK_NS)
 			continue;
 		for (uint32_t k = i + 1; k < p->parked_count; k++)
 			p->parked[k - 1] = p->parked[k];
 		p->parked_count--;
 		struct live_block *old = live_table_find(&p->live, q.block.addr);
-		if (old) {
-			struct live_block gone = *old;
-			live_table_remove(&p->live, old);
-			p->facts.unknown_frees++;
-			emit_end(d, p, &gone, tsc, TRACE_FREE, gone.thread, 0);
-		}
-		emit_alloc(d, p, &q.block, tsc, q.flags);
+		if (old)
+			end_unseen(d, p, old, tsc, time_ns);
+		emit_alloc(d, p, &q.block, time_ns, q.flags);
 		add_block(d, p, &q.block);
 		return true;
 	}
 	return false;
 }
 
+/* If this thread's own allocation is parked at addr, the free before it was never seen. */
+RARE void unpark_own(struct drain *d, struct process *p, const struct stream *s, const struct raw *r)
+{
+	for (uint32_t i = 0; i < p->parked_count; i++)
+		if (p->parked[i].block.addr == r->addr && p->parked[i].thread == s->thread) {
+			unpark(d, p, r->addr, r->tsc, r->time_ns);
+			return;
+		}
+}
+
 /* ---- one record each */
 
-static void on_alloc(struct drain *d, struct process *p, struct stream *s, const struct raw *r,
-		     uint32_t site)
+HOT void on_alloc(struct drain *d, struct process *p, struct stream *s, const struct raw *r,
+		  uint32_t site)
 {
 	struct live_block b = {
 		.addr = r->addr,
@@ -167,61 +195,48 @@ static void on_alloc(struct drain *d, struct process *p, struct stream *s, const
 		park(d, p, &b, r);
 		return;
 	}
-	emit_alloc(d, p, &b, r->tsc, r->flags);
+	emit_alloc(d, p, &b, r->time_ns, r->flags);
 	add_block(d, p, &b);
 }
 
-/* The block at addr leaves the table. False: it was not there (and has been counted). */
-static bool take_block(struct drain *d, struct process *p, struct stream *s, uint64_t addr,
-		       uint64_t tsc, struct live_block *b)
+static void count_unseen(struct process *p)
 {
-	if (UNLIKELY(p->parked_count)) {
-		/* If this thread's own allocation is parked here, the free before it was never seen. */
-		for (uint32_t i = 0; i < p->parked_count; i++)
-			if (p->parked[i].block.addr == addr && p->parked[i].thread == s->thread) {
-				unpark(d, p, addr, tsc);
-				break;
-			}
-	}
-	struct live_block *found = live_table_find(&p->live, addr);
-	if (UNLIKELY(!found)) {
-		if (p->child)
-			p->facts.inherited_frees++;
-		else
-			p->facts.unknown_frees++;
-		return false;
-	}
-	*b = *found;
-	live_table_remove(&p->live, found);
-	return true;
+	if (p->child)
+		p->facts.inherited_frees++;
+	else
+		p->facts.unknown_frees++;
 }
 
-static void on_free(struct drain *d, struct process *p, struct stream *s, const struct raw *r)
+HOT void on_free(struct drain *d, struct process *p, struct stream *s, const struct raw *r)
 {
-	struct live_block b;
-	if (!take_block(d, p, s, r->addr, r->tsc, &b))
-		return;
-	bool temporary = s->last_addr == r->addr && b.thread == s->thread;
-	emit_end(d, p, &b, r->tsc, TRACE_FREE, s->thread, temporary ? TRACE_TEMPORARY : 0);
 	if (UNLIKELY(p->parked_count))
-		unpark(d, p, r->addr, r->tsc);
+		unpark_own(d, p, s, r);
+	struct live_block *b = live_table_find(&p->live, r->addr);
+	if (UNLIKELY(!b)) {
+		count_unseen(p);
+		return;
+	}
+	bool temporary = s->last_addr == r->addr && b->thread == s->thread;
+	emit_end(d, p, b, r->tsc, r->time_ns, TRACE_FREE, s->thread, temporary ? TRACE_TEMPORARY : 0);
+	live_table_remove(&p->live, b);
+	if (UNLIKELY(p->parked_count))
+		unpark(d, p, r->addr, r->tsc, r->time_ns);
 }
 
 static void on_realloc_begin(struct drain *d, struct process *p, struct stream *s,
 			     const struct raw *r)
 {
+	if (UNLIKELY(p->parked_count))
+		unpark_own(d, p, s, r);
 	s->announced = true;
-	s->moving.addr = 0;
-	struct live_block b;
-	uint64_t inherited = p->facts.inherited_frees, unknown = p->facts.unknown_frees;
-	if (take_block(d, p, s, r->addr, r->tsc, &b))
-		s->moving = b;
-	else { /* not a free: counted when it completes, as an allocation */
-		p->facts.inherited_frees = inherited;
-		p->facts.unknown_frees = unknown;
+	s->moving.addr = 0; /* stays so for a block never seen: it counts when it completes */
+	struct live_block *b = live_table_find(&p->live, r->addr);
+	if (b) {
+		s->moving = *b;
+		live_table_remove(&p->live, b);
 	}
 	if (UNLIKELY(p->parked_count))
-		unpark(d, p, r->addr, r->tsc);
+		unpark(d, p, r->addr, r->tsc, r->time_ns);
 }
 
 static void on_realloc_end(struct drain *d, struct process *p, struct stream *s, const struct raw *r,
@@ -243,81 +258,200 @@ static void on_realloc_end(struct drain *d, struct process *p, struct stream *s,
 	b.site = site;
 	struct trace_event *e = next_event(d);
 	*e = (struct trace_event){
-		.time_ns = drain_time_ns(d, r->tsc),
+		.time_ns = r->time_ns,
 		.size = r->size,
 		.old_size = old.size,
 		.site = site,
 		.old_site = old.site,
 		.thread = s->thread,
 		.birth_thread = old.thread,
-		.slack = r->slack,
+		.slack = (uint32_t)b.slack,
 		.old_slack = (uint32_t)old.slack,
 		.op = TRACE_REALLOC,
 		.flags = r->flags,
 	};
 	p->live_bytes += r->size - old.size;
-	grown(p, e->time_ns);
+	grown(p, r->time_ns);
 	/* Its own block goes on being the thread's last one; another ends that. */
 	s->last_addr = s->last_addr == old.addr ? r->addr : 0;
-	if (UNLIKELY(live_table_find(&p->live, r->addr) != NULL)) {
-		/* The place is taken: its free was missed, end it here. */
-		struct live_block *there = live_table_find(&p->live, r->addr);
-		struct live_block gone = *there;
-		live_table_remove(&p->live, there);
-		p->facts.unknown_frees++;
-		emit_end(d, p, &gone, r->tsc, TRACE_FREE, gone.thread, 0);
-	}
+	struct live_block *there = live_table_find(&p->live, r->addr);
+	if (UNLIKELY(there != NULL))
+		end_unseen(d, p, there, r->tsc, r->time_ns);
 	add_block(d, p, &b);
 }
 
-void match_records(struct drain *d)
+static void on_realloc_failed(struct drain *d, struct process *p, struct stream *s)
 {
-	for (uint32_t i = 0; i < d->raw_count && !d->failed; i++) {
-		const struct raw *r = &d->raw[i];
-		struct stream *s = r->stream;
-		struct process *p = s->process;
-		uint32_t site = 0;
-		if (UNLIKELY(p->corrupt))
-			continue;
-		if (UNLIKELY(s->thread == TRACE_NONE))
-			new_thread(d, s);
-		if (r->type == WIRE_FREE) {
+	if (s->moving.addr && !live_table_find(&p->live, s->moving.addr))
+		add_block(d, p, &s->moving);
+	s->moving.addr = 0;
+	s->announced = false;
+}
+
+/* realloc(p, 0) was a free. */
+static void on_realloc_freed(struct drain *d, struct process *p, struct stream *s, const struct raw *r)
+{
+	if (s->moving.addr) {
+		bool temporary = s->last_addr == s->moving.addr && s->moving.thread == s->thread;
+		emit_end(d, p, &s->moving, r->tsc, r->time_ns, TRACE_FREE, s->thread,
+			 temporary ? TRACE_TEMPORARY : 0);
+	} else
+		count_unseen(p);
+	s->moving.addr = 0;
+	s->announced = false;
+}
+
+/* ---- reading a stream */
+
+/* The site of a record; HEFT_EFORMAT if it names none, or a block that cannot be. */
+HOT int check_block(struct drain *d, struct process *p, const struct raw *r, uint32_t *site)
+{
+	if (UNLIKELY(r->size >= SIZE_LIMIT || !r->addr))
+		return HEFT_EFORMAT;
+	return stack_map_site(&d->stacks, &p->stacks, r->node, site);
+}
+
+/* A record in its long form at w; `left` bytes are published from there. Returns its bytes, or
+ * HEFT_EFORMAT. */
+RARE int on_ext(struct drain *d, struct process *p, struct stream *s, struct raw *r, const uint64_t *w,
+		uint32_t left)
+{
+	uint64_t word = w[0], usable;
+	unsigned kind = wire_ext_kind(word), n = wire_ext_words(word);
+	uint32_t site;
+	if (n > WIRE_EXT_MAX_WORDS || 8 + n * 8 > left)
+		return HEFT_EFORMAT;
+	switch (kind) {
+	case WIRE_EXT_ALLOC:
+	case WIRE_EXT_REALLOC_END:
+		if (n != 4)
+			return HEFT_EFORMAT;
+		r->addr = w[1];
+		r->size = w[2];
+		usable = w[3];
+		r->node = (uint32_t)w[4];
+		r->slack = 0;
+		if (usable == WIRE_USABLE_UNKNOWN || usable < r->size)
+			r->flags = TRACE_SLACK_UNKNOWN;
+		else
+			r->slack = usable - r->size < 0xffff ? (uint32_t)(usable - r->size) : 0xffff;
+		if (check_block(d, p, r, &site))
+			return HEFT_EFORMAT;
+		if (kind == WIRE_EXT_ALLOC)
+			on_alloc(d, p, s, r, site);
+		else
+			on_realloc_end(d, p, s, r, site);
+		break;
+	case WIRE_EXT_FREE:
+	case WIRE_EXT_REALLOC_BEGIN:
+		if (n != 1)
+			return HEFT_EFORMAT;
+		r->addr = w[1];
+		if (kind == WIRE_EXT_FREE)
 			on_free(d, p, s, r);
-			continue;
-		}
-		if (r->type == WIRE_ALLOC || r->type == WIRE_REALLOC_END) {
-			if (UNLIKELY(r->size >= SIZE_LIMIT || !r->addr ||
-				     stack_map_site(&d->stacks, &p->stacks, r->node, &site))) {
-				bad(p);
-				continue;
-			}
-		}
-		switch (r->type) {
-		case WIRE_ALLOC: on_alloc(d, p, s, r, site); break;
-		case WIRE_REALLOC_BEGIN: on_realloc_begin(d, p, s, r); break;
-		case WIRE_REALLOC_END: on_realloc_end(d, p, s, r, site); break;
-		case WIRE_REALLOC_FAIL:
-			if (s->moving.addr && !live_table_find(&p->live, s->moving.addr))
-				add_block(d, p, &s->moving);
-			s->moving.addr = 0;
-			s->announced = false;
-			break;
-		default: /* realloc(p, 0) was a free */
-			if (s->moving.addr) {
-				bool temporary = s->last_addr == s->moving.addr && s->moving.thread == s->thread;
-				emit_end(d, p, &s->moving, r->tsc, TRACE_FREE, s->thread,
-					 temporary ? TRACE_TEMPORARY : 0);
-			} else if (p->child)
-				p->facts.inherited_frees++;
-			else
-				p->facts.unknown_frees++;
-			s->moving.addr = 0;
-			s->announced = false;
-		}
-		if (UNLIKELY(p->parked_count))
-			unpark(d, p, 0, r->tsc);
+		else
+			on_realloc_begin(d, p, s, r);
+		break;
+	case WIRE_EXT_REALLOC_FREED: on_realloc_freed(d, p, s, r); break;
+	default: return HEFT_EFORMAT;
 	}
-	d->raw_count = 0;
+	return (int)(8 + n * 8);
+}
+
+/* Asks for the live table's line of the record at `ahead` and returns where the next one is. What
+ * lies beyond the published part is never looked at. */
+HOT uint32_t look_ahead(const struct live_table *live, const uint64_t *data, uint32_t ahead,
+			uint32_t end)
+{
+	if (UNLIKELY(ahead >= end))
+		return ahead;
+	uint64_t w = data[ahead / 8];
+	unsigned type = wire_type_of(w);
+	live_table_prefetch(live, wire_addr_of(w));
+	if (UNLIKELY(type == WIRE_EXT))
+		return ahead + 8 + wire_ext_words(w) * 8;
+	return ahead + (type == WIRE_ALLOC || type == WIRE_REALLOC_END ? 16 : 8);
+}
+
+int match_stream(struct drain *d, struct stream *s, uint64_t until)
+{
+	struct process *p = s->process;
+	if (UNLIKELY(s->thread == TRACE_NONE))
+		new_thread(d, s);
+	do {
+		/* As far as this chunk goes. */
+		const uint64_t *data = s->chunk->data;
+		const uint32_t end = s->end;
+		uint32_t pos = s->pos, ahead = pos;
+		uint64_t tsc = s->next_tsc;
+		bool more = false; /* in this chunk, before `until` */
+		for (int i = 0; i < AHEAD; i++)
+			ahead = look_ahead(&p->live, data, ahead, end);
+		do {
+			const uint64_t word = data[pos / 8];
+			struct raw r;
+			uint32_t site;
+			int used = 8;
+			ahead = look_ahead(&p->live, data, ahead, end);
+			r.tsc = tsc;
+			r.time_ns = time_of(d, tsc);
+			r.flags = 0;
+			r.addr = wire_addr_of(word);
+			switch (wire_type_of(word)) {
+			case WIRE_FREE: on_free(d, p, s, &r); break;
+			case WIRE_ALLOC:
+			case WIRE_REALLOC_END: {
+				if (UNLIKELY(end - pos < 16))
+					return HEFT_EFORMAT;
+				uint64_t w1 = data[pos / 8 + 1];
+				r.node = (uint32_t)(w1 & ((1u << WIRE_SITE_BITS) - 1));
+				r.size = w1 >> WIRE_SITE_BITS & WIRE_SIZE_MAX;
+				r.slack = (uint32_t)(w1 >> (WIRE_SITE_BITS + WIRE_SIZE_BITS));
+				if (UNLIKELY(r.slack == WIRE_SLACK_UNKNOWN)) {
+					r.slack = 0;
+					r.flags = TRACE_SLACK_UNKNOWN;
+				}
+				if (UNLIKELY(check_block(d, p, &r, &site)))
+					return HEFT_EFORMAT;
+				if (LIKELY(wire_type_of(word) == WIRE_ALLOC))
+					on_alloc(d, p, s, &r, site);
+				else
+					on_realloc_end(d, p, s, &r, site);
+				used = 16;
+				break;
+			}
+			case WIRE_REALLOC_BEGIN: on_realloc_begin(d, p, s, &r); break;
+			case WIRE_REALLOC_FAIL: on_realloc_failed(d, p, s); break;
+			case WIRE_EXT:
+				used = on_ext(d, p, s, &r, &data[pos / 8], end - pos);
+				if (used < 0)
+					return used;
+				break;
+			default: return HEFT_EFORMAT;
+			}
+			if (UNLIKELY(p->parked_count))
+				unpark(d, p, 0, r.tsc, r.time_ns);
+			if (UNLIKELY(d->failed))
+				return HEFT_ENOMEM;
+			pos += (uint32_t)used;
+			s->tsc = tsc;
+			more = false;
+			if (LIKELY(pos < end)) {
+				uint64_t w = data[pos / 8];
+				unsigned type = wire_type_of(w);
+				tsc += wire_dt_of(w);
+				more = type != WIRE_SYNC && type != WIRE_NOTHING;
+			}
+		} while (more && tsc <= until);
+		s->pos = pos;
+		s->next_tsc = tsc;
+		if (!more) { /* the chunk's end, or a time of its own */
+			int rc = stream_advance(s);
+			if (rc)
+				return rc;
+		}
+	} while (s->more && s->next_tsc <= until);
+	return 0;
 }
 
 void drain_process_end(struct drain *d, struct process *p, uint64_t time_ns)
@@ -325,16 +459,17 @@ void drain_process_end(struct drain *d, struct process *p, uint64_t time_ns)
 	/* In time stamps, since ages are measured in them. */
 	uint64_t tsc = d->clock.tsc0 +
 		       (uint64_t)(((unsigned __int128)time_ns << 32) / (d->clock.mult ? d->clock.mult : 1));
+	time_ns = time_of(d, tsc);
 	while (p->parked_count)
-		unpark(d, p, p->parked[0].block.addr, tsc);
+		unpark(d, p, p->parked[0].block.addr, tsc, time_ns);
 	for (uint32_t i = 0; i < p->slots; i++)
 		if (p->streams[i].moving.addr)
-			emit_end(d, p, &p->streams[i].moving, tsc, TRACE_GONE,
+			emit_end(d, p, &p->streams[i].moving, tsc, time_ns, TRACE_GONE,
 				 p->streams[i].moving.thread, 0);
 	for (uint64_t i = 0; i < 1ull << p->live.bits; i++) {
 		const struct live_block *b = &p->live.slots[i];
 		if (b->addr)
-			emit_end(d, p, b, tsc, TRACE_GONE, b->thread, 0);
+			emit_end(d, p, b, tsc, time_ns, TRACE_GONE, b->thread, 0);
 	}
 	drain_flush(d);
 	live_table_fini(&p->live);
