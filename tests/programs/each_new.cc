@@ -95,6 +95,38 @@ NOINLINE void case_throwing()
 	must(caught, "bad_alloc");
 	operator delete(a);
 }
+
+// After the throw has left operator new, allocations come from deeper frames than the one it left.
+NOINLINE void deeper(int depth)
+{
+	volatile char room[64] = { static_cast<char>(depth) };
+	if (depth > 0) {
+		deeper(depth - 1);
+		keep(room);
+		return;
+	}
+	char *p = new char[2000]; // @throwing_deep.a
+	keep(p);
+	delete[] p;
+}
+
+NOINLINE bool catches()
+{
+	try {
+		keep(operator new(opaque(PTRDIFF_MAX)));
+	} catch (const std::bad_alloc &) {
+		return true;
+	}
+	return false;
+}
+
+NOINLINE void case_throwing_deep()
+{
+	for (int i = 0; i < 10; i++) {
+		must(catches(), "bad_alloc");
+		deeper(5);
+	}
+}
 }
 
 int main(int argc, char **argv)
@@ -110,6 +142,7 @@ int main(int argc, char **argv)
 		{ "aligned", case_aligned },
 		{ "aligned_nothrow", case_aligned_nothrow },
 		{ "throwing", case_throwing },
+		{ "throwing_deep", case_throwing_deep },
 	};
 
 	must(argc == 2, "usage: each_new CASE");
