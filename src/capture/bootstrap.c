@@ -271,22 +271,30 @@ static void remove_own_entries(char **env)
 	*to = NULL;
 }
 
+enum { ENVIRON_BYTES = 4 << 20 };
+
 static void configure(void)
 {
 	int never = 0;
 	if (!atomic_compare_exchange_strong(&configured, &never, 1))
 		return;
-	static char raw[16384]; /* only if libc has not set environ yet */
-	static char *pointers[64];
+	/* Before libc has set environ: as the kernel has it, all of it, for ours may stand last. */
+	char *raw = NULL, *pointers[8] = {0};
 	char **env = environ;
 	if (!env) {
 		int fd = sys_open("/proc/self/environ", O_RDONLY | O_CLOEXEC, 0);
-		long n = fd >= 0 ? sys_read(fd, raw, sizeof raw - 1) : 0;
+		raw = sys_mmap(NULL, ENVIRON_BYTES, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+		size_t n = 0;
+		long got = 0;
+		while (raw && fd >= 0 && n < ENVIRON_BYTES - 1 &&
+		       (got = sys_read(fd, raw + n, ENVIRON_BYTES - 1 - n)) > 0)
+			n += (size_t)got;
 		if (fd >= 0)
 			sys_close(fd);
 		unsigned count = 0;
-		for (long i = 0; i < n; i += (long)strlen(raw + i) + 1)
-			if (count < 63 && (!strncmp(raw + i, "HEFT_", 5) || !strncmp(raw + i, "LD_PRELOAD=", 11)))
+		for (size_t i = 0; i < n && count < 7; i += strlen(raw + i) + 1)
+			if (!strncmp(raw + i, "HEFT_", 5) || !strncmp(raw + i, "LD_PRELOAD=", 11))
 				pointers[count++] = raw + i;
 		env = pointers;
 	}
@@ -301,6 +309,8 @@ static void configure(void)
 	size_t n = preload ? own_entry(preload, &at) : 0;
 	if (n && n < sizeof heft_preload_path)
 		memcpy(heft_preload_path, at, n);
+	if (raw)
+		sys_munmap(raw, ENVIRON_BYTES);
 	long len = sys_readlink("/proc/self/exe", heft_exe, sizeof heft_exe - 1);
 	if (len < 0)
 		heft_exe[0] = 0;

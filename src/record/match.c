@@ -382,11 +382,14 @@ int match_stream(struct drain *d, struct stream *s, uint64_t until)
 		/* As far as this chunk goes. */
 		const uint64_t *data = s->chunk->data;
 		const uint32_t end = s->end;
-		uint32_t pos = s->pos, ahead = pos;
+		uint32_t pos = s->pos, ahead = s->ahead;
 		uint64_t tsc = s->next_tsc;
 		bool more = false; /* in this chunk, before `until` */
-		for (int i = 0; i < AHEAD; i++)
-			ahead = look_ahead(&p->live, data, ahead, end);
+		if (ahead <= pos) {
+			ahead = pos;
+			for (int i = 0; i < AHEAD; i++)
+				ahead = look_ahead(&p->live, data, ahead, end);
+		}
 		do {
 			const uint64_t word = data[pos / 8];
 			struct raw r;
@@ -444,6 +447,7 @@ int match_stream(struct drain *d, struct stream *s, uint64_t until)
 			}
 		} while (more && tsc <= until);
 		s->pos = pos;
+		s->ahead = ahead;
 		s->next_tsc = tsc;
 		if (!more) { /* the chunk's end, or a time of its own */
 			int rc = stream_advance(s);

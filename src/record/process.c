@@ -102,6 +102,7 @@ static int take_chunk(struct stream *s, uint32_t index_plus_one)
 	s->chunk = &s->process->session.chunks[index_plus_one - 1];
 	s->pos = 0;
 	s->end = 0;
+	s->ahead = 0;
 	uint64_t base = s->chunk->base_tsc;
 	if (base > s->tsc)
 		s->tsc = base;

@@ -15,6 +15,7 @@ struct stream { /* a borrowed slot, from its thread's first record to its last *
 	struct process *process;
 	struct wire_chunk *chunk; /* being read; NULL: none yet */
 	uint32_t pos, end;	  /* bytes of it read, and published as of this round */
+	uint32_t ahead;		  /* up to where the live table's lines have been asked for */
 	uint32_t slot;
 	uint32_t thread;   /* of the recording */
 	uint64_t tsc;	   /* of the last record read */
