@@ -29,6 +29,7 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 	case CLI_OPT_OUTPUT: r->o.output = value; break;
 	case CLI_OPT_FORCE: r->o.force = true; break;
 	case CLI_OPT_QUIET: r->quiet = true; break;
+	case CLI_OPT_VERBOSE: r->o.verbose = true; break;
 	case CLI_OPT_FOLLOW: r->o.follow = strcmp(value, "none") != 0; break;
 	case CLI_OPT_COLOR: return cli_parse_color(value, &r->color) ? CLI_RUN_FAILED : 0;
 	default: break;

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -52,6 +53,8 @@ struct recorder {
 	pid_t child;
 	bool child_ended;
 	uint64_t child_end_ns;
+	long own_maxrss;       /* of the recorder when it forked, in KiB */
+	uint64_t child_maxrss; /* bytes; 0: not known */
 	int signals;
 	bool stop;     /* the user wants no more */
 	bool told_daemons;
@@ -122,6 +125,9 @@ static int launch(struct recorder *r, const sigset_t *mask, struct heft_error *e
 		rc = heft_fail_errno(err, "cannot make a pipe");
 		goto out;
 	}
+	struct rusage usage;
+	getrusage(RUSAGE_SELF, &usage);
+	r->own_maxrss = usage.ru_maxrss;
 	r->child = fork();
 	if (r->child < 0) {
 		rc = heft_fail_errno(err, "cannot start a process");
@@ -264,6 +270,12 @@ static void add_process(struct recorder *r, struct process *p)
 	r->processes[r->count++] = p;
 	pthread_mutex_unlock(&r->lock);
 	r->next_rss_ns = 0;
+	if (r->o->verbose && r->o->say) {
+		char text[512];
+		snprintf(text, sizeof text, "recording process %d (%s), %s by %d", p->pid, p->facts.exe,
+			 p->child ? "forked" : "started", p->facts.ppid);
+		r->o->say(text);
+	}
 }
 
 static int by_start(const void *a, const void *b)
@@ -321,11 +333,16 @@ static bool has_ended(const struct process *p)
 static void reap_child(struct recorder *r)
 {
 	int status;
-	if (r->child_ended || waitpid(r->child, &status, WNOHANG) != r->child)
+	struct rusage usage;
+	if (r->child_ended || wait4(r->child, &status, WNOHANG, &usage) != r->child)
 		return;
 	r->child_ended = true;
 	r->result->status = status;
 	r->child_end_ns = drain_now_ns(&r->drain);
+	/* What sampling missed. The kernel's maximum includes what the child was before it executed the
+	 * command, a copy of us: below that it says nothing. */
+	if (usage.ru_maxrss > r->own_maxrss)
+		r->child_maxrss = (uint64_t)usage.ru_maxrss * 1024;
 }
 
 static void see_ends(struct recorder *r)
@@ -339,6 +356,10 @@ static void see_ends(struct recorder *r)
 			continue;
 		p->ended = true;
 		p->facts.end_ns = is_child ? r->child_end_ns : drain_now_ns(&r->drain);
+		if (is_child && r->child_maxrss) {
+			struct trace_rss s = {p->facts.end_ns, p->index, r->child_maxrss};
+			trace_writer_rss(r->writer, &s, 1);
+		}
 		p->facts.end = TRACE_END_UNKNOWN; /* another's child: only its parent knows */
 		if (is_child) {
 			p->facts.end = WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT;

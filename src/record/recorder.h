@@ -17,6 +17,7 @@ struct recorder_options {
 	const char *output;  /* pattern with %e, %p, %t; NULL: heft.%e.%p.heft */
 	bool force;
 	bool follow; /* into forked and executed processes */
+	bool verbose; /* say which processes are recorded */
 	/* A line for the user while it goes on; NULL: none. */
 	void (*say)(const char *text);
 };
