@@ -69,7 +69,7 @@ def arguments():
                         help="where inputs and recordings go (default build/bench)")
     parser.add_argument("--output", type=Path, default=ROOT / "build/bench.json")
     parser.add_argument("--cell-seconds", type=float, default=30,
-                        help="stop repeating a variant of a row after this long in all (default 30)")
+                        help="stop repeating a variant of a row after this long (default 30)")
     parser.add_argument("--limit-seconds", type=int, default=180, help="kill one run after this")
     parser.add_argument("--limit-bytes", type=int, default=min(8 << 30, memory_bytes()),
                         help="address space of one process (default 8 GiB)")
@@ -145,6 +145,10 @@ def main():
              for kind, found in counts.items()]))
         return 0
 
+    load = document["machine"]["load_before"]
+    if load > 0.3 * document["machine"]["usable_cores"]:
+        say_to_stderr(f"bench: the load average is {load:.1f}: something else is running, "
+                      "and the figures will show it")
     results = document["results"]
     for row in rows:
         if row.group == "report":

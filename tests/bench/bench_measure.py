@@ -219,8 +219,8 @@ def instructions(bench, micro, kinds, say):
             counts = []
             for iterations in (low, high):
                 log.unlink(missing_ok=True)
-                done = subprocess.run([*prefix, str(micro), kind, "1", str(iterations), str(result)],
-                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                argv = [*prefix, str(micro), kind, "1", str(iterations), str(result)]
+                done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                       stderr=subprocess.DEVNULL, check=False)
                 lines = log.read_text().splitlines() if log.exists() else []
                 found = [line for line in lines if "Collected :" in line]

@@ -214,7 +214,8 @@ def git_input(work, commits=600):
 
 
 def dot_text(nodes):
-    edges = "".join(f"  n{i} -> n{(i * 7 + 3) % nodes};\n  n{i} -> n{i // 2};\n" for i in range(nodes))
+    edges = "".join(f"  n{i} -> n{(i * 7 + 3) % nodes};\n  n{i} -> n{i // 2};\n"
+                    for i in range(nodes))
     return f"digraph bench {{\n{edges}}}\n"
 
 
@@ -239,7 +240,8 @@ def real_rows(work, quick):
         work / f"rows-{divide}.sql",
         lambda: re.sub(r"n < \d+", lambda m: f"n < {int(m[0][4:]) // divide}",
                        (HERE / "bench_rows.sql").read_text()))
-    yield row("sqlite3", "sqlite3", "real", ["sqlite3", ":memory:", f".read {rows_sql}"], goal="real")
+    yield row("sqlite3", "sqlite3", "real", ["sqlite3", ":memory:", f".read {rows_sql}"],
+              goal="real")
     yield row("perl", "perl", "real", ["perl", HERE / "bench_hashes.pl", 4, 40000 // divide],
               goal="real")
     records = write_once(work / f"records-{divide}.json", lambda: json_text(60000 // divide))
@@ -250,13 +252,13 @@ def real_rows(work, quick):
               env={"PYTHONMALLOC": "malloc"}, goal="real", note="PYTHONMALLOC=malloc")
     cc1, cc1plus = compiler_pass("gcc", "cc1"), compiler_pass("g++", "cc1plus")
     functions = write_once(work / f"functions-{divide}.i", lambda: c_text(800 // divide))
-    yield row(cc1, "cc1", "real", [cc1, "-quiet", "-fpreprocessed", "-O1", functions, "-o", "/dev/null"],
-              goal="real")
+    yield row(cc1, "cc1", "real",
+              [cc1, "-quiet", "-fpreprocessed", "-O1", functions, "-o", "/dev/null"], goal="real")
     soup = cxx_input(work) if cc1plus else "soup.ii"
     for level in ("-O0", "-O2"):
         yield row(cc1plus, f"cc1plus{level}", "real",
-                  [cc1plus, "-quiet", "-std=c++17", "-fpreprocessed", level, soup, "-o", "/dev/null"],
-                  goal="real")
+                  [cc1plus, "-quiet", "-std=c++17", "-fpreprocessed", level, soup, "-o",
+                   "/dev/null"], goal="real")
     if shutil.which("git"):
         repository = git_input(work)
         yield row("git", "git-log", "short", ["git", "-C", repository, "log", "-p"],

@@ -2,7 +2,8 @@
 
 All figures are medians. An added cost is a median minus the plain median; where heft's is smaller
 than the noise (the spread of plain against plain), the ratio is given as a lower bound, marked '>',
-with the noise in its place: a ratio over nothing means nothing.
+with the noise in its place: a ratio over nothing means nothing. Where the peer's is, it is an upper
+bound, marked '<', for the same reason.
 """
 import statistics
 
@@ -10,7 +11,12 @@ from bench_measure import median
 
 
 class Bound(float):
-    """A ratio of which only a lower bound is known."""
+    """A ratio of which only a bound is known: '>' at least this, '<' at most."""
+
+    def __new__(cls, value, sign=">"):
+        self = super().__new__(cls, value)
+        self.sign = sign
+        return self
 
 
 def slowdown(result, variant):
@@ -60,6 +66,8 @@ def added_ratio(result, theirs, ours):
     noise = noise_seconds(result)
     if our_added <= noise:
         return Bound(their_added / noise) if noise > 0 and their_added > noise else None
+    if their_added <= noise:
+        return Bound(noise / our_added, "<")
     ratio = their_added / our_added
     return Bound(ratio) if isinstance(their_slowdown, Bound) else ratio
 
@@ -69,7 +77,7 @@ def show(value, pattern="{:.2f}"):
         return "-"
     if isinstance(value, str):
         return value
-    return (">" if isinstance(value, Bound) else "") + pattern.format(value)
+    return (value.sign if isinstance(value, Bound) else "") + pattern.format(float(value))
 
 
 def table(header, rows):
@@ -113,8 +121,8 @@ def main_table(results):
 
         rows.append([
             result["row"], f"{plain:.4f}", show(100 * noise_seconds(result) / plain, "{:.1f}"),
-            show(heft), show(slowdown(result, "heaptrack")), show(slowdown(result, "heaptrack-raw")),
-            show(slowdown(result, "library")), show(slowdown(result, "heft-program")),
+            show(heft), show(slowdown(result, "heaptrack")),
+            show(slowdown(result, "heaptrack-raw")), show(slowdown(result, "library")), show(slowdown(result, "heft-program")),
             show(added_ratio(result, "heaptrack", "heft"), "{:.1f}"),
             show(added_ratio(result, "heaptrack-raw", "heft"), "{:.1f}"),
             show(added_ratio(result, "library", "heft-program"), "{:.2f}"),
@@ -143,7 +151,7 @@ def middle(values):
 
 
 def micro_table(results):
-    """ns per malloc+free pair, measured inside the program: start-up and file writing are outside."""
+    """ns per malloc+free pair, measured inside the program: start-up and file end are outside."""
     variants = ["plain", "heft", "heft-program", "heaptrack", "heaptrack-raw", "library"]
     rows = []
     for result in results:
@@ -221,8 +229,9 @@ def goals(results):
         add("program side, heaptrack's library over heft: median at least 3", value, value >= 3,
             "{:.2f}")
         add("  and none under 1", f"{side[0][0]:.2f} ({side[0][1]})", side[0][0] >= 1)
-    sizes = sorted((result["recording"]["bytes_per_event"], result["row"]) for result in judged
-                   if result["goal"] == "real" and (result["recording"] or {}).get("bytes_per_event"))
+    sizes = sorted((facts["bytes_per_event"], result["row"]) for result in judged
+                   if result["goal"] == "real" and (facts := result["recording"] or {})
+                   and facts.get("bytes_per_event"))
     if sizes:
         add("at most 1 byte an event on real programs", f"{sizes[-1][0]:.2f} ({sizes[-1][1]})",
             sizes[-1][0] <= 1)
