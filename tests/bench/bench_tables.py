@@ -122,7 +122,8 @@ def main_table(results):
         rows.append([
             result["row"], f"{plain:.4f}", show(100 * noise_seconds(result) / plain, "{:.1f}"),
             show(heft), show(slowdown(result, "heaptrack")),
-            show(slowdown(result, "heaptrack-raw")), show(slowdown(result, "library")), show(slowdown(result, "heft-program")),
+            show(slowdown(result, "heaptrack-raw")), show(slowdown(result, "library")),
+            show(slowdown(result, "heft-program")),
             show(added_ratio(result, "heaptrack", "heft"), "{:.1f}"),
             show(added_ratio(result, "heaptrack-raw", "heft"), "{:.1f}"),
             show(added_ratio(result, "library", "heft-program"), "{:.2f}"),
