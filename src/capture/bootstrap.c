@@ -197,6 +197,7 @@ void heft_resolve_next(void)
 	const void *home = object_of((void *)next.malloc);
 	if (object_of((void *)next.usable) != home)
 		next.usable = NULL;
+	next.is_glibc = next.usable && home == object_of(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
 	if (object_of((void *)next.valloc) != home)
 		next.valloc = page_aligned;
 	if (object_of((void *)next.pvalloc) != home)

@@ -563,7 +563,8 @@ cfi_row cfi_row_at(const struct cfi_image *im, uintptr_t pc)
 	if (rbp->how != CFI_SAME && (rbp->how != CFI_AT_CFA || rbp->value == 0))
 		return CFI_ROW_SLOW;
 	int64_t slot = rbp->how == CFI_AT_CFA ? rbp->value : 0;
-	if (r.cfa_register == CFI_RSP && r.cfa_offset >= 8)
+	/* The quick path relies on it: rbp lies between rsp and the CFA. */
+	if (r.cfa_register == CFI_RSP && r.cfa_offset >= 8 && -slot <= r.cfa_offset)
 		return make_row(CFI_ROW_RSP, r.cfa_offset, slot);
 	if (r.cfa_register == CFI_RBP)
 		return make_row(CFI_ROW_RBP, r.cfa_offset, slot);

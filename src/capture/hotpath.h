@@ -67,12 +67,23 @@ static inline uint64_t stamp_after(void)
 		       : arch_stamp_after();
 }
 
+static inline uint64_t usable_bytes(void *p)
+{
+	if (LIKELY(heft_next.is_glibc)) {
+		/* A chunk's size stands before the block; the low bits are flags, bit 1: mapped alone. */
+		uint64_t chunk = ((const uint64_t *)p)[-1];
+		if (LIKELY(!(chunk & 2)))
+			return (chunk & ~7ull) - 8;
+	}
+	return heft_next.usable ? heft_next.usable(p) : WIRE_USABLE_UNKNOWN;
+}
+
 /* ext_kind: WIRE_EXT_ALLOC or WIRE_EXT_REALLOC_END */
 static inline void record_block(struct heft_thread *t, int ext_kind, void *p, size_t size,
 				struct heft_entry e, unsigned via)
 {
 	uint32_t site = heft_site(t, e, via);
-	uint64_t usable = heft_next.usable ? heft_next.usable(p) : WIRE_USABLE_UNKNOWN;
+	uint64_t usable = usable_bytes(p);
 	uint64_t addr = (uint64_t)p, slack = usable - size;
 	open_word(t);
 	uint64_t tsc = stamp_after();

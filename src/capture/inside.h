@@ -37,10 +37,15 @@
 struct heft_frame {
 	uint64_t pc;	  /* where this frame goes on: a return address, or an interrupted pc */
 	uint64_t sp, rbp; /* its registers there */
-	uint32_t rbp_slot; /* rbp was read from sp - this; 0: it was not saved by the callee */
-	uint16_t flags;	   /* enum wire_node_flag, | HEFT_FRAME_UNSTABLE */
-	uint8_t uses_rbp;  /* its own row needs rbp to find its caller */
-	uint8_t state;	   /* enum heft_frame_state: of a kept frame */
+	union {
+		struct {
+			uint32_t rbp_slot; /* rbp was read from sp - this; 0: not saved by the callee */
+			uint16_t flags;	   /* enum wire_node_flag, | HEFT_FRAME_UNSTABLE */
+			uint8_t uses_rbp;  /* its own row needs rbp to find its caller */
+			uint8_t state;	   /* enum heft_frame_state: of a kept frame */
+		};
+		uint64_t meta; /* all four at once: the low half alone is set in most frames */
+	};
 };
 /* Found by a rule whose inputs the quick check does not look at: unwind it anew each time. */
 #define HEFT_FRAME_UNSTABLE (1u << 15)
@@ -63,8 +68,8 @@ struct heft_thread {
 	uint64_t *hashes; /* of the path from the root to frames[i]; twice capacity of them */
 	uint32_t depth, capacity;
 	uint32_t generation;
-	uint32_t last_site;
-	uint64_t last_hash;
+	uint32_t last_site, last_via;
+	uint64_t last_hash; /* 0: last_site is not of the kept frames */
 	uintptr_t stack_low, stack_top; /* known part of the thread's own stack */
 	uintptr_t foreign_page;		/* last page found to be on another stack */
 	struct wire_stream *stream;
@@ -127,6 +132,7 @@ struct heft_next {
 	void *(*valloc)(size_t);
 	void *(*pvalloc)(size_t);
 	size_t (*usable)(void *); /* NULL: the allocator does not tell */
+	uint32_t is_glibc; /* the size stands before the block: no call is needed */
 	int (*dlclose)(void *);
 	int (*setname)(unsigned long, const char *);
 };

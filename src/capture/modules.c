@@ -12,15 +12,22 @@
 #include <link.h>
 #include <string.h>
 
-static struct heft_module *find(struct heft_process *p, uint64_t pc)
+static struct heft_module *find(struct heft_process *p, uint64_t pc, uint32_t generation)
 {
 	uint32_t n = atomic_load_explicit(&p->module_count, memory_order_acquire);
 	if (n > HEFT_MODULES)
 		n = HEFT_MODULES;
+	static _Atomic uint32_t last; /* most stacks stay in one object for a while */
+	uint32_t guess = atomic_load_explicit(&last, memory_order_relaxed);
+	if (guess < n && pc - p->modules[guess].start < p->modules[guess].end - p->modules[guess].start &&
+	    p->modules[guess].generation == generation)
+		return &p->modules[guess];
 	for (uint32_t i = n; i-- > 0;) {
 		struct heft_module *m = &p->modules[i];
-		if (pc - m->start < m->end - m->start)
+		if (pc - m->start < m->end - m->start) {
+			atomic_store_explicit(&last, i, memory_order_relaxed);
 			return m;
+		}
 	}
 	return NULL;
 }
@@ -68,12 +75,13 @@ void heft_module_announce(uint64_t pc)
 {
 	struct heft_process *p = heft_process;
 	uint32_t generation = atomic_load_explicit(&p->generation, memory_order_relaxed);
+	/* Within a generation nothing is unloaded: what was known there still is. */
+	struct heft_module *m = find(p, pc, generation);
+	if (LIKELY(m && m->generation == generation))
+		return;
 	struct dl_find_object o;
 	if (_dl_find_object((void *)pc, &o))
 		return; /* code of no object: JIT */
-	struct heft_module *m = find(p, pc);
-	if (m && m->generation == generation && m->map == o.dlfo_link_map)
-		return;
 	struct wire_header *h = p->session.header;
 	uintptr_t start = (uintptr_t)o.dlfo_map_start, end = (uintptr_t)o.dlfo_map_end;
 

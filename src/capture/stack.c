@@ -78,6 +78,7 @@ static inline uint32_t site_of(struct heft_thread *t, struct heft_frame *frames,
 	if (hash == t->last_hash)
 		return t->last_site;
 	t->last_hash = hash;
+	t->last_via = via;
 	uint32_t site = heft_index_find(hash);
 	if (UNLIKELY(!site))
 		site = make_site(t, frames, hashes, depth, via, hash);
@@ -124,24 +125,20 @@ whole:
 	return site;
 }
 
-/* Frames [0, join) are right if frame `join` is and their slots are unchanged. Returns the index of
- * the innermost one whose slot is not, or -1. */
-static inline int64_t verify(const struct heft_frame *frames, int64_t join)
+/* The frames outside of `join` are right if it is and their slots are unchanged. Returns the
+ * innermost one whose slot is not; the sentinel before `frames` if all are. */
+static inline const struct heft_frame *verify(const struct heft_frame *frames,
+					      const struct heft_frame *join)
 {
-	int64_t k = join - 1;
-	if (k < 0)
-		return k;
-	/* Where only return addresses count this is all there is to a capture: keep it tight. */
-	for (; k >= 0 && frames[k].state & HEFT_BEYOND; k--) {
-		const struct heft_frame *v = &frames[k];
+	const struct heft_frame *v = join - 1;
+	for (; v >= frames && v->state & HEFT_BEYOND; v--)
 		if (*(const volatile uint64_t *)(v->sp - 8) != v->pc ||
 		    (v->rbp_slot && v->state & HEFT_RBP_MATTERS &&
 		     *(const volatile uint64_t *)(v->sp - v->rbp_slot) != v->rbp) ||
 		    v->flags & HEFT_FRAME_UNSTABLE)
-			return k;
-	}
-	for (; k >= 3; k -= 4) {
-		const struct heft_frame *v = &frames[k];
+			return v;
+	/* Where only return addresses count this is all there is to a capture: keep it tight. */
+	for (; v >= frames + 3; v -= 4) {
 		uint64_t differs = *(const volatile uint64_t *)(v->sp - 8) ^ v->pc;
 		differs |= *(const volatile uint64_t *)(v[-1].sp - 8) ^ v[-1].pc;
 		differs |= *(const volatile uint64_t *)(v[-2].sp - 8) ^ v[-2].pc;
@@ -149,10 +146,24 @@ static inline int64_t verify(const struct heft_frame *frames, int64_t join)
 		if (UNLIKELY(differs))
 			break;
 	}
-	for (; k >= 0; k--)
-		if (*(const volatile uint64_t *)(frames[k].sp - 8) != frames[k].pc)
-			return k;
-	return k;
+	for (; v >= frames; v--)
+		if (*(const volatile uint64_t *)(v->sp - 8) != v->pc)
+			return v;
+	return v;
+}
+
+/* The scratch is full: all arrays move. Returns where to go on, or NULL. */
+static NOINLINE struct heft_frame *more_scratch(struct heft_thread *t, struct heft_frame *f,
+						struct heft_frame **frames,
+						const struct heft_frame **join, struct heft_frame **full)
+{
+	ptrdiff_t used = f - t->scratch, at = *join - *frames;
+	if (heft_frames_grow(t, t->capacity + 1))
+		return NULL;
+	*frames = t->frames;
+	*join = t->frames + at;
+	*full = t->scratch + t->capacity - 1;
+	return t->scratch + used;
 }
 
 uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
@@ -171,79 +182,66 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		return 0;
 
 	const uintptr_t top = t->stack_top;
-	struct heft_frame *frames = t->frames, *scratch = t->scratch;
+	struct heft_frame *frames = t->frames, *f = t->scratch, *full = f + t->capacity - 1;
 	/* frames[-1] is a sentinel whose sp is above every other and whose pc is nobody's. */
 	const struct heft_frame *join = frames + t->depth - 1;
-	uint32_t fresh = 0, room = t->capacity - 1;
 	uint64_t pc = e.pc, sp = e.sp, rbp = e.rbp;
-	uint32_t slot = 0, flags = 0;
+	uint64_t meta = 0; /* of the frame at hand: rbp_slot and flags */
 
 	for (;;) {
 		/* Do the kept frames go on from here? */
 		while (join->sp < sp)
 			join--;
-		if (join->pc == pc && join->sp == sp && join->flags == flags &&
+		if (join->pc == pc && join->sp == sp && join->flags == (uint16_t)(meta >> 32) &&
 		    (!(join->state & HEFT_RBP_MATTERS) || join->rbp == rbp)) {
-			int64_t k = verify(frames, join - frames);
-			if (LIKELY(k < 0))
-				break; /* all the way out: [0, join] stands */
-			/* frames[k] has changed; those between are as they were, except that their rbp may
-			 * not have been verified: take it as it is now. */
-			for (int64_t i = join - frames; i > k; i--) {
-				if (UNLIKELY(fresh >= room)) {
-					if (heft_frames_grow(t, fresh + 2))
-						goto lost;
-					join = t->frames + (join - frames);
-					frames = t->frames, scratch = t->scratch, room = t->capacity - 1;
-				}
+			const struct heft_frame *changed = verify(frames, join);
+			if (LIKELY(changed < frames)) /* all the way out: [0, join] stands */
+				break;
+			/* Those between are as they were, except that their rbp may not have been verified:
+			 * take it as it is now. */
+			ptrdiff_t k = changed - frames;
+			for (ptrdiff_t i = join - frames; i > k; i--) {
+				if (UNLIKELY(f >= full) && !(f = more_scratch(t, f, &frames, &join, &full)))
+					goto none;
 				const struct heft_frame *v = &frames[i];
 				if (v != join && v->rbp_slot)
 					rbp = *(const volatile uint64_t *)(v->sp - v->rbp_slot);
-				scratch[fresh] = *v;
-				scratch[fresh++].rbp = rbp;
+				*f = *v;
+				f++->rbp = rbp;
 			}
-			pc = frames[k + 1].pc;
-			sp = frames[k + 1].sp;
-			flags = frames[k + 1].flags;
+			pc = f[-1].pc;
+			sp = f[-1].sp;
+			meta = (uint64_t)f[-1].flags << 32;
 			join = frames + k;
 		} else {
-			if (UNLIKELY(fresh >= room)) {
-				if (heft_frames_grow(t, fresh + 2))
-					goto lost;
-				join = t->frames + (join - frames);
-				frames = t->frames, scratch = t->scratch, room = t->capacity - 1;
-			}
-			struct heft_frame *f = &scratch[fresh++];
+			if (UNLIKELY(f >= full) && !(f = more_scratch(t, f, &frames, &join, &full)))
+				goto none;
 			f->pc = pc;
 			f->sp = sp;
 			f->rbp = rbp;
-			f->rbp_slot = slot;
-			f->flags = (uint16_t)flags;
+			f++->meta = meta;
 		}
 		/* One frame out. */
-		cfi_row row = heft_row(pc, (flags & WIRE_NODE_EXACT) != 0);
+		cfi_row row = heft_row(pc, (meta >> 32 & WIRE_NODE_EXACT) != 0);
 		unsigned kind = cfi_row_kind(row);
-		scratch[fresh - 1].uses_rbp = kind != CFI_ROW_RSP;
-		if (LIKELY(kind <= CFI_ROW_RBP)) {
-			uint64_t cfa = (kind == CFI_ROW_RSP ? sp : rbp) + cfi_row_offset(row);
-			slot = cfi_row_rbp(row);
+		uint32_t slot = cfi_row_rbp(row);
+		if (LIKELY(kind == CFI_ROW_RSP)) {
+			/* offset >= 8 and slot <= offset: cfi_row_at sees to it */
+			sp += cfi_row_offset(row);
+			if (UNLIKELY(sp > top))
+				goto lost;
+		} else if (kind == CFI_ROW_RBP) {
+			uint64_t cfa = rbp + cfi_row_offset(row);
+			f[-1].uses_rbp = 1;
 			if (UNLIKELY(cfa <= sp || cfa > top || cfa & 7 || cfa - slot < sp))
 				goto lost;
-			pc = *(const volatile uint64_t *)(cfa - 8);
-			if (slot)
-				rbp = *(const volatile uint64_t *)(cfa - slot);
 			sp = cfa;
-			flags = 0;
-			if (UNLIKELY(!pc))
-				goto outermost;
 		} else {
 			struct heft_frame caller = {0};
-			if (kind == CFI_ROW_END) {
-				scratch[fresh - 1].uses_rbp = 0;
+			if (kind == CFI_ROW_END)
 				goto outermost;
-			}
-			scratch[fresh - 1].uses_rbp = kind != CFI_ROW_SIGNAL;
-			enum heft_step s = heft_step_special(t, &scratch[fresh - 1], row, 1, &caller);
+			f[-1].uses_rbp = kind != CFI_ROW_SIGNAL;
+			enum heft_step s = heft_step_special(t, f - 1, row, 1, &caller);
 			if (s == HEFT_STEP_END)
 				goto outermost;
 			if (s == HEFT_STEP_LOST)
@@ -254,25 +252,36 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 			pc = caller.pc;
 			sp = caller.sp;
 			rbp = caller.rbp;
-			slot = caller.rbp_slot;
-			flags = caller.flags;
+			meta = caller.meta;
+			continue;
 		}
+		pc = *(const volatile uint64_t *)(sp - 8);
+		if (slot)
+			rbp = *(const volatile uint64_t *)(sp - slot);
+		meta = slot;
+		if (UNLIKELY(!pc))
+			goto outermost;
 		continue;
 	lost:
-		if (fresh)
-			scratch[fresh - 1].flags |= WIRE_NODE_TRUNCATED;
+		f[-1].flags |= WIRE_NODE_TRUNCATED;
 	outermost:
 		join = frames - 1;
 		break;
 	}
 
+	uint32_t base = (uint32_t)(join + 1 - frames);
+	if (f == t->scratch && base == t->depth && via == t->last_via && t->last_hash) {
+		heft_stack_check(frames, base, e);
+		return t->last_site; /* nothing has changed at all */
+	}
 	/* Put the new frames on top of what stands, outermost first, and hash their paths. */
-	uint32_t base = (uint32_t)(join + 1 - frames), depth = base + fresh;
+	uint32_t fresh = (uint32_t)(f - t->scratch);
+	uint32_t depth = base + fresh;
 	if (UNLIKELY(depth > t->capacity - 1)) {
 		if (depth > HEFT_FRAMES_MAX || heft_frames_grow(t, depth + 1))
 			depth = t->capacity - 1; /* deeper than any stack limit: the innermost are cut */
-		fresh = depth - base;
-		frames = t->frames, scratch = t->scratch;
+		frames = t->frames;
+		f = t->scratch + fresh;
 	}
 	uint64_t *hashes = t->hashes;
 	uint64_t h = base ? hashes[base - 1] : seed(generation);
@@ -280,18 +289,26 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 	if (base && frames[base - 1].rbp_slot)
 		state &= HEFT_BEYOND; /* its rbp was loaded there: ours does not matter to it */
 	for (uint32_t i = base; i < depth; i++) {
-		const struct heft_frame *f = &scratch[depth - 1 - i];
 		struct heft_frame *v = &frames[i];
+		uint64_t m = (--f)->meta;
 		*v = *f;
-		hashes[i] = h = heft_mix(h, frame_key(f));
-		state |= f->uses_rbp; /* HEFT_RBP_MATTERS */
-		if (UNLIKELY((state & HEFT_RBP_MATTERS && f->rbp_slot) || f->flags & HEFT_FRAME_UNSTABLE))
-			state |= HEFT_BEYOND;
-		v->state = (uint8_t)state;
-		if (f->rbp_slot)
-			state &= HEFT_BEYOND;
+		if (LIKELY(!(m >> 32 | state)))
+			h = heft_mix(h, f->pc);
+		else {
+			h = heft_mix(h, frame_key(f));
+			state |= f->uses_rbp; /* HEFT_RBP_MATTERS */
+			if ((state & HEFT_RBP_MATTERS && f->rbp_slot) || f->flags & HEFT_FRAME_UNSTABLE)
+				state |= HEFT_BEYOND;
+			v->state = (uint8_t)state;
+			if (f->rbp_slot)
+				state &= HEFT_BEYOND;
+		}
+		hashes[i] = h;
 	}
 	t->depth = depth;
 	heft_stack_check(frames, depth, e);
 	return site_of(t, frames, hashes, depth, via, generation);
+none:
+	t->depth = 0; /* no memory for so deep a stack */
+	return site_of(t, t->frames, t->hashes, 0, via, generation);
 }

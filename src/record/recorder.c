@@ -58,6 +58,7 @@ struct recorder {
 	int signals;
 	bool stop;     /* the user wants no more */
 	bool told_daemons;
+	bool child_signal; /* something ended since the last look: do not sleep over it */
 	bool rescan; /* a file was not ready: look again */
 	uint64_t next_rss_ns, next_flush_ns, next_checkpoint_ns, checkpoint_events;
 	uint64_t last_alive_ns; /* when a process was last seen running */
@@ -516,6 +517,8 @@ static void take_signals(struct recorder *r)
 	struct signalfd_siginfo s;
 	while (read(r->signals, &s, sizeof s) == sizeof s) {
 		int sig = (int)s.ssi_signo;
+		if (sig == SIGCHLD)
+			r->child_signal = true;
 		if (sig == SIGCHLD || sig == SIGXFSZ)
 			continue;
 		if (r->child_ended)
@@ -659,8 +662,10 @@ static void loop(struct recorder *r)
 		if (r->child_ended && running && !r->told_daemons &&
 		    now - r->child_end_ns > LATE_CHILD_MS * 1000000ull)
 			say_daemons(r);
-		if (events >= BUSY_EVENTS)
+		if (events >= BUSY_EVENTS || r->child_signal) {
+			r->child_signal = false;
 			continue;
+		}
 		if (events > 1000)
 			sleep_us = ROUND_MIN_US;
 		else if (sleep_us < ROUND_MAX_US)
