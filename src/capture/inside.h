@@ -83,6 +83,10 @@ enum heft_phase { HEFT_FRESH = 0, HEFT_OPENING = 1, HEFT_OPEN = 2, HEFT_DISABLED
 
 enum { HEFT_INDEX_LEVELS = 5 };
 
+/* Sites (looked up in every capture) and inner nodes (only when a stack is new) are apart, so that
+ * the hot ones are close together. */
+enum heft_index_kind { HEFT_SITES = 0, HEFT_NODES = 1, HEFT_INDEXES = 2 };
+
 struct heft_index_level {
 	_Atomic(_Atomic uint64_t *) slots;
 	_Atomic uint32_t used;
@@ -103,8 +107,8 @@ struct heft_process {
 	_Atomic uint32_t several; /* more than one thread has recorded */
 	uint32_t is_child;
 	struct wire_session session;
-	struct heft_index_level index[HEFT_INDEX_LEVELS];
-	_Atomic uint32_t index_level; /* newest */
+	struct heft_index_level index[HEFT_INDEXES][HEFT_INDEX_LEVELS];
+	_Atomic uint32_t index_level[HEFT_INDEXES]; /* newest */
 	_Atomic uint32_t module_count;
 	struct heft_module modules[HEFT_MODULES];
 	struct heft_thread threads[WIRE_STREAMS];
@@ -190,8 +194,9 @@ extern HIDDEN _Atomic uint64_t heft_rows[];
 
 /* ---- nodes.c: the stack table */
 
-HIDDEN uint32_t heft_index_find(uint64_t hash); /* 0: not there */
-HIDDEN uint32_t heft_node_add(uint32_t parent, uint64_t pc_flags, uint64_t hash); /* 0: full */
+HIDDEN uint32_t heft_index_find(enum heft_index_kind kind, uint64_t hash); /* 0: not there */
+HIDDEN uint32_t heft_node_add(enum heft_index_kind kind, uint32_t parent, uint64_t pc_flags,
+			      uint64_t hash); /* 0: full */
 
 /* ---- modules.c */
 

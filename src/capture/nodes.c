@@ -19,13 +19,12 @@
 
 #include <sys/mman.h>
 
-enum { ID_BITS = 24, PROBES = 32 };
+enum { ID_BITS = 24, PROBES = 32, HUGE_FROM = 4 << 20 };
 static const uint8_t level_bits[HEFT_INDEX_LEVELS] = {12, 15, 17, 19, 21};
 #define ID_MASK ((1ull << ID_BITS) - 1)
 
-static _Atomic uint64_t *level_slots(struct heft_process *p, unsigned level)
+static _Atomic uint64_t *level_slots(struct heft_index_level *l, unsigned level)
 {
-	struct heft_index_level *l = &p->index[level];
 	_Atomic uint64_t *slots = atomic_load_explicit(&l->slots, memory_order_acquire);
 	if (slots)
 		return slots;
@@ -34,6 +33,8 @@ static _Atomic uint64_t *level_slots(struct heft_process *p, unsigned level)
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 	if (!mem)
 		return NULL;
+	if (bytes >= HUGE_FROM) /* random access: with small pages every look-up misses the TLB too */
+		sys_madvise(mem, bytes, MADV_HUGEPAGE);
 	_Atomic uint64_t *expected = NULL;
 	if (!atomic_compare_exchange_strong(&l->slots, &expected, (_Atomic uint64_t *)mem)) {
 		sys_munmap(mem, bytes);
@@ -60,15 +61,16 @@ static uint32_t find_in(const struct heft_index_level *l, unsigned level, uint64
 
 /* Returns the id now in the index for hash: id, or another thread's, or id though it found no
  * place (then the path will be created again next time: rare, merged outside). */
-static uint32_t insert(uint64_t hash, uint32_t id)
+static uint32_t insert(enum heft_index_kind kind, uint64_t hash, uint32_t id)
 {
 	struct heft_process *p = heft_process;
-	unsigned level = atomic_load_explicit(&p->index_level, memory_order_relaxed);
+	_Atomic uint32_t *newest = &p->index_level[kind];
+	unsigned level = atomic_load_explicit(newest, memory_order_relaxed);
 	for (; level < HEFT_INDEX_LEVELS; level++) {
-		struct heft_index_level *l = &p->index[level];
+		struct heft_index_level *l = &p->index[kind][level];
 		uint32_t room = (1u << level_bits[level]) / 8 * 5;
 		if (atomic_load_explicit(&l->used, memory_order_relaxed) < room) {
-			_Atomic uint64_t *slots = level_slots(p, level);
+			_Atomic uint64_t *slots = level_slots(l, level);
 			if (!slots)
 				return id;
 			uint64_t mask = (1ull << level_bits[level]) - 1;
@@ -85,27 +87,27 @@ static uint32_t insert(uint64_t hash, uint32_t id)
 		}
 		uint32_t expected = level;
 		if (level + 1 < HEFT_INDEX_LEVELS)
-			atomic_compare_exchange_strong(&p->index_level, &expected, level + 1);
+			atomic_compare_exchange_strong(newest, &expected, level + 1);
 	}
 	return id;
 }
 
-uint32_t heft_index_find(uint64_t hash)
+uint32_t heft_index_find(enum heft_index_kind kind, uint64_t hash)
 {
 	struct heft_process *p = heft_process;
-	unsigned newest = atomic_load_explicit(&p->index_level, memory_order_relaxed);
-	uint32_t id = find_in(&p->index[newest], newest, hash);
+	unsigned newest = atomic_load_explicit(&p->index_level[kind], memory_order_relaxed);
+	uint32_t id = find_in(&p->index[kind][newest], newest, hash);
 	if (LIKELY(id))
 		return id;
 	for (unsigned level = newest; level-- > 0;) {
-		id = find_in(&p->index[level], level, hash);
+		id = find_in(&p->index[kind][level], level, hash);
 		if (id)
-			return insert(hash, id);
+			return insert(kind, hash, id);
 	}
 	return 0;
 }
 
-uint32_t heft_node_add(uint32_t parent, uint64_t pc_flags, uint64_t hash)
+uint32_t heft_node_add(enum heft_index_kind kind, uint32_t parent, uint64_t pc_flags, uint64_t hash)
 {
 	struct wire_session *s = &heft_process->session;
 	if (atomic_load_explicit(&s->header->node_count, memory_order_relaxed) >= WIRE_NODES)
@@ -124,5 +126,5 @@ uint32_t heft_node_add(uint32_t parent, uint64_t pc_flags, uint64_t hash)
 	n->check = ~parent;
 	atomic_store_explicit(&n->pc_flags, pc_flags | (uint64_t)WIRE_NODE_PRESENT << WIRE_FLAG_SHIFT,
 			      memory_order_release);
-	return insert(hash, id);
+	return insert(kind, hash, id);
 }

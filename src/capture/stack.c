@@ -44,13 +44,13 @@ static NOINLINE uint32_t make_site(struct heft_thread *t, struct heft_frame *fra
 				   uint64_t *hashes, uint32_t depth, unsigned via, uint64_t hash)
 {
 	uint32_t have = depth, parent = 0;
-	while (have > 0 && !(parent = heft_index_find(hashes[have - 1])))
+	while (have > 0 && !(parent = heft_index_find(HEFT_NODES, hashes[have - 1])))
 		have--;
 	int full = 0;
 	for (; have < depth && !full; have++) {
 		heft_module_announce(frames[have].flags & WIRE_NODE_EXACT ? frames[have].pc
 									   : frames[have].pc - 1);
-		uint32_t id = heft_node_add(parent, frame_key(&frames[have]), hashes[have]);
+		uint32_t id = heft_node_add(HEFT_NODES, parent, frame_key(&frames[have]), hashes[have]);
 		if (id)
 			parent = id;
 		else
@@ -58,7 +58,7 @@ static NOINLINE uint32_t make_site(struct heft_thread *t, struct heft_frame *fra
 	}
 	uint64_t leaf = via | (uint64_t)WIRE_NODE_VIA << WIRE_FLAG_SHIFT;
 	if (!full) {
-		uint32_t id = heft_node_add(parent, leaf, hash);
+		uint32_t id = heft_node_add(HEFT_SITES, parent, leaf, hash);
 		if (id)
 			return id;
 	}
@@ -79,7 +79,7 @@ static inline uint32_t site_of(struct heft_thread *t, struct heft_frame *frames,
 		return t->last_site;
 	t->last_hash = hash;
 	t->last_via = via;
-	uint32_t site = heft_index_find(hash);
+	uint32_t site = heft_index_find(HEFT_SITES, hash);
 	if (UNLIKELY(!site))
 		site = make_site(t, frames, hashes, depth, via, hash);
 	t->last_site = site;

@@ -119,19 +119,42 @@ static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const 
 	}
 }
 
-static void find_messages(const struct image *im, struct elf_facts *facts)
+static bool message_in(const uint8_t *data, size_t size, struct elf_facts *facts)
 {
-	if (im->size > MESSAGE_SEARCH_MAX)
-		return;
 	for (size_t m = 0; m < sizeof(messages) / sizeof(*messages); m++) {
-		if (!memmem(im->data, im->size, messages[m].symbol, strlen(messages[m].symbol)))
+		if (!memmem(data, size, messages[m].symbol, strlen(messages[m].symbol)))
 			continue;
 		facts->own_malloc = ELF_MALLOC_LIKELY;
 		facts->allocator = messages[m].allocator;
 		snprintf(facts->malloc_name, sizeof(facts->malloc_name), "%s",
 			 messages[m].allocator);
-		return;
+		return true;
 	}
+	return false;
+}
+
+/* Texts are in the segments that are only read: a third of a compiler's 30 MB. A program laid out
+ * without such segments is searched whole. */
+static void find_messages(const struct image *im, const Elf64_Ehdr *eh, struct elf_facts *facts)
+{
+	bool searched = false;
+	if (im->size > MESSAGE_SEARCH_MAX)
+		return;
+	for (unsigned i = 0; i < eh->e_phnum && eh->e_phentsize == sizeof(Elf64_Phdr); i++) {
+		Elf64_Phdr ph;
+		uint64_t at = eh->e_phoff + i * sizeof(ph);
+
+		if (!inside(im, at, sizeof(ph)))
+			return;
+		memcpy(&ph, im->data + at, sizeof(ph));
+		if (ph.p_type != PT_LOAD || ph.p_flags != PF_R || !inside(im, ph.p_offset, ph.p_filesz))
+			continue;
+		searched = true;
+		if (message_in(im->data + ph.p_offset, ph.p_filesz, facts))
+			return;
+	}
+	if (!searched)
+		message_in(im->data, im->size, facts);
 }
 
 /* Section headers are not needed to run a program: when they are missing or damaged, nothing is
@@ -174,7 +197,7 @@ static void find_own_malloc(const struct image *im, const Elf64_Ehdr *eh, struct
 		snprintf(facts->malloc_name, sizeof(facts->malloc_name), "%s",
 			 exported.has_malloc || internal.has_malloc ? "malloc" : known->symbol);
 	} else if (!has_symtab) {
-		find_messages(im, facts);
+		find_messages(im, eh, facts);
 	}
 }
 

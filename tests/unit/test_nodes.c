@@ -31,8 +31,8 @@ static void begin(void)
 static void end(void)
 {
 	for (int i = 0; i < HEFT_INDEX_LEVELS; i++)
-		if (heft_process->index[i].slots)
-			munmap((void *)heft_process->index[i].slots, 8);
+		if (heft_process->index[HEFT_NODES][i].slots)
+			munmap((void *)heft_process->index[HEFT_NODES][i].slots, 8);
 	munmap(heft_process->session.header, WIRE_FILE_BYTES);
 	munmap(heft_process, sizeof *heft_process);
 }
@@ -50,9 +50,9 @@ static uint32_t node_of(uint32_t n)
 	uint32_t parent = 0;
 	for (int level = 0; level < DEPTH; level++) {
 		hash = heft_mix(hash, pc_of(n, level));
-		uint32_t id = heft_index_find(hash);
+		uint32_t id = heft_index_find(HEFT_NODES, hash);
 		if (!id)
-			id = heft_node_add(parent, pc_of(n, level), hash);
+			id = heft_node_add(HEFT_NODES, parent, pc_of(n, level), hash);
 		if (!id)
 			return 0;
 		parent = id;
@@ -113,10 +113,10 @@ static void test_a_full_table_says_so(void **state)
 	(void)state;
 	begin();
 	atomic_store(&heft_process->session.header->node_count, WIRE_NODES - 2);
-	assert_int_not_equal(heft_node_add(0, 0x1000, 11), 0);
-	assert_int_not_equal(heft_node_add(0, 0x2000, 22ull << 32), 0);
-	assert_int_equal(heft_node_add(0, 0x3000, 33ull << 40), 0);
-	assert_int_equal(heft_node_add(0, 0x3000, 33ull << 40), 0);
+	assert_int_not_equal(heft_node_add(HEFT_NODES, 0, 0x1000, 11), 0);
+	assert_int_not_equal(heft_node_add(HEFT_NODES, 0, 0x2000, 22ull << 32), 0);
+	assert_int_equal(heft_node_add(HEFT_NODES, 0, 0x3000, 33ull << 40), 0);
+	assert_int_equal(heft_node_add(HEFT_NODES, 0, 0x3000, 33ull << 40), 0);
 	end();
 }
 
