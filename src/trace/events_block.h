@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { EVENTS_PER_BLOCK = 1 << 17 };
+enum { EVENTS_PER_BLOCK = 1 << 19 };
 
 enum events_column {
 	COLUMN_TICKS,	 /* runs of events in one tick */

@@ -139,7 +139,7 @@ const char *events_decode_begin(struct events_decoder *d, const uint8_t *payload
 	if (p > limit || sum != (uint64_t)(limit - p))
 		return "columns that fill their block";
 	if (count == 0 || count > EVENTS_PER_BLOCK)
-		return "a number of events between 1 and 131072";
+		return "a number of events between 1 and 524288";
 	if (d->tick > UINT64_MAX >> d->tick_shift)
 		return "a time that fits 64 bits";
 	for (int i = 0; i < COLUMN_COUNT; i++) {

@@ -334,8 +334,8 @@ static void test_simulated_heaps(void **state)
 static void test_large(void **state)
 {
 	(void)state;
-	/* Several events blocks (131072 each), and tallies of several parts (65536 sites each). */
-	size_t count = 300000;
+	/* Several events blocks (524288 each), and tallies of several parts (65536 sites each). */
+	size_t count = 1200000;
 	uint32_t sites = 140000;
 	struct trace_event *events = heap_events(5, sites, 4, count);
 	record(events, count, sites, 4, 2048, 100000);
