@@ -3,7 +3,7 @@
  *
  * It sleeps between rounds and takes whole batches: a consumer that is always
  * there fights the program for its cache lines. Rounds are about a millisecond
- * apart while there is something to read, more when there is nothing.
+ * apart while there is much to read, more when there is little.
  *
  * The program's fate is not ours: if the disk is full or memory runs out, the
  * draining goes on so that no thread waits, and the user is told at the end. */
@@ -31,7 +31,9 @@
 
 enum {
 	ROUND_MIN_US = 700,
+	ROUND_QUIET_US = 5000,
 	ROUND_MAX_US = 20000,
+	ROUND_EVENTS = 8000, /* as many make a round worth its while */
 	BUSY_EVENTS = 150000, /* a round this full is followed by the next one at once */
 	RSS_EVERY_MS = 10,
 	FLUSH_EVERY_MS = 1000,
@@ -666,9 +668,11 @@ static void loop(struct recorder *r)
 			r->child_signal = false;
 			continue;
 		}
-		if (events > 1000)
+		/* A busy program is drained while its records are still in the cache; one that allocates
+		 * now and then is not to be disturbed for a handful of them. */
+		if (events > ROUND_EVENTS)
 			sleep_us = ROUND_MIN_US;
-		else if (sleep_us < ROUND_MAX_US)
+		else if (sleep_us < (events ? ROUND_QUIET_US : ROUND_MAX_US))
 			sleep_us += sleep_us / 2;
 		struct pollfd fds[3] = {
 			{.fd = r->signals, .events = POLLIN},
