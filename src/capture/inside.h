@@ -54,6 +54,15 @@ enum heft_frame_state {
 	HEFT_BEYOND = 2, /* this frame or one further out needs more than its return address checked */
 };
 
+struct heft_kept {
+	struct heft_frame *frames; /* capacity of them: [0] is the outermost, [depth - 1] the caller of
+				      the hook, [-1] a sentinel */
+	uint64_t *hashes;	   /* of the path from the root to frames[i] */
+	uint64_t last_hash;	   /* 0: site and via are not of these frames */
+	uint32_t depth;
+	uint32_t site, via;
+};
+
 enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
 
 struct heft_thread {
@@ -62,14 +71,12 @@ struct heft_thread {
 	uint64_t pos;	/* bytes written in chunk->data */
 	uint64_t limit; /* pos may be written up to here; 0 sends every hook to the slow path */
 	uint64_t last_tsc;
-	/* the kept frames: [0] is the outermost, [depth - 1] the caller of the hook */
-	struct heft_frame *frames;  /* capacity of them; [-1] is a sentinel */
-	struct heft_frame *scratch; /* as many, for the capture that is being made */
-	uint64_t *hashes; /* of the path from the root to frames[i]; twice capacity of them */
-	uint32_t depth, capacity;
+	struct heft_kept kept;	    /* the previous capture */
+	struct heft_kept other;	    /* one before it that had little in common with it */
+	struct heft_frame *scratch; /* capacity of them, for the capture that is being made */
+	uint64_t *scratch_hashes;
+	uint32_t capacity;
 	uint32_t generation;
-	uint32_t last_site, last_via;
-	uint64_t last_hash; /* 0: last_site is not of the kept frames */
 	uintptr_t stack_low, stack_top; /* known part of the thread's own stack */
 	uintptr_t foreign_page;		/* last page found to be on another stack */
 	struct wire_stream *stream;

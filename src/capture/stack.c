@@ -9,6 +9,9 @@
  * that differs resumes unwinding there, and the walk may join the kept frames
  * again further out. Nothing is ever patched.
  *
+ * A capture that had little in common with the one before it is kept beside it:
+ * a program that goes to and fro between two places finds both again.
+ *
  * New frames are collected in a scratch array, innermost first, and turned
  * round into place at the end. Every frame has the hash of its path from the
  * root, so the site is one look-up of the leaf's hash; ancestors get nodes only
@@ -17,6 +20,8 @@
  * On a stack that is not the thread's own nothing is kept: every frame is
  * unwound carefully, and the kept frames stay for the return to the own one. */
 #include "capture/rows.h"
+
+enum { FEW_FRAMES = 8 }; /* so short a capture is not worth keeping a second time */
 
 #ifdef HEFT_STACK_CHECK
 /* Tests only: tests/integration/stack_check.c compares every capture with libunwind's. */
@@ -66,24 +71,35 @@ static NOINLINE uint32_t make_site(struct heft_thread *t, struct heft_frame *fra
 	 * outside knows a node without VIA used as a site for what it is. */
 	struct wire_header *h = heft_process->session.header;
 	atomic_fetch_add_explicit(&h->lost_stacks, 1, memory_order_relaxed);
-	t->last_hash = 0; /* so that the next one is counted too */
+	t->kept.last_hash = 0; /* so that the next one is counted too */
 	return parent;
 }
 
 static inline uint32_t site_of(struct heft_thread *t, struct heft_frame *frames, uint64_t *hashes,
 			       uint32_t depth, unsigned via, uint32_t generation)
 {
+	struct heft_kept *k = &t->kept;
 	uint64_t top = depth ? hashes[depth - 1] : seed(generation);
 	uint64_t hash = heft_mix(top, via + 1);
-	if (hash == t->last_hash)
-		return t->last_site;
-	t->last_hash = hash;
-	t->last_via = via;
+	if (hash == k->last_hash)
+		return k->site;
+	k->last_hash = hash;
+	k->via = via;
 	uint32_t site = heft_index_find(HEFT_SITES, hash);
 	if (UNLIKELY(!site))
 		site = make_site(t, frames, hashes, depth, via, hash);
-	t->last_site = site;
+	k->site = site;
 	return site;
+}
+
+static inline uint32_t site_of_kept(struct heft_thread *t, struct heft_entry e, unsigned via,
+				    uint32_t generation)
+{
+	struct heft_kept *k = &t->kept;
+	heft_stack_check(k->frames, k->depth, e);
+	if (LIKELY(via == k->via && k->last_hash))
+		return k->site;
+	return site_of(t, k->frames, k->hashes, k->depth, via, generation);
 }
 
 /* A stack that is not the thread's own: no shortcuts, nothing kept. */
@@ -116,13 +132,21 @@ whole:
 		t->scratch[a] = t->scratch[--b];
 		t->scratch[b] = f;
 	}
-	uint64_t h = seed(generation), *hashes = t->hashes + t->capacity;
+	uint64_t h = seed(generation), *hashes = t->scratch_hashes;
 	for (uint32_t i = 0; i < count; i++)
 		hashes[i] = h = heft_mix(h, frame_key(&t->scratch[i]));
 	uint32_t site = site_of(t, t->scratch, hashes, count, via, generation);
-	t->last_hash = 0;
+	t->kept.last_hash = 0;
 	heft_stack_check(t->scratch, count, e);
 	return site;
+}
+
+/* Does this kept frame stand for these registers? */
+static inline int is_frame(const struct heft_frame *v, uint64_t pc, uint64_t sp, uint64_t rbp,
+			   uint16_t flags)
+{
+	return v->pc == pc && v->sp == sp && v->flags == flags &&
+	       (!(v->state & HEFT_RBP_MATTERS) || v->rbp == rbp);
 }
 
 /* The frames outside of `join` are right if it is and their slots are unchanged. Returns the
@@ -160,8 +184,8 @@ static NOINLINE struct heft_frame *more_scratch(struct heft_thread *t, struct he
 	ptrdiff_t used = f - t->scratch, at = *join - *frames;
 	if (heft_frames_grow(t, t->capacity + 1))
 		return NULL;
-	*frames = t->frames;
-	*join = t->frames + at;
+	*frames = t->kept.frames;
+	*join = t->kept.frames + at;
 	*full = t->scratch + t->capacity - 1;
 	return t->scratch + used;
 }
@@ -172,8 +196,8 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		atomic_load_explicit(&heft_process->generation, memory_order_relaxed);
 	if (UNLIKELY(t->generation != generation)) {
 		t->generation = generation;
-		t->depth = 0;
-		t->last_hash = 0;
+		t->kept.depth = t->other.depth = 0;
+		t->kept.last_hash = t->other.last_hash = 0;
 	}
 	if (UNLIKELY(e.sp - t->stack_low >= t->stack_top - t->stack_low) &&
 	    !heft_on_own_stack(t, e.sp))
@@ -181,10 +205,23 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 	if (UNLIKELY(!t->capacity) && heft_frames_grow(t, 1))
 		return 0;
 
+	/* The same as last time, or as before that? Then all of it only has to be verified. (frames[-1],
+	 * where a capture of no frames ends, has nobody's pc.) */
+	const struct heft_frame *was = t->kept.frames + t->kept.depth - 1;
+	const struct heft_frame *before = t->other.frames + t->other.depth - 1;
+	if (is_frame(was, e.pc, e.sp, e.rbp, 0) && verify(t->kept.frames, was) < t->kept.frames)
+		return site_of_kept(t, e, via, generation);
+	if (is_frame(before, e.pc, e.sp, e.rbp, 0) && verify(t->other.frames, before) < t->other.frames) {
+		struct heft_kept k = t->kept;
+		t->kept = t->other;
+		t->other = k;
+		return site_of_kept(t, e, via, generation);
+	}
+
 	const uintptr_t top = t->stack_top;
-	struct heft_frame *frames = t->frames, *f = t->scratch, *full = f + t->capacity - 1;
-	/* frames[-1] is a sentinel whose sp is above every other and whose pc is nobody's. */
-	const struct heft_frame *join = frames + t->depth - 1;
+	struct heft_frame *frames = t->kept.frames, *f = t->scratch, *full = f + t->capacity - 1;
+	/* The sentinel's sp is above every other. */
+	const struct heft_frame *join = was;
 	uint64_t pc = e.pc, sp = e.sp, rbp = e.rbp;
 	uint64_t meta = 0; /* of the frame at hand: rbp_slot and flags */
 
@@ -192,8 +229,7 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		/* Do the kept frames go on from here? */
 		while (join->sp < sp)
 			join--;
-		if (join->pc == pc && join->sp == sp && join->flags == (uint16_t)(meta >> 32) &&
-		    (!(join->state & HEFT_RBP_MATTERS) || join->rbp == rbp)) {
+		if (is_frame(join, pc, sp, rbp, (uint16_t)(meta >> 32))) {
 			const struct heft_frame *changed = verify(frames, join);
 			if (LIKELY(changed < frames)) /* all the way out: [0, join] stands */
 				break;
@@ -270,20 +306,24 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 	}
 
 	uint32_t base = (uint32_t)(join + 1 - frames);
-	if (f == t->scratch && base == t->depth && via == t->last_via && t->last_hash) {
-		heft_stack_check(frames, base, e);
-		return t->last_site; /* nothing has changed at all */
-	}
 	/* Put the new frames on top of what stands, outermost first, and hash their paths. */
-	uint32_t fresh = (uint32_t)(f - t->scratch);
-	uint32_t depth = base + fresh;
+	uint32_t fresh = (uint32_t)(f - t->scratch), depth = base + fresh;
 	if (UNLIKELY(depth > t->capacity - 1)) {
 		if (depth > HEFT_FRAMES_MAX || heft_frames_grow(t, depth + 1))
 			depth = t->capacity - 1; /* deeper than any stack limit: the innermost are cut */
-		frames = t->frames;
 		f = t->scratch + fresh;
 	}
-	uint64_t *hashes = t->hashes;
+	if (fresh > 2 * base && t->kept.depth > FEW_FRAMES) {
+		/* Little in common with the one before: keep that as well. */
+		struct heft_kept k = t->kept;
+		t->kept = t->other;
+		t->other = k;
+		__builtin_memcpy(t->kept.frames, t->other.frames, base * sizeof *frames);
+		__builtin_memcpy(t->kept.hashes, t->other.hashes, base * sizeof *t->kept.hashes);
+		t->kept.last_hash = 0;
+	}
+	frames = t->kept.frames;
+	uint64_t *hashes = t->kept.hashes;
 	uint64_t h = base ? hashes[base - 1] : seed(generation);
 	unsigned state = base ? frames[base - 1].state : 0;
 	if (base && frames[base - 1].rbp_slot)
@@ -305,10 +345,10 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		}
 		hashes[i] = h;
 	}
-	t->depth = depth;
+	t->kept.depth = depth;
 	heft_stack_check(frames, depth, e);
 	return site_of(t, frames, hashes, depth, via, generation);
 none:
-	t->depth = 0; /* no memory for so deep a stack */
-	return site_of(t, t->frames, t->hashes, 0, via, generation);
+	t->kept.depth = 0; /* no memory for so deep a stack */
+	return site_of(t, t->kept.frames, t->kept.hashes, 0, via, generation);
 }

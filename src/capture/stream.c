@@ -120,9 +120,12 @@ static struct heft_thread *open_thread(struct heft_process *p)
 			struct heft_thread *t = &p->threads[i];
 			struct heft_thread before = *t;
 			__builtin_memset(t, 0, sizeof *t);
-			t->frames = before.frames; /* reused by the next thread in this slot */
+			t->kept.frames = before.kept.frames; /* reused by the next thread in this slot */
+			t->kept.hashes = before.kept.hashes;
+			t->other.frames = before.other.frames;
+			t->other.hashes = before.other.hashes;
 			t->scratch = before.scratch;
-			t->hashes = before.hashes;
+			t->scratch_hashes = before.scratch_hashes;
 			t->capacity = before.capacity;
 			t->stream = stream;
 			t->slot = i;
@@ -160,7 +163,7 @@ void heft_thread_close(void *thread)
 	heft_tls.late = 1;
 	t->is_open = 0;
 	t->limit = 0;
-	t->depth = 0;
+	t->kept.depth = t->other.depth = 0;
 	atomic_store_explicit(&t->stream->state, WIRE_STREAM_CLOSED, memory_order_release);
 }
 

@@ -300,31 +300,41 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 	return caller->pc ? HEFT_STEP_OK : HEFT_STEP_END;
 }
 
-/* One mapping: sentinel, frames, scratch, hashes of both. */
+/* One mapping for all: two kept captures, each after its sentinel, and the scratch; then as many
+ * hashes. What was in them is copied. */
 int heft_frames_grow(struct heft_thread *t, uint32_t need)
 {
-	uint32_t capacity = t->capacity ? t->capacity : HEFT_FRAMES_START;
+	uint32_t had = t->capacity, capacity = had ? had : HEFT_FRAMES_START;
 	while (capacity < need)
 		capacity *= 2;
 	if (need > HEFT_FRAMES_MAX || capacity > 2 * HEFT_FRAMES_MAX)
 		return -1;
-	size_t frame = sizeof(struct heft_frame), hash = sizeof(uint64_t);
-	void *mem = sys_mmap(NULL, frame + 2 * capacity * (frame + hash), PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	const size_t frame = sizeof(struct heft_frame), hash = sizeof(uint64_t);
+	struct heft_frame *mem = sys_mmap(NULL, 3 * (capacity + 1) * (frame + hash),
+					  PROT_READ | PROT_WRITE,
+					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 	if (!mem)
 		return -1;
-	struct heft_frame *frames = (struct heft_frame *)mem + 1, *scratch = frames + capacity;
-	uint64_t *hashes = (uint64_t *)(scratch + capacity);
-	frames[-1].sp = UINT64_MAX;
-	if (t->capacity) {
-		__builtin_memcpy(frames, t->frames, t->capacity * frame);
-		__builtin_memcpy(scratch, t->scratch, t->capacity * frame);
-		__builtin_memcpy(hashes, t->hashes, t->capacity * hash);
-		sys_munmap(t->frames - 1, frame + 2 * t->capacity * (frame + hash));
+	uint64_t *hashes = (uint64_t *)(mem + 3 * (capacity + 1));
+	struct heft_frame *old[] = {t->kept.frames, t->other.frames, t->scratch};
+	uint64_t *old_hashes[] = {t->kept.hashes, t->other.hashes, t->scratch_hashes};
+	struct heft_frame *lowest = old[0] < old[1] ? old[0] : old[1];
+	for (uint32_t i = 0; i < 3; i++) {
+		struct heft_frame *frames = mem + i * (capacity + 1) + 1;
+		frames[-1].sp = UINT64_MAX;
+		if (had) {
+			__builtin_memcpy(frames, old[i], had * frame);
+			__builtin_memcpy(hashes + i * capacity, old_hashes[i], had * hash);
+		}
 	}
-	t->frames = frames;
-	t->scratch = scratch;
-	t->hashes = hashes;
+	if (had)
+		sys_munmap(lowest - 1, 3 * (had + 1) * (frame + hash));
+	t->kept.frames = mem + 1;
+	t->kept.hashes = hashes;
+	t->other.frames = mem + (capacity + 1) + 1;
+	t->other.hashes = hashes + capacity;
+	t->scratch = mem + 2 * (capacity + 1) + 1;
+	t->scratch_hashes = hashes + 2 * capacity;
 	t->capacity = capacity;
 	return 0;
 }
