@@ -46,7 +46,9 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 	p->base = base;
 	p->session = s;
 	p->stacks.session = &p->session;
-	p->pid = (int32_t)strtol(name, NULL, 16); /* the header may have been written over */
+	char *dot;
+	p->pid = (int32_t)strtol(name, &dot, 16);
+	p->start_tsc = *dot == '.' ? strtoull(dot + 1, NULL, 16) : 0;
 	p->child = s.header->origin == WIRE_FROM_FORK;
 	p->statm_fd = -1;
 	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);

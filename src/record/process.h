@@ -43,7 +43,8 @@ struct parked { /* an allocation whose address is still live: its free is on the
 struct process {
 	struct wire_session session;
 	void *base;
-	int32_t pid;
+	int32_t pid;	    /* this and start_tsc are from the file's name: the header may have been */
+	uint64_t start_tsc; /* written over before we see it */
 	int pidfd;
 	uint32_t index; /* of the recording */
 	struct trace_process facts;

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -246,7 +245,7 @@ static void add_process(struct recorder *r, struct process *p)
 	}
 	p->index = r->count;
 	p->direct = p->pid == r->child;
-	uint64_t start = p->session.header->start_tsc;
+	uint64_t start = p->start_tsc;
 	p->facts.start_ns = start > r->drain.clock.tsc0
 				    ? (uint64_t)((unsigned __int128)(start - r->drain.clock.tsc0) *
 						 r->drain.clock.mult >> 32)
@@ -283,8 +282,8 @@ static void add_process(struct recorder *r, struct process *p)
 
 static int by_start(const void *a, const void *b)
 {
-	uint64_t x = (*(struct process *const *)a)->session.header->start_tsc;
-	uint64_t y = (*(struct process *const *)b)->session.header->start_tsc;
+	uint64_t x = (*(struct process *const *)a)->start_tsc;
+	uint64_t y = (*(struct process *const *)b)->start_tsc;
 	return x < y ? -1 : x > y;
 }
 
@@ -293,9 +292,8 @@ static int by_start(const void *a, const void *b)
  * mapping is what counts, and nothing is left behind if we are killed. */
 static void find_processes(struct recorder *r)
 {
-	char buffer[4096];
-	while (read(r->dir.inotify, buffer, sizeof buffer) > 0)
-		;
+	if (!session_dir_changed(&r->dir) && !r->rescan && !r->child_ended)
+		return;
 	r->rescan = false;
 	DIR *dir = fdopendir(openat(r->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	if (!dir)
@@ -568,7 +566,7 @@ static void note_unfollowed(struct recorder *r)
 				       !r->processes[j]->child;
 			for (uint32_t j = 0; j < r->count && !came; j++)
 				came = r->processes[j]->pid == x->pid &&
-				       r->processes[j]->session.header->start_tsc > x->tsc;
+				       r->processes[j]->start_tsc > x->tsc;
 			if (came || !r->o->follow)
 				continue;
 			struct launch_plan plan;
@@ -674,12 +672,9 @@ static void loop(struct recorder *r)
 			sleep_us = ROUND_MIN_US;
 		else if (sleep_us < (events ? ROUND_QUIET_US : ROUND_MAX_US))
 			sleep_us += sleep_us / 2;
-		struct pollfd fds[3] = {
-			{.fd = r->signals, .events = POLLIN},
-			{.fd = r->dir.inotify, .events = POLLIN},
-		};
+		struct pollfd signals = {.fd = r->signals, .events = POLLIN};
 		struct timespec wait = {0, (long)sleep_us * 1000};
-		ppoll(fds, 2, &wait, NULL);
+		ppoll(&signals, 1, &wait, NULL);
 	}
 }
 
@@ -692,7 +687,7 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
 	r->o = o;
 	r->result = result;
-	r->dir.fd = r->dir.inotify = -1;
+	r->dir.fd = -1;
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->wake, NULL);
 	sigset_t mine, before;

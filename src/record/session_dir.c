@@ -20,9 +20,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PREFIX "heft-run-"
@@ -96,14 +96,32 @@ int session_dir_make(struct session_dir *d, struct heft_error *err)
 	if (geteuid() == 0)
 		chmod(d->path, 01733);
 	d->fd = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	d->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (d->fd < 0 || d->inotify < 0 || inotify_add_watch(d->inotify, d->path, IN_CREATE) < 0) {
+	d->changed_ns = 0;
+	if (d->fd < 0) {
 		int rc = heft_fail_errno(err, "session directory %s", d->path);
 		session_dir_remove(d);
 		return rc;
 	}
 	session_dir_spares(d);
 	return 0;
+}
+
+/* A directory's time may be as coarse as a clock tick: one of the last few ticks is not proof that
+ * nothing came after it. */
+#define TICKS_NS 20000000
+
+bool session_dir_changed(struct session_dir *d)
+{
+	struct stat st;
+	struct timespec now;
+	if (fstat(d->fd, &st) || clock_gettime(CLOCK_REALTIME, &now))
+		return true;
+	int64_t changed = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
+	bool recent = now.tv_sec * 1000000000ll + now.tv_nsec - changed < TICKS_NS;
+	if (changed == d->changed_ns && !recent)
+		return false;
+	d->changed_ns = changed;
+	return true;
 }
 
 void session_dir_spares(const struct session_dir *d)
@@ -124,8 +142,6 @@ void session_dir_remove(struct session_dir *d)
 {
 	if (d->fd >= 0)
 		close(d->fd);
-	if (d->inotify >= 0)
-		close(d->inotify);
 	empty_and_remove(d->path);
-	d->fd = d->inotify = -1;
+	d->fd = -1;
 }
