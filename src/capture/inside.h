@@ -81,7 +81,7 @@ struct heft_thread {
 	uintptr_t foreign_page;		/* last page found to be on another stack */
 	struct wire_stream *stream;
 	uint32_t slot;
-	uint8_t is_open, destructor_rounds;
+	uint8_t is_open;
 };
 
 enum { HEFT_NODES_A_PAGE = 4096 / sizeof(struct wire_node), HEFT_CHUNKS_AT_ONCE = 8 };
@@ -126,7 +126,6 @@ extern HIDDEN struct heft_process *heft_process; /* wiped in a forked child */
 struct heft_tls {
 	struct heft_thread *thread;
 	uintptr_t guard;
-	uint32_t late; /* its destructor has run: do not count on another */
 };
 extern HIDDEN __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
 

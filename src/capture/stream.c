@@ -16,8 +16,7 @@
 __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
 
 enum { ROOM_WORDS = 6, STOPPED_AFTER_MS = 1000, WAIT_SLICE_MS = 20,
-       STREAMS_A_PAGE = 4096 / sizeof(struct wire_stream),
-       DESTRUCTOR_ROUNDS = 3 /* glibc makes at most 4 */ };
+       STREAMS_A_PAGE = 4096 / sizeof(struct wire_stream) };
 /* The longest record: SYNC, EXT and its WIRE_EXT_MAX_WORDS. */
 #define CHUNK_LIMIT ((WIRE_CHUNK_WORDS - ROOM_WORDS) * 8ull)
 
@@ -144,33 +143,19 @@ static struct heft_thread *open_thread(struct heft_process *p)
 	return NULL;
 }
 
+/* Only a hint: other destructors, and libc after all of them, may still free, and those records go
+ * into the same stream. The recorder takes it back once the thread is gone. */
 void heft_thread_close(void *thread)
 {
 	struct heft_thread *t = thread;
-	struct heft_process *p = heft_process;
-	if (!t->is_open || atomic_load(&p->phase) != HEFT_OPEN || heft_tls.thread != t)
+	if (!t->is_open || atomic_load(&heft_process->phase) != HEFT_OPEN || heft_tls.thread != t)
 		return; /* a forked child's copy of it, wiped */
-	/* Other destructors may still free: come back in the last round. */
-	if (++t->destructor_rounds < DESTRUCTOR_ROUNDS) {
-		uintptr_t guard = heft_tls.guard;
-		heft_tls.guard = guard ? guard : (uintptr_t)__builtin_frame_address(0);
-		pthread_setspecific(end_of_thread, t);
-		heft_tls.guard = guard;
-		return;
-	}
 	take_name(t->stream);
-	heft_tls.thread = NULL;
-	heft_tls.late = 1;
-	t->is_open = 0;
-	t->limit = 0;
-	t->kept.depth = t->other.depth = 0;
 	atomic_store_explicit(&t->stream->state, WIRE_STREAM_CLOSED, memory_order_release);
 }
 
 static void watch_end_of_thread(struct heft_thread *t)
 {
-	if (heft_tls.late)
-		return;
 	int never = 0;
 	if (atomic_compare_exchange_strong(&end_of_thread_ready, &never, 1))
 		atomic_store(&end_of_thread_ready, pthread_key_create(&end_of_thread, heft_thread_close) ? 3 : 2);

@@ -4,8 +4,10 @@
  * makes the process `corrupt`, never the recorder crash or spin. */
 #include "record/process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +18,7 @@
 /* A thread stopped (by a debugger, by SIGSTOP) between stamp and publication holds everyone's order
  * up for this long at most; its record is then sorted in late. */
 enum { OPEN_PATIENCE_MS = 500 };
+enum { CHECK_ALL_ROUNDS = 1024 };
 
 int process_open(struct process **out, int dirfd, const char *name, struct heft_error *err)
 {
@@ -223,16 +226,33 @@ int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns)
 	return ready;
 }
 
+/* False also where we cannot know: in a container with its own numbers, where not even the process
+ * is to be found, streams are kept until the process ends. */
+static bool thread_is_gone(const struct process *p, int32_t tid)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/task/%d", p->pid, tid);
+	if (!access(path, F_OK) || errno != ENOENT)
+		return false;
+	snprintf(path, sizeof path, "/proc/%d/task/%d", p->pid, p->pid);
+	return !access(path, F_OK);
+}
+
 void process_give_back(struct process *p)
 {
 	struct wire_header *h = p->session.header;
+	bool all = p->rounds++ % CHECK_ALL_ROUNDS == 0;
 	for (uint32_t i = 0; i < p->slots && !p->ended; i++) {
 		struct stream *s = &p->streams[i];
 		struct wire_stream *w = &p->session.streams[i];
-		if (!s->active || s->more || s->pos != s->end ||
-		    atomic_load_explicit(&w->state, memory_order_acquire) != WIRE_STREAM_CLOSED)
+		if (!s->active || s->more || s->pos != s->end)
 			continue;
-		/* Closed before we looked at its position? Look once more: nothing comes after. */
+		/* A thread that ends says so; one that ended in another way is found now and then. */
+		if (!all && atomic_load_explicit(&w->state, memory_order_acquire) != WIRE_STREAM_CLOSED)
+			continue;
+		if (!thread_is_gone(p, w->tid))
+			continue;
+		/* Did it write before it went? Look once more: nothing comes after. */
 		if (look_at_chunk(s) || s->pos != s->end ||
 		    atomic_load_explicit(&s->chunk->next, memory_order_acquire))
 			continue;

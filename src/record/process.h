@@ -61,9 +61,8 @@ struct process {
 	uint32_t parked_count, parked_capacity;
 	uint64_t live_bytes, live_blocks;
 	uint32_t children_seen;
-	uint32_t execs_taken;
 	int statm_fd;
-	uint64_t dropped_told;
+	uint32_t rounds;
 	/* chunks read out, to be given back at the end of the round: a list by `next` */
 	uint32_t give_first, give_last, give_count;
 };
@@ -76,7 +75,7 @@ void process_free(struct process *p);
 int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns);
 /* Goes to the next record of s (also into the next chunk): sets more and next_tsc. HEFT_EFORMAT. */
 int stream_advance(struct stream *s);
-/* Returns read-out chunks to the process, closes drained streams whose threads have ended. */
+/* Returns read-out chunks to the process, frees drained streams whose threads are gone. */
 void process_give_back(struct process *p);
 
 #endif

@@ -393,10 +393,16 @@ static void close_process(struct recorder *r, struct process *p)
 		f->dropped_from_ns = off > tsc0 ? (uint64_t)((unsigned __int128)(off - tsc0) *
 							     r->drain.clock.mult >> 32)
 						: f->start_ns;
-		snprintf(text, sizeof text,
-			 "process %d went on without being recorded from %.3f s on, because the "
-			 "recorder made no progress: %llu calls are missing",
-			 p->pid, (double)f->dropped_from_ns / 1e9, (unsigned long long)f->dropped);
+		if (off)
+			snprintf(text, sizeof text,
+				 "process %d went on without being recorded from %.3f s on, because the "
+				 "recorder made no progress: %llu calls are missing",
+				 p->pid, (double)f->dropped_from_ns / 1e9, (unsigned long long)f->dropped);
+		else
+			snprintf(text, sizeof text,
+				 "process %d had more than %d threads at once: %llu of their calls are "
+				 "missing",
+				 p->pid, WIRE_STREAMS, (unsigned long long)f->dropped);
 		note(r, TRACE_NOTE_LOST, p->index, text);
 	}
 	if (atomic_load(&h->lost_children)) {

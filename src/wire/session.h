@@ -91,7 +91,7 @@ _Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "header fits");
 enum wire_stream_state {
 	WIRE_STREAM_FREE = 0,
 	WIRE_STREAM_ACTIVE = 1,
-	WIRE_STREAM_CLOSED = 2, /* its thread has ended; the recorder frees it once drained */
+	WIRE_STREAM_CLOSED = 2, /* its thread is ending; the recorder frees it once that is gone */
 };
 
 struct wire_stream {
@@ -131,8 +131,6 @@ enum wire_node_flag {
 };
 #define WIRE_PC_MASK 0xffffffffffffull
 #define WIRE_FLAG_SHIFT 48
-/* Nodes kept back so that every root can still get a "stack lost" site. */
-#define WIRE_NODES_RESERVE 64
 
 /* The module log: 8-aligned entries, `bytes` stored last. It also holds notes of exec calls, which a
  * forked child that has no file of its own yet writes into its parent's. */

@@ -127,3 +127,17 @@ def test_two_hundred_threads_at_once(compiled, record):
     assert block["own_peak_bytes"] == 200 * 4096
     assert len([t for t in rep["threads"] if t["allocations"] == 1
                 and t["allocated_bytes"] == 4096 and t["frees"] == 1]) == 200
+
+
+def test_threads_that_free_at_their_very_end(compiled, record):
+    """More threads than there are streams: each is given back although it was written to after the
+    thread's last destructor."""
+    count = 9000
+    done, rep = record([compiled("late_frees.c"), str(count)], timeout=120)
+    assert done.returncode == 0, done.stderr
+    totals = rep["totals"]
+    assert (totals["threads"], totals["dropped"], totals["unknown_frees"]) == (count + 1, 0, 0)
+    blocks = [s for s in rep["sites"] if any(f["function"] == "thread" for f in s["stack"])]
+    assert sum(s["allocations"] for s in blocks) >= count
+    assert sum(s["live_blocks"] for s in blocks) == 0
+    assert sum(s["cross_thread_frees"] for s in blocks) == 0

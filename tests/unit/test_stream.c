@@ -48,7 +48,9 @@ static void begin(uint32_t chunks)
 	strcpy(strrchr(dir, '-') + 1, "XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	char path[128];
-	snprintf(path, sizeof path, "%s/p", dir);
+	char name[32];
+	snprintf(name, sizeof name, "%x.1", getpid());
+	snprintf(path, sizeof path, "%s/%s", dir, name);
 	int fd = open(path, O_RDWR | O_CREAT, 0600);
 	assert_int_equal(ftruncate(fd, WIRE_FILE_BYTES), 0);
 	void *base = mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -65,7 +67,7 @@ static void begin(uint32_t chunks)
 	atomic_store(&heft_process->phase, HEFT_OPEN);
 	int d = open(dir, O_RDONLY | O_DIRECTORY);
 	struct heft_error err;
-	assert_int_equal(process_open(&reader, d, "p", &err), 0);
+	assert_int_equal(process_open(&reader, d, name, &err), 0);
 	/* Both ends share one mapping, as ThreadSanitizer sees addresses. */
 	munmap(reader->base, WIRE_FILE_BYTES);
 	reader->base = base;
