@@ -241,7 +241,8 @@ static void publish(struct heft_thread *t, const uint64_t *end, uint64_t tsc)
 	atomic_store_explicit(&t->chunk->pos, t->pos, memory_order_release);
 }
 
-/* tsc 0: take it now. ext_kind < 0: -ext_kind is a short record's type that did not fit its dt. */
+/* What does not fit the hook's own short form: a long gap before it (then the record itself may
+ * still be short), a large or oddly placed block, an unknown usable size. */
 void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t tsc, uint64_t addr,
 			  uint64_t size, uint64_t usable, uint32_t site)
 {

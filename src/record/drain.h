@@ -22,7 +22,6 @@ struct drain {
 	struct tsc_clock clock;
 	uint32_t thread_count;
 	uint64_t last_ns; /* time of the last event: never goes back */
-	uint64_t late;	  /* records that came after their time had been written */
 	struct stream **heap;
 	uint32_t heap_count, heap_capacity;
 	struct trace_event events[DRAIN_EVENTS];
