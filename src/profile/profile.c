@@ -58,6 +58,19 @@ void profile_free(struct profile *p)
 	free(p->threads);
 	free(p->processes);
 	free(p->notes);
+	free(p->lifetimes);
+	free(p->handovers);
+	free(p->handover_threads);
+	free(p->releases);
+	free(p->growths);
+	for (uint32_t i = 0; i < p->history.row_count; i++) {
+		free(p->history.rows[i].bytes);
+		free(p->history.rows[i].blocks);
+	}
+	free(p->history.rows);
+	free(p->history.bytes);
+	free(p->history.blocks);
+	free(p->sizes);
 	name_pool_free(p->names);
 	free(p);
 }
@@ -221,7 +234,13 @@ int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_
 int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *id)
 {
 	struct index_table *t = &p->index->sites;
-	struct profile_site key = {.node = node, .via = via};
+	struct profile_site key = {
+		.node = node,
+		.via = via,
+		.handover = PROFILE_NONE,
+		.growth = PROFILE_NONE,
+		.history = PROFILE_NONE,
+	};
 	if (grow_table(t, p->site_count, p->sites, sizeof *p->sites, hash_any_site) < 0)
 		return HEFT_ENOMEM;
 	uint32_t at = hash_site(&key) & t->mask;

@@ -69,6 +69,10 @@ struct profile_lifetime {
 		max_ns; /* of blocks freed, or live at the end, up to there */
 };
 
+/* Lifetime histogram: bucket 0 is under 512 ns, bucket i holds [2^(i+8), 2^(i+9)) ns, the last one
+ * everything above. */
+enum { PROFILE_LIFE_BUCKETS = 40 };
+
 struct profile_site {
 	uint32_t id;   /* from 1, by peak contribution: what people and findings name it by */
 	uint32_t node; /* innermost; PROFILE_NONE: stack unknown */
@@ -79,8 +83,85 @@ struct profile_site {
 	uint64_t peak_bytes, peak_blocks;
 	uint64_t own_peak_bytes; /* exact if merged == 1, else an upper bound */
 	uint64_t live_bytes, live_blocks, live_slack_bytes;
+	uint64_t peak_slack_bytes;	    /* usable - requested of what was live at the peak */
+	uint64_t start_bytes, start_blocks; /* live when the selected window began; 0 without one */
 	uint64_t temporary, cross_thread_frees;
 	struct profile_lifetime lifetime;
+	uint32_t handover, growth; /* indices into the profile's arrays, or PROFILE_NONE */
+	uint32_t history;	   /* row of the profile's history, or PROFILE_NONE: never large */
+	uint32_t release_first, release_count; /* in the profile's releases, most frequent first */
+};
+
+/* ---- behaviour: what the recorder saw blocks do. Of the whole recording, whatever is selected;
+ * absent (counts of 0) in formats that do not tell. */
+
+/* Blocks of a site that were freed by another thread than their own. Times are of those blocks. */
+struct profile_handover {
+	uint32_t site;
+	uint64_t frees, bytes;
+	uint64_t in_order;	 /* frees that did not overtake an earlier born block: first in, first
+				    out. (A step back of less than 1/8 of the wait counts as order.) */
+	uint64_t backlog_blocks; /* most of the site's blocks that were live when one was freed so */
+	uint64_t backlog_bytes, backlog_time_ns; /* at that moment, and when */
+	uint64_t first_birth_ns, last_birth_ns, first_free_ns, last_free_ns;
+	double wait_mean_ns;  /* lifetime */
+	double wait_slope;    /* of lifetime over birth time, by least squares: 1.0 means that a block
+				 born 1 s later lives 1 s longer */
+	double wait_fit;      /* r squared of that line, 0 to 1 */
+	uint32_t threads_first, threads_count; /* in handover_threads, most frequent first */
+};
+
+struct profile_handover_threads {
+	uint32_t from, to; /* profile threads: allocated, freed; PROFILE_NONE: others, together */
+	uint64_t frees;
+};
+
+/* Who frees blocks of a site: freeing call stacks are taken of every thread's first frees and of a
+ * random few after them, so the counts are shares, not totals. */
+struct profile_release {
+	uint32_t site;
+	uint32_t node; /* innermost frame of the freeing stack: the caller of free */
+	uint64_t samples;
+};
+
+/* Blocks that were resized by a realloc at this site. */
+struct profile_growth {
+	uint32_t site;
+	uint64_t steps;	       /* reallocations here that grew a block */
+	uint64_t moved_steps;  /* of them, to another address */
+	uint64_t copied_bytes; /* old contents of those, unless the kernel moved the pages */
+	uint64_t blocks;       /* that ended (or were live at the end) with a size given here */
+	uint64_t final_bytes;  /* theirs */
+	uint64_t largest_bytes; /* the largest of them */
+	uint64_t measured_blocks, measured_bytes; /* of them, those whose contents were looked at when
+						     they ended: large ones */
+	uint64_t unused_bytes; /* of measured_bytes: zero bytes at blocks' ends, never written */
+};
+
+/* Live bytes over time: of everything, and of the sites that were ever large (a thousandth of the
+ * peak). Slot i is the state at (i + 1) * slot_ns. */
+struct profile_history_row {
+	uint32_t site;
+	uint32_t first; /* slots before this one are 0: the site was not large then */
+	uint64_t *bytes, *blocks; /* slot_count of each */
+};
+
+struct profile_history {
+	uint64_t slot_ns;
+	uint32_t slot_count;
+	uint64_t *bytes, *blocks; /* of all sites */
+	struct profile_history_row *rows;
+	uint32_t row_count;
+};
+
+/* Allocations by size: exact requested sizes up to 1024, then eight classes for each power of two.
+ * Only if asked for (profile_selection.sizes). */
+struct profile_size {
+	uint64_t low_bytes, high_bytes; /* requested, inclusive */
+	uint64_t allocations, allocated_bytes; /* blocks made or resized to this; their bytes */
+	uint64_t slack_bytes;		       /* usable - requested, of these */
+	uint64_t peak_blocks, peak_bytes, peak_slack_bytes; /* live at the peak */
+	uint64_t live_blocks, live_bytes;		    /* live at the end */
 };
 
 struct profile_totals {
@@ -88,6 +169,8 @@ struct profile_totals {
 	uint64_t allocated_bytes, reallocated_bytes;
 	uint64_t peak_bytes, peak_blocks, peak_time_ns;
 	uint64_t live_bytes, live_blocks, live_slack_bytes;
+	uint64_t peak_slack_bytes;
+	uint64_t start_bytes, start_blocks; /* live when the selected window began */
 	uint64_t temporary, threads, dropped, peak_rss_bytes, unknown_frees;
 };
 
@@ -165,6 +248,19 @@ struct profile {
 	struct profile_note *notes;
 	uint32_t note_count;
 	struct profile_totals totals;
+	uint32_t (*lifetimes)[PROFILE_LIFE_BUCKETS]; /* by site; NULL: not known */
+	struct profile_handover *handovers;
+	uint32_t handover_count;
+	struct profile_handover_threads *handover_threads;
+	uint32_t handover_threads_count;
+	struct profile_release *releases;
+	uint32_t release_count;
+	struct profile_growth *growths;
+	uint32_t growth_count;
+	struct profile_history history;
+	struct profile_size *sizes;
+	uint32_t size_count;
+	uint64_t window_from_ns, window_to_ns; /* what was selected; 0 and duration_ns without one */
 	uint32_t sites_left_out; /* summaries only: small sites that were not symbolised */
 };
 

@@ -10,10 +10,11 @@ struct profile_selection { /* all zero: everything */
 	int32_t pid;        /* blocks allocated by processes with this pid */
 	const char *thread; /* NULL: all. blocks allocated by threads of this name or tid */
 	bool has_window;    /* only what happened in [from_ns, to_ns] */
-	uint64_t from_ns, to_ns;
+	uint64_t from_ns, to_ns; /* equal: the instant, what was live then */
 	/* Also live bytes and temporaries for each process: costs a replay of all events if there
 	 * is more than one process. */
 	bool process_totals;
+	bool sizes; /* also profile.sizes: costs a replay of all events */
 	/* For a summary: symbolise only stacks that can be among the first by peak, and of runtime
 	 * libraries only the symbol tables. */
 	bool top_only;

@@ -1,0 +1,77 @@
+/* Findings: what is wrong, where, with which evidence, and what to do about it.
+ *
+ * One file a diagnosis; each looks at the profile and adds what it is sure of. A
+ * wrong finding is worse than none: every rule states its thresholds as named
+ * constants with their reasons, and has programs on which it must stay silent
+ * (docs/findings.md). */
+#ifndef HEFT_FINDINGS_FINDING_H
+#define HEFT_FINDINGS_FINDING_H
+
+#include "profile/profile.h"
+
+enum finding_kind {
+	FINDING_UNBOUNDED_QUEUE,
+	FINDING_PER_INSTANCE_COST,
+	FINDING_GROWTH_SLACK,
+	FINDING_ALLOCATOR_ROUNDING,
+	FINDING_GROWING_SITE,
+	FINDING_TEMPORARY_CHURN,
+	FINDING_PROFILE_QUALITY,
+	FINDING_KINDS
+};
+
+enum finding_severity { FINDING_LOW, FINDING_MEDIUM, FINDING_HIGH };
+
+enum evidence_type {
+	EVIDENCE_COUNT,	   /* number */
+	EVIDENCE_BYTES,	   /* number */
+	EVIDENCE_RATE,	   /* number: bytes a second */
+	EVIDENCE_TIME_NS,  /* number */
+	EVIDENCE_SHARE,	   /* share: 0 to 1 */
+	EVIDENCE_TEXT,	   /* text */
+	EVIDENCE_TEXTS,	   /* texts, count of them */
+	EVIDENCE_PARTS,	   /* parts, count of them, largest first */
+};
+
+struct evidence_part {
+	const char *function;
+	const char *where; /* "file:line", or NULL */
+	uint64_t bytes;
+	double share; /* of the whole, 0 to 1 */
+	uint32_t site; /* profile site index */
+};
+
+struct evidence {
+	const char *name; /* its key in JSON: contract names such as "backlog_blocks" */
+	enum evidence_type type;
+	uint64_t number;
+	double share;
+	const char *text;
+	const char *const *texts;
+	const struct evidence_part *parts;
+	uint32_t count;
+};
+
+struct finding {
+	enum finding_kind kind;
+	enum finding_severity severity;
+	uint64_t bytes;	     /* what it is about: the order within a severity */
+	uint32_t site;	     /* index of the profile site it names first, or PROFILE_NONE */
+	const char *summary; /* one sentence with numbers */
+	const char *advice;  /* what to do */
+	const struct evidence *evidence;
+	uint32_t evidence_count;
+};
+
+struct findings; /* owns everything its findings point to; the profile must outlive it */
+
+/* Runs every diagnosis and ranks: severity, then bytes. 0 or HEFT_ENOMEM. */
+int findings_new(struct findings **out, const struct profile *p);
+void findings_free(struct findings *f);
+uint32_t findings_count(const struct findings *f);
+const struct finding *findings_get(const struct findings *f, uint32_t index);
+
+const char *finding_kind_name(enum finding_kind kind);		   /* "unbounded-queue" */
+const char *finding_severity_name(enum finding_severity severity); /* "high" */
+
+#endif
