@@ -128,10 +128,10 @@ int main(int argc, char **argv)
 	}
 	if (pause_us == UINT64_MAX)
 		pause_us = grow ? 100 : 0;
-	for (uint64_t n = 0; grow || n < requests; n++) {
-		if (kill_after && n == kill_after)
-			raise(SIGKILL);
+	for (uint64_t n = 0; grow || kill_after || n < requests; n++) {
 		handle_request(n);
+		if (n + 1 == kill_after)
+			raise(SIGKILL);
 		wait_us(pause_us);
 	}
 	printf("%llu requests answered, %llu records kept\n", (unsigned long long)requests,

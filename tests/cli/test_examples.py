@@ -6,6 +6,7 @@ choice, and so is what libc allocates for itself (a thread's storage, the buffer
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -390,3 +391,54 @@ def test_wrong_options(name, arguments, tmp_path):
     expected = (1, b"--packed") if arguments == ["--packed"] else (2, b"usage: " + name.encode())
     assert done.returncode == expected[0]
     assert done.stderr.startswith(expected[1])
+
+
+# ---- the pages that show them
+
+
+PAGES = sorted((harness.REPOSITORY / "docs").glob("scenario-*.md")) + \
+    [harness.REPOSITORY / "README.md"]
+
+
+def shown_blocks(text):
+    """(command, what stands between its marks) of a page."""
+    blocks = re.findall(r"^<!-- output: ([^\n]+) -->\n(.*?)^<!-- end -->$", text, re.M | re.S)
+    assert len(blocks) == text.count("<!-- output:") == text.count("<!-- end -->")
+    return blocks
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_pages_show_output(page):
+    blocks = shown_blocks(page.read_text())
+    assert len(blocks) >= 2
+    for command, block in blocks:
+        assert block.startswith(f"```console\n$ {command}\n"), "run tools/scenario_output.sh"
+        assert block.endswith("```\n")
+        assert not re.search(r"/(home|root|tmp)/", block)
+        if ">" not in command:
+            assert block.count("\n") > 3
+
+
+def test_scenario_output(tmp_path):
+    """The tool renews what stands between the marks, leaves the rest, and fails on what fails."""
+    page = tmp_path / "page.md"
+    text = ("before\n<!-- output: heft run -o c.heft ./connections A 3 -->\nold\n<!-- end -->\n"
+            "<!-- output: heft report c.heft -->\n<!-- end -->\nafter")
+    page.write_text(text)
+    tool = harness.REPOSITORY / "tools" / "scenario_output.sh"
+    done = harness.run([tool, page], env={"HEFT_BUILD": str(harness.BUILD)})
+    assert done.returncode == 0, done.stderr
+    renewed = page.read_text()
+    assert renewed.startswith("before\n") and renewed.endswith("\nafter\n")
+    assert "\nold\n" not in renewed
+    (_, run), (_, shown) = shown_blocks(renewed)
+    assert run.startswith("```console\n$ heft run -o c.heft ./connections A 3\n"
+                          "3 connections open\n")
+    assert "make_id_table at examples/connections.c:" in shown
+    assert str(harness.BUILD) not in renewed
+
+    page.write_text("<!-- output: heft report missing.heft -->\nkept\n<!-- end -->\n")
+    done = harness.run([tool, page], env={"HEFT_BUILD": str(harness.BUILD)})
+    assert done.returncode == 1
+    assert b"page.md: status 1: heft report missing.heft" in done.stderr
+    assert "\nkept\n" in page.read_text()
