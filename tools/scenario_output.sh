@@ -34,7 +34,7 @@ show() {
 		cat "$scratch/raw" >&2
 		fail "$1: status $status: $2"
 	fi
-	sed -e "s|$scratch/work/||g" -e "s|$root/||g" -e 's|\.\./examples/|examples/|g' \
+	sed -e "s|$scratch/work/||g" -e 's|[^ ]*/examples/\([a-z_/]*\.[cr]\)|examples/\1|g' \
 		-e 's/[[:space:]]*$//' "$scratch/raw" >"$scratch/clean"
 	if grep -nE "$scratch|$root|/(home|root|tmp)/" "$scratch/clean" >&2; then
 		fail "$1: a path of this machine in the output of: $2"

@@ -55,7 +55,7 @@ def profiled(heft):
 
 def has_function(site, function):
     """C++ names carry parameters; Rust names carry the crate and sometimes a hash."""
-    names = [(f["function"] or "").split("(")[0].split("::h")[0] for f in site["stack"]]
+    names = [re.sub(r"\(.*|::h[0-9a-f]{16}$", "", f["function"] or "") for f in site["stack"]]
     return any(n == function or n.endswith("::" + function) for n in names)
 
 
