@@ -16,6 +16,7 @@
 #include "profile/trace_resident.h"
 #include "profile/trace_sizes.h"
 #include "profile/trace_stacks.h"
+#include "trace/trace_block.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -848,4 +849,10 @@ int profile_from_recording(struct profile **out, const char *path,
 	rc = profile_from_trace(out, r, sel, err);
 	trace_reader_close(r);
 	return rc;
+}
+
+bool profile_is_recording(const uint8_t *head, size_t length)
+{
+	size_t magic = sizeof TRACE_FILE_MAGIC - 1;
+	return length >= magic && memcmp(head, TRACE_FILE_MAGIC, magic) == 0;
 }

@@ -25,6 +25,8 @@ struct profile_selection { /* all zero: everything */
 int profile_from_trace(struct profile **out, struct trace_reader *r,
 		       const struct profile_selection *sel, struct heft_error *err);
 
+/* Whether these first bytes of a file are those of a recording. */
+bool profile_is_recording(const uint8_t *head, size_t length);
 /* Opens, loads and closes. */
 int profile_from_recording(struct profile **out, const char *path,
 			   const struct profile_selection *sel, struct heft_error *err);
