@@ -3,7 +3,7 @@
  * recording or option leaves stdout empty. */
 #include "cli/cli.h"
 
-#include "profile/profile_from_trace.h"
+#include "import/import.h"
 #include "report/report.h"
 
 #include <stdlib.h>
@@ -86,7 +86,13 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 {
 	struct trace_reader *reader = NULL;
 	*p = NULL;
+	if (!c->has_from && !c->has_to)
+		return import_profile(p, path, &c->selection, err);
 	int rc = trace_reader_open(&reader, path, err);
+	if (rc == HEFT_EFORMAT) { /* another format has no window: it says so */
+		c->selection.has_window = true;
+		return import_profile(p, path, &c->selection, err);
+	}
 	if (rc < 0)
 		return rc;
 	if (c->has_from || c->has_to) {
@@ -105,8 +111,6 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 	if (rc == 0)
 		rc = profile_from_trace(p, reader, &c->selection, err);
 	trace_reader_close(reader);
-	if (rc == 0 && (c->options.focus || c->options.ignore))
-		rc = profile_filter(*p, c->options.focus, c->options.ignore, err);
 	return rc;
 }
 
@@ -136,6 +140,8 @@ int cmd_report(int argc, char **argv)
 	c.selection.process_totals = c.json;
 
 	int rc = load(&c, argv[first], &p, &err);
+	if (rc == 0 && (c.options.focus || c.options.ignore))
+		rc = profile_filter(p, c.options.focus, c.options.ignore, &err);
 	if (rc == 0) {
 		if (c.json)
 			rc = report_json(stdout, p, &c.options);
