@@ -25,6 +25,7 @@ enum { MAX_POINTS = 1 << 24, MAX_FRAMES = 1 << 24, MAX_REFERENCES = 1 << 28 };
 
 struct dhat_point {
 	uint64_t tb, tbk, tl, mb, gb, gbk, eb, ebk;
+	uint64_t offset;       /* in the file */
 	uint32_t first, count; /* in references */
 };
 
@@ -106,6 +107,7 @@ static int read_point(struct dhat_file *f)
 	};
 	bool first = true;
 	int rc = json_scan_take(&f->json, '{');
+	point.offset = import_source_offset(f->json.in, f->json.in->at) - 1;
 	while (rc >= 0 && (rc = json_scan_next(&f->json, '{', &first)) == 1) {
 		uint64_t *to = NULL;
 		rc = json_scan_string(&f->json);
@@ -312,7 +314,9 @@ static int read_file(struct dhat_file *f)
 	if (rc)
 		return rc < 0 ? rc : json_scan_fail(&f->json, "nothing after the profile");
 	if (!f->version || !f->mode_seen || !f->points_seen || !f->frames_seen)
-		return json_scan_fail(&f->json, "dhatFileVersion, mode, pps and ftbl");
+		return import_fail(f->json.in, import_source_offset(f->json.in, f->json.in->at),
+				   f->err,
+				   "expected dhatFileVersion, mode, pps and ftbl before the end");
 	return 0;
 }
 
@@ -328,7 +332,8 @@ static int add_point(struct dhat_file *f, const struct dhat_point *point)
 	uint32_t node = PROFILE_NONE, id;
 	for (uint32_t i = point->count; i-- > 0;) {
 		if (fs[i] >= f->frame_count)
-			return json_scan_fail(&f->json, "frames that are in ftbl");
+			return import_fail(f->json.in, point->offset, f->err,
+					   "expected frames that are in ftbl");
 		if (fs[i] == 0) /* "[root]" */
 			continue;
 		const struct dhat_frame *frame = &f->frames[fs[i]];

@@ -392,6 +392,29 @@ static int read_raw_event(struct heaptrack_file *f, const char *line)
 	return 0;
 }
 
+/* Lower-case digits by value, everything else 16 and more. */
+static const uint8_t digits[256] = {
+	[0 ... '0' - 1] = 16,
+	['0'] = 0,
+	1,
+	2,
+	3,
+	4,
+	5,
+	6,
+	7,
+	8,
+	9,
+	['9' + 1 ... 'a' - 1] = 16,
+	['a'] = 10,
+	11,
+	12,
+	13,
+	14,
+	15,
+	['g' ... 255] = 16,
+};
+
 /* The lines from in->at to `limit`, which is behind a newline. */
 static int read_lines(struct heaptrack_file *f, uint8_t *limit)
 {
@@ -403,15 +426,11 @@ static int read_lines(struct heaptrack_file *f, uint8_t *limit)
 		uint8_t *line = at;
 		if ((*at == '+' || *at == '-') && at[1] == ' ' && !f->raw) {
 			uint64_t index = 0;
-			for (at += 2;; at++) { /* a newline ends it at the latest */
-				int digit = scan_digit((char)*at);
-				if (digit < 0)
-					break;
-				index = index << 4 | (unsigned)digit;
-				if (index > MAX_DEFINED)
-					break;
-			}
-			if (*at != '\n' || at == line + 2 || index >= size_count) {
+			/* A newline ends it at the latest; what overflows is no index either way. */
+			for (at += 2; digits[*at] < 16; at++)
+				index = index << 4 | digits[*at];
+			if (*at != '\n' || at == line + 2 || at > line + 18 ||
+			    index >= size_count) {
 				rc = bad_line(
 					f, line,
 					"'+' or '-' and a size ('a') that was defined before");

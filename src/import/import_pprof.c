@@ -39,6 +39,7 @@ enum measure {
 	PEAK_BLOCKS,
 	OWN_PEAK_BYTES,
 	TEMPORARY,
+	LIFETIME_NS, /* sum */
 	MEASURES
 };
 
@@ -63,6 +64,7 @@ static const struct {
 	{"peak_objects", PEAK_BLOCKS}, /* heft, tcmalloc's peakheap */
 	{"own_peak_space", OWN_PEAK_BYTES},
 	{"temporary_objects", TEMPORARY},
+	{"lifetime", LIFETIME_NS},
 };
 
 struct span {
@@ -115,6 +117,7 @@ struct pprof_file {
 	uint32_t type_count;
 	int measure_of[MAX_TYPES]; /* -1: of no interest */
 	int64_t time_ns, duration_ns, period;
+	bool heft; /* made by heft */
 	/* the sample at hand */
 	uint64_t ids[MAX_DEPTH];
 	uint32_t id_count;
@@ -122,6 +125,7 @@ struct pprof_file {
 	uint32_t value_count;
 	struct profile_label labels[MAX_LABELS];
 	uint32_t label_count;
+	uint32_t via; /* PROFILE_VIA_UNKNOWN: not said */
 };
 
 /* Which wire types the fields of the top message have: 1 << wire. */
@@ -361,6 +365,8 @@ static bool unit_fits(const struct pprof_file *f, uint64_t unit, enum measure me
 {
 	bool bytes = measure == LIVE_BYTES || measure == BYTES || measure == PEAK_BYTES ||
 		     measure == OWN_PEAK_BYTES;
+	if (measure == LIFETIME_NS)
+		return string_is(f, unit, "nanoseconds");
 	if (bytes)
 		return string_is(f, unit, "bytes") || string_is(f, unit, "byte");
 	return string_is(f, unit, "count") || string_is(f, unit, "objects") ||
@@ -416,6 +422,8 @@ static int choose_types(struct pprof_file *f)
 		f->p->has |= PROFILE_HAS_PEAK;
 	if (seen & 1u << TEMPORARY)
 		f->p->has |= PROFILE_HAS_TEMPORARY;
+	if ((seen & 1u << LIFETIME_NS) && (seen & 1u << BLOCKS))
+		f->p->has |= PROFILE_HAS_MEAN_LIFETIME;
 	return 0;
 }
 
@@ -583,6 +591,12 @@ static int read_label(struct pprof_file *f, struct protobuf_scan s)
 		return rc;
 	if (string_is(f, v[1], "bytes") && !v[2])
 		return 0;
+	if (string_is(f, v[1], "via")) /* heft's own: the allocation function */
+		for (uint32_t via = 0; via < PROFILE_VIA_COUNT; via++)
+			if (string_is(f, v[2], profile_via_name(via))) {
+				f->via = via;
+				return 0;
+			}
 	if (f->label_count == MAX_LABELS)
 		return bad(f, s.at, "fewer labels of a sample");
 	struct profile_label *l = &f->labels[f->label_count++];
@@ -597,6 +611,7 @@ static int read_label(struct pprof_file *f, struct protobuf_scan s)
 /* The sample at hand, into its site. */
 static int add_sample(struct pprof_file *f, const uint8_t *at)
 {
+	struct profile *p = f->p;
 	uint32_t node = PROFILE_NONE, labels = PROFILE_NONE, id;
 	uint64_t n[MEASURES] = {0}, any = 0;
 	if (f->value_count != f->type_count)
@@ -625,9 +640,16 @@ static int add_sample(struct pprof_file *f, const uint8_t *at)
 	}
 	if (f->label_count && profile_add_label_set(f->p, f->labels, f->label_count, &labels) < 0)
 		return HEFT_ENOMEM;
-	if (import_add_site(f->p, node, labels, &id) < 0)
-		return HEFT_ENOMEM;
-	struct profile_site *s = &f->p->sites[id];
+	int rc = f->via == PROFILE_VIA_UNKNOWN ? import_add_site(p, node, labels, &id)
+					       : import_add_site_via(p, node, f->via, labels, &id);
+	if (rc < 0)
+		return rc;
+	struct profile_site *s = &p->sites[id];
+	if (n[BLOCKS])
+		s->lifetime.mean_ns =
+			import_rounded(((double)s->lifetime.mean_ns * (double)s->allocations +
+					(double)n[LIFETIME_NS]) /
+				       ((double)s->allocations + (double)n[BLOCKS]));
 	import_add(&s->live_bytes, n[LIVE_BYTES]);
 	import_add(&s->live_blocks, n[LIVE_BLOCKS]);
 	import_add(&s->allocated_bytes, n[BYTES]);
@@ -649,6 +671,7 @@ static int read_samples(struct pprof_file *f)
 		struct protobuf_scan sample = top.bytes;
 		int rc;
 		f->id_count = f->value_count = f->label_count = 0;
+		f->via = f->heft ? PROFILE_VIA_MALLOC : PROFILE_VIA_UNKNOWN;
 		while ((rc = protobuf_next(&sample, &field)) == 1) {
 			bool ok = true;
 			if (field.number == 1)
@@ -667,6 +690,33 @@ static int read_samples(struct pprof_file *f)
 		if (rc < 0)
 			return rc;
 	}
+	return 0;
+}
+
+/* heft leaves its version and the command in comments. */
+static bool read_comment(void *ctx, uint64_t index)
+{
+	static const char heft[] = "heft ", command[] = "command: ";
+	struct pprof_file *f = ctx;
+	if (index >= f->strings.count)
+		return true;
+	struct span s = ((struct span *)f->strings.items)[index];
+	const char *text = (const char *)f->data + s.offset;
+	if (s.length > strlen(heft) && !memcmp(text, heft, strlen(heft)))
+		f->heft = true;
+	else if (f->heft && s.length > strlen(command) && !memcmp(text, command, strlen(command)))
+		return import_set_command(f->p, text + strlen(command),
+					  s.length - strlen(command)) == 0;
+	return true;
+}
+
+static int read_comments(struct pprof_file *f)
+{
+	struct protobuf_scan s = {f->data, f->data + f->length};
+	struct protobuf_field field;
+	while (protobuf_next(&s, &field) == 1)
+		if (field.number == 13 && !protobuf_numbers(&field, read_comment, f))
+			return bad(f, field.bytes.at ? field.bytes.at : f->data, "comments");
 	return 0;
 }
 
@@ -715,6 +765,8 @@ int import_pprof_load(struct profile *p, struct import_source *in, struct heft_e
 		rc = read_tables(f);
 	if (rc == 0)
 		rc = choose_types(f);
+	if (rc == 0)
+		rc = read_comments(f);
 	if (rc == 0)
 		rc = load_locations(f);
 	if (rc == 0)

@@ -119,6 +119,16 @@ int import_add_site(struct profile *p, uint32_t node, uint32_t labels, uint32_t 
 {
 	uint32_t via;
 	node = import_caller_node(p, node, &via);
+	return import_add_site_via(p, node, via, labels, site);
+}
+
+int import_add_site_via(struct profile *p, uint32_t node, uint32_t via, uint32_t labels,
+			uint32_t *site)
+{
+	/* What heft's own exporters write for a site without a stack. */
+	if (node != PROFILE_NONE && p->nodes[node].parent == PROFILE_NONE &&
+	    !strcmp(p->frames[p->nodes[node].frame].function, "[stack unknown]"))
+		node = PROFILE_NONE;
 	int rc = profile_add_labelled_site(p, node, via, labels, site);
 	if (rc == 0)
 		p->sites[*site].merged++;

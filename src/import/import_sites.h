@@ -14,6 +14,9 @@ int import_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t
 /* Site of a stack as the input has it: import_caller_node, then the site of that. Counts the stack
  * in `merged`. */
 int import_add_site(struct profile *p, uint32_t node, uint32_t labels, uint32_t *site);
+/* The same where the allocation function is known and is no frame of the stack. */
+int import_add_site_via(struct profile *p, uint32_t node, uint32_t via, uint32_t labels,
+			uint32_t *site);
 /* Adds without wrapping round: numbers of hostile files. */
 void import_add(uint64_t *sum, uint64_t value);
 uint64_t import_rounded(double value); /* within the range */
