@@ -147,7 +147,7 @@ static int check_bounds(const struct import_source *in, struct heft_error *err)
 				   "expected at most %llu bytes of data after decompression",
 				   (unsigned long long)in->max_bytes);
 	if (in->compression != PLAIN && in->made_bytes > UNCHECKED_BYTES &&
-	    in->made_bytes / in->max_ratio > in->read_bytes)
+	    in->made_bytes / in->max_ratio > in->read_bytes - (in->input_len - in->input_at))
 		return import_fail(in, in->made_bytes, err,
 				   "expected a profile, but this unpacks to more than %llu times "
 				   "its size: refused",
