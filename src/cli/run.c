@@ -61,7 +61,18 @@ static void summarise(const struct run *r, const struct recorder_result *result)
 		cli_print_error(&err);
 		return;
 	}
-	report_run_summary(stderr, p, result->path, cli_use_color(r->color, stderr));
+	struct frame_rules *rules;
+	struct findings *findings = NULL;
+	/* A bad rule file is the report's to refuse; the command's status is not heft's to change. */
+	if (cli_frame_rules(&rules, NULL, &err) == 0)
+		frame_rules_apply(rules, p);
+	else
+		cli_print_error(&err);
+	findings_new(&findings, p); /* without memory for them there are none */
+	report_run_summary(stderr, p, findings, result->path, cli_width(stderr),
+			   cli_use_color(r->color, stderr));
+	findings_free(findings);
+	frame_rules_free(rules);
 	profile_free(p);
 }
 

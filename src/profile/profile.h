@@ -292,7 +292,8 @@ enum profile_sort {
 	PROFILE_BY_ALLOCATED,
 	PROFILE_BY_COUNT,
 	PROFILE_BY_TEMPORARY,
-	PROFILE_BY_LIFETIME
+	PROFILE_BY_LIFETIME,
+	PROFILE_BY_GREW /* in the selected window: live at its end minus at its start, or 0 */
 };
 int profile_sort_parse(const char *name, enum profile_sort *sort); /* 0 or HEFT_EUSAGE */
 const char *profile_sort_name(enum profile_sort sort);

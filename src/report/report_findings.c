@@ -1,0 +1,249 @@
+/* Findings in text: number, severity, the claim in a sentence, where it is, the evidence in a few
+ * aligned lines, what to do.
+ *
+ * The evidence is printed without knowing the diagnosis: names such as backlog_blocks and
+ * backlog_bytes share their first word, so they share a line under it, and the type says how a
+ * value reads. A new diagnosis needs no words here. What does not find a line of its own joins the
+ * last one: at most four lines, and the parts of an object below them. */
+#include "report/report_parts.h"
+
+#include "report/report_words.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+	FINDINGS_SHOWN = 7,
+	EVIDENCE_LINES = 4,
+	PARTS_SHOWN = 6,
+	TEXTS_SHOWN = 4,
+	INDENT = 13,
+	LABEL = 11
+};
+
+/* Length of the name's first word. */
+static size_t first_word(const char *name)
+{
+	return strcspn(name, "_");
+}
+
+static bool same_first_word(const struct evidence *a, const struct evidence *b)
+{
+	size_t length = first_word(a->name);
+	return length == first_word(b->name) && strncmp(a->name, b->name, length) == 0;
+}
+
+/* The rest of the name as words, without the units that the value shows anyway. */
+static size_t rest_of_name(char *out, size_t size, const struct evidence *e)
+{
+	static const char *const units[] = {"ns", "bytes", "function", "share", "second", "per"};
+	const char *s = e->name + first_word(e->name);
+	size_t used = 0;
+	while (*s == '_') {
+		size_t length = strcspn(++s, "_");
+		bool unit = false;
+		for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+			unit |= strlen(units[i]) == length && strncmp(units[i], s, length) == 0;
+		if (!unit && used + length + 2 < size) {
+			if (used)
+				out[used++] = ' ';
+			memcpy(out + used, s, length);
+			used += length;
+		}
+		s += length;
+	}
+	out[used] = 0;
+	return used;
+}
+
+static size_t print_value(FILE *out, const struct evidence *e, size_t max)
+{
+	char rest[64];
+	size_t length = rest_of_name(rest, sizeof rest, e), used = 0;
+	switch (e->type) {
+	case EVIDENCE_COUNT: /* 4,980 blocks */
+		return (size_t)fprintf(out, "%s%s%s", words_count(e->number).text,
+				       length ? " " : "", rest);
+	case EVIDENCE_BYTES: /* 294.7 KiB (301,772 B) each */
+		used = (size_t)fprintf(out, "%s", words_bytes(e->number).text);
+		if (e->number >= 1024)
+			used += (size_t)fprintf(out, " (%s)", words_exact_bytes(e->number).text);
+		return used + (size_t)fprintf(out, "%s%s", length ? " " : "", rest);
+	case EVIDENCE_RATE:
+		return (size_t)fprintf(out, "%s/s%s%s", words_bytes(e->number).text,
+				       length ? " " : "", rest);
+	case EVIDENCE_TIME_NS: /* growth 178 us */
+		return (size_t)fprintf(out, "%s%s%s", rest, length ? " " : "",
+				       words_duration(e->number).text);
+	case EVIDENCE_SHARE:
+		return (size_t)fprintf(out, "%s%s%s", rest, length ? " " : "",
+				       words_percent(e->share).text);
+	case EVIDENCE_TEXT:
+		if (length)
+			used = (size_t)fprintf(out, "%s ", rest);
+		return used + words_print_function(out, e->text ? e->text : "",
+						   max > used ? max - used : 3);
+	case EVIDENCE_TEXTS:
+		if (length)
+			used = (size_t)fprintf(out, "%s ", rest);
+		for (uint32_t i = 0; i < e->count && i < TEXTS_SHOWN; i++) {
+			used += (size_t)fprintf(out, "%s", i ? ", " : "");
+			used += words_print_fit(out, e->texts[i], max > used ? max - used : 3);
+		}
+		if (e->count > TEXTS_SHOWN)
+			used += (size_t)fprintf(out, " and %" PRIu32 " more",
+						e->count - TEXTS_SHOWN);
+		return used;
+	case EVIDENCE_PARTS:
+		break;
+	}
+	return 0;
+}
+
+static bool is_listed(const struct evidence *e)
+{
+	return e->type != EVIDENCE_PARTS;
+}
+
+/* Whether e is the first with its first word. */
+static bool opens_group(const struct finding *f, uint32_t at)
+{
+	if (!is_listed(&f->evidence[at]))
+		return false;
+	for (uint32_t i = 0; i < at; i++)
+		if (is_listed(&f->evidence[i]) &&
+		    same_first_word(&f->evidence[i], &f->evidence[at]))
+			return false;
+	return true;
+}
+
+static size_t print_group(FILE *out, const struct finding *f, uint32_t first, size_t max)
+{
+	size_t used = 0;
+	for (uint32_t i = first; i < f->evidence_count; i++) {
+		if (!is_listed(&f->evidence[i]) ||
+		    !same_first_word(&f->evidence[i], &f->evidence[first]))
+			continue;
+		if (used)
+			used += (size_t)fprintf(out, ", ");
+		used += print_value(out, &f->evidence[i], max > used ? max - used : 3);
+	}
+	return used;
+}
+
+static void label(FILE *out, const struct report_options *o, const char *word, size_t length)
+{
+	fprintf(out, "%*s", INDENT, "");
+	words_style(out, o->color, STYLE_DIM);
+	fprintf(out, "%-*.*s", LABEL - 1, (int)(length < LABEL - 1 ? length : LABEL - 1), word);
+	words_style(out, o->color, STYLE_PLAIN);
+	putc(' ', out);
+}
+
+static void print_evidence(FILE *out, const struct finding *f, const struct report_options *o)
+{
+	size_t room = report_width(o) - INDENT - LABEL, used = 0;
+	unsigned line = 0;
+	for (uint32_t i = 0; i < f->evidence_count; i++) {
+		const struct evidence *e = &f->evidence[i];
+		size_t length = first_word(e->name);
+		if (!opens_group(f, i))
+			continue;
+		if (line < EVIDENCE_LINES || used + length + 24 > room) {
+			if (line++)
+				putc('\n', out);
+			label(out, o, e->name, length);
+			used = 0;
+		} else {
+			used += (size_t)fprintf(out, ", %.*s ", (int)length, e->name);
+		}
+		used += print_group(out, f, i, room > used ? room - used : 3);
+	}
+	if (line)
+		putc('\n', out);
+}
+
+static void print_parts(FILE *out, const struct evidence *e, const struct report_options *o)
+{
+	size_t room = report_width(o) - INDENT - LABEL - 24;
+	for (uint32_t i = 0; i < e->count && (i < PARTS_SHOWN || o->all_findings); i++) {
+		const struct evidence_part *part = &e->parts[i];
+		label(out, o, i ? "" : e->name, first_word(e->name));
+		fprintf(out, "%13s %8s  ", words_exact_bytes(part->bytes).text,
+			words_percent(part->share).text);
+		size_t place = part->where ? words_columns(part->where) + 4 : 0;
+		if (place > room / 2)
+			place = room / 2;
+		words_print_function(out, part->function ? part->function : "?", room - place);
+		if (part->where) {
+			fputs(" at ", out);
+			words_print_fit(out, part->where, place - 4);
+		}
+		putc('\n', out);
+	}
+	if (e->count > PARTS_SHOWN && !o->all_findings) {
+		label(out, o, "", 0);
+		fprintf(out, "... %" PRIu32 " more, with --all\n", e->count - PARTS_SHOWN);
+	}
+}
+
+static void print_finding(FILE *out, const struct profile *p, const struct finding *f,
+			  uint32_t number, const struct report_options *o)
+{
+	static const enum style styles[] = {
+		[FINDING_LOW] = STYLE_LOW,
+		[FINDING_MEDIUM] = STYLE_MEDIUM,
+		[FINDING_HIGH] = STYLE_HIGH,
+	};
+	size_t width = report_width(o);
+	fprintf(out, "%3" PRIu32 "  ", number);
+	words_style(out, o->color, styles[f->severity]);
+	fprintf(out, "%-6s", finding_severity_name(f->severity));
+	words_style(out, o->color, STYLE_PLAIN);
+	fputs("  ", out);
+	words_style(out, o->color, STYLE_BOLD);
+	words_print_wrapped(out, f->summary, INDENT, width);
+	words_style(out, o->color, STYLE_PLAIN);
+	putc('\n', out);
+	if (f->site < p->site_count) {
+		char id[32];
+		int length = snprintf(id, sizeof id, " (site %" PRIu32 ")", p->sites[f->site].id);
+		label(out, o, "where", 5);
+		words_print_frame(out, p, profile_first_user_node(p, p->sites[f->site].node),
+				  width - INDENT - LABEL - (size_t)length);
+		fprintf(out, "%s\n", id);
+	}
+	print_evidence(out, f, o);
+	for (uint32_t i = 0; i < f->evidence_count; i++)
+		if (f->evidence[i].type == EVIDENCE_PARTS)
+			print_parts(out, &f->evidence[i], o);
+	if (f->advice && *f->advice) {
+		label(out, o, "do", 2);
+		words_print_wrapped(out, f->advice, INDENT + LABEL, width);
+		putc('\n', out);
+	}
+}
+
+void report_print_findings(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	if (report_is_selection(o)) {
+		words_style(out, o->color, STYLE_DIM);
+		fputs("  - findings are of a whole recording: leave out what selects to see them\n",
+		      out);
+		words_style(out, o->color, STYLE_PLAIN);
+		return;
+	}
+	if (!o->findings)
+		return;
+	uint32_t count = findings_count(o->findings);
+	words_style(out, o->color, STYLE_BOLD);
+	fputs("\nFindings\n", out);
+	words_style(out, o->color, STYLE_PLAIN);
+	if (!count)
+		fputs("  none: nothing that heft knows to look for stands out\n", out);
+	for (uint32_t i = 0; i < count && (i < FINDINGS_SHOWN || o->all_findings); i++)
+		print_finding(out, p, findings_get(o->findings, i), i + 1, o);
+	if (count > FINDINGS_SHOWN && !o->all_findings)
+		fprintf(out, "  ... %" PRIu32 " more finding%s, with --all\n",
+			count - FINDINGS_SHOWN, count - FINDINGS_SHOWN == 1 ? "" : "s");
+}
