@@ -144,33 +144,11 @@ static void recount(struct profile *p)
 		t->live_bytes += s->live_bytes;
 		t->live_blocks += s->live_blocks;
 		t->live_slack_bytes += s->live_slack_bytes;
-		t->temporary += s->temporary;
 		t->peak_slack_bytes += s->peak_slack_bytes;
 		t->start_bytes += s->start_bytes;
 		t->start_blocks += s->start_blocks;
+		t->temporary += s->temporary;
 	}
-}
-
-/* The site that was `*site` is `moved[*site]` now; PROFILE_NONE: it is gone. */
-static void follow(uint32_t *site, const uint32_t *moved, uint32_t count)
-{
-	*site = *site < count ? moved[*site] : PROFILE_NONE;
-}
-
-/* What is known of sites keeps to them; of those that are gone it stays, but names none. */
-static void follow_sites(struct profile *p, const uint32_t *moved, uint32_t count)
-{
-	for (uint32_t i = 0; p->lifetimes && i < count; i++)
-		if (moved[i] != PROFILE_NONE && moved[i] != i) /* always to a smaller index */
-			memcpy(p->lifetimes[moved[i]], p->lifetimes[i], sizeof *p->lifetimes);
-	for (uint32_t i = 0; i < p->handover_count; i++)
-		follow(&p->handovers[i].site, moved, count);
-	for (uint32_t i = 0; i < p->release_count; i++)
-		follow(&p->releases[i].site, moved, count);
-	for (uint32_t i = 0; i < p->growth_count; i++)
-		follow(&p->growths[i].site, moved, count);
-	for (uint32_t i = 0; i < p->history.row_count; i++)
-		follow(&p->history.rows[i].site, moved, count);
 }
 
 int profile_filter(struct profile *p, const char *focus, const char *ignore, struct heft_error *err)
@@ -179,8 +157,8 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore, str
 	int rc = HEFT_ENOMEM;
 	bool *wanted = calloc((size_t)p->node_count + 1, sizeof *wanted);
 	bool *unwanted = calloc((size_t)p->node_count + 1, sizeof *unwanted);
-	uint32_t *moved = malloc(((size_t)p->site_count + 1) * sizeof *moved);
-	if (!wanted || !unwanted || !moved)
+	uint32_t *to = malloc(((size_t)p->site_count + 1) * sizeof *to);
+	if (!wanted || !unwanted || !to)
 		goto out;
 	if (focus) {
 		rc = compile(&re, focus, "focus", err);
@@ -200,23 +178,26 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore, str
 		if (rc < 0)
 			goto out;
 	}
-	uint32_t kept = 0, all = p->site_count;
-	for (uint32_t i = 0; i < all; i++) {
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t node = p->sites[i].node;
 		bool keep =
 			node == PROFILE_NONE ? !focus : (!focus || wanted[node]) && !unwanted[node];
-		moved[i] = keep ? kept : PROFILE_NONE;
-		if (keep)
-			p->sites[kept++] = p->sites[i];
+		to[i] = keep ? kept : PROFILE_NONE;
+		if (!keep)
+			continue;
+		if (p->lifetimes)
+			memmove(p->lifetimes[kept], p->lifetimes[i], sizeof *p->lifetimes);
+		p->sites[kept++] = p->sites[i];
 	}
 	p->site_count = kept;
-	follow_sites(p, moved, all);
+	profile_sites_moved(p, to);
 	recount(p);
 	rc = 0;
 out:
 	free(wanted);
 	free(unwanted);
-	free(moved);
+	free(to);
 	if (rc == HEFT_ENOMEM)
 		return heft_fail(err, HEFT_ENOMEM, "not enough memory to filter %u sites",
 				 p->site_count);
