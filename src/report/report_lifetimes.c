@@ -64,7 +64,7 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 	words_style(out, o->color, STYLE_PLAIN);
 	for (size_t i = 0; i < shown; i++) {
 		const struct profile_site *s = &p->sites[order[i]];
-		fprintf(out, "%11s %8s %8s %8s  ", words_count(s->allocations).text,
+		fprintf(out, "%11s %8s %8s %8s  ", words_count(s->frees + s->live_blocks).text,
 			words_duration(s->lifetime.p50_ns).text,
 			words_duration(s->lifetime.p99_ns).text,
 			words_duration(s->lifetime.max_ns).text);

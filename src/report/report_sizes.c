@@ -2,7 +2,8 @@
  * to round them up.
  *
  * The profile has exact sizes up to 1024 bytes and narrow classes above. The table puts them
- * together by powers of two, which fits on a screen; below it stand the single sizes that occur
+ * together by powers of two (9-16, 17-32 ... 513-1024 B, 1-2 KiB, 2-4 KiB ...: exact sizes end at a
+ * power of two, classes begin at one), which fits on a screen; below it stand the single sizes that occur
  * most, because a program that makes a million blocks of 48 bytes has one type to look at. */
 #include "report/report_parts.h"
 
@@ -12,27 +13,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POWERS = 65, SMALLEST_POWER = 3, FREQUENT = 8, LABEL = 17, CELL = 11 };
+enum { POWERS = 65, SMALLEST_POWER = 3, EXACT = 1024, FREQUENT = 8, LABEL = 17, CELL = 11 };
 
-/* Classes by the power of two that is not below their greatest size; everything up to 8 together. */
-static unsigned power_of(uint64_t bytes)
+/* Which power of two a size belongs to: the last one of its line. */
+static unsigned power_of(uint64_t low_bytes)
 {
 	unsigned power = SMALLEST_POWER;
-	while (power < POWERS - 1 && bytes > (uint64_t)1 << power)
-		power++;
+	if (!low_bytes)
+		return 0; /* malloc(0) has its own line */
+	if (low_bytes <= EXACT)
+		while (low_bytes > (uint64_t)1 << power)
+			power++;
+	else
+		power = 64 - (unsigned)__builtin_clzll(low_bytes);
 	return power;
+}
+
+static void print_range(FILE *out, unsigned power)
+{
+	uint64_t high = power < 64 ? (uint64_t)1 << power : UINT64_MAX;
+	char text[80];
+	if (!power)
+		snprintf(text, sizeof text, "0 B");
+	else if (high <= EXACT)
+		snprintf(text, sizeof text, "%u-%u B",
+			 power == SMALLEST_POWER ? 1 : (unsigned)high / 2 + 1, (unsigned)high);
+	else
+		snprintf(text, sizeof text, "%s-%s", words_bytes((uint64_t)1 << (power - 1)).text,
+			 words_bytes(high).text);
+	fprintf(out, "%*s", LABEL, text);
 }
 
 static void add(struct profile_size *sum, const struct profile_size *s)
 {
-	if (!sum->allocations && !sum->peak_blocks) {
-		sum->low_bytes = s->low_bytes;
-		sum->high_bytes = s->high_bytes;
-	}
-	if (s->low_bytes < sum->low_bytes)
-		sum->low_bytes = s->low_bytes;
-	if (s->high_bytes > sum->high_bytes)
-		sum->high_bytes = s->high_bytes;
 	sum->allocations += s->allocations;
 	sum->allocated_bytes += s->allocated_bytes;
 	sum->slack_bytes += s->slack_bytes;
@@ -46,17 +59,14 @@ static bool is_empty(const struct profile_size *s)
 	return !s->allocations && !s->peak_blocks;
 }
 
-static void print_label(FILE *out, const struct profile_size *s)
+static void print_class(FILE *out, const struct profile_size *s)
 {
 	char text[80];
 	if (s->low_bytes == s->high_bytes)
 		snprintf(text, sizeof text, "%s", words_exact_bytes(s->low_bytes).text);
-	else if (s->high_bytes < 1024 * 1024)
+	else
 		snprintf(text, sizeof text, "%s-%s", words_count(s->low_bytes).text,
 			 words_exact_bytes(s->high_bytes).text);
-	else
-		snprintf(text, sizeof text, "%s-%s", words_bytes(s->low_bytes).text,
-			 words_bytes(s->high_bytes + (s->high_bytes < UINT64_MAX)).text);
 	fprintf(out, "%*s", LABEL, text);
 }
 
@@ -68,11 +78,11 @@ static void print_head(FILE *out, const struct report_options *o, const char *fi
 	words_style(out, o->color, STYLE_PLAIN);
 }
 
+/* The rest of a line whose label is printed. */
 static void print_size(FILE *out, const struct profile_size *s, const struct profile_size *all,
 		       uint64_t most, const struct report_options *o)
 {
 	size_t used = LABEL + 4 * (CELL + 1) + 2 * 9 + 2, width = report_width(o);
-	print_label(out, s);
 	fprintf(out, " %*s %8s %*s %*s %8s %*s", CELL, words_count(s->allocations).text,
 		words_share(s->allocations, all->allocations).text, CELL,
 		words_bytes(s->allocated_bytes).text, CELL, words_bytes(s->slack_bytes).text,
@@ -109,8 +119,10 @@ static int print_frequent(FILE *out, const struct profile *p, const struct profi
 		qsort(order, count, sizeof *order, most_first);
 	putc('\n', out);
 	print_head(out, o, "most frequent");
-	for (uint32_t i = 0; i < count && i < FREQUENT; i++)
+	for (uint32_t i = 0; i < count && i < FREQUENT; i++) {
+		print_class(out, order[i]);
 		print_size(out, order[i], all, order[0]->allocations, o);
+	}
 	free(order);
 	return 0;
 }
@@ -125,8 +137,7 @@ int report_sizes(FILE *out, const struct profile *p, const struct report_options
 		const struct profile_size *s = &p->sizes[i];
 		if (is_empty(s))
 			continue;
-		/* Nothing is nothing: malloc(0) has its own line. */
-		add(&powers[s->high_bytes ? power_of(s->high_bytes) : 0], s);
+		add(&powers[power_of(s->low_bytes)], s);
 		add(&all, s);
 	}
 	for (unsigned i = 0; i < POWERS; i++)
@@ -148,8 +159,10 @@ int report_sizes(FILE *out, const struct profile *p, const struct report_options
 	putc('\n', out);
 	print_head(out, o, "requested");
 	for (unsigned i = 0; i < POWERS; i++)
-		if (!is_empty(&powers[i]))
+		if (!is_empty(&powers[i])) {
+			print_range(out, i);
 			print_size(out, &powers[i], &all, most, o);
+		}
 	fprintf(out, "%*s %*s %8s %*s %*s %8s %*s\n", LABEL, "all", CELL,
 		words_count(all.allocations).text, "", CELL, words_bytes(all.allocated_bytes).text,
 		CELL, words_bytes(all.slack_bytes).text,

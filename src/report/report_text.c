@@ -106,11 +106,12 @@ void report_print_next(FILE *out, const struct report_options *o, const char *op
 	fprintf(out, "    (%s)\n", why);
 }
 
-static void print_live(FILE *out, const struct profile_totals *t, const char *label)
+static void print_live(FILE *out, const struct profile_totals *t, const char *label,
+		       const char *when)
 {
 	row(out, label);
-	fprintf(out, "%s in %s\n", words_bytes(t->live_bytes).text,
-		words_blocks(t->live_blocks).text);
+	fprintf(out, "%s in %s%s\n", words_bytes(t->live_bytes).text,
+		words_blocks(t->live_blocks).text, when);
 }
 
 static void print_allocations(FILE *out, const struct profile_totals *t, uint64_t span_ns)
@@ -168,7 +169,7 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
 	if (o->span == REPORT_INSTANT) {
-		print_live(out, t, "live");
+		print_live(out, t, "live", "");
 		report_print_warnings(out, p, o, true);
 		return;
 	}
@@ -177,7 +178,7 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 	if (o->span == REPORT_WINDOW)
 		print_growth(out, t);
 	print_peak(out, p);
-	print_live(out, t, "live at end");
+	print_live(out, t, "live at end", o->span == REPORT_WINDOW ? " (of the window)" : "");
 	row(out, "temporary");
 	fprintf(out, "%s (%s of allocations)\n", words_count(t->temporary).text,
 		words_share(t->temporary, t->allocations).text);

@@ -270,7 +270,7 @@ static void print_cell_head(FILE *out, const struct census *c, uint32_t column, 
 	FILE *cell = open_memstream(&text, &size);
 	if (!cell)
 		return;
-	used = words_print_fit(cell, *c->groups[column].name ? c->groups[column].name : "-", CELL);
+	used = print_name(cell, c, &c->groups[column], CELL);
 	fclose(cell);
 	fprintf(out, "%*s%s", (int)(CELL - used), "", text ? text : "");
 	free(text);

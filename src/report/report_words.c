@@ -139,9 +139,8 @@ static size_t filled(uint64_t part, uint64_t whole, size_t steps)
 
 void words_print_bar(FILE *out, uint64_t part, uint64_t whole, size_t columns, bool utf8)
 {
-	size_t n = filled(part, whole, columns);
-	for (size_t i = 0; i < columns; i++)
-		fputs(i >= n ? " " : utf8 ? "\xe2\x96\x88" : "#", out);
+	for (size_t n = filled(part, whole, columns); n; n--)
+		fputs(utf8 ? "\xe2\x96\x88" : "#", out);
 }
 
 void words_print_level(FILE *out, uint64_t part, uint64_t whole, bool utf8)

@@ -58,8 +58,7 @@ enum style {
 };
 void words_style(FILE *out, bool color, enum style style);
 
-/* A bar of `columns`, filled from the left by part / whole and blank after that; something that is
- * not 0 shows. */
+/* A bar as long as part / whole of `columns`; something that is not 0 shows. */
 void words_print_bar(FILE *out, uint64_t part, uint64_t whole, size_t columns, bool utf8);
 /* One column of a histogram, as high as part / whole. */
 void words_print_level(FILE *out, uint64_t part, uint64_t whole, bool utf8);
