@@ -10,6 +10,7 @@
 #include "report/report_words.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -17,6 +18,8 @@ enum {
 	EVIDENCE_LINES = 4,
 	PARTS_SHOWN = 6,
 	TEXTS_SHOWN = 4,
+	LONGEST_TEXT = 70,
+	LONGEST_NAME = 24,
 	INDENT = 13,
 	LABEL = 11
 };
@@ -56,48 +59,45 @@ static size_t rest_of_name(char *out, size_t size, const struct evidence *e)
 	return used;
 }
 
-static size_t print_value(FILE *out, const struct evidence *e, size_t max)
+static void print_value(FILE *out, const struct evidence *e)
 {
 	char rest[64];
-	size_t length = rest_of_name(rest, sizeof rest, e), used = 0;
+	const char *gap = rest_of_name(rest, sizeof rest, e) ? " " : "";
 	switch (e->type) {
 	case EVIDENCE_COUNT: /* 4,980 blocks */
-		return (size_t)fprintf(out, "%s%s%s", words_count(e->number).text,
-				       length ? " " : "", rest);
+		fprintf(out, "%s%s%s", words_count(e->number).text, gap, rest);
+		break;
 	case EVIDENCE_BYTES: /* 294.7 KiB (301,772 B) each */
-		used = (size_t)fprintf(out, "%s", words_bytes(e->number).text);
+		fputs(words_bytes(e->number).text, out);
 		if (e->number >= 1024)
-			used += (size_t)fprintf(out, " (%s)", words_exact_bytes(e->number).text);
-		return used + (size_t)fprintf(out, "%s%s", length ? " " : "", rest);
+			fprintf(out, " (%s)", words_exact_bytes(e->number).text);
+		fprintf(out, "%s%s", gap, rest);
+		break;
 	case EVIDENCE_RATE:
-		return (size_t)fprintf(out, "%s/s%s%s", words_bytes(e->number).text,
-				       length ? " " : "", rest);
+		fprintf(out, "%s/s%s%s", words_bytes(e->number).text, gap, rest);
+		break;
 	case EVIDENCE_TIME_NS: /* growth 178 us */
-		return (size_t)fprintf(out, "%s%s%s", rest, length ? " " : "",
-				       words_duration(e->number).text);
+		fprintf(out, "%s%s%s", rest, gap, words_duration(e->number).text);
+		break;
 	case EVIDENCE_SHARE:
-		return (size_t)fprintf(out, "%s%s%s", rest, length ? " " : "",
-				       words_percent(e->share).text);
+		fprintf(out, "%s%s%s", rest, gap, words_percent(e->share).text);
+		break;
 	case EVIDENCE_TEXT:
-		if (length)
-			used = (size_t)fprintf(out, "%s ", rest);
-		return used + words_print_function(out, e->text ? e->text : "",
-						   max > used ? max - used : 3);
+		fprintf(out, "%s%s", rest, gap);
+		words_print_function(out, e->text ? e->text : "", LONGEST_TEXT);
+		break;
 	case EVIDENCE_TEXTS:
-		if (length)
-			used = (size_t)fprintf(out, "%s ", rest);
+		fprintf(out, "%s%s", rest, gap);
 		for (uint32_t i = 0; i < e->count && i < TEXTS_SHOWN; i++) {
-			used += (size_t)fprintf(out, "%s", i ? ", " : "");
-			used += words_print_fit(out, e->texts[i], max > used ? max - used : 3);
+			fputs(i ? ", " : "", out);
+			words_print_fit(out, e->texts[i], LONGEST_NAME);
 		}
 		if (e->count > TEXTS_SHOWN)
-			used += (size_t)fprintf(out, " and %" PRIu32 " more",
-						e->count - TEXTS_SHOWN);
-		return used;
+			fprintf(out, " and %" PRIu32 " more", e->count - TEXTS_SHOWN);
+		break;
 	case EVIDENCE_PARTS:
 		break;
 	}
-	return 0;
 }
 
 static bool is_listed(const struct evidence *e)
@@ -117,18 +117,15 @@ static bool opens_group(const struct finding *f, uint32_t at)
 	return true;
 }
 
-static size_t print_group(FILE *out, const struct finding *f, uint32_t first, size_t max)
+static void print_group(FILE *out, const struct finding *f, uint32_t first)
 {
-	size_t used = 0;
 	for (uint32_t i = first; i < f->evidence_count; i++) {
 		if (!is_listed(&f->evidence[i]) ||
 		    !same_first_word(&f->evidence[i], &f->evidence[first]))
 			continue;
-		if (used)
-			used += (size_t)fprintf(out, ", ");
-		used += print_value(out, &f->evidence[i], max > used ? max - used : 3);
+		fputs(i > first ? ", " : "", out);
+		print_value(out, &f->evidence[i]);
 	}
-	return used;
 }
 
 static void label(FILE *out, const struct report_options *o, const char *word, size_t length)
@@ -140,27 +137,41 @@ static void label(FILE *out, const struct report_options *o, const char *word, s
 	putc(' ', out);
 }
 
-static void print_evidence(FILE *out, const struct finding *f, const struct report_options *o)
+/* Each line is made in memory first, because what is too long for it is wrapped. */
+static int print_evidence(FILE *out, const struct finding *f, const struct report_options *o)
 {
-	size_t room = report_width(o) - INDENT - LABEL, used = 0;
-	unsigned line = 0;
+	unsigned groups = 0, at = 0;
+	for (uint32_t i = 0; i < f->evidence_count; i++)
+		groups += opens_group(f, i);
 	for (uint32_t i = 0; i < f->evidence_count; i++) {
-		const struct evidence *e = &f->evidence[i];
-		size_t length = first_word(e->name);
+		char *text = NULL;
+		size_t size;
 		if (!opens_group(f, i))
 			continue;
-		if (line < EVIDENCE_LINES || used + length + 24 > room) {
-			if (line++)
-				putc('\n', out);
-			label(out, o, e->name, length);
-			used = 0;
-		} else {
-			used += (size_t)fprintf(out, ", %.*s ", (int)length, e->name);
+		FILE *line = open_memstream(&text, &size);
+		if (!line)
+			return HEFT_ENOMEM;
+		print_group(line, f, i);
+		if (++at == EVIDENCE_LINES && groups > EVIDENCE_LINES)
+			for (uint32_t k = i + 1; k < f->evidence_count; k++)
+				if (opens_group(f, k)) {
+					fprintf(line, ", %.*s ",
+						(int)first_word(f->evidence[k].name),
+						f->evidence[k].name);
+					print_group(line, f, k);
+				}
+		if (fclose(line) != 0) {
+			free(text);
+			return HEFT_ENOMEM;
 		}
-		used += print_group(out, f, i, room > used ? room - used : 3);
-	}
-	if (line)
+		label(out, o, f->evidence[i].name, first_word(f->evidence[i].name));
+		words_print_wrapped(out, text, INDENT + LABEL, report_width(o));
 		putc('\n', out);
+		free(text);
+		if (at == EVIDENCE_LINES)
+			break;
+	}
+	return 0;
 }
 
 static void print_parts(FILE *out, const struct evidence *e, const struct report_options *o)
@@ -172,8 +183,8 @@ static void print_parts(FILE *out, const struct evidence *e, const struct report
 		fprintf(out, "%13s %8s  ", words_exact_bytes(part->bytes).text,
 			words_percent(part->share).text);
 		size_t place = part->where ? words_columns(part->where) + 4 : 0;
-		if (place > room / 2)
-			place = room / 2;
+		if (place > room - 8)
+			place = room - 8;
 		words_print_function(out, part->function ? part->function : "?", room - place);
 		if (part->where) {
 			fputs(" at ", out);
@@ -187,8 +198,8 @@ static void print_parts(FILE *out, const struct evidence *e, const struct report
 	}
 }
 
-static void print_finding(FILE *out, const struct profile *p, const struct finding *f,
-			  uint32_t number, const struct report_options *o)
+static int print_finding(FILE *out, const struct profile *p, const struct finding *f,
+			 uint32_t number, const struct report_options *o)
 {
 	static const enum style styles[] = {
 		[FINDING_LOW] = STYLE_LOW,
@@ -196,7 +207,7 @@ static void print_finding(FILE *out, const struct profile *p, const struct findi
 		[FINDING_HIGH] = STYLE_HIGH,
 	};
 	size_t width = report_width(o);
-	fprintf(out, "%3" PRIu32 "  ", number);
+	fprintf(out, "%s%3" PRIu32 "  ", number > 1 ? "\n" : "", number);
 	words_style(out, o->color, styles[f->severity]);
 	fprintf(out, "%-6s", finding_severity_name(f->severity));
 	words_style(out, o->color, STYLE_PLAIN);
@@ -213,7 +224,9 @@ static void print_finding(FILE *out, const struct profile *p, const struct findi
 				  width - INDENT - LABEL - (size_t)length);
 		fprintf(out, "%s\n", id);
 	}
-	print_evidence(out, f, o);
+	int rc = print_evidence(out, f, o);
+	if (rc < 0)
+		return rc;
 	for (uint32_t i = 0; i < f->evidence_count; i++)
 		if (f->evidence[i].type == EVIDENCE_PARTS)
 			print_parts(out, &f->evidence[i], o);
@@ -222,28 +235,35 @@ static void print_finding(FILE *out, const struct profile *p, const struct findi
 		words_print_wrapped(out, f->advice, INDENT + LABEL, width);
 		putc('\n', out);
 	}
+	return 0;
 }
 
-void report_print_findings(FILE *out, const struct profile *p, const struct report_options *o)
+int report_print_findings(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	if (report_is_selection(o)) {
 		words_style(out, o->color, STYLE_DIM);
-		fputs("  - findings are of a whole recording: leave out what selects to see them\n",
-		      out);
+		fputs("  - ", out);
+		words_print_wrapped(out,
+				    "findings are of a whole recording: without what selects, "
+				    "heft report shows them",
+				    4, report_width(o));
 		words_style(out, o->color, STYLE_PLAIN);
-		return;
+		putc('\n', out);
+		return 0;
 	}
 	if (!o->findings)
-		return;
+		return 0;
 	uint32_t count = findings_count(o->findings);
+	int rc = 0;
 	words_style(out, o->color, STYLE_BOLD);
 	fputs("\nFindings\n", out);
 	words_style(out, o->color, STYLE_PLAIN);
 	if (!count)
 		fputs("  none: nothing that heft knows to look for stands out\n", out);
-	for (uint32_t i = 0; i < count && (i < FINDINGS_SHOWN || o->all_findings); i++)
-		print_finding(out, p, findings_get(o->findings, i), i + 1, o);
+	for (uint32_t i = 0; i < count && (i < FINDINGS_SHOWN || o->all_findings) && rc == 0; i++)
+		rc = print_finding(out, p, findings_get(o->findings, i), i + 1, o);
 	if (count > FINDINGS_SHOWN && !o->all_findings)
 		fprintf(out, "  ... %" PRIu32 " more finding%s, with --all\n",
 			count - FINDINGS_SHOWN, count - FINDINGS_SHOWN == 1 ? "" : "s");
+	return rc;
 }

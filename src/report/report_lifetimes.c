@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = PROFILE_LIFE_BUCKETS / 2, INDENT = 62, ONE_LINE = 60 };
+enum { COLUMNS = PROFILE_LIFE_BUCKETS / 2, INDENT = 62, ONE_LINE = 60, LEAST = 30, BELOW = 14 };
 
 /* Bucket 2 begins at 1 us, 12 at 1 ms, 22 at 1 s, 28 at about 1 min, 34 at about 1 h. */
 static const char scale[] = " 1us  1ms  1s 1m 1h ";
@@ -46,7 +46,9 @@ static const char *sort_of(enum profile_sort sort)
 int report_lifetimes(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	uint32_t *order = profile_sorted_sites(p, o->sort);
-	size_t width = report_width(o), room = width > INDENT + 24 ? width - INDENT : 24, any = 0;
+	size_t width = report_width(o), any = 0;
+	bool below = width < INDENT + LEAST; /* the site has a line of its own */
+	size_t indent = below ? BELOW : INDENT, room = width - indent;
 	char what[80];
 	if (!order)
 		return HEFT_ENOMEM;
@@ -60,7 +62,8 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 	report_print_warnings(out, p, o, false);
 	fprintf(out, "  a block that is live at the end counts as if it had ended then\n\n");
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "%11s %8s %8s %8s  %s  %s\n", "blocks", "p50", "p99", "max", scale, "site");
+	fprintf(out, "%11s %8s %8s %8s  %s%s\n", "blocks", "p50", "p99", "max", scale,
+		below ? "" : "  site");
 	words_style(out, o->color, STYLE_PLAIN);
 	for (size_t i = 0; i < shown; i++) {
 		const struct profile_site *s = &p->sites[order[i]];
@@ -72,7 +75,10 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 			print_histogram(out, p->lifetimes[order[i]], o->utf8);
 		else
 			fprintf(out, "%*s", COLUMNS, "");
-		fputs("  ", out);
+		if (below)
+			fprintf(out, "\n%*s", BELOW, "");
+		else
+			fputs("  ", out);
 		uint32_t called = room < ONE_LINE ? report_called_node(p, s) : PROFILE_NONE;
 		if (room < ONE_LINE)
 			words_print_frame(out, p, profile_first_user_node(p, s->node), room);
@@ -81,7 +87,7 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 		putc('\n', out);
 		if (called != PROFILE_NONE) {
 			words_style(out, o->color, STYLE_DIM);
-			fprintf(out, "%*s> ", INDENT, "");
+			fprintf(out, "%*s> ", (int)indent, "");
 			words_print_short(out, p->frames[p->nodes[called].frame].function,
 					  room - 2);
 			words_style(out, o->color, STYLE_PLAIN);

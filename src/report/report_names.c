@@ -245,8 +245,9 @@ size_t words_print_place(FILE *out, const struct profile *p, uint32_t frame, siz
 		size_t half = max / 2;
 		size_t keep = name < half ? name : half;
 		size_t room = max > keep + fixed ? max - keep - fixed : 0;
-		if (room < SHORTEST_FILE)
-			room = SHORTEST_FILE;
+		size_t least = half < SHORTEST_FILE ? half : SHORTEST_FILE;
+		if (room < least)
+			room = least;
 		if (place > room)
 			place = room;
 	}
@@ -332,11 +333,27 @@ void words_print_shell(FILE *out, const char *path)
 	putc('\'', out);
 }
 
+/* Length of the word here and of the unit that follows it: "97.7 %" stays together. */
+static size_t word_length(const char *text)
+{
+	static const char *const units[] = {"%",   "B",  "KiB", "MiB", "GiB", "TiB",
+					    "PiB", "ns", "us",  "ms",  "s",   "h"};
+	size_t length = strcspn(text, " ");
+	if (text[length] != ' ' || !length || text[0] < '0' || text[0] > '9')
+		return length;
+	const char *next = text + length + 1;
+	size_t more = strcspn(next, " ,;.:)");
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (strlen(units[i]) == more && strncmp(units[i], next, more) == 0)
+			return length + 1 + strcspn(next, " ");
+	return length;
+}
+
 void words_print_wrapped(FILE *out, const char *text, size_t indent, size_t width)
 {
 	size_t room = width > indent + 20 ? width - indent : 20, at = 0;
 	while (*(text += strspn(text, " "))) {
-		size_t length = strcspn(text, " ");
+		size_t length = word_length(text);
 		char *word = strndup(text, length);
 		if (!word)
 			return;

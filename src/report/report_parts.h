@@ -32,6 +32,6 @@ void report_print_site(FILE *out, const struct profile *p, const struct profile_
 		       size_t max);
 
 /* The block of findings; nothing if they were not looked for. */
-void report_print_findings(FILE *out, const struct profile *p, const struct report_options *o);
+int report_print_findings(FILE *out, const struct profile *p, const struct report_options *o);
 
 #endif

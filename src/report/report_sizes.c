@@ -13,7 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POWERS = 65, SMALLEST_POWER = 3, EXACT = 1024, FREQUENT = 8, LABEL = 17, CELL = 11 };
+enum {
+	POWERS = 65,
+	SMALLEST_POWER = 3,
+	EXACT = 1024,
+	FREQUENT = 8,
+	LABEL = 17,
+	CELL = 11,
+	WIDE = LABEL + 4 * (CELL + 1) + 2 * 9
+};
 
 /* Which power of two a size belongs to: the last one of its line. */
 static unsigned power_of(uint64_t low_bytes)
@@ -31,16 +39,21 @@ static unsigned power_of(uint64_t low_bytes)
 
 static void print_range(FILE *out, unsigned power)
 {
-	uint64_t high = power < 64 ? (uint64_t)1 << power : UINT64_MAX;
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 	char text[80];
-	if (!power)
+	if (!power) {
 		snprintf(text, sizeof text, "0 B");
-	else if (high <= EXACT)
+	} else if (power <= 10) {
 		snprintf(text, sizeof text, "%u-%u B",
-			 power == SMALLEST_POWER ? 1 : (unsigned)high / 2 + 1, (unsigned)high);
-	else
-		snprintf(text, sizeof text, "%s-%s", words_bytes((uint64_t)1 << (power - 1)).text,
-			 words_bytes(high).text);
+			 power == SMALLEST_POWER ? 1 : (1u << (power - 1)) + 1, 1u << power);
+	} else {
+		unsigned unit = (power - 1) / 10, low = 1u << (power - 1) % 10;
+		if (low < 512)
+			snprintf(text, sizeof text, "%u-%u %s", low, 2 * low, units[unit]);
+		else
+			snprintf(text, sizeof text, "%u %s-1 %s", low, units[unit],
+				 units[unit + 1]);
+	}
 	fprintf(out, "%*s", LABEL, text);
 }
 
@@ -70,25 +83,35 @@ static void print_class(FILE *out, const struct profile_size *s)
 	fprintf(out, "%*s", LABEL, text);
 }
 
+/* Whether there is room for what was live at the peak. */
+static bool has_peak(const struct report_options *o)
+{
+	return report_width(o) >= WIDE;
+}
+
 static void print_head(FILE *out, const struct report_options *o, const char *first)
 {
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "%*s %*s %8s %*s %*s %8s %*s\n", LABEL, first, CELL, "allocations", "share",
-		CELL, "allocated", CELL, "rounding", "", CELL, "at the peak");
+	fprintf(out, "%*s %*s %8s %*s %*s", LABEL, first, CELL, "allocations", "share", CELL,
+		"allocated", CELL, "rounding");
+	if (has_peak(o))
+		fprintf(out, " %8s %*s", "", CELL, "at the peak");
 	words_style(out, o->color, STYLE_PLAIN);
+	putc('\n', out);
 }
 
-/* The rest of a line whose label is printed. */
+/* The rest of a line whose label is printed. most: of the longest bar; 0: none. */
 static void print_size(FILE *out, const struct profile_size *s, const struct profile_size *all,
 		       uint64_t most, const struct report_options *o)
 {
-	size_t used = LABEL + 4 * (CELL + 1) + 2 * 9 + 2, width = report_width(o);
-	fprintf(out, " %*s %8s %*s %*s %8s %*s", CELL, words_count(s->allocations).text,
-		words_share(s->allocations, all->allocations).text, CELL,
+	size_t used = WIDE + 2, width = report_width(o);
+	fprintf(out, " %*s %8s %*s %*s %8s", CELL, words_count(s->allocations).text,
+		s == all ? "" : words_share(s->allocations, all->allocations).text, CELL,
 		words_bytes(s->allocated_bytes).text, CELL, words_bytes(s->slack_bytes).text,
-		words_share(s->slack_bytes, s->allocated_bytes).text, CELL,
-		words_bytes(s->peak_bytes).text);
-	if (width >= used + 4) {
+		words_share(s->slack_bytes, s->allocated_bytes).text);
+	if (has_peak(o))
+		fprintf(out, " %*s", CELL, words_bytes(s->peak_bytes).text);
+	if (most && s->allocations && width >= used + 4) {
 		fputs("  ", out);
 		words_print_bar(out, s->allocations, most, width - used < 20 ? width - used : 20,
 				o->utf8);
@@ -163,13 +186,14 @@ int report_sizes(FILE *out, const struct profile *p, const struct report_options
 			print_range(out, i);
 			print_size(out, &powers[i], &all, most, o);
 		}
-	fprintf(out, "%*s %*s %8s %*s %*s %8s %*s\n", LABEL, "all", CELL,
-		words_count(all.allocations).text, "", CELL, words_bytes(all.allocated_bytes).text,
-		CELL, words_bytes(all.slack_bytes).text,
-		words_share(all.slack_bytes, all.allocated_bytes).text, CELL,
-		words_bytes(all.peak_bytes).text);
-	fputs("  rounding: usable minus requested bytes, and their share of the requested ones\n",
-	      out);
+	fprintf(out, "%*s", LABEL, "all");
+	print_size(out, &all, &all, 0, o);
+	fputs("  ", out);
+	words_print_wrapped(out,
+			    "rounding: usable minus requested bytes, and their share of the "
+			    "requested ones",
+			    2, report_width(o));
+	putc('\n', out);
 	int rc = print_frequent(out, p, &all, o);
 	if (rc == 0)
 		report_print_next(out, o, "--sort count", "who makes most of these blocks");

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLERS_SHOWN = 3, LONGEST_CYCLE = 8, NARROWEST = 24, WHOLE_INDENT = 14 };
+enum { CALLERS_SHOWN = 3, LONGEST_CYCLE = 8, NARROWEST = 22, SHORTEST = 12, WHOLE_INDENT = 14 };
 
 /* A frame of the stack, which repeats `repeat` times together with the cycle - 1 before it. */
 struct shown_frame {
@@ -83,12 +83,12 @@ static void print_frame(FILE *out, const struct profile *p, const struct shown_f
 {
 	char mark[80] = "";
 	if (f->repeat > 1 && f->cycle == 1)
-		snprintf(mark, sizeof mark, " [%s times: recursion]", words_count(f->repeat).text);
+		snprintf(mark, sizeof mark, " [recursion x%s]", words_count(f->repeat).text);
 	else if (f->repeat > 1)
-		snprintf(mark, sizeof mark, " [with the %" PRIu32 " above %s times: recursion]",
-			 f->cycle - 1, words_count(f->repeat).text);
+		snprintf(mark, sizeof mark, " [recursion x%s of these %" PRIu32 "]",
+			 words_count(f->repeat).text, f->cycle);
 	size_t marks = strlen(mark);
-	words_print_frame(out, p, f->node, max > marks + NARROWEST ? max - marks : NARROWEST);
+	words_print_frame(out, p, f->node, max > marks + SHORTEST ? max - marks : SHORTEST);
 	fputs(mark, out);
 }
 
@@ -103,14 +103,18 @@ static void print_heading(FILE *out, const struct stack *s, size_t head,
 			  const struct profile_site *site, bool color)
 {
 	size_t via = strlen(profile_via_name(site->via)) + 3;
+	if (s->room < via + NARROWEST)
+		via = 0;
 	words_style(out, color, STYLE_BOLD);
 	if (s->count)
-		print_frame(out, s->p, &s->shown[head], s->room > via ? s->room - via : NARROWEST);
+		print_frame(out, s->p, &s->shown[head], s->room - via);
 	else
 		fputs("[stack unknown]", out);
 	words_style(out, color, STYLE_PLAIN);
 	words_style(out, color, STYLE_DIM);
-	fprintf(out, " [%s]\n", profile_via_name(site->via));
+	if (via)
+		fprintf(out, " [%s]", profile_via_name(site->via));
+	putc('\n', out);
 }
 
 static size_t print_inside(FILE *out, const struct stack *s, size_t head)
@@ -127,7 +131,7 @@ static size_t print_inside(FILE *out, const struct stack *s, size_t head)
 	/* What the user's line calls says more than where that ends up. */
 	fprintf(out, "%*s> ", (int)s->indent, "");
 	words_print_short(out, s->p->frames[s->p->nodes[s->shown[head - 1].node].frame].function,
-			  s->room > used + NARROWEST ? s->room - used : NARROWEST);
+			  s->room > used + SHORTEST ? s->room - used : SHORTEST);
 	fprintf(out, "%s\n", more);
 	return inside;
 }

@@ -73,8 +73,7 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	fputs("heft: ", out);
 	words_print_command(out, p->argv, p->argc, 60);
 	words_style(out, color, STYLE_PLAIN);
-	fprintf(out, ": %s, ", words_duration(p->duration_ns).text);
-	words_print_end(out, p);
+	fprintf(out, ": %s, %s", words_duration(p->duration_ns).text, words_end(p).text);
 	if (p->process_count > 1 || t->threads > 1)
 		fprintf(out, ", %s thread%s in %" PRIu32 " process%s", words_count(t->threads).text,
 			t->threads == 1 ? "" : "s", p->process_count,

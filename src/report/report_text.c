@@ -9,10 +9,11 @@
 #include "report/report_words.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_WIDTH = 100, NARROWEST = 40, MOST_COLUMNS = 4 };
+enum { DEFAULT_WIDTH = 100, NARROWEST = 72, MOST_COLUMNS = 4, ROW_INDENT = 16 };
 
 size_t report_width(const struct report_options *o)
 {
@@ -26,19 +27,33 @@ bool report_is_selection(const struct report_options *o)
 	return o->span != REPORT_WHOLE || o->selection || o->focus || o->ignore;
 }
 
-static void row(FILE *out, const char *label)
+/* A label and what is said about it, in as many lines as that takes. */
+__attribute__((format(printf, 4, 5))) static void row(FILE *out, const struct report_options *o,
+						      const char *label, const char *fmt, ...)
 {
+	char *text;
+	va_list args;
+	va_start(args, fmt);
+	int length = vasprintf(&text, fmt, args);
+	va_end(args);
+	if (length < 0)
+		return;
 	fprintf(out, "  %-13s ", label);
+	words_print_wrapped(out, text, ROW_INDENT, report_width(o));
+	putc('\n', out);
+	free(text);
 }
 
-enum { ROW_INDENT = 16 };
-
-static void print_when(FILE *out, const struct profile *p, uint64_t time_ns)
+/* "at 6 us (30 % of the run)" */
+static struct words when(const struct profile *p, uint64_t time_ns)
 {
-	fprintf(out, "at %s", words_duration(time_ns).text);
+	struct words w;
+	char share[24] = "";
 	if (p->duration_ns && time_ns <= p->duration_ns)
-		fprintf(out, " (%.0f %% of the run)",
-			100 * (double)time_ns / (double)p->duration_ns);
+		snprintf(share, sizeof share, " (%.0f %% of the run)",
+			 100 * (double)time_ns / (double)p->duration_ns);
+	snprintf(w.text, sizeof w.text, "at %.12s%s", words_duration(time_ns).text, share);
+	return w;
 }
 
 void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o,
@@ -59,27 +74,14 @@ void report_print_warnings(FILE *out, const struct profile *p, const struct repo
 
 void report_print_selection(FILE *out, const struct report_options *o)
 {
-	const char *comma = "";
-	size_t room = report_width(o) - ROW_INDENT;
-	if (!o->selection && !o->focus && !o->ignore)
+	bool also = o->focus || o->ignore;
+	if (!o->selection && !also)
 		return;
-	row(out, "only");
-	if (o->selection) {
-		words_print_fit(out, o->selection, room);
-		comma = ", ";
-	}
-	if (o->focus) {
-		fprintf(out, "%sstacks that match '", comma);
-		words_print_fit(out, o->focus, room / 2);
-		putc('\'', out);
-		comma = ", ";
-	}
-	if (o->ignore) {
-		fprintf(out, "%sno stacks that match '", comma);
-		words_print_fit(out, o->ignore, room / 2);
-		putc('\'', out);
-	}
-	putc('\n', out);
+	row(out, o, "only", "%s%s%s%s%s%s%s%s%s", o->selection ? o->selection : "",
+	    o->selection && also ? ", " : "", o->focus ? "stacks that match '" : "",
+	    o->focus ? o->focus : "", o->focus ? "'" : "", o->focus && o->ignore ? ", " : "",
+	    o->ignore ? "no stacks that match '" : "", o->ignore ? o->ignore : "",
+	    o->ignore ? "'" : "");
 }
 
 void report_print_title(FILE *out, const struct profile *p, const struct report_options *o,
@@ -97,103 +99,76 @@ void report_print_next(FILE *out, const struct report_options *o, const char *op
 {
 	if (!o->path)
 		return;
+	size_t used = words_columns("Next: heft report ") + words_columns(o->path) +
+		      (o->again ? words_columns(o->again) + 1 : 0) + words_columns(option) + 1;
 	fputs("\nNext: heft report ", out);
 	if (o->again)
 		fprintf(out, "%s ", o->again);
 	if (*option)
 		fprintf(out, "%s ", option);
 	words_print_shell(out, o->path);
-	fprintf(out, "    (%s)\n", why);
-}
-
-static void print_live(FILE *out, const struct profile_totals *t, const char *label,
-		       const char *when)
-{
-	row(out, label);
-	fprintf(out, "%s in %s%s\n", words_bytes(t->live_bytes).text,
-		words_blocks(t->live_blocks).text, when);
-}
-
-static void print_allocations(FILE *out, const struct profile_totals *t, uint64_t span_ns)
-{
-	row(out, "allocations");
-	fprintf(out, "%s (%s), %s in all", words_count(t->allocations).text,
-		words_rate(t->allocations, span_ns).text, words_bytes(t->allocated_bytes).text);
-	if (t->reallocations)
-		fprintf(out, "; %s reallocations", words_count(t->reallocations).text);
-	putc('\n', out);
-}
-
-static void print_peak(FILE *out, const struct profile *p)
-{
-	row(out, "peak");
-	fprintf(out, "%s in %s ", words_bytes(p->totals.peak_bytes).text,
-		words_blocks(p->totals.peak_blocks).text);
-	print_when(out, p, p->totals.peak_time_ns);
+	/* The command is there to be copied: it stays whole, and what it is for gives way. */
+	if (used + words_columns(why) + 8 <= report_width(o))
+		fprintf(out, "    (%s)", why);
 	putc('\n', out);
 }
 
 void report_print_span(FILE *out, const struct profile *p, const struct report_options *o)
 {
-	if (o->span == REPORT_WINDOW) {
-		row(out, "window");
-		fprintf(out, "from %s to %s: %s of the run\n", words_duration(o->from_ns).text,
-			words_duration(o->to_ns).text,
-			words_share(o->to_ns - o->from_ns, p->duration_ns).text);
-	} else if (o->span == REPORT_INSTANT) {
-		row(out, "moment");
-		fputs("what was live ", out);
-		print_when(out, p, o->to_ns);
-		putc('\n', out);
-	}
+	if (o->span == REPORT_WINDOW)
+		row(out, o, "window", "from %s to %s: %s of the run",
+		    words_duration(o->from_ns).text, words_duration(o->to_ns).text,
+		    words_share(o->to_ns - o->from_ns, p->duration_ns).text);
+	else if (o->span == REPORT_INSTANT)
+		row(out, o, "moment", "what was live %s", when(p, o->to_ns).text);
 }
 
-static void print_growth(FILE *out, const struct profile_totals *t)
+static void print_allocations(FILE *out, const struct profile_totals *t, uint64_t span_ns,
+			      const struct report_options *o)
 {
-	row(out, "grew");
-	fprintf(out, "%s, from %s in %s at its start\n",
-		words_growth(t->start_bytes, t->live_bytes).text, words_bytes(t->start_bytes).text,
-		words_blocks(t->start_blocks).text);
+	char more[64] = "";
+	if (t->reallocations)
+		snprintf(more, sizeof more, "; %s reallocation%s",
+			 words_count(t->reallocations).text, t->reallocations == 1 ? "" : "s");
+	row(out, o, "allocations", "%s (%s), %s in all%s", words_count(t->allocations).text,
+	    words_rate(t->allocations, span_ns).text, words_bytes(t->allocated_bytes).text, more);
 }
 
 static void print_totals(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
-	report_print_title(out, p, o, "");
-	row(out, "ran");
-	fprintf(out, "%s, ", words_duration(p->duration_ns).text);
-	words_print_end(out, p);
+	bool window = o->span == REPORT_WINDOW;
+	char pid[24] = "";
 	if (p->pid)
-		fprintf(out, ", pid %" PRId32, p->pid);
-	putc('\n', out);
+		snprintf(pid, sizeof pid, ", pid %" PRId32, p->pid);
+	report_print_title(out, p, o, "");
+	row(out, o, "ran", "%s, %s%s", words_duration(p->duration_ns).text, words_end(p).text, pid);
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
 	if (o->span == REPORT_INSTANT) {
-		print_live(out, t, "live", "");
+		row(out, o, "live", "%s in %s", words_bytes(t->live_bytes).text,
+		    words_blocks(t->live_blocks).text);
 		report_print_warnings(out, p, o, true);
 		return;
 	}
-	print_allocations(out, t,
-			  o->span == REPORT_WINDOW ? o->to_ns - o->from_ns : p->duration_ns);
-	if (o->span == REPORT_WINDOW)
-		print_growth(out, t);
-	print_peak(out, p);
-	print_live(out, t, "live at end", o->span == REPORT_WINDOW ? " (of the window)" : "");
-	row(out, "temporary");
-	fprintf(out, "%s (%s of allocations)\n", words_count(t->temporary).text,
-		words_share(t->temporary, t->allocations).text);
-	if (t->peak_rss_bytes) {
-		row(out, "peak RSS");
-		fprintf(out, "%s\n", words_bytes(t->peak_rss_bytes).text);
-	}
-	row(out, "threads");
-	fprintf(out, "%s in %" PRIu32 " process%s\n", words_count(t->threads).text,
-		p->process_count, p->process_count == 1 ? "" : "es");
-	if (t->unknown_frees) {
-		row(out, "unknown frees");
-		fprintf(out, "%s (of blocks that heft never saw allocated)\n",
-			words_count(t->unknown_frees).text);
-	}
+	print_allocations(out, t, window ? o->to_ns - o->from_ns : p->duration_ns, o);
+	if (window)
+		row(out, o, "grew", "%s, from %s in %s at its start",
+		    words_growth(t->start_bytes, t->live_bytes).text,
+		    words_bytes(t->start_bytes).text, words_blocks(t->start_blocks).text);
+	row(out, o, "peak", "%s in %s %s", words_bytes(t->peak_bytes).text,
+	    words_blocks(t->peak_blocks).text, when(p, t->peak_time_ns).text);
+	row(out, o, "live at end", "%s in %s%s", words_bytes(t->live_bytes).text,
+	    words_blocks(t->live_blocks).text, window ? " (of the window)" : "");
+	row(out, o, "temporary", "%s (%s of allocations)", words_count(t->temporary).text,
+	    words_share(t->temporary, t->allocations).text);
+	if (t->peak_rss_bytes)
+		row(out, o, "peak RSS", "%s", words_bytes(t->peak_rss_bytes).text);
+	row(out, o, "threads", "%s in %" PRIu32 " process%s", words_count(t->threads).text,
+	    p->process_count, p->process_count == 1 ? "" : "es");
+	if (t->unknown_frees)
+		row(out, o, "unknown frees", "%s (of blocks that heft never saw allocated)",
+		    words_count(t->unknown_frees).text);
 	report_print_warnings(out, p, o, true);
 }
 
@@ -392,8 +367,9 @@ static void print_next(FILE *out, const struct profile *p, const struct report_o
 int report_text(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	print_totals(out, p, o);
-	report_print_findings(out, p, o);
-	int rc = print_sites(out, p, o);
+	int rc = report_print_findings(out, p, o);
+	if (rc == 0)
+		rc = print_sites(out, p, o);
 	if (rc == 0)
 		print_next(out, p, o);
 	return rc;

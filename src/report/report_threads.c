@@ -21,7 +21,8 @@ enum {
 	APART = 12,     /* up to so many threads are not put together */
 	NAME_SIZE = 32, /* of a pattern; the kernel's names have 15 bytes */
 	CELL = 11,
-	NAME_ROOM = 22,
+	WIDEST_NAME = 22,
+	NARROWEST_NAME = 12,
 	MATRIX_MOST = 12
 };
 
@@ -203,18 +204,41 @@ static bool live_is_known(const struct census *c, const struct report_options *o
 	return made - freed == c->p->totals.live_blocks;
 }
 
-static void print_row(FILE *out, const struct census *c, const struct group *g, bool handed,
-		      bool live)
+/* What the table shows, and how wide its names are. */
+struct table {
+	bool handed, live;
+	size_t name_room;
+};
+
+static struct table plan_table(bool handed, bool live, const struct report_options *o)
+{
+	struct table t = {handed, live, 0};
+	for (;;) {
+		size_t columns = 3u + 2u * t.handed + t.live;
+		size_t rest = report_width(o) - 2 - columns * (CELL + 1);
+		if (rest >= NARROWEST_NAME || (!t.live && !t.handed)) {
+			t.name_room = rest < WIDEST_NAME ? rest : WIDEST_NAME;
+			return t;
+		}
+		if (t.live)
+			t.live = false;
+		else
+			t.handed = false;
+	}
+}
+
+static void print_row(FILE *out, const struct census *c, const struct group *g,
+		      const struct table *t)
 {
 	fputs("  ", out);
-	size_t used = print_name(out, c, g, NAME_ROOM);
-	fprintf(out, "%*s %*s %*s %*s", (int)(NAME_ROOM - used), "", CELL,
+	size_t used = print_name(out, c, g, t->name_room);
+	fprintf(out, "%*s %*s %*s %*s", (int)(t->name_room - used), "", CELL,
 		words_count(g->allocations).text, CELL, words_bytes(g->allocated_bytes).text, CELL,
 		words_count(g->frees).text);
-	if (handed)
+	if (t->handed)
 		fprintf(out, " %*s %*s", CELL, words_count(g->given).text, CELL,
 			words_count(g->taken).text);
-	if (live)
+	if (t->live)
 		fprintf(out, " %*s", CELL,
 			words_count(g->allocations - (g->frees - g->taken + g->given)).text);
 	putc('\n', out);
@@ -224,20 +248,20 @@ static void print_table(FILE *out, const struct census *c, const struct report_o
 			bool handed)
 {
 	struct group others = {.name = "others", .first = PROFILE_NONE};
-	bool live = live_is_known(c, o);
+	struct table t = plan_table(handed, live_is_known(c, o), o);
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "  %-*s %*s %*s %*s", NAME_ROOM, "thread", CELL, "allocations", CELL,
+	fprintf(out, "  %-*s %*s %*s %*s", (int)t.name_room, "thread", CELL, "allocations", CELL,
 		"allocated", CELL, "frees");
-	if (handed)
+	if (t.handed)
 		fprintf(out, " %*s %*s", CELL, "given away", CELL, "taken over");
-	if (live)
+	if (t.live)
 		fprintf(out, " %*s", CELL, "live blocks");
-	putc('\n', out);
 	words_style(out, o->color, STYLE_PLAIN);
+	putc('\n', out);
 	for (uint32_t i = 0; i < c->count; i++) {
 		const struct group *g = &c->groups[i];
 		if (i < o->limit) {
-			print_row(out, c, g, handed, live);
+			print_row(out, c, g, &t);
 			continue;
 		}
 		others.members += g->members;
@@ -248,11 +272,15 @@ static void print_table(FILE *out, const struct census *c, const struct report_o
 		others.taken += g->taken;
 	}
 	if (others.members)
-		print_row(out, c, &others, handed, live);
-	if (handed)
-		fputs("  given away: blocks of the thread that another one freed; taken over: the "
-		      "other way round\n",
-		      out);
+		print_row(out, c, &others, &t);
+	if (!t.handed)
+		return;
+	fputs("  ", out);
+	words_print_wrapped(out,
+			    "given away: blocks of the thread that another one freed; taken over: "
+			    "the other way round",
+			    2, report_width(o));
+	putc('\n', out);
 }
 
 /* ---- the matrix */
@@ -279,7 +307,7 @@ static void print_cell_head(FILE *out, const struct census *c, uint32_t column, 
 static int print_matrix(FILE *out, const struct census *c, const struct report_options *o)
 {
 	const struct profile *p = c->p;
-	size_t fits = (report_width(o) - NAME_ROOM - 2) / (CELL + 1);
+	size_t fits = (report_width(o) - WIDEST_NAME - 2) / (CELL + 1);
 	uint32_t shown = (uint32_t)(fits > MATRIX_MOST + 1 ? MATRIX_MOST : fits - 1);
 	if (shown > c->count)
 		shown = c->count;
@@ -302,7 +330,7 @@ static int print_matrix(FILE *out, const struct census *c, const struct report_o
 	}
 #undef PLACE
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "\nFrees: who allocated (down), who freed (across)\n  %-*s", NAME_ROOM, "");
+	fprintf(out, "\nFrees: who allocated (down), who freed (across)\n  %-*s", WIDEST_NAME, "");
 	for (uint32_t k = 0; k < shown + any_others; k++)
 		print_cell_head(out, c, k, shown);
 	putc('\n', out);
@@ -311,8 +339,8 @@ static int print_matrix(FILE *out, const struct census *c, const struct report_o
 		static const struct group others = {
 			.name = "others", .members = 1, .first = PROFILE_NONE};
 		fputs("  ", out);
-		size_t used = print_name(out, c, i < shown ? &c->groups[i] : &others, NAME_ROOM);
-		fprintf(out, "%*s", (int)(NAME_ROOM - used), "");
+		size_t used = print_name(out, c, i < shown ? &c->groups[i] : &others, WIDEST_NAME);
+		fprintf(out, "%*s", (int)(WIDEST_NAME - used), "");
 		for (uint32_t k = 0; k < shown + any_others; k++) {
 			uint64_t n = cells[i * side + k];
 			words_style(out, o->color && n && i != k, STYLE_WARN);
@@ -380,10 +408,8 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 	else if (!crossed)
 		fputs("  No block was freed by another thread than its own.\n", out);
 	else
-		fprintf(out, "  %s blocks were freed by another thread than their own%s.\n",
-			words_count(crossed).text,
-			p->handover_threads_count ? "; by which one is shown without a selection"
-						  : "");
+		fprintf(out, "  %s blocks were freed by another thread than their own.\n",
+			words_count(crossed).text);
 	print_processes(out, p, o);
 	if (rc == 0 && c.count) {
 		const struct group *g = &c.groups[0];

@@ -257,6 +257,17 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 	return 0;
 }
 
+/* What the whole tree adds up to: "3.5 MiB at the peak". */
+static const char *const measures[] = {
+	[PROFILE_BY_PEAK] = "at the peak",
+	[PROFILE_BY_LIVE] = "live at the end",
+	[PROFILE_BY_ALLOCATED] = "allocated",
+	[PROFILE_BY_COUNT] = "allocations",
+	[PROFILE_BY_TEMPORARY] = "temporary allocations",
+	[PROFILE_BY_LIFETIME] = "mean lifetime", /* never: it does not add up */
+	[PROFILE_BY_GREW] = "grown in the window",
+};
+
 int report_tree(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	struct tree t = {.p = p, .nodes = profile_new()};
@@ -270,8 +281,10 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 		total += profile_site_measure(&p->sites[i], o->sort);
 	if (rc == 0) {
 		char what[160];
-		snprintf(what, sizeof what, "%s of %s, %s", value_words(total, o->sort).text,
-			 profile_sort_name(o->sort),
+		snprintf(what, sizeof what, "%s %s, %s", value_words(total, o->sort).text,
+			 o->sort == PROFILE_BY_LIVE && o->span == REPORT_INSTANT
+				 ? "live then"
+				 : measures[o->sort],
 			 o->invert ? "from the allocating function up"
 				   : "from the outermost call down");
 		report_print_title(out, p, o, what);

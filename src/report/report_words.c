@@ -159,31 +159,31 @@ void words_print_level(FILE *out, uint64_t part, uint64_t whole, bool utf8)
 	fputs(utf8 ? blocks[n] : marks[n], out);
 }
 
-void words_print_end(FILE *out, const struct profile *p)
+struct words words_end(const struct profile *p)
 {
+	struct words w = {"ended, status unknown"};
 	switch (p->end) {
 	case PROFILE_END_EXIT:
-		fprintf(out, "exit status %" PRId32, p->exit_status);
+		snprintf(w.text, sizeof w.text, "exit status %" PRId32, p->exit_status);
 		break;
 	case PROFILE_END_SIGNAL: {
 		const char *name = sigabbrev_np(p->signal);
-		fprintf(out, "killed by signal %" PRId32 "%s%s%s", p->signal, name ? " (SIG" : "",
-			name ? name : "", name ? ")" : "");
+		snprintf(w.text, sizeof w.text, "killed by signal %" PRId32 "%s%s%s", p->signal,
+			 name ? " (SIG" : "", name ? name : "", name ? ")" : "");
 		break;
 	}
 	case PROFILE_END_EXEC:
-		fputs("became another program", out);
+		strcpy(w.text, "became another program");
 		break;
 	case PROFILE_END_DETACHED:
-		fputs("went on after the recording ended", out);
+		strcpy(w.text, "went on after the recording ended");
 		break;
 	case PROFILE_END_UNKNOWN:
-		fputs("ended, status unknown", out);
 		break;
 	case PROFILE_END_RUNNING:
-		fputs(p->complete ? "still running when the recording ended"
-				  : "the recording has no end",
-		      out);
+		strcpy(w.text, p->complete ? "still running when the recording ended"
+					   : "the recording has no end");
 		break;
 	}
+	return w;
 }

@@ -21,7 +21,9 @@ struct words words_blocks(uint64_t n);                 /* 1 block, 12,345 blocks
 struct words words_duration(uint64_t ns);              /* 1.234 s */
 struct words words_rate(uint64_t n, uint64_t ns);      /* 9.9 M/s */
 struct words words_share(uint64_t part, uint64_t of);  /* 12.3 %; "-" of nothing */
-struct words words_percent(double share);              /* 0.123 as 12.3 % */
+/* How it ended: exit status 0, killed by signal 9 (SIGKILL) ... */
+struct words words_end(const struct profile *p);
+struct words words_percent(double share); /* 0.123 as 12.3 % */
 
 /* What names are made into: control characters and bytes that are no UTF-8 as \xNN. */
 /* Columns it takes on a terminal. */
@@ -62,8 +64,5 @@ void words_style(FILE *out, bool color, enum style style);
 void words_print_bar(FILE *out, uint64_t part, uint64_t whole, size_t columns, bool utf8);
 /* One column of a histogram, as high as part / whole. */
 void words_print_level(FILE *out, uint64_t part, uint64_t whole, bool utf8);
-
-/* How it ended: "exit status 0", "killed by signal 9 (KILL)" ... */
-void words_print_end(FILE *out, const struct profile *p);
 
 #endif
