@@ -205,6 +205,10 @@ static int choose_span(struct report_command *c, uint64_t duration, struct heft_
 	c->options.span = s->from_ns == s->to_ns ? REPORT_INSTANT : REPORT_WINDOW;
 	c->options.from_ns = s->from_ns;
 	c->options.to_ns = s->to_ns;
+	/* The last moment is the end, when everything not freed is live, although the program was
+	 * gone a little before. */
+	if (c->options.span == REPORT_INSTANT && s->to_ns == duration)
+		s->from_ns = 0;
 	if (!c->has_sort)
 		c->options.sort =
 			c->options.span == REPORT_INSTANT ? PROFILE_BY_LIVE : PROFILE_BY_GREW;

@@ -88,6 +88,8 @@ static void print_frame(FILE *out, const struct profile *p, const struct shown_f
 		snprintf(mark, sizeof mark, " [recursion x%s of these %" PRIu32 "]",
 			 words_count(f->repeat).text, f->cycle);
 	size_t marks = strlen(mark);
+	if (max < marks + NARROWEST && marks)
+		marks = (size_t)snprintf(mark, sizeof mark, " [x%s]", words_count(f->repeat).text);
 	words_print_frame(out, p, f->node, max > marks + SHORTEST ? max - marks : SHORTEST);
 	fputs(mark, out);
 }
@@ -127,6 +129,8 @@ static size_t print_inside(FILE *out, const struct stack *s, size_t head)
 		inside += s->shown[i].frames;
 	if (inside > 1)
 		snprintf(more, sizeof more, " (+%zu inside)", inside - 1);
+	if (s->room < strlen(more) + 2 + SHORTEST)
+		more[0] = 0;
 	size_t used = strlen(more) + 2;
 	/* What the user's line calls says more than where that ends up. */
 	fprintf(out, "%*s> ", (int)s->indent, "");

@@ -89,7 +89,7 @@ void report_print_title(FILE *out, const struct profile *p, const struct report_
 {
 	size_t taken = *what ? strlen(what) + 2 : 0, width = report_width(o);
 	words_style(out, o->color, STYLE_BOLD);
-	words_print_command(out, p->argv, p->argc, width > taken + 20 ? width - taken : 20);
+	words_print_command(out, p->argv, p->argc, width > taken + 12 ? width - taken : 12);
 	words_style(out, o->color, STYLE_PLAIN);
 	fprintf(out, "%s%s\n", *what ? ": " : "", what);
 }
@@ -345,8 +345,13 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 static void print_next(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
-	if (!p->site_count)
+	if (!p->site_count) {
+		struct report_options whole = *o;
+		whole.again = NULL;
+		if (report_is_selection(o))
+			report_print_next(out, &whole, "", "the whole recording");
 		return;
+	}
 	if (o->span == REPORT_WINDOW && o->sort == PROFILE_BY_GREW &&
 	    t->live_bytes <= t->start_bytes)
 		report_print_next(out, o, "--sort allocated", "what was allocated in the window");

@@ -215,7 +215,8 @@ static struct table plan_table(bool handed, bool live, const struct report_optio
 	struct table t = {handed, live, 0};
 	for (;;) {
 		size_t columns = 3u + 2u * t.handed + t.live;
-		size_t rest = report_width(o) - 2 - columns * (CELL + 1);
+		size_t taken = 2 + columns * (CELL + 1), width = report_width(o);
+		size_t rest = width > taken ? width - taken : 0;
 		if (rest >= NARROWEST_NAME || (!t.live && !t.handed)) {
 			t.name_room = rest < WIDEST_NAME ? rest : WIDEST_NAME;
 			return t;
