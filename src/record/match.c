@@ -216,6 +216,26 @@ HOT void on_alloc(struct drain *d, struct process *p, struct stream *s, const st
 	add_block(d, p, &b);
 }
 
+/* A block whose free is the thread's next record, already there and within bounds: it never enters
+ * the table of live blocks. Returns false if its address is taken. */
+HOT bool on_alloc_and_free(struct drain *d, struct process *p, struct stream *s, const struct raw *r,
+			   uint32_t site, uint64_t free_tsc)
+{
+	if (UNLIKELY(live_table_find(&p->live, r->addr) != NULL))
+		return false;
+	struct live_block b = {
+		.birth_tsc = r->tsc,
+		.size = r->size & (SIZE_LIMIT - 1),
+		.slack = (uint16_t)r->slack,
+		.site = site,
+		.thread = s->thread,
+	};
+	s->last_addr = r->addr;
+	emit_alloc(d, p, &b, r->time_ns, r->flags);
+	emit_end(d, p, &b, free_tsc, time_of(d, free_tsc), TRACE_FREE, s->thread, TRACE_TEMPORARY);
+	return true;
+}
+
 static void count_unseen(struct process *p)
 {
 	if (p->child)
@@ -463,11 +483,23 @@ int match_stream(struct drain *d, struct stream *s, uint64_t until)
 				}
 				if (UNLIKELY(check_block(d, p, &r, &site)))
 					return HEFT_EFORMAT;
-				if (LIKELY(wire_type_of(word) == WIRE_ALLOC))
-					on_alloc(d, p, s, &r, site);
-				else
-					on_realloc_end(d, p, s, &r, site);
 				used = 16;
+				if (UNLIKELY(wire_type_of(word) != WIRE_ALLOC)) {
+					on_realloc_end(d, p, s, &r, site);
+					break;
+				}
+				if (end - pos >= 24 && !p->parked_count) {
+					uint64_t w2 = data[pos / 8 + 2], freed = tsc + wire_dt_of(w2);
+					if (wire_type_of(w2) == WIRE_FREE &&
+					    wire_addr_of(w2) == r.addr && freed <= until &&
+					    LIKELY(on_alloc_and_free(d, p, s, &r, site, freed))) {
+						ahead = look_ahead(&p->live, data, ahead, end);
+						tsc = freed;
+						used = 24;
+						break;
+					}
+				}
+				on_alloc(d, p, s, &r, site);
 				break;
 			}
 			case WIRE_REALLOC_BEGIN: on_realloc_begin(d, p, s, &r); break;
