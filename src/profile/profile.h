@@ -285,6 +285,13 @@ const char **profile_copy_strings(struct profile *p, char *const *strings, uint3
 /* Orders the sites by peak contribution and numbers them. Call once, after the last one. */
 void profile_finish_sites(struct profile *p);
 
+/* Sets the sites' handover, growth, history and releases from the entries, which name their sites;
+ * releases of a site must stand together. */
+void profile_link_behaviour(struct profile *p);
+/* After sites were dropped or moved: `to` has their new indices, or PROFILE_NONE, by the old. Entries
+ * of dropped ones go. */
+void profile_sites_moved(struct profile *p, const uint32_t *to);
+
 /* Selecting (profile_select.c). */
 enum profile_sort {
 	PROFILE_BY_PEAK,

@@ -30,6 +30,7 @@ struct raw { /* one record, decoded */
 	uint64_t tsc, time_ns, addr, size;
 	uint32_t node, slack;
 	uint8_t flags; /* enum trace_event_flag */
+	uint32_t free_site; /* TRACE_FREED_AT */
 };
 
 HOT struct trace_event *next_event(struct drain *d)
@@ -91,6 +92,20 @@ HOT void emit_alloc(struct drain *d, struct process *p, const struct live_block 
 	grown(p, time_ns);
 }
 
+/* What a program told of a block that grew goes with the event that ends it. */
+RARE void tell_growth(struct process *p, const struct live_block *b, struct trace_event *e)
+{
+	e->flags |= TRACE_GROWN;
+	uint32_t count = p->unused_count < PROCESS_UNUSED ? p->unused_count : PROCESS_UNUSED;
+	for (uint32_t i = 0; i < count; i++)
+		if (p->unused[i].addr == b->addr) {
+			e->flags |= TRACE_MEASURED;
+			e->old_size = p->unused[i].bytes;
+			p->unused[i].addr = 0;
+			return;
+		}
+}
+
 HOT void emit_end(struct drain *d, struct process *p, const struct live_block *b, uint64_t tsc,
 		  uint64_t time_ns, enum trace_op op, uint32_t thread, uint8_t flags)
 {
@@ -106,6 +121,8 @@ HOT void emit_end(struct drain *d, struct process *p, const struct live_block *b
 	e->flags = flags;
 	p->live_bytes -= b->size;
 	p->live_blocks--;
+	if (UNLIKELY(b->grown))
+		tell_growth(p, b, e);
 }
 
 HOT void add_block(struct drain *d, struct process *p, const struct live_block *b)
@@ -217,7 +234,10 @@ HOT void on_free(struct drain *d, struct process *p, struct stream *s, const str
 		return;
 	}
 	bool temporary = s->last_addr == r->addr && b->thread == s->thread;
-	emit_end(d, p, b, r->tsc, r->time_ns, TRACE_FREE, s->thread, temporary ? TRACE_TEMPORARY : 0);
+	emit_end(d, p, b, r->tsc, r->time_ns, TRACE_FREE, s->thread,
+		 (uint8_t)(r->flags | (temporary ? TRACE_TEMPORARY : 0)));
+	if (UNLIKELY(r->flags & TRACE_FREED_AT))
+		d->events[d->event_count - 1].old_site = r->free_site;
 	live_table_remove(&p->live, b);
 	if (UNLIKELY(p->parked_count))
 		unpark(d, p, r->addr, r->tsc, r->time_ns);
@@ -239,6 +259,12 @@ static void on_realloc_begin(struct drain *d, struct process *p, struct stream *
 		unpark(d, p, r->addr, r->tsc, r->time_ns);
 }
 
+/* Whether a block looks like one that glibc mapped by itself: the kernel moves such pages. */
+static bool is_mapped(uint64_t addr, uint64_t size)
+{
+	return (addr & 0xfff) == 16 && size >= 128 << 10;
+}
+
 static void on_realloc_end(struct drain *d, struct process *p, struct stream *s, const struct raw *r,
 			   uint32_t site)
 {
@@ -256,6 +282,12 @@ static void on_realloc_end(struct drain *d, struct process *p, struct stream *s,
 	b.size = r->size & (SIZE_LIMIT - 1);
 	b.slack = (uint16_t)r->slack;
 	b.site = site;
+	b.grown = 1;
+	uint8_t moved = 0;
+	if (r->addr != old.addr)
+		moved = is_mapped(r->addr, r->size) && is_mapped(old.addr, old.size)
+				? TRACE_MOVED
+				: TRACE_MOVED | TRACE_COPIED;
 	struct trace_event *e = next_event(d);
 	*e = (struct trace_event){
 		.time_ns = r->time_ns,
@@ -268,7 +300,7 @@ static void on_realloc_end(struct drain *d, struct process *p, struct stream *s,
 		.slack = (uint32_t)b.slack,
 		.old_slack = (uint32_t)old.slack,
 		.op = TRACE_REALLOC,
-		.flags = r->flags,
+		.flags = r->flags | moved,
 	};
 	p->live_bytes += r->size - old.size;
 	grown(p, r->time_ns);
@@ -353,6 +385,21 @@ RARE int on_ext(struct drain *d, struct process *p, struct stream *s, struct raw
 			on_realloc_begin(d, p, s, r);
 		break;
 	case WIRE_EXT_REALLOC_FREED: on_realloc_freed(d, p, s, r); break;
+	case WIRE_EXT_FREE_AT:
+		if (n != 2 || stack_map_site(&d->stacks, &p->stacks, (uint32_t)w[2], &r->free_site))
+			return HEFT_EFORMAT;
+		r->addr = w[1];
+		r->flags = TRACE_FREED_AT;
+		on_free(d, p, s, r);
+		break;
+	case WIRE_EXT_UNUSED:
+		if (n != 2)
+			return HEFT_EFORMAT;
+		p->unused[p->unused_count % PROCESS_UNUSED] = (struct unused){w[1], w[2]};
+		/* Stays at least PROCESS_UNUSED when it wraps: all entries are in use. */
+		if (++p->unused_count == 2 * PROCESS_UNUSED)
+			p->unused_count = PROCESS_UNUSED;
+		break;
 	default: return HEFT_EFORMAT;
 	}
 	return (int)(8 + n * 8);
