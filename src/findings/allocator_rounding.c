@@ -39,6 +39,14 @@ static bool is_glibc_malloc(const struct profile *p)
 	return glibc;
 }
 
+/* A function may make small and large blocks: only sites that lose count, not their neighbours. */
+static bool loses_much(const struct profile_site *s, uint64_t header)
+{
+	uint64_t lost = s->peak_slack_bytes + header * s->peak_blocks;
+	return s->peak_blocks && s->peak_bytes / s->peak_blocks <= ROUNDING_LARGEST_MEAN &&
+	       share_of(lost, s->peak_bytes + lost) >= ROUNDING_LEAST_SHARE;
+}
+
 struct rounded {
 	uint32_t site;
 	uint64_t blocks, bytes, slack;
@@ -94,8 +102,7 @@ int diagnose_allocator_rounding(struct diagnosis *d)
 		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
 		     next++) {
 			const struct profile_site *s = &p->sites[sites[next]];
-			if (!s->peak_blocks ||
-			    s->peak_bytes / s->peak_blocks > ROUNDING_LARGEST_MEAN)
+			if (!loses_much(s, header))
 				continue;
 			r.blocks += s->peak_blocks;
 			r.bytes += s->peak_bytes;

@@ -65,7 +65,6 @@ struct queue_group {
 	uint32_t sites; /* how many */
 	uint64_t items, backlog_items, backlog_blocks, backlog_bytes;
 	uint64_t first_birth_ns, last_birth_ns, first_free_ns, last_free_ns;
-	double slope;
 };
 
 static const struct profile_handover *handover_of(const struct profile *p, uint32_t site)
@@ -166,8 +165,7 @@ static struct queue_group add_up(const struct diagnosis *d, const struct queue_s
 {
 	struct queue_group g = {.main = list[group].site,
 				.first_birth_ns = UINT64_MAX,
-				.first_free_ns = UINT64_MAX,
-				.slope = list[group].h->wait_slope};
+				.first_free_ns = UINT64_MAX};
 	for (uint32_t i = group; i < count; i++) {
 		const struct profile_handover *h = list[i].h;
 		if (list[i].group != group)
@@ -280,7 +278,8 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 	const struct profile_site *s = &p->sites[g.main];
 	double arrival = interval(g.first_birth_ns, g.last_birth_ns, g.items);
 	double service = interval(g.first_free_ns, g.last_free_ns, g.items);
-	double growth = g.slope * arrival;
+	/* In order, so the last free is of the last birth: the wait grew by this from item to item. */
+	double growth = service > arrival ? service - arrival : 0;
 	uint32_t producer = producer_node(d, list, count, group), consumer = PROFILE_NONE;
 	uint32_t freed_in = PROFILE_NONE;
 	if (s->release_count && s->release_first < p->release_count) {
