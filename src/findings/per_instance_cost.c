@@ -25,10 +25,12 @@
 #define INSTANCES_LEAST_BYTES (256u << 10)
 #define INSTANCES_LEAST_PEAK_SHARE SEVERITY_MEDIUM_SHARE
 #define INSTANCE_LEAST_PARTS 2
-/* Blocks of one site in one object: more are a collection of its own. Of few objects the multiples
- * are close together, and any count is one: there must be four times as many objects as blocks. */
+/* Blocks of one site in one object: more are a collection of its own. One count is a multiple of
+ * another by chance once in as many cases as there are objects (46 and 414 pages of one cache were
+ * seen), so multiples need many objects, four times as many as blocks, and blocks of another kind. */
 #define INSTANCE_MOST_BLOCKS 64
 #define INSTANCES_FOR_EACH_BLOCK 4
+#define INSTANCES_FOR_MULTIPLES 100
 /* Parts' bytes over all bytes live under the activation. */
 #define INSTANCE_LEAST_COVERAGE 0.8
 /* An activation further out is the object only if it has this much more. */
@@ -183,13 +185,23 @@ static bool move_together(const struct profile *p, uint32_t reference, uint32_t 
 	return stray <= INSTANCE_STRAY_SLOTS * (double)(p->history.slot_count - from);
 }
 
+static bool multiples_count(const struct profile *p, const struct object *o, uint32_t site,
+			    uint64_t k)
+{
+	const struct profile_site *r = &p->sites[o->reference], *s = &p->sites[site];
+	bool same_kind = r->peak_bytes / r->peak_blocks == s->peak_bytes / s->peak_blocks &&
+			 same_function(p, p->nodes[r->node].frame, p->nodes[s->node].frame);
+	return r->peak_blocks >= INSTANCES_FOR_MULTIPLES &&
+	       r->peak_blocks >= INSTANCES_FOR_EACH_BLOCK * k && !same_kind &&
+	       !node_is_nameless(p, o->rep);
+}
+
 /* Blocks of `site` in each object that has one of `reference`; 0: they do not agree. */
 static uint64_t blocks_in_each(const struct profile *p, const struct object *o, uint32_t site)
 {
 	const struct profile_site *r = &p->sites[o->reference], *s = &p->sites[site];
 	uint64_t k = (s->peak_blocks + r->peak_blocks / 2) / r->peak_blocks;
-	if (k < 1 || k > INSTANCE_MOST_BLOCKS ||
-	    (k > 1 && r->peak_blocks < INSTANCES_FOR_EACH_BLOCK * k) ||
+	if (k < 1 || k > INSTANCE_MOST_BLOCKS || (k > 1 && !multiples_count(p, o, site, k)) ||
 	    !is_multiple(s->peak_blocks, k, r->peak_blocks) ||
 	    !is_multiple(s->live_blocks, k, r->live_blocks))
 		return 0;

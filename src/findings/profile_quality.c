@@ -148,7 +148,9 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 	}
 	if (lost >= QUALITY_LEAST_STACK_SHARE) {
 		what = and_also(d, what,
-				diagnosis_text(d, "%s is at stacks whose inner frames are lost",
+				diagnosis_text(d,
+					       "%s of the heap or of all calls is at stacks whose "
+					       "inner frames are lost",
 					       phrase_share(lost).text));
 		how = and_also(d, how, "record a shorter part of the run, so that all stacks fit");
 		worst = larger(worst, lost);
@@ -156,7 +158,9 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 	}
 	if (guessed >= QUALITY_LEAST_STACK_SHARE) {
 		what = and_also(d, what,
-				diagnosis_text(d, "%s is at stacks that were partly guessed",
+				diagnosis_text(d,
+					       "%s of the heap or of all calls is at stacks that "
+					       "were partly guessed",
 					       phrase_share(guessed).text));
 		how = and_also(d, how, "build with unwind tables (-fasynchronous-unwind-tables)");
 		worst = larger(worst, guessed);
@@ -164,7 +168,9 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 	}
 	if (truncated >= QUALITY_LEAST_STACK_SHARE) {
 		what = and_also(d, what,
-				diagnosis_text(d, "%s is at stacks whose outer frames are missing",
+				diagnosis_text(d,
+					       "%s of the heap or of all calls is at stacks whose "
+					       "outer frames are missing",
 					       phrase_share(truncated).text));
 		how = and_also(d, how, "build generated code and assembly with unwind tables");
 		worst = larger(worst, truncated);
@@ -173,11 +179,12 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 	if (nameless >= QUALITY_LEAST_NAME_SHARE) {
 		if (worst_modules(d, q, &modules, &module_count) < 0)
 			return HEFT_ENOMEM;
-		what = and_also(
-			d, what,
-			diagnosis_text(d, "%s is at functions without a name, most of it in %s",
-				       phrase_share(nameless).text,
-				       module_count ? modules[0] : "unknown modules"));
+		what = and_also(d, what,
+				diagnosis_text(d,
+					       "%s of the heap or of all calls is at functions "
+					       "without a name, most of it in %s",
+					       phrase_share(nameless).text,
+					       module_count ? modules[0] : "unknown modules"));
 		how = and_also(d, how,
 			       "install the debug symbols of what has no names (a -dbgsym package, "
 			       "debuginfod) or build it with -g");
