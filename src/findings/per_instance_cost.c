@@ -39,8 +39,10 @@
  * objects on, counts may differ by this part. Fewer must agree exactly. */
 #define INSTANCE_TOLERANCE 0.01
 #define INSTANCE_EXACT_BELOW 100
-/* Over time: slots in which the counts may disagree. */
-#define INSTANCE_STRAY_SLOTS 0.05
+/* Over time: of the slots in which a count changed, this part may disagree; fewer slots than this
+ * tell nothing. */
+#define INSTANCE_STRAY_CHANGES 0.1
+#define INSTANCE_LEAST_CHANGES 3
 /* How much is looked at: the sites with the most bytes, and so many user frames of each. */
 enum { SITES_LOOKED_AT = 20000, FRAMES_LOOKED_AT = 48, COUNTS_TRIED = 8 };
 
@@ -152,19 +154,19 @@ static struct member *find_members(const struct diagnosis *d, const struct activ
 
 /* ---- do two sites belong to one object? */
 
-static uint64_t allowance(uint64_t count)
-{
-	return count < INSTANCE_EXACT_BELOW ? 0
-					    : (uint64_t)ceil(INSTANCE_TOLERANCE * (double)count);
-}
-
+/* Several blocks for each object: exactly so, or any count would do that lies near a multiple. */
 static bool is_multiple(uint64_t count, uint64_t k, uint64_t of)
 {
 	uint64_t expected = k * of, off = count > expected ? count - expected : expected - count;
-	return off <= k * allowance(of);
+	uint64_t half_made = of < INSTANCE_EXACT_BELOW || k > 1
+				     ? 0
+				     : (uint64_t)ceil(INSTANCE_TOLERANCE * (double)of);
+	return off <= half_made;
 }
 
-/* Under main every two sites meet: there, agreement over time must be seen, not assumed. */
+/* Only slots in which a count changed tell anything: long after both were made, two lists of equal
+ * length agree as well as the parts of objects do. Under main every two sites meet: there, agreement
+ * must be seen, not assumed. */
 static bool move_together(const struct profile *p, uint32_t reference, uint32_t site, uint64_t k,
 			  bool must_be_seen)
 {
@@ -172,17 +174,28 @@ static bool move_together(const struct profile *p, uint32_t reference, uint32_t 
 	if (a >= p->history.row_count || b >= p->history.row_count)
 		return !must_be_seen; /* too small to have been followed */
 	const struct profile_history_row *x = &p->history.rows[a], *y = &p->history.rows[b];
-	uint32_t from = x->first > y->first ? x->first : y->first, stray = 0;
+	uint32_t from = x->first > y->first ? x->first : y->first, changes = 0, stray = 0;
 	uint64_t most = 0;
 	for (uint32_t i = from; i < p->history.slot_count; i++)
 		if (x->blocks[i] > most)
 			most = x->blocks[i];
 	uint64_t within = k * (2 + (uint64_t)(INSTANCE_TOLERANCE * (double)most));
 	for (uint32_t i = from; i < p->history.slot_count; i++) {
+		if (i && x->blocks[i] == x->blocks[i - 1] && y->blocks[i] == y->blocks[i - 1])
+			continue;
 		uint64_t expected = k * x->blocks[i], is = y->blocks[i];
 		stray += (is > expected ? is - expected : expected - is) > within;
+		changes++;
 	}
-	return stray <= INSTANCE_STRAY_SLOTS * (double)(p->history.slot_count - from);
+	if (changes < INSTANCE_LEAST_CHANGES)
+		return !must_be_seen;
+	return stray <= INSTANCE_STRAY_CHANGES * (double)changes;
+}
+
+/* The peak may fall into the making of one object. */
+static bool agrees_at_peak(uint64_t count, uint64_t k, uint64_t of)
+{
+	return is_multiple(count, k, of) || (k > 1 && count < k * of && count + k > k * of);
 }
 
 static bool multiples_count(const struct profile *p, const struct object *o, uint32_t site,
@@ -202,7 +215,7 @@ static uint64_t blocks_in_each(const struct profile *p, const struct object *o, 
 	const struct profile_site *r = &p->sites[o->reference], *s = &p->sites[site];
 	uint64_t k = (s->peak_blocks + r->peak_blocks / 2) / r->peak_blocks;
 	if (k < 1 || k > INSTANCE_MOST_BLOCKS || (k > 1 && !multiples_count(p, o, site, k)) ||
-	    !is_multiple(s->peak_blocks, k, r->peak_blocks) ||
+	    !agrees_at_peak(s->peak_blocks, k, r->peak_blocks) ||
 	    !is_multiple(s->live_blocks, k, r->live_blocks))
 		return 0;
 	/* A block that was resized belongs to the last resizing site, and the counts of calls say

@@ -36,9 +36,10 @@
 /* A backlog of a handful, or of a small part of what went through, is a queue that breathes. */
 #define QUEUE_LEAST_BACKLOG 32
 #define QUEUE_LEAST_BACKLOG_SHARE 0.05
-/* If consumer and producer did not overlap, the first item must at least have been taken at once:
- * within so many service intervals. */
-#define QUEUE_FIRST_WAIT_INTERVALS 8
+/* A producer may be done before the first item is: then that item must have been taken early, within
+ * this part of the time from first birth to last free (a batch of 32 of 2000 gave 0.015). A table
+ * that is taken down slowly is freed after it was built: 0.1 and more was seen. */
+#define QUEUE_LONGEST_FIRST_WAIT 0.05
 /* Below this it is not worth anybody's time. */
 #define QUEUE_LEAST_BYTES (64u << 10)
 #define QUEUE_LEAST_PEAK_SHARE 0.01
@@ -61,9 +62,10 @@ struct queue_site {
 };
 
 struct queue_group {
-	uint32_t main;  /* site with the most bytes */
-	uint32_t sites; /* how many */
-	uint64_t items, backlog_items, backlog_blocks, backlog_bytes;
+	uint32_t main;        /* site with the most bytes */
+	uint32_t sites;       /* how many */
+	uint64_t made, taken; /* items */
+	uint64_t backlog_items, backlog_blocks, backlog_bytes;
 	uint64_t first_birth_ns, last_birth_ns, first_free_ns, last_free_ns;
 };
 
@@ -90,10 +92,9 @@ static bool is_handed_over(const struct profile *p, uint32_t site, uint64_t leas
 
 static bool takes_from_start(const struct profile_handover *h)
 {
-	double service = interval(h->first_free_ns, h->last_free_ns, h->frees);
 	return h->first_free_ns <= h->last_birth_ns ||
 	       (double)(h->first_free_ns - h->first_birth_ns) <=
-		       QUEUE_FIRST_WAIT_INTERVALS * service;
+		       QUEUE_LONGEST_FIRST_WAIT * (double)(h->last_free_ns - h->first_birth_ns);
 }
 
 static bool is_queue(const struct profile *p, uint32_t site)
@@ -175,7 +176,9 @@ static struct queue_group add_up(const struct diagnosis *d, const struct queue_s
 			counted =
 				list[k].group == group && same_item(d, list[k].site, list[i].site);
 		if (!counted && list[i].certain) {
-			g.items += h->frees;
+			uint64_t made = d->p->sites[list[i].site].allocations;
+			g.taken += h->frees;
+			g.made += made > h->frees ? made : h->frees;
 			g.backlog_items += h->backlog_blocks;
 		}
 		g.sites++;
@@ -267,6 +270,11 @@ static uint32_t producer_node(const struct diagnosis *d, const struct queue_site
 	return node;
 }
 
+static const char *function_of(const struct profile *p, uint32_t node)
+{
+	return node < p->node_count ? p->frames[p->nodes[node].frame].function : "unknown";
+}
+
 static int report_group(struct diagnosis *d, const struct queue_site *list, uint32_t count,
 			uint32_t group)
 {
@@ -276,8 +284,8 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 	if (g.backlog_bytes < QUEUE_LEAST_BYTES || peak_share < QUEUE_LEAST_PEAK_SHARE)
 		return 0;
 	const struct profile_site *s = &p->sites[g.main];
-	double arrival = interval(g.first_birth_ns, g.last_birth_ns, g.items);
-	double service = interval(g.first_free_ns, g.last_free_ns, g.items);
+	double arrival = interval(g.first_birth_ns, g.last_birth_ns, g.taken);
+	double service = interval(g.first_free_ns, g.last_free_ns, g.taken);
 	/* In order, so the last free is of the last birth: the wait grew by this from item to item. */
 	double growth = service > arrival ? service - arrival : 0;
 	uint32_t producer = producer_node(d, list, count, group), consumer = PROFILE_NONE;
@@ -311,36 +319,29 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 		first_of(producers, producer_count), made.text, phrase_time(arrival).text,
 		first_of(consumers, consumer_count), phrase_time(service).text, freed.text,
 		phrase_time(growth).text, phrase_count(g.backlog_items).text,
-		phrase_count(g.items).text, phrase_many(g.backlog_blocks, "block", "blocks").text,
+		phrase_count(g.made).text, phrase_many(g.backlog_blocks, "block", "blocks").text,
 		phrase_bytes(g.backlog_bytes).text, phrase_share(peak_share).text);
 	f.finding.advice = diagnosis_text(
 		d,
 		"Bound the queue so that the producer waits (or drops) when it is full, or let the "
 		"consumer take several items at a time; copying less into each item does not "
 		"help.");
-	draft_text(&f, "producer_function",
-		   producer == PROFILE_NONE ? "unknown"
-					    : p->frames[p->nodes[producer].frame].function);
-	draft_text(&f, "consumer_function",
-		   consumer == PROFILE_NONE ? "unknown"
-					    : p->frames[p->nodes[consumer].frame].function);
-	draft_text(&f, "freeing_function",
-		   freed_in == PROFILE_NONE ? "unknown"
-					    : p->frames[p->nodes[freed_in].frame].function);
+	draft_text(&f, "producer_function", function_of(p, producer));
 	draft_texts(&f, "producer_threads", producers, producer_count);
+	draft_text(&f, "consumer_function", function_of(p, consumer));
 	draft_texts(&f, "consumer_threads", consumers, consumer_count);
-	draft_count(&f, "items", g.items);
-	draft_count(&f, "backlog_items", g.backlog_items);
 	draft_count(&f, "backlog_blocks", g.backlog_blocks);
 	draft_bytes(&f, "backlog_bytes", g.backlog_bytes);
+	draft_count(&f, "backlog_items", g.backlog_items);
 	draft_share(&f, "backlog_share", peak_share);
-	draft_time(&f, "backlog_time_ns", (double)h->backlog_time_ns);
 	draft_time(&f, "arrival_ns", arrival);
 	draft_time(&f, "service_ns", service);
 	draft_time(&f, "wait_growth_ns", growth);
 	draft_time(&f, "wait_mean_ns", h->wait_mean_ns);
+	draft_count(&f, "items", g.made);
 	draft_share(&f, "in_order", share_of(h->in_order, h->frees));
 	draft_share(&f, "freed_by_others", share_of(h->frees, s->frees));
+	draft_text(&f, "freeing_function", function_of(p, freed_in));
 	for (uint32_t i = group; i < count; i++)
 		if (list[i].group == group)
 			d->queued[list[i].site] = true;
