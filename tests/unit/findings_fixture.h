@@ -110,7 +110,6 @@ static inline void add_handover(struct profile *p, uint32_t site, uint64_t items
 			h->first_free_ns = freed[i];
 		if (freed[i] > h->last_free_ns)
 			h->last_free_ns = freed[i];
-		h->in_order += i == 0 || freed[i] >= freed[i - 1];
 		uint64_t waiting = 0; /* births up to this free, less frees before it */
 		if (i % 16 == 0 || items < 500) {
 			for (uint64_t k = 0; k < items; k++)
@@ -121,6 +120,21 @@ static inline void add_handover(struct profile *p, uint32_t site, uint64_t items
 			}
 		}
 	}
+	/* In the order of frees, as the recorder sees them. */
+	uint64_t *order = malloc(items * sizeof *order), latest = 0;
+	for (uint64_t i = 0; i < items; i++) {
+		uint64_t at = i;
+		for (; at > 0 && freed[order[at - 1]] > freed[i]; at--)
+			order[at] = order[at - 1];
+		order[at] = i;
+	}
+	for (uint64_t i = 0; i < items; i++) {
+		uint64_t birth = born[order[i]], life = freed[order[i]] - birth;
+		h->in_order += birth + life / 8 >= latest;
+		if (birth > latest)
+			latest = birth;
+	}
+	free(order);
 	h->backlog_blocks += s->allocations - items;
 	h->backlog_bytes = h->backlog_blocks * size;
 	for (uint64_t i = 0; i < items; i++) {

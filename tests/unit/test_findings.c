@@ -2,6 +2,8 @@
  * every rule the cases in which it must stay silent. */
 #include "findings_fixture.h"
 
+#include <math.h>
+
 /* ---- unbounded-queue */
 
 enum { ITEMS = 5000 };
@@ -136,6 +138,69 @@ static void test_queue_with_batches(void **state)
 	struct findings *f = diagnose(p, 0);
 	assert_int_equal(count_of(f, FINDING_UNBOUNDED_QUEUE), 1);
 	done(f, p);
+}
+
+static uint32_t seed = 1;
+
+/* Exponential with this mean: as irregular as arrivals get. */
+static uint64_t irregular(uint64_t mean)
+{
+	seed = seed * 1664525 + 1013904223;
+	double u = ((double)(seed >> 8) + 1) / 16777217.0;
+	return (uint64_t)(-log(u) * (double)mean) + 1;
+}
+
+/* Items come irregularly, and take irregularly long with one of `consumers`. */
+static void simulate_irregular(uint64_t items, uint64_t arrival, uint64_t service,
+			       uint64_t consumers, uint64_t bound)
+{
+	uint64_t now = 1 * MS, idle[8] = {0};
+	for (uint64_t i = 0; i < items; i++) {
+		now += irregular(arrival);
+		if (bound && i >= bound && freed[i - bound] > now)
+			now = freed[i - bound];
+		born[i] = now;
+		uint64_t next = 0;
+		for (uint64_t k = 1; k < consumers; k++)
+			if (idle[k] < idle[next])
+				next = k;
+		idle[next] = (idle[next] > now ? idle[next] : now) + irregular(service);
+		freed[i] = idle[next];
+	}
+}
+
+static void test_queues_at_random(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 1500; round++) {
+		uint64_t items = 300 + irregular(600) % 1500, consumers = 1 + irregular(2) % 4;
+		uint64_t service = 100000 * consumers;
+		/* Kept up with by 10 % or more; bounded, and full within a quarter of the run (one that
+		 * fills up all the time is not told from one without a bound); overloaded by 40 %. */
+		int what = round % 3;
+		if (what == 2 && consumers > 2) /* more overtake too often to be told */
+			continue;
+		uint64_t arrival = what == 0   ? 111000 + irregular(100000)
+				   : what == 1 ? 1000 + irregular(30000) % 49000
+					       : 1000 + irregular(30000) % 70000;
+		uint64_t bound = what == 1 ? 4 + irregular(20) % (items / 8) : 0;
+		simulate_irregular(items, arrival, service, consumers, bound);
+		struct profile *p = queue_profile(items);
+		struct findings *f = diagnose(p, 0);
+		uint32_t found = count_of(f, FINDING_UNBOUNDED_QUEUE);
+		if (found != (what == 2))
+			fail_msg(
+				"round %d: %u found; %d items, %d consumers, arrival %d, bound %d, "
+				"fit %g, growth %g, in order %d, backlog %d",
+				round, found, (int)items, (int)consumers, (int)arrival, (int)bound,
+				p->handovers[0].wait_fit,
+				p->handovers[0].wait_slope *
+					(double)(p->handovers[0].last_birth_ns -
+						 p->handovers[0].first_birth_ns) /
+					p->handovers[0].wait_mean_ns,
+				(int)p->handovers[0].in_order, (int)p->handovers[0].backlog_blocks);
+		done(f, p);
+	}
 }
 
 static void test_table_taken_down_by_another_thread(void **state)
@@ -518,6 +583,7 @@ int main(void)
 		cmocka_unit_test(test_queue_that_keeps_up),
 		cmocka_unit_test(test_queue_that_is_barely_overloaded),
 		cmocka_unit_test(test_queue_with_batches),
+		cmocka_unit_test(test_queues_at_random),
 		cmocka_unit_test(test_table_taken_down_by_another_thread),
 		cmocka_unit_test(test_cache_emptied_by_another_thread),
 		cmocka_unit_test(test_stack_is_no_queue),

@@ -346,7 +346,8 @@ static void test_quality(void **state)
 	assert_int_equal(evidence(q, "nameless_modules")->count, 1);
 	assert_string_equal(evidence(q, "nameless_modules")->texts[0], "prog");
 	expect_text(q->summary, "50 events (20.0 % of all) are missing");
-	expect_text(q->summary, "60.0 % of the heap or of all calls is at functions without a name, most of it in prog");
+	expect_text(q->summary, "60.0 % of the heap or of all calls is at functions without a "
+				"name, most of it in prog");
 	expect_text(q->summary, "1 file was replaced");
 	expect_text(q->advice, "-g");
 	done(f, p);
