@@ -5,7 +5,7 @@
 #include "report/report.h"
 #include "report/report_words.h"
 
-#include "findings_fixture.h"
+#include "findings_double.h"
 #include "recording_fixture.h"
 
 #include <jansson.h>

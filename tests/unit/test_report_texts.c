@@ -1,11 +1,11 @@
 /* Whole texts against tests/golden/report, from the recording in recording_fixture.h and the
- * findings in findings_fixture.h: HEFT_UPDATE_GOLDEN=1 renews them. And what holds for every text:
+ * findings in findings_double.h: HEFT_UPDATE_GOLDEN=1 renews them. And what holds for every text:
  * no line is wider than asked for, and names of the program's can do nothing to a terminal. */
 #include "profile/profile_from_trace.h"
 #include "report/report.h"
 #include "report/report_words.h"
 
-#include "findings_fixture.h"
+#include "findings_double.h"
 #include "recording_fixture.h"
 
 typedef int report_fn(FILE *out, const struct profile *p, const struct report_options *o);
