@@ -2,9 +2,10 @@
  * aligned lines, what to do.
  *
  * The evidence is printed without knowing the diagnosis: names such as backlog_blocks and
- * backlog_bytes share their first word, so they share a line under it, and the type says how a
- * value reads. A new diagnosis needs no words here. What does not find a line of its own joins the
- * last one: at most four lines, and the parts of an object below them. */
+ * backlog_bytes share their first word, so they stand together under it, and the type says how a
+ * value reads. A new diagnosis needs no words here. Numbers share lines as far as they fit. There
+ * are at most four lines, and the parts of an object below them: what comes later is less
+ * important, and JSON and --all have it. */
 #include "report/report_parts.h"
 
 #include "report/report_words.h"
@@ -59,7 +60,7 @@ static size_t rest_of_name(char *out, size_t size, const struct evidence *e)
 	return used;
 }
 
-static void print_value(FILE *out, const struct evidence *e)
+static void print_value(FILE *out, const struct evidence *e, bool alone)
 {
 	char rest[64];
 	const char *gap = rest_of_name(rest, sizeof rest, e) ? " " : "";
@@ -80,7 +81,8 @@ static void print_value(FILE *out, const struct evidence *e)
 		fprintf(out, "%s%s%s", rest, gap, words_duration(e->number).text);
 		break;
 	case EVIDENCE_SHARE:
-		fprintf(out, "%s%s%s", rest, gap, words_percent(e->share).text);
+		fprintf(out, "%s%s%s", alone || *gap ? rest : "share ", gap,
+			words_percent(e->share).text);
 		break;
 	case EVIDENCE_TEXT:
 		fprintf(out, "%s%s", rest, gap);
@@ -100,9 +102,30 @@ static void print_value(FILE *out, const struct evidence *e)
 	}
 }
 
+/* Parts have their own lines, and that there is nothing of something says nothing. */
 static bool is_listed(const struct evidence *e)
 {
-	return e->type != EVIDENCE_PARTS;
+	switch (e->type) {
+	case EVIDENCE_COUNT:
+	case EVIDENCE_BYTES:
+	case EVIDENCE_RATE:
+	case EVIDENCE_TIME_NS:
+		return e->number != 0;
+	case EVIDENCE_SHARE:
+		return e->share > 0;
+	case EVIDENCE_TEXT:
+		return e->text && *e->text;
+	case EVIDENCE_TEXTS:
+		return e->count != 0;
+	case EVIDENCE_PARTS:
+		break;
+	}
+	return false;
+}
+
+static bool is_text(const struct evidence *e)
+{
+	return e->type == EVIDENCE_TEXT || e->type == EVIDENCE_TEXTS;
 }
 
 /* Whether e is the first with its first word. */
@@ -117,14 +140,24 @@ static bool opens_group(const struct finding *f, uint32_t at)
 	return true;
 }
 
+static bool has_several(const struct finding *f, uint32_t first)
+{
+	for (uint32_t i = first + 1; i < f->evidence_count; i++)
+		if (is_listed(&f->evidence[i]) &&
+		    same_first_word(&f->evidence[i], &f->evidence[first]))
+			return true;
+	return false;
+}
+
 static void print_group(FILE *out, const struct finding *f, uint32_t first)
 {
+	bool alone = !has_several(f, first);
 	for (uint32_t i = first; i < f->evidence_count; i++) {
 		if (!is_listed(&f->evidence[i]) ||
 		    !same_first_word(&f->evidence[i], &f->evidence[first]))
 			continue;
 		fputs(i > first ? ", " : "", out);
-		print_value(out, &f->evidence[i]);
+		print_value(out, &f->evidence[i], alone);
 	}
 }
 
@@ -137,40 +170,58 @@ static void label(FILE *out, const struct report_options *o, const char *word, s
 	putc(' ', out);
 }
 
-/* Each line is made in memory first, because what is too long for it is wrapped. */
-static int print_evidence(FILE *out, const struct finding *f, const struct report_options *o)
+/* The evidence that opens a group, as it reads there; NULL: no memory. */
+static char *group_text(const struct finding *f, uint32_t first)
 {
-	unsigned groups = 0, at = 0;
-	for (uint32_t i = 0; i < f->evidence_count; i++)
-		groups += opens_group(f, i);
-	for (uint32_t i = 0; i < f->evidence_count; i++) {
-		char *text = NULL;
-		size_t size;
-		if (!opens_group(f, i))
-			continue;
-		FILE *line = open_memstream(&text, &size);
-		if (!line)
-			return HEFT_ENOMEM;
-		print_group(line, f, i);
-		if (++at == EVIDENCE_LINES && groups > EVIDENCE_LINES)
-			for (uint32_t k = i + 1; k < f->evidence_count; k++)
-				if (opens_group(f, k)) {
-					fprintf(line, ", %.*s ",
-						(int)first_word(f->evidence[k].name),
-						f->evidence[k].name);
-					print_group(line, f, k);
-				}
-		if (fclose(line) != 0) {
-			free(text);
-			return HEFT_ENOMEM;
-		}
-		label(out, o, f->evidence[i].name, first_word(f->evidence[i].name));
-		words_print_wrapped(out, text, INDENT + LABEL, report_width(o));
-		putc('\n', out);
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	print_group(out, f, first);
+	if (fclose(out) != 0) {
 		free(text);
-		if (at == EVIDENCE_LINES)
-			break;
+		return NULL;
 	}
+	return text;
+}
+
+/* `known`: the function that the finding's place has named already, or NULL. */
+static int print_evidence(FILE *out, const struct finding *f, const struct report_options *o,
+			  const char *known)
+{
+	size_t room = report_width(o) - INDENT - LABEL, used = 0;
+	unsigned lines = 0;
+	bool joins = false; /* the last line is one of numbers */
+	for (uint32_t i = 0; i < f->evidence_count; i++) {
+		const struct evidence *e = &f->evidence[i];
+		size_t word = first_word(e->name);
+		if (!opens_group(f, i) ||
+		    (known && e->type == EVIDENCE_TEXT && strcmp(e->text, known) == 0 &&
+		     strcmp(e->name, "function") == 0))
+			continue;
+		char *text = group_text(f, i);
+		if (!text)
+			return HEFT_ENOMEM;
+		size_t columns = words_columns(text);
+		bool text_line = is_text(e), more = lines < EVIDENCE_LINES || o->all_findings;
+		bool fits = joins && used + 2 + word + 1 + columns <= room;
+		if (fits && !text_line && (!has_several(f, i) || !more)) {
+			fprintf(out, ", %.*s %s", (int)word, e->name, text);
+			used += 2 + word + 1 + columns;
+		} else if (more) {
+			if (lines++)
+				putc('\n', out);
+			label(out, o, e->name, word);
+			words_print_wrapped(out, text, INDENT + LABEL, report_width(o));
+			used = columns;
+			/* Several values fill a line; others join them only if there is no more. */
+			joins = !text_line && (!has_several(f, i) || lines >= EVIDENCE_LINES);
+		}
+		free(text);
+	}
+	if (lines)
+		putc('\n', out);
 	return 0;
 }
 
@@ -216,15 +267,18 @@ static int print_finding(FILE *out, const struct profile *p, const struct findin
 	words_print_wrapped(out, f->summary, INDENT, width);
 	words_style(out, o->color, STYLE_PLAIN);
 	putc('\n', out);
+	const char *known = NULL;
 	if (f->site < p->site_count) {
 		char id[32];
+		uint32_t node = profile_first_user_node(p, p->sites[f->site].node);
+		if (node < p->node_count)
+			known = p->frames[p->nodes[node].frame].function;
 		int length = snprintf(id, sizeof id, " (site %" PRIu32 ")", p->sites[f->site].id);
 		label(out, o, "where", 5);
-		words_print_frame(out, p, profile_first_user_node(p, p->sites[f->site].node),
-				  width - INDENT - LABEL - (size_t)length);
+		words_print_frame(out, p, node, width - INDENT - LABEL - (size_t)length);
 		fprintf(out, "%s\n", id);
 	}
-	int rc = print_evidence(out, f, o);
+	int rc = print_evidence(out, f, o, known);
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < f->evidence_count; i++)

@@ -338,21 +338,21 @@ static size_t word_length(const char *text)
 {
 	static const char *const units[] = {"%",   "B",  "KiB", "MiB", "GiB", "TiB",
 					    "PiB", "ns", "us",  "ms",  "s",   "h"};
-	size_t length = strcspn(text, " ");
-	if (text[length] != ' ' || !length || text[0] < '0' || text[0] > '9')
+	size_t length = strcspn(text, " \n"), open = text[0] == '(';
+	if (text[length] != ' ' || text[open] < '0' || text[open] > '9')
 		return length;
 	const char *next = text + length + 1;
-	size_t more = strcspn(next, " ,;.:)");
+	size_t more = strcspn(next, " \n,;.:)");
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
 		if (strlen(units[i]) == more && strncmp(units[i], next, more) == 0)
-			return length + 1 + strcspn(next, " ");
+			return length + 1 + strcspn(next, " \n");
 	return length;
 }
 
 void words_print_wrapped(FILE *out, const char *text, size_t indent, size_t width)
 {
 	size_t room = width > indent + 20 ? width - indent : 20, at = 0;
-	while (*(text += strspn(text, " "))) {
+	while (*(text += strspn(text, " \n"))) {
 		size_t length = word_length(text);
 		char *word = strndup(text, length);
 		if (!word)

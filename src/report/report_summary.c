@@ -12,6 +12,8 @@
 #include "report/report_words.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { TOP_SITES = 3, NOTES_SHOWN = 2 };
 
@@ -36,8 +38,11 @@ static void print_warnings(FILE *out, const struct profile *p, size_t width, boo
 	for (uint32_t i = 0; i < p->note_count && shown < room; i++) {
 		if (p->notes[i].kind != PROFILE_NOTE_WARNING)
 			continue;
+		/* The second line of a note is the way out: the report has it. */
+		char *first = strndup(p->notes[i].text, strcspn(p->notes[i].text, "\n"));
 		fputs("  ! ", out);
-		words_print(out, p->notes[i].text, width - 7);
+		words_print(out, first ? first : "", width - 7);
+		free(first);
 		putc('\n', out);
 		shown++;
 	}

@@ -45,7 +45,7 @@ size_t words_print_frame(FILE *out, const struct profile *p, uint32_t node, size
 void words_print_command(FILE *out, const char *const *argv, uint32_t argc, size_t max);
 /* Quoted for a shell if it has to be. */
 void words_print_shell(FILE *out, const char *path);
-/* A text of several words, broken at blanks: `indent` is where it begins and every line of it
+/* A text of several words, broken at blanks (a newline is one too): `indent` is where it begins and every line of it
  * begins, `width` where lines end. No newline after the last one. */
 void words_print_wrapped(FILE *out, const char *text, size_t indent, size_t width);
 
