@@ -1,9 +1,10 @@
 /* Which rules for frames hold: the built-in ones, then the user's file, then the one named on the
  * command line, so that each can un-fold what those before it fold. The user's file is
- * $XDG_CONFIG_HOME/heft/frames or ~/.config/heft/frames, and need not exist; one that was named
- * must. */
+ * $XDG_CONFIG_HOME/heft/frames or ~/.config/heft/frames, and need not be there for us (HOME is often
+ * still another user's after a change of user); one that was named must. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ int cli_frame_rules(struct frame_rules **out, const char *file, struct heft_erro
 		return heft_fail(err, rc, "not enough memory for the rules for frames");
 	if (user_file(path, sizeof path)) {
 		rc = frame_rules_add_file(*out, path, err);
-		if (rc == HEFT_ENOTFOUND) {
+		if (rc == HEFT_ENOTFOUND || (rc == HEFT_EIO && err->sys_errno == EACCES)) {
 			*err = (struct heft_error){0};
 			rc = 0;
 		}
