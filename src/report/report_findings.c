@@ -37,12 +37,35 @@ static bool same_first_word(const struct evidence *a, const struct evidence *b)
 	return length == first_word(b->name) && strncmp(a->name, b->name, length) == 0;
 }
 
+/* Names that do not read well as words. */
+static const struct {
+	const char *name, *word, *rest;
+} unlike[] = {
+	{"per_second", "rate", "a second"},
+	{"fit_in_1gib", "fit", "in 1 GiB"},
+};
+
+/* The first word of a name as it is shown; *length becomes its length. */
+static const char *shown_word(const struct evidence *e, size_t *length)
+{
+	*length = first_word(e->name);
+	for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++)
+		if (strcmp(unlike[i].name, e->name) == 0) {
+			*length = strlen(unlike[i].word);
+			return unlike[i].word;
+		}
+	return e->name;
+}
+
 /* The rest of the name as words, without the units that the value shows anyway. */
 static size_t rest_of_name(char *out, size_t size, const struct evidence *e)
 {
 	static const char *const units[] = {"ns", "bytes", "function", "share", "second", "per"};
 	const char *s = e->name + first_word(e->name);
 	size_t used = 0;
+	for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++)
+		if (strcmp(unlike[i].name, e->name) == 0)
+			return (size_t)snprintf(out, size, "%s", unlike[i].rest);
 	while (*s == '_') {
 		size_t length = strcspn(++s, "_");
 		bool unit = false;
@@ -195,7 +218,8 @@ static int print_evidence(FILE *out, const struct finding *f, const struct repor
 	bool joins = false; /* the last line is one of numbers */
 	for (uint32_t i = 0; i < f->evidence_count; i++) {
 		const struct evidence *e = &f->evidence[i];
-		size_t word = first_word(e->name);
+		size_t word;
+		const char *name = shown_word(e, &word);
 		if (!opens_group(f, i) ||
 		    (known && e->type == EVIDENCE_TEXT && strcmp(e->text, known) == 0 &&
 		     strcmp(e->name, "function") == 0))
@@ -207,12 +231,12 @@ static int print_evidence(FILE *out, const struct finding *f, const struct repor
 		bool text_line = is_text(e), more = lines < EVIDENCE_LINES || o->all_findings;
 		bool fits = joins && used + 2 + word + 1 + columns <= room;
 		if (fits && !text_line && (!has_several(f, i) || !more)) {
-			fprintf(out, ", %.*s %s", (int)word, e->name, text);
+			fprintf(out, ", %.*s %s", (int)word, name, text);
 			used += 2 + word + 1 + columns;
 		} else if (more) {
 			if (lines++)
 				putc('\n', out);
-			label(out, o, e->name, word);
+			label(out, o, name, word);
 			words_print_wrapped(out, text, INDENT + LABEL, report_width(o));
 			used = columns;
 			/* Several values fill a line; others join them only if there is no more. */

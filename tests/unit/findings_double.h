@@ -71,6 +71,8 @@ static const struct evidence fixture_object[] = {
 static const struct evidence fixture_growth[] = {
 	{.name = "bytes_per_second", .type = EVIDENCE_RATE, .number = 1258291},
 	{.name = "freed_share", .type = EVIDENCE_SHARE, .share = 0.25},
+	{.name = "dropped", .type = EVIDENCE_COUNT}, /* nothing: not shown */
+	{.name = "per_second", .type = EVIDENCE_COUNT, .number = 61719},
 };
 
 static const struct finding fixture_list[] = {
@@ -84,7 +86,7 @@ static const struct finding fixture_list[] = {
 	{FINDING_PER_INSTANCE_COST, FINDING_MEDIUM, 301772, 2,
 	 "300 objects of 301,772 B were made at conn_new.", "Make the table smaller.",
 	 fixture_object, 4},
-	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "It grows.", "", fixture_growth, 2},
+	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "It grows.", "", fixture_growth, 4},
 	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Fourth.", NULL, NULL, 0},
 	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Fifth.", NULL, NULL, 0},
 	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Sixth.", NULL, NULL, 0},
