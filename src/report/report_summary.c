@@ -2,11 +2,9 @@
  * program: the numbers everyone asks for, the three sites that hold most at the peak, what is wrong
  * with the recording, the first finding, and the command that shows more.
  *
- * The summary is made of a profile with only the largest sites, and with poorer names for runtime
- * libraries, to be there at once. That is enough for a finding to be right: what it says is about
- * sites that hold memory, and the totals are complete. It is not enough to be sure that there is no
- * other one (a site that only churns holds nothing at the peak), nor to judge how good the symbols
- * are. So one claim is shown if there is one, never "none", and never about the profile itself. */
+ * Whether findings were looked for is the caller's choice, because it takes the whole profile. One
+ * claim is shown if there is one; never "none", and never one about the profile itself, which is
+ * for those who go on to the report. */
 #include "report/report_parts.h"
 
 #include "report/report_words.h"

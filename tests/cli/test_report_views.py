@@ -252,3 +252,17 @@ def test_bad_rules_do_not_change_the_programs_status(heft, tmp_path):
     assert done.status == 3
     assert "frames:1: expected" in done.err
     assert "Next: heft report" in done.err
+
+
+# ---- what `heft run` ends with
+
+def test_run_ends_with_the_first_finding(heft):
+    done = heft("run", harness.BUILD / "examples" / "queue")
+    lines = done.err.splitlines()
+    assert len(lines) <= 12
+    assert lines[-1].startswith("Next: heft report ")
+    assert lines[-2].startswith("  finding       "), done
+    assert "queue" in lines[-2]
+    claim = lines[-2].split(None, 1)[1].removesuffix("...")
+    report = heft("report", "--json", "--", next(iter(lines[-1].split()[-1:])))
+    assert json.loads(report.out)["findings"][0]["summary"].startswith(claim)
