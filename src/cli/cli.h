@@ -136,6 +136,7 @@ void cli_print_bash_completion(FILE *out);
 
 int cmd_run(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_help(int argc, char **argv);

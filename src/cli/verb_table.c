@@ -68,6 +68,21 @@ static const struct cli_option diff_options[] = {
 	END,
 };
 
+static const struct cli_option check_options[] = {
+	{CLI_OPT_BUDGET, "budget", 0, CLI_ARG, "FILE", "the rules, one a line (needed)", false},
+	{CLI_OPT_UPDATE, "update", 0, CLI_NO_ARG, NULL,
+	 "write what is measured, with headroom, into the budget", false},
+	{CLI_OPT_HEADROOM, "headroom", 0, CLI_ARG, "PERCENT", "for --update (default: 10%)", false},
+	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE", "keep the command's recording as FILE", false},
+	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
+	OPTION_JSON,
+	OPTION_QUIET,
+	{CLI_OPT_VERBOSE, "verbose", 'v', CLI_NO_ARG, NULL, "show rules that hold too", false},
+	OPTION_COLOR,
+	OPTION_HELP,
+	END,
+};
+
 static const struct cli_option verify_options[] = {
 	OPTION_QUIET,
 	OPTION_HELP,
@@ -86,6 +101,8 @@ const struct cli_verb cli_verbs[] = {
 	{"report", "summary and top sites of a recording", "[OPTIONS] FILE", report_options,
 	 cmd_report, CLI_USAGE, false, "file"},
 	{"diff", "what changed between two recordings", "[OPTIONS] OLD NEW", diff_options, cmd_diff,
+	 CLI_USAGE, false, "file"},
+	{"check", "exit 1 if over budget", "--budget FILE (FILE | -- CMD)", check_options, cmd_check,
 	 CLI_USAGE, false, "file"},
 	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options, cmd_verify,
 	 CLI_USAGE, false, "file"},
