@@ -5,11 +5,15 @@ build=${1:-build}
 work=$build/demo
 mkdir -p "$work"
 "$build/examples/csv_make" >"$work/example.csv"
+
 show() {
 	echo "\$ $*"
+	shift
+	"$build/heft" "$@"
 }
+rm -f "$work/csv_rows.heft"
 show heft run -o "$work/csv_rows.heft" "$build/examples/csv_rows" "$work/example.csv"
-"$build/heft" run --force -o "$work/csv_rows.heft" "$build/examples/csv_rows" "$work/example.csv"
 echo
 show heft report "$work/csv_rows.heft"
-"$build/heft" report "$work/csv_rows.heft"
+echo
+echo "docs/scenario-csv.md says how to read this and what to change in the program."

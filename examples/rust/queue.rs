@@ -1,13 +1,10 @@
 //! The queue without backpressure in Rust: an unbounded mpsc::channel, or sync_channel(N).
 //!
-//!     queue_rs [--bound N]
+//!     queue_rs [--bound N] [--batch N] [--messages N] [--payload BYTES] [--service-us N]
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-
-const MESSAGES: usize = 5000;
-const PAYLOAD: usize = 1024;
 
 enum Sender {
     Unbounded(mpsc::Sender<Vec<u8>>),
@@ -23,38 +20,55 @@ fn send_message(to: &Sender, text: &[u8]) {
     }
 }
 
-fn deliver_messages(from: mpsc::Receiver<Vec<u8>>) -> usize {
+/// Takes what is there, up to a batch, and pays the service time once for it.
+fn deliver_messages(from: mpsc::Receiver<Vec<u8>>, batch: usize, service: Duration) -> usize {
     let mut delivered = 0;
-    for message in from {
-        thread::sleep(Duration::from_micros(100));
-        delivered += 1;
-        drop(message);
+    let mut taken = Vec::with_capacity(batch);
+    while let Ok(first) = from.recv() {
+        taken.push(first);
+        taken.extend(from.try_iter().take(batch - 1));
+        thread::sleep(service);
+        delivered += taken.len();
+        taken.clear();
     }
     delivered
 }
 
+fn usage() -> ! {
+    eprintln!(
+        "usage: queue_rs [--bound N] [--batch N] [--messages N] [--payload BYTES] [--service-us N]"
+    );
+    std::process::exit(2);
+}
+
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let (to, from) = match args.as_slice() {
-        [] => {
-            let (s, r) = mpsc::channel();
-            (Sender::Unbounded(s), r)
+    let (mut bound, mut batch, mut messages, mut payload, mut service_us) = (0, 1, 5000, 1024, 100);
+    let mut args = std::env::args().skip(1);
+    while let Some(option) = args.next() {
+        let number: usize = args.next().and_then(|n| n.parse().ok()).unwrap_or_else(|| usage());
+        match option.as_str() {
+            "--bound" => bound = number,
+            "--batch" if number > 0 => batch = number,
+            "--messages" => messages = number,
+            "--payload" => payload = number,
+            "--service-us" => service_us = number,
+            _ => usage(),
         }
-        [option, n] if option == "--bound" => {
-            let (s, r) = mpsc::sync_channel(n.parse().expect("a number"));
-            (Sender::Bounded(s), r)
-        }
-        _ => {
-            eprintln!("usage: queue_rs [--bound N]");
-            std::process::exit(2);
-        }
+    }
+    let (to, from) = if bound == 0 {
+        let (s, r) = mpsc::channel();
+        (Sender::Unbounded(s), r)
+    } else {
+        let (s, r) = mpsc::sync_channel(bound);
+        (Sender::Bounded(s), r)
     };
+    let service = Duration::from_micros(service_us as u64);
     let worker = thread::Builder::new()
         .name("worker".into())
-        .spawn(move || deliver_messages(from))
+        .spawn(move || deliver_messages(from, batch, service))
         .expect("a thread");
-    let text = vec![b'x'; PAYLOAD];
-    for _ in 0..MESSAGES {
+    let text = vec![b'x'; payload];
+    for _ in 0..messages {
         send_message(&to, &text);
     }
     drop(to);

@@ -135,10 +135,19 @@ static inline void *allocated(struct heft_tls *tls, void *p, size_t size, struct
 	return p;
 }
 
-static inline void freed(struct heft_tls *tls, void *p)
+/* A free whose call stack is taken too; `here` is the hook's frame. */
+HIDDEN void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here);
+
+static inline void freed(struct heft_tls *tls, void *p, uintptr_t here)
 {
+	if (UNLIKELY(atomic_load_explicit(&heft_grown_blocks, memory_order_relaxed)))
+		heft_grown_freed(tls, p);
 	struct heft_thread *t = room(tls);
-	if (LIKELY(t))
+	if (UNLIKELY(!t))
+		return;
+	if (UNLIKELY(t->frees_to_skip-- == 0))
+		heft_freed_at(t, p, here);
+	else
 		record_address(t, WIRE_FREE, WIRE_EXT_FREE, (uint64_t)p);
 }
 
@@ -149,7 +158,7 @@ static inline bool before_free(void *p, uintptr_t here)
 	if (!p || UNLIKELY(heft_in_arena(p)))
 		return false;
 	if (LIKELY(enter(tls, here))) {
-		freed(tls, p);
+		freed(tls, p, here);
 		leave(tls);
 	}
 	return true;

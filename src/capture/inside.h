@@ -81,6 +81,9 @@ struct heft_thread {
 	uintptr_t foreign_page;		/* last page found to be on another stack */
 	struct wire_stream *stream;
 	uint32_t slot;
+	uint32_t frees_to_skip; /* before the next one whose stack is taken */
+	uint32_t frees_taken;
+	uint32_t random;
 	uint8_t is_open;
 };
 
@@ -179,6 +182,16 @@ HIDDEN void heft_thread_renamed(void);
 HIDDEN void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words, unsigned count);
 HIDDEN void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t tsc, uint64_t addr,
 				 uint64_t size, uint64_t usable, uint32_t site);
+
+/* ---- grown.c: how much of grown arrays is used */
+
+enum { HEFT_GROWN_MIN = 16 << 10 }; /* smaller ones are not looked at */
+extern HIDDEN _Atomic(int) heft_grown_blocks; /* how many are remembered */
+HIDDEN void heft_grown_add(const void *p, size_t size);
+HIDDEN void heft_grown_forget(const void *p);
+struct heft_tls;
+/* p is about to be freed. */
+HIDDEN void heft_grown_freed(struct heft_tls *tls, const void *p);
 
 /* ---- unwind.c, stack.c: call stacks to sites */
 

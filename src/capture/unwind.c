@@ -234,9 +234,11 @@ static enum heft_step guess_step(struct reader *r, const struct heft_frame *f, i
 	if (careful_read(r, f->rbp, &rbp) || careful_read(r, f->rbp + 8, &pc))
 		return HEFT_STEP_LOST;
 	struct dl_find_object o;
-	if (pc < PAGE || pc >> 47 || (rbp && rbp <= f->rbp))
+	if (pc < PAGE || pc >> 47)
 		return HEFT_STEP_LOST;
-	if (_dl_find_object((void *)(pc - 1), &o) && !sys_readable((void *)(pc & ~7ull)))
+	/* A caller with tables may use rbp for anything; another one has its frame further out. */
+	if (_dl_find_object((void *)(pc - 1), &o) &&
+	    ((rbp && rbp <= f->rbp) || !sys_readable((void *)(pc & ~7ull))))
 		return HEFT_STEP_LOST;
 	caller->pc = pc;
 	caller->sp = f->rbp + 16;

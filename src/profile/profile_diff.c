@@ -500,8 +500,9 @@ static double measure_of(const struct profile_diff_side *s, enum profile_sort me
 		return (double)s->temporary;
 	case PROFILE_BY_LIFETIME:
 		return s->lifetime_ns;
+	default: /* a measure that two runs have no use for */
+		return 0;
 	}
-	return 0;
 }
 
 bool profile_diff_divides(const struct profile_diff *d, enum profile_sort measure)

@@ -12,7 +12,9 @@
  * are checked before they are used, events' included. */
 #include "profile/profile_from_trace.h"
 
+#include "profile/trace_behaviour.h"
 #include "profile/trace_resident.h"
+#include "profile/trace_sizes.h"
 #include "profile/trace_stacks.h"
 
 #include <inttypes.h>
@@ -35,7 +37,13 @@ struct load {
 	bool all_threads;
 	uint32_t *processes;                       /* the profile's, by the recording's */
 	uint32_t *modules;                         /* the profile's, by the recording's */
+	uint32_t *thread_ids;                      /* the profile's, by the recording's */
 	struct profile_totals *replayed_processes; /* by the profile's process, or NULL */
+	struct live_at_start { /* of the window, by the recording's site; NULL: no window */
+		uint64_t bytes, blocks;
+	} * start;
+	struct trace_sizes *sizes;
+	uint64_t sizes_from_ns;
 };
 
 static uint64_t sum(uint64_t a, uint64_t b)
@@ -134,16 +142,19 @@ static int replay_batch(void *ctx, const struct trace_event *events, size_t coun
 }
 
 /* What is live stays, what was counted before the window does not. */
-static void begin_window(struct tally *t, uint64_t from_ns)
+static void begin_window(struct load *l, uint64_t from_ns)
 {
+	struct tally *t = &l->replayed;
 	for (uint32_t i = 0; i < t->site_count; i++) {
 		const struct tally_site *s = &t->sites[i];
+		l->start[i] = (struct live_at_start){s->live_bytes, s->live_blocks};
 		t->sites[i] = (struct tally_site){
 			.live_bytes = s->live_bytes,
 			.live_blocks = s->live_blocks,
 			.live_slack = s->live_slack,
 			.peak_bytes = s->live_bytes,
 			.peak_blocks = s->live_blocks,
+			.peak_slack = s->live_slack,
 			.own_peak_bytes = s->live_bytes,
 		};
 	}
@@ -159,12 +170,20 @@ static int replay(struct load *l)
 {
 	uint64_t from = l->sel->has_window ? l->sel->from_ns : 0;
 	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
-	int rc = tally_reserve(&l->replayed, l->c->site_count, l->c->thread_count);
-	if (rc == 0 && from > 0) {
-		rc = trace_reader_events(l->reader, 0, from - 1, replay_batch, l, l->err);
-		if (rc == 0)
-			begin_window(&l->replayed, from);
+	int rc = 0;
+	l->start = calloc((size_t)l->c->site_count + 1, sizeof *l->start);
+	if (!l->start)
+		return HEFT_ENOMEM;
+	if (from > 0 && l->all_threads) {
+		/* From the nearest checkpoint. */
+		rc = trace_reader_tally_before(l->reader, from, &l->replayed, l->err);
+	} else {
+		rc = tally_reserve(&l->replayed, l->c->site_count, l->c->thread_count);
+		if (rc == 0 && from > 0)
+			rc = trace_reader_events(l->reader, 0, from - 1, replay_batch, l, l->err);
 	}
+	if (rc == 0 && from > 0)
+		begin_window(l, from);
 	if (rc == 0)
 		rc = trace_reader_events(l->reader, from, to, replay_batch, l, l->err);
 	if (rc < 0)
@@ -172,6 +191,35 @@ static int replay(struct load *l)
 	tally_settle(&l->replayed);
 	l->tally = &l->replayed;
 	return 0;
+}
+
+static int sizes_batch(void *ctx, const struct trace_event *events, size_t count)
+{
+	struct load *l = ctx;
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_event *e = &events[i];
+		if (e->birth_thread >= l->c->thread_count)
+			return HEFT_EFORMAT;
+		if (!l->threads[e->birth_thread])
+			continue;
+		if (l->sizes_from_ns && e->time_ns >= l->sizes_from_ns) {
+			trace_sizes_begin(l->sizes);
+			l->sizes_from_ns = 0;
+		}
+		trace_sizes_apply(l->sizes, e, !l->sizes_from_ns);
+	}
+	return 0;
+}
+
+static int load_sizes(struct load *l)
+{
+	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
+	l->sizes_from_ns = l->sel->has_window ? l->sel->from_ns : 0;
+	l->sizes = calloc(1, sizeof *l->sizes);
+	if (!l->sizes)
+		return HEFT_ENOMEM;
+	int rc = trace_reader_events(l->reader, 0, to, sizes_batch, l, l->err);
+	return rc < 0 ? rc : trace_sizes_load(l->sizes, l->p);
 }
 
 /* Each process alone: only a few numbers, so that a build with thousands of processes fits. */
@@ -374,8 +422,12 @@ static int load_processes(struct load *l)
 static int load_threads(struct load *l)
 {
 	const struct trace_contents *c = l->c;
+	l->thread_ids = malloc(((size_t)c->thread_count + 1) * sizeof *l->thread_ids);
+	if (!l->thread_ids)
+		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < c->thread_count; i++) {
 		const struct trace_thread *t = &c->threads[i];
+		l->thread_ids[i] = PROFILE_NONE;
 		if (!l->threads[i] || t->process >= c->process_count)
 			continue;
 		struct profile_thread pt = {
@@ -392,6 +444,7 @@ static int load_threads(struct load *l)
 			pt.reallocations = l->tally->threads[i].reallocations;
 			pt.frees = l->tally->threads[i].frees;
 		}
+		l->thread_ids[i] = l->p->thread_count;
 		if (profile_add_thread(l->p, &pt) < 0)
 			return HEFT_ENOMEM;
 		struct profile_totals *total = &l->p->processes[pt.process].totals;
@@ -482,6 +535,7 @@ static void add_measures(struct tally_site *all, const struct tally_site *s)
 	all->live_slack += sum(s->live_slack, s->end_slack);
 	all->peak_bytes += s->peak_bytes;
 	all->peak_blocks += s->peak_blocks;
+	all->peak_slack += s->peak_slack;
 	/* Stacks that read the same need not have been at their maxima together: the sum of their
 	 * own peaks is an upper bound, exact for a single stack. */
 	all->own_peak_bytes += s->own_peak_bytes;
@@ -510,6 +564,7 @@ static void take_measures(struct profile_site *site, const struct tally_site *al
 	site->reallocated_bytes = all->reallocated_bytes;
 	site->peak_bytes = all->peak_bytes;
 	site->peak_blocks = all->peak_blocks;
+	site->peak_slack_bytes = all->peak_slack;
 	site->own_peak_bytes = all->own_peak_bytes;
 	site->live_bytes = all->live_bytes;
 	site->live_blocks = all->live_blocks;
@@ -520,6 +575,20 @@ static void take_measures(struct profile_site *site, const struct tally_site *al
 	site->lifetime.p50_ns = tally_lifetime_quantile(all, 0.5);
 	site->lifetime.p99_ns = tally_lifetime_quantile(all, 0.99);
 	site->lifetime.max_ns = all->lifetime_max_ns;
+}
+
+_Static_assert((int)PROFILE_LIFE_BUCKETS == TALLY_BUCKETS, "one histogram");
+
+/* Of sites in order, from those in the order in which they were added. */
+static int load_lifetimes(struct profile *p, const uint32_t (*unsorted)[PROFILE_LIFE_BUCKETS])
+{
+	p->lifetimes = malloc(((size_t)p->site_count + 1) * sizeof *p->lifetimes);
+	if (!p->lifetimes)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->site_count; i++)
+		memcpy(p->lifetimes[i], unsorted[p->sites[i].release_first],
+		       sizeof *p->lifetimes);
+	return 0;
 }
 
 static int load_sites(struct load *l)
@@ -533,10 +602,14 @@ static int load_sites(struct load *l)
 	 * site. So one merged histogram at a time is in memory. */
 	uint32_t *next = malloc(((size_t)c->site_count + 1) * sizeof *next);
 	uint32_t *head = malloc(((size_t)c->site_count + 1) * sizeof *head);
+	uint32_t *final = malloc(((size_t)c->site_count + 1) * sizeof *final);
+	uint32_t(*unsorted)[PROFILE_LIFE_BUCKETS] = NULL;
 	int rc = HEFT_ENOMEM;
-	if (!sites || !wanted || !nodes || !next || !head)
+	if (!sites || !wanted || !nodes || !next || !head || !final)
 		goto out;
 	rc = want_sites(l, sites, wanted);
+	if (rc == 0 && !l->sel->top_only)
+		trace_behaviour_want(c, c->tally, sites, wanted);
 	if (rc == 0)
 		rc = trace_stacks_load(p, c, l->modules, wanted, l->sel->top_only, nodes);
 	for (uint32_t i = 0; i < c->site_count && rc == 0; i++) {
@@ -551,18 +624,46 @@ static int load_sites(struct load *l)
 		next[i] = id == before ? PROFILE_NONE : head[id];
 		head[id] = i;
 	}
+	if (rc == 0) {
+		unsorted = malloc(((size_t)p->site_count + 1) * sizeof *unsorted);
+		if (!unsorted)
+			rc = HEFT_ENOMEM;
+	}
 	for (uint32_t id = 0; id < p->site_count && rc == 0; id++) {
 		struct tally_site all;
 		memset(&all, 0, sizeof all);
 		for (uint32_t i = head[id]; i != PROFILE_NONE; i = next[i]) {
 			add_measures(&all, &l->tally->sites[i]);
 			p->sites[id].merged++;
+			if (l->start) {
+				p->sites[id].start_bytes += l->start[i].bytes;
+				p->sites[id].start_blocks += l->start[i].blocks;
+			}
 		}
 		take_measures(&p->sites[id], &all);
+		memcpy(unsorted[id], all.lifetime, sizeof *unsorted);
+		p->sites[id].release_first = id; /* to find it again when they are in order */
 	}
-	if (rc == 0)
+	if (rc == 0) {
 		profile_finish_sites(p);
+		rc = load_lifetimes(p, (const uint32_t(*)[PROFILE_LIFE_BUCKETS])unsorted);
+	}
+	if (rc == 0) {
+		/* The recording's sites now go to sites in order. */
+		for (uint32_t i = 0; i < c->site_count; i++)
+			final[i] = PROFILE_NONE;
+		for (uint32_t id = 0; id < p->site_count; id++) {
+			for (uint32_t i = head[p->sites[id].release_first]; i != PROFILE_NONE;
+			     i = next[i])
+				final[i] = id;
+			p->sites[id].release_first = 0;
+		}
+		if (!l->sel->top_only)
+			rc = trace_behaviour_load(p, c, final, nodes, l->thread_ids);
+	}
 out:
+	free(unsorted);
+	free(final);
 	free(sites);
 	free(wanted);
 	free(nodes);
@@ -589,7 +690,14 @@ static int load_totals(struct load *l)
 		t->live_blocks += sum(s->live_blocks, s->end_blocks);
 		t->live_slack_bytes += sum(s->live_slack, s->end_slack);
 		t->temporary += s->temporary;
+		t->peak_slack_bytes += s->peak_slack;
+		if (l->start) {
+			t->start_bytes += l->start[i].bytes;
+			t->start_blocks += l->start[i].blocks;
+		}
 	}
+	p->window_from_ns = l->sel->has_window ? l->sel->from_ns : 0;
+	p->window_to_ns = l->sel->has_window ? l->sel->to_ns : p->duration_ns;
 	t->peak_bytes = tally->peak_bytes;
 	t->peak_blocks = tally->peak_blocks;
 	t->peak_time_ns = tally->peak_time_ns;
@@ -705,11 +813,16 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = load_totals(&l);
 	if (rc == 0 && l.sel->process_totals && l.p->process_count)
 		rc = load_process_totals(&l);
+	if (rc == 0 && l.sel->sizes)
+		rc = load_sizes(&l);
 
 	free(l.threads);
 	free(l.processes);
 	free(l.modules);
 	free(l.replayed_processes);
+	free(l.thread_ids);
+	free(l.start);
+	free(l.sizes);
 	tally_fini(&l.replayed);
 	if (rc < 0) {
 		profile_free(l.p);

@@ -127,6 +127,7 @@ static void recount(struct profile *p)
 	t->allocated_bytes = t->reallocated_bytes = 0;
 	t->peak_bytes = t->peak_blocks = 0;
 	t->live_bytes = t->live_blocks = t->live_slack_bytes = t->temporary = 0;
+	t->peak_slack_bytes = t->start_bytes = t->start_blocks = 0;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		const struct profile_site *s = &p->sites[i];
 		t->allocations += s->allocations;
@@ -139,6 +140,9 @@ static void recount(struct profile *p)
 		t->live_bytes += s->live_bytes;
 		t->live_blocks += s->live_blocks;
 		t->live_slack_bytes += s->live_slack_bytes;
+		t->peak_slack_bytes += s->peak_slack_bytes;
+		t->start_bytes += s->start_bytes;
+		t->start_blocks += s->start_blocks;
 		t->temporary += s->temporary;
 	}
 }
@@ -149,7 +153,8 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore, str
 	int rc = HEFT_ENOMEM;
 	bool *wanted = calloc((size_t)p->node_count + 1, sizeof *wanted);
 	bool *unwanted = calloc((size_t)p->node_count + 1, sizeof *unwanted);
-	if (!wanted || !unwanted)
+	uint32_t *to = malloc(((size_t)p->site_count + 1) * sizeof *to);
+	if (!wanted || !unwanted || !to)
 		goto out;
 	if (focus) {
 		rc = compile(&re, focus, "focus", err);
@@ -174,15 +179,21 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore, str
 		uint32_t node = p->sites[i].node;
 		bool keep =
 			node == PROFILE_NONE ? !focus : (!focus || wanted[node]) && !unwanted[node];
-		if (keep)
-			p->sites[kept++] = p->sites[i];
+		to[i] = keep ? kept : PROFILE_NONE;
+		if (!keep)
+			continue;
+		if (p->lifetimes)
+			memmove(p->lifetimes[kept], p->lifetimes[i], sizeof *p->lifetimes);
+		p->sites[kept++] = p->sites[i];
 	}
 	p->site_count = kept;
+	profile_sites_moved(p, to);
 	recount(p);
 	rc = 0;
 out:
 	free(wanted);
 	free(unwanted);
+	free(to);
 	if (rc == HEFT_ENOMEM)
 		return heft_fail(err, HEFT_ENOMEM, "not enough memory to filter %u sites",
 				 p->site_count);

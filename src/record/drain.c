@@ -64,6 +64,8 @@ void drain_init(struct drain *d, struct trace_writer *writer)
 	memset(d, 0, sizeof *d);
 	d->writer = writer;
 	tally_init(&d->tally);
+	behaviour_init(&d->behaviour);
+	d->tally.behaviour = &d->behaviour;
 	stack_map_init(&d->stacks, writer);
 	clock_pair(&d->clock.tsc0, &d->clock.ns0);
 	d->clock.mult = (uint64_t)(1.0 / 2.5 * 4294967296.0); /* until measured */
@@ -73,6 +75,7 @@ void drain_init(struct drain *d, struct trace_writer *writer)
 void drain_fini(struct drain *d)
 {
 	tally_fini(&d->tally);
+	behaviour_fini(&d->behaviour);
 	stack_map_fini(&d->stacks);
 	free(d->heap);
 }

@@ -18,6 +18,7 @@ struct tsc_clock { /* time stamp counter to ns since the start of the recording 
 struct drain {
 	struct trace_writer *writer;
 	struct tally tally;
+	struct behaviour behaviour;
 	struct stack_map stacks;
 	struct tsc_clock clock;
 	uint32_t thread_count;

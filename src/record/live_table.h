@@ -13,7 +13,7 @@
 struct live_block {
 	uint64_t addr; /* 0: empty slot. Real addresses are never 0 */
 	uint64_t birth_tsc;
-	uint64_t size : 48, slack : 16;
+	uint64_t size : 47, grown : 1, slack : 16; /* grown: last sized by a realloc */
 	uint32_t site;	 /* of the recording */
 	uint32_t thread; /* who allocated it */
 };
@@ -46,6 +46,16 @@ static inline struct live_block *live_table_find(const struct live_table *t, uin
 			return b;
 		if (!b->addr)
 			return NULL;
+	}
+}
+/* The address's slot, or the empty one (addr 0) where it belongs. Room must be reserved. */
+static inline struct live_block *live_table_slot_for(const struct live_table *t, uint64_t addr)
+{
+	uint64_t mask = (1ull << t->bits) - 1;
+	for (uint64_t i = live_table_slot(t, addr);; i++) {
+		struct live_block *b = &t->slots[i & mask];
+		if (b->addr == addr || !b->addr)
+			return b;
 	}
 }
 /* The address must not be there, and room reserved. */

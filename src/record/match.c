@@ -24,12 +24,14 @@
 #define RARE static __attribute__((noinline))
 #define SIZE_LIMIT (1ull << 47) /* no block is larger than the address space */
 #define PARK_NS 50000000ull
+enum { NEAR_BITS = 14 }; /* 512 KiB */
 enum { AHEAD = 12 }; /* records between asking for a line of the live table and using it */
 
 struct raw { /* one record, decoded */
 	uint64_t tsc, time_ns, addr, size;
 	uint32_t node, slack;
 	uint8_t flags; /* enum trace_event_flag */
+	uint32_t free_site; /* TRACE_FREED_AT */
 };
 
 HOT struct trace_event *next_event(struct drain *d)
@@ -91,6 +93,20 @@ HOT void emit_alloc(struct drain *d, struct process *p, const struct live_block 
 	grown(p, time_ns);
 }
 
+/* What a program told of a block that grew goes with the event that ends it. */
+RARE void tell_growth(struct process *p, const struct live_block *b, struct trace_event *e)
+{
+	e->flags |= TRACE_GROWN;
+	uint32_t count = p->unused_count < PROCESS_UNUSED ? p->unused_count : PROCESS_UNUSED;
+	for (uint32_t i = 0; i < count; i++)
+		if (p->unused[i].addr == b->addr) {
+			e->flags |= TRACE_MEASURED;
+			e->old_size = p->unused[i].bytes;
+			p->unused[i].addr = 0;
+			return;
+		}
+}
+
 HOT void emit_end(struct drain *d, struct process *p, const struct live_block *b, uint64_t tsc,
 		  uint64_t time_ns, enum trace_op op, uint32_t thread, uint8_t flags)
 {
@@ -106,16 +122,24 @@ HOT void emit_end(struct drain *d, struct process *p, const struct live_block *b
 	e->flags = flags;
 	p->live_bytes -= b->size;
 	p->live_blocks--;
+	if (UNLIKELY(b->grown))
+		tell_growth(p, b, e);
+}
+
+/* Makes room for one more block; false: there is none. */
+HOT bool reserve_block(struct drain *d, struct process *p)
+{
+	if (LIKELY((p->live.count + 1) * 5 <= (3ull << p->live.bits)) ||
+	    !live_table_reserve(&p->live, 1))
+		return true;
+	d->failed = HEFT_ENOMEM;
+	return false;
 }
 
 HOT void add_block(struct drain *d, struct process *p, const struct live_block *b)
 {
-	if (UNLIKELY((p->live.count + 1) * 5 > (3ull << p->live.bits)) &&
-	    live_table_reserve(&p->live, 1)) {
-		d->failed = HEFT_ENOMEM;
-		return;
-	}
-	live_table_add(&p->live, b);
+	if (LIKELY(reserve_block(d, p)))
+		live_table_add(&p->live, b);
 }
 
 /* ---- parked allocations: rare, so a plain list */
@@ -191,12 +215,36 @@ HOT void on_alloc(struct drain *d, struct process *p, struct stream *s, const st
 		.thread = s->thread,
 	};
 	s->last_addr = r->addr;
-	if (UNLIKELY(live_table_find(&p->live, r->addr) != NULL)) {
+	if (UNLIKELY(!reserve_block(d, p)))
+		return;
+	struct live_block *slot = live_table_slot_for(&p->live, r->addr);
+	if (UNLIKELY(slot->addr)) {
 		park(d, p, &b, r);
 		return;
 	}
+	*slot = b;
+	p->live.count++;
 	emit_alloc(d, p, &b, r->time_ns, r->flags);
-	add_block(d, p, &b);
+}
+
+/* A block whose free is the thread's next record, already there and within bounds: it never enters
+ * the table of live blocks. Returns false if its address is taken. */
+HOT bool on_alloc_and_free(struct drain *d, struct process *p, struct stream *s, const struct raw *r,
+			   uint32_t site, uint64_t free_tsc)
+{
+	if (UNLIKELY(live_table_find(&p->live, r->addr) != NULL))
+		return false;
+	struct live_block b = {
+		.birth_tsc = r->tsc,
+		.size = r->size & (SIZE_LIMIT - 1),
+		.slack = (uint16_t)r->slack,
+		.site = site,
+		.thread = s->thread,
+	};
+	s->last_addr = r->addr;
+	emit_alloc(d, p, &b, r->time_ns, r->flags);
+	emit_end(d, p, &b, free_tsc, time_of(d, free_tsc), TRACE_FREE, s->thread, TRACE_TEMPORARY);
+	return true;
 }
 
 static void count_unseen(struct process *p)
@@ -217,7 +265,10 @@ HOT void on_free(struct drain *d, struct process *p, struct stream *s, const str
 		return;
 	}
 	bool temporary = s->last_addr == r->addr && b->thread == s->thread;
-	emit_end(d, p, b, r->tsc, r->time_ns, TRACE_FREE, s->thread, temporary ? TRACE_TEMPORARY : 0);
+	emit_end(d, p, b, r->tsc, r->time_ns, TRACE_FREE, s->thread,
+		 (uint8_t)(r->flags | (temporary ? TRACE_TEMPORARY : 0)));
+	if (UNLIKELY(r->flags & TRACE_FREED_AT))
+		d->events[d->event_count - 1].old_site = r->free_site;
 	live_table_remove(&p->live, b);
 	if (UNLIKELY(p->parked_count))
 		unpark(d, p, r->addr, r->tsc, r->time_ns);
@@ -239,6 +290,12 @@ static void on_realloc_begin(struct drain *d, struct process *p, struct stream *
 		unpark(d, p, r->addr, r->tsc, r->time_ns);
 }
 
+/* Whether a block looks like one that glibc mapped by itself: the kernel moves such pages. */
+static bool is_mapped(uint64_t addr, uint64_t size)
+{
+	return (addr & 0xfff) == 16 && size >= 128 << 10;
+}
+
 static void on_realloc_end(struct drain *d, struct process *p, struct stream *s, const struct raw *r,
 			   uint32_t site)
 {
@@ -256,6 +313,12 @@ static void on_realloc_end(struct drain *d, struct process *p, struct stream *s,
 	b.size = r->size & (SIZE_LIMIT - 1);
 	b.slack = (uint16_t)r->slack;
 	b.site = site;
+	b.grown = 1;
+	uint8_t moved = 0;
+	if (r->addr != old.addr)
+		moved = is_mapped(r->addr, r->size) && is_mapped(old.addr, old.size)
+				? TRACE_MOVED
+				: TRACE_MOVED | TRACE_COPIED;
 	struct trace_event *e = next_event(d);
 	*e = (struct trace_event){
 		.time_ns = r->time_ns,
@@ -268,7 +331,7 @@ static void on_realloc_end(struct drain *d, struct process *p, struct stream *s,
 		.slack = (uint32_t)b.slack,
 		.old_slack = (uint32_t)old.slack,
 		.op = TRACE_REALLOC,
-		.flags = r->flags,
+		.flags = r->flags | moved,
 	};
 	p->live_bytes += r->size - old.size;
 	grown(p, r->time_ns);
@@ -353,6 +416,21 @@ RARE int on_ext(struct drain *d, struct process *p, struct stream *s, struct raw
 			on_realloc_begin(d, p, s, r);
 		break;
 	case WIRE_EXT_REALLOC_FREED: on_realloc_freed(d, p, s, r); break;
+	case WIRE_EXT_FREE_AT:
+		if (n != 2 || stack_map_site(&d->stacks, &p->stacks, (uint32_t)w[2], &r->free_site))
+			return HEFT_EFORMAT;
+		r->addr = w[1];
+		r->flags = TRACE_FREED_AT;
+		on_free(d, p, s, r);
+		break;
+	case WIRE_EXT_UNUSED:
+		if (n != 2)
+			return HEFT_EFORMAT;
+		p->unused[p->unused_count % PROCESS_UNUSED] = (struct unused){w[1], w[2]};
+		/* Stays at least PROCESS_UNUSED when it wraps: all entries are in use. */
+		if (++p->unused_count == 2 * PROCESS_UNUSED)
+			p->unused_count = PROCESS_UNUSED;
+		break;
 	default: return HEFT_EFORMAT;
 	}
 	return (int)(8 + n * 8);
@@ -385,7 +463,9 @@ int match_stream(struct drain *d, struct stream *s, uint64_t until)
 		uint32_t pos = s->pos, ahead = s->ahead;
 		uint64_t tsc = s->next_tsc;
 		bool more = false; /* in this chunk, before `until` */
-		if (ahead <= pos) {
+		/* A small table is in the cache anyway. */
+		const bool far = p->live.bits > NEAR_BITS;
+		if (far && ahead <= pos) {
 			ahead = pos;
 			for (int i = 0; i < AHEAD; i++)
 				ahead = look_ahead(&p->live, data, ahead, end);
@@ -395,7 +475,8 @@ int match_stream(struct drain *d, struct stream *s, uint64_t until)
 			struct raw r;
 			uint32_t site;
 			int used = 8;
-			ahead = look_ahead(&p->live, data, ahead, end);
+			if (far)
+				ahead = look_ahead(&p->live, data, ahead, end);
 			r.tsc = tsc;
 			r.time_ns = time_of(d, tsc);
 			r.flags = 0;
@@ -416,11 +497,24 @@ int match_stream(struct drain *d, struct stream *s, uint64_t until)
 				}
 				if (UNLIKELY(check_block(d, p, &r, &site)))
 					return HEFT_EFORMAT;
-				if (LIKELY(wire_type_of(word) == WIRE_ALLOC))
-					on_alloc(d, p, s, &r, site);
-				else
-					on_realloc_end(d, p, s, &r, site);
 				used = 16;
+				if (UNLIKELY(wire_type_of(word) != WIRE_ALLOC)) {
+					on_realloc_end(d, p, s, &r, site);
+					break;
+				}
+				if (end - pos >= 24 && !p->parked_count) {
+					uint64_t w2 = data[pos / 8 + 2], freed = tsc + wire_dt_of(w2);
+					if (wire_type_of(w2) == WIRE_FREE &&
+					    wire_addr_of(w2) == r.addr && freed <= until &&
+					    LIKELY(on_alloc_and_free(d, p, s, &r, site, freed))) {
+						if (far)
+							ahead = look_ahead(&p->live, data, ahead, end);
+						tsc = freed;
+						used = 24;
+						break;
+					}
+				}
+				on_alloc(d, p, s, &r, site);
 				break;
 			}
 			case WIRE_REALLOC_BEGIN: on_realloc_begin(d, p, s, &r); break;
@@ -447,7 +541,7 @@ int match_stream(struct drain *d, struct stream *s, uint64_t until)
 			}
 		} while (more && tsc <= until);
 		s->pos = pos;
-		s->ahead = ahead;
+		s->ahead = far ? ahead : 0;
 		s->next_tsc = tsc;
 		if (!more) { /* the chunk's end, or a time of its own */
 			int rc = stream_advance(s);

@@ -40,6 +40,11 @@ struct parked { /* an allocation whose address is still live: its free is on the
 	uint8_t flags;
 };
 
+struct unused {
+	uint64_t addr, bytes;
+};
+enum { PROCESS_UNUSED = 64 };
+
 struct process {
 	struct wire_session session;
 	void *base;
@@ -59,6 +64,8 @@ struct process {
 	struct process_stacks stacks;
 	struct parked *parked;
 	uint32_t parked_count, parked_capacity;
+	struct unused unused[PROCESS_UNUSED]; /* told of live blocks that grew; a ring */
+	uint32_t unused_count;
 	uint64_t live_bytes, live_blocks;
 	uint32_t children_seen;
 	int statm_fd;

@@ -57,9 +57,7 @@ static struct words value_words(double value, enum profile_sort measure)
 		return w;
 	case PROFILE_BY_LIFETIME:
 		return words_duration(whole(value));
-	case PROFILE_BY_PEAK:
-	case PROFILE_BY_LIVE:
-	case PROFILE_BY_ALLOCATED:
+	default:
 		break;
 	}
 	if (whole_number || value >= 100)

@@ -17,15 +17,22 @@ enum trace_op {
 enum trace_event_flag {
 	TRACE_TEMPORARY = 1,	 /* FREE: by the allocating thread before its next allocation */
 	TRACE_SLACK_UNKNOWN = 2, /* the allocator did not tell the usable size; slack is 0 */
+	/* The recorder's own: files do not keep them, nor the fields that they announce. */
+	TRACE_MOVED = 4,     /* REALLOC: to another address */
+	TRACE_COPIED = 8,    /* REALLOC: MOVED, and not by moving its pages */
+	TRACE_GROWN = 16,    /* FREE, GONE: of a block sized by a realloc */
+	TRACE_FREED_AT = 32, /* FREE: old_site is the site of the free */
+	TRACE_MEASURED = 64, /* FREE, GONE: old_size is the length of its unused end */
 };
+enum { TRACE_KEPT_FLAGS = 3, TRACE_TOLD_FLAGS = TRACE_GROWN | TRACE_FREED_AT | TRACE_MEASURED };
 
 struct trace_event {
 	uint64_t time_ns;     /* since the start of the recording; never goes back */
 	uint64_t size;	      /* requested bytes: of the new block, or of the block that ends */
 	uint64_t lifetime_ns; /* FREE, GONE: since birth. else 0 */
-	uint64_t old_size;    /* REALLOC: what the block had before. else 0 */
+	uint64_t old_size;    /* REALLOC: what the block had before */
 	uint32_t site;	      /* of the block (REALLOC: its new site) */
-	uint32_t old_site;    /* REALLOC. else 0 */
+	uint32_t old_site;    /* REALLOC */
 	uint32_t thread;      /* who did it (GONE: who allocated it) */
 	uint32_t birth_thread; /* FREE, REALLOC, GONE: who allocated it. ALLOC: == thread */
 	uint32_t slack;	      /* usable - size of the block named by site/size */

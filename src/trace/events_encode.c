@@ -196,7 +196,7 @@ static __attribute__((noinline)) uint32_t encode_special(struct events_encoder *
 		uint8_t *p = e->at[COLUMN_ESCAPES];
 		kind = KIND_ESCAPE;
 		from = ev->op & 1u;
-		*p++ = (uint8_t)((ev->op & 3u) | (ev->flags & 3u) << 2);
+		*p++ = (uint8_t)((ev->op & 3u) | (ev->flags & (unsigned)TRACE_KEPT_FLAGS) << 2);
 		p = prefix_put(p, ev->birth_thread);
 		e->at[COLUMN_ESCAPES] = prefix_put(p, slack);
 		slack_learn(m, size, slack, ev->flags & TRACE_SLACK_UNKNOWN);
@@ -271,7 +271,7 @@ encode_some(struct events_encoder *e, const struct trace_event *events, size_t c
 		if (__builtin_expect(s->epoch != epoch, 0))
 			new_site(e, ev->site, ev->size);
 
-		uint32_t shape = shape_of[((ev->op & 3u) | (ev->flags & 3u) << 2 | cross) ^
+		uint32_t shape = shape_of[((ev->op & 3u) | (ev->flags & (unsigned)TRACE_KEPT_FLAGS) << 2 | cross) ^
 					  e->model.unknown << 2];
 		unsigned from = shape / SHAPE_FROM;
 		uint32_t low = shape & CODE_KIND;

@@ -2,7 +2,7 @@
  *
  * This runs once for every event while a program is being recorded, on a core
  * that the program would like to have, so it is written for the cache: the
- * numbers an allocation touches are the first 64 bytes of struct tally_site,
+ * numbers every event touches are the first 64 bytes of struct tally_site,
  * and the site of an event some steps ahead is prefetched. Lifetimes land in
  * the histogram at the end of the struct.
  *
@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFETCH_AHEAD = 6 };
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+enum { PREFETCH_AHEAD = 6, PREFETCH_FROM = 1024 };
 
 void tally_init(struct tally *t)
 {
@@ -80,6 +81,7 @@ static inline void keep_peak(const struct tally *t, struct tally_site *s)
 		s->peak_epoch = t->peak_epoch;
 		s->peak_bytes = s->live_bytes;
 		s->peak_blocks = s->live_blocks;
+		s->peak_slack = s->live_slack;
 	}
 }
 
@@ -101,10 +103,17 @@ static inline void end_of_life(struct tally_site *s, uint64_t lifetime_ns)
 void tally_apply(struct tally *t, const struct trace_event *events, size_t count)
 {
 	struct tally_site *sites = t->sites;
+	struct behaviour *behaviour = t->behaviour;
 
+	/* Few sites are in the cache anyway. */
+	const size_t far = t->site_count > PREFETCH_FROM && count > PREFETCH_AHEAD
+				   ? count - PREFETCH_AHEAD
+				   : 0;
+	if (behaviour && count)
+		behaviour_advance(behaviour, t, events[0].time_ns);
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_event *e = &events[i];
-		if (i + PREFETCH_AHEAD < count) {
+		if (i < far) {
 			const struct trace_event *ahead = &events[i + PREFETCH_AHEAD];
 			__builtin_prefetch(&sites[ahead->site], 1);
 			if (ahead->op != TRACE_ALLOC)
@@ -127,6 +136,10 @@ void tally_apply(struct tally *t, const struct trace_event *events, size_t count
 			break;
 		}
 		case TRACE_FREE:
+			if (UNLIKELY((e->thread != e->birth_thread) |
+				     ((e->flags & TRACE_TOLD_FLAGS) != 0)) &&
+			    behaviour)
+				behaviour_on_free(behaviour, e, s->live_blocks, s->live_bytes);
 			t->threads[e->thread].frees++;
 			s->frees++;
 			s->live_bytes -= e->size;
@@ -141,6 +154,8 @@ void tally_apply(struct tally *t, const struct trace_event *events, size_t count
 		case TRACE_REALLOC: {
 			struct tally_site *old = &sites[e->old_site];
 			struct tally_thread *th = &t->threads[e->thread];
+			if (behaviour)
+				behaviour_on_realloc(behaviour, e);
 			uint64_t growth = e->size > e->old_size ? e->size - e->old_size : 0;
 			keep_peak(t, old);
 			old->live_bytes -= e->old_size;
@@ -158,6 +173,8 @@ void tally_apply(struct tally *t, const struct trace_event *events, size_t count
 			break;
 		}
 		case TRACE_GONE:
+			if (UNLIKELY(e->flags & TRACE_TOLD_FLAGS) && behaviour)
+				behaviour_on_free(behaviour, e, s->live_blocks, s->live_bytes);
 			s->live_bytes -= e->size;
 			s->live_blocks--;
 			s->live_slack -= e->slack;
@@ -169,8 +186,11 @@ void tally_apply(struct tally *t, const struct trace_event *events, size_t count
 			end_of_life(s, e->lifetime_ns);
 			break;
 		}
-		if (s->live_bytes > s->own_peak_bytes)
+		if (s->live_bytes > s->own_peak_bytes) {
 			s->own_peak_bytes = s->live_bytes;
+			if (UNLIKELY(s->live_bytes >= t->notable_bytes && !s->watched) && behaviour)
+				t->notable_bytes = behaviour_watch(behaviour, t, e->site);
+		}
 		if (t->live_bytes > t->peak_bytes) {
 			t->peak_bytes = t->live_bytes;
 			t->peak_blocks = t->live_blocks;

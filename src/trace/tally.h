@@ -11,6 +11,7 @@
 #ifndef HEFT_TRACE_TALLY_H
 #define HEFT_TRACE_TALLY_H
 
+#include "trace/behaviour.h"
 #include "trace/event.h"
 
 #include <stddef.h>
@@ -20,26 +21,30 @@
 #define TALLY_BUCKETS 40
 
 struct tally_site {
+	/* the cache line that every event touches */
+	uint64_t live_bytes; /* now */
+	uint64_t live_blocks;
+	uint64_t live_slack; /* usable - requested of what is live */
+	uint32_t peak_epoch;
+	uint32_t watched; /* has a history of its own */
+	uint64_t own_peak_bytes;
 	uint64_t allocations;
 	uint64_t allocated_bytes; /* of allocations, plus the growth of reallocations that grow */
-	uint64_t live_bytes;	  /* now */
-	uint64_t live_blocks;
-	uint64_t peak_bytes; /* valid after tally_settle: live at the first instant of the peak */
-	uint64_t peak_blocks;
-	uint64_t own_peak_bytes;
 	uint64_t frees;
-	uint32_t peak_epoch;
-	uint32_t pad;
+
+	uint64_t lifetime_sum_ns; /* of blocks that were freed or are gone */
+	uint64_t lifetime_max_ns;
 	uint64_t temporary;
 	uint64_t cross_thread_frees;
+	uint64_t peak_bytes; /* valid after tally_settle: live at the first instant of the peak */
+	uint64_t peak_blocks;
+	uint64_t peak_slack;
 	uint64_t reallocations;
+
 	uint64_t reallocated_bytes; /* sum of the new sizes of all reallocations */
 	uint64_t end_bytes;	    /* GONE: live when the process or the recording ended */
 	uint64_t end_blocks;
-	uint64_t live_slack; /* usable - requested of what is live */
 	uint64_t end_slack;
-	uint64_t lifetime_sum_ns; /* of blocks that were freed or are gone */
-	uint64_t lifetime_max_ns;
 	uint32_t lifetime[TALLY_BUCKETS];
 };
 
@@ -56,6 +61,8 @@ struct tally {
 	uint64_t peak_bytes, peak_blocks, peak_time_ns;
 	uint64_t events;
 	uint32_t peak_epoch; /* of the last new maximum; starts at 0, sites at 0 */
+	struct behaviour *behaviour; /* kept along if not NULL; not owned */
+	uint64_t notable_bytes;	     /* a site whose own peak reaches this is to be watched */
 };
 
 void tally_init(struct tally *t);

@@ -22,7 +22,7 @@ static const struct {
 	bool exact; /* not touched by the rounding of times */
 } site_fields[] = {
 	SITE(allocations), SITE(allocated_bytes), SITE(live_bytes), SITE(live_blocks),
-	SITE(peak_bytes), SITE(peak_blocks), SITE(own_peak_bytes), SITE(frees), SITE(temporary),
+	SITE(peak_bytes), SITE(peak_blocks), SITE(peak_slack), SITE(own_peak_bytes), SITE(frees), SITE(temporary),
 	SITE(cross_thread_frees), SITE(reallocations), SITE(reallocated_bytes), SITE(end_bytes),
 	SITE(end_blocks), SITE(live_slack), SITE(end_slack), SITE_ROUNDED(lifetime_sum_ns),
 	SITE_ROUNDED(lifetime_max_ns),

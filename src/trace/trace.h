@@ -40,7 +40,9 @@ struct trace_node { /* one frame under its caller: a path to the root is a call 
 enum trace_via { /* the allocation function called */
 	TRACE_VIA_MALLOC, TRACE_VIA_CALLOC, TRACE_VIA_REALLOC, TRACE_VIA_POSIX_MEMALIGN,
 	TRACE_VIA_ALIGNED_ALLOC, TRACE_VIA_MEMALIGN, TRACE_VIA_VALLOC, TRACE_VIA_PVALLOC,
-	TRACE_VIA_REALLOCARRAY, TRACE_VIA_NEW, TRACE_VIA_NEW_ARRAY, TRACE_VIA_COUNT
+	TRACE_VIA_REALLOCARRAY, TRACE_VIA_NEW, TRACE_VIA_NEW_ARRAY,
+	TRACE_VIA_FREE, /* a place that frees: no block has this one */
+	TRACE_VIA_COUNT
 };
 
 struct trace_site {
@@ -135,6 +137,7 @@ struct trace_contents { /* everything but the events; owned by the reader */
 	const struct trace_rss *rss;		size_t rss_count;
 	const struct trace_note *notes;		size_t note_count;
 	const struct tally *tally; /* settled; of the whole recording (or up to the cut) */
+	const struct behaviour *behaviour;
 	uint64_t duration_ns;
 	uint64_t file_bytes, events;
 	bool complete;	    /* false: cut or still being written */
@@ -147,6 +150,11 @@ const struct trace_contents *trace_reader_contents(const struct trace_reader *r)
 typedef int trace_each_fn(void *ctx, const struct trace_event *events, size_t count);
 int trace_reader_events(struct trace_reader *r, uint64_t from_ns, uint64_t to_ns,
 			trace_each_fn *each, void *ctx, struct heft_error *err);
+
+/* The tally of all events with times before before_ns, from the nearest checkpoint, into t, which
+ * is empty (tally_init). */
+int trace_reader_tally_before(struct trace_reader *r, uint64_t before_ns, struct tally *t,
+			      struct heft_error *err);
 
 /* Checks every block: header, checksum, decoding, ids, times, and that the tally at the end equals
  * the replay of all events. */

@@ -37,7 +37,8 @@ uint64_t trace_block_checksum(const struct trace_block_header *h, uint64_t offse
 
 uint32_t trace_block_limit(unsigned type)
 {
-	return type == TRACE_BLOCK_META || type == TRACE_BLOCK_DEFINITIONS || type == TRACE_BLOCK_RSS
+	return type == TRACE_BLOCK_META || type == TRACE_BLOCK_DEFINITIONS ||
+			       type == TRACE_BLOCK_RSS
 		       ? TRACE_TABLE_LIMIT
 		       : TRACE_BLOCK_LIMIT;
 }
@@ -61,10 +62,15 @@ const char *trace_block_header_check(const struct trace_block_header *h)
 const char *trace_block_name(unsigned type)
 {
 	static const char *const names[TRACE_BLOCK_TYPES] = {
-		[TRACE_BLOCK_META] = "meta",	   [TRACE_BLOCK_DEFINITIONS] = "definitions",
-		[TRACE_BLOCK_EVENTS] = "events",   [TRACE_BLOCK_RSS] = "rss",
-		[TRACE_BLOCK_CHECKPOINT] = "checkpoint", [TRACE_BLOCK_TALLY] = "tally",
-		[TRACE_BLOCK_INDEX] = "index",	   [TRACE_BLOCK_END] = "end",
+		[TRACE_BLOCK_META] = "meta",
+		[TRACE_BLOCK_DEFINITIONS] = "definitions",
+		[TRACE_BLOCK_EVENTS] = "events",
+		[TRACE_BLOCK_RSS] = "rss",
+		[TRACE_BLOCK_CHECKPOINT] = "checkpoint",
+		[TRACE_BLOCK_BEHAVIOUR] = "behaviour",
+		[TRACE_BLOCK_TALLY] = "tally",
+		[TRACE_BLOCK_INDEX] = "index",
+		[TRACE_BLOCK_END] = "end",
 	};
 	return type < TRACE_BLOCK_TYPES && names[type] ? names[type] : "unknown";
 }

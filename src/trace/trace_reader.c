@@ -26,6 +26,7 @@ struct trace_reader {
 	struct definitions tables;
 	struct trace_index index;
 	struct tally tally;
+	struct behaviour behaviour;
 	struct trace_contents contents;
 	bool have_meta;
 	struct events_decoder decoder;
@@ -73,8 +74,8 @@ static int load(struct trace_reader *r, uint64_t offset, struct trace_block *b,
 	return rc;
 }
 
-/* Loads the tally whose first part is at offset. */
-static int load_tally(struct trace_reader *r, uint64_t offset, unsigned type,
+/* Loads the tally whose first part is at offset into t, which is empty. */
+static int load_tally(struct trace_reader *r, struct tally *t, uint64_t offset, unsigned type,
 		      struct heft_error *err)
 {
 	uint32_t site_limit = (uint32_t)r->tables.site_count;
@@ -89,8 +90,7 @@ static int load_tally(struct trace_reader *r, uint64_t offset, unsigned type,
 		const char *expected =
 			b.header.type != type
 				? "another part of a tally"
-				: tally_block_get(&b.payload, &r->tally, site_limit, thread_limit,
-						  &left);
+				: tally_block_get(&b.payload, t, site_limit, thread_limit, &left);
 		/* Parts count down: a first one that is not the first would never end. */
 		if (!expected && parts++ && left != before - 1)
 			expected = "the next part of a tally";
@@ -98,9 +98,27 @@ static int load_tally(struct trace_reader *r, uint64_t offset, unsigned type,
 			return trace_file_expected(&r->file, &b, expected, err);
 		offset = b.next_offset;
 	}
-	if (tally_reserve(&r->tally, site_limit, thread_limit))
+	if (tally_reserve(t, site_limit, thread_limit))
 		return no_memory(r, err);
 	return 0;
+}
+
+/* The behaviour that stands directly before the tally at tally_offset, if there is one at offset. */
+static int load_behaviour(struct trace_reader *r, uint64_t offset, uint64_t tally_offset,
+			  struct heft_error *err)
+{
+	struct trace_block b;
+	if (!offset)
+		return 0;
+	int rc = load(r, offset, &b, err);
+	if (rc || b.next_offset != tally_offset)
+		return rc;
+	const char *expected =
+		b.header.type != TRACE_BLOCK_BEHAVIOUR
+			? "what the index says"
+			: behaviour_get(&b.payload, &r->behaviour, (uint32_t)r->tables.site_count,
+					(uint32_t)r->tables.thread_count);
+	return expected ? trace_file_expected(&r->file, &b, expected, err) : 0;
 }
 
 /* Whether the file ends in a valid end block, with a valid index. */
@@ -130,8 +148,11 @@ static bool find_end(struct trace_reader *r, struct trace_end_payload *end)
 static int open_complete(struct trace_reader *r, const struct trace_end_payload *end,
 			 struct heft_error *err)
 {
+	uint64_t behaviour_offset = 0;
 	for (size_t i = 0; i < r->index.count; i++) {
 		const struct trace_index_entry *e = &r->index.entries[i];
+		if (e->type == TRACE_BLOCK_BEHAVIOUR && e->offset < end->tally_offset)
+			behaviour_offset = e->offset;
 		if (e->type != TRACE_BLOCK_META && e->type != TRACE_BLOCK_DEFINITIONS &&
 		    e->type != TRACE_BLOCK_RSS)
 			continue;
@@ -147,7 +168,9 @@ static int open_complete(struct trace_reader *r, const struct trace_end_payload 
 	if (!r->have_meta)
 		return heft_fail_format(err, r->file.path, end->index_offset,
 					"expected a meta block in the index");
-	int rc = load_tally(r, end->tally_offset, TRACE_BLOCK_TALLY, err);
+	int rc = load_tally(r, &r->tally, end->tally_offset, TRACE_BLOCK_TALLY, err);
+	if (!rc)
+		rc = load_behaviour(r, behaviour_offset, end->tally_offset, err);
 	if (rc)
 		return rc;
 	r->contents.complete = true;
@@ -204,6 +227,7 @@ static int open_cut(struct trace_reader *r, struct heft_error *err)
 	struct trace_block b;
 	uint64_t offset = TRACE_FILE_HEADER_BYTES;
 	uint64_t part_offset = 0, tally_offset = 0; /* of the first part: current, last complete */
+	uint64_t behaviour_seen = 0, behaviour_offset = 0; /* the last one, that of tally_offset */
 	unsigned tally_type = 0;
 	uint64_t parts_left = 0;
 	size_t replay_from = 0;
@@ -225,11 +249,14 @@ static int open_cut(struct trace_reader *r, struct heft_error *err)
 			tally_type = h->type;
 			if (!parts_left) {
 				tally_offset = part_offset;
+				behaviour_offset = behaviour_seen;
 				replay_from = r->index.count;
 				part_offset = 0;
 			}
 		} else {
 			part_offset = 0;
+			if (h->type == TRACE_BLOCK_BEHAVIOUR)
+				behaviour_seen = offset;
 		}
 		if (h->type == TRACE_BLOCK_EVENTS || h->type == TRACE_BLOCK_RSS ||
 		    h->type == TRACE_BLOCK_CHECKPOINT || h->type == TRACE_BLOCK_TALLY ||
@@ -237,7 +264,7 @@ static int open_cut(struct trace_reader *r, struct heft_error *err)
 			if (h->last_ns > c->duration_ns)
 				c->duration_ns = h->last_ns;
 		}
-		if (h->type == TRACE_BLOCK_EVENTS &&
+		if ((h->type == TRACE_BLOCK_EVENTS || h->type == TRACE_BLOCK_CHECKPOINT) &&
 		    !trace_index_add(&r->index, &(struct trace_index_entry){offset, h->first_ns,
 									    h->last_ns, h->count,
 									    h->type}))
@@ -255,7 +282,9 @@ static int open_cut(struct trace_reader *r, struct heft_error *err)
 	if (tally_offset) {
 		int rc = trace_file_load(&r->file, tally_offset, &b, err);
 		if (!rc)
-			rc = load_tally(r, tally_offset, b.header.type, err);
+			rc = load_tally(r, &r->tally, tally_offset, b.header.type, err);
+		if (!rc)
+			rc = load_behaviour(r, behaviour_offset, tally_offset, err);
 		if (rc)
 			return rc;
 	} else if (tally_reserve(&r->tally, (uint32_t)r->tables.site_count,
@@ -263,7 +292,13 @@ static int open_cut(struct trace_reader *r, struct heft_error *err)
 		return no_memory(r, err);
 	}
 	r->decoder.tick_shift = (unsigned)__builtin_ctzll(r->tables.meta.tick_ns);
+	/* From here on as the recorder would have gone on, as far as stored events tell. */
+	for (uint32_t i = 0; i < r->behaviour.row_count; i++)
+		r->tally.sites[r->behaviour.rows[i]->site].watched = 1;
+	r->tally.behaviour = &r->behaviour;
 	for (size_t i = replay_from; i < r->index.count; i++) {
+		if (r->index.entries[i].type != TRACE_BLOCK_EVENTS)
+			continue;
 		int rc = walk_block(r, &r->index.entries[i], 0, UINT64_MAX, replay, &r->tally, err);
 		if (rc)
 			return rc;
@@ -279,6 +314,7 @@ int trace_reader_open(struct trace_reader **out, const char *path, struct heft_e
 	if (!r)
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
 	tally_init(&r->tally);
+	behaviour_init(&r->behaviour);
 	int rc = trace_file_open(&r->file, path, err);
 	if (rc) {
 		free(r);
@@ -312,6 +348,7 @@ int trace_reader_open(struct trace_reader **out, const char *path, struct heft_e
 	c->notes = d->notes;
 	c->note_count = d->note_count;
 	c->tally = &r->tally;
+	c->behaviour = &r->behaviour;
 	c->file_bytes = r->file.size;
 	*out = r;
 	return 0;
@@ -325,6 +362,7 @@ void trace_reader_close(struct trace_reader *r)
 	definitions_fini(&r->tables);
 	trace_index_fini(&r->index);
 	tally_fini(&r->tally);
+	behaviour_fini(&r->behaviour);
 	events_decoder_fini(&r->decoder);
 	free(r);
 }
@@ -344,6 +382,50 @@ int trace_reader_events(struct trace_reader *r, uint64_t from_ns, uint64_t to_ns
 		if (e->first_ns > to_ns)
 			break;
 		int rc = walk_block(r, e, from_ns, to_ns, each, ctx, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* The checkpoint whose first part is entry i: whether all its parts follow, so that it can be
+ * loaded. */
+static bool is_whole(const struct trace_index *x, size_t i)
+{
+	uint64_t left = x->entries[i].count;
+	if (i && x->entries[i - 1].type == TRACE_BLOCK_CHECKPOINT &&
+	    x->entries[i - 1].count == left + 1)
+		return false; /* a later part */
+	for (; left; left--)
+		if (++i >= x->count || x->entries[i].type != TRACE_BLOCK_CHECKPOINT ||
+		    x->entries[i].count != left - 1)
+			return false;
+	return true;
+}
+
+int trace_reader_tally_before(struct trace_reader *r, uint64_t before_ns, struct tally *t,
+			      struct heft_error *err)
+{
+	size_t from = 0;
+	for (size_t i = r->index.count; i-- > 0 && !from;) {
+		const struct trace_index_entry *e = &r->index.entries[i];
+		if (e->type != TRACE_BLOCK_CHECKPOINT || e->last_ns >= before_ns ||
+		    !is_whole(&r->index, i))
+			continue;
+		int rc = load_tally(r, t, e->offset, TRACE_BLOCK_CHECKPOINT, err);
+		if (rc)
+			return rc;
+		from = i + 1;
+	}
+	if (!from && tally_reserve(t, (uint32_t)r->tables.site_count, (uint32_t)r->tables.thread_count))
+		return no_memory(r, err);
+	for (size_t i = from; i < r->index.count && before_ns; i++) {
+		const struct trace_index_entry *e = &r->index.entries[i];
+		if (e->type != TRACE_BLOCK_EVENTS)
+			continue;
+		if (e->first_ns >= before_ns)
+			break;
+		int rc = walk_block(r, e, 0, before_ns - 1, replay, t, err);
 		if (rc < 0)
 			return rc;
 	}

@@ -87,6 +87,16 @@ static const char *check_tally(struct verifier *v, struct trace_block *b)
 	return tally_block_difference(&v->stored, &v->replayed, v->tables.meta.tick_ns);
 }
 
+static const char *check_behaviour(struct verifier *v, struct trace_block *b)
+{
+	struct behaviour stored;
+	behaviour_init(&stored);
+	const char *expected = behaviour_get(&b->payload, &stored, (uint32_t)v->tables.site_count,
+					     (uint32_t)v->tables.thread_count);
+	behaviour_fini(&stored);
+	return expected;
+}
+
 static const char *check_index(struct verifier *v, struct trace_block *b)
 {
 	struct trace_index stored = {0};
@@ -147,6 +157,8 @@ static const char *check_block(struct verifier *v, struct trace_block *b, uint64
 	case TRACE_BLOCK_CHECKPOINT:
 	case TRACE_BLOCK_TALLY:
 		return check_tally(v, b);
+	case TRACE_BLOCK_BEHAVIOUR:
+		return check_behaviour(v, b);
 	case TRACE_BLOCK_INDEX:
 		return check_index(v, b);
 	case TRACE_BLOCK_END:

@@ -429,6 +429,21 @@ int trace_writer_flush(struct trace_writer *w)
 	return w->error.code;
 }
 
+static int write_behaviour(struct trace_writer *w, uint64_t time_ns, const struct tally *tally)
+{
+	if (!tally->behaviour)
+		return 0;
+	w->scratch.len = 0;
+	behaviour_put(&w->scratch, tally->behaviour, tally);
+	if (w->scratch.failed)
+		return fail_memory(w);
+	/* Far above what the bounds of behaviour.h allow; a reader could not take more. */
+	if (w->scratch.len > TRACE_BLOCK_LIMIT)
+		return 0;
+	return write_block(w, TRACE_BLOCK_BEHAVIOUR, w->scratch.data, w->scratch.len, time_ns, time_ns,
+			   0);
+}
+
 static int write_tally(struct trace_writer *w, unsigned type, uint64_t time_ns, struct tally *tally)
 {
 	tally_settle(tally);
@@ -453,6 +468,8 @@ static int write_tally(struct trace_writer *w, unsigned type, uint64_t time_ns, 
 int trace_writer_checkpoint(struct trace_writer *w, uint64_t time_ns, struct tally *tally)
 {
 	int rc = trace_writer_flush(w);
+	if (!rc)
+		rc = write_behaviour(w, time_ns, tally);
 	return rc ? rc : write_tally(w, TRACE_BLOCK_CHECKPOINT, time_ns, tally);
 }
 
@@ -460,6 +477,8 @@ static int write_end(struct trace_writer *w, uint64_t duration_ns, struct tally 
 {
 	struct trace_end_payload end = {.duration_ns = duration_ns, .events = w->events};
 	int rc = trace_writer_flush(w);
+	if (!rc)
+		rc = write_behaviour(w, duration_ns, tally);
 	if (rc)
 		return rc;
 	end.tally_offset = w->offset;

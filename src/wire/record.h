@@ -38,6 +38,8 @@ enum wire_ext {
 	WIRE_EXT_REALLOC_BEGIN = 3, /* addr */
 	WIRE_EXT_REALLOC_END = 4,   /* as EXT_ALLOC */
 	WIRE_EXT_REALLOC_FREED = 5, /* nothing */
+	WIRE_EXT_FREE_AT = 6,	    /* addr, site of the free */
+	WIRE_EXT_UNUSED = 7,	    /* addr, bytes at its end that were never written */
 };
 
 enum {

@@ -15,6 +15,7 @@ enum wire_via {
 	WIRE_VIA_REALLOCARRAY,
 	WIRE_VIA_NEW,
 	WIRE_VIA_NEW_ARRAY,
+	WIRE_VIA_FREE, /* of a free whose stack was taken: no block has this one */
 	WIRE_VIA_COUNT
 };
 

@@ -1,0 +1,339 @@
+/* A recording's behaviour into the model. The recording counts by call stack; the
+ * profile merges stacks that read the same, so their entries are added up: sums
+ * are sums, the greatest backlogs of merged stacks need not have been at one
+ * moment, so theirs is an upper bound.
+ *
+ * Invariant: every index was checked when the recording was read. */
+#include "profile/trace_behaviour.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Freeing stacks are symbolised for sites that reach this part of the peak. */
+enum { LARGE = 1024 };
+
+struct merged { /* a hand-over being added up: births in us since first_birth_ns */
+	double n, x, y, xx, xy, yy;
+};
+
+static bool release_is_wanted(const struct behaviour *b, const struct tally *t,
+			      const struct behaviour_release *r, const bool *handed)
+{
+	(void)b;
+	return handed[r->site] || t->sites[r->site].own_peak_bytes >= t->peak_bytes / LARGE;
+}
+
+void trace_behaviour_want(const struct trace_contents *c, const struct tally *tally,
+			  const bool *sites, bool *nodes)
+{
+	const struct behaviour *b = c->behaviour;
+	bool *handed = b ? calloc((size_t)c->site_count + 1, sizeof *handed) : NULL;
+	if (!handed)
+		return; /* they will have no names */
+	for (uint32_t i = 0; i < b->handover_count; i++)
+		handed[b->handovers[i].site] = true;
+	for (uint32_t i = 0; i < b->release_count; i++) {
+		const struct behaviour_release *r = &b->releases[i];
+		if (!sites[r->site] || r->site >= tally->site_count ||
+		    !release_is_wanted(b, tally, r, handed))
+			continue;
+		for (uint32_t node = c->sites[r->free_site].node;
+		     node < c->node_count && !nodes[node];) {
+			nodes[node] = true;
+			uint32_t parent = c->nodes[node].parent;
+			if (parent >= node)
+				break;
+			node = parent;
+		}
+	}
+	free(handed);
+}
+
+/* ---- hand-overs */
+
+static void merge_line(struct merged *m, const struct behaviour_handover *h, double shift_us)
+{
+	double n = (double)h->frees;
+	m->n += n;
+	m->x += h->birth + n * shift_us;
+	m->y += h->wait;
+	m->xx += h->birth_birth + 2 * shift_us * h->birth + n * shift_us * shift_us;
+	m->xy += h->birth_wait + shift_us * h->wait;
+	m->yy += h->wait_wait;
+}
+
+static void fit_line(struct profile_handover *h, const struct merged *m)
+{
+	double xx = m->n * m->xx - m->x * m->x;
+	double xy = m->n * m->xy - m->x * m->y;
+	double yy = m->n * m->yy - m->y * m->y;
+	h->wait_mean_ns = m->n > 0 ? m->y / m->n * 1e3 : 0;
+	h->wait_slope = xx > 0 ? xy / xx : 0;
+	h->wait_fit = xx > 0 && yy > 0 ? xy * xy / (xx * yy) : 0;
+	if (!(h->wait_fit <= 1)) /* of a hostile file too */
+		h->wait_fit = h->wait_fit > 1 ? 1 : 0;
+	if (!(h->wait_slope < 1e15 && h->wait_slope > -1e15))
+		h->wait_slope = 0;
+	if (!(h->wait_mean_ns >= 0 && h->wait_mean_ns < 1e19))
+		h->wait_mean_ns = 0;
+}
+
+static int by_site_then_frees(const void *a, const void *b, void *sites)
+{
+	const struct behaviour_pair *x = a, *y = b;
+	const uint32_t *of = sites;
+	if (of[x->site] != of[y->site])
+		return of[x->site] < of[y->site] ? -1 : 1;
+	if (x->frees != y->frees)
+		return x->frees > y->frees ? -1 : 1;
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	return x->to < y->to ? -1 : x->to > y->to;
+}
+
+static int load_pairs(struct profile *p, const struct behaviour *b, const uint32_t *sites,
+		      const uint32_t *threads)
+{
+	struct behaviour_pair *pairs = malloc(((size_t)b->pair_count + 1) * sizeof *pairs);
+	p->handover_threads = malloc(((size_t)b->pair_count + 1) * sizeof *p->handover_threads);
+	if (!pairs || !p->handover_threads) {
+		free(pairs);
+		return HEFT_ENOMEM;
+	}
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < b->pair_count; i++)
+		if (sites[b->pairs[i].site] != PROFILE_NONE)
+			pairs[count++] = b->pairs[i];
+	qsort_r(pairs, count, sizeof *pairs, by_site_then_frees, (void *)(uintptr_t)sites);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t site = sites[pairs[i].site];
+		struct profile_handover *h = p->sites[site].handover < p->handover_count
+						     ? &p->handovers[p->sites[site].handover]
+						     : NULL;
+		if (!h)
+			continue;
+		struct profile_handover_threads t = {
+			threads[pairs[i].from],
+			threads[pairs[i].to],
+			pairs[i].frees,
+		};
+		/* Of merged stacks: the same two threads again. */
+		bool again = false;
+		for (uint32_t k = 0; k < h->threads_count && !again; k++) {
+			struct profile_handover_threads *have =
+				&p->handover_threads[h->threads_first + k];
+			if (have->from == t.from && have->to == t.to) {
+				have->frees += t.frees;
+				again = true;
+			}
+		}
+		if (again)
+			continue;
+		if (!h->threads_count)
+			h->threads_first = p->handover_threads_count;
+		h->threads_count++;
+		p->handover_threads[p->handover_threads_count++] = t;
+	}
+	free(pairs);
+	return 0;
+}
+
+static int load_handovers(struct profile *p, const struct behaviour *b, const uint32_t *sites)
+{
+	struct merged *lines = calloc((size_t)b->handover_count + 1, sizeof *lines);
+	p->handovers = calloc((size_t)b->handover_count + 1, sizeof *p->handovers);
+	if (!lines || !p->handovers) {
+		free(lines);
+		return HEFT_ENOMEM;
+	}
+	/* First births first: lines are added up over one origin. */
+	for (int pass = 0; pass < 2; pass++)
+		for (uint32_t i = 0; i < b->handover_count; i++) {
+			const struct behaviour_handover *f = &b->handovers[i];
+			uint32_t site = sites[f->site];
+			if (site == PROFILE_NONE || !f->frees)
+				continue;
+			if (p->sites[site].handover == PROFILE_NONE) {
+				p->sites[site].handover = p->handover_count;
+				p->handovers[p->handover_count++] = (struct profile_handover){
+					.site = site,
+					.first_birth_ns = UINT64_MAX,
+					.first_free_ns = UINT64_MAX,
+				};
+			}
+			struct profile_handover *h = &p->handovers[p->sites[site].handover];
+			if (pass == 0) {
+				if (f->first_birth_ns < h->first_birth_ns)
+					h->first_birth_ns = f->first_birth_ns;
+				continue;
+			}
+			merge_line(&lines[p->sites[site].handover], f,
+				   (double)(f->first_birth_ns - h->first_birth_ns) / 1e3);
+			h->frees += f->frees;
+			h->bytes += f->bytes;
+			h->in_order += f->in_order;
+			h->backlog_blocks += f->backlog_blocks;
+			h->backlog_bytes += f->backlog_bytes;
+			if (f->backlog_time_ns > h->backlog_time_ns)
+				h->backlog_time_ns = f->backlog_time_ns;
+			if (f->last_birth_ns > h->last_birth_ns)
+				h->last_birth_ns = f->last_birth_ns;
+			if (f->first_free_ns < h->first_free_ns)
+				h->first_free_ns = f->first_free_ns;
+			if (f->last_free_ns > h->last_free_ns)
+				h->last_free_ns = f->last_free_ns;
+		}
+	for (uint32_t i = 0; i < p->handover_count; i++)
+		fit_line(&p->handovers[i], &lines[i]);
+	free(lines);
+	return 0;
+}
+
+/* ---- who frees */
+
+static int by_site_then_samples(const void *a, const void *b)
+{
+	const struct profile_release *x = a, *y = b;
+	if (x->site != y->site)
+		return x->site < y->site ? -1 : 1;
+	if (x->samples != y->samples)
+		return x->samples > y->samples ? -1 : 1;
+	return x->node < y->node ? -1 : x->node > y->node;
+}
+
+static int by_site_then_node(const void *a, const void *b)
+{
+	const struct profile_release *x = a, *y = b;
+	if (x->site != y->site)
+		return x->site < y->site ? -1 : 1;
+	return x->node < y->node ? -1 : x->node > y->node;
+}
+
+static int load_releases(struct profile *p, const struct trace_contents *c, const uint32_t *sites,
+			 const uint32_t *nodes)
+{
+	const struct behaviour *b = c->behaviour;
+	p->releases = malloc(((size_t)b->release_count + 1) * sizeof *p->releases);
+	if (!p->releases)
+		return HEFT_ENOMEM;
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < b->release_count; i++) {
+		const struct behaviour_release *r = &b->releases[i];
+		uint32_t node = c->sites[r->free_site].node;
+		if (sites[r->site] == PROFILE_NONE || node >= c->node_count ||
+		    nodes[node] == PROFILE_NONE)
+			continue;
+		p->releases[count++] =
+			(struct profile_release){sites[r->site], nodes[node], r->samples};
+	}
+	qsort(p->releases, count, sizeof *p->releases, by_site_then_node);
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		struct profile_release *r = &p->releases[i], *last = n ? &p->releases[n - 1] : NULL;
+		if (last && last->site == r->site && last->node == r->node)
+			last->samples += r->samples;
+		else
+			p->releases[n++] = *r;
+	}
+	p->release_count = n;
+	qsort(p->releases, n, sizeof *p->releases, by_site_then_samples);
+	return 0;
+}
+
+/* ---- growth */
+
+static int load_growths(struct profile *p, const struct behaviour *b, const uint32_t *sites)
+{
+	p->growths = calloc((size_t)b->growth_count + 1, sizeof *p->growths);
+	if (!p->growths)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < b->growth_count; i++) {
+		const struct behaviour_growth *f = &b->growths[i];
+		uint32_t site = sites[f->site];
+		if (site == PROFILE_NONE)
+			continue;
+		if (p->sites[site].growth == PROFILE_NONE) {
+			p->sites[site].growth = p->growth_count;
+			p->growths[p->growth_count++].site = site;
+		}
+		struct profile_growth *g = &p->growths[p->sites[site].growth];
+		g->steps += f->steps;
+		g->moved_steps += f->moved_steps;
+		g->copied_bytes += f->copied_bytes;
+		g->blocks += f->blocks;
+		g->final_bytes += f->final_bytes;
+		if (f->largest_bytes > g->largest_bytes)
+			g->largest_bytes = f->largest_bytes;
+		g->measured_blocks += f->measured_blocks;
+		g->measured_bytes += f->measured_bytes;
+		g->unused_bytes += f->unused_bytes;
+	}
+	return 0;
+}
+
+/* ---- history */
+
+static uint64_t *copy_slots(const uint64_t *values, uint32_t count)
+{
+	uint64_t *copy = calloc((size_t)count + 1, sizeof *copy);
+	for (uint32_t i = 0; copy && i < count; i++)
+		copy[i] = values[i];
+	return copy;
+}
+
+static int load_history(struct profile *p, const struct behaviour *b, const uint32_t *sites)
+{
+	struct profile_history *h = &p->history;
+	h->bytes = copy_slots(b->bytes, b->slot_count);
+	h->blocks = copy_slots(b->blocks, b->slot_count);
+	h->rows = calloc((size_t)b->row_count + 1, sizeof *h->rows);
+	if (!h->bytes || !h->blocks || !h->rows)
+		return HEFT_ENOMEM;
+	h->slot_ns = b->slot_ns;
+	h->slot_count = b->slot_count;
+	for (uint32_t i = 0; i < b->row_count; i++) {
+		const struct behaviour_row *f = b->rows[i];
+		uint32_t site = sites[f->site];
+		if (site == PROFILE_NONE)
+			continue;
+		if (p->sites[site].history == PROFILE_NONE) {
+			struct profile_history_row *row = &h->rows[h->row_count];
+			row->site = site;
+			row->first = f->first;
+			row->bytes = copy_slots(f->bytes, b->slot_count);
+			row->blocks = copy_slots(f->blocks, b->slot_count);
+			p->sites[site].history = h->row_count++;
+			if (!row->bytes || !row->blocks)
+				return HEFT_ENOMEM;
+			continue;
+		}
+		struct profile_history_row *row = &h->rows[p->sites[site].history];
+		for (uint32_t k = 0; k < b->slot_count; k++) {
+			row->bytes[k] += f->bytes[k];
+			row->blocks[k] += f->blocks[k];
+		}
+		if (f->first < row->first)
+			row->first = f->first;
+	}
+	return 0;
+}
+
+int trace_behaviour_load(struct profile *p, const struct trace_contents *c, const uint32_t *sites,
+			 const uint32_t *nodes, const uint32_t *threads)
+{
+	const struct behaviour *b = c->behaviour;
+	if (!b)
+		return 0;
+	int rc = load_handovers(p, b, sites);
+	if (rc == 0)
+		rc = load_pairs(p, b, sites, threads);
+	if (rc == 0)
+		rc = load_releases(p, c, sites, nodes);
+	if (rc == 0)
+		rc = load_growths(p, b, sites);
+	if (rc == 0)
+		rc = load_history(p, b, sites);
+	if (rc == 0)
+		profile_link_behaviour(p);
+	return rc;
+}
