@@ -126,7 +126,24 @@ static int load(const struct diff_command *c, const char *path, struct profile *
 	return rc;
 }
 
-static int compare(const struct diff_command *c, struct heft_error *err)
+/* The measure that was asked for, or the first that both files tell. */
+static int choose_measure(struct diff_command *c, const struct profile_diff *d,
+			  struct heft_error *err)
+{
+	static const enum profile_sort instead[] = {PROFILE_BY_LIVE, PROFILE_BY_ALLOCATED};
+	if (profile_diff_has(d, c->options.sort))
+		return 0;
+	for (size_t i = 0; !c->has_sort && i < sizeof instead / sizeof *instead; i++)
+		if (profile_diff_has(d, instead[i])) {
+			c->options.sort = instead[i];
+			return 0;
+		}
+	return heft_fail(err, HEFT_EUSAGE,
+			 "one of the files does not tell what --sort %s would compare",
+			 profile_sort_name(c->options.sort));
+}
+
+static int compare(struct diff_command *c, struct heft_error *err)
 {
 	struct profile *old = NULL, *new = NULL;
 	struct profile_diff *d = NULL;
@@ -135,6 +152,8 @@ static int compare(const struct diff_command *c, struct heft_error *err)
 		rc = load(c, c->options.new_path, &new, err);
 	if (rc == 0)
 		rc = profile_diff_new(&d, old, new, c->per.unit ? &c->per : NULL, err);
+	if (rc == 0)
+		rc = choose_measure(c, d, err);
 	if (rc == 0) {
 		rc = c->json ? report_diff_json(stdout, d, &c->options)
 			     : report_diff_text(stdout, d, &c->options);

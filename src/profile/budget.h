@@ -14,6 +14,7 @@ enum budget_unit { BUDGET_COUNT, BUDGET_BYTES, BUDGET_TIME };
 struct budget_measure {
 	const char *name; /* as in the JSON of heft report */
 	enum budget_unit unit;
+	uint32_t needs; /* enum profile_has: what a file must tell for it */
 	/* Offsets of the number in struct profile, profile_site and profile_thread, or BUDGET_NO. */
 	size_t in_profile, in_site, in_thread;
 };
@@ -73,6 +74,7 @@ struct budget_part {    /* who the measured number is made of, largest first */
 struct budget_result {
 	uint64_t measured;
 	bool holds;
+	bool unknown;   /* the file does not tell this: it cannot hold */
 	bool unmatched; /* nothing in the profile matches the pattern, or has this number */
 	struct budget_part parts[BUDGET_PARTS];
 	uint32_t part_count;

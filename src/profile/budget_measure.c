@@ -180,6 +180,9 @@ int budget_measure(const struct budget *b, const struct profile *p,
 		const struct budget_rule *r = &b->rules[i];
 		struct budget_result *result = &results[i];
 		memset(result, 0, sizeof *result);
+		result->unknown = r->measure && (r->measure->needs & ~p->has);
+		if (result->unknown)
+			continue;
 		if (!r->measure)
 			measure_findings(r, findings, finding_count, result);
 		else if (r->scope == BUDGET_IN_THREAD)

@@ -63,6 +63,8 @@ static uint64_t new_limit(const struct budget_rule *r, uint64_t measured, uint32
 static enum budget_update decide(const struct budget_rule *r, const struct budget_result *result,
 				 uint64_t limit)
 {
+	if (result->unknown)
+		return BUDGET_KEPT_BROKEN;
 	if (result->unmatched)
 		return BUDGET_KEPT_UNMATCHED;
 	if (r->op == BUDGET_EQUAL && result->holds)
@@ -120,7 +122,7 @@ static struct limit_text limit_words(const struct budget_rule *r, uint64_t value
 	const struct unit *u = units_from(r);
 	struct limit_text t;
 	while (u->scale > 1 && (value < u->scale || value > UINT64_MAX - u->scale))
-		u++; /* less than one of them, or no room to round up to one */
+		u++;               /* less than one of them, or no room to round up to one */
 	if (r->op == BUDGET_EQUAL) /* exactly */
 		while (u->scale > 1 && value % u->scale)
 			u++;

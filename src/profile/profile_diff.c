@@ -505,6 +505,20 @@ static double measure_of(const struct profile_diff_side *s, enum profile_sort me
 	}
 }
 
+bool profile_diff_has(const struct profile_diff *d, enum profile_sort measure)
+{
+	static const uint32_t needs[] = {
+		[PROFILE_BY_PEAK] = PROFILE_HAS_PEAK,
+		[PROFILE_BY_LIVE] = PROFILE_HAS_LIVE,
+		[PROFILE_BY_ALLOCATED] = PROFILE_HAS_ALLOCATED,
+		[PROFILE_BY_COUNT] = PROFILE_HAS_ALLOCATED,
+		[PROFILE_BY_TEMPORARY] = PROFILE_HAS_TEMPORARY,
+		[PROFILE_BY_LIFETIME] = PROFILE_HAS_LIFETIMES,
+	};
+	return measure < sizeof needs / sizeof *needs &&
+	       (d->old->has & d->new->has &needs[measure]);
+}
+
 bool profile_diff_divides(const struct profile_diff *d, enum profile_sort measure)
 {
 	switch (d->per.unit) {

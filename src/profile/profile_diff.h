@@ -58,6 +58,8 @@ double profile_diff_new_value(const struct profile_diff *d, const struct profile
 /* new - old */
 double profile_diff_change(const struct profile_diff *d, const struct profile_diff_entry *e,
 			   enum profile_sort measure);
+/* Both sides tell it: foreign files do not tell everything. */
+bool profile_diff_has(const struct profile_diff *d, enum profile_sort measure);
 bool profile_diff_divides(const struct profile_diff *d, enum profile_sort measure);
 
 /* Changes up to this are noise. */

@@ -120,6 +120,10 @@ static void print_result(FILE *out, const struct report_budget *r, uint32_t inde
 	words_style(out, r->color, result->holds ? STYLE_PLAIN : STYLE_WARN);
 	print_rule(out, r->budget, rule, width);
 	words_style(out, r->color, STYLE_PLAIN);
+	if (result->unknown) {
+		fprintf(out, " %13s %13s  not told by this file\n", limit.text, "-");
+		return;
+	}
 	fprintf(out, " %13s %13s  ", limit.text, measured.text);
 	if (result->holds) {
 		fputs("holds\n", out);
@@ -288,20 +292,24 @@ int report_budget_update(FILE *out, const struct report_budget *r, const struct 
 			r->budget->count - changed);
 	for (uint32_t i = 0; i < r->budget->count; i++) {
 		const struct budget_rule *rule = &r->budget->rules[i];
-		const char *measured = value_words(rule, r->results[i].measured).text;
+		struct words measured = value_words(rule, r->results[i].measured);
 		if (updates[i] == BUDGET_KEPT_BROKEN) {
 			words_style(out, r->color, STYLE_WARN);
 			fprintf(out, "%6" PRIu32 "  ", rule->line);
 			print_rule(out, r->budget, rule, 0);
-			fprintf(out,
-				"    does not hold, measured %s; such a rule is not loosened\n",
-				measured);
+			if (r->results[i].unknown)
+				fputs("    is kept: this file does not tell\n", out);
+			else
+				fprintf(out,
+					"    does not hold, measured %s; such a rule is not "
+					"loosened\n",
+					measured.text);
 			words_style(out, r->color, STYLE_PLAIN);
 			print_parts(out, r, i);
 		} else if (updates[i] == BUDGET_CHANGED || first) {
 			fprintf(out, "%6" PRIu32 "  ", rule->line);
 			print_rule(out, renewed, &renewed->rules[i], 0);
-			fprintf(out, "    (measured %s", measured);
+			fprintf(out, "    (measured %s", measured.text);
 			if (!first)
 				fprintf(out, ", was %.*s", (int)rule->limit_length,
 					r->budget->text + rule->limit_at);
@@ -393,6 +401,8 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 		json_write_key_uint(&w, "measured", result->measured);
 		json_write_key_bool(&w, "holds", result->holds);
 		json_write_key_bool(&w, "matched", !result->unmatched);
+		if (result->unknown)
+			json_write_key_bool(&w, "unknown", true);
 		write_parts(&w, r, i);
 		json_write_object_end(&w);
 		json_write_newline(&w);

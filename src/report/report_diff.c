@@ -132,8 +132,10 @@ static void print_row(FILE *out, const char *label, double old, double new,
 {
 	fprintf(out, "  %-13s %12s %12s %12s", label, value_words(old, measure).text,
 		value_words(new, measure).text, change_words(new - old, measure).text);
-	const char *share = share_words(new - old, old).text;
-	fprintf(out, *share || *per ? " %9s%s\n" : "\n", share, per);
+	struct words share = share_words(new - old, old);
+	if (share.text[0] || *per)
+		fprintf(out, " %9s%s", share.text, per);
+	putc('\n', out);
 }
 
 static void print_totals(FILE *out, const struct profile_diff *d,
@@ -159,9 +161,11 @@ static void print_totals(FILE *out, const struct profile_diff *d,
 		fprintf(out, "divided by %.10g and %.10g operations\n", d->per.old, d->per.new);
 	fprintf(out, "\n  %-13s %12s %12s %12s\n", "", "old", "new", "change");
 	for (size_t i = 0; i < MEASURES; i++)
-		print_row(out, labels[measures[i]], profile_diff_old(d, &d->old_total, measures[i]),
-			  profile_diff_new_value(d, &d->new_total, measures[i]), measures[i],
-			  per_words(d, measures[i]));
+		if (profile_diff_has(d, measures[i]))
+			print_row(out, labels[measures[i]],
+				  profile_diff_old(d, &d->old_total, measures[i]),
+				  profile_diff_new_value(d, &d->new_total, measures[i]),
+				  measures[i], per_words(d, measures[i]));
 	if (o->sort == PROFILE_BY_LIFETIME)
 		print_row(out, labels[o->sort], profile_diff_old(d, &d->old_total, o->sort),
 			  profile_diff_new_value(d, &d->new_total, o->sort), o->sort, "");
@@ -399,7 +403,7 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 	}
 	enum profile_sort found = PROFILE_BY_LIFETIME;
 	for (size_t i = 0; i < MEASURES && found == PROFILE_BY_LIFETIME; i++) {
-		if (measures[i] == o->sort)
+		if (measures[i] == o->sort || !profile_diff_has(d, measures[i]))
 			continue;
 		struct profile_threshold t =
 			profile_threshold_for(&o->threshold, o->sort, measures[i]);

@@ -97,6 +97,8 @@ static void write_measures(struct json_writer *w, const struct profile_diff *d,
 		struct profile_threshold t =
 			profile_threshold_for(&o->threshold, o->sort, measures[i]);
 		struct profile_diff_summary s;
+		if (!profile_diff_has(d, measures[i]))
+			continue;
 		profile_diff_summarise(d, measures[i], &t, &s);
 		json_write_key(w, keys[measures[i]]);
 		json_write_object(w);

@@ -281,6 +281,29 @@ static void rules_measure(void **state)
 	profile_free(p);
 }
 
+/* Foreign files do not tell everything: what is not known cannot hold, and is no 0. */
+static void what_is_not_told_does_not_hold(void **state)
+{
+	(void)state;
+	struct profile *p = make();
+	p->has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
+	struct budget *b = parse("temporary <= 5\nallocations <= 1000\npeak_bytes in main == 0\n");
+	struct budget_result r[3];
+	enum budget_update updates[3];
+	char *text;
+	size_t size;
+	assert_int_equal(budget_measure(b, p, NULL, 0, r), 0);
+	assert_true(r[0].unknown && !r[0].holds);
+	assert_true(!r[1].unknown && r[1].holds);
+	assert_true(r[2].unknown && !r[2].holds);
+	assert_int_equal(budget_renew(b, r, 0, updates, &text, &size), 0);
+	assert_string_equal(text, "temporary <= 5\nallocations <= 116\npeak_bytes in main == 0\n");
+	assert_int_equal(updates[0], BUDGET_KEPT_BROKEN);
+	free(text);
+	budget_free(b);
+	profile_free(p);
+}
+
 static void sums_saturate(void **state)
 {
 	(void)state;
@@ -520,6 +543,7 @@ int main(void)
 		cmocka_unit_test(limits_are_exact),
 		cmocka_unit_test(mistakes_are_located),
 		cmocka_unit_test(rules_measure),
+		cmocka_unit_test(what_is_not_told_does_not_hold),
 		cmocka_unit_test(sums_saturate),
 		cmocka_unit_test(limits_are_renewed),
 		cmocka_unit_test(equal_is_not_loosened),

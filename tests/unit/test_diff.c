@@ -348,6 +348,24 @@ static void numbers_are_divided(void **state)
 	profile_free(new);
 }
 
+static void measures_that_both_tell(void **state)
+{
+	(void)state;
+	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
+	site(old, "main:1", 1, 10);
+	site(new, "main:1", 1, 20);
+	struct profile_diff *d = compare(old, new, NULL);
+	assert_true(profile_diff_has(d, PROFILE_BY_PEAK));
+	assert_true(profile_diff_has(d, PROFILE_BY_LIFETIME));
+	old->has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
+	assert_false(profile_diff_has(d, PROFILE_BY_PEAK));
+	assert_true(profile_diff_has(d, PROFILE_BY_LIVE));
+	assert_true(profile_diff_has(d, PROFILE_BY_COUNT));
+	new->has = PROFILE_HAS_PEAK | PROFILE_HAS_ALLOCATED;
+	assert_false(profile_diff_has(d, PROFILE_BY_LIVE));
+	done(d);
+}
+
 static void threshold_and_summary(void **state)
 {
 	(void)state;
@@ -471,6 +489,7 @@ int main(void)
 		cmocka_unit_test(inlining_is_seen_through),
 		cmocka_unit_test(unknown_stacks_match),
 		cmocka_unit_test(numbers_are_divided),
+		cmocka_unit_test(measures_that_both_tell),
 		cmocka_unit_test(threshold_and_summary),
 		cmocka_unit_test(text_says_that_nothing_changed),
 	};
