@@ -201,6 +201,41 @@ def test_selected(heft, versions):
     assert "By number of allocations: 1 vanished\n" in by_count.out
 
 
+INLINED = r"""
+#include <stdlib.h>
+#include <string.h>
+static char *make_cell(int n) { return memset(malloc(10 + n), 1, 10 + n); }
+static void fill_row(char **row) { for (int i = 0; i < 8; i++) row[i] = make_cell(i); }
+__attribute__((noinline, noipa)) void parse(char **row) { fill_row(row); }
+int main(void)
+{
+	char *row[8];
+	for (int n = 0; n < 50; n++) {
+		parse(row);
+		for (int i = 0; i < 8; i++)
+			free(row[i]);
+	}
+}
+"""
+
+
+@pytest.mark.parametrize("flags, matched", [(["-O2", "-g"], "stack"), (["-O2"], "inlined")])
+def test_inlining(heft, tmp_path, flags, matched):
+    """parse calls fill_row calls make_cell: three frames in a plain build; one, with or without
+    debug information about the others, in an optimised one. Still nothing changed."""
+    (tmp_path / "i.c").write_text(INLINED)
+    for name, options in (("plain", ["-O0", "-g"]), ("optimised", flags)):
+        subprocess.run(["gcc", "-fno-builtin", *options, "-o", tmp_path / name, tmp_path / "i.c"],
+                       check=True, timeout=60)
+        assert heft("run", "-q", "-o", f"{name}.heft", f"./{name}").status == 0
+    for pair in (["plain.heft", "optimised.heft"], ["optimised.heft", "plain.heft"]):
+        result = diff(heft, *pair)
+        assert result["changed"] is False, result
+        assert [(c["kind"], c["matched"], c["new"]["allocations"]) for c in result["changes"]] == \
+            [("same", matched, 400)]
+        assert "Nothing changed: peak " in heft("diff", *pair).out
+
+
 @pytest.mark.parametrize("arguments, words", [
     ([], "which two recordings?"),
     (["a"], "which two recordings?"),
