@@ -7,6 +7,7 @@
  * too, and nothing is updated. */
 #include "cli/cli.h"
 
+#include "findings/finding.h"
 #include "profile/budget.h"
 #include "profile/profile_from_trace.h"
 #include "record/launch.h"
@@ -32,7 +33,8 @@ struct check {
 	struct budget *budget;
 	struct budget_result *results;
 	struct profile *profile;
-	struct budget_finding *findings;
+	struct findings *found;
+	struct budget_finding *findings; /* the same, as budgets see them */
 	size_t finding_count;
 	struct recorder_result result;
 	char folder[PATH_MAX]; /* of the command's recording; "": none to be removed */
@@ -129,6 +131,15 @@ static int take_operands(struct check *c, int argc, char **argv, int first, int 
 
 /* ---- the budget */
 
+static int parse_budget(struct budget **b, const char *name, const char *text, size_t size,
+			struct heft_error *err)
+{
+	const char *kinds[FINDING_KINDS];
+	for (unsigned i = 0; i < FINDING_KINDS; i++)
+		kinds[i] = finding_kind_name((enum finding_kind)i);
+	return budget_parse(b, name, text, size, kinds, FINDING_KINDS, err);
+}
+
 static int load_budget(struct check *c, struct heft_error *err)
 {
 	char *text = NULL;
@@ -136,8 +147,8 @@ static int load_budget(struct check *c, struct heft_error *err)
 	int rc = budget_read_file(c->budget_path, &text, &size, err);
 	c->first = rc == HEFT_ENOTFOUND;
 	if (c->first && c->update)
-		rc = budget_parse(&c->budget, c->budget_path, budget_starter,
-				  strlen(budget_starter), NULL, 0, err);
+		rc = parse_budget(&c->budget, c->budget_path, budget_starter,
+				  strlen(budget_starter), err);
 	else if (c->first)
 		return heft_fail(
 			err, rc,
@@ -145,7 +156,7 @@ static int load_budget(struct check *c, struct heft_error *err)
 			"heft check --update --budget %s ... writes one from what is measured",
 			c->budget_path, c->budget_path);
 	else if (rc == 0)
-		rc = budget_parse(&c->budget, c->budget_path, text, size, NULL, 0, err);
+		rc = parse_budget(&c->budget, c->budget_path, text, size, err);
 	free(text);
 	return rc;
 }
@@ -164,7 +175,7 @@ static int update_budget(struct check *c, const struct report_budget *r, FILE *o
 	if (rc == HEFT_ENOMEM)
 		heft_fail(err, rc, "not enough memory to renew the budget");
 	if (rc == 0)
-		rc = budget_parse(&renewed, c->budget_path, text, size, NULL, 0, err);
+		rc = parse_budget(&renewed, c->budget_path, text, size, err);
 	for (uint32_t i = 0; rc == 0 && i < c->budget->count; i++) {
 		changed = changed || updates[i] == BUDGET_CHANGED;
 		if (updates[i] == BUDGET_KEPT_BROKEN)
@@ -269,6 +280,7 @@ static void clean_up(struct check *c)
 		unlink(path);
 		rmdir(c->folder);
 	}
+	findings_free(c->found);
 	profile_free(c->profile);
 	free(c->findings);
 	free(c->results);
@@ -276,6 +288,29 @@ static void clean_up(struct check *c)
 }
 
 /* ---- all together */
+
+/* What the report would find, if a rule asks. */
+static int diagnose(struct check *c)
+{
+	bool asked = false;
+	for (uint32_t i = 0; i < c->budget->count; i++)
+		asked = asked || !c->budget->rules[i].measure;
+	if (!asked)
+		return 0;
+	int rc = findings_new(&c->found, c->profile);
+	if (rc < 0)
+		return rc;
+	uint32_t count = findings_count(c->found);
+	c->findings = calloc((size_t)count + 1, sizeof *c->findings);
+	if (!c->findings)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct finding *f = findings_get(c->found, i);
+		c->findings[i] = (struct budget_finding){finding_kind_name(f->kind), f->summary};
+	}
+	c->finding_count = count;
+	return 0;
+}
 
 static int check(struct check *c, int *status, struct heft_error *err)
 {
@@ -287,9 +322,10 @@ static int check(struct check *c, int *status, struct heft_error *err)
 	if (rc < 0)
 		return rc;
 	c->results = calloc(c->budget->count, sizeof *c->results);
-	rc = c->results ? budget_measure(c->budget, c->profile, c->findings, c->finding_count,
-					 c->results)
-			: HEFT_ENOMEM;
+	rc = c->results ? diagnose(c) : HEFT_ENOMEM;
+	if (rc == 0)
+		rc = budget_measure(c->budget, c->profile, c->findings, c->finding_count,
+				    c->results);
 	if (rc < 0)
 		return heft_fail(err, rc, "not enough memory to check the budget");
 	FILE *out = c->argc ? stderr : stdout;

@@ -55,7 +55,7 @@ struct budget {
 /* Reads a whole file. HEFT_ENOTFOUND: it is not there. */
 int budget_read_file(const char *path, char **text, size_t *size, struct heft_error *err);
 /* `name` is for messages ("NAME:LINE:COLUMN: expected ..."); kinds are the findings there are,
- * count of them, and must outlive the budget. 0, HEFT_ENOMEM, or HEFT_EFORMAT with err->offset. */
+ * count of them; the names must outlive the budget. 0, HEFT_ENOMEM, or HEFT_EFORMAT with err->offset. */
 int budget_parse(struct budget **out, const char *name, const char *text, size_t size,
 		 const char *const *kinds, size_t kind_count, struct heft_error *err);
 void budget_free(struct budget *b);

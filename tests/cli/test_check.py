@@ -242,6 +242,22 @@ def test_bad_recordings(heft, budget, tmp_path):
         assert (done.status, done.out) == (1, "") and name in done.err
 
 
+def test_findings_count(heft, budget):
+    queue = harness.BUILD / "examples" / "queue"
+    rules = budget("finding unbounded-queue == 0")
+    done = heft("check", "--budget", rules, "--", queue)
+    assert done.status == 1, done
+    lines = [line for line in done.err.splitlines() if line]
+    row = next(i for i, line in enumerate(lines) if "finding unbounded-queue == 0" in line)
+    assert lines[row].split()[-3:] == ["0", "1", "+1"]
+    assert "send_message" in lines[row + 1]  # the finding's own words
+    done = heft("check", "--budget", rules, "--", queue, "--bound", "64")
+    assert done.status == 0, done
+    done = heft("check", "--budget", budget("finding unbounded == 0"), "--", "touch", "ran")
+    assert done.status == 1 and ":1:9: expected a kind of finding, found 'unbounded'; did you mean " \
+        "unbounded-queue?" in done.err
+
+
 @pytest.mark.parametrize("arguments, words", [
     (["a"], "which budget?"),
     (["--budget", "b"], "which recording, or which command?"),
