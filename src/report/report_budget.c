@@ -279,9 +279,14 @@ int report_budget_update(FILE *out, const struct report_budget *r, const struct 
 			 const enum budget_update *updates, double headroom_percent, bool first)
 {
 	uint32_t changed = 0;
+	size_t longest = 0;
 	print_warnings(out, r);
-	for (uint32_t i = 0; i < r->budget->count; i++)
+	for (uint32_t i = 0; i < r->budget->count; i++) {
 		changed += updates[i] == BUDGET_CHANGED;
+		if (renewed->rules[i].length > longest)
+			longest = renewed->rules[i].length;
+	}
+	int width = (int)(longest > LONGEST_RULE ? LONGEST_RULE + 3 : longest);
 	words_print(out, r->budget->name, 80);
 	if (first)
 		fprintf(out, ": a first budget, with %g %% headroom\n", headroom_percent);
@@ -296,7 +301,7 @@ int report_budget_update(FILE *out, const struct report_budget *r, const struct 
 		if (updates[i] == BUDGET_KEPT_BROKEN) {
 			words_style(out, r->color, STYLE_WARN);
 			fprintf(out, "%6" PRIu32 "  ", rule->line);
-			print_rule(out, r->budget, rule, 0);
+			print_rule(out, r->budget, rule, width);
 			if (r->results[i].unknown)
 				fputs("    is kept: this file does not tell\n", out);
 			else
@@ -308,7 +313,7 @@ int report_budget_update(FILE *out, const struct report_budget *r, const struct 
 			print_parts(out, r, i);
 		} else if (updates[i] == BUDGET_CHANGED || first) {
 			fprintf(out, "%6" PRIu32 "  ", rule->line);
-			print_rule(out, renewed, &renewed->rules[i], 0);
+			print_rule(out, renewed, &renewed->rules[i], width);
 			fprintf(out, "    (measured %s", measured.text);
 			if (!first)
 				fprintf(out, ", was %.*s", (int)rule->limit_length,
