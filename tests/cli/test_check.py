@@ -242,16 +242,18 @@ def test_bad_recordings(heft, budget, tmp_path):
         assert (done.status, done.out) == (1, "") and name in done.err
 
 
-def test_findings_count(heft, budget):
-    queue = harness.BUILD / "examples" / "queue"
-    rules = budget("finding unbounded-queue == 0")
-    done = heft("check", "--budget", rules, "--", queue)
+def test_findings_are_counted(heft, budget):
+    """300 connections of 301,772 B each: that finding does not depend on timing."""
+    example = harness.BUILD / "examples" / "connections"
+    done = heft("check", "--budget", budget("finding unbounded-queue == 0",
+                                            "finding per-instance-cost <= 0"), "--", example)
     assert done.status == 1, done
-    lines = [line for line in done.err.splitlines() if line]
-    row = next(i for i, line in enumerate(lines) if "finding unbounded-queue == 0" in line)
+    assert "over budget: 1 of 2 rules of " in done.err
+    lines = done.err.splitlines()
+    row = next(i for i, line in enumerate(lines) if "finding per-instance-cost <= 0" in line)
     assert lines[row].split()[-3:] == ["0", "1", "+1"]
-    assert "send_message" in lines[row + 1]  # the finding's own words
-    done = heft("check", "--budget", rules, "--", queue, "--bound", "64")
+    assert "conn_new" in lines[row + 1]  # the finding's own words
+    done = heft("check", "--budget", budget("finding per-instance-cost == 1"), "--", example)
     assert done.status == 0, done
     done = heft("check", "--budget", budget("finding unbounded == 0"), "--", "touch", "ran")
     assert done.status == 1 and ":1:9: expected a kind of finding, found 'unbounded'; did you mean " \
