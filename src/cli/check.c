@@ -338,11 +338,18 @@ static int check(struct check *c, int *status, struct heft_error *err)
 		.color = cli_use_color(c->color, out),
 		.verbose = c->verbose,
 	};
+	uint32_t broken = report_budget_broken(&r);
 	if (c->json)
 		report_budget_json(stdout, &r);
+	/* What is over stays over; what is within so far need not stay so. */
+	if (!c->profile->complete && (c->update || !broken))
+		return heft_fail(
+			err, HEFT_EREFUSED, "%s has no end (cut, or still being written)\n%s",
+			c->recording,
+			c->update ? "a part of a run makes no budget"
+				  : "every rule holds so far, but this is not the whole run");
 	if (c->update)
 		return update_budget(c, &r, out, status, err);
-	uint32_t broken = report_budget_broken(&r);
 	*status = broken ? CLI_FAILED : CLI_SUCCESS;
 	if (!c->json && (broken || !c->quiet))
 		report_budget_text(out, &r);

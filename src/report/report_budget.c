@@ -154,6 +154,11 @@ static void print_warnings(FILE *out, const struct report_budget *r)
 		words_print(out, p->notes[i].text, LONGEST_SUMMARY);
 		putc('\n', out);
 	}
+	if (p->end == PROFILE_END_SIGNAL || (p->end == PROFILE_END_EXIT && p->exit_status)) {
+		fputs("  ! the recorded program failed: ", out);
+		words_print_end(out, p);
+		putc('\n', out);
+	}
 	for (uint32_t i = 0; i < r->budget->count; i++) {
 		const struct budget_rule *rule = &r->budget->rules[i];
 		if (!r->results[i].unmatched)
@@ -381,7 +386,7 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 		json_write_string(&w, p->argv[i]);
 	json_write_array_end(&w);
 	json_write_key_bool(&w, "complete", p->complete);
-	json_write_key_bool(&w, "within", report_budget_broken(r) == 0);
+	json_write_key_bool(&w, "within", p->complete && report_budget_broken(r) == 0);
 	json_write_key(&w, "rules");
 	json_write_array(&w);
 	json_write_newline(&w);

@@ -235,6 +235,25 @@ def test_first_budget(heft, program, tmp_path):
     assert heft("check", "--budget", "new.budget", "--", program, "leak").status == 1
 
 
+def test_part_of_a_run(heft, recorded, program, budget, tmp_path):
+    """What is over stays over; what holds of a part need not hold of the whole."""
+    data = recorded.read_bytes()
+    (tmp_path / "cut.heft").write_bytes(data[:-100])
+    assert json.loads(heft("report", "--json", "cut.heft").out)["complete"] is False
+    done = heft("check", "--budget", budget("frees >= 0"), "cut.heft")
+    assert (done.status, done.out) == (1, "")
+    assert "cut.heft has no end" in done.err and "every rule holds so far" in done.err
+    assert "over budget" in heft("check", "--budget", budget("threads == 7"), "cut.heft").out
+    rules = budget("frees >= 0")
+    done = heft("check", "--update", "--budget", rules, "cut.heft")
+    assert done.status == 1 and "makes no budget" in done.err
+    assert rules.read_text() == "frees >= 0\n"
+    heft("run", "-q", "-o", "failed.heft", program, "fail")
+    done = heft("check", "--budget", rules, "failed.heft")
+    assert done.status == 0
+    assert "  ! the recorded program failed: exit status 3\n" in done.out
+
+
 def test_bad_recordings(heft, budget, tmp_path):
     (tmp_path / "text").write_text("no recording\n")
     for name in ("text", "missing"):
