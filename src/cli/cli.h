@@ -5,7 +5,7 @@
 #define HEFT_CLI_CLI_H
 
 #include "hosted/error.h"
-#include "profile/user_frame.h"
+#include "profile/profile.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -134,8 +134,9 @@ size_t cli_width(FILE *stream);
 /* The locale's text is UTF-8. */
 bool cli_is_utf8(void);
 
-/* The rules for frames: built-in, the user's own file, and `file` unless it is NULL. */
-int cli_frame_rules(struct frame_rules **out, const char *file, struct heft_error *err);
+/* Decides which frames are the user's own by the built-in rules, the user's file, and `file` unless
+ * it is NULL. Every verb that shows frames calls this once its profile is loaded. */
+int cli_apply_frame_rules(struct profile *p, const char *file, struct heft_error *err);
 
 /* Where the library for the profiled program is: beside this executable (a build directory), or in
  * ../lib/heft relative to it (installed). Fills path (absolute) or err. */

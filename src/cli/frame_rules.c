@@ -4,6 +4,8 @@
  * still another user's after a change of user); one that was named must. */
 #include "cli/cli.h"
 
+#include "profile/user_frame.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -22,24 +24,24 @@ static bool user_file(char *path, size_t size)
 	return n > 0 && (size_t)n < size;
 }
 
-int cli_frame_rules(struct frame_rules **out, const char *file, struct heft_error *err)
+int cli_apply_frame_rules(struct profile *p, const char *file, struct heft_error *err)
 {
 	char path[PATH_MAX];
-	int rc = frame_rules_new(out);
+	struct frame_rules *rules;
+	int rc = frame_rules_new(&rules);
 	if (rc < 0)
 		return heft_fail(err, rc, "not enough memory for the rules for frames");
 	if (user_file(path, sizeof path)) {
-		rc = frame_rules_add_file(*out, path, err);
+		rc = frame_rules_add_file(rules, path, err);
 		if (rc == HEFT_ENOTFOUND || (rc == HEFT_EIO && err->sys_errno == EACCES)) {
 			*err = (struct heft_error){0};
 			rc = 0;
 		}
 	}
 	if (rc == 0 && file)
-		rc = frame_rules_add_file(*out, file, err);
-	if (rc < 0) {
-		frame_rules_free(*out);
-		*out = NULL;
-	}
+		rc = frame_rules_add_file(rules, file, err);
+	if (rc == 0)
+		frame_rules_apply(rules, p);
+	frame_rules_free(rules);
 	return rc;
 }

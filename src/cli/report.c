@@ -219,22 +219,17 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 		struct heft_error *err)
 {
 	struct trace_reader *reader = NULL;
-	struct frame_rules *rules;
 	*p = NULL;
-	int rc = cli_frame_rules(&rules, c->frames, err);
-	if (rc < 0)
-		return rc;
-	rc = trace_reader_open(&reader, path, err);
+	int rc = trace_reader_open(&reader, path, err);
 	if (rc == 0)
 		rc = choose_span(c, trace_reader_contents(reader)->duration_ns, err);
 	if (rc == 0)
 		rc = profile_from_trace(p, reader, &c->selection, err);
 	trace_reader_close(reader);
 	if (rc == 0)
-		frame_rules_apply(rules, *p);
+		rc = cli_apply_frame_rules(*p, c->frames, err);
 	if (rc == 0 && (c->options.focus || c->options.ignore))
 		rc = profile_filter(*p, c->options.focus, c->options.ignore, err);
-	frame_rules_free(rules);
 	return rc;
 }
 

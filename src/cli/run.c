@@ -75,7 +75,6 @@ static int load_for_summary(const char *path, struct profile **p, bool *whole,
 static void summarise(const struct run *r, const struct recorder_result *result)
 {
 	struct profile *p;
-	struct frame_rules *rules;
 	struct findings *findings = NULL;
 	struct heft_error err = {0};
 	bool whole;
@@ -84,16 +83,13 @@ static void summarise(const struct run *r, const struct recorder_result *result)
 		return;
 	}
 	/* A bad rule file is the report's to refuse; the command's status is not heft's to change. */
-	if (cli_frame_rules(&rules, NULL, &err) == 0)
-		frame_rules_apply(rules, p);
-	else
+	if (cli_apply_frame_rules(p, NULL, &err) < 0)
 		cli_print_error(&err);
 	if (whole)
 		findings_new(&findings, p); /* without memory for them there are none */
 	report_run_summary(stderr, p, findings, result->path, cli_width(stderr),
 			   cli_use_color(r->color, stderr));
 	findings_free(findings);
-	frame_rules_free(rules);
 	profile_free(p);
 }
 
