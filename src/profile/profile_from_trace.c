@@ -219,6 +219,8 @@ static int load_sizes(struct load *l)
 	if (!l->sizes)
 		return HEFT_ENOMEM;
 	int rc = trace_reader_events(l->reader, 0, to, sizes_batch, l, l->err);
+	if (l->sizes_from_ns) /* nothing happened in the window */
+		trace_sizes_begin(l->sizes);
 	return rc < 0 ? rc : trace_sizes_load(l->sizes, l->p);
 }
 
