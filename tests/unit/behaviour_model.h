@@ -56,8 +56,8 @@ static inline uint32_t model_draw(struct history *h, uint32_t below)
 
 static inline uint64_t model_size(struct history *h, uint32_t site)
 {
-	if (h->shape == MODEL_MANY_SITES) /* sites of very different sizes */
-		return (16ull << (site % 17)) + model_draw(h, 64);
+	if (h->shape == MODEL_MANY_SITES) /* very different ones; of many sites, most are notable */
+		return (64ull << (site % (h->sites > 500 ? 5 : 17))) + model_draw(h, 8);
 	return model_draw(h, 20) ? 16 + model_draw(h, 4000) : model_draw(h, 2) * 300000;
 }
 

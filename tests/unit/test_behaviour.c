@@ -479,7 +479,23 @@ static void test_going_on_after_a_reload(void **state)
 	stop_and_go_on(MODEL_MANY_SITES, 13, 200, 3000);
 }
 
-/* Whatever was read can be used: continued, stored, and names only what is defined. */
+/* What was read names only what is defined. */
+static void check_ids(const struct behaviour *b, const struct history *h)
+{
+	for (uint32_t i = 0; i < b->handover_count; i++)
+		assert_true(b->handovers[i].site < h->sites);
+	for (uint32_t i = 0; i < b->pair_count; i++)
+		assert_true(b->pairs[i].site < h->sites && b->pairs[i].from < h->threads &&
+			    b->pairs[i].to < h->threads);
+	for (uint32_t i = 0; i < b->release_count; i++)
+		assert_true(b->releases[i].site < h->sites && b->releases[i].free_site < h->sites);
+	for (uint32_t i = 0; i < b->growth_count; i++)
+		assert_true(b->growths[i].site < h->sites);
+	for (uint32_t i = 0; i < b->row_count; i++)
+		assert_true(b->rows[i]->site < h->sites && b->rows[i]->first <= b->slot_count);
+}
+
+/* And it can be used: continued, and stored again. */
 static void use(struct behaviour *b, const struct history *h)
 {
 	struct kept k;
@@ -488,12 +504,6 @@ static void use(struct behaviour *b, const struct history *h)
 	tally_init(&k.t);
 	assert_int_equal(tally_reserve(&k.t, h->sites, h->threads), 0);
 	watch_rows(&k);
-	for (uint32_t i = 0; i < k.b.handover_count; i++)
-		assert_true(k.b.handovers[i].site < h->sites);
-	for (uint32_t i = 0; i < k.b.pair_count; i++)
-		assert_true(k.b.pairs[i].from < h->threads && k.b.pairs[i].to < h->threads);
-	for (uint32_t i = 0; i < k.b.row_count; i++)
-		assert_true(k.b.rows[i]->first <= k.b.slot_count);
 	kept_apply(&k, h, 0, h->count);
 	behaviour_put(&out, &k.b, &k.t);
 	assert_false(out.failed);
@@ -527,6 +537,7 @@ static void test_hostile_payloads(void **state)
 				refused++;
 			else {
 				taken++;
+				check_ids(&b, h);
 				if (x % 16 == 1)
 					use(&b, h);
 			}
