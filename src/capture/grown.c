@@ -39,6 +39,9 @@ static size_t take(const void *p)
 {
 	unsigned i = slot_of(p);
 	uintptr_t addr = (uintptr_t)p;
+	/* A load first: every free comes here while there is any grown block. */
+	if (LIKELY(atomic_load_explicit(&grown[i].addr, memory_order_relaxed) != addr))
+		return 0;
 	size_t size = atomic_load_explicit(&grown[i].size, memory_order_relaxed);
 	if (!atomic_compare_exchange_strong_explicit(&grown[i].addr, &addr, 0, memory_order_relaxed,
 						     memory_order_relaxed))
