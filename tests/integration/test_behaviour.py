@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from harness import BUILD, REPOSITORY, line_of, run
+from harness import BUILD, REPOSITORY, allocator_library, line_of, run
 
 UNUSED = (16384 - 12426) * 24
 FINAL = 16384 * 24
@@ -177,3 +177,20 @@ def test_handed_to_another_thread(behaviour):
     (release,) = site["releases"]
     assert release["place"] == {"function": "consume", "line": line_of("grown.c", "consume")}
     assert 64 <= release["samples"] <= 200
+
+
+@pytest.mark.parametrize("library", ["libjemalloc.so.2", "libmimalloc.so.2",
+                                     "libtcmalloc_minimal.so.4"])
+@pytest.mark.parametrize("case", ["freed", "kept", "closed_freed", "closed_kept", "fork_kept",
+                                  "thread_at_exit"])
+def test_another_allocator(behaviour, case, library):
+    """Its blocks are looked at as well, with its own idea of their sizes. Memory that it gives
+    again need not be zero, so there is no more unused than there is; and never from closed pages."""
+    path = allocator_library(library)
+    if not path:
+        pytest.skip(f"{library} is not installed")
+    found, _ = behaviour(case, env={"LD_PRELOAD": path})
+    growth = only(found, "add")["growth"]
+    assert (growth["steps"], growth["blocks"], growth["final"]) == (8, 1, FINAL)
+    assert growth["unused"] <= UNUSED
+    assert growth["measured"] == (0 if "closed" in case or case == "thread_at_exit" else 1)
