@@ -29,9 +29,10 @@ int main(int argc, char **argv)
 		if (s->growth != PROFILE_NONE) {
 			const struct profile_growth *g = &p->growths[s->growth];
 			printf(",\"growth\":{\"steps\":%" PRIu64 ",\"blocks\":%" PRIu64
-			       ",\"final\":%" PRIu64 ",\"largest\":%" PRIu64 ",\"measured\":%" PRIu64
-			       ",\"measured_bytes\":%" PRIu64 ",\"unused\":%" PRIu64
-			       ",\"moved\":%" PRIu64 ",\"copied\":%" PRIu64 "}",
+			       ",\"final\":%" PRIu64 ",\"largest\":%" PRIu64
+			       ",\"measured\":%" PRIu64 ",\"measured_bytes\":%" PRIu64
+			       ",\"unused\":%" PRIu64 ",\"moved\":%" PRIu64 ",\"copied\":%" PRIu64
+			       "}",
 			       g->steps, g->blocks, g->final_bytes, g->largest_bytes,
 			       g->measured_blocks, g->measured_bytes, g->unused_bytes,
 			       g->moved_steps, g->copied_bytes);

@@ -18,9 +18,9 @@
 enum model_shape {
 	MODEL_ONE_THREAD,
 	MODEL_MANY_THREADS, /* whoever comes frees */
-	MODEL_FIFO,	    /* producers and consumers; the oldest block goes first */
+	MODEL_FIFO,         /* producers and consumers; the oldest block goes first */
 	MODEL_LIFO,
-	MODEL_CHAINS, /* most steps are reallocs */
+	MODEL_CHAINS,     /* most steps are reallocs */
 	MODEL_MANY_SITES, /* more than have a row */
 	MODEL_SHAPES
 };
@@ -131,8 +131,9 @@ static inline void model_step(struct history *h, struct step *s, uint64_t now)
 	if (s->block == UINT32_MAX) {
 		struct model_block *b = &h->blocks[s->block = h->block_count++];
 		b->site = model_site(h);
-		*b = (struct model_block){now, model_size(h, b->site), b->site, s->e.thread,
-					  model_draw(h, 40), true, false};
+		*b = (struct model_block){now,         model_size(h, b->site), b->site,
+					  s->e.thread, model_draw(h, 40),      true,
+					  false};
 		s->e.op = TRACE_ALLOC;
 		s->e.site = b->site;
 		s->e.size = b->size;

@@ -82,7 +82,8 @@ static void check_growth(const struct behaviour_growth *g, const struct account_
 	assert_int_equal(g->unused_bytes, a->unused);
 }
 
-static void check_entries(const struct behaviour *b, const struct account *a, const struct history *h)
+static void check_entries(const struct behaviour *b, const struct account *a,
+			  const struct history *h)
 {
 	uint32_t handovers = 0, pairs = 0, releases = 0, growths = 0;
 	for (uint32_t s = 0; s < h->sites; s++) {
@@ -137,7 +138,7 @@ static void check_sites(struct tally *t, const struct account *a, const struct h
 struct film { /* the state after every step */
 	const struct history *h;
 	struct account_state *total, *site; /* [step], [step * sites + site] */
-	uint64_t *peak, *own;		    /* as they were then */
+	uint64_t *peak, *own;               /* as they were then */
 };
 
 static void film_take(void *ctx, const struct account *a, size_t i)
@@ -200,7 +201,8 @@ static void check_history(const struct behaviour *b, const struct film *f)
 				assert_int_equal(r->bytes[i] + r->blocks[i], 0);
 				/* Not watched then: it had never been large. */
 				if (at >= 0 && h->sites <= BEHAVIOUR_ROWS)
-					assert_true(f->own[cell] < f->peak[at] / BEHAVIOUR_NOTABLE ||
+					assert_true(f->own[cell] <
+							    f->peak[at] / BEHAVIOUR_NOTABLE ||
 						    !f->own[cell]);
 			}
 		}
@@ -264,7 +266,8 @@ static void test_more_sites_than_rows(void **state)
 {
 	(void)state;
 	one_history(MODEL_MANY_SITES, 1, 600, 2500, 5000);
-	one_history(MODEL_MANY_SITES, 2, 300, 1500, 100); /* nearly all before the first slot ends */
+	one_history(MODEL_MANY_SITES, 2, 300, 1500,
+		    100); /* nearly all before the first slot ends */
 	one_history(MODEL_MANY_SITES, 3, 250, 1500, 5000);
 }
 
@@ -303,12 +306,14 @@ static void test_a_queue_that_falls_behind(void **state)
 	kept_init(&k, &h);
 	for (unsigned t = 1; t <= 2 * N; t++) { /* block i: born at i ms, freed at 2i ms */
 		if (t % 2 == 0)
-			e[n++] = (struct trace_event){.time_ns = t * 1000000ull, .size = 10,
-						      .lifetime_ns = t / 2 * 1000000ull, .thread = 1,
+			e[n++] = (struct trace_event){.time_ns = t * 1000000ull,
+						      .size = 10,
+						      .lifetime_ns = t / 2 * 1000000ull,
+						      .thread = 1,
 						      .op = TRACE_FREE};
 		if (t <= N)
-			e[n++] = (struct trace_event){.time_ns = t * 1000000ull, .size = 10,
-						      .op = TRACE_ALLOC};
+			e[n++] = (struct trace_event){
+				.time_ns = t * 1000000ull, .size = 10, .op = TRACE_ALLOC};
 	}
 	assert_int_equal(n, 2 * N);
 	for (size_t i = 0; i < n; i++)
@@ -424,7 +429,8 @@ static void same_entries(const struct behaviour *x, const struct behaviour *y)
 	for (uint32_t i = 0; i < x->growth_count; i++) {
 		assert_int_equal(x->growths[i].site, y->growths[i].site);
 		assert_memory_equal(&x->growths[i].steps, &y->growths[i].steps,
-				    sizeof x->growths[i] - offsetof(struct behaviour_growth, steps));
+				    sizeof x->growths[i] -
+					    offsetof(struct behaviour_growth, steps));
 	}
 	assert_int_equal(x->slot_ns, y->slot_ns);
 	assert_int_equal(x->slot_count, y->slot_count);

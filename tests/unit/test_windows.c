@@ -29,7 +29,7 @@ struct recording {
 	uint64_t tick_ns, bytes, duration_ns;
 	size_t checkpoints; /* and the tally at the end is at[checkpoints] */
 	struct {
-		size_t steps;  /* before it */
+		size_t steps; /* before it */
 		uint64_t end; /* offset behind it */
 	} at[CHECKPOINTS + 1];
 };
@@ -53,17 +53,21 @@ static uint32_t place_of(const struct profile *p, uint32_t node)
 static struct trace_writer *open_recording(const struct history *h, uint64_t tick_ns)
 {
 	static char *argv[] = {"./prog", NULL};
-	struct trace_meta meta = {.heft_version = "0", .argv = argv, .argc = 1, .page_bytes = 4096,
+	struct trace_meta meta = {.heft_version = "0",
+				  .argv = argv,
+				  .argc = 1,
+				  .page_bytes = 4096,
 				  .tick_ns = tick_ns};
 	struct heft_error err;
 	struct trace_writer *w;
 	assert_int_equal(trace_writer_open(&w, path, true, &meta, &err), 0);
 	for (int i = 0; i < 2; i++) {
-		struct trace_process process = {.pid = 100 + i, .ppid = 1, .exe = "/nowhere/prog",
-						.argv = argv, .argc = 1};
+		struct trace_process process = {
+			.pid = 100 + i, .ppid = 1, .exe = "/nowhere/prog", .argv = argv, .argc = 1};
 		assert_int_equal(trace_writer_process(w, &process), 0);
 		assert_int_equal(
-			trace_writer_module(w, &(struct trace_module){"/nowhere/prog", NULL, 0}), 0);
+			trace_writer_module(w, &(struct trace_module){"/nowhere/prog", NULL, 0}),
+			0);
 	}
 	for (uint32_t i = 0; i < h->threads; i++) {
 		char name[16];
@@ -228,7 +232,8 @@ static void test_tally_before(void **state)
 /* ---- windows of a profile */
 
 struct measures {
-	uint64_t start_bytes, start_blocks, allocations, reallocations, frees, allocated, reallocated;
+	uint64_t start_bytes, start_blocks, allocations, reallocations, frees, allocated,
+		reallocated;
 	uint64_t temporary, cross, peak_bytes, peak_blocks, peak_slack;
 	uint64_t bytes, blocks, slack, end_bytes, end_blocks, end_slack, own_peak;
 };
@@ -255,8 +260,11 @@ static void begin_brute_window(struct window *w, uint64_t from_ns)
 {
 	for (int s = 0; s <= SITES; s++) {
 		struct measures *m = s < SITES ? &w->sites[s] : &w->all;
-		*m = (struct measures){.start_bytes = m->bytes, .start_blocks = m->blocks,
-				       .bytes = m->bytes, .blocks = m->blocks, .slack = m->slack,
+		*m = (struct measures){.start_bytes = m->bytes,
+				       .start_blocks = m->blocks,
+				       .bytes = m->bytes,
+				       .blocks = m->blocks,
+				       .slack = m->slack,
 				       .own_peak = m->bytes};
 	}
 	keep_window_peak(w, from_ns);
@@ -266,7 +274,9 @@ static void count_in(struct measures *m, const struct trace_event *e)
 {
 	uint64_t growth = e->size > e->old_size ? e->size - e->old_size : 0;
 	switch ((enum trace_op)e->op) {
-	case TRACE_ALLOC: m->allocations++, m->allocated += e->size; break;
+	case TRACE_ALLOC:
+		m->allocations++, m->allocated += e->size;
+		break;
 	case TRACE_REALLOC:
 		m->reallocations++, m->reallocated += e->size, m->allocated += growth;
 		break;
@@ -312,7 +322,8 @@ static void brute_window(struct window *w, const struct recording *r, uint64_t f
 			move(&w->all, e.old_size, e.old_slack, -1);
 		}
 		move(m, e.size, e.slack, e.op == TRACE_ALLOC || e.op == TRACE_REALLOC ? 1 : -1);
-		move(&w->all, e.size, e.slack, e.op == TRACE_ALLOC || e.op == TRACE_REALLOC ? 1 : -1);
+		move(&w->all, e.size, e.slack,
+		     e.op == TRACE_ALLOC || e.op == TRACE_REALLOC ? 1 : -1);
 		count_in(m, &e);
 		count_in(&w->all, &e);
 		if (m->bytes > m->own_peak)
@@ -391,8 +402,11 @@ static void check_window(const struct recording *r, uint64_t from, uint64_t to, 
 	char name[16];
 	struct heft_error err;
 	struct profile *p;
-	struct profile_selection sel = {.has_window = true, .from_ns = from, .to_ns = to,
-					.sizes = true, .process_totals = true};
+	struct profile_selection sel = {.has_window = true,
+					.from_ns = from,
+					.to_ns = to,
+					.sizes = true,
+					.process_totals = true};
 	snprintf(name, sizeof name, "t%d", thread);
 	if (thread >= 0)
 		sel.thread = name;
@@ -458,10 +472,11 @@ static void test_windows(void **state)
 				from = to = stored(&r, model_draw(h, (uint32_t)h->count)).time_ns;
 			if (i % 7 == 0)
 				from = 0;
-			check_window(&r, from, to, i % 4 == 1 ? (int)model_draw(h, h->threads) : -1);
+			check_window(&r, from, to,
+				     i % 4 == 1 ? (int)model_draw(h, h->threads) : -1);
 		}
 		check_window(&r, 0, UINT64_MAX, -1);
-		check_window(&r, 0, 0, -1);			   /* before everything */
+		check_window(&r, 0, 0, -1);                  /* before everything */
 		check_window(&r, last + 1, last + 1000, -1); /* after everything */
 		check_window(&r, last + 1, last + 1, 2);
 		history_free(h);
@@ -552,7 +567,8 @@ static void check_handover(const struct profile *p, const struct history *h,
 	check_line(h, a, place, x);
 	assert_int_equal(x->threads_count, different);
 	for (uint32_t i = 0; i < different; i++) {
-		const struct profile_handover_threads *t = &p->handover_threads[x->threads_first + i];
+		const struct profile_handover_threads *t =
+			&p->handover_threads[x->threads_first + i];
 		/* Threads of the profile are those of the recording, all and in order. */
 		assert_int_equal(t->frees, pairs[t->from][t->to]);
 		pairs[t->from][t->to] = 0; /* each once */
@@ -625,7 +641,8 @@ static void check_row(const struct profile *p, const struct history *h, uint32_t
 	uint64_t bytes = 0, blocks = 0;
 	size_t at = 0;
 	for (uint32_t i = 0; i < p->history.slot_count; i++) {
-		for (; at < h->count && h->steps[at].e.time_ns < (i + 1) * p->history.slot_ns; at++) {
+		for (; at < h->count && h->steps[at].e.time_ns < (i + 1) * p->history.slot_ns;
+		     at++) {
 			const struct trace_event *e = &h->steps[at].e;
 			bool comes = e->op == TRACE_ALLOC || e->op == TRACE_REALLOC;
 			if (e->op == TRACE_REALLOC && e->old_site % PLACES == place)
@@ -698,8 +715,8 @@ static void test_filter(void **state)
 		const char *focus, *ignore;
 		uint32_t places;
 	} cases[] = {
-		{"0x1[0-2]00", NULL, 7},     {NULL, "0x1[0-2]00", 24}, {"0x1[1-3]00", "0x1200", 10},
-		{"nothing such", NULL, 0},   {NULL, "prog", 0},	       {NULL, "0x9", 31},
+		{"0x1[0-2]00", NULL, 7},   {NULL, "0x1[0-2]00", 24}, {"0x1[1-3]00", "0x1200", 10},
+		{"nothing such", NULL, 0}, {NULL, "prog", 0},        {NULL, "0x9", 31},
 		{"0x1400", "nothing", 16},
 	};
 	struct recording r;
@@ -819,7 +836,7 @@ static void test_cut_files(void **state)
 			size -= 1 + (size - r.at[i].end) / 4;
 		}
 		size = r.at[i].end;
-		check_cut(&r, size); /* right behind it, */
+		check_cut(&r, size);     /* right behind it, */
 		check_cut(&r, size - 1); /* and within: the one before counts */
 		size = size - 1 > below + 100 ? size - 100 : size - 1;
 	}
@@ -845,7 +862,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tally_before), cmocka_unit_test(test_windows),
-		cmocka_unit_test(test_merging),	     cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_merging),      cmocka_unit_test(test_filter),
 		cmocka_unit_test(test_cut_files),
 	};
 	return cmocka_run_group_tests(tests, make, unmake);
