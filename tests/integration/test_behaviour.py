@@ -2,7 +2,7 @@
 byte; and that looking at a block's contents changes nothing for the program, whatever it did with
 its pages, threads and processes.
 
-All cases are in tests/programs/grown.c. Its array has room for 16384 structs of 24 bytes, of which
+All cases are in tests/programs/grown_array.c. Its array has room for 16384 structs of 24 bytes, of which
 12426 are used: (16384 - 12426) * 24 = 94992 bytes are not. It grew from 64, so by 8 reallocs
 (64 -> 128 ... -> 16384); blocks of 16 KiB and more are looked at."""
 
@@ -37,7 +37,7 @@ def behaviour(compiled, record, reader):
     """behaviour(case) -> {line: site} of a recording of that case, and its report."""
 
     def ask(case, status=3, stdout=None, env=None):
-        program = compiled("grown.c")
+        program = compiled("grown_array.c")
         alone = run([program, case], env=env)
         done, rep = record([program, case], env=env)
         assert (done.returncode, done.stdout, done.stderr) == \
@@ -58,7 +58,7 @@ def behaviour(compiled, record, reader):
 
 
 def only(found, marker):
-    (site,) = found[line_of("grown.c", marker)]
+    (site,) = found[line_of("grown_array.c", marker)]
     return site
 
 
@@ -74,7 +74,7 @@ def grown_array(found, **expected):
 def released(site, marker, samples):
     """All of its blocks were freed there."""
     assert [(r["place"]["line"], r["samples"]) for r in site["releases"]] == \
-        [(line_of("grown.c", marker), samples)]
+        [(line_of("grown_array.c", marker), samples)]
 
 
 def test_unused_end_of_a_freed_array(behaviour):
@@ -139,7 +139,7 @@ def test_child_that_goes_on_with_what_it_inherited(behaviour):
     """The child's copy grows to 32768 in the child: to heft a block that the child made (at another
     stack: main, not make) and freed, not one that grew from a size that is known."""
     found, _ = behaviour("fork_grows", stdout=f"child {SUM + 5000 * 7}\nparent 1\n")
-    sites = found.pop(line_of("grown.c", "add"))
+    sites = found.pop(line_of("grown_array.c", "add"))
     (parent,) = [s for s in sites if "growth" in s]
     (child,) = [s for s in sites if "growth" not in s]
     grown_array({parent["place"]["line"]: [parent]})
@@ -175,7 +175,7 @@ def test_handed_to_another_thread(behaviour):
     site = only(found, "produce")
     assert site["handover"] == {"frees": 200, "in_order": 200, "backlog": 200, "pairs": 1}
     (release,) = site["releases"]
-    assert release["place"] == {"function": "consume", "line": line_of("grown.c", "consume")}
+    assert release["place"] == {"function": "consume", "line": line_of("grown_array.c", "consume")}
     assert 64 <= release["samples"] <= 200
 
 
