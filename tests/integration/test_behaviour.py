@@ -170,13 +170,13 @@ def test_zeros_are_not_known_to_be_unused(behaviour):
 
 def test_handed_to_another_thread(behaviour):
     """200 blocks of one thread, freed in order by another: all 200 were there when it began. The
-    first 64 frees of a thread have their stacks taken, then a few."""
+    first frees of a thread (32 at least) have their stacks taken, then a few."""
     found, _ = behaviour("handed", stdout="handed\n")
     site = only(found, "produce")
     assert site["handover"] == {"frees": 200, "in_order": 200, "backlog": 200, "pairs": 1}
     (release,) = site["releases"]
     assert release["place"] == {"function": "consume", "line": line_of("grown_array.c", "consume")}
-    assert 64 <= release["samples"] <= 200
+    assert 32 <= release["samples"] <= 200
 
 
 @pytest.mark.parametrize("library", ["libjemalloc.so.2", "libmimalloc.so.2",
