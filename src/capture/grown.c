@@ -13,7 +13,7 @@
  * of the blocks that matter, not a record of all. */
 #include "capture/hotpath.h"
 
-enum { SLOTS = 64, LOOK_AT_MOST = 64 << 20, PAGE = 4096 };
+enum { SLOTS = 64, LOOK_AT_MOST = 8 << 20, PAGE = 4096 };
 
 static struct {
 	_Atomic(uintptr_t) addr;
