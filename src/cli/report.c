@@ -215,6 +215,24 @@ static int choose_span(struct report_command *c, uint64_t duration, struct heft_
 	return 0;
 }
 
+/* The measure that was asked for, or the first that the file tells. */
+static int choose_sort(struct report_command *c, const struct profile *p, const char *path,
+		       struct heft_error *err)
+{
+	static const enum profile_sort instead[] = {PROFILE_BY_LIVE, PROFILE_BY_ALLOCATED};
+	if (profile_tells(p, c->options.sort))
+		return 0;
+	if (c->has_sort)
+		return heft_fail(err, HEFT_EREFUSED, "%s does not tell what --sort %s needs", path,
+				 profile_sort_name(c->options.sort));
+	for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
+		if (profile_tells(p, instead[i])) {
+			c->options.sort = instead[i];
+			break;
+		}
+	return 0;
+}
+
 static int load(struct report_command *c, const char *path, struct profile **p,
 		struct heft_error *err)
 {
@@ -226,6 +244,8 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 	if (rc == 0)
 		rc = profile_from_trace(p, reader, &c->selection, err);
 	trace_reader_close(reader);
+	if (rc == 0)
+		rc = choose_sort(c, *p, path, err);
 	if (rc == 0)
 		rc = cli_apply_frame_rules(*p, c->frames, err);
 	if (rc == 0 && (c->options.focus || c->options.ignore))

@@ -27,26 +27,34 @@ static void write_command(struct json_writer *w, const char *const *argv, uint32
 	json_write_array_end(w);
 }
 
-static void write_totals(struct json_writer *w, const struct profile_totals *t)
+/* What a file does not tell is not there: 0 would be a number. */
+static void write_if(struct json_writer *w, bool told, const char *key, uint64_t n)
+{
+	if (told)
+		json_write_key_uint(w, key, n);
+}
+
+static void write_totals(struct json_writer *w, const struct profile_totals *t, uint32_t has)
 {
 	json_write_key(w, "totals");
 	json_write_object(w);
-	json_write_key_uint(w, "allocations", t->allocations);
-	json_write_key_uint(w, "reallocations", t->reallocations);
-	json_write_key_uint(w, "frees", t->frees);
-	json_write_key_uint(w, "allocated_bytes", t->allocated_bytes);
-	json_write_key_uint(w, "reallocated_bytes", t->reallocated_bytes);
-	json_write_key_uint(w, "peak_bytes", t->peak_bytes);
-	json_write_key_uint(w, "peak_blocks", t->peak_blocks);
-	json_write_key_uint(w, "peak_time_ns", t->peak_time_ns);
-	json_write_key_uint(w, "live_bytes", t->live_bytes);
-	json_write_key_uint(w, "live_blocks", t->live_blocks);
-	json_write_key_uint(w, "live_slack_bytes", t->live_slack_bytes);
-	json_write_key_uint(w, "peak_slack_bytes", t->peak_slack_bytes);
-	json_write_key_uint(w, "start_bytes", t->start_bytes);
-	json_write_key_uint(w, "start_blocks", t->start_blocks);
-	json_write_key_uint(w, "temporary", t->temporary);
-	json_write_key_uint(w, "threads", t->threads);
+	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocations", t->allocations);
+	write_if(w, has & PROFILE_HAS_FREES, "reallocations", t->reallocations);
+	write_if(w, has & PROFILE_HAS_FREES, "frees", t->frees);
+	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocated_bytes", t->allocated_bytes);
+	write_if(w, has & PROFILE_HAS_FREES, "reallocated_bytes", t->reallocated_bytes);
+	write_if(w, has & PROFILE_HAS_PEAK, "peak_bytes", t->peak_bytes);
+	write_if(w, has & PROFILE_HAS_PEAK, "peak_blocks", t->peak_blocks);
+	write_if(w, (has & PROFILE_HAS_PEAK) && (has & PROFILE_HAS_TIMES), "peak_time_ns",
+		 t->peak_time_ns);
+	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", t->live_bytes);
+	write_if(w, has & PROFILE_HAS_LIVE, "live_blocks", t->live_blocks);
+	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", t->live_slack_bytes);
+	write_if(w, has & PROFILE_HAS_USABLE, "peak_slack_bytes", t->peak_slack_bytes);
+	write_if(w, has & PROFILE_HAS_TIMES, "start_bytes", t->start_bytes);
+	write_if(w, has & PROFILE_HAS_TIMES, "start_blocks", t->start_blocks);
+	write_if(w, has & PROFILE_HAS_TEMPORARY, "temporary", t->temporary);
+	write_if(w, has & PROFILE_HAS_THREADS, "threads", t->threads);
 	json_write_key_uint(w, "dropped", t->dropped);
 	json_write_key_uint(w, "peak_rss_bytes", t->peak_rss_bytes);
 	json_write_key_uint(w, "unknown_frees", t->unknown_frees);
@@ -97,6 +105,7 @@ static void write_histogram(struct json_writer *w, const uint32_t *buckets)
 static void write_site(struct json_writer *w, const struct profile *p, const struct profile_site *s,
 		       const struct report_options *o)
 {
+	uint32_t has = p->has;
 	json_write_object(w);
 	json_write_key_uint(w, "id", s->id);
 	json_write_key(w, "stack");
@@ -107,34 +116,36 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 		write_frame(w, p, n);
 	json_write_array_end(w);
 	json_write_key_string(w, "via", profile_via_name(s->via));
-	json_write_key_uint(w, "allocations", s->allocations);
-	json_write_key_uint(w, "reallocations", s->reallocations);
-	json_write_key_uint(w, "frees", s->frees);
-	json_write_key_uint(w, "allocated_bytes", s->allocated_bytes);
-	json_write_key_uint(w, "reallocated_bytes", s->reallocated_bytes);
-	json_write_key_uint(w, "peak_bytes", s->peak_bytes);
-	json_write_key_uint(w, "peak_blocks", s->peak_blocks);
-	json_write_key_uint(w, "own_peak_bytes", s->own_peak_bytes);
-	json_write_key_uint(w, "live_bytes", s->live_bytes);
-	json_write_key_uint(w, "live_blocks", s->live_blocks);
-	json_write_key_uint(w, "live_slack_bytes", s->live_slack_bytes);
-	json_write_key_uint(w, "peak_slack_bytes", s->peak_slack_bytes);
+	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocations", s->allocations);
+	write_if(w, has & PROFILE_HAS_FREES, "reallocations", s->reallocations);
+	write_if(w, has & PROFILE_HAS_FREES, "frees", s->frees);
+	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocated_bytes", s->allocated_bytes);
+	write_if(w, has & PROFILE_HAS_FREES, "reallocated_bytes", s->reallocated_bytes);
+	write_if(w, has & PROFILE_HAS_PEAK, "peak_bytes", s->peak_bytes);
+	write_if(w, has & PROFILE_HAS_PEAK, "peak_blocks", s->peak_blocks);
+	write_if(w, has & PROFILE_HAS_PEAK, "own_peak_bytes", s->own_peak_bytes);
+	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", s->live_bytes);
+	write_if(w, has & PROFILE_HAS_LIVE, "live_blocks", s->live_blocks);
+	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", s->live_slack_bytes);
+	write_if(w, has & PROFILE_HAS_USABLE, "peak_slack_bytes", s->peak_slack_bytes);
 	if (o->span == REPORT_WINDOW) {
 		json_write_key_uint(w, "start_bytes", s->start_bytes);
 		json_write_key_uint(w, "start_blocks", s->start_blocks);
 		json_write_key_int(w, "grew_bytes", (int64_t)(s->live_bytes - s->start_bytes));
 	}
-	json_write_key_uint(w, "temporary", s->temporary);
-	json_write_key(w, "lifetime_ns");
-	json_write_object(w);
-	json_write_key_uint(w, "mean", s->lifetime.mean_ns);
-	json_write_key_uint(w, "p50", s->lifetime.p50_ns);
-	json_write_key_uint(w, "p99", s->lifetime.p99_ns);
-	json_write_key_uint(w, "max", s->lifetime.max_ns);
-	json_write_object_end(w);
+	write_if(w, has & PROFILE_HAS_TEMPORARY, "temporary", s->temporary);
+	if (has & PROFILE_HAS_LIFETIMES) {
+		json_write_key(w, "lifetime_ns");
+		json_write_object(w);
+		json_write_key_uint(w, "mean", s->lifetime.mean_ns);
+		json_write_key_uint(w, "p50", s->lifetime.p50_ns);
+		json_write_key_uint(w, "p99", s->lifetime.p99_ns);
+		json_write_key_uint(w, "max", s->lifetime.max_ns);
+		json_write_object_end(w);
+	}
 	if (o->lifetimes && p->lifetimes)
 		write_histogram(w, p->lifetimes[s - p->sites]);
-	json_write_key_uint(w, "cross_thread_frees", s->cross_thread_frees);
+	write_if(w, has & PROFILE_HAS_THREADS, "cross_thread_frees", s->cross_thread_frees);
 	json_write_object_end(w);
 	json_write_newline(w);
 }
@@ -170,8 +181,9 @@ static void write_head(struct json_writer *w, const struct profile *p,
 	json_write_key_string(w, "recorded_by", p->heft_version);
 	write_command(w, p->argv, p->argc, NULL);
 	json_write_key_int(w, "pid", p->pid);
-	json_write_key_string(w, "mode", "exact");
-	json_write_key_uint(w, "rate_bytes", 0);
+	json_write_key_string(w, "format", p->format);
+	json_write_key_string(w, "mode", p->rate_bytes ? "sample" : "exact");
+	json_write_key_uint(w, "rate_bytes", p->rate_bytes);
 	json_write_key_string(w, "start", start);
 	json_write_key_uint(w, "duration_ns", p->duration_ns);
 	json_write_key_string(w, "end", end_name(p->end));
@@ -211,7 +223,7 @@ static void write_processes(struct json_writer *w, const struct profile *p)
 		json_write_key_string(w, "end", end_name(q->end));
 		json_write_key_int(w, "exit_status", q->exit_status);
 		json_write_key_int(w, "signal", q->signal);
-		write_totals(w, &q->totals);
+		write_totals(w, &q->totals, p->has);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}
@@ -385,7 +397,7 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	json_write_init(&w, out);
 	json_write_object(&w);
 	write_head(&w, p, o);
-	write_totals(&w, &p->totals);
+	write_totals(&w, &p->totals, p->has);
 	json_write_key(&w, "sites");
 	json_write_array(&w);
 	json_write_newline(&w);

@@ -1,6 +1,7 @@
 /* The text report: a block of totals, what is wrong with the recording, the findings, the top sites
  * with their callers, and the next command to try; and what all views have in common.
  *
+ * What a file does not tell is left out (profile.h, enum profile_has).
  * What the totals and columns are depends on the span: of a whole run what was at the peak, of a
  * window what grew in it, of an instant what was live then. Numbers that would say nothing there
  * are left out, not shown as 0. */
@@ -89,7 +90,11 @@ void report_print_title(FILE *out, const struct profile *p, const struct report_
 {
 	size_t taken = *what ? strlen(what) + 2 : 0, width = report_width(o);
 	words_style(out, o->color, STYLE_BOLD);
-	words_print_command(out, p->argv, p->argc, width > taken + 12 ? width - taken : 12);
+	size_t room = width > taken + 12 ? width - taken : 12;
+	if (p->argc)
+		words_print_command(out, p->argv, p->argc, room);
+	else if (o->path)
+		words_print_fit(out, o->path, room);
 	words_style(out, o->color, STYLE_PLAIN);
 	fprintf(out, "%s%s\n", *what ? ": " : "", what);
 }
@@ -123,26 +128,42 @@ void report_print_span(FILE *out, const struct profile *p, const struct report_o
 		row(out, o, "moment", "what was live %s", when(p, o->to_ns).text);
 }
 
-static void print_allocations(FILE *out, const struct profile_totals *t, uint64_t span_ns,
-			      const struct report_options *o)
+static void print_allocations(FILE *out, const struct profile *p, const struct report_options *o)
 {
-	char more[64] = "";
+	const struct profile_totals *t = &p->totals;
+	uint64_t span_ns = o->span == REPORT_WINDOW ? o->to_ns - o->from_ns : p->duration_ns;
+	char rate[64] = "", more[64] = "";
+	if (p->has & PROFILE_HAS_TIMES)
+		snprintf(rate, sizeof rate, " (%s)", words_rate(t->allocations, span_ns).text);
 	if (t->reallocations)
 		snprintf(more, sizeof more, "; %s reallocation%s",
 			 words_count(t->reallocations).text, t->reallocations == 1 ? "" : "s");
-	row(out, o, "allocations", "%s (%s), %s in all%s", words_count(t->allocations).text,
-	    words_rate(t->allocations, span_ns).text, words_bytes(t->allocated_bytes).text, more);
+	row(out, o, "allocations", "%s%s, %s in all%s", words_count(t->allocations).text, rate,
+	    words_bytes(t->allocated_bytes).text, more);
+}
+
+/* Where the numbers come from: a run, or a file of another tool. */
+static void print_source(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	char pid[24] = "";
+	if (p->pid)
+		snprintf(pid, sizeof pid, ", pid %" PRId32, p->pid);
+	if (p->format && strcmp(p->format, "heft") != 0)
+		row(out, o, "file", "%s%s", p->format, pid);
+	else
+		row(out, o, "ran", "%s, %s%s", words_duration(p->duration_ns).text,
+		    words_end(p).text, pid);
+	if (p->rate_bytes)
+		row(out, o, "sampled", "one sample for each %s on average: numbers are estimates",
+		    words_bytes(p->rate_bytes).text);
 }
 
 static void print_totals(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
-	bool window = o->span == REPORT_WINDOW;
-	char pid[24] = "";
-	if (p->pid)
-		snprintf(pid, sizeof pid, ", pid %" PRId32, p->pid);
+	bool window = o->span == REPORT_WINDOW, times = p->has & PROFILE_HAS_TIMES;
 	report_print_title(out, p, o, "");
-	row(out, o, "ran", "%s, %s%s", words_duration(p->duration_ns).text, words_end(p).text, pid);
+	print_source(out, p, o);
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
 	if (o->span == REPORT_INSTANT) {
@@ -151,21 +172,27 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		report_print_warnings(out, p, o, true);
 		return;
 	}
-	print_allocations(out, t, window ? o->to_ns - o->from_ns : p->duration_ns, o);
+	if (p->has & PROFILE_HAS_ALLOCATED)
+		print_allocations(out, p, o);
 	if (window)
 		row(out, o, "grew", "%s, from %s in %s at its start",
 		    words_growth(t->start_bytes, t->live_bytes).text,
 		    words_bytes(t->start_bytes).text, words_blocks(t->start_blocks).text);
-	row(out, o, "peak", "%s in %s %s", words_bytes(t->peak_bytes).text,
-	    words_blocks(t->peak_blocks).text, when(p, t->peak_time_ns).text);
-	row(out, o, "live at end", "%s in %s%s", words_bytes(t->live_bytes).text,
-	    words_blocks(t->live_blocks).text, window ? " (of the window)" : "");
-	row(out, o, "temporary", "%s (%s of allocations)", words_count(t->temporary).text,
-	    words_share(t->temporary, t->allocations).text);
+	if (p->has & PROFILE_HAS_PEAK)
+		row(out, o, "peak", "%s in %s%s%s", words_bytes(t->peak_bytes).text,
+		    words_blocks(t->peak_blocks).text, times ? " " : "",
+		    times ? when(p, t->peak_time_ns).text : "");
+	if (p->has & PROFILE_HAS_LIVE)
+		row(out, o, "live at end", "%s in %s%s", words_bytes(t->live_bytes).text,
+		    words_blocks(t->live_blocks).text, window ? " (of the window)" : "");
+	if (p->has & PROFILE_HAS_TEMPORARY)
+		row(out, o, "temporary", "%s (%s of allocations)", words_count(t->temporary).text,
+		    words_share(t->temporary, t->allocations).text);
 	if (t->peak_rss_bytes)
 		row(out, o, "peak RSS", "%s", words_bytes(t->peak_rss_bytes).text);
-	row(out, o, "threads", "%s in %" PRIu32 " process%s", words_count(t->threads).text,
-	    p->process_count, p->process_count == 1 ? "" : "es");
+	if (p->has & PROFILE_HAS_THREADS)
+		row(out, o, "threads", "%s in %" PRIu32 " process%s", words_count(t->threads).text,
+		    p->process_count, p->process_count == 1 ? "" : "es");
 	if (t->unknown_frees)
 		row(out, o, "unknown frees", "%s (of blocks that heft never saw allocated)",
 		    words_count(t->unknown_frees).text);
@@ -229,7 +256,7 @@ static struct words value_of(uint64_t value, enum profile_sort sort)
 	return words_bytes(value);
 }
 
-static struct columns choose_columns(const struct report_options *o)
+static struct columns choose_columns(const struct profile *p, const struct report_options *o)
 {
 	if (o->span == REPORT_INSTANT)
 		return (struct columns){{SORTED, SHARE, BLOCKS}, 3};
@@ -239,10 +266,10 @@ static struct columns choose_columns(const struct report_options *o)
 		return (struct columns){{SORTED, GREW, o->sort == PROFILE_BY_LIVE ? BYTES : LIVE,
 					 o->sort == PROFILE_BY_COUNT ? BYTES : COUNT},
 					4};
-	return (struct columns){
-		{SORTED, SHARE, o->sort == PROFILE_BY_COUNT ? BYTES : COUNT},
-		3,
-	};
+	enum column third = !(p->has & PROFILE_HAS_ALLOCATED) ? BLOCKS
+			    : o->sort == PROFILE_BY_COUNT     ? BYTES
+							      : COUNT;
+	return (struct columns){{SORTED, SHARE, third}, 3};
 }
 
 static const char *column_name(enum column c, enum profile_sort sort)
@@ -315,7 +342,7 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 		free(order);
 		return 0;
 	}
-	struct columns columns = choose_columns(o);
+	struct columns columns = choose_columns(p, o);
 	words_style(out, o->color, STYLE_BOLD);
 	fprintf(out, "\nTop %zu of %s sites by %s\n", shown, words_count(p->site_count).text, by);
 	words_style(out, o->color, STYLE_PLAIN);

@@ -388,6 +388,12 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 	struct census c;
 	uint64_t crossed = 0;
 	char what[80];
+	if (!(p->has & PROFILE_HAS_THREADS)) {
+		report_print_title(out, p, o, "threads");
+		fputs("  The file does not tell threads.\n", out);
+		report_print_next(out, o, "", "the report");
+		return 0;
+	}
 	int rc = census_init(&c, p);
 	if (rc < 0)
 		return rc;

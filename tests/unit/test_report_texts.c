@@ -141,6 +141,40 @@ static void test_spans(void **state)
 	profile_free(p);
 }
 
+/* A file of another tool's that tells only what is live, of every 512 KiB. */
+static void test_foreign(void **state)
+{
+	(void)state;
+	struct profile *p = profile_new();
+	struct report_options o = plain;
+	uint32_t frame, node, site;
+	struct profile_frame f = {.function = name_pool_add(p->names, "serve"),
+				  .module = PROFILE_NONE};
+	assert_int_equal(profile_add_frame(p, &f, &frame), 0);
+	assert_int_equal(profile_add_node(p, PROFILE_NONE, frame, 0, &node), 0);
+	assert_int_equal(profile_add_site(p, node, PROFILE_VIA_MALLOC, &site), 0);
+	p->sites[site].live_bytes = p->totals.live_bytes = 1 << 20;
+	p->sites[site].live_blocks = p->totals.live_blocks = 1024;
+	profile_finish_sites(p);
+	p->format = "jemalloc";
+	p->has = PROFILE_HAS_LIVE;
+	p->rate_bytes = 512 << 10;
+	assert_false(profile_tells(p, PROFILE_BY_PEAK));
+	assert_true(profile_tells(p, PROFILE_BY_LIVE));
+	o.path = "jeprof.heap";
+	o.sort = PROFILE_BY_LIVE;
+	expect_golden("foreign.txt", text_of(report_text, p, &o), 100);
+	expect_golden("foreign_threads.txt", text_of(report_threads, p, &o), 100);
+	char *text = text_of(report_json, p, &o);
+	assert_non_null(strstr(text, "\"mode\":\"sample\",\"rate_bytes\":524288"));
+	assert_non_null(strstr(text, "\"live_bytes\":1048576"));
+	assert_null(strstr(text, "\"allocations\""));
+	assert_null(strstr(text, "\"peak_bytes\""));
+	assert_null(strstr(text, "\"lifetime_ns\""));
+	free(text);
+	profile_free(p);
+}
+
 /* The hand-over that the recording has: main freed worker's 30 bytes. */
 static void hand_over(struct profile *p)
 {
@@ -323,10 +357,10 @@ static int make(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_report),        cmocka_unit_test(test_trees),
-		cmocka_unit_test(test_spans),         cmocka_unit_test(test_views),
-		cmocka_unit_test(test_many_threads),  cmocka_unit_test(test_summary),
-		cmocka_unit_test(test_hostile_names),
+		cmocka_unit_test(test_report),  cmocka_unit_test(test_trees),
+		cmocka_unit_test(test_spans),   cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_views),   cmocka_unit_test(test_many_threads),
+		cmocka_unit_test(test_summary), cmocka_unit_test(test_hostile_names),
 	};
 	return cmocka_run_group_tests(tests, make, fixture_remove);
 }
