@@ -52,6 +52,9 @@ enum cli_option_id {
 	CLI_OPT_BUDGET,
 	CLI_OPT_UPDATE,
 	CLI_OPT_HEADROOM,
+	CLI_OPT_FORMAT,
+	CLI_OPT_MEASURE,
+	CLI_OPT_RAW,
 };
 
 enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=value */ };
@@ -135,6 +138,7 @@ void cli_print_bash_completion(FILE *out);
 
 int cmd_run(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
