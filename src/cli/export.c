@@ -171,6 +171,8 @@ static int resolve_window(struct export_command *c, const char *path, struct hef
 	s->has_window = true;
 	if (c->instant == AT_TIME) {
 		s->from_ns = s->to_ns = cli_time_resolve(&c->at, duration);
+		/* At the very end the program is gone; what is meant is what it left. */
+		s->has_window = s->to_ns != duration;
 		if (s->to_ns <= duration)
 			return 0;
 		return heft_fail(err, HEFT_EUSAGE,
