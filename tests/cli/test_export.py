@@ -5,7 +5,6 @@ import csv
 import io
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -84,17 +83,6 @@ def test_a_part_of_the_run_is_as_in_the_report(heft, phases):
 def test_inverted(heft, phases):
     stacks = folded_of(heft, "--invert", phases)
     assert any(s.startswith("burst;main") and v == 100000 for s, v in stacks.items()), stacks
-
-
-def test_flamegraph_script_reads_folded(heft, phases):
-    """FlameGraph's own script, where Debian's package of it is installed."""
-    script = shutil.which("flamegraph.pl") or shutil.which("flamegraph")
-    if not script:
-        pytest.skip("no flamegraph.pl")
-    done = heft("export", "-f", "folded", "-o", "in.folded", phases)
-    assert done.status == 0, done
-    made = harness.run([script, pathlib.Path(phases).parent / "in.folded"])
-    assert made.returncode == 0
 
 
 def test_json_is_the_report(heft, phases):
