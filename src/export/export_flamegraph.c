@@ -298,7 +298,7 @@ static int choose_frames(struct graph *g)
 	const struct export_tree *t = &g->tree;
 	uint32_t *order = malloc(((size_t)t->node_count + 1) * sizeof *order);
 	char *text = NULL;
-	size_t size = 0, used = 0;
+	size_t size, used = 0;
 	FILE *measured = open_memstream(&text, &size);
 	g->drawn = calloc((size_t)t->node_count + 1, sizeof *g->drawn);
 	if (!order || !measured || !g->drawn) {
@@ -318,8 +318,7 @@ static int choose_frames(struct graph *g)
 		rewind(measured);
 		/* Where it will stand is not known yet: the longest numbers there can be. */
 		write_frame(measured, g, order[i], t->total, t->node_count);
-		fflush(measured);
-		used += size;
+		used += (size_t)ftell(measured);
 		if (used > BUDGET)
 			break;
 		g->drawn[order[i]] = true;
