@@ -1,6 +1,6 @@
 /* Findings about memory on profiles made by hand: the four scenarios with their figures, and for
  * every rule the cases in which it must stay silent. */
-#include "findings_fixture.h"
+#include "diagnosis_fixture.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Findings about growth, temporaries and the quality of a profile; the order of findings; and the
  * trend helper against brute force. */
-#include "findings_fixture.h"
+#include "diagnosis_fixture.h"
 #include "profile/profile_trend.h"
 
 #include <math.h>
@@ -346,7 +346,7 @@ static void test_quality(void **state)
 	assert_int_equal(evidence(q, "nameless_modules")->count, 1);
 	assert_string_equal(evidence(q, "nameless_modules")->texts[0], "prog");
 	expect_text(q->summary, "50 events (20.0 % of all) are missing");
-	expect_text(q->summary, "60.0 % of the heap or of all calls is at functions without a "
+	expect_text(q->summary, "60.0 % of the heap is in functions without a "
 				"name, most of it in prog");
 	expect_text(q->summary, "1 file was replaced");
 	expect_text(q->advice, "-g");
