@@ -132,22 +132,20 @@ static void run_pool(void)
 		pthread_join(worker[i], NULL);
 }
 
-/* ---- a table that main builds and another thread takes down, slowly and in order */
-static char *table[ITEMS];
+/* ---- a table that main builds and another thread takes down, in order */
+#define ENTRIES 20000
+static char *table[ENTRIES];
 
 NOINLINE static void build_table(void)
 {
-	for (int i = 0; i < ITEMS; i++)
+	for (int i = 0; i < ENTRIES; i++)
 		table[i] = memset(malloc(PAYLOAD), 't', PAYLOAD);
 }
 
 NOINLINE static void *take_down(void *arg)
 {
-	for (int i = 0; i < ITEMS; i++) {
-		if (i % 20 == 0)
-			pause_us(200);
+	for (int i = 0; i < ENTRIES; i++)
 		free(table[i]);
-	}
 	return arg;
 }
 
