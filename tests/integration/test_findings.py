@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from harness import BUILD, bare, line_of, run
+from harness import BUILD, PROGRAMS, bare, line_of, run
 
 KINDS = {"unbounded-queue", "per-instance-cost", "growth-slack", "allocator-rounding",
          "growing-site", "temporary-churn", "profile-quality"}
@@ -268,11 +268,12 @@ def test_real_programs(record, name, command, allowed):
     assert set(kinds(found)) <= allowed, [f["summary"] for f in found]
 
 
-def test_compiler(record, compiled, tmp_path):
+def test_compiler(record, tmp_path):
     cc1 = run(["gcc", "-print-prog-name=cc1"]).stdout.decode().strip()
     if not os.path.isabs(cc1):
         pytest.skip("no cc1 here")
-    from harness import PROGRAMS
-    found, _ = findings(record, [cc1, "-quiet", "-O2", PROGRAMS / "growth_shapes.c",
-                                 "-o", tmp_path / "out.s"])
+    source = tmp_path / "input.i"
+    source.write_bytes(run(["gcc", "-E", PROGRAMS / "stack_shapes.c"]).stdout)
+    found, _ = findings(record, [cc1, "-quiet", "-fpreprocessed", "-O2", "-g", source,
+                                 "-o", tmp_path / "output.s"])
     assert kinds(found) == []
