@@ -29,10 +29,12 @@ MAY_INCLUDE = {
     "trace": {"base", "hosted"},
     "symbol": {"base", "hosted"},
     "profile": {"base", "hosted", "trace", "symbol"},
+    "import": {"base", "hosted", "symbol", "profile"},
+    "export": {"base", "hosted", "profile"},
     "findings": {"base", "hosted", "profile"},
     "report": {"base", "hosted", "profile", "findings"},
     "record": {"base", "hosted", "wire", "trace"},
-    "cli": {"base", "hosted", "trace", "symbol", "profile", "findings", "report", "record"},
+    "cli": {"base", "hosted", "trace", "symbol", "profile", "import", "export", "findings", "report", "record"},
 }
 
 # The allocation functions heft stands in for, and the calls it must follow to see threads,

@@ -21,7 +21,7 @@ NOINLINE bool heft_nested(struct heft_tls *tls, uintptr_t here)
 
 /* Who frees is asked of a thread's first frees, and then of a random few: enough to name who
  * releases a site's blocks, for under a nanosecond a free. Random, since programs free in patterns. */
-enum { FREES_ALL = 64, FREES_OFTEN = 512, OFTEN = 16, SELDOM = 128 };
+enum { FREES_ALL = 32, FREES_OFTEN = 256, OFTEN = 32, SELDOM = 1024 };
 
 NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 {

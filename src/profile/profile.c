@@ -31,6 +31,8 @@ struct profile *profile_new(void)
 	struct profile *p = calloc(1, sizeof *p);
 	if (!p)
 		return NULL;
+	p->format = "heft";
+	p->has = PROFILE_HAS_ALL;
 	p->names = name_pool_new();
 	p->index = calloc(1, sizeof *p->index);
 	if (!p->names || !p->index) {

@@ -212,6 +212,21 @@ struct profile_note {
 	const char *text;
 };
 
+/* What the file that a profile came from tells. A number that it does not tell is absent: reports
+ * and exporters leave it out instead of showing 0. */
+enum profile_has {
+	PROFILE_HAS_PEAK = 1,	     /* peak_bytes, peak_blocks of sites and totals */
+	PROFILE_HAS_LIVE = 2,	     /* live_bytes, live_blocks */
+	PROFILE_HAS_ALLOCATED = 4,   /* allocations, allocated_bytes */
+	PROFILE_HAS_FREES = 8,	     /* frees; and reallocations apart from allocations */
+	PROFILE_HAS_TIMES = 16,	     /* duration, time of the peak */
+	PROFILE_HAS_THREADS = 32,    /* threads, cross_thread_frees */
+	PROFILE_HAS_LIFETIMES = 64,  /* lifetime, lifetimes */
+	PROFILE_HAS_TEMPORARY = 128,
+	PROFILE_HAS_USABLE = 256,    /* slack: usable sizes are known */
+	PROFILE_HAS_ALL = 511,
+};
+
 struct profile_index; /* the hash tables behind profile_add_* */
 
 struct profile {
@@ -219,6 +234,9 @@ struct profile {
 	struct profile_index *index;
 
 	/* about the recording */
+	const char *format; /* "heft", "jemalloc", "pprof" ...: what it was read from */
+	uint32_t has;	    /* enum profile_has */
+	uint64_t rate_bytes; /* sampled: one sample each that many bytes on average; 0: exact */
 	const char *heft_version; /* that made it */
 	const char **argv;
 	uint32_t argc;

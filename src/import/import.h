@@ -1,0 +1,26 @@
+/* Foreign files into the model: recognised by content, one file a format, one
+ * table of them (import.c). Everything in such a file is hostile. */
+#ifndef HEFT_IMPORT_IMPORT_H
+#define HEFT_IMPORT_IMPORT_H
+
+#include "profile/profile_from_trace.h"
+
+struct import_source; /* bytes of a file, decompressed (gzip, zstd) as they are read: source.h */
+
+struct importer {
+	const char *name; /* as profile.format will say: "jemalloc", "pprof" ... */
+	const char *summary;
+	/* Whether these first bytes (decompressed; all of them if the file is short) are its own. */
+	bool (*recognise)(const uint8_t *head, size_t length);
+	/* Fills an empty profile, sites finished. */
+	int (*load)(struct profile *p, struct import_source *in, struct heft_error *err);
+};
+extern const struct importer importers[]; /* ends with a NULL name */
+
+/* Any file that heft can read, its own recordings included: what every verb with a FILE uses.
+ * Selections (pid, thread, window, sizes) are for recordings; with another format they are refused
+ * with the reason. A file of no known format: a message that names those that are. */
+int import_profile(struct profile **out, const char *path, const struct profile_selection *sel,
+		   struct heft_error *err);
+
+#endif
