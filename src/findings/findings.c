@@ -226,11 +226,14 @@ int findings_new(struct findings **out, const struct profile *p)
 	f->pool = name_pool_new();
 	struct diagnosis d = {.p = p, .out = f, .pool = f->pool};
 	d.named = site_names_new(p);
+	if (d.named)
+		d.by_function = sites_by_function(p, d.named, &d.by_function_count);
 	d.queued = calloc((size_t)p->site_count + 1, sizeof *d.queued);
-	int rc = f->pool && d.named && d.queued ? 0 : HEFT_ENOMEM;
+	int rc = f->pool && d.by_function && d.queued ? 0 : HEFT_ENOMEM;
 	for (size_t i = 0; i < sizeof diagnoses / sizeof *diagnoses && rc == 0; i++)
 		rc = diagnoses[i](&d);
 	free(d.named);
+	free(d.by_function);
 	free(d.queued);
 	if (rc < 0) {
 		findings_free(f);

@@ -187,11 +187,11 @@ static int look_at(struct diagnosis *d, const struct growing *g)
 	return draft_add(d, &f);
 }
 
-static int look_at_functions(struct diagnosis *d, const uint32_t *sites, uint32_t count,
-			     uint64_t *bytes)
+static int look_at_functions(struct diagnosis *d, uint64_t *bytes)
 {
 	const struct profile *p = d->p;
-	uint32_t slots = p->history.slot_count;
+	const uint32_t *sites = d->by_function;
+	uint32_t count = d->by_function_count, slots = p->history.slot_count;
 	int rc = 0;
 	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
 		struct growing g = {.bytes = bytes, .site = PROFILE_NONE};
@@ -229,11 +229,8 @@ int diagnose_growing_site(struct diagnosis *d)
 		settled = is_settled(p, i);
 	if (!settled)
 		return 0;
-	uint32_t count;
-	uint32_t *sites = sites_by_function(p, d->named, &count);
 	uint64_t *bytes = malloc(p->history.slot_count * sizeof *bytes);
-	int rc = sites && bytes ? look_at_functions(d, sites, count, bytes) : HEFT_ENOMEM;
-	free(sites);
+	int rc = bytes ? look_at_functions(d, bytes) : HEFT_ENOMEM;
 	free(bytes);
 	return rc;
 }

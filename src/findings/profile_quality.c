@@ -30,16 +30,8 @@ struct quality {
 	struct doubt guessed, truncated, lost, nameless;
 	uint32_t replaced;     /* files */
 	struct doubt *modules; /* nameless, by module */
+	uint32_t *flags;       /* by node: a stack is as good as its worst frame */
 };
-
-/* A stack is as good as its worst frame. */
-static uint32_t stack_flags(const struct profile *p, uint32_t node)
-{
-	uint32_t flags = 0;
-	for (; node != PROFILE_NONE; node = p->nodes[node].parent)
-		flags |= p->nodes[node].flags;
-	return flags;
-}
 
 static void add_doubt(struct doubt *d, const struct profile_site *s)
 {
@@ -55,7 +47,7 @@ static void look_at_site(const struct diagnosis *d, uint32_t site, struct qualit
 		add_doubt(&q->lost, s);
 		return;
 	}
-	uint32_t flags = stack_flags(p, s->node);
+	uint32_t flags = q->flags[s->node];
 	if (flags & PROFILE_GUESSED)
 		add_doubt(&q->guessed, s);
 	if (flags & PROFILE_TRUNCATED)
@@ -235,13 +227,19 @@ int diagnose_profile_quality(struct diagnosis *d)
 	const struct profile *p = d->p;
 	struct quality q = {0};
 	q.modules = calloc((size_t)p->module_count + 1, sizeof *q.modules);
-	if (!q.modules)
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->site_count; i++)
+	q.flags = calloc((size_t)p->node_count + 1, sizeof *q.flags);
+	int rc = q.modules && q.flags ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
+		uint32_t parent = p->nodes[i].parent;
+		q.flags[i] = p->nodes[i].flags | (parent < i ? q.flags[parent] : 0);
+	}
+	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
 		look_at_site(d, i, &q);
 	for (uint32_t i = 0; i < p->note_count; i++) /* trace_stacks.c writes them */
 		q.replaced += strstr(p->notes[i].text, " was replaced since the recording") != NULL;
-	int rc = add_finding(d, &q);
+	if (rc == 0)
+		rc = add_finding(d, &q);
 	free(q.modules);
+	free(q.flags);
 	return rc;
 }
