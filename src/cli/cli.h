@@ -52,6 +52,7 @@ enum cli_option_id {
 	CLI_OPT_BUDGET,
 	CLI_OPT_UPDATE,
 	CLI_OPT_HEADROOM,
+	CLI_OPT_THRESHOLD,
 };
 
 enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=value */ };
@@ -135,6 +136,8 @@ void cli_print_bash_completion(FILE *out);
 
 int cmd_run(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 

@@ -51,6 +51,38 @@ static const struct cli_option report_options[] = {
 	END,
 };
 
+static const struct cli_option diff_options[] = {
+	OPTION_JSON,
+	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "peak|live|allocated|count|temporary|lifetime",
+	 "what to compare (default: peak; with --per s allocated)", false},
+	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N",
+	 "show N changes (default: 20; with --json all)", false},
+	{CLI_OPT_PER, "per", 0, CLI_ARG, "N",
+	 "divide by N operations (OLD,NEW if they differ), or by seconds: --per s", false},
+	{CLI_OPT_THRESHOLD, "threshold", 0, CLI_ARG, "X",
+	 "smaller changes are noise: 2% of the total, or an amount (default: 1%, of times 5%)", false},
+	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE", false},
+	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE", false},
+	OPTION_COLOR,
+	OPTION_HELP,
+	END,
+};
+
+static const struct cli_option check_options[] = {
+	{CLI_OPT_BUDGET, "budget", 0, CLI_ARG, "FILE", "the rules, one a line (needed)", false},
+	{CLI_OPT_UPDATE, "update", 0, CLI_NO_ARG, NULL,
+	 "write what is measured, with headroom, into the budget", false},
+	{CLI_OPT_HEADROOM, "headroom", 0, CLI_ARG, "PERCENT", "for --update (default: 10%)", false},
+	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE", "keep the command's recording as FILE", false},
+	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
+	OPTION_JSON,
+	OPTION_QUIET,
+	{CLI_OPT_VERBOSE, "verbose", 'v', CLI_NO_ARG, NULL, "show rules that hold too", false},
+	OPTION_COLOR,
+	OPTION_HELP,
+	END,
+};
+
 static const struct cli_option verify_options[] = {
 	OPTION_QUIET,
 	OPTION_HELP,
@@ -68,6 +100,10 @@ const struct cli_verb cli_verbs[] = {
 	 cmd_run, CLI_RUN_FAILED, true, "command"},
 	{"report", "summary and top sites of a recording", "[OPTIONS] FILE", report_options,
 	 cmd_report, CLI_USAGE, false, "file"},
+	{"diff", "what changed between two recordings", "[OPTIONS] OLD NEW", diff_options, cmd_diff,
+	 CLI_USAGE, false, "file"},
+	{"check", "exit 1 if over budget", "--budget FILE (FILE | -- CMD)", check_options, cmd_check,
+	 CLI_USAGE, false, "file"},
 	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options, cmd_verify,
 	 CLI_USAGE, false, "file"},
 	{"help", "explain heft or one of its verbs", "[VERB]", help_options, cmd_help, CLI_USAGE,
