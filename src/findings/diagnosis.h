@@ -61,5 +61,6 @@ const char *diagnosis_text(struct diagnosis *d, const char *fmt, ...)
 /* A phrase in the pool. */
 const char *diagnosis_keep(struct diagnosis *d, struct phrase phrase);
 double share_of(uint64_t part, uint64_t whole); /* 0 of nothing */
+uint64_t whole_number(double value); /* rounded; what does not fit is the nearest that does */
 
 #endif

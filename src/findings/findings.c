@@ -97,19 +97,19 @@ void draft_bytes(struct draft *f, const char *name, uint64_t bytes)
 	next_evidence(f, name, EVIDENCE_BYTES)->number = bytes;
 }
 
-static uint64_t whole(double value)
+uint64_t whole_number(double value)
 {
 	return value >= 1.8e19 ? UINT64_MAX : value > 0 ? (uint64_t)(value + 0.5) : 0;
 }
 
 void draft_rate(struct draft *f, const char *name, double bytes_per_second)
 {
-	next_evidence(f, name, EVIDENCE_RATE)->number = whole(bytes_per_second);
+	next_evidence(f, name, EVIDENCE_RATE)->number = whole_number(bytes_per_second);
 }
 
 void draft_time(struct draft *f, const char *name, double ns)
 {
-	next_evidence(f, name, EVIDENCE_TIME_NS)->number = whole(ns);
+	next_evidence(f, name, EVIDENCE_TIME_NS)->number = whole_number(ns);
 }
 
 void draft_share(struct draft *f, const char *name, double share)

@@ -169,7 +169,7 @@ static int look_at(struct diagnosis *d, const struct growing *g)
 		"the peak heap), %s",
 		phrase_place(p, name).text,
 		freed_at_end ? "as long as the program runs" : "without end",
-		phrase_bytes((uint64_t)(rate + 0.5)).text, phrase_bytes(level).text,
+		phrase_bytes(whole_number(rate)).text, phrase_bytes(level).text,
 		phrase_share(share_of(level, p->totals.peak_bytes)).text, fate ? fate : "");
 	f.finding.advice = diagnosis_text(
 		d, "%s",

@@ -52,7 +52,7 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 	draft_text(&f, "function", p->frames[p->nodes[c->name].frame].function);
 	draft_count(&f, "temporary", c->temporary);
 	draft_share(&f, "share", share);
-	draft_count(&f, "per_second", (uint64_t)rate);
+	draft_count(&f, "per_second", whole_number(rate));
 	draft_bytes(&f, "mean_bytes", mean);
 	return draft_add(d, &f);
 }
