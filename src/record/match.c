@@ -426,6 +426,10 @@ RARE int on_ext(struct drain *d, struct process *p, struct stream *s, struct raw
 	case WIRE_EXT_UNUSED:
 		if (n != 2)
 			return HEFT_EFORMAT;
+		/* Of a block that the parent grew, nothing would ever take it but a later one there. */
+		struct live_block *b = live_table_find(&p->live, w[1]);
+		if (!b || !b->grown)
+			break;
 		p->unused[p->unused_count % PROCESS_UNUSED] = (struct unused){w[1], w[2]};
 		/* Stays at least PROCESS_UNUSED when it wraps: all entries are in use. */
 		if (++p->unused_count == 2 * PROCESS_UNUSED)
