@@ -31,6 +31,10 @@ enum {
  * part of its share. (Not every single part: a program that is not run for a few milliseconds does
  * not grow meanwhile.) */
 #define GROWING_LEAST_STAGE 0.25
+/* A cache that is filled at random fills up ever more slowly: the second half of the run after
+ * start-up must gain this part of its share. Even growth gains 1, growth with the square root of
+ * time 0.8, a cache with as many replacements as four times its places 0.35. */
+#define GROWING_LEAST_LATE 0.6
 /* Two-sided chance of one in a thousand (profile_trend.h). */
 #define GROWING_LEAST_Z 3.29
 /* It grows to its top, which comes late, and after which it is only taken down; it does not reach
@@ -133,7 +137,9 @@ static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
 		    GROWING_LEAST_STAGE * even)
 			return 0;
 	}
-	return gained;
+	uint64_t middle = floors[(FIRST + LAST) / 2];
+	double even = (double)gained * (LAST - (FIRST + LAST) / 2) / (LAST - FIRST);
+	return (double)floors[LAST] - (double)middle >= GROWING_LEAST_LATE * even ? gained : 0;
 }
 
 static int look_at(struct diagnosis *d, const struct growing *g)

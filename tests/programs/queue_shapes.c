@@ -52,6 +52,7 @@ NOINLINE static void drop_item(struct item *i)
 /* Takes up to `batch` items, works on each, then frees them. */
 NOINLINE static void *consume(void *arg)
 {
+	pthread_setname_np(pthread_self(), "consumer");
 	for (size_t left = *(size_t *)arg; left;) {
 		struct item *taken[64];
 		size_t n = 0;
@@ -79,6 +80,7 @@ NOINLINE static void *consume(void *arg)
 
 NOINLINE static void *produce(void *arg)
 {
+	pthread_setname_np(pthread_self(), "producer");
 	for (size_t i = 0; i < *(size_t *)arg; i++)
 		put_item();
 	return NULL;
@@ -90,11 +92,8 @@ static void run_queue(size_t producers, size_t items)
 	size_t all = producers * items;
 
 	must(!pthread_create(&consumer, NULL, consume, &all), "pthread_create");
-	pthread_setname_np(consumer, "consumer");
-	for (size_t i = 0; i < producers; i++) {
+	for (size_t i = 0; i < producers; i++)
 		must(!pthread_create(&producer[i], NULL, produce, &items), "pthread_create");
-		pthread_setname_np(producer[i], "producer");
-	}
 	for (size_t i = 0; i < producers; i++)
 		pthread_join(producer[i], NULL);
 	pthread_join(consumer, NULL);
@@ -108,7 +107,6 @@ static void run_overload(void)
 
 	work_us = 300;
 	must(!pthread_create(&consumer, NULL, consume, &all), "pthread_create");
-	pthread_setname_np(consumer, "consumer");
 	for (int i = 0; i < 1500; i++) {
 		put_item();
 		pause_us(100);

@@ -182,6 +182,15 @@ static uint64_t phases(uint32_t i)
 	return i < 100 ? i * 200000 : 20000000 - (i - 100) * 100000;
 }
 
+/* 512 places filled at random: after i * turns / SLOTS * 512 puts so many are taken. */
+static double turns;
+
+static uint64_t filling_cache(uint32_t i)
+{
+	double puts = turns * 512 * (i + 1) / SLOTS;
+	return (uint64_t)(512 * 4096 * (1 - exp(-puts / 512))) + draw(100000);
+}
+
 static uint64_t random_walk(uint32_t i)
 {
 	static uint64_t at;
@@ -206,6 +215,12 @@ static void test_no_growth(void **state)
 		struct profile *p = server(2 * (uint64_t)SECOND);
 		set_levels(p, LEAK, cases[i].level);
 		expect_no_growth(p, cases[i].what);
+	}
+	for (int i = 0; i < 300; i++) {
+		struct profile *p = server(2 * (uint64_t)SECOND);
+		turns = 2.5 + i / 30;
+		set_levels(p, LEAK, filling_cache);
+		expect_no_growth(p, "a cache that is filled at random");
 	}
 	for (int i = 0; i < 3000; i++) {
 		struct profile *p = server(2 * (uint64_t)SECOND);
