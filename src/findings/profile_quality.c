@@ -54,9 +54,10 @@ static void look_at_site(const struct diagnosis *d, uint32_t site, struct qualit
 		add_doubt(&q->truncated, s);
 	if (flags & PROFILE_LOST)
 		add_doubt(&q->lost, s);
-	/* What people look at first is the name of the first user frame. */
+	/* What people look at first is the name of the first user frame. Stacks without one are a
+	 * runtime library's own business, with or without names. */
 	uint32_t node = profile_first_user_node(p, s->node);
-	if (node_is_nameless(p, node)) {
+	if (p->frames[p->nodes[node].frame].user && node_is_nameless(p, node)) {
 		uint32_t module = p->frames[p->nodes[node].frame].module;
 		add_doubt(&q->nameless, s);
 		if (module < p->module_count)

@@ -48,8 +48,8 @@ def function(text):
 
 def example(name):
     path = BUILD / "examples" / name
-    if not path.exists() and name.endswith("_rs"):
-        pytest.skip("no Rust compiler when this was built")
+    if not path.exists() and name.endswith(("_rs", "_mixed")):
+        pytest.skip("no Rust or C++ compiler when this was built")
     return path
 
 
@@ -77,7 +77,7 @@ def test_queue_example(record, name):
     assert "unbounded queue" in f["summary"]
 
 
-@pytest.mark.parametrize("name", ["queue", "queue_rs"])
+@pytest.mark.parametrize("name", ["queue", "queue_rs", "queue_mixed"])
 def test_bounded_queue_example(record, name):
     found, _ = findings(record, [example(name), "--bound", "64"])
     assert kinds(found) == []
@@ -127,6 +127,19 @@ def test_leaky_server_example(record, name, freed):
     assert function(f["evidence"]["function"]) == "remember_request"
     assert f["evidence"]["freed"] == freed
     assert f["severity"] == ("high" if freed == "never" else "medium")
+
+
+@pytest.mark.parametrize("name", ["csv_rows", "csv_rows_rs"])
+def test_csv_example_mended(record, csv_file, name):
+    found, _ = findings(record, [example(name), "--packed", csv_file])
+    assert kinds(found) == []
+
+
+@pytest.mark.parametrize("name", ["leaky_server", "leaky_server_rs"])
+def test_leaky_server_example_mended(record, name):
+    found, _ = findings(record, [example(name), "--requests", "4000", "--pause-us", "50",
+                                 "--keep", "1000"])
+    assert kinds(found) == []
 
 
 # ---- queues
