@@ -319,6 +319,8 @@ static int check(struct check *c, int *status, struct heft_error *err)
 		rc = run_command(c, err);
 	if (rc == 0)
 		rc = profile_from_recording(&c->profile, c->recording, NULL, err);
+	if (rc == 0)
+		rc = cli_apply_frame_rules(c->profile, NULL, err);
 	if (rc < 0)
 		return rc;
 	c->results = calloc(c->budget->count, sizeof *c->results);

@@ -121,6 +121,8 @@ static int load(const struct diff_command *c, const char *path, struct profile *
 		struct heft_error *err)
 {
 	int rc = profile_from_recording(p, path, NULL, err);
+	if (rc == 0)
+		rc = cli_apply_frame_rules(*p, NULL, err);
 	if (rc == 0 && (c->options.focus || c->options.ignore))
 		rc = profile_filter(*p, c->options.focus, c->options.ignore, err);
 	return rc;

@@ -100,7 +100,7 @@ static void print_parts(FILE *out, const struct report_budget *r, uint32_t index
 		}
 		const struct profile_site *s = &p->sites[part->index];
 		uint32_t user = profile_first_user_node(p, s->node);
-		words_print_frame(out, p, user);
+		words_print_frame(out, p, user, WORDS_PLACE);
 		for (uint32_t n = s->node; n != user; n = p->nodes[n].parent)
 			if (p->nodes[n].parent == user) {
 				fputs(" > ", out);
@@ -156,7 +156,7 @@ static void print_warnings(FILE *out, const struct report_budget *r)
 	}
 	if (p->end == PROFILE_END_SIGNAL || (p->end == PROFILE_END_EXIT && p->exit_status)) {
 		fputs("  ! the recorded program failed: ", out);
-		words_print_end(out, p);
+		fputs(words_end(p).text, out);
 		putc('\n', out);
 	}
 	for (uint32_t i = 0; i < r->budget->count; i++) {

@@ -110,7 +110,7 @@ static void print_run(FILE *out, const char *which, const struct profile *p, con
 	words_print_command(out, p->argv, p->argc, 60);
 	words_style(out, color, STYLE_PLAIN);
 	fprintf(out, "  %s, ", words_duration(p->duration_ns).text);
-	words_print_end(out, p);
+	fputs(words_end(p).text, out);
 	words_style(out, color, STYLE_DIM);
 	fputs("  ", out);
 	words_print(out, path, 80);
@@ -191,7 +191,7 @@ static void print_place(FILE *out, const struct profile_diff *d, const struct pr
 {
 	const struct profile_site *s;
 	const struct profile *p = shown_side(d, e, &s);
-	words_print_frame(out, p, profile_first_user_node(p, s->node));
+	words_print_frame(out, p, profile_first_user_node(p, s->node), WORDS_PLACE);
 }
 
 static void print_entry(FILE *out, const struct profile_diff *d, const struct profile_diff_entry *e,
@@ -212,7 +212,7 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 		profile_change_name(kind));
 	uint32_t user = profile_first_user_node(p, s->node);
 	words_style(out, o->color, STYLE_BOLD);
-	words_print_frame(out, p, user);
+	words_print_frame(out, p, user, WORDS_PLACE);
 	words_style(out, o->color, STYLE_PLAIN);
 	words_style(out, o->color, STYLE_DIM);
 	for (uint32_t n = s->node; n != user; n = p->nodes[n].parent)
@@ -229,7 +229,7 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 		if (!f->user || f->function == last) /* recursion says it once */
 			continue;
 		fprintf(out, "%*s< ", SITE_INDENT, "");
-		words_print_frame(out, p, n);
+		words_print_frame(out, p, n, WORDS_PLACE);
 		putc('\n', out);
 		last = f->function;
 		callers++;
