@@ -56,6 +56,8 @@ enum {
  * blocks were replaced at least twice. Smaller than this part of the peak it proves nothing. */
 #define SETTLED_FLOOR 0.5
 #define SETTLED_TURNS 2
+/* A population: two buffers that a loader fills in turn are no sessions. */
+#define SETTLED_LEAST_BLOCKS 16
 #define SETTLED_LEAST_SHARE 0.005
 /* In step: as many blocks as were replaced elsewhere, within this factor. */
 #define GROWING_IN_STEP 4
@@ -92,7 +94,7 @@ static bool is_settled(const struct profile *p, uint32_t site)
 	}
 	return to > from && share_of(most, p->totals.peak_bytes) >= SETTLED_LEAST_SHARE &&
 	       (double)least >= SETTLED_FLOOR * (double)most &&
-	       s->frees >= SETTLED_TURNS * blocks && blocks > 1;
+	       s->frees >= SETTLED_TURNS * blocks && blocks >= SETTLED_LEAST_BLOCKS;
 }
 
 static bool is_in_step(const struct profile *p, uint64_t allocations)
