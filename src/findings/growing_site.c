@@ -31,6 +31,10 @@ enum {
  * part of its share. (Not every single part: a program that is not run for a few milliseconds does
  * not grow meanwhile.) */
 #define GROWING_LEAST_STAGE 0.25
+/* A cache that is filled at random fills up ever more slowly: the second half of the run after
+ * start-up must gain this part of its share. Even growth gains 1, growth with the square root of
+ * time 0.8, a cache with as many replacements as four times its places 0.35. */
+#define GROWING_LEAST_LATE 0.6
 /* Two-sided chance of one in a thousand (profile_trend.h). */
 #define GROWING_LEAST_Z 3.29
 /* It grows to its top, which comes late, and after which it is only taken down; it does not reach
@@ -52,6 +56,8 @@ enum {
  * blocks were replaced at least twice. Smaller than this part of the peak it proves nothing. */
 #define SETTLED_FLOOR 0.5
 #define SETTLED_TURNS 2
+/* A population: two buffers that a loader fills in turn are no sessions. */
+#define SETTLED_LEAST_BLOCKS 16
 #define SETTLED_LEAST_SHARE 0.005
 /* In step: as many blocks as were replaced elsewhere, within this factor. */
 #define GROWING_IN_STEP 4
@@ -88,7 +94,7 @@ static bool is_settled(const struct profile *p, uint32_t site)
 	}
 	return to > from && share_of(most, p->totals.peak_bytes) >= SETTLED_LEAST_SHARE &&
 	       (double)least >= SETTLED_FLOOR * (double)most &&
-	       s->frees >= SETTLED_TURNS * blocks && blocks > 1;
+	       s->frees >= SETTLED_TURNS * blocks && blocks >= SETTLED_LEAST_BLOCKS;
 }
 
 static bool is_in_step(const struct profile *p, uint64_t allocations)
@@ -133,7 +139,9 @@ static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
 		    GROWING_LEAST_STAGE * even)
 			return 0;
 	}
-	return gained;
+	uint64_t middle = floors[(FIRST + LAST) / 2];
+	double even = (double)gained * (LAST - (FIRST + LAST) / 2) / (LAST - FIRST);
+	return (double)floors[LAST] - (double)middle >= GROWING_LEAST_LATE * even ? gained : 0;
 }
 
 static int look_at(struct diagnosis *d, const struct growing *g)
@@ -169,7 +177,7 @@ static int look_at(struct diagnosis *d, const struct growing *g)
 		"the peak heap), %s",
 		phrase_place(p, name).text,
 		freed_at_end ? "as long as the program runs" : "without end",
-		phrase_bytes((uint64_t)(rate + 0.5)).text, phrase_bytes(level).text,
+		phrase_bytes(whole_number(rate)).text, phrase_bytes(level).text,
 		phrase_share(share_of(level, p->totals.peak_bytes)).text, fate ? fate : "");
 	f.finding.advice = diagnosis_text(
 		d, "%s",
@@ -187,11 +195,11 @@ static int look_at(struct diagnosis *d, const struct growing *g)
 	return draft_add(d, &f);
 }
 
-static int look_at_functions(struct diagnosis *d, const uint32_t *sites, uint32_t count,
-			     uint64_t *bytes)
+static int look_at_functions(struct diagnosis *d, uint64_t *bytes)
 {
 	const struct profile *p = d->p;
-	uint32_t slots = p->history.slot_count;
+	const uint32_t *sites = d->by_function;
+	uint32_t count = d->by_function_count, slots = p->history.slot_count;
 	int rc = 0;
 	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
 		struct growing g = {.bytes = bytes, .site = PROFILE_NONE};
@@ -229,11 +237,8 @@ int diagnose_growing_site(struct diagnosis *d)
 		settled = is_settled(p, i);
 	if (!settled)
 		return 0;
-	uint32_t count;
-	uint32_t *sites = sites_by_function(p, d->named, &count);
 	uint64_t *bytes = malloc(p->history.slot_count * sizeof *bytes);
-	int rc = sites && bytes ? look_at_functions(d, sites, count, bytes) : HEFT_ENOMEM;
-	free(sites);
+	int rc = bytes ? look_at_functions(d, bytes) : HEFT_ENOMEM;
 	free(bytes);
 	return rc;
 }
