@@ -10,7 +10,8 @@ build='gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libi
 libzstd-dev libxxhash-dev zlib1g-dev'
 tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3 python3-pytest binutils mandoc bash
 perl git sqlite3 jq gdb libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 clang libclang-rt-14-dev
-libjemalloc-dev libgoogle-perftools4 google-perftools golang-go heaptrack valgrind zstd'
+libxml2-utils chromium fonts-dejavu-core nodejs npm libjemalloc-dev libgoogle-perftools4
+google-perftools golang-go heaptrack valgrind zstd'
 bench='heaptrack valgrind'
 
 missing() {

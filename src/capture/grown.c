@@ -3,16 +3,17 @@
  * larger is remembered, and when it is freed, the zero words at its end are
  * counted. Memory fresh from the kernel is zero; a used one ends in something.
  *
- * Loads from the block are as safe as the program's own: the block is still its
- * property while free() is being called. At the end of the process that holds
- * only as long as no other thread can free it meanwhile; so with several threads
- * nothing is looked at then.
+ * The block is still the program's property while free() is being called, so it
+ * stays mapped. But the program may have protected some of its pages (a guard at
+ * the end), so the kernel is asked about each page before it is looked at. At the
+ * end of the process blocks stay only as long as no other thread can free them
+ * meanwhile; so with several threads nothing is looked at then.
  *
  * The table is small and newer blocks replace older ones: this is a measurement
  * of the blocks that matter, not a record of all. */
 #include "capture/hotpath.h"
 
-enum { SLOTS = 64, LOOK_AT_MOST = 64 << 20 };
+enum { SLOTS = 64, LOOK_AT_MOST = 8 << 20, PAGE = 4096 };
 
 static struct {
 	_Atomic(uintptr_t) addr;
@@ -38,6 +39,9 @@ static size_t take(const void *p)
 {
 	unsigned i = slot_of(p);
 	uintptr_t addr = (uintptr_t)p;
+	/* A load first: every free comes here while there is any grown block. */
+	if (LIKELY(atomic_load_explicit(&grown[i].addr, memory_order_relaxed) != addr))
+		return 0;
 	size_t size = atomic_load_explicit(&grown[i].size, memory_order_relaxed);
 	if (!atomic_compare_exchange_strong_explicit(&grown[i].addr, &addr, 0, memory_order_relaxed,
 						     memory_order_relaxed))
@@ -57,8 +61,17 @@ static void measure(struct heft_thread *t, const void *p, size_t size)
 	size_t least = size > LOOK_AT_MOST ? words - LOOK_AT_MOST / sizeof(uint64_t) : 0;
 	const uint64_t *data = p;
 	size_t used = words;
-	while (used > least && !data[used - 1])
-		used--;
+	uintptr_t page = 0;
+	for (; used > least; used--) {
+		uintptr_t at = (uintptr_t)&data[used - 1];
+		if (UNLIKELY(at / PAGE != page)) {
+			page = at / PAGE;
+			if (!sys_readable(&data[used - 1]))
+				return; /* protected by the program: nobody knows */
+		}
+		if (data[used - 1])
+			break;
+	}
 	if (!used)
 		return; /* all zero: untouched, or an array of zeros. Who knows */
 	const uint64_t told[2] = {(uint64_t)p, size - used * sizeof(uint64_t)};
@@ -85,7 +98,8 @@ static __attribute__((destructor)) void at_exit(void)
 		return;
 	for (unsigned i = 0; i < SLOTS; i++) {
 		const void *block = (const void *)atomic_load(&grown[i].addr);
-		if (block)
+		/* A free that passed heft by (from inside a hook) may have unmapped it. */
+		if (block && sys_readable((const uint64_t *)block - 1))
 			heft_grown_freed(tls, block);
 	}
 	leave(tls);

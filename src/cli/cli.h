@@ -5,6 +5,7 @@
 #define HEFT_CLI_CLI_H
 
 #include "hosted/error.h"
+#include "profile/profile.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,6 +53,11 @@ enum cli_option_id {
 	CLI_OPT_BUDGET,
 	CLI_OPT_UPDATE,
 	CLI_OPT_HEADROOM,
+	CLI_OPT_FRAMES,
+	CLI_OPT_THRESHOLD,
+	CLI_OPT_FORMAT,
+	CLI_OPT_MEASURE,
+	CLI_OPT_RAW,
 };
 
 enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=value */ };
@@ -126,6 +132,15 @@ int cli_parse_color(const char *text, enum cli_color *color);
 /* auto: `stream` is a terminal that can show it, and NO_COLOR is not set. */
 bool cli_use_color(enum cli_color color, FILE *stream);
 
+/* Columns of a line: $COLUMNS, or the terminal's; 0: neither is known. */
+size_t cli_width(FILE *stream);
+/* The locale's text is UTF-8. */
+bool cli_is_utf8(void);
+
+/* Decides which frames are the user's own by the built-in rules, the user's file, and `file` unless
+ * it is NULL. Every verb that shows frames calls this once its profile is loaded. */
+int cli_apply_frame_rules(struct profile *p, const char *file, struct heft_error *err);
+
 /* Where the library for the profiled program is: beside this executable (a build directory), or in
  * ../lib/heft relative to it (installed). Fills path (absolute) or err. */
 int cli_locate_preload(char *path, size_t size, struct heft_error *err);
@@ -135,6 +150,9 @@ void cli_print_bash_completion(FILE *out);
 
 int cmd_run(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 

@@ -140,6 +140,14 @@ void json_write_bool(struct json_writer *w, bool b)
 	fputs_unlocked(b ? "true" : "false", w->out);
 }
 
+void json_write_real(struct json_writer *w, double x)
+{
+	value_begins(w);
+	if (x != x || x > 1e300 || x < -1e300) /* JSON has no words for these */
+		x = 0;
+	fprintf(w->out, "%.9g", x);
+}
+
 void json_write_newline(struct json_writer *w)
 {
 	putc_unlocked('\n', w->out);

@@ -350,10 +350,13 @@ enum profile_sort {
 	PROFILE_BY_ALLOCATED,
 	PROFILE_BY_COUNT,
 	PROFILE_BY_TEMPORARY,
-	PROFILE_BY_LIFETIME
+	PROFILE_BY_LIFETIME,
+	PROFILE_BY_GREW /* in the selected window: live at its end minus at its start, or 0 */
 };
 int profile_sort_parse(const char *name, enum profile_sort *sort); /* 0 or HEFT_EUSAGE */
 const char *profile_sort_name(enum profile_sort sort);
+/* Whether the file that the profile came from tells this measure. */
+bool profile_tells(const struct profile *p, enum profile_sort sort);
 uint64_t profile_site_measure(const struct profile_site *site, enum profile_sort sort);
 /* Indices of all sites, greatest first; equal ones keep their order. NULL: no memory; free() it. */
 uint32_t *profile_sorted_sites(const struct profile *p, enum profile_sort sort);

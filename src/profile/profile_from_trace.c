@@ -40,6 +40,7 @@ struct load {
 	uint32_t *modules;                         /* the profile's, by the recording's */
 	uint32_t *thread_ids;                      /* the profile's, by the recording's */
 	struct profile_totals *replayed_processes; /* by the profile's process, or NULL */
+	uint64_t processes_from_ns; /* of the window that has not begun; 0 */
 	struct live_at_start { /* of the window, by the recording's site; NULL: no window */
 		uint64_t bytes, blocks;
 	} * start;
@@ -220,7 +221,27 @@ static int load_sizes(struct load *l)
 	if (!l->sizes)
 		return HEFT_ENOMEM;
 	int rc = trace_reader_events(l->reader, 0, to, sizes_batch, l, l->err);
+	if (l->sizes_from_ns) /* nothing happened in the window */
+		trace_sizes_begin(l->sizes);
 	return rc < 0 ? rc : trace_sizes_load(l->sizes, l->p);
+}
+
+static void begin_processes(struct load *l)
+{
+	for (uint32_t i = 0; i < l->p->process_count; i++) {
+		struct profile_totals *t = &l->replayed_processes[i];
+		*t = (struct profile_totals){
+			.live_bytes = t->live_bytes,
+			.live_blocks = t->live_blocks,
+			.live_slack_bytes = t->live_slack_bytes,
+			.start_bytes = t->live_bytes,
+			.start_blocks = t->live_blocks,
+			.peak_bytes = t->live_bytes,
+			.peak_blocks = t->live_blocks,
+			.peak_time_ns = l->processes_from_ns,
+		};
+	}
+	l->processes_from_ns = 0;
 }
 
 /* Each process alone: only a few numbers, so that a build with thousands of processes fits. */
@@ -236,6 +257,8 @@ static int process_batch(void *ctx, const struct trace_event *events, size_t cou
 		if (!l->threads[e->birth_thread] || process >= c->process_count ||
 		    l->processes[process] == PROFILE_NONE)
 			continue;
+		if (l->processes_from_ns && e->time_ns >= l->processes_from_ns)
+			begin_processes(l);
 		struct profile_totals *t = &l->replayed_processes[l->processes[process]];
 		switch ((enum trace_op)e->op) {
 		case TRACE_ALLOC:
@@ -259,7 +282,12 @@ static int process_batch(void *ctx, const struct trace_event *events, size_t cou
 			t->live_bytes += e->size - e->old_size;
 			t->live_slack_bytes += (uint64_t)e->slack - e->old_slack;
 			break;
-		case TRACE_GONE: /* live at the end: stays counted */
+		case TRACE_GONE: /* live at the end: stays counted, unless that was before the window */
+			if (l->processes_from_ns) {
+				t->live_bytes -= e->size;
+				t->live_blocks--;
+				t->live_slack_bytes -= e->slack;
+			}
 			break;
 		}
 		if (t->live_bytes > t->peak_bytes) {
@@ -723,7 +751,10 @@ static int load_process_totals(struct load *l)
 	if (!l->replayed_processes)
 		return HEFT_ENOMEM;
 	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
+	l->processes_from_ns = l->sel->has_window ? l->sel->from_ns : 0;
 	int rc = trace_reader_events(l->reader, 0, to, process_batch, l, l->err);
+	if (l->processes_from_ns)
+		begin_processes(l);
 	for (uint32_t i = 0; i < p->process_count && rc == 0; i++) {
 		struct profile_totals *t = &p->processes[i].totals, r = l->replayed_processes[i];
 		r.threads = t->threads;

@@ -15,6 +15,7 @@ static const char *const sort_names[] = {
 	[PROFILE_BY_PEAK] = "peak",           [PROFILE_BY_LIVE] = "live",
 	[PROFILE_BY_ALLOCATED] = "allocated", [PROFILE_BY_COUNT] = "count",
 	[PROFILE_BY_TEMPORARY] = "temporary", [PROFILE_BY_LIFETIME] = "lifetime",
+	[PROFILE_BY_GREW] = "grew",
 };
 
 int profile_sort_parse(const char *name, enum profile_sort *sort)
@@ -32,6 +33,20 @@ const char *profile_sort_name(enum profile_sort sort)
 	return sort_names[sort];
 }
 
+bool profile_tells(const struct profile *p, enum profile_sort sort)
+{
+	static const uint32_t needs[] = {
+		[PROFILE_BY_PEAK] = PROFILE_HAS_PEAK,
+		[PROFILE_BY_LIVE] = PROFILE_HAS_LIVE,
+		[PROFILE_BY_ALLOCATED] = PROFILE_HAS_ALLOCATED,
+		[PROFILE_BY_COUNT] = PROFILE_HAS_ALLOCATED,
+		[PROFILE_BY_TEMPORARY] = PROFILE_HAS_TEMPORARY,
+		[PROFILE_BY_LIFETIME] = PROFILE_HAS_LIFETIMES,
+		[PROFILE_BY_GREW] = PROFILE_HAS_LIVE | PROFILE_HAS_TIMES,
+	};
+	return (p->has & needs[sort]) == needs[sort];
+}
+
 uint64_t profile_site_measure(const struct profile_site *site, enum profile_sort sort)
 {
 	switch (sort) {
@@ -47,6 +62,9 @@ uint64_t profile_site_measure(const struct profile_site *site, enum profile_sort
 		return site->temporary;
 	case PROFILE_BY_LIFETIME:
 		return site->lifetime.mean_ns;
+	case PROFILE_BY_GREW:
+		return site->live_bytes > site->start_bytes ? site->live_bytes - site->start_bytes
+							    : 0;
 	}
 	return 0;
 }

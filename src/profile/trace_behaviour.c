@@ -78,62 +78,63 @@ static void fit_line(struct profile_handover *h, const struct merged *m)
 		h->wait_mean_ns = 0;
 }
 
-static int by_site_then_frees(const void *a, const void *b, void *sites)
+struct pair { /* of threads, by the profile's ids */
+	uint32_t site;
+	struct profile_handover_threads t;
+};
+
+static int by_site_then_threads(const void *a, const void *b)
 {
-	const struct behaviour_pair *x = a, *y = b;
-	const uint32_t *of = sites;
-	if (of[x->site] != of[y->site])
-		return of[x->site] < of[y->site] ? -1 : 1;
-	if (x->frees != y->frees)
-		return x->frees > y->frees ? -1 : 1;
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	return x->to < y->to ? -1 : x->to > y->to;
+	const struct pair *x = a, *y = b;
+	if (x->site != y->site)
+		return x->site < y->site ? -1 : 1;
+	if (x->t.from != y->t.from)
+		return x->t.from < y->t.from ? -1 : 1;
+	return x->t.to < y->t.to ? -1 : x->t.to > y->t.to;
+}
+
+static int by_site_then_frees(const void *a, const void *b)
+{
+	const struct pair *x = a, *y = b;
+	if (x->site == y->site && x->t.frees != y->t.frees)
+		return x->t.frees > y->t.frees ? -1 : 1;
+	return by_site_then_threads(a, b);
 }
 
 static int load_pairs(struct profile *p, const struct behaviour *b, const uint32_t *sites,
 		      const uint32_t *threads)
 {
-	struct behaviour_pair *pairs = malloc(((size_t)b->pair_count + 1) * sizeof *pairs);
+	struct pair *pairs = malloc(((size_t)b->pair_count + 1) * sizeof *pairs);
 	p->handover_threads = malloc(((size_t)b->pair_count + 1) * sizeof *p->handover_threads);
 	if (!pairs || !p->handover_threads) {
 		free(pairs);
 		return HEFT_ENOMEM;
 	}
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < b->pair_count; i++)
-		if (sites[b->pairs[i].site] != PROFILE_NONE)
-			pairs[count++] = b->pairs[i];
-	qsort_r(pairs, count, sizeof *pairs, by_site_then_frees, (void *)(uintptr_t)sites);
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t site = sites[pairs[i].site];
-		struct profile_handover *h = p->sites[site].handover < p->handover_count
-						     ? &p->handovers[p->sites[site].handover]
-						     : NULL;
-		if (!h)
-			continue;
-		struct profile_handover_threads t = {
-			threads[pairs[i].from],
-			threads[pairs[i].to],
-			pairs[i].frees,
-		};
-		/* Of merged stacks: the same two threads again. */
-		bool again = false;
-		for (uint32_t k = 0; k < h->threads_count && !again; k++) {
-			struct profile_handover_threads *have =
-				&p->handover_threads[h->threads_first + k];
-			if (have->from == t.from && have->to == t.to) {
-				have->frees += t.frees;
-				again = true;
-			}
-		}
-		if (again)
-			continue;
-		if (!h->threads_count)
-			h->threads_first = p->handover_threads_count;
-		h->threads_count++;
-		p->handover_threads[p->handover_threads_count++] = t;
+	uint32_t count = 0, n = 0;
+	for (uint32_t i = 0; i < b->pair_count; i++) {
+		const struct behaviour_pair *f = &b->pairs[i];
+		uint32_t site = sites[f->site];
+		if (site != PROFILE_NONE && p->sites[site].handover < p->handover_count)
+			pairs[count++] =
+				(struct pair){site, {threads[f->from], threads[f->to], f->frees}};
 	}
+	/* The same two threads again: of merged stacks, or of threads that were not selected. Added up
+	 * first, and only then put in order. */
+	qsort(pairs, count, sizeof *pairs, by_site_then_threads);
+	for (uint32_t i = 0; i < count; i++) {
+		if (n && by_site_then_threads(&pairs[n - 1], &pairs[i]) == 0)
+			pairs[n - 1].t.frees += pairs[i].t.frees;
+		else
+			pairs[n++] = pairs[i];
+	}
+	qsort(pairs, n, sizeof *pairs, by_site_then_frees);
+	for (uint32_t i = 0; i < n; i++) {
+		struct profile_handover *h = &p->handovers[p->sites[pairs[i].site].handover];
+		if (!h->threads_count++)
+			h->threads_first = i;
+		p->handover_threads[i] = pairs[i].t;
+	}
+	p->handover_threads_count = n;
 	free(pairs);
 	return 0;
 }

@@ -76,8 +76,15 @@ void trace_sizes_apply(struct trace_sizes *s, const struct trace_event *e, bool 
 		ended(s, e->old_size, e->old_slack);
 		made(s, e->size, e->slack, counted);
 		break;
-	case TRACE_GONE: /* live at the end: stays */
+	case TRACE_GONE: { /* live at its end; no part of later peaks */
+		struct trace_size_count *c = of(s, e->size);
+		ended(s, e->size, e->slack);
+		if (counted) {
+			c->end_blocks++;
+			c->end_bytes += e->size;
+		}
 		break;
+	}
 	}
 	if (s->live_bytes > s->peak_bytes) {
 		s->peak_bytes = s->live_bytes;
@@ -99,7 +106,10 @@ int trace_sizes_load(struct trace_sizes *s, struct profile *p)
 	for (unsigned i = 0; i < TRACE_SIZE_CLASSES; i++) {
 		uint64_t low, high;
 		trace_size_bounds(i, &low, &high);
-		struct profile_size size = of(s, low)->size;
+		const struct trace_size_count *c = of(s, low);
+		struct profile_size size = c->size;
+		size.live_blocks += c->end_blocks;
+		size.live_bytes += c->end_bytes;
 		if (!size.allocations && !size.peak_blocks && !size.live_blocks)
 			continue;
 		size.low_bytes = low;

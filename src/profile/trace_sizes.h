@@ -11,6 +11,7 @@ enum { TRACE_SIZE_CLASSES = 1025 + 8 * 54 };
 struct trace_size_count {
 	struct profile_size size;
 	uint64_t live_slack;
+	uint64_t end_blocks, end_bytes; /* live when their process ended */
 	uint32_t peak_epoch;
 };
 

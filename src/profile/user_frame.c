@@ -1,123 +1,426 @@
-/* The table behind "first user frame". A report that says "std::string::_M_create
- * allocates 80 %" helps nobody: people look for the innermost line they can
- * change. The table is deliberately short; it names what is under every program,
- * not libraries that one could choose not to use.
+/* The rules behind "first user frame". A report that says "std::string::_M_create allocates 80 %"
+ * helps nobody: people look for the innermost line they can change.
  *
- * Prefixes are matched after demangling, so Rust's "<alloc::vec::Vec<T>
- * as ..." needs its own line beside "alloc::". */
+ * Every pattern begins with some literal text. Rules hang in a trie at the end of theirs, so a name
+ * is compared byte by byte with all rules at once, usually ends after two or three of them, and
+ * only then are wildcards tried: hundreds of rules cost a large profile no more than a few.
+ * Patterns that begin with a wildcard hang at the root and are tried for every name: they are few.
+ *
+ * Rules are numbered in order, built-in first, and of all that match the highest number decides,
+ * whether it speaks of the module, the function or the file. So a user's file can un-fold what is
+ * built in, and fold something else.
+ *
+ * Names and rule files are hostile: nothing recurses, lengths are bounded, and a glob is matched in
+ * time proportional to pattern times name. */
 #include "profile/user_frame.h"
 
-#include <stddef.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-/* What must follow the prefix: ".so", "-" (libc-2.31.so) or a version. */
-static const char *const runtime_modules[] = {
-	"libc.so",     "libc-",       "ld-linux",    "libpthread", "libm.so",    "libdl.so",
-	"librt.so",    "libstdc++",   "libc++",      "libgcc_s",   "libsupc++",  "libheft-",
-	"libjemalloc", "libmimalloc", "libtcmalloc", "libasan.so", "libtsan.so", "libubsan.so",
-	"ld.so",       "libstd-",     "ld-musl",     "libc.musl",  "[vdso]",     "[heft]",
+extern const char user_frame_rules_text[]; /* user_frame.rules, made into C by meson.build */
+extern const size_t user_frame_rules_text_size;
+
+enum { LARGEST_FILE = 1 << 20, LONGEST_LINE = 1000, NO_RULE = -1 };
+
+/* What a pattern is compared with. */
+enum subject { MODULE_NAME, MODULE_PATH, FUNCTION, FILE_NAME, FILE_PATH, SUBJECTS };
+
+struct rule {
+	char *rest;   /* after the literal start: "" is the end of the name, "*" anything */
+	int32_t next; /* rule at the same trie node */
+	bool wrapper; /* the name may go on with arguments or a suffix */
+	bool unfold;
 };
 
-static const char *const runtime_functions[] = {
-	"operator new",  "operator delete", "std::",         "__gnu_cxx::",    "__cxxabiv1::",
-	"__cxa_",        "alloc::",         "core::",        "<alloc::",       "<core::",
-	"<std::",        "hashbrown::",     "<hashbrown::",  "__rust_",        "__rdl_",
-	"__rg_",         "__rustc",         "__libc_",       "_dl_",           "dl_main",
-	"<T as alloc::", "<T as core::",    "<&T as core::", "__interceptor_", "_start",
+struct trie_node {
+	int32_t child, sibling; /* 0: none; the root is nobody's child */
+	int32_t rules;          /* NO_RULE: none */
+	unsigned char byte;
 };
 
-/* Thin wrappers that programs bring along around malloc: whole names. */
-static const char *const allocator_wrappers[] = {
-	"xmalloc",
-	"xcalloc",
-	"xrealloc",
-	"xzalloc",
-	"xstrdup",
-	"xstrndup",
-	"xmemdup",
-	"xnmalloc",
-	"xnrealloc",
-	"x2realloc",
-	"x2nrealloc",
-	"xreallocarray",
-	"ximalloc",
-	"xmalloc_failed",
-	"zmalloc",
-	"zcalloc",
-	"zrealloc",
-	"ztrymalloc_usable",
-	"zmalloc_usable",
-	"g_malloc",
-	"g_malloc0",
-	"g_malloc_n",
-	"g_malloc0_n",
-	"g_realloc",
-	"g_realloc_n",
-	"g_try_malloc",
-	"g_try_malloc0",
-	"g_slice_alloc",
-	"g_slice_alloc0",
-	"g_strdup",
-	"Perl_safesysmalloc",
-	"Perl_safesyscalloc",
-	"Perl_safesysrealloc",
-	"_PyMem_RawMalloc",
-	"_PyMem_RawCalloc",
-	"_PyMem_RawRealloc",
-	"PyMem_RawMalloc",
-	"PyMem_Malloc",
-	"PyMem_Calloc",
-	"PyMem_Realloc",
-	"PyObject_Malloc",
-	"PyObject_Calloc",
-	"PyObject_Realloc",
-	"sqlite3MemMalloc",
-	"sqlite3MemRealloc",
-	"sqlite3Malloc",
-	"sqlite3Realloc",
-	"sqlite3_malloc",
-	"sqlite3_malloc64",
-	"CRYPTO_malloc",
-	"CRYPTO_zalloc",
-	"CRYPTO_realloc",
-	"av_malloc",
-	"av_mallocz",
-	"av_realloc",
+struct trie {
+	struct trie_node *nodes;
+	uint32_t count, capacity;
+	int32_t start[256]; /* children of the root, by byte */
 };
 
-static const char *const runtime_files[] = {
-	"/usr/include/c++/", "/usr/lib/gcc/", "/rustc/", "/usr/lib/rustlib/", "/usr/src/rustc",
+struct frame_rules {
+	struct trie tries[SUBJECTS];
+	struct rule *rules;
+	uint32_t count, capacity;
 };
 
-static bool starts_with_one(const char *text, const char *const *prefixes, size_t count)
+/* ---- matching */
+
+static bool glob_matches(const char *pattern, const char *text)
 {
-	for (size_t i = 0; i < count; i++)
-		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
+	const char *star = NULL, *retry = NULL;
+	for (;;) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			retry = text;
+			continue;
+		}
+		bool escaped = *pattern == '\\' && pattern[1];
+		const char *p = pattern + escaped;
+		if (*text && *p && (*p == *text || (*p == '?' && !escaped))) {
+			pattern = p + 1;
+			text++;
+			continue;
+		}
+		if (!*text && !*p)
 			return true;
-	return false;
+		if (!star || !*retry)
+			return false;
+		pattern = star;
+		text = ++retry;
+	}
 }
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+static bool rule_matches(const struct rule *r, const char *text)
+{
+	if (r->wrapper)
+		return !*text || *text == '(' || *text == '.' || *text == '@';
+	if (!r->rest[0])
+		return !*text;
+	return (r->rest[0] == '*' && !r->rest[1]) || glob_matches(r->rest, text);
+}
+
+/* The highest rule that matches, if it is above `best`. */
+static int32_t decide(const struct frame_rules *r, enum subject subject, const char *text,
+		      int32_t best)
+{
+	const struct trie *t = &r->tries[subject];
+	if (!t->count)
+		return best;
+	for (int32_t node = 0;;) {
+		for (int32_t i = t->nodes[node].rules; i > best; i = r->rules[i].next)
+			if (rule_matches(&r->rules[i], text)) {
+				best = i; /* lists are highest first */
+				break;
+			}
+		unsigned char byte = (unsigned char)*text;
+		if (!byte)
+			return best;
+		int32_t child = node ? t->nodes[node].child : t->start[byte];
+		while (child && t->nodes[child].byte != byte)
+			child = t->nodes[child].sibling;
+		if (!child)
+			return best;
+		node = child;
+		text++;
+	}
+}
+
+static const char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+static int32_t decide_module(const struct frame_rules *r, const char *path)
+{
+	int32_t best = decide(r, MODULE_NAME, name_of(path), NO_RULE);
+	return decide(r, MODULE_PATH, path, best);
+}
+
+static int32_t decide_code(const struct frame_rules *r, const char *function, const char *file,
+			   int32_t best)
+{
+	if (function)
+		best = decide(r, FUNCTION, function, best);
+	if (file) {
+		if (r->tries[FILE_NAME].count)
+			best = decide(r, FILE_NAME, name_of(file), best);
+		best = decide(r, FILE_PATH, file, best);
+	}
+	return best;
+}
+
+static bool folds(const struct frame_rules *r, int32_t rule)
+{
+	return rule != NO_RULE && !r->rules[rule].unfold;
+}
+
+bool frame_rules_fold(const struct frame_rules *r, const char *module, const char *function,
+		      const char *file)
+{
+	int32_t best = module ? decide_module(r, module) : NO_RULE;
+	return folds(r, decide_code(r, function, file, best));
+}
+
+void frame_rules_apply(const struct frame_rules *r, struct profile *p)
+{
+	/* Frames come by module more or less, so the last module's answer is often the next one's. */
+	uint32_t known = PROFILE_NONE;
+	int32_t of_known = NO_RULE;
+	for (uint32_t i = 0; i < p->module_count; i++)
+		p->modules[i].runtime = folds(r, decide_module(r, p->modules[i].path));
+	for (uint32_t i = 0; i < p->frame_count; i++) {
+		struct profile_frame *f = &p->frames[i];
+		if (f->module != known) {
+			known = f->module;
+			of_known = known < p->module_count
+					   ? decide_module(r, p->modules[known].path)
+					   : NO_RULE;
+		}
+		f->user = !folds(r, decide_code(r, f->function, f->file, of_known));
+	}
+}
+
+/* ---- building */
+
+static int32_t add_node(struct trie *t, unsigned char byte)
+{
+	if (t->count == t->capacity) {
+		uint32_t capacity = t->capacity ? t->capacity * 2 : 64;
+		struct trie_node *nodes = realloc(t->nodes, capacity * sizeof *nodes);
+		if (!nodes)
+			return HEFT_ENOMEM;
+		t->nodes = nodes;
+		t->capacity = capacity;
+	}
+	t->nodes[t->count] = (struct trie_node){.rules = NO_RULE, .byte = byte};
+	return (int32_t)t->count++;
+}
+
+/* The node below `at` for this byte, made if it is not there; negative: no memory. */
+static int32_t child_of(struct trie *t, int32_t at, unsigned char byte)
+{
+	int32_t child = at ? t->nodes[at].child : t->start[byte];
+	while (child && t->nodes[child].byte != byte)
+		child = t->nodes[child].sibling;
+	if (child)
+		return child;
+	child = add_node(t, byte);
+	if (child < 0)
+		return child;
+	if (at) {
+		t->nodes[child].sibling = t->nodes[at].child;
+		t->nodes[at].child = child;
+	} else {
+		t->start[byte] = child;
+	}
+	return child;
+}
+
+static int add_rule(struct frame_rules *r, enum subject subject, const char *pattern, bool wrapper,
+		    bool unfold)
+{
+	struct trie *t = &r->tries[subject];
+	if (!t->count && add_node(t, 0) < 0)
+		return HEFT_ENOMEM;
+	if (r->count == r->capacity) {
+		uint32_t capacity = r->capacity ? r->capacity * 2 : 256;
+		struct rule *rules = realloc(r->rules, capacity * sizeof *rules);
+		if (!rules)
+			return HEFT_ENOMEM;
+		r->rules = rules;
+		r->capacity = capacity;
+	}
+	int32_t at = 0;
+	while (*pattern && (wrapper || (*pattern != '*' && *pattern != '?'))) {
+		if (*pattern == '\\' && pattern[1] && !wrapper)
+			pattern++;
+		at = child_of(t, at, (unsigned char)*pattern++);
+		if (at < 0)
+			return at;
+	}
+	char *rest = strdup(pattern);
+	if (!rest)
+		return HEFT_ENOMEM;
+	r->rules[r->count] = (struct rule){
+		.rest = rest, .next = t->nodes[at].rules, .wrapper = wrapper, .unfold = unfold};
+	t->nodes[at].rules = (int32_t)r->count++;
+	return 0;
+}
+
+/* ---- reading */
+
+/* A piece of a bad line for a message: short, and nothing that a terminal would obey. */
+static const char *quote(char *out, size_t size, const char *text)
+{
+	size_t n = 0;
+	for (; text[n] && n + 4 < size; n++)
+		out[n] = text[n] >= 0x20 && text[n] < 0x7f ? text[n] : '?';
+	strcpy(out + n, text[n] ? "..." : "");
+	return out;
+}
+
+static int add_line(struct frame_rules *r, char *line, const char *name, unsigned number,
+		    struct heft_error *err)
+{
+	static const struct {
+		const char *word;
+		enum subject name, path;
+		bool wrapper;
+	} kinds[] = {
+		{"module", MODULE_NAME, MODULE_PATH, false},
+		{"function", FUNCTION, FUNCTION, false},
+		{"file", FILE_NAME, FILE_PATH, false},
+		{"wrapper", FUNCTION, FUNCTION, true},
+	};
+	static const char blank[] = " \t\r";
+	char shown[48];
+	size_t end = strlen(line);
+	while (end && strchr(blank, line[end - 1]))
+		line[--end] = 0;
+	char *word = line + strspn(line, blank);
+	if (!*word || *word == '#')
+		return 0;
+	char *given = word;
+	bool unfold = *word == '!';
+	word += unfold;
+	size_t length = strcspn(word, blank), k = 0;
+	char *pattern = word + length + strspn(word + length, blank);
+	while (k < 4 &&
+	       !(strlen(kinds[k].word) == length && strncmp(kinds[k].word, word, length) == 0))
+		k++;
+	if (k == 4)
+		return heft_fail(err, HEFT_EFORMAT,
+				 "%s:%u: expected 'module', 'function', 'file' or 'wrapper', "
+				 "not '%s'",
+				 name, number, quote(shown, sizeof shown, given));
+	if (!*pattern)
+		return heft_fail(err, HEFT_EFORMAT, "%s:%u: expected a %s after '%s'", name, number,
+				 kinds[k].wrapper ? "function name" : "pattern", kinds[k].word);
+	int rc = 0;
+	if (!kinds[k].wrapper)
+		rc = add_rule(r, strchr(pattern, '/') ? kinds[k].path : kinds[k].name, pattern,
+			      false, unfold);
+	for (char *rest = NULL, *one = kinds[k].wrapper ? strtok_r(pattern, blank, &rest) : NULL;
+	     one && rc == 0; one = strtok_r(NULL, blank, &rest))
+		rc = add_rule(r, FUNCTION, one, true, unfold);
+	return rc == 0 ? 0 : heft_fail(err, HEFT_ENOMEM, "not enough memory for %s", name);
+}
+
+int frame_rules_add_text(struct frame_rules *r, const char *name, const char *text, size_t length,
+			 struct heft_error *err)
+{
+	char line[LONGEST_LINE + 1];
+	unsigned number = 0;
+	if (length > LARGEST_FILE)
+		return heft_fail(err, HEFT_EFORMAT, "%s: expected rules for frames, at most %d MiB",
+				 name, LARGEST_FILE >> 20);
+	for (size_t at = 0; at < length;) {
+		const char *newline = memchr(text + at, '\n', length - at);
+		size_t size = newline ? (size_t)(newline - (text + at)) : length - at;
+		number++;
+		if (memchr(text + at, 0, size))
+			return heft_fail(err, HEFT_EFORMAT, "%s:%u: expected text, not a NUL byte",
+					 name, number);
+		if (size > LONGEST_LINE)
+			return heft_fail(err, HEFT_EFORMAT,
+					 "%s:%u: expected a line of at most %d bytes, not %zu",
+					 name, number, LONGEST_LINE, size);
+		memcpy(line, text + at, size);
+		line[size] = 0;
+		int rc = add_line(r, line, name, number, err);
+		if (rc < 0)
+			return rc;
+		at += size + 1;
+	}
+	return 0;
+}
+
+int frame_rules_add_file(struct frame_rules *r, const char *path, struct heft_error *err)
+{
+	struct stat st;
+	size_t used = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		int missing = errno == ENOENT || errno == ENOTDIR;
+		int rc = heft_fail_errno(err, "%s", path);
+		return missing ? HEFT_ENOTFOUND : rc;
+	}
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		close(fd);
+		return heft_fail(err, HEFT_EFORMAT, "%s: expected a file with rules for frames",
+				 path);
+	}
+	char *text = malloc(LARGEST_FILE + 2);
+	if (!text) {
+		close(fd);
+		return heft_fail(err, HEFT_ENOMEM, "not enough memory for %s", path);
+	}
+	int rc = 0;
+	while (used <= LARGEST_FILE) {
+		ssize_t n = read(fd, text + used, LARGEST_FILE + 1 - used);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			rc = heft_fail_errno(err, "%s", path);
+		if (n <= 0)
+			break;
+		used += (size_t)n;
+	}
+	close(fd);
+	if (rc == 0)
+		rc = frame_rules_add_text(r, path, text, used, err);
+	free(text);
+	return rc;
+}
+
+int frame_rules_new(struct frame_rules **out)
+{
+	struct heft_error err;
+	struct frame_rules *r = calloc(1, sizeof *r);
+	*out = NULL;
+	if (!r)
+		return HEFT_ENOMEM;
+	int rc = frame_rules_add_text(r, "user_frame.rules", user_frame_rules_text,
+				      user_frame_rules_text_size, &err);
+	if (rc < 0) {
+		frame_rules_free(r);
+		return rc;
+	}
+	*out = r;
+	return 0;
+}
+
+void frame_rules_free(struct frame_rules *r)
+{
+	if (!r)
+		return;
+	for (int i = 0; i < SUBJECTS; i++)
+		free(r->tries[i].nodes);
+	for (uint32_t i = 0; i < r->count; i++)
+		free(r->rules[i].rest);
+	free(r->rules);
+	free(r);
+}
+
+/* ---- the built-in rules alone */
+
+static struct frame_rules *built_in; /* stays to the end of the process; NULL: no memory */
+
+static void make_built_in(void)
+{
+	frame_rules_new(&built_in);
+}
+
+static const struct frame_rules *get_built_in(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, make_built_in);
+	return built_in;
+}
 
 bool user_frame_module_is_runtime(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	return starts_with_one(slash ? slash + 1 : path, runtime_modules, COUNT(runtime_modules));
-}
-
-static bool is_one_of(const char *text, const char *const *names, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(text, names[i]) == 0)
-			return true;
-	return false;
+	const struct frame_rules *r = get_built_in();
+	return r && frame_rules_fold(r, path, NULL, NULL);
 }
 
 bool user_frame_is_runtime(const char *function, const char *file)
 {
-	if (function && is_one_of(function, allocator_wrappers, COUNT(allocator_wrappers)))
-		return true;
-	if (function && starts_with_one(function, runtime_functions, COUNT(runtime_functions)))
-		return true;
-	return file && starts_with_one(file, runtime_files, COUNT(runtime_files));
+	const struct frame_rules *r = get_built_in();
+	return r && frame_rules_fold(r, NULL, function, file);
 }

@@ -48,6 +48,16 @@ static inline struct live_block *live_table_find(const struct live_table *t, uin
 			return NULL;
 	}
 }
+/* The address's slot, or the empty one (addr 0) where it belongs. Room must be reserved. */
+static inline struct live_block *live_table_slot_for(const struct live_table *t, uint64_t addr)
+{
+	uint64_t mask = (1ull << t->bits) - 1;
+	for (uint64_t i = live_table_slot(t, addr);; i++) {
+		struct live_block *b = &t->slots[i & mask];
+		if (b->addr == addr || !b->addr)
+			return b;
+	}
+}
 /* The address must not be there, and room reserved. */
 static inline void live_table_add(struct live_table *t, const struct live_block *block)
 {

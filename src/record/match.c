@@ -24,6 +24,7 @@
 #define RARE static __attribute__((noinline))
 #define SIZE_LIMIT (1ull << 47) /* no block is larger than the address space */
 #define PARK_NS 50000000ull
+enum { NEAR_BITS = 14 }; /* 512 KiB */
 enum { AHEAD = 12 }; /* records between asking for a line of the live table and using it */
 
 struct raw { /* one record, decoded */
@@ -125,14 +126,20 @@ HOT void emit_end(struct drain *d, struct process *p, const struct live_block *b
 		tell_growth(p, b, e);
 }
 
+/* Makes room for one more block; false: there is none. */
+HOT bool reserve_block(struct drain *d, struct process *p)
+{
+	if (LIKELY((p->live.count + 1) * 5 <= (3ull << p->live.bits)) ||
+	    !live_table_reserve(&p->live, 1))
+		return true;
+	d->failed = HEFT_ENOMEM;
+	return false;
+}
+
 HOT void add_block(struct drain *d, struct process *p, const struct live_block *b)
 {
-	if (UNLIKELY((p->live.count + 1) * 5 > (3ull << p->live.bits)) &&
-	    live_table_reserve(&p->live, 1)) {
-		d->failed = HEFT_ENOMEM;
-		return;
-	}
-	live_table_add(&p->live, b);
+	if (LIKELY(reserve_block(d, p)))
+		live_table_add(&p->live, b);
 }
 
 /* ---- parked allocations: rare, so a plain list */
@@ -208,12 +215,36 @@ HOT void on_alloc(struct drain *d, struct process *p, struct stream *s, const st
 		.thread = s->thread,
 	};
 	s->last_addr = r->addr;
-	if (UNLIKELY(live_table_find(&p->live, r->addr) != NULL)) {
+	if (UNLIKELY(!reserve_block(d, p)))
+		return;
+	struct live_block *slot = live_table_slot_for(&p->live, r->addr);
+	if (UNLIKELY(slot->addr)) {
 		park(d, p, &b, r);
 		return;
 	}
+	*slot = b;
+	p->live.count++;
 	emit_alloc(d, p, &b, r->time_ns, r->flags);
-	add_block(d, p, &b);
+}
+
+/* A block whose free is the thread's next record, already there and within bounds: it never enters
+ * the table of live blocks. Returns false if its address is taken. */
+HOT bool on_alloc_and_free(struct drain *d, struct process *p, struct stream *s, const struct raw *r,
+			   uint32_t site, uint64_t free_tsc)
+{
+	if (UNLIKELY(live_table_find(&p->live, r->addr) != NULL))
+		return false;
+	struct live_block b = {
+		.birth_tsc = r->tsc,
+		.size = r->size & (SIZE_LIMIT - 1),
+		.slack = (uint16_t)r->slack,
+		.site = site,
+		.thread = s->thread,
+	};
+	s->last_addr = r->addr;
+	emit_alloc(d, p, &b, r->time_ns, r->flags);
+	emit_end(d, p, &b, free_tsc, time_of(d, free_tsc), TRACE_FREE, s->thread, TRACE_TEMPORARY);
+	return true;
 }
 
 static void count_unseen(struct process *p)
@@ -395,6 +426,10 @@ RARE int on_ext(struct drain *d, struct process *p, struct stream *s, struct raw
 	case WIRE_EXT_UNUSED:
 		if (n != 2)
 			return HEFT_EFORMAT;
+		/* Of a block that the parent grew, nothing would ever take it but a later one there. */
+		struct live_block *b = live_table_find(&p->live, w[1]);
+		if (!b || !b->grown)
+			break;
 		p->unused[p->unused_count % PROCESS_UNUSED] = (struct unused){w[1], w[2]};
 		/* Stays at least PROCESS_UNUSED when it wraps: all entries are in use. */
 		if (++p->unused_count == 2 * PROCESS_UNUSED)
@@ -432,7 +467,9 @@ int match_stream(struct drain *d, struct stream *s, uint64_t until)
 		uint32_t pos = s->pos, ahead = s->ahead;
 		uint64_t tsc = s->next_tsc;
 		bool more = false; /* in this chunk, before `until` */
-		if (ahead <= pos) {
+		/* A small table is in the cache anyway. */
+		const bool far = p->live.bits > NEAR_BITS;
+		if (far && ahead <= pos) {
 			ahead = pos;
 			for (int i = 0; i < AHEAD; i++)
 				ahead = look_ahead(&p->live, data, ahead, end);
@@ -442,7 +479,8 @@ int match_stream(struct drain *d, struct stream *s, uint64_t until)
 			struct raw r;
 			uint32_t site;
 			int used = 8;
-			ahead = look_ahead(&p->live, data, ahead, end);
+			if (far)
+				ahead = look_ahead(&p->live, data, ahead, end);
 			r.tsc = tsc;
 			r.time_ns = time_of(d, tsc);
 			r.flags = 0;
@@ -463,11 +501,24 @@ int match_stream(struct drain *d, struct stream *s, uint64_t until)
 				}
 				if (UNLIKELY(check_block(d, p, &r, &site)))
 					return HEFT_EFORMAT;
-				if (LIKELY(wire_type_of(word) == WIRE_ALLOC))
-					on_alloc(d, p, s, &r, site);
-				else
-					on_realloc_end(d, p, s, &r, site);
 				used = 16;
+				if (UNLIKELY(wire_type_of(word) != WIRE_ALLOC)) {
+					on_realloc_end(d, p, s, &r, site);
+					break;
+				}
+				if (end - pos >= 24 && !p->parked_count) {
+					uint64_t w2 = data[pos / 8 + 2], freed = tsc + wire_dt_of(w2);
+					if (wire_type_of(w2) == WIRE_FREE &&
+					    wire_addr_of(w2) == r.addr && freed <= until &&
+					    LIKELY(on_alloc_and_free(d, p, s, &r, site, freed))) {
+						if (far)
+							ahead = look_ahead(&p->live, data, ahead, end);
+						tsc = freed;
+						used = 24;
+						break;
+					}
+				}
+				on_alloc(d, p, s, &r, site);
 				break;
 			}
 			case WIRE_REALLOC_BEGIN: on_realloc_begin(d, p, s, &r); break;
@@ -494,7 +545,7 @@ int match_stream(struct drain *d, struct stream *s, uint64_t until)
 			}
 		} while (more && tsc <= until);
 		s->pos = pos;
-		s->ahead = ahead;
+		s->ahead = far ? ahead : 0;
 		s->next_tsc = tsc;
 		if (!more) { /* the chunk's end, or a time of its own */
 			int rc = stream_advance(s);

@@ -1,8 +1,12 @@
 /* A profile in words: text for people, JSON (schema 1) for programs. Functions write to the stream
- * and return 0 or HEFT_ENOMEM; write errors latch in the stream, for the caller to check. */
+ * and return 0 or HEFT_ENOMEM; write errors latch in the stream, for the caller to check.
+ *
+ * Text is fitted to `width` columns: names are shortened, nothing is left to the terminal to wrap.
+ * Every text ends with the next useful command. */
 #ifndef HEFT_REPORT_REPORT_H
 #define HEFT_REPORT_REPORT_H
 
+#include "findings/finding.h"
 #include "profile/profile.h"
 
 #include <stdbool.h>
@@ -11,19 +15,41 @@
 
 #define REPORT_ALL SIZE_MAX
 
+enum report_span {
+	REPORT_WHOLE,
+	REPORT_WINDOW,  /* what happened in a part of the run */
+	REPORT_INSTANT, /* what was live at one moment */
+};
+
 struct report_options {
-	const char *path; /* of the recording, for the next command to try */
+	const char *path;  /* of the recording, for the next command to try */
+	const char *again; /* options that the next command must repeat, or NULL */
 	enum profile_sort sort;
 	size_t limit; /* sites shown; REPORT_ALL: all */
+	size_t width; /* of a line of text; 0: 100 */
 	bool color;
+	bool utf8;                  /* bars of block characters */
+	bool full;                  /* whole stacks, frames of the runtime included */
 	bool invert;                /* the tree from the allocating function up */
 	const char *focus, *ignore; /* what the profile was filtered with, or NULL */
+	enum report_span span;
+	uint64_t from_ns, to_ns; /* of the span */
+	const char *selection;   /* words for what was selected; NULL: everything */
+	/* NULL: not looked for. Findings are of a whole recording: a selection has none. */
+	const struct findings *findings;
+	bool all_findings; /* not only the first few */
+	/* Parts of JSON that are written only when asked for. */
+	bool threads, sizes, lifetimes;
 };
 
 int report_text(FILE *out, const struct profile *p, const struct report_options *o);
 int report_tree(FILE *out, const struct profile *p, const struct report_options *o);
+int report_threads(FILE *out, const struct profile *p, const struct report_options *o);
+int report_sizes(FILE *out, const struct profile *p, const struct report_options *o);
+int report_lifetimes(FILE *out, const struct profile *p, const struct report_options *o);
 int report_json(FILE *out, const struct profile *p, const struct report_options *o);
-/* What `heft run` ends with, in at most 12 lines. */
-int report_run_summary(FILE *out, const struct profile *p, const char *recording_path, bool color);
+/* What `heft run` ends with, in at most 12 lines. findings may be NULL; width 0: 100. */
+int report_run_summary(FILE *out, const struct profile *p, const struct findings *findings,
+		       const char *recording_path, size_t width, bool color);
 
 #endif

@@ -1,7 +1,8 @@
 /* The report for programs: schema 1 of `heft report --json`. Fields may be added,
  * never renamed or removed while "schema" is 1. All sites are written unless a limit
- * is given, so that their sums equal the totals; nothing is cut or folded. */
-#include "report/report.h"
+ * is given, so that their sums equal the totals; nothing is cut or folded. Sizes, histograms of
+ * lifetimes and who frees whose blocks are long: they are written when asked for. */
+#include "report/report_parts.h"
 
 #include "hosted/json_writer.h"
 
@@ -26,23 +27,34 @@ static void write_command(struct json_writer *w, const char *const *argv, uint32
 	json_write_array_end(w);
 }
 
-static void write_totals(struct json_writer *w, const struct profile_totals *t)
+/* What a file does not tell is not there: 0 would be a number. */
+static void write_if(struct json_writer *w, bool told, const char *key, uint64_t n)
+{
+	if (told)
+		json_write_key_uint(w, key, n);
+}
+
+static void write_totals(struct json_writer *w, const struct profile_totals *t, uint32_t has)
 {
 	json_write_key(w, "totals");
 	json_write_object(w);
-	json_write_key_uint(w, "allocations", t->allocations);
-	json_write_key_uint(w, "reallocations", t->reallocations);
-	json_write_key_uint(w, "frees", t->frees);
-	json_write_key_uint(w, "allocated_bytes", t->allocated_bytes);
-	json_write_key_uint(w, "reallocated_bytes", t->reallocated_bytes);
-	json_write_key_uint(w, "peak_bytes", t->peak_bytes);
-	json_write_key_uint(w, "peak_blocks", t->peak_blocks);
-	json_write_key_uint(w, "peak_time_ns", t->peak_time_ns);
-	json_write_key_uint(w, "live_bytes", t->live_bytes);
-	json_write_key_uint(w, "live_blocks", t->live_blocks);
-	json_write_key_uint(w, "live_slack_bytes", t->live_slack_bytes);
-	json_write_key_uint(w, "temporary", t->temporary);
-	json_write_key_uint(w, "threads", t->threads);
+	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocations", t->allocations);
+	write_if(w, has & PROFILE_HAS_FREES, "reallocations", t->reallocations);
+	write_if(w, has & PROFILE_HAS_FREES, "frees", t->frees);
+	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocated_bytes", t->allocated_bytes);
+	write_if(w, has & PROFILE_HAS_FREES, "reallocated_bytes", t->reallocated_bytes);
+	write_if(w, has & PROFILE_HAS_PEAK, "peak_bytes", t->peak_bytes);
+	write_if(w, has & PROFILE_HAS_PEAK, "peak_blocks", t->peak_blocks);
+	write_if(w, (has & PROFILE_HAS_PEAK) && (has & PROFILE_HAS_TIMES), "peak_time_ns",
+		 t->peak_time_ns);
+	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", t->live_bytes);
+	write_if(w, has & PROFILE_HAS_LIVE, "live_blocks", t->live_blocks);
+	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", t->live_slack_bytes);
+	write_if(w, has & PROFILE_HAS_USABLE, "peak_slack_bytes", t->peak_slack_bytes);
+	write_if(w, has & PROFILE_HAS_TIMES, "start_bytes", t->start_bytes);
+	write_if(w, has & PROFILE_HAS_TIMES, "start_blocks", t->start_blocks);
+	write_if(w, has & PROFILE_HAS_TEMPORARY, "temporary", t->temporary);
+	write_if(w, has & PROFILE_HAS_THREADS, "threads", t->threads);
 	json_write_key_uint(w, "dropped", t->dropped);
 	json_write_key_uint(w, "peak_rss_bytes", t->peak_rss_bytes);
 	json_write_key_uint(w, "unknown_frees", t->unknown_frees);
@@ -76,8 +88,24 @@ static void write_frame(struct json_writer *w, const struct profile *p, uint32_t
 	json_write_object_end(w);
 }
 
-static void write_site(struct json_writer *w, const struct profile *p, const struct profile_site *s)
+/* Number of blocks that lived from 2^(i + 8) ns to twice that, for each i; the first one also less,
+ * the last one also more. Zeros at the end are left out. */
+static void write_histogram(struct json_writer *w, const uint32_t *buckets)
 {
+	int count = PROFILE_LIFE_BUCKETS;
+	while (count && !buckets[count - 1])
+		count--;
+	json_write_key(w, "lifetime_log2");
+	json_write_array(w);
+	for (int i = 0; i < count; i++)
+		json_write_uint(w, buckets[i]);
+	json_write_array_end(w);
+}
+
+static void write_site(struct json_writer *w, const struct profile *p, const struct profile_site *s,
+		       const struct report_options *o)
+{
+	uint32_t has = p->has;
 	json_write_object(w);
 	json_write_key_uint(w, "id", s->id);
 	json_write_key(w, "stack");
@@ -88,26 +116,36 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 		write_frame(w, p, n);
 	json_write_array_end(w);
 	json_write_key_string(w, "via", profile_via_name(s->via));
-	json_write_key_uint(w, "allocations", s->allocations);
-	json_write_key_uint(w, "reallocations", s->reallocations);
-	json_write_key_uint(w, "frees", s->frees);
-	json_write_key_uint(w, "allocated_bytes", s->allocated_bytes);
-	json_write_key_uint(w, "reallocated_bytes", s->reallocated_bytes);
-	json_write_key_uint(w, "peak_bytes", s->peak_bytes);
-	json_write_key_uint(w, "peak_blocks", s->peak_blocks);
-	json_write_key_uint(w, "own_peak_bytes", s->own_peak_bytes);
-	json_write_key_uint(w, "live_bytes", s->live_bytes);
-	json_write_key_uint(w, "live_blocks", s->live_blocks);
-	json_write_key_uint(w, "live_slack_bytes", s->live_slack_bytes);
-	json_write_key_uint(w, "temporary", s->temporary);
-	json_write_key(w, "lifetime_ns");
-	json_write_object(w);
-	json_write_key_uint(w, "mean", s->lifetime.mean_ns);
-	json_write_key_uint(w, "p50", s->lifetime.p50_ns);
-	json_write_key_uint(w, "p99", s->lifetime.p99_ns);
-	json_write_key_uint(w, "max", s->lifetime.max_ns);
-	json_write_object_end(w);
-	json_write_key_uint(w, "cross_thread_frees", s->cross_thread_frees);
+	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocations", s->allocations);
+	write_if(w, has & PROFILE_HAS_FREES, "reallocations", s->reallocations);
+	write_if(w, has & PROFILE_HAS_FREES, "frees", s->frees);
+	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocated_bytes", s->allocated_bytes);
+	write_if(w, has & PROFILE_HAS_FREES, "reallocated_bytes", s->reallocated_bytes);
+	write_if(w, has & PROFILE_HAS_PEAK, "peak_bytes", s->peak_bytes);
+	write_if(w, has & PROFILE_HAS_PEAK, "peak_blocks", s->peak_blocks);
+	write_if(w, has & PROFILE_HAS_PEAK, "own_peak_bytes", s->own_peak_bytes);
+	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", s->live_bytes);
+	write_if(w, has & PROFILE_HAS_LIVE, "live_blocks", s->live_blocks);
+	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", s->live_slack_bytes);
+	write_if(w, has & PROFILE_HAS_USABLE, "peak_slack_bytes", s->peak_slack_bytes);
+	if (o->span == REPORT_WINDOW) {
+		json_write_key_uint(w, "start_bytes", s->start_bytes);
+		json_write_key_uint(w, "start_blocks", s->start_blocks);
+		json_write_key_int(w, "grew_bytes", (int64_t)(s->live_bytes - s->start_bytes));
+	}
+	write_if(w, has & PROFILE_HAS_TEMPORARY, "temporary", s->temporary);
+	if (has & PROFILE_HAS_LIFETIMES) {
+		json_write_key(w, "lifetime_ns");
+		json_write_object(w);
+		json_write_key_uint(w, "mean", s->lifetime.mean_ns);
+		json_write_key_uint(w, "p50", s->lifetime.p50_ns);
+		json_write_key_uint(w, "p99", s->lifetime.p99_ns);
+		json_write_key_uint(w, "max", s->lifetime.max_ns);
+		json_write_object_end(w);
+	}
+	if (o->lifetimes && p->lifetimes)
+		write_histogram(w, p->lifetimes[s - p->sites]);
+	write_if(w, has & PROFILE_HAS_THREADS, "cross_thread_frees", s->cross_thread_frees);
 	json_write_object_end(w);
 	json_write_newline(w);
 }
@@ -143,8 +181,9 @@ static void write_head(struct json_writer *w, const struct profile *p,
 	json_write_key_string(w, "recorded_by", p->heft_version);
 	write_command(w, p->argv, p->argc, NULL);
 	json_write_key_int(w, "pid", p->pid);
-	json_write_key_string(w, "mode", "exact");
-	json_write_key_uint(w, "rate_bytes", 0);
+	json_write_key_string(w, "format", p->format);
+	json_write_key_string(w, "mode", p->rate_bytes ? "sample" : "exact");
+	json_write_key_uint(w, "rate_bytes", p->rate_bytes);
 	json_write_key_string(w, "start", start);
 	json_write_key_uint(w, "duration_ns", p->duration_ns);
 	json_write_key_string(w, "end", end_name(p->end));
@@ -157,6 +196,10 @@ static void write_head(struct json_writer *w, const struct profile *p,
 	json_write_key_uint(w, "file_bytes", p->file_bytes);
 	if (p->selection)
 		json_write_key_string(w, "selection", p->selection);
+	if (o->span != REPORT_WHOLE) {
+		json_write_key_uint(w, "from_ns", o->from_ns);
+		json_write_key_uint(w, "to_ns", o->to_ns);
+	}
 	if (o->focus)
 		json_write_key_string(w, "focus", o->focus);
 	if (o->ignore)
@@ -180,7 +223,7 @@ static void write_processes(struct json_writer *w, const struct profile *p)
 		json_write_key_string(w, "end", end_name(q->end));
 		json_write_key_int(w, "exit_status", q->exit_status);
 		json_write_key_int(w, "signal", q->signal);
-		write_totals(w, &q->totals);
+		write_totals(w, &q->totals, p->has);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}
@@ -201,6 +244,129 @@ static void write_threads(struct json_writer *w, const struct profile *p)
 		json_write_key_uint(w, "allocated_bytes", t->allocated_bytes);
 		json_write_key_uint(w, "reallocations", t->reallocations);
 		json_write_key_uint(w, "frees", t->frees);
+		json_write_object_end(w);
+		json_write_newline(w);
+	}
+	json_write_array_end(w);
+}
+
+/* Frees of blocks by another thread than their own. */
+static void write_handovers(struct json_writer *w, const struct profile *p)
+{
+	json_write_key(w, "handovers");
+	json_write_array(w);
+	for (uint32_t i = 0; i < p->handover_count; i++) {
+		const struct profile_handover *h = &p->handovers[i];
+		if (h->site >= p->site_count)
+			continue;
+		for (uint32_t k = 0; k < h->threads_count; k++) {
+			if (h->threads_first + k >= p->handover_threads_count)
+				break;
+			const struct profile_handover_threads *t =
+				&p->handover_threads[h->threads_first + k];
+			json_write_object(w);
+			json_write_key_uint(w, "site", p->sites[h->site].id);
+			json_write_key_int(w, "from_tid",
+					   t->from < p->thread_count ? p->threads[t->from].tid : 0);
+			json_write_key_int(w, "to_tid",
+					   t->to < p->thread_count ? p->threads[t->to].tid : 0);
+			json_write_key_uint(w, "frees", t->frees);
+			json_write_object_end(w);
+		}
+	}
+	json_write_array_end(w);
+}
+
+static void write_sizes(struct json_writer *w, const struct profile *p)
+{
+	json_write_key(w, "sizes");
+	json_write_array(w);
+	for (uint32_t i = 0; i < p->size_count; i++) {
+		const struct profile_size *s = &p->sizes[i];
+		json_write_object(w);
+		json_write_key_uint(w, "low_bytes", s->low_bytes);
+		json_write_key_uint(w, "high_bytes", s->high_bytes);
+		json_write_key_uint(w, "allocations", s->allocations);
+		json_write_key_uint(w, "allocated_bytes", s->allocated_bytes);
+		json_write_key_uint(w, "slack_bytes", s->slack_bytes);
+		json_write_key_uint(w, "peak_blocks", s->peak_blocks);
+		json_write_key_uint(w, "peak_bytes", s->peak_bytes);
+		json_write_key_uint(w, "peak_slack_bytes", s->peak_slack_bytes);
+		json_write_key_uint(w, "live_blocks", s->live_blocks);
+		json_write_key_uint(w, "live_bytes", s->live_bytes);
+		json_write_object_end(w);
+		json_write_newline(w);
+	}
+	json_write_array_end(w);
+}
+
+static void write_part(struct json_writer *w, const struct profile *p,
+		       const struct evidence_part *part)
+{
+	json_write_object(w);
+	json_write_key_string(w, "function", part->function);
+	if (part->where)
+		json_write_key_string(w, "where", part->where);
+	json_write_key_uint(w, "bytes", part->bytes);
+	json_write_key(w, "share");
+	json_write_real(w, part->share);
+	if (part->site < p->site_count)
+		json_write_key_uint(w, "site", p->sites[part->site].id);
+	json_write_object_end(w);
+}
+
+static void write_evidence(struct json_writer *w, const struct profile *p, const struct evidence *e)
+{
+	json_write_key(w, e->name);
+	switch (e->type) {
+	case EVIDENCE_COUNT:
+	case EVIDENCE_BYTES:
+	case EVIDENCE_RATE:
+	case EVIDENCE_TIME_NS:
+		json_write_uint(w, e->number);
+		break;
+	case EVIDENCE_SHARE:
+		json_write_real(w, e->share);
+		break;
+	case EVIDENCE_TEXT:
+		json_write_string(w, e->text);
+		break;
+	case EVIDENCE_TEXTS:
+		json_write_array(w);
+		for (uint32_t i = 0; i < e->count; i++)
+			json_write_string(w, e->texts[i]);
+		json_write_array_end(w);
+		break;
+	case EVIDENCE_PARTS:
+		json_write_array(w);
+		for (uint32_t i = 0; i < e->count; i++)
+			write_part(w, p, &e->parts[i]);
+		json_write_array_end(w);
+		break;
+	}
+}
+
+static void write_findings(struct json_writer *w, const struct profile *p,
+			   const struct findings *findings)
+{
+	uint32_t count = findings ? findings_count(findings) : 0;
+	json_write_key(w, "findings");
+	json_write_array(w);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct finding *f = findings_get(findings, i);
+		json_write_object(w);
+		json_write_key_string(w, "kind", finding_kind_name(f->kind));
+		json_write_key_string(w, "severity", finding_severity_name(f->severity));
+		json_write_key_uint(w, "bytes", f->bytes);
+		json_write_key_string(w, "summary", f->summary);
+		json_write_key(w, "evidence");
+		json_write_object(w);
+		for (uint32_t k = 0; k < f->evidence_count; k++)
+			write_evidence(w, p, &f->evidence[k]);
+		json_write_object_end(w);
+		/* Ids count from 1: 0 is no site in particular. */
+		json_write_key_uint(w, "site", f->site < p->site_count ? p->sites[f->site].id : 0);
+		json_write_key_string(w, "advice", f->advice);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}
@@ -231,18 +397,21 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	json_write_init(&w, out);
 	json_write_object(&w);
 	write_head(&w, p, o);
-	write_totals(&w, &p->totals);
+	write_totals(&w, &p->totals, p->has);
 	json_write_key(&w, "sites");
 	json_write_array(&w);
 	json_write_newline(&w);
 	for (uint32_t i = 0; i < p->site_count && i < o->limit; i++)
-		write_site(&w, p, &p->sites[order[i]]);
+		write_site(&w, p, &p->sites[order[i]], o);
 	json_write_array_end(&w);
 	write_processes(&w, p);
 	write_threads(&w, p);
-	json_write_key(&w, "findings");
-	json_write_array(&w);
-	json_write_array_end(&w);
+	if (o->threads)
+		write_handovers(&w, p);
+	if (o->sizes)
+		write_sizes(&w, p);
+	/* Findings are of the whole recording: of a part there are none. */
+	write_findings(&w, p, report_is_selection(o) ? NULL : o->findings);
 	write_notes(&w, p);
 	json_write_object_end(&w);
 	json_write_newline(&w);

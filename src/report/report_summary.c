@@ -1,31 +1,32 @@
-/* What `heft run` ends with. At most 12 lines, because it stands under the output of
- * somebody's program: the numbers everyone asks for, the three sites that hold most
- * at the peak, what is wrong with the recording, and the command that shows more. */
-#include "report/report.h"
+/* What `heft run` ends with. At most 12 lines, because it stands under the output of somebody's
+ * program: the numbers everyone asks for, the three sites that hold most at the peak, what is wrong
+ * with the recording, the first finding, and the command that shows more.
+ *
+ * Whether findings were looked for is the caller's choice, because it takes the whole profile. One
+ * claim is shown if there is one; never "none", and never one about the profile itself, which is
+ * for those who go on to the report. */
+#include "report/report_parts.h"
 
 #include "report/report_words.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { TOP_SITES = 3, NOTES_SHOWN = 2 };
 
-static void print_site(FILE *out, const struct profile *p, const struct profile_site *s)
+static void print_site(FILE *out, const struct profile *p, const struct profile_site *s,
+		       size_t width)
 {
-	fprintf(out, "  %11s %7s  ", words_bytes(s->peak_bytes).text,
-		words_share(s->peak_bytes, p->totals.peak_bytes).text);
-	uint32_t user = profile_first_user_node(p, s->node);
-	words_print_frame(out, p, user);
-	/* What that line calls tells apart sites that stand on one line. */
-	for (uint32_t n = s->node; n != user; n = p->nodes[n].parent)
-		if (p->nodes[n].parent == user) {
-			fputs(" > ", out);
-			words_print_short(out, p->frames[p->nodes[n].frame].function, 40);
-		}
+	int used = fprintf(out, "  %11s %7s  ", words_bytes(s->peak_bytes).text,
+			   words_share(s->peak_bytes, p->totals.peak_bytes).text);
+	size_t indent = used > 0 ? (size_t)used : 0;
+	report_print_site(out, p, s, width > indent + 24 ? width - indent : 24);
 	putc('\n', out);
 }
 
 /* Warnings first come to mind; the rest is in the report. */
-static void print_warnings(FILE *out, const struct profile *p, bool color)
+static void print_warnings(FILE *out, const struct profile *p, size_t width, bool color)
 {
 	uint32_t warnings = 0, shown = 0;
 	for (uint32_t i = 0; i < p->note_count; i++)
@@ -35,8 +36,11 @@ static void print_warnings(FILE *out, const struct profile *p, bool color)
 	for (uint32_t i = 0; i < p->note_count && shown < room; i++) {
 		if (p->notes[i].kind != PROFILE_NOTE_WARNING)
 			continue;
+		/* The second line of a note is the way out: the report has it. */
+		char *first = strndup(p->notes[i].text, strcspn(p->notes[i].text, "\n"));
 		fputs("  ! ", out);
-		words_print(out, p->notes[i].text, 300);
+		words_print(out, first ? first : "", width - 7);
+		free(first);
 		putc('\n', out);
 		shown++;
 	}
@@ -46,21 +50,39 @@ static void print_warnings(FILE *out, const struct profile *p, bool color)
 	words_style(out, color && warnings, STYLE_PLAIN);
 }
 
-int report_run_summary(FILE *out, const struct profile *p, const char *recording_path, bool color)
+static void print_first_finding(FILE *out, const struct findings *findings, size_t width,
+				bool color)
 {
+	uint32_t count = findings ? findings_count(findings) : 0;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct finding *f = findings_get(findings, i);
+		if (f->kind == FINDING_PROFILE_QUALITY)
+			continue;
+		words_style(out, color, f->severity == FINDING_HIGH ? STYLE_HIGH : STYLE_WARN);
+		fputs("  finding       ", out);
+		words_print(out, f->summary, width - 19);
+		words_style(out, color, STYLE_PLAIN);
+		putc('\n', out);
+		return;
+	}
+}
+
+int report_run_summary(FILE *out, const struct profile *p, const struct findings *findings,
+		       const char *recording_path, size_t width, bool color)
+{
+	width = report_width(&(struct report_options){.width = width});
 	const struct profile_totals *t = &p->totals;
 	words_style(out, color, STYLE_BOLD);
 	fputs("heft: ", out);
 	words_print_command(out, p->argv, p->argc, 60);
 	words_style(out, color, STYLE_PLAIN);
-	fprintf(out, ": %s, ", words_duration(p->duration_ns).text);
-	words_print_end(out, p);
+	fprintf(out, ": %s, %s", words_duration(p->duration_ns).text, words_end(p).text);
 	if (p->process_count > 1 || t->threads > 1)
 		fprintf(out, ", %s thread%s in %" PRIu32 " process%s", words_count(t->threads).text,
 			t->threads == 1 ? "" : "s", p->process_count,
 			p->process_count == 1 ? "" : "es");
 	putc('\n', out);
-	print_warnings(out, p, color);
+	print_warnings(out, p, width, color);
 	fprintf(out, "  peak          %s in %s at %s", words_bytes(t->peak_bytes).text,
 		words_blocks(t->peak_blocks).text, words_duration(t->peak_time_ns).text);
 	if (t->peak_rss_bytes)
@@ -72,11 +94,13 @@ int report_run_summary(FILE *out, const struct profile *p, const char *recording
 		words_rate(t->allocations, p->duration_ns).text,
 		words_share(t->temporary, t->allocations).text);
 	for (uint32_t i = 0; i < p->site_count && i < TOP_SITES && p->sites[i].peak_bytes; i++)
-		print_site(out, p, &p->sites[i]);
+		print_site(out, p, &p->sites[i], width);
 	fprintf(out, "  recording     %s", words_bytes(p->file_bytes).text);
 	if (p->events)
 		fprintf(out, ", %.2f bytes an event", (double)p->file_bytes / (double)p->events);
-	fputs("\nNext: heft report ", out);
+	putc('\n', out);
+	print_first_finding(out, findings, width, color);
+	fputs("Next: heft report ", out);
 	words_print_shell(out, recording_path);
 	putc('\n', out);
 	return 0;

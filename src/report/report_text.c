@@ -1,253 +1,212 @@
-/* The text report: a block of totals, what is wrong with the recording, the top
- * sites with their callers, and the next command to try.
+/* The text report: a block of totals, what is wrong with the recording, the findings, the top sites
+ * with their callers, and the next command to try; and what all views have in common.
  *
- * A site is headed by the innermost frame that is the user's own, because that is
- * the line people can change; frames of the runtime inside it and callers beyond
- * the first few are counted, not listed. Everything left out is marked; nothing is
- * cut in the profile itself. Recursion shows once, with how often it repeats. */
-#include "report/report.h"
+ * What a file does not tell is left out (profile.h, enum profile_has).
+ * What the totals and columns are depends on the span: of a whole run what was at the peak, of a
+ * window what grew in it, of an instant what was live then. Numbers that would say nothing there
+ * are left out, not shown as 0. */
+#include "report/report_parts.h"
 
 #include "report/report_words.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { CALLERS_SHOWN = 4, LONGEST_CYCLE = 8, SITE_INDENT = 34 };
+enum { DEFAULT_WIDTH = 100, NARROWEST = 72, MOST_COLUMNS = 4, ROW_INDENT = 16 };
 
-static void row(FILE *out, const char *label)
+size_t report_width(const struct report_options *o)
 {
+	if (!o->width)
+		return DEFAULT_WIDTH;
+	return o->width < NARROWEST ? NARROWEST : o->width;
+}
+
+bool report_is_selection(const struct report_options *o)
+{
+	return o->span != REPORT_WHOLE || o->selection || o->focus || o->ignore;
+}
+
+/* A label and what is said about it, in as many lines as that takes. */
+__attribute__((format(printf, 4, 5))) static void row(FILE *out, const struct report_options *o,
+						      const char *label, const char *fmt, ...)
+{
+	char *text;
+	va_list args;
+	va_start(args, fmt);
+	int length = vasprintf(&text, fmt, args);
+	va_end(args);
+	if (length < 0)
+		return;
 	fprintf(out, "  %-13s ", label);
+	words_print_wrapped(out, text, ROW_INDENT, report_width(o));
+	putc('\n', out);
+	free(text);
 }
 
-static void print_when(FILE *out, const struct profile *p, uint64_t time_ns)
+/* "at 6 us (30 % of the run)" */
+static struct words when(const struct profile *p, uint64_t time_ns)
 {
-	fprintf(out, "at %s", words_duration(time_ns).text);
+	struct words w;
+	char share[24] = "";
 	if (p->duration_ns && time_ns <= p->duration_ns)
-		fprintf(out, " (%.0f %% of the run)",
-			100 * (double)time_ns / (double)p->duration_ns);
+		snprintf(share, sizeof share, " (%.0f %% of the run)",
+			 100 * (double)time_ns / (double)p->duration_ns);
+	snprintf(w.text, sizeof w.text, "at %.12s%s", words_duration(time_ns).text, share);
+	return w;
 }
 
-static void print_notes(FILE *out, const struct profile *p, bool color)
+void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o,
+			   bool infos)
 {
 	for (uint32_t i = 0; i < p->note_count; i++) {
 		const struct profile_note *n = &p->notes[i];
 		bool warning = n->kind == PROFILE_NOTE_WARNING;
-		words_style(out, color, warning ? STYLE_WARN : STYLE_DIM);
+		if (!warning && !infos)
+			continue;
+		words_style(out, o->color, warning ? STYLE_WARN : STYLE_DIM);
 		fputs(warning ? "  ! " : "  - ", out);
-		words_print(out, n->text, 400);
-		words_style(out, color, STYLE_PLAIN);
+		words_print_wrapped(out, n->text, 4, report_width(o));
+		words_style(out, o->color, STYLE_PLAIN);
 		putc('\n', out);
 	}
 }
 
-static void print_selection(FILE *out, const struct profile *p, const struct report_options *o)
+void report_print_selection(FILE *out, const struct report_options *o)
 {
-	if (!p->selection && !o->focus && !o->ignore)
+	bool also = o->focus || o->ignore;
+	if (!o->selection && !also)
 		return;
-	row(out, "only");
-	if (p->selection)
-		words_print(out, p->selection, 200);
-	if (o->focus) {
-		fprintf(out, "%sstacks that match '", p->selection ? ", " : "");
-		words_print(out, o->focus, 100);
-		putc('\'', out);
-	}
-	if (o->ignore) {
-		fprintf(out, "%sno stacks that match '", p->selection || o->focus ? ", " : "");
-		words_print(out, o->ignore, 100);
-		putc('\'', out);
-	}
-	fputs("; all numbers are of this part\n", out);
+	row(out, o, "only", "%s%s%s%s%s%s%s%s%s", o->selection ? o->selection : "",
+	    o->selection && also ? ", " : "", o->focus ? "stacks that match '" : "",
+	    o->focus ? o->focus : "", o->focus ? "'" : "", o->focus && o->ignore ? ", " : "",
+	    o->ignore ? "no stacks that match '" : "", o->ignore ? o->ignore : "",
+	    o->ignore ? "'" : "");
+}
+
+void report_print_title(FILE *out, const struct profile *p, const struct report_options *o,
+			const char *what)
+{
+	size_t taken = *what ? strlen(what) + 2 : 0, width = report_width(o);
+	words_style(out, o->color, STYLE_BOLD);
+	size_t room = width > taken + 12 ? width - taken : 12;
+	if (p->argc)
+		words_print_command(out, p->argv, p->argc, room);
+	else if (o->path)
+		words_print_fit(out, o->path, room);
+	words_style(out, o->color, STYLE_PLAIN);
+	fprintf(out, "%s%s\n", *what ? ": " : "", what);
+}
+
+void report_print_next(FILE *out, const struct report_options *o, const char *option,
+		       const char *why)
+{
+	if (!o->path)
+		return;
+	size_t used = words_columns("Next: heft report ") + words_columns(o->path) +
+		      (o->again ? words_columns(o->again) + 1 : 0) + words_columns(option) + 1;
+	fputs("\nNext: heft report ", out);
+	if (o->again)
+		fprintf(out, "%s ", o->again);
+	if (*option)
+		fprintf(out, "%s ", option);
+	words_print_shell(out, o->path);
+	/* The command is there to be copied: it stays whole, and what it is for gives way. */
+	if (used + words_columns(why) + 8 <= report_width(o))
+		fprintf(out, "    (%s)", why);
+	putc('\n', out);
+}
+
+void report_print_span(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	if (o->span == REPORT_WINDOW)
+		row(out, o, "window", "from %s to %s: %s of the run",
+		    words_duration(o->from_ns).text, words_duration(o->to_ns).text,
+		    words_share(o->to_ns - o->from_ns, p->duration_ns).text);
+	else if (o->span == REPORT_INSTANT)
+		row(out, o, "moment", "what was live %s", when(p, o->to_ns).text);
+}
+
+static void print_allocations(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	const struct profile_totals *t = &p->totals;
+	uint64_t span_ns = o->span == REPORT_WINDOW ? o->to_ns - o->from_ns : p->duration_ns;
+	char rate[64] = "", more[64] = "";
+	if (p->has & PROFILE_HAS_TIMES)
+		snprintf(rate, sizeof rate, " (%s)", words_rate(t->allocations, span_ns).text);
+	if (t->reallocations)
+		snprintf(more, sizeof more, "; %s reallocation%s",
+			 words_count(t->reallocations).text, t->reallocations == 1 ? "" : "s");
+	row(out, o, "allocations", "%s%s, %s in all%s", words_count(t->allocations).text, rate,
+	    words_bytes(t->allocated_bytes).text, more);
+}
+
+/* Where the numbers come from: a run, or a file of another tool. */
+static void print_source(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	char pid[24] = "";
+	if (p->pid)
+		snprintf(pid, sizeof pid, ", pid %" PRId32, p->pid);
+	if (p->format && strcmp(p->format, "heft") != 0)
+		row(out, o, "file", "%s%s", p->format, pid);
+	else
+		row(out, o, "ran", "%s, %s%s", words_duration(p->duration_ns).text,
+		    words_end(p).text, pid);
+	if (p->rate_bytes)
+		row(out, o, "sampled", "one sample for each %s on average: numbers are estimates",
+		    words_bytes(p->rate_bytes).text);
 }
 
 static void print_totals(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
-	words_style(out, o->color, STYLE_BOLD);
-	words_print_command(out, p->argv, p->argc, 300);
-	words_style(out, o->color, STYLE_PLAIN);
-	putc('\n', out);
-	row(out, "ran");
-	fprintf(out, "%s, ", words_duration(p->duration_ns).text);
-	words_print_end(out, p);
-	if (p->pid)
-		fprintf(out, ", pid %" PRId32, p->pid);
-	putc('\n', out);
-	print_selection(out, p, o);
-	row(out, "allocations");
-	fprintf(out, "%s (%s), %s in all", words_count(t->allocations).text,
-		words_rate(t->allocations, p->duration_ns).text,
-		words_bytes(t->allocated_bytes).text);
-	if (t->reallocations)
-		fprintf(out, "; %s reallocations", words_count(t->reallocations).text);
-	putc('\n', out);
-	row(out, "peak");
-	fprintf(out, "%s in %s ", words_bytes(t->peak_bytes).text,
-		words_blocks(t->peak_blocks).text);
-	print_when(out, p, t->peak_time_ns);
-	putc('\n', out);
-	row(out, "live at end");
-	fprintf(out, "%s in %s\n", words_bytes(t->live_bytes).text,
-		words_blocks(t->live_blocks).text);
-	row(out, "temporary");
-	fprintf(out, "%s (%s of allocations)\n", words_count(t->temporary).text,
-		words_share(t->temporary, t->allocations).text);
-	if (t->peak_rss_bytes) {
-		row(out, "peak RSS");
-		fprintf(out, "%s\n", words_bytes(t->peak_rss_bytes).text);
+	bool window = o->span == REPORT_WINDOW, times = p->has & PROFILE_HAS_TIMES;
+	report_print_title(out, p, o, "");
+	print_source(out, p, o);
+	report_print_span(out, p, o);
+	report_print_selection(out, o);
+	if (o->span == REPORT_INSTANT) {
+		row(out, o, "live", "%s in %s", words_bytes(t->live_bytes).text,
+		    words_blocks(t->live_blocks).text);
+		report_print_warnings(out, p, o, true);
+		return;
 	}
-	row(out, "threads");
-	fprintf(out, "%s in %" PRIu32 " process%s\n", words_count(t->threads).text,
-		p->process_count, p->process_count == 1 ? "" : "es");
-	if (t->unknown_frees) {
-		row(out, "unknown frees");
-		fprintf(out, "%s (of blocks that heft never saw allocated)\n",
-			words_count(t->unknown_frees).text);
-	}
-	print_notes(out, p, o->color);
+	if (p->has & PROFILE_HAS_ALLOCATED)
+		print_allocations(out, p, o);
+	if (window)
+		row(out, o, "grew", "%s, from %s in %s at its start",
+		    words_growth(t->start_bytes, t->live_bytes).text,
+		    words_bytes(t->start_bytes).text, words_blocks(t->start_blocks).text);
+	if (p->has & PROFILE_HAS_PEAK)
+		row(out, o, "peak", "%s in %s%s%s", words_bytes(t->peak_bytes).text,
+		    words_blocks(t->peak_blocks).text, times ? " " : "",
+		    times ? when(p, t->peak_time_ns).text : "");
+	if (p->has & PROFILE_HAS_LIVE)
+		row(out, o, "live at end", "%s in %s%s", words_bytes(t->live_bytes).text,
+		    words_blocks(t->live_blocks).text, window ? " (of the window)" : "");
+	if (p->has & PROFILE_HAS_TEMPORARY)
+		row(out, o, "temporary", "%s (%s of allocations)", words_count(t->temporary).text,
+		    words_share(t->temporary, t->allocations).text);
+	if (t->peak_rss_bytes)
+		row(out, o, "peak RSS", "%s", words_bytes(t->peak_rss_bytes).text);
+	if (p->has & PROFILE_HAS_THREADS)
+		row(out, o, "threads", "%s in %" PRIu32 " process%s", words_count(t->threads).text,
+		    p->process_count, p->process_count == 1 ? "" : "es");
+	if (t->unknown_frees)
+		row(out, o, "unknown frees", "%s (of blocks that heft never saw allocated)",
+		    words_count(t->unknown_frees).text);
+	report_print_warnings(out, p, o, true);
 }
 
-/* Collapses recursion in a stack, innermost first. items[i].node is a frame, shown `repeat` times
- * in a row together with the cycle - 1 items before it. */
-struct shown_frame {
-	uint32_t node, repeat, cycle;
-	size_t frames; /* of the stack that it stands for: all of them together make the depth */
+/* ---- sites */
+
+enum column { SORTED, SHARE, COUNT, BYTES, BLOCKS, GREW, LIVE };
+
+struct columns {
+	enum column of[MOST_COLUMNS];
+	size_t count;
 };
-
-static bool same_function(const struct profile *p, uint32_t a, uint32_t b)
-{
-	const struct profile_frame *x = &p->frames[p->nodes[a].frame];
-	const struct profile_frame *y = &p->frames[p->nodes[b].frame];
-	return x->function == y->function && x->module == y->module;
-}
-
-static size_t stack_depth(const struct profile *p, uint32_t node)
-{
-	size_t depth = 0;
-	for (; node != PROFILE_NONE; node = p->nodes[node].parent)
-		depth++;
-	return depth;
-}
-
-/* How often the `cycle` frames before `at` come again from there. */
-static size_t repeats(const struct profile *p, const uint32_t *nodes, size_t count, size_t at,
-		      size_t cycle)
-{
-	size_t n = 0;
-	while (at + (n + 1) * cycle <= count) {
-		for (size_t k = 0; k < cycle; k++)
-			if (!same_function(p, nodes[at - cycle + k], nodes[at + n * cycle + k]))
-				return n;
-		n++;
-	}
-	return n;
-}
-
-static size_t fold_recursion(const struct profile *p, const uint32_t *nodes, size_t count,
-			     struct shown_frame *shown)
-{
-	size_t made = 0, first_free = 0; /* items before first_free belong to a finished cycle */
-	for (size_t at = 0; at < count;) {
-		bool folded = false;
-		size_t left = made - first_free;
-		for (size_t cycle = 1; cycle <= LONGEST_CYCLE && cycle <= left; cycle++) {
-			size_t n = repeats(p, nodes, count, at, cycle);
-			if (!n)
-				continue;
-			shown[made - 1].repeat = (uint32_t)n + 1;
-			shown[made - 1].cycle = (uint32_t)cycle;
-			shown[made - 1].frames += n * cycle;
-			first_free = made;
-			at += n * cycle;
-			folded = true;
-			break;
-		}
-		if (!folded && at < count)
-			shown[made++] = (struct shown_frame){nodes[at++], 1, 1, 1};
-	}
-	return made;
-}
-
-static void print_site_frame(FILE *out, const struct profile *p, const struct shown_frame *f)
-{
-	words_print_frame(out, p, f->node);
-	if (f->repeat > 1 && f->cycle == 1)
-		fprintf(out, " [%s times: recursion]", words_count(f->repeat).text);
-	else if (f->repeat > 1)
-		fprintf(out, " [with the %" PRIu32 " above %s times: recursion]", f->cycle - 1,
-			words_count(f->repeat).text);
-}
-
-static int print_stack(FILE *out, const struct profile *p, const struct profile_site *s, bool color)
-{
-	size_t depth = stack_depth(p, s->node);
-	uint32_t *nodes = malloc((depth + 1) * sizeof *nodes);
-	struct shown_frame *shown = malloc((depth + 1) * sizeof *shown);
-	if (!nodes || !shown) {
-		free(nodes);
-		free(shown);
-		return HEFT_ENOMEM;
-	}
-	size_t at = 0;
-	for (uint32_t n = s->node; n != PROFILE_NONE; n = p->nodes[n].parent)
-		nodes[at++] = n;
-	size_t count = fold_recursion(p, nodes, depth, shown);
-
-	/* Headed by the first user frame; frames inside it are only counted. */
-	size_t head = 0;
-	while (head < count && !p->frames[p->nodes[shown[head].node].frame].user)
-		head++;
-	if (head == count)
-		head = 0;
-	size_t told = 0;
-	if (count) {
-		words_style(out, color, STYLE_BOLD);
-		print_site_frame(out, p, &shown[head]);
-		words_style(out, color, STYLE_PLAIN);
-		told = shown[head].frames;
-	} else {
-		fputs("[stack unknown]", out);
-	}
-	words_style(out, color, STYLE_DIM);
-	fprintf(out, " [%s]", profile_via_name(s->via));
-	putc('\n', out);
-	if (head) {
-		/* What the user's line calls says more than where that ends up. */
-		fprintf(out, "%*s> ", SITE_INDENT, "");
-		words_print_short(out, p->frames[p->nodes[shown[head - 1].node].frame].function,
-				  80);
-		size_t inside = 0;
-		for (size_t i = 0; i < head; i++)
-			inside += shown[i].frames;
-		if (inside > 1)
-			fprintf(out, " and %zu more frame%s inside", inside - 1,
-				inside == 2 ? "" : "s");
-		told += inside;
-		putc('\n', out);
-	}
-	size_t callers = 0;
-	for (size_t i = head + 1; i < count && callers < CALLERS_SHOWN; i++) {
-		if (!p->frames[p->nodes[shown[i].node].frame].user)
-			continue;
-		fprintf(out, "%*s< ", SITE_INDENT, "");
-		print_site_frame(out, p, &shown[i]);
-		putc('\n', out);
-		told += shown[i].frames;
-		callers++;
-	}
-	if (told < depth)
-		fprintf(out, "%*s... %zu more frame%s\n", SITE_INDENT, "", depth - told,
-			depth - told == 1 ? "" : "s");
-	if (depth && (p->nodes[nodes[depth - 1]].flags & PROFILE_TRUNCATED))
-		fprintf(out, "%*s... the stack goes on, but could not be followed\n", SITE_INDENT,
-			"");
-	words_style(out, color, STYLE_PLAIN);
-	free(nodes);
-	free(shown);
-	return 0;
-}
 
 static const char *const sort_words[] = {
 	[PROFILE_BY_PEAK] = "bytes at the peak",
@@ -256,6 +215,7 @@ static const char *const sort_words[] = {
 	[PROFILE_BY_COUNT] = "number of allocations",
 	[PROFILE_BY_TEMPORARY] = "temporary allocations",
 	[PROFILE_BY_LIFETIME] = "mean lifetime",
+	[PROFILE_BY_GREW] = "growth in the window",
 };
 
 static uint64_t total_of(const struct profile_totals *t, enum profile_sort sort)
@@ -272,6 +232,7 @@ static uint64_t total_of(const struct profile_totals *t, enum profile_sort sort)
 	case PROFILE_BY_TEMPORARY:
 		return t->temporary;
 	case PROFILE_BY_LIFETIME:
+	case PROFILE_BY_GREW:
 		break;
 	}
 	return 0;
@@ -285,6 +246,8 @@ static struct words value_of(uint64_t value, enum profile_sort sort)
 		return words_count(value);
 	case PROFILE_BY_LIFETIME:
 		return words_duration(value);
+	case PROFILE_BY_GREW:
+		return words_growth(0, value);
 	case PROFILE_BY_PEAK:
 	case PROFILE_BY_LIVE:
 	case PROFILE_BY_ALLOCATED:
@@ -293,41 +256,114 @@ static struct words value_of(uint64_t value, enum profile_sort sort)
 	return words_bytes(value);
 }
 
+static struct columns choose_columns(const struct profile *p, const struct report_options *o)
+{
+	if (o->span == REPORT_INSTANT)
+		return (struct columns){{SORTED, SHARE, BLOCKS}, 3};
+	if (o->span == REPORT_WINDOW && o->sort == PROFILE_BY_GREW)
+		return (struct columns){{SORTED, LIVE, BYTES, COUNT}, 4};
+	if (o->span == REPORT_WINDOW)
+		return (struct columns){{SORTED, GREW, o->sort == PROFILE_BY_LIVE ? BYTES : LIVE,
+					 o->sort == PROFILE_BY_COUNT ? BYTES : COUNT},
+					4};
+	enum column third = !(p->has & PROFILE_HAS_ALLOCATED) ? BLOCKS
+			    : o->sort == PROFILE_BY_COUNT     ? BYTES
+							      : COUNT;
+	return (struct columns){{SORTED, SHARE, third}, 3};
+}
+
+static const char *column_name(enum column c, enum profile_sort sort)
+{
+	switch (c) {
+	case SORTED:
+		return profile_sort_name(sort);
+	case SHARE:
+		return sort == PROFILE_BY_LIFETIME ? "" : "share";
+	case COUNT:
+		return "count";
+	case BYTES:
+		return "allocated";
+	case BLOCKS:
+		return "blocks";
+	case GREW:
+		return "grew";
+	case LIVE:
+		return "live";
+	}
+	return "";
+}
+
+static struct words column_value(enum column c, const struct profile *p,
+				 const struct profile_site *s, enum profile_sort sort)
+{
+	uint64_t value = profile_site_measure(s, sort);
+	switch (c) {
+	case SORTED:
+		return value_of(value, sort);
+	case SHARE:
+		return sort == PROFILE_BY_LIFETIME ? (struct words){""}
+						   : words_share(value, total_of(&p->totals, sort));
+	case COUNT:
+		return words_count(s->allocations);
+	case BYTES:
+		return words_bytes(s->allocated_bytes);
+	case BLOCKS:
+		return words_count(s->live_blocks);
+	case GREW:
+		return words_growth(s->start_bytes, s->live_bytes);
+	case LIVE:
+		break;
+	}
+	return words_bytes(s->live_bytes);
+}
+
+static int column_width(enum column c)
+{
+	return c == SHARE ? 8 : 11;
+}
+
 static int print_sites(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	uint32_t *order = profile_sorted_sites(p, o->sort);
+	const char *by = o->span == REPORT_INSTANT && o->sort == PROFILE_BY_LIVE
+				 ? "bytes live then"
+				 : sort_words[o->sort];
+	size_t any = p->site_count, indent = 2;
 	int rc = 0;
 	if (!order)
 		return HEFT_ENOMEM;
-	size_t shown = o->limit < p->site_count ? o->limit : p->site_count;
 	/* Sites without any of what is asked for say nothing. */
-	while (shown && !profile_site_measure(&p->sites[order[shown - 1]], o->sort))
-		shown--;
+	while (any && !profile_site_measure(&p->sites[order[any - 1]], o->sort))
+		any--;
+	size_t shown = o->limit < any ? o->limit : any;
+	if (!any)
+		fprintf(out, "\nNo site has %s.\n", by);
 	if (!shown) {
-		fprintf(out, "\nNo site has %s.\n", sort_words[o->sort]);
 		free(order);
 		return 0;
 	}
+	struct columns columns = choose_columns(p, o);
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "\nTop %zu of %s sites by %s\n", shown, words_count(p->site_count).text,
-		sort_words[o->sort]);
+	fprintf(out, "\nTop %zu of %s sites by %s\n", shown, words_count(p->site_count).text, by);
 	words_style(out, o->color, STYLE_PLAIN);
-	fprintf(out, "%11s %8s %11s  %s\n", profile_sort_name(o->sort),
-		o->sort == PROFILE_BY_LIFETIME ? "" : "share",
-		o->sort == PROFILE_BY_COUNT ? "bytes" : "count", "site");
+	for (size_t i = 0; i < columns.count; i++) {
+		fprintf(out, "%*s ", column_width(columns.of[i]),
+			column_name(columns.of[i], o->sort));
+		indent += (size_t)column_width(columns.of[i]) + 1;
+	}
+	indent--;
+	fputs(" site\n", out);
 	for (size_t i = 0; i < shown && rc == 0; i++) {
 		const struct profile_site *s = &p->sites[order[i]];
-		uint64_t value = profile_site_measure(s, o->sort);
-		fprintf(out, "%11s %8s %11s  ", value_of(value, o->sort).text,
-			o->sort == PROFILE_BY_LIFETIME
-				? ""
-				: words_share(value, total_of(&p->totals, o->sort)).text,
-			o->sort == PROFILE_BY_COUNT ? words_bytes(s->allocated_bytes).text
-						    : words_count(s->allocations).text);
-		rc = print_stack(out, p, s, o->color);
+		for (size_t k = 0; k < columns.count; k++)
+			fprintf(out, "%*s ", column_width(columns.of[k]),
+				column_value(columns.of[k], p, s, o->sort).text);
+		putc(' ', out);
+		rc = report_print_stack(out, p, s, o, indent);
 	}
 	if (rc == 0 && shown < p->site_count)
-		fprintf(out, "... %s more sites\n", words_count(p->site_count - shown).text);
+		fprintf(out, "... %s more site%s%s\n", words_count(p->site_count - shown).text,
+			p->site_count - shown == 1 ? "" : "s", shown == any ? " without any" : "");
 	free(order);
 	return rc;
 }
@@ -336,25 +372,36 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 static void print_next(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
-	const char *option = "--tree", *why = "the same as a tree of calls";
-	if (!o->path || !p->site_count)
+	if (!p->site_count) {
+		struct report_options whole = *o;
+		whole.again = NULL;
+		if (report_is_selection(o))
+			report_print_next(out, &whole, "", "the whole recording");
 		return;
-	if (o->sort == PROFILE_BY_PEAK && t->peak_bytes && t->live_bytes > t->peak_bytes / 4) {
-		option = "--sort live";
-		why = "what is still there at the end";
-	} else if (o->sort != PROFILE_BY_TEMPORARY && t->temporary > t->allocations / 2) {
-		option = "--sort temporary";
-		why = "who allocates only to free at once";
 	}
-	fprintf(out, "\nNext: heft report %s ", option);
-	words_print_shell(out, o->path);
-	fprintf(out, "    (%s)\n", why);
+	if (o->span == REPORT_WINDOW && o->sort == PROFILE_BY_GREW &&
+	    t->live_bytes <= t->start_bytes)
+		report_print_next(out, o, "--sort allocated", "what was allocated in the window");
+	else if (o->span == REPORT_WINDOW && o->sort != PROFILE_BY_GREW)
+		report_print_next(out, o, "--sort grew", "what grew in the window");
+	else if (o->span == REPORT_WHOLE && o->sort == PROFILE_BY_PEAK && t->peak_bytes &&
+		 t->live_bytes > t->peak_bytes / 4)
+		report_print_next(out, o, "--sort live", "what is still there at the end");
+	else if (o->span != REPORT_INSTANT && o->sort != PROFILE_BY_TEMPORARY &&
+		 t->temporary > t->allocations / 2)
+		report_print_next(out, o, "--sort temporary", "who allocates only to free at once");
+	else if (o->span == REPORT_INSTANT || o->sort != PROFILE_BY_LIFETIME)
+		report_print_next(out, o, "--tree", "the same as a tree of calls");
+	else
+		report_print_next(out, o, "--lifetimes", "how lifetimes are spread");
 }
 
 int report_text(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	print_totals(out, p, o);
-	int rc = print_sites(out, p, o);
+	int rc = report_print_findings(out, p, o);
+	if (rc == 0)
+		rc = print_sites(out, p, o);
 	if (rc == 0)
 		print_next(out, p, o);
 	return rc;

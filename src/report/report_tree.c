@@ -1,5 +1,9 @@
 /* The tree of calls: from main down, or (inverted) from the allocating function up.
  *
+ * Frames of the runtime are left out unless all are asked for: the tree of a Rust program would
+ * begin with twelve levels of std::rt, and the inverted one with operator new. Their callees hang
+ * from the user's frame further out. A stack without any frame of the user's keeps its innermost.
+ *
  * Recursion is merged: a function that is already on the path does not open a new
  * level but goes on from where it was first met, so that a parser's tree is as deep
  * as its grammar and not as its input. Branches under 1 % are added up in one line.
@@ -8,7 +12,7 @@
  * frame) again by hash and keeps parents before children: one pass backwards then
  * adds every node to its parent. Printing uses its own stack, since the depth is
  * the input's. */
-#include "report/report.h"
+#include "report/report_parts.h"
 
 #include "report/report_words.h"
 
@@ -16,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FOLD_DEPTH = 256, DEEPEST_INDENT = 40, PRUNE_PERCENT = 1 };
+enum { FOLD_DEPTH = 256, PRUNE_PERCENT = 1, HEAD = 22, CALL_ROOM = 36 };
 
 struct tree {
 	const struct profile *p;
@@ -66,45 +70,67 @@ static int step(struct tree *t, uint32_t at, uint32_t frame, uint32_t *to)
 	return profile_add_node(t->nodes, at, frame, 0, to);
 }
 
-static int build_down(struct tree *t, enum profile_sort sort, uint64_t *unknown)
+static int build_down(struct tree *t, const struct report_options *o, uint64_t *unknown)
 {
 	const struct profile *p = t->p;
 	uint32_t *map = malloc(((size_t)p->node_count + 1) * sizeof *map);
-	int rc = 0;
-	if (!map)
-		return HEFT_ENOMEM;
+	int rc = map ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
-		uint32_t parent = p->nodes[i].parent;
-		rc = step(t, parent == PROFILE_NONE ? PROFILE_NONE : map[parent], p->nodes[i].frame,
-			  &map[i]);
+		const struct profile_node *n = &p->nodes[i];
+		map[i] = n->parent == PROFILE_NONE ? PROFILE_NONE : map[n->parent];
+		if (o->full || p->frames[n->frame].user)
+			rc = step(t, map[i], n->frame, &map[i]);
 	}
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
-		uint64_t value = profile_site_measure(&p->sites[i], sort);
-		if (p->sites[i].node == PROFILE_NONE)
+		const struct profile_site *s = &p->sites[i];
+		uint64_t value = profile_site_measure(s, o->sort);
+		uint32_t to = s->node == PROFILE_NONE ? PROFILE_NONE : map[s->node];
+		if (s->node != PROFILE_NONE && to == PROFILE_NONE)
+			rc = step(t, PROFILE_NONE, p->nodes[s->node].frame, &to);
+		if (s->node == PROFILE_NONE)
 			*unknown += value;
-		else
-			t->values[map[p->sites[i].node]] += value;
+		else if (rc == 0)
+			t->values[to] += value;
 	}
 	free(map);
 	return rc;
 }
 
-static int build_up(struct tree *t, enum profile_sort sort, uint64_t *unknown)
+/* Nodes whose stack out from there has a frame of the user's: all others show what they have. */
+static bool *find_own(const struct profile *p, bool full)
+{
+	bool *own = malloc((size_t)p->node_count + 1);
+	for (uint32_t i = 0; own && i < p->node_count; i++) {
+		const struct profile_node *n = &p->nodes[i];
+		own[i] = !full && (p->frames[n->frame].user ||
+				   (n->parent != PROFILE_NONE && own[n->parent]));
+	}
+	return own;
+}
+
+static int build_up(struct tree *t, const struct report_options *o, uint64_t *unknown)
 {
 	const struct profile *p = t->p;
-	for (uint32_t i = 0; i < p->site_count; i++) {
-		uint64_t value = profile_site_measure(&p->sites[i], sort);
+	bool *own = find_own(p, o->full);
+	int rc = own ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
+		uint64_t value = profile_site_measure(&p->sites[i], o->sort);
 		if (p->sites[i].node == PROFILE_NONE)
 			*unknown += value;
 		if (p->sites[i].node == PROFILE_NONE || !value)
 			continue;
 		uint32_t at = PROFILE_NONE;
-		for (uint32_t n = p->sites[i].node; n != PROFILE_NONE; n = p->nodes[n].parent)
-			if (step(t, at, p->nodes[n].frame, &at) < 0)
-				return HEFT_ENOMEM;
-		t->values[at] += value;
+		for (uint32_t n = p->sites[i].node; n != PROFILE_NONE && rc == 0;
+		     n = p->nodes[n].parent) {
+			uint32_t frame = p->nodes[n].frame;
+			if (o->full || p->frames[frame].user || (at == PROFILE_NONE && !own[n]))
+				rc = step(t, at, frame, &at);
+		}
+		if (rc == 0)
+			t->values[at] += value;
 	}
-	return 0;
+	free(own);
+	return rc;
 }
 
 static int by_value(const void *a, const void *b, void *ctx)
@@ -152,13 +178,18 @@ static struct words value_words(uint64_t value, enum profile_sort sort)
 									: words_bytes(value);
 }
 
-static void print_head(FILE *out, uint64_t value, uint64_t total, uint32_t depth,
-		       enum profile_sort sort)
+/* Prints what stands before a call, and returns the columns that are left for it. */
+static size_t print_head(FILE *out, uint64_t value, uint64_t total, uint32_t depth,
+			 const struct report_options *o)
 {
-	fprintf(out, "%11s %8s  %*s", value_words(value, sort).text, words_share(value, total).text,
-		(int)(depth < DEEPEST_INDENT ? depth : DEEPEST_INDENT) * 2, "");
-	if (depth > DEEPEST_INDENT)
-		fprintf(out, "[depth %" PRIu32 "] ", depth);
+	size_t width = report_width(o), left = HEAD;
+	size_t deepest = width > HEAD + CALL_ROOM ? (width - HEAD - CALL_ROOM) / 2 : 0;
+	fprintf(out, "%11s %8s  %*s", value_words(value, o->sort).text,
+		words_share(value, total).text, (int)(depth < deepest ? depth : deepest) * 2, "");
+	left += 2 * (depth < deepest ? depth : deepest);
+	if (depth > deepest)
+		left += (size_t)fprintf(out, "[%" PRIu32 "] ", depth);
+	return width > left ? width - left : 0;
 }
 
 struct level {
@@ -167,6 +198,7 @@ struct level {
 
 static int print_tree(FILE *out, struct tree *t, const struct report_options *o, uint64_t total)
 {
+	static const char recursive[] = " [recursive]";
 	/* Paths only get shorter values downwards, so at most node_count levels. */
 	uint32_t capacity = 64, depth = 1;
 	struct level *levels = malloc(capacity * sizeof *levels);
@@ -190,7 +222,7 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 				branches += t->values[t->children[l->next]] > 0;
 			}
 			if (branches) {
-				print_head(out, rest, total, depth - 1, o->sort);
+				print_head(out, rest, total, depth - 1, o);
 				words_style(out, o->color, STYLE_DIM);
 				fprintf(out, "... %" PRIu32 " more, each under %d %%\n", branches,
 					PRUNE_PERCENT);
@@ -199,13 +231,15 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 			continue;
 		}
 		l->next++;
-		print_head(out, value, total, depth - 1, o->sort);
+		size_t room = print_head(out, value, total, depth - 1, o);
 		const struct profile_frame *f = &t->p->frames[t->nodes->nodes[node].frame];
 		if (!f->user)
 			words_style(out, o->color, STYLE_DIM);
-		words_print_place(out, t->p, t->nodes->nodes[node].frame);
-		if (t->recursive[node])
-			fputs(" [recursive]", out);
+		size_t mark = t->recursive[node] ? sizeof recursive - 1 : 0;
+		words_print_place(out, t->p, t->nodes->nodes[node].frame,
+				  room > mark + 20 ? room - mark : 20);
+		if (mark)
+			fputs(recursive, out);
 		words_style(out, o->color, STYLE_PLAIN);
 		putc('\n', out);
 		if (depth == capacity) {
@@ -223,48 +257,53 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 	return 0;
 }
 
+/* What the whole tree adds up to: "3.5 MiB at the peak". */
+static const char *const measures[] = {
+	[PROFILE_BY_PEAK] = "at the peak",
+	[PROFILE_BY_LIVE] = "live at the end",
+	[PROFILE_BY_ALLOCATED] = "allocated",
+	[PROFILE_BY_COUNT] = "allocations",
+	[PROFILE_BY_TEMPORARY] = "temporary allocations",
+	[PROFILE_BY_LIFETIME] = "mean lifetime", /* never: it does not add up */
+	[PROFILE_BY_GREW] = "grown in the window",
+};
+
 int report_tree(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	struct tree t = {.p = p, .nodes = profile_new()};
 	uint64_t unknown = 0, total = 0;
 	int rc = t.nodes ? keep_room(&t) : HEFT_ENOMEM;
 	if (rc == 0)
-		rc = o->invert ? build_up(&t, o->sort, &unknown)
-			       : build_down(&t, o->sort, &unknown);
+		rc = o->invert ? build_up(&t, o, &unknown) : build_down(&t, o, &unknown);
 	if (rc == 0)
 		rc = finish(&t);
 	for (uint32_t i = 0; i < p->site_count; i++)
 		total += profile_site_measure(&p->sites[i], o->sort);
 	if (rc == 0) {
-		words_style(out, o->color, STYLE_BOLD);
-		words_print_command(out, p->argv, p->argc, 300);
-		words_style(out, o->color, STYLE_PLAIN);
-		fprintf(out, ": %s of %s, %s\n", value_words(total, o->sort).text,
-			profile_sort_name(o->sort),
-			o->invert ? "from the allocating function up"
-				  : "from the outermost call down");
-		for (uint32_t i = 0; i < p->note_count; i++)
-			if (p->notes[i].kind == PROFILE_NOTE_WARNING) {
-				words_style(out, o->color, STYLE_WARN);
-				fputs("  ! ", out);
-				words_print(out, p->notes[i].text, 400);
-				words_style(out, o->color, STYLE_PLAIN);
-				putc('\n', out);
-			}
-		if (p->selection || o->focus || o->ignore)
-			fputs("  only a selected part of the recording\n", out);
+		char what[160];
+		snprintf(what, sizeof what, "%s %s, %s", value_words(total, o->sort).text,
+			 o->sort == PROFILE_BY_LIVE && o->span == REPORT_INSTANT
+				 ? "live then"
+				 : measures[o->sort],
+			 o->invert ? "from the allocating function up"
+				   : "from the outermost call down");
+		report_print_title(out, p, o, what);
+		report_print_span(out, p, o);
+		report_print_selection(out, o);
+		report_print_warnings(out, p, o, false);
 		fprintf(out, "%11s %8s  %s\n", profile_sort_name(o->sort), "share", "call");
 		rc = print_tree(out, &t, o, total);
 		if (unknown) {
-			print_head(out, unknown, total, 0, o->sort);
+			print_head(out, unknown, total, 0, o);
 			fputs("[stack unknown]\n", out);
 		}
 	}
-	if (rc == 0 && o->path && !o->invert) {
-		fputs("\nNext: heft report --tree --invert ", out);
-		words_print_shell(out, o->path);
-		fputs("    (the same from the allocating functions up)\n", out);
-	}
+	if (rc == 0 && !o->invert)
+		report_print_next(out, o, "--invert", "the same from the allocating functions up");
+	else if (rc == 0)
+		report_print_next(out, o, o->full ? "--tree" : "--invert --full",
+				  o->full ? "the same from the outermost call down"
+					  : "with the frames of the runtime");
 	profile_free(t.nodes);
 	free(t.values);
 	free(t.recursive);

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-enum { PREFETCH_AHEAD = 6 };
+enum { PREFETCH_AHEAD = 6, PREFETCH_FROM = 1024 };
 
 void tally_init(struct tally *t)
 {
@@ -105,11 +105,15 @@ void tally_apply(struct tally *t, const struct trace_event *events, size_t count
 	struct tally_site *sites = t->sites;
 	struct behaviour *behaviour = t->behaviour;
 
+	/* Few sites are in the cache anyway. */
+	const size_t far = t->site_count > PREFETCH_FROM && count > PREFETCH_AHEAD
+				   ? count - PREFETCH_AHEAD
+				   : 0;
 	if (behaviour && count)
 		behaviour_advance(behaviour, t, events[0].time_ns);
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_event *e = &events[i];
-		if (i + PREFETCH_AHEAD < count) {
+		if (i < far) {
 			const struct trace_event *ahead = &events[i + PREFETCH_AHEAD];
 			__builtin_prefetch(&sites[ahead->site], 1);
 			if (ahead->op != TRACE_ALLOC)

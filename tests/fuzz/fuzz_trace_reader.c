@@ -71,6 +71,23 @@ static uint64_t touch(const struct trace_contents *c)
 		sum += strlen(c->notes[i].text);
 	for (uint32_t i = 0; i < c->tally->site_count; i++)
 		sum += tally_lifetime_quantile(&c->tally->sites[i], 0.5);
+	const struct behaviour *b = c->behaviour;
+	for (uint32_t i = 0; i < b->handover_count; i++)
+		sum += c->sites[b->handovers[i].site].via;
+	for (uint32_t i = 0; i < b->pair_count; i++)
+		sum += c->sites[b->pairs[i].site].via + (uint64_t)c->threads[b->pairs[i].from].tid +
+		       (uint64_t)c->threads[b->pairs[i].to].tid;
+	for (uint32_t i = 0; i < b->release_count; i++)
+		sum += c->sites[b->releases[i].site].via + c->sites[b->releases[i].free_site].via;
+	for (uint32_t i = 0; i < b->growth_count; i++)
+		sum += c->sites[b->growths[i].site].via;
+	if (b->slot_count > BEHAVIOUR_SLOTS || !b->slot_ns)
+		abort();
+	for (uint32_t i = 0; i < b->row_count; i++) {
+		sum += c->sites[b->rows[i]->site].via;
+		if (b->rows[i]->first > b->slot_count)
+			abort();
+	}
 	if (c->tally->site_count != c->site_count || c->tally->thread_count != c->thread_count)
 		abort();
 	return sum;
@@ -122,6 +139,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		t.sum += touch(trace_reader_contents(r));
 		trace_reader_events(r, 0, UINT64_MAX, each, &t, &err);
 		trace_reader_events(r, 5000, 9000, each, &t, &err);
+		struct tally before;
+		tally_init(&before);
+		trace_reader_tally_before(r, 6500, &before, &err);
+		tally_fini(&before);
 		trace_reader_close(r);
 	}
 	free(file);
@@ -242,6 +263,8 @@ static void store_uncompressed(const char *path)
 	}
 }
 
+enum { WITHOUT_CHECKPOINT = 1, CUT = 2, BEHAVIOUR = 4 };
+
 static void make(const char *path, int kind)
 {
 	static char *argv[] = {"./a", "b", NULL};
@@ -249,8 +272,13 @@ static void make(const char *path, int kind)
 				  .page_bytes = 4096, .tick_ns = 1024};
 	struct heft_error err;
 	struct trace_writer *w;
+	struct behaviour behaviour;
 	struct tally t;
 	tally_init(&t);
+	behaviour_init(&behaviour);
+	behaviour.slot_ns = 1000; /* a short recording with some slots */
+	if (kind & BEHAVIOUR)
+		t.behaviour = &behaviour;
 	if (trace_writer_open(&w, path, true, &meta, &err) || tally_reserve(&t, 3, 2)) {
 		fprintf(stderr, "%s\n", err.message);
 		exit(1);
@@ -273,22 +301,24 @@ static void make(const char *path, int kind)
 		{.time_ns = 30, .size = 30, .lifetime_ns = 10, .site = 1, .slack = 10,
 		 .op = TRACE_FREE, .flags = TRACE_TEMPORARY},
 		{.time_ns = 5000, .size = 40, .old_size = 24, .site = 2, .old_site = 0,
-		 .op = TRACE_REALLOC},
+		 .op = TRACE_REALLOC, .flags = TRACE_MOVED | TRACE_COPIED},
 		{.time_ns = 6000, .size = 9, .site = 2, .thread = 1, .birth_thread = 1,
 		 .op = TRACE_ALLOC, .flags = TRACE_SLACK_UNKNOWN},
 		{.time_ns = 7000, .size = 40, .lifetime_ns = 6990, .site = 2, .thread = 1,
-		 .op = TRACE_FREE},
+		 .op = TRACE_FREE, .old_site = 1, .old_size = 16,
+		 .flags = TRACE_FREED_AT | TRACE_GROWN | TRACE_MEASURED},
 		{.time_ns = 9000, .size = 9, .lifetime_ns = 3000, .site = 2, .thread = 1,
 		 .birth_thread = 1, .op = TRACE_GONE, .flags = TRACE_SLACK_UNKNOWN},
 	};
 	size_t count = sizeof events / sizeof events[0];
 	trace_writer_events(w, events, 4);
 	tally_apply(&t, events, 4);
-	if (kind != 1)
+	if (!(kind & WITHOUT_CHECKPOINT))
 		trace_writer_checkpoint(w, 5000, &t);
 	trace_writer_events(w, events + 4, count - 4);
-	tally_apply(&t, events + 4, count - 4);
-	if (kind == 2) {
+	for (size_t i = 4; i < count; i++)
+		tally_apply(&t, events + i, 1);
+	if (kind & CUT) {
 		trace_writer_flush(w);
 		trace_writer_abandon(w);
 	} else if (trace_writer_close(w, 10000, &t, &err)) {
@@ -296,6 +326,7 @@ static void make(const char *path, int kind)
 		exit(1);
 	}
 	tally_fini(&t);
+	behaviour_fini(&behaviour);
 
 	store_uncompressed(path);
 }
@@ -303,11 +334,18 @@ static void make(const char *path, int kind)
 int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "--make") == 0) {
-		static const char *const names[] = {"complete", "without-checkpoint", "cut"};
-		for (int i = 0; i < 3; i++) {
+		static const struct {
+			const char *name;
+			int kind;
+		} seeds[] = {{"complete", 0},
+			     {"without-checkpoint", WITHOUT_CHECKPOINT},
+			     {"cut", CUT},
+			     {"behaviour", BEHAVIOUR},
+			     {"behaviour-cut", BEHAVIOUR | CUT}};
+		for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) {
 			char path[4096];
-			snprintf(path, sizeof path, "%s/%s", argv[2], names[i]);
-			make(path, i);
+			snprintf(path, sizeof path, "%s/%s", argv[2], seeds[i].name);
+			make(path, seeds[i].kind);
 		}
 		return 0;
 	}

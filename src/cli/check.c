@@ -1,0 +1,380 @@
+/* `heft check --budget FILE (RECORDING | -- CMD ...)`: exit 0 if every rule holds, 1 if not.
+ *
+ * The budget is read before anything else is done: a command is never run for a budget that cannot
+ * be checked. A command is run as `heft run` does, into a recording of its own that is removed
+ * afterwards unless -o names it; its input and output are its own, so heft's words go to stderr
+ * then. A command that fails has not done its work, and its numbers say nothing: that is a failure
+ * too, and nothing is updated. */
+#include "cli/cli.h"
+
+#include "findings/finding.h"
+#include "profile/budget.h"
+#include "profile/profile_from_trace.h"
+#include "record/launch.h"
+#include "record/recorder.h"
+#include "report/report_budget.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct check {
+	const struct cli_verb *verb;
+	const char *budget_path, *output, *recording;
+	char **argv;
+	int argc; /* of the command; 0: a recording is given */
+	bool update, force, json, quiet, verbose;
+	bool first;        /* there is no budget yet */
+	uint64_t headroom; /* percent */
+	enum cli_color color;
+
+	struct budget *budget;
+	struct budget_result *results;
+	struct profile *profile;
+	struct findings *found;
+	struct budget_finding *findings; /* the same, as budgets see them */
+	size_t finding_count;
+	struct recorder_result result;
+	char folder[PATH_MAX]; /* of the command's recording; "": none to be removed */
+	char path[PATH_MAX];
+};
+
+static int parse_percent(const char *text, uint64_t *percent)
+{
+	char number[16];
+	size_t length = strlen(text);
+	if (length && text[length - 1] == '%')
+		length--;
+	if (length >= sizeof number)
+		return HEFT_EUSAGE;
+	memcpy(number, text, length);
+	number[length] = 0;
+	return cli_parse_number(number, 1000, percent);
+}
+
+static int set_option(void *ctx, const struct cli_option *option, const char *value)
+{
+	struct check *c = ctx;
+	switch (option->id) {
+	case CLI_OPT_BUDGET:
+		c->budget_path = value;
+		return 0;
+	case CLI_OPT_UPDATE:
+		c->update = true;
+		return 0;
+	case CLI_OPT_HEADROOM:
+		if (parse_percent(value, &c->headroom) < 0)
+			return cli_usage_error(
+				c->verb, "--headroom needs a percentage (10%%), not '%s'", value);
+		return 0;
+	case CLI_OPT_OUTPUT:
+		c->output = value;
+		return 0;
+	case CLI_OPT_FORCE:
+		c->force = true;
+		return 0;
+	case CLI_OPT_JSON:
+		c->json = true;
+		return 0;
+	case CLI_OPT_QUIET:
+		c->quiet = true;
+		return 0;
+	case CLI_OPT_VERBOSE:
+		c->verbose = true;
+		return 0;
+	case CLI_OPT_COLOR:
+		if (cli_parse_color(value, &c->color) < 0)
+			return cli_usage_error(c->verb, "--color cannot be '%s'", value);
+		return 0;
+	default:
+		return cli_usage_error(c->verb, "--%s does not work here", option->name);
+	}
+}
+
+/* How many words stand after the first "--": those are the command. */
+static int words_after_dashes(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--") == 0)
+			return argc - i - 1;
+	return -1;
+}
+
+static int take_operands(struct check *c, int argc, char **argv, int first, int command)
+{
+	int operands = argc - first;
+	if (!c->budget_path)
+		return cli_usage_error(c->verb, "which budget? --budget FILE");
+	if (command < 0) {
+		if (operands == 0)
+			return cli_usage_error(c->verb,
+					       "which recording, or which command? -- CMD");
+		if (operands > 1)
+			return cli_usage_error(
+				c->verb, "one recording at a time; a command stands after --");
+		if (c->output || c->force)
+			return cli_usage_error(c->verb, "-o and --force are for a command's "
+							"recording");
+		c->recording = argv[first];
+		return CLI_GO_ON;
+	}
+	if (command == 0)
+		return cli_usage_error(c->verb, "no command stands after --");
+	if (operands > command)
+		return cli_usage_error(c->verb, "a recording or a command, not both");
+	c->argv = argv + first;
+	c->argc = operands;
+	return CLI_GO_ON;
+}
+
+/* ---- the budget */
+
+static int parse_budget(struct budget **b, const char *name, const char *text, size_t size,
+			struct heft_error *err)
+{
+	const char *kinds[FINDING_KINDS];
+	for (unsigned i = 0; i < FINDING_KINDS; i++)
+		kinds[i] = finding_kind_name((enum finding_kind)i);
+	return budget_parse(b, name, text, size, kinds, FINDING_KINDS, err);
+}
+
+static int load_budget(struct check *c, struct heft_error *err)
+{
+	char *text = NULL;
+	size_t size = 0;
+	int rc = budget_read_file(c->budget_path, &text, &size, err);
+	c->first = rc == HEFT_ENOTFOUND;
+	if (c->first && c->update)
+		rc = parse_budget(&c->budget, c->budget_path, budget_starter,
+				  strlen(budget_starter), err);
+	else if (c->first)
+		return heft_fail(
+			err, rc,
+			"%s: there is no such budget\n"
+			"heft check --update --budget %s ... writes one from what is measured",
+			c->budget_path, c->budget_path);
+	else if (rc == 0)
+		rc = parse_budget(&c->budget, c->budget_path, text, size, err);
+	free(text);
+	return rc;
+}
+
+static int update_budget(struct check *c, const struct report_budget *r, FILE *out, int *status,
+			 struct heft_error *err)
+{
+	enum budget_update *updates = calloc(c->budget->count, sizeof *updates);
+	struct budget *renewed = NULL;
+	char *text = NULL;
+	size_t size;
+	bool changed = c->first;
+	int rc = updates ? budget_renew(c->budget, c->results, (uint32_t)c->headroom * 10000,
+					updates, &text, &size)
+			 : HEFT_ENOMEM;
+	if (rc == HEFT_ENOMEM)
+		heft_fail(err, rc, "not enough memory to renew the budget");
+	if (rc == 0)
+		rc = parse_budget(&renewed, c->budget_path, text, size, err);
+	for (uint32_t i = 0; rc == 0 && i < c->budget->count; i++) {
+		changed = changed || updates[i] == BUDGET_CHANGED;
+		if (updates[i] == BUDGET_KEPT_BROKEN)
+			*status = CLI_FAILED;
+	}
+	if (rc == 0 && changed)
+		rc = budget_write_file(c->budget_path, text, size, err);
+	if (rc == 0 && !c->json && (!c->quiet || *status))
+		rc = report_budget_update(out, r, renewed, updates, (double)c->headroom, c->first);
+	budget_free(renewed);
+	free(updates);
+	free(text);
+	return rc;
+}
+
+/* ---- the command */
+
+static void say(const char *text)
+{
+	fprintf(stderr, "heft: %s\n", text);
+}
+
+/* A place for the recording, as a pattern for the recorder: % is written twice. */
+static int make_place(struct check *c, struct heft_error *err)
+{
+	const char *base = getenv("TMPDIR");
+	if (!base || !*base)
+		base = "/tmp";
+	if (snprintf(c->folder, sizeof c->folder, "%s/heft-check-XXXXXX", base) >= PATH_MAX - 64 ||
+	    !mkdtemp(c->folder)) {
+		c->folder[0] = 0;
+		return heft_fail_errno(err, "cannot make a folder for the recording in %s", base);
+	}
+	size_t used = 0;
+	for (const char *s = c->folder; *s && used + 32 < sizeof c->path; s++) {
+		if (*s == '%')
+			c->path[used++] = '%';
+		c->path[used++] = *s;
+	}
+	strcpy(c->path + used, "/recording.heft");
+	return 0;
+}
+
+static int command_failed(const struct check *c, int status, struct heft_error *err)
+{
+	if (WIFSIGNALED(status))
+		return heft_fail(err, HEFT_EREFUSED,
+				 "%s was killed by signal %d (SIG%s); the budget was not checked",
+				 c->argv[0], WTERMSIG(status),
+				 sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status))
+								: "?");
+	return heft_fail(err, HEFT_EREFUSED,
+			 "%s failed with exit status %d; the budget was not checked", c->argv[0],
+			 WEXITSTATUS(status));
+}
+
+static int run_command(struct check *c, struct heft_error *err)
+{
+	struct launch_plan plan;
+	struct recorder_result *result = &c->result;
+	char preload[PATH_MAX];
+	struct recorder_options o = {
+		.argv = c->argv,
+		.argc = c->argc,
+		.plan = &plan,
+		.preload = preload,
+		.output = c->output,
+		.force = c->force,
+		.follow = true,
+		.say = c->quiet ? NULL : say,
+	};
+	int rc = cli_locate_preload(preload, sizeof preload, err);
+	if (rc == 0)
+		rc = launch_inspect(c->argv[0], &plan, err);
+	if (rc < 0)
+		return rc;
+	if (plan.own_malloc_text[0] && !c->quiet)
+		say(plan.own_malloc_text);
+	if (!c->output) {
+		rc = make_place(c, err);
+		o.output = c->path;
+	}
+	if (rc == 0)
+		rc = recorder_run(&o, result, err);
+	if (rc < 0)
+		return rc;
+	c->recording = result->path;
+	if (result->problem.code) {
+		*err = result->problem;
+		return result->problem.code;
+	}
+	if (!WIFEXITED(result->status) || WEXITSTATUS(result->status) != 0)
+		return command_failed(c, result->status, err);
+	return 0;
+}
+
+static void clean_up(struct check *c)
+{
+	if (c->folder[0]) {
+		char path[PATH_MAX + 32];
+		snprintf(path, sizeof path, "%s/recording.heft", c->folder);
+		unlink(path);
+		rmdir(c->folder);
+	}
+	findings_free(c->found);
+	profile_free(c->profile);
+	free(c->findings);
+	free(c->results);
+	budget_free(c->budget);
+}
+
+/* ---- all together */
+
+/* What the report would find, if a rule asks. */
+static int diagnose(struct check *c)
+{
+	bool asked = false;
+	for (uint32_t i = 0; i < c->budget->count; i++)
+		asked = asked || !c->budget->rules[i].measure;
+	if (!asked)
+		return 0;
+	int rc = findings_new(&c->found, c->profile);
+	if (rc < 0)
+		return rc;
+	uint32_t count = findings_count(c->found);
+	c->findings = calloc((size_t)count + 1, sizeof *c->findings);
+	if (!c->findings)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct finding *f = findings_get(c->found, i);
+		c->findings[i] = (struct budget_finding){finding_kind_name(f->kind), f->summary};
+	}
+	c->finding_count = count;
+	return 0;
+}
+
+static int check(struct check *c, int *status, struct heft_error *err)
+{
+	int rc = load_budget(c, err);
+	if (rc == 0 && c->argc)
+		rc = run_command(c, err);
+	if (rc == 0)
+		rc = profile_from_recording(&c->profile, c->recording, NULL, err);
+	if (rc == 0)
+		rc = cli_apply_frame_rules(c->profile, NULL, err);
+	if (rc < 0)
+		return rc;
+	c->results = calloc(c->budget->count, sizeof *c->results);
+	rc = c->results ? diagnose(c) : HEFT_ENOMEM;
+	if (rc == 0)
+		rc = budget_measure(c->budget, c->profile, c->findings, c->finding_count,
+				    c->results);
+	if (rc < 0)
+		return heft_fail(err, rc, "not enough memory to check the budget");
+	FILE *out = c->argc ? stderr : stdout;
+	const struct report_budget r = {
+		.budget = c->budget,
+		.results = c->results,
+		.findings = c->findings,
+		.profile = c->profile,
+		.recording = c->folder[0] ? NULL : c->recording,
+		.color = cli_use_color(c->color, out),
+		.verbose = c->verbose,
+	};
+	uint32_t broken = report_budget_broken(&r);
+	if (c->json)
+		report_budget_json(stdout, &r);
+	/* What is over stays over; what is within so far need not stay so. */
+	if (!c->profile->complete && (c->update || !broken))
+		return heft_fail(
+			err, HEFT_EREFUSED, "%s has no end (cut, or still being written)\n%s",
+			c->recording,
+			c->update ? "a part of a run makes no budget"
+				  : "every rule holds so far, but this is not the whole run");
+	if (c->update)
+		return update_budget(c, &r, out, status, err);
+	*status = broken ? CLI_FAILED : CLI_SUCCESS;
+	if (!c->json && (broken || !c->quiet))
+		report_budget_text(out, &r);
+	return 0;
+}
+
+int cmd_check(int argc, char **argv)
+{
+	struct check c = {.verb = cli_verb_find("check"), .headroom = 10};
+	struct heft_error err = {0};
+	int first, command = words_after_dashes(argc, argv);
+	int status = cli_parse_options(c.verb, argc, argv, set_option, &c, &first);
+	if (status != CLI_GO_ON)
+		return status;
+	status = take_operands(&c, argc, argv, first, command);
+	if (status != CLI_GO_ON)
+		return status;
+	status = CLI_SUCCESS;
+	int rc = check(&c, &status, &err);
+	clean_up(&c);
+	if (rc < 0) {
+		cli_print_error(&err);
+		return CLI_FAILED;
+	}
+	return cli_finish_output(status);
+}

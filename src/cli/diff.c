@@ -1,0 +1,207 @@
+/* `heft diff OLD NEW`: two recordings to profiles, compared, in one of two forms. Differences are
+ * what was asked for, not a failure: the exit status is 0 with and without them. Everything is
+ * printed at the end of loading, so a bad recording or option leaves stdout empty. */
+#include "cli/cli.h"
+
+#include "profile/profile_diff.h"
+#include "profile/profile_from_trace.h"
+#include "report/report_diff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHANGES_SHOWN = 20 };
+
+struct diff_command {
+	const struct cli_verb *verb;
+	struct report_diff_options options;
+	struct profile_per per;
+	const char *threshold; /* as written: its unit depends on the order */
+	bool json, has_limit, has_sort;
+	enum cli_color color;
+};
+
+/* "1000" for both sides, or "1000,1200". */
+static int parse_operations(const char *text, struct profile_per *per)
+{
+	char first[32];
+	uint64_t old, new;
+	size_t length = strcspn(text, ",");
+	if (length >= sizeof first)
+		return HEFT_EUSAGE;
+	memcpy(first, text, length);
+	first[length] = 0;
+	if (cli_parse_number(first, UINT64_MAX, &old) < 0 || !old)
+		return HEFT_EUSAGE;
+	new = old;
+	if (text[length] && (cli_parse_number(text + length + 1, UINT64_MAX, &new) < 0 || !new))
+		return HEFT_EUSAGE;
+	per->unit = PROFILE_PER_OPERATIONS;
+	per->old = (double)old;
+	per->new = (double)new;
+	return 0;
+}
+
+static int parse_per(const char *text, struct profile_per *per)
+{
+	if (strcmp(text, "s") == 0 || strcmp(text, "second") == 0) {
+		per->unit = PROFILE_PER_SECOND;
+		return 0;
+	}
+	return parse_operations(text, per);
+}
+
+/* A share ("2%") of the total, or an amount in the measure's own unit. */
+static int parse_threshold(const char *text, enum profile_sort sort, struct profile_threshold *t)
+{
+	struct cli_time time;
+	uint64_t amount = 0;
+	int rc;
+	if (cli_parse_time(text, &time) == 0 && time.relative) {
+		*t = (struct profile_threshold){.share = time.percent / 100};
+		return 0;
+	}
+	if (sort == PROFILE_BY_LIFETIME) {
+		rc = cli_parse_time(text, &time);
+		amount = time.time_ns;
+	} else if (sort == PROFILE_BY_COUNT || sort == PROFILE_BY_TEMPORARY) {
+		rc = cli_parse_number(text, UINT64_MAX, &amount);
+	} else {
+		rc = cli_parse_size(text, &amount);
+	}
+	*t = (struct profile_threshold){.absolute = true, .value = (double)amount};
+	return rc;
+}
+
+static int set_option(void *ctx, const struct cli_option *option, const char *value)
+{
+	struct diff_command *c = ctx;
+	uint64_t number;
+	switch (option->id) {
+	case CLI_OPT_JSON:
+		c->json = true;
+		return 0;
+	case CLI_OPT_FOCUS:
+		c->options.focus = value;
+		return 0;
+	case CLI_OPT_IGNORE:
+		c->options.ignore = value;
+		return 0;
+	case CLI_OPT_THRESHOLD:
+		c->threshold = value;
+		return 0;
+	case CLI_OPT_PER:
+		if (parse_per(value, &c->per) < 0)
+			return cli_usage_error(c->verb,
+					       "--per needs 's', a number of operations (1000), or "
+					       "one for each side (1000,1200), not '%s'",
+					       value);
+		return 0;
+	case CLI_OPT_SORT:
+		if (profile_sort_parse(value, &c->options.sort) < 0)
+			return cli_usage_error(c->verb, "--sort cannot be '%s'", value);
+		c->has_sort = true;
+		return 0;
+	case CLI_OPT_NUMBER:
+		if (cli_parse_number(value, UINT32_MAX, &number) < 0)
+			return cli_usage_error(c->verb, "-n needs a number, not '%s'", value);
+		c->options.limit = (size_t)number;
+		c->has_limit = true;
+		return 0;
+	case CLI_OPT_COLOR:
+		if (cli_parse_color(value, &c->color) < 0)
+			return cli_usage_error(c->verb, "--color cannot be '%s'", value);
+		return 0;
+	default:
+		return cli_usage_error(c->verb, "--%s does not work here", option->name);
+	}
+}
+
+static int load(const struct diff_command *c, const char *path, struct profile **p,
+		struct heft_error *err)
+{
+	int rc = profile_from_recording(p, path, NULL, err);
+	if (rc == 0)
+		rc = cli_apply_frame_rules(*p, NULL, err);
+	if (rc == 0 && (c->options.focus || c->options.ignore))
+		rc = profile_filter(*p, c->options.focus, c->options.ignore, err);
+	return rc;
+}
+
+/* The measure that was asked for, or the first that both files tell. */
+static int choose_measure(struct diff_command *c, const struct profile_diff *d,
+			  struct heft_error *err)
+{
+	static const enum profile_sort instead[] = {PROFILE_BY_LIVE, PROFILE_BY_ALLOCATED};
+	if (profile_diff_has(d, c->options.sort))
+		return 0;
+	for (size_t i = 0; !c->has_sort && i < sizeof instead / sizeof *instead; i++)
+		if (profile_diff_has(d, instead[i])) {
+			c->options.sort = instead[i];
+			return 0;
+		}
+	return heft_fail(err, HEFT_EUSAGE,
+			 "one of the files does not tell what --sort %s would compare",
+			 profile_sort_name(c->options.sort));
+}
+
+static int compare(struct diff_command *c, struct heft_error *err)
+{
+	struct profile *old = NULL, *new = NULL;
+	struct profile_diff *d = NULL;
+	int rc = load(c, c->options.old_path, &old, err);
+	if (rc == 0)
+		rc = load(c, c->options.new_path, &new, err);
+	if (rc == 0)
+		rc = profile_diff_new(&d, old, new, c->per.unit ? &c->per : NULL, err);
+	if (rc == 0)
+		rc = choose_measure(c, d, err);
+	if (rc == 0) {
+		rc = c->json ? report_diff_json(stdout, d, &c->options)
+			     : report_diff_text(stdout, d, &c->options);
+		if (rc < 0)
+			heft_fail(err, rc, "not enough memory to write the comparison");
+	}
+	profile_diff_free(d);
+	profile_free(new);
+	profile_free(old);
+	return rc;
+}
+
+int cmd_diff(int argc, char **argv)
+{
+	struct diff_command c = {.verb = cli_verb_find("diff"), .color = CLI_COLOR_AUTO};
+	struct heft_error err = {0};
+	int first, status = cli_parse_options(c.verb, argc, argv, set_option, &c, &first);
+	if (status != CLI_GO_ON)
+		return status;
+	if (argc - first < 2)
+		return cli_usage_error(c.verb, "which two recordings?");
+	if (argc - first > 2)
+		return cli_usage_error(c.verb, "two recordings at a time; '%s' is one too many",
+				       argv[first + 2]);
+	/* A peak is no rate: asked for rates, the first of them is shown. */
+	if (c.per.unit == PROFILE_PER_SECOND && !c.has_sort)
+		c.options.sort = PROFILE_BY_ALLOCATED;
+	c.options.threshold.share =
+		c.per.unit == PROFILE_PER_SECOND || c.options.sort == PROFILE_BY_LIFETIME
+			? PROFILE_NOISE_TIMED
+			: PROFILE_NOISE;
+	if (c.threshold && parse_threshold(c.threshold, c.options.sort, &c.options.threshold) < 0)
+		return cli_usage_error(
+			c.verb,
+			"--threshold needs a share (2%%) or an amount of what --sort "
+			"names, not '%s'",
+			c.threshold);
+	c.options.old_path = argv[first];
+	c.options.new_path = argv[first + 1];
+	c.options.color = cli_use_color(c.color, stdout);
+	if (!c.has_limit)
+		c.options.limit = c.json ? SIZE_MAX : CHANGES_SHOWN;
+	int rc = compare(&c, &err);
+	if (rc < 0) {
+		cli_print_error(&err);
+		return rc == HEFT_EUSAGE ? CLI_USAGE : CLI_FAILED;
+	}
+	return cli_finish_output(CLI_SUCCESS);
+}

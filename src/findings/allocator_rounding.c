@@ -1,0 +1,117 @@
+/* allocator-rounding: what the allocator adds to many small blocks.
+ *
+ * The usable size of every block is measured, so rounding (usable minus requested, of what was live
+ * at the peak) is a fact. glibc's malloc also keeps 8 bytes before each block, which no usable size
+ * shows: they are added where the recording shows that it was glibc's malloc. Blocks of one
+ * function are one finding, whatever line or caller they come from. */
+#include "findings/diagnosis.h"
+
+#include "findings/site_names.h"
+
+#include <string.h>
+
+/* Where a block is larger, the overhead is a small part of it in any allocator. */
+#define ROUNDING_LARGEST_MEAN 512
+#define ROUNDING_LEAST_BLOCKS 1000
+/* Of what the blocks take. glibc gives multiples of 16 and keeps 8: blocks of random sizes around
+ * 50 bytes lose a quarter. */
+#define ROUNDING_LEAST_SHARE 0.25
+#define ROUNDING_LEAST_BYTES (64u << 10)
+#define ROUNDING_LEAST_PEAK_SHARE 0.02
+/* glibc: the size field in front of every block (malloc.c, "minimum overhead per allocated chunk"). */
+#define GLIBC_HEADER_BYTES 8
+
+/* Among the modules is glibc, and no allocator that would stand in for its malloc. */
+static bool is_glibc_malloc(const struct profile *p)
+{
+	static const char *const others[] = {"jemalloc", "mimalloc", "tcmalloc", "hoard",
+					     "snmalloc", "rpmalloc", "scudo",    "libasan",
+					     "musl",     "libtsan"};
+	bool glibc = false;
+	for (uint32_t i = 0; i < p->module_count; i++) {
+		const char *name = profile_module_name(p, i);
+		for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+			if (strstr(name, others[k]))
+				return false;
+		glibc |= strncmp(name, "libc.so", 7) == 0 || strncmp(name, "libc-2", 6) == 0;
+	}
+	return glibc;
+}
+
+/* A function may make small and large blocks: only sites that lose count, not their neighbours. */
+static bool loses_much(const struct profile_site *s, uint64_t header)
+{
+	uint64_t lost = s->peak_slack_bytes + header * s->peak_blocks;
+	return s->peak_blocks && s->peak_bytes / s->peak_blocks <= ROUNDING_LARGEST_MEAN &&
+	       share_of(lost, s->peak_bytes + lost) >= ROUNDING_LEAST_SHARE;
+}
+
+struct rounded {
+	uint32_t site;
+	uint64_t blocks, bytes, slack;
+};
+
+static int add_finding(struct diagnosis *d, const struct rounded *r, uint64_t header)
+{
+	const struct profile *p = d->p;
+	uint64_t headers = header * r->blocks, lost = r->slack + headers, taken = r->bytes + lost;
+	double share = share_of(lost, taken);
+	if (r->blocks < ROUNDING_LEAST_BLOCKS || lost < ROUNDING_LEAST_BYTES ||
+	    share < ROUNDING_LEAST_SHARE ||
+	    share_of(lost, p->totals.peak_bytes) < ROUNDING_LEAST_PEAK_SHARE)
+		return 0;
+	uint32_t name = d->named[r->site];
+	double mean = (double)r->bytes / (double)r->blocks;
+	double each = (double)taken / (double)r->blocks;
+	struct draft f = draft_begin(FINDING_ALLOCATOR_ROUNDING, r->site, lost);
+	f.finding.severity = severity_of(p, lost);
+	f.finding.summary = diagnosis_text(
+		d,
+		"%s blocks from %s hold %.1f bytes on average and take %.1f each in the allocator: "
+		"rounding%s cost %s, %s of what they take",
+		phrase_count(r->blocks).text, phrase_place(p, name).text, mean, each,
+		header ? " and block headers" : "", phrase_exact(lost).text,
+		phrase_share(share).text);
+	f.finding.advice = diagnosis_text(
+		d, "Put the small blocks of one owner into one larger block (one buffer and "
+		   "offsets, an "
+		   "arena, a pool), or keep short ones inside the object that points to them.");
+	draft_text(&f, "function", p->frames[p->nodes[name].frame].function);
+	draft_count(&f, "blocks", r->blocks);
+	draft_bytes(&f, "requested_bytes", r->bytes);
+	draft_bytes(&f, "rounding_bytes", r->slack);
+	draft_bytes(&f, "header_bytes", headers);
+	draft_bytes(&f, "lost_bytes", lost);
+	draft_share(&f, "share", share);
+	return draft_add(d, &f);
+}
+
+int diagnose_allocator_rounding(struct diagnosis *d)
+{
+	const struct profile *p = d->p;
+	if (!p->totals.peak_slack_bytes) /* not measured */
+		return 0;
+	uint64_t header = is_glibc_malloc(p) ? GLIBC_HEADER_BYTES : 0;
+	const uint32_t *sites = d->by_function;
+	uint32_t count = d->by_function_count;
+	int rc = 0;
+	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
+		struct rounded r = {.site = sites[i]};
+		uint64_t most = 0;
+		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
+		     next++) {
+			const struct profile_site *s = &p->sites[sites[next]];
+			if (!loses_much(s, header))
+				continue;
+			r.blocks += s->peak_blocks;
+			r.bytes += s->peak_bytes;
+			r.slack += s->peak_slack_bytes;
+			if (s->peak_slack_bytes > most) {
+				most = s->peak_slack_bytes;
+				r.site = sites[next];
+			}
+		}
+		rc = add_finding(d, &r, header);
+	}
+	return rc;
+}

@@ -1,0 +1,157 @@
+/* Numbers and places for the sentences of findings.
+ *
+ * A sentence that a person reads gives sizes in units and counts with separators; what can be
+ * worked with stands in the evidence, exact. Names are shown as the program has them: whoever
+ * prints a sentence to a terminal makes them harmless (report_words.h), as with every other name.
+ * Names are cut, though, since a C++ name of 2,000 characters makes a sentence unreadable; the
+ * evidence has them whole. */
+#include "findings/finding_words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LONGEST_NAME = 72, LONGEST_FILE_NAME = 48 };
+
+struct phrase phrase_count(uint64_t n)
+{
+	struct phrase w;
+	char digits[24];
+	int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
+	size_t used = 0;
+	for (int i = 0; i < length; i++) {
+		if (i && (length - i) % 3 == 0)
+			w.text[used++] = ',';
+		w.text[used++] = digits[i];
+	}
+	w.text[used] = 0;
+	return w;
+}
+
+struct phrase phrase_many(uint64_t n, const char *one, const char *many)
+{
+	struct phrase w, count = phrase_count(n);
+	snprintf(w.text, sizeof w.text, "%.40s %.80s", count.text, n == 1 ? one : many);
+	return w;
+}
+
+struct phrase phrase_exact(uint64_t bytes)
+{
+	return phrase_many(bytes, "byte", "bytes");
+}
+
+struct phrase phrase_bytes(uint64_t bytes)
+{
+	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	struct phrase w;
+	double value = (double)bytes;
+	unsigned unit = 0;
+	if (bytes < 1024)
+		return phrase_exact(bytes);
+	while (value >= 1023.95 && unit < 6) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(w.text, sizeof w.text, "%.1f %s", value, units[unit]);
+	return w;
+}
+
+struct phrase phrase_time(double ns)
+{
+	struct phrase w;
+	if (ns < 0)
+		ns = 0;
+	if (ns < 999.5)
+		snprintf(w.text, sizeof w.text, "%.0f ns", ns);
+	else if (ns < 999.5e3)
+		snprintf(w.text, sizeof w.text, "%.3g us", ns / 1e3);
+	else if (ns < 999.5e6)
+		snprintf(w.text, sizeof w.text, "%.3g ms", ns / 1e6);
+	else if (ns < 100e9)
+		snprintf(w.text, sizeof w.text, "%.2f s", ns / 1e9);
+	else
+		snprintf(w.text, sizeof w.text, "%.0f s", ns / 1e9);
+	return w;
+}
+
+struct phrase phrase_share(double share)
+{
+	struct phrase w;
+	snprintf(w.text, sizeof w.text, "%.1f %%", 100 * share);
+	return w;
+}
+
+struct phrase phrase_rate(double per_second)
+{
+	struct phrase w;
+	if (per_second >= 999.5e3)
+		snprintf(w.text, sizeof w.text, "%.1f million a second", per_second / 1e6);
+	else if (per_second >= 999.5)
+		snprintf(w.text, sizeof w.text, "%.0f thousand a second", per_second / 1e3);
+	else
+		snprintf(w.text, sizeof w.text, "%.0f a second", per_second);
+	return w;
+}
+
+struct phrase phrase_function(const char *function)
+{
+	struct phrase w;
+	size_t used = 0;
+	unsigned depth = 0;
+	char last = 0;
+	/* An operator's sign holds brackets that do not pair: such names stay as they are. */
+	bool plain = strstr(function, "operator") != NULL;
+	for (const char *s = function; *s; last = *s++) {
+		bool closes = !plain && depth && (*s == '>' || *s == ')') && last != '-';
+		if (closes && --depth == 0 && last != '(' && last != '<' && used < LONGEST_NAME) {
+			w.text[used++] = '.';
+			w.text[used++] = '.';
+		}
+		if (depth == 0) {
+			if (used >= LONGEST_NAME) {
+				memcpy(w.text + used, "...", 3);
+				used += 3;
+				break;
+			}
+			w.text[used++] = *s;
+		}
+		/* "<alloc::..>::f" and "(anonymous namespace)::f" begin with a bracket: kept. */
+		if (!plain && s != function && (*s == '<' || *s == '('))
+			depth++;
+	}
+	w.text[used] = 0;
+	return w;
+}
+
+struct phrase phrase_where(const struct profile *p, uint32_t frame)
+{
+	struct phrase w = {""};
+	const struct profile_frame *f = &p->frames[frame];
+	const char *name = NULL;
+	if (f->file) {
+		const char *slash = strrchr(f->file, '/');
+		name = slash && slash[1] ? slash + 1 : f->file;
+	} else if (f->module < p->module_count && !strstr(f->function, "+0x")) {
+		name = profile_module_name(p, f->module);
+	}
+	if (name && f->file && f->line)
+		snprintf(w.text, sizeof w.text, "%.*s:%" PRIu32, LONGEST_FILE_NAME, name, f->line);
+	else if (name)
+		snprintf(w.text, sizeof w.text, "%.*s", LONGEST_FILE_NAME, name);
+	return w;
+}
+
+struct phrase phrase_place(const struct profile *p, uint32_t node)
+{
+	struct phrase w = {"an unknown place"};
+	if (node >= p->node_count)
+		return w;
+	uint32_t frame = p->nodes[node].frame;
+	struct phrase name = phrase_function(p->frames[frame].function);
+	struct phrase where = phrase_where(p, frame);
+	if (where.text[0])
+		snprintf(w.text, sizeof w.text, "%.78s (%.70s)", name.text, where.text);
+	else
+		snprintf(w.text, sizeof w.text, "%.78s", name.text);
+	return w;
+}

@@ -1,0 +1,244 @@
+/* growing-site: memory of a function that only ever grows, in a program that has found its pace.
+ *
+ * That live bytes rise from start to end is not enough: a compiler, a loader or a script that fills
+ * a table does just that, and then it is done. What makes growth a leak in all but name is that it
+ * goes on while the rest of the program has settled. So two things must be seen:
+ *
+ *   growth    what the function keeps (the floor of its live bytes) rises through every
+ *             stage of the run after the first, about evenly, up to the end. A cache that fills up, tables
+ *             made at the start and sawteeth all have a stage in which the floor does not rise.
+ *   settled   somewhere else in the program blocks are replaced again and again at a constant level
+ *             (sessions, a cache), or the program did not end by itself: it was killed, or the
+ *             recording stopped while it ran.
+ *
+ * Blocks that are all freed when the program ends were not forgotten: a data set, an arena. They are
+ * reported only after a run so long that it must be a service, or if they grow in step with blocks
+ * that are replaced: about one for each, as when every request leaves something behind. */
+#include "findings/diagnosis.h"
+
+#include "findings/site_names.h"
+#include "profile/profile_trend.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+enum {
+	GROWING_PARTS = 16,
+	GROWING_STARTUP = 2,
+	GROWING_LEAST_SLOTS = 2 * GROWING_PARTS, /* a floor of one point is no floor */
+};
+/* The first parts are start-up. After them, no stage of two or three parts may gain less than this
+ * part of its share. (Not every single part: a program that is not run for a few milliseconds does
+ * not grow meanwhile.) */
+#define GROWING_LEAST_STAGE 0.25
+/* A cache that is filled at random fills up ever more slowly: the second half of the run after
+ * start-up must gain this part of its share. Even growth gains 1, growth with the square root of
+ * time 0.8, a cache with as many replacements as four times its places 0.35. */
+#define GROWING_LEAST_LATE 0.6
+/* Two-sided chance of one in a thousand (profile_trend.h). */
+#define GROWING_LEAST_Z 3.29
+/* It grows to its top, which comes late, and after which it is only taken down; it does not reach
+ * that level (but for 2 %) long before. */
+#define GROWING_LATEST_TOP 0.75
+#define GROWING_TOP 0.98
+#define GROWING_LATEST_REACHED 0.9
+#define GROWING_LEAST_PEAK_SHARE 0.05
+#define GROWING_LEAST_BYTES (256u << 10)
+/* Of what it holds in the end, at least half came after start-up: a level that only wanders up (a
+ * random walk does, in one of 300 runs) is not growth. */
+#define GROWING_LEAST_GAIN 0.5
+/* Freed at the end: less than half of it is left. */
+#define GROWING_LEFT_SHARE 0.5
+#define GROWING_SERVICE_NS 60000000000u
+/* Seen for less than this, a program that still runs may just be starting. */
+#define GROWING_WATCHED_NS 10000000000u
+/* Settled: after the first quarter of the run its level stays within half of its highest, and its
+ * blocks were replaced at least twice. Smaller than this part of the peak it proves nothing. */
+#define SETTLED_FLOOR 0.5
+#define SETTLED_TURNS 2
+/* A population: two buffers that a loader fills in turn are no sessions. */
+#define SETTLED_LEAST_BLOCKS 16
+#define SETTLED_LEAST_SHARE 0.005
+/* In step: as many blocks as were replaced elsewhere, within this factor. */
+#define GROWING_IN_STEP 4
+
+struct growing {
+	uint64_t *bytes; /* live, by slot */
+	uint32_t site;   /* the largest */
+	uint64_t largest;
+	uint64_t allocations, frees, live_bytes;
+};
+
+static bool did_not_end_by_itself(const struct profile *p)
+{
+	if (p->end == PROFILE_END_RUNNING || p->end == PROFILE_END_DETACHED)
+		return p->duration_ns >= GROWING_WATCHED_NS;
+	return p->end == PROFILE_END_SIGNAL && p->signal == SIGKILL;
+}
+
+static bool is_settled(const struct profile *p, uint32_t site)
+{
+	const struct profile_site *s = &p->sites[site];
+	if (s->history >= p->history.row_count)
+		return false;
+	const struct profile_history_row *row = &p->history.rows[s->history];
+	uint32_t count = p->history.slot_count, from = count / 4, to = count - count / 8;
+	uint64_t least = UINT64_MAX, most = 0, blocks = 0;
+	for (uint32_t i = from; i < to; i++) {
+		if (row->bytes[i] < least)
+			least = row->bytes[i];
+		if (row->bytes[i] > most)
+			most = row->bytes[i];
+		if (row->blocks[i] > blocks)
+			blocks = row->blocks[i];
+	}
+	return to > from && share_of(most, p->totals.peak_bytes) >= SETTLED_LEAST_SHARE &&
+	       (double)least >= SETTLED_FLOOR * (double)most &&
+	       s->frees >= SETTLED_TURNS * blocks && blocks >= SETTLED_LEAST_BLOCKS;
+}
+
+static bool is_in_step(const struct profile *p, uint64_t allocations)
+{
+	for (uint32_t i = 0; i < p->site_count; i++)
+		if (is_settled(p, i) && allocations <= GROWING_IN_STEP * p->sites[i].frees &&
+		    p->sites[i].frees <= GROWING_IN_STEP * allocations)
+			return true;
+	return false;
+}
+
+/* Bytes gained after start-up; 0: it does not grow from there to the end. `top` is the last slot of
+ * its greatest level. */
+static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
+{
+	uint64_t floors[GROWING_PARTS], most = 0;
+	*top = 0;
+	for (uint32_t i = 0; i < count; i++)
+		if (bytes[i] >= most) {
+			most = bytes[i];
+			*top = i;
+		}
+	if (*top + 1 < GROWING_LEAST_SLOTS || (double)*top < GROWING_LATEST_TOP * (count - 1))
+		return 0;
+	for (uint32_t i = *top + 1; i < count; i++) /* taken down, or a phase among others? */
+		if (bytes[i] > bytes[i - 1])
+			return 0;
+	uint32_t reached = *top;
+	while (reached > 0 && (double)bytes[reached - 1] >= GROWING_TOP * (double)most)
+		reached--;
+	if ((double)reached < GROWING_LATEST_REACHED * *top)
+		return 0;
+	trend_floors(floors, GROWING_PARTS, bytes, *top + 1);
+	enum { LAST = GROWING_PARTS - 1, FIRST = GROWING_STARTUP };
+	if (floors[LAST] <= floors[FIRST])
+		return 0;
+	uint64_t gained = floors[LAST] - floors[FIRST];
+	static const uint32_t stages[] = {FIRST, 5, 8, 11, 13, LAST};
+	for (uint32_t i = 1; i < sizeof stages / sizeof *stages; i++) {
+		double even = (double)gained * (stages[i] - stages[i - 1]) / (LAST - FIRST);
+		if ((double)floors[stages[i]] - (double)floors[stages[i - 1]] <
+		    GROWING_LEAST_STAGE * even)
+			return 0;
+	}
+	uint64_t middle = floors[(FIRST + LAST) / 2];
+	double even = (double)gained * (LAST - (FIRST + LAST) / 2) / (LAST - FIRST);
+	return (double)floors[LAST] - (double)middle >= GROWING_LEAST_LATE * even ? gained : 0;
+}
+
+static int look_at(struct diagnosis *d, const struct growing *g)
+{
+	const struct profile *p = d->p;
+	uint32_t top;
+	uint64_t gained = growth_of(g->bytes, p->history.slot_count, &top);
+	uint64_t level = g->bytes[top];
+	if (gained < GROWING_LEAST_BYTES || (double)gained < GROWING_LEAST_GAIN * (double)level ||
+	    share_of(gained, p->totals.peak_bytes) < GROWING_LEAST_PEAK_SHARE)
+		return 0;
+	bool freed_at_end = (double)g->live_bytes < GROWING_LEFT_SHARE * (double)level;
+	if (freed_at_end && p->duration_ns < GROWING_SERVICE_NS && !is_in_step(p, g->allocations))
+		return 0;
+	struct trend trend;
+	if (trend_of(&trend, g->bytes, top + 1) < 0)
+		return HEFT_ENOMEM;
+	if (trend.z < GROWING_LEAST_Z || trend.slope <= 0)
+		return 0;
+	uint32_t name = d->named[g->site];
+	double rate = trend.slope * 1e9 / (double)p->history.slot_ns;
+	/* A block that was resized here is freed here, but was made elsewhere. */
+	double freed = g->frees > g->allocations ? 1 : share_of(g->frees, g->allocations);
+	struct draft f = draft_begin(FINDING_GROWING_SITE, g->site, level);
+	f.finding.severity = freed_at_end ? FINDING_MEDIUM : FINDING_HIGH;
+	const char *fate = freed_at_end ? "all of it freed only at the end"
+			   : !g->frees  ? "nothing is ever freed"
+					: diagnosis_text(d, "%s of its blocks were freed",
+							 phrase_share(freed).text);
+	f.finding.summary = diagnosis_text(
+		d,
+		"memory from %s grows %s: by %s a second over the whole run, to %s (%s of "
+		"the peak heap), %s",
+		phrase_place(p, name).text,
+		freed_at_end ? "as long as the program runs" : "without end",
+		phrase_bytes(whole_number(rate)).text, phrase_bytes(level).text,
+		phrase_share(share_of(level, p->totals.peak_bytes)).text, fate ? fate : "");
+	f.finding.advice = diagnosis_text(
+		d, "%s",
+		freed_at_end ? "Free each block when it is no longer needed, not at the end: "
+			       "the longer the program runs, the more it holds."
+			     : "Find who should free these blocks, or put a limit on what "
+			       "keeps them (a list, a map, a cache without eviction).");
+	draft_text(&f, "function", p->frames[p->nodes[name].frame].function);
+	draft_rate(&f, "bytes_per_second", rate);
+	draft_share(&f, "freed_share", freed);
+	draft_text(&f, "freed", freed_at_end ? "at-end" : g->frees ? "partly" : "never");
+	draft_bytes(&f, "gained_bytes", gained);
+	draft_bytes(&f, "level_bytes", level);
+	draft_count(&f, "allocations", g->allocations);
+	return draft_add(d, &f);
+}
+
+static int look_at_functions(struct diagnosis *d, uint64_t *bytes)
+{
+	const struct profile *p = d->p;
+	const uint32_t *sites = d->by_function;
+	uint32_t count = d->by_function_count, slots = p->history.slot_count;
+	int rc = 0;
+	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
+		struct growing g = {.bytes = bytes, .site = PROFILE_NONE};
+		for (uint32_t k = 0; k < slots; k++)
+			bytes[k] = 0;
+		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
+		     next++) {
+			const struct profile_site *s = &p->sites[sites[next]];
+			if (s->history >= p->history.row_count || d->queued[sites[next]])
+				continue;
+			const struct profile_history_row *row = &p->history.rows[s->history];
+			for (uint32_t k = 0; k < slots; k++)
+				bytes[k] += row->bytes[k];
+			g.allocations += s->allocations;
+			g.frees += s->frees;
+			g.live_bytes += s->live_bytes;
+			if (g.site == PROFILE_NONE || s->own_peak_bytes > g.largest) {
+				g.site = sites[next];
+				g.largest = s->own_peak_bytes;
+			}
+		}
+		if (g.site != PROFILE_NONE)
+			rc = look_at(d, &g);
+	}
+	return rc;
+}
+
+int diagnose_growing_site(struct diagnosis *d)
+{
+	const struct profile *p = d->p;
+	if (p->history.slot_count < GROWING_LEAST_SLOTS || !p->history.slot_ns)
+		return 0;
+	bool settled = did_not_end_by_itself(p);
+	for (uint32_t i = 0; i < p->site_count && !settled; i++)
+		settled = is_settled(p, i);
+	if (!settled)
+		return 0;
+	uint64_t *bytes = malloc(p->history.slot_count * sizeof *bytes);
+	int rc = bytes ? look_at_functions(d, bytes) : HEFT_ENOMEM;
+	free(bytes);
+	return rc;
+}

@@ -1,0 +1,69 @@
+/* growth-slack: arrays that grow by realloc and end with room that nobody used.
+ *
+ * Only what was looked at is claimed: when a large block ends, the recorder sees how many bytes at
+ * its end were never written. Sizes alone would not do: a doubling array may end exactly full. A
+ * site's blocks need not have been live together, so no more is claimed than the part of what was
+ * live at the peak. */
+#include "findings/diagnosis.h"
+
+#include "findings/site_names.h"
+
+/* One realloc is a change of mind; a growing array does it again and again. */
+#define SLACK_LEAST_STEPS 3
+/* A doubling array ends between full and half empty, a quarter on average; below an eighth it is
+ * well used. */
+#define SLACK_LEAST_SHARE 0.125
+#define SLACK_LEAST_BYTES (16u << 10)
+#define SLACK_LEAST_PEAK_SHARE 0.01
+
+static int look_at(struct diagnosis *d, uint32_t site, const struct profile_growth *g)
+{
+	const struct profile *p = d->p;
+	const struct profile_site *s = &p->sites[site];
+	if (g->steps < SLACK_LEAST_STEPS || !g->measured_blocks || !g->measured_bytes ||
+	    g->unused_bytes > g->measured_bytes)
+		return 0;
+	double share = share_of(g->unused_bytes, g->measured_bytes);
+	uint64_t slack = g->unused_bytes;
+	if (g->measured_bytes > s->peak_bytes)
+		slack = whole_number(share * (double)s->peak_bytes);
+	if (share < SLACK_LEAST_SHARE || slack < SLACK_LEAST_BYTES ||
+	    share_of(slack, p->totals.peak_bytes) < SLACK_LEAST_PEAK_SHARE)
+		return 0;
+	uint32_t name = d->named[site];
+	bool once = g->measured_blocks == 1;
+	struct draft f = draft_begin(FINDING_GROWTH_SLACK, site, slack);
+	f.finding.severity = severity_of(p, slack);
+	f.finding.summary = diagnosis_text(
+		d, "%s grown at %s ended with %s of %s unused (%s) after %s that copied %s",
+		once ? "the array" : phrase_many(g->measured_blocks, "array", "arrays").text,
+		phrase_place(p, name).text, phrase_exact(g->unused_bytes).text,
+		phrase_exact(g->measured_bytes).text, phrase_share(share).text,
+		phrase_many(g->steps, "growth step", "growth steps").text,
+		phrase_bytes(g->copied_bytes).text);
+	f.finding.advice = diagnosis_text(
+		d, "Reserve the final size if it is known before (this also saves the copies), or "
+		   "give "
+		   "the rest back with one realloc (shrink_to_fit) when the array is complete.");
+	draft_text(&f, "function",
+		   name == PROFILE_NONE ? "unknown" : p->frames[p->nodes[name].frame].function);
+	draft_count(&f, "steps", g->steps);
+	draft_count(&f, "moved_steps", g->moved_steps);
+	draft_bytes(&f, "copied_bytes", g->copied_bytes);
+	draft_bytes(&f, "slack_bytes", slack);
+	draft_count(&f, "blocks", g->measured_blocks);
+	draft_bytes(&f, "measured_bytes", g->measured_bytes);
+	draft_bytes(&f, "unused_bytes", g->unused_bytes);
+	draft_bytes(&f, "largest_bytes", g->largest_bytes);
+	return draft_add(d, &f);
+}
+
+int diagnose_growth_slack(struct diagnosis *d)
+{
+	const struct profile *p = d->p;
+	int rc = 0;
+	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
+		if (p->sites[i].growth < p->growth_count)
+			rc = look_at(d, i, &p->growths[p->sites[i].growth]);
+	return rc;
+}

@@ -1,0 +1,521 @@
+/* per-instance-cost: blocks that are always made together are one object; how much is one?
+ *
+ * Flame graphs and site lists show the parts of an object apart from each other, and each part for
+ * all objects together. Here sites are put together again. An activation is a function as entered
+ * by one call: nodes under one parent, of one function, whatever the line. Of all sites under an
+ * activation those are parts of one object whose counts agree: live at the peak, made, freed, and
+ * live over time where that is known; exactly, or in whole multiples (an object may own several
+ * blocks of one site).
+ *
+ * Counts may agree by chance, the more so the more sites an activation has (main has them all). So
+ * the parts must be nearly everything that the activation has live, an activation further in is
+ * preferred, and objects must be many and not small. */
+#include "findings/diagnosis.h"
+
+#include "findings/site_names.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Fewer are not a population. */
+#define INSTANCES_LEAST 10
+/* A list node with its string is an object too, but nobody asks what one costs. */
+#define INSTANCE_LEAST_BYTES 1024
+#define INSTANCES_LEAST_BYTES (256u << 10)
+#define INSTANCES_LEAST_PEAK_SHARE SEVERITY_MEDIUM_SHARE
+#define INSTANCE_LEAST_PARTS 2
+/* Blocks of one site in one object: more are a collection of its own. One count is a multiple of
+ * another by chance once in as many cases as there are objects (46 and 414 pages of one cache were
+ * seen), so multiples need many objects, four times as many as blocks, and blocks of another kind. */
+#define INSTANCE_MOST_BLOCKS 64
+#define INSTANCES_FOR_EACH_BLOCK 4
+#define INSTANCES_FOR_MULTIPLES 100
+/* Parts' bytes over all bytes live under the activation. */
+#define INSTANCE_LEAST_COVERAGE 0.8
+/* An activation further out is the object only if it has this much more. */
+#define INSTANCE_OUTER_GAIN 1.02
+/* At the peak, or when a slot of the history was taken, one object may be half made: from 100
+ * objects on, counts may differ by this part. Fewer must agree exactly. */
+#define INSTANCE_TOLERANCE 0.01
+#define INSTANCE_EXACT_BELOW 100
+/* Over time: of the slots in which a count changed, this part may disagree; fewer slots than this
+ * tell nothing. */
+#define INSTANCE_STRAY_CHANGES 0.1
+#define INSTANCE_LEAST_CHANGES 3
+/* How much is looked at: the sites with the most bytes, and so many user frames of each. */
+enum { SITES_LOOKED_AT = 20000, FRAMES_LOOKED_AT = 48, COUNTS_TRIED = 8 };
+
+#define GIB ((uint64_t)1 << 30)
+
+/* Site `site` is under activation `rep` (its first node). */
+struct member {
+	uint32_t rep, site;
+};
+
+struct object {
+	uint32_t rep; /* a node of the activation */
+	uint32_t depth;
+	uint32_t first, count; /* members of the activation */
+	uint32_t reference;    /* site that is there once in each */
+	uint64_t instances, bytes, blocks, slack;
+	uint32_t parts;
+	bool outermost; /* main, or a thread's function: everything is under it */
+	bool taken;
+};
+
+/* ---- activations */
+
+struct activations {
+	uint32_t *rep;   /* by node: its activation's first node */
+	uint32_t *heavy; /* by node: find_heavy */
+	uint64_t *bytes; /* by first node */
+	uint32_t *slots;
+	uint32_t mask;
+};
+
+static uint32_t hash_activation(uint32_t parent, const struct profile_frame *f)
+{
+	uint64_t h = ((uint64_t)parent << 32 | f->module) * 0x9e3779b97f4a7c15u;
+	for (const char *s = f->function; *s; s++)
+		h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+	return (uint32_t)(h ^ h >> 32);
+}
+
+/* Each node's activation is named by its first node. */
+static int find_activations(struct activations *a, const struct profile *p)
+{
+	uint64_t size = 256;
+	while (size < 2 * (uint64_t)p->node_count)
+		size *= 2;
+	a->rep = malloc(((size_t)p->node_count + 1) * sizeof *a->rep);
+	a->heavy = malloc(((size_t)p->node_count + 1) * sizeof *a->heavy);
+	a->bytes = calloc((size_t)p->node_count + 1, sizeof *a->bytes);
+	a->slots = calloc(size, sizeof *a->slots);
+	a->mask = (uint32_t)(size - 1);
+	if (!a->rep || !a->heavy || !a->bytes || !a->slots)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->node_count; i++) {
+		const struct profile_node *n = &p->nodes[i];
+		uint32_t at = hash_activation(n->parent, &p->frames[n->frame]) & a->mask;
+		for (; a->slots[at]; at = (at + 1) & a->mask) {
+			const struct profile_node *other = &p->nodes[a->slots[at] - 1];
+			if (other->parent == n->parent && same_function(p, other->frame, n->frame))
+				break;
+		}
+		if (!a->slots[at])
+			a->slots[at] = i + 1;
+		a->rep[i] = a->slots[at] - 1;
+	}
+	return 0;
+}
+
+/* What is live under each node at the peak; from there on by activation, under its first node. */
+static void add_up_bytes(struct activations *a, const struct profile *p)
+{
+	for (uint32_t i = 0; i < p->site_count; i++)
+		if (p->sites[i].node < p->node_count)
+			a->bytes[p->sites[i].node] += p->sites[i].peak_bytes;
+	for (uint32_t i = p->node_count; i-- > 0;) /* callees have larger indices */
+		if (p->nodes[i].parent != PROFILE_NONE)
+			a->bytes[p->nodes[i].parent] += a->bytes[i];
+	for (uint32_t i = 0; i < p->node_count; i++)
+		if (a->rep[i] != i)
+			a->bytes[a->rep[i]] += a->bytes[i];
+}
+
+/* Only user frames whose activation has enough bytes for a finding are looked at: each node's
+ * nearest one, itself or further out. */
+static void find_heavy(struct activations *a, const struct profile *p)
+{
+	for (uint32_t i = 0; i < p->node_count; i++) {
+		uint32_t parent = p->nodes[i].parent;
+		uint64_t bytes = a->bytes[a->rep[i]];
+		bool heavy = p->frames[p->nodes[i].frame].user && bytes >= INSTANCES_LEAST_BYTES &&
+			     share_of(bytes, p->totals.peak_bytes) >= INSTANCES_LEAST_PEAK_SHARE;
+		a->heavy[i] = heavy ? i : parent == PROFILE_NONE ? PROFILE_NONE : a->heavy[parent];
+	}
+}
+
+static uint32_t next_heavy(const struct activations *a, const struct profile *p, uint32_t node)
+{
+	uint32_t parent = p->nodes[node].parent;
+	return parent == PROFILE_NONE ? PROFILE_NONE : a->heavy[parent];
+}
+
+static bool may_be_part(const struct diagnosis *d, uint32_t site)
+{
+	const struct profile_site *s = &d->p->sites[site];
+	return s->peak_blocks >= INSTANCES_LEAST && s->node < d->p->node_count && !d->queued[site];
+}
+
+/* Every (activation, site) pair, by activation and then by bytes (sites are in that order): counted
+ * first, then put in place. */
+static struct member *find_members(const struct diagnosis *d, struct activations *a,
+				   uint32_t *count)
+{
+	const struct profile *p = d->p;
+	uint32_t sites = p->site_count < SITES_LOOKED_AT ? p->site_count : SITES_LOOKED_AT;
+	uint32_t *place = calloc((size_t)p->node_count + 1, sizeof *place), used = 0;
+	struct member *list = NULL;
+	for (int pass = 0; pass < 2 && place; pass++) {
+		for (uint32_t i = 0; i < sites; i++) {
+			if (!may_be_part(d, i))
+				continue;
+			uint32_t n = a->heavy[p->sites[i].node];
+			for (int f = 0; n != PROFILE_NONE && f < FRAMES_LOOKED_AT; f++) {
+				uint32_t *at = &place[a->rep[n]];
+				if (pass == 1)
+					list[*at] = (struct member){a->rep[n], i};
+				++*at;
+				n = next_heavy(a, p, n);
+			}
+		}
+		for (uint32_t i = 0; i < p->node_count && pass == 0; i++) {
+			uint32_t here = place[i];
+			place[i] = used;
+			used += here;
+		}
+		if (pass == 0)
+			list = malloc(((size_t)used + 1) * sizeof *list);
+		if (!list)
+			break;
+	}
+	free(place);
+	*count = used;
+	return list;
+}
+
+/* ---- do two sites belong to one object? */
+
+/* Several blocks for each object: exactly so, or any count would do that lies near a multiple. */
+static bool is_multiple(uint64_t count, uint64_t k, uint64_t of)
+{
+	uint64_t expected = k * of, off = count > expected ? count - expected : expected - count;
+	uint64_t half_made = of < INSTANCE_EXACT_BELOW || k > 1
+				     ? 0
+				     : (uint64_t)ceil(INSTANCE_TOLERANCE * (double)of);
+	return off <= half_made;
+}
+
+/* Only slots in which a count changed tell anything: long after both were made, two lists of equal
+ * length agree as well as the parts of objects do. Under main every two sites meet: there, agreement
+ * must be seen, not assumed. */
+static bool move_together(const struct profile *p, uint32_t reference, uint32_t site, uint64_t k,
+			  bool must_be_seen)
+{
+	uint32_t a = p->sites[reference].history, b = p->sites[site].history;
+	if (a >= p->history.row_count || b >= p->history.row_count)
+		return !must_be_seen; /* too small to have been followed */
+	const struct profile_history_row *x = &p->history.rows[a], *y = &p->history.rows[b];
+	uint32_t from = x->first > y->first ? x->first : y->first, changes = 0, stray = 0;
+	uint64_t most = 0;
+	for (uint32_t i = from; i < p->history.slot_count; i++)
+		if (x->blocks[i] > most)
+			most = x->blocks[i];
+	uint64_t within = k * (2 + (uint64_t)(INSTANCE_TOLERANCE * (double)most));
+	for (uint32_t i = from; i < p->history.slot_count; i++) {
+		if (i && x->blocks[i] == x->blocks[i - 1] && y->blocks[i] == y->blocks[i - 1])
+			continue;
+		uint64_t expected = k * x->blocks[i], is = y->blocks[i];
+		stray += (is > expected ? is - expected : expected - is) > within;
+		changes++;
+	}
+	if (changes < INSTANCE_LEAST_CHANGES)
+		return !must_be_seen;
+	return stray <= INSTANCE_STRAY_CHANGES * (double)changes;
+}
+
+/* The peak may fall into the making of one object. */
+static bool agrees_at_peak(uint64_t count, uint64_t k, uint64_t of)
+{
+	return is_multiple(count, k, of) || (k > 1 && count < k * of && count + k > k * of);
+}
+
+static bool multiples_count(const struct profile *p, const struct object *o, uint32_t site,
+			    uint64_t k)
+{
+	const struct profile_site *r = &p->sites[o->reference], *s = &p->sites[site];
+	bool same_kind = r->peak_bytes / r->peak_blocks == s->peak_bytes / s->peak_blocks &&
+			 same_function(p, p->nodes[r->node].frame, p->nodes[s->node].frame);
+	return r->peak_blocks >= INSTANCES_FOR_MULTIPLES &&
+	       r->peak_blocks >= INSTANCES_FOR_EACH_BLOCK * k && !same_kind &&
+	       !node_is_nameless(p, o->rep);
+}
+
+/* Blocks of `site` in each object that has one of `reference`; 0: they do not agree. */
+static uint64_t blocks_in_each(const struct profile *p, const struct object *o, uint32_t site)
+{
+	const struct profile_site *r = &p->sites[o->reference], *s = &p->sites[site];
+	uint64_t k = (s->peak_blocks + r->peak_blocks / 2) / r->peak_blocks;
+	if (k < 1 || k > INSTANCE_MOST_BLOCKS || (k > 1 && !multiples_count(p, o, site, k)) ||
+	    !agrees_at_peak(s->peak_blocks, k, r->peak_blocks) ||
+	    !is_multiple(s->live_blocks, k, r->live_blocks))
+		return 0;
+	/* A block that was resized belongs to the last resizing site, and the counts of calls say
+	 * nothing there. */
+	bool resized = r->reallocations || s->reallocations || !r->allocations || !s->allocations;
+	if (!resized && (!is_multiple(s->allocations, k, r->allocations) ||
+			 !is_multiple(s->frees, k, r->frees)))
+		return 0;
+	return move_together(p, o->reference, site, k, o->outermost) ? k : 0;
+}
+
+/* ---- the object of an activation */
+
+static void try_reference(const struct profile *p, const struct member *members, uint32_t reference,
+			  struct object *best)
+{
+	struct object o = *best;
+	o.reference = reference;
+	o.instances = p->sites[reference].peak_blocks;
+	o.bytes = o.blocks = o.slack = o.parts = 0;
+	for (uint32_t i = o.first; i < o.first + o.count; i++) {
+		const struct profile_site *s = &p->sites[members[i].site];
+		if (!blocks_in_each(p, &o, members[i].site))
+			continue;
+		o.bytes += s->peak_bytes;
+		o.blocks += s->peak_blocks;
+		o.slack += s->peak_slack_bytes;
+		o.parts++;
+	}
+	/* Of two with the same bytes the one with more instances: a pair of objects is no object. */
+	if (o.bytes > best->bytes || (o.bytes == best->bytes && o.instances > best->instances))
+		*best = o;
+}
+
+/* `all`: bytes live under the activation. */
+static bool find_object(const struct profile *p, const struct member *members, uint64_t all,
+			struct object *o)
+{
+	uint64_t tried[COUNTS_TRIED];
+	uint32_t counts = 0;
+	if (o->count < INSTANCE_LEAST_PARTS)
+		return false;
+	for (uint32_t i = o->first; i < o->first + o->count && counts < COUNTS_TRIED; i++) {
+		uint64_t blocks = p->sites[members[i].site].peak_blocks;
+		bool known = false;
+		for (uint32_t k = 0; k < counts && !known; k++)
+			known = tried[k] == blocks;
+		if (known)
+			continue;
+		tried[counts++] = blocks;
+		try_reference(p, members, members[i].site, o);
+	}
+	return o->parts >= INSTANCE_LEAST_PARTS && o->instances >= INSTANCES_LEAST &&
+	       o->bytes >= INSTANCES_LEAST_BYTES &&
+	       o->bytes / o->instances >= INSTANCE_LEAST_BYTES &&
+	       share_of(o->bytes, all) >= INSTANCE_LEAST_COVERAGE &&
+	       share_of(o->bytes, p->totals.peak_bytes) >= INSTANCES_LEAST_PEAK_SHARE;
+}
+
+static uint32_t depth_of(const struct profile *p, uint32_t node)
+{
+	uint32_t depth = 0;
+	for (; node != PROFILE_NONE; node = p->nodes[node].parent)
+		depth++;
+	return depth;
+}
+
+static int innermost_first(const void *a, const void *b)
+{
+	const struct object *x = a, *y = b;
+	if (x->depth != y->depth)
+		return x->depth > y->depth ? -1 : 1;
+	return x->rep < y->rep ? -1 : x->rep > y->rep;
+}
+
+/* Is the activation of `inner` under that of `outer`? */
+static bool is_under(const struct profile *p, const struct activations *a,
+		     const struct object *inner, const struct object *outer)
+{
+	uint32_t n = inner->rep;
+	for (uint32_t k = inner->depth; k > outer->depth; k--)
+		n = p->nodes[n].parent;
+	return n != PROFILE_NONE && a->rep[n] == outer->rep;
+}
+
+/* Inner objects stand unless one further out has more; an outer one that only adds up different
+ * callers of one constructor does not. */
+static void choose(const struct profile *p, const struct activations *a, struct object *list,
+		   uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t inner_bytes = 0;
+		uint32_t first = PROFILE_NONE;
+		bool one_constructor = false;
+		for (uint32_t k = 0; k < i; k++) {
+			if (!list[k].taken || !is_under(p, a, &list[k], &list[i]))
+				continue;
+			inner_bytes += list[k].bytes;
+			one_constructor |= first != PROFILE_NONE &&
+					   same_function(p, p->nodes[list[first].rep].frame,
+							 p->nodes[list[k].rep].frame);
+			first = k;
+		}
+		if (one_constructor ||
+		    (double)list[i].bytes <= INSTANCE_OUTER_GAIN * (double)inner_bytes)
+			continue;
+		for (uint32_t k = 0; k < i; k++)
+			if (list[k].taken && is_under(p, a, &list[k], &list[i]))
+				list[k].taken = false;
+		list[i].taken = true;
+	}
+}
+
+/* ---- words */
+
+static int largest_first(const void *a, const void *b)
+{
+	const struct evidence_part *x = a, *y = b;
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	return x->site < y->site ? -1 : x->site > y->site;
+}
+
+/* The frame of an activation with the smallest line: nearest to the function's head. */
+static uint32_t head_of(const struct profile *p, const struct activations *a,
+			const struct member *members, const struct object *o)
+{
+	uint32_t best = o->rep;
+	for (uint32_t i = o->first; i < o->first + o->count; i++)
+		for (uint32_t n = p->sites[members[i].site].node; n != PROFILE_NONE;
+		     n = p->nodes[n].parent)
+			if (a->rep[n] == o->rep) {
+				if (p->frames[p->nodes[n].frame].line <
+				    p->frames[p->nodes[best].frame].line)
+					best = n;
+				break;
+			}
+	return best;
+}
+
+static int list_parts(struct diagnosis *d, const struct member *members, const struct object *o,
+		      struct evidence_part **out)
+{
+	const struct profile *p = d->p;
+	struct evidence_part *parts = name_pool_alloc(d->pool, o->parts * sizeof *parts);
+	uint32_t used = 0;
+	*out = parts;
+	for (uint32_t i = o->first; parts && i < o->first + o->count && used < o->parts; i++) {
+		uint32_t site = members[i].site, name = d->named[site];
+		if (!blocks_in_each(p, o, site))
+			continue;
+		/* A wrapper's caller may stand outside the object. */
+		if (depth_of(p, name) < o->depth)
+			name = profile_first_user_node(p, p->sites[site].node);
+		uint32_t frame = p->nodes[name].frame;
+		parts[used].function = p->frames[frame].function;
+		parts[used].where = diagnosis_keep(d, phrase_where(p, frame));
+		parts[used].bytes = (p->sites[site].peak_bytes + o->instances / 2) / o->instances;
+		parts[used].share = share_of(p->sites[site].peak_bytes, o->bytes);
+		parts[used].site = site;
+		if (!parts[used].where)
+			return HEFT_ENOMEM;
+		used++;
+	}
+	if (!parts)
+		return HEFT_ENOMEM;
+	qsort(parts, used, sizeof *parts, largest_first);
+	return 0;
+}
+
+static int report_object(struct diagnosis *d, const struct activations *a,
+			 const struct member *members, struct object *list, uint32_t count,
+			 uint32_t index)
+{
+	const struct profile *p = d->p;
+	struct object *o = &list[index];
+	uint64_t instances = o->instances, bytes = o->bytes, slack = o->slack;
+	/* The same constructor, entered by other calls. */
+	for (uint32_t k = index + 1; k < count; k++) {
+		struct object *other = &list[k];
+		double each = (double)other->bytes / (double)other->instances;
+		if (!other->taken || other->parts != o->parts ||
+		    !same_function(p, p->nodes[other->rep].frame, p->nodes[o->rep].frame) ||
+		    fabs(each * (double)o->instances / (double)o->bytes - 1) > INSTANCE_TOLERANCE)
+			continue;
+		instances += other->instances;
+		bytes += other->bytes;
+		slack += other->slack;
+		other->taken = false;
+	}
+	struct evidence_part *parts;
+	if (list_parts(d, members, o, &parts) < 0)
+		return HEFT_ENOMEM;
+	uint32_t head = head_of(p, a, members, o);
+	uint64_t each = (bytes + instances / 2) / instances;
+	uint64_t usable = (bytes + slack + instances / 2) / instances;
+	double share = share_of(bytes, p->totals.peak_bytes);
+	struct draft f = draft_begin(FINDING_PER_INSTANCE_COST, parts[0].site, bytes);
+	f.finding.severity = severity_of(p, bytes);
+	f.finding.summary = diagnosis_text(
+		d,
+		"%s objects of %s each, made at %s, are %s of the peak heap; the largest of %u "
+		"parts is "
+		"%s (%s) from %s, and %s objects fit in 1 GiB",
+		phrase_count(instances).text, phrase_exact(each).text, phrase_place(p, head).text,
+		phrase_share(share).text, o->parts, phrase_exact(parts[0].bytes).text,
+		phrase_share(parts[0].share).text, phrase_function(parts[0].function).text,
+		phrase_count(GIB / (usable ? usable : 1)).text);
+	f.finding.advice = diagnosis_text(
+		d,
+		"Begin with the largest part: make it smaller, make it when it is first needed, or "
+		"share it between the objects.");
+	draft_text(&f, "function", p->frames[p->nodes[head].frame].function);
+	draft_count(&f, "instances", instances);
+	draft_bytes(&f, "bytes_each", each);
+	draft_bytes(&f, "usable_bytes_each", usable);
+	draft_count(&f, "blocks_each", (o->blocks + o->instances / 2) / o->instances);
+	draft_count(&f, "fit_in_1gib", GIB / (usable ? usable : 1));
+	draft_parts(&f, "parts", parts, o->parts);
+	return draft_add(d, &f);
+}
+
+int diagnose_per_instance_cost(struct diagnosis *d)
+{
+	const struct profile *p = d->p;
+	struct activations a = {0};
+	struct member *members = NULL;
+	struct object *list = NULL;
+	uint32_t member_count = 0, count = 0, room = 0;
+	int rc = find_activations(&a, p);
+	if (rc == 0) {
+		add_up_bytes(&a, p);
+		find_heavy(&a, p);
+		members = find_members(d, &a, &member_count);
+		rc = members ? 0 : HEFT_ENOMEM;
+	}
+	for (uint32_t i = 0, next; i < member_count && rc == 0; i = next) {
+		for (next = i; next < member_count && members[next].rep == members[i].rep; next++)
+			;
+		struct object o = {.rep = members[i].rep, .first = i, .count = next - i};
+		o.outermost = user_caller(p, o.rep) == PROFILE_NONE;
+		if (!find_object(p, members, a.bytes[o.rep], &o))
+			continue;
+		o.depth = depth_of(p, o.rep);
+		if (count == room) {
+			room = room ? 2 * room : 64;
+			struct object *more = realloc(list, room * sizeof *list);
+			if (!more) {
+				rc = HEFT_ENOMEM;
+				break;
+			}
+			list = more;
+		}
+		list[count++] = o;
+	}
+	if (count)
+		qsort(list, count, sizeof *list, innermost_first);
+	choose(p, &a, list, count);
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		if (list[i].taken)
+			rc = report_object(d, &a, members, list, count, i);
+	free(a.rep);
+	free(a.heavy);
+	free(a.bytes);
+	free(a.slots);
+	free(members);
+	free(list);
+	return rc;
+}

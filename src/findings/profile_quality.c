@@ -1,0 +1,246 @@
+/* profile-quality: what makes the numbers or names of this profile less trustworthy, and what to do
+ * about it. One finding for all of it, because it is one question: how far may I believe this?
+ *
+ * Losing events falsifies every number, so it is never silent. Names and stacks are judged by the
+ * bytes at the peak and the allocations that they concern: a nameless frame in a site of 40 bytes
+ * is no news. */
+#include "findings/diagnosis.h"
+
+#include "findings/site_names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Parts of the peak or of all allocations below which nobody is misled. */
+#define QUALITY_LEAST_STACK_SHARE 0.02
+#define QUALITY_LEAST_NAME_SHARE 0.1
+/* Frees of blocks that nobody saw made: a few are normal when recording began after the program. */
+#define QUALITY_LEAST_UNKNOWN_FREES 0.01
+/* A quarter of the events missing: the peak itself may be another. */
+#define QUALITY_HIGH_DROPPED 0.25
+#define QUALITY_MEDIUM_SHARE 0.25
+enum { MODULES_NAMED = 4 };
+
+struct doubt {                 /* what is at stacks with some flaw */
+	uint64_t bytes, calls; /* at the peak; allocations and reallocations */
+};
+
+struct quality {
+	struct doubt guessed, truncated, lost, nameless;
+	uint32_t replaced;     /* files */
+	struct doubt *modules; /* nameless, by module */
+	uint32_t *flags;       /* by node: a stack is as good as its worst frame */
+};
+
+static void add_doubt(struct doubt *d, const struct profile_site *s)
+{
+	d->bytes += s->peak_bytes;
+	d->calls += s->allocations + s->reallocations;
+}
+
+static void look_at_site(const struct diagnosis *d, uint32_t site, struct quality *q)
+{
+	const struct profile *p = d->p;
+	const struct profile_site *s = &p->sites[site];
+	if (s->node >= p->node_count) {
+		add_doubt(&q->lost, s);
+		return;
+	}
+	uint32_t flags = q->flags[s->node];
+	if (flags & PROFILE_GUESSED)
+		add_doubt(&q->guessed, s);
+	if (flags & PROFILE_TRUNCATED)
+		add_doubt(&q->truncated, s);
+	if (flags & PROFILE_LOST)
+		add_doubt(&q->lost, s);
+	/* What people look at first is the name of the first user frame. Stacks without one are a
+	 * runtime library's own business, with or without names. */
+	uint32_t node = profile_first_user_node(p, s->node);
+	if (p->frames[p->nodes[node].frame].user && node_is_nameless(p, node)) {
+		uint32_t module = p->frames[p->nodes[node].frame].module;
+		add_doubt(&q->nameless, s);
+		if (module < p->module_count)
+			add_doubt(&q->modules[module], s);
+	}
+}
+
+static double share_of_heap(const struct profile *p, const struct doubt *d)
+{
+	return share_of(d->bytes, p->totals.peak_bytes);
+}
+
+static double share_of_calls(const struct profile *p, const struct doubt *d)
+{
+	return share_of(d->calls, p->totals.allocations + p->totals.reallocations);
+}
+
+/* The larger of the two. */
+static double share_of_either(const struct profile *p, const struct doubt *d)
+{
+	double heap = share_of_heap(p, d), calls = share_of_calls(p, d);
+	return heap > calls ? heap : calls;
+}
+
+/* "12.3 % of the heap", or of the calls if that is what is large. */
+static struct phrase phrase_doubt(const struct profile *p, const struct doubt *d, double least)
+{
+	struct phrase w;
+	bool heap = share_of_heap(p, d) >= least;
+	snprintf(w.text, sizeof w.text, "%.40s of %s",
+		 phrase_share(heap ? share_of_heap(p, d) : share_of_calls(p, d)).text,
+		 heap ? "the heap" : "all allocations");
+	return w;
+}
+
+/* Names of the modules with the most nameless bytes. */
+static int worst_modules(struct diagnosis *d, struct quality *q, const char *const **out,
+			 uint32_t *count)
+{
+	const struct profile *p = d->p;
+	const char **texts = name_pool_alloc(d->pool, MODULES_NAMED * sizeof *texts);
+	if (!texts)
+		return HEFT_ENOMEM;
+	*count = 0;
+	while (*count < MODULES_NAMED) {
+		uint32_t worst = PROFILE_NONE;
+		double most = 0;
+		for (uint32_t i = 0; i < p->module_count; i++) {
+			double share = share_of_heap(p, &q->modules[i]) +
+				       share_of_calls(p, &q->modules[i]);
+			if (share > most) {
+				most = share;
+				worst = i;
+			}
+		}
+		if (worst == PROFILE_NONE)
+			break;
+		q->modules[worst] = (struct doubt){0, 0};
+		texts[(*count)++] = profile_module_name(p, worst);
+	}
+	*out = texts;
+	return 0;
+}
+
+/* One clause of the sentence; `text` grows in the pool. */
+static const char *and_also(struct diagnosis *d, const char *text, const char *clause)
+{
+	return !text || !clause ? clause : diagnosis_text(d, "%s; %s", text, clause);
+}
+
+/* A finding while its clauses are put together. */
+struct verdict {
+	const char *what, *how;
+	uint64_t bytes;
+	double worst; /* share of the heap */
+};
+
+static void add_clause(struct diagnosis *d, struct verdict *v, const struct doubt *doubt,
+		       const char *what, const char *how)
+{
+	v->what = and_also(d, v->what, what);
+	v->how = and_also(d, v->how, how);
+	if (doubt && doubt->bytes > v->bytes)
+		v->bytes = doubt->bytes;
+	if (doubt && share_of_heap(d->p, doubt) > v->worst)
+		v->worst = share_of_heap(d->p, doubt);
+}
+
+static void add_stack_clause(struct diagnosis *d, struct verdict *v, const struct doubt *doubt,
+			     const char *flaw, const char *how)
+{
+	if (share_of_either(d->p, doubt) < QUALITY_LEAST_STACK_SHARE)
+		return;
+	struct phrase part = phrase_doubt(d->p, doubt, QUALITY_LEAST_STACK_SHARE);
+	add_clause(d, v, doubt, diagnosis_text(d, "%s is at stacks %s", part.text, flaw), how);
+}
+
+static int add_finding(struct diagnosis *d, struct quality *q)
+{
+	const struct profile *p = d->p;
+	const struct profile_totals *t = &p->totals;
+	uint64_t events = t->allocations + t->reallocations + t->frees + t->dropped;
+	double dropped = share_of(t->dropped, events);
+	double unknown = share_of(t->unknown_frees, t->frees + t->unknown_frees);
+	const char *const *modules = NULL;
+	uint32_t module_count = 0;
+	struct verdict v = {0};
+
+	if (t->dropped) {
+		v.bytes = t->peak_bytes;
+		add_clause(
+			d, &v, NULL,
+			diagnosis_text(d, "%s (%s of all) are missing",
+				       phrase_many(t->dropped, "event", "events").text,
+				       phrase_share(dropped).text),
+			"give the recorder a core of its own or a faster disk, and record again");
+	}
+	if (unknown >= QUALITY_LEAST_UNKNOWN_FREES)
+		add_clause(d, &v, NULL,
+			   diagnosis_text(d,
+					  "%s of all frees are of blocks that were made before or "
+					  "beside the recording",
+					  phrase_share(unknown).text),
+			   "record from the program's start");
+	add_stack_clause(d, &v, &q->lost, "whose inner frames are lost",
+			 "record a shorter part of the run, so that all stacks fit");
+	add_stack_clause(d, &v, &q->guessed, "that were partly guessed",
+			 "build with unwind tables (-fasynchronous-unwind-tables)");
+	add_stack_clause(d, &v, &q->truncated, "whose outer frames are missing",
+			 "build generated code and assembly with unwind tables");
+	if (share_of_either(p, &q->nameless) >= QUALITY_LEAST_NAME_SHARE) {
+		struct phrase part = phrase_doubt(p, &q->nameless, QUALITY_LEAST_NAME_SHARE);
+		if (worst_modules(d, q, &modules, &module_count) < 0)
+			return HEFT_ENOMEM;
+		add_clause(d, &v, &q->nameless,
+			   diagnosis_text(d, "%s is in functions without a name, most of it in %s",
+					  part.text, module_count ? modules[0] : "unknown modules"),
+			   "install the debug symbols of what has no names (a -dbgsym package, "
+			   "debuginfod) or build it with -g");
+	}
+	if (q->replaced)
+		add_clause(d, &v, NULL,
+			   diagnosis_text(d, "%s replaced since the recording",
+					  phrase_many(q->replaced, "file was", "files were").text),
+			   "read the recording where the files of that build are");
+	if (!v.what)
+		return 0;
+	struct draft f = draft_begin(FINDING_PROFILE_QUALITY, PROFILE_NONE, v.bytes);
+	f.finding.severity = dropped >= QUALITY_HIGH_DROPPED                 ? FINDING_HIGH
+			     : t->dropped || v.worst >= QUALITY_MEDIUM_SHARE ? FINDING_MEDIUM
+									     : FINDING_LOW;
+	f.finding.summary = diagnosis_text(d, "parts of this profile are less certain: %s", v.what);
+	f.finding.advice = diagnosis_text(d, "To get a better one: %s.", v.how ? v.how : "");
+	draft_count(&f, "dropped", t->dropped);
+	draft_share(&f, "dropped_share", dropped);
+	draft_share(&f, "nameless_share", share_of_either(p, &q->nameless));
+	draft_texts(&f, "nameless_modules", modules, module_count);
+	draft_share(&f, "guessed_share", share_of_either(p, &q->guessed));
+	draft_share(&f, "truncated_share", share_of_either(p, &q->truncated));
+	draft_share(&f, "lost_share", share_of_either(p, &q->lost));
+	draft_share(&f, "unknown_free_share", unknown);
+	draft_count(&f, "replaced_files", q->replaced);
+	return draft_add(d, &f);
+}
+
+int diagnose_profile_quality(struct diagnosis *d)
+{
+	const struct profile *p = d->p;
+	struct quality q = {0};
+	q.modules = calloc((size_t)p->module_count + 1, sizeof *q.modules);
+	q.flags = calloc((size_t)p->node_count + 1, sizeof *q.flags);
+	int rc = q.modules && q.flags ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
+		uint32_t parent = p->nodes[i].parent;
+		q.flags[i] = p->nodes[i].flags | (parent < i ? q.flags[parent] : 0);
+	}
+	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
+		look_at_site(d, i, &q);
+	for (uint32_t i = 0; i < p->note_count; i++) /* trace_stacks.c writes them */
+		q.replaced += strstr(p->notes[i].text, " was replaced since the recording") != NULL;
+	if (rc == 0)
+		rc = add_finding(d, &q);
+	free(q.modules);
+	free(q.flags);
+	return rc;
+}

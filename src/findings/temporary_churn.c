@@ -1,0 +1,83 @@
+/* temporary-churn: blocks that are freed before their thread allocates anything else, by the
+ * hundred thousand, from one function.
+ *
+ * It costs time, not memory: a reused buffer would be at most as large as the largest of them. So
+ * the severity is low, and medium only where such blocks are most of what a very busy allocator
+ * does; `bytes` is what they ever held at once. Programs allocate temporaries everywhere, and one
+ * here or there is nobody's business: only functions that make a real part of all allocations, at a
+ * rate at which it can be felt, are named. */
+#include "findings/diagnosis.h"
+
+#include "findings/site_names.h"
+
+/* An allocation and its free cost about 20 ns: 100,000 of them are 2 ms. */
+#define CHURN_LEAST_TEMPORARIES 100000
+#define CHURN_LEAST_RATE 50000.0 /* a second: 0.1 % of a core */
+#define CHURN_LEAST_SHARE 0.1    /* of all allocations */
+/* Of the function's own: else it is not a scratch buffer, but a block that is sometimes short-lived. */
+#define CHURN_LEAST_OWN_SHARE 0.9
+/* Extreme: half of all allocations, and at least 2 % of a core. */
+#define CHURN_MEDIUM_SHARE 0.5
+#define CHURN_MEDIUM_RATE 1e6
+
+struct churn {
+	uint32_t site, name; /* the busiest one */
+	uint64_t temporary, allocations, allocated_bytes, own_peak_bytes;
+};
+
+static int add_finding(struct diagnosis *d, const struct churn *c)
+{
+	const struct profile *p = d->p;
+	double share = share_of(c->temporary, p->totals.allocations);
+	double rate = p->duration_ns ? (double)c->temporary * 1e9 / (double)p->duration_ns : 0;
+	if (c->temporary < CHURN_LEAST_TEMPORARIES || rate < CHURN_LEAST_RATE ||
+	    share < CHURN_LEAST_SHARE ||
+	    share_of(c->temporary, c->allocations) < CHURN_LEAST_OWN_SHARE)
+		return 0;
+	uint64_t mean = c->allocated_bytes / c->allocations;
+	struct draft f = draft_begin(FINDING_TEMPORARY_CHURN, c->site, c->own_peak_bytes);
+	f.finding.severity = share >= CHURN_MEDIUM_SHARE && rate >= CHURN_MEDIUM_RATE
+				     ? FINDING_MEDIUM
+				     : FINDING_LOW;
+	f.finding.summary = diagnosis_text(d,
+					   "%s temporary blocks of %s on average at %s, %s, %s of "
+					   "all allocations: each was freed "
+					   "before the thread allocated anything else",
+					   phrase_count(c->temporary).text, phrase_exact(mean).text,
+					   phrase_place(p, c->name).text, phrase_rate(rate).text,
+					   phrase_share(share).text);
+	f.finding.advice =
+		diagnosis_text(d, "Reuse one buffer from call to call, or use the stack: "
+				  "this costs time, not memory.");
+	draft_text(&f, "function", p->frames[p->nodes[c->name].frame].function);
+	draft_count(&f, "temporary", c->temporary);
+	draft_share(&f, "share", share);
+	draft_count(&f, "per_second", whole_number(rate));
+	draft_bytes(&f, "mean_bytes", mean);
+	return draft_add(d, &f);
+}
+
+int diagnose_temporary_churn(struct diagnosis *d)
+{
+	const struct profile *p = d->p;
+	const uint32_t *sites = d->by_function;
+	uint32_t count = d->by_function_count;
+	int rc = 0;
+	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
+		struct churn c = {.site = sites[i]};
+		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
+		     next++) {
+			const struct profile_site *s = &p->sites[sites[next]];
+			if (s->temporary > p->sites[c.site].temporary)
+				c.site = sites[next];
+			c.temporary += s->temporary;
+			c.allocations += s->allocations;
+			c.allocated_bytes += s->allocated_bytes;
+			if (s->temporary) /* an upper bound: they need not have been live together */
+				c.own_peak_bytes += s->own_peak_bytes;
+		}
+		c.name = d->named[c.site];
+		rc = add_finding(d, &c);
+	}
+	return rc;
+}

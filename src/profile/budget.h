@@ -1,0 +1,105 @@
+/* Budgets: rules about a profile's numbers, one a line, that hold or do not (docs/budgets.md).
+ *
+ *     peak_bytes <= 20M            # a comment
+ *     allocations in parse_* <= 1000
+ *     finding unbounded-queue == 0
+ */
+#ifndef HEFT_PROFILE_BUDGET_H
+#define HEFT_PROFILE_BUDGET_H
+
+#include "profile/profile.h"
+
+enum budget_unit { BUDGET_COUNT, BUDGET_BYTES, BUDGET_TIME };
+
+struct budget_measure {
+	const char *name; /* as in the JSON of heft report */
+	enum budget_unit unit;
+	uint32_t needs; /* enum profile_has: what a file must tell for it */
+	/* Offsets of the number in struct profile, profile_site and profile_thread, or BUDGET_NO. */
+	size_t in_profile, in_site, in_thread;
+};
+#define BUDGET_NO SIZE_MAX
+extern const struct budget_measure budget_measures[]; /* ends with a NULL name */
+
+enum budget_scope {
+	BUDGET_ALL,
+	BUDGET_IN_FUNCTION, /* sites with such a function anywhere in their stack */
+	BUDGET_IN_FILE,
+	BUDGET_IN_MODULE,
+	BUDGET_IN_THREAD,
+};
+
+enum budget_operator { BUDGET_AT_MOST, BUDGET_BELOW, BUDGET_AT_LEAST, BUDGET_ABOVE, BUDGET_EQUAL };
+const char *budget_operator_sign(enum budget_operator op); /* "<=" */
+
+struct budget_rule {
+	uint32_t line;     /* from 1 */
+	size_t at, length; /* in the text, without its comment */
+	size_t limit_at, limit_length;
+	const struct budget_measure *measure; /* NULL: counts findings */
+	const char *finding;
+	enum budget_scope scope;
+	const char *pattern; /* as fnmatch(3) has it; NULL with BUDGET_ALL */
+	enum budget_operator op;
+	uint64_t limit;
+	char suffix[4]; /* of the limit as written: "M", "ms", "" */
+};
+
+struct budget {
+	char *name, *text; /* the file, whole */
+	size_t size;
+	struct budget_rule *rules;
+	uint32_t count;
+};
+
+/* Reads a whole file. HEFT_ENOTFOUND: it is not there. */
+int budget_read_file(const char *path, char **text, size_t *size, struct heft_error *err);
+/* `name` is for messages ("NAME:LINE:COLUMN: expected ..."); kinds are the findings there are,
+ * count of them; the names must outlive the budget. 0, HEFT_ENOMEM, or HEFT_EFORMAT with err->offset. */
+int budget_parse(struct budget **out, const char *name, const char *text, size_t size,
+		 const char *const *kinds, size_t kind_count, struct heft_error *err);
+void budget_free(struct budget *b);
+
+struct budget_finding { /* what a diagnosis found */
+	const char *kind, *summary;
+};
+
+enum { BUDGET_PARTS = 3 };
+
+struct budget_part {    /* who the measured number is made of, largest first */
+	uint32_t index; /* of a site; of a thread with BUDGET_IN_THREAD; else of a finding */
+	uint64_t value;
+};
+
+struct budget_result {
+	uint64_t measured;
+	bool holds;
+	bool unknown;   /* the file does not tell this: it cannot hold */
+	bool unmatched; /* nothing in the profile matches the pattern, or has this number */
+	struct budget_part parts[BUDGET_PARTS];
+	uint32_t part_count;
+};
+
+/* results[i] is of rules[i]; 0 or HEFT_ENOMEM. */
+int budget_measure(const struct budget *b, const struct profile *p,
+		   const struct budget_finding *findings, size_t finding_count,
+		   struct budget_result *results);
+
+/* A budget for a program that has none yet, to be updated. */
+extern const char budget_starter[];
+
+enum budget_update {
+	BUDGET_KEPT,
+	BUDGET_CHANGED,
+	BUDGET_KEPT_BROKEN,    /* it does not hold, and --update must not make it */
+	BUDGET_KEPT_UNMATCHED, /* measures nothing */
+};
+/* The text with limits of what was measured and `headroom_ppm` millionths more (less, where the rule
+ * asks for at least something); everything else is as it was. updates[i] is of rules[i]. The new
+ * text is for free(). 0 or HEFT_ENOMEM. */
+int budget_renew(const struct budget *b, const struct budget_result *results, uint32_t headroom_ppm,
+		 enum budget_update *updates, char **text, size_t *size);
+/* Writes beside and renames: whatever happens, the file is the old or the new one, whole. */
+int budget_write_file(const char *path, const char *text, size_t size, struct heft_error *err);
+
+#endif

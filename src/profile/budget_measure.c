@@ -1,0 +1,201 @@
+/* What a budget's rules measure in a profile (budget.h), and who the number is made of.
+ *
+ * A pattern asks each distinct frame once and hands the answer down the tree of stacks, as filters
+ * do (profile_select.c). A C++ name is asked with and without its parameters, so that `in
+ * Parser::*` and `in Parser::row` both mean what they say. Sums saturate: a hostile recording
+ * makes a number too large, never a small one. */
+#include "profile/budget.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t number_at(const void *object, size_t offset)
+{
+	uint64_t n;
+	memcpy(&n, (const char *)object + offset, sizeof n);
+	return n;
+}
+
+static uint64_t saturating_add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static bool function_matches(const char *function, const char *pattern)
+{
+	char name[1024];
+	if (fnmatch(pattern, function, 0) == 0)
+		return true;
+	const char *at = strrchr(function, ')');
+	unsigned depth = 0;
+	for (; at && at > function; at--) { /* back to where the parameters begin */
+		depth += *at == ')';
+		depth -= *at == '(';
+		if (!depth)
+			break;
+	}
+	size_t length = at ? (size_t)(at - function) : 0;
+	if (!length || length >= sizeof name)
+		return false;
+	memcpy(name, function, length);
+	name[length] = 0;
+	return fnmatch(pattern, name, 0) == 0;
+}
+
+/* A path matches whole, or by its last part where the pattern has no folders. */
+static bool path_matches(const char *path, const char *pattern)
+{
+	const char *slash = strrchr(path, '/');
+	if (fnmatch(pattern, path, 0) == 0)
+		return true;
+	return slash && !strchr(pattern, '/') && fnmatch(pattern, slash + 1, 0) == 0;
+}
+
+static bool frame_matches(const struct profile *p, const struct profile_frame *f,
+			  const struct budget_rule *r)
+{
+	switch (r->scope) {
+	case BUDGET_IN_FUNCTION:
+		return function_matches(f->function, r->pattern);
+	case BUDGET_IN_FILE:
+		return f->file && path_matches(f->file, r->pattern);
+	case BUDGET_IN_MODULE:
+		return f->module < p->module_count &&
+		       path_matches(p->modules[f->module].path, r->pattern);
+	case BUDGET_ALL:
+	case BUDGET_IN_THREAD:
+		break;
+	}
+	return true;
+}
+
+/* Nodes with a matching frame on their way to the root. NULL: no memory; free() it. */
+static bool *matching_nodes(const struct profile *p, const struct budget_rule *r)
+{
+	bool *frames = calloc((size_t)p->frame_count + 1, sizeof *frames);
+	bool *nodes = calloc((size_t)p->node_count + 1, sizeof *nodes);
+	if (!frames || !nodes) {
+		free(frames);
+		free(nodes);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < p->frame_count; i++)
+		frames[i] = frame_matches(p, &p->frames[i], r);
+	for (uint32_t i = 0; i < p->node_count; i++) {
+		const struct profile_node *n = &p->nodes[i];
+		nodes[i] = frames[n->frame] || (n->parent != PROFILE_NONE && nodes[n->parent]);
+	}
+	free(frames);
+	return nodes;
+}
+
+/* Keeps the largest few, in order. */
+static void add_part(struct budget_result *result, uint32_t index, uint64_t value)
+{
+	if (!value)
+		return;
+	uint32_t at = result->part_count;
+	while (at > 0 && result->parts[at - 1].value < value)
+		at--;
+	if (at == BUDGET_PARTS)
+		return;
+	if (result->part_count < BUDGET_PARTS)
+		result->part_count++;
+	memmove(&result->parts[at + 1], &result->parts[at],
+		(result->part_count - 1 - at) * sizeof *result->parts);
+	result->parts[at] = (struct budget_part){index, value};
+}
+
+static int measure_sites(const struct profile *p, const struct budget_rule *r,
+			 struct budget_result *result)
+{
+	bool *nodes = r->scope == BUDGET_ALL ? NULL : matching_nodes(p, r);
+	uint32_t matched = 0;
+	if (!nodes && r->scope != BUDGET_ALL)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		const struct profile_site *s = &p->sites[i];
+		if (nodes && (s->node == PROFILE_NONE || !nodes[s->node]))
+			continue;
+		uint64_t value = number_at(s, r->measure->in_site);
+		matched++;
+		result->measured = saturating_add(result->measured, value);
+		add_part(result, i, value);
+	}
+	result->unmatched = nodes && !matched;
+	free(nodes);
+	return 0;
+}
+
+static void measure_threads(const struct profile *p, const struct budget_rule *r,
+			    struct budget_result *result)
+{
+	uint32_t matched = 0;
+	for (uint32_t i = 0; i < p->thread_count; i++) {
+		const struct profile_thread *t = &p->threads[i];
+		if (fnmatch(r->pattern, t->name ? t->name : "", 0) != 0)
+			continue;
+		uint64_t value = number_at(t, r->measure->in_thread);
+		matched++;
+		result->measured = saturating_add(result->measured, value);
+		add_part(result, i, value);
+	}
+	result->unmatched = !matched;
+}
+
+static void measure_findings(const struct budget_rule *r, const struct budget_finding *findings,
+			     size_t count, struct budget_result *result)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(findings[i].kind, r->finding) != 0)
+			continue;
+		result->measured++;
+		add_part(result, (uint32_t)i, 1);
+	}
+}
+
+static bool holds(const struct budget_rule *r, uint64_t measured)
+{
+	switch (r->op) {
+	case BUDGET_AT_MOST:
+		return measured <= r->limit;
+	case BUDGET_BELOW:
+		return measured < r->limit;
+	case BUDGET_AT_LEAST:
+		return measured >= r->limit;
+	case BUDGET_ABOVE:
+		return measured > r->limit;
+	case BUDGET_EQUAL:
+		break;
+	}
+	return measured == r->limit;
+}
+
+int budget_measure(const struct budget *b, const struct profile *p,
+		   const struct budget_finding *findings, size_t finding_count,
+		   struct budget_result *results)
+{
+	for (uint32_t i = 0; i < b->count; i++) {
+		const struct budget_rule *r = &b->rules[i];
+		struct budget_result *result = &results[i];
+		memset(result, 0, sizeof *result);
+		result->unknown = r->measure && (r->measure->needs & ~p->has);
+		if (result->unknown)
+			continue;
+		if (!r->measure)
+			measure_findings(r, findings, finding_count, result);
+		else if (r->scope == BUDGET_IN_THREAD)
+			measure_threads(p, r, result);
+		else if (r->measure->in_site != BUDGET_NO && measure_sites(p, r, result) < 0)
+			return HEFT_ENOMEM;
+		/* The run's own number where it has one: it is also that of a summary. */
+		if (r->measure && r->scope == BUDGET_ALL && r->measure->in_profile != BUDGET_NO)
+			result->measured = number_at(p, r->measure->in_profile);
+		/* No process lives without memory: it was not looked at in time. */
+		if (r->measure && strcmp(r->measure->name, "peak_rss_bytes") == 0)
+			result->unmatched = !result->measured;
+		result->holds = holds(r, result->measured);
+	}
+	return 0;
+}

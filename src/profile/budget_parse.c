@@ -1,0 +1,519 @@
+/* Reading budget files (budget.h).
+ *
+ *     rule    = measure [ "in" scope ] operator limit
+ *     measure = NAME | "finding" KIND
+ *     scope   = [ "file:" | "module:" | "thread:" | "function:" ] PATTERN
+ *     operator = "<=" | "<" | ">=" | ">" | "=="
+ *     limit   = NUMBER [ suffix ]
+ *
+ * A pattern ends at a blank, or stands in double quotes. "#" begins a comment at the start of a
+ * line or after a blank. A file is hostile: it is bounded in size, every position is checked, and a
+ * message names line and column. What is not wholly understood is refused, because a budget that
+ * silently checks something else is worse than none; so is a file without any rule. */
+#include "profile/budget.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST_FILE = 1 << 20, LONGEST_SHOWN = 40 };
+
+#define TOTAL(field) offsetof(struct profile, totals.field)
+#define SITE(field) offsetof(struct profile_site, field)
+#define HAS(what) PROFILE_HAS_##what
+#define THREAD(field) offsetof(struct profile_thread, field)
+
+const struct budget_measure budget_measures[] = {
+	{"peak_bytes", BUDGET_BYTES, HAS(PEAK), TOTAL(peak_bytes), SITE(peak_bytes), BUDGET_NO},
+	{"peak_blocks", BUDGET_COUNT, HAS(PEAK), TOTAL(peak_blocks), SITE(peak_blocks), BUDGET_NO},
+	{"peak_slack_bytes", BUDGET_BYTES, HAS(PEAK) | HAS(USABLE), TOTAL(peak_slack_bytes),
+	 SITE(peak_slack_bytes), BUDGET_NO},
+	{"peak_time_ns", BUDGET_TIME, HAS(PEAK) | HAS(TIMES), TOTAL(peak_time_ns), BUDGET_NO,
+	 BUDGET_NO},
+	{"peak_rss_bytes", BUDGET_BYTES, 0, TOTAL(peak_rss_bytes), BUDGET_NO, BUDGET_NO},
+	{"live_bytes", BUDGET_BYTES, HAS(LIVE), TOTAL(live_bytes), SITE(live_bytes), BUDGET_NO},
+	{"live_blocks", BUDGET_COUNT, HAS(LIVE), TOTAL(live_blocks), SITE(live_blocks), BUDGET_NO},
+	{"live_slack_bytes", BUDGET_BYTES, HAS(LIVE) | HAS(USABLE), TOTAL(live_slack_bytes),
+	 SITE(live_slack_bytes), BUDGET_NO},
+	{"allocations", BUDGET_COUNT, HAS(ALLOCATED), TOTAL(allocations), SITE(allocations),
+	 THREAD(allocations)},
+	{"allocated_bytes", BUDGET_BYTES, HAS(ALLOCATED), TOTAL(allocated_bytes),
+	 SITE(allocated_bytes), THREAD(allocated_bytes)},
+	{"reallocations", BUDGET_COUNT, HAS(FREES), TOTAL(reallocations), SITE(reallocations),
+	 THREAD(reallocations)},
+	{"reallocated_bytes", BUDGET_BYTES, HAS(FREES), TOTAL(reallocated_bytes),
+	 SITE(reallocated_bytes), BUDGET_NO},
+	{"frees", BUDGET_COUNT, HAS(FREES), TOTAL(frees), SITE(frees), THREAD(frees)},
+	{"temporary", BUDGET_COUNT, HAS(TEMPORARY), TOTAL(temporary), SITE(temporary), BUDGET_NO},
+	{"cross_thread_frees", BUDGET_COUNT, HAS(THREADS), BUDGET_NO, SITE(cross_thread_frees),
+	 BUDGET_NO},
+	{"threads", BUDGET_COUNT, HAS(THREADS), TOTAL(threads), BUDGET_NO, BUDGET_NO},
+	{"dropped", BUDGET_COUNT, 0, TOTAL(dropped), BUDGET_NO, BUDGET_NO},
+	{"unknown_frees", BUDGET_COUNT, 0, TOTAL(unknown_frees), BUDGET_NO, BUDGET_NO},
+	{"duration_ns", BUDGET_TIME, HAS(TIMES), offsetof(struct profile, duration_ns), BUDGET_NO,
+	 BUDGET_NO},
+	{.name = NULL},
+};
+
+static const char *const operator_signs[] = {
+	[BUDGET_AT_MOST] = "<=", [BUDGET_BELOW] = "<",  [BUDGET_AT_LEAST] = ">=",
+	[BUDGET_ABOVE] = ">",    [BUDGET_EQUAL] = "==",
+};
+
+const char *budget_operator_sign(enum budget_operator op)
+{
+	return operator_signs[op];
+}
+
+struct parser {
+	struct budget *b;
+	const char *const *kinds;
+	size_t kind_count;
+	struct heft_error *err;
+	size_t at, line_start, line_end;
+	uint32_t line, capacity;
+};
+
+/* ---- messages */
+
+static int bad(struct parser *p, size_t at, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static int bad(struct parser *p, size_t at, const char *fmt, ...)
+{
+	char what[512];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	heft_fail(p->err, HEFT_EFORMAT, "%s:%u:%zu: %s", p->b->name, p->line,
+		  at - p->line_start + 1, what);
+	if (p->err)
+		p->err->offset = at;
+	return HEFT_EFORMAT;
+}
+
+static size_t word_length(const struct parser *p, size_t at)
+{
+	size_t end = at;
+	while (end < p->line_end && p->b->text[end] != ' ' && p->b->text[end] != '\t')
+		end++;
+	return end - at;
+}
+
+/* The word at a position for a message: bytes that are no plain text become "?". */
+struct shown {
+	char text[LONGEST_SHOWN + 8];
+};
+
+static struct shown found(const struct parser *p, size_t at)
+{
+	struct shown s;
+	size_t length = word_length(p, at), used = 0;
+	if (!length) {
+		strcpy(s.text, "the line's end");
+		return s;
+	}
+	s.text[used++] = '\'';
+	for (size_t i = 0; i < length && i < LONGEST_SHOWN; i++) {
+		char c = p->b->text[at + i];
+		s.text[used++] = c >= 0x20 && c < 0x7f ? c : '?';
+	}
+	if (length > LONGEST_SHOWN) {
+		memcpy(s.text + used, "...", 3);
+		used += 3;
+	}
+	s.text[used++] = '\'';
+	s.text[used] = 0;
+	return s;
+}
+
+/* What begins like it, if anything does for at least three letters. */
+static const char *meant(const char *word, size_t length, const char *name, size_t *best,
+			 const char *so_far)
+{
+	size_t same = 0;
+	while (same < length && name[same] && word[same] == name[same])
+		same++;
+	if (same < 3 || same <= *best)
+		return so_far;
+	*best = same;
+	return name;
+}
+
+/* ---- words */
+
+static void skip_blanks(struct parser *p)
+{
+	while (p->at < p->line_end && (p->b->text[p->at] == ' ' || p->b->text[p->at] == '\t'))
+		p->at++;
+}
+
+static size_t name_length(const struct parser *p)
+{
+	size_t end = p->at;
+	while (end < p->line_end &&
+	       (isalnum((unsigned char)p->b->text[end]) || strchr("_-.", p->b->text[end])))
+		end++;
+	return end - p->at;
+}
+
+static bool is_word(const struct parser *p, size_t length, const char *word)
+{
+	return strlen(word) == length && memcmp(p->b->text + p->at, word, length) == 0;
+}
+
+static int parse_kind(struct parser *p, struct budget_rule *r)
+{
+	skip_blanks(p);
+	size_t length = name_length(p), best = 0;
+	const char *near = NULL;
+	for (size_t i = 0; i < p->kind_count; i++) {
+		if (is_word(p, length, p->kinds[i])) {
+			r->finding = p->kinds[i];
+			p->at += length;
+			return 0;
+		}
+		near = meant(p->b->text + p->at, length, p->kinds[i], &best, near);
+	}
+	if (near)
+		return bad(p, p->at, "expected a kind of finding, found %s; did you mean %s?",
+			   found(p, p->at).text, near);
+	return bad(p, p->at,
+		   "expected a kind of finding that this heft looks for (such as %s), found %s",
+		   p->kind_count ? p->kinds[0] : "none", found(p, p->at).text);
+}
+
+static int parse_measure(struct parser *p, struct budget_rule *r)
+{
+	size_t length = name_length(p), best = 0;
+	const char *near = NULL;
+	if (is_word(p, length, "finding")) {
+		p->at += length;
+		return parse_kind(p, r);
+	}
+	for (const struct budget_measure *m = budget_measures; m->name; m++) {
+		if (is_word(p, length, m->name)) {
+			r->measure = m;
+			p->at += length;
+			return 0;
+		}
+		near = meant(p->b->text + p->at, length, m->name, &best, near);
+	}
+	if (near)
+		return bad(p, p->at, "expected a measure, found %s; did you mean %s?",
+			   found(p, p->at).text, near);
+	return bad(p, p->at,
+		   "expected a measure (peak_bytes, live_bytes, allocations, ...) or 'finding', "
+		   "found %s",
+		   found(p, p->at).text);
+}
+
+static int keep_pattern(struct parser *p, struct budget_rule *r, size_t from, size_t length)
+{
+	if (!length)
+		return bad(p, from, "expected a pattern such as parse_*, found nothing");
+	r->pattern = strndup(p->b->text + from, length);
+	return r->pattern ? 0 : HEFT_ENOMEM;
+}
+
+static int parse_pattern(struct parser *p, struct budget_rule *r)
+{
+	size_t from = p->at;
+	if (from < p->line_end && p->b->text[from] == '"') {
+		const char *end = memchr(p->b->text + from + 1, '"', p->line_end - from - 1);
+		if (!end)
+			return bad(p, from, "expected a second \" that ends the pattern");
+		size_t length = (size_t)(end - (p->b->text + from + 1));
+		p->at = from + length + 2;
+		return keep_pattern(p, r, from + 1, length);
+	}
+	size_t length = word_length(p, from);
+	p->at += length;
+	return keep_pattern(p, r, from, length);
+}
+
+static int parse_scope(struct parser *p, struct budget_rule *r)
+{
+	static const struct {
+		const char *word;
+		enum budget_scope scope;
+	} prefixes[] = {
+		{"file:", BUDGET_IN_FILE},
+		{"module:", BUDGET_IN_MODULE},
+		{"thread:", BUDGET_IN_THREAD},
+		{"function:", BUDGET_IN_FUNCTION},
+	};
+	skip_blanks(p);
+	if (!is_word(p, name_length(p), "in"))
+		return 0;
+	size_t in = p->at;
+	p->at += 2;
+	skip_blanks(p);
+	r->scope = BUDGET_IN_FUNCTION;
+	for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+		size_t length = strlen(prefixes[i].word);
+		if (p->line_end - p->at >= length &&
+		    memcmp(p->b->text + p->at, prefixes[i].word, length) == 0) {
+			r->scope = prefixes[i].scope;
+			p->at += length;
+			break;
+		}
+	}
+	if (!r->measure)
+		return bad(p, in,
+			   "expected an operator: findings are counted in the whole "
+			   "recording");
+	if (r->scope == BUDGET_IN_THREAD && r->measure->in_thread == BUDGET_NO)
+		return bad(p, in, "expected an operator: %s is not counted by thread",
+			   r->measure->name);
+	if (r->scope != BUDGET_IN_THREAD && r->measure->in_site == BUDGET_NO)
+		return bad(p, in, "expected an operator: %s is of the whole run, not of a part",
+			   r->measure->name);
+	return parse_pattern(p, r);
+}
+
+static int parse_operator(struct parser *p, struct budget_rule *r)
+{
+	skip_blanks(p);
+	size_t length = 0;
+	while (p->at + length < p->line_end && strchr("<>=!~", p->b->text[p->at + length]))
+		length++;
+	for (unsigned op = 0; length && op <= BUDGET_EQUAL; op++)
+		if (is_word(p, length, operator_signs[op])) {
+			r->op = (enum budget_operator)op;
+			p->at += length;
+			return 0;
+		}
+	return bad(p, p->at, "expected %sone of <= < >= > ==, found %s",
+		   r->measure && !r->pattern ? "'in' or " : "", found(p, p->at).text);
+}
+
+/* ---- limits */
+
+struct suffix {
+	const char *name;
+	uint64_t scale;
+};
+
+static const struct suffix time_suffixes[] = {
+	{"ns", 1},         {"us", 1000},       {"ms", 1000000},
+	{"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000},
+};
+
+/* k, M, G, T in either case, then i and B as people write them. 0: none of these. */
+static uint64_t size_scale(const char *text, size_t length)
+{
+	static const char letters[] = "kmgt";
+	uint64_t scale = 1;
+	size_t at = 0;
+	const char *letter = length ? strchr(letters, tolower((unsigned char)text[0])) : NULL;
+	if (letter && *letter) {
+		scale = (uint64_t)1 << (10 * (letter - letters + 1));
+		at++;
+		if (at < length && text[at] == 'i')
+			at++;
+	}
+	if (at < length && text[at] == 'B')
+		at++;
+	return at == length ? scale : 0;
+}
+
+static uint64_t suffix_scale(enum budget_unit unit, const char *text, size_t length)
+{
+	if (unit == BUDGET_BYTES)
+		return size_scale(text, length);
+	if (!length)
+		return 1;
+	for (size_t i = 0; unit == BUDGET_TIME && i < sizeof time_suffixes / sizeof *time_suffixes;
+	     i++)
+		if (strlen(time_suffixes[i].name) == length &&
+		    memcmp(time_suffixes[i].name, text, length) == 0)
+			return time_suffixes[i].scale;
+	return 0;
+}
+
+/* "12", "1.5", ".5": the whole part and billionths. Returns the length, 0 if it is no number that
+ * fits. */
+static size_t parse_decimal(const char *text, size_t length, uint64_t *whole, uint64_t *billionths)
+{
+	size_t at = 0, digits = 0;
+	uint64_t unit = 100000000;
+	*whole = *billionths = 0;
+	for (; at < length && isdigit((unsigned char)text[at]); at++, digits++)
+		if (__builtin_mul_overflow(*whole, 10, whole) ||
+		    __builtin_add_overflow(*whole, (uint64_t)(text[at] - '0'), whole))
+			return 0;
+	if (at < length && text[at] == '.') {
+		for (at++; at < length && isdigit((unsigned char)text[at]); at++, digits++) {
+			*billionths += (uint64_t)(text[at] - '0') * unit;
+			unit /= 10;
+		}
+	}
+	return digits ? at : 0;
+}
+
+static int parse_limit(struct parser *p, struct budget_rule *r)
+{
+	static const char *const wants[] = {
+		[BUDGET_COUNT] = "a whole number",
+		[BUDGET_BYTES] = "a size such as 4096, 64k, 1.5M or 2G",
+		[BUDGET_TIME] = "a time such as 250ms, 1.5s or 2m",
+	};
+	enum budget_unit unit = r->measure ? r->measure->unit : BUDGET_COUNT;
+	skip_blanks(p);
+	const char *text = p->b->text + p->at;
+	size_t length = word_length(p, p->at);
+	uint64_t whole, billionths;
+	size_t number = parse_decimal(text, length, &whole, &billionths);
+	uint64_t scale = number ? suffix_scale(unit, text + number, length - number) : 0;
+	if (!scale)
+		return bad(p, p->at, "expected %s, found %s", wants[unit], found(p, p->at).text);
+	if (scale == 1 && billionths)
+		return bad(p, p->at, "expected a whole number, found %s", found(p, p->at).text);
+	unsigned __int128 value = (unsigned __int128)whole * scale +
+				  ((unsigned __int128)billionths * scale + 500000000) / 1000000000;
+	if (value > UINT64_MAX)
+		return bad(p, p->at, "expected a number below 2^64, found %s",
+			   found(p, p->at).text);
+	r->limit = (uint64_t)value;
+	r->limit_at = p->at;
+	r->limit_length = length;
+	snprintf(r->suffix, sizeof r->suffix, "%.*s", (int)(length - number), text + number);
+	p->at += length;
+	return 0;
+}
+
+/* ---- lines */
+
+static int parse_rule(struct parser *p)
+{
+	struct budget *b = p->b;
+	if (b->count == p->capacity) {
+		uint32_t bigger = p->capacity ? p->capacity * 2 : 16;
+		void *rules = realloc(b->rules, bigger * sizeof *b->rules);
+		if (!rules)
+			return HEFT_ENOMEM;
+		b->rules = rules;
+		p->capacity = bigger;
+	}
+	struct budget_rule *r = &b->rules[b->count];
+	memset(r, 0, sizeof *r);
+	b->count++; /* from here on budget_free knows its pattern */
+	r->line = p->line;
+	r->at = p->at;
+	int rc = parse_measure(p, r);
+	if (rc == 0)
+		rc = parse_scope(p, r);
+	if (rc == 0)
+		rc = parse_operator(p, r);
+	if (rc == 0)
+		rc = parse_limit(p, r);
+	if (rc < 0)
+		return rc;
+	r->length = p->at - r->at;
+	skip_blanks(p);
+	if (p->at < p->line_end && b->text[p->at] != '#')
+		return bad(p, p->at, "expected the end of the rule or a comment (#), found %s",
+			   found(p, p->at).text);
+	return 0;
+}
+
+static int parse_lines(struct parser *p)
+{
+	struct budget *b = p->b;
+	int rc = 0;
+	for (size_t next = 0; rc == 0 && next < b->size;) {
+		const char *newline = memchr(b->text + next, '\n', b->size - next);
+		size_t end = newline ? (size_t)(newline - b->text) : b->size;
+		p->line++;
+		p->line_start = p->at = next;
+		next = newline ? end + 1 : end;
+		const char *nul = memchr(b->text + p->at, 0, end - p->at);
+		if (nul)
+			return bad(p, (size_t)(nul - b->text), "expected text, found a zero byte");
+		if (end > p->at && b->text[end - 1] == '\r')
+			end--;
+		p->line_end = end;
+		skip_blanks(p);
+		if (p->at < end && b->text[p->at] != '#')
+			rc = parse_rule(p);
+	}
+	if (rc == 0 && !b->count) {
+		p->line = p->line ? p->line : 1;
+		p->line_end = p->line_start = p->at = b->size;
+		return bad(p, p->at, "expected at least one rule, such as: peak_bytes <= 20M");
+	}
+	return rc;
+}
+
+int budget_parse(struct budget **out, const char *name, const char *text, size_t size,
+		 const char *const *kinds, size_t kind_count, struct heft_error *err)
+{
+	struct parser p = {.kinds = kinds, .kind_count = kind_count, .err = err};
+	int rc = HEFT_ENOMEM;
+	*out = NULL;
+	p.b = calloc(1, sizeof *p.b);
+	if (!p.b)
+		goto out;
+	p.b->name = strdup(name);
+	p.b->text = malloc(size + 1);
+	if (!p.b->name || !p.b->text)
+		goto out;
+	memcpy(p.b->text, text, size);
+	p.b->text[size] = 0;
+	p.b->size = size;
+	rc = parse_lines(&p);
+out:
+	if (rc == HEFT_ENOMEM)
+		heft_fail(err, rc, "not enough memory to read %s", name);
+	if (rc < 0) {
+		budget_free(p.b);
+		return rc;
+	}
+	*out = p.b;
+	return 0;
+}
+
+void budget_free(struct budget *b)
+{
+	if (!b)
+		return;
+	for (uint32_t i = 0; i < b->count; i++)
+		free((char *)b->rules[i].pattern);
+	free(b->rules);
+	free(b->name);
+	free(b->text);
+	free(b);
+}
+
+int budget_read_file(const char *path, char **text, size_t *size, struct heft_error *err)
+{
+	FILE *f = fopen(path, "re");
+	*text = NULL;
+	if (!f && errno == ENOENT)
+		return heft_fail(err, HEFT_ENOTFOUND, "cannot read %s: %s", path, strerror(errno));
+	if (!f)
+		return heft_fail_errno(err, "cannot read %s", path);
+	int rc = 0;
+	char *buffer = malloc(LARGEST_FILE + 1);
+	if (!buffer) {
+		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory to read %s", path);
+		goto out;
+	}
+	*size = fread(buffer, 1, LARGEST_FILE + 1, f);
+	if (ferror(f))
+		rc = heft_fail_errno(err, "cannot read %s", path);
+	else if (*size > LARGEST_FILE)
+		rc = heft_fail_format(err, path, LARGEST_FILE,
+				      "expected a budget, found more than 1 MiB");
+out:
+	fclose(f);
+	if (rc < 0)
+		free(buffer);
+	else
+		*text = buffer;
+	return rc;
+}

@@ -1,0 +1,647 @@
+/* Matching the call stacks of two profiles (profile_diff.h).
+ *
+ * Two builds of a program agree in the names on a stack and in little else: lines move, files and
+ * folders are renamed, addresses change, recursion goes deeper, a function is inlined. So stacks
+ * are matched by name (stack_key.h), in three rounds, each over what the one before left over:
+ *
+ * 1. the same functions and modules. Several sites of one such stack differ by their lines only.
+ *    They are put in the order of their lines on either side and aligned like two texts: order is
+ *    what edits keep. What kind of allocation it is, how large and how many decide where the gaps
+ *    are when one side has more.
+ * 2. the same user frames: a runtime library's inner workings, or what is known of them, changed.
+ * 3. the same user frames but for functions that one side has nowhere: inlined, and no debug
+ *    information tells. One side must be unchanged, so that a function that was removed is never
+ *    taken for another that was added.
+ *
+ * Rounds 2 and 3 ask for evidence beside the names: about the same number of blocks, or blocks of
+ * about the same size. What is left is new or vanished.
+ *
+ * Invariant: every site of both profiles is in exactly one entry, so the changes add up to the
+ * difference of the totals. */
+#include "profile/profile_diff.h"
+
+#include "profile/stack_key.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Costs of aligning, as shares of "nothing in common". A pair that differs in all but its names
+ * still costs less than two gaps: names are the strongest evidence there is. */
+#define COST_GAP 0.5f
+#define COST_VIA 0.3f
+#define COST_SIZE 0.3f
+#define COST_COUNT 0.2f
+#define COST_LINES 0.02f
+#define ALIKE 0.1 /* counts or sizes that differ by less are evidence for rounds 2 and 3 */
+
+enum { LARGEST_ALIGNMENT = 1 << 22 }; /* pairs; beyond it a stack's sites are not told apart */
+
+struct piece { /* sites of one side that read the same, lines included */
+	struct profile_diff_side sum;
+	struct stack_key key;
+	uint32_t via;
+	uint32_t without; /* stack_keys_without */
+	uint32_t group;   /* by what this round matches */
+	bool done;
+};
+
+struct side {
+	const struct profile *p;
+	struct piece *pieces;
+	uint32_t count;
+};
+
+struct matcher {
+	struct stack_keys *keys;
+	struct side old, new;
+	struct profile_diff *d;
+	uint32_t capacity; /* of d->entries */
+	enum profile_matched round;
+};
+
+/* ---- sums */
+
+static double blocks_of(const struct profile_diff_side *s)
+{
+	return (double)s->allocations + (double)s->reallocations;
+}
+
+static void add_side(struct profile_diff_side *sum, const struct profile_diff_side *more)
+{
+	double mine = blocks_of(sum), others = blocks_of(more);
+	if (mine + others > 0)
+		sum->lifetime_ns =
+			(sum->lifetime_ns * mine + more->lifetime_ns * others) / (mine + others);
+	if (sum->site == PROFILE_NONE || (more->site != PROFILE_NONE && more->site < sum->site))
+		sum->site = more->site; /* sites are in order of their peaks */
+	sum->sites += more->sites;
+	sum->allocations += more->allocations;
+	sum->reallocations += more->reallocations;
+	sum->frees += more->frees;
+	sum->allocated_bytes += more->allocated_bytes;
+	sum->peak_bytes += more->peak_bytes;
+	sum->peak_blocks += more->peak_blocks;
+	sum->live_bytes += more->live_bytes;
+	sum->live_blocks += more->live_blocks;
+	sum->temporary += more->temporary;
+}
+
+static struct profile_diff_side side_of_site(const struct profile *p, uint32_t index)
+{
+	const struct profile_site *s = &p->sites[index];
+	return (struct profile_diff_side){
+		.site = index,
+		.sites = 1,
+		.allocations = s->allocations,
+		.reallocations = s->reallocations,
+		.frees = s->frees,
+		.allocated_bytes = s->allocated_bytes,
+		.peak_bytes = s->peak_bytes,
+		.peak_blocks = s->peak_blocks,
+		.live_bytes = s->live_bytes,
+		.live_blocks = s->live_blocks,
+		.temporary = s->temporary,
+		.lifetime_ns = (double)s->lifetime.mean_ns,
+	};
+}
+
+static int add_entry(struct matcher *m, struct piece *old, struct piece *new)
+{
+	static const struct profile_diff_side none = {.site = PROFILE_NONE};
+	struct profile_diff *d = m->d;
+	if (d->count == m->capacity) {
+		uint32_t bigger = m->capacity ? m->capacity * 2 : 64;
+		void *p = realloc(d->entries, (size_t)bigger * sizeof *d->entries);
+		if (!p)
+			return HEFT_ENOMEM;
+		d->entries = p;
+		m->capacity = bigger;
+	}
+	d->entries[d->count++] = (struct profile_diff_entry){
+		.old = old ? old->sum : none,
+		.new = new ? new->sum : none,
+		.matched = m->round,
+	};
+	if (old)
+		old->done = true;
+	if (new)
+		new->done = true;
+	return 0;
+}
+
+/* ---- aligning the pieces of one group */
+
+/* 0: the same, 1: nothing in common. */
+static double distance(double a, double b)
+{
+	double larger = a > b ? a : b;
+	return larger > 0 ? fabs(a - b) / larger : 0;
+}
+
+static double block_size(const struct piece *p)
+{
+	double blocks = blocks_of(&p->sum);
+	return blocks > 0 ? (double)p->sum.allocated_bytes / blocks : 0;
+}
+
+static float pair_cost(const struct matcher *m, const struct piece *a, const struct piece *b)
+{
+	double size = distance(block_size(a), block_size(b));
+	double count = distance(blocks_of(&a->sum), blocks_of(&b->sum));
+	if (m->round != PROFILE_MATCHED_STACK && size > ALIKE && count > ALIKE)
+		return 3 * COST_GAP;
+	return COST_SIZE * (float)size + COST_COUNT * (float)count +
+	       (a->via == b->via ? 0 : COST_VIA) + (a->key.lines == b->key.lines ? 0 : COST_LINES);
+}
+
+/* More sites than can be told apart: one entry for all. */
+static int lump(struct matcher *m, struct piece **old, size_t olds, struct piece **new, size_t news)
+{
+	for (size_t i = 1; i < olds; i++) {
+		add_side(&old[0]->sum, &old[i]->sum);
+		old[i]->done = true;
+	}
+	for (size_t i = 1; i < news; i++) {
+		add_side(&new[0]->sum, &new[i]->sum);
+		new[i]->done = true;
+	}
+	return add_entry(m, old[0], new[0]);
+}
+
+/* Pairs what belongs together in two lists, both in order; what is left keeps done == false. */
+static int align(struct matcher *m, struct piece **old, size_t olds, struct piece **new,
+		 size_t news)
+{
+	if (!olds || !news)
+		return 0;
+	if (olds == 1 && news == 1)
+		return pair_cost(m, old[0], new[0]) < 2 * COST_GAP ? add_entry(m, old[0], new[0])
+								   : 0;
+	if (olds > LARGEST_ALIGNMENT / news)
+		return lump(m, old, olds, new, news);
+	/* cost[i][j]: of what is left from old[i] and new[j] on */
+	size_t width = news + 1;
+	float *cost = malloc((olds + 1) * width * sizeof *cost);
+	int rc = 0;
+	if (!cost)
+		return HEFT_ENOMEM;
+	for (size_t i = olds + 1; i-- > 0;)
+		for (size_t j = news + 1; j-- > 0;) {
+			float best;
+			if (i == olds || j == news) {
+				best = COST_GAP * (float)(olds - i + news - j);
+			} else {
+				float gap_old = cost[(i + 1) * width + j] + COST_GAP;
+				float gap_new = cost[i * width + j + 1] + COST_GAP;
+				best = cost[(i + 1) * width + j + 1] + pair_cost(m, old[i], new[j]);
+				best = gap_old < best ? gap_old : best;
+				best = gap_new < best ? gap_new : best;
+			}
+			cost[i * width + j] = best;
+		}
+	for (size_t i = 0, j = 0; rc == 0 && i < olds && j < news;) {
+		float here = cost[i * width + j], pair = pair_cost(m, old[i], new[j]);
+		if (here >= cost[(i + 1) * width + j + 1] + pair) {
+			rc = add_entry(m, old[i], new[j]);
+			i++;
+			j++;
+		} else if (here >= cost[(i + 1) * width + j] + COST_GAP) {
+			i++;
+		} else {
+			j++;
+		}
+	}
+	free(cost);
+	return rc;
+}
+
+/* ---- rounds */
+
+static int compare_sizes(const struct piece *a, const struct piece *b)
+{
+	double x = block_size(a), y = block_size(b);
+	if (x == y) {
+		x = blocks_of(&a->sum);
+		y = blocks_of(&b->sum);
+	}
+	if (x == y) {
+		x = a->sum.site;
+		y = b->sum.site;
+	}
+	return x < y ? -1 : x > y;
+}
+
+static int in_order(const void *a, const void *b, void *ctx)
+{
+	const struct piece *x = *(struct piece *const *)a, *y = *(struct piece *const *)b;
+	const struct matcher *m = ctx;
+	int order = 0;
+	if (x->group != y->group)
+		return x->group < y->group ? -1 : 1;
+	if (m->round == PROFILE_MATCHED_STACK)
+		order = stack_keys_compare_lines(m->keys, x->key.lines, y->key.lines);
+	if (!order && m->round == PROFILE_MATCHED_STACK && x->via != y->via)
+		order = x->via < y->via ? -1 : 1;
+	return order ? order : compare_sizes(x, y);
+}
+
+/* The pieces of a side that are not matched yet and have a group, in order. */
+static struct piece **left_over(struct matcher *m, struct side *s, size_t *count)
+{
+	struct piece **list = malloc(((size_t)s->count + 1) * sizeof *list);
+	size_t n = 0;
+	for (uint32_t i = 0; list && i < s->count; i++)
+		if (!s->pieces[i].done && (s->pieces[i].group || m->round == PROFILE_MATCHED_STACK))
+			list[n++] = &s->pieces[i];
+	if (list)
+		qsort_r(list, n, sizeof *list, in_order, m);
+	*count = n;
+	return list;
+}
+
+static size_t group_end(struct piece **list, size_t from, size_t count)
+{
+	size_t to = from;
+	while (to < count && list[to]->group == list[from]->group)
+		to++;
+	return to;
+}
+
+static int match_groups(struct matcher *m)
+{
+	size_t olds, news, i = 0, j = 0;
+	struct piece **old = left_over(m, &m->old, &olds), **new = left_over(m, &m->new, &news);
+	int rc = old && new ? 0 : HEFT_ENOMEM;
+	while (rc == 0 && i < olds && j < news) {
+		if (old[i]->group != new[j]->group) {
+			if (old[i]->group < new[j]->group)
+				i = group_end(old, i, olds);
+			else
+				j = group_end(new, j, news);
+			continue;
+		}
+		size_t i_end = group_end(old, i, olds), j_end = group_end(new, j, news);
+		rc = align(m, old + i, i_end - i, new + j, j_end - j);
+		i = i_end;
+		j = j_end;
+	}
+	free(old);
+	free(new);
+	return rc;
+}
+
+static void group_by_stack(struct side *s)
+{
+	for (uint32_t i = 0; i < s->count; i++)
+		s->pieces[i].group = s->pieces[i].key.whole;
+}
+
+static void group_by_user(struct side *s)
+{
+	for (uint32_t i = 0; i < s->count; i++)
+		s->pieces[i].group = s->pieces[i].key.user;
+}
+
+/* Only where something was left out: the rest had its chance. */
+static void group_by_what_stays(struct side *s)
+{
+	for (uint32_t i = 0; i < s->count; i++) {
+		struct piece *p = &s->pieces[i];
+		p->group = p->without == p->key.user ? 0 : p->without;
+	}
+}
+
+static int match_all(struct matcher *m)
+{
+	int rc;
+	m->round = PROFILE_MATCHED_STACK;
+	group_by_stack(&m->old);
+	group_by_stack(&m->new);
+	rc = match_groups(m);
+	if (rc == 0) {
+		m->round = PROFILE_MATCHED_USER;
+		group_by_user(&m->old);
+		group_by_user(&m->new);
+		rc = match_groups(m);
+	}
+	if (rc == 0) {
+		m->round = PROFILE_MATCHED_INLINED;
+		group_by_what_stays(&m->old);
+		rc = match_groups(m);
+	}
+	if (rc == 0) {
+		group_by_user(&m->old);
+		group_by_what_stays(&m->new);
+		rc = match_groups(m);
+	}
+	m->round = PROFILE_MATCHED_STACK;
+	for (uint32_t i = 0; rc == 0 && i < m->old.count; i++)
+		if (!m->old.pieces[i].done)
+			rc = add_entry(m, &m->old.pieces[i], NULL);
+	for (uint32_t i = 0; rc == 0 && i < m->new.count; i++)
+		if (!m->new.pieces[i].done)
+			rc = add_entry(m, NULL, &m->new.pieces[i]);
+	return rc;
+}
+
+/* ---- pieces */
+
+static int by_key(const void *a, const void *b)
+{
+	const struct piece *x = a, *y = b;
+	if (x->key.whole != y->key.whole)
+		return x->key.whole < y->key.whole ? -1 : 1;
+	if (x->key.lines != y->key.lines)
+		return x->key.lines < y->key.lines ? -1 : 1;
+	if (x->via != y->via)
+		return x->via < y->via ? -1 : 1;
+	return x->sum.site < y->sum.site ? -1 : x->sum.site > y->sum.site;
+}
+
+static int make_pieces(struct side *s, const struct stack_key *keys)
+{
+	const struct profile *p = s->p;
+	s->pieces = calloc((size_t)p->site_count + 1, sizeof *s->pieces);
+	if (!s->pieces)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		s->pieces[i].sum = side_of_site(p, i);
+		s->pieces[i].via = p->sites[i].via;
+		if (p->sites[i].node != PROFILE_NONE)
+			s->pieces[i].key = keys[p->sites[i].node];
+	}
+	qsort(s->pieces, p->site_count, sizeof *s->pieces, by_key);
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		const struct piece *from = &s->pieces[i];
+		struct piece *last = s->count ? &s->pieces[s->count - 1] : NULL;
+		if (last && last->key.whole == from->key.whole &&
+		    last->key.lines == from->key.lines && last->via == from->via)
+			add_side(&last->sum, &from->sum);
+		else
+			s->pieces[s->count++] = *from;
+	}
+	return 0;
+}
+
+/* What would be left of each piece's stack (stack_keys_without). */
+static int note_what_stays(struct matcher *m, struct side *s, unsigned which)
+{
+	const struct profile *p = s->p;
+	uint32_t *paths = malloc(((size_t)p->node_count + 1) * sizeof *paths);
+	int rc = paths ? stack_keys_without(m->keys, p, which, paths) : HEFT_ENOMEM;
+	for (uint32_t i = 0; rc == 0 && i < s->count; i++) {
+		uint32_t node = p->sites[s->pieces[i].sum.site].node;
+		s->pieces[i].without = node == PROFILE_NONE ? 0 : paths[node];
+	}
+	free(paths);
+	return rc;
+}
+
+static int load_sides(struct matcher *m)
+{
+	struct side *const sides[] = {&m->old, &m->new};
+	int rc = 0;
+	for (unsigned i = 0; rc == 0 && i < 2; i++) {
+		const struct profile *p = sides[i]->p;
+		struct stack_key *keys = malloc(((size_t)p->node_count + 1) * sizeof *keys);
+		rc = keys ? stack_keys_add(m->keys, p, i, keys) : HEFT_ENOMEM;
+		if (rc == 0)
+			rc = make_pieces(sides[i], keys);
+		free(keys);
+	}
+	for (unsigned i = 0; rc == 0 && i < 2; i++)
+		rc = note_what_stays(m, sides[i], i);
+	return rc;
+}
+
+static struct profile_diff_side totals_of(const struct side *s)
+{
+	struct profile_diff_side sum = {.site = PROFILE_NONE};
+	for (uint32_t i = 0; i < s->count; i++)
+		add_side(&sum, &s->pieces[i].sum);
+	return sum;
+}
+
+static int set_per(struct profile_diff *d, const struct profile_per *per, struct heft_error *err)
+{
+	d->per = per ? *per : (struct profile_per){.unit = PROFILE_PER_RUN, .old = 1, .new = 1};
+	if (d->per.unit == PROFILE_PER_SECOND) {
+		d->per.old = (double)d->old->duration_ns / 1e9;
+		d->per.new = (double)d->new->duration_ns / 1e9;
+	}
+	if (d->per.old > 0 && d->per.new > 0)
+		return 0;
+	return heft_fail(err, HEFT_EUSAGE, "%s",
+			 d->per.unit == PROFILE_PER_SECOND
+				 ? "a recording without a duration has no numbers per second"
+				 : "there is nothing to divide by");
+}
+
+int profile_diff_new(struct profile_diff **out, const struct profile *old,
+		     const struct profile *new, const struct profile_per *per,
+		     struct heft_error *err)
+{
+	struct matcher m = {.old.p = old, .new.p = new};
+	int rc = HEFT_ENOMEM;
+	*out = NULL;
+	m.keys = stack_keys_new();
+	m.d = calloc(1, sizeof *m.d);
+	if (!m.keys || !m.d)
+		goto out;
+	m.d->old = old;
+	m.d->new = new;
+	rc = set_per(m.d, per, err);
+	if (rc < 0)
+		goto out;
+	rc = load_sides(&m);
+	if (rc < 0)
+		goto out;
+	m.d->old_total = totals_of(&m.old);
+	m.d->new_total = totals_of(&m.new);
+	rc = match_all(&m);
+out:
+	stack_keys_free(m.keys);
+	free(m.old.pieces);
+	free(m.new.pieces);
+	if (rc == HEFT_ENOMEM)
+		heft_fail(err, rc, "not enough memory to compare %u with %u sites", old->site_count,
+			  new->site_count);
+	if (rc < 0) {
+		profile_diff_free(m.d);
+		return rc;
+	}
+	*out = m.d;
+	return 0;
+}
+
+void profile_diff_free(struct profile_diff *d)
+{
+	if (!d)
+		return;
+	free(d->entries);
+	free(d);
+}
+
+/* ---- reading */
+
+static double measure_of(const struct profile_diff_side *s, enum profile_sort measure)
+{
+	switch (measure) {
+	case PROFILE_BY_PEAK:
+		return (double)s->peak_bytes;
+	case PROFILE_BY_LIVE:
+		return (double)s->live_bytes;
+	case PROFILE_BY_ALLOCATED:
+		return (double)s->allocated_bytes;
+	case PROFILE_BY_COUNT:
+		return (double)s->allocations;
+	case PROFILE_BY_TEMPORARY:
+		return (double)s->temporary;
+	case PROFILE_BY_LIFETIME:
+		return s->lifetime_ns;
+	default: /* a measure that two runs have no use for */
+		return 0;
+	}
+}
+
+bool profile_diff_has(const struct profile_diff *d, enum profile_sort measure)
+{
+	static const uint32_t needs[] = {
+		[PROFILE_BY_PEAK] = PROFILE_HAS_PEAK,
+		[PROFILE_BY_LIVE] = PROFILE_HAS_LIVE,
+		[PROFILE_BY_ALLOCATED] = PROFILE_HAS_ALLOCATED,
+		[PROFILE_BY_COUNT] = PROFILE_HAS_ALLOCATED,
+		[PROFILE_BY_TEMPORARY] = PROFILE_HAS_TEMPORARY,
+		[PROFILE_BY_LIFETIME] = PROFILE_HAS_LIFETIMES,
+	};
+	return measure < sizeof needs / sizeof *needs &&
+	       (d->old->has & d->new->has &needs[measure]);
+}
+
+bool profile_diff_divides(const struct profile_diff *d, enum profile_sort measure)
+{
+	switch (d->per.unit) {
+	case PROFILE_PER_RUN:
+		return false;
+	case PROFILE_PER_SECOND:
+		return measure == PROFILE_BY_ALLOCATED || measure == PROFILE_BY_COUNT ||
+		       measure == PROFILE_BY_TEMPORARY;
+	case PROFILE_PER_OPERATIONS:
+		return measure != PROFILE_BY_LIFETIME;
+	}
+	return false;
+}
+
+double profile_diff_old(const struct profile_diff *d, const struct profile_diff_side *s,
+			enum profile_sort measure)
+{
+	return measure_of(s, measure) / (profile_diff_divides(d, measure) ? d->per.old : 1);
+}
+
+double profile_diff_new_value(const struct profile_diff *d, const struct profile_diff_side *s,
+			      enum profile_sort measure)
+{
+	return measure_of(s, measure) / (profile_diff_divides(d, measure) ? d->per.new : 1);
+}
+
+double profile_diff_change(const struct profile_diff *d, const struct profile_diff_entry *e,
+			   enum profile_sort measure)
+{
+	return profile_diff_new_value(d, &e->new, measure) - profile_diff_old(d, &e->old, measure);
+}
+
+const char *profile_change_name(enum profile_change change)
+{
+	static const char *const names[PROFILE_CHANGES] = {
+		[PROFILE_SAME] = "same",         [PROFILE_GROWN] = "grown",
+		[PROFILE_SHRUNK] = "shrunk",     [PROFILE_NEW] = "new",
+		[PROFILE_VANISHED] = "vanished",
+	};
+	return change < PROFILE_CHANGES ? names[change] : "unknown";
+}
+
+enum profile_change profile_diff_classify(const struct profile_diff *d,
+					  const struct profile_diff_entry *e,
+					  enum profile_sort measure, double threshold)
+{
+	double change = profile_diff_change(d, e, measure);
+	if (fabs(change) <= threshold)
+		return PROFILE_SAME;
+	if (!e->old.sites)
+		return PROFILE_NEW;
+	if (!e->new.sites)
+		return PROFILE_VANISHED;
+	return change > 0 ? PROFILE_GROWN : PROFILE_SHRUNK;
+}
+
+struct profile_threshold profile_threshold_for(const struct profile_threshold *given,
+					       enum profile_sort asked, enum profile_sort measure)
+{
+	if (measure == asked || !given->absolute)
+		return *given;
+	return (struct profile_threshold){.share = PROFILE_NOISE};
+}
+
+void profile_diff_summarise(const struct profile_diff *d, enum profile_sort measure,
+			    const struct profile_threshold *threshold,
+			    struct profile_diff_summary *s)
+{
+	memset(s, 0, sizeof *s);
+	s->old = profile_diff_old(d, &d->old_total, measure);
+	s->new = profile_diff_new_value(d, &d->new_total, measure);
+	double whole = s->old > s->new ? s->old : s->new;
+	if (measure == PROFILE_BY_LIFETIME)
+		whole = (double)(d->old->duration_ns > d->new->duration_ns ? d->old->duration_ns
+									   : d->new->duration_ns);
+	if (!threshold->absolute)
+		s->threshold = threshold->share * whole;
+	else
+		s->threshold = threshold->value;
+	s->largest_entry = PROFILE_NONE;
+	for (uint32_t i = 0; i < d->count; i++) {
+		const struct profile_diff_entry *e = &d->entries[i];
+		double change = profile_diff_change(d, e, measure);
+		enum profile_change kind = profile_diff_classify(d, e, measure, s->threshold);
+		s->counts[kind]++;
+		if (kind == PROFILE_SAME)
+			s->below += change;
+		if (fabs(change) > fabs(s->largest)) {
+			s->largest = change;
+			s->largest_entry = i;
+		}
+	}
+	s->changed = s->counts[PROFILE_SAME] < d->count || fabs(s->new - s->old) > s->threshold;
+}
+
+struct change_key {
+	double size;
+	uint32_t entry;
+};
+
+static int furthest_first(const void *a, const void *b)
+{
+	const struct change_key *x = a, *y = b;
+	if (x->size != y->size)
+		return x->size > y->size ? -1 : 1;
+	return x->entry < y->entry ? -1 : x->entry > y->entry;
+}
+
+uint32_t *profile_diff_sorted(const struct profile_diff *d, enum profile_sort measure)
+{
+	struct change_key *keys = malloc(((size_t)d->count + 1) * sizeof *keys);
+	uint32_t *order = malloc(((size_t)d->count + 1) * sizeof *order);
+	if (!keys || !order) {
+		free(keys);
+		free(order);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < d->count; i++)
+		keys[i] = (struct change_key){fabs(profile_diff_change(d, &d->entries[i], measure)),
+					      i};
+	qsort(keys, d->count, sizeof *keys, furthest_first);
+	for (uint32_t i = 0; i < d->count; i++)
+		order[i] = keys[i].entry;
+	free(keys);
+	return order;
+}

@@ -1,0 +1,301 @@
+/* Keys of call stacks that survive a rebuild (stack_key.h).
+ *
+ * A path is a node of a tree that all profiles share: (caller's path, function, line). The profile's
+ * own nodes come callers first, so each is one step from its parent's path, and the whole work is
+ * one look-up a node, not one a frame of every stack.
+ *
+ * - A function's name goes with its module's: the base name up to ".so", so that a library's version
+ *   does not matter. The program itself has no module name: it may be called something else today.
+ * - A function that comes again further in takes the place of its first coming, and what lay between
+ *   is forgotten: however deep a recursion went, it is the same path.
+ * - A function without a name is its module: its address says nothing after a rebuild. Such frames
+ *   are only cut when they are neighbours, because they may be different functions.
+ *
+ * Invariant: a path's caller has a smaller id; id 0 is the empty path. */
+#include "profile/stack_key.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	LONGEST_SEARCH =
+		512, /* frames searched for an earlier coming: a hostile file's stacks are long */
+	LONGEST_NAME = 2048,
+};
+
+struct path {
+	uint32_t parent, name, line;
+};
+
+struct path_name {
+	const char *text; /* in the pool */
+	bool nameless;
+	bool seen[2]; /* by side */
+};
+
+struct id_table {
+	uint32_t *slots; /* id + 1; 0: empty */
+	uint32_t mask;
+};
+
+struct stack_keys {
+	struct name_pool *pool;
+	struct path *paths;
+	struct path_name *names;
+	uint32_t path_count, path_capacity, name_count, name_capacity;
+	struct id_table path_ids, name_ids;
+};
+
+static uint32_t hash_of(uint64_t a, uint64_t b)
+{
+	uint64_t h = (a * 0x9e3779b97f4a7c15u) ^ (b + (a >> 31));
+	h *= 0xff51afd7ed558ccdu;
+	return (uint32_t)(h ^ (h >> 32));
+}
+
+static uint32_t path_hash(const struct path *p)
+{
+	return hash_of((uint64_t)p->parent << 32 | p->name, p->line);
+}
+
+struct stack_keys *stack_keys_new(void)
+{
+	struct stack_keys *k = calloc(1, sizeof *k);
+	if (!k)
+		return NULL;
+	k->pool = name_pool_new();
+	k->paths = calloc(64, sizeof *k->paths);
+	k->path_capacity = 64;
+	k->path_count = 1; /* the empty one, never in the table */
+	if (!k->pool || !k->paths) {
+		stack_keys_free(k);
+		return NULL;
+	}
+	return k;
+}
+
+void stack_keys_free(struct stack_keys *k)
+{
+	if (!k)
+		return;
+	free(k->paths);
+	free(k->names);
+	free(k->path_ids.slots);
+	free(k->name_ids.slots);
+	name_pool_free(k->pool);
+	free(k);
+}
+
+/* Room for one more element and, in the table, for its id; entries are put in again by the caller
+ * when *fresh says that the table is a new one. */
+static bool make_room(void **array, size_t element, uint32_t count, uint32_t *capacity,
+		      struct id_table *ids, bool *fresh)
+{
+	if (count >= UINT32_MAX / 4)
+		return false;
+	if (count == *capacity) {
+		uint32_t bigger = *capacity ? *capacity * 2 : 64;
+		void *p = realloc(*array, (size_t)bigger * element);
+		if (!p)
+			return false;
+		*array = p;
+		*capacity = bigger;
+	}
+	*fresh = !ids->slots || (uint64_t)count * 2 >= ids->mask;
+	if (*fresh) {
+		uint32_t mask = ids->slots ? ids->mask * 2 + 1 : 255;
+		uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
+		if (!slots)
+			return false;
+		free(ids->slots);
+		ids->slots = slots;
+		ids->mask = mask;
+	}
+	return true;
+}
+
+static void put(struct id_table *t, uint32_t hash, uint32_t id)
+{
+	uint32_t at = hash & t->mask;
+	while (t->slots[at])
+		at = (at + 1) & t->mask;
+	t->slots[at] = id + 1;
+}
+
+static int find_path(struct stack_keys *k, uint32_t parent, uint32_t name, uint32_t line,
+		     uint32_t *id)
+{
+	struct path key = {parent, name, line};
+	bool fresh;
+	if (!make_room((void **)&k->paths, sizeof *k->paths, k->path_count, &k->path_capacity,
+		       &k->path_ids, &fresh))
+		return HEFT_ENOMEM;
+	for (uint32_t i = 1; fresh && i < k->path_count; i++)
+		put(&k->path_ids, path_hash(&k->paths[i]), i);
+	for (uint32_t at = path_hash(&key) & k->path_ids.mask; k->path_ids.slots[at];
+	     at = (at + 1) & k->path_ids.mask) {
+		*id = k->path_ids.slots[at] - 1;
+		const struct path *p = &k->paths[*id];
+		if (p->parent == parent && p->name == name && p->line == line)
+			return 0;
+	}
+	*id = k->path_count++;
+	k->paths[*id] = key;
+	put(&k->path_ids, path_hash(&key), *id);
+	return 0;
+}
+
+/* The path one call further in. */
+static int step(struct stack_keys *k, uint32_t path, uint32_t name, uint32_t line, uint32_t *id)
+{
+	unsigned limit = k->names[name].nameless ? 1 : LONGEST_SEARCH;
+	uint32_t from = path;
+	for (uint32_t at = path; at && limit; at = k->paths[at].parent, limit--)
+		if (k->paths[at].name == name) {
+			from = k->paths[at].parent;
+			break;
+		}
+	return find_path(k, from, name, line, id);
+}
+
+/* ---- names */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+/* "libfoo.so.1.2.3" up to ".so"; "" for the program itself. */
+static const char *module_part(const struct profile *p, uint32_t module, size_t *length)
+{
+	*length = 0;
+	if (module >= p->module_count)
+		return "";
+	const char *path = p->modules[module].path;
+	const char *program = p->process_count ? p->processes[0].exe : p->argc ? p->argv[0] : NULL;
+	const char *name = base_name(path), *end = strstr(name, ".so.");
+	if (program && strcmp(base_name(program), name) == 0)
+		return "";
+	*length = end ? (size_t)(end + 3 - name) : strlen(name);
+	return name;
+}
+
+/* Rust's legacy names end with a hash of the compiler's session: "::h0123456789abcdef". */
+static size_t function_length(const char *function)
+{
+	enum { HASH = 19 };
+	size_t length = strlen(function);
+	if (length <= HASH || strncmp(function + length - HASH, "::h", 3) != 0 ||
+	    strspn(function + length - 16, "0123456789abcdef") != 16)
+		return length;
+	return length - HASH;
+}
+
+static int name_of_frame(struct stack_keys *k, const struct profile *p,
+			 const struct profile_frame *f, uint32_t *id)
+{
+	char text[LONGEST_NAME];
+	size_t module_length, length = function_length(f->function);
+	const char *module = module_part(p, f->module, &module_length);
+	bool nameless = !f->file && strstr(f->function, "+0x");
+	bool fresh;
+	if (nameless)
+		length = 0;
+	if (module_length > LONGEST_NAME / 2)
+		module_length = LONGEST_NAME / 2;
+	if (length > LONGEST_NAME - module_length - 1)
+		length = LONGEST_NAME - module_length - 1;
+	memcpy(text, f->function, length);
+	text[length] = '\n'; /* in no name: function and module cannot run into each other */
+	memcpy(text + length + 1, module, module_length);
+	const char *kept = name_pool_add_n(k->pool, text, length + 1 + module_length);
+	if (!kept)
+		return HEFT_ENOMEM;
+	if (!make_room((void **)&k->names, sizeof *k->names, k->name_count, &k->name_capacity,
+		       &k->name_ids, &fresh))
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; fresh && i < k->name_count; i++)
+		put(&k->name_ids, hash_of((uintptr_t)k->names[i].text, 0), i);
+	uint32_t hash = hash_of((uintptr_t)kept, 0);
+	for (uint32_t at = hash & k->name_ids.mask; k->name_ids.slots[at];
+	     at = (at + 1) & k->name_ids.mask) {
+		*id = k->name_ids.slots[at] - 1;
+		if (k->names[*id].text == kept)
+			return 0;
+	}
+	*id = k->name_count++;
+	k->names[*id] = (struct path_name){.text = kept, .nameless = nameless};
+	put(&k->name_ids, hash, *id);
+	return 0;
+}
+
+/* Name ids by frame; free() it. NULL: no memory. */
+static uint32_t *frame_names(struct stack_keys *k, const struct profile *p, unsigned side)
+{
+	uint32_t *names = malloc(((size_t)p->frame_count + 1) * sizeof *names);
+	for (uint32_t i = 0; names && i < p->frame_count; i++) {
+		if (name_of_frame(k, p, &p->frames[i], &names[i]) < 0) {
+			free(names);
+			return NULL;
+		}
+		k->names[names[i]].seen[side] = true;
+	}
+	return names;
+}
+
+int stack_keys_add(struct stack_keys *k, const struct profile *p, unsigned side,
+		   struct stack_key *keys)
+{
+	static const struct stack_key empty = {0, 0, 0};
+	uint32_t *names = frame_names(k, p, side);
+	int rc = names ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; rc == 0 && i < p->node_count; i++) {
+		const struct profile_node *n = &p->nodes[i];
+		const struct profile_frame *f = &p->frames[n->frame];
+		const struct stack_key *from =
+			n->parent == PROFILE_NONE ? &empty : &keys[n->parent];
+		uint32_t name = names[n->frame];
+		keys[i].user = from->user;
+		rc = step(k, from->whole, name, 0, &keys[i].whole);
+		if (rc == 0)
+			rc = step(k, from->lines, name, f->line, &keys[i].lines);
+		if (rc == 0 && f->user)
+			rc = step(k, from->user, name, 0, &keys[i].user);
+	}
+	free(names);
+	return rc;
+}
+
+int stack_keys_without(struct stack_keys *k, const struct profile *p, unsigned side,
+		       uint32_t *paths)
+{
+	uint32_t *names = frame_names(k, p, side);
+	int rc = names ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; rc == 0 && i < p->node_count; i++) {
+		const struct profile_node *n = &p->nodes[i];
+		const struct profile_frame *f = &p->frames[n->frame];
+		uint32_t from = n->parent == PROFILE_NONE ? 0 : paths[n->parent];
+		bool known = k->names[names[n->frame]].seen[!side];
+		bool inner = n->parent != PROFILE_NONE &&
+			     p->frames[p->nodes[n->parent].frame].module == f->module;
+		paths[i] = from;
+		if (f->user && (known || !inner))
+			rc = step(k, from, names[n->frame], 0, &paths[i]);
+	}
+	free(names);
+	return rc;
+}
+
+int stack_keys_compare_lines(const struct stack_keys *k, uint32_t a, uint32_t b)
+{
+	int order = 0;
+	while (a != b && a && b) {
+		const struct path *x = &k->paths[a], *y = &k->paths[b];
+		if (x->line != y->line)
+			order = x->line < y->line ? -1 : 1;
+		a = x->parent;
+		b = y->parent;
+	}
+	return order;
+}

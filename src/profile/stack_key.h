@@ -1,0 +1,30 @@
+/* Call stacks as they survive a rebuild: names of functions and modules, without addresses, folders
+ * and line numbers. One set of keys serves several profiles, so that equal stacks have equal ids. */
+#ifndef HEFT_PROFILE_STACK_KEY_H
+#define HEFT_PROFILE_STACK_KEY_H
+
+#include "profile/profile.h"
+
+/* Ids of paths, the same number for the same path whatever profile it came from; 0: empty. */
+struct stack_key {
+	uint32_t whole; /* every function once, outermost first; recursion is cut out */
+	uint32_t user;  /* the same of user frames alone */
+	uint32_t lines; /* as whole, told apart by lines too */
+};
+
+struct stack_keys;
+struct stack_keys *stack_keys_new(void); /* NULL: no memory */
+void stack_keys_free(struct stack_keys *k);
+
+/* Fills keys[0..p->node_count). `side` (0 or 1) says whose functions these are. 0 or HEFT_ENOMEM. */
+int stack_keys_add(struct stack_keys *k, const struct profile *p, unsigned side,
+		   struct stack_key *keys);
+/* For each node its user path without functions that the other side has nowhere and whose caller is
+ * in the same module: what would be left of the stack, had they been inlined without a trace. Both
+ * sides must have been added. */
+int stack_keys_without(struct stack_keys *k, const struct profile *p, unsigned side,
+		       uint32_t *paths);
+/* The order in which two paths of the same `whole` stand in the source, outermost call first. */
+int stack_keys_compare_lines(const struct stack_keys *k, uint32_t a, uint32_t b);
+
+#endif

@@ -1,0 +1,424 @@
+/* `heft check` in words: one line when every rule holds, and a table when not: the rule, its limit,
+ * what was measured, by how much it is off, and the sites, threads or findings that the number is
+ * made of. The table shows what does not hold; the rest is counted. */
+#include "report/report_budget.h"
+
+#include "hosted/json_writer.h"
+#include "report/report_words.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { EXPLAINED = 3, LONGEST_RULE = 60, LONGEST_SUMMARY = 400 };
+
+uint32_t report_budget_broken(const struct report_budget *r)
+{
+	uint32_t broken = 0;
+	for (uint32_t i = 0; i < r->budget->count; i++)
+		broken += !r->results[i].holds;
+	return broken;
+}
+
+static struct words value_words(const struct budget_rule *rule, uint64_t value)
+{
+	switch (rule->measure ? rule->measure->unit : BUDGET_COUNT) {
+	case BUDGET_BYTES:
+		return words_bytes(value);
+	case BUDGET_TIME:
+		return words_duration(value);
+	case BUDGET_COUNT:
+		break;
+	}
+	return words_count(value);
+}
+
+/* Two numbers that differ must read differently. */
+static void tell_apart(const struct budget_rule *rule, uint64_t a, uint64_t b, struct words *x,
+		       struct words *y)
+{
+	*x = value_words(rule, a);
+	*y = value_words(rule, b);
+	if (a == b || strcmp(x->text, y->text) != 0)
+		return;
+	const char *unit = rule->measure->unit == BUDGET_TIME ? " ns" : " B";
+	*x = words_count(a);
+	*y = words_count(b);
+	strcat(x->text, unit); /* 26 + 3 at most */
+	strcat(y->text, unit);
+}
+
+static void print_rule(FILE *out, const struct budget *b, const struct budget_rule *rule, int width)
+{
+	char text[LONGEST_RULE + 1];
+	size_t length = rule->length < LONGEST_RULE ? rule->length : LONGEST_RULE;
+	memcpy(text, b->text + rule->at, length);
+	text[length] = 0;
+	for (char *c = text; *c; c++)
+		if (*c == '\t')
+			*c = ' ';
+	words_print(out, text, SIZE_MAX);
+	fputs(rule->length > LONGEST_RULE ? "..." : "", out);
+	int shown = rule->length > LONGEST_RULE ? LONGEST_RULE + 3 : (int)length;
+	if (shown < width)
+		fprintf(out, "%*s", width - shown, "");
+}
+
+static int rule_width(const struct report_budget *r)
+{
+	size_t width = strlen("rule");
+	for (uint32_t i = 0; i < r->budget->count; i++) {
+		size_t length = r->budget->rules[i].length;
+		if ((!r->results[i].holds || r->verbose) && length > width)
+			width = length;
+	}
+	return (int)(width > LONGEST_RULE ? LONGEST_RULE + 3 : width);
+}
+
+/* ---- who is responsible */
+
+static void print_parts(FILE *out, const struct report_budget *r, uint32_t index)
+{
+	const struct profile *p = r->profile;
+	const struct budget_rule *rule = &r->budget->rules[index];
+	const struct budget_result *result = &r->results[index];
+	for (uint32_t i = 0; i < result->part_count; i++) {
+		const struct budget_part *part = &result->parts[i];
+		if (!rule->measure) {
+			fprintf(out, "%8s", "");
+			words_print(out, r->findings[part->index].summary, LONGEST_SUMMARY);
+			putc('\n', out);
+			continue;
+		}
+		fprintf(out, "%18s %8s  ", value_words(rule, part->value).text,
+			words_share(part->value, result->measured).text);
+		if (rule->scope == BUDGET_IN_THREAD) {
+			const struct profile_thread *t = &p->threads[part->index];
+			fputs("thread ", out);
+			words_print(out, t->name ? t->name : "", 40);
+			fprintf(out, " (%" PRId32 ")\n", t->tid);
+			continue;
+		}
+		const struct profile_site *s = &p->sites[part->index];
+		uint32_t user = profile_first_user_node(p, s->node);
+		words_print_frame(out, p, user, WORDS_PLACE);
+		for (uint32_t n = s->node; n != user; n = p->nodes[n].parent)
+			if (p->nodes[n].parent == user) {
+				fputs(" > ", out);
+				words_print_short(out, p->frames[p->nodes[n].frame].function, 40);
+			}
+		fprintf(out, " [%s]\n", profile_via_name(s->via));
+	}
+}
+
+static void print_result(FILE *out, const struct report_budget *r, uint32_t index, int width)
+{
+	const struct budget_rule *rule = &r->budget->rules[index];
+	const struct budget_result *result = &r->results[index];
+	struct words limit, measured;
+	tell_apart(rule, rule->limit, result->measured, &limit, &measured);
+	fprintf(out, "%6" PRIu32 "  ", rule->line);
+	words_style(out, r->color, result->holds ? STYLE_PLAIN : STYLE_WARN);
+	print_rule(out, r->budget, rule, width);
+	words_style(out, r->color, STYLE_PLAIN);
+	if (result->unknown) {
+		fprintf(out, " %13s %13s  not told by this file\n", limit.text, "-");
+		return;
+	}
+	fprintf(out, " %13s %13s  ", limit.text, measured.text);
+	if (result->holds) {
+		fputs("holds\n", out);
+		return;
+	}
+	bool over = result->measured >= rule->limit;
+	uint64_t off = over ? result->measured - rule->limit : rule->limit - result->measured;
+	fprintf(out, "%c%s", over ? '+' : '-', value_words(rule, off).text);
+	if (rule->limit)
+		fprintf(out, " (%c%s)", over ? '+' : '-', words_share(off, rule->limit).text);
+	putc('\n', out);
+}
+
+static void print_warnings(FILE *out, const struct report_budget *r)
+{
+	static const char *const what[] = {
+		[BUDGET_IN_FUNCTION] = "function",
+		[BUDGET_IN_FILE] = "file",
+		[BUDGET_IN_MODULE] = "module",
+		[BUDGET_IN_THREAD] = "thread",
+	};
+	const struct profile *p = r->profile;
+	words_style(out, r->color, STYLE_WARN);
+	for (uint32_t i = 0; i < p->note_count; i++) {
+		if (p->notes[i].kind != PROFILE_NOTE_WARNING)
+			continue;
+		fputs("  ! ", out);
+		words_print(out, p->notes[i].text, LONGEST_SUMMARY);
+		putc('\n', out);
+	}
+	if (p->end == PROFILE_END_SIGNAL || (p->end == PROFILE_END_EXIT && p->exit_status)) {
+		fputs("  ! the recorded program failed: ", out);
+		fputs(words_end(p).text, out);
+		putc('\n', out);
+	}
+	for (uint32_t i = 0; i < r->budget->count; i++) {
+		const struct budget_rule *rule = &r->budget->rules[i];
+		if (!r->results[i].unmatched)
+			continue;
+		fprintf(out, "  ! line %" PRIu32 ": ", rule->line);
+		if (rule->scope == BUDGET_ALL) {
+			fprintf(out, "the run was too short to have a %s", rule->measure->name);
+		} else {
+			fprintf(out, "no %s that allocates matches ", what[rule->scope]);
+			words_print(out, rule->pattern, LONGEST_RULE);
+		}
+		fputs(": this rule measures nothing\n", out);
+	}
+	words_style(out, r->color, STYLE_PLAIN);
+}
+
+/* The rule with least room left, among those that can run out of it. */
+static uint32_t tightest(const struct report_budget *r)
+{
+	uint32_t found = PROFILE_NONE;
+	double used = -1;
+	for (uint32_t i = 0; i < r->budget->count; i++) {
+		const struct budget_rule *rule = &r->budget->rules[i];
+		if ((rule->op != BUDGET_AT_MOST && rule->op != BUDGET_BELOW) || !rule->limit)
+			continue;
+		double share = (double)r->results[i].measured / (double)rule->limit;
+		if (share > used) {
+			used = share;
+			found = i;
+		}
+	}
+	return found;
+}
+
+static void print_within(FILE *out, const struct report_budget *r)
+{
+	const struct budget *b = r->budget;
+	words_style(out, r->color, STYLE_BOLD);
+	fputs("within budget", out);
+	words_style(out, r->color, STYLE_PLAIN);
+	fprintf(out, b->count == 1 ? ": the rule of " : ": all %" PRIu32 " rules of ", b->count);
+	words_print(out, b->name, 80);
+	fputs(b->count == 1 ? " holds" : " hold", out);
+	uint32_t near = tightest(r);
+	if (near != PROFILE_NONE) {
+		fputs("; nearest to its limit: ", out);
+		print_rule(out, b, &b->rules[near], 0);
+		fprintf(out, ", measured %s (%s)",
+			value_words(&b->rules[near], r->results[near].measured).text,
+			words_share(r->results[near].measured, b->rules[near].limit).text);
+	}
+	putc('\n', out);
+}
+
+static const char *order_for(const struct budget_rule *rule)
+{
+	static const struct {
+		const char *prefix, *order;
+	} orders[] = {{"live", "live"},
+		      {"allocated", "allocated"},
+		      {"reallocated", "allocated"},
+		      {"allocations", "count"},
+		      {"frees", "count"},
+		      {"reallocations", "count"},
+		      {"temporary", "temporary"},
+		      {"cross", "lifetime"}};
+	for (size_t i = 0; rule->measure && i < sizeof orders / sizeof *orders; i++)
+		if (strncmp(rule->measure->name, orders[i].prefix, strlen(orders[i].prefix)) == 0)
+			return orders[i].order;
+	return NULL;
+}
+
+static void print_next(FILE *out, const struct report_budget *r)
+{
+	uint32_t first = 0;
+	while (r->results[first].holds)
+		first++;
+	const char *order = order_for(&r->budget->rules[first]);
+	if (!r->recording) {
+		fputs("\nNext: the same with -o FILE keeps the recording for heft report\n", out);
+		return;
+	}
+	fputs("\nNext: heft report ", out);
+	if (order)
+		fprintf(out, "--sort %s ", order);
+	words_print_shell(out, r->recording);
+	putc('\n', out);
+}
+
+int report_budget_text(FILE *out, const struct report_budget *r)
+{
+	uint32_t broken = report_budget_broken(r), explained = 0;
+	int width = rule_width(r);
+	print_warnings(out, r);
+	if (!broken)
+		print_within(out, r);
+	if (broken) {
+		words_style(out, r->color, STYLE_BOLD);
+		fputs("over budget", out);
+		words_style(out, r->color, STYLE_PLAIN);
+		fprintf(out, ": %" PRIu32 " of %" PRIu32 " rule%s of ", broken, r->budget->count,
+			r->budget->count == 1 ? "" : "s");
+		words_print(out, r->budget->name, 80);
+		fputs(broken == 1 ? " does not hold\n" : " do not hold\n", out);
+	}
+	if (!broken && !r->verbose)
+		return 0;
+	fprintf(out, "\n%6s  %-*s %13s %13s  %s\n", "line", width, "rule", "limit", "measured",
+		"off by");
+	for (uint32_t i = 0; i < r->budget->count; i++) {
+		if (r->results[i].holds && !r->verbose)
+			continue;
+		print_result(out, r, i, width);
+		if (!r->results[i].holds && explained++ < EXPLAINED)
+			print_parts(out, r, i);
+	}
+	if (broken)
+		print_next(out, r);
+	return 0;
+}
+
+int report_budget_update(FILE *out, const struct report_budget *r, const struct budget *renewed,
+			 const enum budget_update *updates, double headroom_percent, bool first)
+{
+	uint32_t changed = 0;
+	size_t longest = 0;
+	print_warnings(out, r);
+	for (uint32_t i = 0; i < r->budget->count; i++) {
+		changed += updates[i] == BUDGET_CHANGED;
+		if (renewed->rules[i].length > longest)
+			longest = renewed->rules[i].length;
+	}
+	int width = (int)(longest > LONGEST_RULE ? LONGEST_RULE + 3 : longest);
+	words_print(out, r->budget->name, 80);
+	if (first)
+		fprintf(out, ": a first budget, with %g %% headroom\n", headroom_percent);
+	else
+		fprintf(out,
+			": %" PRIu32 " limit%s renewed with %g %% headroom, %" PRIu32 " kept\n",
+			changed, changed == 1 ? "" : "s", headroom_percent,
+			r->budget->count - changed);
+	for (uint32_t i = 0; i < r->budget->count; i++) {
+		const struct budget_rule *rule = &r->budget->rules[i];
+		struct words measured = value_words(rule, r->results[i].measured);
+		if (updates[i] == BUDGET_KEPT_BROKEN) {
+			words_style(out, r->color, STYLE_WARN);
+			fprintf(out, "%6" PRIu32 "  ", rule->line);
+			print_rule(out, r->budget, rule, width);
+			if (r->results[i].unknown)
+				fputs("    is kept: this file does not tell\n", out);
+			else
+				fprintf(out,
+					"    does not hold, measured %s; such a rule is not "
+					"loosened\n",
+					measured.text);
+			words_style(out, r->color, STYLE_PLAIN);
+			print_parts(out, r, i);
+		} else if (updates[i] == BUDGET_CHANGED || first) {
+			fprintf(out, "%6" PRIu32 "  ", rule->line);
+			print_rule(out, renewed, &renewed->rules[i], width);
+			fprintf(out, "    (measured %s", measured.text);
+			if (!first)
+				fprintf(out, ", was %.*s", (int)rule->limit_length,
+					r->budget->text + rule->limit_at);
+			fputs(")\n", out);
+		}
+	}
+	return 0;
+}
+
+/* ---- JSON */
+
+static void write_parts(struct json_writer *w, const struct report_budget *r, uint32_t index)
+{
+	const struct profile *p = r->profile;
+	const struct budget_rule *rule = &r->budget->rules[index];
+	const struct budget_result *result = &r->results[index];
+	json_write_key(w, "parts");
+	json_write_array(w);
+	for (uint32_t i = 0; i < result->part_count; i++) {
+		const struct budget_part *part = &result->parts[i];
+		json_write_object(w);
+		json_write_key_uint(w, "value", part->value);
+		if (!rule->measure) {
+			json_write_key_string(w, "finding", r->findings[part->index].summary);
+		} else if (rule->scope == BUDGET_IN_THREAD) {
+			json_write_key_string(w, "thread", p->threads[part->index].name);
+			json_write_key_int(w, "tid", p->threads[part->index].tid);
+		} else {
+			const struct profile_site *s = &p->sites[part->index];
+			uint32_t user = profile_first_user_node(p, s->node);
+			json_write_key_uint(w, "site", s->id);
+			if (user != PROFILE_NONE) {
+				const struct profile_frame *f = &p->frames[p->nodes[user].frame];
+				json_write_key_string(w, "function", f->function);
+				json_write_key_string(w, "file", f->file);
+				json_write_key_uint(w, "line", f->line);
+			}
+		}
+		json_write_object_end(w);
+	}
+	json_write_array_end(w);
+}
+
+int report_budget_json(FILE *out, const struct report_budget *r)
+{
+	static const char *const scopes[] = {
+		[BUDGET_ALL] = "all",          [BUDGET_IN_FUNCTION] = "function",
+		[BUDGET_IN_FILE] = "file",     [BUDGET_IN_MODULE] = "module",
+		[BUDGET_IN_THREAD] = "thread",
+	};
+	const struct profile *p = r->profile;
+	struct json_writer w;
+	char text[1024];
+	json_write_init(&w, out);
+	json_write_object(&w);
+	json_write_key_uint(&w, "schema", 1);
+	json_write_key_string(&w, "heft", HEFT_VERSION);
+	json_write_key_string(&w, "budget", r->budget->name);
+	if (r->recording)
+		json_write_key_string(&w, "recording", r->recording);
+	json_write_key(&w, "command");
+	json_write_array(&w);
+	for (uint32_t i = 0; i < p->argc; i++)
+		json_write_string(&w, p->argv[i]);
+	json_write_array_end(&w);
+	json_write_key_bool(&w, "complete", p->complete);
+	json_write_key_bool(&w, "within", p->complete && report_budget_broken(r) == 0);
+	json_write_key(&w, "rules");
+	json_write_array(&w);
+	json_write_newline(&w);
+	for (uint32_t i = 0; i < r->budget->count; i++) {
+		const struct budget_rule *rule = &r->budget->rules[i];
+		const struct budget_result *result = &r->results[i];
+		snprintf(text, sizeof text, "%.*s",
+			 (int)(rule->length < 1000 ? rule->length : 1000),
+			 r->budget->text + rule->at);
+		json_write_object(&w);
+		json_write_key_uint(&w, "line", rule->line);
+		json_write_key_string(&w, "rule", text);
+		json_write_key_string(&w, "measure",
+				      rule->measure ? rule->measure->name : "finding");
+		if (!rule->measure)
+			json_write_key_string(&w, "finding", rule->finding);
+		json_write_key_string(&w, "scope", scopes[rule->scope]);
+		if (rule->pattern)
+			json_write_key_string(&w, "pattern", rule->pattern);
+		json_write_key_string(&w, "operator", budget_operator_sign(rule->op));
+		json_write_key_uint(&w, "limit", rule->limit);
+		json_write_key_uint(&w, "measured", result->measured);
+		json_write_key_bool(&w, "holds", result->holds);
+		json_write_key_bool(&w, "matched", !result->unmatched);
+		if (result->unknown)
+			json_write_key_bool(&w, "unknown", true);
+		write_parts(&w, r, i);
+		json_write_object_end(&w);
+		json_write_newline(&w);
+	}
+	json_write_array_end(&w);
+	json_write_object_end(&w);
+	json_write_newline(&w);
+	return 0;
+}

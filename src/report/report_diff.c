@@ -1,0 +1,427 @@
+/* `heft diff` in words: both totals side by side, the stacks that changed, and the next command.
+ *
+ * That nothing changed is an answer, and has to be said as one: with both totals, the largest
+ * difference there is and the threshold below which it counts as noise, so that the reader can
+ * judge. It is said only if no measure changed; where the asked one did not but another did, that
+ * one is named, because a copy saved often moves the number of allocations and not the peak. */
+#include "report/report_diff.h"
+
+#include "report/report_words.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALLERS_SHOWN = 2, SITE_INDENT = 49 };
+
+/* In the order they are shown. Lifetimes are timing: they differ from run to run, and alone make
+ * no change. */
+static const enum profile_sort measures[] = {PROFILE_BY_PEAK, PROFILE_BY_LIVE, PROFILE_BY_ALLOCATED,
+					     PROFILE_BY_COUNT, PROFILE_BY_TEMPORARY};
+enum { MEASURES = sizeof measures / sizeof *measures };
+
+static const char *const labels[] = {
+	[PROFILE_BY_PEAK] = "peak",           [PROFILE_BY_LIVE] = "live at end",
+	[PROFILE_BY_ALLOCATED] = "allocated", [PROFILE_BY_COUNT] = "allocations",
+	[PROFILE_BY_TEMPORARY] = "temporary", [PROFILE_BY_LIFETIME] = "mean lifetime",
+};
+
+static const char *const measure_words[] = {
+	[PROFILE_BY_PEAK] = "bytes at the peak",
+	[PROFILE_BY_LIVE] = "bytes live at the end",
+	[PROFILE_BY_ALLOCATED] = "allocated bytes",
+	[PROFILE_BY_COUNT] = "number of allocations",
+	[PROFILE_BY_TEMPORARY] = "temporary allocations",
+	[PROFILE_BY_LIFETIME] = "mean lifetime",
+};
+
+/* ---- numbers */
+
+static uint64_t whole(double value)
+{
+	return value < 0 ? 0 : value >= 1.8e19 ? UINT64_MAX : (uint64_t)(value + 0.5);
+}
+
+/* Divided numbers are seldom whole, and small ones would round away. */
+static struct words value_words(double value, enum profile_sort measure)
+{
+	bool whole_number = value == (double)whole(value);
+	struct words w;
+	switch (measure) {
+	case PROFILE_BY_COUNT:
+	case PROFILE_BY_TEMPORARY:
+		if (whole_number || value >= 100)
+			return words_count(whole(value));
+		snprintf(w.text, sizeof w.text, "%.3g", value);
+		return w;
+	case PROFILE_BY_LIFETIME:
+		return words_duration(whole(value));
+	default:
+		break;
+	}
+	if (whole_number || value >= 100)
+		return words_bytes(whole(value));
+	snprintf(w.text, sizeof w.text, "%.3g B", value);
+	return w;
+}
+
+static struct words change_words(double change, enum profile_sort measure)
+{
+	struct words w = value_words(fabs(change), measure), signed_w;
+	if (change == 0)
+		snprintf(signed_w.text, sizeof signed_w.text, "0");
+	else
+		snprintf(signed_w.text, sizeof signed_w.text, "%c%.36s", change < 0 ? '-' : '+',
+			 w.text);
+	return signed_w;
+}
+
+/* "+12.3 %"; "" of nothing. */
+static struct words share_words(double change, double of)
+{
+	struct words w = {""};
+	if (of <= 0 || change == 0)
+		return w;
+	double percent = 100 * change / of;
+	if (fabs(percent) >= 1000)
+		snprintf(w.text, sizeof w.text, "x %.3g", 1 + change / of);
+	else if (fabs(percent) < 0.05)
+		snprintf(w.text, sizeof w.text, "%c0.0 %%", change < 0 ? '-' : '+');
+	else
+		snprintf(w.text, sizeof w.text, "%+.1f %%", percent);
+	return w;
+}
+
+static const char *per_words(const struct profile_diff *d, enum profile_sort measure)
+{
+	if (!profile_diff_divides(d, measure))
+		return "";
+	return d->per.unit == PROFILE_PER_SECOND ? " per second" : " per operation";
+}
+
+/* ---- totals */
+
+static void print_run(FILE *out, const char *which, const struct profile *p, const char *path,
+		      bool color)
+{
+	words_style(out, color, STYLE_BOLD);
+	fprintf(out, "%s  ", which);
+	words_print_command(out, p->argv, p->argc, 60);
+	words_style(out, color, STYLE_PLAIN);
+	fprintf(out, "  %s, ", words_duration(p->duration_ns).text);
+	fputs(words_end(p).text, out);
+	words_style(out, color, STYLE_DIM);
+	fputs("  ", out);
+	words_print(out, path, 80);
+	words_style(out, color, STYLE_PLAIN);
+	putc('\n', out);
+	words_style(out, color, STYLE_WARN);
+	for (uint32_t i = 0; i < p->note_count; i++) {
+		if (p->notes[i].kind != PROFILE_NOTE_WARNING)
+			continue;
+		fputs("  ! ", out);
+		words_print(out, p->notes[i].text, 300);
+		putc('\n', out);
+	}
+	words_style(out, color, STYLE_PLAIN);
+}
+
+static void print_row(FILE *out, const char *label, double old, double new,
+		      enum profile_sort measure, const char *per)
+{
+	fprintf(out, "  %-13s %12s %12s %12s", label, value_words(old, measure).text,
+		value_words(new, measure).text, change_words(new - old, measure).text);
+	struct words share = share_words(new - old, old);
+	if (share.text[0] || *per)
+		fprintf(out, " %9s%s", share.text, per);
+	putc('\n', out);
+}
+
+static void print_totals(FILE *out, const struct profile_diff *d,
+			 const struct report_diff_options *o)
+{
+	print_run(out, "old", d->old, o->old_path, o->color);
+	print_run(out, "new", d->new, o->new_path, o->color);
+	if (o->focus || o->ignore) {
+		fputs("only ", out);
+		if (o->focus) {
+			fputs("stacks that match '", out);
+			words_print(out, o->focus, 100);
+			fputs(o->ignore ? "', " : "'", out);
+		}
+		if (o->ignore) {
+			fputs("no stacks that match '", out);
+			words_print(out, o->ignore, 100);
+			putc('\'', out);
+		}
+		fputs("; all numbers are of this part\n", out);
+	}
+	if (d->per.unit == PROFILE_PER_OPERATIONS)
+		fprintf(out, "divided by %.10g and %.10g operations\n", d->per.old, d->per.new);
+	fprintf(out, "\n  %-13s %12s %12s %12s\n", "", "old", "new", "change");
+	for (size_t i = 0; i < MEASURES; i++)
+		if (profile_diff_has(d, measures[i]))
+			print_row(out, labels[measures[i]],
+				  profile_diff_old(d, &d->old_total, measures[i]),
+				  profile_diff_new_value(d, &d->new_total, measures[i]),
+				  measures[i], per_words(d, measures[i]));
+	if (o->sort == PROFILE_BY_LIFETIME)
+		print_row(out, labels[o->sort], profile_diff_old(d, &d->old_total, o->sort),
+			  profile_diff_new_value(d, &d->new_total, o->sort), o->sort, "");
+	if (d->old->totals.peak_rss_bytes && d->new->totals.peak_rss_bytes && !o->focus &&
+	    !o->ignore)
+		print_row(out, "peak RSS", (double)d->old->totals.peak_rss_bytes,
+			  (double)d->new->totals.peak_rss_bytes, PROFILE_BY_PEAK, "");
+}
+
+/* ---- changes */
+
+/* The side whose stack is shown: today's, unless there is none. */
+static const struct profile *shown_side(const struct profile_diff *d,
+					const struct profile_diff_entry *e,
+					const struct profile_site **site)
+{
+	const struct profile *p = e->new.sites ? d->new : d->old;
+	*site = &p->sites[e->new.sites ? e->new.site : e->old.site];
+	return p;
+}
+
+static void print_place(FILE *out, const struct profile_diff *d, const struct profile_diff_entry *e)
+{
+	const struct profile_site *s;
+	const struct profile *p = shown_side(d, e, &s);
+	words_print_frame(out, p, profile_first_user_node(p, s->node), WORDS_PLACE);
+}
+
+static void print_entry(FILE *out, const struct profile_diff *d, const struct profile_diff_entry *e,
+			const struct report_diff_options *o, enum profile_change kind)
+{
+	const struct profile_site *s;
+	const struct profile *p = shown_side(d, e, &s);
+	double change = profile_diff_change(d, e, o->sort);
+	words_style(out, o->color, change > 0 ? STYLE_WARN : STYLE_BOLD);
+	fprintf(out, "%12s", change_words(change, o->sort).text);
+	words_style(out, o->color, STYLE_PLAIN);
+	fprintf(out, " %11s %11s  %-8s  ",
+		e->old.sites ? value_words(profile_diff_old(d, &e->old, o->sort), o->sort).text
+			     : "-",
+		e->new.sites
+			? value_words(profile_diff_new_value(d, &e->new, o->sort), o->sort).text
+			: "-",
+		profile_change_name(kind));
+	uint32_t user = profile_first_user_node(p, s->node);
+	words_style(out, o->color, STYLE_BOLD);
+	words_print_frame(out, p, user, WORDS_PLACE);
+	words_style(out, o->color, STYLE_PLAIN);
+	words_style(out, o->color, STYLE_DIM);
+	for (uint32_t n = s->node; n != user; n = p->nodes[n].parent)
+		if (p->nodes[n].parent == user) {
+			fputs(" > ", out);
+			words_print_short(out, p->frames[p->nodes[n].frame].function, 40);
+		}
+	fprintf(out, " [%s]\n", profile_via_name(s->via));
+	const char *last = user == PROFILE_NONE ? NULL : p->frames[p->nodes[user].frame].function;
+	unsigned callers = 0;
+	for (uint32_t n = user == PROFILE_NONE ? user : p->nodes[user].parent;
+	     n != PROFILE_NONE && callers < CALLERS_SHOWN; n = p->nodes[n].parent) {
+		const struct profile_frame *f = &p->frames[p->nodes[n].frame];
+		if (!f->user || f->function == last) /* recursion says it once */
+			continue;
+		fprintf(out, "%*s< ", SITE_INDENT, "");
+		words_print_frame(out, p, n, WORDS_PLACE);
+		putc('\n', out);
+		last = f->function;
+		callers++;
+	}
+	if (e->old.sites && e->new.sites && e->matched == PROFILE_MATCHED_INLINED)
+		fprintf(out, "%*s(matched although a function was inlined or split)\n", SITE_INDENT,
+			"");
+	words_style(out, o->color, STYLE_PLAIN);
+}
+
+static void print_counts(FILE *out, const struct profile_diff_summary *s)
+{
+	static const enum profile_change order[] = {PROFILE_GROWN, PROFILE_SHRUNK, PROFILE_NEW,
+						    PROFILE_VANISHED};
+	const char *between = "";
+	for (size_t i = 0; i < 4; i++) {
+		if (!s->counts[order[i]])
+			continue;
+		fprintf(out, "%s%s %s", between, words_count(s->counts[order[i]]).text,
+			profile_change_name(order[i]));
+		between = ", ";
+	}
+}
+
+static void print_threshold(FILE *out, const struct profile_diff *d,
+			    const struct profile_diff_summary *s,
+			    const struct report_diff_options *o)
+{
+	fprintf(out, "%s%s", value_words(s->threshold, o->sort).text, per_words(d, o->sort));
+	if (!o->threshold.absolute)
+		fprintf(out, ", %g %% of the %s", 100 * o->threshold.share,
+			o->sort == PROFILE_BY_LIFETIME ? "longer run" : "larger total");
+}
+
+static int print_changes(FILE *out, const struct profile_diff *d,
+			 const struct report_diff_options *o, const struct profile_diff_summary *s)
+{
+	uint32_t *order = profile_diff_sorted(d, o->sort);
+	uint32_t changes = d->count - s->counts[PROFILE_SAME];
+	if (!order)
+		return HEFT_ENOMEM;
+	words_style(out, o->color, STYLE_BOLD);
+	fprintf(out, "\nBy %s%s: ", measure_words[o->sort], per_words(d, o->sort));
+	print_counts(out, s);
+	if (!changes)
+		fputs("no single stack stands out", out);
+	words_style(out, o->color, STYLE_PLAIN);
+	putc('\n', out);
+	if (changes && o->limit)
+		fprintf(out, "%12s %11s %11s  %-8s  %s\n", "change", "old", "new", "", "site");
+	uint32_t shown = changes < o->limit ? changes : (uint32_t)o->limit;
+	for (uint32_t i = 0; i < shown; i++) {
+		const struct profile_diff_entry *e = &d->entries[order[i]];
+		print_entry(out, d, e, o, profile_diff_classify(d, e, o->sort, s->threshold));
+	}
+	if (shown < changes)
+		fprintf(out, "... %s more changes\n", words_count(changes - shown).text);
+	if (s->counts[PROFILE_SAME]) {
+		fprintf(out, "%12s %11s %11s  %s %s within the threshold (",
+			change_words(s->below, o->sort).text, "", "",
+			words_count(s->counts[PROFILE_SAME]).text,
+			s->counts[PROFILE_SAME] == 1 ? "stack" : "stacks, together,");
+		print_threshold(out, d, s, o);
+		fputs(")\n", out);
+	}
+	free(order);
+	return 0;
+}
+
+static void print_nothing(FILE *out, const struct profile_diff *d,
+			  const struct report_diff_options *o, const struct profile_diff_summary *s,
+			  bool anywhere)
+{
+	words_style(out, o->color, STYLE_BOLD);
+	if (anywhere)
+		fprintf(out, "\nBy %s nothing changed:", measure_words[o->sort]);
+	else
+		fputs("\nNothing changed:", out);
+	words_style(out, o->color, STYLE_PLAIN);
+	fprintf(out, " %s %s then, ", labels[o->sort], value_words(s->old, o->sort).text);
+	fprintf(out, "%s now%s; ", value_words(s->new, o->sort).text, per_words(d, o->sort));
+	if (s->largest_entry == PROFILE_NONE) {
+		fputs("no call stack differs at all", out);
+	} else {
+		fprintf(out, "the largest difference is %s (",
+			change_words(s->largest, o->sort).text);
+		print_place(out, d, &d->entries[s->largest_entry]);
+		putc(')', out);
+	}
+	fputs(".\nUp to ", out);
+	print_threshold(out, d, s, o);
+	fputs(", counts as noise (--threshold).\n", out);
+}
+
+/* A regular expression that matches this name alone. */
+static void expression_of(const char *function, char *text, size_t size)
+{
+	size_t used = 0;
+	text[used++] = '^';
+	for (const char *c = function; *c; c++) {
+		if (used + 4 >= size) { /* the beginning of a very long name will do */
+			text[used] = 0;
+			return;
+		}
+		if (strchr(".[]{}()\\*+?|^$", *c))
+			text[used++] = '\\';
+		text[used++] = *c;
+	}
+	text[used++] = '$';
+	text[used] = 0;
+}
+
+static void print_next_diff(FILE *out, const struct profile_diff *d,
+			    const struct report_diff_options *o, enum profile_sort measure)
+{
+	fprintf(out, "\nNext: heft diff --sort %s ", profile_sort_name(measure));
+	if (d->per.unit == PROFILE_PER_SECOND)
+		fputs("--per s ", out);
+	if (d->per.unit == PROFILE_PER_OPERATIONS)
+		fprintf(out, "--per %.0f,%.0f ", d->per.old, d->per.new);
+	if (o->focus) {
+		fputs("--focus ", out);
+		words_print_shell(out, o->focus);
+		putc(' ', out);
+	}
+	if (o->ignore) {
+		fputs("--ignore ", out);
+		words_print_shell(out, o->ignore);
+		putc(' ', out);
+	}
+	words_print_shell(out, o->old_path);
+	putc(' ', out);
+	words_print_shell(out, o->new_path);
+	fprintf(out, "    (which stacks)\n");
+}
+
+static void print_next_report(FILE *out, const struct profile_diff *d,
+			      const struct report_diff_options *o,
+			      const struct profile_diff_summary *s)
+{
+	const struct profile_diff_entry *e = &d->entries[s->largest_entry];
+	const struct profile_site *site;
+	const struct profile *p = shown_side(d, e, &site);
+	uint32_t user = profile_first_user_node(p, site->node);
+	char expression[256] = "";
+	fputs("\nNext: heft report ", out);
+	if (o->sort != PROFILE_BY_PEAK)
+		fprintf(out, "--sort %s ", profile_sort_name(o->sort));
+	if (user != PROFILE_NONE) {
+		expression_of(p->frames[p->nodes[user].frame].function, expression,
+			      sizeof expression);
+		fputs("--focus ", out);
+		words_print_shell(out, expression);
+		putc(' ', out);
+	}
+	words_print_shell(out, e->new.sites ? o->new_path : o->old_path);
+	fputs("    (the largest change, in full)\n", out);
+}
+
+int report_diff_text(FILE *out, const struct profile_diff *d, const struct report_diff_options *o)
+{
+	struct profile_diff_summary s, other;
+	int rc = 0;
+	print_totals(out, d, o);
+	profile_diff_summarise(d, o->sort, &o->threshold, &s);
+	if (s.changed) {
+		rc = print_changes(out, d, o, &s);
+		if (rc == 0 && s.largest_entry != PROFILE_NONE)
+			print_next_report(out, d, o, &s);
+		return rc;
+	}
+	enum profile_sort found = PROFILE_BY_LIFETIME;
+	for (size_t i = 0; i < MEASURES && found == PROFILE_BY_LIFETIME; i++) {
+		if (measures[i] == o->sort || !profile_diff_has(d, measures[i]))
+			continue;
+		struct profile_threshold t =
+			profile_threshold_for(&o->threshold, o->sort, measures[i]);
+		profile_diff_summarise(d, measures[i], &t, &other);
+		if (other.changed)
+			found = measures[i];
+	}
+	print_nothing(out, d, o, &s, found != PROFILE_BY_LIFETIME);
+	if (found == PROFILE_BY_LIFETIME) {
+		fputs("\nNext: heft report ", out);
+		words_print_shell(out, o->new_path);
+		putc('\n', out);
+		return 0;
+	}
+	fprintf(out, "By %s%s it did: ", measure_words[found], per_words(d, found));
+	print_counts(out, &other);
+	fprintf(out, "%s%s in all.\n", other.counts[PROFILE_SAME] < d->count ? "; " : "",
+		change_words(other.new - other.old, found).text);
+	print_next_diff(out, d, o, found);
+	return 0;
+}

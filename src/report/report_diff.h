@@ -1,0 +1,22 @@
+/* Two profiles compared, in words and as JSON. Functions write to the stream and return 0 or
+ * HEFT_ENOMEM; write errors latch in the stream. */
+#ifndef HEFT_REPORT_REPORT_DIFF_H
+#define HEFT_REPORT_REPORT_DIFF_H
+
+#include "profile/profile_diff.h"
+
+#include <stdio.h>
+
+struct report_diff_options {
+	const char *old_path, *new_path;
+	enum profile_sort sort;
+	size_t limit; /* changes shown; SIZE_MAX: all */
+	bool color;
+	struct profile_threshold threshold;
+	const char *focus, *ignore; /* what the profiles were filtered with, or NULL */
+};
+
+int report_diff_text(FILE *out, const struct profile_diff *d, const struct report_diff_options *o);
+int report_diff_json(FILE *out, const struct profile_diff *d, const struct report_diff_options *o);
+
+#endif

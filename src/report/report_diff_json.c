@@ -1,0 +1,195 @@
+/* `heft diff --json`, schema 1 (heft-diff(1) documents it). Numbers of both sides are as recorded;
+ * only "change" is divided by what --per asked for. All stacks are written, the unchanged ones too,
+ * unless a limit is given: the differences add up to those of the totals. */
+#include "report/report_diff.h"
+
+#include "hosted/json_writer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+static const enum profile_sort measures[] = {PROFILE_BY_PEAK,      PROFILE_BY_LIVE,
+					     PROFILE_BY_ALLOCATED, PROFILE_BY_COUNT,
+					     PROFILE_BY_TEMPORARY, PROFILE_BY_LIFETIME};
+static const char *const keys[] = {
+	[PROFILE_BY_PEAK] = "peak_bytes",           [PROFILE_BY_LIVE] = "live_bytes",
+	[PROFILE_BY_ALLOCATED] = "allocated_bytes", [PROFILE_BY_COUNT] = "allocations",
+	[PROFILE_BY_TEMPORARY] = "temporary",       [PROFILE_BY_LIFETIME] = "lifetime_ns",
+};
+
+static void write_number(struct json_writer *w, const char *key, double value)
+{
+	json_write_key(w, key);
+	if (fabs(value) < 9e15 && value == (double)(int64_t)value)
+		fprintf(w->out, "%" PRId64, (int64_t)value);
+	else
+		fprintf(w->out, "%.9g", value);
+	w->comma = true;
+}
+
+static void write_stack(struct json_writer *w, const char *key, const struct profile *p,
+			const struct profile_diff_side *side)
+{
+	json_write_key(w, key);
+	json_write_array(w);
+	for (uint32_t n = side->sites ? p->sites[side->site].node : PROFILE_NONE; n != PROFILE_NONE;
+	     n = p->nodes[n].parent) {
+		const struct profile_frame *f = &p->frames[p->nodes[n].frame];
+		json_write_object(w);
+		json_write_key_string(w, "function", f->function);
+		json_write_key_string(w, "file", f->file);
+		json_write_key_uint(w, "line", f->line);
+		json_write_key_string(
+			w, "module", f->module < p->module_count ? p->modules[f->module].path : "");
+		json_write_key_bool(w, "inlined", f->inlined);
+		json_write_object_end(w);
+	}
+	json_write_array_end(w);
+}
+
+static void write_side(struct json_writer *w, const struct profile *p,
+		       const struct profile_diff_side *s)
+{
+	json_write_object(w);
+	json_write_key_uint(w, "sites", s->sites);
+	if (s->site != PROFILE_NONE)
+		json_write_key_uint(w, "site", p->sites[s->site].id);
+	json_write_key_uint(w, "allocations", s->allocations);
+	json_write_key_uint(w, "reallocations", s->reallocations);
+	json_write_key_uint(w, "frees", s->frees);
+	json_write_key_uint(w, "allocated_bytes", s->allocated_bytes);
+	json_write_key_uint(w, "peak_bytes", s->peak_bytes);
+	json_write_key_uint(w, "peak_blocks", s->peak_blocks);
+	json_write_key_uint(w, "live_bytes", s->live_bytes);
+	json_write_key_uint(w, "live_blocks", s->live_blocks);
+	json_write_key_uint(w, "temporary", s->temporary);
+	json_write_key_uint(w, "lifetime_ns", (uint64_t)s->lifetime_ns);
+	json_write_object_end(w);
+}
+
+static void write_run(struct json_writer *w, const char *key, const struct profile *p,
+		      const char *path, const struct profile_diff_side *total, double per)
+{
+	json_write_key(w, key);
+	json_write_object(w);
+	json_write_key_string(w, "file", path);
+	json_write_key(w, "command");
+	json_write_array(w);
+	for (uint32_t i = 0; i < p->argc; i++)
+		json_write_string(w, p->argv[i]);
+	json_write_array_end(w);
+	json_write_key_uint(w, "duration_ns", p->duration_ns);
+	json_write_key_bool(w, "complete", p->complete);
+	write_number(w, "per", per);
+	json_write_key(w, "totals");
+	write_side(w, p, total);
+	json_write_object_end(w);
+	json_write_newline(w);
+}
+
+static void write_measures(struct json_writer *w, const struct profile_diff *d,
+			   const struct report_diff_options *o)
+{
+	json_write_key(w, "measures");
+	json_write_object(w);
+	for (size_t i = 0; i < sizeof measures / sizeof *measures; i++) {
+		struct profile_threshold t =
+			profile_threshold_for(&o->threshold, o->sort, measures[i]);
+		struct profile_diff_summary s;
+		if (!profile_diff_has(d, measures[i]))
+			continue;
+		profile_diff_summarise(d, measures[i], &t, &s);
+		json_write_key(w, keys[measures[i]]);
+		json_write_object(w);
+		write_number(w, "old", s.old);
+		write_number(w, "new", s.new);
+		write_number(w, "change", s.new - s.old);
+		write_number(w, "threshold", s.threshold);
+		json_write_key_bool(w, "changed", s.changed);
+		write_number(w, "largest", s.largest);
+		json_write_key(w, "stacks");
+		json_write_object(w);
+		for (unsigned k = 0; k < PROFILE_CHANGES; k++)
+			json_write_key_uint(w, profile_change_name((enum profile_change)k),
+					    s.counts[k]);
+		json_write_object_end(w);
+		json_write_object_end(w);
+		json_write_newline(w);
+	}
+	json_write_object_end(w);
+}
+
+static void write_entry(struct json_writer *w, const struct profile_diff *d,
+			const struct profile_diff_entry *e, enum profile_change kind)
+{
+	static const char *const matched[] = {
+		[PROFILE_MATCHED_STACK] = "stack",
+		[PROFILE_MATCHED_USER] = "user",
+		[PROFILE_MATCHED_INLINED] = "inlined",
+	};
+	bool both = e->old.sites && e->new.sites;
+	const struct profile *p = e->new.sites ? d->new : d->old;
+	const struct profile_diff_side *shown = e->new.sites ? &e->new : &e->old;
+	json_write_object(w);
+	json_write_key_string(w, "kind", profile_change_name(kind));
+	if (both)
+		json_write_key_string(w, "matched", matched[e->matched]);
+	json_write_key(w, "change");
+	json_write_object(w);
+	for (size_t i = 0; i < sizeof measures / sizeof *measures; i++)
+		write_number(w, keys[measures[i]], profile_diff_change(d, e, measures[i]));
+	json_write_object_end(w);
+	json_write_key(w, "old");
+	write_side(w, d->old, &e->old);
+	json_write_key(w, "new");
+	write_side(w, d->new, &e->new);
+	json_write_key_string(w, "via", profile_via_name(p->sites[shown->site].via));
+	write_stack(w, "stack", p, shown);
+	if (both)
+		write_stack(w, "old_stack", d->old, &e->old);
+	json_write_object_end(w);
+	json_write_newline(w);
+}
+
+int report_diff_json(FILE *out, const struct profile_diff *d, const struct report_diff_options *o)
+{
+	static const char *const units[] = {
+		[PROFILE_PER_RUN] = "run",
+		[PROFILE_PER_SECOND] = "second",
+		[PROFILE_PER_OPERATIONS] = "operation",
+	};
+	struct json_writer w;
+	struct profile_diff_summary s;
+	uint32_t *order = profile_diff_sorted(d, o->sort);
+	if (!order)
+		return HEFT_ENOMEM;
+	profile_diff_summarise(d, o->sort, &o->threshold, &s);
+	json_write_init(&w, out);
+	json_write_object(&w);
+	json_write_key_uint(&w, "schema", 1);
+	json_write_key_string(&w, "heft", HEFT_VERSION);
+	json_write_key_string(&w, "sort", profile_sort_name(o->sort));
+	json_write_key_string(&w, "per", units[d->per.unit]);
+	json_write_key_bool(&w, "changed", s.changed);
+	if (o->focus)
+		json_write_key_string(&w, "focus", o->focus);
+	if (o->ignore)
+		json_write_key_string(&w, "ignore", o->ignore);
+	json_write_newline(&w);
+	write_run(&w, "old", d->old, o->old_path, &d->old_total, d->per.old);
+	write_run(&w, "new", d->new, o->new_path, &d->new_total, d->per.new);
+	write_measures(&w, d, o);
+	json_write_key(&w, "changes");
+	json_write_array(&w);
+	json_write_newline(&w);
+	for (uint32_t i = 0; i < d->count && i < o->limit; i++) {
+		const struct profile_diff_entry *e = &d->entries[order[i]];
+		write_entry(&w, d, e, profile_diff_classify(d, e, o->sort, s.threshold));
+	}
+	json_write_array_end(&w);
+	json_write_object_end(&w);
+	json_write_newline(&w);
+	free(order);
+	return 0;
+}

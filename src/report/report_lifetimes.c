@@ -1,0 +1,110 @@
+/* How long blocks live, site by site: median, 99th percentile, longest, and a histogram over time
+ * that doubles from bucket to bucket. Two buckets share a column, so that a site takes one line and
+ * lines can be compared: blocks that live for microseconds stand left, those that stay stand right.
+ *
+ * Blocks live at the end count with the life they had by then. */
+#include "report/report_parts.h"
+
+#include "report/report_words.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = PROFILE_LIFE_BUCKETS / 2, INDENT = 62, ONE_LINE = 60, LEAST = 30, BELOW = 14 };
+
+/* Bucket 2 begins at 1 us, 12 at 1 ms, 22 at 1 s, 28 at about 1 min, 34 at about 1 h. */
+static const char scale[] = " 1us  1ms  1s 1m 1h ";
+_Static_assert(sizeof scale - 1 == COLUMNS, "the scale stands over the histogram");
+
+static void print_histogram(FILE *out, const uint32_t *buckets, bool utf8)
+{
+	uint64_t columns[COLUMNS], most = 0;
+	for (int i = 0; i < COLUMNS; i++) {
+		columns[i] = (uint64_t)buckets[2 * i] + buckets[2 * i + 1];
+		if (columns[i] > most)
+			most = columns[i];
+	}
+	for (int i = 0; i < COLUMNS; i++)
+		words_print_level(out, columns[i], most, utf8);
+}
+
+static const char *sort_of(enum profile_sort sort)
+{
+	static const char *const names[] = {
+		[PROFILE_BY_PEAK] = "bytes at the peak",
+		[PROFILE_BY_LIVE] = "live bytes",
+		[PROFILE_BY_ALLOCATED] = "allocated bytes",
+		[PROFILE_BY_COUNT] = "number of allocations",
+		[PROFILE_BY_TEMPORARY] = "temporary allocations",
+		[PROFILE_BY_LIFETIME] = "mean lifetime",
+		[PROFILE_BY_GREW] = "growth",
+	};
+	return names[sort];
+}
+
+int report_lifetimes(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	uint32_t *order = profile_sorted_sites(p, o->sort);
+	size_t width = report_width(o), any = 0;
+	bool below = width < INDENT + LEAST; /* the site has a line of its own */
+	size_t indent = below ? BELOW : INDENT, room = width - indent;
+	char what[80];
+	if (!order)
+		return HEFT_ENOMEM;
+	while (any < p->site_count && profile_site_measure(&p->sites[order[any]], o->sort))
+		any++;
+	size_t shown = o->limit < any ? o->limit : any;
+	snprintf(what, sizeof what, "lifetimes by site, ordered by %s", sort_of(o->sort));
+	report_print_title(out, p, o, what);
+	report_print_span(out, p, o);
+	report_print_selection(out, o);
+	report_print_warnings(out, p, o, false);
+	fprintf(out, "  a block that is live at the end counts as if it had ended then\n\n");
+	words_style(out, o->color, STYLE_BOLD);
+	fprintf(out, "%11s %8s %8s %8s  %s%s\n", "blocks", "p50", "p99", "max", scale,
+		below ? "" : "  site");
+	words_style(out, o->color, STYLE_PLAIN);
+	for (size_t i = 0; i < shown; i++) {
+		const struct profile_site *s = &p->sites[order[i]];
+		fprintf(out, "%11s %8s %8s %8s  ", words_count(s->frees + s->live_blocks).text,
+			words_duration(s->lifetime.p50_ns).text,
+			words_duration(s->lifetime.p99_ns).text,
+			words_duration(s->lifetime.max_ns).text);
+		if (p->lifetimes)
+			print_histogram(out, p->lifetimes[order[i]], o->utf8);
+		else
+			fprintf(out, "%*s", COLUMNS, "");
+		if (below)
+			fprintf(out, "\n%*s", BELOW, "");
+		else
+			fputs("  ", out);
+		uint32_t called = room < ONE_LINE ? report_called_node(p, s) : PROFILE_NONE;
+		if (room < ONE_LINE)
+			words_print_frame(out, p, profile_first_user_node(p, s->node), room);
+		else
+			report_print_site(out, p, s, room);
+		putc('\n', out);
+		if (called != PROFILE_NONE) {
+			words_style(out, o->color, STYLE_DIM);
+			fprintf(out, "%*s> ", (int)indent, "");
+			words_print_short(out, p->frames[p->nodes[called].frame].function,
+					  room - 2);
+			words_style(out, o->color, STYLE_PLAIN);
+			putc('\n', out);
+		}
+	}
+	if (!shown)
+		fprintf(out, "No site has %s.\n", sort_of(o->sort));
+	else if (shown < p->site_count)
+		fprintf(out, "... %s more site%s\n", words_count(p->site_count - shown).text,
+			p->site_count - shown == 1 ? "" : "s");
+	free(order);
+	if (o->sort == PROFILE_BY_LIFETIME)
+		report_print_next(out, o, "--lifetimes --sort count",
+				  "the sites that allocate most often");
+	else
+		report_print_next(out, o, "--lifetimes --sort lifetime",
+				  "the sites whose blocks live longest");
+	return 0;
+}

@@ -1,0 +1,37 @@
+/* Inside src/report: what several views print alike. */
+#ifndef HEFT_REPORT_REPORT_PARTS_H
+#define HEFT_REPORT_REPORT_PARTS_H
+
+#include "report/report.h"
+
+size_t report_width(const struct report_options *o);
+bool report_is_selection(const struct report_options *o);
+
+/* The bold first line of a view: the command, then ": what". */
+void report_print_title(FILE *out, const struct profile *p, const struct report_options *o,
+			const char *what);
+/* "  only  ..." if something was selected. */
+void report_print_selection(FILE *out, const struct report_options *o);
+/* "  window  ..." or "  at  ..." if it is not the whole run. */
+void report_print_span(FILE *out, const struct profile *p, const struct report_options *o);
+void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o,
+			   bool infos);
+/* "Next: heft report OPTION FILE    (why)". */
+void report_print_next(FILE *out, const struct report_options *o, const char *option,
+		       const char *why);
+
+/* A site's stack from the cursor on, which stands at column `indent`: its first user frame, what
+ * that calls, a few callers; all of it with o->full. */
+int report_print_stack(FILE *out, const struct profile *p, const struct profile_site *s,
+		       const struct report_options *o, size_t indent);
+/* What a site's first user frame calls of the runtime; PROFILE_NONE: it allocates itself. */
+uint32_t report_called_node(const struct profile *p, const struct profile_site *s);
+/* The first user frame and what it calls, in one line of at most `max` columns, without
+ * a newline. */
+void report_print_site(FILE *out, const struct profile *p, const struct profile_site *s,
+		       size_t max);
+
+/* The block of findings; nothing if they were not looked for. */
+int report_print_findings(FILE *out, const struct profile *p, const struct report_options *o);
+
+#endif

@@ -1,0 +1,235 @@
+/* One site's call stack in text.
+ *
+ * It is headed by the innermost frame that is the user's own, because that is the line people can
+ * change; frames of the runtime inside it and callers beyond the first few are counted, not listed.
+ * With --full every frame has its line, innermost first. Recursion shows once, with how often it
+ * repeats. Whatever is left out is marked. */
+#include "report/report_parts.h"
+
+#include "report/report_words.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALLERS_SHOWN = 3, LONGEST_CYCLE = 8, NARROWEST = 22, SHORTEST = 12, WHOLE_INDENT = 14 };
+
+/* A frame of the stack, which repeats `repeat` times together with the cycle - 1 before it. */
+struct shown_frame {
+	uint32_t node, repeat, cycle;
+	size_t frames; /* of the stack that it stands for: all of them together make the depth */
+};
+
+static bool same_function(const struct profile *p, uint32_t a, uint32_t b)
+{
+	const struct profile_frame *x = &p->frames[p->nodes[a].frame];
+	const struct profile_frame *y = &p->frames[p->nodes[b].frame];
+	return x->function == y->function && x->module == y->module;
+}
+
+static bool is_user(const struct profile *p, const struct shown_frame *f)
+{
+	return p->frames[p->nodes[f->node].frame].user;
+}
+
+static size_t stack_depth(const struct profile *p, uint32_t node)
+{
+	size_t depth = 0;
+	for (; node != PROFILE_NONE; node = p->nodes[node].parent)
+		depth++;
+	return depth;
+}
+
+/* How often the `cycle` frames before `at` come again from there. */
+static size_t repeats(const struct profile *p, const uint32_t *nodes, size_t count, size_t at,
+		      size_t cycle)
+{
+	size_t n = 0;
+	while (at + (n + 1) * cycle <= count) {
+		for (size_t k = 0; k < cycle; k++)
+			if (!same_function(p, nodes[at - cycle + k], nodes[at + n * cycle + k]))
+				return n;
+		n++;
+	}
+	return n;
+}
+
+static size_t fold_recursion(const struct profile *p, const uint32_t *nodes, size_t count,
+			     struct shown_frame *shown)
+{
+	size_t made = 0, first_free = 0; /* items before first_free belong to a finished cycle */
+	for (size_t at = 0; at < count;) {
+		bool folded = false;
+		size_t left = made - first_free;
+		for (size_t cycle = 1; cycle <= LONGEST_CYCLE && cycle <= left; cycle++) {
+			size_t n = repeats(p, nodes, count, at, cycle);
+			if (!n)
+				continue;
+			shown[made - 1].repeat = (uint32_t)n + 1;
+			shown[made - 1].cycle = (uint32_t)cycle;
+			shown[made - 1].frames += n * cycle;
+			first_free = made;
+			at += n * cycle;
+			folded = true;
+			break;
+		}
+		if (!folded && at < count)
+			shown[made++] = (struct shown_frame){nodes[at++], 1, 1, 1};
+	}
+	return made;
+}
+
+static void print_frame(FILE *out, const struct profile *p, const struct shown_frame *f, size_t max)
+{
+	char mark[80] = "";
+	if (f->repeat > 1 && f->cycle == 1)
+		snprintf(mark, sizeof mark, " [recursion x%s]", words_count(f->repeat).text);
+	else if (f->repeat > 1)
+		snprintf(mark, sizeof mark, " [recursion x%s of these %" PRIu32 "]",
+			 words_count(f->repeat).text, f->cycle);
+	size_t marks = strlen(mark);
+	if (max < marks + NARROWEST && marks)
+		marks = (size_t)snprintf(mark, sizeof mark, " [x%s]", words_count(f->repeat).text);
+	words_print_frame(out, p, f->node, max > marks + SHORTEST ? max - marks : SHORTEST);
+	fputs(mark, out);
+}
+
+struct stack {
+	const struct profile *p;
+	struct shown_frame *shown;
+	size_t count, depth;
+	size_t indent, room; /* of the lines */
+};
+
+static void print_heading(FILE *out, const struct stack *s, size_t head,
+			  const struct profile_site *site, bool color)
+{
+	size_t via = strlen(profile_via_name(site->via)) + 3;
+	if (s->room < via + NARROWEST)
+		via = 0;
+	words_style(out, color, STYLE_BOLD);
+	if (s->count)
+		print_frame(out, s->p, &s->shown[head], s->room - via);
+	else
+		fputs("[stack unknown]", out);
+	words_style(out, color, STYLE_PLAIN);
+	words_style(out, color, STYLE_DIM);
+	if (via)
+		fprintf(out, " [%s]", profile_via_name(site->via));
+	putc('\n', out);
+}
+
+static size_t print_inside(FILE *out, const struct stack *s, size_t head)
+{
+	char more[48] = "";
+	size_t inside = 0;
+	if (!head)
+		return 0;
+	for (size_t i = 0; i < head; i++)
+		inside += s->shown[i].frames;
+	if (inside > 1)
+		snprintf(more, sizeof more, " (+%zu inside)", inside - 1);
+	if (s->room < strlen(more) + 2 + SHORTEST)
+		more[0] = 0;
+	size_t used = strlen(more) + 2;
+	/* What the user's line calls says more than where that ends up. */
+	fprintf(out, "%*s> ", (int)s->indent, "");
+	words_print_short(out, s->p->frames[s->p->nodes[s->shown[head - 1].node].frame].function,
+			  s->room > used + SHORTEST ? s->room - used : SHORTEST);
+	fprintf(out, "%s\n", more);
+	return inside;
+}
+
+static void print_folded(FILE *out, const struct stack *s, const struct profile_site *site,
+			 bool color)
+{
+	size_t head = 0, told = 0, callers = 0;
+	while (head < s->count && !is_user(s->p, &s->shown[head]))
+		head++;
+	if (head == s->count)
+		head = 0;
+	print_heading(out, s, head, site, color);
+	if (s->count)
+		told = s->shown[head].frames + print_inside(out, s, head);
+	for (size_t i = head + 1; i < s->count && callers < CALLERS_SHOWN; i++) {
+		if (!is_user(s->p, &s->shown[i]))
+			continue;
+		fprintf(out, "%*s< ", (int)s->indent, "");
+		print_frame(out, s->p, &s->shown[i], s->room - 2);
+		putc('\n', out);
+		told += s->shown[i].frames;
+		callers++;
+	}
+	if (told < s->depth)
+		fprintf(out, "%*s... %zu more frame%s\n", (int)s->indent, "", s->depth - told,
+			s->depth - told == 1 ? "" : "s");
+}
+
+static void print_whole(FILE *out, const struct stack *s, const struct profile_site *site,
+			bool color)
+{
+	/* Whole stacks have long names and no numbers beside them: they may begin further left. */
+	size_t indent = s->indent < WHOLE_INDENT ? s->indent : WHOLE_INDENT;
+	print_heading(out, s, 0, site, color);
+	for (size_t i = 1; i < s->count; i++) {
+		fprintf(out, "%*s", (int)indent, "");
+		words_style(out, color && is_user(s->p, &s->shown[i]), STYLE_PLAIN);
+		print_frame(out, s->p, &s->shown[i], s->room + s->indent - indent);
+		words_style(out, color, STYLE_DIM);
+		putc('\n', out);
+	}
+}
+
+int report_print_stack(FILE *out, const struct profile *p, const struct profile_site *site,
+		       const struct report_options *o, size_t indent)
+{
+	size_t width = report_width(o), depth = stack_depth(p, site->node), at = 0;
+	uint32_t *nodes = malloc((depth + 1) * sizeof *nodes);
+	struct stack s = {.p = p,
+			  .shown = malloc((depth + 1) * sizeof *s.shown),
+			  .depth = depth,
+			  .indent = indent,
+			  .room = width > indent + NARROWEST ? width - indent : NARROWEST};
+	if (!nodes || !s.shown) {
+		free(nodes);
+		free(s.shown);
+		return HEFT_ENOMEM;
+	}
+	for (uint32_t n = site->node; n != PROFILE_NONE; n = p->nodes[n].parent)
+		nodes[at++] = n;
+	s.count = fold_recursion(p, nodes, depth, s.shown);
+	if (o->full)
+		print_whole(out, &s, site, o->color);
+	else
+		print_folded(out, &s, site, o->color);
+	if (depth && (p->nodes[nodes[depth - 1]].flags & PROFILE_TRUNCATED))
+		fprintf(out, "%*s... the stack goes on, but could not be followed\n", (int)indent,
+			"");
+	words_style(out, o->color, STYLE_PLAIN);
+	free(nodes);
+	free(s.shown);
+	return 0;
+}
+
+uint32_t report_called_node(const struct profile *p, const struct profile_site *s)
+{
+	uint32_t user = profile_first_user_node(p, s->node), called = PROFILE_NONE;
+	for (uint32_t n = s->node; n != user; n = p->nodes[n].parent)
+		called = n;
+	return called;
+}
+
+void report_print_site(FILE *out, const struct profile *p, const struct profile_site *s, size_t max)
+{
+	uint32_t called = report_called_node(p, s);
+	uint32_t user = profile_first_user_node(p, s->node);
+	if (called == PROFILE_NONE) {
+		words_print_frame(out, p, user, max);
+		return;
+	}
+	/* What that line calls tells apart sites that stand on one line. */
+	size_t used = words_print_frame(out, p, user, max - max / 3);
+	fputs(" > ", out);
+	words_print_short(out, p->frames[p->nodes[called].frame].function,
+			  max > used + 3 ? max - used - 3 : 3);
+}

@@ -1,0 +1,88 @@
+/* Live memory over time: what grows without end, and what only looks like it. argv[1] is the mode.
+ * All but the loader and the killed one serve requests beside: 64 sessions are replaced in turn. */
+#include "program.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define REQUESTS 2000
+#define SESSIONS 64
+
+static void pause_us(long us)
+{
+	nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+}
+
+static void *session[SESSIONS];
+
+NOINLINE static void serve(int n)
+{
+	free(session[n % SESSIONS]);
+	session[n % SESSIONS] = memset(malloc(2000), 's', 2000);
+	pause_us(50);
+}
+
+/* What a mode keeps; in the end it may free it. */
+static void *kept[REQUESTS];
+static size_t kept_count;
+
+NOINLINE static void keep_one(size_t size)
+{
+	kept[kept_count++] = memset(malloc(size), 'k', size); /* @growth.kept */
+}
+
+NOINLINE static void free_kept(void)
+{
+	while (kept_count)
+		free(kept[--kept_count]);
+}
+
+/* A cache that is full after 40 % of the run and then replaces its oldest entry. */
+#define ENTRIES (REQUESTS * 2 / 5)
+static void *cache[ENTRIES];
+
+NOINLINE static void use_cache(int n)
+{
+	free(cache[n % ENTRIES]);
+	cache[n % ENTRIES] = memset(malloc(1000), 'c', 1000);
+}
+
+NOINLINE static void make_tables(void)
+{
+	for (int i = 0; i < 300; i++)
+		keep(memset(malloc(4000 + (size_t)i), 't', 4000));
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+	int leak = !strcmp(mode, "leak"), at_end = !strcmp(mode, "leak-freed-at-end");
+	int arena = !strcmp(mode, "arena"), lru = !strcmp(mode, "lru");
+	int tables = !strcmp(mode, "tables"), loader = !strcmp(mode, "loader");
+	int killed = !strcmp(mode, "killed");
+
+	must(leak || at_end || arena || lru || tables || loader || killed, "which mode?");
+	if (tables)
+		make_tables();
+	for (int n = 0; n < REQUESTS; n++) {
+		if (loader || killed) {
+			free(memset(malloc(300), 'l', 300)); /* a line, say */
+			pause_us(50);
+		} else {
+			serve(n);
+		}
+		if (leak || at_end || loader || killed)
+			keep_one(1000);
+		if (arena && n % 50 == 0)
+			keep_one(65536);
+		if (lru)
+			use_cache(n);
+	}
+	if (killed)
+		raise(SIGKILL);
+	if (at_end || arena)
+		free_kept();
+	say("done\n");
+	return 0;
+}

@@ -1,0 +1,75 @@
+/* What blocks cost beyond their contents: arrays with room to spare, rounding, and temporaries.
+ * argv[1] is the mode. */
+#include "program.h"
+
+#include <stdlib.h>
+
+/* An array of 8-byte elements that doubles, from 16. */
+NOINLINE static void push_all(size_t count)
+{
+	uint64_t *array = NULL;
+	size_t capacity = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (i == capacity) {
+			capacity = capacity ? 2 * capacity : 16;
+			array = realloc(array, capacity * sizeof(*array)); /* @slack.grow */
+		}
+		array[i] = i + 1;
+	}
+	keep(array);
+	free(array);
+}
+
+NOINLINE static void many(size_t count, size_t size)
+{
+	for (size_t i = 0; i < count; i++)
+		keep(memset(malloc(size), 'm', size)); /* @slack.many */
+}
+
+NOINLINE static void scratch(size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		void *p = malloc(48); /* @slack.scratch */
+
+		keep(p);
+		free(p);
+	}
+}
+
+/* Each block outlives the next allocation: nothing here is a scratch buffer. */
+NOINLINE static void relay(size_t count)
+{
+	void *last = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		void *p = malloc(48);
+
+		keep(p);
+		free(last);
+		last = p;
+	}
+	free(last);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(mode, "spare"))
+		push_all(80000); /* of 131,072 */
+	else if (!strcmp(mode, "full"))
+		push_all(131072);
+	else if (!strcmp(mode, "small"))
+		many(20000, 9);
+	else if (!strcmp(mode, "fitting"))
+		many(20000, 120);
+	else if (!strcmp(mode, "scratch"))
+		scratch(opaque(300000));
+	else if (!strcmp(mode, "relay"))
+		relay(opaque(300000));
+	else
+		must(0, "slack_shapes: which mode?");
+	say("done\n");
+	return 0;
+}

@@ -1,0 +1,100 @@
+/* A hand-made list in place of src/findings, for the tests of reports: a queue and a costly object,
+ * with evidence of every type. */
+#ifndef HEFT_TESTS_FINDINGS_DOUBLE_H
+#define HEFT_TESTS_FINDINGS_DOUBLE_H
+
+#include "findings/finding.h"
+
+struct findings {
+	uint32_t count;
+	const struct finding *list;
+};
+
+uint32_t findings_count(const struct findings *f)
+{
+	return f->count;
+}
+
+const struct finding *findings_get(const struct findings *f, uint32_t index)
+{
+	return &f->list[index];
+}
+
+const char *finding_kind_name(enum finding_kind kind)
+{
+	switch (kind) {
+	case FINDING_UNBOUNDED_QUEUE:
+		return "unbounded-queue";
+	case FINDING_PER_INSTANCE_COST:
+		return "per-instance-cost";
+	default:
+		return "growing-site";
+	}
+}
+
+const char *finding_severity_name(enum finding_severity severity)
+{
+	return severity == FINDING_HIGH ? "high" : severity == FINDING_MEDIUM ? "medium" : "low";
+}
+
+static const char *const fixture_threads[] = {"worker", "\033[31mred", "c", "d", "e"};
+
+static const struct evidence fixture_queue[] = {
+	{.name = "producer_function", .type = EVIDENCE_TEXT, .text = "send_message"},
+	{.name = "consumer_function", .type = EVIDENCE_TEXT, .text = "worker_loop"},
+	{.name = "producer_threads", .type = EVIDENCE_TEXTS, .texts = fixture_threads, .count = 1},
+	{.name = "consumer_threads", .type = EVIDENCE_TEXTS, .texts = fixture_threads, .count = 5},
+	{.name = "backlog_blocks", .type = EVIDENCE_COUNT, .number = 4980},
+	{.name = "backlog_bytes", .type = EVIDENCE_BYTES, .number = 5219040},
+	{.name = "arrival_ns", .type = EVIDENCE_TIME_NS, .number = 1200},
+	{.name = "service_ns", .type = EVIDENCE_TIME_NS, .number = 178000},
+	{.name = "wait_growth_ns", .type = EVIDENCE_TIME_NS, .number = 176800},
+};
+
+static const struct evidence_part fixture_parts[] = {
+	{"conn_new", "connections.c:42", 262144, 0.869, 1},
+	{"conn_new", "connections.c:40", 14544, 0.048, PROFILE_NONE},
+	{"std::vector<int, std::allocator<int> >::reserve(unsigned long)", NULL, 14400, 0.0477, 0},
+	{"conn_new", "connections.c:44", 10240, 0.034, 0},
+	{"conn_new", "connections.c:41", 404, 0.0013, 0},
+	{"conn_new", "connections.c:30", 40, 0.0001, 0},
+	{"conn_new", "connections.c:31", 0, 0, 0},
+};
+
+static const struct evidence fixture_object[] = {
+	{.name = "function", .type = EVIDENCE_TEXT, .text = "conn_new"},
+	{.name = "instances", .type = EVIDENCE_COUNT, .number = 300},
+	{.name = "bytes_each", .type = EVIDENCE_BYTES, .number = 301772},
+	{.name = "parts", .type = EVIDENCE_PARTS, .parts = fixture_parts, .count = 7},
+};
+
+static const struct evidence fixture_growth[] = {
+	{.name = "bytes_per_second", .type = EVIDENCE_RATE, .number = 1258291},
+	{.name = "freed_share", .type = EVIDENCE_SHARE, .share = 0.25},
+	{.name = "dropped", .type = EVIDENCE_COUNT}, /* nothing: not shown */
+	{.name = "per_second", .type = EVIDENCE_COUNT, .number = 61719},
+};
+
+static const struct finding fixture_list[] = {
+	{FINDING_UNBOUNDED_QUEUE, FINDING_HIGH, 5219040, 1,
+	 "Messages queue up without bound between f and worker_loop: 4,980 blocks (5.0 MiB, 97.7 % "
+	 "of the peak heap) wait, and each waits 177 us longer than the one before it.",
+	 "Bound the queue, so that the producer waits, or let the consumer take several messages "
+	 "at "
+	 "once.",
+	 fixture_queue, 9},
+	{FINDING_PER_INSTANCE_COST, FINDING_MEDIUM, 301772, 2,
+	 "300 objects of 301,772 B were made at conn_new.", "Make the table smaller.",
+	 fixture_object, 4},
+	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "It grows.", "", fixture_growth, 4},
+	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Fourth.", NULL, NULL, 0},
+	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Fifth.", NULL, NULL, 0},
+	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Sixth.", NULL, NULL, 0},
+	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Seventh.", NULL, NULL, 0},
+	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Eighth.", NULL, NULL, 0},
+};
+
+static const struct findings fixture_findings = {8, fixture_list};
+static const struct findings fixture_no_findings = {0, NULL};
+
+#endif

@@ -1,0 +1,497 @@
+/* Comparing profiles that are built by hand: what matches what, and what the numbers come to. */
+#include "profile/profile_diff.h"
+#include "report/report_diff.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PROGRAM, LIBC, LIBRARY };
+
+static struct profile *make(const char *program, const char *library)
+{
+	struct profile *p = profile_new();
+	uint32_t id;
+	assert_non_null(p);
+	assert_int_equal(profile_add_module(p, program, NULL, 0, &id), 0);
+	assert_int_equal(profile_add_module(p, "/lib/libc.so.6", NULL, 0, &id), 0);
+	assert_int_equal(profile_add_module(p, library, NULL, 0, &id), 0);
+	struct profile_process process = {.pid = 1, .exe = program};
+	assert_int_equal(profile_add_process(p, &process, &id), 0);
+	p->duration_ns = 2000000000;
+	return p;
+}
+
+/* "main:10 send:20 libc!strdup lib!f +0x12": outermost first. Without a line there is no file. */
+static uint32_t stack(struct profile *p, const char *text, const char *file)
+{
+	uint32_t node = PROFILE_NONE;
+	while (*text) {
+		char word[128], *name = word, *colon;
+		size_t length = strcspn(text, " ");
+		assert_true(length < sizeof word);
+		memcpy(word, text, length);
+		word[length] = 0;
+		text += length + strspn(text + length, " ");
+		struct profile_frame f = {.module = PROGRAM};
+		if (strncmp(name, "libc!", 5) == 0) {
+			f.module = LIBC;
+			name += 5;
+		} else if (strncmp(name, "lib!", 4) == 0) {
+			f.module = LIBRARY;
+			name += 4;
+		}
+		if ((colon = strrchr(name, ':')) && colon[1] >= '0' && colon[1] <= '9') {
+			f.line = (uint32_t)atoi(colon + 1);
+			f.file = name_pool_add(p->names, file);
+			*colon = 0;
+		}
+		f.function = name_pool_add(p->names, name);
+		uint32_t frame;
+		assert_int_equal(profile_add_frame(p, &f, &frame), 0);
+		assert_int_equal(profile_add_node(p, node, frame, 0, &node), 0);
+	}
+	return node;
+}
+
+/* `count` blocks of `size`, all live at the peak, none at the end. */
+static struct profile_site *site_via(struct profile *p, const char *text, const char *file,
+				     uint32_t via, uint64_t count, uint64_t size)
+{
+	uint32_t id;
+	assert_int_equal(profile_add_site(p, stack(p, text, file), via, &id), 0);
+	struct profile_site *s = &p->sites[id];
+	s->allocations += count;
+	s->frees += count;
+	s->allocated_bytes += count * size;
+	s->peak_bytes += count * size;
+	s->peak_blocks += count;
+	p->totals.allocations += count;
+	p->totals.allocated_bytes += count * size;
+	p->totals.peak_bytes += count * size;
+	return s;
+}
+
+static struct profile_site *site(struct profile *p, const char *text, uint64_t count, uint64_t size)
+{
+	return site_via(p, text, "a.c", PROFILE_VIA_MALLOC, count, size);
+}
+
+static struct profile_diff *compare(struct profile *old, struct profile *new,
+				    const struct profile_per *per)
+{
+	struct profile_diff *d;
+	struct heft_error err = {0};
+	profile_finish_sites(old);
+	profile_finish_sites(new);
+	assert_int_equal(profile_diff_new(&d, old, new, per, &err), 0);
+	/* What always holds: nothing lost, nothing twice. */
+	double change = 0;
+	uint32_t olds = 0, news = 0;
+	for (uint32_t i = 0; i < d->count; i++) {
+		change += profile_diff_change(d, &d->entries[i], PROFILE_BY_PEAK);
+		olds += d->entries[i].old.sites;
+		news += d->entries[i].new.sites;
+		assert_int_equal(!d->entries[i].old.sites, d->entries[i].old.site == PROFILE_NONE);
+		assert_int_equal(!d->entries[i].new.sites, d->entries[i].new.site == PROFILE_NONE);
+	}
+	assert_int_equal(olds, old->site_count);
+	assert_int_equal(news, new->site_count);
+	if (!per)
+		assert_int_equal((int64_t)change,
+				 (int64_t)(new->totals.peak_bytes - old->totals.peak_bytes));
+	return d;
+}
+
+static void done(struct profile_diff *d)
+{
+	struct profile *old = (struct profile *)d->old, *new = (struct profile *)d->new;
+	profile_diff_free(d);
+	profile_free(old);
+	profile_free(new);
+}
+
+/* The only entry with these bytes at the two peaks; -1: not on that side. */
+static const struct profile_diff_entry *entry(const struct profile_diff *d, int64_t old,
+					      int64_t new)
+{
+	const struct profile_diff_entry *found = NULL;
+	for (uint32_t i = 0; i < d->count; i++) {
+		const struct profile_diff_entry *e = &d->entries[i];
+		if ((e->old.sites ? (int64_t)e->old.peak_bytes : -1) == old &&
+		    (e->new.sites ? (int64_t)e->new.peak_bytes : -1) == new) {
+			assert_null(found);
+			found = e;
+		}
+	}
+	if (!found)
+		fail_msg("no entry %lld -> %lld", (long long)old, (long long)new);
+	return found;
+}
+
+static void lines_folders_and_names_do_not_matter(void **state)
+{
+	(void)state;
+	struct profile *old = make("/a/prog", "/lib/libx.so.1.2"),
+		       *new = make("/b/prog-2", "/usr/libx.so.1.3");
+	site_via(old, "main:10 parse:20 lib!load:7", "/a/p.c", 0, 10, 100);
+	site_via(new, "main:12 parse:29 lib!load:8", "/b/q.c", 0, 10, 150);
+	struct profile_diff *d = compare(old, new, NULL);
+	assert_int_equal(d->count, 1);
+	assert_int_equal(entry(d, 1000, 1500)->matched, PROFILE_MATCHED_STACK);
+	assert_int_equal(profile_diff_classify(d, d->entries, PROFILE_BY_PEAK, 0), PROFILE_GROWN);
+	assert_int_equal(profile_diff_classify(d, d->entries, PROFILE_BY_COUNT, 0), PROFILE_SAME);
+	done(d);
+}
+
+static void another_module_is_another_stack(void **state)
+{
+	(void)state;
+	struct profile *old = make("/a/prog", "/lib/libx.so.1"),
+		       *new = make("/a/prog", "/lib/liby.so.1");
+	site(old, "main:10 lib!load:7", 10, 100);
+	site(new, "main:10 lib!load:7", 10, 100);
+	struct profile_diff *d = compare(old, new, NULL);
+	assert_int_equal(d->count, 2);
+	assert_int_equal(profile_diff_classify(d, entry(d, 1000, -1), PROFILE_BY_PEAK, 0),
+			 PROFILE_VANISHED);
+	assert_int_equal(profile_diff_classify(d, entry(d, -1, 1000), PROFILE_BY_PEAK, 0),
+			 PROFILE_NEW);
+	done(d);
+}
+
+/* Five buffers of one function; the third goes, the lines of the rest move. */
+static void lines_keep_their_order(void **state)
+{
+	(void)state;
+	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
+	site(old, "main:5 conn_new:10", 300, 14544);
+	site(old, "main:5 conn_new:11", 300, 404);
+	site(old, "main:5 conn_new:12", 300, 262144);
+	site(old, "main:5 conn_new:13", 300, 14400);
+	site(old, "main:5 conn_new:14", 300, 10240);
+	site(new, "main:7 conn_new:11", 300, 14544); /* stands where another stood */
+	site(new, "main:7 conn_new:12", 300, 404);
+	site(new, "main:7 conn_new:13", 300, 14400);
+	site(new, "main:7 conn_new:14", 300, 20480); /* grown */
+	struct profile_diff *d = compare(old, new, NULL);
+	assert_int_equal(d->count, 5);
+	entry(d, 300 * 14544, 300 * 14544);
+	entry(d, 300 * 404, 300 * 404);
+	entry(d, 300 * 262144, -1);
+	entry(d, 300 * 14400, 300 * 14400);
+	entry(d, 300 * 10240, 300 * 20480);
+	done(d);
+}
+
+static void kind_of_allocation_decides_between_neighbours(void **state)
+{
+	(void)state;
+	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
+	site_via(old, "main:5 f:10", "a.c", PROFILE_VIA_MALLOC, 1, 64);
+	site_via(old, "main:5 f:11", "a.c", PROFILE_VIA_CALLOC, 1, 65);
+	site_via(new, "main:5 f:10", "a.c", PROFILE_VIA_CALLOC, 1, 66);
+	struct profile_diff *d = compare(old, new, NULL);
+	assert_int_equal(d->count, 2);
+	entry(d, 65, 66);
+	entry(d, 64, -1);
+	done(d);
+	/* Alone, it is still the same place. */
+	old = make("/p", "/l");
+	new = make("/p", "/l");
+	site_via(old, "main:5 f:10", "a.c", PROFILE_VIA_MALLOC, 1, 64);
+	site_via(new, "main:5 f:10", "a.c", PROFILE_VIA_CALLOC, 9, 640);
+	d = compare(old, new, NULL);
+	assert_int_equal(d->count, 1);
+	done(d);
+}
+
+static void recursion_is_one_stack(void **state)
+{
+	(void)state;
+	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
+	site(old, "main:5 walk:10", 1, 10);
+	site(old, "main:5 walk:11 walk:10", 1, 10);
+	site(old, "main:5 walk:11 walk:11 walk:10", 1, 10);
+	/* through others, in no regular pattern */
+	site(old, "main:5 expr:1 term:2 alloc:9", 1, 100);
+	site(old, "main:5 expr:1 term:2 factor:3 expr:1 term:2 alloc:9", 1, 100);
+	for (int i = 0; i < 40; i++) {
+		char text[1024] = "main:6";
+		for (int k = 0; k <= i; k++)
+			strcat(text, " walk:12");
+		strcat(text, " walk:10");
+		site(new, text, 1, 10);
+	}
+	site(new, "main:6 expr:1 sum:4 expr:1 term:2 factor:3 expr:1 term:2 alloc:9", 1, 100);
+	struct profile_diff *d = compare(old, new, NULL);
+	assert_int_equal(d->count, 2);
+	assert_int_equal(entry(d, 30, 400)->new.sites, 40);
+	assert_int_equal(entry(d, 200, 100)->old.sites, 2);
+	done(d);
+}
+
+static void functions_without_names(void **state)
+{
+	(void)state;
+	struct profile *old = make("/p", "/l/libx.so"), *new = make("/p", "/l/libx.so");
+	/* Callbacks: the library's unnamed function stands on both sides of the program's. */
+	site(old, "main:5 lib!libx.so+0x10 callback:9 lib!libx.so+0x99", 1, 10);
+	site(new, "main:5 lib!libx.so+0x16 callback:9 lib!libx.so+0xa9 lib!libx.so+0xb0", 1, 20);
+	/* The same without the callback must stay another stack. */
+	site(new, "main:5 lib!libx.so+0x16", 1, 1000);
+	struct profile_diff *d = compare(old, new, NULL);
+	assert_int_equal(d->count, 2);
+	entry(d, 10, 20);
+	entry(d, -1, 1000);
+	done(d);
+}
+
+static void runtime_frames_may_change(void **state)
+{
+	(void)state;
+	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
+	site(old, "main:5 fill:9 std::vector<int>::push_back:1 std::__allocate:2", 100, 64);
+	site(new, "main:5 fill:9 std::vector<int>::push_back:1", 100, 96);
+	/* Neither count nor size agree: not the same. */
+	site(old, "main:5 other:9 std::a:1", 100, 5000);
+	site(new, "main:5 other:9 std::b:1", 7, 16);
+	struct profile_diff *d = compare(old, new, NULL);
+	assert_int_equal(d->count, 3);
+	assert_int_equal(entry(d, 6400, 9600)->matched, PROFILE_MATCHED_USER);
+	entry(d, 500000, -1);
+	entry(d, -1, 112);
+	done(d);
+}
+
+static void inlining_is_seen_through(void **state)
+{
+	(void)state;
+	for (int turn = 0; turn < 2; turn++) { /* inlined today, or no longer */
+		struct profile *a = make("/p", "/l"), *b = make("/p", "/l");
+		site(a, "main parse make_row", 100, 64);
+		site(b, "main parse", 100, 128);
+		struct profile_diff *d = turn ? compare(b, a, NULL) : compare(a, b, NULL);
+		assert_int_equal(d->count, 1);
+		assert_int_equal(d->entries[0].matched, PROFILE_MATCHED_INLINED);
+		done(d);
+	}
+	/* One function removed, another added: two different things, however alike. */
+	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
+	site(old, "main send clone", 100, 64);
+	site(new, "main send leak", 100, 64);
+	struct profile_diff *d = compare(old, new, NULL);
+	assert_int_equal(d->count, 2);
+	done(d);
+	/* The other side knows the function from another stack: it was not inlined away. */
+	old = make("/p", "/l");
+	new = make("/p", "/l");
+	site(old, "main parse make_row", 100, 64);
+	site(new, "main parse", 100, 64);
+	site(new, "main rows make_row", 5, 64);
+	d = compare(old, new, NULL);
+	assert_int_equal(d->count, 3);
+	done(d);
+}
+
+static void unknown_stacks_match(void **state)
+{
+	(void)state;
+	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
+	site(old, "", 1, 10);
+	site(new, "", 1, 30);
+	struct profile_diff *d = compare(old, new, NULL);
+	assert_int_equal(d->count, 1);
+	entry(d, 10, 30);
+	done(d);
+	d = compare(make("/p", "/l"), make("/p", "/l"), NULL);
+	assert_int_equal(d->count, 0);
+	struct profile_diff_summary s;
+	profile_diff_summarise(d, PROFILE_BY_PEAK, &(struct profile_threshold){.share = 0.01}, &s);
+	assert_false(s.changed);
+	done(d);
+}
+
+static void numbers_are_divided(void **state)
+{
+	(void)state;
+	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
+	site(old, "main:1", 1000, 10);
+	site(new, "main:1", 1200, 10);
+	new->duration_ns = 4000000000; /* old: 2 s */
+	struct profile_diff *d =
+		compare(old, new, &(struct profile_per){PROFILE_PER_OPERATIONS, 1000, 1200});
+	const struct profile_diff_entry *e = d->entries;
+	assert_true(profile_diff_change(d, e, PROFILE_BY_COUNT) == 0);
+	assert_true(profile_diff_old(d, &e->old, PROFILE_BY_PEAK) == 10);
+	profile_diff_free(d);
+	d = compare(old, new, &(struct profile_per){.unit = PROFILE_PER_SECOND});
+	e = d->entries;
+	assert_true(profile_diff_old(d, &e->old, PROFILE_BY_COUNT) == 500);
+	assert_true(profile_diff_new_value(d, &e->new, PROFILE_BY_COUNT) == 300);
+	assert_true(profile_diff_new_value(d, &e->new, PROFILE_BY_ALLOCATED) == 3000);
+	assert_true(profile_diff_new_value(d, &e->new, PROFILE_BY_PEAK) == 12000); /* no rate */
+	profile_diff_free(d);
+	new->duration_ns = 0;
+	struct heft_error err = {0};
+	assert_int_equal(profile_diff_new(&d, old, new,
+					  &(struct profile_per){.unit = PROFILE_PER_SECOND}, &err),
+			 HEFT_EUSAGE);
+	assert_non_null(strstr(err.message, "duration"));
+	profile_free(old);
+	profile_free(new);
+}
+
+static void measures_that_both_tell(void **state)
+{
+	(void)state;
+	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
+	site(old, "main:1", 1, 10);
+	site(new, "main:1", 1, 20);
+	struct profile_diff *d = compare(old, new, NULL);
+	assert_true(profile_diff_has(d, PROFILE_BY_PEAK));
+	assert_true(profile_diff_has(d, PROFILE_BY_LIFETIME));
+	old->has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
+	assert_false(profile_diff_has(d, PROFILE_BY_PEAK));
+	assert_true(profile_diff_has(d, PROFILE_BY_LIVE));
+	assert_true(profile_diff_has(d, PROFILE_BY_COUNT));
+	new->has = PROFILE_HAS_PEAK | PROFILE_HAS_ALLOCATED;
+	assert_false(profile_diff_has(d, PROFILE_BY_LIVE));
+	done(d);
+}
+
+static void threshold_and_summary(void **state)
+{
+	(void)state;
+	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
+	site(old, "main:1 a:1", 1, 10000);
+	site(new, "main:1 a:1", 1, 9000);
+	site(old, "main:1 b:1", 1, 500);
+	site(new, "main:1 b:1", 1, 600);
+	site(new, "main:1 c:1", 1, 40);
+	struct profile_diff *d = compare(old, new, NULL);
+	struct profile_diff_summary s;
+	/* 1 % of 10500 is 105: b and c are noise. */
+	profile_diff_summarise(d, PROFILE_BY_PEAK, &(struct profile_threshold){.share = 0.01}, &s);
+	assert_true(s.old == 10500 && s.new == 9640 && s.threshold == 105);
+	assert_int_equal(s.counts[PROFILE_SAME], 2);
+	assert_int_equal(s.counts[PROFILE_SHRUNK], 1);
+	assert_true(s.below == 140 && s.largest == -1000 && s.changed);
+	/* An amount; what equals it is noise still. */
+	profile_diff_summarise(d, PROFILE_BY_PEAK,
+			       &(struct profile_threshold){.absolute = true, .value = 40}, &s);
+	assert_int_equal(s.counts[PROFILE_GROWN], 1);
+	assert_int_equal(s.counts[PROFILE_SAME], 1);
+	profile_diff_summarise(d, PROFILE_BY_PEAK,
+			       &(struct profile_threshold){.absolute = true, .value = 1000}, &s);
+	assert_false(s.changed);
+	uint32_t *order = profile_diff_sorted(d, PROFILE_BY_PEAK);
+	assert_true(profile_diff_change(d, &d->entries[order[0]], PROFILE_BY_PEAK) == -1000);
+	assert_true(profile_diff_change(d, &d->entries[order[2]], PROFILE_BY_PEAK) == 40);
+	free(order);
+	done(d);
+	/* Many small ones: none stands out, but it did change. */
+	old = make("/p", "/l");
+	new = make("/p", "/l");
+	for (int i = 0; i < 200; i++) {
+		char text[64];
+		snprintf(text, sizeof text, "main:1 f%d:1", i);
+		site(old, text, 1, 100);
+		site(new, text, 1, 120);
+	}
+	d = compare(old, new, NULL);
+	profile_diff_summarise(d, PROFILE_BY_PEAK, &(struct profile_threshold){.share = 0.01}, &s);
+	assert_int_equal(s.counts[PROFILE_SAME], 200);
+	assert_true(s.changed);
+	done(d);
+}
+
+static char *text_of(struct profile_diff *d, const struct report_diff_options *o)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	assert_int_equal(report_diff_text(out, d, o), 0);
+	assert_int_equal(fclose(out), 0);
+	return text;
+}
+
+static void expect(const char *text, const char *words)
+{
+	if (!strstr(text, words))
+		fail_msg("'%s' is not in\n%s", words, text);
+}
+
+static void text_says_that_nothing_changed(void **state)
+{
+	(void)state;
+	struct report_diff_options o = {
+		.old_path = "a.heft", .new_path = "b's.heft", .limit = 20, .threshold.share = 0.01};
+	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
+	site(old, "main:1 f:2", 100, 1024);
+	site(new, "main:1 f:2", 100, 1024);
+	site(new, "main:1 g:2", 1, 512)->allocations = 1;
+	struct profile_diff *d = compare(old, new, NULL);
+	char *text = text_of(d, &o);
+	expect(text,
+	       "Nothing changed: peak 100.0 KiB then, 100.5 KiB now; the largest difference is "
+	       "+512 B (g at a.c:2).");
+	expect(text, "Up to 1.0 KiB, 1 % of the larger total, counts as noise");
+	expect(text, "Next: heft report 'b'\\''s.heft'\n");
+	free(text);
+	done(d);
+	/* The peak is the same, but there was less to do: 50 copies that never stood together. */
+	old = make("/p", "/l");
+	new = make("/p", "/l");
+	site(old, "main:1 f:2", 100, 1024);
+	site(new, "main:1 f:2", 100, 1024);
+	struct profile_site *copies = site(old, "main:1 copy:2", 50, 8);
+	copies->peak_bytes = copies->peak_blocks = 0;
+	old->totals.peak_bytes -= 400;
+	d = compare(old, new, NULL);
+	text = text_of(d, &o);
+	expect(text, "By bytes at the peak nothing changed: peak 100.0 KiB then, 100.0 KiB now; no "
+		     "call stack differs at all.");
+	expect(text, "By number of allocations it did: 1 vanished; -50 in all.");
+	expect(text, "Next: heft diff --sort count a.heft 'b'\\''s.heft'");
+	free(text);
+	o.sort = PROFILE_BY_COUNT;
+	text = text_of(d, &o);
+	expect(text, "By number of allocations: 1 vanished\n");
+	expect(text, "         -50          50           -  vanished  copy at a.c:2 [malloc]\n"
+		     "                                                 < main at a.c:1\n");
+	expect(text, "Next: heft report --sort count --focus '^copy$' a.heft");
+	assert_null(strchr(text, '\033'));
+	free(text);
+	o.color = true;
+	text = text_of(d, &o);
+	assert_non_null(strchr(text, '\033'));
+	free(text);
+	done(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lines_folders_and_names_do_not_matter),
+		cmocka_unit_test(another_module_is_another_stack),
+		cmocka_unit_test(lines_keep_their_order),
+		cmocka_unit_test(kind_of_allocation_decides_between_neighbours),
+		cmocka_unit_test(recursion_is_one_stack),
+		cmocka_unit_test(functions_without_names),
+		cmocka_unit_test(runtime_frames_may_change),
+		cmocka_unit_test(inlining_is_seen_through),
+		cmocka_unit_test(unknown_stacks_match),
+		cmocka_unit_test(numbers_are_divided),
+		cmocka_unit_test(measures_that_both_tell),
+		cmocka_unit_test(threshold_and_summary),
+		cmocka_unit_test(text_says_that_nothing_changed),
+	};
+	return cmocka_run_group_tests_name("diff", tests, NULL, NULL);
+}

@@ -1,0 +1,473 @@
+/* Findings about growth, temporaries and the quality of a profile; the order of findings; and the
+ * trend helper against brute force. */
+#include "diagnosis_fixture.h"
+#include "profile/profile_trend.h"
+
+#include <math.h>
+#include <signal.h>
+
+/* ---- profile_trend */
+
+static uint32_t seed = 12345;
+
+static uint32_t draw(uint32_t below)
+{
+	seed = seed * 1664525 + 1013904223;
+	return (seed >> 8) % below;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Straight from the definitions. */
+static struct trend brute_force(const uint64_t *y, uint32_t n)
+{
+	static double slopes[128 * 128];
+	size_t used = 0;
+	double s = 0, variance = (double)n * (n - 1.0) * (2.0 * n + 5);
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t k = i + 1; k < n; k++) {
+			s += y[k] > y[i] ? 1 : y[k] < y[i] ? -1 : 0;
+			slopes[used++] = ((double)y[k] - (double)y[i]) / (k - i);
+		}
+	for (uint32_t i = 0; i < n; i++) { /* each group of ties, at its first member */
+		uint32_t ties = 0;
+		bool first = true;
+		for (uint32_t k = 0; k < n; k++) {
+			ties += y[k] == y[i];
+			first &= !(k < i && y[k] == y[i]);
+		}
+		if (first)
+			variance -= (double)ties * (ties - 1.0) * (2.0 * ties + 5);
+	}
+	variance /= 18;
+	qsort(slopes, used, sizeof *slopes, ascending);
+	struct trend t = {.slope = used % 2 ? slopes[used / 2]
+					    : (slopes[used / 2 - 1] + slopes[used / 2]) / 2};
+	if (variance > 0 && s != 0)
+		t.z = (s > 0 ? s - 1 : s + 1) / sqrt(variance);
+	return t;
+}
+
+static void test_trend_against_brute_force(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 400; round++) {
+		uint64_t y[120];
+		uint32_t n = 3 + draw(118), range = round % 3 == 0 ? 4 : 1000000, rise = draw(2000);
+		for (uint32_t i = 0; i < n; i++)
+			y[i] = draw(range) + (round % 2 ? (uint64_t)i * rise : 0);
+		struct trend t, b = brute_force(y, n);
+		assert_int_equal(trend_of(&t, y, n), 0);
+		assert_true(fabs(t.z - b.z) < 1e-9);
+		assert_true(fabs(t.slope - b.slope) <= 1e-9 * (1 + fabs(b.slope)));
+	}
+}
+
+static void test_trend_of_known_series(void **state)
+{
+	(void)state;
+	uint64_t y[1000];
+	struct trend t;
+	for (uint32_t i = 0; i < 1000; i++)
+		y[i] = 500 + 7 * (uint64_t)i;
+	assert_int_equal(trend_of(&t, y, 1000), 0); /* thinned: still a straight line */
+	assert_true(fabs(t.slope - 7) < 1e-9);
+	assert_true(t.z > 40);
+	for (uint32_t i = 0; i < 1000; i++)
+		y[i] = 500;
+	assert_int_equal(trend_of(&t, y, 1000), 0);
+	assert_true(t.slope == 0 && t.z == 0);
+	/* 4 3 2 1: six falling pairs, variance 4*3*13/18, one less for continuity. */
+	assert_int_equal(trend_of(&t, (uint64_t[]){4, 3, 2, 1}, 4), 0);
+	assert_true(fabs(t.z + 5 / sqrt(4 * 3 * 13 / 18.0)) < 1e-9);
+	assert_true(t.slope == -1);
+	assert_int_equal(trend_of(&t, (uint64_t[]){1, 2}, 2), 0);
+	assert_true(t.slope == 0 && t.z == 0);
+	uint64_t floors[3];
+	trend_floors(floors, 3, (uint64_t[]){5, 1, 9, 4, 8, 7, 6}, 7); /* 5 1 | 9 4 | 8 7 6 */
+	assert_int_equal(floors[0], 1);
+	assert_int_equal(floors[1], 4);
+	assert_int_equal(floors[2], 6);
+}
+
+/* ---- growing-site */
+
+enum { SLOTS = 200, LEAK = 0, CACHE = 1 };
+
+/* Scenario 4: 1 KiB a request is kept, 512 cache entries are replaced, buffers come and go. */
+static struct profile *server(uint64_t duration_ns)
+{
+	struct profile *p = new_profile(duration_ns);
+	set_slots(p, SLOTS);
+	add_site(p, "main:97 handle_request:76 remember_request:44 allocate:33", 20000, 1024);
+	struct profile_site *s =
+		add_site(p, "main:97 handle_request:75 refresh_cache:57 allocate:33", 512, 4096);
+	s->allocations = 20000;
+	s->frees = 20000 - 512;
+	struct profile_history_row *leak = add_history(p, LEAK);
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		leak->blocks[i] = 100 * (i + 1);
+		leak->bytes[i] = 1024 * leak->blocks[i];
+	}
+	struct profile_history_row *cache = add_history(p, CACHE);
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		cache->blocks[i] = i < 20 ? 25 * i : 512;
+		cache->bytes[i] = 4096 * cache->blocks[i] + draw(50000);
+	}
+	return p;
+}
+
+static void test_leaking_server(void **state)
+{
+	(void)state;
+	struct profile *p = server(2 * (uint64_t)SECOND);
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(findings_count(f), 1);
+	const struct finding *g = findings_get(f, 0);
+	assert_int_equal(g->kind, FINDING_GROWING_SITE);
+	assert_int_equal(g->severity, FINDING_HIGH);
+	assert_int_equal(g->site, LEAK);
+	assert_int_equal(g->bytes, 20000 * 1024);
+	assert_string_equal(evidence(g, "function")->text, "remember_request");
+	assert_int_equal(evidence(g, "bytes_per_second")->number, 20000 * 1024 / 2);
+	assert_true(evidence(g, "freed_share")->share == 0);
+	assert_string_equal(evidence(g, "freed")->text, "never");
+	expect_text(g->summary,
+		    "remember_request (prog.c:44) grows without end: by 9.8 MiB a second");
+	done(f, p);
+}
+
+static void expect_no_growth(struct profile *p, const char *what)
+{
+	struct findings *f = diagnose(p, 0);
+	if (count_of(f, FINDING_GROWING_SITE))
+		fail_msg("%s: %s", what, find(f, FINDING_GROWING_SITE)->summary);
+	done(f, p);
+}
+
+static void set_levels(struct profile *p, uint32_t row, uint64_t (*level)(uint32_t slot))
+{
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		p->history.rows[row].bytes[i] = level(i);
+		p->history.rows[row].blocks[i] = level(i) / 1024;
+	}
+}
+
+static uint64_t plateau(uint32_t i)
+{
+	return (i < 120 ? i : 120) * 200000;
+}
+
+static uint64_t late_plateau(uint32_t i)
+{
+	return (i < 170 ? i : 170) * 120000;
+}
+
+static uint64_t startup(uint32_t i)
+{
+	return i < 10 ? i * 2000000 : 20000000;
+}
+
+static uint64_t sawtooth(uint32_t i)
+{
+	return i % 40 * 500000;
+}
+
+static uint64_t phases(uint32_t i)
+{
+	return i < 100 ? i * 200000 : 20000000 - (i - 100) * 100000;
+}
+
+/* 512 places filled at random: after i * turns / SLOTS * 512 puts so many are taken. */
+static double turns;
+
+static uint64_t filling_cache(uint32_t i)
+{
+	double puts = turns * 512 * (i + 1) / SLOTS;
+	return (uint64_t)(512 * 4096 * (1 - exp(-puts / 512))) + draw(100000);
+}
+
+static uint64_t random_walk(uint32_t i)
+{
+	static uint64_t at;
+	at = i == 0 ? 10000000 : at + draw(400001) - 200000;
+	return at;
+}
+
+static void test_no_growth(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *what;
+		uint64_t (*level)(uint32_t);
+	} cases[] = {
+		{"a cache that is full after half of the run", plateau},
+		{"a cache that is full late", late_plateau},
+		{"tables made at the start", startup},
+		{"sawteeth", sawtooth},
+		{"one phase after another", phases},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct profile *p = server(2 * (uint64_t)SECOND);
+		set_levels(p, LEAK, cases[i].level);
+		expect_no_growth(p, cases[i].what);
+	}
+	for (int i = 0; i < 300; i++) {
+		struct profile *p = server(2 * (uint64_t)SECOND);
+		turns = 2.5 + i / 30;
+		set_levels(p, LEAK, filling_cache);
+		expect_no_growth(p, "a cache that is filled at random");
+	}
+	for (int i = 0; i < 3000; i++) {
+		struct profile *p = server(2 * (uint64_t)SECOND);
+		set_levels(p, LEAK, random_walk);
+		expect_no_growth(p, "a random walk");
+	}
+}
+
+static void test_growth_of_a_batch_job(void **state)
+{
+	(void)state;
+	/* A loader: everything is kept, nothing is replaced. */
+	struct profile *p = server(2 * (uint64_t)SECOND);
+	p->sites[CACHE].history = PROFILE_NONE;
+	expect_no_growth(p, "a loader");
+	/* The same, killed: it would have gone on. */
+	p = server(2 * (uint64_t)SECOND);
+	p->sites[CACHE].history = PROFILE_NONE;
+	p->end = PROFILE_END_SIGNAL;
+	p->signal = SIGKILL;
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(count_of(f, FINDING_GROWING_SITE), 1);
+	done(f, p);
+	/* Interrupted by its user: nothing follows from that. */
+	p = server(2 * (uint64_t)SECOND);
+	p->sites[CACHE].history = PROFILE_NONE;
+	p->end = PROFILE_END_SIGNAL;
+	p->signal = SIGINT;
+	expect_no_growth(p, "a loader that was interrupted");
+	/* Two large buffers, filled in turn and replaced each time: still a loader. */
+	p = server(2 * (uint64_t)SECOND);
+	for (uint32_t i = 0; i < SLOTS; i++)
+		p->history.rows[CACHE].blocks[i] = 2, p->history.rows[CACHE].bytes[i] = 2 << 20;
+	expect_no_growth(p, "a loader with two buffers");
+	/* The loader's own temporary buffers are no sign that it has settled. */
+	p = server(2 * (uint64_t)SECOND);
+	for (uint32_t i = 0; i < SLOTS; i++)
+		p->history.rows[CACHE].blocks[i] = i % 2,
+		p->history.rows[CACHE].bytes[i] = i % 2 * 4096;
+	expect_no_growth(p, "a loader with temporaries");
+}
+
+static void test_freed_at_the_end(void **state)
+{
+	(void)state;
+	/* 20 chunks beside 20,000 requests are an arena; one record for each request is not. */
+	for (int in_step = 0; in_step < 2; in_step++)
+		for (int is_long = 0; is_long < 2; is_long++) {
+			struct profile *p = server((is_long ? 100 : 2) * (uint64_t)SECOND);
+			if (!in_step)
+				p->sites[LEAK].allocations = 20;
+			all_freed(&p->sites[LEAK]);
+			for (uint32_t i = SLOTS - 20; i < SLOTS; i++)
+				p->history.rows[0].bytes[i] = (SLOTS - 1 - i) * 1000;
+			if (!in_step && !is_long) {
+				expect_no_growth(p, "an arena freed at exit");
+				continue;
+			}
+			struct findings *f = diagnose(p, 0);
+			const struct finding *g = find(f, FINDING_GROWING_SITE);
+			assert_non_null(g);
+			assert_int_equal(g->severity, FINDING_MEDIUM);
+			assert_string_equal(evidence(g, "freed")->text, "at-end");
+			expect_text(g->summary, "freed only at the end");
+			done(f, p);
+		}
+}
+
+/* ---- temporary-churn */
+
+static void test_churn(void **state)
+{
+	(void)state;
+	for (int extreme = 0; extreme < 2; extreme++) {
+		struct profile *p = new_profile(1 * SECOND);
+		struct profile_site *s = add_site(p, "main:9 handle:3 scratch:8", 0, 0);
+		s->allocations = s->frees = 1500000;
+		s->temporary = extreme ? 1500000 : 1400000;
+		s->allocated_bytes = 96000000;
+		s->own_peak_bytes = 64;
+		s = add_site(p, "main:9 work:3", extreme ? 100 : 3000000, 8);
+		all_freed(s);
+		struct findings *f = diagnose(p, 0);
+		assert_int_equal(findings_count(f), 1);
+		const struct finding *c = findings_get(f, 0);
+		assert_int_equal(c->kind, FINDING_TEMPORARY_CHURN);
+		assert_int_equal(c->severity, extreme ? FINDING_MEDIUM : FINDING_LOW);
+		assert_int_equal(c->bytes, 64);
+		assert_string_equal(evidence(c, "function")->text, "scratch");
+		assert_int_equal(evidence(c, "per_second")->number, extreme ? 1500000 : 1400000);
+		assert_int_equal(evidence(c, "mean_bytes")->number, 64);
+		expect_text(c->summary, extreme ? "1.5 million a second" : "31.1 % of all");
+		done(f, p);
+	}
+}
+
+static void test_no_churn(void **state)
+{
+	(void)state;
+	/* Few; slow; a small share; mostly not temporary. */
+	static const struct {
+		uint64_t temporary, allocations, others, seconds;
+	} cases[] = {{90000, 90000, 0, 1},
+		     {150000, 150000, 0, 10},
+		     {150000, 150000, 3000000, 1},
+		     {150000, 200000, 0, 1}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct profile *p = new_profile(cases[i].seconds * SECOND);
+		struct profile_site *s = add_site(p, "main:9 scratch:8", 0, 0);
+		s->allocations = s->frees = cases[i].allocations;
+		s->temporary = cases[i].temporary;
+		s = add_site(p, "main:9 work:3", cases[i].others, 8);
+		struct findings *f = diagnose(p, 0);
+		assert_int_equal(count_of(f, FINDING_TEMPORARY_CHURN), 0);
+		done(f, p);
+	}
+}
+
+/* ---- profile-quality */
+
+static void test_quality(void **state)
+{
+	(void)state;
+	struct profile *p = new_profile(1 * SECOND);
+	add_site(p, "main:9 prog+0x1234", 100, 6000);
+	add_site(p, "main:9 named:3", 100, 4000);
+	p->nodes[p->sites[1].node].flags = PROFILE_GUESSED;
+	p->totals.dropped = 50;
+	assert_int_equal(profile_add_note(p, PROFILE_NOTE_WARNING, 0,
+					  "/usr/lib/libx.so was replaced since the recording: its "
+					  "names are not shown"),
+			 0);
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(findings_count(f), 1);
+	const struct finding *q = findings_get(f, 0);
+	assert_int_equal(q->kind, FINDING_PROFILE_QUALITY);
+	assert_int_equal(q->severity, FINDING_MEDIUM);
+	assert_int_equal(q->site, PROFILE_NONE);
+	assert_true(evidence(q, "dropped_share")->share == 0.2); /* 50 of 200 seen and 50 not */
+	assert_true(evidence(q, "nameless_share")->share == 0.6);
+	assert_true(evidence(q, "guessed_share")->share == 0.5); /* of the calls */
+	assert_int_equal(evidence(q, "replaced_files")->number, 1);
+	assert_int_equal(evidence(q, "nameless_modules")->count, 1);
+	assert_string_equal(evidence(q, "nameless_modules")->texts[0], "prog");
+	expect_text(q->summary, "50 events (20.0 % of all) are missing");
+	expect_text(q->summary, "60.0 % of the heap is in functions without a "
+				"name, most of it in prog");
+	expect_text(q->summary, "1 file was replaced");
+	expect_text(q->advice, "-g");
+	done(f, p);
+}
+
+static void test_good_quality(void **state)
+{
+	(void)state;
+	struct profile *p = new_profile(1 * SECOND);
+	add_site(p, "main:9 named:3", 1000, 4000);
+	add_site(p, "main:9 lib+0x88", 9, 4000);
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(findings_count(f), 0);
+	done(f, p);
+	p = new_profile(0); /* nothing at all */
+	f = diagnose(p, 0);
+	assert_int_equal(findings_count(f), 0);
+	assert_null(findings_get(f, 0));
+	done(f, p);
+}
+
+/* ---- all of them */
+
+static void test_order(void **state)
+{
+	(void)state;
+	/* The leak is high whatever its size; of the rest, the larger first within a severity. */
+	struct profile *p = server(2 * (uint64_t)SECOND);
+	add_site(p, "main:9 conn_new:4", 100, 40000);
+	add_site(p, "main:9 conn_new:5", 100, 40000);
+	add_site(p, "main:9 page_new:4", 40, 50000);
+	add_site(p, "main:9 page_new:5", 40, 50000);
+	add_site(p, "main:10", 1, 30 << 20);
+	p->totals.dropped = 1;
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(findings_count(f), 4);
+	assert_int_equal(findings_get(f, 0)->kind, FINDING_GROWING_SITE);
+	assert_int_equal(findings_get(f, 1)->kind, FINDING_PROFILE_QUALITY);
+	assert_int_equal(findings_get(f, 2)->bytes, 8000000);
+	assert_int_equal(findings_get(f, 3)->bytes, 4000000);
+	for (uint32_t i = 1; i < 4; i++)
+		assert_int_equal(findings_get(f, i)->severity, FINDING_MEDIUM);
+	done(f, p);
+	assert_string_equal(finding_kind_name(FINDING_GROWTH_SLACK), "growth-slack");
+	assert_string_equal(finding_severity_name(FINDING_MEDIUM), "medium");
+}
+
+static void test_indices_out_of_range(void **state)
+{
+	(void)state;
+	/* A damaged recording may give any number; none may be followed. */
+	struct profile *p = server(2 * (uint64_t)SECOND);
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		p->sites[i].handover = p->sites[i].growth = 77;
+		p->sites[i].release_first = 99;
+		p->sites[i].release_count = 3;
+		p->sites[i].history = 1000;
+	}
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(findings_count(f), 0);
+	done(f, p);
+	p = new_profile(1 * SECOND);
+	add_site(p, "main:9", 10, 10)->node = PROFILE_NONE;
+	f = diagnose(p, 0);
+	assert_int_equal(count_of(f, FINDING_PROFILE_QUALITY), 1);
+	done(f, p);
+}
+
+static void test_long_names(void **state)
+{
+	(void)state;
+	struct profile *p = server(2 * (uint64_t)SECOND);
+	char name[300] = "std_like::vector<";
+	memset(name + strlen(name), 'x', 200);
+	strcat(name, ">::push(int)");
+	char words[600];
+	snprintf(words, sizeof words, "main:97 handle:2 %s:44", name);
+	p->sites[LEAK].node = stack(p, words);
+	struct findings *f = diagnose(p, 0);
+	expect_text(findings_get(f, 0)->summary, "std_like::vector<..>::push(..) (prog.c:44)");
+	assert_string_equal(evidence(findings_get(f, 0), "function")->text, name);
+	done(f, p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_trend_against_brute_force),
+		cmocka_unit_test(test_trend_of_known_series),
+		cmocka_unit_test(test_leaking_server),
+		cmocka_unit_test(test_no_growth),
+		cmocka_unit_test(test_growth_of_a_batch_job),
+		cmocka_unit_test(test_freed_at_the_end),
+		cmocka_unit_test(test_churn),
+		cmocka_unit_test(test_no_churn),
+		cmocka_unit_test(test_quality),
+		cmocka_unit_test(test_good_quality),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_indices_out_of_range),
+		cmocka_unit_test(test_long_names),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
