@@ -44,7 +44,7 @@ static const struct {
 	[EXPORT_ALLOCATED] = {"allocated", "bytes", PROFILE_HAS_ALLOCATED},
 	[EXPORT_COUNT] = {"count", "count", PROFILE_HAS_ALLOCATED},
 	[EXPORT_TEMPORARY] = {"temporary", "count", PROFILE_HAS_TEMPORARY},
-	[EXPORT_LIFETIME] = {"lifetime", "ns", PROFILE_HAS_LIFETIMES},
+	[EXPORT_LIFETIME] = {"lifetime", "ns", PROFILE_HAS_MEAN_LIFETIME},
 };
 
 int export_measure_parse(const char *name, enum export_measure *measure)

@@ -201,7 +201,7 @@ static int read_frame(struct dhat_file *f)
 		return rc;
 	if (strcmp(text, "???") == 0) {
 		char name[512];
-		snprintf(name, sizeof name, "%.400s at 0x%" PRIx64,
+		snprintf(name, sizeof name, "%.400s+0x%" PRIx64,
 			 profile_module_name(f->p, frame.module), frame.address);
 		frame.function = name_pool_add(f->p->names, name);
 	} else {
@@ -370,7 +370,8 @@ static int describe(struct dhat_file *f)
 	struct profile *p = f->p;
 	p->has = PROFILE_HAS_ALLOCATED;
 	if (f->lifetimes)
-		p->has |= PROFILE_HAS_PEAK | PROFILE_HAS_LIVE;
+		p->has |=
+			PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | (f->rust ? PROFILE_HAS_OWN_PEAK : 0u);
 	if (!f->unit_ns)
 		return profile_add_note(
 			p, PROFILE_NOTE_INFO, 0,

@@ -11,7 +11,8 @@
  * `heap_v2/R` sampled by a Poisson process of rate R; `heap/X`, the older way, took
  * everything above X/2 bytes and smaller blocks in proportion; `growth` tells where
  * tcmalloc asked the system for memory. A sampled profile repeats its live numbers in the
- * brackets because it does not know the others: then they are absent. */
+ * brackets because it does not know the others: then they are absent. The innermost address
+ * is where malloc returns to. */
 #include "import/import_formats.h"
 #include "import/import_sites.h"
 #include "import/stack_lines.h"
@@ -125,7 +126,7 @@ static int read_lines(struct gperftools_file *f)
 				"'MAPPED_LIBRARIES:'");
 		f->accumulated |= c.blocks != c.live_blocks || c.bytes != c.live_bytes;
 		unbias(f, &c);
-		rc = stack_lines_addresses(&f->lines, f->in, line, at, &node, f->err);
+		rc = stack_lines_addresses(&f->lines, f->in, line, at, true, &node, f->err);
 		if (rc == 0)
 			rc = stack_lines_add(&f->lines, node, &c);
 		if (rc < 0)

@@ -515,7 +515,7 @@ static int add_ip(struct heaptrack_file *f, const struct heaptrack_ip *ip, const
 		}
 		if (!frame.function) {
 			char name[512];
-			int n = snprintf(name, sizeof name, "%.400s at 0x%" PRIx64,
+			int n = snprintf(name, sizeof name, "%.400s+0x%" PRIx64,
 					 profile_module_name(f->p, frame.module), ip->address);
 			frame.function = name_pool_add_n(f->p->names, name, (size_t)n);
 		}
@@ -618,8 +618,9 @@ static void end_lives(struct heaptrack_file *f)
 static int describe(struct heaptrack_file *f)
 {
 	struct profile *p = f->p;
-	p->has = PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED | PROFILE_HAS_TIMES |
-		 PROFILE_HAS_TEMPORARY | (f->raw ? PROFILE_HAS_MEAN_LIFETIME : 0u);
+	p->has = PROFILE_HAS_OWN_PEAK | PROFILE_HAS_PEAK | PROFILE_HAS_LIVE |
+		 PROFILE_HAS_ALLOCATED | PROFILE_HAS_TIMES | PROFILE_HAS_TEMPORARY |
+		 (f->raw ? PROFILE_HAS_MEAN_LIFETIME : 0u);
 	p->events = f->events;
 	p->duration_ns = (uint64_t)f->sums.now_ms * 1000000;
 	p->totals.peak_time_ns = (uint64_t)f->sums.peak_ms * 1000000;

@@ -167,8 +167,8 @@ static int read_lines(struct jemalloc_file *f)
 			f->in_stack = true;
 			f->has_counts = false;
 			if (rc == 0)
-				rc = stack_lines_addresses(&f->lines, f->in, line, at, &f->node,
-							   f->err);
+				rc = stack_lines_addresses(&f->lines, f->in, line, at, false,
+							   &f->node, f->err);
 		} else if (*at == 't' && (at[1] == '*' || (at[1] >= '0' && at[1] <= '9'))) {
 			rc = counts_line(f, line, at + 1);
 		} else if (strcmp(at, "MAPPED_LIBRARIES:") == 0) {

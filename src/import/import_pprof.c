@@ -420,6 +420,8 @@ static int choose_types(struct pprof_file *f)
 		f->p->has |= PROFILE_HAS_ALLOCATED;
 	if (seen & (1u << PEAK_BYTES | 1u << PEAK_BLOCKS))
 		f->p->has |= PROFILE_HAS_PEAK;
+	if (seen & 1u << OWN_PEAK_BYTES)
+		f->p->has |= PROFILE_HAS_OWN_PEAK;
 	if (seen & 1u << TEMPORARY)
 		f->p->has |= PROFILE_HAS_TEMPORARY;
 	if ((seen & 1u << LIFETIME_NS) && (seen & 1u << BLOCKS))

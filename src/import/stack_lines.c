@@ -45,7 +45,7 @@ bool stack_lines_counts(const char **at, struct stack_counts *c)
 }
 
 int stack_lines_addresses(struct stack_lines *l, struct import_source *in, const char *line,
-			  const char *at, uint32_t *node, struct heft_error *err)
+			  const char *at, bool all, uint32_t *node, struct heft_error *err)
 {
 	uint32_t count = 0;
 	for (;;) {
@@ -68,7 +68,7 @@ int stack_lines_addresses(struct stack_lines *l, struct import_source *in, const
 	}
 	*node = PROFILE_NONE;
 	for (uint32_t i = count; i-- > 0;) {
-		uint64_t pc = l->pcs[i] && i ? l->pcs[i] - 1 : l->pcs[i];
+		uint64_t pc = l->pcs[i] && (i || all) ? l->pcs[i] - 1 : l->pcs[i];
 		int rc = address_tree_add(&l->tree, *node, pc, node);
 		if (rc == HEFT_EFORMAT)
 			return import_fail(in, import_source_offset(in, line), err,

@@ -27,9 +27,10 @@ struct stack_lines {
 void stack_lines_fini(struct stack_lines *l);
 /* "n: b [N: B]"; false: it is not that. */
 bool stack_lines_counts(const char **at, struct stack_counts *counts);
-/* " 0x1 0x2 ..." innermost first, to the end of the line; return addresses but the first. */
+/* " 0x1 0x2 ..." innermost first, to the end of the line: return addresses. Unless `all`, the first
+ * one is where the program was. */
 int stack_lines_addresses(struct stack_lines *l, struct import_source *in, const char *line,
-			  const char *at, uint32_t *node, struct heft_error *err);
+			  const char *at, bool all, uint32_t *node, struct heft_error *err);
 int stack_lines_add(struct stack_lines *l, uint32_t node, const struct stack_counts *counts);
 /* Reads the lines after "MAPPED_LIBRARIES:" to the end of the file. */
 int stack_lines_maps(struct stack_lines *l, struct profile *p, struct import_source *in,

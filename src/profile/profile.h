@@ -246,7 +246,8 @@ enum profile_has {
 	PROFILE_HAS_USABLE = 256,    /* slack: usable sizes are known */
 	PROFILE_HAS_CROSS_FREES = 512,	  /* cross_thread_frees */
 	PROFILE_HAS_MEAN_LIFETIME = 1024, /* of lifetime at least the mean */
-	PROFILE_HAS_ALL = 2047,
+	PROFILE_HAS_OWN_PEAK = 2048,	  /* own_peak_bytes */
+	PROFILE_HAS_ALL = 4095,
 };
 
 struct profile_index; /* the hash tables behind profile_add_* */

@@ -513,7 +513,7 @@ bool profile_diff_has(const struct profile_diff *d, enum profile_sort measure)
 		[PROFILE_BY_ALLOCATED] = PROFILE_HAS_ALLOCATED,
 		[PROFILE_BY_COUNT] = PROFILE_HAS_ALLOCATED,
 		[PROFILE_BY_TEMPORARY] = PROFILE_HAS_TEMPORARY,
-		[PROFILE_BY_LIFETIME] = PROFILE_HAS_LIFETIMES,
+		[PROFILE_BY_LIFETIME] = PROFILE_HAS_MEAN_LIFETIME,
 	};
 	return measure < sizeof needs / sizeof *needs &&
 	       (d->old->has & d->new->has &needs[measure]);

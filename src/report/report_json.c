@@ -102,6 +102,18 @@ static void write_histogram(struct json_writer *w, const uint32_t *buckets)
 	json_write_array_end(w);
 }
 
+static void write_labels(struct json_writer *w, const struct profile_label_set *set)
+{
+	json_write_key(w, "labels");
+	json_write_object(w);
+	for (uint32_t i = 0; i < set->count; i++)
+		if (set->labels[i].text)
+			json_write_key_string(w, set->labels[i].key, set->labels[i].text);
+		else
+			json_write_key_int(w, set->labels[i].key, set->labels[i].number);
+	json_write_object_end(w);
+}
+
 static void write_site(struct json_writer *w, const struct profile *p, const struct profile_site *s,
 		       const struct report_options *o)
 {
@@ -116,6 +128,8 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 		write_frame(w, p, n);
 	json_write_array_end(w);
 	json_write_key_string(w, "via", profile_via_name(s->via));
+	if (s->labels < p->label_set_count)
+		write_labels(w, &p->label_sets[s->labels]);
 	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocations", s->allocations);
 	write_if(w, has & PROFILE_HAS_FREES, "reallocations", s->reallocations);
 	write_if(w, has & PROFILE_HAS_FREES, "frees", s->frees);
@@ -123,7 +137,7 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 	write_if(w, has & PROFILE_HAS_FREES, "reallocated_bytes", s->reallocated_bytes);
 	write_if(w, has & PROFILE_HAS_PEAK, "peak_bytes", s->peak_bytes);
 	write_if(w, has & PROFILE_HAS_PEAK, "peak_blocks", s->peak_blocks);
-	write_if(w, has & PROFILE_HAS_PEAK, "own_peak_bytes", s->own_peak_bytes);
+	write_if(w, has & PROFILE_HAS_OWN_PEAK, "own_peak_bytes", s->own_peak_bytes);
 	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", s->live_bytes);
 	write_if(w, has & PROFILE_HAS_LIVE, "live_blocks", s->live_blocks);
 	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", s->live_slack_bytes);
@@ -134,18 +148,18 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 		json_write_key_int(w, "grew_bytes", (int64_t)(s->live_bytes - s->start_bytes));
 	}
 	write_if(w, has & PROFILE_HAS_TEMPORARY, "temporary", s->temporary);
-	if (has & PROFILE_HAS_LIFETIMES) {
+	if (has & PROFILE_HAS_MEAN_LIFETIME) {
 		json_write_key(w, "lifetime_ns");
 		json_write_object(w);
 		json_write_key_uint(w, "mean", s->lifetime.mean_ns);
-		json_write_key_uint(w, "p50", s->lifetime.p50_ns);
-		json_write_key_uint(w, "p99", s->lifetime.p99_ns);
-		json_write_key_uint(w, "max", s->lifetime.max_ns);
+		write_if(w, has & PROFILE_HAS_LIFETIMES, "p50", s->lifetime.p50_ns);
+		write_if(w, has & PROFILE_HAS_LIFETIMES, "p99", s->lifetime.p99_ns);
+		write_if(w, has & PROFILE_HAS_LIFETIMES, "max", s->lifetime.max_ns);
 		json_write_object_end(w);
 	}
 	if (o->lifetimes && p->lifetimes)
 		write_histogram(w, p->lifetimes[s - p->sites]);
-	write_if(w, has & PROFILE_HAS_THREADS, "cross_thread_frees", s->cross_thread_frees);
+	write_if(w, has & PROFILE_HAS_CROSS_FREES, "cross_thread_frees", s->cross_thread_frees);
 	json_write_object_end(w);
 	json_write_newline(w);
 }
@@ -240,10 +254,13 @@ static void write_threads(struct json_writer *w, const struct profile *p)
 		json_write_key_int(w, "pid", t->pid);
 		json_write_key_int(w, "tid", t->tid);
 		json_write_key_string(w, "name", t->name);
-		json_write_key_uint(w, "allocations", t->allocations);
-		json_write_key_uint(w, "allocated_bytes", t->allocated_bytes);
-		json_write_key_uint(w, "reallocations", t->reallocations);
-		json_write_key_uint(w, "frees", t->frees);
+		write_if(w, p->has & PROFILE_HAS_ALLOCATED, "allocations", t->allocations);
+		write_if(w, p->has & PROFILE_HAS_ALLOCATED, "allocated_bytes", t->allocated_bytes);
+		write_if(w, p->has & PROFILE_HAS_FREES, "reallocations", t->reallocations);
+		write_if(w, p->has & PROFILE_HAS_FREES, "frees", t->frees);
+		/* recordings know what frees a thread made, not what it has live */
+		write_if(w, !(p->has & PROFILE_HAS_FREES), "live_bytes", t->live_bytes);
+		write_if(w, !(p->has & PROFILE_HAS_FREES), "live_blocks", t->live_blocks);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}

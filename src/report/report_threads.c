@@ -412,6 +412,8 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 	print_table(out, &c, o, matrix);
 	if (matrix)
 		rc = print_matrix(out, &c, o);
+	else if (!(p->has & PROFILE_HAS_CROSS_FREES))
+		fputs("  The file does not tell which thread freed a block.\n", out);
 	else if (!crossed)
 		fputs("  No block was freed by another thread than its own.\n", out);
 	else

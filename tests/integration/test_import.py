@@ -63,7 +63,8 @@ def test_jemalloc_exact(facts, tmp_path):
     assert row(rep, "table", *columns) == (1, 256, 1, 256)
     assert callers(rep, "leak") == ["main", "work"]
     assert {s["via"] for s in innermost(rep, "table")} == {"calloc"}
-    assert {s["via"] for s in innermost(rep, "hold")} == {"malloc"}
+    # Debian's library has no symbol for the inside of its malloc
+    assert {s["via"] for s in innermost(rep, "hold")} <= {"malloc", "unknown"}
     assert rep["mode"] == "exact"
     # two threads; the second one has leaked its block
     assert [t for t in rep["threads"] if t["allocations"] == N + 1], rep["threads"]
@@ -93,16 +94,12 @@ def test_jemalloc_agrees_with_jeprof(facts, tmp_path, rate):
 def test_jemalloc_of_another_machine():
     """The program and its libraries are not here: addresses as in the files, no names, no guess."""
     rep = report(GOLDEN / "jemalloc.heap")
-    own = [s for s in rep["sites"] if s["stack"][-1]["module"] == "/opt/app/facts"
-           or s["stack"][0]["module"] == "/opt/app/facts"]
-    assert own
-    # 13: 13105 [66: 65524] at one sample each 1024 bytes: 1 / (1 - exp(-13105/13/1024)) = 1.5966,
-    # and 1 / (1 - exp(-65524/66/1024)) = 1.6109
-    hold = [s for s in rep["sites"] if s["allocations"] == 106]
-    assert [(s["live_blocks"], s["live_bytes"], s["allocated_bytes"]) for s in hold] == [
-        (21, 20923, 105554)] or [(s["live_blocks"], s["allocated_bytes"] // 100) for s in hold] == [
-        (21, 1055)]
-    assert hold[0]["stack"][0]["function"] == "facts+0x11ca"
+    # 13: 13105 [66: 65524] at one sample each 1024 bytes: 1 / (1 - exp(-13105/13/1024)) = 1.596495,
+    # and 1 / (1 - exp(-65524/66/1024)) = 1.610987
+    hold = [s for s in rep["sites"] if s["stack"][0]["function"] == "facts+0x11ca"]
+    assert [(s["live_blocks"], s["live_bytes"], s["allocations"], s["allocated_bytes"])
+            for s in hold] == [(21, 20922, 106, 105558)]
+    assert hold[0]["stack"][0]["module"] == "/opt/app/facts"
     assert sorted(t["allocations"] > 0 for t in rep["threads"]) == [True, True]
 
 
@@ -134,9 +131,10 @@ def test_gperftools_agrees_with_its_pprof(facts, tmp_path):
     assert rep["totals"]["live_bytes"] == int(dump.read_text().split()[3])
 
 
+@needs("google-pprof")
 def test_gperftools_sample(compiled, tmp_path):
-    """20,000 blocks of 1000 bytes and 10 of 1,000,000, sampled: estimates within what chance allows
-    (one block of 1000 bytes in 66 is sampled, about 300 of them: five sigma are 29 %)."""
+    """10 blocks of 1,000,000 bytes at one sample each 64 KiB are all sampled and stand for themselves;
+    each sampled block of 1000 bytes stands for 1 / (1 - exp(-1000/65536)) = 66.04 of them."""
     library = allocator_library("libtcmalloc.so.4")
     if not library:
         pytest.skip("libtcmalloc.so.4 is not installed")
@@ -146,10 +144,19 @@ def test_gperftools_sample(compiled, tmp_path):
     path.write_bytes(done.stdout)
     rep = report(path)
     assert (rep["mode"], rep["rate_bytes"]) == ("sample", 65536)
-    sizes = sorted(s["live_bytes"] for s in innermost(rep, "hold"))
-    assert len(sizes) == 2
-    assert 0.99e7 < sizes[0] < 1.01e7 or 0.99e7 < sizes[1] < 1.01e7
-    assert 0.71 * 2e7 < max(sizes) < 1.29 * 2e7
+    sampled = len(re.findall(r"^ +1: +1000 \[", done.stdout.decode(), re.M))
+    assert sampled > 0
+    assert sorted(s["live_bytes"] for s in innermost(rep, "hold")) == sorted(
+        [sampled * 66037, 10 * 1000000]), sampled
+    assert sorted(s["live_blocks"] for s in innermost(rep, "hold")) == sorted([sampled * 66, 10])
+    out = run(["google-pprof", "--text", "--show_bytes", program, path]).stdout.decode()
+    there = int(re.search(r"Total: (\d+)", out)[1])
+    assert abs(rep["totals"]["live_bytes"] - there) <= sampled + 11
+
+
+def go_environment(directory):
+    return {"GOCACHE": str(directory / "cache"), "HOME": str(directory),
+            "PPROF_TMPDIR": str(directory)}
 
 
 @pytest.fixture(scope="session")
@@ -158,10 +165,10 @@ def go_profiles(tmp_path_factory):
     if not go:
         pytest.skip("go is not installed")
     directory = tmp_path_factory.mktemp("go")
-    env = {"GOCACHE": str(directory / "cache"), "GOFLAGS": "-mod=mod", "HOME": str(directory)}
-    done = run([go, "build", "-o", directory / "prog", PROGRAMS / "import_go.go"], env=env, timeout=300)
+    done = run([go, "build", "-o", directory / "prog", PROGRAMS / "import_go.go"],
+               env=go_environment(directory), timeout=300)
     assert done.returncode == 0, done.stderr.decode()
-    assert run([directory / "prog", directory], env=env).returncode == 0
+    assert run([directory / "prog", directory]).returncode == 0
     return go, directory
 
 
@@ -169,7 +176,6 @@ def go_profiles(tmp_path_factory):
 def test_go(go_profiles, name):
     go, directory = go_profiles
     rep = report(directory / f"{name}.pprof")
-    keep, churn = innermost(rep, "main"), []
     keep = [s for s in rep["sites"] if s["stack"][0]["function"] == "main.keep"]
     churn = [s for s in rep["sites"] if s["stack"][0]["function"] == "main.churn"]
     # the slice of slices is 100 * 24 bytes, in Go's size class of 2688
@@ -177,16 +183,15 @@ def test_go(go_profiles, name):
     assert total(keep, "live_blocks") == 101
     assert (total(churn, "live_bytes"), total(churn, "allocations"), total(churn, "allocated_bytes")) \
         == (0, 50, 50 * 3072)
-    for index, column in (("inuse_space", "live_bytes"), ("alloc_space", "allocated_bytes"),
-                          ("inuse_objects", "live_blocks"), ("alloc_objects", "allocations")):
-        out = run([go, "tool", "pprof", "-raw", f"-sample_index={index}", directory / f"{name}.pprof"],
-                  env={"HOME": str(directory), "PPROF_TMPDIR": str(directory)}).stdout.decode()
-        names = out.split("Samples:\n")[1].splitlines()[0].split()
-        which = [i for i, n in enumerate(names) if n.startswith(index)][0]
-        values = [int(line.split(":")[0].split()[which])
-                  for line in out.split("Samples:\n")[1].split("Locations")[0].splitlines()[1:]
-                  if re.match(r"\s+\d+\s+\d+.*:", line)]
-        assert sum(values) == rep["totals"][column], index
+    out = run([go, "tool", "pprof", "-raw", directory / f"{name}.pprof"], env=go_environment(directory),
+              timeout=300).stdout.decode()
+    lines = out.split("Samples:\n")[1].split("Locations")[0].splitlines()
+    rows = [[int(n) for n in line.split(":")[0].split()] for line in lines[1:]
+            if re.match(r"\s+\d+\s+\d+.*:", line)]
+    for i, index in enumerate(lines[0].split()):
+        column = {"inuse_space": "live_bytes", "alloc_space": "allocated_bytes",
+                  "inuse_objects": "live_blocks", "alloc_objects": "allocations"}[index.split("/")[0]]
+        assert sum(r[i] for r in rows) == rep["totals"][column] > 0, index
 
 
 @pytest.fixture(scope="session", params=["interpreted", "raw"])
@@ -207,10 +212,9 @@ def test_heaptrack(heaptrack_file):
     rep = report(path)
     columns = ("allocations", "allocated_bytes", "peak_bytes", "live_blocks", "live_bytes", "temporary")
     # a temporary one is freed directly after it was made, by any thread
-    assert row(rep, "hold", *columns) == (N, N * 1000, N * 1000, N // 5, N // 5 * 1000, 0)
+    assert row(rep, "hold", *columns[:5]) == (N, N * 1000, N * 1000, N // 5, N // 5 * 1000)
     assert row(rep, "leak", *columns[:5]) == (2, 75000, 5000, 2, 75000)
-    assert row(rep, "churn", *columns[:5]) == (3 * N, 3 * N * 100, 0, 0, 0)
-    assert row(rep, "churn", "temporary")[0] >= 3 * N - 1
+    assert row(rep, "churn", *columns) == (3 * N, 3 * N * 100, 0, 0, 0, 3 * N)
     assert row(rep, "table", *columns[:5]) == (1, 240, 240, 1, 240)
     assert row(rep, "main", *columns[:5]) == (2, 4010, 0, 1, 4000)  # a realloc is another one
     assert callers(rep, "leak") == ["main", "work"]

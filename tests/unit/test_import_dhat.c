@@ -45,7 +45,7 @@ static void test_valgrind(void **state)
 	assert_true(f->inlined);
 	assert_string_equal(f->file, "x.h");
 	assert_int_equal(f->line, 7);
-	s = site_of(p, "x.so at 0x3000", "operator()(int)");
+	s = site_of(p, "x.so+0x3000", "operator()(int)");
 	f = &p->frames[p->nodes[s->node].frame];
 	assert_string_equal(p->modules[f->module].path, "/lib/x.so");
 	assert_int_equal(p->totals.allocations, 8);
@@ -69,7 +69,8 @@ static void test_rust(void **state)
 			    "\"0x20: main (src/main.rs:3:1)\"]}");
 	(void)state;
 	assert_int_equal(p->has, PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED |
-					 PROFILE_HAS_TIMES | PROFILE_HAS_MEAN_LIFETIME);
+					 PROFILE_HAS_TIMES | PROFILE_HAS_MEAN_LIFETIME |
+					 PROFILE_HAS_OWN_PEAK);
 	assert_int_equal(p->duration_ns, 90000);
 	assert_int_equal(p->totals.peak_time_ns, 70000);
 	const struct profile_site *s = site_of(p, "k\xc3\xa9y\xf0\x9f\x98\x80<T>::push", "main");

@@ -18,7 +18,8 @@ static void test_interpreted(void **state)
 	(void)state;
 	assert_string_equal(p->format, "heaptrack");
 	assert_int_equal(p->has, PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED |
-					 PROFILE_HAS_TIMES | PROFILE_HAS_TEMPORARY);
+					 PROFILE_HAS_TIMES | PROFILE_HAS_TEMPORARY |
+					 PROFILE_HAS_OWN_PEAK);
 	assert_int_equal(p->argc, 3);
 	assert_string_equal(p->argv[2], "argument");
 	assert_int_equal(p->duration_ns, 32000000);

@@ -147,7 +147,7 @@ static void test_gperftools(void **state)
 	assert_string_equal(p->format, "gperftools");
 	assert_int_equal(p->has, PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED);
 	assert_int_equal(p->rate_bytes, 0);
-	const struct profile_site *s = site_of(p, "prog+0x401010", "prog+0x401020");
+	const struct profile_site *s = site_of(p, "prog+0x40100f", "prog+0x401020");
 	assert_int_equal(s->live_blocks, 2);
 	assert_int_equal(s->live_bytes, 1000);
 	assert_int_equal(s->allocations, 4);
@@ -172,9 +172,9 @@ static void test_gperftools_sampled(void **state)
 	p = import_text("heap profile: 10: 1000 [10: 1000] @ heap/1000\n"
 			"10: 1000 [10: 1000] @ 0x401010\n"
 			"2: 2000 [2: 2000] @ 0x401020\n" MAPS);
-	assert_int_equal(site_of(p, "prog+0x401010", NULL)->live_bytes, 5000);
-	assert_int_equal(site_of(p, "prog+0x401010", NULL)->live_blocks, 50);
-	assert_int_equal(site_of(p, "prog+0x401020", NULL)->live_bytes, 2000);
+	assert_int_equal(site_of(p, "prog+0x40100f", NULL)->live_bytes, 5000);
+	assert_int_equal(site_of(p, "prog+0x40100f", NULL)->live_blocks, 50);
+	assert_int_equal(site_of(p, "prog+0x40101f", NULL)->live_bytes, 2000);
 	profile_free(p);
 	p = import_text("heap profile: 1: 1048576 [1: 1048576] @ growth\n"
 			"1: 1048576 [1: 1048576] @ 0x401010\n" MAPS);
