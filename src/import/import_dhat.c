@@ -328,7 +328,7 @@ static uint64_t as_ns(const struct dhat_file *f, uint64_t time)
 
 static int add_point(struct dhat_file *f, const struct dhat_point *point)
 {
-	const uint32_t *fs = f->references + point->first;
+	const uint32_t *fs = point->count ? f->references + point->first : NULL;
 	uint32_t node = PROFILE_NONE, id;
 	for (uint32_t i = point->count; i-- > 0;) {
 		if (fs[i] >= f->frame_count)

@@ -503,7 +503,8 @@ static const char *string_at(const struct heaptrack_file *f, uint32_t index)
 static int add_ip(struct heaptrack_file *f, const struct heaptrack_ip *ip, const uint32_t *modules,
 		  uint32_t *node)
 {
-	const uint32_t *words = (const uint32_t *)f->words.items + ip->first;
+	const uint32_t *words =
+		ip->frame_count ? (const uint32_t *)f->words.items + ip->first : NULL;
 	uint32_t count = ip->frame_count ? ip->frame_count : 1;
 	for (uint32_t i = count; i-- > 0;) {
 		struct profile_frame frame = {.address = ip->address, .inlined = i + 1 < count};

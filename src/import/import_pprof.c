@@ -486,7 +486,8 @@ static int place_location(struct pprof_file *f, struct pprof_location *l)
 /* Frames of a location that has names: lines are innermost first. */
 static int name_location(struct pprof_file *f, struct pprof_location *l, uint32_t *at)
 {
-	const struct pprof_line *lines = (const struct pprof_line *)f->lines.items + l->first_line;
+	const struct pprof_line *lines =
+		l->line_count ? (const struct pprof_line *)f->lines.items + l->first_line : NULL;
 	l->first_frame = *at;
 	for (uint32_t i = 0; i < l->line_count; i++) {
 		const struct pprof_function *fn = find(&f->functions, lines[i].function);

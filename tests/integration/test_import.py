@@ -94,11 +94,11 @@ def test_jemalloc_agrees_with_jeprof(facts, tmp_path, rate):
 def test_jemalloc_of_another_machine():
     """The program and its libraries are not here: addresses as in the files, no names, no guess."""
     rep = report(GOLDEN / "jemalloc.heap")
-    # 13: 13105 [66: 65524] at one sample each 1024 bytes: 1 / (1 - exp(-13105/13/1024)) = 1.596495,
-    # and 1 / (1 - exp(-65524/66/1024)) = 1.610987
+    # 13: 13105 [66: 65524] at one sample each 1024 bytes: 1 / (1 - exp(-13105/13/1024)) = 1.596538,
+    # and 1 / (1 - exp(-65524/66/1024)) = 1.610994
     hold = [s for s in rep["sites"] if s["stack"][0]["function"] == "facts+0x11ca"]
     assert [(s["live_blocks"], s["live_bytes"], s["allocations"], s["allocated_bytes"])
-            for s in hold] == [(21, 20922, 106, 105558)]
+            for s in hold] == [(21, 20923, 106, 105559)]
     assert hold[0]["stack"][0]["module"] == "/opt/app/facts"
     assert sorted(t["allocations"] > 0 for t in rep["threads"]) == [True, True]
 
