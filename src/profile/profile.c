@@ -72,6 +72,7 @@ void profile_free(struct profile *p)
 	free(p->history.rows);
 	free(p->history.bytes);
 	free(p->history.blocks);
+	free(p->history.events);
 	free(p->sizes);
 	name_pool_free(p->names);
 	free(p);

@@ -150,6 +150,8 @@ struct profile_history {
 	uint64_t slot_ns;
 	uint32_t slot_count;
 	uint64_t *bytes, *blocks; /* of all sites */
+	uint64_t *events; /* allocations, reallocations and frees so far: how far the program had come.
+			     NULL: not known */
 	struct profile_history_row *rows;
 	uint32_t row_count;
 };
@@ -245,6 +247,8 @@ struct profile {
 	uint64_t duration_ns;
 	enum profile_end end;
 	int32_t exit_status, signal;
+	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
+	bool limit_is_cgroup;        /* of its cgroup, not all of the machine's memory */
 	bool complete;       /* false: cut, or still being written */
 	uint64_t cut_offset; /* if not complete: where the last readable part ends */
 	uint64_t file_bytes, events;

@@ -379,6 +379,8 @@ static int load_meta(struct load *l)
 	p->argc = c->meta.argc;
 	p->start_unix_ns = c->meta.start_unix_ns;
 	p->duration_ns = c->duration_ns;
+	p->memory_limit_bytes = c->meta.memory_limit_bytes;
+	p->limit_is_cgroup = c->meta.limit_is_cgroup;
 	p->complete = c->complete;
 	p->cut_offset = c->cut_offset;
 	p->file_bytes = c->file_bytes;
