@@ -163,14 +163,16 @@ static int resolve_window(struct export_command *c, const char *path, struct hef
 	struct trace_reader *reader = NULL;
 	if (c->instant != AT_TIME && !c->has_from && !c->has_to)
 		return 0;
+	s->has_window = true;
 	int rc = trace_reader_open(&reader, path, err);
-	if (rc < 0)
-		return rc;
+	if (rc < 0) /* another format has no times: loading it says so */
+		return rc == HEFT_EFORMAT ? 0 : rc;
 	uint64_t duration = trace_reader_contents(reader)->duration_ns;
 	trace_reader_close(reader);
-	s->has_window = true;
 	if (c->instant == AT_TIME) {
 		s->from_ns = s->to_ns = cli_time_resolve(&c->at, duration);
+		/* At the very end the program is gone; what is meant is what it left. */
+		s->has_window = s->to_ns != duration;
 		if (s->to_ns <= duration)
 			return 0;
 		return heft_fail(err, HEFT_EUSAGE,

@@ -52,7 +52,8 @@ static const struct cli_option report_options[] = {
 };
 
 static const struct cli_option export_options[] = {
-	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "pprof|dhat|massif|heaptrack|folded|csv|json", "what to write", false},
+	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "pprof|heaptrack|dhat|massif|flamegraph|folded|speedscope|csv|json",
+	 "what to write", false},
 	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "OUT",
 	 "write to OUT, - is standard output (default: FILE's name with the format's extension)",
 	 false},

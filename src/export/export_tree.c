@@ -37,10 +37,9 @@ static bool same_text(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Fills stands[frame] and what the frames of one function have in common. */
-static int group_frames(struct export_tree *t, uint32_t *stands)
+/* Fills stands[frame]. */
+static int group_frames(const struct profile *p, uint32_t *stands)
 {
-	const struct profile *p = t->p;
 	uint32_t *order = malloc(((size_t)p->frame_count + 1) * sizeof *order);
 	if (!order)
 		return HEFT_ENOMEM;
@@ -52,19 +51,23 @@ static int group_frames(struct export_tree *t, uint32_t *stands)
 		const struct profile_frame *before = i ? &p->frames[order[i - 1]] : NULL;
 		bool same = before && f->module == before->module &&
 			    same_text(f->function, before->function);
-		uint32_t stand = same ? stands[order[i - 1]] : order[i];
-		struct export_tree_function *g = &t->functions[stand];
-		stands[order[i]] = stand;
-		if (!same)
-			*g = (struct export_tree_function){f->file, f->line, f->inlined};
-		if (!same_text(g->file, f->file))
-			g->file = NULL;
-		if (g->line != f->line || !g->file)
-			g->line = 0;
-		g->inlined &= f->inlined;
+		stands[order[i]] = same ? stands[order[i - 1]] : order[i];
 	}
 	free(order);
 	return 0;
+}
+
+/* What is the same in all frames of a function that the tree has seen: a profile also has frames
+ * of other stacks, those that free. */
+static void note_frame(struct export_tree_function *g, const struct profile_frame *f)
+{
+	if (!g->seen)
+		*g = (struct export_tree_function){f->file, f->line, f->inlined, true};
+	if (!same_text(g->file, f->file))
+		g->file = NULL;
+	if (g->line != f->line || !g->file)
+		g->line = 0;
+	g->inlined &= f->inlined;
 }
 
 struct building {
@@ -111,7 +114,9 @@ static int add_stack(struct building *b, uint32_t node, bool invert, uint32_t **
 			*path = more;
 			*path_size = size;
 		}
-		(*path)[depth++] = b->stands[p->nodes[n].frame];
+		uint32_t frame = p->nodes[n].frame, stand = b->stands[frame];
+		note_frame(&b->t->functions[stand], &p->frames[frame]);
+		(*path)[depth++] = stand;
 	}
 	for (size_t i = 0; i < depth && rc == 0; i++)
 		rc = add_node(b, at, (*path)[invert ? i : depth - 1 - i], &at);
@@ -196,7 +201,7 @@ int export_tree_init(struct export_tree *t, const struct profile *p, enum export
 	*t = (struct export_tree){.p = p};
 	t->functions = calloc((size_t)p->frame_count + 1, sizeof *t->functions);
 	if (stands && b.scratch && t->functions)
-		rc = group_frames(t, stands);
+		rc = group_frames(p, stands);
 	if (rc == 0)
 		rc = add_sites(&b, measure, invert);
 	if (rc == 0)

@@ -16,6 +16,7 @@ struct export_tree_function {
 	const char *file; /* NULL: not known, or not the same in all */
 	uint32_t line;    /* 0: likewise */
 	bool inlined;     /* in all */
+	bool seen;        /* the rest is filled */
 };
 
 struct export_tree {

@@ -26,6 +26,8 @@ const struct exporter exporters[] = {
 	{"heaptrack", "for heaptrack_print, heaptrack_gui", "heaptrack.zst", false,
 	 export_heaptrack},
 	{"folded", "FlameGraph's input: a line a stack", "folded", false, export_folded},
+	{"flamegraph", "a picture: SVG with search and zoom", "svg", false, export_flamegraph},
+	{"speedscope", "for speedscope.app", "speedscope.json", false, export_speedscope},
 	{"csv", "a table: every site with every measure", "csv", false, export_csv},
 	{.name = NULL},
 };
