@@ -179,7 +179,7 @@ static void write_place(struct heaptrack *x, uint32_t place)
 		string(x, frames[pairs[i].a].file);
 	}
 	packed_byte(x->out, 'i');
-	put_field(x, outer->address);
+	put_field(x, x->places.address[place]);
 	put_field(x, module);
 	for (uint32_t i = place; i != PROFILE_NONE; i = pairs[i].b) {
 		const struct profile_frame *f = &frames[pairs[i].a];

@@ -20,8 +20,13 @@ static void mark_used(struct export_places *x)
 			x->starts[node] = true;
 			uint32_t place = x->place[node];
 			if (!x->number[place]) {
+				const struct pair *outermost =
+					&x->index.pairs[export_place_outermost(x, place)];
 				x->in_order[x->used++] = place;
 				x->number[place] = x->used;
+				x->address[place] = p->nodes[node].address
+							    ? p->nodes[node].address
+							    : p->frames[outermost->a].address;
 			}
 		}
 }
@@ -47,7 +52,8 @@ int export_places_init(struct export_places *x, const struct profile *p)
 	}
 	x->number = calloc((size_t)x->index.count + 1, sizeof *x->number);
 	x->in_order = malloc(((size_t)x->index.count + 1) * sizeof *x->in_order);
-	if (!x->number || !x->in_order)
+	x->address = calloc((size_t)x->index.count + 1, sizeof *x->address);
+	if (!x->number || !x->in_order || !x->address)
 		goto no_memory;
 	mark_used(x);
 	return 0;
@@ -61,6 +67,7 @@ void export_places_fini(struct export_places *x)
 	pair_index_fini(&x->index);
 	free(x->number);
 	free(x->in_order);
+	free(x->address);
 	free(x->place);
 	free(x->caller);
 	free(x->starts);
@@ -85,7 +92,7 @@ uint32_t export_main_module(const struct profile *p)
 	for (uint32_t i = 0; name && i < p->module_count; i++)
 		if (strcmp(profile_module_name(p, i), name) == 0)
 			return i;
-	for (uint32_t i = 0; i < p->module_count; i++)
+	for (uint32_t i = 0; !exe && !name && i < p->module_count; i++)
 		if (!p->modules[i].runtime && !strstr(p->modules[i].path, ".so"))
 			return i;
 	return PROFILE_NONE;

@@ -14,6 +14,7 @@ struct export_places {
 	struct pair_index index;
 	uint32_t *number; /* by place: from 1 in the order of first use; 0: in no stack of a site */
 	uint32_t *in_order; /* places by number - 1 */
+	uint64_t *address;  /* by place: of the instruction */
 	uint32_t used;
 	uint32_t *place;  /* by node: what begins there */
 	uint32_t *caller; /* by node: of its place, the node to go on with, or PROFILE_NONE */

@@ -11,6 +11,8 @@
  * - The last sample type is what a viewer shows unless default_sample_type names another, so it
  *   is always named.
  * - A duration would make it a difference of two snapshots to Parca: there is none.
+ * - A function whose system_name is its name is taken for mangled, and google/pprof cuts parameters
+ *   and template arguments off: names here are as in the report, and system_name is not there.
  * - Mappings without functions are symbolised by the reader: that is what raw is for.
  *
  * alloc_objects counts reallocations too (the format knows no others); alloc_space is heft's
@@ -74,8 +76,7 @@ enum {
 	LINE_LINE,
 	FUNCTION_ID = 1,
 	FUNCTION_NAME,
-	FUNCTION_SYSTEM_NAME,
-	FUNCTION_FILENAME,
+	FUNCTION_FILENAME = 4,
 };
 
 enum { WIRE_VARINT = 0, WIRE_BYTES = 2 };
@@ -129,7 +130,8 @@ struct pprof {
 	uint32_t *mapping;           /* by module: id, 0: none */
 	uint32_t *mapped;            /* modules by id - 1 */
 	uint32_t mapping_count;
-	uint32_t unknown; /* id of the location that stands for unknown stacks; 0: none needed */
+	const char *program; /* if it is in no stack: a mapping all the same, the first one */
+	uint32_t unknown;    /* id of the location that stands for unknown stacks; 0: none needed */
 	bool written[COLUMNS];
 	struct message message, inner; /* being made */
 	bool no_memory;
@@ -298,29 +300,38 @@ static void add_mapping(struct pprof *x, uint32_t module)
 	if (module == PROFILE_NONE || x->mapping[module])
 		return;
 	x->mapped[x->mapping_count++] = module;
-	x->mapping[module] = x->mapping_count;
+	x->mapping[module] = x->mapping_count + (x->program != NULL);
 }
 
-static void write_mapping(struct pprof *x, uint32_t module)
+static void write_mapping(struct pprof *x, uint32_t id, const char *path, const char *build_id)
 {
-	static const char digits[] = "0123456789abcdef";
-	const struct profile_module *m = &x->p->modules[module];
-	char id[2 * 64 + 1];
-	uint32_t length = m->build_id_len < 64 ? m->build_id_len : 64;
-	for (uint32_t i = 0; i < length; i++) {
-		id[2 * i] = digits[m->build_id[i] >> 4];
-		id[2 * i + 1] = digits[m->build_id[i] & 15];
-	}
-	id[2 * length] = 0;
-	put_number(x, &x->message, MAPPING_ID, x->mapping[module]);
+	put_number(x, &x->message, MAPPING_ID, id);
 	put_number(x, &x->message, MAPPING_LIMIT, UINT64_MAX);
-	put_number(x, &x->message, MAPPING_FILENAME, string(x, m->path));
-	put_number(x, &x->message, MAPPING_BUILD_ID, string(x, id));
+	put_number(x, &x->message, MAPPING_FILENAME, string(x, path));
+	put_number(x, &x->message, MAPPING_BUILD_ID, string(x, build_id));
 	put_number(x, &x->message, MAPPING_HAS_FUNCTIONS, !x->o->raw);
 	put_number(x, &x->message, MAPPING_HAS_FILENAMES, !x->o->raw);
 	put_number(x, &x->message, MAPPING_HAS_LINE_NUMBERS, !x->o->raw);
 	put_number(x, &x->message, MAPPING_HAS_INLINE_FRAMES, !x->o->raw);
 	write_message(x, PROFILE_MAPPING);
+}
+
+static void write_mappings(struct pprof *x)
+{
+	static const char digits[] = "0123456789abcdef";
+	if (x->program)
+		write_mapping(x, 1, x->program, NULL);
+	for (uint32_t k = 0; k < x->mapping_count; k++) {
+		const struct profile_module *m = &x->p->modules[x->mapped[k]];
+		char id[2 * 64 + 1];
+		uint32_t length = m->build_id_len < 64 ? m->build_id_len : 64;
+		for (uint32_t i = 0; i < length; i++) {
+			id[2 * i] = digits[m->build_id[i] >> 4];
+			id[2 * i + 1] = digits[m->build_id[i] & 15];
+		}
+		id[2 * length] = 0;
+		write_mapping(x, x->mapping[x->mapped[k]], m->path, id);
+	}
 }
 
 static void put_line(struct pprof *x, const char *function, const char *file, uint32_t line)
@@ -343,9 +354,9 @@ static void write_location(struct pprof *x, uint32_t place)
 	put_number(x, &x->message, LOCATION_ID, l->number[place]);
 	if (outer->module != PROFILE_NONE)
 		put_number(x, &x->message, LOCATION_MAPPING_ID, x->mapping[outer->module]);
-	put_number(x, &x->message, LOCATION_ADDRESS, outer->address);
+	put_number(x, &x->message, LOCATION_ADDRESS, l->address[place]);
 	/* Nobody can name an address without a module: such a one keeps its name. */
-	if (!x->o->raw || outer->module == PROFILE_NONE || !outer->address)
+	if (!x->o->raw || outer->module == PROFILE_NONE || !l->address[place])
 		for (uint32_t i = place; i != PROFILE_NONE; i = l->index.pairs[i].b) {
 			const struct profile_frame *f = &frames[l->index.pairs[i].a];
 			put_line(x, f->function, f->file, f->line);
@@ -358,7 +369,6 @@ static void write_function(struct pprof *x, uint32_t number)
 	const struct pair *f = &x->functions.pairs[number];
 	put_number(x, &x->message, FUNCTION_ID, (uint64_t)number + 1);
 	put_number(x, &x->message, FUNCTION_NAME, f->a);
-	put_number(x, &x->message, FUNCTION_SYSTEM_NAME, f->a);
 	put_number(x, &x->message, FUNCTION_FILENAME, f->b);
 	write_message(x, PROFILE_FUNCTION);
 }
@@ -412,13 +422,16 @@ static void write_all(struct pprof *x)
 	}
 	for (uint32_t i = 0; i < p->site_count; i++)
 		write_sample(x, &p->sites[i]);
-	add_mapping(x, export_main_module(p));
+	uint32_t program = export_main_module(p);
+	if (program == PROFILE_NONE && p->process_count && p->processes[0].exe &&
+	    *p->processes[0].exe)
+		x->program = p->processes[0].exe;
+	add_mapping(x, program);
 	for (uint32_t i = 0; i < x->places.used; i++) {
 		uint32_t outer = export_place_outermost(&x->places, x->places.in_order[i]);
 		add_mapping(x, p->frames[x->places.index.pairs[outer].a].module);
 	}
-	for (uint32_t i = 0; i < x->mapping_count; i++)
-		write_mapping(x, x->mapped[i]);
+	write_mappings(x);
 	for (uint32_t i = 0; i < x->places.used; i++)
 		write_location(x, x->places.in_order[i]);
 	if (x->unknown) {
