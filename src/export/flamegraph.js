@@ -154,18 +154,23 @@
     tell();
   };
 
-  const choose = (f, focus) => {
-    current.g.setAttribute('tabindex', -1);
-    current = f;
-    f.g.setAttribute('tabindex', 0);
-    if (!focus) return;
-    f.g.focus({ preventScroll: true });
+  /* Scrolls no further than it takes to have the frame below the head and above the edge. */
+  const reveal = (f) => {
     if (!alone) return;
     const y = Number(f.rect.getAttribute('y'));
     const hidden = Number(one('paper').getAttribute('height'));
     if (y < window.scrollY + hidden) window.scrollTo(0, y - hidden - 4);
     else if (y + PITCH > window.scrollY + window.innerHeight)
       window.scrollTo(0, y + PITCH + 8 - window.innerHeight);
+  };
+
+  const choose = (f, focus) => {
+    current.g.setAttribute('tabindex', -1);
+    current = f;
+    f.g.setAttribute('tabindex', 0);
+    if (!focus) return;
+    f.g.focus({ preventScroll: true });
+    reveal(f);
   };
 
   const zoom = (f) => {
@@ -212,6 +217,14 @@
   };
 
   const press = (event) => {
+    if (event.key === 'Tab' && alone) {
+      /* The browser scrolls what it focuses to the very top, where the head is. */
+      const before = window.scrollY;
+      setTimeout(() => {
+        window.scrollTo(0, before);
+        if (current.g === document.activeElement) reveal(current);
+      }, 0);
+    }
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.target === field) {
       if (event.key === 'Escape') {

@@ -13,6 +13,7 @@ import harness
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGES = harness.BUILD / "node-packages"
+failures = {}  # by package: asked once a session
 VERSIONS = {"playwright-core": "1.65.0", "speedscope": "1.25.0"}
 
 
@@ -22,18 +23,23 @@ def node_package(name):
         if not shutil.which(tool):
             pytest.skip(f"no {tool}")
     folder = PACKAGES / name
+    if name in failures:
+        pytest.skip(failures[name])
     if not (folder / "node_modules" / name / "package.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
         try:
             done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--no-save",
-                                   "--ignore-scripts", "--prefix", folder,
+                                   "--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=20000",
+                                   "--prefix", folder,
                                    f"{name}@{VERSIONS[name]}"],
                                   cwd=folder, capture_output=True, text=True, timeout=120)
-            failed = done.returncode != 0 and (done.stderr.strip().splitlines() or ["?"])[-1]
+            lines = [line for line in done.stderr.splitlines() if "npm warn" not in line]
+            failed = done.returncode != 0 and " ".join(lines[:2])
         except subprocess.TimeoutExpired:
             failed = "no answer"
         if failed:
-            pytest.skip(f"npm cannot install {name}: {failed}")
+            failures[name] = f"npm cannot install {name}: {failed}"
+            pytest.skip(failures[name])
     return folder / "node_modules"
 
 

@@ -88,6 +88,7 @@ def test_keys_alone(graph):
     page = graph()
     page.press("Tab")
     assert page.evaluate(FOCUSED) == "all"
+    page.wait("window.scrollY === 0")
     for _ in range(20):
         if page.evaluate(FOCUSED) == "burst":
             break

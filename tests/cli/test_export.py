@@ -80,6 +80,12 @@ def test_a_part_of_the_run_is_as_in_the_report(heft, phases):
         assert sum(folded_of(heft, *options, phases).values()) == report["totals"]["peak_bytes"]
 
 
+@pytest.mark.parametrize("when", ["10%", "50%", "90%"])
+def test_an_instant_is_as_in_the_report(heft, phases, when):
+    report = harness.report(phases, "--from", when, "--to", when)
+    assert sum(folded_of(heft, "--at", when, phases).values()) == report["totals"]["live_bytes"]
+
+
 def test_inverted(heft, phases):
     stacks = folded_of(heft, "--invert", phases)
     assert any(s.startswith("burst;main") and v == 100000 for s, v in stacks.items()), stacks
