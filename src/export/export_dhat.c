@@ -48,9 +48,8 @@ static uint64_t own_peak_blocks(const struct profile_site *s, uint64_t own_bytes
 		return s->peak_blocks;
 	if (own_bytes == s->live_bytes)
 		return s->live_blocks;
-	uint64_t n = bytes ? (uint64_t)((double)own_bytes / (double)bytes * (double)blocks + 0.5)
-			   : blocks;
-	return n > blocks ? blocks : n ? n : 1;
+	double n = bytes ? (double)own_bytes / (double)bytes * (double)blocks + 0.5 : 0;
+	return n < 1 ? 1 : n < (double)blocks ? (uint64_t)n : blocks;
 }
 
 static void write_point(struct dhat *x, const struct profile_site *s)

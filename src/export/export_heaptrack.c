@@ -259,16 +259,26 @@ static bool can_keep(uint64_t kept, uint64_t peak_blocks, uint64_t peak_bytes, u
 	       (kept < end_blocks || *bytes == end_bytes);
 }
 
+/* Some files tell bytes without counts. */
+static uint64_t at_least_one(uint64_t blocks, uint64_t bytes)
+{
+	return blocks ? blocks : bytes > 0;
+}
+
 static void plan_site(struct heaptrack *x, uint32_t site)
 {
 	const struct profile_site *s = &x->p->sites[site];
 	uint32_t has = x->p->has;
 	struct plan plan = {.site = site};
-	uint64_t end_blocks = has & PROFILE_HAS_LIVE ? s->live_blocks : 0;
+	uint64_t end_blocks =
+		has & PROFILE_HAS_LIVE ? at_least_one(s->live_blocks, s->live_bytes) : 0;
 	uint64_t end_bytes = end_blocks ? s->live_bytes : 0;
 	/* Without a peak of its own, the file's is what is live at its end. */
-	uint64_t peak_blocks = has & PROFILE_HAS_PEAK ? s->peak_blocks : end_blocks;
-	uint64_t peak_bytes = !peak_blocks ? 0 : has & PROFILE_HAS_PEAK ? s->peak_bytes : end_bytes;
+	uint64_t peak_blocks = end_blocks, peak_bytes = end_bytes;
+	if (has & PROFILE_HAS_PEAK) {
+		peak_blocks = at_least_one(s->peak_blocks, s->peak_bytes);
+		peak_bytes = s->peak_bytes;
+	}
 	uint64_t kept = peak_blocks < end_blocks ? peak_blocks : end_blocks, kept_bytes = 0;
 	if (kept && !can_keep(kept, peak_blocks, peak_bytes, end_blocks, end_bytes, &kept_bytes))
 		can_keep(--kept, peak_blocks, peak_bytes, end_blocks, end_bytes, &kept_bytes);

@@ -241,6 +241,31 @@ static void test_pprof_raw_and_absent(void **state)
 	profile_free(p);
 }
 
+static void test_pprof_program_and_addresses(void **state)
+{
+	(void)state;
+	struct profile *p = by_hand();
+	struct export_options o = {.measure = EXPORT_PEAK};
+	/* g's stack knows its instruction better than f's frame does. */
+	p->nodes[p->sites[0].node].address = 0x1007;
+	/* The program is named, and no frame is in it. */
+	struct profile_process process = {.pid = 77, .exe = name_pool_add(p->names, "/x/other")};
+	uint32_t id;
+	assert_int_equal(profile_add_process(p, &process, &id), 0);
+	p->argc = 0;
+	struct text t = gunzip(write_with(export_pprof, p, &o));
+	assert_int_equal(number_of(message(t, 4, 0), 3), 0x1007);
+	assert_int_equal(number_of(message(t, 4, 1), 3), 0x1010);
+	assert_int_equal(count_of(t, 3), 3);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(number_of(message(t, 3, i), 1), i + 1);
+	assert_string_equal(string_at(t, number_of(message(t, 3, 0), 5)), "/x/other");
+	assert_string_equal(string_at(t, number_of(message(t, 3, 1), 5)), "/x/prog");
+	assert_int_equal(number_of(message(t, 4, 0), 2), 2);
+	free(t.data);
+	profile_free(p);
+}
+
 /* ---- DHAT */
 
 static long long number_in(json_t *object, const char *key)
@@ -440,6 +465,34 @@ static void test_massif_history(void **state)
 	profile_free(p);
 }
 
+/* Of a part of the run the history tells nothing; of some of the sites, theirs. */
+static void test_massif_of_a_part(void **state)
+{
+	(void)state;
+	struct profile *p = by_hand();
+	struct export_options o = {.measure = EXPORT_PEAK, .focus = "g"};
+	add_history(p);
+	struct text t = write_with(export_massif, p, &o);
+	assert_non_null(strstr(t.data, "time=9.000\nmem_heap_B=290\n"));
+	assert_non_null(strstr(t.data, "time=10.000\nmem_heap_B=100\nmem_heap_extra_B=0\n"
+				       "mem_stacks_B=0\nheap_tree=detailed\nn1: 100"));
+	free(t.data);
+	o.focus = NULL;
+	p->selection = "from 0.001000 s to 0.005000 s";
+	p->window_from_ns = 1000000;
+	p->window_to_ns = 5000000;
+	p->totals.start_bytes = 55;
+	expect_massif(p, &o,
+		      MASSIF_HEAD MASSIF_SNAPSHOT("0", "1.000", "55", "empty")
+			      MASSIF_SNAPSHOT("1", "2.500", "407", "peak")
+				      MASSIF_PEAK MASSIF_SNAPSHOT("2", "5.000", "117", "detailed")
+					      MASSIF_END);
+	p->window_to_ns = p->window_from_ns; /* an instant */
+	o.measure = EXPORT_LIVE;
+	expect_massif(p, &o, MASSIF_HEAD MASSIF_SNAPSHOT("0", "1.000", "117", "peak") MASSIF_END);
+	profile_free(p);
+}
+
 static void test_massif_small_and_deep(void **state)
 {
 	(void)state;
@@ -492,9 +545,14 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pprof),          cmocka_unit_test(test_pprof_raw_and_absent),
-		cmocka_unit_test(test_dhat),           cmocka_unit_test(test_massif),
-		cmocka_unit_test(test_massif_history), cmocka_unit_test(test_massif_small_and_deep),
+		cmocka_unit_test(test_pprof),
+		cmocka_unit_test(test_pprof_raw_and_absent),
+		cmocka_unit_test(test_pprof_program_and_addresses),
+		cmocka_unit_test(test_dhat),
+		cmocka_unit_test(test_massif),
+		cmocka_unit_test(test_massif_history),
+		cmocka_unit_test(test_massif_of_a_part),
+		cmocka_unit_test(test_massif_small_and_deep),
 		cmocka_unit_test(test_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -263,6 +263,68 @@ static void test_heaptrack_replays_any_run(void **state)
 	free(r);
 }
 
+/* A dump tells what is live, some files without counts: that is then all there is. */
+static void test_heaptrack_of_what_is_live(void **state)
+{
+	(void)state;
+	struct profile *p = by_hand();
+	struct replay *r = malloc(sizeof *r);
+	p->has = PROFILE_HAS_LIVE;
+	p->sites[0].live_blocks = 0;
+	struct text t = write_with(export_heaptrack, p, &(struct export_options){0});
+	replay_heaptrack(t, r);
+	assert_int_equal(r->all.calls, 4);
+	assert_int_equal(r->all.live, 117);
+	assert_int_equal(r->all.peak, 117);
+	assert_int_equal(r->all.temporary, 0);
+	free(t.data);
+	free(r);
+	profile_free(p);
+}
+
+/* Foreign files may say anything: numbers that contradict each other give some file, in bounded
+ * time, and what is said of the end holds. */
+static void test_contradictions(void **state)
+{
+	(void)state;
+	static const uint64_t odd[] = {0, 1, 2, 3, 7, 1000};
+	export_fn *const all[] = {export_pprof, export_dhat, export_massif, export_heaptrack};
+	struct replay *r = malloc(sizeof *r);
+	for (uint32_t seed = 0; seed < 300; seed++) {
+		random_state = seed;
+		struct profile *p = random_run();
+		for (uint32_t i = 0; i < p->site_count; i++) {
+			struct profile_site *s = &p->sites[i];
+			uint64_t *fields[] = {
+				&s->allocations,     &s->reallocations,     &s->peak_blocks,
+				&s->live_blocks,     &s->temporary,         &s->frees,
+				&s->allocated_bytes, &s->reallocated_bytes, &s->peak_bytes,
+				&s->live_bytes,      &s->own_peak_bytes,    &s->lifetime.mean_ns};
+			for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
+				if (rnd(2))
+					*fields[k] = odd[rnd(6)];
+			if (rnd(4) == 0)
+				s->own_peak_bytes = s->lifetime.mean_ns = UINT64_MAX;
+		}
+		if (rnd(2))
+			p->totals.peak_time_ns = UINT64_MAX;
+		p->has = rnd(512);
+		for (size_t k = 0; k < 4; k++) {
+			struct text t = write_with(all[k], p, &(struct export_options){0});
+			if (all[k] == export_heaptrack) {
+				int64_t live = 0;
+				for (uint32_t i = 0; i < p->site_count; i++)
+					live += (int64_t)p->sites[i].live_bytes;
+				replay_heaptrack(t, r);
+				assert_int_equal(r->all.live, p->has & PROFILE_HAS_LIVE ? live : 0);
+			}
+			free(t.data);
+		}
+		profile_free(p);
+	}
+	free(r);
+}
+
 static void test_heaptrack_of_nothing(void **state)
 {
 	(void)state;
@@ -280,6 +342,8 @@ int main(void)
 		cmocka_unit_test(test_heaptrack),
 		cmocka_unit_test(test_heaptrack_too_many),
 		cmocka_unit_test(test_heaptrack_replays_any_run),
+		cmocka_unit_test(test_heaptrack_of_what_is_live),
+		cmocka_unit_test(test_contradictions),
 		cmocka_unit_test(test_heaptrack_of_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
