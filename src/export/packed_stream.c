@@ -11,7 +11,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { GZIP_WINDOW = 15 + 16 /* zlib's way to ask for gzip */, ZSTD_LEVEL = 3 };
+/* Fast ones: of 100,000 stacks gzip's usual level would take most of the time, for 6 % less. */
+enum { GZIP_WINDOW = 15 + 16 /* zlib's way to ask for gzip */, GZIP_LEVEL = 1, ZSTD_LEVEL = 1 };
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -37,7 +38,7 @@ int packed_open(struct packed_stream *s, FILE *out, enum packing packing)
 	s->used = 0;
 	if (packing == PACKED_GZIP) {
 		z_stream *z = calloc(1, sizeof *z);
-		if (z && deflateInit2(z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
+		if (z && deflateInit2(z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, 8,
 				      Z_DEFAULT_STRATEGY) != Z_OK) {
 			free(z);
 			z = NULL;
