@@ -46,6 +46,9 @@ struct profile_node {
 	uint32_t parent; /* the caller, always a smaller index; PROFILE_NONE: outermost */
 	uint32_t frame;
 	uint32_t flags;
+	/* Of the instruction, where this is the innermost frame of one, of the first one merged: on
+	 * this stack, while a frame's may be of another. 0: not known but for the frame's. */
+	uint64_t address;
 };
 
 enum profile_via { /* the allocation function called */

@@ -262,6 +262,8 @@ int trace_stacks_load(struct profile *p, const struct trace_contents *c, const u
 					      flags_of(n->flags, k == 0, k == place->count - 1),
 					      &at);
 		nodes[i] = at;
+		if (rc == 0 && at != PROFILE_NONE && !p->nodes[at].address)
+			p->nodes[at].address = place->address;
 	}
 	free(ps.items);
 	free(ps.slots);
