@@ -24,6 +24,8 @@ struct profile_module {
 	const uint8_t *build_id;
 	uint32_t build_id_len;
 	bool runtime; /* libc, an allocator or a language's runtime library (user_frame.h) */
+	bool no_debug; /* looked for debug information (files and lines), found none */
+	const char *debug_lacking; /* its debug information names a file that is not there, or NULL */
 };
 
 struct profile_frame {

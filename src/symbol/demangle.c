@@ -1,4 +1,4 @@
-/* Names as people write them. libiberty knows C++ and both Rust manglings; we
+/* Names as people write them. libiberty knows C++, both Rust manglings and D; we
  * ask for parameters (overloads must stay apart) but not for return types, so
  * that `ns::f(int)` reads like its declaration, and Rust's hash goes.
  *
@@ -35,9 +35,13 @@ const char *symbol_demangle(struct name_pool *pool, const char *name)
 			return NULL;
 		length = strlen(name);
 	}
-	/* Everything mangled begins with _Z or _R; macho-like __Z too. The rest is taken as it
-	 * is: libiberty would also try D and Ada, and mistake C names for them. */
-	bool mangled = name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == '_');
+	/* Everything mangled begins with _Z or _R; macho-like __Z too; D's with _D and the length
+	 * of a name. The rest is taken as it is: libiberty would also try Ada, and mistake C names
+	 * for it. */
+	bool is_d = name[0] == '_' && name[1] == 'D' &&
+		    ((name[2] >= '1' && name[2] <= '9') || strcmp(name, "_Dmain") == 0);
+	bool mangled =
+		is_d || (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == '_'));
 	if (length > LONGEST_NAME)
 		length = LONGEST_NAME;
 	if (!mangled)
@@ -47,7 +51,9 @@ const char *symbol_demangle(struct name_pool *pool, const char *name)
 
 	const int options = DMGL_PARAMS | DMGL_ANSI | DMGL_RET_DROP;
 	char *plain = NULL;
-	if (name[1] == 'R')
+	if (is_d)
+		plain = cplus_demangle(name, options | DMGL_DLANG);
+	else if (name[1] == 'R')
 		plain = cplus_demangle(name, options | DMGL_RUST);
 	else
 		plain = cplus_demangle(name, options | DMGL_AUTO);

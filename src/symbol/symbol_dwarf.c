@@ -16,6 +16,7 @@
 #include "hosted/error.h"
 
 #include <dwarf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,9 @@ struct unit {
 struct dwarf_source {
 	Dwarf *dw;
 	struct name_cache *names;
+	struct symbol_evidence *evidence;
+	const char *dw_path;
+	char *lacking; /* a .dwo file that is not there */
 	Dwarf_Aranges *aranges;
 	size_t arange_count;
 	bool all_units_read;
@@ -169,6 +173,31 @@ static int grow_units(struct dwarf_source *s)
 	return 0;
 }
 
+static const char *string_of(Dwarf_Die *die, unsigned name, unsigned old_name)
+{
+	Dwarf_Attribute attr;
+	if (!dwarf_attr(die, name, &attr) && !(old_name && dwarf_attr(die, old_name, &attr)))
+		return NULL;
+	return dwarf_formstring(&attr);
+}
+
+/* The unit's functions are in a .dwo file that is not there: answers will be better if it comes. */
+static void note_lacking(struct dwarf_source *s, Dwarf_Die *skeleton)
+{
+	char path[LONGEST_PATH];
+	const char *file = string_of(skeleton, DW_AT_dwo_name, DW_AT_GNU_dwo_name);
+	const char *folder = string_of(skeleton, DW_AT_comp_dir, 0);
+	if (!file)
+		return;
+	int n = file[0] == '/' ? snprintf(path, sizeof path, "%s", file)
+			       : snprintf(path, sizeof path, "%s/%s", folder ? folder : "", file);
+	if (n < 0 || (size_t)n >= sizeof path)
+		return;
+	symbol_evidence_look(s->evidence, path);
+	if (!s->lacking)
+		s->lacking = strdup(path);
+}
+
 /* A unit that cannot be read is remembered too, with an empty die, and gives NULL. */
 static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out)
 {
@@ -210,8 +239,12 @@ static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out
 	Dwarf_Die split;
 	memset(&split, 0, sizeof split);
 	if (dwarf_cu_info(u->die.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) == 0 &&
-	    type == DW_UT_skeleton && split.addr)
-		u->split = split;
+	    type == DW_UT_skeleton) {
+		if (split.addr)
+			u->split = split;
+		else
+			note_lacking(s, &u->die);
+	}
 	if (collect_functions(&u->functions, &u->split, 0) < 0)
 		return HEFT_ENOMEM;
 	if (u->functions.count)
@@ -392,13 +425,21 @@ int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *query)
 	return 0;
 }
 
-struct dwarf_source *dwarf_source_new(Dwarf *dw, struct name_cache *names)
+const char *dwarf_source_lacking(const struct dwarf_source *s)
+{
+	return s->lacking;
+}
+
+struct dwarf_source *dwarf_source_new(Dwarf *dw, const char *dw_path, struct name_cache *names,
+				      struct symbol_evidence *evidence)
 {
 	struct dwarf_source *s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
 	s->dw = dw;
+	s->dw_path = dw_path;
 	s->names = names;
+	s->evidence = evidence;
 	if (dwarf_getaranges(dw, &s->aranges, &s->arange_count) != 0)
 		s->aranges = NULL;
 	return s;
@@ -415,5 +456,6 @@ void dwarf_source_free(struct dwarf_source *s)
 	}
 	free(s->units);
 	free(s->unit_ranges.items);
+	free(s->lacking);
 	free(s);
 }

@@ -1,6 +1,6 @@
 /* The symboliser against programs compiled here, with names and lines known by hand. Labels in the
  * programs ("mark_...") give the addresses to ask for; they are read from the unstripped file. */
-#include "symbol/symbol.h"
+#include "symbol/symbol_module.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
@@ -170,6 +170,17 @@ static size_t build_id_of(const char *program, uint8_t *id)
 }
 
 static struct name_pool *pool;
+static const struct symbol_options options = {.debug_roots = "/nonexistent"};
+static struct symbol_search search = {.options = &options};
+
+static struct symbol_module *open_module(const char *path, const uint8_t *id, size_t length,
+					 enum symbol_state *state)
+{
+	struct symbol_module *m;
+	const struct symbol_module_id module = {path, id, length};
+	assert_int_equal(symbol_module_open(&m, state, pool, &search, &module), 0);
+	return m;
+}
 static struct symbol_query one;
 
 /* Asks one program for one address; the answer is in `one`. */
@@ -185,7 +196,7 @@ static enum symbol_state ask(const char *program, uint64_t address)
 		pool = name_pool_new();
 	memset(&one, 0, sizeof one);
 	one.address = address;
-	assert_int_equal(symbol_module_open(&m, &state, pool, path, id, length), 0);
+	m = open_module(path, id, length, &state);
 	if (m)
 		assert_int_equal(symbol_module_lookup(m, &one, 1), 0);
 	symbol_module_close(m);
@@ -285,7 +296,7 @@ static void test_names_only_opens_no_debug_information(void **state)
 	struct symbol_query q = {.address = address_of("c", "mark_inner")};
 	size_t length = build_id_of("c", id);
 	snprintf(path, sizeof path, "%s/c", folder);
-	assert_int_equal(symbol_module_open(&m, &s, pool, path, id, length), 0);
+	m = open_module(path, id, length, &s);
 	symbol_module_set_names_only(m, true);
 	assert_int_equal(symbol_module_lookup(m, &q, 1), 0);
 	symbol_module_close(m);
@@ -311,7 +322,7 @@ static void test_batch(void **state)
 		{.address = UINT64_MAX},
 	};
 	snprintf(path, sizeof path, "%s/c", folder);
-	assert_int_equal(symbol_module_open(&m, &s, pool, path, id, length), 0);
+	m = open_module(path, id, length, &s);
 	assert_int_equal(symbol_module_lookup(m, q, 4), 0);
 	symbol_module_close(m);
 	assert_int_equal(q[0].frame_count, 0);
@@ -326,7 +337,7 @@ static void expect_state(const char *path, const uint8_t *id, size_t length,
 {
 	enum symbol_state s;
 	struct symbol_module *m;
-	assert_int_equal(symbol_module_open(&m, &s, pool, path, id, length), 0);
+	m = open_module(path, id, length, &s);
 	assert_int_equal(s, expected);
 	assert_true((m != NULL) == (expected == SYMBOL_USABLE));
 	symbol_module_close(m);
@@ -383,7 +394,7 @@ static void test_broken_files(void **state)
 		fwrite(bytes, 1, i % 97 ? size : i, f);
 		fclose(f);
 		bytes[i] = (char)(bytes[i] ^ 0x55);
-		assert_int_equal(symbol_module_open(&m, &s, pool, copy, id, length), 0);
+		m = open_module(copy, id, length, &s);
 		if (m)
 			assert_int_equal(symbol_module_lookup(m, &q, 1), 0);
 		symbol_module_close(m);
