@@ -14,6 +14,7 @@
 #include "symbol/symbol_sources.h"
 
 #include "hosted/error.h"
+#include "symbol/split_package.h"
 
 #include <dwarf.h>
 #include <stdio.h>
@@ -46,6 +47,8 @@ struct dwarf_source {
 	struct symbol_evidence *evidence;
 	const char *dw_path;
 	char *lacking; /* a .dwo file that is not there */
+	struct split_package *package;
+	bool package_tried;
 	Dwarf_Aranges *aranges;
 	size_t arange_count;
 	bool all_units_read;
@@ -198,6 +201,15 @@ static void note_lacking(struct dwarf_source *s, Dwarf_Die *skeleton)
 		s->lacking = strdup(path);
 }
 
+static bool from_package(struct dwarf_source *s, Dwarf_Die *skeleton, uint64_t id, Dwarf_Die *split)
+{
+	if (!s->package_tried) {
+		s->package_tried = true;
+		s->package = split_package_open(s->dw_path, s->evidence);
+	}
+	return s->package && split_package_unit(s->package, skeleton, id, split);
+}
+
 /* A unit that cannot be read is remembered too, with an empty die, and gives NULL. */
 static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out)
 {
@@ -238,9 +250,10 @@ static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out
 	uint8_t type = 0;
 	Dwarf_Die split;
 	memset(&split, 0, sizeof split);
-	if (dwarf_cu_info(u->die.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) == 0 &&
+	uint64_t id = 0;
+	if (dwarf_cu_info(u->die.cu, NULL, &type, NULL, &split, &id, NULL, NULL) == 0 &&
 	    type == DW_UT_skeleton) {
-		if (split.addr)
+		if (split.addr || from_package(s, &u->die, id, &split))
 			u->split = split;
 		else
 			note_lacking(s, &u->die);
@@ -365,7 +378,10 @@ static void call_place(struct dwarf_source *s, struct unit *u, Dwarf_Die *inline
 	size_t count;
 	uint32_t file = number(inlined, DW_AT_call_file);
 	frame->line = number(inlined, DW_AT_call_line);
-	if (dwarf_getsrcfiles(&u->split, &files, &count) != 0 || file >= count)
+	/* A version 4 unit from a package has no table of its own, but the skeleton's is the same. */
+	if ((dwarf_getsrcfiles(&u->split, &files, &count) != 0 &&
+	     dwarf_getsrcfiles(&u->die, &files, &count) != 0) ||
+	    file >= count)
 		return;
 	const char *raw = dwarf_filesrc(files, file, NULL, NULL);
 	if (raw)
@@ -456,6 +472,7 @@ void dwarf_source_free(struct dwarf_source *s)
 	}
 	free(s->units);
 	free(s->unit_ranges.items);
+	split_package_close(s->package);
 	free(s->lacking);
 	free(s);
 }
