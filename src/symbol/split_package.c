@@ -18,6 +18,7 @@
 #include "symbol/split_package.h"
 
 #include "symbol/debug_file.h"
+#include "symbol/elf_section.h"
 
 #include <dwarf.h>
 #include <elf.h>
@@ -35,11 +36,6 @@ static const char *const part_names[PARTS] = {
 static const uint32_t columns_v2[PARTS] = {1, 3, 4, 6, 0, 0, 0, 0};
 static const uint32_t columns_v5[PARTS] = {1, 3, 4, 6, 8, 0, 0, 0};
 
-struct bytes {
-	uint8_t *data;
-	size_t size;
-};
-
 struct opened_unit {
 	struct opened_unit *next;
 	Elf *elf;
@@ -50,7 +46,7 @@ struct opened_unit {
 struct split_package {
 	Elf *elf;
 	int fd;
-	struct bytes index, sections[PARTS]; /* the package's; owned by elf */
+	struct elf_bytes index, sections[PARTS]; /* the package's; owned by elf */
 	struct opened_unit *opened;
 };
 
@@ -59,29 +55,6 @@ static uint32_t u32_at(const uint8_t *p)
 	uint32_t v;
 	memcpy(&v, p, 4);
 	return v;
-}
-
-static struct bytes section_of(Elf *elf, const char *wanted)
-{
-	size_t strings;
-	struct bytes none = {0};
-	if (elf_getshdrstrndx(elf, &strings) != 0)
-		return none;
-	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
-		GElf_Shdr shdr;
-		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS)
-			continue;
-		const char *name = elf_strptr(elf, strings, shdr.sh_name);
-		if (!name || strcmp(name, wanted) != 0)
-			continue;
-		if ((shdr.sh_flags & SHF_COMPRESSED) && elf_compress(scn, 0, 0) < 0)
-			return none;
-		Elf_Data *data = elf_rawdata(scn, NULL);
-		if (!data || !data->d_buf)
-			return none;
-		return (struct bytes){data->d_buf, data->d_size};
-	}
-	return none;
 }
 
 struct split_package *split_package_open(const char *file, struct symbol_evidence *evidence)
@@ -101,11 +74,11 @@ struct split_package *split_package_open(const char *file, struct symbol_evidenc
 	p->fd = fd;
 	p->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 	if (p->elf && elf_kind(p->elf) == ELF_K_ELF) {
-		p->index = section_of(p->elf, ".debug_cu_index");
+		p->index = elf_section_bytes(p->elf, ".debug_cu_index");
 		for (int i = 0; i <= STR; i++) {
 			char name[32];
 			snprintf(name, sizeof name, "%s.dwo", part_names[i]);
-			p->sections[i] = section_of(p->elf, name);
+			p->sections[i] = elf_section_bytes(p->elf, name);
 		}
 	}
 	if (!p->index.data || !p->sections[INFO].data || !p->sections[ABBREV].data) {
@@ -132,7 +105,7 @@ void split_package_close(struct split_package *p)
 }
 
 /* The unit's parts of the package's sections. */
-static bool find_parts(const struct split_package *p, uint64_t id, struct bytes *parts)
+static bool find_parts(const struct split_package *p, uint64_t id, struct elf_bytes *parts)
 {
 	const uint8_t *at = p->index.data;
 	size_t size = p->index.size;
@@ -167,10 +140,10 @@ static bool find_parts(const struct split_package *p, uint64_t id, struct bytes 
 				continue;
 			size_t cell = 4 * ((size_t)columns * (row - 1) + c);
 			uint32_t offset = u32_at(offsets + cell), length = u32_at(sizes + cell);
-			const struct bytes *whole = &p->sections[part];
+			const struct elf_bytes *whole = &p->sections[part];
 			if (!whole->data || offset > whole->size || length > whole->size - offset)
 				return false;
-			parts[part] = (struct bytes){whole->data + offset, length};
+			parts[part] = (struct elf_bytes){whole->data + offset, length};
 		}
 	return parts[INFO].size > 11 && parts[ABBREV].size;
 }
@@ -189,7 +162,7 @@ static bool uleb(const uint8_t **at, const uint8_t *end, uint64_t *value)
 }
 
 /* Finds the declaration of an abbreviation: where its attributes begin and their end mark is. */
-static bool find_abbreviation(const struct bytes *abbrev, uint64_t code, size_t *first,
+static bool find_abbreviation(const struct elf_bytes *abbrev, uint64_t code, size_t *first,
 			      size_t *mark)
 {
 	const uint8_t *at = abbrev->data, *end = at + abbrev->size;
@@ -214,10 +187,10 @@ static bool find_abbreviation(const struct bytes *abbrev, uint64_t code, size_t 
 }
 
 /* The strings that the unit uses, and the offsets made to fit. Both are newly allocated. */
-static bool own_strings(const struct bytes *all, struct bytes *offsets, struct bytes *strings,
-			bool has_header)
+static bool own_strings(const struct elf_bytes *all, struct elf_bytes *offsets,
+			struct elf_bytes *strings, bool has_header)
 {
-	struct bytes made = {malloc(offsets->size + 1), offsets->size};
+	struct elf_bytes made = {malloc(offsets->size + 1), offsets->size};
 	size_t used = 0, capacity = 4096;
 	char *text = malloc(capacity);
 	if (!made.data || !text)
@@ -244,7 +217,7 @@ static bool own_strings(const struct bytes *all, struct bytes *offsets, struct b
 		used += length + 1;
 	}
 	*offsets = made;
-	*strings = (struct bytes){(uint8_t *)text, used};
+	*strings = (struct elf_bytes){(uint8_t *)text, used};
 	return true;
 fail:
 	free(made.data);
@@ -253,7 +226,7 @@ fail:
 }
 
 /* An ELF file of these sections. NULL: no memory. */
-static void *make_image(const struct bytes *parts, size_t *size)
+static void *make_image(const struct elf_bytes *parts, size_t *size)
 {
 	static const char symbols[] = ".shstrtab";
 	Elf64_Shdr shdr[PARTS + 2] = {{0}};
@@ -302,7 +275,7 @@ static void *make_image(const struct bytes *parts, size_t *size)
 	return image;
 }
 
-static bool open_image(const struct bytes *parts, struct opened_unit *u, Dwarf_Die *unit)
+static bool open_image(const struct elf_bytes *parts, struct opened_unit *u, Dwarf_Die *unit)
 {
 	size_t size;
 	Dwarf_CU *cu = NULL;
@@ -319,10 +292,10 @@ static bool open_image(const struct bytes *parts, struct opened_unit *u, Dwarf_D
 }
 
 /* Gives the unit a low pc (see above). info and abbrev are made anew, for the caller to free. */
-static bool put_low_pc(struct bytes *parts, Dwarf_Die *unit, uint64_t low_pc)
+static bool put_low_pc(struct elf_bytes *parts, Dwarf_Die *unit, uint64_t low_pc)
 {
-	struct bytes info = {malloc(parts[INFO].size), parts[INFO].size};
-	struct bytes abbrev = {malloc(parts[ABBREV].size + 2), parts[ABBREV].size};
+	struct elf_bytes info = {malloc(parts[INFO].size), parts[INFO].size};
+	struct elf_bytes abbrev = {malloc(parts[ABBREV].size + 2), parts[ABBREV].size};
 	Dwarf_Die child;
 	Dwarf_Attribute id;
 	uint64_t code;
@@ -392,16 +365,16 @@ static uint64_t offset_attribute(Dwarf_Die *die, unsigned name, unsigned other)
 	return 0;
 }
 
-static struct bytes from_offset(struct bytes whole, uint64_t offset)
+static struct elf_bytes from_offset(struct elf_bytes whole, uint64_t offset)
 {
 	if (!whole.data || offset >= whole.size)
-		return (struct bytes){0};
-	return (struct bytes){whole.data + offset, whole.size - offset};
+		return (struct elf_bytes){0};
+	return (struct elf_bytes){whole.data + offset, whole.size - offset};
 }
 
 bool split_package_unit(struct split_package *p, Dwarf_Die *skeleton, uint64_t id, Dwarf_Die *unit)
 {
-	struct bytes parts[PARTS] = {{0}};
+	struct elf_bytes parts[PARTS] = {{0}};
 	struct opened_unit opened, *kept = NULL;
 	Dwarf_Addr low_pc = 0;
 	Dwarf *dw = dwarf_cu_getdwarf(skeleton->cu);
@@ -411,9 +384,9 @@ bool split_package_unit(struct split_package *p, Dwarf_Die *skeleton, uint64_t i
 	unsigned version = parts[INFO].data[4] | parts[INFO].data[5] << 8;
 	if (!own_strings(&p->sections[STR], &parts[STR_OFFSETS], &parts[STR], version >= 5))
 		return false;
-	parts[ADDR] = from_offset(section_of(main, ".debug_addr"),
+	parts[ADDR] = from_offset(elf_section_bytes(main, ".debug_addr"),
 				  offset_attribute(skeleton, DW_AT_addr_base, DW_AT_GNU_addr_base));
-	parts[RANGES] = from_offset(section_of(main, ".debug_ranges"),
+	parts[RANGES] = from_offset(elf_section_bytes(main, ".debug_ranges"),
 				    offset_attribute(skeleton, DW_AT_GNU_ranges_base, 0));
 	bool found = open_image(parts, &opened, unit);
 	if (found && dwarf_lowpc(skeleton, &low_pc) == 0 && low_pc) {

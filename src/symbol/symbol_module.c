@@ -231,7 +231,14 @@ static int find_dwarf(struct symbol_module *m)
 	if (!m->dw)
 		return 0;
 	find_alternate(m, dw_path);
-	m->dwarf = dwarf_source_new(m->dw, dw_path, &m->names, &m->evidence);
+	m->dwarf = dwarf_source_new(&(struct dwarf_source_from){
+		.dw = m->dw,
+		.dw_path = dw_path,
+		.module_path = m->path,
+		.options = m->search.session->options,
+		.names = &m->names,
+		.evidence = &m->evidence,
+	});
 	return m->dwarf ? 0 : HEFT_ENOMEM;
 }
 
@@ -293,23 +300,18 @@ void symbol_module_set_names_only(struct symbol_module *m, bool names_only)
 
 int symbol_module_lookup(struct symbol_module *m, struct symbol_query *queries, size_t count)
 {
-	const struct symbol_options *o = m->search.session->options;
 	size_t unnamed = 0;
 	int rc = find_dwarf(m);
-	if (rc < 0)
-		return rc;
 	for (size_t i = 0; i < count; i++) {
-		struct symbol_query *q = &queries[i];
-		q->frames = NULL;
-		q->frame_count = 0;
-		q->bare = false;
-		if (m->dwarf && !m->names_only && (rc = dwarf_source_lookup(m->dwarf, q)) < 0)
-			return rc;
-		unnamed += needs_symbol(q);
-		if (o->progress && (i & 255) == 0)
-			o->progress(o->progress_ctx, m->path, i, count);
+		queries[i].frames = NULL;
+		queries[i].frame_count = 0;
+		queries[i].bare = false;
 	}
-	return unnamed ? from_symbol_tables(m, queries, count) : 0;
+	if (rc == 0 && m->dwarf && !m->names_only)
+		rc = dwarf_source_lookup(m->dwarf, queries, count);
+	for (size_t i = 0; i < count; i++)
+		unnamed += needs_symbol(&queries[i]);
+	return rc == 0 && unnamed ? from_symbol_tables(m, queries, count) : rc;
 }
 
 enum symbol_debug symbol_module_debug(const struct symbol_module *m, const char **lacking)

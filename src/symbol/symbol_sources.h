@@ -27,13 +27,18 @@ void symbol_table_lookup(Elf *elf, uint32_t section_type, const struct symbol_qu
 			 const char **names, size_t count);
 
 struct dwarf_source;
-/* dw_path is the file that dw was read from. */
-struct dwarf_source *dwarf_source_new(Dwarf *dw, const char *dw_path, struct name_cache *names,
-				      struct symbol_evidence *evidence);
+struct dwarf_source_from {
+	Dwarf *dw;
+	const char *dw_path, *module_path; /* the file that dw was read from; the module's own */
+	const struct symbol_options *options;
+	struct name_cache *names;
+	struct symbol_evidence *evidence;
+};
+struct dwarf_source *dwarf_source_new(const struct dwarf_source_from *from);
 void dwarf_source_free(struct dwarf_source *s);
 /* Fills the queries' frames as far as the debug information goes. Queries are sorted by address.
  * Returns 0 or HEFT_ENOMEM. */
-int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *query);
+int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *queries, size_t count);
 /* A file that a unit names as the place of its debug information and that was not found; NULL:
  * there was none. */
 const char *dwarf_source_lacking(const struct dwarf_source *s);
