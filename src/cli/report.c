@@ -3,6 +3,7 @@
  * recording or option leaves stdout empty. */
 #include "cli/cli.h"
 
+#include "cli/progress.h"
 #include "profile/profile_from_trace.h"
 #include "report/report.h"
 
@@ -135,7 +136,10 @@ int cmd_report(int argc, char **argv)
 		c.options.limit = c.json ? REPORT_ALL : SITES_SHOWN;
 	c.selection.process_totals = c.json;
 
+	struct cli_progress progress;
+	cli_progress_attach(&progress, &c.selection);
 	int rc = load(&c, argv[first], &p, &err);
+	cli_progress_end(&progress);
 	if (rc == 0) {
 		if (c.json)
 			rc = report_json(stdout, p, &c.options);

@@ -195,7 +195,8 @@ static bool own_strings(const struct elf_bytes *all, struct elf_bytes *offsets,
 	char *text = malloc(capacity);
 	if (!made.data || !text)
 		goto fail;
-	memcpy(made.data, offsets->data, offsets->size);
+	if (offsets->size)
+		memcpy(made.data, offsets->data, offsets->size);
 	for (size_t at = has_header ? 8 : 0; at + 4 <= offsets->size; at += 4) {
 		uint32_t offset = u32_at(offsets->data + at);
 		if (!all->data || offset >= all->size)

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from harness import HEFT, PROGRAMS, TIME_LIMIT, line_of, run
+from harness import HEFT, PROGRAMS, TIME_LIMIT, line_of, run, start
 
 C_LINES = [("inner", line_of("named.c", "inner"), True), ("hidden", line_of("named.c", "hidden"), False),
            ("main", line_of("named.c", "main"), False)]
@@ -121,12 +121,10 @@ def check_whole(stack, folder):
 
 
 @pytest.mark.parametrize("flags", [
-    [], ["-gdwarf-4"], ["-gdwarf-3"], ["-gz=zlib"], ["-gz=zlib-gnu"], ["-no-pie"], ["-static-pie"],
+    [], ["-gdwarf-4"], ["-gdwarf-3"], ["-gz=zlib"], ["-gz=zlib-gnu"], ["-no-pie"],
     ["-fdebug-types-section"], ["-flto"], ["-Wl,--strip-debug"],
 ], ids=lambda f: f[0].strip("-") if f else "plain")
 def test_forms(case, flags):
-    if flags == ["-static-pie"]:
-        pytest.skip("static programs are not recorded")
     case.build(*flags).record()
     if flags == ["-Wl,--strip-debug"]:
         assert is_names_only(case.stack())
@@ -556,13 +554,50 @@ def test_debuginfod_with_a_wrong_file(case, debug_server):
     assert is_bare(case.stack(**server_env(case, debug_server.url)))
 
 
-def test_debuginfod_that_does_not_answer(case):
-    case.build().record()
-    case.change("--strip-all")
+@pytest.fixture
+def silent_server():
+    """A server that takes connections and never says a word; gives its URL."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        start = time.monotonic()
-        assert is_bare(case.stack(**server_env(case, url, seconds=1)))
-        assert time.monotonic() - start < 15  # one second for all modules, and the report itself
+        yield f"http://127.0.0.1:{silent.getsockname()[1]}"
+
+
+def test_debuginfod_that_does_not_answer(case, silent_server):
+    case.build().record()
+    case.change("--strip-all")
+    start = time.monotonic()
+    assert is_bare(case.stack(**server_env(case, silent_server, seconds=1)))
+    assert time.monotonic() - start < 15  # one second for all modules, and the report itself
+
+
+# ---- progress
+
+
+def stderr_on_a_terminal(case, env):
+    """What `heft report` writes to a terminal that is its stderr."""
+    ours, theirs = os.openpty()
+    process = start([HEFT, "report", case.recording], env=dict(case.env, **env),
+                    stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    except OSError:  # how a terminal says that nobody is there any more
+        pass
+    os.close(ours)
+    assert process.wait(TIME_LIMIT) == 0
+    return shown
+
+
+def test_progress_is_shown_when_it_takes_long(case, silent_server):
+    case.build().record()
+    case.change("--strip-all")
+    env = server_env(case, silent_server, seconds=2)
+    shown = stderr_on_a_terminal(case, env)
+    assert b"heft: reading symbols: debuginfod, " in shown
+    assert shown.endswith(b"\r\x1b[K")  # and is taken away
+    assert stderr_on_a_terminal(case, {}) == b""  # not in a moment
+    done = run([HEFT, "report", case.recording], env=dict(case.env, **env))
+    assert done.stderr == b""  # nor into a file
