@@ -72,7 +72,7 @@ static bool try_file(struct symbol_evidence *evidence, const uint8_t *id, size_t
 	int fd = debug_file_open_regular(out->path);
 	if (fd < 0)
 		return false;
-	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP_PRIVATE, NULL);
 	if (elf && elf_kind(elf) == ELF_K_ELF) {
 		bool ours = id_length ? debug_file_build_id_is(elf, id, id_length)
 				      : checksum && checksum_is(fd, *checksum);

@@ -25,6 +25,15 @@ static size_t without_clone(const char *name, size_t length)
 	return length;
 }
 
+/* Rust's older mangling looks like C++ but ends with a hash: 17h, 16 digits, E. */
+static bool has_rust_hash(const char *name, size_t length)
+{
+	for (const char *at = name; (at = strstr(at, "17h")); at++)
+		if ((size_t)(at - name) + 20 <= length && at[19] == 'E')
+			return true;
+	return false;
+}
+
 const char *symbol_demangle(struct name_pool *pool, const char *name)
 {
 	size_t length = strlen(name);
@@ -55,8 +64,10 @@ const char *symbol_demangle(struct name_pool *pool, const char *name)
 		plain = cplus_demangle(name, options | DMGL_DLANG);
 	else if (name[1] == 'R')
 		plain = cplus_demangle(name, options | DMGL_RUST);
-	else
+	else if (has_rust_hash(name, length))
 		plain = cplus_demangle(name, options | DMGL_AUTO);
+	else
+		plain = cplus_demangle(name, options | DMGL_GNU_V3);
 	if (!plain)
 		return name_pool_add_n(pool, name, length);
 	size_t plain_length = strnlen(plain, LONGEST_NAME);

@@ -98,6 +98,9 @@ static int add_die(struct range_list *list, Dwarf_Die *die)
 {
 	Dwarf_Addr base, low, high;
 	ptrdiff_t at = 0;
+	/* Most functions in C++ are declarations; to see that takes no reading of values. */
+	if (!dwarf_hasattr(die, DW_AT_low_pc) && !dwarf_hasattr(die, DW_AT_ranges))
+		return 0;
 	/* Low pc 0 is a function that the linker dropped. */
 	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
 		if (low != 0 && add_range(list, low, high, dwarf_dieoffset(die)) < 0)

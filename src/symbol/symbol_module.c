@@ -90,7 +90,7 @@ static enum symbol_state open_file(struct symbol_module *m, const struct symbol_
 		m->fd = debug_file_open_regular(id->path);
 		if (m->fd < 0)
 			return SYMBOL_MISSING;
-		m->elf = elf_begin(m->fd, ELF_C_READ_MMAP, NULL);
+		m->elf = elf_begin(m->fd, ELF_C_READ_MMAP_PRIVATE, NULL);
 	}
 	if (!m->elf || elf_kind(m->elf) != ELF_K_ELF)
 		return SYMBOL_NOT_ELF;
@@ -197,6 +197,30 @@ static bool has_dwarf(Elf *elf)
 	return elf && (has_section(elf, ".debug_info") || has_section(elf, ".zdebug_info"));
 }
 
+/* libdw unpacks every section it knows as soon as a file is opened, which for a distribution's
+ * debug file is most of the time of a lookup. These are never needed here: they are hidden from it.
+ * The headers are in memory, or in a private mapping. */
+static void hide_sections(Elf *elf)
+{
+	static const char *const unneeded[] = {".debug_loclists", ".debug_loc",     ".debug_frame",
+					       ".debug_macro",    ".debug_macinfo", ".debug_types"};
+	size_t strings;
+	if (elf_getshdrstrndx(elf, &strings) != 0)
+		return;
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+		GElf_Shdr shdr;
+		if (!gelf_getshdr(scn, &shdr) || !(shdr.sh_flags & SHF_COMPRESSED))
+			continue;
+		const char *name = elf_strptr(elf, strings, shdr.sh_name);
+		for (size_t i = 0; name && i < sizeof unneeded / sizeof *unneeded; i++)
+			if (strcmp(name, unneeded[i]) == 0) {
+				shdr.sh_type = SHT_NOBITS;
+				gelf_update_shdr(scn, &shdr);
+				break;
+			}
+	}
+}
+
 static void find_alternate(struct symbol_module *m, const char *dw_path)
 {
 	const char *name;
@@ -227,6 +251,7 @@ static int find_dwarf(struct symbol_module *m)
 	}
 	if (!with_dwarf || !has_dwarf(with_dwarf))
 		return 0;
+	hide_sections(with_dwarf);
 	m->dw = dwarf_begin_elf(with_dwarf, DWARF_C_READ, NULL);
 	if (!m->dw)
 		return 0;
