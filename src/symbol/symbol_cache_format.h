@@ -13,8 +13,10 @@
 #ifndef HEFT_SYMBOL_SYMBOL_CACHE_FORMAT_H
 #define HEFT_SYMBOL_SYMBOL_CACHE_FORMAT_H
 
+#include <elfutils/libdwfl.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <xxhash.h>
 
 #define CACHE_MAGIC "heftsyms"
@@ -28,7 +30,7 @@ enum {
 struct cached_header {
 	char magic[8];
 	uint32_t version, debug;        /* enum symbol_debug */
-	uint64_t maker;                 /* heft's version, hashed */
+	uint64_t maker;                 /* the versions of heft and elfutils, hashed */
 	uint32_t build_id_len, lacking; /* string */
 	uint32_t places, frames, strings, evidence;
 	uint64_t string_bytes;
@@ -46,9 +48,12 @@ struct cached_frame {
 	uint32_t function, file, line, inlined;
 };
 
+/* Another elfutils may read more: zstd, newer DWARF. */
 static inline uint64_t cache_maker(void)
 {
-	return XXH64(HEFT_VERSION, sizeof HEFT_VERSION, CACHE_VERSION);
+	const char *elfutils = dwfl_version(NULL);
+	return XXH64(HEFT_VERSION, sizeof HEFT_VERSION,
+		     XXH64(elfutils, strlen(elfutils), CACHE_VERSION));
 }
 
 static inline uint64_t cache_body_bytes(const struct cached_header *h)

@@ -546,6 +546,14 @@ def test_debuginfod(case, debug_server):
     check_whole(case.stack(**env), case.folder)
 
 
+def test_a_run_never_asks(case, debug_server):
+    """The summary at the end of a run must not wait for a network."""
+    case.build("-s").record(env=dict(case.env, **server_env(case, debug_server.url)))
+    run([HEFT, "run", "-o", case.folder / "loud.heft", "--", case.program],
+        env=dict(case.env, **server_env(case, debug_server.url)), cwd=case.folder)
+    assert debug_server.asked == []
+
+
 def test_debuginfod_with_a_wrong_file(case, debug_server):
     case.build().record()
     case.change("--strip-all")
