@@ -262,14 +262,17 @@ static int symbolise(struct profile *p, struct places *ps, const struct trace_co
 	for (uint32_t i = 0; i < ps->count; i++)
 		order[i] = &ps->items[i];
 	qsort(order, ps->count, sizeof *order, compare_places);
-	for (uint32_t i = 0, next; i < ps->count && rc == 0; i = next) {
-		for (next = i + 1; next < ps->count && order[next]->module == order[i]->module;)
-			next++;
-		if (order[i]->module != PROFILE_NONE)
-			rc = symbolise_module(p, ps, order + i, next - i, &from);
-		else if ((rc = open_maps(c, &from)) == 0)
-			rc = symbolise_unknown(p, ps, order + i, next - i, &from);
-	}
+	/* Runtime libraries last: what a slow server takes from the time is theirs to lose. */
+	for (int runtime = 0; runtime < 2; runtime++)
+		for (uint32_t i = 0, next; i < ps->count && rc == 0; i = next) {
+			uint32_t module = order[i]->module;
+			for (next = i + 1; next < ps->count && order[next]->module == module;)
+				next++;
+			if (module != PROFILE_NONE && p->modules[module].runtime == runtime)
+				rc = symbolise_module(p, ps, order + i, next - i, &from);
+			else if (module == PROFILE_NONE && runtime && !(rc = open_maps(c, &from)))
+				rc = symbolise_unknown(p, ps, order + i, next - i, &from);
+		}
 out:
 	for (uint32_t i = 0; i < from.map_count; i++)
 		perf_map_close(from.maps[i]);

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LANG_CXX_17 = 0x2a, LANG_CXX_20 = 0x2b }; /* newer than elfutils' dwarf.h */
 enum { DEEPEST_NAMESPACE = 32, MOST_INLINED = 128, LONGEST_PATH = 4096 };
 
 struct range {
@@ -290,6 +291,8 @@ static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out
 	case DW_LANG_C_plus_plus_03:
 	case DW_LANG_C_plus_plus_11:
 	case DW_LANG_C_plus_plus_14:
+	case LANG_CXX_17:
+	case LANG_CXX_20:
 		u->is_cxx = true;
 		break;
 	default:

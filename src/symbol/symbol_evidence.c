@@ -13,17 +13,25 @@ static int64_t nanoseconds(struct timespec t)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static bool has_path(const struct symbol_evidence *e, const char *path)
+static bool is_file(enum symbol_evidence_kind kind)
+{
+	return kind == SYMBOL_EVIDENCE_FILE || kind == SYMBOL_EVIDENCE_ABSENT;
+}
+
+/* A path that was there and is absent now is still the same path: what was seen first counts. */
+static bool has_line(const struct symbol_evidence *e, const struct symbol_evidence_line *line)
 {
 	for (size_t i = 0; i < e->count; i++)
-		if (strcmp(e->lines[i].path, path) == 0)
+		if ((e->lines[i].kind == line->kind ||
+		     (is_file(e->lines[i].kind) && is_file(line->kind))) &&
+		    strcmp(e->lines[i].path, line->path) == 0)
 			return true;
 	return false;
 }
 
 void symbol_evidence_add(struct symbol_evidence *e, const struct symbol_evidence_line *line)
 {
-	if (has_path(e, line->path))
+	if (has_line(e, line))
 		return;
 	if (e->count == e->capacity) {
 		size_t capacity = e->capacity ? e->capacity * 2 : 8;
@@ -80,7 +88,17 @@ void symbol_evidence_asked(struct symbol_evidence *e, const char *urls, bool ans
 	symbol_evidence_add(e, &line);
 }
 
-bool symbol_evidence_holds(const struct symbol_evidence *e, const char *server_urls)
+void symbol_evidence_roots(struct symbol_evidence *e, const char *roots)
+{
+	struct symbol_evidence_line line = {
+		.kind = SYMBOL_EVIDENCE_ROOTS,
+		.path = (char *)(roots ? roots : ""),
+	};
+	symbol_evidence_add(e, &line);
+}
+
+bool symbol_evidence_holds(const struct symbol_evidence *e, const char *server_urls,
+			   const char *roots)
 {
 	bool asked = !server_urls;
 	if (e->incomplete)
@@ -93,6 +111,11 @@ bool symbol_evidence_holds(const struct symbol_evidence *e, const char *server_u
 			if (server_urls && strcmp(server_urls, line->path) == 0 &&
 			    left - 1 < SYMBOL_NO_SECONDS * UINT64_C(1000000000))
 				asked = true;
+			continue;
+		}
+		if (line->kind == SYMBOL_EVIDENCE_ROOTS) {
+			if (strcmp(line->path, roots ? roots : "") != 0)
+				return false;
 			continue;
 		}
 		struct symbol_evidence_line is = look(line->path);

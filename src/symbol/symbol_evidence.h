@@ -13,6 +13,7 @@ enum symbol_evidence_kind {
 	SYMBOL_EVIDENCE_ABSENT, /* there is no such file */
 	SYMBOL_EVIDENCE_ASKED, /* path: the servers' URLs, which do not have it; time_ns: until when
 				   that is believed; size: 0 */
+	SYMBOL_EVIDENCE_ROOTS, /* path: the folders that debug files were looked for in */
 	SYMBOL_EVIDENCE_KINDS
 };
 
@@ -36,10 +37,13 @@ enum { SYMBOL_NO_SECONDS = 3600, SYMBOL_SILENCE_SECONDS = 300 };
 void symbol_evidence_look(struct symbol_evidence *e, const char *path);
 /* The servers were asked just now. */
 void symbol_evidence_asked(struct symbol_evidence *e, const char *urls, bool answered);
+/* Where debug files are looked for; NULL: the default. */
+void symbol_evidence_roots(struct symbol_evidence *e, const char *roots);
 /* Takes over a line unless its path is there already. */
 void symbol_evidence_add(struct symbol_evidence *e, const struct symbol_evidence_line *line);
-/* server_urls: those in use now, NULL: none. */
-bool symbol_evidence_holds(const struct symbol_evidence *e, const char *server_urls);
+/* server_urls and roots: those in use now. */
+bool symbol_evidence_holds(const struct symbol_evidence *e, const char *server_urls,
+			   const char *roots);
 bool symbol_evidence_has_file(const struct symbol_evidence *e, const char *path);
 void symbol_evidence_fini(struct symbol_evidence *e);
 

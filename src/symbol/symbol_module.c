@@ -135,6 +135,7 @@ int symbol_module_open(struct symbol_module **out, enum symbol_state *state, str
 		.build_id = m->build_id,
 		.build_id_len = id->build_id_len,
 	};
+	symbol_evidence_roots(&m->evidence, search->options->debug_roots);
 	elf_version(EV_CURRENT);
 	*state = open_file(m, id);
 	if (*state == SYMBOL_USABLE) {

@@ -87,7 +87,7 @@ static bool still_holds(struct symbol_session *s, const struct symbol_module_id 
 	/* The same build elsewhere may be there with more in it: a copy that is not stripped. */
 	if (id->path && id->path[0] == '/' && !symbol_evidence_has_file(e, id->path))
 		return false;
-	return symbol_evidence_holds(e, s->options.server_urls);
+	return symbol_evidence_holds(e, s->options.server_urls, s->options.debug_roots);
 }
 
 static int copy_outcome(struct symbol_session *s, struct symbol_outcome *outcome,

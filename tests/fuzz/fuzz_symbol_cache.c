@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			}
 		}
 		length += symbol_cache_lacking(c) ? strlen(symbol_cache_lacking(c)) : 0;
-		length += symbol_evidence_holds(symbol_cache_evidence(c), "http://x");
+		length += symbol_evidence_holds(symbol_cache_evidence(c), "http://x", NULL);
 		if (length == SIZE_MAX)
 			abort();
 		free(all);

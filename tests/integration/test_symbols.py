@@ -466,6 +466,15 @@ def test_debug_information_that_comes_later_is_noticed(case):
     check_whole(case.stack(cached=True), case.folder)
 
 
+def test_another_root_is_noticed(case):
+    case.build().record()
+    case.change("--strip-all")
+    case.keep_debug(case.by_id())
+    elsewhere = str(case.folder / "elsewhere")
+    assert is_bare(case.stack(cached=True, HEFT_DEBUG_ROOTS=elsewhere))
+    check_whole(case.stack(cached=True, HEFT_DEBUG_ROOTS=f"{elsewhere}:{case.root}"), case.folder)
+
+
 def test_unstripped_program_that_comes_later_is_noticed(case):
     case.build().record()
     case.change("--strip-all")

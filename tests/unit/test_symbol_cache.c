@@ -248,12 +248,17 @@ static void test_evidence(void **state)
 	symbol_evidence_look(&e, absent);
 	symbol_evidence_look(&e, absent); /* once is enough */
 	assert_int_equal(e.count, 2);
-	assert_true(symbol_evidence_holds(&e, NULL));
-	assert_false(symbol_evidence_holds(&e, "http://x")); /* it was not asked */
+	assert_true(symbol_evidence_holds(&e, NULL, NULL));
+	assert_false(symbol_evidence_holds(&e, "http://x", NULL)); /* it was not asked */
 	symbol_evidence_asked(&e, "http://x", true);
-	assert_true(symbol_evidence_holds(&e, "http://x"));
-	assert_true(symbol_evidence_holds(&e, NULL));
-	assert_false(symbol_evidence_holds(&e, "http://y"));
+	assert_true(symbol_evidence_holds(&e, "http://x", NULL));
+	assert_true(symbol_evidence_holds(&e, NULL, NULL));
+	assert_false(symbol_evidence_holds(&e, "http://y", NULL));
+	symbol_evidence_roots(&e, "/roots");
+	assert_true(symbol_evidence_holds(&e, NULL, "/roots"));
+	assert_false(symbol_evidence_holds(&e, NULL, "/roots:/more"));
+	assert_false(symbol_evidence_holds(&e, NULL, NULL));
+	free(e.lines[--e.count].path);
 
 	write_entry(SYMBOL_DEBUG_NONE, &e, NULL); /* survives being written and read */
 	struct symbol_cache *c = symbol_cache_open(folder, id, sizeof id);
@@ -261,18 +266,18 @@ static void test_evidence(void **state)
 	assert_int_equal(read->count, 3);
 	assert_true(symbol_evidence_has_file(read, there));
 	assert_false(symbol_evidence_has_file(read, absent));
-	assert_true(symbol_evidence_holds(read, "http://x"));
+	assert_true(symbol_evidence_holds(read, "http://x", NULL));
 	write_text(absent, "");
-	assert_false(symbol_evidence_holds(read, NULL));
+	assert_false(symbol_evidence_holds(read, NULL, NULL));
 	assert_int_equal(unlink(absent), 0);
-	assert_true(symbol_evidence_holds(read, NULL));
+	assert_true(symbol_evidence_holds(read, NULL, NULL));
 	write_text(there, "longer");
-	assert_false(symbol_evidence_holds(read, NULL));
+	assert_false(symbol_evidence_holds(read, NULL, NULL));
 	symbol_cache_close(c);
 
 	e.lines[2].time_ns -= 2 * SYMBOL_NO_SECONDS * INT64_C(1000000000);
 	write_text(there, "one");
-	assert_false(symbol_evidence_holds(&e, "http://x")); /* too long ago */
+	assert_false(symbol_evidence_holds(&e, "http://x", NULL)); /* too long ago */
 	symbol_evidence_fini(&e);
 }
 
