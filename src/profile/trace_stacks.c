@@ -298,6 +298,7 @@ int trace_stacks_load(struct profile *p, const struct trace_contents *c, const u
 		      const bool *wanted, const struct profile_selection *sel, uint32_t *nodes)
 {
 	struct places ps = {0};
+	uint32_t wanted_count = 0;
 	int rc = 0;
 
 	/* nodes[] first holds the place of each node. */
@@ -309,9 +310,12 @@ int trace_stacks_load(struct profile *p, const struct trace_contents *c, const u
 		uint32_t module = n->module < c->module_count ? modules[n->module] : PROFILE_NONE;
 		bool exact = (n->flags & TRACE_FRAME_EXACT_PC) || n->offset == 0;
 		rc = add_place(&ps, module, n->offset - !exact, &nodes[i]);
+		wanted_count++;
 	}
 	if (rc == 0)
 		rc = symbolise(p, &ps, c, sel);
+	if (rc == 0)
+		rc = profile_expect_nodes(p, wanted_count);
 	for (uint32_t i = 0; i < c->node_count && rc == 0; i++) {
 		if (!wanted[i])
 			continue;

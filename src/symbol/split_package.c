@@ -7,7 +7,9 @@
  *  - .debug_str is shared by all units of a package and large: the strings that
  *    the unit's .debug_str_offsets names are copied, and the offsets renewed.
  *  - .debug_addr and .debug_ranges stay in the linked file: they are copied from
- *    where the skeleton says that its part begins, so that the base is 0.
+ *    where the skeleton says that its part begins, so that the base is 0. Where it
+ *    ends is not said: an address or range takes at least a byte of the unit, so
+ *    its size is a bound.
  *  - Range lists count from the skeleton's low pc, which a split unit does not
  *    have. It is put in where there is room without moving anything: a version 5
  *    unit becomes a plain one, whose header is 8 bytes shorter, and a version 4
@@ -366,11 +368,12 @@ static uint64_t offset_attribute(Dwarf_Die *die, unsigned name, unsigned other)
 	return 0;
 }
 
-static struct elf_bytes from_offset(struct elf_bytes whole, uint64_t offset)
+static struct elf_bytes from_offset(struct elf_bytes whole, uint64_t offset, size_t most)
 {
 	if (!whole.data || offset >= whole.size)
 		return (struct elf_bytes){0};
-	return (struct elf_bytes){whole.data + offset, whole.size - offset};
+	size_t rest = whole.size - offset;
+	return (struct elf_bytes){whole.data + offset, rest < most ? rest : most};
 }
 
 bool split_package_unit(struct split_package *p, Dwarf_Die *skeleton, uint64_t id, Dwarf_Die *unit)
@@ -386,9 +389,11 @@ bool split_package_unit(struct split_package *p, Dwarf_Die *skeleton, uint64_t i
 	if (!own_strings(&p->sections[STR], &parts[STR_OFFSETS], &parts[STR], version >= 5))
 		return false;
 	parts[ADDR] = from_offset(elf_section_bytes(main, ".debug_addr"),
-				  offset_attribute(skeleton, DW_AT_addr_base, DW_AT_GNU_addr_base));
+				  offset_attribute(skeleton, DW_AT_addr_base, DW_AT_GNU_addr_base),
+				  8 * parts[INFO].size);
 	parts[RANGES] = from_offset(elf_section_bytes(main, ".debug_ranges"),
-				    offset_attribute(skeleton, DW_AT_GNU_ranges_base, 0));
+				    offset_attribute(skeleton, DW_AT_GNU_ranges_base, 0),
+				    64 * parts[INFO].size);
 	bool found = open_image(parts, &opened, unit);
 	if (found && dwarf_lowpc(skeleton, &low_pc) == 0 && low_pc) {
 		bool put = put_low_pc(parts, unit, low_pc);

@@ -381,6 +381,8 @@ static void test_building(void **state)
 		assert_int_equal(profile_add_site(p, m, 0, &s), 0);
 		assert_int_equal(s, i);
 	}
+	assert_int_equal(profile_expect_nodes(p, 100000), 0); /* and one by announcement */
+	assert_int_equal(profile_expect_nodes(p, UINT32_MAX), HEFT_ENOMEM);
 	frame.line = 17;
 	profile_add_frame(p, &frame, &a);
 	profile_add_node(p, n, a, PROFILE_LOST, &m);
