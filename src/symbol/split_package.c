@@ -59,6 +59,14 @@ static uint32_t u32_at(const uint8_t *p)
 	return v;
 }
 
+/* Of a unit, from its header. */
+static unsigned version_of(const struct elf_bytes *info)
+{
+	uint16_t version;
+	memcpy(&version, info->data + 4, sizeof version);
+	return version;
+}
+
 struct split_package *split_package_open(const char *file, struct symbol_evidence *evidence)
 {
 	char path[PATH_MAX];
@@ -315,7 +323,7 @@ static bool put_low_pc(struct elf_bytes *parts, Dwarf_Die *unit, uint64_t low_pc
 	if (!uleb(&at, info.data + info.size, &code) ||
 	    !find_abbreviation(&abbrev, code, &first, &mark))
 		goto out;
-	unsigned version = info.data[4] | info.data[5] << 8;
+	unsigned version = version_of(&info);
 	if (version == 5) {
 		/* length 4, version 2, type 1, address 1, abbreviations 4, and here an id of 8 */
 		if (start != 20 || dwarf_child(unit, &child) != 0)
@@ -385,7 +393,7 @@ bool split_package_unit(struct split_package *p, Dwarf_Die *skeleton, uint64_t i
 	Elf *main = dw ? dwarf_getelf(dw) : NULL;
 	if (!main || !find_parts(p, id, parts))
 		return false;
-	unsigned version = parts[INFO].data[4] | parts[INFO].data[5] << 8;
+	unsigned version = version_of(&parts[INFO]);
 	if (!own_strings(&p->sections[STR], &parts[STR_OFFSETS], &parts[STR], version >= 5))
 		return false;
 	parts[ADDR] = from_offset(elf_section_bytes(main, ".debug_addr"),
