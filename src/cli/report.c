@@ -138,6 +138,7 @@ int cmd_report(int argc, char **argv)
 
 	struct cli_progress progress;
 	cli_progress_attach(&progress, &c.selection);
+	c.selection.ask_servers = true;
 	int rc = load(&c, argv[first], &p, &err);
 	cli_progress_end(&progress);
 	if (rc == 0) {

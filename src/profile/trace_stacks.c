@@ -251,7 +251,7 @@ static int symbolise(struct profile *p, struct places *ps, const struct trace_co
 		return rc;
 	options.progress = sel->progress;
 	options.progress_ctx = sel->progress_ctx;
-	if (sel->top_only)
+	if (!sel->ask_servers)
 		options.server_urls = NULL;
 	from.session = symbol_session_new(p->names, &options);
 	order = malloc((size_t)ps->count * sizeof *order);
