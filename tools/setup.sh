@@ -7,10 +7,11 @@
 set -eu
 
 build='gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libiberty-dev
-libzstd-dev libxxhash-dev zlib1g-dev'
+libzstd-dev libxxhash-dev zlib1g-dev liblzma-dev'
 tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3 python3-pytest binutils mandoc bash
 perl git sqlite3 jq gdb libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 clang libclang-rt-14-dev
-libxml2-utils chromium fonts-dejavu-core nodejs npm golang-go protobuf-compiler valgrind heaptrack'
+libxml2-utils chromium fonts-dejavu-core nodejs npm golang-go protobuf-compiler valgrind heaptrack
+llvm dwz xz-utils libdebuginfod1'
 bench='heaptrack valgrind'
 
 missing() {

@@ -24,6 +24,8 @@ struct profile_module {
 	const uint8_t *build_id;
 	uint32_t build_id_len;
 	bool runtime; /* libc, an allocator or a language's runtime library (user_frame.h) */
+	bool no_debug; /* looked for debug information (files and lines), found none */
+	const char *debug_lacking; /* its debug information names a file that is not there, or NULL */
 };
 
 struct profile_frame {
@@ -300,6 +302,8 @@ int profile_add_frame(struct profile *p, const struct profile_frame *frame, uint
 /* Finds or makes the node; flags are added to those it has. */
 int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t flags,
 		     uint32_t *id);
+/* Room for this many more nodes at once, so that the tables need not grow in steps. */
+int profile_expect_nodes(struct profile *p, uint32_t count);
 /* Finds or makes the site of (node, via) and gives its index. */
 int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *id);
 int profile_add_process(struct profile *p, const struct profile_process *process, uint32_t *id);
