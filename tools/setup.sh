@@ -7,11 +7,11 @@
 set -eu
 
 build='gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libiberty-dev
-libzstd-dev libxxhash-dev zlib1g-dev'
+libzstd-dev libxxhash-dev zlib1g-dev liblzma-dev'
 tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3 python3-pytest binutils mandoc bash
 perl git sqlite3 jq gdb libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 clang libclang-rt-14-dev
-libxml2-utils chromium fonts-dejavu-core nodejs npm libjemalloc-dev libgoogle-perftools4
-google-perftools golang-go heaptrack valgrind zstd'
+libxml2-utils chromium fonts-dejavu-core nodejs npm golang-go protobuf-compiler valgrind heaptrack
+llvm dwz xz-utils libdebuginfod1 libjemalloc-dev libgoogle-perftools4 google-perftools zstd'
 bench='heaptrack valgrind'
 
 missing() {

@@ -3,6 +3,7 @@
  * recording, option or rule file leaves stdout empty. */
 #include "cli/cli.h"
 
+#include "cli/progress.h"
 #include "findings/finding.h"
 #include "import/import.h"
 #include "report/report.h"
@@ -304,9 +305,13 @@ int cmd_report(int argc, char **argv)
 	c.selection.process_totals = c.json || c.options.threads;
 	c.selection.sizes = c.options.sizes;
 
+	struct cli_progress progress;
+	cli_progress_attach(&progress, &c.selection);
+	c.selection.ask_servers = true;
 	int rc = describe(&c);
 	if (rc == 0)
 		rc = load(&c, argv[first], &p, &err);
+	cli_progress_end(&progress);
 	if (rc == 0)
 		rc = write_report(&c, p);
 	if (rc < 0 && !err.message[0])

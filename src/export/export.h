@@ -27,8 +27,9 @@ struct export_options {
 	bool raw;                    /* pprof: addresses and build ids instead of symbols */
 	bool source;                 /* html: with source lines */
 	bool invert;                 /* folded, flamegraph: from the allocating function up */
-	const char *title;           /* of graphs; NULL: the command */
-	const char *focus, *ignore;  /* what the profile was filtered with, or NULL */
+	const char *name;  /* of the file, or NULL: .gz and .zst ask for compression (heaptrack) */
+	const char *title; /* of graphs; NULL: the command */
+	const char *focus, *ignore; /* what the profile was filtered with, or NULL */
 };
 
 struct exporter {

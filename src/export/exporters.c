@@ -20,6 +20,11 @@
 #include <unistd.h>
 
 const struct exporter exporters[] = {
+	{"pprof", "for go tool pprof, Parca, Pyroscope", "pb.gz", true, export_pprof},
+	{"dhat", "for Valgrind's dh_view.html", "dhat.json", false, export_dhat},
+	{"massif", "for ms_print, massif-visualizer", "massif", false, export_massif},
+	{"heaptrack", "for heaptrack_print, heaptrack_gui", "heaptrack.zst", false,
+	 export_heaptrack},
 	{"folded", "FlameGraph's input: a line a stack", "folded", false, export_folded},
 	{"flamegraph", "a picture: SVG with search and zoom", "svg", false, export_flamegraph},
 	{"speedscope", "for speedscope.app", "speedscope.json", false, export_speedscope},
@@ -205,8 +210,11 @@ int export_to_path(const struct exporter *x, const char *path, bool force, const
 {
 	char beside[PATH_MAX], target[PATH_MAX];
 	struct stat st;
+	struct export_options named = *o;
 	if (strcmp(path, "-") == 0)
 		return write_whole(stdout, x, "standard output", p, o, err);
+	named.name = path;
+	o = &named;
 	int rc = export_path_check(x, path, force, err);
 	if (rc < 0)
 		return rc;

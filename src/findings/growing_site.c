@@ -34,7 +34,7 @@ enum {
 /* A cache that is filled at random fills up ever more slowly: the second half of the run after
  * start-up must gain this part of its share. Even growth gains 1, growth with the square root of
  * time 0.8, a cache with as many replacements as four times its places 0.35. */
-#define GROWING_LEAST_LATE 0.6
+#define GROWING_LEAST_LATE 0.7
 /* Two-sided chance of one in a thousand (profile_trend.h). */
 #define GROWING_LEAST_Z 3.29
 /* It grows to its top, which comes late, and after which it is only taken down; it does not reach
@@ -59,6 +59,8 @@ enum {
 /* A population: two buffers that a loader fills in turn are no sessions. */
 #define SETTLED_LEAST_BLOCKS 16
 #define SETTLED_LEAST_SHARE 0.005
+/* Nobody plans for more than a year. */
+#define LIMIT_FARTHEST_S (366.0 * 86400)
 /* In step: as many blocks as were replaced elsewhere, within this factor. */
 #define GROWING_IN_STEP 4
 
@@ -144,11 +146,43 @@ static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
 	return (double)floors[LAST] - (double)middle >= GROWING_LEAST_LATE * even ? gained : 0;
 }
 
-static int look_at(struct diagnosis *d, const struct growing *g)
+/* When all memory will be used up at this rate; 0: not known, or so far away that it is no matter. */
+static double time_to_limit_ns(const struct profile *p, double rate)
+{
+	uint64_t used = p->totals.peak_rss_bytes > p->totals.peak_bytes ? p->totals.peak_rss_bytes
+									: p->totals.peak_bytes;
+	if (p->memory_limit_bytes <= used || rate <= 0)
+		return 0;
+	double seconds = (double)(p->memory_limit_bytes - used) / rate;
+	return seconds < LIMIT_FARTHEST_S ? seconds * 1e9 : 0;
+}
+
+/* The same over the program's own progress in place of time, if that is known: a program that waits,
+ * or is not run for a while, does not grow meanwhile. Slot k is the state when k + 1 of `slot_count`
+ * parts of all calls had been made. */
+static void over_progress(const struct profile *p, const uint64_t *bytes, uint64_t *out)
+{
+	const uint64_t *events = p->history.events;
+	uint32_t count = p->history.slot_count, at = 0;
+	uint64_t all = events ? events[count - 1] : 0;
+	for (uint32_t k = 0; k < count; k++) {
+		while (all && at + 1 < count && (double)events[at] < (double)all * (k + 1) / count)
+			at++;
+		out[k] = all ? bytes[at] : bytes[k];
+	}
+}
+
+static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progress)
 {
 	const struct profile *p = d->p;
 	uint32_t top;
-	uint64_t gained = growth_of(g->bytes, p->history.slot_count, &top);
+	over_progress(p, g->bytes, progress);
+	uint64_t gained = growth_of(progress, p->history.slot_count, &top);
+	if (!gained)
+		return 0;
+	/* When that was, for the rate. */
+	while (top + 1 < p->history.slot_count && progress[top] > g->bytes[top])
+		top++;
 	uint64_t level = g->bytes[top];
 	if (gained < GROWING_LEAST_BYTES || (double)gained < GROWING_LEAST_GAIN * (double)level ||
 	    share_of(gained, p->totals.peak_bytes) < GROWING_LEAST_PEAK_SHARE)
@@ -171,14 +205,22 @@ static int look_at(struct diagnosis *d, const struct growing *g)
 			   : !g->frees  ? "nothing is ever freed"
 					: diagnosis_text(d, "%s of its blocks were freed",
 							 phrase_share(freed).text);
+	double limit_ns = freed_at_end ? 0 : time_to_limit_ns(p, rate);
+	const char *limit = "";
+	if (limit_ns > 0)
+		limit = diagnosis_text(d, "; at this rate %s of %s is used up in %s",
+				       p->limit_is_cgroup ? "its cgroup's limit" : "the memory",
+				       phrase_bytes(p->memory_limit_bytes).text,
+				       phrase_time(limit_ns).text);
 	f.finding.summary = diagnosis_text(
 		d,
 		"memory from %s grows %s: by %s a second over the whole run, to %s (%s of "
-		"the peak heap), %s",
+		"the peak heap), %s%s",
 		phrase_place(p, name).text,
 		freed_at_end ? "as long as the program runs" : "without end",
 		phrase_bytes(whole_number(rate)).text, phrase_bytes(level).text,
-		phrase_share(share_of(level, p->totals.peak_bytes)).text, fate ? fate : "");
+		phrase_share(share_of(level, p->totals.peak_bytes)).text, fate ? fate : "",
+		limit ? limit : "");
 	f.finding.advice = diagnosis_text(
 		d, "%s",
 		freed_at_end ? "Free each block when it is no longer needed, not at the end: "
@@ -192,6 +234,10 @@ static int look_at(struct diagnosis *d, const struct growing *g)
 	draft_bytes(&f, "gained_bytes", gained);
 	draft_bytes(&f, "level_bytes", level);
 	draft_count(&f, "allocations", g->allocations);
+	if (limit_ns > 0) {
+		draft_bytes(&f, "limit_bytes", p->memory_limit_bytes);
+		draft_time(&f, "time_to_limit_ns", limit_ns);
+	}
 	return draft_add(d, &f);
 }
 
@@ -222,7 +268,7 @@ static int look_at_functions(struct diagnosis *d, uint64_t *bytes)
 			}
 		}
 		if (g.site != PROFILE_NONE)
-			rc = look_at(d, &g);
+			rc = look_at(d, &g, bytes + slots);
 	}
 	return rc;
 }
@@ -237,7 +283,7 @@ int diagnose_growing_site(struct diagnosis *d)
 		settled = is_settled(p, i);
 	if (!settled)
 		return 0;
-	uint64_t *bytes = malloc(p->history.slot_count * sizeof *bytes);
+	uint64_t *bytes = malloc(2 * (size_t)p->history.slot_count * sizeof *bytes);
 	int rc = bytes ? look_at_functions(d, bytes) : HEFT_ENOMEM;
 	free(bytes);
 	return rc;

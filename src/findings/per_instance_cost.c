@@ -43,6 +43,9 @@
  * tell nothing. */
 #define INSTANCE_STRAY_CHANGES 0.1
 #define INSTANCE_LEAST_CHANGES 3
+/* A pool's chunk leaves room for the allocator's header and its own. */
+#define CHUNK_LEAST_BYTES 4096
+#define CHUNK_HEADER_BYTES 128
 /* How much is looked at: the sites with the most bytes, and so many user frames of each. */
 enum { SITES_LOOKED_AT = 20000, FRAMES_LOOKED_AT = 48, COUNTS_TRIED = 8 };
 
@@ -143,10 +146,24 @@ static uint32_t next_heavy(const struct activations *a, const struct profile *p,
 	return parent == PROFILE_NONE ? PROFILE_NONE : a->heavy[parent];
 }
 
+/* Blocks of one size just below a power of two are chunks of a pool that cuts them up: how many
+ * there are says how full the pools are. (perl's pools for scalars and for their bodies grow in
+ * step, as many chunks each.) */
+static bool is_pool_chunk(const struct profile_site *s)
+{
+	uint64_t size = s->peak_bytes / s->peak_blocks, power = CHUNK_LEAST_BYTES;
+	if (s->peak_bytes % s->peak_blocks || size >> 40)
+		return false;
+	while (power < size)
+		power *= 2;
+	return power > size && power - size <= CHUNK_HEADER_BYTES;
+}
+
 static bool may_be_part(const struct diagnosis *d, uint32_t site)
 {
 	const struct profile_site *s = &d->p->sites[site];
-	return s->peak_blocks >= INSTANCES_LEAST && s->node < d->p->node_count && !d->queued[site];
+	return s->peak_blocks >= INSTANCES_LEAST && s->node < d->p->node_count &&
+	       !d->queued[site] && !is_pool_chunk(s);
 }
 
 /* Every (activation, site) pair, by activation and then by bytes (sites are in that order): counted

@@ -58,6 +58,6 @@ void address_tree_fini(struct address_tree *t);
 int address_tree_add(struct address_tree *t, uint32_t parent, uint64_t pc, uint32_t *id);
 /* (*nodes)[i] becomes the profile's node of tree node i; free() it. */
 int address_tree_load(struct address_tree *t, struct address_maps *m, struct profile *p,
-		      uint32_t **nodes);
+		      const struct profile_selection *sel, uint32_t **nodes);
 
 #endif

@@ -98,8 +98,10 @@ int import_profile(struct profile **out, const char *path, const struct profile_
 		i++;
 	if (!i->name)
 		rc = unknown_format(in, err);
-	if (rc == 0 && sel)
+	if (rc == 0 && sel) {
+		in->selection = sel;
 		rc = refuse_selection(in, i, sel, err);
+	}
 	if (rc == 0)
 		rc = load(out, i, in, err);
 	import_source_close(in);

@@ -175,7 +175,7 @@ int import_gperftools_load(struct profile *p, struct import_source *in, struct h
 			c->live_blocks = c->live_bytes = 0;
 	}
 	if (rc == 0)
-		rc = stack_lines_finish(&f.lines, p);
+		rc = stack_lines_finish(&f.lines, p, in);
 	stack_lines_fini(&f.lines);
 	return rc;
 }

@@ -653,7 +653,7 @@ int import_heaptrack_load(struct profile *p, struct import_source *in, struct he
 	end_lives(&f);
 	nodes = malloc(((size_t)f.traces.count + 1) * sizeof *nodes);
 	rc = !nodes  ? HEFT_ENOMEM
-	     : f.raw ? address_stacks_load(p, f.traces.items, f.traces.count, nodes)
+	     : f.raw ? address_stacks_load(p, f.traces.items, f.traces.count, in->selection, nodes)
 		     : load_named_nodes(&f, nodes);
 	if (rc == 0)
 		rc = add_sites(&f, nodes);

@@ -220,7 +220,7 @@ int import_jemalloc_load(struct profile *p, struct import_source *in, struct hef
 		rc = add_threads(&f);
 	}
 	if (rc == 0)
-		rc = stack_lines_finish(&f.lines, p);
+		rc = stack_lines_finish(&f.lines, p, in);
 	stack_lines_fini(&f.lines);
 	free(f.threads);
 	free(f.slots);

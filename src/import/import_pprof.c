@@ -529,7 +529,7 @@ static int symbolise_locations(struct pprof_file *f, uint32_t used)
 			nodes[count++] =
 				(struct address_node){PROFILE_NONE, l[i].module, l[i].address};
 	if (rc == 0 && count)
-		rc = address_frames_load(f->p, nodes, count, frames, &ids);
+		rc = address_frames_load(f->p, nodes, count, f->in->selection, frames, &ids);
 	if (rc == 0 && count) {
 		uint32_t total = frames[count - 1].first + frames[count - 1].count;
 		uint32_t *bigger =

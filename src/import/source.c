@@ -10,6 +10,8 @@
  * the window's own, so that a line can be ended there. */
 #include "import/source.h"
 
+#include "profile/profile_from_trace.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -289,6 +291,8 @@ static int start_decoder(struct import_source *in, struct heft_error *err)
 	return 0;
 }
 
+static const struct profile_selection everything;
+
 static struct import_source *new_source(const char *name)
 {
 	struct import_source *in = calloc(1, sizeof *in);
@@ -298,6 +302,7 @@ static struct import_source *new_source(const char *name)
 	in->fd = -1;
 	in->max_bytes = MAX_BYTES;
 	in->max_ratio = MAX_RATIO;
+	in->selection = &everything;
 	in->window = malloc(WINDOW_BYTES + 1);
 	in->at = in->end = in->window;
 	if (in->window)

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct profile_selection;
+
 enum {
 	IMPORT_HEAD_BYTES = 4096,  /* what formats are recognised by */
 	IMPORT_LINE_MAX = 1 << 20, /* longest line of a text format */
@@ -24,6 +26,7 @@ struct import_source {
 	/* Bounds on what is decompressed, for importers to change before they read on: in all, and how
 	 * many times the compressed size (beyond the first 64 MiB). */
 	uint64_t max_bytes, max_ratio;
+	const struct profile_selection *selection; /* what names may cost; never NULL */
 	/* the rest is the source's own */
 	uint8_t *window;
 	uint64_t window_offset; /* of its first byte, in the decompressed data */

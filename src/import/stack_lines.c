@@ -112,10 +112,10 @@ int stack_lines_maps(struct stack_lines *l, struct profile *p, struct import_sou
 	return rc;
 }
 
-int stack_lines_finish(struct stack_lines *l, struct profile *p)
+int stack_lines_finish(struct stack_lines *l, struct profile *p, const struct import_source *in)
 {
 	uint32_t *nodes = NULL;
-	int rc = address_tree_load(&l->tree, &l->maps, p, &nodes);
+	int rc = address_tree_load(&l->tree, &l->maps, p, in->selection, &nodes);
 	for (uint32_t i = 0; i < l->count && rc == 0; i++) {
 		const struct stack_line *line = &l->items[i];
 		uint32_t id;

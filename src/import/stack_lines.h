@@ -36,6 +36,6 @@ int stack_lines_add(struct stack_lines *l, uint32_t node, const struct stack_cou
 int stack_lines_maps(struct stack_lines *l, struct profile *p, struct import_source *in,
 		     struct heft_error *err);
 /* Symbolises, makes the sites, finishes the profile. */
-int stack_lines_finish(struct stack_lines *l, struct profile *p);
+int stack_lines_finish(struct stack_lines *l, struct profile *p, const struct import_source *in);
 
 #endif

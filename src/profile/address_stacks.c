@@ -9,7 +9,7 @@
 #include <string.h>
 
 int address_stacks_load(struct profile *p, const struct address_node *nodes, uint32_t count,
-			uint32_t *out)
+			const struct profile_selection *sel, uint32_t *out)
 {
 	struct trace_contents c = {.node_count = count, .module_count = p->module_count};
 	struct trace_node *copies = malloc(((size_t)count + 1) * sizeof *copies);
@@ -27,7 +27,7 @@ int address_stacks_load(struct profile *p, const struct address_node *nodes, uin
 		modules[i] = i;
 	memset(wanted, true, count);
 	c.nodes = copies;
-	rc = trace_stacks_load(p, &c, modules, wanted, false, out);
+	rc = trace_stacks_load(p, &c, modules, wanted, sel, out);
 out:
 	free(copies);
 	free(modules);
@@ -36,7 +36,8 @@ out:
 }
 
 int address_frames_load(struct profile *p, const struct address_node *nodes, uint32_t count,
-			struct address_frames *frames, uint32_t **ids)
+			const struct profile_selection *sel, struct address_frames *frames,
+			uint32_t **ids)
 {
 	struct address_node *roots = calloc((size_t)count + 1, sizeof *roots);
 	uint32_t *found = malloc(((size_t)count + 1) * sizeof *found);
@@ -49,7 +50,7 @@ int address_frames_load(struct profile *p, const struct address_node *nodes, uin
 		roots[i] = nodes[i];
 		roots[i].parent = PROFILE_NONE;
 	}
-	rc = address_stacks_load(p, roots, count, found);
+	rc = address_stacks_load(p, roots, count, sel, found);
 	for (uint32_t i = 0; i < count && rc == 0; i++)
 		for (uint32_t n = found[i]; n != PROFILE_NONE; n = p->nodes[n].parent)
 			total++;

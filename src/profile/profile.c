@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct index_table {
 	uint32_t *slots; /* index + 1; 0: empty */
@@ -74,6 +75,7 @@ void profile_free(struct profile *p)
 	free(p->history.rows);
 	free(p->history.bytes);
 	free(p->history.blocks);
+	free(p->history.events);
 	free(p->sizes);
 	name_pool_free(p->names);
 	free(p);
@@ -126,14 +128,28 @@ static uint32_t hash_site(const struct profile_site *s)
 	return mix(s->node, s->via, s->labels, 2);
 }
 
-/* Makes the table twice as large if it would be more than half full; `hash_of` hashes entry i. */
-static int grow_table(struct index_table *t, uint32_t count, const void *entries, size_t element,
-		      uint32_t (*hash_of)(const void *))
+enum { HUGE_PAGE = 2 << 20 };
+
+/* Empty slots. A large table is read and written all over: with huge pages, where the system has
+ * them to give, its pages cost less to get and to find. */
+static uint32_t *new_slots(size_t count)
 {
-	if (t->slots && (uint64_t)count * 2 < t->mask)
-		return 0;
-	uint32_t mask = t->slots ? t->mask * 2 + 1 : 255;
-	uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
+	size_t size = count * sizeof(uint32_t);
+	if (size < HUGE_PAGE)
+		return calloc(count, sizeof(uint32_t));
+	uint32_t *slots = aligned_alloc(HUGE_PAGE, size); /* both are powers of two */
+	if (!slots)
+		return NULL;
+	madvise(slots, size, MADV_HUGEPAGE);
+	memset(slots, 0, size);
+	return slots;
+}
+
+/* Makes a table of mask + 1 slots instead; `hash_of` hashes entry i. */
+static int rehash(struct index_table *t, uint32_t mask, uint32_t count, const void *entries,
+		  size_t element, uint32_t (*hash_of)(const void *))
+{
+	uint32_t *slots = new_slots((size_t)mask + 1);
 	if (!slots)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
@@ -146,6 +162,15 @@ static int grow_table(struct index_table *t, uint32_t count, const void *entries
 	t->slots = slots;
 	t->mask = mask;
 	return 0;
+}
+
+/* Makes the table twice as large if it would be more than half full. */
+static inline int grow_table(struct index_table *t, uint32_t count, const void *entries,
+			     size_t element, uint32_t (*hash_of)(const void *))
+{
+	if (t->slots && (uint64_t)count * 2 < t->mask)
+		return 0;
+	return rehash(t, t->slots ? t->mask * 2 + 1 : 255, count, entries, element, hash_of);
 }
 
 static uint32_t hash_any_frame(const void *f)
@@ -249,6 +274,27 @@ void profile_forget_nodes(struct profile *p, uint32_t first)
 			at = (at + 1) & t->mask;
 		t->slots[at] = i + 1;
 	}
+}
+
+int profile_expect_nodes(struct profile *p, uint32_t count)
+{
+	uint64_t all = (uint64_t)p->node_count + count;
+	uint32_t mask = 255;
+	if (all >= UINT32_MAX / 4)
+		return HEFT_ENOMEM;
+	if (all > p->index->node_capacity) {
+		void *nodes = realloc(p->nodes, all * sizeof *p->nodes);
+		if (!nodes)
+			return HEFT_ENOMEM;
+		p->nodes = nodes;
+		p->index->node_capacity = (uint32_t)all;
+	}
+	while (mask <= all * 2)
+		mask = mask * 2 + 1;
+	struct index_table *t = &p->index->nodes;
+	if (t->slots && t->mask >= mask)
+		return 0;
+	return rehash(t, mask, p->node_count, p->nodes, sizeof *p->nodes, hash_any_node);
 }
 
 int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *id)

@@ -24,6 +24,8 @@ struct profile_module {
 	const uint8_t *build_id;
 	uint32_t build_id_len;
 	bool runtime; /* libc, an allocator or a language's runtime library (user_frame.h) */
+	bool no_debug; /* looked for debug information (files and lines), found none */
+	const char *debug_lacking; /* its debug information names a file that is not there, or NULL */
 };
 
 struct profile_frame {
@@ -46,6 +48,9 @@ struct profile_node {
 	uint32_t parent; /* the caller, always a smaller index; PROFILE_NONE: outermost */
 	uint32_t frame;
 	uint32_t flags;
+	/* Of the instruction, where this is the innermost frame of one, of the first one merged: on
+	 * this stack, while a frame's may be of another. 0: not known but for the frame's. */
+	uint64_t address;
 };
 
 enum profile_via { /* the allocation function called */
@@ -153,6 +158,8 @@ struct profile_history {
 	uint64_t slot_ns;
 	uint32_t slot_count;
 	uint64_t *bytes, *blocks; /* of all sites */
+	uint64_t *events; /* allocations, reallocations and frees so far: how far the program had come.
+			     NULL: not known */
 	struct profile_history_row *rows;
 	uint32_t row_count;
 };
@@ -268,6 +275,8 @@ struct profile {
 	uint64_t duration_ns;
 	enum profile_end end;
 	int32_t exit_status, signal;
+	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
+	bool limit_is_cgroup;        /* of its cgroup, not all of the machine's memory */
 	bool complete;       /* false: cut, or still being written */
 	uint64_t cut_offset; /* if not complete: where the last readable part ends */
 	uint64_t file_bytes, events;
@@ -320,6 +329,8 @@ int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_
 		     uint32_t *id);
 /* Takes back the nodes from `first` on, which nothing may refer to. */
 void profile_forget_nodes(struct profile *p, uint32_t first);
+/* Room for this many more nodes at once, so that the tables need not grow in steps. */
+int profile_expect_nodes(struct profile *p, uint32_t count);
 /* Finds or makes the site of (node, via) and gives its index. */
 int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *id);
 /* The same of a stack with labels (PROFILE_NONE: without). */

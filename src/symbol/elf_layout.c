@@ -6,9 +6,11 @@
  * from the mapping alone is wrong for data and for some code. */
 #include "symbol/elf_layout.h"
 
-#include "symbol/symbol_sources.h"
+#include "symbol/debug_file.h"
 
 #include <elfutils/libdwelf.h>
+#include <gelf.h>
+#include <libelf.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -315,6 +315,7 @@ static void halve(struct behaviour *b)
 	for (uint32_t i = 0; i < half; i++) {
 		b->bytes[i] = b->bytes[2 * i + 1];
 		b->blocks[i] = b->blocks[2 * i + 1];
+		b->events[i] = b->events[2 * i + 1];
 	}
 	for (uint32_t k = 0; k < b->row_count; k++) {
 		struct behaviour_row *r = b->rows[k];
@@ -340,6 +341,7 @@ void behaviour_advance(struct behaviour *b, struct tally *t, uint64_t time_ns)
 		uint32_t at = b->slot_count++;
 		b->bytes[at] = t->live_bytes;
 		b->blocks[at] = t->live_blocks;
+		b->events[at] = t->events;
 		for (uint32_t k = 0; k < b->row_count; k++) {
 			struct behaviour_row *r = b->rows[k];
 			r->bytes[at] = t->sites[r->site].live_bytes;

@@ -83,6 +83,7 @@ struct behaviour {
 	uint64_t slot_ns;
 	uint32_t slot_count;
 	uint64_t bytes[BEHAVIOUR_SLOTS], blocks[BEHAVIOUR_SLOTS];
+	uint64_t events[BEHAVIOUR_SLOTS]; /* so far: how far the program had come */
 	struct behaviour_row **rows;
 	uint32_t row_count;
 	bool failed; /* no memory: what there is stays, nothing is added */

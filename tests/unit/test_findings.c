@@ -376,6 +376,25 @@ static void test_objects_with_several_blocks_of_a_site(void **state)
 	done(f, p);
 }
 
+/* perl has pools for scalars and for their bodies: one of each for every so many hashes. */
+static void test_chunks_of_pools_are_no_object(void **state)
+{
+	(void)state;
+	struct profile *p = new_profile(1 * SECOND);
+	add_site(p, "main:9 run:3 store:20 more_scalars:4", 237, 4028);
+	add_site(p, "main:9 run:3 store:22 more_bodies:4", 237, 4080);
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(count_of(f, FINDING_PER_INSTANCE_COST), 0);
+	done(f, p);
+	/* The same with sizes that are the program's own. */
+	p = new_profile(1 * SECOND);
+	add_site(p, "main:9 run:3 store:20 more_scalars:4", 237, 4096);
+	add_site(p, "main:9 run:3 store:22 more_bodies:4", 237, 3900);
+	f = diagnose(p, 0);
+	assert_int_equal(count_of(f, FINDING_PER_INSTANCE_COST), 1);
+	done(f, p);
+}
+
 static void test_one_constructor_two_callers(void **state)
 {
 	(void)state;
@@ -610,6 +629,7 @@ int main(void)
 		cmocka_unit_test(test_two_queues),
 		cmocka_unit_test(test_connections),
 		cmocka_unit_test(test_objects_with_several_blocks_of_a_site),
+		cmocka_unit_test(test_chunks_of_pools_are_no_object),
 		cmocka_unit_test(test_one_constructor_two_callers),
 		cmocka_unit_test(test_no_objects),
 		cmocka_unit_test(test_counts_must_move_together),

@@ -48,7 +48,7 @@ static struct profile *full_profile(void)
 	add_handover(p, 0, ITEMS, born, freed, from, to);
 	add_release(p, 0, "clone:1 deliver:3");
 	add_site(p, "main:2 conn_new:1", 100, 8000);
-	add_site(p, "main:2 conn_new:2", 100, 4000);
+	add_site(p, "main:2 conn_new:2", 100, 3000);
 	add_site(p, "main:3 remember:1", 10000, 100);
 	struct profile_site *s = add_site(p, "main:3 cache:1", 100, 1000);
 	s->allocations = 10000;

@@ -141,6 +141,50 @@ static void test_leaking_server(void **state)
 	done(f, p);
 }
 
+/* 22,577,152 bytes in use at the peak, 10,240,000 more a second: a limit of 60 MiB is 3.94 s away. */
+static void test_time_to_the_limit(void **state)
+{
+	(void)state;
+	struct profile *p = server(2 * (uint64_t)SECOND);
+	p->memory_limit_bytes = 60 << 20;
+	p->limit_is_cgroup = true;
+	struct findings *f = diagnose(p, 0);
+	const struct finding *g = find(f, FINDING_GROWING_SITE);
+	assert_non_null(g);
+	assert_int_equal(evidence(g, "limit_bytes")->number, 60 << 20);
+	assert_int_equal(evidence(g, "time_to_limit_ns")->number, 3939200000);
+	expect_text(g->summary, "; at this rate its cgroup's limit of 60.0 MiB is used up in 3.94 s");
+	done(f, p);
+	/* Beyond it already, or years away: not a word. */
+	for (int k = 0; k < 2; k++) {
+		p = server(2 * (uint64_t)SECOND);
+		p->memory_limit_bytes = k ? 1 << 20 : 1ull << 60;
+		f = diagnose(p, 0);
+		g = find(f, FINDING_GROWING_SITE);
+		assert_non_null(g);
+		assert_null(strstr(g->summary, "at this rate"));
+		done(f, p);
+	}
+}
+
+/* A server that is not run in the middle of the run does not grow meanwhile, and yet it leaks. */
+static void test_leaking_server_that_pauses(void **state)
+{
+	(void)state;
+	struct profile *p = server(2 * (uint64_t)SECOND);
+	struct profile_history_row *leak = &p->history.rows[0];
+	p->history.events = calloc(SLOTS, sizeof *p->history.events);
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		uint32_t ran = i < 80 ? i : i < 140 ? 80 : i - 60;
+		p->history.events[i] = 1000 * (ran + 1);
+		leak->blocks[i] = 20000 / (SLOTS - 60) * (ran + 1);
+		leak->bytes[i] = 1024 * leak->blocks[i];
+	}
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(count_of(f, FINDING_GROWING_SITE), 1);
+	done(f, p);
+}
+
 static void expect_no_growth(struct profile *p, const char *what)
 {
 	struct findings *f = diagnose(p, 0);
@@ -458,6 +502,8 @@ int main(void)
 		cmocka_unit_test(test_trend_against_brute_force),
 		cmocka_unit_test(test_trend_of_known_series),
 		cmocka_unit_test(test_leaking_server),
+		cmocka_unit_test(test_time_to_the_limit),
+		cmocka_unit_test(test_leaking_server_that_pauses),
 		cmocka_unit_test(test_no_growth),
 		cmocka_unit_test(test_growth_of_a_batch_job),
 		cmocka_unit_test(test_freed_at_the_end),
