@@ -77,9 +77,12 @@ struct heaptrack_file {
 	uint64_t version;
 	const char *exe;
 	bool raw, attached;
+	bool heft; /* made by heft: its stacks begin at the caller already */
 };
 
 #define NO_LAST UINT64_MAX
+
+static const char by_heft[] = "# made from sums by heft"; /* export_heaptrack.c writes it */
 
 bool import_heaptrack_recognise(const uint8_t *head, size_t length)
 {
@@ -344,8 +347,10 @@ static int read_definition(struct heaptrack_file *f, char *line, char *end)
 	case 'A':
 		f->attached = true;
 		return 0;
-	case 'S': /* suppressed leaks are leaks here */
 	case '#':
+		f->heft |= strncmp(line, by_heft, strlen(by_heft)) == 0;
+		return 0;
+	case 'S': /* suppressed leaks are leaks here */
 	case 0:
 		return 0;
 	default:
@@ -576,8 +581,12 @@ static int add_sites(struct heaptrack_file *f, const uint32_t *nodes)
 		uint32_t id;
 		if (!t->blocks)
 			continue;
-		if (import_add_site(f->p, i ? nodes[i - 1] : PROFILE_NONE, PROFILE_NONE, &id) < 0)
-			return HEFT_ENOMEM;
+		uint32_t node = i ? nodes[i - 1] : PROFILE_NONE;
+		int rc = f->heft ? import_add_site_via(f->p, node, PROFILE_VIA_UNKNOWN,
+						       PROFILE_NONE, &id)
+				 : import_add_site(f->p, node, PROFILE_NONE, &id);
+		if (rc < 0)
+			return rc;
 		struct profile_site *site = &f->p->sites[id];
 		/* the mean of the mean, by blocks */
 		uint64_t before = site->allocations;
