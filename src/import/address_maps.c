@@ -79,8 +79,9 @@ int address_maps_add_line(struct address_maps *m, struct profile *p, const char 
 	at = hex(line, end, &r.start);
 	if (!at || at == end || *at++ != '-' || !(at = hex(at, end, &r.end)))
 		return 0;
-	if (end - at < 6 || at[0] != ' ' || at[3] != 'x' || at[5] != ' ')
+	if (end - at < 6 || at[0] != ' ' || at[5] != ' ')
 		return 0;
+	bool code = at[3] == 'x';
 	at = hex(at + 6, end, &r.offset);
 	for (int field = 0; at && field < 2; field++) { /* device, inode */
 		while (at < end && *at == ' ')
@@ -92,8 +93,14 @@ int address_maps_add_line(struct address_maps *m, struct profile *p, const char 
 		at++;
 	if (!at || at == end)
 		return 0;
+	if (!code && (m->program || *at != '/'))
+		return 0;
 	r.path = name_pool_add_n(p->names, at, (size_t)(end - at));
-	return r.path ? address_maps_add(m, &r) : HEFT_ENOMEM;
+	if (!r.path)
+		return HEFT_ENOMEM;
+	if (!m->program && *at == '/')
+		m->program = r.path;
+	return code ? address_maps_add(m, &r) : 0;
 }
 
 int address_maps_module(struct address_maps *m, struct profile *p, const char *path,

@@ -21,6 +21,7 @@ struct address_maps {
 	struct address_range *ranges;
 	uint32_t count, capacity, last;
 	bool sorted;
+	const char *program;        /* of maps text: the first file, which is the program's */
 	struct elf_layout *layouts; /* by module of the profile */
 	bool *readable;
 	uint32_t layout_count;

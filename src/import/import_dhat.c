@@ -393,7 +393,7 @@ int import_dhat_load(struct profile *p, struct import_source *in, struct heft_er
 	if (rc == 0)
 		rc = describe(&f);
 	if (rc == 0)
-		import_finish(p);
+		rc = import_finish(p, NULL);
 	json_scan_fini(&f.json);
 	free(f.points);
 	free(f.references);

@@ -669,7 +669,7 @@ int import_heaptrack_load(struct profile *p, struct import_source *in, struct he
 	if (rc == 0)
 		rc = describe(&f);
 	if (rc == 0)
-		import_finish(p);
+		rc = import_finish(p, f.exe);
 out:
 	free(nodes);
 	free(f.strings.items);

@@ -775,8 +775,10 @@ int import_pprof_load(struct profile *p, struct import_source *in, struct heft_e
 	if (rc == 0)
 		rc = read_samples(f);
 	if (rc == 0) {
+		const struct pprof_mapping *first = f->mappings.items;
+		bool named = f->mappings.count && first->range.path[0];
 		describe(f);
-		import_finish(p);
+		rc = import_finish(p, named ? first->range.path : NULL);
 	}
 	fini(f);
 	free(f);

@@ -157,7 +157,24 @@ void import_unbias(uint64_t rate, uint64_t *blocks, uint64_t *bytes)
 	*bytes = import_rounded((double)*bytes * scale);
 }
 
-void import_finish(struct profile *p)
+static int add_process(struct profile *p, const char *exe)
+{
+	uint32_t id;
+	struct profile_process process = {.pid = p->pid,
+					  .exe = exe       ? exe
+						 : p->argc ? p->argv[0]
+							   : name_pool_add(p->names, ""),
+					  .argv = p->argv,
+					  .argc = p->argc,
+					  .end_ns = p->duration_ns,
+					  .end = p->end,
+					  .totals = p->totals};
+	if (!exe && !p->argc && !p->pid && !p->thread_count) /* threads belong to one */
+		return 0;
+	return process.exe ? profile_add_process(p, &process, &id) : HEFT_ENOMEM;
+}
+
+int import_finish(struct profile *p, const char *exe)
 {
 	struct profile_totals *t = &p->totals;
 	for (uint32_t i = 0; i < p->site_count; i++) {
@@ -177,6 +194,8 @@ void import_finish(struct profile *p)
 	p->window_to_ns = p->duration_ns;
 	profile_finish_sites(p);
 	profile_link_behaviour(p);
+	p->process_totals = true;
+	return add_process(p, exe);
 }
 
 int import_set_command(struct profile *p, const char *command, size_t length)

@@ -23,8 +23,9 @@ uint64_t import_rounded(double value); /* within the range */
 /* What a line of a sampled profile stands for: `blocks` of `bytes` together, taken with one sample
  * each `rate` bytes on average. A rate of 0 or 1 leaves them as they are. */
 void import_unbias(uint64_t rate, uint64_t *blocks, uint64_t *bytes);
-/* Totals from the sites, sites in order: the last step. */
-void import_finish(struct profile *p);
+/* Totals from the sites, sites in order, and the one process, whose program file is `exe` if the
+ * input names it (NULL: not known): the last step. */
+int import_finish(struct profile *p, const char *exe);
 /* The command as one text, split at blanks. */
 int import_set_command(struct profile *p, const char *command, size_t length);
 

@@ -130,7 +130,5 @@ int stack_lines_finish(struct stack_lines *l, struct profile *p, const struct im
 		import_add(&s->allocated_bytes, line->counts.bytes);
 	}
 	free(nodes);
-	if (rc == 0)
-		import_finish(p);
-	return rc;
+	return rc == 0 ? import_finish(p, l->maps.program) : rc;
 }

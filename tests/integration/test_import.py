@@ -330,3 +330,24 @@ def test_selection_is_for_recordings():
         done = report(GOLDEN / "heaptrack.txt", *option, check=False)
         assert done.returncode == 1
         assert option[0].encode() in done.stderr and b"recordings only" in done.stderr
+
+
+def test_diff_across_formats(facts, tmp_path, record):
+    """The same program recorded by heft and by gperftools: what is live agrees, stack by stack; what
+    gperftools does not tell (a peak) is not compared."""
+    dump = gperftools_dump(facts, tmp_path)
+    _, before = record([facts])
+    out = run([HEFT, "diff", before.path, dump]).stdout.decode()
+    assert "peak" not in out and "gperftools" in out
+    assert "Nothing changed" in out
+    done = run([HEFT, "diff", dump, dump])
+    assert done.returncode == 0 and b"nothing changed" in done.stdout.lower(), done.stdout
+
+
+def test_check_of_a_foreign_file(facts, tmp_path):
+    dump = gperftools_dump(facts, tmp_path)
+    (tmp_path / "budget").write_text(f"live_bytes in hold <= {N // 5 * 1000}\n")
+    done = run([HEFT, "check", "--budget", tmp_path / "budget", dump])
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    (tmp_path / "budget").write_text(f"live_bytes in hold <= {N // 5 * 1000 - 1}\n")
+    assert run([HEFT, "check", "--budget", tmp_path / "budget", dump]).returncode == 1
