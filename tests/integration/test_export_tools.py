@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import tempfile
 
 import pytest
 
@@ -114,7 +115,8 @@ def shown(site):
 def pprof(*options):
     go = need("go")
     return words(go, "tool", "pprof", *options, timeout=120,
-                 env={"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"})
+                 env={"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local",
+                      "GOCACHE": str(pathlib.Path(tempfile.gettempdir()) / f"heft-go-{os.getuid()}")})
 
 
 def pprof_number(text):
