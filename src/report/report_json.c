@@ -55,9 +55,12 @@ static void write_totals(struct json_writer *w, const struct profile_totals *t, 
 	write_if(w, has & PROFILE_HAS_TIMES, "start_blocks", t->start_blocks);
 	write_if(w, has & PROFILE_HAS_TEMPORARY, "temporary", t->temporary);
 	write_if(w, has & PROFILE_HAS_THREADS, "threads", t->threads);
-	json_write_key_uint(w, "dropped", t->dropped);
-	json_write_key_uint(w, "peak_rss_bytes", t->peak_rss_bytes);
-	json_write_key_uint(w, "unknown_frees", t->unknown_frees);
+	/* of recordings, and of what else has a number to show */
+	write_if(w, (has & PROFILE_HAS_FREES) || t->dropped, "dropped", t->dropped);
+	write_if(w, (has & PROFILE_HAS_FREES) || t->peak_rss_bytes, "peak_rss_bytes",
+		 t->peak_rss_bytes);
+	write_if(w, (has & PROFILE_HAS_FREES) || t->unknown_frees, "unknown_frees",
+		 t->unknown_frees);
 	json_write_object_end(w);
 }
 
@@ -185,6 +188,7 @@ static const char *end_name(enum profile_end end)
 static void write_head(struct json_writer *w, const struct profile *p,
 		       const struct report_options *o)
 {
+	bool foreign = strcmp(p->format, "heft") != 0;
 	char start[40] = "";
 	time_t seconds = (time_t)(p->start_unix_ns / 1000000000);
 	struct tm tm;
@@ -198,11 +202,14 @@ static void write_head(struct json_writer *w, const struct profile *p,
 	json_write_key_string(w, "format", p->format);
 	json_write_key_string(w, "mode", p->rate_bytes ? "sample" : "exact");
 	json_write_key_uint(w, "rate_bytes", p->rate_bytes);
-	json_write_key_string(w, "start", start);
-	json_write_key_uint(w, "duration_ns", p->duration_ns);
-	json_write_key_string(w, "end", end_name(p->end));
-	json_write_key_int(w, "exit_status", p->exit_status);
-	json_write_key_int(w, "signal", p->signal);
+	if (!foreign || p->start_unix_ns)
+		json_write_key_string(w, "start", start);
+	write_if(w, p->has & PROFILE_HAS_TIMES, "duration_ns", p->duration_ns);
+	if (!foreign) { /* how it ended, other tools do not tell */
+		json_write_key_string(w, "end", end_name(p->end));
+		json_write_key_int(w, "exit_status", p->exit_status);
+		json_write_key_int(w, "signal", p->signal);
+	}
 	json_write_key_bool(w, "complete", p->complete);
 	if (!p->complete)
 		json_write_key_uint(w, "cut_offset", p->cut_offset);
@@ -232,11 +239,13 @@ static void write_processes(struct json_writer *w, const struct profile *p)
 		json_write_key_int(w, "ppid", q->ppid);
 		write_command(w, q->argv, q->argc, q->exe);
 		json_write_key_string(w, "exe", q->exe);
-		json_write_key_uint(w, "start_ns", q->start_ns);
-		json_write_key_uint(w, "end_ns", q->end_ns);
-		json_write_key_string(w, "end", end_name(q->end));
-		json_write_key_int(w, "exit_status", q->exit_status);
-		json_write_key_int(w, "signal", q->signal);
+		if (strcmp(p->format, "heft") == 0) {
+			json_write_key_uint(w, "start_ns", q->start_ns);
+			json_write_key_uint(w, "end_ns", q->end_ns);
+			json_write_key_string(w, "end", end_name(q->end));
+			json_write_key_int(w, "exit_status", q->exit_status);
+			json_write_key_int(w, "signal", q->signal);
+		}
 		write_totals(w, &q->totals, p->has);
 		json_write_object_end(w);
 		json_write_newline(w);

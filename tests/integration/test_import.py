@@ -280,6 +280,25 @@ def test_golden(name, live):
     assert [(s["live_blocks"], s["live_bytes"]) for s in sites] == [(live, live * 1000)]
 
 
+@pytest.mark.parametrize("name,absent", [
+    ("jemalloc.heap", "peak_bytes peak_blocks own_peak_bytes temporary reallocations frees duration_ns "
+                      "lifetime_ns cross_thread_frees peak_rss_bytes exit_status"),
+    ("gperftools.heap", "peak_bytes temporary frees duration_ns lifetime_ns exit_status"),
+    ("go-heap.pprof", "peak_bytes temporary frees duration_ns lifetime_ns exit_status"),
+    ("heaptrack.txt", "frees reallocations lifetime_ns cross_thread_frees exit_status"),
+    ("heaptrack-raw.txt", "frees reallocations p50 cross_thread_frees exit_status"),
+    ("dhat.json", "own_peak_bytes temporary frees duration_ns peak_time_ns lifetime_ns exit_status")])
+def test_absent_is_not_zero(name, absent):
+    done = run([HEFT, "report", "--json", GOLDEN / name])
+    for word in absent.split():
+        assert f'"{word}"'.encode() not in done.stdout, word
+    text = run([HEFT, "report", GOLDEN / name]).stdout.decode()
+    if "peak_bytes" in absent.split():
+        assert "peak" not in text
+    if "temporary" in absent.split():
+        assert "temporary" not in text
+
+
 def test_standard_input():
     data = (GOLDEN / "go-heap.pprof").read_bytes()
     done = subprocess.run([HEFT, "report", "--json", "-"], input=data, capture_output=True, timeout=60)
