@@ -40,6 +40,7 @@ struct exporter {
 	/* Writes to the stream, whose errors latch for the caller to check. 0 or a negative code. */
 	int (*write)(FILE *out, const struct profile *p, const struct export_options *o,
 		     struct heft_error *err);
+	bool labels; /* keeps labels of sites; the others get stacks without (profile_drop_labels) */
 };
 
 extern const struct exporter exporters[]; /* ends with a NULL name */

@@ -60,6 +60,8 @@ enum {
 	SAMPLE_LABEL,
 	LABEL_KEY = 1,
 	LABEL_STR,
+	LABEL_NUM,
+	LABEL_NUM_UNIT,
 	MAPPING_ID = 1,
 	MAPPING_LIMIT = 3,
 	MAPPING_FILENAME = 5,
@@ -265,6 +267,22 @@ static uint64_t value_of(const struct profile_site *s, enum column column)
 	return n > INT64_MAX ? INT64_MAX : n;
 }
 
+static void put_labels(struct pprof *x, const struct profile_label_set *set)
+{
+	for (uint32_t i = 0; i < set->count; i++) {
+		const struct profile_label *l = &set->labels[i];
+		put_number(x, &x->inner, LABEL_KEY, string(x, l->key));
+		if (l->text)
+			put_number(x, &x->inner, LABEL_STR, string(x, l->text));
+		else
+			put_number(x, &x->inner, LABEL_NUM, (uint64_t)l->number);
+		if (!l->text && l->unit)
+			put_number(x, &x->inner, LABEL_NUM_UNIT, string(x, l->unit));
+		put_bytes(x, &x->message, SAMPLE_LABEL, x->inner.data, x->inner.length);
+		x->inner.length = 0;
+	}
+}
+
 static void write_sample(struct pprof *x, const struct profile_site *s)
 {
 	bool any = false;
@@ -292,6 +310,8 @@ static void write_sample(struct pprof *x, const struct profile_site *s)
 		put_bytes(x, &x->message, SAMPLE_LABEL, x->inner.data, x->inner.length);
 		x->inner.length = 0;
 	}
+	if (s->labels < x->p->label_set_count) /* of a pprof file that was read */
+		put_labels(x, &x->p->label_sets[s->labels]);
 	write_message(x, PROFILE_SAMPLE);
 }
 
@@ -401,6 +421,12 @@ static void write_about(struct pprof *x)
 	write_number(x, PROFILE_DEFAULT_SAMPLE_TYPE, string(x, columns[column].type));
 	char *command = export_command(p);
 	write_comment(x, "heft ", HEFT_VERSION);
+	/* No label `via` means malloc, unless it means that the input did not tell. */
+	for (uint32_t i = 0; i < p->site_count; i++)
+		if (p->sites[i].via >= PROFILE_VIA_COUNT) {
+			write_comment(x, "read from ", p->format);
+			break;
+		}
 	if (!command)
 		x->no_memory = true;
 	else if (*command)

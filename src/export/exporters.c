@@ -20,15 +20,15 @@
 #include <unistd.h>
 
 const struct exporter exporters[] = {
-	{"pprof", "for go tool pprof, Parca, Pyroscope", "pb.gz", true, export_pprof},
-	{"dhat", "for Valgrind's dh_view.html", "dhat.json", false, export_dhat},
-	{"massif", "for ms_print, massif-visualizer", "massif", false, export_massif},
+	{"pprof", "for go tool pprof, Parca, Pyroscope", "pb.gz", true, export_pprof, true},
+	{"dhat", "for Valgrind's dh_view.html", "dhat.json", false, export_dhat, false},
+	{"massif", "for ms_print, massif-visualizer", "massif", false, export_massif, false},
 	{"heaptrack", "for heaptrack_print, heaptrack_gui", "heaptrack.zst", false,
-	 export_heaptrack},
-	{"folded", "FlameGraph's input: a line a stack", "folded", false, export_folded},
-	{"flamegraph", "a picture: SVG with search and zoom", "svg", false, export_flamegraph},
-	{"speedscope", "for speedscope.app", "speedscope.json", false, export_speedscope},
-	{"csv", "a table: every site with every measure", "csv", false, export_csv},
+	 export_heaptrack, false},
+	{"folded", "FlameGraph's input: a line a stack", "folded", false, export_folded, false},
+	{"flamegraph", "a picture: SVG with search and zoom", "svg", false, export_flamegraph, false},
+	{"speedscope", "for speedscope.app", "speedscope.json", false, export_speedscope, false},
+	{"csv", "a table: every site with every measure", "csv", false, export_csv, false},
 	{.name = NULL},
 };
 

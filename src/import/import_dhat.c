@@ -45,6 +45,7 @@ struct dhat_file {
 	struct dhat_frame *frames;
 	uint32_t frame_count, frame_capacity;
 	uint64_t version, te, tg, unit_ns; /* unit_ns 0: not a time */
+	bool live_only; /* heft's, of a file that tells nothing else: tb and tbk are what is live */
 	bool lifetimes, rust, mode_seen, points_seen, frames_seen;
 };
 
@@ -235,7 +236,8 @@ static int read_mode(struct dhat_file *f)
 		return rc;
 	f->mode_seen = true;
 	f->rust = strcmp(f->json.text, "rust-heap") == 0;
-	if (f->rust || strcmp(f->json.text, "heap") == 0)
+	f->live_only = strcmp(f->json.text, "heap-live") == 0;
+	if (f->rust || f->live_only || strcmp(f->json.text, "heap") == 0)
 		return 0;
 	return import_fail(f->json.in, import_source_offset(f->json.in, f->json.in->at), f->err,
 			   "expected a heap profile; mode '%.40s' counts something else",
@@ -348,6 +350,11 @@ static int add_point(struct dhat_file *f, const struct dhat_point *point)
 		return HEFT_ENOMEM;
 	struct profile_site *s = &f->p->sites[id];
 	uint64_t before = s->allocations;
+	if (f->live_only) {
+		import_add(&s->live_blocks, point->tbk);
+		import_add(&s->live_bytes, point->tb);
+		return 0;
+	}
 	import_add(&s->allocations, point->tbk);
 	import_add(&s->allocated_bytes, point->tb);
 	if (!f->lifetimes)
@@ -368,7 +375,9 @@ static int add_point(struct dhat_file *f, const struct dhat_point *point)
 static int describe(struct dhat_file *f)
 {
 	struct profile *p = f->p;
-	p->has = PROFILE_HAS_ALLOCATED;
+	p->has = f->live_only ? PROFILE_HAS_LIVE : PROFILE_HAS_ALLOCATED;
+	if (f->live_only)
+		return 0;
 	if (f->lifetimes)
 		p->has |=
 			PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | (f->rust ? PROFILE_HAS_OWN_PEAK : 0u);

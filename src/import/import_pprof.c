@@ -117,7 +117,7 @@ struct pprof_file {
 	uint32_t type_count;
 	int measure_of[MAX_TYPES]; /* -1: of no interest */
 	int64_t time_ns, duration_ns, period;
-	bool heft; /* made by heft */
+	bool heft, vias_unknown; /* made by heft; of a file that does not tell `via` */
 	/* the sample at hand */
 	uint64_t ids[MAX_DEPTH];
 	uint32_t id_count;
@@ -674,7 +674,7 @@ static int read_samples(struct pprof_file *f)
 		struct protobuf_scan sample = top.bytes;
 		int rc;
 		f->id_count = f->value_count = f->label_count = 0;
-		f->via = f->heft ? PROFILE_VIA_MALLOC : PROFILE_VIA_UNKNOWN;
+		f->via = f->heft && !f->vias_unknown ? PROFILE_VIA_MALLOC : PROFILE_VIA_UNKNOWN;
 		while ((rc = protobuf_next(&sample, &field)) == 1) {
 			bool ok = true;
 			if (field.number == 1)
@@ -699,7 +699,7 @@ static int read_samples(struct pprof_file *f)
 /* heft leaves its version and the command in comments. */
 static bool read_comment(void *ctx, uint64_t index)
 {
-	static const char heft[] = "heft ", command[] = "command: ";
+	static const char heft[] = "heft ", other[] = "read from ", command[] = "command: ";
 	struct pprof_file *f = ctx;
 	if (index >= f->strings.count)
 		return true;
@@ -707,6 +707,8 @@ static bool read_comment(void *ctx, uint64_t index)
 	const char *text = (const char *)f->data + s.offset;
 	if (s.length > strlen(heft) && !memcmp(text, heft, strlen(heft)))
 		f->heft = true;
+	else if (s.length > strlen(other) && !memcmp(text, other, strlen(other)))
+		f->vias_unknown = true; /* heft passed on what does not tell */
 	else if (f->heft && s.length > strlen(command) && !memcmp(text, command, strlen(command)))
 		return import_set_command(f->p, text + strlen(command),
 					  s.length - strlen(command)) == 0;

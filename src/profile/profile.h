@@ -339,6 +339,9 @@ int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, ui
 /* Finds or makes the set; strings must be in p->names, the array is copied. Sorts the labels. */
 int profile_add_label_set(struct profile *p, struct profile_label *labels, uint32_t count,
 			  uint32_t *id);
+/* Makes one site of those that differ in their labels only, for what has no place for labels. Only
+ * before anything refers to sites. */
+void profile_drop_labels(struct profile *p);
 int profile_add_process(struct profile *p, const struct profile_process *process, uint32_t *id);
 int profile_add_thread(struct profile *p, const struct profile_thread *thread);
 int profile_add_note(struct profile *p, enum profile_note_kind kind, uint64_t time_ns,

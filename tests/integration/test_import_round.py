@@ -50,3 +50,42 @@ def test_jemalloc_to_pprof(compiled, tmp_path):
     columns = ("live_bytes", "live_blocks", "allocations", "allocated_bytes")
     assert {c: after["totals"][c] for c in columns} == {c: before["totals"][c] for c in columns}
     assert "hold" in {s["stack"][0]["function"] for s in after["sites"]}
+    assert [s["via"] for s in after["sites"]] == [s["via"] for s in before["sites"]]
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def field(number, value):
+    return varint(number << 3) + varint(value) if isinstance(value, int) else \
+        varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def test_labels_round_trip(tmp_path):
+    """Two tenants at one stack: two samples of pprof with their labels, one point of DHAT, which
+    has no place for them."""
+    strings = ["", "inuse_space", "bytes", "f", "tenant", "red", "size", "kilobytes"]
+    labels = [[field(1, 4) + field(2, 5)], [field(1, 6) + field(3, 32) + field(4, 7)]]
+    message = field(1, field(1, 1) + field(2, 2))
+    for i, some in enumerate(labels):
+        message += field(2, field(1, b"\x01") + field(2, varint(100 + i))
+                         + b"".join(field(3, label) for label in some))
+    message += field(4, field(1, 1) + field(4, field(1, 1) + field(2, 9)))
+    message += field(5, field(1, 1) + field(2, 3))
+    message += b"".join(field(6, s.encode()) for s in strings)
+    path = tmp_path / "labels"
+    path.write_bytes(message)
+    before = report(path)
+    assert [(s["live_bytes"], s["labels"]) for s in before["sites"]] == [
+        (101, {"size": 32}), (100, {"tenant": "red"})]
+    for form in ("pprof", "dhat"):
+        run([HEFT, "export", "-f", form, "-o", tmp_path / form, path])
+    after = report(tmp_path / "pprof")
+    assert after["sites"] == before["sites"]
+    assert b"tenant=red" in run([HEFT, "report", tmp_path / "pprof"]).stdout
+    assert [s["live_bytes"] for s in report(tmp_path / "dhat")["sites"]] == [201]

@@ -188,6 +188,11 @@ static void test_go(void **state)
 	assert_int_equal(labelled->live_bytes, 2);
 	assert_string_equal(p->label_sets[labelled->labels].words, "tenant=red");
 	assert_string_equal(p->label_sets[labelled->labels].labels[0].text, "red");
+	profile_drop_labels(p);
+	assert_int_equal(p->site_count, 1);
+	assert_int_equal(p->sites[0].live_bytes, 452);
+	assert_int_equal(p->sites[0].allocations, 13);
+	assert_int_equal(p->sites[0].labels, PROFILE_NONE);
 	profile_free(p);
 }
 
