@@ -108,17 +108,23 @@ static bool is_in_step(const struct profile *p, uint64_t allocations)
 	return false;
 }
 
+/* The last slot of the greatest level. */
+static uint32_t last_top(const uint64_t *bytes, uint32_t count)
+{
+	uint32_t top = 0;
+	for (uint32_t i = 0; i < count; i++)
+		if (bytes[i] >= bytes[top])
+			top = i;
+	return top;
+}
+
 /* Bytes gained after start-up; 0: it does not grow from there to the end. `top` is the last slot of
  * its greatest level. */
 static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
 {
-	uint64_t floors[GROWING_PARTS], most = 0;
-	*top = 0;
-	for (uint32_t i = 0; i < count; i++)
-		if (bytes[i] >= most) {
-			most = bytes[i];
-			*top = i;
-		}
+	uint64_t floors[GROWING_PARTS];
+	*top = last_top(bytes, count);
+	uint64_t most = bytes[*top];
 	if (*top + 1 < GROWING_LEAST_SLOTS || (double)*top < GROWING_LATEST_TOP * (count - 1))
 		return 0;
 	for (uint32_t i = *top + 1; i < count; i++) /* taken down, or a phase among others? */
@@ -157,18 +163,24 @@ static double time_to_limit_ns(const struct profile *p, double rate)
 	return seconds < LIMIT_FARTHEST_S ? seconds * 1e9 : 0;
 }
 
+/* How far the program had come at slot i: twice its allocations. (Calls so far, and as many frees
+ * less as there are live blocks: what is freed at the end is no progress.) */
+static double progress_at(const struct profile *p, uint32_t i)
+{
+	return (double)p->history.events[i] + (double)p->history.blocks[i];
+}
+
 /* The same over the program's own progress in place of time, if that is known: a program that waits,
  * or is not run for a while, does not grow meanwhile. Slot k is the state when k + 1 of `slot_count`
- * parts of all calls had been made. */
+ * parts of all allocations had been made. */
 static void over_progress(const struct profile *p, const uint64_t *bytes, uint64_t *out)
 {
-	const uint64_t *events = p->history.events;
 	uint32_t count = p->history.slot_count, at = 0;
-	uint64_t all = events ? events[count - 1] : 0;
+	double all = p->history.events ? progress_at(p, count - 1) : 0;
 	for (uint32_t k = 0; k < count; k++) {
-		while (all && at + 1 < count && (double)events[at] < (double)all * (k + 1) / count)
+		while (all > 0 && at + 1 < count && progress_at(p, at) < all * (k + 1) / count)
 			at++;
-		out[k] = all ? bytes[at] : bytes[k];
+		out[k] = all > 0 ? bytes[at] : bytes[k];
 	}
 }
 
@@ -180,9 +192,8 @@ static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progr
 	uint64_t gained = growth_of(progress, p->history.slot_count, &top);
 	if (!gained)
 		return 0;
-	/* When that was, for the rate. */
-	while (top + 1 < p->history.slot_count && progress[top] > g->bytes[top])
-		top++;
+	/* When it was at its top, for the rate. */
+	top = last_top(g->bytes, p->history.slot_count);
 	uint64_t level = g->bytes[top];
 	if (gained < GROWING_LEAST_BYTES || (double)gained < GROWING_LEAST_GAIN * (double)level ||
 	    share_of(gained, p->totals.peak_bytes) < GROWING_LEAST_PEAK_SHARE)
