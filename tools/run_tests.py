@@ -11,6 +11,7 @@ Stages, each of which may be named with --only:
     race     unit tests of lock-free code under ThreadSanitizer
     layout   tools/check_layout.py: includes, file names, symbols, manual pages
     cli, integration, fault    pytest on the built heft
+    browser  pytest with Chromium: what heft shows in a browser
 
 A stage that cannot be built or that ends without results is one failure: silence is not success.
 Every stage has a time limit, so that a hanging test fails instead of hanging the caller."""
@@ -233,7 +234,7 @@ def pytest(results, stage, directory, limit):
         show_tail(log, 60)
 
 
-STAGES = ("build", "unit", "memory", "race", "layout", "cli", "integration", "fault")
+STAGES = ("build", "unit", "memory", "race", "layout", "cli", "integration", "fault", "browser")
 
 
 def main():
@@ -258,6 +259,7 @@ def main():
         "cli": lambda: pytest(results, "cli", directory, 300),
         "integration": lambda: pytest(results, "integration", directory, 600),
         "fault": lambda: pytest(results, "fault", directory, 600),
+        "browser": lambda: pytest(results, "browser", directory, 600),
     }
     for stage in STAGES:
         if stage not in wanted:

@@ -9,7 +9,8 @@ set -eu
 build='gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libiberty-dev
 libzstd-dev libxxhash-dev zlib1g-dev'
 tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3 python3-pytest binutils mandoc bash
-perl git sqlite3 jq gdb libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 clang libclang-rt-14-dev'
+perl git sqlite3 jq gdb libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 clang libclang-rt-14-dev
+libxml2-utils chromium fonts-dejavu-core nodejs npm'
 bench='heaptrack valgrind'
 
 missing() {

@@ -55,6 +55,9 @@ enum cli_option_id {
 	CLI_OPT_HEADROOM,
 	CLI_OPT_FRAMES,
 	CLI_OPT_THRESHOLD,
+	CLI_OPT_FORMAT,
+	CLI_OPT_MEASURE,
+	CLI_OPT_RAW,
 };
 
 enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=value */ };
@@ -149,6 +152,7 @@ int cmd_run(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 

@@ -95,6 +95,30 @@ static const struct cli_option check_options[] = {
 	END,
 };
 
+static const struct cli_option export_options[] = {
+	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "flamegraph|folded|speedscope|csv|json", "what to write", false},
+	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "OUT",
+	 "write to OUT, - is standard output (default: FILE's name with the format's extension)",
+	 false},
+	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite OUT if it exists", false},
+	{CLI_OPT_MEASURE, "measure", 'm', CLI_ARG, "peak|live|allocated|count|temporary|lifetime",
+	 "the number that a stack gets, where a format has one (default: peak)", false},
+	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME", "what is live at TIME: peak, end or a time", false},
+	{CLI_OPT_INVERT, "invert", 0, CLI_NO_ARG, NULL,
+	 "folded, flamegraph: from the allocating function up", false},
+	{CLI_OPT_RAW, "raw", 0, CLI_NO_ARG, NULL,
+	 "pprof: addresses and build ids instead of symbols", false},
+	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE", false},
+	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE", false},
+	{CLI_OPT_FROM, "from", 0, CLI_ARG, "TIME", "only what happened from TIME on", false},
+	{CLI_OPT_TO, "to", 0, CLI_ARG, "TIME", "only what happened up to TIME", false},
+	{CLI_OPT_THREAD, "thread", 0, CLI_ARG, "NAME|TID", "only this thread", false},
+	{CLI_OPT_PID, "pid", 0, CLI_ARG, "PID", "only this process", false},
+	OPTION_QUIET,
+	OPTION_HELP,
+	END,
+};
+
 static const struct cli_option verify_options[] = {
 	OPTION_QUIET,
 	OPTION_HELP,
@@ -116,6 +140,8 @@ const struct cli_verb cli_verbs[] = {
 	 CLI_USAGE, false, "file"},
 	{"check", "exit 1 if over budget", "--budget FILE (FILE | -- CMD)", check_options, cmd_check,
 	 CLI_USAGE, false, "file"},
+	{"export", "write a recording in another tool's format", "-f FORMAT [OPTIONS] FILE",
+	 export_options, cmd_export, CLI_USAGE, false, "file"},
 	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options, cmd_verify,
 	 CLI_USAGE, false, "file"},
 	{"help", "explain heft or one of its verbs", "[VERB]", help_options, cmd_help, CLI_USAGE,

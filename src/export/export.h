@@ -1,4 +1,4 @@
-/* The model into foreign files: one file a format, one table of them (export.c). */
+/* The model into foreign files: one file a format, one table of them (exporters.c). */
 #ifndef HEFT_EXPORT_EXPORT_H
 #define HEFT_EXPORT_EXPORT_H
 
@@ -7,31 +7,35 @@
 #include <stdio.h>
 
 enum export_measure {
-	EXPORT_PEAK,	  /* bytes live at the peak (or at the instant that was selected) */
-	EXPORT_LIVE,	  /* bytes live at the end */
+	EXPORT_PEAK,      /* bytes live at the peak (or at the instant that was selected) */
+	EXPORT_LIVE,      /* bytes live at the end */
 	EXPORT_ALLOCATED, /* bytes allocated in all */
-	EXPORT_COUNT,	  /* allocations */
+	EXPORT_COUNT,     /* allocations */
 	EXPORT_TEMPORARY, /* temporary allocations */
-	EXPORT_LIFETIME,  /* byte-less: sum of lifetimes, ns */
+	EXPORT_LIFETIME,  /* sum of lifetimes, ns */
 	EXPORT_MEASURES
 };
 int export_measure_parse(const char *name, enum export_measure *measure); /* 0 or HEFT_EUSAGE */
-const char *export_measure_name(enum export_measure measure);		   /* "peak" */
-const char *export_measure_unit(enum export_measure measure);		   /* "bytes", "count", "ns" */
+const char *export_measure_name(enum export_measure measure);             /* "peak" */
+const char *export_measure_unit(enum export_measure measure); /* "bytes", "count", "ns" */
 uint64_t export_site_value(const struct profile_site *site, enum export_measure measure);
+/* Whether the file that the profile came from tells it. */
+bool export_measure_known(const struct profile *p, enum export_measure measure);
 
 struct export_options {
 	enum export_measure measure; /* for formats with one number a stack */
-	bool raw;		     /* pprof: addresses and build ids instead of symbols */
-	bool source;		     /* html: with source lines */
-	const char *title;	     /* of graphs; NULL: the command */
+	bool raw;                    /* pprof: addresses and build ids instead of symbols */
+	bool source;                 /* html: with source lines */
+	bool invert;                 /* folded, flamegraph: from the allocating function up */
+	const char *title;           /* of graphs; NULL: the command */
+	const char *focus, *ignore;  /* what the profile was filtered with, or NULL */
 };
 
 struct exporter {
 	const char *name;      /* of -f */
 	const char *summary;   /* a few words for help */
-	const char *extension; /* of the default file name */
-	bool binary;	       /* not for a terminal */
+	const char *extension; /* of the default file name, without the dot before it */
+	bool binary;           /* not for a terminal */
 	/* Writes to the stream, whose errors latch for the caller to check. 0 or a negative code. */
 	int (*write)(FILE *out, const struct profile *p, const struct export_options *o,
 		     struct heft_error *err);
@@ -40,8 +44,13 @@ struct exporter {
 extern const struct exporter exporters[]; /* ends with a NULL name */
 const struct exporter *exporter_find(const char *name);
 
-/* Through a file beside it that is renamed when it is whole; "-" is stdout. An existing file needs
- * force. Nothing is left behind after a failure. */
+/* Whether export_to_path would refuse the path, to be asked before anything slow: it is there and
+ * not forced, or it is a terminal and the format is binary. */
+int export_path_check(const struct exporter *x, const char *path, bool force,
+		      struct heft_error *err);
+/* Through a file beside it that is renamed when it is whole; "-" is stdout, and what is no regular
+ * file (a pipe, a device) is written to as it is. An existing file needs force. Nothing is left
+ * behind after a failure. */
 int export_to_path(const struct exporter *x, const char *path, bool force, const struct profile *p,
 		   const struct export_options *o, struct heft_error *err);
 

@@ -25,7 +25,7 @@ def test_help(heft, arguments):
     assert_golden("heft.txt", done.out)
 
 
-@pytest.mark.parametrize("verb", ["run", "report", "diff", "check", "verify", "help"])
+@pytest.mark.parametrize("verb", ["run", "report", "diff", "check", "export", "verify", "help"])
 def test_help_of_a_verb(heft, verb):
     asked = heft("help", verb)
     assert (asked.status, asked.err) == (0, "")

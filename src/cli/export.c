@@ -1,0 +1,310 @@
+/* `heft export -f FORMAT FILE`: options to a selection, a profile, and a file in another tool's
+ * format. The table of formats is src/export's; json, which is the report's, is added here, the
+ * one place that may know both.
+ *
+ * What would be refused in the end (an output file that exists) is refused before the recording is
+ * read. The one number a stack that most formats hold follows --at (what is live at an instant) or
+ * --measure; together they must mean the same. */
+#include "cli/cli.h"
+
+#include "export/export.h"
+#include "profile/profile_from_trace.h"
+#include "report/report.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum instant { AT_UNSAID, AT_PEAK, AT_END, AT_TIME };
+
+struct export_command {
+	const struct cli_verb *verb;
+	const struct exporter *exporter;
+	const char *output;
+	struct profile_selection selection;
+	struct export_options options;
+	enum instant instant;
+	struct cli_time at, from, to;
+	bool force, quiet, has_measure, has_from, has_to;
+};
+
+static int write_json(FILE *out, const struct profile *p, const struct export_options *o,
+		      struct heft_error *err)
+{
+	struct report_options report = {
+		.limit = REPORT_ALL,
+		.focus = o->focus,
+		.ignore = o->ignore,
+		.from_ns = p->window_from_ns,
+		.to_ns = p->window_to_ns,
+		.selection = p->selection,
+	};
+	struct findings *findings = NULL;
+	int rc = 0;
+	profile_sort_parse(export_measure_name(o->measure), &report.sort);
+	if (p->window_from_ns || p->window_to_ns != p->duration_ns)
+		report.span = p->window_from_ns == p->window_to_ns ? REPORT_INSTANT : REPORT_WINDOW;
+	if (report.span == REPORT_WHOLE && !p->selection && !o->focus && !o->ignore)
+		rc = findings_new(&findings, p);
+	report.findings = findings;
+	if (rc == 0)
+		rc = report_json(out, p, &report);
+	findings_free(findings);
+	return rc < 0 ? heft_fail(err, rc, "not enough memory to write the report") : 0;
+}
+
+static const struct exporter json_exporter = {"json", "what heft report --json writes", "json",
+					      false, write_json};
+
+static const struct exporter *find_format(const char *name)
+{
+	return strcmp(name, json_exporter.name) == 0 ? &json_exporter : exporter_find(name);
+}
+
+static int set_time(struct export_command *c, const char *option, const char *value,
+		    struct cli_time *time)
+{
+	if (cli_parse_time(value, time) == 0)
+		return 0;
+	return cli_usage_error(c->verb, "--%s needs a time (1.5s, 20ms, 50%%), not '%s'", option,
+			       value);
+}
+
+static int set_instant(struct export_command *c, const char *value)
+{
+	c->instant = AT_TIME;
+	if (strcmp(value, "peak") == 0)
+		c->instant = AT_PEAK;
+	else if (strcmp(value, "end") == 0)
+		c->instant = AT_END;
+	else if (cli_parse_time(value, &c->at) < 0)
+		return cli_usage_error(
+			c->verb, "--at needs peak, end or a time (1.5s, 20ms, 50%%), not '%s'",
+			value);
+	return 0;
+}
+
+static int set_option(void *ctx, const struct cli_option *option, const char *value)
+{
+	struct export_command *c = ctx;
+	uint64_t number;
+	switch (option->id) {
+	case CLI_OPT_FORMAT:
+		c->exporter = find_format(value);
+		if (!c->exporter)
+			return cli_usage_error(c->verb, "no format '%s'", value);
+		return 0;
+	case CLI_OPT_OUTPUT:
+		c->output = value;
+		return 0;
+	case CLI_OPT_FORCE:
+		c->force = true;
+		return 0;
+	case CLI_OPT_QUIET:
+		c->quiet = true;
+		return 0;
+	case CLI_OPT_MEASURE:
+		c->has_measure = true;
+		if (export_measure_parse(value, &c->options.measure) < 0)
+			return cli_usage_error(c->verb, "--measure cannot be '%s'", value);
+		return 0;
+	case CLI_OPT_AT:
+		return set_instant(c, value);
+	case CLI_OPT_FROM:
+		c->has_from = true;
+		return set_time(c, "from", value, &c->from);
+	case CLI_OPT_TO:
+		c->has_to = true;
+		return set_time(c, "to", value, &c->to);
+	case CLI_OPT_FOCUS:
+		c->options.focus = value;
+		return 0;
+	case CLI_OPT_IGNORE:
+		c->options.ignore = value;
+		return 0;
+	case CLI_OPT_THREAD:
+		c->selection.thread = value;
+		return 0;
+	case CLI_OPT_PID:
+		if (cli_parse_number(value, INT32_MAX, &number) < 0)
+			return cli_usage_error(c->verb, "--pid needs a process id, not '%s'",
+					       value);
+		c->selection.has_pid = true;
+		c->selection.pid = (int32_t)number;
+		return 0;
+	case CLI_OPT_RAW:
+		c->options.raw = true;
+		return 0;
+	case CLI_OPT_INVERT:
+		c->options.invert = true;
+		return 0;
+	default:
+		return cli_usage_error(c->verb, "--%s does not work here", option->name);
+	}
+}
+
+/* Options that each are right and together make no sense. */
+static int check_usage(struct export_command *c)
+{
+	static const enum export_measure of_instant[] = {
+		[AT_PEAK] = EXPORT_PEAK, [AT_END] = EXPORT_LIVE, [AT_TIME] = EXPORT_LIVE};
+	if (!c->exporter)
+		return cli_usage_error(c->verb, "which format? -f names it");
+	if (c->options.raw && strcmp(c->exporter->name, "pprof") != 0)
+		return cli_usage_error(c->verb, "--raw is for pprof");
+	if (c->options.invert && strcmp(c->exporter->name, "folded") != 0 &&
+	    strcmp(c->exporter->name, "flamegraph") != 0)
+		return cli_usage_error(c->verb, "--invert is for folded and flamegraph");
+	if (c->instant == AT_UNSAID)
+		return CLI_GO_ON;
+	if (c->instant == AT_TIME && (c->has_from || c->has_to))
+		return cli_usage_error(c->verb, "an instant (--at) or a part of the run "
+						"(--from, --to), not both");
+	if (c->has_measure && c->options.measure != of_instant[c->instant])
+		return cli_usage_error(c->verb,
+				       "--at is about what is %s; --measure %s is something else",
+				       c->instant == AT_PEAK ? "live at the peak" : "live then",
+				       export_measure_name(c->options.measure));
+	c->options.measure = of_instant[c->instant];
+	c->has_measure = true;
+	return CLI_GO_ON;
+}
+
+/* Times become nanoseconds; only a recording of heft's own has a duration to take shares of. */
+static int resolve_window(struct export_command *c, const char *path, struct heft_error *err)
+{
+	struct profile_selection *s = &c->selection;
+	struct trace_reader *reader = NULL;
+	if (c->instant != AT_TIME && !c->has_from && !c->has_to)
+		return 0;
+	s->has_window = true;
+	int rc = trace_reader_open(&reader, path, err);
+	if (rc < 0) /* another format has no times: loading it says so */
+		return rc == HEFT_EFORMAT ? 0 : rc;
+	uint64_t duration = trace_reader_contents(reader)->duration_ns;
+	trace_reader_close(reader);
+	if (c->instant == AT_TIME) {
+		s->from_ns = s->to_ns = cli_time_resolve(&c->at, duration);
+		/* At the very end the program is gone; what is meant is what it left. */
+		s->has_window = s->to_ns != duration;
+		if (s->to_ns <= duration)
+			return 0;
+		return heft_fail(err, HEFT_EUSAGE,
+				 "--at is after the end of the recording (%.6f s)",
+				 (double)duration / 1e9);
+	}
+	s->from_ns = c->has_from ? cli_time_resolve(&c->from, duration) : 0;
+	s->to_ns = c->has_to ? cli_time_resolve(&c->to, duration) : duration;
+	if (s->to_ns > duration)
+		s->to_ns = duration;
+	if (s->from_ns > s->to_ns)
+		return heft_fail(err, HEFT_EUSAGE,
+				 "--from is after --to or after the end of the recording (%.6f s)",
+				 (double)duration / 1e9);
+	return 0;
+}
+
+static int load(struct export_command *c, const char *path, struct profile **p,
+		struct heft_error *err)
+{
+	int rc = resolve_window(c, path, err);
+	if (rc == 0)
+		rc = profile_from_recording(p, path, &c->selection, err);
+	if (rc == 0)
+		rc = cli_apply_frame_rules(*p, NULL, err);
+	if (rc == 0 && (c->options.focus || c->options.ignore))
+		rc = profile_filter(*p, c->options.focus, c->options.ignore, err);
+	return rc;
+}
+
+/* Without --measure and --at: the peak, or the nearest to it that the file tells. */
+static int settle_measure(struct export_command *c, const struct profile *p, struct heft_error *err)
+{
+	static const enum export_measure nearest[] = {EXPORT_PEAK, EXPORT_LIVE, EXPORT_ALLOCATED};
+	for (size_t i = 0; i < sizeof nearest / sizeof *nearest && !c->has_measure; i++)
+		if (export_measure_known(p, nearest[i])) {
+			c->options.measure = nearest[i];
+			c->has_measure = true;
+		}
+	if (export_measure_known(p, c->options.measure))
+		return 0;
+	return heft_fail(err, HEFT_EREFUSED, "a %s file does not tell the measure '%s'",
+			 p->format ? p->format : "foreign",
+			 export_measure_name(c->options.measure));
+}
+
+static bool ends_with(const char *name, size_t length, const char *end)
+{
+	return length > strlen(end) && strncmp(name + length - strlen(end), end, strlen(end)) == 0;
+}
+
+/* The input's name with the format's extension instead of its own, in the current directory. */
+static void default_name(const char *input, const char *extension, char *name, size_t size)
+{
+	const char *base = strrchr(input, '/');
+	base = base ? base + 1 : input;
+	size_t length = strlen(base);
+	if (ends_with(base, length, ".gz") || ends_with(base, length, ".zst"))
+		length = (size_t)(strrchr(base, '.') - base);
+	for (size_t i = length; i-- > 1;) /* a number is a process id, no extension */
+		if (base[i] == '.') {
+			if (strspn(base + i + 1, "0123456789") < length - i - 1)
+				length = i;
+			break;
+		}
+	snprintf(name, size, "%.*s.%s", (int)(length > 200 ? 200 : length), base, extension);
+}
+
+static int check_not_input(const char *input, const char *output, struct heft_error *err)
+{
+	struct stat in, out;
+	if (strcmp(output, "-") == 0 || stat(input, &in) < 0 || stat(output, &out) < 0 ||
+	    !S_ISREG(out.st_mode) || in.st_dev != out.st_dev || in.st_ino != out.st_ino)
+		return 0;
+	return heft_fail(err, HEFT_EREFUSED,
+			 "%s is the file that is to be read\n-o names another for the output",
+			 output);
+}
+
+int cmd_export(int argc, char **argv)
+{
+	struct export_command c = {.verb = cli_verb_find("export")};
+	struct heft_error err = {0};
+	struct profile *p = NULL;
+	char name[NAME_MAX + 1];
+	int first;
+	int status = cli_parse_options(c.verb, argc, argv, set_option, &c, &first);
+
+	if (status == CLI_GO_ON)
+		status = check_usage(&c);
+	if (status != CLI_GO_ON)
+		return status;
+	if (first == argc)
+		return cli_usage_error(c.verb, "which recording?");
+	if (first + 1 < argc)
+		return cli_usage_error(c.verb, "one recording at a time; '%s' is one too many",
+				       argv[first + 1]);
+	if (!c.output) {
+		default_name(argv[first], c.exporter->extension, name, sizeof name);
+		c.output = name;
+	}
+	c.selection.process_totals = c.exporter == &json_exporter;
+	int rc = check_not_input(argv[first], c.output, &err);
+	if (rc == 0)
+		rc = export_path_check(c.exporter, c.output, c.force, &err);
+	if (rc == 0)
+		rc = load(&c, argv[first], &p, &err);
+	if (rc == 0)
+		rc = settle_measure(&c, p, &err);
+	if (rc == 0)
+		rc = export_to_path(c.exporter, c.output, c.force, p, &c.options, &err);
+	profile_free(p);
+	if (rc < 0) {
+		cli_print_error(&err);
+		return rc == HEFT_EUSAGE ? CLI_USAGE : CLI_FAILED;
+	}
+	if (!c.quiet && strcmp(c.output, "-") != 0)
+		fprintf(stderr, "heft: wrote %s\n", c.output);
+	return CLI_SUCCESS;
+}

@@ -1,0 +1,535 @@
+/* The flame graph: one SVG file that needs nothing but itself. Root on top, a frame as wide as its
+ * share, greatest first.
+ *
+ * What is written here is a finished picture for a width of 1200, so that it reads in any viewer,
+ * as an image, on paper and without scripts: every frame has a title with its whole name, place
+ * and exact numbers. The script (flamegraph.js) then fits it to the window and adds search, zoom and
+ * keys; it takes all it shows from these titles and from data-f="depth start value".
+ *
+ * Colours mean something: a hue is a module of the user's (the six that hold most), grey is the
+ * runtime (libc, allocators, C++ and Rust libraries). The shades of a hue only part neighbours.
+ *
+ * The file stays under a megabyte whatever the recording: frames are taken greatest first until
+ * their text fills the budget, or until they are too narrow to matter, and one line says what was
+ * left out. A parent is never smaller than its child and always has the smaller index, so what is
+ * taken is a whole tree. Names are the profiled program's: spelt out where they would not be text
+ * (export_names.h), escaped, and cut. */
+#include "export/export_formats.h"
+#include "export/export_names.h"
+#include "export/export_tree.h"
+#include "export/flamegraph_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	WIDTH = 1200,
+	PAD = 10,
+	PITCH = 19,
+	BAR = 18,        /* height of a frame */
+	LETTER = 73,     /* tenths of a pixel: a letter of a label */
+	TOP = 150,       /* where the frames begin */
+	BUDGET = 940000, /* bytes of all frames; head, style and script take about 20,000 */
+	HUES = 6,
+	HUE_OTHER = 6,
+	HUE_RUNTIME = 7,
+	HUE_UNKNOWN = 8,
+	HUE_COUNT,
+	SMALLEST = 10000, /* frames under this part of all are not drawn */
+	NAME_LETTERS = 400,
+	PLACE_LETTERS = 200,
+	COMMAND_LETTERS = 300,
+	HEAD_LETTERS = 150,
+};
+
+struct graph {
+	const struct profile *p;
+	const struct export_options *o;
+	struct export_tree tree;
+	uint8_t *hues;              /* by module */
+	uint32_t hue_modules[HUES]; /* PROFILE_NONE: unused */
+	bool hue_used[HUE_COUNT];   /* by a frame that is drawn */
+	bool *drawn;                /* by node */
+	uint32_t drawn_count, deepest;
+	uint64_t pruned;
+};
+
+/* Text for XML, at most that many letters, the cut marked. Returns the letters written. */
+static size_t write_xml(FILE *out, const char *text, size_t most)
+{
+	char piece[EXPORT_NAME_PIECE];
+	size_t letters = 0;
+	for (size_t n; (n = export_name_next(&text, piece)) > 0;) {
+		size_t more = n > 4 ? n : 1; /* \xNN counts as it shows */
+		if (letters + more > most || (letters + more == most && *text)) {
+			fputs("\xe2\x80\xa6", out);
+			return letters + 1;
+		}
+		letters += more;
+		switch (piece[0]) {
+		case '&':
+			fputs("&amp;", out);
+			break;
+		case '<':
+			fputs("&lt;", out);
+			break;
+		case '>':
+			fputs("&gt;", out);
+			break;
+		case '"':
+			fputs("&quot;", out);
+			break;
+		case '\'':
+			fputs("&#39;", out);
+			break;
+		default:
+			fwrite(piece, 1, n, out);
+		}
+	}
+	return letters;
+}
+
+static void write_command(FILE *out, const struct graph *g, size_t most)
+{
+	if (g->o->title) {
+		write_xml(out, g->o->title, most);
+		return;
+	}
+	for (uint32_t i = 0; i < g->p->argc && most > 3; i++) {
+		if (i) {
+			putc(' ', out);
+			most--;
+		}
+		most -= write_xml(out, g->p->argv[i], most);
+	}
+}
+
+/* "5,105,664 bytes (4.9 MiB)" */
+static void write_value(FILE *out, const struct graph *g, uint64_t value)
+{
+	enum export_measure measure = g->o->measure;
+	const char *unit = export_measure_unit(measure);
+	fputs(export_count(value).text, out);
+	if (strcmp(unit, "bytes") == 0) {
+		fputs(value == 1 ? " byte" : " bytes", out);
+		if (value >= 1024)
+			fprintf(out, " (%s)", export_bytes(value).text);
+	} else if (strcmp(unit, "ns") == 0) {
+		fputs(" ns", out);
+		if (value >= 1000)
+			fprintf(out, " (%s)", export_time(value).text);
+	} else {
+		fprintf(out, " %sallocation%s", measure == EXPORT_TEMPORARY ? "temporary " : "",
+			value == 1 ? "" : "s");
+	}
+}
+
+static bool is_instant(const struct profile *p)
+{
+	return p->selection && p->window_from_ns == p->window_to_ns;
+}
+
+/* What the numbers are, after the total: "live at the peak". */
+static void write_meaning(FILE *out, const struct graph *g)
+{
+	switch (g->o->measure) {
+	case EXPORT_PEAK:
+		fputs(" live at the peak", out);
+		break;
+	case EXPORT_LIVE:
+		if (is_instant(g->p))
+			fprintf(out, " live at %s", export_time(g->p->window_to_ns).text);
+		else
+			fputs(" live at the end", out);
+		break;
+	case EXPORT_ALLOCATED:
+		fputs(" allocated in all", out);
+		break;
+	case EXPORT_LIFETIME:
+		fputs(" of lifetimes, added up", out);
+		break;
+	case EXPORT_COUNT:
+	case EXPORT_TEMPORARY:
+	case EXPORT_MEASURES:
+		break;
+	}
+}
+
+/* ---- colours */
+
+static unsigned hue_of(const struct graph *g, uint32_t frame)
+{
+	if (frame == PROFILE_NONE)
+		return HUE_UNKNOWN;
+	const struct profile_frame *f = &g->p->frames[frame];
+	if (!f->user)
+		return HUE_RUNTIME;
+	return f->module < g->p->module_count ? g->hues[f->module] : HUE_OTHER;
+}
+
+/* A function keeps its shade wherever it stands, and from one recording to the next. */
+static unsigned shade_of(const char *name)
+{
+	uint32_t hash = 2166136261u;
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 16777619u;
+	return (hash >> 16) % 3;
+}
+
+/* A module's weight is what its functions are the first user frame of. */
+static int choose_hues(struct graph *g)
+{
+	const struct profile *p = g->p;
+	uint64_t *weights = calloc((size_t)p->module_count + 1, sizeof *weights);
+	g->hues = malloc((size_t)p->module_count + 1);
+	if (!weights || !g->hues) {
+		free(weights);
+		return HEFT_ENOMEM;
+	}
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		uint32_t node = profile_first_user_node(p, p->sites[i].node);
+		uint32_t module = node == PROFILE_NONE ? PROFILE_NONE
+						       : p->frames[p->nodes[node].frame].module;
+		uint64_t value = export_site_value(&p->sites[i], g->o->measure);
+		if (module < p->module_count && !p->modules[module].runtime)
+			weights[module] = weights[module] > UINT64_MAX - value
+						  ? UINT64_MAX
+						  : weights[module] + value;
+	}
+	memset(g->hues, HUE_OTHER, p->module_count);
+	for (int i = 0; i < HUES; i++) {
+		uint32_t best = PROFILE_NONE;
+		for (uint32_t m = 0; m < p->module_count; m++)
+			if (weights[m] && (best == PROFILE_NONE || weights[m] > weights[best]))
+				best = m;
+		g->hue_modules[i] = best;
+		if (best != PROFILE_NONE) {
+			g->hues[best] = (uint8_t)i;
+			weights[best] = 0;
+		}
+	}
+	free(weights);
+	return 0;
+}
+
+/* ---- frames */
+
+static void write_title(FILE *out, const struct graph *g, uint32_t node)
+{
+	const struct export_tree *t = &g->tree;
+	const struct export_tree_node *n = &t->nodes[node];
+	fputs("<title>", out);
+	write_xml(out, export_tree_name(t, node), NAME_LETTERS);
+	putc('\n', out);
+	if (n->frame != PROFILE_NONE) {
+		const struct export_tree_function *f = &t->functions[n->frame];
+		uint32_t module = g->p->frames[n->frame].module;
+		const char *between = "";
+		if (f->file && *f->file) {
+			write_xml(out, f->file, PLACE_LETTERS);
+			if (f->line)
+				fprintf(out, ":%" PRIu32, f->line);
+			between = ", ";
+		}
+		if (module < g->p->module_count) {
+			fputs(between, out);
+			write_xml(out, profile_module_name(g->p, module), PLACE_LETTERS);
+			between = ", ";
+		}
+		if (f->inlined)
+			fprintf(out, "%sinlined", between);
+	}
+	putc('\n', out);
+	write_value(out, g, n->total);
+	fprintf(out, ", %s of all", export_share(n->total, t->total).text);
+	if (n->self && n->self < n->total)
+		fprintf(out, "; %s by itself", export_count(n->self).text);
+	fputs("</title>", out);
+}
+
+static double scaled(const struct graph *g, uint64_t value)
+{
+	return g->tree.total ? (double)value * (WIDTH - 2 * PAD) / (double)g->tree.total : 0;
+}
+
+static void write_box(FILE *out, double x, double width, uint32_t depth)
+{
+	fprintf(out,
+		"<rect x=\"%.1f\" y=\"%" PRIu32 "\" width=\"%.1f\" height=\"%d\" rx=\"2\"/>"
+		"<text x=\"%.1f\" y=\"%" PRIu32 "\">",
+		PAD + x, TOP + depth * PITCH, width, BAR, PAD + x + 4, TOP + depth * PITCH + 13);
+}
+
+static size_t letters_in(double width)
+{
+	return width > 8 + 2 * LETTER / 10.0 ? (size_t)((width - 8) * 10 / LETTER) : 0;
+}
+
+static void write_frame(FILE *out, const struct graph *g, uint32_t node, uint64_t start,
+			uint32_t depth)
+{
+	const struct export_tree_node *n = &g->tree.nodes[node];
+	const char *name = export_tree_name(&g->tree, node);
+	double width = scaled(g, n->total);
+	fprintf(out, "<g class=\"f k%u s%u\" data-f=\"%" PRIu32 " %" PRIu64 " %" PRIu64 "\">",
+		hue_of(g, n->frame), shade_of(name), depth, start, n->total);
+	write_title(out, g, node);
+	write_box(out, scaled(g, start), width, depth);
+	if (letters_in(width))
+		write_xml(out, name, letters_in(width));
+	fputs("</text></g>\n", out);
+}
+
+static int greatest_first(const void *a, const void *b, void *ctx)
+{
+	const struct graph *g = ctx;
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	uint64_t x = g->tree.nodes[i].total, y = g->tree.nodes[j].total;
+	if (x != y)
+		return x > y ? -1 : 1;
+	return i < j ? -1 : i > j;
+}
+
+/* Takes frames, greatest first, while they are wide enough and there is room. */
+static int choose_frames(struct graph *g)
+{
+	const struct export_tree *t = &g->tree;
+	uint32_t *order = malloc(((size_t)t->node_count + 1) * sizeof *order);
+	char *text = NULL;
+	size_t size, used = 0;
+	FILE *measured = open_memstream(&text, &size);
+	g->drawn = calloc((size_t)t->node_count + 1, sizeof *g->drawn);
+	if (!order || !measured || !g->drawn) {
+		free(order);
+		if (measured)
+			fclose(measured);
+		free(text);
+		return HEFT_ENOMEM;
+	}
+	for (uint32_t i = 0; i < t->node_count; i++)
+		order[i] = i;
+	qsort_r(order, t->node_count, sizeof *order, greatest_first, g);
+	for (uint32_t i = 0; i < t->node_count; i++) {
+		const struct export_tree_node *n = &t->nodes[order[i]];
+		if (n->total < t->total / SMALLEST)
+			break;
+		rewind(measured);
+		/* Where it will stand is not known yet: the longest numbers there can be. */
+		write_frame(measured, g, order[i], t->total, t->node_count);
+		used += (size_t)ftell(measured);
+		if (used > BUDGET)
+			break;
+		g->drawn[order[i]] = true;
+		g->hue_used[hue_of(g, n->frame)] = true;
+		g->drawn_count++;
+	}
+	for (uint32_t i = 0; i < t->node_count; i++) {
+		uint32_t parent = t->nodes[i].parent;
+		if (!g->drawn[i] && (parent == PROFILE_NONE || g->drawn[parent]))
+			g->pruned += t->nodes[i].total;
+	}
+	fclose(measured);
+	free(text);
+	free(order);
+	return 0;
+}
+
+struct level {
+	uint32_t next, end; /* children not yet written */
+	uint64_t start;     /* of the next one */
+};
+
+static void write_frames(FILE *out, const struct graph *g, struct level *levels)
+{
+	const struct export_tree *t = &g->tree;
+	uint32_t depth = 1;
+	levels[0] = (struct level){0, t->root_count, 0};
+	while (depth) {
+		struct level *at = &levels[depth - 1];
+		if (at->next == at->end) {
+			depth--;
+			continue;
+		}
+		uint32_t node = t->children[at->next++];
+		const struct export_tree_node *n = &t->nodes[node];
+		uint64_t start = at->start;
+		at->start += n->total;
+		if (!g->drawn[node])
+			continue;
+		write_frame(out, g, node, start, depth);
+		levels[depth++] = (struct level){n->first, n->first + n->count, start};
+	}
+}
+
+static void find_depth(struct graph *g, uint32_t *depths)
+{
+	const struct export_tree *t = &g->tree;
+	for (uint32_t i = 0; i < t->node_count; i++) {
+		uint32_t parent = t->nodes[i].parent;
+		depths[i] = parent == PROFILE_NONE ? 1 : depths[parent] + 1;
+		if (g->drawn[i] && depths[i] > g->deepest)
+			g->deepest = depths[i];
+	}
+}
+
+/* ---- the rest of the picture */
+
+static void write_legend(FILE *out, const struct graph *g)
+{
+	static const char *const words[] = {
+		[HUE_OTHER] = "other modules",
+		[HUE_RUNTIME] = "runtime: libc, allocator, C++ and Rust libraries",
+		[HUE_UNKNOWN] = "stack unknown",
+	};
+	int x = PAD;
+	for (unsigned hue = 0; hue < HUE_COUNT; hue++) {
+		if (!g->hue_used[hue])
+			continue;
+		const char *name =
+			hue < HUES ? profile_module_name(g->p, g->hue_modules[hue]) : words[hue];
+		fprintf(out,
+			"<g class=\"legend\"><rect class=\"k%u\" x=\"%d\" y=\"81\" width=\"12\" "
+			"height=\"12\" rx=\"2\"/><text class=\"key\" x=\"%d\" y=\"92\">",
+			hue, x, x + 18);
+		x += 34 + 7 * (int)write_xml(out, name, 50);
+		fputs("</text></g>\n", out);
+	}
+}
+
+static void write_facts(FILE *out, const struct graph *g)
+{
+	const struct profile *p = g->p;
+	const char *between = "";
+	char when[40];
+	struct tm tm;
+	time_t seconds = (time_t)(p->start_unix_ns / 1000000000);
+	fputs("<text class=\"facts\" x=\"10\" y=\"66\">", out);
+	if (p->start_unix_ns > 0 && gmtime_r(&seconds, &tm) &&
+	    strftime(when, sizeof when, "%Y-%m-%d %H:%M UTC", &tm)) {
+		fputs(when, out);
+		between = ", ";
+	}
+	if ((p->has & PROFILE_HAS_TIMES) && p->duration_ns) {
+		fprintf(out, "%sran %s", between, export_time(p->duration_ns).text);
+		between = ", ";
+	}
+	if (p->rate_bytes)
+		fprintf(out, "%ssampled each %s: estimates", between,
+			export_bytes(p->rate_bytes).text);
+	else
+		fprintf(out, "%sexact", between);
+	if (!p->complete)
+		fputs(", recording cut", out);
+	if (p->selection) {
+		fputs(", only ", out);
+		write_xml(out, p->selection, 100);
+	}
+	if (g->o->focus) {
+		fputs(", focus ", out);
+		write_xml(out, g->o->focus, 60);
+	}
+	if (g->o->ignore) {
+		fputs(", ignore ", out);
+		write_xml(out, g->o->ignore, 60);
+	}
+	if (g->o->invert)
+		fputs(", callers below", out);
+	fputs("</text>\n", out);
+	uint32_t left_out = g->tree.node_count - g->drawn_count;
+	if (!left_out)
+		return;
+	fprintf(out,
+		"<text class=\"facts more\" x=\"700\" y=\"66\">Not drawn: the %s narrowest "
+		"frame%s, %s of all</text>\n",
+		export_count(left_out).text, left_out == 1 ? "" : "s",
+		export_share(g->pruned, g->tree.total).text);
+}
+
+static void write_head(FILE *out, const struct graph *g)
+{
+	fputs("<g class=\"head\"><rect class=\"paper\" width=\"1200\" height=\"144\"/>\n"
+	      "<text class=\"what\" x=\"10\" y=\"28\">",
+	      out);
+	write_value(out, g, g->tree.total);
+	write_meaning(out, g);
+	fputs("</text>\n<text class=\"command\" x=\"10\" y=\"47\">", out);
+	write_command(out, g, HEAD_LETTERS);
+	fputs("</text>\n", out);
+	write_facts(out, g);
+	write_legend(out, g);
+	fputs("<text class=\"detail help\" x=\"10\" y=\"124\">", out);
+	if (g->tree.total)
+		fputs("Click or Enter zooms, Escape resets, arrow keys move, / searches, n finds "
+		      "the "
+		      "next one",
+		      out);
+	else
+		fputs("There is nothing of this measure to show", out);
+	fputs("</text></g>\n", out);
+}
+
+static void write_svg(FILE *out, const struct graph *g, struct level *levels)
+{
+	uint32_t height = TOP + (g->deepest + 1) * PITCH + 14;
+	fprintf(out,
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%" PRIu32
+		"\" viewBox=\"0 0 %d %" PRIu32 "\" data-unit=\"%s\">\n<title>heft: ",
+		WIDTH, height, WIDTH, height,
+		strcmp(export_measure_unit(g->o->measure), "count") == 0
+			? "allocations"
+			: export_measure_unit(g->o->measure));
+	write_command(out, g, COMMAND_LETTERS);
+	fprintf(out, "</title>\n<style><![CDATA[\n%s]]></style>\n", flamegraph_style);
+	write_head(out, g);
+	fprintf(out, "<g class=\"frames\">\n<g class=\"f root\" data-f=\"0 0 %" PRIu64 "\"><title>",
+		g->tree.total);
+	fputs("all\n", out);
+	write_command(out, g, COMMAND_LETTERS);
+	putc('\n', out);
+	write_value(out, g, g->tree.total);
+	write_meaning(out, g);
+	fputs("</title>", out);
+	write_box(out, 0, WIDTH - 2 * PAD, 0);
+	write_value(out, g, g->tree.total);
+	fputs(": ", out);
+	write_command(out, g, letters_in(WIDTH - 2 * PAD) - 50);
+	fputs("</text></g>\n", out);
+	write_frames(out, g, levels);
+	fprintf(out, "</g>\n<script><![CDATA[\n%s]]></script>\n</svg>\n", flamegraph_script);
+}
+
+int export_flamegraph(FILE *out, const struct profile *p, const struct export_options *o,
+		      struct heft_error *err)
+{
+	struct graph g = {.p = p, .o = o};
+	struct level *levels = NULL;
+	uint32_t *depths = NULL;
+	int rc = export_tree_init(&g.tree, p, o->measure, o->invert, err);
+	if (rc < 0)
+		return rc;
+	rc = choose_hues(&g);
+	if (rc == 0)
+		rc = choose_frames(&g);
+	if (rc == 0) {
+		depths = malloc(((size_t)g.tree.node_count + 1) * sizeof *depths);
+		rc = depths ? 0 : HEFT_ENOMEM;
+	}
+	if (rc == 0) {
+		find_depth(&g, depths);
+		levels = malloc(((size_t)g.deepest + 2) * sizeof *levels);
+		rc = levels ? 0 : HEFT_ENOMEM;
+	}
+	if (rc == 0)
+		write_svg(out, &g, levels);
+	else
+		heft_fail(err, rc, "not enough memory for the flame graph");
+	free(levels);
+	free(depths);
+	free(g.drawn);
+	free(g.hues);
+	export_tree_fini(&g.tree);
+	return rc;
+}

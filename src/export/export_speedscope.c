@@ -1,0 +1,202 @@
+/* speedscope's own file format, as its importer reads it (a JSON file with "$schema" and "shared").
+ *
+ * Every measure that the profile tells becomes one of speedscope's profiles, which its menu switches
+ * between; the one that was asked for comes up first. At an instant there is only that one. Frames
+ * are functions, as in a flame graph, with the line only where it is the same in all stacks: to
+ * speedscope two lines are two functions. A stack is a sample, its measure the weight, root first,
+ * greatest first: speedscope's time order is that order.
+ *
+ * JavaScript's numbers hold integers up to 2^53: sums of nanoseconds above that lose their last
+ * digits in the viewer, bytes and counts never get there. */
+#include "export/export_formats.h"
+#include "export/export_names.h"
+#include "export/export_tree.h"
+
+#include "hosted/json_writer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct numbering {
+	uint32_t *ids; /* of speedscope's frames, by frame of the profile; [frame_count]: unknown */
+	uint32_t count;
+};
+
+static uint32_t frame_slot(const struct profile *p, uint32_t frame)
+{
+	return frame == PROFILE_NONE ? p->frame_count : frame;
+}
+
+/* Writes the frames that the tree has and that were not written before. */
+static void write_frames(struct json_writer *w, const struct export_tree *t, struct numbering *ids)
+{
+	for (uint32_t i = 0; i < t->node_count; i++) {
+		uint32_t frame = t->nodes[i].frame, *id = &ids->ids[frame_slot(t->p, frame)];
+		if (*id != PROFILE_NONE)
+			continue;
+		*id = ids->count++;
+		json_write_object(w);
+		json_write_key_string(w, "name", export_tree_name(t, i));
+		if (frame != PROFILE_NONE) {
+			const struct export_tree_function *f = &t->functions[frame];
+			if (f->file)
+				json_write_key_string(w, "file", f->file);
+			if (f->line)
+				json_write_key_uint(w, "line", f->line);
+		}
+		json_write_object_end(w);
+		json_write_newline(w);
+	}
+}
+
+static const char *measure_title(enum export_measure measure, const struct profile *p)
+{
+	switch (measure) {
+	case EXPORT_PEAK:
+		return "live at the peak";
+	case EXPORT_LIVE:
+		return p->selection ? "live then" : "live at the end";
+	case EXPORT_ALLOCATED:
+		return "allocated in all";
+	case EXPORT_COUNT:
+		return "allocations";
+	case EXPORT_TEMPORARY:
+		return "temporary allocations";
+	case EXPORT_LIFETIME:
+		return "sum of lifetimes";
+	case EXPORT_MEASURES:
+		break;
+	}
+	return "";
+}
+
+static const char *unit_name(enum export_measure measure)
+{
+	const char *unit = export_measure_unit(measure);
+	return strcmp(unit, "ns") == 0 ? "nanoseconds" : strcmp(unit, "count") == 0 ? "none" : unit;
+}
+
+static void write_profile(struct json_writer *w, const struct export_tree *t,
+			  enum export_measure measure, const struct numbering *ids, uint32_t *path)
+{
+	json_write_object(w);
+	json_write_key_string(w, "type", "sampled");
+	json_write_key_string(w, "name", measure_title(measure, t->p));
+	json_write_key_string(w, "unit", unit_name(measure));
+	json_write_key_uint(w, "startValue", 0);
+	json_write_key_uint(w, "endValue", t->total);
+	json_write_key(w, "samples");
+	json_write_array(w);
+	for (uint32_t i = 0; i < t->node_count; i++) {
+		size_t depth = 0;
+		if (!t->nodes[i].self)
+			continue;
+		for (uint32_t n = i; n != PROFILE_NONE; n = t->nodes[n].parent)
+			path[depth++] = ids->ids[frame_slot(t->p, t->nodes[n].frame)];
+		json_write_array(w);
+		while (depth)
+			json_write_uint(w, path[--depth]);
+		json_write_array_end(w);
+		json_write_newline(w);
+	}
+	json_write_array_end(w);
+	json_write_key(w, "weights");
+	json_write_array(w);
+	for (uint32_t i = 0; i < t->node_count; i++)
+		if (t->nodes[i].self)
+			json_write_uint(w, t->nodes[i].self);
+	json_write_array_end(w);
+	json_write_object_end(w);
+	json_write_newline(w);
+}
+
+/* The command in one string. */
+static char *command_line(const struct profile *p)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	for (uint32_t i = 0; i < p->argc; i++)
+		fprintf(out, "%s%s", i ? " " : "", p->argv[i]);
+	return fclose(out) == 0 ? text : NULL;
+}
+
+static bool is_instant(const struct profile *p)
+{
+	return p->selection && p->window_from_ns == p->window_to_ns;
+}
+
+static int choose(const struct profile *p, const struct export_options *o,
+		  enum export_measure chosen[EXPORT_MEASURES])
+{
+	int count = 0;
+	for (int m = 0; m < EXPORT_MEASURES; m++) {
+		enum export_measure measure = (enum export_measure)m;
+		bool useful =
+			m != EXPORT_LIFETIME && !is_instant(p) && export_measure_known(p, measure);
+		if (measure == o->measure || useful)
+			chosen[count++] = measure;
+	}
+	return count;
+}
+
+int export_speedscope(FILE *out, const struct profile *p, const struct export_options *o,
+		      struct heft_error *err)
+{
+	enum export_measure chosen[EXPORT_MEASURES];
+	struct export_tree trees[EXPORT_MEASURES];
+	int count = choose(p, o, chosen), made = 0, rc = 0;
+	uint32_t most = 0;
+	struct numbering ids = {malloc(((size_t)p->frame_count + 1) * sizeof *ids.ids), 0};
+	uint32_t *path = NULL;
+	char *command = command_line(p);
+	struct json_writer w;
+	for (; made < count && rc == 0; made++) {
+		rc = export_tree_init(&trees[made], p, chosen[made], false, err);
+		if (rc == 0 && trees[made].node_count > most)
+			most = trees[made].node_count;
+	}
+	if (rc < 0) {
+		made--; /* the last one failed and holds nothing */
+		goto out;
+	}
+	path = malloc(((size_t)most + 1) * sizeof *path);
+	if (!ids.ids || !path || !command) {
+		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory to write the stacks");
+		goto out;
+	}
+	for (uint32_t i = 0; i <= p->frame_count; i++)
+		ids.ids[i] = PROFILE_NONE;
+	json_write_init(&w, out);
+	json_write_object(&w);
+	json_write_key_string(&w, "$schema", "https://www.speedscope.app/file-format-schema.json");
+	json_write_key_string(&w, "exporter", "heft@" HEFT_VERSION);
+	json_write_key_string(&w, "name", o->title ? o->title : command);
+	for (int i = 0; i < count; i++)
+		if (chosen[i] == o->measure)
+			json_write_key_uint(&w, "activeProfileIndex", (uint64_t)i);
+	json_write_key(&w, "shared");
+	json_write_object(&w);
+	json_write_key(&w, "frames");
+	json_write_array(&w);
+	for (int i = 0; i < count; i++)
+		write_frames(&w, &trees[i], &ids);
+	json_write_array_end(&w);
+	json_write_object_end(&w);
+	json_write_key(&w, "profiles");
+	json_write_array(&w);
+	for (int i = 0; i < count; i++)
+		write_profile(&w, &trees[i], chosen[i], &ids, path);
+	json_write_array_end(&w);
+	json_write_object_end(&w);
+	json_write_newline(&w);
+out:
+	while (made > 0)
+		export_tree_fini(&trees[--made]);
+	free(command);
+	free(path);
+	free(ids.ids);
+	return rc;
+}

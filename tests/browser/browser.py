@@ -1,0 +1,87 @@
+"""Chromium for tests: Debian's chromium, driven by playwright-core (npm) through page_driver.js.
+What is missing (no chromium, no node, no registry to install from) is a reason to skip."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+import harness
+
+HERE = pathlib.Path(__file__).resolve().parent
+PACKAGES = harness.BUILD / "node-packages"
+failures = {}  # by package: asked once a session
+VERSIONS = {"playwright-core": "1.65.0", "speedscope": "1.25.0"}
+
+
+def node_package(name):
+    """The folder that holds node_modules with the package in it, installed once a build."""
+    for tool in ("node", "npm"):
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool}")
+    folder = PACKAGES / name
+    if name in failures:
+        pytest.skip(failures[name])
+    if not (folder / "node_modules" / name / "package.json").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--no-save",
+                                   "--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=20000",
+                                   "--prefix", folder,
+                                   f"{name}@{VERSIONS[name]}"],
+                                  cwd=folder, capture_output=True, text=True, timeout=120)
+            lines = [line for line in done.stderr.splitlines() if "npm warn" not in line]
+            failed = done.returncode != 0 and " ".join(lines[:2])
+        except subprocess.TimeoutExpired:
+            failed = "no answer"
+        if failed:
+            failures[name] = f"npm cannot install {name}: {failed}"
+            pytest.skip(failures[name])
+    return folder / "node_modules"
+
+
+class Page:
+    def __init__(self, width=1440, height=900, scheme="light", flags=()):
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+        if not chromium:
+            pytest.skip("no chromium")
+        settings = {"chromium": chromium, "width": width, "height": height, "scheme": scheme,
+                    "flags": list(flags)}
+        self.process = subprocess.Popen(
+            ["node", HERE / "page_driver.js"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "HEFT_NODE_MODULES": str(node_package("playwright-core")),
+                 "HEFT_PAGE": json.dumps(settings)})
+        if not self.process.stdout.readline():
+            words = self.process.stderr.read()
+            self.close()
+            pytest.fail("Chromium does not start: " + words[-2000:])
+
+    def __getattr__(self, name):
+        """page.press("Enter"): the commands of page_driver.js."""
+        def call(*values):
+            self.process.stdin.write(json.dumps([name, *map(self.plain, values)]) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+            assert line, f"{name}: Chromium is gone"
+            answer = json.loads(line)
+            assert "error" not in answer, f"{name}{values}: {answer['error']}"
+            return answer.get("value")
+        return call
+
+    @staticmethod
+    def plain(value):
+        return str(value) if isinstance(value, pathlib.Path) else value
+
+    def close(self):
+        try:
+            self.process.stdin.close()
+            self.process.wait(timeout=20)
+        except (subprocess.TimeoutExpired, BrokenPipeError):
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()

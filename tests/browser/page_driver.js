@@ -1,0 +1,58 @@
+/* One page of Chromium for a test in Python: commands come as lines of JSON on stdin, each is
+   answered by a line on stdout. Ends when stdin does. See browser.py. */
+'use strict';
+const path = require('path');
+const readline = require('readline');
+const { chromium } = require(path.join(process.env.HEFT_NODE_MODULES, 'playwright-core'));
+
+const complaints = [], requests = [];
+
+async function open(settings) {
+  const browser = await chromium.launch({
+    executablePath: settings.chromium,
+    args: [...(process.getuid() === 0 ? ['--no-sandbox'] : []), ...(settings.flags || [])],
+  });
+  const context = await browser.newContext({
+    viewport: { width: settings.width, height: settings.height },
+    colorScheme: settings.scheme,
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15000);
+  page.on('console', (m) => { if (['error', 'warning'].includes(m.type())) complaints.push(m.text()); });
+  page.on('pageerror', (e) => complaints.push(String(e)));
+  page.on('dialog', (d) => { complaints.push('dialog: ' + d.message()); d.dismiss(); });
+  page.on('request', (r) => requests.push(r.url()));
+  return { browser, page };
+}
+
+const commands = {
+  goto: (page, url) => page.goto(url).then(() => null),
+  press: (page, key) => page.keyboard.press(key),
+  type: (page, text) => page.keyboard.type(text),
+  click: (page, x, y) => page.mouse.click(x, y),
+  move: (page, x, y) => page.mouse.move(x, y),
+  size: (page, width, height) => page.setViewportSize({ width, height }),
+  evaluate: (page, code) => page.evaluate(code),
+  wait: (page, code) => page.waitForFunction(code).then(() => null),
+  choose_file: (page, selector, file) => page.setInputFiles(selector, file),
+  click_text: (page, text) => page.getByText(text, { exact: true }).first().click(),
+  screenshot: (page, file) => page.screenshot({ path: file }).then(() => null),
+  complaints: () => complaints,
+  requests: () => requests,
+};
+
+(async () => {
+  const { browser, page } = await open(JSON.parse(process.env.HEFT_PAGE));
+  console.log('{"ready":true}');
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const [name, ...values] = JSON.parse(line);
+    let answer;
+    try {
+      answer = { value: await commands[name](page, ...values) };
+    } catch (error) {
+      answer = { error: String(error) };
+    }
+    console.log(JSON.stringify(answer));
+  }
+  await browser.close();
+})();
