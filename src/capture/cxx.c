@@ -99,7 +99,7 @@ static inline uintptr_t find(enum op op)
 			f call;                                                                    \
 			return;                                                                    \
 		}                                                                                  \
-		freed(tls, p, HERE());                                                               \
+		freed(tls, p, HERE());                                                             \
 		f call;                                                                            \
 		leave(tls);                                                                        \
 	}
