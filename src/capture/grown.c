@@ -13,37 +13,26 @@
  * of the blocks that matter, not a record of all. */
 #include "capture/hotpath.h"
 
-enum { SLOTS = 64, LOOK_AT_MOST = 8 << 20, PAGE = 4096 };
+enum { SLOTS = HEFT_GROWN_SLOTS, LOOK_AT_MOST = 8 << 20, PAGE = 4096 };
 
-static struct {
-	_Atomic(uintptr_t) addr;
-	_Atomic(size_t) size;
-} grown[SLOTS];
+struct heft_grown heft_grown[HEFT_GROWN_SLOTS];
 _Atomic(int) heft_grown_blocks;
-
-static unsigned slot_of(const void *p)
-{
-	return (unsigned)(((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15ull >> 58);
-}
 
 void heft_grown_add(const void *p, size_t size)
 {
-	unsigned i = slot_of(p);
-	atomic_store_explicit(&grown[i].size, size, memory_order_relaxed);
-	if (!atomic_exchange_explicit(&grown[i].addr, (uintptr_t)p, memory_order_relaxed))
+	unsigned i = heft_grown_slot(p);
+	atomic_store_explicit(&heft_grown[i].size, size, memory_order_relaxed);
+	if (!atomic_exchange_explicit(&heft_grown[i].addr, (uintptr_t)p, memory_order_relaxed))
 		atomic_fetch_add_explicit(&heft_grown_blocks, 1, memory_order_relaxed);
 }
 
 /* Its size if it was there; 0. */
 static size_t take(const void *p)
 {
-	unsigned i = slot_of(p);
+	unsigned i = heft_grown_slot(p);
 	uintptr_t addr = (uintptr_t)p;
-	/* A load first: every free comes here while there is any grown block. */
-	if (LIKELY(atomic_load_explicit(&grown[i].addr, memory_order_relaxed) != addr))
-		return 0;
-	size_t size = atomic_load_explicit(&grown[i].size, memory_order_relaxed);
-	if (!atomic_compare_exchange_strong_explicit(&grown[i].addr, &addr, 0, memory_order_relaxed,
+	size_t size = atomic_load_explicit(&heft_grown[i].size, memory_order_relaxed);
+	if (!atomic_compare_exchange_strong_explicit(&heft_grown[i].addr, &addr, 0, memory_order_relaxed,
 						     memory_order_relaxed))
 		return 0;
 	atomic_fetch_sub_explicit(&heft_grown_blocks, 1, memory_order_relaxed);
@@ -97,7 +86,7 @@ static __attribute__((destructor)) void at_exit(void)
 	    !atomic_load(&heft_grown_blocks) || !enter(tls, HERE()))
 		return;
 	for (unsigned i = 0; i < SLOTS; i++) {
-		const void *block = (const void *)atomic_load(&grown[i].addr);
+		const void *block = (const void *)atomic_load(&heft_grown[i].addr);
 		/* A free that passed heft by (from inside a hook) may have unmapped it. */
 		if (block && sys_readable((const uint64_t *)block - 1))
 			heft_grown_freed(tls, block);

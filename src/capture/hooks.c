@@ -88,7 +88,7 @@ static inline void *after_realloc(struct heft_tls *tls, struct heft_thread *anno
 static inline struct heft_thread *announce(struct heft_tls *tls, void *old)
 {
 	struct heft_thread *t = old ? room(tls) : NULL;
-	if (UNLIKELY(atomic_load_explicit(&heft_grown_blocks, memory_order_relaxed)) && old)
+	if (old && heft_is_grown(old))
 		heft_grown_forget(old); /* what comes of it is remembered anew */
 	if (t)
 		record_address(t, WIRE_REALLOC_BEGIN, WIRE_EXT_REALLOC_BEGIN, (uint64_t)old);

@@ -140,7 +140,7 @@ HIDDEN void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here);
 
 static inline void freed(struct heft_tls *tls, void *p, uintptr_t here)
 {
-	if (UNLIKELY(atomic_load_explicit(&heft_grown_blocks, memory_order_relaxed)))
+	if (heft_is_grown(p))
 		heft_grown_freed(tls, p);
 	struct heft_thread *t = room(tls);
 	if (UNLIKELY(!t))

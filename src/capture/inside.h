@@ -192,7 +192,23 @@ HIDDEN void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t t
 /* ---- grown.c: how much of grown arrays is used */
 
 enum { HEFT_GROWN_MIN = 16 << 10 }; /* smaller ones are not looked at */
+enum { HEFT_GROWN_SLOTS = 64 };
+struct heft_grown {
+	_Atomic(uintptr_t) addr;
+	_Atomic(size_t) size;
+};
+extern HIDDEN struct heft_grown heft_grown[HEFT_GROWN_SLOTS];
 extern HIDDEN _Atomic(int) heft_grown_blocks; /* how many are remembered */
+static inline unsigned heft_grown_slot(const void *p)
+{
+	return (unsigned)(((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15ull >> 58);
+}
+static inline int heft_is_grown(const void *p)
+{
+	return UNLIKELY(atomic_load_explicit(&heft_grown_blocks, memory_order_relaxed)) &&
+	       UNLIKELY(atomic_load_explicit(&heft_grown[heft_grown_slot(p)].addr,
+					     memory_order_relaxed) == (uintptr_t)p);
+}
 HIDDEN void heft_grown_add(const void *p, size_t size);
 HIDDEN void heft_grown_forget(const void *p);
 struct heft_tls;

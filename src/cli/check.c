@@ -9,7 +9,7 @@
 
 #include "findings/finding.h"
 #include "profile/budget.h"
-#include "profile/profile_from_trace.h"
+#include "import/import.h"
 #include "record/launch.h"
 #include "record/recorder.h"
 #include "report/report_budget.h"
@@ -318,7 +318,7 @@ static int check(struct check *c, int *status, struct heft_error *err)
 	if (rc == 0 && c->argc)
 		rc = run_command(c, err);
 	if (rc == 0)
-		rc = profile_from_recording(&c->profile, c->recording, NULL, err);
+		rc = import_profile(&c->profile, c->recording, NULL, err);
 	if (rc == 0)
 		rc = cli_apply_frame_rules(c->profile, NULL, err);
 	if (rc < 0)

@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 
 #include "profile/profile_diff.h"
-#include "profile/profile_from_trace.h"
+#include "import/import.h"
 #include "report/report_diff.h"
 
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 static int load(const struct diff_command *c, const char *path, struct profile **p,
 		struct heft_error *err)
 {
-	int rc = profile_from_recording(p, path, NULL, err);
+	int rc = import_profile(p, path, NULL, err);
 	if (rc == 0)
 		rc = cli_apply_frame_rules(*p, NULL, err);
 	if (rc == 0 && (c->options.focus || c->options.ignore))

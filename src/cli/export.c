@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 
 #include "export/export.h"
-#include "profile/profile_from_trace.h"
+#include "import/import.h"
 #include "report/report.h"
 
 #include <limits.h>
@@ -55,7 +55,7 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 }
 
 static const struct exporter json_exporter = {"json", "what heft report --json writes", "json",
-					      false, write_json};
+					      false, write_json, true};
 
 static const struct exporter *find_format(const char *name)
 {
@@ -210,7 +210,9 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 {
 	int rc = resolve_window(c, path, err);
 	if (rc == 0)
-		rc = profile_from_recording(p, path, &c->selection, err);
+		rc = import_profile(p, path, &c->selection, err);
+	if (rc == 0 && !c->exporter->labels)
+		profile_drop_labels(*p);
 	if (rc == 0)
 		rc = cli_apply_frame_rules(*p, NULL, err);
 	if (rc == 0 && (c->options.focus || c->options.ignore))

@@ -3,8 +3,9 @@
  * recording, option or rule file leaves stdout empty. */
 #include "cli/cli.h"
 
+#include "cli/progress.h"
 #include "findings/finding.h"
-#include "profile/profile_from_trace.h"
+#include "import/import.h"
 #include "report/report.h"
 #include "report/report_words.h"
 
@@ -238,12 +239,18 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 {
 	struct trace_reader *reader = NULL;
 	*p = NULL;
-	int rc = trace_reader_open(&reader, path, err);
+	int rc = 0;
+	if (c->from_text || c->to_text || c->at_text) {
+		rc = trace_reader_open(&reader, path, err);
+		if (rc == 0)
+			rc = choose_span(c, trace_reader_contents(reader)->duration_ns, err);
+		trace_reader_close(reader);
+		c->selection.has_window = true;
+		if (rc == HEFT_EFORMAT) /* another format has no times: loading it says so */
+			rc = 0;
+	}
 	if (rc == 0)
-		rc = choose_span(c, trace_reader_contents(reader)->duration_ns, err);
-	if (rc == 0)
-		rc = profile_from_trace(p, reader, &c->selection, err);
-	trace_reader_close(reader);
+		rc = import_profile(p, path, &c->selection, err);
 	if (rc == 0)
 		rc = choose_sort(c, *p, path, err);
 	if (rc == 0)
@@ -298,9 +305,13 @@ int cmd_report(int argc, char **argv)
 	c.selection.process_totals = c.json || c.options.threads;
 	c.selection.sizes = c.options.sizes;
 
+	struct cli_progress progress;
+	cli_progress_attach(&progress, &c.selection);
+	c.selection.ask_servers = true;
 	int rc = describe(&c);
 	if (rc == 0)
 		rc = load(&c, argv[first], &p, &err);
+	cli_progress_end(&progress);
 	if (rc == 0)
 		rc = write_report(&c, p);
 	if (rc < 0 && !err.message[0])

@@ -96,7 +96,8 @@ static const struct cli_option check_options[] = {
 };
 
 static const struct cli_option export_options[] = {
-	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "flamegraph|folded|speedscope|csv|json", "what to write", false},
+	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "pprof|heaptrack|dhat|massif|flamegraph|folded|speedscope|csv|json",
+	 "what to write", false},
 	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "OUT",
 	 "write to OUT, - is standard output (default: FILE's name with the format's extension)",
 	 false},

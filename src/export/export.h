@@ -27,8 +27,9 @@ struct export_options {
 	bool raw;                    /* pprof: addresses and build ids instead of symbols */
 	bool source;                 /* html: with source lines */
 	bool invert;                 /* folded, flamegraph: from the allocating function up */
-	const char *title;           /* of graphs; NULL: the command */
-	const char *focus, *ignore;  /* what the profile was filtered with, or NULL */
+	const char *name;  /* of the file, or NULL: .gz and .zst ask for compression (heaptrack) */
+	const char *title; /* of graphs; NULL: the command */
+	const char *focus, *ignore; /* what the profile was filtered with, or NULL */
 };
 
 struct exporter {
@@ -39,6 +40,7 @@ struct exporter {
 	/* Writes to the stream, whose errors latch for the caller to check. 0 or a negative code. */
 	int (*write)(FILE *out, const struct profile *p, const struct export_options *o,
 		     struct heft_error *err);
+	bool labels; /* keeps labels of sites; the others get stacks without (profile_drop_labels) */
 };
 
 extern const struct exporter exporters[]; /* ends with a NULL name */

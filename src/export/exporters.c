@@ -20,10 +20,15 @@
 #include <unistd.h>
 
 const struct exporter exporters[] = {
-	{"folded", "FlameGraph's input: a line a stack", "folded", false, export_folded},
-	{"flamegraph", "a picture: SVG with search and zoom", "svg", false, export_flamegraph},
-	{"speedscope", "for speedscope.app", "speedscope.json", false, export_speedscope},
-	{"csv", "a table: every site with every measure", "csv", false, export_csv},
+	{"pprof", "for go tool pprof, Parca, Pyroscope", "pb.gz", true, export_pprof, true},
+	{"dhat", "for Valgrind's dh_view.html", "dhat.json", false, export_dhat, false},
+	{"massif", "for ms_print, massif-visualizer", "massif", false, export_massif, false},
+	{"heaptrack", "for heaptrack_print, heaptrack_gui", "heaptrack.zst", false,
+	 export_heaptrack, false},
+	{"folded", "FlameGraph's input: a line a stack", "folded", false, export_folded, false},
+	{"flamegraph", "a picture: SVG with search and zoom", "svg", false, export_flamegraph, false},
+	{"speedscope", "for speedscope.app", "speedscope.json", false, export_speedscope, false},
+	{"csv", "a table: every site with every measure", "csv", false, export_csv, false},
 	{.name = NULL},
 };
 
@@ -44,7 +49,7 @@ static const struct {
 	[EXPORT_ALLOCATED] = {"allocated", "bytes", PROFILE_HAS_ALLOCATED},
 	[EXPORT_COUNT] = {"count", "count", PROFILE_HAS_ALLOCATED},
 	[EXPORT_TEMPORARY] = {"temporary", "count", PROFILE_HAS_TEMPORARY},
-	[EXPORT_LIFETIME] = {"lifetime", "ns", PROFILE_HAS_LIFETIMES},
+	[EXPORT_LIFETIME] = {"lifetime", "ns", PROFILE_HAS_MEAN_LIFETIME},
 };
 
 int export_measure_parse(const char *name, enum export_measure *measure)
@@ -205,8 +210,11 @@ int export_to_path(const struct exporter *x, const char *path, bool force, const
 {
 	char beside[PATH_MAX], target[PATH_MAX];
 	struct stat st;
+	struct export_options named = *o;
 	if (strcmp(path, "-") == 0)
 		return write_whole(stdout, x, "standard output", p, o, err);
+	named.name = path;
+	o = &named;
 	int rc = export_path_check(x, path, force, err);
 	if (rc < 0)
 		return rc;

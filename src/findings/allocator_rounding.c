@@ -8,7 +8,6 @@
 
 #include "findings/site_names.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Where a block is larger, the overhead is a small part of it in any allocator. */
@@ -93,9 +92,9 @@ int diagnose_allocator_rounding(struct diagnosis *d)
 	if (!p->totals.peak_slack_bytes) /* not measured */
 		return 0;
 	uint64_t header = is_glibc_malloc(p) ? GLIBC_HEADER_BYTES : 0;
-	uint32_t count;
-	uint32_t *sites = sites_by_function(p, d->named, &count);
-	int rc = sites ? 0 : HEFT_ENOMEM;
+	const uint32_t *sites = d->by_function;
+	uint32_t count = d->by_function_count;
+	int rc = 0;
 	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
 		struct rounded r = {.site = sites[i]};
 		uint64_t most = 0;
@@ -114,6 +113,5 @@ int diagnose_allocator_rounding(struct diagnosis *d)
 		}
 		rc = add_finding(d, &r, header);
 	}
-	free(sites);
 	return rc;
 }

@@ -19,7 +19,9 @@ struct diagnosis {
 	struct findings *out;
 	struct name_pool *pool; /* lives as long as the findings */
 	uint32_t *named;        /* by site: site_names.h */
-	bool *queued;           /* by site: explained by unbounded-queue */
+	uint32_t *by_function;  /* sites, those of one function together: site_names.h */
+	uint32_t by_function_count;
+	bool *queued; /* by site: explained by unbounded-queue */
 };
 
 int diagnose_unbounded_queue(struct diagnosis *d); /* first: it fills `queued` */
@@ -59,5 +61,6 @@ const char *diagnosis_text(struct diagnosis *d, const char *fmt, ...)
 /* A phrase in the pool. */
 const char *diagnosis_keep(struct diagnosis *d, struct phrase phrase);
 double share_of(uint64_t part, uint64_t whole); /* 0 of nothing */
+uint64_t whole_number(double value); /* rounded; what does not fit is the nearest that does */
 
 #endif

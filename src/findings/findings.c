@@ -97,19 +97,19 @@ void draft_bytes(struct draft *f, const char *name, uint64_t bytes)
 	next_evidence(f, name, EVIDENCE_BYTES)->number = bytes;
 }
 
-static uint64_t whole(double value)
+uint64_t whole_number(double value)
 {
 	return value >= 1.8e19 ? UINT64_MAX : value > 0 ? (uint64_t)(value + 0.5) : 0;
 }
 
 void draft_rate(struct draft *f, const char *name, double bytes_per_second)
 {
-	next_evidence(f, name, EVIDENCE_RATE)->number = whole(bytes_per_second);
+	next_evidence(f, name, EVIDENCE_RATE)->number = whole_number(bytes_per_second);
 }
 
 void draft_time(struct draft *f, const char *name, double ns)
 {
-	next_evidence(f, name, EVIDENCE_TIME_NS)->number = whole(ns);
+	next_evidence(f, name, EVIDENCE_TIME_NS)->number = whole_number(ns);
 }
 
 void draft_share(struct draft *f, const char *name, double share)
@@ -226,11 +226,14 @@ int findings_new(struct findings **out, const struct profile *p)
 	f->pool = name_pool_new();
 	struct diagnosis d = {.p = p, .out = f, .pool = f->pool};
 	d.named = site_names_new(p);
+	if (d.named)
+		d.by_function = sites_by_function(p, d.named, &d.by_function_count);
 	d.queued = calloc((size_t)p->site_count + 1, sizeof *d.queued);
-	int rc = f->pool && d.named && d.queued ? 0 : HEFT_ENOMEM;
+	int rc = f->pool && d.by_function && d.queued ? 0 : HEFT_ENOMEM;
 	for (size_t i = 0; i < sizeof diagnoses / sizeof *diagnoses && rc == 0; i++)
 		rc = diagnoses[i](&d);
 	free(d.named);
+	free(d.by_function);
 	free(d.queued);
 	if (rc < 0) {
 		findings_free(f);

@@ -31,6 +31,10 @@ enum {
  * part of its share. (Not every single part: a program that is not run for a few milliseconds does
  * not grow meanwhile.) */
 #define GROWING_LEAST_STAGE 0.25
+/* A cache that is filled at random fills up ever more slowly: the second half of the run after
+ * start-up must gain this part of its share. Even growth gains 1, growth with the square root of
+ * time 0.8, a cache with as many replacements as four times its places 0.35. */
+#define GROWING_LEAST_LATE 0.7
 /* Two-sided chance of one in a thousand (profile_trend.h). */
 #define GROWING_LEAST_Z 3.29
 /* It grows to its top, which comes late, and after which it is only taken down; it does not reach
@@ -52,7 +56,11 @@ enum {
  * blocks were replaced at least twice. Smaller than this part of the peak it proves nothing. */
 #define SETTLED_FLOOR 0.5
 #define SETTLED_TURNS 2
+/* A population: two buffers that a loader fills in turn are no sessions. */
+#define SETTLED_LEAST_BLOCKS 16
 #define SETTLED_LEAST_SHARE 0.005
+/* Nobody plans for more than a year. */
+#define LIMIT_FARTHEST_S (366.0 * 86400)
 /* In step: as many blocks as were replaced elsewhere, within this factor. */
 #define GROWING_IN_STEP 4
 
@@ -88,7 +96,7 @@ static bool is_settled(const struct profile *p, uint32_t site)
 	}
 	return to > from && share_of(most, p->totals.peak_bytes) >= SETTLED_LEAST_SHARE &&
 	       (double)least >= SETTLED_FLOOR * (double)most &&
-	       s->frees >= SETTLED_TURNS * blocks && blocks > 1;
+	       s->frees >= SETTLED_TURNS * blocks && blocks >= SETTLED_LEAST_BLOCKS;
 }
 
 static bool is_in_step(const struct profile *p, uint64_t allocations)
@@ -100,17 +108,23 @@ static bool is_in_step(const struct profile *p, uint64_t allocations)
 	return false;
 }
 
+/* The last slot of the greatest level. */
+static uint32_t last_top(const uint64_t *bytes, uint32_t count)
+{
+	uint32_t top = 0;
+	for (uint32_t i = 0; i < count; i++)
+		if (bytes[i] >= bytes[top])
+			top = i;
+	return top;
+}
+
 /* Bytes gained after start-up; 0: it does not grow from there to the end. `top` is the last slot of
  * its greatest level. */
 static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
 {
-	uint64_t floors[GROWING_PARTS], most = 0;
-	*top = 0;
-	for (uint32_t i = 0; i < count; i++)
-		if (bytes[i] >= most) {
-			most = bytes[i];
-			*top = i;
-		}
+	uint64_t floors[GROWING_PARTS];
+	*top = last_top(bytes, count);
+	uint64_t most = bytes[*top];
 	if (*top + 1 < GROWING_LEAST_SLOTS || (double)*top < GROWING_LATEST_TOP * (count - 1))
 		return 0;
 	for (uint32_t i = *top + 1; i < count; i++) /* taken down, or a phase among others? */
@@ -133,14 +147,53 @@ static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
 		    GROWING_LEAST_STAGE * even)
 			return 0;
 	}
-	return gained;
+	uint64_t middle = floors[(FIRST + LAST) / 2];
+	double even = (double)gained * (LAST - (FIRST + LAST) / 2) / (LAST - FIRST);
+	return (double)floors[LAST] - (double)middle >= GROWING_LEAST_LATE * even ? gained : 0;
 }
 
-static int look_at(struct diagnosis *d, const struct growing *g)
+/* When all memory will be used up at this rate; 0: not known, or so far away that it is no matter. */
+static double time_to_limit_ns(const struct profile *p, double rate)
+{
+	uint64_t used = p->totals.peak_rss_bytes > p->totals.peak_bytes ? p->totals.peak_rss_bytes
+									: p->totals.peak_bytes;
+	if (p->memory_limit_bytes <= used || rate <= 0)
+		return 0;
+	double seconds = (double)(p->memory_limit_bytes - used) / rate;
+	return seconds < LIMIT_FARTHEST_S ? seconds * 1e9 : 0;
+}
+
+/* How far the program had come at slot i: twice its allocations. (Calls so far, and as many frees
+ * less as there are live blocks: what is freed at the end is no progress.) */
+static double progress_at(const struct profile *p, uint32_t i)
+{
+	return (double)p->history.events[i] + (double)p->history.blocks[i];
+}
+
+/* The same over the program's own progress in place of time, if that is known: a program that waits,
+ * or is not run for a while, does not grow meanwhile. Slot k is the state when k + 1 of `slot_count`
+ * parts of all allocations had been made. */
+static void over_progress(const struct profile *p, const uint64_t *bytes, uint64_t *out)
+{
+	uint32_t count = p->history.slot_count, at = 0;
+	double all = p->history.events ? progress_at(p, count - 1) : 0;
+	for (uint32_t k = 0; k < count; k++) {
+		while (all > 0 && at + 1 < count && progress_at(p, at) < all * (k + 1) / count)
+			at++;
+		out[k] = all > 0 ? bytes[at] : bytes[k];
+	}
+}
+
+static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progress)
 {
 	const struct profile *p = d->p;
 	uint32_t top;
-	uint64_t gained = growth_of(g->bytes, p->history.slot_count, &top);
+	over_progress(p, g->bytes, progress);
+	uint64_t gained = growth_of(progress, p->history.slot_count, &top);
+	if (!gained)
+		return 0;
+	/* When it was at its top, for the rate. */
+	top = last_top(g->bytes, p->history.slot_count);
 	uint64_t level = g->bytes[top];
 	if (gained < GROWING_LEAST_BYTES || (double)gained < GROWING_LEAST_GAIN * (double)level ||
 	    share_of(gained, p->totals.peak_bytes) < GROWING_LEAST_PEAK_SHARE)
@@ -163,14 +216,22 @@ static int look_at(struct diagnosis *d, const struct growing *g)
 			   : !g->frees  ? "nothing is ever freed"
 					: diagnosis_text(d, "%s of its blocks were freed",
 							 phrase_share(freed).text);
+	double limit_ns = freed_at_end ? 0 : time_to_limit_ns(p, rate);
+	const char *limit = "";
+	if (limit_ns > 0)
+		limit = diagnosis_text(d, "; at this rate %s of %s is used up in %s",
+				       p->limit_is_cgroup ? "its cgroup's limit" : "the memory",
+				       phrase_bytes(p->memory_limit_bytes).text,
+				       phrase_time(limit_ns).text);
 	f.finding.summary = diagnosis_text(
 		d,
 		"memory from %s grows %s: by %s a second over the whole run, to %s (%s of "
-		"the peak heap), %s",
+		"the peak heap), %s%s",
 		phrase_place(p, name).text,
 		freed_at_end ? "as long as the program runs" : "without end",
-		phrase_bytes((uint64_t)(rate + 0.5)).text, phrase_bytes(level).text,
-		phrase_share(share_of(level, p->totals.peak_bytes)).text, fate ? fate : "");
+		phrase_bytes(whole_number(rate)).text, phrase_bytes(level).text,
+		phrase_share(share_of(level, p->totals.peak_bytes)).text, fate ? fate : "",
+		limit ? limit : "");
 	f.finding.advice = diagnosis_text(
 		d, "%s",
 		freed_at_end ? "Free each block when it is no longer needed, not at the end: "
@@ -184,14 +245,18 @@ static int look_at(struct diagnosis *d, const struct growing *g)
 	draft_bytes(&f, "gained_bytes", gained);
 	draft_bytes(&f, "level_bytes", level);
 	draft_count(&f, "allocations", g->allocations);
+	if (limit_ns > 0) {
+		draft_bytes(&f, "limit_bytes", p->memory_limit_bytes);
+		draft_time(&f, "time_to_limit_ns", limit_ns);
+	}
 	return draft_add(d, &f);
 }
 
-static int look_at_functions(struct diagnosis *d, const uint32_t *sites, uint32_t count,
-			     uint64_t *bytes)
+static int look_at_functions(struct diagnosis *d, uint64_t *bytes)
 {
 	const struct profile *p = d->p;
-	uint32_t slots = p->history.slot_count;
+	const uint32_t *sites = d->by_function;
+	uint32_t count = d->by_function_count, slots = p->history.slot_count;
 	int rc = 0;
 	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
 		struct growing g = {.bytes = bytes, .site = PROFILE_NONE};
@@ -214,7 +279,7 @@ static int look_at_functions(struct diagnosis *d, const uint32_t *sites, uint32_
 			}
 		}
 		if (g.site != PROFILE_NONE)
-			rc = look_at(d, &g);
+			rc = look_at(d, &g, bytes + slots);
 	}
 	return rc;
 }
@@ -229,11 +294,8 @@ int diagnose_growing_site(struct diagnosis *d)
 		settled = is_settled(p, i);
 	if (!settled)
 		return 0;
-	uint32_t count;
-	uint32_t *sites = sites_by_function(p, d->named, &count);
-	uint64_t *bytes = malloc(p->history.slot_count * sizeof *bytes);
-	int rc = sites && bytes ? look_at_functions(d, sites, count, bytes) : HEFT_ENOMEM;
-	free(sites);
+	uint64_t *bytes = malloc(2 * (size_t)p->history.slot_count * sizeof *bytes);
+	int rc = bytes ? look_at_functions(d, bytes) : HEFT_ENOMEM;
 	free(bytes);
 	return rc;
 }

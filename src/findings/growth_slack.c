@@ -26,7 +26,7 @@ static int look_at(struct diagnosis *d, uint32_t site, const struct profile_grow
 	double share = share_of(g->unused_bytes, g->measured_bytes);
 	uint64_t slack = g->unused_bytes;
 	if (g->measured_bytes > s->peak_bytes)
-		slack = (uint64_t)(share * (double)s->peak_bytes);
+		slack = whole_number(share * (double)s->peak_bytes);
 	if (share < SLACK_LEAST_SHARE || slack < SLACK_LEAST_BYTES ||
 	    share_of(slack, p->totals.peak_bytes) < SLACK_LEAST_PEAK_SHARE)
 		return 0;

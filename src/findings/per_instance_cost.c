@@ -43,6 +43,9 @@
  * tell nothing. */
 #define INSTANCE_STRAY_CHANGES 0.1
 #define INSTANCE_LEAST_CHANGES 3
+/* A pool's chunk leaves room for the allocator's header and its own. */
+#define CHUNK_LEAST_BYTES 4096
+#define CHUNK_HEADER_BYTES 128
 /* How much is looked at: the sites with the most bytes, and so many user frames of each. */
 enum { SITES_LOOKED_AT = 20000, FRAMES_LOOKED_AT = 48, COUNTS_TRIED = 8 };
 
@@ -67,7 +70,9 @@ struct object {
 /* ---- activations */
 
 struct activations {
-	uint32_t *rep; /* by node */
+	uint32_t *rep;   /* by node: its activation's first node */
+	uint32_t *heavy; /* by node: find_heavy */
+	uint64_t *bytes; /* by first node */
 	uint32_t *slots;
 	uint32_t mask;
 };
@@ -87,9 +92,11 @@ static int find_activations(struct activations *a, const struct profile *p)
 	while (size < 2 * (uint64_t)p->node_count)
 		size *= 2;
 	a->rep = malloc(((size_t)p->node_count + 1) * sizeof *a->rep);
+	a->heavy = malloc(((size_t)p->node_count + 1) * sizeof *a->heavy);
+	a->bytes = calloc((size_t)p->node_count + 1, sizeof *a->bytes);
 	a->slots = calloc(size, sizeof *a->slots);
 	a->mask = (uint32_t)(size - 1);
-	if (!a->rep || !a->slots)
+	if (!a->rep || !a->heavy || !a->bytes || !a->slots)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->node_count; i++) {
 		const struct profile_node *n = &p->nodes[i];
@@ -106,50 +113,94 @@ static int find_activations(struct activations *a, const struct profile *p)
 	return 0;
 }
 
-static int by_activation(const void *a, const void *b)
+/* What is live under each node at the peak; from there on by activation, under its first node. */
+static void add_up_bytes(struct activations *a, const struct profile *p)
 {
-	const struct member *x = a, *y = b;
-	if (x->rep != y->rep)
-		return x->rep < y->rep ? -1 : 1;
-	return x->site < y->site ? -1 : x->site > y->site;
+	for (uint32_t i = 0; i < p->site_count; i++)
+		if (p->sites[i].node < p->node_count)
+			a->bytes[p->sites[i].node] += p->sites[i].peak_bytes;
+	for (uint32_t i = p->node_count; i-- > 0;) /* callees have larger indices */
+		if (p->nodes[i].parent != PROFILE_NONE)
+			a->bytes[p->nodes[i].parent] += a->bytes[i];
+	for (uint32_t i = 0; i < p->node_count; i++)
+		if (a->rep[i] != i)
+			a->bytes[a->rep[i]] += a->bytes[i];
 }
 
-/* Every (activation, site) pair, by activation and then by bytes (sites are in that order). A site
- * that passes one function twice (recursion) is there once for each call. */
-static struct member *find_members(const struct diagnosis *d, const struct activations *a,
+/* Only user frames whose activation has enough bytes for a finding are looked at: each node's
+ * nearest one, itself or further out. */
+static void find_heavy(struct activations *a, const struct profile *p)
+{
+	for (uint32_t i = 0; i < p->node_count; i++) {
+		uint32_t parent = p->nodes[i].parent;
+		uint64_t bytes = a->bytes[a->rep[i]];
+		bool heavy = p->frames[p->nodes[i].frame].user && bytes >= INSTANCES_LEAST_BYTES &&
+			     share_of(bytes, p->totals.peak_bytes) >= INSTANCES_LEAST_PEAK_SHARE;
+		a->heavy[i] = heavy ? i : parent == PROFILE_NONE ? PROFILE_NONE : a->heavy[parent];
+	}
+}
+
+static uint32_t next_heavy(const struct activations *a, const struct profile *p, uint32_t node)
+{
+	uint32_t parent = p->nodes[node].parent;
+	return parent == PROFILE_NONE ? PROFILE_NONE : a->heavy[parent];
+}
+
+/* Blocks of one size just below a power of two are chunks of a pool that cuts them up: how many
+ * there are says how full the pools are. (perl's pools for scalars and for their bodies grow in
+ * step, as many chunks each.) */
+static bool is_pool_chunk(const struct profile_site *s)
+{
+	uint64_t size = s->peak_bytes / s->peak_blocks, power = CHUNK_LEAST_BYTES;
+	if (s->peak_bytes % s->peak_blocks || size >> 40)
+		return false;
+	while (power < size)
+		power *= 2;
+	return power > size && power - size <= CHUNK_HEADER_BYTES;
+}
+
+static bool may_be_part(const struct diagnosis *d, uint32_t site)
+{
+	const struct profile_site *s = &d->p->sites[site];
+	return s->peak_blocks >= INSTANCES_LEAST && s->node < d->p->node_count &&
+	       !d->queued[site] && !is_pool_chunk(s);
+}
+
+/* Every (activation, site) pair, by activation and then by bytes (sites are in that order): counted
+ * first, then put in place. */
+static struct member *find_members(const struct diagnosis *d, struct activations *a,
 				   uint32_t *count)
 {
 	const struct profile *p = d->p;
-	size_t used = 0, room = 0;
-	struct member *list = NULL;
 	uint32_t sites = p->site_count < SITES_LOOKED_AT ? p->site_count : SITES_LOOKED_AT;
-	*count = 0;
-	for (uint32_t i = 0; i < sites; i++) {
-		const struct profile_site *s = &p->sites[i];
-		if (!s->peak_blocks || s->node >= p->node_count || d->queued[i])
-			continue;
-		unsigned frames = 0;
-		for (uint32_t n = s->node; n != PROFILE_NONE && frames < FRAMES_LOOKED_AT;
-		     n = p->nodes[n].parent) {
-			if (!p->frames[p->nodes[n].frame].user)
+	uint32_t *place = calloc((size_t)p->node_count + 1, sizeof *place), used = 0;
+	struct member *list = NULL;
+	for (int pass = 0; pass < 2 && place; pass++) {
+		for (uint32_t i = 0; i < sites; i++) {
+			if (!may_be_part(d, i))
 				continue;
-			if (used == room) {
-				room = room ? 2 * room : 4096;
-				struct member *more = realloc(list, room * sizeof *list);
-				if (!more) {
-					free(list);
-					return NULL;
-				}
-				list = more;
+			uint32_t n = a->heavy[p->sites[i].node];
+			for (int f = 0; n != PROFILE_NONE && f < FRAMES_LOOKED_AT; f++) {
+				uint32_t *at = &place[a->rep[n]];
+				if (pass == 1)
+					list[*at] = (struct member){a->rep[n], i};
+				++*at;
+				n = next_heavy(a, p, n);
 			}
-			list[used++] = (struct member){a->rep[n], i};
-			frames++;
 		}
+		for (uint32_t i = 0; i < p->node_count && pass == 0; i++) {
+			uint32_t here = place[i];
+			place[i] = used;
+			used += here;
+		}
+		if (pass == 0)
+			list = malloc(((size_t)used + 1) * sizeof *list);
+		if (!list)
+			break;
 	}
-	if (used)
-		qsort(list, used, sizeof *list, by_activation);
-	*count = (uint32_t)used;
-	return list ? list : malloc(1);
+	free(place);
+	*count = used;
+	return list;
 }
 
 /* ---- do two sites belong to one object? */
@@ -250,18 +301,17 @@ static void try_reference(const struct profile *p, const struct member *members,
 		*best = o;
 }
 
-static bool find_object(const struct profile *p, const struct member *members, struct object *o)
+/* `all`: bytes live under the activation. */
+static bool find_object(const struct profile *p, const struct member *members, uint64_t all,
+			struct object *o)
 {
-	uint64_t all = 0, tried[COUNTS_TRIED];
+	uint64_t tried[COUNTS_TRIED];
 	uint32_t counts = 0;
-	for (uint32_t i = o->first; i < o->first + o->count; i++)
-		all += p->sites[members[i].site].peak_bytes;
-	if (o->count < INSTANCE_LEAST_PARTS || all < INSTANCES_LEAST_BYTES ||
-	    share_of(all, p->totals.peak_bytes) < INSTANCES_LEAST_PEAK_SHARE)
+	if (o->count < INSTANCE_LEAST_PARTS)
 		return false;
 	for (uint32_t i = o->first; i < o->first + o->count && counts < COUNTS_TRIED; i++) {
 		uint64_t blocks = p->sites[members[i].site].peak_blocks;
-		bool known = blocks < INSTANCES_LEAST;
+		bool known = false;
 		for (uint32_t k = 0; k < counts && !known; k++)
 			known = tried[k] == blocks;
 		if (known)
@@ -448,6 +498,8 @@ int diagnose_per_instance_cost(struct diagnosis *d)
 	uint32_t member_count = 0, count = 0, room = 0;
 	int rc = find_activations(&a, p);
 	if (rc == 0) {
+		add_up_bytes(&a, p);
+		find_heavy(&a, p);
 		members = find_members(d, &a, &member_count);
 		rc = members ? 0 : HEFT_ENOMEM;
 	}
@@ -456,7 +508,7 @@ int diagnose_per_instance_cost(struct diagnosis *d)
 			;
 		struct object o = {.rep = members[i].rep, .first = i, .count = next - i};
 		o.outermost = user_caller(p, o.rep) == PROFILE_NONE;
-		if (!find_object(p, members, &o))
+		if (!find_object(p, members, a.bytes[o.rep], &o))
 			continue;
 		o.depth = depth_of(p, o.rep);
 		if (count == room) {
@@ -477,6 +529,8 @@ int diagnose_per_instance_cost(struct diagnosis *d)
 		if (list[i].taken)
 			rc = report_object(d, &a, members, list, count, i);
 	free(a.rep);
+	free(a.heavy);
+	free(a.bytes);
 	free(a.slots);
 	free(members);
 	free(list);

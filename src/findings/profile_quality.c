@@ -8,6 +8,7 @@
 
 #include "findings/site_names.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,59 +22,75 @@
 #define QUALITY_MEDIUM_SHARE 0.25
 enum { MODULES_NAMED = 4 };
 
-struct quality {
-	uint64_t guessed, truncated, lost, nameless; /* peak bytes */
-	uint64_t guessed_calls, truncated_calls, lost_calls, nameless_calls;
-	uint32_t replaced; /* files */
-	uint64_t *module_bytes;
+struct doubt {                 /* what is at stacks with some flaw */
+	uint64_t bytes, calls; /* at the peak; allocations and reallocations */
 };
 
-/* A stack is as good as its worst frame. */
-static uint32_t stack_flags(const struct profile *p, uint32_t node)
+struct quality {
+	struct doubt guessed, truncated, lost, nameless;
+	uint32_t replaced;     /* files */
+	struct doubt *modules; /* nameless, by module */
+	uint32_t *flags;       /* by node: a stack is as good as its worst frame */
+};
+
+static void add_doubt(struct doubt *d, const struct profile_site *s)
 {
-	uint32_t flags = 0;
-	for (; node != PROFILE_NONE; node = p->nodes[node].parent)
-		flags |= p->nodes[node].flags;
-	return flags;
+	d->bytes += s->peak_bytes;
+	d->calls += s->allocations + s->reallocations;
 }
 
 static void look_at_site(const struct diagnosis *d, uint32_t site, struct quality *q)
 {
 	const struct profile *p = d->p;
 	const struct profile_site *s = &p->sites[site];
-	uint64_t calls = s->allocations + s->reallocations;
 	if (s->node >= p->node_count) {
-		q->lost += s->peak_bytes;
-		q->lost_calls += calls;
+		add_doubt(&q->lost, s);
 		return;
 	}
-	uint32_t flags = stack_flags(p, s->node);
-	if (flags & PROFILE_GUESSED) {
-		q->guessed += s->peak_bytes;
-		q->guessed_calls += calls;
-	}
-	if (flags & PROFILE_TRUNCATED) {
-		q->truncated += s->peak_bytes;
-		q->truncated_calls += calls;
-	}
-	if (flags & PROFILE_LOST) {
-		q->lost += s->peak_bytes;
-		q->lost_calls += calls;
-	}
-	/* What people look at first is the name of the first user frame. */
+	uint32_t flags = q->flags[s->node];
+	if (flags & PROFILE_GUESSED)
+		add_doubt(&q->guessed, s);
+	if (flags & PROFILE_TRUNCATED)
+		add_doubt(&q->truncated, s);
+	if (flags & PROFILE_LOST)
+		add_doubt(&q->lost, s);
+	/* What people look at first is the name of the first user frame. Stacks without one are a
+	 * runtime library's own business, with or without names. */
 	uint32_t node = profile_first_user_node(p, s->node);
-	if (node_is_nameless(p, node)) {
+	if (p->frames[p->nodes[node].frame].user && node_is_nameless(p, node)) {
 		uint32_t module = p->frames[p->nodes[node].frame].module;
-		q->nameless += s->peak_bytes;
-		q->nameless_calls += calls;
+		add_doubt(&q->nameless, s);
 		if (module < p->module_count)
-			q->module_bytes[module] += s->peak_bytes + 1;
+			add_doubt(&q->modules[module], s);
 	}
 }
 
-static double larger(double a, double b)
+static double share_of_heap(const struct profile *p, const struct doubt *d)
 {
-	return a > b ? a : b;
+	return share_of(d->bytes, p->totals.peak_bytes);
+}
+
+static double share_of_calls(const struct profile *p, const struct doubt *d)
+{
+	return share_of(d->calls, p->totals.allocations + p->totals.reallocations);
+}
+
+/* The larger of the two. */
+static double share_of_either(const struct profile *p, const struct doubt *d)
+{
+	double heap = share_of_heap(p, d), calls = share_of_calls(p, d);
+	return heap > calls ? heap : calls;
+}
+
+/* "12.3 % of the heap", or of the calls if that is what is large. */
+static struct phrase phrase_doubt(const struct profile *p, const struct doubt *d, double least)
+{
+	struct phrase w;
+	bool heap = share_of_heap(p, d) >= least;
+	snprintf(w.text, sizeof w.text, "%.40s of %s",
+		 phrase_share(heap ? share_of_heap(p, d) : share_of_calls(p, d)).text,
+		 heap ? "the heap" : "all allocations");
+	return w;
 }
 
 /* Names of the modules with the most nameless bytes. */
@@ -87,15 +104,18 @@ static int worst_modules(struct diagnosis *d, struct quality *q, const char *con
 	*count = 0;
 	while (*count < MODULES_NAMED) {
 		uint32_t worst = PROFILE_NONE;
-		uint64_t most = 0;
-		for (uint32_t i = 0; i < p->module_count; i++)
-			if (q->module_bytes[i] > most) {
-				most = q->module_bytes[i];
+		double most = 0;
+		for (uint32_t i = 0; i < p->module_count; i++) {
+			double share = share_of_heap(p, &q->modules[i]) +
+				       share_of_calls(p, &q->modules[i]);
+			if (share > most) {
+				most = share;
 				worst = i;
 			}
+		}
 		if (worst == PROFILE_NONE)
 			break;
-		q->module_bytes[worst] = 0;
+		q->modules[worst] = (struct doubt){0, 0};
 		texts[(*count)++] = profile_module_name(p, worst);
 	}
 	*out = texts;
@@ -108,113 +128,97 @@ static const char *and_also(struct diagnosis *d, const char *text, const char *c
 	return !text || !clause ? clause : diagnosis_text(d, "%s; %s", text, clause);
 }
 
+/* A finding while its clauses are put together. */
+struct verdict {
+	const char *what, *how;
+	uint64_t bytes;
+	double worst; /* share of the heap */
+};
+
+static void add_clause(struct diagnosis *d, struct verdict *v, const struct doubt *doubt,
+		       const char *what, const char *how)
+{
+	v->what = and_also(d, v->what, what);
+	v->how = and_also(d, v->how, how);
+	if (doubt && doubt->bytes > v->bytes)
+		v->bytes = doubt->bytes;
+	if (doubt && share_of_heap(d->p, doubt) > v->worst)
+		v->worst = share_of_heap(d->p, doubt);
+}
+
+static void add_stack_clause(struct diagnosis *d, struct verdict *v, const struct doubt *doubt,
+			     const char *flaw, const char *how)
+{
+	if (share_of_either(d->p, doubt) < QUALITY_LEAST_STACK_SHARE)
+		return;
+	struct phrase part = phrase_doubt(d->p, doubt, QUALITY_LEAST_STACK_SHARE);
+	add_clause(d, v, doubt, diagnosis_text(d, "%s is at stacks %s", part.text, flaw), how);
+}
+
 static int add_finding(struct diagnosis *d, struct quality *q)
 {
 	const struct profile *p = d->p;
 	const struct profile_totals *t = &p->totals;
-	uint64_t calls = t->allocations + t->reallocations, events = calls + t->frees;
-	double dropped = share_of(t->dropped, events + t->dropped);
+	uint64_t events = t->allocations + t->reallocations + t->frees + t->dropped;
+	double dropped = share_of(t->dropped, events);
 	double unknown = share_of(t->unknown_frees, t->frees + t->unknown_frees);
-	double guessed =
-		larger(share_of(q->guessed, t->peak_bytes), share_of(q->guessed_calls, calls));
-	double truncated =
-		larger(share_of(q->truncated, t->peak_bytes), share_of(q->truncated_calls, calls));
-	double lost = larger(share_of(q->lost, t->peak_bytes), share_of(q->lost_calls, calls));
-	double nameless =
-		larger(share_of(q->nameless, t->peak_bytes), share_of(q->nameless_calls, calls));
-	const char *what = NULL, *how = NULL;
 	const char *const *modules = NULL;
 	uint32_t module_count = 0;
-	uint64_t bytes = 0;
-	enum finding_severity severity = FINDING_LOW;
-	double worst = 0;
+	struct verdict v = {0};
 
 	if (t->dropped) {
-		what = diagnosis_text(d, "%s (%s of all) are missing",
-				      phrase_many(t->dropped, "event", "events").text,
-				      phrase_share(dropped).text);
-		how = "give the recorder a core of its own or a faster disk, and record again";
-		severity = dropped >= QUALITY_HIGH_DROPPED ? FINDING_HIGH : FINDING_MEDIUM;
-		bytes = t->peak_bytes;
+		v.bytes = t->peak_bytes;
+		add_clause(
+			d, &v, NULL,
+			diagnosis_text(d, "%s (%s of all) are missing",
+				       phrase_many(t->dropped, "event", "events").text,
+				       phrase_share(dropped).text),
+			"give the recorder a core of its own or a faster disk, and record again");
 	}
-	if (unknown >= QUALITY_LEAST_UNKNOWN_FREES) {
-		what = and_also(d, what,
-				diagnosis_text(d,
-					       "%s of all frees are of blocks that were made "
-					       "before or beside the recording",
-					       phrase_share(unknown).text));
-		how = and_also(d, how, "record from the program's start");
-		worst = larger(worst, unknown);
-	}
-	if (lost >= QUALITY_LEAST_STACK_SHARE) {
-		what = and_also(d, what,
-				diagnosis_text(d,
-					       "%s of the heap or of all calls is at stacks whose "
-					       "inner frames are lost",
-					       phrase_share(lost).text));
-		how = and_also(d, how, "record a shorter part of the run, so that all stacks fit");
-		worst = larger(worst, lost);
-		bytes = bytes > q->lost ? bytes : q->lost;
-	}
-	if (guessed >= QUALITY_LEAST_STACK_SHARE) {
-		what = and_also(d, what,
-				diagnosis_text(d,
-					       "%s of the heap or of all calls is at stacks that "
-					       "were partly guessed",
-					       phrase_share(guessed).text));
-		how = and_also(d, how, "build with unwind tables (-fasynchronous-unwind-tables)");
-		worst = larger(worst, guessed);
-		bytes = bytes > q->guessed ? bytes : q->guessed;
-	}
-	if (truncated >= QUALITY_LEAST_STACK_SHARE) {
-		what = and_also(d, what,
-				diagnosis_text(d,
-					       "%s of the heap or of all calls is at stacks whose "
-					       "outer frames are missing",
-					       phrase_share(truncated).text));
-		how = and_also(d, how, "build generated code and assembly with unwind tables");
-		worst = larger(worst, truncated);
-		bytes = bytes > q->truncated ? bytes : q->truncated;
-	}
-	if (nameless >= QUALITY_LEAST_NAME_SHARE) {
+	if (unknown >= QUALITY_LEAST_UNKNOWN_FREES)
+		add_clause(d, &v, NULL,
+			   diagnosis_text(d,
+					  "%s of all frees are of blocks that were made before or "
+					  "beside the recording",
+					  phrase_share(unknown).text),
+			   "record from the program's start");
+	add_stack_clause(d, &v, &q->lost, "whose inner frames are lost",
+			 "record a shorter part of the run, so that all stacks fit");
+	add_stack_clause(d, &v, &q->guessed, "that were partly guessed",
+			 "build with unwind tables (-fasynchronous-unwind-tables)");
+	add_stack_clause(d, &v, &q->truncated, "whose outer frames are missing",
+			 "build generated code and assembly with unwind tables");
+	if (share_of_either(p, &q->nameless) >= QUALITY_LEAST_NAME_SHARE) {
+		struct phrase part = phrase_doubt(p, &q->nameless, QUALITY_LEAST_NAME_SHARE);
 		if (worst_modules(d, q, &modules, &module_count) < 0)
 			return HEFT_ENOMEM;
-		what = and_also(d, what,
-				diagnosis_text(d,
-					       "%s of the heap or of all calls is at functions "
-					       "without a name, most of it in %s",
-					       phrase_share(nameless).text,
-					       module_count ? modules[0] : "unknown modules"));
-		how = and_also(d, how,
-			       "install the debug symbols of what has no names (a -dbgsym package, "
-			       "debuginfod) or build it with -g");
-		worst = larger(worst, nameless);
-		bytes = bytes > q->nameless ? bytes : q->nameless;
+		add_clause(d, &v, &q->nameless,
+			   diagnosis_text(d, "%s is in functions without a name, most of it in %s",
+					  part.text, module_count ? modules[0] : "unknown modules"),
+			   "install the debug symbols of what has no names (a -dbgsym package, "
+			   "debuginfod) or build it with -g");
 	}
-	if (q->replaced) {
-		what = and_also(
-			d, what,
-			diagnosis_text(d, "%s replaced since the recording",
-				       phrase_many(q->replaced, "file was", "files were").text));
-		how = and_also(d, how, "read the recording where the files of that build are");
-	}
-	if (!what)
+	if (q->replaced)
+		add_clause(d, &v, NULL,
+			   diagnosis_text(d, "%s replaced since the recording",
+					  phrase_many(q->replaced, "file was", "files were").text),
+			   "read the recording where the files of that build are");
+	if (!v.what)
 		return 0;
-	if (worst >= QUALITY_MEDIUM_SHARE && severity < FINDING_MEDIUM)
-		severity = FINDING_MEDIUM;
-	struct draft f = draft_begin(FINDING_PROFILE_QUALITY, PROFILE_NONE, bytes);
-	f.finding.severity = severity;
-	f.finding.summary = diagnosis_text(d, "parts of this profile are less certain: %s", what);
-	f.finding.advice =
-		diagnosis_text(d, "To get a better one: %s.", how ? how : "record again");
+	struct draft f = draft_begin(FINDING_PROFILE_QUALITY, PROFILE_NONE, v.bytes);
+	f.finding.severity = dropped >= QUALITY_HIGH_DROPPED                 ? FINDING_HIGH
+			     : t->dropped || v.worst >= QUALITY_MEDIUM_SHARE ? FINDING_MEDIUM
+									     : FINDING_LOW;
+	f.finding.summary = diagnosis_text(d, "parts of this profile are less certain: %s", v.what);
+	f.finding.advice = diagnosis_text(d, "To get a better one: %s.", v.how ? v.how : "");
 	draft_count(&f, "dropped", t->dropped);
 	draft_share(&f, "dropped_share", dropped);
-	draft_share(&f, "unknown_free_share", unknown);
-	draft_share(&f, "lost_share", lost);
-	draft_share(&f, "guessed_share", guessed);
-	draft_share(&f, "truncated_share", truncated);
-	draft_share(&f, "nameless_share", nameless);
+	draft_share(&f, "nameless_share", share_of_either(p, &q->nameless));
 	draft_texts(&f, "nameless_modules", modules, module_count);
+	draft_share(&f, "guessed_share", share_of_either(p, &q->guessed));
+	draft_share(&f, "truncated_share", share_of_either(p, &q->truncated));
+	draft_share(&f, "lost_share", share_of_either(p, &q->lost));
+	draft_share(&f, "unknown_free_share", unknown);
 	draft_count(&f, "replaced_files", q->replaced);
 	return draft_add(d, &f);
 }
@@ -223,14 +227,20 @@ int diagnose_profile_quality(struct diagnosis *d)
 {
 	const struct profile *p = d->p;
 	struct quality q = {0};
-	q.module_bytes = calloc((size_t)p->module_count + 1, sizeof *q.module_bytes);
-	if (!q.module_bytes)
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->site_count; i++)
+	q.modules = calloc((size_t)p->module_count + 1, sizeof *q.modules);
+	q.flags = calloc((size_t)p->node_count + 1, sizeof *q.flags);
+	int rc = q.modules && q.flags ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
+		uint32_t parent = p->nodes[i].parent;
+		q.flags[i] = p->nodes[i].flags | (parent < i ? q.flags[parent] : 0);
+	}
+	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
 		look_at_site(d, i, &q);
 	for (uint32_t i = 0; i < p->note_count; i++) /* trace_stacks.c writes them */
 		q.replaced += strstr(p->notes[i].text, " was replaced since the recording") != NULL;
-	int rc = add_finding(d, &q);
-	free(q.module_bytes);
+	if (rc == 0)
+		rc = add_finding(d, &q);
+	free(q.modules);
+	free(q.flags);
 	return rc;
 }

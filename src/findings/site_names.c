@@ -30,21 +30,12 @@ bool node_is_nameless(const struct profile *p, uint32_t node)
 	return !f->file && strstr(f->function, "+0x") != NULL;
 }
 
-static bool contains(const char *name, const char *word)
-{
-	size_t length = strlen(word);
-	for (; *name; name++)
-		if (strncasecmp(name, word, length) == 0)
-			return true;
-	return false;
-}
-
 static bool sounds_like_wrapper(const char *function)
 {
 	static const char *const words[] = {"alloc",   "grow",   "resize",
 					    "reserve", "strdup", "memdup"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (contains(function, words[i]))
+		if (strcasestr(function, words[i]))
 			return true;
 	return false;
 }
@@ -53,11 +44,11 @@ uint32_t *site_names_new(const struct profile *p)
 {
 	uint32_t *named = malloc(((size_t)p->site_count + 1) * sizeof *named);
 	uint32_t *caller = malloc(((size_t)p->frame_count + 1) * sizeof *caller);
-	bool *wrapper = calloc((size_t)p->frame_count + 1, sizeof *wrapper);
-	if (!named || !caller || !wrapper) {
+	bool *several = calloc((size_t)p->frame_count + 1, sizeof *several);
+	if (!named || !caller || !several) {
 		free(named);
 		free(caller);
-		free(wrapper);
+		free(several);
 		return NULL;
 	}
 	for (uint32_t i = 0; i < p->site_count; i++) {
@@ -67,7 +58,7 @@ uint32_t *site_names_new(const struct profile *p)
 	for (int level = 0; level < WRAPPER_LEVELS; level++) {
 		bool any = false;
 		memset(caller, 0xff, ((size_t)p->frame_count + 1) * sizeof *caller);
-		memset(wrapper, 0, p->frame_count);
+		memset(several, 0, p->frame_count);
 		for (uint32_t i = 0; i < p->site_count; i++) {
 			uint32_t up =
 				named[i] == PROFILE_NONE ? PROFILE_NONE : user_caller(p, named[i]);
@@ -76,12 +67,14 @@ uint32_t *site_names_new(const struct profile *p)
 			uint32_t frame = p->nodes[named[i]].frame, from = p->nodes[up].frame;
 			if (caller[frame] == PROFILE_NONE)
 				caller[frame] = from;
-			else if (caller[frame] != from &&
-				 sounds_like_wrapper(p->frames[frame].function))
-				any = wrapper[frame] = true;
+			else if (caller[frame] != from)
+				several[frame] = true;
 		}
+		for (uint32_t i = 0; i < p->frame_count; i++)
+			any |= several[i] =
+				several[i] && sounds_like_wrapper(p->frames[i].function);
 		for (uint32_t i = 0; i < p->site_count && any; i++) {
-			if (named[i] == PROFILE_NONE || !wrapper[p->nodes[named[i]].frame])
+			if (named[i] == PROFILE_NONE || !several[p->nodes[named[i]].frame])
 				continue;
 			uint32_t up = user_caller(p, named[i]);
 			if (up != PROFILE_NONE)
@@ -91,7 +84,7 @@ uint32_t *site_names_new(const struct profile *p)
 			break;
 	}
 	free(caller);
-	free(wrapper);
+	free(several);
 	return named;
 }
 

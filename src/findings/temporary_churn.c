@@ -10,8 +10,6 @@
 
 #include "findings/site_names.h"
 
-#include <stdlib.h>
-
 /* An allocation and its free cost about 20 ns: 100,000 of them are 2 ms. */
 #define CHURN_LEAST_TEMPORARIES 100000
 #define CHURN_LEAST_RATE 50000.0 /* a second: 0.1 % of a core */
@@ -54,7 +52,7 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 	draft_text(&f, "function", p->frames[p->nodes[c->name].frame].function);
 	draft_count(&f, "temporary", c->temporary);
 	draft_share(&f, "share", share);
-	draft_count(&f, "per_second", (uint64_t)rate);
+	draft_count(&f, "per_second", whole_number(rate));
 	draft_bytes(&f, "mean_bytes", mean);
 	return draft_add(d, &f);
 }
@@ -62,9 +60,9 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 int diagnose_temporary_churn(struct diagnosis *d)
 {
 	const struct profile *p = d->p;
-	uint32_t count;
-	uint32_t *sites = sites_by_function(p, d->named, &count);
-	int rc = sites ? 0 : HEFT_ENOMEM;
+	const uint32_t *sites = d->by_function;
+	uint32_t count = d->by_function_count;
+	int rc = 0;
 	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
 		struct churn c = {.site = sites[i]};
 		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
@@ -81,6 +79,5 @@ int diagnose_temporary_churn(struct diagnosis *d)
 		c.name = d->named[c.site];
 		rc = add_finding(d, &c);
 	}
-	free(sites);
 	return rc;
 }

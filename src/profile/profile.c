@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct index_table {
 	uint32_t *slots; /* index + 1; 0: empty */
@@ -21,9 +22,9 @@ struct index_table {
 };
 
 struct profile_index {
-	struct index_table frames, nodes, sites;
+	struct index_table frames, nodes, sites, label_sets;
 	uint32_t module_capacity, frame_capacity, node_capacity, site_capacity;
-	uint32_t thread_capacity, process_capacity, note_capacity;
+	uint32_t thread_capacity, process_capacity, note_capacity, label_set_capacity;
 };
 
 struct profile *profile_new(void)
@@ -51,12 +52,14 @@ void profile_free(struct profile *p)
 		free(p->index->frames.slots);
 		free(p->index->nodes.slots);
 		free(p->index->sites.slots);
+		free(p->index->label_sets.slots);
 		free(p->index);
 	}
 	free(p->modules);
 	free(p->frames);
 	free(p->nodes);
 	free(p->sites);
+	free(p->label_sets);
 	free(p->threads);
 	free(p->processes);
 	free(p->notes);
@@ -72,6 +75,7 @@ void profile_free(struct profile *p)
 	free(p->history.rows);
 	free(p->history.bytes);
 	free(p->history.blocks);
+	free(p->history.events);
 	free(p->sizes);
 	name_pool_free(p->names);
 	free(p);
@@ -121,17 +125,31 @@ static uint32_t hash_node(const struct profile_node *n)
 
 static uint32_t hash_site(const struct profile_site *s)
 {
-	return mix(s->node, s->via, 0, 2);
+	return mix(s->node, s->via, s->labels, 2);
 }
 
-/* Makes the table twice as large if it would be more than half full; `hash_of` hashes entry i. */
-static int grow_table(struct index_table *t, uint32_t count, const void *entries, size_t element,
-		      uint32_t (*hash_of)(const void *))
+enum { HUGE_PAGE = 2 << 20 };
+
+/* Empty slots. A large table is read and written all over: with huge pages, where the system has
+ * them to give, its pages cost less to get and to find. */
+static uint32_t *new_slots(size_t count)
 {
-	if (t->slots && (uint64_t)count * 2 < t->mask)
-		return 0;
-	uint32_t mask = t->slots ? t->mask * 2 + 1 : 255;
-	uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
+	size_t size = count * sizeof(uint32_t);
+	if (size < HUGE_PAGE)
+		return calloc(count, sizeof(uint32_t));
+	uint32_t *slots = aligned_alloc(HUGE_PAGE, size); /* both are powers of two */
+	if (!slots)
+		return NULL;
+	madvise(slots, size, MADV_HUGEPAGE);
+	memset(slots, 0, size);
+	return slots;
+}
+
+/* Makes a table of mask + 1 slots instead; `hash_of` hashes entry i. */
+static int rehash(struct index_table *t, uint32_t mask, uint32_t count, const void *entries,
+		  size_t element, uint32_t (*hash_of)(const void *))
+{
+	uint32_t *slots = new_slots((size_t)mask + 1);
 	if (!slots)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
@@ -144,6 +162,15 @@ static int grow_table(struct index_table *t, uint32_t count, const void *entries
 	t->slots = slots;
 	t->mask = mask;
 	return 0;
+}
+
+/* Makes the table twice as large if it would be more than half full. */
+static inline int grow_table(struct index_table *t, uint32_t count, const void *entries,
+			     size_t element, uint32_t (*hash_of)(const void *))
+{
+	if (t->slots && (uint64_t)count * 2 < t->mask)
+		return 0;
+	return rehash(t, t->slots ? t->mask * 2 + 1 : 255, count, entries, element, hash_of);
 }
 
 static uint32_t hash_any_frame(const void *f)
@@ -233,12 +260,56 @@ int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_
 	return 0;
 }
 
+void profile_forget_nodes(struct profile *p, uint32_t first)
+{
+	struct index_table *t = &p->index->nodes;
+	if (first >= p->node_count)
+		return;
+	p->node_count = first;
+	if (t->slots)
+		memset(t->slots, 0, ((size_t)t->mask + 1) * sizeof *t->slots);
+	for (uint32_t i = 0; i < first; i++) {
+		uint32_t at = hash_node(&p->nodes[i]) & t->mask;
+		while (t->slots[at])
+			at = (at + 1) & t->mask;
+		t->slots[at] = i + 1;
+	}
+}
+
+int profile_expect_nodes(struct profile *p, uint32_t count)
+{
+	uint64_t all = (uint64_t)p->node_count + count;
+	uint32_t mask = 255;
+	if (all >= UINT32_MAX / 4)
+		return HEFT_ENOMEM;
+	if (all > p->index->node_capacity) {
+		void *nodes = realloc(p->nodes, all * sizeof *p->nodes);
+		if (!nodes)
+			return HEFT_ENOMEM;
+		p->nodes = nodes;
+		p->index->node_capacity = (uint32_t)all;
+	}
+	while (mask <= all * 2)
+		mask = mask * 2 + 1;
+	struct index_table *t = &p->index->nodes;
+	if (t->slots && t->mask >= mask)
+		return 0;
+	return rehash(t, mask, p->node_count, p->nodes, sizeof *p->nodes, hash_any_node);
+}
+
 int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *id)
+{
+	return profile_add_labelled_site(p, node, via, PROFILE_NONE, id);
+}
+
+int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, uint32_t labels,
+			      uint32_t *id)
 {
 	struct index_table *t = &p->index->sites;
 	struct profile_site key = {
 		.node = node,
 		.via = via,
+		.labels = labels,
 		.handover = PROFILE_NONE,
 		.growth = PROFILE_NONE,
 		.history = PROFILE_NONE,
@@ -248,7 +319,7 @@ int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *i
 	uint32_t at = hash_site(&key) & t->mask;
 	for (; t->slots[at]; at = (at + 1) & t->mask) {
 		const struct profile_site *s = &p->sites[t->slots[at] - 1];
-		if (s->node == node && s->via == via) {
+		if (s->node == node && s->via == via && s->labels == labels) {
 			*id = t->slots[at] - 1;
 			return 0;
 		}
@@ -257,6 +328,86 @@ int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *i
 		return HEFT_ENOMEM;
 	p->sites[p->site_count] = key;
 	*id = p->site_count++;
+	t->slots[at] = *id + 1;
+	return 0;
+}
+
+static int compare_labels(const void *a, const void *b)
+{
+	const struct profile_label *x = a, *y = b;
+	int order = strcmp(x->key, y->key);
+	if (!order)
+		order = strcmp(x->text ? x->text : "", y->text ? y->text : "");
+	if (!order)
+		order = x->number < y->number ? -1 : x->number > y->number;
+	if (!order)
+		order = strcmp(x->unit ? x->unit : "", y->unit ? y->unit : "");
+	return order;
+}
+
+static uint32_t hash_any_label_set(const void *s)
+{
+	return mix((uintptr_t)((const struct profile_label_set *)s)->identity, 0, 0, 3);
+}
+
+/* Writes the set once for people and once with every part delimited by its length. */
+static int name_label_set(struct profile *p, struct profile_label_set *set,
+			  const struct profile_label *labels, uint32_t count)
+{
+	char *words = NULL, *identity = NULL;
+	size_t words_length = 0, identity_length = 0;
+	FILE *w = open_memstream(&words, &words_length);
+	FILE *i = open_memstream(&identity, &identity_length);
+	int rc = w && i ? 0 : HEFT_ENOMEM;
+	for (uint32_t k = 0; k < count && rc == 0; k++) {
+		const struct profile_label *l = &labels[k];
+		const char *value = l->text ? l->text : l->unit ? l->unit : "";
+		fprintf(i, "%zu:%s%c%zu:%s%lld;", strlen(l->key), l->key, l->text ? 't' : 'n',
+			strlen(value), value, l->text ? 0ll : (long long)l->number);
+		fprintf(w, "%s%s=", k ? ", " : "", l->key);
+		if (l->text)
+			fputs(l->text, w);
+		else
+			fprintf(w, "%lld%s%s", (long long)l->number, *value ? " " : "", value);
+	}
+	if (w && fclose(w))
+		rc = HEFT_ENOMEM;
+	if (i && fclose(i))
+		rc = HEFT_ENOMEM;
+	if (rc == 0) {
+		set->words = name_pool_add_n(p->names, words, words_length);
+		set->identity = name_pool_add_n(p->names, identity, identity_length);
+		rc = set->words && set->identity ? 0 : HEFT_ENOMEM;
+	}
+	free(words);
+	free(identity);
+	return rc;
+}
+
+int profile_add_label_set(struct profile *p, struct profile_label *labels, uint32_t count,
+			  uint32_t *id)
+{
+	struct index_table *t = &p->index->label_sets;
+	struct profile_label_set set = {.count = count};
+	qsort(labels, count, sizeof *labels, compare_labels);
+	if (name_label_set(p, &set, labels, count) < 0)
+		return HEFT_ENOMEM;
+	if (grow_table(t, p->label_set_count, p->label_sets, sizeof *p->label_sets,
+		       hash_any_label_set) < 0)
+		return HEFT_ENOMEM;
+	uint32_t at = hash_any_label_set(&set) & t->mask;
+	for (; t->slots[at]; at = (at + 1) & t->mask)
+		if (p->label_sets[t->slots[at] - 1].identity == set.identity) {
+			*id = t->slots[at] - 1;
+			return 0;
+		}
+	struct profile_label *copy = name_pool_alloc(p->names, count * sizeof *copy);
+	if (!copy || !ROOM(p, label_sets, label_set))
+		return HEFT_ENOMEM;
+	memcpy(copy, labels, count * sizeof *copy);
+	set.labels = copy;
+	p->label_sets[p->label_set_count] = set;
+	*id = p->label_set_count++;
 	t->slots[at] = *id + 1;
 	return 0;
 }
@@ -325,13 +476,23 @@ static int by_peak(const void *a, const void *b)
 	if (!order) /* the order of the recording makes it total, so that reports repeat */
 		order = x->node != y->node ? (x->node < y->node ? -1 : 1)
 					   : (x->via < y->via ? -1 : x->via > y->via);
+	if (!order)
+		order = x->labels < y->labels ? -1 : x->labels > y->labels;
 	return order;
+}
+
+static int by_live(const void *a, const void *b)
+{
+	const struct profile_site *x = a, *y = b;
+	int order = compare_u64(x->live_bytes, y->live_bytes);
+	return order ? order : by_peak(a, b);
 }
 
 void profile_finish_sites(struct profile *p)
 {
 	if (p->site_count)
-		qsort(p->sites, p->site_count, sizeof *p->sites, by_peak);
+		qsort(p->sites, p->site_count, sizeof *p->sites,
+		      p->has & PROFILE_HAS_PEAK ? by_peak : by_live);
 	for (uint32_t i = 0; i < p->site_count; i++)
 		p->sites[i].id = i + 1;
 	/* Sites have moved: the index no longer holds. */

@@ -24,6 +24,8 @@ struct profile_module {
 	const uint8_t *build_id;
 	uint32_t build_id_len;
 	bool runtime; /* libc, an allocator or a language's runtime library (user_frame.h) */
+	bool no_debug; /* looked for debug information (files and lines), found none */
+	const char *debug_lacking; /* its debug information names a file that is not there, or NULL */
 };
 
 struct profile_frame {
@@ -46,6 +48,9 @@ struct profile_node {
 	uint32_t parent; /* the caller, always a smaller index; PROFILE_NONE: outermost */
 	uint32_t frame;
 	uint32_t flags;
+	/* Of the instruction, where this is the innermost frame of one, of the first one merged: on
+	 * this stack, while a frame's may be of another. 0: not known but for the frame's. */
+	uint64_t address;
 };
 
 enum profile_via { /* the allocation function called */
@@ -60,7 +65,8 @@ enum profile_via { /* the allocation function called */
 		   PROFILE_VIA_REALLOCARRAY,
 		   PROFILE_VIA_NEW,
 		   PROFILE_VIA_NEW_ARRAY,
-		   PROFILE_VIA_COUNT
+		   PROFILE_VIA_COUNT,
+		   PROFILE_VIA_UNKNOWN = PROFILE_VIA_COUNT /* a format that does not tell */
 };
 const char *profile_via_name(uint32_t via);
 
@@ -77,6 +83,8 @@ struct profile_site {
 	uint32_t id;   /* from 1, by peak contribution: what people and findings name it by */
 	uint32_t node; /* innermost; PROFILE_NONE: stack unknown */
 	uint32_t via;
+	uint32_t labels; /* in the profile's label_sets, or PROFILE_NONE: a stack with other labels is
+			    another site */
 	uint32_t merged; /* how many call stacks of the recording it stands for */
 	uint64_t allocations, reallocations, frees;
 	uint64_t allocated_bytes, reallocated_bytes;
@@ -150,6 +158,8 @@ struct profile_history {
 	uint64_t slot_ns;
 	uint32_t slot_count;
 	uint64_t *bytes, *blocks; /* of all sites */
+	uint64_t *events; /* allocations, reallocations and frees so far: how far the program had come.
+			     NULL: not known */
 	struct profile_history_row *rows;
 	uint32_t row_count;
 };
@@ -199,6 +209,23 @@ struct profile_thread {
 	const char *name;
 	uint32_t process;
 	uint64_t allocations, allocated_bytes, reallocations, frees;
+	uint64_t live_bytes, live_blocks; /* 0 in recordings, which keep these by site only */
+};
+
+/* What a foreign profile (pprof) says about the samples of a site beyond their stack: text, or a
+ * number with a unit. */
+struct profile_label {
+	const char *key;
+	const char *text; /* NULL: a number */
+	int64_t number;
+	const char *unit; /* of the number; NULL: none given */
+};
+
+struct profile_label_set {
+	const char *words;    /* all of it, as "tenant=a, size=32 bytes" */
+	const char *identity; /* equal sets, and only they, have the same one */
+	const struct profile_label *labels;
+	uint32_t count;
 };
 
 enum profile_note_kind {
@@ -220,11 +247,14 @@ enum profile_has {
 	PROFILE_HAS_ALLOCATED = 4,   /* allocations, allocated_bytes */
 	PROFILE_HAS_FREES = 8,	     /* frees; and reallocations apart from allocations */
 	PROFILE_HAS_TIMES = 16,	     /* duration, time of the peak */
-	PROFILE_HAS_THREADS = 32,    /* threads, cross_thread_frees */
+	PROFILE_HAS_THREADS = 32,    /* threads */
 	PROFILE_HAS_LIFETIMES = 64,  /* lifetime, lifetimes */
 	PROFILE_HAS_TEMPORARY = 128,
 	PROFILE_HAS_USABLE = 256,    /* slack: usable sizes are known */
-	PROFILE_HAS_ALL = 511,
+	PROFILE_HAS_CROSS_FREES = 512,	  /* cross_thread_frees */
+	PROFILE_HAS_MEAN_LIFETIME = 1024, /* of lifetime at least the mean */
+	PROFILE_HAS_OWN_PEAK = 2048,	  /* own_peak_bytes */
+	PROFILE_HAS_ALL = 4095,
 };
 
 struct profile_index; /* the hash tables behind profile_add_* */
@@ -245,6 +275,8 @@ struct profile {
 	uint64_t duration_ns;
 	enum profile_end end;
 	int32_t exit_status, signal;
+	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
+	bool limit_is_cgroup;        /* of its cgroup, not all of the machine's memory */
 	bool complete;       /* false: cut, or still being written */
 	uint64_t cut_offset; /* if not complete: where the last readable part ends */
 	uint64_t file_bytes, events;
@@ -259,6 +291,8 @@ struct profile {
 	uint32_t node_count;
 	struct profile_site *sites;
 	uint32_t site_count; /* by peak contribution */
+	struct profile_label_set *label_sets;
+	uint32_t label_set_count;
 	struct profile_thread *threads;
 	uint32_t thread_count;
 	struct profile_process *processes;
@@ -293,14 +327,28 @@ int profile_add_frame(struct profile *p, const struct profile_frame *frame, uint
 /* Finds or makes the node; flags are added to those it has. */
 int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t flags,
 		     uint32_t *id);
+/* Takes back the nodes from `first` on, which nothing may refer to. */
+void profile_forget_nodes(struct profile *p, uint32_t first);
+/* Room for this many more nodes at once, so that the tables need not grow in steps. */
+int profile_expect_nodes(struct profile *p, uint32_t count);
 /* Finds or makes the site of (node, via) and gives its index. */
 int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *id);
+/* The same of a stack with labels (PROFILE_NONE: without). */
+int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, uint32_t labels,
+			      uint32_t *id);
+/* Finds or makes the set; strings must be in p->names, the array is copied. Sorts the labels. */
+int profile_add_label_set(struct profile *p, struct profile_label *labels, uint32_t count,
+			  uint32_t *id);
+/* Makes one site of those that differ in their labels only, for what has no place for labels. Only
+ * before anything refers to sites. */
+void profile_drop_labels(struct profile *p);
 int profile_add_process(struct profile *p, const struct profile_process *process, uint32_t *id);
 int profile_add_thread(struct profile *p, const struct profile_thread *thread);
 int profile_add_note(struct profile *p, enum profile_note_kind kind, uint64_t time_ns,
 		     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 const char **profile_copy_strings(struct profile *p, char *const *strings, uint32_t count);
-/* Orders the sites by peak contribution and numbers them. Call once, after the last one. */
+/* Orders the sites by peak contribution (by live bytes where no peak is known) and numbers them.
+ * Call once, after the last one. */
 void profile_finish_sites(struct profile *p);
 
 /* Sets the sites' handover, growth, history and releases from the entries, which name their sites;

@@ -359,7 +359,17 @@ static int by_key(const void *a, const void *b)
 	return x->sum.site < y->sum.site ? -1 : x->sum.site > y->sum.site;
 }
 
-static int make_pieces(struct side *s, const struct stack_key *keys)
+/* Other tools do not always tell which function was called: then it cannot part stacks that are the
+ * same otherwise, on either side. */
+static bool tells_via(const struct profile *p)
+{
+	for (uint32_t i = 0; i < p->site_count; i++)
+		if (p->sites[i].via >= PROFILE_VIA_COUNT)
+			return false;
+	return true;
+}
+
+static int make_pieces(struct side *s, const struct stack_key *keys, bool via)
 {
 	const struct profile *p = s->p;
 	s->pieces = calloc((size_t)p->site_count + 1, sizeof *s->pieces);
@@ -367,7 +377,7 @@ static int make_pieces(struct side *s, const struct stack_key *keys)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		s->pieces[i].sum = side_of_site(p, i);
-		s->pieces[i].via = p->sites[i].via;
+		s->pieces[i].via = via ? p->sites[i].via : PROFILE_VIA_UNKNOWN;
 		if (p->sites[i].node != PROFILE_NONE)
 			s->pieces[i].key = keys[p->sites[i].node];
 	}
@@ -401,13 +411,14 @@ static int note_what_stays(struct matcher *m, struct side *s, unsigned which)
 static int load_sides(struct matcher *m)
 {
 	struct side *const sides[] = {&m->old, &m->new};
+	bool via = tells_via(m->old.p) && tells_via(m->new.p);
 	int rc = 0;
 	for (unsigned i = 0; rc == 0 && i < 2; i++) {
 		const struct profile *p = sides[i]->p;
 		struct stack_key *keys = malloc(((size_t)p->node_count + 1) * sizeof *keys);
 		rc = keys ? stack_keys_add(m->keys, p, i, keys) : HEFT_ENOMEM;
 		if (rc == 0)
-			rc = make_pieces(sides[i], keys);
+			rc = make_pieces(sides[i], keys, via);
 		free(keys);
 	}
 	for (unsigned i = 0; rc == 0 && i < 2; i++)
@@ -513,7 +524,7 @@ bool profile_diff_has(const struct profile_diff *d, enum profile_sort measure)
 		[PROFILE_BY_ALLOCATED] = PROFILE_HAS_ALLOCATED,
 		[PROFILE_BY_COUNT] = PROFILE_HAS_ALLOCATED,
 		[PROFILE_BY_TEMPORARY] = PROFILE_HAS_TEMPORARY,
-		[PROFILE_BY_LIFETIME] = PROFILE_HAS_LIFETIMES,
+		[PROFILE_BY_LIFETIME] = PROFILE_HAS_MEAN_LIFETIME,
 	};
 	return measure < sizeof needs / sizeof *needs &&
 	       (d->old->has & d->new->has &needs[measure]);

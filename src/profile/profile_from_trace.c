@@ -12,10 +12,12 @@
  * are checked before they are used, events' included. */
 #include "profile/profile_from_trace.h"
 
+#include "profile/missing_symbols.h"
 #include "profile/trace_behaviour.h"
 #include "profile/trace_resident.h"
 #include "profile/trace_sizes.h"
 #include "profile/trace_stacks.h"
+#include "trace/trace_block.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -379,6 +381,8 @@ static int load_meta(struct load *l)
 	p->argc = c->meta.argc;
 	p->start_unix_ns = c->meta.start_unix_ns;
 	p->duration_ns = c->duration_ns;
+	p->memory_limit_bytes = c->meta.memory_limit_bytes;
+	p->limit_is_cgroup = c->meta.limit_is_cgroup;
 	p->complete = c->complete;
 	p->cut_offset = c->cut_offset;
 	p->file_bytes = c->file_bytes;
@@ -639,7 +643,7 @@ static int load_sites(struct load *l)
 	if (rc == 0 && !l->sel->top_only)
 		trace_behaviour_want(c, c->tally, sites, wanted);
 	if (rc == 0)
-		rc = trace_stacks_load(p, c, l->modules, wanted, l->sel->top_only, nodes);
+		rc = trace_stacks_load(p, c, l->modules, wanted, l->sel, nodes);
 	for (uint32_t i = 0; i < c->site_count && rc == 0; i++) {
 		if (!sites[i])
 			continue;
@@ -842,6 +846,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = load_sites(&l);
 	if (rc == 0)
 		rc = load_totals(&l);
+	if (rc == 0)
+		rc = missing_symbols_note(l.p);
 	if (rc == 0 && l.sel->process_totals && l.p->process_count)
 		rc = load_process_totals(&l);
 	if (rc == 0 && l.sel->sizes)
@@ -879,4 +885,10 @@ int profile_from_recording(struct profile **out, const char *path,
 	rc = profile_from_trace(out, r, sel, err);
 	trace_reader_close(r);
 	return rc;
+}
+
+bool profile_is_recording(const uint8_t *head, size_t length)
+{
+	size_t magic = sizeof TRACE_FILE_MAGIC - 1;
+	return length >= magic && memcmp(head, TRACE_FILE_MAGIC, magic) == 0;
 }

@@ -18,6 +18,12 @@ struct profile_selection { /* all zero: everything */
 	/* For a summary: symbolise only stacks that can be among the first by peak, and of runtime
 	 * libraries only the symbol tables. */
 	bool top_only;
+	/* Debuginfod servers may be asked, if the environment names any: for verbs that may take
+	 * their time. */
+	bool ask_servers;
+	/* Called now and then while symbols are read: which module, how many of its addresses. */
+	void (*progress)(void *ctx, const char *module, size_t done, size_t total);
+	void *progress_ctx;
 };
 
 /* The profile owns all it holds: the reader may be closed afterwards. sel may be NULL. Without
@@ -25,6 +31,8 @@ struct profile_selection { /* all zero: everything */
 int profile_from_trace(struct profile **out, struct trace_reader *r,
 		       const struct profile_selection *sel, struct heft_error *err);
 
+/* Whether these first bytes of a file are those of a recording. */
+bool profile_is_recording(const uint8_t *head, size_t length);
 /* Opens, loads and closes. */
 int profile_from_recording(struct profile **out, const char *path,
 			   const struct profile_selection *sel, struct heft_error *err);

@@ -41,7 +41,7 @@ bool profile_tells(const struct profile *p, enum profile_sort sort)
 		[PROFILE_BY_ALLOCATED] = PROFILE_HAS_ALLOCATED,
 		[PROFILE_BY_COUNT] = PROFILE_HAS_ALLOCATED,
 		[PROFILE_BY_TEMPORARY] = PROFILE_HAS_TEMPORARY,
-		[PROFILE_BY_LIFETIME] = PROFILE_HAS_LIFETIMES,
+		[PROFILE_BY_LIFETIME] = PROFILE_HAS_MEAN_LIFETIME,
 		[PROFILE_BY_GREW] = PROFILE_HAS_LIVE | PROFILE_HAS_TIMES,
 	};
 	return (p->has & needs[sort]) == needs[sort];
@@ -163,6 +163,56 @@ static void recount(struct profile *p)
 		t->start_blocks += s->start_blocks;
 		t->temporary += s->temporary;
 	}
+}
+
+static int by_stack(const void *a, const void *b)
+{
+	const struct profile_site *x = a, *y = b;
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
+	if (x->via != y->via)
+		return x->via < y->via ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void add_site(struct profile_site *to, const struct profile_site *from)
+{
+	double blocks = (double)to->allocations, more = (double)from->allocations;
+	if (blocks + more > 0)
+		to->lifetime.mean_ns = (uint64_t)(((double)to->lifetime.mean_ns * blocks +
+						   (double)from->lifetime.mean_ns * more) /
+						  (blocks + more));
+	to->merged += from->merged;
+	to->allocations += from->allocations;
+	to->reallocations += from->reallocations;
+	to->frees += from->frees;
+	to->allocated_bytes += from->allocated_bytes;
+	to->reallocated_bytes += from->reallocated_bytes;
+	to->peak_bytes += from->peak_bytes;
+	to->peak_blocks += from->peak_blocks;
+	to->own_peak_bytes += from->own_peak_bytes;
+	to->live_bytes += from->live_bytes;
+	to->live_blocks += from->live_blocks;
+	to->temporary += from->temporary;
+}
+
+/* Labels come from formats that have neither histograms nor behaviour: only sums are to be moved. */
+void profile_drop_labels(struct profile *p)
+{
+	uint32_t kept = 0;
+	if (!p->label_set_count || p->lifetimes || !p->site_count)
+		return;
+	qsort(p->sites, p->site_count, sizeof *p->sites, by_stack);
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		struct profile_site *last = kept ? &p->sites[kept - 1] : NULL;
+		if (last && last->node == p->sites[i].node && last->via == p->sites[i].via)
+			add_site(last, &p->sites[i]);
+		else
+			p->sites[kept++] = p->sites[i];
+		p->sites[kept - 1].labels = PROFILE_NONE;
+	}
+	p->site_count = kept;
+	profile_finish_sites(p);
 }
 
 int profile_filter(struct profile *p, const char *focus, const char *ignore, struct heft_error *err)

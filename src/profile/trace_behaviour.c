@@ -287,8 +287,9 @@ static int load_history(struct profile *p, const struct behaviour *b, const uint
 	struct profile_history *h = &p->history;
 	h->bytes = copy_slots(b->bytes, b->slot_count);
 	h->blocks = copy_slots(b->blocks, b->slot_count);
+	h->events = copy_slots(b->events, b->slot_count);
 	h->rows = calloc((size_t)b->row_count + 1, sizeof *h->rows);
-	if (!h->bytes || !h->blocks || !h->rows)
+	if (!h->bytes || !h->blocks || !h->events || !h->rows)
 		return HEFT_ENOMEM;
 	h->slot_ns = b->slot_ns;
 	h->slot_count = b->slot_count;

@@ -6,16 +6,21 @@
  * of them at once. A place that is a return address means the call before it, hence
  * the byte before it; for an interrupted instruction (a signal) it is exact.
  *
+ * Places in no module are code that the program made itself; a perf map may name it.
+ *
  * Invariant: a caller's index is smaller than its callee's (checked: the recording
  * is input), so one pass builds the merged tree. */
 #include "profile/trace_stacks.h"
 
+#include "symbol/perf_map.h"
 #include "symbol/symbol.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MOST_MAPS = 64 };
 
 struct place {
 	uint64_t address;
@@ -163,61 +168,117 @@ static int note_state(struct profile *p, uint32_t module, enum symbol_state stat
 	return 0;
 }
 
+/* What the places of a recording are named from. */
+struct name_sources {
+	struct symbol_session *session;
+	const struct profile_selection *sel;
+	struct perf_map **maps;
+	uint32_t map_count;
+};
+
 /* order[0..count) are the places of one module, by address. */
 static int symbolise_module(struct profile *p, struct places *ps, struct place **order,
-			    uint32_t count, bool quick)
+			    uint32_t count, const struct name_sources *from)
 {
-	uint32_t module = order[0]->module;
-	struct symbol_module *m = NULL;
-	enum symbol_state state = SYMBOL_NOT_A_FILE;
-	struct symbol_query *queries = NULL;
-	int rc = 0;
-
-	if (module != PROFILE_NONE) {
-		const struct profile_module *pm = &p->modules[module];
-		rc = symbol_module_open(&m, &state, p->names, pm->path, pm->build_id,
-					pm->build_id_len);
-		if (rc == 0)
-			rc = note_state(p, module, state);
-		if (rc < 0)
-			goto out;
-	}
-	if (m) {
-		queries = calloc(count, sizeof *queries);
-		if (!queries) {
-			rc = HEFT_ENOMEM;
-			goto out;
-		}
-		for (uint32_t i = 0; i < count; i++)
-			queries[i].address = order[i]->address;
-		symbol_module_set_names_only(m, quick && p->modules[module].runtime);
-		rc = symbol_module_lookup(m, queries, count);
+	struct profile_module *pm = &p->modules[order[0]->module];
+	struct symbol_module_id id = {pm->path, pm->build_id, pm->build_id_len};
+	struct symbol_outcome outcome;
+	struct symbol_query *queries = calloc(count, sizeof *queries);
+	if (!queries)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		queries[i].address = order[i]->address;
+	int rc = symbol_session_lookup(from->session, &id, from->sel->top_only && pm->runtime,
+				       queries, count, &outcome);
+	if (rc == 0) {
+		pm->no_debug = outcome.state == SYMBOL_USABLE && outcome.debug == SYMBOL_DEBUG_NONE;
+		pm->debug_lacking = outcome.lacking;
+		rc = note_state(p, order[0]->module, outcome.state);
 	}
 	for (uint32_t i = 0; i < count && rc == 0; i++)
-		rc = keep_place(p, ps, order[i], queries ? &queries[i] : NULL);
-out:
+		rc = keep_place(p, ps, order[i], &queries[i]);
 	free(queries);
-	symbol_module_close(m);
 	return rc;
 }
 
-static int symbolise(struct profile *p, struct places *ps, bool quick)
+/* Code of no module: what a compiler inside the program said of it. A recording of several
+ * processes does not tell whose it was: a name is taken only if no map says otherwise. */
+static int symbolise_unknown(struct profile *p, struct places *ps, struct place **order,
+			     uint32_t count, const struct name_sources *from)
 {
-	if (!ps->count)
-		return 0;
-	struct place **order = malloc((size_t)ps->count * sizeof *order);
-	if (!order)
+	int rc = 0;
+	for (uint32_t i = 0; i < count && rc == 0; i++) {
+		const char *name = NULL, *other;
+		bool same = true;
+		for (uint32_t k = 0; k < from->map_count && rc == 0; k++) {
+			rc = perf_map_name(from->maps[k], p->names, order[i]->address, &other);
+			same &= !name || !other || name == other;
+			name = other ? other : name;
+		}
+		const struct symbol_frame frame = {.function = name};
+		const struct symbol_query q = {.frames = &frame, .frame_count = 1};
+		if (rc == 0)
+			rc = keep_place(p, ps, order[i], name && same ? &q : NULL);
+	}
+	return rc;
+}
+
+/* The perf maps of the recorded processes, where there are any. */
+static int open_maps(const struct trace_contents *c, struct name_sources *from)
+{
+	from->maps = calloc((size_t)c->process_count + 1, sizeof *from->maps);
+	if (!from->maps)
 		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < c->process_count && from->map_count < MOST_MAPS; i++) {
+		int64_t start = c->meta.start_unix_ns;
+		if (c->processes[i].start_ns < INT64_MAX - (uint64_t)(start > 0 ? start : 0))
+			start += (int64_t)c->processes[i].start_ns;
+		struct perf_map *map = perf_map_open(c->processes[i].pid, start);
+		if (map)
+			from->maps[from->map_count++] = map;
+	}
+	return 0;
+}
+
+static int symbolise(struct profile *p, struct places *ps, const struct trace_contents *c,
+		     const struct profile_selection *sel)
+{
+	struct name_sources from = {.sel = sel};
+	struct symbol_options options;
+	struct place **order = NULL;
+	int rc = symbol_options_from_environment(&options, p->names);
+	if (!ps->count || rc < 0)
+		return rc;
+	options.progress = sel->progress;
+	options.progress_ctx = sel->progress_ctx;
+	if (!sel->ask_servers)
+		options.server_urls = NULL;
+	from.session = symbol_session_new(p->names, &options);
+	order = malloc((size_t)ps->count * sizeof *order);
+	if (!order || !from.session) {
+		rc = HEFT_ENOMEM;
+		goto out;
+	}
 	for (uint32_t i = 0; i < ps->count; i++)
 		order[i] = &ps->items[i];
 	qsort(order, ps->count, sizeof *order, compare_places);
-	int rc = 0;
-	for (uint32_t i = 0, next; i < ps->count && rc == 0; i = next) {
-		for (next = i + 1; next < ps->count && order[next]->module == order[i]->module;)
-			next++;
-		rc = symbolise_module(p, ps, order + i, next - i, quick);
-	}
+	/* Runtime libraries last: what a slow server takes from the time is theirs to lose. */
+	for (int runtime = 0; runtime < 2; runtime++)
+		for (uint32_t i = 0, next; i < ps->count && rc == 0; i = next) {
+			uint32_t module = order[i]->module;
+			for (next = i + 1; next < ps->count && order[next]->module == module;)
+				next++;
+			if (module != PROFILE_NONE && p->modules[module].runtime == runtime)
+				rc = symbolise_module(p, ps, order + i, next - i, &from);
+			else if (module == PROFILE_NONE && runtime && !(rc = open_maps(c, &from)))
+				rc = symbolise_unknown(p, ps, order + i, next - i, &from);
+		}
+out:
+	for (uint32_t i = 0; i < from.map_count; i++)
+		perf_map_close(from.maps[i]);
+	free(from.maps);
 	free(order);
+	symbol_session_free(from.session);
 	return rc;
 }
 
@@ -234,9 +295,10 @@ static uint32_t flags_of(uint32_t trace_flags, bool innermost, bool outermost)
 }
 
 int trace_stacks_load(struct profile *p, const struct trace_contents *c, const uint32_t *modules,
-		      const bool *wanted, bool quick, uint32_t *nodes)
+		      const bool *wanted, const struct profile_selection *sel, uint32_t *nodes)
 {
 	struct places ps = {0};
+	uint32_t wanted_count = 0;
 	int rc = 0;
 
 	/* nodes[] first holds the place of each node. */
@@ -248,9 +310,12 @@ int trace_stacks_load(struct profile *p, const struct trace_contents *c, const u
 		uint32_t module = n->module < c->module_count ? modules[n->module] : PROFILE_NONE;
 		bool exact = (n->flags & TRACE_FRAME_EXACT_PC) || n->offset == 0;
 		rc = add_place(&ps, module, n->offset - !exact, &nodes[i]);
+		wanted_count++;
 	}
 	if (rc == 0)
-		rc = symbolise(p, &ps, quick);
+		rc = symbolise(p, &ps, c, sel);
+	if (rc == 0)
+		rc = profile_expect_nodes(p, wanted_count);
 	for (uint32_t i = 0; i < c->node_count && rc == 0; i++) {
 		if (!wanted[i])
 			continue;
@@ -262,6 +327,8 @@ int trace_stacks_load(struct profile *p, const struct trace_contents *c, const u
 					      flags_of(n->flags, k == 0, k == place->count - 1),
 					      &at);
 		nodes[i] = at;
+		if (rc == 0 && at != PROFILE_NONE && !p->nodes[at].address)
+			p->nodes[at].address = place->address;
 	}
 	free(ps.items);
 	free(ps.slots);

@@ -10,6 +10,7 @@
 #include "record/recorder.h"
 
 #include "record/drain.h"
+#include "record/memory_limit.h"
 #include "record/session_dir.h"
 
 #include <dirent.h>
@@ -145,7 +146,11 @@ static int launch(struct recorder *r, const sigset_t *mask, struct heft_error *e
 	       sizeof r->result->path);
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
+	bool limit_is_cgroup = false;
+	uint64_t limit = memory_limit("/proc", "/sys/fs/cgroup", &limit_is_cgroup);
 	struct trace_meta meta = {
+		.memory_limit_bytes = limit,
+		.limit_is_cgroup = limit_is_cgroup,
 		.heft_version = HEFT_VERSION,
 		.start_unix_ns = now.tv_sec * 1000000000ll + now.tv_nsec,
 		.argv = o->argv,

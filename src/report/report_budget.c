@@ -106,7 +106,9 @@ static void print_parts(FILE *out, const struct report_budget *r, uint32_t index
 				fputs(" > ", out);
 				words_print_short(out, p->frames[p->nodes[n].frame].function, 40);
 			}
-		fprintf(out, " [%s]\n", profile_via_name(s->via));
+		if (s->via < PROFILE_VIA_COUNT) /* other tools do not always tell */
+			fprintf(out, " [%s]", profile_via_name(s->via));
+		putc('\n', out);
 	}
 }
 

@@ -107,10 +107,15 @@ static void print_run(FILE *out, const char *which, const struct profile *p, con
 {
 	words_style(out, color, STYLE_BOLD);
 	fprintf(out, "%s  ", which);
-	words_print_command(out, p->argv, p->argc, 60);
+	if (p->argc) {
+		words_print_command(out, p->argv, p->argc, 60);
+		fputs("  ", out);
+	}
 	words_style(out, color, STYLE_PLAIN);
-	fprintf(out, "  %s, ", words_duration(p->duration_ns).text);
-	fputs(words_end(p).text, out);
+	if (strcmp(p->format, "heft")) /* how it ended, other tools do not tell */
+		fprintf(out, "%s", p->format);
+	else
+		fprintf(out, "%s, %s", words_duration(p->duration_ns).text, words_end(p).text);
 	words_style(out, color, STYLE_DIM);
 	fputs("  ", out);
 	words_print(out, path, 80);
@@ -220,7 +225,9 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 			fputs(" > ", out);
 			words_print_short(out, p->frames[p->nodes[n].frame].function, 40);
 		}
-	fprintf(out, " [%s]\n", profile_via_name(s->via));
+	if (s->via < PROFILE_VIA_COUNT) /* other tools do not always tell */
+		fprintf(out, " [%s]", profile_via_name(s->via));
+	putc('\n', out);
 	const char *last = user == PROFILE_NONE ? NULL : p->frames[p->nodes[user].frame].function;
 	unsigned callers = 0;
 	for (uint32_t n = user == PROFILE_NONE ? user : p->nodes[user].parent;

@@ -55,9 +55,12 @@ static void write_totals(struct json_writer *w, const struct profile_totals *t, 
 	write_if(w, has & PROFILE_HAS_TIMES, "start_blocks", t->start_blocks);
 	write_if(w, has & PROFILE_HAS_TEMPORARY, "temporary", t->temporary);
 	write_if(w, has & PROFILE_HAS_THREADS, "threads", t->threads);
-	json_write_key_uint(w, "dropped", t->dropped);
-	json_write_key_uint(w, "peak_rss_bytes", t->peak_rss_bytes);
-	json_write_key_uint(w, "unknown_frees", t->unknown_frees);
+	/* of recordings, and of what else has a number to show */
+	write_if(w, (has & PROFILE_HAS_FREES) || t->dropped, "dropped", t->dropped);
+	write_if(w, (has & PROFILE_HAS_FREES) || t->peak_rss_bytes, "peak_rss_bytes",
+		 t->peak_rss_bytes);
+	write_if(w, (has & PROFILE_HAS_FREES) || t->unknown_frees, "unknown_frees",
+		 t->unknown_frees);
 	json_write_object_end(w);
 }
 
@@ -102,6 +105,18 @@ static void write_histogram(struct json_writer *w, const uint32_t *buckets)
 	json_write_array_end(w);
 }
 
+static void write_labels(struct json_writer *w, const struct profile_label_set *set)
+{
+	json_write_key(w, "labels");
+	json_write_object(w);
+	for (uint32_t i = 0; i < set->count; i++)
+		if (set->labels[i].text)
+			json_write_key_string(w, set->labels[i].key, set->labels[i].text);
+		else
+			json_write_key_int(w, set->labels[i].key, set->labels[i].number);
+	json_write_object_end(w);
+}
+
 static void write_site(struct json_writer *w, const struct profile *p, const struct profile_site *s,
 		       const struct report_options *o)
 {
@@ -116,6 +131,8 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 		write_frame(w, p, n);
 	json_write_array_end(w);
 	json_write_key_string(w, "via", profile_via_name(s->via));
+	if (s->labels < p->label_set_count)
+		write_labels(w, &p->label_sets[s->labels]);
 	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocations", s->allocations);
 	write_if(w, has & PROFILE_HAS_FREES, "reallocations", s->reallocations);
 	write_if(w, has & PROFILE_HAS_FREES, "frees", s->frees);
@@ -123,7 +140,7 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 	write_if(w, has & PROFILE_HAS_FREES, "reallocated_bytes", s->reallocated_bytes);
 	write_if(w, has & PROFILE_HAS_PEAK, "peak_bytes", s->peak_bytes);
 	write_if(w, has & PROFILE_HAS_PEAK, "peak_blocks", s->peak_blocks);
-	write_if(w, has & PROFILE_HAS_PEAK, "own_peak_bytes", s->own_peak_bytes);
+	write_if(w, has & PROFILE_HAS_OWN_PEAK, "own_peak_bytes", s->own_peak_bytes);
 	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", s->live_bytes);
 	write_if(w, has & PROFILE_HAS_LIVE, "live_blocks", s->live_blocks);
 	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", s->live_slack_bytes);
@@ -134,18 +151,18 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 		json_write_key_int(w, "grew_bytes", (int64_t)(s->live_bytes - s->start_bytes));
 	}
 	write_if(w, has & PROFILE_HAS_TEMPORARY, "temporary", s->temporary);
-	if (has & PROFILE_HAS_LIFETIMES) {
+	if (has & PROFILE_HAS_MEAN_LIFETIME) {
 		json_write_key(w, "lifetime_ns");
 		json_write_object(w);
 		json_write_key_uint(w, "mean", s->lifetime.mean_ns);
-		json_write_key_uint(w, "p50", s->lifetime.p50_ns);
-		json_write_key_uint(w, "p99", s->lifetime.p99_ns);
-		json_write_key_uint(w, "max", s->lifetime.max_ns);
+		write_if(w, has & PROFILE_HAS_LIFETIMES, "p50", s->lifetime.p50_ns);
+		write_if(w, has & PROFILE_HAS_LIFETIMES, "p99", s->lifetime.p99_ns);
+		write_if(w, has & PROFILE_HAS_LIFETIMES, "max", s->lifetime.max_ns);
 		json_write_object_end(w);
 	}
 	if (o->lifetimes && p->lifetimes)
 		write_histogram(w, p->lifetimes[s - p->sites]);
-	write_if(w, has & PROFILE_HAS_THREADS, "cross_thread_frees", s->cross_thread_frees);
+	write_if(w, has & PROFILE_HAS_CROSS_FREES, "cross_thread_frees", s->cross_thread_frees);
 	json_write_object_end(w);
 	json_write_newline(w);
 }
@@ -171,6 +188,7 @@ static const char *end_name(enum profile_end end)
 static void write_head(struct json_writer *w, const struct profile *p,
 		       const struct report_options *o)
 {
+	bool foreign = strcmp(p->format, "heft") != 0;
 	char start[40] = "";
 	time_t seconds = (time_t)(p->start_unix_ns / 1000000000);
 	struct tm tm;
@@ -184,11 +202,14 @@ static void write_head(struct json_writer *w, const struct profile *p,
 	json_write_key_string(w, "format", p->format);
 	json_write_key_string(w, "mode", p->rate_bytes ? "sample" : "exact");
 	json_write_key_uint(w, "rate_bytes", p->rate_bytes);
-	json_write_key_string(w, "start", start);
-	json_write_key_uint(w, "duration_ns", p->duration_ns);
-	json_write_key_string(w, "end", end_name(p->end));
-	json_write_key_int(w, "exit_status", p->exit_status);
-	json_write_key_int(w, "signal", p->signal);
+	if (!foreign || p->start_unix_ns)
+		json_write_key_string(w, "start", start);
+	write_if(w, p->has & PROFILE_HAS_TIMES, "duration_ns", p->duration_ns);
+	if (!foreign) { /* how it ended, other tools do not tell */
+		json_write_key_string(w, "end", end_name(p->end));
+		json_write_key_int(w, "exit_status", p->exit_status);
+		json_write_key_int(w, "signal", p->signal);
+	}
 	json_write_key_bool(w, "complete", p->complete);
 	if (!p->complete)
 		json_write_key_uint(w, "cut_offset", p->cut_offset);
@@ -218,11 +239,13 @@ static void write_processes(struct json_writer *w, const struct profile *p)
 		json_write_key_int(w, "ppid", q->ppid);
 		write_command(w, q->argv, q->argc, q->exe);
 		json_write_key_string(w, "exe", q->exe);
-		json_write_key_uint(w, "start_ns", q->start_ns);
-		json_write_key_uint(w, "end_ns", q->end_ns);
-		json_write_key_string(w, "end", end_name(q->end));
-		json_write_key_int(w, "exit_status", q->exit_status);
-		json_write_key_int(w, "signal", q->signal);
+		if (strcmp(p->format, "heft") == 0) {
+			json_write_key_uint(w, "start_ns", q->start_ns);
+			json_write_key_uint(w, "end_ns", q->end_ns);
+			json_write_key_string(w, "end", end_name(q->end));
+			json_write_key_int(w, "exit_status", q->exit_status);
+			json_write_key_int(w, "signal", q->signal);
+		}
 		write_totals(w, &q->totals, p->has);
 		json_write_object_end(w);
 		json_write_newline(w);
@@ -240,10 +263,13 @@ static void write_threads(struct json_writer *w, const struct profile *p)
 		json_write_key_int(w, "pid", t->pid);
 		json_write_key_int(w, "tid", t->tid);
 		json_write_key_string(w, "name", t->name);
-		json_write_key_uint(w, "allocations", t->allocations);
-		json_write_key_uint(w, "allocated_bytes", t->allocated_bytes);
-		json_write_key_uint(w, "reallocations", t->reallocations);
-		json_write_key_uint(w, "frees", t->frees);
+		write_if(w, p->has & PROFILE_HAS_ALLOCATED, "allocations", t->allocations);
+		write_if(w, p->has & PROFILE_HAS_ALLOCATED, "allocated_bytes", t->allocated_bytes);
+		write_if(w, p->has & PROFILE_HAS_FREES, "reallocations", t->reallocations);
+		write_if(w, p->has & PROFILE_HAS_FREES, "frees", t->frees);
+		/* recordings know what frees a thread made, not what it has live */
+		write_if(w, !(p->has & PROFILE_HAS_FREES), "live_bytes", t->live_bytes);
+		write_if(w, !(p->has & PROFILE_HAS_FREES), "live_blocks", t->live_blocks);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}

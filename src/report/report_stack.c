@@ -104,8 +104,9 @@ struct stack {
 static void print_heading(FILE *out, const struct stack *s, size_t head,
 			  const struct profile_site *site, bool color)
 {
+	bool known = site->via < PROFILE_VIA_COUNT; /* other tools do not always tell */
 	size_t via = strlen(profile_via_name(site->via)) + 3;
-	if (s->room < via + NARROWEST)
+	if (!known || s->room < via + NARROWEST)
 		via = 0;
 	words_style(out, color, STYLE_BOLD);
 	if (s->count)
@@ -117,6 +118,11 @@ static void print_heading(FILE *out, const struct stack *s, size_t head,
 	if (via)
 		fprintf(out, " [%s]", profile_via_name(site->via));
 	putc('\n', out);
+	if (site->labels < s->p->label_set_count) {
+		fprintf(out, "%*s", (int)s->indent, "");
+		words_print_fit(out, s->p->label_sets[site->labels].words, s->room);
+		putc('\n', out);
+	}
 }
 
 static size_t print_inside(FILE *out, const struct stack *s, size_t head)

@@ -383,6 +383,57 @@ static void print_processes(FILE *out, const struct profile *p, const struct rep
 			p->process_count - (uint32_t)o->limit);
 }
 
+/* Threads of a file that tells what they have, but nothing of frees: most live bytes first. */
+static int live_first(const void *a, const void *b)
+{
+	const struct profile_thread *x = *(const struct profile_thread *const *)a;
+	const struct profile_thread *y = *(const struct profile_thread *const *)b;
+	if (x->live_bytes != y->live_bytes)
+		return x->live_bytes > y->live_bytes ? -1 : 1;
+	return x < y ? -1 : 1;
+}
+
+static int print_live_threads(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	enum { NAME = 24 };
+	bool made = p->has & PROFILE_HAS_ALLOCATED;
+	char what[80];
+	const struct profile_thread **order = malloc(((size_t)p->thread_count + 1) * sizeof *order);
+	if (!order)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->thread_count; i++)
+		order[i] = &p->threads[i];
+	qsort(order, p->thread_count, sizeof *order, live_first);
+	snprintf(what, sizeof what, "%" PRIu32 " thread%s", p->thread_count,
+		 p->thread_count == 1 ? "" : "s");
+	report_print_title(out, p, o, what);
+	words_style(out, o->color, STYLE_BOLD);
+	fprintf(out, "\n  %-*s %*s %*s", NAME, "thread", CELL, "live", CELL, "live blocks");
+	if (made)
+		fprintf(out, " %*s %*s", CELL, "allocations", CELL, "allocated");
+	words_style(out, o->color, STYLE_PLAIN);
+	putc('\n', out);
+	for (uint32_t i = 0; i < p->thread_count && i < o->limit; i++) {
+		const struct profile_thread *t = order[i];
+		char number[16];
+		int digits = snprintf(number, sizeof number, " %" PRId32, t->tid);
+		fputs("  ", out);
+		size_t used = words_print_fit(out, *t->name ? t->name : "thread",
+					      NAME - (size_t)digits);
+		fprintf(out, "%-*s %*s %*s", (int)(NAME - used), number, CELL,
+			words_bytes(t->live_bytes).text, CELL, words_count(t->live_blocks).text);
+		if (made)
+			fprintf(out, " %*s %*s", CELL, words_count(t->allocations).text, CELL,
+				words_bytes(t->allocated_bytes).text);
+		putc('\n', out);
+	}
+	if (p->thread_count > o->limit)
+		fprintf(out, "... %zu more\n", (size_t)p->thread_count - o->limit);
+	report_print_next(out, o, "", "the report");
+	free(order);
+	return 0;
+}
+
 int report_threads(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	struct census c;
@@ -394,6 +445,8 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 		report_print_next(out, o, "", "the report");
 		return 0;
 	}
+	if (!(p->has & PROFILE_HAS_FREES))
+		return print_live_threads(out, p, o);
 	int rc = census_init(&c, p);
 	if (rc < 0)
 		return rc;

@@ -1,17 +1,16 @@
 /* Separate debug files: where distributions put what they strip. By build id
- * under /usr/lib/debug/.build-id, then by the name in .gnu_debuglink beside the
- * module, in its .debug folder and under /usr/lib/debug.
+ * under ROOT/.build-id, then by the name in .gnu_debuglink beside the module, in
+ * its .debug folder and under ROOT, then from a debuginfod server.
  *
- * elfutils' own finder is not used because it ends by asking a debuginfod
- * server whenever the environment names one; nothing here goes to the network.
+ * elfutils' own finder is not used because it asks the server without bound of
+ * time, and does not tell where it looked: cached answers depend on that.
  *
  * Invariant: a debug file is used only if it belongs to the module: the same
  * build id or, for a module without one, the checksum of .gnu_debuglink. */
-#include "symbol/symbol_sources.h"
+#include "symbol/debug_file.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +19,7 @@
 #include <zlib.h>
 
 #define DEBUG_ROOT "/usr/lib/debug"
+enum { LONGEST_ID = 64 };
 
 int debug_file_open_regular(const char *path)
 {
@@ -42,6 +42,15 @@ bool debug_file_build_id_is(Elf *elf, const uint8_t *id, size_t length)
 	return (size_t)own_length == length && memcmp(own, id, length) == 0;
 }
 
+void debug_file_close(struct debug_file *f)
+{
+	if (!f->elf)
+		return;
+	elf_end(f->elf);
+	close(f->fd);
+	f->elf = NULL;
+}
+
 static bool checksum_is(int fd, uint32_t expected)
 {
 	struct stat st;
@@ -55,59 +64,141 @@ static bool checksum_is(int fd, uint32_t expected)
 	return (uint32_t)sum == expected;
 }
 
-static Elf *try_path(const char *path, const uint8_t *id, size_t id_length,
-		     const uint32_t *checksum, int *fd)
+/* Opens out->path if it is the file with this build id (or, without one, this checksum). */
+static bool try_file(struct symbol_evidence *evidence, const uint8_t *id, size_t id_length,
+		     const uint32_t *checksum, struct debug_file *out)
 {
-	int file = debug_file_open_regular(path);
-	if (file < 0)
-		return NULL;
-	Elf *elf = elf_begin(file, ELF_C_READ_MMAP, NULL);
+	symbol_evidence_look(evidence, out->path);
+	int fd = debug_file_open_regular(out->path);
+	if (fd < 0)
+		return false;
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP_PRIVATE, NULL);
 	if (elf && elf_kind(elf) == ELF_K_ELF) {
 		bool ours = id_length ? debug_file_build_id_is(elf, id, id_length)
-				      : checksum && checksum_is(file, *checksum);
+				      : checksum && checksum_is(fd, *checksum);
 		if (ours) {
-			*fd = file;
-			return elf;
+			out->elf = elf;
+			out->fd = fd;
+			return true;
 		}
 	}
 	elf_end(elf);
-	close(file);
-	return NULL;
+	close(fd);
+	return false;
 }
 
-Elf *debug_file_find(Elf *stripped, const char *path, int *fd)
+/* The next of the roots, copied into root; false: that was the last one. */
+static bool next_root(const char **at, char *root, size_t size)
 {
-	char name[PATH_MAX];
-	const void *id = NULL;
-	ssize_t id_length = dwelf_elf_gnu_build_id(stripped, &id);
-	size_t length = id_length > 0 ? (size_t)id_length : 0;
-	if (length >= 2 && length <= 64) {
-		const uint8_t *bytes = id;
-		int used = snprintf(name, sizeof name, DEBUG_ROOT "/.build-id/%02x/", bytes[0]);
-		for (size_t i = 1; i < length; i++)
-			used += snprintf(name + used, sizeof name - (size_t)used, "%02x", bytes[i]);
-		snprintf(name + used, sizeof name - (size_t)used, ".debug");
-		Elf *elf = try_path(name, id, length, NULL, fd);
-		if (elf)
-			return elf;
+	while (**at) {
+		size_t length = strcspn(*at, ":");
+		const char *start = *at;
+		*at += length + (start[length] == ':');
+		while (length > 1 && start[length - 1] == '/')
+			length--;
+		if (start[0] != '/' || length >= size)
+			continue;
+		memcpy(root, start, length);
+		root[length] = 0;
+		return true;
 	}
+	return false;
+}
 
+static const char *roots_of(const struct debug_file_search *s)
+{
+	const char *roots = s->session->options->debug_roots;
+	return roots ? roots : DEBUG_ROOT;
+}
+
+static bool find_by_id(const struct debug_file_search *s, const uint8_t *id, size_t length,
+		       struct debug_file *out)
+{
+	char root[PATH_MAX], rest[2 * LONGEST_ID + 1] = "";
+	if (length < 2 || length > LONGEST_ID)
+		return false;
+	for (size_t i = 1; i < length; i++)
+		snprintf(rest + 2 * (i - 1), 3, "%02x", id[i]);
+	for (const char *at = roots_of(s); next_root(&at, root, sizeof root);) {
+		int n = snprintf(out->path, sizeof out->path, "%s/.build-id/%02x/%s.debug", root,
+				 id[0], rest);
+		if (n > 0 && (size_t)n < sizeof out->path &&
+		    try_file(s->evidence, id, length, NULL, out))
+			return true;
+	}
+	return false;
+}
+
+static bool find_by_link(const struct debug_file_search *s, Elf *stripped, struct debug_file *out)
+{
 	GElf_Word word = 0;
 	const char *link = dwelf_elf_gnu_debuglink(stripped, &word);
 	if (!link || !*link || strchr(link, '/'))
-		return NULL;
+		return false;
 	uint32_t checksum = word;
+	const char *path = s->module_path;
 	const char *slash = strrchr(path, '/');
 	int folder = slash ? (int)(slash - path) : 0;
-	static const char *const places[][2] = {{"", ""}, {"", "/.debug"}, {DEBUG_ROOT, ""}};
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-		int n = snprintf(name, sizeof name, "%s%.*s%s/%s", places[i][0], folder, path,
-				 places[i][1], link);
-		if (n < 0 || (size_t)n >= sizeof name || strcmp(name, path) == 0)
-			continue;
-		Elf *elf = try_path(name, id, length, &checksum, fd);
-		if (elf)
-			return elf;
+	char root[PATH_MAX] = "";
+	static const char *const beside[] = {"", "/.debug"};
+	const char *at = roots_of(s);
+	for (size_t i = 0;; i++) {
+		if (i >= 2 && !next_root(&at, root, sizeof root))
+			return false;
+		int n = snprintf(out->path, sizeof out->path, "%s%.*s%s/%s", root, folder, path,
+				 i < 2 ? beside[i] : "", link);
+		if (n > 0 && (size_t)n < sizeof out->path && strcmp(out->path, path) != 0 &&
+		    try_file(s->evidence, s->build_id, s->build_id_len, &checksum, out))
+			return true;
 	}
-	return NULL;
+}
+
+static bool find_on_server(const struct debug_file_search *s, const uint8_t *id, size_t length,
+			   struct debug_file *out)
+{
+	const char *urls = s->session->options->server_urls;
+	if (!urls || length < 2 || length > LONGEST_ID)
+		return false;
+	int rc = debug_server_fetch(s->session, id, length, out->path, sizeof out->path);
+	if (rc <= 0)
+		symbol_evidence_asked(s->evidence, urls, rc == 0);
+	return rc > 0 && try_file(s->evidence, id, length, NULL, out);
+}
+
+bool debug_file_find(const struct debug_file_search *s, Elf *stripped, struct debug_file *out)
+{
+	out->elf = NULL;
+	return find_by_id(s, s->build_id, s->build_id_len, out) ||
+	       (stripped && find_by_link(s, stripped, out)) ||
+	       find_on_server(s, s->build_id, s->build_id_len, out);
+}
+
+bool debug_file_find_alternate(const struct debug_file_search *s, Dwarf *dw, const char *dw_path,
+			       struct debug_file *out)
+{
+	const char *name = NULL;
+	const void *id = NULL;
+	char root[PATH_MAX];
+	out->elf = NULL;
+	ssize_t length = dwelf_dwarf_gnu_debugaltlink(dw, &name, &id);
+	if (length <= 0 || length > LONGEST_ID || !name || !*name)
+		return false;
+	/* As dwz wrote it: from the folder of the file that names it. */
+	const char *slash = strrchr(dw_path, '/');
+	int n = snprintf(out->path, sizeof out->path, "%.*s%s",
+			 name[0] == '/' || !slash ? 0 : (int)(slash - dw_path) + 1, dw_path, name);
+	if (n > 0 && (size_t)n < sizeof out->path &&
+	    try_file(s->evidence, id, (size_t)length, NULL, out))
+		return true;
+	if (find_by_id(s, id, (size_t)length, out))
+		return true;
+	const char *base = strrchr(name, '/');
+	for (const char *at = roots_of(s); next_root(&at, root, sizeof root);) {
+		n = snprintf(out->path, sizeof out->path, "%s/.dwz/%s", root,
+			     base ? base + 1 : name);
+		if (n > 0 && (size_t)n < sizeof out->path &&
+		    try_file(s->evidence, id, (size_t)length, NULL, out))
+			return true;
+	}
+	return find_on_server(s, id, (size_t)length, out);
 }

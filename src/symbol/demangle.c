@@ -1,4 +1,4 @@
-/* Names as people write them. libiberty knows C++ and both Rust manglings; we
+/* Names as people write them. libiberty knows C++, both Rust manglings and D; we
  * ask for parameters (overloads must stay apart) but not for return types, so
  * that `ns::f(int)` reads like its declaration, and Rust's hash goes.
  *
@@ -25,6 +25,15 @@ static size_t without_clone(const char *name, size_t length)
 	return length;
 }
 
+/* Rust's older mangling looks like C++ but ends with a hash: 17h, 16 digits, E. */
+static bool has_rust_hash(const char *name, size_t length)
+{
+	for (const char *at = name; (at = strstr(at, "17h")); at++)
+		if ((size_t)(at - name) + 20 <= length && at[19] == 'E')
+			return true;
+	return false;
+}
+
 const char *symbol_demangle(struct name_pool *pool, const char *name)
 {
 	size_t length = strlen(name);
@@ -35,9 +44,13 @@ const char *symbol_demangle(struct name_pool *pool, const char *name)
 			return NULL;
 		length = strlen(name);
 	}
-	/* Everything mangled begins with _Z or _R; macho-like __Z too. The rest is taken as it
-	 * is: libiberty would also try D and Ada, and mistake C names for them. */
-	bool mangled = name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == '_');
+	/* Everything mangled begins with _Z or _R; macho-like __Z too; D's with _D and the length
+	 * of a name. The rest is taken as it is: libiberty would also try Ada, and mistake C names
+	 * for it. */
+	bool is_d = name[0] == '_' && name[1] == 'D' &&
+		    ((name[2] >= '1' && name[2] <= '9') || strcmp(name, "_Dmain") == 0);
+	bool mangled =
+		is_d || (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == '_'));
 	if (length > LONGEST_NAME)
 		length = LONGEST_NAME;
 	if (!mangled)
@@ -47,10 +60,14 @@ const char *symbol_demangle(struct name_pool *pool, const char *name)
 
 	const int options = DMGL_PARAMS | DMGL_ANSI | DMGL_RET_DROP;
 	char *plain = NULL;
-	if (name[1] == 'R')
+	if (is_d)
+		plain = cplus_demangle(name, options | DMGL_DLANG);
+	else if (name[1] == 'R')
 		plain = cplus_demangle(name, options | DMGL_RUST);
-	else
+	else if (has_rust_hash(name, length))
 		plain = cplus_demangle(name, options | DMGL_AUTO);
+	else
+		plain = cplus_demangle(name, options | DMGL_GNU_V3);
 	if (!plain)
 		return name_pool_add_n(pool, name, length);
 	size_t plain_length = strnlen(plain, LONGEST_NAME);

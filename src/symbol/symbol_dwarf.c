@@ -2,8 +2,13 @@
  *
  * libdw's dwarf_getscopes walks a whole compilation unit for every address,
  * which is slow on large C++ units. Here a unit that is asked for gets an index
- * of its functions once (one walk over its top level and namespaces), and only
- * the function that holds the address is walked for inlined calls.
+ * of its functions once (one walk over its top level and namespaces; a second,
+ * through everything, if an address is in none of them: lambdas are inside other
+ * functions), and only the function that holds the address is walked for inlined
+ * calls.
+ *
+ * Lines come from line_table.c, for all addresses of a unit in one pass; libdw is
+ * asked only where that reader gives up.
  *
  * Units are found by .debug_aranges. Compilers that do not write it (clang,
  * rustc) and code without debug information need all units' own ranges: they
@@ -14,11 +19,16 @@
 #include "symbol/symbol_sources.h"
 
 #include "hosted/error.h"
+#include "symbol/elf_section.h"
+#include "symbol/line_table.h"
+#include "symbol/split_package.h"
 
 #include <dwarf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { LANG_CXX_17 = 0x2a, LANG_CXX_20 = 0x2b }; /* newer than elfutils' dwarf.h */
 enum { DEEPEST_NAMESPACE = 32, MOST_INLINED = 128, LONGEST_PATH = 4096 };
 
 struct range {
@@ -36,12 +46,26 @@ struct unit {
 	Dwarf_Die die;    /* for lines */
 	Dwarf_Die split;  /* where its functions are: the same, or the one in the .dwo file */
 	struct range_list functions;
-	bool is_cxx;
+	bool is_cxx, deep;
+	/* Of the lookup that goes on: its part of the answers' lines. */
+	size_t asked, filled;
+	struct line_answer *answers;
+	struct line_table lines;
+	bool has_lines;     /* else libdw is asked */
+	const char **paths; /* of lines.files, in the pool; NULL: not yet */
+	const char *folder;
 };
 
 struct dwarf_source {
 	Dwarf *dw;
 	struct name_cache *names;
+	struct symbol_evidence *evidence;
+	const char *dw_path, *module_path;
+	const struct symbol_options *options;
+	struct line_sections sections;
+	char *lacking; /* a .dwo file that is not there */
+	struct split_package *package;
+	bool package_tried;
 	Dwarf_Aranges *aranges;
 	size_t arange_count;
 	bool all_units_read;
@@ -75,6 +99,9 @@ static int add_die(struct range_list *list, Dwarf_Die *die)
 {
 	Dwarf_Addr base, low, high;
 	ptrdiff_t at = 0;
+	/* Most functions in C++ are declarations; to see that takes no reading of values. */
+	if (!dwarf_hasattr(die, DW_AT_low_pc) && !dwarf_hasattr(die, DW_AT_ranges))
+		return 0;
 	/* Low pc 0 is a function that the linker dropped. */
 	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
 		if (low != 0 && add_range(list, low, high, dwarf_dieoffset(die)) < 0)
@@ -108,7 +135,8 @@ static const struct range *find_range(const struct range_list *list, uint64_t ad
 	return NULL;
 }
 
-static int collect_functions(struct range_list *list, Dwarf_Die *parent, int depth)
+/* With `deep` also what is inside functions: lambdas and members of local classes. */
+static int collect_functions(struct range_list *list, Dwarf_Die *parent, int depth, bool deep)
 {
 	Dwarf_Die die;
 	if (depth > DEEPEST_NAMESPACE || dwarf_child(parent, &die) != 0)
@@ -118,10 +146,20 @@ static int collect_functions(struct range_list *list, Dwarf_Die *parent, int dep
 		switch (dwarf_tag(&die)) {
 		case DW_TAG_subprogram:
 			rc = add_die(list, &die);
+			if (rc == 0 && deep)
+				rc = collect_functions(list, &die, depth + 1, deep);
 			break;
 		case DW_TAG_namespace:
 		case DW_TAG_module:
-			rc = collect_functions(list, &die, depth + 1);
+			rc = collect_functions(list, &die, depth + 1, deep);
+			break;
+		case DW_TAG_structure_type:
+		case DW_TAG_class_type:
+		case DW_TAG_union_type:
+		case DW_TAG_lexical_block:
+		case DW_TAG_inlined_subroutine:
+			if (deep)
+				rc = collect_functions(list, &die, depth + 1, deep);
 			break;
 		default:
 			break;
@@ -129,6 +167,17 @@ static int collect_functions(struct range_list *list, Dwarf_Die *parent, int dep
 		if (rc < 0)
 			return rc;
 	} while (dwarf_siblingof(&die, &die) == 0);
+	return 0;
+}
+
+static int index_functions(struct unit *u, bool deep)
+{
+	u->functions.count = 0;
+	u->deep = deep;
+	if (collect_functions(&u->functions, &u->split, 0, deep) < 0)
+		return HEFT_ENOMEM;
+	if (u->functions.count)
+		qsort(u->functions.items, u->functions.count, sizeof *u->functions.items, by_low);
 	return 0;
 }
 
@@ -169,6 +218,47 @@ static int grow_units(struct dwarf_source *s)
 	return 0;
 }
 
+static const char *string_of(Dwarf_Die *die, unsigned name, unsigned old_name)
+{
+	Dwarf_Attribute attr;
+	if (!dwarf_attr(die, name, &attr) && !(old_name && dwarf_attr(die, old_name, &attr)))
+		return NULL;
+	return dwarf_formstring(&attr);
+}
+
+/* The unit's functions are in a .dwo file that is not there: answers will be better if it comes. */
+static void note_lacking(struct dwarf_source *s, Dwarf_Die *skeleton)
+{
+	char path[LONGEST_PATH];
+	const char *file = string_of(skeleton, DW_AT_dwo_name, DW_AT_GNU_dwo_name);
+	const char *folder = string_of(skeleton, DW_AT_comp_dir, 0);
+	if (!file)
+		return;
+	int n = file[0] == '/' ? snprintf(path, sizeof path, "%s", file)
+			       : snprintf(path, sizeof path, "%s/%s", folder ? folder : "", file);
+	if (n < 0 || (size_t)n >= sizeof path)
+		return;
+	symbol_evidence_look(s->evidence, path);
+	if (!s->lacking)
+		s->lacking = strdup(path);
+	const char *slash = strrchr(s->dw_path, '/'); /* or beside the file that names it */
+	n = snprintf(path, sizeof path, "%.*s/%s", slash ? (int)(slash - s->dw_path) : 0,
+		     s->dw_path, file);
+	if (file[0] != '/' && n > 0 && (size_t)n < sizeof path)
+		symbol_evidence_look(s->evidence, path);
+}
+
+static bool from_package(struct dwarf_source *s, Dwarf_Die *skeleton, uint64_t id, Dwarf_Die *split)
+{
+	if (!s->package_tried) {
+		s->package_tried = true;
+		s->package = split_package_open(s->dw_path, s->evidence);
+		if (!s->package && strcmp(s->dw_path, s->module_path) != 0)
+			s->package = split_package_open(s->module_path, s->evidence);
+	}
+	return s->package && split_package_unit(s->package, skeleton, id, split);
+}
+
 /* A unit that cannot be read is remembered too, with an empty die, and gives NULL. */
 static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out)
 {
@@ -201,6 +291,8 @@ static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out
 	case DW_LANG_C_plus_plus_03:
 	case DW_LANG_C_plus_plus_11:
 	case DW_LANG_C_plus_plus_14:
+	case LANG_CXX_17:
+	case LANG_CXX_20:
 		u->is_cxx = true;
 		break;
 	default:
@@ -209,13 +301,16 @@ static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out
 	uint8_t type = 0;
 	Dwarf_Die split;
 	memset(&split, 0, sizeof split);
-	if (dwarf_cu_info(u->die.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) == 0 &&
-	    type == DW_UT_skeleton && split.addr)
-		u->split = split;
-	if (collect_functions(&u->functions, &u->split, 0) < 0)
+	uint64_t id = 0;
+	if (dwarf_cu_info(u->die.cu, NULL, &type, NULL, &split, &id, NULL, NULL) == 0 &&
+	    type == DW_UT_skeleton) {
+		if (split.addr || from_package(s, &u->die, id, &split))
+			u->split = split;
+		else
+			note_lacking(s, &u->die);
+	}
+	if (index_functions(u, false) < 0)
 		return HEFT_ENOMEM;
-	if (u->functions.count)
-		qsort(u->functions.items, u->functions.count, sizeof *u->functions.items, by_low);
 	*out = s->last = u;
 	return 0;
 }
@@ -236,9 +331,6 @@ static int find_unit(struct dwarf_source *s, uint64_t address, struct unit **out
 /* One spelling a file: "/a/b/../c/./d.c" is "/a/c/d.c". */
 static const char *clean_path(struct dwarf_source *s, const char *raw)
 {
-	size_t slot = ((uintptr_t)raw >> 3) % (sizeof s->paths / sizeof *s->paths);
-	if (s->paths[slot].raw == raw)
-		return s->paths[slot].path;
 	char clean[LONGEST_PATH];
 	size_t used = 0;
 	size_t root = raw[0] == '/';
@@ -265,11 +357,19 @@ static const char *clean_path(struct dwarf_source *s, const char *raw)
 		at += length;
 		at += *at == '/';
 	}
-	const char *path = fits ? name_pool_add_n(s->names->pool, clean, used)
-				: name_pool_add(s->names->pool, raw);
-	s->paths[slot].raw = raw;
-	s->paths[slot].path = path;
-	return path;
+	return fits ? name_pool_add_n(s->names->pool, clean, used)
+		    : name_pool_add(s->names->pool, raw);
+}
+
+/* The same for libdw's strings, which are the same pointer for every line of a file. */
+static const char *known_path(struct dwarf_source *s, const char *raw)
+{
+	size_t slot = ((uintptr_t)raw >> 3) % (sizeof s->paths / sizeof *s->paths);
+	if (s->paths[slot].raw != raw) {
+		s->paths[slot].path = clean_path(s, raw);
+		s->paths[slot].raw = raw;
+	}
+	return s->paths[slot].path;
 }
 
 /* *bare: it has no linkage name, as functions that only one C++ file sees. */
@@ -325,6 +425,16 @@ static uint32_t number(Dwarf_Die *die, unsigned name)
 	return (uint32_t)value;
 }
 
+static const char *file_of_table(struct dwarf_source *s, struct unit *u, uint32_t file)
+{
+	char path[LONGEST_PATH];
+	if (file >= u->lines.file_count)
+		return NULL;
+	if (!u->paths[file] && line_table_path(&u->lines, file, u->folder, path, sizeof path))
+		u->paths[file] = clean_path(s, path);
+	return u->paths[file];
+}
+
 static void call_place(struct dwarf_source *s, struct unit *u, Dwarf_Die *inlined,
 		       struct symbol_frame *frame)
 {
@@ -332,24 +442,52 @@ static void call_place(struct dwarf_source *s, struct unit *u, Dwarf_Die *inline
 	size_t count;
 	uint32_t file = number(inlined, DW_AT_call_file);
 	frame->line = number(inlined, DW_AT_call_line);
-	if (dwarf_getsrcfiles(&u->split, &files, &count) != 0 || file >= count)
+	bool own_table = u->split.cu == u->die.cu;
+	if (own_table && u->has_lines) {
+		frame->file = file_of_table(s, u, file);
+		return;
+	}
+	/* A version 4 unit from a package has no table of its own, but the skeleton's is the same. */
+	if ((dwarf_getsrcfiles(&u->split, &files, &count) != 0 &&
+	     dwarf_getsrcfiles(&u->die, &files, &count) != 0) ||
+	    file >= count)
 		return;
 	const char *raw = dwarf_filesrc(files, file, NULL, NULL);
 	if (raw)
-		frame->file = clean_path(s, raw);
+		frame->file = known_path(s, raw);
 }
 
-int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *query)
+static void instruction_place(struct dwarf_source *s, struct unit *u,
+			      const struct line_answer *answer, struct symbol_frame *frame)
 {
-	struct unit *u;
-	int rc = find_unit(s, query->address, &u);
-	if (rc < 0 || !u)
-		return rc;
+	if (u->has_lines) {
+		if (answer->found) {
+			frame->file = file_of_table(s, u, answer->file);
+			frame->line = answer->line;
+		}
+		return;
+	}
+	Dwarf_Line *line = dwarf_getsrc_die(&u->die, answer->address);
+	int number_of_line = 0;
+	const char *raw = line ? dwarf_linesrc(line, NULL, NULL) : NULL;
+	if (raw)
+		frame->file = known_path(s, raw);
+	if (line && dwarf_lineno(line, &number_of_line) == 0 && number_of_line > 0)
+		frame->line = (uint32_t)number_of_line;
+}
 
+static int look_up_one(struct dwarf_source *s, struct unit *u, const struct line_answer *answer,
+		       struct symbol_query *query)
+{
 	Dwarf_Die chain[MOST_INLINED], function;
 	size_t inlined = 0;
 	bool has_function = false;
 	const struct range *r = find_range(&u->functions, query->address);
+	if (!r && !u->deep && u->functions.count) {
+		if (index_functions(u, true) < 0)
+			return HEFT_ENOMEM;
+		r = find_range(&u->functions, query->address);
+	}
 	if (r) {
 		Dwarf *dw = dwarf_cu_getdwarf(u->split.cu);
 		if (dw && dwarf_offdie(dw, r->die, &function)) {
@@ -376,15 +514,7 @@ int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *query)
 		if (i < inlined)
 			call_place(s, u, &chain[i], f);
 	}
-	Dwarf_Line *line = dwarf_getsrc_die(&u->die, query->address);
-	int number_of_line = 0;
-	if (line) {
-		const char *raw = dwarf_linesrc(line, NULL, NULL);
-		if (raw)
-			frames[0].file = clean_path(s, raw);
-		if (dwarf_lineno(line, &number_of_line) == 0 && number_of_line > 0)
-			frames[0].line = (uint32_t)number_of_line;
-	}
+	instruction_place(s, u, answer, &frames[0]);
 	if (!has_function && !frames[0].file)
 		return 0;
 	query->frames = frames;
@@ -392,15 +522,98 @@ int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *query)
 	return 0;
 }
 
-struct dwarf_source *dwarf_source_new(Dwarf *dw, struct name_cache *names)
+static int read_lines(struct dwarf_source *s, struct unit *u)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word offset;
+	line_table_fini(&u->lines);
+	free(u->paths);
+	u->paths = NULL;
+	u->has_lines = false;
+	if (!dwarf_attr(&u->die, DW_AT_stmt_list, &attr) || dwarf_formudata(&attr, &offset) != 0)
+		return 0;
+	u->folder = string_of(&u->die, DW_AT_comp_dir, 0);
+	u->has_lines = line_table_read(&u->lines, &s->sections, offset, u->answers, u->filled);
+	u->paths = calloc((size_t)u->lines.file_count + 1, sizeof *u->paths);
+	return u->paths ? 0 : HEFT_ENOMEM;
+}
+
+static void tick(const struct dwarf_source *s, size_t done, size_t total)
+{
+	if (s->options->progress && done % 64 == 0)
+		s->options->progress(s->options->progress_ctx, s->module_path, done, total);
+}
+
+/* Three passes: which unit each address is in, then each unit's lines in one go, then the rest. */
+int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *queries, size_t count)
+{
+	struct unit **units = calloc(count + 1, sizeof *units);
+	struct line_answer *answers = calloc(count + 1, sizeof *answers);
+	int rc = units && answers ? 0 : HEFT_ENOMEM;
+	for (size_t i = 0; s->units && i <= s->unit_mask; i++)
+		if (s->units[i])
+			s->units[i]->asked = s->units[i]->filled = 0;
+	for (size_t i = 0; i < count && rc == 0; i++) {
+		rc = find_unit(s, queries[i].address, &units[i]);
+		if (rc == 0 && units[i])
+			units[i]->asked++;
+		tick(s, i, 2 * count);
+	}
+	size_t given = 0;
+	for (size_t i = 0; i < count && rc == 0; i++) {
+		struct unit *u = units[i];
+		if (!u)
+			continue;
+		if (!u->filled) {
+			u->answers = answers + given;
+			given += u->asked;
+		}
+		u->answers[u->filled++].address = queries[i].address;
+		if (u->filled == u->asked)
+			rc = read_lines(s, u);
+	}
+	/* In the same order the unit's answers are counted off again. */
+	for (size_t i = 0; i < count && rc == 0; i++) {
+		struct unit *u = units[i];
+		if (u)
+			rc = look_up_one(s, u, &u->answers[u->asked - u->filled--], &queries[i]);
+		tick(s, count + i, 2 * count);
+	}
+	free(units);
+	free(answers);
+	return rc;
+}
+
+const char *dwarf_source_lacking(const struct dwarf_source *s)
+{
+	return s->lacking;
+}
+
+struct dwarf_source *dwarf_source_new(const struct dwarf_source_from *from)
 {
 	struct dwarf_source *s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
-	s->dw = dw;
-	s->names = names;
-	if (dwarf_getaranges(dw, &s->aranges, &s->arange_count) != 0)
+	s->dw = from->dw;
+	s->dw_path = from->dw_path;
+	s->module_path = from->module_path;
+	s->options = from->options;
+	s->names = from->names;
+	s->evidence = from->evidence;
+	if (dwarf_getaranges(s->dw, &s->aranges, &s->arange_count) != 0)
 		s->aranges = NULL;
+	Elf *elf = dwarf_getelf(s->dw);
+	struct elf_bytes line = elf_section_bytes(elf, ".debug_line");
+	struct elf_bytes line_str = elf_section_bytes(elf, ".debug_line_str");
+	struct elf_bytes str = elf_section_bytes(elf, ".debug_str");
+	s->sections = (struct line_sections){
+		.line = line.data,
+		.line_size = line.size,
+		.line_str = line_str.data,
+		.line_str_size = line_str.size,
+		.str = str.data,
+		.str_size = str.size,
+	};
 	return s;
 }
 
@@ -409,11 +622,17 @@ void dwarf_source_free(struct dwarf_source *s)
 	if (!s)
 		return;
 	for (size_t i = 0; s->units && i <= s->unit_mask; i++) {
-		if (s->units[i])
-			free(s->units[i]->functions.items);
-		free(s->units[i]);
+		struct unit *u = s->units[i];
+		if (!u)
+			continue;
+		free(u->functions.items);
+		line_table_fini(&u->lines);
+		free(u->paths);
+		free(u);
 	}
 	free(s->units);
 	free(s->unit_ranges.items);
+	split_package_close(s->package);
+	free(s->lacking);
 	free(s);
 }

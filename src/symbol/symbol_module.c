@@ -1,74 +1,160 @@
 /* One module's answers. For a batch of addresses the sources are tried in the
  * order of what they know: DWARF of the file itself or of its separate debug
- * file, then .symtab, then .dynsym. Nothing is opened before it is needed, and
- * the symbol tables are read only for what DWARF left without a function:
- * the summary at the end of every run depends on this being cheap.
+ * file, then .symtab, the table inside .gnu_debugdata, then .dynsym. Nothing is
+ * opened before it is needed, and the symbol tables are read only for what DWARF
+ * left without a function: the summary at the end of every run depends on this
+ * being cheap.
+ *
+ * The kernel's vdso has no file, but every process has the same one: this
+ * process's own is read, if its build id is the recorded one.
  *
  * Invariant: a file whose build id is not the recorded one is never used, since
  * wrong names are worse than none. */
-#include "symbol/symbol_sources.h"
+#include "symbol/symbol_module.h"
 
 #include "hosted/error.h"
+#include "symbol/debug_file.h"
+#include "symbol/symbol_sources.h"
 
+#include <elfutils/libdwelf.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 struct symbol_module {
 	struct name_pool *pool;
 	struct name_cache names;
 	char *path;
-	Elf *elf, *debug_elf;
-	int fd, debug_fd;
-	Dwarf *dw;
+	uint8_t *build_id;
+	struct debug_file_search search;
+	struct symbol_evidence evidence;
+	Elf *elf; /* the file itself; NULL: only a debug file was found */
+	int fd;   /* -1: elf is in memory */
+	struct debug_file debug, alternate;
+	Elf *mini;
+	void *mini_memory, *vdso_memory;
+	Dwarf *dw, *alternate_dw;
 	struct dwarf_source *dwarf;
-	bool dwarf_tried, names_only;
+	bool dwarf_tried, names_only, alternate_lacks, search_done;
 };
 
-int symbol_module_open(struct symbol_module **out, enum symbol_state *state, struct name_pool *pool,
-		       const char *path, const uint8_t *build_id, size_t build_id_len)
+void symbol_search_init(struct symbol_search *search, const struct symbol_options *options)
 {
-	*out = NULL;
-	*state = SYMBOL_NOT_A_FILE;
-	if (!path || path[0] != '/')
-		return 0;
-	*state = SYMBOL_MISSING;
-	int fd = debug_file_open_regular(path);
-	if (fd < 0)
-		return 0;
+	search->options = options;
+	search->server_left_ms = (uint64_t)options->server_seconds * 1000;
+}
 
-	elf_version(EV_CURRENT);
-	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	if (!elf || elf_kind(elf) != ELF_K_ELF) {
-		*state = SYMBOL_NOT_ELF;
-		goto unusable;
+/* How far the vdso reaches, section headers included; 0: it is not what it should be. */
+static size_t vdso_size(const char *start)
+{
+	ElfW(Ehdr) eh;
+	memcpy(&eh, start, sizeof eh);
+	if (memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0)
+		return 0;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t end = (size_t)eh.e_shoff + (size_t)eh.e_shnum * eh.e_shentsize;
+	return end < 64 * page ? end : 0;
+}
+
+static Elf *open_vdso(void **memory)
+{
+	const char *start = (const char *)getauxval(AT_SYSINFO_EHDR);
+	size_t size = start ? vdso_size(start) : 0;
+	*memory = size ? malloc(size) : NULL;
+	if (!*memory)
+		return NULL;
+	memcpy(*memory, start, size);
+	return elf_memory(*memory, size);
+}
+
+static bool is_vdso(const char *path)
+{
+	return strcmp(path, "[vdso]") == 0 || strncmp(path, "linux-vdso.so", 13) == 0;
+}
+
+/* Opens the file itself, as far as there is one. */
+static enum symbol_state open_file(struct symbol_module *m, const struct symbol_module_id *id)
+{
+	if (!id->path || !*id->path)
+		return SYMBOL_NOT_A_FILE;
+	if (is_vdso(id->path)) {
+		m->elf = id->build_id_len ? open_vdso(&m->vdso_memory) : NULL;
+		if (!m->elf)
+			return SYMBOL_NOT_A_FILE;
+	} else if (id->path[0] != '/') {
+		return SYMBOL_NOT_A_FILE;
+	} else {
+		symbol_evidence_look(&m->evidence, id->path);
+		m->fd = debug_file_open_regular(id->path);
+		if (m->fd < 0)
+			return SYMBOL_MISSING;
+		m->elf = elf_begin(m->fd, ELF_C_READ_MMAP_PRIVATE, NULL);
 	}
-	if (!debug_file_build_id_is(elf, build_id, build_id_len)) {
-		*state = SYMBOL_REPLACED;
-		goto unusable;
-	}
+	if (!m->elf || elf_kind(m->elf) != ELF_K_ELF)
+		return SYMBOL_NOT_ELF;
+	if (!debug_file_build_id_is(m->elf, id->build_id, id->build_id_len))
+		return SYMBOL_REPLACED;
+	return SYMBOL_USABLE;
+}
+
+static void close_file(struct symbol_module *m)
+{
+	elf_end(m->elf);
+	m->elf = NULL;
+	if (m->fd >= 0)
+		close(m->fd);
+	m->fd = -1;
+	free(m->vdso_memory);
+	m->vdso_memory = NULL;
+}
+
+int symbol_module_open(struct symbol_module **out, enum symbol_state *state, struct name_pool *pool,
+		       struct symbol_search *search, const struct symbol_module_id *id)
+{
 	struct symbol_module *m = calloc(1, sizeof *m);
-	char *own_path = strdup(path);
-	if (!m || !own_path) {
-		free(m);
-		free(own_path);
-		elf_end(elf);
-		close(fd);
+	*out = NULL;
+	if (!m)
+		return HEFT_ENOMEM;
+	m->fd = -1;
+	m->pool = pool;
+	m->path = strdup(id->path ? id->path : "");
+	m->build_id = malloc(id->build_id_len + 1);
+	name_cache_init(&m->names, pool);
+	if (!m->path || !m->build_id) {
+		symbol_module_close(m);
 		return HEFT_ENOMEM;
 	}
-	m->pool = pool;
-	m->path = own_path;
-	m->elf = elf;
-	m->fd = fd;
-	m->debug_fd = -1;
-	name_cache_init(&m->names, pool);
-	*state = SYMBOL_USABLE;
-	*out = m;
-	return 0;
-
-unusable:
-	elf_end(elf);
-	close(fd);
+	if (id->build_id_len)
+		memcpy(m->build_id, id->build_id, id->build_id_len);
+	m->search = (struct debug_file_search){
+		.session = search,
+		.evidence = &m->evidence,
+		.module_path = m->path,
+		.build_id = m->build_id,
+		.build_id_len = id->build_id_len,
+	};
+	symbol_evidence_roots(&m->evidence, search->options->debug_roots);
+	elf_version(EV_CURRENT);
+	*state = open_file(m, id);
+	if (*state == SYMBOL_USABLE) {
+		*out = m;
+		return 0;
+	}
+	close_file(m);
+	if (*state == SYMBOL_NOT_A_FILE) {
+		symbol_module_close(m);
+		return 0;
+	}
+	/* The debug file of what was recorded may have outlived it. */
+	m->search_done = true;
+	if (id->build_id_len && debug_file_find(&m->search, NULL, &m->debug)) {
+		*state = SYMBOL_USABLE;
+		*out = m;
+		return 0;
+	}
+	symbol_module_close(m);
 	return 0;
 }
 
@@ -78,12 +164,15 @@ void symbol_module_close(struct symbol_module *m)
 		return;
 	dwarf_source_free(m->dwarf);
 	dwarf_end(m->dw);
-	elf_end(m->debug_elf);
-	if (m->debug_fd >= 0)
-		close(m->debug_fd);
-	elf_end(m->elf);
-	close(m->fd);
+	dwarf_end(m->alternate_dw);
+	debug_file_close(&m->alternate);
+	debug_file_close(&m->debug);
+	elf_end(m->mini);
+	free(m->mini_memory);
+	close_file(m);
+	symbol_evidence_fini(&m->evidence);
 	name_cache_fini(&m->names);
+	free(m->build_id);
 	free(m->path);
 	free(m);
 }
@@ -104,22 +193,78 @@ static bool has_section(Elf *elf, const char *wanted)
 	return false;
 }
 
+static bool has_dwarf(Elf *elf)
+{
+	return elf && (has_section(elf, ".debug_info") || has_section(elf, ".zdebug_info"));
+}
+
+/* libdw unpacks every section it knows as soon as a file is opened, which for a distribution's
+ * debug file is most of the time of a lookup. These are never needed here: they are hidden from it.
+ * The headers are in memory, or in a private mapping. */
+static void hide_sections(Elf *elf)
+{
+	static const char *const unneeded[] = {".debug_loclists", ".debug_loc",     ".debug_frame",
+					       ".debug_macro",    ".debug_macinfo", ".debug_types"};
+	size_t strings;
+	if (elf_getshdrstrndx(elf, &strings) != 0)
+		return;
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+		GElf_Shdr shdr;
+		if (!gelf_getshdr(scn, &shdr) || !(shdr.sh_flags & SHF_COMPRESSED))
+			continue;
+		const char *name = elf_strptr(elf, strings, shdr.sh_name);
+		for (size_t i = 0; name && i < sizeof unneeded / sizeof *unneeded; i++)
+			if (strcmp(name, unneeded[i]) == 0) {
+				shdr.sh_type = SHT_NOBITS;
+				gelf_update_shdr(scn, &shdr);
+				break;
+			}
+	}
+}
+
+static void find_alternate(struct symbol_module *m, const char *dw_path)
+{
+	const char *name;
+	const void *id;
+	if (dwelf_dwarf_gnu_debugaltlink(m->dw, &name, &id) <= 0)
+		return;
+	if (debug_file_find_alternate(&m->search, m->dw, dw_path, &m->alternate))
+		m->alternate_dw = dwarf_begin_elf(m->alternate.elf, DWARF_C_READ, NULL);
+	if (m->alternate_dw)
+		dwarf_setalt(m->dw, m->alternate_dw);
+	else
+		m->alternate_lacks = true;
+}
+
 static int find_dwarf(struct symbol_module *m)
 {
 	if (m->dwarf_tried || m->names_only)
 		return 0;
 	m->dwarf_tried = true;
 	Elf *with_dwarf = m->elf;
-	if (!has_section(m->elf, ".debug_info") && !has_section(m->elf, ".zdebug_info")) {
-		m->debug_elf = debug_file_find(m->elf, m->path, &m->debug_fd);
-		with_dwarf = m->debug_elf;
+	const char *dw_path = m->path;
+	if (!has_dwarf(m->elf)) {
+		if (!m->search_done)
+			debug_file_find(&m->search, m->elf, &m->debug);
+		m->search_done = true;
+		with_dwarf = m->debug.elf;
+		dw_path = m->debug.path;
 	}
-	if (!with_dwarf)
+	if (!with_dwarf || !has_dwarf(with_dwarf))
 		return 0;
+	hide_sections(with_dwarf);
 	m->dw = dwarf_begin_elf(with_dwarf, DWARF_C_READ, NULL);
 	if (!m->dw)
 		return 0;
-	m->dwarf = dwarf_source_new(m->dw, &m->names);
+	find_alternate(m, dw_path);
+	m->dwarf = dwarf_source_new(&(struct dwarf_source_from){
+		.dw = m->dw,
+		.dw_path = dw_path,
+		.module_path = m->path,
+		.options = m->search.session->options,
+		.names = &m->names,
+		.evidence = &m->evidence,
+	});
 	return m->dwarf ? 0 : HEFT_ENOMEM;
 }
 
@@ -146,12 +291,15 @@ static bool needs_symbol(const struct symbol_query *q)
 
 static int from_symbol_tables(struct symbol_module *m, struct symbol_query *queries, size_t count)
 {
+	if (m->elf && !m->mini && !m->debug.elf && !m->names_only)
+		m->mini = mini_debug_open(m->elf, &m->mini_memory);
 	struct {
 		Elf *elf;
 		uint32_t type;
 	} tables[] = {
 		{m->elf, SHT_SYMTAB},
-		{m->debug_elf, SHT_SYMTAB},
+		{m->debug.elf, SHT_SYMTAB},
+		{m->mini, SHT_SYMTAB},
 		{m->elf, SHT_DYNSYM},
 	};
 	const char **names = calloc(count, sizeof *names);
@@ -180,16 +328,32 @@ int symbol_module_lookup(struct symbol_module *m, struct symbol_query *queries, 
 {
 	size_t unnamed = 0;
 	int rc = find_dwarf(m);
-	if (rc < 0)
-		return rc;
 	for (size_t i = 0; i < count; i++) {
-		struct symbol_query *q = &queries[i];
-		q->frames = NULL;
-		q->frame_count = 0;
-		q->bare = false;
-		if (m->dwarf && !m->names_only && (rc = dwarf_source_lookup(m->dwarf, q)) < 0)
-			return rc;
-		unnamed += needs_symbol(q);
+		queries[i].frames = NULL;
+		queries[i].frame_count = 0;
+		queries[i].bare = false;
 	}
-	return unnamed ? from_symbol_tables(m, queries, count) : 0;
+	if (rc == 0 && m->dwarf && !m->names_only)
+		rc = dwarf_source_lookup(m->dwarf, queries, count);
+	for (size_t i = 0; i < count; i++)
+		unnamed += needs_symbol(&queries[i]);
+	return rc == 0 && unnamed ? from_symbol_tables(m, queries, count) : rc;
+}
+
+enum symbol_debug symbol_module_debug(const struct symbol_module *m, const char **lacking)
+{
+	*lacking = NULL;
+	if (!m->dwarf_tried)
+		return SYMBOL_DEBUG_NOT_ASKED;
+	if (!m->dwarf)
+		return SYMBOL_DEBUG_NONE;
+	*lacking = dwarf_source_lacking(m->dwarf);
+	if (m->alternate_lacks)
+		*lacking = m->alternate.path;
+	return *lacking ? SYMBOL_DEBUG_PARTIAL : SYMBOL_DEBUG_WHOLE;
+}
+
+const struct symbol_evidence *symbol_module_evidence(const struct symbol_module *m)
+{
+	return &m->evidence;
 }

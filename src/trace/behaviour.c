@@ -109,6 +109,10 @@ static void *find(struct behaviour *b, struct behaviour_map *m, void **entries, 
 
 static struct behaviour_handover *handover_of(struct behaviour *b, uint32_t site, bool *made)
 {
+	uint32_t *near = &b->near_handover[site % BEHAVIOUR_NEAR];
+	*made = false;
+	if (*near && b->handovers[*near - 1].site == site)
+		return &b->handovers[*near - 1];
 	void *array = b->handovers;
 	struct behaviour_handover *h =
 		find(b, &b->handover_map, &array, &b->handover_count, &b->handover_capacity,
@@ -116,6 +120,8 @@ static struct behaviour_handover *handover_of(struct behaviour *b, uint32_t site
 	b->handovers = array;
 	if (*made)
 		h->last_pair = BEHAVIOUR_NO_PAIR;
+	if (h)
+		*near = (uint32_t)(h - b->handovers) + 1;
 	return h;
 }
 
@@ -143,10 +149,16 @@ static struct behaviour_release *release_of(struct behaviour *b, uint32_t site, 
 
 static struct behaviour_growth *growth_of(struct behaviour *b, uint32_t site, bool *made)
 {
+	uint32_t *near = &b->near_growth[site % BEHAVIOUR_NEAR];
+	*made = false;
+	if (*near && b->growths[*near - 1].site == site)
+		return &b->growths[*near - 1];
 	void *array = b->growths;
-	void *e = find(b, &b->growth_map, &array, &b->growth_count, &b->growth_capacity,
+	struct behaviour_growth *e = find(b, &b->growth_map, &array, &b->growth_count, &b->growth_capacity,
 		       sizeof *b->growths, &site, 1, made);
 	b->growths = array;
+	if (e)
+		*near = (uint32_t)(e - b->growths) + 1;
 	return e;
 }
 
@@ -315,6 +327,7 @@ static void halve(struct behaviour *b)
 	for (uint32_t i = 0; i < half; i++) {
 		b->bytes[i] = b->bytes[2 * i + 1];
 		b->blocks[i] = b->blocks[2 * i + 1];
+		b->events[i] = b->events[2 * i + 1];
 	}
 	for (uint32_t k = 0; k < b->row_count; k++) {
 		struct behaviour_row *r = b->rows[k];
@@ -340,6 +353,7 @@ void behaviour_advance(struct behaviour *b, struct tally *t, uint64_t time_ns)
 		uint32_t at = b->slot_count++;
 		b->bytes[at] = t->live_bytes;
 		b->blocks[at] = t->live_blocks;
+		b->events[at] = t->events;
 		for (uint32_t k = 0; k < b->row_count; k++) {
 			struct behaviour_row *r = b->rows[k];
 			r->bytes[at] = t->sites[r->site].live_bytes;

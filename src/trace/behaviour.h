@@ -25,6 +25,7 @@ enum {
 	BEHAVIOUR_SLOTS = 256,	     /* of history: 128 to 256 are in use after the first ones */
 	BEHAVIOUR_ROWS = 256,	     /* sites with a history of their own */
 	BEHAVIOUR_ENTRIES = 1 << 17, /* of each map */
+	BEHAVIOUR_NEAR = 256,
 	BEHAVIOUR_NOTABLE = 1024,    /* a row needs this part of the peak */
 };
 
@@ -79,10 +80,13 @@ struct behaviour {
 	struct behaviour_growth *growths;
 	uint32_t growth_count, growth_capacity;
 	struct behaviour_map growth_map;
+	/* Where the last ones were found, by site: a hash costs more than all the rest. */
+	uint32_t near_handover[BEHAVIOUR_NEAR], near_growth[BEHAVIOUR_NEAR]; /* index + 1 */
 	/* history: slot i is the state at (i + 1) * slot_ns */
 	uint64_t slot_ns;
 	uint32_t slot_count;
 	uint64_t bytes[BEHAVIOUR_SLOTS], blocks[BEHAVIOUR_SLOTS];
+	uint64_t events[BEHAVIOUR_SLOTS]; /* so far: how far the program had come */
 	struct behaviour_row **rows;
 	uint32_t row_count;
 	bool failed; /* no memory: what there is stays, nothing is added */

@@ -98,6 +98,7 @@ void behaviour_put(struct byte_buffer *out, const struct behaviour *b, const str
 	buffer_put(out, rows);
 	put_slots(out, b->bytes, 0, b->slot_count);
 	put_slots(out, b->blocks, 0, b->slot_count);
+	put_slots(out, b->events, 0, b->slot_count);
 	for (uint32_t i = 0; i < b->row_count; i++) {
 		const struct behaviour_row *r = b->rows[i];
 		if (!is_kept(r, t))
@@ -129,6 +130,7 @@ static const char *get_history(struct byte_cursor *c, struct behaviour *b, uint3
 		return "a history of slots and rows";
 	get_slots(c, b->bytes, 0, b->slot_count);
 	get_slots(c, b->blocks, 0, b->slot_count);
+	get_slots(c, b->events, 0, b->slot_count);
 	if (rows && !(b->rows = calloc(BEHAVIOUR_ROWS, sizeof *b->rows)))
 		return "enough memory for its history";
 	for (uint32_t i = 0; i < rows && !c->bad; i++) {

@@ -156,6 +156,8 @@ void definitions_put_meta(struct byte_buffer *b, const struct trace_meta *m)
 	put_argv(b, m->argv, m->argc);
 	buffer_put(b, m->page_bytes);
 	buffer_put(b, m->tick_ns);
+	buffer_put(b, m->memory_limit_bytes);
+	buffer_put(b, m->limit_is_cgroup);
 }
 
 const char *definitions_get_meta(struct definitions *d, struct byte_cursor *c)
@@ -166,6 +168,10 @@ const char *definitions_get_meta(struct definitions *d, struct byte_cursor *c)
 	m->argv = get_argv(d, c, &m->argc);
 	m->page_bytes = (uint32_t)cursor_get_max(c, UINT32_MAX);
 	m->tick_ns = cursor_get(c);
+	if (cursor_left(c)) {
+		m->memory_limit_bytes = cursor_get(c);
+		m->limit_is_cgroup = cursor_get(c) != 0;
+	}
 	/* More may follow: a later minor revision's. */
 	if (d->no_memory)
 		return "enough memory for its strings";

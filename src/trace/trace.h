@@ -91,6 +91,8 @@ struct trace_meta {
 	char *const *argv; /* the command given to heft */
 	uint32_t argc;
 	uint32_t page_bytes;
+	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
+	bool limit_is_cgroup;	     /* of its cgroup, not all of the machine's memory */
 	uint64_t tick_ns; /* file times are multiples of this; a power of two, about 2048 */
 };
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import bench_measure
 import bench_programs
+import bench_symbols
 import bench_tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,10 +96,11 @@ def find_tools(options):
 
 def print_tables(results):
     for text in (bench_tables.main_table(results), bench_tables.micro_table(results),
-                 bench_tables.scale_table(results), bench_tables.report_lines(results)):
+                 bench_tables.scale_table(results), bench_tables.report_lines(results),
+                 bench_symbols.lines(results)):
         if text:
             print(text, end="\n\n")
-    goals = bench_tables.goals(results)
+    goals = bench_tables.goals(results) + bench_symbols.goals(results)
     for text, value, met in goals:
         word = {True: "met", False: "MISSED", None: "not judged"}[met]
         print(f"{word:>10}  {text}: {value}")
@@ -151,10 +153,13 @@ def main():
                       "and the figures will show it")
     results = document["results"]
     for row in rows:
-        if row.group == "report":
+        if row.group in ("report", "symbols"):
             if not heft:
                 continue
-            results.append(bench.measure_report(row, repeat, say))
+            if row.group == "symbols" and not os.access(row.argv[0], os.X_OK):
+                bench_symbols.build_large(options.work, int(row.env["UNITS"]))
+            results.append(bench.measure_report(row, repeat, say) if row.group == "report" else
+                           bench_symbols.measure_symbols(bench, row, repeat, say))
         else:
             results.append(bench.measure(row, repeat, options.cell_seconds, only, say))
         say_to_stderr(f"bench: {row.name} done")

@@ -13,6 +13,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import bench_symbols
+
 HERE = Path(__file__).resolve().parent
 CFLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra"]
 PYTHON = "/usr/bin/python3"  # Debian's; a shim of a version manager would be what is measured
@@ -271,6 +273,19 @@ def real_rows(work, quick):
     yield row("true", "true", "start", ["true"])
 
 
+def symbol_rows(work, quick):
+    """Measured by bench_symbols.py; the second program is built when its turn comes."""
+    cc1plus = compiler_pass("g++", "cc1plus")
+    if not cc1plus:
+        return
+    yield Row("symbols-cc1plus", "symbols",
+              [cc1plus, "-quiet", "-std=c++17", "-fpreprocessed", "-O2", work / "soup.ii", "-o",
+               "/dev/null"])
+    units = bench_symbols.UNITS // (SMALLER if quick else 1)
+    yield Row("symbols-dwarf", "symbols", [work / f"large-{units}" / "large"],
+              env={"UNITS": str(units)})
+
+
 def all_rows(work, micro, quick):
     rows = list(micro_rows(work, micro, quick))
     missing = []
@@ -281,4 +296,5 @@ def all_rows(work, micro, quick):
             missing.append(name)
     rows += scale_rows(work, micro, quick)
     rows.append(report_row(work, micro, quick))
+    rows += symbol_rows(work, quick)
     return rows, missing

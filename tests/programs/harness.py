@@ -41,6 +41,7 @@ def plain_environment(extra=None):
            if k in ("PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR", "USER", "HEFT_BUILD")}
     env["LC_ALL"] = "C"
     env["DEBUGINFOD_URLS"] = ""
+    env["XDG_CACHE_HOME"] = "/dev/null"  # no cache of symbols: every report starts afresh
     env.update(extra or {})
     return {k: v for k, v in env.items() if v is not None}
 

@@ -52,6 +52,7 @@ NOINLINE static void drop_item(struct item *i)
 /* Takes up to `batch` items, works on each, then frees them. */
 NOINLINE static void *consume(void *arg)
 {
+	pthread_setname_np(pthread_self(), "consumer");
 	for (size_t left = *(size_t *)arg; left;) {
 		struct item *taken[64];
 		size_t n = 0;
@@ -79,6 +80,7 @@ NOINLINE static void *consume(void *arg)
 
 NOINLINE static void *produce(void *arg)
 {
+	pthread_setname_np(pthread_self(), "producer");
 	for (size_t i = 0; i < *(size_t *)arg; i++)
 		put_item();
 	return NULL;
@@ -90,11 +92,8 @@ static void run_queue(size_t producers, size_t items)
 	size_t all = producers * items;
 
 	must(!pthread_create(&consumer, NULL, consume, &all), "pthread_create");
-	pthread_setname_np(consumer, "consumer");
-	for (size_t i = 0; i < producers; i++) {
+	for (size_t i = 0; i < producers; i++)
 		must(!pthread_create(&producer[i], NULL, produce, &items), "pthread_create");
-		pthread_setname_np(producer[i], "producer");
-	}
 	for (size_t i = 0; i < producers; i++)
 		pthread_join(producer[i], NULL);
 	pthread_join(consumer, NULL);
@@ -108,7 +107,6 @@ static void run_overload(void)
 
 	work_us = 300;
 	must(!pthread_create(&consumer, NULL, consume, &all), "pthread_create");
-	pthread_setname_np(consumer, "consumer");
 	for (int i = 0; i < 1500; i++) {
 		put_item();
 		pause_us(100);
@@ -132,22 +130,20 @@ static void run_pool(void)
 		pthread_join(worker[i], NULL);
 }
 
-/* ---- a table that main builds and another thread takes down, slowly and in order */
-static char *table[ITEMS];
+/* ---- a table that main builds and another thread takes down, in order */
+#define ENTRIES 20000
+static char *table[ENTRIES];
 
 NOINLINE static void build_table(void)
 {
-	for (int i = 0; i < ITEMS; i++)
+	for (int i = 0; i < ENTRIES; i++)
 		table[i] = memset(malloc(PAYLOAD), 't', PAYLOAD);
 }
 
 NOINLINE static void *take_down(void *arg)
 {
-	for (int i = 0; i < ITEMS; i++) {
-		if (i % 20 == 0)
-			pause_us(200);
+	for (int i = 0; i < ENTRIES; i++)
 		free(table[i]);
-	}
 	return arg;
 }
 

@@ -1,6 +1,6 @@
 /* Findings about memory on profiles made by hand: the four scenarios with their figures, and for
  * every rule the cases in which it must stay silent. */
-#include "findings_fixture.h"
+#include "diagnosis_fixture.h"
 
 #include <math.h>
 
@@ -140,6 +140,21 @@ static void test_queue_with_batches(void **state)
 	done(f, p);
 }
 
+static void test_burst_in_heaps(void **state)
+{
+	(void)state;
+	/* The producer was stopped twice for a while: no line fits. */
+	for (uint64_t i = 0; i < ITEMS; i++) {
+		born[i] = 1 * MS + 1000 * i + (i > 10 ? 15 * MS : 0) + (i > 4700 ? 60 * MS : 0);
+		freed[i] = (i ? freed[i - 1] : 30 * MS) + 180000;
+	}
+	struct profile *p = queue_profile(ITEMS);
+	assert_true(p->handovers[0].wait_fit < 0.5);
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(count_of(f, FINDING_UNBOUNDED_QUEUE), 1);
+	done(f, p);
+}
+
 static uint32_t seed = 1;
 
 /* Exponential with this mean: as irregular as arrivals get. */
@@ -206,15 +221,17 @@ static void test_queues_at_random(void **state)
 static void test_table_taken_down_by_another_thread(void **state)
 {
 	(void)state;
-	/* Built in 20 ms, freed from its end on in order, and slowly: each lives longer. */
-	for (uint64_t i = 0; i < ITEMS; i++) {
-		born[i] = 1 * MS + 4000 * i;
-		freed[i] = 22 * MS + 20000 * i;
+	/* Freed in order once it is built, and slower than it was built: each lives longer. */
+	for (uint64_t slow = 1; slow <= 16; slow *= 4) {
+		for (uint64_t i = 0; i < ITEMS; i++) {
+			born[i] = 1 * MS + 1000 * i;
+			freed[i] = 7 * MS + 1100 * slow * i;
+		}
+		struct profile *p = queue_profile(ITEMS);
+		struct findings *f = diagnose(p, 0);
+		assert_int_equal(count_of(f, FINDING_UNBOUNDED_QUEUE), 0);
+		done(f, p);
 	}
-	struct profile *p = queue_profile(ITEMS);
-	struct findings *f = diagnose(p, 0);
-	assert_int_equal(count_of(f, FINDING_UNBOUNDED_QUEUE), 0);
-	done(f, p);
 }
 
 static void test_cache_emptied_by_another_thread(void **state)
@@ -356,6 +373,25 @@ static void test_objects_with_several_blocks_of_a_site(void **state)
 	assert_int_equal(evidence(o, "bytes_each")->number, 128 + 8 * 4096);
 	assert_int_equal(evidence(o, "blocks_each")->number, 9);
 	assert_string_equal(evidence(o, "function")->text, "session_new");
+	done(f, p);
+}
+
+/* perl has pools for scalars and for their bodies: one of each for every so many hashes. */
+static void test_chunks_of_pools_are_no_object(void **state)
+{
+	(void)state;
+	struct profile *p = new_profile(1 * SECOND);
+	add_site(p, "main:9 run:3 store:20 more_scalars:4", 237, 4028);
+	add_site(p, "main:9 run:3 store:22 more_bodies:4", 237, 4080);
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(count_of(f, FINDING_PER_INSTANCE_COST), 0);
+	done(f, p);
+	/* The same with sizes that are the program's own. */
+	p = new_profile(1 * SECOND);
+	add_site(p, "main:9 run:3 store:20 more_scalars:4", 237, 4096);
+	add_site(p, "main:9 run:3 store:22 more_bodies:4", 237, 3900);
+	f = diagnose(p, 0);
+	assert_int_equal(count_of(f, FINDING_PER_INSTANCE_COST), 1);
 	done(f, p);
 }
 
@@ -583,6 +619,7 @@ int main(void)
 		cmocka_unit_test(test_queue_that_keeps_up),
 		cmocka_unit_test(test_queue_that_is_barely_overloaded),
 		cmocka_unit_test(test_queue_with_batches),
+		cmocka_unit_test(test_burst_in_heaps),
 		cmocka_unit_test(test_queues_at_random),
 		cmocka_unit_test(test_table_taken_down_by_another_thread),
 		cmocka_unit_test(test_cache_emptied_by_another_thread),
@@ -592,6 +629,7 @@ int main(void)
 		cmocka_unit_test(test_two_queues),
 		cmocka_unit_test(test_connections),
 		cmocka_unit_test(test_objects_with_several_blocks_of_a_site),
+		cmocka_unit_test(test_chunks_of_pools_are_no_object),
 		cmocka_unit_test(test_one_constructor_two_callers),
 		cmocka_unit_test(test_no_objects),
 		cmocka_unit_test(test_counts_must_move_together),

@@ -1,6 +1,6 @@
 /* Findings about growth, temporaries and the quality of a profile; the order of findings; and the
  * trend helper against brute force. */
-#include "findings_fixture.h"
+#include "diagnosis_fixture.h"
 #include "profile/profile_trend.h"
 
 #include <math.h>
@@ -141,6 +141,50 @@ static void test_leaking_server(void **state)
 	done(f, p);
 }
 
+/* 22,577,152 bytes in use at the peak, 10,240,000 more a second: a limit of 60 MiB is 3.94 s away. */
+static void test_time_to_the_limit(void **state)
+{
+	(void)state;
+	struct profile *p = server(2 * (uint64_t)SECOND);
+	p->memory_limit_bytes = 60 << 20;
+	p->limit_is_cgroup = true;
+	struct findings *f = diagnose(p, 0);
+	const struct finding *g = find(f, FINDING_GROWING_SITE);
+	assert_non_null(g);
+	assert_int_equal(evidence(g, "limit_bytes")->number, 60 << 20);
+	assert_int_equal(evidence(g, "time_to_limit_ns")->number, 3939200000);
+	expect_text(g->summary, "; at this rate its cgroup's limit of 60.0 MiB is used up in 3.94 s");
+	done(f, p);
+	/* Beyond it already, or years away: not a word. */
+	for (int k = 0; k < 2; k++) {
+		p = server(2 * (uint64_t)SECOND);
+		p->memory_limit_bytes = k ? 1 << 20 : 1ull << 60;
+		f = diagnose(p, 0);
+		g = find(f, FINDING_GROWING_SITE);
+		assert_non_null(g);
+		assert_null(strstr(g->summary, "at this rate"));
+		done(f, p);
+	}
+}
+
+/* A server that is not run in the middle of the run does not grow meanwhile, and yet it leaks. */
+static void test_leaking_server_that_pauses(void **state)
+{
+	(void)state;
+	struct profile *p = server(2 * (uint64_t)SECOND);
+	struct profile_history_row *leak = &p->history.rows[0];
+	p->history.events = calloc(SLOTS, sizeof *p->history.events);
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		uint32_t ran = i < 80 ? i : i < 140 ? 80 : i - 60;
+		p->history.events[i] = 1000 * (ran + 1);
+		leak->blocks[i] = 20000 / (SLOTS - 60) * (ran + 1);
+		leak->bytes[i] = 1024 * leak->blocks[i];
+	}
+	struct findings *f = diagnose(p, 0);
+	assert_int_equal(count_of(f, FINDING_GROWING_SITE), 1);
+	done(f, p);
+}
+
 static void expect_no_growth(struct profile *p, const char *what)
 {
 	struct findings *f = diagnose(p, 0);
@@ -182,6 +226,15 @@ static uint64_t phases(uint32_t i)
 	return i < 100 ? i * 200000 : 20000000 - (i - 100) * 100000;
 }
 
+/* 512 places filled at random: after i * turns / SLOTS * 512 puts so many are taken. */
+static double turns;
+
+static uint64_t filling_cache(uint32_t i)
+{
+	double puts = turns * 512 * (i + 1) / SLOTS;
+	return (uint64_t)(512 * 4096 * (1 - exp(-puts / 512))) + draw(100000);
+}
+
 static uint64_t random_walk(uint32_t i)
 {
 	static uint64_t at;
@@ -206,6 +259,12 @@ static void test_no_growth(void **state)
 		struct profile *p = server(2 * (uint64_t)SECOND);
 		set_levels(p, LEAK, cases[i].level);
 		expect_no_growth(p, cases[i].what);
+	}
+	for (int i = 0; i < 300; i++) {
+		struct profile *p = server(2 * (uint64_t)SECOND);
+		turns = 2.5 + i / 30;
+		set_levels(p, LEAK, filling_cache);
+		expect_no_growth(p, "a cache that is filled at random");
 	}
 	for (int i = 0; i < 3000; i++) {
 		struct profile *p = server(2 * (uint64_t)SECOND);
@@ -235,6 +294,11 @@ static void test_growth_of_a_batch_job(void **state)
 	p->end = PROFILE_END_SIGNAL;
 	p->signal = SIGINT;
 	expect_no_growth(p, "a loader that was interrupted");
+	/* Two large buffers, filled in turn and replaced each time: still a loader. */
+	p = server(2 * (uint64_t)SECOND);
+	for (uint32_t i = 0; i < SLOTS; i++)
+		p->history.rows[CACHE].blocks[i] = 2, p->history.rows[CACHE].bytes[i] = 2 << 20;
+	expect_no_growth(p, "a loader with two buffers");
 	/* The loader's own temporary buffers are no sign that it has settled. */
 	p = server(2 * (uint64_t)SECOND);
 	for (uint32_t i = 0; i < SLOTS; i++)
@@ -346,7 +410,7 @@ static void test_quality(void **state)
 	assert_int_equal(evidence(q, "nameless_modules")->count, 1);
 	assert_string_equal(evidence(q, "nameless_modules")->texts[0], "prog");
 	expect_text(q->summary, "50 events (20.0 % of all) are missing");
-	expect_text(q->summary, "60.0 % of the heap or of all calls is at functions without a "
+	expect_text(q->summary, "60.0 % of the heap is in functions without a "
 				"name, most of it in prog");
 	expect_text(q->summary, "1 file was replaced");
 	expect_text(q->advice, "-g");
@@ -438,6 +502,8 @@ int main(void)
 		cmocka_unit_test(test_trend_against_brute_force),
 		cmocka_unit_test(test_trend_of_known_series),
 		cmocka_unit_test(test_leaking_server),
+		cmocka_unit_test(test_time_to_the_limit),
+		cmocka_unit_test(test_leaking_server_that_pauses),
 		cmocka_unit_test(test_no_growth),
 		cmocka_unit_test(test_growth_of_a_batch_job),
 		cmocka_unit_test(test_freed_at_the_end),

@@ -329,6 +329,7 @@ static void test_replaced_program(void **state)
 {
 	(void)state;
 	char command[512];
+	setenv("XDG_CACHE_HOME", "/dev/null", 1); /* names found before would still be known */
 	snprintf(command, sizeof command,
 		 "cd %s && mv prog kept && cc -O0 -Wl,--build-id=sha1 -o prog prog.c",
 		 fixture_folder);
@@ -380,6 +381,8 @@ static void test_building(void **state)
 		assert_int_equal(profile_add_site(p, m, 0, &s), 0);
 		assert_int_equal(s, i);
 	}
+	assert_int_equal(profile_expect_nodes(p, 100000), 0); /* and one by announcement */
+	assert_int_equal(profile_expect_nodes(p, UINT32_MAX), HEFT_ENOMEM);
 	frame.line = 17;
 	profile_add_frame(p, &frame, &a);
 	profile_add_node(p, n, a, PROFILE_LOST, &m);

@@ -1,16 +1,18 @@
 /* The symboliser against programs compiled here, with names and lines known by hand. Labels in the
  * programs ("mark_...") give the addresses to ask for; they are read from the unstripped file. */
-#include "symbol/symbol.h"
+#include "symbol/symbol_module.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <link.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -170,6 +172,17 @@ static size_t build_id_of(const char *program, uint8_t *id)
 }
 
 static struct name_pool *pool;
+static const struct symbol_options options = {.debug_roots = "/nonexistent"};
+static struct symbol_search search = {.options = &options};
+
+static struct symbol_module *open_module(const char *path, const uint8_t *id, size_t length,
+					 enum symbol_state *state)
+{
+	struct symbol_module *m;
+	const struct symbol_module_id module = {path, id, length};
+	assert_int_equal(symbol_module_open(&m, state, pool, &search, &module), 0);
+	return m;
+}
 static struct symbol_query one;
 
 /* Asks one program for one address; the answer is in `one`. */
@@ -185,7 +198,7 @@ static enum symbol_state ask(const char *program, uint64_t address)
 		pool = name_pool_new();
 	memset(&one, 0, sizeof one);
 	one.address = address;
-	assert_int_equal(symbol_module_open(&m, &state, pool, path, id, length), 0);
+	m = open_module(path, id, length, &state);
 	if (m)
 		assert_int_equal(symbol_module_lookup(m, &one, 1), 0);
 	symbol_module_close(m);
@@ -285,7 +298,7 @@ static void test_names_only_opens_no_debug_information(void **state)
 	struct symbol_query q = {.address = address_of("c", "mark_inner")};
 	size_t length = build_id_of("c", id);
 	snprintf(path, sizeof path, "%s/c", folder);
-	assert_int_equal(symbol_module_open(&m, &s, pool, path, id, length), 0);
+	m = open_module(path, id, length, &s);
 	symbol_module_set_names_only(m, true);
 	assert_int_equal(symbol_module_lookup(m, &q, 1), 0);
 	symbol_module_close(m);
@@ -311,7 +324,7 @@ static void test_batch(void **state)
 		{.address = UINT64_MAX},
 	};
 	snprintf(path, sizeof path, "%s/c", folder);
-	assert_int_equal(symbol_module_open(&m, &s, pool, path, id, length), 0);
+	m = open_module(path, id, length, &s);
 	assert_int_equal(symbol_module_lookup(m, q, 4), 0);
 	symbol_module_close(m);
 	assert_int_equal(q[0].frame_count, 0);
@@ -326,7 +339,7 @@ static void expect_state(const char *path, const uint8_t *id, size_t length,
 {
 	enum symbol_state s;
 	struct symbol_module *m;
-	assert_int_equal(symbol_module_open(&m, &s, pool, path, id, length), 0);
+	m = open_module(path, id, length, &s);
 	assert_int_equal(s, expected);
 	assert_true((m != NULL) == (expected == SYMBOL_USABLE));
 	symbol_module_close(m);
@@ -383,7 +396,7 @@ static void test_broken_files(void **state)
 		fwrite(bytes, 1, i % 97 ? size : i, f);
 		fclose(f);
 		bytes[i] = (char)(bytes[i] ^ 0x55);
-		assert_int_equal(symbol_module_open(&m, &s, pool, copy, id, length), 0);
+		m = open_module(copy, id, length, &s);
 		if (m)
 			assert_int_equal(symbol_module_lookup(m, &q, 1), 0);
 		symbol_module_close(m);
@@ -405,9 +418,101 @@ static void test_demangle(void **state)
 	assert_string_equal(symbol_demangle(pool, ".cold"), ".cold");
 	assert_string_equal(symbol_demangle(pool, "fopen@@GLIBC_2.2.5"), "fopen");
 	assert_string_equal(symbol_demangle(pool, "_Znot_mangled"), "_Znot_mangled");
+	assert_string_equal(symbol_demangle(pool, "_D8demangle4testFiZv"), "demangle.test(int)");
+	assert_string_equal(symbol_demangle(pool, "_D3std5stdio7writelnFAyaZv"),
+			    "std.stdio.writeln(immutable(char)[])");
+	assert_string_equal(symbol_demangle(pool, "_Dmain"), "D main");
+	assert_string_equal(symbol_demangle(pool, "_Dynamic"), "_Dynamic"); /* plain C */
+	assert_string_equal(symbol_demangle(pool, "_D9short"), "_D9short");
 	assert_string_equal(symbol_demangle(pool, "_start"), "_start");
 	assert_string_equal(symbol_demangle(pool, "__libc_start_main"), "__libc_start_main");
 	assert_string_equal(symbol_demangle(pool, ""), "");
+}
+
+/* The vdso is in no file; every process has it. */
+static void test_vdso(void **state)
+{
+	(void)state;
+	const char *start = (const char *)getauxval(AT_SYSINFO_EHDR);
+	if (!start)
+		skip();
+	ElfW(Ehdr) eh;
+	memcpy(&eh, start, sizeof eh);
+	size_t size = (size_t)eh.e_shoff + (size_t)eh.e_shnum * eh.e_shentsize;
+	char *copy = malloc(size);
+	memcpy(copy, start, size);
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_memory(copy, size);
+	const void *bytes;
+	ssize_t length = dwelf_elf_gnu_build_id(elf, &bytes);
+	struct symbol_query q = {0};
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+		GElf_Shdr shdr;
+		GElf_Sym sym;
+		gelf_getshdr(scn, &shdr);
+		if (shdr.sh_type != SHT_DYNSYM)
+			continue;
+		Elf_Data *data = elf_getdata(scn, NULL);
+		for (int i = 0; gelf_getsym(data, i, &sym); i++)
+			if (!strcmp(elf_strptr(elf, shdr.sh_link, sym.st_name), "__vdso_getcpu"))
+				q.address = sym.st_value + 1;
+	}
+	assert_true(length > 0 && length <= 64 && q.address);
+	uint8_t id[64];
+	memcpy(id, bytes, (size_t)length);
+	elf_end(elf);
+	free(copy);
+	static const char *const names[] = {"[vdso]", "linux-vdso.so.1"};
+	for (size_t i = 0; i < 2; i++) {
+		enum symbol_state s;
+		struct symbol_module *m = open_module(names[i], id, (size_t)length, &s);
+		assert_int_equal(s, SYMBOL_USABLE);
+		assert_int_equal(symbol_module_lookup(m, &q, 1), 0);
+		assert_int_equal(q.frame_count, 1);
+		assert_string_equal(q.frames[0].function, "getcpu");
+		symbol_module_close(m);
+	}
+	id[0] ^= 1; /* another kernel's */
+	expect_state("[vdso]", id, (size_t)length, SYMBOL_REPLACED);
+}
+
+/* Split debug information in a package: no crash, whatever is wrong with it. */
+static void test_broken_package(void **state)
+{
+	(void)state;
+	uint8_t id[64];
+	char path[128], dwp[128];
+	static char bytes[1 << 16];
+	if (system("command -v dwp >/dev/null") != 0)
+		skip();
+	shell("cc -O1 -gsplit-dwarf -gdwarf-4 -Wl,--build-id=sha1 -o p a.c && dwp -e p -o p.dwp && "
+	      "rm -f *.dwo && cp p.dwp whole.dwp");
+	uint64_t address = address_of("p", "mark_inner");
+	size_t length = build_id_of("p", id);
+	assert_int_equal(ask("p", address), SYMBOL_USABLE);
+	assert_int_equal(one.frame_count, 2);
+	expect_frame(0, "inner", "a.c", 5, true);
+	expect_frame(1, "outer", "a.c", 11, false);
+	snprintf(path, sizeof path, "%s/p", folder);
+	snprintf(dwp, sizeof dwp, "%s/p.dwp", folder);
+	FILE *f = fopen(dwp, "rb");
+	size_t size = fread(bytes, 1, sizeof bytes, f);
+	fclose(f);
+	assert_true(size > 1000);
+	for (size_t i = 0; i < size; i += 3) {
+		enum symbol_state s;
+		struct symbol_query q = {.address = address};
+		bytes[i] = (char)(bytes[i] ^ (i % 2 ? 0x55 : 0xff));
+		f = fopen(dwp, "wb");
+		fwrite(bytes, 1, i % 97 ? size : i, f);
+		fclose(f);
+		bytes[i] = (char)(bytes[i] ^ (i % 2 ? 0x55 : 0xff));
+		struct symbol_module *m = open_module(path, id, length, &s);
+		assert_non_null(m);
+		assert_int_equal(symbol_module_lookup(m, &q, 1), 0);
+		assert_true(q.frame_count >= 1); /* the skeleton and the symbols are whole */
+		symbol_module_close(m);
+	}
 }
 
 static void test_name_pool(void **state)
@@ -441,6 +546,8 @@ int main(void)
 		cmocka_unit_test(test_batch),
 		cmocka_unit_test(test_files_that_cannot_be_used),
 		cmocka_unit_test(test_broken_files),
+		cmocka_unit_test(test_broken_package),
+		cmocka_unit_test(test_vdso),
 		cmocka_unit_test(test_demangle),
 		cmocka_unit_test(test_name_pool),
 	};

@@ -1,6 +1,6 @@
 /* Profiles made by hand for the tests of findings: stacks from words, behaviour from numbers. */
-#ifndef HEFT_TESTS_FINDINGS_FIXTURE_H
-#define HEFT_TESTS_FINDINGS_FIXTURE_H
+#ifndef HEFT_TESTS_DIAGNOSIS_FIXTURE_H
+#define HEFT_TESTS_DIAGNOSIS_FIXTURE_H
 
 #include "findings/finding.h"
 

@@ -1,0 +1,49 @@
+/* One line on stderr that is written over and in the end taken away, and only if
+ * loading takes longer than a second: most reports never show it. */
+#include "cli/progress.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { QUIET_MS = 1000, STEP_MS = 100 };
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void show(void *ctx, const char *module, size_t done, size_t total)
+{
+	struct cli_progress *p = ctx;
+	uint64_t now = now_ms();
+	if (now - p->started_ms < QUIET_MS || (p->shown && now - p->shown_ms < STEP_MS))
+		return;
+	const char *slash = strrchr(module, '/');
+	p->shown = true;
+	p->shown_ms = now;
+	fprintf(stderr, "\r\033[Kheft: reading symbols: %.60s, %zu %%", slash ? slash + 1 : module,
+		total ? done * 100 / total : 0);
+	fflush(stderr);
+}
+
+void cli_progress_attach(struct cli_progress *progress, struct profile_selection *selection)
+{
+	*progress = (struct cli_progress){.started_ms = now_ms()};
+	if (!isatty(STDERR_FILENO))
+		return;
+	selection->progress = show;
+	selection->progress_ctx = progress;
+}
+
+void cli_progress_end(struct cli_progress *progress)
+{
+	if (!progress->shown)
+		return;
+	fputs("\r\033[K", stderr);
+	fflush(stderr);
+	progress->shown = false;
+}

@@ -1,0 +1,17 @@
+/* Showing that symbols are still being read, on a terminal only. */
+#ifndef HEFT_CLI_PROGRESS_H
+#define HEFT_CLI_PROGRESS_H
+
+#include "profile/profile_from_trace.h"
+
+struct cli_progress { /* all zero but started_ms */
+	uint64_t started_ms, shown_ms;
+	bool shown;
+};
+
+/* Lets the selection report progress, if stderr is a terminal. The progress must outlive it. */
+void cli_progress_attach(struct cli_progress *progress, struct profile_selection *selection);
+/* Takes away what is shown. */
+void cli_progress_end(struct cli_progress *progress);
+
+#endif

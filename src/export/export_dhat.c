@@ -1,0 +1,183 @@
+/* DHAT: what Valgrind's dh_view.html opens.
+ *
+ * A point of the format is a site, its frames from the allocation function outwards. The viewer
+ * refuses two points with the same frames ("repeated location"); sites differ in stack or in the
+ * function called, and both are in the frames, so none can repeat. Frames are written once each,
+ * by their index in the model, even if two read the same.
+ *
+ * Times are microseconds: sums of lifetimes in nanoseconds would pass 2^53, where the viewer's
+ * numbers end. A realloc counts as DHAT counts it: one more block, its new size more bytes. */
+#include "export/export_formats.h"
+
+#include "export/export_names.h"
+#include "export/export_places.h"
+#include "hosted/json_writer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHORT_LIVED_US = 500 /* as Valgrind's own and dhat-rs' files say */ };
+
+struct dhat {
+	const struct profile *p;
+	struct json_writer json;
+	uint32_t *frame; /* by frame: its index in the table, 0: not yet */
+	uint32_t *in_order;
+	uint32_t frame_count;
+	uint32_t via[PROFILE_VIA_COUNT], unknown;
+	uint32_t next; /* index in the table */
+	bool totals_are_live, ends;
+};
+
+/* The table is written after the points. 0 is the root: an index is never 0. */
+static uint32_t frame_index(struct dhat *x, uint32_t frame)
+{
+	if (!x->frame[frame]) {
+		x->frame[frame] = x->next++;
+		x->in_order[x->frame_count++] = frame;
+	}
+	return x->frame[frame];
+}
+
+/* The format demands the blocks of a point's own peak, which the model does not keep: those of the
+ * global peak or of the end where that was it, else as many as the bytes are by the mean size. */
+static uint64_t own_peak_blocks(const struct profile_site *s, uint64_t own_bytes, uint64_t bytes,
+				uint64_t blocks)
+{
+	if (own_bytes == s->peak_bytes)
+		return s->peak_blocks;
+	if (own_bytes == s->live_bytes)
+		return s->live_blocks;
+	double n = bytes ? (double)own_bytes / (double)bytes * (double)blocks + 0.5 : 0;
+	return n < 1 ? 1 : n < (double)blocks ? (uint64_t)n : blocks;
+}
+
+static void write_point(struct dhat *x, const struct profile_site *s)
+{
+	struct json_writer *j = &x->json;
+	uint64_t bytes = export_foreign_bytes(s), blocks = s->allocations + s->reallocations;
+	uint64_t own = s->own_peak_bytes;
+	if (own < s->peak_bytes)
+		own = s->peak_bytes;
+	if (own < s->live_bytes)
+		own = s->live_bytes;
+	if (x->totals_are_live) {
+		bytes = s->live_bytes;
+		blocks = s->live_blocks;
+	}
+	json_write_newline(j);
+	json_write_object(j);
+	json_write_key_uint(j, "tb", bytes);
+	json_write_key_uint(j, "tbk", blocks);
+	if (x->ends) {
+		if (x->p->has & PROFILE_HAS_LIFETIMES)
+			json_write_key_uint(j, "tl", export_site_value(s, EXPORT_LIFETIME) / 1000);
+		json_write_key_uint(j, "mb", own);
+		json_write_key_uint(j, "mbk", own_peak_blocks(s, own, bytes, blocks));
+		json_write_key_uint(j, "gb", s->peak_bytes);
+		json_write_key_uint(j, "gbk", s->peak_blocks);
+		json_write_key_uint(j, "eb", s->live_bytes);
+		json_write_key_uint(j, "ebk", s->live_blocks);
+	}
+	json_write_key(j, "fs");
+	json_write_array(j);
+	uint32_t via = s->via < PROFILE_VIA_COUNT ? s->via : PROFILE_VIA_MALLOC;
+	if (!x->via[via])
+		x->via[via] = x->next++;
+	json_write_uint(j, x->via[via]);
+	if (s->node == PROFILE_NONE) {
+		if (!x->unknown)
+			x->unknown = x->next++;
+		json_write_uint(j, x->unknown);
+	}
+	for (uint32_t node = s->node; node != PROFILE_NONE; node = x->p->nodes[node].parent)
+		json_write_uint(j, frame_index(x, x->p->nodes[node].frame));
+	json_write_array_end(j);
+	json_write_object_end(j);
+}
+
+/* In the order in which indices were given: frames, allocation functions and the unknown stack
+ * share them. */
+static int write_table(struct dhat *x)
+{
+	struct json_writer *j = &x->json;
+	uint32_t frame = 0;
+	json_write_array(j);
+	json_write_string(j, "[root]");
+	for (uint32_t index = 1; index < x->next; index++) {
+		json_write_newline(j);
+		const char *name = index == x->unknown ? EXPORT_UNKNOWN_STACK : NULL;
+		for (uint32_t via = 0; via < PROFILE_VIA_COUNT; via++)
+			if (x->via[via] == index)
+				name = profile_via_name(via);
+		if (name) {
+			json_write_string(j, name);
+			continue;
+		}
+		char *text = export_valgrind_frame(x->p, &x->p->frames[x->in_order[frame++]]);
+		if (!text)
+			return HEFT_ENOMEM;
+		json_write_string(j, text);
+		free(text);
+	}
+	json_write_array_end(j);
+	return 0;
+}
+
+static int write_all(struct dhat *x)
+{
+	const struct profile *p = x->p;
+	struct json_writer *j = &x->json;
+	char *command = export_command(p);
+	if (!command)
+		return HEFT_ENOMEM;
+	/* A file that tells only what is live (jemalloc without accumulated counts) has no other
+	 * totals; one that does not tell the peak or the end has no such columns. */
+	x->totals_are_live = !(p->has & PROFILE_HAS_ALLOCATED);
+	x->ends = !x->totals_are_live && p->has & PROFILE_HAS_PEAK && p->has & PROFILE_HAS_LIVE;
+	json_write_object(j);
+	json_write_key_uint(j, "dhatFileVersion", 2);
+	json_write_key_string(j, "mode", x->totals_are_live ? "heap-live" : "heap");
+	json_write_key_string(j, "verb", x->totals_are_live ? "Live" : "Allocated");
+	json_write_key_bool(j, "bklt", x->ends);
+	json_write_key_bool(j, "bkacc", false);
+	json_write_newline(j);
+	json_write_key_string(j, "tu", "\xc2\xb5s");
+	json_write_key_string(j, "Mtu", "s");
+	if (x->ends)
+		json_write_key_uint(j, "tuth", SHORT_LIVED_US);
+	json_write_key_string(j, "cmd", command);
+	json_write_key_int(j, "pid", p->pid);
+	json_write_key_uint(j, "te", p->duration_ns / 1000);
+	if (x->ends)
+		json_write_key_uint(j, "tg", p->totals.peak_time_ns / 1000);
+	json_write_newline(j);
+	json_write_key(j, "pps");
+	json_write_array(j);
+	for (uint32_t i = 0; i < p->site_count; i++)
+		write_point(x, &p->sites[i]);
+	json_write_array_end(j);
+	json_write_newline(j);
+	json_write_key(j, "ftbl");
+	int rc = write_table(x);
+	json_write_object_end(j);
+	json_write_newline(j);
+	free(command);
+	return rc;
+}
+
+int export_dhat(FILE *out, const struct profile *p, const struct export_options *o,
+		struct heft_error *err)
+{
+	struct dhat x = {.p = p, .next = 1};
+	int rc = HEFT_ENOMEM;
+	(void)o;
+	json_write_init(&x.json, out);
+	x.frame = calloc((size_t)p->frame_count + 1, sizeof *x.frame);
+	x.in_order = calloc((size_t)p->frame_count + 1, sizeof *x.in_order);
+	if (x.frame && x.in_order)
+		rc = write_all(&x);
+	free(x.frame);
+	free(x.in_order);
+	return rc < 0 ? heft_fail(err, rc, "not enough memory to write DHAT's format") : 0;
+}

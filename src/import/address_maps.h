@@ -1,0 +1,64 @@
+/* Where a process had its modules: from a run-time address to a module of the profile and an address
+ * as in its file. Ranges come from /proc/PID/maps text, from pprof or from heaptrack. */
+#ifndef HEFT_IMPORT_ADDRESS_MAPS_H
+#define HEFT_IMPORT_ADDRESS_MAPS_H
+
+#include "profile/address_stacks.h"
+
+struct address_range {
+	uint64_t start, end; /* end is one beyond */
+	uint64_t offset;     /* of the file's bytes at `start` */
+	uint64_t slide;      /* run-time address minus the file's, once `ready` or if `biased` */
+	const char *path;    /* in the profile's names */
+	const uint8_t *build_id; /* as the input gives it, or NULL */
+	uint32_t build_id_len;
+	uint32_t module;
+	bool biased; /* the input gave the slide */
+	bool ready;  /* module and slide are known */
+};
+
+struct address_maps {
+	struct address_range *ranges;
+	uint32_t count, capacity, last;
+	bool sorted;
+	const char *program;        /* of maps text: the first file, which is the program's */
+	struct elf_layout *layouts; /* by module of the profile */
+	bool *readable;
+	uint32_t layout_count;
+};
+
+void address_maps_fini(struct address_maps *m);
+void address_maps_clear(struct address_maps *m); /* for ranges of a later moment; modules stay */
+/* 0, HEFT_ENOMEM, or HEFT_EFORMAT if there are too many. */
+int address_maps_add(struct address_maps *m, const struct address_range *range);
+/* A line of /proc/PID/maps; what is not code of a file is passed over, as is what cannot be read. */
+int address_maps_add_line(struct address_maps *m, struct profile *p, const char *line,
+			  size_t length);
+/* Never fails to answer: an address in no range keeps its value and has no module. */
+int address_maps_find(struct address_maps *m, struct profile *p, uint64_t pc, uint32_t *module,
+		      uint64_t *address);
+/* The same for an address that is known to be in this range. */
+int address_range_find(struct address_maps *m, struct profile *p, struct address_range *range,
+		       uint64_t pc, uint32_t *module, uint64_t *address);
+/* Module of the profile for a path (and build id, if the input has one), added when first asked for;
+ * without a build id of its own the file's is taken. */
+int address_maps_module(struct address_maps *m, struct profile *p, const char *path,
+			const uint8_t *build_id, uint32_t build_id_len, uint32_t *module);
+
+/* Stacks of run-time addresses as they are read; addresses are resolved at the end, because the
+ * mappings often stand there. */
+struct address_tree {
+	struct address_node *nodes; /* `address` is the run-time address, inside the call */
+	uint32_t count, capacity;
+	uint32_t *slots; /* index + 1 */
+	uint32_t mask;
+};
+
+void address_tree_fini(struct address_tree *t);
+/* Finds or makes the node. 0, HEFT_ENOMEM, or HEFT_EFORMAT if there are too many. */
+int address_tree_add(struct address_tree *t, uint32_t parent, uint64_t pc, uint32_t *id);
+/* (*nodes)[i] becomes the profile's node of tree node i; free() it. */
+int address_tree_load(struct address_tree *t, struct address_maps *m, struct profile *p,
+		      const struct profile_selection *sel, uint32_t **nodes);
+
+#endif

@@ -1,0 +1,411 @@
+/* DHAT's JSON, version 2: Valgrind's and dhat-rs'. Program points (pps) are stacks with
+ * their sums; frames are texts in a table (ftbl) that stands behind them:
+ *
+ *   tb tbk   bytes and blocks allocated          gb gbk   live at the peak
+ *   tl       sum of lifetimes                    eb ebk   live at the end
+ *   mb mbk   the point's own greatest            fs       frames, innermost first
+ *
+ * A frame reads "0x109271: hold (a.c:8)" or "0x48417B4: malloc (in /usr/...so)"; frames of
+ * the same address one after another are calls inlined into the last of them. Valgrind's
+ * clock counts instructions: then there are no times and no lifetimes. A realloc counts as
+ * another allocation here. mb is not taken from Valgrind, which updates it only when the
+ * whole heap is at a new maximum. */
+#include "import/import_formats.h"
+#include "import/import_sites.h"
+#include "import/json_scan.h"
+#include "import/text_scan.h"
+#include "symbol/symbol.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_POINTS = 1 << 24, MAX_FRAMES = 1 << 24, MAX_REFERENCES = 1 << 28 };
+
+struct dhat_point {
+	uint64_t tb, tbk, tl, mb, gb, gbk, eb, ebk;
+	uint64_t offset;       /* in the file */
+	uint32_t first, count; /* in references */
+};
+
+struct dhat_frame {
+	uint32_t frame; /* of the profile */
+	uint64_t address;
+};
+
+struct dhat_file {
+	struct profile *p;
+	struct heft_error *err;
+	struct json_scan json;
+	struct dhat_point *points;
+	uint32_t point_count, point_capacity;
+	uint32_t *references;
+	uint32_t reference_count, reference_capacity;
+	struct dhat_frame *frames;
+	uint32_t frame_count, frame_capacity;
+	uint64_t version, te, tg, unit_ns; /* unit_ns 0: not a time */
+	bool live_only; /* heft's, of a file that tells nothing else: tb and tbk are what is live */
+	bool lifetimes, rust, mode_seen, points_seen, frames_seen;
+};
+
+bool import_dhat_recognise(const uint8_t *head, size_t length)
+{
+	static const char key[] = "\"dhatFileVersion\"";
+	size_t at = 0;
+	while (at < length &&
+	       (head[at] == ' ' || head[at] == '\n' || head[at] == '\r' || head[at] == '\t'))
+		at++;
+	return at < length && head[at] == '{' && memmem(head, length, key, sizeof key - 1);
+}
+
+static void *room(void *items, uint32_t count, uint32_t *capacity, uint32_t max, size_t element)
+{
+	if (count < *capacity)
+		return items;
+	uint32_t bigger = *capacity ? *capacity * 2 : 256;
+	void *p = bigger > max ? NULL : realloc(items, (size_t)bigger * element);
+	if (p)
+		*capacity = bigger;
+	return p;
+}
+
+static int too_many(struct dhat_file *f, bool full)
+{
+	return full ? json_scan_fail(&f->json, "fewer program points and frames") : HEFT_ENOMEM;
+}
+
+static int read_references(struct dhat_file *f, struct dhat_point *point)
+{
+	bool first = true;
+	int rc = json_scan_take(&f->json, '[');
+	while (rc >= 0 && (rc = json_scan_next(&f->json, '[', &first)) == 1) {
+		uint64_t n;
+		rc = json_scan_uint(&f->json, &n);
+		if (rc < 0)
+			return rc;
+		uint32_t *references =
+			room(f->references, f->reference_count, &f->reference_capacity,
+			     MAX_REFERENCES, sizeof *references);
+		if (!references)
+			return too_many(f, f->reference_capacity * 2 > MAX_REFERENCES);
+		f->references = references;
+		references[f->reference_count++] = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+		point->count++;
+	}
+	return rc;
+}
+
+static int read_point(struct dhat_file *f)
+{
+	struct dhat_point point = {.first = f->reference_count};
+	const struct {
+		const char *key;
+		uint64_t *to;
+	} numbers[] = {
+		{"tb", &point.tb}, {"tbk", &point.tbk}, {"tl", &point.tl}, {"mb", &point.mb},
+		{"gb", &point.gb}, {"gbk", &point.gbk}, {"eb", &point.eb}, {"ebk", &point.ebk},
+	};
+	bool first = true;
+	int rc = json_scan_take(&f->json, '{');
+	point.offset = import_source_offset(f->json.in, f->json.in->at) - 1;
+	while (rc >= 0 && (rc = json_scan_next(&f->json, '{', &first)) == 1) {
+		uint64_t *to = NULL;
+		rc = json_scan_string(&f->json);
+		if (rc < 0)
+			return rc;
+		bool stack = strcmp(f->json.text, "fs") == 0;
+		for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+			if (strcmp(f->json.text, numbers[i].key) == 0)
+				to = numbers[i].to;
+		rc = json_scan_take(&f->json, ':');
+		if (rc == 0)
+			rc = stack ? read_references(f, &point)
+			     : to  ? json_scan_uint(&f->json, to)
+				   : json_scan_skip(&f->json);
+	}
+	if (rc < 0)
+		return rc;
+	struct dhat_point *points =
+		room(f->points, f->point_count, &f->point_capacity, MAX_POINTS, sizeof *points);
+	if (!points)
+		return too_many(f, f->point_capacity * 2 > MAX_POINTS);
+	f->points = points;
+	points[f->point_count++] = point;
+	return 0;
+}
+
+/* "(in MODULE)" or "(FILE:LINE)" or "(FILE:LINE:COLUMN)" at the end of a frame's text, which is cut
+ * there. Names end with brackets too: what is neither is part of the name. */
+static int read_place(struct dhat_file *f, char *text, size_t length, struct profile_frame *frame)
+{
+	char *open = NULL;
+	if (length < 2 || text[length - 1] != ')')
+		return 0;
+	for (char *at = text + length - 1; at > text; at--)
+		if (at[0] == '(' && at[-1] == ' ') {
+			open = at;
+			break;
+		}
+	if (!open)
+		return 0;
+	text[length - 1] = 0;
+	if (strncmp(open, "(in ", 4) == 0) {
+		const char *path = name_pool_add(f->p->names, open + 4);
+		if (!path)
+			return HEFT_ENOMEM;
+		uint32_t i = 0;
+		while (i < f->p->module_count && f->p->modules[i].path != path)
+			i++;
+		if (i == f->p->module_count && i < 65536 &&
+		    profile_add_module(f->p, path, NULL, 0, &i) < 0)
+			return HEFT_ENOMEM;
+		frame->module = i < f->p->module_count ? i : PROFILE_NONE;
+		open[-1] = 0;
+		return 0;
+	}
+	char *colon = strrchr(open, ':');
+	uint64_t line = 0, column = 0;
+	const char *digits = colon ? colon + 1 : "";
+	if (!colon || !scan_decimal(&digits, &line) || *digits) {
+		text[length - 1] = ')';
+		return 0;
+	}
+	*colon = 0;
+	char *before = strrchr(open, ':');
+	digits = before ? before + 1 : "";
+	if (before && scan_decimal(&digits, &column) && !*digits) {
+		*before = 0;
+		line = column; /* the first of two is the line */
+	}
+	frame->file = name_pool_add(f->p->names, open + 1);
+	frame->line = line <= INT32_MAX ? (uint32_t)line : 0;
+	open[-1] = 0;
+	return frame->file ? 0 : HEFT_ENOMEM;
+}
+
+static int read_frame(struct dhat_file *f)
+{
+	struct profile_frame frame = {.module = PROFILE_NONE};
+	int rc = json_scan_string(&f->json);
+	if (rc < 0)
+		return rc;
+	char *text = f->json.text;
+	const char *at = text;
+	if (scan_one(&at, '0') && scan_one(&at, 'x') && scan_hex(&at, &frame.address) &&
+	    at[0] == ':' && at[1] == ' ')
+		text += at + 2 - text;
+	else
+		frame.address = 0;
+	rc = read_place(f, text, strlen(text), &frame);
+	if (rc < 0)
+		return rc;
+	if (strcmp(text, "???") == 0) {
+		char name[512];
+		snprintf(name, sizeof name, "%.400s+0x%" PRIx64,
+			 profile_module_name(f->p, frame.module), frame.address);
+		frame.function = name_pool_add(f->p->names, name);
+	} else {
+		frame.function = symbol_demangle(f->p->names, text);
+	}
+	struct dhat_frame *frames =
+		room(f->frames, f->frame_count, &f->frame_capacity, MAX_FRAMES, sizeof *frames);
+	if (!frames)
+		return too_many(f, f->frame_capacity * 2 > MAX_FRAMES);
+	f->frames = frames;
+	frames[f->frame_count].address = frame.address;
+	if (!frame.function || profile_add_frame(f->p, &frame, &frames[f->frame_count].frame) < 0)
+		return HEFT_ENOMEM;
+	f->frame_count++;
+	return 0;
+}
+
+static int read_array(struct dhat_file *f, int (*each)(struct dhat_file *f))
+{
+	bool first = true;
+	int rc = json_scan_take(&f->json, '[');
+	while (rc >= 0 && (rc = json_scan_next(&f->json, '[', &first)) == 1)
+		rc = each(f);
+	return rc;
+}
+
+static int read_mode(struct dhat_file *f)
+{
+	int rc = json_scan_string(&f->json);
+	if (rc < 0)
+		return rc;
+	f->mode_seen = true;
+	f->rust = strcmp(f->json.text, "rust-heap") == 0;
+	f->live_only = strcmp(f->json.text, "heap-live") == 0;
+	if (f->rust || f->live_only || strcmp(f->json.text, "heap") == 0)
+		return 0;
+	return import_fail(f->json.in, import_source_offset(f->json.in, f->json.in->at), f->err,
+			   "expected a heap profile; mode '%.40s' counts something else",
+			   f->json.text);
+}
+
+static int read_unit(struct dhat_file *f)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = {{"ns", 1}, {"µs", 1000}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+	int rc = json_scan_string(&f->json);
+	for (size_t i = 0; rc == 0 && i < sizeof units / sizeof *units; i++)
+		if (strcmp(f->json.text, units[i].name) == 0)
+			f->unit_ns = units[i].ns;
+	return rc;
+}
+
+static int read_member(struct dhat_file *f, const char *key)
+{
+	uint64_t n = 0;
+	int rc;
+	if (strcmp(key, "pps") == 0) {
+		f->points_seen = true;
+		return read_array(f, read_point);
+	}
+	if (strcmp(key, "ftbl") == 0) {
+		f->frames_seen = true;
+		return read_array(f, read_frame);
+	}
+	if (strcmp(key, "dhatFileVersion") == 0) {
+		rc = json_scan_uint(&f->json, &f->version);
+		return rc == 0 && f->version != 2 ? json_scan_fail(&f->json, "dhatFileVersion 2")
+						  : rc;
+	}
+	if (strcmp(key, "mode") == 0)
+		return read_mode(f);
+	if (strcmp(key, "tu") == 0)
+		return read_unit(f);
+	if (strcmp(key, "bklt") == 0)
+		return json_scan_bool(&f->json, &f->lifetimes);
+	if (strcmp(key, "te") == 0)
+		return json_scan_uint(&f->json, &f->te);
+	if (strcmp(key, "tg") == 0)
+		return json_scan_uint(&f->json, &f->tg);
+	if (strcmp(key, "pid") == 0) {
+		rc = json_scan_uint(&f->json, &n);
+		f->p->pid = n <= INT32_MAX ? (int32_t)n : 0;
+		return rc;
+	}
+	if (strcmp(key, "cmd") == 0) {
+		rc = json_scan_string(&f->json);
+		return rc == 0 ? import_set_command(f->p, f->json.text, f->json.length) : rc;
+	}
+	return json_scan_skip(&f->json);
+}
+
+static int read_file(struct dhat_file *f)
+{
+	bool first = true;
+	int rc = json_scan_take(&f->json, '{');
+	while (rc >= 0 && (rc = json_scan_next(&f->json, '{', &first)) == 1) {
+		char key[32];
+		rc = json_scan_string(&f->json);
+		if (rc < 0)
+			return rc;
+		snprintf(key, sizeof key, "%s", f->json.text);
+		rc = json_scan_take(&f->json, ':');
+		if (rc == 0)
+			rc = read_member(f, key);
+	}
+	if (rc < 0)
+		return rc;
+	rc = json_scan_peek(&f->json);
+	if (rc)
+		return rc < 0 ? rc : json_scan_fail(&f->json, "nothing after the profile");
+	if (!f->version || !f->mode_seen || !f->points_seen || !f->frames_seen)
+		return import_fail(f->json.in, import_source_offset(f->json.in, f->json.in->at),
+				   f->err,
+				   "expected dhatFileVersion, mode, pps and ftbl before the end");
+	return 0;
+}
+
+static uint64_t as_ns(const struct dhat_file *f, uint64_t time)
+{
+	uint64_t ns;
+	return __builtin_mul_overflow(time, f->unit_ns, &ns) ? UINT64_MAX : ns;
+}
+
+static int add_point(struct dhat_file *f, const struct dhat_point *point)
+{
+	const uint32_t *fs = point->count ? f->references + point->first : NULL;
+	uint32_t node = PROFILE_NONE, id;
+	for (uint32_t i = point->count; i-- > 0;) {
+		if (fs[i] >= f->frame_count)
+			return import_fail(f->json.in, point->offset, f->err,
+					   "expected frames that are in ftbl");
+		if (fs[i] == 0) /* "[root]" */
+			continue;
+		const struct dhat_frame *frame = &f->frames[fs[i]];
+		if (i + 1 < point->count && fs[i + 1] < f->frame_count && frame->address &&
+		    f->frames[fs[i + 1]].address == frame->address)
+			f->p->frames[frame->frame].inlined = true;
+		int rc = import_add_node(f->p, node, frame->frame, &node);
+		if (rc < 0)
+			return rc;
+	}
+	if (import_add_site(f->p, node, PROFILE_NONE, &id) < 0)
+		return HEFT_ENOMEM;
+	struct profile_site *s = &f->p->sites[id];
+	uint64_t before = s->allocations;
+	if (f->live_only) {
+		import_add(&s->live_blocks, point->tbk);
+		import_add(&s->live_bytes, point->tb);
+		return 0;
+	}
+	import_add(&s->allocations, point->tbk);
+	import_add(&s->allocated_bytes, point->tb);
+	if (!f->lifetimes)
+		return 0;
+	import_add(&s->live_bytes, point->eb);
+	import_add(&s->live_blocks, point->ebk);
+	import_add(&s->peak_bytes, point->gb);
+	import_add(&s->peak_blocks, point->gbk);
+	if (f->rust)
+		import_add(&s->own_peak_bytes, point->mb);
+	if (f->unit_ns && s->allocations)
+		s->lifetime.mean_ns = import_rounded(((double)s->lifetime.mean_ns * (double)before +
+						      (double)point->tl * (double)f->unit_ns) /
+						     (double)s->allocations);
+	return 0;
+}
+
+static int describe(struct dhat_file *f)
+{
+	struct profile *p = f->p;
+	p->has = f->live_only ? PROFILE_HAS_LIVE : PROFILE_HAS_ALLOCATED;
+	if (f->live_only)
+		return 0;
+	if (f->lifetimes)
+		p->has |=
+			PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | (f->rust ? PROFILE_HAS_OWN_PEAK : 0u);
+	if (!f->unit_ns)
+		return profile_add_note(
+			p, PROFILE_NOTE_INFO, 0,
+			"the file's clock counts instructions: there are no times and "
+			"no lifetimes");
+	p->has |= PROFILE_HAS_TIMES | (f->lifetimes ? PROFILE_HAS_MEAN_LIFETIME : 0u);
+	p->duration_ns = as_ns(f, f->te);
+	if (f->lifetimes)
+		p->totals.peak_time_ns = as_ns(f, f->tg);
+	return 0;
+}
+
+int import_dhat_load(struct profile *p, struct import_source *in, struct heft_error *err)
+{
+	struct dhat_file f = {.p = p, .err = err, .json = {.in = in, .err = err}};
+	int rc = read_file(&f);
+	for (uint32_t i = 0; i < f.point_count && rc == 0; i++)
+		rc = add_point(&f, &f.points[i]);
+	if (rc == 0)
+		rc = describe(&f);
+	if (rc == 0)
+		rc = import_finish(p, NULL);
+	json_scan_fini(&f.json);
+	free(f.points);
+	free(f.references);
+	free(f.frames);
+	return rc;
+}

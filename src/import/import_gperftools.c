@@ -1,0 +1,181 @@
+/* gperftools' (tcmalloc's) heap text:
+ *
+ *   heap profile:   1004:  1080320 [  8005:  5380330] @ heapprofile
+ *     1000:  1000000 [  5000:  5000000] @ 0x55b49f300272 0x55b49f3002cf ...
+ *
+ *   MAPPED_LIBRARIES:
+ *   /proc/PID/maps as it was
+ *
+ * Live objects and bytes, and in brackets those since the start. What follows the "@" of
+ * the first line says how the numbers came about: `heapprofile` counted everything;
+ * `heap_v2/R` sampled by a Poisson process of rate R; `heap/X`, the older way, took
+ * everything above X/2 bytes and smaller blocks in proportion; `growth` tells where
+ * tcmalloc asked the system for memory. A sampled profile repeats its live numbers in the
+ * brackets because it does not know the others: then they are absent. The innermost address
+ * is where malloc returns to. */
+#include "import/import_formats.h"
+#include "import/import_sites.h"
+#include "import/stack_lines.h"
+#include "import/text_scan.h"
+
+#include <string.h>
+
+static const char magic[] = "heap profile:";
+
+enum gperftools_kind { EXACT, SAMPLED, SAMPLED_OLD, GROWTH };
+
+struct gperftools_file {
+	struct profile *p;
+	struct import_source *in;
+	struct heft_error *err;
+	struct stack_lines lines;
+	enum gperftools_kind kind;
+	uint64_t rate;
+	bool accumulated; /* some line's two halves differ */
+};
+
+bool import_gperftools_recognise(const uint8_t *head, size_t length)
+{
+	return length >= sizeof magic - 1 && memcmp(head, magic, sizeof magic - 1) == 0;
+}
+
+static void unbias_old(uint64_t rate, uint64_t *blocks, uint64_t *bytes)
+{
+	if (!*blocks || !*bytes || !rate)
+		return;
+	double share = (double)*bytes / (double)*blocks / (double)rate;
+	if (share >= 1)
+		return;
+	*blocks = import_rounded((double)*blocks / share);
+	*bytes = import_rounded((double)*bytes / share);
+}
+
+static void unbias(const struct gperftools_file *f, struct stack_counts *c)
+{
+	if (f->kind == SAMPLED) {
+		import_unbias(f->rate, &c->live_blocks, &c->live_bytes);
+		import_unbias(f->rate, &c->blocks, &c->bytes);
+	} else if (f->kind == SAMPLED_OLD) {
+		unbias_old(f->rate, &c->live_blocks, &c->live_bytes);
+		unbias_old(f->rate, &c->blocks, &c->bytes);
+	}
+}
+
+static int read_head(struct gperftools_file *f)
+{
+	char *line;
+	size_t length;
+	struct stack_counts all;
+	int rc = import_source_line(f->in, &line, &length, f->err);
+	if (rc < 0)
+		return rc;
+	const char *at = line + sizeof magic - 1;
+	bool ok = rc == 1 && stack_lines_counts(&at, &all);
+	scan_blanks(&at);
+	ok = ok && scan_one(&at, '@');
+	scan_blanks(&at);
+	if (!ok)
+		return import_fail(
+			f->in, 0, f->err,
+			"expected 'heap profile: objects: bytes [objects: bytes] @ KIND'");
+	if (strcmp(at, "heapprofile") == 0) {
+		f->kind = EXACT;
+	} else if (strncmp(at, "growth", 6) == 0) {
+		f->kind = GROWTH;
+	} else if (strncmp(at, "heap_v2/", 8) == 0) {
+		at += 8;
+		f->kind = SAMPLED;
+		ok = scan_decimal(&at, &f->rate);
+	} else if (strncmp(at, "heap/", 5) == 0) {
+		at += 5;
+		f->kind = SAMPLED_OLD;
+		ok = scan_decimal(&at, &f->rate);
+		f->rate /= 2;
+	} else {
+		ok = false;
+	}
+	if (!ok)
+		return import_fail(
+			f->in, import_source_offset(f->in, at), f->err,
+			"expected 'heapprofile', 'heap_v2/RATE', 'heap/RATE' or 'growth'");
+	return 0;
+}
+
+static int read_lines(struct gperftools_file *f)
+{
+	char *line;
+	size_t length;
+	int rc = read_head(f);
+	if (rc < 0)
+		return rc;
+	while ((rc = import_source_line(f->in, &line, &length, f->err)) == 1) {
+		const char *at = line;
+		struct stack_counts c;
+		uint32_t node;
+		scan_blanks(&at);
+		if (*at == 0)
+			continue;
+		if (strcmp(at, "MAPPED_LIBRARIES:") == 0)
+			return stack_lines_maps(&f->lines, f->p, f->in, f->err);
+		bool ok = stack_lines_counts(&at, &c);
+		scan_blanks(&at);
+		if (!ok || !scan_one(&at, '@'))
+			return import_fail(
+				f->in, import_source_offset(f->in, line), f->err,
+				"expected 'objects: bytes [objects: bytes] @ addresses' or "
+				"'MAPPED_LIBRARIES:'");
+		f->accumulated |= c.blocks != c.live_blocks || c.bytes != c.live_bytes;
+		unbias(f, &c);
+		rc = stack_lines_addresses(&f->lines, f->in, line, at, true, &node, f->err);
+		if (rc == 0)
+			rc = stack_lines_add(&f->lines, node, &c);
+		if (rc < 0)
+			return rc;
+	}
+	if (rc < 0)
+		return rc;
+	return import_fail(f->in, import_source_offset(f->in, f->in->end), f->err,
+			   "expected 'MAPPED_LIBRARIES:': the file was cut");
+}
+
+/* What the numbers mean, by kind. */
+static int describe(struct gperftools_file *f)
+{
+	struct profile *p = f->p;
+	switch (f->kind) {
+	case EXACT:
+		p->has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
+		return 0;
+	case GROWTH:
+		p->has = PROFILE_HAS_ALLOCATED;
+		return profile_add_note(
+			p, PROFILE_NOTE_INFO, 0,
+			"a growth profile: where the allocator took memory from the "
+			"system, not what is live");
+	case SAMPLED:
+	case SAMPLED_OLD:
+		break;
+	}
+	p->has = PROFILE_HAS_LIVE | (f->accumulated ? PROFILE_HAS_ALLOCATED : 0u);
+	p->rate_bytes = f->rate > 1 ? f->rate : 0;
+	return 0;
+}
+
+int import_gperftools_load(struct profile *p, struct import_source *in, struct heft_error *err)
+{
+	struct gperftools_file f = {.p = p, .in = in, .err = err};
+	int rc = read_lines(&f);
+	if (rc == 0)
+		rc = describe(&f);
+	for (uint32_t i = 0; i < f.lines.count && rc == 0; i++) {
+		struct stack_counts *c = &f.lines.items[i].counts;
+		if (!(p->has & PROFILE_HAS_ALLOCATED))
+			c->blocks = c->bytes = 0;
+		if (!(p->has & PROFILE_HAS_LIVE))
+			c->live_blocks = c->live_bytes = 0;
+	}
+	if (rc == 0)
+		rc = stack_lines_finish(&f.lines, p, in);
+	stack_lines_fini(&f.lines);
+	return rc;
+}

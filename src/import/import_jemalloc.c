@@ -1,0 +1,228 @@
+/* jemalloc's heap dump, heap_v2:
+ *
+ *   heap_v2/524288
+ *     t*: 28106: 56637512 [0: 0]           everything: live objects and bytes, and since the start
+ *     t3: 352: 16777344 [0: 0] worker      one thread, with its name
+ *   @ 0x5f86da8 0x5f5a1dc ...              a stack, innermost first
+ *     t*: 13: 6688 [0: 0]                  the same numbers of this stack
+ *     t3: 12: 6496 [0: 0]
+ *
+ *   MAPPED_LIBRARIES:
+ *   /proc/PID/maps as it was
+ *
+ * Numbers are of sampled objects. Each line is made an estimate by itself, by its own
+ * mean size; jemalloc with prof_unbias (5.3) has bent its numbers so that exactly this
+ * gives the right sums. The totals at the top cannot be turned so (their mean size is
+ * of everything), hence totals are the sums over stacks, and a thread's are the sums of
+ * its lines. Numbers since the start are 0 unless the program ran with prof_accum. */
+#include "import/import_formats.h"
+#include "import/import_sites.h"
+#include "import/stack_lines.h"
+#include "import/text_scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char magic[] = "heap_v2/";
+
+enum { MAX_THREADS = 1 << 20 };
+
+struct jemalloc_thread {
+	uint64_t number;
+	const char *name;
+	struct stack_counts counts;
+};
+
+struct jemalloc_file {
+	struct profile *p;
+	struct import_source *in;
+	struct heft_error *err;
+	struct stack_lines lines;
+	struct jemalloc_thread *threads;
+	uint32_t thread_count, thread_capacity;
+	uint32_t *slots; /* of threads: index + 1 */
+	uint64_t rate;
+	bool in_stack;   /* below an "@" */
+	bool has_counts; /* and its t* was there */
+	uint32_t node;
+	uint64_t accumulated;
+};
+
+bool import_jemalloc_recognise(const uint8_t *head, size_t length)
+{
+	return length >= sizeof magic - 1 && memcmp(head, magic, sizeof magic - 1) == 0;
+}
+
+static void unbias(const struct jemalloc_file *f, struct stack_counts *c)
+{
+	import_unbias(f->rate, &c->live_blocks, &c->live_bytes);
+	import_unbias(f->rate, &c->blocks, &c->bytes);
+}
+
+static uint32_t thread_slot(const struct jemalloc_file *f, uint64_t number)
+{
+	uint32_t mask = f->thread_capacity * 2 - 1;
+	uint32_t at = (uint32_t)((number * 0x9e3779b97f4a7c15u) >> 33) & mask;
+	while (f->slots[at] && f->threads[f->slots[at] - 1].number != number)
+		at = (at + 1) & mask;
+	return at;
+}
+
+static int find_thread(struct jemalloc_file *f, uint64_t number, struct jemalloc_thread **thread)
+{
+	if (f->thread_count == f->thread_capacity) {
+		uint32_t capacity = f->thread_capacity ? f->thread_capacity * 2 : 64;
+		if (capacity > MAX_THREADS)
+			return HEFT_EFORMAT;
+		struct jemalloc_thread *t = realloc(f->threads, capacity * sizeof *t);
+		if (!t)
+			return HEFT_ENOMEM;
+		f->threads = t;
+		uint32_t *slots = calloc((size_t)capacity * 2, sizeof *slots);
+		if (!slots)
+			return HEFT_ENOMEM;
+		free(f->slots);
+		f->slots = slots;
+		f->thread_capacity = capacity;
+		for (uint32_t i = 0; i < f->thread_count; i++)
+			slots[thread_slot(f, t[i].number)] = i + 1;
+	}
+	uint32_t at = thread_slot(f, number);
+	if (!f->slots[at]) {
+		f->threads[f->thread_count] =
+			(struct jemalloc_thread){.number = number, .name = ""};
+		f->slots[at] = ++f->thread_count;
+	}
+	*thread = &f->threads[f->slots[at] - 1];
+	return 0;
+}
+
+/* "  t*: ..." or "  t3: ... name"; `at` is behind the "t". */
+static int counts_line(struct jemalloc_file *f, const char *line, const char *at)
+{
+	struct stack_counts c;
+	uint64_t number = 0;
+	bool all = scan_one(&at, '*');
+	if ((!all && !scan_decimal(&at, &number)) || !scan_one(&at, ':') ||
+	    !stack_lines_counts(&at, &c))
+		return import_fail(f->in, import_source_offset(f->in, line), f->err,
+				   "expected 't*: objects: bytes [objects: bytes]'");
+	f->accumulated |= c.blocks;
+	unbias(f, &c);
+	if (all) {
+		if (!f->in_stack)
+			return 0; /* the sums of what follows, not estimates */
+		if (f->has_counts)
+			return import_fail(f->in, import_source_offset(f->in, line), f->err,
+					   "expected one line 't*' for a stack, not two");
+		f->has_counts = true;
+		return stack_lines_add(&f->lines, f->node, &c);
+	}
+	struct jemalloc_thread *t;
+	int rc = find_thread(f, number, &t);
+	if (rc == HEFT_EFORMAT)
+		return import_fail(f->in, import_source_offset(f->in, line), f->err,
+				   "expected at most %d threads", MAX_THREADS);
+	if (rc < 0)
+		return rc;
+	if (f->in_stack) {
+		import_add(&t->counts.live_blocks, c.live_blocks);
+		import_add(&t->counts.live_bytes, c.live_bytes);
+		import_add(&t->counts.blocks, c.blocks);
+		import_add(&t->counts.bytes, c.bytes);
+	} else {
+		scan_blanks(&at);
+		t->name = name_pool_add(f->p->names, at);
+		if (!t->name)
+			return HEFT_ENOMEM;
+	}
+	return 0;
+}
+
+static int end_stack(const struct jemalloc_file *f, const char *line)
+{
+	if (!f->in_stack || f->has_counts)
+		return 0;
+	return import_fail(f->in, import_source_offset(f->in, line), f->err,
+			   "expected a line 't*' with the numbers of the stack before");
+}
+
+static int read_lines(struct jemalloc_file *f)
+{
+	char *line;
+	size_t length;
+	int rc = import_source_line(f->in, &line, &length, f->err);
+	if (rc < 0)
+		return rc;
+	const char *at = line + sizeof magic - 1;
+	if (rc == 0 || !scan_decimal(&at, &f->rate) || !f->rate || *at)
+		return import_fail(f->in, 0, f->err, "expected 'heap_v2/' and the sampling rate");
+	while ((rc = import_source_line(f->in, &line, &length, f->err)) == 1) {
+		at = line;
+		scan_blanks(&at);
+		if (*at == 0)
+			continue;
+		if (scan_one(&at, '@')) {
+			rc = end_stack(f, line);
+			f->in_stack = true;
+			f->has_counts = false;
+			if (rc == 0)
+				rc = stack_lines_addresses(&f->lines, f->in, line, at, false,
+							   &f->node, f->err);
+		} else if (*at == 't' && (at[1] == '*' || (at[1] >= '0' && at[1] <= '9'))) {
+			rc = counts_line(f, line, at + 1);
+		} else if (strcmp(at, "MAPPED_LIBRARIES:") == 0) {
+			rc = end_stack(f, line);
+			return rc == 0 ? stack_lines_maps(&f->lines, f->p, f->in, f->err) : rc;
+		} else {
+			rc = import_fail(f->in, import_source_offset(f->in, line), f->err,
+					 "expected a stack ('@'), its numbers ('t*') or "
+					 "'MAPPED_LIBRARIES:'");
+		}
+		if (rc < 0)
+			return rc;
+	}
+	if (rc < 0)
+		return rc;
+	return import_fail(f->in, import_source_offset(f->in, f->in->end), f->err,
+			   "expected 'MAPPED_LIBRARIES:': the file was cut");
+}
+
+static int add_threads(struct jemalloc_file *f)
+{
+	for (uint32_t i = 0; i < f->thread_count; i++) {
+		const struct jemalloc_thread *t = &f->threads[i];
+		struct profile_thread thread = {
+			.tid = t->number > INT32_MAX ? INT32_MAX : (int32_t)t->number,
+			.name = t->name,
+			.allocations = t->counts.blocks,
+			.allocated_bytes = t->counts.bytes,
+			.live_blocks = t->counts.live_blocks,
+			.live_bytes = t->counts.live_bytes,
+		};
+		if (profile_add_thread(f->p, &thread) < 0)
+			return HEFT_ENOMEM;
+	}
+	return 0;
+}
+
+int import_jemalloc_load(struct profile *p, struct import_source *in, struct heft_error *err)
+{
+	struct jemalloc_file f = {.p = p, .in = in, .err = err};
+	int rc = read_lines(&f);
+	if (rc == 0) {
+		p->has = PROFILE_HAS_LIVE;
+		if (f.accumulated)
+			p->has |= PROFILE_HAS_ALLOCATED;
+		if (f.thread_count)
+			p->has |= PROFILE_HAS_THREADS;
+		p->rate_bytes = f.rate > 1 ? f.rate : 0;
+		rc = add_threads(&f);
+	}
+	if (rc == 0)
+		rc = stack_lines_finish(&f.lines, p, in);
+	stack_lines_fini(&f.lines);
+	free(f.threads);
+	free(f.slots);
+	return rc;
+}

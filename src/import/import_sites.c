@@ -1,0 +1,226 @@
+/* The common end of every importer (import_sites.h).
+ *
+ * Tools differ in where a stack begins: jemalloc shows its own profiling code,
+ * DHAT the malloc of Valgrind, others the caller. heft's sites begin with the
+ * caller of the allocation function, which itself is `via`, so that sites of two
+ * formats can be compared. The outermost allocation function of the innermost run
+ * of allocator frames is the one that was called: "operator new" over "malloc". */
+#include "import/import_sites.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+	const char *name;
+	uint32_t via;
+} functions[] = {
+	{"malloc", PROFILE_VIA_MALLOC},
+	{"calloc", PROFILE_VIA_CALLOC},
+	{"realloc", PROFILE_VIA_REALLOC},
+	{"posix_memalign", PROFILE_VIA_POSIX_MEMALIGN},
+	{"aligned_alloc", PROFILE_VIA_ALIGNED_ALLOC},
+	{"memalign", PROFILE_VIA_MEMALIGN},
+	{"valloc", PROFILE_VIA_VALLOC},
+	{"pvalloc", PROFILE_VIA_PVALLOC},
+	{"reallocarray", PROFILE_VIA_REALLOCARRAY},
+	/* C++'s, in the forms of demanglers with and without parameters, and tcmalloc's own names */
+	{"operator new", PROFILE_VIA_NEW},
+	{"operator new[]", PROFILE_VIA_NEW_ARRAY},
+	{"new", PROFILE_VIA_NEW},
+	{"newarray", PROFILE_VIA_NEW_ARRAY},
+	{"mallocx", PROFILE_VIA_MALLOC},
+	{"rallocx", PROFILE_VIA_REALLOC},
+	/* the allocators' insides, where they are linked into the program */
+	{"prof_backtrace", PROFILE_VIA_UNKNOWN},
+	{"prof_backtrace_impl", PROFILE_VIA_UNKNOWN},
+	{"prof_alloc_prep", PROFILE_VIA_UNKNOWN},
+	{"prof_tctx_create", PROFILE_VIA_UNKNOWN},
+	{"malloc_default", PROFILE_VIA_MALLOC},
+	{"imalloc", PROFILE_VIA_UNKNOWN},
+	{"imalloc_body", PROFILE_VIA_UNKNOWN},
+	{"irallocx_prof", PROFILE_VIA_UNKNOWN},
+	{"irallocx_prof_sample", PROFILE_VIA_UNKNOWN},
+	{"do_rallocx", PROFILE_VIA_REALLOC},
+	{"DoSampledAllocation", PROFILE_VIA_UNKNOWN},
+	{"do_malloc", PROFILE_VIA_UNKNOWN},
+	{"do_memalign", PROFILE_VIA_UNKNOWN},
+};
+
+/* Prefixes under which the same functions go. */
+static const char *const prefixes[] = {
+	"_rjem_je_",      "_rjem_", "je_", "jet_",  "__libc_",
+	"__interceptor_", "tc_",    "mi_", "rtld_", "",
+};
+
+/* Libraries that are nothing but allocator or its profiler. */
+static const char *const allocator_modules[] = {
+	"libjemalloc", "libtcmalloc",   "libmimalloc",
+	"vgpreload_",  "libheaptrack_", "libheft-preload",
+};
+
+static bool allocation_function(const char *function, uint32_t *via)
+{
+	size_t length = strcspn(function, "(@"); /* parameters, symbol versions */
+	for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+		size_t skip = strlen(prefixes[i]);
+		if (strncmp(function, prefixes[i], skip) || length <= skip)
+			continue;
+		for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
+			if (strlen(functions[k].name) == length - skip &&
+			    !strncmp(functions[k].name, function + skip, length - skip)) {
+				*via = functions[k].via;
+				/* A bare "new" is somebody's function; "tc_new" is not. */
+				return skip || (strcmp(functions[k].name, "new") &&
+						strcmp(functions[k].name, "newarray"));
+			}
+	}
+	return false;
+}
+
+static bool allocator_module(const struct profile *p, uint32_t module)
+{
+	const char *name = module == PROFILE_NONE ? "" : profile_module_name(p, module);
+	for (size_t i = 0; i < sizeof allocator_modules / sizeof *allocator_modules; i++)
+		if (!strncmp(name, allocator_modules[i], strlen(allocator_modules[i])))
+			return true;
+	return false;
+}
+
+uint32_t import_caller_node(const struct profile *p, uint32_t node, uint32_t *via)
+{
+	uint32_t at = node, called = PROFILE_VIA_UNKNOWN;
+	for (; at != PROFILE_NONE; at = p->nodes[at].parent) {
+		const struct profile_frame *f = &p->frames[p->nodes[at].frame];
+		uint32_t one = PROFILE_VIA_UNKNOWN;
+		bool function = allocation_function(f->function, &one);
+		if (!function && !allocator_module(p, f->module))
+			break;
+		if (one != PROFILE_VIA_UNKNOWN)
+			called = one;
+	}
+	if (at == PROFILE_NONE) {
+		*via = PROFILE_VIA_UNKNOWN;
+		return node;
+	}
+	*via = called;
+	return at;
+}
+
+int import_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t *node)
+{
+	enum { MAX_NODES = 1 << 26 };
+	if (p->node_count >= MAX_NODES)
+		return HEFT_EFORMAT;
+	return profile_add_node(p, parent, frame, 0, node);
+}
+
+int import_add_site(struct profile *p, uint32_t node, uint32_t labels, uint32_t *site)
+{
+	uint32_t via;
+	node = import_caller_node(p, node, &via);
+	return import_add_site_via(p, node, via, labels, site);
+}
+
+int import_add_site_via(struct profile *p, uint32_t node, uint32_t via, uint32_t labels,
+			uint32_t *site)
+{
+	/* What heft's own exporters write for a site without a stack. */
+	if (node != PROFILE_NONE && p->nodes[node].parent == PROFILE_NONE &&
+	    !strcmp(p->frames[p->nodes[node].frame].function, "[stack unknown]"))
+		node = PROFILE_NONE;
+	int rc = profile_add_labelled_site(p, node, via, labels, site);
+	if (rc == 0)
+		p->sites[*site].merged++;
+	return rc;
+}
+
+void import_add(uint64_t *sum, uint64_t value)
+{
+	if (__builtin_add_overflow(*sum, value, sum))
+		*sum = UINT64_MAX;
+}
+
+uint64_t import_rounded(double v)
+{
+	return v >= 18446744073709549568.0 ? UINT64_MAX : v > 0 ? (uint64_t)(v + 0.5) : 0;
+}
+
+void import_unbias(uint64_t rate, uint64_t *blocks, uint64_t *bytes)
+{
+	if (rate <= 1 || !*blocks || !*bytes)
+		return;
+	/* A block of S bytes is sampled with probability 1 - exp(-S / rate). */
+	double mean = (double)*bytes / (double)*blocks;
+	double scale = -1.0 / expm1(-mean / (double)rate);
+	*blocks = import_rounded((double)*blocks * scale);
+	*bytes = import_rounded((double)*bytes * scale);
+}
+
+static int add_process(struct profile *p, const char *exe)
+{
+	uint32_t id;
+	struct profile_process process = {.pid = p->pid,
+					  .exe = exe       ? exe
+						 : p->argc ? p->argv[0]
+							   : name_pool_add(p->names, ""),
+					  .argv = p->argv,
+					  .argc = p->argc,
+					  .end_ns = p->duration_ns,
+					  .end = p->end,
+					  .totals = p->totals};
+	if (!exe && !p->argc && !p->pid && !p->thread_count) /* threads belong to one */
+		return 0;
+	return process.exe ? profile_add_process(p, &process, &id) : HEFT_ENOMEM;
+}
+
+int import_finish(struct profile *p, const char *exe)
+{
+	struct profile_totals *t = &p->totals;
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		const struct profile_site *s = &p->sites[i];
+		import_add(&t->allocations, s->allocations);
+		import_add(&t->reallocations, s->reallocations);
+		import_add(&t->frees, s->frees);
+		import_add(&t->allocated_bytes, s->allocated_bytes);
+		import_add(&t->reallocated_bytes, s->reallocated_bytes);
+		import_add(&t->peak_bytes, s->peak_bytes);
+		import_add(&t->peak_blocks, s->peak_blocks);
+		import_add(&t->live_bytes, s->live_bytes);
+		import_add(&t->live_blocks, s->live_blocks);
+		import_add(&t->temporary, s->temporary);
+	}
+	t->threads = p->thread_count;
+	p->window_to_ns = p->duration_ns;
+	profile_finish_sites(p);
+	profile_link_behaviour(p);
+	p->process_totals = true;
+	return add_process(p, exe);
+}
+
+int import_set_command(struct profile *p, const char *command, size_t length)
+{
+	uint32_t words = 0, i = 0;
+	const char *end = command + length;
+	for (const char *at = command; at < end; words++) {
+		while (at < end && *at != ' ')
+			at++;
+		while (at < end && *at == ' ')
+			at++;
+	}
+	p->argv = name_pool_alloc(p->names, ((size_t)words + 1) * sizeof *p->argv);
+	if (!p->argv)
+		return HEFT_ENOMEM;
+	for (const char *at = command; at < end; i++) {
+		const char *word = at;
+		while (at < end && *at != ' ')
+			at++;
+		p->argv[i] = name_pool_add_n(p->names, word, (size_t)(at - word));
+		if (!p->argv[i])
+			return HEFT_ENOMEM;
+		while (at < end && *at == ' ')
+			at++;
+	}
+	p->argc = i;
+	return 0;
+}

@@ -1,0 +1,32 @@
+/* Inside src/import: what every importer does with its stacks and numbers at the end. */
+#ifndef HEFT_IMPORT_IMPORT_SITES_H
+#define HEFT_IMPORT_IMPORT_SITES_H
+
+#include "profile/profile.h"
+
+/* The caller of the allocation function: passes over the allocator's own innermost frames, which
+ * other tools leave in their stacks, and says which function it was (PROFILE_VIA_UNKNOWN: the stack
+ * does not tell). A stack of nothing else is kept as it is. */
+uint32_t import_caller_node(const struct profile *p, uint32_t node, uint32_t *via);
+/* profile_add_node within bounds: a small hostile file can name very many frames. HEFT_EFORMAT: too
+ * many. */
+int import_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t *node);
+/* Site of a stack as the input has it: import_caller_node, then the site of that. Counts the stack
+ * in `merged`. */
+int import_add_site(struct profile *p, uint32_t node, uint32_t labels, uint32_t *site);
+/* The same where the allocation function is known and is no frame of the stack. */
+int import_add_site_via(struct profile *p, uint32_t node, uint32_t via, uint32_t labels,
+			uint32_t *site);
+/* Adds without wrapping round: numbers of hostile files. */
+void import_add(uint64_t *sum, uint64_t value);
+uint64_t import_rounded(double value); /* within the range */
+/* What a line of a sampled profile stands for: `blocks` of `bytes` together, taken with one sample
+ * each `rate` bytes on average. A rate of 0 or 1 leaves them as they are. */
+void import_unbias(uint64_t rate, uint64_t *blocks, uint64_t *bytes);
+/* Totals from the sites, sites in order, and the one process, whose program file is `exe` if the
+ * input names it (NULL: not known): the last step. */
+int import_finish(struct profile *p, const char *exe);
+/* The command as one text, split at blanks. */
+int import_set_command(struct profile *p, const char *command, size_t length);
+
+#endif

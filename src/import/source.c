@@ -1,0 +1,415 @@
+/* Reading and decompressing the input (source.h).
+ *
+ * One window of fixed size is all the memory there is, whatever the file claims:
+ * what is unread moves to its front and the decoder fills the rest. A file that
+ * unpacks to very much more than itself is refused by ratio, long before it could
+ * fill memory or the day; the first 64 MiB are free, because small files of equal
+ * lines do compress to nearly nothing.
+ *
+ * Invariants: window <= at <= end <= window + WINDOW_BYTES; the byte at `end` is
+ * the window's own, so that a line can be ended there. */
+#include "import/source.h"
+
+#include "profile/profile_from_trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+enum { PLAIN, GZIP, ZSTD };
+
+enum {
+	WINDOW_BYTES = 2 * IMPORT_LINE_MAX,
+	INPUT_BYTES = 1 << 18,
+};
+
+#define UNCHECKED_BYTES ((uint64_t)64 << 20)
+#define MAX_BYTES ((uint64_t)1 << 40)
+#define MAX_RATIO 400
+
+int import_fail(const struct import_source *in, uint64_t offset, struct heft_error *err,
+		const char *fmt, ...)
+{
+	char what[600];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	for (char *c = what; *c; c++) /* pieces of the file may be quoted in it */
+		if ((unsigned char)*c < ' ')
+			*c = '?';
+	return heft_fail_format(err, in->name, offset, "%s%s", what,
+				in->compression == PLAIN ? ""
+							 : " (offset in the decompressed data)");
+}
+
+int import_no_memory(const struct import_source *in, struct heft_error *err)
+{
+	return heft_fail(err, HEFT_ENOMEM, "not enough memory to read %s", in->name);
+}
+
+uint64_t import_source_offset(const struct import_source *in, const void *byte)
+{
+	return in->window_offset + (uint64_t)((const uint8_t *)byte - in->window);
+}
+
+/* Refills the compressed input once it is used up. */
+static int read_input(struct import_source *in, struct heft_error *err)
+{
+	if (in->input_at < in->input_len || in->input_ended)
+		return 0;
+	if (in->fd < 0) {
+		in->input_ended = true;
+		return 0;
+	}
+	ssize_t got;
+	do
+		got = read(in->fd, in->input, INPUT_BYTES);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return heft_fail_errno(err, "cannot read %s", in->name);
+	in->input_at = 0;
+	in->input_len = (size_t)got;
+	in->read_bytes += (size_t)got;
+	in->input_ended = got == 0;
+	return 0;
+}
+
+static int cut(const struct import_source *in, const char *what, struct heft_error *err)
+{
+	return import_fail(in, import_source_offset(in, in->end), err,
+			   "expected more %s data: the file was cut", what);
+}
+
+static int inflate_some(struct import_source *in, size_t room, size_t *made, struct heft_error *err)
+{
+	z_stream *z = in->decoder;
+	if (!in->in_frame) { /* another member, or the end; what follows the last one is padding */
+		if (in->input_at == in->input_len || in->input[in->input_at] != 0x1f) {
+			in->ended = true;
+			return 0;
+		}
+		if (inflateReset(z) != Z_OK)
+			return import_no_memory(in, err);
+		in->in_frame = true;
+	}
+	if (in->input_at == in->input_len)
+		return cut(in, "gzip", err);
+	z->next_in = in->input + in->input_at;
+	z->avail_in = (uInt)(in->input_len - in->input_at);
+	z->next_out = in->end;
+	z->avail_out = (uInt)room;
+	int rc = inflate(z, Z_NO_FLUSH);
+	*made = room - z->avail_out;
+	in->input_at = in->input_len - z->avail_in;
+	if (rc == Z_STREAM_END)
+		in->in_frame = false;
+	else if (rc == Z_MEM_ERROR)
+		return import_no_memory(in, err);
+	else if (rc != Z_OK && rc != Z_BUF_ERROR)
+		return import_fail(in, import_source_offset(in, in->end) + *made, err,
+				   "expected gzip data: %s", z->msg ? z->msg : "it is damaged");
+	return 0;
+}
+
+static int unzstd_some(struct import_source *in, size_t room, size_t *made, struct heft_error *err)
+{
+	if (in->input_at == in->input_len) {
+		/* The decoder may still hold output of the last frame; an empty input asks for it. */
+		if (!in->in_frame) {
+			in->ended = true;
+			return 0;
+		}
+	}
+	ZSTD_inBuffer from = {in->input + in->input_at, in->input_len - in->input_at, 0};
+	ZSTD_outBuffer to = {in->end, room, 0};
+	size_t rc = ZSTD_decompressStream(in->decoder, &to, &from);
+	*made = to.pos;
+	in->input_at += from.pos;
+	if (ZSTD_isError(rc))
+		return import_fail(in, import_source_offset(in, in->end) + to.pos, err,
+				   "expected zstd data: %s", ZSTD_getErrorName(rc));
+	in->in_frame = rc != 0;
+	if (in->input_ended && in->in_frame && !to.pos)
+		return cut(in, "zstd", err);
+	return 0;
+}
+
+static int check_bounds(const struct import_source *in, struct heft_error *err)
+{
+	if (in->made_bytes > in->max_bytes)
+		return import_fail(in, in->made_bytes, err,
+				   "expected at most %llu bytes of data after decompression",
+				   (unsigned long long)in->max_bytes);
+	if (in->compression != PLAIN && in->made_bytes > UNCHECKED_BYTES &&
+	    in->made_bytes / in->max_ratio > in->read_bytes - (in->input_len - in->input_at))
+		return import_fail(in, in->made_bytes, err,
+				   "expected a profile, but this unpacks to more than %llu times "
+				   "its size: refused",
+				   (unsigned long long)in->max_ratio);
+	return 0;
+}
+
+int import_source_more(struct import_source *in, struct heft_error *err)
+{
+	size_t unread = (size_t)(in->end - in->at);
+	if (in->ended)
+		return 0;
+	if (in->at > in->window) {
+		memmove(in->window, in->at, unread);
+		in->window_offset += (uint64_t)(in->at - in->window);
+		in->at = in->window;
+		in->end = in->window + unread;
+	}
+	size_t room = WINDOW_BYTES - unread, made = 0;
+	while (!made && room && !in->ended) {
+		int rc = read_input(in, err);
+		if (rc == 0 && in->compression == GZIP)
+			rc = inflate_some(in, room, &made, err);
+		else if (rc == 0 && in->compression == ZSTD)
+			rc = unzstd_some(in, room, &made, err);
+		else if (rc == 0) {
+			made = in->input_len - in->input_at;
+			if (made > room)
+				made = room;
+			memcpy(in->end, in->input + in->input_at, made);
+			in->input_at += made;
+			in->ended = made == 0;
+		}
+		if (rc < 0)
+			return rc;
+	}
+	in->end += made;
+	in->made_bytes += made;
+	int rc = check_bounds(in, err);
+	return rc < 0 ? rc : made > 0;
+}
+
+int import_source_need(struct import_source *in, size_t want, struct heft_error *err)
+{
+	while ((size_t)(in->end - in->at) < want) {
+		int rc = import_source_more(in, err);
+		if (rc <= 0)
+			return rc;
+	}
+	return 0;
+}
+
+int import_source_line(struct import_source *in, char **line, size_t *length,
+		       struct heft_error *err)
+{
+	size_t searched = 0;
+	for (;;) {
+		size_t unread = (size_t)(in->end - in->at);
+		uint8_t *newline = memchr(in->at + searched, '\n', unread - searched);
+		if (newline) {
+			*newline = 0;
+			*line = (char *)in->at;
+			*length = (size_t)(newline - in->at);
+			in->at = newline + 1;
+			return 1;
+		}
+		searched = unread;
+		if (unread > IMPORT_LINE_MAX)
+			return import_fail(in, import_source_offset(in, in->at), err,
+					   "expected a line of at most %d bytes", IMPORT_LINE_MAX);
+		int rc = import_source_more(in, err);
+		if (rc < 0)
+			return rc;
+		if (rc == 0 && unread)
+			return import_fail(in, import_source_offset(in, in->end), err,
+					   "expected the end of a line: the file was cut");
+		if (rc == 0)
+			return 0;
+	}
+}
+
+int import_source_rest(struct import_source *in, size_t max, uint8_t **bytes, size_t *length,
+		       struct heft_error *err)
+{
+	uint8_t *all = NULL;
+	size_t used = 0, capacity = 0;
+	for (;;) {
+		size_t unread = (size_t)(in->end - in->at);
+		if (unread > max - used) {
+			free(all);
+			return import_fail(in, used + unread, err,
+					   "expected a file of at most %zu bytes", max);
+		}
+		if (used + unread > capacity || !all) {
+			capacity = (used + unread) * 2 + 64;
+			uint8_t *bigger = realloc(all, capacity);
+			if (!bigger) {
+				free(all);
+				return import_no_memory(in, err);
+			}
+			all = bigger;
+		}
+		memcpy(all + used, in->at, unread);
+		used += unread;
+		in->at = in->end;
+		int rc = import_source_more(in, err);
+		if (rc < 0) {
+			free(all);
+			return rc;
+		}
+		if (rc == 0)
+			break;
+	}
+	*bytes = all;
+	*length = used;
+	return 0;
+}
+
+static int start_decoder(struct import_source *in, struct heft_error *err)
+{
+	const uint8_t *b = in->input + in->input_at;
+	size_t n = in->input_len - in->input_at;
+	if (n >= 2 && b[0] == 0x1f && b[1] == 0x8b) {
+		z_stream *z = calloc(1, sizeof *z);
+		if (!z)
+			return import_no_memory(in, err);
+		if (inflateInit2(z, 15 + 16) != Z_OK) {
+			free(z);
+			return import_no_memory(in, err);
+		}
+		in->decoder = z;
+		in->compression = GZIP;
+	} else if (n >= 4 && memcmp(b, "\x28\xb5\x2f\xfd", 4) == 0) {
+		in->decoder = ZSTD_createDCtx();
+		if (!in->decoder)
+			return import_no_memory(in, err);
+		in->compression = ZSTD;
+	}
+	return 0;
+}
+
+static const struct profile_selection everything;
+
+static struct import_source *new_source(const char *name)
+{
+	struct import_source *in = calloc(1, sizeof *in);
+	if (!in)
+		return NULL;
+	in->name = name;
+	in->fd = -1;
+	in->max_bytes = MAX_BYTES;
+	in->max_ratio = MAX_RATIO;
+	in->selection = &everything;
+	in->window = malloc(WINDOW_BYTES + 1);
+	in->at = in->end = in->window;
+	if (in->window)
+		return in;
+	free(in);
+	return NULL;
+}
+
+/* At least four bytes of input, so that the first read decides about compression; a pipe may bring
+ * fewer at a time. */
+static int read_start(struct import_source *in, struct heft_error *err)
+{
+	size_t used = 0;
+	while (used < 4) {
+		ssize_t got = read(in->fd, in->input + used, INPUT_BYTES - used);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return heft_fail_errno(err, "cannot read %s", in->name);
+		if (got == 0)
+			break;
+		used += (size_t)got;
+	}
+	in->input_len = used;
+	in->read_bytes = used;
+	return 0;
+}
+
+static int open_path(struct import_source *in, const char *path, struct heft_error *err)
+{
+	struct stat st;
+	if (strcmp(path, "-") == 0)
+		in->fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	else
+		in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (in->fd < 0)
+		return heft_fail_errno(err, "cannot open %s", in->name);
+	if (fstat(in->fd, &st) < 0)
+		return heft_fail_errno(err, "cannot read %s", in->name);
+	if (S_ISDIR(st.st_mode))
+		return heft_fail(err, HEFT_EFORMAT, "%s is a directory, not a recording", in->name);
+	if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode) && !S_ISSOCK(st.st_mode))
+		return heft_fail(err, HEFT_EFORMAT, "%s is a device, not a recording", in->name);
+	return 0;
+}
+
+int import_source_open(struct import_source **out, const char *path, struct heft_error *err)
+{
+	*out = NULL;
+	struct import_source *in = new_source(strcmp(path, "-") ? path : "standard input");
+	if (!in)
+		return heft_fail(err, HEFT_ENOMEM, "not enough memory to read %s", path);
+	int rc = open_path(in, path, err);
+	if (rc == 0 && !(in->input = malloc(INPUT_BYTES)))
+		rc = import_no_memory(in, err);
+	if (rc == 0)
+		rc = read_start(in, err);
+	if (rc == 0)
+		rc = start_decoder(in, err);
+	if (rc == 0)
+		rc = import_source_need(in, IMPORT_HEAD_BYTES, err);
+	if (rc == 0)
+		*out = in;
+	else
+		import_source_close(in);
+	return rc;
+}
+
+int import_source_open_bytes(struct import_source **out, const char *name, const void *bytes,
+			     size_t length, struct heft_error *err)
+{
+	*out = NULL;
+	struct import_source *in = new_source(name);
+	if (!in)
+		return heft_fail(err, HEFT_ENOMEM, "not enough memory to read %s", name);
+	int rc = 0;
+	in->input = malloc(length + 1);
+	if (!in->input)
+		rc = import_no_memory(in, err);
+	if (rc == 0) {
+		memcpy(in->input, bytes, length);
+		in->input_len = length;
+		in->read_bytes = length;
+		rc = start_decoder(in, err);
+	}
+	if (rc == 0)
+		rc = import_source_need(in, IMPORT_HEAD_BYTES, err);
+	if (rc == 0)
+		*out = in;
+	else
+		import_source_close(in);
+	return rc;
+}
+
+void import_source_close(struct import_source *in)
+{
+	if (!in)
+		return;
+	if (in->compression == GZIP) {
+		inflateEnd(in->decoder);
+		free(in->decoder);
+	} else if (in->compression == ZSTD) {
+		ZSTD_freeDCtx(in->decoder);
+	}
+	if (in->fd >= 0)
+		close(in->fd);
+	free(in->input);
+	free(in->window);
+	free(in);
+}

@@ -1,0 +1,110 @@
+/* One line for all that lacks files and lines, and what would provide it: said of
+ * modules that stand at the head of sites that count, since of the others nobody
+ * wants to know. */
+#include "profile/missing_symbols.h"
+
+#include "symbol/debug_package.h"
+
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SITES_LOOKED_AT = 1000, MODULES_NAMED = 3, COUNTS_FROM = 100 /* a hundredth of all */ };
+
+struct words {
+	char text[1024];
+	size_t used;
+	unsigned count;
+};
+
+static void add_words(struct words *w, const char *before, const char *word)
+{
+	int n = snprintf(w->text + w->used, sizeof w->text - w->used, "%s%s%.200s",
+			 w->count ? ", " : "", before, word);
+	if (n > 0 && (size_t)n < sizeof w->text - w->used) {
+		w->used += (size_t)n;
+		w->count++;
+	} else {
+		w->text[w->used] = 0;
+	}
+}
+
+/* The modules of the first user frames of sites that make up at least a hundredth of the peak (or,
+ * where nothing was live, of the allocated bytes). */
+static void find_modules(const struct profile *p, bool *counts)
+{
+	uint64_t peak = 0, allocated = 0;
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		peak += p->sites[i].peak_bytes;
+		allocated += p->sites[i].allocated_bytes;
+	}
+	for (uint32_t i = 0; i < p->site_count && i < SITES_LOOKED_AT; i++) {
+		const struct profile_site *s = &p->sites[i];
+		if (s->node == PROFILE_NONE || (s->peak_bytes < peak / COUNTS_FROM &&
+						s->allocated_bytes < allocated / COUNTS_FROM))
+			continue;
+		uint32_t node = profile_first_user_node(p, s->node);
+		const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+		if (f->user && f->module < p->module_count)
+			counts[f->module] = true;
+	}
+}
+
+static int note_no_debug(struct profile *p, const bool *counts)
+{
+	struct words modules = {0}, packages = {0};
+	unsigned more = 0;
+	bool own = false, system = false;
+	for (uint32_t i = 0; i < p->module_count; i++) {
+		const struct profile_module *m = &p->modules[i];
+		char package[256];
+		if (!counts[i] || !m->no_debug || m->path[0] != '/')
+			continue;
+		if (modules.count == MODULES_NAMED) {
+			more++;
+			continue;
+		}
+		add_words(&modules, "", profile_module_name(p, i));
+		if (debug_package_name(m->path, package, sizeof package))
+			add_words(&packages, "", package);
+		else if (!debug_package_is_system(m->path))
+			own = true;
+		else
+			add_words(&packages, "the package with debug symbols of ",
+				  profile_module_name(p, i));
+		system |= debug_package_is_system(m->path);
+	}
+	if (!modules.count)
+		return 0;
+	char others[32] = "";
+	if (more)
+		snprintf(others, sizeof others, " and %u more", more);
+	const char *urls = getenv("DEBUGINFOD_URLS");
+	bool servers = system && !(urls && *urls);
+	return profile_add_note(p, PROFILE_NOTE_INFO, 0,
+				"no debug information, so no files and lines, for %s%s: %s%s%s%s%s",
+				modules.text, others, packages.count ? "install " : "",
+				packages.text, servers ? " (or set DEBUGINFOD_URLS)" : "",
+				packages.count && own ? "; " : "",
+				own ? "build your own with -g" : "");
+}
+
+int missing_symbols_note(struct profile *p)
+{
+	bool *counts = calloc((size_t)p->module_count + 1, sizeof *counts);
+	if (!counts)
+		return HEFT_ENOMEM;
+	find_modules(p, counts);
+	int rc = note_no_debug(p, counts);
+	for (uint32_t i = 0; i < p->module_count && rc == 0; i++)
+		if (counts[i] && p->modules[i].debug_lacking) {
+			rc = profile_add_note(p, PROFILE_NOTE_INFO, 0,
+					      "debug information of %s is incomplete: %s is not "
+					      "there",
+					      profile_module_name(p, i),
+					      p->modules[i].debug_lacking);
+			break;
+		}
+	free(counts);
+	return rc;
+}

@@ -1,0 +1,92 @@
+/* .gnu_debugdata: some distributions leave the names of all functions in their
+ * stripped files, as a small ELF file packed with xz. There is a symbol table in
+ * it and nothing else of use.
+ *
+ * It is unpacked into memory by libdw's own companion, liblzma, with a bound on
+ * memory and size, because the section is input. */
+#include "symbol/debug_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef HEFT_LZMA
+#include <lzma.h>
+
+enum { MOST_MEMORY = 128 << 20, MOST_BYTES = 256 << 20 };
+
+static Elf_Data *debugdata_section(Elf *elf)
+{
+	size_t strings;
+	if (elf_getshdrstrndx(elf, &strings) != 0)
+		return NULL;
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+		GElf_Shdr shdr;
+		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_PROGBITS)
+			continue;
+		const char *name = elf_strptr(elf, strings, shdr.sh_name);
+		if (name && strcmp(name, ".gnu_debugdata") == 0)
+			return elf_rawdata(scn, NULL);
+	}
+	return NULL;
+}
+
+static uint8_t *unpack(const uint8_t *packed, size_t packed_size, size_t *size)
+{
+	lzma_stream stream = LZMA_STREAM_INIT;
+	size_t capacity = packed_size < MOST_BYTES / 8 ? packed_size * 8 + 4096 : MOST_BYTES;
+	uint8_t *out = malloc(capacity);
+	if (!out || lzma_stream_decoder(&stream, MOST_MEMORY, 0) != LZMA_OK)
+		goto fail;
+	stream.next_in = packed;
+	stream.avail_in = packed_size;
+	for (;;) {
+		stream.next_out = out + stream.total_out;
+		stream.avail_out = capacity - stream.total_out;
+		lzma_ret rc = lzma_code(&stream, LZMA_FINISH);
+		if (rc == LZMA_STREAM_END)
+			break;
+		if (rc != LZMA_OK || stream.avail_out || capacity >= MOST_BYTES)
+			goto fail;
+		capacity = capacity < MOST_BYTES / 2 ? capacity * 2 : MOST_BYTES;
+		uint8_t *bigger = realloc(out, capacity);
+		if (!bigger)
+			goto fail;
+		out = bigger;
+	}
+	*size = stream.total_out;
+	lzma_end(&stream);
+	return out;
+fail:
+	lzma_end(&stream);
+	free(out);
+	return NULL;
+}
+
+Elf *mini_debug_open(Elf *elf, void **memory)
+{
+	size_t size = 0;
+	Elf_Data *data = debugdata_section(elf);
+	*memory = NULL;
+	if (!data || !data->d_buf || !data->d_size)
+		return NULL;
+	uint8_t *bytes = unpack(data->d_buf, data->d_size, &size);
+	Elf *inner = bytes && size ? elf_memory((char *)bytes, size) : NULL;
+	if (!inner || elf_kind(inner) != ELF_K_ELF) {
+		elf_end(inner);
+		free(bytes);
+		return NULL;
+	}
+	*memory = bytes;
+	return inner;
+}
+
+#else
+
+Elf *mini_debug_open(Elf *elf, void **memory)
+{
+	(void)elf;
+	*memory = NULL;
+	return NULL;
+}
+
+#endif

@@ -1,0 +1,432 @@
+/* Units out of a .dwp file. elfutils learned to read these only lately (0.192), and
+ * its way of joining a skeleton unit to its split one cannot be used from outside.
+ * So the unit that is asked for is taken out of the package: its parts of each
+ * section, with the addresses of the skeleton's file, become a small ELF file in
+ * memory that looks like an ordinary one, and libdw reads that.
+ *
+ *  - .debug_str is shared by all units of a package and large: the strings that
+ *    the unit's .debug_str_offsets names are copied, and the offsets renewed.
+ *  - .debug_addr and .debug_ranges stay in the linked file: they are copied from
+ *    where the skeleton says that its part begins, so that the base is 0. Where it
+ *    ends is not said: an address or range takes at least a byte of the unit, so
+ *    its size is a bound.
+ *  - Range lists count from the skeleton's low pc, which a split unit does not
+ *    have. It is put in where there is room without moving anything: a version 5
+ *    unit becomes a plain one, whose header is 8 bytes shorter, and a version 4
+ *    unit loses its id.
+ *
+ * Invariants: the index and all sections are input and checked; nothing in the
+ * unit moves, since its parts refer to each other by offset. */
+#include "symbol/split_package.h"
+
+#include "symbol/debug_file.h"
+#include "symbol/elf_section.h"
+
+#include <dwarf.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum part { INFO, ABBREV, LINE, STR_OFFSETS, RNGLISTS, STR, ADDR, RANGES, PARTS };
+static const char *const part_names[PARTS] = {
+	".debug_info",     ".debug_abbrev", ".debug_line", ".debug_str_offsets",
+	".debug_rnglists", ".debug_str",    ".debug_addr", ".debug_ranges",
+};
+/* Column numbers of the index, which changed with version 5. */
+static const uint32_t columns_v2[PARTS] = {1, 3, 4, 6, 0, 0, 0, 0};
+static const uint32_t columns_v5[PARTS] = {1, 3, 4, 6, 8, 0, 0, 0};
+
+struct opened_unit {
+	struct opened_unit *next;
+	Elf *elf;
+	Dwarf *dw;
+	void *image;
+};
+
+struct split_package {
+	Elf *elf;
+	int fd;
+	struct elf_bytes index, sections[PARTS]; /* the package's; owned by elf */
+	struct opened_unit *opened;
+};
+
+static uint32_t u32_at(const uint8_t *p)
+{
+	uint32_t v;
+	memcpy(&v, p, 4);
+	return v;
+}
+
+/* Of a unit, from its header. */
+static unsigned version_of(const struct elf_bytes *info)
+{
+	uint16_t version;
+	memcpy(&version, info->data + 4, sizeof version);
+	return version;
+}
+
+struct split_package *split_package_open(const char *file, struct symbol_evidence *evidence)
+{
+	char path[PATH_MAX];
+	int n = snprintf(path, sizeof path, "%s.dwp", file);
+	if (n < 0 || (size_t)n >= sizeof path)
+		return NULL;
+	symbol_evidence_look(evidence, path);
+	int fd = debug_file_open_regular(path);
+	struct split_package *p = fd < 0 ? NULL : calloc(1, sizeof *p);
+	if (!p) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	p->fd = fd;
+	p->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	if (p->elf && elf_kind(p->elf) == ELF_K_ELF) {
+		p->index = elf_section_bytes(p->elf, ".debug_cu_index");
+		for (int i = 0; i <= STR; i++) {
+			char name[32];
+			snprintf(name, sizeof name, "%s.dwo", part_names[i]);
+			p->sections[i] = elf_section_bytes(p->elf, name);
+		}
+	}
+	if (!p->index.data || !p->sections[INFO].data || !p->sections[ABBREV].data) {
+		split_package_close(p);
+		return NULL;
+	}
+	return p;
+}
+
+void split_package_close(struct split_package *p)
+{
+	if (!p)
+		return;
+	for (struct opened_unit *u = p->opened, *next; u; u = next) {
+		next = u->next;
+		dwarf_end(u->dw);
+		elf_end(u->elf);
+		free(u->image);
+		free(u);
+	}
+	elf_end(p->elf);
+	close(p->fd);
+	free(p);
+}
+
+/* The unit's parts of the package's sections. */
+static bool find_parts(const struct split_package *p, uint64_t id, struct elf_bytes *parts)
+{
+	const uint8_t *at = p->index.data;
+	size_t size = p->index.size;
+	if (size < 16)
+		return false;
+	uint32_t version = u32_at(at) & 0xffff, columns = u32_at(at + 4), units = u32_at(at + 8),
+		 slots = u32_at(at + 12);
+	if ((version != 2 && version != 5) || !slots || (slots & (slots - 1)) || columns > 16 ||
+	    slots > size / 12 || units > size / 4 ||
+	    16 + 12 * (uint64_t)slots + 4 * (uint64_t)columns * (1 + 2 * (uint64_t)units) > size)
+		return false;
+	const uint8_t *ids = at + 16, *rows = ids + 8 * (size_t)slots;
+	const uint8_t *names = rows + 4 * (size_t)slots;
+	const uint8_t *offsets = names + 4 * (size_t)columns;
+	const uint8_t *sizes = offsets + 4 * (size_t)columns * units;
+	const uint32_t *wanted = version == 5 ? columns_v5 : columns_v2;
+	uint32_t row = 0;
+	uint64_t step = ((id >> 32) & (slots - 1)) | 1, slot = id & (slots - 1);
+	for (uint32_t tries = 0; tries < slots; tries++, slot = (slot + step) & (slots - 1)) {
+		uint64_t found;
+		memcpy(&found, ids + 8 * slot, 8);
+		row = u32_at(rows + 4 * slot);
+		if (found == id || !row)
+			break;
+		row = 0;
+	}
+	if (!row || row > units)
+		return false;
+	for (uint32_t c = 0; c < columns; c++)
+		for (int part = 0; part <= RNGLISTS; part++) {
+			if (!wanted[part] || u32_at(names + 4 * (size_t)c) != wanted[part])
+				continue;
+			size_t cell = 4 * ((size_t)columns * (row - 1) + c);
+			uint32_t offset = u32_at(offsets + cell), length = u32_at(sizes + cell);
+			const struct elf_bytes *whole = &p->sections[part];
+			if (!whole->data || offset > whole->size || length > whole->size - offset)
+				return false;
+			parts[part] = (struct elf_bytes){whole->data + offset, length};
+		}
+	return parts[INFO].size > 11 && parts[ABBREV].size;
+}
+
+static bool uleb(const uint8_t **at, const uint8_t *end, uint64_t *value)
+{
+	*value = 0;
+	for (unsigned shift = 0; *at < end; shift += 7) {
+		uint8_t byte = *(*at)++;
+		if (shift < 64)
+			*value |= (uint64_t)(byte & 127) << shift;
+		if (!(byte & 128))
+			return true;
+	}
+	return false;
+}
+
+/* Finds the declaration of an abbreviation: where its attributes begin and their end mark is. */
+static bool find_abbreviation(const struct elf_bytes *abbrev, uint64_t code, size_t *first,
+			      size_t *mark)
+{
+	const uint8_t *at = abbrev->data, *end = at + abbrev->size;
+	for (;;) {
+		uint64_t this, tag, name, form, ignored;
+		if (!uleb(&at, end, &this) || !this || !uleb(&at, end, &tag) || at == end)
+			return false;
+		at++; /* has children */
+		*first = (size_t)(at - abbrev->data);
+		for (;;) {
+			*mark = (size_t)(at - abbrev->data);
+			if (!uleb(&at, end, &name) || !uleb(&at, end, &form))
+				return false;
+			if (form == DW_FORM_implicit_const && !uleb(&at, end, &ignored))
+				return false;
+			if (!name && !form)
+				break;
+		}
+		if (this == code)
+			return true;
+	}
+}
+
+/* The strings that the unit uses, and the offsets made to fit. Both are newly allocated. */
+static bool own_strings(const struct elf_bytes *all, struct elf_bytes *offsets,
+			struct elf_bytes *strings, bool has_header)
+{
+	struct elf_bytes made = {malloc(offsets->size + 1), offsets->size};
+	size_t used = 0, capacity = 4096;
+	char *text = malloc(capacity);
+	if (!made.data || !text)
+		goto fail;
+	if (offsets->size)
+		memcpy(made.data, offsets->data, offsets->size);
+	for (size_t at = has_header ? 8 : 0; at + 4 <= offsets->size; at += 4) {
+		uint32_t offset = u32_at(offsets->data + at);
+		if (!all->data || offset >= all->size)
+			continue;
+		size_t length = strnlen((const char *)all->data + offset, all->size - offset);
+		if (used + length + 1 > UINT32_MAX)
+			goto fail;
+		if (used + length + 1 > capacity) {
+			capacity = 2 * (used + length + 1);
+			char *more = realloc(text, capacity);
+			if (!more)
+				goto fail;
+			text = more;
+		}
+		memcpy(text + used, all->data + offset, length);
+		text[used + length] = 0;
+		offset = (uint32_t)used;
+		memcpy(made.data + at, &offset, 4);
+		used += length + 1;
+	}
+	*offsets = made;
+	*strings = (struct elf_bytes){(uint8_t *)text, used};
+	return true;
+fail:
+	free(made.data);
+	free(text);
+	return false;
+}
+
+/* An ELF file of these sections. NULL: no memory. */
+static void *make_image(const struct elf_bytes *parts, size_t *size)
+{
+	static const char symbols[] = ".shstrtab";
+	Elf64_Shdr shdr[PARTS + 2] = {{0}};
+	char names[256];
+	size_t names_used = 1, total = sizeof(Elf64_Ehdr);
+	names[0] = 0;
+	for (int i = 0; i <= PARTS; i++) {
+		const char *name = i < PARTS ? part_names[i] : symbols;
+		size_t length = strlen(name) + 1;
+		memcpy(names + names_used, name, length);
+		shdr[i + 1].sh_name = (Elf64_Word)names_used;
+		names_used += length;
+	}
+	for (int i = 0; i <= PARTS; i++) {
+		size_t bytes = i < PARTS ? parts[i].size : names_used;
+		shdr[i + 1].sh_type = i < PARTS ? SHT_PROGBITS : SHT_STRTAB;
+		shdr[i + 1].sh_offset = total;
+		shdr[i + 1].sh_size = bytes;
+		shdr[i + 1].sh_addralign = 1;
+		total += (bytes + 7) & ~(size_t)7;
+	}
+	Elf64_Ehdr eh = {
+		.e_type = ET_REL,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_shoff = total,
+		.e_ehsize = sizeof eh,
+		.e_shentsize = sizeof *shdr,
+		.e_shnum = PARTS + 2,
+		.e_shstrndx = PARTS + 1,
+	};
+	memcpy(eh.e_ident, ELFMAG, SELFMAG);
+	eh.e_ident[EI_CLASS] = ELFCLASS64;
+	eh.e_ident[EI_DATA] = ELFDATA2LSB;
+	eh.e_ident[EI_VERSION] = EV_CURRENT;
+	*size = total + sizeof shdr;
+	uint8_t *image = calloc(1, *size);
+	if (!image)
+		return NULL;
+	memcpy(image, &eh, sizeof eh);
+	for (int i = 0; i < PARTS; i++)
+		if (parts[i].size)
+			memcpy(image + shdr[i + 1].sh_offset, parts[i].data, parts[i].size);
+	memcpy(image + shdr[PARTS + 1].sh_offset, names, names_used);
+	memcpy(image + total, shdr, sizeof shdr);
+	return image;
+}
+
+static bool open_image(const struct elf_bytes *parts, struct opened_unit *u, Dwarf_Die *unit)
+{
+	size_t size;
+	Dwarf_CU *cu = NULL;
+	memset(u, 0, sizeof *u);
+	u->image = make_image(parts, &size);
+	u->elf = u->image ? elf_memory(u->image, size) : NULL;
+	u->dw = u->elf ? dwarf_begin_elf(u->elf, DWARF_C_READ, NULL) : NULL;
+	if (u->dw && dwarf_get_units(u->dw, NULL, &cu, NULL, NULL, unit, NULL) == 0)
+		return true;
+	dwarf_end(u->dw);
+	elf_end(u->elf);
+	free(u->image);
+	return false;
+}
+
+/* Gives the unit a low pc (see above). info and abbrev are made anew, for the caller to free. */
+static bool put_low_pc(struct elf_bytes *parts, Dwarf_Die *unit, uint64_t low_pc)
+{
+	struct elf_bytes info = {malloc(parts[INFO].size), parts[INFO].size};
+	struct elf_bytes abbrev = {malloc(parts[ABBREV].size + 2), parts[ABBREV].size};
+	Dwarf_Die child;
+	Dwarf_Attribute id;
+	uint64_t code;
+	size_t first, mark;
+	bool done = false;
+	if (!info.data || !abbrev.data)
+		goto out;
+	memcpy(info.data, parts[INFO].data, info.size);
+	memcpy(abbrev.data, parts[ABBREV].data, abbrev.size);
+	Dwarf_Off start = dwarf_dieoffset(unit);
+	if (start >= info.size)
+		goto out;
+	const uint8_t *at = info.data + start;
+	if (!uleb(&at, info.data + info.size, &code) ||
+	    !find_abbreviation(&abbrev, code, &first, &mark))
+		goto out;
+	unsigned version = version_of(&info);
+	if (version == 5) {
+		/* length 4, version 2, type 1, address 1, abbreviations 4, and here an id of 8 */
+		if (start != 20 || dwarf_child(unit, &child) != 0)
+			goto out;
+		Dwarf_Off end = dwarf_dieoffset(&child);
+		if (end <= 20 || end > info.size)
+			goto out;
+		info.data[6] = DW_UT_compile;
+		memmove(info.data + 12, info.data + 20, end - 20);
+		memcpy(info.data + end - 8, &low_pc, 8);
+		memmove(abbrev.data + mark + 2, abbrev.data + mark, abbrev.size - mark);
+		abbrev.data[mark] = DW_AT_low_pc;
+		abbrev.data[mark + 1] = DW_FORM_addr;
+		abbrev.size += 2;
+		done = true;
+	} else if (dwarf_attr(unit, DW_AT_GNU_dwo_id, &id) && id.form == DW_FORM_data8) {
+		/* DW_AT_GNU_dwo_id takes two bytes as a LEB128 number, and so does a padded 0x11 */
+		static const uint8_t was[] = {0xb1, 0x42, DW_FORM_data8};
+		static const uint8_t is[] = {0x80 | DW_AT_low_pc, 0, DW_FORM_addr};
+		uint8_t *pair = memmem(abbrev.data + first, mark - first, was, sizeof was);
+		size_t value = 0;
+		/* The value is where libdw sees it, relative to the unit's first byte. */
+		const uint8_t *base = (const uint8_t *)unit->addr - start;
+		if (pair && id.valp > base)
+			value = (size_t)(id.valp - base);
+		if (!value || value + 8 > info.size)
+			goto out;
+		memcpy(pair, is, sizeof is);
+		memcpy(info.data + value, &low_pc, 8);
+		done = true;
+	}
+out:
+	if (!done) {
+		free(info.data);
+		free(abbrev.data);
+		return false;
+	}
+	parts[INFO] = info;
+	parts[ABBREV] = abbrev;
+	return true;
+}
+
+static uint64_t offset_attribute(Dwarf_Die *die, unsigned name, unsigned other)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word value;
+	if ((dwarf_attr(die, name, &attr) || (other && dwarf_attr(die, other, &attr))) &&
+	    dwarf_formudata(&attr, &value) == 0)
+		return value;
+	return 0;
+}
+
+static struct elf_bytes from_offset(struct elf_bytes whole, uint64_t offset, size_t most)
+{
+	if (!whole.data || offset >= whole.size)
+		return (struct elf_bytes){0};
+	size_t rest = whole.size - offset;
+	return (struct elf_bytes){whole.data + offset, rest < most ? rest : most};
+}
+
+bool split_package_unit(struct split_package *p, Dwarf_Die *skeleton, uint64_t id, Dwarf_Die *unit)
+{
+	struct elf_bytes parts[PARTS] = {{0}};
+	struct opened_unit opened, *kept = NULL;
+	Dwarf_Addr low_pc = 0;
+	Dwarf *dw = dwarf_cu_getdwarf(skeleton->cu);
+	Elf *main = dw ? dwarf_getelf(dw) : NULL;
+	if (!main || !find_parts(p, id, parts))
+		return false;
+	unsigned version = version_of(&parts[INFO]);
+	if (!own_strings(&p->sections[STR], &parts[STR_OFFSETS], &parts[STR], version >= 5))
+		return false;
+	parts[ADDR] = from_offset(elf_section_bytes(main, ".debug_addr"),
+				  offset_attribute(skeleton, DW_AT_addr_base, DW_AT_GNU_addr_base),
+				  8 * parts[INFO].size);
+	parts[RANGES] = from_offset(elf_section_bytes(main, ".debug_ranges"),
+				    offset_attribute(skeleton, DW_AT_GNU_ranges_base, 0),
+				    64 * parts[INFO].size);
+	bool found = open_image(parts, &opened, unit);
+	if (found && dwarf_lowpc(skeleton, &low_pc) == 0 && low_pc) {
+		bool put = put_low_pc(parts, unit, low_pc);
+		dwarf_end(opened.dw);
+		elf_end(opened.elf);
+		free(opened.image);
+		found = put && open_image(parts, &opened, unit);
+		if (put) {
+			free(parts[INFO].data);
+			free(parts[ABBREV].data);
+		}
+	}
+	if (found) {
+		kept = malloc(sizeof *kept);
+		if (kept) {
+			*kept = opened;
+			kept->next = p->opened;
+			p->opened = kept;
+		} else {
+			dwarf_end(opened.dw);
+			elf_end(opened.elf);
+			free(opened.image);
+		}
+	}
+	free(parts[STR_OFFSETS].data);
+	free(parts[STR].data);
+	return kept != NULL;
+}

@@ -1,0 +1,50 @@
+/* What answers without whole debug information rest on: the files that were used and the places
+ * where something better was looked for in vain. As long as all of it still holds, asking again
+ * would give the same answers; checking it costs one stat a line. */
+#ifndef HEFT_SYMBOL_SYMBOL_EVIDENCE_H
+#define HEFT_SYMBOL_SYMBOL_EVIDENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum symbol_evidence_kind {
+	SYMBOL_EVIDENCE_FILE,   /* the file is there, with this size and time of change */
+	SYMBOL_EVIDENCE_ABSENT, /* there is no such file */
+	SYMBOL_EVIDENCE_ASKED, /* path: the servers' URLs, which do not have it; time_ns: until when
+				   that is believed; size: 0 */
+	SYMBOL_EVIDENCE_ROOTS, /* path: the folders that debug files were looked for in */
+	SYMBOL_EVIDENCE_KINDS
+};
+
+struct symbol_evidence_line {
+	enum symbol_evidence_kind kind;
+	char *path;
+	uint64_t size;
+	int64_t time_ns;
+};
+
+struct symbol_evidence { /* all zero: none */
+	struct symbol_evidence_line *lines;
+	size_t count, capacity;
+	bool incomplete; /* memory ran out: must not be relied on */
+};
+
+/* How long a server's "no" is believed, and how long that there was no answer. */
+enum { SYMBOL_NO_SECONDS = 3600, SYMBOL_SILENCE_SECONDS = 300 };
+
+/* Looks at the path and notes what is there. A path twice is noted once. */
+void symbol_evidence_look(struct symbol_evidence *e, const char *path);
+/* The servers were asked just now. */
+void symbol_evidence_asked(struct symbol_evidence *e, const char *urls, bool answered);
+/* Where debug files are looked for; NULL: the default. */
+void symbol_evidence_roots(struct symbol_evidence *e, const char *roots);
+/* Takes over a line unless its path is there already. */
+void symbol_evidence_add(struct symbol_evidence *e, const struct symbol_evidence_line *line);
+/* server_urls and roots: those in use now. */
+bool symbol_evidence_holds(const struct symbol_evidence *e, const char *server_urls,
+			   const char *roots);
+bool symbol_evidence_has_file(const struct symbol_evidence *e, const char *path);
+void symbol_evidence_fini(struct symbol_evidence *e);
+
+#endif

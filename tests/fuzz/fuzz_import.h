@@ -1,0 +1,143 @@
+/* The body of every fuzz target of src/import: define FUZZ_IMPORTER ("jemalloc") and include this.
+ *
+ * The input is loaded by that one importer if it recognises it, compressed or not; whatever comes out
+ * must be sound: indices in range, callers before callees, sums that add up.
+ *
+ * Built with clang -fsanitize=fuzzer,address,undefined -DHEFT_LIBFUZZER this is a libFuzzer target;
+ * built without, a program that runs the files and folders it is given, each also with every byte
+ * changed once and cut at every byte. */
+#include "import/import.h"
+#include "import/source.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(condition)                                                                            \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "not so: %s\n", #condition);                               \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static size_t touch(const struct profile *p)
+{
+	size_t sum = 0;
+	uint64_t live = 0, blocks = 0;
+	for (uint32_t i = 0; i < p->argc; i++)
+		sum += strlen(p->argv[i]);
+	for (uint32_t i = 0; i < p->module_count; i++)
+		sum += strlen(p->modules[i].path);
+	for (uint32_t i = 0; i < p->frame_count; i++) {
+		sum += strlen(p->frames[i].function) + (p->frames[i].file ? strlen(p->frames[i].file) : 0);
+		MUST(p->frames[i].module == PROFILE_NONE || p->frames[i].module < p->module_count);
+	}
+	for (uint32_t i = 0; i < p->node_count; i++) {
+		MUST(p->nodes[i].parent == PROFILE_NONE || p->nodes[i].parent < i);
+		MUST(p->nodes[i].frame < p->frame_count);
+	}
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		const struct profile_site *s = &p->sites[i];
+		MUST(s->node == PROFILE_NONE || s->node < p->node_count);
+		MUST(s->labels == PROFILE_NONE || s->labels < p->label_set_count);
+		MUST(s->via <= PROFILE_VIA_UNKNOWN && s->id == i + 1);
+		if (__builtin_add_overflow(live, s->live_bytes, &live))
+			live = UINT64_MAX;
+		if (__builtin_add_overflow(blocks, s->allocations, &blocks))
+			blocks = UINT64_MAX;
+	}
+	MUST(live == p->totals.live_bytes && blocks == p->totals.allocations);
+	for (uint32_t i = 0; i < p->label_set_count; i++)
+		sum += strlen(p->label_sets[i].words);
+	for (uint32_t i = 0; i < p->thread_count; i++)
+		sum += strlen(p->threads[i].name);
+	for (uint32_t i = 0; i < p->note_count; i++)
+		sum += strlen(p->notes[i].text);
+	return sum;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct importer *i = importers;
+	struct import_source *in = NULL;
+	struct heft_error err = {0};
+	if (size > 1 << 20)
+		return 0;
+	while (strcmp(i->name, FUZZ_IMPORTER))
+		i++;
+	if (import_source_open_bytes(&in, "fuzz", data, size, &err) < 0)
+		return 0;
+	size_t head = (size_t)(in->end - in->at);
+	if (!i->recognise(in->at, head < IMPORT_HEAD_BYTES ? head : IMPORT_HEAD_BYTES)) {
+		import_source_close(in);
+		return 0;
+	}
+	struct profile *p = profile_new();
+	if (!p)
+		abort();
+	p->has = 0;
+	int rc = i->load(p, in, &err);
+	if (rc == 0)
+		touch(p);
+	MUST(rc <= 0);
+	profile_free(p);
+	import_source_close(in);
+	return 0;
+}
+
+#ifndef HEFT_LIBFUZZER
+
+static int run(const char *path)
+{
+	struct stat st;
+	int files = 0;
+	if (stat(path, &st)) {
+		perror(path);
+		exit(1);
+	}
+	if (S_ISDIR(st.st_mode)) {
+		DIR *d = opendir(path);
+		for (struct dirent *e; d && (e = readdir(d));) {
+			char name[4096];
+			if (e->d_name[0] == '.')
+				continue;
+			snprintf(name, sizeof name, "%s/%s", path, e->d_name);
+			files += run(name);
+		}
+		if (d)
+			closedir(d);
+		return files;
+	}
+	size_t size = (size_t)st.st_size;
+	uint8_t *bytes = malloc(size + 1);
+	FILE *f = fopen(path, "rb");
+	if (!bytes || !f || fread(bytes, 1, size, f) != size)
+		abort();
+	fclose(f);
+	LLVMFuzzerTestOneInput(bytes, size);
+	for (size_t i = 0; i < size; i++) {
+		uint8_t was = bytes[i];
+		bytes[i] = (uint8_t)(was + 1 + i * 7 % 254);
+		LLVMFuzzerTestOneInput(bytes, size);
+		bytes[i] = was;
+		LLVMFuzzerTestOneInput(bytes, i);
+	}
+	free(bytes);
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	int files = 0;
+	for (int i = 1; i < argc; i++)
+		files += run(argv[i]);
+	printf("%d files\n", files);
+	return files ? 0 : 1;
+}
+
+#endif

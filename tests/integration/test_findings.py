@@ -1,0 +1,292 @@
+"""Findings from real recordings, both ways: programs that have the problem, and programs that only
+look like it. The rules are in docs/findings.md; the figures follow from the programs' sources."""
+
+import os
+
+import pytest
+
+from harness import BUILD, PROGRAMS, bare, line_of, run
+
+KINDS = {"unbounded-queue", "per-instance-cost", "growth-slack", "allocator-rounding",
+         "growing-site", "temporary-churn", "profile-quality"}
+SEVERITIES = ["high", "medium", "low"]
+
+
+def check_findings(rep):
+    """What the contract says of all findings."""
+    order = [(SEVERITIES.index(f["severity"]), -f["bytes"]) for f in rep["findings"]]
+    assert order == sorted(order)
+    ids = {s["id"] for s in rep["sites"]}
+    for f in rep["findings"]:
+        assert f["kind"] in KINDS
+        assert f["summary"] and f["advice"] and f["evidence"]
+        assert not f.get("site") or f["site"] in ids  # profile-quality is about no site
+    return rep["findings"]
+
+
+def findings(record, command, status=0, **others):
+    done, rep = record([str(c) for c in command], **others)
+    assert done.returncode == status, done.stderr
+    return check_findings(rep), rep
+
+
+def kinds(found):
+    """Names are not everywhere: that the libraries here have none is no matter."""
+    return [f["kind"] for f in found if f["kind"] != "profile-quality"]
+
+
+def only(found, kind):
+    assert kinds(found) == [kind], [f["summary"] for f in found]
+    return [f for f in found if f["kind"] == kind][0]
+
+
+def function(text):
+    return bare(text).split("::")[-1]
+
+
+# ---- the examples: the four scenarios, in C and in Rust
+
+def example(name):
+    path = BUILD / "examples" / name
+    if not path.exists() and name.endswith(("_rs", "_mixed")):
+        pytest.skip("no Rust or C++ compiler when this was built")
+    return path
+
+
+@pytest.fixture(scope="module")
+def csv_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("csv") / "example.csv"
+    path.write_bytes(run([example("csv_make")]).stdout)
+    return path
+
+
+@pytest.mark.parametrize("name", ["queue", "queue_rs"])
+def test_queue_example(record, name):
+    found, rep = findings(record, [example(name)])
+    f = only(found, "unbounded-queue")
+    e = f["evidence"]
+    assert f["severity"] == "high" and f["bytes"] == e["backlog_bytes"]
+    assert function(e["producer_function"]) == "send_message"
+    assert function(e["consumer_function"]) == "deliver_messages"
+    assert len(e["producer_threads"]) == 1 and e["consumer_threads"] == ["worker"]
+    assert 4500 <= e["backlog_items"] <= 5000 and e["items"] == 5000
+    assert e["backlog_blocks"] >= e["backlog_items"]
+    assert 4500 * 1024 <= e["backlog_bytes"] <= rep["totals"]["peak_bytes"]
+    assert e["arrival_ns"] < 100000 < e["service_ns"]  # it sleeps 100 us for each
+    assert abs(e["wait_growth_ns"] - (e["service_ns"] - e["arrival_ns"])) <= 1
+    assert "unbounded queue" in f["summary"]
+
+
+@pytest.mark.parametrize("name", ["queue", "queue_rs", "queue_mixed"])
+def test_bounded_queue_example(record, name):
+    found, _ = findings(record, [example(name), "--bound", "64"])
+    assert kinds(found) == []
+
+
+@pytest.mark.parametrize("variant", ["A", "B"])
+@pytest.mark.parametrize("name, own", [("connections", 40), ("connections_rs", 120)])
+def test_connections_example(record, name, own, variant):
+    found, _ = findings(record, [example(name), variant])
+    f = only(found, "per-instance-cost")
+    e = f["evidence"]
+    each = 144 * 101 + 4 * 101 + 4 * 65536 + 144 * 100 + 10240 + own
+    assert f["severity"] == "high" and f["bytes"] == 300 * each
+    assert function(e["function"]) == "conn_new"
+    assert (e["instances"], e["bytes_each"]) == (300, each)
+    assert [p["bytes"] for p in e["parts"]] == [262144, 14544, 14400, 10240, 404, own]
+    assert function(e["parts"][0]["function"]) == "make_id_table"
+    assert abs(sum(p["share"] for p in e["parts"]) - 1) < 1e-3
+    assert f"300 objects of {each:,} bytes each" in f["summary"]
+
+
+@pytest.mark.parametrize("name, fields, rows", [("csv_rows", "make_field", "add_row"),
+                                                ("csv_rows_rs", "split_row", "read_sheet")])
+def test_csv_example(record, csv_file, name, fields, rows):
+    found, _ = findings(record, [example(name), csv_file])
+    assert kinds(found) == ["allocator-rounding", "growth-slack"]
+    rounding, slack = [f for f in found if f["kind"] != "profile-quality"]
+    text = csv_file.read_text().splitlines()
+    strings = [field for line in text for field in line.split(",")]
+    e = rounding["evidence"]
+    assert function(e["function"]) == fields
+    # 32 bytes for each; a few longer strings and Rust's header row make the difference
+    expected = sum(32 - len(s) for s in strings)
+    assert abs(rounding["bytes"] - expected) < 0.02 * expected
+    assert abs(e["blocks"] - len(strings)) <= 7
+    e = slack["evidence"]
+    assert function(e["function"]) == rows
+    assert e["slack_bytes"] == slack["bytes"] == (16384 - 12426) * 24
+    assert e["measured_bytes"] == 16384 * 24 and e["steps"] == 12
+
+
+@pytest.mark.parametrize("name, freed", [("leaky_server", "never"),
+                                         ("leaky_server_rs", "at-end")])
+def test_leaky_server_example(record, name, freed):
+    found, _ = findings(record, [example(name), "--requests", "2000", "--pause-us", "100"])
+    f = only(found, "growing-site")
+    assert function(f["evidence"]["function"]) == "remember_request"
+    assert f["evidence"]["freed"] == freed
+    assert f["severity"] == ("high" if freed == "never" else "medium")
+
+
+@pytest.mark.parametrize("name", ["csv_rows", "csv_rows_rs"])
+def test_csv_example_mended(record, csv_file, name):
+    found, _ = findings(record, [example(name), "--packed", csv_file])
+    assert kinds(found) == []
+
+
+@pytest.mark.parametrize("name", ["leaky_server", "leaky_server_rs"])
+def test_leaky_server_example_mended(record, name):
+    found, _ = findings(record, [example(name), "--requests", "4000", "--pause-us", "50",
+                                 "--keep", "1000"])
+    assert kinds(found) == []
+
+
+# ---- queues
+
+@pytest.mark.parametrize("mode, producers, items", [
+    ("unbounded", ["producer"], 2000), ("batches", ["producer"], 2000),
+    ("producers", ["producer (3 threads)"], 2100)])
+def test_queues(compiled, record, mode, producers, items):
+    found, rep = findings(record, [compiled("queue_shapes.c"), mode])
+    f = only(found, "unbounded-queue")
+    e = f["evidence"]
+    assert e["producer_function"] == "put_item" and e["consumer_function"] == "drop_item"
+    assert e["producer_threads"] == producers and e["consumer_threads"] == ["consumer"]
+    assert e["items"] == items and e["backlog_items"] > items * 3 // 4
+    (site,) = [s for s in rep["sites"] if s["id"] == f["site"]]
+    assert site["stack"][0]["line"] == line_of("queue_shapes.c", "queue.payload")
+
+
+def test_queue_of_a_program_that_ended_too_early(compiled, record):
+    found, _ = findings(record, [compiled("queue_shapes.c"), "overload"])
+    f = only(found, "unbounded-queue")
+    assert f["evidence"]["items"] == 1500
+    assert f["evidence"]["service_ns"] > 1.3 * f["evidence"]["arrival_ns"]
+
+
+@pytest.mark.parametrize("mode", ["bounded", "pool", "teardown"])
+def test_no_queue(compiled, record, mode):
+    found, rep = findings(record, [compiled("queue_shapes.c"), mode])
+    assert kinds(found) == []
+    assert sum(s["cross_thread_frees"] for s in rep["sites"]) >= 2000  # it did hand over
+
+
+# ---- objects
+
+def test_objects(compiled, record):
+    found, _ = findings(record, [compiled("object_shapes.c"), "sessions"])
+    f = only(found, "per-instance-cost")
+    e = f["evidence"]
+    assert (e["function"], e["instances"]) == ("session_new", 200)
+    assert e["bytes_each"] == 64 + 4096 + 8192 + 4 * 1500
+    assert [p["bytes"] for p in e["parts"]] == [8192, 6000, 4096, 64]
+    assert e["parts"][1]["function"] == "make_pages"
+
+
+@pytest.mark.parametrize("mode", ["rows", "tables", "lists"])
+def test_no_objects(compiled, record, mode):
+    found, _ = findings(record, [compiled("object_shapes.c"), mode])
+    assert kinds(found) == []
+
+
+# ---- growth
+
+@pytest.mark.parametrize("mode, freed, severity, status", [
+    ("leak", "never", "high", 0), ("leak-freed-at-end", "at-end", "medium", 0),
+    ("killed", "never", "high", 137)])
+def test_growth(compiled, record, mode, freed, severity, status):
+    found, _ = findings(record, [compiled("growth_shapes.c"), mode], status=status)
+    f = only(found, "growing-site")
+    e = f["evidence"]
+    assert (e["function"], e["freed"], f["severity"]) == ("keep_one", freed, severity)
+    assert 1500000 < e["level_bytes"] <= 2000000
+    assert e["bytes_per_second"] > 0
+    assert e["freed_share"] == (1 if freed == "at-end" else 0)
+
+
+@pytest.mark.parametrize("mode", ["arena", "lru", "tables", "loader"])
+def test_no_growth(compiled, record, mode):
+    found, _ = findings(record, [compiled("growth_shapes.c"), mode])
+    assert kinds(found) == []
+
+
+# ---- slack, rounding, temporaries
+
+def test_spare_room(compiled, record):
+    found, _ = findings(record, [compiled("slack_shapes.c"), "spare"])
+    f = only(found, "growth-slack")
+    e = f["evidence"]
+    assert e["function"] == "push_all"
+    assert e["slack_bytes"] == f["bytes"] == (131072 - 80000) * 8
+    assert e["steps"] == 13  # 16 to 131,072
+
+
+def test_small_blocks(compiled, record):
+    found, _ = findings(record, [compiled("slack_shapes.c"), "small"])
+    f = only(found, "allocator-rounding")
+    e = f["evidence"]
+    assert (e["function"], e["blocks"], e["requested_bytes"]) == ("many", 20000, 180000)
+    assert (e["rounding_bytes"], e["header_bytes"]) == (20000 * (24 - 9), 20000 * 8)
+
+
+def test_temporaries(compiled, record):
+    found, _ = findings(record, [compiled("slack_shapes.c"), "scratch"])
+    f = only(found, "temporary-churn")
+    assert f["evidence"]["function"] == "scratch"
+    assert f["evidence"]["temporary"] == 300000
+
+
+@pytest.mark.parametrize("mode", ["full", "fitting", "relay"])
+def test_no_cost(compiled, record, mode):
+    found, _ = findings(record, [compiled("slack_shapes.c"), mode])
+    assert kinds(found) == []
+
+
+# ---- quality
+
+def test_quality_without_symbols(compiled, record, tmp_path):
+    stripped = tmp_path / "stripped"
+    assert run(["strip", "-o", stripped, compiled("object_shapes.c")]).returncode == 0
+    found, _ = findings(record, [stripped, "tables"])
+    (f,) = found
+    assert f["kind"] == "profile-quality"
+    assert f["evidence"]["nameless_share"] > 0.9
+    assert f["evidence"]["nameless_modules"] == ["stripped"]
+    assert "-g" in f["advice"]
+
+
+def test_quality_with_symbols(compiled, record):
+    found, _ = findings(record, [compiled("object_shapes.c"), "tables"])
+    assert found == []
+
+
+# ---- programs that nobody here wrote: nothing but what docs/findings.md calls right there
+
+@pytest.mark.parametrize("name, command, allowed", [
+    ("sqlite3", ["sqlite3", ":memory:",
+                 "create table t(a integer primary key, b text);"
+                 "with recursive n(i) as (select 1 union all select i+1 from n where i<20000) "
+                 "insert into t select i, 'name '||i from n; select count(*) from t"], set()),
+    ("perl", ["perl", "-e", 'my %h; $h{"key$_"} = {id => $_} for 1..20000; print scalar keys %h'],
+     {"allocator-rounding"}),
+    ("python3", ["/usr/bin/python3", "-c",
+                 "d = {i: str(i) for i in range(50000)}; print(len(d))"], set()),
+    ("git", ["git", "--version"], set()),
+])
+def test_real_programs(record, name, command, allowed):
+    if not any(os.access(os.path.join(d, name), os.X_OK) for d in os.environ["PATH"].split(":")):
+        pytest.skip(f"no {name} here")
+    found, _ = findings(record, command)
+    assert set(kinds(found)) <= allowed, [f["summary"] for f in found]
+
+
+def test_compiler(record, tmp_path):
+    cc1 = run(["gcc", "-print-prog-name=cc1"]).stdout.decode().strip()
+    if not os.path.isabs(cc1):
+        pytest.skip("no cc1 here")
+    source = tmp_path / "input.i"
+    source.write_bytes(run(["gcc", "-E", PROGRAMS / "stack_shapes.c"]).stdout)
+    found, _ = findings(record, [cc1, "-quiet", "-fpreprocessed", "-O2", "-g", source,
+                                 "-o", tmp_path / "output.s"])
+    assert kinds(found) == []

@@ -1,0 +1,208 @@
+/* Findings when things go wrong: every allocation fails once, and profiles full of numbers that no
+ * program makes (recordings are hostile input). Nothing may crash, leak or be out of order; the
+ * sanitizer builds watch. */
+#include "diagnosis_fixture.h"
+
+static long countdown = -1; /* allocations until one fails; -1: none does */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+
+static bool fails(void)
+{
+	return countdown >= 0 && countdown-- == 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+	return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+	return fails() ? NULL : __real_realloc(p, size);
+}
+
+/* One of everything: a queue, objects, a leak beside a cache, slack, rounding, temporaries. */
+static struct profile *full_profile(void)
+{
+	enum { ITEMS = 1000, SLOTS = 100 };
+	uint64_t born[ITEMS], freed[ITEMS];
+	struct profile *p = new_profile(1 * SECOND);
+	uint32_t from = add_thread(p, "main"), to = add_thread(p, "worker");
+	set_slots(p, SLOTS);
+	for (uint64_t i = 0; i < ITEMS; i++) {
+		born[i] = 1 * MS + 1000 * i;
+		freed[i] = 2 * MS + 500000 * i;
+	}
+	add_site(p, "main:1 send:2", ITEMS, 1000);
+	add_handover(p, 0, ITEMS, born, freed, from, to);
+	add_release(p, 0, "clone:1 deliver:3");
+	add_site(p, "main:2 conn_new:1", 100, 8000);
+	add_site(p, "main:2 conn_new:2", 100, 3000);
+	add_site(p, "main:3 remember:1", 10000, 100);
+	struct profile_site *s = add_site(p, "main:3 cache:1", 100, 1000);
+	s->allocations = 10000;
+	s->frees = 9900;
+	struct profile_history_row *leak = add_history(p, 3), *cache = add_history(p, 4);
+	leak = &p->history.rows[0];
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		leak->blocks[i] = 100 * (i + 1);
+		leak->bytes[i] = 100 * leak->blocks[i];
+		cache->blocks[i] = 100;
+		cache->bytes[i] = 100000;
+	}
+	add_site(p, "main:4 push:1", 1, 500000);
+	struct profile_growth *g = add_growth(p, 5);
+	g->steps = 10;
+	g->blocks = g->measured_blocks = 1;
+	g->measured_bytes = 500000;
+	g->unused_bytes = 200000;
+	add_site(p, "main:5 names:1", 20000, 9)->peak_slack_bytes = 20000 * 15;
+	s = add_site(p, "main:6 scratch:1", 0, 0);
+	s->allocations = s->frees = s->temporary = 500000;
+	p->totals.dropped = 5;
+	return p;
+}
+
+static void test_no_memory(void **state)
+{
+	(void)state;
+	struct profile *p = full_profile();
+	struct findings *f = diagnose(p, 0);
+	bool seen[FINDING_KINDS] = {false};
+	for (uint32_t i = 0; i < findings_count(f); i++)
+		seen[findings_get(f, i)->kind] = true;
+	for (int kind = 0; kind < FINDING_KINDS; kind++)
+		if (!seen[kind])
+			fail_msg("no %s", finding_kind_name((enum finding_kind)kind));
+	findings_free(f);
+	for (long n = 0;; n++) {
+		countdown = n;
+		int rc = findings_new(&f, p);
+		bool failed = countdown < 0;
+		countdown = -1;
+		if (!failed) {
+			assert_int_equal(rc, 0);
+			assert_true(n > 15);
+			done(f, p);
+			return;
+		}
+		assert_int_equal(rc, HEFT_ENOMEM);
+		assert_null(f);
+	}
+}
+
+static uint64_t seed = 99;
+
+static uint64_t any(void)
+{
+	static const uint64_t edges[] = {0,
+					 1,
+					 2,
+					 99,
+					 100,
+					 10000,
+					 1 << 20,
+					 UINT32_MAX,
+					 (uint64_t)1 << 62,
+					 UINT64_MAX - 1,
+					 UINT64_MAX};
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	uint64_t r = seed >> 20;
+	return r % 3 ? edges[r / 3 % (sizeof edges / sizeof *edges)] : r;
+}
+
+static double any_number(void)
+{
+	static const double edges[] = {0, 1, -1, 1e300, -1e300, 0.0 / 0.0, 1 / 0.0, 1e-300};
+	return edges[any() % 8];
+}
+
+/* Overwrites the numbers; those that the loader checks (nodes, counts of arrays) stay. */
+static void spoil(struct profile *p)
+{
+	p->duration_ns = any();
+	p->end = (enum profile_end)(any() % 6);
+	p->signal = (int32_t)any();
+	p->history.slot_ns = any();
+	uint64_t *totals = (uint64_t *)&p->totals;
+	for (size_t i = 0; i < sizeof p->totals / sizeof *totals; i++)
+		totals[i] = any();
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		struct profile_site *s = &p->sites[i];
+		uint64_t *fields[] = {&s->allocations,     &s->reallocations,   &s->frees,
+				      &s->allocated_bytes, &s->peak_bytes,      &s->peak_blocks,
+				      &s->own_peak_bytes,  &s->live_bytes,      &s->live_blocks,
+				      &s->temporary,       &s->peak_slack_bytes};
+		for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
+			if (any() % 2)
+				*fields[k] = any();
+		if (any() % 4 == 0)
+			s->handover = s->growth = s->history = (uint32_t)(any() % 3);
+		if (any() % 4 == 0)
+			s->node = PROFILE_NONE;
+	}
+	for (uint32_t i = 0; i < p->handover_count; i++) {
+		struct profile_handover *h = &p->handovers[i];
+		uint64_t *fields[] = {&h->frees,         &h->in_order,       &h->backlog_blocks,
+				      &h->backlog_bytes, &h->first_birth_ns, &h->last_birth_ns,
+				      &h->first_free_ns, &h->last_free_ns};
+		for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
+			if (any() % 2)
+				*fields[k] = any();
+		if (any() % 2)
+			h->wait_slope = any_number();
+		if (any() % 2)
+			h->wait_mean_ns = any_number();
+		if (any() % 2)
+			h->wait_fit = any_number();
+	}
+	for (uint32_t i = 0; i < p->handover_threads_count; i++)
+		p->handover_threads[i].to = (uint32_t)any();
+	for (uint32_t i = 0; i < p->growth_count; i++) {
+		p->growths[i].measured_bytes = any();
+		p->growths[i].unused_bytes = any();
+		p->growths[i].steps = any();
+	}
+	for (uint32_t i = 0; i < p->history.row_count; i++)
+		for (uint32_t k = 0; k < p->history.slot_count; k++)
+			if (any() % 8 == 0)
+				p->history.rows[i].bytes[k] = p->history.rows[i].blocks[k] = any();
+}
+
+static void test_any_numbers(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 3000; round++) {
+		struct profile *p = full_profile();
+		struct findings *f;
+		spoil(p);
+		assert_int_equal(findings_new(&f, p), 0);
+		for (uint32_t i = 0; i < findings_count(f); i++) {
+			const struct finding *x = findings_get(f, i);
+			assert_true(x->site == PROFILE_NONE || x->site < p->site_count);
+			assert_true(strlen(x->summary) < 2000 && x->advice[0]);
+			assert_true(i == 0 || findings_get(f, i - 1)->severity >= x->severity);
+		}
+		done(f, p);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_any_numbers),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
