@@ -85,21 +85,40 @@ static uint32_t hash_activation(uint32_t parent, const struct profile_frame *f)
 	return (uint32_t)(h ^ h >> 32);
 }
 
-/* Each node's activation is named by its first node. */
+static bool is_enough(const struct profile *p, uint64_t bytes)
+{
+	return bytes >= INSTANCES_LEAST_BYTES &&
+	       share_of(bytes, p->totals.peak_bytes) >= INSTANCES_LEAST_PEAK_SHARE;
+}
+
+/* An activation is within its caller's bytes: only where those are enough can it matter. (A large
+ * program has half a million nodes, and a hundred of these.) */
+static bool may_matter(const struct activations *a, const struct profile *p, uint32_t node)
+{
+	uint32_t parent = p->nodes[node].parent;
+	return parent == PROFILE_NONE || is_enough(p, a->bytes[parent]);
+}
+
+/* Each node's activation is named by its first node; nodes that cannot matter are their own. */
 static int find_activations(struct activations *a, const struct profile *p)
 {
+	uint32_t matter = 0;
 	uint64_t size = 256;
-	while (size < 2 * (uint64_t)p->node_count)
+	for (uint32_t i = 0; i < p->node_count; i++)
+		matter += may_matter(a, p, i);
+	while (size < 2 * (uint64_t)matter)
 		size *= 2;
 	a->rep = malloc(((size_t)p->node_count + 1) * sizeof *a->rep);
 	a->heavy = malloc(((size_t)p->node_count + 1) * sizeof *a->heavy);
-	a->bytes = calloc((size_t)p->node_count + 1, sizeof *a->bytes);
 	a->slots = calloc(size, sizeof *a->slots);
 	a->mask = (uint32_t)(size - 1);
-	if (!a->rep || !a->heavy || !a->bytes || !a->slots)
+	if (!a->rep || !a->heavy || !a->slots)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->node_count; i++) {
 		const struct profile_node *n = &p->nodes[i];
+		a->rep[i] = i;
+		if (!may_matter(a, p, i))
+			continue;
 		uint32_t at = hash_activation(n->parent, &p->frames[n->frame]) & a->mask;
 		for (; a->slots[at]; at = (at + 1) & a->mask) {
 			const struct profile_node *other = &p->nodes[a->slots[at] - 1];
@@ -113,15 +132,24 @@ static int find_activations(struct activations *a, const struct profile *p)
 	return 0;
 }
 
-/* What is live under each node at the peak; from there on by activation, under its first node. */
-static void add_up_bytes(struct activations *a, const struct profile *p)
+/* What is live under each node at the peak. */
+static int add_up_bytes(struct activations *a, const struct profile *p)
 {
+	a->bytes = calloc((size_t)p->node_count + 1, sizeof *a->bytes);
+	if (!a->bytes)
+		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++)
 		if (p->sites[i].node < p->node_count)
 			a->bytes[p->sites[i].node] += p->sites[i].peak_bytes;
 	for (uint32_t i = p->node_count; i-- > 0;) /* callees have larger indices */
 		if (p->nodes[i].parent != PROFILE_NONE)
 			a->bytes[p->nodes[i].parent] += a->bytes[i];
+	return 0;
+}
+
+/* From there on by activation, under its first node. */
+static void add_up_activations(struct activations *a, const struct profile *p)
+{
 	for (uint32_t i = 0; i < p->node_count; i++)
 		if (a->rep[i] != i)
 			a->bytes[a->rep[i]] += a->bytes[i];
@@ -134,8 +162,7 @@ static void find_heavy(struct activations *a, const struct profile *p)
 	for (uint32_t i = 0; i < p->node_count; i++) {
 		uint32_t parent = p->nodes[i].parent;
 		uint64_t bytes = a->bytes[a->rep[i]];
-		bool heavy = p->frames[p->nodes[i].frame].user && bytes >= INSTANCES_LEAST_BYTES &&
-			     share_of(bytes, p->totals.peak_bytes) >= INSTANCES_LEAST_PEAK_SHARE;
+		bool heavy = is_enough(p, bytes) && p->frames[p->nodes[i].frame].user;
 		a->heavy[i] = heavy ? i : parent == PROFILE_NONE ? PROFILE_NONE : a->heavy[parent];
 	}
 }
@@ -496,9 +523,11 @@ int diagnose_per_instance_cost(struct diagnosis *d)
 	struct member *members = NULL;
 	struct object *list = NULL;
 	uint32_t member_count = 0, count = 0, room = 0;
-	int rc = find_activations(&a, p);
+	int rc = add_up_bytes(&a, p);
+	if (rc == 0)
+		rc = find_activations(&a, p);
 	if (rc == 0) {
-		add_up_bytes(&a, p);
+		add_up_activations(&a, p);
 		find_heavy(&a, p);
 		members = find_members(d, &a, &member_count);
 		rc = members ? 0 : HEFT_ENOMEM;

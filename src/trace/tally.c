@@ -15,8 +15,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
+enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
 enum { PREFETCH_AHEAD = 6, PREFETCH_FROM = 1024 };
 
 void tally_init(struct tally *t)
@@ -41,11 +43,15 @@ static int grow(void **array, uint32_t *capacity, uint32_t need, size_t element)
 			return HEFT_ENOMEM;
 		bigger *= 2;
 	}
-	/* 64-byte alignment keeps the hot fields of a site in one cache line. */
+	/* 64-byte alignment keeps the hot fields of a site in one cache line; the many sites of a large
+	 * program are worth huge pages, for they are touched in any order. */
 	size_t bytes = (size_t)bigger * element;
-	void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+	size_t alignment = bytes >= HUGE_FROM ? HUGE_PAGE : 64;
+	void *p = aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
 	if (!p)
 		return HEFT_ENOMEM;
+	if (alignment == HUGE_PAGE)
+		madvise(p, bytes, MADV_HUGEPAGE); /* if it can be had */
 	size_t old = (size_t)*capacity * element;
 	if (old)
 		memcpy(p, *array, old);

@@ -1,0 +1,38 @@
+/* Inside src/profile: a recording on its way into the model, and the part of that which goes through
+ * its events (trace_replay.c). */
+#ifndef HEFT_PROFILE_TRACE_LOAD_H
+#define HEFT_PROFILE_TRACE_LOAD_H
+
+#include "profile/profile_from_trace.h"
+#include "profile/trace_sizes.h"
+
+struct load {
+	struct profile *p;
+	const struct trace_contents *c;
+	struct trace_reader *reader;
+	const struct profile_selection *sel;
+	struct heft_error *err;
+	const struct tally *tally; /* what the sites' numbers come from */
+	struct tally replayed;
+	bool *threads; /* selected, by recording thread */
+	bool all_threads;
+	uint32_t *processes;                       /* the profile's, by the recording's */
+	uint32_t *modules;                         /* the profile's, by the recording's */
+	uint32_t *thread_ids;                      /* the profile's, by the recording's */
+	struct profile_totals *replayed_processes; /* by the profile's process, or NULL */
+	uint64_t processes_from_ns; /* of the window that has not begun; 0 */
+	struct live_at_start { /* of the window, by the recording's site; NULL: no window */
+		uint64_t bytes, blocks;
+	} * start;
+	struct trace_sizes *sizes;
+	uint64_t sizes_from_ns;
+};
+
+/* What was selected, as a tally of its own. */
+int trace_load_replay(struct load *l);
+/* Allocations by size. */
+int trace_load_sizes(struct load *l);
+/* Every number of each process. */
+int trace_load_process_totals(struct load *l);
+
+#endif

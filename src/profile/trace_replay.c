@@ -1,0 +1,218 @@
+/* The events of a recording, gone through for what its tally does not have: a
+ * selection by process, thread or time, allocations by size, processes one by one.
+ *
+ * A window begins with what is live then and counts what happens in it. Without a
+ * choice of threads its beginning comes from the nearest checkpoint.
+ *
+ * Invariant: ids in events are checked before they are used. */
+#include "profile/trace_load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int replay_batch(void *ctx, const struct trace_event *events, size_t count)
+{
+	struct load *l = ctx;
+	const struct trace_contents *c = l->c;
+	struct trace_event kept[256];
+	size_t n = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_event *e = &events[i];
+		if (e->site >= c->site_count || e->thread >= c->thread_count ||
+		    e->birth_thread >= c->thread_count ||
+		    (e->op == TRACE_REALLOC && e->old_site >= c->site_count))
+			return HEFT_EFORMAT;
+		if (!l->threads[e->birth_thread])
+			continue;
+		kept[n++] = *e;
+		if (n == sizeof kept / sizeof *kept) {
+			tally_apply(&l->replayed, kept, n);
+			n = 0;
+		}
+	}
+	tally_apply(&l->replayed, kept, n);
+	return 0;
+}
+
+/* What is live stays, what was counted before the window does not. */
+static void begin_window(struct load *l, uint64_t from_ns)
+{
+	struct tally *t = &l->replayed;
+	for (uint32_t i = 0; i < t->site_count; i++) {
+		const struct tally_site *s = &t->sites[i];
+		l->start[i] = (struct live_at_start){s->live_bytes, s->live_blocks};
+		t->sites[i] = (struct tally_site){
+			.live_bytes = s->live_bytes,
+			.live_blocks = s->live_blocks,
+			.live_slack = s->live_slack,
+			.peak_bytes = s->live_bytes,
+			.peak_blocks = s->live_blocks,
+			.peak_slack = s->live_slack,
+			.own_peak_bytes = s->live_bytes,
+		};
+	}
+	memset(t->threads, 0, t->thread_count * sizeof *t->threads);
+	t->peak_bytes = t->live_bytes;
+	t->peak_blocks = t->live_blocks;
+	t->peak_time_ns = from_ns;
+	t->peak_epoch = 0;
+	t->events = 0;
+}
+
+int trace_load_replay(struct load *l)
+{
+	uint64_t from = l->sel->has_window ? l->sel->from_ns : 0;
+	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
+	int rc = 0;
+	l->start = calloc((size_t)l->c->site_count + 1, sizeof *l->start);
+	if (!l->start)
+		return HEFT_ENOMEM;
+	if (from > 0 && l->all_threads) {
+		/* From the nearest checkpoint. */
+		rc = trace_reader_tally_before(l->reader, from, &l->replayed, l->err);
+	} else {
+		rc = tally_reserve(&l->replayed, l->c->site_count, l->c->thread_count);
+		if (rc == 0 && from > 0)
+			rc = trace_reader_events(l->reader, 0, from - 1, replay_batch, l, l->err);
+	}
+	if (rc == 0 && from > 0)
+		begin_window(l, from);
+	if (rc == 0)
+		rc = trace_reader_events(l->reader, from, to, replay_batch, l, l->err);
+	if (rc < 0)
+		return rc;
+	tally_settle(&l->replayed);
+	l->tally = &l->replayed;
+	return 0;
+}
+
+static int sizes_batch(void *ctx, const struct trace_event *events, size_t count)
+{
+	struct load *l = ctx;
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_event *e = &events[i];
+		if (e->birth_thread >= l->c->thread_count)
+			return HEFT_EFORMAT;
+		if (!l->threads[e->birth_thread])
+			continue;
+		if (l->sizes_from_ns && e->time_ns >= l->sizes_from_ns) {
+			trace_sizes_begin(l->sizes);
+			l->sizes_from_ns = 0;
+		}
+		trace_sizes_apply(l->sizes, e, !l->sizes_from_ns);
+	}
+	return 0;
+}
+
+int trace_load_sizes(struct load *l)
+{
+	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
+	l->sizes_from_ns = l->sel->has_window ? l->sel->from_ns : 0;
+	l->sizes = calloc(1, sizeof *l->sizes);
+	if (!l->sizes)
+		return HEFT_ENOMEM;
+	int rc = trace_reader_events(l->reader, 0, to, sizes_batch, l, l->err);
+	if (l->sizes_from_ns) /* nothing happened in the window */
+		trace_sizes_begin(l->sizes);
+	return rc < 0 ? rc : trace_sizes_load(l->sizes, l->p);
+}
+
+static void begin_processes(struct load *l)
+{
+	for (uint32_t i = 0; i < l->p->process_count; i++) {
+		struct profile_totals *t = &l->replayed_processes[i];
+		*t = (struct profile_totals){
+			.live_bytes = t->live_bytes,
+			.live_blocks = t->live_blocks,
+			.live_slack_bytes = t->live_slack_bytes,
+			.start_bytes = t->live_bytes,
+			.start_blocks = t->live_blocks,
+			.peak_bytes = t->live_bytes,
+			.peak_blocks = t->live_blocks,
+			.peak_time_ns = l->processes_from_ns,
+		};
+	}
+	l->processes_from_ns = 0;
+}
+
+/* Each process alone: only a few numbers, so that a build with thousands of processes fits. */
+static int process_batch(void *ctx, const struct trace_event *events, size_t count)
+{
+	struct load *l = ctx;
+	const struct trace_contents *c = l->c;
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_event *e = &events[i];
+		if (e->birth_thread >= c->thread_count)
+			return HEFT_EFORMAT;
+		uint32_t process = c->threads[e->birth_thread].process;
+		if (!l->threads[e->birth_thread] || process >= c->process_count ||
+		    l->processes[process] == PROFILE_NONE)
+			continue;
+		if (l->processes_from_ns && e->time_ns >= l->processes_from_ns)
+			begin_processes(l);
+		struct profile_totals *t = &l->replayed_processes[l->processes[process]];
+		switch ((enum trace_op)e->op) {
+		case TRACE_ALLOC:
+			t->allocations++;
+			t->allocated_bytes += e->size;
+			t->live_bytes += e->size;
+			t->live_blocks++;
+			t->live_slack_bytes += e->slack;
+			break;
+		case TRACE_FREE:
+			t->frees++;
+			t->temporary += e->flags & TRACE_TEMPORARY;
+			t->live_bytes -= e->size;
+			t->live_blocks--;
+			t->live_slack_bytes -= e->slack;
+			break;
+		case TRACE_REALLOC:
+			t->reallocations++;
+			t->reallocated_bytes += e->size;
+			t->allocated_bytes += e->size > e->old_size ? e->size - e->old_size : 0;
+			t->live_bytes += e->size - e->old_size;
+			t->live_slack_bytes += (uint64_t)e->slack - e->old_slack;
+			break;
+		case TRACE_GONE: /* live at the end: stays counted, unless that was before the window */
+			if (l->processes_from_ns) {
+				t->live_bytes -= e->size;
+				t->live_blocks--;
+				t->live_slack_bytes -= e->slack;
+			}
+			break;
+		}
+		if (t->live_bytes > t->peak_bytes) {
+			t->peak_bytes = t->live_bytes;
+			t->peak_blocks = t->live_blocks;
+			t->peak_time_ns = e->time_ns;
+		}
+	}
+	return 0;
+}
+
+int trace_load_process_totals(struct load *l)
+{
+	struct profile *p = l->p;
+	p->process_totals = true;
+	if (p->process_count == 1) {
+		p->processes[0].totals = p->totals;
+		return 0;
+	}
+	l->replayed_processes = calloc((size_t)p->process_count + 1, sizeof *l->replayed_processes);
+	if (!l->replayed_processes)
+		return HEFT_ENOMEM;
+	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
+	l->processes_from_ns = l->sel->has_window ? l->sel->from_ns : 0;
+	int rc = trace_reader_events(l->reader, 0, to, process_batch, l, l->err);
+	if (l->processes_from_ns)
+		begin_processes(l);
+	for (uint32_t i = 0; i < p->process_count && rc == 0; i++) {
+		struct profile_totals *t = &p->processes[i].totals, r = l->replayed_processes[i];
+		r.threads = t->threads;
+		r.dropped = t->dropped;
+		r.unknown_frees = t->unknown_frees;
+		r.peak_rss_bytes = t->peak_rss_bytes;
+		*t = r;
+	}
+	return rc;
+}
