@@ -11,6 +11,7 @@
  * that nothing of the child can reach the parent's file any more. Files are
  * opened here only; after that the inside works on memory alone. */
 #include "capture/inside.h"
+#include "capture/sample.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,6 +27,8 @@ char heft_session_dir[512];
 char heft_preload_path[512];
 char heft_exe[4096];
 int heft_follow = 1;
+static uint64_t sample_bytes; /* WIRE_ENV_SAMPLE; 0: exact */
+static int sample_off;
 
 static _Atomic uint32_t arena_used;
 static _Atomic int resolving; /* 0 not begun, 1 under way, 2 done */
@@ -48,6 +51,7 @@ static void *arena_alloc(size_t size, size_t alignment)
 		goto no;
 	uintptr_t p = ((uintptr_t)heft_arena + at + 16 + alignment - 1) & ~(uintptr_t)(alignment - 1);
 	((size_t *)p)[-1] = size;
+	heft_filter_add((void *)p);
 	return (void *)p;
 no:
 	errno = ENOMEM;
@@ -251,7 +255,8 @@ static void remove_own_entries(char **env)
 	char **to = env;
 	for (char **e = env; *e; e++) {
 		if (!strncmp(*e, WIRE_ENV_SESSION "=", sizeof WIRE_ENV_SESSION) ||
-		    !strncmp(*e, WIRE_ENV_FOLLOW "=", sizeof WIRE_ENV_FOLLOW))
+		    !strncmp(*e, WIRE_ENV_FOLLOW "=", sizeof WIRE_ENV_FOLLOW) ||
+		    !strncmp(*e, WIRE_ENV_SAMPLE "=", sizeof WIRE_ENV_SAMPLE))
 			continue;
 		if (!strncmp(*e, "LD_PRELOAD=", 11)) {
 			const char *at;
@@ -302,6 +307,14 @@ static void configure(void)
 	const char *dir = env_value(env, WIRE_ENV_SESSION);
 	const char *follow = env_value(env, WIRE_ENV_FOLLOW);
 	const char *preload = env_value(env, "LD_PRELOAD");
+	const char *sample = env_value(env, WIRE_ENV_SAMPLE);
+	if (sample && *sample) {
+		sample_off = !strcmp(sample, "off");
+		for (; *sample >= '0' && *sample <= '9'; sample++)
+			sample_bytes = sample_bytes * 10 + (uint64_t)(*sample - '0');
+		if (!sample_bytes)
+			sample_bytes = 512 << 10;
+	}
 	if (dir)
 		take_string(heft_session_dir, sizeof heft_session_dir, dir);
 	if (follow && !strcmp(follow, "none"))
@@ -412,6 +425,9 @@ static int open_file(struct heft_process *p)
 			rc = sys_populate(at, sizeof(struct wire_header));
 			if (!rc)
 				rc = sys_populate(s.nodes, 2 * HEFT_NODES_A_PAGE * sizeof *s.nodes);
+			if (!rc && sample_bytes)
+				rc = sys_populate((char *)at + WIRE_CHUNKS_OFFSET,
+						  WIRE_SAMPLES_END - WIRE_CHUNKS_OFFSET);
 		}
 		if (rc)
 			sys_unlink(path);
@@ -433,6 +449,14 @@ static int open_file(struct heft_process *p)
 	h->start_tsc = now;
 	h->own_malloc = (uint32_t)own_malloc;
 	h->usable_known = heft_next.usable != NULL;
+	if (sample_bytes) {
+		h->mode = WIRE_SAMPLED;
+		atomic_store(&h->rate_bytes, sample_bytes);
+		atomic_store(&h->sampling, !sample_off);
+		if (forked)
+			heft_sample_begin();
+		heft_sampling = 1;
+	}
 	describe(h);
 	/* Node 0 is the root. */
 	p->session.nodes[0].check = ~0u;

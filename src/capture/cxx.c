@@ -9,6 +9,7 @@
  * A C program may load C++ code later, with a runtime that RTLD_NEXT cannot
  * see. So what was not found at start is looked for at the first call. */
 #include "capture/hotpath.h"
+#include "capture/sample.h"
 
 #include <dlfcn.h>
 
@@ -74,6 +75,12 @@ static inline uintptr_t find(enum op op)
 			return NULL; /* C++ code without a C++ runtime: cannot be */               \
 		if (LIKELY(!(v & 1)))                                                              \
 			return f call;                                                             \
+		if (heft_sampling) {                                                               \
+			void *p = f call;                                                          \
+			if (!heft_passes(size))                                                    \
+				heft_sample_taken(p, size, ENTRY(), via);                          \
+			return p;                                                                  \
+		}                                                                                  \
 		struct heft_tls *tls = &heft_tls;                                                  \
 		uintptr_t q = find(quiet);                                                         \
 		quiet_type *ask = (quiet_type *)(q & ~1ul);                                        \
@@ -95,11 +102,15 @@ static inline uintptr_t find(enum op op)
 		if (UNLIKELY(!f || !p))                                                            \
 			return;                                                                    \
 		struct heft_tls *tls = &heft_tls;                                                  \
-		if (LIKELY(!(v & 1)) || UNLIKELY(!enter(tls, HERE()))) {                           \
+		if (heft_sampling && (v & 1) && heft_may_be_sampled(p)) {                          \
+			struct wire_sample was;                                                    \
+			heft_sample_gone(p, &was);                                                 \
+		}                                                                                  \
+		if (LIKELY(!(v & 1)) || heft_sampling || UNLIKELY(!enter(tls, HERE()))) {          \
 			f call;                                                                    \
 			return;                                                                    \
 		}                                                                                  \
-		freed(tls, p, HERE());                                                               \
+		freed(tls, p, HERE());                                                             \
 		f call;                                                                            \
 		leave(tls);                                                                        \
 	}

@@ -1,6 +1,7 @@
-/* The interposed C functions. Each calls the next allocator's function of the
+/* The interposed C functions of an exact recording (entry.c leads here). Each calls the next allocator's function of the
  * same name, whatever that allocator is, and records what came of it
  * (hotpath.h). errno is the real call's: nothing of heft's sets it. */
+#include "capture/hooks.h"
 #include "capture/hotpath.h"
 
 #include <errno.h>
@@ -41,7 +42,7 @@ NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 	heft_emit_ext(t, WIRE_EXT_FREE_AT, told, 2);
 }
 
-EXPORT void *malloc(size_t size)
+void *heft_exact_malloc(size_t size)
 {
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
@@ -49,7 +50,7 @@ EXPORT void *malloc(size_t size)
 	return allocated(tls, heft_next.malloc(size), size, ENTRY(), WIRE_VIA_MALLOC);
 }
 
-EXPORT void *calloc(size_t n, size_t each)
+void *heft_exact_calloc(size_t n, size_t each)
 {
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
@@ -57,23 +58,8 @@ EXPORT void *calloc(size_t n, size_t each)
 	return allocated(tls, heft_next.calloc(n, each), n * each, ENTRY(), WIRE_VIA_CALLOC);
 }
 
-EXPORT void free(void *p)
+void heft_exact_free(void *p)
 {
-	if (before_free(p, HERE()))
-		heft_next.free(p);
-}
-
-EXPORT void free_sized(void *p, size_t size)
-{
-	(void)size;
-	if (before_free(p, HERE()))
-		heft_next.free(p);
-}
-
-EXPORT void free_aligned_sized(void *p, size_t alignment, size_t size)
-{
-	(void)alignment;
-	(void)size;
 	if (before_free(p, HERE()))
 		heft_next.free(p);
 }
@@ -119,7 +105,7 @@ static NOINLINE void *realloc_from_arena(void *old, size_t size)
 	return p;
 }
 
-EXPORT void *realloc(void *old, size_t size)
+void *heft_exact_realloc(void *old, size_t size)
 {
 	struct heft_tls *tls = &heft_tls;
 	bool arena = heft_in_arena(old);
@@ -132,7 +118,7 @@ EXPORT void *realloc(void *old, size_t size)
 	return after_realloc(tls, t, old, p, size, ENTRY(), WIRE_VIA_REALLOC);
 }
 
-EXPORT void *reallocarray(void *old, size_t n, size_t each)
+void *heft_exact_reallocarray(void *old, size_t n, size_t each)
 {
 	struct heft_tls *tls = &heft_tls;
 	size_t size;
@@ -151,7 +137,7 @@ EXPORT void *reallocarray(void *old, size_t n, size_t each)
 	return after_realloc(tls, t, old, p, size, ENTRY(), WIRE_VIA_REALLOCARRAY);
 }
 
-EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
+int heft_exact_posix_memalign(void **out, size_t alignment, size_t size)
 {
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
@@ -161,7 +147,7 @@ EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 	return rc;
 }
 
-EXPORT void *aligned_alloc(size_t alignment, size_t size)
+void *heft_exact_aligned_alloc(size_t alignment, size_t size)
 {
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
@@ -170,7 +156,7 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size)
 			 WIRE_VIA_ALIGNED_ALLOC);
 }
 
-EXPORT void *memalign(size_t alignment, size_t size)
+void *heft_exact_memalign(size_t alignment, size_t size)
 {
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
@@ -178,7 +164,7 @@ EXPORT void *memalign(size_t alignment, size_t size)
 	return allocated(tls, heft_next.memalign(alignment, size), size, ENTRY(), WIRE_VIA_MEMALIGN);
 }
 
-EXPORT void *valloc(size_t size)
+void *heft_exact_valloc(size_t size)
 {
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
@@ -186,7 +172,7 @@ EXPORT void *valloc(size_t size)
 	return allocated(tls, heft_next.valloc(size), size, ENTRY(), WIRE_VIA_VALLOC);
 }
 
-EXPORT void *pvalloc(size_t size)
+void *heft_exact_pvalloc(size_t size)
 {
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))

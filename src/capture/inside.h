@@ -129,6 +129,10 @@ extern HIDDEN struct heft_process *heft_process; /* wiped in a forked child */
 struct heft_tls {
 	struct heft_thread *thread;
 	uintptr_t guard;
+	/* sampled mode (sample.h) */
+	uint64_t left;	     /* bytes to the next sample; all zero: nothing drawn yet */
+	uint64_t rate_bytes; /* with which it was drawn; 0: it was not */
+	uint64_t random;
 };
 extern HIDDEN __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
 
@@ -176,6 +180,8 @@ HIDDEN void *heft_next_symbol(const char *name);
 /* Makes room for one record of any size: opens process and thread, takes a chunk, waits for one.
  * Returns the thread, or NULL when the event cannot be recorded (it has been counted). */
 HIDDEN struct heft_thread *heft_room(void);
+/* Sampled mode: the thread, with a stream slot but no chunk. NULL: not possible (counted). */
+HIDDEN struct heft_thread *heft_sample_thread(void);
 HIDDEN void heft_thread_close(void *thread);
 HIDDEN void heft_thread_renamed(void);
 /* A record of `words` further words. */

@@ -7,6 +7,7 @@
  * movement the recorder is dead or stopped, and the whole process goes on
  * unprofiled: the state says from when, every stream counts what is missing. */
 #include "capture/inside.h"
+#include "capture/sample.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -170,7 +171,8 @@ void heft_thread_renamed(void)
 		take_name(t->stream);
 }
 
-struct heft_thread *heft_room(void)
+/* Process and thread, opened if they are not. */
+static struct heft_thread *opened(void)
 {
 	struct heft_process *p = heft_process;
 	if (UNLIKELY(!p || atomic_load_explicit(&p->phase, memory_order_acquire) != HEFT_OPEN)) {
@@ -191,6 +193,21 @@ struct heft_thread *heft_room(void)
 		heft_tls.thread = t;
 		watch_end_of_thread(t);
 	}
+	return t;
+}
+
+struct heft_thread *heft_sample_thread(void)
+{
+	return opened();
+}
+
+struct heft_thread *heft_room(void)
+{
+	struct heft_thread *t = opened();
+	if (UNLIKELY(!t || heft_sampling))
+		return NULL; /* the first call of a sampled process comes here: it is not recorded */
+	struct heft_process *p = heft_process;
+	struct wire_header *h = p->session.header;
 	if (LIKELY(t->limit && t->pos < t->limit))
 		return t;
 	uint32_t state = atomic_load_explicit(&h->state, memory_order_relaxed);

@@ -22,10 +22,21 @@ struct run {
 	enum cli_color color;
 };
 
+/* Below, exact recording costs less; above, a sample a day is no profile. */
+#define SAMPLE_LEAST 1024u
+#define SAMPLE_MOST (1u << 30)
+
 static int set(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct run *r = ctx;
 	switch (option->id) {
+	case CLI_OPT_SAMPLE:
+		r->o.sample_bytes = 512 << 10;
+		if (value && (cli_parse_size(value, &r->o.sample_bytes) < 0 ||
+			      r->o.sample_bytes < SAMPLE_LEAST || r->o.sample_bytes > SAMPLE_MOST))
+			return cli_usage_error(cli_verb_find("run"),
+					       "--sample needs a size from 1k to 1G, not '%s'", value);
+		break;
 	case CLI_OPT_OUTPUT: r->o.output = value; break;
 	case CLI_OPT_FORCE: r->o.force = true; break;
 	case CLI_OPT_QUIET: r->quiet = true; break;

@@ -24,6 +24,8 @@ static const struct cli_option run_options[] = {
 	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
 	{CLI_OPT_FOLLOW, "follow", 0, CLI_ARG, "all|none",
 	 "record child processes too (default: all)", false},
+	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
+	 "one sample for each BYTES on average, not every allocation (default: 512k)", false},
 	OPTION_QUIET,
 	OPTION_VERBOSE,
 	OPTION_COLOR,

@@ -230,7 +230,8 @@ int findings_new(struct findings **out, const struct profile *p)
 		d.by_function = sites_by_function(p, d.named, &d.by_function_count);
 	d.queued = calloc((size_t)p->site_count + 1, sizeof *d.queued);
 	int rc = f->pool && d.by_function && d.queued ? 0 : HEFT_ENOMEM;
-	for (size_t i = 0; i < sizeof diagnoses / sizeof *diagnoses && rc == 0; i++)
+	/* The rules know exact numbers: of estimates, counts that agree mean nothing. */
+	for (size_t i = 0; i < sizeof diagnoses / sizeof *diagnoses && rc == 0 && !p->errors; i++)
 		rc = diagnoses[i](&d);
 	free(d.named);
 	free(d.by_function);

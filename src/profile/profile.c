@@ -64,6 +64,7 @@ void profile_free(struct profile *p)
 	free(p->processes);
 	free(p->notes);
 	free(p->lifetimes);
+	free(p->errors);
 	free(p->handovers);
 	free(p->handover_threads);
 	free(p->releases);

@@ -239,6 +239,12 @@ struct profile_note {
 	const char *text;
 };
 
+/* How certain the numbers of a sampled profile are: the true one lies within plus or minus this with
+ * a probability of 95 %. */
+struct profile_errors {
+	uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
+};
+
 /* What the file that a profile came from tells. A number that it does not tell is absent: reports
  * and exporters leave it out instead of showing 0. */
 enum profile_has {
@@ -301,6 +307,8 @@ struct profile {
 	uint32_t note_count;
 	struct profile_totals totals;
 	uint32_t (*lifetimes)[PROFILE_LIFE_BUCKETS]; /* by site; NULL: not known */
+	struct profile_errors *errors; /* by site; NULL: exact, or not known */
+	struct profile_errors total_errors;
 	struct profile_handover *handovers;
 	uint32_t handover_count;
 	struct profile_handover_threads *handover_threads;

@@ -96,6 +96,37 @@ static int describe_selection(struct load *l)
 	return l->p->selection ? 0 : HEFT_ENOMEM;
 }
 
+/* ---- a sampled recording */
+
+static int refuse_selection(struct load *l)
+{
+	if (!l->c->samples_count || !(l->sel->thread || l->sel->has_window || l->sel->sizes))
+		return 0;
+	return heft_fail(l->err, HEFT_EREFUSED,
+			 "a sampled recording does not tell threads, times and sizes\n"
+			 "record without --sample to select by them");
+}
+
+static int estimate(struct load *l)
+{
+	const struct trace_contents *c = l->c;
+	bool *processes = calloc((size_t)c->process_count + 1, sizeof *processes);
+	if (!processes)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < c->process_count; i++)
+		processes[i] = l->processes[i] != PROFILE_NONE;
+	int rc = trace_samples_tally(c, processes, &l->replayed, &l->spread);
+	free(processes);
+	if (rc < 0)
+		return rc;
+	for (uint32_t i = 0; i < c->samples_count; i++)
+		if (c->samples[i].rate_bytes > l->p->rate_bytes)
+			l->p->rate_bytes = c->samples[i].rate_bytes;
+	l->p->has = PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED | PROFILE_HAS_TIMES;
+	l->tally = &l->replayed;
+	return 0;
+}
+
 /* ---- tables */
 
 static int compare_modules(const void *a, const void *b)
@@ -480,13 +511,24 @@ static int load_sites(struct load *l)
 		/* The recording's sites now go to sites in order. */
 		for (uint32_t i = 0; i < c->site_count; i++)
 			final[i] = PROFILE_NONE;
+		struct trace_spread all = {0};
+		if (l->spread && !(p->errors = calloc((size_t)p->site_count + 1, sizeof *p->errors)))
+			rc = HEFT_ENOMEM;
 		for (uint32_t id = 0; id < p->site_count; id++) {
+			struct trace_spread here = {0};
 			for (uint32_t i = head[p->sites[id].release_first]; i != PROFILE_NONE;
-			     i = next[i])
+			     i = next[i]) {
 				final[i] = id;
+				if (l->spread)
+					trace_spread_add(&here, &l->spread[i]);
+			}
+			trace_spread_add(&all, &here);
+			if (p->errors)
+				p->errors[id] = trace_spread_errors(&here);
 			p->sites[id].release_first = 0;
 		}
-		if (!l->sel->top_only)
+		p->total_errors = trace_spread_errors(&all);
+		if (rc == 0 && !l->sel->top_only)
 			rc = trace_behaviour_load(p, c, final, nodes, l->thread_ids);
 	}
 out:
@@ -596,6 +638,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	int rc = l.p ? 0 : HEFT_ENOMEM;
 
 	if (rc == 0)
+		rc = refuse_selection(&l);
+	if (rc == 0)
 		rc = select_threads(&l);
 	if (rc == 0)
 		rc = describe_selection(&l);
@@ -603,7 +647,9 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = load_meta(&l);
 	if (rc == 0)
 		rc = load_processes(&l);
-	if (rc == 0 && (!l.all_threads || l.sel->has_window))
+	if (rc == 0 && l.c->samples_count)
+		rc = estimate(&l);
+	else if (rc == 0 && (!l.all_threads || l.sel->has_window))
 		rc = trace_load_replay(&l);
 	if (rc == 0)
 		rc = load_threads(&l);
@@ -628,6 +674,7 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	free(l.replayed_processes);
 	free(l.thread_ids);
 	free(l.start);
+	free(l.spread);
 	free(l.sizes);
 	tally_fini(&l.replayed);
 	if (rc < 0) {

@@ -252,6 +252,8 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore, str
 			continue;
 		if (p->lifetimes)
 			memmove(p->lifetimes[kept], p->lifetimes[i], sizeof *p->lifetimes);
+		if (p->errors)
+			p->errors[kept] = p->errors[i];
 		p->sites[kept++] = p->sites[i];
 	}
 	p->site_count = kept;

@@ -4,6 +4,7 @@
 #define HEFT_PROFILE_TRACE_LOAD_H
 
 #include "profile/profile_from_trace.h"
+#include "profile/trace_samples.h"
 #include "profile/trace_sizes.h"
 
 struct load {
@@ -24,6 +25,7 @@ struct load {
 	struct live_at_start { /* of the window, by the recording's site; NULL: no window */
 		uint64_t bytes, blocks;
 	} * start;
+	struct trace_spread *spread; /* of a sampled recording, by its sites; else NULL */
 	struct trace_sizes *sizes;
 	uint64_t sizes_from_ns;
 };

@@ -95,6 +95,7 @@ void process_free(struct process *p)
 	}
 	live_table_fini(&p->live);
 	process_stacks_fini(&p->stacks);
+	trace_samples_fini(&p->sampled);
 	free(p->parked);
 	free(p->streams);
 	free(p);

@@ -67,6 +67,8 @@ struct process {
 	struct unused unused[PROCESS_UNUSED]; /* told of live blocks that grew; a ring */
 	uint32_t unused_count;
 	uint64_t live_bytes, live_blocks;
+	struct trace_samples sampled; /* a sampled process's, when it had most */
+	double sampled_peak;
 	uint32_t children_seen;
 	int statm_fd;
 	uint32_t rounds;

@@ -11,11 +11,13 @@
 
 #include "record/drain.h"
 #include "record/memory_limit.h"
+#include "record/sampled.h"
 #include "record/session_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -39,6 +41,8 @@ enum {
 	FLUSH_EVERY_MS = 1000,
 	CHECKPOINT_EVERY_MS = 10000,
 	CHECKPOINT_EVENTS = 4 << 20,
+	PEAK_EVERY_MS = 50,	 /* sampled processes: how often to look for a new maximum */
+	SAMPLES_EVERY_MS = 2000, /* and to write down what they have */
 	LATE_CHILD_MS = 300, /* a child that was forked but has not come yet is waited for */
 	HEARTBEAT_MS = 100,
 	FOUND_AT_ONCE = 256,
@@ -62,6 +66,7 @@ struct recorder {
 	bool told_daemons;
 	bool child_signal; /* something ended since the last look: do not sleep over it */
 	bool rescan; /* a file was not ready: look again */
+	uint64_t next_peak_ns, next_samples_ns; /* of sampled processes */
 	uint64_t next_rss_ns, next_flush_ns, next_checkpoint_ns, checkpoint_events;
 	uint64_t last_alive_ns; /* when a process was last seen running */
 	/* While we sit in a slow write the program may wait, but must not give up on us. */
@@ -119,7 +124,15 @@ static int launch(struct recorder *r, const sigset_t *mask, struct heft_error *e
 	int go[2] = {-1, -1}, report[2] = {-1, -1};
 	char session[300];
 	snprintf(session, sizeof session, WIRE_ENV_SESSION "=%s", r->dir.path);
-	const char *settings[] = {session, o->follow ? NULL : WIRE_ENV_FOLLOW "=none", NULL};
+	char sample[64];
+	const char *settings[4] = {session}; /* NULL ends them */
+	int count = 1;
+	if (!o->follow)
+		settings[count++] = WIRE_ENV_FOLLOW "=none";
+	if (o->sample_bytes) {
+		snprintf(sample, sizeof sample, WIRE_ENV_SAMPLE "=%" PRIu64, o->sample_bytes);
+		settings[count++] = sample;
+	}
 	char **env = launch_environment(environ, o->preload, settings);
 	int rc = 0;
 	if (!env)
@@ -375,6 +388,35 @@ static void see_ends(struct recorder *r)
 	}
 }
 
+/* Keeps a sampled process's state if it never had that much. */
+static void see_peak(struct recorder *r, struct process *p)
+{
+	double bytes = sampled_live_bytes(p);
+	if (bytes <= p->sampled_peak)
+		return;
+	struct trace_samples now = {0};
+	if (sampled_collect(&r->drain, p, &now) == 0) {
+		trace_samples_fini(&p->sampled);
+		p->sampled = now;
+		p->sampled_peak = bytes;
+	} else
+		trace_samples_fini(&now);
+}
+
+static void write_samples(struct recorder *r, struct process *p)
+{
+	struct trace_samples now = {0};
+	see_peak(r, p);
+	if (sampled_collect(&r->drain, p, &now) == 0) {
+		now.peak_time_ns = p->sampled.time_ns;
+		now.peak = p->sampled.live;
+		now.peak_count = p->sampled.live_count;
+		trace_writer_samples(r->writer, &now);
+		now.peak = NULL; /* stays the process's */
+	}
+	trace_samples_fini(&now);
+}
+
 static void close_process(struct recorder *r, struct process *p)
 {
 	struct wire_header *h = p->session.header;
@@ -418,6 +460,8 @@ static void close_process(struct recorder *r, struct process *p)
 			 strerror((int)(atomic_load(&h->lost_child_errno) & 0xfff)));
 		note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
 	}
+	if (process_is_sampled(p))
+		write_samples(r, p);
 	drain_process_end(&r->drain, p, f->end_ns);
 	trace_writer_process_end(r->writer, p->index, f);
 }
@@ -506,10 +550,29 @@ static void refresh_names(struct recorder *r)
 	}
 }
 
+static void look_at_sampled(struct recorder *r, uint64_t now)
+{
+	if (now < r->next_peak_ns)
+		return;
+	r->next_peak_ns = now + PEAK_EVERY_MS * 1000000ull;
+	bool write = now >= r->next_samples_ns;
+	if (write)
+		r->next_samples_ns = now + SAMPLES_EVERY_MS * 1000000ull;
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct process *p = r->processes[i];
+		if (p->done || p->corrupt || !process_is_sampled(p))
+			continue;
+		see_peak(r, p);
+		if (write) /* so that it is there even if we are killed */
+			write_samples(r, p);
+	}
+}
+
 static void now_and_then(struct recorder *r)
 {
 	uint64_t now = drain_now_ns(&r->drain);
 	sample_rss(r, now);
+	look_at_sampled(r, now);
 	refresh_names(r);
 	if (now >= r->next_checkpoint_ns &&
 	    r->drain.event_total - r->checkpoint_events >= CHECKPOINT_EVENTS) {

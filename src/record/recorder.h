@@ -16,6 +16,7 @@ struct recorder_options {
 	const char *preload; /* absolute path of the library */
 	const char *output;  /* pattern with %e, %p, %t; NULL: heft.%e.%p.heft */
 	bool force;
+	uint64_t sample_bytes; /* sampled, with this mean distance; 0: every allocation */
 	bool follow; /* into forked and executed processes */
 	bool verbose; /* say which processes are recorded */
 	/* A line for the user while it goes on; NULL: none. */

@@ -34,7 +34,20 @@ static void write_if(struct json_writer *w, bool told, const char *key, uint64_t
 		json_write_key_uint(w, key, n);
 }
 
-static void write_totals(struct json_writer *w, const struct profile_totals *t, uint32_t has)
+/* Of estimates: the true number lies within plus or minus this, with 95 % certainty. */
+static void write_errors(struct json_writer *w, const struct profile_errors *e)
+{
+	json_write_key_uint(w, "allocations_error95", e->allocations);
+	json_write_key_uint(w, "allocated_bytes_error95", e->allocated_bytes);
+	json_write_key_uint(w, "peak_bytes_error95", e->peak_bytes);
+	json_write_key_uint(w, "peak_blocks_error95", e->peak_blocks);
+	json_write_key_uint(w, "live_bytes_error95", e->live_bytes);
+	json_write_key_uint(w, "live_blocks_error95", e->live_blocks);
+}
+
+/* errors: NULL if there are none. */
+static void write_totals(struct json_writer *w, const struct profile_totals *t, uint32_t has,
+			 const struct profile_errors *errors)
 {
 	json_write_key(w, "totals");
 	json_write_object(w);
@@ -61,6 +74,8 @@ static void write_totals(struct json_writer *w, const struct profile_totals *t, 
 		 t->peak_rss_bytes);
 	write_if(w, (has & PROFILE_HAS_FREES) || t->unknown_frees, "unknown_frees",
 		 t->unknown_frees);
+	if (errors)
+		write_errors(w, errors);
 	json_write_object_end(w);
 }
 
@@ -162,6 +177,8 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 	}
 	if (o->lifetimes && p->lifetimes)
 		write_histogram(w, p->lifetimes[s - p->sites]);
+	if (p->errors)
+		write_errors(w, &p->errors[s - p->sites]);
 	write_if(w, has & PROFILE_HAS_CROSS_FREES, "cross_thread_frees", s->cross_thread_frees);
 	json_write_object_end(w);
 	json_write_newline(w);
@@ -246,7 +263,7 @@ static void write_processes(struct json_writer *w, const struct profile *p)
 			json_write_key_int(w, "exit_status", q->exit_status);
 			json_write_key_int(w, "signal", q->signal);
 		}
-		write_totals(w, &q->totals, p->has);
+		write_totals(w, &q->totals, p->has, NULL);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}
@@ -423,7 +440,7 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	json_write_init(&w, out);
 	json_write_object(&w);
 	write_head(&w, p, o);
-	write_totals(&w, &p->totals, p->has);
+	write_totals(&w, &p->totals, p->has, p->errors ? &p->total_errors : NULL);
 	json_write_key(&w, "sites");
 	json_write_array(&w);
 	json_write_newline(&w);

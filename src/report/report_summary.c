@@ -90,9 +90,13 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	putc('\n', out);
 	fprintf(out, "  live at end   %s in %s\n", words_bytes(t->live_bytes).text,
 		words_blocks(t->live_blocks).text);
-	fprintf(out, "  allocations   %s (%s), %s temporary\n", words_count(t->allocations).text,
-		words_rate(t->allocations, p->duration_ns).text,
-		words_share(t->temporary, t->allocations).text);
+	fprintf(out, "  allocations   %s (%s)", words_count(t->allocations).text,
+		words_rate(t->allocations, p->duration_ns).text);
+	if (p->has & PROFILE_HAS_TEMPORARY)
+		fprintf(out, ", %s temporary", words_share(t->temporary, t->allocations).text);
+	if (p->rate_bytes)
+		fprintf(out, "; estimates from a sample each %s", words_bytes(p->rate_bytes).text);
+	putc('\n', out);
 	for (uint32_t i = 0; i < p->site_count && i < TOP_SITES && p->sites[i].peak_bytes; i++)
 		print_site(out, p, &p->sites[i], width);
 	fprintf(out, "  recording     %s", words_bytes(p->file_bytes).text);

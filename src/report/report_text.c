@@ -158,6 +158,15 @@ static void print_source(FILE *out, const struct profile *p, const struct report
 		    words_bytes(p->rate_bytes).text);
 }
 
+/* " +- 1.2 MiB" for estimates. */
+static struct words within(const struct profile *p, uint64_t error)
+{
+	struct words w = {""};
+	if (p->errors)
+		snprintf(w.text, sizeof w.text, " +- %.30s", words_bytes(error).text);
+	return w;
+}
+
 static void print_totals(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
@@ -179,12 +188,13 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		    words_growth(t->start_bytes, t->live_bytes).text,
 		    words_bytes(t->start_bytes).text, words_blocks(t->start_blocks).text);
 	if (p->has & PROFILE_HAS_PEAK)
-		row(out, o, "peak", "%s in %s%s%s", words_bytes(t->peak_bytes).text,
-		    words_blocks(t->peak_blocks).text, times ? " " : "",
+		row(out, o, "peak", "%s%s in %s%s%s", words_bytes(t->peak_bytes).text,
+		    within(p, p->total_errors.peak_bytes).text, words_blocks(t->peak_blocks).text,
+		    times ? " " : "",
 		    times ? when(p, t->peak_time_ns).text : "");
 	if (p->has & PROFILE_HAS_LIVE)
-		row(out, o, "live at end", "%s in %s%s", words_bytes(t->live_bytes).text,
-		    words_blocks(t->live_blocks).text, window ? " (of the window)" : "");
+		row(out, o, "live at end", "%s%s in %s%s", words_bytes(t->live_bytes).text,
+		    within(p, p->total_errors.live_bytes).text, words_blocks(t->live_blocks).text, window ? " (of the window)" : "");
 	if (p->has & PROFILE_HAS_TEMPORARY)
 		row(out, o, "temporary", "%s (%s of allocations)", words_count(t->temporary).text,
 		    words_share(t->temporary, t->allocations).text);

@@ -8,6 +8,7 @@
 
 #include "hosted/error.h"
 #include "trace/event.h"
+#include "trace/samples.h"
 #include "trace/tally.h"
 
 #include <stdbool.h>
@@ -110,6 +111,8 @@ int trace_writer_thread(struct trace_writer *w, const struct trace_thread *t);
 int trace_writer_thread_name(struct trace_writer *w, uint32_t thread, const char *name);
 int trace_writer_rss(struct trace_writer *w, const struct trace_rss *samples, size_t count);
 int trace_writer_note(struct trace_writer *w, const struct trace_note *note);
+/* What a sampled process has now; replaces what was written of it before. */
+int trace_writer_samples(struct trace_writer *w, const struct trace_samples *samples);
 /* The hot call. Ids in the events must have been added before. Times never go back. */
 int trace_writer_events(struct trace_writer *w, const struct trace_event *events, size_t count);
 /* Writes out everything buffered as complete blocks (the recorder calls it at least once a second). */
@@ -140,6 +143,7 @@ struct trace_contents { /* everything but the events; owned by the reader */
 	const struct trace_note *notes;		size_t note_count;
 	const struct tally *tally; /* settled; of the whole recording (or up to the cut) */
 	const struct behaviour *behaviour;
+	const struct trace_samples *samples;	uint32_t samples_count; /* sampled processes */
 	uint64_t duration_ns;
 	uint64_t file_bytes, events;
 	bool complete;	    /* false: cut or still being written */

@@ -27,6 +27,8 @@ struct trace_reader {
 	struct trace_index index;
 	struct tally tally;
 	struct behaviour behaviour;
+	struct trace_samples *samples; /* the last ones of each sampled process */
+	uint32_t samples_count;
 	struct trace_contents contents;
 	bool have_meta;
 	struct events_decoder decoder;
@@ -36,6 +38,34 @@ struct trace_reader {
 static int no_memory(const struct trace_reader *r, struct heft_error *err)
 {
 	return heft_fail(err, HEFT_ENOMEM, "%s: out of memory", r->file.path);
+}
+
+/* Keeps the samples of a block, in place of earlier ones of the same process. */
+static const char *take_samples(struct trace_reader *r, struct byte_cursor *c)
+{
+	struct trace_samples s = {0};
+	const char *expected = trace_samples_get(c, &s, (uint32_t)r->tables.site_count,
+						 (uint32_t)r->tables.process_count);
+	uint32_t at = 0;
+	while (!expected && at < r->samples_count && r->samples[at].process != s.process)
+		at++;
+	if (!expected && at == r->samples_count) {
+		struct trace_samples *more =
+			reallocarray(r->samples, r->samples_count + 1u, sizeof *more);
+		if (!more)
+			expected = "enough memory for its samples";
+		else {
+			r->samples = more;
+			r->samples[r->samples_count++] = (struct trace_samples){0};
+		}
+	}
+	if (expected) {
+		trace_samples_fini(&s);
+		return expected;
+	}
+	trace_samples_fini(&r->samples[at]);
+	r->samples[at] = s;
+	return NULL;
 }
 
 /* Takes what the tables need from a loaded block. */
@@ -56,6 +86,9 @@ static int take_tables(struct trace_reader *r, struct trace_block *b, struct hef
 		break;
 	case TRACE_BLOCK_RSS:
 		expected = definitions_get_rss(&r->tables, &b->payload, b->header.count);
+		break;
+	case TRACE_BLOCK_SAMPLES:
+		expected = take_samples(r, &b->payload);
 		break;
 	default:
 		break;
@@ -154,7 +187,7 @@ static int open_complete(struct trace_reader *r, const struct trace_end_payload 
 		if (e->type == TRACE_BLOCK_BEHAVIOUR && e->offset < end->tally_offset)
 			behaviour_offset = e->offset;
 		if (e->type != TRACE_BLOCK_META && e->type != TRACE_BLOCK_DEFINITIONS &&
-		    e->type != TRACE_BLOCK_RSS)
+		    e->type != TRACE_BLOCK_RSS && e->type != TRACE_BLOCK_SAMPLES)
 			continue;
 		struct trace_block b;
 		int rc = load(r, e->offset, &b, err);
@@ -260,7 +293,7 @@ static int open_cut(struct trace_reader *r, struct heft_error *err)
 		}
 		if (h->type == TRACE_BLOCK_EVENTS || h->type == TRACE_BLOCK_RSS ||
 		    h->type == TRACE_BLOCK_CHECKPOINT || h->type == TRACE_BLOCK_TALLY ||
-		    h->type == TRACE_BLOCK_END) {
+		    h->type == TRACE_BLOCK_SAMPLES || h->type == TRACE_BLOCK_END) {
 			if (h->last_ns > c->duration_ns)
 				c->duration_ns = h->last_ns;
 		}
@@ -349,6 +382,8 @@ int trace_reader_open(struct trace_reader **out, const char *path, struct heft_e
 	c->note_count = d->note_count;
 	c->tally = &r->tally;
 	c->behaviour = &r->behaviour;
+	c->samples = r->samples;
+	c->samples_count = r->samples_count;
 	c->file_bytes = r->file.size;
 	*out = r;
 	return 0;
@@ -363,6 +398,9 @@ void trace_reader_close(struct trace_reader *r)
 	trace_index_fini(&r->index);
 	tally_fini(&r->tally);
 	behaviour_fini(&r->behaviour);
+	for (uint32_t i = 0; i < r->samples_count; i++)
+		trace_samples_fini(&r->samples[i]);
+	free(r->samples);
 	events_decoder_fini(&r->decoder);
 	free(r);
 }

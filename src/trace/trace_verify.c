@@ -97,6 +97,15 @@ static const char *check_behaviour(struct verifier *v, struct trace_block *b)
 	return expected;
 }
 
+static const char *check_samples(struct verifier *v, struct trace_block *b)
+{
+	struct trace_samples stored = {0};
+	const char *expected = trace_samples_get(&b->payload, &stored, (uint32_t)v->tables.site_count,
+						 (uint32_t)v->tables.process_count);
+	trace_samples_fini(&stored);
+	return expected;
+}
+
 static const char *check_index(struct verifier *v, struct trace_block *b)
 {
 	struct trace_index stored = {0};
@@ -159,6 +168,8 @@ static const char *check_block(struct verifier *v, struct trace_block *b, uint64
 		return check_tally(v, b);
 	case TRACE_BLOCK_BEHAVIOUR:
 		return check_behaviour(v, b);
+	case TRACE_BLOCK_SAMPLES:
+		return check_samples(v, b);
 	case TRACE_BLOCK_INDEX:
 		return check_index(v, b);
 	case TRACE_BLOCK_END:

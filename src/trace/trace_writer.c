@@ -388,6 +388,20 @@ int trace_writer_rss(struct trace_writer *w, const struct trace_rss *samples, si
 	return w->error.code;
 }
 
+int trace_writer_samples(struct trace_writer *w, const struct trace_samples *samples)
+{
+	if (!w->error.code)
+		flush_definitions(w);
+	if (w->error.code)
+		return w->error.code;
+	w->scratch.len = 0;
+	trace_samples_put(&w->scratch, samples);
+	if (w->scratch.failed)
+		return fail_memory(w);
+	return write_block(w, TRACE_BLOCK_SAMPLES, w->scratch.data, w->scratch.len, samples->time_ns,
+			   samples->time_ns, samples->live_count);
+}
+
 static int flush_events(struct trace_writer *w)
 {
 	uint32_t count = w->encoder.count;

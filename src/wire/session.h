@@ -33,6 +33,7 @@
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
+#define WIRE_ENV_SAMPLE "HEFT_SAMPLE" /* bytes between samples; "off": switched off at first */
 #define WIRE_PRELOAD_NAME "libheft-preload.so"
 /* Files of the right size that the recorder keeps ready for processes that may not make one
  * themselves (a file size limit): "spare.0" and so on, to be renamed. */
@@ -55,6 +56,11 @@ enum wire_state {
 	WIRE_OFF = 2, /* the recorder made no progress: the process goes on unprofiled */
 };
 
+enum wire_mode {
+	WIRE_EXACT = 0,
+	WIRE_SAMPLED = 1, /* wire/samples.h in the place of the chunks */
+};
+
 enum wire_origin { WIRE_FROM_EXEC = 0, WIRE_FROM_FORK = 1 };
 
 struct wire_header {
@@ -67,6 +73,9 @@ struct wire_header {
 	uint32_t text_bytes;  /* used bytes of text */
 	uint32_t arg_count;
 	uint32_t usable_known; /* 1: slack is recorded */
+	uint32_t mode;	       /* enum wire_mode */
+	_Atomic uint32_t sampling; /* WIRE_SAMPLED: 1 on, 0 off; the outside may switch it */
+	_Atomic uint64_t rate_bytes; /* mean distance of samples; the outside may set it */
 	_Alignas(64) _Atomic uint32_t state; /* enum wire_state */
 	_Atomic uint32_t stream_high; /* streams ever used */
 	_Atomic uint64_t off_tsc;

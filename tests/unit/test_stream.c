@@ -26,6 +26,7 @@
 struct heft_process *heft_process;
 struct heft_next heft_next;
 unsigned char heft_arena[HEFT_ARENA_BYTES];
+uint8_t heft_sampling;
 int heft_process_open(void) { return -1; }
 uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 {

@@ -1,0 +1,202 @@
+/* Sampled mode: the slow half. It runs about once in rate_bytes allocated bytes.
+ *
+ * A thread draws the distance to its next sample from an exponential
+ * distribution and counts it down. The block that reaches it is a sample, with
+ * probability 1 - exp(-(size + 1)/rate), independent of everything else; then the
+ * thread draws again, at the end of the block (the distribution has no memory).
+ * A thread's first distance is drawn at its first allocation and that is tested
+ * against it. The rate in force at the draw goes with the sample.
+ *
+ * A sample enters the table of live samples, and its weight the sum of its site.
+ * When the block is freed it leaves the table. What finds no place is counted as
+ * dropped.
+ *
+ * Switched off, a thread looks again after OFF_BYTES; live samples leave as ever,
+ * so that switching on finds no ghosts. */
+#include "capture/sample.h"
+
+#include "capture/hotpath.h"
+#include "capture/poisson.h"
+
+#include <sys/auxv.h>
+
+#define OFF_BYTES (4ull << 20)
+
+uint8_t heft_sampling;
+_Atomic uint8_t heft_filter[1 << HEFT_FILTER_BITS];
+
+/* ---- the filter */
+
+void heft_filter_add(const void *p)
+{
+	_Atomic uint8_t *f = &heft_filter[heft_filter_slot(p)];
+	uint8_t now = atomic_load_explicit(f, memory_order_relaxed);
+	while (now < 255 && !atomic_compare_exchange_weak(f, &now, (uint8_t)(now + 1)))
+		;
+}
+
+static void filter_remove(const void *p)
+{
+	_Atomic uint8_t *f = &heft_filter[heft_filter_slot(p)];
+	uint8_t now = atomic_load_explicit(f, memory_order_relaxed);
+	while (now && now < 255 && !atomic_compare_exchange_weak(f, &now, (uint8_t)(now - 1)))
+		;
+}
+
+/* ---- drawing */
+
+static uint64_t seed(struct heft_tls *tls)
+{
+	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
+	uint64_t s = (random ? random[0] : 0) ^ arch_stamp() ^ (uint64_t)(uintptr_t)tls << 17 ^
+		     (uint64_t)sys_gettid() << 40;
+	return s;
+}
+
+/* Sets the distance to the next sample; false: switched off, come back later. */
+static bool draw(struct heft_tls *tls, const struct wire_header *h)
+{
+	uint64_t rate = h ? atomic_load_explicit(&h->rate_bytes, memory_order_relaxed) : 0;
+	if (!rate || !atomic_load_explicit(&h->sampling, memory_order_relaxed)) {
+		tls->rate_bytes = 0;
+		tls->left = OFF_BYTES;
+		return false;
+	}
+	if (UNLIKELY(!tls->random))
+		tls->random = seed(tls) | 1;
+	tls->rate_bytes = rate;
+	tls->left = poisson_distance(&tls->random, rate);
+	return true;
+}
+
+/* ---- the tables */
+
+static void add_double(_Atomic uint64_t *to, double value)
+{
+	union { double d; uint64_t bits; } was, sum;
+	was.bits = atomic_load_explicit(to, memory_order_relaxed);
+	do
+		sum.d = was.d + value;
+	while (!atomic_compare_exchange_weak(to, &was.bits, sum.bits));
+}
+
+static bool add_sum(struct wire_samples *s, uint32_t site, uint64_t size, uint64_t rate)
+{
+	uint32_t at = site * 0x9e3779b1u >> (32 - 14);
+	for (uint32_t i = 0; i < WIRE_SUM_PROBES; i++, at = (at + 1) & (WIRE_SUM_SLOTS - 1)) {
+		struct wire_sum *sum = &s->sums[at];
+		uint32_t here = atomic_load_explicit(&sum->site, memory_order_relaxed);
+		if (!here && atomic_compare_exchange_strong(&sum->site, &here, site))
+			here = site;
+		if (here != site)
+			continue;
+		double chance = poisson_chance((double)(size + 1) / (double)rate);
+		double objects = 1 / chance, bytes = (double)size * objects;
+		/* Of an estimate's variance, what this sample adds: S^2 (1-p)/p^2. */
+		double spread = (1 - chance) * objects * objects;
+		atomic_fetch_add_explicit(&sum->samples, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&sum->bytes_16, (uint64_t)(bytes * 16 + 0.5),
+					  memory_order_relaxed);
+		atomic_fetch_add_explicit(&sum->objects_1024, (uint64_t)(objects * 1024 + 0.5),
+					  memory_order_relaxed);
+		add_double(&sum->objects_variance, spread);
+		add_double(&sum->bytes_variance, spread * (double)size * (double)size);
+		return true;
+	}
+	return false;
+}
+
+static bool add_block(struct wire_samples *s, const void *p, const struct wire_sample *b)
+{
+	uint32_t first = wire_sample_bucket((uint64_t)p);
+	for (uint32_t i = 0; i < 2 * WIRE_SAMPLE_BUCKET; i++) {
+		uint32_t at = (first ^ (i & WIRE_SAMPLE_BUCKET)) + i % WIRE_SAMPLE_BUCKET;
+		uint64_t empty = 0;
+		if (atomic_load_explicit(&s->addresses[at], memory_order_relaxed) ||
+		    !atomic_compare_exchange_strong(&s->addresses[at], &empty, WIRE_SAMPLE_BUSY))
+			continue;
+		s->blocks[at] = *b;
+		atomic_store_explicit(&s->addresses[at], (uint64_t)p, memory_order_release);
+		heft_filter_add(p);
+		return true;
+	}
+	return false;
+}
+
+int heft_sample_gone(const void *p, struct wire_sample *was)
+{
+	struct heft_process *process = heft_process;
+	if (!process || atomic_load_explicit(&process->phase, memory_order_acquire) != HEFT_OPEN)
+		return 0;
+	struct wire_samples s = wire_samples_at(process->session.header);
+	uint32_t first = wire_sample_bucket((uint64_t)p);
+	for (uint32_t i = 0; i < 2 * WIRE_SAMPLE_BUCKET; i++) {
+		uint32_t at = (first ^ (i & WIRE_SAMPLE_BUCKET)) + i % WIRE_SAMPLE_BUCKET;
+		uint64_t addr = (uint64_t)p;
+		if (atomic_load_explicit(&s.addresses[at], memory_order_relaxed) != addr)
+			continue;
+		*was = s.blocks[at];
+		if (!atomic_compare_exchange_strong(&s.addresses[at], &addr, 0))
+			continue;
+		filter_remove(p);
+		return 1;
+	}
+	return 0;
+}
+
+static void lost(struct heft_process *p)
+{
+	atomic_fetch_add_explicit(&p->session.header->dropped, 1, memory_order_relaxed);
+}
+
+void heft_sample_back(const void *p, const struct wire_sample *was)
+{
+	struct wire_samples s = wire_samples_at(heft_process->session.header);
+	if (!add_block(&s, p, was))
+		lost(heft_process);
+}
+
+void heft_sample_begin(void)
+{
+	for (unsigned i = 0; i < 1 << HEFT_FILTER_BITS; i++)
+		if (atomic_load_explicit(&heft_filter[i], memory_order_relaxed) != 255)
+			atomic_store_explicit(&heft_filter[i], 0, memory_order_relaxed);
+}
+
+/* ---- one sample */
+
+NOINLINE void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsigned via)
+{
+	struct heft_tls *tls = &heft_tls;
+	/* A signal handler or the allocator itself: it does not count, another distance is drawn. */
+	if (UNLIKELY(!enter(tls, HERE()))) {
+		tls->rate_bytes = 0;
+		tls->left = 0;
+		return;
+	}
+	struct heft_thread *t = heft_sample_thread();
+	struct heft_process *process = heft_process;
+	const struct wire_header *h = t ? process->session.header : NULL;
+	uint64_t rate = tls->rate_bytes;
+	if (!rate && draw(tls, h)) {
+		/* The first one after the start, or after it was off. */
+		rate = tls->rate_bytes;
+		if (size < tls->left) {
+			tls->left -= size + 1;
+			rate = 0;
+		}
+	}
+	if (rate && draw(tls, h) && p && !heft_in_arena(p)) {
+		struct wire_samples s = wire_samples_at(process->session.header);
+		struct wire_sample b = {
+			.size = size,
+			.rate_bytes = rate,
+			.birth_tsc = arch_stamp(),
+			.site = heft_site(t, e, via),
+			.tid = t->stream->tid,
+		};
+		if (!add_sum(&s, b.site, size, rate) || !add_block(&s, p, &b))
+			lost(process);
+	}
+	leave(tls);
+}

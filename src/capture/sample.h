@@ -1,0 +1,42 @@
+/* Sampled mode inside: the fast half, inlined into the exported functions
+ * (entry.c); the rest is in sample.c. */
+#ifndef HEFT_CAPTURE_SAMPLE_H
+#define HEFT_CAPTURE_SAMPLE_H
+
+#include "capture/inside.h"
+#include "wire/samples.h"
+
+extern HIDDEN uint8_t heft_sampling; /* this process is sampled (also while switched off) */
+/* How many live samples have this hash: a free asks here whether its block may be one. Saturates. */
+enum { HEFT_FILTER_BITS = 16 };
+extern HIDDEN _Atomic uint8_t heft_filter[1 << HEFT_FILTER_BITS];
+
+static inline unsigned heft_filter_slot(const void *p)
+{
+	return (unsigned)(wire_sample_hash((uint64_t)p) >> (64 - HEFT_FILTER_BITS));
+}
+static inline int heft_may_be_sampled(const void *p)
+{
+	return atomic_load_explicit(&heft_filter[heft_filter_slot(p)], memory_order_relaxed) != 0;
+}
+/* Takes size + 1 bytes off the thread's way to its next sample. 0: it is reached; nothing is taken,
+ * the slow path decides. */
+static inline int heft_passes(size_t size)
+{
+	uint64_t left = heft_tls.left;
+	if (UNLIKELY(size >= left))
+		return 0;
+	heft_tls.left = left - size - 1;
+	return 1;
+}
+
+/* The start-up arena's blocks must not reach the allocator: they are in the filter for good. */
+HIDDEN void heft_filter_add(const void *p);
+HIDDEN void heft_sample_begin(void); /* after a fork: nothing of the parent's is live here */
+/* A block of `size` bytes was made and the way to the next sample is used up. */
+HIDDEN void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsigned via);
+/* The block may be a sampled one: forgets it. Its slot's contents are kept for heft_sample_back. */
+HIDDEN int heft_sample_gone(const void *p, struct wire_sample *was);
+HIDDEN void heft_sample_back(const void *p, const struct wire_sample *was);
+
+#endif

@@ -1,0 +1,50 @@
+/* What a sampled process knew of its heap at one moment: blocks that were sampled
+ * and are live, and what all samples ever added up to, by site. The weight of a
+ * sample is its own affair (notes on the arithmetic: capture/poisson.h); readers
+ * add up. */
+#ifndef HEFT_TRACE_SAMPLES_H
+#define HEFT_TRACE_SAMPLES_H
+
+#include "trace/byte_buffer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct trace_sample { /* one live block */
+	uint32_t site;
+	int32_t tid; /* of the thread that allocated it */
+	uint64_t size, rate_bytes;
+	uint64_t birth_ns;
+};
+
+struct trace_sample_sum { /* all samples ever of a site */
+	uint32_t site;
+	uint64_t samples;
+	double bytes, objects;		    /* estimates */
+	double bytes_variance, objects_variance; /* of those */
+};
+
+struct trace_samples { /* of one process */
+	uint32_t process;
+	uint64_t time_ns;
+	uint64_t rate_bytes; /* in force then */
+	bool on;	     /* not switched off */
+	struct trace_sample *live;
+	uint32_t live_count;
+	struct trace_sample_sum *sums;
+	uint32_t sum_count;
+	uint64_t peak_time_ns; /* of the greatest estimate seen; 0: live itself is that */
+	struct trace_sample *peak;
+	uint32_t peak_count;
+};
+
+void trace_samples_fini(struct trace_samples *s);
+void trace_samples_put(struct byte_buffer *b, const struct trace_samples *s);
+/* Into a zeroed one; NULL, or what was expected. Fini it in any case. */
+const char *trace_samples_get(struct byte_cursor *c, struct trace_samples *s, uint32_t site_limit,
+			      uint32_t process_limit);
+
+/* The probability that a block of this size was sampled. */
+double trace_sample_chance(uint64_t size, uint64_t rate_bytes);
+
+#endif

@@ -1,0 +1,173 @@
+/* Samples in the file: what was written comes back, the last of a process counts, nothing that a
+ * hostile payload says is believed; and what they are estimated to stand for, by hand. */
+#include "profile/profile_from_trace.h"
+#include "trace/trace.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct trace_sample live[] = {
+	{0, 10, 1000000, 1000, 5000}, /* 1000 times the rate: certainly sampled */
+	{1, 11, 99, 100, 9000},	      /* (99 + 1) / 100: p = 1 - 1/e */
+	{1, 11, 99, 100, 2000},
+};
+static struct trace_sample peak[] = {{0, 10, 1000000, 1000, 5000}};
+static struct trace_sample_sum sums[] = {{0, 3, 3000000.5, 3.25, 1e12, 0.5},
+					 {1, 7, 1234.0625, 12.5, 100, 25}};
+
+static struct trace_samples samples(void)
+{
+	return (struct trace_samples){
+		.process = 0, .time_ns = 10000, .rate_bytes = 1000, .on = true,
+		.live = live, .live_count = 3, .sums = sums, .sum_count = 2,
+		.peak_time_ns = 6000, .peak = peak, .peak_count = 1,
+	};
+}
+
+static void write_recording(const char *path)
+{
+	struct trace_writer *w;
+	struct heft_error err;
+	char *argv[] = {"program", NULL};
+	struct trace_meta meta = {.heft_version = "test", .argv = argv, .argc = 1, .page_bytes = 4096,
+				  .tick_ns = 2048};
+	if (trace_writer_open(&w, path, true, &meta, &err))
+		fail_msg("%s", err.message);
+	struct trace_module module = {.path = "/nowhere/program"};
+	struct trace_node nodes[] = {{TRACE_NONE, 0, 0x1000, 0}, {0, 0, 0x2000, 0}, {0, 0, 0x3000, 0}};
+	struct trace_site sites[] = {{1, TRACE_VIA_MALLOC}, {2, TRACE_VIA_CALLOC}};
+	struct trace_process process = {.pid = 7, .exe = "/nowhere/program", .argv = argv, .argc = 1};
+	trace_writer_module(w, &module);
+	trace_writer_nodes(w, nodes, 3);
+	trace_writer_sites(w, sites, 2);
+	trace_writer_process(w, &process);
+	struct trace_samples early = samples(), late = samples();
+	early.live_count = 1;
+	early.time_ns = 100;
+	assert_int_equal(trace_writer_samples(w, &early), 0);
+	assert_int_equal(trace_writer_samples(w, &late), 0);
+	struct tally t;
+	tally_init(&t);
+	assert_int_equal(trace_writer_close(w, 20000, &t, &err), 0);
+	tally_fini(&t);
+}
+
+static void test_round_trip(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/heft-samples-XXXXXX";
+	close(mkstemp(path));
+	write_recording(path);
+	struct heft_error err;
+	struct trace_reader *r;
+	if (trace_reader_open(&r, path, &err))
+		fail_msg("%s", err.message);
+	const struct trace_contents *c = trace_reader_contents(r);
+	assert_int_equal(c->samples_count, 1);
+	const struct trace_samples *s = &c->samples[0];
+	assert_int_equal(s->time_ns, 10000);
+	assert_int_equal(s->rate_bytes, 1000);
+	assert_int_equal(s->live_count, 3);
+	assert_memory_equal(s->live, live, sizeof live);
+	assert_memory_equal(s->peak, peak, sizeof peak);
+	assert_int_equal(s->sum_count, 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(s->sums[i].samples, sums[i].samples);
+		assert_true(s->sums[i].bytes == sums[i].bytes &&
+			    s->sums[i].objects == sums[i].objects &&
+			    s->sums[i].bytes_variance == sums[i].bytes_variance &&
+			    s->sums[i].objects_variance == sums[i].objects_variance);
+	}
+	trace_reader_close(r);
+	struct trace_verify v;
+	assert_int_equal(trace_verify(path, &v, &err), 0);
+	unlink(path);
+}
+
+static void test_estimates(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/heft-samples-XXXXXX";
+	close(mkstemp(path));
+	write_recording(path);
+	struct heft_error err;
+	struct profile *p;
+	if (profile_from_recording(&p, path, NULL, &err))
+		fail_msg("%s", err.message);
+	unlink(path);
+	assert_int_equal(p->rate_bytes, 1000);
+	assert_int_equal(p->site_count, 2);
+	const struct profile_site *large = &p->sites[0], *small = &p->sites[1];
+	assert_int_equal(large->live_bytes, 1000000);
+	assert_int_equal(large->live_blocks, 1);
+	assert_int_equal(large->peak_bytes, 1000000);
+	assert_int_equal(p->errors[0].live_bytes, 0);
+	/* 2 / (1 - 1/e) blocks of 99 bytes; variance 2 (1/e) / (1 - 1/e)^2, times 99^2. */
+	double chance = 1 - exp(-1), v = 2 * exp(-1) / (chance * chance);
+	assert_int_equal(small->live_blocks, 3);
+	assert_int_equal(small->live_bytes, lround(2 * 99 / chance));
+	assert_int_equal(p->errors[1].live_bytes, lround(1.959964 * sqrt(v) * 99));
+	assert_int_equal(large->allocations, 3);
+	assert_int_equal(large->allocated_bytes, 3000001);
+	assert_int_equal(small->allocated_bytes, 1234);
+	assert_int_equal(p->errors[0].allocated_bytes, 1959964);
+	assert_int_equal(p->errors[1].allocations, 10); /* 1.96 x 5 */
+	assert_int_equal(p->totals.live_bytes, large->live_bytes + small->live_bytes);
+	assert_int_equal(p->total_errors.live_bytes, p->errors[1].live_bytes);
+	assert_int_equal(p->totals.peak_bytes, 1000000);
+	assert_int_equal(p->totals.peak_time_ns, 6000);
+	profile_free(p);
+}
+
+static void test_hostile(void **state)
+{
+	(void)state;
+	struct byte_buffer b = {0};
+	struct trace_samples good = samples();
+	trace_samples_put(&b, &good);
+	assert_true(buffer_reserve(&b, 64));
+	for (size_t length = 0; length <= b.len; length++) {
+		uint8_t *copy = malloc(length + PREFIX_SCRATCH);
+		memcpy(copy, b.data, length);
+		memset(copy + length, 0xff, PREFIX_SCRATCH);
+		struct byte_cursor c = {copy, copy + length, false};
+		struct trace_samples s = {0};
+		const char *expected = trace_samples_get(&c, &s, 2, 1);
+		assert_true((expected == NULL) == (length == b.len));
+		trace_samples_fini(&s);
+		free(copy);
+	}
+	for (size_t i = 0; i < b.len * 8; i++) {
+		struct byte_cursor c = {b.data, b.data + b.len, false};
+		struct trace_samples s = {0};
+		b.data[i / 8] ^= (uint8_t)(1 << i % 8);
+		if (!trace_samples_get(&c, &s, 2, 1))
+			for (uint32_t k = 0; k < s.live_count; k++)
+				assert_true(s.live[k].site < 2);
+		trace_samples_fini(&s);
+		b.data[i / 8] ^= (uint8_t)(1 << i % 8);
+	}
+	buffer_fini(&b);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_estimates),
+		cmocka_unit_test(test_hostile),
+	};
+	if (argc > 1) { /* a seed for the fuzzer */
+		write_recording(argv[1]);
+		return 0;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
