@@ -3,7 +3,7 @@
 #define HEFT_RECORD_SAMPLED_H
 
 #include "record/drain.h"
-#include "trace/samples.h"
+#include "trace/samples_block.h"
 
 /* Is it one? */
 static inline bool process_is_sampled(const struct process *p)

@@ -1,7 +1,7 @@
 /* Samples as the payload of a block: numbers as varints, times as differences,
  * floating-point sums by their bits. Counts are compared with what is left before
  * anything is allocated. */
-#include "trace/samples.h"
+#include "trace/samples_block.h"
 
 #include <math.h>
 #include <stdlib.h>

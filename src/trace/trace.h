@@ -8,7 +8,7 @@
 
 #include "hosted/error.h"
 #include "trace/event.h"
-#include "trace/samples.h"
+#include "trace/samples_block.h"
 #include "trace/tally.h"
 
 #include <stdbool.h>

@@ -50,7 +50,7 @@ def named(report, function):
     ("mixed", 20000, "4k"), ("mixed", 20000, "64k"), ("resized", 10000, "8k"),
     ("aligned", 10000, "4k"), ("threads", 20000, "16k"), ("forked", 300, "16k")])
 def test_estimates(compiled, tmp_path, shape, count, rate):
-    report, truth, _ = sampled(tmp_path, [compiled("sampled.c"), shape, count], rate)
+    report, truth, _ = sampled(tmp_path, [compiled("sampled_heap.c"), shape, count], rate)
     assert report["mode"] == "sample"
     assert report["rate_bytes"] == int(rate[:-1]) * 1024
     check_totals(report, truth)
@@ -58,14 +58,14 @@ def test_estimates(compiled, tmp_path, shape, count, rate):
 
 def test_within_five_percent_at_ten_thousand_samples(compiled, tmp_path):
     # 20,000 x 340 bytes and 20 x 300,000: at a rate of 1 KiB about 7,000 + 20 and as many live.
-    report, truth, _ = sampled(tmp_path, [compiled("sampled.c"), "mixed", 40000], "1k")
+    report, truth, _ = sampled(tmp_path, [compiled("sampled_heap.c"), "mixed", 40000], "1k")
     totals = report["totals"]
     assert abs(totals["allocated_bytes"] / truth[0] - 1) < 0.05
     assert abs(totals["live_bytes"] / truth[2] - 1) < 0.05
 
 
 def test_sites(compiled, tmp_path):
-    report, _, _ = sampled(tmp_path, [compiled("sampled.c"), "mixed", 20000], "4k")
+    report, _, _ = sampled(tmp_path, [compiled("sampled_heap.c"), "mixed", 20000], "4k")
     small, passing, large = (named(report, f)[0] for f in ("keep_small", "pass_small", "keep_large"))
     near(small, "live_bytes", 20000 * 100)
     near(small, "live_blocks", 20000)
@@ -76,14 +76,14 @@ def test_sites(compiled, tmp_path):
 
 
 def test_blocks_far_above_the_rate_are_exact(compiled, tmp_path):
-    report, truth, _ = sampled(tmp_path, [compiled("sampled.c"), "forked", 100], "1k")
+    report, truth, _ = sampled(tmp_path, [compiled("sampled_heap.c"), "forked", 100], "1k")
     large = named(report, "keep_large")
     assert sum(s["live_bytes"] for s in large) == 100 * 300000
 
 
 def test_no_bias_over_many_runs(compiled, tmp_path):
     """The mean of many estimates lies nearer than any of them: a bias would not."""
-    program, ratios = compiled("sampled.c"), []
+    program, ratios = compiled("sampled_heap.c"), []
     for _ in range(20):
         report, truth, _ = sampled(tmp_path, [program, "mixed", 4000], "16k")
         ratios.append((report["totals"]["live_bytes"] / truth[2], report["totals"]["allocated_bytes"] / truth[0],
@@ -97,7 +97,7 @@ def test_no_bias_over_many_runs(compiled, tmp_path):
 
 def test_killed(compiled, tmp_path):
     """SIGKILL takes nothing away: the tables are in memory that survives."""
-    report, truth, _ = sampled(tmp_path, [compiled("sampled.c"), "mixed", 20000, "kill"], "4k", status=137)
+    report, truth, _ = sampled(tmp_path, [compiled("sampled_heap.c"), "mixed", 20000, "kill"], "4k", status=137)
     assert (report["end"], report["signal"]) == ("signal", 9)
     check_totals(report, truth)
 
@@ -107,7 +107,7 @@ def test_other_allocators(compiled, tmp_path, library):
     path = f"/usr/lib/x86_64-linux-gnu/{library}"
     if not os.path.exists(path):
         pytest.skip(f"no {library}")
-    report, truth, _ = sampled(tmp_path, [compiled("sampled.c"), "mixed", 20000], "4k",
+    report, truth, _ = sampled(tmp_path, [compiled("sampled_heap.c"), "mixed", 20000], "4k",
                                env={"LD_PRELOAD": path})
     small = named(report, "keep_small")[0]
     near(small, "live_bytes", 20000 * 100)
@@ -126,7 +126,7 @@ def test_transparent(tmp_path, command):
 
 
 def test_one_process_of_several(compiled, tmp_path):
-    report, _, path = sampled(tmp_path, [compiled("sampled.c"), "forked", 100], "1k")
+    report, _, path = sampled(tmp_path, [compiled("sampled_heap.c"), "forked", 100], "1k")
     child = [p for p in report["processes"] if p["pid"] != report["pid"]][0]
     alone = json.loads(run([HEFT, "report", "--json", "--pid", child["pid"], path]).stdout)
     assert named(alone, "keep_large") and not [
@@ -135,7 +135,7 @@ def test_one_process_of_several(compiled, tmp_path):
 
 @pytest.mark.parametrize("option", [["--thread", "main"], ["--from", "10%"], ["--at", "50%"], ["--sizes"]])
 def test_what_samples_do_not_tell(compiled, tmp_path, option):
-    _, _, path = sampled(tmp_path, [compiled("sampled.c"), "mixed", 1000], "4k")
+    _, _, path = sampled(tmp_path, [compiled("sampled_heap.c"), "mixed", 1000], "4k")
     done = subprocess.run([HEFT, "report", *option, path], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "a sampled recording does not tell threads, times and sizes" in done.stderr

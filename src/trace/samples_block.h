@@ -2,8 +2,8 @@
  * and are live, and what all samples ever added up to, by site. The weight of a
  * sample is its own affair (notes on the arithmetic: capture/poisson.h); readers
  * add up. */
-#ifndef HEFT_TRACE_SAMPLES_H
-#define HEFT_TRACE_SAMPLES_H
+#ifndef HEFT_TRACE_SAMPLES_BLOCK_H
+#define HEFT_TRACE_SAMPLES_BLOCK_H
 
 #include "trace/byte_buffer.h"
 
