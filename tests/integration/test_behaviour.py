@@ -27,7 +27,7 @@ def reader(compiled):
     target = compiled.directory / "behaviour_reader"
     source = pathlib.Path(__file__).with_name("behaviour_reader.c")
     command = ["gcc", "-std=gnu17", "-O1", "-D_GNU_SOURCE", f"-I{REPOSITORY / 'src'}", "-o", target,
-               source, *libraries, "-ldw", "-lelf", "-lz", "-liberty", "-lzstd", "-lxxhash", "-llzma"]
+               source, *libraries, "-ldw", "-lelf", "-lz", "-liberty", "-lzstd", "-lxxhash", "-llzma", "-lm"]
     subprocess.run([str(c) for c in command], check=True, timeout=120)
     return target
 
