@@ -178,9 +178,11 @@ static int read_place(struct dhat_file *f, char *text, size_t length, struct pro
 		*before = 0;
 		line = column; /* the first of two is the line */
 	}
+	open[-1] = 0;
+	if (strcmp(open + 1, "???") == 0) /* dhat-rs without debug information */
+		return 0;
 	frame->file = name_pool_add(f->p->names, open + 1);
 	frame->line = line <= INT32_MAX ? (uint32_t)line : 0;
-	open[-1] = 0;
 	return frame->file ? 0 : HEFT_ENOMEM;
 }
 

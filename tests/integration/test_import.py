@@ -269,6 +269,41 @@ def test_dhat(facts, tmp_path):
     assert rep["command"] == [str(facts)]
 
 
+DHAT_RS = """
+#[global_allocator]
+static ALLOC: dhat::Alloc = dhat::Alloc;
+#[inline(never)]
+fn keep_one(i: u64) -> Box<[u64; 16]> { Box::new([i; 16]) }
+fn main() {
+    let _p = dhat::Profiler::builder().file_name("dhat.json").build();
+    let v: Vec<_> = (0..1000).map(keep_one).collect();
+    std::mem::forget(v);
+}
+"""
+
+
+@needs("cargo")
+def test_dhat_rs(tmp_path):
+    """The real crate, where its registry can be reached."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/main.rs").write_text(DHAT_RS)
+    (tmp_path / "Cargo.toml").write_text('[package]\nname = "probe"\nversion = "0.1.0"\n'
+                                         'edition = "2021"\n[dependencies]\ndhat = "0.3"\n')
+    try:
+        done = subprocess.run(["cargo", "build", "-q", "--release"], cwd=tmp_path, timeout=120,
+                              capture_output=True, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip("cargo cannot get the crate dhat in 120 s")
+    if done.returncode:
+        pytest.skip("cargo cannot build the crate dhat here")
+    assert run([tmp_path / "target/release/probe"], cwd=tmp_path, timeout=60).returncode == 0
+    rep = report(tmp_path / "dhat.json")
+    sites = [s for s in rep["sites"] if "probe::keep_one" in [f["function"] for f in s["stack"]]]
+    assert [(s["allocations"], s["allocated_bytes"], s["peak_blocks"], s["live_blocks"], s["live_bytes"])
+            for s in sites] == [(1000, 128000, 1000, 1000, 128000)]
+    assert not any(f["file"] == "???" for s in rep["sites"] for f in s["stack"])
+
+
 @pytest.mark.parametrize("name,live", [("heaptrack.txt", 2), ("heaptrack-raw.txt", 2),
                                        ("gperftools.heap", 20), ("dhat.json", 20)])
 def test_golden(name, live):
