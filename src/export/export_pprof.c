@@ -441,7 +441,9 @@ static void write_all(struct pprof *x)
 	const struct profile *p = x->p;
 	for (int i = 0; i < COLUMNS; i++) {
 		/* Lifetimes are for whoever asks: no other reader expects them. */
-		x->written[i] = p->has & columns[i].has &&
+		bool no_blocks = (p->has & PROFILE_LACKS_BLOCKS) &&
+				 (i == INUSE_OBJECTS || i == PEAK_OBJECTS || i == ALLOC_OBJECTS);
+		x->written[i] = p->has & columns[i].has && !no_blocks &&
 				(i != LIFETIME || x->o->measure == EXPORT_LIFETIME);
 		if (x->written[i])
 			write_type(x, PROFILE_SAMPLE_TYPE, columns[i].type, columns[i].unit);

@@ -18,6 +18,7 @@
 #include "symbol/symbol.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -416,6 +417,8 @@ static int choose_types(struct pprof_file *f)
 	f->p->has = 0;
 	if (seen & (1u << LIVE_BYTES | 1u << LIVE_BLOCKS))
 		f->p->has |= PROFILE_HAS_LIVE;
+	if (!(seen & (1u << LIVE_BLOCKS | 1u << PEAK_BLOCKS | 1u << BLOCKS)))
+		f->p->has |= PROFILE_LACKS_BLOCKS;
 	if (seen & (1u << BYTES | 1u << BLOCKS))
 		f->p->has |= PROFILE_HAS_ALLOCATED;
 	if (seen & (1u << PEAK_BYTES | 1u << PEAK_BLOCKS))
@@ -443,6 +446,12 @@ static int prepare_mappings(struct pprof_file *f)
 		const char *id = string_at(f, m->build_id);
 		r->path = string_at(f, m->file);
 		if (!id || !r->path)
+			return HEFT_ENOMEM;
+		/* Some producers write the path as the program was called; a build id says whether
+		 * what is there now is that program. */
+		char whole[PATH_MAX];
+		if (r->path[0] && r->path[0] != '/' && strchr(r->path, '/') && id[0] &&
+		    realpath(r->path, whole) && !(r->path = name_pool_add(f->p->names, whole)))
 			return HEFT_ENOMEM;
 		r->start = m->start;
 		r->end = m->limit ? m->limit : UINT64_MAX;

@@ -261,6 +261,9 @@ enum profile_has {
 	PROFILE_HAS_MEAN_LIFETIME = 1024, /* of lifetime at least the mean */
 	PROFILE_HAS_OWN_PEAK = 2048,	  /* own_peak_bytes */
 	PROFILE_HAS_ALL = 4095,
+	/* The other way round, since hardly any file lacks them: live and peak bytes, but not how many
+	 * blocks those are. */
+	PROFILE_LACKS_BLOCKS = 4096,
 };
 
 struct profile_index; /* the hash tables behind profile_add_* */

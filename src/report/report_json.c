@@ -57,11 +57,13 @@ static void write_totals(struct json_writer *w, const struct profile_totals *t, 
 	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocated_bytes", t->allocated_bytes);
 	write_if(w, has & PROFILE_HAS_FREES, "reallocated_bytes", t->reallocated_bytes);
 	write_if(w, has & PROFILE_HAS_PEAK, "peak_bytes", t->peak_bytes);
-	write_if(w, has & PROFILE_HAS_PEAK, "peak_blocks", t->peak_blocks);
+	write_if(w, (has & PROFILE_HAS_PEAK) && !(has & PROFILE_LACKS_BLOCKS), "peak_blocks",
+		 t->peak_blocks);
 	write_if(w, (has & PROFILE_HAS_PEAK) && (has & PROFILE_HAS_TIMES), "peak_time_ns",
 		 t->peak_time_ns);
 	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", t->live_bytes);
-	write_if(w, has & PROFILE_HAS_LIVE, "live_blocks", t->live_blocks);
+	write_if(w, (has & PROFILE_HAS_LIVE) && !(has & PROFILE_LACKS_BLOCKS), "live_blocks",
+		 t->live_blocks);
 	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", t->live_slack_bytes);
 	write_if(w, has & PROFILE_HAS_USABLE, "peak_slack_bytes", t->peak_slack_bytes);
 	write_if(w, has & PROFILE_HAS_TIMES, "start_bytes", t->start_bytes);
@@ -154,10 +156,12 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocated_bytes", s->allocated_bytes);
 	write_if(w, has & PROFILE_HAS_FREES, "reallocated_bytes", s->reallocated_bytes);
 	write_if(w, has & PROFILE_HAS_PEAK, "peak_bytes", s->peak_bytes);
-	write_if(w, has & PROFILE_HAS_PEAK, "peak_blocks", s->peak_blocks);
+	write_if(w, (has & PROFILE_HAS_PEAK) && !(has & PROFILE_LACKS_BLOCKS), "peak_blocks",
+		 s->peak_blocks);
 	write_if(w, has & PROFILE_HAS_OWN_PEAK, "own_peak_bytes", s->own_peak_bytes);
 	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", s->live_bytes);
-	write_if(w, has & PROFILE_HAS_LIVE, "live_blocks", s->live_blocks);
+	write_if(w, (has & PROFILE_HAS_LIVE) && !(has & PROFILE_LACKS_BLOCKS), "live_blocks",
+		 s->live_blocks);
 	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", s->live_slack_bytes);
 	write_if(w, has & PROFILE_HAS_USABLE, "peak_slack_bytes", s->peak_slack_bytes);
 	if (o->span == REPORT_WINDOW) {

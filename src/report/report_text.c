@@ -193,8 +193,11 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		    times ? " " : "",
 		    times ? when(p, t->peak_time_ns).text : "");
 	if (p->has & PROFILE_HAS_LIVE)
-		row(out, o, "live at end", "%s%s in %s%s", words_bytes(t->live_bytes).text,
-		    within(p, p->total_errors.live_bytes).text, words_blocks(t->live_blocks).text, window ? " (of the window)" : "");
+		row(out, o, "live at end", "%s%s%s%s%s", words_bytes(t->live_bytes).text,
+		    within(p, p->total_errors.live_bytes).text,
+		    p->has & PROFILE_LACKS_BLOCKS ? "" : " in ",
+		    p->has & PROFILE_LACKS_BLOCKS ? "" : words_blocks(t->live_blocks).text,
+		    window ? " (of the window)" : "");
 	if (p->has & PROFILE_HAS_TEMPORARY)
 		row(out, o, "temporary", "%s (%s of allocations)", words_count(t->temporary).text,
 		    words_share(t->temporary, t->allocations).text);
@@ -318,7 +321,8 @@ static struct words column_value(enum column c, const struct profile *p,
 	case BYTES:
 		return words_bytes(s->allocated_bytes);
 	case BLOCKS:
-		return words_count(s->live_blocks);
+		return p->has & PROFILE_LACKS_BLOCKS ? (struct words){""}
+						     : words_count(s->live_blocks);
 	case GREW:
 		return words_growth(s->start_bytes, s->live_bytes);
 	case LIVE:

@@ -228,7 +228,7 @@ static void test_unsymbolised(void **state)
 	location(&b, 3, 3, 0x456, 0, 0);
 	strings(&b, names);
 	struct profile *p = import_message(&b);
-	assert_int_equal(p->has, PROFILE_HAS_LIVE);
+	assert_int_equal(p->has, PROFILE_HAS_LIVE | PROFILE_LACKS_BLOCKS);
 	assert_int_equal(site_of(p, "lib+0x2123", "other+0x456")->live_bytes, 77);
 	assert_int_equal(site_of(p, "other+0x2123", "other+0x456")->live_bytes, 77);
 	const struct profile_frame *f =
