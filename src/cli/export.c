@@ -301,6 +301,10 @@ int cmd_export(int argc, char **argv)
 		rc = settle_measure(&c, p, &err);
 	if (rc == 0)
 		rc = export_to_path(c.exporter, c.output, c.force, p, &c.options, &err);
+	if (rc == 0 && !p->complete && !c.quiet)
+		cli_error("%s has no end (cut, or still being written): what is written is of its "
+			  "first %.3f s",
+			  argv[first], (double)p->duration_ns / 1e9);
 	profile_free(p);
 	if (rc < 0) {
 		cli_print_error(&err);

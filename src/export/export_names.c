@@ -4,6 +4,8 @@
  * out as \xNN here, so that a name is always one line of valid UTF-8. */
 #include "export/export_names.h"
 
+#include "hosted/number_words.h"
+
 #include "hosted/utf8.h"
 
 #include <inttypes.h>
@@ -50,33 +52,14 @@ size_t export_name_next(const char **s, char text[EXPORT_NAME_PIECE])
 struct export_number export_count(uint64_t n)
 {
 	struct export_number w;
-	char digits[24];
-	int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
-	size_t used = 0;
-	for (int i = 0; i < length; i++) {
-		if (i && (length - i) % 3 == 0)
-			w.text[used++] = ',';
-		w.text[used++] = digits[i];
-	}
-	w.text[used] = 0;
+	number_count(w.text, n);
 	return w;
 }
 
 struct export_number export_bytes(uint64_t bytes)
 {
-	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 	struct export_number w;
-	double value = (double)bytes;
-	unsigned unit = 0;
-	while (value >= 1023.95 && unit < 6) {
-		value /= 1024;
-		unit++;
-	}
-	if (unit)
-		snprintf(w.text, sizeof w.text, "%.1f %s", value, units[unit]);
-	else
-		snprintf(w.text, sizeof w.text, "%" PRIu64 " %s", bytes,
-			 bytes == 1 ? "byte" : "bytes");
+	number_bytes(w.text, bytes, "byte", "bytes");
 	return w;
 }
 

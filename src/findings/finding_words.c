@@ -7,6 +7,8 @@
  * evidence has them whole. */
 #include "findings/finding_words.h"
 
+#include "hosted/number_words.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,15 +18,7 @@ enum { LONGEST_NAME = 72, LONGEST_FILE_NAME = 48 };
 struct phrase phrase_count(uint64_t n)
 {
 	struct phrase w;
-	char digits[24];
-	int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
-	size_t used = 0;
-	for (int i = 0; i < length; i++) {
-		if (i && (length - i) % 3 == 0)
-			w.text[used++] = ',';
-		w.text[used++] = digits[i];
-	}
-	w.text[used] = 0;
+	number_count(w.text, n);
 	return w;
 }
 
@@ -42,17 +36,10 @@ struct phrase phrase_exact(uint64_t bytes)
 
 struct phrase phrase_bytes(uint64_t bytes)
 {
-	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 	struct phrase w;
-	double value = (double)bytes;
-	unsigned unit = 0;
 	if (bytes < 1024)
 		return phrase_exact(bytes);
-	while (value >= 1023.95 && unit < 6) {
-		value /= 1024;
-		unit++;
-	}
-	snprintf(w.text, sizeof w.text, "%.1f %s", value, units[unit]);
+	number_bytes(w.text, bytes, "byte", "bytes");
 	return w;
 }
 

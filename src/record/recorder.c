@@ -388,35 +388,6 @@ static void see_ends(struct recorder *r)
 	}
 }
 
-/* Keeps a sampled process's state if it never had that much. */
-static void see_peak(struct recorder *r, struct process *p)
-{
-	double bytes = sampled_live_bytes(p);
-	if (bytes <= p->sampled_peak)
-		return;
-	struct trace_samples now = {0};
-	if (sampled_collect(&r->drain, p, &now) == 0) {
-		trace_samples_fini(&p->sampled);
-		p->sampled = now;
-		p->sampled_peak = bytes;
-	} else
-		trace_samples_fini(&now);
-}
-
-static void write_samples(struct recorder *r, struct process *p)
-{
-	struct trace_samples now = {0};
-	see_peak(r, p);
-	if (sampled_collect(&r->drain, p, &now) == 0) {
-		now.peak_time_ns = p->sampled.time_ns;
-		now.peak = p->sampled.live;
-		now.peak_count = p->sampled.live_count;
-		trace_writer_samples(r->writer, &now);
-		now.peak = NULL; /* stays the process's */
-	}
-	trace_samples_fini(&now);
-}
-
 static void close_process(struct recorder *r, struct process *p)
 {
 	struct wire_header *h = p->session.header;
@@ -461,7 +432,7 @@ static void close_process(struct recorder *r, struct process *p)
 		note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
 	}
 	if (process_is_sampled(p))
-		write_samples(r, p);
+		sampled_write(&r->drain, p);
 	drain_process_end(&r->drain, p, f->end_ns);
 	trace_writer_process_end(r->writer, p->index, f);
 }
@@ -562,9 +533,9 @@ static void look_at_sampled(struct recorder *r, uint64_t now)
 		struct process *p = r->processes[i];
 		if (p->done || p->corrupt || !process_is_sampled(p))
 			continue;
-		see_peak(r, p);
+		sampled_see_peak(&r->drain, p);
 		if (write) /* so that it is there even if we are killed */
-			write_samples(r, p);
+			sampled_write(&r->drain, p);
 	}
 }
 

@@ -25,7 +25,7 @@ static bool take(const struct wire_samples *s, uint32_t i, struct wire_sample *o
 	       out->size < SIZE_LIMIT && out->rate_bytes && out->rate_bytes < RATE_LIMIT;
 }
 
-double sampled_live_bytes(const struct process *p)
+static double live_bytes(const struct process *p)
 {
 	struct wire_samples s = wire_samples_at(p->base);
 	struct wire_sample b;
@@ -43,7 +43,8 @@ static double bits_double(uint64_t bits)
 	return value >= 0 && value < 1e38 ? value : 0;
 }
 
-int sampled_collect(struct drain *d, struct process *p, struct trace_samples *out)
+/* Everything, into a zeroed struct. What makes no sense is left out. 0 or HEFT_ENOMEM. */
+static int collect(struct drain *d, struct process *p, struct trace_samples *out)
 {
 	struct wire_samples s = wire_samples_at(p->base);
 	struct wire_header *h = p->session.header;
@@ -85,4 +86,32 @@ int sampled_collect(struct drain *d, struct process *p, struct trace_samples *ou
 		};
 	}
 	return 0;
+}
+
+void sampled_see_peak(struct drain *d, struct process *p)
+{
+	double bytes = live_bytes(p);
+	if (bytes <= p->sampled_peak)
+		return;
+	struct trace_samples now = {0};
+	if (collect(d, p, &now) == 0) {
+		trace_samples_fini(&p->sampled);
+		p->sampled = now;
+		p->sampled_peak = bytes;
+	} else
+		trace_samples_fini(&now);
+}
+
+void sampled_write(struct drain *d, struct process *p)
+{
+	struct trace_samples now = {0};
+	sampled_see_peak(d, p);
+	if (collect(d, p, &now) == 0) {
+		now.peak_time_ns = p->sampled.time_ns;
+		now.peak = p->sampled.live;
+		now.peak_count = p->sampled.live_count;
+		trace_writer_samples(d->writer, &now); /* latches its failure */
+		now.peak = NULL; /* stays the process's */
+	}
+	trace_samples_fini(&now);
 }

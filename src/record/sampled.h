@@ -10,9 +10,9 @@ static inline bool process_is_sampled(const struct process *p)
 {
 	return p->session.header->mode == WIRE_SAMPLED;
 }
-/* Estimated live bytes, at the cost of a look at every live sample. */
-double sampled_live_bytes(const struct process *p);
-/* Everything, into a zeroed struct. What makes no sense is left out. 0 or HEFT_ENOMEM. */
-int sampled_collect(struct drain *d, struct process *p, struct trace_samples *out);
+/* Keeps its state in p->sampled if it never had that much. Costs a look at every live sample. */
+void sampled_see_peak(struct drain *d, struct process *p);
+/* Writes down what it has, and what it had at its peak. */
+void sampled_write(struct drain *d, struct process *p);
 
 #endif

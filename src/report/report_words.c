@@ -4,23 +4,15 @@
  * Invariant: every number fits struct words, whatever it is. */
 #include "report/report_words.h"
 
+#include "hosted/number_words.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 struct words words_bytes(uint64_t bytes)
 {
-	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 	struct words w;
-	double value = (double)bytes;
-	unsigned unit = 0;
-	while (value >= 1023.95 && unit < 6) {
-		value /= 1024;
-		unit++;
-	}
-	if (unit)
-		snprintf(w.text, sizeof w.text, "%.1f %s", value, units[unit]);
-	else
-		snprintf(w.text, sizeof w.text, "%" PRIu64 " B", bytes);
+	number_bytes(w.text, bytes, "B", "B");
 	return w;
 }
 
@@ -45,15 +37,7 @@ struct words words_exact_bytes(uint64_t bytes)
 struct words words_count(uint64_t n)
 {
 	struct words w;
-	char digits[24];
-	int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
-	size_t used = 0;
-	for (int i = 0; i < length; i++) {
-		if (i && (length - i) % 3 == 0)
-			w.text[used++] = ',';
-		w.text[used++] = digits[i];
-	}
-	w.text[used] = 0;
+	number_count(w.text, n);
 	return w;
 }
 

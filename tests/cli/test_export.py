@@ -297,3 +297,12 @@ def test_hostile_names(phases, tmp_path):
             assert sum("alert(1)" in r["function"] for r in rows) == 1
         if name in ("json", "speedscope"):
             json.loads(text)
+
+
+def test_a_cut_recording_says_so(heft, phases, tmp_path):
+    cut = tmp_path / "cut.heft"
+    cut.write_bytes(phases.read_bytes()[:-100])
+    done = heft("export", "-f", "folded", "-o", "-", cut)
+    assert done.status == 0 and done.out
+    assert f"{cut} has no end (cut, or still being written)" in done.err
+    assert heft("export", "-q", "-f", "folded", "-o", "-", cut).err == ""

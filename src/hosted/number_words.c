@@ -1,0 +1,36 @@
+/* Thousands apart, sizes in the unit that fits, no more digits than say something. 1023.95 KiB would
+ * read "1024.0 KiB": from there on it is the next unit.
+ *
+ * Invariant: every number fits NUMBER_WORDS; a unit's word is cut if it does not. */
+#include "hosted/number_words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void number_count(char text[NUMBER_WORDS], uint64_t n)
+{
+	char digits[24];
+	int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
+	size_t used = 0;
+	for (int i = 0; i < length; i++) {
+		if (i && (length - i) % 3 == 0)
+			text[used++] = ',';
+		text[used++] = digits[i];
+	}
+	text[used] = 0;
+}
+
+void number_bytes(char text[NUMBER_WORDS], uint64_t bytes, const char *byte, const char *several)
+{
+	static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	double value = (double)bytes;
+	unsigned unit = 0;
+	while (value >= 1023.95 && unit < 6) {
+		value /= 1024;
+		unit++;
+	}
+	if (unit)
+		snprintf(text, NUMBER_WORDS, "%.1f %s", value, units[unit]);
+	else
+		snprintf(text, NUMBER_WORDS, "%" PRIu64 " %s", bytes, bytes == 1 ? byte : several);
+}

@@ -1,0 +1,15 @@
+/* Numbers as people read them, for whoever makes sentences, tables or graphs of them. */
+#ifndef HEFT_HOSTED_NUMBER_WORDS_H
+#define HEFT_HOSTED_NUMBER_WORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { NUMBER_WORDS = 32 }; /* room for any of them, and its NUL */
+
+/* "12,345,678" */
+void number_count(char text[NUMBER_WORDS], uint64_t n);
+/* "12.3 MiB"; below 1024 "12", and after it `byte` for 1 or `bytes`. */
+void number_bytes(char text[NUMBER_WORDS], uint64_t bytes, const char *byte, const char *several);
+
+#endif
