@@ -1,6 +1,7 @@
 """heft run --sample: estimates against the truth, which the program itself prints. A true number lies
 within its 95 % error in 19 of 20 cases; the tests allow two and a half times that, which a sound
-estimator misses once in a million."""
+estimator misses once in a million. That holds from about a hundred samples on: of a site without any,
+the error is estimated to be 0, so every case has at least that many where it is held to its error."""
 
 import json
 import os
@@ -47,8 +48,8 @@ def named(report, function):
 
 
 @pytest.mark.parametrize("shape, count, rate", [
-    ("mixed", 20000, "4k"), ("mixed", 20000, "64k"), ("resized", 10000, "8k"),
-    ("aligned", 10000, "4k"), ("threads", 20000, "16k"), ("forked", 300, "16k")])
+    ("mixed", 20000, "4k"), ("mixed", 20000, "16k"), ("resized", 10000, "8k"),
+    ("aligned", 10000, "4k"), ("threads", 20000, "16k"), ("forked", 1500, "1k")])
 def test_estimates(compiled, tmp_path, shape, count, rate):
     report, truth, _ = sampled(tmp_path, [compiled("sampled_heap.c"), shape, count], rate)
     assert report["mode"] == "sample"
