@@ -1,0 +1,270 @@
+// What the server answers (src/server/routes_view.c and the files beside it), one
+// interface a document. Both sides are held to it by tests/browser. Times are
+// nanoseconds since the start of the recording, sizes bytes; numbers stay below 2^53.
+//
+// A one-file report (heft export -f html) holds the same documents under the same
+// addresses; what it does not hold, it says it lacks.
+
+// Which part of a recording a document is about. Every GET below with `Selection`
+// takes these as query parameters, all optional.
+export interface Selection {
+  mode?: Mode; // default "live"
+  at?: "peak" | "end" | number; // of mode live; default "peak"
+  from?: number; // of the others; default 0
+  to?: number; // default: the end
+  metric?: "bytes" | "count"; // default "bytes"
+  pid?: number;
+  thread?: string;
+  focus?: string; // extended regular expression over function, file, module: keep these stacks
+  ignore?: string;
+  within?: number; // of mode churn: freed within so many ns, default 1 ms
+}
+// live: live at the instant. grew: allocated inside the window and alive at its end.
+// allocated: allocated inside the window. churn: allocated inside and freed soon (counts only).
+export type Mode = "live" | "grew" | "allocated" | "churn";
+
+// GET /api/recordings: what is open here.
+export interface Recordings {
+  heft: string; // version
+  recordings: RecordingEntry[];
+}
+export interface RecordingEntry {
+  id: string; // "1", "2" ...: stands in the addresses below
+  name: string; // file name, or "pid 123"
+  format: string; // "heft", "pprof", ...
+  live: boolean; // grows: GET /api/r/ID/events tells when
+}
+
+// GET /api/r/ID/summary
+export interface Summary {
+  id: string;
+  name: string;
+  command: string[];
+  pid: number;
+  format: string;
+  mode: "exact" | "sample";
+  rateBytes: number;
+  start: string; // ISO, "" if not known
+  durationNs: number;
+  end: string; // "exit" | "signal" | "detached" | "running" | ...
+  endWords: string; // "exit status 0", "killed by signal 9 (out of memory, limit 512 MiB)"
+  complete: boolean;
+  live: boolean;
+  has: Has; // what the file tells: views of the rest show words instead
+  totals: Totals;
+  errors?: Partial<Totals>; // sampled: 95 % error of each
+  quality: { level: "good" | "fair" | "poor"; words: string[] }; // badge; why
+  notes: { warning: boolean; timeNs: number; text: string }[];
+  findings: Finding[];
+  processes: { pid: number; ppid: number; command: string[]; end: string }[];
+  threads: { pid: number; tid: number; name: string; allocations: number; allocatedBytes: number }[];
+  pruned?: string[]; // one-file report: what was left out, in words
+}
+export interface Has {
+  peak: boolean;
+  live: boolean;
+  allocated: boolean;
+  times: boolean; // a timeline, windows, instants
+  windows: boolean; // modes of any window can be asked for (false: peak, end, whole run only)
+  lifetimes: boolean;
+  heatmap: boolean;
+  threads: boolean;
+  matrix: boolean;
+  sizes: boolean;
+  temporary: boolean;
+  ledger: boolean;
+  source: boolean;
+}
+export interface Totals {
+  allocations: number;
+  reallocations: number;
+  frees: number;
+  allocatedBytes: number;
+  peakBytes: number;
+  peakBlocks: number;
+  peakTimeNs: number;
+  liveBytes: number;
+  liveBlocks: number;
+  temporary: number;
+  threads: number;
+  dropped: number;
+  peakRssBytes: number;
+  peakRssTimeNs: number;
+}
+export interface Finding {
+  kind: string;
+  severity: "high" | "medium" | "low";
+  bytes: number;
+  summary: string;
+  advice: string;
+  site: number; // id, 0: none
+  where: Place | null; // first user frame
+  evidence: { name: string; value: string | string[] | Part[] }[]; // values in words with units
+  trend: number[]; // live bytes of its site over the run, up to 60 points; empty: not known
+  explain: Partial<Selection> & { view: string }; // what shows the proof
+}
+export interface Part {
+  function: string;
+  where: string;
+  bytes: number;
+  share: number;
+  site: number;
+}
+export interface Place {
+  function: string;
+  file: string; // "" if not known
+  line: number;
+  module: string; // without folders
+}
+
+// GET /api/r/ID/timeline?slots=N (default 400) [pid]
+export interface Timeline {
+  fromNs: number;
+  toNs: number;
+  timesNs: number[]; // of the points, rising
+  bytes: number[]; // live heap, everything
+  rows: { site: number; label: string; bytes: number[] }[]; // the top 5 sites; the rest is the difference
+  rss: { timeNs: number; bytes: number }[]; // thinned, its maximum kept; empty: not known
+  allocations: number[]; // allocations a second in each slot; empty: not known
+  marks: { timeNs: number; name: string }[];
+  limitBytes: number; // memory limit; 0: not known or far away
+}
+
+// GET /api/r/ID/tree?Selection&invert=0|1&limit=N (default 20000)&root=PATH
+// Nodes in an order where a parent stands before its children. Node 0 is the root of everything.
+// Children of a node below the limit are one node with frame -1, named by `smaller`.
+export interface Tree {
+  frames: Frame[];
+  parent: number[]; // of node i; parent[0] = -1
+  frame: number[]; // index into frames; -1: smaller ones together; of node 0: -1
+  total: number[]; // value with everything below
+  self: number[];
+  smaller: { node: number; count: number }[]; // how many stacks a node of frame -1 stands for
+  other?: number[]; // second value for colour: mean lifetime ns (exact), by node; absent: not known
+  unit: "bytes" | "count";
+  sum: number;
+  error95?: number; // of the sum, sampled
+  prunedNodes: number;
+}
+export interface Frame {
+  function: string;
+  file: string;
+  line: number;
+  module: string;
+  user: boolean; // the user's own code, not libc or a language's runtime
+  inlined: boolean;
+}
+
+// GET /api/r/ID/sites?Selection&sort=peak|live|allocated|count|temporary|lifetime|value&n=N (200)&search=TEXT
+export interface Sites {
+  count: number; // all that match
+  sum: number; // of the selection's value, all sites
+  rows: SiteRow[];
+}
+export interface SiteRow {
+  id: number;
+  place: Place; // first user frame
+  via: string;
+  value: number; // of the selection (mode and metric)
+  error95?: number;
+  peakBytes: number;
+  liveBytes: number;
+  liveBlocks: number;
+  allocations: number;
+  allocatedBytes: number;
+  temporary: number;
+  p50Ns: number;
+  p99Ns: number;
+  trend: number[]; // up to 60 points of live bytes; empty: not known
+  freedBy: string; // "consumer() 98 %", "" if not known
+}
+
+// GET /api/r/ID/site?site=N (whole recording)
+export interface Site {
+  row: SiteRow;
+  stack: Frame[]; // innermost first
+  firstUser: number; // index into stack
+  timesNs: number[];
+  bytes: number[]; // live over time; empty: not known
+  lifetimes: number[]; // as Lifetimes.counts
+  freedBy: { share: number; stack: Frame[] }[];
+  handover: { from: string; to: string; frees: number }[]; // threads
+}
+
+// GET /api/r/ID/sandwich?Selection&function=NAME&module=NAME
+// Callers: a tree whose root is the function and whose children are its callers. Callees likewise.
+export interface Sandwich {
+  callers: Tree;
+  callees: Tree;
+}
+
+// GET /api/r/ID/functions?Selection&n=N&search=TEXT
+export interface Functions {
+  count: number;
+  sum: number;
+  rows: { frame: Frame; self: number; total: number }[];
+}
+
+// GET /api/r/ID/files?Selection: source files by value. GET /api/r/ID/source?Selection&file=PATH
+// Only files that the recording names are ever read.
+export interface Files {
+  files: { file: string; total: number; self: number; readable: boolean }[];
+}
+export interface Source {
+  file: string;
+  words: string; // "" or why there is no text ("not on this machine", "newer than the program")
+  lines: { line: number; text: string; self: number; total: number }[];
+  sum: number;
+}
+
+// GET /api/r/ID/sizes?Selection
+export interface Sizes {
+  rows: {
+    low: number;
+    high: number;
+    allocations: number;
+    allocatedBytes: number;
+    slackBytes: number;
+    peakBlocks: number;
+    peakBytes: number;
+    peakSlackBytes: number;
+    liveBlocks: number;
+    liveBytes: number;
+  }[];
+}
+
+// GET /api/r/ID/lifetimes?Selection
+export interface Lifetimes {
+  lowNs: number[]; // lower bound of each bucket: 0, 512, 1024, ...
+  counts: number[]; // blocks freed or, at the end, still live (see liveAtEnd)
+  liveAtEnd: number;
+  // Birth time x lifetime: cells[b][l] blocks born in birth slot b with lifetime bucket l; null: not known
+  heat: { birthNs: number[]; cells: number[][]; live: number[][] } | null;
+}
+
+// GET /api/r/ID/threads
+export interface Threads {
+  threads: { label: string; pid: number; tid: number; allocations: number; allocatedBytes: number; frees: number }[];
+  // hand-overs: blocks allocated by `from` and freed by `to`
+  cells: { from: number; to: number; frees: number; waitMeanNs: number }[]; // indices; -1: others
+}
+
+// GET /api/diff?a=ID&b=ID&metric=...&a.at=...&b.at=... (any Selection field with "a." or "b.")
+export interface Diff {
+  unit: "bytes" | "count";
+  a: { name: string; sum: number };
+  b: { name: string; sum: number };
+  rows: { a: number; b: number; change: number; kind: string; significant: boolean; place: Place; stack: Frame[] }[]; // largest change first, up to 500
+  tree: Tree; // of b, `other` = change by node; vanished stacks are in it with total 0
+  before: number[]; // value in a, by node of tree
+}
+
+// GET /api/r/ID/ledger: bands from requested bytes to RSS, when recorded.
+export interface Ledger {
+  words: string; // "" or how to record one
+  rows: { name: string; bytes: number; words: string }[];
+  rssBytes: number;
+}
+
+// GET /api/r/ID/export?format=pprof|folded|...&Selection: a file.
+// GET /api/r/ID/events?token=T: server-sent events "change" {"durationNs": N} while a recording grows, "end".
