@@ -15,102 +15,28 @@
  *
  * Every descriptor is close-on-exec, SIGPIPE is blocked in the network's thread and sends say
  * MSG_NOSIGNAL; all threads block all signals, which are the verbs' to take. */
-#include "server/http_parts.h"
+#include "server/http_state.h"
 
 #include <microhttpd.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#define SECOND 1000000000ull
-#define NEVER UINT64_MAX
-
 enum {
-	WORKERS = 4,
 	USUAL_CONNECTIONS = 2048,
 	SPARE_CONNECTIONS = 64, /* that are told to come again */
 	USUAL_BODY = 1 << 20,
-	HEADERS = 16 * 1024,  /* of a request: 431 above */
-	MEMORY = 2 * HEADERS, /* of a connection, where libmicrohttpd itself gives up */
-	PATIENCE = 8,         /* bodies of so many times the limit are read before they get 413 */
+	MEMORY = 2 * HTTP_HEADERS, /* of a connection, where libmicrohttpd itself gives up */
+	PATIENCE = 8, /* bodies of so many times the limit are read before they get 413 */
 	IDLE_MS = 60000,
 	REQUEST_MS = 20000,
 	ANSWER_MS = 30000,
 	CROWDED_MS = 5000, /* without a request, when connections run out */
 	TICK_MS = 10,      /* the clock does not look more often */
 };
-
-struct client { /* a socket */
-	struct client *next, **at;
-	int fd;
-	bool asking; /* a request has begun */
-	uint64_t since_ns, deadline_ns;
-};
-
-enum state {
-	READING,
-	WORKING, /* or in the queue for it */
-	WAITING, /* in the list */
-	READY,
-	GONE, /* the client, while nobody looked */
-};
-
-struct http_connection {
-	struct http_server *server;
-	struct MHD_Connection *mhd;
-	struct client *client;
-	struct http_connection *next; /* in the queue, or the list */
-	char *query;
-	bool begun, head, stream, done, nul;
-	enum state state;
-	const struct http_route *route;
-	struct http_request request;
-	struct http_answer answer;
-	char *body;
-	size_t body_bytes, body_capacity, too_much_bytes;
-	uint64_t due_ns;
-	size_t sent; /* of the events */
-	void *kept;  /* of a stream, as long as it lives */
-	void (*drop)(void *kept);
-};
-
-struct http_server {
-	struct http_options o;
-	const struct http_route *routes;
-	struct http_own_names own;
-	uint16_t port;
-	struct MHD_Daemon *daemon;
-	pthread_t workers[WORKERS], clock;
-	uint32_t worker_count;
-	bool has_clock;
-	pthread_mutex_t lock;
-	pthread_cond_t work, tick, calm;
-	bool stopping;
-	struct http_connection *queue, **queue_end;
-	struct http_connection *waiting;
-	struct client *clients;
-	uint32_t client_count, active; /* requests that were begun and not ended */
-	uint64_t requests, refused, failed;
-	uint64_t said_full_ns;
-};
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
-}
-
-static uint64_t after(uint64_t now, uint64_t ns)
-{
-	return ns < NEVER - now ? now + ns : NEVER;
-}
 
 static uint64_t limit_ns(uint32_t given_ms, uint32_t usual_ms)
 {
@@ -563,145 +489,6 @@ static void *clock_hand(void *ctx)
 
 /* ---- taking requests in */
 
-static bool path_matches(const struct http_route *r, const char *path, const char **rest)
-{
-	size_t length = strlen(r->path);
-	*rest = "";
-	if (length && r->path[length - 1] == '*') {
-		if (strncmp(r->path, path, length - 1) != 0)
-			return false;
-		*rest = path + length - 1;
-		return true;
-	}
-	return strcmp(r->path, path) == 0;
-}
-
-static void refuse_path(struct http_connection *c)
-{
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *out = open_memstream(&text, &bytes);
-	if (!out)
-		return;
-	fputs("404: nothing is served under this path. There is:\n", out);
-	for (const struct http_route *r = c->server->routes; r->path; r++) {
-		int length = (int)strcspn(r->path, "*");
-		if (strcmp(r->method, "GET") == 0)
-			fprintf(out, "  %.*s\n", length, r->path);
-	}
-	if (fclose(out) == 0)
-		http_answer_body(&c->answer, 404, "text/plain; charset=utf-8", text, bytes);
-	else
-		free(text);
-}
-
-static void find_route(struct http_connection *c, const char *method, const char *path)
-{
-	char allow[32] = "";
-	for (const struct http_route *r = c->server->routes; r->path; r++) {
-		const char *rest;
-		if (!path_matches(r, path, &rest))
-			continue;
-		if (strcmp(r->method, method) == 0) {
-			c->route = r;
-			c->request.rest = rest;
-			return;
-		}
-		if (!strstr(allow, r->method)) {
-			strcat(allow, *allow ? ", " : "");
-			strcat(allow, strcmp(r->method, "GET") == 0 ? "GET, HEAD" : "POST");
-		}
-	}
-	if (!*allow) {
-		refuse_path(c);
-		return;
-	}
-	http_answer_text(&c->answer, 405, "this path takes %s only\n", allow);
-	http_answer_header(&c->answer, "Allow", allow);
-}
-
-enum credentials { ABSENT, WRONG, RIGHT };
-
-static enum credentials credentials_of(const struct http_connection *c)
-{
-	const char *token = c->server->o.token;
-	const char *header = http_header(&c->request, "Authorization");
-	const char *query = http_query(&c->request, "token");
-	char password[512];
-	bool right = query && http_token_equal(token, query);
-	if (header && strncasecmp(header, "Bearer ", 7) == 0)
-		right = right || http_token_equal(token, header + 7);
-	else if (header && http_basic_password(header, password, sizeof password))
-		right = right || http_token_equal(token, password);
-	return right ? RIGHT : header || query ? WRONG : ABSENT;
-}
-
-/* Host, Origin, token. True: it may go on. */
-static bool may_ask(struct http_connection *c)
-{
-	struct http_server *s = c->server;
-	const char *host = http_header(&c->request, "Host");
-	const char *origin = http_header(&c->request, "Origin");
-	bool post = strcmp(c->request.method, "POST") == 0;
-	if (s->o.check_host && host && !http_host_is_own(&s->own, host)) {
-		http_answer_text(&c->answer, 403,
-				 "this server does not go by the name in the Host header\n"
-				 "ask for http://%s:%u/ or http://localhost:%u/\n",
-				 s->own.any ? "127.0.0.1" : s->own.address, s->port, s->port);
-		return false;
-	}
-	/* Browsers send passwords along with other pages' requests; those can change nothing here. */
-	if ((s->o.check_host || post) && origin && !http_origin_is_host(origin, host)) {
-		http_answer_text(&c->answer, 403, "requests of other servers' pages are refused\n");
-		return false;
-	}
-	if (!s->o.token || c->route->open)
-		return true;
-	switch (credentials_of(c)) {
-	case RIGHT:
-		return true;
-	case WRONG:
-		http_answer_text(&c->answer, 403, "this is not the token of this server\n");
-		return false;
-	default:
-		http_answer_text(
-			&c->answer, 401,
-			"a token is needed: the header \"Authorization: Bearer TOKEN\", "
-			"?token=TOKEN,\nor http://x:TOKEN@... where programs take passwords\n");
-		return false;
-	}
-}
-
-/* Where nothing but the connection's own bytes was looked at: sizes, number, form. */
-static bool well_formed(struct http_connection *c)
-{
-	struct http_server *s = c->server;
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-	if (info && info->header_size > HEADERS) {
-		http_answer_text(&c->answer, 431, "the headers of a request may have %d bytes\n",
-				 HEADERS);
-		return false;
-	}
-	if (c->nul) { /* would end a text where its sender did not */
-		http_answer_text(&c->answer, 400, "a NUL byte has no place in an address\n");
-		return false;
-	}
-	pthread_mutex_lock(&s->lock);
-	bool full = s->client_count > s->o.limits.connections;
-	bool say = full && s->o.say && now_ns() > after(s->said_full_ns, 60 * SECOND);
-	if (say)
-		s->said_full_ns = now_ns();
-	pthread_mutex_unlock(&s->lock);
-	if (say)
-		s->o.say("HTTP: too many connections; further ones are told to come again");
-	if (full) {
-		http_answer_text(&c->answer, 503, "too many connections; please come again\n");
-		http_answer_header(&c->answer, "Retry-After", "5");
-	}
-	return !full;
-}
-
 /* The headers are there. An answer that is ready now is sent when the body was read, so that the
  * connection stays in step; only of bodies without measure nothing is read. */
 static enum MHD_Result begin(struct http_connection *c, const char *path, const char *method)
@@ -725,12 +512,8 @@ static enum MHD_Result begin(struct http_connection *c, const char *path, const 
 				 c->server->o.limits.body_bytes);
 		return send_answer(c);
 	}
-	if (well_formed(c)) {
-		find_route(c, c->head ? "GET" : method, path);
-		if (c->route)
-			may_ask(c);
-	}
-	if (c->answer.kind != HTTP_NO_ANSWER || c->answer.no_memory || !c->route)
+	http_admit(c, c->head ? "GET" : method, path);
+	if (!c->route)
 		c->state = READY;
 	return MHD_YES;
 }
@@ -856,7 +639,7 @@ static int start_threads(struct http_server *s, int fd, struct heft_error *err)
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (s->worker_count < WORKERS &&
+	while (s->worker_count < HTTP_WORKERS &&
 	       pthread_create(&s->workers[s->worker_count], NULL, worker, s) == 0)
 		s->worker_count++;
 	s->has_clock = pthread_create(&s->clock, NULL, clock_hand, s) == 0;
