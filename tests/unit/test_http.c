@@ -166,7 +166,8 @@ static void test_routes(void **state)
 	expect("GET /under/some/where", "", "", 200, "hello (none)|some/where|");
 	expect("GET /under/", "", "", 200, "hello (none)||");
 	expect("GET /under", "", "", 404, "404: nothing");
-	expect("GET /nowhere", "", "", 404, "404: nothing is served under this path. There is:\n  /hello\n");
+	expect("GET /nowhere", "", "", 404,
+	       "404: nothing is served under this path. There is:\n  /hello\n");
 	expect("POST /echo", "", "some\nbody", 200, "some\nbody");
 	expect("POST /both", "", "x", 200, "x");
 	expect("GET /both", "", "", 200, "hello");
@@ -229,11 +230,12 @@ static void test_kept_connection(void **state)
 	int fd = client_connect(port);
 	char part[2000];
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(client_send(fd, i % 3 == 1 ? "POST /hello HTTP/1.1\r\nHost: x\r\n"
-							      "Content-Length: 2\r\n\r\nab"
-						 : i % 3    ? "GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
-							    : "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"),
-				 0);
+		assert_int_equal(
+			client_send(fd, i % 3 == 1 ? "POST /hello HTTP/1.1\r\nHost: x\r\n"
+						     "Content-Length: 2\r\n\r\nab"
+					: i % 3    ? "GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
+						   : "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"),
+			0);
 		ssize_t n = client_read(fd, part, sizeof part - 1);
 		assert_true(n > 0);
 		part[n] = 0;
@@ -319,14 +321,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define PLAIN(test) cmocka_unit_test_setup_teardown(test, start_plain, stop_plain)
-		PLAIN(test_routes),
-		PLAIN(test_methods),
-		PLAIN(test_headers),
-		PLAIN(test_packed),
-		PLAIN(test_kept_connection),
-		PLAIN(test_events),
-		PLAIN(test_client_goes),
-		PLAIN(test_stop_while_waiting),
+		PLAIN(test_routes),          PLAIN(test_methods),
+		PLAIN(test_headers),         PLAIN(test_packed),
+		PLAIN(test_kept_connection), PLAIN(test_events),
+		PLAIN(test_client_goes),     PLAIN(test_stop_while_waiting),
 	};
 	z_stream z = {.next_in = (Bytef *)"body { color: red }", .avail_in = 19};
 	z.next_out = (Bytef *)packed;
