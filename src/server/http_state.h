@@ -22,7 +22,8 @@ struct MHD_Daemon;
 struct client { /* a socket */
 	struct client *next, **at;
 	int fd;
-	bool asking; /* a request has begun */
+	bool asking;  /* a request has begun */
+	bool reading; /* ... or may begin, and is not complete */
 	uint64_t since_ns, deadline_ns;
 };
 
