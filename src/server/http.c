@@ -666,8 +666,7 @@ static int start_threads(struct http_server *s, int fd, struct heft_error *err)
 		s->daemon = MHD_start_daemon(
 			MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
 			on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-			(unsigned)s->o.limits.connections + SPARE_CONNECTIONS,
-			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
+			(unsigned)s->sockets, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
 			MHD_OPTION_CONNECTION_TIMEOUT,
 			(unsigned)(limit_ns(s->o.limits.idle_ms, IDLE_MS) / SECOND) + 1,
 			MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_client, s,
@@ -695,7 +694,9 @@ int http_server_start(struct http_server **out, const struct http_options *o,
 	if (!s->o.limits.body_bytes)
 		s->o.limits.body_bytes = USUAL_BODY;
 	init_threads(s);
-	http_raise_file_limit(s->o.limits.connections + SPARE_CONNECTIONS);
+	s->sockets = http_raise_file_limit(s->o.limits.connections + SPARE_CONNECTIONS);
+	if (s->sockets < s->o.limits.connections + SPARE_CONNECTIONS)
+		s->o.limits.connections = s->sockets - s->sockets / 4;
 	int rc = http_listen(o, &s->own, &s->port, err);
 	if (rc >= 0)
 		rc = start_threads(s, rc, err);
