@@ -25,6 +25,7 @@ struct heft_process *heft_process;
 unsigned char heft_arena[HEFT_ARENA_BYTES] __attribute__((aligned(64)));
 char heft_session_dir[512];
 char heft_preload_path[512];
+char heft_sample_setting[32];
 char heft_exe[4096];
 int heft_follow = 1;
 static uint64_t sample_bytes; /* WIRE_ENV_SAMPLE; 0: exact */
@@ -309,6 +310,7 @@ static void configure(void)
 	const char *preload = env_value(env, "LD_PRELOAD");
 	const char *sample = env_value(env, WIRE_ENV_SAMPLE);
 	if (sample && *sample) {
+		take_string(heft_sample_setting, sizeof heft_sample_setting, sample);
 		sample_off = !strcmp(sample, "off");
 		for (; *sample >= '0' && *sample <= '9'; sample++)
 			sample_bytes = sample_bytes * 10 + (uint64_t)(*sample - '0');
