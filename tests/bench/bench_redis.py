@@ -23,6 +23,21 @@ NAMES = ["plain", "plain-again", "sampled"]
 LOADS = {"single": ["-P", "1", "-n", "20000"], "pipelined": ["-P", "16", "-n", "100000"]}
 COMMON = ["-t", "set,get,lpush,lpop", "-c", "20", "-r", "100000", "-d", "100", "--csv"]
 LIMIT_SECONDS = 120
+GENERATIONS = 3  # each with servers of its own: two of the same kind differ by where their heaps lie
+
+
+def available():
+    return shutil.which("redis-benchmark") and (shutil.which("redis-server") or
+                                                shutil.which("redis-check-rdb"))
+
+
+def program(directory):
+    """redis-server; or its other name from Debian's redis-tools, which is the same program and comes
+    without a service that is started on installing it."""
+    link = Path(directory) / "redis-server"
+    if not link.exists():
+        link.symlink_to(shutil.which("redis-server") or shutil.which("redis-check-rdb"))
+    return str(link)
 
 
 def free_port():
@@ -40,7 +55,7 @@ class Server:
         config.write_text(f"port {self.port}\nbind 127.0.0.1\nsave \"\"\nappendonly no\n"
                           f"daemonize no\ndir {directory}\nlogfile /dev/null\n")
         began = time.monotonic()
-        self.process = subprocess.Popen(wrap([shutil.which("redis-server"), str(config)]),
+        self.process = subprocess.Popen(wrap([program(directory), str(config)]),
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
         while self.ask("PING") != "+PONG":
@@ -93,6 +108,25 @@ def wrap_of(name, sampled):
     return sampled if name == "sampled" else lambda argv: argv
 
 
+def one_generation(directory, names, sampled, rounds, samples, say):
+    """A server of each kind, and rounds of load on them."""
+    servers = {}
+    try:
+        for name in names:
+            servers[name] = Server(directory, wrap_of(name, sampled))
+        for load, words in LOADS.items():
+            for turn in range(-1, rounds):  # the first is not kept: it fills the heap
+                start = turn % len(names)
+                for name in names[start:] + names[:start]:
+                    sample = servers[name].load(words)
+                    say(f"{load} {name} {turn + 1}/{rounds}: {sample['cpu_us']:.2f} us")
+                    if turn >= 0:
+                        samples[load][name].append(sample)
+    finally:
+        for server in servers.values():
+            server.close()
+
+
 def measure(bench, sampled, rounds, say):
     names = [name for name in NAMES if name != "sampled" or bench.heft]
     out = {"samples": {load: {name: [] for name in names} for load in LOADS},
@@ -103,19 +137,7 @@ def measure(bench, sampled, rounds, say):
                 server = Server(directory, wrap_of(name, sampled))
                 out["start"][name].append(server.start_s)
                 server.close()
-        servers = {}
-        try:
-            for name in names:
-                servers[name] = Server(directory, wrap_of(name, sampled))
-            for load, words in LOADS.items():
-                for turn in range(-1, rounds):  # the first is not kept: it fills the heap
-                    start = turn % len(names)
-                    for name in names[start:] + names[:start]:
-                        sample = servers[name].load(words)
-                        say(f"redis {load} {name} {turn + 1}/{rounds}: {sample['cpu_us']:.2f} us")
-                        if turn >= 0:
-                            out["samples"][load][name].append(sample)
-        finally:
-            for server in servers.values():
-                server.close()
+        for generation in range(GENERATIONS):
+            one_generation(directory, names, sampled, -(-rounds // GENERATIONS), out["samples"],
+                           lambda text, number=generation: say(f"redis {number + 1} {text}"))
     return out

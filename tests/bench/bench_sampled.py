@@ -36,6 +36,7 @@ PROGRAM_GOAL, PROGRAM_LIMIT = 0.01, 0.03
 PROGRAMS = ["sqlite3", "perl", "jq", "cc1plus-O0"]
 # What a program does before it does anything: its start-up, to be taken off.
 IDLE = {"sqlite3": ["sqlite3", ":memory:", ""], "perl": ["perl", "-e", "1"], "jq": ["jq", "-n", "1"]}
+BRANCHES = 4.5  # instructions: a test and a jump in each call of a pair, and some rounding
 CALLGRIND_STEPS = {"same": (400_000, 2_000_000), "json": (20, 100)}
 
 
@@ -64,7 +65,7 @@ def rows(work, micro, quick):
     for row, _ in real_rows(work, quick):
         if row and row.name in PROGRAMS:
             yield SampledRow(row.name, "program", row.argv, idle=idle_argv(row), env=row.env)
-    if shutil.which("redis-server") and shutil.which("redis-benchmark"):
+    if bench_redis.available():
         yield SampledRow("redis", "server", ["redis-server"])
     if shutil.which("valgrind"):
         yield SampledRow("instructions", "instructions", [micro])
@@ -331,6 +332,8 @@ def pair_goals(result):
 
 def added_goals(name, value, aa):
     measured = f"{percent_of(value)} % (plain/plain {percent_of(aa)} %)"
+    # Where A against A differs by more than the rounds show, that is the error to reckon with.
+    value = value[0], max(value[1], aa[1], abs(aa[0] - 1))
     yield f"{name}: at most 1 % of processor time", measured, judged(value, 1 + PROGRAM_GOAL)
     yield "  and not over 3 %", measured, judged(value, 1 + PROGRAM_LIMIT)
 
@@ -342,8 +345,9 @@ def instruction_goals(result):
             yield (f"instructions, {kind}: at most {GOALS[kind]} times plain", f"{found:.3f}",
                    found <= GOALS[kind])
         if "off" in counts and "passthrough" in counts:
-            yield (f"instructions, {kind}: switched off over a passthrough hook (shown, not judged)",
-                   f"{counts['off'] - counts['passthrough']:+.1f} a pair", None)
+            over = counts["off"] - counts["passthrough"]
+            yield (f"instructions, {kind}: switched off, a passthrough hook and a branch a call (+4)",
+                   f"{over:+.1f} a pair", over <= BRANCHES)
 
 
 def goals(results):
