@@ -195,9 +195,9 @@ def recorded(bench):
 # ---- from samples to numbers
 
 
-def ratio(samples, variant, key, less=None, base=("plain", "plain-again")):
-    """(median ratio, its standard error) of a variant over plain, or None. `less` gives what to take
-    off each variant's figures first: {variant: start-up}."""
+def round_ratios(samples, variant, key, less=None, base=("plain", "plain-again")):
+    """Variant over plain, round by round. `less` gives what to take off each variant's figures first:
+    {variant: start-up}."""
     less = less or {}
     found = []
     for turn in zip(samples.get(variant) or [], *(samples.get(name) or [] for name in base)):
@@ -206,6 +206,12 @@ def ratio(samples, variant, key, less=None, base=("plain", "plain-again")):
         over = turn[0][key] - less.get(variant, 0)
         under = statistics.mean(s[key] - less.get(n, 0) for s, n in zip(turn[1:], base))
         found.append(over / under)
+    return found
+
+
+def ratio(samples, variant, key, less=None, base=("plain", "plain-again")):
+    """(median of the rounds' ratios, its standard error), or None."""
+    found = round_ratios(samples, variant, key, less, base)
     if not found:
         return None
     middle = statistics.median(found)
@@ -238,10 +244,11 @@ def pair_table(results):
         s = result["samples"]
         lines.append([result["row"], show(middle_of(s, "plain", "cpu_ns"), "{:.2f}"),
                       pair_of(noise(s, "cpu_ns")), pair_of(ratio(s, "sampled", "cpu_ns")),
+                      show(max(round_ratios(s, "sampled", "cpu_ns"), default=None)),
                       pair_of(ratio(s, "off", "cpu_ns")), pair_of(ratio(s, "passthrough", "cpu_ns")),
                       pair_of(ratio(s, "jemalloc-sampled", "cpu_ns", base=("jemalloc",)))])
-    return lines and table(["pair, processor time", "plain ns", "plain/plain", "sampled", "off",
-                            "passthrough", "jemalloc's own"], lines)
+    return lines and table(["pair, processor time", "plain ns", "plain/plain", "sampled", "slowest",
+                            "off", "passthrough", "jemalloc's own"], lines)
 
 
 def start_up(result, key="cpu_s"):

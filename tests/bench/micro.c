@@ -280,7 +280,8 @@ static int write_result(const char *path, const char *kind, const struct lane_th
 		cpu_ns += threads[i].lane.cpu_ns;
 	}
 	fprintf(out,
-		"kind=%s lanes=%d operations=%ld steady_ns=%lld ns_per_op=%.2f cpu_ns_per_op=%.3f\n",
+		"kind=%s lanes=%d operations=%ld steady_ns=%lld ns_per_op=%.2f "
+		"cpu_ns_per_op=%.3f\n",
 		kind, count, threads[0].lane.operations * count, end_ns - start_ns,
 		(double)(end_ns - start_ns) / (double)threads[0].lane.operations,
 		(double)cpu_ns / (double)(threads[0].lane.operations * count));
@@ -316,7 +317,8 @@ int main(int argc, char **argv)
 			kind = &kinds[i];
 	}
 	if (!kind) {
-		fputs("usage: micro same|top|disjoint|json|handover THREADS ITERATIONS [FILE [HELD]]\n",
+		fputs("usage: micro same|top|disjoint|json|handover THREADS ITERATIONS [FILE "
+		      "[HELD]]\n",
 		      stderr);
 		return 2;
 	}

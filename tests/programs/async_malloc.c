@@ -35,8 +35,14 @@ static void *take(size_t size, size_t alignment)
 	return (void *)p;
 }
 
-void *malloc(size_t size) { return take(size, 16); }
-void free(void *p) { (void)p; }
+void *malloc(size_t size)
+{
+	return take(size, 16);
+}
+void free(void *p)
+{
+	(void)p;
+}
 
 void *calloc(size_t n, size_t each)
 {
@@ -64,8 +70,14 @@ void *realloc(void *old, size_t size)
 }
 
 void *memalign(size_t alignment, size_t size);
-void *memalign(size_t alignment, size_t size) { return take(size, alignment < 16 ? 16 : alignment); }
-void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+void *memalign(size_t alignment, size_t size)
+{
+	return take(size, alignment < 16 ? 16 : alignment);
+}
+void *aligned_alloc(size_t alignment, size_t size)
+{
+	return memalign(alignment, size);
+}
 
 int posix_memalign(void **out, size_t alignment, size_t size);
 int posix_memalign(void **out, size_t alignment, size_t size)

@@ -7,12 +7,25 @@
 #include <new>
 #include <vector>
 
-struct plain { char bytes[40000]; };
-struct alignas(256) aligned { char bytes[40192]; };
+struct plain {
+	char bytes[40000];
+};
+struct alignas(256) aligned {
+	char bytes[40192];
+};
 
-NOINLINE static char *keep_array() { return new char[50000]; }
-NOINLINE static plain *keep_object() { return new plain; }
-NOINLINE static aligned *keep_aligned() { return new aligned; }
+NOINLINE static char *keep_array()
+{
+	return new char[50000];
+}
+NOINLINE static plain *keep_object()
+{
+	return new plain;
+}
+NOINLINE static aligned *keep_aligned()
+{
+	return new aligned;
+}
 
 NOINLINE static void grow(std::vector<char> &v)
 {

@@ -21,14 +21,28 @@ extern char **environ;
 
 static void *parent_block[PARENT_BLOCKS];
 
-NOINLINE static void *keep_parent(void) { void *p = malloc(BLOCK_BYTES); keep(p); return p; }
-NOINLINE static void *keep_child(void) { void *p = malloc(BLOCK_BYTES); keep(p); return p; }
-NOINLINE static void *keep_executed(void) { void *p = malloc(BLOCK_BYTES); keep(p); return p; }
-NOINLINE static void *keep_thread(void) { void *p = malloc(BLOCK_BYTES); keep(p); return p; }
-NOINLINE static void *keep_handler(void) { void *p = malloc(BLOCK_BYTES); keep(p); return p; }
-NOINLINE static void *keep_resized(void *old, size_t n) { void *p = realloc(old, n); keep(p); return p; }
-NOINLINE static void *keep_first(size_t n) { void *p = malloc(n); keep(p); return p; }
+/* A place of its own for each kind of block: found by its name in the recording. */
+#define PLACE(name)                                                                                \
+	NOINLINE static void *name(void)                                                           \
+	{                                                                                          \
+		void *p = malloc(BLOCK_BYTES);                                                     \
+                                                                                                   \
+		keep(p);                                                                           \
+		return p;                                                                          \
+	}
+PLACE(keep_parent)
+PLACE(keep_child)
+PLACE(keep_executed)
+PLACE(keep_thread)
+PLACE(keep_handler)
+PLACE(keep_first)
 
+NOINLINE static void *keep_resized(void *old, size_t n)
+{
+	void *p = realloc(old, n);
+	keep(p);
+	return p;
+}
 static void fill_parent(void)
 {
 	for (int i = 0; i < PARENT_BLOCKS; i++)
@@ -77,8 +91,8 @@ static void prefork(void)
 /* argv[2]: "kept" or "empty", the environment that the new program gets. */
 static void execute(char **argv)
 {
-	char *no_environment[] = { NULL };
-	char *next[] = { argv[0], "executed", NULL };
+	char *no_environment[] = {NULL};
+	char *next[] = {argv[0], "executed", NULL};
 
 	fill_parent();
 	execve(argv[0], next, strcmp(argv[2], "kept") ? no_environment : environ);
@@ -148,7 +162,7 @@ static void become_nobody(char **argv)
 	fill_parent();
 	pid = fork();
 	if (pid == 0) {
-		char *next[] = { argv[0], "executed", NULL };
+		char *next[] = {argv[0], "executed", NULL};
 
 		child(1);
 		execve(argv[0], next, environ);
@@ -188,15 +202,19 @@ static void on_step(int number)
  * SIGTRAP; in the handler the flag is clear. (The red zone is stepped over: pushf writes there.) */
 static inline void trap(unsigned long flag)
 {
-	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\torq %0, (%%rsp)\n\t"
-			 "popfq\n\tlea 128(%%rsp), %%rsp" : : "r"(flag) : "memory", "cc");
+	__asm__ volatile(
+		"lea -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\torq %0, (%%rsp)\n\t"
+		"popfq\n\tlea 128(%%rsp), %%rsp"
+		:
+		: "r"(flag)
+		: "memory", "cc");
 }
 
 /* A handler that allocates, once after each single instruction of a malloc and of a free: only with
  * an allocator below that can be interrupted (async_malloc.c). Each block stays for one round. */
 static void stepped(void)
 {
-	struct sigaction action = { .sa_handler = on_step };
+	struct sigaction action = {.sa_handler = on_step};
 	void *kept = NULL;
 
 	sigaction(SIGTRAP, &action, NULL);
@@ -229,12 +247,12 @@ static void resize(void)
 			must(keep_resized(p, opaque(0)) == NULL, "realloc to nothing");
 	}
 	for (int i = 0; i < 10; i++) {
-		void *p = keep_first(BLOCK_BYTES);
+		void *p = keep_first();
 
 		must(keep_resized(p, opaque(PTRDIFF_MAX)) == NULL, "absurd realloc");
 	}
 	for (int i = 0; i < 10; i++) { /* shrinks out of the samples */
-		char *p = keep_first(BLOCK_BYTES);
+		char *p = keep_first();
 
 		p = realloc(p, 1);
 		keep(p);

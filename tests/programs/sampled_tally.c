@@ -15,8 +15,20 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { MAX_THREADS = 4, SMALL_SLOTS = 20000, MEDIUM_SLOTS = 2000, GROWN_SLOTS = 1000, HUGE_SLOTS = 20 };
-enum { SMALL_BYTES = 200, MEDIUM_BYTES = 3000, SEED_BYTES = 1000, GROWN_BYTES = 5000, HUGE_BYTES = 600000 };
+enum {
+	MAX_THREADS = 4,
+	SMALL_SLOTS = 20000,
+	MEDIUM_SLOTS = 2000,
+	GROWN_SLOTS = 1000,
+	HUGE_SLOTS = 20
+};
+enum {
+	SMALL_BYTES = 200,
+	MEDIUM_BYTES = 3000,
+	SEED_BYTES = 1000,
+	GROWN_BYTES = 5000,
+	HUGE_BYTES = 600000
+};
 
 /* The layout is read by tests/fault/test_sampled_kill.py, places in this order. */
 enum place { SMALL, MEDIUM, SEED, GROWN, HUGE_ONE, PLACES };
@@ -56,11 +68,26 @@ static void done(volatile uint64_t *pair)
 	raise_to(&pair[1], pair[0]);
 }
 
-NOINLINE static void *keep_small(void) { void *p = malloc(SMALL_BYTES); keep(p); return p; }
-NOINLINE static void *keep_medium(void) { void *p = malloc(MEDIUM_BYTES); keep(p); return p; }
-NOINLINE static void *keep_seed(void) { void *p = malloc(SEED_BYTES); keep(p); return p; }
-NOINLINE static void *keep_grown(void *old) { void *p = realloc(old, GROWN_BYTES); keep(p); return p; }
-NOINLINE static void *keep_huge(void) { void *p = calloc(1, HUGE_BYTES); keep(p); return p; }
+#define PLACE(name, call)                                                                          \
+	NOINLINE static void *name(void)                                                           \
+	{                                                                                          \
+		void *p = call;                                                                    \
+                                                                                                   \
+		keep(p);                                                                           \
+		return p;                                                                          \
+	}
+PLACE(keep_small, malloc(SMALL_BYTES))
+PLACE(keep_medium, malloc(MEDIUM_BYTES))
+PLACE(keep_seed, malloc(SEED_BYTES))
+PLACE(keep_huge, calloc(1, HUGE_BYTES))
+
+NOINLINE static void *keep_grown(void *old)
+{
+	void *p = realloc(old, GROWN_BYTES);
+
+	keep(p);
+	return p;
+}
 
 static void *make(struct book *b, void *(*function)(void))
 {
@@ -151,7 +178,8 @@ int main(int argc, char **argv)
 	books->pid = (uint64_t)getpid();
 	books->ready = 1;
 	for (int i = 1; i < count; i++)
-		must(!pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)i), "pthread_create");
+		must(!pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)i),
+		     "pthread_create");
 	work(NULL);
 	for (int i = 1; i < count; i++)
 		pthread_join(thread[i], NULL);
