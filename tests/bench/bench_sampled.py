@@ -85,6 +85,7 @@ class Sampler:
         self.bench = bench
         self.passthrough = build_passthrough(bench.work)
         self.inner = bench.work / "inner.result"
+        self.seen = None  # totals of the first sampled recording: that there is anything in it
 
     def available(self, variant):
         if variant in ("sampled", "off"):
@@ -137,6 +138,8 @@ def rounds_of(sampler, row, argv, variants, count, say):
             if samples[name] and samples[name][-1]["status"]:
                 continue
             samples[name].append(sampler.sample(name, row, argv))
+            if name == "sampled" and argv is row.argv and not sampler.seen:
+                sampler.seen = recorded(sampler.bench)
             say(f"{row.name} {name} {turn + 1}/{count}: "
                 f"{samples[name][-1].get('cpu_ns') or samples[name][-1].get('cpu_s')}")
     return samples
@@ -180,13 +183,13 @@ def measure(bench, row, repeat, say):
     else:
         out.update(measure_instructions(sampler, row, say))
     if row.kind != "instructions":
-        out["seen"] = recorded(bench)
+        out["seen"] = sampler.seen or recorded(bench)
     bench.recording.unlink(missing_ok=True)
     return out
 
 
 def recorded(bench):
-    """Totals of the last recording: that the program was sampled at all."""
+    """Totals of the last recording."""
     done = subprocess.run([bench.heft, "report", "--json", "-n", "1", str(bench.recording)],
                           capture_output=True, text=True, check=False)
     return json.loads(done.stdout)["totals"] if not done.returncode else {"error": done.stderr[-400:]}
@@ -380,6 +383,9 @@ def problems(results):
     for result in results:
         if result["group"] != "sampled":
             continue
+        seen = result.get("seen", {})
+        if "error" in seen or result["row"].endswith("-live") and seen["live_blocks"] < HELD * 0.9:
+            yield f"{result['row']}: the recording does not have what the row is about: {seen}"
         for part in ("samples", "idle"):
             for variant, samples in result.get(part, {}).items():
                 bad = [s for s in samples if isinstance(s, dict) and s.get("status")]
