@@ -17,7 +17,7 @@ curl libxml2-utils llvm dwz xz-utils libdebuginfod1 zstd'
 peers='chromium:chromium node:nodejs npm:npm go:golang-go protoc:protobuf-compiler valgrind:valgrind
 heaptrack:heaptrack jeprof:libjemalloc-dev google-pprof:google-perftools :libgoogle-perftools4
 :fonts-dejavu-core'
-bench='heaptrack valgrind'
+bench='heaptrack valgrind redis-tools'
 
 missing() {
 	for package in "$@"; do
