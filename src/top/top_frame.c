@@ -246,6 +246,13 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 	if (look->state)
 		put_part(&pen, strcmp(look->state, "running") == 0 ? TOP_PLAIN : TOP_WARN,
 			 look->state);
+	if (look->thread && pen_room(&pen) > 16 && put_part(&pen, TOP_WARN, "thread "))
+		put_name(&pen, TOP_WARN, look->thread, 20, FIT_NAME);
+	if (v->filter && *v->filter && pen_room(&pen) > 8 && put_part(&pen, TOP_WARN, "/"))
+		put_name(&pen, TOP_WARN, v->filter, 30, FIT_NAME);
+	if (v->group != TOP_SITES || v->sort != TOP_BY_LIVE)
+		put_partf(&pen, TOP_PLAIN, "%s by %s", top_group_name(v->group),
+			  top_sort_name(v->sort));
 	top_bytes(text, p->rate_bytes);
 	if (p->rate_bytes)
 		put_partf(&pen, TOP_PLAIN, "1 sample/%s", text);
@@ -253,13 +260,6 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 		put_partf(&pen, TOP_PLAIN, "%.20s", p->format);
 	else
 		put_part(&pen, TOP_PLAIN, "exact");
-	if (v->group != TOP_SITES || v->sort != TOP_BY_LIVE)
-		put_partf(&pen, TOP_PLAIN, "%s by %s", top_group_name(v->group),
-			  top_sort_name(v->sort));
-	if (look->thread && put_part(&pen, TOP_WARN, "thread "))
-		put_name(&pen, TOP_WARN, look->thread, 20, FIT_NAME);
-	if (v->filter && *v->filter && put_part(&pen, TOP_WARN, "/"))
-		put_name(&pen, TOP_WARN, v->filter, 30, FIT_NAME);
 	if (p->totals.dropped) {
 		top_count(text, p->totals.dropped);
 		put_partf(&pen, TOP_WARN, "%s events missing", text);
@@ -471,7 +471,7 @@ static void put_right(struct pen *pen, enum top_style style, const char *text, s
 
 static const char *first_column(enum top_sort sort)
 {
-	return sort == TOP_BY_PEAK ? "PEAK" : sort == TOP_BY_ALLOCATED ? "ALLOC'D" : "LIVE";
+	return sort == TOP_BY_PEAK ? "PEAK" : sort == TOP_BY_ALLOCATED ? "ALLOC" : "LIVE";
 }
 
 static const char *first_of_names(enum top_group group)

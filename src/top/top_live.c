@@ -184,7 +184,7 @@ static int take_fresh(struct live *v, struct heft_error *err)
 		v->data_time_ns = p->start_unix_ns > 0 && !p->complete
 					  ? (uint64_t)p->start_unix_ns + p->duration_ns
 					  : 0;
-		if (p->complete && !v->ended) {
+		if (p->complete) {
 			top_end_words(words, sizeof words, p);
 			top_state_ended(v->state, words);
 		}

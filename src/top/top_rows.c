@@ -153,12 +153,18 @@ static uint32_t rate_slots(const struct profile_history *h)
 	return slots < h->slot_count ? (uint32_t)slots : h->slot_count;
 }
 
+/* Of less than a second no more than what there was. */
+static double a_second(double bytes, uint64_t span_ns)
+{
+	return bytes * 1e9 / (span_ns < 1000000000u ? 1e9 : (double)span_ns);
+}
+
 /* What a series of the history grew by in its last slots, in bytes a second. */
 static double history_rate(const struct profile_history *h, const uint64_t *bytes)
 {
 	uint32_t slots = rate_slots(h), last = h->slot_count - 1;
 	double from = slots > last ? 0 : (double)bytes[last - slots];
-	return ((double)bytes[last] - from) * 1e9 / ((double)slots * (double)h->slot_ns);
+	return a_second((double)bytes[last] - from, slots * h->slot_ns);
 }
 
 static void add_history(struct top_row *row, const struct profile *p, uint32_t site, bool rate)
@@ -254,7 +260,7 @@ static void fill_row(struct top_row *row, const struct profile *p, const struct 
 	row->has_growth = true;
 	row->growth = (double)row->live_bytes - then;
 	if (!v->mark)
-		row->growth *= 1e9 / (double)(p->duration_ns - from->time_ns);
+		row->growth = a_second(row->growth, p->duration_ns - from->time_ns);
 }
 
 static void total_growth(struct top_rows *r, const struct profile *p, const struct top_view *v)
@@ -263,8 +269,8 @@ static void total_growth(struct top_rows *r, const struct profile *p, const stru
 	const struct profile_history *h = &p->history;
 	if (from && from->time_ns < p->duration_ns) {
 		r->has_growth = true;
-		r->growth = ((double)p->totals.live_bytes - (double)from->live_bytes) * 1e9 /
-			    (double)(p->duration_ns - from->time_ns);
+		r->growth = a_second((double)p->totals.live_bytes - (double)from->live_bytes,
+				     p->duration_ns - from->time_ns);
 	} else if (h->slot_count && h->slot_ns && h->bytes) {
 		r->has_growth = true;
 		r->growth = history_rate(h, h->bytes);

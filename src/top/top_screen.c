@@ -14,6 +14,7 @@
 #include <ncurses.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <wchar.h>
 
 enum { CELLS = 1024, ESCAPE_MS = 50 };
@@ -46,7 +47,7 @@ int top_screen_open(struct top_screen **out, bool color, struct heft_error *err)
 	if (!s)
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
 	setlocale(LC_CTYPE, ""); /* ncurses asks it how characters are written */
-	use_env(FALSE); /* the terminal's size, not what LINES and COLUMNS once were */
+	use_env(FALSE); /* the size is the terminal's, not what LINES and COLUMNS once were */
 	s->in = fopen("/dev/tty", "re");
 	s->out = fopen("/dev/tty", "we");
 	if (s->in && s->out && term && *term && strcmp(term, "dumb") != 0)
@@ -91,7 +92,11 @@ void top_screen_close(struct top_screen *s)
 
 void top_screen_size(struct top_screen *s, size_t *width, size_t *height)
 {
-	(void)s;
+	struct winsize now;
+	/* Asked each time: ncurses' own handler misses what happens while it is not reading. */
+	if (ioctl(fileno(s->out), TIOCGWINSZ, &now) == 0 && now.ws_row && now.ws_col &&
+	    (now.ws_row != LINES || now.ws_col != COLS))
+		resizeterm(now.ws_row, now.ws_col);
 	*width = COLS > 0 ? (size_t)COLS : 1;
 	*height = LINES > 0 ? (size_t)LINES : 1;
 }
@@ -206,7 +211,7 @@ int top_screen_key(struct top_screen *s, int timeout_ms)
 	case KEY_BACKSPACE:
 		return TOP_KEY_BACKSPACE;
 	default:
-		return -1; /* a resize too: LINES and COLS are new */
+		return -1;
 	}
 }
 

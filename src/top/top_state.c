@@ -35,7 +35,7 @@ struct top_state {
 	size_t scroll; /* lines of the table that are above the screen */
 	size_t page;   /* lines of the table on the screen when it was last drawn */
 	uint64_t expanded;
-	bool paused, ended;
+	bool paused, ended, killed;
 	char end_words[100];
 	uint64_t age_ns;
 	enum overlay overlay;
@@ -98,6 +98,9 @@ void top_state_ended(struct top_state *s, const char *words)
 {
 	s->ended = true;
 	snprintf(s->end_words, sizeof s->end_words, "%s", words);
+	if (s->killed)
+		s->message[0] = 0; /* what was asked for has happened */
+	s->killed = false;
 	if (s->prompt == PROMPT_QUIT)
 		s->prompt = NO_PROMPT;
 }
@@ -269,6 +272,7 @@ static enum top_action prompt_key(struct top_state *s, int key)
 	bool given_up = false;
 	if (s->prompt == PROMPT_QUIT) {
 		s->prompt = NO_PROMPT;
+		s->killed = key == 'k';
 		return key == 'k' ? TOP_KILL : key == 'd' ? TOP_DETACH : TOP_GO_ON;
 	}
 	bool done = type_key(s, key, &given_up);
