@@ -306,9 +306,7 @@ static int compare_rows(const void *a, const void *b, void *ctx)
 	double first = measure(x, sort), second = measure(y, sort);
 	if (first != second)
 		return first > second ? -1 : 1;
-	if (x->peak_bytes != y->peak_bytes)
-		return x->peak_bytes > y->peak_bytes ? -1 : 1;
-	return x->key < y->key ? -1 : x->key > y->key;
+	return x->site < y->site ? -1 : x->site > y->site; /* by peak */
 }
 
 int top_rows_new(struct top_rows *out, const struct profile *p, const struct top_view *v)
