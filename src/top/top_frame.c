@@ -224,6 +224,14 @@ static const char *program_name(const struct profile *p)
 	return slash && slash[1] ? slash + 1 : name;
 }
 
+/* All of it, or its first word: "ended" of "ended: exit status 0". */
+static void put_state(struct pen *pen, const char *state)
+{
+	enum top_style style = strcmp(state, "running") == 0 ? TOP_PLAIN : TOP_WARN;
+	if (!put_part(pen, style, state))
+		put_partf(pen, style, "%.*s", (int)strcspn(state, ":"), state);
+}
+
 static int title_line(struct top_lines *to, const struct profile *p, const struct top_view *v,
 		      const struct top_look *look)
 {
@@ -235,8 +243,8 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 		snprintf(pid, sizeof pid, " %" PRId32, p->pid);
 	if (pen.width >= 60)
 		put(&pen, TOP_TITLE, "heft top  ");
-	/* The pid and the time have their places before a long name. */
-	size_t rest = strlen(pid) + 8, room = pen_room(&pen);
+	/* The pid and, unless it is very narrow, the time have their places before a long name. */
+	size_t rest = strlen(pid) + (pen.width >= 30 ? 8 : 0), room = pen_room(&pen);
 	put_name(&pen, TOP_TITLE, name, room > rest + 4 ? room - rest : 4, FIT_NAME);
 	put(&pen, TOP_TITLE, pid);
 	if (p->has & PROFILE_HAS_TIMES) {
@@ -244,8 +252,7 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 		put_part(&pen, TOP_PLAIN, text);
 	}
 	if (look->state)
-		put_part(&pen, strcmp(look->state, "running") == 0 ? TOP_PLAIN : TOP_WARN,
-			 look->state);
+		put_state(&pen, look->state);
 	if (look->thread && pen_room(&pen) > 16 && put_part(&pen, TOP_WARN, "thread "))
 		put_name(&pen, TOP_WARN, look->thread, 20, FIT_NAME);
 	if (v->filter && *v->filter && pen_room(&pen) > 8 && put_part(&pen, TOP_WARN, "/"))

@@ -210,8 +210,9 @@ static void take_age(struct top_row *row, const struct profile *p, const struct 
 {
 	if (!(p->has & PROFILE_HAS_LIFETIMES))
 		return;
-	row->age_ns = p->sites[g->site].lifetime.p50_ns;
-	if (row->sites > 1 && p->lifetimes) {
+	if (row->sites == 1)
+		row->age_ns = p->sites[g->site].lifetime.p50_ns;
+	else if (p->lifetimes) {
 		uint64_t buckets[PROFILE_LIFE_BUCKETS] = {0};
 		for (uint32_t i = 0; i < row->sites; i++)
 			for (int b = 0; b < PROFILE_LIFE_BUCKETS; b++)

@@ -295,7 +295,7 @@ static void test_frame(void **state)
 		      "   5.0M  +512K   5.1k        -  push (2 sites)\n"
 		      "   1.5M      -     96     4.1s  load\n");
 	check_printed(p, (struct top_view){.sort = TOP_BY_PEAK}, 30, true,
-		      "api-server 4711  00:10\n"
+		      "api-server 4711  00:10  exact\n"
 		      "live 6.5M \xe2\x96\xb2+512K/s  peak 8.0M\n"
 		      "heap ▃▄▅▅▆▇▇█\n"
 		      "\n"
@@ -346,7 +346,7 @@ static void test_finding_in_words(void **state)
 	struct profile *p = three_sites(4u << 20);
 	char *text = printed(p, &fixture_findings, (struct top_view){0}, 80, true, 0);
 	assert_non_null(strstr(text, "\n! Messages queue up without bound between f and worker_loop: "
-				     "4,98... (+7 more)\n"));
+				     "4,980 ... (+7 more)\n"));
 	free(text);
 	text = printed(p, &fixture_no_findings, (struct top_view){0}, 80, true, 0);
 	assert_non_null(strstr(text, "\nno findings so far\n"));
