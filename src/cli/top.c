@@ -61,10 +61,8 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_ONCE:
 		t->once = true;
 		return 0;
-	case CLI_OPT_SORT:
-		return top_sort_parse(value, &t->sort) < 0
-			       ? cli_usage_error(t->verb, "--sort cannot be '%s'", value)
-			       : 0;
+	case CLI_OPT_SORT: /* one of its list, as is the colour */
+		return top_sort_parse(value, &t->sort);
 	case CLI_OPT_NUMBER:
 		if (cli_parse_number(value, UINT32_MAX, &t->limit) < 0)
 			return cli_usage_error(t->verb, "-n needs a number, not '%s'", value);
@@ -80,9 +78,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		t->command.sample = value;
 		return 0;
 	case CLI_OPT_COLOR:
-		return cli_parse_color(value, &t->color) < 0
-			       ? cli_usage_error(t->verb, "--color cannot be '%s'", value)
-			       : 0;
+		return cli_parse_color(value, &t->color);
 	default:
 		return cli_usage_error(t->verb, "--%s does not work here", option->name);
 	}

@@ -113,7 +113,8 @@ struct top_look { /* what the text has to fit, and what it says besides the prof
 	const char *state;  /* "running", "ended: exit status 0" ... */
 	const char *thread; /* NULL: all */
 	uint64_t expanded;  /* key of the row whose stack is shown; 0: none */
-	size_t limit;	    /* rows */
+	uint32_t first;	    /* row */
+	size_t limit;	    /* so many rows */
 };
 enum { TOP_HEAD_LINES = 4 }; /* title, numbers, graphs, first finding */
 /* All append. 0 or HEFT_ENOMEM. */

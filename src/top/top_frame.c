@@ -705,7 +705,8 @@ int top_frame_rows(struct top_lines *out, const struct profile *p, const struct 
 		   const struct top_view *v, const struct top_look *look)
 {
 	int rc = 0;
-	for (uint32_t i = 0; rc == 0 && i < rows->count && i < look->limit; i++) {
+	for (uint32_t i = look->first; rc == 0 && i < rows->count && i - look->first < look->limit;
+	     i++) {
 		rc = row_line(out, p, &rows->rows[i], v, look);
 		if (rc == 0 && rows->rows[i].key == look->expanded)
 			rc = stack_lines(out, p, &rows->rows[i], look);

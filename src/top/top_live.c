@@ -18,6 +18,7 @@
 
 enum { KEY_WAIT_MS = 100, REST_FACTOR = 9 };
 #define REFRESH_NS 1000000000u
+#define REDRAW_NS 500000000u /* ages and output change by themselves */
 
 struct loader {
 	const struct top_source *source;
@@ -163,9 +164,11 @@ struct live {
 	struct top_screen *screen;
 	uint64_t data_time_ns; /* by the machine's clock: when the newest data were true; 0: unknown */
 	bool ended;
+	size_t width, height; /* when it was last drawn */
+	uint64_t drawn_ns;
 };
 
-/* Takes what the loader has. 0, or the error with which nothing can be shown. */
+/* Takes what the loader has. 0 or 1 (something new), or the error with which nothing can be shown. */
 static int take_fresh(struct live *v, struct heft_error *err)
 {
 	struct loader *l = &v->loader;
@@ -188,7 +191,8 @@ static int take_fresh(struct live *v, struct heft_error *err)
 			top_end_words(words, sizeof words, p);
 			top_state_ended(v->state, words);
 		}
-		return top_state_update(v->state, p, f);
+		int rc = top_state_update(v->state, p, f);
+		return rc < 0 ? rc : 1;
 	}
 	if (failed && code == HEFT_ENOTFOUND && top_state_thread(v->state)) {
 		top_state_forget_thread(v->state);
@@ -201,28 +205,37 @@ static int take_fresh(struct live *v, struct heft_error *err)
 		*err = error;
 		return code;
 	}
-	return 0;
+	return failed;
 }
 
-static void see_end(struct live *v)
+/* True: it has just ended. */
+static bool see_end(struct live *v)
 {
 	char words[100];
 	if (v->ended || !v->source->ended || !v->source->ended(v->source->ctx, words, sizeof words))
-		return;
+		return false;
 	v->ended = true;
 	top_state_ended(v->state, words);
 	loader_ask(&v->loader, v->state, true); /* what came last */
+	return true;
 }
 
-static int draw(struct live *v)
+/* Unless nothing can have changed. */
+static int draw(struct live *v, bool changed)
 {
 	struct top_lines lines = {0};
 	size_t width, height, cursor;
+	top_screen_size(v->screen, &width, &height);
+	if (!changed && width == v->width && height == v->height &&
+	    clock_ns(CLOCK_MONOTONIC) - v->drawn_ns < REDRAW_NS)
+		return 0;
+	v->width = width;
+	v->height = height;
+	v->drawn_ns = clock_ns(CLOCK_MONOTONIC);
 	uint64_t now = clock_ns(CLOCK_REALTIME);
 	top_state_age(v->state, v->data_time_ns && now > v->data_time_ns ? now - v->data_time_ns : 0);
 	if (top_state_shows_output(v->state) && v->source->output)
 		top_state_output(v->state, v->source->output(v->source->ctx));
-	top_screen_size(v->screen, &width, &height);
 	int rc = top_state_draw(v->state, width, height, &lines, &cursor);
 	if (rc == 0)
 		top_screen_draw(v->screen, &lines, cursor);
@@ -273,15 +286,15 @@ static enum top_action act(struct live *v, int key)
 
 static int loop(struct live *v, struct heft_error *err)
 {
-	for (;;) {
+	for (int key = -1;;) {
 		int rc = take_fresh(v, err);
-		see_end(v);
-		if (rc == 0)
-			rc = draw(v);
+		bool ended = see_end(v);
+		if (rc >= 0)
+			rc = draw(v, rc || ended || key >= 0);
 		if (rc < 0)
 			return rc;
 		enum top_action action = TOP_GO_ON;
-		int key = top_screen_key(v->screen, KEY_WAIT_MS);
+		key = top_screen_key(v->screen, KEY_WAIT_MS);
 		if (end_signal == SIGINT) {
 			end_signal = 0;
 			key = 3;

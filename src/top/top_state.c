@@ -32,8 +32,8 @@ struct top_state {
 	struct top_sample *mark;
 	char filter[TYPED], filter_before[TYPED], thread[TYPED], typed[TYPED];
 	uint32_t cursor;
-	size_t scroll; /* lines of the table that are above the screen */
-	size_t page;   /* lines of the table on the screen when it was last drawn */
+	uint32_t first; /* row at the top of the screen when it was last drawn */
+	size_t page;	/* lines of the table there were then */
 	uint64_t expanded;
 	bool paused, ended, killed;
 	char end_words[100];
@@ -560,27 +560,33 @@ static void state_words(const struct top_state *s, char *text, size_t size)
 		snprintf(text, size, "running");
 }
 
-/* The lines of the table from scroll on, such that the cursor's is among them. */
-static void scroll_to_cursor(struct top_state *s, const struct top_lines *table, size_t room,
-			     size_t *cursor)
+/* The row to begin with, so that the cursor's is on the screen and no line stays empty at the end. */
+static uint32_t first_row(const struct top_state *s, size_t room)
 {
-	size_t at = 0, row = 0, end;
-	for (at = 0; at < table->count; at++)
+	uint32_t first = s->first, lines = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
+	uint32_t last = s->rows.count > lines ? s->rows.count - lines : 0;
+	if (first > last)
+		first = last;
+	if (s->cursor < first)
+		first = s->cursor;
+	if (s->cursor - first >= lines)
+		first = s->cursor - lines + 1;
+	return first;
+}
+
+/* How many of these lines are above the screen, so that the cursor's row is on it, and as much of
+ * its stack as can be. *cursor is its line among them. */
+static size_t lines_above(const struct top_state *s, const struct top_lines *table, size_t room,
+			  size_t *cursor)
+{
+	size_t at = 0, end;
+	for (uint32_t row = s->first; at < table->count; at++)
 		if (!table->lines[at].stack && row++ == s->cursor)
 			break;
 	for (end = at + 1; end < table->count && table->lines[end].stack; end++)
 		;
-	if (at >= table->count)
-		at = end = 0;
-	if (end > s->scroll + room)
-		s->scroll = end - room;
-	if (s->scroll > at)
-		s->scroll = at;
-	if (table->count <= room)
-		s->scroll = 0;
-	else if (s->scroll + room > table->count)
-		s->scroll = table->count - room;
-	*cursor = at - s->scroll;
+	*cursor = at;
+	return end <= room ? 0 : end - room < at ? end - room : at;
 }
 
 /* Moves the lines [from, to) of one list to the end of another, to be freed there. */
@@ -628,16 +634,17 @@ static int draw_table(struct top_state *s, size_t height, size_t room, struct to
 		room--;
 		above++;
 	}
-	/* Only as many rows as can be on the screen. */
-	struct top_look part = *look;
-	part.limit = (size_t)s->cursor + room + s->scroll + 1;
+	s->page = room;
+	s->first = first_row(s, room);
+	struct top_look part = *look; /* only what can be on the screen is written */
+	part.first = s->first;
+	part.limit = room;
 	if (rc == 0)
 		rc = top_frame_rows(&table, s->profile, &s->rows, &s->view, &part);
-	s->page = room;
 	if (rc == 0 && table.count) {
-		scroll_to_cursor(s, &table, room, cursor);
-		rc = take_lines(out, &table, s->scroll, s->scroll + room);
-		*cursor += above;
+		size_t skip = lines_above(s, &table, room, cursor);
+		rc = take_lines(out, &table, skip, skip + room);
+		*cursor += above - skip;
 	} else if (rc == 0) {
 		rc = top_frame_text(out, s->filter[0] ? "nothing matches" : "nothing allocated so far",
 				    TOP_DIM, look);

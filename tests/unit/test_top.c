@@ -633,6 +633,56 @@ static void test_own_program_is_asked_about(void **state)
 	top_state_free(s);
 }
 
+/* The line under the cursor must be of this function, whatever is above it. */
+static void assert_under_cursor(struct top_state *s, size_t height, const char *function)
+{
+	size_t cursor;
+	char *text = screen(s, 80, height, &cursor), *line = text;
+	for (size_t i = 0; i < cursor; i++)
+		line = strchr(line, '\n') + 1;
+	*strchrnul(line, '\n') = 0;
+	if (!strstr(line, function))
+		fail_msg("%s is not in '%s'", function, line);
+	free(text);
+}
+
+static void test_long_table_scrolls(void **state)
+{
+	(void)state;
+	struct profile *p = new_profile(SECOND);
+	p->has = PROFILE_HAS_ALL;
+	for (int i = 0; i < 300; i++) { /* f0. has most */
+		char words[64];
+		snprintf(words, sizeof words, "main:1 f%d.:%d", i, i + 2);
+		add_site(p, words, 1000u - (unsigned)i, 1024)->history = PROFILE_NONE;
+	}
+	profile_finish_sites(p);
+	struct top_state *s = state_of(false);
+	assert_int_equal(top_state_update(s, p, NULL), 0);
+	assert_under_cursor(s, 24, " f0. ");
+	assert_shown(s, " f17. "); /* 24 lines less head, columns and keys: 18 rows */
+	assert_not_shown(s, " f18. ");
+	for (int i = 0; i < 20; i++)
+		top_state_key(s, TOP_KEY_DOWN);
+	assert_under_cursor(s, 24, " f20. ");
+	assert_not_shown(s, " f2. ");
+	assert_shown(s, " f3. ");
+	top_state_key(s, TOP_KEY_ENTER); /* its stack moves the others up */
+	assert_under_cursor(s, 24, " f20. ");
+	assert_shown(s, "    prog.c:1 main");
+	assert_under_cursor(s, 6, " f20. ");
+	top_state_key(s, TOP_KEY_END);
+	assert_under_cursor(s, 24, " f299. ");
+	assert_shown(s, " f282. ");
+	assert_not_shown(s, " f281. ");
+	top_state_key(s, TOP_KEY_PAGE_UP);
+	assert_under_cursor(s, 24, " f282. ");
+	assert_under_cursor(s, 10, " f282. ");
+	top_state_key(s, TOP_KEY_HOME);
+	assert_under_cursor(s, 24, " f0. ");
+	top_state_free(s);
+}
+
 static void test_any_size_of_screen(void **state)
 {
 	(void)state;
@@ -676,6 +726,7 @@ int main(void)
 		cmocka_unit_test(test_mark_counts_from_there),
 		cmocka_unit_test(test_order_is_stable_under_the_cursor),
 		cmocka_unit_test(test_own_program_is_asked_about),
+		cmocka_unit_test(test_long_table_scrolls),
 		cmocka_unit_test(test_any_size_of_screen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
