@@ -105,6 +105,7 @@ struct top_lines {
 	struct top_line *lines;
 	size_t count, capacity;
 };
+int top_lines_add(struct top_lines *l, const struct top_line *line); /* 0 or HEFT_ENOMEM */
 void top_lines_free(struct top_lines *l);
 
 struct top_look { /* what the text has to fit, and what it says besides the profile */

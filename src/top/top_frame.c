@@ -20,6 +20,20 @@ enum { LONGEST_LINE = 8192, STACK_FRAMES = 64, CALLER_LEAST = 12 };
 
 /* ---- one line at a time */
 
+int top_lines_add(struct top_lines *to, const struct top_line *line)
+{
+	if (to->count == to->capacity) {
+		size_t more = to->capacity ? to->capacity * 2 : 64;
+		struct top_line *lines = reallocarray(to->lines, more, sizeof *lines);
+		if (!lines)
+			return HEFT_ENOMEM;
+		to->lines = lines;
+		to->capacity = more;
+	}
+	to->lines[to->count++] = *line;
+	return 0;
+}
+
 struct pen {
 	FILE *out;
 	char *text;
@@ -41,19 +55,11 @@ static int pen_end(struct pen *pen, struct top_lines *to)
 {
 	if (!pen->out || fclose(pen->out) != 0 || !pen->text)
 		goto lost;
-	if (to->count == to->capacity) {
-		size_t more = to->capacity ? to->capacity * 2 : 64;
-		struct top_line *lines = reallocarray(to->lines, more, sizeof *lines);
-		if (!lines)
-			goto lost;
-		to->lines = lines;
-		to->capacity = more;
-	}
 	for (size_t n = pen->size; n && pen->text[n - 1] == ' '; n--)
 		pen->text[n - 1] = 0;
 	pen->line.text = pen->text;
-	to->lines[to->count++] = pen->line;
-	return 0;
+	if (top_lines_add(to, &pen->line) == 0)
+		return 0;
 lost:
 	free(pen->text);
 	return HEFT_ENOMEM;

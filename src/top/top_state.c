@@ -593,15 +593,8 @@ static size_t lines_above(const struct top_state *s, const struct top_lines *tab
 static int take_lines(struct top_lines *to, struct top_lines *from, size_t first, size_t end)
 {
 	for (size_t i = first; i < end && i < from->count; i++) {
-		if (to->count == to->capacity) {
-			size_t more = to->capacity ? to->capacity * 2 : 64;
-			struct top_line *lines = reallocarray(to->lines, more, sizeof *lines);
-			if (!lines)
-				return HEFT_ENOMEM;
-			to->lines = lines;
-			to->capacity = more;
-		}
-		to->lines[to->count++] = from->lines[i];
+		if (top_lines_add(to, &from->lines[i]) < 0)
+			return HEFT_ENOMEM;
 		from->lines[i].text = NULL;
 	}
 	return 0;
