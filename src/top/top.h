@@ -41,12 +41,19 @@ const struct top_site_sample *top_sample_find(const struct top_sample *s, uint64
 
 /* ---- rows (top_rows.c) */
 
-struct top_view { /* what the user chose */
+struct top_point {
+	uint64_t time_ns, live_bytes;
+};
+
+struct top_view { /* what the user chose, and what the view remembers */
 	enum top_group group;
 	enum top_sort sort;
 	const char *filter; /* NULL or "": none. An extended expression, or else plain text */
 	const struct top_sample *before; /* a while ago, for rates; NULL: from the history */
 	const struct top_sample *mark;	 /* NULL: none. Growth is counted from here */
+	const struct top_point *points;	 /* what was live at earlier refreshes, where the recording has
+					    no history; NULL: not known */
+	size_t point_count;
 };
 
 enum { TOP_TREND = 8 };

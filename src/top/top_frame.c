@@ -354,20 +354,22 @@ static void put_graph(struct pen *pen, const uint64_t *values, size_t columns)
 
 enum { GRAPH_MAX = 256 };
 
-static size_t heap_graph(uint64_t values[GRAPH_MAX], size_t columns, const struct profile *p)
+static size_t heap_graph(uint64_t values[GRAPH_MAX], size_t columns, const struct profile *p,
+			 const struct top_view *v)
 {
 	const struct profile_history *h = &p->history;
-	if (!h->slot_count || !h->bytes)
-		return 0;
-	if (columns > h->slot_count)
-		columns = h->slot_count;
+	bool history = h->slot_count && h->bytes;
+	size_t count = history ? h->slot_count : v->point_count;
+	if (columns > count)
+		columns = count;
 	for (size_t i = 0; i < columns; i++) {
 		values[i] = 0;
 		/* The greatest of a column's part: a peak that shows nowhere is a lie. */
-		for (size_t s = i * h->slot_count / columns;
-		     s < (i + 1) * h->slot_count / columns; s++)
-			if (h->bytes[s] > values[i])
-				values[i] = h->bytes[s];
+		for (size_t s = i * count / columns; s < (i + 1) * count / columns; s++) {
+			uint64_t bytes = history ? h->bytes[s] : v->points[s].live_bytes;
+			if (bytes > values[i])
+				values[i] = bytes;
+		}
 	}
 	return columns;
 }
@@ -397,13 +399,13 @@ static int graphs_line(struct top_lines *to, const struct profile *p, const stru
 	uint64_t values[GRAPH_MAX];
 	char text[TOP_NUMBER];
 	pen_begin(&pen, look);
-	bool both = pen.width >= 40 && p->rss_count && p->history.slot_count;
+	bool both = pen.width >= 40 && p->rss_count && (p->history.slot_count || v->point_count);
 	size_t mark = v->mark && pen.width >= 60 ? 14 : 0;
 	size_t room = pen.width > mark + 16 ? pen.width - mark - 16 : 4;
 	size_t columns = both ? room / 2 : room;
 	if (columns > GRAPH_MAX)
 		columns = GRAPH_MAX;
-	size_t n = heap_graph(values, columns, p);
+	size_t n = heap_graph(values, columns, p, v);
 	if (n) {
 		put(&pen, TOP_DIM, "heap ");
 		put_graph(&pen, values, n);

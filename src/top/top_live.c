@@ -299,8 +299,10 @@ static int loop(struct live *v, struct heft_error *err)
 			end_signal = 0;
 			key = 3;
 		}
-		if (end_signal)
-			return TOP_RESULT_DETACHED; /* the terminal is gone, or nobody is there */
+		if (end_signal == SIGTERM && v->source->kill && !v->ended)
+			v->source->kill(v->source->ctx); /* as `heft run` hands it on */
+		if (end_signal) /* else the terminal is gone: no reason to end the program */
+			return end_signal == SIGTERM ? TOP_RESULT_QUIT : TOP_RESULT_DETACHED;
 		if (key >= 0)
 			action = act(v, key);
 		if (action == TOP_QUIT)

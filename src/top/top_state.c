@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES = 6, TYPED = 128, OUTPUT_LINES = 400 };
+enum { SAMPLES = 6, TYPED = 128, POINTS = 512 };
 #define OLD_NS 2500000000u /* data come about once a second, and take up to one to be written */
 
 enum overlay { NO_OVERLAY, HELP, OUTPUT, THREADS };
@@ -30,6 +30,7 @@ struct top_state {
 	struct top_sample *samples[SAMPLES]; /* oldest first */
 	unsigned sample_count;
 	struct top_sample *mark;
+	struct top_point points[POINTS];
 	char filter[TYPED], filter_before[TYPED], thread[TYPED], typed[TYPED];
 	uint32_t cursor;
 	uint32_t first; /* row at the top of the screen when it was last drawn */
@@ -52,6 +53,7 @@ struct top_state *top_state_new(const struct top_state_options *o)
 	s->o = *o;
 	s->view.sort = o->sort;
 	s->view.filter = s->filter;
+	s->view.points = s->points;
 	return s;
 }
 
@@ -60,6 +62,7 @@ static void forget_samples(struct top_state *s)
 	for (unsigned i = 0; i < s->sample_count; i++)
 		free(s->samples[i]);
 	s->sample_count = 0;
+	s->view.point_count = 0;
 	s->view.before = NULL;
 }
 
@@ -172,6 +175,21 @@ static void add_sample(struct top_state *s)
 	s->samples[s->sample_count++] = now;
 }
 
+/* When there is no room for more, every other one goes: the whole time stays in sight. */
+static void add_point(struct top_state *s)
+{
+	size_t *count = &s->view.point_count;
+	if (*count && s->points[*count - 1].time_ns >= s->profile->duration_ns)
+		return;
+	if (*count == POINTS) {
+		*count = POINTS / 2;
+		for (size_t i = 0; i < *count; i++)
+			s->points[i] = s->points[2 * i + 1];
+	}
+	s->points[(*count)++] =
+		(struct top_point){s->profile->duration_ns, s->profile->totals.live_bytes};
+}
+
 int top_state_update(struct top_state *s, struct profile *p, struct findings *f)
 {
 	findings_free(s->findings);
@@ -182,6 +200,7 @@ int top_state_update(struct top_state *s, struct profile *p, struct findings *f)
 	s->view.before = s->sample_count ? s->samples[0] : NULL;
 	int rc = renew_rows(s, s->cursor > 0);
 	add_sample(s);
+	add_point(s);
 	s->view.before = s->sample_count > 1 ? s->samples[0] : NULL;
 	return rc;
 }

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -308,6 +309,12 @@ class TestLive:
         t.typed("nobody")
         t.keys("Enter")
         t.until("no thread 'nobody'")
+        t.keys("t")
+        t.until("thread (empty: all)")
+        t.typed("top_steps")
+        t.keys("Enter")
+        t.until("running  thread top_steps")
+        t.until(re.compile(r"3\.0M .*grow"))
         t.keys("x")
         t.until(re.compile(r"written: heft\.top_steps\.\d+\.snapshot-1\.heft"))
         t.keys("x")
@@ -402,6 +409,24 @@ class TestLive:
         wait_until(lambda: report(tmp_path / "d.heft", check=False).returncode == 0 and
                    report(tmp_path / "d.heft")["end"] == "exit", seconds=20, what="the end")
 
+    def test_the_terminal_goes_away(self, terminal, steps, tmp_path):
+        t = terminal(steps.command("-o", "d.heft"))
+        steps.tell("grow 1024")
+        t.until(re.compile(r"1\.0M .*grow"))
+        t.close()
+        steps.tell("grow 1024", "exit 5")  # nobody ended it
+        wait_until(lambda: report(tmp_path / "d.heft")["end"] == "exit", what="the end")
+        rep = report(tmp_path / "d.heft")
+        assert (rep["exit_status"], rep["totals"]["live_bytes"]) == (5, 2 << 20)
+
+    def test_told_to_end_it_ends_the_program(self, terminal, steps):
+        t = terminal("sh -c 'echo $$ > pid; exec \"$@\"' - " + steps.command("-o", "e.heft"))
+        steps.tell("grow 1024", "say last words")
+        t.until(re.compile(r"1\.0M .*grow"))
+        os.kill(int((t.directory / "pid").read_text()), signal.SIGTERM)
+        text = t.until("status=143")
+        assert "last words\n" in text and "heft: recorded in e.heft" in text
+
     def test_redirected_output_is_not_touched(self, terminal, steps, tmp_path):
         t = terminal(steps.command(redirect="> out.txt"))
         steps.tell("grow 1024", "say for the file", "complain for the terminal")
@@ -467,7 +492,8 @@ class TestLive:
         t.until(re.compile(r"ended|[34]\.\dM .*grow"))
         steps.tell("grow 4096", "exit 0")
         t.until("ended: exit status 0")
-        t.until("1 sample/1.0K")
+        text = t.until("1 sample/1.0K")
+        assert re.search(r"^heap .* RSS ", text, re.M)
         coloured = re.search(r"\x1b\[[0-9;]*3[1-7]m", t.screen("-e"))
         assert bool(coloured) != plain, t.screen("-e")
         if settings.get("LC_ALL") == "C":
