@@ -116,17 +116,50 @@ void process_watch_memory(struct process *p)
 	p->limit_bytes = memory_limit("/proc", "/sys/fs/cgroup", &groups, &p->limit_is_cgroup);
 }
 
-void process_ended_with(struct process *p, int status)
+static void set_end(struct process *p, enum trace_end end, int status, uint64_t end_ns)
 {
 	struct trace_process *f = &p->facts;
-	bool oom = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_watch_rose(&p->oom);
 	pthread_mutex_lock(&p->lock);
-	f->end = oom ? TRACE_END_OOM : WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT;
+	f->end = end;
+	f->end_ns = end_ns;
 	f->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 	f->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	f->memory_limit_bytes = p->limit_bytes;
 	f->limit_is_cgroup = p->limit_is_cgroup;
 	pthread_mutex_unlock(&p->lock);
+}
+
+void process_ended_with(struct process *p, int status, uint64_t end_ns)
+{
+	bool oom = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_watch_rose(&p->oom);
+	set_end(p, oom ? TRACE_END_OOM : WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT,
+		status, end_ns);
+}
+
+void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns)
+{
+	set_end(p, end, end == TRACE_END_OOM ? SIGKILL : 0, end_ns);
+}
+
+uint64_t process_read_rss(struct process *p, uint64_t time_ns)
+{
+	char text[128];
+	unsigned long long pages;
+	ssize_t n = p->statm_fd < 0 ? -1 : pread(p->statm_fd, text, sizeof text - 1, 0);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	if (sscanf(text, "%*u %llu", &pages) != 1 || !pages)
+		return 0;
+	uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	pthread_mutex_lock(&p->lock);
+	p->rss.bytes = bytes;
+	if (bytes > p->rss.peak_bytes) {
+		p->rss.peak_bytes = bytes;
+		p->rss.peak_ns = time_ns;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return bytes;
 }
 
 static int take_chunk(struct stream *s, uint32_t index_plus_one)

@@ -34,11 +34,15 @@ void sampled_write(struct drain *d, struct process *p, struct process_stacks *st
 #define SAMPLED_AUTO_LEAST (64u << 10) /* a quiet program need not be sampled more finely */
 /* Switches a process; a rate of 0 stays as it is. */
 void sampled_control(struct process *p, bool on, uint64_t rate_bytes);
+/* On, at a rate that follows the budget (whoever calls sampled_follow_budget moves it). */
+void sampled_control_automatic(struct process *p);
 
 /* --sample=auto: the share of its CPU time that a process may spend on samples. */
 #define SAMPLED_BUDGET 0.005
 /* Once a second or so: what share that was (below 0: not known), and, if the process's rate is
  * automatic, a better rate. */
 double sampled_follow_budget(struct process *p);
+/* What became of it, in a sentence; false: the rate is not automatic. */
+bool sampled_budget_words(const struct process *p, char *text, size_t size);
 
 #endif

@@ -33,6 +33,7 @@ static struct trace_process facts_of(struct process *p)
 	pthread_mutex_lock(&p->lock);
 	struct trace_process f = p->facts;
 	pthread_mutex_unlock(&p->lock);
+	f.end_ns = f.end_ns > f.start_ns ? f.end_ns - f.start_ns : 0; /* a recorder's times are its own */
 	f.start_ns = 0;
 	f.dropped = atomic_load(&h->dropped);
 	f.reentrant = atomic_load(&h->reentrant);
