@@ -7,11 +7,15 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 struct mapping {
 	unsigned major, minor;
@@ -50,19 +54,46 @@ static bool has_mapped(pid_t pid, const struct stat *file)
 	return found;
 }
 
-pid_t owner_of_file(const struct stat *file, pid_t likely)
+/* Any process but `except` that has it mapped. */
+static pid_t find_mapper(const struct stat *file, pid_t except)
 {
 	pid_t found = 0;
-	if (likely > 0 && has_mapped(likely, file))
-		return likely;
 	DIR *proc = opendir("/proc");
 	struct dirent *e;
 	while (proc && !found && (e = readdir(proc)))
-		if (isdigit((unsigned char)e->d_name[0]) && has_mapped(atoi(e->d_name), file))
+		if (isdigit((unsigned char)e->d_name[0]) && atoi(e->d_name) != except &&
+		    has_mapped(atoi(e->d_name), file))
 			found = atoi(e->d_name);
 	if (proc)
 		closedir(proc);
 	return found;
+}
+
+pid_t owner_of_file(const struct stat *file, pid_t likely)
+{
+	if (likely > 0 && has_mapped(likely, file))
+		return likely;
+	return find_mapper(file, getpid());
+}
+
+pid_t owner_reader_of_file(const struct stat *file, pid_t pid)
+{
+	return find_mapper(file, pid);
+}
+
+/* A write lease is given only for a file that nobody else has open, and a mapping keeps it open. The
+ * kernel knows of processes in every pid namespace. */
+bool owner_file_in_use(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	bool lone = !fcntl(fd, F_SETLEASE, F_WRLCK);
+	bool asked = lone || errno == EAGAIN;
+	if (lone)
+		fcntl(fd, F_SETLEASE, F_UNLCK);
+	close(fd);
+	return asked && !lone;
 }
 
 /* Session files are named PID.STAMP in hex, and have a size of their own. */
@@ -105,10 +136,35 @@ struct pidfd_facts {
 #define FACTS_EXIT (1u << 3)
 #define GET_FACTS _IOWR(0xff, 11, struct pidfd_facts)
 
-bool owner_exit_status(int pidfd, int *status)
+/* A process that has ended but was not waited for still has its line in /proc. */
+static bool zombie_status(int pidfd, pid_t pid, int *status)
+{
+	char path[64], line[1024];
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	FILE *f = fopen(path, "re");
+	char *got = f ? fgets(line, sizeof line, f) : NULL;
+	if (f)
+		fclose(f);
+	/* The last of 52 fields; the second, in parentheses, may hold anything. */
+	char *field = got ? strrchr(line, ')') : NULL;
+	bool zombie = field && field[1] == ' ' && field[2] == 'Z';
+	for (int i = 2; zombie && field && i < 52; i++)
+		field = strchr(field + 1, ' ');
+	/* Still the same process: nobody had waited for it after we read that. */
+	if (!zombie || !field || syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0))
+		return false;
+	*status = atoi(field + 1);
+	return true;
+}
+
+bool owner_exit_status(int pidfd, pid_t pid, int *status)
 {
 	struct pidfd_facts facts = {.mask = FACTS_EXIT};
-	if (pidfd < 0 || ioctl(pidfd, GET_FACTS, &facts) || !(facts.mask & FACTS_EXIT))
+	if (pidfd < 0)
+		return false;
+	if (zombie_status(pidfd, pid, status))
+		return true;
+	if (ioctl(pidfd, GET_FACTS, &facts) || !(facts.mask & FACTS_EXIT))
 		return false;
 	*status = facts.exit_code;
 	return true;

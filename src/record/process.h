@@ -11,6 +11,7 @@
 #include "wire/samples.h"
 
 #include <pthread.h>
+#include <sys/types.h>
 
 struct process;
 
@@ -54,6 +55,10 @@ struct process {
 	int32_t pid;	    /* this and start_tsc are from the file's name: the header may have been */
 	uint64_t start_tsc; /* written over before we see it */
 	int pidfd;
+	bool sampled;	    /* as its header said at first */
+	dev_t file_device;  /* of its session file, and whose that is */
+	ino_t file_inode;
+	uid_t file_uid;
 	uint32_t index; /* of the recording */
 	/* In a process_set, and under its lock: never reused; how many threads look at it now. */
 	uint64_t key;
@@ -104,6 +109,8 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 void process_free(struct process *p);
 /* Learns its memory limit, and notices from now on whether the kernel kills for memory. */
 void process_watch_memory(struct process *p);
+/* How it ended, in words: "killed by signal 9 (SIGKILL)". "" while it runs. */
+void process_end_words(const struct trace_process *facts, char *text, size_t size);
 /* It ended at end_ns with this status (waitpid): sets how in its facts. */
 void process_ended_with(struct process *p, int status, uint64_t end_ns);
 /* The same where no status is known. */

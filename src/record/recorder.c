@@ -14,6 +14,7 @@
 #include "record/process_set.h"
 #include "record/sampled.h"
 #include "record/session_dir.h"
+#include "record/session_guard.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -781,6 +782,7 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 	sigaddset(&mine, SIGXFSZ);
 	pthread_sigmask(SIG_BLOCK, &mine, &before);
 	prctl(PR_SET_TIMERSLACK, 50000ul);
+	session_guard_install();
 	int rc = session_dir_make(&r->dir, err);
 	if (!rc) {
 		r->signals = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -94,6 +94,26 @@ void sampled_sums(const struct process *p, struct sampled_sums *sums)
 	}
 }
 
+static void see_birth(void *ctx, const struct wire_sample *b)
+{
+	uint64_t *newest = ctx;
+	if (b->birth_tsc > *newest)
+		*newest = b->birth_tsc;
+}
+
+uint64_t sampled_last_seen_ns(const struct process *p)
+{
+	struct timespec t;
+	uint64_t newest = 0, tsc = arch_stamp_after(), start = p->session.header->start_mono_ns;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	uint64_t now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+	each_live(p, see_birth, &newest);
+	if (newest <= p->start_tsc || newest >= tsc || now <= start)
+		return 0;
+	return (uint64_t)((double)(now - start) * (double)(newest - p->start_tsc) /
+			  (double)(tsc - p->start_tsc));
+}
+
 /* ---- the peak */
 
 struct kept { /* live samples, copied */

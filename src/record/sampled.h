@@ -9,7 +9,7 @@
 /* Is it one? */
 static inline bool process_is_sampled(const struct process *p)
 {
-	return p->session.header->mode == WIRE_SAMPLED;
+	return p->sampled;
 }
 
 /* What a process's samples add up to. */
@@ -18,6 +18,8 @@ struct sampled_sums {
 	double live_bytes, live_objects, allocated_bytes, allocated_objects;
 };
 void sampled_sums(const struct process *p, struct sampled_sums *sums);
+/* When it last showed a sign of life that is still there: its newest live sample. Since its start. */
+uint64_t sampled_last_seen_ns(const struct process *p);
 
 /* Keeps its live samples in p->peak if it never had that much. Costs a look at every live sample. */
 void sampled_see_peak(struct process *p);
