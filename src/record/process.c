@@ -115,6 +115,7 @@ void process_free(struct process *p)
 	live_table_fini(&p->live);
 	process_stacks_fini(&p->stacks);
 	free(p->peak.samples);
+	free(p->answer.bytes);
 	pthread_mutex_destroy(&p->lock);
 	free(p->parked);
 	free(p->streams);

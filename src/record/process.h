@@ -93,6 +93,10 @@ struct process {
 	struct process_rss { /* 0: not known */
 		uint64_t bytes, peak_bytes, peak_ns;
 	} rss;
+	struct process_answer { /* to heft_pprof_dump, under way (answer_call.h) */
+		char *bytes;
+		size_t length, given;
+	} answer;
 	struct oom_watch oom;
 	uint64_t limit_bytes; /* of its memory; 0: not known */
 	bool limit_is_cgroup;
