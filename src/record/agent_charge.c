@@ -63,13 +63,14 @@ enum charge_found charge_open(struct charge *c, int dirfd, const char *name)
 	memset(c, 0, sizeof *c);
 	if (!session_file_name(name, &c->named_pid, &start_tsc))
 		return CHARGE_NOTHING;
-	bool in_use = owner_file_in_use(dirfd, name); /* before it is mapped here too */
+	enum owner_use use = owner_file_use(dirfd, name); /* before it is mapped here too */
 	int rc = process_open(&c->process, dirfd, name, &err);
 	if (rc)
 		return rc == HEFT_ENOTFOUND ? CHARGE_LATER : CHARGE_NOTHING;
 	struct process *p = c->process;
-	c->running = find_owner(p);
-	if (p->sampled && (c->running || !in_use))
+	/* /proc is looked through only for a file that may have an owner. */
+	c->running = use != OWNER_NOT_IN_USE && find_owner(p);
+	if (p->sampled && (c->running || use != OWNER_IN_USE))
 		return CHARGE_TAKEN;
 	bool sampled = p->sampled;
 	process_free(p);

@@ -343,6 +343,8 @@ static void now_and_then(struct agent *a)
 	bool peak = now >= a->next_peak_ns, slow = now >= a->next_slow_ns;
 	for (uint32_t i = 0; i < a->count; i++) {
 		struct charge *c = &a->charges[i];
+		if (c->running && a->o->answer)
+			answer_call(c->process, a->o->answer, a->o->answer_ctx);
 		if (c->running && peak)
 			sampled_see_peak(c->process);
 		if (c->running && slow)

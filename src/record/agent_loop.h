@@ -4,6 +4,7 @@
 #define HEFT_RECORD_AGENT_LOOP_H
 
 #include "hosted/error.h"
+#include "record/answer_call.h"
 #include "record/process_set.h"
 
 struct agent_options {
@@ -17,6 +18,8 @@ struct agent_options {
 	/* Called when DIR is ours and signals are blocked: threads started here take none. */
 	int (*ready)(void *ctx, struct heft_error *err);
 	void *ready_ctx;
+	answer_make *answer; /* makes what a process gets that asks for its own profile */
+	void *answer_ctx;
 };
 
 /* Until SIGINT or SIGTERM: 0. HEFT_EREFUSED: another agent has DIR. */

@@ -54,7 +54,7 @@ static bool has_mapped(pid_t pid, const struct stat *file)
 	return found;
 }
 
-/* Any process but `except` that has it mapped. */
+/* Any process but `except` and us that has it mapped. */
 static pid_t find_mapper(const struct stat *file, pid_t except)
 {
 	pid_t found = 0;
@@ -62,6 +62,7 @@ static pid_t find_mapper(const struct stat *file, pid_t except)
 	struct dirent *e;
 	while (proc && !found && (e = readdir(proc)))
 		if (isdigit((unsigned char)e->d_name[0]) && atoi(e->d_name) != except &&
+		    atoi(e->d_name) != getpid() &&
 		    has_mapped(atoi(e->d_name), file))
 			found = atoi(e->d_name);
 	if (proc)
@@ -73,7 +74,7 @@ pid_t owner_of_file(const struct stat *file, pid_t likely)
 {
 	if (likely > 0 && has_mapped(likely, file))
 		return likely;
-	return find_mapper(file, getpid());
+	return find_mapper(file, likely);
 }
 
 pid_t owner_reader_of_file(const struct stat *file, pid_t pid)
@@ -83,17 +84,18 @@ pid_t owner_reader_of_file(const struct stat *file, pid_t pid)
 
 /* A write lease is given only for a file that nobody else has open, and a mapping keeps it open. The
  * kernel knows of processes in every pid namespace. */
-bool owner_file_in_use(int dirfd, const char *name)
+enum owner_use owner_file_use(int dirfd, const char *name)
 {
 	int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
-		return false;
-	bool lone = !fcntl(fd, F_SETLEASE, F_WRLCK);
-	bool asked = lone || errno == EAGAIN;
-	if (lone)
+		return OWNER_USE_UNKNOWN;
+	enum owner_use use = OWNER_NOT_IN_USE;
+	if (fcntl(fd, F_SETLEASE, F_WRLCK))
+		use = errno == EAGAIN ? OWNER_IN_USE : OWNER_USE_UNKNOWN;
+	else
 		fcntl(fd, F_SETLEASE, F_UNLCK);
 	close(fd);
-	return asked && !lone;
+	return use;
 }
 
 /* Session files are named PID.STAMP in hex, and have a size of their own. */
@@ -107,24 +109,67 @@ static bool is_session_file(const char *path)
 	       S_ISREG(st.st_mode) && (uint64_t)st.st_size == WIRE_FILE_BYTES;
 }
 
+/* The path of this mapping as it can be opened from here: in a container it is another. */
+static bool session_path(pid_t pid, const char *mapped, char *path, size_t size)
+{
+	if (snprintf(path, size, "%s", mapped) < (int)size && is_session_file(path))
+		return true;
+	return snprintf(path, size, "/proc/%d/root%s", pid, mapped) < (int)size &&
+	       is_session_file(path);
+}
+
+static int no_session(pid_t pid, bool library, bool removed, struct heft_error *err)
+{
+	if (removed)
+		return heft_fail(err, HEFT_EREFUSED,
+				 "process %d is recorded exactly (every allocation), or its session file "
+				 "was removed: it cannot be switched\n"
+				 "heft run --sample, or HEFT_SAMPLE with heft agent, sample a program.",
+				 pid);
+	if (library)
+		return heft_fail(err, HEFT_ENOTFOUND,
+				 "process %d has heft's library, but is not sampled\n"
+				 "It needs HEFT_SAMPLE=512k and a directory HEFT_DIR it may write to.",
+				 pid);
+	return heft_fail(err, HEFT_ENOTFOUND,
+			 "process %d is not sampled by heft\n"
+			 "Start it with heft run --sample, or with LD_PRELOAD and HEFT_SAMPLE "
+			 "(man heft-agent).",
+			 pid);
+}
+
 int owner_file(pid_t pid, char *path, size_t size, struct heft_error *err)
 {
 	char line[4200];
 	struct mapping m;
+	bool library = false, removed = false;
 	FILE *f = open_maps(pid);
-	if (!f)
-		return heft_fail_errno(err, "process %d", pid);
+	int first = f ? fgetc(f) : EOF;
+	if (first == EOF) {
+		int rc = !f && errno == ENOENT
+				 ? heft_fail(err, HEFT_ENOTFOUND, "there is no process %d", pid)
+				 : heft_fail(err, HEFT_EREFUSED,
+					     "process %d is not ours to look into\n"
+					     "Ask as its user or as root.",
+					     pid);
+		if (f)
+			fclose(f);
+		return rc;
+	}
+	ungetc(first, f);
 	while (fgets(line, sizeof line, f)) {
 		line[strcspn(line, "\n")] = 0;
-		if (!read_mapping(line, &m) || !is_session_file(line + m.path))
+		library |= strstr(line, WIRE_PRELOAD_NAME) != NULL;
+		if (!read_mapping(line, &m))
 			continue;
-		fclose(f);
-		if (snprintf(path, size, "%s", line + m.path) < (int)size)
+		removed |= strstr(line, "/heft") && strstr(line, " (deleted)");
+		if (session_path(pid, line + m.path, path, size)) {
+			fclose(f);
 			return 0;
-		return heft_fail(err, HEFT_ENOTFOUND, "process %d: its path is too long", pid);
+		}
 	}
 	fclose(f);
-	return heft_fail(err, HEFT_ENOTFOUND, "process %d is not sampled by heft", pid);
+	return no_session(pid, library, library && removed, err);
 }
 
 /* include/uapi/linux/pidfd.h, which is newer than the headers of many systems. */

@@ -97,10 +97,13 @@ struct process {
 		char *bytes;
 		size_t length, given;
 	} answer;
+	struct process_shown { /* of an exact one: as of a moment ago, for others than the recorder */
+		uint64_t live_bytes, live_blocks, peak_bytes;
+	} shown;
 	struct oom_watch oom;
 	uint64_t limit_bytes; /* of its memory; 0: not known */
 	bool limit_is_cgroup;
-	pthread_mutex_t lock; /* of peak, rss and facts, where others than the recorder read them */
+	pthread_mutex_t lock; /* of peak, cost, rss, shown, limit and facts, where others than the recorder read them */
 	uint32_t children_seen;
 	int statm_fd;
 	uint32_t rounds;

@@ -9,6 +9,7 @@
  * draining goes on so that no thread waits, and the user is told at the end. */
 #include "record/recorder.h"
 
+#include "record/answer_call.h"
 #include "record/drain.h"
 #include "record/memory_limit.h"
 #include "record/process_set.h"
@@ -46,6 +47,7 @@ enum {
 	PEAK_EVERY_MS = 50,	 /* sampled processes: how often to look for a new maximum */
 	SAMPLES_EVERY_MS = 2000, /* and to write down what they have */
 	LATE_CHILD_MS = 300, /* a child that was forked but has not come yet is waited for */
+	CALLS_EVERY_MS = 20,	/* heft_pprof_dump: how often to look */
 	BUDGET_EVERY_MS = 1000, /* sampled processes: what it costs, and a better rate */
 	FOUND_AT_ONCE = 256,
 };
@@ -67,7 +69,7 @@ struct recorder {
 	bool told_daemons;
 	bool child_signal; /* something ended since the last look: do not sleep over it */
 	bool rescan; /* a file was not ready: look again */
-	uint64_t next_peak_ns, next_samples_ns, next_budget_ns; /* of sampled processes */
+	uint64_t next_peak_ns, next_samples_ns, next_budget_ns, next_call_ns;
 	uint64_t next_rss_ns, next_flush_ns, next_checkpoint_ns, checkpoint_events;
 	uint64_t last_alive_ns; /* when a process was last seen running */
 };
@@ -316,7 +318,7 @@ static void find_processes(struct recorder *r)
 			r->rescan = true;
 			continue;
 		}
-		if (rc || !process_is_sampled(found[n]))
+		if (rc || !found[n]->sampled)
 			unlinkat(r->dir.fd, e->d_name, 0);
 		n += !rc;
 	}
@@ -403,7 +405,7 @@ static void note_losses(struct recorder *r, struct process *p)
 			 "process %d wrote over the memory it shares with heft: its recording ends "
 			 "at %.3f s",
 			 p->pid, (double)r->drain.last_ns / 1e9);
-	else if (process_is_sampled(p))
+	else if (p->sampled)
 		snprintf(text, sizeof text,
 			 "%llu samples found no place in the tables of process %d", dropped, p->pid);
 	else if (atomic_load(&h->off_tsc))
@@ -438,17 +440,27 @@ static void note_budget(struct recorder *r, struct process *p)
 		memcpy(r->result->budget, text, sizeof text);
 }
 
+/* What others may see of an exact process: its own fields change with every event. */
+static void show_exact(struct process *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->shown = (struct process_shown){p->live_bytes, p->live_blocks, p->facts.peak_bytes};
+	pthread_mutex_unlock(&p->lock);
+}
+
 static void close_process(struct recorder *r, struct process *p)
 {
 	struct trace_process *f = &p->facts;
 	process_stacks_read_log(&r->drain.stacks, &p->stacks);
 	count_losses(r, p);
 	note_losses(r, p);
-	if (process_is_sampled(p)) {
+	if (p->sampled) {
 		note_budget(r, p);
 		sampled_write(&r->drain, p, &p->stacks, p->index, f->end_ns);
 		session_dir_drop(&r->dir, p->pid, p->start_tsc);
 	}
+	else
+		show_exact(p);
 	drain_process_end(&r->drain, p, f->end_ns);
 	trace_writer_process_end(r->writer, p->index, f);
 }
@@ -532,7 +544,19 @@ static void refresh_names(struct recorder *r)
 	}
 }
 
-static void look_at_sampled(struct recorder *r, uint64_t now)
+static void answer_calls(struct recorder *r, uint64_t now)
+{
+	if (!r->o->answer || now < r->next_call_ns)
+		return;
+	r->next_call_ns = now + CALLS_EVERY_MS * 1000000ull;
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		if (p->sampled && !p->ended)
+			answer_call(p, r->o->answer, r->o->answer_ctx);
+	}
+}
+
+static void look_at_processes(struct recorder *r, uint64_t now)
 {
 	if (now < r->next_peak_ns)
 		return;
@@ -544,8 +568,12 @@ static void look_at_sampled(struct recorder *r, uint64_t now)
 		r->next_budget_ns = now + BUDGET_EVERY_MS * 1000000ull;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		if (p->done || p->corrupt || !process_is_sampled(p))
+		if (p->done || p->corrupt)
 			continue;
+		if (!p->sampled) {
+			show_exact(p);
+			continue;
+		}
 		sampled_see_peak(p);
 		if (budget && !p->ended)
 			sampled_follow_budget(p);
@@ -558,7 +586,8 @@ static void now_and_then(struct recorder *r)
 {
 	uint64_t now = drain_now_ns(&r->drain);
 	sample_rss(r, now);
-	look_at_sampled(r, now);
+	look_at_processes(r, now);
+	answer_calls(r, now);
 	refresh_names(r);
 	if (now >= r->next_checkpoint_ns &&
 	    r->drain.event_total - r->checkpoint_events >= CHECKPOINT_EVENTS) {

@@ -3,6 +3,7 @@
 #define HEFT_RECORD_RECORDER_H
 
 #include "hosted/error.h"
+#include "record/answer_call.h"
 #include "record/launch.h"
 
 #include <stdbool.h>
@@ -32,6 +33,8 @@ struct recorder_options {
 	 * that are meant for the program. A failure is the reason not to run the command. */
 	int (*ready)(void *ctx, struct heft_error *err);
 	void *ready_ctx;
+	answer_make *answer; /* makes what a process gets that asks for its own profile; NULL: nothing */
+	void *answer_ctx;
 	void (*in_child)(void); /* in the program's process, before it is executed */
 	uint64_t linger_ns;	/* how long to stay when all is written, unless a signal comes */
 	void (*ended)(void *ctx, const struct recorder_result *result); /* before that */

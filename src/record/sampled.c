@@ -354,6 +354,19 @@ double sampled_follow_budget(struct process *p)
 	return share;
 }
 
+double sampled_cost_share(const struct process *p)
+{
+	struct wire_header *h = p->session.header;
+	struct timespec t;
+	uint64_t cpu = cpu_ns(p), tsc = arch_stamp_after(), start = h->start_mono_ns;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	uint64_t now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+	if (cpu < CPU_LEAST_NS || tsc <= p->start_tsc || now <= start)
+		return -1;
+	double ns_each = (double)(now - start) / (double)(tsc - p->start_tsc);
+	return (double)atomic_load(&h->sampling.cost_tsc) * ns_each / (double)cpu;
+}
+
 bool sampled_budget_words(const struct process *p, char *text, size_t size)
 {
 	struct wire_sampling *s = &p->session.header->sampling;

@@ -6,12 +6,6 @@
 #include "record/drain.h"
 #include "trace/samples_block.h"
 
-/* Is it one? */
-static inline bool process_is_sampled(const struct process *p)
-{
-	return p->sampled;
-}
-
 /* What a process's samples add up to. */
 struct sampled_sums {
 	uint64_t samples, live_samples;
@@ -44,6 +38,8 @@ void sampled_control_automatic(struct process *p);
 /* Once a second or so: what share that was (below 0: not known), and, if the process's rate is
  * automatic, a better rate. */
 double sampled_follow_budget(struct process *p);
+/* The share since its start; below 0: not known. */
+double sampled_cost_share(const struct process *p);
 /* What became of it, in a sentence; false: the rate is not automatic. */
 bool sampled_budget_words(const struct process *p, char *text, size_t size);
 
