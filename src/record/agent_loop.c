@@ -80,6 +80,16 @@ static void say(const struct agent *a, const char *fmt, ...)
 	a->o->say(text);
 }
 
+/* Its executable for a line of the log: a file may claim any bytes. */
+static const char *name_of(const struct process *p, char name[200])
+{
+	snprintf(name, 200, "%s", p->facts.exe);
+	for (char *c = name; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	return name;
+}
+
 /* ---- taking files */
 
 static struct charge *find_charge(struct agent *a, int32_t named_pid, uint64_t start_tsc)
@@ -129,7 +139,7 @@ static void end_image_before(struct agent *a, const struct charge *c)
 static void take(struct agent *a, const struct charge *c)
 {
 	struct process *p = c->process;
-	char path[64];
+	char path[64], name[200];
 	if (!room_for_one(a) || process_set_add(a->o->set, p)) {
 		process_free(p); /* no memory: its file stays, and another look will come */
 		return;
@@ -139,7 +149,7 @@ static void take(struct agent *a, const struct charge *c)
 	struct charge *own = &a->charges[a->count++];
 	*own = *c;
 	if (a->o->verbose)
-		say(a, "process %d (%s): %s", p->pid, p->facts.exe,
+		say(a, "process %d (%s): %s", p->pid, name_of(p, name),
 		    c->running ? "found" : "ended before this agent looked");
 	if (!c->running) {
 		process_ended_as(p, TRACE_END_UNKNOWN, sampled_last_seen_ns(p));
@@ -236,18 +246,19 @@ static void save(struct agent *a, struct charge *c)
 	struct process *p = c->process;
 	struct sampled_sums sums;
 	struct heft_error err = {0};
-	char path[4096], how[200];
+	char path[4096], how[200], name[200];
 	sampled_sums(p, &sums);
 	if (sums.samples) {
 		if (charge_save(c, a->o->output_dir, path, sizeof path, &err)) {
 			if (!c->retry_mono_ns)
-				say(a, "process %d (%s) cannot be saved: %s", p->pid, p->facts.exe,
-				    err.message);
+				say(a, "process %d (%s) cannot be saved: %s", p->pid,
+				    name_of(p, name), err.message);
 			c->retry_mono_ns = now_ns() + RETRY_SAVE_NS;
 			return;
 		}
 		process_end_words(&p->facts, how, sizeof how);
-		say(a, "process %d (%s): %s; its last profile: %s", p->pid, p->facts.exe, how, path);
+		say(a, "process %d (%s): %s; its last profile: %s", p->pid, name_of(p, name), how,
+		    path);
 	}
 	c->saved = true;
 	session_dir_drop(&a->dir, c->named_pid, p->start_tsc);
@@ -365,7 +376,8 @@ static void wait_for_events(struct agent *a)
 	int n = epoll_wait(a->epoll, events, 64, TICK_MS);
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.u64 == SIGNALS_KEY) {
-			a->stop = true;
+			struct signalfd_siginfo taken; /* else it would wait for its time */
+			a->stop |= read(a->signals, &taken, sizeof taken) > 0;
 			continue;
 		}
 		for (uint32_t k = 0; k < a->count; k++)
