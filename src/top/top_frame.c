@@ -429,8 +429,10 @@ static int finding_line(struct top_lines *to, const struct profile *p, const str
 	uint32_t count = f ? findings_count(f) : 0;
 	pen_begin(&pen, look);
 	if (!count) {
-		put_name(&pen, TOP_DIM, !f ? "" : p->complete ? "no findings" : "no findings so far",
-			 pen.width, FIT_END);
+		const char *words = f ? p->complete ? "no findings" : "no findings so far"
+				      : look->thread ? "findings are of all threads together"
+						     : "";
+		put_name(&pen, TOP_DIM, words, pen.width, FIT_END);
 		return pen_end(&pen, to);
 	}
 	const struct finding *first = findings_get(f, 0);

@@ -73,7 +73,10 @@ static void *load_again_and_again(void *ctx)
 		cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
 		uint64_t took = clock_ns(CLOCK_MONOTONIC) - begin;
 		pthread_mutex_lock(&l->lock);
-		if (rc == 0) {
+		if (rc == 0 && strcmp(name, l->thread_name) != 0) { /* of what nobody wants any more */
+			findings_free(f);
+			profile_free(p);
+		} else if (rc == 0) {
 			findings_free(l->fresh_findings);
 			profile_free(l->fresh);
 			l->fresh = p;

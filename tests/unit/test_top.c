@@ -551,8 +551,10 @@ static void test_thread_is_asked_for(void **state)
 	type(s, "rx");
 	assert_int_equal(top_state_key(s, TOP_KEY_ENTER), TOP_SELECT);
 	assert_string_equal(top_state_thread(s), "rx");
+	assert_shown(s, "reading what thread rx did");
 	assert_int_equal(top_state_update(s, three_sites(4u << 20), NULL), 0);
 	assert_shown(s, "thread rx");
+	assert_not_shown(s, "reading what");
 	top_state_forget_thread(s);
 	assert_null(top_state_thread(s));
 	assert_shown(s, "no thread 'rx'");
