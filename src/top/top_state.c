@@ -35,7 +35,7 @@ struct top_state {
 	char filter[TYPED], filter_before[TYPED], thread[TYPED], typed[TYPED];
 	uint32_t cursor;
 	uint32_t first; /* row at the top of the screen when it was last drawn */
-	size_t page;	/* lines of the table there were then */
+	size_t page;    /* lines of the table there were then */
 	uint64_t expanded;
 	bool paused, ended;
 	enum awaited awaited; /* what the message says is under way */
@@ -286,7 +286,8 @@ static bool type_key(struct top_state *s, int key, bool *given_up)
 		while (length && (s->typed[--length] & 0xc0) == 0x80)
 			;
 		s->typed[length] = 0;
-	} else if (key >= ' ' && key < 0x110000 && key != 0x7f && !(key >= 0xd800 && key < 0xe000)) {
+	} else if (key >= ' ' && key < 0x110000 && key != 0x7f &&
+		   !(key >= 0xd800 && key < 0xe000)) {
 		size_t n = encode(bytes, (unsigned)key);
 		if (length + n < sizeof s->typed) {
 			memcpy(s->typed + length, bytes, n);
@@ -539,7 +540,7 @@ static int overlay_threads(const struct top_state *s, struct top_lines *out, siz
 /* The keys, as many as fit, [?] always. */
 static void key_words(char *text, size_t size, size_t width, const struct top_state *s)
 {
-	static const char *const words[] = {"[q]uit",   "[s]ort",  "[g]roup",    "[/]filter",
+	static const char *const words[] = {"[q]uit",       "[s]ort", "[g]roup",  "[/]filter",
 					    "[Enter]stack", "[m]ark", "[t]hread", "[x]snapshot",
 					    "[space]pause", "[w]eb",  "[o]utput"};
 	size_t used = (size_t)snprintf(text, size, "[?]");
@@ -670,7 +671,8 @@ static int draw_table(struct top_state *s, size_t height, size_t room, struct to
 		rc = take_lines(out, &table, skip, skip + room);
 		*cursor += above - skip;
 	} else if (rc == 0) {
-		rc = top_frame_text(out, s->filter[0] ? "nothing matches" : "nothing allocated so far",
+		rc = top_frame_text(out,
+				    s->filter[0] ? "nothing matches" : "nothing allocated so far",
 				    TOP_DIM, look);
 	}
 	top_lines_free(&table);
