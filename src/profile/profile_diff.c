@@ -388,7 +388,17 @@ static bool tells_via(const struct profile *p)
 	return true;
 }
 
-static int make_pieces(struct side *s, const struct stack_key *keys, bool via)
+/* Samples do not tell a reallocation from an allocation of the new size: beside them, exact numbers
+ * are counted the same way. (Where one call makes and resizes, its bytes are the least they can be.) */
+static void count_as_samples_do(struct profile_diff_side *s, const struct profile_site *site)
+{
+	s->allocations += s->reallocations;
+	s->reallocations = 0;
+	if (s->allocated_bytes < site->reallocated_bytes)
+		s->allocated_bytes = site->reallocated_bytes;
+}
+
+static int make_pieces(struct side *s, const struct stack_key *keys, bool via, bool beside_samples)
 {
 	const struct profile *p = s->p;
 	s->pieces = calloc((size_t)p->site_count + 1, sizeof *s->pieces);
@@ -396,6 +406,8 @@ static int make_pieces(struct side *s, const struct stack_key *keys, bool via)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		s->pieces[i].sum = side_of_site(p, i);
+		if (beside_samples && !p->errors)
+			count_as_samples_do(&s->pieces[i].sum, &p->sites[i]);
 		s->pieces[i].via = via ? p->sites[i].via : PROFILE_VIA_UNKNOWN;
 		if (p->sites[i].node != PROFILE_NONE)
 			s->pieces[i].key = keys[p->sites[i].node];
@@ -431,13 +443,14 @@ static int load_sides(struct matcher *m)
 {
 	struct side *const sides[] = {&m->old, &m->new};
 	bool via = tells_via(m->old.p) && tells_via(m->new.p);
+	bool samples = m->old.p->errors || m->new.p->errors;
 	int rc = 0;
 	for (unsigned i = 0; rc == 0 && i < 2; i++) {
 		const struct profile *p = sides[i]->p;
 		struct stack_key *keys = malloc(((size_t)p->node_count + 1) * sizeof *keys);
 		rc = keys ? stack_keys_add(m->keys, p, i, keys) : HEFT_ENOMEM;
 		if (rc == 0)
-			rc = make_pieces(sides[i], keys, via);
+			rc = make_pieces(sides[i], keys, via, samples);
 		free(keys);
 	}
 	for (unsigned i = 0; rc == 0 && i < 2; i++)

@@ -127,6 +127,86 @@ static void test_estimates(void **state)
 	profile_free(p);
 }
 
+static struct profile *load_profile(void)
+{
+	char path[] = "/tmp/heft-samples-XXXXXX";
+	struct heft_error err;
+	struct profile *p;
+	close(mkstemp(path));
+	write_recording(path);
+	if (profile_from_recording(&p, path, NULL, &err))
+		fail_msg("%s", err.message);
+	unlink(path);
+	return p;
+}
+
+/* What was seen at 10,000 ns of a process that began at 0: births at 5000, 9000 and 2000. */
+static void test_ages(void **state)
+{
+	(void)state;
+	struct profile *p = load_profile();
+	assert_int_equal(p->live_births.count, 3);
+	assert_int_equal(p->peak_births.count, 1);
+	assert_int_equal(p->peak_births.list[0].age_ns, 1000); /* at 6000 */
+	assert_int_equal(p->ages[0].count, 1);
+	assert_int_equal(p->ages[0].p50_ns, 5000);
+	assert_int_equal(p->ages[0].max_ns, 5000);
+	const struct profile_age *a = &p->ages[1];
+	assert_int_equal(a->count, 2);
+	assert_int_equal(a->min_ns, 1000);
+	assert_int_equal(a->p50_ns, 1000); /* half of the bytes are no older */
+	assert_int_equal(a->p99_ns, 8000);
+	assert_int_equal(a->max_ns, 8000);
+	assert_true(fabs(a->old_share - 0.5) < 1e-9); /* one of two, at 0.2 of the life */
+	assert_int_equal(p->live_births.list[a->first].age_ns, 8000); /* the oldest first */
+	profile_free(p);
+}
+
+static void test_certainty(void **state)
+{
+	(void)state;
+	struct profile *p = load_profile();
+	assert_int_equal(profile_samples(p, 0, PROFILE_BY_ALLOCATED), 3);
+	assert_int_equal(profile_samples(p, 1, PROFILE_BY_LIVE), 2);
+	assert_int_equal(profile_samples(p, PROFILE_NONE, PROFILE_BY_LIVE), 3);
+	/* One block that was certain to be sampled is enough; two small ones are not. */
+	assert_false(profile_few_samples(p, 0, PROFILE_BY_LIVE));
+	assert_true(profile_few_samples(p, 1, PROFILE_BY_LIVE));
+	/* No sample at the peak: up to 3 R bytes may be there, in blocks of 1234 / 13 bytes (and 1). */
+	assert_int_equal(p->sites[1].peak_bytes, 0);
+	assert_int_equal(p->errors[1].peak_bytes, 2996);
+	assert_int_equal(p->errors[1].peak_blocks, lround(2995.732 / (1234.0 / 13 + 1)));
+	/* By thread: 10 has the large block, 11 the small ones. */
+	assert_int_equal(p->thread_count, 2);
+	assert_int_equal(p->threads[0].tid, 10);
+	assert_int_equal(p->threads[0].live_bytes, 1000000);
+	assert_int_equal(p->threads[1].live_bytes, p->sites[1].live_bytes);
+	assert_int_equal(p->threads[1].errors.live_bytes, p->errors[1].live_bytes);
+	/* The only process has what all have. */
+	assert_int_equal(p->processes[0].totals.live_bytes, p->totals.live_bytes);
+	assert_int_equal(p->processes[0].errors.live_bytes, p->total_errors.live_bytes);
+	profile_free(p);
+}
+
+/* A filter leaves errors, samples and ages of what it keeps. */
+static void test_filtered(void **state)
+{
+	(void)state;
+	struct profile *p = load_profile();
+	struct heft_error err;
+	struct profile_errors kept = p->errors[1];
+	assert_int_equal(profile_filter(p, "program\\+0x2fff", NULL, &err), 0);
+	assert_int_equal(p->site_count, 1);
+	assert_memory_equal(&p->errors[0], &kept, sizeof kept);
+	assert_memory_equal(&p->total_errors, &kept, sizeof kept);
+	assert_int_equal(p->total_spread.live_samples, 2);
+	assert_int_equal(p->live_births.count, 2);
+	assert_int_equal(p->peak_births.count, 0);
+	assert_int_equal(p->ages[0].first, 0);
+	assert_int_equal(p->ages[0].max_ns, 8000);
+	profile_free(p);
+}
+
 static void test_hostile(void **state)
 {
 	(void)state;
@@ -163,6 +243,9 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_estimates),
+		cmocka_unit_test(test_ages),
+		cmocka_unit_test(test_certainty),
+		cmocka_unit_test(test_filtered),
 		cmocka_unit_test(test_hostile),
 	};
 	if (argc > 1) { /* a seed for the fuzzer */
