@@ -239,8 +239,9 @@ int findings_new(struct findings **out, const struct profile *p)
 		d.by_function = sites_by_function(p, d.named, &d.by_function_count);
 	d.queued = calloc((size_t)p->site_count + 1, sizeof *d.queued);
 	int rc = f->pool && d.by_function && d.queued ? 0 : HEFT_ENOMEM;
+	bool sampled = p->errors || p->rate_bytes > 1; /* other tools' samples have no errors */
 	for (size_t i = 0; i < sizeof diagnoses / sizeof *diagnoses && rc == 0; i++)
-		if (p->errors ? diagnoses[i].sampled : diagnoses[i].exact)
+		if (sampled ? diagnoses[i].sampled : diagnoses[i].exact)
 			rc = diagnoses[i].diagnose(&d);
 	free(d.named);
 	free(d.by_function);

@@ -4,8 +4,10 @@
  * 1/p blocks and S/p bytes. Sums of these are unbiased, and so is the sum of (1-p)/p^2 (times S^2 for
  * bytes) over the sampled blocks as an estimate of their variance.
  *
- * That variance is itself made of the samples: of none it is 0, which would be certainty. Of what has
- * no sample, 95 % certain is that it holds less than 3 R bytes: then that is its error. */
+ * That variance is itself made of the samples: of none it is 0, which would be certainty, and of a few
+ * too small as often as the number itself is. Of what has no sample, 95 % certain is that it holds less
+ * than 3 R bytes. So that is the error of nothing, and of few samples it is added to theirs, as
+ * independent errors add: then the truth is covered in 92 % of cases or more, however few there are. */
 #include "profile/estimate.h"
 
 #include "trace/samples_block.h"
@@ -34,6 +36,12 @@ double estimate_error95(double variance)
 	return ESTIMATE_Z95 * sqrt(variance);
 }
 
+double estimate_error95_of(double variance, uint64_t samples, double unseen)
+{
+	double error95 = estimate_error95(variance);
+	return samples < ESTIMATE_FEW ? estimate_together(error95, unseen) : error95;
+}
+
 double estimate_together(double error95, double other)
 {
 	return hypot(error95, other);
@@ -55,7 +63,7 @@ struct profile_errors estimate_errors(const struct profile_spread *s, uint64_t r
 {
 	double bytes = estimate_unseen_bytes(rate_bytes), blocks = bytes / (mean_bytes + 1);
 #define ERROR95(samples, variance, unseen)                                                         \
-	estimate_rounded(s->samples ? estimate_error95(s->variance) : (unseen))
+	estimate_rounded(estimate_error95_of(s->variance, s->samples, unseen))
 	struct profile_errors e = {
 		.live_bytes = ERROR95(live_samples, live_bytes, bytes),
 		.live_blocks = ERROR95(live_samples, live_blocks, blocks),

@@ -428,7 +428,7 @@ uint64_t profile_site_measure(const struct profile_site *site, enum profile_sort
 uint64_t profile_error95(const struct profile *p, uint32_t site, enum profile_sort sort);
 /* Samples that the measure was estimated from. */
 uint64_t profile_samples(const struct profile *p, uint32_t site, enum profile_sort sort);
-/* An estimate from so few samples that its error is not to be believed (estimate.h). */
+/* An estimate from so few samples that little is known (estimate.h). */
 bool profile_few_samples(const struct profile *p, uint32_t site, enum profile_sort sort);
 /* Indices of all sites, greatest first; equal ones keep their order. NULL: no memory; free() it. */
 uint32_t *profile_sorted_sites(const struct profile *p, enum profile_sort sort);

@@ -378,8 +378,8 @@ static void print_about_few(FILE *out, const struct report_options *o)
 {
 	char text[160];
 	snprintf(text, sizeof text,
-		 "few samples (under %d): the true number may well lie outside +-; a smaller "
-		 "--sample rate tells more",
+		 "few samples (under %d): little is known of such a number; a smaller --sample "
+		 "rate tells more",
 		 ESTIMATE_FEW);
 	words_style(out, o->color, STYLE_DIM);
 	fputs("  - ", out);
