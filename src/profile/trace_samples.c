@@ -141,13 +141,45 @@ static int compare_threads(const void *a, const void *b)
 	return x->sample->tid < y->sample->tid ? -1 : x->sample->tid > y->sample->tid;
 }
 
-/* Samples name their threads, whether or not the recording has more to say about them. */
-static int find_thread(struct profile *p, uint32_t known, const struct by_thread *b, uint32_t *id)
+static int compare_known(const void *a, const void *b, void *ctx)
+{
+	const struct profile *p = ctx;
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	const struct profile_thread *x = &p->threads[i], *y = &p->threads[k];
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return i < k ? -1 : i > k;
+}
+
+/* The recording's threads, in the order of the samples'. NULL: no memory. */
+static uint32_t *known_threads(struct profile *p)
+{
+	uint32_t *known = malloc(((size_t)p->thread_count + 1) * sizeof *known);
+	for (uint32_t i = 0; known && i < p->thread_count; i++)
+		known[i] = i;
+	if (known)
+		qsort_r(known, p->thread_count, sizeof *known, compare_known, p);
+	return known;
+}
+
+/* Samples name their threads, whether or not the recording has more to say about them: the last of
+ * that number from known[*at] on, or one that is added. */
+static int find_thread(struct profile *p, const uint32_t *known, uint32_t count, uint32_t *at,
+		       const struct by_thread *b, uint32_t *id)
 {
 	int32_t tid = b->sample->tid;
-	for (*id = known; (*id)-- > 0;) /* a number may come again: the last one */
-		if (p->threads[*id].tid == tid && p->threads[*id].process == b->process)
-			return 0;
+	*id = PROFILE_NONE;
+	for (; *at < count; ++*at) {
+		const struct profile_thread *t = &p->threads[known[*at]];
+		if (t->process > b->process || (t->process == b->process && t->tid > tid))
+			break;
+		if (t->process == b->process && t->tid == tid)
+			*id = known[*at];
+	}
+	if (*id != PROFILE_NONE)
+		return 0;
 	*id = p->thread_count;
 	return profile_add_thread(p, &(struct profile_thread){.pid = p->processes[b->process].pid,
 							      .tid = tid,
@@ -159,28 +191,28 @@ static int add_threads(struct load *l)
 {
 	struct profile *p = l->p;
 	uint64_t count = 0, used = 0;
-	uint32_t known = p->thread_count;
-	int rc = 0;
+	uint32_t known_count = p->thread_count, at = 0;
 	for (uint32_t i = 0; i < l->c->samples_count; i++)
 		count += l->c->samples[i].live_count;
 	struct by_thread *list = malloc((count + 1) * sizeof *list);
-	if (!list)
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < l->c->samples_count; i++) {
+	uint32_t *known = known_threads(p);
+	int rc = list && known ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < l->c->samples_count && rc == 0; i++) {
 		const struct trace_samples *s = &l->c->samples[i];
 		for (uint32_t k = 0; k < s->live_count; k++)
 			if (l->processes[s->process] != PROFILE_NONE)
 				list[used++] = (struct by_thread){l->processes[s->process],
 								  &s->live[k]};
 	}
-	qsort(list, used, sizeof *list, compare_threads);
+	if (rc == 0)
+		qsort(list, used, sizeof *list, compare_threads);
 	for (uint64_t i = 0, next; i < used && rc == 0; i = next) {
 		struct sums e = {0};
 		struct profile_spread v = {0};
 		uint32_t id;
 		for (next = i; next < used && !compare_threads(&list[i], &list[next]); next++)
 			add_live(list[next].sample, &e, &v);
-		rc = find_thread(p, known, &list[i], &id);
+		rc = find_thread(p, known, known_count, &at, &list[i], &id);
 		if (rc < 0)
 			break;
 		p->threads[id].live_bytes = estimate_rounded(e.live_bytes);
@@ -188,6 +220,7 @@ static int add_threads(struct load *l)
 		p->threads[id].errors = estimate_errors(&v, p->rate_bytes, 0);
 	}
 	free(list);
+	free(known);
 	return rc;
 }
 
