@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { PARTS = 16, SITES_SHOWN = 6, INDENT = 61 };
+enum { PARTS = 16, SITES_SHOWN = 6, INDENT = 61, NARROW = 86, NARROW_INDENT = 40 };
 /* Smaller than this part of what is live is not what a run grows by. */
 #define AGES_LEAST_SHARE 0.02
 
@@ -43,14 +43,38 @@ static void print_site(FILE *out, const struct profile *p, uint32_t site,
 		       const struct report_options *o)
 {
 	const struct profile_age *a = &p->ages[site];
-	fprintf(out, "%11s %11s %8s %8s  ", words_bytes(p->sites[site].live_bytes).text,
-		words_bytes(p->errors[site].live_bytes).text, words_duration(a->p50_ns).text,
-		words_percent(a->old_share).text);
+	bool narrow = report_width(o) < NARROW;
+	fprintf(out, "%11s ", words_bytes(p->sites[site].live_bytes).text);
+	if (!narrow)
+		fprintf(out, "%11s ", words_bytes(p->errors[site].live_bytes).text);
+	fprintf(out, "%8s ", words_duration(a->p50_ns).text);
+	if (!narrow)
+		fprintf(out, "%8s ", words_percent(a->old_share).text);
+	putc(' ', out);
 	print_births(out, p, a, o->utf8);
 	fputs("  ", out);
 	report_print_site(out, p, &p->sites[site],
-			  report_width(o) > INDENT + 24 ? report_width(o) - INDENT : 24);
+			  report_width(o) - (narrow ? NARROW_INDENT : INDENT));
 	putc('\n', out);
+}
+
+static void print_head(FILE *out, const struct report_options *o)
+{
+	bool narrow = report_width(o) < NARROW;
+	words_style(out, o->color, STYLE_BOLD);
+	putc('\n', out);
+	words_print_wrapped(out,
+			    "What is live, by when it was made (a bar is the run: level is growth, the "
+			    "right end a working set)",
+			    0, report_width(o));
+	words_style(out, o->color, STYLE_PLAIN);
+	fprintf(out, "\n%11s ", "live");
+	if (!narrow)
+		fprintf(out, "%11s ", "+-95 %");
+	fprintf(out, "%8s ", "age p50");
+	if (!narrow)
+		fprintf(out, "%8s ", "old");
+	fprintf(out, " %-*s  site\n", PARTS, "made");
 }
 
 int report_print_ages(FILE *out, const struct profile *p, const struct report_options *o)
@@ -69,13 +93,7 @@ int report_print_ages(FILE *out, const struct profile *p, const struct report_op
 				p->ages[i].old_share * (double)p->sites[i].live_bytes, i};
 	qsort(list, count, sizeof *list, most_old_first);
 	if (count) {
-		words_style(out, o->color, STYLE_BOLD);
-		fputs("\nWhat is live, by when it was made (a bar is the run: level is growth, the "
-		      "right end a working set)\n",
-		      out);
-		words_style(out, o->color, STYLE_PLAIN);
-		fprintf(out, "%11s %11s %8s %8s  %-*s  site\n", "live", "+-95 %", "age p50", "old",
-			PARTS, "made");
+		print_head(out, o);
 	}
 	for (uint32_t i = 0; i < count && i < SITES_SHOWN && i < o->limit; i++)
 		print_site(out, p, list[i].site, o);

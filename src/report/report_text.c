@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_WIDTH = 100, NARROWEST = 72, MOST_COLUMNS = 5, ROW_INDENT = 16 };
+enum { DEFAULT_WIDTH = 100, NARROWEST = 72, MOST_COLUMNS = 5, WIDE_ENOUGH = 80, ROW_INDENT = 16 };
 
 size_t report_width(const struct report_options *o)
 {
@@ -297,7 +297,8 @@ static struct columns choose_columns(const struct profile *p, const struct repor
 					 o->sort == PROFILE_BY_COUNT ? BYTES : COUNT},
 					4};
 	if (p->errors)
-		return (struct columns){{SORTED, ERROR95, SHARE, SAMPLES, AGE}, p->ages ? 5 : 4};
+		return (struct columns){{SORTED, ERROR95, SHARE, SAMPLES, AGE},
+					p->ages && report_width(o) >= WIDE_ENOUGH ? 5 : 4};
 	enum column third = !(p->has & PROFILE_HAS_ALLOCATED) ? BLOCKS
 			    : o->sort == PROFILE_BY_COUNT     ? BYTES
 							      : COUNT;
