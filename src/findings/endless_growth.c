@@ -79,6 +79,7 @@ struct draft endless_draft(struct diagnosis *d, const struct endless *e)
 				       p->limit_is_cgroup ? "its cgroup's limit" : "the memory",
 				       phrase_bytes(p->memory_limit_bytes).text,
 				       phrase_time(limit_ns).text);
+	f.no_memory = !fate || !within || !limit;
 	f.finding.summary = diagnosis_text(
 		d,
 		"memory from %s grows %s: by %s%s a second over the whole run, to %s (%s of "

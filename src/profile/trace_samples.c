@@ -124,8 +124,8 @@ static void add_process(struct load *l, const struct trace_samples *s)
 	t->live_blocks = estimate_rounded(e.live_blocks);
 	t->peak_bytes = estimate_rounded(e.peak_bytes);
 	t->peak_blocks = estimate_rounded(e.peak_blocks);
-	q->errors = estimate_errors(
-		&v, s->rate_bytes, e.allocations > 0 ? e.allocated_bytes / e.allocations : 0);
+	q->errors = estimate_errors(&v, s->rate_bytes,
+				    e.allocations > 0 ? e.allocated_bytes / e.allocations : 0);
 }
 
 struct by_thread {
@@ -201,8 +201,8 @@ static int add_threads(struct load *l)
 		const struct trace_samples *s = &l->c->samples[i];
 		for (uint32_t k = 0; k < s->live_count; k++)
 			if (l->processes[s->process] != PROFILE_NONE)
-				list[used++] = (struct by_thread){l->processes[s->process],
-								  &s->live[k]};
+				list[used++] =
+					(struct by_thread){l->processes[s->process], &s->live[k]};
 	}
 	if (rc == 0)
 		qsort(list, used, sizeof *list, compare_threads);

@@ -204,7 +204,7 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 		write_if(w, has & PROFILE_HAS_LIFETIMES, "max", s->lifetime.max_ns);
 		json_write_object_end(w);
 	}
-	if (o->lifetimes && p->lifetimes)
+	if (o->lifetimes && p->lifetimes && (has & PROFILE_HAS_LIFETIMES))
 		write_histogram(w, p->lifetimes[s - p->sites]);
 	if (p->errors)
 		write_certainty(w, p, (uint32_t)(s - p->sites));

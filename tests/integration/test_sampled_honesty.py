@@ -167,6 +167,8 @@ def test_every_estimate_has_its_error(compiled, tmp_path):
     assert abs(sum(t["live_bytes"] for t in rep["threads"]) - rep["totals"]["live_bytes"]) <= 8
     for options in [], ["--tree"], ["--tree", "--invert"], ["--threads"], ["--sort", "live"]:
         assert "+-95 %" in text("report", *options, path)
+    shown = text("report", "--lifetimes", path)  # and no false 0
+    assert "does not tell lifetimes. The report has the ages" in shown and "0 ns" not in shown
     rows = list(csv.DictReader(io.StringIO(run([HEFT, "export", "-f", "csv", "-o", "-", path]).stdout
                                            .decode())))
     by_id = {s["id"]: s for s in rep["sites"]}

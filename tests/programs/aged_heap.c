@@ -15,9 +15,18 @@ enum { STEPS = 4000, KEPT = STEPS + 1, SESSIONS = 300 };
 static void *kept[KEPT], *sessions[SESSIONS];
 static unsigned made, served;
 
-NOINLINE static void *make_one(size_t size) { return malloc(size); }
-NOINLINE static void leak_one(void) { kept[made++ % KEPT] = malloc(3000); }
-NOINLINE static void start_one(void) { kept[made++ % KEPT] = malloc(3000); }
+NOINLINE static void *make_one(size_t size)
+{
+	return malloc(size);
+}
+NOINLINE static void leak_one(void)
+{
+	kept[made++ % KEPT] = malloc(3000);
+}
+NOINLINE static void start_one(void)
+{
+	kept[made++ % KEPT] = malloc(3000);
+}
 
 /* The oldest goes when a new one comes. */
 NOINLINE static void serve(void)

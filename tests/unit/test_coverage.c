@@ -106,8 +106,8 @@ static void check_score(const struct score *s, const char *what)
 {
 	double n = (double)s->runs, bytes = (double)s->bytes_covered / n;
 	double objects = (double)s->objects_covered / n;
-	print_message("%s: means %.4f and %.4f of the truth, covered in %.2f %% and %.2f %%\n", what,
-		      s->bytes / n, s->objects / n, 100 * bytes, 100 * objects);
+	print_message("%s: means %.4f and %.4f of the truth, covered in %.2f %% and %.2f %%\n",
+		      what, s->bytes / n, s->objects / n, 100 * bytes, 100 * objects);
 	assert_true(fabs(s->bytes / n - 1) < 0.01 && fabs(s->objects / n - 1) < 0.01);
 	assert_true(bytes >= 0.94 && bytes <= 0.96);
 	assert_true(objects >= 0.94 && objects <= 0.96);
@@ -119,7 +119,8 @@ static void test_two_thousand_runs(void **state)
 	(void)state;
 	static const struct {
 		uint64_t size, expected;
-	} kinds[] = {{16, 100}, {100, 150}, {1000, 200}, {40000, 120}, {100000, 400}, {200000, 300}};
+	} kinds[] = {{16, 100},    {100, 150},    {1000, 200},
+		     {40000, 120}, {100000, 400}, {200000, 300}};
 	enum { KINDS = sizeof kinds / sizeof *kinds };
 	const uint64_t rate = 65536;
 	struct score pooled = {0};
@@ -129,8 +130,8 @@ static void test_two_thousand_runs(void **state)
 		for (int round = 0; round < ROUNDS; round++)
 			for (int k = 0; k < KINDS; k++) {
 				double chance = trace_sample_chance(kinds[k].size, rate);
-				uint64_t blocks = (uint64_t)ceil((double)kinds[k].expected /
-								 chance / ROUNDS);
+				uint64_t blocks =
+					(uint64_t)ceil((double)kinds[k].expected / chance / ROUNDS);
 				allocate(&s, &sites[k], kinds[k].size, blocks);
 				sites[k].blocks += blocks;
 			}
@@ -204,17 +205,17 @@ static void test_few_samples(void **state)
 	assert_true(worst > 0.92);
 	for (int n = 0; n < 30; n++) {
 		struct estimate_weight w = estimate_of_block(100, 524288);
-		assert_int_equal(estimate_is_few(n * w.bytes,
-						 estimate_error95_of(n * w.bytes_variance,
-								     (uint64_t)n,
-								     estimate_unseen_bytes(524288))),
-				 n < ESTIMATE_FEW);
+		assert_int_equal(
+			estimate_is_few(n * w.bytes,
+					estimate_error95_of(n * w.bytes_variance, (uint64_t)n,
+							    estimate_unseen_bytes(524288))),
+			n < ESTIMATE_FEW);
 	}
 	/* One block that could not be missed is no guess. */
 	struct estimate_weight large = estimate_of_block(64 << 20, 524288);
-	assert_false(estimate_is_few(large.bytes,
-				     estimate_error95_of(large.bytes_variance, 1,
-							 estimate_unseen_bytes(524288))));
+	assert_false(
+		estimate_is_few(large.bytes, estimate_error95_of(large.bytes_variance, 1,
+								 estimate_unseen_bytes(524288))));
 }
 
 /* What may be there unseen: a site of 3 R bytes has no sample in 5 % of the runs. */

@@ -232,7 +232,8 @@ static void test_evidence(void **state)
 	assert_int_equal(g->severity, FINDING_HIGH);
 	assert_int_equal(g->site, 0);
 	/* 1000 samples of 524.5 KiB each in 100 s: 5.12 MiB a second, certain to 1.96 / sqrt(750). */
-	double rate = 1000 * estimate_of_block(1000, RATE).bytes / 100, got = 0, error = 0, freed = 0;
+	double rate = 1000 * estimate_of_block(1000, RATE).bytes / 100, got = 0, error = 0,
+	       freed = 0;
 	uint64_t samples = 0;
 	for (uint32_t i = 0; i < g->evidence_count; i++) {
 		const struct evidence *e = &g->evidence[i];
@@ -287,7 +288,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_even_growth), cmocka_unit_test(test_what_does_not_grow),
-		cmocka_unit_test(test_settled),	    cmocka_unit_test(test_evidence),
+		cmocka_unit_test(test_settled),     cmocka_unit_test(test_evidence),
 		cmocka_unit_test(test_quality),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
