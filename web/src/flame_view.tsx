@@ -89,7 +89,7 @@ function FlameBar({ summary, flame }: { summary: Summary; flame: Flame }) {
       { value: "module", words: "Colour by module" },
       { value: "lifetime", words: "by lifetime", disabled: !flame.other, title: flame.other ? undefined : summary.mode === "exact" ? "This selection has no lifetimes" : "A sampled recording has no lifetimes" },
     ]} />
-    <button type="button" disabled={!s.zoom} onClick={() => go({ zoom: "" })} title="Esc">Zoom out</button>
+    <button disabled={!s.zoom} onClick={() => go({ zoom: "" })} title="Esc">Zoom out</button>
   </div>;
 }
 

@@ -46,6 +46,6 @@ export function SitesView({ summary }: { summary: Summary }) {
     : <>
       <Table label="Sites" columns={columns(summary, doc.sum, unit)} rows={doc.rows} sort={s.sort || "value"} setSort={(sort) => go({ sort })}
         chosen={(r) => r.id === s.site} open={(r) => go({ site: r.id, node: "" })} rowKey={(r) => r.id} />
-      <p class="note">{count(doc.rows.length)} of {count(doc.count)} sites.{doc.count > doc.rows.length && !all.value && <> <button type="button" class="link" onClick={() => (all.value = true)}>Show {count(Math.min(MANY, doc.count))}</button></>}</p>
+      <p class="note">{count(doc.rows.length)} of {count(doc.count)} sites.{doc.count > doc.rows.length && !all.value && <> <button class="link" onClick={() => (all.value = true)}>Show {count(Math.min(MANY, doc.count))}</button></>}</p>
     </>}</Document>;
 }

@@ -22,8 +22,8 @@ export function TopBar({ summary, recordings }: { summary: Summary; recordings: 
     <Badge summary={summary} />
     <Search />
     <nav class="tools" aria-label="Page">
-      <button type="button" onClick={() => (helpShown.value = true)} title="Keys and words (?)">Help</button>
-      <button type="button" onClick={() => setTheme(dark.value ? "light" : "dark")} title="Light or dark (t)">{dark.value ? "Light" : "Dark"}</button>
+      <button onClick={() => (helpShown.value = true)} title="Keys and words (?)">Help</button>
+      <button onClick={() => setTheme(dark.value ? "light" : "dark")} title="Light or dark (t)">{dark.value ? "Light" : "Dark"}</button>
       <ExportMenu summary={summary} />
     </nav>
   </header>;
@@ -69,6 +69,6 @@ function Search() {
     <input type="search" ref={(e) => { searchBox.current = e; }} value={s.search} placeholder="Search functions, files   /" aria-label="Search functions, files, modules" spellcheck={false}
       onInput={(e) => set(e.currentTarget.value)} onKeyDown={key} />
     {s.search && <span class="matched" role="status">{s.view === "flame" ? matchedWords.value : ""}</span>}
-    {s.search && <button type="button" title="Count only stacks that match" onClick={() => go({ focus: s.search, search: "" })}>Only these</button>}
+    {s.search && <button title="Count only stacks that match" onClick={() => go({ focus: s.search, search: "" })}>Only these</button>}
   </div>;
 }
