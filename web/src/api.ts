@@ -219,7 +219,7 @@ export interface Files {
 }
 export interface Source {
   file: string;
-  words: string; // "" or why there is no text ("not on this machine", "newer than the program")
+  words: string; // "" or why there is no text ("not on this machine"), or what to know of it ("newer than the program")
   lines: { line: number; text: string; self: number; total: number }[];
   sum: number;
 }
