@@ -290,6 +290,7 @@ struct profile {
 	uint64_t duration_ns;
 	enum profile_end end;
 	int32_t exit_status, signal;
+	bool oom_killed; /* by the kernel, for lack of memory */
 	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
 	bool limit_is_cgroup;        /* of its cgroup, not all of the machine's memory */
 	bool complete;       /* false: cut, or still being written */

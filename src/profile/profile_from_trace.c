@@ -178,6 +178,7 @@ static enum profile_end end_of(uint32_t end)
 	case TRACE_END_EXIT:
 		return PROFILE_END_EXIT;
 	case TRACE_END_SIGNAL:
+	case TRACE_END_OOM:
 		return PROFILE_END_SIGNAL;
 	case TRACE_END_EXEC:
 		return PROFILE_END_EXEC;
@@ -227,6 +228,11 @@ static int load_meta(struct load *l)
 				p->end = PROFILE_END_DETACHED;
 			p->exit_status = last->exit_status;
 			p->signal = last->signal;
+			if (last->end == TRACE_END_OOM) {
+				p->oom_killed = true;
+				p->memory_limit_bytes = last->memory_limit_bytes;
+				p->limit_is_cgroup = last->limit_is_cgroup;
+			}
 		}
 	}
 	return 0;
