@@ -19,7 +19,7 @@ async function open(settings) {
   const page = await context.newPage();
   page.setDefaultTimeout(15000);
   page.on('console', (m) => { if (['error', 'warning'].includes(m.type())) complaints.push(m.text()); });
-  page.on('pageerror', (e) => complaints.push(String(e)));
+  page.on('pageerror', (e) => complaints.push(String(e.stack)));
   page.on('dialog', (d) => { complaints.push('dialog: ' + d.message()); d.dismiss(); });
   page.on('request', (r) => requests.push(r.url()));
   return { browser, page };

@@ -3,7 +3,18 @@
 // nanoseconds since the start of the recording, sizes bytes; numbers stay below 2^53.
 //
 // A one-file report (heft export -f html) holds the same documents under the same
-// addresses; what it does not hold, it says it lacks.
+// addresses; what it does not hold, it says it lacks. In the built page (build/web/heft.html) the
+// comment <!--heft-data--> marks where its
+// <script type="application/json" id="heft-data">BASE64 OF GZIP OF {"ADDRESS": DOCUMENT, ...}</script>
+// goes. An address there is what the page would ask: path, then the query parameters in the order
+// in which this file names them (Selection's first), percent-encoded as encodeURIComponent does,
+// without those that have their default value: "/api/recordings", "/api/r/1/summary",
+// "/api/r/1/timeline", "/api/r/1/tree", "/api/r/1/tree?at=end", "/api/r/1/tree?mode=allocated",
+// "/api/r/1/sites?at=end", "/api/r/1/site?site=7", "/api/r/1/lifetimes", "/api/r/1/threads".
+// A file inverts a tree by itself where it has no document with invert=1.
+//
+// The token of the page's own address (?token=T) goes with every request as "Authorization: Bearer T",
+// and as the parameter `token` where no header can be set (events, export).
 
 // Which part of a recording a document is about. Every GET below with `Selection`
 // takes these as query parameters, all optional.

@@ -1,0 +1,6 @@
+import type { Summary } from "./api";
+import { Empty } from "./bits";
+
+export function SandwichView({ summary }: { summary: Summary }) {
+  return <Empty title="Not built yet">{summary.name}</Empty>;
+}

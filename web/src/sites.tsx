@@ -1,0 +1,51 @@
+// Sites: which line? One row a call stack that allocates; the server sorts and counts, the table shows
+// what fits.
+import type { Summary, SiteRow, Sites as Doc } from "./api";
+import { Amount, Document, Empty, FunctionName, PlaceName, ShareCell, Size, Sparkline, Table, type Column } from "./bits";
+import { useDocument } from "./fetch";
+import { address, go, selectionOf, state } from "./state";
+import { signal } from "@preact/signals";
+import { brief, count, duration, type Unit } from "./words";
+
+// How a column is called for the server: it returns the largest by this.
+const SERVER_SORT: Record<string, string> = { peak: "peak", live: "live", allocated: "allocated", count: "count", temporary: "temporary", p99: "lifetime", value: "" };
+const MANY = 5000;
+const all = signal(false);
+
+function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
+  const has = summary.has;
+  const out: Column<SiteRow>[] = [
+    { key: "place", head: "Site", wide: true, phone: true, value: (r) => r.place.function, cell: (r) => <><FunctionName name={r.place.function} most={70} /> <PlaceName place={r.place} />{r.via && <span class="faint"> via {brief(r.via, 24)}</span>}</> },
+    { key: "value", head: "Selected", title: "Of what is selected above", number: true, phone: true, value: (r) => r.value, cell: (r) => <Amount n={r.value} unit={unit} /> },
+    { key: "share", head: "Share", cell: (r) => <ShareCell part={r.value} whole={sum} /> },
+  ];
+  if (has.times) out.push({ key: "trend", head: "Over the run", cell: (r) => <Sparkline points={r.trend} /> });
+  if (has.peak) out.push({ key: "peak", head: "At peak", number: true, value: (r) => r.peakBytes, cell: (r) => <Size n={r.peakBytes} /> });
+  if (has.live) out.push({ key: "live", head: "At end", number: true, value: (r) => r.liveBytes, cell: (r) => <Size n={r.liveBytes} /> });
+  if (has.allocated) {
+    out.push({ key: "allocated", head: "Allocated", number: true, value: (r) => r.allocatedBytes, cell: (r) => <Size n={r.allocatedBytes} /> });
+    out.push({ key: "count", head: "Allocations", number: true, value: (r) => r.allocations, cell: (r) => <span class="num">{count(r.allocations)}</span> });
+  }
+  if (has.temporary) out.push({ key: "temporary", head: "Temporary", title: "Freed before the thread's next allocation", number: true, value: (r) => r.temporary, cell: (r) => <span class="num">{count(r.temporary)}</span> });
+  if (has.lifetimes) {
+    out.push({ key: "p50", head: "Median life", number: true, value: (r) => r.p50Ns, cell: (r) => <span class="num">{duration(r.p50Ns)}</span> });
+    out.push({ key: "p99", head: "p99 life", number: true, value: (r) => r.p99Ns, cell: (r) => <span class="num">{duration(r.p99Ns)}</span> });
+  }
+  out.push({ key: "freedBy", head: "Freed by", cell: (r) => <span class="freed">{r.freedBy ? brief(r.freedBy, 40) : "–"}</span> });
+  return out;
+}
+
+export function SitesView({ summary }: { summary: Summary }) {
+  const s = state.value;
+  const key = s.sort.replace(/^-/, "");
+  const answer = useDocument<Doc>(address(`/api/r/${summary.id}/sites`, selectionOf(s), {
+    sort: SERVER_SORT[key] || undefined, n: all.value ? MANY : undefined, search: s.search || undefined }));
+  const unit: Unit = s.metric === "count" || s.mode === "churn" ? "count" : "bytes";
+  return <Document answer={answer}>{(doc) => doc.rows.length === 0
+    ? <Empty title="No sites here">{s.search ? "Nothing matches the search." : "Choose another instant, window or mode above."}</Empty>
+    : <>
+      <Table label="Sites" columns={columns(summary, doc.sum, unit)} rows={doc.rows} sort={s.sort || "value"} setSort={(sort) => go({ sort })}
+        chosen={(r) => r.id === s.site} open={(r) => go({ site: r.id, node: "" })} rowKey={(r) => r.id} />
+      <p class="note">{count(doc.rows.length)} of {count(doc.count)} sites.{doc.count > doc.rows.length && !all.value && <> <button type="button" class="link" onClick={() => (all.value = true)}>Show {count(Math.min(MANY, doc.count))}</button></>}</p>
+    </>}</Document>;
+}
