@@ -33,8 +33,9 @@ MAY_INCLUDE = {
     "export": {"base", "hosted", "profile"},
     "findings": {"base", "hosted", "profile"},
     "report": {"base", "hosted", "profile", "findings"},
+    "server": {"base", "hosted", "profile", "export", "findings", "report"},
     "record": {"base", "hosted", "wire", "trace"},
-    "cli": {"base", "hosted", "trace", "symbol", "profile", "import", "export", "findings", "report", "record"},
+    "cli": {"base", "hosted", "trace", "symbol", "profile", "import", "export", "findings", "report", "server", "record"},
 }
 
 # The allocation functions heft stands in for, and the calls it must follow to see threads,

@@ -93,6 +93,12 @@ static inline int sys_futex(void *word, int op, uint32_t value, const void *time
 {
 	return (int)sys_call6(SYS_futex, (long)word, op, value, (long)timeout, 0, 0);
 }
+static inline uint64_t sys_clock_ns(int clock)
+{
+	int64_t t[2] = {0, 0};
+	sys_call4(SYS_clock_gettime, clock, (long)t, 0, 0);
+	return (uint64_t)t[0] * 1000000000ull + (uint64_t)t[1];
+}
 static inline int sys_prctl(int what, unsigned long a)
 {
 	return (int)sys_call6(SYS_prctl, what, (long)a, 0, 0, 0, 0);

@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 struct heft_process *heft_process;
@@ -27,8 +28,9 @@ char heft_session_dir[512];
 char heft_preload_path[512];
 char heft_exe[4096];
 int heft_follow = 1;
+char heft_sample_setting[32];
 static uint64_t sample_bytes; /* WIRE_ENV_SAMPLE; 0: exact */
-static int sample_off;
+static int sample_off, sample_auto;
 
 static _Atomic uint32_t arena_used;
 static _Atomic int resolving; /* 0 not begun, 1 under way, 2 done */
@@ -277,6 +279,20 @@ static void remove_own_entries(char **env)
 	*to = NULL;
 }
 
+/* "524288", "512k", "1M", "1G", "auto", "off"; what is none of these is the default. */
+static void take_sample(const char *text)
+{
+	uint64_t bytes = 0;
+	take_string(heft_sample_setting, sizeof heft_sample_setting, text);
+	sample_off = !strcmp(text, "off") || !strcmp(text, "0");
+	sample_auto = !strcmp(text, "auto");
+	for (; *text >= '0' && *text <= '9' && bytes < 1ull << 40; text++)
+		bytes = bytes * 10 + (uint64_t)(*text - '0');
+	unsigned unit = *text == 'k' || *text == 'K' ? 10 : *text == 'M' ? 20 : *text == 'G' ? 30 : 0;
+	bytes <<= unit;
+	sample_bytes = bytes && bytes < 1ull << 40 ? bytes : 512 << 10;
+}
+
 enum { ENVIRON_BYTES = 4 << 20 };
 
 static void configure(void)
@@ -305,24 +321,27 @@ static void configure(void)
 		env = pointers;
 	}
 	const char *dir = env_value(env, WIRE_ENV_SESSION);
+	const char *agent_dir = env_value(env, WIRE_ENV_DIR);
 	const char *follow = env_value(env, WIRE_ENV_FOLLOW);
 	const char *preload = env_value(env, "LD_PRELOAD");
 	const char *sample = env_value(env, WIRE_ENV_SAMPLE);
-	if (sample && *sample) {
-		sample_off = !strcmp(sample, "off");
-		for (; *sample >= '0' && *sample <= '9'; sample++)
-			sample_bytes = sample_bytes * 10 + (uint64_t)(*sample - '0');
-		if (!sample_bytes)
-			sample_bytes = 512 << 10;
-	}
-	if (dir)
-		take_string(heft_session_dir, sizeof heft_session_dir, dir);
-	if (follow && !strcmp(follow, "none"))
-		heft_follow = 0;
+	if (sample && *sample)
+		take_sample(sample);
 	const char *at;
 	size_t n = preload ? own_entry(preload, &at) : 0;
 	if (n && n < sizeof heft_preload_path)
 		memcpy(heft_preload_path, at, n);
+	if (dir)
+		take_string(heft_session_dir, sizeof heft_session_dir, dir);
+	else if (sample_bytes) {
+		/* For an agent, or for nobody yet. An environment that the program makes for others is
+		 * left alone: nobody asked for those. */
+		take_string(heft_session_dir, sizeof heft_session_dir,
+			    agent_dir && *agent_dir == '/' ? agent_dir : WIRE_AGENT_DIR);
+		heft_preload_path[0] = 0;
+	}
+	if (follow && !strcmp(follow, "none"))
+		heft_follow = 0;
 	if (raw)
 		sys_munmap(raw, ENVIRON_BYTES);
 	long len = sys_readlink("/proc/self/exe", heft_exe, sizeof heft_exe - 1);
@@ -426,8 +445,7 @@ static int open_file(struct heft_process *p)
 			if (!rc)
 				rc = sys_populate(s.nodes, 2 * HEFT_NODES_A_PAGE * sizeof *s.nodes);
 			if (!rc && sample_bytes)
-				rc = sys_populate((char *)at + WIRE_CHUNKS_OFFSET,
-						  WIRE_SAMPLES_END - WIRE_CHUNKS_OFFSET);
+				rc = heft_sample_tables(s.header);
 		}
 		if (rc)
 			sys_unlink(path);
@@ -447,12 +465,15 @@ static int open_file(struct heft_process *p)
 	h->pid = pid;
 	h->ppid = forked ? last_pid : sys_getppid();
 	h->start_tsc = now;
+	h->start_mono_ns = sys_clock_ns(CLOCK_MONOTONIC);
+	h->start_unix_ns = (int64_t)sys_clock_ns(CLOCK_REALTIME);
 	h->own_malloc = (uint32_t)own_malloc;
 	h->usable_known = heft_next.usable != NULL;
 	if (sample_bytes) {
 		h->mode = WIRE_SAMPLED;
-		atomic_store(&h->rate_bytes, sample_bytes);
-		atomic_store(&h->sampling, !sample_off);
+		atomic_store(&h->sampling.rate_bytes, sample_bytes);
+		atomic_store(&h->sampling.automatic, sample_auto);
+		atomic_store(&h->sampling.on, !sample_off);
 		if (forked)
 			heft_sample_begin();
 		heft_sampling = 1;

@@ -61,19 +61,21 @@ static void note(uint32_t kind, int pid, const char *path)
 }
 
 struct missing { /* what an environment lacks of ours */
-	int session, preload;
+	int session, preload, sample;
 	size_t count;
 	const char *list; /* its LD_PRELOAD, if any */
 };
 
 static struct missing look(char *const *env)
 {
-	struct missing m = {.session = 1, .preload = 1};
+	struct missing m = {.session = 1, .preload = 1, .sample = heft_sample_setting[0] != 0};
 	size_t own = strlen(heft_preload_path);
 	for (; env && env[m.count]; m.count++) {
 		const char *e = env[m.count];
 		if (!strncmp(e, WIRE_ENV_SESSION "=", sizeof WIRE_ENV_SESSION))
 			m.session = 0;
+		else if (!strncmp(e, WIRE_ENV_SAMPLE "=", sizeof WIRE_ENV_SAMPLE))
+			m.sample = 0;
 		else if (!strncmp(e, "LD_PRELOAD=", 11)) {
 			m.list = e + 11;
 			for (const char *at = m.list; *at;) {
@@ -91,7 +93,7 @@ static struct missing look(char *const *env)
 static int wanted(const struct missing *m)
 {
 	return heft_follow && heft_session_dir[0] && heft_preload_path[0] &&
-	       (m->session || m->preload);
+	       (m->session || m->preload || m->sample);
 }
 
 /* The strings below live in `text`, the pointers in `to`; both are the caller's stack. */
@@ -114,7 +116,12 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 	if (m->session) {
 		to[n++] = text;
 		text = stpcpy(text, WIRE_ENV_SESSION "=");
-		stpcpy(text, heft_session_dir);
+		text = stpcpy(text, heft_session_dir) + 1;
+	}
+	if (m->sample) {
+		to[n++] = text;
+		text = stpcpy(text, WIRE_ENV_SAMPLE "=");
+		stpcpy(text, heft_sample_setting);
 	}
 	to[n] = NULL;
 	return to;
@@ -124,8 +131,9 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 #define WITH_OURS(env)                                                                             \
 	struct missing missing_ = look(env);                                                       \
 	if (wanted(&missing_)) {                                                                   \
-		char **to_ = alloca((missing_.count + 3) * sizeof *to_);                           \
-		char *text_ = alloca(sizeof heft_preload_path + sizeof heft_session_dir + 64 +     \
+		char **to_ = alloca((missing_.count + 4) * sizeof *to_);                           \
+		char *text_ = alloca(sizeof heft_preload_path + sizeof heft_session_dir +          \
+				     sizeof heft_sample_setting + 64 +                             \
 				     (missing_.list ? strlen(missing_.list) : 0));                 \
 		env = completed(to_, text_, env, &missing_);                                       \
 	}

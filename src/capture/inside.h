@@ -165,6 +165,7 @@ static inline int heft_in_arena(const void *p)
 
 extern HIDDEN char heft_session_dir[512];
 extern HIDDEN char heft_preload_path[512];
+extern HIDDEN char heft_sample_setting[32]; /* value of HEFT_SAMPLE; "": exact */
 extern HIDDEN int heft_follow;
 extern HIDDEN char heft_exe[4096];
 extern HIDDEN void *heft_mapped; /* the session file: ours, or just after a fork still the parent's */

@@ -56,8 +56,8 @@ static uint64_t seed(struct heft_tls *tls)
 /* Sets the distance to the next sample; false: switched off, come back later. */
 static bool draw(struct heft_tls *tls, const struct wire_header *h)
 {
-	uint64_t rate = h ? atomic_load_explicit(&h->rate_bytes, memory_order_relaxed) : 0;
-	if (!rate || !atomic_load_explicit(&h->sampling, memory_order_relaxed)) {
+	uint64_t rate = h ? atomic_load_explicit(&h->sampling.rate_bytes, memory_order_relaxed) : 0;
+	if (!rate || !atomic_load_explicit(&h->sampling.on, memory_order_relaxed)) {
 		tls->rate_bytes = 0;
 		tls->left = OFF_BYTES;
 		return false;
@@ -80,45 +80,124 @@ static void add_double(_Atomic uint64_t *to, double value)
 	while (!atomic_compare_exchange_weak(to, &was.bits, sum.bits));
 }
 
-static bool add_sum(struct wire_samples *s, uint32_t site, uint64_t size, uint64_t rate)
+/* How many levels of a kind are in use; the header is shared, so it may say anything. */
+static unsigned levels_in_use(_Atomic uint32_t *levels)
 {
-	uint32_t at = site * 0x9e3779b1u >> (32 - 14);
-	for (uint32_t i = 0; i < WIRE_SUM_PROBES; i++, at = (at + 1) & (WIRE_SUM_SLOTS - 1)) {
-		struct wire_sum *sum = &s->sums[at];
+	uint32_t n = atomic_load_explicit(levels, memory_order_acquire);
+	return n < WIRE_SAMPLE_LEVELS ? n : WIRE_SAMPLE_LEVELS;
+}
+
+/* Takes the level after those `n` into use: false if there is none, or no memory for it. */
+static bool add_level(_Atomic uint32_t *levels, unsigned n, void *first, size_t bytes)
+{
+	uint32_t before = n;
+	if (sys_populate(first, bytes))
+		return false;
+	atomic_compare_exchange_strong(levels, &before, n + 1);
+	return true;
+}
+
+static bool add_live_level(struct wire_header *h, unsigned n)
+{
+	if (n >= WIRE_SAMPLE_LEVELS)
+		return false;
+	struct wire_live_level l = wire_live_level(h, n);
+	return add_level(&h->sampling.live_levels, n, l.addresses, WIRE_LIVE_BYTES << l.bits);
+}
+
+static bool add_sum_level(struct wire_header *h, unsigned n)
+{
+	if (n >= WIRE_SAMPLE_LEVELS)
+		return false;
+	struct wire_sum_level l = wire_sum_level(h, n);
+	return add_level(&h->sampling.sum_levels, n, l.sums, sizeof *l.sums << l.bits);
+}
+
+int heft_sample_tables(struct wire_header *h)
+{
+	return add_live_level(h, 0) && add_sum_level(h, 0) ? 0 : -1;
+}
+
+static struct wire_sum *find_sum(struct wire_sum_level l, uint32_t site)
+{
+	uint32_t mask = (1u << l.bits) - 1, at = site * 0x9e3779b1u >> (32 - l.bits);
+	for (uint32_t i = 0; i < WIRE_SUM_PROBES; i++, at = (at + 1) & mask) {
+		struct wire_sum *sum = &l.sums[at];
 		uint32_t here = atomic_load_explicit(&sum->site, memory_order_relaxed);
 		if (!here && atomic_compare_exchange_strong(&sum->site, &here, site))
 			here = site;
-		if (here != site)
+		if (here == site)
+			return sum;
+	}
+	return NULL;
+}
+
+static bool add_sum(struct wire_header *h, uint32_t site, uint64_t size, uint64_t rate)
+{
+	struct wire_sum *sum = NULL;
+	unsigned n = levels_in_use(&h->sampling.sum_levels);
+	for (unsigned i = 0; i < n && !sum; i++)
+		sum = find_sum(wire_sum_level(h, i), site);
+	if (!sum && add_sum_level(h, n))
+		sum = find_sum(wire_sum_level(h, n), site);
+	if (!sum)
+		return false;
+	double chance = poisson_chance((double)(size + 1) / (double)rate);
+	double objects = 1 / chance, bytes = (double)size * objects;
+	/* Of an estimate's variance, what this sample adds: S^2 (1-p)/p^2. */
+	double spread = (1 - chance) * objects * objects;
+	atomic_fetch_add_explicit(&sum->samples, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&sum->bytes_16, (uint64_t)(bytes * 16 + 0.5), memory_order_relaxed);
+	atomic_fetch_add_explicit(&sum->objects_1024, (uint64_t)(objects * 1024 + 0.5),
+				  memory_order_relaxed);
+	add_double(&sum->objects_variance, spread);
+	add_double(&sum->bytes_variance, spread * (double)size * (double)size);
+	return true;
+}
+
+/* Slot i of the 16 in which an address may lie. */
+static inline uint32_t slot_of(uint32_t first, uint32_t i)
+{
+	return (first ^ (i & WIRE_SAMPLE_BUCKET)) + i % WIRE_SAMPLE_BUCKET;
+}
+
+static bool put_block(struct wire_live_level l, const void *p, const struct wire_sample *b)
+{
+	uint32_t first = wire_sample_bucket((uint64_t)p, l.bits);
+	for (uint32_t i = 0; i < 2 * WIRE_SAMPLE_BUCKET; i++) {
+		uint32_t at = slot_of(first, i);
+		uint64_t empty = 0;
+		if (atomic_load_explicit(&l.addresses[at], memory_order_relaxed) ||
+		    !atomic_compare_exchange_strong(&l.addresses[at], &empty, WIRE_SAMPLE_BUSY))
 			continue;
-		double chance = poisson_chance((double)(size + 1) / (double)rate);
-		double objects = 1 / chance, bytes = (double)size * objects;
-		/* Of an estimate's variance, what this sample adds: S^2 (1-p)/p^2. */
-		double spread = (1 - chance) * objects * objects;
-		atomic_fetch_add_explicit(&sum->samples, 1, memory_order_relaxed);
-		atomic_fetch_add_explicit(&sum->bytes_16, (uint64_t)(bytes * 16 + 0.5),
-					  memory_order_relaxed);
-		atomic_fetch_add_explicit(&sum->objects_1024, (uint64_t)(objects * 1024 + 0.5),
-					  memory_order_relaxed);
-		add_double(&sum->objects_variance, spread);
-		add_double(&sum->bytes_variance, spread * (double)size * (double)size);
+		l.blocks[at] = *b;
+		atomic_store_explicit(&l.addresses[at], (uint64_t)p, memory_order_release);
+		heft_filter_add(p);
 		return true;
 	}
 	return false;
 }
 
-static bool add_block(struct wire_samples *s, const void *p, const struct wire_sample *b)
+static bool add_block(struct wire_header *h, const void *p, const struct wire_sample *b)
 {
-	uint32_t first = wire_sample_bucket((uint64_t)p);
+	unsigned n = levels_in_use(&h->sampling.live_levels);
+	for (unsigned i = 0; i < n; i++)
+		if (put_block(wire_live_level(h, i), p, b))
+			return true;
+	return add_live_level(h, n) && put_block(wire_live_level(h, n), p, b);
+}
+
+static bool take_block(struct wire_live_level l, const void *p, struct wire_sample *was)
+{
+	uint32_t first = wire_sample_bucket((uint64_t)p, l.bits);
 	for (uint32_t i = 0; i < 2 * WIRE_SAMPLE_BUCKET; i++) {
-		uint32_t at = (first ^ (i & WIRE_SAMPLE_BUCKET)) + i % WIRE_SAMPLE_BUCKET;
-		uint64_t empty = 0;
-		if (atomic_load_explicit(&s->addresses[at], memory_order_relaxed) ||
-		    !atomic_compare_exchange_strong(&s->addresses[at], &empty, WIRE_SAMPLE_BUSY))
+		uint32_t at = slot_of(first, i);
+		uint64_t addr = (uint64_t)p;
+		if (atomic_load_explicit(&l.addresses[at], memory_order_relaxed) != addr)
 			continue;
-		s->blocks[at] = *b;
-		atomic_store_explicit(&s->addresses[at], (uint64_t)p, memory_order_release);
-		heft_filter_add(p);
-		return true;
+		*was = l.blocks[at];
+		if (atomic_compare_exchange_strong(&l.addresses[at], &addr, 0))
+			return true;
 	}
 	return false;
 }
@@ -128,19 +207,13 @@ int heft_sample_gone(const void *p, struct wire_sample *was)
 	struct heft_process *process = heft_process;
 	if (!process || atomic_load_explicit(&process->phase, memory_order_acquire) != HEFT_OPEN)
 		return 0;
-	struct wire_samples s = wire_samples_at(process->session.header);
-	uint32_t first = wire_sample_bucket((uint64_t)p);
-	for (uint32_t i = 0; i < 2 * WIRE_SAMPLE_BUCKET; i++) {
-		uint32_t at = (first ^ (i & WIRE_SAMPLE_BUCKET)) + i % WIRE_SAMPLE_BUCKET;
-		uint64_t addr = (uint64_t)p;
-		if (atomic_load_explicit(&s.addresses[at], memory_order_relaxed) != addr)
-			continue;
-		*was = s.blocks[at];
-		if (!atomic_compare_exchange_strong(&s.addresses[at], &addr, 0))
-			continue;
-		filter_remove(p);
-		return 1;
-	}
+	struct wire_header *h = process->session.header;
+	unsigned n = levels_in_use(&h->sampling.live_levels);
+	for (unsigned i = 0; i < n; i++)
+		if (take_block(wire_live_level(h, i), p, was)) {
+			filter_remove(p);
+			return 1;
+		}
 	return 0;
 }
 
@@ -151,8 +224,7 @@ static void lost(struct heft_process *p)
 
 void heft_sample_back(const void *p, const struct wire_sample *was)
 {
-	struct wire_samples s = wire_samples_at(heft_process->session.header);
-	if (!add_block(&s, p, was))
+	if (!add_block(heft_process->session.header, p, was))
 		lost(heft_process);
 }
 
@@ -176,7 +248,7 @@ NOINLINE void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsig
 	}
 	struct heft_thread *t = heft_sample_thread();
 	struct heft_process *process = heft_process;
-	const struct wire_header *h = t ? process->session.header : NULL;
+	struct wire_header *h = t ? process->session.header : NULL;
 	uint64_t rate = tls->rate_bytes;
 	if (!rate && draw(tls, h)) {
 		/* The first one after the start, or after it was off. */
@@ -187,16 +259,18 @@ NOINLINE void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsig
 		}
 	}
 	if (rate && draw(tls, h) && p && !heft_in_arena(p)) {
-		struct wire_samples s = wire_samples_at(process->session.header);
+		uint64_t begun = arch_stamp();
 		struct wire_sample b = {
 			.size = size,
 			.rate_bytes = rate,
-			.birth_tsc = arch_stamp(),
+			.birth_tsc = begun,
 			.site = heft_site(t, e, via),
 			.tid = t->stream->tid,
 		};
-		if (!add_sum(&s, b.site, size, rate) || !add_block(&s, p, &b))
+		if (!add_sum(h, b.site, size, rate) || !add_block(h, p, &b))
 			lost(process);
+		atomic_fetch_add_explicit(&h->sampling.cost_tsc, arch_stamp() - begun,
+					  memory_order_relaxed);
 	}
 	leave(tls);
 }

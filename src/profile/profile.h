@@ -80,7 +80,8 @@ struct profile_lifetime {
 enum { PROFILE_LIFE_BUCKETS = 40 };
 
 struct profile_site {
-	uint32_t id;   /* from 1, by peak contribution: what people and findings name it by */
+	uint32_t id;   /* from 1, by peak contribution: what people and findings name it by. Of a part
+			  (profile.lender) it is the whole's */
 	uint32_t node; /* innermost; PROFILE_NONE: stack unknown */
 	uint32_t via;
 	uint32_t labels; /* in the profile's label_sets, or PROFILE_NONE: a stack with other labels is
@@ -172,6 +173,11 @@ struct profile_size {
 	uint64_t slack_bytes;		       /* usable - requested, of these */
 	uint64_t peak_blocks, peak_bytes, peak_slack_bytes; /* live at the peak */
 	uint64_t live_blocks, live_bytes;		    /* live at the end */
+};
+
+/* Resident memory of all processes together, from then on. */
+struct profile_rss {
+	uint64_t time_ns, bytes;
 };
 
 struct profile_totals {
@@ -284,6 +290,7 @@ struct profile {
 	uint64_t duration_ns;
 	enum profile_end end;
 	int32_t exit_status, signal;
+	bool oom_killed; /* by the kernel, for lack of memory */
 	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
 	bool limit_is_cgroup;        /* of its cgroup, not all of the machine's memory */
 	bool complete;       /* false: cut, or still being written */
@@ -323,8 +330,15 @@ struct profile {
 	struct profile_history history;
 	struct profile_size *sizes;
 	uint32_t size_count;
+	struct profile_rss *rss; /* in the order of time */
+	uint32_t rss_count;
 	uint64_t window_from_ns, window_to_ns; /* what was selected; 0 and duration_ns without one */
 	uint32_t sites_left_out; /* summaries only: small sites that were not symbolised */
+
+	/* Only with profile_selection.keep or .part_of: indices by the recording's own. */
+	uint32_t *recorded_nodes, *recorded_sites; /* PROFILE_NONE: not in the profile */
+	uint32_t recorded_site_count;
+	const struct profile *lender; /* modules, frames and nodes are its own, not ours; or NULL */
 };
 
 struct profile *profile_new(void); /* NULL: no memory */

@@ -18,6 +18,11 @@ struct profile_selection { /* all zero: everything */
 	/* For a summary: symbolise only stacks that can be among the first by peak, and of runtime
 	 * libraries only the symbol tables. */
 	bool top_only;
+	/* For several selections of one recording without reading its symbols again: the first, of
+	 * everything, is loaded with `keep`, the others from the same reader with part_of naming it.
+	 * They borrow its modules, frames and nodes, so it must outlive them. */
+	bool keep;
+	const struct profile *part_of;
 	/* Debuginfod servers may be asked, if the environment names any: for verbs that may take
 	 * their time. */
 	bool ask_servers;

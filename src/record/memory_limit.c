@@ -1,5 +1,4 @@
-/* The smallest limit that holds for this process, and so for the program that it
- * starts: of its memory cgroup or any one above that (version 2: memory.max,
+/* The smallest limit that holds for a process: of its memory cgroup or any one above that (version 2: memory.max,
  * version 1: memory.limit_in_bytes), or all memory of the machine. Findings use it
  * to say when a growing program will be killed. What cannot be read is no limit. */
 #include "record/memory_limit.h"
@@ -60,30 +59,43 @@ static uint64_t group_limit(const char *cgroups, const char *controller, char *g
 	}
 }
 
-uint64_t memory_limit(const char *proc, const char *cgroups, bool *is_cgroup)
+void memory_groups_of(const char *proc, const char *who, struct memory_groups *g)
 {
 	char path[PATH_MAX], line[PATH_MAX];
-	uint64_t machine = total_memory(proc), group = UINT64_MAX;
-	snprintf(path, sizeof path, "%s/self/cgroup", proc);
+	memset(g, 0, sizeof *g);
+	snprintf(path, sizeof path, "%s/%s/cgroup", proc, who);
 	FILE *f = fopen(path, "re");
 	/* Lines are "number:controllers:/path"; in version 2 number and controllers are 0 and none. */
 	while (f && fgets(line, sizeof line, f)) {
 		line[strcspn(line, "\n")] = 0;
 		char *controllers = strchr(line, ':');
 		char *where = controllers ? strchr(controllers + 1, ':') : NULL;
-		if (!where)
+		if (!where || strlen(where + 1) >= sizeof g->v1)
 			continue;
 		*where++ = 0;
-		uint64_t limit = UINT64_MAX;
-		if (controllers[1] == 0)
-			limit = group_limit(cgroups, "", where, "memory.max");
-		else if (strstr(controllers, "memory"))
-			limit = group_limit(cgroups, "/memory", where, "memory.limit_in_bytes");
-		if (limit < group)
-			group = limit;
+		if (controllers[1] == 0) {
+			g->has_v2 = true;
+			strcpy(g->v2, where);
+		} else if (strstr(controllers, "memory")) {
+			g->has_v1 = true;
+			strcpy(g->v1, where);
+		}
 	}
 	if (f)
 		fclose(f);
+}
+
+uint64_t memory_limit(const char *proc, const char *cgroups, const struct memory_groups *g,
+		      bool *is_cgroup)
+{
+	struct memory_groups up = *g;
+	uint64_t machine = total_memory(proc), group = UINT64_MAX;
+	if (g->has_v2)
+		group = group_limit(cgroups, "", up.v2, "memory.max");
+	uint64_t limit = g->has_v1 ? group_limit(cgroups, "/memory", up.v1, "memory.limit_in_bytes")
+				   : UINT64_MAX;
+	if (limit < group)
+		group = limit;
 	*is_cgroup = group < machine;
 	uint64_t least = group < machine ? group : machine;
 	return least == UINT64_MAX ? 0 : least;

@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* A thread stopped (by a debugger, by SIGSTOP) between stamp and publication holds everyone's order
@@ -54,6 +56,8 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 	p->start_tsc = *dot == '.' ? strtoull(dot + 1, NULL, 16) : 0;
 	p->child = s.header->origin == WIRE_FROM_FORK;
 	p->statm_fd = -1;
+	p->cost.share = -1;
+	pthread_mutex_init(&p->lock, NULL);
 	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
 	p->facts.pid = p->pid;
 	p->facts.ppid = s.header->ppid;
@@ -95,10 +99,35 @@ void process_free(struct process *p)
 	}
 	live_table_fini(&p->live);
 	process_stacks_fini(&p->stacks);
-	trace_samples_fini(&p->sampled);
+	free(p->peak.samples);
+	free(p->answer.bytes);
+	pthread_mutex_destroy(&p->lock);
 	free(p->parked);
 	free(p->streams);
 	free(p);
+}
+
+void process_watch_memory(struct process *p)
+{
+	char pid[16];
+	struct memory_groups groups;
+	snprintf(pid, sizeof pid, "%d", p->pid);
+	memory_groups_of("/proc", pid, &groups);
+	oom_watch_begin(&p->oom, "/sys/fs/cgroup", &groups);
+	p->limit_bytes = memory_limit("/proc", "/sys/fs/cgroup", &groups, &p->limit_is_cgroup);
+}
+
+void process_ended_with(struct process *p, int status)
+{
+	struct trace_process *f = &p->facts;
+	bool oom = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_watch_rose(&p->oom);
+	pthread_mutex_lock(&p->lock);
+	f->end = oom ? TRACE_END_OOM : WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT;
+	f->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+	f->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	f->memory_limit_bytes = p->limit_bytes;
+	f->limit_is_cgroup = p->limit_is_cgroup;
+	pthread_mutex_unlock(&p->lock);
 }
 
 static int take_chunk(struct stream *s, uint32_t index_plus_one)

@@ -4,10 +4,13 @@
 #define HEFT_RECORD_PROCESS_H
 
 #include "record/live_table.h"
+#include "record/oom_watch.h"
 #include "record/stack_map.h"
 #include "trace/trace.h"
 #include "wire/record.h"
-#include "wire/session.h"
+#include "wire/samples.h"
+
+#include <pthread.h>
 
 struct process;
 
@@ -67,8 +70,27 @@ struct process {
 	struct unused unused[PROCESS_UNUSED]; /* told of live blocks that grew; a ring */
 	uint32_t unused_count;
 	uint64_t live_bytes, live_blocks;
-	struct trace_samples sampled; /* a sampled process's, when it had most */
-	double sampled_peak;
+	struct process_peak { /* of a sampled process: its live samples when it had most */
+		struct wire_sample *samples;
+		uint32_t count;
+		double bytes;
+		uint64_t tsc;
+	} peak;
+	struct process_cost { /* of its samples, when last looked at */
+		uint64_t cpu_ns, cost_tsc, tsc, mono_ns;
+		double share;
+	} cost;
+	struct process_rss { /* 0: not known */
+		uint64_t bytes, peak_bytes, peak_ns;
+	} rss;
+	struct process_answer { /* to heft_pprof_dump, under way (answer_call.h) */
+		char *bytes;
+		size_t length, given;
+	} answer;
+	struct oom_watch oom;
+	uint64_t limit_bytes; /* of its memory; 0: not known */
+	bool limit_is_cgroup;
+	pthread_mutex_t lock; /* of peak, rss and facts, where others than the recorder read them */
 	uint32_t children_seen;
 	int statm_fd;
 	uint32_t rounds;
@@ -79,6 +101,10 @@ struct process {
 /* Maps the session file `name` in dirfd. HEFT_ENOTFOUND: not ready yet, try again. */
 int process_open(struct process **out, int dirfd, const char *name, struct heft_error *err);
 void process_free(struct process *p);
+/* Learns its memory limit, and notices from now on whether the kernel kills for memory. */
+void process_watch_memory(struct process *p);
+/* It has ended with this status (waitpid): sets how in its facts. */
+void process_ended_with(struct process *p, int status);
 /* Looks at every stream: what is published now, who is open. now_ns: of this round. Returns the
  * number of streams with records to read, or HEFT_EFORMAT. */
 int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns);

@@ -159,8 +159,10 @@ static int launch(struct recorder *r, const sigset_t *mask, struct heft_error *e
 	       sizeof r->result->path);
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
+	struct memory_groups groups;
 	bool limit_is_cgroup = false;
-	uint64_t limit = memory_limit("/proc", "/sys/fs/cgroup", &limit_is_cgroup);
+	memory_groups_of("/proc", "self", &groups);
+	uint64_t limit = memory_limit("/proc", "/sys/fs/cgroup", &groups, &limit_is_cgroup);
 	struct trace_meta meta = {
 		.memory_limit_bytes = limit,
 		.limit_is_cgroup = limit_is_cgroup,
@@ -263,6 +265,8 @@ static void add_process(struct recorder *r, struct process *p)
 	}
 	p->index = r->count;
 	p->direct = p->pid == r->child;
+	if (p->direct) /* it may have gone into a cgroup of its own before it called exec */
+		process_watch_memory(p);
 	uint64_t start = p->start_tsc;
 	p->facts.start_ns = start > r->drain.clock.tsc0
 				    ? (uint64_t)((unsigned __int128)(start - r->drain.clock.tsc0) *
@@ -379,12 +383,10 @@ static void see_ends(struct recorder *r)
 			struct trace_rss s = {p->facts.end_ns, p->index, r->child_maxrss};
 			trace_writer_rss(r->writer, &s, 1);
 		}
-		p->facts.end = TRACE_END_UNKNOWN; /* another's child: only its parent knows */
-		if (is_child) {
-			p->facts.end = WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT;
-			p->facts.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-			p->facts.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-		}
+		if (is_child)
+			process_ended_with(p, status);
+		else /* another's child: only its parent knows */
+			p->facts.end = TRACE_END_UNKNOWN;
 	}
 }
 
@@ -411,7 +413,11 @@ static void close_process(struct recorder *r, struct process *p)
 		f->dropped_from_ns = off > tsc0 ? (uint64_t)((unsigned __int128)(off - tsc0) *
 							     r->drain.clock.mult >> 32)
 						: f->start_ns;
-		if (off)
+		if (process_is_sampled(p))
+			snprintf(text, sizeof text,
+				 "%llu samples found no place in the tables of process %d",
+				 (unsigned long long)f->dropped, p->pid);
+		else if (off)
 			snprintf(text, sizeof text,
 				 "process %d went on without being recorded from %.3f s on, because the "
 				 "recorder made no progress: %llu calls are missing",
@@ -432,7 +438,7 @@ static void close_process(struct recorder *r, struct process *p)
 		note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
 	}
 	if (process_is_sampled(p))
-		sampled_write(&r->drain, p);
+		sampled_write(&r->drain, p, &p->stacks, p->index, f->end_ns);
 	drain_process_end(&r->drain, p, f->end_ns);
 	trace_writer_process_end(r->writer, p->index, f);
 }
@@ -533,9 +539,9 @@ static void look_at_sampled(struct recorder *r, uint64_t now)
 		struct process *p = r->processes[i];
 		if (p->done || p->corrupt || !process_is_sampled(p))
 			continue;
-		sampled_see_peak(&r->drain, p);
+		sampled_see_peak(p);
 		if (write) /* so that it is there even if we are killed */
-			sampled_write(&r->drain, p);
+			sampled_write(&r->drain, p, &p->stacks, p->index, now);
 	}
 }
 

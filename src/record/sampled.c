@@ -1,39 +1,49 @@
-/* The tables of a sampled process, read while it runs or after its death. The
- * process owns these pages as much as we do: an entry is taken if its address is
- * the same before and after, and everything in it is checked or bounded; a wild
- * store costs entries, never the recorder. */
+/* The tables of a sampled process. The process owns these pages as much as we do:
+ * an entry is taken if its address is the same before and after, and everything in
+ * it is checked or bounded; a wild store costs entries, never the reader. */
 #include "record/sampled.h"
 
+#include "base/arch.h"
 #include "wire/samples.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SIZE_LIMIT (1ull << 47)
 #define RATE_LIMIT (1ull << 47)
 
-/* The sample at slot i; false: there is none, or it is changing. */
-static bool take(const struct wire_samples *s, uint32_t i, struct wire_sample *out)
+static unsigned levels(_Atomic uint32_t *in_use)
 {
-	uint64_t addr = atomic_load_explicit(&s->addresses[i], memory_order_acquire);
+	uint32_t n = atomic_load_explicit(in_use, memory_order_acquire);
+	return n < WIRE_SAMPLE_LEVELS ? n : WIRE_SAMPLE_LEVELS;
+}
+
+/* The sample at slot i; false: there is none, or it is changing. */
+static bool take(const struct wire_live_level *l, uint32_t i, struct wire_sample *out)
+{
+	uint64_t addr = atomic_load_explicit(&l->addresses[i], memory_order_acquire);
 	if (addr <= WIRE_SAMPLE_BUSY)
 		return false;
-	memcpy(out, &s->blocks[i], sizeof *out);
+	memcpy(out, &l->blocks[i], sizeof *out);
 	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&s->addresses[i], memory_order_relaxed) == addr &&
+	return atomic_load_explicit(&l->addresses[i], memory_order_relaxed) == addr &&
 	       out->size < SIZE_LIMIT && out->rate_bytes && out->rate_bytes < RATE_LIMIT;
 }
 
-static double live_bytes(const struct process *p)
+typedef void each_sample(void *ctx, const struct wire_sample *b);
+
+static void each_live(const struct process *p, each_sample *each, void *ctx)
 {
-	struct wire_samples s = wire_samples_at(p->base);
 	struct wire_sample b;
-	double bytes = 0;
-	for (uint32_t i = 0; i < WIRE_SAMPLE_SLOTS; i++)
-		if (take(&s, i, &b))
-			bytes += (double)b.size / trace_sample_chance(b.size, b.rate_bytes);
-	return bytes;
+	unsigned n = levels(&p->session.header->sampling.live_levels);
+	for (unsigned k = 0; k < n; k++) {
+		struct wire_live_level l = wire_live_level(p->base, k);
+		for (uint32_t i = 0; i < 1u << l.bits; i++)
+			if (take(&l, i, &b))
+				each(ctx, &b);
+	}
 }
 
 static double bits_double(uint64_t bits)
@@ -43,75 +53,233 @@ static double bits_double(uint64_t bits)
 	return value >= 0 && value < 1e38 ? value : 0;
 }
 
-/* Everything, into a zeroed struct. What makes no sense is left out. 0 or HEFT_ENOMEM. */
-static int collect(struct drain *d, struct process *p, struct trace_samples *out)
+static struct trace_sample_sum sum_of(struct wire_sum *w)
 {
-	struct wire_samples s = wire_samples_at(p->base);
-	struct wire_header *h = p->session.header;
-	struct wire_sample b;
-	process_stacks_read_log(&d->stacks, &p->stacks);
-	out->process = p->index;
-	out->time_ns = drain_now_ns(d);
-	out->rate_bytes = atomic_load(&h->rate_bytes);
-	out->on = atomic_load(&h->sampling) != 0;
-	out->live = calloc(WIRE_SAMPLE_SLOTS, sizeof *out->live);
-	out->sums = calloc(WIRE_SUM_SLOTS, sizeof *out->sums);
-	if (!out->live || !out->sums)
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < WIRE_SAMPLE_SLOTS; i++) {
+	return (struct trace_sample_sum){
+		.site = atomic_load_explicit(&w->site, memory_order_relaxed),
+		.samples = atomic_load(&w->samples),
+		.bytes = (double)atomic_load(&w->bytes_16) / 16,
+		.objects = (double)atomic_load(&w->objects_1024) / 1024,
+		.bytes_variance = bits_double(atomic_load(&w->bytes_variance)),
+		.objects_variance = bits_double(atomic_load(&w->objects_variance)),
+	};
+}
+
+static void add_live(void *ctx, const struct wire_sample *b)
+{
+	struct sampled_sums *sums = ctx;
+	double objects = 1 / trace_sample_chance(b->size, b->rate_bytes);
+	sums->live_samples++;
+	sums->live_objects += objects;
+	sums->live_bytes += (double)b->size * objects;
+}
+
+void sampled_sums(const struct process *p, struct sampled_sums *sums)
+{
+	memset(sums, 0, sizeof *sums);
+	each_live(p, add_live, sums);
+	unsigned n = levels(&p->session.header->sampling.sum_levels);
+	for (unsigned k = 0; k < n; k++) {
+		struct wire_sum_level l = wire_sum_level(p->base, k);
+		for (uint32_t i = 0; i < 1u << l.bits; i++) {
+			struct trace_sample_sum s = sum_of(&l.sums[i]);
+			if (!s.site)
+				continue;
+			sums->samples += s.samples;
+			sums->allocated_bytes += s.bytes;
+			sums->allocated_objects += s.objects;
+		}
+	}
+}
+
+/* ---- the peak */
+
+struct kept { /* live samples, copied */
+	struct wire_sample *list;
+	uint32_t count, capacity;
+	bool failed;
+};
+
+static void keep(void *ctx, const struct wire_sample *b)
+{
+	struct kept *k = ctx;
+	if (k->count == k->capacity && !k->failed) {
+		uint32_t bigger = k->capacity ? k->capacity * 2 : 256;
+		struct wire_sample *list = realloc(k->list, bigger * sizeof *list);
+		k->failed = !list;
+		if (list) {
+			k->list = list;
+			k->capacity = bigger;
+		}
+	}
+	if (!k->failed)
+		k->list[k->count++] = *b;
+}
+
+void sampled_see_peak(struct process *p)
+{
+	struct sampled_sums now = {0};
+	each_live(p, add_live, &now);
+	if (now.live_bytes <= p->peak.bytes)
+		return;
+	struct kept k = {0};
+	each_live(p, keep, &k);
+	if (k.failed) {
+		free(k.list);
+		return;
+	}
+	pthread_mutex_lock(&p->lock);
+	free(p->peak.samples);
+	p->peak = (struct process_peak){
+		.samples = k.list,
+		.count = k.count,
+		.bytes = now.live_bytes,
+		.tsc = arch_stamp_after(),
+	};
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- into a recording */
+
+struct converted { /* samples with the sites and times of a recording */
+	struct drain *d;
+	struct process_stacks *stacks;
+	struct trace_sample *list;
+	uint32_t count;
+};
+
+static uint64_t time_of(const struct drain *d, uint64_t tsc)
+{
+	uint64_t since = tsc > d->clock.tsc0 ? tsc - d->clock.tsc0 : 0;
+	return (uint64_t)((unsigned __int128)since * d->clock.mult >> 32);
+}
+
+/* What makes no sense is left out. */
+static void convert(struct converted *c, const struct wire_sample *b, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++, b++) {
 		uint32_t site;
-		if (!take(&s, i, &b) || stack_map_site(&d->stacks, &p->stacks, b.site, &site))
+		if (stack_map_site(&c->d->stacks, c->stacks, b->site, &site))
 			continue;
-		uint64_t since = b.birth_tsc > d->clock.tsc0 ? b.birth_tsc - d->clock.tsc0 : 0;
-		out->live[out->live_count++] = (struct trace_sample){
+		c->list[c->count++] = (struct trace_sample){
 			.site = site,
-			.tid = b.tid,
-			.size = b.size,
-			.rate_bytes = b.rate_bytes,
-			.birth_ns = (uint64_t)((unsigned __int128)since * d->clock.mult >> 32),
+			.tid = b->tid,
+			.size = b->size,
+			.rate_bytes = b->rate_bytes,
+			.birth_ns = time_of(c->d, b->birth_tsc),
 		};
 	}
-	for (uint32_t i = 0; i < WIRE_SUM_SLOTS; i++) {
-		struct wire_sum *w = &s.sums[i];
-		uint32_t node = atomic_load_explicit(&w->site, memory_order_relaxed), site;
-		if (!node || stack_map_site(&d->stacks, &p->stacks, node, &site))
-			continue;
-		out->sums[out->sum_count++] = (struct trace_sample_sum){
-			.site = site,
-			.samples = atomic_load(&w->samples),
-			.bytes = (double)atomic_load(&w->bytes_16) / 16,
-			.objects = (double)atomic_load(&w->objects_1024) / 1024,
-			.bytes_variance = bits_double(atomic_load(&w->bytes_variance)),
-			.objects_variance = bits_double(atomic_load(&w->objects_variance)),
-		};
+}
+
+static int convert_live(struct drain *d, struct process *p, struct process_stacks *stacks,
+			struct trace_samples *out)
+{
+	struct kept now = {0};
+	each_live(p, keep, &now);
+	pthread_mutex_lock(&p->lock);
+	struct converted live = {d, stacks, calloc(now.count + 1u, sizeof *out->live), 0};
+	struct converted peak = {d, stacks, calloc(p->peak.count + 1u, sizeof *out->peak), 0};
+	int rc = now.failed || !live.list || !peak.list ? HEFT_ENOMEM : 0;
+	if (!rc) {
+		convert(&live, now.list, now.count);
+		convert(&peak, p->peak.samples, p->peak.count);
+		out->peak_time_ns = time_of(d, p->peak.tsc);
+	}
+	pthread_mutex_unlock(&p->lock);
+	free(now.list);
+	out->live = live.list;
+	out->live_count = live.count;
+	out->peak = peak.list;
+	out->peak_count = peak.count;
+	return rc;
+}
+
+static int convert_sums(struct drain *d, struct process *p, struct process_stacks *stacks,
+			struct trace_samples *out)
+{
+	unsigned n = levels(&p->session.header->sampling.sum_levels);
+	size_t room = 1;
+	for (unsigned k = 0; k < n; k++)
+		room += (size_t)1 << wire_sum_level(p->base, k).bits;
+	out->sums = calloc(room, sizeof *out->sums);
+	if (!out->sums)
+		return HEFT_ENOMEM;
+	for (unsigned k = 0; k < n; k++) {
+		struct wire_sum_level l = wire_sum_level(p->base, k);
+		for (uint32_t i = 0; i < 1u << l.bits; i++) {
+			struct trace_sample_sum s = sum_of(&l.sums[i]);
+			if (s.site && !stack_map_site(&d->stacks, stacks, s.site, &s.site))
+				out->sums[out->sum_count++] = s;
+		}
 	}
 	return 0;
 }
 
-void sampled_see_peak(struct drain *d, struct process *p)
+void sampled_write(struct drain *d, struct process *p, struct process_stacks *stacks,
+		   uint32_t index, uint64_t time_ns)
 {
-	double bytes = live_bytes(p);
-	if (bytes <= p->sampled_peak)
-		return;
-	struct trace_samples now = {0};
-	if (collect(d, p, &now) == 0) {
-		trace_samples_fini(&p->sampled);
-		p->sampled = now;
-		p->sampled_peak = bytes;
-	} else
-		trace_samples_fini(&now);
+	struct wire_header *h = p->session.header;
+	struct trace_samples now = {
+		.process = index,
+		.time_ns = time_ns,
+		.rate_bytes = atomic_load(&h->sampling.rate_bytes),
+		.on = atomic_load(&h->sampling.on) != 0,
+	};
+	sampled_see_peak(p);
+	process_stacks_read_log(&d->stacks, stacks);
+	if (!convert_live(d, p, stacks, &now) && !convert_sums(d, p, stacks, &now))
+		trace_writer_samples(d->writer, &now); /* latches its failure */
+	trace_samples_fini(&now);
 }
 
-void sampled_write(struct drain *d, struct process *p)
+/* ---- switching */
+
+void sampled_control(struct process *p, bool on, uint64_t rate_bytes)
 {
-	struct trace_samples now = {0};
-	sampled_see_peak(d, p);
-	if (collect(d, p, &now) == 0) {
-		now.peak_time_ns = p->sampled.time_ns;
-		now.peak = p->sampled.live;
-		now.peak_count = p->sampled.live_count;
-		trace_writer_samples(d->writer, &now); /* latches its failure */
-		now.peak = NULL; /* stays the process's */
+	struct wire_sampling *s = &p->session.header->sampling;
+	if (rate_bytes) {
+		atomic_store(&s->rate_bytes, rate_bytes);
+		atomic_store(&s->automatic, 0);
 	}
-	trace_samples_fini(&now);
+	atomic_store(&s->on, on);
+}
+
+/* CPU time of the process so far, or 0. */
+static uint64_t cpu_ns(const struct process *p)
+{
+	clockid_t clock;
+	struct timespec t;
+	if (clock_getcpuclockid(p->pid, &clock) || clock_gettime(clock, &t))
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+/* A rate is changed by a factor of two at most each time, so that one burst does not throw it far, and
+ * only if it is off by a tenth. */
+double sampled_follow_budget(struct process *p)
+{
+	struct wire_sampling *s = &p->session.header->sampling;
+	uint64_t cpu = cpu_ns(p), cost = atomic_load(&s->cost_tsc), tsc = arch_stamp_after();
+	struct process_cost was = p->cost;
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	uint64_t now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+	if (!cpu)
+		return was.share;
+	p->cost = (struct process_cost){cpu, cost, tsc, now, was.share};
+	if (!was.cpu_ns || tsc <= was.tsc || cpu < was.cpu_ns + 10000000 || cost < was.cost_tsc)
+		return p->cost.share = was.cpu_ns ? was.share : -1;
+	double ns_each = (double)(now - was.mono_ns) / (double)(tsc - was.tsc);
+	double share = (double)(cost - was.cost_tsc) * ns_each / (double)(cpu - was.cpu_ns);
+	p->cost.share = share;
+	uint64_t rate = atomic_load(&s->rate_bytes);
+	double factor = share / SAMPLED_BUDGET;
+	if (!atomic_load(&s->automatic) || !rate || fabs(factor - 1) < 0.1)
+		return share;
+	factor = factor < 0.5 ? 0.5 : factor > 2 ? 2 : factor;
+	double next = (double)rate * factor;
+	next = next < SAMPLED_AUTO_LEAST ? SAMPLED_AUTO_LEAST : next;
+	next = next > SAMPLED_RATE_MOST ? SAMPLED_RATE_MOST : next;
+	atomic_store(&s->rate_bytes, (uint64_t)next);
+	return share;
 }

@@ -1,4 +1,5 @@
-/* Reading what a sampled process keeps of itself (wire/samples.h). */
+/* Reading what a sampled process keeps of itself (wire/samples.h), while it runs or after its
+ * death. */
 #ifndef HEFT_RECORD_SAMPLED_H
 #define HEFT_RECORD_SAMPLED_H
 
@@ -10,9 +11,34 @@ static inline bool process_is_sampled(const struct process *p)
 {
 	return p->session.header->mode == WIRE_SAMPLED;
 }
-/* Keeps its state in p->sampled if it never had that much. Costs a look at every live sample. */
-void sampled_see_peak(struct drain *d, struct process *p);
-/* Writes down what it has, and what it had at its peak. */
-void sampled_write(struct drain *d, struct process *p);
+
+/* What a process's samples add up to. */
+struct sampled_sums {
+	uint64_t samples, live_samples;
+	double live_bytes, live_objects, allocated_bytes, allocated_objects;
+};
+void sampled_sums(const struct process *p, struct sampled_sums *sums);
+
+/* Keeps its live samples in p->peak if it never had that much. Costs a look at every live sample. */
+void sampled_see_peak(struct process *p);
+/* Writes down what it has at time_ns, and what it had at its peak. `stacks` belong to the drain's
+ * recording, of which it is process `index`. */
+void sampled_write(struct drain *d, struct process *p, struct process_stacks *stacks,
+		   uint32_t index, uint64_t time_ns);
+
+/* Mean distances of samples that make sense: below, exact recording costs less; above, a sample a day
+ * is no profile. */
+#define SAMPLED_RATE_LEAST 1024u
+#define SAMPLED_RATE_MOST (1u << 30)
+#define SAMPLED_RATE_DEFAULT (512u << 10)
+#define SAMPLED_AUTO_LEAST (64u << 10) /* a quiet program need not be sampled more finely */
+/* Switches a process; a rate of 0 stays as it is. */
+void sampled_control(struct process *p, bool on, uint64_t rate_bytes);
+
+/* --sample=auto: the share of its CPU time that a process may spend on samples. */
+#define SAMPLED_BUDGET 0.005
+/* Once a second or so: what share that was (below 0: not known), and, if the process's rate is
+ * automatic, a better rate. */
+double sampled_follow_budget(struct process *p);
 
 #endif

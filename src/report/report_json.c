@@ -230,6 +230,9 @@ static void write_head(struct json_writer *w, const struct profile *p,
 		json_write_key_string(w, "end", end_name(p->end));
 		json_write_key_int(w, "exit_status", p->exit_status);
 		json_write_key_int(w, "signal", p->signal);
+		if (p->oom_killed)
+			json_write_key_bool(w, "oom_killed", true);
+		write_if(w, p->memory_limit_bytes != 0, "memory_limit_bytes", p->memory_limit_bytes);
 	}
 	json_write_key_bool(w, "complete", p->complete);
 	if (!p->complete)

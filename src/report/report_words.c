@@ -143,14 +143,23 @@ void words_print_level(FILE *out, uint64_t part, uint64_t whole, bool utf8)
 	fputs(utf8 ? blocks[n] : marks[n], out);
 }
 
-struct words words_end(const struct profile *p)
+struct end_words words_end(const struct profile *p)
 {
-	struct words w = {"ended, status unknown"};
+	struct end_words w = {"ended, status unknown"};
 	switch (p->end) {
 	case PROFILE_END_EXIT:
 		snprintf(w.text, sizeof w.text, "exit status %" PRId32, p->exit_status);
 		break;
 	case PROFILE_END_SIGNAL: {
+		if (p->oom_killed) {
+			strcpy(w.text, "killed by the kernel: out of memory");
+			if (p->memory_limit_bytes)
+				snprintf(w.text + strlen(w.text), sizeof w.text - strlen(w.text),
+					 " (%s %s)",
+					 p->limit_is_cgroup ? "limit of its cgroup:" : "of",
+					 words_bytes(p->memory_limit_bytes).text);
+			break;
+		}
 		const char *name = sigabbrev_np(p->signal);
 		snprintf(w.text, sizeof w.text, "killed by signal %" PRId32 "%s%s%s", p->signal,
 			 name ? " (SIG" : "", name ? name : "", name ? ")" : "");

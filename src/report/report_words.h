@@ -22,7 +22,10 @@ struct words words_duration(uint64_t ns);              /* 1.234 s */
 struct words words_rate(uint64_t n, uint64_t ns);      /* 9.9 M/s */
 struct words words_share(uint64_t part, uint64_t of);  /* 12.3 %; "-" of nothing */
 /* How it ended: exit status 0, killed by signal 9 (SIGKILL) ... */
-struct words words_end(const struct profile *p);
+struct end_words {
+	char text[96];
+};
+struct end_words words_end(const struct profile *p);
 struct words words_percent(double share); /* 0.123 as 12.3 % */
 
 /* What names are made into: control characters and bytes that are no UTF-8 as \xNN. */

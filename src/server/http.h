@@ -23,6 +23,8 @@ struct http_request {
 	size_t body_bytes;
 	const struct http_connection *connection; /* for http_query and http_header */
 	void *kept; /* an answer that came back later (http_later) finds what it left here */
+	const char *query;   /* all of it as it was sent, undecoded; "" without one */
+	uint64_t arrived_ns; /* CLOCK_MONOTONIC when the whole request was there */
 };
 /* The decoded value of a query parameter, "" for one without value, NULL: not there. */
 const char *http_query(const struct http_request *q, const char *name);
@@ -47,6 +49,8 @@ void http_later(struct http_answer *a, uint64_t ns, void *kept, void (*drop)(voi
  * (http_event); a comment goes out where nothing is. drop as above. */
 void http_answer_events(struct http_answer *a, uint64_t ns, void *kept, void (*drop)(void *kept));
 void http_event(struct http_answer *a, const char *name, const char *data);
+/* In place of further events, if nothing more is to be said: the client sees the end. */
+void http_events_end(struct http_answer *a);
 
 struct http_route {
 	const char *method; /* "GET" or "POST"; another one of a known path is 405 */
@@ -57,13 +61,23 @@ struct http_route {
 	bool quick; /* answers at once from memory: made by the network's own thread */
 };
 
+struct http_limits { /* 0: the usual */
+	uint32_t connections; /* 2048; further ones get 503, and beyond a few of these wait */
+	uint32_t body_bytes;  /* of a POST; 1 MiB, else 413 */
+	uint32_t idle_ms;     /* without a request; 60 s */
+	uint32_t request_ms;  /* for a whole request from its first line on; 20 s */
+	uint32_t answer_ms;   /* to take an answer, plus a second for each 16 KiB; 30 s */
+};
+
 struct http_options {
 	const char *address;  /* NULL: 127.0.0.1. Others need a token. IPv6 as ::1 or [::1] */
 	uint16_t port;	      /* 0: any free one */
 	uint16_t tries;	      /* further ports to try if it is taken */
 	const char *token;    /* NULL: none asked for */
-	/* Where it may stand: always "Authorization: Bearer T" and the query parameter "token". */
+	/* Where it may stand: always "Authorization: Bearer T", the password of Basic (with any name:
+	 * go tool pprof http://x:T@host/...) and the query parameter "token". */
 	bool check_host; /* refuse other Host and Origin headers than our own (DNS rebinding) */
+	struct http_limits limits;
 	const char *headers; /* further lines "Name: value\n" on every answer, or NULL */
 	void (*say)(const char *text); /* what goes wrong while serving; NULL: silence */
 };
@@ -73,14 +87,27 @@ struct http_options {
 int http_server_start(struct http_server **out, const struct http_options *o,
 		      const struct http_route *routes, struct heft_error *err);
 uint16_t http_server_port(const struct http_server *s);
-/* Ends open connections; waits for routes that are at work. */
+/* Ends open connections; waits for routes that are at work. NULL is nothing. */
 void http_server_stop(struct http_server *s);
 
-/* "127.0.0.1:6060", ":6060", "6060", "[::1]:0" taken apart; text is changed. HEFT_EUSAGE. */
+struct http_stats {
+	uint64_t connections; /* open now */
+	uint64_t requests;    /* answered so far */
+	uint64_t refused, failed; /* of them, with a status of 4xx and of 5xx */
+};
+void http_request_stats(const struct http_request *q, struct http_stats *stats);
+
+/* The server raises the soft limit of open files if the hard one allows. Whoever starts programs
+ * calls this in the child before exec: it has the limit again that heft was given. May be called
+ * after fork, and without any server. */
+void http_restore_file_limit(void);
+
+/* "127.0.0.1:6060", ":6060", "6060", "[::1]:0" taken apart; text is changed. Without an address:
+ * NULL, which is loopback. HEFT_EUSAGE. */
 int http_parse_listen(char *text, const char **address, uint16_t *port);
 /* A token of 32 hex digits from the kernel. */
 void http_make_token(char token[33]);
-/* The first line of a file that only its owner may read. */
+/* The first line of a file that only its owner may read; 16 characters at least. */
 int http_read_token(const char *path, char *token, size_t size, struct heft_error *err);
 
 #endif

@@ -298,11 +298,15 @@ static void put_end(struct byte_buffer *b, const struct trace_process *p)
 	buffer_put(b, p->peak_bytes);
 	buffer_put(b, p->peak_blocks);
 	buffer_put(b, p->peak_time_ns);
+	if (p->end == TRACE_END_OOM) {
+		buffer_put(b, p->memory_limit_bytes);
+		buffer_put(b, p->limit_is_cgroup);
+	}
 }
 
 static void get_end(struct byte_cursor *c, struct trace_process *p)
 {
-	p->end = (uint32_t)cursor_get_max(c, TRACE_END_UNKNOWN);
+	p->end = (uint32_t)cursor_get_max(c, TRACE_END_OOM);
 	p->end_ns = cursor_get(c);
 	p->exit_status = get_int32(c);
 	p->signal = get_int32(c);
@@ -315,6 +319,10 @@ static void get_end(struct byte_cursor *c, struct trace_process *p)
 	p->peak_bytes = cursor_get(c);
 	p->peak_blocks = cursor_get(c);
 	p->peak_time_ns = cursor_get(c);
+	if (p->end == TRACE_END_OOM) {
+		p->memory_limit_bytes = cursor_get(c);
+		p->limit_is_cgroup = cursor_get(c) != 0;
+	}
 }
 
 void definitions_put_process(struct byte_buffer *b, const struct trace_process *p)

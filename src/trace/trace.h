@@ -58,7 +58,8 @@ struct trace_thread {
 };
 
 enum trace_end { TRACE_END_RUNNING, TRACE_END_EXIT, TRACE_END_SIGNAL, TRACE_END_EXEC,
-		 TRACE_END_DETACHED, TRACE_END_UNKNOWN /* ended, status not known to us */ };
+		 TRACE_END_DETACHED, TRACE_END_UNKNOWN, /* ended, status not known to us */
+		 TRACE_END_OOM /* killed by the kernel for lack of memory; signal is SIGKILL */ };
 
 struct trace_process { /* one program image: an exec begins another with the same pid */
 	int32_t pid, ppid;
@@ -70,6 +71,8 @@ struct trace_process { /* one program image: an exec begins another with the sam
 	uint64_t end_ns;
 	uint32_t end; /* enum trace_end */
 	int32_t exit_status, signal;
+	uint64_t memory_limit_bytes; /* of TRACE_END_OOM: what it ran into; 0: not known */
+	bool limit_is_cgroup;	     /* of its cgroup, not the machine's memory */
 	uint64_t dropped;	  /* events that could not be recorded */
 	uint64_t dropped_from_ns; /* when that began; 0 if dropped == 0 */
 	uint64_t unknown_frees;	  /* frees of blocks never seen */

@@ -2,13 +2,16 @@
  * chunks of an exact recording would be. It is all there is, at any moment and
  * after the process's death:
  *
- *   addresses | blocks | sums
+ *   tables of live samples, one a level | tables of sums, one a level | answer
  *
- * A live sampled block is an entry of the first two tables at the same index:
+ * A live sampled block is an entry of its level's two arrays at the same index:
  * buckets of eight addresses, one cache line each; a block lies in the bucket of
- * its hash or in the one beside it. An address of WIRE_SAMPLE_BUSY is being
- * written or taken out. Sums are by site: everything ever sampled there, each
- * sample weighted by itself (S/p), so that a reader only adds up.
+ * its hash or in the one beside it, in the first level that has room for it. An
+ * address of WIRE_SAMPLE_BUSY is being written or taken out. Sums are by site:
+ * everything ever sampled there, each sample weighted by itself (S/p), so that a
+ * reader only adds up; a site stands in the first level where it found a place.
+ * Levels are larger each; the header says how many are in use: the others have no
+ * memory behind them.
  *
  * Readers look at an address, the block, and the address again. */
 #ifndef HEFT_WIRE_SAMPLES_H
@@ -17,11 +20,16 @@
 #include "wire/session.h"
 
 enum {
-	WIRE_SAMPLE_SLOTS = 1 << 15,
 	WIRE_SAMPLE_BUCKET = 8,
-	WIRE_SUM_SLOTS = 1 << 14,
-	WIRE_SUM_PROBES = 64,
+	WIRE_SUM_PROBES = 16,
 	WIRE_SAMPLE_BUSY = 1,
+	WIRE_SAMPLE_BITS_0 = 13,
+	WIRE_SAMPLE_BITS_1 = 15,
+	WIRE_SAMPLE_BITS_2 = 18,
+	WIRE_SUM_BITS_0 = 11,
+	WIRE_SUM_BITS_1 = 14,
+	WIRE_SUM_BITS_2 = 17,
+	WIRE_ANSWER_BYTES = 1 << 20, /* heft_pprof_dump gets its profile in pieces of this */
 };
 
 struct wire_sample {
@@ -41,25 +49,55 @@ struct wire_sum {
 	_Atomic uint64_t bytes_variance, objects_variance; /* doubles, by their bits */
 };
 
-struct wire_samples { /* a mapped session file's, taken apart */
+struct wire_live_level { /* taken apart */
 	_Atomic uint64_t *addresses;
 	struct wire_sample *blocks;
-	struct wire_sum *sums;
+	unsigned bits;
 };
 
-#define WIRE_SAMPLE_BLOCKS_OFFSET (WIRE_CHUNKS_OFFSET + WIRE_SAMPLE_SLOTS * sizeof(uint64_t))
-#define WIRE_SUMS_OFFSET                                                                           \
-	(WIRE_SAMPLE_BLOCKS_OFFSET + WIRE_SAMPLE_SLOTS * sizeof(struct wire_sample))
-#define WIRE_SAMPLES_END (WIRE_SUMS_OFFSET + WIRE_SUM_SLOTS * sizeof(struct wire_sum))
-_Static_assert(WIRE_SAMPLES_END <= WIRE_FILE_BYTES, "fits where the chunks are");
+struct wire_sum_level {
+	struct wire_sum *sums;
+	unsigned bits;
+};
 
-static inline struct wire_samples wire_samples_at(void *base)
+#define WIRE_LIVE_BYTES (sizeof(uint64_t) + sizeof(struct wire_sample)) /* of a slot */
+#define WIRE_LIVE_1 (WIRE_CHUNKS_OFFSET + (WIRE_LIVE_BYTES << WIRE_SAMPLE_BITS_0))
+#define WIRE_LIVE_2 (WIRE_LIVE_1 + (WIRE_LIVE_BYTES << WIRE_SAMPLE_BITS_1))
+#define WIRE_SUMS_0 (WIRE_LIVE_2 + (WIRE_LIVE_BYTES << WIRE_SAMPLE_BITS_2))
+#define WIRE_SUMS_1 (WIRE_SUMS_0 + (sizeof(struct wire_sum) << WIRE_SUM_BITS_0))
+#define WIRE_SUMS_2 (WIRE_SUMS_1 + (sizeof(struct wire_sum) << WIRE_SUM_BITS_1))
+#define WIRE_ANSWER_OFFSET (WIRE_SUMS_2 + (sizeof(struct wire_sum) << WIRE_SUM_BITS_2))
+_Static_assert(WIRE_ANSWER_OFFSET + WIRE_ANSWER_BYTES <= WIRE_FILE_BYTES,
+	       "fits where the chunks are");
+
+/* level < WIRE_SAMPLE_LEVELS */
+static inline struct wire_live_level wire_live_level(void *base, unsigned level)
 {
-	unsigned char *p = base;
-	return (struct wire_samples){
-		.addresses = (_Atomic uint64_t *)(p + WIRE_CHUNKS_OFFSET),
-		.blocks = (struct wire_sample *)(p + WIRE_SAMPLE_BLOCKS_OFFSET),
-		.sums = (struct wire_sum *)(p + WIRE_SUMS_OFFSET),
+	static const struct {
+		uint64_t at;
+		unsigned bits;
+	} where[WIRE_SAMPLE_LEVELS] = {{WIRE_CHUNKS_OFFSET, WIRE_SAMPLE_BITS_0},
+				       {WIRE_LIVE_1, WIRE_SAMPLE_BITS_1},
+				       {WIRE_LIVE_2, WIRE_SAMPLE_BITS_2}};
+	unsigned char *p = (unsigned char *)base + where[level].at;
+	return (struct wire_live_level){
+		.addresses = (_Atomic uint64_t *)p,
+		.blocks = (struct wire_sample *)(p + (sizeof(uint64_t) << where[level].bits)),
+		.bits = where[level].bits,
+	};
+}
+
+static inline struct wire_sum_level wire_sum_level(void *base, unsigned level)
+{
+	static const struct {
+		uint64_t at;
+		unsigned bits;
+	} where[WIRE_SAMPLE_LEVELS] = {{WIRE_SUMS_0, WIRE_SUM_BITS_0},
+				       {WIRE_SUMS_1, WIRE_SUM_BITS_1},
+				       {WIRE_SUMS_2, WIRE_SUM_BITS_2}};
+	return (struct wire_sum_level){
+		.sums = (struct wire_sum *)((unsigned char *)base + where[level].at),
+		.bits = where[level].bits,
 	};
 }
 
@@ -68,9 +106,9 @@ static inline uint64_t wire_sample_hash(uint64_t addr)
 	return (addr >> 4) * 0x9e3779b97f4a7c15ull;
 }
 /* The first slot of the address's bucket; the one beside it is at ^ WIRE_SAMPLE_BUCKET. */
-static inline uint32_t wire_sample_bucket(uint64_t addr)
+static inline uint32_t wire_sample_bucket(uint64_t addr, unsigned bits)
 {
-	return (uint32_t)(wire_sample_hash(addr) >> (64 - 15)) & ~(uint32_t)(WIRE_SAMPLE_BUCKET - 1);
+	return (uint32_t)(wire_sample_hash(addr) >> (64 - bits)) & ~(uint32_t)(WIRE_SAMPLE_BUCKET - 1);
 }
 
 #endif

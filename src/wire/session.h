@@ -33,7 +33,12 @@
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
-#define WIRE_ENV_SAMPLE "HEFT_SAMPLE" /* bytes between samples; "off": switched off at first */
+/* Bytes between samples (524288, 512k, 1M); "auto": the outside sets it; "off": switched off at
+ * first. */
+#define WIRE_ENV_SAMPLE "HEFT_SAMPLE"
+/* Without a session of heft run: where sampled processes leave their files for an agent. */
+#define WIRE_ENV_DIR "HEFT_DIR"
+#define WIRE_AGENT_DIR "/run/heft"
 #define WIRE_PRELOAD_NAME "libheft-preload.so"
 /* Files of the right size that the recorder keeps ready for processes that may not make one
  * themselves (a file size limit): "spare.0" and so on, to be renamed. */
@@ -63,6 +68,35 @@ enum wire_mode {
 
 enum wire_origin { WIRE_FROM_EXEC = 0, WIRE_FROM_FORK = 1 };
 
+enum { WIRE_SAMPLE_LEVELS = 3 };
+
+struct wire_sampling { /* of a sampled process (wire/samples.h) */
+	/* The outside may set these at any time. */
+	_Alignas(64) _Atomic uint32_t on;
+	_Atomic uint32_t automatic;  /* the outside keeps the rate within a cost budget */
+	_Atomic uint64_t rate_bytes; /* mean distance of samples */
+	/* The process's own. */
+	_Atomic uint32_t live_levels, sum_levels; /* tables in use */
+	_Atomic uint64_t cost_tsc;		  /* spent on taking samples */
+};
+
+/* A process asks the outside for its own profile (heft_pprof_dump). The bytes come in pieces through
+ * the answer area. `state` goes round: the process asks and takes, the outside gives; whoever
+ * changes it wakes the other (futex). */
+enum wire_call_state {
+	WIRE_CALL_IDLE,
+	WIRE_CALL_ASKED, /* process */
+	WIRE_CALL_PIECE, /* outside: `bytes` of it, more to come */
+	WIRE_CALL_LAST,	 /* outside: `bytes` of it, and that was all */
+	WIRE_CALL_TAKEN, /* process: next piece, please */
+	WIRE_CALL_FAILED, /* outside: cannot be made */
+};
+struct wire_call {
+	_Alignas(64) _Atomic uint32_t state; /* enum wire_call_state */
+	_Atomic uint32_t bytes;
+	_Atomic int32_t owner; /* tid of the thread that asks; 0: none */
+};
+
 struct wire_header {
 	_Atomic uint64_t magic; /* stored last */
 	uint32_t version;
@@ -74,8 +108,9 @@ struct wire_header {
 	uint32_t arg_count;
 	uint32_t usable_known; /* 1: slack is recorded */
 	uint32_t mode;	       /* enum wire_mode */
-	_Atomic uint32_t sampling; /* WIRE_SAMPLED: 1 on, 0 off; the outside may switch it */
-	_Atomic uint64_t rate_bytes; /* mean distance of samples; the outside may set it */
+	uint32_t pad;
+	uint64_t start_mono_ns; /* start_tsc by the monotonic clock */
+	int64_t start_unix_ns;
 	_Alignas(64) _Atomic uint32_t state; /* enum wire_state */
 	_Atomic uint32_t stream_high; /* streams ever used */
 	_Atomic uint64_t off_tsc;
@@ -93,6 +128,8 @@ struct wire_header {
 	_Alignas(64) _Atomic uint32_t progress; /* recorder: rises with every round; futex word */
 	_Alignas(64) _Atomic uint32_t node_count; /* may exceed WIRE_NODES: then the table is full */
 	_Alignas(64) _Atomic uint32_t log_used;
+	struct wire_sampling sampling;
+	struct wire_call call;
 	_Alignas(64) char text[WIRE_TEXT_BYTES];
 };
 _Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "header fits");

@@ -1,0 +1,146 @@
+/* What the program itself may ask (include/heft.h): is it sampled, and its profile.
+ *
+ * The profile is made outside. The thread leaves word in the session file and waits
+ * there for the bytes, piece by piece (wire/session.h, struct wire_call). It opens
+ * nothing and allocates nothing, so it works after chroot, setuid and with no file
+ * descriptor to spare. It waits as long as somebody outside is alive: the recorder
+ * moves `progress` several times a second. */
+#include "capture/inside.h"
+#include "capture/sample.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	WAIT_MS = 50,		/* between looks at the outside's progress */
+	PATIENCE_MS = 2000,	/* without any progress: nobody is there */
+	TURN_MS = 10000,	/* for another thread's profile to be done */
+	WRITE_MS = 10000,	/* for a descriptor that does not block to take more */
+};
+
+static struct wire_header *sampled_header(void)
+{
+	struct heft_process *p = heft_process;
+	if (!heft_sampling || !p || atomic_load(&p->phase) != HEFT_OPEN)
+		return NULL;
+	return p->session.header;
+}
+
+EXPORT int heft_sampling_active(void)
+{
+	struct wire_header *h = sampled_header();
+	return h && atomic_load(&h->sampling.on) && atomic_load(&h->sampling.rate_bytes);
+}
+
+static void pause_ms(_Atomic uint32_t *word, uint32_t value, unsigned ms)
+{
+	struct timespec t = {ms / 1000, ms % 1000 * 1000000l};
+	sys_futex(word, FUTEX_WAIT, value, &t);
+}
+
+/* One thread at a time. A thread that went away in the middle (cancelled, a longjmp) has no claim. */
+static int take_turn(struct wire_call *c)
+{
+	int32_t self = sys_gettid();
+	for (unsigned ms = 0; ms < TURN_MS; ms += WAIT_MS) {
+		int32_t owner = 0;
+		if (atomic_compare_exchange_strong(&c->owner, &owner, self))
+			return 0;
+		bool gone = owner == self || sys_call4(SYS_tgkill, sys_getpid(), owner, 0, 0) == -ESRCH;
+		if (gone && atomic_compare_exchange_strong(&c->owner, &owner, self))
+			return 0;
+		pause_ms((_Atomic uint32_t *)&c->owner, (uint32_t)owner, WAIT_MS);
+	}
+	errno = EBUSY;
+	return -1;
+}
+
+static void end_turn(struct wire_call *c)
+{
+	atomic_store(&c->state, WIRE_CALL_IDLE);
+	atomic_store(&c->owner, 0);
+	sys_futex(&c->owner, FUTEX_WAKE, 1, NULL);
+}
+
+/* Until the outside has said something. What it said, or -1: it is not there. */
+static int await(struct wire_header *h, uint32_t asked)
+{
+	struct wire_call *c = &h->call;
+	uint32_t progress = atomic_load(&h->progress), state;
+	for (unsigned idle = 0; idle < PATIENCE_MS; idle += WAIT_MS) {
+		state = atomic_load(&c->state);
+		if (state != asked)
+			return (int)state;
+		uint32_t now = atomic_load(&h->progress);
+		if (now != progress)
+			idle = 0;
+		progress = now;
+		pause_ms(&c->state, asked, WAIT_MS);
+	}
+	return -1;
+}
+
+static int write_all(int fd, const char *bytes, size_t left)
+{
+	while (left) {
+		ssize_t n = write(fd, bytes, left);
+		struct pollfd p = {.fd = fd, .events = POLLOUT};
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno != EAGAIN || poll(&p, 1, WRITE_MS) <= 0))
+			return -1;
+		if (n > 0) {
+			bytes += n;
+			left -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+static int dump(struct wire_header *h, int fd)
+{
+	struct wire_call *c = &h->call;
+	const char *answer = (const char *)h + WIRE_ANSWER_OFFSET;
+	uint32_t say = WIRE_CALL_ASKED;
+	for (;;) {
+		atomic_store(&c->state, say);
+		int got = await(h, say);
+		uint32_t bytes = atomic_load(&c->bytes);
+		if (got != WIRE_CALL_PIECE && got != WIRE_CALL_LAST) {
+			errno = got < 0 ? ESRCH : EIO;
+			return -1;
+		}
+		if (bytes > WIRE_ANSWER_BYTES) {
+			errno = EIO;
+			return -1;
+		}
+		if (write_all(fd, answer, bytes))
+			return -1;
+		if (got == WIRE_CALL_LAST)
+			return 0;
+		say = WIRE_CALL_TAKEN;
+	}
+}
+
+EXPORT int heft_pprof_dump(int fd)
+{
+	struct wire_header *h = sampled_header();
+	if (!h) {
+		errno = ENOSYS;
+		return -1;
+	}
+	if (!heft_sampling_active()) {
+		errno = EPERM;
+		return -1;
+	}
+	if (take_turn(&h->call))
+		return -1;
+	int rc = dump(h, fd), saved = errno;
+	end_turn(&h->call);
+	errno = saved;
+	return rc;
+}

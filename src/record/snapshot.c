@@ -1,0 +1,117 @@
+/* A snapshot is a recording like any other: the same writer, the same reader, so
+ * that a profile that is served, one that is saved after a kill and one of heft run
+ * say the same. The process is not asked and does not notice: everything is read
+ * from its session file. */
+#include "record/snapshot.h"
+
+#include "record/sampled.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Cycles to nanoseconds since the process's start: from its first moment to now. Its header may say
+ * anything; what cannot be is replaced by what the processor does now. */
+static void set_clock(struct drain *d, const struct process *p)
+{
+	const struct wire_header *h = p->session.header;
+	uint64_t tsc = d->clock.tsc0, ns = d->clock.ns0; /* drain_init has just read both */
+	double each = tsc > p->start_tsc && ns > h->start_mono_ns
+			      ? (double)(ns - h->start_mono_ns) / (double)(tsc - p->start_tsc)
+			      : 0;
+	if (each > 0.05 && each < 10) {
+		d->clock.tsc0 = p->start_tsc;
+		d->clock.ns0 = h->start_mono_ns;
+		d->clock.mult = (uint64_t)(each * 4294967296.0);
+	} else
+		d->clock.tsc0 = p->start_tsc;
+}
+
+static struct trace_process facts_of(struct process *p)
+{
+	struct wire_header *h = p->session.header;
+	pthread_mutex_lock(&p->lock);
+	struct trace_process f = p->facts;
+	pthread_mutex_unlock(&p->lock);
+	f.start_ns = 0;
+	f.dropped = atomic_load(&h->dropped);
+	f.reentrant = atomic_load(&h->reentrant);
+	f.lost_stacks = atomic_load(&h->lost_stacks);
+	return f;
+}
+
+static void write_rss(struct process *p, struct trace_writer *w, uint64_t now_ns)
+{
+	pthread_mutex_lock(&p->lock);
+	struct process_rss r = p->rss;
+	pthread_mutex_unlock(&p->lock);
+	struct trace_rss list[] = {{r.peak_ns < now_ns ? r.peak_ns : now_ns, 0, r.peak_bytes},
+				   {now_ns, 0, r.bytes}};
+	if (r.peak_bytes)
+		trace_writer_rss(w, list, r.bytes ? 2 : 1);
+}
+
+static void write_notes(struct process *p, struct trace_writer *w, const struct trace_process *f)
+{
+	char text[512];
+	struct trace_note n = {TRACE_NOTE_OWN_MALLOC, 0, 0, text};
+	if (p->session.header->own_malloc) {
+		snprintf(text, sizeof text,
+			 "%s defines malloc itself: what it allocates there is not seen.", f->exe);
+		trace_writer_note(w, &n);
+	}
+	if (f->dropped) {
+		n.kind = TRACE_NOTE_LOST;
+		snprintf(text, sizeof text, "%llu samples found no place in the tables of process %d",
+			 (unsigned long long)f->dropped, f->pid);
+		trace_writer_note(w, &n);
+	}
+}
+
+int snapshot_write(struct process *p, const char *path, bool force, struct heft_error *err)
+{
+	struct trace_process f = facts_of(p);
+	struct trace_meta meta = {
+		.memory_limit_bytes = p->limit_bytes,
+		.limit_is_cgroup = p->limit_is_cgroup,
+		.heft_version = HEFT_VERSION,
+		.start_unix_ns = p->session.header->start_unix_ns,
+		.argv = f.argv,
+		.argc = f.argc,
+		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
+		.tick_ns = 2048,
+	};
+	struct drain d;
+	struct trace_writer *w;
+	int rc = trace_writer_open(&w, path, force, &meta, err);
+	if (rc)
+		return rc;
+	drain_init(&d, w);
+	set_clock(&d, p);
+	uint64_t now_ns = f.end == TRACE_END_RUNNING ? drain_now_ns(&d) : f.end_ns;
+	struct process_stacks stacks = {.session = &p->session};
+	trace_writer_process(w, &f);
+	sampled_write(&d, p, &stacks, 0, now_ns);
+	write_rss(p, w, now_ns);
+	write_notes(p, w, &f);
+	if (f.end != TRACE_END_RUNNING)
+		trace_writer_process_end(w, 0, &f);
+	rc = trace_writer_close(w, now_ns, &d.tally, err);
+	process_stacks_fini(&stacks);
+	drain_fini(&d);
+	return rc;
+}
+
+int snapshot_open(struct process *p, struct trace_reader **reader, struct heft_error *err)
+{
+	char path[64];
+	int fd = memfd_create("heft-snapshot", MFD_CLOEXEC);
+	if (fd < 0)
+		return heft_fail_errno(err, "no memory for a snapshot");
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	int rc = snapshot_write(p, path, true, err);
+	if (!rc)
+		rc = trace_reader_open(reader, path, err);
+	close(fd);
+	return rc;
+}
