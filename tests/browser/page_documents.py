@@ -101,7 +101,7 @@ def timeline(report):
     return {"fromNs": 0, "toNs": duration, "timesNs": times, "bytes": everything, "rows": rows,
             "rss": [{"timeNs": t, "bytes": rss // 2 + (rss - rss // 2) * min(i, 66) // 66}
                     for i, t in enumerate(times)] if rss else [],
-            "allocations": [report["totals"]["allocations"] * 1e9 / duration] * POINTS,
+            "events": [report["totals"]["allocations"] * 1e9 / duration] * POINTS,
             "marks": [{"timeNs": duration // 4, "name": "loaded"}, {"timeNs": duration // 2, "name": "half"}],
             "limitBytes": 0}
 

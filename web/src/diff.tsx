@@ -57,7 +57,7 @@ function ownValues(doc: Doc): { before: number[]; after: number[] } {
 export function diffFlame(doc: Doc): Flame {
   const { before, after } = ownValues(doc);
   const self = after.map((v, i) => Math.max(v, before[i], 0));
-  return makeFlame({ ...doc.tree, self, other: undefined }, { invert: false, merge: false, fold: false, lines: false }, [before, after]);
+  return makeFlame({ ...doc.tree, self, other: undefined }, { invert: false, merge: false, fold: false }, [before, after]);
 }
 
 function changeColour(flame: Flame): (node: number, p: Palette) => string {

@@ -54,8 +54,8 @@ function lifetimeColour(flame: Flame): (node: number, p: Palette) => string {
 
 function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; clientInvert: boolean }) {
   const s = state.value;
-  const flame = useMemo(() => makeFlame(tree, { invert: clientInvert, merge: s.merge, fold: s.fold, lines: s.lines }),
-    [tree, clientInvert, s.merge, s.fold, s.lines]);
+  const flame = useMemo(() => makeFlame(tree, { invert: clientInvert, merge: s.merge, fold: s.fold }),
+    [tree, clientInvert, s.merge, s.fold]);
   const matches = useMemo(() => findMatches(flame, s.search), [flame, s.search]);
   useMemo(() => {
     shownFlame.value = { flame, unit: tree.unit };
@@ -84,7 +84,6 @@ function FlameBar({ summary, flame }: { summary: Summary; flame: Flame }) {
     <Toggle on={s.invert} set={(invert) => go({ invert, zoom: "", node: "" })} title="Allocating functions on top, their callers below (i)">Invert</Toggle>
     <Toggle on={s.merge} set={(merge) => go({ merge, zoom: "", node: "" })} title="A function that calls itself is one box (r)">Merge recursion</Toggle>
     <Toggle on={s.fold} set={(fold) => go({ fold, zoom: "", node: "" })} title="Only your own code; what libc and the language's runtime allocate counts for their callers (f)">Fold system frames</Toggle>
-    <Toggle on={s.lines} set={(lines) => go({ lines, zoom: "", node: "" })} title="One box a line instead of one a function (l)">Lines</Toggle>
     <Choice label="colour" value={s.colour === "lifetime" ? "lifetime" : "module"} set={(colour) => go({ colour })} options={[
       { value: "module", words: "Colour by module" },
       { value: "lifetime", words: "by lifetime", disabled: !flame.other, title: flame.other ? undefined : summary.mode === "exact" ? "This selection has no lifetimes" : "A sampled recording has no lifetimes" },

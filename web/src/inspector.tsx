@@ -73,7 +73,7 @@ function NodeDetails({ flame, unit, summary }: { flame: Flame; unit: Unit; summa
   stackText = path.map((p) => (p.frame ? frameText(p.frame) : nodeLabel(flame, p.node))).join("\n");
   const children = childrenOf(flame, node);
   return <>
-    <p class="inspector-title"><FunctionName name={f?.function || nodeLabel(flame, node)} /> {f && <PlaceName place={{ ...f, line: flame.line[node] }} />}</p>
+    <p class="inspector-title"><FunctionName name={f?.function || nodeLabel(flame, node)} /> {f && <PlaceName place={f} />}</p>
     <dl class="facts">
       <Fact name="Total"><Amount n={flame.total[node]} unit={unit} /> <span class="faint">{share(flame.total[node], flame.total[0])}</span></Fact>
       <Fact name="Own"><Amount n={flame.self[node]} unit={unit} /></Fact>
@@ -83,7 +83,7 @@ function NodeDetails({ flame, unit, summary }: { flame: Flame; unit: Unit; summa
     {f && <div class="button-row">
       <button onClick={() => go({ zoom: pathName(flame, node) })}>Zoom</button>
       <button onClick={() => openSandwich(f.function, f.module)} title="key s">Sandwich</button>
-      {f.file && <button disabled={!summary.has.source} onClick={() => openSource(f.file, flame.line[node] || f.line)} title={summary.has.source ? undefined : "No source lines in this file"}>Source</button>}
+      {f.file && <button disabled={!summary.has.source} onClick={() => openSource(f.file, f.line)} title={summary.has.source ? undefined : "No source lines in this file"}>Source</button>}
       <button onClick={() => go({ view: "sites", search: f.function, sort: "" })}>Its sites</button>
     </div>}
     {children.length > 0 && <><h3>{state.value.invert ? "Called by" : "Calls"}</h3><ul class="plain">{[...children.slice(0, 12)].map((c) => <li key={c}><button class="link" onClick={() => go({ node: pathName(flame, c) }, true)}>{nodeLabel(flame, c)}</button> <span class="faint num">{share(flame.total[c], flame.total[node])}</span></li>)}</ul></>}

@@ -52,7 +52,6 @@ function actions(summary: Summary): Record<string, () => void> {
     i: () => go({ invert: !s.invert, zoom: "", node: "" }),
     r: () => go({ merge: !s.merge, zoom: "", node: "" }),
     f: () => go({ fold: !s.fold, zoom: "", node: "" }),
-    l: () => go({ lines: !s.lines, zoom: "", node: "" }),
     c: () => go({ colour: s.colour === "module" ? "lifetime" : "module" }),
     s: sandwichOfChosen,
     y: copyStack,

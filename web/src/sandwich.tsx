@@ -50,7 +50,7 @@ function Side({ tree, name, label }: { tree: Tree; name: string; label: string }
   const flame = useMemo(() => {
     choose(0);
     zoomTo(0);
-    return makeFlame(tree, { invert: false, merge: false, fold: false, lines: false });
+    return makeFlame(tree, { invert: false, merge: false, fold: false });
   }, [tree]);
   const colour = useMemo(() => moduleColour(flame), [flame]);
   if (flame.count < 2) return <p class="note">{label === "callees" ? "It allocates by itself and calls nothing that does." : "Nothing calls it."}</p>;

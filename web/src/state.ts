@@ -37,7 +37,6 @@ export interface State {
   invert: boolean;
   merge: boolean; // recursion
   fold: boolean; // system frames
-  lines: boolean; // one box a line instead of one a function
   colour: "module" | "lifetime" | "change";
   sort: string; // of the table shown; "-" before it: rising
   function: string; // of Sandwich
@@ -51,7 +50,7 @@ export interface State {
 export const DEFAULTS: State = {
   r: "", view: "findings", mode: "live", at: "peak", from: 0, to: 0, metric: "bytes", pid: 0, thread: "",
   focus: "", ignore: "", within: 0, search: "", site: 0, node: "", zoom: "", invert: false, merge: false,
-  fold: false, lines: false, colour: "module", sort: "", function: "", module: "", file: "", line: 0,
+  fold: false, colour: "module", sort: "", function: "", module: "", file: "", line: 0,
   b: "", bat: "",
 };
 

@@ -6,7 +6,7 @@ import type { Mode, Summary, Timeline as Doc } from "./api";
 import { Choice, Empty } from "./bits";
 import { Label, TimeAxis, Upright, useSize } from "./chart_parts";
 import { useDocument } from "./fetch";
-import { address, go, MODE_WORDS, MODES, state } from "./state";
+import { go, MODE_WORDS, MODES, state } from "./state";
 import { brief, bytes, clean, duration, rate } from "./words";
 
 const LEFT = 68; // room for the axis
@@ -52,8 +52,7 @@ export function choose(kind: "peak" | "rss" | "end" | "whole", summary: Summary)
 export let shownTimeline: Doc | undefined;
 
 export function TimelineBand({ summary }: { summary: Summary }) {
-  const pid = state.value.pid || undefined;
-  const answer = useDocument<Doc>(address(`/api/r/${summary.id}/timeline`, { pid }));
+  const answer = useDocument<Doc>(`/api/r/${summary.id}/timeline`);
   shownTimeline = answer.value;
   return <section class="timeline" aria-label="Timeline">
     <Controls summary={summary} />
@@ -89,9 +88,9 @@ function Controls({ summary }: { summary: Summary }) {
 
 const MODE_TITLES: Record<Mode, string> = {
   live: "What was allocated and not yet freed at one instant",
-  grew: "Allocated inside the window and still alive at its end",
+  grew: "What a call stack has more at the window's end than at its start",
   allocated: "Everything allocated inside the window",
-  churn: "Allocated inside the window and freed within a moment",
+  churn: "Freed inside the window, soon after its birth",
 };
 
 export function selectionWords(summary: Summary): string {
@@ -253,7 +252,7 @@ function Legend({ doc, at, apart, hovering }: { doc: Doc; at: number; apart: boo
       {doc.rows.map((r, k) => <li key={r.site}><button class="layer-name" title={clean(r.label)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{brief(r.label, 60)}</span></button><span class="num">{bytes(r.bytes[i])}</span></li>)}
       <li><span class="layer-name"><i class="swatch layer-other" /><span>other</span></span><span class="num">{bytes(Math.max(0, rest))}</span></li>
       {doc.rss.length > 0 && <li><span class="layer-name"><i class="swatch rss" /><span>RSS{apart ? " (own scale)" : ""}</span></span><span class="num">{bytes(rss)}</span></li>}
-      {doc.allocations.length > 0 && <li><span class="layer-name"><i class="swatch none" /><span>allocations</span></span><span class="num">{rate(doc.allocations[i] ?? 0, 1e9)}</span></li>}
+      {doc.events.length > 0 && <li><span class="layer-name"><i class="swatch" /><span>allocations and frees</span></span><span class="num">{rate(doc.events[i] ?? 0, 1e9)}</span></li>}
     </ul>
   </div>;
 }
