@@ -59,6 +59,9 @@ enum cli_option_id {
 	CLI_OPT_FORMAT,
 	CLI_OPT_MEASURE,
 	CLI_OPT_RAW,
+	CLI_OPT_PORT,
+	CLI_OPT_NO_OPEN,
+	CLI_OPT_SOURCE,
 };
 
 enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=value */ };
@@ -154,6 +157,7 @@ int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_view(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 

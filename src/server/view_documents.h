@@ -35,6 +35,11 @@ view_document *view_document_find(const char *name);	      /* NULL: there is non
 int view_diff(FILE *out, struct view_recording *a, const struct view_query *qa,
 	      struct view_recording *b, const struct view_query *qb, struct heft_error *err);
 
+/* Calls each() with the source files of a selection whose text can be shown, by value; at most
+ * q->rows of them. */
+int view_files_each(struct view_recording *r, const struct view_query *q,
+		    int (*each)(void *ctx, const char *path), void *ctx, struct heft_error *err);
+
 /* Left out of a one-file report, in words; NULL: nothing. Ends with NULL. */
 int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_query *q,
 			const char *const *pruned, struct heft_error *err);

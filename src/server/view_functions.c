@@ -149,40 +149,67 @@ static void write_files(struct json_writer *w, const struct view_query *q,
 	json_write_object_end(w);
 }
 
+struct ranked_files {
+	const struct view_part *part;
+	struct view_paths paths;
+	struct row *rows;
+	uint32_t count;
+};
+
+static void close_files(struct ranked_files *f)
+{
+	free(f->rows);
+	view_paths_fini(&f->paths);
+	view_part_drop(f->part);
+}
+
+static int rank_files(struct ranked_files *f, struct view_recording *r, const struct view_query *q,
+		      struct heft_error *err)
+{
+	struct view_measure m;
+	*f = (struct ranked_files){0};
+	int rc = view_recording_part(r, q, VIEW_NO_SIZES, &f->part, err);
+	if (rc == 0)
+		rc = view_measure_of(&m, q, f->part->p, err);
+	if (rc < 0)
+		return rc;
+	uint64_t *values = view_values(&m, f->part->p);
+	rc = values ? view_paths_of(&f->paths, f->part->p) : HEFT_ENOMEM;
+	struct sums *sums = calloc((size_t)f->paths.count + 1, sizeof *sums);
+	if (rc == 0 && sums) {
+		add_up(sums, f->part->p, values, f->paths.by_frame);
+		f->rows = rank(sums, NULL, f->paths.count, &f->count);
+	}
+	free(sums);
+	free(values);
+	return f->rows ? 0 : heft_fail(err, HEFT_ENOMEM, "not enough memory for this table");
+}
+
 int view_files(FILE *out, struct view_recording *r, const struct view_query *q,
 	       struct heft_error *err)
 {
-	const struct view_part *part = NULL;
-	struct view_measure m;
-	struct view_paths paths = {0};
-	struct row *list = NULL;
-	uint32_t rows = 0;
-	int rc = view_recording_part(r, q, VIEW_NO_SIZES, &part, err);
-	if (rc < 0)
-		return rc;
-	const struct profile *p = part->p;
-	rc = view_measure_of(&m, q, p, err);
-	if (rc < 0)
-		goto out;
-	uint64_t *values = view_values(&m, p);
-	rc = values ? view_paths_of(&paths, p) : HEFT_ENOMEM;
-	struct sums *sums = calloc((size_t)paths.count + 1, sizeof *sums);
-	if (rc == 0 && sums) {
-		add_up(sums, p, values, paths.by_frame);
-		list = rank(sums, NULL, paths.count, &rows);
+	struct ranked_files f;
+	struct json_writer w;
+	int rc = rank_files(&f, r, q, err);
+	json_write_init(&w, out);
+	if (rc == 0)
+		write_files(&w, q, &f.paths, f.rows, f.count);
+	close_files(&f);
+	return rc;
+}
+
+int view_files_each(struct view_recording *r, const struct view_query *q,
+		    int (*each)(void *ctx, const char *path), void *ctx, struct heft_error *err)
+{
+	struct ranked_files f;
+	int rc = rank_files(&f, r, q, err);
+	for (uint32_t i = 0, given = 0; rc == 0 && i < f.count && given < q->rows; i++) {
+		const char *path = f.paths.items[f.rows[i].at];
+		if (!view_path_readable(path))
+			continue;
+		rc = each(ctx, path);
+		given++;
 	}
-	if (list) {
-		struct json_writer w;
-		json_write_init(&w, out);
-		write_files(&w, q, &paths, list, rows);
-	} else {
-		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for this table");
-	}
-	free(list);
-	free(sums);
-	free(values);
-out:
-	view_paths_fini(&paths);
-	view_part_drop(part);
+	close_files(&f);
 	return rc;
 }

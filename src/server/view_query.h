@@ -45,6 +45,7 @@ struct view_query {
 	uint32_t limit, rows, slots, site;
 	const char *root, *search, *function, *module, *file; /* NULL: not given */
 	enum view_sort sort;
+	uint32_t most;	     /* entries of lists that are otherwise whole (threads, processes); 0: all */
 	uint32_t name_bytes; /* longer names are cut; at most VIEW_NAME_BYTES */
 };
 

@@ -34,7 +34,7 @@ static void write_command(struct json_writer *w, const struct view_query *q, con
 {
 	json_write_key(w, "command");
 	json_write_array(w);
-	for (uint32_t i = 0; i < argc; i++) {
+	for (uint32_t i = 0; i < argc && (!q->most || i < q->most); i++) {
 		struct view_name room;
 		json_write_string(w, view_cut(q, argv[i], &room));
 	}
@@ -200,11 +200,11 @@ static void write_quality(struct json_writer *w, const struct view_part *part)
 	json_write_object_end(w);
 }
 
-static void write_notes(struct json_writer *w, const struct profile *p)
+static void write_notes(struct json_writer *w, const struct view_query *q, const struct profile *p)
 {
 	json_write_key(w, "notes");
 	json_write_array(w);
-	for (uint32_t i = 0; i < p->note_count; i++) {
+	for (uint32_t i = 0; i < p->note_count && (!q->most || i < q->most); i++) {
 		json_write_object(w);
 		json_write_key_bool(w, "warning", p->notes[i].kind == PROFILE_NOTE_WARNING);
 		json_write_key_uint(w, "timeNs", p->notes[i].time_ns);
@@ -374,7 +374,7 @@ static void write_processes(struct json_writer *w, const struct view_query *q,
 {
 	json_write_key(w, "processes");
 	json_write_array(w);
-	for (uint32_t i = 0; i < p->process_count; i++) {
+	for (uint32_t i = 0; i < p->process_count && (!q->most || i < q->most); i++) {
 		const struct profile_process *x = &p->processes[i];
 		json_write_object(w);
 		json_write_key_int(w, "pid", x->pid);
@@ -386,11 +386,11 @@ static void write_processes(struct json_writer *w, const struct view_query *q,
 	json_write_array_end(w);
 }
 
-static void write_threads(struct json_writer *w, const struct profile *p)
+static void write_threads(struct json_writer *w, const struct view_query *q, const struct profile *p)
 {
 	json_write_key(w, "threads");
 	json_write_array(w);
-	for (uint32_t i = 0; i < p->thread_count; i++) {
+	for (uint32_t i = 0; i < p->thread_count && (!q->most || i < q->most); i++) {
 		const struct profile_thread *t = &p->threads[i];
 		json_write_object(w);
 		json_write_key_int(w, "pid", t->pid);
@@ -417,10 +417,10 @@ int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_q
 	write_has(&w, part);
 	write_totals(&w, part->p);
 	write_quality(&w, part);
-	write_notes(&w, part->p);
+	write_notes(&w, q, part->p);
 	write_findings(&w, q, part);
 	write_processes(&w, q, part->p);
-	write_threads(&w, part->p);
+	write_threads(&w, q, part->p);
 	if (pruned) {
 		json_write_key(&w, "pruned");
 		json_write_array(&w);

@@ -75,6 +75,12 @@ static void write_thread(struct json_writer *w, const struct profile_thread *t)
 	json_write_object_end(w);
 }
 
+/* Whether the threads of a cell are listed. */
+static bool is_listed(const struct view_query *q, uint32_t thread)
+{
+	return !q->most || thread == PROFILE_NONE || thread < q->most;
+}
+
 static void write_cell(struct json_writer *w, const struct cell *c)
 {
 	json_write_object(w);
@@ -92,7 +98,6 @@ int view_threads(FILE *out, struct view_recording *r, const struct view_query *q
 	const struct view_part *part = NULL;
 	struct json_writer w;
 	uint32_t count;
-	(void)q;
 	int rc = view_recording_whole(r, &part, err);
 	if (rc < 0)
 		return rc;
@@ -102,13 +107,14 @@ int view_threads(FILE *out, struct view_recording *r, const struct view_query *q
 		json_write_object(&w);
 		json_write_key(&w, "threads");
 		json_write_array(&w);
-		for (uint32_t i = 0; i < part->p->thread_count; i++)
+		for (uint32_t i = 0; i < part->p->thread_count && (!q->most || i < q->most); i++)
 			write_thread(&w, &part->p->threads[i]);
 		json_write_array_end(&w);
 		json_write_key(&w, "cells");
 		json_write_array(&w);
 		for (uint32_t i = 0; i < count && i < MOST_CELLS; i++)
-			write_cell(&w, &cells[i]);
+			if (is_listed(q, cells[i].from) && is_listed(q, cells[i].to))
+				write_cell(&w, &cells[i]);
 		json_write_array_end(&w);
 		json_write_object_end(&w);
 	} else {
