@@ -22,7 +22,7 @@ export function BarChart({ items, height, caption, value }: { items: BarItem[]; 
           <rect class="bar-room" x={i * step} y={0} width={step} height={height - 18} />
           <rect class="bar-fill" x={i * step + 1} y={height - 18 - full} width={Math.max(1, step - 2)} height={full} />
           {b.value === most && <Label x={Math.min(width - 30, Math.max(30, (i + 0.5) * step))} y={height - 22 - full}>{value(b.value)}</Label>}
-          {i % skip === 0 && <Label x={(i + 0.5) * step} y={height - 4} anchor={i === 0 && step < 50 ? "start" : "middle"}>{b.label}</Label>}
+          {i % skip === 0 && <Label x={(i + 0.5) * step} y={height - 4} anchor={step > 50 ? "middle" : i === 0 ? "start" : (i + 0.5) * step > width - 30 ? "end" : "middle"}>{b.label}</Label>}
         </g>;
       })}
     </svg>

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Place } from "./api";
 import type { Answer } from "./fetch";
-import { go } from "./state";
+import { go, state } from "./state";
 import { amount, clean, exactAmount, exactBytes, bytes, functionWords, placeWords, share, signed, type Unit } from "./words";
 
 // The short form to read, the exact one for whoever points at it, and for tests.
@@ -28,6 +28,14 @@ export function PlaceName({ place }: { place: Place }) {
 // Where there is nothing to show, words say why and what to do.
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return <div class="empty" role="status"><p class="empty-title">{title}</p>{children && <p>{children}</p>}</div>;
+}
+
+export const CHOOSE = "Choose another instant, window or mode above.";
+
+// For a key that was understood.
+export function taken(e: Event): void {
+  e.preventDefault();
+  e.stopPropagation();
 }
 
 // The states of a document: not there yet, not to be had, there.
@@ -96,14 +104,16 @@ export function sortRows<Row>(rows: Row[], columns: Column<Row>[], sort: string)
   return [...rows].sort(order);
 }
 
-// A real table that holds only the rows near what is visible. `sort` is a column's key, "-" before it
-// for the other direction (numbers: smallest first, words: from Z). Where a row can be opened, its first
+// A real table that holds only the rows near what is visible. `sort` is the column it is sorted by at
+// first; the reader's choice is in the URL, "-" before it for the other direction (numbers: smallest
+// first, words: from Z). Where a row can be opened, its first
 // cell is a button, and up and down move between these. `reveal`: the row to scroll to.
-export function Table<Row>({ label, columns, rows, sort, setSort, chosen, open, rowKey, dense, reveal }: {
-  label: string; columns: Column<Row>[]; rows: Row[]; sort?: string; setSort?: (sort: string) => void;
+export function Table<Row>({ label, columns, rows, sort: first, chosen, open, rowKey, dense, reveal }: {
+  label: string; columns: Column<Row>[]; rows: Row[]; sort?: string;
   chosen?: (row: Row) => boolean; open?: (row: Row) => void; rowKey: (row: Row, i: number) => string | number;
   dense?: boolean; reveal?: number;
 }) {
+  const sort = state.value.sort || first;
   const px = dense ? DENSE_PX : ROW_PX;
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 900 });
@@ -128,11 +138,10 @@ export function Table<Row>({ label, columns, rows, sort, setSort, chosen, open, 
     const next = e.key === "ArrowDown" ? row?.nextElementSibling : row?.previousElementSibling;
     const button = next?.querySelector<HTMLElement>(".row-open");
     if (!button) return;
-    e.preventDefault();
-    e.stopPropagation();
+    taken(e);
     button.focus();
   };
-  const sortBy = (c: Column<Row>) => setSort?.(sort === c.key ? "-" + c.key : c.key);
+  const sortBy = (c: Column<Row>) => go({ sort: sort === c.key ? "-" + c.key : c.key });
   return <div class="table-box" ref={box} onScroll={measure} tabIndex={0} role="region" aria-label={label}>
     <table class={dense ? "dense" : undefined} aria-rowcount={sorted.length + 1} onKeyDown={move}>
       <caption class="hidden">{label}</caption>
@@ -140,7 +149,7 @@ export function Table<Row>({ label, columns, rows, sort, setSort, chosen, open, 
         {columns.map((c) => {
           const state = sort === c.key ? (c.number ? "descending" : "ascending") : sort === "-" + c.key ? (c.number ? "ascending" : "descending") : undefined;
           return <th key={c.key} scope="col" title={c.title} aria-sort={state} class={cellClass(c)}>
-            {c.value && setSort ? <button onClick={() => sortBy(c)}>{c.head}<span class="sort-mark" aria-hidden="true">{state ? (state === "descending" ? "▾" : "▴") : ""}</span></button> : c.head}
+            {c.value ? <button onClick={() => sortBy(c)}>{c.head}<span class="sort-mark" aria-hidden="true">{state ? (state === "descending" ? "▾" : "▴") : ""}</span></button> : c.head}
           </th>;
         })}
       </tr></thead>

@@ -1,5 +1,6 @@
 // Diff: what changed, between two instants of a recording or two recordings. Red and blue, and always
 // a sign: boxes are as wide as the larger of both values, so that what vanished is still there.
+import { signal } from "@preact/signals";
 import { useMemo, useState } from "preact/hooks";
 import type { Diff as Doc, Recordings, Summary } from "./api";
 import { Amount, Change, Document, Empty, FunctionName, PlaceName, Table, type Column } from "./bits";
@@ -8,9 +9,10 @@ import { isFile, useDocument } from "./fetch";
 import { findMatches, findPath, makeFlame, pathName, type Flame } from "./flame";
 import { FlameCanvas } from "./flame_canvas";
 import { address, go, state } from "./state";
-import { bytes, brief, duration, share, signed, type Unit } from "./words";
+import { brief, duration, share, signed, type Unit } from "./words";
 
 type Row = Doc["rows"][number];
+export const shownRow = signal<Row | null>(null); // its stack is in the inspector
 type Instant = "peak" | "end" | number;
 
 export function DiffView({ summary, recordings }: { summary: Summary; recordings: Recordings }) {
@@ -81,7 +83,8 @@ function Result({ doc }: { doc: Doc }) {
       <FlameCanvas flame={flame} unit={doc.unit} label="changes by call stack" rootName="all" chosen={findPath(flame, s.node)} zoom={findPath(flame, zoom)} matches={matches} colour={colour} note={words}
         choose={(n) => go({ node: pathName(flame, n), site: 0 }, true)} zoomTo={(n) => setZoom(pathName(flame, n))} />
       <p class="legend"><span class="more">+ more in B (red)</span><span class="less">− less in B (blue)</span><span>a box is as wide as the larger of A and B</span></p>
-      <Table label="Changes" columns={columns(doc.unit)} rows={doc.rows} sort={s.sort} setSort={(sort) => go({ sort })} rowKey={(_, i) => i} />
+      <Table label="Changes" columns={columns(doc.unit)} rows={doc.rows} rowKey={(_, i) => i}
+        open={(row) => { shownRow.value = row; go({ site: 0, node: "" }); }} chosen={(row) => row === shownRow.value} />
     </>}
   </>;
 }
@@ -89,9 +92,9 @@ function Result({ doc }: { doc: Doc }) {
 function columns(unit: Unit): Column<Row>[] {
   return [
     { key: "place", head: "Site", wide: true, phone: true, value: (r) => r.place.function, cell: (r) => <><FunctionName name={r.place.function} most={70} /> <PlaceName place={r.place} /></> },
-    { key: "kind", head: "What happened", cell: (r) => <>{brief(r.kind, 20)}{!r.significant && <span class="faint"> (within the error)</span>}</> },
+    { key: "kind", head: "What happened", cell: (r) => <>{brief(r.kind, 20)}{!r.significant && r.change !== 0 && <span class="faint"> (within the error)</span>}</> },
     { key: "a", head: "A", number: true, value: (r) => r.a, cell: (r) => <Amount n={r.a} unit={unit} /> },
     { key: "b", head: "B", number: true, value: (r) => r.b, cell: (r) => <Amount n={r.b} unit={unit} /> },
-    { key: "change", head: "Change", number: true, phone: true, value: (r) => Math.abs(r.change), cell: (r) => <strong title={unit === "bytes" ? bytes(r.change) : undefined}><Change n={r.change} unit={unit} /></strong> },
+    { key: "change", head: "Change", number: true, phone: true, value: (r) => Math.abs(r.change), cell: (r) => <strong><Change n={r.change} unit={unit} /></strong> },
   ];
 }

@@ -72,7 +72,7 @@ function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
       <button class="primary" onClick={explain}>Explain</button>
     </div>
     {f.evidence.length > 0 && <details><summary>Why heft says so</summary><dl class="evidence">
-      {f.evidence.map((e) => <div key={e.name}><dt>{clean(e.name)}</dt><dd><Evidence value={e.value} /></dd></div>)}</dl></details>}
+      {f.evidence.map((e) => <div key={e.name}><dt>{clean(e.name).replace(/ (ns|bytes)$/, "")}</dt><dd><Evidence value={e.value} /></dd></div>)}</dl></details>}
   </li>;
 }
 

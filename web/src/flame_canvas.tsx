@@ -5,6 +5,7 @@
 import { useComputed, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Mirror } from "./aria";
+import { taken } from "./bits";
 import { palette, type Palette } from "./colours";
 import { exportAs } from "./export_menu";
 import { frameOf, neighbour, nodeAt, nodeLabel, visit, type Flame, type Matches } from "./flame";
@@ -247,8 +248,7 @@ export function FlameCanvas(props: FlameProps) {
     else if (e.key === "Home") props.choose(0);
     else if (e.key === "Enter") props.zoomTo(props.chosen);
     else return;
-    e.preventDefault();
-    e.stopPropagation();
+    taken(e);
   };
   return <div class="flame" data-nodes={flame.count}>
     <Mirror flame={flame} chosen={props.chosen} unit={unit} label={props.label} rootName={props.rootName ?? "all"} cells={props.note} onKey={key} />

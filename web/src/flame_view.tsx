@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Summary, Tree } from "./api";
-import { Choice, Document, Empty, Toggle } from "./bits";
+import { CHOOSE, Choice, Document, Empty, Toggle } from "./bits";
 import { mix, moduleIndex, palette, type Palette } from "./colours";
 import { holds, useDocument } from "./fetch";
 import { findMatches, findPath, frameOf, makeFlame, pathName, type Flame } from "./flame";
@@ -45,9 +45,13 @@ export function moduleColour(flame: Flame): (node: number, p: Palette) => string
   };
 }
 
+function lifetimeRange(flame: Flame): { low: number; high: number } {
+  const known = flame.other!.filter((v) => v > 0);
+  return { low: known.reduce((a, b) => Math.min(a, b), Infinity), high: known.reduce((a, b) => Math.max(a, b), 0) };
+}
+
 function lifetimeColour(flame: Flame): (node: number, p: Palette) => string {
-  let low = Infinity, high = 0;
-  for (const v of flame.other!) if (v > 0) { low = Math.min(low, v); high = Math.max(high, v); }
+  const { low, high } = lifetimeRange(flame);
   const span = Math.log(high / low) || 1;
   return (node, p) => (flame.other![node] > 0 ? mix(p.plain, p.old, Math.log(flame.other![node] / low) / span) : mix(p.plain, p.old, 0));
 }
@@ -65,7 +69,7 @@ function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; 
   const byLifetime = s.colour === "lifetime" && flame.other !== null;
   const colour = useMemo(() => (byLifetime ? lifetimeColour(flame) : moduleColour(flame)), [flame, byLifetime]);
   if (tree.sum <= 0 || flame.count < 2)
-    return <><FlameBar summary={summary} flame={flame} /><Empty title="Nothing is allocated here">Choose another instant or window in the timeline above, or another mode{s.focus || s.ignore || s.thread ? ", or clear the filter" : ""}.</Empty></>;
+    return <><FlameBar summary={summary} flame={flame} /><Empty title="Nothing is allocated here">{CHOOSE}{(s.focus || s.ignore || s.thread) && " Or clear the filter."}</Empty></>;
   const chosen = findPath(flame, s.node), zoom = findPath(flame, s.zoom);
   return <>
     <FlameBar summary={summary} flame={flame} />
@@ -95,9 +99,8 @@ function FlameBar({ summary, flame }: { summary: Summary; flame: Flame }) {
 function Legend({ flame, byLifetime }: { flame: Flame; byLifetime: boolean }) {
   const p = palette.value;
   if (byLifetime) {
-    let low = Infinity, high = 0;
-    for (const v of flame.other!) if (v > 0) { low = Math.min(low, v); high = Math.max(high, v); }
-    return <p class="legend"><i style={{ background: mix(p.plain, p.old, 0) }} />lives {duration(low === Infinity ? 0 : low)}<i style={{ background: mix(p.plain, p.old, 1) }} />{duration(high)}</p>;
+    const { low, high } = lifetimeRange(flame);
+    return <p class="legend"><i style={{ background: mix(p.plain, p.old, 0) }} />lives {duration(Math.min(low, high))}<i style={{ background: mix(p.plain, p.old, 1) }} />{duration(high)}</p>;
   }
   const seen = new Map<string, number>();
   for (let i = 1; i < flame.count; i++) {

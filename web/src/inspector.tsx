@@ -1,6 +1,7 @@
 // The inspector: everything about one site, or about one box of the flame graph.
 import type { Frame, Site, Summary } from "./api";
 import { Amount, Document, Fact, FunctionName, openSandwich, openSource, PlaceName, Size, Sparkline } from "./bits";
+import { shownRow } from "./diff";
 import { useDocument } from "./fetch";
 import { childrenOf, findPath, frameOf, nodeLabel, pathName, stackOf, type Flame } from "./flame";
 import { shownFlame } from "./flame_view";
@@ -21,18 +22,31 @@ function frameText(f: Frame): string {
 export function Inspector({ summary }: { summary: Summary }) {
   const s = state.value;
   const shown = shownFlame.value;
-  if (!s.site && !(s.node && s.view === "flame" && shown)) return null;
+  const row = s.view === "diff" && !s.site ? shownRow.value : null;
+  if (!s.site && !row && !(s.node && s.view === "flame" && shown)) return null;
+  const close = () => {
+    shownRow.value = null;
+    go({ site: 0, node: "" });
+  };
   return <aside class="inspector" aria-label="Inspector">
-    <div class="inspector-head"><h2>{s.site ? "Site" : "Function"}</h2>
+    <div class="inspector-head"><h2>{s.site ? "Site" : row ? "Change" : "Function"}</h2>
       <button onClick={copyStack} title="key y">Copy stack</button>
-      <button onClick={() => go({ site: 0, node: "" })} title="Esc">Close</button></div>
-    {s.site ? <SiteDetails summary={summary} /> : <NodeDetails flame={shown!.flame} unit={shown!.unit} summary={summary} />}
+      <button onClick={close} title="Esc">Close</button></div>
+    {s.site ? <SiteDetails summary={summary} /> : row ? <ChangeDetails row={row} /> : <NodeDetails flame={shown!.flame} unit={shown!.unit} summary={summary} />}
   </aside>;
 }
 
 function SiteDetails({ summary }: { summary: Summary }) {
   const answer = useDocument<Site>(address(`/api/r/${summary.id}/site`, { site: state.value.site }));
   return <Document answer={answer}>{(site) => <SiteBody site={site} summary={summary} />}</Document>;
+}
+
+function ChangeDetails({ row }: { row: NonNullable<typeof shownRow.value> }) {
+  stackText = row.stack.map(frameText).join("\n");
+  return <>
+    <p class="inspector-title"><FunctionName name={row.place.function} /> <PlaceName place={row.place} /></p>
+    <Stack frames={row.stack} first={row.stack.findIndex((f) => f.user)} />
+  </>;
 }
 
 function SiteBody({ site, summary }: { site: Site; summary: Summary }) {

@@ -1,6 +1,7 @@
 // The keyboard, for everything that is not a focused control's own business.
 import type { Summary } from "./api";
 import { dark } from "./colours";
+import { shownRow } from "./diff";
 import { openExport } from "./export_menu";
 import { nextMatch, shownFlame } from "./flame_view";
 import { findPath, frameOf } from "./flame";
@@ -15,7 +16,10 @@ function back(): void {
   const s = state.value;
   if (helpShown.value) helpShown.value = false;
   else if (s.zoom) go({ zoom: "" });
-  else if (s.site || s.node) go({ site: 0, node: "" });
+  else if (s.site || s.node || shownRow.value) {
+    shownRow.value = null;
+    go({ site: 0, node: "" });
+  }
   else if (s.search) go({ search: "" });
   else if (s.focus || s.ignore || s.thread) go({ focus: "", ignore: "", thread: "" });
 }

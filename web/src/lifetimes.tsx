@@ -2,10 +2,10 @@
 // time x lifetime, where a queue that grows shows as a rising diagonal.
 import type { Lifetimes as Doc, Summary } from "./api";
 import { BarChart, type BarItem } from "./bar_chart";
-import { Document, Empty } from "./bits";
+import { CHOOSE, Document, Empty } from "./bits";
 import { Label, TimeAxis, useSize } from "./chart_parts";
-import { useDocument } from "./fetch";
-import { address, selectionOf, state } from "./state";
+import { useSelected } from "./fetch";
+
 import { count, duration, several, share } from "./words";
 
 function used(counts: number[]): { from: number; to: number } {
@@ -32,13 +32,13 @@ export function Histogram({ counts, lows, height }: { counts: number[]; lows?: n
 }
 
 export function LifetimesView({ summary }: { summary: Summary }) {
-  const answer = useDocument<Doc>(address(`/api/r/${summary.id}/lifetimes`, selectionOf(state.value)));
+  const answer = useSelected<Doc>(summary, "lifetimes");
   return <Document answer={answer}>{(doc) => {
     const sum = doc.counts.reduce((a, b) => a + b, 0);
-    if (!sum) return <Empty title="No blocks here">Choose another window or mode above.</Empty>;
+    if (!sum) return <Empty title="No blocks here">{CHOOSE}</Empty>;
     const within = (ns: number) => doc.counts.reduce((a, n, i) => a + ((doc.lowNs[i + 1] ?? Infinity) <= ns ? n : 0), 0);
     return <>
-      <p class="lead"><strong>{several(sum, "block")}</strong>: {share(within(1 << 20), sum)} lived less than 1 ms, {share(within(2 ** 30), sum)} less than 1 s, <strong>{several(doc.liveAtEnd, "block")}</strong> ({share(doc.liveAtEnd, sum)}) never freed.</p>
+      <p class="lead"><strong>{several(sum, "block")}</strong>: {share(within(2 ** 20), sum)} lived less than {duration(2 ** 20)}, {share(within(2 ** 30), sum)} less than {duration(2 ** 30)}, <strong>{several(doc.liveAtEnd, "block")}</strong> ({share(doc.liveAtEnd, sum)}) never freed.</p>
       <h2>How long blocks live</h2>
       <Histogram counts={doc.counts} lows={doc.lowNs} height={210} />
       <h2>Birth time and lifetime</h2>

@@ -1,8 +1,8 @@
 // Memory: why is RSS higher than the heap? The ledger from requested bytes to RSS, where one was recorded.
 import type { Ledger, Summary } from "./api";
-import { Bar, Document, Empty, Size } from "./bits";
+import { Document, Empty, ShareCell, Size } from "./bits";
 import { useDocument } from "./fetch";
-import { bytes, clean, share } from "./words";
+import { bytes, clean } from "./words";
 
 export function MemoryView({ summary }: { summary: Summary }) {
   const answer = useDocument<Ledger>(`/api/r/${summary.id}/ledger`);
@@ -11,7 +11,7 @@ export function MemoryView({ summary }: { summary: Summary }) {
     {t.peakRssBytes > 0 && summary.has.peak && <p class="lead">At its peak the program asked for <strong>{bytes(t.peakBytes)}</strong>; the system gave the process up to <strong>{bytes(t.peakRssBytes)}</strong> (RSS){t.peakRssBytes > t.peakBytes ? `, ${bytes(t.peakRssBytes - t.peakBytes)} more` : ""}.</p>}
     <Document answer={answer}>{(ledger) => ledger.rows.length === 0
       ? <Empty title="No ledger was recorded">{clean(ledger.words)}</Empty>
-      : <Rows ledger={ledger} />}</Document>
+      : <>{ledger.words && <p class="note">{clean(ledger.words)}</p>}<Rows ledger={ledger} /></>}</Document>
   </>;
 }
 
@@ -20,8 +20,8 @@ function Rows({ ledger }: { ledger: Ledger }) {
   const whole = Math.max(ledger.rssBytes, sum);
   return <div class="table-box" tabIndex={0} role="region" aria-label="Ledger"><table class="ledger">
     <caption class="hidden">From requested bytes to RSS</caption>
-    <thead><tr><th scope="col">Part</th><th scope="col" class="number">Bytes</th><th scope="col" class="number">Share</th><th scope="col" class="no-phone">Of RSS</th><th scope="col" class="wide no-phone">What it is</th></tr></thead>
-    <tbody>{ledger.rows.map((r, i) => <tr key={i}><th scope="row">{clean(r.name)}</th><td class="number"><Size n={r.bytes} /></td><td class="number">{share(r.bytes, whole)}</td><td class="no-phone"><Bar part={r.bytes} whole={whole} /></td><td class="wide no-phone" title={clean(r.words)}>{clean(r.words)}</td></tr>)}
-      {ledger.rssBytes > 0 && <tr class="sum"><th scope="row">RSS</th><td class="number"><Size n={ledger.rssBytes} /></td><td class="number">{share(ledger.rssBytes, whole)}</td><td class="no-phone" /><td class="wide no-phone">{ledger.rssBytes !== sum ? `${bytes(Math.abs(ledger.rssBytes - sum))} ${ledger.rssBytes > sum ? "not explained" : "counted but not resident"}` : "all explained"}</td></tr>}
+    <thead><tr><th scope="col">Part</th><th scope="col" class="number">Bytes</th><th scope="col">Share of RSS</th><th scope="col" class="wide no-phone">What it is</th></tr></thead>
+    <tbody>{ledger.rows.map((r, i) => <tr key={i}><th scope="row">{clean(r.name)}</th><td class="number"><Size n={r.bytes} /></td><td><ShareCell part={r.bytes} whole={whole} /></td><td class="wide no-phone" title={clean(r.words)}>{clean(r.words)}</td></tr>)}
+      {ledger.rssBytes > 0 && <tr class="sum"><th scope="row">RSS</th><td class="number"><Size n={ledger.rssBytes} /></td><td><ShareCell part={ledger.rssBytes} whole={whole} /></td><td class="wide no-phone">{ledger.rssBytes !== sum ? `${bytes(Math.abs(ledger.rssBytes - sum))} ${ledger.rssBytes > sum ? "not explained" : "counted but not resident"}` : "all explained"}</td></tr>}
     </tbody></table></div>;
 }

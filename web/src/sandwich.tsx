@@ -2,13 +2,13 @@
 // its callers above and its callees below, each a flame graph of its own.
 import { useMemo, useState } from "preact/hooks";
 import type { Frame, Functions, Sandwich as Doc, Summary, Tree } from "./api";
-import { Amount, Document, Empty, FunctionName, Table, type Column } from "./bits";
-import { useDocument } from "./fetch";
+import { CHOOSE, Amount, Document, Empty, FunctionName, Table, type Column } from "./bits";
+import { useSelected } from "./fetch";
 import { makeFlame } from "./flame";
 import { FlameCanvas } from "./flame_canvas";
 import { moduleColour } from "./flame_view";
-import { address, go, selectionOf, state } from "./state";
-import { brief, functionWords, share, type Unit } from "./words";
+import { go, selectedUnit, state } from "./state";
+import { brief, functionWords, share } from "./words";
 
 interface Row {
   frame: Frame;
@@ -18,8 +18,8 @@ interface Row {
 
 export function SandwichView({ summary }: { summary: Summary }) {
   const s = state.value;
-  const answer = useDocument<Functions>(address(`/api/r/${summary.id}/functions`, selectionOf(s), { search: s.search || undefined }));
-  const unit: Unit = s.metric === "count" || s.mode === "churn" ? "count" : "bytes";
+  const answer = useSelected<Functions>(summary, "functions", { search: s.search || undefined });
+  const unit = selectedUnit();
   const columns = (sum: number): Column<Row>[] => [
     { key: "name", head: "Function", wide: true, phone: true, value: (r) => r.frame.function, cell: (r) => <><FunctionName name={r.frame.function} most={60} /> <span class="place">{brief(r.frame.module, 30)}</span></> },
     { key: "own", head: "Own", number: true, value: (r) => r.self, cell: (r) => <Amount n={r.self} unit={unit} /> },
@@ -27,16 +27,16 @@ export function SandwichView({ summary }: { summary: Summary }) {
   ];
   return <div class="sandwich">
     <div class="sandwich-list"><Document answer={answer}>{(doc) => doc.rows.length
-      ? <Table label="Functions" columns={columns(doc.sum)} rows={doc.rows} sort={s.sort || "own"} setSort={(sort) => go({ sort })} rowKey={(r, i) => `${r.frame.function}\n${r.frame.module}\n${i}`}
+      ? <Table label="Functions" columns={columns(doc.sum)} rows={doc.rows} sort="own" rowKey={(r, i) => `${r.frame.function}\n${r.frame.module}\n${i}`}
         chosen={(r) => r.frame.function === s.function && r.frame.module === s.module} open={(r) => go({ function: r.frame.function, module: r.frame.module })} />
-      : <Empty title="No functions here">{s.search ? "Nothing matches the search." : "Choose another instant, window or mode above."}</Empty>}</Document></div>
+      : <Empty title="No functions here">{s.search ? "Nothing matches the search." : CHOOSE}</Empty>}</Document></div>
     <div class="sandwich-sides">{s.function ? <Sides summary={summary} /> : <Empty title="Choose a function">Its callers and callees appear here. In the flame graph, the key s brings the chosen box here.</Empty>}</div>
   </div>;
 }
 
 function Sides({ summary }: { summary: Summary }) {
   const s = state.value;
-  const answer = useDocument<Doc>(address(`/api/r/${summary.id}/sandwich`, selectionOf(s), { function: s.function, module: s.module || undefined }));
+  const answer = useSelected<Doc>(summary, "sandwich", { function: s.function, module: s.module || undefined });
   const name = functionWords(s.function, 60);
   return <Document answer={answer}>{(doc) => <>
     <h2>Callers of {name}</h2><Side tree={doc.callers} name={name} label="callers" />

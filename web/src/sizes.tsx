@@ -1,9 +1,9 @@
 // Sizes: clusters of block sizes, and what the allocator's rounding costs.
 import type { Sizes as Doc, Summary } from "./api";
 import { BarChart } from "./bar_chart";
-import { Choice, Document, Empty, ShareCell, Size, Table, type Column } from "./bits";
-import { useDocument } from "./fetch";
-import { address, go, selectionOf, state } from "./state";
+import { CHOOSE, Choice, Document, Empty, ShareCell, Size, Table, type Column } from "./bits";
+import { useSelected } from "./fetch";
+import { go, state } from "./state";
 import { bytes, count, share } from "./words";
 
 type Row = Doc["rows"][number];
@@ -22,7 +22,7 @@ const MEASURES: Record<Measure, { words: string; bytes: (r: Row) => number; bloc
 
 export function SizesView({ summary }: { summary: Summary }) {
   const s = state.value;
-  const answer = useDocument<Doc>(address(`/api/r/${summary.id}/sizes`, selectionOf(s)));
+  const answer = useSelected<Doc>(summary, "sizes");
   const which: Measure = s.mode !== "live" ? "allocated" : s.at === "end" ? "live" : "peak";
   const m = MEASURES[which];
   return <Document answer={answer}>{(doc) => {
@@ -41,8 +41,8 @@ export function SizesView({ summary }: { summary: Summary }) {
         <span class="note">{bytes(sum)}{m.slack ? `, and ${bytes(slack)} more (${share(slack, sum)}) for rounding` : ""}</span></div>
       {doc.rows.some((r) => value(r) > 0)
         ? <><BarChart height={180} caption="Block sizes" value={words} items={doc.rows.filter((r) => value(r) > 0).map((r) => ({ label: bytes(r.low), value: value(r), words: `${rangeWords(r)}: ${words(value(r))}` }))} />
-          <Table label="Sizes" columns={columns} rows={doc.rows.filter((r) => m.blocks(r) > 0)} sort={s.sort || "bytes"} setSort={(sort) => go({ sort })} rowKey={(r) => r.low} /></>
-        : <Empty title="No blocks here">Choose another instant or mode above.</Empty>}
+          <Table label="Sizes" columns={columns} rows={doc.rows.filter((r) => m.blocks(r) > 0)} sort="bytes" rowKey={(r) => r.low} /></>
+        : <Empty title="No blocks here">{CHOOSE}</Empty>}
     </>;
   }}</Document>;
 }

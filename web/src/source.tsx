@@ -1,15 +1,15 @@
 // Source: which statement? The files by value, and one file's lines with what they allocate.
 import type { Files, Source as Doc, Summary } from "./api";
 import { Amount, Document, Empty, ShareCell, Table, type Column } from "./bits";
-import { useDocument } from "./fetch";
-import { address, go, selectionOf, state } from "./state";
-import { baseName, clean, share, type Unit } from "./words";
+import { useSelected } from "./fetch";
+import { go, selectedUnit, state } from "./state";
+import { baseName, clean, share } from "./words";
 
 type Line = Doc["lines"][number];
 
 export function SourceView({ summary }: { summary: Summary }) {
   const s = state.value;
-  const answer = useDocument<Files>(address(`/api/r/${summary.id}/files`, selectionOf(s)));
+  const answer = useSelected<Files>(summary, "files");
   return <Document answer={answer}>{(doc) => {
     if (!doc.files.length) return <Empty title="No source lines here">No frame of this selection has a source line. Build the program with -g to get them.</Empty>;
     const file = s.file || (doc.files.find((f) => f.readable) ?? doc.files[0]).file;
@@ -27,8 +27,8 @@ export function SourceView({ summary }: { summary: Summary }) {
 
 function Lines({ summary, file }: { summary: Summary; file: string }) {
   const s = state.value;
-  const answer = useDocument<Doc>(address(`/api/r/${summary.id}/source`, selectionOf(s), { file }));
-  const unit: Unit = s.metric === "count" || s.mode === "churn" ? "count" : "bytes";
+  const answer = useSelected<Doc>(summary, "source", { file });
+  const unit = selectedUnit();
   return <Document answer={answer}>{(doc) => {
     const columns: Column<Line>[] = [
       { key: "line", head: "Line", number: true, phone: true, cell: (l) => l.line },

@@ -126,6 +126,11 @@ export function selectionOf(s: State): Selection {
   return sel;
 }
 
+// What the selected values are counted in.
+export function selectedUnit(): "bytes" | "count" {
+  return state.value.mode === "churn" ? "count" : state.value.metric;
+}
+
 export type Query = Record<string, string | number | boolean | undefined>;
 
 // Order and left-out defaults matter: a one-file report finds its documents by this text.

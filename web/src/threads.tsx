@@ -12,11 +12,11 @@ export function ThreadsView({ summary }: { summary: Summary }) {
   const answer = useDocument<Doc>(`/api/r/${summary.id}/threads`);
   return <Document answer={answer}>{(doc) => <>
     <h2>Handed over: allocated by a row's thread, freed by a column's</h2>
-    {!summary.has.matrix ? <Empty title="Not recorded">This file does not say which thread freed a block. A recording of every allocation (heft run) does.</Empty>
+    {!summary.has.matrix && doc.threads.length > 1 ? <Empty title="Not recorded">This file does not say which thread freed a block. A recording of every allocation (heft run) does.</Empty>
       : doc.cells.some((c) => c.frees > 0 && c.from !== c.to) ? <Matrix doc={doc} />
         : <Empty title="No thread frees what another one allocated">{doc.threads.length > 1 ? "Every block was freed by the thread that allocated it, or not at all." : "The program has one thread."}</Empty>}
     <h2>Threads</h2>
-    <Table label="Threads" columns={COLUMNS} rows={doc.threads} sort={state.value.sort || "allocated"} setSort={(sort) => go({ sort })}
+    <Table label="Threads" columns={COLUMNS} rows={doc.threads} sort="allocated"
       open={(t) => go({ thread: t.label, view: "flame" })} chosen={(t) => t.label === state.value.thread} rowKey={(t, i) => `${t.pid}-${t.tid}-${i}`} />
     <p class="note">A row opens the flame graph of what this thread allocated.</p>
   </>}</Document>;

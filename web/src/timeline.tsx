@@ -3,11 +3,11 @@
 // the instant that Diff compares with. By keyboard it is a slider (arrows), [ and ] set the window's ends.
 import { useRef, useState } from "preact/hooks";
 import type { Mode, Summary, Timeline as Doc } from "./api";
-import { Choice, Empty } from "./bits";
+import { Choice, Empty, PlaceName, taken } from "./bits";
 import { Label, TimeAxis, Upright, useSize } from "./chart_parts";
 import { useDocument } from "./fetch";
 import { go, MODE_WORDS, MODES, state } from "./state";
-import { brief, bytes, clean, duration, rate } from "./words";
+import { brief, bytes, clean, duration, functionWords, rate } from "./words";
 
 const LEFT = 68; // room for the axis
 
@@ -169,7 +169,8 @@ function areas(doc: Doc, s: Scale): string[] {
 
 function line(points: { timeNs: number; bytes: number }[], s: Scale): string {
   const y = (v: number) => (s.rssMost ? s.height - 18 - (v / s.rssMost) * (s.height - 26) : s.y(v));
-  return points.map((p, i) => `${i ? "L" : "M"}${s.x(p.timeNs).toFixed(1)} ${y(p.bytes).toFixed(1)}`).join("");
+  // Steps: between two samples the last one is all that is known.
+  return points.map((p, i) => `${i ? "H" : "M"}${s.x(p.timeNs).toFixed(1)}${i ? "V" : " "}${y(p.bytes).toFixed(1)}`).join("");
 }
 
 function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
@@ -210,8 +211,7 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
     else if (e.key === "End") go({ mode: "live", at: "end" });
     else if (step && summary.has.windows) moveInstant(summary, step);
     else return;
-    e.preventDefault();
-    e.stopPropagation();
+    taken(e);
   };
   const now = instantNs(summary);
   const i = indexAt(doc.timesNs, now);
@@ -249,7 +249,7 @@ function Legend({ doc, at, apart, hovering }: { doc: Doc; at: number; apart: boo
   return <div class="layers" data-hovering={hovering}>
     <div class="layers-head"><span>{duration(at)}</span><span class="num">{bytes(doc.bytes[i])}</span></div>
     <ul>
-      {doc.rows.map((r, k) => <li key={r.site}><button class="layer-name" title={clean(r.label)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{brief(r.label, 60)}</span></button><span class="num">{bytes(r.bytes[i])}</span></li>)}
+      {doc.rows.map((r, k) => <li key={r.site}><button class="layer-name" title={clean(r.place.function)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{functionWords(r.place.function, 60)} <PlaceName place={r.place} /></span></button><span class="num">{bytes(r.bytes[i])}</span></li>)}
       <li><span class="layer-name"><i class="swatch layer-other" /><span>other</span></span><span class="num">{bytes(Math.max(0, rest))}</span></li>
       {doc.rss.length > 0 && <li><span class="layer-name"><i class="swatch rss" /><span>RSS{apart ? " (own scale)" : ""}</span></span><span class="num">{bytes(rss)}</span></li>}
       {doc.events.length > 0 && <li><span class="layer-name"><i class="swatch" /><span>allocations and frees</span></span><span class="num">{rate(doc.events[i] ?? 0, 1e9)}</span></li>}

@@ -1,6 +1,7 @@
 // The top bar: what was recorded, how well, the search, help, theme and export.
 import { useRef } from "preact/hooks";
 import type { RecordingEntry, Summary } from "./api";
+import { taken } from "./bits";
 import { ExportMenu } from "./export_menu";
 import { matchedWords, nextMatch } from "./flame_view";
 import { helpShown } from "./help";
@@ -62,8 +63,7 @@ function Search() {
       go({ search: "" }, true);
       input.blur();
     } else return;
-    e.preventDefault();
-    e.stopPropagation();
+    taken(e);
   };
   return <div class="search" role="search">
     <input type="search" ref={(e) => { searchBox.current = e; }} value={s.search} placeholder="Search functions, files   /" aria-label="Search functions, files, modules" spellcheck={false}
