@@ -100,7 +100,7 @@ static int open_one(struct view_command *c, const char *operand, struct heft_err
 	int rc = view_recording_open(&c->recordings[c->count], operand, id, name, &cli_view_loader,
 				     err);
 	if (rc == 0)
-		c->count++;
+		view_recording_prepare(c->recordings[c->count++]);
 	return rc;
 }
 

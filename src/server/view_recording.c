@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,16 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LADDER_BYTES = 192 << 20 };
 enum { KEPT_PARTS = 8, RELOAD_LOADS = 4 /* of the time goes into loading a growing file */ };
 static const uint64_t RELOAD_NS = 900000000, QUIET_NS = 10000000000;
+
+/* Lays the rungs of a ladder beside everything else. */
+struct laying {
+	pthread_t thread;
+	struct trace_reader *reader;
+	atomic_bool stop;
+};
 
 struct generation {
 	struct view_recording *recording;
@@ -37,6 +46,8 @@ struct generation {
 	struct profile *whole;
 	struct findings *findings;
 	struct part *whole_part; /* not counted as a holder */
+	struct trace_ladder *ladder; /* NULL: not worth it, or not asked for */
+	struct laying *laying;
 	uint64_t file_bytes;
 	bool live;
 };
@@ -78,6 +89,13 @@ static void free_generation(struct generation *g)
 		view_heat_free(g->whole_part->heat);
 		free(g->whole_part);
 	}
+	if (g->laying) {
+		atomic_store(&g->laying->stop, true);
+		pthread_join(g->laying->thread, NULL);
+		trace_reader_close(g->laying->reader);
+		free(g->laying);
+	}
+	trace_ladder_free(g->ladder);
 	findings_free(g->findings);
 	profile_free(g->whole);
 	trace_reader_close(g->reader);
@@ -274,6 +292,44 @@ void view_recording_close(struct view_recording *r)
 	free(r);
 }
 
+/* ---- the ladder */
+
+static void *lay(void *ctx)
+{
+	struct generation *g = ctx;
+	struct heft_error err;
+	trace_ladder_lay(g->ladder, g->laying->reader, &g->laying->stop, &err);
+	return NULL; /* what is missing of it makes windows slower, no more */
+}
+
+/* Joined before the generation goes: the thread holds nothing. */
+static void start_laying(struct generation *g)
+{
+	struct heft_error err;
+	struct laying *l = calloc(1, sizeof *l);
+	if (l && trace_reader_open(&l->reader, g->recording->path, &err) == 0) {
+		g->ladder = trace_ladder_new(trace_reader_contents(l->reader), LADDER_BYTES);
+		g->laying = l;
+		if (g->ladder && pthread_create(&l->thread, NULL, lay, g) == 0)
+			return;
+		g->laying = NULL;
+		trace_ladder_free(g->ladder);
+		g->ladder = NULL;
+		trace_reader_close(l->reader);
+	}
+	free(l);
+}
+
+void view_recording_prepare(struct view_recording *r)
+{
+	pthread_mutex_lock(&r->loading);
+	struct generation *g = r->now;
+	/* One that grows is soon another: its windows come from its checkpoints. */
+	if (!g->live && !g->laying && view_part_has_events(&g->whole_part->seen))
+		start_laying(g);
+	pthread_mutex_unlock(&r->loading);
+}
+
 const char *view_recording_id(const struct view_recording *r)
 {
 	return r->id;
@@ -328,14 +384,16 @@ void view_recording_refresh(struct view_recording *r, bool *live, uint64_t *dura
 /* ---- parts */
 
 static void select_part(struct profile_selection *s, const struct view_query *q,
-			enum view_extent extent, const struct profile *whole)
+			enum view_extent extent, const struct profile *whole,
+			struct trace_ladder *ladder)
 {
 	uint64_t end = whole->duration_ns;
 	*s = (struct profile_selection){.has_pid = q->has_pid,
 					.pid = q->pid,
 					.thread = q->thread,
 					.sizes = extent == VIEW_SIZES,
-					.part_of = whole};
+					.part_of = whole,
+					.ladder = ladder};
 	if (q->mode == VIEW_LIVE) {
 		/* At the very end the program is gone; what is meant is what it left. */
 		s->has_window = q->at == VIEW_AT_TIME && q->at_ns < end;
@@ -487,7 +545,7 @@ int view_recording_part(struct view_recording *r, const struct view_query *q,
 	*out = NULL;
 	view_recording_refresh(r, NULL, NULL);
 	struct generation *g = hold_now(r);
-	select_part(&s, q, extent, g->whole);
+	select_part(&s, q, extent, g->whole, g->ladder);
 	if (is_everything(&s, q, g->whole)) {
 		*out = &g->whole_part->seen;
 		return 0;

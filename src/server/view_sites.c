@@ -1,6 +1,6 @@
 /* The documents "sites" and "site": a table of call sites, and one of them in full.
  *
- * Numbers are of the selection; a site's course over the run and who frees its blocks
+ * Numbers are of the selection, but for the part of the recording's peak; a site's course over the run and who frees its blocks
  * are of the whole recording, where its id leads to. */
 #include "server/view_documents.h"
 #include "server/view_measure.h"
@@ -28,13 +28,17 @@ static int greatest_first(const void *a, const void *b)
 }
 
 static uint64_t sort_key(const struct view_query *q, const struct view_measure *m,
-			 const struct profile *p, uint32_t site)
+			 const struct view_part *part, uint32_t site)
 {
+	const struct profile *p = part->p;
+	const struct profile_site *whole = view_whole_site(part->whole, p->sites[site].id);
 	static const enum profile_sort sorts[] = {
 		[VIEW_BY_PEAK] = PROFILE_BY_PEAK,	    [VIEW_BY_LIVE] = PROFILE_BY_LIVE,
 		[VIEW_BY_ALLOCATED] = PROFILE_BY_ALLOCATED, [VIEW_BY_COUNT] = PROFILE_BY_COUNT,
 		[VIEW_BY_TEMPORARY] = PROFILE_BY_TEMPORARY, [VIEW_BY_LIFETIME] = PROFILE_BY_LIFETIME,
 	};
+	if (q->sort == VIEW_BY_PEAK && whole)
+		return whole->peak_bytes;
 	return q->sort == VIEW_BY_VALUE ? view_value(m, p, site)
 					: profile_site_measure(&p->sites[site], sorts[q->sort]);
 }
@@ -81,7 +85,7 @@ static void write_row(struct json_writer *w, const struct view_query *q, const s
 		      const struct view_measure *m, uint32_t site)
 {
 	const struct profile *p = part->p;
-	const struct profile_site *s = &p->sites[site];
+	const struct profile_site *s = &p->sites[site], *whole = view_whole_site(part->whole, s->id);
 	uint64_t error;
 	json_write_object(w);
 	json_write_key_uint(w, "id", s->id);
@@ -91,7 +95,7 @@ static void write_row(struct json_writer *w, const struct view_query *q, const s
 	json_write_key_uint(w, "value", view_value(m, p, site));
 	if (view_error(m, p, site, &error))
 		json_write_key_uint(w, "error95", error);
-	json_write_key_uint(w, "peakBytes", s->peak_bytes);
+	json_write_key_uint(w, "peakBytes", whole ? whole->peak_bytes : s->peak_bytes);
 	json_write_key_uint(w, "liveBytes", s->live_bytes);
 	json_write_key_uint(w, "liveBlocks", s->live_blocks);
 	json_write_key_uint(w, "allocations", s->allocations);
@@ -100,7 +104,7 @@ static void write_row(struct json_writer *w, const struct view_query *q, const s
 	json_write_key_uint(w, "p50Ns", s->lifetime.p50_ns);
 	json_write_key_uint(w, "p99Ns", s->lifetime.p99_ns);
 	view_write_trend(w, "trend", part->whole, s->id);
-	write_freed_by(w, q, part->whole, view_whole_site(part->whole, s->id));
+	write_freed_by(w, q, part->whole, whole);
 	json_write_object_end(w);
 }
 
@@ -119,7 +123,7 @@ static int write_sites(FILE *out, const struct view_query *q, const struct view_
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t node = p->sites[i].node;
 		if (!found || (node != PROFILE_NONE && found[node]))
-			list[count++] = (struct sorted){sort_key(q, m, p, i), i};
+			list[count++] = (struct sorted){sort_key(q, m, part, i), i};
 	}
 	qsort(list, count, sizeof *list, greatest_first);
 	struct json_writer w;

@@ -183,7 +183,7 @@ export interface SiteRow {
   via: string;
   value: number; // of the selection (mode and metric)
   error95?: number;
-  peakBytes: number;
+  peakBytes: number; // its part of the recording's peak, whatever is selected
   liveBytes: number;
   liveBlocks: number;
   allocations: number;
