@@ -13,7 +13,6 @@ import { baseName, brief, duration, share } from "./words";
 // For the inspector and the search bar: what is on screen now.
 export const shownFlame = signal<{ flame: Flame; unit: "bytes" | "count" } | null>(null);
 export const matchedWords = signal("");
-let shownMatches: number[] = [];
 
 export function treeAddress(id: string): { tree: string; inverted: boolean } {
   const s = state.value;
@@ -25,10 +24,12 @@ export function treeAddress(id: string): { tree: string; inverted: boolean } {
 // n and N: to the next match.
 export function nextMatch(step: number): void {
   const shown = shownFlame.value;
-  if (!shown || !shownMatches.length) return;
-  const at = shownMatches.indexOf(findPath(shown.flame, state.value.node));
-  const next = at < 0 ? 0 : (at + step + shownMatches.length) % shownMatches.length;
-  go({ node: pathName(shown.flame, shownMatches[next]), site: 0 }, true);
+  if (!shown) return;
+  const nodes = findMatches(shown.flame, state.value.search)?.nodes;
+  if (!nodes?.length) return;
+  const at = nodes.indexOf(findPath(shown.flame, state.value.node));
+  const next = at < 0 ? 0 : (at + step + nodes.length) % nodes.length;
+  go({ node: pathName(shown.flame, nodes[next]), site: 0 }, true);
 }
 
 export function FlameView({ summary }: { summary: Summary }) {
@@ -63,7 +64,6 @@ function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; 
   const matches = useMemo(() => findMatches(flame, s.search), [flame, s.search]);
   useMemo(() => {
     shownFlame.value = { flame, unit: tree.unit };
-    shownMatches = matches?.nodes ?? [];
     matchedWords.value = matches ? (matches.nodes.length ? `${share(matches.sum, flame.total[0])} matched` : "no match") : "";
   }, [flame, matches]);
   const byLifetime = s.colour === "lifetime" && flame.other !== null;

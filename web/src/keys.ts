@@ -8,7 +8,7 @@ import { findPath, frameOf } from "./flame";
 import { helpShown } from "./help";
 import { copyStack } from "./inspector";
 import { openSandwich } from "./bits";
-import { go, MODES, setTheme, state, VIEWS } from "./state";
+import { go, MODES, setTheme, state, VIEWS, type State } from "./state";
 import { choose, instantNs, moveInstant, nextMark, setWindowEnd, shownTimeline } from "./timeline";
 import { searchBox } from "./top_bar";
 
@@ -65,6 +65,20 @@ function actions(summary: Summary): Record<string, () => void> {
   };
 }
 
+// A view chosen by its key gets the focus, as soon as it is there: its graph, its first row or card.
+// Unless the focus went elsewhere in the meantime.
+function focusView(before: Element | null, tries: number): void {
+  if (document.activeElement !== before && document.activeElement !== document.body) return;
+  const target = document.querySelector<HTMLElement>("#view [role=treegrid], #view .row-open, #view .primary, #view .table-box");
+  if (target) target.focus();
+  else if (tries) setTimeout(focusView, 50, before, tries - 1);
+}
+
+function openView(view: State["view"]): void {
+  go({ view, sort: "" });
+  setTimeout(focusView, 20, document.activeElement, 40);
+}
+
 export function listenToKeys(summaryNow: () => Summary | null): () => void {
   const press = (e: KeyboardEvent) => {
     if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
@@ -73,7 +87,7 @@ export function listenToKeys(summaryNow: () => Summary | null): () => void {
     const summary = summaryNow();
     if (!summary) return;
     const view = "1234567890".indexOf(e.key);
-    const act = view >= 0 && e.key.length === 1 ? () => go({ view: VIEWS[view], sort: "" }) : actions(summary)[e.key];
+    const act = view >= 0 && e.key.length === 1 ? () => openView(VIEWS[view]) : actions(summary)[e.key];
     if (!act) return;
     // Arrows belong to what scrolls, where something does.
     if (e.key.startsWith("Arrow") && target !== document.body && target.closest(".table-box, .view")) return;
