@@ -1,4 +1,5 @@
 // Flame: where does it come from? The tree of the selection, its shape and colours by choice.
+import { log, max, min } from "./arithmetic";
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Summary, Tree } from "./api";
@@ -48,13 +49,13 @@ export function moduleColour(flame: Flame): (node: number, p: Palette) => string
 
 function lifetimeRange(flame: Flame): { low: number; high: number } {
   const known = flame.other!.filter((v) => v > 0);
-  return { low: known.reduce((a, b) => Math.min(a, b), Infinity), high: known.reduce((a, b) => Math.max(a, b), 0) };
+  return { low: known.reduce((a, b) => min(a, b), Infinity), high: known.reduce((a, b) => max(a, b), 0) };
 }
 
 function lifetimeColour(flame: Flame): (node: number, p: Palette) => string {
   const { low, high } = lifetimeRange(flame);
-  const span = Math.log(high / low) || 1;
-  return (node, p) => (flame.other![node] > 0 ? mix(p.plain, p.old, Math.log(flame.other![node] / low) / span) : mix(p.plain, p.old, 0));
+  const span = log(high / low) || 1;
+  return (node, p) => (flame.other![node] > 0 ? mix(p.plain, p.old, log(flame.other![node] / low) / span) : mix(p.plain, p.old, 0));
 }
 
 function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; clientInvert: boolean }) {
@@ -100,7 +101,7 @@ function Legend({ flame, byLifetime }: { flame: Flame; byLifetime: boolean }) {
   const p = palette.value;
   if (byLifetime) {
     const { low, high } = lifetimeRange(flame);
-    return <p class="legend"><i style={{ background: mix(p.plain, p.old, 0) }} />lives {duration(Math.min(low, high))}<i style={{ background: mix(p.plain, p.old, 1) }} />{duration(high)}</p>;
+    return <p class="legend"><i style={{ background: mix(p.plain, p.old, 0) }} />lives {duration(min(low, high))}<i style={{ background: mix(p.plain, p.old, 1) }} />{duration(high)}</p>;
   }
   const seen = new Map<string, number>();
   for (let i = 1; i < flame.count; i++) {

@@ -1,5 +1,6 @@
 // Sites: which line? One row a call stack that allocates; the server sorts and counts, the table shows
 // what fits.
+import { min } from "./arithmetic";
 import type { Summary, SiteRow, Sites as Doc } from "./api";
 import { CHOOSE, Amount, Document, Empty, FunctionName, PlaceName, ShareCell, Size, Sparkline, Table, type Column } from "./bits";
 import { useSelected } from "./fetch";
@@ -46,6 +47,6 @@ export function SitesView({ summary }: { summary: Summary }) {
     : <>
       <Table label="Sites" columns={columns(summary, doc.sum, unit)} rows={doc.rows} sort="value"
         chosen={(r) => r.id === s.site} open={(r) => go({ site: r.id, node: "" })} rowKey={(r) => r.id} />
-      <p class="note">{count(doc.rows.length)} of {count(doc.count)} sites.{doc.count > doc.rows.length && !all.value && <> <button class="link" onClick={() => (all.value = true)}>Show {count(Math.min(MANY, doc.count))}</button></>}</p>
+      <p class="note">{count(doc.rows.length)} of {count(doc.count)} sites.{doc.count > doc.rows.length && !all.value && <> <button class="link" onClick={() => (all.value = true)}>Show {count(min(MANY, doc.count))}</button></>}</p>
     </>}</Document>;
 }
