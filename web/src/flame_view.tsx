@@ -9,7 +9,7 @@ import { holds, useDocument } from "./fetch";
 import { findMatches, findPath, frameOf, makeFlame, pathName, type Flame } from "./flame";
 import { FlameCanvas } from "./flame_canvas";
 import { address, go, selectionOf, state } from "./state";
-import { baseName, brief, duration, share } from "./words";
+import { amount, baseName, brief, duration, share } from "./words";
 
 // For the inspector and the search bar: what is on screen now.
 export const shownFlame = signal<{ flame: Flame; unit: "bytes" | "count" } | null>(null);
@@ -79,6 +79,7 @@ function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; 
       note={byLifetime ? (node) => (flame.other![node] > 0 ? `lives ${duration(flame.other![node])}` : "") : undefined}
       choose={(node) => go({ node: pathName(flame, node), site: 0 }, true)} zoomTo={(node) => go({ zoom: pathName(flame, node) })} />
     <Legend flame={flame} byLifetime={byLifetime} />
+    {tree.error95 ? <p class="note">Estimated from samples: ± {amount(tree.error95, tree.unit)} of the whole, with 95 % confidence.</p> : ""}
     {tree.prunedNodes > 0 && <p class="note">{tree.prunedNodes.toLocaleString("en")} smaller nodes are drawn together. Filter or zoom in time to see them.</p>}
   </>;
 }

@@ -21,7 +21,7 @@ function Rows({ ledger }: { ledger: Ledger }) {
   const whole = max(ledger.rssBytes, sum);
   return <div class="table-box" tabIndex={0} role="region" aria-label="Ledger"><table class="ledger">
     <caption class="hidden">From requested bytes to RSS</caption>
-    <thead><tr><th scope="col">Part</th><th scope="col" class="number">Bytes</th><th scope="col">Share of RSS</th><th scope="col" class="wide no-phone">What it is</th></tr></thead>
+    <thead><tr><th scope="col">Part</th><th scope="col" class="number">Bytes</th><th scope="col">{ledger.rssBytes ? "Share of RSS" : "Share"}</th><th scope="col" class="wide no-phone">What it is</th></tr></thead>
     <tbody>{ledger.rows.map((r, i) => <tr key={i}><th scope="row">{clean(r.name)}</th><td class="number"><Size n={r.bytes} /></td><td><ShareCell part={r.bytes} whole={whole} /></td><td class="wide no-phone" title={clean(r.words)}>{clean(r.words)}</td></tr>)}
       {ledger.rssBytes > 0 && <tr class="sum"><th scope="row">RSS</th><td class="number"><Size n={ledger.rssBytes} /></td><td><ShareCell part={ledger.rssBytes} whole={whole} /></td><td class="wide no-phone">{ledger.rssBytes !== sum ? `${bytes(abs(ledger.rssBytes - sum))} ${ledger.rssBytes > sum ? "not explained" : "counted but not resident"}` : "all explained"}</td></tr>}
     </tbody></table></div>;

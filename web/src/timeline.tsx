@@ -4,7 +4,7 @@
 import { abs, floor, max, min, round } from "./arithmetic";
 import { useRef, useState } from "preact/hooks";
 import type { Mode, Summary, Timeline as Doc } from "./api";
-import { Choice, Empty, PlaceName, taken } from "./bits";
+import { Choice, PlaceName, taken } from "./bits";
 import { Label, TimeAxis, Upright, useSize } from "./chart_parts";
 import { useDocument } from "./fetch";
 import { go, MODE_WORDS, MODES, state } from "./state";
@@ -59,7 +59,7 @@ export function TimelineBand({ summary }: { summary: Summary }) {
     <Controls summary={summary} />
     {answer.value && answer.value.timesNs.length > 1
       ? <Chart doc={answer.value} summary={summary} />
-      : answer.loading ? <div class="chart-box" aria-busy="true" /> : <div class="chart-box"><Empty title="No timeline">{summary.has.times ? answer.words : `A ${summary.format} file holds sums only: no times. Record with heft to see how the heap grew.`}</Empty></div>}
+      : answer.loading ? <div class="chart-box" aria-busy="true" /> : <p class="note">No timeline: {summary.has.times ? answer.words : `${summary.mode === "sample" ? "a sampled recording" : `a ${clean(summary.format)} file`} holds sums, not times. Record every allocation with heft run to see how the heap grew.`}</p>}
   </section>;
 }
 
@@ -78,7 +78,7 @@ function Controls({ summary }: { summary: Summary }) {
     </div>
     <Choice label="what is counted" value={s.mode} set={(mode) => go({ mode })} options={MODES.map((m) => ({
       value: m, words: MODE_WORDS[m], title: MODE_TITLES[m],
-      disabled: m === "live" ? !has.live && !has.peak : m === "allocated" ? !has.allocated : m === "churn" ? !has.temporary && !has.windows : !has.windows,
+      disabled: m === "live" ? !has.live && !has.peak : m === "allocated" ? !has.allocated : !has.windows,
     }))} />
     <Choice label="metric" value={s.mode === "churn" ? "count" : s.metric} set={(metric) => go({ metric })} options={[
       { value: "bytes", words: "Bytes", disabled: s.mode === "churn", title: "key b" }, { value: "count", words: "Count", title: "key b" }]} />
@@ -97,8 +97,8 @@ const MODE_TITLES: Record<Mode, string> = {
 export function selectionWords(summary: Summary): string {
   const s = state.value;
   if (s.mode === "live") {
-    const name = s.at === "peak" ? "peak, " : s.at === "end" ? "end, " : "";
-    return `at ${name}${duration(instantNs(summary))}`;
+    const time = summary.has.times && duration(instantNs(summary));
+    return "at " + [typeof s.at === "string" && s.at, time].filter(Boolean).join(", ");
   }
   const to = s.to || summary.durationNs;
   return !s.from && !s.to ? `whole run, ${duration(summary.durationNs)}` : `from ${duration(s.from)} to ${duration(to)} (${duration(to - s.from)})`;
