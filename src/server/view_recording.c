@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LADDER_BYTES = 192 << 20 };
+enum { LADDER_BYTES = 192 << 20, RUNG_EVENTS = 1 << 18 /* are replayed in a few ms */ };
 enum { KEPT_PARTS = 8, RELOAD_LOADS = 4 /* of the time goes into loading a growing file */ };
 static const uint64_t RELOAD_NS = 900000000, QUIET_NS = 10000000000;
 
@@ -308,7 +308,8 @@ static void start_laying(struct generation *g)
 	struct heft_error err;
 	struct laying *l = calloc(1, sizeof *l);
 	if (l && trace_reader_open(&l->reader, g->recording->path, &err) == 0) {
-		g->ladder = trace_ladder_new(trace_reader_contents(l->reader), LADDER_BYTES);
+		g->ladder = trace_ladder_new(trace_reader_contents(l->reader), LADDER_BYTES,
+					     RUNG_EVENTS);
 		g->laying = l;
 		if (g->ladder && pthread_create(&l->thread, NULL, lay, g) == 0)
 			return;
