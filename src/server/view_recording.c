@@ -385,16 +385,22 @@ void view_recording_refresh(struct view_recording *r, bool *live, uint64_t *dura
 /* ---- parts */
 
 static void select_part(struct profile_selection *s, const struct view_query *q,
-			enum view_extent extent, const struct profile *whole,
-			struct trace_ladder *ladder)
+			enum view_extent extent, const struct generation *g)
 {
+	const struct profile *whole = g->whole;
 	uint64_t end = whole->duration_ns;
 	*s = (struct profile_selection){.has_pid = q->has_pid,
 					.pid = q->pid,
 					.thread = q->thread,
 					.sizes = extent == VIEW_SIZES,
 					.part_of = whole,
-					.ladder = ladder};
+					.ladder = g->ladder};
+	if (!view_part_has_events(&g->whole_part->seen)) {
+		/* Whatever time was meant, this file does not know it: to be refused. */
+		s->has_window = q->mode == VIEW_LIVE ? q->at == VIEW_AT_TIME
+						     : q->has_from || q->has_to;
+		return;
+	}
 	if (q->mode == VIEW_LIVE) {
 		/* At the very end the program is gone; what is meant is what it left. */
 		s->has_window = q->at == VIEW_AT_TIME && q->at_ns < end;
@@ -546,7 +552,7 @@ int view_recording_part(struct view_recording *r, const struct view_query *q,
 	*out = NULL;
 	view_recording_refresh(r, NULL, NULL);
 	struct generation *g = hold_now(r);
-	select_part(&s, q, extent, g->whole, g->ladder);
+	select_part(&s, q, extent, g);
 	if (is_everything(&s, q, g->whole)) {
 		*out = &g->whole_part->seen;
 		return 0;
