@@ -91,7 +91,7 @@ static int open_one(struct view_command *c, const char *operand, struct heft_err
 	name = name ? name + 1 : operand;
 	/* A number that is no file is a process. */
 	if (access(operand, F_OK) < 0 && cli_parse_number(operand, INT32_MAX, &pid) == 0) {
-		int rc = recording_of_process((int32_t)pid, path, sizeof path, err);
+		int rc = recording_of((pid_t)pid, path, sizeof path, err);
 		if (rc < 0)
 			return rc;
 		operand = path;
