@@ -3,7 +3,7 @@
 //
 //   node build_page.mjs install DIR        the packages of package-lock.json into DIR/node_modules
 //   node build_page.mjs page DIR OUT CSP   heft.html, and the policy as a C string
-//   node build_page.mjs check DIR          types; then the unit tests (src/*.test.ts)
+//   node build_page.mjs check DIR          types, size and the unit tests (src/*.test.ts)
 //
 // DIR is in the build directory: nothing is ever written beside the sources. Imports are found there
 // by nodePaths (esbuild) and by a tsconfig.json that extends ours (tsc).
@@ -14,8 +14,9 @@ import fs from "node:fs";
 import path from "node:path";
 
 const here = import.meta.dirname;
-const [task, dir, ...rest] = process.argv.slice(2);
-const modules = path.resolve(dir, "node_modules");
+const [task, folder, ...rest] = process.argv.slice(2);
+const dir = path.resolve(folder);
+const modules = path.join(dir, "node_modules");
 
 function install() {
   const stamp = path.join(modules, ".heft-lock");
@@ -34,16 +35,22 @@ function esbuild() {
   return createRequire(path.join(modules, "x.js"))("esbuild");
 }
 
+const MOST_BYTES = 100_000; // of the minified script
+
 const settings = {
   bundle: true, minify: true, write: false, format: "iife", target: "es2022", charset: "utf8",
   jsx: "transform", jsxFactory: "jsxElement", jsxFragment: "JsxFragment", inject: ["src/jsx_factory.ts"], legalComments: "none", absWorkingDir: here,
   nodePaths: [modules], logLevel: "warning", tsconfigRaw: "{}",
 };
 
+async function bundle(build) {
+  const script = await build({ ...settings, entryPoints: ["src/main.tsx"] });
+  return Buffer.from(script.outputFiles[0].text.trim().replaceAll("</script", "<\\/script"));
+}
+
 async function page([out, csp]) {
   const { build, transform } = esbuild();
-  const script = await build({ ...settings, entryPoints: ["src/main.tsx"] });
-  const code = script.outputFiles[0].text.trim().replaceAll("</script", "<\\/script");
+  const code = (await bundle(build)).toString();
   const style = (await transform(fs.readFileSync(path.join(here, "src/style.css"), "utf8"),
     { loader: "css", minify: true, charset: "utf8" })).code.trim();
   const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
@@ -56,7 +63,7 @@ async function page([out, csp]) {
     `#define HEFT_PAGE_POLICY "${policy}; frame-ancestors 'none'"\n`);
 }
 
-// TAP on stdout, as node writes it; types are one more test.
+// TAP on stdout, as node writes it; types and size are two more tests.
 async function check() {
   const config = path.join(dir, "tsconfig.json");
   fs.writeFileSync(config, JSON.stringify({
@@ -68,8 +75,10 @@ async function check() {
   const types = spawnSync(process.execPath, [path.join(modules, "typescript/bin/tsc"), "-p", config],
     { encoding: "utf8" });
   console.log(types.stdout + types.stderr);
-  console.log(types.status === 0 ? "types ok" : "types FAILED");
+  console.log(types.status === 0 ? "ok - types" : "not ok - types");
   const { build } = esbuild();
+  const bytes = (await bundle(build)).length;
+  console.log(`${bytes < MOST_BYTES ? "ok" : "not ok"} - the script has ${bytes} of at most ${MOST_BYTES} bytes`);
   const names = fs.readdirSync(path.join(here, "src")).filter((n) => n.endsWith(".test.ts"));
   const outdir = path.join(dir, "tests");
   fs.rmSync(outdir, { recursive: true, force: true });
@@ -77,7 +86,7 @@ async function check() {
     format: "esm", platform: "node", outdir, outExtension: { ".js": ".mjs" } });
   const tests = spawnSync(process.execPath, ["--test", "--test-reporter=tap",
     ...names.map((n) => path.join(outdir, n.replace(/ts$/, "mjs")))], { stdio: "inherit" });
-  process.exitCode = types.status || tests.status;
+  process.exitCode = types.status || tests.status || Number(bytes >= MOST_BYTES);
 }
 
 await { install, page, check }[task](rest);

@@ -85,7 +85,8 @@ static void write_site(struct json_writer *w, const struct view_query *q, const 
 	const struct profile_history *h = &p->history;
 	json_write_object(w);
 	json_write_key_uint(w, "site", s->id);
-	view_write_name(w, q, "label", view_user_function(p, s->node));
+	json_write_key(w, "place");
+	view_write_place(w, q, p, s->node);
 	write_line(w, "bytes", l, s->history < h->row_count ? h->rows[s->history].bytes : NULL,
 		   s->peak_bytes, s->live_bytes);
 	json_write_object_end(w);

@@ -95,19 +95,15 @@ def timeline(report):
     duration = report["duration_ns"] or 1
     times = [duration * i // (POINTS - 1) for i in range(POINTS)]
     top = sorted(report["sites"], key=lambda s: -s["peak_bytes"])[:5]
-    rows = [{"site": s["id"], "label": label(site_row(s)["place"]), "bytes": trend(s, POINTS)} for s in top]
+    rows = [{"site": s["id"], "place": site_row(s)["place"], "bytes": trend(s, POINTS)} for s in top]
     everything = [sum(col) for col in zip(*(trend(s, POINTS) for s in report["sites"]))] or [0] * POINTS
     rss = report["totals"]["peak_rss_bytes"]
     return {"fromNs": 0, "toNs": duration, "timesNs": times, "bytes": everything, "rows": rows,
             "rss": [{"timeNs": t, "bytes": rss // 2 + (rss - rss // 2) * min(i, 66) // 66}
                     for i, t in enumerate(times)] if rss else [],
-            "allocations": [report["totals"]["allocations"] * 1e9 / duration] * POINTS,
+            "events": [report["totals"]["allocations"] * 1e9 / duration] * POINTS,
             "marks": [{"timeNs": duration // 4, "name": "loaded"}, {"timeNs": duration // 2, "name": "half"}],
             "limitBytes": 0}
-
-
-def label(place):
-    return f"{place['function']} {pathlib.PurePath(place['file']).name}:{place['line']}"
 
 
 def finding(f, sites):

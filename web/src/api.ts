@@ -139,7 +139,7 @@ export interface Timeline {
   toNs: number;
   timesNs: number[]; // of the points, rising
   bytes: number[]; // live heap, everything
-  rows: { site: number; label: string; bytes: number[] }[]; // the top 5 sites; the rest is the difference
+  rows: { site: number; place: Place; bytes: number[] }[]; // the top 5 sites; the rest is the difference
   rss: { timeNs: number; bytes: number }[]; // thinned, its maximum kept; empty: not known
   events: number[]; // allocations, reallocations and frees a second up to each point; empty: not known
   marks: { timeNs: number; name: string }[];

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Place } from "./api";
 import type { Answer } from "./fetch";
-import { go } from "./state";
+import { go, state } from "./state";
 import { amount, clean, exactAmount, exactBytes, bytes, functionWords, placeWords, share, signed, type Unit } from "./words";
 
 // The short form to read, the exact one for whoever points at it, and for tests.
@@ -28,6 +28,14 @@ export function PlaceName({ place }: { place: Place }) {
 // Where there is nothing to show, words say why and what to do.
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return <div class="empty" role="status"><p class="empty-title">{title}</p>{children && <p>{children}</p>}</div>;
+}
+
+export const CHOOSE = "Choose another instant, window or mode above.";
+
+// For a key that was understood.
+export function taken(e: Event): void {
+  e.preventDefault();
+  e.stopPropagation();
 }
 
 // The states of a document: not there yet, not to be had, there.
@@ -61,12 +69,12 @@ export function ShareCell({ part, whole }: { part: number; whole: number }) {
 }
 
 export function Toggle({ on, set, title, children, disabled }: { on: boolean; set: (on: boolean) => void; title?: string; children: ComponentChildren; disabled?: boolean }) {
-  return <button type="button" class="toggle" aria-pressed={on} title={title} disabled={disabled} onClick={() => set(!on)}>{children}</button>;
+  return <button class="toggle" aria-pressed={on} title={title} disabled={disabled} onClick={() => set(!on)}>{children}</button>;
 }
 
 export function Choice<T extends string>({ label, value, options, set }: { label: string; value: T; options: { value: T; words: string; title?: string; disabled?: boolean }[]; set: (value: T) => void }) {
   return <div class="choice" role="group" aria-label={label}>
-    {options.map((o) => <button key={o.value} type="button" aria-pressed={o.value === value} title={o.title} disabled={o.disabled}
+    {options.map((o) => <button key={o.value} aria-pressed={o.value === value} title={o.title} disabled={o.disabled}
       onClick={() => set(o.value)}>{o.words}</button>)}
   </div>;
 }
@@ -82,7 +90,7 @@ export interface Column<Row> {
   value?: (row: Row) => number | string; // to sort by; absent: not sortable
 }
 
-const ROW_PX = 32;
+const ROW_PX = 32, DENSE_PX = 22;
 
 export function sortRows<Row>(rows: Row[], columns: Column<Row>[], sort: string): Row[] {
   const rising = sort.startsWith("-");
@@ -96,13 +104,17 @@ export function sortRows<Row>(rows: Row[], columns: Column<Row>[], sort: string)
   return [...rows].sort(order);
 }
 
-// A real table that holds only the rows near what is visible. `sort` is a column's key, "-" before it
-// for the other direction (numbers: smallest first, words: from Z). `first` opens a row: it is the
-// row's button, up and down move between these.
-export function Table<Row>({ label, columns, rows, sort, setSort, chosen, open, rowKey }: {
-  label: string; columns: Column<Row>[]; rows: Row[]; sort?: string; setSort?: (sort: string) => void;
+// A real table that holds only the rows near what is visible. `sort` is the column it is sorted by at
+// first; the reader's choice is in the URL, "-" before it for the other direction (numbers: smallest
+// first, words: from Z). Where a row can be opened, its first
+// cell is a button, and up and down move between these. `reveal`: the row to scroll to.
+export function Table<Row>({ label, columns, rows, sort: first, chosen, open, rowKey, dense, reveal }: {
+  label: string; columns: Column<Row>[]; rows: Row[]; sort?: string;
   chosen?: (row: Row) => boolean; open?: (row: Row) => void; rowKey: (row: Row, i: number) => string | number;
+  dense?: boolean; reveal?: number;
 }) {
+  const sort = state.value.sort || first;
+  const px = dense ? DENSE_PX : ROW_PX;
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 900 });
   const measure = () => {
@@ -114,43 +126,45 @@ export function Table<Row>({ label, columns, rows, sort, setSort, chosen, open, 
     watch.observe(box.current!);
     return () => watch.disconnect();
   });
+  useEffect(() => {
+    if (reveal !== undefined && reveal >= 0) box.current!.scrollTop = Math.max(0, reveal * px - box.current!.clientHeight / 3);
+  }, [reveal, rows]);
   const sorted = sort ? sortRows(rows, columns, sort) : rows;
-  const from = Math.max(0, Math.floor(view.top / ROW_PX) - 10);
-  const to = Math.min(sorted.length, Math.ceil((view.top + view.height) / ROW_PX) + 10);
+  const from = Math.max(0, Math.floor(view.top / px) - 10);
+  const to = Math.min(sorted.length, Math.ceil((view.top + view.height) / px) + 10);
   const move = (e: KeyboardEvent) => {
     if (e.key !== "ArrowDown" && e.key !== "ArrowUp") return;
     const row = (e.target as HTMLElement).closest("tr");
     const next = e.key === "ArrowDown" ? row?.nextElementSibling : row?.previousElementSibling;
     const button = next?.querySelector<HTMLElement>(".row-open");
     if (!button) return;
-    e.preventDefault();
-    e.stopPropagation();
+    taken(e);
     button.focus();
   };
-  const sortBy = (c: Column<Row>) => setSort?.(sort === c.key ? "-" + c.key : c.key);
+  const sortBy = (c: Column<Row>) => go({ sort: sort === c.key ? "-" + c.key : c.key });
   return <div class="table-box" ref={box} onScroll={measure} tabIndex={0} role="region" aria-label={label}>
-    <table aria-rowcount={sorted.length + 1} onKeyDown={move}>
+    <table class={dense ? "dense" : undefined} aria-rowcount={sorted.length + 1} onKeyDown={move}>
       <caption class="hidden">{label}</caption>
       <thead><tr aria-rowindex={1}>
         {columns.map((c) => {
           const state = sort === c.key ? (c.number ? "descending" : "ascending") : sort === "-" + c.key ? (c.number ? "ascending" : "descending") : undefined;
           return <th key={c.key} scope="col" title={c.title} aria-sort={state} class={cellClass(c)}>
-            {c.value && setSort ? <button type="button" onClick={() => sortBy(c)}>{c.head}<span class="sort-mark" aria-hidden="true">{state ? (state === "descending" ? "▾" : "▴") : ""}</span></button> : c.head}
+            {c.value ? <button onClick={() => sortBy(c)}>{c.head}<span class="sort-mark" aria-hidden="true">{state ? (state === "descending" ? "▾" : "▴") : ""}</span></button> : c.head}
           </th>;
         })}
       </tr></thead>
       <tbody>
-        {from > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={columns.length} style={{ height: from * ROW_PX + "px" }} /></tr>}
+        {from > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={columns.length} style={{ height: from * px + "px" }} /></tr>}
         {sorted.slice(from, to).map((row, i) => <tr key={rowKey(row, from + i)} aria-rowindex={from + i + 2}
           class={chosen?.(row) ? "chosen" : undefined} aria-current={chosen?.(row) ? "true" : undefined}
           onClick={open && (() => open(row))}>
           {columns.map((c, k) => <td key={c.key} class={cellClass(c)}>
             {k === 0 && open
-              ? <button type="button" class="row-open" onClick={(e) => { e.stopPropagation(); open(row); }}>{c.cell(row)}</button>
+              ? <button class="row-open" onClick={(e) => { e.stopPropagation(); open(row); }}>{c.cell(row)}</button>
               : c.cell(row)}
           </td>)}
         </tr>)}
-        {to < sorted.length && <tr class="spacer" aria-hidden="true"><td colSpan={columns.length} style={{ height: (sorted.length - to) * ROW_PX + "px" }} /></tr>}
+        {to < sorted.length && <tr class="spacer" aria-hidden="true"><td colSpan={columns.length} style={{ height: (sorted.length - to) * px + "px" }} /></tr>}
       </tbody>
     </table>
   </div>;
@@ -166,4 +180,9 @@ export function openSandwich(name: string, module: string) {
 }
 export function openSource(file: string, line: number) {
   go({ view: "source", file, line });
+}
+
+// One line of a list of facts (dl class="facts").
+export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return <div><dt>{name}</dt><dd>{children}</dd></div>;
 }

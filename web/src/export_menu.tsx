@@ -150,8 +150,8 @@ export function ExportMenu({ summary }: { summary: Summary }) {
     onKeyDown={(e) => { if (e.key === "Escape" && open.value) { e.stopPropagation(); open.value = false; menu.current!.querySelector("summary")!.focus(); } }}>
     <summary title="Export what is on screen (x)">Export</summary>
     <div class="popup">
-      <button type="button" onClick={run(() => save(new Blob([currentSvg()], { type: "image/svg+xml" }), nameOf(summary, "svg")))}>This view as SVG</button>
-      <button type="button" onClick={run(() => savePng(summary))}>This view as PNG</button>
+      <button onClick={run(() => save(new Blob([currentSvg()], { type: "image/svg+xml" }), nameOf(summary, "svg")))}>This view as SVG</button>
+      <button onClick={run(() => savePng(summary))}>This view as PNG</button>
       {isFile() ? <p class="faint">pprof: heft export -f pprof FILE</p> : <a href={pprof} download>Selection as pprof</a>}
     </div>
   </details>;

@@ -4,6 +4,7 @@
 // forgotten.
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { address, selectionOf, state, type Query } from "./state";
 
 export interface Answer<T> {
   value?: T;
@@ -99,6 +100,11 @@ export function useDocument<T>(address: string | null): Answer<T> {
   if (answer.value !== undefined) last.current = answer.value;
   else if (answer.loading && last.current !== undefined) return { loading: true, value: last.current };
   return answer;
+}
+
+// A document about the part of the recording that is selected.
+export function useSelected<T>(summary: { id: string }, name: string, query: Query = {}): Answer<T> {
+  return useDocument<T>(address(`/api/r/${summary.id}/${name}`, selectionOf(state.value), query));
 }
 
 export function refresh(): void {

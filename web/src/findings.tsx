@@ -68,11 +68,11 @@ function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
       {f.trend.length > 1 && <Sparkline points={f.trend} width={150} height={48} />}
     </div>
     <div class="card-foot">
-      {f.where && <button type="button" class="link" onClick={() => go({ site: f.site, node: "" })} disabled={!f.site} title={clean(f.where.function)}>{functionWords(f.where.function, 60)} <PlaceName place={f.where} /></button>}
-      <button type="button" class="primary" onClick={explain}>Explain</button>
+      {f.where && <button class="link" onClick={() => go({ site: f.site, node: "" })} disabled={!f.site} title={clean(f.where.function)}>{functionWords(f.where.function, 60)} <PlaceName place={f.where} /></button>}
+      <button class="primary" onClick={explain}>Explain</button>
     </div>
     {f.evidence.length > 0 && <details><summary>Why heft says so</summary><dl class="evidence">
-      {f.evidence.map((e) => <div key={e.name}><dt>{clean(e.name)}</dt><dd><Evidence value={e.value} /></dd></div>)}</dl></details>}
+      {f.evidence.map((e) => <div key={e.name}><dt>{clean(e.name).replace(/ (ns|bytes)$/, "")}</dt><dd><Evidence value={e.value} /></dd></div>)}</dl></details>}
   </li>;
 }
 
@@ -80,6 +80,6 @@ function Evidence({ value }: { value: string | string[] | Part[] }) {
   if (typeof value === "string") return <>{clean(value)}</>;
   if (!value.length || typeof value[0] === "string") return <>{(value as string[]).map(clean).join(", ")}</>;
   return <ul class="parts">{(value as Part[]).map((p, i) => <li key={i}>
-    <Size n={p.bytes} /> <span class="num faint">{share(p.share, 1)}</span> <button type="button" class="link" disabled={!p.site} aria-current={state.value.site === p.site ? "true" : undefined}
+    <Size n={p.bytes} /> <span class="num faint">{share(p.share, 1)}</span> <button class="link" disabled={!p.site} aria-current={state.value.site === p.site ? "true" : undefined}
       onClick={() => go({ site: p.site, node: "" })}>{functionWords(p.function, 60)} <span class="place">{clean(p.where)}</span></button></li>)}</ul>;
 }

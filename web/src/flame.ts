@@ -1,5 +1,5 @@
 // The flame graph without a screen: a Tree of the server made into one to draw (inverted, recursion
-// merged, system frames folded, lines told apart or not), laid out, searched, and walked by keyboard.
+// merged, system frames folded), laid out, searched, and walked by keyboard.
 //
 // Invariants: a parent's index is smaller than its children's; total[i] = self[i] + its children's
 // totals; children are in order of their totals, so that drawing stops at the first one that is
@@ -21,7 +21,6 @@ export interface Flame {
   smaller: Map<number, number>; // nodes that stand for several
   other: Float64Array | null; // mean lifetime
   extra: Float64Array[]; // further sums: a diff's values before and after
-  line: Int32Array; // of the heaviest frame in it; 0: several lines
   deepest: number;
   tree: Tree;
 }
@@ -30,7 +29,6 @@ export interface Shape {
   invert: boolean;
   merge: boolean;
   fold: boolean;
-  lines: boolean;
 }
 
 function hashText(text: string): number {
@@ -39,11 +37,11 @@ function hashText(text: string): number {
   return h >>> 0;
 }
 
-// For each frame the number of the box it goes into: frames of one function are one, or of one line.
-function boxOfFrames(frames: Frame[], lines: boolean): Int32Array {
+// For each frame the number of the box it goes into: frames of one function are one.
+function boxOfFrames(frames: Frame[]): Int32Array {
   const seen = new Map<string, number>();
   return Int32Array.from(frames, (f, i) => {
-    const key = `${f.function}\n${f.module}` + (lines || !f.function ? `\n${f.file}\n${f.line}` : "");
+    const key = `${f.function}\n${f.module}` + (f.function ? "" : `\n${f.file}\n${f.line}`);
     const known = seen.get(key);
     if (known !== undefined) return known;
     seen.set(key, i);
@@ -58,7 +56,6 @@ class Builder {
   self: number[] = [0];
   weight: number[] = [0]; // sum of what `other` was weighted with
   other: number[] = [0];
-  line: number[] = [0];
   extra: number[][];
   smaller = new Map<number, number>();
   private found = new Map<number, Map<number, number>>();
@@ -67,7 +64,7 @@ class Builder {
     this.extra = Array.from({ length: extras }, () => [0]);
   }
 
-  child(parent: number, box: number, line: number): number {
+  child(parent: number, box: number): number {
     let group = this.found.get(parent);
     if (!group) this.found.set(parent, (group = new Map()));
     let node = group.get(box);
@@ -77,11 +74,8 @@ class Builder {
       this.self.push(0);
       this.weight.push(0);
       this.other.push(0);
-      this.line.push(line);
       for (const list of this.extra) list.push(0);
       group.set(box, node);
-    } else if (this.line[node] !== line) {
-      this.line[node] = 0;
     }
     return node;
   }
@@ -91,7 +85,7 @@ const SMALLER = -1;
 
 function rebuild(tree: Tree, shape: Shape, extra: number[][]): Builder {
   const out = new Builder(extra.length);
-  const box = boxOfFrames(tree.frames, shape.lines);
+  const box = boxOfFrames(tree.frames);
   const many = new Map(tree.smaller.map((s) => [s.node, s.count]));
   const n = tree.parent.length;
   const place = new Int32Array(n); // of each node of the tree
@@ -104,12 +98,12 @@ function rebuild(tree: Tree, shape: Shape, extra: number[][]): Builder {
   };
   const step = (parent: number, i: number): number => {
     const f = tree.frame[i];
-    if (f < 0) return out.child(parent, SMALLER, 0);
+    if (f < 0) return out.child(parent, SMALLER);
     const frame = tree.frames[f];
     if (shape.fold && !frame.user) return parent;
     if (shape.merge && parent > 0 && out.frame[parent] >= 0 && tree.frames[out.frame[parent]].function === frame.function &&
         tree.frames[out.frame[parent]].module === frame.module) return parent;
-    return out.child(parent, box[f], frame.line);
+    return out.child(parent, box[f]);
   };
   for (let i = 1; i < n; i++) {
     if (!shape.invert) {
@@ -156,7 +150,7 @@ export function makeFlame(tree: Tree, shape: Shape, extra: number[][] = []): Fla
     let name = names.get(key);
     if (name === undefined) {
       const f = tree.frames[key];
-      name = hashText(f ? `${f.function}\n${f.module}` + (shape.lines ? `\n${f.line}` : "") : "");
+      name = hashText(f ? `${f.function}\n${f.module}` : "");
       names.set(key, name);
     }
     path[i] = i ? (Math.imul(path[parent[i]] ^ name, 0x9e3779b1) ^ (path[parent[i]] >>> 15)) >>> 0 : 1;
@@ -166,8 +160,7 @@ export function makeFlame(tree: Tree, shape: Shape, extra: number[][] = []): Fla
       x += total[children[k]];
     }
   }
-  return { count: n, parent, frame, total, self, depth, start, children, firstChild, path, smaller: b.smaller, other, extra: sums,
-    line: Int32Array.from(b.line), deepest, tree };
+  return { count: n, parent, frame, total, self, depth, start, children, firstChild, path, smaller: b.smaller, other, extra: sums, deepest, tree };
 }
 
 // Children by parent, largest first; those "smaller together" last.
@@ -200,8 +193,8 @@ export function frameOf(flame: Flame, node: number): Frame | null {
 export function nodeLabel(flame: Flame, node: number, rootName = "all"): string {
   const f = frameOf(flame, node);
   if (f) {
-    const where = flame.line[node] && f.file ? " " + placeWords({ ...f, line: flame.line[node] }) : "";
-    return (f.function ? functionWords(f.function) : placeWords(f) || "(no name)") + (f.function ? where : "");
+    if (!f.function) return placeWords(f) || "(no name)";
+    return functionWords(f.function) + (f.file ? " " + placeWords(f) : "");
   }
   if (!node) return rootName;
   const count = flame.smaller.get(node) ?? 0;

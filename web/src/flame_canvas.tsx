@@ -5,6 +5,7 @@
 import { useComputed, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Mirror } from "./aria";
+import { taken } from "./bits";
 import { palette, type Palette } from "./colours";
 import { exportAs } from "./export_menu";
 import { frameOf, neighbour, nodeAt, nodeLabel, visit, type Flame, type Matches } from "./flame";
@@ -247,8 +248,7 @@ export function FlameCanvas(props: FlameProps) {
     else if (e.key === "Home") props.choose(0);
     else if (e.key === "Enter") props.zoomTo(props.chosen);
     else return;
-    e.preventDefault();
-    e.stopPropagation();
+    taken(e);
   };
   return <div class="flame" data-nodes={flame.count}>
     <Mirror flame={flame} chosen={props.chosen} unit={unit} label={props.label} rootName={props.rootName ?? "all"} cells={props.note} onKey={key} />
@@ -267,7 +267,7 @@ function Tip({ flame, node, unit, x, y, note, rootName }: FlameProps & { node: n
   const style = { left: `${Math.min(x + 14, innerWidth - 380)}px`, top: `${y + 18 > innerHeight - 130 ? y - 120 : y + 18}px` };
   return <div class="tip" style={style} aria-hidden="true">
     <strong>{nodeLabel(flame, node, rootName)}</strong>
-    {f && <span>{clean(f.file ? `${f.file}${flame.line[node] ? ":" + flame.line[node] : ""}` : f.module).slice(-90)}{f.inlined ? " (inlined)" : ""}</span>}
+    {f && <span>{clean(f.file ? `${f.file}:${f.line}` : f.module).slice(-90)}{f.inlined ? " (inlined)" : ""}</span>}
     {f?.file && f.module && <span>{clean(f.module).slice(-90)}</span>}
     <span>{amount(flame.total[node], unit)}, {share(flame.total[node], flame.total[0])}{flame.self[node] && flame.self[node] !== flame.total[node] ? `, own ${amount(flame.self[node], unit)}` : ""}</span>
     {note && <span>{note(node)}</span>}

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Summary, Tree } from "./api";
-import { Choice, Document, Empty, Toggle } from "./bits";
+import { CHOOSE, Choice, Document, Empty, Toggle } from "./bits";
 import { mix, moduleIndex, palette, type Palette } from "./colours";
 import { holds, useDocument } from "./fetch";
 import { findMatches, findPath, frameOf, makeFlame, pathName, type Flame } from "./flame";
@@ -13,7 +13,6 @@ import { baseName, brief, duration, share } from "./words";
 // For the inspector and the search bar: what is on screen now.
 export const shownFlame = signal<{ flame: Flame; unit: "bytes" | "count" } | null>(null);
 export const matchedWords = signal("");
-let shownMatches: number[] = [];
 
 export function treeAddress(id: string): { tree: string; inverted: boolean } {
   const s = state.value;
@@ -25,10 +24,12 @@ export function treeAddress(id: string): { tree: string; inverted: boolean } {
 // n and N: to the next match.
 export function nextMatch(step: number): void {
   const shown = shownFlame.value;
-  if (!shown || !shownMatches.length) return;
-  const at = shownMatches.indexOf(findPath(shown.flame, state.value.node));
-  const next = at < 0 ? 0 : (at + step + shownMatches.length) % shownMatches.length;
-  go({ node: pathName(shown.flame, shownMatches[next]), site: 0 }, true);
+  if (!shown) return;
+  const nodes = findMatches(shown.flame, state.value.search)?.nodes;
+  if (!nodes?.length) return;
+  const at = nodes.indexOf(findPath(shown.flame, state.value.node));
+  const next = at < 0 ? 0 : (at + step + nodes.length) % nodes.length;
+  go({ node: pathName(shown.flame, nodes[next]), site: 0 }, true);
 }
 
 export function FlameView({ summary }: { summary: Summary }) {
@@ -45,27 +46,30 @@ export function moduleColour(flame: Flame): (node: number, p: Palette) => string
   };
 }
 
+function lifetimeRange(flame: Flame): { low: number; high: number } {
+  const known = flame.other!.filter((v) => v > 0);
+  return { low: known.reduce((a, b) => Math.min(a, b), Infinity), high: known.reduce((a, b) => Math.max(a, b), 0) };
+}
+
 function lifetimeColour(flame: Flame): (node: number, p: Palette) => string {
-  let low = Infinity, high = 0;
-  for (const v of flame.other!) if (v > 0) { low = Math.min(low, v); high = Math.max(high, v); }
+  const { low, high } = lifetimeRange(flame);
   const span = Math.log(high / low) || 1;
   return (node, p) => (flame.other![node] > 0 ? mix(p.plain, p.old, Math.log(flame.other![node] / low) / span) : mix(p.plain, p.old, 0));
 }
 
 function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; clientInvert: boolean }) {
   const s = state.value;
-  const flame = useMemo(() => makeFlame(tree, { invert: clientInvert, merge: s.merge, fold: s.fold, lines: s.lines }),
-    [tree, clientInvert, s.merge, s.fold, s.lines]);
+  const flame = useMemo(() => makeFlame(tree, { invert: clientInvert, merge: s.merge, fold: s.fold }),
+    [tree, clientInvert, s.merge, s.fold]);
   const matches = useMemo(() => findMatches(flame, s.search), [flame, s.search]);
   useMemo(() => {
     shownFlame.value = { flame, unit: tree.unit };
-    shownMatches = matches?.nodes ?? [];
     matchedWords.value = matches ? (matches.nodes.length ? `${share(matches.sum, flame.total[0])} matched` : "no match") : "";
   }, [flame, matches]);
   const byLifetime = s.colour === "lifetime" && flame.other !== null;
   const colour = useMemo(() => (byLifetime ? lifetimeColour(flame) : moduleColour(flame)), [flame, byLifetime]);
   if (tree.sum <= 0 || flame.count < 2)
-    return <><FlameBar summary={summary} flame={flame} /><Empty title="Nothing is allocated here">Choose another instant or window in the timeline above, or another mode{s.focus || s.ignore || s.thread ? ", or clear the filter" : ""}.</Empty></>;
+    return <><FlameBar summary={summary} flame={flame} /><Empty title="Nothing is allocated here">{CHOOSE}{(s.focus || s.ignore || s.thread) && " Or clear the filter."}</Empty></>;
   const chosen = findPath(flame, s.node), zoom = findPath(flame, s.zoom);
   return <>
     <FlameBar summary={summary} flame={flame} />
@@ -84,21 +88,19 @@ function FlameBar({ summary, flame }: { summary: Summary; flame: Flame }) {
     <Toggle on={s.invert} set={(invert) => go({ invert, zoom: "", node: "" })} title="Allocating functions on top, their callers below (i)">Invert</Toggle>
     <Toggle on={s.merge} set={(merge) => go({ merge, zoom: "", node: "" })} title="A function that calls itself is one box (r)">Merge recursion</Toggle>
     <Toggle on={s.fold} set={(fold) => go({ fold, zoom: "", node: "" })} title="Only your own code; what libc and the language's runtime allocate counts for their callers (f)">Fold system frames</Toggle>
-    <Toggle on={s.lines} set={(lines) => go({ lines, zoom: "", node: "" })} title="One box a line instead of one a function (l)">Lines</Toggle>
     <Choice label="colour" value={s.colour === "lifetime" ? "lifetime" : "module"} set={(colour) => go({ colour })} options={[
       { value: "module", words: "Colour by module" },
       { value: "lifetime", words: "by lifetime", disabled: !flame.other, title: flame.other ? undefined : summary.mode === "exact" ? "This selection has no lifetimes" : "A sampled recording has no lifetimes" },
     ]} />
-    <button type="button" disabled={!s.zoom} onClick={() => go({ zoom: "" })} title="Esc">Zoom out</button>
+    <button disabled={!s.zoom} onClick={() => go({ zoom: "" })} title="Esc">Zoom out</button>
   </div>;
 }
 
 function Legend({ flame, byLifetime }: { flame: Flame; byLifetime: boolean }) {
   const p = palette.value;
   if (byLifetime) {
-    let low = Infinity, high = 0;
-    for (const v of flame.other!) if (v > 0) { low = Math.min(low, v); high = Math.max(high, v); }
-    return <p class="legend"><i style={{ background: mix(p.plain, p.old, 0) }} />lives {duration(low === Infinity ? 0 : low)}<i style={{ background: mix(p.plain, p.old, 1) }} />{duration(high)}</p>;
+    const { low, high } = lifetimeRange(flame);
+    return <p class="legend"><i style={{ background: mix(p.plain, p.old, 0) }} />lives {duration(Math.min(low, high))}<i style={{ background: mix(p.plain, p.old, 1) }} />{duration(high)}</p>;
   }
   const seen = new Map<string, number>();
   for (let i = 1; i < flame.count; i++) {

@@ -18,7 +18,7 @@ export const KEYS: [string, string][] = [
   ["← → ↑ ↓", "in the flame graph: neighbours, caller, callee; in a table: rows"],
   ["Enter", "zoom to the chosen box, open the chosen row"],
   ["Esc", "back: close, zoom out, clear"],
-  ["i, r, f, l, c", "flame graph: invert, merge recursion, fold system frames, lines, colours"],
+  ["i, r, f, c", "flame graph: invert, merge recursion, fold system frames, colours"],
   ["s", "the chosen function in Sandwich"],
   ["y", "copy the stack in the inspector"],
   ["x", "export what is on screen"],
@@ -42,7 +42,7 @@ export function Help() {
     if (!shown && dialog.current!.open) dialog.current!.close();
   }, [shown]);
   return <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={() => (helpShown.value = false)}>
-    <div class="help-head"><h2 id="help-title">Keys and words</h2><button type="button" onClick={() => (helpShown.value = false)}>Close</button></div>
+    <div class="help-head"><h2 id="help-title">Keys and words</h2><button onClick={() => (helpShown.value = false)}>Close</button></div>
     <dl class="keys">{KEYS.map(([key, words]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{words}</dd></div>)}</dl>
     <dl class="keys">{WORDS.map(([key, words]) => <div key={key}><dt>{key}</dt><dd>{words}</dd></div>)}</dl>
     <p>In the timeline a click chooses an instant, dragging a window, Shift+click the instant to compare with. All you choose stands in the page's address: send the link to show what you see.</p>

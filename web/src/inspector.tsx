@@ -1,6 +1,7 @@
 // The inspector: everything about one site, or about one box of the flame graph.
 import type { Frame, Site, Summary } from "./api";
-import { Amount, Document, FunctionName, openSandwich, openSource, PlaceName, Size, Sparkline } from "./bits";
+import { Amount, Document, Fact, FunctionName, openSandwich, openSource, PlaceName, Size, Sparkline } from "./bits";
+import { shownRow } from "./diff";
 import { useDocument } from "./fetch";
 import { childrenOf, findPath, frameOf, nodeLabel, pathName, stackOf, type Flame } from "./flame";
 import { shownFlame } from "./flame_view";
@@ -21,12 +22,17 @@ function frameText(f: Frame): string {
 export function Inspector({ summary }: { summary: Summary }) {
   const s = state.value;
   const shown = shownFlame.value;
-  if (!s.site && !(s.node && s.view === "flame" && shown)) return null;
+  const row = s.view === "diff" && !s.site ? shownRow.value : null;
+  if (!s.site && !row && !(s.node && s.view === "flame" && shown)) return null;
+  const close = () => {
+    shownRow.value = null;
+    go({ site: 0, node: "" });
+  };
   return <aside class="inspector" aria-label="Inspector">
-    <div class="inspector-head"><h2>{s.site ? "Site" : "Function"}</h2>
-      <button type="button" onClick={copyStack} title="key y">Copy stack</button>
-      <button type="button" onClick={() => go({ site: 0, node: "" })} title="Esc">Close</button></div>
-    {s.site ? <SiteDetails summary={summary} /> : <NodeDetails flame={shown!.flame} unit={shown!.unit} summary={summary} />}
+    <div class="inspector-head"><h2>{s.site ? "Site" : row ? "Change" : "Function"}</h2>
+      <button onClick={copyStack} title="key y">Copy stack</button>
+      <button onClick={close} title="Esc">Close</button></div>
+    {s.site ? <SiteDetails summary={summary} /> : row ? <ChangeDetails row={row} /> : <NodeDetails flame={shown!.flame} unit={shown!.unit} summary={summary} />}
   </aside>;
 }
 
@@ -35,20 +41,28 @@ function SiteDetails({ summary }: { summary: Summary }) {
   return <Document answer={answer}>{(site) => <SiteBody site={site} summary={summary} />}</Document>;
 }
 
+function ChangeDetails({ row }: { row: NonNullable<typeof shownRow.value> }) {
+  stackText = row.stack.map(frameText).join("\n");
+  return <>
+    <p class="inspector-title"><FunctionName name={row.place.function} /> <PlaceName place={row.place} /></p>
+    <Stack frames={row.stack} first={row.stack.findIndex((f) => f.user)} />
+  </>;
+}
+
 function SiteBody({ site, summary }: { site: Site; summary: Summary }) {
   const r = site.row, has = summary.has;
   stackText = site.stack.map(frameText).join("\n");
   return <>
     <p class="inspector-title"><FunctionName name={r.place.function} /> <PlaceName place={r.place} />{r.via && <span class="faint"> via {clean(r.via)}</span>}</p>
     <dl class="facts">
-      {has.peak && <div><dt>At peak</dt><dd><Size n={r.peakBytes} /></dd></div>}
-      {has.live && <div><dt>{summary.live ? "Live now" : "Live at end"}</dt><dd><Size n={r.liveBytes} /> <span class="faint">{several(r.liveBlocks, "block")}</span></dd></div>}
-      {has.allocated && <div><dt>Allocated</dt><dd><Size n={r.allocatedBytes} /> <span class="faint">{several(r.allocations, "time")}</span></dd></div>}
-      {has.temporary && <div><dt>Temporary</dt><dd>{count(r.temporary)} <span class="faint">{share(r.temporary, r.allocations)}</span></dd></div>}
-      {has.lifetimes && <div><dt>Lifetime</dt><dd>{duration(r.p50Ns)} <span class="faint">median, p99 {duration(r.p99Ns)}</span></dd></div>}
+      {has.peak && <Fact name="At peak"><Size n={r.peakBytes} /></Fact>}
+      {has.live && <Fact name={summary.live ? "Live now" : "Live at end"}><Size n={r.liveBytes} /> <span class="faint">{several(r.liveBlocks, "block")}</span></Fact>}
+      {has.allocated && <Fact name="Allocated"><Size n={r.allocatedBytes} /> <span class="faint">{several(r.allocations, "time")}</span></Fact>}
+      {has.temporary && <Fact name="Temporary">{count(r.temporary)} <span class="faint">{share(r.temporary, r.allocations)}</span></Fact>}
+      {has.lifetimes && <Fact name="Lifetime">{duration(r.p50Ns)} <span class="faint">median, p99 {duration(r.p99Ns)}</span></Fact>}
     </dl>
     {site.bytes.length > 1 && <><h3>Live over time</h3><Sparkline points={site.bytes} width={300} height={56} /></>}
-    {has.lifetimes && site.lifetimes.some((n) => n > 0) && <><h3>Lifetimes</h3><Histogram counts={site.lifetimes} width={300} height={84} /></>}
+    {has.lifetimes && site.lifetimes.some((n) => n > 0) && <><h3>Lifetimes</h3><Histogram counts={site.lifetimes} height={84} /></>}
     <h3>Call stack</h3>
     <Stack frames={site.stack} first={site.firstUser} />
     {site.freedBy.length > 0 && <><h3>Freed by</h3>{site.freedBy.map((f, i) => <details key={i}><summary>{share(f.share, 1)} <FunctionName name={(f.stack.find((x) => x.user) ?? f.stack[0])?.function ?? ""} most={40} /></summary><Stack frames={f.stack} first={f.stack.findIndex((x) => x.user)} /></details>)}</>}
@@ -59,8 +73,8 @@ function SiteBody({ site, summary }: { site: Site; summary: Summary }) {
 // Innermost first; the first frame of the user's own code stands out, with a word for it.
 export function Stack({ frames, first }: { frames: Frame[]; first: number }) {
   return <ol class="stack">{frames.map((f, i) => <li key={i} class={i === first ? "first-user" : f.user ? "" : "system"}>
-    <button type="button" class="link" onClick={() => openSandwich(f.function, f.module)} title={clean(f.function) + ": open in Sandwich"}><FunctionName name={f.function} most={80} /></button>{" "}
-    {f.file ? <button type="button" class="link place-link" onClick={() => openSource(f.file, f.line)} title={clean(f.file) + ": open the source"}><PlaceName place={f} /></button> : <PlaceName place={f} />}
+    <button class="link" onClick={() => openSandwich(f.function, f.module)} title={clean(f.function) + ": open in Sandwich"}><FunctionName name={f.function} most={80} /></button>{" "}
+    {f.file ? <button class="link place-link" onClick={() => openSource(f.file, f.line)} title={clean(f.file) + ": open the source"}><PlaceName place={f} /></button> : <PlaceName place={f} />}
     {f.inlined && <span class="faint"> inlined</span>}{i === first && <span class="tag">first of your code</span>}
   </li>)}</ol>;
 }
@@ -73,22 +87,22 @@ function NodeDetails({ flame, unit, summary }: { flame: Flame; unit: Unit; summa
   stackText = path.map((p) => (p.frame ? frameText(p.frame) : nodeLabel(flame, p.node))).join("\n");
   const children = childrenOf(flame, node);
   return <>
-    <p class="inspector-title"><FunctionName name={f?.function || nodeLabel(flame, node)} /> {f && <PlaceName place={{ ...f, line: flame.line[node] }} />}</p>
+    <p class="inspector-title"><FunctionName name={f?.function || nodeLabel(flame, node)} /> {f && <PlaceName place={f} />}</p>
     <dl class="facts">
-      <div><dt>Total</dt><dd><Amount n={flame.total[node]} unit={unit} /> <span class="faint">{share(flame.total[node], flame.total[0])}</span></dd></div>
-      <div><dt>Own</dt><dd><Amount n={flame.self[node]} unit={unit} /></dd></div>
-      {flame.other && flame.other[node] > 0 && <div><dt>Mean lifetime</dt><dd>{duration(flame.other[node])}</dd></div>}
-      {f && <div><dt>Module</dt><dd title={clean(f.module)}>{clean(f.module).slice(-60)}</dd></div>}
+      <Fact name="Total"><Amount n={flame.total[node]} unit={unit} /> <span class="faint">{share(flame.total[node], flame.total[0])}</span></Fact>
+      <Fact name="Own"><Amount n={flame.self[node]} unit={unit} /></Fact>
+      {flame.other && flame.other[node] > 0 && <Fact name="Mean lifetime">{duration(flame.other[node])}</Fact>}
+      {f && <Fact name="Module"><span title={clean(f.module)}>{clean(f.module).slice(-60)}</span></Fact>}
     </dl>
     {f && <div class="button-row">
-      <button type="button" onClick={() => go({ zoom: pathName(flame, node) })}>Zoom</button>
-      <button type="button" onClick={() => openSandwich(f.function, f.module)} title="key s">Sandwich</button>
-      {f.file && <button type="button" disabled={!summary.has.source} onClick={() => openSource(f.file, flame.line[node] || f.line)} title={summary.has.source ? undefined : "No source lines in this file"}>Source</button>}
-      <button type="button" onClick={() => go({ view: "sites", search: f.function, sort: "" })}>Its sites</button>
+      <button onClick={() => go({ zoom: pathName(flame, node) })}>Zoom</button>
+      <button onClick={() => openSandwich(f.function, f.module)} title="key s">Sandwich</button>
+      {f.file && <button disabled={!summary.has.source} onClick={() => openSource(f.file, f.line)} title={summary.has.source ? undefined : "No source lines in this file"}>Source</button>}
+      <button onClick={() => go({ view: "sites", search: f.function, sort: "" })}>Its sites</button>
     </div>}
-    {children.length > 0 && <><h3>{state.value.invert ? "Called by" : "Calls"}</h3><ul class="plain">{[...children.slice(0, 12)].map((c) => <li key={c}><button type="button" class="link" onClick={() => go({ node: pathName(flame, c) }, true)}>{nodeLabel(flame, c)}</button> <span class="faint num">{share(flame.total[c], flame.total[node])}</span></li>)}</ul></>}
+    {children.length > 0 && <><h3>{state.value.invert ? "Called by" : "Calls"}</h3><ul class="plain">{[...children.slice(0, 12)].map((c) => <li key={c}><button class="link" onClick={() => go({ node: pathName(flame, c) }, true)}>{nodeLabel(flame, c)}</button> <span class="faint num">{share(flame.total[c], flame.total[node])}</span></li>)}</ul></>}
     <h3>Call stack</h3>
     <ol class="stack">{path.map((p, i) => <li key={i} class={p.node === node ? "first-user" : p.frame && !p.frame.user ? "system" : ""}>
-      <button type="button" class="link" onClick={() => go({ node: pathName(flame, p.node) }, true)}>{nodeLabel(flame, p.node)}</button></li>)}</ol>
+      <button class="link" onClick={() => go({ node: pathName(flame, p.node) }, true)}>{nodeLabel(flame, p.node)}</button></li>)}</ol>
   </>;
 }

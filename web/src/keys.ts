@@ -1,13 +1,14 @@
 // The keyboard, for everything that is not a focused control's own business.
 import type { Summary } from "./api";
 import { dark } from "./colours";
+import { shownRow } from "./diff";
 import { openExport } from "./export_menu";
 import { nextMatch, shownFlame } from "./flame_view";
 import { findPath, frameOf } from "./flame";
 import { helpShown } from "./help";
 import { copyStack } from "./inspector";
 import { openSandwich } from "./bits";
-import { go, MODES, setTheme, state, VIEWS } from "./state";
+import { go, MODES, setTheme, state, VIEWS, type State } from "./state";
 import { choose, instantNs, moveInstant, nextMark, setWindowEnd, shownTimeline } from "./timeline";
 import { searchBox } from "./top_bar";
 
@@ -15,7 +16,10 @@ function back(): void {
   const s = state.value;
   if (helpShown.value) helpShown.value = false;
   else if (s.zoom) go({ zoom: "" });
-  else if (s.site || s.node) go({ site: 0, node: "" });
+  else if (s.site || s.node || shownRow.value) {
+    shownRow.value = null;
+    go({ site: 0, node: "" });
+  }
   else if (s.search) go({ search: "" });
   else if (s.focus || s.ignore || s.thread) go({ focus: "", ignore: "", thread: "" });
 }
@@ -52,7 +56,6 @@ function actions(summary: Summary): Record<string, () => void> {
     i: () => go({ invert: !s.invert, zoom: "", node: "" }),
     r: () => go({ merge: !s.merge, zoom: "", node: "" }),
     f: () => go({ fold: !s.fold, zoom: "", node: "" }),
-    l: () => go({ lines: !s.lines, zoom: "", node: "" }),
     c: () => go({ colour: s.colour === "module" ? "lifetime" : "module" }),
     s: sandwichOfChosen,
     y: copyStack,
@@ -60,6 +63,20 @@ function actions(summary: Summary): Record<string, () => void> {
     t: () => setTheme(dark.value ? "light" : "dark"),
     Escape: back,
   };
+}
+
+// A view chosen by its key gets the focus, as soon as it is there: its graph, its first row or card.
+// Unless the focus went elsewhere in the meantime.
+function focusView(before: Element | null, tries: number): void {
+  if (document.activeElement !== before && document.activeElement !== document.body) return;
+  const target = document.querySelector<HTMLElement>("#view [role=treegrid], #view .row-open, #view .primary, #view .table-box");
+  if (target) target.focus();
+  else if (tries) setTimeout(focusView, 50, before, tries - 1);
+}
+
+function openView(view: State["view"]): void {
+  go({ view, sort: "" });
+  setTimeout(focusView, 20, document.activeElement, 40);
 }
 
 export function listenToKeys(summaryNow: () => Summary | null): () => void {
@@ -70,7 +87,7 @@ export function listenToKeys(summaryNow: () => Summary | null): () => void {
     const summary = summaryNow();
     if (!summary) return;
     const view = "1234567890".indexOf(e.key);
-    const act = view >= 0 && e.key.length === 1 ? () => go({ view: VIEWS[view], sort: "" }) : actions(summary)[e.key];
+    const act = view >= 0 && e.key.length === 1 ? () => openView(VIEWS[view]) : actions(summary)[e.key];
     if (!act) return;
     // Arrows belong to what scrolls, where something does.
     if (e.key.startsWith("Arrow") && target !== document.body && target.closest(".table-box, .view")) return;

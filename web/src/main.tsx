@@ -80,7 +80,7 @@ function Main({ summary, recordings }: { summary: Summary; recordings: Recording
   return <main>
     <nav class="rail" aria-label="Views"><ul>{VIEWS.map((v, i) => {
       const off = VIEW[v].has && !summary.has[VIEW[v].has];
-      return <li key={v}><button type="button" aria-current={v === name ? "page" : undefined} class={off ? "lacking" : undefined}
+      return <li key={v}><button aria-current={v === name ? "page" : undefined} class={off ? "lacking" : undefined}
         title={VIEW[v].question + (off ? " (not in this recording)" : "")} onClick={() => go({ view: v, sort: "" })}><kbd aria-hidden="true">{(i + 1) % 10}</kbd><span>{VIEW[v].words}</span></button></li>;
     })}</ul></nav>
     <section class={`view view-${name}`} id="view" tabIndex={-1} aria-label={`${view.words}: ${view.question}`}>

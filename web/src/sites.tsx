@@ -1,9 +1,9 @@
 // Sites: which line? One row a call stack that allocates; the server sorts and counts, the table shows
 // what fits.
 import type { Summary, SiteRow, Sites as Doc } from "./api";
-import { Amount, Document, Empty, FunctionName, PlaceName, ShareCell, Size, Sparkline, Table, type Column } from "./bits";
-import { useDocument } from "./fetch";
-import { address, go, selectionOf, state } from "./state";
+import { CHOOSE, Amount, Document, Empty, FunctionName, PlaceName, ShareCell, Size, Sparkline, Table, type Column } from "./bits";
+import { useSelected } from "./fetch";
+import { go, selectedUnit, state } from "./state";
 import { signal } from "@preact/signals";
 import { brief, count, duration, type Unit } from "./words";
 
@@ -26,10 +26,10 @@ function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
     out.push({ key: "allocated", head: "Allocated", number: true, value: (r) => r.allocatedBytes, cell: (r) => <Size n={r.allocatedBytes} /> });
     out.push({ key: "count", head: "Allocations", number: true, value: (r) => r.allocations, cell: (r) => <span class="num">{count(r.allocations)}</span> });
   }
-  if (has.temporary) out.push({ key: "temporary", head: "Temporary", title: "Freed before the thread's next allocation", number: true, value: (r) => r.temporary, cell: (r) => <span class="num">{count(r.temporary)}</span> });
+  if (has.temporary && summary.totals.temporary) out.push({ key: "temporary", head: "Temporary", title: "Freed before the thread's next allocation", number: true, value: (r) => r.temporary, cell: (r) => <span class="num">{count(r.temporary)}</span> });
   if (has.lifetimes) {
-    out.push({ key: "p50", head: "Median life", number: true, value: (r) => r.p50Ns, cell: (r) => <span class="num">{duration(r.p50Ns)}</span> });
-    out.push({ key: "p99", head: "p99 life", number: true, value: (r) => r.p99Ns, cell: (r) => <span class="num">{duration(r.p99Ns)}</span> });
+    out.push({ key: "p50", head: "Life p50", title: "Median lifetime", number: true, value: (r) => r.p50Ns, cell: (r) => <span class="num">{duration(r.p50Ns)}</span> });
+    out.push({ key: "p99", head: "Life p99", title: "99 of 100 blocks live no longer", number: true, value: (r) => r.p99Ns, cell: (r) => <span class="num">{duration(r.p99Ns)}</span> });
   }
   out.push({ key: "freedBy", head: "Freed by", cell: (r) => <span class="freed">{r.freedBy ? brief(r.freedBy, 40) : "–"}</span> });
   return out;
@@ -38,14 +38,14 @@ function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
 export function SitesView({ summary }: { summary: Summary }) {
   const s = state.value;
   const key = s.sort.replace(/^-/, "");
-  const answer = useDocument<Doc>(address(`/api/r/${summary.id}/sites`, selectionOf(s), {
-    sort: SERVER_SORT[key] || undefined, n: all.value ? MANY : undefined, search: s.search || undefined }));
-  const unit: Unit = s.metric === "count" || s.mode === "churn" ? "count" : "bytes";
+  const answer = useSelected<Doc>(summary, "sites", {
+    sort: SERVER_SORT[key] || undefined, n: all.value ? MANY : undefined, search: s.search || undefined });
+  const unit = selectedUnit();
   return <Document answer={answer}>{(doc) => doc.rows.length === 0
-    ? <Empty title="No sites here">{s.search ? "Nothing matches the search." : "Choose another instant, window or mode above."}</Empty>
+    ? <Empty title="No sites here">{s.search ? "Nothing matches the search." : CHOOSE}</Empty>
     : <>
-      <Table label="Sites" columns={columns(summary, doc.sum, unit)} rows={doc.rows} sort={s.sort || "value"} setSort={(sort) => go({ sort })}
+      <Table label="Sites" columns={columns(summary, doc.sum, unit)} rows={doc.rows} sort="value"
         chosen={(r) => r.id === s.site} open={(r) => go({ site: r.id, node: "" })} rowKey={(r) => r.id} />
-      <p class="note">{count(doc.rows.length)} of {count(doc.count)} sites.{doc.count > doc.rows.length && !all.value && <> <button type="button" class="link" onClick={() => (all.value = true)}>Show {count(Math.min(MANY, doc.count))}</button></>}</p>
+      <p class="note">{count(doc.rows.length)} of {count(doc.count)} sites.{doc.count > doc.rows.length && !all.value && <> <button class="link" onClick={() => (all.value = true)}>Show {count(Math.min(MANY, doc.count))}</button></>}</p>
     </>}</Document>;
 }

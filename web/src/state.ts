@@ -37,7 +37,6 @@ export interface State {
   invert: boolean;
   merge: boolean; // recursion
   fold: boolean; // system frames
-  lines: boolean; // one box a line instead of one a function
   colour: "module" | "lifetime" | "change";
   sort: string; // of the table shown; "-" before it: rising
   function: string; // of Sandwich
@@ -51,7 +50,7 @@ export interface State {
 export const DEFAULTS: State = {
   r: "", view: "findings", mode: "live", at: "peak", from: 0, to: 0, metric: "bytes", pid: 0, thread: "",
   focus: "", ignore: "", within: 0, search: "", site: 0, node: "", zoom: "", invert: false, merge: false,
-  fold: false, lines: false, colour: "module", sort: "", function: "", module: "", file: "", line: 0,
+  fold: false, colour: "module", sort: "", function: "", module: "", file: "", line: 0,
   b: "", bat: "",
 };
 
@@ -125,6 +124,11 @@ export function selectionOf(s: State): Selection {
   if (s.ignore) sel.ignore = s.ignore;
   if (s.mode === "churn" && s.within && s.within !== 1e6) sel.within = s.within;
   return sel;
+}
+
+// What the selected values are counted in.
+export function selectedUnit(): "bytes" | "count" {
+  return state.value.mode === "churn" ? "count" : state.value.metric;
 }
 
 export type Query = Record<string, string | number | boolean | undefined>;

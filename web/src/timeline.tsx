@@ -1,12 +1,13 @@
 // The timeline, always visible: live heap stacked by its top sites, RSS over it, marks, the peak and a
 // memory limit. It chooses what every view is about: a click an instant, dragging a window, Shift+click
 // the instant that Diff compares with. By keyboard it is a slider (arrows), [ and ] set the window's ends.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { Mode, Summary, Timeline as Doc } from "./api";
-import { Choice, Empty } from "./bits";
+import { Choice, Empty, PlaceName, taken } from "./bits";
+import { Label, TimeAxis, Upright, useSize } from "./chart_parts";
 import { useDocument } from "./fetch";
-import { address, go, MODE_WORDS, MODES, state } from "./state";
-import { brief, bytes, clean, duration, rate } from "./words";
+import { go, MODE_WORDS, MODES, state } from "./state";
+import { brief, bytes, clean, duration, functionWords, rate } from "./words";
 
 const LEFT = 68; // room for the axis
 
@@ -51,8 +52,7 @@ export function choose(kind: "peak" | "rss" | "end" | "whole", summary: Summary)
 export let shownTimeline: Doc | undefined;
 
 export function TimelineBand({ summary }: { summary: Summary }) {
-  const pid = state.value.pid || undefined;
-  const answer = useDocument<Doc>(address(`/api/r/${summary.id}/timeline`, { pid }));
+  const answer = useDocument<Doc>(`/api/r/${summary.id}/timeline`);
   shownTimeline = answer.value;
   return <section class="timeline" aria-label="Timeline">
     <Controls summary={summary} />
@@ -66,7 +66,7 @@ function Controls({ summary }: { summary: Summary }) {
   const s = state.value, has = summary.has;
   const live = s.mode === "live";
   const press = (kind: "peak" | "rss" | "end" | "whole", words: string, on: boolean, disabled: boolean, key: string) =>
-    <button type="button" aria-pressed={on} disabled={disabled} onClick={() => choose(kind, summary)} title={`key ${key}`}>{words}</button>;
+    <button aria-pressed={on} disabled={disabled} onClick={() => choose(kind, summary)} title={`key ${key}`}>{words}</button>;
   const rssTime = summary.totals.peakRssTimeNs;
   return <div class="controls">
     <div class="choice" role="group" aria-label="instant">
@@ -88,9 +88,9 @@ function Controls({ summary }: { summary: Summary }) {
 
 const MODE_TITLES: Record<Mode, string> = {
   live: "What was allocated and not yet freed at one instant",
-  grew: "Allocated inside the window and still alive at its end",
+  grew: "What a call stack has more at the window's end than at its start",
   allocated: "Everything allocated inside the window",
-  churn: "Allocated inside the window and freed within a moment",
+  churn: "Freed inside the window, soon after its birth",
 };
 
 export function selectionWords(summary: Summary): string {
@@ -106,7 +106,7 @@ export function selectionWords(summary: Summary): string {
 function Filters({ summary }: { summary: Summary }) {
   const s = state.value;
   const chip = (words: string, clear: () => void) =>
-    <button type="button" class="chip" onClick={clear} title="Click to remove this filter">{words} <span aria-hidden="true">×</span><span class="hidden">remove</span></button>;
+    <button class="chip" onClick={clear} title="Click to remove this filter">{words} <span aria-hidden="true">×</span><span class="hidden">remove</span></button>;
   return <>
     {summary.processes.length > 1 && <label class="select">Process <select value={String(s.pid)} onChange={(e) => go({ pid: Number(e.currentTarget.value) })}>
       <option value="0">all</option>{summary.processes.map((p) => <option key={p.pid} value={String(p.pid)}>{p.pid} {brief(p.command[0] ?? "", 30)}</option>)}</select></label>}
@@ -150,15 +150,6 @@ export function ticks(most: number): number[] {
   return [most];
 }
 
-export function timeTicks(from: number, to: number, most = 8): number[] {
-  const raw = (to - from) / most;
-  const power = 10 ** Math.floor(Math.log10(raw || 1));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((m) => m >= raw) ?? power;
-  const out: number[] = [];
-  for (let t = Math.ceil(from / step) * step; t <= to; t += step) out.push(t);
-  return out;
-}
-
 function areas(doc: Doc, s: Scale): string[] {
   const base = new Float64Array(doc.timesNs.length);
   const layer = (values: (i: number) => number) => {
@@ -178,20 +169,15 @@ function areas(doc: Doc, s: Scale): string[] {
 
 function line(points: { timeNs: number; bytes: number }[], s: Scale): string {
   const y = (v: number) => (s.rssMost ? s.height - 18 - (v / s.rssMost) * (s.height - 26) : s.y(v));
-  return points.map((p, i) => `${i ? "L" : "M"}${s.x(p.timeNs).toFixed(1)} ${y(p.bytes).toFixed(1)}`).join("");
+  // Steps: between two samples the last one is all that is known.
+  return points.map((p, i) => `${i ? "H" : "M"}${s.x(p.timeNs).toFixed(1)}${i ? "V" : " "}${y(p.bytes).toFixed(1)}`).join("");
 }
 
 function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
-  const box = useRef<HTMLDivElement>(null);
-  const [size, setSize] = useState({ width: 900, height: 110 });
+  const [box, size] = useSize(900, 150);
   const [hover, setHover] = useState<number | null>(null);
   const [drag, setDrag] = useState<{ from: number; to: number } | null>(null);
   const start = useRef<{ x: number; ns: number } | null>(null);
-  useEffect(() => {
-    const watch = new ResizeObserver(() => setSize({ width: box.current!.clientWidth, height: box.current!.clientHeight }));
-    watch.observe(box.current!);
-    return () => watch.disconnect();
-  }, []);
   const s = scaleOf(doc, size.width, size.height);
   const st = state.value;
   const timeOf = (e: MouseEvent) => {
@@ -225,30 +211,30 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
     else if (e.key === "End") go({ mode: "live", at: "end" });
     else if (step && summary.has.windows) moveInstant(summary, step);
     else return;
-    e.preventDefault();
-    e.stopPropagation();
+    taken(e);
   };
   const now = instantNs(summary);
   const i = indexAt(doc.timesNs, now);
   const window_ = drag ?? (st.mode !== "live" ? { from: st.from, to: st.to || doc.toNs } : null);
-  const peak = summary.totals.peakTimeNs;
+  const right = size.width - 8, bottom = size.height - 18;
+  const peakX = s.x(summary.totals.peakTimeNs), late = peakX > size.width - 130;
   return <div class="timeline-row">
     <div class="chart-box" ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={0} aria-valuemax={Math.round(doc.toNs / 1000)}
       aria-valuenow={Math.round(now / 1000)} aria-valuetext={`${duration(now)}: live ${bytes(doc.bytes[i])}`}
       onPointerDown={down} onPointerMove={move} onPointerUp={up} onPointerLeave={() => setHover(null)}
       onPointerCancel={() => { start.current = null; setDrag(null); }} onKeyDown={keys}>
       <svg width={size.width} height={size.height} aria-hidden="true">
-        {ticks(s.most).map((t) => <g key={t}><line class="grid" x1={LEFT} x2={size.width - 8} y1={s.y(t)} y2={s.y(t)} /><text class="axis" x={LEFT - 6} y={s.y(t) + 4} text-anchor="end">{bytes(t)}</text></g>)}
-        {timeTicks(doc.fromNs, doc.toNs, size.width < 600 ? 4 : 9).map((t) => <text key={t} class="axis" x={s.x(t)} y={size.height - 4} text-anchor={s.x(t) > size.width - 40 ? "end" : t === doc.fromNs ? "start" : "middle"}>{t === 0 ? "0" : duration(t)}</text>)}
-        {areas(doc, s).map((d, k, all) => <path key={k} class={k === all.length - 1 ? "layer-other" : `layer layer-${k}`} d={d} />)}
+        {ticks(s.most).map((t) => <g key={t}><line class="grid" x1={LEFT} x2={right} y1={s.y(t)} y2={s.y(t)} /><Label x={LEFT - 6} y={s.y(t) + 4} anchor="end">{bytes(t)}</Label></g>)}
+        <TimeAxis from={doc.fromNs} to={doc.toNs} x={s.x} y={size.height - 4} width={size.width} />
+        {areas(doc, s).map((d, k, all) => <path key={k} class={k === all.length - 1 ? "layer-other" : `layer-${k}`} d={d} />)}
         {doc.rss.length > 1 && <path class="rss-line" d={line(doc.rss, s)} />}
-        {doc.limitBytes > 0 && doc.limitBytes <= s.most && <g><line class="limit-line" x1={LEFT} x2={size.width - 8} y1={s.y(doc.limitBytes)} y2={s.y(doc.limitBytes)} /><text class="axis" x={size.width - 10} y={s.y(doc.limitBytes) - 4} text-anchor="end">limit {bytes(doc.limitBytes)}</text></g>}
-        {window_ && <rect class="window" x={s.x(window_.from)} y={0} width={Math.max(1, s.x(window_.to) - s.x(window_.from))} height={size.height - 18} />}
-        {summary.has.peak && <g class="peak-mark"><line x1={s.x(peak)} x2={s.x(peak)} y1={8} y2={size.height - 18} /><text class="axis" x={s.x(peak) + (s.x(peak) > size.width - 130 ? -6 : 6)} y={11} text-anchor={s.x(peak) > size.width - 130 ? "end" : "start"}>▲ peak {bytes(summary.totals.peakBytes)}</text></g>}
-        {doc.marks.map((m, k) => <path key={k} class="diamond" d={`M${s.x(m.timeNs)} ${size.height - 24}l5 6l-5 6l-5-6Z`}><title>{brief(m.name)} at {duration(m.timeNs)}</title></path>)}
-        {st.mode === "live" && <g class="instant"><line x1={s.x(now)} x2={s.x(now)} y1={0} y2={size.height - 18} /><path d={`M${s.x(now) - 5} 0h10l-5 7Z`} /></g>}
-        {st.view === "diff" && typeof st.bat === "number" && !st.b && <g class="instant second"><line x1={s.x(st.bat)} x2={s.x(st.bat)} y1={0} y2={size.height - 18} /><text class="axis" x={s.x(st.bat) + 4} y={24}>B</text></g>}
-        {hover !== null && <line class="hover-line" x1={s.x(hover)} x2={s.x(hover)} y1={0} y2={size.height - 18} />}
+        {doc.limitBytes > 0 && doc.limitBytes <= s.most && <g><line class="limit-line" x1={LEFT} x2={right} y1={s.y(doc.limitBytes)} y2={s.y(doc.limitBytes)} /><Label x={right} y={s.y(doc.limitBytes) - 4} anchor="end">{`limit ${bytes(doc.limitBytes)}`}</Label></g>}
+        {window_ && <rect class="window" x={s.x(window_.from)} y={0} width={Math.max(1, s.x(window_.to) - s.x(window_.from))} height={bottom} />}
+        {summary.has.peak && <g class="peak-mark"><Upright x={peakX} top={8} height={bottom} /><Label x={peakX + (late ? -6 : 6)} y={11} anchor={late ? "end" : "start"}>{`▲ peak ${bytes(summary.totals.peakBytes)}`}</Label></g>}
+        {doc.marks.map((m, k) => <path key={k} class="diamond" d={`M${s.x(m.timeNs)} ${bottom - 6}l5 6l-5 6l-5-6Z`}><title>{brief(m.name)} at {duration(m.timeNs)}</title></path>)}
+        {st.mode === "live" && <g class="instant"><Upright x={s.x(now)} height={bottom} /><path d={`M${s.x(now) - 5} 0h10l-5 7Z`} /></g>}
+        {st.view === "diff" && typeof st.bat === "number" && !st.b && <g class="instant second"><Upright x={s.x(st.bat)} height={bottom} /><Label x={s.x(st.bat) + 8} y={24}>B</Label></g>}
+        {hover !== null && <Upright kind="hover-line" x={s.x(hover)} height={bottom} />}
       </svg>
     </div>
     <Legend doc={doc} at={hover ?? now} apart={s.rssMost > 0} hovering={hover !== null} />
@@ -263,10 +249,10 @@ function Legend({ doc, at, apart, hovering }: { doc: Doc; at: number; apart: boo
   return <div class="layers" data-hovering={hovering}>
     <div class="layers-head"><span>{duration(at)}</span><span class="num">{bytes(doc.bytes[i])}</span></div>
     <ul>
-      {doc.rows.map((r, k) => <li key={r.site}><button type="button" class="layer-name" title={clean(r.label)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{brief(r.label, 60)}</span></button><span class="num">{bytes(r.bytes[i])}</span></li>)}
+      {doc.rows.map((r, k) => <li key={r.site}><button class="layer-name" title={clean(r.place.function)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{functionWords(r.place.function, 60)} <PlaceName place={r.place} /></span></button><span class="num">{bytes(r.bytes[i])}</span></li>)}
       <li><span class="layer-name"><i class="swatch layer-other" /><span>other</span></span><span class="num">{bytes(Math.max(0, rest))}</span></li>
       {doc.rss.length > 0 && <li><span class="layer-name"><i class="swatch rss" /><span>RSS{apart ? " (own scale)" : ""}</span></span><span class="num">{bytes(rss)}</span></li>}
-      {doc.allocations.length > 0 && <li><span class="layer-name"><i class="swatch none" /><span>allocations</span></span><span class="num">{rate(doc.allocations[i] ?? 0, 1e9)}</span></li>}
+      {doc.events.length > 0 && <li><span class="layer-name"><i class="swatch" /><span>allocations and frees</span></span><span class="num">{rate(doc.events[i] ?? 0, 1e9)}</span></li>}
     </ul>
   </div>;
 }

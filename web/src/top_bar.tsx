@@ -1,6 +1,7 @@
 // The top bar: what was recorded, how well, the search, help, theme and export.
 import { useRef } from "preact/hooks";
 import type { RecordingEntry, Summary } from "./api";
+import { taken } from "./bits";
 import { ExportMenu } from "./export_menu";
 import { matchedWords, nextMatch } from "./flame_view";
 import { helpShown } from "./help";
@@ -22,8 +23,8 @@ export function TopBar({ summary, recordings }: { summary: Summary; recordings: 
     <Badge summary={summary} />
     <Search />
     <nav class="tools" aria-label="Page">
-      <button type="button" onClick={() => (helpShown.value = true)} title="Keys and words (?)">Help</button>
-      <button type="button" onClick={() => setTheme(dark.value ? "light" : "dark")} title="Light or dark (t)">{dark.value ? "Light" : "Dark"}</button>
+      <button onClick={() => (helpShown.value = true)} title="Keys and words (?)">Help</button>
+      <button onClick={() => setTheme(dark.value ? "light" : "dark")} title="Light or dark (t)">{dark.value ? "Light" : "Dark"}</button>
       <ExportMenu summary={summary} />
     </nav>
   </header>;
@@ -62,13 +63,12 @@ function Search() {
       go({ search: "" }, true);
       input.blur();
     } else return;
-    e.preventDefault();
-    e.stopPropagation();
+    taken(e);
   };
   return <div class="search" role="search">
     <input type="search" ref={(e) => { searchBox.current = e; }} value={s.search} placeholder="Search functions, files   /" aria-label="Search functions, files, modules" spellcheck={false}
       onInput={(e) => set(e.currentTarget.value)} onKeyDown={key} />
     {s.search && <span class="matched" role="status">{s.view === "flame" ? matchedWords.value : ""}</span>}
-    {s.search && <button type="button" title="Count only stacks that match" onClick={() => go({ focus: s.search, search: "" })}>Only these</button>}
+    {s.search && <button title="Count only stacks that match" onClick={() => go({ focus: s.search, search: "" })}>Only these</button>}
   </div>;
 }
