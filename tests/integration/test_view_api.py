@@ -382,8 +382,9 @@ def test_view_of_a_process(compiled, tmp_path):
                             .read().split()))[0])
     for pid in child, steps.process.pid:
         with Viewer(str(pid)) as v:
-            summary = v.document("summary")
-            assert summary["live"] and summary["pid"] == child
+            # The first blocks of a recording are there before its processes are.
+            wait_until(lambda: v.document("summary")["pid"] == child)
+            assert v.document("summary")["live"]
     steps.end()
 
 
