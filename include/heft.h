@@ -24,12 +24,13 @@ int heft_sampling_active(void) HEFT_WEAK;
  * or heft agent that holds its session; this thread waits for it.
  *
  * Returns 0, or -1 with errno:
- *   ENOSYS   heft is not in this process, or does not sample it
- *   EPERM    sampling is switched off (heft ctl PID sample=on)
- *   ESRCH    nobody is there to make it: no heft run and no heft agent holds this process
- *   EBUSY    another thread has been asking for too long
- *   EIO      it could not be made; heft run or heft agent has said why
- *   others   as of write(2): part of it may have been written
+ *   ENOSYS     heft is not in this process, or does not sample it
+ *   EPERM      sampling is switched off (heft ctl PID sample=on)
+ *   ESRCH      nobody is there to make it: no heft run and no heft agent holds this process
+ *   EBUSY      another thread has been asking for too long
+ *   ETIMEDOUT  somebody is there but does not answer
+ *   EIO        it could not be made; heft run or heft agent has said why
+ *   others     as of write(2): part of it may have been written
  * Not for signal handlers. */
 int heft_pprof_dump(int fd) HEFT_WEAK;
 

@@ -18,6 +18,7 @@
 enum {
 	WAIT_MS = 50,		/* between looks at the outside's progress */
 	PATIENCE_MS = 2000,	/* without any progress: nobody is there */
+	LIMIT_MS = 60000,	/* with progress, but no piece */
 	TURN_MS = 10000,	/* for another thread's profile to be done */
 	WRITE_MS = 10000,	/* for a descriptor that does not block to take more */
 };
@@ -66,22 +67,22 @@ static void end_turn(struct wire_call *c)
 	sys_futex(&c->owner, FUTEX_WAKE, 1, NULL);
 }
 
-/* Until the outside has said something. What it said, or -1: it is not there. */
+/* Until the outside has said something. What it said, or a negative errno: it is not there, or does
+ * not answer. */
 static int await(struct wire_header *h, uint32_t asked)
 {
 	struct wire_call *c = &h->call;
-	uint32_t progress = atomic_load(&h->progress), state;
-	for (unsigned idle = 0; idle < PATIENCE_MS; idle += WAIT_MS) {
-		state = atomic_load(&c->state);
+	uint32_t progress = atomic_load(&h->progress);
+	unsigned idle = 0;
+	for (unsigned all = 0; all < LIMIT_MS && idle < PATIENCE_MS; all += WAIT_MS) {
+		uint32_t state = atomic_load(&c->state), now = atomic_load(&h->progress);
 		if (state != asked)
 			return (int)state;
-		uint32_t now = atomic_load(&h->progress);
-		if (now != progress)
-			idle = 0;
+		idle = now != progress ? 0 : idle + WAIT_MS;
 		progress = now;
 		pause_ms(&c->state, asked, WAIT_MS);
 	}
-	return -1;
+	return idle < PATIENCE_MS ? -ETIMEDOUT : -ESRCH;
 }
 
 static int write_all(int fd, const char *bytes, size_t left)
@@ -111,7 +112,7 @@ static int dump(struct wire_header *h, int fd)
 		int got = await(h, say);
 		uint32_t bytes = atomic_load(&c->bytes);
 		if (got != WIRE_CALL_PIECE && got != WIRE_CALL_LAST) {
-			errno = got < 0 ? ESRCH : EIO;
+			errno = got < 0 ? -got : EIO;
 			return -1;
 		}
 		if (bytes > WIRE_ANSWER_BYTES) {

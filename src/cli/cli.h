@@ -62,6 +62,8 @@ enum cli_option_id {
 	CLI_OPT_PORT,
 	CLI_OPT_NO_OPEN,
 	CLI_OPT_SOURCE,
+	CLI_OPT_ONCE,
+	CLI_OPT_PATH_FD,
 };
 
 enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=value */ };
@@ -107,6 +109,10 @@ size_t cli_too_far(size_t length);
 typedef int cli_set_fn(void *ctx, const struct cli_option *option, const char *value);
 int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_set_fn *set, void *ctx,
 		      int *first);
+
+/* How many words stand after the first "--", for verbs that take a command there; -1: there is no
+ * "--". To be asked before cli_parse_options, which moves words. */
+int cli_words_after_dashes(int argc, char **argv);
 
 /* "heft VERB: ..." and where to find help, on stderr; returns the verb's usage status. verb may be
  * NULL (then "heft: ..." and 2). */
@@ -158,6 +164,7 @@ int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_view(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 

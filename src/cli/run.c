@@ -11,6 +11,8 @@
 #include "record/recorder.h"
 #include "report/report.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -19,12 +21,22 @@
 struct run {
 	struct recorder_options o;
 	bool quiet;
+	int path_fd; /* where to tell the recording's path when it is finished; -1: nowhere */
 	enum cli_color color;
 };
 
 /* Below, exact recording costs less; above, a sample a day is no profile. */
 #define SAMPLE_LEAST 1024u
 #define SAMPLE_MOST (1u << 30)
+
+static int set_path_fd(struct run *r, const char *value)
+{
+	uint64_t fd;
+	if (cli_parse_number(value, INT_MAX, &fd) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
+		return cli_usage_error(cli_verb_find("run"), "--path-fd needs an open descriptor");
+	r->path_fd = (int)fd;
+	return 0;
+}
 
 static int set(void *ctx, const struct cli_option *option, const char *value)
 {
@@ -37,6 +49,7 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 			return cli_usage_error(cli_verb_find("run"),
 					       "--sample needs a size from 1k to 1G, not '%s'", value);
 		break;
+	case CLI_OPT_PATH_FD: return set_path_fd(r, value);
 	case CLI_OPT_OUTPUT: r->o.output = value; break;
 	case CLI_OPT_FORCE: r->o.force = true; break;
 	case CLI_OPT_QUIET: r->quiet = true; break;
@@ -106,7 +119,7 @@ static void summarise(const struct run *r, const struct recorder_result *result)
 
 int cmd_run(int argc, char **argv)
 {
-	struct run r = {.o.follow = true};
+	struct run r = {.o.follow = true, .path_fd = -1};
 	struct launch_plan plan;
 	struct heft_error err = {0};
 	struct recorder_result result;
@@ -131,6 +144,8 @@ int cmd_run(int argc, char **argv)
 		say(plan.own_malloc_text);
 	if ((rc = recorder_run(&r.o, &result, &err)))
 		return refused(&err, rc);
+	if (r.path_fd >= 0)
+		dprintf(r.path_fd, "%s", result.path);
 	if (result.problem.code)
 		cli_print_error(&result.problem);
 	if (!r.quiet && result.path[0])

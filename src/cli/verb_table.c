@@ -26,6 +26,8 @@ static const struct cli_option run_options[] = {
 	 "record child processes too (default: all)", false},
 	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
 	 "one sample for each BYTES on average, not every allocation (default: 512k)", false},
+	{CLI_OPT_PATH_FD, "path-fd", 0, CLI_ARG, "FD",
+	 "tell the recording's path there when it is finished", true},
 	OPTION_QUIET,
 	OPTION_VERBOSE,
 	OPTION_COLOR,
@@ -132,6 +134,21 @@ static const struct cli_option view_options[] = {
 	END,
 };
 
+static const struct cli_option top_options[] = {
+	{CLI_OPT_ONCE, "once", 0, CLI_NO_ARG, NULL, "print it once, as plain text", false},
+	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "live|grew|blocks|age|peak|allocated",
+	 "order of the rows (default: live)", false},
+	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N", "with --once: show N rows (default: 20)", false},
+	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE",
+	 "record CMD to FILE (default: heft.%e.%p.heft, as heft run does)", false},
+	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
+	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
+	 "record CMD sampled, as heft run does (default: 512k)", false},
+	OPTION_COLOR,
+	OPTION_HELP,
+	END,
+};
+
 static const struct cli_option verify_options[] = {
 	OPTION_QUIET,
 	OPTION_HELP,
@@ -157,6 +174,8 @@ const struct cli_verb cli_verbs[] = {
 	 export_options, cmd_export, CLI_USAGE, false, "file"},
 	{"view", "look at recordings in a browser", "[OPTIONS] [FILE | PID]...", view_options,
 	 cmd_view, CLI_USAGE, false, "file"},
+	{"top", "live view of a program in the terminal", "[OPTIONS] (PID | FILE | -- CMD [ARG...])",
+	 top_options, cmd_top, CLI_USAGE, false, "file"},
 	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options, cmd_verify,
 	 CLI_USAGE, false, "file"},
 	{"help", "explain heft or one of its verbs", "[VERB]", help_options, cmd_help, CLI_USAGE,

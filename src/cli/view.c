@@ -11,17 +11,14 @@
 #include "server/http.h"
 #include "server/routes_view.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { USUAL_PORT = 7777, FURTHER_PORTS = 100, MOST_FILES = 64 };
@@ -91,7 +88,7 @@ static int open_one(struct view_command *c, const char *operand, struct heft_err
 	name = name ? name + 1 : operand;
 	/* A number that is no file is a process. */
 	if (access(operand, F_OK) < 0 && cli_parse_number(operand, INT32_MAX, &pid) == 0) {
-		int rc = recording_of_process((int32_t)pid, path, sizeof path, err);
+		int rc = recording_of((pid_t)pid, path, sizeof path, err);
 		if (rc < 0)
 			return rc;
 		operand = path;
@@ -135,21 +132,22 @@ static void open_browser(const char *url)
 	const char *x = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
 	if (!((x && *x) || (wayland && *wayland)))
 		return;
-	char *const argv[] = {"xdg-open", (char *)(uintptr_t)url, NULL};
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for it */
+	pid_t pid = fork();
+	if (pid != 0)
+		return;
 	sigset_t none;
-	pid_t pid;
-	posix_spawn_file_actions_init(&actions);
-	posix_spawnattr_init(&attributes);
-	for (int fd = 0; fd <= 2; fd++)
-		posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
+	int nothing = open("/dev/null", O_RDWR);
+	for (int fd = 0; fd <= 2 && nothing >= 0; fd++)
+		dup2(nothing, fd);
 	sigemptyset(&none);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-	posix_spawnp(&pid, argv[0], &actions, &attributes, argv, environ);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGCHLD, SIG_DFL);
+	http_restore_file_limit();
+	setpgid(0, 0); /* Ctrl-C is for us */
+	execlp("xdg-open", "xdg-open", url, (char *)NULL);
+	_exit(127);
 }
 
 static int serve(struct view_command *c, const sigset_t *ends, struct heft_error *err)

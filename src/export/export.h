@@ -33,6 +33,8 @@ struct export_options {
 	const char *name;  /* of the file, or NULL: .gz and .zst ask for compression (heaptrack) */
 	const char *title; /* of graphs; NULL: the command */
 	const char *focus, *ignore; /* what the profile was filtered with, or NULL */
+	/* pprof: the profile is a difference over this time, its values are signed; 0: it is not */
+	uint64_t difference_ns;
 };
 
 struct exporter {

@@ -56,45 +56,10 @@ struct graph {
 	uint64_t pruned;
 };
 
-/* Text for XML, at most that many letters, the cut marked. Returns the letters written. */
-static size_t write_xml(FILE *out, const char *text, size_t most)
-{
-	char piece[EXPORT_NAME_PIECE];
-	size_t letters = 0;
-	for (size_t n; (n = export_name_next(&text, piece)) > 0;) {
-		size_t more = n > 4 ? n : 1; /* \xNN counts as it shows */
-		if (letters + more > most || (letters + more == most && *text)) {
-			fputs("\xe2\x80\xa6", out);
-			return letters + 1;
-		}
-		letters += more;
-		switch (piece[0]) {
-		case '&':
-			fputs("&amp;", out);
-			break;
-		case '<':
-			fputs("&lt;", out);
-			break;
-		case '>':
-			fputs("&gt;", out);
-			break;
-		case '"':
-			fputs("&quot;", out);
-			break;
-		case '\'':
-			fputs("&#39;", out);
-			break;
-		default:
-			fwrite(piece, 1, n, out);
-		}
-	}
-	return letters;
-}
-
 static void write_command(FILE *out, const struct graph *g, size_t most)
 {
 	if (g->o->title) {
-		write_xml(out, g->o->title, most);
+		export_name_xml(out, g->o->title, most);
 		return;
 	}
 	for (uint32_t i = 0; i < g->p->argc && most > 3; i++) {
@@ -102,7 +67,7 @@ static void write_command(FILE *out, const struct graph *g, size_t most)
 			putc(' ', out);
 			most--;
 		}
-		most -= write_xml(out, g->p->argv[i], most);
+		most -= export_name_xml(out, g->p->argv[i], most);
 	}
 }
 
@@ -221,21 +186,21 @@ static void write_title(FILE *out, const struct graph *g, uint32_t node)
 	const struct export_tree *t = &g->tree;
 	const struct export_tree_node *n = &t->nodes[node];
 	fputs("<title>", out);
-	write_xml(out, export_tree_name(t, node), NAME_LETTERS);
+	export_name_xml(out, export_tree_name(t, node), NAME_LETTERS);
 	putc('\n', out);
 	if (n->frame != PROFILE_NONE) {
 		const struct export_tree_function *f = &t->functions[n->frame];
 		uint32_t module = g->p->frames[n->frame].module;
 		const char *between = "";
 		if (f->file && *f->file) {
-			write_xml(out, f->file, PLACE_LETTERS);
+			export_name_xml(out, f->file, PLACE_LETTERS);
 			if (f->line)
 				fprintf(out, ":%" PRIu32, f->line);
 			between = ", ";
 		}
 		if (module < g->p->module_count) {
 			fputs(between, out);
-			write_xml(out, profile_module_name(g->p, module), PLACE_LETTERS);
+			export_name_xml(out, profile_module_name(g->p, module), PLACE_LETTERS);
 			between = ", ";
 		}
 		if (f->inlined)
@@ -278,7 +243,7 @@ static void write_frame(FILE *out, const struct graph *g, uint32_t node, uint64_
 	write_title(out, g, node);
 	write_box(out, scaled(g, start), width, depth);
 	if (letters_in(width))
-		write_xml(out, name, letters_in(width));
+		export_name_xml(out, name, letters_in(width));
 	fputs("</text></g>\n", out);
 }
 
@@ -393,7 +358,7 @@ static void write_legend(FILE *out, const struct graph *g)
 			"<g class=\"legend\"><rect class=\"k%u\" x=\"%d\" y=\"81\" width=\"12\" "
 			"height=\"12\" rx=\"2\"/><text class=\"key\" x=\"%d\" y=\"92\">",
 			hue, x, x + 18);
-		x += 34 + 7 * (int)write_xml(out, name, 50);
+		x += 34 + 7 * (int)export_name_xml(out, name, 50);
 		fputs("</text></g>\n", out);
 	}
 }
@@ -424,15 +389,15 @@ static void write_facts(FILE *out, const struct graph *g)
 		fputs(", recording cut", out);
 	if (p->selection) {
 		fputs(", only ", out);
-		write_xml(out, p->selection, 100);
+		export_name_xml(out, p->selection, 100);
 	}
 	if (g->o->focus) {
 		fputs(", focus ", out);
-		write_xml(out, g->o->focus, 60);
+		export_name_xml(out, g->o->focus, 60);
 	}
 	if (g->o->ignore) {
 		fputs(", ignore ", out);
-		write_xml(out, g->o->ignore, 60);
+		export_name_xml(out, g->o->ignore, 60);
 	}
 	if (g->o->invert)
 		fputs(", callers below", out);

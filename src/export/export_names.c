@@ -49,6 +49,40 @@ size_t export_name_next(const char **s, char text[EXPORT_NAME_PIECE])
 	return written;
 }
 
+size_t export_name_xml(FILE *out, const char *name, size_t most)
+{
+	char piece[EXPORT_NAME_PIECE];
+	size_t letters = 0;
+	for (size_t n; (n = export_name_next(&name, piece)) > 0;) {
+		size_t more = n > 4 ? n : 1; /* \xNN counts as it shows */
+		if (letters + more > most || (letters + more == most && *name)) {
+			fputs("\xe2\x80\xa6", out);
+			return letters + 1;
+		}
+		letters += more;
+		switch (piece[0]) {
+		case '&':
+			fputs("&amp;", out);
+			break;
+		case '<':
+			fputs("&lt;", out);
+			break;
+		case '>':
+			fputs("&gt;", out);
+			break;
+		case '"':
+			fputs("&quot;", out);
+			break;
+		case '\'':
+			fputs("&#39;", out);
+			break;
+		default:
+			fwrite(piece, 1, n, out);
+		}
+	}
+	return letters;
+}
+
 struct export_number export_count(uint64_t n)
 {
 	struct export_number w;

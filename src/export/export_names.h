@@ -1,4 +1,4 @@
-/* Inside src/export: foreign names made fit for a line of text, and numbers for people. */
+/* Foreign names made fit for a line of text, and numbers for people. */
 #ifndef HEFT_EXPORT_EXPORT_NAMES_H
 #define HEFT_EXPORT_EXPORT_NAMES_H
 
@@ -13,6 +13,9 @@
  * EXPORT_NAME_PIECE bytes), moves *s on and returns the length; 0 at the end. */
 enum { EXPORT_NAME_PIECE = 20 };
 size_t export_name_next(const char **s, char text[EXPORT_NAME_PIECE]);
+/* The same, at most so many characters of it, with what XML and HTML take for markup escaped; what is
+ * cut ends with an ellipsis. Returns how many were written. */
+size_t export_name_xml(FILE *out, const char *name, size_t most);
 
 struct export_number {
 	char text[48];

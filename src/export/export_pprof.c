@@ -10,7 +10,7 @@
  * - Addresses are those of the module's file. A mapping from 0 to ~0 at offset 0 says so.
  * - The last sample type is what a viewer shows unless default_sample_type names another, so it
  *   is always named.
- * - A duration would make it a difference of two snapshots to Parca: there is none.
+ * - A duration makes it a difference of two snapshots to Parca: only that has one.
  * - A function whose system_name is its name is taken for mangled, and google/pprof cuts parameters
  *   and template arguments off: names here are as in the report, and system_name is not there.
  * - Mappings without functions are symbolised by the reader: that is what raw is for.
@@ -49,6 +49,7 @@ enum {
 	PROFILE_STRING_TABLE,
 	PROFILE_DROP_FRAMES,
 	PROFILE_TIME_NANOS = 9,
+	PROFILE_DURATION_NANOS,
 	PROFILE_PERIOD_TYPE = 11,
 	PROFILE_PERIOD,
 	PROFILE_COMMENT,
@@ -233,7 +234,7 @@ static void write_type(struct pprof *x, uint32_t field, const char *type, const 
 	write_message(x, field);
 }
 
-static uint64_t value_of(const struct profile_site *s, enum column column)
+static uint64_t value_of(const struct pprof *x, const struct profile_site *s, enum column column)
 {
 	uint64_t n = 0;
 	switch (column) {
@@ -264,7 +265,7 @@ static uint64_t value_of(const struct profile_site *s, enum column column)
 	case COLUMNS:
 		break;
 	}
-	return n > INT64_MAX ? INT64_MAX : n;
+	return n > INT64_MAX && !x->o->difference_ns ? INT64_MAX : n;
 }
 
 static void put_labels(struct pprof *x, const struct profile_label_set *set)
@@ -287,7 +288,7 @@ static void write_sample(struct pprof *x, const struct profile_site *s)
 {
 	bool any = false;
 	for (int i = 0; i < COLUMNS; i++)
-		any = any || (x->written[i] && value_of(s, (enum column)i));
+		any = any || (x->written[i] && value_of(x, s, (enum column)i));
 	if (!any)
 		return;
 	if (s->node == PROFILE_NONE) {
@@ -301,7 +302,7 @@ static void write_sample(struct pprof *x, const struct profile_site *s)
 	x->inner.length = 0;
 	for (int i = 0; i < COLUMNS; i++)
 		if (x->written[i])
-			put_varint(x, &x->inner, value_of(s, (enum column)i));
+			put_varint(x, &x->inner, value_of(x, s, (enum column)i));
 	put_bytes(x, &x->message, SAMPLE_VALUE, x->inner.data, x->inner.length);
 	x->inner.length = 0;
 	if (s->via != PROFILE_VIA_MALLOC && s->via < PROFILE_VIA_COUNT) {
@@ -412,6 +413,7 @@ static void write_about(struct pprof *x)
 	if (p->start_unix_ns > 0 && p->duration_ns < (uint64_t)(INT64_MAX - p->start_unix_ns))
 		time_ns = p->start_unix_ns + (int64_t)p->duration_ns;
 	write_number(x, PROFILE_TIME_NANOS, (uint64_t)time_ns);
+	write_number(x, PROFILE_DURATION_NANOS, x->o->difference_ns);
 	write_type(x, PROFILE_PERIOD_TYPE, "space", "bytes");
 	write_number(x, PROFILE_PERIOD, p->rate_bytes ? p->rate_bytes : 1);
 	write_number(x, PROFILE_DROP_FRAMES, string(x, drop_frames));

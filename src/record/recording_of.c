@@ -1,110 +1,103 @@
-/* From a process to its recording, by /proc alone: a program that is recorded is a
- * child of its recorder, or a child's child, and the recorder has the file open. Files
- * are known by their content, not by their names: anything may be called .heft, and a
- * recording may be called anything.
+/* Finds the recording of a process without asking anybody: the recorder is its ancestor (`heft run`
+ * starts the program) and holds the file open for writing. A file is known by its first bytes, not by
+ * its name, which -o can make anything.
  *
- * Everything may change while it is looked at: what is gone counts as not there. */
+ * Everything in /proc is of other processes and may be gone at the next look: then the search goes on
+ * without it. */
 #include "record/recording_of.h"
 
 #include "trace/trace_block.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_ANCESTORS = 64 };
+enum { ANCESTORS = 64, PROC_PATH = 64 + NAME_MAX };
 
-static int32_t parent_of(int32_t pid)
+static bool is_written(pid_t pid, const char *fd)
 {
-	char path[40], text[512];
-	snprintf(path, sizeof path, "/proc/%" PRId32 "/stat", pid);
+	char path[PROC_PATH], line[128];
+	unsigned flags = 0;
+	snprintf(path, sizeof path, "/proc/%d/fdinfo/%s", (int)pid, fd);
 	FILE *in = fopen(path, "re");
-	if (!in)
-		return 0;
-	size_t n = fread(text, 1, sizeof text - 1, in);
-	fclose(in);
-	text[n] = 0;
-	/* The name may hold brackets and blanks: the last bracket ends it. */
-	const char *after = strrchr(text, ')');
-	int parent = 0;
-	if (!after || sscanf(after + 1, " %*c %d", &parent) != 1)
-		return 0;
-	return parent;
+	while (in && fgets(line, sizeof line, in))
+		if (sscanf(line, "flags: %o", &flags) == 1)
+			break;
+	if (in)
+		fclose(in);
+	return (flags & O_ACCMODE) != O_RDONLY;
 }
 
 static bool is_recording(const char *path)
 {
 	char head[sizeof TRACE_FILE_MAGIC];
-	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return false;
-	size_t magic = sizeof TRACE_FILE_MAGIC - 1;
-	bool is = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-		  pread(fd, head, magic, 0) == (ssize_t)magic &&
-		  memcmp(head, TRACE_FILE_MAGIC, magic) == 0;
+	ssize_t n = read(fd, head, sizeof TRACE_FILE_MAGIC - 1);
 	close(fd);
-	return is;
+	return n == sizeof TRACE_FILE_MAGIC - 1 &&
+	       memcmp(head, TRACE_FILE_MAGIC, sizeof TRACE_FILE_MAGIC - 1) == 0;
 }
 
-/* Opened for writing, says the descriptor's flags (octal). */
-static bool is_written(int32_t pid, const char *fd)
+int recording_written_by(pid_t pid, char *path, size_t size)
 {
-	char path[PATH_MAX], line[200];
-	unsigned flags = 0;
-	snprintf(path, sizeof path, "/proc/%" PRId32 "/fdinfo/%s", pid, fd);
-	FILE *in = fopen(path, "re");
-	if (!in)
-		return false;
-	while (fgets(line, sizeof line, in))
-		if (sscanf(line, "flags: %o", &flags) == 1)
-			break;
-	fclose(in);
-	return (flags & O_ACCMODE) != O_RDONLY;
-}
-
-/* The recording that a process writes, if it does. */
-static bool find_written(int32_t pid, char *path, size_t size)
-{
-	char name[PATH_MAX];
-	snprintf(name, sizeof name, "/proc/%" PRId32 "/fd", pid);
-	DIR *dir = opendir(name);
-	bool found = false;
+	char name[PROC_PATH];
 	struct dirent *e;
-	while (dir && !found && (e = readdir(dir))) {
-		if (e->d_name[0] == '.')
+	int rc = HEFT_ENOTFOUND;
+	snprintf(name, sizeof name, "/proc/%d/fd", (int)pid);
+	DIR *dir = opendir(name);
+	while (dir && rc < 0 && (e = readdir(dir))) {
+		if (!isdigit((unsigned char)e->d_name[0]))
 			continue;
-		snprintf(name, sizeof name, "/proc/%" PRId32 "/fd/%s", pid, e->d_name);
+		snprintf(name, sizeof name, "/proc/%d/fd/%s", (int)pid, e->d_name);
 		ssize_t n = readlink(name, path, size - 1);
 		if (n <= 0 || (size_t)n >= size - 1 || path[0] != '/')
-			continue;
+			continue; /* no file, or a name that does not fit */
 		path[n] = 0;
-		found = is_written(pid, e->d_name) && is_recording(path);
+		if (is_written(pid, e->d_name) && is_recording(path))
+			rc = 0;
 	}
 	if (dir)
 		closedir(dir);
-	return found;
+	return rc;
 }
 
-int recording_of_process(int32_t pid, char *path, size_t size, struct heft_error *err)
+/* 0: it has none, or is gone. */
+static pid_t parent_of(pid_t pid)
 {
-	if (pid <= 0 || (kill(pid, 0) < 0 && !parent_of(pid)))
-		return heft_fail(err, HEFT_ENOTFOUND, "no process %" PRId32, pid);
-	/* The recorder's own pid is meant as well as its program's. */
-	int32_t at = pid;
-	for (int i = 0; i < MOST_ANCESTORS && at > 0; i++, at = parent_of(at))
-		if (find_written(at, path, size))
+	char path[PROC_PATH], text[512];
+	int parent = 0;
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	/* The name in brackets may hold brackets itself: the last one ends it. */
+	const char *rest = strrchr(text, ')');
+	return rest && sscanf(rest, ") %*c %d", &parent) == 1 ? parent : 0;
+}
+
+int recording_of(pid_t pid, char *path, size_t size, struct heft_error *err)
+{
+	if (pid <= 0 || (kill(pid, 0) != 0 && !parent_of(pid)))
+		return heft_fail(err, HEFT_ENOTFOUND, "there is no process %d", (int)pid);
+	pid_t at = pid;
+	for (int i = 0; i < ANCESTORS && at > 0; i++, at = parent_of(at))
+		if (recording_written_by(at, path, size) == 0)
 			return 0;
-	return heft_fail(err, HEFT_ENOTFOUND,
-			 "process %" PRId32 " is not being recorded\n"
-			 "heft run CMD records a program from its start",
-			 pid);
+	return heft_fail(err, HEFT_EREFUSED,
+			 "process %d is not being recorded\n"
+			 "start it with 'heft run' or 'heft top -- CMD'",
+			 (int)pid);
 }

@@ -22,8 +22,8 @@ struct http_request {
 	const char *body;   /* of a POST; ends with NUL */
 	size_t body_bytes;
 	const struct http_connection *connection; /* for http_query and http_header */
-	void *kept; /* an answer that came back later (http_later) finds what it left here */
-	const char *query;   /* all of it as it was sent, undecoded; "" without one */
+	void *kept;        /* an answer that came back later (http_later) finds what it left here */
+	const char *query; /* all of it as it was sent, undecoded; "" without one */
 	uint64_t arrived_ns; /* CLOCK_MONOTONIC when the whole request was there */
 };
 /* The decoded value of a query parameter, "" for one without value, NULL: not there. */
@@ -63,7 +63,7 @@ struct http_route {
 	bool quick; /* answers at once from memory: made by the network's own thread */
 };
 
-struct http_limits { /* 0: the usual */
+struct http_limits {          /* 0: the usual */
 	uint32_t connections; /* 2048; further ones get 503, and beyond a few of these wait */
 	uint32_t body_bytes;  /* of a POST; 1 MiB, else 413 */
 	uint32_t idle_ms;     /* without a request; 60 s */
@@ -72,15 +72,15 @@ struct http_limits { /* 0: the usual */
 };
 
 struct http_options {
-	const char *address;  /* NULL: 127.0.0.1. Others need a token. IPv6 as ::1 or [::1] */
-	uint16_t port;	      /* 0: any free one */
-	uint16_t tries;	      /* further ports to try if it is taken */
-	const char *token;    /* NULL: none asked for */
+	const char *address; /* NULL: 127.0.0.1. Others need a token. IPv6 as ::1 or [::1] */
+	uint16_t port;       /* 0: any free one */
+	uint16_t tries;      /* further ports to try if it is taken */
+	const char *token;   /* NULL: none asked for */
 	/* Where it may stand: always "Authorization: Bearer T", the password of Basic (with any name:
 	 * go tool pprof http://x:T@host/...) and the query parameter "token". */
 	bool check_host; /* refuse other Host and Origin headers than our own (DNS rebinding) */
 	struct http_limits limits;
-	const char *headers; /* further lines "Name: value\n" on every answer, or NULL */
+	const char *headers;           /* further lines "Name: value\n" on every answer, or NULL */
 	void (*say)(const char *text); /* what goes wrong while serving; NULL: silence */
 };
 
@@ -93,8 +93,8 @@ uint16_t http_server_port(const struct http_server *s);
 void http_server_stop(struct http_server *s);
 
 struct http_stats {
-	uint64_t connections; /* open now */
-	uint64_t requests;    /* answered so far */
+	uint64_t connections;     /* open now */
+	uint64_t requests;        /* answered so far */
 	uint64_t refused, failed; /* of them, with a status of 4xx and of 5xx */
 };
 void http_request_stats(const struct http_request *q, struct http_stats *stats);

@@ -24,8 +24,9 @@ struct picture {
 	const struct view_calls *c;
 	const struct view_tree_shape *shape;
 	uint32_t root;
-	uint32_t *order; /* nodes below the root, greatest first */
-	uint32_t order_count, kept_count, pruned;
+	uint32_t *order; /* nodes that are shown, but for the root; greatest first */
+	uint32_t kept_count, pruned;
+	bool *below;                         /* the root: by node */
 	bool *kept;                          /* by node */
 	uint32_t *first, *last, *next;       /* kept children, by node */
 	struct shown *rest;                  /* what is left of a node's children */
@@ -75,6 +76,31 @@ static uint32_t *rank(const struct view_calls *c, const bool *wanted, uint32_t *
 	return order;
 }
 
+/* The size that has `most` others above it, or 0: found digit by digit, since sorting millions to
+ * show thousands takes longer than all the rest. */
+static uint64_t smallest_shown(const struct view_calls *c, const bool *wanted, uint32_t most)
+{
+	enum { DIGIT = 11, DIGITS = 1 << DIGIT };
+	uint64_t prefix = 0;
+	for (int shift = 55; shift >= 0; shift -= DIGIT) {
+		uint32_t counts[DIGITS] = {0};
+		uint64_t above = 0;
+		int digit = DIGITS;
+		for (uint32_t i = 1; i < c->count; i++) {
+			uint64_t size = size_of(&c->items[i]);
+			if (wanted[i] && (shift == 55 || size >> (shift + DIGIT) == prefix))
+				counts[size >> shift & (DIGITS - 1)]++;
+		}
+		while (digit-- > 0 && above + counts[digit] <= most)
+			above += counts[digit];
+		if (digit < 0) /* they are fewer */
+			return 0;
+		most -= (uint32_t)above;
+		prefix = prefix << DIGIT | (uint64_t)digit;
+	}
+	return prefix;
+}
+
 /* The node that a path of places among siblings leads to. */
 static int find_root(const struct view_calls *c, const char *path, uint32_t *root,
 		     struct heft_error *err)
@@ -101,29 +127,38 @@ static int find_root(const struct view_calls *c, const char *path, uint32_t *roo
 	return rc;
 }
 
+/* Marks what is shown: everything greater than the smallest, and of that size the first ones. */
+static void keep_greatest(struct picture *v, uint64_t smallest)
+{
+	const struct view_calls *c = v->c;
+	uint32_t greater = 0;
+	for (uint32_t i = 1; i < c->count; i++) {
+		v->kept[i] = v->below[i] && size_of(&c->items[i]) > smallest;
+		greater += v->kept[i];
+	}
+	for (uint32_t i = 1; smallest && i < c->count && greater < v->shape->limit; i++)
+		if (v->below[i] && size_of(&c->items[i]) == smallest) {
+			v->kept[i] = true;
+			greater++;
+		}
+}
+
 static int choose(struct picture *v)
 {
 	const struct view_calls *c = v->c;
 	v->kept = calloc((size_t)c->count + 1, sizeof *v->kept);
-	if (!v->kept)
+	v->below = calloc((size_t)c->count + 1, sizeof *v->below);
+	if (!v->kept || !v->below)
 		return HEFT_ENOMEM;
-	/* First all that lies below the root, then those that are shown. */
+	v->below[v->root] = true;
+	for (uint32_t i = v->root + 1; i < c->count; i++)
+		v->below[i] = v->below[c->items[i].parent];
+	v->below[v->root] = false;
+	keep_greatest(v, smallest_shown(c, v->below, v->shape->limit));
+	v->order = rank(c, v->kept, &v->kept_count);
 	for (uint32_t i = 1; i < c->count; i++)
-		v->kept[i] = i > v->root &&
-			     (c->items[i].parent == v->root ||
-			      (c->items[i].parent != PROFILE_NONE && v->kept[c->items[i].parent]));
-	v->order = rank(c, v->kept, &v->order_count);
-	if (!v->order)
-		return HEFT_ENOMEM;
-	v->kept_count = v->order_count < v->shape->limit ? v->order_count : v->shape->limit;
-	/* What has nothing is not worth a node. */
-	while (v->kept_count && !size_of(&c->items[v->order[v->kept_count - 1]]))
-		v->kept_count--;
-	for (uint32_t i = v->kept_count; i < v->order_count; i++) {
-		v->kept[v->order[i]] = false;
-		v->pruned += size_of(&c->items[v->order[i]]) > 0;
-	}
-	return 0;
+		v->pruned += v->below[i] && !v->kept[i] && size_of(&c->items[i]) > 0;
+	return v->order ? 0 : HEFT_ENOMEM;
 }
 
 static void leave_out(struct shown *rest, uint32_t stacks, uint64_t total, uint64_t before)
@@ -146,18 +181,18 @@ static int link_children(struct picture *v)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < c->count; i++)
 		v->first[i] = v->last[i] = v->next[i] = PROFILE_NONE;
-	for (uint32_t i = 0; i < v->order_count; i++) {
+	for (uint32_t i = 0; i < v->kept_count; i++) {
 		uint32_t node = v->order[i], parent = c->items[node].parent;
-		const struct view_call *x = &c->items[node];
-		if (!v->kept[node]) {
-			if (parent == v->root || v->kept[parent])
-				leave_out(&v->rest[parent], x->stacks, x->total, x->before);
-		} else if (v->first[parent] == PROFILE_NONE) {
-			v->first[parent] = v->last[parent] = node;
-		} else {
+		if (v->first[parent] == PROFILE_NONE)
+			v->first[parent] = node;
+		else
 			v->next[v->last[parent]] = node;
-			v->last[parent] = node;
-		}
+		v->last[parent] = node;
+	}
+	for (uint32_t i = 1; i < c->count; i++) {
+		const struct view_call *x = &c->items[i];
+		if (v->below[i] && !v->kept[i] && (x->parent == v->root || v->kept[x->parent]))
+			leave_out(&v->rest[x->parent], x->stacks, x->total, x->before);
 	}
 	for (uint32_t i = 0; i < c->count; i++)
 		if (c->items[i].cut_stacks && (i == v->root || v->kept[i]))
@@ -352,6 +387,7 @@ int view_calls_write(const struct view_calls *c, struct json_writer *w, const st
 		heft_fail(err, rc, "not enough memory for this tree");
 	free(v.order);
 	free(v.kept);
+	free(v.below);
 	free(v.first);
 	free(v.last);
 	free(v.next);

@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LADDER_BYTES = 192 << 20 };
+enum { LADDER_BYTES = 192 << 20, RUNG_EVENTS = 1 << 18 /* are replayed in a few ms */ };
 enum { KEPT_PARTS = 8, RELOAD_LOADS = 4 /* of the time goes into loading a growing file */ };
 static const uint64_t RELOAD_NS = 900000000, QUIET_NS = 10000000000;
 
@@ -308,7 +308,8 @@ static void start_laying(struct generation *g)
 	struct heft_error err;
 	struct laying *l = calloc(1, sizeof *l);
 	if (l && trace_reader_open(&l->reader, g->recording->path, &err) == 0) {
-		g->ladder = trace_ladder_new(trace_reader_contents(l->reader), LADDER_BYTES);
+		g->ladder = trace_ladder_new(trace_reader_contents(l->reader), LADDER_BYTES,
+					     RUNG_EVENTS);
 		g->laying = l;
 		if (g->ladder && pthread_create(&l->thread, NULL, lay, g) == 0)
 			return;
@@ -384,16 +385,22 @@ void view_recording_refresh(struct view_recording *r, bool *live, uint64_t *dura
 /* ---- parts */
 
 static void select_part(struct profile_selection *s, const struct view_query *q,
-			enum view_extent extent, const struct profile *whole,
-			struct trace_ladder *ladder)
+			enum view_extent extent, const struct generation *g)
 {
+	const struct profile *whole = g->whole;
 	uint64_t end = whole->duration_ns;
 	*s = (struct profile_selection){.has_pid = q->has_pid,
 					.pid = q->pid,
 					.thread = q->thread,
 					.sizes = extent == VIEW_SIZES,
 					.part_of = whole,
-					.ladder = ladder};
+					.ladder = g->ladder};
+	if (!view_part_has_events(&g->whole_part->seen)) {
+		/* Whatever time was meant, this file does not know it: to be refused. */
+		s->has_window = q->mode == VIEW_LIVE ? q->at == VIEW_AT_TIME
+						     : q->has_from || q->has_to;
+		return;
+	}
 	if (q->mode == VIEW_LIVE) {
 		/* At the very end the program is gone; what is meant is what it left. */
 		s->has_window = q->at == VIEW_AT_TIME && q->at_ns < end;
@@ -545,7 +552,7 @@ int view_recording_part(struct view_recording *r, const struct view_query *q,
 	*out = NULL;
 	view_recording_refresh(r, NULL, NULL);
 	struct generation *g = hold_now(r);
-	select_part(&s, q, extent, g->whole, g->ladder);
+	select_part(&s, q, extent, g);
 	if (is_everything(&s, q, g->whole)) {
 		*out = &g->whole_part->seen;
 		return 0;

@@ -12,7 +12,7 @@
 /* Laying goes through some ten million events a second. Of no more than this it will soon pass any
  * moment, and replaying the same events beside it would only slow it down. */
 enum { WAIT_EVENTS = 128 << 20 };
-enum { MOST_RUNGS = 256, LEAST_EVENTS = 1 << 18 /* between rungs: replayed in a few ms */ };
+enum { MOST_RUNGS = 256 };
 
 struct rung {
 	uint64_t time_ns;
@@ -31,15 +31,16 @@ struct trace_ladder {
 	uint32_t site_count, thread_count;
 };
 
-struct trace_ladder *trace_ladder_new(const struct trace_contents *c, size_t most_bytes)
+struct trace_ladder *trace_ladder_new(const struct trace_contents *c, size_t most_bytes,
+				      uint64_t least_events)
 {
 	size_t rung = (size_t)c->site_count * sizeof(struct tally_site) +
 		      (size_t)c->thread_count * sizeof(struct tally_thread) + 4096;
 	size_t most = most_bytes / rung;
 	if (most > MOST_RUNGS)
 		most = MOST_RUNGS;
-	if (most > c->events / LEAST_EVENTS)
-		most = (size_t)(c->events / LEAST_EVENTS);
+	if (most > c->events / least_events)
+		most = (size_t)(c->events / least_events);
 	struct trace_ladder *l = most ? calloc(1, sizeof *l) : NULL;
 	if (!l)
 		return NULL;
@@ -157,18 +158,22 @@ static int replay(void *ctx, const struct trace_event *events, size_t count)
 int trace_ladder_before(struct trace_ladder *l, struct trace_reader *r, uint64_t before_ns,
 			struct tally *t, struct heft_error *err)
 {
-	const struct rung *from = NULL;
+	/* Below the first rung is the start. The file's own tallies are used only where there is no
+	 * ladder yet: they have lifetimes to the nanosecond, and mixed differences would be off. */
+	static const struct rung start;
 	pthread_mutex_lock(&l->lock);
 	while (l->worth_waiting && l->laying &&
 	       !(l->count && l->rungs[l->count - 1].time_ns > before_ns))
 		pthread_cond_wait(&l->more, &l->lock);
+	const struct rung *from = l->count || l->whole ? &start : NULL;
 	for (uint32_t i = 0; i < l->count && l->rungs[i].time_ns <= before_ns; i++)
 		/* The last one of a ladder that grows may be far away: the file knows better. */
 		from = i + 1 < l->count || l->whole ? &l->rungs[i] : NULL;
 	pthread_mutex_unlock(&l->lock);
 	if (!from)
 		return trace_reader_tally_before(r, before_ns, t, err);
-	if (copy_tally(t, &from->tally) < 0)
+	if (tally_reserve(t, l->site_count, l->thread_count) < 0 ||
+	    copy_tally(t, &from->tally) < 0)
 		return heft_fail(err, HEFT_ENOMEM, "not enough memory for a part of the recording");
 	return before_ns > from->time_ns ? trace_reader_events(r, from->time_ns, before_ns - 1,
 							       replay, t, err)

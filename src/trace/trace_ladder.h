@@ -10,8 +10,10 @@
 
 struct trace_ladder;
 
-/* For recordings with these contents; NULL: no memory, or too little for a rung that helps. */
-struct trace_ladder *trace_ladder_new(const struct trace_contents *c, size_t most_bytes);
+/* For a recording with these contents, rungs at least so many events apart. NULL: no memory, or no
+ * rung is needed. */
+struct trace_ladder *trace_ladder_new(const struct trace_contents *c, size_t most_bytes,
+				      uint64_t least_events);
 void trace_ladder_free(struct trace_ladder *l);
 /* Lays the rungs in one walk over the events, with a reader of its own: others may use the ladder
  * meanwhile. Returns early, with 0, when *stop becomes true. */

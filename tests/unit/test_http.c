@@ -4,14 +4,10 @@
 
 #include "http_client.h"
 
-#include <fcntl.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <zlib.h>
 
 #include <cmocka.h>
@@ -89,19 +85,10 @@ static void answer_nothing(void *ctx, const struct http_request *q, struct http_
 	(void)a;
 }
 
-static void answer_large(void *ctx, const struct http_request *q, struct http_answer *a)
-{
-	(void)ctx;
-	(void)q;
-	size_t bytes = 32u << 20;
-	http_answer_body(a, 200, "application/octet-stream", calloc(1, bytes), bytes);
-}
-
 static const struct http_route routes[] = {
 	{.method = "GET", .path = "/hello", .answer = answer_hello},
 	{.method = "GET", .path = "/quick", .answer = answer_hello, .quick = true},
 	{.method = "GET", .path = "/under/*", .answer = answer_hello},
-	{.method = "GET", .path = "/open", .answer = answer_hello, .open = true},
 	{.method = "POST", .path = "/echo", .answer = answer_echo},
 	{.method = "GET", .path = "/both", .answer = answer_hello},
 	{.method = "POST", .path = "/both", .answer = answer_echo},
@@ -110,7 +97,6 @@ static const struct http_route routes[] = {
 	{.method = "GET", .path = "/quick-later", .answer = answer_later, .quick = true},
 	{.method = "GET", .path = "/events", .answer = answer_events},
 	{.method = "GET", .path = "/nothing", .answer = answer_nothing},
-	{.method = "GET", .path = "/large", .answer = answer_large},
 	{.path = NULL},
 };
 
@@ -166,7 +152,8 @@ static void test_routes(void **state)
 	expect("GET /under/some/where", "", "", 200, "hello (none)|some/where|");
 	expect("GET /under/", "", "", 200, "hello (none)||");
 	expect("GET /under", "", "", 404, "404: nothing");
-	expect("GET /nowhere", "", "", 404, "404: nothing is served under this path. There is:\n  /hello\n");
+	expect("GET /nowhere", "", "", 404,
+	       "404: nothing is served under this path. There is:\n  /hello\n");
 	expect("POST /echo", "", "some\nbody", 200, "some\nbody");
 	expect("POST /both", "", "x", 200, "x");
 	expect("GET /both", "", "", 200, "hello");
@@ -229,11 +216,12 @@ static void test_kept_connection(void **state)
 	int fd = client_connect(port);
 	char part[2000];
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(client_send(fd, i % 3 == 1 ? "POST /hello HTTP/1.1\r\nHost: x\r\n"
-							      "Content-Length: 2\r\n\r\nab"
-						 : i % 3    ? "GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
-							    : "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"),
-				 0);
+		assert_int_equal(
+			client_send(fd, i % 3 == 1 ? "POST /hello HTTP/1.1\r\nHost: x\r\n"
+						     "Content-Length: 2\r\n\r\nab"
+					: i % 3    ? "GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
+						   : "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"),
+			0);
 		ssize_t n = client_read(fd, part, sizeof part - 1);
 		assert_true(n > 0);
 		part[n] = 0;
@@ -319,14 +307,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define PLAIN(test) cmocka_unit_test_setup_teardown(test, start_plain, stop_plain)
-		PLAIN(test_routes),
-		PLAIN(test_methods),
-		PLAIN(test_headers),
-		PLAIN(test_packed),
-		PLAIN(test_kept_connection),
-		PLAIN(test_events),
-		PLAIN(test_client_goes),
-		PLAIN(test_stop_while_waiting),
+		PLAIN(test_routes),          PLAIN(test_methods),
+		PLAIN(test_headers),         PLAIN(test_packed),
+		PLAIN(test_kept_connection), PLAIN(test_events),
+		PLAIN(test_client_goes),     PLAIN(test_stop_while_waiting),
 	};
 	z_stream z = {.next_in = (Bytef *)"body { color: red }", .avail_in = 19};
 	z.next_out = (Bytef *)packed;

@@ -11,6 +11,10 @@
 // without those that have their default value: "/api/recordings", "/api/r/1/summary",
 // "/api/r/1/timeline", "/api/r/1/tree", "/api/r/1/tree?at=end", "/api/r/1/tree?mode=allocated",
 // "/api/r/1/sites?at=end", "/api/r/1/site?site=7", "/api/r/1/lifetimes", "/api/r/1/threads".
+// Mode churn has counts only: its metric never stands in an address ("/api/r/1/tree?mode=churn").
+// A file holds tree, sites and functions of these five: live at the peak, at=end, mode=allocated,
+// mode=allocated&metric=count, mode=churn; besides them sizes, lifetimes, threads, ledger, files, and
+// with --source source?file=...
 // A file inverts a tree by itself where it has no document with invert=1.
 //
 // The token of the page's own address (?token=T) goes with every request as "Authorization: Bearer T",

@@ -1,0 +1,89 @@
+/* Serves made-up processes (fake_source.h) for tests/integration/test_http.py, until its standard
+ * input ends. Prints its port. Options are words: token=T check slow=MS off many ended none
+ * connections=N idle=MS request=MS files=N address=A */
+#include "server/routes_pprof.h"
+
+#include "fake_source.h"
+
+#include <sys/resource.h>
+
+static struct fake_source fake;
+static struct http_route table[16];
+
+static void answer_count(void *ctx, const struct http_request *q, struct http_answer *a)
+{
+	(void)ctx;
+	(void)q;
+	http_answer_text(a, 200, "%d", atomic_load(&fake.snapshots));
+}
+
+static const char *value_of(int argc, char **argv, const char *name)
+{
+	size_t length = strlen(name);
+	for (int i = 1; i < argc; i++)
+		if (strncmp(argv[i], name, length) == 0 &&
+		    (!argv[i][length] || argv[i][length] == '='))
+			return argv[i] + length + (argv[i][length] == '=');
+	return NULL;
+}
+
+static uint32_t number_of(int argc, char **argv, const char *name)
+{
+	const char *value = value_of(argc, argv, name);
+	return value ? (uint32_t)strtoul(value, NULL, 10) : 0;
+}
+
+static void make_processes(int argc, char **argv)
+{
+	bool running = !value_of(argc, argv, "ended");
+	if (value_of(argc, argv, "none"))
+		return;
+	struct source_process *p = fake_process(&fake, 100, "/x/prog", running);
+	p->on = !value_of(argc, argv, "off");
+	p->cost_share = 0.0025;
+	if (!value_of(argc, argv, "many"))
+		return;
+	fake_process(&fake, 200, "/x/" HOSTILE_NAME, true)->memory_limit_bytes = 1 << 20;
+	fake_process(&fake, 300, "/x/gone", false);
+	fake_process(&fake, 300, "/x/gone", false)->live_bytes = 1; /* its pid was used again */
+}
+
+int main(int argc, char **argv)
+{
+	struct pprof_routes *routes;
+	struct http_server *server;
+	struct heft_error err = {0};
+	uint32_t files = number_of(argc, argv, "files");
+	struct rlimit limit = {files, files};
+	if (files && setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return 2;
+	struct source source = fake_source_of(&fake);
+	make_processes(argc, argv);
+	fake.slow_ms = number_of(argc, argv, "slow");
+	const char *token = value_of(argc, argv, "token");
+	if (pprof_routes_new(&routes, &source, token) < 0)
+		return 2;
+	uint32_t n = 0;
+	for (const struct http_route *r = pprof_routes_table(routes); r->path; r++)
+		table[n++] = *r;
+	table[n] = (struct http_route){"GET", "/test/snapshots", answer_count, NULL, true, true};
+	struct http_options o = {
+		.address = value_of(argc, argv, "address"),
+		.token = token,
+		.check_host = value_of(argc, argv, "check"),
+		.limits = {.connections = number_of(argc, argv, "connections"),
+			   .idle_ms = number_of(argc, argv, "idle"),
+			   .request_ms = number_of(argc, argv, "request")},
+	};
+	if (http_server_start(&server, &o, table, &err) < 0) {
+		fprintf(stderr, "%s\n", err.message);
+		return 1;
+	}
+	printf("%u\n", http_server_port(server));
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	http_server_stop(server);
+	pprof_routes_free(routes);
+	return 0;
+}
