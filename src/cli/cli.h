@@ -59,6 +59,9 @@ enum cli_option_id {
 	CLI_OPT_FORMAT,
 	CLI_OPT_MEASURE,
 	CLI_OPT_RAW,
+	CLI_OPT_PORT,
+	CLI_OPT_NO_OPEN,
+	CLI_OPT_SOURCE,
 	CLI_OPT_ONCE,
 	CLI_OPT_PATH_FD,
 	CLI_OPT_LISTEN,
@@ -166,6 +169,7 @@ int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_view(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_agent(int argc, char **argv);

@@ -108,7 +108,7 @@ static const struct cli_option check_options[] = {
 };
 
 static const struct cli_option export_options[] = {
-	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "pprof|heaptrack|dhat|massif|flamegraph|folded|speedscope|csv|json",
+	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "pprof|heaptrack|dhat|massif|flamegraph|folded|speedscope|csv|json|html",
 	 "what to write", false},
 	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "OUT",
 	 "write to OUT, - is standard output (default: FILE's name with the format's extension)",
@@ -121,12 +121,22 @@ static const struct cli_option export_options[] = {
 	 "folded, flamegraph: from the allocating function up", false},
 	{CLI_OPT_RAW, "raw", 0, CLI_NO_ARG, NULL,
 	 "pprof: addresses and build ids instead of symbols", false},
+	{CLI_OPT_SOURCE, "source", 0, CLI_NO_ARG, NULL, "html: with the lines of source files", false},
 	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE", false},
 	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE", false},
 	{CLI_OPT_FROM, "from", 0, CLI_ARG, "TIME", "only what happened from TIME on", false},
 	{CLI_OPT_TO, "to", 0, CLI_ARG, "TIME", "only what happened up to TIME", false},
 	{CLI_OPT_THREAD, "thread", 0, CLI_ARG, "NAME|TID", "only this thread", false},
 	{CLI_OPT_PID, "pid", 0, CLI_ARG, "PID", "only this process", false},
+	OPTION_QUIET,
+	OPTION_HELP,
+	END,
+};
+
+static const struct cli_option view_options[] = {
+	{CLI_OPT_PORT, "port", 0, CLI_ARG, "N",
+	 "serve on port N, 0 is any free one (default: 7777 or one after it)", false},
+	{CLI_OPT_NO_OPEN, "no-open", 0, CLI_NO_ARG, NULL, "open no browser", false},
 	OPTION_QUIET,
 	OPTION_HELP,
 	END,
@@ -190,6 +200,8 @@ const struct cli_verb cli_verbs[] = {
 	 CLI_USAGE, false, "file"},
 	{"export", "write a recording in another tool's format", "-f FORMAT [OPTIONS] FILE",
 	 export_options, cmd_export, CLI_USAGE, false, "file"},
+	{"view", "look at recordings in a browser", "[OPTIONS] [FILE | PID]...", view_options,
+	 cmd_view, CLI_USAGE, false, "file"},
 	{"top", "live view of a program in the terminal", "(PID | FILE | -- CMD)",
 	 top_options, cmd_top, CLI_USAGE, false, "file"},
 	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options, cmd_verify,

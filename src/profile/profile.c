@@ -55,9 +55,13 @@ void profile_free(struct profile *p)
 		free(p->index->label_sets.slots);
 		free(p->index);
 	}
-	free(p->modules);
-	free(p->frames);
-	free(p->nodes);
+	if (!p->lender) {
+		free(p->modules);
+		free(p->frames);
+		free(p->nodes);
+	}
+	free(p->recorded_nodes);
+	free(p->recorded_sites);
 	free(p->rss);
 	free(p->sites);
 	free(p->label_sets);

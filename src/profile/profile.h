@@ -80,7 +80,8 @@ struct profile_lifetime {
 enum { PROFILE_LIFE_BUCKETS = 40 };
 
 struct profile_site {
-	uint32_t id;   /* from 1, by peak contribution: what people and findings name it by */
+	uint32_t id;   /* from 1, by peak contribution: what people and findings name it by. Of a part
+			  (profile.lender) it is the whole's */
 	uint32_t node; /* innermost; PROFILE_NONE: stack unknown */
 	uint32_t via;
 	uint32_t labels; /* in the profile's label_sets, or PROFILE_NONE: a stack with other labels is
@@ -370,6 +371,11 @@ struct profile {
 	uint32_t rss_count;
 	uint64_t window_from_ns, window_to_ns; /* what was selected; 0 and duration_ns without one */
 	uint32_t sites_left_out; /* summaries only: small sites that were not symbolised */
+
+	/* Only with profile_selection.keep or .part_of: indices by the recording's own. */
+	uint32_t *recorded_nodes, *recorded_sites; /* PROFILE_NONE: not in the profile */
+	uint32_t recorded_site_count;
+	const struct profile *lender; /* modules, frames and nodes are its own, not ours; or NULL */
 };
 
 struct profile *profile_new(void); /* NULL: no memory */

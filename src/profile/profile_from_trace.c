@@ -8,6 +8,9 @@
  *
  * A window begins with what is live then and counts what happens in it.
  *
+ * Of several selections only the first, of everything, reads symbols; the others
+ * are parts of it and borrow its stacks (part_of).
+ *
  * Invariants: the sums over sites equal the totals; all indices in the recording
  * are checked before they are used, events' included. */
 #include "profile/profile_from_trace.h"
@@ -473,6 +476,34 @@ static int load_errors(struct load *l, const uint32_t *final)
 	return l->sel->top_only ? 0 : trace_load_births(l, final);
 }
 
+/* The stacks of the wanted nodes; nodes[] becomes the profile's by the recording's. */
+static int load_stacks(struct load *l, const bool *wanted, uint32_t *nodes)
+{
+	const struct profile *whole = l->sel->part_of;
+	if (!whole)
+		return trace_stacks_load(l->p, l->c, l->modules, wanted, l->sel, nodes);
+	if (!whole->recorded_nodes || whole->recorded_site_count != l->c->site_count)
+		return heft_fail(l->err, HEFT_EUSAGE, "a part of another recording");
+	memcpy(nodes, whole->recorded_nodes, l->c->node_count * sizeof *nodes);
+	l->p->lender = whole;
+	l->p->modules = whole->modules;
+	l->p->module_count = whole->module_count;
+	l->p->frames = whole->frames;
+	l->p->frame_count = whole->frame_count;
+	l->p->nodes = whole->nodes;
+	l->p->node_count = whole->node_count;
+	return 0;
+}
+
+/* Sites of a part are named as in the whole. */
+static void take_ids(struct profile *p, const uint32_t *final)
+{
+	const struct profile *whole = p->lender;
+	for (uint32_t i = 0; i < whole->recorded_site_count; i++)
+		if (final[i] != PROFILE_NONE && whole->recorded_sites[i] != PROFILE_NONE)
+			p->sites[final[i]].id = whole->sites[whole->recorded_sites[i]].id;
+}
+
 static int load_sites(struct load *l)
 {
 	const struct trace_contents *c = l->c;
@@ -490,10 +521,10 @@ static int load_sites(struct load *l)
 	if (!sites || !wanted || !nodes || !next || !head || !final)
 		goto out;
 	rc = want_sites(l, sites, wanted);
-	if (rc == 0 && !l->sel->top_only)
+	if (rc == 0 && !l->sel->top_only && !l->sel->part_of)
 		trace_behaviour_want(c, c->tally, sites, wanted);
 	if (rc == 0)
-		rc = trace_stacks_load(p, c, l->modules, wanted, l->sel, nodes);
+		rc = load_stacks(l, wanted, nodes);
 	for (uint32_t i = 0; i < c->site_count && rc == 0; i++) {
 		if (!sites[i])
 			continue;
@@ -542,8 +573,17 @@ static int load_sites(struct load *l)
 		}
 		if (l->spread)
 			rc = load_errors(l, final);
-		if (rc == 0 && !l->sel->top_only)
+		/* Behaviour is of the whole recording: a part need not repeat it. */
+		if (rc == 0 && !l->sel->top_only && !p->lender)
 			rc = trace_behaviour_load(p, c, final, nodes, l->thread_ids);
+	}
+	if (rc == 0 && p->lender)
+		take_ids(p, final);
+	if (rc == 0 && (l->sel->keep || p->lender)) {
+		p->recorded_site_count = c->site_count;
+		p->recorded_nodes = nodes;
+		p->recorded_sites = final;
+		nodes = final = NULL;
 	}
 out:
 	free(unsorted);
@@ -669,7 +709,7 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = load_threads(&l);
 	if (rc == 0)
 		rc = load_notes(&l);
-	if (rc == 0)
+	if (rc == 0 && !l.sel->part_of)
 		rc = load_modules(&l);
 	if (rc == 0)
 		rc = load_sites(&l);
