@@ -10,6 +10,7 @@ Stages, each of which may be named with --only:
     memory   unit tests of hosted code under AddressSanitizer and UBSan
     race     unit tests of lock-free code under ThreadSanitizer
     layout   tools/check_layout.py: includes, file names, symbols, manual pages
+    web      the page's types, size and unit tests (node)
     cli, integration, fault    pytest on the built heft
     browser  pytest with Chromium: what heft shows in a browser
 
@@ -169,7 +170,8 @@ def meson_tests(results, stage, directory, suite=None):
 def sanitized(results, stage, directory, sanitizers):
     log = ROOT / f"{directory}-setup.log"
     status = configure(directory, ["-Dtests=true", f"-Db_sanitize={sanitizers}",
-                                   "-Db_lundef=false", "-Dbuildtype=debugoptimized"], log)
+                                   "-Db_lundef=false", "-Dbuildtype=debugoptimized",
+                                   "-Dweb=disabled"], log)
     (directory / "test-logs").mkdir(parents=True, exist_ok=True)
     kept = log.replace(directory / "test-logs" / "setup.txt")
     if status != 0:
@@ -196,6 +198,25 @@ def layout(results, directory):
         ran += 1
     if ran == 0 or status not in (0, 1):
         results.fail("layout", "did not run")
+        show_tail(log)
+
+
+def web(results, directory):
+    if not (directory / "web" / "heft.html").exists():
+        say("web: the page is not built (no node, npm or registry)")
+        results.add(skipped=1)
+        return
+    log = directory / "test-logs" / "web.txt"
+    status = run(["node", "web/build_page.mjs", "check", directory / "web"], log, limit=300)
+    lines = re.findall(r"^(not ok|ok)\b(?: \d+)? - (.*)$", log.read_text(errors="replace"), re.M)
+    for outcome, name in lines:
+        if outcome == "ok":
+            results.add(passed=1)
+        else:
+            results.fail("web", name)
+    if not lines or (status != 0 and all(outcome == "ok" for outcome, _ in lines)):
+        results.fail("web", "did not run to its end")
+    if status != 0:
         show_tail(log)
 
 
@@ -234,7 +255,7 @@ def pytest(results, stage, directory, limit):
         show_tail(log, 60)
 
 
-STAGES = ("build", "unit", "memory", "race", "layout", "cli", "integration", "fault", "browser")
+STAGES = ("build", "unit", "memory", "race", "layout", "web", "cli", "integration", "fault", "browser")
 
 
 def main():
@@ -256,6 +277,7 @@ def main():
                                     "address,undefined"),
         "race": lambda: sanitized(results, "race", beside / (directory.name + "-tsan"), "thread"),
         "layout": lambda: layout(results, directory),
+        "web": lambda: web(results, directory),
         "cli": lambda: pytest(results, "cli", directory, 300),
         "integration": lambda: pytest(results, "integration", directory, 600),
         "fault": lambda: pytest(results, "fault", directory, 600),

@@ -59,6 +59,17 @@ enum cli_option_id {
 	CLI_OPT_FORMAT,
 	CLI_OPT_MEASURE,
 	CLI_OPT_RAW,
+	CLI_OPT_PORT,
+	CLI_OPT_NO_OPEN,
+	CLI_OPT_SOURCE,
+	CLI_OPT_ONCE,
+	CLI_OPT_PATH_FD,
+	CLI_OPT_LISTEN,
+	CLI_OPT_TOKEN_FILE,
+	CLI_OPT_LINGER,
+	CLI_OPT_DIR,
+	CLI_OPT_OUTPUT_DIR,
+	CLI_OPT_KEEP,
 };
 
 enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=value */ };
@@ -104,6 +115,10 @@ size_t cli_too_far(size_t length);
 typedef int cli_set_fn(void *ctx, const struct cli_option *option, const char *value);
 int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_set_fn *set, void *ctx,
 		      int *first);
+
+/* How many words stand after the first "--", for verbs that take a command there; -1: there is no
+ * "--". To be asked before cli_parse_options, which moves words. */
+int cli_words_after_dashes(int argc, char **argv);
 
 /* "heft VERB: ..." and where to find help, on stderr; returns the verb's usage status. verb may be
  * NULL (then "heft: ..." and 2). */
@@ -154,7 +169,11 @@ int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_view(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
+int cmd_agent(int argc, char **argv);
+int cmd_ctl(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
 #endif

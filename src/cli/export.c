@@ -1,15 +1,17 @@
 /* `heft export -f FORMAT FILE`: options to a selection, a profile, and a file in another tool's
- * format. The table of formats is src/export's; json, which is the report's, is added here, the
- * one place that may know both.
+ * format. The table of formats is src/export's; json, which is the report's, and html, which is the
+ * server's, are added here, the one place that may know both.
  *
  * What would be refused in the end (an output file that exists) is refused before the recording is
  * read. The one number a stack that most formats hold follows --at (what is live at an instant) or
  * --measure; together they must mean the same. */
 #include "cli/cli.h"
 
+#include "cli/view_files.h"
 #include "export/export.h"
 #include "import/import.h"
 #include "report/report.h"
+#include "server/view_html.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -57,8 +59,21 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 static const struct exporter json_exporter = {"json", "what heft report --json writes", "json",
 					      false, write_json, true};
 
+/* The page's documents come from the recording itself: some are more than a profile holds. */
+static int write_html(FILE *out, const struct profile *p, const struct export_options *o,
+		      struct heft_error *err)
+{
+	(void)p;
+	return view_html(out, o->recording, o->source, err);
+}
+
+static const struct exporter html_exporter = {"html", "one page that opens anywhere", "html",
+					      false, write_html, true};
+
 static const struct exporter *find_format(const char *name)
 {
+	if (strcmp(name, html_exporter.name) == 0)
+		return &html_exporter;
 	return strcmp(name, json_exporter.name) == 0 ? &json_exporter : exporter_find(name);
 }
 
@@ -139,6 +154,9 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_INVERT:
 		c->options.invert = true;
 		return 0;
+	case CLI_OPT_SOURCE:
+		c->options.source = true;
+		return 0;
 	default:
 		return cli_usage_error(c->verb, "--%s does not work here", option->name);
 	}
@@ -156,6 +174,12 @@ static int check_usage(struct export_command *c)
 	if (c->options.invert && strcmp(c->exporter->name, "folded") != 0 &&
 	    strcmp(c->exporter->name, "flamegraph") != 0)
 		return cli_usage_error(c->verb, "--invert is for folded and flamegraph");
+	if (c->options.source && c->exporter != &html_exporter)
+		return cli_usage_error(c->verb, "--source is for html");
+	if (c->exporter == &html_exporter &&
+	    (c->instant != AT_UNSAID || c->has_measure || c->has_from || c->has_to ||
+	     c->selection.has_pid || c->selection.thread || c->options.focus || c->options.ignore))
+		return cli_usage_error(c->verb, "html is of the whole recording: the page selects");
 	if (c->instant == AT_UNSAID)
 		return CLI_GO_ON;
 	if (c->instant == AT_TIME && (c->has_from || c->has_to))
@@ -269,11 +293,51 @@ static int check_not_input(const char *input, const char *output, struct heft_er
 			 output);
 }
 
+static void say_incomplete(const struct export_command *c, const char *path,
+			   const struct profile *p)
+{
+	if (!p->complete && !c->quiet)
+		cli_error("%s has no end (cut, or still being written): what is written is of its "
+			  "first %.3f s",
+			  path, (double)p->duration_ns / 1e9);
+}
+
+static int export_page(struct export_command *c, const char *path, struct heft_error *err)
+{
+	const struct view_part *part = NULL;
+	const char *name = strrchr(path, '/');
+	int rc = view_recording_open(&c->options.recording, path, "1", name ? name + 1 : path,
+				     &cli_view_loader, err);
+	if (rc == 0)
+		rc = view_recording_whole(c->options.recording, &part, err);
+	if (rc == 0)
+		rc = export_to_path(c->exporter, c->output, c->force, part->p, &c->options, err);
+	if (rc == 0)
+		say_incomplete(c, path, part->p);
+	view_part_drop(part);
+	view_recording_close(c->options.recording);
+	return rc;
+}
+
+static int export_profile(struct export_command *c, const char *path, struct heft_error *err)
+{
+	struct profile *p = NULL;
+	c->selection.process_totals = c->exporter == &json_exporter;
+	int rc = load(c, path, &p, err);
+	if (rc == 0)
+		rc = settle_measure(c, p, err);
+	if (rc == 0)
+		rc = export_to_path(c->exporter, c->output, c->force, p, &c->options, err);
+	if (rc == 0)
+		say_incomplete(c, path, p);
+	profile_free(p);
+	return rc;
+}
+
 int cmd_export(int argc, char **argv)
 {
 	struct export_command c = {.verb = cli_verb_find("export")};
 	struct heft_error err = {0};
-	struct profile *p = NULL;
 	char name[NAME_MAX + 1];
 	int first;
 	int status = cli_parse_options(c.verb, argc, argv, set_option, &c, &first);
@@ -291,21 +355,12 @@ int cmd_export(int argc, char **argv)
 		default_name(argv[first], c.exporter->extension, name, sizeof name);
 		c.output = name;
 	}
-	c.selection.process_totals = c.exporter == &json_exporter;
 	int rc = check_not_input(argv[first], c.output, &err);
 	if (rc == 0)
 		rc = export_path_check(c.exporter, c.output, c.force, &err);
 	if (rc == 0)
-		rc = load(&c, argv[first], &p, &err);
-	if (rc == 0)
-		rc = settle_measure(&c, p, &err);
-	if (rc == 0)
-		rc = export_to_path(c.exporter, c.output, c.force, p, &c.options, &err);
-	if (rc == 0 && !p->complete && !c.quiet)
-		cli_error("%s has no end (cut, or still being written): what is written is of its "
-			  "first %.3f s",
-			  argv[first], (double)p->duration_ns / 1e9);
-	profile_free(p);
+		rc = c.exporter == &html_exporter ? export_page(&c, argv[first], &err)
+						  : export_profile(&c, argv[first], &err);
 	if (rc < 0) {
 		cli_print_error(&err);
 		return rc == HEFT_EUSAGE ? CLI_USAGE : CLI_FAILED;

@@ -16,6 +16,10 @@
 #define OPTION_COLOR                                                                               \
 	{CLI_OPT_COLOR, "color", 0, CLI_ARG, "auto|always|never",                                  \
 	 "colour the text (default: on a terminal)", false}
+#define OPTION_LISTEN(help) {CLI_OPT_LISTEN, "listen", 0, CLI_ARG, "ADDR:PORT", help, false}
+#define OPTION_TOKEN                                                                               \
+	{CLI_OPT_TOKEN_FILE, "token-file", 0, CLI_ARG, "FILE",                                     \
+	 "whoever asks must know FILE's first line (needed beyond 127.0.0.1)", false}
 #define END {.name = NULL}
 
 static const struct cli_option run_options[] = {
@@ -25,7 +29,13 @@ static const struct cli_option run_options[] = {
 	{CLI_OPT_FOLLOW, "follow", 0, CLI_ARG, "all|none",
 	 "record child processes too (default: all)", false},
 	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
-	 "one sample for each BYTES on average, not every allocation (default: 512k)", false},
+	 "one sample for each BYTES on average, not every allocation (default: 512k; auto: "
+	 "for 0.5 % of CPU)", false},
+	{CLI_OPT_PATH_FD, "path-fd", 0, CLI_ARG, "FD",
+	 "tell the recording's path there when it is finished", true},
+	OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as Go has it, /metrics"),
+	OPTION_TOKEN,
+	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "go on serving for TIME after the end", false},
 	OPTION_QUIET,
 	OPTION_VERBOSE,
 	OPTION_COLOR,
@@ -98,7 +108,7 @@ static const struct cli_option check_options[] = {
 };
 
 static const struct cli_option export_options[] = {
-	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "pprof|heaptrack|dhat|massif|flamegraph|folded|speedscope|csv|json",
+	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "pprof|heaptrack|dhat|massif|flamegraph|folded|speedscope|csv|json|html",
 	 "what to write", false},
 	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "OUT",
 	 "write to OUT, - is standard output (default: FILE's name with the format's extension)",
@@ -111,6 +121,7 @@ static const struct cli_option export_options[] = {
 	 "folded, flamegraph: from the allocating function up", false},
 	{CLI_OPT_RAW, "raw", 0, CLI_NO_ARG, NULL,
 	 "pprof: addresses and build ids instead of symbols", false},
+	{CLI_OPT_SOURCE, "source", 0, CLI_NO_ARG, NULL, "html: with the lines of source files", false},
 	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE", false},
 	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE", false},
 	{CLI_OPT_FROM, "from", 0, CLI_ARG, "TIME", "only what happened from TIME on", false},
@@ -122,8 +133,52 @@ static const struct cli_option export_options[] = {
 	END,
 };
 
+static const struct cli_option view_options[] = {
+	{CLI_OPT_PORT, "port", 0, CLI_ARG, "N",
+	 "serve on port N, 0 is any free one (default: 7777 or one after it)", false},
+	{CLI_OPT_NO_OPEN, "no-open", 0, CLI_NO_ARG, NULL, "open no browser", false},
+	OPTION_QUIET,
+	OPTION_HELP,
+	END,
+};
+
+static const struct cli_option top_options[] = {
+	{CLI_OPT_ONCE, "once", 0, CLI_NO_ARG, NULL, "print it once, as plain text", false},
+	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "live|grew|blocks|age|peak|allocated",
+	 "order of the rows (default: live)", false},
+	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N", "with --once: show N rows (default: 20)", false},
+	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE",
+	 "record CMD to FILE (default: heft.%e.%p.heft, as heft run does)", false},
+	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
+	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
+	 "record CMD sampled, as heft run does (default: 512k)", false},
+	OPTION_COLOR,
+	OPTION_HELP,
+	END,
+};
+
 static const struct cli_option verify_options[] = {
 	OPTION_QUIET,
+	OPTION_HELP,
+	END,
+};
+
+static const struct cli_option agent_options[] = {
+	{CLI_OPT_DIR, "dir", 0, CLI_ARG, "DIR",
+	 "where programs leave their session files (default: HEFT_DIR, or /run/heft)", false},
+	OPTION_LISTEN("where to serve them (default: 127.0.0.1:6070)"),
+	OPTION_TOKEN,
+	{CLI_OPT_OUTPUT_DIR, "output-dir", 0, CLI_ARG, "DIR",
+	 "where to save what ended programs had (default: /var/lib/heft)", false},
+	{CLI_OPT_KEEP, "keep", 0, CLI_ARG, "N|TIME",
+	 "go on serving N ended programs, for TIME (default: 100, 1h)", false},
+	OPTION_QUIET,
+	OPTION_VERBOSE,
+	OPTION_HELP,
+	END,
+};
+
+static const struct cli_option ctl_options[] = {
 	OPTION_HELP,
 	END,
 };
@@ -145,8 +200,16 @@ const struct cli_verb cli_verbs[] = {
 	 CLI_USAGE, false, "file"},
 	{"export", "write a recording in another tool's format", "-f FORMAT [OPTIONS] FILE",
 	 export_options, cmd_export, CLI_USAGE, false, "file"},
+	{"view", "look at recordings in a browser", "[OPTIONS] [FILE | PID]...", view_options,
+	 cmd_view, CLI_USAGE, false, "file"},
+	{"top", "live view of a program in the terminal", "(PID | FILE | -- CMD)",
+	 top_options, cmd_top, CLI_USAGE, false, "file"},
 	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options, cmd_verify,
 	 CLI_USAGE, false, "file"},
+	{"agent", "hold and serve the profiles of sampled programs", "[OPTIONS]",
+	 agent_options, cmd_agent, CLI_USAGE, false, ""},
+	{"ctl", "switch the sampling of a running program", "PID [KEY=VALUE...]",
+	 ctl_options, cmd_ctl, CLI_USAGE, false, ""},
 	{"help", "explain heft or one of its verbs", "[VERB]", help_options, cmd_help, CLI_USAGE,
 	 false, "verb"},
 	{.name = NULL},

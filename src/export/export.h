@@ -22,10 +22,13 @@ uint64_t export_site_value(const struct profile_site *site, enum export_measure 
 /* Whether the file that the profile came from tells it. */
 bool export_measure_known(const struct profile *p, enum export_measure measure);
 
+struct view_recording; /* src/server's */
+
 struct export_options {
 	enum export_measure measure; /* for formats with one number a stack */
 	bool raw;                    /* pprof: addresses and build ids instead of symbols */
 	bool source;                 /* html: with source lines */
+	struct view_recording *recording; /* html: what its documents are made of */
 	bool invert;                 /* folded, flamegraph: from the allocating function up */
 	const char *name;  /* of the file, or NULL: .gz and .zst ask for compression (heaptrack) */
 	const char *title; /* of graphs; NULL: the command */

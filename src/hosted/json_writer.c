@@ -148,6 +148,12 @@ void json_write_real(struct json_writer *w, double x)
 	fprintf(w->out, "%.9g", x);
 }
 
+void json_write_null(struct json_writer *w)
+{
+	value_begins(w);
+	fputs_unlocked("null", w->out);
+}
+
 void json_write_newline(struct json_writer *w)
 {
 	putc_unlocked('\n', w->out);

@@ -55,9 +55,14 @@ void profile_free(struct profile *p)
 		free(p->index->label_sets.slots);
 		free(p->index);
 	}
-	free(p->modules);
-	free(p->frames);
-	free(p->nodes);
+	if (!p->lender) {
+		free(p->modules);
+		free(p->frames);
+		free(p->nodes);
+	}
+	free(p->recorded_nodes);
+	free(p->recorded_sites);
+	free(p->rss);
 	free(p->sites);
 	free(p->label_sets);
 	free(p->threads);
@@ -65,6 +70,10 @@ void profile_free(struct profile *p)
 	free(p->notes);
 	free(p->lifetimes);
 	free(p->errors);
+	free(p->spreads);
+	free(p->live_births.list);
+	free(p->peak_births.list);
+	free(p->ages);
 	free(p->handovers);
 	free(p->handover_threads);
 	free(p->releases);

@@ -8,10 +8,14 @@
  *
  * A window begins with what is live then and counts what happens in it.
  *
+ * Of several selections only the first, of everything, reads symbols; the others
+ * are parts of it and borrow its stacks (part_of).
+ *
  * Invariants: the sums over sites equal the totals; all indices in the recording
  * are checked before they are used, events' included. */
 #include "profile/profile_from_trace.h"
 
+#include "profile/estimate.h"
 #include "profile/missing_symbols.h"
 #include "profile/trace_behaviour.h"
 #include "profile/trace_load.h"
@@ -456,6 +460,50 @@ static int load_lifetimes(struct profile *p, const uint32_t (*unsorted)[PROFILE_
 	return 0;
 }
 
+/* Of a sampled recording: how certain its numbers are, and when what is live was made. */
+static int load_errors(struct load *l, const uint32_t *final)
+{
+	struct profile *p = l->p;
+	p->errors = calloc((size_t)p->site_count + 1, sizeof *p->errors);
+	p->spreads = calloc((size_t)p->site_count + 1, sizeof *p->spreads);
+	if (!p->errors || !p->spreads)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < l->c->site_count; i++) {
+		if (final[i] != PROFILE_NONE)
+			estimate_add_spread(&p->spreads[final[i]], &l->spread[i]);
+		estimate_add_spread(&p->total_spread, &l->spread[i]); /* also what a summary leaves out */
+	}
+	return l->sel->top_only ? 0 : trace_load_births(l, final);
+}
+
+/* The stacks of the wanted nodes; nodes[] becomes the profile's by the recording's. */
+static int load_stacks(struct load *l, const bool *wanted, uint32_t *nodes)
+{
+	const struct profile *whole = l->sel->part_of;
+	if (!whole)
+		return trace_stacks_load(l->p, l->c, l->modules, wanted, l->sel, nodes);
+	if (!whole->recorded_nodes || whole->recorded_site_count != l->c->site_count)
+		return heft_fail(l->err, HEFT_EUSAGE, "a part of another recording");
+	memcpy(nodes, whole->recorded_nodes, l->c->node_count * sizeof *nodes);
+	l->p->lender = whole;
+	l->p->modules = whole->modules;
+	l->p->module_count = whole->module_count;
+	l->p->frames = whole->frames;
+	l->p->frame_count = whole->frame_count;
+	l->p->nodes = whole->nodes;
+	l->p->node_count = whole->node_count;
+	return 0;
+}
+
+/* Sites of a part are named as in the whole. */
+static void take_ids(struct profile *p, const uint32_t *final)
+{
+	const struct profile *whole = p->lender;
+	for (uint32_t i = 0; i < whole->recorded_site_count; i++)
+		if (final[i] != PROFILE_NONE && whole->recorded_sites[i] != PROFILE_NONE)
+			p->sites[final[i]].id = whole->sites[whole->recorded_sites[i]].id;
+}
+
 static int load_sites(struct load *l)
 {
 	const struct trace_contents *c = l->c;
@@ -473,10 +521,10 @@ static int load_sites(struct load *l)
 	if (!sites || !wanted || !nodes || !next || !head || !final)
 		goto out;
 	rc = want_sites(l, sites, wanted);
-	if (rc == 0 && !l->sel->top_only)
+	if (rc == 0 && !l->sel->top_only && !l->sel->part_of)
 		trace_behaviour_want(c, c->tally, sites, wanted);
 	if (rc == 0)
-		rc = trace_stacks_load(p, c, l->modules, wanted, l->sel, nodes);
+		rc = load_stacks(l, wanted, nodes);
 	for (uint32_t i = 0; i < c->site_count && rc == 0; i++) {
 		if (!sites[i])
 			continue;
@@ -517,25 +565,25 @@ static int load_sites(struct load *l)
 		/* The recording's sites now go to sites in order. */
 		for (uint32_t i = 0; i < c->site_count; i++)
 			final[i] = PROFILE_NONE;
-		struct trace_spread all = {0};
-		if (l->spread && !(p->errors = calloc((size_t)p->site_count + 1, sizeof *p->errors)))
-			rc = HEFT_ENOMEM;
 		for (uint32_t id = 0; id < p->site_count; id++) {
-			struct trace_spread here = {0};
 			for (uint32_t i = head[p->sites[id].release_first]; i != PROFILE_NONE;
-			     i = next[i]) {
+			     i = next[i])
 				final[i] = id;
-				if (l->spread)
-					trace_spread_add(&here, &l->spread[i]);
-			}
-			trace_spread_add(&all, &here);
-			if (p->errors)
-				p->errors[id] = trace_spread_errors(&here);
 			p->sites[id].release_first = 0;
 		}
-		p->total_errors = trace_spread_errors(&all);
-		if (rc == 0 && !l->sel->top_only)
+		if (l->spread)
+			rc = load_errors(l, final);
+		/* Behaviour is of the whole recording: a part need not repeat it. */
+		if (rc == 0 && !l->sel->top_only && !p->lender)
 			rc = trace_behaviour_load(p, c, final, nodes, l->thread_ids);
+	}
+	if (rc == 0 && p->lender)
+		take_ids(p, final);
+	if (rc == 0 && (l->sel->keep || p->lender)) {
+		p->recorded_site_count = c->site_count;
+		p->recorded_nodes = nodes;
+		p->recorded_sites = final;
+		nodes = final = NULL;
 	}
 out:
 	free(unsorted);
@@ -661,15 +709,19 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = load_threads(&l);
 	if (rc == 0)
 		rc = load_notes(&l);
-	if (rc == 0)
+	if (rc == 0 && !l.sel->part_of)
 		rc = load_modules(&l);
 	if (rc == 0)
 		rc = load_sites(&l);
 	if (rc == 0)
 		rc = load_totals(&l);
+	if (rc == 0 && l.spread) {
+		profile_settle_errors(l.p);
+		rc = trace_load_sampled_parts(&l);
+	}
 	if (rc == 0)
 		rc = missing_symbols_note(l.p);
-	if (rc == 0 && l.sel->process_totals && l.p->process_count)
+	if (rc == 0 && !l.spread && l.sel->process_totals && l.p->process_count)
 		rc = trace_load_process_totals(&l);
 	if (rc == 0 && l.sel->sizes)
 		rc = trace_load_sizes(&l);

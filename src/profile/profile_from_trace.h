@@ -4,6 +4,7 @@
 
 #include "profile/profile.h"
 #include "trace/trace.h"
+#include "trace/trace_ladder.h"
 
 struct profile_selection { /* all zero: everything */
 	bool has_pid;
@@ -18,6 +19,14 @@ struct profile_selection { /* all zero: everything */
 	/* For a summary: symbolise only stacks that can be among the first by peak, and of runtime
 	 * libraries only the symbol tables. */
 	bool top_only;
+	/* For several selections of one recording without reading its symbols again: the first, of
+	 * everything, is loaded with `keep`, the others from the same reader with part_of naming it.
+	 * They borrow its modules, frames and nodes, so it must outlive them. */
+	bool keep;
+	const struct profile *part_of;
+	/* Where moments are near: windows are then differences of two tallies, which is quick and has
+	 * everything but their peak (PROFILE_HAS_PEAK, PROFILE_HAS_OWN_PEAK). NULL: as the file is. */
+	struct trace_ladder *ladder;
 	/* Debuginfod servers may be asked, if the environment names any: for verbs that may take
 	 * their time. */
 	bool ask_servers;

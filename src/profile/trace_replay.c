@@ -2,7 +2,8 @@
  * selection by process, thread or time, allocations by size, processes one by one.
  *
  * A window begins with what is live then and counts what happens in it. Without a
- * choice of threads its beginning comes from the nearest checkpoint.
+ * choice of threads its beginning comes from the nearest checkpoint, and with a ladder
+ * nothing between its ends is replayed at all: only a peak needs the events.
  *
  * Invariant: ids in events are checked before they are used. */
 #include "profile/trace_load.h"
@@ -59,6 +60,60 @@ static void begin_window(struct load *l, uint64_t from_ns)
 	t->events = 0;
 }
 
+static uint64_t since(uint64_t before, uint64_t after)
+{
+	return after > before ? after - before : 0;
+}
+
+/* What happened between two moments, of one site; live numbers stay as they are. */
+static void subtract(struct tally_site *s, const struct tally_site *start)
+{
+	s->allocations = since(start->allocations, s->allocations);
+	s->allocated_bytes = since(start->allocated_bytes, s->allocated_bytes);
+	s->frees = since(start->frees, s->frees);
+	s->lifetime_sum_ns = since(start->lifetime_sum_ns, s->lifetime_sum_ns);
+	s->temporary = since(start->temporary, s->temporary);
+	s->cross_thread_frees = since(start->cross_thread_frees, s->cross_thread_frees);
+	s->reallocations = since(start->reallocations, s->reallocations);
+	s->reallocated_bytes = since(start->reallocated_bytes, s->reallocated_bytes);
+	s->end_bytes = since(start->end_bytes, s->end_bytes);
+	s->end_blocks = since(start->end_blocks, s->end_blocks);
+	s->end_slack = since(start->end_slack, s->end_slack);
+	for (int i = 0; i < TALLY_BUCKETS; i++)
+		s->lifetime[i] = (uint32_t)since(start->lifetime[i], s->lifetime[i]);
+	s->peak_bytes = s->peak_blocks = s->peak_slack = s->own_peak_bytes = 0;
+}
+
+/* A window as the difference of its ends. */
+static int load_difference(struct load *l, uint64_t from, uint64_t to)
+{
+	struct tally start, *end = &l->replayed;
+	tally_init(&start);
+	int rc = trace_ladder_before(l->sel->ladder, l->reader, from, &start, l->err);
+	if (rc == 0)
+		rc = trace_ladder_before(l->sel->ladder, l->reader, to + (to != UINT64_MAX), end,
+					 l->err);
+	if (rc == 0)
+		rc = tally_reserve(end, l->c->site_count, l->c->thread_count);
+	for (uint32_t i = 0; rc == 0 && i < start.site_count && i < end->site_count; i++) {
+		l->start[i] = (struct live_at_start){start.sites[i].live_bytes,
+						     start.sites[i].live_blocks};
+		subtract(&end->sites[i], &start.sites[i]);
+	}
+	for (uint32_t i = 0; rc == 0 && i < start.thread_count && i < end->thread_count; i++) {
+		struct tally_thread *t = &end->threads[i];
+		t->allocations -= start.threads[i].allocations;
+		t->allocated_bytes -= start.threads[i].allocated_bytes;
+		t->reallocations -= start.threads[i].reallocations;
+		t->frees -= start.threads[i].frees;
+	}
+	end->peak_bytes = end->peak_blocks = end->peak_time_ns = 0;
+	l->p->has &= ~(uint32_t)(PROFILE_HAS_PEAK | PROFILE_HAS_OWN_PEAK);
+	l->tally = end;
+	tally_fini(&start);
+	return rc;
+}
+
 int trace_load_replay(struct load *l)
 {
 	uint64_t from = l->sel->has_window ? l->sel->from_ns : 0;
@@ -67,9 +122,14 @@ int trace_load_replay(struct load *l)
 	l->start = calloc((size_t)l->c->site_count + 1, sizeof *l->start);
 	if (!l->start)
 		return HEFT_ENOMEM;
+	if (l->sel->ladder && l->all_threads && from < to)
+		return load_difference(l, from, to);
 	if (from > 0 && l->all_threads) {
 		/* From the nearest checkpoint. */
-		rc = trace_reader_tally_before(l->reader, from, &l->replayed, l->err);
+		rc = l->sel->ladder ? trace_ladder_before(l->sel->ladder, l->reader, from,
+							  &l->replayed, l->err)
+				    : trace_reader_tally_before(l->reader, from, &l->replayed,
+								l->err);
 	} else {
 		rc = tally_reserve(&l->replayed, l->c->site_count, l->c->thread_count);
 		if (rc == 0 && from > 0)

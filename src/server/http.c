@@ -167,9 +167,9 @@ static ssize_t on_more(void *ctx, uint64_t at, char *buffer, size_t size)
 	return 0;
 }
 
-static bool takes_gzip(const struct http_connection *c)
+bool http_takes_gzip(const struct http_request *q)
 {
-	const char *takes = http_header(&c->request, "Accept-Encoding");
+	const char *takes = http_header(q, "Accept-Encoding");
 	const char *gzip = takes ? strcasestr(takes, "gzip") : NULL;
 	if (!gzip)
 		return false;
@@ -185,7 +185,7 @@ static struct MHD_Response *response_of(struct http_connection *c)
 	if (c->stream)
 		return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16 * 1024, on_more, c,
 							 NULL);
-	if (a->packed && takes_gzip(c)) {
+	if (a->packed && http_takes_gzip(&c->request)) {
 		http_answer_header(a, "Content-Encoding", "gzip");
 	} else if (a->packed) {
 		if (http_unpack(a->fixed, a->bytes, &a->body, &a->bytes) < 0)

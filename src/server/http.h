@@ -31,6 +31,8 @@ uint64_t http_now_ns(void); /* the clock of arrived_ns */
 const char *http_query(const struct http_request *q, const char *name);
 const char *http_header(const struct http_request *q, const char *name);
 
+bool http_takes_gzip(const struct http_request *q); /* the client unpacks */
+
 struct http_answer; /* to be filled by a route */
 /* The body is taken over and freed with free(). */
 void http_answer_body(struct http_answer *a, unsigned status, const char *type, char *body,

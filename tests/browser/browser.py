@@ -14,7 +14,7 @@ import harness
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGES = harness.BUILD / "node-packages"
 failures = {}  # by package: asked once a session
-VERSIONS = {"playwright-core": "1.65.0", "speedscope": "1.25.0"}
+VERSIONS = {"playwright-core": "1.65.0", "speedscope": "1.25.0", "axe-core": "4.14.0"}
 
 
 def node_package(name):

@@ -19,7 +19,7 @@ async function open(settings) {
   const page = await context.newPage();
   page.setDefaultTimeout(15000);
   page.on('console', (m) => { if (['error', 'warning'].includes(m.type())) complaints.push(m.text()); });
-  page.on('pageerror', (e) => complaints.push(String(e)));
+  page.on('pageerror', (e) => complaints.push(String(e.stack || e)));
   page.on('dialog', (d) => { complaints.push('dialog: ' + d.message()); d.dismiss(); });
   page.on('request', (r) => requests.push(r.url()));
   return { browser, page };
@@ -32,8 +32,32 @@ const commands = {
   click: (page, x, y) => page.mouse.click(x, y),
   move: (page, x, y) => page.mouse.move(x, y),
   size: (page, width, height) => page.setViewportSize({ width, height }),
+  shift_click: async (page, x, y) => {
+    await page.keyboard.down('Shift');
+    await page.mouse.click(x, y);
+    await page.keyboard.up('Shift');
+  },
+  drag: async (page, x, y, toX, toY) => {
+    await page.mouse.move(x, y);
+    await page.mouse.down();
+    await page.mouse.move((x + toX) / 2, (y + toY) / 2, { steps: 4 });
+    await page.mouse.move(toX, toY, { steps: 4 });
+    await page.mouse.up();
+  },
+  click_on: (page, selector) => page.locator(selector).first().click(),
+  download: async (page, selector) => {
+    const [file] = await Promise.all([page.waitForEvent('download'), page.locator(selector).first().click()]);
+    return { name: file.suggestedFilename(), path: await file.path() };
+  },
   evaluate: (page, code) => page.evaluate(code),
-  wait: (page, code) => page.waitForFunction(code).then(() => null),
+  // Not waitForFunction: it evaluates inside the page, which a Content-Security-Policy forbids.
+  wait: async (page, code) => {
+    for (const end = Date.now() + 15000; !(await page.evaluate(code));) {
+      if (Date.now() > end) throw new Error(`not within 15 s: ${code}`);
+      await new Promise((done) => setTimeout(done, 20));
+    }
+    return null;
+  },
   choose_file: (page, selector, file) => page.setInputFiles(selector, file),
   click_text: (page, text) => page.getByText(text, { exact: true }).first().click(),
   screenshot: (page, file) => page.screenshot({ path: file }).then(() => null),

@@ -3,7 +3,22 @@
 // nanoseconds since the start of the recording, sizes bytes; numbers stay below 2^53.
 //
 // A one-file report (heft export -f html) holds the same documents under the same
-// addresses; what it does not hold, it says it lacks.
+// addresses; what it does not hold, it says it lacks. In the built page (build/web/heft.html) the
+// comment <!--heft-data--> marks where its
+// <script type="application/json" id="heft-data">BASE64 OF GZIP OF {"ADDRESS": DOCUMENT, ...}</script>
+// goes. An address there is what the page would ask: path, then the query parameters in the order
+// in which this file names them (Selection's first), percent-encoded as encodeURIComponent does,
+// without those that have their default value: "/api/recordings", "/api/r/1/summary",
+// "/api/r/1/timeline", "/api/r/1/tree", "/api/r/1/tree?at=end", "/api/r/1/tree?mode=allocated",
+// "/api/r/1/sites?at=end", "/api/r/1/site?site=7", "/api/r/1/lifetimes", "/api/r/1/threads".
+// Mode churn has counts only: its metric never stands in an address ("/api/r/1/tree?mode=churn").
+// A file holds tree, sites and functions of these five: live at the peak, at=end, mode=allocated,
+// mode=allocated&metric=count, mode=churn; besides them sizes, lifetimes, threads, ledger, files, and
+// with --source source?file=...
+// A file inverts a tree by itself where it has no document with invert=1.
+//
+// The token of the page's own address (?token=T) goes with every request as "Authorization: Bearer T",
+// and as the parameter `token` where no header can be set (events, export).
 
 // Which part of a recording a document is about. Every GET below with `Selection`
 // takes these as query parameters, all optional.
@@ -17,10 +32,11 @@ export interface Selection {
   thread?: string;
   focus?: string; // extended regular expression over function, file, module: keep these stacks
   ignore?: string;
-  within?: number; // of mode churn: freed within so many ns, default 1 ms
+  within?: number; // of mode churn: freed within so many ns (rounded up to a power of two), default 1 ms
 }
-// live: live at the instant. grew: allocated inside the window and alive at its end.
-// allocated: allocated inside the window. churn: allocated inside and freed soon (counts only).
+// live: live at the instant. grew: what a call stack has live at the window's end beyond what it had
+// at its start (never below 0). allocated: allocated inside the window. churn: freed inside it, soon
+// after its birth (counts only).
 export type Mode = "live" | "grew" | "allocated" | "churn";
 
 // GET /api/recordings: what is open here.
@@ -117,26 +133,30 @@ export interface Place {
   module: string; // without folders
 }
 
-// GET /api/r/ID/timeline?slots=N (default 400) [pid]
+// GET /api/r/ID/timeline?slots=N (at most so many points; default 400). Always of the whole recording.
 export interface Timeline {
   fromNs: number;
   toNs: number;
   timesNs: number[]; // of the points, rising
   bytes: number[]; // live heap, everything
-  rows: { site: number; label: string; bytes: number[] }[]; // the top 5 sites; the rest is the difference
+  rows: { site: number; place: Place; bytes: number[] }[]; // the top 5 sites; the rest is the difference
   rss: { timeNs: number; bytes: number }[]; // thinned, its maximum kept; empty: not known
-  allocations: number[]; // allocations a second in each slot; empty: not known
+  events: number[]; // allocations, reallocations and frees a second up to each point; empty: not known
   marks: { timeNs: number; name: string }[];
   limitBytes: number; // memory limit; 0: not known or far away
 }
 
 // GET /api/r/ID/tree?Selection&invert=0|1&limit=N (default 20000)&root=PATH
-// Nodes in an order where a parent stands before its children. Node 0 is the root of everything.
-// Children of a node below the limit are one node with frame -1, named by `smaller`.
+// Nodes in an order where a parent stands before its children; siblings stand greatest first. Node 0
+// is the root of everything. Calls of one function (in one module) under one caller are one node,
+// whatever their lines; its frame shows the place of the greatest. Children of a node below the limit
+// are one node with frame -1, named by `smaller`, after its other children.
+// root=PATH: only what is below one node: "3.0.12" is the 13th child of the 1st child of the 4th child
+// of node 0. Node 0 is then that node, with its frame.
 export interface Tree {
   frames: Frame[];
   parent: number[]; // of node i; parent[0] = -1
-  frame: number[]; // index into frames; -1: smaller ones together; of node 0: -1
+  frame: number[]; // index into frames; -1: smaller ones together; of node 0: -1 (or that of root)
   total: number[]; // value with everything below
   self: number[];
   smaller: { node: number; count: number }[]; // how many stacks a node of frame -1 stands for
@@ -167,7 +187,7 @@ export interface SiteRow {
   via: string;
   value: number; // of the selection (mode and metric)
   error95?: number;
-  peakBytes: number;
+  peakBytes: number; // its part of the recording's peak, whatever is selected
   liveBytes: number;
   liveBlocks: number;
   allocations: number;
@@ -193,6 +213,8 @@ export interface Site {
 
 // GET /api/r/ID/sandwich?Selection&function=NAME&module=NAME
 // Callers: a tree whose root is the function and whose children are its callers. Callees likewise.
+// Of a recursive function the outermost call counts, so that every byte counts once.
+// &limit=N as for tree, of each of the two.
 export interface Sandwich {
   callers: Tree;
   callees: Tree;
@@ -212,7 +234,7 @@ export interface Files {
 }
 export interface Source {
   file: string;
-  words: string; // "" or why there is no text ("not on this machine", "newer than the program")
+  words: string; // "" or why there is no text ("not on this machine"), or what to know of it ("newer than the program")
   lines: { line: number; text: string; self: number; total: number }[];
   sum: number;
 }

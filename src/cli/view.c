@@ -1,0 +1,217 @@
+/* `heft view [FILE...]`: opens recordings and serves their page on loopback until it
+ * is interrupted. The address, with the token that it needs, is the one line on
+ * stdout; everything else is said on stderr.
+ *
+ * Signals are blocked before any thread starts and waited for here: an end by Ctrl-C
+ * is the usual one, and success. */
+#include "cli/cli.h"
+
+#include "cli/view_files.h"
+#include "record/recording_of.h"
+#include "server/http.h"
+#include "server/routes_view.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { USUAL_PORT = 7777, FURTHER_PORTS = 100, MOST_FILES = 64 };
+
+struct view_command {
+	const struct cli_verb *verb;
+	bool no_open, quiet, has_port;
+	uint16_t port;
+	char *newest; /* owned: the file that was chosen because none was named */
+	struct view_recording *recordings[MOST_FILES];
+	uint32_t count;
+};
+
+static int set_option(void *ctx, const struct cli_option *option, const char *value)
+{
+	struct view_command *c = ctx;
+	uint64_t number;
+	switch (option->id) {
+	case CLI_OPT_PORT:
+		if (cli_parse_number(value, UINT16_MAX, &number) < 0)
+			return cli_usage_error(c->verb, "--port needs a number up to 65535, not '%s'",
+					       value);
+		c->has_port = true;
+		c->port = (uint16_t)number;
+		return 0;
+	case CLI_OPT_NO_OPEN:
+		c->no_open = true;
+		return 0;
+	case CLI_OPT_QUIET:
+		c->quiet = true;
+		return 0;
+	default:
+		return cli_usage_error(c->verb, "--%s does not work here", option->name);
+	}
+}
+
+/* ---- which recordings */
+
+/* The newest recording here: what was just made is what one wants to see. */
+static char *find_newest(void)
+{
+	glob_t found;
+	struct stat st;
+	const char *best = NULL;
+	struct timespec newest = {0};
+	if (glob("*.heft", 0, NULL, &found) != 0)
+		return NULL;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		if (stat(found.gl_pathv[i], &st) < 0 || !S_ISREG(st.st_mode))
+			continue;
+		if (!best || st.st_mtim.tv_sec > newest.tv_sec ||
+		    (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec > newest.tv_nsec)) {
+			best = found.gl_pathv[i];
+			newest = st.st_mtim;
+		}
+	}
+	char *name = best ? strdup(best) : NULL;
+	globfree(&found);
+	return name;
+}
+
+static int open_one(struct view_command *c, const char *operand, struct heft_error *err)
+{
+	char path[PATH_MAX], id[16];
+	uint64_t pid;
+	const char *name = strrchr(operand, '/');
+	name = name ? name + 1 : operand;
+	/* A number that is no file is a process. */
+	if (access(operand, F_OK) < 0 && cli_parse_number(operand, INT32_MAX, &pid) == 0) {
+		int rc = recording_of((pid_t)pid, path, sizeof path, err);
+		if (rc < 0)
+			return rc;
+		operand = path;
+	}
+	snprintf(id, sizeof id, "%" PRIu32, c->count + 1);
+	int rc = view_recording_open(&c->recordings[c->count], operand, id, name, &cli_view_loader,
+				     err);
+	if (rc == 0)
+		view_recording_prepare(c->recordings[c->count++]);
+	return rc;
+}
+
+static int open_all(struct view_command *c, int argc, char **argv, int first,
+		    struct heft_error *err)
+{
+	int rc = 0;
+	if (first == argc) {
+		c->newest = find_newest();
+		if (!c->newest)
+			return heft_fail(err, HEFT_EUSAGE,
+					 "which recording? there is no *.heft in this directory");
+		return open_one(c, c->newest, err);
+	}
+	if (argc - first > MOST_FILES)
+		return heft_fail(err, HEFT_EUSAGE, "at most %d recordings at once", MOST_FILES);
+	for (int i = first; i < argc && rc == 0; i++)
+		rc = open_one(c, argv[i], err);
+	return rc;
+}
+
+/* ---- serving */
+
+static void say(const char *text)
+{
+	cli_error("%s", text);
+}
+
+/* A browser, if there is a screen; what it says is not ours to show. */
+static void open_browser(const char *url)
+{
+	const char *x = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
+	if (!((x && *x) || (wayland && *wayland)))
+		return;
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for it */
+	pid_t pid = fork();
+	if (pid != 0)
+		return;
+	sigset_t none;
+	int nothing = open("/dev/null", O_RDWR);
+	for (int fd = 0; fd <= 2 && nothing >= 0; fd++)
+		dup2(nothing, fd);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGCHLD, SIG_DFL);
+	http_restore_file_limit();
+	setpgid(0, 0); /* Ctrl-C is for us */
+	execlp("xdg-open", "xdg-open", url, (char *)NULL);
+	_exit(127);
+}
+
+static int serve(struct view_command *c, const sigset_t *ends, struct heft_error *err)
+{
+	struct routes_view routes;
+	struct http_server *server = NULL;
+	char token[33], url[120];
+	int signal_number;
+	http_make_token(token);
+	routes_view_init(&routes, c->recordings, c->count);
+	struct http_options options = {
+		.port = c->has_port ? c->port : USUAL_PORT,
+		.tries = c->has_port ? 0 : FURTHER_PORTS,
+		.token = token,
+		.check_host = true,
+		.headers = routes_view_headers(),
+		.say = c->quiet ? NULL : say,
+	};
+	int rc = http_server_start(&server, &options, routes.routes, err);
+	if (rc < 0)
+		return rc;
+	snprintf(url, sizeof url, "http://127.0.0.1:%u/?token=%s",
+		 (unsigned)http_server_port(server), token);
+	printf("%s\n", url);
+	rc = cli_finish_output(CLI_SUCCESS) == CLI_SUCCESS
+		     ? 0
+		     : heft_fail(err, HEFT_EIO, "nobody would know the address");
+	if (rc == 0 && !c->quiet)
+		fprintf(stderr, "heft: %s at the address above; Ctrl-C ends it\n",
+			c->count == 1 ? view_recording_name(c->recordings[0]) : "the recordings");
+	if (rc == 0 && !c->no_open)
+		open_browser(url);
+	if (rc == 0)
+		while (sigwait(ends, &signal_number) != 0)
+			;
+	http_server_stop(server);
+	return rc;
+}
+
+int cmd_view(int argc, char **argv)
+{
+	struct view_command c = {.verb = cli_verb_find("view")};
+	struct heft_error err = {0};
+	sigset_t ends;
+	int first;
+	int status = cli_parse_options(c.verb, argc, argv, set_option, &c, &first);
+	if (status != CLI_GO_ON)
+		return status;
+	signal(SIGPIPE, SIG_IGN); /* of whoever reads the address */
+	int rc = open_all(&c, argc, argv, first, &err);
+	if (rc == 0) {
+		sigemptyset(&ends);
+		sigaddset(&ends, SIGINT);
+		sigaddset(&ends, SIGTERM);
+		sigaddset(&ends, SIGHUP);
+		pthread_sigmask(SIG_BLOCK, &ends, NULL);
+		rc = serve(&c, &ends, &err);
+	}
+	for (uint32_t i = 0; i < c.count; i++)
+		view_recording_close(c.recordings[i]);
+	free(c.newest);
+	if (rc < 0) {
+		cli_print_error(&err);
+		return rc == HEFT_EUSAGE ? CLI_USAGE : CLI_FAILED;
+	}
+	return CLI_SUCCESS;
+}

@@ -1,0 +1,85 @@
+// Findings, the first view: four numbers, then what is wrong, worst first, each with its proof a click
+// away ("Explain" sets window, mode, filter and view).
+import type { Finding, Part, Summary } from "./api";
+import { Empty, PlaceName, Size, Sparkline } from "./bits";
+import { DEFAULTS, go, state, VIEWS, type State, type ViewName } from "./state";
+import { brief, bytes, clean, count, duration, exactBytes, functionWords, rate, several, share } from "./words";
+
+const SEVERITY = { high: { icon: "▲", words: "High" }, medium: { icon: "◆", words: "Medium" }, low: { icon: "●", words: "Low" } };
+
+export function Findings({ summary }: { summary: Summary }) {
+  const findings = summary.findings;
+  return <div class="findings">
+    <FourNumbers summary={summary} />
+    <Notes summary={summary} />
+    {findings.length === 0
+      ? <Empty title="heft found nothing wrong">{summary.live ? "It keeps looking while the program runs. " : ""}Start with the flame graph (2) or the sites (3) to see where the memory comes from.</Empty>
+      : <ol class="cards" aria-label="Findings">{findings.map((f, i) => <Card key={i} finding={f} summary={summary} />)}</ol>}
+  </div>;
+}
+
+function FourNumbers({ summary }: { summary: Summary }) {
+  const t = summary.totals, has = summary.has, e = summary.errors;
+  const error = (n: number | undefined) => (n ? ` ± ${bytes(n)}` : "");
+  const items: { name: string; value: string; title?: string; more: string }[] = [
+    { name: "Peak heap", value: has.peak ? bytes(t.peakBytes) : "not known", title: exactBytes(t.peakBytes) + error(e?.peakBytes),
+      more: has.peak ? `${several(t.peakBlocks, "block")}${has.times ? ` at ${duration(t.peakTimeNs)}` : ""}${error(e?.peakBytes)}` : "this file does not tell" },
+    { name: summary.live ? "Live now" : "Live at the end", value: has.live ? bytes(t.liveBytes) : "not known", title: exactBytes(t.liveBytes) + error(e?.liveBytes),
+      more: has.live ? `${several(t.liveBlocks, "block")}${error(e?.liveBytes)}` : "this file does not tell" },
+    { name: "Peak RSS", value: t.peakRssBytes ? bytes(t.peakRssBytes) : "not known", title: exactBytes(t.peakRssBytes),
+      more: t.peakRssBytes && t.peakBytes && has.peak ? `${(t.peakRssBytes / t.peakBytes).toFixed(1)} × the peak heap` : "this file does not tell" },
+    { name: "Allocations", value: has.times && summary.durationNs ? rate(t.allocations, summary.durationNs) : count(t.allocations), title: count(t.allocations),
+      more: `${count(t.allocations)} in all${has.temporary && t.allocations ? `, ${share(t.temporary, t.allocations)} temporary` : ""}` },
+  ];
+  return <dl class="four">{items.map((i) => <div key={i.name}><dt>{i.name}</dt><dd title={i.title}>{i.value}</dd><dd class="faint">{i.more}</dd></div>)}</dl>;
+}
+
+function Notes({ summary }: { summary: Summary }) {
+  const words = [...summary.notes.filter((n) => n.warning).map((n) => n.text), ...(summary.pruned ?? []).map((p) => `This file leaves out: ${p}`)];
+  if (!summary.complete) words.unshift(`The recording is incomplete${summary.endWords ? ": " + summary.endWords : ""}.`);
+  if (!words.length) return null;
+  return <ul class="notes" aria-label="Notes">{words.map((w, i) => <li key={i}><span aria-hidden="true">⚠ </span>{clean(w.replace(/\s+/g, " "))}</li>)}</ul>;
+}
+
+// What "Explain" applies: the selection from its defaults, so that an earlier filter does not lie.
+export function explainPatch(finding: Finding): Partial<State> {
+  const { view, ...selection } = finding.explain;
+  const patch: Partial<State> = { mode: DEFAULTS.mode, at: DEFAULTS.at, from: 0, to: 0, metric: "bytes", thread: "", focus: "", ignore: "", within: 0, zoom: "", node: "", search: "" };
+  for (const [key, value] of Object.entries(selection)) if (value !== undefined && value !== null) (patch as Record<string, unknown>)[key] = value;
+  patch.view = (VIEWS as readonly string[]).includes(view) ? (view as ViewName) : "flame";
+  patch.site = finding.site;
+  return patch;
+}
+
+function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
+  const s = SEVERITY[f.severity] ?? SEVERITY.low;
+  const explain = () => go(explainPatch(f));
+  return <li class={`card ${f.severity}`} data-kind={f.kind}>
+    <div class="card-head">
+      <span class={`severity ${f.severity}`}><span aria-hidden="true">{s.icon}</span> {s.words}</span>
+      <h2>{brief(f.kind, 60).replace(/[-_]/g, " ")}</h2>
+      {f.bytes > 0 && <span class="card-bytes"><Size n={f.bytes} />{summary.totals.peakBytes > 0 && summary.has.peak && f.bytes <= summary.totals.peakBytes && <span class="faint"> {share(f.bytes, summary.totals.peakBytes)} of the peak</span>}</span>}
+    </div>
+    <div class="card-body">
+      <div class="card-text">
+        <p class="claim">{brief(f.summary, 900)}</p>
+        {f.advice && <p class="advice"><strong>What to do</strong> {brief(f.advice, 900)}</p>}
+      </div>
+      {f.trend.length > 1 && <Sparkline points={f.trend} width={150} height={48} />}
+    </div>
+    <div class="card-foot">
+      {f.where && <button class="link" onClick={() => go({ site: f.site, node: "" })} disabled={!f.site} title={clean(f.where.function)}>{functionWords(f.where.function, 60)} <PlaceName place={f.where} /></button>}
+      <button class="primary" onClick={explain}>Explain</button>
+    </div>
+    {f.evidence.length > 0 && <details><summary>Why heft says so</summary><dl class="evidence">
+      {f.evidence.map((e) => <div key={e.name}><dt>{clean(e.name).replace(/ (ns|bytes)$/, "")}</dt><dd><Evidence value={e.value} /></dd></div>)}</dl></details>}
+  </li>;
+}
+
+function Evidence({ value }: { value: string | string[] | Part[] }) {
+  if (typeof value === "string") return <>{brief(value, 300)}</>;
+  if (!value.length || typeof value[0] === "string") return <>{(value as string[]).map(clean).join(", ")}</>;
+  return <ul class="parts">{(value as Part[]).map((p, i) => <li key={i}>
+    <Size n={p.bytes} /> <span class="num faint">{share(p.share, 1)}</span> <button class="link" disabled={!p.site} aria-current={state.value.site === p.site ? "true" : undefined}
+      onClick={() => go({ site: p.site, node: "" })}>{functionWords(p.function, 60)} <span class="place">{clean(p.where)}</span></button></li>)}</ul>;
+}

@@ -1,0 +1,115 @@
+// Flame: where does it come from? The tree of the selection, its shape and colours by choice.
+import { log, max, min } from "./arithmetic";
+import { signal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import type { Summary, Tree } from "./api";
+import { CHOOSE, Choice, Document, Empty, Toggle } from "./bits";
+import { mix, moduleIndex, palette, type Palette } from "./colours";
+import { holds, useDocument } from "./fetch";
+import { findMatches, findPath, frameOf, makeFlame, pathName, type Flame } from "./flame";
+import { FlameCanvas } from "./flame_canvas";
+import { address, go, selectionOf, state } from "./state";
+import { amount, baseName, brief, duration, share } from "./words";
+
+// For the inspector and the search bar: what is on screen now.
+export const shownFlame = signal<{ flame: Flame; unit: "bytes" | "count" } | null>(null);
+export const matchedWords = signal("");
+
+export function treeAddress(id: string): { tree: string; inverted: boolean } {
+  const s = state.value;
+  const inverted = address(`/api/r/${id}/tree`, selectionOf(s), { invert: s.invert });
+  if (s.invert && holds(inverted)) return { tree: inverted, inverted: true };
+  return { tree: address(`/api/r/${id}/tree`, selectionOf(s)), inverted: false };
+}
+
+// n and N: to the next match.
+export function nextMatch(step: number): void {
+  const shown = shownFlame.value;
+  if (!shown) return;
+  const nodes = findMatches(shown.flame, state.value.search)?.nodes;
+  if (!nodes?.length) return;
+  const at = nodes.indexOf(findPath(shown.flame, state.value.node));
+  const next = at < 0 ? 0 : (at + step + nodes.length) % nodes.length;
+  go({ node: pathName(shown.flame, nodes[next]), site: 0 }, true);
+}
+
+export function FlameView({ summary }: { summary: Summary }) {
+  const where = treeAddress(summary.id);
+  const answer = useDocument<Tree>(where.tree);
+  return <Document answer={answer}>{(tree) => <Graph tree={tree} summary={summary} clientInvert={state.value.invert && !where.inverted} />}</Document>;
+}
+
+export function moduleColour(flame: Flame): (node: number, p: Palette) => string {
+  const index = flame.tree.frames.map((f) => (f.user ? moduleIndex(f.module) : -1));
+  return (node, p) => {
+    const f = flame.frame[node];
+    return f < 0 || index[f] < 0 ? p.system : p.modules[index[f]];
+  };
+}
+
+function lifetimeRange(flame: Flame): { low: number; high: number } {
+  const known = flame.other!.filter((v) => v > 0);
+  return { low: known.reduce((a, b) => min(a, b), Infinity), high: known.reduce((a, b) => max(a, b), 0) };
+}
+
+function lifetimeColour(flame: Flame): (node: number, p: Palette) => string {
+  const { low, high } = lifetimeRange(flame);
+  const span = log(high / low) || 1;
+  return (node, p) => (flame.other![node] > 0 ? mix(p.plain, p.old, log(flame.other![node] / low) / span) : mix(p.plain, p.old, 0));
+}
+
+function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; clientInvert: boolean }) {
+  const s = state.value;
+  const flame = useMemo(() => makeFlame(tree, { invert: clientInvert, merge: s.merge, fold: s.fold }),
+    [tree, clientInvert, s.merge, s.fold]);
+  const matches = useMemo(() => findMatches(flame, s.search), [flame, s.search]);
+  useMemo(() => {
+    shownFlame.value = { flame, unit: tree.unit };
+    matchedWords.value = matches ? (matches.nodes.length ? `${share(matches.sum, flame.total[0])} matched` : "no match") : "";
+  }, [flame, matches]);
+  const byLifetime = s.colour === "lifetime" && flame.other !== null;
+  const colour = useMemo(() => (byLifetime ? lifetimeColour(flame) : moduleColour(flame)), [flame, byLifetime]);
+  if (tree.sum <= 0 || flame.count < 2)
+    return <><FlameBar summary={summary} flame={flame} /><Empty title="Nothing is allocated here">{CHOOSE}{(s.focus || s.ignore || s.thread) && " Or clear the filter."}</Empty></>;
+  const chosen = findPath(flame, s.node), zoom = findPath(flame, s.zoom);
+  return <>
+    <FlameBar summary={summary} flame={flame} />
+    <FlameCanvas flame={flame} unit={tree.unit} label={s.invert ? "flame graph, allocating functions first" : "flame graph, callers above"}
+      rootName={s.invert ? "all, by allocating function" : "all"} chosen={chosen} zoom={zoom} matches={matches} colour={colour}
+      note={byLifetime ? (node) => (flame.other![node] > 0 ? `lives ${duration(flame.other![node])}` : "") : undefined}
+      choose={(node) => go({ node: pathName(flame, node), site: 0 }, true)} zoomTo={(node) => go({ zoom: pathName(flame, node) })} />
+    <Legend flame={flame} byLifetime={byLifetime} />
+    {tree.error95 ? <p class="note">Estimated from samples: ± {amount(tree.error95, tree.unit)} of the whole, with 95 % confidence.</p> : ""}
+    {tree.prunedNodes > 0 && <p class="note">{tree.prunedNodes.toLocaleString("en")} smaller nodes are drawn together. Filter or zoom in time to see them.</p>}
+  </>;
+}
+
+function FlameBar({ summary, flame }: { summary: Summary; flame: Flame }) {
+  const s = state.value;
+  return <div class="view-bar">
+    <Toggle on={s.invert} set={(invert) => go({ invert, zoom: "", node: "" })} title="Allocating functions on top, their callers below (i)">Invert</Toggle>
+    <Toggle on={s.merge} set={(merge) => go({ merge, zoom: "", node: "" })} title="A function that calls itself is one box (r)">Merge recursion</Toggle>
+    <Toggle on={s.fold} set={(fold) => go({ fold, zoom: "", node: "" })} title="Only your own code; what libc and the language's runtime allocate counts for their callers (f)">Fold system frames</Toggle>
+    <Choice label="colour" value={s.colour === "lifetime" ? "lifetime" : "module"} set={(colour) => go({ colour })} options={[
+      { value: "module", words: "Colour by module" },
+      { value: "lifetime", words: "by lifetime", disabled: !flame.other, title: flame.other ? undefined : summary.mode === "exact" ? "This selection has no lifetimes" : "A sampled recording has no lifetimes" },
+    ]} />
+    <button disabled={!s.zoom} onClick={() => go({ zoom: "" })} title="Esc">Zoom out</button>
+  </div>;
+}
+
+function Legend({ flame, byLifetime }: { flame: Flame; byLifetime: boolean }) {
+  const p = palette.value;
+  if (byLifetime) {
+    const { low, high } = lifetimeRange(flame);
+    return <p class="legend"><i style={{ background: mix(p.plain, p.old, 0) }} />lives {duration(min(low, high))}<i style={{ background: mix(p.plain, p.old, 1) }} />{duration(high)}</p>;
+  }
+  const seen = new Map<string, number>();
+  for (let i = 1; i < flame.count; i++) {
+    const f = frameOf(flame, i);
+    if (f?.user) seen.set(f.module, (seen.get(f.module) ?? 0) + flame.self[i]);
+  }
+  const top = [...seen].sort((a, b) => b[1] - a[1]).slice(0, 6);
+  return <p class="legend">{top.map(([name]) => <span key={name}><i style={{ background: p.modules[moduleIndex(name)] }} />{brief(baseName(name), 40) || "(no module)"}</span>)}
+    <span><i style={{ background: p.system }} />system</span></p>;
+}

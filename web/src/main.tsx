@@ -1,0 +1,107 @@
+// The page: three bands and a rail of views. What is open is asked once; everything else follows from
+// the state in the URL (state.ts) and the documents (fetch.ts).
+import { signal } from "@preact/signals";
+import { render, type ComponentType } from "preact";
+import { useEffect } from "preact/hooks";
+import type { Has, Recordings, Summary } from "./api";
+import { Empty } from "./bits";
+import { DiffView } from "./diff";
+import { follow, isFile, readEmbedded, useDocument } from "./fetch";
+import { Findings } from "./findings";
+import { FlameView } from "./flame_view";
+import { Help } from "./help";
+import { Inspector } from "./inspector";
+import { listenToKeys } from "./keys";
+import { LifetimesView } from "./lifetimes";
+import { MemoryView } from "./memory";
+import { SandwichView } from "./sandwich";
+import { SitesView } from "./sites";
+import { SizesView } from "./sizes";
+import { SourceView } from "./source";
+import { go, startTheme, state, VIEWS, type ViewName } from "./state";
+import { ThreadsView } from "./threads";
+import { TimelineBand } from "./timeline";
+import { TopBar } from "./top_bar";
+import { brief } from "./words";
+
+interface View {
+  words: string;
+  question: string;
+  show: ComponentType<{ summary: Summary; recordings: Recordings }>;
+  has?: keyof Has; // what a recording must tell for it
+  lacks?: string; // the words where it does not
+}
+
+const VIEW: Record<ViewName, View> = {
+  findings: { words: "Findings", question: "What is wrong?", show: Findings },
+  flame: { words: "Flame", question: "Where does it come from?", show: FlameView },
+  sites: { words: "Sites", question: "Which line?", show: SitesView },
+  sandwich: { words: "Sandwich", question: "Who calls this?", show: SandwichView },
+  source: { words: "Source", question: "Which statement?", show: SourceView, has: "source", lacks: "No frame of this recording has a source line. Build the program with -g to get them." },
+  sizes: { words: "Sizes", question: "Which sizes, and what is lost to rounding?", show: SizesView, has: "sizes", lacks: "The sizes of single blocks are not in this file. A recording made by heft has them." },
+  lifetimes: { words: "Lifetimes", question: "Temporary, for a session, or for ever?", show: LifetimesView, has: "lifetimes", lacks: "Lifetimes need every free: record with heft run, without --sample." },
+  threads: { words: "Threads", question: "Who hands memory to whom?", show: ThreadsView, has: "threads", lacks: "This file does not say which thread allocated. A recording made by heft does." },
+  diff: { words: "Diff", question: "What changed?", show: DiffView },
+  memory: { words: "Memory", question: "Why is RSS higher than the heap?", show: MemoryView },
+};
+
+const current = signal<Summary | null>(null);
+
+function App() {
+  const open = useDocument<Recordings>("/api/recordings");
+  if (!open.value) return <div class="start">{open.loading ? <p role="status">Loading …</p> : <Empty title="heft is not there">{open.words}</Empty>}</div>;
+  if (!open.value.recordings.length) return <div class="start"><Empty title="Nothing is open">Open recordings with: heft view FILE…</Empty></div>;
+  const entry = open.value.recordings.find((r) => r.id === state.value.r) ?? open.value.recordings[0];
+  return <Recording key={entry.id} id={entry.id} live={entry.live} recordings={open.value} />;
+}
+
+function Recording({ id, live, recordings }: { id: string; live: boolean; recordings: Recordings }) {
+  const answer = useDocument<Summary>(`/api/r/${id}/summary`);
+  const summary = answer.value;
+  useEffect(() => (live ? follow(id, () => {}, () => {}) : undefined), [id, live]);
+  useEffect(() => {
+    current.value = summary ?? null;
+    if (summary) document.title = `${brief(summary.name || summary.command[0] || "", 60)} – heft`;
+  }, [summary]);
+  if (!summary) return <div class="start">{answer.loading ? <p role="status">Loading …</p> : <Empty title="No answer">{answer.words}</Empty>}</div>;
+  return <>
+    <a class="skip" href="#view" onClick={(e) => { e.preventDefault(); document.getElementById("view")?.focus(); }}>To the view</a>
+    <TopBar summary={summary} recordings={recordings.recordings} />
+    <TimelineBand summary={summary} />
+    <Main summary={summary} recordings={recordings} />
+    <Help />
+  </>;
+}
+
+function Main({ summary, recordings }: { summary: Summary; recordings: Recordings }) {
+  const name = state.value.view, view = VIEW[name];
+  const lacking = view.has && !summary.has[view.has];
+  const Shown = view.show;
+  useEffect(() => document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [name]);
+  return <main>
+    <nav class="rail" aria-label="Views"><ul>{VIEWS.map((v, i) => {
+      const off = VIEW[v].has && !summary.has[VIEW[v].has];
+      return <li key={v}><button aria-current={v === name ? "page" : undefined} class={off ? "lacking" : undefined}
+        title={VIEW[v].question + (off ? " (not in this recording)" : "")} onClick={() => go({ view: v, sort: "" })}><kbd aria-hidden="true">{(i + 1) % 10}</kbd><span>{VIEW[v].words}</span></button></li>;
+    })}</ul></nav>
+    <section class={`view view-${name}`} id="view" tabIndex={-1} aria-label={`${view.words}: ${view.question}`}>
+      {lacking ? <Empty title={isFile() && summary.pruned?.length ? "Not in this file" : "Not recorded"}>{view.lacks}</Empty> : <Shown summary={summary} recordings={recordings} />}
+    </section>
+    <Inspector summary={summary} />
+  </main>;
+}
+
+async function start() {
+  startTheme();
+  const page = document.getElementById("page")!;
+  try {
+    await readEmbedded();
+  } catch {
+    page.textContent = "The data in this file is damaged. Write it again with: heft export -f html";
+    return;
+  }
+  listenToKeys(() => current.value);
+  page.textContent = "";
+  render(<App />, page);
+}
+void start();

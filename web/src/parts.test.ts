@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import type { Finding } from "./api";
+import { sortRows, type Column } from "./bits";
+import { timeTicks } from "./chart_parts";
+import { explainPatch } from "./findings";
+import { bucketLow } from "./lifetimes";
+import { escapeXml } from "./svg_text";
+import { indexAt, ticks } from "./timeline";
+
+test("tables sort numbers downwards first, words upwards", () => {
+  const columns: Column<{ n: number; w: string }>[] = [
+    { key: "n", head: "", number: true, cell: () => "", value: (r) => r.n }, { key: "w", head: "", cell: () => "", value: (r) => r.w }];
+  const rows = [{ n: 1, w: "b" }, { n: 3, w: "a" }, { n: 2, w: "c" }];
+  assert.deepEqual(sortRows(rows, columns, "n").map((r) => r.n), [3, 2, 1]);
+  assert.deepEqual(sortRows(rows, columns, "-n").map((r) => r.n), [1, 2, 3]);
+  assert.deepEqual(sortRows(rows, columns, "w").map((r) => r.w), ["a", "b", "c"]);
+  assert.deepEqual(sortRows(rows, columns, "unknown"), rows);
+});
+
+test("axes have few, round ticks", () => {
+  assert.deepEqual(ticks(3 * 1048576), [1048576, 2097152, 3145728]);
+  assert.deepEqual(ticks(700), [200, 400, 600]);
+  assert.deepEqual(timeTicks(0, 1000, 5), [0, 200, 400, 600, 800, 1000]);
+});
+
+test("the point of a time is the last one not after it", () => {
+  assert.equal(indexAt([0, 10, 20], 0), 0);
+  assert.equal(indexAt([0, 10, 20], 19), 1);
+  assert.equal(indexAt([0, 10, 20], 99), 2);
+});
+
+test("Explain starts from a clean selection", () => {
+  const finding = { explain: { view: "flame", mode: "grew", from: 5, to: 9, focus: "f" }, site: 3 } as unknown as Finding;
+  const patch = explainPatch(finding);
+  assert.equal(patch.view, "flame");
+  assert.equal(patch.mode, "grew");
+  assert.equal(patch.thread, "");
+  assert.equal(patch.site, 3);
+  assert.equal(explainPatch({ ...finding, explain: { view: "nonsense" } } as Finding).view, "flame");
+});
+
+test("lifetime buckets begin at 0, 512, 1024 ns", () => {
+  assert.deepEqual([0, 1, 2, 3].map(bucketLow), [0, 512, 1024, 2048]);
+});
+
+test("hostile text is inert in SVG", () => {
+  assert.equal(escapeXml(`<script>"'&\u0000\ud800`), "&lt;script&gt;&quot;&#39;&amp;\ufffd\ufffd");
+});

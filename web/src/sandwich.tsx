@@ -1,0 +1,59 @@
+// Sandwich: who calls this function, and what does it call? All functions at the left; the one chosen has
+// its callers above and its callees below, each a flame graph of its own.
+import { useMemo, useState } from "preact/hooks";
+import type { Frame, Functions, Sandwich as Doc, Summary, Tree } from "./api";
+import { CHOOSE, Amount, Document, Empty, FunctionName, Table, type Column } from "./bits";
+import { useSelected } from "./fetch";
+import { makeFlame } from "./flame";
+import { FlameCanvas } from "./flame_canvas";
+import { moduleColour } from "./flame_view";
+import { go, selectedUnit, state } from "./state";
+import { brief, functionWords, share } from "./words";
+
+interface Row {
+  frame: Frame;
+  self: number;
+  total: number;
+}
+
+export function SandwichView({ summary }: { summary: Summary }) {
+  const s = state.value;
+  const answer = useSelected<Functions>(summary, "functions", { search: s.search || undefined });
+  const unit = selectedUnit();
+  const columns = (sum: number): Column<Row>[] => [
+    { key: "name", head: "Function", wide: true, phone: true, value: (r) => r.frame.function, cell: (r) => <><FunctionName name={r.frame.function} most={60} /> <span class="place">{brief(r.frame.module, 30)}</span></> },
+    { key: "own", head: "Own", number: true, value: (r) => r.self, cell: (r) => <Amount n={r.self} unit={unit} /> },
+    { key: "total", head: "Total", number: true, phone: true, value: (r) => r.total, cell: (r) => <><Amount n={r.total} unit={unit} /> <span class="faint num">{share(r.total, sum)}</span></> },
+  ];
+  return <div class="sandwich">
+    <div class="sandwich-list"><Document answer={answer}>{(doc) => doc.rows.length
+      ? <Table label="Functions" columns={columns(doc.sum)} rows={doc.rows} sort="own" rowKey={(r, i) => `${r.frame.function}\n${r.frame.module}\n${i}`}
+        chosen={(r) => r.frame.function === s.function && r.frame.module === s.module} open={(r) => go({ function: r.frame.function, module: r.frame.module })} />
+      : <Empty title="No functions here">{s.search ? "Nothing matches the search." : CHOOSE}</Empty>}</Document></div>
+    <div class="sandwich-sides">{s.function ? <Sides summary={summary} /> : <Empty title="Choose a function">Its callers and callees appear here. In the flame graph, the key s brings the chosen box here.</Empty>}</div>
+  </div>;
+}
+
+function Sides({ summary }: { summary: Summary }) {
+  const s = state.value;
+  const answer = useSelected<Doc>(summary, "sandwich", { function: s.function, module: s.module || undefined });
+  const name = functionWords(s.function, 60);
+  return <Document answer={answer}>{(doc) => <>
+    <h2>Callers of {name}</h2><Side tree={doc.callers} name={name} label="callers" />
+    <h2>Called by {name}</h2><Side tree={doc.callees} name={name} label="callees" />
+  </>}</Document>;
+}
+
+function Side({ tree, name, label }: { tree: Tree; name: string; label: string }) {
+  const [chosen, choose] = useState(0);
+  const [zoom, zoomTo] = useState(0);
+  const flame = useMemo(() => {
+    choose(0);
+    zoomTo(0);
+    return makeFlame(tree, { invert: false, merge: false, fold: false });
+  }, [tree]);
+  const colour = useMemo(() => moduleColour(flame), [flame]);
+  if (flame.count < 2) return <p class="note">{label === "callees" ? "It allocates by itself and calls nothing that does." : "Nothing calls it."}</p>;
+  const at = (n: number) => (n < flame.count ? n : 0);
+  return <FlameCanvas flame={flame} unit={tree.unit} label={`${label} of ${name}`} rootName={name} chosen={at(chosen)} zoom={at(zoom)} matches={null} colour={colour} choose={choose} zoomTo={zoomTo} />;
+}

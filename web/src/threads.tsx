@@ -1,0 +1,57 @@
+// Threads: who allocates, and who hands memory to whom: rows allocate, columns free.
+import { max } from "./arithmetic";
+import type { Summary, Threads as Doc } from "./api";
+import { Document, Empty, Size, Table, type Column } from "./bits";
+import { useDocument } from "./fetch";
+import { go, state } from "./state";
+import { brief, count, duration, several } from "./words";
+
+const MOST = 16;
+type Row = Doc["threads"][number];
+
+export function ThreadsView({ summary }: { summary: Summary }) {
+  const answer = useDocument<Doc>(`/api/r/${summary.id}/threads`);
+  return <Document answer={answer}>{(doc) => <>
+    <h2>Handed over: allocated by a row's thread, freed by a column's</h2>
+    {!summary.has.matrix && doc.threads.length > 1 ? <Empty title="Not recorded">This file does not say which thread freed a block. A recording of every allocation (heft run) does.</Empty>
+      : doc.cells.some((c) => c.frees > 0 && c.from !== c.to) ? <Matrix doc={doc} />
+        : <Empty title="No thread frees what another one allocated">{doc.threads.length > 1 ? "Every block was freed by the thread that allocated it, or not at all." : "The program has one thread."}</Empty>}
+    <h2>Threads</h2>
+    <Table label="Threads" columns={COLUMNS} rows={doc.threads} sort="allocated"
+      open={(t) => go({ thread: t.label, view: "flame" })} chosen={(t) => t.label === state.value.thread} rowKey={(t, i) => `${t.pid}-${t.tid}-${i}`} />
+    <p class="note">A row opens the flame graph of what this thread allocated.</p>
+  </>}</Document>;
+}
+
+const COLUMNS: Column<Row>[] = [
+  { key: "label", head: "Thread", wide: true, phone: true, value: (t) => t.label, cell: (t) => <><span class="function">{brief(t.label, 60)}</span> <span class="faint">{t.tid || ""}</span></> },
+  { key: "allocated", head: "Allocated", number: true, phone: true, value: (t) => t.allocatedBytes, cell: (t) => <Size n={t.allocatedBytes} /> },
+  { key: "allocations", head: "Allocations", number: true, value: (t) => t.allocations, cell: (t) => <span class="num">{count(t.allocations)}</span> },
+  { key: "frees", head: "Frees", number: true, phone: true, value: (t) => t.frees, cell: (t) => <span class="num">{count(t.frees)}</span> },
+];
+
+function Matrix({ doc }: { doc: Doc }) {
+  const weight = (side: "from" | "to") => {
+    const sums = new Map<number, number>();
+    for (const c of doc.cells) sums.set(c[side], (sums.get(c[side]) ?? 0) + c.frees);
+    return [...sums].sort((a, b) => b[1] - a[1]).map(([i]) => i);
+  };
+  const rows = weight("from"), columns = weight("to");
+  const name = (i: number) => (i < 0 ? "others" : brief(doc.threads[i]?.label ?? "", 24));
+  const cells = new Map(doc.cells.map((c) => [`${c.from} ${c.to}`, c]));
+  const most = max(...doc.cells.map((c) => c.frees), 1);
+  const hiddenRows = max(0, rows.length - MOST), hiddenColumns = max(0, columns.length - MOST);
+  return <>
+    <div class="matrix" tabIndex={0} role="region" aria-label="Hand-overs"><table>
+      <caption class="hidden">Blocks allocated by a row's thread and freed by a column's</caption>
+      <thead><tr><th scope="col">allocated ↓ freed →</th>{columns.slice(0, MOST).map((c) => <th key={c} scope="col" class="number">{name(c)}</th>)}</tr></thead>
+      <tbody>{rows.slice(0, MOST).map((r) => <tr key={r}><th scope="row">{name(r)}</th>{columns.slice(0, MOST).map((c) => {
+        const cell = cells.get(`${r} ${c}`);
+        return <td key={c} class={r === c ? "number same" : "number"} style={cell ? { "--heat-part": String(0.08 + 0.42 * (cell.frees / most)) } : undefined}
+          title={cell ? `${name(r)} to ${name(c)}: ${several(cell.frees, "block")}, after ${duration(cell.waitMeanNs)} on average` : undefined}>
+          {cell ? <>{count(cell.frees)} <span class="faint">{duration(cell.waitMeanNs)}</span></> : <span class="faint">–</span>}</td>;
+      })}</tr>)}</tbody>
+    </table></div>
+    <p class="note">Blocks, and how long they lived on average.{hiddenRows + hiddenColumns > 0 && ` ${hiddenRows} more rows and ${hiddenColumns} more columns have fewer.`}</p>
+  </>;
+}

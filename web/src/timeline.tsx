@@ -1,0 +1,259 @@
+// The timeline, always visible: live heap stacked by its top sites, RSS over it, marks, the peak and a
+// memory limit. It chooses what every view is about: a click an instant, dragging a window, Shift+click
+// the instant that Diff compares with. By keyboard it is a slider (arrows), [ and ] set the window's ends.
+import { abs, floor, max, min, round } from "./arithmetic";
+import { useRef, useState } from "preact/hooks";
+import type { Mode, Summary, Timeline as Doc } from "./api";
+import { Choice, PlaceName, taken } from "./bits";
+import { Label, TimeAxis, Upright, useSize } from "./chart_parts";
+import { useDocument } from "./fetch";
+import { go, MODE_WORDS, MODES, state } from "./state";
+import { brief, bytes, clean, duration, functionWords, rate } from "./words";
+
+const LEFT = 68; // room for the axis
+
+// The instant that is chosen, as a time.
+export function instantNs(summary: Summary): number {
+  const at = state.value.at;
+  if (at === "peak") return summary.totals.peakTimeNs;
+  return at === "end" ? summary.durationNs : at;
+}
+
+export function indexAt(timesNs: number[], ns: number): number {
+  let low = 0, high = timesNs.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (timesNs[middle] <= ns) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+export function moveInstant(summary: Summary, step: number): void {
+  const from = instantNs(summary), all = summary.durationNs;
+  go({ mode: "live", at: round(min(all, max(0, from + (step * all) / 200))) }, true);
+}
+export function setWindowEnd(summary: Summary, which: "from" | "to"): void {
+  const s = state.value, now = s.mode === "live" ? instantNs(summary) : which === "from" ? s.from : s.to || summary.durationNs;
+  const mode: Mode = s.mode === "live" ? "grew" : s.mode;
+  if (which === "from") go({ mode, from: now, to: s.to > now ? s.to : 0, at: s.at });
+  else go({ mode, to: now, from: s.from < now ? s.from : 0 });
+}
+export function nextMark(doc: Doc | undefined, summary: Summary): void {
+  if (!doc?.marks.length) return;
+  const now = instantNs(summary);
+  const next = doc.marks.find((m) => m.timeNs > now) ?? doc.marks[0];
+  go({ mode: "live", at: next.timeNs });
+}
+export function choose(kind: "peak" | "rss" | "end" | "whole", summary: Summary): void {
+  if (kind === "whole") go({ mode: state.value.mode === "live" ? "allocated" : state.value.mode, from: 0, to: 0 });
+  else go({ mode: "live", at: kind === "rss" ? summary.totals.peakRssTimeNs : kind });
+}
+
+export let shownTimeline: Doc | undefined;
+
+export function TimelineBand({ summary }: { summary: Summary }) {
+  const answer = useDocument<Doc>(`/api/r/${summary.id}/timeline`);
+  shownTimeline = answer.value;
+  return <section class="timeline" aria-label="Timeline">
+    <Controls summary={summary} />
+    {answer.value && answer.value.timesNs.length > 1
+      ? <Chart doc={answer.value} summary={summary} />
+      : answer.loading ? <div class="chart-box" aria-busy="true" /> : <p class="note">No timeline: {summary.has.times ? answer.words : `${summary.mode === "sample" ? "a sampled recording" : `a ${clean(summary.format)} file`} holds sums, not times. Record every allocation with heft run to see how the heap grew.`}</p>}
+  </section>;
+}
+
+function Controls({ summary }: { summary: Summary }) {
+  const s = state.value, has = summary.has;
+  const live = s.mode === "live";
+  const press = (kind: "peak" | "rss" | "end" | "whole", words: string, on: boolean, disabled: boolean, key: string) =>
+    <button aria-pressed={on} disabled={disabled} onClick={() => choose(kind, summary)} title={`key ${key}`}>{words}</button>;
+  const rssTime = summary.totals.peakRssTimeNs;
+  return <div class="controls">
+    <div class="choice" role="group" aria-label="instant">
+      {press("peak", "Peak", live && s.at === "peak", !has.peak, "p")}
+      {press("rss", "Peak RSS", live && s.at === rssTime && rssTime > 0, !rssTime || !has.windows, "o")}
+      {press("end", "End", live && s.at === "end", !has.live, "e")}
+      {press("whole", "Whole run", !live && !s.from && !s.to, !has.allocated, "w")}
+    </div>
+    <Choice label="what is counted" value={s.mode} set={(mode) => go({ mode })} options={MODES.map((m) => ({
+      value: m, words: MODE_WORDS[m], title: MODE_TITLES[m],
+      disabled: m === "live" ? !has.live && !has.peak : m === "allocated" ? !has.allocated : !has.windows,
+    }))} />
+    <Choice label="metric" value={s.mode === "churn" ? "count" : s.metric} set={(metric) => go({ metric })} options={[
+      { value: "bytes", words: "Bytes", disabled: s.mode === "churn", title: "key b" }, { value: "count", words: "Count", title: "key b" }]} />
+    <span class="chosen-words" role="status">{selectionWords(summary)}</span>
+    <Filters summary={summary} />
+  </div>;
+}
+
+const MODE_TITLES: Record<Mode, string> = {
+  live: "What was allocated and not yet freed at one instant",
+  grew: "What a call stack has more at the window's end than at its start",
+  allocated: "Everything allocated inside the window",
+  churn: "Freed inside the window, soon after its birth",
+};
+
+export function selectionWords(summary: Summary): string {
+  const s = state.value;
+  if (s.mode === "live") {
+    const time = summary.has.times && duration(instantNs(summary));
+    return "at " + [typeof s.at === "string" && s.at, time].filter(Boolean).join(", ");
+  }
+  const to = s.to || summary.durationNs;
+  return !s.from && !s.to ? `whole run, ${duration(summary.durationNs)}` : `from ${duration(s.from)} to ${duration(to)} (${duration(to - s.from)})`;
+}
+
+function Filters({ summary }: { summary: Summary }) {
+  const s = state.value;
+  const chip = (words: string, clear: () => void) =>
+    <button class="chip" onClick={clear} title="Click to remove this filter">{words} <span aria-hidden="true">×</span><span class="hidden">remove</span></button>;
+  return <>
+    {summary.processes.length > 1 && <label class="select">Process <select value={String(s.pid)} onChange={(e) => go({ pid: Number(e.currentTarget.value) })}>
+      <option value="0">all</option>{summary.processes.map((p) => <option key={p.pid} value={String(p.pid)}>{p.pid} {brief(p.command[0] ?? "", 30)}</option>)}</select></label>}
+    {s.focus && chip("only " + brief(s.focus, 40), () => go({ focus: "" }))}
+    {s.ignore && chip("without " + brief(s.ignore, 40), () => go({ ignore: "" }))}
+    {s.thread && chip("thread " + brief(s.thread, 30), () => go({ thread: "" }))}
+  </>;
+}
+
+interface Scale {
+  width: number;
+  height: number;
+  x: (ns: number) => number;
+  y: (bytes: number) => number;
+  most: number;
+  rssMost: number; // 0: RSS is on the heap's scale
+}
+
+function scaleOf(doc: Doc, width: number, height: number): Scale {
+  const heap = max(...doc.bytes, 1);
+  const rss = doc.rss.reduce((m, p) => max(m, p.bytes), 0);
+  const apart = rss > 4 * heap;
+  let most = apart ? heap : max(heap, rss);
+  if (doc.limitBytes && doc.limitBytes < most * 2) most = max(most, doc.limitBytes);
+  most *= 1.08;
+  const span = doc.toNs - doc.fromNs || 1;
+  return {
+    width, height, most, rssMost: apart ? rss * 1.08 : 0,
+    x: (ns) => LEFT + ((ns - doc.fromNs) / span) * (width - LEFT - 8),
+    y: (v) => height - 18 - (v / most) * (height - 26),
+  };
+}
+
+export function ticks(most: number): number[] {
+  let step = 1;
+  for (const unit of [1, 1024, 1048576, 1073741824, 1099511627776])
+    for (const n of [1, 2, 5, 10, 20, 50, 100, 200, 500]) {
+      step = unit * n;
+      if (most / step <= 3.5) return Array.from({ length: floor(most / step) }, (_, i) => (i + 1) * step);
+    }
+  return [most];
+}
+
+function areas(doc: Doc, s: Scale): string[] {
+  const base = new Float64Array(doc.timesNs.length);
+  const layer = (values: (i: number) => number) => {
+    const low = base.slice();
+    let d = "";
+    for (let i = 0; i < base.length; i++) {
+      base[i] += max(0, values(i));
+      d += `${i ? "L" : "M"}${s.x(doc.timesNs[i]).toFixed(1)} ${s.y(base[i]).toFixed(1)}`;
+    }
+    for (let i = base.length - 1; i >= 0; i--) d += `L${s.x(doc.timesNs[i]).toFixed(1)} ${s.y(low[i]).toFixed(1)}`;
+    return d + "Z";
+  };
+  const out = doc.rows.map((row) => layer((i) => row.bytes[i]));
+  out.push(layer((i) => doc.bytes[i] - base[i]));
+  return out;
+}
+
+function line(points: { timeNs: number; bytes: number }[], s: Scale): string {
+  const y = (v: number) => (s.rssMost ? s.height - 18 - (v / s.rssMost) * (s.height - 26) : s.y(v));
+  // Steps: between two samples the last one is all that is known.
+  return points.map((p, i) => `${i ? "H" : "M"}${s.x(p.timeNs).toFixed(1)}${i ? "V" : " "}${y(p.bytes).toFixed(1)}`).join("");
+}
+
+function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
+  const [box, size] = useSize(900, 150);
+  const [hover, setHover] = useState<number | null>(null);
+  const [drag, setDrag] = useState<{ from: number; to: number } | null>(null);
+  const start = useRef<{ x: number; ns: number } | null>(null);
+  const s = scaleOf(doc, size.width, size.height);
+  const st = state.value;
+  const timeOf = (e: MouseEvent) => {
+    const x = e.clientX - box.current!.getBoundingClientRect().left;
+    const part = min(1, max(0, (x - LEFT) / (size.width - LEFT - 8)));
+    return round(doc.fromNs + part * (doc.toNs - doc.fromNs));
+  };
+  const down = (e: PointerEvent) => {
+    if (e.button || !summary.has.windows) return;
+    start.current = { x: e.clientX, ns: timeOf(e) };
+    box.current!.setPointerCapture(e.pointerId);
+  };
+  const move = (e: PointerEvent) => {
+    const ns = timeOf(e);
+    setHover(ns);
+    if (start.current && abs(e.clientX - start.current.x) > 4)
+      setDrag({ from: min(ns, start.current.ns), to: max(ns, start.current.ns) });
+  };
+  const up = (e: PointerEvent) => {
+    const began = start.current;
+    start.current = null;
+    if (!began) return;
+    if (drag) go({ mode: st.mode === "live" ? "grew" : st.mode, from: drag.from, to: drag.to });
+    else if (e.shiftKey) go({ view: "diff", b: "", bat: timeOf(e) });
+    else go({ mode: "live", at: timeOf(e) });
+    setDrag(null);
+  };
+  const keys = (e: KeyboardEvent) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1, PageDown: -20, PageUp: 20 }[e.key];
+    if (e.key === "Home") go({ mode: "live", at: 0 });
+    else if (e.key === "End") go({ mode: "live", at: "end" });
+    else if (step && summary.has.windows) moveInstant(summary, step);
+    else return;
+    taken(e);
+  };
+  const now = instantNs(summary);
+  const i = indexAt(doc.timesNs, now);
+  const window_ = drag ?? (st.mode !== "live" ? { from: st.from, to: st.to || doc.toNs } : null);
+  const right = size.width - 8, bottom = size.height - 18;
+  const peakX = s.x(summary.totals.peakTimeNs), late = peakX > size.width - 130;
+  return <div class="timeline-row">
+    <div class="chart-box" ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={0} aria-valuemax={round(doc.toNs / 1000)}
+      aria-valuenow={round(now / 1000)} aria-valuetext={`${duration(now)}: live ${bytes(doc.bytes[i])}`}
+      onPointerDown={down} onPointerMove={move} onPointerUp={up} onPointerLeave={() => setHover(null)}
+      onPointerCancel={() => { start.current = null; setDrag(null); }} onKeyDown={keys}>
+      <svg width={size.width} height={size.height} aria-hidden="true">
+        {ticks(s.most).map((t) => <g key={t}><line class="grid" x1={LEFT} x2={right} y1={s.y(t)} y2={s.y(t)} /><Label x={LEFT - 6} y={s.y(t) + 4} anchor="end">{bytes(t)}</Label></g>)}
+        <TimeAxis from={doc.fromNs} to={doc.toNs} x={s.x} y={size.height - 4} width={size.width} />
+        {areas(doc, s).map((d, k, all) => <path key={k} class={k === all.length - 1 ? "layer-other" : `layer-${k}`} d={d} />)}
+        {doc.rss.length > 1 && <path class="rss-line" d={line(doc.rss, s)} />}
+        {doc.limitBytes > 0 && doc.limitBytes <= s.most && <g><line class="limit-line" x1={LEFT} x2={right} y1={s.y(doc.limitBytes)} y2={s.y(doc.limitBytes)} /><Label x={right} y={s.y(doc.limitBytes) - 4} anchor="end">{`limit ${bytes(doc.limitBytes)}`}</Label></g>}
+        {window_ && <rect class="window" x={s.x(window_.from)} y={0} width={max(1, s.x(window_.to) - s.x(window_.from))} height={bottom} />}
+        {summary.has.peak && <g class="peak-mark"><Upright x={peakX} top={8} height={bottom} /><Label x={peakX + (late ? -6 : 6)} y={11} anchor={late ? "end" : "start"}>{`▲ peak ${bytes(summary.totals.peakBytes)}`}</Label></g>}
+        {doc.marks.map((m, k) => <path key={k} class="diamond" d={`M${s.x(m.timeNs)} ${bottom - 6}l5 6l-5 6l-5-6Z`}><title>{brief(m.name)} at {duration(m.timeNs)}</title></path>)}
+        {st.mode === "live" && <g class="instant"><Upright x={s.x(now)} height={bottom} /><path d={`M${s.x(now) - 5} 0h10l-5 7Z`} /></g>}
+        {st.view === "diff" && typeof st.bat === "number" && !st.b && <g class="instant second"><Upright x={s.x(st.bat)} height={bottom} /><Label x={s.x(st.bat) + 8} y={24}>B</Label></g>}
+        {hover !== null && <Upright kind="hover-line" x={s.x(hover)} height={bottom} />}
+      </svg>
+    </div>
+    <Legend doc={doc} at={hover ?? now} apart={s.rssMost > 0} hovering={hover !== null} />
+  </div>;
+}
+
+// The layers in words, with their sizes at the instant pointed at.
+function Legend({ doc, at, apart, hovering }: { doc: Doc; at: number; apart: boolean; hovering: boolean }) {
+  const i = indexAt(doc.timesNs, at);
+  const rest = doc.bytes[i] - doc.rows.reduce((sum, r) => sum + r.bytes[i], 0);
+  const rss = doc.rss.length ? doc.rss[indexAt(doc.rss.map((p) => p.timeNs), at)].bytes : 0;
+  return <div class="layers" data-hovering={hovering}>
+    <div class="layers-head"><span>{duration(at)}</span><span class="num">{bytes(doc.bytes[i])}</span></div>
+    <ul>
+      {doc.rows.map((r, k) => <li key={r.site}><button class="layer-name" title={clean(r.place.function)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{functionWords(r.place.function, 60)} <PlaceName place={r.place} /></span></button><span class="num">{bytes(r.bytes[i])}</span></li>)}
+      <li><span class="layer-name"><i class="swatch layer-other" /><span>other</span></span><span class="num">{bytes(max(0, rest))}</span></li>
+      {doc.rss.length > 0 && <li><span class="layer-name"><i class="swatch rss" /><span>RSS{apart ? " (own scale)" : ""}</span></span><span class="num">{bytes(rss)}</span></li>}
+      {doc.events.length > 0 && <li><span class="layer-name"><i class="swatch" /><span>allocations and frees</span></span><span class="num">{rate(doc.events[i] ?? 0, 1e9)}</span></li>}
+    </ul>
+  </div>;
+}
