@@ -178,6 +178,7 @@ static int record(struct run *r, struct recorder_result *result)
 	int rc = live_server_init(&r->server, r->listen, r->token_file, &err);
 	r->server.source.recording = result->path;
 	r->o.set = &r->server.set;
+	r->o.keep_ended = r->listen != NULL;
 	r->o.ready = begin_to_serve;
 	r->o.ended = tell_and_linger;
 	r->o.ready_ctx = r;

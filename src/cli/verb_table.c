@@ -29,8 +29,7 @@ static const struct cli_option run_options[] = {
 	{CLI_OPT_FOLLOW, "follow", 0, CLI_ARG, "all|none",
 	 "record child processes too (default: all)", false},
 	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
-	 "one sample for each BYTES on average, not every allocation (default: 512k; auto: "
-	 "for 0.5 % of CPU)", false},
+	 "a sample for each BYTES on average, not every allocation (default: 512k), or auto", false},
 	OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as Go has it, /metrics"),
 	OPTION_TOKEN,
 	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "go on serving for TIME after the end", false},

@@ -9,6 +9,7 @@
  * draining goes on so that no thread waits, and the user is told at the end. */
 #include "record/recorder.h"
 
+#include "hosted/monotonic.h"
 #include "record/answer_call.h"
 #include "record/drain.h"
 #include "record/memory_limit.h"
@@ -463,6 +464,8 @@ static void close_process(struct recorder *r, struct process *p)
 		show_exact(p);
 	drain_process_end(&r->drain, p, f->end_ns);
 	trace_writer_process_end(r->writer, p->index, f);
+	if (f->end != TRACE_END_DETACHED && !(r->o->keep_ended && p->sampled))
+		process_drop_pages(p);
 }
 
 /* Closes what has ended; true while something still runs. */
@@ -769,16 +772,13 @@ static void loop(struct recorder *r)
 /* What was recorded can still be asked for, until the time is over or the user has enough. */
 static void linger(struct recorder *r)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	uint64_t until = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec + r->o->linger_ns;
+	uint64_t until = monotonic_ns() + r->o->linger_ns;
 	if (!r->o->linger_ns || r->stop)
 		return;
 	if (r->o->ended)
 		r->o->ended(r->o->ready_ctx, r->result);
 	while (!r->stop) {
-		clock_gettime(CLOCK_MONOTONIC, &t);
-		uint64_t now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+		uint64_t now = monotonic_ns();
 		if (now >= until)
 			return;
 		struct timespec left = {(time_t)((until - now) / 1000000000ull),

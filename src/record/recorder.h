@@ -36,6 +36,7 @@ struct recorder_options {
 	answer_make *answer; /* makes what a process gets that asks for its own profile; NULL: nothing */
 	void *answer_ctx;
 	void (*in_child)(void); /* in the program's process, before it is executed */
+	bool keep_ended;	/* snapshots of sampled processes that ended will be asked for */
 	uint64_t linger_ns;	/* how long to stay when all is written, unless a signal comes */
 	void (*ended)(void *ctx, const struct recorder_result *result); /* before that */
 };
