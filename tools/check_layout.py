@@ -33,9 +33,11 @@ MAY_INCLUDE = {
     "export": {"base", "hosted", "profile"},
     "findings": {"base", "hosted", "profile"},
     "report": {"base", "hosted", "profile", "findings"},
+    "top": {"base", "hosted", "profile", "findings"},
     "server": {"base", "hosted", "profile", "export", "findings", "report"},
     "record": {"base", "hosted", "wire", "trace"},
-    "cli": {"base", "hosted", "trace", "symbol", "profile", "import", "export", "findings", "report", "server", "record"},
+    "cli": {"base", "hosted", "trace", "symbol", "profile", "import", "export", "findings", "report", "top",
+            "server", "record"},
 }
 
 # The allocation functions heft stands in for, and the calls it must follow to see threads,

@@ -7,17 +7,17 @@
 set -eu
 
 build='gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libiberty-dev
-libzstd-dev libxxhash-dev zlib1g-dev liblzma-dev libmicrohttpd-dev'
+libzstd-dev libxxhash-dev zlib1g-dev liblzma-dev libmicrohttpd-dev libncurses-dev'
 tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3 python3-pytest binutils mandoc bash
 perl git sqlite3 jq gdb libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 clang libclang-rt-14-dev
-curl libxml2-utils llvm dwz xz-utils libdebuginfod1 zstd'
+curl libxml2-utils llvm dwz xz-utils libdebuginfod1 zstd tmux'
 # Other tools, whose files and views the tests compare with heft's. A test without its tool is
 # skipped and says so, so none of these has to be there. PROGRAM:PACKAGE: a program that came from
 # elsewhere will do (and its package may not go with it).
 peers='chromium:chromium node:nodejs npm:npm go:golang-go protoc:protobuf-compiler valgrind:valgrind
 heaptrack:heaptrack jeprof:libjemalloc-dev google-pprof:google-perftools :libgoogle-perftools4
 :fonts-dejavu-core'
-bench='heaptrack valgrind'
+bench='heaptrack valgrind redis-tools'
 
 missing() {
 	for package in "$@"; do

@@ -53,20 +53,19 @@ static uint64_t seed(struct heft_tls *tls)
 	return s;
 }
 
-/* Sets the distance to the next sample; false: switched off, come back later. */
-static bool draw(struct heft_tls *tls, const struct wire_header *h)
+/* The distance to the next sample, and the rate it was drawn with; 0: switched off, come back
+ * later. */
+static uint64_t draw(struct heft_tls *tls, const struct wire_header *h, uint64_t *left)
 {
 	uint64_t rate = h ? atomic_load_explicit(&h->sampling.rate_bytes, memory_order_relaxed) : 0;
 	if (!rate || !atomic_load_explicit(&h->sampling.on, memory_order_relaxed)) {
-		tls->rate_bytes = 0;
-		tls->left = OFF_BYTES;
-		return false;
+		*left = OFF_BYTES;
+		return 0;
 	}
 	if (UNLIKELY(!tls->random))
 		tls->random = seed(tls) | 1;
-	tls->rate_bytes = rate;
-	tls->left = poisson_distance(&tls->random, rate);
-	return true;
+	*left = poisson_distance(&tls->random, rate);
+	return rate;
 }
 
 /* ---- the tables */
@@ -187,13 +186,25 @@ static bool add_block(struct wire_header *h, const void *p, const struct wire_sa
 	return add_live_level(h, n) && put_block(wire_live_level(h, n), p, b);
 }
 
+/* The address's place in a bucket; WIRE_SAMPLE_BUCKET: it is not there. Unrolled: with thousands of
+ * live samples one free in eight comes here, and nearly all of those find nothing. */
+static inline uint32_t place_in(_Atomic uint64_t *bucket, uint64_t addr)
+{
+	uint32_t i;
+#pragma GCC unroll 8
+	for (i = 0; i < WIRE_SAMPLE_BUCKET; i++)
+		if (atomic_load_explicit(&bucket[i], memory_order_relaxed) == addr)
+			break;
+	return i;
+}
+
 static bool take_block(struct wire_live_level l, const void *p, struct wire_sample *was)
 {
-	uint32_t first = wire_sample_bucket((uint64_t)p, l.bits);
-	for (uint32_t i = 0; i < 2 * WIRE_SAMPLE_BUCKET; i++) {
-		uint32_t at = slot_of(first, i);
+	uint32_t bucket = wire_sample_bucket((uint64_t)p, l.bits);
+	for (int beside = 0; beside < 2; beside++, bucket ^= WIRE_SAMPLE_BUCKET) {
 		uint64_t addr = (uint64_t)p;
-		if (atomic_load_explicit(&l.addresses[at], memory_order_relaxed) != addr)
+		uint32_t place = place_in(&l.addresses[bucket], addr), at = bucket + place;
+		if (place == WIRE_SAMPLE_BUCKET)
 			continue;
 		*was = l.blocks[at];
 		if (atomic_compare_exchange_strong(&l.addresses[at], &addr, 0))
@@ -240,6 +251,9 @@ void heft_sample_begin(void)
 NOINLINE void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsigned via)
 {
 	struct heft_tls *tls = &heft_tls;
+	/* Before the guard is up: from then on a handler that allocates may reset it. */
+	uint64_t rate = tls->rate_bytes, left = 0;
+	__asm__ volatile("" : : : "memory");
 	/* A signal handler or the allocator itself: it does not count, another distance is drawn. */
 	if (UNLIKELY(!enter(tls, HERE()))) {
 		tls->rate_bytes = 0;
@@ -249,16 +263,15 @@ NOINLINE void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsig
 	struct heft_thread *t = heft_sample_thread();
 	struct heft_process *process = heft_process;
 	struct wire_header *h = t ? process->session.header : NULL;
-	uint64_t rate = tls->rate_bytes;
-	if (!rate && draw(tls, h)) {
-		/* The first one after the start, or after it was off. */
-		rate = tls->rate_bytes;
-		if (size < tls->left) {
-			tls->left -= size + 1;
-			rate = 0;
-		}
-	}
-	if (rate && draw(tls, h) && p && !heft_in_arena(p)) {
+	if (!rate) /* the first one after the start, or after it was off */
+		rate = draw(tls, h, &left);
+	bool reached = rate && size >= left;
+	if (rate && !reached)
+		left -= size + 1;
+	uint64_t next = reached ? draw(tls, h, &left) : rate;
+	tls->rate_bytes = next;
+	tls->left = left;
+	if (reached && next && p && !heft_in_arena(p)) {
 		uint64_t begun = arch_stamp();
 		struct wire_sample b = {
 			.size = size,

@@ -93,15 +93,6 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	}
 }
 
-/* How many words stand after the first "--": those are the command. */
-static int words_after_dashes(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++)
-		if (strcmp(argv[i], "--") == 0)
-			return argc - i - 1;
-	return -1;
-}
-
 static int take_operands(struct check *c, int argc, char **argv, int first, int command)
 {
 	int operands = argc - first;
@@ -362,7 +353,7 @@ int cmd_check(int argc, char **argv)
 {
 	struct check c = {.verb = cli_verb_find("check"), .headroom = 10};
 	struct heft_error err = {0};
-	int first, command = words_after_dashes(argc, argv);
+	int first, command = cli_words_after_dashes(argc, argv);
 	int status = cli_parse_options(c.verb, argc, argv, set_option, &c, &first);
 	if (status != CLI_GO_ON)
 		return status;

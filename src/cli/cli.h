@@ -59,6 +59,8 @@ enum cli_option_id {
 	CLI_OPT_FORMAT,
 	CLI_OPT_MEASURE,
 	CLI_OPT_RAW,
+	CLI_OPT_ONCE,
+	CLI_OPT_PATH_FD,
 	CLI_OPT_LISTEN,
 	CLI_OPT_TOKEN_FILE,
 	CLI_OPT_LINGER,
@@ -111,6 +113,10 @@ typedef int cli_set_fn(void *ctx, const struct cli_option *option, const char *v
 int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_set_fn *set, void *ctx,
 		      int *first);
 
+/* How many words stand after the first "--", for verbs that take a command there; -1: there is no
+ * "--". To be asked before cli_parse_options, which moves words. */
+int cli_words_after_dashes(int argc, char **argv);
+
 /* "heft VERB: ..." and where to find help, on stderr; returns the verb's usage status. verb may be
  * NULL (then "heft: ..." and 2). */
 int cli_usage_error(const struct cli_verb *verb, const char *fmt, ...)
@@ -160,6 +166,7 @@ int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_agent(int argc, char **argv);
 int cmd_ctl(int argc, char **argv);

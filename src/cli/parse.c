@@ -266,3 +266,11 @@ int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_se
 	*first = operands;
 	return CLI_GO_ON;
 }
+
+int cli_words_after_dashes(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--") == 0)
+			return argc - i - 1;
+	return -1;
+}

@@ -13,6 +13,8 @@
 #include "record/sampled.h"
 #include "report/report.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -22,6 +24,7 @@ struct run {
 	struct recorder_options o;
 	struct live_server server;
 	const char *listen, *token_file;
+	int path_fd; /* where to tell the recording's path when it is finished; -1: nowhere */
 	bool quiet, told; /* told: how it ended and where the recording is */
 	enum cli_color color;
 };
@@ -48,10 +51,20 @@ static int set_linger(struct run *r, const char *value)
 	return 0;
 }
 
+static int set_path_fd(struct run *r, const char *value)
+{
+	uint64_t fd;
+	if (cli_parse_number(value, INT_MAX, &fd) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
+		return cli_usage_error(cli_verb_find("run"), "--path-fd needs an open descriptor");
+	r->path_fd = (int)fd;
+	return 0;
+}
+
 static int set(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct run *r = ctx;
 	switch (option->id) {
+	case CLI_OPT_PATH_FD: return set_path_fd(r, value);
 	case CLI_OPT_SAMPLE: return set_sample(r, value);
 	case CLI_OPT_LINGER: return set_linger(r, value);
 	case CLI_OPT_LISTEN: r->listen = value; break;
@@ -129,6 +142,8 @@ static void tell(struct run *r, const struct recorder_result *result)
 	if (r->told)
 		return;
 	r->told = true;
+	if (r->path_fd >= 0)
+		dprintf(r->path_fd, "%s", result->path);
 	if (result->problem.code)
 		cli_print_error(&result->problem);
 	if (r->quiet || !result->path[0])
@@ -198,7 +213,7 @@ static int record(struct run *r, struct recorder_result *result)
 
 int cmd_run(int argc, char **argv)
 {
-	struct run r = {.o.follow = true};
+	struct run r = {.o.follow = true, .path_fd = -1};
 	struct launch_plan plan;
 	struct heft_error err = {0};
 	struct recorder_result result = {0};

@@ -30,6 +30,8 @@ static const struct cli_option run_options[] = {
 	 "record child processes too (default: all)", false},
 	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
 	 "a sample for each BYTES on average, not every allocation (default: 512k), or auto", false},
+	{CLI_OPT_PATH_FD, "path-fd", 0, CLI_ARG, "FD",
+	 "tell the recording's path there when it is finished", true},
 	OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as Go has it, /metrics"),
 	OPTION_TOKEN,
 	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "go on serving for TIME after the end", false},
@@ -129,6 +131,21 @@ static const struct cli_option export_options[] = {
 	END,
 };
 
+static const struct cli_option top_options[] = {
+	{CLI_OPT_ONCE, "once", 0, CLI_NO_ARG, NULL, "print it once, as plain text", false},
+	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "live|grew|blocks|age|peak|allocated",
+	 "order of the rows (default: live)", false},
+	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N", "with --once: show N rows (default: 20)", false},
+	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE",
+	 "record CMD to FILE (default: heft.%e.%p.heft, as heft run does)", false},
+	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
+	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
+	 "record CMD sampled, as heft run does (default: 512k)", false},
+	OPTION_COLOR,
+	OPTION_HELP,
+	END,
+};
+
 static const struct cli_option verify_options[] = {
 	OPTION_QUIET,
 	OPTION_HELP,
@@ -172,11 +189,13 @@ const struct cli_verb cli_verbs[] = {
 	 CLI_USAGE, false, "file"},
 	{"export", "write a recording in another tool's format", "-f FORMAT [OPTIONS] FILE",
 	 export_options, cmd_export, CLI_USAGE, false, "file"},
+	{"top", "live view of a program in the terminal", "(PID | FILE | -- CMD)",
+	 top_options, cmd_top, CLI_USAGE, false, "file"},
 	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options, cmd_verify,
 	 CLI_USAGE, false, "file"},
-	{"agent", "serve the sampled programs of this machine, save them when they end", "[OPTIONS]",
+	{"agent", "hold and serve the profiles of sampled programs", "[OPTIONS]",
 	 agent_options, cmd_agent, CLI_USAGE, false, ""},
-	{"ctl", "switch a running program's sampling", "PID [sample=on|off|auto] [rate=SIZE]",
+	{"ctl", "switch the sampling of a running program", "PID [KEY=VALUE...]",
 	 ctl_options, cmd_ctl, CLI_USAGE, false, ""},
 	{"help", "explain heft or one of its verbs", "[VERB]", help_options, cmd_help, CLI_USAGE,
 	 false, "verb"},

@@ -34,3 +34,28 @@ void number_bytes(char text[NUMBER_WORDS], uint64_t bytes, const char *byte, con
 	else
 		snprintf(text, NUMBER_WORDS, "%" PRIu64 " %s", bytes, bytes == 1 ? byte : several);
 }
+
+size_t number_steps(uint64_t part, uint64_t whole, size_t steps)
+{
+	if (!part || !whole)
+		return 0;
+	double share = part < whole ? (double)part / (double)whole : 1;
+	size_t n = (size_t)(share * (double)steps + 0.5);
+	return n ? n : 1;
+}
+
+const char *number_level(uint64_t part, uint64_t whole, bool utf8)
+{
+	static const char *const blocks[] = {" ",
+					     "\xe2\x96\x81",
+					     "\xe2\x96\x82",
+					     "\xe2\x96\x83",
+					     "\xe2\x96\x84",
+					     "\xe2\x96\x85",
+					     "\xe2\x96\x86",
+					     "\xe2\x96\x87",
+					     "\xe2\x96\x88"};
+	static const char *const marks[] = {" ", ".", ":", "-", "=", "+", "*", "#", "@"};
+	size_t n = number_steps(part, whole, 8);
+	return utf8 ? blocks[n] : marks[n];
+}

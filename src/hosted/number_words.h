@@ -2,6 +2,7 @@
 #ifndef HEFT_HOSTED_NUMBER_WORDS_H
 #define HEFT_HOSTED_NUMBER_WORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,5 +12,10 @@ enum { NUMBER_WORDS = 32 }; /* room for any of them, and its NUL */
 void number_count(char text[NUMBER_WORDS], uint64_t n);
 /* "12.3 MiB"; below 1024 "12", and after it `byte` for 1 or `bytes`. */
 void number_bytes(char text[NUMBER_WORDS], uint64_t bytes, const char *byte, const char *several);
+
+/* How many of `steps` part / whole fills; something that is not 0 shows. */
+size_t number_steps(uint64_t part, uint64_t whole, size_t steps);
+/* One column of a histogram, as high as part / whole. */
+const char *number_level(uint64_t part, uint64_t whole, bool utf8);
 
 #endif

@@ -5,7 +5,7 @@
 #include "import/import.h"
 
 #include "import/import_formats.h"
-#include "import/source.h"
+#include "import/import_source.h"
 
 #include <stdio.h>
 #include <string.h>

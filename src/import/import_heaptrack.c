@@ -23,7 +23,7 @@
 #include "import/heaptrack_blocks.h"
 #include "import/heaptrack_sums.h"
 #include "import/import_sites.h"
-#include "import/source.h"
+#include "import/import_source.h"
 #include "import/text_scan.h"
 
 #include <inttypes.h>

@@ -14,7 +14,7 @@
 #include "import/address_maps.h"
 #include "import/import_sites.h"
 #include "import/protobuf_scan.h"
-#include "import/source.h"
+#include "import/import_source.h"
 #include "symbol/symbol.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #ifndef HEFT_IMPORT_JSON_SCAN_H
 #define HEFT_IMPORT_JSON_SCAN_H
 
-#include "import/source.h"
+#include "import/import_source.h"
 
 struct json_scan {
 	struct import_source *in;

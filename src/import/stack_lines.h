@@ -4,7 +4,7 @@
 #define HEFT_IMPORT_STACK_LINES_H
 
 #include "import/address_maps.h"
-#include "import/source.h"
+#include "import/import_source.h"
 
 struct stack_counts {
 	uint64_t live_blocks, live_bytes, blocks, bytes; /* the latter since the start */

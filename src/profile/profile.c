@@ -58,6 +58,7 @@ void profile_free(struct profile *p)
 	free(p->modules);
 	free(p->frames);
 	free(p->nodes);
+	free(p->rss);
 	free(p->sites);
 	free(p->label_sets);
 	free(p->threads);

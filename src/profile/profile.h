@@ -174,6 +174,11 @@ struct profile_size {
 	uint64_t live_blocks, live_bytes;		    /* live at the end */
 };
 
+/* Resident memory of all processes together, from then on. */
+struct profile_rss {
+	uint64_t time_ns, bytes;
+};
+
 struct profile_totals {
 	uint64_t allocations, reallocations, frees;
 	uint64_t allocated_bytes, reallocated_bytes;
@@ -324,6 +329,8 @@ struct profile {
 	struct profile_history history;
 	struct profile_size *sizes;
 	uint32_t size_count;
+	struct profile_rss *rss; /* in the order of time */
+	uint32_t rss_count;
 	uint64_t window_from_ns, window_to_ns; /* what was selected; 0 and duration_ns without one */
 	uint32_t sites_left_out; /* summaries only: small sites that were not symbolised */
 };

@@ -1,5 +1,5 @@
-/* Peak resident memory: of each process its greatest sample, of all together the
- * greatest sum at one time. A process counts with its last sample until it ends,
+/* Resident memory: of each process its greatest sample, of all together the sum over
+ * time and its greatest. A process counts with its last sample until it ends,
  * so one sweep over the samples needs only the processes in the order of their ends.
  * Pages that processes share are counted in each, as every RSS does. */
 #include "profile/trace_resident.h"
@@ -33,6 +33,12 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 		if (c->processes[i].end != TRACE_END_RUNNING)
 			ends[end_count++] = (struct process_end){c->processes[i].end_ns, i};
 	qsort(ends, end_count, sizeof *ends, by_time);
+	p->rss = c->rss_count < UINT32_MAX ? malloc((c->rss_count + 1) * sizeof *p->rss) : NULL;
+	if (!p->rss) {
+		free(now);
+		free(ends);
+		return HEFT_ENOMEM;
+	}
 
 	for (size_t i = 0; i < c->rss_count; i++) {
 		const struct trace_rss *s = &c->rss[i];
@@ -50,6 +56,10 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 			own->peak_rss_bytes = s->rss_bytes;
 		if (all > p->totals.peak_rss_bytes)
 			p->totals.peak_rss_bytes = all;
+		/* Samples of several processes at one time are one sum, the last. */
+		if (!p->rss_count || p->rss[p->rss_count - 1].time_ns != s->time_ns)
+			p->rss_count++;
+		p->rss[p->rss_count - 1] = (struct profile_rss){s->time_ns, all};
 	}
 	free(now);
 	free(ends);

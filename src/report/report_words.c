@@ -112,35 +112,15 @@ void words_style(FILE *out, bool color, enum style style)
 		fputs(codes[style], out);
 }
 
-static size_t filled(uint64_t part, uint64_t whole, size_t steps)
-{
-	if (!part || !whole)
-		return 0;
-	double share = part < whole ? (double)part / (double)whole : 1;
-	size_t n = (size_t)(share * (double)steps + 0.5);
-	return n ? n : 1;
-}
-
 void words_print_bar(FILE *out, uint64_t part, uint64_t whole, size_t columns, bool utf8)
 {
-	for (size_t n = filled(part, whole, columns); n; n--)
+	for (size_t n = number_steps(part, whole, columns); n; n--)
 		fputs(utf8 ? "\xe2\x96\x88" : "#", out);
 }
 
 void words_print_level(FILE *out, uint64_t part, uint64_t whole, bool utf8)
 {
-	static const char *const blocks[] = {" ",
-					     "\xe2\x96\x81",
-					     "\xe2\x96\x82",
-					     "\xe2\x96\x83",
-					     "\xe2\x96\x84",
-					     "\xe2\x96\x85",
-					     "\xe2\x96\x86",
-					     "\xe2\x96\x87",
-					     "\xe2\x96\x88"};
-	static const char *const marks[] = {" ", ".", ":", "-", "=", "+", "*", "#", "@"};
-	size_t n = filled(part, whole, 8);
-	fputs(utf8 ? blocks[n] : marks[n], out);
+	fputs(number_level(part, whole, utf8), out);
 }
 
 struct end_words words_end(const struct profile *p)

@@ -1,8 +1,9 @@
-/* Inside src/report: numbers as people read them (report_words.c), and foreign names made harmless
- * and fitted into a line (report_names.c). */
+/* Inside src/report: numbers as people read them (report_words.c), and places fitted into a line
+ * (report_names.c). */
 #ifndef HEFT_REPORT_REPORT_WORDS_H
 #define HEFT_REPORT_REPORT_WORDS_H
 
+#include "hosted/name_words.h"
 #include "profile/profile.h"
 
 #include <stdbool.h>
@@ -28,30 +29,12 @@ struct end_words {
 struct end_words words_end(const struct profile *p);
 struct words words_percent(double share); /* 0.123 as 12.3 % */
 
-/* What names are made into: control characters and bytes that are no UTF-8 as \xNN. */
-/* Columns it takes on a terminal. */
-size_t words_columns(const char *name);
-/* At most about `max` columns are shown, the cut at the end marked by "...". */
-void words_print(FILE *out, const char *name, size_t max);
-/* At most `max` columns, cut in the middle: both ends of a name say something. Returns the columns
- * used. */
-size_t words_print_fit(FILE *out, const char *name, size_t max);
-/* The same for a function: what stands in <> and () goes first, std::vector<..>::push_back(..). */
-size_t words_print_function(FILE *out, const char *function, size_t max);
-/* Always without what stands in <> and (). */
-void words_print_short(FILE *out, const char *function, size_t max);
 /* "function at file:line" in at most `max` columns: a long path is shortened from the left, a long
  * function in the middle. Returns the columns used. */
 size_t words_print_place(FILE *out, const struct profile *p, uint32_t frame, size_t max);
 enum { WORDS_PLACE = 120 }; /* enough for most, where lines are not fitted to a width */
 /* The same with what is special about it on this stack. */
 size_t words_print_frame(FILE *out, const struct profile *p, uint32_t node, size_t max);
-void words_print_command(FILE *out, const char *const *argv, uint32_t argc, size_t max);
-/* Quoted for a shell if it has to be. */
-void words_print_shell(FILE *out, const char *path);
-/* A text of several words, broken at blanks (a newline is one too): `indent` is where it begins and every line of it
- * begins, `width` where lines end. No newline after the last one. */
-void words_print_wrapped(FILE *out, const char *text, size_t indent, size_t width);
 
 enum style {
 	STYLE_PLAIN,

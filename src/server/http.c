@@ -10,8 +10,10 @@
  * libmicrohttpd closes connections on which nothing happens; a byte now and then keeps one open for
  * ever. So every client has a deadline here too: for a request to arrive, and for its answer to be
  * taken. Past it the socket is shut down (not closed: that is the network thread's, which is told
- * of it by the end of file). The socket of a client in the list is open: it is taken off before
- * libmicrohttpd closes it.
+ * of it by the end of file). The same happens to clients that have hung up in the middle of a
+ * request: libmicrohttpd misses an end of file that comes along with the last bytes. Who closes the
+ * sending side alone counts as gone, as with Go's server. The socket of a client in the list is
+ * open: it is taken off before libmicrohttpd closes it.
  *
  * Every descriptor is close-on-exec, SIGPIPE is blocked in the network's thread and sends say
  * MSG_NOSIGNAL; all threads block all signals, which are the verbs' to take. */
@@ -22,6 +24,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -69,10 +72,12 @@ void http_request_stats(const struct http_request *q, struct http_stats *stats)
 
 /* ---- clients and their deadlines */
 
-static void set_deadline(struct http_connection *c, uint64_t ns)
+/* The whole request is there: the time for it ends. */
+static void end_reading(struct http_connection *c)
 {
 	pthread_mutex_lock(&c->server->lock);
-	c->client->deadline_ns = ns;
+	c->client->deadline_ns = NEVER;
+	c->client->reading = false;
 	pthread_mutex_unlock(&c->server->lock);
 }
 
@@ -86,6 +91,7 @@ static void client_begins(struct http_server *s, struct MHD_Connection *mhd, voi
 		return;
 	k->fd = info->connect_fd;
 	k->since_ns = now_ns();
+	k->reading = true;
 	pthread_mutex_lock(&s->lock);
 	k->deadline_ns = after(k->since_ns, limit_ns(s->o.limits.idle_ms, IDLE_MS));
 	k->next = s->clients;
@@ -244,6 +250,7 @@ static enum MHD_Result send_answer(struct http_connection *c)
 	s->requests++;
 	s->refused += status / 100 == 4;
 	s->failed += status / 100 == 5;
+	c->client->reading = false;
 	uint64_t slow = a->bytes / (16 * 1024) * SECOND;
 	c->client->deadline_ns = after(now_ns(), limit_ns(s->o.limits.answer_ms, ANSWER_MS) + slow);
 	pthread_mutex_unlock(&s->lock);
@@ -374,7 +381,7 @@ static enum MHD_Result start_route(struct http_connection *c)
 	c->request.body_bytes = c->body_bytes;
 	c->request.arrived_ns = now_ns();
 	c->state = WORKING;
-	set_deadline(c, NEVER);
+	end_reading(c);
 	if (c->route->quick) {
 		call_route(c);
 		if (c->answer.kind != HTTP_LATER)
@@ -400,6 +407,12 @@ static enum MHD_Result start_route(struct http_connection *c)
 
 /* ---- the clock */
 
+static bool has_hung_up(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+	return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
 /* Of those that wait: due ones to the workers, those whose client has gone (and, at the end, all)
  * to a list that is returned. Gives when to look again. */
 static struct http_connection *take_waiting(struct http_server *s, uint64_t now, bool look,
@@ -407,9 +420,7 @@ static struct http_connection *take_waiting(struct http_server *s, uint64_t now,
 {
 	struct http_connection *gone = NULL;
 	for (struct http_connection **at = &s->waiting, *c; (c = *at);) {
-		struct pollfd p = {.fd = c->client->fd, .events = POLLRDHUP};
-		bool left = s->stopping || (look && poll(&p, 1, 0) > 0 &&
-					    p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+		bool left = s->stopping || (look && has_hung_up(c->client->fd));
 		if (!left && c->due_ns > now) {
 			*next_ns = c->due_ns < *next_ns ? c->due_ns : *next_ns;
 			at = &c->next;
@@ -434,6 +445,13 @@ static void give_up_all(struct http_connection *c, enum state state)
 	}
 }
 
+/* Nothing is there that could still be read. */
+static bool is_drained(int fd)
+{
+	int bytes = 0;
+	return ioctl(fd, FIONREAD, &bytes) < 0 || bytes == 0;
+}
+
 static void end_late_clients(struct http_server *s, uint64_t now)
 {
 	uint32_t most = s->o.limits.connections;
@@ -442,7 +460,7 @@ static void end_late_clients(struct http_server *s, uint64_t now)
 		bool late = k->deadline_ns <= now;
 		if (crowded && !k->asking && k->deadline_ns != NEVER)
 			late = late || after(k->since_ns, limit_ns(0, CROWDED_MS)) <= now;
-		if (!late)
+		if (!late && !(k->reading && has_hung_up(k->fd) && is_drained(k->fd)))
 			continue;
 		shutdown(k->fd, SHUT_RDWR);
 		k->deadline_ns = NEVER;
@@ -606,6 +624,7 @@ static void on_completed(void *ctx, struct MHD_Connection *mhd, void **own,
 	pthread_mutex_lock(&s->lock);
 	if (c->client) {
 		c->client->asking = false;
+		c->client->reading = true;
 		c->client->since_ns = now_ns();
 		c->client->deadline_ns =
 			after(c->client->since_ns, limit_ns(s->o.limits.idle_ms, IDLE_MS));
@@ -647,8 +666,7 @@ static int start_threads(struct http_server *s, int fd, struct heft_error *err)
 		s->daemon = MHD_start_daemon(
 			MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
 			on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-			(unsigned)s->o.limits.connections + SPARE_CONNECTIONS,
-			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
+			(unsigned)s->sockets, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
 			MHD_OPTION_CONNECTION_TIMEOUT,
 			(unsigned)(limit_ns(s->o.limits.idle_ms, IDLE_MS) / SECOND) + 1,
 			MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_client, s,
@@ -676,7 +694,9 @@ int http_server_start(struct http_server **out, const struct http_options *o,
 	if (!s->o.limits.body_bytes)
 		s->o.limits.body_bytes = USUAL_BODY;
 	init_threads(s);
-	http_raise_file_limit(s->o.limits.connections + SPARE_CONNECTIONS);
+	s->sockets = http_raise_file_limit(s->o.limits.connections + SPARE_CONNECTIONS);
+	if (s->sockets < s->o.limits.connections + SPARE_CONNECTIONS)
+		s->o.limits.connections = s->sockets - s->sockets / 4;
 	int rc = http_listen(o, &s->own, &s->port, err);
 	if (rc >= 0)
 		rc = start_threads(s, rc, err);

@@ -18,19 +18,28 @@ enum { OTHER_FILES = 256 }; /* that heft has open besides connections */
 static struct rlimit given_files;
 static bool files_raised;
 
-void http_raise_file_limit(uint32_t connections)
+/* Files for everything else come first: symbols are read while clients wait. */
+static uint32_t sockets_of(rlim_t files)
+{
+	rlim_t sockets = files > 2 * OTHER_FILES ? files - OTHER_FILES : files / 2;
+	return sockets < UINT32_MAX ? (uint32_t)sockets : UINT32_MAX;
+}
+
+uint32_t http_raise_file_limit(uint32_t sockets)
 {
 	struct rlimit now;
 	if (getrlimit(RLIMIT_NOFILE, &now) < 0)
-		return;
-	rlim_t wanted = (rlim_t)connections + OTHER_FILES;
-	if (now.rlim_cur >= wanted || now.rlim_cur == now.rlim_max)
-		return;
+		return sockets;
+	rlim_t wanted = (rlim_t)sockets + OTHER_FILES;
 	struct rlimit more = {wanted < now.rlim_max ? wanted : now.rlim_max, now.rlim_max};
-	if (setrlimit(RLIMIT_NOFILE, &more) == 0 && !files_raised) {
-		given_files = now;
+	if (more.rlim_cur > now.rlim_cur && setrlimit(RLIMIT_NOFILE, &more) == 0) {
+		if (!files_raised)
+			given_files = now;
 		files_raised = true;
+		now = more;
 	}
+	uint32_t most = sockets_of(now.rlim_cur);
+	return most < sockets ? most : sockets;
 }
 
 void http_restore_file_limit(void)

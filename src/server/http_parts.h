@@ -48,7 +48,8 @@ struct http_own_names {
 /* A socket that listens as the options say, or a negative code (http_listen.c). */
 int http_listen(const struct http_options *o, struct http_own_names *own, uint16_t *port,
 		struct heft_error *err);
-void http_raise_file_limit(uint32_t connections);
+/* Makes room for that many connections, as far as the system lets us; gives how many there may be. */
+uint32_t http_raise_file_limit(uint32_t sockets);
 bool http_host_is_own(const struct http_own_names *own, const char *host);
 /* The Origin of a page that this server gave out itself under that Host. */
 bool http_origin_is_host(const char *origin, const char *host);

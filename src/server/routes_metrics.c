@@ -89,7 +89,8 @@ static bool number_of(const struct metric *m, const struct source_process *p, ch
 	case SHARE:
 		memcpy(&real, at, sizeof real);
 		snprintf(text, 40, "%.15g", real);
-		if (strtod(text, NULL) != real) /* counters may need all digits, shares look better */
+		if (strtod(text, NULL) !=
+		    real) /* counters may need all digits, shares look better */
 			snprintf(text, 40, "%.17g", real);
 		return m->of == REAL || real >= 0;
 	}

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import bench_measure
 import bench_programs
+import bench_sampled
 import bench_symbols
 import bench_tables
 
@@ -97,10 +98,11 @@ def find_tools(options):
 def print_tables(results):
     for text in (bench_tables.main_table(results), bench_tables.micro_table(results),
                  bench_tables.scale_table(results), bench_tables.report_lines(results),
-                 bench_symbols.lines(results)):
+                 bench_symbols.lines(results), bench_sampled.text(results)):
         if text:
             print(text, end="\n\n")
-    goals = bench_tables.goals(results) + bench_symbols.goals(results)
+    goals = (bench_tables.goals(results) + bench_symbols.goals(results)
+             + bench_sampled.goals(results))
     for text, value, met in goals:
         word = {True: "met", False: "MISSED", None: "not judged"}[met]
         print(f"{word:>10}  {text}: {value}")
@@ -117,6 +119,7 @@ def main():
     options.work.mkdir(parents=True, exist_ok=True)
     launcher, micro = bench_programs.build_tools(options.work)
     rows, missing = bench_programs.all_rows(options.work, micro, options.quick)
+    rows += bench_sampled.rows(options.work, micro, options.quick)
     if options.rows:
         rows = [row for row in rows if re.search(options.rows, row.name)]
     if options.list:
@@ -160,6 +163,10 @@ def main():
                 bench_symbols.build_large(options.work, int(row.env["UNITS"]))
             results.append(bench.measure_report(row, repeat, say) if row.group == "report" else
                            bench_symbols.measure_symbols(bench, row, repeat, say))
+        elif row.group == "sampled":
+            if not heft:
+                continue
+            results.append(bench_sampled.measure(bench, row, repeat, say))
         else:
             results.append(bench.measure(row, repeat, options.cell_seconds, only, say))
         say_to_stderr(f"bench: {row.name} done")
@@ -171,11 +178,11 @@ def main():
     document["goals"] = [{"goal": text.strip(), "measured": value, "met": met}
                          for text, value, met in goals]
     options.output.write_text(json.dumps(document, indent=1) + "\n")
-    wrong = list(bench_tables.problems(results))
+    wrong = [*bench_tables.problems(results), *bench_sampled.problems(results)]
     for line in wrong:
         say_to_stderr(f"bench: {line}")
     # A peer that fails or runs out of time is a result; heft failing, or the plain command, is not.
-    return 1 if any(re.match(r"\S+ (heft|plain)|\S+: ", line) for line in wrong) else 0
+    return 1 if any(re.match(r"\S+ (heft|plain|sampled|off)|\S+: ", line) for line in wrong) else 0
 
 
 if __name__ == "__main__":

@@ -195,44 +195,54 @@ def median(samples, key="wall_s"):
     return statistics.median(values) if values else None
 
 
-def instructions(bench, micro, kinds, say):
-    """Instructions a pair, by callgrind: the difference of two runs, so start-up cancels out.
+def callgrind_flags(bench):
+    return ["--tool=callgrind", f"--log-file={bench.work / 'callgrind.log'}",
+            "--callgrind-out-file=/dev/null"]
 
-    For json a step is one document; its allocations are counted by the program itself. heaptrack's
-    library takes itself out of the environment of the first process that loads it, which would be
-    valgrind's launcher: there the tool, which is static, is started without the launcher.
+
+def instructions_of(bench, micro, kind, steps, wrap, say, valgrind=("valgrind",)):
+    """Instructions a pair, by callgrind: the difference of two runs, so start-up cancels out. None if
+    it did not work. For json a step is one document; its allocations are counted by the program."""
+    log, result = bench.work / "callgrind.log", bench.work / "micro.result"
+    counts = []
+    for iterations in steps:
+        log.unlink(missing_ok=True)
+        argv = wrap([*valgrind, *callgrind_flags(bench), str(micro), kind, "1", str(iterations),
+                     str(result)])
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, check=False)
+        lines = log.read_text().splitlines() if log.exists() else []
+        found = [line for line in lines if "Collected :" in line]
+        if done.returncode or not found:
+            say(f"bench: callgrind {kind}: exit status {done.returncode}: {' '.join(argv[:2])} ...")
+            return None
+        operations = int(key_values(result.read_text())["operations"])
+        counts.append((int(found[-1].split(":")[1]), operations))
+    pairs = counts[1][1] - counts[0][1]
+    if kind != "json":
+        pairs *= 1.01  # the warm-up runs the same code for 1 % more
+    return (counts[1][0] - counts[0][0]) / pairs
+
+
+def instructions(bench, micro, kinds, say):
+    """{kind: {way: instructions a pair}}. heaptrack's library takes itself out of the environment of
+    the first process that loads it, which would be valgrind's launcher: there the tool, which is
+    static, is started without the launcher.
     """
     out = {}
-    log, result = bench.work / "callgrind.log", bench.work / "micro.result"
-    flags = ["--tool=callgrind", f"--log-file={log}", "--callgrind-out-file=/dev/null"]
-    valgrind = ["valgrind", *flags]
     tool = "/usr/libexec/valgrind/callgrind-amd64-linux"
-    ways = {"plain": valgrind}
+    ways = {"plain": (lambda argv: argv, ["valgrind"])}
     if bench.heft:
-        ways["heft"] = bench.heft_run(valgrind)
+        ways["heft"] = (bench.heft_run, ["valgrind"])
     if bench.library and os.path.exists(tool):
         variables = [f"LD_PRELOAD={bench.library}", "DUMP_HEAPTRACK_OUTPUT=/dev/null",
                      "VALGRIND_LAUNCHER=/usr/bin/valgrind"]
-        ways["library"] = bench.timed(bench.work / "outer.result", [tool, *flags], False, variables)
+        ways["library"] = (lambda argv: bench.timed(bench.work / "outer.result", argv, False,
+                                                    variables), [tool])
     for kind in kinds:
         low, high = (2, 6) if kind == "json" else (20_000, 60_000)
-        for way, prefix in ways.items():
-            counts = []
-            for iterations in (low, high):
-                log.unlink(missing_ok=True)
-                argv = [*prefix, str(micro), kind, "1", str(iterations), str(result)]
-                done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                      stderr=subprocess.DEVNULL, check=False)
-                lines = log.read_text().splitlines() if log.exists() else []
-                found = [line for line in lines if "Collected :" in line]
-                if done.returncode or not found:
-                    say(f"bench: callgrind {kind} {way}: exit status {done.returncode}")
-                    break
-                operations = int(key_values(result.read_text())["operations"])
-                counts.append((int(found[-1].split(":")[1]), operations))
-            if len(counts) == 2:
-                pairs = counts[1][1] - counts[0][1]
-                if kind != "json":
-                    pairs *= 1.01  # the warm-up runs the same code for 1 % more
-                out.setdefault(kind, {})[way] = (counts[1][0] - counts[0][0]) / pairs
+        for way, (wrap, valgrind) in ways.items():
+            count = instructions_of(bench, micro, kind, (low, high), wrap, say, valgrind)
+            if count is not None:
+                out.setdefault(kind, {})[way] = count
     return out

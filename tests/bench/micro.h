@@ -17,6 +17,7 @@ struct lane {
 	long mark;       /* touched by every frame, so that none folds away */
 	long long start_ns;
 	long long end_ns;
+	long long cpu_ns;
 	const char *text; /* json: the document */
 	size_t text_bytes;
 };

@@ -7,7 +7,7 @@
  * built without, a program that runs the files and folders it is given, each also with every byte
  * changed once and cut at every byte. */
 #include "import/import.h"
-#include "import/source.h"
+#include "import/import_source.h"
 
 #include <dirent.h>
 #include <stdio.h>

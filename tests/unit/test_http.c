@@ -4,14 +4,10 @@
 
 #include "http_client.h"
 
-#include <fcntl.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <zlib.h>
 
 #include <cmocka.h>
@@ -89,19 +85,10 @@ static void answer_nothing(void *ctx, const struct http_request *q, struct http_
 	(void)a;
 }
 
-static void answer_large(void *ctx, const struct http_request *q, struct http_answer *a)
-{
-	(void)ctx;
-	(void)q;
-	size_t bytes = 32u << 20;
-	http_answer_body(a, 200, "application/octet-stream", calloc(1, bytes), bytes);
-}
-
 static const struct http_route routes[] = {
 	{.method = "GET", .path = "/hello", .answer = answer_hello},
 	{.method = "GET", .path = "/quick", .answer = answer_hello, .quick = true},
 	{.method = "GET", .path = "/under/*", .answer = answer_hello},
-	{.method = "GET", .path = "/open", .answer = answer_hello, .open = true},
 	{.method = "POST", .path = "/echo", .answer = answer_echo},
 	{.method = "GET", .path = "/both", .answer = answer_hello},
 	{.method = "POST", .path = "/both", .answer = answer_echo},
@@ -110,7 +97,6 @@ static const struct http_route routes[] = {
 	{.method = "GET", .path = "/quick-later", .answer = answer_later, .quick = true},
 	{.method = "GET", .path = "/events", .answer = answer_events},
 	{.method = "GET", .path = "/nothing", .answer = answer_nothing},
-	{.method = "GET", .path = "/large", .answer = answer_large},
 	{.path = NULL},
 };
 

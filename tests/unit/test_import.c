@@ -1,7 +1,7 @@
 /* The way in: compression, bounds against bombs, what is no profile, what may be selected. */
 #include "import_fixture.h"
 
-#include "import/source.h"
+#include "import/import_source.h"
 
 #include <zlib.h>
 #include <zstd.h>

@@ -8,7 +8,7 @@
  *
  * Invariants: window <= at <= end <= window + WINDOW_BYTES; the byte at `end` is
  * the window's own, so that a line can be ended there. */
-#include "import/source.h"
+#include "import/import_source.h"
 
 #include "profile/profile_from_trace.h"
 

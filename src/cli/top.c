@@ -1,0 +1,411 @@
+/* `heft top (PID | FILE | -- CMD)`: the live view, or one frame of it as text.
+ *
+ * All three are one thing: a recording, which is read again when it has grown. A process is shown by
+ * the recording that it is being written to, a command by the one that is begun for it. Without a
+ * terminal to draw on, or with --once, one frame is printed: of a command when it has ended, and to
+ * stderr then, because stdout is the command's.
+ *
+ * What loading and drawing share (`struct top_place`) is touched with its lock held: loading runs in
+ * a thread of its own (top_live.c). */
+#include "cli/cli.h"
+
+#include "cli/top_command.h"
+#include "findings/finding.h"
+#include "hosted/name_words.h"
+#include "import/import.h"
+#include "record/recording_of.h"
+#include "top/top.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROWS_SHOWN = 20, WIDTH_WITHOUT_TERMINAL = 100, SNAPSHOTS = 10000,
+       QUIET_S = 10 /* a recorder writes about once a second */ };
+
+struct top_place { /* where the recording is, and of whom */
+	pthread_mutex_t lock;
+	char path[PATH_MAX]; /* "": not known yet */
+	char exe[64];
+	pid_t pid; /* of the program; 0: not known */
+};
+
+struct top {
+	const struct cli_verb *verb;
+	enum top_sort sort;
+	uint64_t limit;
+	bool once;
+	enum cli_color color;
+	pid_t pid;	  /* 0: a file or a command */
+	const char *file; /* NULL: a process or a command */
+	bool is_command;
+	struct top_command command;
+	struct top_place place;
+	/* of the last load */
+	struct stat facts;
+	bool loaded;
+};
+
+static int set_option(void *ctx, const struct cli_option *option, const char *value)
+{
+	struct top *t = ctx;
+	switch (option->id) {
+	case CLI_OPT_ONCE:
+		t->once = true;
+		return 0;
+	case CLI_OPT_SORT: /* one of its list, as is the colour */
+		return top_sort_parse(value, &t->sort);
+	case CLI_OPT_NUMBER:
+		if (cli_parse_number(value, UINT32_MAX, &t->limit) < 0)
+			return cli_usage_error(t->verb, "-n needs a number, not '%s'", value);
+		return 0;
+	case CLI_OPT_OUTPUT:
+		t->command.output = value;
+		return 0;
+	case CLI_OPT_FORCE:
+		t->command.force = true;
+		return 0;
+	case CLI_OPT_SAMPLE:
+		t->command.has_sample = true;
+		t->command.sample = value;
+		return 0;
+	case CLI_OPT_COLOR:
+		return cli_parse_color(value, &t->color);
+	default:
+		return cli_usage_error(t->verb, "--%s does not work here", option->name);
+	}
+}
+
+static int take_operands(struct top *t, int argc, char **argv, int first, int command)
+{
+	int operands = argc - first;
+	uint64_t pid;
+	t->is_command = command >= 0;
+	if (t->is_command) {
+		if (command == 0)
+			return cli_usage_error(t->verb, "no command stands after --");
+		if (operands > command)
+			return cli_usage_error(t->verb, "'%s' or a command, not both", argv[first]);
+		t->command.argv = argv + first;
+		t->command.argc = operands;
+		return CLI_GO_ON;
+	}
+	if (operands == 0)
+		return cli_usage_error(t->verb, "of what? a PID, a recording, or -- CMD");
+	if (operands > 1)
+		return cli_usage_error(t->verb, "one at a time; a command stands after --");
+	if (t->command.output || t->command.force || t->command.has_sample)
+		return cli_usage_error(t->verb, "-o, --force and --sample are for a command's recording");
+	t->file = argv[first];
+	if (cli_parse_number(t->file, INT32_MAX, &pid) == 0 && pid) {
+		t->pid = (pid_t)pid;
+		t->file = NULL;
+	}
+	return CLI_GO_ON;
+}
+
+/* ---- loading */
+
+/* People mostly stand where the recording is. */
+static void set_path(struct top *t, const char *path)
+{
+	char here[PATH_MAX];
+	size_t folder = getcwd(here, sizeof here) ? strlen(here) : 0;
+	if (folder > 1 && strncmp(path, here, folder) == 0 && path[folder] == '/')
+		path += folder + 1;
+	pthread_mutex_lock(&t->place.lock);
+	snprintf(t->place.path, sizeof t->place.path, "%s", path);
+	pthread_mutex_unlock(&t->place.lock);
+}
+
+/* 0: it is known; 1: not yet. */
+static int find_recording(struct top *t, struct heft_error *err)
+{
+	char path[PATH_MAX];
+	if (t->place.path[0]) /* only this thread sets it */
+		return 0;
+	if (t->is_command) {
+		int rc = top_command_recording(&t->command, path, sizeof path);
+		if (rc == HEFT_ENOTFOUND)
+			return 1;
+		if (rc < 0) { /* `heft run` has told why */
+			err->message[0] = 0;
+			return rc;
+		}
+	} else if (t->pid) {
+		int rc = recording_of(t->pid, path, sizeof path, err);
+		if (rc < 0)
+			return rc;
+	} else {
+		snprintf(path, sizeof path, "%s", t->file);
+	}
+	set_path(t, path);
+	return 0;
+}
+
+static void set_program(struct top *t, const struct profile *p)
+{
+	const char *exe = p->process_count && p->processes[0].exe ? p->processes[0].exe
+			  : p->argc				  ? p->argv[0]
+								  : "";
+	const char *slash = strrchr(exe, '/');
+	pthread_mutex_lock(&t->place.lock);
+	snprintf(t->place.exe, sizeof t->place.exe, "%s", slash ? slash + 1 : exe);
+	for (char *c = t->place.exe; *c; c++) /* becomes part of a file's name */
+		if (!isalnum((unsigned char)*c) && !strchr("._-+", *c))
+			*c = '_';
+	t->place.pid = p->pid;
+	pthread_mutex_unlock(&t->place.lock);
+}
+
+static int load(void *ctx, const char *thread, bool again, struct profile **p, struct findings **f,
+		struct heft_error *err)
+{
+	struct top *t = ctx;
+	struct stat facts;
+	const struct profile_selection selection = {.thread = thread};
+	int rc = find_recording(t, err);
+	if (rc)
+		return rc;
+	bool same = stat(t->place.path, &facts) == 0 && t->loaded &&
+		    facts.st_size == t->facts.st_size &&
+		    facts.st_mtim.tv_sec == t->facts.st_mtim.tv_sec &&
+		    facts.st_mtim.tv_nsec == t->facts.st_mtim.tv_nsec;
+	if (same && !again)
+		return 1;
+	rc = import_profile(p, t->place.path, &selection, err);
+	/* One that has just begun has nothing to read yet. */
+	if (rc == HEFT_EFORMAT && !t->file)
+		return 1;
+	if (rc == 0)
+		rc = cli_apply_frame_rules(*p, NULL, err);
+	/* Findings are of the whole; without memory for them there are none. */
+	if (rc == 0 && !thread)
+		findings_new(f, *p);
+	if (rc < 0) {
+		profile_free(*p);
+		*p = NULL;
+		return rc;
+	}
+	t->facts = facts;
+	t->loaded = true;
+	set_program(t, *p);
+	return 0;
+}
+
+/* ---- what the view asks for */
+
+static int start(void *ctx, struct heft_error *err)
+{
+	struct top *t = ctx;
+	return t->is_command ? top_command_start(&t->command, true, err) : 0;
+}
+
+static bool ended(void *ctx, char *words, size_t size)
+{
+	struct top *t = ctx;
+	if (!t->is_command || !top_command_ended(&t->command, false))
+		return false;
+	if (t->command.status > 128)
+		snprintf(words, size, "ended: signal %d", t->command.status - 128);
+	else
+		snprintf(words, size, "ended: exit status %d", t->command.status);
+	return true;
+}
+
+static void kill_command(void *ctx)
+{
+	struct top *t = ctx;
+	pthread_mutex_lock(&t->place.lock);
+	pid_t program = t->place.pid;
+	pthread_mutex_unlock(&t->place.lock);
+	top_command_kill(&t->command, program);
+}
+
+static char *output(void *ctx)
+{
+	struct top *t = ctx;
+	return t->is_command ? top_command_tail(&t->command) : NULL;
+}
+
+static int copy(int from, int to)
+{
+	char bytes[64 << 10];
+	ssize_t n;
+	while ((n = read(from, bytes, sizeof bytes)) > 0)
+		for (ssize_t at = 0, put; at < n; at += put)
+			if ((put = write(to, bytes + at, (size_t)(n - at))) <= 0)
+				return -1;
+	return n < 0 ? -1 : 0;
+}
+
+/* The recording as it is now. What is being written at this moment is cut, as in every recording
+ * that is read while it grows. */
+static int snapshot(void *ctx, char *path, size_t size, struct heft_error *err)
+{
+	struct top *t = ctx;
+	struct top_place place;
+	pthread_mutex_lock(&t->place.lock);
+	place = t->place;
+	pthread_mutex_unlock(&t->place.lock);
+	int to = -1, from = place.path[0] ? open(place.path, O_RDONLY | O_CLOEXEC) : -1;
+	if (from < 0)
+		return heft_fail(err, HEFT_EREFUSED, "nothing is recorded yet");
+	for (unsigned i = 1; to < 0 && i <= SNAPSHOTS; i++) {
+		snprintf(path, size, "heft.%s.%d.snapshot-%u.heft", place.exe, (int)place.pid, i);
+		to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (to < 0 && errno != EEXIST)
+			break;
+	}
+	int rc = 0;
+	if (to < 0) {
+		rc = heft_fail_errno(err, "cannot write %s", path);
+	} else if (copy(from, to) != 0) {
+		rc = heft_fail_errno(err, "cannot write %s", path);
+		unlink(path);
+	}
+	close(from);
+	if (to >= 0 && close(to) != 0 && rc == 0)
+		rc = heft_fail_errno(err, "cannot write %s", path);
+	return rc;
+}
+
+/* ---- once */
+
+static int print_once(struct top *t, FILE *out, struct heft_error *err)
+{
+	struct profile *p = NULL;
+	struct findings *f = NULL;
+	char state[100];
+	int rc = load(t, NULL, true, &p, &f, err);
+	if (rc == 1)
+		rc = heft_fail(err, HEFT_EREFUSED, "%s: nothing is recorded yet", t->place.path);
+	if (rc < 0)
+		return rc;
+	top_end_words(state, sizeof state, p);
+	if (!p->complete && time(NULL) - t->facts.st_mtim.tv_sec > QUIET_S)
+		snprintf(state, sizeof state, "has no end"); /* cut, or its recorder hangs */
+	const struct top_view view = {.sort = t->sort};
+	size_t width = cli_width(out);
+	const struct top_look look = {
+		.width = width ? width : WIDTH_WITHOUT_TERMINAL,
+		.utf8 = cli_is_utf8(),
+		.state = state,
+		.limit = (size_t)t->limit,
+	};
+	rc = top_print(out, p, f, &view, &look);
+	if (rc == 0) {
+		fputs("Next: heft report ", out);
+		words_print_shell(out, t->place.path);
+		fputs("    (all findings, with stacks and advice)\n", out);
+	} else {
+		heft_fail(err, rc, "not enough memory for the view");
+	}
+	findings_free(f);
+	profile_free(p);
+	return rc;
+}
+
+/* Runs the command to its end, its streams its own. */
+static int run_once(struct top *t, struct heft_error *err)
+{
+	int rc = top_command_start(&t->command, false, err);
+	if (rc < 0)
+		return rc;
+	/* What the terminal sends is for the command; its recorder sees to the rest. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	top_command_ended(&t->command, true);
+	return print_once(t, stderr, err);
+}
+
+/* ---- live */
+
+static int show_live(struct top *t, struct heft_error *err)
+{
+	const struct top_source source = {
+		.ctx = t,
+		.start = start,
+		.load = load,
+		.ended = ended,
+		.snapshot = snapshot,
+		.kill = kill_command,
+		.output = output,
+	};
+	const struct top_state_options options = {
+		.utf8 = cli_is_utf8(),
+		.own_program = t->is_command,
+		.sort = t->sort,
+		.web = t->file,
+	};
+	FILE *terminal = isatty(STDOUT_FILENO) ? stdout : stderr;
+	return top_live(&source, &options, cli_use_color(t->color, terminal), err);
+}
+
+/* After the view of a command: what it wrote, and where its recording is. */
+static void leave_command(struct top *t, bool detached)
+{
+	struct top_command *c = &t->command;
+	bool kept = c->kept[0] != 0;
+	if (!detached)
+		top_command_ended(c, true); /* it was told to end */
+	c->detached = detached && !c->ended;
+	top_command_release(c);
+	if (!t->place.path[0])
+		return;
+	fputs("heft: ", stderr);
+	if (c->detached) {
+		fprintf(stderr, "process %d goes on and is recorded in %s", (int)t->place.pid,
+			t->place.path);
+		if (kept)
+			fprintf(stderr, "\n      its output goes to %s", c->kept);
+		fprintf(stderr, "\n      heft top %d shows it again\n", (int)t->place.pid);
+		return;
+	}
+	fprintf(stderr, "recorded in %s\n      heft report ", t->place.path);
+	words_print_shell(stderr, t->place.path);
+	fputs(" says what it found\n", stderr);
+}
+
+static bool has_terminal(const struct top *t)
+{
+	return isatty(STDOUT_FILENO) || (t->is_command && isatty(STDERR_FILENO));
+}
+
+int cmd_top(int argc, char **argv)
+{
+	struct top t = {.verb = cli_verb_find("top"), .limit = ROWS_SHOWN,
+			.place.lock = PTHREAD_MUTEX_INITIALIZER};
+	struct heft_error err = {0};
+	int first, rc, command = cli_words_after_dashes(argc, argv);
+	int status = cli_parse_options(t.verb, argc, argv, set_option, &t, &first);
+	if (status == CLI_GO_ON)
+		status = take_operands(&t, argc, argv, first, command);
+	if (status != CLI_GO_ON)
+		return status;
+	if (!t.once && has_terminal(&t)) {
+		/* A process or file that is not there is told before the screen is taken. */
+		rc = t.is_command ? 0 : find_recording(&t, &err);
+		if (rc == 0)
+			rc = show_live(&t, &err);
+		if (t.is_command && t.command.recorder > 0)
+			leave_command(&t, rc == TOP_RESULT_DETACHED || rc < 0);
+	} else {
+		rc = t.is_command ? run_once(&t, &err) : print_once(&t, stdout, &err);
+	}
+	if (rc < 0 && err.message[0])
+		cli_print_error(&err);
+	if (t.is_command && t.command.ended)
+		return t.command.status;
+	if (rc < 0)
+		return t.is_command ? CLI_RUN_FAILED : CLI_FAILED;
+	return t.is_command ? CLI_SUCCESS : cli_finish_output(CLI_SUCCESS);
+}

@@ -1,0 +1,71 @@
+/* What each site had live at some time.
+ *
+ * Sites are found again by a hash of their stack's words: their numbers change from one profile of a
+ * growing recording to the next. A sample keeps 24 bytes a site, so that many of them can be kept
+ * where a whole profile would be too much.
+ *
+ * Invariant: keys are never 0, which stands for no row. */
+#include "top/top.h"
+
+#include "top/top_key.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t *top_site_keys(const struct profile *p)
+{
+	uint64_t *nodes = malloc(((size_t)p->node_count + 1) * sizeof *nodes);
+	uint64_t *keys = malloc(((size_t)p->site_count + 1) * sizeof *keys);
+	if (!nodes || !keys) {
+		free(nodes);
+		free(keys);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < p->node_count; i++) { /* callers have smaller indices */
+		const struct profile_frame *f = &p->frames[p->nodes[i].frame];
+		uint32_t parent = p->nodes[i].parent;
+		uint64_t key = top_key_number(parent < i ? nodes[parent] : TOP_KEY_BEGIN, f->line);
+		key = top_key_text(key, f->function);
+		key = top_key_text(key, f->file);
+		nodes[i] = top_key_text(key, f->module < p->module_count ? p->modules[f->module].path
+									 : NULL);
+	}
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		const struct profile_site *s = &p->sites[i];
+		uint64_t key = s->node < p->node_count ? nodes[s->node] : TOP_KEY_BEGIN;
+		key = top_key_number(key, s->via);
+		if (s->labels < p->label_set_count)
+			key = top_key_text(key, p->label_sets[s->labels].identity);
+		keys[i] = key ? key : 1;
+	}
+	free(nodes);
+	return keys;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct top_site_sample *x = a, *y = b;
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+struct top_sample *top_sample_new(const struct profile *p)
+{
+	uint64_t *keys = top_site_keys(p);
+	struct top_sample *s =
+		keys ? malloc(sizeof *s + (size_t)p->site_count * sizeof *s->sites) : NULL;
+	if (s) {
+		*s = (struct top_sample){p->duration_ns, p->totals.live_bytes, p->site_count};
+		for (uint32_t i = 0; i < p->site_count; i++)
+			s->sites[i] = (struct top_site_sample){keys[i], p->sites[i].live_bytes,
+							       p->sites[i].lifetime.p50_ns};
+		qsort(s->sites, s->count, sizeof *s->sites, by_key);
+	}
+	free(keys);
+	return s;
+}
+
+const struct top_site_sample *top_sample_find(const struct top_sample *s, uint64_t key)
+{
+	const struct top_site_sample wanted = {.key = key};
+	return bsearch(&wanted, s->sites, s->count, sizeof wanted, by_key);
+}

@@ -1,0 +1,703 @@
+/* What the view shows now, and what keys do to it: no terminal in here.
+ *
+ * The order of rows follows the numbers only while the cursor is on the first row; anywhere else the
+ * order stays as it is, because a row that is being looked at must not run away. `s` sorts anew.
+ * Samples of the last refreshes are kept, so that rates are over some seconds, not over one.
+ *
+ * Invariants: `rows` is of `profile` under the present choices; cursor < rows.count, or 0; the screen
+ * always has exactly as many lines as it has room for. */
+#include "top/top.h"
+
+#include "top/top_numbers.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 6, TYPED = 128, POINTS = 512 };
+#define OLD_NS 2500000000u /* data come about once a second, and take up to one to be written */
+
+enum overlay { NO_OVERLAY, HELP, OUTPUT, THREADS };
+enum prompt { NO_PROMPT, PROMPT_FILTER, PROMPT_THREAD, PROMPT_QUIT };
+
+struct top_state {
+	struct top_state_options o;
+	struct profile *profile;
+	struct findings *findings;
+	struct top_rows rows;
+	struct top_view view;
+	struct top_sample *samples[SAMPLES]; /* oldest first */
+	unsigned sample_count;
+	struct top_sample *mark;
+	struct top_point points[POINTS];
+	char filter[TYPED], filter_before[TYPED], thread[TYPED], typed[TYPED];
+	uint32_t cursor;
+	uint32_t first; /* row at the top of the screen when it was last drawn */
+	size_t page;	/* lines of the table there were then */
+	uint64_t expanded;
+	bool paused, ended, killed;
+	char end_words[100];
+	uint64_t age_ns;
+	enum overlay overlay;
+	enum prompt prompt;
+	char *output;
+	char message[512];
+};
+
+struct top_state *top_state_new(const struct top_state_options *o)
+{
+	struct top_state *s = calloc(1, sizeof *s);
+	if (!s)
+		return NULL;
+	s->o = *o;
+	s->view.sort = o->sort;
+	s->view.filter = s->filter;
+	s->view.points = s->points;
+	return s;
+}
+
+static void forget_samples(struct top_state *s)
+{
+	for (unsigned i = 0; i < s->sample_count; i++)
+		free(s->samples[i]);
+	s->sample_count = 0;
+	s->view.point_count = 0;
+	s->view.before = NULL;
+}
+
+void top_state_free(struct top_state *s)
+{
+	if (!s)
+		return;
+	forget_samples(s);
+	free(s->mark);
+	top_rows_free(&s->rows);
+	findings_free(s->findings);
+	profile_free(s->profile);
+	free(s->output);
+	free(s);
+}
+
+bool top_state_paused(const struct top_state *s)
+{
+	return s->paused;
+}
+
+const char *top_state_thread(const struct top_state *s)
+{
+	return s->thread[0] ? s->thread : NULL;
+}
+
+void top_state_say(struct top_state *s, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(s->message, sizeof s->message, fmt, ap);
+	va_end(ap);
+}
+
+void top_state_ended(struct top_state *s, const char *words)
+{
+	s->ended = true;
+	snprintf(s->end_words, sizeof s->end_words, "%s", words);
+	if (s->killed)
+		s->message[0] = 0; /* what was asked for has happened */
+	s->killed = false;
+	if (s->prompt == PROMPT_QUIT)
+		s->prompt = NO_PROMPT;
+}
+
+void top_state_age(struct top_state *s, uint64_t age_ns)
+{
+	s->age_ns = age_ns;
+}
+
+void top_state_output(struct top_state *s, char *text)
+{
+	free(s->output);
+	s->output = text;
+}
+
+bool top_state_shows_output(const struct top_state *s)
+{
+	return s->overlay == OUTPUT;
+}
+
+/* ---- rows */
+
+/* Counts the rows anew. The order is kept if asked for; the cursor stays with its row if the order
+ * does, else it stays at its place. */
+static int renew_rows(struct top_state *s, bool keep_order)
+{
+	struct top_rows rows;
+	uint64_t under = s->cursor < s->rows.count ? s->rows.rows[s->cursor].key : 0;
+	if (!s->profile)
+		return 0;
+	int rc = top_rows_new(&rows, s->profile, &s->view);
+	if (rc == 0 && keep_order && s->rows.count) {
+		uint64_t *keys = malloc(s->rows.count * sizeof *keys);
+		rc = keys ? 0 : HEFT_ENOMEM;
+		for (uint32_t i = 0; rc == 0 && i < s->rows.count; i++)
+			keys[i] = s->rows.rows[i].key;
+		if (rc == 0)
+			rc = top_rows_reorder(&rows, keys, s->rows.count);
+		free(keys);
+		if (rc < 0)
+			top_rows_free(&rows);
+	}
+	if (rc < 0)
+		return rc;
+	top_rows_free(&s->rows);
+	s->rows = rows;
+	for (uint32_t i = 0; keep_order && i < rows.count; i++)
+		if (rows.rows[i].key == under)
+			s->cursor = i;
+	if (s->cursor >= rows.count)
+		s->cursor = rows.count ? rows.count - 1 : 0;
+	return 0;
+}
+
+static void add_sample(struct top_state *s)
+{
+	struct top_sample *now = top_sample_new(s->profile);
+	if (!now)
+		return; /* rates are then over a longer time */
+	if (s->sample_count && s->samples[s->sample_count - 1]->time_ns >= now->time_ns) {
+		free(now);
+		return;
+	}
+	if (s->sample_count == SAMPLES) {
+		free(s->samples[0]);
+		memmove(s->samples, s->samples + 1, (SAMPLES - 1) * sizeof *s->samples);
+		s->sample_count--;
+	}
+	s->samples[s->sample_count++] = now;
+}
+
+/* When there is no room for more, every other one goes: the whole time stays in sight. */
+static void add_point(struct top_state *s)
+{
+	size_t *count = &s->view.point_count;
+	if (*count && s->points[*count - 1].time_ns >= s->profile->duration_ns)
+		return;
+	if (*count == POINTS) {
+		*count = POINTS / 2;
+		for (size_t i = 0; i < *count; i++)
+			s->points[i] = s->points[2 * i + 1];
+	}
+	s->points[(*count)++] =
+		(struct top_point){s->profile->duration_ns, s->profile->totals.live_bytes};
+}
+
+int top_state_update(struct top_state *s, struct profile *p, struct findings *f)
+{
+	findings_free(s->findings);
+	profile_free(s->profile);
+	s->profile = p;
+	s->findings = f;
+	/* Of a recording that has ended (and was never seen running) there is nothing to wait for. */
+	s->view.before = s->sample_count ? s->samples[0] : NULL;
+	int rc = renew_rows(s, s->cursor > 0);
+	add_sample(s);
+	add_point(s);
+	s->view.before = s->sample_count > 1 ? s->samples[0] : NULL;
+	return rc;
+}
+
+void top_state_forget_thread(struct top_state *s)
+{
+	top_state_say(s, "no thread '%s'", s->thread);
+	s->thread[0] = 0;
+}
+
+/* ---- keys */
+
+static void move_cursor(struct top_state *s, int64_t by)
+{
+	int64_t to = (int64_t)s->cursor + by, last = s->rows.count ? (int64_t)s->rows.count - 1 : 0;
+	s->cursor = (uint32_t)(to < 0 ? 0 : to > last ? last : to);
+}
+
+static void toggle_mark(struct top_state *s)
+{
+	if (s->mark) {
+		free(s->mark);
+		s->mark = NULL;
+		top_state_say(s, "mark removed");
+	} else if (s->profile && (s->mark = top_sample_new(s->profile))) {
+		char clock[TOP_NUMBER];
+		top_clock(clock, s->mark->time_ns);
+		top_state_say(s, "marked at %s: growth is counted from here; m removes it", clock);
+	}
+	s->view.mark = s->mark;
+	renew_rows(s, true);
+}
+
+static void begin_prompt(struct top_state *s, enum prompt prompt, const char *text)
+{
+	s->prompt = prompt;
+	snprintf(s->typed, sizeof s->typed, "%s", text);
+}
+
+static size_t encode(char out[4], unsigned code)
+{
+	if (code < 0x80) {
+		out[0] = (char)code;
+		return 1;
+	}
+	if (code < 0x800) {
+		out[0] = (char)(0xc0 | code >> 6);
+		out[1] = (char)(0x80 | (code & 63));
+		return 2;
+	}
+	if (code < 0x10000) {
+		out[0] = (char)(0xe0 | code >> 12);
+		out[1] = (char)(0x80 | (code >> 6 & 63));
+		out[2] = (char)(0x80 | (code & 63));
+		return 3;
+	}
+	out[0] = (char)(0xf0 | code >> 18);
+	out[1] = (char)(0x80 | (code >> 12 & 63));
+	out[2] = (char)(0x80 | (code >> 6 & 63));
+	out[3] = (char)(0x80 | (code & 63));
+	return 4;
+}
+
+/* A key while a line is typed. True: it is finished, or given up (*given_up). */
+static bool type_key(struct top_state *s, int key, bool *given_up)
+{
+	size_t length = strlen(s->typed);
+	char bytes[4];
+	*given_up = key == TOP_KEY_ESCAPE;
+	if (key == TOP_KEY_ENTER || *given_up)
+		return true;
+	if (key == TOP_KEY_BACKSPACE) {
+		while (length && (s->typed[--length] & 0xc0) == 0x80)
+			;
+		s->typed[length] = 0;
+	} else if (key >= ' ' && key < 0x110000 && key != 0x7f && !(key >= 0xd800 && key < 0xe000)) {
+		size_t n = encode(bytes, (unsigned)key);
+		if (length + n < sizeof s->typed) {
+			memcpy(s->typed + length, bytes, n);
+			s->typed[length + n] = 0;
+		}
+	}
+	return false;
+}
+
+static enum top_action prompt_key(struct top_state *s, int key)
+{
+	bool given_up = false;
+	if (s->prompt == PROMPT_QUIT) {
+		s->prompt = NO_PROMPT;
+		s->killed = key == 'k';
+		return key == 'k' ? TOP_KILL : key == 'd' ? TOP_DETACH : TOP_GO_ON;
+	}
+	bool done = type_key(s, key, &given_up);
+	if (s->prompt == PROMPT_FILTER) { /* shown at once, taken back by Escape */
+		snprintf(s->filter, sizeof s->filter, "%s", given_up ? s->filter_before : s->typed);
+		s->cursor = 0;
+		renew_rows(s, false);
+	}
+	if (!done)
+		return TOP_GO_ON;
+	bool select = s->prompt == PROMPT_THREAD && !given_up && strcmp(s->thread, s->typed) != 0;
+	if (s->prompt == PROMPT_THREAD)
+		s->overlay = NO_OVERLAY;
+	s->prompt = NO_PROMPT;
+	if (!select)
+		return TOP_GO_ON;
+	snprintf(s->thread, sizeof s->thread, "%s", s->typed);
+	forget_samples(s); /* they are of other threads */
+	free(s->mark);
+	s->view.mark = s->mark = NULL;
+	top_state_say(s, s->thread[0] ? "reading what thread %s did ..." : "all threads ...",
+		      s->thread);
+	return TOP_SELECT;
+}
+
+static enum top_action quit_key(struct top_state *s)
+{
+	if (!s->o.own_program || s->ended)
+		return TOP_QUIT;
+	s->prompt = PROMPT_QUIT;
+	return TOP_GO_ON;
+}
+
+static void sort_by(struct top_state *s, enum top_sort sort)
+{
+	s->view.sort = sort;
+	s->cursor = 0;
+	renew_rows(s, false);
+	top_state_say(s, "sorted by %s", top_sort_name(sort));
+}
+
+static void expand_row(struct top_state *s)
+{
+	if (s->cursor >= s->rows.count)
+		return;
+	uint64_t key = s->rows.rows[s->cursor].key;
+	s->expanded = s->expanded == key ? 0 : key;
+}
+
+enum top_action top_state_key(struct top_state *s, int key)
+{
+	int64_t page = s->page > 1 ? (int64_t)s->page - 1 : 1;
+	s->message[0] = 0;
+	if (s->prompt)
+		return prompt_key(s, key);
+	if (s->overlay && key != 'q' && key != 3) { /* any key goes back, and does nothing else */
+		s->overlay = NO_OVERLAY;
+		return TOP_GO_ON;
+	}
+	switch (key) {
+	case 'q':
+	case 3: /* Ctrl-C */
+		return quit_key(s);
+	case 's':
+		sort_by(s, (s->view.sort + 1) % TOP_SORTS);
+		break;
+	case 'g':
+		s->view.group = (s->view.group + 1) % TOP_GROUPS;
+		s->cursor = 0;
+		s->expanded = 0;
+		renew_rows(s, false);
+		break;
+	case 't':
+		s->overlay = THREADS;
+		begin_prompt(s, PROMPT_THREAD, s->thread);
+		break;
+	case '/':
+		snprintf(s->filter_before, sizeof s->filter_before, "%s", s->filter);
+		begin_prompt(s, PROMPT_FILTER, s->filter);
+		break;
+	case 'm':
+		toggle_mark(s);
+		break;
+	case 'x':
+		return TOP_SNAPSHOT;
+	case ' ':
+		s->paused = !s->paused;
+		break;
+	case 'w':
+		if (s->o.web)
+			top_state_say(s, "web page: heft view %s", s->o.web);
+		else if (s->profile)
+			top_state_say(s, "web page: heft view %" PRId32, s->profile->pid);
+		break;
+	case 'o':
+		if (!s->o.own_program) {
+			top_state_say(s, "only with heft top -- CMD is the output kept here");
+			break;
+		}
+		s->overlay = OUTPUT;
+		return TOP_OUTPUT;
+	case '?':
+	case 'h':
+		s->overlay = HELP;
+		break;
+	case TOP_KEY_ENTER:
+		expand_row(s);
+		break;
+	case TOP_KEY_ESCAPE:
+		s->expanded = 0;
+		break;
+	case TOP_KEY_UP:
+	case 'k':
+		move_cursor(s, -1);
+		break;
+	case TOP_KEY_DOWN:
+	case 'j':
+		move_cursor(s, 1);
+		break;
+	case TOP_KEY_PAGE_UP:
+		move_cursor(s, -page);
+		break;
+	case TOP_KEY_PAGE_DOWN:
+		move_cursor(s, page);
+		break;
+	case TOP_KEY_HOME:
+		s->cursor = 0;
+		break;
+	case TOP_KEY_END:
+		move_cursor(s, (int64_t)s->rows.count);
+		break;
+	default:
+		break;
+	}
+	return TOP_GO_ON;
+}
+
+/* ---- the screen */
+
+static const char *const help[] = {
+	"s       sort by live, grew, blocks, age, peak, allocated",
+	"g       rows are sites, functions, files, modules",
+	"t       one thread only: its name or number",
+	"/       only stacks with a frame that matches",
+	"Enter   the stack of the row; Esc closes it",
+	"m       mark: growth from here; again: remove it",
+	"x       snapshot: the recording so far as a file",
+	"space   pause and go on",
+	"o       the program's output (heft top -- CMD)",
+	"w       how to open the web page",
+	"arrows, PgUp, PgDn, Home, End   move; the first",
+	"        row sorts anew, others stay where they are",
+	"q       quit",
+	"",
+	"AGE p50: half of the freed blocks lived shorter.",
+	"TREND: live bytes over the whole run.",
+	"gap: resident memory that no live block asked for.",
+	"!  the first finding; heft report has them all.",
+	NULL,
+};
+
+static int overlay_help(struct top_lines *out, const struct top_look *look)
+{
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && help[i]; i++)
+		rc = top_frame_text(out, help[i], TOP_PLAIN, look);
+	return rc;
+}
+
+static int overlay_output(const struct top_state *s, struct top_lines *out, size_t room,
+			  const struct top_look *look)
+{
+	int rc = 0;
+	const char *text = s->output ? s->output : "";
+	const char *at = text + strlen(text);
+	if (!*text)
+		return top_frame_text(out,
+				      s->output ? "the program has written nothing so far"
+						: "the program's output goes where it was sent",
+				      TOP_DIM, look);
+	if (at > text && at[-1] == '\n')
+		at--;
+	for (size_t lines = 0; at > text; at--)
+		if (at[-1] == '\n' && ++lines == room)
+			break;
+	while (rc == 0 && *at) {
+		size_t length = strcspn(at, "\n");
+		char *line = strndup(at, length);
+		for (char *c = line; c && *c; c++) /* blanks like any other, on a line of its own */
+			if (*c == '\t' || *c == '\r')
+				*c = ' ';
+		rc = line ? top_frame_text(out, line, TOP_PLAIN, look) : HEFT_ENOMEM;
+		free(line);
+		at += length + (at[length] == '\n');
+	}
+	return rc;
+}
+
+static int by_allocated(const void *a, const void *b)
+{
+	const struct profile_thread *x = *(const struct profile_thread *const *)a;
+	const struct profile_thread *y = *(const struct profile_thread *const *)b;
+	return x->allocated_bytes > y->allocated_bytes   ? -1
+	       : x->allocated_bytes < y->allocated_bytes ? 1
+							 : 0;
+}
+
+static int overlay_threads(const struct top_state *s, struct top_lines *out, size_t room,
+			   const struct top_look *look)
+{
+	const struct profile *p = s->profile;
+	uint32_t count = p ? p->thread_count : 0;
+	if (!count)
+		return top_frame_text(out, "this recording does not tell threads", TOP_DIM, look);
+	const struct profile_thread **order = malloc(count * sizeof *order);
+	int rc = order ? top_frame_text(out, "  ALLOC'D       TID  THREAD", TOP_HEAD, look)
+		       : HEFT_ENOMEM;
+	for (uint32_t i = 0; rc == 0 && i < count; i++)
+		order[i] = &p->threads[i];
+	if (rc == 0)
+		qsort(order, count, sizeof *order, by_allocated);
+	for (uint32_t i = 0; rc == 0 && i < count && i + 1 < room; i++) {
+		char bytes[TOP_NUMBER], line[256];
+		top_bytes(bytes, order[i]->allocated_bytes);
+		snprintf(line, sizeof line, "%9s %9" PRId32 "  %.200s", bytes, order[i]->tid,
+			 order[i]->name && *order[i]->name ? order[i]->name : "?");
+		rc = top_frame_text(out, line, TOP_PLAIN, look);
+	}
+	free(order);
+	return rc;
+}
+
+/* The keys, as many as fit, [?] always. */
+static void key_words(char *text, size_t size, size_t width, const struct top_state *s)
+{
+	static const char *const words[] = {"[q]uit",   "[s]ort",  "[g]roup",    "[/]filter",
+					    "[Enter]stack", "[m]ark", "[t]hread", "[x]snapshot",
+					    "[space]pause", "[w]eb",  "[o]utput"};
+	size_t used = (size_t)snprintf(text, size, "[?]");
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		if (words[i][1] == 'o' && !s->o.own_program)
+			continue;
+		if (used + 1 + strlen(words[i]) > width || used + 32 > size)
+			break;
+		used += (size_t)snprintf(text + used, size - used, " %s", words[i]);
+	}
+}
+
+static int bottom_line(const struct top_state *s, struct top_lines *out,
+		       const struct top_look *look)
+{
+	char text[1024];
+	enum top_style style = TOP_WARN;
+	if (s->prompt == PROMPT_FILTER)
+		snprintf(text, sizeof text, "/%s_", s->typed);
+	else if (s->prompt == PROMPT_THREAD)
+		snprintf(text, sizeof text, "thread (empty: all): %s_", s->typed);
+	else if (s->prompt == PROMPT_QUIT)
+		snprintf(text, sizeof text, "%s",
+			 look->width >= 66
+				 ? "it still runs: [k]ill it  [d]etach, it goes on  other key: back"
+				 : "[k]ill [d]etach");
+	else if (s->message[0])
+		snprintf(text, sizeof text, "%s", s->message);
+	else if (s->overlay)
+		snprintf(text, sizeof text, "any key: back");
+	else {
+		key_words(text, sizeof text, look->width, s);
+		style = TOP_DIM;
+	}
+	return top_frame_text(out, text, style, look);
+}
+
+static void state_words(const struct top_state *s, char *text, size_t size)
+{
+	char age[TOP_NUMBER];
+	top_age(age, s->age_ns);
+	if (s->ended)
+		snprintf(text, size, "%s", s->end_words);
+	else if (s->paused)
+		snprintf(text, size, "paused");
+	else if (s->age_ns > OLD_NS)
+		snprintf(text, size, "data %s old", age);
+	else
+		snprintf(text, size, "running");
+}
+
+/* The row to begin with, so that the cursor's is on the screen and no line stays empty at the end. */
+static uint32_t first_row(const struct top_state *s, size_t room)
+{
+	uint32_t first = s->first, lines = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
+	uint32_t last = s->rows.count > lines ? s->rows.count - lines : 0;
+	if (first > last)
+		first = last;
+	if (s->cursor < first)
+		first = s->cursor;
+	if (s->cursor - first >= lines)
+		first = s->cursor - lines + 1;
+	return first;
+}
+
+/* How many of these lines are above the screen, so that the cursor's row is on it, and as much of
+ * its stack as can be. *cursor is its line among them. */
+static size_t lines_above(const struct top_state *s, const struct top_lines *table, size_t room,
+			  size_t *cursor)
+{
+	size_t at = 0, end;
+	for (uint32_t row = s->first; at < table->count; at++)
+		if (!table->lines[at].stack && row++ == s->cursor)
+			break;
+	for (end = at + 1; end < table->count && table->lines[end].stack; end++)
+		;
+	*cursor = at;
+	return end <= room ? 0 : end - room < at ? end - room : at;
+}
+
+/* Moves the lines [from, to) of one list to the end of another, to be freed there. */
+static int take_lines(struct top_lines *to, struct top_lines *from, size_t first, size_t end)
+{
+	for (size_t i = first; i < end && i < from->count; i++) {
+		if (top_lines_add(to, &from->lines[i]) < 0)
+			return HEFT_ENOMEM;
+		from->lines[i].text = NULL;
+	}
+	return 0;
+}
+
+/* Which lines of the head a low screen keeps: title, numbers, finding, graphs, in this order. */
+static int draw_head(struct top_state *s, size_t height, struct top_lines *out,
+		     const struct top_look *look)
+{
+	struct top_lines head = {0};
+	int rc = top_frame_head(&head, s->profile, s->findings, &s->rows, &s->view, look);
+	if (rc == 0)
+		rc = take_lines(out, &head, 0, height >= 7 ? 2 : 1);
+	if (rc == 0 && height >= 12)
+		rc = take_lines(out, &head, 2, 3);
+	if (rc == 0 && height >= 9)
+		rc = take_lines(out, &head, 3, 4);
+	top_lines_free(&head);
+	return rc;
+}
+
+static int draw_table(struct top_state *s, size_t height, size_t room, struct top_lines *out,
+		      const struct top_look *look, size_t *cursor)
+{
+	struct top_lines table = {0};
+	size_t above = out->count;
+	int rc = 0;
+	if (height >= 6 && room > 1) {
+		rc = top_frame_columns(out, s->profile, &s->view, look);
+		room--;
+		above++;
+	}
+	s->page = room;
+	s->first = first_row(s, room);
+	struct top_look part = *look; /* only what can be on the screen is written */
+	part.first = s->first;
+	part.limit = room;
+	if (rc == 0)
+		rc = top_frame_rows(&table, s->profile, &s->rows, &s->view, &part);
+	if (rc == 0 && table.count) {
+		size_t skip = lines_above(s, &table, room, cursor);
+		rc = take_lines(out, &table, skip, skip + room);
+		*cursor += above - skip;
+	} else if (rc == 0) {
+		rc = top_frame_text(out, s->filter[0] ? "nothing matches" : "nothing allocated so far",
+				    TOP_DIM, look);
+	}
+	top_lines_free(&table);
+	return rc;
+}
+
+int top_state_draw(struct top_state *s, size_t width, size_t height, struct top_lines *out,
+		   size_t *cursor)
+{
+	char state[128];
+	const struct top_look look = {
+		.width = width ? width : 1,
+		.utf8 = s->o.utf8,
+		.state = state,
+		.thread = top_state_thread(s),
+		.expanded = s->expanded,
+		.limit = SIZE_MAX,
+	};
+	int rc = 0;
+	*cursor = SIZE_MAX;
+	state_words(s, state, sizeof state);
+	if (s->profile)
+		rc = draw_head(s, height, out, &look);
+	else
+		rc = top_frame_text(out, s->ended ? s->end_words : "heft top: waiting for data ...",
+				    TOP_TITLE, &look);
+	size_t room = height > out->count + 1 ? height - out->count - 1 : 1;
+	size_t until = out->count + room;
+	if (rc == 0 && s->overlay == HELP)
+		rc = overlay_help(out, &look);
+	else if (rc == 0 && s->overlay == OUTPUT)
+		rc = overlay_output(s, out, room, &look);
+	else if (rc == 0 && s->overlay == THREADS)
+		rc = overlay_threads(s, out, room, &look);
+	else if (rc == 0 && s->profile)
+		rc = draw_table(s, height, room, out, &look, cursor);
+	while (out->count > until)
+		free(out->lines[--out->count].text);
+	while (rc == 0 && out->count < until)
+		rc = top_frame_text(out, "", TOP_PLAIN, &look);
+	return rc == 0 ? bottom_line(s, out, &look) : rc;
+}

@@ -1,0 +1,355 @@
+/* What is served of programs, asked over HTTP from many threads at once, and its parts: snapshots
+ * shared, differences, the text and its symbols. tests/integration/test_http.py has the endpoints. */
+#include "server/pprof_pages.h"
+#include "server/pprof_text.h"
+#include "server/profile_delta.h"
+#include "server/routes_pprof.h"
+#include "server/snapshots.h"
+
+#include "fake_source.h"
+#include "http_client.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { THREADS = 20 };
+
+static struct fake_source fake;
+static struct pprof_routes *routes;
+static struct http_server *server;
+static uint16_t port;
+
+static int start(void **state)
+{
+	(void)state;
+	struct heft_error err = {0};
+	struct http_options o = {0};
+	memset(&fake, 0, sizeof fake);
+	struct source source = fake_source_of(&fake);
+	fake_process(&fake, 100, "/x/prog", true);
+	if (pprof_routes_new(&routes, &source, NULL) < 0 ||
+	    http_server_start(&server, &o, pprof_routes_table(routes), &err) < 0)
+		return -1;
+	port = http_server_port(server);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	http_server_stop(server);
+	pprof_routes_free(routes);
+	return 0;
+}
+
+struct asking {
+	pthread_t thread;
+	const char *line;
+	struct http_reply reply;
+};
+
+static void *ask(void *ctx)
+{
+	struct asking *a = ctx;
+	a->reply = client_ask(port, a->line, "", "");
+	return NULL;
+}
+
+static void ask_all(struct asking *a, int count)
+{
+	for (int i = 0; i < count; i++)
+		assert_int_equal(pthread_create(&a[i].thread, NULL, ask, &a[i]), 0);
+	for (int i = 0; i < count; i++)
+		pthread_join(a[i].thread, NULL);
+}
+
+static int different_bodies(const struct asking *a, int count)
+{
+	int different = 0;
+	for (int i = 0; i < count; i++) {
+		int k = 0;
+		while (k < i && (a[k].reply.body_bytes != a[i].reply.body_bytes ||
+				 memcmp(a[k].reply.body, a[i].reply.body, a[i].reply.body_bytes)))
+			k++;
+		different += k == i;
+	}
+	return different;
+}
+
+/* All of them come while the first snapshot is being made: they share the second. */
+static void test_scrapes_at_once(void **state)
+{
+	(void)state;
+	struct asking a[THREADS] = {0};
+	fake.slow_ms = 400;
+	for (int i = 0; i < THREADS; i++)
+		a[i].line = "GET /debug/pprof/heap?debug=1";
+	ask_all(a, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(a[i].reply.status, 200);
+	int made = atomic_load(&fake.snapshots);
+	assert_in_range(made, 1, 3); /* 3: if a thread did not get to run for 400 ms */
+	assert_in_range(different_bodies(a, THREADS), 1, made);
+	for (int i = 0; i < THREADS; i++)
+		reply_free(&a[i].reply);
+}
+
+/* Who comes after a snapshot was begun gets a later one. */
+static void test_no_old_snapshot(void **state)
+{
+	(void)state;
+	char line[40];
+	for (int n = 1; n <= 3; n++) {
+		struct http_reply r = client_ask(port, "GET /debug/pprof/heap?debug=1", "", "");
+		snprintf(line, sizeof line, "\n%d: %d [%d: %d] @ ", n, 100 * n, 10 * n, 1000 * n);
+		assert_non_null(strstr(r.body, line));
+		reply_free(&r);
+	}
+	assert_int_equal(atomic_load(&fake.snapshots), 3);
+}
+
+static void test_shared_failure(void **state)
+{
+	(void)state;
+	struct asking a[THREADS] = {0};
+	fake.slow_ms = 400;
+	fake.fails = true;
+	for (int i = 0; i < THREADS; i++)
+		a[i].line = "GET /debug/pprof/allocs";
+	ask_all(a, THREADS);
+	for (int i = 0; i < THREADS; i++) {
+		assert_int_equal(a[i].reply.status, 500);
+		assert_string_equal(a[i].reply.body, "the table cannot be read\n");
+		assert_non_null(strstr(a[i].reply.text, "\r\nX-Go-Pprof: 1\r\n"));
+		reply_free(&a[i].reply);
+	}
+	assert_in_range(atomic_load(&fake.snapshots), 1, 3);
+}
+
+/* Everything at once, for the sanitizers. */
+static void test_mixed(void **state)
+{
+	(void)state;
+	static const char *const lines[] = {
+		"GET /debug/pprof/heap",
+		"GET /debug/pprof/allocs",
+		"GET /debug/pprof/heap?debug=1",
+		"GET /debug/pprof/allocs?debug=1",
+		"GET /debug/pprof/heap?seconds=1",
+		"GET /debug/pprof/",
+		"GET /debug/pprof/symbol?0x1010+0x1040",
+		"GET /metrics",
+		"GET /debug/pprof/cmdline",
+		"HEAD /debug/pprof/heap",
+	};
+	struct asking a[2 * THREADS] = {0};
+	fake.slow_ms = 20;
+	for (int i = 0; i < 2 * THREADS; i++)
+		a[i].line = lines[i % 10];
+	ask_all(a, 2 * THREADS);
+	for (int i = 0; i < 2 * THREADS; i++) {
+		assert_int_equal(a[i].reply.status, 200);
+		reply_free(&a[i].reply);
+	}
+}
+
+/* The server goes down while snapshots are made and waited for, and between two of them. */
+static void test_stop_in_the_middle(void **state)
+{
+	(void)state;
+	int fds[10];
+	fake.slow_ms = 300;
+	for (int i = 0; i < 10; i++) {
+		fds[i] = client_connect(port);
+		client_send(fds[i], i % 2 ? "GET /debug/pprof/heap HTTP/1.1\r\nHost: x\r\n\r\n"
+					  : "GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: "
+					    "x\r\n\r\n");
+	}
+	while (atomic_load(&fake.snapshots) == 0)
+		usleep(1000);
+	usleep(100000);
+	http_server_stop(server);
+	server = NULL;
+	for (int i = 0; i < 10; i++) {
+		struct http_reply r = client_read_all(fds[i]);
+		assert_true(r.status == 503 || (r.status == 200 && i % 2));
+		reply_free(&r);
+		close(fds[i]);
+	}
+}
+
+static void test_too_many_differences(void **state)
+{
+	(void)state;
+	enum { MOST = 64 };
+	int fds[MOST];
+	for (int i = 0; i < MOST; i++) {
+		fds[i] = client_connect(port);
+		client_send(fds[i],
+			    "GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: x\r\n\r\n");
+	}
+	struct http_reply r = {0};
+	for (int i = 0; i < 500 && r.status != 503; i++) { /* until all of them were taken in */
+		reply_free(&r);
+		usleep(10000);
+		r = client_ask(port, "GET /debug/pprof/heap?seconds=1", "", "");
+	}
+	assert_int_equal(r.status, 503);
+	reply_free(&r);
+	for (int i = 0; i < MOST; i++)
+		close(fds[i]);
+	for (int i = 0; i < 500 && r.status != 200; i++) {
+		reply_free(&r);
+		usleep(10000);
+		r = client_ask(port, "GET /debug/pprof/heap?seconds=1", "", "");
+	}
+	assert_int_equal(r.status, 200);
+	reply_free(&r);
+}
+
+/* ---- the parts */
+
+static const struct profile_site *site_named(const struct profile *p, const char *function)
+{
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		uint32_t node = p->sites[i].node;
+		if (node != PROFILE_NONE &&
+		    strcmp(p->frames[p->nodes[node].frame].function, function) == 0)
+			return &p->sites[i];
+	}
+	return NULL;
+}
+
+static void test_delta(void **state)
+{
+	(void)state;
+	struct heft_error err = {0};
+	struct profile *before = fake_profile(2, 1), *after = fake_profile(5, 1), *d = NULL;
+	uint32_t extra = fake_node(before, PROFILE_NONE, "only before", 1, 0x9, false);
+	fake_site(before, extra, 4, 400, 5, 500);
+	assert_int_equal(profile_delta(before, after, &d, &err), 0);
+	const struct profile_site *s = site_named(d, "grow");
+	assert_int_equal(s->live_blocks, 3);
+	assert_int_equal(s->live_bytes, 300);
+	assert_int_equal(s->allocations, 30);
+	assert_int_equal(s->allocated_bytes, 3000);
+	s = site_named(d, "shrink");
+	assert_int_equal((int64_t)s->live_bytes, -30);
+	assert_int_equal(s->live_blocks, 0);
+	s = site_named(d, "only before");
+	assert_int_equal((int64_t)s->live_blocks, -4);
+	assert_int_equal((int64_t)s->live_bytes, -400);
+	assert_int_equal((int64_t)s->allocated_bytes, -500);
+	assert_int_equal(d->module_count, 1);
+	assert_int_equal(d->site_count, 5);
+	assert_int_equal(d->rate_bytes, 524288);
+	assert_string_equal(d->argv[1], "-x");
+	profile_free(d);
+	profile_free(before);
+	profile_free(after);
+}
+
+static char *text_of(const struct profile *p, bool allocated)
+{
+	static char *text;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	assert_int_equal(pprof_write_text(out, p, allocated), 0);
+	fclose(out);
+	return text;
+}
+
+static char *symbols_of(const struct profile *p, const char *asked)
+{
+	static char *text;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	assert_int_equal(pprof_write_symbols(out, p, asked), 0);
+	fclose(out);
+	return text;
+}
+
+/* The n-th number behind '@' of the line that begins so. */
+static uint64_t number_behind(const char *text, const char *line, int n)
+{
+	const char *at = strstr(text, line);
+	assert_non_null(at);
+	at = strchr(at, '@') + 1;
+	char *end = (char *)(uintptr_t)at;
+	uint64_t number = 0;
+	for (int i = 0; i < n; i++)
+		number = strtoull(end, &end, 16);
+	return number;
+}
+
+static void test_text_and_symbols(void **state)
+{
+	(void)state;
+	struct profile *p = fake_profile(7, 42);
+	char *text = text_of(p, false), asked[200], expected[300];
+	/* 7 + 3 + 1, 700 + 4930 + 7; 70 + 3 + 1 + 1, 7000 + 5000 + 7 + 3 */
+	static const char first[] = "heap profile: 11: 5637 [75: 12010] @ heapprofile\n# heft ";
+	assert_memory_equal(text, first, sizeof first - 1);
+	assert_non_null(strstr(text,
+			       "\n#\t0x1030\tgrow\t/src/a.c:20\t(inlined)\n"
+			       "#\t0x1030\touter\t/src/a.c:30\n#\t0x1010\tmain\t/src/a.c:10\n\n"));
+	assert_null(strchr(text, '\033'));
+	assert_true(strstr(text, "3: 4930 [") < strstr(text, "7: 700 ["));
+	uint64_t grow = number_behind(text, "7: 700 [", 1),
+		 outer = number_behind(text, "7: 700 [", 2),
+		 main_ = number_behind(text, "7: 700 [", 3);
+	assert_true(grow != outer && outer != main_ && grow != main_);
+	assert_int_equal(number_behind(text, "3: 4930 [", 2), main_);
+	/* as it stands there, and as readers ask for it */
+	snprintf(asked, sizeof asked, "0x%lx+0x%lx+0x%lx", grow, outer - 1, main_ - 1);
+	snprintf(expected, sizeof expected, "num_symbols: 1\n0x%lx grow\n0x%lx outer\n0x%lx main\n",
+		 grow, outer - 1, main_ - 1);
+	char *symbols = symbols_of(p, asked);
+	assert_string_equal(symbols, expected);
+	free(symbols);
+	symbols = symbols_of(p, "0x1010+zz+0x+0x999999+0x1040 0xffffffffffffffff+0x1+0x1030");
+	assert_string_equal(symbols, "num_symbols: 1\n0x1010 main\n0x1040 shrink\n"
+				     "0x1 [stack unknown]\n0x1030 outer\n");
+	free(symbols);
+	free(text);
+	text = text_of(p, true);
+	assert_true(strstr(text, "7: 700 [") < strstr(text, "3: 4930 ["));
+	free(text);
+	/* another snapshot has the same numbers */
+	struct profile *other = fake_profile(9, 42);
+	text = text_of(other, false);
+	assert_int_equal(number_behind(text, "9: 900 [", 1), grow);
+	free(text);
+	profile_free(other);
+	profile_free(p);
+}
+
+static void test_bytes(void **state)
+{
+	(void)state;
+	struct heft_error err = {0};
+	char *bytes;
+	size_t length;
+	struct profile *p = fake_profile(1, 1);
+	assert_int_equal(pprof_bytes(p, &bytes, &length, &err), 0);
+	assert_true(length > 100);
+	assert_memory_equal(bytes, "\x1f\x8b", 2);
+	free(bytes);
+	profile_free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, start, stop)
+		SERVED(test_scrapes_at_once),    SERVED(test_no_old_snapshot),
+		SERVED(test_shared_failure),     SERVED(test_mixed),
+		SERVED(test_stop_in_the_middle), SERVED(test_too_many_differences),
+		cmocka_unit_test(test_delta),    cmocka_unit_test(test_text_and_symbols),
+		cmocka_unit_test(test_bytes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
