@@ -22,6 +22,7 @@ struct recorder_options {
 	bool force;
 	uint64_t sample_bytes; /* sampled, with this mean distance; 0: every allocation */
 	bool sample_automatic; /* sampled, at a rate that follows a budget */
+	uint64_t limit_bytes; /* of the recording: then it ends and the program goes on; 0: none */
 	bool follow; /* into forked and executed processes */
 	bool verbose; /* say which processes are recorded */
 	/* A line for the user while it goes on; NULL: none. */
