@@ -3,6 +3,7 @@
 #ifndef HEFT_SERVER_HTTP_STATE_H
 #define HEFT_SERVER_HTTP_STATE_H
 
+#include "hosted/monotonic.h"
 #include "server/http_parts.h"
 
 #include <pthread.h>

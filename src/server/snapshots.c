@@ -11,7 +11,7 @@
 #include "server/snapshots.h"
 
 #include "export/export.h"
-#include "server/http.h"
+#include "hosted/monotonic.h"
 #include "server/pprof_text.h"
 
 #include <pthread.h>
@@ -137,7 +137,7 @@ static struct snapshot *make(struct snapshots *of, uint64_t key)
 	if (!s)
 		return NULL;
 	s->of = of;
-	s->begun_ns = http_now_ns();
+	s->begun_ns = monotonic_ns();
 	pthread_mutex_init(&s->rendering, NULL);
 	s->rc = of->source.profile(of->source.ctx, key, &s->profile, &s->err);
 	return s;

@@ -22,7 +22,7 @@ struct side {
 	struct view_measure measure;
 	uint64_t sum;
 	uint64_t *values; /* by site */
-	uint32_t *ids;	  /* functions by frame */
+	uint32_t *ids;    /* functions by frame */
 };
 
 struct change {
@@ -118,7 +118,8 @@ static int find_changes(struct comparison *c, struct heft_error *err)
 }
 
 /* The profile and the site that show an entry's stack: the new side's, if it is there. */
-static uint32_t stack_of(const struct comparison *c, const struct change *x, const struct side **side)
+static uint32_t stack_of(const struct comparison *c, const struct change *x,
+			 const struct side **side)
 {
 	const struct profile_diff_entry *e = &c->diff->entries[x->entry];
 	bool new = e->new.site != PROFILE_NONE;
@@ -129,13 +130,14 @@ static uint32_t stack_of(const struct comparison *c, const struct change *x, con
 static enum profile_change kind_of(const struct change *x, bool significant)
 {
 	return !significant  ? PROFILE_SAME
-	       : !x->a	     ? PROFILE_NEW
-	       : !x->b	     ? PROFILE_VANISHED
+	       : !x->a       ? PROFILE_NEW
+	       : !x->b       ? PROFILE_VANISHED
 	       : x->b > x->a ? PROFILE_GROWN
 			     : PROFILE_SHRUNK;
 }
 
-static void write_rows(struct json_writer *w, const struct view_query *q, const struct comparison *c)
+static void write_rows(struct json_writer *w, const struct view_query *q,
+		       const struct comparison *c)
 {
 	uint64_t larger = c->a.sum > c->b.sum ? c->a.sum : c->b.sum;
 	json_write_key(w, "rows");
