@@ -97,7 +97,7 @@ int recording_of(pid_t pid, char *path, size_t size, struct heft_error *err)
 		return heft_fail(err, HEFT_ENOTFOUND, "there is no process %d", (int)pid);
 	pid_t at = pid;
 	bool hidden = false;
-	for (int i = 0; i < ANCESTORS && at > 1; i++, at = parent_of(at)) {
+	for (int i = 0; i < ANCESTORS && at > 0; i++, at = parent_of(at)) {
 		int rc = recording_written_by(at, path, size);
 		if (rc == 0)
 			return 0;
