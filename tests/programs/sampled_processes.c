@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
+#include <ucontext.h>
 
 enum { BLOCK_BYTES = 40000, PARENT_BLOCKS = 60, CHILD_BLOCKS = 25, CHILDREN = 4 };
 enum { THREADS = 3000, AT_ONCE = 50 };
@@ -187,15 +187,21 @@ static void change_root(char **argv)
 	expect_status(pid, 4);
 }
 
-static unsigned step, step_to_take, steps_taken;
+enum { TRAP_FLAG = 0x100, STRIDE = 11 };
 
-static void on_step(int number)
+static unsigned step, step_to_take, taken;
+
+static void on_step(int number, siginfo_t *info, void *context)
 {
+	ucontext_t *interrupted = context;
+
 	(void)number;
-	if (step++ == step_to_take) {
-		steps_taken++;
-		free(keep_handler());
-	}
+	(void)info;
+	if (step++ != step_to_take)
+		return;
+	interrupted->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG; /* no more steps in this round */
+	taken++;
+	free(keep_handler());
 }
 
 /* With the trap flag set the processor stops after every instruction, and the kernel sends a
@@ -210,27 +216,31 @@ static inline void trap(unsigned long flag)
 		: "memory", "cc");
 }
 
-/* A handler that allocates, once after each single instruction of a malloc and of a free: only with
- * an allocator below that can be interrupted (async_malloc.c). Each block stays for one round. */
+/* A handler that allocates, after one instruction of a malloc and a free, another one in each round:
+ * only with an allocator below that can be interrupted (async_malloc.c). One in eleven instructions
+ * in each run, to be quick. Each block stays for one round. */
 static void stepped(void)
 {
-	struct sigaction action = {.sa_handler = on_step};
+	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+	unsigned rounds = 0;
 	void *kept = NULL;
 
 	sigaction(SIGTRAP, &action, NULL);
+	step_to_take = (unsigned)getpid() % STRIDE;
 	do {
 		void *p;
 
 		step = 0;
-		trap(0x100);
+		trap(TRAP_FLAG);
 		p = keep_parent();
 		free(kept);
 		trap(0);
 		must(p != NULL, "out of memory");
 		kept = p;
-	} while (step_to_take++ < step);
-	say_number("rounds", step_to_take);
-	say_number("taken", steps_taken);
+		step_to_take += STRIDE;
+	} while (++rounds == taken);
+	say_number("rounds", rounds);
+	say_number("taken", taken);
 }
 
 /* Everything that realloc may do to a sampled block. What is left: 10 of 3 x BLOCK_BYTES at
