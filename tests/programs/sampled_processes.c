@@ -9,10 +9,8 @@
 #include <dlfcn.h>
 #include <grp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <ucontext.h>
 
 enum { BLOCK_BYTES = 40000, PARENT_BLOCKS = 60, CHILD_BLOCKS = 25, CHILDREN = 4 };
 enum { THREADS = 3000, AT_ONCE = 50 };
@@ -34,7 +32,6 @@ PLACE(keep_parent)
 PLACE(keep_child)
 PLACE(keep_executed)
 PLACE(keep_thread)
-PLACE(keep_handler)
 PLACE(keep_first)
 
 NOINLINE static void *keep_resized(void *old, size_t n)
@@ -187,62 +184,6 @@ static void change_root(char **argv)
 	expect_status(pid, 4);
 }
 
-enum { TRAP_FLAG = 0x100, STRIDE = 11 };
-
-static unsigned step, step_to_take, taken;
-
-static void on_step(int number, siginfo_t *info, void *context)
-{
-	ucontext_t *interrupted = context;
-
-	(void)number;
-	(void)info;
-	if (step++ != step_to_take)
-		return;
-	interrupted->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG; /* no more steps in this round */
-	taken++;
-	free(keep_handler());
-}
-
-/* With the trap flag set the processor stops after every instruction, and the kernel sends a
- * SIGTRAP; in the handler the flag is clear. (The red zone is stepped over: pushf writes there.) */
-static inline void trap(unsigned long flag)
-{
-	__asm__ volatile(
-		"lea -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\torq %0, (%%rsp)\n\t"
-		"popfq\n\tlea 128(%%rsp), %%rsp"
-		:
-		: "r"(flag)
-		: "memory", "cc");
-}
-
-/* A handler that allocates, after one instruction of a malloc and a free, another one in each round:
- * only with an allocator below that can be interrupted (async_malloc.c). One in eleven instructions
- * in each run, to be quick. Each block stays for one round. */
-static void stepped(void)
-{
-	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
-	unsigned rounds = 0;
-	void *kept = NULL;
-
-	sigaction(SIGTRAP, &action, NULL);
-	step_to_take = (unsigned)getpid() % STRIDE;
-	do {
-		void *p;
-
-		step = 0;
-		trap(TRAP_FLAG);
-		p = keep_parent();
-		free(kept);
-		trap(0);
-		must(p != NULL, "out of memory");
-		kept = p;
-		step_to_take += STRIDE;
-	} while (++rounds == taken);
-	say_number("rounds", rounds);
-	say_number("taken", taken);
-}
-
 /* Everything that realloc may do to a sampled block. What is left: 10 of 3 x BLOCK_BYTES at
  * keep_resized, 10 at keep_first whose growth failed. */
 static void resize(void)
@@ -289,8 +230,6 @@ int main(int argc, char **argv)
 		become_nobody(argv);
 	else if (!strcmp(mode, "chroot") && argc == 3)
 		change_root(argv);
-	else if (!strcmp(mode, "stepped"))
-		stepped();
 	else if (!strcmp(mode, "resize"))
 		resize();
 	else if (!strcmp(mode, "abort"))
