@@ -6,8 +6,9 @@
  *
  * It sleeps until a process ends, a signal comes or a short tick is over. What is
  * done at a tick costs a few loads for a quiet process. Files that make no sense are
- * left alone; looking through the directory takes a tenth of the time at most,
- * however often others change it. */
+ * left alone. Others may put anything into the directory at any rate: looking it
+ * through takes a tenth of the time at most, and whatever costs more than a look
+ * (searching /proc, saving) is done a few times a round. */
 #include "record/agent_loop.h"
 
 #include "hosted/monotonic.h"
@@ -40,12 +41,21 @@
 #define RETRY_SAVE_NS (60000 * MS)
 #define CHECK_EVERY_NS (10000 * MS)
 #define LIMIT_EVERY_NS (60000 * MS)
+#define UNSEEN_AGAIN_NS (60000 * MS)
 
 enum {
 	CHARGES_MOST = 8192, /* processes at once, ended ones included */
 	SCAN_MOST = 32768,   /* files looked at in one go */
 	TAKE_MOST = 64,	     /* taken in one go, so that the loop comes round */
+	SAVE_MOST = 8,	     /* saved in one go */
+	UNSEEN_MOST = 8,     /* searched for in vain in one go */
+	UNSEEN_KNOWN = 4096, /* files whose process cannot be seen: remembered, not searched for again */
 	SIGNALS_KEY = 0,     /* in epoll, where a process has its key */
+};
+
+struct unseen {
+	int32_t named_pid;
+	uint64_t start_tsc, again_ns;
 };
 
 struct agent {
@@ -56,6 +66,8 @@ struct agent {
 	int epoll, signals;
 	bool stop;
 	bool rescan, more; /* some file was not ready; there are more to take */
+	struct unseen *unseen; /* a ring */
+	uint32_t unseen_count;
 	bool told_full, told_unseen;
 	uint64_t scan_again_ns, scan_not_before_ns;
 	uint64_t next_peak_ns, next_slow_ns;
@@ -121,11 +133,11 @@ static void end_image_before(struct agent *a, const struct charge *c)
 {
 	for (uint32_t i = 0; i < a->count; i++) {
 		struct charge *b = &a->charges[i];
-		uint64_t age = c->process->session.header->start_mono_ns -
-			       b->process->session.header->start_mono_ns;
+		uint64_t start = b->process->session.header->start_mono_ns;
+		uint64_t end = c->process->session.header->start_mono_ns;
 		if (!b->running || b->process->pid != c->process->pid)
 			continue;
-		process_ended_as(b->process, TRACE_END_EXEC, age);
+		process_ended_as(b->process, TRACE_END_EXEC, end > start ? end - start : 0);
 		end_charge(a, b);
 	}
 }
@@ -170,34 +182,62 @@ static bool is_young(const struct agent *a, const char *name)
 	       now.tv_sec - st.st_ctim.tv_sec < 10;
 }
 
-static bool look_at_file(struct agent *a, const char *name)
+static struct unseen *find_unseen(struct agent *a, int32_t named_pid, uint64_t start_tsc)
+{
+	uint32_t known = a->unseen_count < UNSEEN_KNOWN ? a->unseen_count : UNSEEN_KNOWN;
+	for (uint32_t i = 0; i < known; i++)
+		if (a->unseen[i].named_pid == named_pid && a->unseen[i].start_tsc == start_tsc)
+			return &a->unseen[i];
+	return NULL;
+}
+
+static void remember_unseen(struct agent *a, int32_t named_pid, uint64_t start_tsc, const char *name)
+{
+	struct unseen *u = find_unseen(a, named_pid, start_tsc);
+	if (!u)
+		u = &a->unseen[a->unseen_count++ % UNSEEN_KNOWN];
+	*u = (struct unseen){named_pid, start_tsc, monotonic_ns() + UNSEEN_AGAIN_NS};
+	if (!a->told_unseen)
+		say(a,
+		    "%s/%s is in use by a process that cannot be seen from here\n"
+		    "The agent has to share the pid namespace of the programs' host "
+		    "(docs/always-on.md).",
+		    a->o->dir, name);
+	a->told_unseen = true;
+}
+
+struct looking { /* of one go through the directory */
+	uint32_t looked, taken, unseen;
+};
+
+static void look_at_file(struct agent *a, const char *name, struct looking *l)
 {
 	struct charge c;
 	int32_t pid;
 	uint64_t start_tsc;
+	l->looked++;
 	if (!session_file_name(name, &pid, &start_tsc) || find_charge(a, pid, start_tsc))
-		return false;
+		return;
+	struct unseen *u = find_unseen(a, pid, start_tsc);
+	if (u && monotonic_ns() < u->again_ns) {
+		a->rescan = true;
+		return;
+	}
 	switch (charge_open(&c, a->dir.fd, name)) {
 	case CHARGE_TAKEN:
 		take(a, &c);
-		return true;
+		l->taken++;
+		break;
 	case CHARGE_LATER:
 		a->rescan |= is_young(a, name);
 		break;
 	case CHARGE_UNSEEN:
-		a->rescan = true;
-		if (!a->told_unseen)
-			say(a,
-			    "%s/%s is in use by a process that cannot be seen from here\n"
-			    "The agent has to share the pid namespace of the programs' host "
-			    "(docs/always-on.md).",
-			    a->o->dir, name);
-		a->told_unseen = true;
+		remember_unseen(a, pid, start_tsc, name);
+		l->unseen++;
 		break;
 	case CHARGE_NOTHING:
 		break;
 	}
-	return false;
 }
 
 static void scan(struct agent *a)
@@ -211,21 +251,19 @@ static void scan(struct agent *a)
 	}
 	DIR *dir = fdopendir(openat(a->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	struct dirent *e;
-	uint32_t looked = 0, taken = 0;
+	struct looking l = {0};
 	a->rescan = a->more = false;
-	while (dir && looked < SCAN_MOST && taken < TAKE_MOST && a->count < CHARGES_MOST &&
-	       (e = readdir(dir))) {
-		looked++;
-		taken += look_at_file(a, e->d_name);
-	}
+	while (dir && l.looked < SCAN_MOST && l.taken < TAKE_MOST && l.unseen < UNSEEN_MOST &&
+	       a->count < CHARGES_MOST && (e = readdir(dir)))
+		look_at_file(a, e->d_name, &l);
 	if (dir)
 		closedir(dir);
-	a->more = taken == TAKE_MOST;
-	if ((looked == SCAN_MOST || a->count == CHARGES_MOST) && !a->told_full) {
+	a->more = l.taken == TAKE_MOST || l.unseen == UNSEEN_MOST;
+	if ((l.looked == SCAN_MOST || a->count == CHARGES_MOST) && !a->told_full) {
 		say(a, "%s has more files than are looked after: %u processes are", a->o->dir, a->count);
 		a->told_full = true;
 	}
-	if (taken)
+	if (l.taken)
 		session_dir_spares(&a->dir);
 	uint64_t now = monotonic_ns();
 	a->scan_again_ns = now + RESCAN_NS;
@@ -242,7 +280,8 @@ static void save(struct agent *a, struct charge *c)
 	struct heft_error err = {0};
 	char path[4096], how[200], name[200];
 	sampled_sums(p, &sums);
-	if (sums.samples) {
+	c->empty = !sums.samples;
+	if (!c->empty) {
 		if (charge_save(c, a->o->output_dir, path, sizeof path, &err)) {
 			if (!c->retry_mono_ns)
 				say(a, "process %d (%s) cannot be saved: %s", p->pid,
@@ -258,13 +297,16 @@ static void save(struct agent *a, struct charge *c)
 	session_dir_drop(&a->dir, c->named_pid, p->start_tsc);
 }
 
-static void see_end(struct agent *a, struct charge *c, uint64_t now)
+/* Whether something was saved, or tried. */
+static bool see_end(struct agent *a, struct charge *c, uint64_t now)
 {
 	if (c->process->facts.end == TRACE_END_RUNNING &&
 	    !charge_learn_end(c, now - c->ended_mono_ns > STATUS_PATIENCE_NS))
-		return;
-	if (now >= c->retry_mono_ns)
-		save(a, c);
+		return false;
+	if (now < c->retry_mono_ns)
+		return false;
+	save(a, c);
+	return true;
 }
 
 static void drop(struct agent *a, uint32_t at)
@@ -275,26 +317,27 @@ static void drop(struct agent *a, uint32_t at)
 	process_set_remove(a->o->set, p);
 }
 
-/* Those that ended and were saved stay for a while; the oldest go first. */
+/* Those that ended and were saved stay for a while; those that ended first go first. */
 static void drop_old(struct agent *a, uint64_t now)
 {
-	uint32_t kept = 0;
-	for (uint32_t i = 0; i < a->count; i++)
-		kept += a->charges[i].saved;
-	for (uint32_t i = 0; i < a->count;) {
-		struct charge *c = &a->charges[i];
-		struct sampled_sums sums;
-		bool old = c->saved && (kept > a->o->keep_count ||
-					now - c->ended_mono_ns > a->o->keep_ns);
-		if (c->saved && !old) {
-			sampled_sums(c->process, &sums);
-			old = !sums.samples;
+	for (;;) {
+		uint32_t kept = 0, first = UINT32_MAX;
+		for (uint32_t i = 0; i < a->count; i++) {
+			struct charge *c = &a->charges[i];
+			if (!c->saved)
+				continue;
+			kept++;
+			if (c->empty) /* before any other */
+				c->ended_mono_ns = 0;
+			if (first == UINT32_MAX ||
+			    c->ended_mono_ns < a->charges[first].ended_mono_ns)
+				first = i;
 		}
-		if (old) {
-			drop(a, i);
-			kept--;
-		} else
-			i++;
+		if (first == UINT32_MAX ||
+		    (!a->charges[first].empty && kept <= a->o->keep_count &&
+		     now - a->charges[first].ended_mono_ns <= a->o->keep_ns))
+			return;
+		drop(a, first);
 	}
 }
 
@@ -306,7 +349,8 @@ static bool is_spoilt(const struct process *p)
 
 static void see_ends(struct agent *a, uint64_t now)
 {
-	for (uint32_t i = 0; i < a->count;) {
+	uint32_t saved = 0;
+	for (uint32_t i = 0; i < a->count && saved < SAVE_MOST;) {
 		struct charge *c = &a->charges[i];
 		if (!c->saved && is_spoilt(c->process)) {
 			say(a, "process %d wrote over the memory it shares with heft: it is left alone",
@@ -316,7 +360,7 @@ static void see_ends(struct agent *a, uint64_t now)
 			continue;
 		}
 		if (!c->running && !c->saved)
-			see_end(a, c, now);
+			saved += see_end(a, c, now);
 		i++;
 	}
 }
@@ -420,7 +464,8 @@ int agent_run(const struct agent_options *o, struct heft_error *err)
 	sigaddset(&blocked, SIGXFSZ);
 	pthread_sigmask(SIG_BLOCK, &blocked, &before);
 	session_guard_install();
-	int rc = open_dir(&a, err);
+	a.unseen = calloc(UNSEEN_KNOWN, sizeof *a.unseen);
+	int rc = a.unseen ? open_dir(&a, err) : heft_fail(err, HEFT_ENOMEM, "out of memory");
 	if (!rc)
 		rc = open_waiting(&a, &ending, err);
 	if (!rc && o->ready)
@@ -436,6 +481,7 @@ int agent_run(const struct agent_options *o, struct heft_error *err)
 		process_set_stop_heartbeat(o->set);
 	}
 	free(a.charges);
+	free(a.unseen);
 	for (int i = 0; i < 3; i++) {
 		int fd = (int[]){a.dir.fd, a.epoll, a.signals}[i];
 		if (fd >= 0)

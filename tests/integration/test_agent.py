@@ -412,3 +412,26 @@ def test_an_agent_of_a_user(compiled, tmp_path):
     agent.terminate()
     agent.communicate(timeout=30)
     assert agent.returncode == 0
+
+
+def test_files_that_somebody_only_holds_open(agent, compiled):
+    """They have no process that can be seen: they are left alone, and nobody waits for them."""
+    size = session_file_bytes(agent, compiled)
+    held = []
+    for i in range(50):
+        f = open(agent.dir / f"{i + 1000000:x}.5", "w+b", buffering=0)
+        held.append(f)
+        f.truncate(size)
+        f.seek(48)
+        f.write(struct.pack("<I", 1))
+        f.seek(0)
+        f.write(struct.pack("<QII", 0x5345535354464548, 1, 0))
+    agent.wait_for_log("in use by a process that cannot be seen")
+    service = agent.service(compiled("service.c"))
+    service.do(f"keep 40 {BLOCK}")
+    assert live_in(agent.heap(service.pid), "keep_block") == (40 * BLOCK, 40)
+    service.end("exit 0")
+    agent.ended(service.pid)
+    assert len(agent.files()) == 50
+    for f in held:
+        f.close()
