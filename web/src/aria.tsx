@@ -1,6 +1,7 @@
 // What the canvas shows, for those who do not see it: a treegrid of the chosen node, the way to it,
 // its neighbours and its children. It has the keyboard's focus; the canvas only follows. Bounded: a
 // tree of 100,000 nodes has about a hundred rows here.
+import { max } from "./arithmetic";
 import { useId } from "preact/hooks";
 import { childrenOf, frameOf, nodeLabel, stackOf, type Flame } from "./flame";
 import { amount, clean, exactAmount, share, type Unit } from "./words";
@@ -14,7 +15,7 @@ export function mirrorRows(flame: Flame, chosen: number): number[] {
   if (!chosen) return [0, ...childrenOf(flame, 0).slice(0, CHILDREN)];
   const siblings = childrenOf(flame, flame.parent[chosen]);
   const at = siblings.indexOf(chosen);
-  rows.push(...siblings.slice(Math.max(0, at - NEIGHBOURS), at), chosen,
+  rows.push(...siblings.slice(max(0, at - NEIGHBOURS), at), chosen,
     ...childrenOf(flame, chosen).slice(0, CHILDREN), ...siblings.slice(at + 1, at + 1 + NEIGHBOURS));
   return rows;
 }

@@ -1,5 +1,6 @@
 // The small parts that all views are made of: numbers, places, sparklines, bars, tables, empty states.
 // All text goes through preact as text; names through words.ts, which makes them inert.
+import { ceil, floor, max, min } from "./arithmetic";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Place } from "./api";
@@ -48,7 +49,7 @@ export function Document<T>({ answer, children }: { answer: Answer<T>; children:
 
 export function Sparkline({ points, width = 96, height = 22, label }: { points: number[]; width?: number; height?: number; label?: string }) {
   if (points.length < 2) return <span class="faint">–</span>;
-  const most = Math.max(...points, 1);
+  const most = max(...points, 1);
   const x = (i: number) => 1 + (i * (width - 2)) / (points.length - 1);
   const y = (v: number) => height - 2 - (v / most) * (height - 4);
   const line = points.map((v, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join("");
@@ -61,7 +62,7 @@ export function Sparkline({ points, width = 96, height = 22, label }: { points: 
 
 // A share of a whole, in a table's cell. The number stands beside it.
 export function Bar({ part, whole }: { part: number; whole: number }) {
-  const width = whole > 0 ? Math.min(100, Math.max(0, (100 * part) / whole)) : 0;
+  const width = whole > 0 ? min(100, max(0, (100 * part) / whole)) : 0;
   return <span class="bar" aria-hidden="true"><span style={{ width: width.toFixed(2) + "%" }} /></span>;
 }
 export function ShareCell({ part, whole }: { part: number; whole: number }) {
@@ -118,20 +119,20 @@ export function Table<Row>({ label, columns, rows, sort: first, chosen, open, ro
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 900 });
   const measure = () => {
-    const e = box.current!;
-    if (e.scrollTop !== view.top || e.clientHeight !== view.height) setView({ top: e.scrollTop, height: e.clientHeight });
+    const e = box.current;
+    if (e) setView((v) => (e.scrollTop !== v.top || e.clientHeight !== v.height ? { top: e.scrollTop, height: e.clientHeight } : v));
   };
   useEffect(() => {
     const watch = new ResizeObserver(measure);
     watch.observe(box.current!);
     return () => watch.disconnect();
-  });
+  }, []);
   useEffect(() => {
-    if (reveal !== undefined && reveal >= 0) box.current!.scrollTop = Math.max(0, reveal * px - box.current!.clientHeight / 3);
+    if (reveal !== undefined && reveal >= 0) box.current!.scrollTop = max(0, reveal * px - box.current!.clientHeight / 3);
   }, [reveal, rows]);
   const sorted = sort ? sortRows(rows, columns, sort) : rows;
-  const from = Math.max(0, Math.floor(view.top / px) - 10);
-  const to = Math.min(sorted.length, Math.ceil((view.top + view.height) / px) + 10);
+  const from = max(0, floor(view.top / px) - 10);
+  const to = min(sorted.length, ceil((view.top + view.height) / px) + 10);
   const move = (e: KeyboardEvent) => {
     if (e.key !== "ArrowDown" && e.key !== "ArrowUp") return;
     const row = (e.target as HTMLElement).closest("tr");

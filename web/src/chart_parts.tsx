@@ -1,4 +1,5 @@
 // What charts share: their size, labels, a time axis, upright lines.
+import { ceil, floor } from "./arithmetic";
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { duration } from "./words";
@@ -25,10 +26,10 @@ export function Upright({ x, height, top = 0, kind }: { x: number; height: numbe
 
 export function timeTicks(from: number, to: number, most = 8): number[] {
   const raw = (to - from) / most;
-  const power = 10 ** Math.floor(Math.log10(raw || 1));
+  const power = 10 ** floor(Math.log10(raw || 1));
   const step = [1, 2, 5, 10].map((m) => m * power).find((m) => m >= raw) ?? power;
   const out: number[] = [];
-  for (let t = Math.ceil(from / step) * step; t <= to; t += step) out.push(t);
+  for (let t = ceil(from / step) * step; t <= to; t += step) out.push(t);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // Colours of what is drawn on a canvas; everything else is in style.css. Colour never says anything
 // alone: a box has its name, a legend its words, a change its sign.
+import { max, min, round } from "./arithmetic";
 import { computed, effect, signal } from "@preact/signals";
 import { theme } from "./state";
 
@@ -41,8 +42,8 @@ const DARK: Palette = {
 export const palette = computed(() => (dark.value ? DARK : LIGHT));
 
 export function mix(from: [number, number, number], to: [number, number, number], part: number): string {
-  const p = Math.min(1, Math.max(0, part));
-  return `rgb(${from.map((v, i) => Math.round(v + (to[i] - v) * p)).join(",")})`;
+  const p = min(1, max(0, part));
+  return `rgb(${from.map((v, i) => round(v + (to[i] - v) * p)).join(",")})`;
 }
 
 export function moduleIndex(name: string): number {

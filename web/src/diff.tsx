@@ -1,5 +1,6 @@
 // Diff: what changed, between two instants of a recording or two recordings. Red and blue, and always
 // a sign: boxes are as wide as the larger of both values, so that what vanished is still there.
+import { abs, max } from "./arithmetic";
 import { signal } from "@preact/signals";
 import { useMemo, useState } from "preact/hooks";
 import type { Diff as Doc, Recordings, Summary } from "./api";
@@ -36,9 +37,9 @@ function Compared({ summary, recordings, b }: { summary: Summary; recordings: Re
   return <>
     <div class="view-bar">
       {instants(at, (v) => go({ mode: "live", at: v }), `A: ${brief(summary.name, 30)}`)}
-      <label class="select">B: <select value={b || summary.id} onChange={(e) => go({ b: e.currentTarget.value === summary.id ? "" : e.currentTarget.value, bat: bat })}>
+      <label class="select">with <select value={b || summary.id} onChange={(e) => go({ b: e.currentTarget.value === summary.id ? "" : e.currentTarget.value, bat: bat })}>
         {recordings.recordings.map((r) => <option key={r.id} value={r.id}>{brief(r.name, 30)}</option>)}</select></label>
-      {instants(bat, (v) => go({ bat: v }), "")}
+      {instants(bat, (v) => go({ bat: v }), "B")}
       <button onClick={() => (b ? go({ r: b, b: summary.id, at: bat, bat: at }) : go({ mode: "live", at: bat, bat: at }))}>Swap</button>
     </div>
     <Document answer={answer}>{(doc) => <Result doc={doc} />}</Document>
@@ -58,14 +59,14 @@ function ownValues(doc: Doc): { before: number[]; after: number[] } {
 
 export function diffFlame(doc: Doc): Flame {
   const { before, after } = ownValues(doc);
-  const self = after.map((v, i) => Math.max(v, before[i], 0));
+  const self = after.map((v, i) => max(v, before[i], 0));
   return makeFlame({ ...doc.tree, self, other: undefined }, { invert: false, merge: false, fold: false }, [before, after]);
 }
 
 function changeColour(flame: Flame): (node: number, p: Palette) => string {
   return (node, p) => {
     const change = flame.extra[1][node] - flame.extra[0][node];
-    return mix(p.plain, change > 0 ? p.more : p.less, Math.sqrt(Math.abs(change) / (flame.total[node] || 1)));
+    return mix(p.plain, change > 0 ? p.more : p.less, Math.sqrt(abs(change) / (flame.total[node] || 1)));
   };
 }
 
@@ -78,7 +79,7 @@ function Result({ doc }: { doc: Doc }) {
   const change = doc.b.sum - doc.a.sum;
   const words = (node: number) => signed(flame.extra[1][node] - flame.extra[0][node], doc.unit);
   return <>
-    <p class="lead">A <strong><Amount n={doc.a.sum} unit={doc.unit} /></strong> → B <strong><Amount n={doc.b.sum} unit={doc.unit} /></strong>: <strong><Change n={change} unit={doc.unit} /></strong>{doc.a.sum > 0 && ` (${change > 0 ? "+" : "−"}${share(Math.abs(change), doc.a.sum)})`}</p>
+    <p class="lead">A <strong><Amount n={doc.a.sum} unit={doc.unit} /></strong> → B <strong><Amount n={doc.b.sum} unit={doc.unit} /></strong>: <strong><Change n={change} unit={doc.unit} /></strong>{doc.a.sum > 0 && ` (${change > 0 ? "+" : "−"}${share(abs(change), doc.a.sum)})`}</p>
     {flame.count < 2 ? <Empty title="Nothing to compare">Neither side holds anything.</Empty> : <>
       <FlameCanvas flame={flame} unit={doc.unit} label="changes by call stack" rootName="all" chosen={findPath(flame, s.node)} zoom={findPath(flame, zoom)} matches={matches} colour={colour} note={words}
         choose={(n) => go({ node: pathName(flame, n), site: 0 }, true)} zoomTo={(n) => setZoom(pathName(flame, n))} />
@@ -95,6 +96,6 @@ function columns(unit: Unit): Column<Row>[] {
     { key: "kind", head: "What happened", cell: (r) => <>{brief(r.kind, 20)}{!r.significant && r.change !== 0 && <span class="faint"> (within the error)</span>}</> },
     { key: "a", head: "A", number: true, value: (r) => r.a, cell: (r) => <Amount n={r.a} unit={unit} /> },
     { key: "b", head: "B", number: true, value: (r) => r.b, cell: (r) => <Amount n={r.b} unit={unit} /> },
-    { key: "change", head: "Change", number: true, phone: true, value: (r) => Math.abs(r.change), cell: (r) => <strong><Change n={r.change} unit={unit} /></strong> },
+    { key: "change", head: "Change", number: true, phone: true, value: (r) => abs(r.change), cell: (r) => <strong><Change n={r.change} unit={unit} /></strong> },
   ];
 }

@@ -1,5 +1,6 @@
 // Export of what is on screen: the view as SVG or PNG, made from what the browser laid out, and the
 // selection as a pprof file, which the server makes.
+import { ceil, max, min } from "./arithmetic";
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Summary } from "./api";
@@ -75,7 +76,7 @@ export function pageToSvg(root: HTMLElement): string {
     if (element instanceof HTMLCanvasElement) {
       const how = drawn.get(element);
       if (!how) return;
-      height = Math.max(height, box.top - area.top + how.height());
+      height = max(height, box.top - area.top + how.height());
       out.push(`<g transform="translate(${x} ${y})">${how.svg()}</g>`);
       return;
     }
@@ -96,7 +97,7 @@ export function pageToSvg(root: HTMLElement): string {
       } else if (child instanceof Element) walk(child);
   };
   walk(root);
-  const w = Math.ceil(area.width), h = Math.ceil(height);
+  const w = ceil(area.width), h = ceil(height);
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${w}" height="${h}" viewBox="0 0 ${w} ${h}" font-family="system-ui, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif" font-size="12">` +
     `<rect width="${w}" height="${h}" fill="${getComputedStyle(document.body).backgroundColor}"/>${out.join("\n")}</svg>\n`;
 }
@@ -122,7 +123,7 @@ function savePng(summary: Summary): void {
   const address_ = URL.createObjectURL(new Blob([currentSvg()], { type: "image/svg+xml" }));
   image.onload = () => {
     const canvas = document.createElement("canvas");
-    const ratio = Math.min(2, 16000 / Math.max(image.width, image.height, 1));
+    const ratio = min(2, 16000 / max(image.width, image.height, 1));
     canvas.width = image.width * ratio;
     canvas.height = image.height * ratio;
     const c = canvas.getContext("2d")!;

@@ -3,7 +3,7 @@
 import type { Finding, Part, Summary } from "./api";
 import { Empty, PlaceName, Size, Sparkline } from "./bits";
 import { DEFAULTS, go, state, VIEWS, type State, type ViewName } from "./state";
-import { bytes, clean, count, duration, exactBytes, functionWords, rate, several, share } from "./words";
+import { brief, bytes, clean, count, duration, exactBytes, functionWords, rate, several, share } from "./words";
 
 const SEVERITY = { high: { icon: "▲", words: "High" }, medium: { icon: "◆", words: "Medium" }, low: { icon: "●", words: "Low" } };
 
@@ -38,7 +38,7 @@ function Notes({ summary }: { summary: Summary }) {
   const words = [...summary.notes.filter((n) => n.warning).map((n) => n.text), ...(summary.pruned ?? []).map((p) => `This file leaves out: ${p}`)];
   if (!summary.complete) words.unshift(`The recording is incomplete${summary.endWords ? ": " + summary.endWords : ""}.`);
   if (!words.length) return null;
-  return <ul class="notes" aria-label="Notes">{words.map((w, i) => <li key={i}><span aria-hidden="true">⚠ </span>{clean(w)}</li>)}</ul>;
+  return <ul class="notes" aria-label="Notes">{words.map((w, i) => <li key={i}><span aria-hidden="true">⚠ </span>{clean(w.replace(/\s+/g, " "))}</li>)}</ul>;
 }
 
 // What "Explain" applies: the selection from its defaults, so that an earlier filter does not lie.
@@ -57,13 +57,13 @@ function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
   return <li class={`card ${f.severity}`} data-kind={f.kind}>
     <div class="card-head">
       <span class={`severity ${f.severity}`}><span aria-hidden="true">{s.icon}</span> {s.words}</span>
-      <h2>{clean(f.kind).replace(/[-_]/g, " ")}</h2>
+      <h2>{brief(f.kind, 60).replace(/[-_]/g, " ")}</h2>
       {f.bytes > 0 && <span class="card-bytes"><Size n={f.bytes} />{summary.totals.peakBytes > 0 && summary.has.peak && f.bytes <= summary.totals.peakBytes && <span class="faint"> {share(f.bytes, summary.totals.peakBytes)} of the peak</span>}</span>}
     </div>
     <div class="card-body">
       <div class="card-text">
-        <p class="claim">{clean(f.summary)}</p>
-        {f.advice && <p class="advice"><strong>What to do</strong> {clean(f.advice)}</p>}
+        <p class="claim">{brief(f.summary, 900)}</p>
+        {f.advice && <p class="advice"><strong>What to do</strong> {brief(f.advice, 900)}</p>}
       </div>
       {f.trend.length > 1 && <Sparkline points={f.trend} width={150} height={48} />}
     </div>
@@ -77,7 +77,7 @@ function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
 }
 
 function Evidence({ value }: { value: string | string[] | Part[] }) {
-  if (typeof value === "string") return <>{clean(value)}</>;
+  if (typeof value === "string") return <>{brief(value, 300)}</>;
   if (!value.length || typeof value[0] === "string") return <>{(value as string[]).map(clean).join(", ")}</>;
   return <ul class="parts">{(value as Part[]).map((p, i) => <li key={i}>
     <Size n={p.bytes} /> <span class="num faint">{share(p.share, 1)}</span> <button class="link" disabled={!p.site} aria-current={state.value.site === p.site ? "true" : undefined}

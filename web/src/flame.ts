@@ -4,6 +4,7 @@
 // Invariants: a parent's index is smaller than its children's; total[i] = self[i] + its children's
 // totals; children are in order of their totals, so that drawing stops at the first one that is
 // too small to see and never looks at the rest: 100,000 nodes cost what is visible of them.
+import { max, min } from "./arithmetic";
 import type { Frame, Tree } from "./api";
 import { functionWords, placeWords } from "./words";
 
@@ -145,7 +146,7 @@ export function makeFlame(tree: Tree, shape: Shape, extra: number[][] = []): Fla
   let deepest = 0;
   for (let i = 0; i < n; i++) {
     if (i) depth[i] = depth[parent[i]] + 1;
-    deepest = Math.max(deepest, depth[i]);
+    deepest = max(deepest, depth[i]);
     const key = frame[i];
     let name = names.get(key);
     if (name === undefined) {
@@ -170,7 +171,7 @@ function group(parent: Int32Array, total: Float64Array): { children: Int32Array;
   for (let i = 1; i < n; i++) firstChild[parent[i] + 1]++;
   for (let i = 0; i < n; i++) firstChild[i + 1] += firstChild[i];
   const next = firstChild.slice();
-  const children = new Int32Array(Math.max(0, n - 1));
+  const children = new Int32Array(max(0, n - 1));
   for (let i = 1; i < n; i++) children[next[parent[i]]++] = i;
   for (let i = 0; i < n; i++)
     if (firstChild[i + 1] - firstChild[i] > 1)
@@ -183,7 +184,7 @@ export function pathName(flame: Flame, node: number): string {
 }
 export function findPath(flame: Flame, name: string): number {
   const wanted = parseInt(name, 16);
-  return name ? Math.max(0, flame.path.indexOf(wanted)) : 0;
+  return name ? max(0, flame.path.indexOf(wanted)) : 0;
 }
 
 export function frameOf(flame: Flame, node: number): Frame | null {
@@ -306,9 +307,9 @@ export function neighbour(flame: Flame, node: number, key: string): number {
     case "ArrowUp":
       return node ? flame.parent[node] : 0;
     case "ArrowRight":
-      return siblings[Math.min(at + 1, siblings.length - 1)];
+      return siblings[min(at + 1, siblings.length - 1)];
     case "ArrowLeft":
-      return siblings[Math.max(at - 1, 0)];
+      return siblings[max(at - 1, 0)];
     default:
       return node;
   }

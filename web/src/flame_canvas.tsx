@@ -2,6 +2,7 @@
 // changed, only what is visible (flame.ts visit). The mouse zooms (click, wheel with Ctrl), pans (drag)
 // and points; the keyboard is aria.tsx's. Zoom is a window onto the root's width, so that ancestors of a
 // zoomed node simply reach beyond both edges.
+import { abs, ceil, floor, max, min, round } from "./arithmetic";
 import { useComputed, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Mirror } from "./aria";
@@ -72,8 +73,8 @@ function place(p: FlameProps, win: Window, width: number, top: number, height: n
   const scale = width / (win.to - win.from || 1);
   const searching = p.matches !== null;
   const out: Placed = { x: 0, y: 0, w: 0, fill: "", text: "", textFill: "", mark: false, node: 0 };
-  visit(p.flame, win.from, win.to, scale, Math.floor(top / ROW), Math.ceil((top + height) / ROW), (b) => {
-    const left = Math.max(0, b.x), right = Math.min(width, b.x + b.width);
+  visit(p.flame, win.from, win.to, scale, floor(top / ROW), ceil((top + height) / ROW), (b) => {
+    const left = max(0, b.x), right = min(width, b.x + b.width);
     const hit = searching && p.flame.frame[b.node] >= 0 && p.matches!.frames[p.flame.frame[b.node]] === 1;
     out.node = b.node;
     out.x = left;
@@ -95,9 +96,9 @@ function place(p: FlameProps, win: Window, width: number, top: number, height: n
 function draw(canvas: HTMLCanvasElement, p: FlameProps, win: Window, top: number, colours: Palette): void {
   const ratio = devicePixelRatio || 1;
   const width = canvas.clientWidth, height = canvas.clientHeight;
-  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
+  if (canvas.width !== round(width * ratio) || canvas.height !== round(height * ratio)) {
+    canvas.width = round(width * ratio);
+    canvas.height = round(height * ratio);
   }
   const c = canvas.getContext("2d")!;
   c.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -118,7 +119,7 @@ function draw(canvas: HTMLCanvasElement, p: FlameProps, win: Window, top: number
     const m = marked as Placed;
     c.strokeStyle = colours.chosen;
     c.lineWidth = 2;
-    c.strokeRect(m.x + 1, m.y + 1, Math.max(2, m.w - 3), ROW - 3);
+    c.strokeRect(m.x + 1, m.y + 1, max(2, m.w - 3), ROW - 3);
   }
 }
 
@@ -128,7 +129,7 @@ export function flameSvg(canvas: HTMLCanvasElement, p: FlameProps, win: Window):
   const out: string[] = [];
   place(p, win, width, 0, height, palette.value, c, (b) => {
     const title = `${nodeLabel(p.flame, b.node, p.rootName)}: ${amount(p.flame.total[b.node], p.unit)} (${share(p.flame.total[b.node], p.flame.total[0])})`;
-    out.push(`<g><title>${escapeXml(title)}</title><rect x="${b.x.toFixed(1)}" y="${b.y}" width="${Math.max(0.5, b.w - 1).toFixed(1)}" height="${ROW - 1}" fill="${b.fill}"/>` +
+    out.push(`<g><title>${escapeXml(title)}</title><rect x="${b.x.toFixed(1)}" y="${b.y}" width="${max(0.5, b.w - 1).toFixed(1)}" height="${ROW - 1}" fill="${b.fill}"/>` +
       (b.text ? `<text x="${(b.x + 4).toFixed(1)}" y="${b.y + 14}" fill="${b.textFill}">${escapeXml(b.text)}</text>` : "") + "</g>");
   });
   return out.join("\n");
@@ -156,7 +157,7 @@ export function FlameCanvas(props: FlameProps) {
     win.current = { from: flame.start[node], to: flame.start[node] + (flame.total[node] || 1) };
     const box = scroller.current!;
     const y = flame.depth[node] * ROW;
-    if (y < box.scrollTop || y > box.scrollTop + box.clientHeight - ROW) box.scrollTop = Math.max(0, y - 3 * ROW);
+    if (y < box.scrollTop || y > box.scrollTop + box.clientHeight - ROW) box.scrollTop = max(0, y - 3 * ROW);
   }, [flame, zoom]);
   useLayoutEffect(() => {
     const box = scroller.current!;
@@ -186,11 +187,11 @@ export function FlameCanvas(props: FlameProps) {
     const box = canvas.current!.getBoundingClientRect();
     const w = win.current;
     const position = w.from + ((e.clientX - box.left) / box.width) * (w.to - w.from);
-    return nodeAt(flame, position, Math.floor((e.clientY - box.top + scroller.current!.scrollTop) / ROW));
+    return nodeAt(flame, position, floor((e.clientY - box.top + scroller.current!.scrollTop) / ROW));
   };
   const limit = (from: number, to: number) => {
-    const all = flame.total[0], size = Math.min(all, to - from);
-    const start = Math.min(Math.max(0, from), all - size);
+    const all = flame.total[0], size = min(all, to - from);
+    const start = min(max(0, from), all - size);
     win.current = { from: start, to: start + size };
     redraw();
   };
@@ -221,7 +222,7 @@ export function FlameCanvas(props: FlameProps) {
   };
   const move = (e: PointerEvent) => {
     const p = press.current;
-    if (p && (p.moved || Math.abs(e.clientX - p.x) + Math.abs(e.clientY - p.y) > 4)) {
+    if (p && (p.moved || abs(e.clientX - p.x) + abs(e.clientY - p.y) > 4)) {
       p.moved = true;
       setPointed(null);
       const shift = ((p.x - e.clientX) / canvas.current!.clientWidth) * (p.to - p.from);
@@ -251,9 +252,9 @@ export function FlameCanvas(props: FlameProps) {
     taken(e);
   };
   return <div class="flame" data-nodes={flame.count}>
-    <Mirror flame={flame} chosen={props.chosen} unit={unit} label={props.label} rootName={props.rootName ?? "all"} cells={props.note} onKey={key} />
     <div class="flame-scroll" ref={scroller} onScroll={redraw}>
       <div class="flame-rows" style={{ height: `${(flame.deepest + 1) * ROW + 4}px` }}>
+        <Mirror flame={flame} chosen={props.chosen} unit={unit} label={props.label} rootName={props.rootName ?? "all"} cells={props.note} onKey={key} />
         <canvas ref={canvas} aria-hidden="true" onPointerDown={down} onPointerMove={move} onPointerUp={up}
           onPointerCancel={() => (press.current = null)} onPointerLeave={() => setPointed(null)} onDblClick={(e) => { const n = hit(e); if (n >= 0) props.zoomTo(n); }} />
       </div>
@@ -264,7 +265,7 @@ export function FlameCanvas(props: FlameProps) {
 
 function Tip({ flame, node, unit, x, y, note, rootName }: FlameProps & { node: number; x: number; y: number }) {
   const f = frameOf(flame, node);
-  const style = { left: `${Math.min(x + 14, innerWidth - 380)}px`, top: `${y + 18 > innerHeight - 130 ? y - 120 : y + 18}px` };
+  const style = { left: `${min(x + 14, innerWidth - 380)}px`, top: `${y + 18 > innerHeight - 130 ? y - 120 : y + 18}px` };
   return <div class="tip" style={style} aria-hidden="true">
     <strong>{nodeLabel(flame, node, rootName)}</strong>
     {f && <span>{clean(f.file ? `${f.file}:${f.line}` : f.module).slice(-90)}{f.inlined ? " (inlined)" : ""}</span>}

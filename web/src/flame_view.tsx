@@ -1,4 +1,5 @@
 // Flame: where does it come from? The tree of the selection, its shape and colours by choice.
+import { log, max, min } from "./arithmetic";
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Summary, Tree } from "./api";
@@ -8,7 +9,7 @@ import { holds, useDocument } from "./fetch";
 import { findMatches, findPath, frameOf, makeFlame, pathName, type Flame } from "./flame";
 import { FlameCanvas } from "./flame_canvas";
 import { address, go, selectionOf, state } from "./state";
-import { baseName, brief, duration, share } from "./words";
+import { amount, baseName, brief, duration, share } from "./words";
 
 // For the inspector and the search bar: what is on screen now.
 export const shownFlame = signal<{ flame: Flame; unit: "bytes" | "count" } | null>(null);
@@ -48,13 +49,13 @@ export function moduleColour(flame: Flame): (node: number, p: Palette) => string
 
 function lifetimeRange(flame: Flame): { low: number; high: number } {
   const known = flame.other!.filter((v) => v > 0);
-  return { low: known.reduce((a, b) => Math.min(a, b), Infinity), high: known.reduce((a, b) => Math.max(a, b), 0) };
+  return { low: known.reduce((a, b) => min(a, b), Infinity), high: known.reduce((a, b) => max(a, b), 0) };
 }
 
 function lifetimeColour(flame: Flame): (node: number, p: Palette) => string {
   const { low, high } = lifetimeRange(flame);
-  const span = Math.log(high / low) || 1;
-  return (node, p) => (flame.other![node] > 0 ? mix(p.plain, p.old, Math.log(flame.other![node] / low) / span) : mix(p.plain, p.old, 0));
+  const span = log(high / low) || 1;
+  return (node, p) => (flame.other![node] > 0 ? mix(p.plain, p.old, log(flame.other![node] / low) / span) : mix(p.plain, p.old, 0));
 }
 
 function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; clientInvert: boolean }) {
@@ -78,6 +79,7 @@ function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; 
       note={byLifetime ? (node) => (flame.other![node] > 0 ? `lives ${duration(flame.other![node])}` : "") : undefined}
       choose={(node) => go({ node: pathName(flame, node), site: 0 }, true)} zoomTo={(node) => go({ zoom: pathName(flame, node) })} />
     <Legend flame={flame} byLifetime={byLifetime} />
+    {tree.error95 ? <p class="note">Estimated from samples: ± {amount(tree.error95, tree.unit)} of the whole, with 95 % confidence.</p> : ""}
     {tree.prunedNodes > 0 && <p class="note">{tree.prunedNodes.toLocaleString("en")} smaller nodes are drawn together. Filter or zoom in time to see them.</p>}
   </>;
 }
@@ -100,7 +102,7 @@ function Legend({ flame, byLifetime }: { flame: Flame; byLifetime: boolean }) {
   const p = palette.value;
   if (byLifetime) {
     const { low, high } = lifetimeRange(flame);
-    return <p class="legend"><i style={{ background: mix(p.plain, p.old, 0) }} />lives {duration(Math.min(low, high))}<i style={{ background: mix(p.plain, p.old, 1) }} />{duration(high)}</p>;
+    return <p class="legend"><i style={{ background: mix(p.plain, p.old, 0) }} />lives {duration(min(low, high))}<i style={{ background: mix(p.plain, p.old, 1) }} />{duration(high)}</p>;
   }
   const seen = new Map<string, number>();
   for (let i = 1; i < flame.count; i++) {

@@ -1,4 +1,5 @@
 // The inspector: everything about one site, or about one box of the flame graph.
+import { signal } from "@preact/signals";
 import type { Frame, Site, Summary } from "./api";
 import { Amount, Document, Fact, FunctionName, openSandwich, openSource, PlaceName, Size, Sparkline } from "./bits";
 import { shownRow } from "./diff";
@@ -11,8 +12,18 @@ import { clean, count, duration, several, share, type Unit } from "./words";
 
 let stackText = "";
 
+const copied = signal(""); // what was copied last
+
 export function copyStack(): void {
-  if (stackText) void navigator.clipboard?.writeText(stackText);
+  if (!stackText) return;
+  // A page from a file has no clipboard of its own: the old way works there.
+  const area = document.createElement("textarea");
+  area.value = stackText;
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+  copied.value = stackText;
 }
 
 function frameText(f: Frame): string {
@@ -30,7 +41,7 @@ export function Inspector({ summary }: { summary: Summary }) {
   };
   return <aside class="inspector" aria-label="Inspector">
     <div class="inspector-head"><h2>{s.site ? "Site" : row ? "Change" : "Function"}</h2>
-      <button onClick={copyStack} title="key y">Copy stack</button>
+      <button onClick={copyStack} title="key y">{copied.value && copied.value === stackText ? "Copied" : "Copy stack"}</button>
       <button onClick={close} title="Esc">Close</button></div>
     {s.site ? <SiteDetails summary={summary} /> : row ? <ChangeDetails row={row} /> : <NodeDetails flame={shown!.flame} unit={shown!.unit} summary={summary} />}
   </aside>;

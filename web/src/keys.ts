@@ -1,4 +1,5 @@
 // The keyboard, for everything that is not a focused control's own business.
+import { round } from "./arithmetic";
 import type { Summary } from "./api";
 import { dark } from "./colours";
 import { shownRow } from "./diff";
@@ -52,7 +53,7 @@ function actions(summary: Summary): Record<string, () => void> {
     g: timed(() => go({ mode: MODES[(MODES.indexOf(s.mode) + 1) % MODES.length] })),
     b: () => go({ metric: s.metric === "bytes" ? "count" : "bytes" }),
     m: timed(() => nextMark(shownTimeline, summary)),
-    d: timed(() => go({ view: "diff", b: "", bat: Math.round(instantNs(summary)), at: "peak", mode: "live" })),
+    d: timed(() => go({ view: "diff", b: "", bat: round(instantNs(summary)), at: "peak", mode: "live" })),
     i: () => go({ invert: !s.invert, zoom: "", node: "" }),
     r: () => go({ merge: !s.merge, zoom: "", node: "" }),
     f: () => go({ fold: !s.fold, zoom: "", node: "" }),
@@ -69,7 +70,7 @@ function actions(summary: Summary): Record<string, () => void> {
 // Unless the focus went elsewhere in the meantime.
 function focusView(before: Element | null, tries: number): void {
   if (document.activeElement !== before && document.activeElement !== document.body) return;
-  const target = document.querySelector<HTMLElement>("#view [role=treegrid], #view .row-open, #view .primary, #view .table-box");
+  const target = ["[role=treegrid]", ".row-open", ".primary", ".table-box"].map((s) => document.querySelector<HTMLElement>("#view " + s)).find((e) => e);
   if (target) target.focus();
   else if (tries) setTimeout(focusView, 50, before, tries - 1);
 }

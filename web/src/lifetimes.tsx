@@ -1,5 +1,6 @@
 // Lifetimes: temporary, for a session, or for ever? A histogram with buckets of powers of two, and birth
 // time x lifetime, where a queue that grows shows as a rising diagonal.
+import { log, max, min } from "./arithmetic";
 import type { Lifetimes as Doc, Summary } from "./api";
 import { BarChart, type BarItem } from "./bar_chart";
 import { CHOOSE, Document, Empty } from "./bits";
@@ -12,7 +13,7 @@ function used(counts: number[]): { from: number; to: number } {
   let from = counts.findIndex((n) => n > 0), to = counts.length;
   while (to > 0 && !counts[to - 1]) to--;
   if (from < 0) from = 0;
-  return { from: Math.max(0, from - 1), to: Math.min(counts.length, to + 1) };
+  return { from: max(0, from - 1), to: min(counts.length, to + 1) };
 }
 
 // Lower bound of a bucket where a document does not give them: 0, 512 ns, 1024 ns, ...
@@ -38,7 +39,7 @@ export function LifetimesView({ summary }: { summary: Summary }) {
     if (!sum) return <Empty title="No blocks here">{CHOOSE}</Empty>;
     const within = (ns: number) => doc.counts.reduce((a, n, i) => a + ((doc.lowNs[i + 1] ?? Infinity) <= ns ? n : 0), 0);
     return <>
-      <p class="lead"><strong>{several(sum, "block")}</strong>: {share(within(2 ** 20), sum)} lived less than {duration(2 ** 20)}, {share(within(2 ** 30), sum)} less than {duration(2 ** 30)}, <strong>{several(doc.liveAtEnd, "block")}</strong> ({share(doc.liveAtEnd, sum)}) never freed.</p>
+      <p class="lead"><strong>{several(sum, "block")}</strong>: {share(within(2 ** 20), sum)} lived less than {duration(2 ** 20)}. <strong>{count(doc.liveAtEnd)}</strong> ({share(doc.liveAtEnd, sum)}) were still live at the end; these count with their age.</p>
       <h2>How long blocks live</h2>
       <Histogram counts={doc.counts} lows={doc.lowNs} height={210} />
       <h2>Birth time and lifetime</h2>
@@ -51,7 +52,7 @@ function HeatMap({ heat, lows, summary }: { heat: NonNullable<Doc["heat"]>; lows
   const [box, { width }] = useSize(800, 300);
   const both = heat.cells.map((row, b) => row.map((n, l) => n + (heat.live[b]?.[l] ?? 0)));
   const { from, to } = used(lows.map((_, l) => both.reduce((sum, row) => sum + (row[l] ?? 0), 0)));
-  const most = Math.max(...both.map((row) => Math.max(...row, 0)), 1);
+  const most = max(...both.map((row) => max(...row, 0)), 1);
   const left = 64, height = 16, rows = to - from;
   const step = (width - left - 8) / both.length;
   const ends = [...heat.birthNs.slice(1), summary.durationNs];
@@ -60,7 +61,7 @@ function HeatMap({ heat, lows, summary }: { heat: NonNullable<Doc["heat"]>; lows
   return <figure class="heat" ref={box}>
     <svg width={width} height={rows * height + 22} role="img" aria-label={`Blocks by birth time and lifetime; at most ${several(most, "block")} in one cell`}>
       {Array.from({ length: rows }, (_, k) => <Label key={k} x={left - 6} y={y(from + k) + 12} anchor="end">{k % 2 ? "" : duration(lows[from + k])}</Label>)}
-      {both.map((row, b) => row.slice(from, to).map((n, k) => n > 0 && <rect key={`${b}-${k}`} class={(heat.live[b]?.[from + k] ?? 0) * 2 > n ? "cell still" : "cell"} x={left + b * step} y={y(from + k)} width={Math.max(1, step - 0.5)} height={height - 1} fill-opacity={(0.15 + (0.85 * Math.log(1 + n)) / Math.log(1 + most)).toFixed(2)}>
+      {both.map((row, b) => row.slice(from, to).map((n, k) => n > 0 && <rect key={`${b}-${k}`} class={(heat.live[b]?.[from + k] ?? 0) * 2 > n ? "cell still" : "cell"} x={left + b * step} y={y(from + k)} width={max(1, step - 0.5)} height={height - 1} fill-opacity={(0.15 + (0.85 * log(1 + n)) / log(1 + most)).toFixed(2)}>
         <title>{`born ${duration(heat.birthNs[b])} to ${duration(ends[b])}, lived ${duration(lows[from + k])} or longer: ${several(n, "block")}${heat.live[b]?.[from + k] ? `, ${count(heat.live[b][from + k])} still live` : ""}`}</title></rect>))}
       <TimeAxis from={heat.birthNs[0]} to={ends[ends.length - 1]} x={x} y={rows * height + 16} width={width} />
     </svg>

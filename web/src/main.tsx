@@ -77,6 +77,7 @@ function Main({ summary, recordings }: { summary: Summary; recordings: Recording
   const name = state.value.view, view = VIEW[name];
   const lacking = view.has && !summary.has[view.has];
   const Shown = view.show;
+  useEffect(() => document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [name]);
   return <main>
     <nav class="rail" aria-label="Views"><ul>{VIEWS.map((v, i) => {
       const off = VIEW[v].has && !summary.has[VIEW[v].has];

@@ -1,11 +1,12 @@
 // Sites: which line? One row a call stack that allocates; the server sorts and counts, the table shows
 // what fits.
+import { min } from "./arithmetic";
 import type { Summary, SiteRow, Sites as Doc } from "./api";
 import { CHOOSE, Amount, Document, Empty, FunctionName, PlaceName, ShareCell, Size, Sparkline, Table, type Column } from "./bits";
 import { useSelected } from "./fetch";
 import { go, selectedUnit, state } from "./state";
 import { signal } from "@preact/signals";
-import { brief, count, duration, type Unit } from "./words";
+import { amount, brief, count, duration, type Unit } from "./words";
 
 // How a column is called for the server: it returns the largest by this.
 const SERVER_SORT: Record<string, string> = { peak: "peak", live: "live", allocated: "allocated", count: "count", temporary: "temporary", p99: "lifetime", value: "" };
@@ -15,8 +16,8 @@ const all = signal(false);
 function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
   const has = summary.has;
   const out: Column<SiteRow>[] = [
-    { key: "place", head: "Site", wide: true, phone: true, value: (r) => r.place.function, cell: (r) => <><FunctionName name={r.place.function} most={70} /> <PlaceName place={r.place} />{r.via && <span class="faint"> via {brief(r.via, 24)}</span>}</> },
-    { key: "value", head: "Selected", title: "Of what is selected above", number: true, phone: true, value: (r) => r.value, cell: (r) => <Amount n={r.value} unit={unit} /> },
+    { key: "place", head: "Site", wide: true, phone: true, value: (r) => r.place.function, cell: (r) => <><FunctionName name={r.place.function} most={70} /> <PlaceName place={r.place} /></> },
+    { key: "value", head: "Selected", title: "Of what is selected above", number: true, phone: true, value: (r) => r.value, cell: (r) => <><Amount n={r.value} unit={unit} />{r.error95 ? <span class="faint num"> ± {amount(r.error95, unit)}</span> : ""}</> },
     { key: "share", head: "Share", cell: (r) => <ShareCell part={r.value} whole={sum} /> },
   ];
   if (has.times) out.push({ key: "trend", head: "Over the run", cell: (r) => <Sparkline points={r.trend} /> });
@@ -46,6 +47,6 @@ export function SitesView({ summary }: { summary: Summary }) {
     : <>
       <Table label="Sites" columns={columns(summary, doc.sum, unit)} rows={doc.rows} sort="value"
         chosen={(r) => r.id === s.site} open={(r) => go({ site: r.id, node: "" })} rowKey={(r) => r.id} />
-      <p class="note">{count(doc.rows.length)} of {count(doc.count)} sites.{doc.count > doc.rows.length && !all.value && <> <button class="link" onClick={() => (all.value = true)}>Show {count(Math.min(MANY, doc.count))}</button></>}</p>
+      <p class="note">{count(doc.rows.length)} of {count(doc.count)} sites.{doc.count > doc.rows.length && !all.value && <> <button class="link" onClick={() => (all.value = true)}>Show {count(min(MANY, doc.count))}</button></>}</p>
     </>}</Document>;
 }

@@ -1,4 +1,5 @@
 // Source: which statement? The files by value, and one file's lines with what they allocate.
+import { max } from "./arithmetic";
 import type { Files, Source as Doc, Summary } from "./api";
 import { Amount, Document, Empty, ShareCell, Table, type Column } from "./bits";
 import { useSelected } from "./fetch";
@@ -13,7 +14,7 @@ export function SourceView({ summary }: { summary: Summary }) {
   return <Document answer={answer}>{(doc) => {
     if (!doc.files.length) return <Empty title="No source lines here">No frame of this selection has a source line. Build the program with -g to get them.</Empty>;
     const file = s.file || (doc.files.find((f) => f.readable) ?? doc.files[0]).file;
-    const sum = Math.max(...doc.files.map((f) => f.total), 1);
+    const sum = max(...doc.files.map((f) => f.total), 1);
     const known = doc.files.some((f) => f.file === file);
     return <>
       <div class="view-bar"><label class="select">File <select value={file} onChange={(e) => go({ file: e.currentTarget.value, line: 0 })}>

@@ -1,4 +1,5 @@
 // Threads: who allocates, and who hands memory to whom: rows allocate, columns free.
+import { max } from "./arithmetic";
 import type { Summary, Threads as Doc } from "./api";
 import { Document, Empty, Size, Table, type Column } from "./bits";
 import { useDocument } from "./fetch";
@@ -38,8 +39,8 @@ function Matrix({ doc }: { doc: Doc }) {
   const rows = weight("from"), columns = weight("to");
   const name = (i: number) => (i < 0 ? "others" : brief(doc.threads[i]?.label ?? "", 24));
   const cells = new Map(doc.cells.map((c) => [`${c.from} ${c.to}`, c]));
-  const most = Math.max(...doc.cells.map((c) => c.frees), 1);
-  const hiddenRows = Math.max(0, rows.length - MOST), hiddenColumns = Math.max(0, columns.length - MOST);
+  const most = max(...doc.cells.map((c) => c.frees), 1);
+  const hiddenRows = max(0, rows.length - MOST), hiddenColumns = max(0, columns.length - MOST);
   return <>
     <div class="matrix" tabIndex={0} role="region" aria-label="Hand-overs"><table>
       <caption class="hidden">Blocks allocated by a row's thread and freed by a column's</caption>

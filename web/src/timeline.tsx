@@ -1,9 +1,10 @@
 // The timeline, always visible: live heap stacked by its top sites, RSS over it, marks, the peak and a
 // memory limit. It chooses what every view is about: a click an instant, dragging a window, Shift+click
 // the instant that Diff compares with. By keyboard it is a slider (arrows), [ and ] set the window's ends.
+import { abs, floor, max, min, round } from "./arithmetic";
 import { useRef, useState } from "preact/hooks";
 import type { Mode, Summary, Timeline as Doc } from "./api";
-import { Choice, Empty, PlaceName, taken } from "./bits";
+import { Choice, PlaceName, taken } from "./bits";
 import { Label, TimeAxis, Upright, useSize } from "./chart_parts";
 import { useDocument } from "./fetch";
 import { go, MODE_WORDS, MODES, state } from "./state";
@@ -30,7 +31,7 @@ export function indexAt(timesNs: number[], ns: number): number {
 
 export function moveInstant(summary: Summary, step: number): void {
   const from = instantNs(summary), all = summary.durationNs;
-  go({ mode: "live", at: Math.round(Math.min(all, Math.max(0, from + (step * all) / 200))) }, true);
+  go({ mode: "live", at: round(min(all, max(0, from + (step * all) / 200))) }, true);
 }
 export function setWindowEnd(summary: Summary, which: "from" | "to"): void {
   const s = state.value, now = s.mode === "live" ? instantNs(summary) : which === "from" ? s.from : s.to || summary.durationNs;
@@ -58,7 +59,7 @@ export function TimelineBand({ summary }: { summary: Summary }) {
     <Controls summary={summary} />
     {answer.value && answer.value.timesNs.length > 1
       ? <Chart doc={answer.value} summary={summary} />
-      : answer.loading ? <div class="chart-box" aria-busy="true" /> : <div class="chart-box"><Empty title="No timeline">{summary.has.times ? answer.words : `A ${summary.format} file holds sums only: no times. Record with heft to see how the heap grew.`}</Empty></div>}
+      : answer.loading ? <div class="chart-box" aria-busy="true" /> : <p class="note">No timeline: {summary.has.times ? answer.words : `${summary.mode === "sample" ? "a sampled recording" : `a ${clean(summary.format)} file`} holds sums, not times. Record every allocation with heft run to see how the heap grew.`}</p>}
   </section>;
 }
 
@@ -77,7 +78,7 @@ function Controls({ summary }: { summary: Summary }) {
     </div>
     <Choice label="what is counted" value={s.mode} set={(mode) => go({ mode })} options={MODES.map((m) => ({
       value: m, words: MODE_WORDS[m], title: MODE_TITLES[m],
-      disabled: m === "live" ? !has.live && !has.peak : m === "allocated" ? !has.allocated : m === "churn" ? !has.temporary && !has.windows : !has.windows,
+      disabled: m === "live" ? !has.live && !has.peak : m === "allocated" ? !has.allocated : !has.windows,
     }))} />
     <Choice label="metric" value={s.mode === "churn" ? "count" : s.metric} set={(metric) => go({ metric })} options={[
       { value: "bytes", words: "Bytes", disabled: s.mode === "churn", title: "key b" }, { value: "count", words: "Count", title: "key b" }]} />
@@ -96,8 +97,8 @@ const MODE_TITLES: Record<Mode, string> = {
 export function selectionWords(summary: Summary): string {
   const s = state.value;
   if (s.mode === "live") {
-    const name = s.at === "peak" ? "peak, " : s.at === "end" ? "end, " : "";
-    return `at ${name}${duration(instantNs(summary))}`;
+    const time = summary.has.times && duration(instantNs(summary));
+    return "at " + [typeof s.at === "string" && s.at, time].filter(Boolean).join(", ");
   }
   const to = s.to || summary.durationNs;
   return !s.from && !s.to ? `whole run, ${duration(summary.durationNs)}` : `from ${duration(s.from)} to ${duration(to)} (${duration(to - s.from)})`;
@@ -126,11 +127,11 @@ interface Scale {
 }
 
 function scaleOf(doc: Doc, width: number, height: number): Scale {
-  const heap = Math.max(...doc.bytes, 1);
-  const rss = doc.rss.reduce((m, p) => Math.max(m, p.bytes), 0);
+  const heap = max(...doc.bytes, 1);
+  const rss = doc.rss.reduce((m, p) => max(m, p.bytes), 0);
   const apart = rss > 4 * heap;
-  let most = apart ? heap : Math.max(heap, rss);
-  if (doc.limitBytes && doc.limitBytes < most * 2) most = Math.max(most, doc.limitBytes);
+  let most = apart ? heap : max(heap, rss);
+  if (doc.limitBytes && doc.limitBytes < most * 2) most = max(most, doc.limitBytes);
   most *= 1.08;
   const span = doc.toNs - doc.fromNs || 1;
   return {
@@ -145,7 +146,7 @@ export function ticks(most: number): number[] {
   for (const unit of [1, 1024, 1048576, 1073741824, 1099511627776])
     for (const n of [1, 2, 5, 10, 20, 50, 100, 200, 500]) {
       step = unit * n;
-      if (most / step <= 3.5) return Array.from({ length: Math.floor(most / step) }, (_, i) => (i + 1) * step);
+      if (most / step <= 3.5) return Array.from({ length: floor(most / step) }, (_, i) => (i + 1) * step);
     }
   return [most];
 }
@@ -156,7 +157,7 @@ function areas(doc: Doc, s: Scale): string[] {
     const low = base.slice();
     let d = "";
     for (let i = 0; i < base.length; i++) {
-      base[i] += Math.max(0, values(i));
+      base[i] += max(0, values(i));
       d += `${i ? "L" : "M"}${s.x(doc.timesNs[i]).toFixed(1)} ${s.y(base[i]).toFixed(1)}`;
     }
     for (let i = base.length - 1; i >= 0; i--) d += `L${s.x(doc.timesNs[i]).toFixed(1)} ${s.y(low[i]).toFixed(1)}`;
@@ -182,8 +183,8 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
   const st = state.value;
   const timeOf = (e: MouseEvent) => {
     const x = e.clientX - box.current!.getBoundingClientRect().left;
-    const part = Math.min(1, Math.max(0, (x - LEFT) / (size.width - LEFT - 8)));
-    return Math.round(doc.fromNs + part * (doc.toNs - doc.fromNs));
+    const part = min(1, max(0, (x - LEFT) / (size.width - LEFT - 8)));
+    return round(doc.fromNs + part * (doc.toNs - doc.fromNs));
   };
   const down = (e: PointerEvent) => {
     if (e.button || !summary.has.windows) return;
@@ -193,8 +194,8 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
   const move = (e: PointerEvent) => {
     const ns = timeOf(e);
     setHover(ns);
-    if (start.current && Math.abs(e.clientX - start.current.x) > 4)
-      setDrag({ from: Math.min(ns, start.current.ns), to: Math.max(ns, start.current.ns) });
+    if (start.current && abs(e.clientX - start.current.x) > 4)
+      setDrag({ from: min(ns, start.current.ns), to: max(ns, start.current.ns) });
   };
   const up = (e: PointerEvent) => {
     const began = start.current;
@@ -219,8 +220,8 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
   const right = size.width - 8, bottom = size.height - 18;
   const peakX = s.x(summary.totals.peakTimeNs), late = peakX > size.width - 130;
   return <div class="timeline-row">
-    <div class="chart-box" ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={0} aria-valuemax={Math.round(doc.toNs / 1000)}
-      aria-valuenow={Math.round(now / 1000)} aria-valuetext={`${duration(now)}: live ${bytes(doc.bytes[i])}`}
+    <div class="chart-box" ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={0} aria-valuemax={round(doc.toNs / 1000)}
+      aria-valuenow={round(now / 1000)} aria-valuetext={`${duration(now)}: live ${bytes(doc.bytes[i])}`}
       onPointerDown={down} onPointerMove={move} onPointerUp={up} onPointerLeave={() => setHover(null)}
       onPointerCancel={() => { start.current = null; setDrag(null); }} onKeyDown={keys}>
       <svg width={size.width} height={size.height} aria-hidden="true">
@@ -229,7 +230,7 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
         {areas(doc, s).map((d, k, all) => <path key={k} class={k === all.length - 1 ? "layer-other" : `layer-${k}`} d={d} />)}
         {doc.rss.length > 1 && <path class="rss-line" d={line(doc.rss, s)} />}
         {doc.limitBytes > 0 && doc.limitBytes <= s.most && <g><line class="limit-line" x1={LEFT} x2={right} y1={s.y(doc.limitBytes)} y2={s.y(doc.limitBytes)} /><Label x={right} y={s.y(doc.limitBytes) - 4} anchor="end">{`limit ${bytes(doc.limitBytes)}`}</Label></g>}
-        {window_ && <rect class="window" x={s.x(window_.from)} y={0} width={Math.max(1, s.x(window_.to) - s.x(window_.from))} height={bottom} />}
+        {window_ && <rect class="window" x={s.x(window_.from)} y={0} width={max(1, s.x(window_.to) - s.x(window_.from))} height={bottom} />}
         {summary.has.peak && <g class="peak-mark"><Upright x={peakX} top={8} height={bottom} /><Label x={peakX + (late ? -6 : 6)} y={11} anchor={late ? "end" : "start"}>{`▲ peak ${bytes(summary.totals.peakBytes)}`}</Label></g>}
         {doc.marks.map((m, k) => <path key={k} class="diamond" d={`M${s.x(m.timeNs)} ${bottom - 6}l5 6l-5 6l-5-6Z`}><title>{brief(m.name)} at {duration(m.timeNs)}</title></path>)}
         {st.mode === "live" && <g class="instant"><Upright x={s.x(now)} height={bottom} /><path d={`M${s.x(now) - 5} 0h10l-5 7Z`} /></g>}
@@ -250,7 +251,7 @@ function Legend({ doc, at, apart, hovering }: { doc: Doc; at: number; apart: boo
     <div class="layers-head"><span>{duration(at)}</span><span class="num">{bytes(doc.bytes[i])}</span></div>
     <ul>
       {doc.rows.map((r, k) => <li key={r.site}><button class="layer-name" title={clean(r.place.function)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{functionWords(r.place.function, 60)} <PlaceName place={r.place} /></span></button><span class="num">{bytes(r.bytes[i])}</span></li>)}
-      <li><span class="layer-name"><i class="swatch layer-other" /><span>other</span></span><span class="num">{bytes(Math.max(0, rest))}</span></li>
+      <li><span class="layer-name"><i class="swatch layer-other" /><span>other</span></span><span class="num">{bytes(max(0, rest))}</span></li>
       {doc.rss.length > 0 && <li><span class="layer-name"><i class="swatch rss" /><span>RSS{apart ? " (own scale)" : ""}</span></span><span class="num">{bytes(rss)}</span></li>}
       {doc.events.length > 0 && <li><span class="layer-name"><i class="swatch" /><span>allocations and frees</span></span><span class="num">{rate(doc.events[i] ?? 0, 1e9)}</span></li>}
     </ul>

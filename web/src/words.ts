@@ -1,11 +1,12 @@
 // Numbers and names in words: the rules of src/hosted/number_words.c and src/report/report_words.c,
 // so that the page, the report and the terminal say the same. Printf rounds halves to even where
 // toFixed rounds them up, which is why there is `fixed`.
+import { abs, floor, round } from "./arithmetic";
 
 export function fixed(value: number, digits: number): string {
   const half = value * 2 ** (digits + 1); // an exact half can only be an odd multiple of 2^-(digits+1)
   if (Number.isInteger(half) && half % 2 !== 0) {
-    const low = Math.floor(value * 10 ** digits);
+    const low = floor(value * 10 ** digits);
     if (value * 10 ** digits - low === 0.5)
       return ((low % 2 === 0 ? low : low + 1) / 10 ** digits).toFixed(digits);
   }
@@ -20,7 +21,7 @@ function three(value: number): string {
 }
 
 export function count(n: number): string {
-  const text = Math.abs(Math.round(n)).toString().replace(/\B(?=(\d{3})+$)/g, ",");
+  const text = abs(round(n)).toString().replace(/\B(?=(\d{3})+$)/g, ",");
   return n < 0 ? "−" + text : text;
 }
 
@@ -34,15 +35,15 @@ export function bytes(n: number): string {
     value /= 1024;
     unit++;
   }
-  return unit ? `${fixed(value, 1)} ${UNITS[unit]}` : `${Math.round(n)} B`;
+  return unit ? `${fixed(value, 1)} ${UNITS[unit]}` : `${round(n)} B`;
 }
 
 export function exactBytes(n: number): string {
-  return `${count(n)} ${Math.abs(n) === 1 ? "byte" : "bytes"}`;
+  return `${count(n)} ${abs(n) === 1 ? "byte" : "bytes"}`;
 }
 
 export function duration(ns: number): string {
-  if (ns < 1000) return `${Math.round(ns)} ns`;
+  if (ns < 1000) return `${round(ns)} ns`;
   if (ns < 999.5e3) return `${three(ns / 1e3)} us`;
   if (ns < 999.5e6) return `${three(ns / 1e6)} ms`;
   if (ns < 100e9) return `${fixed(ns / 1e9, 2)} s`;
@@ -90,7 +91,7 @@ export function clean(name: string): string {
 export function brief(name: string, most = 120): string {
   const text = clean(name);
   if (text.length <= most) return text;
-  const tail = Math.floor(most / 3);
+  const tail = floor(most / 3);
   return text.slice(0, most - tail - 1) + "…" + text.slice(text.length - tail);
 }
 

@@ -1,0 +1,49 @@
+"""The page while a program runs: it grows with the recording, and what the reader chose stays."""
+
+import os
+import re
+import signal
+import time
+
+import harness
+from page_server import view_of
+
+SERVER = harness.BUILD / "examples" / "leaky_server"
+
+
+def wait_for_file(path):
+    end = time.monotonic() + 20
+    while not path.exists() or path.stat().st_size == 0:
+        assert time.monotonic() < end, "no recording appears"
+        time.sleep(0.05)
+
+
+def test_page_grows_with_the_run(open_page, tmp_path):
+    path = tmp_path / "live.heft"
+    run = harness.start([harness.HEFT, "run", "-q", "-o", path, "--", SERVER, "--requests", "2000000", "--pause-us", "1000"])
+    try:
+        wait_for_file(path)
+        time.sleep(1.5)  # something to show
+        with view_of(path) as view:
+            page = open_page(view.url)
+            page.wait("document.querySelector('.live-badge') !== null")
+            page.wait("document.querySelectorAll('.four dd').length >= 4")
+            page.press("2")
+            page.wait("document.querySelector('#view [role=treegrid]') !== null")
+            page.press("/")
+            page.type("remember_request")
+            page.press("Enter")
+            chosen = "document.querySelector('#view [role=treegrid] [aria-selected=true]')"
+            page.wait(f"{chosen}?.innerText.includes('remember_request')")
+            first = page.evaluate(f"Number({chosen}.dataset.total)")
+            # The same box is still chosen, and wider.
+            page.wait(f"{chosen}?.innerText.includes('remember_request') && Number({chosen}.dataset.total) > {first}")
+            assert re.search("search=remember_request", page.evaluate("location.hash"))
+            children = harness.children_of(run.pid)
+            os.kill(children[0], signal.SIGTERM)
+            run.wait(timeout=30)
+            page.wait("document.querySelector('.live-badge') === null")
+            page.wait("document.querySelector('.run-words').innerText.includes('signal')")
+    finally:
+        harness.end_group(run)
+        run.communicate()
