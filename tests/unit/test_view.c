@@ -448,6 +448,13 @@ static void test_lifetimes(void **state)
 	json_t *born = json_array_get(json_object_get(heat, "live"), 1000 / 334);
 	assert_int_equal(json_integer_value(json_array_get(born, 5)), 1);
 	json_decref(l);
+	l = document(view_lifetimes, "at=4504"); /* of an instant: of the whole run */
+	assert_int_equal(sum_cells(json_object_get(json_object_get(l, "heat"), "cells")), 3);
+	json_decref(l);
+	l = document(view_lifetimes, "mode=grew&from=4504&to=8504"); /* the 30 was freed in it */
+	assert_int_equal(sum_cells(json_object_get(json_object_get(l, "heat"), "cells")), 1);
+	assert_int_equal(element(l, "counts", 3), 1);
+	json_decref(l);
 	l = document(view_lifetimes, "thread=worker");
 	heat = json_object_get(l, "heat");
 	assert_int_equal(sum_cells(json_object_get(heat, "cells")), 1);

@@ -255,7 +255,7 @@ export interface Sizes {
   }[];
 }
 
-// GET /api/r/ID/lifetimes?Selection
+// GET /api/r/ID/lifetimes?Selection (of mode live: of the whole run)
 export interface Lifetimes {
   lowNs: number[]; // lower bound of each bucket: 0, 512, 1024, ...
   counts: number[]; // blocks freed or, at the end, still live (see liveAtEnd)
