@@ -124,6 +124,13 @@ static int choose_dirs(struct agent_command *a, struct heft_error *err)
 	return rc ? rc : make_dir(a->o.output_dir, root ? 0755 : 0700, err);
 }
 
+/* Symbols are looked up once if there is a cache. A service of root's has no home for one. */
+static void choose_cache(void)
+{
+	if (geteuid() == 0 && !getenv("HOME"))
+		setenv("XDG_CACHE_HOME", "/var/cache", 0);
+}
+
 static void warn_of_disk(const struct agent_command *a)
 {
 	struct statfs fs;
@@ -166,6 +173,7 @@ int cmd_agent(int argc, char **argv)
 	if (!rc) {
 		umask(077); /* what is saved is its user's alone */
 		warn_of_disk(&a);
+		choose_cache();
 		a.o.set = &a.server.set;
 		a.o.say = a.quiet ? NULL : say;
 		a.o.ready = begin_to_serve;

@@ -8,6 +8,7 @@
 #include "cli/live_source.h"
 
 #include "cli/cli.h"
+#include "hosted/monotonic.h"
 #include "profile/profile_from_trace.h"
 #include "record/sampled.h"
 #include "record/snapshot.h"
@@ -15,7 +16,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static int no_such_process(struct heft_error *err)
 {
@@ -24,12 +24,9 @@ static int no_such_process(struct heft_error *err)
 
 static uint64_t age_ns(const struct process *p, const struct trace_process *f)
 {
-	struct timespec t;
 	if (f->end != TRACE_END_RUNNING)
 		return f->end_ns > f->start_ns ? f->end_ns - f->start_ns : 0;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	uint64_t now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-	uint64_t start = p->session.header->start_mono_ns;
+	uint64_t now = monotonic_ns(), start = p->session.header->start_mono_ns;
 	return now > start ? now - start : 0;
 }
 

@@ -41,6 +41,14 @@ static int set_sample(struct run *r, const char *value)
 	return 0;
 }
 
+static int set_limit(struct run *r, const char *value)
+{
+	if (cli_parse_size(value, &r->o.limit_bytes) < 0 || !r->o.limit_bytes)
+		return cli_usage_error(cli_verb_find("run"),
+				       "--limit-size needs a size such as 500M, not '%s'", value);
+	return 0;
+}
+
 static int set_linger(struct run *r, const char *value)
 {
 	struct cli_time time;
@@ -67,6 +75,7 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 	case CLI_OPT_PATH_FD: return set_path_fd(r, value);
 	case CLI_OPT_SAMPLE: return set_sample(r, value);
 	case CLI_OPT_LINGER: return set_linger(r, value);
+	case CLI_OPT_LIMIT_SIZE: return set_limit(r, value);
 	case CLI_OPT_LISTEN: r->listen = value; break;
 	case CLI_OPT_TOKEN_FILE: r->token_file = value; break;
 	case CLI_OPT_OUTPUT: r->o.output = value; break;
@@ -193,6 +202,7 @@ static int record(struct run *r, struct recorder_result *result)
 	int rc = live_server_init(&r->server, r->listen, r->token_file, &err);
 	r->server.source.recording = result->path;
 	r->o.set = &r->server.set;
+	r->o.keep_ended = r->listen != NULL;
 	r->o.ready = begin_to_serve;
 	r->o.ended = tell_and_linger;
 	r->o.ready_ctx = r;

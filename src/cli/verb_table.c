@@ -29,10 +29,11 @@ static const struct cli_option run_options[] = {
 	{CLI_OPT_FOLLOW, "follow", 0, CLI_ARG, "all|none",
 	 "record child processes too (default: all)", false},
 	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
-	 "one sample for each BYTES on average, not every allocation (default: 512k; auto: "
-	 "for 0.5 % of CPU)", false},
+	 "a sample for each BYTES on average, not every allocation (default: 512k), or auto", false},
 	{CLI_OPT_PATH_FD, "path-fd", 0, CLI_ARG, "FD",
 	 "tell the recording's path there when it is finished", true},
+	{CLI_OPT_LIMIT_SIZE, "limit-size", 0, CLI_ARG, "SIZE",
+	 "end the recording, not the program, when it has SIZE", false},
 	OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as Go has it, /metrics"),
 	OPTION_TOKEN,
 	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "go on serving for TIME after the end", false},

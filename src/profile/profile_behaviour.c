@@ -82,12 +82,12 @@ void profile_sites_moved(struct profile *p, const uint32_t *to)
 			p->history.rows[n++] = row;
 	}
 	p->history.row_count = n;
-	for (uint32_t i = 0; p->recorded_sites && i < p->recorded_site_count; i++)
-		if (p->recorded_sites[i] != PROFILE_NONE)
-			p->recorded_sites[i] = to[p->recorded_sites[i]];
 	move_births(&p->live_births, to);
 	move_births(&p->peak_births, to);
 	if (p->ages)
 		link_ages(p);
+	for (uint32_t i = 0; p->recorded_sites && i < p->recorded_site_count; i++)
+		if (p->recorded_sites[i] != PROFILE_NONE)
+			p->recorded_sites[i] = to[p->recorded_sites[i]];
 	profile_link_behaviour(p);
 }

@@ -460,6 +460,22 @@ static int load_lifetimes(struct profile *p, const uint32_t (*unsorted)[PROFILE_
 	return 0;
 }
 
+/* Of a sampled recording: how certain its numbers are, and when what is live was made. */
+static int load_errors(struct load *l, const uint32_t *final)
+{
+	struct profile *p = l->p;
+	p->errors = calloc((size_t)p->site_count + 1, sizeof *p->errors);
+	p->spreads = calloc((size_t)p->site_count + 1, sizeof *p->spreads);
+	if (!p->errors || !p->spreads)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < l->c->site_count; i++) {
+		if (final[i] != PROFILE_NONE)
+			estimate_add_spread(&p->spreads[final[i]], &l->spread[i]);
+		estimate_add_spread(&p->total_spread, &l->spread[i]); /* also what a summary leaves out */
+	}
+	return l->sel->top_only ? 0 : trace_load_births(l, final);
+}
+
 /* The stacks of the wanted nodes; nodes[] becomes the profile's by the recording's. */
 static int load_stacks(struct load *l, const bool *wanted, uint32_t *nodes)
 {
@@ -486,22 +502,6 @@ static void take_ids(struct profile *p, const uint32_t *final)
 	for (uint32_t i = 0; i < whole->recorded_site_count; i++)
 		if (final[i] != PROFILE_NONE && whole->recorded_sites[i] != PROFILE_NONE)
 			p->sites[final[i]].id = whole->sites[whole->recorded_sites[i]].id;
-}
-
-/* Of a sampled recording: how certain its numbers are, and when what is live was made. */
-static int load_errors(struct load *l, const uint32_t *final)
-{
-	struct profile *p = l->p;
-	p->errors = calloc((size_t)p->site_count + 1, sizeof *p->errors);
-	p->spreads = calloc((size_t)p->site_count + 1, sizeof *p->spreads);
-	if (!p->errors || !p->spreads)
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < l->c->site_count; i++) {
-		if (final[i] != PROFILE_NONE)
-			estimate_add_spread(&p->spreads[final[i]], &l->spread[i]);
-		estimate_add_spread(&p->total_spread, &l->spread[i]); /* also what a summary leaves out */
-	}
-	return l->sel->top_only ? 0 : trace_load_births(l, final);
 }
 
 static int load_sites(struct load *l)

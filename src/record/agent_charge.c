@@ -6,6 +6,7 @@
  * dead process's, even if that somebody cannot be seen (another pid namespace). */
 #include "record/agent_charge.h"
 
+#include "hosted/monotonic.h"
 #include "record/owner.h"
 #include "record/session_dir.h"
 #include "record/snapshot.h"
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SAVE_NAMES = 10000 }; /* so many recordings of one name, then it is refused */
@@ -88,9 +88,7 @@ bool charge_was_replaced(const struct charge *c)
 /* Since the process's start, by the clock that its header begins with. */
 static uint64_t age_ns(const struct process *p)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	uint64_t now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+	uint64_t now = monotonic_ns();
 	uint64_t start = p->session.header->start_mono_ns;
 	return now > start ? now - start : 0;
 }

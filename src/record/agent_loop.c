@@ -10,6 +10,7 @@
  * however often others change it. */
 #include "record/agent_loop.h"
 
+#include "hosted/monotonic.h"
 #include "record/agent_charge.h"
 #include "record/sampled.h"
 #include "record/session_dir.h"
@@ -59,13 +60,6 @@ struct agent {
 	uint64_t scan_again_ns, scan_not_before_ns;
 	uint64_t next_peak_ns, next_slow_ns;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
 
 static void say(const struct agent *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void say(const struct agent *a, const char *fmt, ...)
@@ -117,7 +111,7 @@ static bool room_for_one(struct agent *a)
 static void end_charge(struct agent *a, struct charge *c)
 {
 	c->running = false;
-	c->ended_mono_ns = now_ns();
+	c->ended_mono_ns = monotonic_ns();
 	if (c->process->pidfd >= 0)
 		epoll_ctl(a->epoll, EPOLL_CTL_DEL, c->process->pidfd, NULL);
 }
@@ -157,8 +151,8 @@ static void take(struct agent *a, const struct charge *c)
 		return;
 	}
 	process_watch_memory(p);
-	own->limit_mono_ns = now_ns() + LIMIT_EVERY_NS;
-	own->check_mono_ns = now_ns() + CHECK_EVERY_NS;
+	own->limit_mono_ns = monotonic_ns() + LIMIT_EVERY_NS;
+	own->check_mono_ns = monotonic_ns() + CHECK_EVERY_NS;
 	snprintf(path, sizeof path, "/proc/%d/statm", p->pid);
 	p->statm_fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = p->key};
@@ -208,7 +202,7 @@ static bool look_at_file(struct agent *a, const char *name)
 
 static void scan(struct agent *a)
 {
-	uint64_t begun = now_ns();
+	uint64_t begun = monotonic_ns();
 	bool changed = session_dir_changed(&a->dir);
 	if (begun < a->scan_not_before_ns ||
 	    !(changed || a->more || (a->rescan && begun >= a->scan_again_ns))) {
@@ -233,7 +227,7 @@ static void scan(struct agent *a)
 	}
 	if (taken)
 		session_dir_spares(&a->dir);
-	uint64_t now = now_ns();
+	uint64_t now = monotonic_ns();
 	a->scan_again_ns = now + RESCAN_NS;
 	a->scan_not_before_ns = now + 9 * (now - begun);
 }
@@ -253,7 +247,7 @@ static void save(struct agent *a, struct charge *c)
 			if (!c->retry_mono_ns)
 				say(a, "process %d (%s) cannot be saved: %s", p->pid,
 				    name_of(p, name), err.message);
-			c->retry_mono_ns = now_ns() + RETRY_SAVE_NS;
+			c->retry_mono_ns = monotonic_ns() + RETRY_SAVE_NS;
 			return;
 		}
 		process_end_words(&p->facts, how, sizeof how);
@@ -350,7 +344,7 @@ static void look_after(struct agent *a, struct charge *c, uint64_t now)
 
 static void now_and_then(struct agent *a)
 {
-	uint64_t now = now_ns();
+	uint64_t now = monotonic_ns();
 	bool peak = now >= a->next_peak_ns, slow = now >= a->next_slow_ns;
 	for (uint32_t i = 0; i < a->count; i++) {
 		struct charge *c = &a->charges[i];

@@ -122,6 +122,11 @@ void process_free(struct process *p)
 	free(p);
 }
 
+void process_drop_pages(struct process *p)
+{
+	madvise((char *)p->base + WIRE_HEADER_BYTES, WIRE_FILE_BYTES - WIRE_HEADER_BYTES, MADV_REMOVE);
+}
+
 void process_watch_memory(struct process *p)
 {
 	char pid[16];

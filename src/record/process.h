@@ -114,6 +114,8 @@ struct process {
 /* Maps the session file `name` in dirfd. HEFT_ENOTFOUND: not ready yet, try again. */
 int process_open(struct process **out, int dirfd, const char *name, struct heft_error *err);
 void process_free(struct process *p);
+/* Of a process that is over and was read out: gives the memory of its file back, but for the header. */
+void process_drop_pages(struct process *p);
 /* Learns its memory limit, and notices from now on whether the kernel kills for memory. */
 void process_watch_memory(struct process *p);
 /* How it ended, in words: "killed by signal 9 (SIGKILL)". "" while it runs. */

@@ -9,6 +9,8 @@
  * draining goes on so that no thread waits, and the user is told at the end. */
 #include "record/recorder.h"
 
+#include "hosted/monotonic.h"
+#include "hosted/number_words.h"
 #include "record/answer_call.h"
 #include "record/drain.h"
 #include "record/memory_limit.h"
@@ -45,7 +47,8 @@ enum {
 	CHECKPOINT_EVERY_MS = 10000,
 	CHECKPOINT_EVENTS = 4 << 20,
 	PEAK_EVERY_MS = 50,	 /* sampled processes: how often to look for a new maximum */
-	SAMPLES_EVERY_MS = 2000, /* and to write down what they have */
+	SAMPLES_EVERY_MS = 2000, /* and to write down what they have, */
+	SAMPLES_SELDOM_MS = 300000, /* less often as time goes by: each time it is all of it */
 	LATE_CHILD_MS = 300, /* a child that was forked but has not come yet is waited for */
 	CALLS_EVERY_MS = 20,	/* heft_pprof_dump: how often to look */
 	BUDGET_EVERY_MS = 1000, /* sampled processes: what it costs, and a better rate */
@@ -66,6 +69,8 @@ struct recorder {
 	uint64_t child_maxrss; /* bytes; 0: not known */
 	int signals;
 	bool stop;     /* the user wants no more */
+	bool full;     /* the recording has the size that it may have: the program goes on without */
+	uint64_t full_ns;
 	bool told_daemons;
 	bool child_signal; /* something ended since the last look: do not sleep over it */
 	bool rescan; /* a file was not ready: look again */
@@ -222,6 +227,11 @@ static void note(struct recorder *r, uint32_t kind, uint32_t process, const char
 
 static void add_process(struct recorder *r, struct process *p)
 {
+	if (r->full) {
+		atomic_store(&p->session.header->state, WIRE_OFF);
+		process_free(p);
+		return;
+	}
 	/* The same pid again: the image before has been replaced by exec. */
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *q = r->set->list[i];
@@ -463,6 +473,8 @@ static void close_process(struct recorder *r, struct process *p)
 		show_exact(p);
 	drain_process_end(&r->drain, p, f->end_ns);
 	trace_writer_process_end(r->writer, p->index, f);
+	if (f->end != TRACE_END_DETACHED && !(r->o->keep_ended && p->sampled))
+		process_drop_pages(p);
 }
 
 /* Closes what has ended; true while something still runs. */
@@ -489,9 +501,47 @@ static bool close_ended(struct recorder *r)
 	return running;
 }
 
+/* Closes what has not ended: it goes on without being recorded. */
+static void leave_processes(struct recorder *r, uint64_t now)
+{
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		if (p->done)
+			continue;
+		if (!p->ended) {
+			p->ended = true;
+			process_ended_as(p, TRACE_END_DETACHED, now);
+			atomic_store(&p->session.header->state, WIRE_OFF);
+		}
+		close_process(r, p);
+	}
+}
+
+/* --limit-size: nothing more is written, the program goes on, and its status is still waited for. */
+static void heed_limit(struct recorder *r)
+{
+	char text[200], limit[NUMBER_WORDS];
+	uint64_t now = drain_now_ns(&r->drain);
+	if (!r->o->limit_bytes || r->full || trace_writer_bytes(r->writer) < r->o->limit_bytes)
+		return;
+	leave_processes(r, now);
+	r->full = true;
+	r->full_ns = now;
+	number_bytes(limit, r->o->limit_bytes, "byte", "bytes");
+	snprintf(text, sizeof text,
+		 "the recording reached its limit of %s (--limit-size) at %.3f s: what came after is "
+		 "not in it",
+		 limit, (double)now / 1e9);
+	note(r, TRACE_NOTE_LOST, TRACE_NONE, text);
+	if (r->o->say)
+		r->o->say(text);
+}
+
 /* Has every forked child come that we know of? */
 static bool children_missing(const struct recorder *r)
 {
+	if (r->full)
+		return false;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		const struct process *p = r->set->list[i];
 		if (r->o->follow && !p->corrupt &&
@@ -556,6 +606,15 @@ static void answer_calls(struct recorder *r, uint64_t now)
 	}
 }
 
+/* A tenth of the time so far, so that the recording of a service does not grow with its days. */
+static uint64_t samples_pause_ns(uint64_t now)
+{
+	uint64_t pause = now / 10;
+	if (pause < SAMPLES_EVERY_MS * 1000000ull)
+		return SAMPLES_EVERY_MS * 1000000ull;
+	return pause < SAMPLES_SELDOM_MS * 1000000ull ? pause : SAMPLES_SELDOM_MS * 1000000ull;
+}
+
 static void look_at_processes(struct recorder *r, uint64_t now)
 {
 	if (now < r->next_peak_ns)
@@ -563,7 +622,7 @@ static void look_at_processes(struct recorder *r, uint64_t now)
 	r->next_peak_ns = now + PEAK_EVERY_MS * 1000000ull;
 	bool write = now >= r->next_samples_ns, budget = now >= r->next_budget_ns;
 	if (write)
-		r->next_samples_ns = now + SAMPLES_EVERY_MS * 1000000ull;
+		r->next_samples_ns = now + samples_pause_ns(now);
 	if (budget)
 		r->next_budget_ns = now + BUDGET_EVERY_MS * 1000000ull;
 	for (uint32_t i = 0; i < r->set->count; i++) {
@@ -704,16 +763,7 @@ static void finish(struct recorder *r)
 {
 	struct drain *d = &r->drain;
 	uint64_t now = drain_now_ns(d);
-	for (uint32_t i = 0; i < r->set->count; i++) {
-		struct process *p = r->set->list[i];
-		if (p->done)
-			continue;
-		if (!p->ended) { /* the user stopped the recording */
-			process_ended_as(p, TRACE_END_DETACHED, now);
-			atomic_store(&p->session.header->state, WIRE_OFF);
-		}
-		close_process(r, p);
-	}
+	leave_processes(r, now);
 	note_absent_command(r);
 	note_unfollowed(r);
 	drain_flush(d);
@@ -722,6 +772,8 @@ static void finish(struct recorder *r)
 	uint64_t duration = r->child_ended && r->child_end_ns > d->last_ns ? r->child_end_ns : d->last_ns;
 	if (!r->child_ended || r->stop)
 		duration = now;
+	if (r->full)
+		duration = r->full_ns > d->last_ns ? r->full_ns : d->last_ns;
 	trace_writer_close(r->writer, duration, &d->tally, &r->result->problem);
 	if (d->failed && !r->result->problem.code)
 		heft_fail(&r->result->problem, HEFT_ENOMEM,
@@ -736,6 +788,7 @@ static void loop(struct recorder *r)
 		find_processes(r);
 		uint64_t events = drain_round(&r->drain, r->set->list, r->set->count);
 		now_and_then(r);
+		heed_limit(r);
 		bool running = close_ended(r);
 		uint64_t now = drain_now_ns(&r->drain);
 		if (running || !r->child_ended)
@@ -769,16 +822,13 @@ static void loop(struct recorder *r)
 /* What was recorded can still be asked for, until the time is over or the user has enough. */
 static void linger(struct recorder *r)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	uint64_t until = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec + r->o->linger_ns;
+	uint64_t until = monotonic_ns() + r->o->linger_ns;
 	if (!r->o->linger_ns || r->stop)
 		return;
 	if (r->o->ended)
 		r->o->ended(r->o->ready_ctx, r->result);
 	while (!r->stop) {
-		clock_gettime(CLOCK_MONOTONIC, &t);
-		uint64_t now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+		uint64_t now = monotonic_ns();
 		if (now >= until)
 			return;
 		struct timespec left = {(time_t)((until - now) / 1000000000ull),

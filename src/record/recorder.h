@@ -22,6 +22,7 @@ struct recorder_options {
 	bool force;
 	uint64_t sample_bytes; /* sampled, with this mean distance; 0: every allocation */
 	bool sample_automatic; /* sampled, at a rate that follows a budget */
+	uint64_t limit_bytes; /* of the recording: then it ends and the program goes on; 0: none */
 	bool follow; /* into forked and executed processes */
 	bool verbose; /* say which processes are recorded */
 	/* A line for the user while it goes on; NULL: none. */
@@ -36,6 +37,7 @@ struct recorder_options {
 	answer_make *answer; /* makes what a process gets that asks for its own profile; NULL: nothing */
 	void *answer_ctx;
 	void (*in_child)(void); /* in the program's process, before it is executed */
+	bool keep_ended;	/* snapshots of sampled processes that ended will be asked for */
 	uint64_t linger_ns;	/* how long to stay when all is written, unless a signal comes */
 	void (*ended)(void *ctx, const struct recorder_result *result); /* before that */
 };

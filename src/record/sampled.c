@@ -4,6 +4,7 @@
 #include "record/sampled.h"
 
 #include "base/arch.h"
+#include "hosted/monotonic.h"
 #include "hosted/number_words.h"
 #include "wire/samples.h"
 
@@ -103,10 +104,8 @@ static void see_birth(void *ctx, const struct wire_sample *b)
 
 uint64_t sampled_last_seen_ns(const struct process *p)
 {
-	struct timespec t;
 	uint64_t newest = 0, tsc = arch_stamp_after(), start = p->session.header->start_mono_ns;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	uint64_t now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+	uint64_t now = monotonic_ns();
 	each_live(p, see_birth, &newest);
 	if (newest <= p->start_tsc || newest >= tsc || now <= start)
 		return 0;
@@ -324,9 +323,7 @@ double sampled_follow_budget(struct process *p)
 	pthread_mutex_lock(&p->lock);
 	struct process_cost was = p->cost;
 	pthread_mutex_unlock(&p->lock);
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	uint64_t now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+	uint64_t now = monotonic_ns();
 	if (!cpu)
 		return was.share;
 	if (was.cpu_ns && cpu < was.cpu_ns + CPU_LEAST_NS)
@@ -357,10 +354,8 @@ double sampled_follow_budget(struct process *p)
 double sampled_cost_share(const struct process *p)
 {
 	struct wire_header *h = p->session.header;
-	struct timespec t;
 	uint64_t cpu = cpu_ns(p), tsc = arch_stamp_after(), start = h->start_mono_ns;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	uint64_t now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+	uint64_t now = monotonic_ns();
 	if (cpu < CPU_LEAST_NS || tsc <= p->start_tsc || now <= start)
 		return -1;
 	double ns_each = (double)(now - start) / (double)(tsc - p->start_tsc);

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from harness import HEFT, REPOSITORY, report, run, wait_until
+from harness import HEFT, REPOSITORY, report, run, start, wait_until
 from live_harness import Agent, agent, fetch, live_in, session_env  # noqa: F401
 
 BLOCK = 300000
@@ -357,3 +357,58 @@ def test_session_env_is_what_the_manual_says():
     page = (REPOSITORY / "man" / "heft-agent.1").read_text()
     for name in session_env("/x"):
         assert name in page
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_nothing_is_lost_if_it_cannot_be_saved(agent, compiled):
+    """The session file stays, the profile is served, and the next agent saves it."""
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", agent.output], timeout=30,
+                      check=False, capture_output=True).returncode:
+        pytest.skip("a file system cannot be mounted here")
+    try:
+        service = agent.service(compiled("service.c"))
+        service.do(f"keep 70 {BLOCK}")
+        agent.heap(service.pid)
+        service.end("exit 0")
+        agent.wait_for_log(rf"process {service.pid} .* cannot be saved: .*Read-only file system")
+        assert live_in(agent.heap(service.pid), "keep_block") == (70 * BLOCK, 70)
+        assert len(agent.files()) == 1
+    finally:
+        subprocess.run(["umount", agent.output], timeout=30, check=True)
+    agent.stop()
+    agent.begin()
+    assert live_in(agent.ended(service.pid)[1], "keep_block") == (70 * BLOCK, 70)
+    assert not agent.files()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
+def test_an_agent_of_a_user(compiled, tmp_path):
+    """Without options it has the user's own places."""
+    home = tmp_path / "home"
+    home.mkdir()
+    tmp_path.chmod(0o755)
+    for parent in list(tmp_path.parents)[:2]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    os.chown(home, 65534, 65534)
+    env = {"HOME": str(home), "XDG_RUNTIME_DIR": str(home), "XDG_CACHE_HOME": str(home)}
+
+    def as_user():
+        os.setgroups([])
+        os.setuid(65534)
+    log = tmp_path / "user.log"
+    with open(log, "wb") as out:
+        agent = start([HEFT, "agent", "--listen", ":0"], env=env, stderr=out,  # noqa: F811
+                      preexec_fn=as_user)
+    wait_until(lambda: b"serving" in log.read_bytes(), what=f"it serves: {log.read_bytes()}")
+    assert (home / "heft").stat().st_mode & 0o7777 == 0o700
+    program = start([compiled("service.c")], env=session_env(home / "heft"), stdin=subprocess.PIPE,
+                    preexec_fn=as_user)
+    program.communicate(f"keep 60 {BLOCK}\nexit 0\n".encode(), timeout=30)
+    saved = home / ".local" / "state" / "heft" / f"heft.service.{program.pid}.heft"
+    wait_until(saved.exists, what=log.read_text())
+    wait_until(lambda: not [p for p in (home / "heft").iterdir() if "spare" not in p.name],
+               what="it is saved")
+    assert live_in(report(saved), "keep_block") == (60 * BLOCK, 60)
+    agent.terminate()
+    agent.communicate(timeout=30)
+    assert agent.returncode == 0
