@@ -1,7 +1,8 @@
 /* The documents "sites" and "site": a table of call sites, and one of them in full.
  *
- * Numbers are of the selection, but for the part of the recording's peak; a site's course over the run and who frees its blocks
- * are of the whole recording, where its id leads to. */
+ * Numbers are of the selection, but for the part of the recording's peak. A site's
+ * course over the run and who frees its blocks are of the whole recording, where its
+ * id leads to. */
 #include "server/view_documents.h"
 #include "server/view_measure.h"
 #include "server/view_names.h"
