@@ -2,7 +2,7 @@
 // the state in the URL (state.ts) and the documents (fetch.ts).
 import { signal } from "@preact/signals";
 import { render, type ComponentType } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import type { Has, Recordings, Summary } from "./api";
 import { Empty } from "./bits";
 import { DiffView } from "./diff";
@@ -55,10 +55,15 @@ function App() {
   return <Recording key={entry.id} id={entry.id} live={entry.live} recordings={open.value} />;
 }
 
+// A file has the documents of a few selections only.
+function asShown(summary: Summary): Summary {
+  return isFile() ? { ...summary, has: { ...summary.has, windows: false } } : summary;
+}
+
 function Recording({ id, live, recordings }: { id: string; live: boolean; recordings: Recordings }) {
   const answer = useDocument<Summary>(`/api/r/${id}/summary`);
-  const summary = answer.value;
-  useEffect(() => (live ? follow(id, () => {}, () => {}) : undefined), [id, live]);
+  const summary = useMemo(() => answer.value && asShown(answer.value), [answer.value]);
+  useEffect(() => (live && !isFile() ? follow(id) : undefined), [id, live]);
   useEffect(() => {
     current.value = summary ?? null;
     if (summary) document.title = `${brief(summary.name || summary.command[0] || "", 60)} – heft`;

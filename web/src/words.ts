@@ -95,6 +95,11 @@ export function brief(name: string, most = 120): string {
   return text.slice(0, most - tail - 1) + "…" + text.slice(text.length - tail);
 }
 
+// A regular expression that means this text.
+export function quoted(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
+
 export function baseName(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }
