@@ -472,7 +472,7 @@ static int open_file(struct heft_process *p)
 	if (sample_bytes) {
 		h->mode = WIRE_SAMPLED;
 		atomic_store(&h->sampling.rate_bytes, sample_bytes);
-		atomic_store(&h->sampling.automatic, sample_auto);
+		atomic_store(&h->sampling.automatic, (uint32_t)sample_auto);
 		atomic_store(&h->sampling.on, !sample_off);
 		if (forked)
 			heft_sample_begin();

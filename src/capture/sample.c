@@ -187,7 +187,7 @@ static bool add_block(struct wire_header *h, const void *p, const struct wire_sa
 }
 
 /* The address's place in a bucket; WIRE_SAMPLE_BUCKET: it is not there. Unrolled: with thousands of
- * live samples one free in eight comes here, and nearly all of those find nothing. */
+ * live samples some frees come here by chance, and nearly all of those find nothing. */
 static inline uint32_t place_in(_Atomic uint64_t *bucket, uint64_t addr)
 {
 	uint32_t i;
@@ -241,9 +241,11 @@ void heft_sample_back(const void *p, const struct wire_sample *was)
 
 void heft_sample_begin(void)
 {
-	for (unsigned i = 0; i < 1 << HEFT_FILTER_BITS; i++)
-		if (atomic_load_explicit(&heft_filter[i], memory_order_relaxed) != 255)
+	for (unsigned i = 0; i < 1 << HEFT_FILTER_BITS; i++) {
+		uint8_t count = atomic_load_explicit(&heft_filter[i], memory_order_relaxed);
+		if (count && count != 255) /* what is 0 is not written: it may be a page of its own */
 			atomic_store_explicit(&heft_filter[i], 0, memory_order_relaxed);
+	}
 }
 
 /* ---- one sample */

@@ -7,8 +7,9 @@
 #include "wire/samples.h"
 
 extern HIDDEN uint8_t heft_sampling; /* this process is sampled (also while switched off) */
-/* How many live samples have this hash: a free asks here whether its block may be one. Saturates. */
-enum { HEFT_FILTER_BITS = 16 };
+/* How many live samples have this hash: a free asks here whether its block may be one. Saturates.
+ * With 8,000 live samples 3 % of all other frees are sent the long way. */
+enum { HEFT_FILTER_BITS = 18 };
 extern HIDDEN _Atomic uint8_t heft_filter[1 << HEFT_FILTER_BITS];
 
 static inline unsigned heft_filter_slot(const void *p)

@@ -64,6 +64,12 @@ enum cli_option_id {
 	CLI_OPT_SOURCE,
 	CLI_OPT_ONCE,
 	CLI_OPT_PATH_FD,
+	CLI_OPT_LISTEN,
+	CLI_OPT_TOKEN_FILE,
+	CLI_OPT_LINGER,
+	CLI_OPT_DIR,
+	CLI_OPT_OUTPUT_DIR,
+	CLI_OPT_KEEP,
 };
 
 enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=value */ };
@@ -166,6 +172,8 @@ int cmd_export(int argc, char **argv);
 int cmd_view(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
+int cmd_agent(int argc, char **argv);
+int cmd_ctl(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
 #endif

@@ -6,9 +6,11 @@
  * command's status. */
 #include "cli/cli.h"
 
+#include "cli/live_server.h"
 #include "profile/profile_from_trace.h"
 #include "record/launch.h"
 #include "record/recorder.h"
+#include "record/sampled.h"
 #include "report/report.h"
 
 #include <fcntl.h>
@@ -20,14 +22,42 @@
 
 struct run {
 	struct recorder_options o;
-	bool quiet;
+	struct live_server server;
+	const char *listen, *token_file;
 	int path_fd; /* where to tell the recording's path when it is finished; -1: nowhere */
+	bool quiet, told; /* told: how it ended and where the recording is */
 	enum cli_color color;
 };
 
-/* Below, exact recording costs less; above, a sample a day is no profile. */
-#define SAMPLE_LEAST 1024u
-#define SAMPLE_MOST (1u << 30)
+static int set_sample(struct run *r, const char *value)
+{
+	r->o.sample_automatic = value && !strcmp(value, "auto");
+	r->o.sample_bytes = SAMPLED_RATE_DEFAULT;
+	if (value && !r->o.sample_automatic &&
+	    (cli_parse_size(value, &r->o.sample_bytes) < 0 ||
+	     r->o.sample_bytes < SAMPLED_RATE_LEAST || r->o.sample_bytes > SAMPLED_RATE_MOST))
+		return cli_usage_error(cli_verb_find("run"),
+				       "--sample needs a size from 1k to 1G or auto, not '%s'", value);
+	return 0;
+}
+
+static int set_limit(struct run *r, const char *value)
+{
+	if (cli_parse_size(value, &r->o.limit_bytes) < 0 || !r->o.limit_bytes)
+		return cli_usage_error(cli_verb_find("run"),
+				       "--limit-size needs a size such as 500M, not '%s'", value);
+	return 0;
+}
+
+static int set_linger(struct run *r, const char *value)
+{
+	struct cli_time time;
+	if (cli_parse_time(value, &time) < 0 || time.relative)
+		return cli_usage_error(cli_verb_find("run"),
+				       "--linger needs a time such as 30s or 10m, not '%s'", value);
+	r->o.linger_ns = time.time_ns;
+	return 0;
+}
 
 static int set_path_fd(struct run *r, const char *value)
 {
@@ -42,14 +72,12 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct run *r = ctx;
 	switch (option->id) {
-	case CLI_OPT_SAMPLE:
-		r->o.sample_bytes = 512 << 10;
-		if (value && (cli_parse_size(value, &r->o.sample_bytes) < 0 ||
-			      r->o.sample_bytes < SAMPLE_LEAST || r->o.sample_bytes > SAMPLE_MOST))
-			return cli_usage_error(cli_verb_find("run"),
-					       "--sample needs a size from 1k to 1G, not '%s'", value);
-		break;
 	case CLI_OPT_PATH_FD: return set_path_fd(r, value);
+	case CLI_OPT_SAMPLE: return set_sample(r, value);
+	case CLI_OPT_LINGER: return set_linger(r, value);
+	case CLI_OPT_LIMIT_SIZE: return set_limit(r, value);
+	case CLI_OPT_LISTEN: r->listen = value; break;
+	case CLI_OPT_TOKEN_FILE: r->token_file = value; break;
 	case CLI_OPT_OUTPUT: r->o.output = value; break;
 	case CLI_OPT_FORCE: r->o.force = true; break;
 	case CLI_OPT_QUIET: r->quiet = true; break;
@@ -117,17 +145,94 @@ static void summarise(const struct run *r, const struct recorder_result *result)
 	profile_free(p);
 }
 
+/* How it ended, once. */
+static void tell(struct run *r, const struct recorder_result *result)
+{
+	if (r->told)
+		return;
+	r->told = true;
+	if (r->path_fd >= 0)
+		dprintf(r->path_fd, "%s", result->path);
+	if (result->problem.code)
+		cli_print_error(&result->problem);
+	if (r->quiet || !result->path[0])
+		return;
+	if (result->budget[0])
+		say(result->budget);
+	summarise(r, result);
+}
+
+static void tell_and_linger(void *ctx, const struct recorder_result *result)
+{
+	struct run *r = ctx;
+	char url[400];
+	tell(r, result);
+	if (r->quiet)
+		return;
+	live_server_url(&r->server, url, sizeof url);
+	fprintf(stderr, "heft: still serving %s for %.0f s; Ctrl-C ends it\n", url,
+		(double)r->o.linger_ns / 1e9);
+}
+
+static int begin_to_serve(void *ctx, struct heft_error *err)
+{
+	struct run *r = ctx;
+	char url[400];
+	int rc = live_server_start(&r->server, err);
+	if (rc || r->quiet || !r->listen)
+		return rc;
+	live_server_url(&r->server, url, sizeof url);
+	fprintf(stderr, "heft: serving %s\n", url);
+	return 0;
+}
+
+static int check_serving(const struct run *r)
+{
+	const struct cli_verb *verb = cli_verb_find("run");
+	if (!r->listen && (r->token_file || r->o.linger_ns))
+		return cli_usage_error(verb, "%s is for serving: it needs --listen",
+				       r->token_file ? "--token-file" : "--linger");
+	return 0;
+}
+
+/* Runs the command; the exit status. */
+static int record(struct run *r, struct recorder_result *result)
+{
+	struct heft_error err = {0};
+	int rc = live_server_init(&r->server, r->listen, r->token_file, &err);
+	r->server.source.recording = result->path;
+	r->o.set = &r->server.set;
+	r->o.keep_ended = r->listen != NULL;
+	r->o.ready = begin_to_serve;
+	r->o.ended = tell_and_linger;
+	r->o.ready_ctx = r;
+	r->o.in_child = http_restore_file_limit;
+	r->o.answer = live_source_answer;
+	r->o.answer_ctx = &r->server.source;
+	if (!rc)
+		rc = recorder_run(&r->o, result, &err);
+	if (!rc)
+		tell(r, result);
+	live_server_fini(&r->server);
+	if (rc)
+		return refused(&err, rc);
+	return WIFSIGNALED(result->status) ? 128 + WTERMSIG(result->status)
+					   : WEXITSTATUS(result->status);
+}
+
 int cmd_run(int argc, char **argv)
 {
 	struct run r = {.o.follow = true, .path_fd = -1};
 	struct launch_plan plan;
 	struct heft_error err = {0};
-	struct recorder_result result;
+	struct recorder_result result = {0};
 	char preload[4096];
 	int first;
 	const struct cli_verb *verb = cli_verb_find("run");
 	int rc = cli_parse_options(verb, argc, argv, set, &r, &first);
 	if (rc != CLI_GO_ON)
+		return rc;
+	if ((rc = check_serving(&r)))
 		return rc;
 	if (first >= argc)
 		return cli_usage_error(verb, "no command given");
@@ -142,13 +247,5 @@ int cmd_run(int argc, char **argv)
 		return refused(&err, rc);
 	if (plan.own_malloc_text[0] && !r.quiet)
 		say(plan.own_malloc_text);
-	if ((rc = recorder_run(&r.o, &result, &err)))
-		return refused(&err, rc);
-	if (r.path_fd >= 0)
-		dprintf(r.path_fd, "%s", result.path);
-	if (result.problem.code)
-		cli_print_error(&result.problem);
-	if (!r.quiet && result.path[0])
-		summarise(&r, &result);
-	return WIFSIGNALED(result.status) ? 128 + WTERMSIG(result.status) : WEXITSTATUS(result.status);
+	return record(&r, &result);
 }

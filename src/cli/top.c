@@ -28,8 +28,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROWS_SHOWN = 20, WIDTH_WITHOUT_TERMINAL = 100, SNAPSHOTS = 10000,
-       QUIET_S = 10 /* a recorder writes about once a second */ };
+enum {
+	ROWS_SHOWN = 20,
+	WIDTH_WITHOUT_TERMINAL = 100,
+	SNAPSHOTS = 10000,
+	QUIET_S = 10 /* a recorder writes about once a second */
+};
 
 struct top_place { /* where the recording is, and of whom */
 	pthread_mutex_t lock;
@@ -44,7 +48,7 @@ struct top {
 	uint64_t limit;
 	bool once;
 	enum cli_color color;
-	pid_t pid;	  /* 0: a file or a command */
+	pid_t pid;        /* 0: a file or a command */
 	const char *file; /* NULL: a process or a command */
 	bool is_command;
 	struct top_command command;
@@ -103,7 +107,8 @@ static int take_operands(struct top *t, int argc, char **argv, int first, int co
 	if (operands > 1)
 		return cli_usage_error(t->verb, "one at a time; a command stands after --");
 	if (t->command.output || t->command.force || t->command.has_sample)
-		return cli_usage_error(t->verb, "-o, --force and --sample are for a command's recording");
+		return cli_usage_error(t->verb,
+				       "-o, --force and --sample are for a command's recording");
 	t->file = argv[first];
 	if (cli_parse_number(t->file, INT32_MAX, &pid) == 0 && pid) {
 		t->pid = (pid_t)pid;
@@ -154,7 +159,7 @@ static int find_recording(struct top *t, struct heft_error *err)
 static void set_program(struct top *t, const struct profile *p)
 {
 	const char *exe = p->process_count && p->processes[0].exe ? p->processes[0].exe
-			  : p->argc				  ? p->argv[0]
+			  : p->argc                               ? p->argv[0]
 								  : "";
 	const char *slash = strrchr(exe, '/');
 	pthread_mutex_lock(&t->place.lock);
@@ -382,7 +387,8 @@ static bool has_terminal(const struct top *t)
 
 int cmd_top(int argc, char **argv)
 {
-	struct top t = {.verb = cli_verb_find("top"), .limit = ROWS_SHOWN,
+	struct top t = {.verb = cli_verb_find("top"),
+			.limit = ROWS_SHOWN,
 			.place.lock = PTHREAD_MUTEX_INITIALIZER};
 	struct heft_error err = {0};
 	int first, rc, command = cli_words_after_dashes(argc, argv);

@@ -17,8 +17,8 @@ struct top_command {
 
 	pid_t recorder; /* the `heft run`; 0: not started */
 	bool ended;
-	int status;	/* exit status, as `heft run` gave it */
-	int path_fd;	/* where it tells the recording's path at its end; -1: read to its end */
+	int status;  /* exit status, as `heft run` gave it */
+	int path_fd; /* where it tells the recording's path at its end; -1: read to its end */
 	int kills;
 	bool detached;
 	char kept[PATH_MAX]; /* file with what it wrote to the terminal; "": it goes elsewhere */

@@ -16,6 +16,10 @@
 #define OPTION_COLOR                                                                               \
 	{CLI_OPT_COLOR, "color", 0, CLI_ARG, "auto|always|never",                                  \
 	 "colour the text (default: on a terminal)", false}
+#define OPTION_LISTEN(help) {CLI_OPT_LISTEN, "listen", 0, CLI_ARG, "ADDR:PORT", help, false}
+#define OPTION_TOKEN                                                                               \
+	{CLI_OPT_TOKEN_FILE, "token-file", 0, CLI_ARG, "FILE",                                     \
+	 "whoever asks must know FILE's first line (needed beyond 127.0.0.1)", false}
 #define END {.name = NULL}
 
 static const struct cli_option run_options[] = {
@@ -25,9 +29,14 @@ static const struct cli_option run_options[] = {
 	{CLI_OPT_FOLLOW, "follow", 0, CLI_ARG, "all|none",
 	 "record child processes too (default: all)", false},
 	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
-	 "one sample for each BYTES on average, not every allocation (default: 512k)", false},
+	 "a sample for each BYTES on average, not every allocation (default: 512k), or auto", false},
 	{CLI_OPT_PATH_FD, "path-fd", 0, CLI_ARG, "FD",
 	 "tell the recording's path there when it is finished", true},
+	{CLI_OPT_LIMIT_SIZE, "limit-size", 0, CLI_ARG, "SIZE",
+	 "end the recording, not the program, when it has SIZE", false},
+	OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as Go has it, /metrics"),
+	OPTION_TOKEN,
+	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "go on serving for TIME after the end", false},
 	OPTION_QUIET,
 	OPTION_VERBOSE,
 	OPTION_COLOR,
@@ -155,6 +164,26 @@ static const struct cli_option verify_options[] = {
 	END,
 };
 
+static const struct cli_option agent_options[] = {
+	{CLI_OPT_DIR, "dir", 0, CLI_ARG, "DIR",
+	 "where programs leave their session files (default: HEFT_DIR, or /run/heft)", false},
+	OPTION_LISTEN("where to serve them (default: 127.0.0.1:6070)"),
+	OPTION_TOKEN,
+	{CLI_OPT_OUTPUT_DIR, "output-dir", 0, CLI_ARG, "DIR",
+	 "where to save what ended programs had (default: /var/lib/heft)", false},
+	{CLI_OPT_KEEP, "keep", 0, CLI_ARG, "N|TIME",
+	 "go on serving N ended programs, for TIME (default: 100, 1h)", false},
+	OPTION_QUIET,
+	OPTION_VERBOSE,
+	OPTION_HELP,
+	END,
+};
+
+static const struct cli_option ctl_options[] = {
+	OPTION_HELP,
+	END,
+};
+
 static const struct cli_option help_options[] = {
 	{CLI_OPT_COMPLETIONS, "completions", 0, CLI_ARG, "bash", "print shell completions", true},
 	OPTION_HELP,
@@ -174,10 +203,14 @@ const struct cli_verb cli_verbs[] = {
 	 export_options, cmd_export, CLI_USAGE, false, "file"},
 	{"view", "look at recordings in a browser", "[OPTIONS] [FILE | PID]...", view_options,
 	 cmd_view, CLI_USAGE, false, "file"},
-	{"top", "live view of a program in the terminal", "[OPTIONS] (PID | FILE | -- CMD [ARG...])",
+	{"top", "live view of a program in the terminal", "(PID | FILE | -- CMD)",
 	 top_options, cmd_top, CLI_USAGE, false, "file"},
 	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options, cmd_verify,
 	 CLI_USAGE, false, "file"},
+	{"agent", "hold and serve the profiles of sampled programs", "[OPTIONS]",
+	 agent_options, cmd_agent, CLI_USAGE, false, ""},
+	{"ctl", "switch the sampling of a running program", "PID [KEY=VALUE...]",
+	 ctl_options, cmd_ctl, CLI_USAGE, false, ""},
 	{"help", "explain heft or one of its verbs", "[VERB]", help_options, cmd_help, CLI_USAGE,
 	 false, "verb"},
 	{.name = NULL},

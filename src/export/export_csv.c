@@ -106,11 +106,29 @@ static void write_measures(FILE *out, const struct profile *p, const struct prof
 	}
 }
 
+/* Of estimates: how certain they are. A table of an exact profile has no such columns. */
+static void write_certainty(FILE *out, const struct profile *p, uint32_t site)
+{
+	const struct profile_errors *e = &p->errors[site];
+	const struct profile_spread *s = &p->spreads[site];
+	const uint64_t columns[] = {e->allocations, e->allocated_bytes, e->peak_bytes,
+				    e->peak_blocks, e->live_bytes,	e->live_blocks,
+				    s->samples,	    s->peak_samples,	s->live_samples};
+	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+		fprintf(out, ",%" PRIu64, columns[i]);
+	putc(',', out);
+	if (p->ages && p->ages[site].count)
+		fprintf(out, "%" PRIu64, p->ages[site].p50_ns);
+}
+
 static const char head[] =
 	"id,via,function,file,line,module,user_function,user_file,user_line,user_module,stack,"
 	"allocations,reallocations,frees,allocated_bytes,reallocated_bytes,peak_bytes,peak_blocks,"
 	"own_peak_bytes,live_bytes,live_blocks,live_slack_bytes,temporary,cross_thread_frees,"
-	"lifetime_mean_ns,lifetime_p50_ns,lifetime_p99_ns,lifetime_max_ns\r\n";
+	"lifetime_mean_ns,lifetime_p50_ns,lifetime_p99_ns,lifetime_max_ns";
+static const char certainty_head[] =
+	",allocations_error95,allocated_bytes_error95,peak_bytes_error95,peak_blocks_error95,"
+	"live_bytes_error95,live_blocks_error95,samples,peak_samples,live_samples,age_p50_ns";
 
 static enum profile_sort order_of(enum export_measure measure)
 {
@@ -139,7 +157,7 @@ int export_csv(FILE *out, const struct profile *p, const struct export_options *
 	struct stack_room room = {0};
 	int rc = order ? 0 : HEFT_ENOMEM;
 	if (rc == 0)
-		fputs(head, out);
+		fprintf(out, "%s%s\r\n", head, p->errors ? certainty_head : "");
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
 		const struct profile_site *s = &p->sites[order[i]];
 		fprintf(out, "%" PRIu32, s->id);
@@ -148,6 +166,8 @@ int export_csv(FILE *out, const struct profile *p, const struct export_options *
 		write_frame(out, p, profile_first_user_node(p, s->node));
 		rc = write_stack(out, p, s->node, &room);
 		write_measures(out, p, s);
+		if (p->errors)
+			write_certainty(out, p, order[i]);
 		fputs("\r\n", out);
 	}
 	if (rc < 0)

@@ -29,6 +29,7 @@ int diagnose_per_instance_cost(struct diagnosis *d);
 int diagnose_growth_slack(struct diagnosis *d);
 int diagnose_allocator_rounding(struct diagnosis *d);
 int diagnose_growing_site(struct diagnosis *d);
+int diagnose_growing_samples(struct diagnosis *d); /* the same of a sampled profile */
 int diagnose_temporary_churn(struct diagnosis *d);
 int diagnose_profile_quality(struct diagnosis *d);
 

@@ -214,10 +214,19 @@ static void cut(struct findings *f)
 
 int findings_new(struct findings **out, const struct profile *p)
 {
-	static int (*const diagnoses[])(struct diagnosis *) = {
-		diagnose_unbounded_queue,    diagnose_per_instance_cost, diagnose_growth_slack,
-		diagnose_allocator_rounding, diagnose_growing_site,      diagnose_temporary_churn,
-		diagnose_profile_quality,
+	/* Most rules know exact numbers: of estimates, counts that agree mean nothing. */
+	static const struct {
+		int (*diagnose)(struct diagnosis *);
+		bool exact, sampled; /* of what profiles it is */
+	} diagnoses[] = {
+		{diagnose_unbounded_queue, true, false},
+		{diagnose_per_instance_cost, true, false},
+		{diagnose_growth_slack, true, false},
+		{diagnose_allocator_rounding, true, false},
+		{diagnose_growing_site, true, false},
+		{diagnose_growing_samples, false, true},
+		{diagnose_temporary_churn, true, false},
+		{diagnose_profile_quality, true, true},
 	};
 	*out = NULL;
 	struct findings *f = calloc(1, sizeof *f);
@@ -230,9 +239,10 @@ int findings_new(struct findings **out, const struct profile *p)
 		d.by_function = sites_by_function(p, d.named, &d.by_function_count);
 	d.queued = calloc((size_t)p->site_count + 1, sizeof *d.queued);
 	int rc = f->pool && d.by_function && d.queued ? 0 : HEFT_ENOMEM;
-	/* The rules know exact numbers: of estimates, counts that agree mean nothing. */
-	for (size_t i = 0; i < sizeof diagnoses / sizeof *diagnoses && rc == 0 && !p->errors; i++)
-		rc = diagnoses[i](&d);
+	bool sampled = p->errors || p->rate_bytes > 1; /* other tools' samples have no errors */
+	for (size_t i = 0; i < sizeof diagnoses / sizeof *diagnoses && rc == 0; i++)
+		if (sampled ? diagnoses[i].sampled : diagnoses[i].exact)
+			rc = diagnoses[i].diagnose(&d);
 	free(d.named);
 	free(d.by_function);
 	free(d.queued);

@@ -14,12 +14,11 @@
  * Blocks that are all freed when the program ends were not forgotten: a data set, an arena. They are
  * reported only after a run so long that it must be a service, or if they grow in step with blocks
  * that are replaced: about one for each, as when every request leaves something behind. */
-#include "findings/diagnosis.h"
+#include "findings/endless_growth.h"
 
 #include "findings/site_names.h"
 #include "profile/profile_trend.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 enum {
@@ -42,25 +41,8 @@ enum {
 #define GROWING_LATEST_TOP 0.75
 #define GROWING_TOP 0.98
 #define GROWING_LATEST_REACHED 0.9
-#define GROWING_LEAST_PEAK_SHARE 0.05
-#define GROWING_LEAST_BYTES (256u << 10)
-/* Of what it holds in the end, at least half came after start-up: a level that only wanders up (a
- * random walk does, in one of 300 runs) is not growth. */
-#define GROWING_LEAST_GAIN 0.5
-/* Freed at the end: less than half of it is left. */
-#define GROWING_LEFT_SHARE 0.5
-#define GROWING_SERVICE_NS 60000000000u
-/* Seen for less than this, a program that still runs may just be starting. */
-#define GROWING_WATCHED_NS 10000000000u
-/* Settled: after the first quarter of the run its level stays within half of its highest, and its
- * blocks were replaced at least twice. Smaller than this part of the peak it proves nothing. */
+/* Settled: after the first quarter of the run its level stays within half of its highest. */
 #define SETTLED_FLOOR 0.5
-#define SETTLED_TURNS 2
-/* A population: two buffers that a loader fills in turn are no sessions. */
-#define SETTLED_LEAST_BLOCKS 16
-#define SETTLED_LEAST_SHARE 0.005
-/* Nobody plans for more than a year. */
-#define LIMIT_FARTHEST_S (366.0 * 86400)
 /* In step: as many blocks as were replaced elsewhere, within this factor. */
 #define GROWING_IN_STEP 4
 
@@ -70,13 +52,6 @@ struct growing {
 	uint64_t largest;
 	uint64_t allocations, frees, live_bytes;
 };
-
-static bool did_not_end_by_itself(const struct profile *p)
-{
-	if (p->end == PROFILE_END_RUNNING || p->end == PROFILE_END_DETACHED)
-		return p->duration_ns >= GROWING_WATCHED_NS;
-	return p->end == PROFILE_END_SIGNAL && p->signal == SIGKILL;
-}
 
 static bool is_settled(const struct profile *p, uint32_t site)
 {
@@ -94,9 +69,8 @@ static bool is_settled(const struct profile *p, uint32_t site)
 		if (row->blocks[i] > blocks)
 			blocks = row->blocks[i];
 	}
-	return to > from && share_of(most, p->totals.peak_bytes) >= SETTLED_LEAST_SHARE &&
-	       (double)least >= SETTLED_FLOOR * (double)most &&
-	       s->frees >= SETTLED_TURNS * blocks && blocks >= SETTLED_LEAST_BLOCKS;
+	return to > from && endless_is_population(p, most, blocks, s->frees) &&
+	       (double)least >= SETTLED_FLOOR * (double)most;
 }
 
 static bool is_in_step(const struct profile *p, uint64_t allocations)
@@ -152,17 +126,6 @@ static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
 	return (double)floors[LAST] - (double)middle >= GROWING_LEAST_LATE * even ? gained : 0;
 }
 
-/* When all memory will be used up at this rate; 0: not known, or so far away that it is no matter. */
-static double time_to_limit_ns(const struct profile *p, double rate)
-{
-	uint64_t used = p->totals.peak_rss_bytes > p->totals.peak_bytes ? p->totals.peak_rss_bytes
-									: p->totals.peak_bytes;
-	if (p->memory_limit_bytes <= used || rate <= 0)
-		return 0;
-	double seconds = (double)(p->memory_limit_bytes - used) / rate;
-	return seconds < LIMIT_FARTHEST_S ? seconds * 1e9 : 0;
-}
-
 /* How far the program had come at slot i: twice its allocations. (Calls so far, and as many frees
  * less as there are live blocks: what is freed at the end is no progress.) */
 static double progress_at(const struct profile *p, uint32_t i)
@@ -195,60 +158,26 @@ static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progr
 	/* When it was at its top, for the rate. */
 	top = last_top(g->bytes, p->history.slot_count);
 	uint64_t level = g->bytes[top];
-	if (gained < GROWING_LEAST_BYTES || (double)gained < GROWING_LEAST_GAIN * (double)level ||
-	    share_of(gained, p->totals.peak_bytes) < GROWING_LEAST_PEAK_SHARE)
+	if (!endless_is_large(p, gained, level))
 		return 0;
-	bool freed_at_end = (double)g->live_bytes < GROWING_LEFT_SHARE * (double)level;
-	if (freed_at_end && p->duration_ns < GROWING_SERVICE_NS && !is_in_step(p, g->allocations))
+	bool freed_at_end = endless_is_freed(g->live_bytes, level);
+	if (freed_at_end && p->duration_ns < ENDLESS_SERVICE_NS && !is_in_step(p, g->allocations))
 		return 0;
 	struct trend trend;
 	if (trend_of(&trend, g->bytes, top + 1) < 0)
 		return HEFT_ENOMEM;
 	if (trend.z < GROWING_LEAST_Z || trend.slope <= 0)
 		return 0;
-	uint32_t name = d->named[g->site];
-	double rate = trend.slope * 1e9 / (double)p->history.slot_ns;
-	/* A block that was resized here is freed here, but was made elsewhere. */
-	double freed = g->frees > g->allocations ? 1 : share_of(g->frees, g->allocations);
-	struct draft f = draft_begin(FINDING_GROWING_SITE, g->site, level);
-	f.finding.severity = freed_at_end ? FINDING_MEDIUM : FINDING_HIGH;
-	const char *fate = freed_at_end ? "all of it freed only at the end"
-			   : !g->frees  ? "nothing is ever freed"
-					: diagnosis_text(d, "%s of its blocks were freed",
-							 phrase_share(freed).text);
-	double limit_ns = freed_at_end ? 0 : time_to_limit_ns(p, rate);
-	const char *limit = "";
-	if (limit_ns > 0)
-		limit = diagnosis_text(d, "; at this rate %s of %s is used up in %s",
-				       p->limit_is_cgroup ? "its cgroup's limit" : "the memory",
-				       phrase_bytes(p->memory_limit_bytes).text,
-				       phrase_time(limit_ns).text);
-	f.finding.summary = diagnosis_text(
-		d,
-		"memory from %s grows %s: by %s a second over the whole run, to %s (%s of "
-		"the peak heap), %s%s",
-		phrase_place(p, name).text,
-		freed_at_end ? "as long as the program runs" : "without end",
-		phrase_bytes(whole_number(rate)).text, phrase_bytes(level).text,
-		phrase_share(share_of(level, p->totals.peak_bytes)).text, fate ? fate : "",
-		limit ? limit : "");
-	f.finding.advice = diagnosis_text(
-		d, "%s",
-		freed_at_end ? "Free each block when it is no longer needed, not at the end: "
-			       "the longer the program runs, the more it holds."
-			     : "Find who should free these blocks, or put a limit on what "
-			       "keeps them (a list, a map, a cache without eviction).");
-	draft_text(&f, "function", p->frames[p->nodes[name].frame].function);
-	draft_rate(&f, "bytes_per_second", rate);
-	draft_share(&f, "freed_share", freed);
-	draft_text(&f, "freed", freed_at_end ? "at-end" : g->frees ? "partly" : "never");
-	draft_bytes(&f, "gained_bytes", gained);
-	draft_bytes(&f, "level_bytes", level);
-	draft_count(&f, "allocations", g->allocations);
-	if (limit_ns > 0) {
-		draft_bytes(&f, "limit_bytes", p->memory_limit_bytes);
-		draft_time(&f, "time_to_limit_ns", limit_ns);
-	}
+	struct endless e = {
+		.site = g->site,
+		.rate = trend.slope * 1e9 / (double)p->history.slot_ns,
+		.gained_bytes = gained,
+		.level_bytes = level,
+		.allocations = g->allocations,
+		.frees = g->frees,
+		.freed_at_end = freed_at_end,
+	};
+	struct draft f = endless_draft(d, &e);
 	return draft_add(d, &f);
 }
 
@@ -289,7 +218,7 @@ int diagnose_growing_site(struct diagnosis *d)
 	const struct profile *p = d->p;
 	if (p->history.slot_count < GROWING_LEAST_SLOTS || !p->history.slot_ns)
 		return 0;
-	bool settled = did_not_end_by_itself(p);
+	bool settled = endless_did_not_end(p);
 	for (uint32_t i = 0; i < p->site_count && !settled; i++)
 		settled = is_settled(p, i);
 	if (!settled)

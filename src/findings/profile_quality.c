@@ -20,6 +20,11 @@
 /* A quarter of the events missing: the peak itself may be another. */
 #define QUALITY_HIGH_DROPPED 0.25
 #define QUALITY_MEDIUM_SHARE 0.25
+/* A hundred samples in all give a total that is certain to 20 %, a thousand one to 6 % and the sites
+ * that make most of it to 20 %. The least rate is what --sample takes. */
+#define QUALITY_LEAST_SAMPLES 100
+#define QUALITY_SAMPLES 1000
+#define QUALITY_LEAST_RATE 1024
 enum { MODULES_NAMED = 4 };
 
 struct doubt {                 /* what is at stacks with some flaw */
@@ -155,11 +160,34 @@ static void add_stack_clause(struct diagnosis *d, struct verdict *v, const struc
 	add_clause(d, v, doubt, diagnosis_text(d, "%s is at stacks %s", part.text, flaw), how);
 }
 
+/* A rate that would give enough samples of what was allocated; 0: there are enough. */
+static uint64_t better_rate(const struct profile *p)
+{
+	uint64_t rate = p->rate_bytes;
+	if (p->total_spread.samples >= QUALITY_LEAST_SAMPLES || !p->totals.allocated_bytes)
+		return 0;
+	while (rate / 2 >= QUALITY_LEAST_RATE && p->totals.allocated_bytes / rate < QUALITY_SAMPLES)
+		rate /= 2;
+	return rate < p->rate_bytes ? rate : 0;
+}
+
+/* As --sample takes it. */
+static struct phrase size_option(uint64_t bytes)
+{
+	struct phrase w;
+	bool mega = bytes >= 1 << 20;
+	snprintf(w.text, sizeof w.text, "%llu%s",
+		 (unsigned long long)(bytes >> (mega ? 20 : 10)), mega ? "M" : "k");
+	return w;
+}
+
 static int add_finding(struct diagnosis *d, struct quality *q)
 {
 	const struct profile *p = d->p;
 	const struct profile_totals *t = &p->totals;
-	uint64_t events = t->allocations + t->reallocations + t->frees + t->dropped;
+	/* What can be missing of a sampled profile is samples. */
+	uint64_t events = t->dropped + (p->errors ? p->total_spread.samples
+						  : t->allocations + t->reallocations + t->frees);
 	double dropped = share_of(t->dropped, events);
 	double unknown = share_of(t->unknown_frees, t->frees + t->unknown_frees);
 	const char *const *modules = NULL;
@@ -171,10 +199,21 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 		add_clause(
 			d, &v, NULL,
 			diagnosis_text(d, "%s (%s of all) are missing",
-				       phrase_many(t->dropped, "event", "events").text,
+				       p->errors ? phrase_many(t->dropped, "sample", "samples").text
+						 : phrase_many(t->dropped, "event", "events").text,
 				       phrase_share(dropped).text),
-			"give the recorder a core of its own or a faster disk, and record again");
+			p->errors ? "sample less often (a larger --sample), so that all of them fit"
+				  : "give the recorder a core of its own or a faster disk, and "
+				    "record again");
 	}
+	uint64_t better = p->errors ? better_rate(p) : 0;
+	if (better)
+		add_clause(d, &v, NULL,
+			   diagnosis_text(d, "all numbers come from %s",
+					  phrase_many(p->total_spread.samples, "sample", "samples")
+						  .text),
+			   diagnosis_text(d, "sample more often (--sample=%s)",
+					  size_option(better).text));
 	if (unknown >= QUALITY_LEAST_UNKNOWN_FREES)
 		add_clause(d, &v, NULL,
 			   diagnosis_text(d,
@@ -220,6 +259,8 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 	draft_share(&f, "lost_share", share_of_either(p, &q->lost));
 	draft_share(&f, "unknown_free_share", unknown);
 	draft_count(&f, "replaced_files", q->replaced);
+	if (p->errors)
+		draft_count(&f, "samples", p->total_spread.samples);
 	return draft_add(d, &f);
 }
 

@@ -17,6 +17,8 @@ struct budget_measure {
 	uint32_t needs; /* enum profile_has: what a file must tell for it */
 	/* Offsets of the number in struct profile, profile_site and profile_thread, or BUDGET_NO. */
 	size_t in_profile, in_site, in_thread;
+	bool estimated;	    /* has errors where the profile is sampled ... */
+	size_t in_errors, in_spread; /* ... here, in struct profile_errors and profile_spread */
 };
 #define BUDGET_NO SIZE_MAX
 extern const struct budget_measure budget_measures[]; /* ends with a NULL name */
@@ -73,6 +75,7 @@ struct budget_part {    /* who the measured number is made of, largest first */
 
 struct budget_result {
 	uint64_t measured;
+	uint64_t error95; /* of an estimate; a rule is broken only beyond it (docs/budgets.md) */
 	bool holds;
 	bool unknown;   /* the file does not tell this: it cannot hold */
 	bool unmatched; /* nothing in the profile matches the pattern, or has this number */

@@ -6,6 +6,8 @@
  * makes a number too large, never a small one. */
 #include "profile/budget.h"
 
+#include "profile/estimate.h"
+
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,13 @@ static uint64_t number_at(const void *object, size_t offset)
 	uint64_t n;
 	memcpy(&n, (const char *)object + offset, sizeof n);
 	return n;
+}
+
+static double spread_at(const struct profile_spread *s, size_t offset)
+{
+	double v;
+	memcpy(&v, (const char *)s + offset, sizeof v);
+	return v;
 }
 
 static uint64_t saturating_add(uint64_t a, uint64_t b)
@@ -112,6 +121,7 @@ static int measure_sites(const struct profile *p, const struct budget_rule *r,
 {
 	bool *nodes = r->scope == BUDGET_ALL ? NULL : matching_nodes(p, r);
 	uint32_t matched = 0;
+	double variance = 0;
 	if (!nodes && r->scope != BUDGET_ALL)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++) {
@@ -121,8 +131,11 @@ static int measure_sites(const struct profile *p, const struct budget_rule *r,
 		uint64_t value = number_at(s, r->measure->in_site);
 		matched++;
 		result->measured = saturating_add(result->measured, value);
+		if (p->spreads && r->measure->estimated)
+			variance += spread_at(&p->spreads[i], r->measure->in_spread);
 		add_part(result, i, value);
 	}
+	result->error95 = estimate_rounded(estimate_error95(variance));
 	result->unmatched = nodes && !matched;
 	free(nodes);
 	return 0;
@@ -155,21 +168,26 @@ static void measure_findings(const struct budget_rule *r, const struct budget_fi
 	}
 }
 
-static bool holds(const struct budget_rule *r, uint64_t measured)
+/* An estimate breaks a rule only beyond its error: a check that fails one run in two at its limit
+ * would be switched off. A limit of 0 is another matter: a sampled block is there for certain. */
+static bool holds(const struct budget_rule *r, const struct budget_result *result)
 {
+	uint64_t error = r->limit ? result->error95 : 0;
+	uint64_t least = result->measured > error ? result->measured - error : 0;
+	uint64_t most = saturating_add(result->measured, error);
 	switch (r->op) {
 	case BUDGET_AT_MOST:
-		return measured <= r->limit;
+		return least <= r->limit;
 	case BUDGET_BELOW:
-		return measured < r->limit;
+		return least < r->limit;
 	case BUDGET_AT_LEAST:
-		return measured >= r->limit;
+		return most >= r->limit;
 	case BUDGET_ABOVE:
-		return measured > r->limit;
+		return most > r->limit;
 	case BUDGET_EQUAL:
 		break;
 	}
-	return measured == r->limit;
+	return least <= r->limit && r->limit <= most;
 }
 
 int budget_measure(const struct budget *b, const struct profile *p,
@@ -180,7 +198,9 @@ int budget_measure(const struct budget *b, const struct profile *p,
 		const struct budget_rule *r = &b->rules[i];
 		struct budget_result *result = &results[i];
 		memset(result, 0, sizeof *result);
-		result->unknown = r->measure && (r->measure->needs & ~p->has);
+		/* Samples add up by site: what a thread allocated they do not tell. */
+		result->unknown = r->measure && ((r->measure->needs & ~p->has) ||
+						 (r->scope == BUDGET_IN_THREAD && p->errors));
 		if (result->unknown)
 			continue;
 		if (!r->measure)
@@ -192,10 +212,12 @@ int budget_measure(const struct budget *b, const struct profile *p,
 		/* The run's own number where it has one: it is also that of a summary. */
 		if (r->measure && r->scope == BUDGET_ALL && r->measure->in_profile != BUDGET_NO)
 			result->measured = number_at(p, r->measure->in_profile);
+		if (r->measure && r->scope == BUDGET_ALL && p->errors && r->measure->estimated)
+			result->error95 = number_at(&p->total_errors, r->measure->in_errors);
 		/* No process lives without memory: it was not looked at in time. */
 		if (r->measure && strcmp(r->measure->name, "peak_rss_bytes") == 0)
 			result->unmatched = !result->measured;
-		result->holds = holds(r, result->measured);
+		result->holds = holds(r, result);
 	}
 	return 0;
 }

@@ -70,6 +70,10 @@ void profile_free(struct profile *p)
 	free(p->notes);
 	free(p->lifetimes);
 	free(p->errors);
+	free(p->spreads);
+	free(p->live_births.list);
+	free(p->peak_births.list);
+	free(p->ages);
 	free(p->handovers);
 	free(p->handover_threads);
 	free(p->releases);

@@ -190,6 +190,41 @@ struct profile_totals {
 	uint64_t temporary, threads, dropped, peak_rss_bytes, unknown_frees;
 };
 
+/* How certain the numbers of a sampled profile are: the true one lies within plus or minus this with
+ * a probability of 95 %. */
+struct profile_errors {
+	uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
+};
+
+/* What they come from: variances of the estimates, and how many samples those are made of. */
+struct profile_spread {
+	double live_bytes, live_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
+	uint64_t samples; /* ever */
+	uint64_t live_samples, peak_samples;
+};
+
+/* When a sampled block that is live (now, or at the peak) was made. */
+struct profile_birth {
+	uint32_t site;
+	uint64_t age_ns;
+	double at;    /* when in the life of its process up to that moment: 0 to 1 */
+	double bytes; /* that it stands for */
+	double variance;
+};
+
+/* By site, then oldest first. */
+struct profile_births {
+	struct profile_birth *list;
+	uint32_t count;
+};
+
+/* Ages of what is live, weighted by bytes. */
+struct profile_age {
+	uint32_t first, count; /* in the profile's live_births; none: all 0 */
+	uint64_t min_ns, p50_ns, p99_ns, max_ns;
+	double old_share; /* of the bytes: made in the first half of their process's life */
+};
+
 enum profile_end {
 	PROFILE_END_RUNNING,
 	PROFILE_END_EXIT,
@@ -208,6 +243,7 @@ struct profile_process { /* one program image: an exec begins another with the s
 	enum profile_end end;
 	int32_t exit_status, signal;
 	struct profile_totals totals; /* all of them only with profile.process_totals */
+	struct profile_errors errors; /* of a sampled profile */
 };
 
 struct profile_thread {
@@ -215,7 +251,9 @@ struct profile_thread {
 	const char *name;
 	uint32_t process;
 	uint64_t allocations, allocated_bytes, reallocations, frees;
-	uint64_t live_bytes, live_blocks; /* 0 in recordings, which keep these by site only */
+	/* Of a recording only if it is sampled: exact ones keep these by site. */
+	uint64_t live_bytes, live_blocks;
+	struct profile_errors errors; /* of these, in a sampled profile */
 };
 
 /* What a foreign profile (pprof) says about the samples of a site beyond their stack: text, or a
@@ -245,11 +283,6 @@ struct profile_note {
 	const char *text;
 };
 
-/* How certain the numbers of a sampled profile are: the true one lies within plus or minus this with
- * a probability of 95 %. */
-struct profile_errors {
-	uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
-};
 
 /* What the file that a profile came from tells. A number that it does not tell is absent: reports
  * and exporters leave it out instead of showing 0. */
@@ -319,6 +352,10 @@ struct profile {
 	uint32_t (*lifetimes)[PROFILE_LIFE_BUCKETS]; /* by site; NULL: not known */
 	struct profile_errors *errors; /* by site; NULL: exact, or not known */
 	struct profile_errors total_errors;
+	struct profile_spread *spreads; /* by site, whenever there are errors */
+	struct profile_spread total_spread;
+	struct profile_births live_births, peak_births;
+	struct profile_age *ages; /* by site; NULL: not known */
 	struct profile_handover *handovers;
 	uint32_t handover_count;
 	struct profile_handover_threads *handover_threads;
@@ -383,6 +420,9 @@ void profile_link_behaviour(struct profile *p);
  * of dropped ones go. */
 void profile_sites_moved(struct profile *p, const uint32_t *to);
 
+/* Sets the errors of sites and totals from their spreads, once the numbers are there. */
+void profile_settle_errors(struct profile *p);
+
 /* Selecting (profile_select.c). */
 enum profile_sort {
 	PROFILE_BY_PEAK,
@@ -398,6 +438,12 @@ const char *profile_sort_name(enum profile_sort sort);
 /* Whether the file that the profile came from tells this measure. */
 bool profile_tells(const struct profile *p, enum profile_sort sort);
 uint64_t profile_site_measure(const struct profile_site *site, enum profile_sort sort);
+/* 95 % error of a site's measure, or (PROFILE_NONE) of the total; 0 where it is exact. */
+uint64_t profile_error95(const struct profile *p, uint32_t site, enum profile_sort sort);
+/* Samples that the measure was estimated from. */
+uint64_t profile_samples(const struct profile *p, uint32_t site, enum profile_sort sort);
+/* An estimate from so few samples that little is known (estimate.h). */
+bool profile_few_samples(const struct profile *p, uint32_t site, enum profile_sort sort);
 /* Indices of all sites, greatest first; equal ones keep their order. NULL: no memory; free() it. */
 uint32_t *profile_sorted_sites(const struct profile *p, enum profile_sort sort);
 /* Keeps only sites with a frame that matches `focus` and none that matches `ignore` (POSIX extended

@@ -30,6 +30,24 @@ void profile_link_behaviour(struct profile *p)
 	link_releases(p);
 }
 
+/* Births of dropped sites go; ages point to what is left. */
+static void move_births(struct profile_births *b, const uint32_t *to)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < b->count; i++) {
+		b->list[i].site = to[b->list[i].site];
+		if (b->list[i].site != PROFILE_NONE)
+			b->list[n++] = b->list[i];
+	}
+	b->count = n;
+}
+
+static void link_ages(struct profile *p)
+{
+	for (uint32_t i = 0, at = 0; i < p->site_count; at += p->ages[i++].count)
+		p->ages[i].first = at;
+}
+
 void profile_sites_moved(struct profile *p, const uint32_t *to)
 {
 	uint32_t n = 0;
@@ -64,6 +82,10 @@ void profile_sites_moved(struct profile *p, const uint32_t *to)
 			p->history.rows[n++] = row;
 	}
 	p->history.row_count = n;
+	move_births(&p->live_births, to);
+	move_births(&p->peak_births, to);
+	if (p->ages)
+		link_ages(p);
 	for (uint32_t i = 0; p->recorded_sites && i < p->recorded_site_count; i++)
 		if (p->recorded_sites[i] != PROFILE_NONE)
 			p->recorded_sites[i] = to[p->recorded_sites[i]];

@@ -20,6 +20,7 @@
  * difference of the totals. */
 #include "profile/profile_diff.h"
 
+#include "profile/estimate.h"
 #include "profile/stack_key.h"
 
 #include <math.h>
@@ -85,12 +86,28 @@ static void add_side(struct profile_diff_side *sum, const struct profile_diff_si
 	sum->live_bytes += more->live_bytes;
 	sum->live_blocks += more->live_blocks;
 	sum->temporary += more->temporary;
+	sum->allocations_error95 =
+		estimate_together(sum->allocations_error95, more->allocations_error95);
+	sum->allocated_bytes_error95 =
+		estimate_together(sum->allocated_bytes_error95, more->allocated_bytes_error95);
+	sum->peak_bytes_error95 =
+		estimate_together(sum->peak_bytes_error95, more->peak_bytes_error95);
+	sum->live_bytes_error95 =
+		estimate_together(sum->live_bytes_error95, more->live_bytes_error95);
+}
+
+static void set_errors(struct profile_diff_side *s, const struct profile *p, uint32_t site)
+{
+	s->allocations_error95 = (double)profile_error95(p, site, PROFILE_BY_COUNT);
+	s->allocated_bytes_error95 = (double)profile_error95(p, site, PROFILE_BY_ALLOCATED);
+	s->peak_bytes_error95 = (double)profile_error95(p, site, PROFILE_BY_PEAK);
+	s->live_bytes_error95 = (double)profile_error95(p, site, PROFILE_BY_LIVE);
 }
 
 static struct profile_diff_side side_of_site(const struct profile *p, uint32_t index)
 {
 	const struct profile_site *s = &p->sites[index];
-	return (struct profile_diff_side){
+	struct profile_diff_side side = {
 		.site = index,
 		.sites = 1,
 		.allocations = s->allocations,
@@ -104,6 +121,8 @@ static struct profile_diff_side side_of_site(const struct profile *p, uint32_t i
 		.temporary = s->temporary,
 		.lifetime_ns = (double)s->lifetime.mean_ns,
 	};
+	set_errors(&side, p, index);
+	return side;
 }
 
 static int add_entry(struct matcher *m, struct piece *old, struct piece *new)
@@ -369,7 +388,17 @@ static bool tells_via(const struct profile *p)
 	return true;
 }
 
-static int make_pieces(struct side *s, const struct stack_key *keys, bool via)
+/* Samples do not tell a reallocation from an allocation of the new size: beside them, exact numbers
+ * are counted the same way. (Where one call makes and resizes, its bytes are the least they can be.) */
+static void count_as_samples_do(struct profile_diff_side *s, const struct profile_site *site)
+{
+	s->allocations += s->reallocations;
+	s->reallocations = 0;
+	if (s->allocated_bytes < site->reallocated_bytes)
+		s->allocated_bytes = site->reallocated_bytes;
+}
+
+static int make_pieces(struct side *s, const struct stack_key *keys, bool via, bool beside_samples)
 {
 	const struct profile *p = s->p;
 	s->pieces = calloc((size_t)p->site_count + 1, sizeof *s->pieces);
@@ -377,6 +406,8 @@ static int make_pieces(struct side *s, const struct stack_key *keys, bool via)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		s->pieces[i].sum = side_of_site(p, i);
+		if (beside_samples && !p->errors)
+			count_as_samples_do(&s->pieces[i].sum, &p->sites[i]);
 		s->pieces[i].via = via ? p->sites[i].via : PROFILE_VIA_UNKNOWN;
 		if (p->sites[i].node != PROFILE_NONE)
 			s->pieces[i].key = keys[p->sites[i].node];
@@ -412,13 +443,14 @@ static int load_sides(struct matcher *m)
 {
 	struct side *const sides[] = {&m->old, &m->new};
 	bool via = tells_via(m->old.p) && tells_via(m->new.p);
+	bool samples = m->old.p->errors || m->new.p->errors;
 	int rc = 0;
 	for (unsigned i = 0; rc == 0 && i < 2; i++) {
 		const struct profile *p = sides[i]->p;
 		struct stack_key *keys = malloc(((size_t)p->node_count + 1) * sizeof *keys);
 		rc = keys ? stack_keys_add(m->keys, p, i, keys) : HEFT_ENOMEM;
 		if (rc == 0)
-			rc = make_pieces(sides[i], keys, via);
+			rc = make_pieces(sides[i], keys, via, samples);
 		free(keys);
 	}
 	for (unsigned i = 0; rc == 0 && i < 2; i++)
@@ -431,6 +463,7 @@ static struct profile_diff_side totals_of(const struct side *s)
 	struct profile_diff_side sum = {.site = PROFILE_NONE};
 	for (uint32_t i = 0; i < s->count; i++)
 		add_side(&sum, &s->pieces[i].sum);
+	set_errors(&sum, s->p, PROFILE_NONE); /* not what each site may hold unseen, added up */
 	return sum;
 }
 
@@ -562,12 +595,63 @@ double profile_diff_change(const struct profile_diff *d, const struct profile_di
 	return profile_diff_new_value(d, &e->new, measure) - profile_diff_old(d, &e->old, measure);
 }
 
+bool profile_diff_is_estimate(const struct profile_diff *d)
+{
+	return d->old->errors || d->new->errors;
+}
+
+static double error_of(const struct profile_diff_side *s, enum profile_sort measure)
+{
+	switch (measure) {
+	case PROFILE_BY_PEAK:
+		return s->peak_bytes_error95;
+	case PROFILE_BY_LIVE:
+		return s->live_bytes_error95;
+	case PROFILE_BY_ALLOCATED:
+		return s->allocated_bytes_error95;
+	case PROFILE_BY_COUNT:
+		return s->allocations_error95;
+	default:
+		return 0;
+	}
+}
+
+/* Of one side; `other` is the same stack on the other one. */
+static double side_error(const struct profile *p, const struct profile_diff_side *s,
+			 const struct profile_diff_side *other, enum profile_sort measure)
+{
+	if (!p->errors || s->sites)
+		return error_of(s, measure);
+	double unseen = estimate_unseen_bytes(p->rate_bytes);
+	if (measure != PROFILE_BY_COUNT)
+		return error_of(other, measure) > 0 || measure_of(other, measure) > 0 ? unseen : 0;
+	double blocks = (double)other->allocations;
+	return unseen / ((blocks > 0 ? (double)other->allocated_bytes / blocks : 0) + 1);
+}
+
+double profile_diff_error95(const struct profile_diff *d, const struct profile_diff_entry *e,
+			    enum profile_sort measure)
+{
+	bool divides = profile_diff_divides(d, measure);
+	return estimate_together(side_error(d->old, &e->old, &e->new, measure) /
+					 (divides ? d->per.old : 1),
+				 side_error(d->new, &e->new, &e->old, measure) /
+					 (divides ? d->per.new : 1));
+}
+
+double profile_diff_total_error95(const struct profile_diff *d, enum profile_sort measure)
+{
+	bool divides = profile_diff_divides(d, measure);
+	return estimate_together(error_of(&d->old_total, measure) / (divides ? d->per.old : 1),
+				 error_of(&d->new_total, measure) / (divides ? d->per.new : 1));
+}
+
 const char *profile_change_name(enum profile_change change)
 {
 	static const char *const names[PROFILE_CHANGES] = {
-		[PROFILE_SAME] = "same",         [PROFILE_GROWN] = "grown",
-		[PROFILE_SHRUNK] = "shrunk",     [PROFILE_NEW] = "new",
-		[PROFILE_VANISHED] = "vanished",
+		[PROFILE_SAME] = "same",     [PROFILE_INSIGNIFICANT] = "insignificant",
+		[PROFILE_GROWN] = "grown",   [PROFILE_SHRUNK] = "shrunk",
+		[PROFILE_NEW] = "new",       [PROFILE_VANISHED] = "vanished",
 	};
 	return change < PROFILE_CHANGES ? names[change] : "unknown";
 }
@@ -579,6 +663,8 @@ enum profile_change profile_diff_classify(const struct profile_diff *d,
 	double change = profile_diff_change(d, e, measure);
 	if (fabs(change) <= threshold)
 		return PROFILE_SAME;
+	if (profile_diff_is_estimate(d) && fabs(change) <= profile_diff_error95(d, e, measure))
+		return PROFILE_INSIGNIFICANT;
 	if (!e->old.sites)
 		return PROFILE_NEW;
 	if (!e->new.sites)
@@ -609,7 +695,9 @@ void profile_diff_summarise(const struct profile_diff *d, enum profile_sort meas
 		s->threshold = threshold->share * whole;
 	else
 		s->threshold = threshold->value;
-	s->largest_entry = PROFILE_NONE;
+	s->error95 = profile_diff_total_error95(d, measure);
+	s->largest_entry = s->next_entry = PROFILE_NONE;
+	double next = 0;
 	for (uint32_t i = 0; i < d->count; i++) {
 		const struct profile_diff_entry *e = &d->entries[i];
 		double change = profile_diff_change(d, e, measure);
@@ -621,8 +709,15 @@ void profile_diff_summarise(const struct profile_diff *d, enum profile_sort meas
 			s->largest = change;
 			s->largest_entry = i;
 		}
+		if (kind > PROFILE_INSIGNIFICANT && fabs(change) > next) {
+			next = fabs(change);
+			s->next_entry = i;
+		}
 	}
-	s->changed = s->counts[PROFILE_SAME] < d->count || fabs(s->new - s->old) > s->threshold;
+	s->changed = s->counts[PROFILE_SAME] + s->counts[PROFILE_INSIGNIFICANT] < d->count ||
+		     fabs(s->new - s->old) > fmax(s->threshold, s->error95);
+	if (s->next_entry == PROFILE_NONE)
+		s->next_entry = s->largest_entry;
 }
 
 struct change_key {

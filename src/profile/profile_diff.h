@@ -12,6 +12,8 @@ struct profile_diff_side {
 	uint64_t allocated_bytes, peak_bytes, peak_blocks;
 	uint64_t live_bytes, live_blocks, temporary;
 	double lifetime_ns; /* mean */
+	/* Of a sampled side: 95 % errors of the sums. */
+	double allocations_error95, allocated_bytes_error95, peak_bytes_error95, live_bytes_error95;
 };
 
 enum profile_matched {
@@ -58,6 +60,13 @@ double profile_diff_new_value(const struct profile_diff *d, const struct profile
 /* new - old */
 double profile_diff_change(const struct profile_diff *d, const struct profile_diff_entry *e,
 			   enum profile_sort measure);
+/* One of the sides is sampled, and how far it may be from the truth is known. */
+bool profile_diff_is_estimate(const struct profile_diff *d);
+/* The true change is new - old plus or minus this, in 95 % of cases: both sides' errors together. A
+ * stack that a sampled side does not have may be there unseen, and that is its error. 0: exact. */
+double profile_diff_error95(const struct profile_diff *d, const struct profile_diff_entry *e,
+			    enum profile_sort measure);
+double profile_diff_total_error95(const struct profile_diff *d, enum profile_sort measure);
 /* Both sides tell it: foreign files do not tell everything. */
 bool profile_diff_has(const struct profile_diff *d, enum profile_sort measure);
 bool profile_diff_divides(const struct profile_diff *d, enum profile_sort measure);
@@ -79,6 +88,7 @@ struct profile_threshold profile_threshold_for(const struct profile_threshold *g
 
 enum profile_change {
 	PROFILE_SAME, /* within the threshold */
+	PROFILE_INSIGNIFICANT, /* beyond it, but within the error of two estimates: perhaps none */
 	PROFILE_GROWN,
 	PROFILE_SHRUNK,
 	PROFILE_NEW,
@@ -92,11 +102,13 @@ enum profile_change profile_diff_classify(const struct profile_diff *d,
 
 struct profile_diff_summary { /* of one measure */
 	double old, new, threshold;
+	double error95; /* of new - old */
 	uint32_t counts[PROFILE_CHANGES];
 	double below;           /* sum of the changes that are within the threshold */
 	double largest;         /* the change furthest from 0 */
 	uint32_t largest_entry; /* PROFILE_NONE: nothing differs at all */
-	bool changed;           /* the total or a stack is beyond the threshold */
+	uint32_t next_entry;	/* the same of changes that are significant */
+	bool changed; /* the total or a stack is beyond the threshold and, of estimates, their error */
 };
 void profile_diff_summarise(const struct profile_diff *d, enum profile_sort measure,
 			    const struct profile_threshold *threshold,

@@ -15,6 +15,7 @@
  * are checked before they are used, events' included. */
 #include "profile/profile_from_trace.h"
 
+#include "profile/estimate.h"
 #include "profile/missing_symbols.h"
 #include "profile/trace_behaviour.h"
 #include "profile/trace_load.h"
@@ -459,6 +460,22 @@ static int load_lifetimes(struct profile *p, const uint32_t (*unsorted)[PROFILE_
 	return 0;
 }
 
+/* Of a sampled recording: how certain its numbers are, and when what is live was made. */
+static int load_errors(struct load *l, const uint32_t *final)
+{
+	struct profile *p = l->p;
+	p->errors = calloc((size_t)p->site_count + 1, sizeof *p->errors);
+	p->spreads = calloc((size_t)p->site_count + 1, sizeof *p->spreads);
+	if (!p->errors || !p->spreads)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < l->c->site_count; i++) {
+		if (final[i] != PROFILE_NONE)
+			estimate_add_spread(&p->spreads[final[i]], &l->spread[i]);
+		estimate_add_spread(&p->total_spread, &l->spread[i]); /* also what a summary leaves out */
+	}
+	return l->sel->top_only ? 0 : trace_load_births(l, final);
+}
+
 /* The stacks of the wanted nodes; nodes[] becomes the profile's by the recording's. */
 static int load_stacks(struct load *l, const bool *wanted, uint32_t *nodes)
 {
@@ -548,23 +565,14 @@ static int load_sites(struct load *l)
 		/* The recording's sites now go to sites in order. */
 		for (uint32_t i = 0; i < c->site_count; i++)
 			final[i] = PROFILE_NONE;
-		struct trace_spread all = {0};
-		if (l->spread && !(p->errors = calloc((size_t)p->site_count + 1, sizeof *p->errors)))
-			rc = HEFT_ENOMEM;
 		for (uint32_t id = 0; id < p->site_count; id++) {
-			struct trace_spread here = {0};
 			for (uint32_t i = head[p->sites[id].release_first]; i != PROFILE_NONE;
-			     i = next[i]) {
+			     i = next[i])
 				final[i] = id;
-				if (l->spread)
-					trace_spread_add(&here, &l->spread[i]);
-			}
-			trace_spread_add(&all, &here);
-			if (p->errors)
-				p->errors[id] = trace_spread_errors(&here);
 			p->sites[id].release_first = 0;
 		}
-		p->total_errors = trace_spread_errors(&all);
+		if (l->spread)
+			rc = load_errors(l, final);
 		/* Behaviour is of the whole recording: a part need not repeat it. */
 		if (rc == 0 && !l->sel->top_only && !p->lender)
 			rc = trace_behaviour_load(p, c, final, nodes, l->thread_ids);
@@ -707,9 +715,13 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = load_sites(&l);
 	if (rc == 0)
 		rc = load_totals(&l);
+	if (rc == 0 && l.spread) {
+		profile_settle_errors(l.p);
+		rc = trace_load_sampled_parts(&l);
+	}
 	if (rc == 0)
 		rc = missing_symbols_note(l.p);
-	if (rc == 0 && l.sel->process_totals && l.p->process_count)
+	if (rc == 0 && !l.spread && l.sel->process_totals && l.p->process_count)
 		rc = trace_load_process_totals(&l);
 	if (rc == 0 && l.sel->sizes)
 		rc = trace_load_sizes(&l);

@@ -7,6 +7,8 @@
  * whole recording: what is left shows its part of it. */
 #include "profile/profile.h"
 
+#include "profile/estimate.h"
+
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +69,64 @@ uint64_t profile_site_measure(const struct profile_site *site, enum profile_sort
 							    : 0;
 	}
 	return 0;
+}
+
+static uint64_t error_of(const struct profile_errors *e, enum profile_sort sort)
+{
+	switch (sort) {
+	case PROFILE_BY_PEAK:
+		return e->peak_bytes;
+	case PROFILE_BY_LIVE:
+		return e->live_bytes;
+	case PROFILE_BY_ALLOCATED:
+		return e->allocated_bytes;
+	case PROFILE_BY_COUNT:
+		return e->allocations;
+	case PROFILE_BY_TEMPORARY:
+	case PROFILE_BY_LIFETIME:
+	case PROFILE_BY_GREW:
+		break;
+	}
+	return 0;
+}
+
+uint64_t profile_error95(const struct profile *p, uint32_t site, enum profile_sort sort)
+{
+	return !p->errors ? 0
+			  : error_of(site == PROFILE_NONE ? &p->total_errors : &p->errors[site], sort);
+}
+
+uint64_t profile_samples(const struct profile *p, uint32_t site, enum profile_sort sort)
+{
+	if (!p->spreads)
+		return 0;
+	const struct profile_spread *s =
+		site == PROFILE_NONE ? &p->total_spread : &p->spreads[site];
+	return sort == PROFILE_BY_PEAK	 ? s->peak_samples
+	       : sort == PROFILE_BY_LIVE ? s->live_samples
+					 : s->samples;
+}
+
+bool profile_few_samples(const struct profile *p, uint32_t site, enum profile_sort sort)
+{
+	return p->errors && estimate_is_few((double)profile_site_measure(&p->sites[site], sort),
+					    (double)profile_error95(p, site, sort));
+}
+
+static double mean_bytes(uint64_t bytes, uint64_t blocks)
+{
+	return blocks ? (double)bytes / (double)blocks : 0;
+}
+
+void profile_settle_errors(struct profile *p)
+{
+	const struct profile_totals *t = &p->totals;
+	for (uint32_t i = 0; i < p->site_count; i++)
+		p->errors[i] = estimate_errors(
+			&p->spreads[i], p->rate_bytes,
+			mean_bytes(p->sites[i].allocated_bytes, p->sites[i].allocations));
+	p->total_errors = estimate_errors(&p->total_spread, p->rate_bytes,
+					  mean_bytes(t->allocated_bytes, t->allocations));
 }
 
 struct sort_key {
@@ -165,6 +225,14 @@ static void recount(struct profile *p)
 	}
 }
 
+static void recount_errors(struct profile *p)
+{
+	p->total_spread = (struct profile_spread){0};
+	for (uint32_t i = 0; i < p->site_count; i++)
+		estimate_add_spread(&p->total_spread, &p->spreads[i]);
+	profile_settle_errors(p);
+}
+
 static int by_stack(const void *a, const void *b)
 {
 	const struct profile_site *x = a, *y = b;
@@ -252,13 +320,17 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore, str
 			continue;
 		if (p->lifetimes)
 			memmove(p->lifetimes[kept], p->lifetimes[i], sizeof *p->lifetimes);
-		if (p->errors)
-			p->errors[kept] = p->errors[i];
+		if (p->spreads)
+			p->spreads[kept] = p->spreads[i];
+		if (p->ages)
+			p->ages[kept] = p->ages[i];
 		p->sites[kept++] = p->sites[i];
 	}
 	p->site_count = kept;
 	profile_sites_moved(p, to);
 	recount(p);
+	if (p->spreads)
+		recount_errors(p);
 	rc = 0;
 out:
 	free(wanted);

@@ -25,7 +25,7 @@ struct load {
 	struct live_at_start { /* of the window, by the recording's site; NULL: no window */
 		uint64_t bytes, blocks;
 	} * start;
-	struct trace_spread *spread; /* of a sampled recording, by its sites; else NULL */
+	struct profile_spread *spread; /* of a sampled recording, by its sites; else NULL */
 	struct trace_sizes *sizes;
 	uint64_t sizes_from_ns;
 };
@@ -36,5 +36,11 @@ int trace_load_replay(struct load *l);
 int trace_load_sizes(struct load *l);
 /* Every number of each process. */
 int trace_load_process_totals(struct load *l);
+
+/* ---- of a sampled recording (trace_samples.c, trace_births.c) */
+/* Totals of processes, what threads have live, and their errors. */
+int trace_load_sampled_parts(struct load *l);
+/* When live blocks were made, by the profile's sites: final[i] is that of the recording's site i. */
+int trace_load_births(struct load *l, const uint32_t *final);
 
 #endif

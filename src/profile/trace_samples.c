@@ -1,51 +1,67 @@
-/* From samples to estimates. A sampled block of S bytes had the chance p to be
- * one, so it stands for 1/p blocks and S/p bytes, each sample by itself; what it
- * adds to the variance of such a sum is (1-p)/p^2, times S^2 for bytes. Numbers are
- * rounded once, by site, and totals are sums of the rounded ones.
+/* From samples to estimates (estimate.h), each sample by itself. Numbers are rounded once, by site,
+ * and totals are sums of the rounded ones.
  *
  * The peak of a sampled process is the greatest estimate that was seen; of several
  * processes the sum, which need not have been at one moment. */
 #include "profile/trace_samples.h"
 
-#include <math.h>
+#include "profile/estimate.h"
+#include "profile/trace_load.h"
+
 #include <stdlib.h>
 
-struct estimate {
+struct sums {
 	double live_bytes, live_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
 };
 
-static uint64_t rounded(double value)
+const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uint32_t *count,
+					      uint64_t *time_ns)
 {
-	return value < 0x1p62 ? (uint64_t)(value + 0.5) : 1ull << 62;
+	bool live = !s->peak_time_ns; /* it has most now */
+	*count = live ? s->live_count : s->peak_count;
+	*time_ns = live ? s->time_ns : s->peak_time_ns;
+	return live ? s->live : s->peak;
 }
 
-static void add_blocks(const struct trace_sample *blocks, uint32_t count, struct estimate *sites,
-		       struct trace_spread *spread, bool peak)
+static void add_live(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		const struct trace_sample *b = &blocks[i];
-		double chance = trace_sample_chance(b->size, b->rate_bytes);
-		double objects = 1 / chance, size = (double)b->size;
-		double v = (1 - chance) * objects * objects;
-		struct estimate *e = &sites[b->site];
-		struct trace_spread *s = &spread[b->site];
-		*(peak ? &e->peak_blocks : &e->live_blocks) += objects;
-		*(peak ? &e->peak_bytes : &e->live_bytes) += size * objects;
-		*(peak ? &s->peak_blocks : &s->live_blocks) += v;
-		*(peak ? &s->peak_bytes : &s->live_bytes) += v * size * size;
-	}
+	struct estimate_weight w = estimate_of_block(b->size, b->rate_bytes);
+	e->live_blocks += w.objects;
+	e->live_bytes += w.bytes;
+	s->live_blocks += w.objects_variance;
+	s->live_bytes += w.bytes_variance;
+	s->live_samples++;
 }
 
-static void fill(struct tally *t, const struct estimate *sites)
+static void add_peak(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
+{
+	struct estimate_weight w = estimate_of_block(b->size, b->rate_bytes);
+	e->peak_blocks += w.objects;
+	e->peak_bytes += w.bytes;
+	s->peak_blocks += w.objects_variance;
+	s->peak_bytes += w.bytes_variance;
+	s->peak_samples++;
+}
+
+static void add_ever(const struct trace_sample_sum *x, struct sums *e, struct profile_spread *s)
+{
+	e->allocated_bytes += x->bytes;
+	e->allocations += x->objects;
+	s->allocated_bytes += x->bytes_variance;
+	s->allocations += x->objects_variance;
+	s->samples += x->samples;
+}
+
+static void fill(struct tally *t, const struct sums *sites)
 {
 	for (uint32_t i = 0; i < t->site_count; i++) {
 		struct tally_site *s = &t->sites[i];
-		s->allocations = rounded(sites[i].allocations);
-		s->allocated_bytes = rounded(sites[i].allocated_bytes);
-		s->end_bytes = rounded(sites[i].live_bytes);
-		s->end_blocks = rounded(sites[i].live_blocks);
-		s->peak_bytes = rounded(sites[i].peak_bytes);
-		s->peak_blocks = rounded(sites[i].peak_blocks);
+		s->allocations = estimate_rounded(sites[i].allocations);
+		s->allocated_bytes = estimate_rounded(sites[i].allocated_bytes);
+		s->end_bytes = estimate_rounded(sites[i].live_bytes);
+		s->end_blocks = estimate_rounded(sites[i].live_blocks);
+		s->peak_bytes = estimate_rounded(sites[i].peak_bytes);
+		s->peak_blocks = estimate_rounded(sites[i].peak_blocks);
 		s->own_peak_bytes = s->peak_bytes;
 		s->frees = s->allocations > s->end_blocks ? s->allocations - s->end_blocks : 0;
 		t->peak_bytes += s->peak_bytes;
@@ -54,56 +70,170 @@ static void fill(struct tally *t, const struct estimate *sites)
 }
 
 int trace_samples_tally(const struct trace_contents *c, const bool *processes, struct tally *t,
-			struct trace_spread **spread)
+			struct profile_spread **spread)
 {
-	struct estimate *sites = calloc((size_t)c->site_count + 1, sizeof *sites);
-	*spread = calloc((size_t)c->site_count + 1, sizeof **spread);
-	if (!sites || !*spread || tally_reserve(t, c->site_count, c->thread_count)) {
+	struct sums *sites = calloc((size_t)c->site_count + 1, sizeof *sites);
+	struct profile_spread *v = calloc((size_t)c->site_count + 1, sizeof *v);
+	*spread = v;
+	if (!sites || !v || tally_reserve(t, c->site_count, c->thread_count)) {
 		free(sites);
-		free(*spread);
+		free(v);
 		*spread = NULL;
 		return HEFT_ENOMEM;
 	}
 	for (uint32_t i = 0; i < c->samples_count; i++) {
 		const struct trace_samples *s = &c->samples[i];
+		uint32_t peak_count;
+		uint64_t peak_ns;
+		const struct trace_sample *peak = trace_samples_peak(s, &peak_count, &peak_ns);
 		if (!processes[s->process])
 			continue;
-		add_blocks(s->live, s->live_count, sites, *spread, false);
-		add_blocks(s->peak, s->peak_count, sites, *spread, true);
-		if (s->peak_time_ns > t->peak_time_ns)
-			t->peak_time_ns = s->peak_time_ns;
-		for (uint32_t k = 0; k < s->sum_count; k++) {
-			const struct trace_sample_sum *x = &s->sums[k];
-			sites[x->site].allocated_bytes += x->bytes;
-			sites[x->site].allocations += x->objects;
-			(*spread)[x->site].allocated_bytes += x->bytes_variance;
-			(*spread)[x->site].allocations += x->objects_variance;
-		}
+		for (uint32_t k = 0; k < s->live_count; k++)
+			add_live(&s->live[k], &sites[s->live[k].site], &v[s->live[k].site]);
+		for (uint32_t k = 0; k < peak_count; k++)
+			add_peak(&peak[k], &sites[peak[k].site], &v[peak[k].site]);
+		for (uint32_t k = 0; k < s->sum_count; k++)
+			add_ever(&s->sums[k], &sites[s->sums[k].site], &v[s->sums[k].site]);
+		if (peak_ns > t->peak_time_ns)
+			t->peak_time_ns = peak_ns;
 	}
 	fill(t, sites);
 	free(sites);
 	return 0;
 }
 
-void trace_spread_add(struct trace_spread *to, const struct trace_spread *more)
+/* ---- by process and by thread */
+
+static void add_process(struct load *l, const struct trace_samples *s)
 {
-	to->live_bytes += more->live_bytes;
-	to->live_blocks += more->live_blocks;
-	to->peak_bytes += more->peak_bytes;
-	to->peak_blocks += more->peak_blocks;
-	to->allocated_bytes += more->allocated_bytes;
-	to->allocations += more->allocations;
+	struct profile_process *q = &l->p->processes[l->processes[s->process]];
+	struct profile_totals *t = &q->totals;
+	struct sums e = {0};
+	struct profile_spread v = {0};
+	uint32_t peak_count;
+	const struct trace_sample *peak = trace_samples_peak(s, &peak_count, &t->peak_time_ns);
+	for (uint32_t k = 0; k < s->live_count; k++)
+		add_live(&s->live[k], &e, &v);
+	for (uint32_t k = 0; k < peak_count; k++)
+		add_peak(&peak[k], &e, &v);
+	for (uint32_t k = 0; k < s->sum_count; k++)
+		add_ever(&s->sums[k], &e, &v);
+	t->allocations = estimate_rounded(e.allocations);
+	t->allocated_bytes = estimate_rounded(e.allocated_bytes);
+	t->live_bytes = estimate_rounded(e.live_bytes);
+	t->live_blocks = estimate_rounded(e.live_blocks);
+	t->peak_bytes = estimate_rounded(e.peak_bytes);
+	t->peak_blocks = estimate_rounded(e.peak_blocks);
+	q->errors = estimate_errors(&v, s->rate_bytes,
+				    e.allocations > 0 ? e.allocated_bytes / e.allocations : 0);
 }
 
-static uint64_t certain(double variance)
+struct by_thread {
+	uint32_t process;
+	const struct trace_sample *sample;
+};
+
+static int compare_threads(const void *a, const void *b)
 {
-	return rounded(1.959964 * sqrt(variance));
+	const struct by_thread *x = a, *y = b;
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return x->sample->tid < y->sample->tid ? -1 : x->sample->tid > y->sample->tid;
 }
 
-struct profile_errors trace_spread_errors(const struct trace_spread *s)
+static int compare_known(const void *a, const void *b, void *ctx)
 {
-	return (struct profile_errors){
-		certain(s->live_bytes),	    certain(s->live_blocks),	 certain(s->peak_bytes),
-		certain(s->peak_blocks),    certain(s->allocated_bytes), certain(s->allocations),
-	};
+	const struct profile *p = ctx;
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	const struct profile_thread *x = &p->threads[i], *y = &p->threads[k];
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return i < k ? -1 : i > k;
+}
+
+/* The recording's threads, in the order of the samples'. NULL: no memory. */
+static uint32_t *known_threads(struct profile *p)
+{
+	uint32_t *known = malloc(((size_t)p->thread_count + 1) * sizeof *known);
+	for (uint32_t i = 0; known && i < p->thread_count; i++)
+		known[i] = i;
+	if (known)
+		qsort_r(known, p->thread_count, sizeof *known, compare_known, p);
+	return known;
+}
+
+/* Samples name their threads, whether or not the recording has more to say about them: the last of
+ * that number from known[*at] on, or one that is added. */
+static int find_thread(struct profile *p, const uint32_t *known, uint32_t count, uint32_t *at,
+		       const struct by_thread *b, uint32_t *id)
+{
+	int32_t tid = b->sample->tid;
+	*id = PROFILE_NONE;
+	for (; *at < count; ++*at) {
+		const struct profile_thread *t = &p->threads[known[*at]];
+		if (t->process > b->process || (t->process == b->process && t->tid > tid))
+			break;
+		if (t->process == b->process && t->tid == tid)
+			*id = known[*at];
+	}
+	if (*id != PROFILE_NONE)
+		return 0;
+	*id = p->thread_count;
+	return profile_add_thread(p, &(struct profile_thread){.pid = p->processes[b->process].pid,
+							      .tid = tid,
+							      .process = b->process,
+							      .name = ""});
+}
+
+static int add_threads(struct load *l)
+{
+	struct profile *p = l->p;
+	uint64_t count = 0, used = 0;
+	uint32_t known_count = p->thread_count, at = 0;
+	for (uint32_t i = 0; i < l->c->samples_count; i++)
+		count += l->c->samples[i].live_count;
+	struct by_thread *list = malloc((count + 1) * sizeof *list);
+	uint32_t *known = known_threads(p);
+	int rc = list && known ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < l->c->samples_count && rc == 0; i++) {
+		const struct trace_samples *s = &l->c->samples[i];
+		for (uint32_t k = 0; k < s->live_count; k++)
+			if (l->processes[s->process] != PROFILE_NONE)
+				list[used++] =
+					(struct by_thread){l->processes[s->process], &s->live[k]};
+	}
+	if (rc == 0)
+		qsort(list, used, sizeof *list, compare_threads);
+	for (uint64_t i = 0, next; i < used && rc == 0; i = next) {
+		struct sums e = {0};
+		struct profile_spread v = {0};
+		uint32_t id;
+		for (next = i; next < used && !compare_threads(&list[i], &list[next]); next++)
+			add_live(list[next].sample, &e, &v);
+		rc = find_thread(p, known, known_count, &at, &list[i], &id);
+		if (rc < 0)
+			break;
+		p->threads[id].live_bytes = estimate_rounded(e.live_bytes);
+		p->threads[id].live_blocks = estimate_rounded(e.live_blocks);
+		p->threads[id].errors = estimate_errors(&v, p->rate_bytes, 0);
+	}
+	free(list);
+	free(known);
+	return rc;
+}
+
+int trace_load_sampled_parts(struct load *l)
+{
+	struct profile *p = l->p;
+	for (uint32_t i = 0; i < l->c->samples_count; i++)
+		if (l->processes[l->c->samples[i].process] != PROFILE_NONE)
+			add_process(l, &l->c->samples[i]);
+	if (p->process_count == 1) { /* to the last digit, whatever was rounded */
+		p->processes[0].totals = p->totals;
+		p->processes[0].errors = p->total_errors;
+	}
+	p->process_totals = true;
+	return add_threads(l);
 }

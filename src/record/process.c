@@ -4,6 +4,9 @@
  * makes the process `corrupt`, never the recorder crash or spin. */
 #include "record/process.h"
 
+#include "hosted/number_words.h"
+#include "record/session_guard.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -48,8 +51,19 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 		return heft_fail(err, HEFT_EFORMAT, "session file %s: not of this version of heft",
 				 name);
 	}
+	if (!session_guard_add(base)) {
+		munmap(base, WIRE_FILE_BYTES);
+		live_table_fini(&p->live);
+		free(p);
+		return heft_fail(err, HEFT_EREFUSED, "more than %d processes at once",
+				 SESSION_GUARD_MOST);
+	}
 	p->base = base;
 	p->session = s;
+	p->sampled = s.header->mode == WIRE_SAMPLED;
+	p->file_device = st.st_dev;
+	p->file_inode = st.st_ino;
+	p->file_uid = st.st_uid;
 	p->stacks.session = &p->session;
 	char *dot;
 	p->pid = (int32_t)strtol(name, &dot, 16);
@@ -88,6 +102,7 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 
 void process_free(struct process *p)
 {
+	session_guard_remove(p->base);
 	munmap(p->base, WIRE_FILE_BYTES);
 	if (p->pidfd >= 0)
 		close(p->pidfd);
@@ -107,27 +122,108 @@ void process_free(struct process *p)
 	free(p);
 }
 
+void process_drop_pages(struct process *p)
+{
+	madvise((char *)p->base + WIRE_HEADER_BYTES, WIRE_FILE_BYTES - WIRE_HEADER_BYTES, MADV_REMOVE);
+}
+
 void process_watch_memory(struct process *p)
 {
 	char pid[16];
 	struct memory_groups groups;
 	snprintf(pid, sizeof pid, "%d", p->pid);
 	memory_groups_of("/proc", pid, &groups);
+	if (!groups.has_v1 && !groups.has_v2)
+		return; /* it is just gone: what was learnt before holds */
+	bool is_cgroup;
 	oom_watch_begin(&p->oom, "/sys/fs/cgroup", &groups);
-	p->limit_bytes = memory_limit("/proc", "/sys/fs/cgroup", &groups, &p->limit_is_cgroup);
+	uint64_t limit = memory_limit("/proc", "/sys/fs/cgroup", &groups, &is_cgroup);
+	pthread_mutex_lock(&p->lock);
+	p->limit_bytes = limit;
+	p->limit_is_cgroup = is_cgroup;
+	pthread_mutex_unlock(&p->lock);
 }
 
-void process_ended_with(struct process *p, int status)
+static void set_end(struct process *p, enum trace_end end, int status, uint64_t end_ns)
 {
 	struct trace_process *f = &p->facts;
-	bool oom = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_watch_rose(&p->oom);
 	pthread_mutex_lock(&p->lock);
-	f->end = oom ? TRACE_END_OOM : WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT;
+	f->end = end;
+	f->end_ns = end_ns;
 	f->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 	f->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	f->memory_limit_bytes = p->limit_bytes;
 	f->limit_is_cgroup = p->limit_is_cgroup;
 	pthread_mutex_unlock(&p->lock);
+}
+
+void process_ended_with(struct process *p, int status, uint64_t end_ns)
+{
+	bool oom = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_watch_rose(&p->oom);
+	set_end(p, oom ? TRACE_END_OOM : WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT,
+		status, end_ns);
+}
+
+void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns)
+{
+	set_end(p, end, end == TRACE_END_OOM ? SIGKILL : 0, end_ns);
+}
+
+/* The words of src/report (words_end), which has them from a profile. */
+void process_end_words(const struct trace_process *f, char *text, size_t size)
+{
+	char limit[NUMBER_WORDS];
+	const char *name = sigabbrev_np(f->signal);
+	*text = 0;
+	switch ((enum trace_end)f->end) {
+	case TRACE_END_RUNNING:
+		break;
+	case TRACE_END_EXIT:
+		snprintf(text, size, "exit status %d", f->exit_status);
+		break;
+	case TRACE_END_SIGNAL:
+		snprintf(text, size, "killed by signal %d%s%s%s", f->signal, name ? " (SIG" : "",
+			 name ? name : "", name ? ")" : "");
+		break;
+	case TRACE_END_EXEC:
+		snprintf(text, size, "became another program");
+		break;
+	case TRACE_END_DETACHED:
+		snprintf(text, size, "went on after the recording ended");
+		break;
+	case TRACE_END_UNKNOWN:
+		snprintf(text, size, "ended, status unknown");
+		break;
+	case TRACE_END_OOM:
+		number_bytes(limit, f->memory_limit_bytes, "byte", "bytes");
+		snprintf(text, size, "killed by the kernel: out of memory%s%s%s",
+			 !f->memory_limit_bytes ? ""
+			 : f->limit_is_cgroup	? " (limit of its cgroup: "
+						: " (of ",
+			 f->memory_limit_bytes ? limit : "", f->memory_limit_bytes ? ")" : "");
+		break;
+	}
+}
+
+uint64_t process_read_rss(struct process *p, uint64_t time_ns)
+{
+	char text[128];
+	unsigned long long pages;
+	ssize_t n = p->statm_fd < 0 ? -1 : pread(p->statm_fd, text, sizeof text - 1, 0);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	if (sscanf(text, "%*u %llu", &pages) != 1 || !pages)
+		return 0;
+	uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	pthread_mutex_lock(&p->lock);
+	p->rss.bytes = bytes;
+	if (bytes > p->rss.peak_bytes) {
+		p->rss.peak_bytes = bytes;
+		p->rss.peak_ns = time_ns;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return bytes;
 }
 
 static int take_chunk(struct stream *s, uint32_t index_plus_one)

@@ -11,6 +11,7 @@
 #include "wire/samples.h"
 
 #include <pthread.h>
+#include <sys/types.h>
 
 struct process;
 
@@ -54,7 +55,15 @@ struct process {
 	int32_t pid;	    /* this and start_tsc are from the file's name: the header may have been */
 	uint64_t start_tsc; /* written over before we see it */
 	int pidfd;
+	bool sampled;	    /* as its header said at first */
+	dev_t file_device;  /* of its session file, and whose that is */
+	ino_t file_inode;
+	uid_t file_uid;
 	uint32_t index; /* of the recording */
+	/* In a process_set, and under its lock: never reused; how many threads look at it now. */
+	uint64_t key;
+	uint32_t holders;
+	bool removed;
 	struct trace_process facts;
 	bool direct;  /* the command itself */
 	bool ended;   /* the process, or this image of it, is over: drain the rest */
@@ -75,6 +84,7 @@ struct process {
 		uint32_t count;
 		double bytes;
 		uint64_t tsc;
+		uint64_t cost_tsc; /* when last looked */
 	} peak;
 	struct process_cost { /* of its samples, when last looked at */
 		uint64_t cpu_ns, cost_tsc, tsc, mono_ns;
@@ -87,10 +97,13 @@ struct process {
 		char *bytes;
 		size_t length, given;
 	} answer;
+	struct process_shown { /* of an exact one: as of a moment ago, for others than the recorder */
+		uint64_t live_bytes, live_blocks, peak_bytes;
+	} shown;
 	struct oom_watch oom;
 	uint64_t limit_bytes; /* of its memory; 0: not known */
 	bool limit_is_cgroup;
-	pthread_mutex_t lock; /* of peak, rss and facts, where others than the recorder read them */
+	pthread_mutex_t lock; /* of peak, cost, rss, shown, limit and facts, where others than the recorder read them */
 	uint32_t children_seen;
 	int statm_fd;
 	uint32_t rounds;
@@ -101,10 +114,19 @@ struct process {
 /* Maps the session file `name` in dirfd. HEFT_ENOTFOUND: not ready yet, try again. */
 int process_open(struct process **out, int dirfd, const char *name, struct heft_error *err);
 void process_free(struct process *p);
+/* Of a process that is over and was read out: gives the memory of its file back, but for the header. */
+void process_drop_pages(struct process *p);
 /* Learns its memory limit, and notices from now on whether the kernel kills for memory. */
 void process_watch_memory(struct process *p);
-/* It has ended with this status (waitpid): sets how in its facts. */
-void process_ended_with(struct process *p, int status);
+/* How it ended, in words: "killed by signal 9 (SIGKILL)". "" while it runs. */
+void process_end_words(const struct trace_process *facts, char *text, size_t size);
+/* It ended at end_ns with this status (waitpid): sets how in its facts. */
+void process_ended_with(struct process *p, int status, uint64_t end_ns);
+/* The same where no status is known. */
+void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns);
+/* Reads the resident memory of a running process (p->statm_fd) into p->rss. time_ns: of the
+ * recording. 0: not known. */
+uint64_t process_read_rss(struct process *p, uint64_t time_ns);
 /* Looks at every stream: what is published now, who is open. now_ns: of this round. Returns the
  * number of streams with records to read, or HEFT_EFORMAT. */
 int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns);

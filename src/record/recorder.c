@@ -9,10 +9,15 @@
  * draining goes on so that no thread waits, and the user is told at the end. */
 #include "record/recorder.h"
 
+#include "hosted/monotonic.h"
+#include "hosted/number_words.h"
+#include "record/answer_call.h"
 #include "record/drain.h"
 #include "record/memory_limit.h"
+#include "record/process_set.h"
 #include "record/sampled.h"
 #include "record/session_dir.h"
+#include "record/session_guard.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,9 +47,11 @@ enum {
 	CHECKPOINT_EVERY_MS = 10000,
 	CHECKPOINT_EVENTS = 4 << 20,
 	PEAK_EVERY_MS = 50,	 /* sampled processes: how often to look for a new maximum */
-	SAMPLES_EVERY_MS = 2000, /* and to write down what they have */
+	SAMPLES_EVERY_MS = 2000, /* and to write down what they have, */
+	SAMPLES_SELDOM_MS = 300000, /* less often as time goes by: each time it is all of it */
 	LATE_CHILD_MS = 300, /* a child that was forked but has not come yet is waited for */
-	HEARTBEAT_MS = 100,
+	CALLS_EVERY_MS = 20,	/* heft_pprof_dump: how often to look */
+	BUDGET_EVERY_MS = 1000, /* sampled processes: what it costs, and a better rate */
 	FOUND_AT_ONCE = 256,
 };
 
@@ -54,8 +61,7 @@ struct recorder {
 	struct session_dir dir;
 	struct trace_writer *writer;
 	struct drain drain;
-	struct process **processes;
-	uint32_t count, capacity;
+	struct process_set *set, own_set;
 	pid_t child;
 	bool child_ended;
 	uint64_t child_end_ns;
@@ -63,17 +69,14 @@ struct recorder {
 	uint64_t child_maxrss; /* bytes; 0: not known */
 	int signals;
 	bool stop;     /* the user wants no more */
+	bool full;     /* the recording has the size that it may have: the program goes on without */
+	uint64_t full_ns;
 	bool told_daemons;
 	bool child_signal; /* something ended since the last look: do not sleep over it */
 	bool rescan; /* a file was not ready: look again */
-	uint64_t next_peak_ns, next_samples_ns; /* of sampled processes */
+	uint64_t next_peak_ns, next_samples_ns, next_budget_ns, next_call_ns;
 	uint64_t next_rss_ns, next_flush_ns, next_checkpoint_ns, checkpoint_events;
 	uint64_t last_alive_ns; /* when a process was last seen running */
-	/* While we sit in a slow write the program may wait, but must not give up on us. */
-	pthread_t heartbeat;
-	pthread_mutex_t lock; /* the list of processes, for the heartbeat */
-	pthread_cond_t wake;
-	bool heartbeat_runs, heartbeat_stop;
 };
 
 /* ---- launching */
@@ -110,6 +113,8 @@ static void child_main(const struct recorder_options *o, char **env, int go, int
 	if (read(go, &word, 1) != 1)
 		_exit(125);
 	close(go);
+	if (o->in_child)
+		o->in_child();
 	pthread_sigmask(SIG_SETMASK, mask, NULL);
 	execvpe(o->plan->path, o->argv, env);
 	int e = errno;
@@ -129,7 +134,9 @@ static int launch(struct recorder *r, const sigset_t *mask, struct heft_error *e
 	int count = 1;
 	if (!o->follow)
 		settings[count++] = WIRE_ENV_FOLLOW "=none";
-	if (o->sample_bytes) {
+	if (o->sample_automatic)
+		settings[count++] = WIRE_ENV_SAMPLE "=auto";
+	else if (o->sample_bytes) {
 		snprintf(sample, sizeof sample, WIRE_ENV_SAMPLE "=%" PRIu64, o->sample_bytes);
 		settings[count++] = sample;
 	}
@@ -212,24 +219,6 @@ out:
 
 /* ---- the processes of the session */
 
-static void *heartbeat(void *arg)
-{
-	struct recorder *r = arg;
-	pthread_mutex_lock(&r->lock);
-	while (!r->heartbeat_stop) {
-		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += HEARTBEAT_MS * 1000000l;
-		until.tv_sec += until.tv_nsec / 1000000000l;
-		until.tv_nsec %= 1000000000l;
-		pthread_cond_timedwait(&r->wake, &r->lock, &until);
-		for (uint32_t i = 0; i < r->count; i++)
-			atomic_fetch_add(&r->processes[i]->session.header->progress, 1);
-	}
-	pthread_mutex_unlock(&r->lock);
-	return NULL;
-}
-
 static void note(struct recorder *r, uint32_t kind, uint32_t process, const char *text)
 {
 	struct trace_note n = {kind, process, drain_now_ns(&r->drain), text};
@@ -238,32 +227,22 @@ static void note(struct recorder *r, uint32_t kind, uint32_t process, const char
 
 static void add_process(struct recorder *r, struct process *p)
 {
-	if (r->count == r->capacity) {
-		uint32_t bigger = r->capacity ? r->capacity * 2 : 16;
-		pthread_mutex_lock(&r->lock);
-		struct process **list = realloc(r->processes, bigger * sizeof *list);
-		if (list) {
-			r->processes = list;
-			r->capacity = bigger;
-		}
-		pthread_mutex_unlock(&r->lock);
-		if (!list) {
-			process_free(p);
-			return;
-		}
+	if (r->full) {
+		atomic_store(&p->session.header->state, WIRE_OFF);
+		process_free(p);
+		return;
 	}
 	/* The same pid again: the image before has been replaced by exec. */
-	for (uint32_t i = 0; i < r->count; i++) {
-		struct process *q = r->processes[i];
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *q = r->set->list[i];
 		if (q->pid == p->pid && !q->ended) {
 			q->ended = true;
-			q->facts.end = TRACE_END_EXEC;
-			q->facts.end_ns = drain_now_ns(&r->drain);
+			process_ended_as(q, TRACE_END_EXEC, drain_now_ns(&r->drain));
 		}
 		if (p->child && q->pid == p->facts.ppid)
 			q->children_seen++;
 	}
-	p->index = r->count;
+	p->index = r->set->count;
 	p->direct = p->pid == r->child;
 	if (p->direct) /* it may have gone into a cgroup of its own before it called exec */
 		process_watch_memory(p);
@@ -272,6 +251,10 @@ static void add_process(struct recorder *r, struct process *p)
 				    ? (uint64_t)((unsigned __int128)(start - r->drain.clock.tsc0) *
 						 r->drain.clock.mult >> 32)
 				    : 0;
+	if (process_set_add(r->set, p)) {
+		process_free(p);
+		return;
+	}
 	trace_writer_process(r->writer, &p->facts);
 	const struct launch_plan *plan = r->o->plan;
 	bool planned = p->direct && plan->own_malloc_text[0];
@@ -290,9 +273,6 @@ static void add_process(struct recorder *r, struct process *p)
 	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/statm", p->pid);
 	p->statm_fd = open(path, O_RDONLY | O_CLOEXEC);
-	pthread_mutex_lock(&r->lock);
-	r->processes[r->count++] = p;
-	pthread_mutex_unlock(&r->lock);
 	r->next_rss_ns = 0;
 	if (r->o->verbose && r->o->say) {
 		char text[512];
@@ -309,9 +289,22 @@ static int by_start(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Only of processes that run: the files of others are gone. */
+static bool has_file(const struct process_set *set, const char *name)
+{
+	int32_t pid;
+	uint64_t start_tsc;
+	session_file_name(name, &pid, &start_tsc);
+	for (uint32_t i = 0; i < set->count; i++)
+		if (set->list[i]->pid == pid && set->list[i]->start_tsc == start_tsc)
+			return true;
+	return false;
+}
+
 /* Takes every file of the session directory that is ready, the oldest first: a parent before its
  * child, an image before the one that replaces it. A file that was taken is removed: the
- * mapping is what counts, and nothing is left behind if we are killed. */
+ * mapping is what counts, and nothing is left behind if we are killed. One of a sampled process
+ * stays until its end, so that heft ctl finds it. */
 static void find_processes(struct recorder *r)
 {
 	if (!session_dir_changed(&r->dir) && !r->rescan && !r->child_ended)
@@ -328,12 +321,15 @@ static void find_processes(struct recorder *r)
 		    !strncmp(e->d_name, WIRE_SPARE_NAME, sizeof WIRE_SPARE_NAME - 1))
 			continue;
 		struct heft_error err;
+		if (has_file(r->set, e->d_name))
+			continue;
 		int rc = process_open(&found[n], r->dir.fd, e->d_name, &err);
 		if (rc == HEFT_ENOTFOUND) {
 			r->rescan = true;
 			continue;
 		}
-		unlinkat(r->dir.fd, e->d_name, 0);
+		if (rc || !found[n]->sampled)
+			unlinkat(r->dir.fd, e->d_name, 0);
 		n += !rc;
 	}
 	r->rescan |= n == FOUND_AT_ONCE;
@@ -371,84 +367,122 @@ static void reap_child(struct recorder *r)
 static void see_ends(struct recorder *r)
 {
 	reap_child(r);
-	for (uint32_t i = 0; i < r->count; i++) {
-		struct process *p = r->processes[i];
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
 		int status = r->result->status;
 		bool is_child = p->pid == r->child;
 		if (p->ended || (is_child ? !r->child_ended : !has_ended(p)))
 			continue;
 		p->ended = true;
-		p->facts.end_ns = is_child ? r->child_end_ns : drain_now_ns(&r->drain);
+		uint64_t end_ns = is_child ? r->child_end_ns : drain_now_ns(&r->drain);
 		if (is_child && r->child_maxrss) {
-			struct trace_rss s = {p->facts.end_ns, p->index, r->child_maxrss};
+			struct trace_rss s = {end_ns, p->index, r->child_maxrss};
 			trace_writer_rss(r->writer, &s, 1);
 		}
 		if (is_child)
-			process_ended_with(p, status);
+			process_ended_with(p, status, end_ns);
 		else /* another's child: only its parent knows */
-			p->facts.end = TRACE_END_UNKNOWN;
+			process_ended_as(p, TRACE_END_UNKNOWN, end_ns);
 	}
 }
 
-static void close_process(struct recorder *r, struct process *p)
+static void count_losses(struct recorder *r, struct process *p)
 {
 	struct wire_header *h = p->session.header;
 	struct trace_process *f = &p->facts;
-	char text[512];
-	process_stacks_read_log(&r->drain.stacks, &p->stacks);
+	uint64_t off = atomic_load(&h->off_tsc), tsc0 = r->drain.clock.tsc0;
+	pthread_mutex_lock(&p->lock);
 	for (uint32_t i = 0; i < p->slots; i++)
 		f->dropped += atomic_load(&p->session.streams[i].dropped);
 	f->dropped += atomic_load(&h->dropped);
 	f->reentrant = atomic_load(&h->reentrant);
 	f->lost_stacks = atomic_load(&h->lost_stacks);
-	if (p->corrupt) {
+	if (f->dropped)
+		f->dropped_from_ns = off > tsc0 ? (uint64_t)((unsigned __int128)(off - tsc0) *
+							     r->drain.clock.mult >> 32)
+						: f->start_ns;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void note_losses(struct recorder *r, struct process *p)
+{
+	struct wire_header *h = p->session.header;
+	const struct trace_process *f = &p->facts;
+	unsigned long long dropped = f->dropped;
+	char text[512];
+	if (p->corrupt)
 		snprintf(text, sizeof text,
 			 "process %d wrote over the memory it shares with heft: its recording ends "
 			 "at %.3f s",
 			 p->pid, (double)r->drain.last_ns / 1e9);
-		note(r, TRACE_NOTE_LOST, p->index, text);
-	} else if (f->dropped) {
-		uint64_t off = atomic_load(&h->off_tsc);
-		uint64_t tsc0 = r->drain.clock.tsc0;
-		f->dropped_from_ns = off > tsc0 ? (uint64_t)((unsigned __int128)(off - tsc0) *
-							     r->drain.clock.mult >> 32)
-						: f->start_ns;
-		if (process_is_sampled(p))
-			snprintf(text, sizeof text,
-				 "%llu samples found no place in the tables of process %d",
-				 (unsigned long long)f->dropped, p->pid);
-		else if (off)
-			snprintf(text, sizeof text,
-				 "process %d went on without being recorded from %.3f s on, because the "
-				 "recorder made no progress: %llu calls are missing",
-				 p->pid, (double)f->dropped_from_ns / 1e9, (unsigned long long)f->dropped);
-		else
-			snprintf(text, sizeof text,
-				 "process %d had more than %d threads at once: %llu of their calls are "
-				 "missing",
-				 p->pid, WIRE_STREAMS, (unsigned long long)f->dropped);
-		note(r, TRACE_NOTE_LOST, p->index, text);
-	}
-	if (atomic_load(&h->lost_children)) {
+	else if (p->sampled)
 		snprintf(text, sizeof text,
-			 "%u forked children of process %d could not be recorded: cannot make a file "
-			 "in the session directory: %s",
-			 atomic_load(&h->lost_children), p->pid,
-			 strerror((int)(atomic_load(&h->lost_child_errno) & 0xfff)));
-		note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
-	}
-	if (process_is_sampled(p))
+			 "%llu samples found no place in the tables of process %d", dropped, p->pid);
+	else if (atomic_load(&h->off_tsc))
+		snprintf(text, sizeof text,
+			 "process %d went on without being recorded from %.3f s on, because the "
+			 "recorder made no progress: %llu calls are missing",
+			 p->pid, (double)f->dropped_from_ns / 1e9, dropped);
+	else
+		snprintf(text, sizeof text,
+			 "process %d had more than %d threads at once: %llu of their calls are "
+			 "missing",
+			 p->pid, WIRE_STREAMS, dropped);
+	if (p->corrupt || dropped)
+		note(r, TRACE_NOTE_LOST, p->index, text);
+	if (!atomic_load(&h->lost_children))
+		return;
+	snprintf(text, sizeof text,
+		 "%u forked children of process %d could not be recorded: cannot make a file "
+		 "in the session directory: %s",
+		 atomic_load(&h->lost_children), p->pid,
+		 strerror((int)(atomic_load(&h->lost_child_errno) & 0xfff)));
+	note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
+}
+
+static void note_budget(struct recorder *r, struct process *p)
+{
+	char text[sizeof r->result->budget];
+	if (!sampled_budget_words(p, text, sizeof text))
+		return;
+	note(r, TRACE_NOTE_INFO, p->index, text);
+	if (p->direct)
+		memcpy(r->result->budget, text, sizeof text);
+}
+
+/* What others may see of an exact process: its own fields change with every event. */
+static void show_exact(struct process *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->shown = (struct process_shown){p->live_bytes, p->live_blocks, p->facts.peak_bytes};
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void close_process(struct recorder *r, struct process *p)
+{
+	struct trace_process *f = &p->facts;
+	process_stacks_read_log(&r->drain.stacks, &p->stacks);
+	count_losses(r, p);
+	note_losses(r, p);
+	if (p->sampled) {
+		note_budget(r, p);
 		sampled_write(&r->drain, p, &p->stacks, p->index, f->end_ns);
+		session_dir_drop(&r->dir, p->pid, p->start_tsc);
+	}
+	else
+		show_exact(p);
 	drain_process_end(&r->drain, p, f->end_ns);
 	trace_writer_process_end(r->writer, p->index, f);
+	if (f->end != TRACE_END_DETACHED && !(r->o->keep_ended && p->sampled))
+		process_drop_pages(p);
 }
 
 /* Closes what has ended; true while something still runs. */
 static bool close_ended(struct recorder *r)
 {
 	bool running = false;
-	for (uint32_t i = 0; i < r->count; i++) {
-		struct process *p = r->processes[i];
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
 		if (p->done)
 			continue;
 		if (!p->ended) {
@@ -467,11 +501,49 @@ static bool close_ended(struct recorder *r)
 	return running;
 }
 
+/* Closes what has not ended: it goes on without being recorded. */
+static void leave_processes(struct recorder *r, uint64_t now)
+{
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		if (p->done)
+			continue;
+		if (!p->ended) {
+			p->ended = true;
+			process_ended_as(p, TRACE_END_DETACHED, now);
+			atomic_store(&p->session.header->state, WIRE_OFF);
+		}
+		close_process(r, p);
+	}
+}
+
+/* --limit-size: nothing more is written, the program goes on, and its status is still waited for. */
+static void heed_limit(struct recorder *r)
+{
+	char text[200], limit[NUMBER_WORDS];
+	uint64_t now = drain_now_ns(&r->drain);
+	if (!r->o->limit_bytes || r->full || trace_writer_bytes(r->writer) < r->o->limit_bytes)
+		return;
+	leave_processes(r, now);
+	r->full = true;
+	r->full_ns = now;
+	number_bytes(limit, r->o->limit_bytes, "byte", "bytes");
+	snprintf(text, sizeof text,
+		 "the recording reached its limit of %s (--limit-size) at %.3f s: what came after is "
+		 "not in it",
+		 limit, (double)now / 1e9);
+	note(r, TRACE_NOTE_LOST, TRACE_NONE, text);
+	if (r->o->say)
+		r->o->say(text);
+}
+
 /* Has every forked child come that we know of? */
 static bool children_missing(const struct recorder *r)
 {
-	for (uint32_t i = 0; i < r->count; i++) {
-		const struct process *p = r->processes[i];
+	if (r->full)
+		return false;
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		const struct process *p = r->set->list[i];
 		if (r->o->follow && !p->corrupt &&
 		    atomic_load(&p->session.header->forks) >
 			    p->children_seen + atomic_load(&p->session.header->lost_children))
@@ -491,29 +563,24 @@ static void sample_rss(struct recorder *r, uint64_t now)
 	if (now > 10000000000ull)
 		every *= 10;
 	uint32_t alive = 0;
-	for (uint32_t i = 0; i < r->count; i++) {
-		struct process *p = r->processes[i];
-		char text[128];
-		if (p->ended || p->statm_fd < 0)
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		if (p->ended)
 			continue;
-		ssize_t n = pread(p->statm_fd, text, sizeof text - 1, 0);
-		unsigned long long pages;
-		if (n <= 0)
+		uint64_t since = now > p->facts.start_ns ? now - p->facts.start_ns : 0;
+		struct trace_rss s = {now, p->index, process_read_rss(p, since)};
+		if (!s.rss_bytes)
 			continue;
-		text[n] = 0;
 		alive++;
-		if (sscanf(text, "%*u %llu", &pages) == 1 && pages) {
-			struct trace_rss s = {now, p->index, pages * (uint64_t)sysconf(_SC_PAGESIZE)};
-			trace_writer_rss(r->writer, &s, 1);
-		}
+		trace_writer_rss(r->writer, &s, 1);
 	}
 	r->next_rss_ns = now + every * (1 + alive / 16);
 }
 
 static void refresh_names(struct recorder *r)
 {
-	for (uint32_t i = 0; i < r->count; i++) {
-		struct process *p = r->processes[i];
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
 		for (uint32_t k = 0; k < p->slots && !p->done && !p->corrupt; k++) {
 			struct stream *s = &p->streams[k];
 			const char *name = p->session.streams[k].name;
@@ -527,19 +594,48 @@ static void refresh_names(struct recorder *r)
 	}
 }
 
-static void look_at_sampled(struct recorder *r, uint64_t now)
+static void answer_calls(struct recorder *r, uint64_t now)
+{
+	if (!r->o->answer || now < r->next_call_ns)
+		return;
+	r->next_call_ns = now + CALLS_EVERY_MS * 1000000ull;
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		if (p->sampled && !p->ended)
+			answer_call(p, r->o->answer, r->o->answer_ctx);
+	}
+}
+
+/* A tenth of the time so far, so that the recording of a service does not grow with its days. */
+static uint64_t samples_pause_ns(uint64_t now)
+{
+	uint64_t pause = now / 10;
+	if (pause < SAMPLES_EVERY_MS * 1000000ull)
+		return SAMPLES_EVERY_MS * 1000000ull;
+	return pause < SAMPLES_SELDOM_MS * 1000000ull ? pause : SAMPLES_SELDOM_MS * 1000000ull;
+}
+
+static void look_at_processes(struct recorder *r, uint64_t now)
 {
 	if (now < r->next_peak_ns)
 		return;
 	r->next_peak_ns = now + PEAK_EVERY_MS * 1000000ull;
-	bool write = now >= r->next_samples_ns;
+	bool write = now >= r->next_samples_ns, budget = now >= r->next_budget_ns;
 	if (write)
-		r->next_samples_ns = now + SAMPLES_EVERY_MS * 1000000ull;
-	for (uint32_t i = 0; i < r->count; i++) {
-		struct process *p = r->processes[i];
-		if (p->done || p->corrupt || !process_is_sampled(p))
+		r->next_samples_ns = now + samples_pause_ns(now);
+	if (budget)
+		r->next_budget_ns = now + BUDGET_EVERY_MS * 1000000ull;
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		if (p->done || p->corrupt)
 			continue;
+		if (!p->sampled) {
+			show_exact(p);
+			continue;
+		}
 		sampled_see_peak(p);
+		if (budget && !p->ended)
+			sampled_follow_budget(p);
 		if (write) /* so that it is there even if we are killed */
 			sampled_write(&r->drain, p, &p->stacks, p->index, now);
 	}
@@ -549,7 +645,8 @@ static void now_and_then(struct recorder *r)
 {
 	uint64_t now = drain_now_ns(&r->drain);
 	sample_rss(r, now);
-	look_at_sampled(r, now);
+	look_at_processes(r, now);
+	answer_calls(r, now);
 	refresh_names(r);
 	if (now >= r->next_checkpoint_ns &&
 	    r->drain.event_total - r->checkpoint_events >= CHECKPOINT_EVENTS) {
@@ -584,10 +681,10 @@ static void say_daemons(struct recorder *r)
 	char text[512];
 	uint32_t alive = 0;
 	int32_t pid = 0;
-	for (uint32_t i = 0; i < r->count; i++)
-		if (!r->processes[i]->ended) {
+	for (uint32_t i = 0; i < r->set->count; i++)
+		if (!r->set->list[i]->ended) {
 			alive++;
-			pid = r->processes[i]->pid;
+			pid = r->set->list[i]->pid;
 		}
 	r->told_daemons = true;
 	if (!r->o->say || !alive)
@@ -604,20 +701,20 @@ static void say_daemons(struct recorder *r)
 /* What was executed but never came. */
 static void note_unfollowed(struct recorder *r)
 {
-	for (uint32_t i = 0; i < r->count; i++) {
-		struct process *p = r->processes[i];
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
 		for (uint32_t k = 0; k < p->stacks.exec_count; k++) {
 			struct exec_note *x = &p->stacks.execs[k];
 			bool came = x->failed;
 			for (uint32_t j = k + 1; j < p->stacks.exec_count && !came; j++)
 				came = p->stacks.execs[j].pid == x->pid && p->stacks.execs[j].failed;
 			/* A spawned child may have opened its file before the note was written. */
-			for (uint32_t j = 0; j < r->count && !came; j++)
-				came = r->processes[j]->pid == x->pid && r->processes[j] != p &&
-				       !r->processes[j]->child;
-			for (uint32_t j = 0; j < r->count && !came; j++)
-				came = r->processes[j]->pid == x->pid &&
-				       r->processes[j]->start_tsc > x->tsc;
+			for (uint32_t j = 0; j < r->set->count && !came; j++)
+				came = r->set->list[j]->pid == x->pid && r->set->list[j] != p &&
+				       !r->set->list[j]->child;
+			for (uint32_t j = 0; j < r->set->count && !came; j++)
+				came = r->set->list[j]->pid == x->pid &&
+				       r->set->list[j]->start_tsc > x->tsc;
 			if (came || !r->o->follow)
 				continue;
 			struct launch_plan plan;
@@ -640,8 +737,8 @@ static void note_unfollowed(struct recorder *r)
 static void note_absent_command(struct recorder *r)
 {
 	int status = r->result->status;
-	for (uint32_t i = 0; i < r->count; i++)
-		if (r->processes[i]->direct)
+	for (uint32_t i = 0; i < r->set->count; i++)
+		if (r->set->list[i]->direct)
 			return;
 	struct trace_process p = {
 		.pid = r->child,
@@ -656,8 +753,8 @@ static void note_absent_command(struct recorder *r)
 		.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
 	};
 	trace_writer_process(r->writer, &p);
-	trace_writer_process_end(r->writer, r->count, &p);
-	note(r, TRACE_NOTE_UNFOLLOWED, r->count,
+	trace_writer_process_end(r->writer, r->set->count, &p);
+	note(r, TRACE_NOTE_UNFOLLOWED, r->set->count,
 	     "the command was not recorded: it ended before heft's library was loaded, or wrote over "
 	     "the memory it shares with heft");
 }
@@ -666,25 +763,17 @@ static void finish(struct recorder *r)
 {
 	struct drain *d = &r->drain;
 	uint64_t now = drain_now_ns(d);
-	for (uint32_t i = 0; i < r->count; i++) {
-		struct process *p = r->processes[i];
-		if (p->done)
-			continue;
-		if (!p->ended) { /* the user stopped the recording */
-			p->facts.end = TRACE_END_DETACHED;
-			p->facts.end_ns = now;
-			atomic_store(&p->session.header->state, WIRE_OFF);
-		}
-		close_process(r, p);
-	}
+	leave_processes(r, now);
 	note_absent_command(r);
 	note_unfollowed(r);
 	drain_flush(d);
 	r->result->events = d->event_total;
-	r->result->processes = r->count;
+	r->result->processes = r->set->count;
 	uint64_t duration = r->child_ended && r->child_end_ns > d->last_ns ? r->child_end_ns : d->last_ns;
 	if (!r->child_ended || r->stop)
 		duration = now;
+	if (r->full)
+		duration = r->full_ns > d->last_ns ? r->full_ns : d->last_ns;
 	trace_writer_close(r->writer, duration, &d->tally, &r->result->problem);
 	if (d->failed && !r->result->problem.code)
 		heft_fail(&r->result->problem, HEFT_ENOMEM,
@@ -697,8 +786,9 @@ static void loop(struct recorder *r)
 	for (;;) {
 		see_ends(r); /* before looking at the streams: what ended has published all */
 		find_processes(r);
-		uint64_t events = drain_round(&r->drain, r->processes, r->count);
+		uint64_t events = drain_round(&r->drain, r->set->list, r->set->count);
 		now_and_then(r);
+		heed_limit(r);
 		bool running = close_ended(r);
 		uint64_t now = drain_now_ns(&r->drain);
 		if (running || !r->child_ended)
@@ -729,6 +819,26 @@ static void loop(struct recorder *r)
 	}
 }
 
+/* What was recorded can still be asked for, until the time is over or the user has enough. */
+static void linger(struct recorder *r)
+{
+	uint64_t until = monotonic_ns() + r->o->linger_ns;
+	if (!r->o->linger_ns || r->stop)
+		return;
+	if (r->o->ended)
+		r->o->ended(r->o->ready_ctx, r->result);
+	while (!r->stop) {
+		uint64_t now = monotonic_ns();
+		if (now >= until)
+			return;
+		struct timespec left = {(time_t)((until - now) / 1000000000ull),
+					(long)((until - now) % 1000000000ull)};
+		struct pollfd signals = {.fd = r->signals, .events = POLLIN};
+		ppoll(&signals, 1, &left, NULL);
+		take_signals(r);
+	}
+}
+
 int recorder_run(const struct recorder_options *o, struct recorder_result *result,
 		 struct heft_error *err)
 {
@@ -739,8 +849,8 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 	r->o = o;
 	r->result = result;
 	r->dir.fd = -1;
-	pthread_mutex_init(&r->lock, NULL);
-	pthread_cond_init(&r->wake, NULL);
+	r->set = o->set ? o->set : &r->own_set;
+	process_set_init(&r->own_set);
 	sigset_t mine, before;
 	sigemptyset(&mine);
 	const int watched[] = {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP};
@@ -751,30 +861,26 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 	sigaddset(&mine, SIGXFSZ);
 	pthread_sigmask(SIG_BLOCK, &mine, &before);
 	prctl(PR_SET_TIMERSLACK, 50000ul);
+	session_guard_install();
 	int rc = session_dir_make(&r->dir, err);
 	if (!rc) {
 		r->signals = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
-		rc = launch(r, &before, err);
+		rc = o->ready ? o->ready(o->ready_ctx, err) : 0;
+		if (!rc)
+			rc = launch(r, &before, err);
 		if (!rc) {
-			r->heartbeat_runs = !pthread_create(&r->heartbeat, NULL, heartbeat, r);
+			process_set_start_heartbeat(r->set);
 			loop(r);
 			finish(r);
-			if (r->heartbeat_runs) {
-				pthread_mutex_lock(&r->lock);
-				r->heartbeat_stop = true;
-				pthread_cond_signal(&r->wake);
-				pthread_mutex_unlock(&r->lock);
-				pthread_join(r->heartbeat, NULL);
-			}
+			process_set_stop_heartbeat(r->set);
 			drain_fini(&r->drain);
+			linger(r);
 		}
 		close(r->signals);
 		session_dir_remove(&r->dir);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	for (uint32_t i = 0; i < r->count; i++)
-		process_free(r->processes[i]);
-	free(r->processes);
+	process_set_fini(&r->own_set);
 	free(r);
 	return rc;
 }

@@ -3,11 +3,15 @@
 #define HEFT_RECORD_RECORDER_H
 
 #include "hosted/error.h"
+#include "record/answer_call.h"
 #include "record/launch.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+struct process_set;
+struct recorder_result;
 
 struct recorder_options {
 	char **argv; /* the command; argc of them, NULL after */
@@ -17,10 +21,25 @@ struct recorder_options {
 	const char *output;  /* pattern with %e, %p, %t; NULL: heft.%e.%p.heft */
 	bool force;
 	uint64_t sample_bytes; /* sampled, with this mean distance; 0: every allocation */
+	bool sample_automatic; /* sampled, at a rate that follows a budget */
+	uint64_t limit_bytes; /* of the recording: then it ends and the program goes on; 0: none */
 	bool follow; /* into forked and executed processes */
 	bool verbose; /* say which processes are recorded */
 	/* A line for the user while it goes on; NULL: none. */
 	void (*say)(const char *text);
+
+	/* For whoever answers questions about the processes meanwhile (record/process_set.h). */
+	struct process_set *set; /* to be filled; the caller's, who frees it. NULL: not needed */
+	/* Called before the program is started, with signals blocked: threads that it starts take none
+	 * that are meant for the program. A failure is the reason not to run the command. */
+	int (*ready)(void *ctx, struct heft_error *err);
+	void *ready_ctx;
+	answer_make *answer; /* makes what a process gets that asks for its own profile; NULL: nothing */
+	void *answer_ctx;
+	void (*in_child)(void); /* in the program's process, before it is executed */
+	bool keep_ended;	/* snapshots of sampled processes that ended will be asked for */
+	uint64_t linger_ns;	/* how long to stay when all is written, unless a signal comes */
+	void (*ended)(void *ctx, const struct recorder_result *result); /* before that */
 };
 
 struct recorder_result {
@@ -30,6 +49,7 @@ struct recorder_result {
 	struct heft_error problem; /* of the recording, if code != 0: the program was not affected */
 	uint32_t processes;
 	uint64_t events, bytes;
+	char budget[160]; /* with sample_automatic: what became of the rate, in words; or "" */
 };
 
 /* 0, or the reason why the command was not run at all. */

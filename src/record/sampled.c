@@ -4,9 +4,12 @@
 #include "record/sampled.h"
 
 #include "base/arch.h"
+#include "hosted/monotonic.h"
+#include "hosted/number_words.h"
 #include "wire/samples.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -92,6 +95,24 @@ void sampled_sums(const struct process *p, struct sampled_sums *sums)
 	}
 }
 
+static void see_birth(void *ctx, const struct wire_sample *b)
+{
+	uint64_t *newest = ctx;
+	if (b->birth_tsc > *newest)
+		*newest = b->birth_tsc;
+}
+
+uint64_t sampled_last_seen_ns(const struct process *p)
+{
+	uint64_t newest = 0, tsc = arch_stamp_after(), start = p->session.header->start_mono_ns;
+	uint64_t now = monotonic_ns();
+	each_live(p, see_birth, &newest);
+	if (newest <= p->start_tsc || newest >= tsc || now <= start)
+		return 0;
+	return (uint64_t)((double)(now - start) * (double)(newest - p->start_tsc) /
+			  (double)(tsc - p->start_tsc));
+}
+
 /* ---- the peak */
 
 struct kept { /* live samples, copied */
@@ -116,11 +137,32 @@ static void keep(void *ctx, const struct wire_sample *b)
 		k->list[k->count++] = *b;
 }
 
-void sampled_see_peak(struct process *p)
+/* Every sample costs something: while cost_tsc stands still there was none, and the live ones can
+ * only have become fewer. So a quiet process costs a look at one word. */
+static bool nothing_new(struct process *p)
+{
+	uint64_t cost = atomic_load_explicit(&p->session.header->sampling.cost_tsc,
+					     memory_order_relaxed);
+	pthread_mutex_lock(&p->lock);
+	bool same = cost == p->peak.cost_tsc && p->peak.tsc;
+	p->peak.cost_tsc = cost;
+	pthread_mutex_unlock(&p->lock);
+	return same;
+}
+
+static bool is_peak(struct process *p, double bytes)
+{
+	pthread_mutex_lock(&p->lock);
+	bool more = bytes > p->peak.bytes;
+	pthread_mutex_unlock(&p->lock);
+	return more;
+}
+
+static void look_for_peak(struct process *p)
 {
 	struct sampled_sums now = {0};
 	each_live(p, add_live, &now);
-	if (now.live_bytes <= p->peak.bytes)
+	if (!is_peak(p, now.live_bytes))
 		return;
 	struct kept k = {0};
 	each_live(p, keep, &k);
@@ -129,14 +171,22 @@ void sampled_see_peak(struct process *p)
 		return;
 	}
 	pthread_mutex_lock(&p->lock);
-	free(p->peak.samples);
-	p->peak = (struct process_peak){
-		.samples = k.list,
-		.count = k.count,
-		.bytes = now.live_bytes,
-		.tsc = arch_stamp_after(),
-	};
+	if (now.live_bytes > p->peak.bytes) { /* nobody else saw more meanwhile */
+		struct wire_sample *was = p->peak.samples;
+		p->peak.samples = k.list;
+		p->peak.count = k.count;
+		p->peak.bytes = now.live_bytes;
+		p->peak.tsc = arch_stamp_after();
+		k.list = was;
+	}
 	pthread_mutex_unlock(&p->lock);
+	free(k.list);
+}
+
+void sampled_see_peak(struct process *p)
+{
+	if (!nothing_new(p))
+		look_for_peak(p);
 }
 
 /* ---- into a recording */
@@ -225,7 +275,7 @@ void sampled_write(struct drain *d, struct process *p, struct process_stacks *st
 		.rate_bytes = atomic_load(&h->sampling.rate_bytes),
 		.on = atomic_load(&h->sampling.on) != 0,
 	};
-	sampled_see_peak(p);
+	look_for_peak(p); /* in any case: the peak is never less than what is written as live */
 	process_stacks_read_log(&d->stacks, stacks);
 	if (!convert_live(d, p, stacks, &now) && !convert_sums(d, p, stacks, &now))
 		trace_writer_samples(d->writer, &now); /* latches its failure */
@@ -244,6 +294,16 @@ void sampled_control(struct process *p, bool on, uint64_t rate_bytes)
 	atomic_store(&s->on, on);
 }
 
+void sampled_control_automatic(struct process *p)
+{
+	struct wire_sampling *s = &p->session.header->sampling;
+	atomic_store(&s->automatic, 1);
+	atomic_store(&s->on, 1);
+}
+
+/* A share of less CPU time than this is noise. */
+#define CPU_LEAST_NS 10000000
+
 /* CPU time of the process so far, or 0. */
 static uint64_t cpu_ns(const struct process *p)
 {
@@ -260,18 +320,25 @@ double sampled_follow_budget(struct process *p)
 {
 	struct wire_sampling *s = &p->session.header->sampling;
 	uint64_t cpu = cpu_ns(p), cost = atomic_load(&s->cost_tsc), tsc = arch_stamp_after();
+	pthread_mutex_lock(&p->lock);
 	struct process_cost was = p->cost;
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	uint64_t now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+	pthread_mutex_unlock(&p->lock);
+	uint64_t now = monotonic_ns();
 	if (!cpu)
 		return was.share;
-	p->cost = (struct process_cost){cpu, cost, tsc, now, was.share};
-	if (!was.cpu_ns || tsc <= was.tsc || cpu < was.cpu_ns + 10000000 || cost < was.cost_tsc)
-		return p->cost.share = was.cpu_ns ? was.share : -1;
-	double ns_each = (double)(now - was.mono_ns) / (double)(tsc - was.tsc);
-	double share = (double)(cost - was.cost_tsc) * ns_each / (double)(cpu - was.cpu_ns);
-	p->cost.share = share;
+	if (was.cpu_ns && cpu < was.cpu_ns + CPU_LEAST_NS)
+		return was.share; /* too little to tell: when there is more */
+	bool measured = was.cpu_ns && tsc > was.tsc && cost >= was.cost_tsc;
+	double share = was.share;
+	if (measured) {
+		double ns_each = (double)(now - was.mono_ns) / (double)(tsc - was.tsc);
+		share = (double)(cost - was.cost_tsc) * ns_each / (double)(cpu - was.cpu_ns);
+	}
+	pthread_mutex_lock(&p->lock);
+	p->cost = (struct process_cost){cpu, cost, tsc, now, share};
+	pthread_mutex_unlock(&p->lock);
+	if (!measured)
+		return share;
 	uint64_t rate = atomic_load(&s->rate_bytes);
 	double factor = share / SAMPLED_BUDGET;
 	if (!atomic_load(&s->automatic) || !rate || fabs(factor - 1) < 0.1)
@@ -282,4 +349,29 @@ double sampled_follow_budget(struct process *p)
 	next = next > SAMPLED_RATE_MOST ? SAMPLED_RATE_MOST : next;
 	atomic_store(&s->rate_bytes, (uint64_t)next);
 	return share;
+}
+
+double sampled_cost_share(const struct process *p)
+{
+	struct wire_header *h = p->session.header;
+	uint64_t cpu = cpu_ns(p), tsc = arch_stamp_after(), start = h->start_mono_ns;
+	uint64_t now = monotonic_ns();
+	if (cpu < CPU_LEAST_NS || tsc <= p->start_tsc || now <= start)
+		return -1;
+	double ns_each = (double)(now - start) / (double)(tsc - p->start_tsc);
+	return (double)atomic_load(&h->sampling.cost_tsc) * ns_each / (double)cpu;
+}
+
+bool sampled_budget_words(const struct process *p, char *text, size_t size)
+{
+	struct wire_sampling *s = &p->session.header->sampling;
+	char rate[NUMBER_WORDS], cost[64] = "what it costs is not known yet";
+	if (!atomic_load(&s->automatic))
+		return false;
+	number_bytes(rate, atomic_load(&s->rate_bytes), "byte", "bytes");
+	if (p->cost.share >= 0)
+		snprintf(cost, sizeof cost, "cost %.2g %%", 100 * p->cost.share);
+	snprintf(text, size, "rate follows a budget of %.2g %% of CPU: now one sample each %s, %s",
+		 100 * SAMPLED_BUDGET, rate, cost);
+	return true;
 }

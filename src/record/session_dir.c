@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
@@ -136,6 +137,27 @@ void session_dir_spares(const struct session_dir *d)
 			unlinkat(d->fd, name, 0); /* we have a limit ourselves */
 		close(fd);
 	}
+}
+
+bool session_file_name(const char *name, int32_t *pid, uint64_t *start_tsc)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t first = strspn(name, digits);
+	size_t second = name[first] == '.' ? strspn(name + first + 1, digits) : 0;
+	*pid = 0;
+	*start_tsc = 0;
+	if (!first || first > 8 || !second || second > 16 || name[first + 1 + second])
+		return false;
+	*pid = (int32_t)strtoul(name, NULL, 16);
+	*start_tsc = strtoull(name + first + 1, NULL, 16);
+	return *pid > 0;
+}
+
+void session_dir_drop(const struct session_dir *d, int32_t pid, uint64_t start_tsc)
+{
+	char name[32];
+	snprintf(name, sizeof name, "%" PRIx32 ".%" PRIx64, (uint32_t)pid, start_tsc);
+	unlinkat(d->fd, name, 0);
 }
 
 void session_dir_remove(struct session_dir *d)

@@ -20,6 +20,10 @@ int session_dir_make(struct session_dir *d, struct heft_error *err);
 bool session_dir_changed(struct session_dir *d);
 /* Keeps a few files ready for processes that cannot make one (wire/session.h). */
 void session_dir_spares(const struct session_dir *d);
+/* Session files are called PID.STAMP, both in hex. False: this is no such name. */
+bool session_file_name(const char *name, int32_t *pid, uint64_t *start_tsc);
+/* Removes that file. */
+void session_dir_drop(const struct session_dir *d, int32_t pid, uint64_t start_tsc);
 /* Removes it and what is left in it. */
 void session_dir_remove(struct session_dir *d);
 

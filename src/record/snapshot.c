@@ -27,12 +27,15 @@ static void set_clock(struct drain *d, const struct process *p)
 		d->clock.tsc0 = p->start_tsc;
 }
 
-static struct trace_process facts_of(struct process *p)
+static struct trace_process facts_of(struct process *p, struct trace_meta *meta)
 {
 	struct wire_header *h = p->session.header;
 	pthread_mutex_lock(&p->lock);
 	struct trace_process f = p->facts;
+	meta->memory_limit_bytes = p->limit_bytes;
+	meta->limit_is_cgroup = p->limit_is_cgroup;
 	pthread_mutex_unlock(&p->lock);
+	f.end_ns = f.end_ns > f.start_ns ? f.end_ns - f.start_ns : 0; /* a recorder's times are its own */
 	f.start_ns = 0;
 	f.dropped = atomic_load(&h->dropped);
 	f.reentrant = atomic_load(&h->reentrant);
@@ -70,17 +73,15 @@ static void write_notes(struct process *p, struct trace_writer *w, const struct 
 
 int snapshot_write(struct process *p, const char *path, bool force, struct heft_error *err)
 {
-	struct trace_process f = facts_of(p);
 	struct trace_meta meta = {
-		.memory_limit_bytes = p->limit_bytes,
-		.limit_is_cgroup = p->limit_is_cgroup,
 		.heft_version = HEFT_VERSION,
 		.start_unix_ns = p->session.header->start_unix_ns,
-		.argv = f.argv,
-		.argc = f.argc,
 		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
 		.tick_ns = 2048,
 	};
+	struct trace_process f = facts_of(p, &meta);
+	meta.argv = f.argv;
+	meta.argc = f.argc;
 	struct drain d;
 	struct trace_writer *w;
 	int rc = trace_writer_open(&w, path, force, &meta, err);

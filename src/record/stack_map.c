@@ -14,7 +14,7 @@ _Static_assert((int)WIRE_VIA_MALLOC == TRACE_VIA_MALLOC && (int)WIRE_VIA_COUNT =
 		       (int)WIRE_VIA_NEW_ARRAY == TRACE_VIA_NEW_ARRAY,
 	       "the numbers of the recording are those of the wire");
 
-enum { LOG_SPINS = 2000 };
+enum { LOG_SPINS = 2000, LOG_WAITS = 64 };
 
 /* Makes room for one more; false if there is no memory. */
 static bool room(void **array, uint32_t count, uint32_t *capacity, size_t element)
@@ -335,14 +335,17 @@ int stack_map_site_slow(struct stack_map *m, struct process_stacks *p, uint32_t 
 		return 0;
 	}
 	/* The log entry of this node's module was written before the node, but one that another thread
-	 * is still writing may stand before it: give that thread a moment. */
+	 * is still writing may stand before it: give that thread a moment. Not again and again: it may
+	 * have been killed there. */
 	int rc = 0;
-	for (unsigned i = 0; i < LOG_SPINS; i++) {
+	unsigned i = 0, spins = p->log_waits < LOG_WAITS ? LOG_SPINS : 1;
+	for (; i < spins; i++) {
 		rc = process_stacks_read_log(m, p);
 		if (rc || atomic_load(&p->session->header->log_used) <= p->log_read)
 			break;
 		__builtin_ia32_pause();
 	}
+	p->log_waits += i == LOG_SPINS;
 	if (rc)
 		return rc;
 	struct trace_site s = {TRACE_NONE, TRACE_VIA_MALLOC};

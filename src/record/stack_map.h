@@ -43,6 +43,7 @@ struct process_stacks { /* of one process */
 	uint32_t *site_of; /* process node -> site + 1; 0 not yet */
 	uint32_t known;	   /* length of both */
 	uint32_t log_read; /* bytes of the module log taken */
+	uint32_t log_waits; /* how often an entry was waited for in vain */
 	struct process_module *modules;
 	uint32_t module_count, module_capacity;
 	struct exec_note *execs; /* as they appear in the log; the owner takes them */

@@ -127,6 +127,8 @@ static void print_result(FILE *out, const struct report_budget *r, uint32_t inde
 		return;
 	}
 	fprintf(out, " %13s %13s  ", limit.text, measured.text);
+	if (result->error95)
+		fprintf(out, "+- %s  ", value_words(rule, result->error95).text);
 	if (result->holds) {
 		fputs("holds\n", out);
 		return;
@@ -211,6 +213,9 @@ static void print_within(FILE *out, const struct report_budget *r)
 		fprintf(out, ", measured %s (%s)",
 			value_words(&b->rules[near], r->results[near].measured).text,
 			words_share(r->results[near].measured, b->rules[near].limit).text);
+		if (r->results[near].error95)
+			fprintf(out, ", +- %s",
+				value_words(&b->rules[near], r->results[near].error95).text);
 	}
 	putc('\n', out);
 }
@@ -411,6 +416,8 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 		json_write_key_string(&w, "operator", budget_operator_sign(rule->op));
 		json_write_key_uint(&w, "limit", rule->limit);
 		json_write_key_uint(&w, "measured", result->measured);
+		if (p->errors && rule->measure && rule->measure->estimated)
+			json_write_key_uint(&w, "measured_error95", result->error95);
 		json_write_key_bool(&w, "holds", result->holds);
 		json_write_key_bool(&w, "matched", !result->unmatched);
 		if (result->unknown)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLERS_SHOWN = 2, SITE_INDENT = 49 };
+enum { CALLERS_SHOWN = 2, SITE_INDENT = 49, ERROR_ROOM = 19 };
 
 /* In the order they are shown. Lifetimes are timing: they differ from run to run, and alone make
  * no change. */
@@ -132,15 +132,24 @@ static void print_run(FILE *out, const char *which, const struct profile *p, con
 	words_style(out, color, STYLE_PLAIN);
 }
 
-static void print_row(FILE *out, const char *label, double old, double new,
-		      enum profile_sort measure, const char *per)
+/* error95: of the change; below 0: none. */
+static void print_row(FILE *out, const struct profile_diff *d, const char *label, double old,
+		      double new, double error95, enum profile_sort measure, const char *per)
 {
 	fprintf(out, "  %-13s %12s %12s %12s", label, value_words(old, measure).text,
 		value_words(new, measure).text, change_words(new - old, measure).text);
+	if (profile_diff_is_estimate(d))
+		fprintf(out, " %11s", error95 < 0 ? "" : value_words(error95, measure).text);
 	struct words share = share_words(new - old, old);
-	if (share.text[0] || *per)
-		fprintf(out, " %9s%s", share.text, per);
+	bool noise = new != old && fabs(new - old) <= error95;
+	if (share.text[0] || *per || noise)
+		fprintf(out, " %9s%s%s", share.text, per, noise ? "  ~ not significant" : "");
 	putc('\n', out);
+}
+
+static double total_error(const struct profile_diff *d, enum profile_sort measure)
+{
+	return profile_diff_is_estimate(d) ? profile_diff_total_error95(d, measure) : -1;
 }
 
 static void print_totals(FILE *out, const struct profile_diff *d,
@@ -164,20 +173,23 @@ static void print_totals(FILE *out, const struct profile_diff *d,
 	}
 	if (d->per.unit == PROFILE_PER_OPERATIONS)
 		fprintf(out, "divided by %.10g and %.10g operations\n", d->per.old, d->per.new);
-	fprintf(out, "\n  %-13s %12s %12s %12s\n", "", "old", "new", "change");
+	fprintf(out, "\n  %-13s %12s %12s %12s", "", "old", "new", "change");
+	if (profile_diff_is_estimate(d))
+		fprintf(out, " %11s", "+-95 %");
+	putc('\n', out);
 	for (size_t i = 0; i < MEASURES; i++)
 		if (profile_diff_has(d, measures[i]))
-			print_row(out, labels[measures[i]],
+			print_row(out, d, labels[measures[i]],
 				  profile_diff_old(d, &d->old_total, measures[i]),
 				  profile_diff_new_value(d, &d->new_total, measures[i]),
-				  measures[i], per_words(d, measures[i]));
+				  total_error(d, measures[i]), measures[i], per_words(d, measures[i]));
 	if (o->sort == PROFILE_BY_LIFETIME)
-		print_row(out, labels[o->sort], profile_diff_old(d, &d->old_total, o->sort),
-			  profile_diff_new_value(d, &d->new_total, o->sort), o->sort, "");
+		print_row(out, d, labels[o->sort], profile_diff_old(d, &d->old_total, o->sort),
+			  profile_diff_new_value(d, &d->new_total, o->sort), -1, o->sort, "");
 	if (d->old->totals.peak_rss_bytes && d->new->totals.peak_rss_bytes && !o->focus &&
 	    !o->ignore)
-		print_row(out, "peak RSS", (double)d->old->totals.peak_rss_bytes,
-			  (double)d->new->totals.peak_rss_bytes, PROFILE_BY_PEAK, "");
+		print_row(out, d, "peak RSS", (double)d->old->totals.peak_rss_bytes,
+			  (double)d->new->totals.peak_rss_bytes, -1, PROFILE_BY_PEAK, "");
 }
 
 /* ---- changes */
@@ -205,18 +217,27 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 	const struct profile_site *s;
 	const struct profile *p = shown_side(d, e, &s);
 	double change = profile_diff_change(d, e, o->sort);
-	words_style(out, o->color, change > 0 ? STYLE_WARN : STYLE_BOLD);
-	fprintf(out, "%12s", change_words(change, o->sort).text);
-	words_style(out, o->color, STYLE_PLAIN);
-	fprintf(out, " %11s %11s  %-8s  ",
+	bool estimate = profile_diff_is_estimate(d), noise = kind == PROFILE_INSIGNIFICANT;
+	int indent = estimate ? SITE_INDENT + ERROR_ROOM : SITE_INDENT;
+	words_style(out, o->color, noise ? STYLE_DIM : change > 0 ? STYLE_WARN : STYLE_BOLD);
+	struct words shown = change_words(change, o->sort), marked = shown;
+	if (noise)
+		snprintf(marked.text, sizeof marked.text, "~ %.36s", shown.text);
+	fprintf(out, "%12s", marked.text);
+	if (estimate)
+		fprintf(out, " %11s",
+			value_words(profile_diff_error95(d, e, o->sort), o->sort).text);
+	if (!noise)
+		words_style(out, o->color, STYLE_PLAIN);
+	fprintf(out, " %11s %11s  %-*s  ",
 		e->old.sites ? value_words(profile_diff_old(d, &e->old, o->sort), o->sort).text
 			     : "-",
 		e->new.sites
 			? value_words(profile_diff_new_value(d, &e->new, o->sort), o->sort).text
 			: "-",
-		profile_change_name(kind));
+		estimate ? 15 : 8, noise ? "not significant" : profile_change_name(kind));
 	uint32_t user = profile_first_user_node(p, s->node);
-	words_style(out, o->color, STYLE_BOLD);
+	words_style(out, o->color, noise ? STYLE_DIM : STYLE_BOLD);
 	words_print_frame(out, p, user, WORDS_PLACE);
 	words_style(out, o->color, STYLE_PLAIN);
 	words_style(out, o->color, STYLE_DIM);
@@ -235,15 +256,14 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 		const struct profile_frame *f = &p->frames[p->nodes[n].frame];
 		if (!f->user || f->function == last) /* recursion says it once */
 			continue;
-		fprintf(out, "%*s< ", SITE_INDENT, "");
+		fprintf(out, "%*s< ", indent, "");
 		words_print_frame(out, p, n, WORDS_PLACE);
 		putc('\n', out);
 		last = f->function;
 		callers++;
 	}
 	if (e->old.sites && e->new.sites && e->matched == PROFILE_MATCHED_INLINED)
-		fprintf(out, "%*s(matched although a function was inlined or split)\n", SITE_INDENT,
-			"");
+		fprintf(out, "%*s(matched although a function was inlined or split)\n", indent, "");
 	words_style(out, o->color, STYLE_PLAIN);
 }
 
@@ -259,6 +279,9 @@ static void print_counts(FILE *out, const struct profile_diff_summary *s)
 			profile_change_name(order[i]));
 		between = ", ";
 	}
+	if (s->counts[PROFILE_INSIGNIFICANT])
+		fprintf(out, "%s%s not significant", between,
+			words_count(s->counts[PROFILE_INSIGNIFICANT]).text);
 }
 
 static void print_threshold(FILE *out, const struct profile_diff *d,
@@ -285,8 +308,11 @@ static int print_changes(FILE *out, const struct profile_diff *d,
 		fputs("no single stack stands out", out);
 	words_style(out, o->color, STYLE_PLAIN);
 	putc('\n', out);
+	bool estimate = profile_diff_is_estimate(d);
 	if (changes && o->limit)
-		fprintf(out, "%12s %11s %11s  %-8s  %s\n", "change", "old", "new", "", "site");
+		fprintf(out, "%12s%s%11s %11s  %-*s  %s\n", "change",
+			estimate ? "      +-95 % " : " ", "old", "new", estimate ? 15 : 8, "",
+			"site");
 	uint32_t shown = changes < o->limit ? changes : (uint32_t)o->limit;
 	for (uint32_t i = 0; i < shown; i++) {
 		const struct profile_diff_entry *e = &d->entries[order[i]];
@@ -295,8 +321,8 @@ static int print_changes(FILE *out, const struct profile_diff *d,
 	if (shown < changes)
 		fprintf(out, "... %s more changes\n", words_count(changes - shown).text);
 	if (s->counts[PROFILE_SAME]) {
-		fprintf(out, "%12s %11s %11s  %s %s within the threshold (",
-			change_words(s->below, o->sort).text, "", "",
+		fprintf(out, "%12s %*s  %s %s within the threshold (",
+			change_words(s->below, o->sort).text, estimate ? 35 : 23, "",
 			words_count(s->counts[PROFILE_SAME]).text,
 			s->counts[PROFILE_SAME] == 1 ? "stack" : "stacks, together,");
 		print_threshold(out, d, s, o);
@@ -310,11 +336,12 @@ static void print_nothing(FILE *out, const struct profile_diff *d,
 			  const struct report_diff_options *o, const struct profile_diff_summary *s,
 			  bool anywhere)
 {
+	const char *significantly = s->counts[PROFILE_INSIGNIFICANT] ? " significantly" : "";
 	words_style(out, o->color, STYLE_BOLD);
 	if (anywhere)
-		fprintf(out, "\nBy %s nothing changed:", measure_words[o->sort]);
+		fprintf(out, "\nBy %s nothing changed%s:", measure_words[o->sort], significantly);
 	else
-		fputs("\nNothing changed:", out);
+		fprintf(out, "\nNothing changed%s:", significantly);
 	words_style(out, o->color, STYLE_PLAIN);
 	fprintf(out, " %s %s then, ", labels[o->sort], value_words(s->old, o->sort).text);
 	fprintf(out, "%s now%s; ", value_words(s->new, o->sort).text, per_words(d, o->sort));
@@ -328,7 +355,14 @@ static void print_nothing(FILE *out, const struct profile_diff *d,
 	}
 	fputs(".\nUp to ", out);
 	print_threshold(out, d, s, o);
-	fputs(", counts as noise (--threshold).\n", out);
+	fputs(", counts as noise (--threshold)", out);
+	if (s->counts[PROFILE_INSIGNIFICANT])
+		fprintf(out,
+			"; beyond it, %s %s not significant:\nwithin the +-95 %% of samples",
+			words_count(s->counts[PROFILE_INSIGNIFICANT]).text,
+			s->counts[PROFILE_INSIGNIFICANT] == 1 ? "difference is"
+							      : "differences are");
+	fputs(".\n", out);
 }
 
 /* A regular expression that matches this name alone. */
@@ -377,7 +411,7 @@ static void print_next_report(FILE *out, const struct profile_diff *d,
 			      const struct report_diff_options *o,
 			      const struct profile_diff_summary *s)
 {
-	const struct profile_diff_entry *e = &d->entries[s->largest_entry];
+	const struct profile_diff_entry *e = &d->entries[s->next_entry];
 	const struct profile_site *site;
 	const struct profile *p = shown_side(d, e, &site);
 	uint32_t user = profile_first_user_node(p, site->node);

@@ -65,6 +65,12 @@ static void write_side(struct json_writer *w, const struct profile *p,
 	json_write_key_uint(w, "live_blocks", s->live_blocks);
 	json_write_key_uint(w, "temporary", s->temporary);
 	json_write_key_uint(w, "lifetime_ns", (uint64_t)s->lifetime_ns);
+	if (p->errors) {
+		write_number(w, "allocations_error95", round(s->allocations_error95));
+		write_number(w, "allocated_bytes_error95", round(s->allocated_bytes_error95));
+		write_number(w, "peak_bytes_error95", round(s->peak_bytes_error95));
+		write_number(w, "live_bytes_error95", round(s->live_bytes_error95));
+	}
 	json_write_object_end(w);
 }
 
@@ -107,6 +113,10 @@ static void write_measures(struct json_writer *w, const struct profile_diff *d,
 		write_number(w, "change", s.new - s.old);
 		write_number(w, "threshold", s.threshold);
 		json_write_key_bool(w, "changed", s.changed);
+		if (profile_diff_is_estimate(d)) {
+			write_number(w, "change_error95", s.error95);
+			json_write_key_bool(w, "significant", fabs(s.new - s.old) > s.error95);
+		}
 		write_number(w, "largest", s.largest);
 		json_write_key(w, "stacks");
 		json_write_object(w);
@@ -120,8 +130,23 @@ static void write_measures(struct json_writer *w, const struct profile_diff *d,
 	json_write_object_end(w);
 }
 
+/* Of estimates: whether the change in what was asked for is more than their errors explain. */
+static void write_significance(struct json_writer *w, const struct profile_diff *d,
+			       const struct profile_diff_entry *e, enum profile_sort sort)
+{
+	json_write_key(w, "change_error95");
+	json_write_object(w);
+	for (size_t i = 0; i < sizeof measures / sizeof *measures; i++)
+		if (profile_diff_has(d, measures[i]))
+			write_number(w, keys[measures[i]], profile_diff_error95(d, e, measures[i]));
+	json_write_object_end(w);
+	json_write_key_bool(w, "significant",
+			    fabs(profile_diff_change(d, e, sort)) > profile_diff_error95(d, e, sort));
+}
+
 static void write_entry(struct json_writer *w, const struct profile_diff *d,
-			const struct profile_diff_entry *e, enum profile_change kind)
+			const struct profile_diff_entry *e, enum profile_change kind,
+			enum profile_sort sort)
 {
 	static const char *const matched[] = {
 		[PROFILE_MATCHED_STACK] = "stack",
@@ -140,6 +165,8 @@ static void write_entry(struct json_writer *w, const struct profile_diff *d,
 	for (size_t i = 0; i < sizeof measures / sizeof *measures; i++)
 		write_number(w, keys[measures[i]], profile_diff_change(d, e, measures[i]));
 	json_write_object_end(w);
+	if (profile_diff_is_estimate(d))
+		write_significance(w, d, e, sort);
 	json_write_key(w, "old");
 	write_side(w, d->old, &e->old);
 	json_write_key(w, "new");
@@ -185,7 +212,7 @@ int report_diff_json(FILE *out, const struct profile_diff *d, const struct repor
 	json_write_newline(&w);
 	for (uint32_t i = 0; i < d->count && i < o->limit; i++) {
 		const struct profile_diff_entry *e = &d->entries[order[i]];
-		write_entry(&w, d, e, profile_diff_classify(d, e, o->sort, s.threshold));
+		write_entry(&w, d, e, profile_diff_classify(d, e, o->sort, s.threshold), o->sort);
 	}
 	json_write_array_end(&w);
 	json_write_object_end(&w);

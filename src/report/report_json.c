@@ -5,6 +5,7 @@
 #include "report/report_parts.h"
 
 #include "hosted/json_writer.h"
+#include "profile/estimate.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -134,6 +135,30 @@ static void write_labels(struct json_writer *w, const struct profile_label_set *
 	json_write_object_end(w);
 }
 
+/* How far estimates of a site may be believed, and how old is what it has live. */
+static void write_certainty(struct json_writer *w, const struct profile *p, uint32_t site)
+{
+	write_errors(w, &p->errors[site]);
+	json_write_key_uint(w, "samples", p->spreads[site].samples);
+	json_write_key_uint(w, "peak_samples", p->spreads[site].peak_samples);
+	json_write_key_uint(w, "live_samples", p->spreads[site].live_samples);
+	json_write_key_bool(w, "few_samples", profile_few_samples(p, site, PROFILE_BY_ALLOCATED));
+	json_write_key_bool(w, "peak_few_samples", profile_few_samples(p, site, PROFILE_BY_PEAK));
+	json_write_key_bool(w, "live_few_samples", profile_few_samples(p, site, PROFILE_BY_LIVE));
+	if (!p->ages || !p->ages[site].count)
+		return;
+	const struct profile_age *a = &p->ages[site];
+	json_write_key(w, "age_ns");
+	json_write_object(w);
+	json_write_key_uint(w, "min", a->min_ns);
+	json_write_key_uint(w, "p50", a->p50_ns);
+	json_write_key_uint(w, "p99", a->p99_ns);
+	json_write_key_uint(w, "max", a->max_ns);
+	json_write_object_end(w);
+	json_write_key(w, "old_share");
+	json_write_real(w, a->old_share);
+}
+
 static void write_site(struct json_writer *w, const struct profile *p, const struct profile_site *s,
 		       const struct report_options *o)
 {
@@ -179,10 +204,10 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 		write_if(w, has & PROFILE_HAS_LIFETIMES, "max", s->lifetime.max_ns);
 		json_write_object_end(w);
 	}
-	if (o->lifetimes && p->lifetimes)
+	if (o->lifetimes && p->lifetimes && (has & PROFILE_HAS_LIFETIMES))
 		write_histogram(w, p->lifetimes[s - p->sites]);
 	if (p->errors)
-		write_errors(w, &p->errors[s - p->sites]);
+		write_certainty(w, p, (uint32_t)(s - p->sites));
 	write_if(w, has & PROFILE_HAS_CROSS_FREES, "cross_thread_frees", s->cross_thread_frees);
 	json_write_object_end(w);
 	json_write_newline(w);
@@ -223,6 +248,9 @@ static void write_head(struct json_writer *w, const struct profile *p,
 	json_write_key_string(w, "format", p->format);
 	json_write_key_string(w, "mode", p->rate_bytes ? "sample" : "exact");
 	json_write_key_uint(w, "rate_bytes", p->rate_bytes);
+	if (p->errors) /* what a site may hold without having been seen, in 5 % of cases */
+		json_write_key_uint(w, "unseen_bytes",
+				    estimate_rounded(estimate_unseen_bytes(p->rate_bytes)));
 	if (!foreign || p->start_unix_ns)
 		json_write_key_string(w, "start", start);
 	write_if(w, p->has & PROFILE_HAS_TIMES, "duration_ns", p->duration_ns);
@@ -270,7 +298,7 @@ static void write_processes(struct json_writer *w, const struct profile *p)
 			json_write_key_int(w, "exit_status", q->exit_status);
 			json_write_key_int(w, "signal", q->signal);
 		}
-		write_totals(w, &q->totals, p->has, NULL);
+		write_totals(w, &q->totals, p->has, p->errors ? &q->errors : NULL);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}
@@ -287,13 +315,17 @@ static void write_threads(struct json_writer *w, const struct profile *p)
 		json_write_key_int(w, "pid", t->pid);
 		json_write_key_int(w, "tid", t->tid);
 		json_write_key_string(w, "name", t->name);
-		write_if(w, p->has & PROFILE_HAS_ALLOCATED, "allocations", t->allocations);
-		write_if(w, p->has & PROFILE_HAS_ALLOCATED, "allocated_bytes", t->allocated_bytes);
+		/* samples tell what a thread has live, their sums are by site only */
+		bool made = (p->has & PROFILE_HAS_ALLOCATED) && !p->errors;
+		write_if(w, made, "allocations", t->allocations);
+		write_if(w, made, "allocated_bytes", t->allocated_bytes);
 		write_if(w, p->has & PROFILE_HAS_FREES, "reallocations", t->reallocations);
 		write_if(w, p->has & PROFILE_HAS_FREES, "frees", t->frees);
 		/* recordings know what frees a thread made, not what it has live */
 		write_if(w, !(p->has & PROFILE_HAS_FREES), "live_bytes", t->live_bytes);
 		write_if(w, !(p->has & PROFILE_HAS_FREES), "live_blocks", t->live_blocks);
+		write_if(w, p->errors, "live_bytes_error95", t->errors.live_bytes);
+		write_if(w, p->errors, "live_blocks_error95", t->errors.live_blocks);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}

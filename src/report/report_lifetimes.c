@@ -45,6 +45,13 @@ static const char *sort_of(enum profile_sort sort)
 
 int report_lifetimes(FILE *out, const struct profile *p, const struct report_options *o)
 {
+	if (!(p->has & (PROFILE_HAS_LIFETIMES | PROFILE_HAS_MEAN_LIFETIME))) {
+		report_print_title(out, p, o, "lifetimes");
+		fprintf(out, "  The file does not tell lifetimes.%s\n",
+			p->ages ? " The report has the ages of what is live." : "");
+		report_print_next(out, o, "", "the report");
+		return 0;
+	}
 	uint32_t *order = profile_sorted_sites(p, o->sort);
 	size_t width = report_width(o), any = 0;
 	bool below = width < INDENT + LEAST; /* the site has a line of its own */

@@ -31,6 +31,9 @@ uint32_t report_called_node(const struct profile *p, const struct profile_site *
 void report_print_site(FILE *out, const struct profile *p, const struct profile_site *s,
 		       size_t max);
 
+/* Of a sampled profile: the sites that hold most of what is live, by when that was made. */
+int report_print_ages(FILE *out, const struct profile *p, const struct report_options *o);
+
 /* The block of findings; nothing if they were not looked for. */
 int report_print_findings(FILE *out, const struct profile *p, const struct report_options *o);
 

@@ -18,8 +18,12 @@ enum { TOP_SITES = 3, NOTES_SHOWN = 2 };
 static void print_site(FILE *out, const struct profile *p, const struct profile_site *s,
 		       size_t width)
 {
-	int used = fprintf(out, "  %11s %7s  ", words_bytes(s->peak_bytes).text,
+	uint32_t site = (uint32_t)(s - p->sites);
+	int used = fprintf(out, "  %11s%s %7s  ", words_bytes(s->peak_bytes).text,
+			   p->errors ? words_within(p->errors[site].peak_bytes).text : "",
 			   words_share(s->peak_bytes, p->totals.peak_bytes).text);
+	if (profile_few_samples(p, site, PROFILE_BY_PEAK))
+		used += fprintf(out, "(few samples) ");
 	size_t indent = used > 0 ? (size_t)used : 0;
 	report_print_site(out, p, s, width > indent + 24 ? width - indent : 24);
 	putc('\n', out);
@@ -83,14 +87,17 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 			p->process_count == 1 ? "" : "es");
 	putc('\n', out);
 	print_warnings(out, p, width, color);
-	fprintf(out, "  peak          %s in %s at %s", words_bytes(t->peak_bytes).text,
+	fprintf(out, "  peak          %s%s in %s at %s", words_bytes(t->peak_bytes).text,
+		p->errors ? words_within(p->total_errors.peak_bytes).text : "",
 		words_blocks(t->peak_blocks).text, words_duration(t->peak_time_ns).text);
 	if (t->peak_rss_bytes)
 		fprintf(out, "; peak RSS %s", words_bytes(t->peak_rss_bytes).text);
 	putc('\n', out);
-	fprintf(out, "  live at end   %s in %s\n", words_bytes(t->live_bytes).text,
+	fprintf(out, "  live at end   %s%s in %s\n", words_bytes(t->live_bytes).text,
+		p->errors ? words_within(p->total_errors.live_bytes).text : "",
 		words_blocks(t->live_blocks).text);
-	fprintf(out, "  allocations   %s (%s)", words_count(t->allocations).text,
+	fprintf(out, "  allocations   %s%s (%s)", words_count(t->allocations).text,
+		p->errors ? words_within_count(p->total_errors.allocations).text : "",
 		words_rate(t->allocations, p->duration_ns).text);
 	if (p->has & PROFILE_HAS_TEMPORARY)
 		fprintf(out, ", %s temporary", words_share(t->temporary, t->allocations).text);

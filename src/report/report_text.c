@@ -7,6 +7,7 @@
  * are left out, not shown as 0. */
 #include "report/report_parts.h"
 
+#include "profile/estimate.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_WIDTH = 100, NARROWEST = 72, MOST_COLUMNS = 4, ROW_INDENT = 16 };
+enum { DEFAULT_WIDTH = 100, NARROWEST = 72, MOST_COLUMNS = 5, WIDE_ENOUGH = 80, ROW_INDENT = 16 };
 
 size_t report_width(const struct report_options *o)
 {
@@ -138,8 +139,11 @@ static void print_allocations(FILE *out, const struct profile *p, const struct r
 	if (t->reallocations)
 		snprintf(more, sizeof more, "; %s reallocation%s",
 			 words_count(t->reallocations).text, t->reallocations == 1 ? "" : "s");
-	row(out, o, "allocations", "%s%s, %s in all%s", words_count(t->allocations).text, rate,
-	    words_bytes(t->allocated_bytes).text, more);
+	const struct profile_errors *e = p->errors ? &p->total_errors : NULL;
+	row(out, o, "allocations", "%s%s%s, %s%s in all%s", words_count(t->allocations).text,
+	    e ? words_within_count(e->allocations).text : "", rate,
+	    words_bytes(t->allocated_bytes).text, e ? words_within(e->allocated_bytes).text : "",
+	    more);
 }
 
 /* Where the numbers come from: a run, or a file of another tool. */
@@ -154,16 +158,26 @@ static void print_source(FILE *out, const struct profile *p, const struct report
 		row(out, o, "ran", "%s, %s%s", words_duration(p->duration_ns).text,
 		    words_end(p).text, pid);
 	if (p->rate_bytes)
-		row(out, o, "sampled", "one sample for each %s on average: numbers are estimates",
-		    words_bytes(p->rate_bytes).text);
+		row(out, o, "sampled", "one sample for each %s on average: numbers are estimates%s",
+		    words_bytes(p->rate_bytes).text,
+		    p->errors ? ", true within +- in 95 % of cases" : "");
+	if (p->rate_bytes && p->errors)
+		row(out, o, "not seen", "a site of less than %s may be missing, or be short by as much",
+		    words_bytes(estimate_rounded(estimate_unseen_bytes(p->rate_bytes))).text);
 }
 
 /* " +- 1.2 MiB" for estimates. */
 static struct words within(const struct profile *p, uint64_t error)
 {
-	struct words w = {""};
+	return p->errors ? words_within(error) : (struct words){""};
+}
+
+static struct words blocks_within(const struct profile *p, uint64_t blocks, uint64_t error)
+{
+	struct words w = words_blocks(blocks);
 	if (p->errors)
-		snprintf(w.text, sizeof w.text, " +- %.30s", words_bytes(error).text);
+		snprintf(w.text, sizeof w.text, "%.14s%.14s blocks", words_count(blocks).text,
+			 words_within_count(error).text);
 	return w;
 }
 
@@ -189,14 +203,17 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		    words_bytes(t->start_bytes).text, words_blocks(t->start_blocks).text);
 	if (p->has & PROFILE_HAS_PEAK)
 		row(out, o, "peak", "%s%s in %s%s%s", words_bytes(t->peak_bytes).text,
-		    within(p, p->total_errors.peak_bytes).text, words_blocks(t->peak_blocks).text,
+		    within(p, p->total_errors.peak_bytes).text,
+		    blocks_within(p, t->peak_blocks, p->total_errors.peak_blocks).text,
 		    times ? " " : "",
 		    times ? when(p, t->peak_time_ns).text : "");
 	if (p->has & PROFILE_HAS_LIVE)
 		row(out, o, "live at end", "%s%s%s%s%s", words_bytes(t->live_bytes).text,
 		    within(p, p->total_errors.live_bytes).text,
 		    p->has & PROFILE_LACKS_BLOCKS ? "" : " in ",
-		    p->has & PROFILE_LACKS_BLOCKS ? "" : words_blocks(t->live_blocks).text,
+		    p->has & PROFILE_LACKS_BLOCKS
+			    ? ""
+			    : blocks_within(p, t->live_blocks, p->total_errors.live_blocks).text,
 		    window ? " (of the window)" : "");
 	if (p->has & PROFILE_HAS_TEMPORARY)
 		row(out, o, "temporary", "%s (%s of allocations)", words_count(t->temporary).text,
@@ -214,7 +231,7 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 
 /* ---- sites */
 
-enum column { SORTED, SHARE, COUNT, BYTES, BLOCKS, GREW, LIVE };
+enum column { SORTED, SHARE, COUNT, BYTES, BLOCKS, GREW, LIVE, ERROR95, SAMPLES, AGE };
 
 struct columns {
 	enum column of[MOST_COLUMNS];
@@ -279,6 +296,9 @@ static struct columns choose_columns(const struct profile *p, const struct repor
 		return (struct columns){{SORTED, GREW, o->sort == PROFILE_BY_LIVE ? BYTES : LIVE,
 					 o->sort == PROFILE_BY_COUNT ? BYTES : COUNT},
 					4};
+	if (p->errors)
+		return (struct columns){{SORTED, ERROR95, SHARE, SAMPLES, AGE},
+					p->ages && report_width(o) >= WIDE_ENOUGH ? 5 : 4};
 	enum column third = !(p->has & PROFILE_HAS_ALLOCATED) ? BLOCKS
 			    : o->sort == PROFILE_BY_COUNT     ? BYTES
 							      : COUNT;
@@ -302,6 +322,12 @@ static const char *column_name(enum column c, enum profile_sort sort)
 		return "grew";
 	case LIVE:
 		return "live";
+	case ERROR95:
+		return "+-95 %";
+	case SAMPLES:
+		return "samples";
+	case AGE:
+		return "age p50";
 	}
 	return "";
 }
@@ -310,9 +336,22 @@ static struct words column_value(enum column c, const struct profile *p,
 				 const struct profile_site *s, enum profile_sort sort)
 {
 	uint64_t value = profile_site_measure(s, sort);
+	uint32_t site = (uint32_t)(s - p->sites);
 	switch (c) {
 	case SORTED:
 		return value_of(value, sort);
+	case ERROR95:
+		return value_of(profile_error95(p, site, sort), sort);
+	case SAMPLES: {
+		struct words w;
+		snprintf(w.text, sizeof w.text, "%s%.20s",
+			 profile_few_samples(p, site, sort) ? "few: " : "",
+			 words_count(profile_samples(p, site, sort)).text);
+		return w;
+	}
+	case AGE: /* of what is live: nothing is, nothing is said */
+		return p->ages[site].count ? words_duration(p->ages[site].p50_ns)
+					   : (struct words){"-"};
 	case SHARE:
 		return sort == PROFILE_BY_LIFETIME ? (struct words){""}
 						   : words_share(value, total_of(&p->totals, sort));
@@ -333,7 +372,21 @@ static struct words column_value(enum column c, const struct profile *p,
 
 static int column_width(enum column c)
 {
-	return c == SHARE ? 8 : 11;
+	return c == SHARE || c == AGE ? 8 : c == SAMPLES ? 9 : 11;
+}
+
+static void print_about_few(FILE *out, const struct report_options *o)
+{
+	char text[160];
+	snprintf(text, sizeof text,
+		 "few samples (under %d): little is known of such a number; a smaller --sample "
+		 "rate tells more",
+		 ESTIMATE_FEW);
+	words_style(out, o->color, STYLE_DIM);
+	fputs("  - ", out);
+	words_print_wrapped(out, text, 4, report_width(o));
+	words_style(out, o->color, STYLE_PLAIN);
+	putc('\n', out);
 }
 
 static int print_sites(FILE *out, const struct profile *p, const struct report_options *o)
@@ -378,6 +431,11 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 	if (rc == 0 && shown < p->site_count)
 		fprintf(out, "... %s more site%s%s\n", words_count(p->site_count - shown).text,
 			p->site_count - shown == 1 ? "" : "s", shown == any ? " without any" : "");
+	bool any_few = false;
+	for (size_t i = 0; i < shown && !any_few; i++)
+		any_few = profile_few_samples(p, order[i], o->sort);
+	if (rc == 0 && any_few)
+		print_about_few(out, o);
 	free(order);
 	return rc;
 }
@@ -416,6 +474,8 @@ int report_text(FILE *out, const struct profile *p, const struct report_options 
 	int rc = report_print_findings(out, p, o);
 	if (rc == 0)
 		rc = print_sites(out, p, o);
+	if (rc == 0)
+		rc = report_print_ages(out, p, o);
 	if (rc == 0)
 		print_next(out, p, o);
 	return rc;

@@ -396,7 +396,7 @@ static int live_first(const void *a, const void *b)
 static int print_live_threads(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	enum { NAME = 24 };
-	bool made = p->has & PROFILE_HAS_ALLOCATED;
+	bool made = (p->has & PROFILE_HAS_ALLOCATED) && !p->errors; /* samples add up by site */
 	char what[80];
 	const struct profile_thread **order = malloc(((size_t)p->thread_count + 1) * sizeof *order);
 	if (!order)
@@ -404,11 +404,16 @@ static int print_live_threads(FILE *out, const struct profile *p, const struct r
 	for (uint32_t i = 0; i < p->thread_count; i++)
 		order[i] = &p->threads[i];
 	qsort(order, p->thread_count, sizeof *order, live_first);
-	snprintf(what, sizeof what, "%" PRIu32 " thread%s", p->thread_count,
-		 p->thread_count == 1 ? "" : "s");
+	snprintf(what, sizeof what, "%" PRIu32 " thread%s%s", p->thread_count,
+		 p->thread_count == 1 ? "" : "s", p->errors ? " with live samples" : "");
 	report_print_title(out, p, o, what);
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "\n  %-*s %*s %*s", NAME, "thread", CELL, "live", CELL, "live blocks");
+	fprintf(out, "\n  %-*s %*s", NAME, "thread", CELL, "live");
+	if (p->errors)
+		fprintf(out, " %*s", CELL, "+-95 %");
+	fprintf(out, " %*s", CELL, "live blocks");
+	if (p->errors)
+		fprintf(out, " %*s", CELL, "+-95 %");
 	if (made)
 		fprintf(out, " %*s %*s", CELL, "allocations", CELL, "allocated");
 	words_style(out, o->color, STYLE_PLAIN);
@@ -420,8 +425,13 @@ static int print_live_threads(FILE *out, const struct profile *p, const struct r
 		fputs("  ", out);
 		size_t used = words_print_fit(out, *t->name ? t->name : "thread",
 					      NAME - (size_t)digits);
-		fprintf(out, "%-*s %*s %*s", (int)(NAME - used), number, CELL,
-			words_bytes(t->live_bytes).text, CELL, words_count(t->live_blocks).text);
+		fprintf(out, "%-*s %*s", (int)(NAME - used), number, CELL,
+			words_bytes(t->live_bytes).text);
+		if (p->errors)
+			fprintf(out, " %*s", CELL, words_bytes(t->errors.live_bytes).text);
+		fprintf(out, " %*s", CELL, words_count(t->live_blocks).text);
+		if (p->errors)
+			fprintf(out, " %*s", CELL, words_count(t->errors.live_blocks).text);
 		if (made)
 			fprintf(out, " %*s %*s", CELL, words_count(t->allocations).text, CELL,
 				words_bytes(t->allocated_bytes).text);
@@ -439,13 +449,14 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 	struct census c;
 	uint64_t crossed = 0;
 	char what[80];
-	if (!(p->has & PROFILE_HAS_THREADS)) {
+	bool sampled = p->errors && p->thread_count;
+	if (!(p->has & PROFILE_HAS_THREADS) && !sampled) {
 		report_print_title(out, p, o, "threads");
 		fputs("  The file does not tell threads.\n", out);
 		report_print_next(out, o, "", "the report");
 		return 0;
 	}
-	if (!(p->has & PROFILE_HAS_FREES))
+	if (sampled || !(p->has & PROFILE_HAS_FREES))
 		return print_live_threads(out, p, o);
 	int rc = census_init(&c, p);
 	if (rc < 0)

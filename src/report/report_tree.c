@@ -14,18 +14,23 @@
  * the input's. */
 #include "report/report_parts.h"
 
+#include "profile/estimate.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FOLD_DEPTH = 256, PRUNE_PERCENT = 1, HEAD = 22, CALL_ROOM = 36 };
+enum { FOLD_DEPTH = 256, PRUNE_PERCENT = 1, HEAD = 22, CALL_ROOM = 36, HEAD_ERROR = 12 };
 
 struct tree {
 	const struct profile *p;
 	struct profile *nodes; /* only its nodes are used; frames are p's */
 	uint64_t *values;
+	double *spread; /* of estimates: squares of 95 % errors, which add up as variances do */
+	uint64_t unknown; /* of sites without a stack */
+	double unknown_spread;
 	bool *recursive;
 	uint32_t capacity;
 	uint32_t *first_child; /* into children, by node; [node_count] is for the roots */
@@ -40,12 +45,17 @@ static int keep_room(struct tree *t)
 	uint64_t *values = realloc(t->values, capacity * sizeof *values);
 	if (values)
 		t->values = values;
+	double *spread = realloc(t->spread, capacity * sizeof *spread);
+	if (spread)
+		t->spread = spread;
 	bool *recursive = realloc(t->recursive, capacity * sizeof *recursive);
 	if (recursive)
 		t->recursive = recursive;
-	if (!values || !recursive)
+	if (!values || !spread || !recursive)
 		return HEFT_ENOMEM;
 	memset(values + t->capacity, 0, (capacity - t->capacity) * sizeof *values);
+	for (uint32_t i = t->capacity; i < capacity; i++)
+		spread[i] = 0;
 	memset(recursive + t->capacity, 0, (capacity - t->capacity) * sizeof *recursive);
 	t->capacity = capacity;
 	return 0;
@@ -70,7 +80,16 @@ static int step(struct tree *t, uint32_t at, uint32_t frame, uint32_t *to)
 	return profile_add_node(t->nodes, at, frame, 0, to);
 }
 
-static int build_down(struct tree *t, const struct report_options *o, uint64_t *unknown)
+/* What a site adds to a node, or (PROFILE_NONE) to what has no stack; where it has no sample it adds no doubt either. */
+static void add_site(struct tree *t, uint32_t node, uint32_t site, enum profile_sort sort)
+{
+	uint64_t value = profile_site_measure(&t->p->sites[site], sort);
+	double error = value ? (double)profile_error95(t->p, site, sort) : 0;
+	*(node == PROFILE_NONE ? &t->unknown : &t->values[node]) += value;
+	*(node == PROFILE_NONE ? &t->unknown_spread : &t->spread[node]) += error * error;
+}
+
+static int build_down(struct tree *t, const struct report_options *o)
 {
 	const struct profile *p = t->p;
 	uint32_t *map = malloc(((size_t)p->node_count + 1) * sizeof *map);
@@ -83,14 +102,11 @@ static int build_down(struct tree *t, const struct report_options *o, uint64_t *
 	}
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
 		const struct profile_site *s = &p->sites[i];
-		uint64_t value = profile_site_measure(s, o->sort);
 		uint32_t to = s->node == PROFILE_NONE ? PROFILE_NONE : map[s->node];
 		if (s->node != PROFILE_NONE && to == PROFILE_NONE)
 			rc = step(t, PROFILE_NONE, p->nodes[s->node].frame, &to);
-		if (s->node == PROFILE_NONE)
-			*unknown += value;
-		else if (rc == 0)
-			t->values[to] += value;
+		if (rc == 0)
+			add_site(t, to, i, o->sort);
 	}
 	free(map);
 	return rc;
@@ -108,16 +124,13 @@ static bool *find_own(const struct profile *p, bool full)
 	return own;
 }
 
-static int build_up(struct tree *t, const struct report_options *o, uint64_t *unknown)
+static int build_up(struct tree *t, const struct report_options *o)
 {
 	const struct profile *p = t->p;
 	bool *own = find_own(p, o->full);
 	int rc = own ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
-		uint64_t value = profile_site_measure(&p->sites[i], o->sort);
-		if (p->sites[i].node == PROFILE_NONE)
-			*unknown += value;
-		if (p->sites[i].node == PROFILE_NONE || !value)
+		if (!profile_site_measure(&p->sites[i], o->sort))
 			continue;
 		uint32_t at = PROFILE_NONE;
 		for (uint32_t n = p->sites[i].node; n != PROFILE_NONE && rc == 0;
@@ -127,7 +140,7 @@ static int build_up(struct tree *t, const struct report_options *o, uint64_t *un
 				rc = step(t, at, frame, &at);
 		}
 		if (rc == 0)
-			t->values[at] += value;
+			add_site(t, at, i, o->sort);
 	}
 	free(own);
 	return rc;
@@ -155,8 +168,10 @@ static int finish(struct tree *t)
 	uint32_t *first = t->first_child;
 	for (uint32_t i = count; i-- > 0;) {
 		uint32_t parent = t->nodes->nodes[i].parent;
-		if (parent != PROFILE_NONE)
+		if (parent != PROFILE_NONE) {
 			t->values[parent] += t->values[i];
+			t->spread[parent] += t->spread[i];
+		}
 		first[(parent == PROFILE_NONE ? count : parent) + 2]++;
 	}
 	for (uint32_t i = 2; i < count + 3; i++)
@@ -179,13 +194,17 @@ static struct words value_words(uint64_t value, enum profile_sort sort)
 }
 
 /* Prints what stands before a call, and returns the columns that are left for it. */
-static size_t print_head(FILE *out, uint64_t value, uint64_t total, uint32_t depth,
-			 const struct report_options *o)
+static size_t print_head(FILE *out, const struct tree *t, uint64_t value, double spread,
+			 uint64_t total, uint32_t depth, const struct report_options *o)
 {
-	size_t width = report_width(o), left = HEAD;
-	size_t deepest = width > HEAD + CALL_ROOM ? (width - HEAD - CALL_ROOM) / 2 : 0;
-	fprintf(out, "%11s %8s  %*s", value_words(value, o->sort).text,
-		words_share(value, total).text, (int)(depth < deepest ? depth : deepest) * 2, "");
+	size_t width = report_width(o), left = t->p->errors ? HEAD + HEAD_ERROR : HEAD;
+	size_t deepest = width > left + CALL_ROOM ? (width - left - CALL_ROOM) / 2 : 0;
+	fprintf(out, "%11s ", value_words(value, o->sort).text);
+	if (t->p->errors)
+		fprintf(out, "%*s ", HEAD_ERROR - 1,
+			value_words(estimate_rounded(sqrt(spread)), o->sort).text);
+	fprintf(out, "%8s  %*s", words_share(value, total).text,
+		(int)(depth < deepest ? depth : deepest) * 2, "");
 	left += 2 * (depth < deepest ? depth : deepest);
 	if (depth > deepest)
 		left += (size_t)fprintf(out, "[%" PRIu32 "] ", depth);
@@ -216,13 +235,15 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 		uint64_t value = t->values[node];
 		if ((double)value * 100 < (double)total * PRUNE_PERCENT) {
 			uint64_t rest = 0;
+			double spread = 0;
 			uint32_t branches = 0;
 			for (; l->next < l->end; l->next++) {
 				rest += t->values[t->children[l->next]];
+				spread += t->spread[t->children[l->next]];
 				branches += t->values[t->children[l->next]] > 0;
 			}
 			if (branches) {
-				print_head(out, rest, total, depth - 1, o);
+				print_head(out, t, rest, spread, total, depth - 1, o);
 				words_style(out, o->color, STYLE_DIM);
 				fprintf(out, "... %" PRIu32 " more, each under %d %%\n", branches,
 					PRUNE_PERCENT);
@@ -231,7 +252,7 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 			continue;
 		}
 		l->next++;
-		size_t room = print_head(out, value, total, depth - 1, o);
+		size_t room = print_head(out, t, value, t->spread[node], total, depth - 1, o);
 		const struct profile_frame *f = &t->p->frames[t->nodes->nodes[node].frame];
 		if (!f->user)
 			words_style(out, o->color, STYLE_DIM);
@@ -271,10 +292,10 @@ static const char *const measures[] = {
 int report_tree(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	struct tree t = {.p = p, .nodes = profile_new()};
-	uint64_t unknown = 0, total = 0;
+	uint64_t total = 0;
 	int rc = t.nodes ? keep_room(&t) : HEFT_ENOMEM;
 	if (rc == 0)
-		rc = o->invert ? build_up(&t, o, &unknown) : build_down(&t, o, &unknown);
+		rc = o->invert ? build_up(&t, o) : build_down(&t, o);
 	if (rc == 0)
 		rc = finish(&t);
 	for (uint32_t i = 0; i < p->site_count; i++)
@@ -291,10 +312,13 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 		report_print_span(out, p, o);
 		report_print_selection(out, o);
 		report_print_warnings(out, p, o, false);
-		fprintf(out, "%11s %8s  %s\n", profile_sort_name(o->sort), "share", "call");
+		fprintf(out, "%11s ", profile_sort_name(o->sort));
+		if (p->errors)
+			fprintf(out, "%*s ", HEAD_ERROR - 1, "+-95 %");
+		fprintf(out, "%8s  %s\n", "share", "call");
 		rc = print_tree(out, &t, o, total);
-		if (unknown) {
-			print_head(out, unknown, total, 0, o);
+		if (t.unknown) {
+			print_head(out, &t, t.unknown, t.unknown_spread, total, 0, o);
 			fputs("[stack unknown]\n", out);
 		}
 	}
@@ -306,6 +330,7 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 					  : "with the frames of the runtime");
 	profile_free(t.nodes);
 	free(t.values);
+	free(t.spread);
 	free(t.recursive);
 	free(t.first_child);
 	free(t.children);

@@ -48,6 +48,20 @@ struct words words_blocks(uint64_t n)
 	return w;
 }
 
+struct words words_within(uint64_t error_bytes)
+{
+	struct words w;
+	snprintf(w.text, sizeof w.text, " +- %.30s", words_bytes(error_bytes).text);
+	return w;
+}
+
+struct words words_within_count(uint64_t error)
+{
+	struct words w;
+	snprintf(w.text, sizeof w.text, " +- %.30s", words_count(error).text);
+	return w;
+}
+
 struct words words_duration(uint64_t ns)
 {
 	struct words w;

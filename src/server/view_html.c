@@ -24,8 +24,10 @@ static const struct level {
 	uint32_t nodes, rows, details, sources, name_bytes, most;
 } levels[] = {
 	/* trees, tables, sites in full, files, names, lists */
-	{20000, 500, 200, 40, 600, 5000}, {10000, 300, 150, 25, 400, 3000},
-	{5000, 200, 100, 12, 300, 2000},  {2500, 200, 100, 6, 200, 1000},
+	{20000, 500, 200, 40, 600, 5000}, {14000, 400, 200, 30, 500, 4000},
+	{10000, 300, 150, 25, 400, 3000}, {7000, 250, 150, 18, 350, 2500},
+	{5000, 200, 100, 12, 300, 2000},  {3500, 200, 100, 9, 250, 1500},
+	{2500, 200, 100, 6, 200, 1000},	  {1700, 150, 80, 4, 180, 700},
 	{1200, 150, 60, 3, 150, 500},	  {600, 100, 30, 1, 100, 200},
 	{300, 50, 10, 0, 80, 100},	  {100, 20, 5, 0, 60, 50},
 	{30, 10, 2, 0, 40, 20},
@@ -233,25 +235,25 @@ static int write_summary(struct writing *x)
 		number_count(a, x->level->nodes);
 		number_count(b, x->pruned_nodes + x->level->nodes);
 		snprintf(room[n], sizeof room[n],
-			 "Trees hold their %s greatest nodes of up to %s; smaller ones are put "
-			 "together.",
+			 "all but the %s greatest nodes of trees, which have up to %s (smaller ones "
+			 "are put together)",
 			 a, b);
 		n++;
 	}
 	if (x->sites_shown < x->sites || x->details < x->sites) {
 		number_count(a, x->sites_shown);
 		number_count(b, x->sites);
-		snprintf(room[n], sizeof room[n], "Tables hold %s of %s sites, ", a, b);
+		snprintf(room[n], sizeof room[n], "all but %s of %s sites in tables, ", a, b);
 		number_count(a, x->details);
 		snprintf(room[n] + strlen(room[n]), sizeof room[n] - strlen(room[n]),
-			 "%s of them with their stacks.", a);
+			 "and the stacks of all but %s", a);
 		n++;
 	}
-	snprintf(room[n++], sizeof room[n], "Windows, instants, filters and comparisons need "
-					    "heft view and the recording.");
+	snprintf(room[n++], sizeof room[n], "windows, instants, filters and comparisons (heft "
+					    "view shows them)");
 	if (!x->source)
 		snprintf(room[n++], sizeof room[n],
-			 "Source lines are not in this file: heft export --source adds them.");
+			 "source lines (heft export --source adds them)");
 	for (int i = 0; i < n; i++)
 		pruned[i] = room[i];
 	struct view_query q = query_of(x, NULL);
@@ -349,7 +351,7 @@ static int pack_documents(struct view_recording *r, bool source, size_t most, ch
 		double share = (double)most / (double)*bytes;
 		int next = level + 1;
 		while (next + 1 < LEVELS &&
-		       levels[next].nodes > 2 * share * levels[level].nodes)
+		       levels[next].nodes > 1.3 * share * levels[level].nodes)
 			next++;
 		if (next >= LEVELS)
 			rc = heft_fail(err, HEFT_EREFUSED,

@@ -70,6 +70,7 @@ struct view_recording {
 	struct part *kept[KEPT_PARTS];
 	uint64_t clock;
 	uint64_t loaded_ns, load_took_ns;
+	bool prepared; /* windows will be asked for */
 };
 
 static uint64_t now_ns(void)
@@ -244,6 +245,42 @@ static void take_generation(struct view_recording *r, struct generation *g)
 	free_generation(gone);
 }
 
+/* ---- the ladder */
+
+static void *lay(void *ctx)
+{
+	struct generation *g = ctx;
+	struct heft_error err;
+	trace_ladder_lay(g->ladder, g->laying->reader, &g->laying->stop, &err);
+	return NULL; /* what is missing of it makes windows slower, no more */
+}
+
+/* Joined before the generation goes: the thread holds nothing. */
+static void start_laying(struct generation *g)
+{
+	struct heft_error err;
+	struct laying *l = calloc(1, sizeof *l);
+	if (l && trace_reader_open(&l->reader, g->recording->path, &err) == 0) {
+		g->ladder = trace_ladder_new(trace_reader_contents(l->reader), LADDER_BYTES,
+					     RUNG_EVENTS);
+		g->laying = l;
+		if (g->ladder && pthread_create(&l->thread, NULL, lay, g) == 0)
+			return;
+		g->laying = NULL;
+		trace_ladder_free(g->ladder);
+		g->ladder = NULL;
+		trace_reader_close(l->reader);
+	}
+	free(l);
+}
+
+/* One that grows is soon another: its windows come from its checkpoints. */
+static void prepare(struct view_recording *r, struct generation *g)
+{
+	if (r->prepared && !g->live && !g->laying && view_part_has_events(&g->whole_part->seen))
+		start_laying(g);
+}
+
 static int load(struct view_recording *r, struct heft_error *err)
 {
 	struct generation *g = NULL;
@@ -251,8 +288,10 @@ static int load(struct view_recording *r, struct heft_error *err)
 	int rc = new_generation(r, &g, err);
 	r->loaded_ns = now_ns();
 	r->load_took_ns = r->loaded_ns - start;
-	if (rc == 0)
+	if (rc == 0) {
+		prepare(r, g);
 		take_generation(r, g);
+	}
 	return rc;
 }
 
@@ -292,42 +331,11 @@ void view_recording_close(struct view_recording *r)
 	free(r);
 }
 
-/* ---- the ladder */
-
-static void *lay(void *ctx)
-{
-	struct generation *g = ctx;
-	struct heft_error err;
-	trace_ladder_lay(g->ladder, g->laying->reader, &g->laying->stop, &err);
-	return NULL; /* what is missing of it makes windows slower, no more */
-}
-
-/* Joined before the generation goes: the thread holds nothing. */
-static void start_laying(struct generation *g)
-{
-	struct heft_error err;
-	struct laying *l = calloc(1, sizeof *l);
-	if (l && trace_reader_open(&l->reader, g->recording->path, &err) == 0) {
-		g->ladder = trace_ladder_new(trace_reader_contents(l->reader), LADDER_BYTES,
-					     RUNG_EVENTS);
-		g->laying = l;
-		if (g->ladder && pthread_create(&l->thread, NULL, lay, g) == 0)
-			return;
-		g->laying = NULL;
-		trace_ladder_free(g->ladder);
-		g->ladder = NULL;
-		trace_reader_close(l->reader);
-	}
-	free(l);
-}
-
 void view_recording_prepare(struct view_recording *r)
 {
 	pthread_mutex_lock(&r->loading);
-	struct generation *g = r->now;
-	/* One that grows is soon another: its windows come from its checkpoints. */
-	if (!g->live && !g->laying && view_part_has_events(&g->whole_part->seen))
-		start_laying(g);
+	r->prepared = true;
+	prepare(r, r->now);
 	pthread_mutex_unlock(&r->loading);
 }
 

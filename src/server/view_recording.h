@@ -23,7 +23,7 @@ struct view_recording;
 int view_recording_open(struct view_recording **out, const char *path, const char *id,
 			const char *name, const struct view_loader *loader, struct heft_error *err);
 void view_recording_close(struct view_recording *r); /* once no part is held any more */
-/* From now on windows are asked for: makes them quick, in the background. */
+/* Windows will be asked for: makes them quick, in the background. Before other threads use it. */
 void view_recording_prepare(struct view_recording *r);
 const char *view_recording_id(const struct view_recording *r);
 const char *view_recording_name(const struct view_recording *r);

@@ -50,8 +50,9 @@ struct top_view { /* what the user chose, and what the view remembers */
 	enum top_sort sort;
 	const char *filter; /* NULL or "": none. An extended expression, or else plain text */
 	const struct top_sample *before; /* a while ago, for rates; NULL: from the history */
-	const struct top_sample *mark;	 /* NULL: none. Growth is counted from here */
-	const struct top_point *points;	 /* what was live at earlier refreshes, where the recording has
+	const struct top_sample *mark;   /* NULL: none. Growth is counted from here */
+	const struct top_point
+		*points; /* what was live at earlier refreshes, where the recording has
 					    no history; NULL: not known */
 	size_t point_count;
 };
@@ -62,7 +63,7 @@ struct top_row {
 	uint64_t key;
 	uint32_t site;  /* the largest one */
 	uint32_t sites; /* how many it stands for */
-	uint32_t name;	/* frame (or module, of TOP_MODULES) that names it; PROFILE_NONE: unknown */
+	uint32_t name;  /* frame (or module, of TOP_MODULES) that names it; PROFILE_NONE: unknown */
 	uint64_t live_bytes, live_blocks, peak_bytes, allocated_bytes;
 	uint64_t error_bytes; /* of live_bytes, 95 %; 0: exact */
 	bool has_growth;
@@ -121,8 +122,8 @@ struct top_look { /* what the text has to fit, and what it says besides the prof
 	const char *state;  /* "running", "ended: exit status 0" ... */
 	const char *thread; /* NULL: all */
 	uint64_t expanded;  /* key of the row whose stack is shown; 0: none */
-	uint32_t first;	    /* row */
-	size_t limit;	    /* so many rows */
+	uint32_t first;     /* row */
+	size_t limit;       /* so many rows */
 };
 enum { TOP_HEAD_LINES = 4 }; /* title, numbers, graphs, first finding */
 /* All append. 0 or HEFT_ENOMEM. */
@@ -146,24 +147,24 @@ int top_print(FILE *out, const struct profile *p, const struct findings *f,
 /* ---- keys (top_state.c) */
 
 enum top_key { /* characters are themselves */
-	TOP_KEY_UP = 0x110000,
-	TOP_KEY_DOWN,
-	TOP_KEY_PAGE_UP,
-	TOP_KEY_PAGE_DOWN,
-	TOP_KEY_HOME,
-	TOP_KEY_END,
-	TOP_KEY_ENTER,
-	TOP_KEY_ESCAPE,
-	TOP_KEY_BACKSPACE,
+	       TOP_KEY_UP = 0x110000,
+	       TOP_KEY_DOWN,
+	       TOP_KEY_PAGE_UP,
+	       TOP_KEY_PAGE_DOWN,
+	       TOP_KEY_HOME,
+	       TOP_KEY_END,
+	       TOP_KEY_ENTER,
+	       TOP_KEY_ESCAPE,
+	       TOP_KEY_BACKSPACE,
 };
 enum top_action { /* what the caller has to do */
-	TOP_GO_ON,
-	TOP_QUIT,
-	TOP_KILL,     /* the program, and go on */
-	TOP_DETACH,   /* quit, leaving the program alone */
-	TOP_SNAPSHOT,
-	TOP_SELECT,   /* load again: the thread has changed */
-	TOP_OUTPUT,   /* bring the program's output */
+		  TOP_GO_ON,
+		  TOP_QUIT,
+		  TOP_KILL,   /* the program, and go on */
+		  TOP_DETACH, /* quit, leaving the program alone */
+		  TOP_SNAPSHOT,
+		  TOP_SELECT, /* load again: the thread has changed */
+		  TOP_OUTPUT, /* bring the program's output */
 };
 
 struct top_state;
@@ -180,7 +181,7 @@ int top_state_update(struct top_state *s, struct profile *p, struct findings *f)
 enum top_action top_state_key(struct top_state *s, int key);
 bool top_state_paused(const struct top_state *s);
 const char *top_state_thread(const struct top_state *s); /* NULL: all */
-void top_state_forget_thread(struct top_state *s);	 /* there is none of that name */
+void top_state_forget_thread(struct top_state *s);       /* there is none of that name */
 /* A word for the bottom line, until the next key. */
 void top_state_say(struct top_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The program has ended ("exit status 0"), or no longer runs as far as anybody knows. */

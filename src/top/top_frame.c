@@ -77,8 +77,7 @@ static void pen_span(struct pen *pen, long from, enum top_style style)
 	if (style == TOP_PLAIN || from < 0 || to <= from || to > UINT16_MAX ||
 	    line->span_count == sizeof line->spans / sizeof *line->spans)
 		return;
-	line->spans[line->span_count++] =
-		(struct top_span){(uint16_t)from, (uint16_t)to, style};
+	line->spans[line->span_count++] = (struct top_span){(uint16_t)from, (uint16_t)to, style};
 }
 
 /* Text of our own: of known width. Not if it does not fit. */
@@ -216,7 +215,9 @@ void top_end_words(char *text, size_t size, const struct profile *p)
 		break;
 	}
 	snprintf(text, size, "%s",
-		 !(p->has & PROFILE_HAS_TIMES) ? "a snapshot" : p->complete ? "ended" : "running");
+		 !(p->has & PROFILE_HAS_TIMES) ? "a snapshot"
+		 : p->complete                 ? "ended"
+					       : "running");
 }
 
 static const char *program_name(const struct profile *p)
@@ -429,8 +430,10 @@ static int finding_line(struct top_lines *to, const struct profile *p, const str
 	uint32_t count = f ? findings_count(f) : 0;
 	pen_begin(&pen, look);
 	if (!count) {
-		put_name(&pen, TOP_DIM, !f ? "" : p->complete ? "no findings" : "no findings so far",
-			 pen.width, FIT_END);
+		const char *words = f ? p->complete ? "no findings" : "no findings so far"
+				    : look->thread ? "findings are of all threads together"
+						   : "";
+		put_name(&pen, TOP_DIM, words, pen.width, FIT_END);
 		return pen_end(&pen, to);
 	}
 	const struct finding *first = findings_get(f, 0);
@@ -508,7 +511,11 @@ int top_frame_columns(struct top_lines *out, const struct profile *p, const stru
 	pen_begin(&pen, look);
 	put_right(&pen, TOP_PLAIN, first_column(v->sort), WIDE_NUMBER);
 	if (c.error)
-		put_right(&pen, TOP_PLAIN, look->utf8 ? "\xc2\xb1" "95%" : "+-95%", WIDE_ERROR);
+		put_right(&pen, TOP_PLAIN,
+			  look->utf8 ? "\xc2\xb1"
+				       "95%"
+				     : "+-95%",
+			  WIDE_ERROR);
 	if (c.growth)
 		put_right(&pen, TOP_PLAIN,
 			  v->mark      ? "+MARK"
@@ -617,7 +624,7 @@ static int row_line(struct top_lines *to, const struct profile *p, const struct 
 	char text[TOP_NUMBER];
 	pen_begin(&pen, look);
 	pen.line.key = row->key;
-	top_bytes(text, v->sort == TOP_BY_PEAK	      ? row->peak_bytes
+	top_bytes(text, v->sort == TOP_BY_PEAK        ? row->peak_bytes
 			: v->sort == TOP_BY_ALLOCATED ? row->allocated_bytes
 						      : row->live_bytes);
 	put_right(&pen, TOP_PLAIN, text, WIDE_NUMBER);
@@ -629,8 +636,8 @@ static int row_line(struct top_lines *to, const struct profile *p, const struct 
 		top_growth(text, row->growth);
 		put_right(&pen,
 			  !row->has_growth || strcmp(text, "0") == 0 ? TOP_PLAIN
-			  : row->growth > 0			      ? TOP_GROWS
-								      : TOP_SHRINKS,
+			  : row->growth > 0                          ? TOP_GROWS
+								     : TOP_SHRINKS,
 			  row->has_growth ? text : "-", WIDE_NUMBER);
 	}
 	if (c.blocks) {

@@ -26,7 +26,7 @@ struct loader {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	bool stop, paused;
-	bool again;  /* load now, whether there is news or not */
+	bool again;            /* load now, whether there is news or not */
 	char thread_name[128]; /* "": all */
 	/* what was loaded and not yet taken */
 	struct profile *fresh;
@@ -69,11 +69,15 @@ static void *load_again_and_again(void *ctx)
 		strcpy(name, l->thread_name);
 		pthread_mutex_unlock(&l->lock);
 		uint64_t begin = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-		int rc = l->source->load(l->source->ctx, name[0] ? name : NULL, again, &p, &f, &err);
+		int rc =
+			l->source->load(l->source->ctx, name[0] ? name : NULL, again, &p, &f, &err);
 		cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
 		uint64_t took = clock_ns(CLOCK_MONOTONIC) - begin;
 		pthread_mutex_lock(&l->lock);
-		if (rc == 0) {
+		if (strcmp(name, l->thread_name) != 0) { /* of what nobody wants any more */
+			findings_free(f);
+			profile_free(p);
+		} else if (rc == 0) {
 			findings_free(l->fresh_findings);
 			profile_free(l->fresh);
 			l->fresh = p;
@@ -162,7 +166,8 @@ struct live {
 	struct loader loader;
 	struct top_state *state;
 	struct top_screen *screen;
-	uint64_t data_time_ns; /* by the machine's clock: when the newest data were true; 0: unknown */
+	uint64_t
+		data_time_ns; /* by the machine's clock: when the newest data were true; 0: unknown */
 	bool ended;
 	size_t width, height; /* when it was last drawn */
 	uint64_t drawn_ns;
@@ -233,7 +238,8 @@ static int draw(struct live *v, bool changed)
 	v->height = height;
 	v->drawn_ns = clock_ns(CLOCK_MONOTONIC);
 	uint64_t now = clock_ns(CLOCK_REALTIME);
-	top_state_age(v->state, v->data_time_ns && now > v->data_time_ns ? now - v->data_time_ns : 0);
+	top_state_age(v->state,
+		      v->data_time_ns && now > v->data_time_ns ? now - v->data_time_ns : 0);
 	if (top_state_shows_output(v->state) && v->source->output)
 		top_state_output(v->state, v->source->output(v->source->ctx));
 	int rc = top_state_draw(v->state, width, height, &lines, &cursor);

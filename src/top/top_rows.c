@@ -22,7 +22,7 @@
 
 static const char *const sort_names[] = {
 	[TOP_BY_LIVE] = "live", [TOP_BY_GREW] = "grew", [TOP_BY_BLOCKS] = "blocks",
-	[TOP_BY_AGE] = "age",	[TOP_BY_PEAK] = "peak", [TOP_BY_ALLOCATED] = "allocated",
+	[TOP_BY_AGE] = "age",   [TOP_BY_PEAK] = "peak", [TOP_BY_ALLOCATED] = "allocated",
 };
 
 int top_sort_parse(const char *name, enum top_sort *sort)
@@ -86,9 +86,9 @@ static bool *filter_sites(const struct profile *p, const char *filter)
 	m.is_expression = regcomp(&m.expression, filter, REG_EXTENDED | REG_ICASE | REG_NOSUB) == 0;
 	for (uint32_t i = 0; i < p->frame_count; i++) {
 		const struct profile_frame *f = &p->frames[i];
-		frames[i] = matches(&m, f->function) || matches(&m, f->file) ||
-			    (f->module < p->module_count &&
-			     matches(&m, p->modules[f->module].path));
+		frames[i] =
+			matches(&m, f->function) || matches(&m, f->file) ||
+			(f->module < p->module_count && matches(&m, p->modules[f->module].path));
 	}
 	if (m.is_expression)
 		regfree(&m.expression);
@@ -130,8 +130,7 @@ static uint32_t naming_frame(const struct profile *p, uint32_t site)
 static uint64_t group_key(const struct profile *p, enum top_group group, uint32_t frame)
 {
 	const struct profile_frame *f = frame == PROFILE_NONE ? NULL : &p->frames[frame];
-	const char *module =
-		f && f->module < p->module_count ? p->modules[f->module].path : NULL;
+	const char *module = f && f->module < p->module_count ? p->modules[f->module].path : NULL;
 	uint64_t key = top_key_number(TOP_KEY_BEGIN, group);
 	if (f && group == TOP_FUNCTIONS)
 		key = top_key_text(key, f->function);

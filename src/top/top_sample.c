@@ -27,8 +27,8 @@ uint64_t *top_site_keys(const struct profile *p)
 		uint64_t key = top_key_number(parent < i ? nodes[parent] : TOP_KEY_BEGIN, f->line);
 		key = top_key_text(key, f->function);
 		key = top_key_text(key, f->file);
-		nodes[i] = top_key_text(key, f->module < p->module_count ? p->modules[f->module].path
-									 : NULL);
+		nodes[i] = top_key_text(
+			key, f->module < p->module_count ? p->modules[f->module].path : NULL);
 	}
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		const struct profile_site *s = &p->sites[i];

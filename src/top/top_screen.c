@@ -184,10 +184,10 @@ int top_screen_key(struct top_screen *s, int timeout_ms)
 	timeout(timeout_ms);
 	switch (get_wch(&c)) {
 	case OK:
-		return c == '\r' || c == '\n'	  ? TOP_KEY_ENTER
-		       : c == 27		  ? TOP_KEY_ESCAPE
+		return c == '\r' || c == '\n'  ? TOP_KEY_ENTER
+		       : c == 27               ? TOP_KEY_ESCAPE
 		       : c == 127 || c == '\b' ? TOP_KEY_BACKSPACE
-						  : (int)c;
+					       : (int)c;
 	case KEY_CODE_YES:
 		break;
 	default:

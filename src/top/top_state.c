@@ -19,6 +19,7 @@ enum { SAMPLES = 6, TYPED = 128, POINTS = 512 };
 #define OLD_NS 2500000000u /* data come about once a second, and take up to one to be written */
 
 enum overlay { NO_OVERLAY, HELP, OUTPUT, THREADS };
+enum awaited { NOTHING, DATA, END };
 enum prompt { NO_PROMPT, PROMPT_FILTER, PROMPT_THREAD, PROMPT_QUIT };
 
 struct top_state {
@@ -34,9 +35,10 @@ struct top_state {
 	char filter[TYPED], filter_before[TYPED], thread[TYPED], typed[TYPED];
 	uint32_t cursor;
 	uint32_t first; /* row at the top of the screen when it was last drawn */
-	size_t page;	/* lines of the table there were then */
+	size_t page;    /* lines of the table there were then */
 	uint64_t expanded;
-	bool paused, ended, killed;
+	bool paused, ended;
+	enum awaited awaited; /* what the message says is under way */
 	char end_words[100];
 	uint64_t age_ns;
 	enum overlay overlay;
@@ -97,13 +99,20 @@ void top_state_say(struct top_state *s, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* The message has said so long enough. */
+static void has_happened(struct top_state *s, enum awaited what)
+{
+	if (s->awaited != what)
+		return;
+	s->message[0] = 0;
+	s->awaited = NOTHING;
+}
+
 void top_state_ended(struct top_state *s, const char *words)
 {
 	s->ended = true;
 	snprintf(s->end_words, sizeof s->end_words, "%s", words);
-	if (s->killed)
-		s->message[0] = 0; /* what was asked for has happened */
-	s->killed = false;
+	has_happened(s, END);
 	if (s->prompt == PROMPT_QUIT)
 		s->prompt = NO_PROMPT;
 }
@@ -192,6 +201,7 @@ static void add_point(struct top_state *s)
 
 int top_state_update(struct top_state *s, struct profile *p, struct findings *f)
 {
+	has_happened(s, DATA);
 	findings_free(s->findings);
 	profile_free(s->profile);
 	s->profile = p;
@@ -276,7 +286,8 @@ static bool type_key(struct top_state *s, int key, bool *given_up)
 		while (length && (s->typed[--length] & 0xc0) == 0x80)
 			;
 		s->typed[length] = 0;
-	} else if (key >= ' ' && key < 0x110000 && key != 0x7f && !(key >= 0xd800 && key < 0xe000)) {
+	} else if (key >= ' ' && key < 0x110000 && key != 0x7f &&
+		   !(key >= 0xd800 && key < 0xe000)) {
 		size_t n = encode(bytes, (unsigned)key);
 		if (length + n < sizeof s->typed) {
 			memcpy(s->typed + length, bytes, n);
@@ -291,7 +302,7 @@ static enum top_action prompt_key(struct top_state *s, int key)
 	bool given_up = false;
 	if (s->prompt == PROMPT_QUIT) {
 		s->prompt = NO_PROMPT;
-		s->killed = key == 'k';
+		s->awaited = key == 'k' ? END : NOTHING;
 		return key == 'k' ? TOP_KILL : key == 'd' ? TOP_DETACH : TOP_GO_ON;
 	}
 	bool done = type_key(s, key, &given_up);
@@ -314,6 +325,7 @@ static enum top_action prompt_key(struct top_state *s, int key)
 	s->view.mark = s->mark = NULL;
 	top_state_say(s, s->thread[0] ? "reading what thread %s did ..." : "all threads ...",
 		      s->thread);
+	s->awaited = DATA;
 	return TOP_SELECT;
 }
 
@@ -345,6 +357,7 @@ enum top_action top_state_key(struct top_state *s, int key)
 {
 	int64_t page = s->page > 1 ? (int64_t)s->page - 1 : 1;
 	s->message[0] = 0;
+	s->awaited = NOTHING;
 	if (s->prompt)
 		return prompt_key(s, key);
 	if (s->overlay && key != 'q' && key != 3) { /* any key goes back, and does nothing else */
@@ -527,7 +540,7 @@ static int overlay_threads(const struct top_state *s, struct top_lines *out, siz
 /* The keys, as many as fit, [?] always. */
 static void key_words(char *text, size_t size, size_t width, const struct top_state *s)
 {
-	static const char *const words[] = {"[q]uit",   "[s]ort",  "[g]roup",    "[/]filter",
+	static const char *const words[] = {"[q]uit",       "[s]ort", "[g]roup",  "[/]filter",
 					    "[Enter]stack", "[m]ark", "[t]hread", "[x]snapshot",
 					    "[space]pause", "[w]eb",  "[o]utput"};
 	size_t used = (size_t)snprintf(text, size, "[?]");
@@ -658,7 +671,8 @@ static int draw_table(struct top_state *s, size_t height, size_t room, struct to
 		rc = take_lines(out, &table, skip, skip + room);
 		*cursor += above - skip;
 	} else if (rc == 0) {
-		rc = top_frame_text(out, s->filter[0] ? "nothing matches" : "nothing allocated so far",
+		rc = top_frame_text(out,
+				    s->filter[0] ? "nothing matches" : "nothing allocated so far",
 				    TOP_DIM, look);
 	}
 	top_lines_free(&table);

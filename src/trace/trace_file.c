@@ -107,8 +107,9 @@ int trace_file_expected(const struct trace_file *f, const struct trace_block *b,
 				trace_block_name(b->header.type));
 }
 
-int trace_file_load(struct trace_file *f, uint64_t offset, struct trace_block *b,
-		    struct heft_error *err)
+/* Header and stored bytes, checked; the payload is still as it is stored. */
+static int load_stored(struct trace_file *f, uint64_t offset, struct trace_block *b,
+		       struct heft_error *err)
 {
 	struct trace_block_header *h = &b->header;
 	b->offset = offset;
@@ -135,21 +136,42 @@ int trace_file_load(struct trace_file *f, uint64_t offset, struct trace_block *b
 		return TRACE_LOAD_CUT;
 	if (trace_block_checksum(h, offset, stored) != h->checksum)
 		return trace_file_expected(f, b, "bytes that match the checksum", err);
+	b->payload = (struct byte_cursor){stored, stored, false};
+	b->next_offset = offset + sizeof *h + h->stored_bytes;
+	return TRACE_LOAD_OK;
+}
 
-	const uint8_t *payload = stored;
+static int unpack(struct trace_file *f, struct trace_block *b, struct heft_error *err)
+{
+	const struct trace_block_header *h = &b->header;
+	const uint8_t *payload = f->stored;
 	if (h->flags & TRACE_BLOCK_ZSTD) {
-		if (ZSTD_getFrameContentSize(stored, h->stored_bytes) != h->raw_bytes)
+		if (ZSTD_getFrameContentSize(f->stored, h->stored_bytes) != h->raw_bytes)
 			return trace_file_expected(f, b, "a zstd frame of the block's length", err);
 		uint8_t *raw = reserve(&f->raw, &f->raw_capacity, h->raw_bytes);
 		if (!raw)
 			return heft_fail(err, HEFT_ENOMEM, "%s: out of memory", f->path);
-		size_t n = ZSTD_decompressDCtx(f->zstd, raw, h->raw_bytes, stored, h->stored_bytes);
+		size_t n = ZSTD_decompressDCtx(f->zstd, raw, h->raw_bytes, f->stored,
+					       h->stored_bytes);
 		if (ZSTD_isError(n) || n != h->raw_bytes)
 			return trace_file_expected(f, b, "a zstd frame that can be decompressed",
 						   err);
 		payload = raw;
 	}
 	b->payload = (struct byte_cursor){payload, payload + h->raw_bytes, false};
-	b->next_offset = offset + sizeof *h + h->stored_bytes;
 	return TRACE_LOAD_OK;
+}
+
+int trace_file_load(struct trace_file *f, uint64_t offset, struct trace_block *b,
+		    struct heft_error *err)
+{
+	int rc = load_stored(f, offset, b, err);
+	return rc ? rc : unpack(f, b, err);
+}
+
+int trace_file_scan(struct trace_file *f, uint64_t offset, struct trace_block *b,
+		    struct heft_error *err)
+{
+	int rc = load_stored(f, offset, b, err);
+	return rc || b->header.type == TRACE_BLOCK_EVENTS ? rc : unpack(f, b, err);
 }

@@ -37,6 +37,10 @@ void trace_file_close(struct trace_file *f);
  * it is CUT too. */
 int trace_file_load(struct trace_file *f, uint64_t offset, struct trace_block *b,
 		    struct heft_error *err);
+/* The same, but an events block is only checked, not decompressed: its payload is empty. Most of a
+ * recording is events, and who looks for the other blocks need not wait for them. */
+int trace_file_scan(struct trace_file *f, uint64_t offset, struct trace_block *b,
+		    struct heft_error *err);
 /* "PATH: at offset N: expected WHAT in the NAME block" */
 int trace_file_expected(const struct trace_file *f, const struct trace_block *b, const char *what,
 			struct heft_error *err);

@@ -266,9 +266,9 @@ static int open_cut(struct trace_reader *r, struct heft_error *err)
 	size_t replay_from = 0;
 
 	for (;;) {
-		int rc = trace_file_load(&r->file, offset, &b, NULL);
+		int rc = trace_file_scan(&r->file, offset, &b, NULL);
 		if (rc == HEFT_EIO || rc == HEFT_ENOMEM)
-			return trace_file_load(&r->file, offset, &b, err);
+			return trace_file_scan(&r->file, offset, &b, err);
 		if (rc)
 			break; /* cut, or damaged: what lies before is what there is */
 		rc = take_tables(r, &b, err);

@@ -21,6 +21,7 @@ import statistics
 import subprocess
 
 import bench_redis
+import bench_served
 from bench_measure import instructions_of, key_values
 from bench_programs import CFLAGS, HERE, MICRO_WORK, SMALLER, Row, real_rows
 from bench_tables import show, table
@@ -43,7 +44,7 @@ CALLGRIND_STEPS = {"same": (400_000, 2_000_000), "json": (20, 100)}
 class SampledRow(Row):
     def __init__(self, name, kind, argv, idle=None, **others):
         super().__init__(f"sampled-{name}", "sampled", argv, **others)
-        self.kind = kind  # pair, program, server, instructions
+        self.kind = kind  # pair, program, server, served, instructions
         self.idle = idle
 
 
@@ -67,6 +68,7 @@ def rows(work, micro, quick):
             yield SampledRow(row.name, "program", row.argv, idle=idle_argv(row), env=row.env)
     if bench_redis.available():
         yield SampledRow("redis", "server", ["redis-server"])
+    yield SampledRow("served", "served", [HERE / "served.c"], env={"QUICK": "1"} if quick else {})
     if shutil.which("valgrind"):
         yield SampledRow("instructions", "instructions", [micro])
 
@@ -180,9 +182,11 @@ def measure(bench, row, repeat, say):
         out.update(measure_program(sampler, row, repeat, say))
     elif row.kind == "server":
         out.update(bench_redis.measure(bench, sampler.sampled, 3 * repeat, say))
+    elif row.kind == "served":
+        out.update(bench_served.run(bench, bool(row.env)))
     else:
         out.update(measure_instructions(sampler, row, say))
-    if row.kind != "instructions":
+    if row.kind not in ("instructions", "served"):
         out["seen"] = sampler.seen or recorded(bench)
     bench.recording.unlink(missing_ok=True)
     return out
@@ -313,6 +317,7 @@ def text(results):
     """All tables of sampled mode; empty without such rows."""
     own = [result for result in results if result["group"] == "sampled"]
     parts = [make(own) for make in (pair_table, program_table, server_table, instructions_table)]
+    parts += [bench_served.line(result) for result in own if result["kind"] == "served"]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -374,6 +379,8 @@ def goals(results):
                 s = result["samples"][load]
                 out += added_goals(f"{result['row']}, {load}", ratio(s, "sampled", "cpu_us"),
                                    noise(s, "cpu_us"))
+        elif result["kind"] == "served":
+            out += bench_served.goals(result)
         elif result["kind"] == "instructions":
             out += instruction_goals(result)
     return out

@@ -1,8 +1,8 @@
 """Scraping a profile from a server with 100,000 live samples (served.c): how long an answer takes,
 alone and 20 at a time, and whether the server's own loop notices.
 
-measure() takes the program, already running under a profiler that serves it, and the address of its
-profile; it starts nothing itself. The scrapers are processes of their own with the lowest priority:
+run() starts it under heft run --listen; scrape() takes a program that is already running and the
+address of its profile. The scrapers are processes of their own with the lowest priority:
 what they take of the machine is not what is measured, and on few cores the program must come first.
 """
 import os
@@ -59,11 +59,31 @@ def figures(program, pid):
     return {key: int(value) for key, value in key_values(program.stdout.readline()).items()}
 
 
-def measure(url, program, quiet_s=5, count=5, wait_s=0.8):
+def run(bench, quick):
+    """The row: served under heft run --sample=1k --listen."""
+    program = build(bench.work)
+    quiet_s = 2 if quick else 5
+    process = subprocess.Popen(
+        [bench.heft, "run", "--force", "--sample=1k", "--listen=127.0.0.1:0", "-o",
+         str(bench.recording), "--", str(program), str(BLOCKS), "120"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        url = next(line for line in process.stderr if "serving" in line).split()[-1]
+        out = scrape(url + "heap", process, quiet_s)
+        os.kill(out["pid"], signal.SIGTERM)
+        process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    return out
+
+
+def scrape(url, program, quiet_s=5, count=5, wait_s=0.8):
     """program: a Popen of served (or of what runs it) with text stdout, not yet read from."""
     ready = key_values(program.stdout.readline().removeprefix("ready "))
     pid = int(ready["pid"])
-    out = {"blocks": int(ready["blocks"])}
+    out = {"blocks": int(ready["blocks"]), "pid": pid}
     alone = answers(scrapers(url, 1, count, 0))
     figures(program, pid)
     time.sleep(quiet_s)
@@ -74,6 +94,19 @@ def measure(url, program, quiet_s=5, count=5, wait_s=0.8):
     out["quiet_again"] = figures(program, pid)  # quiet against quiet: the noise
     out["alone"], out["together"] = alone, together
     return out
+
+
+def line(result):
+    def times(found):
+        ms = sorted(a["ms"] for a in found)
+        return f"{statistics.median(ms):.0f} ms, slowest {ms[-1]:.0f} ms"
+
+    loop = ", ".join(f"{name.replace('_', ' ')} {result[name]['p50_ns'] / 1e3:.1f} / "
+                     f"{result[name]['p99_ns'] / 1e3:.1f} / {result[name]['max_ns'] / 1e3:.0f}"
+                     for name in ("quiet", "scraped", "quiet_again"))
+    return (f"{result['row']}: {result['blocks']} blocks, profile of {result['alone'][0]['bytes']} bytes\n"
+            f"  an answer alone {times(result['alone'])}; {PARALLEL} at a time {times(result['together'])}\n"
+            f"  the program's loop, us (median / p99 / most): {loop}")
 
 
 def goals(result):

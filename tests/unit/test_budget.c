@@ -304,6 +304,43 @@ static void what_is_not_told_does_not_hold(void **state)
 	profile_free(p);
 }
 
+/* An estimate breaks a rule beyond its error only, but one of 0 by any sample. */
+static void estimates_have_room(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *rule;
+		bool holds;
+	} cases[] = {
+		{"live_bytes <= 900", true},	{"live_bytes <= 803", false},
+		{"live_bytes < 805", true},	{"live_bytes >= 1196", true},
+		{"live_bytes >= 1197", false},	{"live_bytes == 1100", true},
+		{"live_bytes == 1300", false},	{"live_bytes <= 0", false},
+		{"live_bytes == 0", false},	{"live_bytes in f <= 803", false},
+		{"live_bytes in f <= 805", true}, {"live_bytes in nothing <= 0", true},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct profile *p = profile_new();
+		add_site(p, add_stack(p, PROFILE_NONE, "f", "f.c", PROFILE_NONE), 10, 1000);
+		p->has = PROFILE_HAS_LIVE;
+		p->totals.live_bytes = p->sites[0].live_bytes = 1000;
+		p->spreads = calloc(2, sizeof *p->spreads);
+		p->errors = calloc(2, sizeof *p->errors);
+		assert_true(p->spreads && p->errors);
+		p->spreads[0].live_bytes = 10000; /* of a standard error of 100 */
+		p->spreads[0].live_samples = 5;
+		p->total_spread = p->spreads[0];
+		profile_settle_errors(p);
+		struct budget *b = parse(cases[i].rule);
+		struct budget_result r;
+		assert_int_equal(budget_measure(b, p, NULL, 0, &r), 0);
+		if (r.holds != cases[i].holds)
+			fail_msg("%s: error %llu", cases[i].rule, (unsigned long long)r.error95);
+		budget_free(b);
+		profile_free(p);
+	}
+}
+
 static void sums_saturate(void **state)
 {
 	(void)state;
@@ -544,6 +581,7 @@ int main(void)
 		cmocka_unit_test(mistakes_are_located),
 		cmocka_unit_test(rules_measure),
 		cmocka_unit_test(what_is_not_told_does_not_hold),
+		cmocka_unit_test(estimates_have_room),
 		cmocka_unit_test(sums_saturate),
 		cmocka_unit_test(limits_are_renewed),
 		cmocka_unit_test(equal_is_not_loosened),

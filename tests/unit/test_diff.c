@@ -1,4 +1,5 @@
 /* Comparing profiles that are built by hand: what matches what, and what the numbers come to. */
+#include "profile/estimate.h"
 #include "profile/profile_diff.h"
 #include "report/report_diff.h"
 
@@ -476,6 +477,124 @@ static void text_says_that_nothing_changed(void **state)
 	done(d);
 }
 
+/* Makes a profile of a few sites a sampled one: `samples` of them at each site, none freed. The
+ * variances are those of small blocks: n R^2. */
+static void make_sampled(struct profile *p, uint64_t rate, const uint64_t *samples)
+{
+	p->rate_bytes = rate;
+	p->spreads = calloc(p->site_count + 1, sizeof *p->spreads);
+	p->errors = calloc(p->site_count + 1, sizeof *p->errors);
+	assert_true(p->spreads && p->errors);
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		double r = (double)rate, n = (double)samples[i];
+		p->spreads[i] = (struct profile_spread){
+			.peak_bytes = n * r * r,
+			.allocated_bytes = n * r * r,
+			.allocations = n,
+			.samples = samples[i],
+			.peak_samples = samples[i],
+		};
+		estimate_add_spread(&p->total_spread, &p->spreads[i]);
+	}
+	profile_settle_errors(p);
+}
+
+/* Sites a to d, in order of their peaks; an old of 0 has none. Blocks of one rate: each is a sample. */
+static struct profile *sampled_sites(const uint64_t samples[4])
+{
+	static const char *const stacks[] = {"main:1 a:1", "main:2 b:1", "main:3 c:1", "main:4 d:1"};
+	struct profile *p = make("/bin/prog", "/lib/l.so");
+	for (int i = 0; i < 4; i++)
+		if (samples[i])
+			site(p, stacks[i], samples[i], 1000);
+	profile_finish_sites(p);
+	make_sampled(p, 1000, samples);
+	return p;
+}
+
+/* 1000 to 1100 samples: 100 R, and 1.96 sqrt(2100) R = 89.8 R. 400 to 430: 30 against 56.5. 30 to 5:
+ * 25 against 12. A new one of 3: 3 R against 1.96 sqrt(3) R and, on either side, 3 R unseen: 5.4. */
+static void differences_of_estimates(void **state)
+{
+	(void)state;
+	struct profile_diff *d = compare(sampled_sites((uint64_t[]){1000, 400, 30, 0}),
+					 sampled_sites((uint64_t[]){1100, 430, 5, 3}), NULL);
+	assert_true(profile_diff_is_estimate(d));
+	const struct profile_diff_entry *a = entry(d, 1000000, 1100000);
+	const struct profile_diff_entry *b = entry(d, 400000, 430000);
+	const struct profile_diff_entry *c = entry(d, 30000, 5000), *n = entry(d, -1, 3000);
+	double error = profile_diff_error95(d, a, PROFILE_BY_PEAK);
+	assert_true(fabs(error - 1.959964 * sqrt(2100) * 1000) < 2);
+	error = profile_diff_error95(d, n, PROFILE_BY_PEAK);
+	assert_true(fabs(error - 1000 * hypot(hypot(1.959964 * sqrt(3), 2.995732), 2.995732)) < 2);
+	assert_int_equal(profile_diff_classify(d, a, PROFILE_BY_PEAK, 0), PROFILE_GROWN);
+	assert_int_equal(profile_diff_classify(d, b, PROFILE_BY_PEAK, 0), PROFILE_INSIGNIFICANT);
+	assert_int_equal(profile_diff_classify(d, c, PROFILE_BY_PEAK, 0), PROFILE_SHRUNK);
+	assert_int_equal(profile_diff_classify(d, n, PROFILE_BY_PEAK, 0), PROFILE_INSIGNIFICANT);
+	assert_int_equal(profile_diff_classify(d, b, PROFILE_BY_PEAK, 50000), PROFILE_SAME);
+	/* 1430 to 1538 in all: 108 against 1.96 sqrt(2968) = 106.8. */
+	struct profile_threshold none = {.absolute = true};
+	struct profile_diff_summary s;
+	profile_diff_summarise(d, PROFILE_BY_PEAK, &none, &s);
+	assert_true(fabs(s.error95 - 1.959964 * sqrt(2968) * 1000) < 2);
+	assert_true(s.changed);
+	assert_int_equal(s.counts[PROFILE_INSIGNIFICANT], 2);
+	assert_ptr_equal(&d->entries[s.next_entry], a);
+	struct report_diff_options o = {.old_path = "o", .new_path = "n", .limit = 20,
+					.threshold = none};
+	char *text = text_of(d, &o);
+	expect(text, "By bytes at the peak: 1 grown, 1 shrunk, 2 not significant");
+	expect(text, "~ +29.3 KiB");
+	expect(text, "not significant  b at a.c:1");
+	free(text);
+	done(d);
+}
+
+static void nothing_significant_is_no_change(void **state)
+{
+	(void)state;
+	struct profile_diff *d = compare(sampled_sites((uint64_t[]){1000, 400, 30, 0}),
+					 sampled_sites((uint64_t[]){1050, 380, 35, 4}), NULL);
+	struct profile_threshold none = {.absolute = true};
+	struct profile_diff_summary s;
+	profile_diff_summarise(d, PROFILE_BY_PEAK, &none, &s);
+	assert_false(s.changed);
+	struct report_diff_options o = {.old_path = "o", .new_path = "n", .limit = 20,
+					.threshold = none};
+	char *text = text_of(d, &o);
+	expect(text, "Nothing changed significantly:");
+	expect(text, "~ not significant");
+	free(text);
+	done(d);
+}
+
+/* An exact side has no error, and its reallocations count as samples' do. */
+static void estimates_beside_exact_numbers(void **state)
+{
+	(void)state;
+	struct profile *exact = make("/bin/prog", "/lib/l.so");
+	site(exact, "main:1 a:1", 990, 1000);
+	struct profile_site *grown = site_via(exact, "main:2 b:1", "a.c", PROFILE_VIA_REALLOC, 0, 0);
+	grown->reallocations = 400;
+	grown->allocated_bytes = 1000;
+	grown->reallocated_bytes = 400000;
+	struct profile *sampled = make("/bin/prog", "/lib/l.so");
+	site(sampled, "main:1 a:1", 1000, 1000);
+	site_via(sampled, "main:2 b:1", "a.c", PROFILE_VIA_REALLOC, 390, 1000);
+	profile_finish_sites(sampled);
+	make_sampled(sampled, 1000, (uint64_t[]){1000, 390});
+	struct profile_diff *d = compare(exact, sampled, NULL);
+	struct profile_diff_summary s;
+	struct profile_threshold none = {.absolute = true};
+	profile_diff_summarise(d, PROFILE_BY_ALLOCATED, &none, &s);
+	assert_true(s.old == 1390000 && s.new == 1390000);
+	assert_false(s.changed);
+	profile_diff_summarise(d, PROFILE_BY_COUNT, &none, &s);
+	assert_true(s.old == 1390 && s.new == 1390);
+	assert_false(s.changed);
+	done(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -492,6 +611,9 @@ int main(void)
 		cmocka_unit_test(measures_that_both_tell),
 		cmocka_unit_test(threshold_and_summary),
 		cmocka_unit_test(text_says_that_nothing_changed),
+		cmocka_unit_test(differences_of_estimates),
+		cmocka_unit_test(nothing_significant_is_no_change),
+		cmocka_unit_test(estimates_beside_exact_numbers),
 	};
 	return cmocka_run_group_tests_name("diff", tests, NULL, NULL);
 }

@@ -74,6 +74,67 @@ static struct profile *full_profile(void)
 	return p;
 }
 
+/* A killed program that leaks, sampled; samples were lost. */
+static struct profile *sampled_profile(void)
+{
+	enum { SAMPLES = 400 };
+	struct profile *p = new_profile(100ull * SECOND);
+	p->end = PROFILE_END_SIGNAL;
+	p->signal = 9;
+	p->rate_bytes = 1000;
+	p->totals.dropped = 5;
+	p->totals.peak_time_ns = p->duration_ns;
+	add_site(p, "main:1 remember:2", SAMPLES, 1000);
+	add_site(p, "main:1 serve:2", SAMPLES, 1000);
+	p->spreads = calloc(2, sizeof *p->spreads);
+	p->errors = calloc(2, sizeof *p->errors);
+	p->peak_births.list = calloc(2 * SAMPLES, sizeof *p->peak_births.list);
+	assert_true(p->spreads && p->errors && p->peak_births.list);
+	p->peak_births.count = 2 * SAMPLES;
+	for (uint32_t i = 0; i < 2 * SAMPLES; i++) {
+		double at = (i % SAMPLES + 0.5) / SAMPLES;
+		at = i < SAMPLES ? at : 1 - at / 100;
+		p->peak_births.list[i] = (struct profile_birth){
+			.site = i / SAMPLES, .at = at, .bytes = 1000,
+			.age_ns = (uint64_t)((1 - at) * 100e9), .variance = 1e6};
+	}
+	p->totals.peak_bytes = 2 * SAMPLES * 1000;
+	p->total_spread.samples = 2 * SAMPLES;
+	return p;
+}
+
+static void run_out_of_memory(struct profile *p, long at_least)
+{
+	for (long n = 0;; n++) {
+		struct findings *f;
+		countdown = n;
+		int rc = findings_new(&f, p);
+		bool failed = countdown < 0;
+		countdown = -1;
+		if (!failed) {
+			assert_int_equal(rc, 0);
+			assert_true(n > at_least);
+			done(f, p);
+			return;
+		}
+		assert_int_equal(rc, HEFT_ENOMEM);
+		assert_null(f);
+	}
+}
+
+static void test_no_memory_of_samples(void **state)
+{
+	(void)state;
+	struct profile *p = sampled_profile();
+	struct findings *f;
+	assert_int_equal(findings_new(&f, p), 0);
+	assert_int_equal(findings_count(f), 2);
+	assert_int_equal(findings_get(f, 0)->kind, FINDING_GROWING_SITE);
+	assert_int_equal(findings_get(f, 1)->kind, FINDING_PROFILE_QUALITY);
+	findings_free(f);
+	run_out_of_memory(p, 8);
+}
+
 static void test_no_memory(void **state)
 {
 	(void)state;
@@ -86,20 +147,7 @@ static void test_no_memory(void **state)
 		if (!seen[kind])
 			fail_msg("no %s", finding_kind_name((enum finding_kind)kind));
 	findings_free(f);
-	for (long n = 0;; n++) {
-		countdown = n;
-		int rc = findings_new(&f, p);
-		bool failed = countdown < 0;
-		countdown = -1;
-		if (!failed) {
-			assert_int_equal(rc, 0);
-			assert_true(n > 15);
-			done(f, p);
-			return;
-		}
-		assert_int_equal(rc, HEFT_ENOMEM);
-		assert_null(f);
-	}
+	run_out_of_memory(p, 15);
 }
 
 static uint64_t seed = 99;
@@ -180,13 +228,31 @@ static void spoil(struct profile *p)
 				p->history.rows[i].bytes[k] = p->history.rows[i].blocks[k] = any();
 }
 
+static void spoil_samples(struct profile *p)
+{
+	p->rate_bytes = any();
+	for (uint32_t i = 0; i < p->peak_births.count; i++) {
+		struct profile_birth *b = &p->peak_births.list[i];
+		b->age_ns = any() % 4 ? b->age_ns : any();
+		b->bytes = any() % 4 ? b->bytes : (double)any();
+		b->at = any() % 8 ? b->at : any() % 2 ? 0 : 1;
+	}
+	for (uint32_t i = 0; i < 2 && p->spreads; i++) {
+		p->spreads[i].samples = any();
+		p->spreads[i].peak_bytes = (double)any();
+		p->errors[i].peak_bytes = any();
+	}
+}
+
 static void test_any_numbers(void **state)
 {
 	(void)state;
 	for (int round = 0; round < 3000; round++) {
-		struct profile *p = full_profile();
+		struct profile *p = round % 3 ? full_profile() : sampled_profile();
 		struct findings *f;
 		spoil(p);
+		if (round % 3 == 0)
+			spoil_samples(p);
 		assert_int_equal(findings_new(&f, p), 0);
 		for (uint32_t i = 0; i < findings_count(f); i++) {
 			const struct finding *x = findings_get(f, i);
@@ -202,6 +268,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_no_memory_of_samples),
 		cmocka_unit_test(test_any_numbers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

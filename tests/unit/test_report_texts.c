@@ -1,6 +1,7 @@
 /* Whole texts against tests/golden/report, from the recording in recording_fixture.h and the
  * findings in findings_double.h: HEFT_UPDATE_GOLDEN=1 renews them. And what holds for every text:
  * no line is wider than asked for, and names of the program's can do nothing to a terminal. */
+#include "profile/estimate.h"
 #include "profile/profile_from_trace.h"
 #include "report/report.h"
 #include "report/report_words.h"
@@ -172,6 +173,67 @@ static void test_foreign(void **state)
 	assert_null(strstr(text, "\"peak_bytes\""));
 	assert_null(strstr(text, "\"lifetime_ns\""));
 	free(text);
+	profile_free(p);
+}
+
+/* A site of `samples` live blocks of one rate each, made evenly between two parts of a run of 100 s. */
+static void add_sampled_site(struct profile *p, const char *function, uint32_t samples, double from,
+			     double to)
+{
+	struct profile_frame f = {.function = name_pool_add(p->names, function),
+				  .module = PROFILE_NONE};
+	uint32_t frame, node, site;
+	double rate = (double)p->rate_bytes;
+	assert_int_equal(profile_add_frame(p, &f, &frame), 0);
+	assert_int_equal(profile_add_node(p, PROFILE_NONE, frame, 0, &node), 0);
+	assert_int_equal(profile_add_site(p, node, PROFILE_VIA_MALLOC, &site), 0);
+	struct profile_site *s = &p->sites[site];
+	s->live_bytes = s->peak_bytes = s->allocated_bytes = samples * p->rate_bytes;
+	s->live_blocks = s->peak_blocks = s->allocations = samples * 512;
+	p->totals.live_bytes = p->totals.peak_bytes = p->totals.allocated_bytes += s->live_bytes;
+	p->totals.live_blocks = p->totals.peak_blocks = p->totals.allocations += s->live_blocks;
+	double v = samples * rate * rate, blocks = samples * 512.0 * 512;
+	p->spreads[site] = (struct profile_spread){v,	    blocks,  v,	      blocks, v,
+						   blocks, samples, samples, samples};
+	estimate_add_spread(&p->total_spread, &p->spreads[site]);
+	p->ages[site] = (struct profile_age){.first = p->live_births.count, .count = samples};
+	for (uint32_t i = 0; i < samples; i++) {
+		double at = from + (to - from) * (i + 0.5) / samples;
+		p->live_births.list[p->live_births.count++] = (struct profile_birth){
+			.site = site, .at = at, .bytes = rate, .age_ns = (uint64_t)((1 - at) * 1e11)};
+		p->ages[site].old_share += (at < 0.5) / (double)samples;
+	}
+	p->ages[site].p50_ns = (uint64_t)((1 - (from + to) / 2) * 1e11);
+}
+
+/* A leak, a working set, and something of which little is known. */
+static void test_sampled(void **state)
+{
+	(void)state;
+	struct profile *p = profile_new();
+	struct report_options o = plain;
+	static const char *const argv[] = {"./server"};
+	p->format = "heft";
+	p->argv = (const char **)argv;
+	p->argc = 1;
+	p->has = PROFILE_HAS_LIVE | PROFILE_HAS_PEAK | PROFILE_HAS_ALLOCATED | PROFILE_HAS_TIMES;
+	p->end = PROFILE_END_RUNNING;
+	p->duration_ns = p->totals.peak_time_ns = 100000000000;
+	p->rate_bytes = 512 << 10;
+	p->spreads = calloc(4, sizeof *p->spreads);
+	p->errors = calloc(4, sizeof *p->errors);
+	p->ages = calloc(4, sizeof *p->ages);
+	p->live_births.list = calloc(1000, sizeof *p->live_births.list);
+	add_sampled_site(p, "remember", 400, 0, 1);
+	add_sampled_site(p, "serve", 200, 0.9, 1);
+	add_sampled_site(p, "configure", 4, 0, 0.01);
+	profile_finish_sites(p);
+	profile_settle_errors(p);
+	expect_golden("sampled.txt", text_of(report_text, p, &o), 100);
+	expect_golden("sampled_tree.txt", text_of(report_tree, p, &o), 100);
+	o.width = 72;
+	expect_golden("sampled_narrow.txt", text_of(report_text, p, &o), 72);
+	p->argv = NULL;
 	profile_free(p);
 }
 
@@ -359,6 +421,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_report),  cmocka_unit_test(test_trees),
 		cmocka_unit_test(test_spans),   cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_sampled),
 		cmocka_unit_test(test_views),   cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_summary), cmocka_unit_test(test_hostile_names),
 	};

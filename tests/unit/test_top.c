@@ -15,7 +15,8 @@ void findings_free(struct findings *f) /* of the double's: there is nothing to f
 
 /* ---- numbers */
 
-static void check_number(void (*write)(char[TOP_NUMBER], uint64_t), uint64_t n, const char *expected)
+static void check_number(void (*write)(char[TOP_NUMBER], uint64_t), uint64_t n,
+			 const char *expected)
 {
 	char text[TOP_NUMBER];
 	write(text, n);
@@ -60,8 +61,8 @@ static struct profile *three_sites(uint64_t push_bytes)
 	p->complete = false;
 	p->end = PROFILE_END_RUNNING;
 	p->pid = 4711;
-	struct profile_process process = {
-		.pid = 4711, .exe = name_pool_add(p->names, "/srv/api-server")};
+	struct profile_process process = {.pid = 4711,
+					  .exe = name_pool_add(p->names, "/srv/api-server")};
 	uint32_t id;
 	assert_int_equal(profile_add_process(p, &process, &id), 0);
 	add_site(p, "main:5 load:30", 96, 16384);
@@ -345,8 +346,9 @@ static void test_finding_in_words(void **state)
 	(void)state;
 	struct profile *p = three_sites(4u << 20);
 	char *text = printed(p, &fixture_findings, (struct top_view){0}, 80, true, 0);
-	assert_non_null(strstr(text, "\n! Messages queue up without bound between f and worker_loop: "
-				     "4,980 ... (+7 more)\n"));
+	assert_non_null(strstr(text,
+			       "\n! Messages queue up without bound between f and worker_loop: "
+			       "4,980 ... (+7 more)\n"));
 	free(text);
 	text = printed(p, &fixture_no_findings, (struct top_view){0}, 80, true, 0);
 	assert_non_null(strstr(text, "\nno findings so far\n"));
@@ -376,9 +378,16 @@ static struct profile *hostile_profile(void)
 {
 	static char large[10001];
 	memset(large, 'L', sizeof large - 1);
-	static const char *const names[] = {"evil\033[31m\033]0;x\007", "\xff\xfe\x80",
-					    "a\xe2\x80\xae" "b", "漢字漢字漢字漢字漢字漢字", large,
-					    "", "line\nbreak\ttab", "\xc2\x9b" "31m"};
+	static const char *const names[] = {"evil\033[31m\033]0;x\007",
+					    "\xff\xfe\x80",
+					    "a\xe2\x80\xae"
+					    "b",
+					    "漢字漢字漢字漢字漢字漢字",
+					    large,
+					    "",
+					    "line\nbreak\ttab",
+					    "\xc2\x9b"
+					    "31m"};
 	struct profile *p = three_sites(4u << 20);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		struct profile_frame f = {.module = fixture_module, .line = UINT32_MAX};
@@ -417,9 +426,11 @@ static void test_hostile_names_in_any_width(void **state)
 							.utf8 = utf8,
 							.state = "running",
 							.thread = "th\033[2J\xff",
-							.expanded = rows.count ? rows.rows[0].key : 0,
+							.expanded =
+								rows.count ? rows.rows[0].key : 0,
 							.limit = SIZE_MAX};
-				assert_int_equal(top_frame_head(&lines, p, NULL, &rows, &v, &look), 0);
+				assert_int_equal(top_frame_head(&lines, p, NULL, &rows, &v, &look),
+						 0);
 				assert_int_equal(top_frame_columns(&lines, p, &v, &look), 0);
 				assert_int_equal(top_frame_rows(&lines, p, &rows, &v, &look), 0);
 				for (size_t i = 0; i < lines.count; i++)
@@ -434,7 +445,8 @@ static void test_hostile_names_in_any_width(void **state)
 
 static struct top_state *state_of(bool own_program)
 {
-	const struct top_state_options o = {.utf8 = true, .own_program = own_program, .web = "x.heft"};
+	const struct top_state_options o = {
+		.utf8 = true, .own_program = own_program, .web = "x.heft"};
 	struct top_state *s = top_state_new(&o);
 	assert_non_null(s);
 	return s;
@@ -551,8 +563,10 @@ static void test_thread_is_asked_for(void **state)
 	type(s, "rx");
 	assert_int_equal(top_state_key(s, TOP_KEY_ENTER), TOP_SELECT);
 	assert_string_equal(top_state_thread(s), "rx");
+	assert_shown(s, "reading what thread rx did");
 	assert_int_equal(top_state_update(s, three_sites(4u << 20), NULL), 0);
 	assert_shown(s, "thread rx");
+	assert_not_shown(s, "reading what");
 	top_state_forget_thread(s);
 	assert_null(top_state_thread(s));
 	assert_shown(s, "no thread 'rx'");

@@ -1,0 +1,190 @@
+/* `heft agent`: one a machine. Where things are by default depends on who runs it:
+ * root has the machine's places (/run/heft, /var/lib/heft), anyone else their own
+ * (XDG_RUNTIME_DIR, XDG_STATE_HOME). Directories that are not there are made.
+ *
+ * What it says goes to stderr, one line an event: systemd keeps that in the journal. */
+#include "cli/cli.h"
+
+#include "cli/live_server.h"
+#include "record/agent_loop.h"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define DEFAULT_LISTEN "127.0.0.1:6070"
+#define DEFAULT_DIR "/run/heft"
+#define DEFAULT_OUTPUT "/var/lib/heft"
+
+struct agent_command {
+	struct agent_options o;
+	struct live_server server;
+	const char *listen, *token_file;
+	char dir[4096], output[4096];
+	bool quiet;
+};
+
+static int set_keep(struct agent_command *a, const char *value)
+{
+	struct cli_time time;
+	uint64_t count;
+	if (!cli_parse_number(value, 100000, &count))
+		a->o.keep_count = (uint32_t)count;
+	else if (!cli_parse_time(value, &time) && !time.relative)
+		a->o.keep_ns = time.time_ns;
+	else
+		return cli_usage_error(cli_verb_find("agent"),
+				       "--keep needs a number of programs or a time such as 2h, not '%s'",
+				       value);
+	return 0;
+}
+
+static int set(void *ctx, const struct cli_option *option, const char *value)
+{
+	struct agent_command *a = ctx;
+	switch (option->id) {
+	case CLI_OPT_DIR: a->o.dir = value; break;
+	case CLI_OPT_OUTPUT_DIR: a->o.output_dir = value; break;
+	case CLI_OPT_LISTEN: a->listen = value; break;
+	case CLI_OPT_TOKEN_FILE: a->token_file = value; break;
+	case CLI_OPT_KEEP: return set_keep(a, value);
+	case CLI_OPT_QUIET: a->quiet = true; break;
+	case CLI_OPT_VERBOSE: a->o.verbose = true; break;
+	default: break;
+	}
+	return 0;
+}
+
+static void say(const char *text)
+{
+	fprintf(stderr, "heft agent: %s\n", text);
+}
+
+/* Where the environment says, or NULL. */
+static const char *own_place(const char *variable, const char *below_home, char *path, size_t size)
+{
+	const char *base = getenv(variable), *home = getenv("HOME");
+	if (base && *base == '/')
+		snprintf(path, size, "%.3900s/heft", base);
+	else if (below_home && home && *home == '/')
+		snprintf(path, size, "%.3900s/%s/heft", home, below_home);
+	else
+		return NULL;
+	return path;
+}
+
+/* Makes it with this mode, and those above it as usual. */
+static int make_dir(const char *path, mode_t mode, struct heft_error *err)
+{
+	char part[4096];
+	struct stat st;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return 0;
+	if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+		return heft_fail(err, HEFT_EUSAGE, "the path is too long: %.100s...", path);
+	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		mkdir(part, 0755);
+		*slash = '/';
+	}
+	/* chmod: the mode is meant whatever the umask is. */
+	if (mkdir(path, 0700) || chmod(path, mode))
+		return heft_fail_errno(err, "cannot make the directory %s", path);
+	return 0;
+}
+
+static int choose_dirs(struct agent_command *a, struct heft_error *err)
+{
+	bool root = geteuid() == 0;
+	const char *given = getenv("HEFT_DIR");
+	if (!a->o.dir && given && *given == '/')
+		a->o.dir = given;
+	if (!a->o.dir)
+		a->o.dir = root ? DEFAULT_DIR
+				: own_place("XDG_RUNTIME_DIR", NULL, a->dir, sizeof a->dir);
+	if (!a->o.dir)
+		return heft_fail(err, HEFT_EUSAGE,
+				 "no session directory: neither HEFT_DIR nor XDG_RUNTIME_DIR is set\n"
+				 "--dir names one, the same that programs have in HEFT_DIR.");
+	if (!a->o.output_dir)
+		a->o.output_dir = root ? DEFAULT_OUTPUT
+				       : own_place("XDG_STATE_HOME", ".local/state", a->output,
+						   sizeof a->output);
+	if (!a->o.output_dir) {
+		snprintf(a->output, sizeof a->output, "%.3900s/ended", a->o.dir);
+		a->o.output_dir = a->output;
+	}
+	/* Root's programs drop their privileges and still have to leave their files: see
+	 * record/session_dir.c. */
+	int rc = make_dir(a->o.dir, root ? 01733 : 0700, err);
+	return rc ? rc : make_dir(a->o.output_dir, root ? 0755 : 0700, err);
+}
+
+/* Symbols are looked up once if there is a cache. A service of root's has no home for one. */
+static void choose_cache(void)
+{
+	if (geteuid() == 0 && !getenv("HOME"))
+		setenv("XDG_CACHE_HOME", "/var/cache", 0);
+}
+
+static void warn_of_disk(const struct agent_command *a)
+{
+	struct statfs fs;
+	char text[4300];
+	if (statfs(a->o.dir, &fs) || fs.f_type == TMPFS_MAGIC || a->quiet)
+		return;
+	snprintf(text, sizeof text,
+		 "%s is not in memory (tmpfs): the kernel writes what programs change there to disk",
+		 a->o.dir);
+	say(text);
+}
+
+static int begin_to_serve(void *ctx, struct heft_error *err)
+{
+	struct agent_command *a = ctx;
+	char url[400];
+	int rc = live_server_start(&a->server, err);
+	if (rc || a->quiet)
+		return rc;
+	live_server_url(&a->server, url, sizeof url);
+	fprintf(stderr, "heft agent: serving %s for programs with HEFT_DIR=%s\n", url, a->o.dir);
+	return 0;
+}
+
+int cmd_agent(int argc, char **argv)
+{
+	struct agent_command a = {.o = {.keep_ns = 3600ull * 1000000000ull, .keep_count = 100},
+				  .listen = DEFAULT_LISTEN};
+	struct heft_error err = {0};
+	int first;
+	const struct cli_verb *verb = cli_verb_find("agent");
+	int rc = cli_parse_options(verb, argc, argv, set, &a, &first);
+	if (rc != CLI_GO_ON)
+		return rc;
+	if (first < argc)
+		return cli_usage_error(verb, "unexpected argument '%s'", argv[first]);
+	rc = live_server_init(&a.server, a.listen, a.token_file, &err);
+	if (!rc)
+		rc = choose_dirs(&a, &err);
+	if (!rc) {
+		umask(077); /* what is saved is its user's alone */
+		warn_of_disk(&a);
+		choose_cache();
+		a.o.set = &a.server.set;
+		a.o.say = a.quiet ? NULL : say;
+		a.o.ready = begin_to_serve;
+		a.o.ready_ctx = &a;
+		a.o.answer = live_source_answer;
+		a.o.answer_ctx = &a.server.source;
+		rc = agent_run(&a.o, &err);
+	}
+	live_server_fini(&a.server);
+	if (!rc)
+		return CLI_SUCCESS;
+	cli_print_error(&err);
+	return rc == HEFT_EUSAGE ? CLI_USAGE : CLI_FAILED;
+}

@@ -1,0 +1,176 @@
+/* `heft ctl`: look at or switch the sampling of a running program. It needs no
+ * server: the switches are words of the session file that the process has mapped, and
+ * /proc says which file that is. */
+#include "cli/cli.h"
+
+#include "hosted/number_words.h"
+#include "record/owner.h"
+#include "record/sampled.h"
+#include "record/session_guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct change {
+	bool any;
+	bool set_on, on, automatic;
+	uint64_t rate_bytes; /* 0: stays */
+};
+
+static int parse_change(const char *text, struct change *c)
+{
+	const struct cli_verb *verb = cli_verb_find("ctl");
+	const char *value = strchr(text, '=');
+	size_t key = value ? (size_t)(value - text) : strlen(text);
+	c->any = true;
+	if (value && key == 6 && !strncmp(text, "sample", key)) {
+		c->set_on = true;
+		c->automatic = !strcmp(value + 1, "auto");
+		c->on = c->automatic || !strcmp(value + 1, "on");
+		if (!c->on && strcmp(value + 1, "off") != 0)
+			return cli_usage_error(verb, "sample= is on, off or auto, not '%s'", value + 1);
+		return 0;
+	}
+	if (value && key == 4 && !strncmp(text, "rate", key)) {
+		if (cli_parse_size(value + 1, &c->rate_bytes) < 0 ||
+		    c->rate_bytes < SAMPLED_RATE_LEAST || c->rate_bytes > SAMPLED_RATE_MOST)
+			return cli_usage_error(verb, "rate= is a size from 1k to 1G, not '%s'",
+					       value + 1);
+		return 0;
+	}
+	return cli_usage_error(verb, "'%s' is neither sample=on|off|auto nor rate=SIZE", text);
+}
+
+static int open_session(pid_t pid, char *path, size_t size, struct process **out,
+			struct heft_error *err)
+{
+	char copy[4200];
+	int rc = owner_file(pid, path, size, err);
+	if (rc)
+		return rc;
+	snprintf(copy, sizeof copy, "%s", path);
+	char *slash = strrchr(copy, '/');
+	if (!slash)
+		return heft_fail(err, HEFT_ENOTFOUND, "process %d is not sampled by heft", pid);
+	*slash = 0;
+	int dir = open(copy, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	rc = process_open(out, dir, slash + 1, err);
+	if (dir >= 0)
+		close(dir);
+	if (rc == HEFT_EIO && (err->sys_errno == EACCES || err->sys_errno == EPERM))
+		return heft_fail(err, HEFT_EREFUSED,
+				 "process %d is another user's\nAsk as that user or as root.", pid);
+	if (rc == HEFT_ENOTFOUND)
+		return heft_fail(err, rc, "process %d has a session file that makes no sense: %s", pid,
+				 path);
+	if (!rc)
+		(*out)->pid = pid; /* as seen from here */
+	return rc;
+}
+
+static void apply(struct process *p, const struct change *c)
+{
+	bool on = c->set_on ? c->on : atomic_load(&p->session.header->sampling.on) != 0;
+	if (c->automatic) {
+		if (c->rate_bytes)
+			sampled_control(p, true, c->rate_bytes); /* where it begins */
+		sampled_control_automatic(p);
+	} else
+		sampled_control(p, on, c->rate_bytes);
+}
+
+/* "heft agent (pid 12)" of whoever else has the file mapped. */
+static void describe_reader(const struct process *p, char *text, size_t size)
+{
+	const struct stat file = {.st_dev = p->file_device, .st_ino = p->file_inode};
+	char path[64], line[256] = "";
+	pid_t reader = owner_reader_of_file(&file, p->pid);
+	snprintf(text, size, "nobody that can be seen from here");
+	if (!reader)
+		return;
+	snprintf(path, sizeof path, "/proc/%d/cmdline", reader);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
+	if (fd >= 0)
+		close(fd);
+	const char *verb = n > 0 && (size_t)n > strlen(line) + 1 ? line + strlen(line) + 1 : "";
+	const char *slash = strrchr(line, '/');
+	snprintf(text, size, "%s %s (pid %d)", slash ? slash + 1 : line, verb, reader);
+}
+
+static void show(const struct process *p, const char *path)
+{
+	const struct wire_sampling *s = &p->session.header->sampling;
+	struct sampled_sums sums;
+	char rate[NUMBER_WORDS], live[NUMBER_WORDS], all[NUMBER_WORDS], taken[NUMBER_WORDS],
+		held[NUMBER_WORDS], reader[400], cost[64] = "not known";
+	sampled_sums(p, &sums);
+	number_bytes(rate, atomic_load(&s->rate_bytes), "byte", "bytes");
+	number_bytes(live, (uint64_t)sums.live_bytes, "byte", "bytes");
+	number_bytes(all, (uint64_t)sums.allocated_bytes, "byte", "bytes");
+	number_count(taken, sums.samples);
+	number_count(held, sums.live_samples);
+	double share = sampled_cost_share(p);
+	if (share >= 0)
+		snprintf(cost, sizeof cost, "%.2g %% of its CPU time", 100 * share);
+	describe_reader(p, reader, sizeof reader);
+	printf("process %d (%s)\n", p->pid, p->facts.exe);
+	printf("  sampling      %s\n", atomic_load(&s->on) ? "on" : "off");
+	printf("  rate          one sample each %s%s\n", rate,
+	       atomic_load(&s->automatic) ? ", follows a budget of 0.5 % of CPU" : "");
+	printf("  samples       %s taken, %s live\n", taken, held);
+	printf("  live          %s in %.0f blocks (estimate)\n", live, sums.live_objects);
+	printf("  allocated     %s in %.0f blocks (estimate)\n", all, sums.allocated_objects);
+	printf("  cost          %s\n", cost);
+	printf("  session file  %s\n", path);
+	printf("  held by       %s\n", reader);
+}
+
+static int failed(const struct heft_error *err)
+{
+	cli_print_error(err);
+	return CLI_FAILED;
+}
+
+int cmd_ctl(int argc, char **argv)
+{
+	const struct cli_verb *verb = cli_verb_find("ctl");
+	struct heft_error err = {0};
+	struct change change = {0};
+	struct process *p;
+	char path[4200];
+	uint64_t pid;
+	int first;
+	int rc = cli_parse_options(verb, argc, argv, NULL, NULL, &first);
+	if (rc != CLI_GO_ON)
+		return rc;
+	if (first >= argc)
+		return cli_usage_error(verb, "no process given");
+	if (cli_parse_number(argv[first], INT32_MAX, &pid) < 0 || !pid)
+		return cli_usage_error(verb, "'%s' is not a process id", argv[first]);
+	for (int i = first + 1; i < argc; i++)
+		if ((rc = parse_change(argv[i], &change)))
+			return rc;
+	session_guard_install();
+	if (open_session((pid_t)pid, path, sizeof path, &p, &err))
+		return failed(&err);
+	if (!p->sampled) {
+		process_free(p);
+		heft_fail(&err, HEFT_EREFUSED,
+			  "process %d is recorded exactly: every allocation, which cannot be switched\n"
+			  "heft run --sample samples it.",
+			  (int)pid);
+		return failed(&err);
+	}
+	if (change.any)
+		apply(p, &change);
+	else
+		show(p, path);
+	process_free(p);
+	return cli_finish_output(CLI_SUCCESS);
+}

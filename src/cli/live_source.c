@@ -1,0 +1,203 @@
+/* A process_set as a source of profiles. A sampled process's profile is a snapshot
+ * of its session file; one that is recorded exactly has its profile in the recording,
+ * up to the last complete block, at most a second ago.
+ *
+ * Everything here runs in the server's threads beside the recorder's or agent's loop:
+ * processes are held while they are looked at, and of their fields only those are
+ * read that the loop changes under their lock or never. */
+#include "cli/live_source.h"
+
+#include "cli/cli.h"
+#include "hosted/monotonic.h"
+#include "profile/profile_from_trace.h"
+#include "record/sampled.h"
+#include "record/snapshot.h"
+#include "server/routes_pprof.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int no_such_process(struct heft_error *err)
+{
+	return heft_fail(err, HEFT_ENOTFOUND, "this process is not there any more");
+}
+
+static uint64_t age_ns(const struct process *p, const struct trace_process *f)
+{
+	if (f->end != TRACE_END_RUNNING)
+		return f->end_ns > f->start_ns ? f->end_ns - f->start_ns : 0;
+	uint64_t now = monotonic_ns(), start = p->session.header->start_mono_ns;
+	return now > start ? now - start : 0;
+}
+
+/* Arguments one after another, each with its NUL, and one more at the end. */
+static void copy_command(const struct trace_process *f, char *to, size_t size)
+{
+	size_t at = 0;
+	for (uint32_t i = 0; i < f->argc; i++) {
+		size_t n = strlen(f->argv[i]) + 1;
+		if (at + n + 1 > size)
+			break;
+		memcpy(to + at, f->argv[i], n);
+		at += n;
+	}
+	to[at] = 0;
+}
+
+static void describe_samples(const struct process *p, struct source_process *out)
+{
+	struct sampled_sums sums;
+	struct wire_header *h = p->session.header;
+	sampled_sums(p, &sums);
+	out->on = atomic_load(&h->sampling.on) != 0;
+	out->automatic = atomic_load(&h->sampling.automatic) != 0;
+	out->rate_bytes = atomic_load(&h->sampling.rate_bytes);
+	out->samples = sums.samples;
+	out->live_samples = sums.live_samples;
+	out->dropped = atomic_load(&h->dropped);
+	out->live_bytes = sums.live_bytes;
+	out->live_objects = sums.live_objects;
+	out->allocated_bytes = sums.allocated_bytes;
+	out->allocated_objects = sums.allocated_objects;
+}
+
+static void describe(struct process *p, struct source_process *out)
+{
+	struct trace_process ended = {0};
+	memset(out, 0, sizeof *out);
+	out->key = p->key;
+	out->pid = p->pid;
+	out->sampled = p->sampled;
+	snprintf(out->exe, sizeof out->exe, "%s", p->facts.exe); /* never changes */
+	copy_command(&p->facts, out->command, sizeof out->command);
+	if (p->sampled)
+		describe_samples(p, out);
+	pthread_mutex_lock(&p->lock);
+	ended.end = p->facts.end;
+	ended.end_ns = p->facts.end_ns;
+	ended.exit_status = p->facts.exit_status;
+	ended.signal = p->facts.signal;
+	ended.memory_limit_bytes = p->facts.memory_limit_bytes;
+	ended.limit_is_cgroup = p->facts.limit_is_cgroup;
+	out->peak_bytes = p->peak.bytes;
+	out->rss_bytes = p->rss.bytes;
+	out->memory_limit_bytes = p->limit_bytes;
+	out->cost_share = p->cost.share;
+	if (!p->sampled) {
+		out->on = true;
+		out->live_bytes = (double)p->shown.live_bytes;
+		out->live_objects = (double)p->shown.live_blocks;
+		out->peak_bytes = (double)p->shown.peak_bytes;
+	}
+	pthread_mutex_unlock(&p->lock);
+	ended.start_ns = p->facts.start_ns;
+	out->running = ended.end == TRACE_END_RUNNING;
+	if (!out->running)
+		out->rss_bytes = 0;
+	out->age_ns = age_ns(p, &ended);
+	process_end_words(&ended, out->ended, sizeof out->ended);
+}
+
+static int list(void *ctx, struct source_process **out, uint32_t *count, struct heft_error *err)
+{
+	struct live_source *s = ctx;
+	struct process **held;
+	if (process_set_hold_all(s->set, &held, count))
+		return heft_fail(err, HEFT_ENOMEM, "out of memory");
+	*out = calloc(*count + 1u, sizeof **out);
+	for (uint32_t i = 0; i < *count; i++) {
+		if (*out)
+			describe(held[i], &(*out)[i]);
+		process_set_release(s->set, held[i]);
+	}
+	free(held);
+	return *out ? 0 : heft_fail(err, HEFT_ENOMEM, "out of memory");
+}
+
+static int from_snapshot(struct process *p, struct profile **out, struct heft_error *err)
+{
+	struct trace_reader *reader;
+	int rc = snapshot_open(p, &reader, err);
+	if (rc)
+		return rc;
+	rc = profile_from_trace(out, reader, NULL, err);
+	trace_reader_close(reader);
+	return rc;
+}
+
+static int from_recording(const struct live_source *s, const struct process *p,
+			  struct profile **out, struct heft_error *err)
+{
+	pthread_mutex_lock(&s->set->lock);
+	bool several = s->set->count > 1;
+	pthread_mutex_unlock(&s->set->lock);
+	const struct profile_selection selection = {.has_pid = several, .pid = p->pid};
+	return profile_from_recording(out, s->recording, &selection, err);
+}
+
+static int make_profile(const struct live_source *s, struct process *p, struct profile **out,
+			struct heft_error *err)
+{
+	struct heft_error ignored;
+	int rc = p->sampled ? from_snapshot(p, out, err) : from_recording(s, p, out, err);
+	if (!rc)
+		cli_apply_frame_rules(*out, NULL, &ignored); /* a bad rule file is reports' to refuse */
+	return rc;
+}
+
+static int profile(void *ctx, uint64_t key, struct profile **out, struct heft_error *err)
+{
+	struct live_source *s = ctx;
+	struct process *p = process_set_hold(s->set, key);
+	if (!p)
+		return no_such_process(err);
+	int rc = make_profile(s, p, out, err);
+	process_set_release(s->set, p);
+	return rc;
+}
+
+static int control(void *ctx, uint64_t key, const struct source_control *c, struct heft_error *err)
+{
+	struct live_source *s = ctx;
+	int rc = 0;
+	if (c->set_rate &&
+	    (c->rate_bytes < SAMPLED_RATE_LEAST || c->rate_bytes > SAMPLED_RATE_MOST))
+		return heft_fail(err, HEFT_EUSAGE, "a rate is from 1k to 1G");
+	struct process *p = process_set_hold(s->set, key);
+	if (!p)
+		return no_such_process(err);
+	pthread_mutex_lock(&p->lock);
+	bool running = p->facts.end == TRACE_END_RUNNING;
+	pthread_mutex_unlock(&p->lock);
+	if (!running)
+		rc = heft_fail(err, HEFT_EREFUSED, "process %d has ended", p->pid);
+	else if (!p->sampled)
+		rc = heft_fail(err, HEFT_EREFUSED,
+			       "process %d is recorded exactly, which cannot be switched\n"
+			       "heft run --sample samples it.",
+			       p->pid);
+	else
+		sampled_control(p,
+				c->set_on ? c->on
+					  : atomic_load(&p->session.header->sampling.on) != 0,
+				c->set_rate ? c->rate_bytes : 0);
+	process_set_release(s->set, p);
+	return rc;
+}
+
+struct source live_source(struct live_source *s)
+{
+	return (struct source){.ctx = s, .list = list, .profile = profile, .control = control};
+}
+
+int live_source_answer(void *ctx, struct process *p, char **bytes, size_t *length)
+{
+	struct profile *profile_of_now;
+	struct heft_error err = {0};
+	int rc = make_profile(ctx, p, &profile_of_now, &err);
+	if (rc)
+		return rc;
+	rc = pprof_bytes(profile_of_now, bytes, length, &err);
+	profile_free(profile_of_now);
+	return rc;
+}

@@ -1,0 +1,113 @@
+/* What the two rules about growth without end have in common: when it is worth a word, what counts as
+ * a program that has found its pace, and the words. */
+#include "findings/endless_growth.h"
+
+#include <signal.h>
+
+#define ENDLESS_LEAST_PEAK_SHARE 0.05
+#define ENDLESS_LEAST_BYTES (256u << 10)
+/* Of what it holds in the end, at least half came after start-up: a level that only wanders up (a
+ * random walk does, in one of 300 runs) is not growth. */
+#define ENDLESS_LEAST_GAIN 0.5
+/* Freed at the end: less than half of it is left. */
+#define ENDLESS_LEFT_SHARE 0.5
+/* Seen for less than this, a program that still runs may just be starting. */
+#define ENDLESS_WATCHED_NS 10000000000u
+/* A population was replaced at least twice; two buffers that a loader fills in turn are no sessions.
+ * Smaller than this part of the peak it proves nothing. */
+#define POPULATION_TURNS 2
+#define POPULATION_LEAST_BLOCKS 16
+#define POPULATION_LEAST_SHARE 0.005
+/* Nobody plans for more than a year. */
+#define LIMIT_FARTHEST_S (366.0 * 86400)
+
+bool endless_did_not_end(const struct profile *p)
+{
+	if (p->end == PROFILE_END_RUNNING || p->end == PROFILE_END_DETACHED)
+		return p->duration_ns >= ENDLESS_WATCHED_NS;
+	return p->end == PROFILE_END_SIGNAL && p->signal == SIGKILL;
+}
+
+bool endless_is_large(const struct profile *p, uint64_t gained, uint64_t level)
+{
+	return gained >= ENDLESS_LEAST_BYTES &&
+	       (double)gained >= ENDLESS_LEAST_GAIN * (double)level &&
+	       share_of(gained, p->totals.peak_bytes) >= ENDLESS_LEAST_PEAK_SHARE;
+}
+
+bool endless_is_freed(uint64_t live_bytes, uint64_t level)
+{
+	return (double)live_bytes < ENDLESS_LEFT_SHARE * (double)level;
+}
+
+bool endless_is_population(const struct profile *p, uint64_t bytes, uint64_t blocks, uint64_t frees)
+{
+	return share_of(bytes, p->totals.peak_bytes) >= POPULATION_LEAST_SHARE &&
+	       frees >= POPULATION_TURNS * blocks && blocks >= POPULATION_LEAST_BLOCKS;
+}
+
+/* When all memory will be used up at this rate; 0: not known, or so far away that it is no matter. */
+static double time_to_limit_ns(const struct profile *p, double rate)
+{
+	uint64_t used = p->totals.peak_rss_bytes > p->totals.peak_bytes ? p->totals.peak_rss_bytes
+									: p->totals.peak_bytes;
+	if (p->memory_limit_bytes <= used || rate <= 0)
+		return 0;
+	double seconds = (double)(p->memory_limit_bytes - used) / rate;
+	return seconds < LIMIT_FARTHEST_S ? seconds * 1e9 : 0;
+}
+
+struct draft endless_draft(struct diagnosis *d, const struct endless *e)
+{
+	const struct profile *p = d->p;
+	uint32_t name = d->named[e->site];
+	/* A block that was resized here is freed here, but was made elsewhere. */
+	double freed = e->frees > e->allocations ? 1 : share_of(e->frees, e->allocations);
+	struct draft f = draft_begin(FINDING_GROWING_SITE, e->site, e->level_bytes);
+	f.finding.severity = e->freed_at_end ? FINDING_MEDIUM : FINDING_HIGH;
+	const char *fate = e->freed_at_end ? "all of it freed only at the end"
+			   : !e->frees     ? "nothing is ever freed"
+					   : diagnosis_text(d, "%s of its blocks were freed",
+							    phrase_share(freed).text);
+	double limit_ns = e->freed_at_end ? 0 : time_to_limit_ns(p, e->rate);
+	const char *limit = "", *within = "";
+	if (e->rate_error95 > 0)
+		within = diagnosis_text(d, " (+- %s)",
+					phrase_bytes(whole_number(e->rate_error95)).text);
+	if (limit_ns > 0)
+		limit = diagnosis_text(d, "; at this rate %s of %s is used up in %s",
+				       p->limit_is_cgroup ? "its cgroup's limit" : "the memory",
+				       phrase_bytes(p->memory_limit_bytes).text,
+				       phrase_time(limit_ns).text);
+	f.no_memory = !fate || !within || !limit;
+	f.finding.summary = diagnosis_text(
+		d,
+		"memory from %s grows %s: by %s%s a second over the whole run, to %s (%s of "
+		"the peak heap), %s%s",
+		phrase_place(p, name).text,
+		e->freed_at_end ? "as long as the program runs" : "without end",
+		phrase_bytes(whole_number(e->rate)).text, within ? within : "",
+		phrase_bytes(e->level_bytes).text,
+		phrase_share(share_of(e->level_bytes, p->totals.peak_bytes)).text, fate ? fate : "",
+		limit ? limit : "");
+	f.finding.advice = diagnosis_text(
+		d, "%s",
+		e->freed_at_end ? "Free each block when it is no longer needed, not at the end: "
+				  "the longer the program runs, the more it holds."
+				: "Find who should free these blocks, or put a limit on what "
+				  "keeps them (a list, a map, a cache without eviction).");
+	draft_text(&f, "function", p->frames[p->nodes[name].frame].function);
+	draft_rate(&f, "bytes_per_second", e->rate);
+	if (e->rate_error95 > 0)
+		draft_rate(&f, "bytes_per_second_error95", e->rate_error95);
+	draft_share(&f, "freed_share", freed);
+	draft_text(&f, "freed", e->freed_at_end ? "at-end" : e->frees ? "partly" : "never");
+	draft_bytes(&f, "gained_bytes", e->gained_bytes);
+	draft_bytes(&f, "level_bytes", e->level_bytes);
+	draft_count(&f, "allocations", e->allocations);
+	if (limit_ns > 0) {
+		draft_bytes(&f, "limit_bytes", p->memory_limit_bytes);
+		draft_time(&f, "time_to_limit_ns", limit_ns);
+	}
+	return f;
+}

@@ -1,0 +1,120 @@
+/* When the sampled blocks that are live were made, by site: what tells a leak (its survivors were
+ * made evenly over the run) from a working set (made just now) and from what start-up left (made long
+ * ago and no more since).
+ *
+ * A block that was resized is as old as its last resize: it was drawn anew then. */
+#include "profile/trace_load.h"
+
+#include "profile/estimate.h"
+
+#include <stdlib.h>
+
+/* The last moment of a process that its samples can be of: tables may be read long after its end. */
+static uint64_t moment_of(const struct trace_process *q, uint64_t time_ns)
+{
+	return q->end != TRACE_END_RUNNING && q->end_ns > q->start_ns && q->end_ns < time_ns
+		       ? q->end_ns
+		       : time_ns;
+}
+
+static void add_births(struct profile_births *to, const struct trace_sample *blocks, uint32_t count,
+		       const uint32_t *final, const struct trace_process *q, uint64_t time_ns)
+{
+	uint64_t now = moment_of(q, time_ns);
+	double life = now > q->start_ns ? (double)(now - q->start_ns) : 1;
+	for (uint32_t i = 0; i < count; i++) {
+		struct estimate_weight w = estimate_of_block(blocks[i].size, blocks[i].rate_bytes);
+		uint64_t age = blocks[i].birth_ns < now ? now - blocks[i].birth_ns : 0;
+		double at = 1 - (double)age / life;
+		if (final[blocks[i].site] == PROFILE_NONE)
+			continue;
+		to->list[to->count++] = (struct profile_birth){
+			.site = final[blocks[i].site],
+			.age_ns = age,
+			.at = at > 0 ? at : 0,
+			.bytes = w.bytes,
+			.variance = w.bytes_variance,
+		};
+	}
+}
+
+static int oldest_first(const void *a, const void *b)
+{
+	const struct profile_birth *x = a, *y = b;
+	if (x->site != y->site)
+		return x->site < y->site ? -1 : 1;
+	if (x->age_ns != y->age_ns)
+		return x->age_ns > y->age_ns ? -1 : 1;
+	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+/* The age that `share` of the bytes are younger than or as old as. */
+static uint64_t age_at(const struct profile_birth *b, uint32_t count, double all, double share)
+{
+	double older = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		if (all - older - b[i].bytes < share * all)
+			return b[i].age_ns;
+		older += b[i].bytes;
+	}
+	return b[count - 1].age_ns;
+}
+
+static void describe(struct profile_age *a, const struct profile_birth *b)
+{
+	double all = 0, old = 0;
+	for (uint32_t i = 0; i < a->count; i++) {
+		all += b[i].bytes;
+		old += b[i].at < 0.5 ? b[i].bytes : 0;
+	}
+	a->max_ns = b[0].age_ns;
+	a->min_ns = b[a->count - 1].age_ns;
+	a->p50_ns = age_at(b, a->count, all, 0.5);
+	a->p99_ns = age_at(b, a->count, all, 0.99);
+	a->old_share = all > 0 ? old / all : 0;
+}
+
+static bool make_room(struct profile_births *b, uint64_t count)
+{
+	b->list = malloc(((size_t)count + 1) * sizeof *b->list);
+	return b->list != NULL;
+}
+
+int trace_load_births(struct load *l, const uint32_t *final)
+{
+	struct profile *p = l->p;
+	const struct trace_contents *c = l->c;
+	uint64_t live = 0, peak = 0;
+	for (uint32_t i = 0; i < c->samples_count; i++) {
+		uint32_t n;
+		uint64_t time_ns;
+		trace_samples_peak(&c->samples[i], &n, &time_ns);
+		live += c->samples[i].live_count;
+		peak += n;
+	}
+	p->ages = calloc((size_t)p->site_count + 1, sizeof *p->ages);
+	if (!make_room(&p->live_births, live) || !make_room(&p->peak_births, peak) || !p->ages)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < c->samples_count; i++) {
+		const struct trace_samples *s = &c->samples[i];
+		const struct trace_process *q = &c->processes[s->process];
+		uint32_t n;
+		uint64_t peak_ns;
+		const struct trace_sample *at_peak = trace_samples_peak(s, &n, &peak_ns);
+		if (l->processes[s->process] == PROFILE_NONE)
+			continue;
+		add_births(&p->live_births, s->live, s->live_count, final, q, s->time_ns);
+		add_births(&p->peak_births, at_peak, n, final, q, peak_ns);
+	}
+	qsort(p->live_births.list, p->live_births.count, sizeof *p->live_births.list, oldest_first);
+	qsort(p->peak_births.list, p->peak_births.count, sizeof *p->peak_births.list, oldest_first);
+	for (uint32_t i = 0; i < p->live_births.count; i++) {
+		struct profile_age *a = &p->ages[p->live_births.list[i].site];
+		if (!a->count++)
+			a->first = i;
+	}
+	for (uint32_t i = 0; i < p->site_count; i++)
+		if (p->ages[i].count)
+			describe(&p->ages[i], &p->live_births.list[p->ages[i].first]);
+	return 0;
+}

@@ -1,0 +1,42 @@
+/* The profiled processes that a recorder or an agent has, shared with the threads that answer
+ * questions about them. One thread owns the set: it alone adds and removes, and may walk `list`
+ * without the lock. Others hold a process while they look at it, so that it is not freed under
+ * them. */
+#ifndef HEFT_RECORD_PROCESS_SET_H
+#define HEFT_RECORD_PROCESS_SET_H
+
+#include "record/process.h"
+
+struct process_set {
+	pthread_mutex_t lock;
+	struct process **list; /* in the order they came: keys rise */
+	uint32_t count, capacity;
+	uint64_t last_key;
+	/* The heartbeat: tells the processes that somebody is there. */
+	pthread_t heart;
+	pthread_cond_t wake;
+	bool beating, stop;
+};
+
+void process_set_init(struct process_set *s);
+/* Frees every process. Nobody may hold one any more. */
+void process_set_fini(struct process_set *s);
+
+/* Takes p over and gives it a key that no other one of this set ever gets. HEFT_ENOMEM: p is still
+ * the caller's. */
+int process_set_add(struct process_set *s, struct process *p);
+/* It is freed as soon as nobody holds it. */
+void process_set_remove(struct process_set *s, struct process *p);
+
+/* For any thread. NULL: no such process. */
+struct process *process_set_hold(struct process_set *s, uint64_t key);
+/* All of them; *list is the caller's to free() after releasing each. HEFT_ENOMEM. */
+int process_set_hold_all(struct process_set *s, struct process ***list, uint32_t *count);
+void process_set_release(struct process_set *s, struct process *p);
+
+/* A thread of its own: while the owner sits in a slow write, a program may wait for it, but must not
+ * give it up. */
+void process_set_start_heartbeat(struct process_set *s);
+void process_set_stop_heartbeat(struct process_set *s);
+
+#endif

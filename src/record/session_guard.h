@@ -1,0 +1,16 @@
+/* Session files are made by others, who may cut them short while they are mapped here: touching what
+ * is no longer there is a SIGBUS. With the guard it reads as zeros. */
+#ifndef HEFT_RECORD_SESSION_GUARD_H
+#define HEFT_RECORD_SESSION_GUARD_H
+
+#include <stdbool.h>
+
+enum { SESSION_GUARD_MOST = 16384 };
+
+/* For the whole program; once is enough. */
+void session_guard_install(void);
+/* base: WIRE_FILE_BYTES of a mapped session file. False: more of them than can be guarded. */
+bool session_guard_add(void *base);
+void session_guard_remove(void *base);
+
+#endif

@@ -1,0 +1,103 @@
+/* What is live, by when it was made: for sampled profiles, which know the birth of every live sample.
+ * A bar of the run's sixteen parts shows at a glance what a median does not: a leak is level, a
+ * working set stands at the right end, what start-up left at the left. The sites with most bytes from
+ * the first half of the run come first: those are what a long run is made of. */
+#include "report/report_parts.h"
+
+#include "profile/estimate.h"
+#include "report/report_words.h"
+
+#include <stdlib.h>
+
+enum { PARTS = 16, SITES_SHOWN = 6, INDENT = 61, NARROW = 86, NARROW_INDENT = 40 };
+/* Smaller than this part of what is live is not what a run grows by. */
+#define AGES_LEAST_SHARE 0.02
+
+struct aged {
+	double old_bytes;
+	uint32_t site;
+};
+
+static int most_old_first(const void *a, const void *b)
+{
+	const struct aged *x = a, *y = b;
+	if (x->old_bytes != y->old_bytes)
+		return x->old_bytes > y->old_bytes ? -1 : 1;
+	return x->site < y->site ? -1 : 1;
+}
+
+static void print_births(FILE *out, const struct profile *p, const struct profile_age *a, bool utf8)
+{
+	double parts[PARTS] = {0}, most = 0;
+	for (uint32_t i = a->first; i < a->first + a->count; i++) {
+		const struct profile_birth *b = &p->live_births.list[i];
+		unsigned at = b->at < 1 ? (unsigned)(b->at * PARTS) : PARTS - 1;
+		parts[at] += b->bytes;
+		most = parts[at] > most ? parts[at] : most;
+	}
+	for (unsigned i = 0; i < PARTS; i++)
+		words_print_level(out, estimate_rounded(parts[i]), estimate_rounded(most), utf8);
+}
+
+static void print_site(FILE *out, const struct profile *p, uint32_t site,
+		       const struct report_options *o)
+{
+	const struct profile_age *a = &p->ages[site];
+	bool narrow = report_width(o) < NARROW;
+	fprintf(out, "%11s ", words_bytes(p->sites[site].live_bytes).text);
+	if (!narrow)
+		fprintf(out, "%11s ", words_bytes(p->errors[site].live_bytes).text);
+	fprintf(out, "%8s ", words_duration(a->p50_ns).text);
+	if (!narrow)
+		fprintf(out, "%8s ", words_percent(a->old_share).text);
+	putc(' ', out);
+	print_births(out, p, a, o->utf8);
+	fputs("  ", out);
+	report_print_site(out, p, &p->sites[site],
+			  report_width(o) - (narrow ? NARROW_INDENT : INDENT));
+	putc('\n', out);
+}
+
+static void print_head(FILE *out, const struct report_options *o)
+{
+	bool narrow = report_width(o) < NARROW;
+	words_style(out, o->color, STYLE_BOLD);
+	putc('\n', out);
+	words_print_wrapped(
+		out,
+		"What is live, by when it was made (a bar is the run: level is growth, the "
+		"right end a working set)",
+		0, report_width(o));
+	words_style(out, o->color, STYLE_PLAIN);
+	fprintf(out, "\n%11s ", "live");
+	if (!narrow)
+		fprintf(out, "%11s ", "+-95 %");
+	fprintf(out, "%8s ", "age p50");
+	if (!narrow)
+		fprintf(out, "%8s ", "old");
+	fprintf(out, " %-*s  site\n", PARTS, "made");
+}
+
+int report_print_ages(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	if (!p->ages || !o->limit)
+		return 0;
+	struct aged *list = malloc(((size_t)p->site_count + 1) * sizeof *list);
+	uint32_t count = 0;
+	if (!list)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->site_count; i++)
+		if (!profile_few_samples(p, i, PROFILE_BY_LIVE) &&
+		    (double)p->sites[i].live_bytes >=
+			    AGES_LEAST_SHARE * (double)p->totals.live_bytes)
+			list[count++] = (struct aged){
+				p->ages[i].old_share * (double)p->sites[i].live_bytes, i};
+	qsort(list, count, sizeof *list, most_old_first);
+	if (count) {
+		print_head(out, o);
+	}
+	for (uint32_t i = 0; i < count && i < SITES_SHOWN && i < o->limit; i++)
+		print_site(out, p, list[i].site, o);
+	free(list);
+	return 0;
+}

@@ -1,0 +1,214 @@
+/* Processes that come, change and go in a set, as a recorder's or agent's loop makes them do, while
+ * several threads list them and take their profiles, as a server's do. Run under ThreadSanitizer. */
+#include "cli/live_source.h"
+#include "profile/profile.h"
+#include "record/sampled.h"
+#include "wire/samples.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { THREADS = 4, ROUNDS = 60, KEPT = 3, BLOCKS = 5, BLOCK_BYTES = 1000000 };
+
+static char folder[] = "/tmp/heft-live-XXXXXX";
+
+static uint64_t mono_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+/* A session file as a sampled process leaves it: one site, BLOCKS live blocks that are far larger than
+ * the rate. */
+static void write_session(const char *name)
+{
+	char path[128];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)WIRE_FILE_BYTES), 0);
+	void *base = mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(base != MAP_FAILED);
+	close(fd);
+	struct wire_session s = wire_session_at(base);
+	struct wire_header *h = s.header;
+	h->version = WIRE_VERSION;
+	h->mode = WIRE_SAMPLED;
+	h->start_mono_ns = mono_ns();
+	strcpy(h->text, "/bin/program");
+	memcpy(h->text + 13, "program\0-x", 11);
+	h->text_bytes = 24;
+	h->arg_count = 2;
+	h->sampling.on = 1;
+	h->sampling.rate_bytes = 1024;
+	h->sampling.live_levels = h->sampling.sum_levels = 1;
+	const uint64_t present = (uint64_t)WIRE_NODE_PRESENT << WIRE_FLAG_SHIFT;
+	s.nodes[0] = (struct wire_node){present, 0, ~0u};
+	s.nodes[1] = (struct wire_node){present | 0x1234, 0, ~0u};
+	s.nodes[2] = (struct wire_node){present | (uint64_t)WIRE_NODE_VIA << WIRE_FLAG_SHIFT, 1, ~1u};
+	h->node_count = 3;
+	struct wire_live_level live = wire_live_level(base, 0);
+	for (uint32_t i = 0; i < BLOCKS; i++) {
+		live.blocks[i * 100] = (struct wire_sample){BLOCK_BYTES, 1024, 1, 2, 7};
+		live.addresses[i * 100] = 0x1000 * (i + 1);
+	}
+	struct wire_sum *sum = &wire_sum_level(base, 0).sums[0];
+	sum->site = 2;
+	sum->samples = BLOCKS;
+	sum->bytes_16 = 16ull * BLOCKS * BLOCK_BYTES;
+	sum->objects_1024 = 1024ull * BLOCKS;
+	h->magic = WIRE_MAGIC;
+	munmap(base, WIRE_FILE_BYTES);
+}
+
+static struct process *open_session(int number)
+{
+	char name[64], path[128];
+	struct process *p;
+	struct heft_error err;
+	snprintf(name, sizeof name, "%x.%x", getpid(), number);
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	write_session(name);
+	int dir = open(folder, O_RDONLY | O_DIRECTORY);
+	assert_int_equal(process_open(&p, dir, name, &err), 0);
+	close(dir);
+	unlink(path);
+	return p;
+}
+
+struct asking {
+	struct source source;
+	_Atomic bool stop;
+	_Atomic uint64_t profiles;
+};
+
+static void *ask(void *arg)
+{
+	struct asking *a = arg;
+	while (!a->stop) {
+		struct source_process *list;
+		struct heft_error err;
+		uint32_t count;
+		if (a->source.list(a->source.ctx, &list, &count, &err))
+			abort();
+		for (uint32_t i = 0; i < count; i++) {
+			struct profile *p;
+			if (list[i].live_samples != BLOCKS ||
+			    list[i].live_bytes != (double)BLOCKS * BLOCK_BYTES)
+				abort();
+			int rc = a->source.profile(a->source.ctx, list[i].key, &p, &err);
+			if (rc == HEFT_ENOTFOUND)
+				continue; /* it went in between */
+			if (rc || p->totals.live_bytes != (uint64_t)BLOCKS * BLOCK_BYTES)
+				abort();
+			profile_free(p);
+			a->profiles++;
+		}
+		free(list);
+	}
+	return NULL;
+}
+
+static void test_while_the_loop_goes_on(void **state)
+{
+	(void)state;
+	struct process_set set;
+	struct live_source live = {.set = &set};
+	struct asking asking = {.source = live_source(&live)};
+	pthread_t threads[THREADS];
+	process_set_init(&set);
+	process_set_start_heartbeat(&set);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ask, &asking), 0);
+	for (int round = 0; round < ROUNDS || asking.profiles < ROUNDS; round++) {
+		struct process *p = open_session(round + 1);
+		assert_int_equal(process_set_add(&set, p), 0);
+		assert_int_equal(p->key, round + 1);
+		for (uint32_t i = 0; i < set.count; i++) {
+			sampled_see_peak(set.list[i]);
+			sampled_follow_budget(set.list[i]);
+			process_watch_memory(set.list[i]);
+		}
+		process_ended_as(p, TRACE_END_UNKNOWN, 1000);
+		if (set.count > KEPT)
+			process_set_remove(&set, set.list[0]);
+	}
+	asking.stop = true;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	process_set_fini(&set);
+}
+
+static void test_keys_are_not_reused(void **state)
+{
+	(void)state;
+	struct process_set set;
+	process_set_init(&set);
+	struct process *a = open_session(1000), *b = open_session(1001);
+	process_set_add(&set, a);
+	uint64_t first = a->key;
+	assert_ptr_equal(process_set_hold(&set, first), a);
+	process_set_remove(&set, a); /* still held: not freed */
+	assert_null(process_set_hold(&set, first));
+	assert_int_equal(a->pid, getpid());
+	process_set_release(&set, a);
+	process_set_add(&set, b);
+	assert_true(b->key > first);
+	process_set_fini(&set);
+}
+
+static void test_what_cannot_be_switched(void **state)
+{
+	(void)state;
+	struct process_set set;
+	struct live_source live = {.set = &set};
+	struct source source = live_source(&live);
+	struct heft_error err;
+	process_set_init(&set);
+	struct process *p = open_session(2000);
+	process_set_add(&set, p);
+	struct source_control c = {.set_on = true, .on = false, .set_rate = true, .rate_bytes = 1 << 20};
+	assert_int_equal(source.control(source.ctx, p->key, &c, &err), 0);
+	assert_int_equal(p->session.header->sampling.on, 0);
+	assert_int_equal(p->session.header->sampling.rate_bytes, 1 << 20);
+	c.rate_bytes = 1;
+	assert_int_equal(source.control(source.ctx, p->key, &c, &err), HEFT_EUSAGE);
+	assert_int_equal(source.control(source.ctx, 99, &(struct source_control){0}, &err),
+			 HEFT_ENOTFOUND);
+	p->sampled = false;
+	assert_int_equal(source.control(source.ctx, p->key, &(struct source_control){0}, &err),
+			 HEFT_EREFUSED);
+	p->sampled = true;
+	process_ended_as(p, TRACE_END_EXEC, 1);
+	assert_int_equal(source.control(source.ctx, p->key, &(struct source_control){0}, &err),
+			 HEFT_EREFUSED);
+	process_set_fini(&set);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_while_the_loop_goes_on),
+		cmocka_unit_test(test_keys_are_not_reused),
+		cmocka_unit_test(test_what_cannot_be_switched),
+	};
+	if (!mkdtemp(folder))
+		return 1;
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	rmdir(folder);
+	return failed;
+}
