@@ -1,6 +1,5 @@
 // The page: three bands and a rail of views. What is open is asked once; everything else follows from
 // the state in the URL (state.ts) and the documents (fetch.ts).
-import { signal } from "@preact/signals";
 import { render, type ComponentType } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Has, Recordings, Summary } from "./api";
@@ -45,7 +44,7 @@ const VIEW: Record<ViewName, View> = {
   memory: { words: "Memory", question: "Why is RSS higher than the heap?", show: MemoryView },
 };
 
-const current = signal<Summary | null>(null);
+let current: Summary | null = null; // for the keyboard
 
 function App() {
   const open = useDocument<Recordings>("/api/recordings");
@@ -63,9 +62,9 @@ function asShown(summary: Summary): Summary {
 function Recording({ id, live, recordings }: { id: string; live: boolean; recordings: Recordings }) {
   const answer = useDocument<Summary>(`/api/r/${id}/summary`);
   const summary = useMemo(() => answer.value && asShown(answer.value), [answer.value]);
+  current = summary ?? null; // now: a key may come before any effect does
   useEffect(() => (live && !isFile() ? follow(id) : undefined), [id, live]);
   useEffect(() => {
-    current.value = summary ?? null;
     if (summary) document.title = `${brief(summary.name || summary.command[0] || "", 60)} – heft`;
   }, [summary]);
   if (!summary) return <div class="start">{answer.loading ? <p role="status">Loading …</p> : <Empty title="No answer">{answer.words}</Empty>}</div>;
@@ -105,7 +104,7 @@ async function start() {
     page.textContent = "The data in this file is damaged. Write it again with: heft export -f html";
     return;
   }
-  listenToKeys(() => current.value);
+  listenToKeys(() => current);
   page.textContent = "";
   render(<App />, page);
 }
