@@ -116,11 +116,12 @@ static int list(void *ctx, struct source_process **out, uint32_t *count, struct 
 
 static int from_snapshot(struct process *p, struct profile **out, struct heft_error *err)
 {
+	const struct profile_selection selection = {.no_ages = true};
 	struct trace_reader *reader;
 	int rc = snapshot_open(p, &reader, err);
 	if (rc)
 		return rc;
-	rc = profile_from_trace(out, reader, NULL, err);
+	rc = profile_from_trace(out, reader, &selection, err);
 	trace_reader_close(reader);
 	return rc;
 }

@@ -473,7 +473,7 @@ static int load_errors(struct load *l, const uint32_t *final)
 			estimate_add_spread(&p->spreads[final[i]], &l->spread[i]);
 		estimate_add_spread(&p->total_spread, &l->spread[i]); /* also what a summary leaves out */
 	}
-	return l->sel->top_only ? 0 : trace_load_births(l, final);
+	return l->sel->top_only || l->sel->no_ages ? 0 : trace_load_births(l, final);
 }
 
 /* The stacks of the wanted nodes; nodes[] becomes the profile's by the recording's. */
