@@ -99,6 +99,11 @@ static inline uint64_t sys_clock_ns(int clock)
 	sys_call4(SYS_clock_gettime, clock, (long)t, 0, 0);
 	return (uint64_t)t[0] * 1000000000ull + (uint64_t)t[1];
 }
+/* old: a stack_t */
+static inline int sys_sigaltstack_now(void *old)
+{
+	return (int)sys_call4(SYS_sigaltstack, 0, (long)old, 0, 0);
+}
 static inline int sys_prctl(int what, unsigned long a)
 {
 	return (int)sys_call6(SYS_prctl, what, (long)a, 0, 0, 0, 0);

@@ -5,12 +5,25 @@
 #include "capture/hotpath.h"
 
 #include <errno.h>
+#include <signal.h>
+
+/* A handler's alternate stack may be a part of the stack that it interrupts: then being further up
+ * does not mean that the hook is gone. */
+static bool one_is_on_alternate_stack(uintptr_t a, uintptr_t b)
+{
+	stack_t s;
+	if (sys_sigaltstack_now(&s) || !(s.ss_flags & SS_ONSTACK))
+		return false;
+	uintptr_t low = (uintptr_t)s.ss_sp;
+	return (a - low < s.ss_size) != (b - low < s.ss_size);
+}
 
 NOINLINE bool heft_nested(struct heft_tls *tls, uintptr_t here)
 {
 	struct heft_thread *t = tls->thread;
 	if (here > tls->guard && t && t->stack_top && here < t->stack_top &&
-	    tls->guard >= t->stack_low && tls->guard < t->stack_top) {
+	    tls->guard >= t->stack_low && tls->guard < t->stack_top &&
+	    !one_is_on_alternate_stack(here, tls->guard)) {
 		tls->guard = 0; /* that hook's frame is gone */
 		return false;
 	}

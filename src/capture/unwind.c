@@ -124,13 +124,15 @@ static int careful_read(void *ctx, uintptr_t address, uint64_t *value)
 
 /* ---- the general unwinder: all registers, any rule, slow */
 
-static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], int exact)
+/* *exact: the pc is where this frame was interrupted, not a return address; then, its caller's. */
+static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], int *exact)
 {
 	struct cfi_image im;
 	struct cfi_rules rules;
-	uint64_t pc = regs[CFI_RA], at = exact ? pc : pc - 1;
+	uint64_t pc = regs[CFI_RA], at = *exact ? pc : pc - 1;
 	if (image_of(at, &im) || cfi_rules_at(&im, at, &rules))
 		return HEFT_STEP_LOST;
+	*exact = rules.signal_frame;
 	uint64_t cfa;
 	if (rules.cfa_expr) {
 		if (cfi_evaluate(&im, rules.cfa_expr, regs, 0, 0, careful_read, r, &cfa))
@@ -199,9 +201,7 @@ static NOINLINE enum heft_step slow_step(struct reader *r, const struct heft_fra
 	int exact = 1;
 	for (unsigned steps = 0; steps < HEFT_FRAMES_MAX; steps++) {
 		int there = regs[CFI_RSP] == f->sp && regs[CFI_RA] == f->pc;
-		struct cfi_image im;
-		struct cfi_rules rules;
-		enum heft_step s = general_step(r, regs, exact);
+		enum heft_step s = general_step(r, regs, &exact);
 		if (there) {
 			caller->pc = regs[CFI_RA];
 			caller->sp = regs[CFI_RSP];
@@ -212,9 +212,6 @@ static NOINLINE enum heft_step slow_step(struct reader *r, const struct heft_fra
 		}
 		if (s != HEFT_STEP_OK)
 			return HEFT_STEP_LOST;
-		uint64_t at = regs[CFI_RA] - 1;
-		/* Below a signal frame the pc is exact; the general rules of that frame say so. */
-		exact = !image_of(at, &im) && !cfi_rules_at(&im, at, &rules) && rules.signal_frame;
 	}
 	return HEFT_STEP_LOST;
 }

@@ -9,8 +9,11 @@
 #include <dlfcn.h>
 #include <grp.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
 enum { BLOCK_BYTES = 40000, PARENT_BLOCKS = 60, CHILD_BLOCKS = 25, CHILDREN = 4 };
 enum { THREADS = 3000, AT_ONCE = 50 };
@@ -32,6 +35,7 @@ PLACE(keep_parent)
 PLACE(keep_child)
 PLACE(keep_executed)
 PLACE(keep_thread)
+PLACE(keep_handler)
 PLACE(keep_first)
 
 NOINLINE static void *keep_resized(void *old, size_t n)
@@ -184,6 +188,93 @@ static void change_root(char **argv)
 	expect_status(pid, 4);
 }
 
+enum { TRAP_FLAG = 0x100, STRIDE = 11, STEPPED_THREADS = 2, RETURN = 0xc3 };
+
+extern const unsigned char __executable_start[], etext[];
+
+static int only_returns;
+static __thread unsigned step, step_to_take, taken;
+static _Atomic unsigned all_rounds, all_taken;
+
+/* Steps in the program itself do not count: it is what lies below that is interrupted. */
+static void on_step(int number, siginfo_t *info, void *context)
+{
+	ucontext_t *interrupted = context;
+	const unsigned char *pc = (const unsigned char *)interrupted->uc_mcontext.gregs[REG_RIP];
+
+	(void)number;
+	(void)info;
+	if ((pc >= __executable_start && pc < etext) || (only_returns && *pc != RETURN))
+		return;
+	if (step++ != step_to_take)
+		return;
+	interrupted->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG; /* no more steps in this round */
+	taken++;
+	free(keep_handler());
+}
+
+/* With the trap flag set the processor stops after every instruction, and the kernel sends a
+ * SIGTRAP; in the handler the flag is clear. (The red zone is stepped over: pushf writes there.) */
+static inline void trap(unsigned long flag)
+{
+	__asm__ volatile(
+		"lea -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\torq %0, (%%rsp)\n\t"
+		"popfq\n\tlea 128(%%rsp), %%rsp"
+		:
+		: "r"(flag)
+		: "memory", "cc");
+}
+
+/* Each block stays for one round. The alternate stack is a part of this one. */
+NOINLINE static void *stepped_rounds(void *arg)
+{
+	char space[32768];
+	stack_t stack = {.ss_sp = space, .ss_size = sizeof space};
+	unsigned rounds = 0, stride = only_returns ? 1 : STRIDE;
+	void *kept = NULL;
+
+	must(!sigaltstack(&stack, NULL), "sigaltstack");
+	step_to_take = (unsigned)getpid() % stride;
+	do {
+		void *p;
+
+		step = 0;
+		trap(TRAP_FLAG);
+		p = keep_parent();
+		free(kept);
+		trap(0);
+		must(p != NULL, "out of memory");
+		kept = p;
+		step_to_take += stride;
+	} while (++rounds == taken);
+	stack.ss_flags = SS_DISABLE;
+	sigaltstack(&stack, NULL);
+	atomic_fetch_add(&all_rounds, rounds);
+	atomic_fetch_add(&all_taken, taken);
+	return arg;
+}
+
+/* A handler that allocates, after one instruction of a malloc and a free, another one in each round:
+ * only with an allocator below that can be interrupted (async_malloc.c). argv[2]: "some", one in
+ * eleven instructions to be quick, others in each run; or "returns", before each of those. argv[3]:
+ * the handler's stack, "own" or "alternate". */
+static void stepped(char **argv)
+{
+	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+	pthread_t id[STEPPED_THREADS];
+
+	only_returns = !strcmp(argv[2], "returns");
+	if (strcmp(argv[3], "own"))
+		action.sa_flags |= SA_ONSTACK;
+	sigaction(SIGTRAP, &action, NULL);
+	for (int i = 0; i < STEPPED_THREADS; i++)
+		must(!pthread_create(&id[i], NULL, stepped_rounds, NULL), "pthread_create");
+	for (int i = 0; i < STEPPED_THREADS; i++)
+		pthread_join(id[i], NULL);
+	say_number("rounds", all_rounds);
+	say_number("taken", all_taken);
+}
+
 /* Everything that realloc may do to a sampled block. What is left: 10 of 3 x BLOCK_BYTES at
  * keep_resized, 10 at keep_first whose growth failed. */
 static void resize(void)
@@ -230,6 +321,8 @@ int main(int argc, char **argv)
 		become_nobody(argv);
 	else if (!strcmp(mode, "chroot") && argc == 3)
 		change_root(argv);
+	else if (!strcmp(mode, "stepped") && argc == 4)
+		stepped(argv);
 	else if (!strcmp(mode, "resize"))
 		resize();
 	else if (!strcmp(mode, "abort"))
