@@ -115,7 +115,6 @@ struct heft_process {
 	_Atomic uint32_t phase; /* enum heft_phase */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t several; /* more than one thread has recorded */
-	_Atomic uint32_t live_samples;
 	uint32_t is_child;
 	struct wire_session session;
 	struct heft_index_level index[HEFT_INDEXES][HEFT_INDEX_LEVELS];

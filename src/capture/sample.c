@@ -30,7 +30,12 @@ _Atomic uint8_t heft_filter[1 << HEFT_FILTER_BITS];
 
 /* ---- the filter */
 
-void heft_filter_add(const void *p)
+void heft_filter_keep(const void *p)
+{
+	atomic_store_explicit(&heft_filter[heft_filter_slot(p)], 255, memory_order_relaxed);
+}
+
+static void filter_add(const void *p)
 {
 	_Atomic uint8_t *f = &heft_filter[heft_filter_slot(p)];
 	uint8_t now = atomic_load_explicit(f, memory_order_relaxed);
@@ -57,14 +62,25 @@ static uint64_t seed(struct heft_tls *tls)
 }
 
 /* Blocks of the start-up arena never reach the allocator, so frees have to be looked at if there are
- * any. */
+ * any. A sample that comes meanwhile makes the exchange fail; one that comes after it finds the gate
+ * closed and opens it (put_block), before its block is known to anybody who might free it. */
 void heft_gate_set(struct wire_header *h)
 {
 	struct wire_sampling *s = &h->sampling;
-	bool pass = !atomic_load(&s->on) && !atomic_load(&heft_process->live_samples) &&
-		    !atomic_load(&heft_arena_used);
-	atomic_store(&s->gate, pass ? WIRE_GATE_PASS : WIRE_GATE_COUNT);
-	if (pass && atomic_load(&s->on)) /* switched on in between: the outside may have come first */
+	union {
+		uint64_t both;
+		struct {
+			uint32_t gate, live;
+		};
+	} was = {.both = atomic_load(&s->gate_and_live)}, now;
+	do {
+		now = was;
+		now.gate = atomic_load(&s->on) || was.live || atomic_load(&heft_arena_used)
+				   ? WIRE_GATE_COUNT
+				   : WIRE_GATE_PASS;
+	} while (!atomic_compare_exchange_weak(&s->gate_and_live, &was.both, now.both));
+	/* Switched on in between: the outside may have come first. */
+	if (now.gate == WIRE_GATE_PASS && atomic_load(&s->on))
 		atomic_store(&s->gate, WIRE_GATE_COUNT);
 }
 
@@ -180,7 +196,7 @@ static inline uint32_t slot_of(uint32_t first, uint32_t i)
 	return (first ^ (i & WIRE_SAMPLE_BUCKET)) + i % WIRE_SAMPLE_BUCKET;
 }
 
-static bool put_block(struct wire_live_level l, const void *p, const struct wire_sample *b)
+static bool put_block(struct wire_header *h, struct wire_live_level l, const void *p, const struct wire_sample *b)
 {
 	uint32_t first = wire_sample_bucket((uint64_t)p, l.bits);
 	for (uint32_t i = 0; i < 2 * WIRE_SAMPLE_BUCKET; i++) {
@@ -191,8 +207,10 @@ static bool put_block(struct wire_live_level l, const void *p, const struct wire
 			continue;
 		l.blocks[at] = *b;
 		atomic_store_explicit(&l.addresses[at], (uint64_t)p, memory_order_release);
-		heft_filter_add(p);
-		atomic_fetch_add_explicit(&heft_process->live_samples, 1, memory_order_relaxed);
+		filter_add(p);
+		atomic_fetch_add(&h->sampling.live, 1);
+		if (UNLIKELY(heft_gate_now() != WIRE_GATE_COUNT)) /* switched off a moment ago */
+			heft_gate_set(h);
 		return true;
 	}
 	return false;
@@ -202,9 +220,9 @@ static bool add_block(struct wire_header *h, const void *p, const struct wire_sa
 {
 	unsigned n = levels_in_use(&h->sampling.live_levels);
 	for (unsigned i = 0; i < n; i++)
-		if (put_block(wire_live_level(h, i), p, b))
+		if (put_block(h, wire_live_level(h, i), p, b))
 			return true;
-	return add_live_level(h, n) && put_block(wire_live_level(h, n), p, b);
+	return add_live_level(h, n) && put_block(h, wire_live_level(h, n), p, b);
 }
 
 /* The address's place in a bucket; WIRE_SAMPLE_BUCKET: it is not there. Unrolled: with thousands of
@@ -244,7 +262,7 @@ int heft_sample_gone(const void *p, struct wire_sample *was)
 	for (unsigned i = 0; i < n; i++)
 		if (take_block(wire_live_level(h, i), p, was)) {
 			filter_remove(p);
-			atomic_fetch_sub_explicit(&process->live_samples, 1, memory_order_relaxed);
+			atomic_fetch_sub_explicit(&h->sampling.live, 1, memory_order_relaxed);
 			return 1;
 		}
 	return 0;
@@ -306,8 +324,6 @@ NOINLINE void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsig
 		};
 		if (!add_sum(h, b.site, size, rate) || !add_block(h, p, &b))
 			lost(process);
-		else if (UNLIKELY(heft_gate_now() != WIRE_GATE_COUNT)) /* off since a moment ago */
-			heft_gate_set(h);
 		atomic_fetch_add_explicit(&h->sampling.cost_tsc, arch_stamp() - begun,
 					  memory_order_relaxed);
 	}

@@ -39,7 +39,7 @@ static inline int heft_passes(size_t size)
 }
 
 /* The start-up arena's blocks must not reach the allocator: they are in the filter for good. */
-HIDDEN void heft_filter_add(const void *p);
+HIDDEN void heft_filter_keep(const void *p);
 HIDDEN int heft_sample_tables(struct wire_header *h); /* the first ones: 0, or no memory */
 HIDDEN void heft_gate_set(struct wire_header *h); /* as its switch stands */
 HIDDEN void heft_sample_begin(void); /* after a fork: nothing of the parent's is live here */

@@ -80,9 +80,16 @@ enum wire_gate {
 struct wire_sampling { /* of a sampled process (wire/samples.h) */
 	/* The outside may set these at any time. */
 	_Alignas(64) _Atomic uint32_t on;
-	_Atomic uint32_t gate; /* enum wire_gate. Whoever switches on opens it too, after `on` */
 	_Atomic uint32_t automatic;  /* the outside keeps the rate within a cost budget */
 	_Atomic uint64_t rate_bytes; /* mean distance of samples */
+	/* The gate is closed only at a moment without a live sample: they change as one. */
+	union {
+		struct {
+			_Atomic uint32_t gate; /* enum wire_gate. Whoever switches on opens it, after `on` */
+			_Atomic uint32_t live; /* how many live samples; the process's own */
+		};
+		_Atomic uint64_t gate_and_live;
+	};
 	/* The process's own. */
 	_Atomic uint32_t live_levels, sum_levels; /* tables in use */
 	_Atomic uint64_t cost_tsc;		  /* spent on taking samples */
