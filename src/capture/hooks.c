@@ -21,10 +21,12 @@ static bool one_is_on_alternate_stack(uintptr_t a, uintptr_t b)
 NOINLINE bool heft_nested(struct heft_tls *tls, uintptr_t here)
 {
 	struct heft_thread *t = tls->thread;
-	if (here > tls->guard && t && t->stack_top && here < t->stack_top &&
+	if (here >= tls->guard && t && t->stack_top && here < t->stack_top &&
 	    tls->guard >= t->stack_low && tls->guard < t->stack_top &&
 	    !one_is_on_alternate_stack(here, tls->guard)) {
-		tls->guard = 0; /* that hook's frame is gone */
+		/* That hook's frame is gone. It may have been about to move its captures. */
+		heft_frames_reset(t, t->frames_memory);
+		tls->guard = 0;
 		return false;
 	}
 	if (heft_process && atomic_load(&heft_process->phase) == HEFT_OPEN)

@@ -11,7 +11,7 @@
  *
  * The guard is the hook's frame address. A hook that finds one set is nested
  * (the allocator calling itself, a signal handler) and passes through. If the
- * set one lies below on this stack, its hook was left by longjmp: void. */
+ * set one lies here or below on this stack, its hook was left by longjmp: void. */
 #ifndef HEFT_CAPTURE_HOTPATH_H
 #define HEFT_CAPTURE_HOTPATH_H
 

@@ -75,6 +75,7 @@ struct heft_thread {
 	struct heft_kept other;	    /* one before it that had little in common with it */
 	struct heft_frame *scratch; /* capacity of them, for the capture that is being made */
 	uint64_t *scratch_hashes;
+	struct heft_frame *frames_memory; /* where all these arrays are; survives the thread */
 	uint32_t capacity;
 	uint32_t generation;
 	uintptr_t stack_low, stack_top; /* known part of the thread's own stack */
@@ -108,6 +109,7 @@ struct heft_module {
 	const void *map; /* its link_map: another library at the same place has another */
 	uint64_t identity; /* hash of path, build id and range */
 	uint32_t generation;
+	_Atomic uint32_t ready; /* the others are written */
 };
 enum { HEFT_MODULES = 512 };
 
@@ -232,6 +234,8 @@ HIDDEN NOINLINE enum heft_step heft_step_special(struct heft_thread *t, const st
 						 uint32_t row, int native, struct heft_frame *caller);
 HIDDEN uint32_t heft_row_fill(uint64_t pc, int exact);
 HIDDEN int heft_frames_grow(struct heft_thread *t, uint32_t need);
+/* Nothing is kept any more; the arrays are where the memory (NULL: none) says. */
+HIDDEN void heft_frames_reset(struct heft_thread *t, struct heft_frame *memory);
 HIDDEN int heft_on_own_stack(struct heft_thread *t, uintptr_t sp);
 extern HIDDEN _Atomic uint64_t heft_rows[];
 

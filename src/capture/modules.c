@@ -19,12 +19,14 @@ static struct heft_module *find(struct heft_process *p, uint64_t pc, uint32_t ge
 		n = HEFT_MODULES;
 	static _Atomic uint32_t last; /* most stacks stay in one object for a while */
 	uint32_t guess = atomic_load_explicit(&last, memory_order_relaxed);
-	if (guess < n && pc - p->modules[guess].start < p->modules[guess].end - p->modules[guess].start &&
+	if (guess < n && atomic_load_explicit(&p->modules[guess].ready, memory_order_acquire) &&
+	    pc - p->modules[guess].start < p->modules[guess].end - p->modules[guess].start &&
 	    p->modules[guess].generation == generation)
 		return &p->modules[guess];
 	for (uint32_t i = n; i-- > 0;) {
 		struct heft_module *m = &p->modules[i];
-		if (pc - m->start < m->end - m->start) {
+		if (atomic_load_explicit(&m->ready, memory_order_acquire) &&
+		    pc - m->start < m->end - m->start) {
 			atomic_store_explicit(&last, i, memory_order_relaxed);
 			return m;
 		}
@@ -131,10 +133,18 @@ void heft_module_announce(uint64_t pc)
 			memcpy(w->data + cwd_bytes + path_bytes, id, id_bytes);
 		atomic_store_explicit(&w->bytes, bytes, memory_order_release);
 	}
-	uint32_t slot = atomic_load(&p->module_count);
+	/* A place of its own: half of one object and half of another would cover what lies between, and
+	 * that would never be announced. */
+	if (atomic_load_explicit(&p->module_count, memory_order_relaxed) >= HEFT_MODULES)
+		return;
+	uint32_t slot = atomic_fetch_add(&p->module_count, 1);
 	if (slot < HEFT_MODULES) {
-		/* Two threads may take the same place: then one module is announced again later. */
-		p->modules[slot] = (struct heft_module){start, end, o.dlfo_link_map, identity, generation};
-		atomic_store_explicit(&p->module_count, slot + 1, memory_order_release);
+		struct heft_module *place = &p->modules[slot];
+		place->start = start;
+		place->end = end;
+		place->map = o.dlfo_link_map;
+		place->identity = identity;
+		place->generation = generation;
+		atomic_store_explicit(&place->ready, 1, memory_order_release);
 	}
 }

@@ -118,15 +118,9 @@ static struct heft_thread *open_thread(struct heft_process *p)
 							    WIRE_STREAM_ACTIVE))
 				continue;
 			struct heft_thread *t = &p->threads[i];
-			struct heft_thread before = *t;
+			struct heft_frame *memory = t->frames_memory;
 			__builtin_memset(t, 0, sizeof *t);
-			t->kept.frames = before.kept.frames; /* reused by the next thread in this slot */
-			t->kept.hashes = before.kept.hashes;
-			t->other.frames = before.other.frames;
-			t->other.hashes = before.other.hashes;
-			t->scratch = before.scratch;
-			t->scratch_hashes = before.scratch_hashes;
-			t->capacity = before.capacity;
+			heft_frames_reset(t, memory); /* of the last thread in this slot */
 			t->stream = stream;
 			t->slot = i;
 			t->is_open = 1;

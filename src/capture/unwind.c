@@ -302,7 +302,40 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 }
 
 /* One mapping for all: two kept captures, each after its sentinel, and the scratch; then as many
- * hashes. What was in them is copied. */
+ * hashes. The first sentinel's rbp holds the capacity, so that the mapping alone tells where
+ * everything is. */
+static size_t mapping_bytes(uint32_t capacity)
+{
+	return 3 * (capacity + 1) * (sizeof(struct heft_frame) + sizeof(uint64_t));
+}
+
+void heft_frames_reset(struct heft_thread *t, struct heft_frame *mem)
+{
+	uint32_t capacity = mem ? (uint32_t)mem[0].rbp : 0;
+	uint64_t *hashes = (uint64_t *)(mem + 3 * (capacity + 1));
+	t->kept = t->other = (struct heft_kept){0};
+	t->frames_memory = mem;
+	t->capacity = capacity;
+	if (!mem)
+		return;
+	t->kept.frames = mem + 1;
+	t->kept.hashes = hashes;
+	t->other.frames = mem + (capacity + 1) + 1;
+	t->other.hashes = hashes + capacity;
+	t->scratch = mem + 2 * (capacity + 1) + 1;
+	t->scratch_hashes = hashes + 2 * capacity;
+}
+
+/* What a capture says of itself beside its arrays. */
+static void keep_numbers(struct heft_kept *to, const struct heft_kept *from)
+{
+	to->last_hash = from->last_hash;
+	to->depth = from->depth;
+	to->site = from->site;
+	to->via = from->via;
+}
+
+/* What was in the arrays is copied. */
 int heft_frames_grow(struct heft_thread *t, uint32_t need)
 {
 	uint32_t had = t->capacity, capacity = had ? had : HEFT_FRAMES_START;
@@ -310,32 +343,25 @@ int heft_frames_grow(struct heft_thread *t, uint32_t need)
 		capacity *= 2;
 	if (need > HEFT_FRAMES_MAX || capacity > 2 * HEFT_FRAMES_MAX)
 		return -1;
-	const size_t frame = sizeof(struct heft_frame), hash = sizeof(uint64_t);
-	struct heft_frame *mem = sys_mmap(NULL, 3 * (capacity + 1) * (frame + hash),
-					  PROT_READ | PROT_WRITE,
+	struct heft_frame *mem = sys_mmap(NULL, mapping_bytes(capacity), PROT_READ | PROT_WRITE,
 					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 	if (!mem)
 		return -1;
-	uint64_t *hashes = (uint64_t *)(mem + 3 * (capacity + 1));
-	struct heft_frame *old[] = {t->kept.frames, t->other.frames, t->scratch};
-	uint64_t *old_hashes[] = {t->kept.hashes, t->other.hashes, t->scratch_hashes};
-	struct heft_frame *lowest = old[0] < old[1] ? old[0] : old[1];
-	for (uint32_t i = 0; i < 3; i++) {
-		struct heft_frame *frames = mem + i * (capacity + 1) + 1;
-		frames[-1].sp = UINT64_MAX;
-		if (had) {
-			__builtin_memcpy(frames, old[i], had * frame);
-			__builtin_memcpy(hashes + i * capacity, old_hashes[i], had * hash);
-		}
-	}
-	if (had)
-		sys_munmap(lowest - 1, 3 * (had + 1) * (frame + hash));
-	t->kept.frames = mem + 1;
-	t->kept.hashes = hashes;
-	t->other.frames = mem + (capacity + 1) + 1;
-	t->other.hashes = hashes + capacity;
-	t->scratch = mem + 2 * (capacity + 1) + 1;
-	t->scratch_hashes = hashes + 2 * capacity;
-	t->capacity = capacity;
+	mem[0].rbp = capacity;
+	for (uint32_t i = 0; i < 3; i++)
+		mem[i * (capacity + 1)].sp = UINT64_MAX;
+	struct heft_thread was = *t;
+	heft_frames_reset(t, mem);
+	if (!had)
+		return 0;
+	__builtin_memcpy(t->kept.frames, was.kept.frames, had * sizeof *mem);
+	__builtin_memcpy(t->other.frames, was.other.frames, had * sizeof *mem);
+	__builtin_memcpy(t->scratch, was.scratch, had * sizeof *mem);
+	__builtin_memcpy(t->kept.hashes, was.kept.hashes, had * sizeof(uint64_t));
+	__builtin_memcpy(t->other.hashes, was.other.hashes, had * sizeof(uint64_t));
+	__builtin_memcpy(t->scratch_hashes, was.scratch_hashes, had * sizeof(uint64_t));
+	keep_numbers(&t->kept, &was.kept);
+	keep_numbers(&t->other, &was.other);
+	sys_munmap(was.frames_memory, mapping_bytes(had));
 	return 0;
 }

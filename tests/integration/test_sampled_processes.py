@@ -64,6 +64,13 @@ def test_prefork(record, program):
     assert sorted(resized) == [(0, 0)] * 3 + [(PARENT // 3, PARENT // 3 * 2 * BLOCK)]
 
 
+def test_early_block(compiled, record, program):
+    """A block that was asked for while the allocator was being looked for, freed after a fork."""
+    early = compiled("early_dlsym.c", flags=["-shared", "-fPIC"], output="early_dlsym.so")
+    _, rep = go(record, [program, "free_early"], env={"LD_PRELOAD": early})
+    assert live(rep, "keep_parent") == (PARENT, PARENT * BLOCK)
+
+
 @pytest.mark.parametrize("environment", ["kept", "empty"])
 def test_exec(record, program, environment):
     """The new program is sampled like the one before it, whatever environment it is given."""
@@ -154,6 +161,20 @@ def test_a_handler_that_allocates(compiled, record, program, which, stack, rate)
     assert made(rep, "keep_handler") > 0 and live(rep, "keep_handler") == (0, 0)
     for site in rep.sites_calling("keep_handler"):
         assert "stepped_rounds" in names(site), names(site)
+
+
+@pytest.mark.parametrize("rate", [RATE, []], ids=["sampled", "exact"])
+def test_a_handler_that_jumps(compiled, record, program, rate):
+    """What it has interrupted is gone for good; the very next block is counted again."""
+    if platform.machine() != "x86_64":
+        pytest.skip("single steps are written for x86-64")
+    below = compiled("async_malloc.c", flags=["-shared", "-fPIC"], output="async_malloc.so")
+    done, rep = record([program, "jumped"], opts=rate, env={"LD_PRELOAD": below})
+    assert done.returncode == 6, done.stderr
+    first = int(done.stdout.split()[1])
+    assert first > 20, "the hooks were not stepped through"
+    assert made(rep, "keep_first") == first
+    assert live(rep, "keep_first") == (first, first * BLOCK)
 
 
 @pytest.mark.parametrize("end, status, how", [

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <grp.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -87,6 +88,22 @@ static void prefork(void)
 	}
 	for (int i = 0; i < CHILDREN; i++)
 		expect_status(pid[i], 4);
+}
+
+extern void *early_dlsym_block __attribute__((weak));
+
+/* A child frees a block from before there was an allocator (early_dlsym.c). */
+static void free_early(void)
+{
+	fill_parent();
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		must(early_dlsym_block != NULL, "no early block");
+		free(early_dlsym_block);
+		_exit(4);
+	}
+	expect_status(pid, 4);
 }
 
 /* argv[2]: "kept" or "empty", the environment that the new program gets. */
@@ -275,6 +292,43 @@ static void stepped(char **argv)
 	say_number("taken", all_taken);
 }
 
+static __thread sigjmp_buf begin_of_round;
+
+static void jump_away(int number, siginfo_t *info, void *context)
+{
+	const ucontext_t *interrupted = context;
+	const unsigned char *pc = (const unsigned char *)interrupted->uc_mcontext.gregs[REG_RIP];
+
+	(void)number;
+	(void)info;
+	if ((pc >= __executable_start && pc < etext) || step++ != step_to_take)
+		return;
+	taken++;
+	siglongjmp(begin_of_round, 1);
+}
+
+/* A handler that leaves a malloc by a jump, after another one of its instructions in each round. The
+ * next block, from the same place, is made and counted as ever. */
+static void jumped(void)
+{
+	struct sigaction action = {.sa_sigaction = jump_away, .sa_flags = SA_SIGINFO};
+	static unsigned rounds;
+
+	sigaction(SIGTRAP, &action, NULL);
+	must(keep_parent() && keep_first(), "out of memory"); /* what is slow at first is done */
+	do {
+		step = 0;
+		if (sigsetjmp(begin_of_round, 1) == 0) {
+			trap(TRAP_FLAG);
+			must(keep_parent() != NULL, "out of memory");
+			trap(0);
+		}
+		must(keep_first() != NULL, "out of memory");
+		step_to_take += 3;
+	} while (++rounds == taken);
+	say_number("first", rounds + 1);
+}
+
 /* Everything that realloc may do to a sampled block. What is left: 10 of 3 x BLOCK_BYTES at
  * keep_resized, 10 at keep_first whose growth failed. */
 static void resize(void)
@@ -311,6 +365,8 @@ int main(int argc, char **argv)
 		prefork();
 	else if (!strcmp(mode, "exec") && argc == 3)
 		execute(argv);
+	else if (!strcmp(mode, "free_early"))
+		free_early();
 	else if (!strcmp(mode, "executed"))
 		executed();
 	else if (!strcmp(mode, "threads"))
@@ -323,6 +379,8 @@ int main(int argc, char **argv)
 		change_root(argv);
 	else if (!strcmp(mode, "stepped") && argc == 4)
 		stepped(argv);
+	else if (!strcmp(mode, "jumped"))
+		jumped();
 	else if (!strcmp(mode, "resize"))
 		resize();
 	else if (!strcmp(mode, "abort"))

@@ -28,6 +28,10 @@ struct heft_next heft_next;
 unsigned char heft_arena[HEFT_ARENA_BYTES];
 uint8_t heft_sampling;
 int heft_process_open(void) { return -1; }
+void heft_frames_reset(struct heft_thread *t, struct heft_frame *memory)
+{
+	t->frames_memory = memory;
+}
 uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 {
 	(void)t, (void)e;
