@@ -10,8 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,7 +31,8 @@ static int parse_change(const char *text, struct change *c)
 		c->automatic = !strcmp(value + 1, "auto");
 		c->on = c->automatic || !strcmp(value + 1, "on");
 		if (!c->on && strcmp(value + 1, "off") != 0)
-			return cli_usage_error(verb, "sample= is on, off or auto, not '%s'", value + 1);
+			return cli_usage_error(verb, "sample= is on, off or auto, not '%s'",
+					       value + 1);
 		return 0;
 	}
 	if (value && key == 4 && !strncmp(text, "rate", key)) {
@@ -66,8 +65,8 @@ static int open_session(pid_t pid, char *path, size_t size, struct process **out
 		return heft_fail(err, HEFT_EREFUSED,
 				 "process %d is another user's\nAsk as that user or as root.", pid);
 	if (rc == HEFT_ENOTFOUND)
-		return heft_fail(err, rc, "process %d has a session file that makes no sense: %s", pid,
-				 path);
+		return heft_fail(err, rc, "process %d has a session file that makes no sense: %s",
+				 pid, path);
 	if (!rc)
 		(*out)->pid = pid; /* as seen from here */
 	return rc;
@@ -162,7 +161,8 @@ int cmd_ctl(int argc, char **argv)
 	if (!p->sampled) {
 		process_free(p);
 		heft_fail(&err, HEFT_EREFUSED,
-			  "process %d is recorded exactly: every allocation, which cannot be switched\n"
+			  "process %d is recorded exactly: every allocation, which cannot be "
+			  "switched\n"
 			  "heft run --sample samples it.",
 			  (int)pid);
 		return failed(&err);
