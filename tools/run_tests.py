@@ -281,7 +281,7 @@ def main():
         "cli": lambda: pytest(results, "cli", directory, 300),
         "integration": lambda: pytest(results, "integration", directory, 600),
         "fault": lambda: pytest(results, "fault", directory, 600),
-        "browser": lambda: pytest(results, "browser", directory, 600),
+        "browser": lambda: pytest(results, "browser", directory, 900),
     }
     for stage in STAGES:
         if stage not in wanted:

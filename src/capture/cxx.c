@@ -77,7 +77,7 @@ static inline uintptr_t find(enum op op)
 			return f call;                                                             \
 		if (heft_sampling) {                                                               \
 			void *p = f call;                                                          \
-			if (!heft_passes(size))                                                    \
+			if (heft_gate_now() == WIRE_GATE_COUNT && !heft_passes(size))              \
 				heft_sample_taken(p, size, ENTRY(), via);                          \
 			return p;                                                                  \
 		}                                                                                  \

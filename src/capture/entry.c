@@ -7,32 +7,35 @@
 #include "capture/hooks.h"
 #include "capture/sample.h"
 
+/* What to do with a call: `counted`, the expression that counts it, decides in a sampled process. */
+#define GATE(counted, next, sampled, exact)                                                        \
+	do {                                                                                       \
+		uint32_t gate_ = heft_gate_now();                                                  \
+		if (LIKELY(gate_ == WIRE_GATE_COUNT)) {                                            \
+			if (LIKELY(counted))                                                       \
+				return next;                                                       \
+			return sampled;                                                            \
+		}                                                                                  \
+		if (LIKELY(gate_ == WIRE_GATE_PASS))                                               \
+			return next;                                                               \
+		return exact;                                                                      \
+	} while (0)
+
 EXPORT void *malloc(size_t size)
 {
-	if (UNLIKELY(!heft_sampling))
-		return heft_exact_malloc(size);
-	if (LIKELY(heft_passes(size)))
-		return heft_next.malloc(size);
-	return heft_sampled_malloc(size);
+	GATE(heft_passes(size), heft_next.malloc(size), heft_sampled_malloc(size),
+	     heft_exact_malloc(size));
 }
 
 EXPORT void *calloc(size_t n, size_t each)
 {
-	if (UNLIKELY(!heft_sampling))
-		return heft_exact_calloc(n, each);
-	if (LIKELY(heft_passes(n * each)))
-		return heft_next.calloc(n, each);
-	return heft_sampled_calloc(n, each);
+	GATE(heft_passes(n * each), heft_next.calloc(n, each), heft_sampled_calloc(n, each),
+	     heft_exact_calloc(n, each));
 }
 
 EXPORT void free(void *p)
 {
-	if (UNLIKELY(!heft_sampling))
-		heft_exact_free(p);
-	else if (LIKELY(!heft_may_be_sampled(p)))
-		heft_next.free(p);
-	else
-		heft_sampled_free(p);
+	GATE(!heft_may_be_sampled(p), heft_next.free(p), heft_sampled_free(p), heft_exact_free(p));
 }
 
 EXPORT void free_sized(void *p, size_t size)
@@ -50,47 +53,36 @@ EXPORT void free_aligned_sized(void *p, size_t alignment, size_t size)
 
 EXPORT void *realloc(void *old, size_t size)
 {
-	if (UNLIKELY(!heft_sampling))
-		return heft_exact_realloc(old, size);
-	if (LIKELY(!heft_may_be_sampled(old)) && LIKELY(heft_passes(size)))
-		return heft_next.realloc(old, size);
-	return heft_sampled_realloc(old, size);
+	GATE(!heft_may_be_sampled(old) && heft_passes(size), heft_next.realloc(old, size),
+	     heft_sampled_realloc(old, size), heft_exact_realloc(old, size));
 }
 
 EXPORT void *reallocarray(void *old, size_t n, size_t each)
 {
 	size_t size;
-	if (UNLIKELY(!heft_sampling) || UNLIKELY(__builtin_mul_overflow(n, each, &size)))
+	if (heft_gate_now() == WIRE_GATE_EXACT || UNLIKELY(__builtin_mul_overflow(n, each, &size)))
 		return heft_exact_reallocarray(old, n, each);
 	return realloc(old, size);
 }
 
 EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 {
-	if (UNLIKELY(!heft_sampling))
-		return heft_exact_posix_memalign(out, alignment, size);
-	if (LIKELY(heft_passes(size)))
-		return heft_next.posix_memalign(out, alignment, size);
-	return heft_sampled_posix_memalign(out, alignment, size);
+	GATE(heft_passes(size), heft_next.posix_memalign(out, alignment, size),
+	     heft_sampled_posix_memalign(out, alignment, size),
+	     heft_exact_posix_memalign(out, alignment, size));
 }
 
 #define ALIGNED(name)                                                                              \
 	EXPORT void *name(size_t alignment, size_t size)                                           \
 	{                                                                                          \
-		if (UNLIKELY(!heft_sampling))                                                      \
-			return heft_exact_##name(alignment, size);                                 \
-		if (LIKELY(heft_passes(size)))                                                     \
-			return heft_next.name(alignment, size);                                    \
-		return heft_sampled_##name(alignment, size);                                       \
+		GATE(heft_passes(size), heft_next.name(alignment, size),                           \
+		     heft_sampled_##name(alignment, size), heft_exact_##name(alignment, size));    \
 	}
 #define BY_PAGE(name)                                                                              \
 	EXPORT void *name(size_t size)                                                             \
 	{                                                                                          \
-		if (UNLIKELY(!heft_sampling))                                                      \
-			return heft_exact_##name(size);                                            \
-		if (LIKELY(heft_passes(size)))                                                     \
-			return heft_next.name(size);                                               \
-		return heft_sampled_##name(size);                                                  \
+		GATE(heft_passes(size), heft_next.name(size), heft_sampled_##name(size),           \
+		     heft_exact_##name(size));                                                     \
 	}
 ALIGNED(aligned_alloc)
 ALIGNED(memalign)

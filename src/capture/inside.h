@@ -115,6 +115,7 @@ struct heft_process {
 	_Atomic uint32_t phase; /* enum heft_phase */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t several; /* more than one thread has recorded */
+	_Atomic uint32_t live_samples;
 	uint32_t is_child;
 	struct wire_session session;
 	struct heft_index_level index[HEFT_INDEXES][HEFT_INDEX_LEVELS];
@@ -158,6 +159,7 @@ extern HIDDEN struct heft_next heft_next; /* callable from the first instruction
 /* Static memory for what is asked for before the next allocator is known. */
 enum { HEFT_ARENA_BYTES = 256 << 10 };
 extern HIDDEN unsigned char heft_arena[HEFT_ARENA_BYTES];
+extern HIDDEN _Atomic uint32_t heft_arena_used;
 static inline int heft_in_arena(const void *p)
 {
 	return (uintptr_t)p - (uintptr_t)heft_arena < HEFT_ARENA_BYTES;

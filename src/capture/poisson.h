@@ -51,13 +51,14 @@ static inline uint64_t poisson_random(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* An exponential distance of mean `rate` bytes, rounded up: at least 1. 53 random bits, so its tail
+/* An exponential distance of mean `rate` bytes, rounded down: a block of `size` reaches it if
+ * size >= distance, which is so with the chance of size + 1 bytes. 53 random bits, so its tail
  * reaches to 36 times the mean. */
 static inline uint64_t poisson_distance(uint64_t *state, uint64_t rate)
 {
 	double u = (double)((poisson_random(state) >> 11) + 1) * 0x1p-53;
 	double d = poisson_minus_log(u) * (double)rate;
-	return d < 0x1p62 ? (uint64_t)d + 1 : 1ull << 62;
+	return d < 0x1p62 ? (uint64_t)d : 1ull << 62;
 }
 
 #endif

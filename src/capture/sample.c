@@ -12,7 +12,8 @@
  * dropped.
  *
  * Switched off, a thread looks again after OFF_BYTES; live samples leave as ever,
- * so that switching on finds no ghosts. */
+ * so that switching on finds no ghosts. When none is left the gate is set to let
+ * every call pass, until the outside opens it. */
 #include "capture/sample.h"
 
 #include "capture/hotpath.h"
@@ -23,6 +24,8 @@
 #define OFF_BYTES (4ull << 20)
 
 uint8_t heft_sampling;
+static _Atomic uint32_t no_session; /* WIRE_GATE_EXACT */
+_Atomic uint32_t *heft_gate = &no_session;
 _Atomic uint8_t heft_filter[1 << HEFT_FILTER_BITS];
 
 /* ---- the filter */
@@ -53,13 +56,30 @@ static uint64_t seed(struct heft_tls *tls)
 	return s;
 }
 
+/* Blocks of the start-up arena never reach the allocator, so frees have to be looked at if there are
+ * any. */
+void heft_gate_set(struct wire_header *h)
+{
+	struct wire_sampling *s = &h->sampling;
+	bool pass = !atomic_load(&s->on) && !atomic_load(&heft_process->live_samples) &&
+		    !atomic_load(&heft_arena_used);
+	atomic_store(&s->gate, pass ? WIRE_GATE_PASS : WIRE_GATE_COUNT);
+	if (pass && atomic_load(&s->on)) /* switched on in between: the outside may have come first */
+		atomic_store(&s->gate, WIRE_GATE_COUNT);
+}
+
 /* The distance to the next sample, and the rate it was drawn with; 0: switched off, come back
  * later. */
-static uint64_t draw(struct heft_tls *tls, const struct wire_header *h, uint64_t *left)
+static uint64_t draw(struct heft_tls *tls, struct wire_header *h, uint64_t *left)
 {
 	uint64_t rate = h ? atomic_load_explicit(&h->sampling.rate_bytes, memory_order_relaxed) : 0;
 	if (!rate || !atomic_load_explicit(&h->sampling.on, memory_order_relaxed)) {
 		*left = OFF_BYTES;
+		if (h && rate) {
+			heft_gate_set(h);
+			if (heft_gate_now() == WIRE_GATE_PASS)
+				*left = 0; /* nothing comes here any more until it is switched on */
+		}
 		return 0;
 	}
 	if (UNLIKELY(!tls->random))
@@ -172,6 +192,7 @@ static bool put_block(struct wire_live_level l, const void *p, const struct wire
 		l.blocks[at] = *b;
 		atomic_store_explicit(&l.addresses[at], (uint64_t)p, memory_order_release);
 		heft_filter_add(p);
+		atomic_fetch_add_explicit(&heft_process->live_samples, 1, memory_order_relaxed);
 		return true;
 	}
 	return false;
@@ -223,6 +244,7 @@ int heft_sample_gone(const void *p, struct wire_sample *was)
 	for (unsigned i = 0; i < n; i++)
 		if (take_block(wire_live_level(h, i), p, was)) {
 			filter_remove(p);
+			atomic_fetch_sub_explicit(&process->live_samples, 1, memory_order_relaxed);
 			return 1;
 		}
 	return 0;
@@ -284,6 +306,8 @@ NOINLINE void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsig
 		};
 		if (!add_sum(h, b.site, size, rate) || !add_block(h, p, &b))
 			lost(process);
+		else if (UNLIKELY(heft_gate_now() != WIRE_GATE_COUNT)) /* off since a moment ago */
+			heft_gate_set(h);
 		atomic_fetch_add_explicit(&h->sampling.cost_tsc, arch_stamp() - begun,
 					  memory_order_relaxed);
 	}

@@ -7,14 +7,21 @@
 #include "wire/samples.h"
 
 extern HIDDEN uint8_t heft_sampling; /* this process is sampled (also while switched off) */
-/* How many live samples have this hash: a free asks here whether its block may be one. Saturates.
+extern HIDDEN _Atomic uint32_t *heft_gate; /* enum wire_gate, in the session file once that is there */
+static inline uint32_t heft_gate_now(void)
+{
+	return atomic_load_explicit(heft_gate, memory_order_relaxed);
+}
+/* How many live samples share these bits of their address: a free asks here whether its block may be
+ * one. Blocks that are neighbours are neighbours here too, so that the lines of the filter that are
+ * in use follow those of the heap. Saturates.
  * With 8,000 live samples 3 % of all other frees are sent the long way. */
 enum { HEFT_FILTER_BITS = 18 };
 extern HIDDEN _Atomic uint8_t heft_filter[1 << HEFT_FILTER_BITS];
 
 static inline unsigned heft_filter_slot(const void *p)
 {
-	return (unsigned)(wire_sample_hash((uint64_t)p) >> (64 - HEFT_FILTER_BITS));
+	return (unsigned)((uintptr_t)p >> 4) & ((1u << HEFT_FILTER_BITS) - 1);
 }
 static inline int heft_may_be_sampled(const void *p)
 {
@@ -34,6 +41,7 @@ static inline int heft_passes(size_t size)
 /* The start-up arena's blocks must not reach the allocator: they are in the filter for good. */
 HIDDEN void heft_filter_add(const void *p);
 HIDDEN int heft_sample_tables(struct wire_header *h); /* the first ones: 0, or no memory */
+HIDDEN void heft_gate_set(struct wire_header *h); /* as its switch stands */
 HIDDEN void heft_sample_begin(void); /* after a fork: nothing of the parent's is live here */
 /* A block of `size` bytes was made and the way to the next sample is used up. */
 HIDDEN void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsigned via);

@@ -109,8 +109,10 @@ static int careful_read(void *ctx, uintptr_t address, uint64_t *value)
 		return -1;
 	if (!(address >= r->t->stack_low && address < r->t->stack_top)) {
 		uintptr_t page = address & ~(uintptr_t)(PAGE - 1);
+		if (!page) /* which stands for none in the two below, too */
+			return -1;
 		if (page != r->page[0] && page != r->page[1]) {
-			if (!page || !sys_readable((void *)address))
+			if (!sys_readable((void *)address))
 				return -1;
 			r->page[1] = r->page[0];
 			r->page[0] = page;

@@ -124,7 +124,7 @@ int top_command_recording(struct top_command *c, char *path, size_t size)
 {
 	ssize_t n = c->path_fd < 0 ? 0 : read(c->path_fd, path, size - 1);
 	if (n < 0) /* it runs */
-		return recording_written_by(c->recorder, path, size);
+		return recording_written_by(c->recorder, path, size) == 0 ? 0 : HEFT_ENOTFOUND;
 	if (c->path_fd >= 0)
 		close(c->path_fd);
 	c->path_fd = -1;

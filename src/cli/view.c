@@ -39,8 +39,8 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	switch (option->id) {
 	case CLI_OPT_PORT:
 		if (cli_parse_number(value, UINT16_MAX, &number) < 0)
-			return cli_usage_error(c->verb, "--port needs a number up to 65535, not '%s'",
-					       value);
+			return cli_usage_error(
+				c->verb, "--port needs a number up to 65535, not '%s'", value);
 		c->has_port = true;
 		c->port = (uint16_t)number;
 		return 0;

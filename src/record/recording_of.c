@@ -10,6 +10,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -54,6 +55,8 @@ int recording_written_by(pid_t pid, char *path, size_t size)
 	int rc = HEFT_ENOTFOUND;
 	snprintf(name, sizeof name, "/proc/%d/fd", (int)pid);
 	DIR *dir = opendir(name);
+	if (!dir && errno == EACCES)
+		return HEFT_EIO;
 	while (dir && rc < 0 && (e = readdir(dir))) {
 		if (!isdigit((unsigned char)e->d_name[0]))
 			continue;
@@ -93,11 +96,15 @@ int recording_of(pid_t pid, char *path, size_t size, struct heft_error *err)
 	if (pid <= 0 || (kill(pid, 0) != 0 && !parent_of(pid)))
 		return heft_fail(err, HEFT_ENOTFOUND, "there is no process %d", (int)pid);
 	pid_t at = pid;
-	for (int i = 0; i < ANCESTORS && at > 0; i++, at = parent_of(at))
-		if (recording_written_by(at, path, size) == 0)
+	bool hidden = false;
+	for (int i = 0; i < ANCESTORS && at > 0; i++, at = parent_of(at)) {
+		int rc = recording_written_by(at, path, size);
+		if (rc == 0)
 			return 0;
-	return heft_fail(err, HEFT_EREFUSED,
-			 "process %d is not being recorded\n"
-			 "start it with 'heft run' or 'heft top -- CMD'",
-			 (int)pid);
+		hidden = hidden || (rc == HEFT_EIO && at == pid);
+	}
+	return heft_fail(err, HEFT_EREFUSED, "process %d is not being recorded%s\n%s", (int)pid,
+			 hidden ? ", as far as can be seen: it belongs to another user" : "",
+			 hidden ? "ask as that user, or as root"
+				: "start it with 'heft run' or 'heft top -- CMD'");
 }

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* The recording that this very process writes. HEFT_ENOTFOUND: none (no message is made). */
+/* The recording that this very process writes. HEFT_ENOTFOUND: none; HEFT_EIO: its files may not be
+ * seen. (No message is made.) */
 int recording_written_by(pid_t pid, char *path, size_t size);
 
 /* The recording of the process or of its nearest ancestor that writes one: the program that is

@@ -284,6 +284,14 @@ void sampled_write(struct drain *d, struct process *p, struct process_stacks *st
 
 /* ---- switching */
 
+/* The process itself shuts the gate, when it has no live samples left. */
+static void set_on(struct wire_sampling *s, bool on)
+{
+	atomic_store(&s->on, on);
+	if (on)
+		atomic_store(&s->gate, WIRE_GATE_COUNT);
+}
+
 void sampled_control(struct process *p, bool on, uint64_t rate_bytes)
 {
 	struct wire_sampling *s = &p->session.header->sampling;
@@ -291,14 +299,14 @@ void sampled_control(struct process *p, bool on, uint64_t rate_bytes)
 		atomic_store(&s->rate_bytes, rate_bytes);
 		atomic_store(&s->automatic, 0);
 	}
-	atomic_store(&s->on, on);
+	set_on(s, on);
 }
 
 void sampled_control_automatic(struct process *p)
 {
 	struct wire_sampling *s = &p->session.header->sampling;
 	atomic_store(&s->automatic, 1);
-	atomic_store(&s->on, 1);
+	set_on(s, true);
 }
 
 /* A share of less CPU time than this is noise. */

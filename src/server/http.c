@@ -90,7 +90,7 @@ static void client_begins(struct http_server *s, struct MHD_Connection *mhd, voi
 	if (!k || !info)
 		return;
 	k->fd = info->connect_fd;
-	k->since_ns = now_ns();
+	k->since_ns = monotonic_ns();
 	k->reading = true;
 	pthread_mutex_lock(&s->lock);
 	k->deadline_ns = after(k->since_ns, limit_ns(s->o.limits.idle_ms, IDLE_MS));
@@ -252,7 +252,8 @@ static enum MHD_Result send_answer(struct http_connection *c)
 	s->failed += status / 100 == 5;
 	c->client->reading = false;
 	uint64_t slow = a->bytes / (16 * 1024) * SECOND;
-	c->client->deadline_ns = after(now_ns(), limit_ns(s->o.limits.answer_ms, ANSWER_MS) + slow);
+	c->client->deadline_ns =
+		after(monotonic_ns(), limit_ns(s->o.limits.answer_ms, ANSWER_MS) + slow);
 	pthread_mutex_unlock(&s->lock);
 	enum MHD_Result rc = MHD_queue_response(c->mhd, status, r);
 	MHD_destroy_response(r);
@@ -278,7 +279,7 @@ static bool settle(struct http_connection *c)
 	if (c->stream) {
 		c->done = a->kind != HTTP_EVENTS && a->kind != HTTP_NO_ANSWER;
 		c->sent = 0;
-		c->due_ns = after(now_ns(), a->wait_ns);
+		c->due_ns = after(monotonic_ns(), a->wait_ns);
 		if (!a->event_bytes && !c->done) { /* keeps it alive, and shows who has gone */
 			free(a->events);
 			a->events = strdup(":\n\n");
@@ -289,7 +290,7 @@ static bool settle(struct http_connection *c)
 	bool later = a->kind == HTTP_LATER && !c->stream;
 	if (later && !s->stopping) {
 		c->state = WAITING;
-		c->due_ns = after(now_ns(), a->wait_ns);
+		c->due_ns = after(monotonic_ns(), a->wait_ns);
 		c->next = s->waiting;
 		s->waiting = c;
 		pthread_cond_signal(&s->tick);
@@ -297,7 +298,7 @@ static bool settle(struct http_connection *c)
 		return false;
 	}
 	c->state = READY;
-	c->client->deadline_ns = after(now_ns(), limit_ns(s->o.limits.answer_ms, ANSWER_MS));
+	c->client->deadline_ns = after(monotonic_ns(), limit_ns(s->o.limits.answer_ms, ANSWER_MS));
 	pthread_mutex_unlock(&s->lock);
 	if (later) {
 		if (a->drop)
@@ -379,7 +380,7 @@ static enum MHD_Result start_route(struct http_connection *c)
 	struct http_server *s = c->server;
 	c->request.body = c->body ? c->body : "";
 	c->request.body_bytes = c->body_bytes;
-	c->request.arrived_ns = now_ns();
+	c->request.arrived_ns = monotonic_ns();
 	c->state = WORKING;
 	end_reading(c);
 	if (c->route->quick) {
@@ -482,7 +483,7 @@ static void *clock_hand(void *ctx)
 		look_ns = SECOND;
 	pthread_mutex_lock(&s->lock);
 	while (!s->stopping) {
-		uint64_t now = now_ns(), next_ns;
+		uint64_t now = monotonic_ns(), next_ns;
 		bool look = now >= after(looked_ns, look_ns);
 		if (look) {
 			looked_ns = now;
@@ -603,7 +604,7 @@ static void *on_first_line(void *ctx, const char *uri, struct MHD_Connection *mh
 	if (c->client) {
 		c->client->asking = true;
 		c->client->deadline_ns =
-			after(now_ns(), limit_ns(s->o.limits.request_ms, REQUEST_MS));
+			after(monotonic_ns(), limit_ns(s->o.limits.request_ms, REQUEST_MS));
 	}
 	pthread_mutex_unlock(&s->lock);
 	return c;
@@ -625,7 +626,7 @@ static void on_completed(void *ctx, struct MHD_Connection *mhd, void **own,
 	if (c->client) {
 		c->client->asking = false;
 		c->client->reading = true;
-		c->client->since_ns = now_ns();
+		c->client->since_ns = monotonic_ns();
 		c->client->deadline_ns =
 			after(c->client->since_ns, limit_ns(s->o.limits.idle_ms, IDLE_MS));
 	}
@@ -716,7 +717,7 @@ uint16_t http_server_port(const struct http_server *s)
 /* Answers that are being sent may reach their clients, for a moment. */
 static void wait_for_calm(struct http_server *s)
 {
-	uint64_t until = after(now_ns(), SECOND / 2);
+	uint64_t until = after(monotonic_ns(), SECOND / 2);
 	struct timespec t = {(time_t)(until / SECOND), (long)(until % SECOND)};
 	pthread_mutex_lock(&s->lock);
 	while (s->active && pthread_cond_timedwait(&s->calm, &s->lock, &t) == 0)

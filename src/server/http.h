@@ -24,7 +24,7 @@ struct http_request {
 	const struct http_connection *connection; /* for http_query and http_header */
 	void *kept;        /* an answer that came back later (http_later) finds what it left here */
 	const char *query; /* all of it as it was sent, undecoded; "" without one */
-	uint64_t arrived_ns; /* CLOCK_MONOTONIC when the whole request was there */
+	uint64_t arrived_ns; /* monotonic_ns() when the whole request was there */
 };
 /* The decoded value of a query parameter, "" for one without value, NULL: not there. */
 const char *http_query(const struct http_request *q, const char *name);

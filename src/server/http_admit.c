@@ -134,9 +134,9 @@ static bool well_formed(struct http_connection *c)
 	}
 	pthread_mutex_lock(&s->lock);
 	bool full = s->client_count > s->o.limits.connections;
-	bool say = full && s->o.say && now_ns() > after(s->said_full_ns, 60 * SECOND);
+	bool say = full && s->o.say && monotonic_ns() > after(s->said_full_ns, 60 * SECOND);
 	if (say)
-		s->said_full_ns = now_ns();
+		s->said_full_ns = monotonic_ns();
 	pthread_mutex_unlock(&s->lock);
 	if (say)
 		s->o.say("HTTP: too many connections; further ones are told to come again");

@@ -3,10 +3,10 @@
 #ifndef HEFT_SERVER_HTTP_STATE_H
 #define HEFT_SERVER_HTTP_STATE_H
 
+#include "hosted/monotonic.h"
 #include "server/http_parts.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #define SECOND 1000000000ull
 #define NEVER UINT64_MAX
@@ -74,13 +74,6 @@ struct http_server {
 	uint64_t requests, refused, failed;
 	uint64_t said_full_ns;
 };
-
-static inline uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
-}
 
 static inline uint64_t after(uint64_t now, uint64_t ns)
 {

@@ -9,7 +9,7 @@
  * share, and between the two snapshots of seconds=N. What it knows by then is its struct visit. */
 #include "server/routes_pprof.h"
 
-#include "export/export.h"
+#include "hosted/monotonic.h"
 #include "server/pprof_pages.h"
 #include "server/pprof_text.h"
 #include "server/profile_delta.h"
@@ -18,7 +18,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define SECOND 1000000000ull
 
@@ -222,13 +221,6 @@ static struct visit *visit_new(struct pprof_routes *r, const struct http_request
 	return v;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
-}
-
 /* The snapshot that is wished for. False: the answer is later, or an error. */
 static bool get_snapshot(struct visit *v, struct snapshot **out, struct http_answer *a)
 {
@@ -285,7 +277,7 @@ static void answer_difference(struct visit *v, struct http_answer *a)
 	int rc = profile_delta(snapshot_profile(v->before), snapshot_profile(v->now), &d, &err);
 	if (rc == 0)
 		rc = snapshot_render(d, v->allocs ? SNAPSHOT_ALLOCS : SNAPSHOT_HEAP,
-				     now_ns() - v->before_ns, &bytes, &length, &err);
+				     monotonic_ns() - v->before_ns, &bytes, &length, &err);
 	profile_free(d);
 	if (rc < 0)
 		refuse_with(a, &err);
@@ -300,13 +292,13 @@ static void go_on(struct visit *v, struct http_answer *a)
 	if (v->seconds && !v->before) {
 		if (!get_snapshot(v, &v->before, a))
 			return;
-		v->before_ns = now_ns();
+		v->before_ns = monotonic_ns();
 		v->wish.since_ns = UINT64_MAX;
 		http_later(a, v->seconds * SECOND, v, visit_free);
 		return;
 	}
 	if (v->wish.since_ns == UINT64_MAX)
-		v->wish.since_ns = now_ns();
+		v->wish.since_ns = monotonic_ns();
 	if (!v->now && !get_snapshot(v, &v->now, a))
 		return;
 	if (v->seconds)

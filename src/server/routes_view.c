@@ -317,8 +317,8 @@ static void answer_recording(void *ctx, const struct http_request *q, struct htt
 
 /* ---- comparing */
 
-static struct view_recording *recording_of(const struct routes_view *v, const struct http_request *q,
-					   const char *name)
+static struct view_recording *recording_of(const struct routes_view *v,
+					   const struct http_request *q, const char *name)
 {
 	const char *id = http_query(q, name), *rest = "";
 	struct view_recording *r = id ? find_recording(v, id, &rest) : NULL;

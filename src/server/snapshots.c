@@ -11,12 +11,12 @@
 #include "server/snapshots.h"
 
 #include "export/export.h"
+#include "hosted/monotonic.h"
 #include "server/pprof_text.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct snapshot {
 	struct snapshots *of;
@@ -133,13 +133,11 @@ void snapshot_cancel(struct snapshot_wish *wish)
 
 static struct snapshot *make(struct snapshots *of, uint64_t key)
 {
-	struct timespec t;
 	struct snapshot *s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
-	clock_gettime(CLOCK_MONOTONIC, &t);
 	s->of = of;
-	s->begun_ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	s->begun_ns = monotonic_ns();
 	pthread_mutex_init(&s->rendering, NULL);
 	s->rc = of->source.profile(of->source.ctx, key, &s->profile, &s->err);
 	return s;

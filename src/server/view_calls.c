@@ -73,8 +73,7 @@ static int add_function(struct view_functions *f, const struct profile *p, uint3
 			uint64_t weight, uint32_t *id)
 {
 	const struct profile_frame *x = &p->frames[frame];
-	const char *module =
-		x->module < p->module_count ? profile_module_name(p, x->module) : "";
+	const char *module = x->module < p->module_count ? profile_module_name(p, x->module) : "";
 	if (f->count == f->capacity && grow_functions(f) < 0)
 		return HEFT_ENOMEM;
 	uint32_t at = function_slot(f, x->function, module);
@@ -170,8 +169,7 @@ int view_calls_init(struct view_calls *c, uint32_t most)
 		view_calls_fini(c);
 		return HEFT_ENOMEM;
 	}
-	c->items[c->count++] =
-		(struct view_call){.parent = PROFILE_NONE, .function = PROFILE_NONE};
+	c->items[c->count++] = (struct view_call){.parent = PROFILE_NONE, .function = PROFILE_NONE};
 	return 0;
 }
 
@@ -218,8 +216,8 @@ static int push(struct view_calls *c, uint32_t length, uint32_t function)
 	return 0;
 }
 
-int view_calls_add(struct view_calls *c, const struct profile *p, const uint32_t *ids, uint32_t node,
-		   uint32_t end, bool inward, const struct view_amount *amount)
+int view_calls_add(struct view_calls *c, const struct profile *p, const uint32_t *ids,
+		   uint32_t node, uint32_t end, bool inward, const struct view_amount *amount)
 {
 	uint32_t length = 0, at = 0;
 	for (uint32_t n = node; n != end && n != PROFILE_NONE; n = p->nodes[n].parent)

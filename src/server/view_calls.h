@@ -36,8 +36,8 @@ struct view_call {
 	uint32_t stacks;   /* that end here or below */
 	uint32_t cut_stacks;
 	uint64_t self, total;
-	uint64_t cut;            /* of total: of stacks that go on, but not in this tree */
-	uint64_t before;         /* of the other profile, with everything below */
+	uint64_t cut;             /* of total: of stacks that go on, but not in this tree */
+	uint64_t before;          /* of the other profile, with everything below */
 	double lifetimes, blocks; /* sum of the lifetimes of so many blocks */
 };
 
@@ -60,17 +60,17 @@ int view_calls_init(struct view_calls *c, uint32_t most);
 void view_calls_fini(struct view_calls *c);
 /* The frames from `node` outwards up to and without `end` (PROFILE_NONE: all). inward: the outermost
  * is next to the root, else the innermost. ids: the function of each frame. */
-int view_calls_add(struct view_calls *c, const struct profile *p, const uint32_t *ids, uint32_t node,
-		   uint32_t end, bool inward, const struct view_amount *amount);
+int view_calls_add(struct view_calls *c, const struct profile *p, const uint32_t *ids,
+		   uint32_t node, uint32_t end, bool inward, const struct view_amount *amount);
 /* Adds up what is below each node; once, after the last stack. */
 void view_calls_settle(struct view_calls *c);
 
 struct view_tree_shape {
-	uint32_t limit;	    /* nodes that are shown */
-	const char *root;   /* "3.0.12": which child of which child; NULL: everything */
+	uint32_t limit;   /* nodes that are shown */
+	const char *root; /* "3.0.12": which child of which child; NULL: everything */
 	const char *unit;
-	bool lifetimes;     /* `other` is the mean lifetime */
-	bool compared;	    /* `other` is the change; with `before` */
+	bool lifetimes; /* `other` is the mean lifetime */
+	bool compared;  /* `other` is the change; with `before` */
 	bool has_error;
 	uint64_t error;
 };

@@ -13,9 +13,9 @@
 
 #include <stdlib.h>
 
-struct shown { /* a node as it is written */
-	uint32_t call;    /* PROFILE_NONE: smaller ones together */
-	uint32_t parent;  /* index of the shown one */
+struct shown {           /* a node as it is written */
+	uint32_t call;   /* PROFILE_NONE: smaller ones together */
+	uint32_t parent; /* index of the shown one */
 	uint32_t stacks;
 	uint64_t self, total, before;
 };
@@ -26,10 +26,10 @@ struct picture {
 	uint32_t root;
 	uint32_t *order; /* nodes that are shown, but for the root; greatest first */
 	uint32_t kept_count, pruned;
-	bool *below;                         /* the root: by node */
-	bool *kept;                          /* by node */
-	uint32_t *first, *last, *next;       /* kept children, by node */
-	struct shown *rest;                  /* what is left of a node's children */
+	bool *below;                   /* the root: by node */
+	bool *kept;                    /* by node */
+	uint32_t *first, *last, *next; /* kept children, by node */
+	struct shown *rest;            /* what is left of a node's children */
 	struct shown *shown;
 	uint32_t shown_count;
 	uint32_t *frames, *frame_of; /* functions that are shown; their place there, by function */
@@ -63,8 +63,7 @@ static uint32_t *rank(const struct view_calls *c, const bool *wanted, uint32_t *
 	if (list && order) {
 		for (uint32_t i = 1; i < c->count; i++)
 			if (wanted[i])
-				list[(*count)++] =
-					(struct ranked){size_of(&c->items[i]), i};
+				list[(*count)++] = (struct ranked){size_of(&c->items[i]), i};
 		qsort(list, *count, sizeof *list, greatest_first);
 		for (uint32_t i = 0; i < *count; i++)
 			order[i] = list[i].node;
@@ -346,7 +345,8 @@ static void write_smaller(struct json_writer *w, const struct picture *v)
 	json_write_array_end(w);
 }
 
-static void write_picture(struct json_writer *w, const struct view_query *q, const struct picture *v)
+static void write_picture(struct json_writer *w, const struct view_query *q,
+			  const struct picture *v)
 {
 	json_write_object(w);
 	write_frames(w, q, v);

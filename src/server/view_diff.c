@@ -22,7 +22,7 @@ struct side {
 	struct view_measure measure;
 	uint64_t sum;
 	uint64_t *values; /* by site */
-	uint32_t *ids;	  /* functions by frame */
+	uint32_t *ids;    /* functions by frame */
 };
 
 struct change {
@@ -118,7 +118,8 @@ static int find_changes(struct comparison *c, struct heft_error *err)
 }
 
 /* The profile and the site that show an entry's stack: the new side's, if it is there. */
-static uint32_t stack_of(const struct comparison *c, const struct change *x, const struct side **side)
+static uint32_t stack_of(const struct comparison *c, const struct change *x,
+			 const struct side **side)
 {
 	const struct profile_diff_entry *e = &c->diff->entries[x->entry];
 	bool new = e->new.site != PROFILE_NONE;
@@ -126,31 +127,55 @@ static uint32_t stack_of(const struct comparison *c, const struct change *x, con
 	return (*side)->part->p->sites[new ? e->new.site : e->old.site].node;
 }
 
-static enum profile_change kind_of(const struct change *x, bool significant)
+/* How far two estimates may be from the true change; 0 of exact numbers. */
+static double error_of(const struct comparison *c, const struct change *x)
 {
-	return !significant  ? PROFILE_SAME
-	       : !x->a	     ? PROFILE_NEW
-	       : !x->b	     ? PROFILE_VANISHED
-	       : x->b > x->a ? PROFILE_GROWN
-			     : PROFILE_SHRUNK;
+	static const struct {
+		bool known;
+		enum profile_sort sort;
+	} sorts[] = {
+		[VIEW_PEAK_BYTES] = {true, PROFILE_BY_PEAK},
+		[VIEW_LIVE_BYTES] = {true, PROFILE_BY_LIVE},
+		[VIEW_ALLOCATED_BYTES] = {true, PROFILE_BY_ALLOCATED},
+		[VIEW_ALLOCATIONS] = {true, PROFILE_BY_COUNT},
+		[VIEW_FREED_SOON] = {false, PROFILE_BY_COUNT},
+	};
+	enum view_number n = c->b.measure.number;
+	return sorts[n].known
+		       ? profile_diff_error95(c->diff, &c->diff->entries[x->entry], sorts[n].sort)
+		       : 0;
 }
 
-static void write_rows(struct json_writer *w, const struct view_query *q, const struct comparison *c)
+/* As heft diff has it: a hundredth of the total is noise. */
+static enum profile_change kind_of(const struct comparison *c, const struct change *x)
 {
-	uint64_t larger = c->a.sum > c->b.sum ? c->a.sum : c->b.sum;
+	double larger = (double)(c->a.sum > c->b.sum ? c->a.sum : c->b.sum);
+	double change = (double)distance(x);
+	return change <= PROFILE_NOISE * larger ? PROFILE_SAME
+	       : change <= error_of(c, x)       ? PROFILE_INSIGNIFICANT
+	       : !x->a                          ? PROFILE_NEW
+	       : !x->b                          ? PROFILE_VANISHED
+	       : x->b > x->a                    ? PROFILE_GROWN
+						: PROFILE_SHRUNK;
+}
+
+static void write_rows(struct json_writer *w, const struct view_query *q,
+		       const struct comparison *c)
+{
 	json_write_key(w, "rows");
 	json_write_array(w);
 	for (uint32_t i = 0; i < c->count && i < MOST_ROWS; i++) {
 		const struct change *x = &c->changes[i];
 		const struct side *side;
 		uint32_t node = stack_of(c, x, &side);
-		bool significant = (double)distance(x) > PROFILE_NOISE * (double)larger;
+		enum profile_change kind = kind_of(c, x);
 		json_write_object(w);
 		json_write_key_uint(w, "a", x->a);
 		json_write_key_uint(w, "b", x->b);
 		json_write_key_int(w, "change", (int64_t)(x->b - x->a));
-		json_write_key_string(w, "kind", profile_change_name(kind_of(x, significant)));
-		json_write_key_bool(w, "significant", significant);
+		json_write_key_string(w, "kind", profile_change_name(kind));
+		json_write_key_bool(w, "significant",
+				    kind != PROFILE_SAME && kind != PROFILE_INSIGNIFICANT);
 		json_write_key(w, "place");
 		view_write_place(w, q, side->part->p, node);
 		view_write_stack(w, q, side->part->p, "stack", node);

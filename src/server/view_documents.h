@@ -29,7 +29,7 @@ struct view_document_entry {
 	view_document *write;
 };
 extern const struct view_document_entry view_document_list[]; /* ends with a NULL name */
-view_document *view_document_find(const char *name);	      /* NULL: there is none */
+view_document *view_document_find(const char *name);          /* NULL: there is none */
 
 /* What changed from one selection to another, of the same recording or not. */
 int view_diff(FILE *out, struct view_recording *a, const struct view_query *qa,

@@ -27,9 +27,9 @@ static const struct level {
 	{20000, 500, 200, 40, 600, 5000}, {14000, 400, 200, 30, 500, 4000},
 	{10000, 300, 150, 25, 400, 3000}, {7000, 250, 150, 18, 350, 2500},
 	{5000, 200, 100, 12, 300, 2000},  {3500, 200, 100, 9, 250, 1500},
-	{2500, 200, 100, 6, 200, 1000},	  {1700, 150, 80, 4, 180, 700},
-	{1200, 150, 60, 3, 150, 500},	  {600, 100, 30, 1, 100, 200},
-	{300, 50, 10, 0, 80, 100},	  {100, 20, 5, 0, 60, 50},
+	{2500, 200, 100, 6, 200, 1000},   {1700, 150, 80, 4, 180, 700},
+	{1200, 150, 60, 3, 150, 500},     {600, 100, 30, 1, 100, 200},
+	{300, 50, 10, 0, 80, 100},        {100, 20, 5, 0, 60, 50},
 	{30, 10, 2, 0, 40, 20},
 };
 enum { LEVELS = sizeof levels / sizeof *levels, PRUNED_WORDS = 8 };
@@ -234,10 +234,11 @@ static int write_summary(struct writing *x)
 	if (x->pruned_nodes) {
 		number_count(a, x->level->nodes);
 		number_count(b, x->pruned_nodes + x->level->nodes);
-		snprintf(room[n], sizeof room[n],
-			 "all but the %s greatest nodes of trees, which have up to %s (smaller ones "
-			 "are put together)",
-			 a, b);
+		snprintf(
+			room[n], sizeof room[n],
+			"all but the %s greatest nodes of trees, which have up to %s (smaller ones "
+			"are put together)",
+			a, b);
 		n++;
 	}
 	if (x->sites_shown < x->sites || x->details < x->sites) {
@@ -249,8 +250,9 @@ static int write_summary(struct writing *x)
 			 "and the stacks of all but %s", a);
 		n++;
 	}
-	snprintf(room[n++], sizeof room[n], "windows, instants, filters and comparisons (heft "
-					    "view shows them)");
+	snprintf(room[n++], sizeof room[n],
+		 "windows, instants, filters and comparisons (heft "
+		 "view shows them)");
 	if (!x->source)
 		snprintf(room[n++], sizeof room[n],
 			 "source lines (heft export --source adds them)");
@@ -317,8 +319,8 @@ static int write_documents(struct writing *x, const struct view_part *part)
 }
 
 /* The documents at one level, packed. */
-static int pack_level(struct view_recording *r, const struct view_part *part, int level, bool source,
-		      char **packed, size_t *bytes, struct heft_error *err)
+static int pack_level(struct view_recording *r, const struct view_part *part, int level,
+		      bool source, char **packed, size_t *bytes, struct heft_error *err)
 {
 	char *text = NULL;
 	size_t length;
@@ -350,8 +352,7 @@ static int pack_documents(struct view_recording *r, bool source, size_t most, ch
 			break;
 		double share = (double)most / (double)*bytes;
 		int next = level + 1;
-		while (next + 1 < LEVELS &&
-		       levels[next].nodes > 1.3 * share * levels[level].nodes)
+		while (next + 1 < LEVELS && levels[next].nodes > 1.3 * share * levels[level].nodes)
 			next++;
 		if (next >= LEVELS)
 			rc = heft_fail(err, HEFT_EREFUSED,

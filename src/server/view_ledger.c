@@ -27,10 +27,11 @@ int view_ledger(FILE *out, struct view_recording *r, const struct view_query *q,
 	const struct profile_totals *t = &p->totals;
 	json_write_init(&w, out);
 	json_write_object(&w);
-	json_write_key_string(&w, "words",
-			      "This recording holds no ledger of resident memory: what lies between "
-			      "the heap and RSS (free memory that the allocator keeps, program files, "
-			      "stacks, mappings) is not told apart.");
+	json_write_key_string(
+		&w, "words",
+		"This recording holds no ledger of resident memory: what lies between "
+		"the heap and RSS (free memory that the allocator keeps, program files, "
+		"stacks, mappings) is not told apart.");
 	json_write_key(&w, "rows");
 	json_write_array(&w);
 	if (p->has & PROFILE_HAS_PEAK)

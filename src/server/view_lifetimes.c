@@ -59,7 +59,11 @@ int view_lifetimes(FILE *out, struct view_recording *r, const struct view_query 
 	const struct view_part *part = NULL;
 	const struct view_heat *heat = NULL;
 	struct json_writer w;
-	int rc = view_recording_part(r, q, VIEW_NO_SIZES, &part, err);
+	struct view_query ended = *q;
+	/* What is live at an instant has no lifetime yet: then it is of the whole run. */
+	if (q->mode == VIEW_LIVE)
+		ended.at = VIEW_AT_END;
+	int rc = view_recording_part(r, &ended, VIEW_NO_SIZES, &part, err);
 	if (rc < 0)
 		return rc;
 	if (!part->p->lifetimes || !(part->p->has & PROFILE_HAS_LIFETIMES))

@@ -45,8 +45,7 @@ int view_measure_of(struct view_measure *m, const struct view_query *q, const st
 	case VIEW_LIVE:
 		return live_measure(m, q, p, err);
 	case VIEW_GREW:
-		if (!(p->has & PROFILE_HAS_LIVE) ||
-		    (q->count && (p->has & PROFILE_LACKS_BLOCKS)))
+		if (!(p->has & PROFILE_HAS_LIVE) || (q->count && (p->has & PROFILE_LACKS_BLOCKS)))
 			return refuse(p, "what grew", err);
 		m->number = q->count ? VIEW_GREW_BLOCKS : VIEW_GREW_BYTES;
 		return 0;

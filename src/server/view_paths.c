@@ -56,16 +56,17 @@ void view_paths_fini(struct view_paths *paths)
 static bool looks_like_source(const char *path)
 {
 	static const char *const endings[] = {
-		"c",  "h",   "cc",  "cpp", "cxx", "c++",  "hh",   "hpp", "hxx", "h++", "inc", "ipp",
-		"tcc", "tpp", "inl", "def", "y",   "l",    "yy",   "ll",  "s",   "S",   "asm", "rs",
-		"go", "zig", "d",   "f",   "f90", "f95",  "for",  "pas", "adb", "ads", "ml",  "mli",
-		"hs", "swift", "m", "mm",  "cu",  "cuh",  "ispc", "nim", "v",   "cr",  "py",  "pyx",
-		"pxd", "java", "kt", "scala", "js", "ts", "rb",   "lua", "pl",  "vala", "C",  "H",
+		"c",   "h",     "cc",   "cpp", "cxx", "c++", "hh", "hpp",   "hxx", "h++",
+		"inc", "ipp",   "tcc",  "tpp", "inl", "def", "y",  "l",     "yy",  "ll",
+		"s",   "S",     "asm",  "rs",  "go",  "zig", "d",  "f",     "f90", "f95",
+		"for", "pas",   "adb",  "ads", "ml",  "mli", "hs", "swift", "m",   "mm",
+		"cu",  "cuh",   "ispc", "nim", "v",   "cr",  "py", "pyx",   "pxd", "java",
+		"kt",  "scala", "js",   "ts",  "rb",  "lua", "pl", "vala",  "C",   "H",
 	};
 	const char *base = strrchr(path, '/'), *dot = base ? strrchr(base, '.') : NULL;
 	if (path[0] != '/')
 		return false; /* relative to what, nobody knows */
-	if (!dot) /* <vector> and its like */
+	if (!dot)             /* <vector> and its like */
 		return strncmp(path, "/usr/include/", 13) == 0 && !strstr(path, "/../");
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
 		if (strcmp(dot + 1, endings[i]) == 0)

@@ -17,6 +17,7 @@ void view_paths_fini(struct view_paths *paths);
 bool view_path_readable(const char *path);
 /* Its text, free() it, and when it was last changed. NULL: there is none, and *words (static) says
  * why. The caller has seen that the recording names it. */
-char *view_path_read(const char *path, size_t *length, int64_t *changed_unix_ns, const char **words);
+char *view_path_read(const char *path, size_t *length, int64_t *changed_unix_ns,
+		     const char **words);
 
 #endif

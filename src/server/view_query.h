@@ -37,7 +37,7 @@ struct view_query {
 	bool has_from, has_to, has_pid;
 	uint64_t from_ns, to_ns;
 	int32_t pid;
-	bool count; /* blocks and calls instead of bytes */
+	bool count;                          /* blocks and calls instead of bytes */
 	const char *thread, *focus, *ignore; /* NULL: all */
 	uint64_t within_ns;
 	/* of single documents */
@@ -45,7 +45,7 @@ struct view_query {
 	uint32_t limit, rows, slots, site;
 	const char *root, *search, *function, *module, *file; /* NULL: not given */
 	enum view_sort sort;
-	uint32_t most;	     /* entries of lists that are otherwise whole (threads, processes); 0: all */
+	uint32_t most; /* entries of lists that are otherwise whole (threads, processes); 0: all */
 	uint32_t name_bytes; /* longer names are cut; at most VIEW_NAME_BYTES */
 };
 

@@ -45,7 +45,7 @@ struct generation {
 	struct trace_reader *reader; /* NULL: another tool's file */
 	struct profile *whole;
 	struct findings *findings;
-	struct part *whole_part; /* not counted as a holder */
+	struct part *whole_part;     /* not counted as a holder */
 	struct trace_ladder *ladder; /* NULL: not worth it, or not asked for */
 	struct laying *laying;
 	uint64_t file_bytes;
@@ -221,9 +221,8 @@ static int new_generation(struct view_recording *r, struct generation **out, str
 		return rc;
 	}
 	g->whole_part->generation = g;
-	g->whole_part->seen =
-		(struct view_part){.p = g->whole, .whole = g->whole, .findings = g->findings,
-				   .live = g->live};
+	g->whole_part->seen = (struct view_part){
+		.p = g->whole, .whole = g->whole, .findings = g->findings, .live = g->live};
 	*out = g;
 	return 0;
 }
@@ -405,8 +404,8 @@ static void select_part(struct profile_selection *s, const struct view_query *q,
 					.ladder = g->ladder};
 	if (!view_part_has_events(&g->whole_part->seen)) {
 		/* Whatever time was meant, this file does not know it: to be refused. */
-		s->has_window = q->mode == VIEW_LIVE ? q->at == VIEW_AT_TIME
-						     : q->has_from || q->has_to;
+		s->has_window =
+			q->mode == VIEW_LIVE ? q->at == VIEW_AT_TIME : q->has_from || q->has_to;
 		return;
 	}
 	if (q->mode == VIEW_LIVE) {

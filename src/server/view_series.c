@@ -26,7 +26,8 @@ void view_write_series(struct json_writer *w, const char *key, const struct prof
 	json_write_array_end(w);
 }
 
-void view_write_times(struct json_writer *w, const char *key, const struct profile *p, uint32_t step)
+void view_write_times(struct json_writer *w, const char *key, const struct profile *p,
+		      uint32_t step)
 {
 	const struct profile_history *h = &p->history;
 	json_write_key(w, key);

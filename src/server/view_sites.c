@@ -1,7 +1,8 @@
 /* The documents "sites" and "site": a table of call sites, and one of them in full.
  *
- * Numbers are of the selection, but for the part of the recording's peak; a site's course over the run and who frees its blocks
- * are of the whole recording, where its id leads to. */
+ * Numbers are of the selection, but for the part of the recording's peak. A site's
+ * course over the run and who frees its blocks are of the whole recording, where its
+ * id leads to. */
 #include "server/view_documents.h"
 #include "server/view_measure.h"
 #include "server/view_names.h"
@@ -33,9 +34,12 @@ static uint64_t sort_key(const struct view_query *q, const struct view_measure *
 	const struct profile *p = part->p;
 	const struct profile_site *whole = view_whole_site(part->whole, p->sites[site].id);
 	static const enum profile_sort sorts[] = {
-		[VIEW_BY_PEAK] = PROFILE_BY_PEAK,	    [VIEW_BY_LIVE] = PROFILE_BY_LIVE,
-		[VIEW_BY_ALLOCATED] = PROFILE_BY_ALLOCATED, [VIEW_BY_COUNT] = PROFILE_BY_COUNT,
-		[VIEW_BY_TEMPORARY] = PROFILE_BY_TEMPORARY, [VIEW_BY_LIFETIME] = PROFILE_BY_LIFETIME,
+		[VIEW_BY_PEAK] = PROFILE_BY_PEAK,
+		[VIEW_BY_LIVE] = PROFILE_BY_LIVE,
+		[VIEW_BY_ALLOCATED] = PROFILE_BY_ALLOCATED,
+		[VIEW_BY_COUNT] = PROFILE_BY_COUNT,
+		[VIEW_BY_TEMPORARY] = PROFILE_BY_TEMPORARY,
+		[VIEW_BY_LIFETIME] = PROFILE_BY_LIFETIME,
 	};
 	if (q->sort == VIEW_BY_PEAK && whole)
 		return whole->peak_bytes;
@@ -81,11 +85,12 @@ static void write_freed_by(struct json_writer *w, const struct view_query *q,
 	json_write_key_string(w, "freedBy", text);
 }
 
-static void write_row(struct json_writer *w, const struct view_query *q, const struct view_part *part,
-		      const struct view_measure *m, uint32_t site)
+static void write_row(struct json_writer *w, const struct view_query *q,
+		      const struct view_part *part, const struct view_measure *m, uint32_t site)
 {
 	const struct profile *p = part->p;
-	const struct profile_site *s = &p->sites[site], *whole = view_whole_site(part->whole, s->id);
+	const struct profile_site *s = &p->sites[site],
+				  *whole = view_whole_site(part->whole, s->id);
 	uint64_t error;
 	json_write_object(w);
 	json_write_key_uint(w, "id", s->id);
@@ -159,8 +164,8 @@ int view_sites(FILE *out, struct view_recording *r, const struct view_query *q,
 
 /* ---- one of them */
 
-static void write_releases(struct json_writer *w, const struct view_query *q, const struct profile *p,
-			   const struct profile_site *s)
+static void write_releases(struct json_writer *w, const struct view_query *q,
+			   const struct profile *p, const struct profile_site *s)
 {
 	uint64_t all = 0;
 	for (uint32_t i = 0; i < s->release_count; i++)
@@ -196,7 +201,8 @@ static void write_handover(struct json_writer *w, const struct profile *p,
 	json_write_key(w, "handover");
 	json_write_array(w);
 	for (uint32_t i = 0; h && i < h->threads_count && i < HANDOVERS_SHOWN; i++) {
-		const struct profile_handover_threads *t = &p->handover_threads[h->threads_first + i];
+		const struct profile_handover_threads *t =
+			&p->handover_threads[h->threads_first + i];
 		json_write_object(w);
 		write_thread(w, "from", p, t->from);
 		write_thread(w, "to", p, t->to);

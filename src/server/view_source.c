@@ -19,7 +19,7 @@ struct line {
 
 struct listing {
 	struct line *lines; /* by number, [0] unused */
-	uint32_t count;	    /* of the highest number that has any */
+	uint32_t count;     /* of the highest number that has any */
 };
 
 static uint32_t highest_line(const struct profile *p, const struct view_paths *paths, uint32_t file)

@@ -66,9 +66,9 @@ static void write_head(struct json_writer *w, const struct view_query *q, struct
 	json_write_key_uint(w, "durationNs", p->duration_ns);
 	json_write_key_string(w, "end", part->live ? "running" : end_name(p->end));
 	json_write_key_string(w, "endWords",
-			      part->live                     ? "still running"
+			      part->live                       ? "still running"
 			      : strcmp(p->format, "heft") == 0 ? words_end(p).text
-							     : "");
+							       : "");
 	json_write_key_bool(w, "complete", p->complete);
 	json_write_key_bool(w, "live", part->live);
 }
@@ -183,8 +183,7 @@ static void write_quality(struct json_writer *w, const struct view_part *part)
 	json_write_array(w);
 	if (p->rate_bytes) {
 		char text[120];
-		snprintf(text, sizeof text,
-			 "estimates: one sample for each %s on average",
+		snprintf(text, sizeof text, "estimates: one sample for each %s on average",
 			 words_bytes(p->rate_bytes).text);
 		json_write_string(w, text);
 	} else if (strcmp(p->format, "heft") == 0) {
@@ -386,7 +385,8 @@ static void write_processes(struct json_writer *w, const struct view_query *q,
 	json_write_array_end(w);
 }
 
-static void write_threads(struct json_writer *w, const struct view_query *q, const struct profile *p)
+static void write_threads(struct json_writer *w, const struct view_query *q,
+			  const struct profile *p)
 {
 	json_write_key(w, "threads");
 	json_write_array(w);

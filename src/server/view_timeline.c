@@ -72,7 +72,7 @@ static void write_line(struct json_writer *w, const char *key, const struct line
 		json_write_uint(w, x->kind == POINT_START  ? 0
 				   : x->kind == POINT_PEAK ? peak
 				   : x->kind == POINT_END  ? end
-				   : slots		   ? slots[x->slot]
+				   : slots                 ? slots[x->slot]
 							   : 0);
 	}
 	json_write_array_end(w);

@@ -163,7 +163,8 @@ static bool *frames_of_function(const struct profile *p, const struct view_query
 }
 
 /* One of the two trees. */
-static int build_side(struct view_calls *c, const struct stacks *s, const bool *frames, bool callers)
+static int build_side(struct view_calls *c, const struct stacks *s, const bool *frames,
+		      bool callers)
 {
 	const struct profile *p = s->p;
 	uint32_t *ids = NULL;

@@ -172,10 +172,9 @@ int trace_ladder_before(struct trace_ladder *l, struct trace_reader *r, uint64_t
 	pthread_mutex_unlock(&l->lock);
 	if (!from)
 		return trace_reader_tally_before(r, before_ns, t, err);
-	if (tally_reserve(t, l->site_count, l->thread_count) < 0 ||
-	    copy_tally(t, &from->tally) < 0)
+	if (tally_reserve(t, l->site_count, l->thread_count) < 0 || copy_tally(t, &from->tally) < 0)
 		return heft_fail(err, HEFT_ENOMEM, "not enough memory for a part of the recording");
-	return before_ns > from->time_ns ? trace_reader_events(r, from->time_ns, before_ns - 1,
-							       replay, t, err)
-					 : 0;
+	return before_ns > from->time_ns
+		       ? trace_reader_events(r, from->time_ns, before_ns - 1, replay, t, err)
+		       : 0;
 }

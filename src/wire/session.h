@@ -70,9 +70,17 @@ enum wire_origin { WIRE_FROM_EXEC = 0, WIRE_FROM_FORK = 1 };
 
 enum { WIRE_SAMPLE_LEVELS = 3 };
 
+/* What the process's calls do. Switched off, and with no live sample left to follow, they pass. */
+enum wire_gate {
+	WIRE_GATE_EXACT = 0, /* record everything */
+	WIRE_GATE_COUNT = 1, /* count bytes to the next sample, look for live samples in frees */
+	WIRE_GATE_PASS = 2,
+};
+
 struct wire_sampling { /* of a sampled process (wire/samples.h) */
 	/* The outside may set these at any time. */
 	_Alignas(64) _Atomic uint32_t on;
+	_Atomic uint32_t gate; /* enum wire_gate. Whoever switches on opens it too, after `on` */
 	_Atomic uint32_t automatic;  /* the outside keeps the rate within a cost budget */
 	_Atomic uint64_t rate_bytes; /* mean distance of samples */
 	/* The process's own. */

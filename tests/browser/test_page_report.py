@@ -28,11 +28,18 @@ def test_one_file(recording, tmp_path, heft, open_page, source):
     page = open_page(f"file://{out}")
     page.wait("document.querySelector('.card') !== null")
     title = page.evaluate("document.querySelector('.four dd').title")
+    assert "This file leaves out: Windows, instants" in page.evaluate("document.querySelector('.notes').innerText")
     assert title == f"{report['totals']['peak_bytes']:,} bytes"
     page.press("2")
     page.wait("document.querySelector('#view [role=treegrid]') !== null")
     assert page.evaluate("document.querySelector('[role=treegrid] [data-total]').dataset.total") == \
         str(report["totals"]["peak_bytes"])
+    # What the file lacks cannot be chosen.
+    off = page.evaluate("[...document.querySelectorAll('.controls button:disabled')].map(b => b.innerText)")
+    assert "Grew in window" in off and "Allocated in window" not in off and "Whole run" not in off
+    box = page.evaluate("(b => [b.left, b.top])(document.querySelector('[role=slider]').getBoundingClientRect())")
+    page.click(box[0] + 300, box[1] + 40)
+    assert "at=" not in page.evaluate("location.hash")
     page.press("i")  # inverted by the page itself, or from its own document
     page.wait("location.hash.includes('invert=1')")
     page.wait("document.querySelector('[role=treegrid] [aria-level=\"2\"]')?.innerText.startsWith('make_id_table')")

@@ -28,7 +28,8 @@ static int small_profile(void *ctx, const char *path, struct profile **out, stru
 					  .file = name_pool_add(p->names, "/x/a.c"),
 					  .line = (uint32_t)i,
 					  .module = PROFILE_NONE};
-		if (profile_add_frame(p, &f, &frame) || profile_add_node(p, node, frame, 0, &node) ||
+		if (profile_add_frame(p, &f, &frame) ||
+		    profile_add_node(p, node, frame, 0, &node) ||
 		    profile_add_site(p, node, 0, &site))
 			abort();
 	}
@@ -121,7 +122,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (rc < 0 && (rc != HEFT_EUSAGE || !err.message[0]))
 			abort();
 		/* A long expression is the regular expressions' own business. */
-		bool plain = (!q.focus || strlen(q.focus) < 20) && (!q.ignore || strlen(q.ignore) < 20);
+		bool plain =
+			(!q.focus || strlen(q.focus) < 20) && (!q.ignore || strlen(q.ignore) < 20);
 		if (rc == 0 && document && plain)
 			ask(r, document, &q);
 	}

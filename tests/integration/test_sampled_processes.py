@@ -1,17 +1,16 @@
 """Sampled recordings of programs that fork, execute, drop privileges, change their root, start
-thousands of threads, unload libraries, allocate in signal handlers and end in unusual ways.
+thousands of threads, unload libraries and end in unusual ways.
 
 The blocks that are counted are 40 times the rate, so none is missed (tests/programs/
 sampled_processes.c) and every number is exact; the statistics are in test_sampled.py."""
 
 import os
-import platform
 import shutil
 import subprocess
 
 import pytest
 
-from harness import BUILD, Report, allocator_library, names, report, run
+from harness import BUILD, allocator_library, names, report, run
 
 BLOCK, PARENT, CHILD = 40000, 60, 25
 RATE = ["--sample=1k"]
@@ -130,23 +129,7 @@ def test_unloaded_libraries(compiled, record, program):
         assert {os.path.basename(s["stack"][1]["module"]) for s in sites} == {f"sampled_{name}.so"}
 
 
-# ---- signals and ends
-
-
-def test_a_handler_that_allocates(compiled, record, program):
-    """It comes once after every single instruction of a malloc and of a free. The blocks of the
-    interrupted code are all there; those of the handler may be missed where it has interrupted the
-    taking of a sample, and none of them is left."""
-    if platform.machine() != "x86_64":
-        pytest.skip("single steps are written for x86-64")
-    below = compiled("async_malloc.c", flags=["-shared", "-fPIC"], output="async_malloc.so")
-    done, rep = go(record, [program, "stepped"], env={"LD_PRELOAD": below})
-    rounds, taken = (int(n) for n in done.stdout.split()[1::2])
-    assert taken == rounds - 1 > 300, "the hooks were not stepped through"
-    own = Report(sites=[s for s in rep["sites"] if names(s)[0] == "keep_parent"])
-    assert made(own, "keep_parent") == rounds
-    assert live(own, "keep_parent") == (1, BLOCK)
-    assert made(rep, "keep_handler") > 0 and live(rep, "keep_handler") == (0, 0)
+# ---- ends
 
 
 @pytest.mark.parametrize("end, status, how", [

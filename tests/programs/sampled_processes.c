@@ -9,10 +9,8 @@
 #include <dlfcn.h>
 #include <grp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum { BLOCK_BYTES = 40000, PARENT_BLOCKS = 60, CHILD_BLOCKS = 25, CHILDREN = 4 };
 enum { THREADS = 3000, AT_ONCE = 50 };
@@ -34,7 +32,6 @@ PLACE(keep_parent)
 PLACE(keep_child)
 PLACE(keep_executed)
 PLACE(keep_thread)
-PLACE(keep_handler)
 PLACE(keep_first)
 
 NOINLINE static void *keep_resized(void *old, size_t n)
@@ -187,52 +184,6 @@ static void change_root(char **argv)
 	expect_status(pid, 4);
 }
 
-static unsigned step, step_to_take, steps_taken;
-
-static void on_step(int number)
-{
-	(void)number;
-	if (step++ == step_to_take) {
-		steps_taken++;
-		free(keep_handler());
-	}
-}
-
-/* With the trap flag set the processor stops after every instruction, and the kernel sends a
- * SIGTRAP; in the handler the flag is clear. (The red zone is stepped over: pushf writes there.) */
-static inline void trap(unsigned long flag)
-{
-	__asm__ volatile(
-		"lea -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\torq %0, (%%rsp)\n\t"
-		"popfq\n\tlea 128(%%rsp), %%rsp"
-		:
-		: "r"(flag)
-		: "memory", "cc");
-}
-
-/* A handler that allocates, once after each single instruction of a malloc and of a free: only with
- * an allocator below that can be interrupted (async_malloc.c). Each block stays for one round. */
-static void stepped(void)
-{
-	struct sigaction action = {.sa_handler = on_step};
-	void *kept = NULL;
-
-	sigaction(SIGTRAP, &action, NULL);
-	do {
-		void *p;
-
-		step = 0;
-		trap(0x100);
-		p = keep_parent();
-		free(kept);
-		trap(0);
-		must(p != NULL, "out of memory");
-		kept = p;
-	} while (step_to_take++ < step);
-	say_number("rounds", step_to_take);
-	say_number("taken", steps_taken);
-}
-
 /* Everything that realloc may do to a sampled block. What is left: 10 of 3 x BLOCK_BYTES at
  * keep_resized, 10 at keep_first whose growth failed. */
 static void resize(void)
@@ -279,8 +230,6 @@ int main(int argc, char **argv)
 		become_nobody(argv);
 	else if (!strcmp(mode, "chroot") && argc == 3)
 		change_root(argv);
-	else if (!strcmp(mode, "stepped"))
-		stepped();
 	else if (!strcmp(mode, "resize"))
 		resize();
 	else if (!strcmp(mode, "abort"))

@@ -185,13 +185,13 @@ static void test_trees(void **state)
 		{"metric=count", 3},
 		{"at=end", 110},
 		{"at=end&metric=count", 2},
-		{"at=4504", 130},	      /* between the free of the 50 and the child's 200 */
+		{"at=4504", 130}, /* between the free of the 50 and the child's 200 */
 		{"at=4504&metric=count", 2},
 		{"at=0", 0},
-		{"at=99999999", 110},	      /* after the end: what is left */
+		{"at=99999999", 110}, /* after the end: what is left */
 		{"mode=grew", 110},
 		{"mode=grew&from=4504&to=8504", 510}, /* the 500 and the 10; the 30 went */
-		{"mode=allocated", 690},      /* 100 50 30 200, 300 more by realloc, 10 */
+		{"mode=allocated", 690},              /* 100 50 30 200, 300 more by realloc, 10 */
 		{"mode=allocated&metric=count", 5},
 		{"mode=allocated&from=4504&to=8504", 510},
 		{"mode=allocated&from=4504&to=8504&metric=count", 2},
@@ -243,8 +243,8 @@ static void test_pruned_trees(void **state)
 	/* What is below the first child of the first child, with that as its root. */
 	tree = document(view_tree, "root=0.0");
 	check_tree(tree, 630);
-	json_t *f = json_array_get(json_object_get(tree, "frames"),
-				   (size_t)element(tree, "frame", 0));
+	json_t *f =
+		json_array_get(json_object_get(tree, "frames"), (size_t)element(tree, "frame", 0));
 	assert_string_equal(string(f, "function"), "f");
 	assert_int_equal(length(tree, "parent"), 2);
 	json_decref(tree);
@@ -252,7 +252,8 @@ static void test_pruned_trees(void **state)
 	check_tree(tree, 630);
 	json_decref(tree);
 	struct heft_error err;
-	static const char *const wrong[] = {"root=7", "root=0.0.0.0.0", "root=x", "root=0..0",
+	static const char *const wrong[] = {"root=7",  "root=0.0.0.0.0",
+					    "root=x",  "root=0..0",
 					    "root=-1", "root=99999999999999999999"};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		if (ask(view_tree, wrong[i], &tree, &err) != HEFT_ENOTFOUND)
@@ -447,6 +448,13 @@ static void test_lifetimes(void **state)
 	json_t *born = json_array_get(json_object_get(heat, "live"), 1000 / 334);
 	assert_int_equal(json_integer_value(json_array_get(born, 5)), 1);
 	json_decref(l);
+	l = document(view_lifetimes, "at=4504"); /* of an instant: of the whole run */
+	assert_int_equal(sum_cells(json_object_get(json_object_get(l, "heat"), "cells")), 3);
+	json_decref(l);
+	l = document(view_lifetimes, "mode=grew&from=4504&to=8504"); /* the 30 was freed in it */
+	assert_int_equal(sum_cells(json_object_get(json_object_get(l, "heat"), "cells")), 1);
+	assert_int_equal(element(l, "counts", 3), 1);
+	json_decref(l);
 	l = document(view_lifetimes, "thread=worker");
 	heat = json_object_get(l, "heat");
 	assert_int_equal(sum_cells(json_object_get(heat, "cells")), 1);
@@ -519,10 +527,11 @@ static void test_queries(void **state)
 {
 	(void)state;
 	static const char *const wrong[] = {
-		"mode=x",    "at=-1",	"at=1e3",      "at=9223372036854775808", "from=5&to=4",
-		"metric=kg", "pid=x",	"pid=4294967296", "invert=2",		 "limit=200001",
-		"sort=size", "n=10001", "site=-1",     "slots=10001",		 "within=1ms",
-		"focus=(",   "ignore=["};
+		"mode=x",      "at=-1",        "at=1e3",     "at=9223372036854775808",
+		"from=5&to=4", "metric=kg",    "pid=x",      "pid=4294967296",
+		"invert=2",    "limit=200001", "sort=size",  "n=10001",
+		"site=-1",     "slots=10001",  "within=1ms", "focus=(",
+		"ignore=["};
 	struct heft_error err;
 	json_t *answer;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -562,7 +571,7 @@ static void test_packing(void **state)
 {
 	(void)state;
 	static const char *const texts[] = {"", "f", "fo", "foo", "foob", "fooba", "foobar"};
-	static const char *const coded[] = {"",	    "Zg==",	"Zm8=",	   "Zm9v",
+	static const char *const coded[] = {"",         "Zg==",     "Zm8=",    "Zm9v",
 					    "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"}; /* RFC 4648 */
 	for (size_t i = 0; i < 7; i++) {
 		size_t n;
@@ -608,12 +617,12 @@ static void test_html(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_trees),	 cmocka_unit_test(test_pruned_trees),
-		cmocka_unit_test(test_sandwich), cmocka_unit_test(test_summary),
-		cmocka_unit_test(test_timeline), cmocka_unit_test(test_sites),
+		cmocka_unit_test(test_trees),     cmocka_unit_test(test_pruned_trees),
+		cmocka_unit_test(test_sandwich),  cmocka_unit_test(test_summary),
+		cmocka_unit_test(test_timeline),  cmocka_unit_test(test_sites),
 		cmocka_unit_test(test_functions), cmocka_unit_test(test_source),
 		cmocka_unit_test(test_lifetimes), cmocka_unit_test(test_sizes_and_threads),
-		cmocka_unit_test(test_diff),	 cmocka_unit_test(test_queries),
+		cmocka_unit_test(test_diff),      cmocka_unit_test(test_queries),
 		cmocka_unit_test(test_cut_names), cmocka_unit_test(test_packing),
 		cmocka_unit_test(test_html),
 	};

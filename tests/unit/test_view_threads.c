@@ -44,7 +44,8 @@ static struct trace_writer *begin_recording(struct tally *tally)
 	assert_int_equal(trace_writer_open(&w, path, true, &meta, &err), 0);
 	struct trace_process process = {.pid = 7, .exe = "/nowhere/prog", .argv = argv, .argc = 1};
 	struct trace_thread thread = {0, 7, "main"};
-	struct trace_node nodes[] = {{TRACE_NONE, TRACE_NONE, 0x1000, 0}, {0, TRACE_NONE, 0x2000, 0}};
+	struct trace_node nodes[] = {{TRACE_NONE, TRACE_NONE, 0x1000, 0},
+				     {0, TRACE_NONE, 0x2000, 0}};
 	struct trace_site sites[] = {{0, TRACE_VIA_MALLOC}, {1, TRACE_VIA_MALLOC}};
 	assert_int_equal(trace_writer_process(w, &process), 0);
 	assert_int_equal(trace_writer_thread(w, &thread), 0);

@@ -255,7 +255,7 @@ export interface Sizes {
   }[];
 }
 
-// GET /api/r/ID/lifetimes?Selection
+// GET /api/r/ID/lifetimes?Selection (of mode live: of the whole run)
 export interface Lifetimes {
   lowNs: number[]; // lower bound of each bucket: 0, 512, 1024, ...
   counts: number[]; // blocks freed or, at the end, still live (see liveAtEnd)
@@ -276,7 +276,7 @@ export interface Diff {
   unit: "bytes" | "count";
   a: { name: string; sum: number };
   b: { name: string; sum: number };
-  rows: { a: number; b: number; change: number; kind: string; significant: boolean; place: Place; stack: Frame[] }[]; // largest change first, up to 500
+  rows: { a: number; b: number; change: number; kind: "same" | "grown" | "shrunk" | "new" | "vanished" | "insignificant"; significant: boolean; place: Place; stack: Frame[] }[]; // largest change first, up to 500
   tree: Tree; // of b, `other` = change by node; vanished stacks are in it with total 0
   before: number[]; // value in a, by node of tree
 }

@@ -107,29 +107,19 @@ export function useSelected<T>(summary: { id: string }, name: string, query: Que
   return useDocument<T>(address(`/api/r/${summary.id}/${name}`, selectionOf(state.value), query));
 }
 
-export function refresh(): void {
+function refresh(): void {
   for (const [address, entry] of entries)
     if (entry.users) load(address, entry);
     else entries.delete(address);
 }
 
-// Calls refresh whenever the recording has grown; `done` when it has ended. Returns how to stop.
-export function follow(id: string, grown: (durationNs: number) => void, done: () => void): () => void {
-  if (embedded) return () => {};
+// Asks again whenever the recording has grown, until it has ended. Returns how to stop.
+export function follow(id: string): () => void {
   const events = new EventSource(`/api/r/${id}/events` + (token ? `?token=${encodeURIComponent(token)}` : ""));
-  events.addEventListener("change", (e) => {
-    try {
-      const { durationNs } = JSON.parse((e as MessageEvent<string>).data) as { durationNs: number };
-      grown(durationNs);
-    } catch {
-      // An event that says nothing.
-    }
-    refresh();
-  });
+  events.addEventListener("change", refresh);
   events.addEventListener("end", () => {
     events.close();
     refresh();
-    done();
   });
   return () => events.close();
 }

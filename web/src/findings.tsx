@@ -38,7 +38,7 @@ function Notes({ summary }: { summary: Summary }) {
   const words = [...summary.notes.filter((n) => n.warning).map((n) => n.text), ...(summary.pruned ?? []).map((p) => `This file leaves out: ${p}`)];
   if (!summary.complete) words.unshift(`The recording is incomplete${summary.endWords ? ": " + summary.endWords : ""}.`);
   if (!words.length) return null;
-  return <ul class="notes" aria-label="Notes">{words.map((w, i) => <li key={i}><span aria-hidden="true">⚠ </span>{clean(w.replace(/\s+/g, " "))}</li>)}</ul>;
+  return <ul class="notes" aria-label="Notes">{words.map((w, i) => <li key={i}><span aria-hidden="true">⚠ </span>{clean(w)}</li>)}</ul>;
 }
 
 // What "Explain" applies: the selection from its defaults, so that an earlier filter does not lie.

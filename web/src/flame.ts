@@ -6,7 +6,7 @@
 // too small to see and never looks at the rest: 100,000 nodes cost what is visible of them.
 import { max, min } from "./arithmetic";
 import type { Frame, Tree } from "./api";
-import { functionWords, placeWords } from "./words";
+import { functionWords, placeWords, quoted } from "./words";
 
 export interface Flame {
   count: number;
@@ -219,7 +219,7 @@ export function matcher(search: string): ((f: Frame) => boolean) | null {
   try {
     expression = new RegExp(search, "i");
   } catch {
-    expression = new RegExp(search.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i");
+    expression = new RegExp(quoted(search), "i");
   }
   return (f) => expression.test(f.function) || expression.test(f.file) || expression.test(f.module);
 }

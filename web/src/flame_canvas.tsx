@@ -3,7 +3,7 @@
 // and points; the keyboard is aria.tsx's. Zoom is a window onto the root's width, so that ancestors of a
 // zoomed node simply reach beyond both edges.
 import { abs, ceil, floor, max, min, round } from "./arithmetic";
-import { useComputed, useSignalEffect } from "@preact/signals";
+import { effect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Mirror } from "./aria";
 import { taken } from "./bits";
@@ -144,12 +144,11 @@ export function FlameCanvas(props: FlameProps) {
   const win = useRef<Window>({ from: 0, to: flame.total[0] });
   const waiting = useRef(0);
   const [pointed, setPointed] = useState<{ node: number; x: number; y: number } | null>(null);
-  const colours = useComputed(() => palette.value);
 
   const redraw = () => {
     waiting.current ||= requestAnimationFrame(() => {
       waiting.current = 0;
-      if (canvas.current) draw(canvas.current, latest.current, win.current, scroller.current!.scrollTop, colours.value);
+      if (canvas.current) draw(canvas.current, latest.current, win.current, scroller.current!.scrollTop, palette.value);
     });
   };
   useLayoutEffect(() => {
@@ -166,10 +165,10 @@ export function FlameCanvas(props: FlameProps) {
     else if (y > box.scrollTop + box.clientHeight - ROW) box.scrollTop = y - box.clientHeight + 2 * ROW;
   }, [props.chosen, flame]);
   useEffect(redraw);
-  useSignalEffect(() => {
+  useEffect(() => effect(() => {
     void palette.value;
     redraw();
-  });
+  }), []);
   useEffect(() => {
     const watch = new ResizeObserver(redraw);
     watch.observe(scroller.current!);

@@ -3,12 +3,12 @@ import { signal } from "@preact/signals";
 import type { Frame, Site, Summary } from "./api";
 import { Amount, Document, Fact, FunctionName, openSandwich, openSource, PlaceName, Size, Sparkline } from "./bits";
 import { shownRow } from "./diff";
-import { useDocument } from "./fetch";
+import { isFile, useDocument } from "./fetch";
 import { childrenOf, findPath, frameOf, nodeLabel, pathName, stackOf, type Flame } from "./flame";
 import { shownFlame } from "./flame_view";
 import { Histogram } from "./lifetimes";
 import { address, go, state } from "./state";
-import { clean, count, duration, several, share, type Unit } from "./words";
+import { clean, count, duration, quoted, several, share, type Unit } from "./words";
 
 let stackText = "";
 
@@ -110,6 +110,8 @@ function NodeDetails({ flame, unit, summary }: { flame: Flame; unit: Unit; summa
       <button onClick={() => openSandwich(f.function, f.module)} title="key s">Sandwich</button>
       {f.file && <button disabled={!summary.has.source} onClick={() => openSource(f.file, f.line)} title={summary.has.source ? undefined : "No source lines in this file"}>Source</button>}
       <button onClick={() => go({ view: "sites", search: f.function, sort: "" })}>Its sites</button>
+      {!isFile() && <><button onClick={() => go({ focus: quoted(f.function), zoom: "" })} title="Count only stacks through it">Only this</button>
+        <button onClick={() => go({ ignore: quoted(f.function), zoom: "", node: "" })} title="Count only stacks without it">Without</button></>}
     </div>}
     {children.length > 0 && <><h3>{state.value.invert ? "Called by" : "Calls"}</h3><ul class="plain">{[...children.slice(0, 12)].map((c) => <li key={c}><button class="link" onClick={() => go({ node: pathName(flame, c) }, true)}>{nodeLabel(flame, c)}</button> <span class="faint num">{share(flame.total[c], flame.total[node])}</span></li>)}</ul></>}
     <h3>Call stack</h3>

@@ -1,8 +1,7 @@
 // The page: three bands and a rail of views. What is open is asked once; everything else follows from
 // the state in the URL (state.ts) and the documents (fetch.ts).
-import { signal } from "@preact/signals";
 import { render, type ComponentType } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import type { Has, Recordings, Summary } from "./api";
 import { Empty } from "./bits";
 import { DiffView } from "./diff";
@@ -45,7 +44,7 @@ const VIEW: Record<ViewName, View> = {
   memory: { words: "Memory", question: "Why is RSS higher than the heap?", show: MemoryView },
 };
 
-const current = signal<Summary | null>(null);
+let current: Summary | null = null; // for the keyboard
 
 function App() {
   const open = useDocument<Recordings>("/api/recordings");
@@ -55,12 +54,17 @@ function App() {
   return <Recording key={entry.id} id={entry.id} live={entry.live} recordings={open.value} />;
 }
 
+// A file has the documents of a few selections only.
+function asShown(summary: Summary): Summary {
+  return isFile() ? { ...summary, has: { ...summary.has, windows: false } } : summary;
+}
+
 function Recording({ id, live, recordings }: { id: string; live: boolean; recordings: Recordings }) {
   const answer = useDocument<Summary>(`/api/r/${id}/summary`);
-  const summary = answer.value;
-  useEffect(() => (live ? follow(id, () => {}, () => {}) : undefined), [id, live]);
+  const summary = useMemo(() => answer.value && asShown(answer.value), [answer.value]);
+  current = summary ?? null; // now: a key may come before any effect does
+  useEffect(() => (live && !isFile() ? follow(id) : undefined), [id, live]);
   useEffect(() => {
-    current.value = summary ?? null;
     if (summary) document.title = `${brief(summary.name || summary.command[0] || "", 60)} – heft`;
   }, [summary]);
   if (!summary) return <div class="start">{answer.loading ? <p role="status">Loading …</p> : <Empty title="No answer">{answer.words}</Empty>}</div>;
@@ -100,7 +104,7 @@ async function start() {
     page.textContent = "The data in this file is damaged. Write it again with: heft export -f html";
     return;
   }
-  listenToKeys(() => current.value);
+  listenToKeys(() => current);
   page.textContent = "";
   render(<App />, page);
 }

@@ -2,8 +2,8 @@
 import type { Sizes as Doc, Summary } from "./api";
 import { BarChart } from "./bar_chart";
 import { CHOOSE, Choice, Document, Empty, ShareCell, Size, Table, type Column } from "./bits";
-import { useSelected } from "./fetch";
-import { go, state } from "./state";
+import { isFile, useDocument } from "./fetch";
+import { address, go, selectionOf, state } from "./state";
 import { bytes, count, share } from "./words";
 
 type Row = Doc["rows"][number];
@@ -22,7 +22,8 @@ const MEASURES: Record<Measure, { words: string; bytes: (r: Row) => number; bloc
 
 export function SizesView({ summary }: { summary: Summary }) {
   const s = state.value;
-  const answer = useSelected<Doc>(summary, "sizes");
+  // The document has all measures; a file holds only one.
+  const answer = useDocument<Doc>(isFile() ? `/api/r/${summary.id}/sizes` : address(`/api/r/${summary.id}/sizes`, selectionOf(s)));
   const which: Measure = s.mode !== "live" ? "allocated" : s.at === "end" ? "live" : "peak";
   const m = MEASURES[which];
   return <Document answer={answer}>{(doc) => {

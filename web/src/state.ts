@@ -37,7 +37,7 @@ export interface State {
   invert: boolean;
   merge: boolean; // recursion
   fold: boolean; // system frames
-  colour: "module" | "lifetime" | "change";
+  colour: "module" | "lifetime";
   sort: string; // of the table shown; "-" before it: rising
   function: string; // of Sandwich
   module: string;
@@ -55,7 +55,7 @@ export const DEFAULTS: State = {
 };
 
 const CHOICES: Partial<Record<keyof State, readonly string[]>> = {
-  view: VIEWS, mode: MODES, metric: ["bytes", "count"], colour: ["module", "lifetime", "change"],
+  view: VIEWS, mode: MODES, metric: ["bytes", "count"], colour: ["module", "lifetime"],
 };
 
 function readInstant(text: string): "peak" | "end" | number | undefined {

@@ -6,8 +6,8 @@ import { useRef, useState } from "preact/hooks";
 import type { Mode, Summary, Timeline as Doc } from "./api";
 import { Choice, PlaceName, taken } from "./bits";
 import { Label, TimeAxis, Upright, useSize } from "./chart_parts";
-import { useDocument } from "./fetch";
-import { go, MODE_WORDS, MODES, state } from "./state";
+import { holds, isFile, useDocument } from "./fetch";
+import { address, go, MODE_WORDS, MODES, selectionOf, state, type State } from "./state";
 import { brief, bytes, clean, duration, functionWords, rate } from "./words";
 
 const LEFT = 68; // room for the axis
@@ -45,7 +45,8 @@ export function nextMark(doc: Doc | undefined, summary: Summary): void {
   const next = doc.marks.find((m) => m.timeNs > now) ?? doc.marks[0];
   go({ mode: "live", at: next.timeNs });
 }
-export function choose(kind: "peak" | "rss" | "end" | "whole", summary: Summary): void {
+type Instant = "peak" | "rss" | "end" | "whole";
+export function choose(kind: Instant, summary: Summary): void {
   if (kind === "whole") go({ mode: state.value.mode === "live" ? "allocated" : state.value.mode, from: 0, to: 0 });
   else go({ mode: "live", at: kind === "rss" ? summary.totals.peakRssTimeNs : kind });
 }
@@ -66,22 +67,23 @@ export function TimelineBand({ summary }: { summary: Summary }) {
 function Controls({ summary }: { summary: Summary }) {
   const s = state.value, has = summary.has;
   const live = s.mode === "live";
-  const press = (kind: "peak" | "rss" | "end" | "whole", words: string, on: boolean, disabled: boolean, key: string) =>
-    <button aria-pressed={on} disabled={disabled} onClick={() => choose(kind, summary)} title={`key ${key}`}>{words}</button>;
+  // In a file only what it holds can be chosen.
+  const absent = (patch: Partial<State>) => !holds(address(`/api/r/${summary.id}/tree`, selectionOf({ ...s, ...patch })));
   const rssTime = summary.totals.peakRssTimeNs;
   return <div class="controls">
-    <div class="choice" role="group" aria-label="instant">
-      {press("peak", "Peak", live && s.at === "peak", !has.peak, "p")}
-      {press("rss", "Peak RSS", live && s.at === rssTime && rssTime > 0, !rssTime || !has.windows, "o")}
-      {press("end", "End", live && s.at === "end", !has.live, "e")}
-      {press("whole", "Whole run", !live && !s.from && !s.to, !has.allocated, "w")}
-    </div>
+    <Choice<Instant | ""> label="instant" set={(kind) => kind && choose(kind, summary)}
+      value={live ? (s.at === rssTime && rssTime ? "rss" : typeof s.at === "string" ? s.at : "") : s.from || s.to ? "" : "whole"} options={[
+        { value: "peak", words: "Peak", title: "key p", disabled: !has.peak || absent({ mode: "live", at: "peak" }) },
+        { value: "rss", words: "Peak RSS", title: "key o", disabled: !rssTime || !has.windows },
+        { value: "end", words: "End", title: "key e", disabled: !has.live || absent({ mode: "live", at: "end" }) },
+        { value: "whole", words: "Whole run", title: "key w", disabled: !has.allocated },
+      ]} />
     <Choice label="what is counted" value={s.mode} set={(mode) => go({ mode })} options={MODES.map((m) => ({
       value: m, words: MODE_WORDS[m], title: MODE_TITLES[m],
-      disabled: m === "live" ? !has.live && !has.peak : m === "allocated" ? !has.allocated : !has.windows,
+      disabled: absent({ mode: m }) || (m === "live" ? !has.live && !has.peak : m === "allocated" ? !has.allocated : !has.windows && !isFile()),
     }))} />
     <Choice label="metric" value={s.mode === "churn" ? "count" : s.metric} set={(metric) => go({ metric })} options={[
-      { value: "bytes", words: "Bytes", disabled: s.mode === "churn", title: "key b" }, { value: "count", words: "Count", title: "key b" }]} />
+      { value: "bytes", words: "Bytes", disabled: s.mode === "churn" || absent({ metric: "bytes" }), title: "key b" }, { value: "count", words: "Count", disabled: absent({ metric: "count" }), title: "key b" }]} />
     <span class="chosen-words" role="status">{selectionWords(summary)}</span>
     <Filters summary={summary} />
   </div>;

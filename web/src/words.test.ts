@@ -40,6 +40,7 @@ test("fixed rounds as printf does", () => {
 
 test("names are made inert and cut in the middle", () => {
   assert.equal(clean("a\u001b[31mb\u202ec\u0000"), "a\ufffd[31mb\ufffdc\ufffd");
+  assert.equal(clean("two\r\n\tlines"), "two lines");
   assert.equal(clean("<script>"), "<script>"); // text stays text
   const long = "begin" + "x".repeat(10000) + "end";
   assert.equal(brief(long).length, 120);

@@ -80,11 +80,10 @@ export function signed(n: number, unit: Unit): string {
 }
 
 // Control characters, direction marks and the like would change how the text around them reads.
-// eslint-disable-next-line no-control-regex
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 export function clean(name: string): string {
-  return name.replace(UNSEEN, "\ufffd");
+  return name.replace(/[\t\n\r]+/g, " ").replace(UNSEEN, "\ufffd");
 }
 
 // For lines and cells: cut in the middle, since both ends of a long name tell something.
@@ -93,6 +92,11 @@ export function brief(name: string, most = 120): string {
   if (text.length <= most) return text;
   const tail = floor(most / 3);
   return text.slice(0, most - tail - 1) + "…" + text.slice(text.length - tail);
+}
+
+// A regular expression that means this text.
+export function quoted(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }
 
 export function baseName(path: string): string {
