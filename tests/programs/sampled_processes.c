@@ -205,7 +205,7 @@ static void change_root(char **argv)
 	expect_status(pid, 4);
 }
 
-enum { TRAP_FLAG = 0x100, STRIDE = 11, STEPPED_THREADS = 2, RETURN = 0xc3 };
+enum { TRAP_FLAG = 0x100, STRIDE = 11, JUMP_STRIDE = 29, STEPPED_THREADS = 2, RETURN = 0xc3 };
 
 extern const unsigned char __executable_start[], etext[];
 
@@ -316,6 +316,7 @@ static void jumped(void)
 
 	sigaction(SIGTRAP, &action, NULL);
 	must(keep_parent() && keep_first(), "out of memory"); /* what is slow at first is done */
+	step_to_take = (unsigned)getpid() % JUMP_STRIDE;
 	do {
 		step = 0;
 		if (sigsetjmp(begin_of_round, 1) == 0) {
@@ -324,7 +325,7 @@ static void jumped(void)
 			trap(0);
 		}
 		must(keep_first() != NULL, "out of memory");
-		step_to_take += 3;
+		step_to_take += JUMP_STRIDE;
 	} while (++rounds == taken);
 	say_number("first", rounds + 1);
 }
