@@ -8,13 +8,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 _Static_assert((int)WIRE_VIA_MALLOC == TRACE_VIA_MALLOC && (int)WIRE_VIA_COUNT == TRACE_VIA_COUNT &&
 		       (int)WIRE_VIA_PVALLOC == TRACE_VIA_PVALLOC &&
 		       (int)WIRE_VIA_NEW_ARRAY == TRACE_VIA_NEW_ARRAY,
 	       "the numbers of the recording are those of the wire");
 
-enum { LOG_SPINS = 2000, LOG_WAITS = 64 };
+enum { LOG_SPINS = 2000, LOG_SLEEPS = 20, LOG_WAITS = 16 };
 
 /* Makes room for one more; false if there is no memory. */
 static bool room(void **array, uint32_t count, uint32_t *capacity, size_t element)
@@ -338,14 +339,17 @@ int stack_map_site_slow(struct stack_map *m, struct process_stacks *p, uint32_t 
 	 * is still writing may stand before it: give that thread a moment. Not again and again: it may
 	 * have been killed there. */
 	int rc = 0;
-	unsigned i = 0, spins = p->log_waits < LOG_WAITS ? LOG_SPINS : 1;
-	for (; i < spins; i++) {
+	unsigned i = 0, tries = p->log_waits < LOG_WAITS ? LOG_SPINS + LOG_SLEEPS : 1;
+	for (; i < tries; i++) {
 		rc = process_stacks_read_log(m, p);
 		if (rc || atomic_load(&p->session->header->log_used) <= p->log_read)
 			break;
-		__builtin_ia32_pause();
+		if (i < LOG_SPINS)
+			__builtin_ia32_pause();
+		else /* on a busy machine it may have to wait for its turn */
+			nanosleep(&(struct timespec){0, 1000000}, NULL);
 	}
-	p->log_waits += i == LOG_SPINS;
+	p->log_waits += i == LOG_SPINS + LOG_SLEEPS;
 	if (rc)
 		return rc;
 	struct trace_site s = {TRACE_NONE, TRACE_VIA_MALLOC};
