@@ -4,11 +4,8 @@
  * out as \xNN here, so that a name is always one line of valid UTF-8. */
 #include "export/export_names.h"
 
-#include "hosted/number_words.h"
-
 #include "hosted/utf8.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -83,40 +80,16 @@ size_t export_name_xml(FILE *out, const char *name, size_t most)
 	return letters;
 }
 
-struct export_number export_count(uint64_t n)
+struct words export_bytes(uint64_t bytes)
 {
-	struct export_number w;
-	number_count(w.text, n);
-	return w;
-}
-
-struct export_number export_bytes(uint64_t bytes)
-{
-	struct export_number w;
+	struct words w;
 	number_bytes(w.text, bytes, "byte", "bytes");
 	return w;
 }
 
-struct export_number export_time(uint64_t ns)
+struct words export_share(uint64_t part, uint64_t of)
 {
-	struct export_number w;
-	double value = (double)ns;
-	if (ns < 1000)
-		snprintf(w.text, sizeof w.text, "%" PRIu64 " ns", ns);
-	else if (value < 999.5e3)
-		snprintf(w.text, sizeof w.text, "%.3g us", value / 1e3);
-	else if (value < 999.5e6)
-		snprintf(w.text, sizeof w.text, "%.3g ms", value / 1e6);
-	else if (value < 7200e9)
-		snprintf(w.text, sizeof w.text, "%.2f s", value / 1e9);
-	else
-		snprintf(w.text, sizeof w.text, "%.1f h", value / 3600e9);
-	return w;
-}
-
-struct export_number export_share(uint64_t part, uint64_t of)
-{
-	struct export_number w;
+	struct words w;
 	snprintf(w.text, sizeof w.text, "%.2f %%", of ? 100 * (double)part / (double)of : 0.0);
 	return w;
 }

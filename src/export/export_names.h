@@ -2,6 +2,8 @@
 #ifndef HEFT_EXPORT_EXPORT_NAMES_H
 #define HEFT_EXPORT_EXPORT_NAMES_H
 
+#include "hosted/number_words.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,12 +19,7 @@ size_t export_name_next(const char **s, char text[EXPORT_NAME_PIECE]);
  * cut ends with an ellipsis. Returns how many were written. */
 size_t export_name_xml(FILE *out, const char *name, size_t most);
 
-struct export_number {
-	char text[48];
-};
-struct export_number export_count(uint64_t n);                 /* 12,345,678 */
-struct export_number export_bytes(uint64_t bytes);             /* 12.3 MiB */
-struct export_number export_time(uint64_t ns);                 /* 1.23 s */
-struct export_number export_share(uint64_t part, uint64_t of); /* 12.34 % */
+struct words export_bytes(uint64_t bytes);             /* 12.3 MiB */
+struct words export_share(uint64_t part, uint64_t of); /* 12.34 % */
 
 #endif

@@ -7,25 +7,16 @@
  * evidence has them whole. */
 #include "findings/finding_words.h"
 
-#include "hosted/number_words.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { LONGEST_NAME = 72, LONGEST_FILE_NAME = 48 };
 
-struct phrase phrase_count(uint64_t n)
-{
-	struct phrase w;
-	number_count(w.text, n);
-	return w;
-}
-
 struct phrase phrase_many(uint64_t n, const char *one, const char *many)
 {
-	struct phrase w, count = phrase_count(n);
-	snprintf(w.text, sizeof w.text, "%.40s %.80s", count.text, n == 1 ? one : many);
+	struct phrase w;
+	snprintf(w.text, sizeof w.text, "%s %.80s", words_count(n).text, n == 1 ? one : many);
 	return w;
 }
 
@@ -46,18 +37,7 @@ struct phrase phrase_bytes(uint64_t bytes)
 struct phrase phrase_time(double ns)
 {
 	struct phrase w;
-	if (ns < 0)
-		ns = 0;
-	if (ns < 999.5)
-		snprintf(w.text, sizeof w.text, "%.0f ns", ns);
-	else if (ns < 999.5e3)
-		snprintf(w.text, sizeof w.text, "%.3g us", ns / 1e3);
-	else if (ns < 999.5e6)
-		snprintf(w.text, sizeof w.text, "%.3g ms", ns / 1e6);
-	else if (ns < 100e9)
-		snprintf(w.text, sizeof w.text, "%.2f s", ns / 1e9);
-	else
-		snprintf(w.text, sizeof w.text, "%.0f s", ns / 1e9);
+	number_time(w.text, ns);
 	return w;
 }
 
