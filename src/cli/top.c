@@ -113,13 +113,9 @@ static int take_operands(struct top *t, int argc, char **argv, int first, int co
 
 /* ---- loading */
 
-/* People mostly stand where the recording is. */
 static void set_path(struct top *t, const char *path)
 {
-	char here[PATH_MAX];
-	size_t folder = getcwd(here, sizeof here) ? strlen(here) : 0;
-	if (folder > 1 && strncmp(path, here, folder) == 0 && path[folder] == '/')
-		path += folder + 1;
+	path = words_from_here(path);
 	pthread_mutex_lock(&t->place.lock);
 	snprintf(t->place.path, sizeof t->place.path, "%s", path);
 	pthread_mutex_unlock(&t->place.lock);

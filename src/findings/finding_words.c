@@ -7,6 +7,8 @@
  * evidence has them whole. */
 #include "findings/finding_words.h"
 
+#include "hosted/name_words.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,30 +65,10 @@ struct phrase phrase_rate(double per_second)
 struct phrase phrase_function(const char *function)
 {
 	struct phrase w;
-	size_t used = 0;
-	unsigned depth = 0;
-	char last = 0;
-	/* An operator's sign holds brackets that do not pair: such names stay as they are. */
-	bool plain = strstr(function, "operator") != NULL;
-	for (const char *s = function; *s; last = *s++) {
-		bool closes = !plain && depth && (*s == '>' || *s == ')') && last != '-';
-		if (closes && --depth == 0 && last != '(' && last != '<' && used < LONGEST_NAME) {
-			w.text[used++] = '.';
-			w.text[used++] = '.';
-		}
-		if (depth == 0) {
-			if (used >= LONGEST_NAME) {
-				memcpy(w.text + used, "...", 3);
-				used += 3;
-				break;
-			}
-			w.text[used++] = *s;
-		}
-		/* "<alloc::..>::f" and "(anonymous namespace)::f" begin with a bracket: kept. */
-		if (!plain && s != function && (*s == '<' || *s == '('))
-			depth++;
-	}
-	w.text[used] = 0;
+	char text[WORDS_SHORT];
+	const char *name = words_shorten(text, function) ? text : function;
+	snprintf(w.text, sizeof w.text, "%.*s%s", LONGEST_NAME, name,
+		 strlen(name) > LONGEST_NAME ? "..." : "");
 	return w;
 }
 
