@@ -86,6 +86,20 @@ struct words words_percent(double share)
 	return w;
 }
 
+const char *words_measure(enum profile_sort sort)
+{
+	static const char *const words[] = {
+		[PROFILE_BY_PEAK] = "bytes at the peak",
+		[PROFILE_BY_LIVE] = "bytes live at the end",
+		[PROFILE_BY_ALLOCATED] = "allocated bytes",
+		[PROFILE_BY_COUNT] = "number of allocations",
+		[PROFILE_BY_TEMPORARY] = "temporary allocations",
+		[PROFILE_BY_LIFETIME] = "mean lifetime",
+		[PROFILE_BY_GREW] = "growth in the window",
+	};
+	return words[sort];
+}
+
 void words_style(FILE *out, bool color, enum style style)
 {
 	static const char *const codes[] = {

@@ -26,6 +26,7 @@ struct end_words {
 	char text[96];
 };
 struct end_words words_end(const struct profile *p);
+const char *words_measure(enum profile_sort sort); /* bytes at the peak */
 struct words words_percent(double share); /* 0.123 as 12.3 % */
 
 /* "function at file:line" in at most `max` columns: a long path is shortened from the left, a long
