@@ -8,7 +8,6 @@
 #include "cli/live_server.h"
 #include "record/agent_loop.h"
 
-#include <errno.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +36,9 @@ static int set_keep(struct agent_command *a, const char *value)
 	else if (!cli_parse_time(value, &time) && !time.relative)
 		a->o.keep_ns = time.time_ns;
 	else
-		return cli_usage_error(cli_verb_find("agent"),
-				       "--keep needs a number of programs or a time such as 2h, not '%s'",
-				       value);
+		return cli_usage_error(
+			cli_verb_find("agent"),
+			"--keep needs a number of programs or a time such as 2h, not '%s'", value);
 	return 0;
 }
 
@@ -47,14 +46,28 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct agent_command *a = ctx;
 	switch (option->id) {
-	case CLI_OPT_DIR: a->o.dir = value; break;
-	case CLI_OPT_OUTPUT_DIR: a->o.output_dir = value; break;
-	case CLI_OPT_LISTEN: a->listen = value; break;
-	case CLI_OPT_TOKEN_FILE: a->token_file = value; break;
-	case CLI_OPT_KEEP: return set_keep(a, value);
-	case CLI_OPT_QUIET: a->quiet = true; break;
-	case CLI_OPT_VERBOSE: a->o.verbose = true; break;
-	default: break;
+	case CLI_OPT_DIR:
+		a->o.dir = value;
+		break;
+	case CLI_OPT_OUTPUT_DIR:
+		a->o.output_dir = value;
+		break;
+	case CLI_OPT_LISTEN:
+		a->listen = value;
+		break;
+	case CLI_OPT_TOKEN_FILE:
+		a->token_file = value;
+		break;
+	case CLI_OPT_KEEP:
+		return set_keep(a, value);
+	case CLI_OPT_QUIET:
+		a->quiet = true;
+		break;
+	case CLI_OPT_VERBOSE:
+		a->o.verbose = true;
+		break;
+	default:
+		break;
 	}
 	return 0;
 }
@@ -107,9 +120,10 @@ static int choose_dirs(struct agent_command *a, struct heft_error *err)
 		a->o.dir = root ? DEFAULT_DIR
 				: own_place("XDG_RUNTIME_DIR", NULL, a->dir, sizeof a->dir);
 	if (!a->o.dir)
-		return heft_fail(err, HEFT_EUSAGE,
-				 "no session directory: neither HEFT_DIR nor XDG_RUNTIME_DIR is set\n"
-				 "--dir names one, the same that programs have in HEFT_DIR.");
+		return heft_fail(
+			err, HEFT_EUSAGE,
+			"no session directory: neither HEFT_DIR nor XDG_RUNTIME_DIR is set\n"
+			"--dir names one, the same that programs have in HEFT_DIR.");
 	if (!a->o.output_dir)
 		a->o.output_dir = root ? DEFAULT_OUTPUT
 				       : own_place("XDG_STATE_HOME", ".local/state", a->output,
@@ -137,9 +151,10 @@ static void warn_of_disk(const struct agent_command *a)
 	char text[4300];
 	if (statfs(a->o.dir, &fs) || fs.f_type == TMPFS_MAGIC || a->quiet)
 		return;
-	snprintf(text, sizeof text,
-		 "%s is not in memory (tmpfs): the kernel writes what programs change there to disk",
-		 a->o.dir);
+	snprintf(
+		text, sizeof text,
+		"%s is not in memory (tmpfs): the kernel writes what programs change there to disk",
+		a->o.dir);
 	say(text);
 }
 

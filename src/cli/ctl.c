@@ -6,12 +6,11 @@
 #include "hosted/number_words.h"
 #include "record/owner.h"
 #include "record/sampled.h"
+#include "record/snapshot.h"
 #include "record/session_guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,7 +32,8 @@ static int parse_change(const char *text, struct change *c)
 		c->automatic = !strcmp(value + 1, "auto");
 		c->on = c->automatic || !strcmp(value + 1, "on");
 		if (!c->on && strcmp(value + 1, "off") != 0)
-			return cli_usage_error(verb, "sample= is on, off or auto, not '%s'", value + 1);
+			return cli_usage_error(verb, "sample= is on, off or auto, not '%s'",
+					       value + 1);
 		return 0;
 	}
 	if (value && key == 4 && !strncmp(text, "rate", key)) {
@@ -44,33 +44,6 @@ static int parse_change(const char *text, struct change *c)
 		return 0;
 	}
 	return cli_usage_error(verb, "'%s' is neither sample=on|off|auto nor rate=SIZE", text);
-}
-
-static int open_session(pid_t pid, char *path, size_t size, struct process **out,
-			struct heft_error *err)
-{
-	char copy[4200];
-	int rc = owner_file(pid, path, size, err);
-	if (rc)
-		return rc;
-	snprintf(copy, sizeof copy, "%s", path);
-	char *slash = strrchr(copy, '/');
-	if (!slash)
-		return heft_fail(err, HEFT_ENOTFOUND, "process %d is not sampled by heft", pid);
-	*slash = 0;
-	int dir = open(copy, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	rc = process_open(out, dir, slash + 1, err);
-	if (dir >= 0)
-		close(dir);
-	if (rc == HEFT_EIO && (err->sys_errno == EACCES || err->sys_errno == EPERM))
-		return heft_fail(err, HEFT_EREFUSED,
-				 "process %d is another user's\nAsk as that user or as root.", pid);
-	if (rc == HEFT_ENOTFOUND)
-		return heft_fail(err, rc, "process %d has a session file that makes no sense: %s", pid,
-				 path);
-	if (!rc)
-		(*out)->pid = pid; /* as seen from here */
-	return rc;
 }
 
 static void apply(struct process *p, const struct change *c)
@@ -157,12 +130,13 @@ int cmd_ctl(int argc, char **argv)
 		if ((rc = parse_change(argv[i], &change)))
 			return rc;
 	session_guard_install();
-	if (open_session((pid_t)pid, path, sizeof path, &p, &err))
+	if (process_open_of((pid_t)pid, path, sizeof path, &p, &err))
 		return failed(&err);
 	if (!p->sampled) {
 		process_free(p);
 		heft_fail(&err, HEFT_EREFUSED,
-			  "process %d is recorded exactly: every allocation, which cannot be switched\n"
+			  "process %d is recorded exactly: every allocation, which cannot be "
+			  "switched\n"
 			  "heft run --sample samples it.",
 			  (int)pid);
 		return failed(&err);

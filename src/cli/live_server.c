@@ -23,7 +23,8 @@ int live_server_init(struct live_server *s, const char *listen, const char *toke
 		return 0;
 	s->wanted = true;
 	if (strlen(listen) >= sizeof s->listen)
-		return heft_fail(err, HEFT_EUSAGE, "--listen needs ADDR:PORT, not '%.100s...'", listen);
+		return heft_fail(err, HEFT_EUSAGE, "--listen needs ADDR:PORT, not '%.100s...'",
+				 listen);
 	strcpy(s->listen, listen);
 	if (http_parse_listen(s->listen, &s->address, &s->port))
 		return heft_fail(err, HEFT_EUSAGE, "--listen needs ADDR:PORT, not '%s'", listen);

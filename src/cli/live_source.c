@@ -142,7 +142,8 @@ static int make_profile(const struct live_source *s, struct process *p, struct p
 	struct heft_error ignored;
 	int rc = p->sampled ? from_snapshot(p, out, err) : from_recording(s, p, out, err);
 	if (!rc)
-		cli_apply_frame_rules(*out, NULL, &ignored); /* a bad rule file is reports' to refuse */
+		cli_apply_frame_rules(*out, NULL,
+				      &ignored); /* a bad rule file is reports' to refuse */
 	return rc;
 }
 
@@ -178,10 +179,9 @@ static int control(void *ctx, uint64_t key, const struct source_control *c, stru
 			       "heft run --sample samples it.",
 			       p->pid);
 	else
-		sampled_control(p,
-				c->set_on ? c->on
-					  : atomic_load(&p->session.header->sampling.on) != 0,
-				c->set_rate ? c->rate_bytes : 0);
+		sampled_control(
+			p, c->set_on ? c->on : atomic_load(&p->session.header->sampling.on) != 0,
+			c->set_rate ? c->rate_bytes : 0);
 	process_set_release(s->set, p);
 	return rc;
 }

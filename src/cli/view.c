@@ -8,6 +8,7 @@
 
 #include "cli/view_files.h"
 #include "record/recording_of.h"
+#include "record/snapshot.h"
 #include "server/http.h"
 #include "server/routes_view.h"
 
@@ -82,16 +83,22 @@ static char *find_newest(void)
 
 static int open_one(struct view_command *c, const char *operand, struct heft_error *err)
 {
-	char path[PATH_MAX], id[16];
+	char path[PATH_MAX], id[16], process[32];
 	uint64_t pid;
 	const char *name = strrchr(operand, '/');
 	name = name ? name + 1 : operand;
 	/* A number that is no file is a process. */
 	if (access(operand, F_OK) < 0 && cli_parse_number(operand, INT32_MAX, &pid) == 0) {
+		struct heft_error ignored;
 		int rc = recording_of((pid_t)pid, path, sizeof path, err);
+		/* Sampled, and held by an agent: there is no file yet, but there is a profile. */
+		if (rc == HEFT_EREFUSED && snapshot_of((pid_t)pid, path, sizeof path, &ignored) == 0)
+			rc = 0;
 		if (rc < 0)
 			return rc;
 		operand = path;
+		snprintf(process, sizeof process, "pid %" PRIu64, pid);
+		name = process;
 	}
 	snprintf(id, sizeof id, "%" PRIu32, c->count + 1);
 	int rc = view_recording_open(&c->recordings[c->count], operand, id, name, &cli_view_loader,

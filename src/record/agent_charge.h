@@ -6,10 +6,10 @@
 
 struct charge {
 	struct process *process; /* in the set */
-	int32_t named_pid;	 /* of the file's name; in a container another than process->pid */
+	int32_t named_pid;       /* of the file's name; in a container another than process->pid */
 	bool running;
-	bool saved;		/* or there is nothing to save: the session file is gone */
-	bool empty;		/* it never had a sample */
+	bool saved;             /* or there is nothing to save: the session file is gone */
+	bool empty;             /* it never had a sample */
 	uint64_t ended_mono_ns; /* when its end was noticed */
 	uint64_t retry_mono_ns; /* it could not be saved: when to try again */
 	uint64_t check_mono_ns; /* when to see next whether it still has its file mapped, */
@@ -18,8 +18,8 @@ struct charge {
 
 enum charge_found {
 	CHARGE_TAKEN,
-	CHARGE_LATER,	/* not ready: look again */
-	CHARGE_UNSEEN,	/* in use by a process that cannot be seen from here; costly to find out */
+	CHARGE_LATER,   /* not ready: look again */
+	CHARGE_UNSEEN,  /* in use by a process that cannot be seen from here; costly to find out */
 	CHARGE_NOTHING, /* not a session file of a sampled process */
 };
 /* Opens the session file `name`. With CHARGE_TAKEN c->process is the caller's to add to a set; c->running

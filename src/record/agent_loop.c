@@ -35,8 +35,8 @@
 #define MS 1000000ull
 #define TICK_MS 50
 #define PEAK_EVERY_NS (250 * MS)
-#define SLOW_EVERY_NS (1000 * MS) /* resident memory, budgets, what is to be dropped */
-#define RESCAN_NS (1000 * MS)	  /* for files that were not ready */
+#define SLOW_EVERY_NS (1000 * MS)      /* resident memory, budgets, what is to be dropped */
+#define RESCAN_NS (1000 * MS)          /* for files that were not ready */
 #define STATUS_PATIENCE_NS (2000 * MS) /* for a parent to wait for its child */
 #define RETRY_SAVE_NS (60000 * MS)
 #define CHECK_EVERY_NS (10000 * MS)
@@ -46,11 +46,12 @@
 enum {
 	CHARGES_MOST = 8192, /* processes at once, ended ones included */
 	SCAN_MOST = 32768,   /* files looked at in one go */
-	TAKE_MOST = 64,	     /* taken in one go, so that the loop comes round */
-	SAVE_MOST = 8,	     /* saved in one go */
+	TAKE_MOST = 64,      /* taken in one go, so that the loop comes round */
+	SAVE_MOST = 8,       /* saved in one go */
 	UNSEEN_MOST = 8,     /* searched for in vain in one go */
-	UNSEEN_KNOWN = 4096, /* files whose process cannot be seen: remembered, not searched for again */
-	SIGNALS_KEY = 0,     /* in epoll, where a process has its key */
+	UNSEEN_KNOWN =
+		4096, /* files whose process cannot be seen: remembered, not searched for again */
+	SIGNALS_KEY = 0, /* in epoll, where a process has its key */
 };
 
 struct unseen {
@@ -65,7 +66,7 @@ struct agent {
 	uint32_t count, capacity;
 	int epoll, signals;
 	bool stop;
-	bool rescan, more; /* some file was not ready; there are more to take */
+	bool rescan, more;     /* some file was not ready; there are more to take */
 	struct unseen *unseen; /* a ring */
 	uint32_t unseen_count;
 	bool told_full, told_unseen;
@@ -191,7 +192,8 @@ static struct unseen *find_unseen(struct agent *a, int32_t named_pid, uint64_t s
 	return NULL;
 }
 
-static void remember_unseen(struct agent *a, int32_t named_pid, uint64_t start_tsc, const char *name)
+static void remember_unseen(struct agent *a, int32_t named_pid, uint64_t start_tsc,
+			    const char *name)
 {
 	struct unseen *u = find_unseen(a, named_pid, start_tsc);
 	if (!u)
@@ -260,7 +262,8 @@ static void scan(struct agent *a)
 		closedir(dir);
 	a->more = l.taken == TAKE_MOST || l.unseen == UNSEEN_MOST;
 	if ((l.looked == SCAN_MOST || a->count == CHARGES_MOST) && !a->told_full) {
-		say(a, "%s has more files than are looked after: %u processes are", a->o->dir, a->count);
+		say(a, "%s has more files than are looked after: %u processes are", a->o->dir,
+		    a->count);
 		a->told_full = true;
 	}
 	if (l.taken)
@@ -333,9 +336,8 @@ static void drop_old(struct agent *a, uint64_t now)
 			    c->ended_mono_ns < a->charges[first].ended_mono_ns)
 				first = i;
 		}
-		if (first == UINT32_MAX ||
-		    (!a->charges[first].empty && kept <= a->o->keep_count &&
-		     now - a->charges[first].ended_mono_ns <= a->o->keep_ns))
+		if (first == UINT32_MAX || (!a->charges[first].empty && kept <= a->o->keep_count &&
+					    now - a->charges[first].ended_mono_ns <= a->o->keep_ns))
 			return;
 		drop(a, first);
 	}
@@ -353,7 +355,9 @@ static void see_ends(struct agent *a, uint64_t now)
 	for (uint32_t i = 0; i < a->count && saved < SAVE_MOST;) {
 		struct charge *c = &a->charges[i];
 		if (!c->saved && is_spoilt(c->process)) {
-			say(a, "process %d wrote over the memory it shares with heft: it is left alone",
+			say(a,
+			    "process %d wrote over the memory it shares with heft: it is left "
+			    "alone",
 			    c->process->pid);
 			session_dir_drop(&a->dir, c->named_pid, c->process->start_tsc);
 			drop(a, i);
@@ -419,7 +423,8 @@ static void wait_for_events(struct agent *a)
 			continue;
 		}
 		for (uint32_t k = 0; k < a->count; k++)
-			if (a->charges[k].process->key == events[i].data.u64 && a->charges[k].running)
+			if (a->charges[k].process->key == events[i].data.u64 &&
+			    a->charges[k].running)
 				end_charge(a, &a->charges[k]);
 	}
 }
@@ -434,10 +439,11 @@ static int open_dir(struct agent *a, struct heft_error *err)
 	if (a->dir.fd < 0)
 		return heft_fail_errno(err, "cannot open the session directory %s", a->o->dir);
 	if (flock(a->dir.fd, LOCK_EX | LOCK_NB))
-		return heft_fail(err, HEFT_EREFUSED,
-				 "another agent has the session directory %s\n"
-				 "One agent is enough for all processes; --dir names another directory.",
-				 a->o->dir);
+		return heft_fail(
+			err, HEFT_EREFUSED,
+			"another agent has the session directory %s\n"
+			"One agent is enough for all processes; --dir names another directory.",
+			a->o->dir);
 	return 0;
 }
 

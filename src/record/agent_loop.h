@@ -8,10 +8,10 @@
 #include "record/process_set.h"
 
 struct agent_options {
-	const char *dir;	/* where session files come; is there */
+	const char *dir;        /* where session files come; is there */
 	const char *output_dir; /* where recordings of ended processes go; is there */
-	uint64_t keep_ns;	/* how long ended processes stay in the set, */
-	uint32_t keep_count;	/* and how many of them at most */
+	uint64_t keep_ns;       /* how long ended processes stay in the set, */
+	uint32_t keep_count;    /* and how many of them at most */
 	bool verbose;
 	void (*say)(const char *text); /* NULL: nothing is said */
 	struct process_set *set;       /* the caller's */

@@ -4,9 +4,14 @@
  * from its session file. */
 #include "record/snapshot.h"
 
+#include "record/owner.h"
 #include "record/sampled.h"
+#include "record/session_guard.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -114,5 +119,56 @@ int snapshot_open(struct process *p, struct trace_reader **reader, struct heft_e
 	if (!rc)
 		rc = trace_reader_open(reader, path, err);
 	close(fd);
+	return rc;
+}
+
+/* ---- of a process that somebody else holds, or nobody */
+
+int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
+		    struct heft_error *err)
+{
+	char copy[4200];
+	int rc = owner_file(pid, path, size, err);
+	if (rc)
+		return rc;
+	snprintf(copy, sizeof copy, "%s", path);
+	char *slash = strrchr(copy, '/');
+	if (!slash)
+		return heft_fail(err, HEFT_ENOTFOUND, "process %d is not sampled by heft", pid);
+	*slash = 0;
+	int dir = open(copy, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	rc = process_open(out, dir, slash + 1, err);
+	if (dir >= 0)
+		close(dir);
+	if (rc == HEFT_EIO && (err->sys_errno == EACCES || err->sys_errno == EPERM))
+		return heft_fail(err, HEFT_EREFUSED,
+				 "process %d is another user's\nAsk as that user or as root.", pid);
+	if (rc == HEFT_ENOTFOUND)
+		return heft_fail(err, rc, "process %d has a session file that makes no sense: %s",
+				 pid, path);
+	if (!rc)
+		(*out)->pid = pid; /* as seen from here */
+	return rc;
+}
+
+int snapshot_of(pid_t pid, char *path, size_t size, struct heft_error *err)
+{
+	struct process *p;
+	char session[4200];
+	session_guard_install();
+	int rc = process_open_of(pid, session, sizeof session, &p, err);
+	if (rc)
+		return rc;
+	int fd = memfd_create("heft-snapshot", MFD_CLOEXEC);
+	if (fd < 0)
+		rc = heft_fail_errno(err, "no memory for a snapshot");
+	else if (!p->sampled)
+		rc = heft_fail(err, HEFT_EREFUSED, "process %d is not sampled by heft", pid);
+	snprintf(path, size, "/proc/self/fd/%d", fd);
+	if (!rc)
+		rc = snapshot_write(p, path, true, err);
+	if (rc && fd >= 0)
+		close(fd);
+	process_free(p);
 	return rc;
 }

@@ -10,4 +10,11 @@ int snapshot_write(struct process *p, const char *path, bool force, struct heft_
 /* The same in memory, ready to be read. */
 int snapshot_open(struct process *p, struct trace_reader **reader, struct heft_error *err);
 
+/* Opens the session file that a sampled process has mapped, whoever holds it; its path is told. */
+int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
+		    struct heft_error *err);
+/* A snapshot of a process that others hold (heft agent), or nobody: a file in memory, which stays until
+ * this process ends; its path is told. */
+int snapshot_of(pid_t pid, char *path, size_t size, struct heft_error *err);
+
 #endif

@@ -28,7 +28,7 @@ def test_one_file(recording, tmp_path, heft, open_page, source):
     page = open_page(f"file://{out}")
     page.wait("document.querySelector('.card') !== null")
     title = page.evaluate("document.querySelector('.four dd').title")
-    assert "This file leaves out: Windows, instants" in page.evaluate("document.querySelector('.notes').innerText")
+    assert "This file leaves out: windows, instants" in page.evaluate("document.querySelector('.notes').innerText")
     assert title == f"{report['totals']['peak_bytes']:,} bytes"
     page.press("2")
     page.wait("document.querySelector('#view [role=treegrid]') !== null")

@@ -400,6 +400,24 @@ def test_a_process_that_nobody_records(tmp_path):
     assert f"process {sleeper.pid} is not being recorded" in done.stderr.decode()
 
 
+def test_sampled_process_that_nobody_records(tmp_path):
+    """Sampled, with its session file and nothing else: what it has now."""
+    env = {"LD_PRELOAD": str(BUILD / "libheft-preload.so"), "HEFT_SAMPLE": "16k", "HEFT_DIR": str(tmp_path)}
+    server = start([BUILD / "examples/pprof_server", "0"], env=env)
+    try:
+        assert run(["curl", "-s", server.stdout.readline().decode().strip() + "work?n=500000"]).stdout \
+            == b"500 kept\n"
+        with Viewer(str(server.pid)) as v:
+            summary = v.document("summary")
+            assert (summary["name"], summary["pid"]) == (f"pid {server.pid}", server.pid)
+            assert (summary["mode"], summary["end"]) == ("sample", "running")
+            # 500 entries of 2,000 bytes: 57 samples are expected, 0.13 is their relative error.
+            assert 0.3 < summary["totals"]["liveBytes"] / 1e6 < 1.9
+    finally:
+        server.kill()
+        server.communicate()
+
+
 # ---- other tools' files, hostile names
 
 HOSTILE = [b"<script>alert(1)</script>", b"</script><img src=x onerror=alert(2)>", b"-->\"'&<!--",

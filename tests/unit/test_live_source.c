@@ -59,7 +59,8 @@ static void write_session(const char *name)
 	const uint64_t present = (uint64_t)WIRE_NODE_PRESENT << WIRE_FLAG_SHIFT;
 	s.nodes[0] = (struct wire_node){present, 0, ~0u};
 	s.nodes[1] = (struct wire_node){present | 0x1234, 0, ~0u};
-	s.nodes[2] = (struct wire_node){present | (uint64_t)WIRE_NODE_VIA << WIRE_FLAG_SHIFT, 1, ~1u};
+	s.nodes[2] =
+		(struct wire_node){present | (uint64_t)WIRE_NODE_VIA << WIRE_FLAG_SHIFT, 1, ~1u};
 	h->node_count = 3;
 	struct wire_live_level live = wire_live_level(base, 0);
 	for (uint32_t i = 0; i < BLOCKS; i++) {
@@ -181,7 +182,8 @@ static void test_what_cannot_be_switched(void **state)
 	process_set_init(&set);
 	struct process *p = open_session(2000);
 	process_set_add(&set, p);
-	struct source_control c = {.set_on = true, .on = false, .set_rate = true, .rate_bytes = 1 << 20};
+	struct source_control c = {
+		.set_on = true, .on = false, .set_rate = true, .rate_bytes = 1 << 20};
 	assert_int_equal(source.control(source.ctx, p->key, &c, &err), 0);
 	assert_int_equal(p->session.header->sampling.on, 0);
 	assert_int_equal(p->session.header->sampling.rate_bytes, 1 << 20);
