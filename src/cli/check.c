@@ -7,6 +7,7 @@
  * too, and nothing is updated. */
 #include "cli/cli.h"
 
+#include "cli/selection.h"
 #include "findings/finding.h"
 #include "profile/budget.h"
 #include "import/import.h"
@@ -22,13 +23,13 @@
 
 struct check {
 	const struct cli_verb *verb;
+	struct cli_selection selection;
 	const char *budget_path, *output, *recording;
 	char **argv;
 	int argc; /* of the command; 0: a recording is given */
-	bool update, force, json, quiet, verbose;
+	bool update, force, verbose;
 	bool first;        /* there is no budget yet */
 	uint64_t headroom; /* percent */
-	enum cli_color color;
 
 	struct budget *budget;
 	struct budget_result *results;
@@ -75,21 +76,11 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_FORCE:
 		c->force = true;
 		return 0;
-	case CLI_OPT_JSON:
-		c->json = true;
-		return 0;
-	case CLI_OPT_QUIET:
-		c->quiet = true;
-		return 0;
 	case CLI_OPT_VERBOSE:
 		c->verbose = true;
 		return 0;
-	case CLI_OPT_COLOR:
-		if (cli_parse_color(value, &c->color) < 0)
-			return cli_usage_error(c->verb, "--color cannot be '%s'", value);
-		return 0;
 	default:
-		return cli_usage_error(c->verb, "--%s does not work here", option->name);
+		return cli_selection_set(&c->selection, c->verb, option, value);
 	}
 }
 
@@ -174,7 +165,7 @@ static int update_budget(struct check *c, const struct report_budget *r, FILE *o
 	}
 	if (rc == 0 && changed)
 		rc = budget_write_file(c->budget_path, text, size, err);
-	if (rc == 0 && !c->json && (!c->quiet || *status))
+	if (rc == 0 && !c->selection.json && (!c->selection.quiet || *status))
 		rc = report_budget_update(out, r, renewed, updates, (double)c->headroom, c->first);
 	budget_free(renewed);
 	free(updates);
@@ -236,14 +227,14 @@ static int run_command(struct check *c, struct heft_error *err)
 		.output = c->output,
 		.force = c->force,
 		.follow = true,
-		.say = c->quiet ? NULL : say,
+		.say = c->selection.quiet ? NULL : say,
 	};
 	int rc = cli_locate_preload(preload, sizeof preload, err);
 	if (rc == 0)
 		rc = launch_inspect(c->argv[0], &plan, err);
 	if (rc < 0)
 		return rc;
-	if (plan.own_malloc_text[0] && !c->quiet)
+	if (plan.own_malloc_text[0] && !c->selection.quiet)
 		say(plan.own_malloc_text);
 	if (!c->output) {
 		rc = make_place(c, err);
@@ -311,7 +302,7 @@ static int check(struct check *c, int *status, struct heft_error *err)
 	if (rc == 0)
 		rc = import_profile(&c->profile, c->recording, NULL, err);
 	if (rc == 0)
-		rc = cli_apply_frame_rules(c->profile, NULL, err);
+		rc = cli_selection_apply(&c->selection, c->profile, err);
 	if (rc < 0)
 		return rc;
 	c->results = calloc(c->budget->count, sizeof *c->results);
@@ -328,11 +319,11 @@ static int check(struct check *c, int *status, struct heft_error *err)
 		.findings = c->findings,
 		.profile = c->profile,
 		.recording = c->folder[0] ? NULL : c->recording,
-		.color = cli_use_color(c->color, out),
+		.color = cli_use_color(c->selection.color, out),
 		.verbose = c->verbose,
 	};
 	uint32_t broken = report_budget_broken(&r);
-	if (c->json)
+	if (c->selection.json)
 		report_budget_json(stdout, &r);
 	/* What is over stays over; what is within so far need not stay so. */
 	if (!c->profile->complete && (c->update || !broken))
@@ -344,7 +335,7 @@ static int check(struct check *c, int *status, struct heft_error *err)
 	if (c->update)
 		return update_budget(c, &r, out, status, err);
 	*status = broken ? CLI_FAILED : CLI_SUCCESS;
-	if (!c->json && (broken || !c->quiet))
+	if (!c->selection.json && (broken || !c->selection.quiet))
 		report_budget_text(out, &r);
 	return 0;
 }

@@ -116,6 +116,9 @@ typedef int cli_set_fn(void *ctx, const struct cli_option *option, const char *v
 int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_set_fn *set, void *ctx,
 		      int *first);
 
+/* For verbs of one recording: exactly one operand. Returns CLI_GO_ON, or the status to end with. */
+int cli_one_recording(const struct cli_verb *verb, int argc, char **argv, int first);
+
 /* How many words stand after the first "--", for verbs that take a command there; -1: there is no
  * "--". To be asked before cli_parse_options, which moves words. */
 int cli_words_after_dashes(int argc, char **argv);
@@ -128,6 +131,8 @@ int cli_usage_error(const struct cli_verb *verb, const char *fmt, ...)
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a hosted error the same way, its second line (the way out) included. */
 void cli_print_error(const struct heft_error *err);
+/* The same, and the status that a verb ends with for it: CLI_USAGE of HEFT_EUSAGE, else CLI_FAILED. */
+int cli_failed(const struct heft_error *err, int rc);
 /* Ends a verb that wrote to stdout: flushes it, and returns `status`, or CLI_FAILED (told) if the
  * output did not arrive, as on a full disk. */
 int cli_finish_output(int status);

@@ -3,6 +3,7 @@
  * printed at the end of loading, so a bad recording or option leaves stdout empty. */
 #include "cli/cli.h"
 
+#include "cli/selection.h"
 #include "profile/profile_diff.h"
 #include "import/import.h"
 #include "report/report_diff.h"
@@ -14,11 +15,10 @@ enum { CHANGES_SHOWN = 20 };
 
 struct diff_command {
 	const struct cli_verb *verb;
+	struct cli_selection selection;
 	struct report_diff_options options;
 	struct profile_per per;
 	const char *threshold; /* as written: its unit depends on the order */
-	bool json, has_limit, has_sort;
-	enum cli_color color;
 };
 
 /* "1000" for both sides, or "1000,1200". */
@@ -76,17 +76,7 @@ static int parse_threshold(const char *text, enum profile_sort sort, struct prof
 static int set_option(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct diff_command *c = ctx;
-	uint64_t number;
 	switch (option->id) {
-	case CLI_OPT_JSON:
-		c->json = true;
-		return 0;
-	case CLI_OPT_FOCUS:
-		c->options.focus = value;
-		return 0;
-	case CLI_OPT_IGNORE:
-		c->options.ignore = value;
-		return 0;
 	case CLI_OPT_THRESHOLD:
 		c->threshold = value;
 		return 0;
@@ -97,23 +87,8 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 					       "one for each side (1000,1200), not '%s'",
 					       value);
 		return 0;
-	case CLI_OPT_SORT:
-		if (profile_sort_parse(value, &c->options.sort) < 0)
-			return cli_usage_error(c->verb, "--sort cannot be '%s'", value);
-		c->has_sort = true;
-		return 0;
-	case CLI_OPT_NUMBER:
-		if (cli_parse_number(value, UINT32_MAX, &number) < 0)
-			return cli_usage_error(c->verb, "-n needs a number, not '%s'", value);
-		c->options.limit = (size_t)number;
-		c->has_limit = true;
-		return 0;
-	case CLI_OPT_COLOR:
-		if (cli_parse_color(value, &c->color) < 0)
-			return cli_usage_error(c->verb, "--color cannot be '%s'", value);
-		return 0;
 	default:
-		return cli_usage_error(c->verb, "--%s does not work here", option->name);
+		return cli_selection_set(&c->selection, c->verb, option, value);
 	}
 }
 
@@ -122,9 +97,7 @@ static int load(const struct diff_command *c, const char *path, struct profile *
 {
 	int rc = import_profile(p, path, NULL, err);
 	if (rc == 0)
-		rc = cli_apply_frame_rules(*p, NULL, err);
-	if (rc == 0 && (c->options.focus || c->options.ignore))
-		rc = profile_filter(*p, c->options.focus, c->options.ignore, err);
+		rc = cli_selection_apply(&c->selection, *p, err);
 	return rc;
 }
 
@@ -135,7 +108,7 @@ static int choose_measure(struct diff_command *c, const struct profile_diff *d,
 	static const enum profile_sort instead[] = {PROFILE_BY_LIVE, PROFILE_BY_ALLOCATED};
 	if (profile_diff_has(d, c->options.sort))
 		return 0;
-	for (size_t i = 0; !c->has_sort && i < sizeof instead / sizeof *instead; i++)
+	for (size_t i = 0; !c->selection.has_sort && i < sizeof instead / sizeof *instead; i++)
 		if (profile_diff_has(d, instead[i])) {
 			c->options.sort = instead[i];
 			return 0;
@@ -157,8 +130,8 @@ static int compare(struct diff_command *c, struct heft_error *err)
 	if (rc == 0)
 		rc = choose_measure(c, d, err);
 	if (rc == 0) {
-		rc = c->json ? report_diff_json(stdout, d, &c->options)
-			     : report_diff_text(stdout, d, &c->options);
+		rc = c->selection.json ? report_diff_json(stdout, d, &c->options)
+				       : report_diff_text(stdout, d, &c->options);
 		if (rc < 0)
 			heft_fail(err, rc, "not enough memory to write the comparison");
 	}
@@ -170,7 +143,8 @@ static int compare(struct diff_command *c, struct heft_error *err)
 
 int cmd_diff(int argc, char **argv)
 {
-	struct diff_command c = {.verb = cli_verb_find("diff"), .color = CLI_COLOR_AUTO};
+	struct diff_command c = {.verb = cli_verb_find("diff")};
+	const struct cli_selection *s = &c.selection;
 	struct heft_error err = {0};
 	int first, status = cli_parse_options(c.verb, argc, argv, set_option, &c, &first);
 	if (status != CLI_GO_ON)
@@ -180,8 +154,13 @@ int cmd_diff(int argc, char **argv)
 	if (argc - first > 2)
 		return cli_usage_error(c.verb, "two recordings at a time; '%s' is one too many",
 				       argv[first + 2]);
+	c.options.focus = s->focus;
+	c.options.ignore = s->ignore;
+	c.options.sort = s->sort;
+	c.options.limit = s->has_limit ? s->limit : s->json ? SIZE_MAX : CHANGES_SHOWN;
+	c.options.color = cli_use_color(s->color, stdout);
 	/* A peak is no rate: asked for rates, the first of them is shown. */
-	if (c.per.unit == PROFILE_PER_SECOND && !c.has_sort)
+	if (c.per.unit == PROFILE_PER_SECOND && !s->has_sort)
 		c.options.sort = PROFILE_BY_ALLOCATED;
 	c.options.threshold.share =
 		c.per.unit == PROFILE_PER_SECOND || c.options.sort == PROFILE_BY_LIFETIME
@@ -195,13 +174,8 @@ int cmd_diff(int argc, char **argv)
 			c.threshold);
 	c.options.old_path = argv[first];
 	c.options.new_path = argv[first + 1];
-	c.options.color = cli_use_color(c.color, stdout);
-	if (!c.has_limit)
-		c.options.limit = c.json ? SIZE_MAX : CHANGES_SHOWN;
 	int rc = compare(&c, &err);
-	if (rc < 0) {
-		cli_print_error(&err);
-		return rc == HEFT_EUSAGE ? CLI_USAGE : CLI_FAILED;
-	}
+	if (rc < 0)
+		return cli_failed(&err, rc);
 	return cli_finish_output(CLI_SUCCESS);
 }

@@ -7,6 +7,7 @@
  * --measure; together they must mean the same. */
 #include "cli/cli.h"
 
+#include "cli/selection.h"
 #include "cli/view_files.h"
 #include "export/export.h"
 #include "import/import.h"
@@ -22,13 +23,12 @@ enum instant { AT_UNSAID, AT_PEAK, AT_END, AT_TIME };
 
 struct export_command {
 	const struct cli_verb *verb;
+	struct cli_selection selection;
 	const struct exporter *exporter;
 	const char *output;
-	struct profile_selection selection;
 	struct export_options options;
 	enum instant instant;
-	struct cli_time at, from, to;
-	bool force, quiet, has_measure, has_from, has_to;
+	bool force, has_measure;
 };
 
 static int write_json(FILE *out, const struct profile *p, const struct export_options *o,
@@ -77,23 +77,13 @@ static const struct exporter *find_format(const char *name)
 	return strcmp(name, json_exporter.name) == 0 ? &json_exporter : exporter_find(name);
 }
 
-static int set_time(struct export_command *c, const char *option, const char *value,
-		    struct cli_time *time)
-{
-	if (cli_parse_time(value, time) == 0)
-		return 0;
-	return cli_usage_error(c->verb, "--%s needs a time (1.5s, 20ms, 50%%), not '%s'", option,
-			       value);
-}
-
+/* A time is the selection's, the two words are about the measure. */
 static int set_instant(struct export_command *c, const char *value)
 {
-	c->instant = AT_TIME;
-	if (strcmp(value, "peak") == 0)
-		c->instant = AT_PEAK;
-	else if (strcmp(value, "end") == 0)
-		c->instant = AT_END;
-	else if (cli_parse_time(value, &c->at) < 0)
+	bool peak = strcmp(value, "peak") == 0, end = strcmp(value, "end") == 0;
+	c->instant = peak ? AT_PEAK : end ? AT_END : AT_TIME;
+	c->selection.at_text = c->instant == AT_TIME ? value : NULL;
+	if (c->instant == AT_TIME && cli_parse_time(value, &c->selection.at) < 0)
 		return cli_usage_error(
 			c->verb, "--at needs peak, end or a time (1.5s, 20ms, 50%%), not '%s'",
 			value);
@@ -103,7 +93,6 @@ static int set_instant(struct export_command *c, const char *value)
 static int set_option(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct export_command *c = ctx;
-	uint64_t number;
 	switch (option->id) {
 	case CLI_OPT_FORMAT:
 		c->exporter = find_format(value);
@@ -116,9 +105,6 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_FORCE:
 		c->force = true;
 		return 0;
-	case CLI_OPT_QUIET:
-		c->quiet = true;
-		return 0;
 	case CLI_OPT_MEASURE:
 		c->has_measure = true;
 		if (export_measure_parse(value, &c->options.measure) < 0)
@@ -126,28 +112,6 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		return 0;
 	case CLI_OPT_AT:
 		return set_instant(c, value);
-	case CLI_OPT_FROM:
-		c->has_from = true;
-		return set_time(c, "from", value, &c->from);
-	case CLI_OPT_TO:
-		c->has_to = true;
-		return set_time(c, "to", value, &c->to);
-	case CLI_OPT_FOCUS:
-		c->options.focus = value;
-		return 0;
-	case CLI_OPT_IGNORE:
-		c->options.ignore = value;
-		return 0;
-	case CLI_OPT_THREAD:
-		c->selection.thread = value;
-		return 0;
-	case CLI_OPT_PID:
-		if (cli_parse_number(value, INT32_MAX, &number) < 0)
-			return cli_usage_error(c->verb, "--pid needs a process id, not '%s'",
-					       value);
-		c->selection.has_pid = true;
-		c->selection.pid = (int32_t)number;
-		return 0;
 	case CLI_OPT_RAW:
 		c->options.raw = true;
 		return 0;
@@ -158,13 +122,14 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		c->options.source = true;
 		return 0;
 	default:
-		return cli_usage_error(c->verb, "--%s does not work here", option->name);
+		return cli_selection_set(&c->selection, c->verb, option, value);
 	}
 }
 
 /* Options that each are right and together make no sense. */
 static int check_usage(struct export_command *c)
 {
+	const struct cli_selection *s = &c->selection;
 	static const enum export_measure of_instant[] = {
 		[AT_PEAK] = EXPORT_PEAK, [AT_END] = EXPORT_LIVE, [AT_TIME] = EXPORT_LIVE};
 	if (!c->exporter)
@@ -177,12 +142,12 @@ static int check_usage(struct export_command *c)
 	if (c->options.source && c->exporter != &html_exporter)
 		return cli_usage_error(c->verb, "--source is for html");
 	if (c->exporter == &html_exporter &&
-	    (c->instant != AT_UNSAID || c->has_measure || c->has_from || c->has_to ||
-	     c->selection.has_pid || c->selection.thread || c->options.focus || c->options.ignore))
+	    (c->instant != AT_UNSAID || c->has_measure || cli_selection_has_window(s) ||
+	     s->part.has_pid || s->part.thread || s->focus || s->ignore))
 		return cli_usage_error(c->verb, "html is of the whole recording: the page selects");
 	if (c->instant == AT_UNSAID)
 		return CLI_GO_ON;
-	if (c->instant == AT_TIME && (c->has_from || c->has_to))
+	if (s->at_text && cli_selection_has_window(s))
 		return cli_usage_error(c->verb, "an instant (--at) or a part of the run "
 						"(--from, --to), not both");
 	if (c->has_measure && c->options.measure != of_instant[c->instant])
@@ -195,52 +160,20 @@ static int check_usage(struct export_command *c)
 	return CLI_GO_ON;
 }
 
-/* Times become nanoseconds; only a recording of heft's own has a duration to take shares of. */
-static int resolve_window(struct export_command *c, const char *path, struct heft_error *err)
-{
-	struct profile_selection *s = &c->selection;
-	struct trace_reader *reader = NULL;
-	if (c->instant != AT_TIME && !c->has_from && !c->has_to)
-		return 0;
-	s->has_window = true;
-	int rc = trace_reader_open(&reader, path, err);
-	if (rc < 0) /* another format has no times: loading it says so */
-		return rc == HEFT_EFORMAT ? 0 : rc;
-	uint64_t duration = trace_reader_contents(reader)->duration_ns;
-	trace_reader_close(reader);
-	if (c->instant == AT_TIME) {
-		s->from_ns = s->to_ns = cli_time_resolve(&c->at, duration);
-		/* At the very end the program is gone; what is meant is what it left. */
-		s->has_window = s->to_ns != duration;
-		if (s->to_ns <= duration)
-			return 0;
-		return heft_fail(err, HEFT_EUSAGE,
-				 "--at is after the end of the recording (%.6f s)",
-				 (double)duration / 1e9);
-	}
-	s->from_ns = c->has_from ? cli_time_resolve(&c->from, duration) : 0;
-	s->to_ns = c->has_to ? cli_time_resolve(&c->to, duration) : duration;
-	if (s->to_ns > duration)
-		s->to_ns = duration;
-	if (s->from_ns > s->to_ns)
-		return heft_fail(err, HEFT_EUSAGE,
-				 "--from is after --to or after the end of the recording (%.6f s)",
-				 (double)duration / 1e9);
-	return 0;
-}
-
 static int load(struct export_command *c, const char *path, struct profile **p,
 		struct heft_error *err)
 {
-	int rc = resolve_window(c, path, err);
+	struct cli_selection *s = &c->selection;
+	int rc = cli_selection_resolve(s, path, err);
+	/* At the very end the program is gone; what is meant is what it left. */
+	if (s->at_text && s->part.to_ns == s->duration_ns)
+		s->part.has_window = false;
 	if (rc == 0)
-		rc = import_profile(p, path, &c->selection, err);
+		rc = import_profile(p, path, &s->part, err);
 	if (rc == 0 && !c->exporter->labels)
 		profile_drop_labels(*p);
 	if (rc == 0)
-		rc = cli_apply_frame_rules(*p, NULL, err);
-	if (rc == 0 && (c->options.focus || c->options.ignore))
-		rc = profile_filter(*p, c->options.focus, c->options.ignore, err);
+		rc = cli_selection_apply(s, *p, err);
 	return rc;
 }
 
@@ -296,7 +229,7 @@ static int check_not_input(const char *input, const char *output, struct heft_er
 static void say_incomplete(const struct export_command *c, const char *path,
 			   const struct profile *p)
 {
-	if (!p->complete && !c->quiet)
+	if (!p->complete && !c->selection.quiet)
 		cli_error("%s has no end (cut, or still being written): what is written is of its "
 			  "first %.3f s",
 			  path, (double)p->duration_ns / 1e9);
@@ -322,7 +255,7 @@ static int export_page(struct export_command *c, const char *path, struct heft_e
 static int export_profile(struct export_command *c, const char *path, struct heft_error *err)
 {
 	struct profile *p = NULL;
-	c->selection.process_totals = c->exporter == &json_exporter;
+	c->selection.part.process_totals = c->exporter == &json_exporter;
 	int rc = load(c, path, &p, err);
 	if (rc == 0)
 		rc = settle_measure(c, p, err);
@@ -344,13 +277,12 @@ int cmd_export(int argc, char **argv)
 
 	if (status == CLI_GO_ON)
 		status = check_usage(&c);
+	if (status == CLI_GO_ON)
+		status = cli_one_recording(c.verb, argc, argv, first);
 	if (status != CLI_GO_ON)
 		return status;
-	if (first == argc)
-		return cli_usage_error(c.verb, "which recording?");
-	if (first + 1 < argc)
-		return cli_usage_error(c.verb, "one recording at a time; '%s' is one too many",
-				       argv[first + 1]);
+	c.options.focus = c.selection.focus;
+	c.options.ignore = c.selection.ignore;
 	if (!c.output) {
 		default_name(argv[first], c.exporter->extension, name, sizeof name);
 		c.output = name;
@@ -361,11 +293,9 @@ int cmd_export(int argc, char **argv)
 	if (rc == 0)
 		rc = c.exporter == &html_exporter ? export_page(&c, argv[first], &err)
 						  : export_profile(&c, argv[first], &err);
-	if (rc < 0) {
-		cli_print_error(&err);
-		return rc == HEFT_EUSAGE ? CLI_USAGE : CLI_FAILED;
-	}
-	if (!c.quiet && strcmp(c.output, "-") != 0)
+	if (rc < 0)
+		return cli_failed(&err, rc);
+	if (!c.selection.quiet && strcmp(c.output, "-") != 0)
 		fprintf(stderr, "heft: wrote %s\n", c.output);
 	return CLI_SUCCESS;
 }

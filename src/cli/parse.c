@@ -76,6 +76,12 @@ void cli_print_error(const struct heft_error *err)
 	}
 }
 
+int cli_failed(const struct heft_error *err, int rc)
+{
+	cli_print_error(err);
+	return rc == HEFT_EUSAGE ? CLI_USAGE : CLI_FAILED;
+}
+
 int cli_finish_output(int status)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
@@ -264,6 +270,16 @@ int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_se
 		at += taken;
 	}
 	*first = operands;
+	return CLI_GO_ON;
+}
+
+int cli_one_recording(const struct cli_verb *verb, int argc, char **argv, int first)
+{
+	if (first == argc)
+		return cli_usage_error(verb, "which recording?");
+	if (first + 1 < argc)
+		return cli_usage_error(verb, "one recording at a time; '%s' is one too many",
+				       argv[first + 1]);
 	return CLI_GO_ON;
 }
 

@@ -9,6 +9,7 @@
  * a thread of its own (top_live.c). */
 #include "cli/cli.h"
 
+#include "cli/selection.h"
 #include "cli/top_command.h"
 #include "findings/finding.h"
 #include "hosted/name_words.h"
@@ -44,10 +45,9 @@ struct top_place { /* where the recording is, and of whom */
 
 struct top {
 	const struct cli_verb *verb;
+	struct cli_selection selection; /* how many rows, and colour */
 	enum top_sort sort;
-	uint64_t limit;
 	bool once;
-	enum cli_color color;
 	pid_t pid;        /* 0: a file or a command */
 	const char *file; /* NULL: a process or a command */
 	bool is_command;
@@ -65,12 +65,8 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_ONCE:
 		t->once = true;
 		return 0;
-	case CLI_OPT_SORT: /* one of its list, as is the colour */
+	case CLI_OPT_SORT: /* one of its list */
 		return top_sort_parse(value, &t->sort);
-	case CLI_OPT_NUMBER:
-		if (cli_parse_number(value, UINT32_MAX, &t->limit) < 0)
-			return cli_usage_error(t->verb, "-n needs a number, not '%s'", value);
-		return 0;
 	case CLI_OPT_OUTPUT:
 		t->command.output = value;
 		return 0;
@@ -81,10 +77,8 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		t->command.has_sample = true;
 		t->command.sample = value;
 		return 0;
-	case CLI_OPT_COLOR:
-		return cli_parse_color(value, &t->color);
 	default:
-		return cli_usage_error(t->verb, "--%s does not work here", option->name);
+		return cli_selection_set(&t->selection, t->verb, option, value);
 	}
 }
 
@@ -119,13 +113,9 @@ static int take_operands(struct top *t, int argc, char **argv, int first, int co
 
 /* ---- loading */
 
-/* People mostly stand where the recording is. */
 static void set_path(struct top *t, const char *path)
 {
-	char here[PATH_MAX];
-	size_t folder = getcwd(here, sizeof here) ? strlen(here) : 0;
-	if (folder > 1 && strncmp(path, here, folder) == 0 && path[folder] == '/')
-		path += folder + 1;
+	path = words_from_here(path);
 	pthread_mutex_lock(&t->place.lock);
 	snprintf(t->place.path, sizeof t->place.path, "%s", path);
 	pthread_mutex_unlock(&t->place.lock);
@@ -304,7 +294,7 @@ static int print_once(struct top *t, FILE *out, struct heft_error *err)
 		.width = width ? width : WIDTH_WITHOUT_TERMINAL,
 		.utf8 = cli_is_utf8(),
 		.state = state,
-		.limit = (size_t)t->limit,
+		.limit = t->selection.limit,
 	};
 	rc = top_print(out, p, f, &view, &look);
 	if (rc == 0) {
@@ -352,7 +342,7 @@ static int show_live(struct top *t, struct heft_error *err)
 		.web = t->file,
 	};
 	FILE *terminal = isatty(STDOUT_FILENO) ? stdout : stderr;
-	return top_live(&source, &options, cli_use_color(t->color, terminal), err);
+	return top_live(&source, &options, cli_use_color(t->selection.color, terminal), err);
 }
 
 /* After the view of a command: what it wrote, and where its recording is. */
@@ -388,7 +378,7 @@ static bool has_terminal(const struct top *t)
 int cmd_top(int argc, char **argv)
 {
 	struct top t = {.verb = cli_verb_find("top"),
-			.limit = ROWS_SHOWN,
+			.selection.limit = ROWS_SHOWN,
 			.place.lock = PTHREAD_MUTEX_INITIALIZER};
 	struct heft_error err = {0};
 	int first, rc, command = cli_words_after_dashes(argc, argv);

@@ -31,17 +31,13 @@ int cmd_verify(int argc, char **argv)
 	int first;
 	int status = cli_parse_options(c.verb, argc, argv, set_option, &c, &first);
 
+	if (status == CLI_GO_ON)
+		status = cli_one_recording(c.verb, argc, argv, first);
 	if (status != CLI_GO_ON)
 		return status;
-	if (first == argc)
-		return cli_usage_error(c.verb, "which recording?");
-	if (first + 1 < argc)
-		return cli_usage_error(c.verb, "one recording at a time; '%s' is one too many",
-				       argv[first + 1]);
-	if (trace_verify(argv[first], &result, &err) < 0) {
-		cli_print_error(&err);
-		return CLI_FAILED;
-	}
+	int rc = trace_verify(argv[first], &result, &err);
+	if (rc < 0)
+		return cli_failed(&err, rc);
 	if (!c.quiet) {
 		printf("%s: %" PRIu64 " blocks, %" PRIu64 " events, %" PRIu64 " bytes: ",
 		       argv[first], result.blocks, result.events, result.bytes);

@@ -216,9 +216,7 @@ int cmd_view(int argc, char **argv)
 	for (uint32_t i = 0; i < c.count; i++)
 		view_recording_close(c.recordings[i]);
 	free(c.newest);
-	if (rc < 0) {
-		cli_print_error(&err);
-		return rc == HEFT_EUSAGE ? CLI_USAGE : CLI_FAILED;
-	}
+	if (rc < 0)
+		return cli_failed(&err, rc);
 	return CLI_SUCCESS;
 }

@@ -4,6 +4,7 @@
  * field, as folded stacks have it: root first, ";" between. */
 #include "export/export_formats.h"
 #include "export/export_names.h"
+#include "hosted/name_words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,8 +13,8 @@
 /* A name of the program's inside a quoted field. */
 static void write_name(FILE *out, const char *name, char separator)
 {
-	char piece[EXPORT_NAME_PIECE];
-	for (size_t n; (n = export_name_next(&name, piece)) > 0;) {
+	char piece[WORDS_GLYPH];
+	for (size_t n; (n = words_glyph(&name, piece)) > 0;) {
 		if (piece[0] == '"')
 			putc('"', out);
 		if (separator && piece[0] == separator)

@@ -76,7 +76,7 @@ static void write_value(FILE *out, const struct graph *g, uint64_t value)
 {
 	enum export_measure measure = g->o->measure;
 	const char *unit = export_measure_unit(measure);
-	fputs(export_count(value).text, out);
+	fputs(words_count(value).text, out);
 	if (strcmp(unit, "bytes") == 0) {
 		fputs(value == 1 ? " byte" : " bytes", out);
 		if (value >= 1024)
@@ -84,7 +84,7 @@ static void write_value(FILE *out, const struct graph *g, uint64_t value)
 	} else if (strcmp(unit, "ns") == 0) {
 		fputs(" ns", out);
 		if (value >= 1000)
-			fprintf(out, " (%s)", export_time(value).text);
+			fprintf(out, " (%s)", words_duration(value).text);
 	} else {
 		fprintf(out, " %sallocation%s", measure == EXPORT_TEMPORARY ? "temporary " : "",
 			value == 1 ? "" : "s");
@@ -105,7 +105,7 @@ static void write_meaning(FILE *out, const struct graph *g)
 		break;
 	case EXPORT_LIVE:
 		if (is_instant(g->p))
-			fprintf(out, " live at %s", export_time(g->p->window_to_ns).text);
+			fprintf(out, " live at %s", words_duration(g->p->window_to_ns).text);
 		else
 			fputs(" live at the end", out);
 		break;
@@ -210,7 +210,7 @@ static void write_title(FILE *out, const struct graph *g, uint32_t node)
 	write_value(out, g, n->total);
 	fprintf(out, ", %s of all", export_share(n->total, t->total).text);
 	if (n->self && n->self < n->total)
-		fprintf(out, "; %s by itself", export_count(n->self).text);
+		fprintf(out, "; %s by itself", words_count(n->self).text);
 	fputs("</title>", out);
 }
 
@@ -377,7 +377,7 @@ static void write_facts(FILE *out, const struct graph *g)
 		between = ", ";
 	}
 	if ((p->has & PROFILE_HAS_TIMES) && p->duration_ns) {
-		fprintf(out, "%sran %s", between, export_time(p->duration_ns).text);
+		fprintf(out, "%sran %s", between, words_duration(p->duration_ns).text);
 		between = ", ";
 	}
 	if (p->rate_bytes)
@@ -408,7 +408,7 @@ static void write_facts(FILE *out, const struct graph *g)
 	fprintf(out,
 		"<text class=\"facts more\" x=\"700\" y=\"66\">Not drawn: the %s narrowest "
 		"frame%s, %s of all</text>\n",
-		export_count(left_out).text, left_out == 1 ? "" : "s",
+		words_count(left_out).text, left_out == 1 ? "" : "s",
 		export_share(g->pruned, g->tree.total).text);
 }
 

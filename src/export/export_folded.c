@@ -2,8 +2,8 @@
  * stack, greatest first within each function. Inlined functions are frames like others. The
  * separator inside a name becomes a colon; what else would break the line is spelt out. */
 #include "export/export_formats.h"
-#include "export/export_names.h"
 #include "export/export_tree.h"
+#include "hosted/name_words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ struct path {
 
 static int append(struct path *path, const char *name)
 {
-	char piece[EXPORT_NAME_PIECE];
-	for (size_t n; (n = export_name_next(&name, piece)) > 0;) {
+	char piece[WORDS_GLYPH];
+	for (size_t n; (n = words_glyph(&name, piece)) > 0;) {
 		if (path->length + n + 2 > path->size) {
 			size_t size = path->size ? path->size * 2 : 4096;
 			char *text = realloc(path->text, size);

@@ -25,6 +25,7 @@
 #include "export/export_names.h"
 #include "export/export_places.h"
 #include "export/packed_stream.h"
+#include "hosted/name_words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -140,8 +141,8 @@ static uint32_t string(struct heaptrack *x, const char *s)
 
 static void put_clean(struct heaptrack *x, const char *s)
 {
-	char piece[EXPORT_NAME_PIECE];
-	while (export_name_next(&s, piece))
+	char piece[WORDS_GLYPH];
+	while (words_glyph(&s, piece))
 		packed_text(x->out, piece);
 }
 

@@ -17,6 +17,7 @@
 
 #include "export/export_names.h"
 #include "export/export_places.h"
+#include "hosted/name_words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -55,8 +56,8 @@ struct massif {
 
 static void write_name(FILE *out, const char *name)
 {
-	char piece[EXPORT_NAME_PIECE];
-	while (export_name_next(&name, piece))
+	char piece[WORDS_GLYPH];
+	while (words_glyph(&name, piece))
 		fputs(strcmp(piece, "#") == 0 ? ":" : piece, out);
 }
 

@@ -1,59 +1,14 @@
-/* Names for text formats. Functions, files and command lines are the profiled program's: they may
- * hold line breaks, escape sequences, direction marks or bytes that are no text at all. Formats
- * with an escape of their own for such characters (JSON) use that; text formats get them spelt
- * out as \xNN here, so that a name is always one line of valid UTF-8. */
+/* Names for XML, and numbers for people. Functions, files and command lines are the profiled
+ * program's: hosted/name_words.h makes them one line of valid UTF-8, here markup is escaped too. */
 #include "export/export_names.h"
 
-#include "hosted/number_words.h"
-
-#include "hosted/utf8.h"
-
-#include <inttypes.h>
-#include <stdbool.h>
-#include <string.h>
-
-/* C1 controls, marks that change the direction of text, separators of lines, and U+FFFE and U+FFFF,
- * which XML forbids. */
-static bool is_trouble(const unsigned char *s, size_t length)
-{
-	if (length == 2)
-		return s[0] == 0xc2 && s[1] < 0xa0;
-	if (length != 3)
-		return false;
-	if (s[0] == 0xe2 && s[1] == 0x80)
-		return s[2] == 0x8e || s[2] == 0x8f || (s[2] >= 0xa8 && s[2] <= 0xae);
-	if (s[0] == 0xe2 && s[1] == 0x81)
-		return s[2] >= 0xa6 && s[2] <= 0xa9;
-	return s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe;
-}
-
-size_t export_name_next(const char **s, char text[EXPORT_NAME_PIECE])
-{
-	const unsigned char *u = (const unsigned char *)*s;
-	size_t written = 0;
-	if (!*u)
-		return 0;
-	size_t length = *u >= 0x20 && *u < 0x7f ? 1 : utf8_sequence_length(u);
-	if (length && !is_trouble(u, length)) {
-		memcpy(text, u, length);
-		written = length;
-	} else {
-		if (!length)
-			length = 1;
-		for (size_t i = 0; i < length; i++)
-			written += (size_t)snprintf(text + written, EXPORT_NAME_PIECE - written,
-						    "\\x%02x", u[i]);
-	}
-	text[written] = 0;
-	*s += length;
-	return written;
-}
+#include "hosted/name_words.h"
 
 size_t export_name_xml(FILE *out, const char *name, size_t most)
 {
-	char piece[EXPORT_NAME_PIECE];
+	char piece[WORDS_GLYPH];
 	size_t letters = 0;
-	for (size_t n; (n = export_name_next(&name, piece)) > 0;) {
+	for (size_t n; (n = words_glyph(&name, piece)) > 0;) {
 		size_t more = n > 4 ? n : 1; /* \xNN counts as it shows */
 		if (letters + more > most || (letters + more == most && *name)) {
 			fputs("\xe2\x80\xa6", out);
@@ -83,40 +38,16 @@ size_t export_name_xml(FILE *out, const char *name, size_t most)
 	return letters;
 }
 
-struct export_number export_count(uint64_t n)
+struct words export_bytes(uint64_t bytes)
 {
-	struct export_number w;
-	number_count(w.text, n);
-	return w;
-}
-
-struct export_number export_bytes(uint64_t bytes)
-{
-	struct export_number w;
+	struct words w;
 	number_bytes(w.text, bytes, "byte", "bytes");
 	return w;
 }
 
-struct export_number export_time(uint64_t ns)
+struct words export_share(uint64_t part, uint64_t of)
 {
-	struct export_number w;
-	double value = (double)ns;
-	if (ns < 1000)
-		snprintf(w.text, sizeof w.text, "%" PRIu64 " ns", ns);
-	else if (value < 999.5e3)
-		snprintf(w.text, sizeof w.text, "%.3g us", value / 1e3);
-	else if (value < 999.5e6)
-		snprintf(w.text, sizeof w.text, "%.3g ms", value / 1e6);
-	else if (value < 7200e9)
-		snprintf(w.text, sizeof w.text, "%.2f s", value / 1e9);
-	else
-		snprintf(w.text, sizeof w.text, "%.1f h", value / 3600e9);
-	return w;
-}
-
-struct export_number export_share(uint64_t part, uint64_t of)
-{
-	struct export_number w;
+	struct words w;
 	snprintf(w.text, sizeof w.text, "%.2f %%", of ? 100 * (double)part / (double)of : 0.0);
 	return w;
 }

@@ -3,7 +3,7 @@
  * depth of the stacks. */
 #include "export/export_places.h"
 
-#include "export/export_names.h"
+#include "hosted/name_words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -144,7 +144,7 @@ static bool make_clean(struct string_table *t, const char *s)
 {
 	size_t length = 0;
 	for (;;) {
-		if (t->clean_capacity - length < EXPORT_NAME_PIECE) {
+		if (t->clean_capacity - length < WORDS_GLYPH) {
 			size_t capacity = t->clean_capacity * 2 + 256;
 			char *larger = realloc(t->clean, capacity);
 			if (!larger)
@@ -152,7 +152,7 @@ static bool make_clean(struct string_table *t, const char *s)
 			t->clean = larger;
 			t->clean_capacity = capacity;
 		}
-		size_t n = export_name_next(&s, t->clean + length);
+		size_t n = words_glyph(&s, t->clean + length);
 		if (!n)
 			break;
 		length += n;

@@ -29,7 +29,7 @@ uint32_t export_place_outermost(const struct export_places *x, uint32_t place);
 /* The module that is the program itself, or PROFILE_NONE. */
 uint32_t export_main_module(const struct profile *p);
 
-/* Strings in the order of first use, made fit to show (export_names.h). */
+/* Strings in the order of first use, made fit to show (name_words.h). */
 struct string_table {
 	char **strings; /* the first one is "" */
 	uint32_t count, capacity;

@@ -69,7 +69,7 @@ static int add_finding(struct diagnosis *d, const struct rounded *r, uint64_t he
 		d,
 		"%s blocks from %s hold %.1f bytes on average and take %.1f each in the allocator: "
 		"rounding%s cost %s, %s of what they take",
-		phrase_count(r->blocks).text, phrase_place(p, name).text, mean, each,
+		words_count(r->blocks).text, phrase_place(p, name).text, mean, each,
 		header ? " and block headers" : "", phrase_exact(lost).text,
 		phrase_share(share).text);
 	f.finding.advice = diagnosis_text(

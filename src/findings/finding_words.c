@@ -7,7 +7,7 @@
  * evidence has them whole. */
 #include "findings/finding_words.h"
 
-#include "hosted/number_words.h"
+#include "hosted/name_words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,17 +15,10 @@
 
 enum { LONGEST_NAME = 72, LONGEST_FILE_NAME = 48 };
 
-struct phrase phrase_count(uint64_t n)
-{
-	struct phrase w;
-	number_count(w.text, n);
-	return w;
-}
-
 struct phrase phrase_many(uint64_t n, const char *one, const char *many)
 {
-	struct phrase w, count = phrase_count(n);
-	snprintf(w.text, sizeof w.text, "%.40s %.80s", count.text, n == 1 ? one : many);
+	struct phrase w;
+	snprintf(w.text, sizeof w.text, "%s %.80s", words_count(n).text, n == 1 ? one : many);
 	return w;
 }
 
@@ -46,18 +39,7 @@ struct phrase phrase_bytes(uint64_t bytes)
 struct phrase phrase_time(double ns)
 {
 	struct phrase w;
-	if (ns < 0)
-		ns = 0;
-	if (ns < 999.5)
-		snprintf(w.text, sizeof w.text, "%.0f ns", ns);
-	else if (ns < 999.5e3)
-		snprintf(w.text, sizeof w.text, "%.3g us", ns / 1e3);
-	else if (ns < 999.5e6)
-		snprintf(w.text, sizeof w.text, "%.3g ms", ns / 1e6);
-	else if (ns < 100e9)
-		snprintf(w.text, sizeof w.text, "%.2f s", ns / 1e9);
-	else
-		snprintf(w.text, sizeof w.text, "%.0f s", ns / 1e9);
+	number_time(w.text, ns);
 	return w;
 }
 
@@ -83,30 +65,10 @@ struct phrase phrase_rate(double per_second)
 struct phrase phrase_function(const char *function)
 {
 	struct phrase w;
-	size_t used = 0;
-	unsigned depth = 0;
-	char last = 0;
-	/* An operator's sign holds brackets that do not pair: such names stay as they are. */
-	bool plain = strstr(function, "operator") != NULL;
-	for (const char *s = function; *s; last = *s++) {
-		bool closes = !plain && depth && (*s == '>' || *s == ')') && last != '-';
-		if (closes && --depth == 0 && last != '(' && last != '<' && used < LONGEST_NAME) {
-			w.text[used++] = '.';
-			w.text[used++] = '.';
-		}
-		if (depth == 0) {
-			if (used >= LONGEST_NAME) {
-				memcpy(w.text + used, "...", 3);
-				used += 3;
-				break;
-			}
-			w.text[used++] = *s;
-		}
-		/* "<alloc::..>::f" and "(anonymous namespace)::f" begin with a bracket: kept. */
-		if (!plain && s != function && (*s == '<' || *s == '('))
-			depth++;
-	}
-	w.text[used] = 0;
+	char text[WORDS_SHORT];
+	const char *name = words_shorten(text, function) ? text : function;
+	snprintf(w.text, sizeof w.text, "%.*s%s", LONGEST_NAME, name,
+		 strlen(name) > LONGEST_NAME ? "..." : "");
 	return w;
 }
 

@@ -2,6 +2,7 @@
 #ifndef HEFT_FINDINGS_FINDING_WORDS_H
 #define HEFT_FINDINGS_FINDING_WORDS_H
 
+#include "hosted/number_words.h"
 #include "profile/profile.h"
 
 #include <stddef.h>
@@ -10,7 +11,6 @@
 struct phrase {
 	char text[160];
 };
-struct phrase phrase_count(uint64_t n);       /* 12,345 */
 struct phrase phrase_bytes(uint64_t bytes);   /* "512 bytes", "5.0 MiB" */
 struct phrase phrase_exact(uint64_t bytes);   /* "301,772 bytes" */
 struct phrase phrase_time(double ns);         /* "178 us" */

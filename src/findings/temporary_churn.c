@@ -43,7 +43,7 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 					   "%s temporary blocks of %s on average at %s, %s, %s of "
 					   "all allocations: each was freed "
 					   "before the thread allocated anything else",
-					   phrase_count(c->temporary).text, phrase_exact(mean).text,
+					   words_count(c->temporary).text, phrase_exact(mean).text,
 					   phrase_place(p, c->name).text, phrase_rate(rate).text,
 					   phrase_share(share).text);
 	f.finding.advice =

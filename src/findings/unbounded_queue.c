@@ -344,8 +344,8 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 		"%s of %s were waiting: %s, %s, %s of the peak heap",
 		first_of(producers, producer_count), made.text, phrase_time(arrival).text,
 		first_of(consumers, consumer_count), phrase_time(service).text, freed.text,
-		phrase_time(growth).text, phrase_count(g.backlog_items).text,
-		phrase_count(g.made).text, phrase_many(g.backlog_blocks, "block", "blocks").text,
+		phrase_time(growth).text, words_count(g.backlog_items).text,
+		words_count(g.made).text, phrase_many(g.backlog_blocks, "block", "blocks").text,
 		phrase_bytes(g.backlog_bytes).text, phrase_share(peak_share).text);
 	f.finding.advice = diagnosis_text(
 		d,

@@ -10,19 +10,26 @@
 
 #include "hosted/utf8.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CUT = 3 /* "..." */ };
 
-/* C1 controls and the marks that change the direction of what follows. */
+/* C1 controls, marks that change the direction of text, separators of lines, and U+FFFE and U+FFFF,
+ * which are no characters (XML forbids them). */
 static bool is_trouble(const unsigned char *s, size_t length)
 {
 	if (length == 2)
 		return s[0] == 0xc2 && s[1] < 0xa0;
-	if (length == 3 && s[0] == 0xe2 && s[1] == 0x80)
+	if (length != 3)
+		return false;
+	if (s[0] == 0xe2 && s[1] == 0x80)
 		return s[2] == 0x8e || s[2] == 0x8f || (s[2] >= 0xa8 && s[2] <= 0xae);
-	return length == 3 && s[0] == 0xe2 && s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9;
+	if (s[0] == 0xe2 && s[1] == 0x81)
+		return s[2] >= 0xa6 && s[2] <= 0xa9;
+	return s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe;
 }
 
 /* Scripts whose characters take two columns. */
@@ -55,12 +62,31 @@ static struct glyph glyph_at(const unsigned char *s)
 	return (struct glyph){length, is_wide(s, length) ? 2 : 1, false};
 }
 
+static size_t spell(char text[WORDS_GLYPH], const unsigned char *s, struct glyph g)
+{
+	size_t used = 0;
+	if (!g.escaped)
+		memcpy(text, s, used = g.bytes);
+	for (size_t i = 0; g.escaped && i < g.bytes; i++)
+		used += (size_t)snprintf(text + used, WORDS_GLYPH - used, "\\x%02x", s[i]);
+	text[used] = 0;
+	return used;
+}
+
+size_t words_glyph(const char **name, char text[WORDS_GLYPH])
+{
+	const unsigned char *s = (const unsigned char *)*name;
+	if (!*s)
+		return 0;
+	struct glyph g = glyph_at(s);
+	*name += g.bytes;
+	return spell(text, s, g);
+}
+
 static void put_glyph(FILE *out, const unsigned char *s, struct glyph g)
 {
-	if (!g.escaped)
-		fwrite(s, 1, g.bytes, out);
-	for (size_t i = 0; g.escaped && i < g.bytes; i++)
-		fprintf(out, "\\x%02x", s[i]);
+	char text[WORDS_GLYPH];
+	fwrite(text, 1, spell(text, s, g), out);
 }
 
 size_t words_columns(const char *name)
@@ -207,6 +233,15 @@ void words_print_command(FILE *out, const char *const *argv, uint32_t argc, size
 		words_print(out, argv[i], columns);
 		used += columns;
 	}
+}
+
+const char *words_from_here(const char *path)
+{
+	char here[PATH_MAX];
+	size_t folder = getcwd(here, sizeof here) ? strlen(here) : 0;
+	if (folder > 1 && strncmp(path, here, folder) == 0 && path[folder] == '/')
+		return path + folder + 1;
+	return path;
 }
 
 void words_print_shell(FILE *out, const char *path)

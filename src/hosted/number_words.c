@@ -35,6 +35,36 @@ void number_bytes(char text[NUMBER_WORDS], uint64_t bytes, const char *byte, con
 		snprintf(text, NUMBER_WORDS, "%" PRIu64 " %s", bytes, bytes == 1 ? byte : several);
 }
 
+void number_time(char text[NUMBER_WORDS], double ns)
+{
+	if (ns < 999.5)
+		snprintf(text, NUMBER_WORDS, "%.0f ns", ns > 0 ? ns : 0);
+	else if (ns < 999.5e3)
+		snprintf(text, NUMBER_WORDS, "%.3g us", ns / 1e3);
+	else if (ns < 999.5e6)
+		snprintf(text, NUMBER_WORDS, "%.3g ms", ns / 1e6);
+	else if (ns < 100e9)
+		snprintf(text, NUMBER_WORDS, "%.2f s", ns / 1e9);
+	else if (ns < 7200e9)
+		snprintf(text, NUMBER_WORDS, "%.0f s", ns / 1e9);
+	else
+		snprintf(text, NUMBER_WORDS, "%.1f h", ns / 3600e9);
+}
+
+struct words words_count(uint64_t n)
+{
+	struct words w;
+	number_count(w.text, n);
+	return w;
+}
+
+struct words words_duration(uint64_t ns)
+{
+	struct words w;
+	number_time(w.text, (double)ns);
+	return w;
+}
+
 size_t number_steps(uint64_t part, uint64_t whole, size_t steps)
 {
 	if (!part || !whole)

@@ -4,6 +4,7 @@
 #include "report/report_budget.h"
 
 #include "hosted/json_writer.h"
+#include "report/report_parts.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -99,15 +100,8 @@ static void print_parts(FILE *out, const struct report_budget *r, uint32_t index
 			continue;
 		}
 		const struct profile_site *s = &p->sites[part->index];
-		uint32_t user = profile_first_user_node(p, s->node);
-		words_print_frame(out, p, user, WORDS_PLACE);
-		for (uint32_t n = s->node; n != user; n = p->nodes[n].parent)
-			if (p->nodes[n].parent == user) {
-				fputs(" > ", out);
-				words_print_short(out, p->frames[p->nodes[n].frame].function, 40);
-			}
-		if (s->via < PROFILE_VIA_COUNT) /* other tools do not always tell */
-			fprintf(out, " [%s]", profile_via_name(s->via));
+		words_print_frame(out, p, profile_first_user_node(p, s->node), WORDS_PLACE);
+		report_print_via(out, p, s);
 		putc('\n', out);
 	}
 }

@@ -6,6 +6,7 @@
  * one is named, because a copy saved often moves the number of allocations and not the peak. */
 #include "report/report_diff.h"
 
+#include "report/report_parts.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -25,15 +26,6 @@ static const char *const labels[] = {
 	[PROFILE_BY_PEAK] = "peak",           [PROFILE_BY_LIVE] = "live at end",
 	[PROFILE_BY_ALLOCATED] = "allocated", [PROFILE_BY_COUNT] = "allocations",
 	[PROFILE_BY_TEMPORARY] = "temporary", [PROFILE_BY_LIFETIME] = "mean lifetime",
-};
-
-static const char *const measure_words[] = {
-	[PROFILE_BY_PEAK] = "bytes at the peak",
-	[PROFILE_BY_LIVE] = "bytes live at the end",
-	[PROFILE_BY_ALLOCATED] = "allocated bytes",
-	[PROFILE_BY_COUNT] = "number of allocations",
-	[PROFILE_BY_TEMPORARY] = "temporary allocations",
-	[PROFILE_BY_LIFETIME] = "mean lifetime",
 };
 
 /* ---- numbers */
@@ -241,13 +233,7 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 	words_print_frame(out, p, user, WORDS_PLACE);
 	words_style(out, o->color, STYLE_PLAIN);
 	words_style(out, o->color, STYLE_DIM);
-	for (uint32_t n = s->node; n != user; n = p->nodes[n].parent)
-		if (p->nodes[n].parent == user) {
-			fputs(" > ", out);
-			words_print_short(out, p->frames[p->nodes[n].frame].function, 40);
-		}
-	if (s->via < PROFILE_VIA_COUNT) /* other tools do not always tell */
-		fprintf(out, " [%s]", profile_via_name(s->via));
+	report_print_via(out, p, s);
 	putc('\n', out);
 	const char *last = user == PROFILE_NONE ? NULL : p->frames[p->nodes[user].frame].function;
 	unsigned callers = 0;
@@ -302,7 +288,7 @@ static int print_changes(FILE *out, const struct profile_diff *d,
 	if (!order)
 		return HEFT_ENOMEM;
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "\nBy %s%s: ", measure_words[o->sort], per_words(d, o->sort));
+	fprintf(out, "\nBy %s%s: ", words_measure(o->sort), per_words(d, o->sort));
 	print_counts(out, s);
 	if (!changes)
 		fputs("no single stack stands out", out);
@@ -339,7 +325,7 @@ static void print_nothing(FILE *out, const struct profile_diff *d,
 	const char *significantly = s->counts[PROFILE_INSIGNIFICANT] ? " significantly" : "";
 	words_style(out, o->color, STYLE_BOLD);
 	if (anywhere)
-		fprintf(out, "\nBy %s nothing changed%s:", measure_words[o->sort], significantly);
+		fprintf(out, "\nBy %s nothing changed%s:", words_measure(o->sort), significantly);
 	else
 		fprintf(out, "\nNothing changed%s:", significantly);
 	words_style(out, o->color, STYLE_PLAIN);
@@ -459,7 +445,7 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 		putc('\n', out);
 		return 0;
 	}
-	fprintf(out, "By %s%s it did: ", measure_words[found], per_words(d, found));
+	fprintf(out, "By %s%s it did: ", words_measure(found), per_words(d, found));
 	print_counts(out, &other);
 	fprintf(out, "%s%s in all.\n", other.counts[PROFILE_SAME] < d->count ? "; " : "",
 		change_words(other.new - other.old, found).text);

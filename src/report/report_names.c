@@ -5,19 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { LONGEST_FOLDER = 512, SHORTEST_FILE = 12, CUT = 3 /* "..." */ };
-
-/* People mostly stand in the project they measure. */
-static const char *from_here(const char *path)
-{
-	char here[LONGEST_FOLDER];
-	size_t folder = getcwd(here, sizeof here) ? strlen(here) : 0;
-	if (folder > 1 && strncmp(path, here, folder) == 0 && path[folder] == '/')
-		return path + folder + 1;
-	return path;
-}
+enum { SHORTEST_FILE = 12, CUT = 3 /* "..." */ };
 
 /* The end of a path says most: whole folders go first. */
 static size_t print_path(FILE *out, const char *path, size_t max)
@@ -42,7 +31,7 @@ size_t words_print_place(FILE *out, const struct profile *p, uint32_t frame, siz
 	char line[16] = "";
 	const char *where = NULL, *link = " at ";
 	if (f->file) {
-		where = from_here(f->file);
+		where = words_from_here(f->file);
 		if (f->line)
 			snprintf(line, sizeof line, ":%" PRIu32, f->line);
 	} else if (f->module < p->module_count && !strstr(f->function, "+0x")) {

@@ -30,6 +30,8 @@ uint32_t report_called_node(const struct profile *p, const struct profile_site *
  * a newline. */
 void report_print_site(FILE *out, const struct profile *p, const struct profile_site *s,
 		       size_t max);
+/* What stands behind the first user frame: what it calls, and how a block is allocated there. */
+void report_print_via(FILE *out, const struct profile *p, const struct profile_site *s);
 
 /* Of a sampled profile: the sites that hold most of what is live, by when that was made. */
 int report_print_ages(FILE *out, const struct profile *p, const struct report_options *o);

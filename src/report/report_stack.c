@@ -239,3 +239,14 @@ void report_print_site(FILE *out, const struct profile *p, const struct profile_
 	words_print_short(out, p->frames[p->nodes[called].frame].function,
 			  max > used + 3 ? max - used - 3 : 3);
 }
+
+void report_print_via(FILE *out, const struct profile *p, const struct profile_site *s)
+{
+	uint32_t called = report_called_node(p, s);
+	if (called != PROFILE_NONE) {
+		fputs(" > ", out);
+		words_print_short(out, p->frames[p->nodes[called].frame].function, 40);
+	}
+	if (s->via < PROFILE_VIA_COUNT) /* other tools do not always tell */
+		fprintf(out, " [%s]", profile_via_name(s->via));
+}

@@ -238,16 +238,6 @@ struct columns {
 	size_t count;
 };
 
-static const char *const sort_words[] = {
-	[PROFILE_BY_PEAK] = "bytes at the peak",
-	[PROFILE_BY_LIVE] = "bytes live at the end",
-	[PROFILE_BY_ALLOCATED] = "allocated bytes",
-	[PROFILE_BY_COUNT] = "number of allocations",
-	[PROFILE_BY_TEMPORARY] = "temporary allocations",
-	[PROFILE_BY_LIFETIME] = "mean lifetime",
-	[PROFILE_BY_GREW] = "growth in the window",
-};
-
 static uint64_t total_of(const struct profile_totals *t, enum profile_sort sort)
 {
 	switch (sort) {
@@ -394,7 +384,7 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 	uint32_t *order = profile_sorted_sites(p, o->sort);
 	const char *by = o->span == REPORT_INSTANT && o->sort == PROFILE_BY_LIVE
 				 ? "bytes live then"
-				 : sort_words[o->sort];
+				 : words_measure(o->sort);
 	size_t any = p->site_count, indent = 2;
 	int rc = 0;
 	if (!order)

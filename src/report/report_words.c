@@ -4,8 +4,6 @@
  * Invariant: every number fits struct words, whatever it is. */
 #include "report/report_words.h"
 
-#include "hosted/number_words.h"
-
 #include <inttypes.h>
 #include <string.h>
 
@@ -34,13 +32,6 @@ struct words words_exact_bytes(uint64_t bytes)
 	return w;
 }
 
-struct words words_count(uint64_t n)
-{
-	struct words w;
-	number_count(w.text, n);
-	return w;
-}
-
 struct words words_blocks(uint64_t n)
 {
 	struct words w = words_count(n);
@@ -59,25 +50,6 @@ struct words words_within_count(uint64_t error)
 {
 	struct words w;
 	snprintf(w.text, sizeof w.text, " +- %.30s", words_count(error).text);
-	return w;
-}
-
-struct words words_duration(uint64_t ns)
-{
-	struct words w;
-	double value = (double)ns;
-	if (ns < 1000)
-		snprintf(w.text, sizeof w.text, "%" PRIu64 " ns", ns);
-	else if (value < 999.5e3)
-		snprintf(w.text, sizeof w.text, "%.3g us", value / 1e3);
-	else if (value < 999.5e6)
-		snprintf(w.text, sizeof w.text, "%.3g ms", value / 1e6);
-	else if (value < 100e9)
-		snprintf(w.text, sizeof w.text, "%.2f s", value / 1e9);
-	else if (value < 7200e9)
-		snprintf(w.text, sizeof w.text, "%.0f s", value / 1e9);
-	else
-		snprintf(w.text, sizeof w.text, "%.1f h", value / 3600e9);
 	return w;
 }
 
@@ -112,6 +84,20 @@ struct words words_percent(double share)
 		 : share >= 0 ? 100 * share
 			      : 0);
 	return w;
+}
+
+const char *words_measure(enum profile_sort sort)
+{
+	static const char *const words[] = {
+		[PROFILE_BY_PEAK] = "bytes at the peak",
+		[PROFILE_BY_LIVE] = "bytes live at the end",
+		[PROFILE_BY_ALLOCATED] = "allocated bytes",
+		[PROFILE_BY_COUNT] = "number of allocations",
+		[PROFILE_BY_TEMPORARY] = "temporary allocations",
+		[PROFILE_BY_LIFETIME] = "mean lifetime",
+		[PROFILE_BY_GREW] = "growth in the window",
+	};
+	return words[sort];
 }
 
 void words_style(FILE *out, bool color, enum style style)

@@ -4,6 +4,7 @@
 #define HEFT_REPORT_REPORT_WORDS_H
 
 #include "hosted/name_words.h"
+#include "hosted/number_words.h"
 #include "profile/profile.h"
 
 #include <stdbool.h>
@@ -11,18 +12,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct words {
-	char text[40];
-};
 struct words words_bytes(uint64_t bytes);              /* 12.3 MiB */
 struct words words_growth(uint64_t from, uint64_t to); /* +12.3 MiB, -5 B, 0 B */
 struct words words_exact_bytes(uint64_t bytes);        /* 12,345,678 B */
-struct words words_count(uint64_t n);                  /* 12,345,678 */
 struct words words_blocks(uint64_t n);                 /* 1 block, 12,345 blocks */
 /* What stands behind an estimate. */
 struct words words_within(uint64_t error_bytes);       /* " +- 1.2 MiB" */
 struct words words_within_count(uint64_t error);       /* " +- 1,234" */
-struct words words_duration(uint64_t ns);              /* 1.234 s */
 struct words words_rate(uint64_t n, uint64_t ns);      /* 9.9 M/s */
 struct words words_share(uint64_t part, uint64_t of);  /* 12.3 %; "-" of nothing */
 /* How it ended: exit status 0, killed by signal 9 (SIGKILL) ... */
@@ -30,6 +26,7 @@ struct end_words {
 	char text[96];
 };
 struct end_words words_end(const struct profile *p);
+const char *words_measure(enum profile_sort sort); /* bytes at the peak */
 struct words words_percent(double share); /* 0.123 as 12.3 % */
 
 /* "function at file:line" in at most `max` columns: a long path is shortened from the left, a long

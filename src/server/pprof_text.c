@@ -17,6 +17,7 @@
 #include "server/pprof_text.h"
 
 #include "export/export_names.h"
+#include "hosted/name_words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -49,8 +50,8 @@ static uint64_t *frame_numbers(const struct profile *p)
 
 void pprof_write_name(FILE *out, const char *name)
 {
-	char piece[EXPORT_NAME_PIECE];
-	for (size_t n; (n = export_name_next(&name, piece)) > 0;)
+	char piece[WORDS_GLYPH];
+	for (size_t n; (n = words_glyph(&name, piece)) > 0;)
 		fwrite(piece, 1, n, out);
 }
 

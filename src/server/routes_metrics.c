@@ -6,7 +6,7 @@
  * no text is spelt out. */
 #include "server/pprof_pages.h"
 
-#include "export/export_names.h"
+#include "hosted/name_words.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -53,8 +53,8 @@ static const struct metric {
 
 static void write_label(FILE *out, const char *text)
 {
-	char piece[EXPORT_NAME_PIECE];
-	for (size_t n; (n = export_name_next(&text, piece)) > 0;) {
+	char piece[WORDS_GLYPH];
+	for (size_t n; (n = words_glyph(&text, piece)) > 0;) {
 		if (n > 1 && piece[0] == '\\') /* spelt out: \xNN */
 			putc('\\', out);
 		else if (piece[0] == '\\' || piece[0] == '"')

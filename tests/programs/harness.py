@@ -33,6 +33,8 @@ COLUMNS = ("allocations", "reallocations", "allocated_bytes", "reallocated_bytes
            "own_peak_bytes", "live_bytes", "live_blocks", "temporary", "cross_thread_frees")
 
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+# A shell's background job ignores SIGINT, and so would every program that is started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def plain_environment(extra=None):

@@ -2,6 +2,8 @@
  * every rule the cases in which it must stay silent. */
 #include "diagnosis_fixture.h"
 
+#include "findings/finding_words.h"
+
 #include <math.h>
 
 /* ---- unbounded-queue */
@@ -611,6 +613,27 @@ static void test_no_rounding(void **state)
 	}
 }
 
+/* ---- names in sentences */
+
+static void test_names_in_sentences(void **state)
+{
+	(void)state;
+	char name[100];
+	assert_string_equal(phrase_function("map<int, char>::get(int)").text, "map<..>::get(..)");
+	assert_string_equal(phrase_function("a::operator<<(int)").text, "a::operator<<(..)");
+	assert_string_equal(phrase_function("<T as Q<U>>::f").text, "<T as Q<..>>::f");
+	assert_string_equal(phrase_function("n::(anonymous namespace)::f(int)").text,
+			    "n::(anonymous namespace)::f(..)");
+	memset(name, 'x', sizeof name);
+	name[72] = 0; /* the longest that is whole */
+	assert_string_equal(phrase_function(name).text, name);
+	name[72] = 'x';
+	name[73] = 0;
+	struct phrase cut = phrase_function(name);
+	assert_int_equal(strlen(cut.text), 75);
+	assert_string_equal(cut.text + 71, "x...");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -639,6 +662,7 @@ int main(void)
 		cmocka_unit_test(test_no_slack),
 		cmocka_unit_test(test_rounding_without_headers),
 		cmocka_unit_test(test_no_rounding),
+		cmocka_unit_test(test_names_in_sentences),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

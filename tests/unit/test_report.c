@@ -298,6 +298,8 @@ static void test_numbers(void **state)
 	assert_string_equal(words_duration(1500).text, "1.5 us");
 	assert_string_equal(words_duration(20000000).text, "20 ms");
 	assert_string_equal(words_duration(1234000000).text, "1.23 s");
+	assert_string_equal(words_duration(123450000000).text, "123 s");
+	assert_string_equal(words_duration(7200000000000).text, "2.0 h");
 	assert_string_equal(words_rate(5, 1000000000).text, "5/s");
 	assert_string_equal(words_rate(9900000, 1000000000).text, "9.90 M/s");
 	assert_string_equal(words_rate(1, 0).text, "0/s");

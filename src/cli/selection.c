@@ -1,0 +1,120 @@
+/* The options that select: one reading of --pid, --from, --focus and their like for all verbs, so
+ * that they take the same values and are refused in the same words everywhere.
+ *
+ * Times may be shares of the run, and how long it was stands in the recording: they are resolved
+ * once its path is known, before it is loaded.
+ *
+ * Invariant: after a successful resolve, from_ns <= to_ns <= the duration. */
+#include "cli/selection.h"
+
+#include "trace/trace.h"
+
+static int set_time(const struct cli_verb *verb, const struct cli_option *option, const char *value,
+		    const char **text, struct cli_time *time)
+{
+	*text = value;
+	if (cli_parse_time(value, time) == 0)
+		return 0;
+	return cli_usage_error(verb, "--%s needs a time (1.5s, 20ms, 50%%), not '%s'", option->name,
+			       value);
+}
+
+int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
+		      const struct cli_option *option, const char *value)
+{
+	uint64_t number;
+	switch (option->id) {
+	case CLI_OPT_JSON:
+		s->json = true;
+		return 0;
+	case CLI_OPT_QUIET:
+		s->quiet = true;
+		return 0;
+	case CLI_OPT_FOCUS:
+		s->focus = value;
+		return 0;
+	case CLI_OPT_IGNORE:
+		s->ignore = value;
+		return 0;
+	case CLI_OPT_FRAMES:
+		s->frames = value;
+		return 0;
+	case CLI_OPT_THREAD:
+		s->part.thread = value;
+		return 0;
+	case CLI_OPT_PID:
+		if (cli_parse_number(value, INT32_MAX, &number) < 0)
+			return cli_usage_error(verb, "--pid needs a process id, not '%s'", value);
+		s->part.has_pid = true;
+		s->part.pid = (int32_t)number;
+		return 0;
+	case CLI_OPT_FROM:
+		return set_time(verb, option, value, &s->from_text, &s->from);
+	case CLI_OPT_TO:
+		return set_time(verb, option, value, &s->to_text, &s->to);
+	case CLI_OPT_AT:
+		return set_time(verb, option, value, &s->at_text, &s->at);
+	case CLI_OPT_NUMBER:
+		if (cli_parse_number(value, UINT32_MAX, &number) < 0)
+			return cli_usage_error(verb, "-n needs a number, not '%s'", value);
+		s->limit = (size_t)number;
+		s->has_limit = true;
+		return 0;
+	case CLI_OPT_SORT: /* one of its list, as is the colour */
+		s->has_sort = true;
+		return profile_sort_parse(value, &s->sort);
+	case CLI_OPT_COLOR:
+		return cli_parse_color(value, &s->color);
+	default:
+		return cli_usage_error(verb, "--%s does not work here", option->name);
+	}
+}
+
+bool cli_selection_has_window(const struct cli_selection *s)
+{
+	return s->from_text || s->to_text;
+}
+
+static int set_window(struct cli_selection *s, struct heft_error *err)
+{
+	uint64_t duration = s->duration_ns;
+	struct profile_selection *part = &s->part;
+	part->from_ns = s->from_text ? cli_time_resolve(&s->from, duration) : 0;
+	part->to_ns = s->to_text ? cli_time_resolve(&s->to, duration) : duration;
+	if (s->at_text)
+		part->from_ns = part->to_ns = cli_time_resolve(&s->at, duration);
+	if (s->at_text && part->to_ns > duration)
+		return heft_fail(err, HEFT_EUSAGE,
+				 "--at is after the end of the recording (%.6f s)",
+				 (double)duration / 1e9);
+	if (part->to_ns > duration)
+		part->to_ns = duration;
+	if (part->from_ns > part->to_ns)
+		return heft_fail(err, HEFT_EUSAGE,
+				 "--from is after --to or after the end of the recording (%.6f s)",
+				 (double)duration / 1e9);
+	return 0;
+}
+
+int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft_error *err)
+{
+	struct trace_reader *reader = NULL;
+	if (!s->at_text && !cli_selection_has_window(s))
+		return 0;
+	s->part.has_window = true;
+	s->duration_ns = UINT64_MAX;
+	int rc = trace_reader_open(&reader, path, err);
+	if (rc < 0)
+		return rc == HEFT_EFORMAT ? 0 : rc;
+	s->duration_ns = trace_reader_contents(reader)->duration_ns;
+	trace_reader_close(reader);
+	return set_window(s, err);
+}
+
+int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct heft_error *err)
+{
+	int rc = cli_apply_frame_rules(p, s->frames, err);
+	if (rc == 0 && (s->focus || s->ignore))
+		rc = profile_filter(p, s->focus, s->ignore, err);
+	return rc;
+}

@@ -1,0 +1,38 @@
+/* Which part of a recording a verb shows, in which order and form: the options that several verbs
+ * take are read and worked out in one place (selection.c). A verb keeps what is its own, and hands
+ * every other option on. */
+#ifndef HEFT_CLI_SELECTION_H
+#define HEFT_CLI_SELECTION_H
+
+#include "cli/cli.h"
+#include "profile/profile_from_trace.h"
+
+struct cli_selection {
+	struct profile_selection part; /* its window: from cli_selection_resolve on */
+	const char *focus, *ignore;    /* NULL: not given, as the next ones */
+	const char *frames;            /* a file of rules */
+	const char *from_text, *to_text, *at_text;
+	struct cli_time from, to, at;
+	uint64_t duration_ns; /* of the run, from there on; UINT64_MAX: it has no times */
+	enum profile_sort sort;
+	size_t limit;
+	bool has_sort, has_limit;
+	bool json, quiet;
+	enum cli_color color;
+};
+
+/* One option, as a cli_set_fn does; one that is not among these is refused. */
+int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
+		      const struct cli_option *option, const char *value);
+
+/* --from or --to was given. */
+bool cli_selection_has_window(const struct cli_selection *s);
+
+/* Times to nanoseconds of the recording at `path`, in s->part: a moment is a window that ends where
+ * it begins. A file of another format has no times: the window stays empty, and loading refuses it. */
+int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft_error *err);
+
+/* After loading: which frames are the user's own, then --focus and --ignore. */
+int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct heft_error *err);
+
+#endif
