@@ -417,6 +417,17 @@ static int make_file(const char *path)
 	return -EFBIG;
 }
 
+/* A child is sampled as its parent is when it forks: the outside may have switched that. */
+static void inherit_switch(struct wire_header *parent)
+{
+	struct wire_sampling *s = &parent->sampling;
+	uint64_t rate = atomic_load(&s->rate_bytes);
+	sample_off = !atomic_load(&s->on);
+	sample_auto = atomic_load(&s->automatic) != 0;
+	if (rate && rate < 1ull << 40)
+		sample_bytes = rate;
+}
+
 static int open_file(struct heft_process *p)
 {
 	int pid = sys_getpid();
@@ -431,6 +442,8 @@ static int open_file(struct heft_process *p)
 	to = append(to, end, ".");
 	to = append_hex(to, end, now);
 	*to = 0;
+	if (forked && sample_bytes && heft_mapped)
+		inherit_switch(heft_mapped);
 	int rc, fd = make_file(path);
 	rc = fd;
 	if (fd >= 0) {

@@ -186,3 +186,15 @@ def test_auto_is_said(compiled, tmp_path):
                               line[0])
     text = run([HEFT, "report", path]).stdout.decode()
     assert "rate follows a budget of 0.5 % of CPU" in " ".join(text.split())
+
+
+def test_a_forked_child_is_switched_as_its_parent_is(service):
+    ctl(service.pid, "sample=off", "rate=64k")
+    off, = map(int, service.do("workers 1").split()[1:])
+    shown = state(off)
+    assert (shown["sampling"].split()[0], shown["rate"]) == ("off", "one sample each 64.0 KiB")
+    ctl(service.pid, "sample=on")
+    on, = map(int, service.do("workers 1").split()[1:])
+    assert state(on)["sampling"] == "on"
+    for pid in off, on:
+        os.kill(pid, signal.SIGKILL)
