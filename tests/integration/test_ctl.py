@@ -189,6 +189,7 @@ def test_auto_is_said(compiled, tmp_path):
 
 
 def test_a_forked_child_is_switched_as_its_parent_is(service):
+    service.do("pass 1 1")  # it has begun
     ctl(service.pid, "sample=off", "rate=64k")
     off, = map(int, service.do("workers 1").split()[1:])
     shown = state(off)
