@@ -188,14 +188,20 @@ def test_auto_is_said(compiled, tmp_path):
     assert "rate follows a budget of 0.5 % of CPU" in " ".join(text.split())
 
 
+def worker_of(service):
+    """Forks one; its pid and state, once it has a file of its own."""
+    pid = int(service.do("workers 1")[1])
+    wait_until(lambda: f"/{pid:x}." in run([HEFT, "ctl", pid]).stdout.decode(), what="its own session file")
+    return pid, state(pid)
+
+
 def test_a_forked_child_is_switched_as_its_parent_is(service):
     service.do("pass 1 1")  # it has begun
     ctl(service.pid, "sample=off", "rate=64k")
-    off, = map(int, service.do("workers 1").split()[1:])
-    shown = state(off)
+    first, shown = worker_of(service)
     assert (shown["sampling"].split()[0], shown["rate"]) == ("off", "one sample each 64.0 KiB")
     ctl(service.pid, "sample=on")
-    on, = map(int, service.do("workers 1").split()[1:])
-    assert state(on)["sampling"] == "on"
-    for pid in off, on:
+    second, shown = worker_of(service)
+    assert shown["sampling"] == "on"
+    for pid in first, second:
         os.kill(pid, signal.SIGKILL)
