@@ -449,6 +449,10 @@ static int open_file(struct heft_process *p)
 	if (fd >= 0) {
 		void *at = sys_mmap(heft_mapped, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE,
 				    MAP_SHARED | MAP_NORESERVE | (heft_mapped ? MAP_FIXED : 0), fd);
+		/* From here on a fork's child no longer follows its parent's gate. */
+		if (at && sample_bytes && !sys_mmap(heft_gate_page, HEFT_GATE_PAGE, PROT_READ,
+						    MAP_SHARED | MAP_FIXED, fd))
+			at = NULL;
 		sys_close(fd);
 		rc = at ? 0 : -ENOMEM;
 		if (at) {
@@ -491,7 +495,6 @@ static int open_file(struct heft_process *p)
 			heft_sample_begin();
 		heft_sampling = 1;
 		heft_gate_set(h);
-		heft_gate = &h->sampling.gate;
 	}
 	describe(h);
 	/* Node 0 is the root. */

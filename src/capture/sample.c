@@ -24,8 +24,7 @@
 #define OFF_BYTES (4ull << 20)
 
 uint8_t heft_sampling;
-static _Atomic uint32_t no_session; /* WIRE_GATE_EXACT */
-_Atomic uint32_t *heft_gate = &no_session;
+unsigned char heft_gate_page[HEFT_GATE_PAGE] __attribute__((aligned(HEFT_GATE_PAGE)));
 _Atomic uint8_t heft_filter[1 << HEFT_FILTER_BITS];
 
 /* ---- the filter */

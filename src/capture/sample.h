@@ -7,10 +7,16 @@
 #include "wire/samples.h"
 
 extern HIDDEN uint8_t heft_sampling; /* this process is sampled (also while switched off) */
-extern HIDDEN _Atomic uint32_t *heft_gate; /* enum wire_gate, in the session file once that is there */
+/* A page of ours that the first page of the session file is mapped over, so that every call finds the
+ * gate (enum wire_gate) at an address that is known when it is linked; zeros until then. */
+enum { HEFT_GATE_PAGE = 4096 };
+extern HIDDEN unsigned char heft_gate_page[HEFT_GATE_PAGE];
+#define HEFT_GATE_AT offsetof(struct wire_header, sampling.gate)
+_Static_assert(HEFT_GATE_AT + sizeof(uint32_t) <= HEFT_GATE_PAGE, "in the first page");
 static inline uint32_t heft_gate_now(void)
 {
-	return atomic_load_explicit(heft_gate, memory_order_relaxed);
+	return atomic_load_explicit((_Atomic uint32_t *)(heft_gate_page + HEFT_GATE_AT),
+				    memory_order_relaxed);
 }
 /* How many live samples share these bits of their address: a free asks here whether its block may be
  * one. Blocks that are neighbours are neighbours here too, so that the lines of the filter that are
