@@ -42,6 +42,7 @@
 #define CHECK_EVERY_NS (10000 * MS)
 #define LIMIT_EVERY_NS (60000 * MS)
 #define UNSEEN_AGAIN_NS (60000 * MS)
+#define ENDING_AGAIN_NS (500 * MS)
 
 enum {
 	CHARGES_MOST = 8192, /* processes at once, ended ones included */
@@ -49,6 +50,7 @@ enum {
 	TAKE_MOST = 64,      /* taken in one go, so that the loop comes round */
 	SAVE_MOST = 8,       /* saved in one go */
 	UNSEEN_MOST = 8,     /* searched for in vain in one go */
+	ENDING_LOOKS = 4,    /* a process that is just ending cannot be seen either: not for long */
 	UNSEEN_KNOWN =
 		4096, /* files whose process cannot be seen: remembered, not searched for again */
 	SIGNALS_KEY = 0, /* in epoll, where a process has its key */
@@ -57,6 +59,7 @@ enum {
 struct unseen {
 	int32_t named_pid;
 	uint64_t start_tsc, again_ns;
+	uint32_t looks;
 };
 
 struct agent {
@@ -196,9 +199,15 @@ static void remember_unseen(struct agent *a, int32_t named_pid, uint64_t start_t
 			    const char *name)
 {
 	struct unseen *u = find_unseen(a, named_pid, start_tsc);
+	uint32_t looks = u ? u->looks + 1 : 1;
+	bool ending = looks < ENDING_LOOKS;
 	if (!u)
 		u = &a->unseen[a->unseen_count++ % UNSEEN_KNOWN];
-	*u = (struct unseen){named_pid, start_tsc, monotonic_ns() + UNSEEN_AGAIN_NS};
+	*u = (struct unseen){named_pid, start_tsc,
+			     monotonic_ns() + (ending ? ENDING_AGAIN_NS : UNSEEN_AGAIN_NS), looks};
+	a->rescan = true;
+	if (ending)
+		return;
 	if (!a->told_unseen)
 		say(a,
 		    "%s/%s is in use by a process that cannot be seen from here\n"
