@@ -234,6 +234,8 @@ static int convert_live(struct drain *d, struct process *p, struct process_stack
 		convert(&live, now.list, now.count);
 		convert(&peak, p->peak.samples, p->peak.count);
 		out->peak_time_ns = time_of(d, p->peak.tsc);
+		if (out->peak_time_ns > out->time_ns) /* seen for the last time after its end */
+			out->peak_time_ns = out->time_ns;
 	}
 	pthread_mutex_unlock(&p->lock);
 	free(now.list);
