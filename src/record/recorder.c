@@ -7,33 +7,26 @@
  *
  * The program's fate is not ours: if the disk is full or memory runs out, the
  * draining goes on so that no thread waits, and the user is told at the end. */
-#include "record/recorder.h"
+#include "record/recorder_parts.h"
 
 #include "hosted/monotonic.h"
 #include "hosted/number_words.h"
 #include "record/answer_call.h"
-#include "record/drain.h"
-#include "record/memory_limit.h"
-#include "record/process_set.h"
 #include "record/sampled.h"
-#include "record/session_dir.h"
 #include "record/session_guard.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -55,175 +48,7 @@ enum {
 	FOUND_AT_ONCE = 256,
 };
 
-struct recorder {
-	const struct recorder_options *o;
-	struct recorder_result *result;
-	struct session_dir dir;
-	struct trace_writer *writer;
-	struct drain drain;
-	struct process_set *set, own_set;
-	pid_t child;
-	bool child_ended;
-	uint64_t child_end_ns;
-	long own_maxrss;       /* of the recorder when it forked, in KiB */
-	uint64_t child_maxrss; /* bytes; 0: not known */
-	int signals;
-	bool stop;     /* the user wants no more */
-	bool full;     /* the recording has the size that it may have: the program goes on without */
-	uint64_t full_ns;
-	bool told_daemons;
-	bool child_signal; /* something ended since the last look: do not sleep over it */
-	bool rescan; /* a file was not ready: look again */
-	uint64_t next_peak_ns, next_samples_ns, next_budget_ns, next_call_ns;
-	uint64_t next_rss_ns, next_flush_ns, next_checkpoint_ns, checkpoint_events;
-	uint64_t last_alive_ns; /* when a process was last seen running */
-};
-
-/* ---- launching */
-
-static void expand(const char *pattern, const char *exe, pid_t pid, char *out, size_t size)
-{
-	size_t n = 0;
-	const char *slash = strrchr(exe, '/');
-	const char *base = slash ? slash + 1 : exe;
-	for (const char *c = pattern; *c && n + 1 < size; c++) {
-		char piece[256] = {*c, 0};
-		if (*c == '%' && (c[1] == 'e' || c[1] == 'p' || c[1] == 't' || c[1] == '%')) {
-			c++;
-			time_t now = time(NULL);
-			struct tm tm;
-			if (*c == 'e')
-				snprintf(piece, sizeof piece, "%.200s", base);
-			else if (*c == 'p')
-				snprintf(piece, sizeof piece, "%d", (int)pid);
-			else if (*c == 't')
-				strftime(piece, sizeof piece, "%Y%m%dT%H%M%S", localtime_r(&now, &tm));
-		}
-		n += (size_t)snprintf(out + n, size - n, "%s", piece);
-	}
-	out[n < size ? n : size - 1] = 0;
-}
-
-/* The child waits for the word that the recording's file is open, then executes. What it fails with
- * comes back through `report`. */
-static void child_main(const struct recorder_options *o, char **env, int go, int report,
-		       const sigset_t *mask)
-{
-	char word;
-	if (read(go, &word, 1) != 1)
-		_exit(125);
-	close(go);
-	if (o->in_child)
-		o->in_child();
-	pthread_sigmask(SIG_SETMASK, mask, NULL);
-	execvpe(o->plan->path, o->argv, env);
-	int e = errno;
-	if (write(report, &e, sizeof e) < 0)
-		_exit(126);
-	_exit(e == ENOENT ? 127 : 126);
-}
-
-static int launch(struct recorder *r, const sigset_t *mask, struct heft_error *err)
-{
-	const struct recorder_options *o = r->o;
-	int go[2] = {-1, -1}, report[2] = {-1, -1};
-	char session[300];
-	snprintf(session, sizeof session, WIRE_ENV_SESSION "=%s", r->dir.path);
-	char sample[64];
-	const char *settings[4] = {session}; /* NULL ends them */
-	int count = 1;
-	if (!o->follow)
-		settings[count++] = WIRE_ENV_FOLLOW "=none";
-	if (o->sample_automatic)
-		settings[count++] = WIRE_ENV_SAMPLE "=auto";
-	else if (o->sample_bytes) {
-		snprintf(sample, sizeof sample, WIRE_ENV_SAMPLE "=%" PRIu64, o->sample_bytes);
-		settings[count++] = sample;
-	}
-	char **env = launch_environment(environ, o->preload, settings);
-	int rc = 0;
-	if (!env)
-		return heft_fail(err, HEFT_ENOMEM, "out of memory");
-	if (pipe2(go, O_CLOEXEC) || pipe2(report, O_CLOEXEC)) {
-		rc = heft_fail_errno(err, "cannot make a pipe");
-		goto out;
-	}
-	struct rusage usage;
-	getrusage(RUSAGE_SELF, &usage);
-	r->own_maxrss = usage.ru_maxrss;
-	r->child = fork();
-	if (r->child < 0) {
-		rc = heft_fail_errno(err, "cannot start a process");
-		goto out;
-	}
-	if (r->child == 0) {
-		close(go[1]);
-		child_main(o, env, go[0], report[1], mask);
-	}
-	close(report[1]);
-	report[1] = -1;
-	expand(o->output ? o->output : "heft.%e.%p.heft", o->plan->path, r->child, r->result->path,
-	       sizeof r->result->path);
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	struct memory_groups groups;
-	bool limit_is_cgroup = false;
-	memory_groups_of("/proc", "self", &groups);
-	uint64_t limit = memory_limit("/proc", "/sys/fs/cgroup", &groups, &limit_is_cgroup);
-	struct trace_meta meta = {
-		.memory_limit_bytes = limit,
-		.limit_is_cgroup = limit_is_cgroup,
-		.heft_version = HEFT_VERSION,
-		.start_unix_ns = now.tv_sec * 1000000000ll + now.tv_nsec,
-		.argv = o->argv,
-		.argc = (uint32_t)o->argc,
-		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
-		.tick_ns = 2048,
-	};
-	rc = trace_writer_open(&r->writer, r->result->path, o->force, &meta, err);
-	if (rc) {
-		r->result->path[0] = 0;
-		close(go[1]);
-		go[1] = -1;
-		waitpid(r->child, NULL, 0);
-		goto out;
-	}
-	drain_init(&r->drain, r->writer);
-	if (write(go[1], "g", 1) != 1)
-		rc = heft_fail_errno(err, "cannot start %s", o->argv[0]);
-	int failed_with = 0;
-	if (!rc && read(report[0], &failed_with, sizeof failed_with) == sizeof failed_with) {
-		waitpid(r->child, NULL, 0);
-		errno = failed_with;
-		heft_fail_errno(err, "cannot execute %s", o->plan->path);
-		rc = failed_with == ENOENT ? HEFT_ENOTFOUND : HEFT_ENOEXEC;
-	}
-	if (rc) { /* nothing was recorded: leave no file behind */
-		trace_writer_abandon(r->writer);
-		r->writer = NULL;
-		unlink(r->result->path);
-		r->result->path[0] = 0;
-		drain_fini(&r->drain);
-	} else
-		r->result->launched = true;
-out:
-	for (int i = 0; i < 2; i++) {
-		if (go[i] >= 0)
-			close(go[i]);
-		if (report[i] >= 0)
-			close(report[i]);
-	}
-	free(env);
-	return rc;
-}
-
 /* ---- the processes of the session */
-
-static void note(struct recorder *r, uint32_t kind, uint32_t process, const char *text)
-{
-	struct trace_note n = {kind, process, drain_now_ns(&r->drain), text};
-	trace_writer_note(r->writer, &n);
-}
 
 static void add_process(struct recorder *r, struct process *p)
 {
@@ -268,7 +93,7 @@ static void add_process(struct recorder *r, struct process *p)
 				 "Build it with the system's allocator, or link the allocator as a "
 				 "shared library.",
 				 p->facts.exe);
-		note(r, TRACE_NOTE_OWN_MALLOC, p->index, text);
+		recorder_note(r, TRACE_NOTE_OWN_MALLOC, p->index, text);
 	}
 	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/statm", p->pid);
@@ -386,70 +211,6 @@ static void see_ends(struct recorder *r)
 	}
 }
 
-static void count_losses(struct recorder *r, struct process *p)
-{
-	struct wire_header *h = p->session.header;
-	struct trace_process *f = &p->facts;
-	uint64_t off = atomic_load(&h->off_tsc), tsc0 = r->drain.clock.tsc0;
-	pthread_mutex_lock(&p->lock);
-	for (uint32_t i = 0; i < p->slots; i++)
-		f->dropped += atomic_load(&p->session.streams[i].dropped);
-	f->dropped += atomic_load(&h->dropped);
-	f->reentrant = atomic_load(&h->reentrant);
-	f->lost_stacks = atomic_load(&h->lost_stacks);
-	if (f->dropped)
-		f->dropped_from_ns = off > tsc0 ? (uint64_t)((unsigned __int128)(off - tsc0) *
-							     r->drain.clock.mult >> 32)
-						: f->start_ns;
-	pthread_mutex_unlock(&p->lock);
-}
-
-static void note_losses(struct recorder *r, struct process *p)
-{
-	struct wire_header *h = p->session.header;
-	const struct trace_process *f = &p->facts;
-	unsigned long long dropped = f->dropped;
-	char text[512];
-	if (p->corrupt)
-		snprintf(text, sizeof text,
-			 "process %d wrote over the memory it shares with heft: its recording ends "
-			 "at %.3f s",
-			 p->pid, (double)r->drain.last_ns / 1e9);
-	else if (p->sampled)
-		snprintf(text, sizeof text,
-			 "%llu samples found no place in the tables of process %d", dropped, p->pid);
-	else if (atomic_load(&h->off_tsc))
-		snprintf(text, sizeof text,
-			 "process %d went on without being recorded from %.3f s on, because the "
-			 "recorder made no progress: %llu calls are missing",
-			 p->pid, (double)f->dropped_from_ns / 1e9, dropped);
-	else
-		snprintf(text, sizeof text,
-			 "process %d had more than %d threads at once: %llu of their calls are "
-			 "missing",
-			 p->pid, WIRE_STREAMS, dropped);
-	if (p->corrupt || dropped)
-		note(r, TRACE_NOTE_LOST, p->index, text);
-	if (!atomic_load(&h->lost_children))
-		return;
-	snprintf(text, sizeof text,
-		 "%u forked children of process %d could not be recorded: cannot make a file "
-		 "in the session directory: %s",
-		 atomic_load(&h->lost_children), p->pid,
-		 strerror((int)(atomic_load(&h->lost_child_errno) & 0xfff)));
-	note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
-}
-
-static void note_budget(struct recorder *r, struct process *p)
-{
-	char text[sizeof r->result->budget];
-	if (!sampled_budget_words(p, text, sizeof text))
-		return;
-	note(r, TRACE_NOTE_INFO, p->index, text);
-	if (p->direct)
-		memcpy(r->result->budget, text, sizeof text);
-}
-
 /* What others may see of an exact process: its own fields change with every event. */
 static void show_exact(struct process *p)
 {
@@ -462,10 +223,10 @@ static void close_process(struct recorder *r, struct process *p)
 {
 	struct trace_process *f = &p->facts;
 	process_stacks_read_log(&r->drain.stacks, &p->stacks);
-	count_losses(r, p);
-	note_losses(r, p);
+	recorder_count_losses(r, p);
+	recorder_note_losses(r, p);
 	if (p->sampled) {
-		note_budget(r, p);
+		recorder_note_budget(r, p);
 		sampled_write(&r->drain, p, &p->stacks, p->index, f->end_ns);
 		session_dir_drop(&r->dir, p->pid, p->start_tsc);
 	}
@@ -532,7 +293,7 @@ static void heed_limit(struct recorder *r)
 		 "the recording reached its limit of %s (--limit-size) at %.3f s: what came after is "
 		 "not in it",
 		 limit, (double)now / 1e9);
-	note(r, TRACE_NOTE_LOST, TRACE_NONE, text);
+	recorder_note(r, TRACE_NOTE_LOST, TRACE_NONE, text);
 	if (r->o->say)
 		r->o->say(text);
 }
@@ -698,74 +459,13 @@ static void say_daemons(struct recorder *r)
 
 /* ---- the end */
 
-/* What was executed but never came. */
-static void note_unfollowed(struct recorder *r)
-{
-	for (uint32_t i = 0; i < r->set->count; i++) {
-		struct process *p = r->set->list[i];
-		for (uint32_t k = 0; k < p->stacks.exec_count; k++) {
-			struct exec_note *x = &p->stacks.execs[k];
-			bool came = x->failed;
-			for (uint32_t j = k + 1; j < p->stacks.exec_count && !came; j++)
-				came = p->stacks.execs[j].pid == x->pid && p->stacks.execs[j].failed;
-			/* A spawned child may have opened its file before the note was written. */
-			for (uint32_t j = 0; j < r->set->count && !came; j++)
-				came = r->set->list[j]->pid == x->pid && r->set->list[j] != p &&
-				       !r->set->list[j]->child;
-			for (uint32_t j = 0; j < r->set->count && !came; j++)
-				came = r->set->list[j]->pid == x->pid &&
-				       r->set->list[j]->start_tsc > x->tsc;
-			if (came || !r->o->follow)
-				continue;
-			struct launch_plan plan;
-			struct heft_error why = {0};
-			char text[1536];
-			const char *reason = "it did not load heft's library (was its environment cleared?)";
-			if (launch_inspect(x->path, &plan, &why))
-				reason = why.message;
-			snprintf(text, sizeof text, "process %d executed %s and was not recorded: %s", x->pid,
-				 x->path, reason);
-			char *line = strchr(text, '\n');
-			if (line)
-				*line = 0;
-			note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
-		}
-	}
-}
-
-/* The command is in the table of processes even if its file never came or was spoilt at once. */
-static void note_absent_command(struct recorder *r)
-{
-	int status = r->result->status;
-	for (uint32_t i = 0; i < r->set->count; i++)
-		if (r->set->list[i]->direct)
-			return;
-	struct trace_process p = {
-		.pid = r->child,
-		.ppid = getpid(),
-		.exe = r->o->plan->path,
-		.argv = r->o->argv,
-		.argc = (uint32_t)r->o->argc,
-		.end_ns = r->child_end_ns,
-		.end = !r->child_ended ? TRACE_END_DETACHED
-		       : WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT,
-		.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-		.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-	};
-	trace_writer_process(r->writer, &p);
-	trace_writer_process_end(r->writer, r->set->count, &p);
-	note(r, TRACE_NOTE_UNFOLLOWED, r->set->count,
-	     "the command was not recorded: it ended before heft's library was loaded, or wrote over "
-	     "the memory it shares with heft");
-}
-
 static void finish(struct recorder *r)
 {
 	struct drain *d = &r->drain;
 	uint64_t now = drain_now_ns(d);
 	leave_processes(r, now);
-	note_absent_command(r);
-	note_unfollowed(r);
+	recorder_note_absent_command(r);
+	recorder_note_unfollowed(r);
 	drain_flush(d);
 	r->result->events = d->event_total;
 	r->result->processes = r->set->count;
@@ -867,7 +567,7 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 		r->signals = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
 		rc = o->ready ? o->ready(o->ready_ctx, err) : 0;
 		if (!rc)
-			rc = launch(r, &before, err);
+			rc = recorder_launch(r, &before, err);
 		if (!rc) {
 			process_set_start_heartbeat(r->set);
 			loop(r);

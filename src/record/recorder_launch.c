@@ -1,0 +1,154 @@
+/* From a command line to a running command and an open recording. The command
+ * waits, forked but not executed, until the recording is open: a file that cannot be
+ * made is a reason not to run it, and its name may hold the command's pid. */
+#include "record/recorder_parts.h"
+
+#include "record/memory_limit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void expand(const char *pattern, const char *exe, pid_t pid, char *out, size_t size)
+{
+	size_t n = 0;
+	const char *slash = strrchr(exe, '/');
+	const char *base = slash ? slash + 1 : exe;
+	for (const char *c = pattern; *c && n + 1 < size; c++) {
+		char piece[256] = {*c, 0};
+		if (*c == '%' && (c[1] == 'e' || c[1] == 'p' || c[1] == 't' || c[1] == '%')) {
+			c++;
+			time_t now = time(NULL);
+			struct tm tm;
+			if (*c == 'e')
+				snprintf(piece, sizeof piece, "%.200s", base);
+			else if (*c == 'p')
+				snprintf(piece, sizeof piece, "%d", (int)pid);
+			else if (*c == 't')
+				strftime(piece, sizeof piece, "%Y%m%dT%H%M%S", localtime_r(&now, &tm));
+		}
+		n += (size_t)snprintf(out + n, size - n, "%s", piece);
+	}
+	out[n < size ? n : size - 1] = 0;
+}
+
+/* The child waits for the word that the recording's file is open, then executes. What it fails with
+ * comes back through `report`. */
+static void child_main(const struct recorder_options *o, char **env, int go, int report,
+		       const sigset_t *mask)
+{
+	char word;
+	if (read(go, &word, 1) != 1)
+		_exit(125);
+	close(go);
+	if (o->in_child)
+		o->in_child();
+	pthread_sigmask(SIG_SETMASK, mask, NULL);
+	execvpe(o->plan->path, o->argv, env);
+	int e = errno;
+	if (write(report, &e, sizeof e) < 0)
+		_exit(126);
+	_exit(e == ENOENT ? 127 : 126);
+}
+
+int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error *err)
+{
+	const struct recorder_options *o = r->o;
+	int go[2] = {-1, -1}, report[2] = {-1, -1};
+	char session[300];
+	snprintf(session, sizeof session, WIRE_ENV_SESSION "=%s", r->dir.path);
+	char sample[64];
+	const char *settings[4] = {session}; /* NULL ends them */
+	int count = 1;
+	if (!o->follow)
+		settings[count++] = WIRE_ENV_FOLLOW "=none";
+	if (o->sample_automatic)
+		settings[count++] = WIRE_ENV_SAMPLE "=auto";
+	else if (o->sample_bytes) {
+		snprintf(sample, sizeof sample, WIRE_ENV_SAMPLE "=%" PRIu64, o->sample_bytes);
+		settings[count++] = sample;
+	}
+	char **env = launch_environment(environ, o->preload, settings);
+	int rc = 0;
+	if (!env)
+		return heft_fail(err, HEFT_ENOMEM, "out of memory");
+	if (pipe2(go, O_CLOEXEC) || pipe2(report, O_CLOEXEC)) {
+		rc = heft_fail_errno(err, "cannot make a pipe");
+		goto out;
+	}
+	struct rusage usage;
+	getrusage(RUSAGE_SELF, &usage);
+	r->own_maxrss = usage.ru_maxrss;
+	r->child = fork();
+	if (r->child < 0) {
+		rc = heft_fail_errno(err, "cannot start a process");
+		goto out;
+	}
+	if (r->child == 0) {
+		close(go[1]);
+		child_main(o, env, go[0], report[1], mask);
+	}
+	close(report[1]);
+	report[1] = -1;
+	expand(o->output ? o->output : "heft.%e.%p.heft", o->plan->path, r->child, r->result->path,
+	       sizeof r->result->path);
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	struct memory_groups groups;
+	bool limit_is_cgroup = false;
+	memory_groups_of("/proc", "self", &groups);
+	uint64_t limit = memory_limit("/proc", "/sys/fs/cgroup", &groups, &limit_is_cgroup);
+	struct trace_meta meta = {
+		.memory_limit_bytes = limit,
+		.limit_is_cgroup = limit_is_cgroup,
+		.heft_version = HEFT_VERSION,
+		.start_unix_ns = now.tv_sec * 1000000000ll + now.tv_nsec,
+		.argv = o->argv,
+		.argc = (uint32_t)o->argc,
+		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
+		.tick_ns = 2048,
+	};
+	rc = trace_writer_open(&r->writer, r->result->path, o->force, &meta, err);
+	if (rc) {
+		r->result->path[0] = 0;
+		close(go[1]);
+		go[1] = -1;
+		waitpid(r->child, NULL, 0);
+		goto out;
+	}
+	drain_init(&r->drain, r->writer);
+	if (write(go[1], "g", 1) != 1)
+		rc = heft_fail_errno(err, "cannot start %s", o->argv[0]);
+	int failed_with = 0;
+	if (!rc && read(report[0], &failed_with, sizeof failed_with) == sizeof failed_with) {
+		waitpid(r->child, NULL, 0);
+		errno = failed_with;
+		heft_fail_errno(err, "cannot execute %s", o->plan->path);
+		rc = failed_with == ENOENT ? HEFT_ENOTFOUND : HEFT_ENOEXEC;
+	}
+	if (rc) { /* nothing was recorded: leave no file behind */
+		trace_writer_abandon(r->writer);
+		r->writer = NULL;
+		unlink(r->result->path);
+		r->result->path[0] = 0;
+		drain_fini(&r->drain);
+	} else
+		r->result->launched = true;
+out:
+	for (int i = 0; i < 2; i++) {
+		if (go[i] >= 0)
+			close(go[i]);
+		if (report[i] >= 0)
+			close(report[i]);
+	}
+	free(env);
+	return rc;
+}

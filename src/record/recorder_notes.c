@@ -1,0 +1,139 @@
+/* What a recording says of itself beyond its events: what is missing from it and
+ * why, who was not followed, what sampling was allowed to cost. */
+#include "record/recorder_parts.h"
+
+#include "record/sampled.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void recorder_note(struct recorder *r, uint32_t kind, uint32_t process, const char *text)
+{
+	struct trace_note n = {kind, process, drain_now_ns(&r->drain), text};
+	trace_writer_note(r->writer, &n);
+}
+
+void recorder_count_losses(struct recorder *r, struct process *p)
+{
+	struct wire_header *h = p->session.header;
+	struct trace_process *f = &p->facts;
+	uint64_t off = atomic_load(&h->off_tsc), tsc0 = r->drain.clock.tsc0;
+	pthread_mutex_lock(&p->lock);
+	for (uint32_t i = 0; i < p->slots; i++)
+		f->dropped += atomic_load(&p->session.streams[i].dropped);
+	f->dropped += atomic_load(&h->dropped);
+	f->reentrant = atomic_load(&h->reentrant);
+	f->lost_stacks = atomic_load(&h->lost_stacks);
+	if (f->dropped)
+		f->dropped_from_ns = off > tsc0 ? (uint64_t)((unsigned __int128)(off - tsc0) *
+							     r->drain.clock.mult >> 32)
+						: f->start_ns;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void recorder_note_losses(struct recorder *r, struct process *p)
+{
+	struct wire_header *h = p->session.header;
+	const struct trace_process *f = &p->facts;
+	unsigned long long dropped = f->dropped;
+	char text[512];
+	if (p->corrupt)
+		snprintf(text, sizeof text,
+			 "process %d wrote over the memory it shares with heft: its recording ends "
+			 "at %.3f s",
+			 p->pid, (double)r->drain.last_ns / 1e9);
+	else if (p->sampled)
+		snprintf(text, sizeof text,
+			 "%llu samples found no place in the tables of process %d", dropped, p->pid);
+	else if (atomic_load(&h->off_tsc))
+		snprintf(text, sizeof text,
+			 "process %d went on without being recorded from %.3f s on, because the "
+			 "recorder made no progress: %llu calls are missing",
+			 p->pid, (double)f->dropped_from_ns / 1e9, dropped);
+	else
+		snprintf(text, sizeof text,
+			 "process %d had more than %d threads at once: %llu of their calls are "
+			 "missing",
+			 p->pid, WIRE_STREAMS, dropped);
+	if (p->corrupt || dropped)
+		recorder_note(r, TRACE_NOTE_LOST, p->index, text);
+	if (!atomic_load(&h->lost_children))
+		return;
+	snprintf(text, sizeof text,
+		 "%u forked children of process %d could not be recorded: cannot make a file "
+		 "in the session directory: %s",
+		 atomic_load(&h->lost_children), p->pid,
+		 strerror((int)(atomic_load(&h->lost_child_errno) & 0xfff)));
+	recorder_note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
+}
+
+void recorder_note_budget(struct recorder *r, struct process *p)
+{
+	char text[sizeof r->result->budget];
+	if (!sampled_budget_words(p, text, sizeof text))
+		return;
+	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
+	if (p->direct)
+		memcpy(r->result->budget, text, sizeof text);
+}
+
+void recorder_note_unfollowed(struct recorder *r)
+{
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		for (uint32_t k = 0; k < p->stacks.exec_count; k++) {
+			struct exec_note *x = &p->stacks.execs[k];
+			bool came = x->failed;
+			for (uint32_t j = k + 1; j < p->stacks.exec_count && !came; j++)
+				came = p->stacks.execs[j].pid == x->pid && p->stacks.execs[j].failed;
+			/* A spawned child may have opened its file before the note was written. */
+			for (uint32_t j = 0; j < r->set->count && !came; j++)
+				came = r->set->list[j]->pid == x->pid && r->set->list[j] != p &&
+				       !r->set->list[j]->child;
+			for (uint32_t j = 0; j < r->set->count && !came; j++)
+				came = r->set->list[j]->pid == x->pid &&
+				       r->set->list[j]->start_tsc > x->tsc;
+			if (came || !r->o->follow)
+				continue;
+			struct launch_plan plan;
+			struct heft_error why = {0};
+			char text[1536];
+			const char *reason = "it did not load heft's library (was its environment cleared?)";
+			if (launch_inspect(x->path, &plan, &why))
+				reason = why.message;
+			snprintf(text, sizeof text, "process %d executed %s and was not recorded: %s", x->pid,
+				 x->path, reason);
+			char *line = strchr(text, '\n');
+			if (line)
+				*line = 0;
+			recorder_note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
+		}
+	}
+}
+
+void recorder_note_absent_command(struct recorder *r)
+{
+	int status = r->result->status;
+	for (uint32_t i = 0; i < r->set->count; i++)
+		if (r->set->list[i]->direct)
+			return;
+	struct trace_process p = {
+		.pid = r->child,
+		.ppid = getpid(),
+		.exe = r->o->plan->path,
+		.argv = r->o->argv,
+		.argc = (uint32_t)r->o->argc,
+		.end_ns = r->child_end_ns,
+		.end = !r->child_ended ? TRACE_END_DETACHED
+		       : WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT,
+		.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+		.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+	};
+	trace_writer_process(r->writer, &p);
+	trace_writer_process_end(r->writer, r->set->count, &p);
+	recorder_note(r, TRACE_NOTE_UNFOLLOWED, r->set->count,
+	     "the command was not recorded: it ended before heft's library was loaded, or wrote over "
+	     "the memory it shares with heft");
+}

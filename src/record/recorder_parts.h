@@ -1,0 +1,51 @@
+/* Inside the recorder: its state, and the parts that recorder.c's loop calls. */
+#ifndef HEFT_RECORD_RECORDER_PARTS_H
+#define HEFT_RECORD_RECORDER_PARTS_H
+
+#include "record/drain.h"
+#include "record/process_set.h"
+#include "record/recorder.h"
+#include "record/session_dir.h"
+
+#include <signal.h>
+
+struct recorder {
+	const struct recorder_options *o;
+	struct recorder_result *result;
+	struct session_dir dir;
+	struct trace_writer *writer;
+	struct drain drain;
+	struct process_set *set, own_set;
+	pid_t child;
+	bool child_ended;
+	uint64_t child_end_ns;
+	long own_maxrss;       /* of the recorder when it forked, in KiB */
+	uint64_t child_maxrss; /* bytes; 0: not known */
+	int signals;
+	bool stop;     /* the user wants no more */
+	bool full;     /* the recording has the size that it may have: the program goes on without */
+	uint64_t full_ns;
+	bool told_daemons;
+	bool child_signal; /* something ended since the last look: do not sleep over it */
+	bool rescan; /* a file was not ready: look again */
+	uint64_t next_peak_ns, next_samples_ns, next_budget_ns, next_call_ns;
+	uint64_t next_rss_ns, next_flush_ns, next_checkpoint_ns, checkpoint_events;
+	uint64_t last_alive_ns; /* when a process was last seen running */
+};
+
+/* recorder_launch.c: starts the command and opens the recording. mask: the command's signals. 0, or why
+ * it was not run; then nothing is left behind. */
+int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error *err);
+
+/* recorder_notes.c: what the recording says in words of itself. */
+void recorder_note(struct recorder *r, uint32_t kind, uint32_t process, const char *text);
+/* Before the next one: what was not recorded goes into the process's facts. */
+void recorder_count_losses(struct recorder *r, struct process *p);
+void recorder_note_losses(struct recorder *r, struct process *p);
+void recorder_note_budget(struct recorder *r, struct process *p);
+/* What was executed but never came. */
+void recorder_note_unfollowed(struct recorder *r);
+/* The command is in the table of processes even if its file never came or was spoilt at once. */
+void recorder_note_absent_command(struct recorder *r);
+
+#endif
