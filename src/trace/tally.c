@@ -207,6 +207,14 @@ void tally_apply(struct tally *t, const struct trace_event *events, size_t count
 	t->events += count;
 }
 
+void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
+{
+	for (uint32_t i = 0; i < batch->count; i++) {
+		struct trace_event e = trace_batch_event(batch, i);
+		tally_apply(t, &e, 1);
+	}
+}
+
 void tally_settle(struct tally *t)
 {
 	for (uint32_t i = 0; i < t->site_count; i++)

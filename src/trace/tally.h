@@ -12,7 +12,7 @@
 #define HEFT_TRACE_TALLY_H
 
 #include "trace/behaviour.h"
-#include "trace/event.h"
+#include "trace/batch.h"
 
 #include <stddef.h>
 
@@ -71,6 +71,7 @@ void tally_fini(struct tally *t);
 int tally_reserve(struct tally *t, uint32_t sites, uint32_t threads);
 /* Every id in events must have been reserved: the caller has checked them. */
 void tally_apply(struct tally *t, const struct trace_event *events, size_t count);
+void tally_apply_batch(struct tally *t, const struct trace_batch *batch);
 /* Brings peak_bytes/peak_blocks of all sites up to date; may be followed by more events. */
 void tally_settle(struct tally *t);
 /* The lifetime below which `fraction` (0..1) of a site's blocks stay, interpolated in its

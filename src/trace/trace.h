@@ -7,7 +7,7 @@
 #define HEFT_TRACE_TRACE_H
 
 #include "hosted/error.h"
-#include "trace/event.h"
+#include "trace/batch.h"
 #include "trace/samples_block.h"
 #include "trace/tally.h"
 
@@ -116,8 +116,10 @@ int trace_writer_rss(struct trace_writer *w, const struct trace_rss *samples, si
 int trace_writer_note(struct trace_writer *w, const struct trace_note *note);
 /* What a sampled process has now; replaces what was written of it before. */
 int trace_writer_samples(struct trace_writer *w, const struct trace_samples *samples);
-/* The hot call. Ids in the events must have been added before. Times never go back. */
+/* Ids in the events must have been added before. Times never go back. */
 int trace_writer_events(struct trace_writer *w, const struct trace_event *events, size_t count);
+/* The hot call: the same for a batch. */
+int trace_writer_batch(struct trace_writer *w, const struct trace_batch *batch);
 /* Writes out everything buffered as complete blocks (the recorder calls it at least once a second). */
 int trace_writer_flush(struct trace_writer *w);
 /* tally as of all events written so far; flushes. */

@@ -432,6 +432,15 @@ int trace_writer_events(struct trace_writer *w, const struct trace_event *events
 	return w->error.code;
 }
 
+int trace_writer_batch(struct trace_writer *w, const struct trace_batch *batch)
+{
+	for (uint32_t i = 0; i < batch->count && !w->error.code; i++) {
+		struct trace_event e = trace_batch_event(batch, i);
+		trace_writer_events(w, &e, 1);
+	}
+	return w->error.code;
+}
+
 int trace_writer_flush(struct trace_writer *w)
 {
 	if (!w->error.code)
