@@ -91,7 +91,7 @@ struct events_site {
 	uint32_t code; /* number within the block << CODE_SITE_SHIFT; CODE_NONE: not yet seen in it */
 	uint32_t last_alloc; /* low bits of the tick of its last ALLOC */
 	uint32_t last_birth; /* of the birth of its block that ended last, temporary ones aside */
-	uint32_t pad;
+	uint32_t id;	     /* (decoder) */
 };
 _Static_assert(sizeof(struct events_site) == 32, "half a cache line, never across two");
 #define CODE_NONE UINT32_MAX
@@ -236,7 +236,6 @@ enum { EVENTS_BATCH = 512, EVENTS_READ_SLACK = EVENTS_BATCH * 40 + 64 };
 
 struct events_decoder {
 	struct events_site *sites; /* by local number */
-	uint32_t *site_ids;
 	struct events_thread *threads; /* by thread id */
 	uint32_t thread_capacity, site_capacity;
 	uint32_t site_limit, thread_limit; /* ids must be below */
@@ -244,7 +243,6 @@ struct events_decoder {
 	unsigned tick_shift;
 	uint64_t count, done;
 	uint64_t first_tick, tick, tick_step, tick_left;
-	uint64_t switches, misses, resizes; /* bits of the current group, the next event's highest */
 	uint32_t thread, previous_thread;
 	uint32_t last_site;
 	const uint8_t *at[COLUMN_COUNT], *end[COLUMN_COUNT];

@@ -24,7 +24,6 @@ void events_decoder_init(struct events_decoder *d, unsigned tick_shift)
 void events_decoder_fini(struct events_decoder *d)
 {
 	free(d->sites);
-	free(d->site_ids);
 	free(d->threads);
 	memset(d, 0, sizeof *d);
 }
@@ -33,11 +32,9 @@ static int reserve(struct events_decoder *d, uint32_t sites, uint32_t threads)
 {
 	if (sites > d->site_capacity) {
 		free(d->sites);
-		free(d->site_ids);
 		d->site_capacity = 0;
 		d->sites = aligned_alloc(sizeof *d->sites, sites * sizeof *d->sites);
-		d->site_ids = malloc(sites * sizeof *d->site_ids);
-		if (!d->sites || !d->site_ids)
+		if (!d->sites)
 			return HEFT_ENOMEM;
 		d->site_capacity = sites;
 	}
@@ -119,7 +116,8 @@ static const char *new_site(struct events_decoder *d)
 	struct events_site *s = &d->sites[d->site_count];
 	s->word[0] = s->word[1] = word_of(size, slack_predict(&d->model, size));
 	s->last_alloc = s->last_birth = (uint32_t)d->tick;
-	d->last_site = d->site_ids[d->site_count++] = (uint32_t)site;
+	d->last_site = s->id = (uint32_t)site;
+	d->site_count++;
 	return NULL;
 }
 
@@ -175,7 +173,7 @@ static const char *get_realloc(struct events_decoder *d, struct trace_event *ev)
 			return wrong;
 	}
 	const struct events_site *old = &d->sites[local];
-	ev->old_site = d->site_ids[local];
+	ev->old_site = old->id;
 	if (head & 1) {
 		p = prefix_get(p, &size);
 		p = prefix_get(p, &slack);
@@ -233,18 +231,22 @@ static uint64_t get_code(struct events_decoder *d, uint64_t context, bool *fresh
 	return code;
 }
 
-static void get_size(struct events_decoder *d, uint64_t *size, uint64_t *slack)
+/* A size and slack that were not predicted. */
+static const char *get_size(struct events_decoder *d, struct trace_event *ev)
 {
-	uint64_t head;
+	uint64_t head, slack;
 	const uint8_t *p = prefix_get(d->at[COLUMN_SIZES], &head);
-	*size = head >> 1;
+	ev->size = head >> 1;
+	ev->slack = slack_predict(&d->model, ev->size);
 	if (head & 1) {
-		p = prefix_get(p, slack);
-		slack_learn(&d->model, *size, (uint32_t)*slack);
-	} else {
-		*slack = slack_predict(&d->model, *size);
+		p = prefix_get(p, &slack);
+		if (slack > UINT32_MAX)
+			return "a slack of 32 bits";
+		ev->slack = (uint32_t)slack;
+		slack_learn(&d->model, ev->size, ev->slack);
 	}
 	d->at[COLUMN_SIZES] = p;
+	return NULL;
 }
 
 /* The tick at which the block of a FREE or GONE was born. */
@@ -262,50 +264,66 @@ static uint64_t get_birth(struct events_decoder *d, struct events_site *s, struc
 	return born;
 }
 
+/* The thread's state is in *t, but for its context. */
+static const char *next_thread(struct events_decoder *d, struct events_thread **t, uint64_t *context)
+{
+	(*t)->context = *context;
+	const char *wrong = switch_thread(d);
+	if (wrong)
+		return wrong;
+	*t = thread_state(d);
+	*context = (*t)->context;
+	return NULL;
+}
+
 static const char *decode_batch(struct events_decoder *d, struct trace_event *events, size_t count)
 {
 	const char *wrong;
 	struct events_model *const m = &d->model;
 	struct events_thread *t = thread_state(d);
+	struct events_site *const sites = d->sites;
+	uint32_t thread = d->thread;
+	const unsigned shift = d->tick_shift;
+	uint64_t context = t->context, tick = d->tick, tick_left = d->tick_left;
+	uint64_t switches = 0, misses = 0, resizes = 0; /* the next event's bit highest */
 
 	for (size_t i = 0; i < count; i++) {
 		struct trace_event *ev = &events[i];
-		if (d->tick_left == 0) {
-			d->tick += d->tick_step;
+		if (__builtin_expect(tick_left == 0, 0)) {
+			d->tick = tick += d->tick_step;
 			wrong = next_tick_run(d);
 			if (wrong)
 				return wrong;
+			tick_left = d->tick_left;
 		}
-		d->tick_left--;
+		tick_left--;
 		if (i % EVENTS_GROUP == 0) {
-			d->switches = get_bits(d, COLUMN_SWITCHES, count - i);
-			d->misses = get_bits(d, COLUMN_MISSES, count - i);
-			d->resizes = get_bits(d, COLUMN_RESIZES, count - i);
+			switches = get_bits(d, COLUMN_SWITCHES, count - i);
+			misses = get_bits(d, COLUMN_MISSES, count - i);
+			resizes = get_bits(d, COLUMN_RESIZES, count - i);
 		}
-		if ((int64_t)d->switches < 0) {
-			wrong = switch_thread(d);
+		if ((int64_t)switches < 0) {
+			wrong = next_thread(d, &t, &context);
 			if (wrong)
 				return wrong;
-			t = thread_state(d);
+			thread = d->thread;
 		}
-		d->switches <<= 1;
+		switches <<= 1;
 
-		uint32_t *next = code_after(m, t->context);
+		uint32_t *next = code_after(m, context);
 		uint64_t code = *next;
 		bool fresh = false;
-		if ((int64_t)d->misses < 0)
-			code = get_code(d, t->context, &fresh);
-		d->misses <<= 1;
-		uint64_t local = code >> CODE_SITE_SHIFT;
-		unsigned kind = code & CODE_KIND;
-
-		ev->time_ns = d->tick << d->tick_shift;
-		ev->lifetime_ns = 0;
-		ev->old_size = 0;
-		ev->old_site = 0;
-		ev->thread = d->thread;
-		ev->birth_thread = kind == KIND_FREE_CROSS ? t->last_cross : d->thread;
-		ev->old_slack = 0;
+		if ((int64_t)misses < 0) {
+			code = get_code(d, context, &fresh);
+			*next = (uint32_t)code;
+		}
+		misses <<= 1;
+		const unsigned kind = code & CODE_KIND;
+		ev->time_ns = tick << shift;
+		ev->lifetime_ns = ev->old_size = 0;
+		ev->old_site = ev->old_slack = 0;
+		ev->thread = thread;
+		ev->birth_thread = kind == KIND_FREE_CROSS ? t->last_cross : thread;
 		ev->op = kinds[kind].op;
 		ev->flags = (uint8_t)(kinds[kind].flags | m->unknown);
 		unsigned from = kind_from(kind);
@@ -316,51 +334,54 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 			if (ev->birth_thread != ev->thread)
 				t->last_cross = ev->birth_thread;
 			from = ev->op & 1;
-		} else if (kind == CODE_KIND) {
-			return "a known kind of event";
 		}
 		if (__builtin_expect(fresh, 0)) {
 			wrong = new_site(d);
 			if (wrong)
 				return wrong;
-		} else if (local >= d->site_count) {
-			return "a site of this block";
 		}
-		*next = (uint32_t)code;
-		t->context = context_after(t->context, (uint32_t)code);
-		struct events_site *s = &d->sites[local];
-		ev->site = d->site_ids[local];
-
-		uint64_t size = word_size(s->word[from]), slack = word_slack(s->word[from]);
-		if ((int64_t)d->resizes < 0) {
-			get_size(d, &size, &slack);
-			if (slack > UINT32_MAX)
-				return "a slack of 32 bits";
-		} else if (__builtin_expect(s->word[from] == WORD_NONE, 0)) {
+		if (__builtin_expect(code >> CODE_SITE_SHIFT >= d->site_count, 0))
+			return "a site of this block";
+		context = context_after(context, (uint32_t)code);
+		struct events_site *s = &sites[code >> CODE_SITE_SHIFT];
+		uint64_t word = s->word[from];
+		ev->site = s->id;
+		ev->size = word_size(word);
+		ev->slack = word_slack(word);
+		if ((int64_t)resizes < 0) {
+			wrong = get_size(d, ev);
+			if (wrong)
+				return wrong;
+			word = word_of(ev->size, ev->slack);
+			if (word != WORD_NONE && ev->op != TRACE_REALLOC)
+				s->word[from] = word;
+		} else if (__builtin_expect(word == WORD_NONE, 0)) {
 			return "a size that can be predicted";
 		}
-		d->resizes <<= 1;
-		ev->size = size;
-		ev->slack = (uint32_t)slack;
-		if (__builtin_expect(ev->op == TRACE_REALLOC, 0)) {
+		resizes <<= 1;
+		if (kind == KIND_ALLOC) {
+			t->last_alloc = tick;
+			s->last_alloc = (uint32_t)tick;
+		} else if (ev->op & 1) {
+			uint64_t born = kind == KIND_FREE_TEMP ? t->last_alloc : get_birth(d, s, t);
+			if (born > tick)
+				return "a birth after the start of the recording and before now";
+			ev->lifetime_ns = (tick - born) << shift;
+		} else if (ev->op == TRACE_REALLOC) {
 			wrong = get_realloc(d, ev);
 			if (wrong)
 				return wrong;
-		}
-		uint64_t word = word_of(size, (uint32_t)slack);
-		if (__builtin_expect(word != WORD_NONE, 1))
-			s->word[from] = word;
-
-		if (ev->op & 1) {
-			uint64_t born = kind == KIND_FREE_TEMP ? t->last_alloc : get_birth(d, s, t);
-			if (born > d->tick)
-				return "a birth after the start of the recording and before now";
-			ev->lifetime_ns = (d->tick - born) << d->tick_shift;
-		} else if (ev->op == TRACE_ALLOC) {
-			t->last_alloc = d->tick;
-			s->last_alloc = (uint32_t)d->tick;
+			if (word != WORD_NONE)
+				s->word[from] = word;
+		} else if (kind == CODE_KIND) {
+			return "a known kind of event";
+		} else { /* an escaped ALLOC */
+			t->last_alloc = tick;
+			s->last_alloc = (uint32_t)tick;
 		}
 	}
+	t->context = context;
+	d->tick_left = tick_left;
 	return NULL;
 }
 

@@ -44,6 +44,12 @@ static inline uint8_t *prefix_put(uint8_t *p, uint64_t value)
 	return prefix_put_56(p, value);
 }
 
+/* By the number of bytes beyond the first: the bits that a value may have. */
+static const uint64_t prefix_mask[8] = {
+	(1ull << 7) - 1,  (1ull << 14) - 1, (1ull << 21) - 1, (1ull << 28) - 1,
+	(1ull << 35) - 1, (1ull << 42) - 1, (1ull << 49) - 1, (1ull << 56) - 1,
+};
+
 static inline const uint8_t *prefix_get(const uint8_t *p, uint64_t *value)
 {
 	uint64_t word;
@@ -52,9 +58,9 @@ static inline const uint8_t *prefix_get(const uint8_t *p, uint64_t *value)
 		memcpy(value, p + 1, 8);
 		return p + 9;
 	}
-	unsigned n = (unsigned)__builtin_ctzll(word) + 1;
-	*value = word << (64 - 8 * n) >> (64 - 7 * n);
-	return p + n;
+	unsigned more = (unsigned)__builtin_ctzll(word);
+	*value = word >> 1 >> more & prefix_mask[more];
+	return p + more + 1;
 }
 
 static inline uint64_t zigzag(int64_t v)
