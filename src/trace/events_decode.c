@@ -107,7 +107,7 @@ static const char *new_site(struct events_decoder *d)
 {
 	uint64_t delta, size;
 	if (d->site_count >= d->site_capacity)
-		return "at most two new sites an event";
+		return "a site only once among those of the block";
 	const uint8_t *p = prefix_get(d->at[COLUMN_SITES], &delta);
 	d->at[COLUMN_SITES] = prefix_get(p, &size);
 	uint64_t site = d->last_site + (uint64_t)unzigzag(delta);
@@ -146,7 +146,9 @@ const char *events_decode_begin(struct events_decoder *d, const uint8_t *payload
 		d->end[i] = p;
 	}
 	d->first_tick = d->tick;
-	if (reserve(d, (uint32_t)count * 2, thread_limit))
+	/* An event names two sites at most, and each of them is new only once. */
+	uint32_t sites = count * 2 < site_limit ? (uint32_t)count * 2 : site_limit;
+	if (reserve(d, sites, thread_limit))
 		return "enough memory for its events";
 	model_reset(&d->model);
 	d->epoch++;

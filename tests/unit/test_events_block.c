@@ -134,6 +134,54 @@ static void test_simulated(void **state)
 	}
 }
 
+/* Decodes what may be anything: ids stay below their limits, and it ends. */
+static size_t decode_damaged(const uint8_t *payload, size_t len, uint32_t sites, uint32_t threads)
+{
+	static struct trace_event batch[EVENTS_BATCH];
+	size_t n, total = 0;
+	if (events_decode_begin(&decoder, payload, len, sites, threads))
+		return 0;
+	while (!events_decode(&decoder, batch, &n) && n) {
+		total += n;
+		for (size_t i = 0; i < n; i++)
+			assert_true(batch[i].site < sites && batch[i].old_site < sites &&
+				    batch[i].thread < threads && batch[i].birth_thread < threads &&
+				    batch[i].lifetime_ns <= batch[i].time_ns);
+	}
+	return total;
+}
+
+static void test_damaged(void **state)
+{
+	(void)state;
+	static struct heap random;
+	uint32_t sites = 40, threads = 5;
+	size_t count = 1500, decoded = 0;
+	struct trace_event *events = heap_events(7, sites, threads, count);
+	assert_int_equal(events_encoder_reserve(&full_encoder, sites, threads), 0);
+	assert_int_equal(events_encode(&full_encoder, events, count), count);
+	uint8_t *bytes;
+	size_t len = payload_of(&full_encoder, events, count, &bytes);
+	uint8_t *copy = malloc(len + EVENTS_READ_SLACK);
+	for (int round = 0; round < 20000; round++) {
+		memcpy(copy, bytes, len + EVENTS_READ_SLACK);
+		for (uint32_t i = 0; i <= heap_random(&random, 3); i++)
+			copy[heap_random(&random, (uint32_t)len)] ^=
+				(uint8_t)(1u << heap_random(&random, 8));
+		decoded += decode_damaged(copy, len, sites, threads);
+	}
+	assert_true(decoded > 100 * count); /* much of it is still readable */
+	/* Cut anywhere it is not a block. */
+	for (size_t cut = 0; cut < len; cut += 1 + cut / 50) {
+		memset(copy, 0, len + EVENTS_READ_SLACK);
+		memcpy(copy, bytes, cut);
+		assert_non_null(events_decode_begin(&decoder, copy, cut, sites, threads));
+	}
+	free(copy);
+	free(bytes);
+	free(events);
+}
+
 enum { LOOP_THREADS = 600, LOOP_SITES = 50 };
 
 /* Threads that repeat themselves, in stretches and by turns: what prediction is made for. */
@@ -188,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_simulated),
 		cmocka_unit_test(test_loops),
+		cmocka_unit_test(test_damaged),
 	};
 	events_decoder_init(&decoder, TICK_SHIFT);
 	if (events_encoder_init(&brief_encoder, TICK_SHIFT) ||
