@@ -1,0 +1,113 @@
+/* The blocks that are live in one process, by address.
+ *
+ * They lie in a shadow of the heap: an address has its entry at the same place
+ * of its region's shadow, 16 bytes for 16 bytes, so finding one is a few
+ * instructions without a hash or a probe, and neighbours in the heap, which
+ * programs tend to use together, are neighbours here. Shadows are sparse
+ * mappings: they cost memory where blocks begin (or once did), at most as much
+ * as the heap itself.
+ *
+ * What has no place there is in a table (live_table.h): addresses not divisible
+ * by 16, sizes, threads and sites beyond what an entry holds, and everything in
+ * regions beyond the first LIVE_REGIONS. Where there is an entry it says so, so
+ * an empty entry always means that there is no block. */
+#ifndef HEFT_RECORD_LIVE_BLOCKS_H
+#define HEFT_RECORD_LIVE_BLOCKS_H
+
+#include "record/live_table.h"
+
+enum {
+	LIVE_REGION_BITS = 26,	   /* 64 MiB, glibc's largest arena */
+	LIVE_REGIONS = 1024,	   /* with a shadow */
+	LIVE_NEAR = 64,		   /* found at once */
+	LIVE_SITE_BITS = 24,
+	LIVE_SIZE_BITS = 28,
+	LIVE_SLACK_BITS = 12,
+	LIVE_THREADS = 0x7ffe,
+	LIVE_BIRTH_SHIFT = 4, /* births are kept to 16 cycles */
+};
+#define LIVE_IN_TABLE 1ull
+#define LIVE_AGE_LIMIT (1ull << (48 + LIVE_BIRTH_SHIFT)) /* cycles of recording: 20 days */
+
+struct live_entry {
+	/* birth >> LIVE_BIRTH_SHIFT : 48 | thread + 1 : 15 | special : 1. 0: no block. Births are in
+	 * cycles since base_tsc. Special: LIVE_IN_TABLE, or a block last sized by a realloc. */
+	uint64_t birth;
+	uint64_t block; /* site:24 | size:28 | slack:12, the site lowest: as in a brief event */
+};
+
+struct live_region {
+	uint64_t number;       /* address >> LIVE_REGION_BITS */
+	unsigned char *shadow; /* NULL: none to be had */
+};
+
+struct live_blocks {
+	struct live_region near[LIVE_NEAR]; /* with a shadow, by the low bits of its number */
+	struct live_region *regions;	    /* all of them */
+	uint32_t region_count;
+	uint64_t base_tsc;
+	struct live_table table;
+};
+
+int live_blocks_init(struct live_blocks *l);
+void live_blocks_fini(struct live_blocks *l);
+
+/* The general way to them, for what is rare. */
+bool live_blocks_find(struct live_blocks *l, uint64_t addr, struct live_block *block);
+/* There is one at the address. */
+void live_blocks_remove(struct live_blocks *l, uint64_t addr);
+/* There is none at the address. false: no memory. */
+bool live_blocks_add(struct live_blocks *l, const struct live_block *block);
+/* Calls `each` for every block. */
+void live_blocks_all(struct live_blocks *l, void (*each)(void *ctx, const struct live_block *block),
+		     void *ctx);
+
+/* Looks for the region among all; makes its shadow if `make`. NULL: there is none. */
+unsigned char *live_blocks_shadow(struct live_blocks *l, uint64_t addr, bool make);
+
+static inline struct live_entry *live_entry_in(unsigned char *shadow, uint64_t addr)
+{
+	return (struct live_entry *)(void *)(shadow + (addr & ((1u << LIVE_REGION_BITS) - 1)));
+}
+
+/* Its place in the shadow, or NULL: then it can only be in the table. */
+static inline struct live_entry *live_entry_at(struct live_blocks *l, uint64_t addr, bool make)
+{
+	unsigned char *shadow = addr & 15 ? NULL : live_blocks_shadow(l, addr, make);
+	return shadow ? live_entry_in(shadow, addr) : NULL;
+}
+
+/* The same for an address in eighths; NULL if its region is not near. An odd one (not divisible by 16)
+ * names no region. */
+static inline struct live_entry *live_entry_near(const struct live_blocks *l, uint64_t eighths)
+{
+	uint64_t sixteenths = eighths >> 1 | eighths << 63;
+	uint64_t number = sixteenths >> (LIVE_REGION_BITS - 4);
+	const struct live_region *near = &l->near[number % LIVE_NEAR];
+	if (__builtin_expect(near->number != number, 0))
+		return NULL;
+	return live_entry_in(near->shadow, sixteenths << 4);
+}
+
+enum { LIVE_PAGE_BITS = 12 };
+/* Every page of a shadow that has had a block is marked, behind the shadow. */
+static inline void live_entry_touched(struct live_entry *e)
+{
+	uintptr_t base = (uintptr_t)e & ~(uintptr_t)((1u << LIVE_REGION_BITS) - 1);
+	uintptr_t page = ((uintptr_t)e - base) >> LIVE_PAGE_BITS;
+	((unsigned char *)base)[((uintptr_t)1 << LIVE_REGION_BITS) + page] = 1;
+}
+/* cycles: since base_tsc, below LIVE_AGE_LIMIT; thread < LIVE_THREADS */
+static inline void live_entry_set(struct live_entry *e, uint64_t cycles, uint32_t thread,
+				  uint64_t block)
+{
+	if (__builtin_expect(!e->block, 0)) /* what was there once leaves its block behind */
+		live_entry_touched(e);
+	e->birth = cycles >> LIVE_BIRTH_SHIFT << 16 | (thread + 1) << 1;
+	e->block = block;
+}
+static inline uint64_t live_entry_birth(uint64_t birth) { return birth >> 16 << LIVE_BIRTH_SHIFT; }
+static inline uint32_t live_entry_thread(uint64_t birth) { return (uint32_t)(birth >> 1 & 0x7fff) - 1; }
+static inline bool live_entry_special(uint64_t birth) { return birth & 1; }
+
+#endif
