@@ -8,7 +8,7 @@
 #ifndef HEFT_TRACE_EVENTS_BLOCK_H
 #define HEFT_TRACE_EVENTS_BLOCK_H
 
-#include "trace/event.h"
+#include "trace/batch.h"
 #include "trace/prefix_varint.h"
 
 #include <stdbool.h>
@@ -56,13 +56,42 @@ enum events_kind {
 	CODE_SITE_SHIFT = 4,
 };
 
+/* Which of a site's two predictions a kind other than KIND_ESCAPE uses, see struct events_site. */
+static inline unsigned kind_from(uint32_t kind)
+{
+	return ~kind & 1;
+}
+
+/* A block's size and slack in one word, as struct trace_brief has them above the site: what is
+ * predicted is then compared at once. Blocks that do not fit (256 MiB, 4095 bytes of slack) neither
+ * use a prediction nor make one. */
+#define WORD_NONE UINT64_MAX
+
+static inline uint64_t word_of(uint64_t size, uint32_t slack)
+{
+	return size >> TRACE_BRIEF_SIZE_BITS || slack >= (1u << TRACE_BRIEF_SLACK_BITS) - 1
+		       ? WORD_NONE
+		       : size | (uint64_t)slack << TRACE_BRIEF_SIZE_BITS;
+}
+
+static inline uint64_t word_size(uint64_t word)
+{
+	return word & ((1ull << TRACE_BRIEF_SIZE_BITS) - 1);
+}
+
+static inline uint32_t word_slack(uint64_t word)
+{
+	return (uint32_t)(word >> TRACE_BRIEF_SIZE_BITS);
+}
+
+/* The last word of: [0] ALLOC, REALLOC and temporary FREE, [1] other FREE and GONE. */
 struct events_site {
-	/* The last one of: [0] ALLOC, REALLOC and temporary FREE, [1] other FREE and GONE. */
-	uint64_t size[2];
-	uint32_t slack[2];
-	uint32_t epoch; /* the block for which the rest is valid (encoder) */
-	uint32_t local; /* number within the block (encoder) */
+	_Alignas(32) uint64_t word[2];
+	uint32_t code; /* number within the block << CODE_SITE_SHIFT; CODE_NONE: not yet seen in it */
+	uint32_t pad[3];
 };
+_Static_assert(sizeof(struct events_site) == 32, "half a cache line, never across two");
+#define CODE_NONE UINT32_MAX
 
 struct events_thread {
 	uint64_t last_birth; /* tick at which the block last freed by this thread was born */
@@ -120,6 +149,7 @@ static inline void slack_learn(struct events_model *m, uint64_t size, uint32_t s
 /* ---- encoding */
 struct events_encoder {
 	struct events_site *sites; /* by site id */
+	uint32_t *used;		   /* sites of this block, by number */
 	struct events_thread *threads;
 	uint32_t site_capacity, thread_capacity;
 	uint32_t epoch, site_count; /* of this block */
@@ -140,8 +170,9 @@ int events_encoder_init(struct events_encoder *e, unsigned tick_shift);
 void events_encoder_fini(struct events_encoder *e);
 /* Makes ids below these valid; 0 or HEFT_ENOMEM. */
 int events_encoder_reserve(struct events_encoder *e, uint32_t sites, uint32_t threads);
-/* Takes events until the block is full; returns how many it took. */
+/* Takes events until the block is full; returns how many it took. Both write the same. */
 size_t events_encode(struct events_encoder *e, const struct trace_event *events, size_t count);
+uint32_t events_encode_batch(struct events_encoder *e, const struct trace_batch *batch, uint32_t first);
 /* Bytes that events_encoder_finish may write at most, for what was taken so far. */
 size_t events_encoder_bound(const struct events_encoder *e);
 /* Ends the block: writes its payload to out, gives its tick range, starts the next block. */
@@ -160,7 +191,7 @@ struct events_decoder {
 	uint32_t site_count, epoch;
 	unsigned tick_shift;
 	uint64_t count, done;
-	uint64_t tick, tick_step, tick_left;
+	uint64_t first_tick, tick, tick_step, tick_left;
 	uint64_t switches, misses; /* bits of the current group, the next event's highest */
 	uint32_t thread, previous_thread;
 	uint32_t last_site;

@@ -35,7 +35,7 @@ static int reserve(struct events_decoder *d, uint32_t sites, uint32_t threads)
 		free(d->sites);
 		free(d->site_ids);
 		d->site_capacity = 0;
-		d->sites = malloc(sites * sizeof *d->sites);
+		d->sites = aligned_alloc(sizeof *d->sites, sites * sizeof *d->sites);
 		d->site_ids = malloc(sites * sizeof *d->site_ids);
 		if (!d->sites || !d->site_ids)
 			return HEFT_ENOMEM;
@@ -101,7 +101,7 @@ static struct events_thread *thread_state(struct events_decoder *d)
 		t->epoch = d->epoch;
 		t->context = 0;
 		t->last_cross = 0;
-		t->last_birth = d->tick;
+		t->last_birth = d->first_tick;
 	}
 	return t;
 }
@@ -117,8 +117,7 @@ static const char *new_site(struct events_decoder *d)
 	if (site >= d->site_limit)
 		return "a site that has been defined";
 	struct events_site *s = &d->sites[d->site_count];
-	s->size[0] = s->size[1] = size;
-	s->slack[0] = s->slack[1] = slack_predict(&d->model, size);
+	s->word[0] = s->word[1] = word_of(size, slack_predict(&d->model, size));
 	d->last_site = d->site_ids[d->site_count++] = (uint32_t)site;
 	return NULL;
 }
@@ -147,6 +146,7 @@ const char *events_decode_begin(struct events_decoder *d, const uint8_t *payload
 		p += lengths[i];
 		d->end[i] = p;
 	}
+	d->first_tick = d->tick;
 	if (reserve(d, (uint32_t)count * 2, thread_limit))
 		return "enough memory for its events";
 	memset(&d->model, 0, sizeof d->model);
@@ -182,22 +182,23 @@ static const char *get_realloc(struct events_decoder *d, struct trace_event *ev)
 			return "a slack of 32 bits";
 		ev->old_size = size;
 		ev->old_slack = slack ? (uint32_t)(slack - 1) : slack_predict(&d->model, size);
+	} else if (old->word[0] == WORD_NONE) {
+		return "a size that can be predicted";
 	} else {
-		ev->old_size = old->size[0];
-		ev->old_slack = old->slack[0];
+		ev->old_size = word_size(old->word[0]);
+		ev->old_slack = word_slack(old->word[0]);
 	}
 	d->at[COLUMN_REALLOCS] = p;
 	return NULL;
 }
 
-/* By kind: op, flags, and which of a site's two predictions it uses. */
-static const struct { uint8_t op, flags, from; } kinds[CODE_KIND + 1] = {
-	[KIND_ALLOC] = {TRACE_ALLOC, 0, 0},
-	[KIND_FREE] = {TRACE_FREE, 0, 1},
-	[KIND_FREE_TEMP] = {TRACE_FREE, TRACE_TEMPORARY, 0},
-	[KIND_FREE_CROSS] = {TRACE_FREE, 0, 1},
-	[KIND_REALLOC] = {TRACE_REALLOC, 0, 0},
-	[KIND_GONE] = {TRACE_GONE, 0, 1},
+static const struct { uint8_t op, flags; } kinds[CODE_KIND + 1] = {
+	[KIND_ALLOC] = {TRACE_ALLOC, 0},
+	[KIND_FREE] = {TRACE_FREE, 0},
+	[KIND_FREE_TEMP] = {TRACE_FREE, TRACE_TEMPORARY},
+	[KIND_FREE_CROSS] = {TRACE_FREE, 0},
+	[KIND_REALLOC] = {TRACE_REALLOC, 0},
+	[KIND_GONE] = {TRACE_GONE, 0},
 };
 
 static const char *get_escape(struct events_decoder *d, struct trace_event *ev, uint32_t *slack)
@@ -260,7 +261,7 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 		*next = (uint32_t)code;
 		t->context = context_after(t->context, (uint32_t)code);
 		struct events_site *s = &d->sites[local];
-		unsigned kind = code & CODE_KIND, from = kinds[kind].from;
+		unsigned kind = code & CODE_KIND, from = kind_from(kind);
 
 		ev->time_ns = d->tick << d->tick_shift;
 		ev->lifetime_ns = 0;
@@ -283,11 +284,13 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 		} else if (kind == CODE_KIND) {
 			return "a known kind of event";
 		}
-		uint64_t size = s->size[from];
-		uint32_t slack = s->slack[from];
+		uint64_t size = word_size(s->word[from]);
+		uint32_t slack = word_slack(s->word[from]);
 		if (code & CODE_NEW_SIZE) {
 			d->at[COLUMN_SIZES] = prefix_get(d->at[COLUMN_SIZES], &size);
 			slack = slack_predict(m, size);
+		} else if (__builtin_expect(s->word[from] == WORD_NONE, 0)) {
+			return "a size that can be predicted";
 		}
 		if (__builtin_expect(kind == KIND_ESCAPE, 0)) {
 			slack = explicit_slack;
@@ -300,8 +303,9 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 			if (wrong)
 				return wrong;
 		}
-		s->size[from] = size;
-		s->slack[from] = slack;
+		uint64_t word = word_of(size, slack);
+		if (__builtin_expect(word != WORD_NONE, 1))
+			s->word[from] = word;
 
 		if (ev->op & 1) {
 			uint64_t value, life;

@@ -7,7 +7,11 @@
  * half of an event is out of line. Writing codes and lifetimes without branches
  * was tried and is slower: what the model predicts, the processor predicts too.
  *
- * Invariants: `at` of a column never passes the start of the next; a site's or
+ * There are two ways in, which write the same: brief events (encode_some) and
+ * events in full (encode_full), one by one.
+ *
+ * Invariants: `at` of a column never passes the start of the next; a site that
+ * has not occurred in this block has no number and words that equal none; a
  * thread's state is meaningless unless its epoch is the block's. */
 #include "trace/events_block.h"
 
@@ -29,6 +33,8 @@ static void begin(struct events_encoder *e)
 	for (int i = 0; i < COLUMN_COUNT; i++)
 		e->at[i] = e->start[i];
 	memset(&e->model, 0, sizeof e->model);
+	for (uint32_t i = 0; i < e->site_count; i++)
+		memset(&e->sites[e->used[i]], 0xff, sizeof *e->sites);
 	e->epoch++;
 	e->site_count = 0;
 	e->count = 0;
@@ -68,39 +74,56 @@ void events_encoder_fini(struct events_encoder *e)
 	if (e->buffer)
 		munmap(e->buffer, total);
 	free(e->sites);
+	free(e->used);
 	free(e->threads);
 	memset(e, 0, sizeof *e);
 }
 
-static int grow(void **array, uint32_t *capacity, uint32_t need, size_t element)
+static uint32_t grown(uint32_t capacity, uint32_t need)
 {
-	if (need <= *capacity)
-		return 0;
-	uint32_t bigger = *capacity > UINT32_MAX / 2 ? UINT32_MAX : *capacity * 2;
+	uint32_t bigger = capacity > UINT32_MAX / 2 ? UINT32_MAX : capacity * 2;
 	if (bigger < need)
 		bigger = need;
-	if (bigger < 64)
-		bigger = 64;
-	void *p = reallocarray(*array, bigger, element);
-	if (!p)
+	return bigger < 64 ? 64 : bigger;
+}
+
+static int grow_sites(struct events_encoder *e, uint32_t need)
+{
+	uint32_t bigger = grown(e->site_capacity, need);
+	size_t had = e->site_capacity * sizeof *e->sites, has = bigger * sizeof *e->sites;
+	uint32_t *used = reallocarray(e->used, bigger, sizeof *used);
+	if (used)
+		e->used = used;
+	struct events_site *sites = aligned_alloc(sizeof *sites, has);
+	if (!used || !sites) {
+		free(sites);
 		return HEFT_ENOMEM;
-	memset((char *)p + *capacity * element, 0, (size_t)(bigger - *capacity) * element);
-	*array = p;
-	*capacity = bigger;
+	}
+	if (had)
+		memcpy(sites, e->sites, had);
+	memset((char *)sites + had, 0xff, has - had);
+	free(e->sites);
+	e->sites = sites;
+	e->site_capacity = bigger;
+	return 0;
+}
+
+static int grow_threads(struct events_encoder *e, uint32_t need)
+{
+	uint32_t bigger = grown(e->thread_capacity, need);
+	struct events_thread *threads = reallocarray(e->threads, bigger, sizeof *threads);
+	if (!threads)
+		return HEFT_ENOMEM;
+	memset(threads + e->thread_capacity, 0, (bigger - e->thread_capacity) * sizeof *threads);
+	e->threads = threads;
+	e->thread_capacity = bigger;
 	return 0;
 }
 
 int events_encoder_reserve(struct events_encoder *e, uint32_t sites, uint32_t threads)
 {
-	void *p = e->sites;
-	int rc = grow(&p, &e->site_capacity, sites, sizeof *e->sites);
-	e->sites = p;
-	if (rc)
-		return rc;
-	p = e->threads;
-	rc = grow(&p, &e->thread_capacity, threads, sizeof *e->threads);
-	e->threads = p;
-	return rc;
+	int rc = sites > e->site_capacity ? grow_sites(e, sites) : 0;
+	return !rc && threads > e->thread_capacity ? grow_threads(e, threads) : rc;
 }
 
 static void end_tick_run(struct events_encoder *e, uint32_t now, uint64_t next_tick)
@@ -126,15 +149,14 @@ static __attribute__((noinline)) void next_tick(struct events_encoder *e, uint32
 	e->tick_end_ns = end ? end : UINT64_MAX;
 }
 
-static inline struct events_thread *thread_state(struct events_encoder *e, uint32_t thread,
-						 uint64_t tick)
+static inline struct events_thread *thread_state(struct events_encoder *e, uint32_t thread)
 {
 	struct events_thread *t = &e->threads[thread];
 	if (__builtin_expect(t->epoch != e->epoch, 0)) {
 		t->epoch = e->epoch;
 		t->context = 0;
 		t->last_cross = 0;
-		t->last_birth = tick;
+		t->last_birth = e->first_tick;
 	}
 	return t;
 }
@@ -143,111 +165,205 @@ static __attribute__((noinline)) void new_site(struct events_encoder *e, uint32_
 						uint64_t size)
 {
 	struct events_site *s = &e->sites[site];
-	s->epoch = e->epoch;
-	s->local = e->site_count++;
-	s->size[0] = s->size[1] = size;
-	s->slack[0] = s->slack[1] = slack_predict(&e->model, size);
+	e->used[e->site_count] = site;
+	s->code = e->site_count++ << CODE_SITE_SHIFT;
+	s->word[0] = s->word[1] = word_of(size, slack_predict(&e->model, size));
 	uint8_t *p = prefix_put(e->at[COLUMN_SITES], zigzag((int64_t)site - (int64_t)e->last_site));
 	e->at[COLUMN_SITES] = prefix_put(p, size);
 	e->last_site = site;
 }
 
+/* ---- events in full: whatever is not brief, one at a time */
+
+/* How events are told apart, by op | flags << 2 | SHAPE_CROSS | SHAPE_STRANGER, where the flag
+ * TRACE_SLACK_UNKNOWN is that of the event xor that of the model. All others are escapes. */
+enum { SHAPE_CROSS = 16, SHAPE_STRANGER = 32 };
+static const uint8_t kind_of[64] = {
+	[TRACE_ALLOC] = KIND_ALLOC,
+	[TRACE_FREE] = KIND_FREE,
+	[TRACE_REALLOC] = KIND_REALLOC,
+	[TRACE_GONE] = KIND_GONE,
+	[TRACE_FREE | TRACE_TEMPORARY << 2] = KIND_FREE_TEMP,
+	[TRACE_FREE | SHAPE_CROSS] = KIND_FREE_CROSS,
+};
+
 /* What REALLOC has beyond the others. */
 static void put_realloc(struct events_encoder *e, const struct trace_event *ev)
 {
-	if (e->sites[ev->old_site].epoch != e->epoch)
+	if (e->sites[ev->old_site].code == CODE_NONE)
 		new_site(e, ev->old_site, ev->old_size);
 	const struct events_site *old = &e->sites[ev->old_site];
-	uint32_t slack = ev->old_slack;
-	unsigned same = ev->old_size == old->size[0] && slack == old->slack[0];
-	uint8_t *p = prefix_put(e->at[COLUMN_REALLOCS], (uint64_t)old->local << 1 | !same);
+	uint64_t word = word_of(ev->old_size, ev->old_slack);
+	unsigned same = word != WORD_NONE && word == old->word[0];
+	uint64_t number = old->code >> CODE_SITE_SHIFT;
+	uint8_t *p = prefix_put(e->at[COLUMN_REALLOCS], number << 1 | !same);
 	if (!same) {
+		uint32_t expect = slack_predict(&e->model, ev->old_size);
 		p = prefix_put(p, ev->old_size);
-		p = prefix_put(p, slack == slack_predict(&e->model, ev->old_size) ? 0 : slack + 1ull);
+		p = prefix_put(p, ev->old_slack == expect ? 0 : ev->old_slack + 1ull);
 	}
 	e->at[COLUMN_REALLOCS] = p;
 }
 
-/* How events are told apart, by op | flags << 2 | SHAPE_CROSS | SHAPE_STRANGER, where the flag
- * TRACE_SLACK_UNKNOWN is that of the event xor that of the model. All others are escapes. */
-enum { SHAPE_CROSS = 16, SHAPE_STRANGER = 32 };	 /* in the index */
-enum { SHAPE_PLAIN = 8, SHAPE_FROM = 16 }; /* in the value, beside the kind */
-static const uint8_t shape_of[64] = {
-	[TRACE_ALLOC] = KIND_ALLOC | SHAPE_PLAIN,
-	[TRACE_FREE] = KIND_FREE | SHAPE_PLAIN | SHAPE_FROM,
-	[TRACE_REALLOC] = KIND_REALLOC,
-	[TRACE_GONE] = KIND_GONE | SHAPE_PLAIN | SHAPE_FROM,
-	[TRACE_FREE | TRACE_TEMPORARY << 2] = KIND_FREE_TEMP | SHAPE_PLAIN,
-	[TRACE_FREE | SHAPE_CROSS] = KIND_FREE_CROSS | SHAPE_PLAIN | SHAPE_FROM,
-};
-
-/* An event that is not wholly as predicted, but for its code: returns the low bits of that. */
-static __attribute__((noinline)) uint32_t encode_special(struct events_encoder *e,
-							 const struct trace_event *ev,
-							 uint32_t shape)
+/* Everything of an event but its code, whose low bits are returned. */
+static __attribute__((noinline)) uint32_t put_event(struct events_encoder *e,
+						     const struct trace_event *ev, uint32_t kind)
 {
 	struct events_site *s = &e->sites[ev->site];
 	struct events_model *m = &e->model;
-	const uint64_t size = ev->size;
-	uint32_t kind = shape & CODE_KIND, slack = ev->slack;
-	unsigned from = kind == KIND_ESCAPE ? ev->op & 1u : shape / SHAPE_FROM;
-	uint32_t expect = size == s->size[from] ? s->slack[from] : slack_predict(m, size);
-	if (slack != expect || kind == KIND_ESCAPE) {
-		uint8_t *p = e->at[COLUMN_ESCAPES];
+	const uint64_t size = ev->size, word = word_of(size, ev->slack);
+	unsigned from = kind == KIND_ESCAPE ? ev->op & 1u : kind_from(kind);
+	bool same = word != WORD_NONE && word == s->word[from];
+	if (kind != KIND_ESCAPE && !same &&
+	    (ev->slack != slack_predict(m, size) ||
+	     (s->word[from] != WORD_NONE && size == word_size(s->word[from]))))
 		kind = KIND_ESCAPE;
+	if (kind == KIND_ESCAPE) {
+		uint8_t *p = e->at[COLUMN_ESCAPES];
 		from = ev->op & 1u;
 		*p++ = (uint8_t)((ev->op & 3u) | (ev->flags & (unsigned)TRACE_KEPT_FLAGS) << 2);
 		p = prefix_put(p, ev->birth_thread);
-		e->at[COLUMN_ESCAPES] = prefix_put(p, slack);
-		slack_learn(m, size, slack, ev->flags & TRACE_SLACK_UNKNOWN);
+		e->at[COLUMN_ESCAPES] = prefix_put(p, ev->slack);
+		slack_learn(m, size, ev->slack, ev->flags & TRACE_SLACK_UNKNOWN);
+		same = s->word[from] != WORD_NONE && size == word_size(s->word[from]);
 	}
-	if (size != s->size[from]) {
+	if (!same) {
 		e->at[COLUMN_SIZES] = prefix_put(e->at[COLUMN_SIZES], size);
 		kind |= CODE_NEW_SIZE;
 	}
 	if ((ev->op & 3) == TRACE_REALLOC)
 		put_realloc(e, ev);
-	s->size[from] = size;
-	s->slack[from] = slack;
+	if (word != WORD_NONE)
+		s->word[from] = word;
 	return kind;
 }
 
-/* Encodes events of one group. With `switching` false it stops at an event of another thread, and
- * keeps the thread's state in registers; with true it takes all, and a change of thread is no
- * branch that could be mispredicted. Both are made of the same text, and write the same. */
-static inline __attribute__((always_inline)) size_t
-encode_some(struct events_encoder *e, const struct trace_event *events, size_t count,
+/* The life of a FREE or GONE. A short life is a small number; the blocks of a structure that is torn
+ * down were born one after the other. The smaller of both is stored. */
+static inline uint8_t *put_life(uint8_t *p, uint64_t tick, uint64_t born, uint64_t *last_birth)
+{
+	uint64_t life = tick - born;
+	uint64_t step = zigzag((int64_t)(born - *last_birth));
+	unsigned by_step = step < life;
+	*last_birth = by_step ? born : *last_birth;
+	return prefix_put(p, (by_step ? step : life) << 1 | by_step);
+}
+
+static void put_switch(struct events_encoder *e, uint32_t thread)
+{
+	unsigned moved = thread != e->thread;
+	e->switches = e->switches << 1 | moved;
+	if (!moved)
+		return;
+	uint8_t *p = e->at[COLUMN_THREADS];
+	if (thread == e->previous_thread) {
+		*p++ = THREAD_BEFORE;
+	} else if (thread + 1ull < THREAD_FOLLOWS) {
+		*p++ = (uint8_t)(thread + 1);
+	} else {
+		*p++ = THREAD_FOLLOWS;
+		p = prefix_put(p, thread);
+	}
+	e->at[COLUMN_THREADS] = p;
+	e->previous_thread = e->thread;
+	e->thread = thread;
+}
+
+static void encode_full(struct events_encoder *e, const struct trace_event *ev)
+{
+	struct events_model *m = &e->model;
+	if (ev->time_ns >= e->tick_end_ns)
+		next_tick(e, e->count, ev->time_ns);
+	put_switch(e, ev->thread);
+	struct events_thread *t = thread_state(e, ev->thread);
+	unsigned cross = 0;
+	if (ev->birth_thread != ev->thread) {
+		cross = ev->birth_thread == t->last_cross ? SHAPE_CROSS : SHAPE_STRANGER;
+		t->last_cross = ev->birth_thread;
+	}
+	if (e->sites[ev->site].code == CODE_NONE)
+		new_site(e, ev->site, ev->size);
+	uint32_t flags = (ev->flags & (unsigned)TRACE_KEPT_FLAGS) ^ m->unknown;
+	uint32_t low = put_event(e, ev, kind_of[(ev->op & 3u) | flags << 2 | cross]);
+	uint32_t code = e->sites[ev->site].code | low;
+	uint32_t *next = code_after(m, t->context);
+	unsigned miss = *next != code;
+	t->context = context_after(t->context, code);
+	e->misses = e->misses << 1 | miss;
+	if (miss) {
+		*next = code;
+		e->at[COLUMN_CODES] = prefix_put(e->at[COLUMN_CODES], code);
+	}
+	if (ev->op & 1) {
+		uint64_t born = ev->time_ns > ev->lifetime_ns ? ev->time_ns - ev->lifetime_ns : 0;
+		e->at[COLUMN_LIVES] = put_life(e->at[COLUMN_LIVES], e->tick, born >> e->tick_shift,
+					       &t->last_birth);
+	}
+	e->count++;
+}
+
+/* ---- brief events */
+
+/* A brief event that is not as its site predicts: returns the low bits of its code. */
+static __attribute__((noinline)) uint32_t unpredicted(struct events_encoder *e,
+						      const struct trace_batch *batch,
+						      const struct trace_brief *b)
+{
+	const uint64_t word = b->block >> TRACE_BRIEF_SITE_BITS, size = word_size(word);
+	struct events_site *s = &e->sites[trace_brief_site(b)];
+	const uint32_t kind = trace_brief_kind(b);
+	uint64_t *predicted = &s->word[kind_from(kind)];
+	if (s->code == CODE_NONE) {
+		new_site(e, trace_brief_site(b), size);
+		if (*predicted == word)
+			return kind;
+	}
+	if (size == word_size(*predicted) || word_slack(word) != slack_predict(&e->model, size)) {
+		struct trace_event ev = trace_batch_event(batch, (uint32_t)(b - batch->brief));
+		return put_event(e, &ev, kind);
+	}
+	*predicted = word;
+	e->at[COLUMN_SIZES] = prefix_put(e->at[COLUMN_SIZES], size);
+	return kind | CODE_NEW_SIZE;
+}
+
+/* Encodes brief events of one group up to one that has to be encoded in full. With `switching` false
+ * it also stops at an event of another thread, and keeps the thread's state in registers; with true it
+ * takes all, and a change of thread is no branch that could be mispredicted. Both are made of the same
+ * text, and write the same. */
+static inline __attribute__((always_inline)) uint32_t
+encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t begin, uint32_t end,
 	    const bool switching)
 {
 	/* Stores through byte pointers may alias anything: what changes often lives in locals. */
-	const uint32_t first = e->count, epoch = e->epoch;
 	const unsigned shift = e->tick_shift;
-	const struct trace_event *const last = events + count;
-	const struct trace_event *ev;
+	const struct trace_brief *const first = batch->brief + begin, *const last = batch->brief + end;
+	const struct trace_brief *b;
 	struct events_site *const sites = e->sites;
 	uint32_t thread = e->thread, previous_thread = e->previous_thread;
 	uint64_t tick = e->tick, tick_end_ns = e->tick_end_ns;
 	uint64_t switches = e->switches, misses = e->misses;
-	struct events_thread *t = thread_state(e, thread, tick);
+	struct events_thread *t = thread_state(e, thread);
 	uint32_t context = t->context;
 	uint64_t last_birth = t->last_birth;
 	uint8_t *at_threads = e->at[COLUMN_THREADS];
 	uint8_t *at_codes = e->at[COLUMN_CODES], *at_lives = e->at[COLUMN_LIVES];
 
-	for (ev = events; ev < last; ev++) {
-		const struct events_site *s = &sites[ev->site];
-		const uint64_t time_ns = ev->time_ns;
-		unsigned cross = 0;
+	for (b = first; b < last; b++) {
+		const uint64_t time_ns = b->time_ns;
+		const uint32_t kind = trace_brief_kind(b);
 
-		if (!switching && ev->thread != thread)
+		if (!switching && b->thread != thread)
+			break;
+		if (__builtin_expect(kind == TRACE_BRIEF_FULL, 0))
 			break;
 		if (__builtin_expect(time_ns >= tick_end_ns, 0)) {
-			next_tick(e, first + (uint32_t)(ev - events), time_ns);
+			next_tick(e, e->count + (uint32_t)(b - first), time_ns);
 			tick = e->tick;
 			tick_end_ns = e->tick_end_ns;
 		}
 		if (switching) {
-			const uint32_t now = ev->thread;
+			const uint32_t now = b->thread;
 			const unsigned moved = now != thread;
 			/* THREAD_BEFORE is 0: arithmetic, for compilers would make a branch of it. */
 			const uint32_t name = (now + 1) & (0 - (uint32_t)(now != previous_thread));
@@ -260,26 +376,24 @@ encode_some(struct events_encoder *e, const struct trace_event *events, size_t c
 			switches = switches << 1 | moved;
 			previous_thread = moved ? thread : previous_thread;
 			thread = now;
-			t = thread_state(e, thread, tick);
+			t = thread_state(e, thread);
 			context = t->context;
 			last_birth = t->last_birth;
 		}
-		if (ev->birth_thread != thread) {
-			cross = ev->birth_thread == t->last_cross ? SHAPE_CROSS : SHAPE_STRANGER;
-			t->last_cross = ev->birth_thread;
+		const struct events_site *s = &sites[trace_brief_site(b)];
+		uint32_t low = kind;
+		if (__builtin_expect(kind == TRACE_BRIEF_FREE_CROSS, 0) &&
+		    trace_brief_birth(b) != t->last_cross) {
+			struct trace_event ev = trace_batch_event(batch, begin + (uint32_t)(b - first));
+			t->last_cross = ev.birth_thread;
+			if (s->code == CODE_NONE)
+				new_site(e, ev.site, ev.size);
+			low = put_event(e, &ev, KIND_ESCAPE);
+		} else if (b->block >> TRACE_BRIEF_SITE_BITS != s->word[kind_from(kind)]) {
+			low = unpredicted(e, batch, b);
 		}
-		if (__builtin_expect(s->epoch != epoch, 0))
-			new_site(e, ev->site, ev->size);
 
-		uint32_t shape = shape_of[((ev->op & 3u) | (ev->flags & (unsigned)TRACE_KEPT_FLAGS) << 2 | cross) ^
-					  e->model.unknown << 2];
-		unsigned from = shape / SHAPE_FROM;
-		uint32_t low = shape & CODE_KIND;
-		if ((~shape & SHAPE_PLAIN) | (ev->size ^ s->size[from]) |
-		    (ev->slack ^ s->slack[from]))
-			low = encode_special(e, ev, shape);
-
-		uint32_t code = s->local << CODE_SITE_SHIFT | low;
+		const uint32_t code = s->code | low;
 		uint32_t *next = code_after(&e->model, context);
 		const unsigned miss = *next != code;
 		context = context_after(context, code);
@@ -288,24 +402,15 @@ encode_some(struct events_encoder *e, const struct trace_event *events, size_t c
 			*next = code;
 			at_codes = prefix_put(at_codes, code);
 		}
-
-		if (ev->op & 1) {
-			/* FREE, GONE. A short life is a small number; the blocks of a structure
-			 * that is torn down were born one after the other. The smaller is stored. */
-			uint64_t lifetime_ns = ev->lifetime_ns;
-			uint64_t born = (time_ns > lifetime_ns ? time_ns - lifetime_ns : 0) >> shift;
-			uint64_t life = tick - born;
-			uint64_t step = zigzag((int64_t)(born - last_birth));
-			unsigned by_step = step < life;
-			at_lives = prefix_put(at_lives, (by_step ? step : life) << 1 | by_step);
-			last_birth = by_step ? born : last_birth;
-		}
+		if (kind != TRACE_BRIEF_ALLOC)
+			at_lives = put_life(at_lives, tick, (time_ns - b->lifetime_ns) >> shift,
+					    &last_birth);
 		if (switching) {
 			t->context = context;
 			t->last_birth = last_birth;
 		}
 	}
-	size_t done = (size_t)(ev - events);
+	uint32_t done = (uint32_t)(b - first);
 	t->context = context;
 	t->last_birth = last_birth;
 	e->thread = thread;
@@ -315,21 +420,22 @@ encode_some(struct events_encoder *e, const struct trace_event *events, size_t c
 	e->at[COLUMN_THREADS] = at_threads;
 	e->at[COLUMN_CODES] = at_codes;
 	e->at[COLUMN_LIVES] = at_lives;
-	e->count = first + (uint32_t)done;
+	e->count += done;
 	return done;
 }
 
-static __attribute__((noinline)) size_t encode_steady(struct events_encoder *e,
-						       const struct trace_event *events, size_t count)
+static __attribute__((noinline)) uint32_t encode_steady(struct events_encoder *e,
+							 const struct trace_batch *batch,
+							 uint32_t begin, uint32_t end)
 {
-	return encode_some(e, events, count, false);
+	return encode_some(e, batch, begin, end, false);
 }
 
-static __attribute__((noinline)) size_t encode_switching(struct events_encoder *e,
-							  const struct trace_event *events,
-							  size_t count)
+static __attribute__((noinline)) uint32_t encode_switching(struct events_encoder *e,
+							    const struct trace_batch *batch,
+							    uint32_t begin, uint32_t end)
 {
-	return encode_some(e, events, count, true);
+	return encode_some(e, batch, begin, end, true);
 }
 
 static void put_bits(struct events_encoder *e, enum events_column column, uint64_t bits)
@@ -348,19 +454,47 @@ static void end_group(struct events_encoder *e)
 
 size_t events_encode(struct events_encoder *e, const struct trace_event *events, size_t count)
 {
-	size_t room = EVENTS_PER_BLOCK - e->count, done = 0;
+	size_t room = EVENTS_PER_BLOCK - e->count;
 	if (count > room)
 		count = room;
-	if (!count)
-		return 0;
-	if (e->count == 0)
+	if (count && e->count == 0)
 		next_tick(e, 0, events[0].time_ns);
+	for (size_t i = 0; i < count; i++) {
+		encode_full(e, &events[i]);
+		if (e->count % EVENTS_GROUP == 0)
+			end_group(e);
+	}
+	return count;
+}
+
+/* The events [i, end) of a batch, which are of one group. */
+static void encode_group(struct events_encoder *e, const struct trace_batch *batch, uint32_t i,
+			 uint32_t end)
+{
+	while (i < end) {
+		/* While the model expects unknown slack, a brief event is an escape. */
+		if (trace_brief_kind(&batch->brief[i]) == TRACE_BRIEF_FULL || e->model.unknown) {
+			struct trace_event ev = trace_batch_event(batch, i++);
+			encode_full(e, &ev);
+		} else if (e->switching || batch->brief[i].thread != e->thread) {
+			i += encode_switching(e, batch, i, end);
+		} else {
+			i += encode_steady(e, batch, i, end);
+		}
+	}
+}
+
+uint32_t events_encode_batch(struct events_encoder *e, const struct trace_batch *batch, uint32_t first)
+{
+	uint32_t count = batch->count - first, room = EVENTS_PER_BLOCK - e->count, done = 0;
+	if (count > room)
+		count = room;
+	if (count && e->count == 0)
+		next_tick(e, 0, batch->brief[first].time_ns);
 	while (done < count) {
-		size_t group = EVENTS_GROUP - e->count % EVENTS_GROUP;
-		size_t n = count - done < group ? count - done : group;
-		size_t taken = e->switching ? 0 : encode_steady(e, events + done, n);
-		if (taken < n)
-			encode_switching(e, events + done + taken, n - taken);
+		uint32_t group = EVENTS_GROUP - e->count % EVENTS_GROUP;
+		uint32_t n = count - done < group ? count - done : group;
+		encode_group(e, batch, first + done, first + done + n);
 		done += n;
 		if (n == group)
 			end_group(e);

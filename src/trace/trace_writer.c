@@ -434,9 +434,12 @@ int trace_writer_events(struct trace_writer *w, const struct trace_event *events
 
 int trace_writer_batch(struct trace_writer *w, const struct trace_batch *batch)
 {
-	for (uint32_t i = 0; i < batch->count && !w->error.code; i++) {
-		struct trace_event e = trace_batch_event(batch, i);
-		trace_writer_events(w, &e, 1);
+	for (uint32_t done = 0; done < batch->count && !w->error.code;) {
+		uint32_t taken = events_encode_batch(&w->encoder, batch, done);
+		done += taken;
+		w->events += taken;
+		if (w->encoder.count == EVENTS_PER_BLOCK)
+			flush_events(w);
 	}
 	return w->error.code;
 }

@@ -1,0 +1,186 @@
+/* Events blocks from batches: whether an event stands in brief or in full makes no difference to the
+ * bytes, and what was put in comes out. Heaps are simulated (trace_fixture.h), or loop as programs do,
+ * with more threads than fit a byte. Files around the blocks are in test_trace.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "trace/events_block.h"
+#include "trace_fixture.h"
+
+enum { TICK_SHIFT = 11 };
+
+static struct events_encoder brief_encoder, full_encoder;
+static struct events_decoder decoder;
+
+static bool fits_brief(const struct trace_event *e)
+{
+	return (e->op == TRACE_ALLOC || e->op == TRACE_FREE) && !(e->flags & ~TRACE_TEMPORARY) &&
+	       !(e->flags && e->birth_thread != e->thread) && e->size < 1u << TRACE_BRIEF_SIZE_BITS &&
+	       e->slack < (1u << TRACE_BRIEF_SLACK_BITS) - 1;
+}
+
+static void add(struct trace_batch *batch, const struct trace_event *e, bool brief)
+{
+	struct trace_brief *b = &batch->brief[batch->count++];
+	*b = (struct trace_brief){.time_ns = e->time_ns, .thread = e->thread};
+	if (!brief) {
+		b->block = batch->full_count;
+		batch->full[batch->full_count++] = *e;
+		return;
+	}
+	uint32_t kind = e->op == TRACE_ALLOC			? TRACE_BRIEF_ALLOC
+			: e->birth_thread != e->thread		? TRACE_BRIEF_FREE_CROSS
+			: e->flags & TRACE_TEMPORARY		? TRACE_BRIEF_FREE_TEMP
+								: TRACE_BRIEF_FREE;
+	b->lifetime_ns = e->lifetime_ns;
+	b->block = e->site | e->size << TRACE_BRIEF_SITE_BITS |
+		   (uint64_t)e->slack << (TRACE_BRIEF_SITE_BITS + TRACE_BRIEF_SIZE_BITS);
+	b->birth_kind = e->birth_thread << 8 | kind;
+}
+
+/* Batches of odd lengths; one in `full_one_in` of what could be brief is in full. */
+static void encode_in_batches(const struct trace_event *events, size_t count, struct heap *random,
+			      uint32_t full_one_in)
+{
+	static struct trace_batch batch;
+	for (size_t i = 0; i < count;) {
+		uint32_t n = 1 + heap_random(random, TRACE_BATCH);
+		batch.count = batch.full_count = 0;
+		for (; batch.count < n && i < count; i++)
+			add(&batch, &events[i],
+			    fits_brief(&events[i]) && heap_random(random, full_one_in));
+		assert_int_equal(events_encode_batch(&brief_encoder, &batch, 0), batch.count);
+	}
+}
+
+static void check_block(const uint8_t *payload, size_t len, const struct trace_event *events,
+			size_t count, uint32_t sites, uint32_t threads)
+{
+	static struct trace_event batch[EVENTS_BATCH];
+	size_t n, at = 0;
+	assert_null(events_decode_begin(&decoder, payload, len, sites, threads));
+	for (;;) {
+		const char *wrong = events_decode(&decoder, batch, &n);
+		if (wrong)
+			fail_msg("%s", wrong);
+		if (!n)
+			break;
+		for (size_t i = 0; i < n; i++, at++) {
+			assert_true(at < count);
+			struct trace_event e = rounded(events[at], 1 << TICK_SHIFT);
+			assert_true(batch[i].time_ns == e.time_ns && batch[i].size == e.size &&
+				    batch[i].lifetime_ns == e.lifetime_ns &&
+				    batch[i].old_size == e.old_size && batch[i].site == e.site &&
+				    batch[i].old_site == e.old_site && batch[i].thread == e.thread &&
+				    batch[i].birth_thread == e.birth_thread &&
+				    batch[i].slack == e.slack && batch[i].old_slack == e.old_slack &&
+				    batch[i].op == e.op && batch[i].flags == e.flags);
+		}
+	}
+	assert_int_equal(at, count);
+}
+
+static void check(const struct trace_event *events, size_t count, uint32_t sites, uint32_t threads,
+		  struct heap *random, uint32_t full_one_in)
+{
+	assert_int_equal(events_encoder_reserve(&brief_encoder, sites, threads), 0);
+	assert_int_equal(events_encoder_reserve(&full_encoder, sites, threads), 0);
+	encode_in_batches(events, count, random, full_one_in);
+	assert_int_equal(events_encode(&full_encoder, events, count), count);
+	size_t bound = events_encoder_bound(&full_encoder);
+	uint8_t *a = calloc(1, bound + EVENTS_READ_SLACK), *b = calloc(1, bound + EVENTS_READ_SLACK);
+	uint64_t first, last;
+	size_t len = events_encoder_finish(&full_encoder, a, &first, &last);
+	assert_true(len <= bound);
+	assert_int_equal(events_encoder_finish(&brief_encoder, b, &first, &last), len);
+	assert_memory_equal(a, b, len);
+	assert_int_equal(first, events[0].time_ns >> TICK_SHIFT);
+	assert_int_equal(last, events[count - 1].time_ns >> TICK_SHIFT);
+	check_block(b, len, events, count, sites, threads);
+	free(a);
+	free(b);
+}
+
+static void test_simulated(void **state)
+{
+	(void)state;
+	static struct heap random;
+	for (uint32_t seed = 1; seed <= 40; seed++) {
+		uint32_t sites = 1 + heap_random(&random, seed * 20);
+		uint32_t threads = 1 + heap_random(&random, seed % 2 ? 2 : 60);
+		size_t count = 1 + heap_random(&random, seed * 1000);
+		struct trace_event *events = heap_events(seed, sites, threads, count);
+		check(events, count, sites, threads, &random, 2 + seed);
+		free(events);
+	}
+}
+
+enum { LOOP_THREADS = 600, LOOP_SITES = 50 };
+
+/* Threads that repeat themselves, in stretches and by turns: what prediction is made for. */
+static void loop_events(struct trace_event *events, size_t count, struct heap *random)
+{
+	uint64_t time_ns = 0;
+	uint32_t thread = 0, other = 0, turns = 0, slack_off = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct trace_event *e = &events[i];
+		*e = (struct trace_event){0};
+		time_ns += heap_random(random, 2000);
+		if (heap_random(random, 200) == 0) {
+			thread = heap_random(random, LOOP_THREADS);
+			other = heap_random(random, LOOP_THREADS);
+			turns = heap_random(random, 3);
+			slack_off = heap_random(random, 10) ? 0 : heap_random(random, 5000);
+		}
+		e->time_ns = time_ns;
+		e->thread = turns && heap_random(random, turns + 1) ? other : thread;
+		e->birth_thread = e->thread;
+		e->site = (uint32_t)(i / 2 * 7 % LOOP_SITES);
+		e->size = e->site == 3 ? heap_random(random, 3000) : 20 * e->site;
+		e->slack = slack_guess(e->size) + slack_off;
+		e->op = i % 2 ? TRACE_FREE : TRACE_ALLOC;
+		if (e->op == TRACE_ALLOC)
+			continue;
+		e->lifetime_ns = heap_random(random, 4) ? heap_random(random, 3000)
+							: heap_random(random, 1u << 30);
+		if (e->lifetime_ns > time_ns)
+			e->lifetime_ns = time_ns;
+		if (e->site % 5 == 0)
+			e->birth_thread = other;
+		else if (e->site % 3 == 0)
+			e->flags = TRACE_TEMPORARY;
+	}
+}
+
+static void test_loops(void **state)
+{
+	(void)state;
+	static struct heap random;
+	static struct trace_event events[60000];
+	size_t count = sizeof events / sizeof events[0];
+	for (int round = 0; round < 5; round++) {
+		loop_events(events, count, &random);
+		check(events, count, LOOP_SITES, LOOP_THREADS, &random, round ? 50 : UINT32_MAX);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_simulated),
+		cmocka_unit_test(test_loops),
+	};
+	events_decoder_init(&decoder, TICK_SHIFT);
+	if (events_encoder_init(&brief_encoder, TICK_SHIFT) ||
+	    events_encoder_init(&full_encoder, TICK_SHIFT))
+		return 1;
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	events_encoder_fini(&brief_encoder);
+	events_encoder_fini(&full_encoder);
+	events_decoder_fini(&decoder);
+	return failed;
+}
