@@ -26,8 +26,8 @@
 #define SIZE_LIMIT (1ull << 47) /* no block is larger than the address space */
 #define PARK_NS 50000000ull
 #define DT_MASK (WIRE_DT_MAX << 3)
-enum { FAR_BLOCKS = 1 << 15 }; /* live: from here on their entries are not in the cache */
-enum { AHEAD = 16 };	       /* words between asking for an entry and using it */
+enum { FAR_BLOCKS = 1024 }; /* live: from here on their entries are not in the cache */
+enum { AHEAD = 24 };	       /* words between asking for an entry and using it */
 
 _Static_assert((int)LIVE_SITE_BITS == (int)TRACE_BRIEF_SITE_BITS &&
 		       (int)LIVE_SIZE_BITS == (int)TRACE_BRIEF_SIZE_BITS &&
