@@ -14,8 +14,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-enum { EVENTS_PER_BLOCK = 1 << 19 };
+enum { EVENTS_PER_BLOCK = 1 << 20 };
 
 enum events_column {
 	COLUMN_TICKS,	 /* runs of events in one tick */
@@ -23,7 +24,8 @@ enum events_column {
 	COLUMN_THREADS,	 /* a byte a switch: to which thread */
 	COLUMN_MISSES,	 /* a bit an event: its code was not predicted */
 	COLUMN_CODES,	 /* those codes */
-	COLUMN_SIZES,	 /* sizes that were not predicted */
+	COLUMN_RESIZES,	 /* a bit an event: its size or slack was not predicted */
+	COLUMN_SIZES,	 /* those sizes, and slacks */
 	COLUMN_LIVES,	 /* lifetimes of FREE and GONE */
 	COLUMN_SITES,	 /* ids and first sizes of sites in the order of their first use */
 	COLUMN_REALLOCS, /* what a REALLOC has beyond the others */
@@ -32,7 +34,7 @@ enum events_column {
 };
 
 /* The most bytes one event can add to each column. */
-#define COLUMN_WORST {18, 8, 10, 8, 9, 9, 9, 36, 27, 19}
+#define COLUMN_WORST {18, 8, 10, 8, 9, 8, 18, 9, 36, 27, 10}
 
 /* Bits are kept in groups of 64 events, the first event of a group highest among as many bits
  * as the group has events. */
@@ -42,21 +44,20 @@ enum { EVENTS_GROUP = 64 };
  * the id plus 1. */
 enum { THREAD_BEFORE = 0, THREAD_FOLLOWS = 255 };
 
-/* code = local site << CODE_SITE_SHIFT | size not predicted << 3 | kind */
+/* code = local site << CODE_SITE_SHIFT | kind */
 enum events_kind {
-	KIND_ESCAPE, /* op, flags, birth thread and slack are in COLUMN_ESCAPES */
+	KIND_ESCAPE, /* op, flags and birth thread are in COLUMN_ESCAPES */
 	KIND_ALLOC,
-	KIND_FREE, /* by the thread that allocated the block */
-	KIND_FREE_TEMP,
+	KIND_FREE,	/* by the thread that allocated the block */
+	KIND_FREE_TEMP, /* the same, of the block that this thread allocated last */
 	KIND_FREE_CROSS, /* allocated by the thread whose block this thread last freed so */
 	KIND_REALLOC,	 /* by the thread that allocated the block */
 	KIND_GONE,
 	CODE_KIND = 7,
-	CODE_NEW_SIZE = 8,
-	CODE_SITE_SHIFT = 4,
+	CODE_SITE_SHIFT = 3,
 };
 
-/* Which of a site's two predictions a kind other than KIND_ESCAPE uses, see struct events_site. */
+/* Which of a site's two predictions a kind uses, see struct events_site; an escape's is that of its op. */
 static inline unsigned kind_from(uint32_t kind)
 {
 	return ~kind & 1;
@@ -84,40 +85,85 @@ static inline uint32_t word_slack(uint64_t word)
 	return (uint32_t)(word >> TRACE_BRIEF_SIZE_BITS);
 }
 
-/* The last word of: [0] ALLOC, REALLOC and temporary FREE, [1] other FREE and GONE. */
 struct events_site {
+	/* The last word of: [0] ALLOC, REALLOC and temporary FREE, [1] other FREE and GONE. */
 	_Alignas(32) uint64_t word[2];
 	uint32_t code; /* number within the block << CODE_SITE_SHIFT; CODE_NONE: not yet seen in it */
-	uint32_t pad[3];
+	uint32_t last_alloc; /* low bits of the tick of its last ALLOC */
+	uint32_t last_birth; /* of the birth of its block that ended last, temporary ones aside */
+	uint32_t pad;
 };
 _Static_assert(sizeof(struct events_site) == 32, "half a cache line, never across two");
 #define CODE_NONE UINT32_MAX
 
 struct events_thread {
-	uint64_t last_birth; /* tick at which the block last freed by this thread was born */
-	uint32_t context;    /* hash of its last codes */
+	uint64_t context;    /* hash of its last codes */
+	uint64_t last_alloc; /* tick of its last ALLOC */
+	uint64_t last_birth; /* birth of the block that it ended last, temporary ones aside */
 	uint32_t last_cross;
 	uint32_t epoch;
-	uint32_t pad;
 };
 
-enum { CONTEXT_BITS = 14, CONTEXT_SHIFT = 10, SLACK_BITS = 10 };
+/* The latest tick, not after `tick`, whose low bits these are. */
+static inline uint64_t tick_before(uint64_t tick, uint32_t low)
+{
+	return tick - (uint32_t)((uint32_t)tick - low);
+}
+
+enum { CONTEXT_BITS = 16, CONTEXT_SHIFT = 24, FAMILIAR_BITS = 13, SLACK_BITS = 10 };
+
+/* A code that was not predicted: its rank among those that followed the same code lately, or it is of
+ * a site that is new in the block, or stands in full. */
+enum { CODE_RANKS = 4, CODE_NEW = CODE_RANKS, CODE_FULL = CODE_NEW + CODE_KIND + 1 };
 
 struct events_model {
-	uint32_t next[1 << CONTEXT_BITS];    /* the code that followed this context */
+	uint32_t next[1 << CONTEXT_BITS];		   /* the code that followed this context */
+	uint32_t familiar[1 << FAMILIAR_BITS][CODE_RANKS]; /* codes that followed this code, last first */
 	uint32_t slack_off[1 << SLACK_BITS]; /* by size: how far slack_guess was off */
 	uint32_t unknown; /* TRACE_SLACK_UNKNOWN if the last escape had it, else 0 */
 };
 
-/* Shifting makes older codes leave: what remains is a hash of the last three or so. */
-static inline uint32_t context_after(uint32_t context, uint32_t code)
+static inline void model_reset(struct events_model *m)
 {
-	return (context << CONTEXT_SHIFT) ^ (code * 0x9e3779b1u);
+	memset(m->next, 0xff, sizeof m->next); /* CODE_NONE: predicts nothing that exists */
+	memset(m->familiar, 0xff, sizeof m->familiar);
+	memset(m->slack_off, 0, sizeof m->slack_off);
+	m->unknown = 0;
 }
 
-static inline uint32_t *code_after(struct events_model *m, uint32_t context)
+/* Shifting makes older codes leave: the upper bits are a hash of the last three or so, the lower ones
+ * depend on the last one alone. */
+static inline uint64_t context_after(uint64_t context, uint32_t code)
 {
-	return &m->next[context >> (32 - CONTEXT_BITS)];
+	return context << CONTEXT_SHIFT ^ code * 0x9e3779b97f4a7c15u;
+}
+
+static inline uint32_t *code_after(struct events_model *m, uint64_t context)
+{
+	return &m->next[context >> (64 - CONTEXT_BITS)];
+}
+
+static inline uint32_t *familiar_after(struct events_model *m, uint64_t context)
+{
+	uint32_t last = (uint32_t)context << (32 - CONTEXT_SHIFT);
+	return m->familiar[last * 0x9e3779b1u >> (32 - FAMILIAR_BITS)];
+}
+
+/* Puts a code first; returns which it was. */
+static inline unsigned familiar_rank(uint32_t *f, uint32_t code)
+{
+	uint32_t a = f[0], b = f[1], c = f[2], d = f[3];
+	if (a == code)
+		return 0;
+	f[0] = code;
+	f[1] = a;
+	if (b == code)
+		return 1;
+	f[2] = b;
+	if (c == code)
+		return 2;
+	f[3] = c;
+	return d == code ? 3 : CODE_RANKS;
 }
 
 /* What glibc's malloc would leave over; other allocators are learnt as differences to it. */
@@ -137,12 +183,10 @@ static inline uint32_t slack_predict(struct events_model *m, uint64_t size)
 	return m->unknown ? 0 : slack_guess(size) + *slack_slot(m, size);
 }
 
-/* At every escape. */
-static inline void slack_learn(struct events_model *m, uint64_t size, uint32_t slack,
-			       uint32_t unknown)
+/* A slack that was not predicted. */
+static inline void slack_learn(struct events_model *m, uint64_t size, uint32_t slack)
 {
-	m->unknown = unknown;
-	if (!unknown)
+	if (!m->unknown)
 		*slack_slot(m, size) = slack - slack_guess(size);
 }
 
@@ -158,8 +202,9 @@ struct events_encoder {
 	uint64_t first_tick, tick, tick_end_ns;
 	uint32_t tick_start; /* index of the first event of the current tick */
 	uint32_t thread, previous_thread;
-	uint64_t switches, misses; /* bits of the current group */
+	uint64_t switches, misses, resizes; /* bits of the current group */
 	uint32_t last_site;
+	uint32_t fresh; /* code of the site that is new with this event, or CODE_NONE */
 	bool switching; /* the last group had switches: expect more */
 	uint8_t *at[COLUMN_COUNT], *start[COLUMN_COUNT];
 	uint8_t *buffer;
@@ -192,7 +237,7 @@ struct events_decoder {
 	unsigned tick_shift;
 	uint64_t count, done;
 	uint64_t first_tick, tick, tick_step, tick_left;
-	uint64_t switches, misses; /* bits of the current group, the next event's highest */
+	uint64_t switches, misses, resizes; /* bits of the current group, the next event's highest */
 	uint32_t thread, previous_thread;
 	uint32_t last_site;
 	const uint8_t *at[COLUMN_COUNT], *end[COLUMN_COUNT];

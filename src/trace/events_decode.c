@@ -101,7 +101,7 @@ static struct events_thread *thread_state(struct events_decoder *d)
 		t->epoch = d->epoch;
 		t->context = 0;
 		t->last_cross = 0;
-		t->last_birth = d->first_tick;
+		t->last_alloc = t->last_birth = d->first_tick;
 	}
 	return t;
 }
@@ -118,6 +118,7 @@ static const char *new_site(struct events_decoder *d)
 		return "a site that has been defined";
 	struct events_site *s = &d->sites[d->site_count];
 	s->word[0] = s->word[1] = word_of(size, slack_predict(&d->model, size));
+	s->last_alloc = s->last_birth = (uint32_t)d->tick;
 	d->last_site = d->site_ids[d->site_count++] = (uint32_t)site;
 	return NULL;
 }
@@ -138,7 +139,7 @@ const char *events_decode_begin(struct events_decoder *d, const uint8_t *payload
 	if (p > limit || sum != (uint64_t)(limit - p))
 		return "columns that fill their block";
 	if (count == 0 || count > EVENTS_PER_BLOCK)
-		return "a number of events between 1 and 524288";
+		return "a number of events between 1 and 1048576";
 	if (d->tick > UINT64_MAX >> d->tick_shift)
 		return "a time that fits 64 bits";
 	for (int i = 0; i < COLUMN_COUNT; i++) {
@@ -149,7 +150,7 @@ const char *events_decode_begin(struct events_decoder *d, const uint8_t *payload
 	d->first_tick = d->tick;
 	if (reserve(d, (uint32_t)count * 2, thread_limit))
 		return "enough memory for its events";
-	memset(&d->model, 0, sizeof d->model);
+	model_reset(&d->model);
 	d->epoch++;
 	d->site_limit = site_limit;
 	d->thread_limit = thread_limit;
@@ -201,23 +202,64 @@ static const struct { uint8_t op, flags; } kinds[CODE_KIND + 1] = {
 	[KIND_GONE] = {TRACE_GONE, 0},
 };
 
-static const char *get_escape(struct events_decoder *d, struct trace_event *ev, uint32_t *slack)
+static const char *get_escape(struct events_decoder *d, struct trace_event *ev)
 {
-	uint64_t birth_thread, value;
+	uint64_t birth_thread;
 	unsigned head = *d->at[COLUMN_ESCAPES];
-	const uint8_t *p = prefix_get(d->at[COLUMN_ESCAPES] + 1, &birth_thread);
-	d->at[COLUMN_ESCAPES] = prefix_get(p, &value);
+	d->at[COLUMN_ESCAPES] = prefix_get(d->at[COLUMN_ESCAPES] + 1, &birth_thread);
 	if (head > 15)
 		return "an operation and its flags";
 	if (birth_thread >= d->thread_limit)
 		return "a thread that has been defined";
-	if (value > UINT32_MAX)
-		return "a slack of 32 bits";
 	ev->op = head & 3;
 	ev->flags = (uint8_t)(head >> 2);
 	ev->birth_thread = (uint32_t)birth_thread;
-	*slack = (uint32_t)value;
+	d->model.unknown = ev->flags & TRACE_SLACK_UNKNOWN;
 	return NULL;
+}
+
+/* A code that was not predicted; *fresh if its site is new in the block. */
+static uint64_t get_code(struct events_decoder *d, uint64_t context, bool *fresh)
+{
+	uint64_t value;
+	uint32_t *familiar = familiar_after(&d->model, context);
+	d->at[COLUMN_CODES] = prefix_get(d->at[COLUMN_CODES], &value);
+	*fresh = value >= CODE_NEW && value < CODE_FULL;
+	uint64_t code = value < CODE_RANKS ? familiar[value]
+			: *fresh	   ? ((uint64_t)d->site_count << CODE_SITE_SHIFT) + (value - CODE_NEW)
+					   : value - CODE_FULL;
+	if (code >> CODE_SITE_SHIFT <= d->site_count)
+		familiar_rank(familiar, (uint32_t)code);
+	return code;
+}
+
+static void get_size(struct events_decoder *d, uint64_t *size, uint64_t *slack)
+{
+	uint64_t head;
+	const uint8_t *p = prefix_get(d->at[COLUMN_SIZES], &head);
+	*size = head >> 1;
+	if (head & 1) {
+		p = prefix_get(p, slack);
+		slack_learn(&d->model, *size, (uint32_t)*slack);
+	} else {
+		*slack = slack_predict(&d->model, *size);
+	}
+	d->at[COLUMN_SIZES] = p;
+}
+
+/* The tick at which the block of a FREE or GONE was born. */
+static uint64_t get_birth(struct events_decoder *d, struct events_site *s, struct events_thread *t)
+{
+	uint64_t value;
+	d->at[COLUMN_LIVES] = prefix_get(d->at[COLUMN_LIVES], &value);
+	uint64_t born = tick_before(d->tick, s->last_alloc);
+	if (value--) {
+		uint64_t near = value & 1 ? t->last_birth : tick_before(d->tick, s->last_birth);
+		born = near + (uint64_t)unzigzag(value >> 1);
+	}
+	t->last_birth = born;
+	s->last_birth = (uint32_t)born;
+	return born;
 }
 
 static const char *decode_batch(struct events_decoder *d, struct trace_event *events, size_t count)
@@ -238,6 +280,7 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 		if (i % EVENTS_GROUP == 0) {
 			d->switches = get_bits(d, COLUMN_SWITCHES, count - i);
 			d->misses = get_bits(d, COLUMN_MISSES, count - i);
+			d->resizes = get_bits(d, COLUMN_RESIZES, count - i);
 		}
 		if ((int64_t)d->switches < 0) {
 			wrong = switch_thread(d);
@@ -249,33 +292,25 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 
 		uint32_t *next = code_after(m, t->context);
 		uint64_t code = *next;
+		bool fresh = false;
 		if ((int64_t)d->misses < 0)
-			d->at[COLUMN_CODES] = prefix_get(d->at[COLUMN_CODES], &code);
+			code = get_code(d, t->context, &fresh);
 		d->misses <<= 1;
 		uint64_t local = code >> CODE_SITE_SHIFT;
-		if (__builtin_expect(local >= d->site_count, 0)) {
-			wrong = local > d->site_count ? "a site of this block" : new_site(d);
-			if (wrong)
-				return wrong;
-		}
-		*next = (uint32_t)code;
-		t->context = context_after(t->context, (uint32_t)code);
-		struct events_site *s = &d->sites[local];
-		unsigned kind = code & CODE_KIND, from = kind_from(kind);
+		unsigned kind = code & CODE_KIND;
 
 		ev->time_ns = d->tick << d->tick_shift;
 		ev->lifetime_ns = 0;
 		ev->old_size = 0;
-		ev->site = d->site_ids[local];
 		ev->old_site = 0;
 		ev->thread = d->thread;
 		ev->birth_thread = kind == KIND_FREE_CROSS ? t->last_cross : d->thread;
 		ev->old_slack = 0;
 		ev->op = kinds[kind].op;
 		ev->flags = (uint8_t)(kinds[kind].flags | m->unknown);
-		uint32_t explicit_slack = 0;
+		unsigned from = kind_from(kind);
 		if (__builtin_expect(kind == KIND_ESCAPE, 0)) {
-			wrong = get_escape(d, ev, &explicit_slack);
+			wrong = get_escape(d, ev);
 			if (wrong)
 				return wrong;
 			if (ev->birth_thread != ev->thread)
@@ -284,41 +319,46 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 		} else if (kind == CODE_KIND) {
 			return "a known kind of event";
 		}
-		uint64_t size = word_size(s->word[from]);
-		uint32_t slack = word_slack(s->word[from]);
-		if (code & CODE_NEW_SIZE) {
-			d->at[COLUMN_SIZES] = prefix_get(d->at[COLUMN_SIZES], &size);
-			slack = slack_predict(m, size);
+		if (__builtin_expect(fresh, 0)) {
+			wrong = new_site(d);
+			if (wrong)
+				return wrong;
+		} else if (local >= d->site_count) {
+			return "a site of this block";
+		}
+		*next = (uint32_t)code;
+		t->context = context_after(t->context, (uint32_t)code);
+		struct events_site *s = &d->sites[local];
+		ev->site = d->site_ids[local];
+
+		uint64_t size = word_size(s->word[from]), slack = word_slack(s->word[from]);
+		if ((int64_t)d->resizes < 0) {
+			get_size(d, &size, &slack);
+			if (slack > UINT32_MAX)
+				return "a slack of 32 bits";
 		} else if (__builtin_expect(s->word[from] == WORD_NONE, 0)) {
 			return "a size that can be predicted";
 		}
-		if (__builtin_expect(kind == KIND_ESCAPE, 0)) {
-			slack = explicit_slack;
-			slack_learn(m, size, slack, ev->flags & TRACE_SLACK_UNKNOWN);
-		}
+		d->resizes <<= 1;
 		ev->size = size;
-		ev->slack = slack;
+		ev->slack = (uint32_t)slack;
 		if (__builtin_expect(ev->op == TRACE_REALLOC, 0)) {
 			wrong = get_realloc(d, ev);
 			if (wrong)
 				return wrong;
 		}
-		uint64_t word = word_of(size, slack);
+		uint64_t word = word_of(size, (uint32_t)slack);
 		if (__builtin_expect(word != WORD_NONE, 1))
 			s->word[from] = word;
 
 		if (ev->op & 1) {
-			uint64_t value, life;
-			d->at[COLUMN_LIVES] = prefix_get(d->at[COLUMN_LIVES], &value);
-			if (value & 1) {
-				t->last_birth += (uint64_t)unzigzag(value >> 1);
-				life = d->tick - t->last_birth;
-			} else {
-				life = value >> 1;
-			}
-			if (life > d->tick)
-				return "a birth after the start of the recording";
-			ev->lifetime_ns = life << d->tick_shift;
+			uint64_t born = kind == KIND_FREE_TEMP ? t->last_alloc : get_birth(d, s, t);
+			if (born > d->tick)
+				return "a birth after the start of the recording and before now";
+			ev->lifetime_ns = (d->tick - born) << d->tick_shift;
+		} else if (ev->op == TRACE_ALLOC) {
+			t->last_alloc = d->tick;
+			s->last_alloc = (uint32_t)d->tick;
 		}
 	}
 	return NULL;

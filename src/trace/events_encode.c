@@ -32,15 +32,16 @@ static void begin(struct events_encoder *e)
 {
 	for (int i = 0; i < COLUMN_COUNT; i++)
 		e->at[i] = e->start[i];
-	memset(&e->model, 0, sizeof e->model);
+	model_reset(&e->model);
 	for (uint32_t i = 0; i < e->site_count; i++)
 		memset(&e->sites[e->used[i]], 0xff, sizeof *e->sites);
 	e->epoch++;
 	e->site_count = 0;
 	e->count = 0;
 	e->tick_start = 0;
-	e->switches = e->misses = 0;
+	e->switches = e->misses = e->resizes = 0;
 	e->last_site = 0;
+	e->fresh = CODE_NONE;
 	e->thread = e->previous_thread = 0;
 }
 
@@ -52,7 +53,8 @@ int events_encoder_init(struct events_encoder *e, unsigned tick_shift)
 	for (int i = 0; i < COLUMN_COUNT; i++)
 		total += column_capacity(i);
 	/* Mostly never touched: pages that no event reaches are not resident. */
-	e->buffer = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	e->buffer = mmap(NULL, total, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (e->buffer == MAP_FAILED) {
 		e->buffer = NULL;
 		return HEFT_ENOMEM;
@@ -156,7 +158,7 @@ static inline struct events_thread *thread_state(struct events_encoder *e, uint3
 		t->epoch = e->epoch;
 		t->context = 0;
 		t->last_cross = 0;
-		t->last_birth = e->first_tick;
+		t->last_alloc = t->last_birth = e->first_tick;
 	}
 	return t;
 }
@@ -166,11 +168,60 @@ static __attribute__((noinline)) void new_site(struct events_encoder *e, uint32_
 {
 	struct events_site *s = &e->sites[site];
 	e->used[e->site_count] = site;
-	s->code = e->site_count++ << CODE_SITE_SHIFT;
+	s->code = e->fresh = e->site_count++ << CODE_SITE_SHIFT;
 	s->word[0] = s->word[1] = word_of(size, slack_predict(&e->model, size));
+	s->last_alloc = s->last_birth = (uint32_t)e->tick;
 	uint8_t *p = prefix_put(e->at[COLUMN_SITES], zigzag((int64_t)site - (int64_t)e->last_site));
 	e->at[COLUMN_SITES] = prefix_put(p, size);
 	e->last_site = site;
+}
+
+/* A size and slack that are not those of the prediction. */
+static inline void put_size(struct events_encoder *e, uint64_t size, uint32_t slack)
+{
+	struct events_model *m = &e->model;
+	unsigned off = slack != slack_predict(m, size);
+	uint8_t *p = prefix_put(e->at[COLUMN_SIZES], size << 1 | off);
+	if (__builtin_expect(off, 0)) {
+		p = prefix_put(p, slack);
+		slack_learn(m, size, slack);
+	}
+	e->at[COLUMN_SIZES] = p;
+}
+
+/* A code that was not predicted. */
+static __attribute__((noinline)) uint8_t *put_code(struct events_encoder *e, uint8_t *p,
+						    uint64_t context, uint32_t code)
+{
+	uint64_t value = familiar_rank(familiar_after(&e->model, context), code);
+	if (value == CODE_RANKS) {
+		bool fresh = (code & ~(uint32_t)CODE_KIND) == e->fresh;
+		value = fresh ? CODE_NEW + (code & CODE_KIND) : CODE_FULL + (uint64_t)code;
+		e->fresh = CODE_NONE;
+	}
+	return prefix_put(p, value);
+}
+
+/* When the block of a FREE or GONE was born. It may be the site's last one; or one born soon after or
+ * before the block that ended last, at this site or in this thread. */
+static inline uint8_t *put_life(uint8_t *p, struct events_site *s, uint64_t tick, uint64_t born,
+				uint64_t *last_birth)
+{
+	uint64_t by_thread = zigzag((int64_t)(born - *last_birth));
+	uint64_t by_site = zigzag((int64_t)(born - tick_before(tick, s->last_birth)));
+	uint64_t value = by_thread <= by_site ? by_thread << 1 | 1 : by_site << 1;
+	value = born == tick_before(tick, s->last_alloc) ? 0 : value + 1;
+	*last_birth = born;
+	s->last_birth = (uint32_t)born;
+	return prefix_put(p, value);
+}
+
+static void put_escape(struct events_encoder *e, unsigned op, unsigned flags, uint32_t birth_thread)
+{
+	uint8_t *p = e->at[COLUMN_ESCAPES];
+	*p++ = (uint8_t)(op | flags << 2);
+	e->at[COLUMN_ESCAPES] = prefix_put(p, birth_thread);
+	e->model.unknown = flags & TRACE_SLACK_UNKNOWN;
 }
 
 /* ---- events in full: whatever is not brief, one at a time */
@@ -190,8 +241,10 @@ static const uint8_t kind_of[64] = {
 /* What REALLOC has beyond the others. */
 static void put_realloc(struct events_encoder *e, const struct trace_event *ev)
 {
+	uint32_t fresh = e->fresh;
 	if (e->sites[ev->old_site].code == CODE_NONE)
 		new_site(e, ev->old_site, ev->old_size);
+	e->fresh = fresh; /* it is the event's own site that its code names */
 	const struct events_site *old = &e->sites[ev->old_site];
 	uint64_t word = word_of(ev->old_size, ev->old_slack);
 	unsigned same = word != WORD_NONE && word == old->word[0];
@@ -203,50 +256,6 @@ static void put_realloc(struct events_encoder *e, const struct trace_event *ev)
 		p = prefix_put(p, ev->old_slack == expect ? 0 : ev->old_slack + 1ull);
 	}
 	e->at[COLUMN_REALLOCS] = p;
-}
-
-/* Everything of an event but its code, whose low bits are returned. */
-static __attribute__((noinline)) uint32_t put_event(struct events_encoder *e,
-						     const struct trace_event *ev, uint32_t kind)
-{
-	struct events_site *s = &e->sites[ev->site];
-	struct events_model *m = &e->model;
-	const uint64_t size = ev->size, word = word_of(size, ev->slack);
-	unsigned from = kind == KIND_ESCAPE ? ev->op & 1u : kind_from(kind);
-	bool same = word != WORD_NONE && word == s->word[from];
-	if (kind != KIND_ESCAPE && !same &&
-	    (ev->slack != slack_predict(m, size) ||
-	     (s->word[from] != WORD_NONE && size == word_size(s->word[from]))))
-		kind = KIND_ESCAPE;
-	if (kind == KIND_ESCAPE) {
-		uint8_t *p = e->at[COLUMN_ESCAPES];
-		from = ev->op & 1u;
-		*p++ = (uint8_t)((ev->op & 3u) | (ev->flags & (unsigned)TRACE_KEPT_FLAGS) << 2);
-		p = prefix_put(p, ev->birth_thread);
-		e->at[COLUMN_ESCAPES] = prefix_put(p, ev->slack);
-		slack_learn(m, size, ev->slack, ev->flags & TRACE_SLACK_UNKNOWN);
-		same = s->word[from] != WORD_NONE && size == word_size(s->word[from]);
-	}
-	if (!same) {
-		e->at[COLUMN_SIZES] = prefix_put(e->at[COLUMN_SIZES], size);
-		kind |= CODE_NEW_SIZE;
-	}
-	if ((ev->op & 3) == TRACE_REALLOC)
-		put_realloc(e, ev);
-	if (word != WORD_NONE)
-		s->word[from] = word;
-	return kind;
-}
-
-/* The life of a FREE or GONE. A short life is a small number; the blocks of a structure that is torn
- * down were born one after the other. The smaller of both is stored. */
-static inline uint8_t *put_life(uint8_t *p, uint64_t tick, uint64_t born, uint64_t *last_birth)
-{
-	uint64_t life = tick - born;
-	uint64_t step = zigzag((int64_t)(born - *last_birth));
-	unsigned by_step = step < life;
-	*last_birth = by_step ? born : *last_birth;
-	return prefix_put(p, (by_step ? step : life) << 1 | by_step);
 }
 
 static void put_switch(struct events_encoder *e, uint32_t thread)
@@ -269,62 +278,80 @@ static void put_switch(struct events_encoder *e, uint32_t thread)
 	e->thread = thread;
 }
 
-static void encode_full(struct events_encoder *e, const struct trace_event *ev)
+static unsigned full_kind(struct events_encoder *e, struct events_thread *t,
+			  const struct trace_event *ev, uint64_t born)
 {
-	struct events_model *m = &e->model;
-	if (ev->time_ns >= e->tick_end_ns)
-		next_tick(e, e->count, ev->time_ns);
-	put_switch(e, ev->thread);
-	struct events_thread *t = thread_state(e, ev->thread);
-	unsigned cross = 0;
+	unsigned cross = 0, op = ev->op & 3u, flags = ev->flags & (unsigned)TRACE_KEPT_FLAGS;
 	if (ev->birth_thread != ev->thread) {
 		cross = ev->birth_thread == t->last_cross ? SHAPE_CROSS : SHAPE_STRANGER;
 		t->last_cross = ev->birth_thread;
 	}
-	if (e->sites[ev->site].code == CODE_NONE)
+	unsigned kind = kind_of[(op | flags << 2 | cross) ^ e->model.unknown << 2];
+	if (kind == KIND_FREE_TEMP && born != t->last_alloc)
+		kind = KIND_ESCAPE;
+	if (kind == KIND_ESCAPE)
+		put_escape(e, op, flags, ev->birth_thread);
+	return kind;
+}
+
+static void encode_full(struct events_encoder *e, const struct trace_event *ev)
+{
+	if (ev->time_ns >= e->tick_end_ns)
+		next_tick(e, e->count, ev->time_ns);
+	put_switch(e, ev->thread);
+	struct events_thread *t = thread_state(e, ev->thread);
+	struct events_site *s = &e->sites[ev->site];
+	uint64_t born_ns = ev->time_ns > ev->lifetime_ns ? ev->time_ns - ev->lifetime_ns : 0;
+	uint64_t born = born_ns >> e->tick_shift;
+	unsigned kind = full_kind(e, t, ev, born);
+	unsigned from = kind == KIND_ESCAPE ? ev->op & 1u : kind_from(kind);
+	if (s->code == CODE_NONE)
 		new_site(e, ev->site, ev->size);
-	uint32_t flags = (ev->flags & (unsigned)TRACE_KEPT_FLAGS) ^ m->unknown;
-	uint32_t low = put_event(e, ev, kind_of[(ev->op & 3u) | flags << 2 | cross]);
-	uint32_t code = e->sites[ev->site].code | low;
-	uint32_t *next = code_after(m, t->context);
+
+	uint64_t word = word_of(ev->size, ev->slack);
+	unsigned resized = word == WORD_NONE || word != s->word[from];
+	e->resizes = e->resizes << 1 | resized;
+	if (resized)
+		put_size(e, ev->size, ev->slack);
+	if ((ev->op & 3) == TRACE_REALLOC)
+		put_realloc(e, ev);
+	if (word != WORD_NONE)
+		s->word[from] = word;
+
+	uint32_t code = s->code | kind;
+	uint32_t *next = code_after(&e->model, t->context);
 	unsigned miss = *next != code;
-	t->context = context_after(t->context, code);
 	e->misses = e->misses << 1 | miss;
 	if (miss) {
 		*next = code;
-		e->at[COLUMN_CODES] = prefix_put(e->at[COLUMN_CODES], code);
+		e->at[COLUMN_CODES] = put_code(e, e->at[COLUMN_CODES], t->context, code);
 	}
-	if (ev->op & 1) {
-		uint64_t born = ev->time_ns > ev->lifetime_ns ? ev->time_ns - ev->lifetime_ns : 0;
-		e->at[COLUMN_LIVES] = put_life(e->at[COLUMN_LIVES], e->tick, born >> e->tick_shift,
-					       &t->last_birth);
+	t->context = context_after(t->context, code);
+	if (ev->op & 1 && kind != KIND_FREE_TEMP)
+		e->at[COLUMN_LIVES] =
+			put_life(e->at[COLUMN_LIVES], s, e->tick, born, &t->last_birth);
+	if ((ev->op & 3) == TRACE_ALLOC) {
+		t->last_alloc = e->tick;
+		s->last_alloc = (uint32_t)e->tick;
 	}
 	e->count++;
 }
 
 /* ---- brief events */
 
-/* A brief event that is not as its site predicts: returns the low bits of its code. */
-static __attribute__((noinline)) uint32_t unpredicted(struct events_encoder *e,
-						      const struct trace_batch *batch,
-						      const struct trace_brief *b)
+/* A brief event that is not as its site predicts; returns 0 if it is, after the site was introduced. */
+static __attribute__((noinline)) unsigned put_resize(struct events_encoder *e, struct events_site *s,
+						      uint64_t block, unsigned from)
 {
-	const uint64_t word = b->block >> TRACE_BRIEF_SITE_BITS, size = word_size(word);
-	struct events_site *s = &e->sites[trace_brief_site(b)];
-	const uint32_t kind = trace_brief_kind(b);
-	uint64_t *predicted = &s->word[kind_from(kind)];
-	if (s->code == CODE_NONE) {
-		new_site(e, trace_brief_site(b), size);
-		if (*predicted == word)
-			return kind;
+	const uint64_t word = block >> TRACE_BRIEF_SITE_BITS, size = word_size(word);
+	if (__builtin_expect(s->code == CODE_NONE, 0)) {
+		new_site(e, (uint32_t)(s - e->sites), size);
+		if (s->word[from] == word)
+			return 0;
 	}
-	if (size == word_size(*predicted) || word_slack(word) != slack_predict(&e->model, size)) {
-		struct trace_event ev = trace_batch_event(batch, (uint32_t)(b - batch->brief));
-		return put_event(e, &ev, kind);
-	}
-	*predicted = word;
-	e->at[COLUMN_SIZES] = prefix_put(e->at[COLUMN_SIZES], size);
-	return kind | CODE_NEW_SIZE;
+	s->word[from] = word;
+	put_size(e, size, word_slack(word));
+	return 1;
 }
 
 /* Encodes brief events of one group up to one that has to be encoded in full. With `switching` false
@@ -342,16 +369,15 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 	struct events_site *const sites = e->sites;
 	uint32_t thread = e->thread, previous_thread = e->previous_thread;
 	uint64_t tick = e->tick, tick_end_ns = e->tick_end_ns;
-	uint64_t switches = e->switches, misses = e->misses;
+	uint64_t switches = e->switches, misses = e->misses, resizes = e->resizes;
 	struct events_thread *t = thread_state(e, thread);
-	uint32_t context = t->context;
-	uint64_t last_birth = t->last_birth;
+	uint64_t context = t->context, last_alloc = t->last_alloc, last_birth = t->last_birth;
 	uint8_t *at_threads = e->at[COLUMN_THREADS];
 	uint8_t *at_codes = e->at[COLUMN_CODES], *at_lives = e->at[COLUMN_LIVES];
 
 	for (b = first; b < last; b++) {
 		const uint64_t time_ns = b->time_ns;
-		const uint32_t kind = trace_brief_kind(b);
+		uint32_t kind = trace_brief_kind(b);
 
 		if (!switching && b->thread != thread)
 			break;
@@ -378,45 +404,57 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 			thread = now;
 			t = thread_state(e, thread);
 			context = t->context;
+			last_alloc = t->last_alloc;
 			last_birth = t->last_birth;
 		}
-		const struct events_site *s = &sites[trace_brief_site(b)];
-		uint32_t low = kind;
-		if (__builtin_expect(kind == TRACE_BRIEF_FREE_CROSS, 0) &&
-		    trace_brief_birth(b) != t->last_cross) {
-			struct trace_event ev = trace_batch_event(batch, begin + (uint32_t)(b - first));
-			t->last_cross = ev.birth_thread;
-			if (s->code == CODE_NONE)
-				new_site(e, ev.site, ev.size);
-			low = put_event(e, &ev, KIND_ESCAPE);
-		} else if (b->block >> TRACE_BRIEF_SITE_BITS != s->word[kind_from(kind)]) {
-			low = unpredicted(e, batch, b);
+		const uint64_t born = (time_ns - b->lifetime_ns) >> shift;
+		if (kind >= TRACE_BRIEF_FREE_TEMP &&
+		    __builtin_expect(kind == TRACE_BRIEF_FREE_TEMP
+					     ? born != last_alloc
+					     : trace_brief_birth(b) != t->last_cross, 0)) {
+			unsigned flags = kind == TRACE_BRIEF_FREE_TEMP ? TRACE_TEMPORARY : 0;
+			put_escape(e, TRACE_FREE, flags, trace_brief_birth(b));
+			if (kind == TRACE_BRIEF_FREE_CROSS)
+				t->last_cross = trace_brief_birth(b);
+			kind = KIND_ESCAPE;
 		}
+		struct events_site *const s = &sites[trace_brief_site(b)];
+		const unsigned from = kind_from(kind);
+		unsigned resized = 0;
+		if (b->block >> TRACE_BRIEF_SITE_BITS != s->word[from])
+			resized = put_resize(e, s, b->block, from);
+		resizes = resizes << 1 | resized;
 
-		const uint32_t code = s->code | low;
+		const uint32_t code = s->code | kind;
 		uint32_t *next = code_after(&e->model, context);
 		const unsigned miss = *next != code;
-		context = context_after(context, code);
 		misses = misses << 1 | miss;
 		if (miss) {
 			*next = code;
-			at_codes = prefix_put(at_codes, code);
+			at_codes = put_code(e, at_codes, context, code);
 		}
-		if (kind != TRACE_BRIEF_ALLOC)
-			at_lives = put_life(at_lives, tick, (time_ns - b->lifetime_ns) >> shift,
-					    &last_birth);
+		context = context_after(context, code);
+		if (kind == KIND_ALLOC) {
+			last_alloc = tick;
+			s->last_alloc = (uint32_t)tick;
+		} else if (kind != KIND_FREE_TEMP) {
+			at_lives = put_life(at_lives, s, tick, born, &last_birth);
+		}
 		if (switching) {
 			t->context = context;
+			t->last_alloc = last_alloc;
 			t->last_birth = last_birth;
 		}
 	}
 	uint32_t done = (uint32_t)(b - first);
 	t->context = context;
+	t->last_alloc = last_alloc;
 	t->last_birth = last_birth;
 	e->thread = thread;
 	e->previous_thread = previous_thread;
 	e->switches = switching || done == EVENTS_GROUP ? switches : switches << done;
 	e->misses = misses;
+	e->resizes = resizes;
 	e->at[COLUMN_THREADS] = at_threads;
 	e->at[COLUMN_CODES] = at_codes;
 	e->at[COLUMN_LIVES] = at_lives;
@@ -449,7 +487,8 @@ static void end_group(struct events_encoder *e)
 	e->switching = e->switches != 0;
 	put_bits(e, COLUMN_SWITCHES, e->switches);
 	put_bits(e, COLUMN_MISSES, e->misses);
-	e->switches = e->misses = 0;
+	put_bits(e, COLUMN_RESIZES, e->resizes);
+	e->switches = e->misses = e->resizes = 0;
 }
 
 size_t events_encode(struct events_encoder *e, const struct trace_event *events, size_t count)
