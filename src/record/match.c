@@ -667,6 +667,7 @@ static __attribute__((noinline)) bool match_plain(struct drain *d, struct lane *
 				b->lifetime_ns = lived * mult >> 32;
 				b->time_ns = time_ns + b->lifetime_ns;
 				b->block = block;
+				b[-1].birth_kind |= TRACE_BRIEF_PAIR;
 				put_who(b, by, TRACE_BRIEF_FREE_TEMP);
 				b++;
 				cycles = stamp + lived;

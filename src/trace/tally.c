@@ -234,11 +234,20 @@ void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
 		if (kind == TRACE_BRIEF_ALLOC) {
 			struct tally_thread *const th = &threads[b->thread];
 			const uint64_t own_bytes = s->live_bytes + size;
-			keep_peak(t, s);
 			th->allocations++;
 			th->allocated_bytes += size;
 			s->allocations++;
 			s->allocated_bytes += size;
+			if (trace_brief_is_pair(b) && own_bytes <= s->own_peak_bytes &&
+			    live_bytes + size <= t->peak_bytes) {
+				b++;
+				th->frees++;
+				s->frees++;
+				s->temporary++;
+				end_of_life(s, b->lifetime_ns);
+				continue;
+			}
+			keep_peak(t, s);
 			s->live_bytes = own_bytes;
 			s->live_blocks++;
 			s->live_slack += slack;
