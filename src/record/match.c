@@ -616,7 +616,7 @@ static __attribute__((noinline)) bool match_plain(struct drain *d, struct lane *
 		if (UNLIKELY(p->live_blocks > FAR_BLOCKS) && w + AHEAD < end)
 			__builtin_prefetch(live_entry_near(&p->live, w[AHEAD] >> WIRE_ADDR_SHIFT), 1);
 		if (type == WIRE_FREE) {
-			if (UNLIKELY(!birth || live_entry_special(birth)))
+			if (UNLIKELY(!birth || !live_entry_is(birth, live_upper(addr))))
 				break;
 			const uint64_t block = e->block, born = live_entry_birth(birth);
 			const uint64_t lived = stamp > born ? stamp - born : 0;
@@ -675,7 +675,7 @@ static __attribute__((noinline)) bool match_plain(struct drain *d, struct lane *
 				continue;
 			}
 		}
-		live_entry_set(e, stamp, (uint32_t)by, block);
+		live_entry_set(e, live_upper(addr), stamp, (uint32_t)by, block);
 		p->live_bytes = live_bytes;
 		p->live_blocks++;
 	}
