@@ -85,16 +85,16 @@ static inline struct live_entry *live_entry_at(struct live_blocks *l, uint64_t a
 	return shadow ? live_entry_in(shadow, addr >> 4) : NULL;
 }
 
-/* The same for an address in eighths; NULL if its region is not near. An odd one (not divisible by 16)
- * names no region. */
-static inline struct live_entry *live_entry_near(const struct live_blocks *l, uint64_t eighths)
+/* For an address in eighths, sixteenths of which an odd one (not divisible by 16) has none: the number
+ * of its region, which then is nobody's. */
+static inline uint64_t live_sixteenths(uint64_t eighths) { return eighths >> 1 | eighths << 63; }
+static inline uint64_t live_number(uint64_t sixteenths) { return sixteenths >> (LIVE_REGION_BITS - 4); }
+
+/* Its region, if that is near; else NULL. */
+static inline const struct live_region *live_region_near(const struct live_blocks *l, uint64_t number)
 {
-	uint64_t sixteenths = eighths >> 1 | eighths << 63;
-	uint64_t number = sixteenths >> (LIVE_REGION_BITS - 4);
 	const struct live_region *near = &l->near[number % LIVE_NEAR];
-	if (__builtin_expect(near->number != number, 0))
-		return NULL;
-	return live_entry_in(near->shadow, sixteenths);
+	return __builtin_expect(near->number == number, 1) ? near : NULL;
 }
 
 enum { LIVE_PAGE_BITS = 12 };

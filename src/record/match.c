@@ -520,6 +520,7 @@ struct lane { /* a stream while it is read */
 	uint64_t cycles;	 /* stamp of the last record, since the clock's start */
 	uint64_t last;		 /* address of the thread's last allocation, in eighths */
 	uint64_t by;		 /* thread and birth thread of a brief event, without its kind */
+	struct live_region region; /* of the last address */
 	struct process *process;
 	struct stream *stream;
 };
@@ -540,6 +541,7 @@ static struct lane lane_of(const struct drain *d, struct stream *s)
 		.cycles = s->tsc - d->clock.tsc0,
 		.last = s->last_addr >> 3,
 		.by = (uint64_t)s->thread << 40 | s->thread,
+		.region = {.number = UINT64_MAX},
 		.process = s->process,
 		.stream = s,
 	};
@@ -581,6 +583,7 @@ static __attribute__((noinline)) bool match_plain(struct drain *d, struct lane *
 	struct process *p = here->process;
 	const uint64_t *w = here->w, *end = here->end;
 	uint64_t cycles = here->cycles, last = here->last, by = here->by;
+	struct live_region region = here->region;
 	/* The next stamp of the other lane. */
 	uint64_t other = lanes > 1 ? at[1].cycles + wire_dt_of(*at[1].w) : UINT64_MAX;
 	uint64_t until = other < limit ? other : limit;
@@ -597,6 +600,7 @@ static __attribute__((noinline)) bool match_plain(struct drain *d, struct lane *
 			here->w = w;
 			here->cycles = cycles;
 			here->last = last;
+			here->region = region;
 			here = at + (here == at);
 			p = here->process;
 			w = here->w;
@@ -604,17 +608,30 @@ static __attribute__((noinline)) bool match_plain(struct drain *d, struct lane *
 			cycles = here->cycles;
 			last = here->last;
 			by = here->by;
+			region = here->region;
 			other = stamp;
 			until = other < limit ? other : limit;
 			continue;
 		}
-		struct live_entry *const e = live_entry_near(&p->live, addr);
-		if (UNLIKELY(!e || b >= full))
+		const uint64_t sixteenths = live_sixteenths(addr);
+		if (UNLIKELY(live_number(sixteenths) != region.number)) {
+			const struct live_region *near =
+				live_region_near(&p->live, live_number(sixteenths));
+			if (!near)
+				break;
+			region = *near;
+		}
+		struct live_entry *const e = live_entry_in(region.shadow, sixteenths);
+		if (UNLIKELY(b >= full))
 			break;
 		const uint64_t birth = e->birth;
 		const uint64_t time_ns = time_base + ((stamp - start) * mult >> 32);
-		if (UNLIKELY(p->live_blocks > FAR_BLOCKS) && w + AHEAD < end)
-			__builtin_prefetch(live_entry_near(&p->live, w[AHEAD] >> WIRE_ADDR_SHIFT), 1);
+		if (p->live_blocks > FAR_BLOCKS && w + AHEAD < end) {
+			/* Perhaps an address. */
+			const uint64_t ahead = live_sixteenths(w[AHEAD] >> WIRE_ADDR_SHIFT);
+			if (live_number(ahead) == region.number)
+				__builtin_prefetch(live_entry_in(region.shadow, ahead), 1);
+		}
 		if (type == WIRE_FREE) {
 			if (UNLIKELY(!birth || !live_entry_is(birth, live_upper(addr))))
 				break;

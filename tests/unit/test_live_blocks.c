@@ -123,10 +123,12 @@ static void test_an_entry_tells_of_the_table(void **state)
 	struct live_block huge = {.addr = 0x555555559010ull, .size = 1ull << 40}, b;
 	assert_int_equal(live_blocks_init(&l), 0);
 	assert_true(live_blocks_add(&l, &huge));
-	struct live_entry *e = live_entry_near(&l, huge.addr >> 3);
-	assert_non_null(e);
+	uint64_t place = live_sixteenths(huge.addr >> 3);
+	const struct live_region *region = live_region_near(&l, live_number(place));
+	assert_non_null(region);
+	struct live_entry *e = live_entry_in(region->shadow, place);
 	assert_int_equal(e->birth, LIVE_IN_TABLE);
-	assert_null(live_entry_near(&l, (huge.addr + 8) >> 3));
+	assert_null(live_region_near(&l, live_number(live_sixteenths((huge.addr + 8) >> 3))));
 	assert_true(live_blocks_find(&l, huge.addr, &b));
 	assert_int_equal(b.size, 1ull << 40);
 	live_blocks_remove(&l, huge.addr);
