@@ -39,10 +39,19 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count);
 void drain_process_end(struct drain *d, struct process *p, uint64_t time_ns);
 void drain_flush(struct drain *d);
 
+static inline uint64_t drain_cycles_ns(const struct drain *d, uint64_t cycles)
+{
+	return (uint64_t)((unsigned __int128)cycles * d->clock.mult >> 32);
+}
+
 /* match.c: reads some of s, which has the oldest record of all, and of `next`, if not NULL the stream with
  * the one after; nothing younger than the stamp `limit`, which is not older than either. HEFT_EFORMAT if
  * what *failed has makes no sense. */
 int match_streams(struct drain *d, struct stream *s, struct stream *next, uint64_t limit,
 		  struct stream **failed);
+/* match_plain.c: the same for ordinary records: 1 if it read any, 0 if there are none, or
+ * HEFT_EFORMAT. The batch has room for two. */
+int match_plain(struct drain *d, struct stream *s, struct stream *next, uint64_t limit,
+		struct stream **failed);
 
 #endif

@@ -63,6 +63,9 @@ static inline uint32_t trace_brief_slack(const struct trace_brief *b)
 	return (uint32_t)(b->block >> (TRACE_BRIEF_SITE_BITS + TRACE_BRIEF_SIZE_BITS));
 }
 
+/* There is room for it. */
+void trace_batch_add(struct trace_batch *batch, const struct trace_event *e);
+
 /* The event in full. */
 static inline struct trace_event trace_batch_event(const struct trace_batch *batch, uint32_t i)
 {

@@ -213,6 +213,20 @@ void tally_apply(struct tally *t, const struct trace_event *events, size_t count
 	t->events += count;
 }
 
+static __attribute__((noinline)) void on_cross(struct tally *t, struct tally_site *s,
+					       const struct trace_brief *b)
+{
+	const struct behaviour_hand hand = {.time_ns = b->time_ns,
+					    .lifetime_ns = b->lifetime_ns,
+					    .size = trace_brief_size(b),
+					    .site = trace_brief_site(b),
+					    .from = trace_brief_birth(b),
+					    .to = b->thread};
+	s->cross_thread_frees++;
+	if (t->behaviour)
+		behaviour_on_handover(t->behaviour, &hand, s->live_blocks, s->live_bytes);
+}
+
 void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
 {
 	struct tally_site *const sites = t->sites;
@@ -261,8 +275,10 @@ void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
 				t->peak_time_ns = b->time_ns;
 				t->peak_epoch++;
 			}
-		} else if (LIKELY(kind == TRACE_BRIEF_FREE || kind == TRACE_BRIEF_FREE_TEMP)) {
+		} else if (LIKELY(kind != TRACE_BRIEF_FULL)) {
 			keep_peak(t, s);
+			if (kind == TRACE_BRIEF_FREE_CROSS)
+				on_cross(t, s, b);
 			threads[b->thread].frees++;
 			s->frees++;
 			s->live_bytes -= size;
@@ -273,10 +289,9 @@ void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
 			live_blocks--;
 			end_of_life(s, b->lifetime_ns);
 		} else {
-			struct trace_event e = trace_batch_event(batch, (uint32_t)(b - batch->brief));
 			t->live_bytes = live_bytes;
 			t->live_blocks = live_blocks;
-			apply(t, &e);
+			apply(t, &batch->full[b->block]);
 			live_bytes = t->live_bytes;
 			live_blocks = t->live_blocks;
 		}
@@ -285,7 +300,7 @@ void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
 	t->live_blocks = live_blocks;
 	t->events += batch->count;
 }
-_Static_assert((TRACE_BRIEF_FREE_TEMP & 1) == 1 && (TRACE_BRIEF_FREE & 1) == 0,
+_Static_assert((TRACE_BRIEF_FREE_TEMP & 1) == 1 && ((TRACE_BRIEF_FREE | TRACE_BRIEF_FREE_CROSS) & 1) == 0,
 	       "a temporary block counts as one");
 
 void tally_settle(struct tally *t)
