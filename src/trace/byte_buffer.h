@@ -14,6 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct byte_piece {
+	const uint8_t *data;
+	size_t len;
+};
+
 struct byte_buffer {
 	uint8_t *data;
 	size_t len, capacity;

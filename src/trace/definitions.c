@@ -207,26 +207,25 @@ static const char *get_module(struct definitions *d, struct byte_cursor *c)
 	return NULL;
 }
 
-void definitions_put_nodes(struct byte_buffer *b, struct definitions_base *base, uint32_t first,
+void definitions_add_nodes(struct definitions_run *run, uint32_t first,
 			   const struct trace_node *nodes, size_t count)
 {
-	buffer_put(b, RECORD_NODES);
-	buffer_put(b, count);
+	struct byte_buffer *b = &run->elements;
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_node *n = &nodes[i];
 		uint32_t id = first + (uint32_t)i;
 		uint64_t up = n->parent == TRACE_NONE ? 0 : id - n->parent;
 		buffer_put(b, up << 1 | (n->flags != 0));
 		buffer_put(b, put_id(n->module));
-		buffer_put(b, zigzag((int64_t)(n->offset - base->offset)));
+		buffer_put(b, zigzag((int64_t)(n->offset - run->base)));
 		if (n->flags)
 			buffer_put(b, n->flags);
-		base->offset = n->offset;
+		run->base = n->offset;
 	}
+	run->count += count;
 }
 
-static const char *get_nodes(struct definitions *d, struct definitions_base *base,
-			     struct byte_cursor *c)
+static const char *get_nodes(struct definitions *d, uint64_t *base, struct byte_cursor *c)
 {
 	uint64_t count = cursor_get_max(c, cursor_left(c) / 3);
 	if (d->node_count + count >= TRACE_NONE)
@@ -242,7 +241,7 @@ static const char *get_nodes(struct definitions *d, struct definitions_base *bas
 			return "a node under an earlier one";
 		n->parent = up ? (uint32_t)(d->node_count - up) : TRACE_NONE;
 		n->module = get_id(c, d->module_count);
-		n->offset = base->offset += (uint64_t)unzigzag(cursor_get(c));
+		n->offset = *base += (uint64_t)unzigzag(cursor_get(c));
 		n->flags = has_flags ? (uint32_t)cursor_get_max(c, UINT32_MAX) : 0;
 		if (c->bad)
 			return "a node in a module that has been defined";
@@ -251,21 +250,40 @@ static const char *get_nodes(struct definitions *d, struct definitions_base *bas
 	return c->bad ? "a number of nodes" : NULL;
 }
 
-void definitions_put_sites(struct byte_buffer *b, struct definitions_base *base,
-			   const struct trace_site *sites, size_t count)
+void definitions_add_sites(struct definitions_run *run, const struct trace_site *sites, size_t count)
 {
-	buffer_put(b, RECORD_SITES);
-	buffer_put(b, count);
 	for (size_t i = 0; i < count; i++) {
-		uint32_t node = (uint32_t)put_id(sites[i].node);
-		buffer_put(b, zigzag((int64_t)node - (int64_t)base->site_node));
-		buffer_put(b, sites[i].via);
-		base->site_node = node;
+		uint64_t node = put_id(sites[i].node);
+		buffer_put(&run->elements, zigzag((int64_t)(node - run->base)));
+		buffer_put(&run->elements, sites[i].via);
+		run->base = node;
 	}
+	run->count += count;
 }
 
-static const char *get_sites(struct definitions *d, struct definitions_base *base,
-			     struct byte_cursor *c)
+static void put_run(struct byte_buffer *b, enum record kind, struct definitions_run *run)
+{
+	struct byte_buffer *from = &run->elements;
+	if (from->failed)
+		b->failed = true;
+	if (run->count && buffer_reserve(b, from->len + 2 * (size_t)PREFIX_MAX)) {
+		buffer_put(b, kind);
+		buffer_put(b, run->count);
+		memcpy(b->data + b->len, from->data, from->len);
+		b->len += from->len;
+	}
+	from->len = 0;
+	run->count = run->base = 0;
+}
+
+void definitions_put_runs(struct byte_buffer *b, struct definitions_run *nodes,
+			  struct definitions_run *sites)
+{
+	put_run(b, RECORD_NODES, nodes);
+	put_run(b, RECORD_SITES, sites);
+}
+
+static const char *get_sites(struct definitions *d, uint64_t *base, struct byte_cursor *c)
 {
 	uint64_t count = cursor_get_max(c, cursor_left(c) / 2);
 	if (d->site_count + count >= TRACE_NONE)
@@ -273,11 +291,11 @@ static const char *get_sites(struct definitions *d, struct definitions_base *bas
 	if (!ROOM(d, sites, site, count))
 		return NULL;
 	for (uint64_t i = 0; i < count; i++) {
-		uint64_t node = base->site_node + (uint64_t)unzigzag(cursor_get(c));
+		uint64_t node = *base + (uint64_t)unzigzag(cursor_get(c));
 		uint32_t via = (uint32_t)cursor_get_max(c, TRACE_VIA_COUNT - 1);
 		if (c->bad || node > d->node_count)
 			return "a site at a node that has been defined";
-		base->site_node = (uint32_t)node;
+		*base = node;
 		d->sites[d->site_count++] = (struct trace_site){(uint32_t)node - 1, via};
 	}
 	return c->bad ? "a number of sites" : NULL;
@@ -432,7 +450,7 @@ static const char *get_note(struct definitions *d, struct byte_cursor *c)
 
 const char *definitions_get(struct definitions *d, struct byte_cursor *c)
 {
-	struct definitions_base base = {0};
+	uint64_t node_base = 0, site_base = 0;
 	const char *wrong = NULL;
 	while (!wrong && cursor_left(c)) {
 		switch (cursor_get(c)) {
@@ -440,10 +458,10 @@ const char *definitions_get(struct definitions *d, struct byte_cursor *c)
 			wrong = get_module(d, c);
 			break;
 		case RECORD_NODES:
-			wrong = get_nodes(d, &base, c);
+			wrong = get_nodes(d, &node_base, c);
 			break;
 		case RECORD_SITES:
-			wrong = get_sites(d, &base, c);
+			wrong = get_sites(d, &site_base, c);
 			break;
 		case RECORD_PROCESS:
 			wrong = get_process(d, c);

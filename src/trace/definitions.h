@@ -7,19 +7,22 @@
 #include "trace/byte_buffer.h"
 #include "trace/trace.h"
 
-/* What a block's records are relative to; zeroed at the start of each block. */
-struct definitions_base {
-	uint64_t offset;
-	uint32_t site_node;
+/* Nodes or sites that wait for their block. They come one by one, and leave as one record. */
+struct definitions_run {
+	struct byte_buffer elements;
+	uint64_t count;
+	uint64_t base; /* what the next one is relative to; 0 at the start of a block */
 };
 
 void definitions_put_meta(struct byte_buffer *b, const struct trace_meta *m);
 void definitions_put_module(struct byte_buffer *b, const struct trace_module *m);
 /* first is the id of nodes[0]. */
-void definitions_put_nodes(struct byte_buffer *b, struct definitions_base *base, uint32_t first,
+void definitions_add_nodes(struct definitions_run *run, uint32_t first,
 			   const struct trace_node *nodes, size_t count);
-void definitions_put_sites(struct byte_buffer *b, struct definitions_base *base,
-			   const struct trace_site *sites, size_t count);
+void definitions_add_sites(struct definitions_run *run, const struct trace_site *sites, size_t count);
+/* Puts what was added, and empties the runs. */
+void definitions_put_runs(struct byte_buffer *b, struct definitions_run *nodes,
+			  struct definitions_run *sites);
 void definitions_put_process(struct byte_buffer *b, const struct trace_process *p);
 void definitions_put_process_end(struct byte_buffer *b, uint32_t process,
 				 const struct trace_process *p);

@@ -9,7 +9,7 @@
 #define HEFT_TRACE_EVENTS_BLOCK_H
 
 #include "trace/batch.h"
-#include "trace/prefix_varint.h"
+#include "trace/byte_buffer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -218,11 +218,18 @@ int events_encoder_reserve(struct events_encoder *e, uint32_t sites, uint32_t th
 /* Takes events until the block is full; returns how many it took. Both write the same. */
 size_t events_encode(struct events_encoder *e, const struct trace_event *events, size_t count);
 uint32_t events_encode_batch(struct events_encoder *e, const struct trace_batch *batch, uint32_t first);
-/* Bytes that events_encoder_finish may write at most, for what was taken so far. */
-size_t events_encoder_bound(const struct events_encoder *e);
-/* Ends the block: writes its payload to out, gives its tick range, starts the next block. */
-size_t events_encoder_finish(struct events_encoder *e, uint8_t *out, uint64_t *first_tick,
-			     uint64_t *last_tick);
+/* Bytes of the block so far, about. */
+size_t events_encoder_bytes(const struct events_encoder *e);
+
+/* A block's payload: its pieces one behind the other. They point into the encoder. */
+struct events_payload {
+	struct byte_piece pieces[COLUMN_COUNT + 1];
+	uint64_t first_tick, last_tick;
+	uint8_t head[(COLUMN_COUNT + 3) * PREFIX_MAX];
+};
+void events_encoder_end(struct events_encoder *e, struct events_payload *payload);
+/* Starts the next block, when the payload of the last one is no longer needed. */
+void events_encoder_begin(struct events_encoder *e);
 
 /* ---- decoding */
 enum { EVENTS_BATCH = 512, EVENTS_READ_SLACK = EVENTS_BATCH * 40 + 64 };

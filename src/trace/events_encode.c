@@ -28,7 +28,7 @@ static size_t column_capacity(int column)
 	return (size_t)worst[column] * (EVENTS_PER_BLOCK + 1) + PREFIX_SCRATCH;
 }
 
-static void begin(struct events_encoder *e)
+void events_encoder_begin(struct events_encoder *e)
 {
 	for (int i = 0; i < COLUMN_COUNT; i++)
 		e->at[i] = e->start[i];
@@ -64,7 +64,7 @@ int events_encoder_init(struct events_encoder *e, unsigned tick_shift)
 		e->start[i] = p;
 		p += column_capacity(i);
 	}
-	begin(e);
+	events_encoder_begin(e);
 	return 0;
 }
 
@@ -541,32 +541,28 @@ uint32_t events_encode_batch(struct events_encoder *e, const struct trace_batch 
 	return count;
 }
 
-size_t events_encoder_bound(const struct events_encoder *e)
+size_t events_encoder_bytes(const struct events_encoder *e)
 {
-	size_t total = (size_t)(COLUMN_COUNT + 2) * PREFIX_MAX + 64;
+	size_t total = 0;
 	for (int i = 0; i < COLUMN_COUNT; i++)
 		total += (size_t)(e->at[i] - e->start[i]);
 	return total;
 }
 
-size_t events_encoder_finish(struct events_encoder *e, uint8_t *out, uint64_t *first_tick,
-			     uint64_t *last_tick)
+void events_encoder_end(struct events_encoder *e, struct events_payload *payload)
 {
 	end_tick_run(e, e->count, e->tick + 1);
 	if (e->count % EVENTS_GROUP)
 		end_group(e);
 
-	uint8_t *p = prefix_put(out, e->count);
+	uint8_t *p = prefix_put(payload->head, e->count);
 	p = prefix_put(p, e->first_tick);
-	for (int i = 0; i < COLUMN_COUNT; i++)
-		p = prefix_put(p, (uint64_t)(e->at[i] - e->start[i]));
 	for (int i = 0; i < COLUMN_COUNT; i++) {
 		size_t n = (size_t)(e->at[i] - e->start[i]);
-		memcpy(p, e->start[i], n);
-		p += n;
+		p = prefix_put(p, n);
+		payload->pieces[i + 1] = (struct byte_piece){e->start[i], n};
 	}
-	*first_tick = e->first_tick;
-	*last_tick = e->tick;
-	begin(e);
-	return (size_t)(p - out);
+	payload->pieces[0] = (struct byte_piece){payload->head, (size_t)(p - payload->head)};
+	payload->first_tick = e->first_tick;
+	payload->last_tick = e->tick;
 }

@@ -122,7 +122,8 @@ int trace_writer_events(struct trace_writer *w, const struct trace_event *events
 int trace_writer_batch(struct trace_writer *w, const struct trace_batch *batch);
 /* Writes out everything buffered as complete blocks (the recorder calls it at least once a second). */
 int trace_writer_flush(struct trace_writer *w);
-/* tally as of all events written so far; flushes. */
+/* tally as of all events written so far; flushes. A large one is not
+ * written before there is much more than that since the last. */
 int trace_writer_checkpoint(struct trace_writer *w, uint64_t time_ns, struct tally *tally);
 /* Final tally, index, end. duration_ns is that of the recording. Frees w in any case. */
 int trace_writer_close(struct trace_writer *w, uint64_t duration_ns, struct tally *tally,

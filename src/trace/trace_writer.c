@@ -29,8 +29,15 @@
 enum {
 	DEFINITIONS_FLUSH = 1 << 20, /* bytes */
 	RSS_FLUSH = 4096,	     /* samples */
+	EVENTS_FLUSH = 16 << 20,     /* bytes */
+	PIECE_APART = 4096,	     /* bytes: a piece with statistics of its own for zstd */
 	NODES_AT_ONCE = 4096,
-	ZSTD_LEVEL = 1,
+	/* Of events there are too many for more; tables are few, and repeat themselves from afar. */
+	EVENTS_LEVEL = 1,
+	TABLES_LEVEL = 3,
+	CHECKPOINT_SITE_BYTES = 6,  /* as measured */
+	CHECKPOINT_SMALL = 1 << 16, /* bytes: always worth it */
+	CHECKPOINT_SHARE = 8,	    /* else at most an eighth of a recording is checkpoints */
 };
 
 struct trace_writer {
@@ -38,12 +45,13 @@ struct trace_writer {
 	bool seekable;
 	char *path;
 	uint64_t offset;
+	uint64_t checkpoint_offset; /* where the last one ends */
 	struct heft_error error; /* the first one; code 0: none */
 	ZSTD_CCtx *zstd;
 	uint8_t *out; /* header and payload of a block as they are written */
 	size_t out_capacity;
 	struct byte_buffer definitions, scratch;
-	struct definitions_base base;
+	struct definitions_run nodes, sites; /* of the same block as definitions, behind them */
 	struct trace_rss rss[RSS_FLUSH];
 	size_t rss_count;
 	struct trace_index index;
@@ -103,9 +111,41 @@ static int reserve_out(struct trace_writer *w, size_t raw_bytes)
 	return 0;
 }
 
-static int write_block(struct trace_writer *w, unsigned type, const void *raw, size_t raw_bytes,
-		       uint64_t first_ns, uint64_t last_ns, uint64_t count)
+/* One frame of all pieces; its length, or 0 if it is no shorter than they are. Long pieces end with the
+ * end of a zstd block, so that neighbours with other statistics do not share their code tables. */
+static size_t compress(struct trace_writer *w, uint8_t *to, const struct byte_piece *pieces,
+		       size_t count, size_t raw_bytes)
 {
+	ZSTD_outBuffer out = {to, raw_bytes, 0};
+	ZSTD_CCtx_reset(w->zstd, ZSTD_reset_session_only);
+	ZSTD_CCtx_setPledgedSrcSize(w->zstd, raw_bytes);
+	for (size_t i = 0; i < count; i++) {
+		ZSTD_inBuffer in = {pieces[i].data, pieces[i].len, 0};
+		ZSTD_EndDirective end = i + 1 == count		   ? ZSTD_e_end
+					: in.size >= PIECE_APART ? ZSTD_e_flush
+								 : ZSTD_e_continue;
+		size_t left = ZSTD_compressStream2(w->zstd, &out, &in, end);
+		if (ZSTD_isError(left) || in.pos < in.size || (end != ZSTD_e_continue && left))
+			return 0;
+	}
+	return out.pos < raw_bytes ? out.pos : 0;
+}
+
+static void join(uint8_t *to, const struct byte_piece *pieces, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (pieces[i].len)
+			memcpy(to, pieces[i].data, pieces[i].len);
+		to += pieces[i].len;
+	}
+}
+
+static int write_pieces(struct trace_writer *w, unsigned type, const struct byte_piece *pieces,
+			size_t piece_count, uint64_t first_ns, uint64_t last_ns, uint64_t count)
+{
+	size_t raw_bytes = 0;
+	for (size_t i = 0; i < piece_count; i++)
+		raw_bytes += pieces[i].len;
 	if (raw_bytes > trace_block_limit(type))
 		return heft_fail(&w->error, HEFT_EREFUSED,
 				 "cannot write %s: a block of %s would have %zu bytes", w->path,
@@ -122,18 +162,19 @@ static int write_block(struct trace_writer *w, unsigned type, const void *raw, s
 		.last_ns = last_ns,
 		.count = count,
 	};
-	size_t stored = raw_bytes;
-	if (type != TRACE_BLOCK_END && raw_bytes) {
+	size_t stored = 0;
+	if (type != TRACE_BLOCK_END) {
 		/* The end block is found by its fixed length. */
-		size_t n = ZSTD_compress2(w->zstd, payload, w->out_capacity - sizeof h, raw,
-					  raw_bytes);
-		if (!ZSTD_isError(n) && n < raw_bytes) {
-			stored = n;
-			h.flags = TRACE_BLOCK_ZSTD;
-		}
+		ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel,
+				       type == TRACE_BLOCK_EVENTS ? EVENTS_LEVEL : TABLES_LEVEL);
+		stored = compress(w, payload, pieces, piece_count, raw_bytes);
 	}
-	if (!h.flags && raw_bytes)
-		memcpy(payload, raw, raw_bytes);
+	if (stored) {
+		h.flags = TRACE_BLOCK_ZSTD;
+	} else {
+		join(payload, pieces, piece_count);
+		stored = raw_bytes;
+	}
 	h.stored_bytes = (uint32_t)stored;
 	h.checksum = trace_block_checksum(&h, w->offset, payload);
 	memcpy(w->out, &h, sizeof h);
@@ -147,6 +188,13 @@ static int write_block(struct trace_writer *w, unsigned type, const void *raw, s
 	if (!rc)
 		w->offset += sizeof h + stored;
 	return rc;
+}
+
+static int write_block(struct trace_writer *w, unsigned type, const void *raw, size_t raw_bytes,
+		       uint64_t first_ns, uint64_t last_ns, uint64_t count)
+{
+	struct byte_piece piece = {raw, raw_bytes};
+	return write_pieces(w, type, &piece, 1, first_ns, last_ns, count);
 }
 
 static int open_file(struct trace_writer *w, const char *path, bool force, struct heft_error *err)
@@ -190,6 +238,8 @@ static void writer_free(struct trace_writer *w)
 	free(w->path);
 	free(w->out);
 	buffer_fini(&w->definitions);
+	buffer_fini(&w->nodes.elements);
+	buffer_fini(&w->sites.elements);
 	buffer_fini(&w->scratch);
 	trace_index_fini(&w->index);
 	events_encoder_fini(&w->encoder);
@@ -216,7 +266,6 @@ int trace_writer_open(struct trace_writer **out, const char *path, bool force,
 		rc = heft_fail(err, HEFT_ENOMEM, "out of memory");
 		goto out;
 	}
-	ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
 	rc = open_file(w, path, force, err);
 	if (rc)
 		goto out;
@@ -245,14 +294,16 @@ out:
 
 static int flush_definitions(struct trace_writer *w)
 {
-	if (w->error.code || w->definitions.failed)
+	if (w->error.code)
+		return w->error.code;
+	definitions_put_runs(&w->definitions, &w->nodes, &w->sites);
+	if (w->definitions.failed)
 		return fail_memory(w);
 	if (!w->definitions.len)
 		return 0;
 	int rc = write_block(w, TRACE_BLOCK_DEFINITIONS, w->definitions.data, w->definitions.len, 0,
 			     0, 0);
 	w->definitions.len = 0;
-	memset(&w->base, 0, sizeof w->base);
 	return rc;
 }
 
@@ -261,9 +312,9 @@ static int defined(struct trace_writer *w)
 {
 	if (w->error.code)
 		return w->error.code;
-	if (w->definitions.failed || w->definitions.len >= DEFINITIONS_FLUSH)
-		return flush_definitions(w);
-	return 0;
+	size_t waiting = w->definitions.len + w->nodes.elements.len + w->sites.elements.len;
+	bool failed = w->definitions.failed || w->nodes.elements.failed || w->sites.elements.failed;
+	return failed || waiting >= DEFINITIONS_FLUSH ? flush_definitions(w) : 0;
 }
 
 int trace_writer_module(struct trace_writer *w, const struct trace_module *m)
@@ -281,7 +332,7 @@ int trace_writer_nodes(struct trace_writer *w, const struct trace_node *nodes, s
 		return w->error.code;
 	while (count) {
 		size_t n = count < NODES_AT_ONCE ? count : NODES_AT_ONCE;
-		definitions_put_nodes(&w->definitions, &w->base, w->node_count, nodes, n);
+		definitions_add_nodes(&w->nodes, w->node_count, nodes, n);
 		w->node_count += (uint32_t)n;
 		nodes += n;
 		count -= n;
@@ -300,7 +351,7 @@ int trace_writer_sites(struct trace_writer *w, const struct trace_site *sites, s
 		return fail_memory(w);
 	while (count) {
 		size_t n = count < NODES_AT_ONCE ? count : NODES_AT_ONCE;
-		definitions_put_sites(&w->definitions, &w->base, sites, n);
+		definitions_add_sites(&w->sites, sites, n);
 		w->site_count += (uint32_t)n;
 		sites += n;
 		count -= n;
@@ -410,13 +461,20 @@ static int flush_events(struct trace_writer *w)
 	int rc = flush_definitions(w);
 	if (rc)
 		return rc;
-	w->scratch.len = 0;
-	if (!buffer_reserve(&w->scratch, events_encoder_bound(&w->encoder)))
-		return fail_memory(w);
-	uint64_t first, last;
-	size_t n = events_encoder_finish(&w->encoder, w->scratch.data, &first, &last);
-	return write_block(w, TRACE_BLOCK_EVENTS, w->scratch.data, n, first * w->tick_ns,
-			   last * w->tick_ns, count);
+	struct events_payload payload;
+	events_encoder_end(&w->encoder, &payload);
+	rc = write_pieces(w, TRACE_BLOCK_EVENTS, payload.pieces, COLUMN_COUNT + 1,
+			  payload.first_tick * w->tick_ns, payload.last_tick * w->tick_ns, count);
+	events_encoder_begin(&w->encoder);
+	return rc;
+}
+
+/* After every piece of work of the encoder. */
+static void events_taken(struct trace_writer *w, size_t count)
+{
+	w->events += count;
+	if (w->encoder.count == EVENTS_PER_BLOCK || events_encoder_bytes(&w->encoder) >= EVENTS_FLUSH)
+		flush_events(w);
 }
 
 int trace_writer_events(struct trace_writer *w, const struct trace_event *events, size_t count)
@@ -425,9 +483,7 @@ int trace_writer_events(struct trace_writer *w, const struct trace_event *events
 		size_t taken = events_encode(&w->encoder, events, count);
 		events += taken;
 		count -= taken;
-		w->events += taken;
-		if (w->encoder.count == EVENTS_PER_BLOCK)
-			flush_events(w);
+		events_taken(w, taken);
 	}
 	return w->error.code;
 }
@@ -437,9 +493,7 @@ int trace_writer_batch(struct trace_writer *w, const struct trace_batch *batch)
 	for (uint32_t done = 0; done < batch->count && !w->error.code;) {
 		uint32_t taken = events_encode_batch(&w->encoder, batch, done);
 		done += taken;
-		w->events += taken;
-		if (w->encoder.count == EVENTS_PER_BLOCK)
-			flush_events(w);
+		events_taken(w, taken);
 	}
 	return w->error.code;
 }
@@ -491,12 +545,27 @@ static int write_tally(struct trace_writer *w, unsigned type, uint64_t time_ns, 
 	return rc;
 }
 
+/* With 100,000 sites a tally is as large as a million events. It saves the reader of a cut file to
+ * replay what was written since the last one: it is not worth it before that is much more. */
+static bool checkpoint_pays(const struct trace_writer *w, const struct tally *tally)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < tally->site_count; i++)
+		bytes += tally->sites[i].allocations ? CHECKPOINT_SITE_BYTES : 0;
+	return bytes < CHECKPOINT_SMALL ||
+	       w->offset - w->checkpoint_offset >= bytes * CHECKPOINT_SHARE;
+}
+
 int trace_writer_checkpoint(struct trace_writer *w, uint64_t time_ns, struct tally *tally)
 {
 	int rc = trace_writer_flush(w);
+	if (rc || !checkpoint_pays(w, tally))
+		return rc;
+	rc = write_behaviour(w, time_ns, tally);
 	if (!rc)
-		rc = write_behaviour(w, time_ns, tally);
-	return rc ? rc : write_tally(w, TRACE_BLOCK_CHECKPOINT, time_ns, tally);
+		rc = write_tally(w, TRACE_BLOCK_CHECKPOINT, time_ns, tally);
+	w->checkpoint_offset = w->offset;
+	return rc;
 }
 
 static int write_end(struct trace_writer *w, uint64_t duration_ns, struct tally *tally)

@@ -334,7 +334,7 @@ static void test_simulated_heaps(void **state)
 static void test_large(void **state)
 {
 	(void)state;
-	/* Several events blocks (524288 each), and tallies of several parts (65536 sites each). */
+	/* Several events blocks (1048576 each), and tallies of several parts (65536 sites each). */
 	size_t count = 1200000;
 	uint32_t sites = 140000;
 	struct trace_event *events = heap_events(5, sites, 4, count);
