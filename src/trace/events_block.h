@@ -169,8 +169,8 @@ static inline unsigned familiar_rank(uint32_t *f, uint32_t code)
 /* What glibc's malloc would leave over; other allocators are learnt as differences to it. */
 static inline uint32_t slack_guess(uint64_t size)
 {
-	uint64_t usable = size < 24 ? 24 : ((size + 23) & ~15ull) - 8;
-	return (uint32_t)(usable - size);
+	uint64_t chunk = (size + 23) & ~15ull;
+	return (uint32_t)((chunk < 32 ? 32 : chunk) - 8 - size);
 }
 
 static inline uint32_t *slack_slot(struct events_model *m, uint64_t size)

@@ -163,6 +163,13 @@ static inline struct events_thread *thread_state(struct events_encoder *e, uint3
 	return t;
 }
 
+/* The bit of the block's event `i` in its group: the highest bit is the first event's until the group
+ * ends. Bits that are seldom set are set so; shifting both words costs more. */
+static inline uint64_t group_bit(uint32_t i)
+{
+	return 1ull << 63 >> i % EVENTS_GROUP;
+}
+
 static __attribute__((noinline)) void new_site(struct events_encoder *e, uint32_t site,
 						uint64_t size)
 {
@@ -199,7 +206,7 @@ static __attribute__((noinline)) uint8_t *put_code(struct events_encoder *e, uin
 		value = fresh ? CODE_NEW + (code & CODE_KIND) : CODE_FULL + (uint64_t)code;
 		e->fresh = CODE_NONE;
 	}
-	return prefix_put(p, value);
+	return prefix_put_56(p, value);
 }
 
 /* When the block of a FREE or GONE was born. It may be the site's last one; or one born soon after or
@@ -310,9 +317,10 @@ static void encode_full(struct events_encoder *e, const struct trace_event *ev)
 
 	uint64_t word = word_of(ev->size, ev->slack);
 	unsigned resized = word == WORD_NONE || word != s->word[from];
-	e->resizes = e->resizes << 1 | resized;
-	if (resized)
+	if (resized) {
+		e->resizes |= group_bit(e->count);
 		put_size(e, ev->size, ev->slack);
+	}
 	if ((ev->op & 3) == TRACE_REALLOC)
 		put_realloc(e, ev);
 	if (word != WORD_NONE)
@@ -320,9 +328,8 @@ static void encode_full(struct events_encoder *e, const struct trace_event *ev)
 
 	uint32_t code = s->code | kind;
 	uint32_t *next = code_after(&e->model, t->context);
-	unsigned miss = *next != code;
-	e->misses = e->misses << 1 | miss;
-	if (miss) {
+	if (*next != code) {
+		e->misses |= group_bit(e->count);
 		*next = code;
 		e->at[COLUMN_CODES] = put_code(e, e->at[COLUMN_CODES], t->context, code);
 	}
@@ -339,19 +346,54 @@ static void encode_full(struct events_encoder *e, const struct trace_event *ev)
 
 /* ---- brief events */
 
-/* A brief event that is not as its site predicts; returns 0 if it is, after the site was introduced. */
-static __attribute__((noinline)) unsigned put_resize(struct events_encoder *e, struct events_site *s,
-						      uint64_t block, unsigned from)
+/* A brief event at a site that is new in the block, or with another slack than its size has usually.
+ * Returns false if it is as the site predicts, after that was introduced. */
+static __attribute__((noinline)) bool put_unusual(struct events_encoder *e,
+						      const struct trace_brief *b, unsigned from)
 {
-	const uint64_t word = block >> TRACE_BRIEF_SITE_BITS, size = word_size(word);
-	if (__builtin_expect(s->code == CODE_NONE, 0)) {
-		new_site(e, (uint32_t)(s - e->sites), size);
+	struct events_site *s = &e->sites[trace_brief_site(b)];
+	const uint64_t word = b->block >> TRACE_BRIEF_SITE_BITS, size = word_size(word);
+	if (s->code == CODE_NONE) {
+		new_site(e, trace_brief_site(b), size);
 		if (s->word[from] == word)
-			return 0;
+			return false;
 	}
 	s->word[from] = word;
 	put_size(e, size, word_slack(word));
-	return 1;
+	return true;
+}
+
+/* A brief event that is not as its site predicts, unless that is new. */
+static inline bool put_resize(struct events_encoder *e, struct events_site *s,
+				  const struct trace_brief *b, unsigned from)
+{
+	const uint64_t word = b->block >> TRACE_BRIEF_SITE_BITS, size = word_size(word);
+	uint32_t slack = slack_guess(size) + *slack_slot(&e->model, size);
+	if (__builtin_expect(slack != word_slack(word), 0) ||
+	    __builtin_expect(s->code == CODE_NONE, 0))
+		return put_unusual(e, b, from);
+	s->word[from] = word;
+	e->at[COLUMN_SIZES] = prefix_put_56(e->at[COLUMN_SIZES], size << 1);
+	return true;
+}
+
+/* Whether a brief event of these two kinds is not what they promise. */
+static inline bool escapes(const struct trace_brief *b, const struct events_thread *t,
+			   uint64_t last_alloc, unsigned shift)
+{
+	return trace_brief_kind(b) == TRACE_BRIEF_FREE_TEMP
+		       ? (b->time_ns - b->lifetime_ns) >> shift != last_alloc
+		       : trace_brief_birth(b) != t->last_cross;
+}
+
+static __attribute__((noinline)) uint32_t escape(struct events_encoder *e, const struct trace_brief *b,
+						 struct events_thread *t)
+{
+	bool temporary = trace_brief_kind(b) == TRACE_BRIEF_FREE_TEMP;
+	put_escape(e, TRACE_FREE, temporary ? TRACE_TEMPORARY : 0, trace_brief_birth(b));
+	if (!temporary)
+		t->last_cross = trace_brief_birth(b);
+	return KIND_ESCAPE;
 }
 
 /* Encodes brief events of one group up to one that has to be encoded in full. With `switching` false
@@ -381,8 +423,12 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 
 		if (!switching && b->thread != thread)
 			break;
-		if (__builtin_expect(kind == TRACE_BRIEF_FULL, 0))
-			break;
+		if (kind - TRACE_BRIEF_ALLOC > TRACE_BRIEF_FREE - TRACE_BRIEF_ALLOC) {
+			if (__builtin_expect(kind == TRACE_BRIEF_FULL, 0))
+				break;
+			if (!switching && __builtin_expect(escapes(b, t, last_alloc, shift), 0))
+				kind = escape(e, b, t);
+		}
 		if (__builtin_expect(time_ns >= tick_end_ns, 0)) {
 			next_tick(e, e->count + (uint32_t)(b - first), time_ns);
 			tick = e->tick;
@@ -407,29 +453,18 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 			last_alloc = t->last_alloc;
 			last_birth = t->last_birth;
 		}
-		const uint64_t born = (time_ns - b->lifetime_ns) >> shift;
-		if (kind >= TRACE_BRIEF_FREE_TEMP &&
-		    __builtin_expect(kind == TRACE_BRIEF_FREE_TEMP
-					     ? born != last_alloc
-					     : trace_brief_birth(b) != t->last_cross, 0)) {
-			unsigned flags = kind == TRACE_BRIEF_FREE_TEMP ? TRACE_TEMPORARY : 0;
-			put_escape(e, TRACE_FREE, flags, trace_brief_birth(b));
-			if (kind == TRACE_BRIEF_FREE_CROSS)
-				t->last_cross = trace_brief_birth(b);
-			kind = KIND_ESCAPE;
-		}
+		if (switching && kind >= TRACE_BRIEF_FREE_TEMP &&
+		    __builtin_expect(escapes(b, t, last_alloc, shift), 0))
+			kind = escape(e, b, t);
 		struct events_site *const s = &sites[trace_brief_site(b)];
 		const unsigned from = kind_from(kind);
-		unsigned resized = 0;
-		if (b->block >> TRACE_BRIEF_SITE_BITS != s->word[from])
-			resized = put_resize(e, s, b->block, from);
-		resizes = resizes << 1 | resized;
+		if (b->block >> TRACE_BRIEF_SITE_BITS != s->word[from] && put_resize(e, s, b, from))
+			resizes |= group_bit(e->count + (uint32_t)(b - first));
 
 		const uint32_t code = s->code | kind;
 		uint32_t *next = code_after(&e->model, context);
-		const unsigned miss = *next != code;
-		misses = misses << 1 | miss;
-		if (miss) {
+		if (*next != code) {
+			misses |= group_bit(e->count + (uint32_t)(b - first));
 			*next = code;
 			at_codes = put_code(e, at_codes, context, code);
 		}
@@ -438,6 +473,7 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 			last_alloc = tick;
 			s->last_alloc = (uint32_t)tick;
 		} else if (kind != KIND_FREE_TEMP) {
+			const uint64_t born = (time_ns - b->lifetime_ns) >> shift;
 			at_lives = put_life(at_lives, s, tick, born, &last_birth);
 		}
 		if (switching) {
@@ -484,10 +520,11 @@ static void put_bits(struct events_encoder *e, enum events_column column, uint64
 
 static void end_group(struct events_encoder *e)
 {
+	unsigned unused = -e->count % EVENTS_GROUP;
 	e->switching = e->switches != 0;
 	put_bits(e, COLUMN_SWITCHES, e->switches);
-	put_bits(e, COLUMN_MISSES, e->misses);
-	put_bits(e, COLUMN_RESIZES, e->resizes);
+	put_bits(e, COLUMN_MISSES, e->misses >> unused);
+	put_bits(e, COLUMN_RESIZES, e->resizes >> unused);
 	e->switches = e->misses = e->resizes = 0;
 }
 

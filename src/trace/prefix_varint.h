@@ -19,10 +19,19 @@ enum { PREFIX_MAX = 9, PREFIX_SCRATCH = 9 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "recordings are written as they lie");
 
-static inline unsigned prefix_length(uint64_t value)
+/* By the number of the highest bit: how many bytes beyond the first, for up to 8. */
+static const uint8_t prefix_more[64] = {
+	0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3,
+	4, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7, 7,
+};
+
+/* A value below 2^56. */
+static inline uint8_t *prefix_put_56(uint8_t *p, uint64_t value)
 {
-	unsigned bits = 64u - (unsigned)__builtin_clzll(value | 1);
-	return bits > 56 ? 9 : (bits * 37u + 219u) >> 8; /* (bits + 6) / 7 */
+	unsigned more = prefix_more[63u ^ (unsigned)__builtin_clzll(value | 1)];
+	uint64_t word = (value << 1 | 1) << more;
+	memcpy(p, &word, 8);
+	return p + more + 1;
 }
 
 static inline uint8_t *prefix_put(uint8_t *p, uint64_t value)
@@ -32,10 +41,7 @@ static inline uint8_t *prefix_put(uint8_t *p, uint64_t value)
 		memcpy(p + 1, &value, 8);
 		return p + 9;
 	}
-	unsigned n = prefix_length(value);
-	uint64_t word = (value << 1 | 1) << (n - 1);
-	memcpy(p, &word, 8);
-	return p + n;
+	return prefix_put_56(p, value);
 }
 
 static inline const uint8_t *prefix_get(const uint8_t *p, uint64_t *value)
