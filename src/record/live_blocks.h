@@ -19,7 +19,7 @@
 
 enum {
 	LIVE_REGION_BITS = 26,	   /* 64 MiB, glibc's largest arena */
-	LIVE_REGIONS = 1024,	   /* with a shadow */
+	LIVE_REGIONS = 512,	   /* with a shadow: 32 GiB */
 	LIVE_NEAR = 64,		   /* found at once */
 	LIVE_SITE_BITS = 24,
 	LIVE_SIZE_BITS = 28,
