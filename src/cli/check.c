@@ -242,6 +242,7 @@ static int run_command(struct check *c, struct heft_error *err)
 	}
 	if (rc == 0)
 		rc = recorder_run(&o, result, err);
+	recorder_result_fini(result);
 	if (rc < 0)
 		return rc;
 	c->recording = result->path;

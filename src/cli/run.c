@@ -109,12 +109,12 @@ static int refused(const struct heft_error *err, int rc)
  * without, to be there at once. */
 enum { WHOLE_PROFILE_NODES = 20000 };
 
-static int load_for_summary(const char *path, struct profile **p, bool *whole,
+static int load_for_summary(struct recorder_result *result, struct profile **p, bool *whole,
 			    struct heft_error *err)
 {
 	struct trace_reader *reader;
 	*p = NULL;
-	int rc = trace_reader_open(&reader, path, err);
+	int rc = trace_reader_open_written(&reader, result->path, &result->tally, err);
 	if (rc < 0)
 		return rc;
 	*whole = trace_reader_contents(reader)->node_count <= WHOLE_PROFILE_NODES;
@@ -124,13 +124,13 @@ static int load_for_summary(const char *path, struct profile **p, bool *whole,
 	return rc;
 }
 
-static void summarise(const struct run *r, const struct recorder_result *result)
+static void summarise(const struct run *r, struct recorder_result *result)
 {
 	struct profile *p;
 	struct findings *findings = NULL;
 	struct heft_error err = {0};
 	bool whole;
-	if (load_for_summary(result->path, &p, &whole, &err) < 0) {
+	if (load_for_summary(result, &p, &whole, &err) < 0) {
 		cli_print_error(&err);
 		return;
 	}
@@ -146,7 +146,7 @@ static void summarise(const struct run *r, const struct recorder_result *result)
 }
 
 /* How it ended, once. */
-static void tell(struct run *r, const struct recorder_result *result)
+static void tell(struct run *r, struct recorder_result *result)
 {
 	if (r->told)
 		return;
@@ -162,7 +162,7 @@ static void tell(struct run *r, const struct recorder_result *result)
 	summarise(r, result);
 }
 
-static void tell_and_linger(void *ctx, const struct recorder_result *result)
+static void tell_and_linger(void *ctx, struct recorder_result *result)
 {
 	struct run *r = ctx;
 	char url[400];
@@ -213,6 +213,7 @@ static int record(struct run *r, struct recorder_result *result)
 		rc = recorder_run(&r->o, result, &err);
 	if (!rc)
 		tell(r, result);
+	recorder_result_fini(result);
 	live_server_fini(&r->server);
 	if (rc)
 		return refused(&err, rc);

@@ -87,16 +87,17 @@ uint64_t drain_now_ns(const struct drain *d)
 
 void drain_flush(struct drain *d)
 {
-	if (!d->event_count)
+	struct trace_batch *b = &d->batch;
+	if (!b->count)
 		return;
 	if (tally_reserve(&d->tally, d->stacks.site_count, d->thread_count)) {
 		d->failed = HEFT_ENOMEM;
 	} else if (!d->failed) {
-		tally_apply(&d->tally, d->events, d->event_count);
-		trace_writer_events(d->writer, d->events, d->event_count); /* latches its failure */
+		tally_apply_batch(&d->tally, b);
+		trace_writer_batch(d->writer, b); /* latches its failure */
 	}
-	d->event_total += d->event_count;
-	d->event_count = 0;
+	d->event_total += b->count;
+	b->count = b->full_count = 0;
 }
 
 /* ---- the heap of streams, the earliest first */
@@ -147,6 +148,46 @@ static void corrupted(struct process *p)
 static uint64_t min64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+/* The stream at i of the heap has been read: puts it where it belongs now, or out. Returns the
+ * watermark, which it may lower. */
+static uint64_t heap_again(struct drain *d, uint32_t i, uint64_t watermark)
+{
+	struct stream *s = d->heap[i];
+	if (s->process->corrupt)
+		s->more = false;
+	if (!s->more) {
+		if (s->open)
+			watermark = min64(watermark, max64(s->tsc, s->bound));
+		d->heap[i] = d->heap[--d->heap_count];
+	}
+	if (i < d->heap_count)
+		sift_down(d->heap, d->heap_count, i);
+	return watermark;
+}
+
+/* Reads from the two streams with the oldest records, up to the third or the watermark, which it
+ * returns: a stream that has been read out may lower it. */
+static uint64_t merge_some(struct drain *d, uint64_t watermark)
+{
+	struct stream **h = d->heap, *failed;
+	const uint32_t count = d->heap_count;
+	uint32_t second = count > 2 && h[2]->next_tsc < h[1]->next_tsc ? 2 : 1;
+	uint64_t limit = watermark;
+	if (count > 2)
+		limit = min64(limit, h[3 - second]->next_tsc);
+	for (uint32_t c = 2 * second + 1; c <= 2 * second + 2 && c < count; c++)
+		limit = min64(limit, h[c]->next_tsc);
+	struct stream *next = count > 1 && h[second]->next_tsc <= limit ? h[second] : NULL;
+	if (!next && count > 1)
+		limit = min64(limit, h[second]->next_tsc);
+	if (!h[0]->process->corrupt && !(next && next->process->corrupt) &&
+	    match_streams(d, h[0], next, limit, &failed))
+		corrupted(failed->process);
+	if (next)
+		watermark = heap_again(d, second, watermark);
+	return heap_again(d, 0, watermark);
+}
+
 uint64_t drain_round(struct drain *d, struct process **processes, size_t count)
 {
 	uint64_t before = d->event_total;
@@ -178,28 +219,8 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count)
 				watermark = min64(watermark, max64(s->tsc, s->bound));
 		}
 	}
-	while (d->heap_count && d->heap[0]->next_tsc <= watermark) {
-		struct stream *s = d->heap[0];
-		uint64_t until = watermark;
-		if (d->heap_count > 1)
-			until = min64(until, d->heap[1]->next_tsc);
-		if (d->heap_count > 2)
-			until = min64(until, d->heap[2]->next_tsc);
-		if (s->process->corrupt)
-			s->more = false;
-		else if (match_stream(d, s, until)) {
-			corrupted(s->process);
-			s->more = false;
-		}
-		if (!s->more) {
-			if (s->open)
-				watermark = min64(watermark, max64(s->tsc, s->bound));
-			d->heap[0] = d->heap[--d->heap_count];
-			if (!d->heap_count)
-				break;
-		}
-		sift_down(d->heap, d->heap_count, 0);
-	}
+	while (d->heap_count && d->heap[0]->next_tsc <= watermark)
+		watermark = merge_some(d, watermark);
 	drain_flush(d);
 	for (size_t i = 0; i < count; i++)
 		if (!processes[i]->done && !processes[i]->corrupt)

@@ -7,8 +7,6 @@
 #include "trace/tally.h"
 #include "trace/trace.h"
 
-enum { DRAIN_EVENTS = 1024 };
-
 struct tsc_clock { /* time stamp counter to ns since the start of the recording */
 	uint64_t tsc0, ns0;
 	uint64_t mult; /* ns per cycle << 32 */
@@ -25,8 +23,7 @@ struct drain {
 	uint64_t last_ns; /* time of the last event: never goes back */
 	struct stream **heap;
 	uint32_t heap_count, heap_capacity;
-	struct trace_event events[DRAIN_EVENTS];
-	uint32_t event_count;
+	struct trace_batch batch;
 	uint64_t event_total;
 	int failed; /* no memory: stop recording, keep the program going */
 	bool no_membarrier;
@@ -42,8 +39,19 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count);
 void drain_process_end(struct drain *d, struct process *p, uint64_t time_ns);
 void drain_flush(struct drain *d);
 
-/* match.c: reads s, which has a record, up to the stamp `until` or the end of what is published.
- * HEFT_EFORMAT if that makes no sense. */
-int match_stream(struct drain *d, struct stream *s, uint64_t until);
+static inline uint64_t drain_cycles_ns(const struct drain *d, uint64_t cycles)
+{
+	return (uint64_t)((unsigned __int128)cycles * d->clock.mult >> 32);
+}
+
+/* match.c: reads some of s, which has the oldest record of all, and of `next`, if not NULL the stream with
+ * the one after; nothing younger than the stamp `limit`, which is not older than either. HEFT_EFORMAT if
+ * what *failed has makes no sense. */
+int match_streams(struct drain *d, struct stream *s, struct stream *next, uint64_t limit,
+		  struct stream **failed);
+/* match_plain.c: the same for ordinary records: 1 if it read any, 0 if there are none, or
+ * HEFT_EFORMAT. The batch has room for two. */
+int match_plain(struct drain *d, struct stream *s, struct stream *next, uint64_t limit,
+		struct stream **failed);
 
 #endif

@@ -67,7 +67,7 @@ static const struct allocator_symbol sanitizers[] = {
 	{"__msan_init", "MemorySanitizer"},
 };
 
-/* Words that only a copy of the allocator itself carries. */
+/* Words that only a copy of the allocator itself carries; none begins with its colon. */
 static const struct allocator_symbol messages[] = {
 	{"<jemalloc>: ", "jemalloc"},
 	{"mimalloc: error: ", "mimalloc"},
@@ -91,6 +91,15 @@ static bool string_is(const char *strings, uint64_t size, uint64_t offset, const
 	       memcmp(strings + offset, word, length + 1) == 0;
 }
 
+/* Whether a symbol with this name may be one of those above: nearly all are told by two letters. */
+static bool may_matter(const char *strings, uint64_t size, uint64_t offset)
+{
+	if (offset >= size || size - offset < 2)
+		return false;
+	char first = strings[offset], second = strings[offset + 1];
+	return first == '_' ? second == '_' || second == 'r' : strchr("mjtsrT", first) && first;
+}
+
 static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const Elf64_Shdr *names,
 			 struct symbol_scan *scan)
 {
@@ -104,6 +113,8 @@ static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const 
 		Elf64_Sym sym;
 
 		memcpy(&sym, im->data + table->sh_offset + i * sizeof(sym), sizeof(sym));
+		if (!may_matter(strings, names->sh_size, sym.st_name))
+			continue;
 		unsigned type = ELF64_ST_TYPE(sym.st_info);
 
 		for (size_t p = 0; p < sizeof(sanitizers) / sizeof(*sanitizers); p++)
@@ -119,16 +130,25 @@ static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const 
 	}
 }
 
+/* Looking for one letter that all messages have goes through megabytes in a millisecond. */
 static bool message_in(const uint8_t *data, size_t size, struct elf_facts *facts)
 {
-	for (size_t m = 0; m < sizeof(messages) / sizeof(*messages); m++) {
-		if (!memmem(data, size, messages[m].symbol, strlen(messages[m].symbol)))
-			continue;
-		facts->own_malloc = ELF_MALLOC_LIKELY;
-		facts->allocator = messages[m].allocator;
-		snprintf(facts->malloc_name, sizeof(facts->malloc_name), "%s",
-			 messages[m].allocator);
-		return true;
+	const uint8_t *end = data + size, *at = data;
+	while ((at = memchr(at, ':', (size_t)(end - at)))) {
+		for (size_t m = 0; m < sizeof(messages) / sizeof(*messages); m++) {
+			const char *text = messages[m].symbol;
+			size_t before = (size_t)(strchr(text, ':') - text), length = strlen(text);
+			if ((size_t)(at - data) < before || at[-1] != (uint8_t)text[before - 1] ||
+			    (size_t)(end - at) < length - before ||
+			    memcmp(at - before, text, length) != 0)
+				continue;
+			facts->own_malloc = ELF_MALLOC_LIKELY;
+			facts->allocator = messages[m].allocator;
+			snprintf(facts->malloc_name, sizeof(facts->malloc_name), "%s",
+				 messages[m].allocator);
+			return true;
+		}
+		at++;
 	}
 	return false;
 }

@@ -45,7 +45,7 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 		return HEFT_ENOTFOUND;
 	}
 	struct process *p = calloc(1, sizeof *p);
-	if (!p || s.header->version != WIRE_VERSION || live_table_init(&p->live)) {
+	if (!p || s.header->version != WIRE_VERSION || live_blocks_init(&p->live)) {
 		munmap(base, WIRE_FILE_BYTES);
 		free(p);
 		return heft_fail(err, HEFT_EFORMAT, "session file %s: not of this version of heft",
@@ -53,7 +53,7 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 	}
 	if (!session_guard_add(base)) {
 		munmap(base, WIRE_FILE_BYTES);
-		live_table_fini(&p->live);
+		live_blocks_fini(&p->live);
 		free(p);
 		return heft_fail(err, HEFT_EREFUSED, "more than %d processes at once",
 				 SESSION_GUARD_MOST);
@@ -112,7 +112,7 @@ void process_free(struct process *p)
 		free((void *)p->facts.exe);
 		free((void *)p->facts.argv);
 	}
-	live_table_fini(&p->live);
+	live_blocks_fini(&p->live);
 	process_stacks_fini(&p->stacks);
 	free(p->peak.samples);
 	free(p->answer.bytes);
@@ -233,7 +233,6 @@ static int take_chunk(struct stream *s, uint32_t index_plus_one)
 	s->chunk = &s->process->session.chunks[index_plus_one - 1];
 	s->pos = 0;
 	s->end = 0;
-	s->ahead = 0;
 	uint64_t base = s->chunk->base_tsc;
 	if (base > s->tsc)
 		s->tsc = base;

@@ -3,7 +3,7 @@
 #ifndef HEFT_RECORD_PROCESS_H
 #define HEFT_RECORD_PROCESS_H
 
-#include "record/live_table.h"
+#include "record/live_blocks.h"
 #include "record/oom_watch.h"
 #include "record/stack_map.h"
 #include "trace/trace.h"
@@ -19,7 +19,6 @@ struct stream { /* a borrowed slot, from its thread's first record to its last *
 	struct process *process;
 	struct wire_chunk *chunk; /* being read; NULL: none yet */
 	uint32_t pos, end;	  /* bytes of it read, and published as of this round */
-	uint32_t ahead;		  /* up to where the live table's lines have been asked for */
 	uint32_t slot;
 	uint32_t thread;   /* of the recording */
 	uint64_t tsc;	   /* of the last record read */
@@ -72,7 +71,7 @@ struct process {
 	bool child;   /* forked: inherited blocks */
 	struct stream *streams; /* by slot, `slots` of them */
 	uint32_t slots;
-	struct live_table live;
+	struct live_blocks live;
 	struct process_stacks stacks;
 	struct parked *parked;
 	uint32_t parked_count, parked_capacity;

@@ -475,9 +475,17 @@ static void finish(struct recorder *r)
 	if (r->full)
 		duration = r->full_ns > d->last_ns ? r->full_ns : d->last_ns;
 	trace_writer_close(r->writer, duration, &d->tally, &r->result->problem);
+	d->tally.behaviour = NULL;
+	r->result->tally = d->tally;
+	tally_init(&d->tally);
 	if (d->failed && !r->result->problem.code)
 		heft_fail(&r->result->problem, HEFT_ENOMEM,
 			  "out of memory: the recording ends early");
+}
+
+void recorder_result_fini(struct recorder_result *result)
+{
+	tally_fini(&result->tally);
 }
 
 static void loop(struct recorder *r)

@@ -5,6 +5,7 @@
 #include "hosted/error.h"
 #include "record/answer_call.h"
 #include "record/launch.h"
+#include "trace/tally.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,7 +40,7 @@ struct recorder_options {
 	void (*in_child)(void); /* in the program's process, before it is executed */
 	bool keep_ended;	/* snapshots of sampled processes that ended will be asked for */
 	uint64_t linger_ns;	/* how long to stay when all is written, unless a signal comes */
-	void (*ended)(void *ctx, const struct recorder_result *result); /* before that */
+	void (*ended)(void *ctx, struct recorder_result *result); /* before that */
 };
 
 struct recorder_result {
@@ -50,7 +51,9 @@ struct recorder_result {
 	uint32_t processes;
 	uint64_t events, bytes;
 	char budget[160]; /* with sample_automatic: what became of the rate, in words; or "" */
+	struct tally tally; /* as in the recording, which need not be read for it */
 };
+void recorder_result_fini(struct recorder_result *result);
 
 /* 0, or the reason why the command was not run at all. */
 int recorder_run(const struct recorder_options *o, struct recorder_result *result,

@@ -16,6 +16,9 @@ enum trace_brief_kind {
 	TRACE_BRIEF_FREE = 2,	    /* by the thread that allocated the block */
 	TRACE_BRIEF_FREE_TEMP = 3,  /* the same, TRACE_TEMPORARY */
 	TRACE_BRIEF_FREE_CROSS = 4, /* by another thread */
+	/* With ALLOC, if the next event of the batch is the FREE_TEMP of the same block: programs do that
+	 * so often that it is worth a shorter way. */
+	TRACE_BRIEF_PAIR = 128,
 };
 
 enum {
@@ -31,7 +34,7 @@ struct trace_brief {
 	uint64_t lifetime_ns; /* FREE: at most time_ns. ALLOC: 0 */
 	uint64_t block;	      /* site:24 | size:28 | slack:12, the site lowest */
 	uint32_t thread;      /* who did it; of every kind */
-	uint32_t birth_kind;  /* birth thread:24 << 8 | kind */
+	uint32_t birth_kind;  /* birth thread:24 << 8 | TRACE_BRIEF_PAIR or 0 | kind */
 };
 _Static_assert(sizeof(struct trace_brief) == 32, "half a cache line");
 
@@ -41,7 +44,11 @@ struct trace_batch {
 	uint32_t count, full_count;
 };
 
-static inline uint32_t trace_brief_kind(const struct trace_brief *b) { return b->birth_kind & 0xff; }
+static inline uint32_t trace_brief_kind(const struct trace_brief *b) { return b->birth_kind & 0x7f; }
+static inline uint32_t trace_brief_is_pair(const struct trace_brief *b)
+{
+	return b->birth_kind & TRACE_BRIEF_PAIR;
+}
 static inline uint32_t trace_brief_birth(const struct trace_brief *b) { return b->birth_kind >> 8; }
 static inline uint32_t trace_brief_site(const struct trace_brief *b)
 {
@@ -55,6 +62,9 @@ static inline uint32_t trace_brief_slack(const struct trace_brief *b)
 {
 	return (uint32_t)(b->block >> (TRACE_BRIEF_SITE_BITS + TRACE_BRIEF_SIZE_BITS));
 }
+
+/* There is room for it. */
+void trace_batch_add(struct trace_batch *batch, const struct trace_event *e);
 
 /* The event in full. */
 static inline struct trace_event trace_batch_event(const struct trace_batch *batch, uint32_t i)

@@ -194,8 +194,8 @@ struct behaviour_growth *behaviour_add_growth(struct behaviour *b, uint32_t site
 
 /* ---- events */
 
-static void on_handover(struct behaviour *b, const struct trace_event *e, uint64_t live_blocks,
-			uint64_t live_bytes)
+void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *e, uint64_t live_blocks,
+			   uint64_t live_bytes)
 {
 	uint64_t birth = e->time_ns > e->lifetime_ns ? e->time_ns - e->lifetime_ns : 0;
 	bool made;
@@ -229,8 +229,8 @@ static void on_handover(struct behaviour *b, const struct trace_event *e, uint64
 	}
 	struct behaviour_pair *p =
 		h->last_pair < b->pair_count ? &b->pairs[h->last_pair] : NULL;
-	if (!p || p->from != e->birth_thread || p->to != e->thread) {
-		p = pair_of(b, e->site, e->birth_thread, e->thread, &made);
+	if (!p || p->from != e->from || p->to != e->to) {
+		p = pair_of(b, e->site, e->from, e->to, &made);
 		if (!p)
 			return;
 		h->last_pair = (uint32_t)(p - b->pairs);
@@ -241,8 +241,11 @@ static void on_handover(struct behaviour *b, const struct trace_event *e, uint64
 void behaviour_on_free(struct behaviour *b, const struct trace_event *e, uint64_t live_blocks,
 		       uint64_t live_bytes)
 {
-	if (e->op == TRACE_FREE && e->thread != e->birth_thread)
-		on_handover(b, e, live_blocks, live_bytes);
+	if (e->op == TRACE_FREE && e->thread != e->birth_thread) {
+		const struct behaviour_hand hand = {e->time_ns, e->lifetime_ns, e->size,
+						    e->site,	e->birth_thread, e->thread};
+		behaviour_on_handover(b, &hand, live_blocks, live_bytes);
+	}
 	bool made;
 	if (e->flags & TRACE_FREED_AT) {
 		struct behaviour_release *r = release_of(b, e->site, e->old_site, &made);

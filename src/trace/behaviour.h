@@ -98,7 +98,14 @@ struct tally_site;
 void behaviour_init(struct behaviour *b);
 void behaviour_fini(struct behaviour *b);
 
-/* From tally_apply, for events that tell something. `s` as it was before the event. */
+struct behaviour_hand { /* one free by another thread than its block's */
+	uint64_t time_ns, lifetime_ns, size;
+	uint32_t site, from, to;
+};
+
+/* From the tally, for events that tell something. live_*: of the site, as before the event. */
+void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *hand,
+			   uint64_t live_blocks, uint64_t live_bytes);
 void behaviour_on_free(struct behaviour *b, const struct trace_event *e, uint64_t live_blocks,
 		       uint64_t live_bytes);
 void behaviour_on_realloc(struct behaviour *b, const struct trace_event *e);

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
 enum { PREFETCH_AHEAD = 6, PREFETCH_FROM = 1024 };
@@ -96,124 +97,211 @@ static inline void end_of_life(struct tally_site *s, uint64_t lifetime_ns)
 	s->lifetime_sum_ns += lifetime_ns;
 	if (lifetime_ns > s->lifetime_max_ns)
 		s->lifetime_max_ns = lifetime_ns;
-	unsigned bucket = 0;
-	if (lifetime_ns >= 512) {
-		bucket = 63u - (unsigned)__builtin_clzll(lifetime_ns) - 8;
-		if (bucket >= TALLY_BUCKETS)
-			bucket = TALLY_BUCKETS - 1;
+	unsigned bucket = 55u - (unsigned)__builtin_clzll(lifetime_ns | 256);
+	if (UNLIKELY(bucket >= TALLY_BUCKETS))
+		bucket = TALLY_BUCKETS - 1;
+	s->lifetime[bucket] += s->lifetime[bucket] != UINT32_MAX;
+}
+
+/* After s changed: has it more than ever? */
+static inline void note_own_peak(struct tally *t, struct tally_site *s)
+{
+	if (s->live_bytes > s->own_peak_bytes) {
+		s->own_peak_bytes = s->live_bytes;
+		if (UNLIKELY(s->live_bytes >= t->notable_bytes && !s->watched) && t->behaviour)
+			t->notable_bytes = behaviour_watch(t->behaviour, t, (uint32_t)(s - t->sites));
 	}
-	if (s->lifetime[bucket] != UINT32_MAX)
-		s->lifetime[bucket]++;
+}
+
+static __attribute__((noinline)) void apply(struct tally *t, const struct trace_event *e)
+{
+	struct tally_site *sites = t->sites;
+	struct behaviour *behaviour = t->behaviour;
+	struct tally_site *s = &sites[e->site];
+	keep_peak(t, s);
+	switch ((enum trace_op)e->op) {
+	case TRACE_ALLOC: {
+		struct tally_thread *th = &t->threads[e->thread];
+		th->allocations++;
+		th->allocated_bytes += e->size;
+		s->allocations++;
+		s->allocated_bytes += e->size;
+		s->live_bytes += e->size;
+		s->live_blocks++;
+		s->live_slack += e->slack;
+		t->live_bytes += e->size;
+		t->live_blocks++;
+		break;
+	}
+	case TRACE_FREE:
+		if (UNLIKELY((e->thread != e->birth_thread) |
+			     ((e->flags & TRACE_TOLD_FLAGS) != 0)) &&
+		    behaviour)
+			behaviour_on_free(behaviour, e, s->live_blocks, s->live_bytes);
+		t->threads[e->thread].frees++;
+		s->frees++;
+		s->live_bytes -= e->size;
+		s->live_blocks--;
+		s->live_slack -= e->slack;
+		s->temporary += e->flags & TRACE_TEMPORARY;
+		s->cross_thread_frees += e->thread != e->birth_thread;
+		t->live_bytes -= e->size;
+		t->live_blocks--;
+		end_of_life(s, e->lifetime_ns);
+		break;
+	case TRACE_REALLOC: {
+		struct tally_site *old = &sites[e->old_site];
+		struct tally_thread *th = &t->threads[e->thread];
+		if (behaviour)
+			behaviour_on_realloc(behaviour, e);
+		uint64_t growth = e->size > e->old_size ? e->size - e->old_size : 0;
+		keep_peak(t, old);
+		old->live_bytes -= e->old_size;
+		old->live_blocks--;
+		old->live_slack -= e->old_slack;
+		th->reallocations++;
+		th->allocated_bytes += growth;
+		s->reallocations++;
+		s->reallocated_bytes += e->size;
+		s->allocated_bytes += growth;
+		s->live_bytes += e->size;
+		s->live_blocks++;
+		s->live_slack += e->slack;
+		t->live_bytes += e->size - e->old_size;
+		break;
+	}
+	case TRACE_GONE:
+		if (UNLIKELY(e->flags & TRACE_TOLD_FLAGS) && behaviour)
+			behaviour_on_free(behaviour, e, s->live_blocks, s->live_bytes);
+		s->live_bytes -= e->size;
+		s->live_blocks--;
+		s->live_slack -= e->slack;
+		s->end_bytes += e->size;
+		s->end_blocks++;
+		s->end_slack += e->slack;
+		t->live_bytes -= e->size;
+		t->live_blocks--;
+		end_of_life(s, e->lifetime_ns);
+		break;
+	}
+	note_own_peak(t, s);
+	if (t->live_bytes > t->peak_bytes) {
+		t->peak_bytes = t->live_bytes;
+		t->peak_blocks = t->live_blocks;
+		t->peak_time_ns = e->time_ns;
+		t->peak_epoch++;
+	}
 }
 
 void tally_apply(struct tally *t, const struct trace_event *events, size_t count)
 {
-	struct tally_site *sites = t->sites;
-	struct behaviour *behaviour = t->behaviour;
-
 	/* Few sites are in the cache anyway. */
 	const size_t far = t->site_count > PREFETCH_FROM && count > PREFETCH_AHEAD
 				   ? count - PREFETCH_AHEAD
 				   : 0;
-	if (behaviour && count)
-		behaviour_advance(behaviour, t, events[0].time_ns);
+	if (t->behaviour && count)
+		behaviour_advance(t->behaviour, t, events[0].time_ns);
 	for (size_t i = 0; i < count; i++) {
-		const struct trace_event *e = &events[i];
 		if (i < far) {
 			const struct trace_event *ahead = &events[i + PREFETCH_AHEAD];
-			__builtin_prefetch(&sites[ahead->site], 1);
+			__builtin_prefetch(&t->sites[ahead->site], 1);
 			if (ahead->op != TRACE_ALLOC)
-				__builtin_prefetch(&sites[ahead->site].lifetime_sum_ns, 1);
+				__builtin_prefetch(&t->sites[ahead->site].lifetime_sum_ns, 1);
 		}
-		struct tally_site *s = &sites[e->site];
-		keep_peak(t, s);
-		switch ((enum trace_op)e->op) {
-		case TRACE_ALLOC: {
-			struct tally_thread *th = &t->threads[e->thread];
-			th->allocations++;
-			th->allocated_bytes += e->size;
-			s->allocations++;
-			s->allocated_bytes += e->size;
-			s->live_bytes += e->size;
-			s->live_blocks++;
-			s->live_slack += e->slack;
-			t->live_bytes += e->size;
-			t->live_blocks++;
-			break;
-		}
-		case TRACE_FREE:
-			if (UNLIKELY((e->thread != e->birth_thread) |
-				     ((e->flags & TRACE_TOLD_FLAGS) != 0)) &&
-			    behaviour)
-				behaviour_on_free(behaviour, e, s->live_blocks, s->live_bytes);
-			t->threads[e->thread].frees++;
-			s->frees++;
-			s->live_bytes -= e->size;
-			s->live_blocks--;
-			s->live_slack -= e->slack;
-			s->temporary += e->flags & TRACE_TEMPORARY;
-			s->cross_thread_frees += e->thread != e->birth_thread;
-			t->live_bytes -= e->size;
-			t->live_blocks--;
-			end_of_life(s, e->lifetime_ns);
-			break;
-		case TRACE_REALLOC: {
-			struct tally_site *old = &sites[e->old_site];
-			struct tally_thread *th = &t->threads[e->thread];
-			if (behaviour)
-				behaviour_on_realloc(behaviour, e);
-			uint64_t growth = e->size > e->old_size ? e->size - e->old_size : 0;
-			keep_peak(t, old);
-			old->live_bytes -= e->old_size;
-			old->live_blocks--;
-			old->live_slack -= e->old_slack;
-			th->reallocations++;
-			th->allocated_bytes += growth;
-			s->reallocations++;
-			s->reallocated_bytes += e->size;
-			s->allocated_bytes += growth;
-			s->live_bytes += e->size;
-			s->live_blocks++;
-			s->live_slack += e->slack;
-			t->live_bytes += e->size - e->old_size;
-			break;
-		}
-		case TRACE_GONE:
-			if (UNLIKELY(e->flags & TRACE_TOLD_FLAGS) && behaviour)
-				behaviour_on_free(behaviour, e, s->live_blocks, s->live_bytes);
-			s->live_bytes -= e->size;
-			s->live_blocks--;
-			s->live_slack -= e->slack;
-			s->end_bytes += e->size;
-			s->end_blocks++;
-			s->end_slack += e->slack;
-			t->live_bytes -= e->size;
-			t->live_blocks--;
-			end_of_life(s, e->lifetime_ns);
-			break;
-		}
-		if (s->live_bytes > s->own_peak_bytes) {
-			s->own_peak_bytes = s->live_bytes;
-			if (UNLIKELY(s->live_bytes >= t->notable_bytes && !s->watched) && behaviour)
-				t->notable_bytes = behaviour_watch(behaviour, t, e->site);
-		}
-		if (t->live_bytes > t->peak_bytes) {
-			t->peak_bytes = t->live_bytes;
-			t->peak_blocks = t->live_blocks;
-			t->peak_time_ns = e->time_ns;
-			t->peak_epoch++;
-		}
+		apply(t, &events[i]);
 	}
 	t->events += count;
 }
 
+static __attribute__((noinline)) void on_cross(struct tally *t, struct tally_site *s,
+					       const struct trace_brief *b)
+{
+	const struct behaviour_hand hand = {.time_ns = b->time_ns,
+					    .lifetime_ns = b->lifetime_ns,
+					    .size = trace_brief_size(b),
+					    .site = trace_brief_site(b),
+					    .from = trace_brief_birth(b),
+					    .to = b->thread};
+	s->cross_thread_frees++;
+	if (t->behaviour)
+		behaviour_on_handover(t->behaviour, &hand, s->live_blocks, s->live_bytes);
+}
+
 void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
 {
-	for (uint32_t i = 0; i < batch->count; i++) {
-		struct trace_event e = trace_batch_event(batch, i);
-		tally_apply(t, &e, 1);
+	struct tally_site *const sites = t->sites;
+	struct tally_thread *const threads = t->threads;
+	const struct trace_brief *b = batch->brief, *const end = b + batch->count;
+	const bool far = t->site_count > PREFETCH_FROM;
+	if (t->behaviour && b < end)
+		behaviour_advance(t->behaviour, t, b->time_ns);
+	uint64_t live_bytes = t->live_bytes, live_blocks = t->live_blocks;
+	for (; b < end; b++) {
+		const uint64_t size = trace_brief_size(b), slack = trace_brief_slack(b);
+		struct tally_site *const s = &sites[trace_brief_site(b)];
+		const uint32_t kind = trace_brief_kind(b);
+		if (far && b + PREFETCH_AHEAD < end) { /* a wrong place, if that one is not brief */
+			struct tally_site *next = &sites[trace_brief_site(b + PREFETCH_AHEAD)];
+			__builtin_prefetch(next, 1);
+			__builtin_prefetch(&next->lifetime_sum_ns, 1);
+		}
+		if (kind == TRACE_BRIEF_ALLOC) {
+			struct tally_thread *const th = &threads[b->thread];
+			const uint64_t own_bytes = s->live_bytes + size;
+			th->allocations++;
+			th->allocated_bytes += size;
+			s->allocations++;
+			s->allocated_bytes += size;
+			if (trace_brief_is_pair(b) && own_bytes <= s->own_peak_bytes &&
+			    live_bytes + size <= t->peak_bytes) {
+				b++;
+				th->frees++;
+				s->frees++;
+				s->temporary++;
+				end_of_life(s, b->lifetime_ns);
+				continue;
+			}
+			keep_peak(t, s);
+			s->live_bytes = own_bytes;
+			s->live_blocks++;
+			s->live_slack += slack;
+			live_bytes += size;
+			live_blocks++;
+			if (own_bytes > s->own_peak_bytes)
+				note_own_peak(t, s);
+			if (live_bytes > t->peak_bytes) {
+				t->peak_bytes = live_bytes;
+				t->peak_blocks = live_blocks;
+				t->peak_time_ns = b->time_ns;
+				t->peak_epoch++;
+			}
+		} else if (LIKELY(kind != TRACE_BRIEF_FULL)) {
+			keep_peak(t, s);
+			if (kind == TRACE_BRIEF_FREE_CROSS)
+				on_cross(t, s, b);
+			threads[b->thread].frees++;
+			s->frees++;
+			s->live_bytes -= size;
+			s->live_blocks--;
+			s->live_slack -= slack;
+			s->temporary += kind & 1;
+			live_bytes -= size;
+			live_blocks--;
+			end_of_life(s, b->lifetime_ns);
+		} else {
+			t->live_bytes = live_bytes;
+			t->live_blocks = live_blocks;
+			apply(t, &batch->full[b->block]);
+			live_bytes = t->live_bytes;
+			live_blocks = t->live_blocks;
+		}
 	}
+	t->live_bytes = live_bytes;
+	t->live_blocks = live_blocks;
+	t->events += batch->count;
 }
+_Static_assert((TRACE_BRIEF_FREE_TEMP & 1) == 1 && ((TRACE_BRIEF_FREE | TRACE_BRIEF_FREE_CROSS) & 1) == 0,
+	       "a temporary block counts as one");
 
 void tally_settle(struct tally *t)
 {

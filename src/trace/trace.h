@@ -136,6 +136,10 @@ struct trace_reader;
 /* Opens, checks the header, loads all tables and the final tally. From a file that was cut, the
  * last checkpoint is taken and the complete blocks after it are replayed. */
 int trace_reader_open(struct trace_reader **out, const char *path, struct heft_error *err);
+/* The same for a recording that was just written, whose tally is at hand: takes it over if the
+ * recording is complete, and leaves an empty one. */
+int trace_reader_open_written(struct trace_reader **out, const char *path, struct tally *tally,
+			      struct heft_error *err);
 void trace_reader_close(struct trace_reader *r);
 
 struct trace_contents { /* everything but the events; owned by the reader */

@@ -18,7 +18,7 @@ enum {
 	/* Uncompressed lengths, and so what a hostile one can cost. */
 	TRACE_BLOCK_LIMIT = 64 << 20,
 	TRACE_TABLE_LIMIT = 16 << 20, /* META, DEFINITIONS, RSS: they grow in memory */
-	TRACE_TALLY_PART = 1 << 16,   /* sites, and threads, in one block of a tally */
+	TRACE_TALLY_PART = 1 << 12,   /* sites, and threads, in one block of a tally */
 };
 
 enum trace_block_type {

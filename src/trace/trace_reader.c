@@ -136,6 +136,20 @@ static int load_tally(struct trace_reader *r, struct tally *t, uint64_t offset, 
 	return 0;
 }
 
+/* The tally is here already; a recorder's may have room for more than was defined. */
+static int take_written(struct trace_reader *r, struct heft_error *err)
+{
+	struct tally *t = &r->tally;
+	t->behaviour = NULL;
+	if (t->site_count > r->tables.site_count)
+		t->site_count = (uint32_t)r->tables.site_count;
+	if (t->thread_count > r->tables.thread_count)
+		t->thread_count = (uint32_t)r->tables.thread_count;
+	return tally_reserve(t, (uint32_t)r->tables.site_count, (uint32_t)r->tables.thread_count)
+		       ? no_memory(r, err)
+		       : 0;
+}
+
 /* The behaviour that stands directly before the tally at tally_offset, if there is one at offset. */
 static int load_behaviour(struct trace_reader *r, uint64_t offset, uint64_t tally_offset,
 			  struct heft_error *err)
@@ -201,7 +215,8 @@ static int open_complete(struct trace_reader *r, const struct trace_end_payload 
 	if (!r->have_meta)
 		return heft_fail_format(err, r->file.path, end->index_offset,
 					"expected a meta block in the index");
-	int rc = load_tally(r, &r->tally, end->tally_offset, TRACE_BLOCK_TALLY, err);
+	int rc = r->tally.sites ? take_written(r, err)
+				: load_tally(r, &r->tally, end->tally_offset, TRACE_BLOCK_TALLY, err);
 	if (!rc)
 		rc = load_behaviour(r, behaviour_offset, end->tally_offset, err);
 	if (rc)
@@ -342,11 +357,18 @@ static int open_cut(struct trace_reader *r, struct heft_error *err)
 
 int trace_reader_open(struct trace_reader **out, const char *path, struct heft_error *err)
 {
+	struct tally none;
+	tally_init(&none);
+	return trace_reader_open_written(out, path, &none, err);
+}
+
+int trace_reader_open_written(struct trace_reader **out, const char *path, struct tally *tally,
+			      struct heft_error *err)
+{
 	*out = NULL;
 	struct trace_reader *r = calloc(1, sizeof *r);
 	if (!r)
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
-	tally_init(&r->tally);
 	behaviour_init(&r->behaviour);
 	int rc = trace_file_open(&r->file, path, err);
 	if (rc) {
@@ -355,7 +377,13 @@ int trace_reader_open(struct trace_reader **out, const char *path, struct heft_e
 	}
 	events_decoder_init(&r->decoder, 0);
 	struct trace_end_payload end;
-	rc = find_end(r, &end) ? open_complete(r, &end, err) : open_cut(r, err);
+	if (find_end(r, &end)) {
+		r->tally = *tally;
+		tally_init(tally);
+		rc = open_complete(r, &end, err);
+	} else {
+		rc = open_cut(r, err);
+	}
 	if (rc) {
 		trace_reader_close(r);
 		return rc;

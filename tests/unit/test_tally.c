@@ -167,12 +167,105 @@ static void test_reserve_keeps_and_zeroes(void **state)
 	tally_fini(&t);
 }
 
+/* Valid events: every free is of a block that is live. Temporary ones come at once, as pairs. */
+static size_t some_events(struct trace_event *events, size_t count)
+{
+	struct block b[BLOCKS] = {0};
+	uint64_t now = 0;
+	size_t n = 0;
+	while (n + 2 <= count) {
+		struct block *k = &b[draw(BLOCKS)];
+		struct trace_event e = {.time_ns = now += draw(5000), .thread = draw(THREADS)};
+		if (!k->live) {
+			*k = (struct block){draw(50) ? draw(5000) : 1ull << 30, now, draw(SITES),
+					    e.thread, draw(100), 1};
+			e.op = TRACE_ALLOC;
+		} else {
+			e.op = draw(20) ? TRACE_FREE : TRACE_GONE;
+			e.lifetime_ns = now - k->birth;
+			k->live = 0;
+		}
+		e.size = k->size;
+		e.site = k->site;
+		e.slack = k->slack;
+		e.birth_thread = k->thread;
+		events[n++] = e;
+		if (e.op == TRACE_ALLOC && draw(3) == 0) {
+			e.op = TRACE_FREE;
+			e.flags = TRACE_TEMPORARY;
+			e.lifetime_ns = draw(400);
+			e.time_ns = now += e.lifetime_ns;
+			k->live = 0;
+			events[n++] = e;
+		}
+	}
+	return n;
+}
+
+/* In brief, in full or as pairs: a batch adds up to the same. */
+static void test_batches(void **state)
+{
+	(void)state;
+	enum { EVENTS = 20000 };
+	static struct trace_event events[EVENTS];
+	static struct trace_batch batch;
+	rng = 99;
+	size_t count = some_events(events, EVENTS), pairs = 0;
+	struct tally one, other;
+	struct behaviour first, second;
+	behaviour_init(&first);
+	behaviour_init(&second);
+	tally_init(&one);
+	tally_init(&other);
+	one.behaviour = &first;
+	other.behaviour = &second;
+	assert_int_equal(tally_reserve(&one, SITES, THREADS), 0);
+	assert_int_equal(tally_reserve(&other, SITES, THREADS), 0);
+	for (size_t i = 0; i < count;) {
+		size_t n = 1 + draw(TRACE_BATCH), from = i;
+		batch.count = batch.full_count = 0;
+		for (; i < count && i - from < n; i++) {
+			trace_batch_add(&batch, &events[i]);
+			struct trace_brief *before = &batch.brief[batch.count - 1] - 1;
+			if (i > from && events[i].flags & TRACE_TEMPORARY &&
+			    trace_brief_kind(before) == TRACE_BRIEF_ALLOC && draw(4)) {
+				before->birth_kind |= TRACE_BRIEF_PAIR;
+				pairs++;
+			}
+		}
+		tally_apply(&one, events + from, i - from);
+		tally_apply_batch(&other, &batch);
+	}
+	tally_settle(&one);
+	tally_settle(&other);
+	assert_true(pairs > 1000);
+	for (unsigned i = 0; i < SITES; i++) {
+		one.sites[i].peak_epoch = other.sites[i].peak_epoch = 0;
+		assert_memory_equal(&one.sites[i], &other.sites[i], sizeof *one.sites);
+	}
+	assert_memory_equal(one.threads, other.threads, THREADS * sizeof *one.threads);
+	assert_int_equal(one.live_bytes, other.live_bytes);
+	assert_int_equal(one.live_blocks, other.live_blocks);
+	assert_int_equal(one.peak_bytes, other.peak_bytes);
+	assert_int_equal(one.peak_blocks, other.peak_blocks);
+	assert_int_equal(one.peak_time_ns, other.peak_time_ns);
+	assert_int_equal(one.events, other.events);
+	assert_int_equal(first.handover_count, second.handover_count);
+	assert_memory_equal(first.handovers, second.handovers,
+			    first.handover_count * sizeof *first.handovers);
+	tally_fini(&one);
+	tally_fini(&other);
+	behaviour_fini(&first);
+	behaviour_fini(&second);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_against_brute_force),
 		cmocka_unit_test(test_first_of_two_equal_peaks),
 		cmocka_unit_test(test_reserve_keeps_and_zeroes),
+		cmocka_unit_test(test_batches),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
