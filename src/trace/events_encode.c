@@ -396,6 +396,19 @@ static __attribute__((noinline)) uint32_t escape(struct events_encoder *e, const
 	return KIND_ESCAPE;
 }
 
+/* Puts the code of event *b unless it is predicted; in encode_some. */
+#define PREDICT(event_code)                                                                        \
+	do {                                                                                       \
+		const uint32_t code_ = event_code;                                                 \
+		uint32_t *next_ = code_after(&e->model, context);                                  \
+		if (*next_ != code_) {                                                             \
+			*next_ = code_;                                                            \
+			misses |= group_bit(e->count + (uint32_t)(b - first));                     \
+			at_codes = put_code(e, at_codes, context, code_);                          \
+		}                                                                                  \
+		context = context_after(context, code_);                                           \
+	} while (0)
+
 /* Encodes brief events of one group up to one that has to be encoded in full. With `switching` false
  * it also stops at an event of another thread, and keeps the thread's state in registers; with true it
  * takes all, and a change of thread is no branch that could be mispredicted. Both are made of the same
@@ -461,17 +474,21 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 		if (b->block >> TRACE_BRIEF_SITE_BITS != s->word[from] && put_resize(e, s, b, from))
 			resizes |= group_bit(e->count + (uint32_t)(b - first));
 
-		const uint32_t code = s->code | kind;
-		uint32_t *next = code_after(&e->model, context);
-		if (*next != code) {
-			misses |= group_bit(e->count + (uint32_t)(b - first));
-			*next = code;
-			at_codes = put_code(e, at_codes, context, code);
-		}
-		context = context_after(context, code);
+		PREDICT(s->code | kind);
 		if (kind == KIND_ALLOC) {
 			last_alloc = tick;
 			s->last_alloc = (uint32_t)tick;
+			if (trace_brief_is_pair(b) && b + 1 < last) {
+				/* Its size is predicted now, and so is its birth. */
+				b++;
+				switches <<= switching;
+				if (__builtin_expect(b->time_ns >= tick_end_ns, 0)) {
+					next_tick(e, e->count + (uint32_t)(b - first), b->time_ns);
+					tick = e->tick;
+					tick_end_ns = e->tick_end_ns;
+				}
+				PREDICT(s->code | KIND_FREE_TEMP);
+			}
 		} else if (kind != KIND_FREE_TEMP) {
 			const uint64_t born = (time_ns - b->lifetime_ns) >> shift;
 			at_lives = put_life(at_lives, s, tick, born, &last_birth);
@@ -497,6 +514,8 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 	e->count += done;
 	return done;
 }
+
+#undef PREDICT
 
 static __attribute__((noinline)) uint32_t encode_steady(struct events_encoder *e,
 							 const struct trace_batch *batch,

@@ -42,6 +42,19 @@ static void add(struct trace_batch *batch, const struct trace_event *e, bool bri
 	b->birth_kind = e->birth_thread << 8 | kind;
 }
 
+/* What may be told as a pair sometimes is. */
+static void mark_pairs(struct trace_batch *batch, struct heap *random)
+{
+	for (uint32_t i = 0; i + 1 < batch->count; i++) {
+		struct trace_brief *b = &batch->brief[i];
+		if (trace_brief_kind(b) == TRACE_BRIEF_ALLOC &&
+		    trace_brief_kind(b + 1) == TRACE_BRIEF_FREE_TEMP && b[1].block == b->block &&
+		    b[1].thread == b->thread && b[1].time_ns - b[1].lifetime_ns == b->time_ns &&
+		    heap_random(random, 4))
+			b->birth_kind |= TRACE_BRIEF_PAIR;
+	}
+}
+
 /* Batches of odd lengths; one in `full_one_in` of what could be brief is in full. */
 static void encode_in_batches(const struct trace_event *events, size_t count, struct heap *random,
 			      uint32_t full_one_in)
@@ -53,6 +66,7 @@ static void encode_in_batches(const struct trace_event *events, size_t count, st
 		for (; batch.count < n && i < count; i++)
 			add(&batch, &events[i],
 			    fits_brief(&events[i]) && heap_random(random, full_one_in));
+		mark_pairs(&batch, random);
 		assert_int_equal(events_encode_batch(&brief_encoder, &batch, 0), batch.count);
 	}
 }
@@ -216,6 +230,11 @@ static void loop_events(struct trace_event *events, size_t count, struct heap *r
 			e->birth_thread = other;
 		else if (e->site % 3 == 0)
 			e->flags = TRACE_TEMPORARY;
+		if (e->flags && e[-1].thread == e->thread && heap_random(random, 4)) { /* a pair */
+			e->size = e[-1].size;
+			e->slack = e[-1].slack;
+			e->lifetime_ns = time_ns - e[-1].time_ns;
+		}
 	}
 }
 
