@@ -197,8 +197,8 @@ static inline void put_size(struct events_encoder *e, uint64_t size, uint32_t sl
 }
 
 /* A code that was not predicted. */
-static __attribute__((noinline)) uint8_t *put_code(struct events_encoder *e, uint8_t *p,
-						    uint64_t context, uint32_t code)
+static __attribute__((noinline)) void put_code(struct events_encoder *e, uint64_t context,
+						uint32_t code)
 {
 	uint64_t value = familiar_rank(familiar_after(&e->model, context), code);
 	if (value == CODE_RANKS) {
@@ -206,21 +206,29 @@ static __attribute__((noinline)) uint8_t *put_code(struct events_encoder *e, uin
 		value = fresh ? CODE_NEW + (code & CODE_KIND) : CODE_FULL + (uint64_t)code;
 		e->fresh = CODE_NONE;
 	}
-	return prefix_put_56(p, value);
+	e->at[COLUMN_CODES] = prefix_put_56(e->at[COLUMN_CODES], value);
 }
 
 /* When the block of a FREE or GONE was born. It may be the site's last one; or one born soon after or
  * before the block that ended last, at this site or in this thread. */
-static inline uint8_t *put_life(uint8_t *p, struct events_site *s, uint64_t tick, uint64_t born,
-				uint64_t *last_birth)
+static inline void put_life(struct events_encoder *e, struct events_site *s, uint64_t tick,
+			    uint64_t born, uint64_t *last_birth)
 {
-	uint64_t by_thread = zigzag((int64_t)(born - *last_birth));
-	uint64_t by_site = zigzag((int64_t)(born - tick_before(tick, s->last_birth)));
-	uint64_t value = by_thread <= by_site ? by_thread << 1 | 1 : by_site << 1;
-	value = born == tick_before(tick, s->last_alloc) ? 0 : value + 1;
-	*last_birth = born;
+	const uint64_t life = tick - born;
+	const uint32_t last_alloc = s->last_alloc, last_site_birth = s->last_birth;
+	uint8_t *p = e->at[COLUMN_LIVES];
+	uint64_t near = born - *last_birth;
 	s->last_birth = (uint32_t)born;
-	return prefix_put(p, value);
+	*last_birth = born;
+	if (life == (uint32_t)tick - last_alloc) {
+		*p = 1; /* 0 as a varint */
+		e->at[COLUMN_LIVES] = p + 1;
+		return;
+	}
+	uint64_t by_thread = zigzag((int64_t)near);
+	uint64_t by_site = zigzag((int64_t)((uint32_t)tick - last_site_birth - life));
+	e->at[COLUMN_LIVES] =
+		prefix_put(p, 1 + (by_thread <= by_site ? by_thread << 1 | 1 : by_site << 1));
 }
 
 static void put_escape(struct events_encoder *e, unsigned op, unsigned flags, uint32_t birth_thread)
@@ -331,12 +339,11 @@ static void encode_full(struct events_encoder *e, const struct trace_event *ev)
 	if (*next != code) {
 		e->misses |= group_bit(e->count);
 		*next = code;
-		e->at[COLUMN_CODES] = put_code(e, e->at[COLUMN_CODES], t->context, code);
+		put_code(e, t->context, code);
 	}
 	t->context = context_after(t->context, code);
 	if (ev->op & 1 && kind != KIND_FREE_TEMP)
-		e->at[COLUMN_LIVES] =
-			put_life(e->at[COLUMN_LIVES], s, e->tick, born, &t->last_birth);
+		put_life(e, s, e->tick, born, &t->last_birth);
 	if ((ev->op & 3) == TRACE_ALLOC) {
 		t->last_alloc = e->tick;
 		s->last_alloc = (uint32_t)e->tick;
@@ -403,8 +410,8 @@ static __attribute__((noinline)) uint32_t escape(struct events_encoder *e, const
 		uint32_t *next_ = code_after(&e->model, context);                                  \
 		if (*next_ != code_) {                                                             \
 			*next_ = code_;                                                            \
-			misses |= group_bit(e->count + (uint32_t)(b - first));                     \
-			at_codes = put_code(e, at_codes, context, code_);                          \
+			e->misses |= group_bit(e->count + (uint32_t)(b - first));                  \
+			put_code(e, context, code_);                                               \
 		}                                                                                  \
 		context = context_after(context, code_);                                           \
 	} while (0)
@@ -424,11 +431,10 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 	struct events_site *const sites = e->sites;
 	uint32_t thread = e->thread, previous_thread = e->previous_thread;
 	uint64_t tick = e->tick, tick_end_ns = e->tick_end_ns;
-	uint64_t switches = e->switches, misses = e->misses, resizes = e->resizes;
+	uint64_t switches = e->switches;
 	struct events_thread *t = thread_state(e, thread);
 	uint64_t context = t->context, last_alloc = t->last_alloc, last_birth = t->last_birth;
 	uint8_t *at_threads = e->at[COLUMN_THREADS];
-	uint8_t *at_codes = e->at[COLUMN_CODES], *at_lives = e->at[COLUMN_LIVES];
 
 	for (b = first; b < last; b++) {
 		const uint64_t time_ns = b->time_ns;
@@ -472,7 +478,7 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 		struct events_site *const s = &sites[trace_brief_site(b)];
 		const unsigned from = kind_from(kind);
 		if (b->block >> TRACE_BRIEF_SITE_BITS != s->word[from] && put_resize(e, s, b, from))
-			resizes |= group_bit(e->count + (uint32_t)(b - first));
+			e->resizes |= group_bit(e->count + (uint32_t)(b - first));
 
 		PREDICT(s->code | kind);
 		if (kind == KIND_ALLOC) {
@@ -491,7 +497,7 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 			}
 		} else if (kind != KIND_FREE_TEMP) {
 			const uint64_t born = (time_ns - b->lifetime_ns) >> shift;
-			at_lives = put_life(at_lives, s, tick, born, &last_birth);
+			put_life(e, s, tick, born, &last_birth);
 		}
 		if (switching) {
 			t->context = context;
@@ -506,11 +512,7 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 	e->thread = thread;
 	e->previous_thread = previous_thread;
 	e->switches = switching || done == EVENTS_GROUP ? switches : switches << done;
-	e->misses = misses;
-	e->resizes = resizes;
 	e->at[COLUMN_THREADS] = at_threads;
-	e->at[COLUMN_CODES] = at_codes;
-	e->at[COLUMN_LIVES] = at_lives;
 	e->count += done;
 	return done;
 }
