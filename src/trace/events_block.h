@@ -208,7 +208,7 @@ struct events_encoder {
 	bool switching; /* the last group had switches: expect more */
 	uint8_t *at[COLUMN_COUNT], *start[COLUMN_COUNT];
 	uint8_t *buffer;
-	struct events_model model;
+	struct events_model model; /* last: large, and only made up when a block begins */
 };
 
 int events_encoder_init(struct events_encoder *e, unsigned tick_shift);

@@ -17,7 +17,7 @@
 
 void events_decoder_init(struct events_decoder *d, unsigned tick_shift)
 {
-	memset(d, 0, sizeof *d);
+	memset(d, 0, offsetof(struct events_decoder, model));
 	d->tick_shift = tick_shift;
 }
 
@@ -25,7 +25,7 @@ void events_decoder_fini(struct events_decoder *d)
 {
 	free(d->sites);
 	free(d->threads);
-	memset(d, 0, sizeof *d);
+	memset(d, 0, offsetof(struct events_decoder, model));
 }
 
 static int reserve(struct events_decoder *d, uint32_t sites, uint32_t threads)

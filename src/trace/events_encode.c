@@ -47,7 +47,7 @@ void events_encoder_begin(struct events_encoder *e)
 
 int events_encoder_init(struct events_encoder *e, unsigned tick_shift)
 {
-	memset(e, 0, sizeof *e);
+	memset(e, 0, offsetof(struct events_encoder, model));
 	e->tick_shift = tick_shift;
 	size_t total = 0;
 	for (int i = 0; i < COLUMN_COUNT; i++)
@@ -78,7 +78,7 @@ void events_encoder_fini(struct events_encoder *e)
 	free(e->sites);
 	free(e->used);
 	free(e->threads);
-	memset(e, 0, sizeof *e);
+	memset(e, 0, offsetof(struct events_encoder, model));
 }
 
 static uint32_t grown(uint32_t capacity, uint32_t need)
