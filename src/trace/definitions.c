@@ -211,17 +211,21 @@ void definitions_add_nodes(struct definitions_run *run, uint32_t first,
 			   const struct trace_node *nodes, size_t count)
 {
 	struct byte_buffer *b = &run->elements;
+	if (!buffer_reserve(b, count * 4 * PREFIX_MAX))
+		return;
+	uint8_t *p = b->data + b->len;
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_node *n = &nodes[i];
 		uint32_t id = first + (uint32_t)i;
 		uint64_t up = n->parent == TRACE_NONE ? 0 : id - n->parent;
-		buffer_put(b, up << 1 | (n->flags != 0));
-		buffer_put(b, put_id(n->module));
-		buffer_put(b, zigzag((int64_t)(n->offset - run->base)));
+		p = prefix_put_56(p, up << 1 | (n->flags != 0));
+		p = prefix_put_56(p, put_id(n->module));
+		p = prefix_put(p, zigzag((int64_t)(n->offset - run->base)));
 		if (n->flags)
-			buffer_put(b, n->flags);
+			p = prefix_put_56(p, n->flags);
 		run->base = n->offset;
 	}
+	b->len = (size_t)(p - b->data);
 	run->count += count;
 }
 
