@@ -3,9 +3,9 @@
  * The stamps put records into the order of truth: an address is given back
  * before it is stamped given out again. Where an allocation still finds its
  * address taken, the free is on its way in another stream (or was never seen):
- * the allocation is parked until it comes. Nothing is guessed unless the free
- * does not come: then the old block ends where the new one begins, and that is
- * counted as an unknown free.
+ * the allocation is parked until it comes, and so is its own free, if that comes
+ * first. Nothing is guessed unless the free does not come: then the old block
+ * ends where the new one begins, and that is counted as an unknown free.
  *
  * What is here takes any record; the common ones are taken by match_plain.c.
  *
@@ -146,7 +146,8 @@ static void park(struct drain *d, struct process *p, const struct live_block *b,
 		p->parked = q;
 		p->parked_capacity = bigger;
 	}
-	p->parked[p->parked_count++] = (struct parked){*b, r->tsc, b->thread, r->flags};
+	p->parked[p->parked_count++] = (struct parked){
+		.block = *b, .tsc = r->tsc, .thread = b->thread, .flags = r->flags};
 }
 
 /* This block ends without having been freed: its free was never seen. */
@@ -158,37 +159,52 @@ static void end_unseen(struct drain *d, struct process *p, const struct live_blo
 	emit_end(d, p, gone, tsc, time_ns, TRACE_FREE, gone->thread, 0, 0);
 }
 
-/* The oldest parked allocation of addr (0: of any that has waited too long) takes its place. The
- * block that held the address ends, unless it just has. */
-static bool unpark(struct drain *d, struct process *p, uint64_t addr, uint64_t tsc, uint64_t time_ns)
-{
-	for (uint32_t i = 0; i < p->parked_count; i++) {
-		struct parked q = p->parked[i];
-		if (addr ? q.block.addr != addr
-			 : drain_cycles_ns(d, tsc > q.tsc ? tsc - q.tsc : 0) < PARK_NS)
-			continue;
-		for (uint32_t k = i + 1; k < p->parked_count; k++)
-			p->parked[k - 1] = p->parked[k];
-		p->parked_count--;
-		struct live_block old;
-		if (live_blocks_find(&p->live, q.block.addr, &old))
-			end_unseen(d, p, &old, tsc, time_ns);
-		emit_alloc(d, p, &q.block, time_ns, q.flags);
-		add_block(d, p, &q.block);
-		return true;
-	}
-	return false;
-}
-
-/* If this thread's own allocation is parked at addr, the free before it was never seen. */
-static void unpark_own(struct drain *d, struct process *p, const struct stream *s,
-		       const struct raw *r)
+/* This thread's own allocation that is parked at addr, and was not freed there. */
+static struct parked *parked_own(const struct process *p, const struct stream *s, uint64_t addr)
 {
 	for (uint32_t i = 0; i < p->parked_count; i++)
-		if (p->parked[i].block.addr == r->addr && p->parked[i].thread == s->thread) {
-			unpark(d, p, r->addr, r->tsc, r->time_ns);
-			return;
-		}
+		if (p->parked[i].block.addr == addr && p->parked[i].thread == s->thread &&
+		    !p->parked[i].freed)
+			return &p->parked[i];
+	return NULL;
+}
+
+/* What is parked at i takes its place. The block that held the address ends, unless it just has. */
+static void place(struct drain *d, struct process *p, uint32_t i, uint64_t tsc, uint64_t time_ns)
+{
+	struct parked q = p->parked[i];
+	struct live_block old;
+	for (uint32_t k = i + 1; k < p->parked_count; k++)
+		p->parked[k - 1] = p->parked[k];
+	p->parked_count--;
+	if (live_blocks_find(&p->live, q.block.addr, &old))
+		end_unseen(d, p, &old, tsc, time_ns);
+	emit_alloc(d, p, &q.block, time_ns, q.flags);
+	if (q.freed)
+		emit_end(d, p, &q.block, q.free_tsc, time_ns, TRACE_FREE, q.thread, q.free_flags,
+			 q.free_site);
+	else
+		add_block(d, p, &q.block);
+}
+
+/* The block at addr has ended: what is parked there follows, up to one that is live. */
+static void unpark(struct drain *d, struct process *p, uint64_t addr, uint64_t tsc, uint64_t time_ns)
+{
+	bool is_free = true;
+	for (uint32_t i = 0; is_free && i < p->parked_count;)
+		if (p->parked[i].block.addr == addr) {
+			is_free = p->parked[i].freed;
+			place(d, p, i, tsc, time_ns);
+		} else
+			i++;
+}
+
+/* The oldest one has waited long enough. */
+static void unpark_late(struct drain *d, struct process *p, uint64_t tsc, uint64_t time_ns)
+{
+	const struct parked *q = p->parked;
+	if (drain_cycles_ns(d, tsc > q->tsc ? tsc - q->tsc : 0) >= PARK_NS)
+		place(d, p, 0, tsc, time_ns);
 }
 
 /* ---- one record each, of any kind */
@@ -224,8 +240,14 @@ static void count_unseen(struct process *p)
 
 RARE void on_free(struct drain *d, struct process *p, struct stream *s, const struct raw *r)
 {
-	if (p->parked_count)
-		unpark_own(d, p, s, r);
+	struct parked *own = p->parked_count ? parked_own(p, s, r->addr) : NULL;
+	if (own) { /* follows its allocation */
+		own->freed = true;
+		own->free_tsc = r->tsc;
+		own->free_flags = (uint8_t)(r->flags | (s->last_addr == r->addr ? TRACE_TEMPORARY : 0));
+		own->free_site = r->free_site;
+		return;
+	}
 	struct live_block b;
 	if (!live_blocks_find(&p->live, r->addr, &b)) {
 		count_unseen(p);
@@ -242,8 +264,9 @@ RARE void on_free(struct drain *d, struct process *p, struct stream *s, const st
 static void on_realloc_begin(struct drain *d, struct process *p, struct stream *s,
 			     const struct raw *r)
 {
-	if (UNLIKELY(p->parked_count))
-		unpark_own(d, p, s, r);
+	struct parked *own = p->parked_count ? parked_own(p, s, r->addr) : NULL;
+	if (UNLIKELY(own != NULL)) /* the free before it was never seen */
+		place(d, p, (uint32_t)(own - p->parked), r->tsc, r->time_ns);
 	s->announced = true;
 	s->moving.addr = 0; /* stays so for a block never seen: it counts when it completes */
 	if (live_blocks_find(&p->live, r->addr, &s->moving))
@@ -442,7 +465,7 @@ RARE int on_record(struct drain *d, struct process *p, struct stream *s, uint64_
 	default: return HEFT_EFORMAT;
 	}
 	if (UNLIKELY(p->parked_count))
-		unpark(d, p, 0, r.tsc, r.time_ns);
+		unpark_late(d, p, r.tsc, r.time_ns);
 	return UNLIKELY(d->failed) ? HEFT_ENOMEM : used;
 }
 
@@ -485,7 +508,7 @@ void drain_process_end(struct drain *d, struct process *p, uint64_t time_ns)
 		       (uint64_t)(((unsigned __int128)time_ns << 32) / (d->clock.mult ? d->clock.mult : 1));
 	time_ns = time_of(d, tsc);
 	while (p->parked_count)
-		unpark(d, p, p->parked[0].block.addr, tsc, time_ns);
+		place(d, p, 0, tsc, time_ns);
 	struct ending ending = {d, p, tsc, time_ns};
 	for (uint32_t i = 0; i < p->slots; i++)
 		if (p->streams[i].moving.addr)

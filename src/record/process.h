@@ -36,11 +36,16 @@ struct stream { /* a borrowed slot, from its thread's first record to its last *
 	char name[16];
 };
 
-struct parked { /* an allocation whose address is still live: its free is on the way */
+struct parked { /* an allocation whose address is still live: the free before it is on the way */
 	struct live_block block;
 	uint64_t tsc;
 	uint32_t thread;
 	uint8_t flags;
+	/* Its own free came first: */
+	bool freed;
+	uint8_t free_flags;
+	uint32_t free_site; /* TRACE_FREED_AT */
+	uint64_t free_tsc;
 };
 
 struct unused {
