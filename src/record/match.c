@@ -250,21 +250,29 @@ static void drop_early(struct drain *d, struct process *p, uint64_t tsc)
 	}
 }
 
-/* The block that was freed before it appeared: nobody has it any more. A child frees blocks that it
- * inherited, and gets their addresses again: there, only another thread's free is taken. */
-static bool was_freed_early(struct drain *d, struct process *p, const struct live_block *b,
-			    const struct raw *r)
+/* Takes the free of this address that came before its block. A child frees blocks that it inherited,
+ * and gets their addresses again: there, only another thread's free is taken. */
+static bool take_early(struct process *p, uint64_t addr, uint32_t thread, struct early_free *f)
 {
 	for (uint32_t i = 0; i < p->early_count; i++) {
-		struct early_free f = p->early[i];
-		if (f.addr != b->addr || (p->child && f.thread == b->thread))
+		*f = p->early[i];
+		if (f->addr != addr || (p->child && f->thread == thread))
 			continue;
 		forget_early(p, i);
-		emit_alloc(d, p, b, r->time_ns, r->flags);
-		emit_end(d, p, b, r->tsc, r->time_ns, TRACE_FREE, f.thread, f.flags, f.free_site);
 		return true;
 	}
 	return false;
+}
+
+/* A block is there, unless its free came before it. */
+static void settle(struct drain *d, struct process *p, const struct live_block *b, uint32_t thread,
+		   const struct raw *r)
+{
+	struct early_free f;
+	if (UNLIKELY(p->early_count) && take_early(p, b->addr, thread, &f))
+		emit_end(d, p, b, r->tsc, r->time_ns, TRACE_FREE, f.thread, f.flags, f.free_site);
+	else
+		add_block(d, p, b);
 }
 
 static void on_alloc(struct drain *d, struct process *p, struct stream *s, const struct raw *r,
@@ -284,10 +292,8 @@ static void on_alloc(struct drain *d, struct process *p, struct stream *s, const
 		park(d, p, &b, r);
 		return;
 	}
-	if (p->early_count && was_freed_early(d, p, &b, r))
-		return;
 	emit_alloc(d, p, &b, r->time_ns, r->flags);
-	add_block(d, p, &b);
+	settle(d, p, &b, s->thread, r);
 }
 
 RARE void on_free(struct drain *d, struct process *p, struct stream *s, const struct raw *r)
@@ -376,7 +382,7 @@ static void on_realloc_end(struct drain *d, struct process *p, struct stream *s,
 	struct live_block there;
 	if (UNLIKELY(live_blocks_find(&p->live, r->addr, &there)))
 		end_unseen(d, p, &there, r->tsc, r->time_ns);
-	add_block(d, p, &b);
+	settle(d, p, &b, s->thread, r);
 }
 
 static void on_realloc_failed(struct drain *d, struct process *p, struct stream *s)
