@@ -4,7 +4,9 @@
  * before it is stamped given out again. Where an allocation still finds its
  * address taken, the free is on its way in another stream (or was never seen):
  * the allocation is parked until it comes, and so is its own free, if that comes
- * first. Nothing is guessed unless the free does not come: then the old block
+ * first. A free that finds no block waits a moment for its allocation: a
+ * processor may take its stamp while the load of the address is still under way.
+ * Nothing is guessed unless what is waited for does not come: then the old block
  * ends where the new one begins, and that is counted as an unknown free.
  *
  * What is here takes any record; the common ones are taken by match_plain.c.
@@ -21,6 +23,7 @@
 #define RARE static __attribute__((noinline))
 #define SIZE_LIMIT (1ull << 47) /* no block is larger than the address space */
 #define PARK_NS 50000000ull
+#define EARLY_NS 2000ull /* far more than a processor runs ahead of a load that is under way */
 
 struct raw { /* one record, decoded */
 	uint64_t tsc, time_ns, addr, size;
@@ -209,6 +212,69 @@ static void unpark_late(struct drain *d, struct process *p, uint64_t tsc, uint64
 
 /* ---- one record each, of any kind */
 
+static void count_unseen(struct process *p)
+{
+	if (p->child)
+		p->facts.inherited_frees++;
+	else
+		p->facts.unknown_frees++;
+}
+
+static void forget_early(struct process *p, uint32_t i)
+{
+	for (p->early_count--; i < p->early_count; i++)
+		p->early[i] = p->early[i + 1];
+}
+
+/* A free that finds no block. With several threads its stamp may be older than the allocation's. */
+static void keep_early(struct process *p, const struct stream *s, const struct raw *r)
+{
+	if (p->slots < 2) {
+		count_unseen(p);
+		return;
+	}
+	if (p->early_count == PROCESS_EARLY) {
+		forget_early(p, 0);
+		count_unseen(p);
+	}
+	p->early[p->early_count++] = (struct early_free){r->addr, r->tsc, s->thread, r->flags, r->free_site};
+}
+
+/* Those whose allocation does not come any more are of blocks that were never seen. */
+static void drop_early(struct drain *d, struct process *p, uint64_t tsc)
+{
+	while (p->early_count &&
+	       drain_cycles_ns(d, tsc > p->early[0].tsc ? tsc - p->early[0].tsc : 0) >= EARLY_NS) {
+		forget_early(p, 0);
+		count_unseen(p);
+	}
+}
+
+/* Takes the free of this address that came before its block. A child frees blocks that it inherited,
+ * and gets their addresses again: there, only another thread's free is taken. */
+static bool take_early(struct process *p, uint64_t addr, uint32_t thread, struct early_free *f)
+{
+	for (uint32_t i = 0; i < p->early_count; i++) {
+		*f = p->early[i];
+		if (f->addr != addr || (p->child && f->thread == thread))
+			continue;
+		forget_early(p, i);
+		return true;
+	}
+	return false;
+}
+
+/* A block is there, unless its free came before it. */
+static void settle(struct drain *d, struct process *p, const struct live_block *b, uint32_t thread,
+		   const struct raw *r)
+{
+	struct early_free f;
+	if (UNLIKELY(p->early_count) && take_early(p, b->addr, thread, &f))
+		emit_end(d, p, b, r->tsc, r->time_ns, TRACE_FREE, f.thread, f.flags, f.free_site);
+	else
+		add_block(d, p, b);
+}
+
 static void on_alloc(struct drain *d, struct process *p, struct stream *s, const struct raw *r,
 		     uint32_t site)
 {
@@ -227,15 +293,7 @@ static void on_alloc(struct drain *d, struct process *p, struct stream *s, const
 		return;
 	}
 	emit_alloc(d, p, &b, r->time_ns, r->flags);
-	add_block(d, p, &b);
-}
-
-static void count_unseen(struct process *p)
-{
-	if (p->child)
-		p->facts.inherited_frees++;
-	else
-		p->facts.unknown_frees++;
+	settle(d, p, &b, s->thread, r);
 }
 
 RARE void on_free(struct drain *d, struct process *p, struct stream *s, const struct raw *r)
@@ -250,7 +308,7 @@ RARE void on_free(struct drain *d, struct process *p, struct stream *s, const st
 	}
 	struct live_block b;
 	if (!live_blocks_find(&p->live, r->addr, &b)) {
-		count_unseen(p);
+		keep_early(p, s, r);
 		return;
 	}
 	bool temporary = s->last_addr == r->addr && b.thread == s->thread;
@@ -324,7 +382,7 @@ static void on_realloc_end(struct drain *d, struct process *p, struct stream *s,
 	struct live_block there;
 	if (UNLIKELY(live_blocks_find(&p->live, r->addr, &there)))
 		end_unseen(d, p, &there, r->tsc, r->time_ns);
-	add_block(d, p, &b);
+	settle(d, p, &b, s->thread, r);
 }
 
 static void on_realloc_failed(struct drain *d, struct process *p, struct stream *s)
@@ -466,6 +524,8 @@ RARE int on_record(struct drain *d, struct process *p, struct stream *s, uint64_
 	}
 	if (UNLIKELY(p->parked_count))
 		unpark_late(d, p, r.tsc, r.time_ns);
+	if (UNLIKELY(p->early_count))
+		drop_early(d, p, r.tsc);
 	return UNLIKELY(d->failed) ? HEFT_ENOMEM : used;
 }
 
@@ -509,6 +569,8 @@ void drain_process_end(struct drain *d, struct process *p, uint64_t time_ns)
 	time_ns = time_of(d, tsc);
 	while (p->parked_count)
 		place(d, p, 0, tsc, time_ns);
+	for (; p->early_count; p->early_count--)
+		count_unseen(p);
 	struct ending ending = {d, p, tsc, time_ns};
 	for (uint32_t i = 0; i < p->slots; i++)
 		if (p->streams[i].moving.addr)

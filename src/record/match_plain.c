@@ -29,11 +29,11 @@ struct lane { /* a stream while it is read */
 	struct stream *stream;
 };
 
-/* Nothing is parked, and every number that the lane may meet has its place in an entry. */
+/* Nothing waits, and every number that the lane may meet has its place in an entry. */
 static bool is_plain(const struct drain *d, const struct stream *s)
 {
 	return s->thread < LIVE_THREADS && s->tsc >= d->clock.tsc0 &&
-	       s->tsc - d->clock.tsc0 < LIVE_AGE_LIMIT / 2 && !s->process->parked_count;
+	       s->tsc - d->clock.tsc0 < LIVE_AGE_LIMIT / 2 && !s->process->parked_count && !s->process->early_count;
 }
 
 static struct lane lane_of(const struct drain *d, struct stream *s)

@@ -48,10 +48,17 @@ struct parked { /* an allocation whose address is still live: the free before it
 	uint64_t free_tsc;
 };
 
+struct early_free { /* of an address where there is no block: its allocation may be stamped later */
+	uint64_t addr, tsc;
+	uint32_t thread;
+	uint8_t flags;
+	uint32_t free_site; /* TRACE_FREED_AT */
+};
+
 struct unused {
 	uint64_t addr, bytes;
 };
-enum { PROCESS_UNUSED = 64 };
+enum { PROCESS_UNUSED = 64, PROCESS_EARLY = 16 };
 
 struct process {
 	struct wire_session session;
@@ -80,6 +87,8 @@ struct process {
 	struct process_stacks stacks;
 	struct parked *parked;
 	uint32_t parked_count, parked_capacity;
+	struct early_free early[PROCESS_EARLY]; /* the oldest first */
+	uint32_t early_count;
 	struct unused unused[PROCESS_UNUSED]; /* told of live blocks that grew; a ring */
 	uint32_t unused_count;
 	uint64_t live_bytes, live_blocks;

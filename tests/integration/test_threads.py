@@ -141,3 +141,17 @@ def test_threads_that_free_at_their_very_end(compiled, record):
     assert sum(s["allocations"] for s in blocks) >= count
     assert sum(s["live_blocks"] for s in blocks) == 0
     assert sum(s["cross_thread_frees"] for s in blocks) == 0
+
+
+@pytest.mark.parametrize("count,resized", [(2, 0), (2, 8), (4, 0), (4, 8)])
+def test_blocks_passed_on_as_fast_as_can_be(compiled, record, count, resized):
+    rounds = 100_000
+    tunables = "glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0"
+    done, rep = record([compiled("passed_on.c"), str(count), str(rounds), str(resized)],
+                       env={"GLIBC_TUNABLES": tunables})
+    assert done.returncode == 0, done.stderr
+    assert rep["totals"]["dropped"] == 0 and rep["totals"]["unknown_frees"] == 0
+    sites = [s for s in rep["sites"] if s["stack"][0]["function"] == "pass_on"]
+    assert total(sites, "allocations") == count * rounds
+    assert total(sites, "reallocations") == (count * -(-rounds // resized) if resized else 0)
+    assert total(sites, "live_blocks") == 0
