@@ -45,8 +45,8 @@ static inline uint64_t frame_key(const struct heft_frame *f)
 }
 
 /* Creates the nodes that are missing on the path to frames[depth - 1], then the site. */
-static NOINLINE uint32_t make_site(struct heft_thread *t, struct heft_frame *frames,
-				   uint64_t *hashes, uint32_t depth, unsigned via, uint64_t hash)
+static NOINLINE uint32_t make_site(const struct heft_frame *frames, const uint64_t *hashes,
+				   uint32_t depth, unsigned via, uint64_t hash, int *lost)
 {
 	uint32_t have = depth, parent = 0;
 	while (have > 0 && !(parent = heft_index_find(HEFT_NODES, hashes[have - 1])))
@@ -71,40 +71,38 @@ static NOINLINE uint32_t make_site(struct heft_thread *t, struct heft_frame *fra
 	 * outside knows a node without VIA used as a site for what it is. */
 	struct wire_header *h = heft_process->session.header;
 	atomic_fetch_add_explicit(&h->lost_stacks, 1, memory_order_relaxed);
-	t->kept.last_hash = 0; /* so that the next one is counted too */
+	*lost = 1; /* not to be remembered: the next one is counted too */
 	return parent;
 }
 
-static inline uint32_t site_of(struct heft_thread *t, struct heft_frame *frames, uint64_t *hashes,
-			       uint32_t depth, unsigned via, uint32_t generation)
+static inline uint32_t find_site(const struct heft_frame *frames, const uint64_t *hashes,
+				 uint32_t depth, unsigned via, uint32_t generation, int *lost)
 {
-	struct heft_kept *k = &t->kept;
 	uint64_t top = depth ? hashes[depth - 1] : seed(generation);
 	uint64_t hash = heft_mix(top, via + 1);
-	if (hash == k->last_hash)
-		return k->site;
-	k->last_hash = hash;
-	k->via = via;
 	uint32_t site = heft_index_find(HEFT_SITES, hash);
 	if (UNLIKELY(!site))
-		site = make_site(t, frames, hashes, depth, via, hash);
-	k->site = site;
+		site = make_site(frames, hashes, depth, via, hash, lost);
 	return site;
 }
 
-static inline uint32_t site_of_kept(struct heft_thread *t, struct heft_entry e, unsigned via,
-				    uint32_t generation)
+static inline uint32_t depth_of(const struct heft_kept *k)
+{
+	return (uint32_t)(k->top + 1 - k->frames);
+}
+
+/* The kept frames are the stack; another function was called from there before. */
+static NOINLINE uint32_t site_of_kept(struct heft_thread *t, unsigned via)
 {
 	struct heft_kept *k = &t->kept;
-	heft_stack_check(k->frames, k->depth, e);
-	if (LIKELY(via == k->via && k->last_hash))
-		return k->site;
-	return site_of(t, k->frames, k->hashes, k->depth, via, generation);
+	int lost = 0;
+	k->site = find_site(k->frames, k->hashes, depth_of(k), via, t->generation, &lost);
+	k->via = lost ? HEFT_NO_VIA : via;
+	return k->site;
 }
 
 /* A stack that is not the thread's own: no shortcuts, nothing kept. */
-static NOINLINE uint32_t foreign_site(struct heft_thread *t, struct heft_entry e, unsigned via,
-				      uint32_t generation)
+static NOINLINE uint32_t foreign_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 {
 	uint32_t count = 0;
 	struct heft_frame f = {.pc = e.pc, .sp = e.sp, .rbp = e.rbp};
@@ -132,48 +130,50 @@ whole:
 		t->scratch[a] = t->scratch[--b];
 		t->scratch[b] = f;
 	}
-	uint64_t h = seed(generation), *hashes = t->scratch_hashes;
+	uint64_t h = seed(t->generation), *hashes = t->scratch_hashes;
 	for (uint32_t i = 0; i < count; i++)
 		hashes[i] = h = heft_mix(h, frame_key(&t->scratch[i]));
-	uint32_t site = site_of(t, t->scratch, hashes, count, via, generation);
-	t->kept.last_hash = 0;
 	heft_stack_check(t->scratch, count, e);
-	return site;
+	int lost;
+	return find_site(t->scratch, hashes, count, via, t->generation, &lost);
 }
 
-/* Does this kept frame stand for these registers? */
+/* Does this kept frame stand for these registers? `slot`: where rbp was read. Where it matters it must
+ * be the same one, since it is what will be verified from now on. */
 static inline int is_frame(const struct heft_frame *v, uint64_t pc, uint64_t sp, uint64_t rbp,
-			   uint16_t flags)
+			   uint32_t slot, uint16_t flags)
 {
 	return v->pc == pc && v->sp == sp && v->flags == flags &&
-	       (!(v->state & HEFT_RBP_MATTERS) || v->rbp == rbp);
+	       (!(v->state & HEFT_RBP_MATTERS) || (v->rbp == rbp && v->rbp_slot == slot));
 }
 
-/* The frames outside of `join` are right if it is and their slots are unchanged. Returns the
- * innermost one whose slot is not; the sentinel before `frames` if all are. */
-static inline const struct heft_frame *verify(const struct heft_frame *frames,
-					      const struct heft_frame *join)
+/* The frames outside of one that is right are right if their slots are unchanged. v: the first of
+ * them. Returns the innermost whose slot is not; the sentinel, whose slot never is, if all are. */
+static inline const struct heft_frame *verify(const struct heft_frame *v)
 {
-	const struct heft_frame *v = join - 1;
-	for (; v >= frames && v->state & HEFT_BEYOND; v--)
+	for (; UNLIKELY(v->state & HEFT_BEYOND); v--)
 		if (*(const volatile uint64_t *)(v->sp - 8) != v->pc ||
 		    (v->rbp_slot && v->state & HEFT_RBP_MATTERS &&
 		     *(const volatile uint64_t *)(v->sp - v->rbp_slot) != v->rbp) ||
 		    v->flags & HEFT_FRAME_UNSTABLE)
 			return v;
 	/* Where only return addresses count this is all there is to a capture: keep it tight. */
-	for (; v >= frames + 3; v -= 4) {
-		uint64_t differs = *(const volatile uint64_t *)(v->sp - 8) ^ v->pc;
-		differs |= *(const volatile uint64_t *)(v[-1].sp - 8) ^ v[-1].pc;
-		differs |= *(const volatile uint64_t *)(v[-2].sp - 8) ^ v[-2].pc;
-		differs |= *(const volatile uint64_t *)(v[-3].sp - 8) ^ v[-3].pc;
-		if (UNLIKELY(differs))
-			break;
+#define DIFFERS(i) UNLIKELY(*(const volatile uint64_t *)(v[-(i)].sp - 8) != v[-(i)].pc)
+#define CHECK(i)                                                                                   \
+	if (DIFFERS(i))                                                                            \
+	return v - (i)
+	for (;; v -= 8) {
+		CHECK(0);
+		CHECK(1);
+		CHECK(2);
+		CHECK(3);
+		CHECK(4);
+		CHECK(5);
+		CHECK(6);
+		CHECK(7);
 	}
-	for (; v >= frames; v--)
-		if (*(const volatile uint64_t *)(v->sp - 8) != v->pc)
-			return v;
-	return v;
+#undef CHECK
+#undef DIFFERS
 }
 
 /* The scratch is full: all arrays move. Returns where to go on, or NULL. */
@@ -190,38 +190,34 @@ static NOINLINE struct heft_frame *more_scratch(struct heft_thread *t, struct he
 	return t->scratch + used;
 }
 
-uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
+/* The general way: whatever is not known is unwound. */
+static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, unsigned via)
 {
-	uint32_t generation =
-		atomic_load_explicit(&heft_process->generation, memory_order_relaxed);
+	const struct heft_entry e = heft_entry(hook);
+	uint32_t generation = atomic_load_explicit(&heft_generation, memory_order_relaxed);
 	if (UNLIKELY(t->generation != generation)) {
 		t->generation = generation;
-		t->kept.depth = t->other.depth = 0;
-		t->kept.last_hash = t->other.last_hash = 0;
+		heft_frames_reset(t, t->frames_memory);
 	}
 	if (UNLIKELY(e.sp - t->stack_low >= t->stack_top - t->stack_low) &&
 	    !heft_on_own_stack(t, e.sp))
-		return foreign_site(t, e, via, generation);
+		return foreign_site(t, e, via);
 	if (UNLIKELY(!t->capacity) && heft_frames_grow(t, 1))
 		return 0;
 
-	/* The same as last time, or as before that? Then all of it only has to be verified. (frames[-1],
-	 * where a capture of no frames ends, has nobody's pc.) */
-	const struct heft_frame *was = t->kept.frames + t->kept.depth - 1;
-	const struct heft_frame *before = t->other.frames + t->other.depth - 1;
-	if (is_frame(was, e.pc, e.sp, e.rbp, 0) && verify(t->kept.frames, was) < t->kept.frames)
-		return site_of_kept(t, e, via, generation);
-	if (is_frame(before, e.pc, e.sp, e.rbp, 0) && verify(t->other.frames, before) < t->other.frames) {
+	const struct heft_frame *before = t->other.top;
+	if (is_frame(before, e.pc, e.sp, e.rbp, 0, 0) && verify(before - 1) < t->other.frames) {
 		struct heft_kept k = t->kept;
 		t->kept = t->other;
 		t->other = k;
-		return site_of_kept(t, e, via, generation);
+		heft_stack_check(t->kept.frames, depth_of(&t->kept), e);
+		return LIKELY(via == t->kept.via) ? t->kept.site : site_of_kept(t, via);
 	}
 
 	const uintptr_t top = t->stack_top;
 	struct heft_frame *frames = t->kept.frames, *f = t->scratch, *full = f + t->capacity - 1;
 	/* The sentinel's sp is above every other. */
-	const struct heft_frame *join = was;
+	const struct heft_frame *join = t->kept.top;
 	uint64_t pc = e.pc, sp = e.sp, rbp = e.rbp;
 	uint64_t meta = 0; /* of the frame at hand: rbp_slot and flags */
 
@@ -229,8 +225,8 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		/* Do the kept frames go on from here? */
 		while (join->sp < sp)
 			join--;
-		if (is_frame(join, pc, sp, rbp, (uint16_t)(meta >> 32))) {
-			const struct heft_frame *changed = verify(frames, join);
+		if (is_frame(join, pc, sp, rbp, (uint32_t)meta, (uint16_t)(meta >> 32))) {
+			const struct heft_frame *changed = verify(join - 1);
 			if (LIKELY(changed < frames)) /* all the way out: [0, join] stands */
 				break;
 			/* Those between are as they were, except that their rbp may not have been verified:
@@ -284,7 +280,7 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 				goto lost;
 			/* From a handler on this stack to another one, or beyond the end. */
 			if (caller.sp <= sp || caller.sp > top)
-				return foreign_site(t, e, via, generation);
+				return foreign_site(t, e, via);
 			pc = caller.pc;
 			sp = caller.sp;
 			rbp = caller.rbp;
@@ -313,14 +309,13 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 			depth = t->capacity - 1; /* deeper than any stack limit: the innermost are cut */
 		f = t->scratch + fresh;
 	}
-	if (fresh > 2 * base && t->kept.depth > FEW_FRAMES) {
+	if (fresh > 2 * base && depth_of(&t->kept) > FEW_FRAMES) {
 		/* Little in common with the one before: keep that as well. */
 		struct heft_kept k = t->kept;
 		t->kept = t->other;
 		t->other = k;
 		__builtin_memcpy(t->kept.frames, t->other.frames, base * sizeof *frames);
 		__builtin_memcpy(t->kept.hashes, t->other.hashes, base * sizeof *t->kept.hashes);
-		t->kept.last_hash = 0;
 	}
 	frames = t->kept.frames;
 	uint64_t *hashes = t->kept.hashes;
@@ -345,10 +340,25 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		}
 		hashes[i] = h;
 	}
-	t->kept.depth = depth;
+	t->kept.top = frames + depth - 1;
 	heft_stack_check(frames, depth, e);
-	return site_of(t, frames, hashes, depth, via, generation);
+	return site_of_kept(t, via);
 none:
-	t->kept.depth = 0; /* no memory for so deep a stack */
-	return site_of(t, t->kept.frames, t->kept.hashes, 0, via, generation);
+	t->kept.top = t->kept.frames - 1; /* no memory for so deep a stack */
+	return site_of_kept(t, via);
+}
+
+uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via)
+{
+	const uint64_t *frame = (const uint64_t *)hook; /* as in heft_entry */
+	const struct heft_frame *was = t->kept.top;
+	/* The same as last time? Then all of it only has to be verified. */
+	if (was->pc == frame[1] && was->sp == hook + 16 && was->flags == 0 &&
+	    (!(was->state & HEFT_RBP_MATTERS) || was->rbp == frame[0]) &&
+	    LIKELY(t->generation == atomic_load_explicit(&heft_generation, memory_order_relaxed)) &&
+	    verify(was - 1) < t->kept.frames) {
+		heft_stack_check(t->kept.frames, depth_of(&t->kept), heft_entry(hook));
+		return LIKELY(via == t->kept.via) ? t->kept.site : site_of_kept(t, via);
+	}
+	return site_by_walk(t, hook, via);
 }
