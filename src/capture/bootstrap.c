@@ -529,6 +529,7 @@ int heft_process_open(void)
 	}
 	uint32_t fresh = HEFT_FRESH;
 	if (atomic_compare_exchange_strong(&p->phase, &fresh, HEFT_OPENING)) {
+		atomic_store(&heft_several, 0); /* a forked child is alone again */
 		int rc = open_file(p);
 		atomic_store(&p->phase, rc ? HEFT_DISABLED : HEFT_OPEN);
 		return rc;

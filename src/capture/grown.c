@@ -81,7 +81,7 @@ static __attribute__((destructor)) void at_exit(void)
 {
 	struct heft_tls *tls = &heft_tls;
 	struct heft_process *p = heft_process;
-	if (!p || atomic_load(&p->phase) != HEFT_OPEN || atomic_load(&p->several) ||
+	if (!p || atomic_load(&p->phase) != HEFT_OPEN || atomic_load(&heft_several) ||
 	    !atomic_load(&heft_unusual.grown_blocks) || !enter(tls, HERE()))
 		return;
 	for (unsigned i = 0; i < SLOTS; i++) {

@@ -25,12 +25,17 @@
 
 HIDDEN bool heft_nested(struct heft_tls *tls, uintptr_t here);
 
+static inline void set_guard(struct heft_tls *tls, uintptr_t here)
+{
+	tls->guard = here;
+	__asm__ volatile("" : : : "memory");
+}
+
 static inline bool enter(struct heft_tls *tls, uintptr_t here)
 {
 	if (UNLIKELY(tls->guard) && heft_nested(tls, here))
 		return false;
-	tls->guard = here;
-	__asm__ volatile("" : : : "memory");
+	set_guard(tls, here);
 	return true;
 }
 
@@ -51,7 +56,7 @@ static inline struct heft_thread *room(struct heft_tls *tls)
 static inline uint64_t stamp_after(void)
 {
 	/* With one thread there is nobody to be out of order with. */
-	return LIKELY(!atomic_load_explicit(&heft_process->several, memory_order_relaxed))
+	return LIKELY(!atomic_load_explicit(&heft_several, memory_order_relaxed))
 		       ? arch_stamp()
 		       : arch_stamp_after();
 }
@@ -81,13 +86,16 @@ static inline void publish(struct heft_thread *t, struct wire_chunk *c, uint64_t
 	atomic_store_explicit(&c->pos, pos, memory_order_release);
 }
 
-/* An address as it stands in word 0, less one; over WIRE_ADDR_MAX if it cannot (or is NULL): bits that
- * must be 0 come out on top. */
-#define WIRE_ADDR_MAX ((1ull << (64 - WIRE_ADDR_SHIFT)) - 2)
+/* An address as it stands in word 0, less one: bits that must be 0 (and a NULL's) come out above the
+ * 44 that there are. */
 static inline uint64_t short_addr(uint64_t addr)
 {
 	addr -= 8;
 	return addr >> 3 | addr << 61;
+}
+static inline uint64_t short_word0(enum wire_type type, uint64_t dt, uint64_t addr_less_one)
+{
+	return (addr_less_one + 1) << WIRE_ADDR_SHIFT | dt << 3 | type;
 }
 
 /* ext_kind: WIRE_EXT_ALLOC or WIRE_EXT_REALLOC_END */
@@ -95,18 +103,19 @@ static inline void record_block(struct heft_thread *t, int ext_kind, void *p, si
 				uint32_t site)
 {
 	uint64_t usable = usable_bytes(p), slack = usable - size;
-	uint64_t addr = (uint64_t)p, pos = t->pos;
+	uint64_t addr = (uint64_t)p, addr_less_one = short_addr(addr), pos = t->pos;
 	struct wire_chunk *c = t->chunk;
 	open_word(c, pos);
 	uint64_t tsc = stamp_after();
 	uint64_t dt = tsc - t->last_tsc;
-	if (UNLIKELY(dt > WIRE_DT_MAX || size > WIRE_SIZE_MAX || slack >= WIRE_SLACK_UNKNOWN ||
-		     short_addr(addr) > WIRE_ADDR_MAX)) {
+	if (UNLIKELY(dt > WIRE_DT_MAX) || UNLIKELY(size > WIRE_SIZE_MAX) ||
+	    UNLIKELY(slack >= WIRE_SLACK_UNKNOWN) ||
+	    UNLIKELY(addr_less_one >> (64 - WIRE_ADDR_SHIFT))) {
 		heft_emit_alloc_long(t, ext_kind, tsc, addr, size, usable, site);
 		return;
 	}
 	uint64_t *w = (uint64_t *)((char *)c->data + pos);
-	w[0] = wire_word0(ext_kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END, dt, addr);
+	w[0] = short_word0(ext_kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END, dt, addr_less_one);
 	w[1] = wire_word1(site, size, slack);
 	publish(t, c, pos + 16, tsc);
 }
@@ -121,7 +130,7 @@ static inline bool record_address(struct heft_thread *t, enum wire_type type, ui
 	uint64_t dt = tsc - t->last_tsc;
 	if (UNLIKELY(dt >> WIRE_DT_BITS | addr_less_one >> (64 - WIRE_ADDR_SHIFT)))
 		return false;
-	*(uint64_t *)((char *)c->data + pos) = (addr_less_one + 1) << WIRE_ADDR_SHIFT | dt << 3 | type;
+	*(uint64_t *)((char *)c->data + pos) = short_word0(type, dt, addr_less_one);
 	publish(t, c, pos + 8, tsc);
 	return true;
 }

@@ -64,6 +64,23 @@ struct heft_kept {
 };
 #define HEFT_NO_VIA UINT32_MAX
 
+/* The inner end of a call stack that was seen: frames that stood upon kept ones, and the site that
+ * came of them. They are the stack again if the caller is the same, each word here is where it was, and the
+ * kept frames [0, base) are what they were. */
+enum { HEFT_TIP_BITS = 7, HEFT_TIPS = 1 << HEFT_TIP_BITS, HEFT_TIP_CHECKS = 12 };
+struct heft_tip {
+	_Alignas(64) uint64_t key; /* pc of the hook's caller, via << 48; 0: none */
+	uint64_t sp;
+	uint64_t base_hash, base_sp, base_rbp; /* of frames[base - 1] */
+	uint32_t base;
+	uint32_t site;
+	uint32_t count; /* of checks: `frames` return addresses, then those rbp that matter */
+	uint32_t frames;
+	struct {
+		uint64_t address, value;
+	} check[HEFT_TIP_CHECKS];
+};
+
 enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
 
 struct heft_thread {
@@ -75,6 +92,7 @@ struct heft_thread {
 	uint32_t generation;
 	uint32_t frees_to_skip; /* before the next one whose stack is taken */
 	struct heft_kept kept;	    /* the previous capture */
+	struct heft_tip *tips; /* HEFT_TIPS of them; NULL: no memory yet */
 	struct heft_kept other;	    /* one before it that had little in common with it */
 	struct heft_frame *scratch; /* capacity of them, for the capture that is being made */
 	uint64_t *scratch_hashes;
@@ -116,7 +134,6 @@ enum { HEFT_MODULES = 512 };
 
 struct heft_process {
 	_Atomic uint32_t phase; /* enum heft_phase */
-	_Atomic uint32_t several; /* more than one thread has recorded */
 	uint32_t is_child;
 	struct wire_session session;
 	struct heft_index_level index[HEFT_INDEXES][HEFT_INDEX_LEVELS];
@@ -128,6 +145,7 @@ struct heft_process {
 
 extern HIDDEN struct heft_process *heft_process; /* wiped in a forked child */
 extern HIDDEN _Atomic uint32_t heft_generation;
+extern HIDDEN _Atomic uint32_t heft_several; /* more than one thread of this process has recorded */
 
 struct heft_tls {
 	struct heft_thread *thread;

@@ -34,6 +34,26 @@ static inline void heft_stack_check(const struct heft_frame *outermost, uint32_t
 }
 #endif
 
+/* The same for a capture that was found by its tip. */
+static inline void heft_tip_check(const struct heft_thread *t, const struct heft_tip *tip,
+				  struct heft_entry e)
+{
+#ifdef HEFT_STACK_CHECK
+	static __thread struct heft_frame frames[4096];
+	uint32_t depth = tip->base;
+	if (depth + tip->frames > 4096)
+		return;
+	__builtin_memcpy(frames, t->kept.frames, depth * sizeof *frames);
+	for (uint32_t i = tip->frames; i > 1; i--)
+		frames[depth++].pc = tip->check[i - 2].value;
+	if (tip->frames)
+		frames[depth++].pc = e.pc;
+	heft_stack_check(frames, depth, e);
+#else
+	(void)t, (void)tip, (void)e;
+#endif
+}
+
 static inline uint64_t seed(uint32_t generation)
 {
 	return heft_mix(0x68656674ull, generation);
@@ -149,7 +169,8 @@ static inline int is_frame(const struct heft_frame *v, uint64_t pc, uint64_t sp,
 
 /* The frames outside of one that is right are right if their slots are unchanged. v: the first of
  * them. Returns the innermost whose slot is not; the sentinel, whose slot never is, if all are. */
-static inline const struct heft_frame *verify(const struct heft_frame *v)
+static inline __attribute__((always_inline)) const struct heft_frame *
+verify(const struct heft_frame *v)
 {
 	for (; UNLIKELY(v->state & HEFT_BEYOND); v--)
 		if (*(const volatile uint64_t *)(v->sp - 8) != v->pc ||
@@ -188,6 +209,44 @@ static NOINLINE struct heft_frame *more_scratch(struct heft_thread *t, struct he
 	*join = t->kept.frames + at;
 	*full = t->scratch + t->capacity - 1;
 	return t->scratch + used;
+}
+
+static inline struct heft_tip *tip_for(struct heft_thread *t, uint64_t pc, uint64_t sp)
+{
+	return &t->tips[(pc ^ sp << 16) * 0x9e3779b97f4a7c15ull >> (64 - HEFT_TIP_BITS)];
+}
+
+/* Remembers how the kept capture stands upon its frames [0, base). */
+static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t base)
+{
+	struct heft_tip *tip = tip_for(t, e.pc, e.sp);
+	const struct heft_frame *join = &t->kept.frames[base - 1], *top = t->kept.top;
+	uint32_t n = 0;
+	tip->key = 0; /* should a signal handler leave by longjmp in between */
+	__asm__ volatile("" : : : "memory");
+	for (const struct heft_frame *v = top - 1; v >= join; v--, n++) {
+		tip->check[n].address = v->sp - 8;
+		tip->check[n].value = v->pc;
+	}
+	tip->frames = n;
+	/* What matters further out shows in the innermost frame's state: it was handed down to it. */
+	for (const struct heft_frame *v = top; UNLIKELY(top->state) && v >= join; v--) {
+		if (!(v->state & HEFT_RBP_MATTERS) || (v != top && !v->rbp_slot))
+			continue;
+		if (n == HEFT_TIP_CHECKS)
+			return;
+		tip->check[n].address = v->sp - (v == top ? 16 : v->rbp_slot); /* the hook pushed top's */
+		tip->check[n++].value = v->rbp;
+	}
+	tip->sp = e.sp;
+	tip->base_hash = t->kept.hashes[base - 1];
+	tip->base_sp = join->sp;
+	tip->base_rbp = join->rbp;
+	tip->base = base;
+	tip->site = t->kept.site;
+	tip->count = n;
+	__asm__ volatile("" : : : "memory");
+	tip->key = e.pc | (uint64_t)t->kept.via << 48;
 }
 
 /* The general way: whatever is not known is unwound. */
@@ -323,6 +382,7 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 	unsigned state = base ? frames[base - 1].state : 0;
 	if (base && frames[base - 1].rbp_slot)
 		state &= HEFT_BEYOND; /* its rbp was loaded there: ours does not matter to it */
+	unsigned flags = base ? frames[base - 1].flags : 0;
 	for (uint32_t i = base; i < depth; i++) {
 		struct heft_frame *v = &frames[i];
 		uint64_t m = (--f)->meta;
@@ -331,6 +391,7 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 			h = heft_mix(h, f->pc);
 		else {
 			h = heft_mix(h, frame_key(f));
+			flags |= f->flags;
 			state |= f->uses_rbp; /* HEFT_RBP_MATTERS */
 			if ((state & HEFT_RBP_MATTERS && f->rbp_slot) || f->flags & HEFT_FRAME_UNSTABLE)
 				state |= HEFT_BEYOND;
@@ -342,10 +403,38 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 	}
 	t->kept.top = frames + depth - 1;
 	heft_stack_check(frames, depth, e);
-	return site_of_kept(t, via);
+	uint32_t site = site_of_kept(t, via);
+	if (LIKELY(!(flags || !base || fresh > HEFT_TIP_CHECKS || t->kept.via != via)))
+		keep_tip(t, e, base);
+	return site;
 none:
 	t->kept.top = t->kept.frames - 1; /* no memory for so deep a stack */
 	return site_of_kept(t, via);
+}
+
+/* Has this end been seen, upon frames that are still kept? */
+static NOINLINE uint32_t site_by_tip(struct heft_thread *t, uintptr_t hook, unsigned via)
+{
+	uint64_t pc = ((const uint64_t *)hook)[1], sp = hook + 16;
+	if (UNLIKELY(!t->tips))
+		goto unknown;
+	const struct heft_tip *tip = tip_for(t, pc, sp);
+	if (tip->key != (pc | (uint64_t)via << 48) || tip->sp != sp)
+		goto unknown;
+	const struct heft_kept *k = &t->kept;
+	const struct heft_frame *base = k->frames + tip->base - 1;
+	if (base > k->top || k->hashes[tip->base - 1] != tip->base_hash || base->sp != tip->base_sp ||
+	    (UNLIKELY(base->state & HEFT_RBP_MATTERS) && base->rbp != tip->base_rbp))
+		goto unknown;
+	for (uint32_t i = 0; i < tip->count; i++)
+		if (*(const volatile uint64_t *)tip->check[i].address != tip->check[i].value)
+			goto unknown;
+	if (LIKELY(verify(base - 1) < k->frames)) {
+		heft_tip_check(t, tip, heft_entry(hook));
+		return tip->site;
+	}
+unknown:
+	return site_by_walk(t, hook, via);
 }
 
 uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via)
@@ -353,12 +442,13 @@ uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via)
 	const uint64_t *frame = (const uint64_t *)hook; /* as in heft_entry */
 	const struct heft_frame *was = t->kept.top;
 	/* The same as last time? Then all of it only has to be verified. */
+	if (UNLIKELY(t->generation != atomic_load_explicit(&heft_generation, memory_order_relaxed)))
+		return site_by_walk(t, hook, via);
 	if (was->pc == frame[1] && was->sp == hook + 16 && was->flags == 0 &&
 	    (!(was->state & HEFT_RBP_MATTERS) || was->rbp == frame[0]) &&
-	    LIKELY(t->generation == atomic_load_explicit(&heft_generation, memory_order_relaxed)) &&
 	    verify(was - 1) < t->kept.frames) {
 		heft_stack_check(t->kept.frames, depth_of(&t->kept), heft_entry(hook));
 		return LIKELY(via == t->kept.via) ? t->kept.site : site_of_kept(t, via);
 	}
-	return site_by_walk(t, hook, via);
+	return site_by_tip(t, hook, via);
 }

@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+_Atomic uint32_t heft_several;
 __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
 
 enum { ROOM_WORDS = 6, STOPPED_AFTER_MS = 1000, WAIT_SLICE_MS = 20,
@@ -131,7 +132,7 @@ static struct heft_thread *open_thread(struct heft_process *p)
 			       !atomic_compare_exchange_weak(&s->header->stream_high, &seen, i + 1))
 				;
 			if (i > 0)
-				atomic_store_explicit(&p->several, 1, memory_order_relaxed);
+				atomic_store_explicit(&heft_several, 1, memory_order_relaxed);
 			return t;
 		}
 	}

@@ -314,15 +314,20 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 }
 
 /* One mapping for all: two kept captures, each after its sentinel, and the scratch; then as many
- * hashes. The first sentinel's rbp holds the capacity, so that the mapping alone tells where
+ * hashes; then the tips. The first sentinel's rbp holds the capacity, so that the mapping alone tells where
  * everything is.
  *
  * A sentinel is outside of every frame: its sp is above the stack's, and the word in its slot, which
  * is the first one above the stack (the argument count, or the thread's own descriptor), is never its
  * pc. So neither search nor verification needs to count. */
+static size_t tips_offset(uint32_t capacity)
+{
+	size_t bytes = 3 * (capacity + 1) * (sizeof(struct heft_frame) + sizeof(uint64_t));
+	return (bytes + _Alignof(struct heft_tip) - 1) & ~(_Alignof(struct heft_tip) - 1);
+}
 static size_t mapping_bytes(uint32_t capacity)
 {
-	return 3 * (capacity + 1) * (sizeof(struct heft_frame) + sizeof(uint64_t));
+	return tips_offset(capacity) + HEFT_TIPS * sizeof(struct heft_tip);
 }
 
 static struct heft_kept nothing_kept(struct heft_frame *sentinel, uint64_t *hashes)
@@ -340,12 +345,14 @@ void heft_frames_reset(struct heft_thread *t, struct heft_frame *mem)
 	t->capacity = capacity;
 	if (!mem) {
 		t->kept = t->other = nothing_kept(&nowhere, NULL);
+		t->tips = NULL;
 		return;
 	}
 	t->kept = nothing_kept(mem, hashes);
 	t->other = nothing_kept(mem + (capacity + 1), hashes + capacity);
 	t->scratch = mem + 2 * (capacity + 1) + 1;
 	t->scratch_hashes = hashes + 2 * capacity;
+	t->tips = (struct heft_tip *)((char *)mem + tips_offset(capacity));
 }
 
 /* What a capture says of itself beside its arrays. */
