@@ -91,7 +91,7 @@ void heft_exact_free(void *p)
 	struct heft_tls *tls = &heft_tls;
 	struct heft_thread *t = tls->thread;
 	if (LIKELY(p && !tls->guard && t && t->pos < t->limit && t->frees_to_skip &&
-		   !heft_any_unusual())) {
+		   !heft_is_unusual(p))) {
 		set_guard(tls, HERE());
 		bool written = record_address(t, WIRE_FREE, (uint64_t)p);
 		leave(tls);

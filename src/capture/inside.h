@@ -67,7 +67,7 @@ struct heft_kept {
 /* The inner end of a call stack that was seen: frames that stood upon kept ones, and the site that
  * came of them. They are the stack again if the caller is the same, each word here is where it was, and the
  * kept frames [0, base) are what they were. */
-enum { HEFT_TIP_BITS = 7, HEFT_TIPS = 1 << HEFT_TIP_BITS, HEFT_TIP_CHECKS = 12 };
+enum { HEFT_TIP_BITS = 9, HEFT_TIPS = 1 << HEFT_TIP_BITS, HEFT_TIP_CHECKS = 12 };
 struct heft_tip {
 	_Alignas(64) uint64_t key; /* pc of the hook's caller, via << 48; 0: none */
 	uint64_t sp;
@@ -188,10 +188,6 @@ union heft_unusual {
 	_Atomic uint64_t any;
 };
 extern HIDDEN union heft_unusual heft_unusual;
-static inline int heft_any_unusual(void)
-{
-	return atomic_load_explicit(&heft_unusual.any, memory_order_relaxed) != 0;
-}
 static inline int heft_in_arena(const void *p)
 {
 	return UNLIKELY(atomic_load_explicit(&heft_unusual.arena_used, memory_order_relaxed)) &&
@@ -246,6 +242,11 @@ static inline int heft_is_grown(const void *p)
 	return UNLIKELY(atomic_load_explicit(&heft_unusual.grown_blocks, memory_order_relaxed)) &&
 	       UNLIKELY(atomic_load_explicit(&heft_grown[heft_grown_slot(p)].addr,
 					     memory_order_relaxed) == (uintptr_t)p);
+}
+static inline int heft_is_unusual(const void *p)
+{
+	return UNLIKELY(atomic_load_explicit(&heft_unusual.any, memory_order_relaxed)) &&
+	       (heft_in_arena(p) || heft_is_grown(p));
 }
 HIDDEN void heft_grown_add(const void *p, size_t size);
 HIDDEN void heft_grown_forget(const void *p);

@@ -21,6 +21,7 @@
  * unwound carefully, and the kept frames stay for the return to the own one. */
 #include "capture/rows.h"
 
+enum { TIP_PROBES = 4 };
 enum { FEW_FRAMES = 8 }; /* so short a capture is not worth keeping a second time */
 
 #ifdef HEFT_STACK_CHECK
@@ -64,13 +65,17 @@ static inline uint64_t frame_key(const struct heft_frame *f)
 	return f->pc | (uint64_t)(f->flags & ~HEFT_FRAME_UNSTABLE) << WIRE_FLAG_SHIFT;
 }
 
-/* Creates the nodes that are missing on the path to frames[depth - 1], then the site. */
+/* Creates the nodes that are missing on the path to frames[depth - 1], then the site. The outermost
+ * `known` frames have theirs. What comes after a missing one is missing too: looking for what is not
+ * there is what costs (a cache miss for each size the index has had). */
 static NOINLINE uint32_t make_site(const struct heft_frame *frames, const uint64_t *hashes,
-				   uint32_t depth, unsigned via, uint64_t hash, int *lost)
+				   uint32_t depth, uint32_t known, unsigned via, uint64_t hash, int *lost)
 {
-	uint32_t have = depth, parent = 0;
+	uint32_t have = known, parent = 0, next;
 	while (have > 0 && !(parent = heft_index_find(HEFT_NODES, hashes[have - 1])))
 		have--;
+	for (; have < depth && (next = heft_index_find(HEFT_NODES, hashes[have])); have++)
+		parent = next;
 	int full = 0;
 	for (; have < depth && !full; have++) {
 		heft_module_announce(frames[have].flags & WIRE_NODE_EXACT ? frames[have].pc
@@ -96,13 +101,14 @@ static NOINLINE uint32_t make_site(const struct heft_frame *frames, const uint64
 }
 
 static inline uint32_t find_site(const struct heft_frame *frames, const uint64_t *hashes,
-				 uint32_t depth, unsigned via, uint32_t generation, int *lost)
+				 uint32_t depth, uint32_t known, unsigned via, uint32_t generation,
+				 int *lost)
 {
 	uint64_t top = depth ? hashes[depth - 1] : seed(generation);
 	uint64_t hash = heft_mix(top, via + 1);
 	uint32_t site = heft_index_find(HEFT_SITES, hash);
 	if (UNLIKELY(!site))
-		site = make_site(frames, hashes, depth, via, hash, lost);
+		site = make_site(frames, hashes, depth, known, via, hash, lost);
 	return site;
 }
 
@@ -111,14 +117,20 @@ static inline uint32_t depth_of(const struct heft_kept *k)
 	return (uint32_t)(k->top + 1 - k->frames);
 }
 
-/* The kept frames are the stack; another function was called from there before. */
-static NOINLINE uint32_t site_of_kept(struct heft_thread *t, unsigned via)
+/* The kept frames are the stack, the outermost `known` have been part of one before. */
+static inline uint32_t site_of_frames(struct heft_thread *t, unsigned via, uint32_t known)
 {
 	struct heft_kept *k = &t->kept;
 	int lost = 0;
-	k->site = find_site(k->frames, k->hashes, depth_of(k), via, t->generation, &lost);
+	k->site = find_site(k->frames, k->hashes, depth_of(k), known, via, t->generation, &lost);
 	k->via = lost ? HEFT_NO_VIA : via;
 	return k->site;
+}
+
+/* All of them have; another function was called from there. */
+static NOINLINE uint32_t site_of_kept(struct heft_thread *t, unsigned via)
+{
+	return site_of_frames(t, via, depth_of(&t->kept));
 }
 
 /* A stack that is not the thread's own: no shortcuts, nothing kept. */
@@ -155,7 +167,7 @@ whole:
 		hashes[i] = h = heft_mix(h, frame_key(&t->scratch[i]));
 	heft_stack_check(t->scratch, count, e);
 	int lost;
-	return find_site(t->scratch, hashes, count, via, t->generation, &lost);
+	return find_site(t->scratch, hashes, count, 0, via, t->generation, &lost);
 }
 
 /* Does this kept frame stand for these registers? `slot`: where rbp was read. Where it matters it must
@@ -211,15 +223,10 @@ static NOINLINE struct heft_frame *more_scratch(struct heft_thread *t, struct he
 	return t->scratch + used;
 }
 
-static inline struct heft_tip *tip_for(struct heft_thread *t, uint64_t pc, uint64_t sp)
-{
-	return &t->tips[(pc ^ sp << 16) * 0x9e3779b97f4a7c15ull >> (64 - HEFT_TIP_BITS)];
-}
-
 /* Remembers how the kept capture stands upon its frames [0, base). */
-static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t base)
+static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t base,
+			    struct heft_tip *tip)
 {
-	struct heft_tip *tip = tip_for(t, e.pc, e.sp);
 	const struct heft_frame *join = &t->kept.frames[base - 1], *top = t->kept.top;
 	uint32_t n = 0;
 	tip->key = 0; /* should a signal handler leave by longjmp in between */
@@ -250,7 +257,8 @@ static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t
 }
 
 /* The general way: whatever is not known is unwound. */
-static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, unsigned via)
+static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, unsigned via,
+				      uint32_t tip)
 {
 	const struct heft_entry e = heft_entry(hook);
 	uint32_t generation = atomic_load_explicit(&heft_generation, memory_order_relaxed);
@@ -403,38 +411,56 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 	}
 	t->kept.top = frames + depth - 1;
 	heft_stack_check(frames, depth, e);
-	uint32_t site = site_of_kept(t, via);
+	uint32_t site = site_of_frames(t, via, base);
 	if (LIKELY(!(flags || !base || fresh > HEFT_TIP_CHECKS || t->kept.via != via)))
-		keep_tip(t, e, base);
+		keep_tip(t, e, base, &t->tips[tip]);
 	return site;
 none:
 	t->kept.top = t->kept.frames - 1; /* no memory for so deep a stack */
 	return site_of_kept(t, via);
 }
 
-/* Has this end been seen, upon frames that are still kept? */
+/* Has this end been seen, upon frames that are still kept? Many calls come from one place in a wrapper
+ * (xmalloc, operator new): the first word that differs from what is remembered leads to the next place
+ * to look. */
 static NOINLINE uint32_t site_by_tip(struct heft_thread *t, uintptr_t hook, unsigned via)
 {
-	uint64_t pc = ((const uint64_t *)hook)[1], sp = hook + 16;
-	if (UNLIKELY(!t->tips))
-		goto unknown;
-	const struct heft_tip *tip = tip_for(t, pc, sp);
-	if (tip->key != (pc | (uint64_t)via << 48) || tip->sp != sp)
-		goto unknown;
+	const uint64_t golden = 0x9e3779b97f4a7c15ull;
+	uint64_t pc = ((const uint64_t *)hook)[1], sp = hook + 16, key = pc | (uint64_t)via << 48;
+	uint64_t h = (pc ^ sp << 16) * golden;
 	const struct heft_kept *k = &t->kept;
-	const struct heft_frame *base = k->frames + tip->base - 1;
-	if (base > k->top || k->hashes[tip->base - 1] != tip->base_hash || base->sp != tip->base_sp ||
-	    (UNLIKELY(base->state & HEFT_RBP_MATTERS) && base->rbp != tip->base_rbp))
-		goto unknown;
-	for (uint32_t i = 0; i < tip->count; i++)
-		if (*(const volatile uint64_t *)tip->check[i].address != tip->check[i].value)
-			goto unknown;
-	if (LIKELY(verify(base - 1) < k->frames)) {
-		heft_tip_check(t, tip, heft_entry(hook));
-		return tip->site;
+	const struct heft_tip *tips = t->tips;
+	uint32_t at = 0;
+	if (UNLIKELY(!tips))
+		return site_by_walk(t, hook, via, at);
+	for (unsigned probe = 0; probe < TIP_PROBES; probe++) {
+	next:
+		at = (uint32_t)(h >> (64 - HEFT_TIP_BITS));
+		const struct heft_tip *tip = &tips[at];
+		if (tip->key != key || tip->sp != sp)
+			break;
+		const struct heft_frame *base = k->frames + tip->base - 1;
+		if (base > k->top || k->hashes[tip->base - 1] != tip->base_hash ||
+		    base->sp != tip->base_sp ||
+		    (UNLIKELY(base->state & HEFT_RBP_MATTERS) && base->rbp != tip->base_rbp))
+			break;
+		for (uint32_t i = 0; i < tip->count; i++) {
+			uint64_t word = *(const volatile uint64_t *)tip->check[i].address;
+			if (word != tip->check[i].value) {
+				h = (h ^ word) * golden;
+				if (++probe < TIP_PROBES)
+					goto next;
+				goto unknown;
+			}
+		}
+		if (LIKELY(verify(base - 1) < k->frames)) {
+			heft_tip_check(t, tip, heft_entry(hook));
+			return tip->site;
+		}
+		break;
 	}
 unknown:
-	return site_by_walk(t, hook, via);
+	return site_by_walk(t, hook, via, at);
 }
 
 uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via)
@@ -443,7 +469,7 @@ uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via)
 	const struct heft_frame *was = t->kept.top;
 	/* The same as last time? Then all of it only has to be verified. */
 	if (UNLIKELY(t->generation != atomic_load_explicit(&heft_generation, memory_order_relaxed)))
-		return site_by_walk(t, hook, via);
+		return site_by_walk(t, hook, via, 0);
 	if (was->pc == frame[1] && was->sp == hook + 16 && was->flags == 0 &&
 	    (!(was->state & HEFT_RBP_MATTERS) || was->rbp == frame[0]) &&
 	    verify(was - 1) < t->kept.frames) {
