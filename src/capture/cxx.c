@@ -78,7 +78,7 @@ static inline uintptr_t find(enum op op)
 		if (heft_sampling) {                                                               \
 			void *p = f call;                                                          \
 			if (heft_gate_now() == WIRE_GATE_COUNT && !heft_passes(size))              \
-				heft_sample_taken(p, size, HERE(), via);                          \
+				heft_sample_taken(p, size, HERE(), via);                           \
 			return p;                                                                  \
 		}                                                                                  \
 		struct heft_tls *tls = &heft_tls;                                                  \

@@ -113,8 +113,8 @@ void heft_record_slowly(struct heft_tls *tls, int ext_kind, void *p, size_t size
 }
 
 /* The real call in the middle is a realloc of `size` bytes in all. */
-static inline void *after_realloc(struct heft_tls *tls, bool announced, void *old, void *p, size_t size,
-				  uintptr_t here, unsigned via, uint32_t site)
+static inline void *after_realloc(struct heft_tls *tls, bool announced, void *old, void *p,
+				  size_t size, uintptr_t here, unsigned via, uint32_t site)
 {
 	if (!old)
 		return allocated(tls, p, size, here, via, site);
@@ -205,7 +205,8 @@ void *heft_exact_aligned_alloc(size_t alignment, size_t size)
 	if (UNLIKELY(!enter(tls, HERE())))
 		return heft_next.aligned_alloc(alignment, size);
 	uint32_t site = site_before(tls, HERE(), WIRE_VIA_ALIGNED_ALLOC);
-	return allocated(tls, heft_next.aligned_alloc(alignment, size), size, HERE(), WIRE_VIA_ALIGNED_ALLOC, site);
+	return allocated(tls, heft_next.aligned_alloc(alignment, size), size, HERE(),
+			 WIRE_VIA_ALIGNED_ALLOC, site);
 }
 
 void *heft_exact_memalign(size_t alignment, size_t size)
@@ -214,7 +215,8 @@ void *heft_exact_memalign(size_t alignment, size_t size)
 	if (UNLIKELY(!enter(tls, HERE())))
 		return heft_next.memalign(alignment, size);
 	uint32_t site = site_before(tls, HERE(), WIRE_VIA_MEMALIGN);
-	return allocated(tls, heft_next.memalign(alignment, size), size, HERE(), WIRE_VIA_MEMALIGN, site);
+	return allocated(tls, heft_next.memalign(alignment, size), size, HERE(), WIRE_VIA_MEMALIGN,
+			 site);
 }
 
 void *heft_exact_valloc(size_t size)

@@ -115,7 +115,8 @@ static inline void record_block(struct heft_thread *t, int ext_kind, void *p, si
 		return;
 	}
 	uint64_t *w = (uint64_t *)((char *)c->data + pos);
-	w[0] = short_word0(ext_kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END, dt, addr_less_one);
+	w[0] = short_word0(ext_kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END, dt,
+			   addr_less_one);
 	w[1] = wire_word1(site, size, slack);
 	publish(t, c, pos + 16, tsc);
 }
@@ -170,8 +171,8 @@ static inline void record_site(struct heft_tls *tls, int ext_kind, void *p, size
 		heft_record_slowly(tls, ext_kind, p, size, here, via);
 }
 
-static inline void *allocated(struct heft_tls *tls, void *p, size_t size, uintptr_t here, unsigned via,
-			      uint32_t site)
+static inline void *allocated(struct heft_tls *tls, void *p, size_t size, uintptr_t here,
+			      unsigned via, uint32_t site)
 {
 	if (LIKELY(p) && !UNLIKELY(heft_in_arena(p)))
 		record_site(tls, WIRE_EXT_ALLOC, p, size, here, via, site);

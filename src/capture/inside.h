@@ -57,17 +57,20 @@ enum heft_frame_state {
 struct heft_kept {
 	struct heft_frame *frames; /* capacity of them: [0] is the outermost, [depth - 1] the caller of
 				      the hook, [-1] a sentinel */
-	struct heft_frame *top;	   /* the innermost, &frames[depth - 1] */
+	struct heft_frame *top;    /* the innermost, &frames[depth - 1] */
 	uint64_t *hashes;	   /* of the path from the root to frames[i] */
-	uint32_t site;		   /* of a call of `via` from top */
-	uint32_t via;		   /* HEFT_NO_VIA: site is not known */
+	uint32_t site;             /* of a call of `via` from top */
+	uint32_t via;              /* HEFT_NO_VIA: site is not known */
 };
 #define HEFT_NO_VIA UINT32_MAX
 
 /* The inner end of a call stack that was seen: frames that stood upon kept ones, and the site that
- * came of them. They are the stack again if the caller is the same, each word here is where it was, and the
- * kept frames [0, base) are what they were. */
+ * came of them. They are the stack again if the caller is the same, each word here is where it was,
+ * and the kept frames [0, base) are what they were. */
 enum { HEFT_TIP_BITS = 9, HEFT_TIPS = 1 << HEFT_TIP_BITS, HEFT_TIP_CHECKS = 12 };
+struct heft_word {
+	uint64_t address, value;
+};
 struct heft_tip {
 	_Alignas(64) uint64_t key; /* pc of the hook's caller, via << 48; 0: none */
 	uint64_t sp;
@@ -76,9 +79,7 @@ struct heft_tip {
 	uint32_t site;
 	uint32_t count; /* of checks: `frames` return addresses, then those rbp that matter */
 	uint32_t frames;
-	struct {
-		uint64_t address, value;
-	} check[HEFT_TIP_CHECKS];
+	struct heft_word check[HEFT_TIP_CHECKS];
 };
 
 enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
@@ -90,9 +91,9 @@ struct heft_thread {
 	uint64_t limit; /* pos may be written up to here; 0 sends every hook to the slow path */
 	uint64_t last_tsc;
 	uint32_t generation;
-	uint32_t frees_to_skip; /* before the next one whose stack is taken */
+	uint32_t frees_to_skip;     /* before the next one whose stack is taken */
 	struct heft_kept kept;	    /* the previous capture */
-	struct heft_tip *tips; /* HEFT_TIPS of them; NULL: no memory yet */
+	struct heft_tip *tips;      /* HEFT_TIPS of them; NULL: no memory yet */
 	struct heft_kept other;	    /* one before it that had little in common with it */
 	struct heft_frame *scratch; /* capacity of them, for the capture that is being made */
 	uint64_t *scratch_hashes;
@@ -284,6 +285,7 @@ extern HIDDEN _Atomic uint64_t heft_rows[];
 /* ---- nodes.c: the stack table */
 
 HIDDEN uint32_t heft_index_find(enum heft_index_kind kind, uint64_t hash); /* 0: not there */
+HIDDEN void heft_index_prefetch(enum heft_index_kind kind, uint64_t hash); /* it will be added */
 HIDDEN uint32_t heft_node_add(enum heft_index_kind kind, uint32_t parent, uint64_t pc_flags,
 			      uint64_t hash); /* 0: full */
 

@@ -12,6 +12,10 @@
  * A capture that had little in common with the one before it is kept beside it:
  * a program that goes to and fro between two places finds both again.
  *
+ * Inner ends that stood upon kept frames are remembered (struct heft_tip) with the
+ * words of the stack that they were read from: if those are the same again, so is
+ * the site. The kept frames stay as they are then.
+ *
  * New frames are collected in a scratch array, innermost first, and turned
  * round into place at the end. Every frame has the hash of its path from the
  * root, so the site is one look-up of the leaf's hash; ancestors get nodes only
@@ -69,13 +73,16 @@ static inline uint64_t frame_key(const struct heft_frame *f)
  * `known` frames have theirs. What comes after a missing one is missing too: looking for what is not
  * there is what costs (a cache miss for each size the index has had). */
 static NOINLINE uint32_t make_site(const struct heft_frame *frames, const uint64_t *hashes,
-				   uint32_t depth, uint32_t known, unsigned via, uint64_t hash, int *lost)
+				   uint32_t depth, uint32_t known, unsigned via, uint64_t hash,
+				   int *lost)
 {
 	uint32_t have = known, parent = 0, next;
 	while (have > 0 && !(parent = heft_index_find(HEFT_NODES, hashes[have - 1])))
 		have--;
 	for (; have < depth && (next = heft_index_find(HEFT_NODES, hashes[have])); have++)
 		parent = next;
+	for (uint32_t i = have; i < depth; i++)
+		heft_index_prefetch(HEFT_NODES, hashes[i]);
 	int full = 0;
 	for (; have < depth && !full; have++) {
 		heft_module_announce(frames[have].flags & WIRE_NODE_EXACT ? frames[have].pc
@@ -242,7 +249,8 @@ static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t
 			continue;
 		if (n == HEFT_TIP_CHECKS)
 			return;
-		tip->check[n].address = v->sp - (v == top ? 16 : v->rbp_slot); /* the hook pushed top's */
+		tip->check[n].address =
+			v->sp - (v == top ? 16 : v->rbp_slot); /* the hook pushed top's */
 		tip->check[n++].value = v->rbp;
 	}
 	tip->sp = e.sp;
@@ -272,15 +280,6 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 	if (UNLIKELY(!t->capacity) && heft_frames_grow(t, 1))
 		return 0;
 
-	const struct heft_frame *before = t->other.top;
-	if (is_frame(before, e.pc, e.sp, e.rbp, 0, 0) && verify(before - 1) < t->other.frames) {
-		struct heft_kept k = t->kept;
-		t->kept = t->other;
-		t->other = k;
-		heft_stack_check(t->kept.frames, depth_of(&t->kept), e);
-		return LIKELY(via == t->kept.via) ? t->kept.site : site_of_kept(t, via);
-	}
-
 	const uintptr_t top = t->stack_top;
 	struct heft_frame *frames = t->kept.frames, *f = t->scratch, *full = f + t->capacity - 1;
 	/* The sentinel's sp is above every other. */
@@ -297,7 +296,7 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 			if (LIKELY(changed < frames)) /* all the way out: [0, join] stands */
 				break;
 			/* Those between are as they were, except that their rbp may not have been verified:
-			 * take it as it is now. */
+			 * take it as it is now, from where it is now. */
 			ptrdiff_t k = changed - frames;
 			for (ptrdiff_t i = join - frames; i > k; i--) {
 				if (UNLIKELY(f >= full) && !(f = more_scratch(t, f, &frames, &join, &full)))
@@ -306,6 +305,8 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 				if (v != join && v->rbp_slot)
 					rbp = *(const volatile uint64_t *)(v->sp - v->rbp_slot);
 				*f = *v;
+				if (v == join)
+					f->rbp_slot = (uint32_t)meta;
 				f++->rbp = rbp;
 			}
 			pc = f[-1].pc;
@@ -412,7 +413,8 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 	t->kept.top = frames + depth - 1;
 	heft_stack_check(frames, depth, e);
 	uint32_t site = site_of_frames(t, via, base);
-	if (LIKELY(!(flags || !base || fresh > HEFT_TIP_CHECKS || t->kept.via != via)))
+	if (LIKELY(!flags && base && fresh <= HEFT_TIP_CHECKS && depth == base + fresh &&
+		   t->kept.via == via))
 		keep_tip(t, e, base, &t->tips[tip]);
 	return site;
 none:
@@ -420,61 +422,105 @@ none:
 	return site_of_kept(t, via);
 }
 
-/* Has this end been seen, upon frames that are still kept? Many calls come from one place in a wrapper
- * (xmalloc, operator new): the first word that differs from what is remembered leads to the next place
- * to look. */
-static NOINLINE uint32_t site_by_tip(struct heft_thread *t, uintptr_t hook, unsigned via)
+enum tip_answer { TIP_STANDS, TIP_DIFFERS, TIP_OTHER };
+
+/* Is this the inner end of the stack, upon frames that are still kept? If it differs from it in a word
+ * only, that is put into *word. */
+static inline __attribute__((always_inline)) enum tip_answer ask_tip(const struct heft_kept *k,
+								     const struct heft_tip *tip,
+								     uint64_t key, uint64_t sp,
+								     uint64_t *word)
 {
-	const uint64_t golden = 0x9e3779b97f4a7c15ull;
-	uint64_t pc = ((const uint64_t *)hook)[1], sp = hook + 16, key = pc | (uint64_t)via << 48;
-	uint64_t h = (pc ^ sp << 16) * golden;
-	const struct heft_kept *k = &t->kept;
-	const struct heft_tip *tips = t->tips;
-	uint32_t at = 0;
-	if (UNLIKELY(!tips))
+	if (tip->key != key || tip->sp != sp)
+		return TIP_OTHER;
+	const struct heft_frame *base = k->frames + tip->base - 1;
+	if (base > k->top || k->hashes[tip->base - 1] != tip->base_hash ||
+	    base->sp != tip->base_sp ||
+	    (UNLIKELY(base->state & HEFT_RBP_MATTERS) && base->rbp != tip->base_rbp))
+		return TIP_OTHER;
+	const struct heft_word *c = tip->check, *end = c + tip->count;
+	for (; c < end; c++) {
+		uint64_t now = *(const volatile uint64_t *)c->address;
+		if (UNLIKELY(now != c->value)) {
+			*word = now;
+			return TIP_DIFFERS;
+		}
+	}
+	return LIKELY(verify(base - 1) < k->frames) ? TIP_STANDS : TIP_OTHER;
+}
+
+static inline uint64_t tip_key(uint64_t pc, unsigned via)
+{
+	return pc | (uint64_t)via << 48;
+}
+static inline uint64_t tip_hash(uint64_t h, uint64_t word)
+{
+	return (h ^ word) * 0x9e3779b97f4a7c15ull;
+}
+static inline uint32_t tip_place(uint64_t h)
+{
+	return (uint32_t)(h >> (64 - HEFT_TIP_BITS));
+}
+
+/* Many calls come from one place in a wrapper (xmalloc, operator new): the first word that differs from
+ * what is remembered leads to the next place to look. */
+static NOINLINE uint32_t site_by_tips(struct heft_thread *t, uintptr_t hook, unsigned via)
+{
+	const struct heft_entry e = heft_entry(hook);
+	uint64_t word, h = tip_hash(e.sp << 16, e.pc);
+	uint32_t at = tip_place(h);
+	if (UNLIKELY(!t->tips))
 		return site_by_walk(t, hook, via, at);
 	for (unsigned probe = 0; probe < TIP_PROBES; probe++) {
-	next:
-		at = (uint32_t)(h >> (64 - HEFT_TIP_BITS));
-		const struct heft_tip *tip = &tips[at];
-		if (tip->key != key || tip->sp != sp)
-			break;
-		const struct heft_frame *base = k->frames + tip->base - 1;
-		if (base > k->top || k->hashes[tip->base - 1] != tip->base_hash ||
-		    base->sp != tip->base_sp ||
-		    (UNLIKELY(base->state & HEFT_RBP_MATTERS) && base->rbp != tip->base_rbp))
-			break;
-		for (uint32_t i = 0; i < tip->count; i++) {
-			uint64_t word = *(const volatile uint64_t *)tip->check[i].address;
-			if (word != tip->check[i].value) {
-				h = (h ^ word) * golden;
-				if (++probe < TIP_PROBES)
-					goto next;
-				goto unknown;
-			}
+		at = tip_place(h);
+		enum tip_answer a =
+			ask_tip(&t->kept, &t->tips[at], tip_key(e.pc, via), e.sp, &word);
+		if (a == TIP_STANDS) {
+			heft_tip_check(t, &t->tips[at], e);
+			return t->tips[at].site;
 		}
-		if (LIKELY(verify(base - 1) < k->frames)) {
-			heft_tip_check(t, tip, heft_entry(hook));
-			return tip->site;
-		}
-		break;
+		if (a == TIP_OTHER)
+			break;
+		h = tip_hash(h, word);
 	}
-unknown:
 	return site_by_walk(t, hook, via, at);
 }
 
+/* As it was the time before last, or before that: two places that take turns. */
+static NOINLINE uint32_t site_of_other(struct heft_thread *t, uintptr_t hook, unsigned via)
+{
+	const struct heft_entry e = heft_entry(hook);
+	if (!is_frame(t->other.top, e.pc, e.sp, e.rbp, 0, 0) ||
+	    verify(t->other.top - 1) >= t->other.frames)
+		return site_by_tips(t, hook, via);
+	struct heft_kept k = t->kept;
+	t->kept = t->other;
+	t->other = k;
+	heft_stack_check(t->kept.frames, depth_of(&t->kept), e);
+	return LIKELY(via == t->kept.via) ? t->kept.site : site_of_kept(t, via);
+}
+
+/* What most calls need, with no register to save: the same stack as last time, which only has to be
+ * verified, or the first tip that comes to mind. */
 uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via)
 {
 	const uint64_t *frame = (const uint64_t *)hook; /* as in heft_entry */
+	uint64_t pc = frame[1], sp = hook + 16, word;
 	const struct heft_frame *was = t->kept.top;
-	/* The same as last time? Then all of it only has to be verified. */
 	if (UNLIKELY(t->generation != atomic_load_explicit(&heft_generation, memory_order_relaxed)))
 		return site_by_walk(t, hook, via, 0);
-	if (was->pc == frame[1] && was->sp == hook + 16 && was->flags == 0 &&
+	if (was->pc == pc && was->sp == sp && was->flags == 0 &&
 	    (!(was->state & HEFT_RBP_MATTERS) || was->rbp == frame[0]) &&
 	    verify(was - 1) < t->kept.frames) {
 		heft_stack_check(t->kept.frames, depth_of(&t->kept), heft_entry(hook));
 		return LIKELY(via == t->kept.via) ? t->kept.site : site_of_kept(t, via);
 	}
-	return site_by_tip(t, hook, via);
+	if (UNLIKELY(t->other.top->pc == pc && t->other.top->sp == sp))
+		return site_of_other(t, hook, via);
+	const struct heft_tip *tip = t->tips + tip_place(tip_hash(sp << 16, pc));
+	if (LIKELY(t->tips) && ask_tip(&t->kept, tip, tip_key(pc, via), sp, &word) == TIP_STANDS) {
+		heft_tip_check(t, tip, heft_entry(hook));
+		return tip->site;
+	}
+	return site_by_tips(t, hook, via);
 }

@@ -78,22 +78,23 @@ static int readable_between(uintptr_t low, uintptr_t high)
 }
 
 /* See heft_frames_reset. */
-static void set_sentinels(struct heft_thread *t)
+static void set_sentinels(struct heft_frame *mem, uint32_t capacity, uintptr_t stack_top)
 {
-	struct heft_frame *mem = t->frames_memory;
-	for (uint32_t i = 0; mem && i < 2; i++) {
-		mem[i * (t->capacity + 1)].pc = UINT64_MAX;
-		mem[i * (t->capacity + 1)].sp = t->stack_top + 8;
+	for (uint32_t i = 0; i < 2; i++) {
+		mem[i * (capacity + 1)].pc = UINT64_MAX;
+		mem[i * (capacity + 1)].sp = stack_top + 8;
 	}
+	__asm__ volatile("" : : : "memory"); /* before anything leads to them */
 }
 
 int heft_on_own_stack(struct heft_thread *t, uintptr_t sp)
 {
 	if (!t->stack_top) {
-		t->stack_top = sys_gettid() == sys_getpid() ? (uintptr_t)__libc_stack_end
-							    : (uintptr_t)arch_thread_pointer();
-		t->stack_low = t->stack_top;
-		set_sentinels(t); /* of the last thread in this slot */
+		uintptr_t top = sys_gettid() == sys_getpid() ? (uintptr_t)__libc_stack_end
+							     : (uintptr_t)arch_thread_pointer();
+		if (t->frames_memory) /* of the last thread in this slot */
+			set_sentinels(t->frames_memory, t->capacity, top);
+		t->stack_low = t->stack_top = top;
 	}
 	if (sp >= t->stack_low && sp < t->stack_top)
 		return 1;
@@ -376,9 +377,9 @@ int heft_frames_grow(struct heft_thread *t, uint32_t need)
 	if (!mem)
 		return -1;
 	mem[0].rbp = capacity;
+	set_sentinels(mem, capacity, t->stack_top);
 	struct heft_thread was = *t;
 	heft_frames_reset(t, mem);
-	set_sentinels(t);
 	if (!had)
 		return 0;
 	__builtin_memcpy(t->kept.frames, was.kept.frames, had * sizeof *mem);
