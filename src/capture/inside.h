@@ -67,7 +67,7 @@ struct heft_kept {
 /* The inner end of a call stack that was seen: frames that stood upon kept ones, and the site that
  * came of them. They are the stack again if the caller is the same, each word here is where it was,
  * and the kept frames [0, base) are what they were. */
-enum { HEFT_TIP_BITS = 9, HEFT_TIPS = 1 << HEFT_TIP_BITS, HEFT_TIP_CHECKS = 12 };
+enum { HEFT_TIP_BITS = 11, HEFT_TIP_BITS_START = 4, HEFT_TIP_CHECKS = 12 };
 struct heft_word {
 	uint64_t address, value;
 };
@@ -93,7 +93,9 @@ struct heft_thread {
 	uint32_t generation;
 	uint32_t frees_to_skip;     /* before the next one whose stack is taken */
 	struct heft_kept kept;	    /* the previous capture */
-	struct heft_tip *tips;      /* HEFT_TIPS of them; NULL: no memory yet */
+	struct heft_tip *tips;      /* NULL: no memory yet */
+	uint32_t tip_bits;          /* this many bits of them are in use: one page at first */
+	uint32_t tips_kept, tips_lost; /* since it was last asked whether there should be more */
 	struct heft_kept other;	    /* one before it that had little in common with it */
 	struct heft_frame *scratch; /* capacity of them, for the capture that is being made */
 	uint64_t *scratch_hashes;

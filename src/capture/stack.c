@@ -230,12 +230,40 @@ static NOINLINE struct heft_frame *more_scratch(struct heft_thread *t, struct he
 	return t->scratch + used;
 }
 
+static inline uint64_t tip_key(uint64_t pc, unsigned via)
+{
+	return pc | (uint64_t)via << 48;
+}
+static inline uint64_t tip_hash(uint64_t h, uint64_t word)
+{
+	return (h ^ word) * 0x9e3779b97f4a7c15ull;
+}
+static inline uint64_t tip_place(const struct heft_thread *t, uint64_t h)
+{
+	return h >> (64 - t->tip_bits);
+}
+
+/* As many have been kept as there are places: if a quarter of them took another's, there should be
+ * more. (Those that are there are then found no more, and come back.) A thread that does little stays
+ * with one page. */
+static NOINLINE void judge_tips(struct heft_thread *t)
+{
+	if (t->tips_lost > t->tips_kept / 4 && t->tip_bits < HEFT_TIP_BITS)
+		t->tip_bits++;
+	t->tips_kept = t->tips_lost = 0;
+}
+
 /* Remembers how the kept capture stands upon its frames [0, base). */
 static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t base,
 			    struct heft_tip *tip)
 {
 	const struct heft_frame *join = &t->kept.frames[base - 1], *top = t->kept.top;
 	uint32_t n = 0;
+	const uint64_t key = tip_key(e.pc, t->kept.via);
+	if (tip->key && (tip->key != key || tip->sp != e.sp))
+		t->tips_lost++;
+	if (UNLIKELY(++t->tips_kept >> t->tip_bits))
+		judge_tips(t);
 	tip->key = 0; /* should a signal handler leave by longjmp in between */
 	__asm__ volatile("" : : : "memory");
 	for (const struct heft_frame *v = top - 1; v >= join; v--, n++) {
@@ -261,12 +289,12 @@ static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t
 	tip->site = t->kept.site;
 	tip->count = n;
 	__asm__ volatile("" : : : "memory");
-	tip->key = e.pc | (uint64_t)t->kept.via << 48;
+	tip->key = key;
 }
 
 /* The general way: whatever is not known is unwound. */
 static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, unsigned via,
-				      uint32_t tip)
+				      uint64_t tip)
 {
 	const struct heft_entry e = heft_entry(hook);
 	uint32_t generation = atomic_load_explicit(&heft_generation, memory_order_relaxed);
@@ -449,30 +477,17 @@ static inline __attribute__((always_inline)) enum tip_answer ask_tip(const struc
 	return LIKELY(verify(base - 1) < k->frames) ? TIP_STANDS : TIP_OTHER;
 }
 
-static inline uint64_t tip_key(uint64_t pc, unsigned via)
-{
-	return pc | (uint64_t)via << 48;
-}
-static inline uint64_t tip_hash(uint64_t h, uint64_t word)
-{
-	return (h ^ word) * 0x9e3779b97f4a7c15ull;
-}
-static inline uint32_t tip_place(uint64_t h)
-{
-	return (uint32_t)(h >> (64 - HEFT_TIP_BITS));
-}
-
 /* Many calls come from one place in a wrapper (xmalloc, operator new): the first word that differs from
  * what is remembered leads to the next place to look. */
 static NOINLINE uint32_t site_by_tips(struct heft_thread *t, uintptr_t hook, unsigned via)
 {
 	const struct heft_entry e = heft_entry(hook);
 	uint64_t word, h = tip_hash(e.sp << 16, e.pc);
-	uint32_t at = tip_place(h);
+	uint64_t at = 0;
 	if (UNLIKELY(!t->tips))
 		return site_by_walk(t, hook, via, at);
 	for (unsigned probe = 0; probe < TIP_PROBES; probe++) {
-		at = tip_place(h);
+		at = tip_place(t, h);
 		enum tip_answer a =
 			ask_tip(&t->kept, &t->tips[at], tip_key(e.pc, via), e.sp, &word);
 		if (a == TIP_STANDS) {
@@ -517,7 +532,7 @@ uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via)
 	}
 	if (UNLIKELY(t->other.top->pc == pc && t->other.top->sp == sp))
 		return site_of_other(t, hook, via);
-	const struct heft_tip *tip = t->tips + tip_place(tip_hash(sp << 16, pc));
+	const struct heft_tip *tip = t->tips + tip_place(t, tip_hash(sp << 16, pc));
 	if (LIKELY(t->tips) && ask_tip(&t->kept, tip, tip_key(pc, via), sp, &word) == TIP_STANDS) {
 		heft_tip_check(t, tip, heft_entry(hook));
 		return tip->site;

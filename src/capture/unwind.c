@@ -328,7 +328,7 @@ static size_t tips_offset(uint32_t capacity)
 }
 static size_t mapping_bytes(uint32_t capacity)
 {
-	return tips_offset(capacity) + HEFT_TIPS * sizeof(struct heft_tip);
+	return tips_offset(capacity) + (sizeof(struct heft_tip) << HEFT_TIP_BITS);
 }
 
 static struct heft_kept nothing_kept(struct heft_frame *sentinel, uint64_t *hashes)
@@ -344,6 +344,7 @@ void heft_frames_reset(struct heft_thread *t, struct heft_frame *mem)
 	uint64_t *hashes = (uint64_t *)(mem + 3 * (capacity + 1));
 	t->frames_memory = mem;
 	t->capacity = capacity;
+	t->tip_bits = t->tip_bits ? t->tip_bits : HEFT_TIP_BITS_START;
 	if (!mem) {
 		t->kept = t->other = nothing_kept(&nowhere, NULL);
 		t->tips = NULL;
