@@ -53,9 +53,12 @@ static inline struct heft_thread *room(struct heft_tls *tls)
 	return heft_room();
 }
 
-static inline uint64_t stamp_after(void)
+/* A stamp that is not older than what the program did before: rdtscp waits for the loads before it. A
+ * free must not be stamped before the allocation that another thread made of its block, and a realloc not
+ * before the free of the address that it got. An allocation may: the recorder lets it wait for that free
+ * (match.c). With one thread there is nobody to be out of order with. */
+static inline uint64_t stamp_in_order(void)
 {
-	/* With one thread there is nobody to be out of order with. */
 	return LIKELY(!atomic_load_explicit(&heft_several, memory_order_relaxed))
 		       ? arch_stamp()
 		       : arch_stamp_after();
@@ -106,7 +109,7 @@ static inline void record_block(struct heft_thread *t, int ext_kind, void *p, si
 	uint64_t addr = (uint64_t)p, addr_less_one = short_addr(addr), pos = t->pos;
 	struct wire_chunk *c = t->chunk;
 	open_word(c, pos);
-	uint64_t tsc = stamp_after();
+	uint64_t tsc = ext_kind == WIRE_EXT_ALLOC ? arch_stamp() : stamp_in_order();
 	uint64_t dt = tsc - t->last_tsc;
 	if (UNLIKELY(dt > WIRE_DT_MAX) || UNLIKELY(size > WIRE_SIZE_MAX) ||
 	    UNLIKELY(slack >= WIRE_SLACK_UNKNOWN) ||
@@ -127,7 +130,7 @@ static inline bool record_address(struct heft_thread *t, enum wire_type type, ui
 	struct wire_chunk *c = t->chunk;
 	uint64_t pos = t->pos, addr_less_one = short_addr(addr);
 	open_word(c, pos);
-	uint64_t tsc = arch_stamp();
+	uint64_t tsc = stamp_in_order();
 	uint64_t dt = tsc - t->last_tsc;
 	if (UNLIKELY(dt >> WIRE_DT_BITS | addr_less_one >> (64 - WIRE_ADDR_SHIFT)))
 		return false;

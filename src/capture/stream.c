@@ -276,7 +276,7 @@ void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t tsc, uin
 void heft_emit_address_long(struct heft_thread *t, unsigned type, unsigned ext_kind, uint64_t addr)
 {
 	open_word(t->chunk, t->pos);
-	uint64_t tsc = arch_stamp();
+	uint64_t tsc = stamp_in_order();
 	uint64_t dt, *w = open_record(t, tsc, &dt);
 	if (!(addr & 7) && addr >> 47 == 0)
 		*w++ = wire_word0(type, dt, addr);
@@ -290,7 +290,7 @@ void heft_emit_address_long(struct heft_thread *t, unsigned type, unsigned ext_k
 void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words, unsigned count)
 {
 	open_word(t->chunk, t->pos);
-	uint64_t tsc = arch_stamp();
+	uint64_t tsc = stamp_in_order();
 	uint64_t dt, *w = open_record(t, tsc, &dt);
 	*w++ = wire_ext_word(kind, dt, count);
 	for (unsigned i = 0; i < count; i++)
