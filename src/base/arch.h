@@ -1,9 +1,8 @@
 /* The few instructions that differ between processors.
  *
- * A time stamp taken after an allocation must not be older than the allocation:
- * plain rdtsc may execute before the loads of the call before it (inversions
- * were measured between threads), rdtscp waits for them. Before a free plain
- * rdtsc is enough: later stores cannot become visible before it has executed. */
+ * Plain rdtsc may execute before the loads of what was done before it (inversions
+ * between threads were measured), rdtscp waits for them. Later stores cannot
+ * become visible before either has executed. */
 #ifndef HEFT_BASE_ARCH_H
 #define HEFT_BASE_ARCH_H
 

@@ -32,7 +32,7 @@ char heft_sample_setting[32];
 static uint64_t sample_bytes; /* WIRE_ENV_SAMPLE; 0: exact */
 static int sample_off, sample_auto;
 
-_Atomic uint32_t heft_arena_used;
+union heft_unusual heft_unusual;
 static _Atomic int resolving; /* 0 not begun, 1 under way, 2 done */
 static _Atomic int configured;
 void *heft_mapped;
@@ -48,7 +48,7 @@ static void *arena_alloc(size_t size, size_t alignment)
 	if (alignment < 16)
 		alignment = 16;
 	uint32_t need = (uint32_t)(size + alignment + 32);
-	uint32_t at = atomic_fetch_add(&heft_arena_used, need);
+	uint32_t at = atomic_fetch_add(&heft_unusual.arena_used, need);
 	if (at > HEFT_ARENA_BYTES - need)
 		goto no;
 	uintptr_t p = ((uintptr_t)heft_arena + at + 16 + alignment - 1) & ~(uintptr_t)(alignment - 1);
@@ -529,6 +529,7 @@ int heft_process_open(void)
 	}
 	uint32_t fresh = HEFT_FRESH;
 	if (atomic_compare_exchange_strong(&p->phase, &fresh, HEFT_OPENING)) {
+		atomic_store(&heft_several, 0); /* a forked child is alone again */
 		int rc = open_file(p);
 		atomic_store(&p->phase, rc ? HEFT_DISABLED : HEFT_OPEN);
 		return rc;

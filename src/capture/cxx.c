@@ -78,7 +78,7 @@ static inline uintptr_t find(enum op op)
 		if (heft_sampling) {                                                               \
 			void *p = f call;                                                          \
 			if (heft_gate_now() == WIRE_GATE_COUNT && !heft_passes(size))              \
-				heft_sample_taken(p, size, ENTRY(), via);                          \
+				heft_sample_taken(p, size, HERE(), via);                           \
 			return p;                                                                  \
 		}                                                                                  \
 		struct heft_tls *tls = &heft_tls;                                                  \
@@ -86,12 +86,13 @@ static inline uintptr_t find(enum op op)
 		quiet_type *ask = (quiet_type *)(q & ~1ul);                                        \
 		if (UNLIKELY(!(q & 1) || !enter(tls, HERE())))                                     \
 			return f call;                                                             \
+		uint32_t site = site_before(tls, HERE(), via);                                     \
 		void *made = ask quiet_call;                                                       \
 		if (UNLIKELY(!made)) {                                                             \
 			leave(tls);                                                                \
 			return f call;                                                             \
 		}                                                                                  \
-		return allocated(tls, made, size, ENTRY(), via);                                   \
+		return allocated(tls, made, size, HERE(), via, site);                              \
 	}
 #define DELETE_HOOK(op, args, type, call)                                                          \
 	EXPORT void HOOK_##op args __asm__(SYM_##op);                                              \

@@ -16,14 +16,13 @@
 enum { SLOTS = HEFT_GROWN_SLOTS, LOOK_AT_MOST = 8 << 20, PAGE = 4096 };
 
 struct heft_grown heft_grown[HEFT_GROWN_SLOTS];
-_Atomic(int) heft_grown_blocks;
 
 void heft_grown_add(const void *p, size_t size)
 {
 	unsigned i = heft_grown_slot(p);
 	atomic_store_explicit(&heft_grown[i].size, size, memory_order_relaxed);
 	if (!atomic_exchange_explicit(&heft_grown[i].addr, (uintptr_t)p, memory_order_relaxed))
-		atomic_fetch_add_explicit(&heft_grown_blocks, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&heft_unusual.grown_blocks, 1, memory_order_relaxed);
 }
 
 /* Its size if it was there; 0. */
@@ -35,7 +34,7 @@ static size_t take(const void *p)
 	if (!atomic_compare_exchange_strong_explicit(&heft_grown[i].addr, &addr, 0, memory_order_relaxed,
 						     memory_order_relaxed))
 		return 0;
-	atomic_fetch_sub_explicit(&heft_grown_blocks, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&heft_unusual.grown_blocks, 1, memory_order_relaxed);
 	return size;
 }
 
@@ -82,8 +81,8 @@ static __attribute__((destructor)) void at_exit(void)
 {
 	struct heft_tls *tls = &heft_tls;
 	struct heft_process *p = heft_process;
-	if (!p || atomic_load(&p->phase) != HEFT_OPEN || atomic_load(&p->several) ||
-	    !atomic_load(&heft_grown_blocks) || !enter(tls, HERE()))
+	if (!p || atomic_load(&p->phase) != HEFT_OPEN || atomic_load(&heft_several) ||
+	    !atomic_load(&heft_unusual.grown_blocks) || !enter(tls, HERE()))
 		return;
 	for (unsigned i = 0; i < SLOTS; i++) {
 		const void *block = (const void *)atomic_load(&heft_grown[i].addr);

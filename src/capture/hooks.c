@@ -41,9 +41,7 @@ enum { FREES_ALL = 32, FREES_OFTEN = 256, OFTEN = 32, SELDOM = 1024 };
 
 NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 {
-	const uint64_t *frame = (const uint64_t *)here;
-	struct heft_entry e = {.pc = frame[1], .sp = here + 16, .rbp = frame[0]};
-	const uint64_t told[2] = {(uint64_t)p, heft_site(t, e, WIRE_VIA_FREE)};
+	const uint64_t told[2] = {(uint64_t)p, heft_site(t, here, WIRE_VIA_FREE)};
 	t->frees_to_skip = 0;
 	if (t->frees_taken >= FREES_ALL) {
 		uint32_t x = t->random ? t->random : (uint32_t)t->last_tsc | 1;
@@ -62,7 +60,8 @@ void *heft_exact_malloc(size_t size)
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
 		return heft_next.malloc(size);
-	return allocated(tls, heft_next.malloc(size), size, ENTRY(), WIRE_VIA_MALLOC);
+	uint32_t site = site_before(tls, HERE(), WIRE_VIA_MALLOC);
+	return allocated(tls, heft_next.malloc(size), size, HERE(), WIRE_VIA_MALLOC, site);
 }
 
 void *heft_exact_calloc(size_t n, size_t each)
@@ -70,44 +69,78 @@ void *heft_exact_calloc(size_t n, size_t each)
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
 		return heft_next.calloc(n, each);
-	return allocated(tls, heft_next.calloc(n, each), n * each, ENTRY(), WIRE_VIA_CALLOC);
+	uint32_t site = site_before(tls, HERE(), WIRE_VIA_CALLOC);
+	return allocated(tls, heft_next.calloc(n, each), n * each, HERE(), WIRE_VIA_CALLOC, site);
+}
+
+/* All that a free may need. The frame of its caller is its own: it was jumped to. */
+static NOINLINE void free_slowly(void *p)
+{
+	struct heft_tls *tls = &heft_tls;
+	if (!p || UNLIKELY(heft_in_arena(p)))
+		return;
+	if (LIKELY(enter(tls, HERE()))) {
+		freed(tls, p, HERE());
+		leave(tls);
+	}
+	heft_next.free(p);
 }
 
 void heft_exact_free(void *p)
 {
-	if (before_free(p, HERE()))
-		heft_next.free(p);
+	struct heft_tls *tls = &heft_tls;
+	struct heft_thread *t = tls->thread;
+	if (LIKELY(p && !tls->guard && t && t->pos < t->limit && t->frees_to_skip &&
+		   !heft_is_unusual(p))) {
+		set_guard(tls, HERE());
+		bool written = record_address(t, WIRE_FREE, (uint64_t)p);
+		leave(tls);
+		if (LIKELY(written)) {
+			t->frees_to_skip--;
+			heft_next.free(p);
+			return;
+		}
+	}
+	free_slowly(p);
+}
+
+void heft_record_slowly(struct heft_tls *tls, int ext_kind, void *p, size_t size, uintptr_t here,
+			unsigned via)
+{
+	struct heft_thread *t = room(tls);
+	if (t)
+		record_block(t, ext_kind, p, size, heft_site(t, here, via));
 }
 
 /* The real call in the middle is a realloc of `size` bytes in all. */
-static inline void *after_realloc(struct heft_tls *tls, struct heft_thread *announced, void *old,
-				  void *p, size_t size, struct heft_entry e, unsigned via)
+static inline void *after_realloc(struct heft_tls *tls, bool announced, void *old, void *p,
+				  size_t size, uintptr_t here, unsigned via, uint32_t site)
 {
 	if (!old)
-		return allocated(tls, p, size, e, via);
+		return allocated(tls, p, size, here, via, site);
 	if (UNLIKELY(size >= HEFT_GROWN_MIN) && p)
 		heft_grown_add(p, size);
-	struct heft_thread *t = announced ? room(tls) : NULL;
-	if (LIKELY(t)) {
-		if (LIKELY(p))
-			record_block(t, WIRE_EXT_REALLOC_END, p, size, e, via);
-		else if (size == 0)
+	if (LIKELY(announced && p))
+		record_site(tls, WIRE_EXT_REALLOC_END, p, size, here, via, site);
+	else if (announced) {
+		struct heft_thread *t = room(tls);
+		if (t && size == 0)
 			heft_emit_ext(t, WIRE_EXT_REALLOC_FREED, NULL, 0);
-		else
-			record_address(t, WIRE_REALLOC_FAIL, 0, 0);
+		else if (t)
+			heft_emit_address_long(t, WIRE_REALLOC_FAIL, 0, 0);
 	}
 	leave(tls);
 	return p;
 }
 
-static inline struct heft_thread *announce(struct heft_tls *tls, void *old)
+static inline bool announce(struct heft_tls *tls, void *old)
 {
 	struct heft_thread *t = old ? room(tls) : NULL;
 	if (old && heft_is_grown(old))
 		heft_grown_forget(old); /* what comes of it is remembered anew */
 	if (t)
-		record_address(t, WIRE_REALLOC_BEGIN, WIRE_EXT_REALLOC_BEGIN, (uint64_t)old);
-	return t;
+		record_any_address(t, WIRE_REALLOC_BEGIN, WIRE_EXT_REALLOC_BEGIN, (uint64_t)old);
+	return t != NULL;
 }
 
 /* A block of the start-up arena grows into a real one. Its size stands before it. */
@@ -127,10 +160,12 @@ void *heft_exact_realloc(void *old, size_t size)
 	if (UNLIKELY(!enter(tls, HERE())))
 		return arena ? realloc_from_arena(old, size) : heft_next.realloc(old, size);
 	if (UNLIKELY(arena))
-		return allocated(tls, realloc_from_arena(old, size), size, ENTRY(), WIRE_VIA_REALLOC);
-	struct heft_thread *t = announce(tls, old);
+		return allocated(tls, realloc_from_arena(old, size), size, HERE(), WIRE_VIA_REALLOC,
+				 HEFT_NO_SITE);
+	uint32_t site = site_before(tls, HERE(), WIRE_VIA_REALLOC);
+	bool announced = announce(tls, old);
 	void *p = heft_next.realloc(old, size);
-	return after_realloc(tls, t, old, p, size, ENTRY(), WIRE_VIA_REALLOC);
+	return after_realloc(tls, announced, old, p, size, HERE(), WIRE_VIA_REALLOC, site);
 }
 
 void *heft_exact_reallocarray(void *old, size_t n, size_t each)
@@ -145,11 +180,12 @@ void *heft_exact_reallocarray(void *old, size_t n, size_t each)
 	if (UNLIKELY(!enter(tls, HERE())))
 		return arena ? realloc_from_arena(old, size) : heft_next.realloc(old, size);
 	if (UNLIKELY(arena))
-		return allocated(tls, realloc_from_arena(old, size), size, ENTRY(),
-				 WIRE_VIA_REALLOCARRAY);
-	struct heft_thread *t = announce(tls, old);
+		return allocated(tls, realloc_from_arena(old, size), size, HERE(),
+				 WIRE_VIA_REALLOCARRAY, HEFT_NO_SITE);
+	uint32_t site = site_before(tls, HERE(), WIRE_VIA_REALLOCARRAY);
+	bool announced = announce(tls, old);
 	void *p = heft_next.realloc(old, size); /* all that any reallocarray does from here */
-	return after_realloc(tls, t, old, p, size, ENTRY(), WIRE_VIA_REALLOCARRAY);
+	return after_realloc(tls, announced, old, p, size, HERE(), WIRE_VIA_REALLOCARRAY, site);
 }
 
 int heft_exact_posix_memalign(void **out, size_t alignment, size_t size)
@@ -157,8 +193,9 @@ int heft_exact_posix_memalign(void **out, size_t alignment, size_t size)
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
 		return heft_next.posix_memalign(out, alignment, size);
+	uint32_t site = site_before(tls, HERE(), WIRE_VIA_POSIX_MEMALIGN);
 	int rc = heft_next.posix_memalign(out, alignment, size);
-	allocated(tls, rc ? NULL : *out, size, ENTRY(), WIRE_VIA_POSIX_MEMALIGN);
+	allocated(tls, rc ? NULL : *out, size, HERE(), WIRE_VIA_POSIX_MEMALIGN, site);
 	return rc;
 }
 
@@ -167,8 +204,9 @@ void *heft_exact_aligned_alloc(size_t alignment, size_t size)
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
 		return heft_next.aligned_alloc(alignment, size);
-	return allocated(tls, heft_next.aligned_alloc(alignment, size), size, ENTRY(),
-			 WIRE_VIA_ALIGNED_ALLOC);
+	uint32_t site = site_before(tls, HERE(), WIRE_VIA_ALIGNED_ALLOC);
+	return allocated(tls, heft_next.aligned_alloc(alignment, size), size, HERE(),
+			 WIRE_VIA_ALIGNED_ALLOC, site);
 }
 
 void *heft_exact_memalign(size_t alignment, size_t size)
@@ -176,7 +214,9 @@ void *heft_exact_memalign(size_t alignment, size_t size)
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
 		return heft_next.memalign(alignment, size);
-	return allocated(tls, heft_next.memalign(alignment, size), size, ENTRY(), WIRE_VIA_MEMALIGN);
+	uint32_t site = site_before(tls, HERE(), WIRE_VIA_MEMALIGN);
+	return allocated(tls, heft_next.memalign(alignment, size), size, HERE(), WIRE_VIA_MEMALIGN,
+			 site);
 }
 
 void *heft_exact_valloc(size_t size)
@@ -184,7 +224,8 @@ void *heft_exact_valloc(size_t size)
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
 		return heft_next.valloc(size);
-	return allocated(tls, heft_next.valloc(size), size, ENTRY(), WIRE_VIA_VALLOC);
+	uint32_t site = site_before(tls, HERE(), WIRE_VIA_VALLOC);
+	return allocated(tls, heft_next.valloc(size), size, HERE(), WIRE_VIA_VALLOC, site);
 }
 
 void *heft_exact_pvalloc(size_t size)
@@ -192,7 +233,8 @@ void *heft_exact_pvalloc(size_t size)
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
 		return heft_next.pvalloc(size);
-	return allocated(tls, heft_next.pvalloc(size), size, ENTRY(), WIRE_VIA_PVALLOC);
+	uint32_t site = site_before(tls, HERE(), WIRE_VIA_PVALLOC);
+	return allocated(tls, heft_next.pvalloc(size), size, HERE(), WIRE_VIA_PVALLOC, site);
 }
 
 /* ---- what else must be known */
@@ -204,7 +246,7 @@ EXPORT int dlclose(void *handle)
 	if (p && atomic_load(&p->phase) == HEFT_OPEN) {
 		/* Another library may land where this one was. */
 		heft_forget_code();
-		atomic_fetch_add(&p->generation, 1);
+		atomic_fetch_add(&heft_generation, 1);
 		atomic_fetch_add(&p->session.header->flushes, 1);
 	}
 	return rc;

@@ -20,23 +20,22 @@
 
 #include <stdbool.h>
 
-/* The caller's registers, from a frame that has a frame pointer (this file is built so). */
-#define ENTRY()                                                                                    \
-	((struct heft_entry){                                                                      \
-		.pc = (uint64_t)__builtin_return_address(0),                                       \
-		.sp = (uint64_t)__builtin_frame_address(0) + 16,                                   \
-		.rbp = *(uint64_t *)__builtin_frame_address(0),                                    \
-	})
+/* The hook's frame; heft_entry() finds its caller's registers there. */
 #define HERE() ((uintptr_t)__builtin_frame_address(0))
 
 HIDDEN bool heft_nested(struct heft_tls *tls, uintptr_t here);
+
+static inline void set_guard(struct heft_tls *tls, uintptr_t here)
+{
+	tls->guard = here;
+	__asm__ volatile("" : : : "memory");
+}
 
 static inline bool enter(struct heft_tls *tls, uintptr_t here)
 {
 	if (UNLIKELY(tls->guard) && heft_nested(tls, here))
 		return false;
-	tls->guard = here;
-	__asm__ volatile("" : : : "memory");
+	set_guard(tls, here);
 	return true;
 }
 
@@ -54,15 +53,13 @@ static inline struct heft_thread *room(struct heft_tls *tls)
 	return heft_room();
 }
 
-static inline void open_word(struct heft_thread *t)
+/* A stamp that is not older than what the program did before: rdtscp waits for the loads before it. A
+ * free must not be stamped before the allocation that another thread made of its block, and a realloc not
+ * before the free of the address that it got. An allocation may: the recorder lets it wait for that free
+ * (match.c). With one thread there is nobody to be out of order with. */
+static inline uint64_t stamp_in_order(void)
 {
-	atomic_store_explicit(&t->chunk->pos, t->pos | WIRE_OPEN, memory_order_relaxed);
-}
-
-static inline uint64_t stamp_after(void)
-{
-	/* With one thread there is nobody to be out of order with. */
-	return LIKELY(!atomic_load_explicit(&heft_process->several, memory_order_relaxed))
+	return LIKELY(!atomic_load_explicit(&heft_several, memory_order_relaxed))
 		       ? arch_stamp()
 		       : arch_stamp_after();
 }
@@ -78,59 +75,110 @@ static inline uint64_t usable_bytes(void *p)
 	return heft_next.usable ? heft_next.usable(p) : WIRE_USABLE_UNKNOWN;
 }
 
+/* ---- records. The stream is "open" from before its stamp until the record is published. */
+
+static inline void open_word(struct wire_chunk *c, uint64_t pos)
+{
+	atomic_store_explicit(&c->pos, pos | WIRE_OPEN, memory_order_relaxed);
+}
+
+static inline void publish(struct heft_thread *t, struct wire_chunk *c, uint64_t pos, uint64_t tsc)
+{
+	t->pos = pos;
+	t->last_tsc = tsc;
+	atomic_store_explicit(&c->pos, pos, memory_order_release);
+}
+
+/* An address as it stands in word 0, less one: bits that must be 0 (and a NULL's) come out above the
+ * 44 that there are. */
+static inline uint64_t short_addr(uint64_t addr)
+{
+	addr -= 8;
+	return addr >> 3 | addr << 61;
+}
+static inline uint64_t short_word0(enum wire_type type, uint64_t dt, uint64_t addr_less_one)
+{
+	return (addr_less_one + 1) << WIRE_ADDR_SHIFT | dt << 3 | type;
+}
+
 /* ext_kind: WIRE_EXT_ALLOC or WIRE_EXT_REALLOC_END */
 static inline void record_block(struct heft_thread *t, int ext_kind, void *p, size_t size,
-				struct heft_entry e, unsigned via)
+				uint32_t site)
 {
-	uint32_t site = heft_site(t, e, via);
-	uint64_t usable = usable_bytes(p);
-	uint64_t addr = (uint64_t)p, slack = usable - size;
-	open_word(t);
-	uint64_t tsc = stamp_after();
+	uint64_t usable = usable_bytes(p), slack = usable - size;
+	uint64_t addr = (uint64_t)p, addr_less_one = short_addr(addr), pos = t->pos;
+	struct wire_chunk *c = t->chunk;
+	open_word(c, pos);
+	uint64_t tsc = ext_kind == WIRE_EXT_ALLOC ? arch_stamp() : stamp_in_order();
 	uint64_t dt = tsc - t->last_tsc;
-	if (LIKELY(dt <= WIRE_DT_MAX && size <= WIRE_SIZE_MAX && slack < WIRE_SLACK_UNKNOWN &&
-		   !(addr & 0xffff800000000007ull))) {
-		uint64_t *w = (uint64_t *)((char *)t->chunk->data + t->pos);
-		w[0] = wire_word0(ext_kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END, dt,
-				  addr);
-		w[1] = wire_word1(site, size, slack);
-		t->pos += 16;
-		t->last_tsc = tsc;
-		atomic_store_explicit(&t->chunk->pos, t->pos, memory_order_release);
-	} else
+	if (UNLIKELY(dt > WIRE_DT_MAX) || UNLIKELY(size > WIRE_SIZE_MAX) ||
+	    UNLIKELY(slack >= WIRE_SLACK_UNKNOWN) ||
+	    UNLIKELY(addr_less_one >> (64 - WIRE_ADDR_SHIFT))) {
 		heft_emit_alloc_long(t, ext_kind, tsc, addr, size, usable, site);
+		return;
+	}
+	uint64_t *w = (uint64_t *)((char *)c->data + pos);
+	w[0] = short_word0(ext_kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END, dt,
+			   addr_less_one);
+	w[1] = wire_word1(site, size, slack);
+	publish(t, c, pos + 16, tsc);
 }
 
-static inline void record_address(struct heft_thread *t, enum wire_type type, unsigned ext_kind,
-				  uint64_t addr)
+/* False: it does not fit the short form. Then nothing was written, and the stream is left open. */
+static inline bool record_address(struct heft_thread *t, enum wire_type type, uint64_t addr)
 {
-	open_word(t);
-	uint64_t tsc = arch_stamp();
+	struct wire_chunk *c = t->chunk;
+	uint64_t pos = t->pos, addr_less_one = short_addr(addr);
+	open_word(c, pos);
+	uint64_t tsc = stamp_in_order();
 	uint64_t dt = tsc - t->last_tsc;
-	uint64_t *w = (uint64_t *)((char *)t->chunk->data + t->pos);
-	if (UNLIKELY(dt > WIRE_DT_MAX)) {
-		*w++ = (uint64_t)WIRE_SYNC | tsc << 3;
-		dt = 0;
-	}
-	if (LIKELY(!(addr & 0xffff800000000007ull)))
-		*w++ = wire_word0(type, dt, addr);
-	else {
-		*w++ = wire_ext_word(ext_kind, dt, 1);
-		*w++ = addr;
-	}
-	t->pos = (uint64_t)((char *)w - (char *)t->chunk->data);
-	t->last_tsc = tsc;
-	atomic_store_explicit(&t->chunk->pos, t->pos, memory_order_release);
+	if (UNLIKELY(dt >> WIRE_DT_BITS | addr_less_one >> (64 - WIRE_ADDR_SHIFT)))
+		return false;
+	*(uint64_t *)((char *)c->data + pos) = short_word0(type, dt, addr_less_one);
+	publish(t, c, pos + 8, tsc);
+	return true;
 }
 
-static inline void *allocated(struct heft_tls *tls, void *p, size_t size, struct heft_entry e,
-			      unsigned via)
+static inline void record_any_address(struct heft_thread *t, enum wire_type type, unsigned ext_kind,
+				      uint64_t addr)
 {
-	if (LIKELY(p) && !UNLIKELY(heft_in_arena(p))) {
-		struct heft_thread *t = room(tls);
-		if (LIKELY(t))
-			record_block(t, WIRE_EXT_ALLOC, p, size, e, via);
-	}
+	if (UNLIKELY(!record_address(t, type, addr)))
+		heft_emit_address_long(t, type, ext_kind, addr);
+}
+
+/* ---- calls. The stack is taken before the real call: the look-up of a site is a cache miss in large
+ * programs, and goes on while the allocator works. */
+
+#define HEFT_NO_SITE UINT32_MAX
+
+static inline uint32_t site_before(struct heft_tls *tls, uintptr_t here, unsigned via)
+{
+	struct heft_thread *t = tls->thread;
+	if (LIKELY(t && t->pos < t->limit))
+		return heft_site(t, here, via);
+	return HEFT_NO_SITE;
+}
+
+/* The chunk is full, the thread new, or (a signal handler forked inside the real call) another
+ * process's: the stack is taken now. */
+HIDDEN void heft_record_slowly(struct heft_tls *tls, int ext_kind, void *p, size_t size,
+			       uintptr_t here, unsigned via);
+
+static inline void record_site(struct heft_tls *tls, int ext_kind, void *p, size_t size,
+			       uintptr_t here, unsigned via, uint32_t site)
+{
+	struct heft_thread *t = tls->thread;
+	if (LIKELY(site != HEFT_NO_SITE && t->pos < t->limit))
+		record_block(t, ext_kind, p, size, site);
+	else
+		heft_record_slowly(tls, ext_kind, p, size, here, via);
+}
+
+static inline void *allocated(struct heft_tls *tls, void *p, size_t size, uintptr_t here,
+			      unsigned via, uint32_t site)
+{
+	if (LIKELY(p) && !UNLIKELY(heft_in_arena(p)))
+		record_site(tls, WIRE_EXT_ALLOC, p, size, here, via, site);
 	leave(tls);
 	return p;
 }
@@ -148,20 +196,7 @@ static inline void freed(struct heft_tls *tls, void *p, uintptr_t here)
 	if (UNLIKELY(t->frees_to_skip-- == 0))
 		heft_freed_at(t, p, here);
 	else
-		record_address(t, WIRE_FREE, WIRE_EXT_FREE, (uint64_t)p);
-}
-
-/* The common part of every free; the caller makes the real call. False: nothing to do at all. */
-static inline bool before_free(void *p, uintptr_t here)
-{
-	struct heft_tls *tls = &heft_tls;
-	if (!p || UNLIKELY(heft_in_arena(p)))
-		return false;
-	if (LIKELY(enter(tls, here))) {
-		freed(tls, p, here);
-		leave(tls);
-	}
-	return true;
+		record_any_address(t, WIRE_FREE, WIRE_EXT_FREE, (uint64_t)p);
 }
 
 #endif

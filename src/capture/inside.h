@@ -57,32 +57,54 @@ enum heft_frame_state {
 struct heft_kept {
 	struct heft_frame *frames; /* capacity of them: [0] is the outermost, [depth - 1] the caller of
 				      the hook, [-1] a sentinel */
+	struct heft_frame *top;    /* the innermost, &frames[depth - 1] */
 	uint64_t *hashes;	   /* of the path from the root to frames[i] */
-	uint64_t last_hash;	   /* 0: site and via are not of these frames */
-	uint32_t depth;
-	uint32_t site, via;
+	uint32_t site;             /* of a call of `via` from top */
+	uint32_t via;              /* HEFT_NO_VIA: site is not known */
+};
+#define HEFT_NO_VIA UINT32_MAX
+
+/* The inner end of a call stack that was seen: frames that stood upon kept ones, and the site that
+ * came of them. They are the stack again if the caller is the same, each word here is where it was,
+ * and the kept frames [0, base) are what they were. */
+enum { HEFT_TIP_BITS = 11, HEFT_TIP_BITS_START = 4, HEFT_TIP_CHECKS = 12 };
+struct heft_word {
+	uint64_t address, value;
+};
+struct heft_tip {
+	_Alignas(64) uint64_t key; /* pc of the hook's caller, via << 48; 0: none */
+	uint64_t sp;
+	uint64_t base_hash, base_sp, base_rbp; /* of frames[base - 1] */
+	uint32_t base;
+	uint32_t site;
+	uint32_t count; /* of checks: `frames` return addresses, then those rbp that matter */
+	uint32_t frames;
+	struct heft_word check[HEFT_TIP_CHECKS];
 };
 
 enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
 
 struct heft_thread {
-	/* the stream */
-	struct wire_chunk *chunk;
+	/* What every call needs, in two cache lines that no other thread's share. */
+	_Alignas(64) struct wire_chunk *chunk; /* the stream's */
 	uint64_t pos;	/* bytes written in chunk->data */
 	uint64_t limit; /* pos may be written up to here; 0 sends every hook to the slow path */
 	uint64_t last_tsc;
+	uint32_t generation;
+	uint32_t frees_to_skip;     /* before the next one whose stack is taken */
 	struct heft_kept kept;	    /* the previous capture */
+	struct heft_tip *tips;      /* NULL: no memory yet */
+	uint32_t tip_bits;          /* this many bits of them are in use: one page at first */
+	uint32_t tips_kept, tips_lost; /* since it was last asked whether there should be more */
 	struct heft_kept other;	    /* one before it that had little in common with it */
 	struct heft_frame *scratch; /* capacity of them, for the capture that is being made */
 	uint64_t *scratch_hashes;
 	struct heft_frame *frames_memory; /* where all these arrays are; survives the thread */
 	uint32_t capacity;
-	uint32_t generation;
 	uintptr_t stack_low, stack_top; /* known part of the thread's own stack */
 	uintptr_t foreign_page;		/* last page found to be on another stack */
 	struct wire_stream *stream;
 	uint32_t slot;
-	uint32_t frees_to_skip; /* before the next one whose stack is taken */
 	uint32_t frees_taken;
 	uint32_t random;
 	uint8_t is_open;
@@ -115,8 +137,6 @@ enum { HEFT_MODULES = 512 };
 
 struct heft_process {
 	_Atomic uint32_t phase; /* enum heft_phase */
-	_Atomic uint32_t generation;
-	_Atomic uint32_t several; /* more than one thread has recorded */
 	uint32_t is_child;
 	struct wire_session session;
 	struct heft_index_level index[HEFT_INDEXES][HEFT_INDEX_LEVELS];
@@ -127,6 +147,8 @@ struct heft_process {
 };
 
 extern HIDDEN struct heft_process *heft_process; /* wiped in a forked child */
+extern HIDDEN _Atomic uint32_t heft_generation;
+extern HIDDEN _Atomic uint32_t heft_several; /* more than one thread of this process has recorded */
 
 struct heft_tls {
 	struct heft_thread *thread;
@@ -160,10 +182,19 @@ extern HIDDEN struct heft_next heft_next; /* callable from the first instruction
 /* Static memory for what is asked for before the next allocator is known. */
 enum { HEFT_ARENA_BYTES = 256 << 10 };
 extern HIDDEN unsigned char heft_arena[HEFT_ARENA_BYTES];
-extern HIDDEN _Atomic uint32_t heft_arena_used;
+/* Blocks that a free must look at: mostly there are none of either kind, and one look tells. */
+union heft_unusual {
+	struct {
+		_Atomic uint32_t arena_used;   /* bytes */
+		_Atomic uint32_t grown_blocks; /* how many are remembered (grown.c) */
+	};
+	_Atomic uint64_t any;
+};
+extern HIDDEN union heft_unusual heft_unusual;
 static inline int heft_in_arena(const void *p)
 {
-	return (uintptr_t)p - (uintptr_t)heft_arena < HEFT_ARENA_BYTES;
+	return UNLIKELY(atomic_load_explicit(&heft_unusual.arena_used, memory_order_relaxed)) &&
+	       (uintptr_t)p - (uintptr_t)heft_arena < HEFT_ARENA_BYTES;
 }
 
 extern HIDDEN char heft_session_dir[512];
@@ -190,6 +221,9 @@ HIDDEN void heft_thread_close(void *thread);
 HIDDEN void heft_thread_renamed(void);
 /* A record of `words` further words. */
 HIDDEN void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words, unsigned count);
+/* A record of nothing but an address, in whatever form it takes. */
+HIDDEN void heft_emit_address_long(struct heft_thread *t, unsigned type, unsigned ext_kind,
+				   uint64_t addr);
 HIDDEN void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t tsc, uint64_t addr,
 				 uint64_t size, uint64_t usable, uint32_t site);
 
@@ -202,16 +236,20 @@ struct heft_grown {
 	_Atomic(size_t) size;
 };
 extern HIDDEN struct heft_grown heft_grown[HEFT_GROWN_SLOTS];
-extern HIDDEN _Atomic(int) heft_grown_blocks; /* how many are remembered */
 static inline unsigned heft_grown_slot(const void *p)
 {
 	return (unsigned)(((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15ull >> 58);
 }
 static inline int heft_is_grown(const void *p)
 {
-	return UNLIKELY(atomic_load_explicit(&heft_grown_blocks, memory_order_relaxed)) &&
+	return UNLIKELY(atomic_load_explicit(&heft_unusual.grown_blocks, memory_order_relaxed)) &&
 	       UNLIKELY(atomic_load_explicit(&heft_grown[heft_grown_slot(p)].addr,
 					     memory_order_relaxed) == (uintptr_t)p);
+}
+static inline int heft_is_unusual(const void *p)
+{
+	return UNLIKELY(atomic_load_explicit(&heft_unusual.any, memory_order_relaxed)) &&
+	       (heft_in_arena(p) || heft_is_grown(p));
 }
 HIDDEN void heft_grown_add(const void *p, size_t size);
 HIDDEN void heft_grown_forget(const void *p);
@@ -221,11 +259,18 @@ HIDDEN void heft_grown_freed(struct heft_tls *tls, const void *p);
 
 /* ---- unwind.c, stack.c: call stacks to sites */
 
-struct heft_entry { /* the registers of the hook's caller, at the call */
+/* The registers of a hook's caller, at the call. A hook has a frame pointer; what it pushed and
+ * what its caller pushed lie there. */
+struct heft_entry {
 	uint64_t pc, sp, rbp;
 };
-/* The site (node index) of a call of allocation function `via` from entry. */
-HIDDEN uint32_t heft_site(struct heft_thread *t, struct heft_entry entry, unsigned via);
+static inline struct heft_entry heft_entry(uintptr_t hook)
+{
+	const uint64_t *frame = (const uint64_t *)hook;
+	return (struct heft_entry){.pc = frame[1], .sp = hook + 16, .rbp = frame[0]};
+}
+/* The site (node index) of a call of allocation function `via`; hook: the hook's frame address. */
+HIDDEN uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via);
 HIDDEN void heft_forget_code(void); /* dlclose: rows are void */
 
 /* unwind.c */
@@ -242,6 +287,7 @@ extern HIDDEN _Atomic uint64_t heft_rows[];
 /* ---- nodes.c: the stack table */
 
 HIDDEN uint32_t heft_index_find(enum heft_index_kind kind, uint64_t hash); /* 0: not there */
+HIDDEN void heft_index_prefetch(enum heft_index_kind kind, uint64_t hash); /* it will be added */
 HIDDEN uint32_t heft_node_add(enum heft_index_kind kind, uint32_t parent, uint64_t pc_flags,
 			      uint64_t hash); /* 0: full */
 

@@ -76,7 +76,7 @@ static const uint8_t *build_id(uintptr_t start, uintptr_t end, uint32_t *length)
 void heft_module_announce(uint64_t pc)
 {
 	struct heft_process *p = heft_process;
-	uint32_t generation = atomic_load_explicit(&p->generation, memory_order_relaxed);
+	uint32_t generation = atomic_load_explicit(&heft_generation, memory_order_relaxed);
 	/* Within a generation nothing is unloaded: what was known there still is. */
 	struct heft_module *m = find(p, pc, generation);
 	if (LIKELY(m && m->generation == generation))

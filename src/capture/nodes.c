@@ -92,6 +92,23 @@ static uint32_t insert(enum heft_index_kind kind, uint64_t hash, uint32_t id)
 	return id;
 }
 
+/* A look-up is a cache miss in large programs. Several can be under way at once, if they are begun
+ * before the first one is waited for. */
+static inline void begin_look_up(const struct heft_index_level *l, unsigned level, uint64_t hash)
+{
+	_Atomic uint64_t *slots = atomic_load_explicit(&l->slots, memory_order_acquire);
+	if (LIKELY(slots))
+		__builtin_prefetch((const void *)&slots[hash & ((1ull << level_bits[level]) - 1)],
+				   1);
+}
+
+void heft_index_prefetch(enum heft_index_kind kind, uint64_t hash)
+{
+	unsigned newest =
+		atomic_load_explicit(&heft_process->index_level[kind], memory_order_relaxed);
+	begin_look_up(&heft_process->index[kind][newest], newest, hash);
+}
+
 uint32_t heft_index_find(enum heft_index_kind kind, uint64_t hash)
 {
 	struct heft_process *p = heft_process;
@@ -99,6 +116,8 @@ uint32_t heft_index_find(enum heft_index_kind kind, uint64_t hash)
 	uint32_t id = find_in(&p->index[kind][newest], newest, hash);
 	if (LIKELY(id))
 		return id;
+	for (unsigned level = newest; level-- > 0;)
+		begin_look_up(&p->index[kind][level], level, hash);
 	for (unsigned level = newest; level-- > 0;) {
 		id = find_in(&p->index[kind][level], level, hash);
 		if (id)

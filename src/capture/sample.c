@@ -74,7 +74,7 @@ void heft_gate_set(struct wire_header *h)
 	} was = {.both = atomic_load(&s->gate_and_live)}, now;
 	do {
 		now = was;
-		now.gate = atomic_load(&s->on) || was.live || atomic_load(&heft_arena_used)
+		now.gate = atomic_load(&s->on) || was.live || atomic_load(&heft_unusual.arena_used)
 				   ? WIRE_GATE_COUNT
 				   : WIRE_GATE_PASS;
 	} while (!atomic_compare_exchange_weak(&s->gate_and_live, &was.both, now.both));
@@ -289,7 +289,7 @@ void heft_sample_begin(void)
 
 /* ---- one sample */
 
-NOINLINE void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsigned via)
+NOINLINE void heft_sample_taken(void *p, size_t size, uintptr_t hook, unsigned via)
 {
 	struct heft_tls *tls = &heft_tls;
 	/* Before the guard is up: from then on a handler that allocates may reset it. */
@@ -318,7 +318,7 @@ NOINLINE void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsig
 			.size = size,
 			.rate_bytes = rate,
 			.birth_tsc = begun,
-			.site = heft_site(t, e, via),
+			.site = heft_site(t, hook, via),
 			.tid = t->stream->tid,
 		};
 		if (!add_sum(h, b.site, size, rate) || !add_block(h, p, &b))

@@ -50,7 +50,7 @@ HIDDEN int heft_sample_tables(struct wire_header *h); /* the first ones: 0, or n
 HIDDEN void heft_gate_set(struct wire_header *h); /* as its switch stands */
 HIDDEN void heft_sample_begin(void); /* after a fork: nothing of the parent's is live here */
 /* A block of `size` bytes was made and the way to the next sample is used up. */
-HIDDEN void heft_sample_taken(void *p, size_t size, struct heft_entry e, unsigned via);
+HIDDEN void heft_sample_taken(void *p, size_t size, uintptr_t hook, unsigned via);
 /* The block may be a sampled one: forgets it. Its slot's contents are kept for heft_sample_back. */
 HIDDEN int heft_sample_gone(const void *p, struct wire_sample *was);
 HIDDEN void heft_sample_back(const void *p, const struct wire_sample *was);

@@ -7,14 +7,14 @@
 void *heft_sampled_malloc(size_t size)
 {
 	void *p = heft_next.malloc(size);
-	heft_sample_taken(p, size, ENTRY(), WIRE_VIA_MALLOC);
+	heft_sample_taken(p, size, HERE(), WIRE_VIA_MALLOC);
 	return p;
 }
 
 void *heft_sampled_calloc(size_t n, size_t each)
 {
 	void *p = heft_next.calloc(n, each);
-	heft_sample_taken(p, n * each, ENTRY(), WIRE_VIA_CALLOC);
+	heft_sample_taken(p, n * each, HERE(), WIRE_VIA_CALLOC);
 	return p;
 }
 
@@ -41,41 +41,41 @@ void *heft_sampled_realloc(void *old, size_t size)
 		return p;
 	}
 	if (p && !heft_passes(size))
-		heft_sample_taken(p, size, ENTRY(), WIRE_VIA_REALLOC);
+		heft_sample_taken(p, size, HERE(), WIRE_VIA_REALLOC);
 	return p;
 }
 
 int heft_sampled_posix_memalign(void **out, size_t alignment, size_t size)
 {
 	int rc = heft_next.posix_memalign(out, alignment, size);
-	heft_sample_taken(rc ? NULL : *out, size, ENTRY(), WIRE_VIA_POSIX_MEMALIGN);
+	heft_sample_taken(rc ? NULL : *out, size, HERE(), WIRE_VIA_POSIX_MEMALIGN);
 	return rc;
 }
 
 void *heft_sampled_aligned_alloc(size_t alignment, size_t size)
 {
 	void *p = heft_next.aligned_alloc(alignment, size);
-	heft_sample_taken(p, size, ENTRY(), WIRE_VIA_ALIGNED_ALLOC);
+	heft_sample_taken(p, size, HERE(), WIRE_VIA_ALIGNED_ALLOC);
 	return p;
 }
 
 void *heft_sampled_memalign(size_t alignment, size_t size)
 {
 	void *p = heft_next.memalign(alignment, size);
-	heft_sample_taken(p, size, ENTRY(), WIRE_VIA_MEMALIGN);
+	heft_sample_taken(p, size, HERE(), WIRE_VIA_MEMALIGN);
 	return p;
 }
 
 void *heft_sampled_valloc(size_t size)
 {
 	void *p = heft_next.valloc(size);
-	heft_sample_taken(p, size, ENTRY(), WIRE_VIA_VALLOC);
+	heft_sample_taken(p, size, HERE(), WIRE_VIA_VALLOC);
 	return p;
 }
 
 void *heft_sampled_pvalloc(size_t size)
 {
 	void *p = heft_next.pvalloc(size);
-	heft_sample_taken(p, size, ENTRY(), WIRE_VIA_PVALLOC);
+	heft_sample_taken(p, size, HERE(), WIRE_VIA_PVALLOC);
 	return p;
 }

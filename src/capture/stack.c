@@ -12,6 +12,10 @@
  * A capture that had little in common with the one before it is kept beside it:
  * a program that goes to and fro between two places finds both again.
  *
+ * Inner ends that stood upon kept frames are remembered (struct heft_tip) with the
+ * words of the stack that they were read from: if those are the same again, so is
+ * the site. The kept frames stay as they are then.
+ *
  * New frames are collected in a scratch array, innermost first, and turned
  * round into place at the end. Every frame has the hash of its path from the
  * root, so the site is one look-up of the leaf's hash; ancestors get nodes only
@@ -21,6 +25,7 @@
  * unwound carefully, and the kept frames stay for the return to the own one. */
 #include "capture/rows.h"
 
+enum { TIP_PROBES = 4 };
 enum { FEW_FRAMES = 8 }; /* so short a capture is not worth keeping a second time */
 
 #ifdef HEFT_STACK_CHECK
@@ -34,6 +39,26 @@ static inline void heft_stack_check(const struct heft_frame *outermost, uint32_t
 }
 #endif
 
+/* The same for a capture that was found by its tip. */
+static inline void heft_tip_check(const struct heft_thread *t, const struct heft_tip *tip,
+				  struct heft_entry e)
+{
+#ifdef HEFT_STACK_CHECK
+	static __thread struct heft_frame frames[4096];
+	uint32_t depth = tip->base;
+	if (depth + tip->frames > 4096)
+		return;
+	__builtin_memcpy(frames, t->kept.frames, depth * sizeof *frames);
+	for (uint32_t i = tip->frames; i > 1; i--)
+		frames[depth++].pc = tip->check[i - 2].value;
+	if (tip->frames)
+		frames[depth++].pc = e.pc;
+	heft_stack_check(frames, depth, e);
+#else
+	(void)t, (void)tip, (void)e;
+#endif
+}
+
 static inline uint64_t seed(uint32_t generation)
 {
 	return heft_mix(0x68656674ull, generation);
@@ -44,13 +69,20 @@ static inline uint64_t frame_key(const struct heft_frame *f)
 	return f->pc | (uint64_t)(f->flags & ~HEFT_FRAME_UNSTABLE) << WIRE_FLAG_SHIFT;
 }
 
-/* Creates the nodes that are missing on the path to frames[depth - 1], then the site. */
-static NOINLINE uint32_t make_site(struct heft_thread *t, struct heft_frame *frames,
-				   uint64_t *hashes, uint32_t depth, unsigned via, uint64_t hash)
+/* Creates the nodes that are missing on the path to frames[depth - 1], then the site. The outermost
+ * `known` frames have theirs. What comes after a missing one is missing too: looking for what is not
+ * there is what costs (a cache miss for each size the index has had). */
+static NOINLINE uint32_t make_site(const struct heft_frame *frames, const uint64_t *hashes,
+				   uint32_t depth, uint32_t known, unsigned via, uint64_t hash,
+				   int *lost)
 {
-	uint32_t have = depth, parent = 0;
+	uint32_t have = known, parent = 0, next;
 	while (have > 0 && !(parent = heft_index_find(HEFT_NODES, hashes[have - 1])))
 		have--;
+	for (; have < depth && (next = heft_index_find(HEFT_NODES, hashes[have])); have++)
+		parent = next;
+	for (uint32_t i = have; i < depth; i++)
+		heft_index_prefetch(HEFT_NODES, hashes[i]);
 	int full = 0;
 	for (; have < depth && !full; have++) {
 		heft_module_announce(frames[have].flags & WIRE_NODE_EXACT ? frames[have].pc
@@ -71,40 +103,45 @@ static NOINLINE uint32_t make_site(struct heft_thread *t, struct heft_frame *fra
 	 * outside knows a node without VIA used as a site for what it is. */
 	struct wire_header *h = heft_process->session.header;
 	atomic_fetch_add_explicit(&h->lost_stacks, 1, memory_order_relaxed);
-	t->kept.last_hash = 0; /* so that the next one is counted too */
+	*lost = 1; /* not to be remembered: the next one is counted too */
 	return parent;
 }
 
-static inline uint32_t site_of(struct heft_thread *t, struct heft_frame *frames, uint64_t *hashes,
-			       uint32_t depth, unsigned via, uint32_t generation)
+static inline uint32_t find_site(const struct heft_frame *frames, const uint64_t *hashes,
+				 uint32_t depth, uint32_t known, unsigned via, uint32_t generation,
+				 int *lost)
 {
-	struct heft_kept *k = &t->kept;
 	uint64_t top = depth ? hashes[depth - 1] : seed(generation);
 	uint64_t hash = heft_mix(top, via + 1);
-	if (hash == k->last_hash)
-		return k->site;
-	k->last_hash = hash;
-	k->via = via;
 	uint32_t site = heft_index_find(HEFT_SITES, hash);
 	if (UNLIKELY(!site))
-		site = make_site(t, frames, hashes, depth, via, hash);
-	k->site = site;
+		site = make_site(frames, hashes, depth, known, via, hash, lost);
 	return site;
 }
 
-static inline uint32_t site_of_kept(struct heft_thread *t, struct heft_entry e, unsigned via,
-				    uint32_t generation)
+static inline uint32_t depth_of(const struct heft_kept *k)
+{
+	return (uint32_t)(k->top + 1 - k->frames);
+}
+
+/* The kept frames are the stack, the outermost `known` have been part of one before. */
+static inline uint32_t site_of_frames(struct heft_thread *t, unsigned via, uint32_t known)
 {
 	struct heft_kept *k = &t->kept;
-	heft_stack_check(k->frames, k->depth, e);
-	if (LIKELY(via == k->via && k->last_hash))
-		return k->site;
-	return site_of(t, k->frames, k->hashes, k->depth, via, generation);
+	int lost = 0;
+	k->site = find_site(k->frames, k->hashes, depth_of(k), known, via, t->generation, &lost);
+	k->via = lost ? HEFT_NO_VIA : via;
+	return k->site;
+}
+
+/* All of them have; another function was called from there. */
+static NOINLINE uint32_t site_of_kept(struct heft_thread *t, unsigned via)
+{
+	return site_of_frames(t, via, depth_of(&t->kept));
 }
 
 /* A stack that is not the thread's own: no shortcuts, nothing kept. */
-static NOINLINE uint32_t foreign_site(struct heft_thread *t, struct heft_entry e, unsigned via,
-				      uint32_t generation)
+static NOINLINE uint32_t foreign_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 {
 	uint32_t count = 0;
 	struct heft_frame f = {.pc = e.pc, .sp = e.sp, .rbp = e.rbp};
@@ -132,48 +169,51 @@ whole:
 		t->scratch[a] = t->scratch[--b];
 		t->scratch[b] = f;
 	}
-	uint64_t h = seed(generation), *hashes = t->scratch_hashes;
+	uint64_t h = seed(t->generation), *hashes = t->scratch_hashes;
 	for (uint32_t i = 0; i < count; i++)
 		hashes[i] = h = heft_mix(h, frame_key(&t->scratch[i]));
-	uint32_t site = site_of(t, t->scratch, hashes, count, via, generation);
-	t->kept.last_hash = 0;
 	heft_stack_check(t->scratch, count, e);
-	return site;
+	int lost;
+	return find_site(t->scratch, hashes, count, 0, via, t->generation, &lost);
 }
 
-/* Does this kept frame stand for these registers? */
+/* Does this kept frame stand for these registers? `slot`: where rbp was read. Where it matters it must
+ * be the same one, since it is what will be verified from now on. */
 static inline int is_frame(const struct heft_frame *v, uint64_t pc, uint64_t sp, uint64_t rbp,
-			   uint16_t flags)
+			   uint32_t slot, uint16_t flags)
 {
 	return v->pc == pc && v->sp == sp && v->flags == flags &&
-	       (!(v->state & HEFT_RBP_MATTERS) || v->rbp == rbp);
+	       (!(v->state & HEFT_RBP_MATTERS) || (v->rbp == rbp && v->rbp_slot == slot));
 }
 
-/* The frames outside of `join` are right if it is and their slots are unchanged. Returns the
- * innermost one whose slot is not; the sentinel before `frames` if all are. */
-static inline const struct heft_frame *verify(const struct heft_frame *frames,
-					      const struct heft_frame *join)
+/* The frames outside of one that is right are right if their slots are unchanged. v: the first of
+ * them. Returns the innermost whose slot is not; the sentinel, whose slot never is, if all are. */
+static inline __attribute__((always_inline)) const struct heft_frame *
+verify(const struct heft_frame *v)
 {
-	const struct heft_frame *v = join - 1;
-	for (; v >= frames && v->state & HEFT_BEYOND; v--)
+	for (; UNLIKELY(v->state & HEFT_BEYOND); v--)
 		if (*(const volatile uint64_t *)(v->sp - 8) != v->pc ||
 		    (v->rbp_slot && v->state & HEFT_RBP_MATTERS &&
 		     *(const volatile uint64_t *)(v->sp - v->rbp_slot) != v->rbp) ||
 		    v->flags & HEFT_FRAME_UNSTABLE)
 			return v;
 	/* Where only return addresses count this is all there is to a capture: keep it tight. */
-	for (; v >= frames + 3; v -= 4) {
-		uint64_t differs = *(const volatile uint64_t *)(v->sp - 8) ^ v->pc;
-		differs |= *(const volatile uint64_t *)(v[-1].sp - 8) ^ v[-1].pc;
-		differs |= *(const volatile uint64_t *)(v[-2].sp - 8) ^ v[-2].pc;
-		differs |= *(const volatile uint64_t *)(v[-3].sp - 8) ^ v[-3].pc;
-		if (UNLIKELY(differs))
-			break;
+#define DIFFERS(i) UNLIKELY(*(const volatile uint64_t *)(v[-(i)].sp - 8) != v[-(i)].pc)
+#define CHECK(i)                                                                                   \
+	if (DIFFERS(i))                                                                            \
+	return v - (i)
+	for (;; v -= 8) {
+		CHECK(0);
+		CHECK(1);
+		CHECK(2);
+		CHECK(3);
+		CHECK(4);
+		CHECK(5);
+		CHECK(6);
+		CHECK(7);
 	}
-	for (; v >= frames; v--)
-		if (*(const volatile uint64_t *)(v->sp - 8) != v->pc)
-			return v;
-	return v;
+#undef CHECK
+#undef DIFFERS
 }
 
 /* The scratch is full: all arrays move. Returns where to go on, or NULL. */
@@ -190,38 +230,88 @@ static NOINLINE struct heft_frame *more_scratch(struct heft_thread *t, struct he
 	return t->scratch + used;
 }
 
-uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
+static inline uint64_t tip_key(uint64_t pc, unsigned via)
 {
-	uint32_t generation =
-		atomic_load_explicit(&heft_process->generation, memory_order_relaxed);
+	return pc | (uint64_t)via << 48;
+}
+static inline uint64_t tip_hash(uint64_t h, uint64_t word)
+{
+	return (h ^ word) * 0x9e3779b97f4a7c15ull;
+}
+static inline uint64_t tip_place(const struct heft_thread *t, uint64_t h)
+{
+	return h >> (64 - t->tip_bits);
+}
+
+/* As many have been kept as there are places: if a quarter of them took another's, there should be
+ * more. (Those that are there are then found no more, and come back.) A thread that does little stays
+ * with one page. */
+static NOINLINE void judge_tips(struct heft_thread *t)
+{
+	if (t->tips_lost > t->tips_kept / 4 && t->tip_bits < HEFT_TIP_BITS)
+		t->tip_bits++;
+	t->tips_kept = t->tips_lost = 0;
+}
+
+/* Remembers how the kept capture stands upon its frames [0, base). */
+static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t base,
+			    struct heft_tip *tip)
+{
+	const struct heft_frame *join = &t->kept.frames[base - 1], *top = t->kept.top;
+	uint32_t n = 0;
+	const uint64_t key = tip_key(e.pc, t->kept.via);
+	if (tip->key && (tip->key != key || tip->sp != e.sp))
+		t->tips_lost++;
+	if (UNLIKELY(++t->tips_kept >> t->tip_bits))
+		judge_tips(t);
+	tip->key = 0; /* should a signal handler leave by longjmp in between */
+	__asm__ volatile("" : : : "memory");
+	for (const struct heft_frame *v = top - 1; v >= join; v--, n++) {
+		tip->check[n].address = v->sp - 8;
+		tip->check[n].value = v->pc;
+	}
+	tip->frames = n;
+	/* What matters further out shows in the innermost frame's state: it was handed down to it. */
+	for (const struct heft_frame *v = top; UNLIKELY(top->state) && v >= join; v--) {
+		if (!(v->state & HEFT_RBP_MATTERS) || (v != top && !v->rbp_slot))
+			continue;
+		if (n == HEFT_TIP_CHECKS)
+			return;
+		tip->check[n].address =
+			v->sp - (v == top ? 16 : v->rbp_slot); /* the hook pushed top's */
+		tip->check[n++].value = v->rbp;
+	}
+	tip->sp = e.sp;
+	tip->base_hash = t->kept.hashes[base - 1];
+	tip->base_sp = join->sp;
+	tip->base_rbp = join->rbp;
+	tip->base = base;
+	tip->site = t->kept.site;
+	tip->count = n;
+	__asm__ volatile("" : : : "memory");
+	tip->key = key;
+}
+
+/* The general way: whatever is not known is unwound. */
+static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, unsigned via,
+				      uint64_t tip)
+{
+	const struct heft_entry e = heft_entry(hook);
+	uint32_t generation = atomic_load_explicit(&heft_generation, memory_order_relaxed);
 	if (UNLIKELY(t->generation != generation)) {
 		t->generation = generation;
-		t->kept.depth = t->other.depth = 0;
-		t->kept.last_hash = t->other.last_hash = 0;
+		heft_frames_reset(t, t->frames_memory);
 	}
 	if (UNLIKELY(e.sp - t->stack_low >= t->stack_top - t->stack_low) &&
 	    !heft_on_own_stack(t, e.sp))
-		return foreign_site(t, e, via, generation);
+		return foreign_site(t, e, via);
 	if (UNLIKELY(!t->capacity) && heft_frames_grow(t, 1))
 		return 0;
-
-	/* The same as last time, or as before that? Then all of it only has to be verified. (frames[-1],
-	 * where a capture of no frames ends, has nobody's pc.) */
-	const struct heft_frame *was = t->kept.frames + t->kept.depth - 1;
-	const struct heft_frame *before = t->other.frames + t->other.depth - 1;
-	if (is_frame(was, e.pc, e.sp, e.rbp, 0) && verify(t->kept.frames, was) < t->kept.frames)
-		return site_of_kept(t, e, via, generation);
-	if (is_frame(before, e.pc, e.sp, e.rbp, 0) && verify(t->other.frames, before) < t->other.frames) {
-		struct heft_kept k = t->kept;
-		t->kept = t->other;
-		t->other = k;
-		return site_of_kept(t, e, via, generation);
-	}
 
 	const uintptr_t top = t->stack_top;
 	struct heft_frame *frames = t->kept.frames, *f = t->scratch, *full = f + t->capacity - 1;
 	/* The sentinel's sp is above every other. */
-	const struct heft_frame *join = was;
+	const struct heft_frame *join = t->kept.top;
 	uint64_t pc = e.pc, sp = e.sp, rbp = e.rbp;
 	uint64_t meta = 0; /* of the frame at hand: rbp_slot and flags */
 
@@ -229,12 +319,12 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		/* Do the kept frames go on from here? */
 		while (join->sp < sp)
 			join--;
-		if (is_frame(join, pc, sp, rbp, (uint16_t)(meta >> 32))) {
-			const struct heft_frame *changed = verify(frames, join);
+		if (is_frame(join, pc, sp, rbp, (uint32_t)meta, (uint16_t)(meta >> 32))) {
+			const struct heft_frame *changed = verify(join - 1);
 			if (LIKELY(changed < frames)) /* all the way out: [0, join] stands */
 				break;
 			/* Those between are as they were, except that their rbp may not have been verified:
-			 * take it as it is now. */
+			 * take it as it is now, from where it is now. */
 			ptrdiff_t k = changed - frames;
 			for (ptrdiff_t i = join - frames; i > k; i--) {
 				if (UNLIKELY(f >= full) && !(f = more_scratch(t, f, &frames, &join, &full)))
@@ -243,6 +333,8 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 				if (v != join && v->rbp_slot)
 					rbp = *(const volatile uint64_t *)(v->sp - v->rbp_slot);
 				*f = *v;
+				if (v == join)
+					f->rbp_slot = (uint32_t)meta;
 				f++->rbp = rbp;
 			}
 			pc = f[-1].pc;
@@ -284,7 +376,7 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 				goto lost;
 			/* From a handler on this stack to another one, or beyond the end. */
 			if (caller.sp <= sp || caller.sp > top)
-				return foreign_site(t, e, via, generation);
+				return foreign_site(t, e, via);
 			pc = caller.pc;
 			sp = caller.sp;
 			rbp = caller.rbp;
@@ -313,14 +405,13 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 			depth = t->capacity - 1; /* deeper than any stack limit: the innermost are cut */
 		f = t->scratch + fresh;
 	}
-	if (fresh > 2 * base && t->kept.depth > FEW_FRAMES) {
+	if (fresh > 2 * base && depth_of(&t->kept) > FEW_FRAMES) {
 		/* Little in common with the one before: keep that as well. */
 		struct heft_kept k = t->kept;
 		t->kept = t->other;
 		t->other = k;
 		__builtin_memcpy(t->kept.frames, t->other.frames, base * sizeof *frames);
 		__builtin_memcpy(t->kept.hashes, t->other.hashes, base * sizeof *t->kept.hashes);
-		t->kept.last_hash = 0;
 	}
 	frames = t->kept.frames;
 	uint64_t *hashes = t->kept.hashes;
@@ -328,6 +419,7 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 	unsigned state = base ? frames[base - 1].state : 0;
 	if (base && frames[base - 1].rbp_slot)
 		state &= HEFT_BEYOND; /* its rbp was loaded there: ours does not matter to it */
+	unsigned flags = base ? frames[base - 1].flags : 0;
 	for (uint32_t i = base; i < depth; i++) {
 		struct heft_frame *v = &frames[i];
 		uint64_t m = (--f)->meta;
@@ -336,6 +428,7 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 			h = heft_mix(h, f->pc);
 		else {
 			h = heft_mix(h, frame_key(f));
+			flags |= f->flags;
 			state |= f->uses_rbp; /* HEFT_RBP_MATTERS */
 			if ((state & HEFT_RBP_MATTERS && f->rbp_slot) || f->flags & HEFT_FRAME_UNSTABLE)
 				state |= HEFT_BEYOND;
@@ -345,10 +438,104 @@ uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
 		}
 		hashes[i] = h;
 	}
-	t->kept.depth = depth;
+	t->kept.top = frames + depth - 1;
 	heft_stack_check(frames, depth, e);
-	return site_of(t, frames, hashes, depth, via, generation);
+	uint32_t site = site_of_frames(t, via, base);
+	if (LIKELY(!flags && base && fresh <= HEFT_TIP_CHECKS && depth == base + fresh &&
+		   t->kept.via == via))
+		keep_tip(t, e, base, &t->tips[tip]);
+	return site;
 none:
-	t->kept.depth = 0; /* no memory for so deep a stack */
-	return site_of(t, t->kept.frames, t->kept.hashes, 0, via, generation);
+	t->kept.top = t->kept.frames - 1; /* no memory for so deep a stack */
+	return site_of_kept(t, via);
+}
+
+enum tip_answer { TIP_STANDS, TIP_DIFFERS, TIP_OTHER };
+
+/* Is this the inner end of the stack, upon frames that are still kept? If it differs from it in a word
+ * only, that is put into *word. */
+static inline __attribute__((always_inline)) enum tip_answer ask_tip(const struct heft_kept *k,
+								     const struct heft_tip *tip,
+								     uint64_t key, uint64_t sp,
+								     uint64_t *word)
+{
+	if (tip->key != key || tip->sp != sp)
+		return TIP_OTHER;
+	const struct heft_frame *base = k->frames + tip->base - 1;
+	if (base > k->top || k->hashes[tip->base - 1] != tip->base_hash ||
+	    base->sp != tip->base_sp ||
+	    (UNLIKELY(base->state & HEFT_RBP_MATTERS) && base->rbp != tip->base_rbp))
+		return TIP_OTHER;
+	const struct heft_word *c = tip->check, *end = c + tip->count;
+	for (; c < end; c++) {
+		uint64_t now = *(const volatile uint64_t *)c->address;
+		if (UNLIKELY(now != c->value)) {
+			*word = now;
+			return TIP_DIFFERS;
+		}
+	}
+	return LIKELY(verify(base - 1) < k->frames) ? TIP_STANDS : TIP_OTHER;
+}
+
+/* Many calls come from one place in a wrapper (xmalloc, operator new): the first word that differs from
+ * what is remembered leads to the next place to look. */
+static NOINLINE uint32_t site_by_tips(struct heft_thread *t, uintptr_t hook, unsigned via)
+{
+	const struct heft_entry e = heft_entry(hook);
+	uint64_t word, h = tip_hash(e.sp << 16, e.pc);
+	uint64_t at = 0;
+	if (UNLIKELY(!t->tips))
+		return site_by_walk(t, hook, via, at);
+	for (unsigned probe = 0; probe < TIP_PROBES; probe++) {
+		at = tip_place(t, h);
+		enum tip_answer a =
+			ask_tip(&t->kept, &t->tips[at], tip_key(e.pc, via), e.sp, &word);
+		if (a == TIP_STANDS) {
+			heft_tip_check(t, &t->tips[at], e);
+			return t->tips[at].site;
+		}
+		if (a == TIP_OTHER)
+			break;
+		h = tip_hash(h, word);
+	}
+	return site_by_walk(t, hook, via, at);
+}
+
+/* As it was the time before last, or before that: two places that take turns. */
+static NOINLINE uint32_t site_of_other(struct heft_thread *t, uintptr_t hook, unsigned via)
+{
+	const struct heft_entry e = heft_entry(hook);
+	if (!is_frame(t->other.top, e.pc, e.sp, e.rbp, 0, 0) ||
+	    verify(t->other.top - 1) >= t->other.frames)
+		return site_by_tips(t, hook, via);
+	struct heft_kept k = t->kept;
+	t->kept = t->other;
+	t->other = k;
+	heft_stack_check(t->kept.frames, depth_of(&t->kept), e);
+	return LIKELY(via == t->kept.via) ? t->kept.site : site_of_kept(t, via);
+}
+
+/* What most calls need, with no register to save: the same stack as last time, which only has to be
+ * verified, or the first tip that comes to mind. */
+uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via)
+{
+	const uint64_t *frame = (const uint64_t *)hook; /* as in heft_entry */
+	uint64_t pc = frame[1], sp = hook + 16, word;
+	const struct heft_frame *was = t->kept.top;
+	if (UNLIKELY(t->generation != atomic_load_explicit(&heft_generation, memory_order_relaxed)))
+		return site_by_walk(t, hook, via, 0);
+	if (was->pc == pc && was->sp == sp && was->flags == 0 &&
+	    (!(was->state & HEFT_RBP_MATTERS) || was->rbp == frame[0]) &&
+	    verify(was - 1) < t->kept.frames) {
+		heft_stack_check(t->kept.frames, depth_of(&t->kept), heft_entry(hook));
+		return LIKELY(via == t->kept.via) ? t->kept.site : site_of_kept(t, via);
+	}
+	if (UNLIKELY(t->other.top->pc == pc && t->other.top->sp == sp))
+		return site_of_other(t, hook, via);
+	const struct heft_tip *tip = t->tips + tip_place(t, tip_hash(sp << 16, pc));
+	if (LIKELY(t->tips) && ask_tip(&t->kept, tip, tip_key(pc, via), sp, &word) == TIP_STANDS) {
+		heft_tip_check(t, tip, heft_entry(hook));
+		return tip->site;
+	}
+	return site_by_tips(t, hook, via);
 }

@@ -6,7 +6,7 @@
  * word. As long as that word moves the thread waits; after a second without
  * movement the recorder is dead or stopped, and the whole process goes on
  * unprofiled: the state says from when, every stream counts what is missing. */
-#include "capture/inside.h"
+#include "capture/hotpath.h"
 #include "capture/sample.h"
 
 #include <linux/futex.h>
@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+_Atomic uint32_t heft_several;
 __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
 
 enum { ROOM_WORDS = 6, STOPPED_AFTER_MS = 1000, WAIT_SLICE_MS = 20,
@@ -131,7 +132,7 @@ static struct heft_thread *open_thread(struct heft_process *p)
 			       !atomic_compare_exchange_weak(&s->header->stream_high, &seen, i + 1))
 				;
 			if (i > 0)
-				atomic_store_explicit(&p->several, 1, memory_order_relaxed);
+				atomic_store_explicit(&heft_several, 1, memory_order_relaxed);
 			return t;
 		}
 	}
@@ -245,11 +246,9 @@ static uint64_t *open_record(struct heft_thread *t, uint64_t tsc, uint64_t *dt)
 	return w;
 }
 
-static void publish(struct heft_thread *t, const uint64_t *end, uint64_t tsc)
+static void close_record(struct heft_thread *t, const uint64_t *end, uint64_t tsc)
 {
-	t->pos = (uint64_t)((const char *)end - (const char *)t->chunk->data);
-	t->last_tsc = tsc;
-	atomic_store_explicit(&t->chunk->pos, t->pos, memory_order_release);
+	publish(t, t->chunk, (uint64_t)((const char *)end - (const char *)t->chunk->data), tsc);
 }
 
 /* What does not fit the hook's own short form: a long gap before it (then the record itself may
@@ -271,16 +270,30 @@ void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t tsc, uin
 		*w++ = usable;
 		*w++ = site;
 	}
-	publish(t, w, tsc);
+	close_record(t, w, tsc);
+}
+
+void heft_emit_address_long(struct heft_thread *t, unsigned type, unsigned ext_kind, uint64_t addr)
+{
+	open_word(t->chunk, t->pos);
+	uint64_t tsc = stamp_in_order();
+	uint64_t dt, *w = open_record(t, tsc, &dt);
+	if (!(addr & 7) && addr >> 47 == 0)
+		*w++ = wire_word0(type, dt, addr);
+	else {
+		*w++ = wire_ext_word(ext_kind, dt, 1);
+		*w++ = addr;
+	}
+	close_record(t, w, tsc);
 }
 
 void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words, unsigned count)
 {
-	atomic_store_explicit(&t->chunk->pos, t->pos | WIRE_OPEN, memory_order_relaxed);
-	uint64_t tsc = arch_stamp();
+	open_word(t->chunk, t->pos);
+	uint64_t tsc = stamp_in_order();
 	uint64_t dt, *w = open_record(t, tsc, &dt);
 	*w++ = wire_ext_word(kind, dt, count);
 	for (unsigned i = 0; i < count; i++)
 		*w++ = words[i];
-	publish(t, w, tsc);
+	close_record(t, w, tsc);
 }

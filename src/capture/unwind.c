@@ -20,6 +20,7 @@
 #include <ucontext.h>
 
 _Atomic uint64_t heft_rows[HEFT_ROW_COUNT];
+_Atomic uint32_t heft_generation;
 
 extern void *__libc_stack_end;
 
@@ -76,12 +77,24 @@ static int readable_between(uintptr_t low, uintptr_t high)
 	return 1;
 }
 
+/* See heft_frames_reset. */
+static void set_sentinels(struct heft_frame *mem, uint32_t capacity, uintptr_t stack_top)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		mem[i * (capacity + 1)].pc = UINT64_MAX;
+		mem[i * (capacity + 1)].sp = stack_top + 8;
+	}
+	__asm__ volatile("" : : : "memory"); /* before anything leads to them */
+}
+
 int heft_on_own_stack(struct heft_thread *t, uintptr_t sp)
 {
 	if (!t->stack_top) {
-		t->stack_top = sys_gettid() == sys_getpid() ? (uintptr_t)__libc_stack_end
-							    : (uintptr_t)arch_thread_pointer();
-		t->stack_low = t->stack_top;
+		uintptr_t top = sys_gettid() == sys_getpid() ? (uintptr_t)__libc_stack_end
+							     : (uintptr_t)arch_thread_pointer();
+		if (t->frames_memory) /* of the last thread in this slot */
+			set_sentinels(t->frames_memory, t->capacity, top);
+		t->stack_low = t->stack_top = top;
 	}
 	if (sp >= t->stack_low && sp < t->stack_top)
 		return 1;
@@ -302,35 +315,52 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 }
 
 /* One mapping for all: two kept captures, each after its sentinel, and the scratch; then as many
- * hashes. The first sentinel's rbp holds the capacity, so that the mapping alone tells where
- * everything is. */
+ * hashes; then the tips. The first sentinel's rbp holds the capacity, so that the mapping alone tells where
+ * everything is.
+ *
+ * A sentinel is outside of every frame: its sp is above the stack's, and the word in its slot, which
+ * is the first one above the stack (the argument count, or the thread's own descriptor), is never its
+ * pc. So neither search nor verification needs to count. */
+static size_t tips_offset(uint32_t capacity)
+{
+	size_t bytes = 3 * (capacity + 1) * (sizeof(struct heft_frame) + sizeof(uint64_t));
+	return (bytes + _Alignof(struct heft_tip) - 1) & ~(_Alignof(struct heft_tip) - 1);
+}
 static size_t mapping_bytes(uint32_t capacity)
 {
-	return 3 * (capacity + 1) * (sizeof(struct heft_frame) + sizeof(uint64_t));
+	return tips_offset(capacity) + (sizeof(struct heft_tip) << HEFT_TIP_BITS);
+}
+
+static struct heft_kept nothing_kept(struct heft_frame *sentinel, uint64_t *hashes)
+{
+	return (struct heft_kept){
+		.frames = sentinel + 1, .top = sentinel, .hashes = hashes, .via = HEFT_NO_VIA};
 }
 
 void heft_frames_reset(struct heft_thread *t, struct heft_frame *mem)
 {
+	static struct heft_frame nowhere = {.pc = UINT64_MAX, .sp = UINT64_MAX};
 	uint32_t capacity = mem ? (uint32_t)mem[0].rbp : 0;
 	uint64_t *hashes = (uint64_t *)(mem + 3 * (capacity + 1));
-	t->kept = t->other = (struct heft_kept){0};
 	t->frames_memory = mem;
 	t->capacity = capacity;
-	if (!mem)
+	t->tip_bits = t->tip_bits ? t->tip_bits : HEFT_TIP_BITS_START;
+	if (!mem) {
+		t->kept = t->other = nothing_kept(&nowhere, NULL);
+		t->tips = NULL;
 		return;
-	t->kept.frames = mem + 1;
-	t->kept.hashes = hashes;
-	t->other.frames = mem + (capacity + 1) + 1;
-	t->other.hashes = hashes + capacity;
+	}
+	t->kept = nothing_kept(mem, hashes);
+	t->other = nothing_kept(mem + (capacity + 1), hashes + capacity);
 	t->scratch = mem + 2 * (capacity + 1) + 1;
 	t->scratch_hashes = hashes + 2 * capacity;
+	t->tips = (struct heft_tip *)((char *)mem + tips_offset(capacity));
 }
 
 /* What a capture says of itself beside its arrays. */
 static void keep_numbers(struct heft_kept *to, const struct heft_kept *from)
 {
-	to->last_hash = from->last_hash;
-	to->depth = from->depth;
+	to->top = to->frames + (from->top - from->frames);
 	to->site = from->site;
 	to->via = from->via;
 }
@@ -348,8 +378,7 @@ int heft_frames_grow(struct heft_thread *t, uint32_t need)
 	if (!mem)
 		return -1;
 	mem[0].rbp = capacity;
-	for (uint32_t i = 0; i < 3; i++)
-		mem[i * (capacity + 1)].sp = UINT64_MAX;
+	set_sentinels(mem, capacity, t->stack_top);
 	struct heft_thread was = *t;
 	heft_frames_reset(t, mem);
 	if (!had)

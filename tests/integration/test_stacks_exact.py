@@ -104,3 +104,12 @@ int main() {
 """)
     subprocess.run(["g++", "-O2", "x.cc", "-o", "x"], check=True, cwd=tmp_path, timeout=120)
     compare(checker, tmp_path, ["./x"], 5000)
+
+
+@pytest.mark.parametrize("flags", [["-O2"], ["-O2", "-fno-omit-frame-pointer"], ["-O0"]])
+def test_inner_ends(checker, tmp_path, flags):
+    """What is remembered of one inner end of a stack is not taken for another one."""
+    programs = ROOT / "tests/programs"
+    subprocess.run(["gcc", *flags, f"-I{programs}", programs / "stack_ends.c", "-o", "x"], check=True,
+                   cwd=tmp_path, timeout=120)
+    compare(checker, tmp_path, ["./x"], 10000)

@@ -26,15 +26,16 @@
 struct heft_process *heft_process;
 struct heft_next heft_next;
 unsigned char heft_arena[HEFT_ARENA_BYTES];
+union heft_unusual heft_unusual;
 uint8_t heft_sampling;
 int heft_process_open(void) { return -1; }
 void heft_frames_reset(struct heft_thread *t, struct heft_frame *memory)
 {
 	t->frames_memory = memory;
 }
-uint32_t heft_site(struct heft_thread *t, struct heft_entry e, unsigned via)
+uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via)
 {
-	(void)t, (void)e;
+	(void)t, (void)hook;
 	return via;
 }
 bool heft_nested(struct heft_tls *tls, uintptr_t here)
@@ -101,9 +102,9 @@ static void *writer(void *arg)
 		if (!t)
 			continue;
 		if (i % 3)
-			record_address(t, WIRE_FREE, WIRE_EXT_FREE, id << 32 | i << 3);
+			record_any_address(t, WIRE_FREE, WIRE_EXT_FREE, id << 32 | i << 3);
 		else
-			record_block(t, WIRE_EXT_ALLOC, (void *)(id << 32 | i << 3), i, ENTRY(), 1);
+			record_block(t, WIRE_EXT_ALLOC, (void *)(id << 32 | i << 3), i, 1);
 		atomic_fetch_add(&written, 1);
 	}
 	atomic_fetch_sub(&running, 1);
@@ -208,7 +209,7 @@ static void test_garbage_is_noticed(void **state)
 	atomic_store(&running, 1);
 	struct heft_thread *t = heft_room();
 	assert_non_null(t);
-	record_address(t, WIRE_FREE, WIRE_EXT_FREE, 0x1000);
+	record_any_address(t, WIRE_FREE, WIRE_EXT_FREE, 0x1000);
 	assert_int_equal(process_look(reader, arch_stamp(), 1), 1);
 	atomic_store(&t->chunk->pos, 99999999);
 	assert_true(process_look(reader, arch_stamp(), 2) < 0);
