@@ -53,9 +53,8 @@ static inline struct heft_thread *room(struct heft_tls *tls)
 	return heft_room();
 }
 
-/* A stamp that is not older than what the program did before: rdtscp waits for the loads before it. A
- * free must not be stamped before the allocation that another thread made of its block, and a realloc not
- * before the free of the address that it got. An allocation may: the recorder lets it wait for that free
+/* A stamp that is not older than what the program did before: rdtscp waits for the loads before it.
+ * Only reallocs need it: allocations and frees that are stamped too early are put in order by the recorder
  * (match.c). With one thread there is nobody to be out of order with. */
 static inline uint64_t stamp_in_order(void)
 {
@@ -130,7 +129,7 @@ static inline bool record_address(struct heft_thread *t, enum wire_type type, ui
 	struct wire_chunk *c = t->chunk;
 	uint64_t pos = t->pos, addr_less_one = short_addr(addr);
 	open_word(c, pos);
-	uint64_t tsc = stamp_in_order();
+	uint64_t tsc = type == WIRE_FREE ? arch_stamp() : stamp_in_order();
 	uint64_t dt = tsc - t->last_tsc;
 	if (UNLIKELY(dt >> WIRE_DT_BITS | addr_less_one >> (64 - WIRE_ADDR_SHIFT)))
 		return false;
