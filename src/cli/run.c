@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -139,8 +140,15 @@ static void summarise(const struct run *r, struct recorder_result *result)
 		cli_print_error(&err);
 	if (whole)
 		findings_new(&findings, p); /* without memory for them there are none */
-	report_run_summary(stderr, p, findings, result->path, cli_width(stderr),
+	/* At once: stderr has no buffer. */
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	report_run_summary(out ? out : stderr, p, findings, result->path, cli_width(stderr),
 			   cli_use_color(r->color, stderr));
+	if (out && fclose(out) == 0)
+		fwrite(text, 1, size, stderr);
+	free(text);
 	findings_free(findings);
 	profile_free(p);
 }
