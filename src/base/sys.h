@@ -88,6 +88,7 @@ static inline uint64_t sys_file_size_limit(void)
 }
 static inline int sys_getpid(void) { return (int)sys_call4(SYS_getpid, 0, 0, 0, 0); }
 static inline int sys_getppid(void) { return (int)sys_call4(SYS_getppid, 0, 0, 0, 0); }
+static inline void sys_yield(void) { sys_call4(SYS_sched_yield, 0, 0, 0, 0); }
 static inline int sys_gettid(void) { return (int)sys_call4(SYS_gettid, 0, 0, 0, 0); }
 static inline int sys_futex(void *word, int op, uint32_t value, const void *timeout)
 {

@@ -106,6 +106,7 @@ struct heft_thread {
 	struct wire_stream *stream;
 	uint32_t slot;
 	uint32_t frees_taken;
+	uint64_t yielded_tsc; /* when it last let the recorder have its processor */
 	uint32_t random;
 	uint8_t is_open;
 };

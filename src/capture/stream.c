@@ -17,7 +17,7 @@
 _Atomic uint32_t heft_several;
 __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
 
-enum { ROOM_WORDS = 6, STOPPED_AFTER_MS = 1000, WAIT_SLICE_MS = 20,
+enum { ROOM_WORDS = 6, YIELD_CYCLES = 30000, STOPPED_AFTER_MS = 1000, WAIT_SLICE_MS = 20,
        STREAMS_A_PAGE = 4096 / sizeof(struct wire_stream) };
 /* The longest record: SYNC, EXT and its WIRE_EXT_MAX_WORDS. */
 #define CHUNK_LIMIT ((WIRE_CHUNK_WORDS - ROOM_WORDS) * 8ull)
@@ -208,6 +208,13 @@ struct heft_thread *heft_room(void)
 	uint32_t state = atomic_load_explicit(&h->state, memory_order_relaxed);
 	if (UNLIKELY(state == WIRE_OFF))
 		goto off;
+	/* Three busy threads on two processors: the recorder's half of one is too little for two programs'
+	 * threads, and then all would wait for it. */
+	if (atomic_load_explicit(&h->behind, memory_order_relaxed) &&
+	    t->last_tsc - t->yielded_tsc > YIELD_CYCLES) {
+		sys_yield();
+		t->yielded_tsc = t->last_tsc;
+	}
 	uint32_t index = pop_chunk(&p->session);
 	if (UNLIKELY(!index) && !(index = wait_for_chunk(&p->session)))
 		goto off;

@@ -23,7 +23,8 @@
 /* A thread stopped (by a debugger, by SIGSTOP) between stamp and publication holds everyone's order
  * up for this long at most; its record is then sorted in late. */
 enum { OPEN_PATIENCE_MS = 500 };
-enum { CHECK_ALL_ROUNDS = 1024 };
+/* BEHIND_CHUNKS: more than that in one round is more than a recorder reads that keeps up. */
+enum { CHECK_ALL_ROUNDS = 1024, GIVE_AT_ONCE = 64, BEHIND_CHUNKS = 256 };
 
 int process_open(struct process **out, int dirfd, const char *name, struct heft_error *err)
 {
@@ -226,6 +227,33 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	return bytes;
 }
 
+/* Chunks that have been read go back to the process. */
+static void return_chunks(struct process *p)
+{
+	struct wire_header *h = p->session.header;
+	if (!p->give_first)
+		return;
+	uint64_t head = atomic_load_explicit(&h->free_head, memory_order_relaxed), want;
+	do {
+		atomic_store_explicit(&p->session.chunks[p->give_last - 1].next, (uint32_t)head,
+				      memory_order_relaxed);
+		want = ((head >> 32) + 1) << 32 | p->give_first;
+	} while (!atomic_compare_exchange_weak_explicit(&h->free_head, &head, want,
+							memory_order_release, memory_order_relaxed));
+	p->give_first = p->give_last = p->give_count = 0;
+}
+
+/* Who waits for a chunk may look again. */
+static void wake(struct process *p, bool behind)
+{
+	struct wire_header *h = p->session.header;
+	if (atomic_load_explicit(&h->behind, memory_order_relaxed) != behind)
+		atomic_store_explicit(&h->behind, behind, memory_order_relaxed);
+	atomic_fetch_add(&h->progress, 1);
+	if (atomic_load(&h->waiters))
+		syscall(SYS_futex, &h->progress, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
 static int take_chunk(struct stream *s, uint32_t index_plus_one)
 {
 	if (!index_plus_one || index_plus_one > WIRE_CHUNKS)
@@ -284,14 +312,19 @@ int stream_advance(struct stream *s)
 		uint32_t old = (uint32_t)(s->chunk - p->session.chunks) + 1;
 		if ((rc = take_chunk(s, next)) || (rc = look_at_chunk(s)))
 			return rc;
-		/* Give the old one back, but not before the round has ended: `next` is reused then. */
+		/* Give the old one back: its `next` is ours now. Not only at the end of a round: threads may
+		 * be waiting, and what was just read is still in a cache. */
 		atomic_store_explicit(&p->session.chunks[old - 1].next, p->give_first,
 				      memory_order_relaxed);
 		if (!p->give_first)
 			p->give_last = old;
 		p->give_first = old;
-		if (++p->give_count > WIRE_CHUNKS)
-			return HEFT_EFORMAT;
+		if (++p->give_count >= GIVE_AT_ONCE) {
+			return_chunks(p);
+			p->round_chunks += GIVE_AT_ONCE;
+			if (p->round_chunks % BEHIND_CHUNKS == 0)
+				wake(p, true);
+		}
 	}
 	return HEFT_EFORMAT;
 }
@@ -365,7 +398,6 @@ static bool thread_is_gone(const struct process *p, int32_t tid)
 
 void process_give_back(struct process *p)
 {
-	struct wire_header *h = p->session.header;
 	bool all = p->rounds++ % CHECK_ALL_ROUNDS == 0;
 	for (uint32_t i = 0; i < p->slots && !p->ended; i++) {
 		struct stream *s = &p->streams[i];
@@ -392,18 +424,7 @@ void process_give_back(struct process *p)
 		atomic_store(&w->first, 0);
 		atomic_store_explicit(&w->state, WIRE_STREAM_FREE, memory_order_release);
 	}
-	if (p->give_first) {
-		uint64_t head = atomic_load_explicit(&h->free_head, memory_order_relaxed), want;
-		do {
-			atomic_store_explicit(&p->session.chunks[p->give_last - 1].next,
-					      (uint32_t)head, memory_order_relaxed);
-			want = ((head >> 32) + 1) << 32 | p->give_first;
-		} while (!atomic_compare_exchange_weak_explicit(&h->free_head, &head, want,
-								memory_order_release,
-								memory_order_relaxed));
-		p->give_first = p->give_last = p->give_count = 0;
-	}
-	atomic_fetch_add(&h->progress, 1);
-	if (atomic_load(&h->waiters))
-		syscall(SYS_futex, &h->progress, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+	return_chunks(p);
+	wake(p, p->round_chunks >= BEHIND_CHUNKS);
+	p->round_chunks = 0;
 }

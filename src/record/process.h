@@ -122,6 +122,7 @@ struct process {
 	uint32_t rounds;
 	/* chunks read out, to be given back at the end of the round: a list by `next` */
 	uint32_t give_first, give_last, give_count;
+	uint32_t round_chunks; /* given back in this round */
 };
 
 /* Maps the session file `name` in dirfd. HEFT_ENOTFOUND: not ready yet, try again. */

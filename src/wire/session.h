@@ -141,6 +141,7 @@ struct wire_header {
 	_Atomic uint32_t waiters;
 	_Atomic uint32_t starved; /* the file system is full: no more chunks than there are */
 	_Alignas(64) _Atomic uint32_t progress; /* recorder: rises with every round; futex word */
+	_Atomic uint32_t behind; /* recorder: much is to be read; threads let it have their processor */
 	_Alignas(64) _Atomic uint32_t node_count; /* may exceed WIRE_NODES: then the table is full */
 	_Alignas(64) _Atomic uint32_t log_used;
 	struct wire_sampling sampling;
