@@ -314,3 +314,21 @@ def test_before_and_after_main(compiled, record):
     for source, function, site in expected:
         check_site(found[(source, line_of(source, site.marker))], site, source, function)
     check_whole(rep, [site for _, _, site in expected], 5, 5)
+
+
+@pytest.mark.parametrize("allocator", [None, "libjemalloc.so", "libmimalloc.so"])
+def test_blocks_that_lie_close_together(compiled, record, allocator):
+    env = None
+    if allocator:
+        library = allocator_library(allocator)
+        if not library:
+            pytest.skip(f"{allocator} is not installed")
+        env = {"LD_PRELOAD": library}
+    done, rep = record([compiled("tiny_blocks.c")], env=env)
+    assert done.returncode == 0, done.stderr
+    assert rep["totals"]["unknown_frees"] == 0 and rep["totals"]["dropped"] == 0
+    (site,) = [s for s in rep["sites"] if s["stack"][0]["function"] == "main"]
+    sizes = [1 + i % 24 for i in range(30000)]
+    assert site["allocations"] == 90000 and site["allocated_bytes"] == 3 * sum(sizes)
+    assert site["own_peak_bytes"] == sum(sizes)
+    assert site["live_blocks"] == 15000 and site["live_bytes"] == sum(sizes[::2])
