@@ -72,9 +72,9 @@ static inline void put_who(struct trace_brief *b, uint64_t by, enum trace_brief_
  * lanes stand at records; at[0]'s is not the younger one. Returns whether it took any. */
 static bool match_lanes(struct drain *d, struct lane *at, unsigned lanes, uint64_t limit)
 {
-	const uint64_t mult = d->clock.mult, start = at->cycles;
-	/* A lane's records are less than 2^27 cycles apart until its chunk ends, so from here on 64 bits
-	 * are enough to convert. Times never go back. */
+	/* From the oldest record on, which is not older than what was read last: times never go back. A
+	 * lane's records are less than 2^27 cycles apart until its chunk ends, so 64 bits are enough. */
+	const uint64_t mult = d->clock.mult, start = at->cycles + wire_dt_of(*at->w);
 	uint64_t time_base = drain_cycles_ns(d, start);
 	if (time_base < d->last_ns)
 		time_base = d->last_ns;
@@ -93,7 +93,7 @@ static bool match_lanes(struct drain *d, struct lane *at, unsigned lanes, uint64
 		const uint64_t word = *w, addr = word >> WIRE_ADDR_SHIFT; /* in eighths */
 		const unsigned type = wire_type_of(word);
 		const uint64_t stamp = cycles + wire_dt_of(word);
-		if (UNLIKELY(type - 1 > WIRE_FREE - 1))
+		if (UNLIKELY(type - 1 > WIRE_FREE - 1 || stamp < start)) /* written over since */
 			break;
 		if (stamp > until) {
 			if (other > limit)
