@@ -85,8 +85,8 @@ static inline struct live_entry *live_entry_at(struct live_blocks *l, uint64_t a
 	return shadow ? live_entry_in(shadow, addr >> 4) : NULL;
 }
 
-/* For an address in eighths, sixteenths of which an odd one (not divisible by 16) has none: the number
- * of its region, which then is nobody's. */
+/* From an address in eighths, as records have it. One that is not divisible by 16 leaves its odd bit on
+ * top, so that its number is no region's, and no test is needed. */
 static inline uint64_t live_sixteenths(uint64_t eighths) { return eighths >> 1 | eighths << 63; }
 static inline uint64_t live_number(uint64_t sixteenths) { return sixteenths >> (LIVE_REGION_BITS - 4); }
 
