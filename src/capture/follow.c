@@ -47,17 +47,16 @@ static void note(uint32_t kind, int pid, const char *path)
 	struct wire_session s = wire_session_at(heft_mapped);
 	size_t n = strnlen(path, 1024);
 	uint32_t bytes = (uint32_t)((sizeof(struct wire_module) + n + 7) & ~7ul);
-	uint32_t at = atomic_fetch_add(&s.header->log_used, bytes);
-	if (at > WIRE_LOG_BYTES || bytes > WIRE_LOG_BYTES - at || sys_populate(s.log + at, bytes))
+	struct wire_module *m = heft_log_begin(&s, bytes);
+	if (!m)
 		return;
-	struct wire_module *m = (struct wire_module *)(s.log + at);
 	m->kind = kind;
 	m->start = (uint64_t)pid;
 	m->end = arch_stamp();
 	m->path_bytes = (uint16_t)n;
 	m->build_id_bytes = 0;
 	memcpy(m->data, path, n);
-	atomic_store_explicit(&m->bytes, bytes, memory_order_release);
+	heft_log_end(m);
 }
 
 struct missing { /* what an environment lacks of ours */

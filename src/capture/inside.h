@@ -294,6 +294,9 @@ HIDDEN uint32_t heft_node_add(enum heft_index_kind kind, uint32_t parent, uint64
 
 /* ---- modules.c */
 
+/* An entry of the module log for `bytes` (a multiple of 8), NULL if there is no room; _end: it is written. */
+HIDDEN struct wire_module *heft_log_begin(struct wire_session *s, uint32_t bytes);
+HIDDEN void heft_log_end(struct wire_module *w);
 HIDDEN void heft_module_announce(uint64_t pc);
 
 /* ---- follow.c */

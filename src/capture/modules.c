@@ -73,6 +73,34 @@ static const uint8_t *build_id(uintptr_t start, uintptr_t end, uint32_t *length)
 	return NULL;
 }
 
+struct wire_module *heft_log_begin(struct wire_session *s, uint32_t bytes)
+{
+	struct wire_header *h = s->header;
+	uint32_t at = atomic_load(&h->log_used);
+	while (at <= WIRE_LOG_BYTES && bytes <= WIRE_LOG_BYTES - at && !(at & 7) &&
+	       !sys_populate(s->log + at, bytes)) {
+		struct wire_module *w = (struct wire_module *)(s->log + at);
+		uint32_t there = 0;
+		if (atomic_compare_exchange_strong(&w->bytes, &there, bytes | WIRE_LOG_UNFINISHED)) {
+			atomic_compare_exchange_strong(&h->log_used, &at, at + bytes);
+			return w;
+		}
+		/* Somebody else's: help it to say so. */
+		uint32_t next = at + (there & ~7u);
+		if (next == at)
+			break; /* somebody wrote over our pages */
+		if (atomic_compare_exchange_strong(&h->log_used, &at, next))
+			at = next;
+	}
+	return NULL;
+}
+
+void heft_log_end(struct wire_module *w)
+{
+	uint32_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
+	atomic_store_explicit(&w->bytes, bytes & ~WIRE_LOG_UNFINISHED, memory_order_release);
+}
+
 void heft_module_announce(uint64_t pc)
 {
 	struct heft_process *p = heft_process;
@@ -84,7 +112,6 @@ void heft_module_announce(uint64_t pc)
 	struct dl_find_object o;
 	if (_dl_find_object((void *)pc, &o))
 		return; /* code of no object: JIT */
-	struct wire_header *h = p->session.header;
 	uintptr_t start = (uintptr_t)o.dlfo_map_start, end = (uintptr_t)o.dlfo_map_end;
 
 	/* A path that is not absolute was given to dlopen so: it counts from the current directory. */
@@ -116,12 +143,10 @@ void heft_module_announce(uint64_t pc)
 		return;
 	}
 	uint32_t bytes = (uint32_t)((sizeof(struct wire_module) + cwd_bytes + path_bytes + id_bytes + 7) & ~7ul);
-	uint32_t at = atomic_fetch_add(&h->log_used, bytes);
-	if (at <= WIRE_LOG_BYTES && bytes <= WIRE_LOG_BYTES - at &&
-	    !sys_populate(p->session.log + at, bytes)) {
-		struct wire_module *w = (struct wire_module *)(p->session.log + at);
+	struct wire_module *w = heft_log_begin(&p->session, bytes);
+	if (w) {
 		w->kind = WIRE_LOG_MODULE;
-		w->first_node = atomic_load(&h->node_count);
+		w->first_node = atomic_load(&p->session.header->node_count);
 		w->start = start;
 		w->end = end;
 		w->bias = o.dlfo_link_map->l_addr;
@@ -131,7 +156,7 @@ void heft_module_announce(uint64_t pc)
 		memcpy(w->data + cwd_bytes, path, path_bytes);
 		if (id_bytes)
 			memcpy(w->data + cwd_bytes + path_bytes, id, id_bytes);
-		atomic_store_explicit(&w->bytes, bytes, memory_order_release);
+		heft_log_end(w);
 	}
 	/* A place of its own: half of one object and half of another would cover what lies between, and
 	 * that would never be announced. */

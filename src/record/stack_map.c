@@ -8,14 +8,14 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 _Static_assert((int)WIRE_VIA_MALLOC == TRACE_VIA_MALLOC && (int)WIRE_VIA_COUNT == TRACE_VIA_COUNT &&
 		       (int)WIRE_VIA_PVALLOC == TRACE_VIA_PVALLOC &&
 		       (int)WIRE_VIA_NEW_ARRAY == TRACE_VIA_NEW_ARRAY,
 	       "the numbers of the recording are those of the wire");
 
-enum { LOG_SPINS = 2000, LOG_SLEEPS = 20, LOG_WAITS = 16 };
+/* Each thread writes one entry at a time. */
+enum { UNFINISHED_MOST = WIRE_STREAMS };
 
 /* Makes room for one more; false if there is no memory. */
 static bool room(void **array, uint32_t count, uint32_t *capacity, size_t element)
@@ -108,6 +108,7 @@ void process_stacks_fini(struct process_stacks *p)
 	for (uint32_t i = 0; i < p->exec_count; i++)
 		free(p->execs[i].path);
 	free(p->execs);
+	free(p->unfinished);
 	memset(p, 0, sizeof *p);
 }
 
@@ -141,49 +142,91 @@ static int module_id(struct stack_map *m, const char *path, size_t path_bytes, c
 	return 0;
 }
 
+/* Takes the entry at `at`, which is finished and so long. */
+static int take_entry(struct stack_map *m, struct process_stacks *p, uint32_t at, uint32_t bytes)
+{
+	const struct wire_module *e = (const struct wire_module *)(p->session->log + at);
+	struct wire_module w;
+	memcpy(&w, e, sizeof w); /* once: it may change under us */
+	if (sizeof w + w.path_bytes + (size_t)w.build_id_bytes > bytes || w.build_id_bytes > 64)
+		return HEFT_EFORMAT;
+	const char *text = (const char *)(e + 1);
+	if (w.kind == WIRE_LOG_MODULE) {
+		struct process_module pm = {w.start, w.end, w.bias, w.first_node, 0};
+		char path[UINT16_MAX + 1];
+		uint8_t id[64];
+		memcpy(path, text, w.path_bytes);
+		path[w.path_bytes] = 0;
+		memcpy(id, text + w.path_bytes, w.build_id_bytes);
+		int rc = module_id(m, path, strlen(path), id, w.build_id_bytes, &pm.module);
+		if (rc)
+			return rc;
+		if (!ROOM(p->modules, p->module_count, p->module_capacity))
+			return HEFT_ENOMEM;
+		p->modules[p->module_count++] = pm;
+		return 0;
+	}
+	if (w.kind != WIRE_LOG_EXEC && w.kind != WIRE_LOG_EXEC_FAILED)
+		return HEFT_EFORMAT;
+	if (!ROOM(p->execs, p->exec_count, p->exec_capacity))
+		return HEFT_ENOMEM;
+	char *path = strndup(text, w.path_bytes);
+	if (!path)
+		return HEFT_ENOMEM;
+	p->execs[p->exec_count++] = (struct exec_note){(int32_t)w.start, w.end, path,
+						       w.kind == WIRE_LOG_EXEC_FAILED};
+	return 0;
+}
+
+static uint32_t entry_bytes(const struct process_stacks *p, uint32_t at)
+{
+	struct wire_module *e = (struct wire_module *)(p->session->log + at);
+	return atomic_load_explicit(&e->bytes, memory_order_acquire);
+}
+
+/* The length of an entry, or 0 if it cannot be one. */
+static uint32_t entry_length(uint32_t at, uint32_t bytes)
+{
+	bytes &= ~WIRE_LOG_UNFINISHED;
+	return bytes > WIRE_LOG_BYTES - at || bytes & 7 ? 0 : bytes;
+}
+
+/* Entries that were unfinished when they were come by. */
+static int read_unfinished(struct stack_map *m, struct process_stacks *p)
+{
+	uint32_t left = 0;
+	int rc = 0;
+	for (uint32_t i = 0; i < p->unfinished_count; i++) {
+		uint32_t at = p->unfinished[i], bytes = entry_bytes(p, at);
+		if (bytes & WIRE_LOG_UNFINISHED)
+			p->unfinished[left++] = at;
+		else if (!rc)
+			rc = entry_length(at, bytes) ? take_entry(m, p, at, bytes) : HEFT_EFORMAT;
+	}
+	p->unfinished_count = left;
+	return rc;
+}
+
 int process_stacks_read_log(struct stack_map *m, struct process_stacks *p)
 {
-	for (;;) {
-		uint32_t left = WIRE_LOG_BYTES - p->log_read;
-		if (left < sizeof(struct wire_module))
-			return 0;
-		const struct wire_module *e =
-			(const struct wire_module *)(p->session->log + p->log_read);
-		uint32_t bytes = atomic_load_explicit(&((struct wire_module *)e)->bytes,
-						      memory_order_acquire);
+	int rc = read_unfinished(m, p);
+	while (!rc && WIRE_LOG_BYTES - p->log_read >= sizeof(struct wire_module)) {
+		uint32_t at = p->log_read, bytes = entry_bytes(p, at), length = entry_length(at, bytes);
 		if (!bytes)
-			return 0;
-		struct wire_module w;
-		memcpy(&w, e, sizeof w); /* once: it may change under us */
-		if (bytes > left || bytes & 7 ||
-		    sizeof w + w.path_bytes + (size_t)w.build_id_bytes > bytes || w.build_id_bytes > 64)
+			break;
+		if (!length)
 			return HEFT_EFORMAT;
-		const char *text = (const char *)(e + 1);
-		p->log_read += bytes;
-		if (w.kind == WIRE_LOG_MODULE) {
-			struct process_module pm = {w.start, w.end, w.bias, w.first_node, 0};
-			char path[UINT16_MAX + 1];
-			uint8_t id[64];
-			memcpy(path, text, w.path_bytes);
-			path[w.path_bytes] = 0;
-			memcpy(id, text + w.path_bytes, w.build_id_bytes);
-			int rc = module_id(m, path, strlen(path), id, w.build_id_bytes, &pm.module);
-			if (rc)
-				return rc;
-			if (!ROOM(p->modules, p->module_count, p->module_capacity))
-				return HEFT_ENOMEM;
-			p->modules[p->module_count++] = pm;
-		} else if (w.kind == WIRE_LOG_EXEC || w.kind == WIRE_LOG_EXEC_FAILED) {
-			if (!ROOM(p->execs, p->exec_count, p->exec_capacity))
-				return HEFT_ENOMEM;
-			char *path = strndup(text, w.path_bytes);
-			if (!path)
-				return HEFT_ENOMEM;
-			p->execs[p->exec_count++] = (struct exec_note){
-				(int32_t)w.start, w.end, path, w.kind == WIRE_LOG_EXEC_FAILED};
-		} else
-			return HEFT_EFORMAT;
+		p->log_read += length;
+		if (!(bytes & WIRE_LOG_UNFINISHED))
+			rc = take_entry(m, p, at, bytes);
+		else if (p->unfinished_count == UNFINISHED_MOST)
+			rc = HEFT_EFORMAT;
+		else if (!ROOM(p->unfinished, p->unfinished_count, p->unfinished_capacity))
+			rc = HEFT_ENOMEM;
+		else
+			p->unfinished[p->unfinished_count++] = at;
 	}
+	return rc;
 }
 
 /* ---- nodes and sites */
@@ -335,21 +378,8 @@ int stack_map_site_slow(struct stack_map *m, struct process_stacks *p, uint32_t 
 		*site = p->site_of[id] - 1;
 		return 0;
 	}
-	/* The log entry of this node's module was written before the node, but one that another thread
-	 * is still writing may stand before it: give that thread a moment. Not again and again: it may
-	 * have been killed there. */
-	int rc = 0;
-	unsigned i = 0, tries = p->log_waits < LOG_WAITS ? LOG_SPINS + LOG_SLEEPS : 1;
-	for (; i < tries; i++) {
-		rc = process_stacks_read_log(m, p);
-		if (rc || atomic_load(&p->session->header->log_used) <= p->log_read)
-			break;
-		if (i < LOG_SPINS)
-			__builtin_ia32_pause();
-		else /* on a busy machine it may have to wait for its turn */
-			nanosleep(&(struct timespec){0, 1000000}, NULL);
-	}
-	p->log_waits += i == LOG_SPINS + LOG_SLEEPS;
+	/* Whoever made the node saw its module's entry finished, its own or another's. */
+	int rc = process_stacks_read_log(m, p);
 	if (rc)
 		return rc;
 	struct trace_site s = {TRACE_NONE, TRACE_VIA_MALLOC};

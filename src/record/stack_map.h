@@ -42,8 +42,9 @@ struct process_stacks { /* of one process */
 	uint32_t *node_of; /* process node -> recording node + 1; 0 not yet */
 	uint32_t *site_of; /* process node -> site + 1; 0 not yet */
 	uint32_t known;	   /* length of both */
-	uint32_t log_read; /* bytes of the module log taken */
-	uint32_t log_waits; /* how often an entry was waited for in vain */
+	uint32_t log_read; /* bytes of the module log looked at */
+	uint32_t *unfinished; /* entries before that which were being written then: offsets */
+	uint32_t unfinished_count, unfinished_capacity;
 	struct process_module *modules;
 	uint32_t module_count, module_capacity;
 	struct exec_note *execs; /* as they appear in the log; the owner takes them */

@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x5345535354464548ull /* "HEFTSSES" */
-#define WIRE_VERSION 1u
+#define WIRE_VERSION 2u
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
@@ -143,7 +143,7 @@ struct wire_header {
 	_Alignas(64) _Atomic uint32_t progress; /* recorder: rises with every round; futex word */
 	_Atomic uint32_t behind; /* recorder: much is to be read; threads let it have their processor */
 	_Alignas(64) _Atomic uint32_t node_count; /* may exceed WIRE_NODES: then the table is full */
-	_Alignas(64) _Atomic uint32_t log_used;
+	_Alignas(64) _Atomic uint32_t log_used; /* may stand before the last entry: a hint for writers */
 	struct wire_sampling sampling;
 	struct wire_call call;
 	_Alignas(64) char text[WIRE_TEXT_BYTES];
@@ -194,15 +194,18 @@ enum wire_node_flag {
 #define WIRE_PC_MASK 0xffffffffffffull
 #define WIRE_FLAG_SHIFT 48
 
-/* The module log: 8-aligned entries, `bytes` stored last. It also holds notes of exec calls, which a
- * forked child that has no file of its own yet writes into its parent's. */
+/* The module log: 8-aligned entries. An entry's `bytes` is set first, with WIRE_LOG_UNFINISHED, and again
+ * without it when the rest is written: a writer that is stopped or killed in between hides nothing of
+ * what others write behind it. The log also holds notes of exec calls, which a forked child that has
+ * no file of its own yet writes into its parent's. */
+#define WIRE_LOG_UNFINISHED 1u
 enum wire_log_kind {
 	WIRE_LOG_MODULE = 1,
 	WIRE_LOG_EXEC = 2,	  /* start: pid, end: time stamp, path: what it executes */
 	WIRE_LOG_EXEC_FAILED = 3, /* start: pid: the one before did not happen */
 };
 struct wire_module {
-	_Atomic uint32_t bytes; /* of the whole entry; 0 = end of log so far */
+	_Atomic uint32_t bytes; /* of the whole entry, | WIRE_LOG_UNFINISHED; 0 = end of log so far */
 	uint32_t first_node;	/* holds for nodes from this index on */
 	uint64_t start, end;	/* mapped range */
 	uint64_t bias;		/* run-time address - ELF address */

@@ -1,0 +1,214 @@
+/* The module log, from the writers inside to the reader in the recorder: what a thread that was
+ * stopped in the middle of an entry keeps back, and what it must not. Run under ThreadSanitizer too. */
+#include "capture/inside.h"
+#include "record/stack_map.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct heft_process *heft_process;
+char heft_exe[4096];
+_Atomic uint32_t heft_generation;
+
+struct world {
+	struct wire_session session;
+	struct trace_writer *writer;
+	struct stack_map map;
+	struct process_stacks stacks;
+	char path[64];
+};
+
+static int set_up(void **state)
+{
+	struct world *w = calloc(1, sizeof *w);
+	void *file = mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct trace_meta meta = {.heft_version = "test", .page_bytes = 4096, .tick_ns = 2048};
+	struct heft_error err = {0};
+	assert_ptr_not_equal(file, MAP_FAILED);
+	w->session = wire_session_at(file);
+	snprintf(w->path, sizeof w->path, "/tmp/heft-module-log-%d", (int)getpid());
+	assert_int_equal(trace_writer_open(&w->writer, w->path, true, &meta, &err), 0);
+	stack_map_init(&w->map, w->writer);
+	w->stacks.session = &w->session;
+	w->session.nodes[0].check = ~0u;
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+	struct tally tally;
+	struct heft_error err = {0};
+	tally_init(&tally);
+	assert_int_equal(trace_writer_close(w->writer, 0, &tally, &err), 0);
+	tally_fini(&tally);
+	process_stacks_fini(&w->stacks);
+	stack_map_fini(&w->map);
+	munmap(w->session.header, WIRE_FILE_BYTES);
+	unlink(w->path);
+	free(w);
+	return 0;
+}
+
+static struct wire_module *begin(struct world *w, const char *path, uint64_t start)
+{
+	uint32_t bytes = (uint32_t)((sizeof(struct wire_module) + strlen(path) + 7) & ~7ul);
+	struct wire_module *e = heft_log_begin(&w->session, bytes);
+	if (!e)
+		return NULL;
+	e->kind = WIRE_LOG_MODULE;
+	e->start = e->bias = start;
+	e->end = start + 0x1000;
+	e->path_bytes = (uint16_t)strlen(path);
+	memcpy(e->data, path, strlen(path));
+	return e;
+}
+
+/* A site of one frame, as a process would leave it: nodes `id` and `id` + 1. */
+static void make_site(struct world *w, uint32_t id, uint64_t pc)
+{
+	struct wire_node *n = &w->session.nodes[id];
+	n[0].check = ~0u;
+	n[0].pc_flags = (uint64_t)WIRE_NODE_PRESENT << WIRE_FLAG_SHIFT | pc;
+	n[1].parent = id;
+	n[1].check = ~id;
+	n[1].pc_flags = (uint64_t)(WIRE_NODE_PRESENT | WIRE_NODE_VIA) << WIRE_FLAG_SHIFT;
+}
+
+/* The path of the module in which the site's frame lies, or "". */
+static const char *module_of(struct world *w, uint32_t id)
+{
+	uint32_t site;
+	assert_int_equal(stack_map_site(&w->map, &w->stacks, id + 1, &site), 0);
+	uint32_t module = w->map.nodes[w->map.sites[site].node].module;
+	return module == TRACE_NONE ? "" : w->map.modules[module].path;
+}
+
+static void stopped_writer_hides_nothing(void **state)
+{
+	struct world *w = *state;
+	struct wire_module *first = begin(w, "/lib/first", 0x10000);
+	heft_log_end(begin(w, "/lib/second", 0x20000));
+	make_site(w, 1, 0x20010);
+	assert_string_equal(module_of(w, 1), "/lib/second");
+	make_site(w, 3, 0x10010); /* nobody has seen the first one finished */
+	assert_string_equal(module_of(w, 3), "");
+	heft_log_end(first);
+	make_site(w, 5, 0x10020);
+	assert_string_equal(module_of(w, 5), "/lib/first");
+	assert_int_equal(w->stacks.unfinished_count, 0);
+	assert_int_equal(w->stacks.module_count, 2);
+}
+
+static void killed_before_it_said_where_it_ends(void **state)
+{
+	struct world *w = *state;
+	begin(w, "/lib/first", 0x10000);
+	atomic_store(&w->session.header->log_used, 0); /* killed between the two */
+	heft_log_end(begin(w, "/lib/second", 0x20000));
+	make_site(w, 1, 0x20010);
+	assert_string_equal(module_of(w, 1), "/lib/second");
+}
+
+static void no_room(void **state)
+{
+	struct world *w = *state;
+	char path[4000];
+	unsigned count = 0;
+	memset(path, 'x', sizeof path - 1);
+	path[sizeof path - 1] = 0;
+	struct wire_module *e;
+	while ((e = begin(w, path, 0x10000))) {
+		heft_log_end(e);
+		count++;
+	}
+	assert_int_equal(count, WIRE_LOG_BYTES / ((sizeof *e + sizeof path + 6) & ~7ul));
+	assert_int_equal(process_stacks_read_log(&w->map, &w->stacks), 0);
+	assert_int_equal(w->stacks.module_count, count);
+}
+
+static void garbage(void **state)
+{
+	struct world *w = *state;
+	static const uint32_t bad[] = {4, 8, 12, WIRE_LOG_BYTES + 8, UINT32_MAX, UINT32_MAX - 7, 2, 3};
+	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+		w->stacks.log_read = 0;
+		*(uint32_t *)w->session.log = bad[i];
+		assert_int_equal(process_stacks_read_log(&w->map, &w->stacks), HEFT_EFORMAT);
+	}
+	/* Unfinished without end. */
+	w->stacks.log_read = 0;
+	for (uint32_t at = 0; at < WIRE_LOG_BYTES; at += 64)
+		*(uint32_t *)(w->session.log + at) = 64 | WIRE_LOG_UNFINISHED;
+	assert_int_equal(process_stacks_read_log(&w->map, &w->stacks), HEFT_EFORMAT);
+	/* One that was honest when we came by. */
+	w->stacks.log_read = w->stacks.unfinished_count = 0;
+	memset(w->session.log, 0, WIRE_LOG_BYTES);
+	*(uint32_t *)w->session.log = 64 | WIRE_LOG_UNFINISHED;
+	assert_int_equal(process_stacks_read_log(&w->map, &w->stacks), 0);
+	*(uint32_t *)w->session.log = UINT32_MAX - 7;
+	assert_int_equal(process_stacks_read_log(&w->map, &w->stacks), HEFT_EFORMAT);
+	assert_int_equal(w->stacks.unfinished_count, 0);
+}
+
+enum { THREADS = 4, ENTRIES = 2000 };
+
+static void *write_entries(void *arg)
+{
+	struct world *w = arg;
+	char path[32];
+	for (uint64_t i = 0; i < ENTRIES; i++) {
+		snprintf(path, sizeof path, "/lib/%0*d", (int)(i % 20 + 1), (int)(i % 3));
+		struct wire_module *e = begin(w, path, 0x10000 + i * 0x1000);
+		if (!e)
+			return arg;
+		heft_log_end(e);
+	}
+	return NULL;
+}
+
+static void several_writers(void **state)
+{
+	struct world *w = *state;
+	pthread_t thread[THREADS];
+	void *failed;
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&thread[i], NULL, write_entries, w);
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(process_stacks_read_log(&w->map, &w->stacks), 0);
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(thread[i], &failed);
+		assert_null(failed);
+	}
+	assert_int_equal(process_stacks_read_log(&w->map, &w->stacks), 0);
+	assert_int_equal(w->stacks.unfinished_count, 0);
+	assert_int_equal(w->stacks.module_count, THREADS * ENTRIES);
+	unsigned seen[ENTRIES] = {0};
+	for (uint32_t i = 0; i < w->stacks.module_count; i++)
+		seen[(w->stacks.modules[i].start - 0x10000) / 0x1000]++;
+	for (int i = 0; i < ENTRIES; i++)
+		assert_int_equal(seen[i], THREADS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(stopped_writer_hides_nothing, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(killed_before_it_said_where_it_ends, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_room, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(garbage, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(several_writers, set_up, tear_down),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
