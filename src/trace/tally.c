@@ -13,13 +13,14 @@
 
 #include "hosted/error.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
+enum { HUGE_PAGE = 2 << 20, MAPPED_FROM = 4 << 20 };
 enum { PREFETCH_AHEAD = 6, PREFETCH_FROM = 1024 };
 
 void tally_init(struct tally *t)
@@ -27,10 +28,40 @@ void tally_init(struct tally *t)
 	memset(t, 0, sizeof *t);
 }
 
+/* Large arrays are mapped, with zeroed pages that come when they are touched: room ahead costs nothing,
+ * so it is not made often. The many sites of a large program are worth huge pages, for they are touched
+ * in any order. */
+static bool is_mapped(size_t bytes)
+{
+	return bytes >= MAPPED_FROM;
+}
+
+static void *map_zeroed(size_t bytes)
+{
+	unsigned char *p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	size_t before = -(uintptr_t)p & (HUGE_PAGE - 1);
+	if (before)
+		munmap(p, before);
+	munmap(p + before + bytes, HUGE_PAGE - before);
+	madvise(p + before, bytes, MADV_HUGEPAGE); /* if it can be had */
+	return p + before;
+}
+
+static void give_back(void *array, size_t bytes)
+{
+	if (is_mapped(bytes))
+		munmap(array, bytes);
+	else
+		free(array);
+}
+
 void tally_fini(struct tally *t)
 {
-	free(t->sites);
-	free(t->threads);
+	give_back(t->sites, t->site_capacity * sizeof *t->sites);
+	give_back(t->threads, t->thread_capacity * sizeof *t->threads);
 	memset(t, 0, sizeof *t);
 }
 
@@ -38,28 +69,23 @@ static int grow(void **array, uint32_t *capacity, uint32_t need, size_t element)
 {
 	if (need <= *capacity)
 		return 0;
-	uint32_t bigger = *capacity ? *capacity : 64;
-	while (bigger < need) {
-		if (bigger > UINT32_MAX / 2)
-			return HEFT_ENOMEM;
-		bigger *= 2;
-	}
-	/* 64-byte alignment keeps the hot fields of a site in one cache line; the many sites of a large
-	 * program are worth huge pages, for they are touched in any order. */
-	size_t bytes = (size_t)bigger * element;
-	size_t alignment = bytes >= HUGE_FROM ? HUGE_PAGE : 64;
-	void *p = aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
+	size_t old = *capacity * element, bigger = *capacity ? *capacity : 64;
+	while (bigger < need)
+		bigger *= is_mapped(bigger * element) ? 8 : 2;
+	if (bigger > UINT32_MAX)
+		return HEFT_ENOMEM;
+	size_t bytes = bigger * element; /* whole pages where it is mapped: `bigger` is a power of two */
+	/* 64-byte alignment keeps the hot fields of a site in one cache line. */
+	void *p = is_mapped(bytes) ? map_zeroed(bytes) : aligned_alloc(64, (bytes + 63) & ~63ul);
 	if (!p)
 		return HEFT_ENOMEM;
-	if (alignment == HUGE_PAGE)
-		madvise(p, bytes, MADV_HUGEPAGE); /* if it can be had */
-	size_t old = (size_t)*capacity * element;
 	if (old)
 		memcpy(p, *array, old);
-	memset((char *)p + old, 0, bytes - old);
-	free(*array);
+	if (!is_mapped(bytes))
+		memset((char *)p + old, 0, bytes - old);
+	give_back(*array, old);
 	*array = p;
-	*capacity = bigger;
+	*capacity = (uint32_t)bigger;
 	return 0;
 }
 
