@@ -19,9 +19,25 @@
 
 #include <sys/mman.h>
 
-enum { ID_BITS = 24, PROBES = 32, HUGE_FROM = 4 << 20 };
-static const uint8_t level_bits[HEFT_INDEX_LEVELS] = {12, 15, 17, 19, 21};
+enum { ID_BITS = 24, PROBES = 32, HUGE_PAGE = 2 << 20 };
+/* The last three are whole huge pages. */
+static const uint8_t level_bits[HEFT_INDEX_LEVELS] = {12, 15, 18, 20, 21};
 #define ID_MASK ((1ull << ID_BITS) - 1)
+
+/* Access is at random: with small pages every look-up misses the TLB too. */
+static void *map_huge(size_t bytes)
+{
+	char *p = sys_mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	if (!p)
+		return NULL;
+	size_t before = -(uintptr_t)p & (HUGE_PAGE - 1);
+	if (before)
+		sys_munmap(p, before);
+	sys_munmap(p + before + bytes, HUGE_PAGE - before);
+	sys_madvise(p + before, bytes, MADV_HUGEPAGE);
+	return p + before;
+}
 
 static _Atomic uint64_t *level_slots(struct heft_index_level *l, unsigned level)
 {
@@ -29,12 +45,11 @@ static _Atomic uint64_t *level_slots(struct heft_index_level *l, unsigned level)
 	if (slots)
 		return slots;
 	size_t bytes = sizeof(uint64_t) << level_bits[level];
-	void *mem = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	void *mem = bytes >= HUGE_PAGE ? map_huge(bytes)
+				       : sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+						  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 	if (!mem)
 		return NULL;
-	if (bytes >= HUGE_FROM) /* random access: with small pages every look-up misses the TLB too */
-		sys_madvise(mem, bytes, MADV_HUGEPAGE);
 	_Atomic uint64_t *expected = NULL;
 	if (!atomic_compare_exchange_strong(&l->slots, &expected, (_Atomic uint64_t *)mem)) {
 		sys_munmap(mem, bytes);
