@@ -67,20 +67,21 @@ struct heft_kept {
 /* The inner end of a call stack that was seen: frames that stood upon kept ones, and the site that
  * came of them. They are the stack again if the caller is the same, each word here is where it was,
  * and the kept frames [0, base) are what they were. */
-enum { HEFT_TIP_BITS = 11, HEFT_TIP_BITS_START = 4, HEFT_TIP_CHECKS = 12 };
-struct heft_word {
-	uint64_t address, value;
-};
+enum { HEFT_TIP_BITS = 12, HEFT_TIP_BITS_START = 5, HEFT_TIP_CHECKS = 8 };
+/* Two cache lines: in large programs remembering is worth what it leaves of the cache to the program. */
 struct heft_tip {
-	_Alignas(64) uint64_t key; /* pc of the hook's caller, via << 48; 0: none */
+	_Alignas(128) uint64_t key; /* pc of the hook's caller, via << 48; 0: none */
 	uint64_t sp;
-	uint64_t base_hash, base_sp, base_rbp; /* of frames[base - 1] */
+	uint64_t base_hash, base_rbp; /* of frames[base - 1] */
+	uint32_t base_words;	      /* its sp, in words from ours */
 	uint32_t base;
 	uint32_t site;
-	uint32_t count; /* of checks: `frames` return addresses, then those rbp that matter */
-	uint32_t frames;
-	struct heft_word check[HEFT_TIP_CHECKS];
+	uint16_t count; /* of checks: `frames` return addresses, then those rbp that matter */
+	uint16_t frames;
+	uint64_t value[HEFT_TIP_CHECKS];
+	uint16_t at[HEFT_TIP_CHECKS]; /* where, in words from the hook's frame */
 };
+_Static_assert(sizeof(struct heft_tip) == 128, "two cache lines");
 
 enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
 

@@ -25,6 +25,8 @@
  * unwound carefully, and the kept frames stay for the return to the own one. */
 #include "capture/rows.h"
 
+#include <stdbool.h>
+
 enum { TIP_PROBES = 4 };
 enum { FEW_FRAMES = 8 }; /* so short a capture is not worth keeping a second time */
 
@@ -50,7 +52,7 @@ static inline void heft_tip_check(const struct heft_thread *t, const struct heft
 		return;
 	__builtin_memcpy(frames, t->kept.frames, depth * sizeof *frames);
 	for (uint32_t i = tip->frames; i > 1; i--)
-		frames[depth++].pc = tip->check[i - 2].value;
+		frames[depth++].pc = tip->value[i - 2];
 	if (tip->frames)
 		frames[depth++].pc = e.pc;
 	heft_stack_check(frames, depth, e);
@@ -253,6 +255,16 @@ static NOINLINE void judge_tips(struct heft_thread *t)
 	t->tips_kept = t->tips_lost = 0;
 }
 
+/* A word of the stack is `bytes` from the hook's frame. False: too far. */
+static inline bool add_check(struct heft_tip *tip, uint32_t n, uint64_t bytes, uint64_t value)
+{
+	if (UNLIKELY(n == HEFT_TIP_CHECKS || bytes & 7 || bytes >> 19))
+		return false;
+	tip->at[n] = (uint16_t)(bytes / 8);
+	tip->value[n] = value;
+	return true;
+}
+
 /* Remembers how the kept capture stands upon its frames [0, base). */
 static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t base,
 			    struct heft_tip *tip)
@@ -266,28 +278,26 @@ static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t
 		judge_tips(t);
 	tip->key = 0; /* should a signal handler leave by longjmp in between */
 	__asm__ volatile("" : : : "memory");
-	for (const struct heft_frame *v = top - 1; v >= join; v--, n++) {
-		tip->check[n].address = v->sp - 8;
-		tip->check[n].value = v->pc;
-	}
-	tip->frames = n;
+	const uint64_t hook = e.sp - 16;
+	for (const struct heft_frame *v = top - 1; v >= join; v--)
+		if (!add_check(tip, n++, v->sp - 8 - hook, v->pc))
+			return;
+	tip->frames = (uint16_t)n;
 	/* What matters further out shows in the innermost frame's state: it was handed down to it. */
 	for (const struct heft_frame *v = top; UNLIKELY(top->state) && v >= join; v--) {
 		if (!(v->state & HEFT_RBP_MATTERS) || (v != top && !v->rbp_slot))
 			continue;
-		if (n == HEFT_TIP_CHECKS)
+		/* The hook pushed top's. */
+		if (!add_check(tip, n++, v == top ? 0 : v->sp - v->rbp_slot - hook, v->rbp))
 			return;
-		tip->check[n].address =
-			v->sp - (v == top ? 16 : v->rbp_slot); /* the hook pushed top's */
-		tip->check[n++].value = v->rbp;
 	}
 	tip->sp = e.sp;
 	tip->base_hash = t->kept.hashes[base - 1];
-	tip->base_sp = join->sp;
+	tip->base_words = (uint32_t)((join->sp - e.sp) / 8);
 	tip->base_rbp = join->rbp;
 	tip->base = base;
 	tip->site = t->kept.site;
-	tip->count = n;
+	tip->count = (uint16_t)n;
 	__asm__ volatile("" : : : "memory");
 	tip->key = key;
 }
@@ -463,13 +473,13 @@ static inline __attribute__((always_inline)) enum tip_answer ask_tip(const struc
 		return TIP_OTHER;
 	const struct heft_frame *base = k->frames + tip->base - 1;
 	if (base > k->top || k->hashes[tip->base - 1] != tip->base_hash ||
-	    base->sp != tip->base_sp ||
+	    base->sp - sp != tip->base_words * 8ull ||
 	    (UNLIKELY(base->state & HEFT_RBP_MATTERS) && base->rbp != tip->base_rbp))
 		return TIP_OTHER;
-	const struct heft_word *c = tip->check, *end = c + tip->count;
-	for (; c < end; c++) {
-		uint64_t now = *(const volatile uint64_t *)c->address;
-		if (UNLIKELY(now != c->value)) {
+	const volatile uint64_t *words = (const volatile uint64_t *)(sp - 16);
+	for (uint32_t i = 0; i < tip->count; i++) {
+		uint64_t now = words[tip->at[i]];
+		if (UNLIKELY(now != tip->value[i])) {
 			*word = now;
 			return TIP_DIFFERS;
 		}
