@@ -55,8 +55,13 @@ uint32_t heft_row_fill(uint64_t pc, int exact)
 				row = here;
 		}
 	}
-	atomic_store_explicit(&heft_rows[heft_row_index(pc)],
-			      heft_row_tag(pc, exact) << 30 | row, memory_order_relaxed);
+	/* Whichever is free, or else either: no entry is moved, it may be void by then. */
+	static _Atomic uint32_t turn;
+	_Atomic uint64_t *pair = heft_row_pair(pc);
+	unsigned way = atomic_load_explicit(pair, memory_order_relaxed) != 0;
+	if (way && atomic_load_explicit(pair + 1, memory_order_relaxed))
+		way = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) & 1;
+	atomic_store_explicit(pair + way, heft_row_tag(pc, exact) << 30 | row, memory_order_relaxed);
 	return row;
 }
 
