@@ -253,17 +253,21 @@ def test_wrong_usage(tmp_path, options, words):
 # ---- hostile directories
 
 
-def session_file_bytes(agent, compiled):
+def session_file_facts(agent, compiled):
+    """The size of a session file, and how it begins: what it is, and its version."""
     service = agent.service(compiled("service.c"))
     service.do(f"keep 1 {BLOCK}")
-    name = wait_until(agent.files, what="a session file")[0]
-    size = (agent.dir / name).stat().st_size
+    path = agent.dir / wait_until(agent.files, what="a session file")[0]
+    size = path.stat().st_size
+    with open(path, "rb") as f:
+        begin = f.read(12)
+    assert begin.startswith(b"HEFTSSES"), begin
     service.end("exit 0")
     agent.ended(service.pid)
-    return size
+    return size, begin
 
 
-def make_garbage(directory, size):
+def make_garbage(directory, size, begin):
     rng = random.Random(7)
     for i in range(3000):
         (directory / f"{i + 70000:x}.{i:x}").write_bytes(b"")
@@ -280,7 +284,7 @@ def make_garbage(directory, size):
                 f.seek(rng.randrange(40 << 10, size - 4096))
                 f.write(rng.randbytes(4096))
             f.seek(0)
-            f.write(struct.pack("<QII", 0x5345535354464548, 1, rng.randrange(2)))
+            f.write(begin + struct.pack("<I", rng.randrange(2)))
             f.seek(48)
             f.write(struct.pack("<I", 1))
     os.symlink("/etc/passwd", directory / "aaaa.1")
@@ -292,8 +296,7 @@ def make_garbage(directory, size):
 
 
 def test_hostile_directory(agent, compiled):
-    size = session_file_bytes(agent, compiled)
-    make_garbage(agent.dir, size)
+    make_garbage(agent.dir, *session_file_facts(agent, compiled))
     service = agent.service(compiled("service.c"))
     service.do(f"keep 40 {BLOCK}")
     assert live_in(agent.heap(service.pid), "keep_block") == (40 * BLOCK, 40)
@@ -419,7 +422,7 @@ def test_an_agent_of_a_user(compiled, tmp_path):
 
 def test_files_that_somebody_only_holds_open(agent, compiled):
     """They have no process that can be seen: they are left alone, and nobody waits for them."""
-    size = session_file_bytes(agent, compiled)
+    size, begin = session_file_facts(agent, compiled)
     held = []
     for i in range(50):
         f = open(agent.dir / f"{i + 1000000:x}.5", "w+b", buffering=0)
@@ -428,7 +431,7 @@ def test_files_that_somebody_only_holds_open(agent, compiled):
         f.seek(48)
         f.write(struct.pack("<I", 1))
         f.seek(0)
-        f.write(struct.pack("<QII", 0x5345535354464548, 1, 0))
+        f.write(begin + struct.pack("<I", 0))
     agent.wait_for_log("in use by a process that cannot be seen")
     service = agent.service(compiled("service.c"))
     service.do(f"keep 40 {BLOCK}")

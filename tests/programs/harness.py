@@ -95,6 +95,14 @@ def wait_until(condition, seconds=TIME_LIMIT, what="condition"):
     pytest.fail(f"did not come to pass within {seconds} s: {what}")
 
 
+def is_ending(pid):
+    """A SIGKILL is on its way to it, or it has begun to exit: nothing will keep it."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    pending = re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)", status, re.M)
+    flags = int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[6])
+    return any(int(p, 16) >> (signal.SIGKILL - 1) & 1 for p in pending) or flags & 4  # PF_EXITING
+
+
 def end_leftovers():
     """Ends every child that is still there; returns their command lines."""
     names = []
@@ -107,7 +115,7 @@ def end_leftovers():
                 state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
                 if state != "Z":
                     line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-                    if line:  # else it is on its way out
+                    if line and not is_ending(pid):
                         names.append(line.replace(b"\0", b" ").decode(errors="replace"))
                     os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
