@@ -244,3 +244,13 @@ def test_libraries_that_come_and_go(record, compiled, hash_style):
             assert in_module(site["stack"][1], library) and in_module(site["stack"][2], program)
             assert site["stack"][2]["line"] == line_of("stack_dlopen.c", "dlopen.call")
         assert len(sites) == 1  # use() is called twice on one line: the same site once named
+
+
+def test_stacks_that_only_rbp_tells_apart(record, compiled):
+    done, rep = record([compiled("same_looks.c")])
+    assert done.returncode == 0, done.stderr
+    for caller, calls, size in ("through_small", 2000, 111), ("through_large", 2000, 222), \
+                               ("far_away", 3000, 333):
+        sites = rep.sites_calling(caller)
+        assert total(sites, "allocations") == calls, caller
+        assert total(sites, "allocated_bytes") == calls * size, caller

@@ -155,3 +155,12 @@ def test_blocks_passed_on_as_fast_as_can_be(compiled, record, count, resized):
     assert total(sites, "allocations") == count * rounds
     assert total(sites, "reallocations") == (count * -(-rounds // resized) if resized else 0)
     assert total(sites, "live_blocks") == 0
+
+
+def test_times_do_not_run_ahead(compiled, record):
+    """The peak is one block, made after eight threads have ended, and the program lives on for as long as
+    it says. The end is seen later than it is, never earlier: so a slow machine does not fail here."""
+    done, rep = record([compiled("times_kept.c")])
+    assert done.returncode == 0
+    after = rep["duration_ns"] - rep["totals"]["peak_time_ns"]
+    assert after > int(done.stdout) - 200_000, (after, done.stdout)
