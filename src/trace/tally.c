@@ -65,27 +65,38 @@ void tally_fini(struct tally *t)
 	memset(t, 0, sizeof *t);
 }
 
+/* So many elements, doubled or more until they are enough; zeroed. NULL: no memory. */
+static void *allocate(size_t *count, uint32_t need, size_t element, unsigned mapped_factor)
+{
+	while (*count < need)
+		*count *= is_mapped(*count * element) ? mapped_factor : 2;
+	if (*count > UINT32_MAX)
+		return NULL;
+	size_t bytes = *count * element; /* whole pages where it is mapped: a power of two of elements */
+	if (is_mapped(bytes))
+		return map_zeroed(bytes);
+	/* 64-byte alignment keeps the hot fields of a site in one cache line. */
+	void *p = aligned_alloc(64, (bytes + 63) & ~63ul);
+	return p ? memset(p, 0, bytes) : NULL;
+}
+
 static int grow(void **array, uint32_t *capacity, uint32_t need, size_t element)
 {
 	if (need <= *capacity)
 		return 0;
-	size_t old = *capacity * element, bigger = *capacity ? *capacity : 64;
-	while (bigger < need)
-		bigger *= is_mapped(bigger * element) ? 8 : 2;
-	if (bigger > UINT32_MAX)
-		return HEFT_ENOMEM;
-	size_t bytes = bigger * element; /* whole pages where it is mapped: `bigger` is a power of two */
-	/* 64-byte alignment keeps the hot fields of a site in one cache line. */
-	void *p = is_mapped(bytes) ? map_zeroed(bytes) : aligned_alloc(64, (bytes + 63) & ~63ul);
+	size_t old = *capacity * element, first = *capacity ? *capacity : 64, count = first;
+	void *p = allocate(&count, need, element, 8);
+	if (!p) { /* some systems count what is mapped as if it were used */
+		count = first;
+		p = allocate(&count, need, element, 2);
+	}
 	if (!p)
 		return HEFT_ENOMEM;
 	if (old)
 		memcpy(p, *array, old);
-	if (!is_mapped(bytes))
-		memset((char *)p + old, 0, bytes - old);
 	give_back(*array, old);
 	*array = p;
-	*capacity = (uint32_t)bigger;
+	*capacity = (uint32_t)count;
 	return 0;
 }
 

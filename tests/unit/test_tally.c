@@ -259,6 +259,31 @@ static void test_batches(void **state)
 	behaviour_fini(&second);
 }
 
+/* Through all sizes, the mapped ones included: what was there stays, what is new is zero. */
+static void grows_without_loss(void **state)
+{
+	static const uint32_t counts[] = {1, 64, 65, 5000, 13107, 13108, 16385, 131073, 400000};
+	struct tally t;
+	uint32_t had = 0;
+	(void)state;
+	tally_init(&t);
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+		assert_int_equal(tally_reserve(&t, counts[i], 1), 0);
+		assert_int_equal(t.site_count, counts[i]);
+		assert_int_equal((uintptr_t)t.sites % 64, 0);
+		for (uint32_t k = 0; k < had; k++)
+			assert_true(t.sites[k].allocations == k + 1 && t.sites[k].lifetime[TALLY_BUCKETS - 1] == k);
+		for (uint32_t k = had; k < t.site_count; k++) {
+			assert_true(t.sites[k].allocations == 0 && t.sites[k].lifetime[TALLY_BUCKETS - 1] == 0);
+			t.sites[k].allocations = k + 1;
+			t.sites[k].lifetime[TALLY_BUCKETS - 1] = k;
+		}
+		had = t.site_count;
+	}
+	tally_fini(&t);
+	assert_null(t.sites);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -266,6 +291,7 @@ int main(void)
 		cmocka_unit_test(test_first_of_two_equal_peaks),
 		cmocka_unit_test(test_reserve_keeps_and_zeroes),
 		cmocka_unit_test(test_batches),
+		cmocka_unit_test(grows_without_loss),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
