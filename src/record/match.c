@@ -6,6 +6,8 @@
  * the allocation is parked until it comes, and so is its own free, if that comes
  * first. A free that finds no block waits a moment for its allocation: a
  * processor may take its stamp while the load of the address is still under way.
+ * For the same reason the free of another thread's very young block is held for a
+ * moment where blocks are resized: the block may have been, before it was handed on.
  * Nothing is guessed unless what is waited for does not come: then the old block
  * ends where the new one begins, and that is counted as an unknown free.
  *
@@ -23,7 +25,11 @@
 #define RARE static __attribute__((noinline))
 #define SIZE_LIMIT (1ull << 47) /* no block is larger than the address space */
 #define PARK_NS 50000000ull
-#define EARLY_NS 2000ull /* far more than a processor runs ahead of a load that is under way */
+/* Far more than a processor runs ahead of a load that is under way. A child frees blocks that it
+ * inherited, and gets their addresses again: what waits for long there is taken for something else. */
+#define EARLY_NS 20000ull
+#define EARLY_CHILD_NS 2000ull
+#define HELD_NS 2000ull
 
 struct raw { /* one record, decoded */
 	uint64_t tsc, time_ns, addr, size;
@@ -226,53 +232,89 @@ static void forget_early(struct process *p, uint32_t i)
 		p->early[i] = p->early[i + 1];
 }
 
-/* A free that finds no block. With several threads its stamp may be older than the allocation's. */
-static void keep_early(struct process *p, const struct stream *s, const struct raw *r)
+/* What is kept at i is not waited with any longer. */
+static void expire(struct drain *d, struct process *p, uint32_t i, uint64_t time_ns)
+{
+	struct early_free f = p->early[i];
+	struct live_block b;
+	forget_early(p, i);
+	if (!f.held || !live_blocks_find(&p->live, f.addr, &b)) {
+		count_unseen(p); /* a block that was never seen */
+		return;
+	}
+	live_blocks_remove(&p->live, f.addr);
+	emit_end(d, p, &b, f.tsc, time_ns, TRACE_FREE, f.thread, f.flags, f.free_site);
+	if (p->parked_count)
+		unpark(d, p, f.addr, f.tsc, time_ns);
+}
+
+static void keep_early(struct drain *d, struct process *p, const struct stream *s, const struct raw *r, bool held)
 {
 	if (p->slots < 2) {
 		count_unseen(p);
 		return;
 	}
-	if (p->early_count == PROCESS_EARLY) {
-		forget_early(p, 0);
-		count_unseen(p);
-	}
-	p->early[p->early_count++] = (struct early_free){r->addr, r->tsc, s->thread, r->flags, r->free_site};
+	if (p->early_count == PROCESS_EARLY)
+		expire(d, p, 0, r->time_ns);
+	p->early[p->early_count++] =
+		(struct early_free){r->addr, r->tsc, s->thread, r->flags, held, r->free_site};
 }
 
-/* Those whose allocation does not come any more are of blocks that were never seen. */
-static void drop_early(struct drain *d, struct process *p, uint64_t tsc)
+static void expire_late(struct drain *d, struct process *p, uint64_t tsc, uint64_t time_ns)
 {
-	while (p->early_count &&
-	       drain_cycles_ns(d, tsc > p->early[0].tsc ? tsc - p->early[0].tsc : 0) >= EARLY_NS) {
-		forget_early(p, 0);
-		count_unseen(p);
+	for (uint32_t i = 0; i < p->early_count;) {
+		const struct early_free *f = &p->early[i];
+		uint64_t wait = f->held ? HELD_NS : p->child ? EARLY_CHILD_NS : EARLY_NS;
+		if (drain_cycles_ns(d, tsc > f->tsc ? tsc - f->tsc : 0) >= wait)
+			expire(d, p, i, time_ns);
+		else
+			i++;
 	}
 }
 
-/* Takes the free of this address that came before its block. A child frees blocks that it inherited,
- * and gets their addresses again: there, only another thread's free is taken. */
-static bool take_early(struct process *p, uint64_t addr, uint32_t thread, struct early_free *f)
+static struct early_free *held_at(struct process *p, uint64_t addr)
+{
+	for (uint32_t i = 0; i < p->early_count; i++)
+		if (p->early[i].held && p->early[i].addr == addr)
+			return &p->early[i];
+	return NULL;
+}
+
+/* Something else happens at this address: a free that is held there comes first. */
+static void end_held(struct drain *d, struct process *p, uint64_t addr, uint64_t time_ns)
+{
+	struct early_free *f = p->early_count ? held_at(p, addr) : NULL;
+	if (f)
+		expire(d, p, (uint32_t)(f - p->early), time_ns);
+}
+
+/* The free of this address that came before its block. A child frees blocks that it inherited, and gets
+ * their addresses again: there, only another thread's free is taken. */
+static struct early_free *early_at(struct process *p, uint64_t addr, uint32_t thread)
 {
 	for (uint32_t i = 0; i < p->early_count; i++) {
-		*f = p->early[i];
-		if (f->addr != addr || (p->child && f->thread == thread))
-			continue;
-		forget_early(p, i);
-		return true;
+		struct early_free *f = &p->early[i];
+		if (!f->held && f->addr == addr && !(p->child && f->thread == thread))
+			return f;
 	}
-	return false;
+	return NULL;
 }
 
 /* A block is there, unless its free came before it. */
 static void settle(struct drain *d, struct process *p, const struct live_block *b, uint32_t thread,
 		   const struct raw *r)
 {
-	struct early_free f;
-	if (UNLIKELY(p->early_count) && take_early(p, b->addr, thread, &f))
-		emit_end(d, p, b, r->tsc, r->time_ns, TRACE_FREE, f.thread, f.flags, f.free_site);
-	else
-		add_block(d, p, b);
+	struct early_free *f = p->early_count ? early_at(p, b->addr, thread) : NULL;
+	if (UNLIKELY(f && !p->young_cycles)) {
+		emit_end(d, p, b, r->tsc, r->time_ns, TRACE_FREE, f->thread, f->flags, f->free_site);
+		forget_early(p, (uint32_t)(f - p->early));
+		return;
+	}
+	add_block(d, p, b);
+	if (UNLIKELY(f)) { /* it may be of what the block is resized to */
+		f->held = true;
+		f->tsc = r->tsc;
+	}
 }
 
 static void on_alloc(struct drain *d, struct process *p, struct stream *s, const struct raw *r,
@@ -288,6 +330,7 @@ static void on_alloc(struct drain *d, struct process *p, struct stream *s, const
 	};
 	struct live_block there;
 	s->last_addr = r->addr;
+	end_held(d, p, r->addr, r->time_ns);
 	if (live_blocks_find(&p->live, r->addr, &there)) {
 		park(d, p, &b, r);
 		return;
@@ -307,8 +350,13 @@ RARE void on_free(struct drain *d, struct process *p, struct stream *s, const st
 		return;
 	}
 	struct live_block b;
+	end_held(d, p, r->addr, r->time_ns);
 	if (!live_blocks_find(&p->live, r->addr, &b)) {
-		keep_early(p, s, r);
+		keep_early(d, p, s, r, false);
+		return;
+	}
+	if (b.thread != s->thread && r->tsc < b.birth_tsc + p->young_cycles) {
+		keep_early(d, p, s, r, true);
 		return;
 	}
 	bool temporary = s->last_addr == r->addr && b.thread == s->thread;
@@ -325,6 +373,11 @@ static void on_realloc_begin(struct drain *d, struct process *p, struct stream *
 	struct parked *own = p->parked_count ? parked_own(p, s, r->addr) : NULL;
 	if (UNLIKELY(own != NULL)) /* the free before it was never seen */
 		place(d, p, (uint32_t)(own - p->parked), r->tsc, r->time_ns);
+	if (p->slots > 1)
+		p->young_cycles = (HELD_NS << 32) / (d->clock.mult | 1);
+	struct early_free *f = p->early_count ? held_at(p, r->addr) : NULL;
+	if (f)
+		f->held = false; /* it is of what comes of the block */
 	s->announced = true;
 	s->moving.addr = 0; /* stays so for a block never seen: it counts when it completes */
 	if (live_blocks_find(&p->live, r->addr, &s->moving))
@@ -380,6 +433,7 @@ static void on_realloc_end(struct drain *d, struct process *p, struct stream *s,
 	/* Its own block goes on being the thread's last one; another ends that. */
 	s->last_addr = s->last_addr == old.addr ? r->addr : 0;
 	struct live_block there;
+	end_held(d, p, r->addr, r->time_ns);
 	if (UNLIKELY(live_blocks_find(&p->live, r->addr, &there)))
 		end_unseen(d, p, &there, r->tsc, r->time_ns);
 	settle(d, p, &b, s->thread, r);
@@ -525,7 +579,7 @@ RARE int on_record(struct drain *d, struct process *p, struct stream *s, uint64_
 	if (UNLIKELY(p->parked_count))
 		unpark_late(d, p, r.tsc, r.time_ns);
 	if (UNLIKELY(p->early_count))
-		drop_early(d, p, r.tsc);
+		expire_late(d, p, r.tsc, r.time_ns);
 	return UNLIKELY(d->failed) ? HEFT_ENOMEM : used;
 }
 
@@ -567,10 +621,10 @@ void drain_process_end(struct drain *d, struct process *p, uint64_t time_ns)
 	uint64_t tsc = d->clock.tsc0 +
 		       (uint64_t)(((unsigned __int128)time_ns << 32) / (d->clock.mult ? d->clock.mult : 1));
 	time_ns = time_of(d, tsc);
+	while (p->early_count)
+		expire(d, p, 0, time_ns);
 	while (p->parked_count)
 		place(d, p, 0, tsc, time_ns);
-	for (; p->early_count; p->early_count--)
-		count_unseen(p);
 	struct ending ending = {d, p, tsc, time_ns};
 	for (uint32_t i = 0; i < p->slots; i++)
 		if (p->streams[i].moving.addr)

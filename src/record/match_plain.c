@@ -138,11 +138,14 @@ static bool match_lanes(struct drain *d, struct lane *at, unsigned lanes, uint64
 				break;
 			const uint64_t block = e->block, born = live_entry_birth(birth);
 			const uint64_t lived = stamp > born ? stamp - born : 0;
+			const bool own = live_entry_thread(birth) == (uint32_t)by;
+			if (UNLIKELY(!own && lived < p->young_cycles))
+				break;
 			e->birth = 0;
 			b->time_ns = time_ns;
 			b->lifetime_ns = (uint64_t)((unsigned __int128)lived * mult >> 32);
 			b->block = block;
-			if (LIKELY(live_entry_thread(birth) == (uint32_t)by))
+			if (LIKELY(own))
 				put_who(b, by, addr == last ? TRACE_BRIEF_FREE_TEMP : TRACE_BRIEF_FREE);
 			else {
 				b->thread = (uint32_t)by;

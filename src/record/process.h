@@ -48,10 +48,11 @@ struct parked { /* an allocation whose address is still live: the free before it
 	uint64_t free_tsc;
 };
 
-struct early_free { /* of an address where there is no block: its allocation may be stamped later */
+struct early_free { /* a free that may be stamped before something that it follows (match.c) */
 	uint64_t addr, tsc;
 	uint32_t thread;
 	uint8_t flags;
+	bool held; /* the block is still there: it may be resized first; else there is none yet */
 	uint32_t free_site; /* TRACE_FREED_AT */
 };
 
@@ -89,6 +90,7 @@ struct process {
 	uint32_t parked_count, parked_capacity;
 	struct early_free early[PROCESS_EARLY]; /* the oldest first */
 	uint32_t early_count;
+	uint64_t young_cycles; /* frees of other threads' blocks that are younger are held; 0: none is */
 	struct unused unused[PROCESS_UNUSED]; /* told of live blocks that grew; a ring */
 	uint32_t unused_count;
 	uint64_t live_bytes, live_blocks;

@@ -143,7 +143,7 @@ def test_threads_that_free_at_their_very_end(compiled, record):
     assert sum(s["cross_thread_frees"] for s in blocks) == 0
 
 
-@pytest.mark.parametrize("count,resized", [(2, 0), (2, 8), (4, 0), (4, 8)])
+@pytest.mark.parametrize("count,resized", [(2, 0), (2, 1), (2, 8), (4, 0), (4, 8)])
 def test_blocks_passed_on_as_fast_as_can_be(compiled, record, count, resized):
     rounds = 100_000
     tunables = "glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0"
