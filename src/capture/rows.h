@@ -1,7 +1,7 @@
 /* The row cache: pc -> unwind row, two places for each, one 64-bit word an
  * entry, so that threads read and write it without locks: a word is either whole
- * or not there. Shared by all threads; read-mostly. (With one place for each,
- * compilers unwound a fifth of their code again and again.)
+ * or not there. Shared by all threads; read-mostly. (With one place for each, cc1
+ * had to work out 63,611 rows in a run; with two it is 5,139.)
  *
  *   entry = tag:34 | row:30      tag = pc >> 15 : 32, pc : 1, exact : 1
  *

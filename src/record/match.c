@@ -248,7 +248,10 @@ static void expire(struct drain *d, struct process *p, uint32_t i, uint64_t time
 		unpark(d, p, f.addr, f.tsc, time_ns);
 }
 
-static void keep_early(struct drain *d, struct process *p, const struct stream *s, const struct raw *r, bool held)
+/* A free whose stamp may be older than what it follows in another thread: its block's allocation, which
+ * is not there yet, or (held) the block's being resized. */
+static void keep_early(struct drain *d, struct process *p, const struct stream *s,
+		       const struct raw *r, bool held)
 {
 	if (p->slots < 2) {
 		count_unseen(p);
@@ -373,7 +376,7 @@ static void on_realloc_begin(struct drain *d, struct process *p, struct stream *
 	struct parked *own = p->parked_count ? parked_own(p, s, r->addr) : NULL;
 	if (UNLIKELY(own != NULL)) /* the free before it was never seen */
 		place(d, p, (uint32_t)(own - p->parked), r->tsc, r->time_ns);
-	if (p->slots > 1)
+	if (UNLIKELY(p->slots > 1 && !p->young_cycles))
 		p->young_cycles = (HELD_NS << 32) / (d->clock.mult | 1);
 	struct early_free *f = p->early_count ? held_at(p, r->addr) : NULL;
 	if (f)
