@@ -178,7 +178,9 @@ int import_finish(struct profile *p, const char *exe)
 {
 	struct profile_totals *t = &p->totals;
 	for (uint32_t i = 0; i < p->site_count; i++) {
-		const struct profile_site *s = &p->sites[i];
+		struct profile_site *s = &p->sites[i];
+		s->left_bytes = s->live_bytes; /* these formats are of one process */
+		s->left_blocks = s->live_blocks;
 		import_add(&t->allocations, s->allocations);
 		import_add(&t->reallocations, s->reallocations);
 		import_add(&t->frees, s->frees);
@@ -190,6 +192,8 @@ int import_finish(struct profile *p, const char *exe)
 		import_add(&t->live_blocks, s->live_blocks);
 		import_add(&t->temporary, s->temporary);
 	}
+	t->left_bytes = t->live_bytes;
+	t->left_blocks = t->live_blocks;
 	t->threads = p->thread_count;
 	p->window_to_ns = p->duration_ns;
 	profile_finish_sites(p);

@@ -91,7 +91,8 @@ struct profile_site {
 	uint64_t allocated_bytes, reallocated_bytes;
 	uint64_t peak_bytes, peak_blocks;
 	uint64_t own_peak_bytes; /* exact if merged == 1, else an upper bound */
-	uint64_t live_bytes, live_blocks, live_slack_bytes;
+	uint64_t live_bytes, live_blocks, live_slack_bytes; /* when the recording ended */
+	uint64_t left_bytes, left_blocks; /* when its process ended, or the recording if that ran on */
 	uint64_t peak_slack_bytes;	    /* usable - requested of what was live at the peak */
 	uint64_t start_bytes, start_blocks; /* live when the selected window began; 0 without one */
 	uint64_t temporary, cross_thread_frees;
@@ -184,7 +185,8 @@ struct profile_totals {
 	uint64_t allocations, reallocations, frees;
 	uint64_t allocated_bytes, reallocated_bytes;
 	uint64_t peak_bytes, peak_blocks, peak_time_ns;
-	uint64_t live_bytes, live_blocks, live_slack_bytes;
+	uint64_t live_bytes, live_blocks, live_slack_bytes; /* when the recording ended */
+	uint64_t left_bytes, left_blocks; /* sum of what each process had not freed at its end */
 	uint64_t peak_slack_bytes;
 	uint64_t start_bytes, start_blocks; /* live when the selected window began */
 	uint64_t temporary, threads, dropped, peak_rss_bytes, unknown_frees;
@@ -288,7 +290,7 @@ struct profile_note {
  * and exporters leave it out instead of showing 0. */
 enum profile_has {
 	PROFILE_HAS_PEAK = 1,	     /* peak_bytes, peak_blocks of sites and totals */
-	PROFILE_HAS_LIVE = 2,	     /* live_bytes, live_blocks */
+	PROFILE_HAS_LIVE = 2,	     /* live_bytes, live_blocks, left_bytes, left_blocks */
 	PROFILE_HAS_ALLOCATED = 4,   /* allocations, allocated_bytes */
 	PROFILE_HAS_FREES = 8,	     /* frees; and reallocations apart from allocations */
 	PROFILE_HAS_TIMES = 16,	     /* duration, time of the peak */

@@ -328,7 +328,7 @@ static int load_threads(struct load *l)
 
 /* ---- sites */
 
-static uint64_t site_live(const struct tally_site *s)
+static uint64_t site_left(const struct tally_site *s)
 {
 	return sum(s->live_bytes, s->end_bytes);
 }
@@ -399,7 +399,7 @@ static void add_measures(struct tally_site *all, const struct tally_site *s)
 {
 	all->allocations += s->allocations;
 	all->allocated_bytes += s->allocated_bytes;
-	all->live_bytes += site_live(s);
+	all->live_bytes += site_left(s);
 	all->live_blocks += sum(s->live_blocks, s->end_blocks);
 	all->live_slack += sum(s->live_slack, s->end_slack);
 	all->peak_bytes += s->peak_bytes;
@@ -438,6 +438,8 @@ static void take_measures(struct profile_site *site, const struct tally_site *al
 	site->live_bytes = all->live_bytes;
 	site->live_blocks = all->live_blocks;
 	site->live_slack_bytes = all->live_slack;
+	site->left_bytes = all->live_bytes;
+	site->left_blocks = all->live_blocks;
 	site->temporary = all->temporary;
 	site->cross_thread_frees = all->cross_thread_frees;
 	site->lifetime.mean_ns = ended ? all->lifetime_sum_ns / ended : 0;
@@ -610,8 +612,8 @@ static int load_totals(struct load *l)
 		t->frees += s->frees;
 		t->allocated_bytes += s->allocated_bytes;
 		t->reallocated_bytes += s->reallocated_bytes;
-		t->live_bytes += site_live(s);
-		t->live_blocks += sum(s->live_blocks, s->end_blocks);
+		t->left_bytes += site_left(s);
+		t->left_blocks += sum(s->live_blocks, s->end_blocks);
 		t->live_slack_bytes += sum(s->live_slack, s->end_slack);
 		t->temporary += s->temporary;
 		t->peak_slack_bytes += s->peak_slack;
@@ -620,6 +622,8 @@ static int load_totals(struct load *l)
 			t->start_blocks += l->start[i].blocks;
 		}
 	}
+	t->live_bytes = t->left_bytes;
+	t->live_blocks = t->left_blocks;
 	p->window_from_ns = l->sel->has_window ? l->sel->from_ns : 0;
 	p->window_to_ns = l->sel->has_window ? l->sel->to_ns : p->duration_ns;
 	t->peak_bytes = tally->peak_bytes;

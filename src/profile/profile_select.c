@@ -206,6 +206,7 @@ static void recount(struct profile *p)
 	t->peak_bytes = t->peak_blocks = 0;
 	t->live_bytes = t->live_blocks = t->live_slack_bytes = t->temporary = 0;
 	t->peak_slack_bytes = t->start_bytes = t->start_blocks = 0;
+	t->left_bytes = t->left_blocks = 0;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		const struct profile_site *s = &p->sites[i];
 		t->allocations += s->allocations;
@@ -218,6 +219,8 @@ static void recount(struct profile *p)
 		t->live_bytes += s->live_bytes;
 		t->live_blocks += s->live_blocks;
 		t->live_slack_bytes += s->live_slack_bytes;
+		t->left_bytes += s->left_bytes;
+		t->left_blocks += s->left_blocks;
 		t->peak_slack_bytes += s->peak_slack_bytes;
 		t->start_bytes += s->start_bytes;
 		t->start_blocks += s->start_blocks;
@@ -261,6 +264,8 @@ static void add_site(struct profile_site *to, const struct profile_site *from)
 	to->own_peak_bytes += from->own_peak_bytes;
 	to->live_bytes += from->live_bytes;
 	to->live_blocks += from->live_blocks;
+	to->left_bytes += from->left_bytes;
+	to->left_blocks += from->left_blocks;
 	to->temporary += from->temporary;
 }
 

@@ -268,6 +268,8 @@ int trace_load_process_totals(struct load *l)
 		begin_processes(l);
 	for (uint32_t i = 0; i < p->process_count && rc == 0; i++) {
 		struct profile_totals *t = &p->processes[i].totals, r = l->replayed_processes[i];
+		r.left_bytes = r.live_bytes;
+		r.left_blocks = r.live_blocks;
 		r.threads = t->threads;
 		r.dropped = t->dropped;
 		r.unknown_frees = t->unknown_frees;

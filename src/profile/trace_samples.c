@@ -122,6 +122,8 @@ static void add_process(struct load *l, const struct trace_samples *s)
 	t->allocated_bytes = estimate_rounded(e.allocated_bytes);
 	t->live_bytes = estimate_rounded(e.live_bytes);
 	t->live_blocks = estimate_rounded(e.live_blocks);
+	t->left_bytes = t->live_bytes;
+	t->left_blocks = t->live_blocks;
 	t->peak_bytes = estimate_rounded(e.peak_bytes);
 	t->peak_blocks = estimate_rounded(e.peak_blocks);
 	q->errors = estimate_errors(&v, s->rate_bytes,

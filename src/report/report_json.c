@@ -65,6 +65,9 @@ static void write_totals(struct json_writer *w, const struct profile_totals *t, 
 	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", t->live_bytes);
 	write_if(w, (has & PROFILE_HAS_LIVE) && !(has & PROFILE_LACKS_BLOCKS), "live_blocks",
 		 t->live_blocks);
+	write_if(w, has & PROFILE_HAS_LIVE, "left_bytes", t->left_bytes);
+	write_if(w, (has & PROFILE_HAS_LIVE) && !(has & PROFILE_LACKS_BLOCKS), "left_blocks",
+		 t->left_blocks);
 	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", t->live_slack_bytes);
 	write_if(w, has & PROFILE_HAS_USABLE, "peak_slack_bytes", t->peak_slack_bytes);
 	write_if(w, has & PROFILE_HAS_TIMES, "start_bytes", t->start_bytes);
@@ -187,6 +190,9 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", s->live_bytes);
 	write_if(w, (has & PROFILE_HAS_LIVE) && !(has & PROFILE_LACKS_BLOCKS), "live_blocks",
 		 s->live_blocks);
+	write_if(w, has & PROFILE_HAS_LIVE, "left_bytes", s->left_bytes);
+	write_if(w, (has & PROFILE_HAS_LIVE) && !(has & PROFILE_LACKS_BLOCKS), "left_blocks",
+		 s->left_blocks);
 	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", s->live_slack_bytes);
 	write_if(w, has & PROFILE_HAS_USABLE, "peak_slack_bytes", s->peak_slack_bytes);
 	if (o->span == REPORT_WINDOW) {
