@@ -48,7 +48,8 @@ INTERPOSED = {
     "execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "execveat", "fexecve",
     "posix_spawn", "posix_spawnp", "fork", "vfork", "_Fork", "clone", "system", "popen",
     "dlopen", "dlmopen", "dlclose", "pthread_create", "pthread_exit", "pthread_setname_np", "prctl",
-    "close", "close_range", "closefrom", "_exit", "_Exit", "quick_exit",
+    "close", "close_range", "closefrom", "_exit", "_Exit", "quick_exit", "wait", "waitpid", "wait3",
+    "wait4", "waitid",
 }
 # C++ new and delete, where they are hooked.
 INTERPOSED_CXX = re.compile(r"^_Z(nw|na|dl|da)")

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #if defined(__x86_64__)
@@ -88,6 +89,11 @@ static inline uint64_t sys_file_size_limit(void)
 }
 static inline int sys_getpid(void) { return (int)sys_call4(SYS_getpid, 0, 0, 0, 0); }
 static inline int sys_getppid(void) { return (int)sys_call4(SYS_getppid, 0, 0, 0, 0); }
+static inline uint32_t sys_maxrss_kib(void)
+{
+	struct rusage usage;
+	return sys_call4(SYS_getrusage, RUSAGE_SELF, (long)&usage, 0, 0) ? 0 : (uint32_t)usage.ru_maxrss;
+}
 static inline void sys_yield(void) { sys_call4(SYS_sched_yield, 0, 0, 0, 0); }
 static inline int sys_gettid(void) { return (int)sys_call4(SYS_gettid, 0, 0, 0, 0); }
 static inline int sys_futex(void *word, int op, uint32_t value, const void *timeout)

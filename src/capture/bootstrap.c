@@ -211,6 +211,7 @@ void heft_resolve_next(void)
 	/* Where the program's calls go. (The name malloc here would be that one too.) */
 	own_malloc = object_of(dlsym(RTLD_DEFAULT, "malloc")) != object_of((void *)heft_resolve_next);
 	heft_follow_init();
+	heft_ends_init();
 	if (next.malloc && next.calloc && next.realloc && next.free)
 		heft_next = next;
 	errno = saved;
@@ -484,6 +485,7 @@ static int open_file(struct heft_process *p)
 	h->start_tsc = now;
 	h->start_mono_ns = sys_clock_ns(CLOCK_MONOTONIC);
 	h->start_unix_ns = (int64_t)sys_clock_ns(CLOCK_REALTIME);
+	h->start_maxrss_kib = sys_maxrss_kib();
 	h->own_malloc = (uint32_t)own_malloc;
 	h->usable_known = heft_next.usable != NULL;
 	if (sample_bytes) {

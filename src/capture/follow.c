@@ -137,10 +137,17 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 		env = completed(to_, text_, env, &missing_);                                       \
 	}
 
+static void about_to_exec(const char *path)
+{
+	note(WIRE_LOG_EXEC, sys_getpid(), path);
+	heft_leaves();
+}
+
 static int failed(int rc)
 {
 	int saved = errno;
 	note(WIRE_LOG_EXEC_FAILED, sys_getpid(), "");
+	heft_stays();
 	errno = saved;
 	return rc;
 }
@@ -148,7 +155,7 @@ static int failed(int rc)
 EXPORT int execve(const char *path, char *const *argv, char *const *env)
 {
 	WITH_OURS(env)
-	note(WIRE_LOG_EXEC, sys_getpid(), path);
+	about_to_exec(path);
 	return failed(next_execve(path, argv, env));
 }
 
@@ -160,7 +167,7 @@ EXPORT int execv(const char *path, char *const *argv)
 EXPORT int execvpe(const char *file, char *const *argv, char *const *env)
 {
 	WITH_OURS(env)
-	note(WIRE_LOG_EXEC, sys_getpid(), file);
+	about_to_exec(file);
 	return failed(next_execvpe(file, argv, env));
 }
 
@@ -172,14 +179,14 @@ EXPORT int execvp(const char *file, char *const *argv)
 EXPORT int fexecve(int fd, char *const *argv, char *const *env)
 {
 	WITH_OURS(env)
-	note(WIRE_LOG_EXEC, sys_getpid(), argv[0]);
+	about_to_exec(argv[0]);
 	return failed(next_fexecve(fd, argv, env));
 }
 
 EXPORT int execveat(int fd, const char *path, char *const *argv, char *const *env, int flags)
 {
 	WITH_OURS(env)
-	note(WIRE_LOG_EXEC, sys_getpid(), *path ? path : argv[0]);
+	about_to_exec(*path ? path : argv[0]);
 	return failed(next_execveat ? next_execveat(fd, path, argv, env, flags)
 				    : (errno = ENOSYS, -1));
 }

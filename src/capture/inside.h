@@ -304,6 +304,13 @@ HIDDEN void heft_module_announce(uint64_t pc);
 
 HIDDEN void heft_follow_init(void);
 
+/* ---- ends.c: when processes end */
+
+HIDDEN void heft_ends_init(void);
+/* This process is about to end, or to become another program; and: it is not, exec failed. */
+HIDDEN void heft_leaves(void);
+HIDDEN void heft_stays(void);
+
 static inline uint64_t heft_mix(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * 0x9e3779b97f4a7c15ull;

@@ -149,7 +149,7 @@ static void end_image_before(struct agent *a, const struct charge *c)
 static void take(struct agent *a, const struct charge *c)
 {
 	struct process *p = c->process;
-	char path[64], name[200];
+	char name[200];
 	if (!room_for_one(a) || process_set_add(a->o->set, p)) {
 		process_free(p); /* no memory: its file stays, and another look will come */
 		return;
@@ -169,8 +169,7 @@ static void take(struct agent *a, const struct charge *c)
 	process_watch_memory(p);
 	own->limit_mono_ns = monotonic_ns() + LIMIT_EVERY_NS;
 	own->check_mono_ns = monotonic_ns() + CHECK_EVERY_NS;
-	snprintf(path, sizeof path, "/proc/%d/statm", p->pid);
-	p->statm_fd = open(path, O_RDONLY | O_CLOEXEC);
+	process_watch_rss(p);
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = p->key};
 	epoll_ctl(a->epoll, EPOLL_CTL_ADD, p->pidfd, &event);
 }

@@ -165,6 +165,26 @@ static uint64_t heap_again(struct drain *d, uint32_t i, uint64_t watermark)
 	return watermark;
 }
 
+/* The end of a process is the oldest thing in the heap: it ends now, unless it has left records that are
+ * younger than what it said when it left. */
+static uint64_t end_in_order(struct drain *d, uint64_t watermark)
+{
+	struct stream *s = d->heap[0];
+	struct process *p = s->process;
+	uint64_t last = 0;
+	for (uint32_t i = 0; i < p->slots && !p->corrupt; i++)
+		if (p->streams[i].active && p->streams[i].more)
+			last = max64(last, p->streams[i].next_tsc);
+	if (last) {
+		s->next_tsc = p->end_tsc = max64(last, s->next_tsc) + 1;
+		sift_down(d->heap, d->heap_count, 0);
+		return watermark;
+	}
+	s->more = false;
+	drain_process_end(d, p);
+	return heap_again(d, 0, watermark);
+}
+
 /* Reads from the two streams with the oldest records, up to the third or the watermark, which it
  * returns: a stream that has been read out may lower it. */
 static uint64_t merge_some(struct drain *d, uint64_t watermark)
@@ -177,7 +197,11 @@ static uint64_t merge_some(struct drain *d, uint64_t watermark)
 		limit = min64(limit, h[3 - second]->next_tsc);
 	for (uint32_t c = 2 * second + 1; c <= 2 * second + 2 && c < count; c++)
 		limit = min64(limit, h[c]->next_tsc);
-	struct stream *next = count > 1 && h[second]->next_tsc <= limit ? h[second] : NULL;
+	if (h[0]->is_end)
+		return end_in_order(d, watermark);
+	struct stream *next = count > 1 && h[second]->next_tsc <= limit && !h[second]->is_end
+				      ? h[second]
+				      : NULL;
 	if (!next && count > 1)
 		limit = min64(limit, h[second]->next_tsc);
 	if (!h[0]->process->corrupt && !(next && next->process->corrupt) &&
@@ -188,19 +212,38 @@ static uint64_t merge_some(struct drain *d, uint64_t watermark)
 	return heap_again(d, 0, watermark);
 }
 
-uint64_t drain_round(struct drain *d, struct process **processes, size_t count)
+static int add_end(struct drain *d, struct process *p)
 {
-	uint64_t before = d->event_total;
+	p->ending.next_tsc = p->end_tsc;
+	p->ending.more = true;
+	return heap_add(d, &p->ending);
+}
+
+uint64_t drain_begin(struct drain *d)
+{
 	uint64_t round = arch_stamp_after();
 	if (d->no_membarrier || syscall(SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0))
 		round -= VISIBLE_CYCLES;
 	clock_tune(&d->clock);
+	return round;
+}
+
+uint64_t drain_round(struct drain *d, struct process **processes, size_t count, uint64_t round,
+		     uint64_t limit)
+{
+	uint64_t before = d->event_total;
 	uint64_t now = drain_now_ns(d);
 	d->heap_count = 0;
-	uint64_t watermark = round;
+	uint64_t watermark = min64(round, limit);
 	for (size_t i = 0; i < count; i++) {
 		struct process *p = processes[i];
-		if (p->done || p->corrupt)
+		if (p->done)
+			continue;
+		if (p->ended && add_end(d, p)) {
+			d->failed = HEFT_ENOMEM;
+			return 0;
+		}
+		if (p->corrupt)
 			continue;
 		if (process_look(p, round, now) < 0) {
 			corrupted(p);

@@ -32,12 +32,25 @@ struct drain {
 void drain_init(struct drain *d, struct trace_writer *writer);
 void drain_fini(struct drain *d);
 uint64_t drain_now_ns(const struct drain *d);
-/* One round over all processes. Returns the number of events, so that the caller knows whether to
- * sleep. A process that makes no sense gets `corrupt` set. */
-uint64_t drain_round(struct drain *d, struct process **processes, size_t count);
-/* All of p's streams are read out and p is over: what is still live is gone now. */
-void drain_process_end(struct drain *d, struct process *p, uint64_t time_ns);
+/* Begins a round: returns its stamp. Whatever was done before it, in any process, is seen by whoever looks
+ * from now on: new processes, ends, records. */
+uint64_t drain_begin(struct drain *d);
+/* One round over all processes, up to the stamp `limit`, which is not after the round's. Processes that
+ * have ended (with end_tsc) end in their place among the events. Returns the number of events, so that
+ * the caller knows whether to sleep. A process that makes no sense gets `corrupt` set. */
+uint64_t drain_round(struct drain *d, struct process **processes, size_t count, uint64_t round,
+		     uint64_t limit);
+/* p is over, at end_tsc, and nothing more is read of it: what is still live is gone now. */
+void drain_process_end(struct drain *d, struct process *p);
 void drain_flush(struct drain *d);
+
+/* Time since the start of the recording of a stamp. */
+static inline uint64_t drain_stamp_ns(const struct drain *d, uint64_t tsc)
+{
+	return tsc > d->clock.tsc0 ? (uint64_t)((unsigned __int128)(tsc - d->clock.tsc0) *
+						d->clock.mult >> 32)
+				   : 0;
+}
 
 static inline uint64_t drain_cycles_ns(const struct drain *d, uint64_t cycles)
 {

@@ -60,7 +60,7 @@ RARE void new_thread(struct drain *d, struct stream *s)
 /* Time since the start of the recording; never goes back. */
 static uint64_t time_of(struct drain *d, uint64_t tsc)
 {
-	uint64_t ns = drain_cycles_ns(d, tsc > d->clock.tsc0 ? tsc - d->clock.tsc0 : 0);
+	uint64_t ns = drain_stamp_ns(d, tsc);
 	if (UNLIKELY(ns < d->last_ns))
 		ns = d->last_ns;
 	d->last_ns = ns;
@@ -618,12 +618,9 @@ static void gone(void *ctx, const struct live_block *b)
 	emit_end(e->drain, e->process, b, e->tsc, e->time_ns, TRACE_GONE, b->thread, 0, 0);
 }
 
-void drain_process_end(struct drain *d, struct process *p, uint64_t time_ns)
+void drain_process_end(struct drain *d, struct process *p)
 {
-	/* In time stamps, since ages are measured in them. */
-	uint64_t tsc = d->clock.tsc0 +
-		       (uint64_t)(((unsigned __int128)time_ns << 32) / (d->clock.mult ? d->clock.mult : 1));
-	time_ns = time_of(d, tsc);
+	uint64_t tsc = p->end_tsc, time_ns = time_of(d, tsc);
 	while (p->early_count)
 		expire(d, p, 0, time_ns);
 	while (p->parked_count)

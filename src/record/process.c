@@ -70,8 +70,10 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 	p->pid = (int32_t)strtol(name, &dot, 16);
 	p->start_tsc = *dot == '.' ? strtoull(dot + 1, NULL, 16) : 0;
 	p->child = s.header->origin == WIRE_FROM_FORK;
-	p->statm_fd = -1;
+	p->start_maxrss_kib = s.header->start_maxrss_kib;
+	p->status_fd = -1;
 	p->cost.share = -1;
+	p->ending = (struct stream){.process = p, .is_end = true};
 	pthread_mutex_init(&p->lock, NULL);
 	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
 	p->facts.pid = p->pid;
@@ -107,8 +109,8 @@ void process_free(struct process *p)
 	munmap(p->base, WIRE_FILE_BYTES);
 	if (p->pidfd >= 0)
 		close(p->pidfd);
-	if (p->statm_fd >= 0)
-		close(p->statm_fd);
+	if (p->status_fd >= 0)
+		close(p->status_fd);
 	if (p->facts.argv) {
 		free((void *)p->facts.exe);
 		free((void *)p->facts.argv);
@@ -206,23 +208,55 @@ void process_end_words(const struct trace_process *f, char *text, size_t size)
 	}
 }
 
+void process_watch_rss(struct process *p)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/status", p->pid);
+	p->status_fd = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The number of KiB behind `name` in a process's status, in bytes; 0: it is not there. */
+static uint64_t status_bytes(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+	return at ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
+}
+
+static void raise_to(uint64_t *highest, uint64_t bytes)
+{
+	if (bytes > *highest)
+		*highest = bytes;
+}
+
+void process_take_account(struct process *p, uint64_t maxrss_kib)
+{
+	/* It goes on over exec, and after fork and vfork: what it was at the start is not this image's. And
+	 * the account of a process contains those of the children that it has waited for. */
+	if (p->has_children || maxrss_kib <= p->start_maxrss_kib)
+		return;
+	pthread_mutex_lock(&p->lock);
+	raise_to(&p->rss.highest_bytes, maxrss_kib * 1024);
+	pthread_mutex_unlock(&p->lock);
+}
+
 uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 {
-	char text[128];
-	unsigned long long pages;
-	ssize_t n = p->statm_fd < 0 ? -1 : pread(p->statm_fd, text, sizeof text - 1, 0);
+	char text[4096];
+	ssize_t n = p->status_fd < 0 ? -1 : pread(p->status_fd, text, sizeof text - 1, 0);
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
-	if (sscanf(text, "%*u %llu", &pages) != 1 || !pages)
+	uint64_t bytes = status_bytes(text, "\nVmRSS:");
+	if (!bytes)
 		return 0;
-	uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
 	pthread_mutex_lock(&p->lock);
 	p->rss.bytes = bytes;
 	if (bytes > p->rss.peak_bytes) {
 		p->rss.peak_bytes = bytes;
 		p->rss.peak_ns = time_ns;
 	}
+	raise_to(&p->rss.highest_bytes, status_bytes(text, "\nVmHWM:"));
+	raise_to(&p->rss.anonymous_bytes, status_bytes(text, "\nRssAnon:"));
 	pthread_mutex_unlock(&p->lock);
 	return bytes;
 }

@@ -29,6 +29,7 @@ struct stream { /* a borrowed slot, from its thread's first record to its last *
 	bool active;	   /* holds the slot */
 	bool open;	   /* as of this round */
 	bool more;	   /* next_tsc is valid */
+	bool is_end;	   /* no stream of records, but a process's end (process.ending) */
 	/* matching */
 	uint64_t last_addr;	/* of this thread's last allocation or reallocation: temporaries */
 	struct live_block moving; /* announced realloc; addr 0: none */
@@ -79,8 +80,12 @@ struct process {
 	struct trace_process facts;
 	bool direct;  /* the command itself */
 	bool ended;   /* the process, or this image of it, is over: drain the rest */
+	uint64_t end_tsc;   /* then: when, as well as can be known; records may move it on */
+	uint64_t alive_tsc; /* it was seen running after this stamp */
+	struct stream ending; /* its end, which takes its place among the records */
 	bool corrupt; /* its file makes no sense any more: not read on */
-	bool done;    /* drained and closed */
+	bool done;    /* drained: its blocks are gone */
+	bool closed;  /* and the recording says so */
 	bool child;   /* forked: inherited blocks */
 	struct stream *streams; /* by slot, `slots` of them */
 	uint32_t slots;
@@ -106,7 +111,9 @@ struct process {
 		double share;
 	} cost;
 	struct process_rss { /* 0: not known */
-		uint64_t bytes, peak_bytes, peak_ns;
+		uint64_t bytes, peak_bytes, peak_ns; /* as seen now and then */
+		uint64_t highest_bytes;	  /* the kernel's own maximum */
+		uint64_t anonymous_bytes; /* most that no file or shared memory is behind, as seen */
 	} rss;
 	struct process_answer { /* to heft_pprof_dump, under way (answer_call.h) */
 		char *bytes;
@@ -120,7 +127,10 @@ struct process {
 	bool limit_is_cgroup;
 	pthread_mutex_t lock; /* of peak, cost, rss, shown, limit and facts, where others than the recorder read them */
 	uint32_t children_seen;
-	int statm_fd;
+	uint32_t reaps_seen; /* of its header's */
+	uint32_t start_maxrss_kib; /* its header's, as it was at first */
+	bool has_children;   /* whose memory the kernel adds to its account */
+	int status_fd;	     /* /proc/PID/status */
 	uint32_t rounds;
 	/* chunks read out, to be given back at the end of the round: a list by `next` */
 	uint32_t give_first, give_last, give_count;
@@ -140,8 +150,12 @@ void process_end_words(const struct trace_process *facts, char *text, size_t siz
 void process_ended_with(struct process *p, int status, uint64_t end_ns);
 /* The same where no status is known. */
 void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns);
-/* Reads the resident memory of a running process (p->statm_fd) into p->rss. time_ns: of the
- * recording. 0: not known. */
+/* Begins to watch the resident memory of a running process. */
+void process_watch_rss(struct process *p);
+/* The kernel's account of a process that has been waited for: it counts if it can only be of this image
+ * and of this process. */
+void process_take_account(struct process *p, uint64_t maxrss_kib);
+/* Reads its resident memory into p->rss. time_ns: of the recording. 0: not known. */
 uint64_t process_read_rss(struct process *p, uint64_t time_ns);
 /* Looks at every stream: what is published now, who is open. now_ns: of this round. Returns the
  * number of streams with records to read, or HEFT_EFORMAT. */

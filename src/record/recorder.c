@@ -46,9 +46,26 @@ enum {
 	CALLS_EVERY_MS = 20,	/* heft_pprof_dump: how often to look */
 	BUDGET_EVERY_MS = 1000, /* sampled processes: what it costs, and a better rate */
 	FOUND_AT_ONCE = 256,
+	UNREADY_MS = 200, /* how long a process may take to make its file */
 };
 
 /* ---- the processes of the session */
+
+/* Gives p its place in the recording; false: no memory. */
+static bool keep_known(struct recorder *r, struct process *p)
+{
+	if (r->process_count == r->known_capacity) {
+		uint32_t bigger = r->known_capacity ? r->known_capacity * 2 : 64;
+		struct known_process *known = reallocarray(r->known, bigger, sizeof *known);
+		if (!known)
+			return false;
+		r->known = known;
+		r->known_capacity = bigger;
+	}
+	p->index = r->process_count++;
+	r->known[p->index] = (struct known_process){p->pid, p->child, p->index, p->start_tsc};
+	return true;
+}
 
 static void add_process(struct recorder *r, struct process *p)
 {
@@ -60,23 +77,26 @@ static void add_process(struct recorder *r, struct process *p)
 	/* The same pid again: the image before has been replaced by exec. */
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *q = r->set->list[i];
-		if (q->pid == p->pid && !q->ended) {
-			q->ended = true;
-			process_ended_as(q, TRACE_END_EXEC, drain_now_ns(&r->drain));
+		if (q->pid == p->pid && !q->ended)
+			recorder_see_exec(r, q, p);
+		if (q->pid == p->pid) /* the kernel's account goes on */
+			p->has_children |= q->has_children;
+		if (q->pid == p->facts.ppid) {
+			q->has_children = true;
+			q->children_seen += p->child;
 		}
-		if (p->child && q->pid == p->facts.ppid)
-			q->children_seen++;
 	}
-	p->index = r->set->count;
+	if (!keep_known(r, p)) {
+		process_free(p);
+		return;
+	}
 	p->direct = p->pid == r->child;
+	r->direct_found |= p->direct;
 	if (p->direct) /* it may have gone into a cgroup of its own before it called exec */
 		process_watch_memory(p);
-	uint64_t start = p->start_tsc;
-	p->facts.start_ns = start > r->drain.clock.tsc0
-				    ? (uint64_t)((unsigned __int128)(start - r->drain.clock.tsc0) *
-						 r->drain.clock.mult >> 32)
-				    : 0;
+	p->facts.start_ns = drain_stamp_ns(&r->drain, p->start_tsc);
 	if (process_set_add(r->set, p)) {
+		r->process_count--;
 		process_free(p);
 		return;
 	}
@@ -95,9 +115,7 @@ static void add_process(struct recorder *r, struct process *p)
 				 p->facts.exe);
 		recorder_note(r, TRACE_NOTE_OWN_MALLOC, p->index, text);
 	}
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%d/statm", p->pid);
-	p->statm_fd = open(path, O_RDONLY | O_CLOEXEC);
+	process_watch_rss(p);
 	r->next_rss_ns = 0;
 	if (r->o->verbose && r->o->say) {
 		char text[512];
@@ -126,18 +144,23 @@ static bool has_file(const struct process_set *set, const char *name)
 	return false;
 }
 
-/* Takes every file of the session directory that is ready, the oldest first: a parent before its
- * child, an image before the one that replaces it. A file that was taken is removed: the
- * mapping is what counts, and nothing is left behind if we are killed. One of a sampled process
- * stays until its end, so that heft ctl finds it. */
-static void find_processes(struct recorder *r)
+/* A file that is being made is waited for, but not for one whose process was killed over it. */
+static bool is_young(const struct recorder *r, uint64_t start_tsc)
 {
-	if (!session_dir_changed(&r->dir) && !r->rescan && !r->child_ended)
-		return;
-	r->rescan = false;
+	uint64_t start_ns = drain_stamp_ns(&r->drain, start_tsc);
+	return start_ns + UNREADY_MS * 1000000ull > drain_now_ns(&r->drain);
+}
+
+/* Takes files of the session directory that are ready, FOUND_AT_ONCE at most, the oldest first: a parent
+ * before its child, an image before the one that replaces it. A file that was taken is removed: the
+ * mapping is what counts, and nothing is left behind if we are killed. One of a sampled process
+ * stays until its end, so that heft ctl finds it. Returns how many; *unready is lowered to when the
+ * oldest process began whose file is not. */
+static size_t take_files(struct recorder *r, uint64_t *unready)
+{
 	DIR *dir = fdopendir(openat(r->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	if (!dir)
-		return;
+		return 0;
 	struct dirent *e;
 	struct process *found[FOUND_AT_ONCE];
 	size_t n = 0;
@@ -146,136 +169,41 @@ static void find_processes(struct recorder *r)
 		    !strncmp(e->d_name, WIRE_SPARE_NAME, sizeof WIRE_SPARE_NAME - 1))
 			continue;
 		struct heft_error err;
+		int32_t pid;
+		uint64_t start_tsc;
 		if (has_file(r->set, e->d_name))
 			continue;
 		int rc = process_open(&found[n], r->dir.fd, e->d_name, &err);
 		if (rc == HEFT_ENOTFOUND) {
 			r->rescan = true;
+			if (session_file_name(e->d_name, &pid, &start_tsc) &&
+			    is_young(r, start_tsc) && start_tsc < *unready)
+				*unready = start_tsc;
 			continue;
 		}
 		if (rc || !found[n]->sampled)
 			unlinkat(r->dir.fd, e->d_name, 0);
 		n += !rc;
 	}
-	r->rescan |= n == FOUND_AT_ONCE;
 	closedir(dir);
 	if (n)
 		session_dir_spares(&r->dir);
 	qsort(found, n, sizeof *found, by_start);
 	for (size_t i = 0; i < n; i++)
 		add_process(r, found[i]);
+	return n;
 }
 
-static bool has_ended(const struct process *p)
+/* Finds new processes. Returns the stamp up to which no event can come of a process that was not found. */
+static uint64_t find_processes(struct recorder *r)
 {
-	if (p->pidfd < 0)
-		return kill(p->pid, 0) && errno == ESRCH;
-	struct pollfd f = {.fd = p->pidfd, .events = POLLIN};
-	return poll(&f, 1, 0) > 0;
-}
-
-static void reap_child(struct recorder *r)
-{
-	int status;
-	struct rusage usage;
-	if (r->child_ended || wait4(r->child, &status, WNOHANG, &usage) != r->child)
-		return;
-	r->child_ended = true;
-	r->result->status = status;
-	r->child_end_ns = drain_now_ns(&r->drain);
-	/* What sampling missed. The kernel's maximum includes what the child was before it executed the
-	 * command, a copy of us: below that it says nothing. */
-	if (usage.ru_maxrss > r->own_maxrss)
-		r->child_maxrss = (uint64_t)usage.ru_maxrss * 1024;
-}
-
-static void see_ends(struct recorder *r)
-{
-	reap_child(r);
-	for (uint32_t i = 0; i < r->set->count; i++) {
-		struct process *p = r->set->list[i];
-		int status = r->result->status;
-		bool is_child = p->pid == r->child;
-		if (p->ended || (is_child ? !r->child_ended : !has_ended(p)))
-			continue;
-		p->ended = true;
-		uint64_t end_ns = is_child ? r->child_end_ns : drain_now_ns(&r->drain);
-		if (is_child && r->child_maxrss) {
-			struct trace_rss s = {end_ns, p->index, r->child_maxrss};
-			trace_writer_rss(r->writer, &s, 1);
-		}
-		if (is_child)
-			process_ended_with(p, status, end_ns);
-		else /* another's child: only its parent knows */
-			process_ended_as(p, TRACE_END_UNKNOWN, end_ns);
-	}
-}
-
-/* What others may see of an exact process: its own fields change with every event. */
-static void show_exact(struct process *p)
-{
-	pthread_mutex_lock(&p->lock);
-	p->shown = (struct process_shown){p->live_bytes, p->live_blocks, p->facts.peak_bytes};
-	pthread_mutex_unlock(&p->lock);
-}
-
-static void close_process(struct recorder *r, struct process *p)
-{
-	struct trace_process *f = &p->facts;
-	process_stacks_read_log(&r->drain.stacks, &p->stacks);
-	recorder_count_losses(r, p);
-	recorder_note_losses(r, p);
-	if (p->sampled) {
-		recorder_note_budget(r, p);
-		sampled_write(&r->drain, p, &p->stacks, p->index, f->end_ns);
-		session_dir_drop(&r->dir, p->pid, p->start_tsc);
-	}
-	else
-		show_exact(p);
-	drain_process_end(&r->drain, p, f->end_ns);
-	trace_writer_process_end(r->writer, p->index, f);
-	if (f->end != TRACE_END_DETACHED && !(r->o->keep_ended && p->sampled))
-		process_drop_pages(p);
-}
-
-/* Closes what has ended; true while something still runs. */
-static bool close_ended(struct recorder *r)
-{
-	bool running = false;
-	for (uint32_t i = 0; i < r->set->count; i++) {
-		struct process *p = r->set->list[i];
-		if (p->done)
-			continue;
-		if (!p->ended) {
-			running = true;
-			continue;
-		}
-		/* Everything it published has been merged once no stream holds more. */
-		bool more = false;
-		for (uint32_t k = 0; k < p->slots && !p->corrupt; k++)
-			more |= p->streams[k].active && p->streams[k].more;
-		if (more)
-			running = true;
-		else
-			close_process(r, p);
-	}
-	return running;
-}
-
-/* Closes what has not ended: it goes on without being recorded. */
-static void leave_processes(struct recorder *r, uint64_t now)
-{
-	for (uint32_t i = 0; i < r->set->count; i++) {
-		struct process *p = r->set->list[i];
-		if (p->done)
-			continue;
-		if (!p->ended) {
-			p->ended = true;
-			process_ended_as(p, TRACE_END_DETACHED, now);
-			atomic_store(&p->session.header->state, WIRE_OFF);
-		}
-		close_process(r, p);
-	}
+	uint64_t unready = UINT64_MAX;
+	if (!session_dir_changed(&r->dir) && !r->rescan && !r->child_ended)
+		return unready;
+	r->rescan = false;
+	while (take_files(r, &unready) == FOUND_AT_ONCE)
+		;
+	return unready;
 }
 
 /* --limit-size: nothing more is written, the program goes on, and its status is still waited for. */
@@ -285,7 +213,7 @@ static void heed_limit(struct recorder *r)
 	uint64_t now = drain_now_ns(&r->drain);
 	if (!r->o->limit_bytes || r->full || trace_writer_bytes(r->writer) < r->o->limit_bytes)
 		return;
-	leave_processes(r, now);
+	recorder_leave(r);
 	r->full = true;
 	r->full_ns = now;
 	number_bytes(limit, r->o->limit_bytes, "byte", "bytes");
@@ -296,21 +224,6 @@ static void heed_limit(struct recorder *r)
 	recorder_note(r, TRACE_NOTE_LOST, TRACE_NONE, text);
 	if (r->o->say)
 		r->o->say(text);
-}
-
-/* Has every forked child come that we know of? */
-static bool children_missing(const struct recorder *r)
-{
-	if (r->full)
-		return false;
-	for (uint32_t i = 0; i < r->set->count; i++) {
-		const struct process *p = r->set->list[i];
-		if (r->o->follow && !p->corrupt &&
-		    atomic_load(&p->session.header->forks) >
-			    p->children_seen + atomic_load(&p->session.header->lost_children))
-			return true;
-	}
-	return false;
 }
 
 /* ---- now and then */
@@ -391,7 +304,7 @@ static void look_at_processes(struct recorder *r, uint64_t now)
 		if (p->done || p->corrupt)
 			continue;
 		if (!p->sampled) {
-			show_exact(p);
+			recorder_show_exact(p);
 			continue;
 		}
 		sampled_see_peak(p);
@@ -463,15 +376,18 @@ static void finish(struct recorder *r)
 {
 	struct drain *d = &r->drain;
 	uint64_t now = drain_now_ns(d);
-	leave_processes(r, now);
+	recorder_leave(r);
 	recorder_note_absent_command(r);
 	recorder_note_unfollowed(r);
 	drain_flush(d);
 	r->result->events = d->event_total;
-	r->result->processes = r->set->count;
-	uint64_t duration = r->child_ended && r->child_end_ns > d->last_ns ? r->child_end_ns : d->last_ns;
+	r->result->processes = r->process_count;
+	/* It ends with its last process. One that was never found ended when we noticed. */
+	uint64_t duration = r->direct_found ? r->last_end_ns : r->child_end_ns;
 	if (!r->child_ended || r->stop)
 		duration = now;
+	if (duration < d->last_ns)
+		duration = d->last_ns;
 	if (r->full)
 		duration = r->full_ns > d->last_ns ? r->full_ns : d->last_ns;
 	trace_writer_close(r->writer, duration, &d->tally, &r->result->problem);
@@ -492,19 +408,22 @@ static void loop(struct recorder *r)
 {
 	uint32_t sleep_us = ROUND_MIN_US;
 	for (;;) {
-		see_ends(r); /* before looking at the streams: what ended has published all */
-		find_processes(r);
-		uint64_t events = drain_round(&r->drain, r->set->list, r->set->count);
+		/* The stamp first: then who is there, who has ended, and what they have published. */
+		uint64_t round = drain_begin(&r->drain);
+		uint64_t limit = find_processes(r);
+		recorder_see_ends(r, round);
+		uint64_t events =
+			drain_round(&r->drain, r->set->list, r->set->count, round, limit);
 		now_and_then(r);
 		heed_limit(r);
-		bool running = close_ended(r);
+		bool running = recorder_close_ended(r);
 		uint64_t now = drain_now_ns(&r->drain);
 		if (running || !r->child_ended)
 			r->last_alive_ns = now;
 		take_signals(r);
 		if (r->stop)
 			return;
-		bool awaited = r->rescan || children_missing(r);
+		bool awaited = r->rescan || recorder_children_missing(r);
 		if (r->child_ended && !running &&
 		    (!awaited || now - r->last_alive_ns > LATE_CHILD_MS * 1000000ull))
 			return;
@@ -589,6 +508,10 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	process_set_fini(&r->own_set);
+	for (uint32_t i = 0; i < r->exec_count; i++)
+		free(r->execs[i].note.path);
+	free(r->execs);
+	free(r->known);
 	free(r);
 	return rc;
 }

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -84,9 +83,6 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 		rc = heft_fail_errno(err, "cannot make a pipe");
 		goto out;
 	}
-	struct rusage usage;
-	getrusage(RUSAGE_SELF, &usage);
-	r->own_maxrss = usage.ru_maxrss;
 	r->child = fork();
 	if (r->child < 0) {
 		rc = heft_fail_errno(err, "cannot start a process");

@@ -5,6 +5,7 @@
 #include "record/sampled.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,46 +80,59 @@ void recorder_note_budget(struct recorder *r, struct process *p)
 		memcpy(r->result->budget, text, sizeof text);
 }
 
+static int by_pid(const void *a, const void *b)
+{
+	const struct known_process *x = a, *y = b;
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+/* Did the program that was executed come? known: by pid. */
+static bool exec_came(const struct recorder *r, const struct known_process *known, uint32_t exec)
+{
+	const struct known_exec *x = &r->execs[exec];
+	bool came = x->note.failed;
+	for (uint32_t k = exec + 1; k < r->exec_count && !came && r->execs[k].process == x->process; k++)
+		came = r->execs[k].note.pid == x->note.pid && r->execs[k].note.failed;
+	struct known_process wanted = {.pid = x->note.pid};
+	const struct known_process *p =
+		bsearch(&wanted, known, r->process_count, sizeof *known, by_pid);
+	while (p && p > known && p[-1].pid == x->note.pid)
+		p--;
+	/* A spawned child may have opened its file before the note was written. */
+	for (; p && p < known + r->process_count && p->pid == x->note.pid && !came; p++)
+		came = (p->index != x->process && !p->child) || p->start_tsc > x->note.tsc;
+	return came;
+}
+
 void recorder_note_unfollowed(struct recorder *r)
 {
-	for (uint32_t i = 0; i < r->set->count; i++) {
-		struct process *p = r->set->list[i];
-		for (uint32_t k = 0; k < p->stacks.exec_count; k++) {
-			struct exec_note *x = &p->stacks.execs[k];
-			bool came = x->failed;
-			for (uint32_t j = k + 1; j < p->stacks.exec_count && !came; j++)
-				came = p->stacks.execs[j].pid == x->pid && p->stacks.execs[j].failed;
-			/* A spawned child may have opened its file before the note was written. */
-			for (uint32_t j = 0; j < r->set->count && !came; j++)
-				came = r->set->list[j]->pid == x->pid && r->set->list[j] != p &&
-				       !r->set->list[j]->child;
-			for (uint32_t j = 0; j < r->set->count && !came; j++)
-				came = r->set->list[j]->pid == x->pid &&
-				       r->set->list[j]->start_tsc > x->tsc;
-			if (came || !r->o->follow)
-				continue;
-			struct launch_plan plan;
-			struct heft_error why = {0};
-			char text[1536];
-			const char *reason = "it did not load heft's library (was its environment cleared?)";
-			if (launch_inspect(x->path, &plan, &why))
-				reason = why.message;
-			snprintf(text, sizeof text, "process %d executed %s and was not recorded: %s", x->pid,
-				 x->path, reason);
-			char *line = strchr(text, '\n');
-			if (line)
-				*line = 0;
-			recorder_note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
-		}
+	if (!r->o->follow || !r->process_count)
+		return;
+	qsort(r->known, r->process_count, sizeof *r->known, by_pid);
+	for (uint32_t i = 0; i < r->exec_count; i++) {
+		const struct exec_note *x = &r->execs[i].note;
+		if (exec_came(r, r->known, i))
+			continue;
+		struct launch_plan plan;
+		struct heft_error why = {0};
+		char text[1536];
+		const char *reason = "it did not load heft's library (was its environment cleared?)";
+		if (launch_inspect(x->path, &plan, &why))
+			reason = why.message;
+		snprintf(text, sizeof text, "process %d executed %s and was not recorded: %s", x->pid,
+			 x->path, reason);
+		char *line = strchr(text, '\n');
+		if (line)
+			*line = 0;
+		recorder_note(r, TRACE_NOTE_UNFOLLOWED, r->execs[i].process, text);
 	}
 }
 
 void recorder_note_absent_command(struct recorder *r)
 {
 	int status = r->result->status;
-	for (uint32_t i = 0; i < r->set->count; i++)
-		if (r->set->list[i]->direct)
-			return;
+	if (r->direct_found)
+		return;
 	struct trace_process p = {
 		.pid = r->child,
 		.ppid = getpid(),
@@ -132,8 +146,8 @@ void recorder_note_absent_command(struct recorder *r)
 		.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
 	};
 	trace_writer_process(r->writer, &p);
-	trace_writer_process_end(r->writer, r->set->count, &p);
-	recorder_note(r, TRACE_NOTE_UNFOLLOWED, r->set->count,
+	trace_writer_process_end(r->writer, r->process_count, &p);
+	recorder_note(r, TRACE_NOTE_UNFOLLOWED, r->process_count,
 	     "the command was not recorded: it ended before heft's library was loaded, or wrote over "
 	     "the memory it shares with heft");
 }

@@ -9,6 +9,26 @@
 
 #include <signal.h>
 
+enum { RECORDER_REAPS = 1024 };
+
+struct reaped_child { /* a child that one of the processes has waited for (wire_reap) */
+	int32_t pid;
+	uint32_t maxrss_kib;
+	uint64_t tsc;
+};
+
+struct known_process { /* of every process that was ever found */
+	int32_t pid;
+	bool child;
+	uint32_t index;
+	uint64_t start_tsc;
+};
+
+struct known_exec {
+	struct exec_note note;
+	uint32_t process; /* in whose log it stands */
+};
+
 struct recorder {
 	const struct recorder_options *o;
 	struct recorder_result *result;
@@ -19,8 +39,15 @@ struct recorder {
 	pid_t child;
 	bool child_ended;
 	uint64_t child_end_ns;
-	long own_maxrss;       /* of the recorder when it forked, in KiB */
-	uint64_t child_maxrss; /* bytes; 0: not known */
+	uint64_t child_maxrss_kib; /* by the kernel's account */
+	struct known_process *known;
+	uint32_t process_count, known_capacity;
+	bool direct_found; /* the command's own file */
+	struct known_exec *execs;
+	uint32_t exec_count;
+	struct reaped_child reaps[RECORDER_REAPS]; /* a ring of the last ones */
+	uint32_t reap_count;
+	uint64_t last_end_ns; /* of the processes that have ended */
 	int signals;
 	bool stop;     /* the user wants no more */
 	bool full;     /* the recording has the size that it may have: the program goes on without */
@@ -36,6 +63,20 @@ struct recorder {
 /* recorder_launch.c: starts the command and opens the recording. mask: the command's signals. 0, or why
  * it was not run; then nothing is left behind. */
 int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error *err);
+
+/* recorder_ends.c: who has ended, and when. round: the stamp that drain_begin gave before anything
+ * was looked at. */
+void recorder_see_ends(struct recorder *r, uint64_t round);
+/* The image `old` became `new`. */
+void recorder_see_exec(struct recorder *r, struct process *old, const struct process *new);
+/* Writes down what the drain has ended; true while something still runs or is not read out. */
+bool recorder_close_ended(struct recorder *r);
+/* Closes what has not ended: it goes on without being recorded. */
+void recorder_leave(struct recorder *r);
+/* Whether a forked child is known of that has not come yet. */
+bool recorder_children_missing(const struct recorder *r);
+/* What others may see of an exact process: its own fields change with every event. */
+void recorder_show_exact(struct process *p);
 
 /* recorder_notes.c: what the recording says in words of itself. */
 void recorder_note(struct recorder *r, uint32_t kind, uint32_t process, const char *text);

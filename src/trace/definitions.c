@@ -22,6 +22,7 @@ enum record {
 	RECORD_THREAD,
 	RECORD_THREAD_NAME,
 	RECORD_NOTE,
+	RECORD_PROCESS_MEMORY, /* since version 3 */
 };
 
 enum { CHUNK_BYTES = 64 << 10 };
@@ -381,6 +382,22 @@ void definitions_put_process_end(struct byte_buffer *b, uint32_t process,
 	buffer_put(b, RECORD_PROCESS_END);
 	buffer_put(b, process);
 	put_end(b, p);
+	if (!p->peak_rss_bytes && !p->peak_anonymous_bytes)
+		return;
+	buffer_put(b, RECORD_PROCESS_MEMORY);
+	buffer_put(b, process);
+	buffer_put(b, p->peak_rss_bytes);
+	buffer_put(b, p->peak_anonymous_bytes);
+}
+
+static const char *get_process_memory(struct definitions *d, struct byte_cursor *c)
+{
+	uint64_t process = cursor_get(c);
+	if (process >= d->process_count)
+		return "the memory of a process that has been defined";
+	d->processes[process].peak_rss_bytes = cursor_get(c);
+	d->processes[process].peak_anonymous_bytes = cursor_get(c);
+	return c->bad ? "complete memory of a process" : NULL;
 }
 
 static const char *get_process_end(struct definitions *d, struct byte_cursor *c)
@@ -472,6 +489,9 @@ const char *definitions_get(struct definitions *d, struct byte_cursor *c)
 			break;
 		case RECORD_PROCESS_END:
 			wrong = get_process_end(d, c);
+			break;
+		case RECORD_PROCESS_MEMORY:
+			wrong = get_process_memory(d, c);
 			break;
 		case RECORD_THREAD:
 			wrong = get_thread(d, c);

@@ -80,6 +80,8 @@ struct trace_process { /* one program image: an exec begins another with the sam
 	uint64_t lost_stacks;	  /* allocations whose stack was cut because tables were full */
 	uint64_t reentrant;	  /* calls from inside a hook (signal handlers): not recorded */
 	uint64_t peak_bytes, peak_blocks, peak_time_ns; /* of this process alone */
+	uint64_t peak_rss_bytes; /* the kernel's own maximum (VmHWM); 0: not known */
+	uint64_t peak_anonymous_bytes; /* most of it that no file or shared memory was behind; 0: not known */
 };
 
 struct trace_rss { uint64_t time_ns; uint32_t process; uint64_t rss_bytes; };

@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x5345535354464548ull /* "HEFTSSES" */
-#define WIRE_VERSION 2u
+#define WIRE_VERSION 3u
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
@@ -52,6 +52,7 @@ enum {
 	WIRE_NODES = 1 << 20, /* 16 MiB */
 	WIRE_LOG_BYTES = 2 << 20,
 	WIRE_HEADER_BYTES = 16 << 10,
+	WIRE_REAPS = 64,
 	WIRE_TEXT_BYTES = 12 << 10, /* exe, then the arguments, each with its NUL */
 };
 
@@ -112,6 +113,14 @@ struct wire_call {
 	_Atomic int32_t owner; /* tid of the thread that asks; 0: none */
 };
 
+/* A child that this process has waited for. Written without a lock, also in signal handlers: `pid` is
+ * set last, and an entry is lost if more children are waited for than the outside has looked at. */
+struct wire_reap {
+	_Atomic int32_t pid;	      /* 0: being written */
+	_Atomic uint32_t maxrss_kib; /* of the kernel's account of the child; 0: not asked for */
+	_Atomic uint64_t tsc;	      /* when it was known to have ended */
+};
+
 struct wire_header {
 	_Atomic uint64_t magic; /* stored last */
 	uint32_t version;
@@ -123,7 +132,7 @@ struct wire_header {
 	uint32_t arg_count;
 	uint32_t usable_known; /* 1: slack is recorded */
 	uint32_t mode;	       /* enum wire_mode */
-	uint32_t pad;
+	uint32_t start_maxrss_kib; /* the kernel's greatest RSS at the start: of what was before exec */
 	uint64_t start_mono_ns; /* start_tsc by the monotonic clock */
 	int64_t start_unix_ns;
 	_Alignas(64) _Atomic uint32_t state; /* enum wire_state */
@@ -146,6 +155,11 @@ struct wire_header {
 	_Alignas(64) _Atomic uint32_t log_used; /* may stand before the last entry: a hint for writers */
 	struct wire_sampling sampling;
 	struct wire_call call;
+	/* Since when it has been on its way out (exit, exec): it ends then or later, and records that
+	 * follow move the end. 0: it is not, or its exec failed. */
+	_Alignas(64) _Atomic uint64_t leaving_tsc;
+	_Atomic uint32_t reap_count; /* ever: the last one is at (reap_count - 1) % WIRE_REAPS */
+	struct wire_reap reaps[WIRE_REAPS];
 	_Alignas(64) char text[WIRE_TEXT_BYTES];
 };
 _Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "header fits");

@@ -1,0 +1,150 @@
+/* When processes end.
+ *
+ * The outside sees that a process is gone only when it next looks, some
+ * milliseconds late. Until then its blocks would count as live, and a program
+ * with many short children would seem to have had all of them at once. So the
+ * end gets a place in the order of events: a process that leaves (exit, _exit,
+ * exec) notes when, and one that waits for a child notes when that was known to
+ * be over, which is all there is to know of a child that was killed.
+ *
+ * Nothing here takes a lock or makes a system call that the program does not
+ * make itself, but for getpid: all of these functions may be called in a signal
+ * handler, or in a vfork child, whose memory is its parent's. */
+#include "capture/inside.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pid_t (*next_wait4)(pid_t, int *, int, struct rusage *);
+static int (*next_waitid)(idtype_t, id_t, siginfo_t *, int);
+static void (*next__exit)(int);
+static void (*next_quick_exit)(int);
+
+void heft_ends_init(void)
+{
+	next_wait4 = (__typeof__(next_wait4))heft_next_symbol("wait4");
+	next_waitid = (__typeof__(next_waitid))heft_next_symbol("waitid");
+	next__exit = (__typeof__(next__exit))heft_next_symbol("_exit");
+	next_quick_exit = (__typeof__(next_quick_exit))heft_next_symbol("quick_exit");
+}
+
+/* The header of this process's own file: what is mapped may be a parent's, in a vfork child or where no
+ * file could be made. NULL: there is none. */
+static struct wire_header *own_header(void)
+{
+	struct wire_header *h = heft_mapped ? wire_session_at(heft_mapped).header : NULL;
+	return h && h->pid == sys_getpid() ? h : NULL;
+}
+
+void heft_leaves(void)
+{
+	struct wire_header *h = own_header();
+	if (h)
+		atomic_store(&h->leaving_tsc, arch_stamp());
+}
+
+void heft_stays(void)
+{
+	struct wire_header *h = own_header();
+	if (h)
+		atomic_store(&h->leaving_tsc, 0);
+}
+
+static __attribute__((destructor)) void at_end(void)
+{
+	heft_leaves();
+}
+
+EXPORT __attribute__((noreturn)) void _exit(int status)
+{
+	heft_leaves();
+	if (next__exit)
+		next__exit(status);
+	for (;;)
+		sys_call4(SYS_exit_group, status, 0, 0, 0);
+}
+
+EXPORT __attribute__((noreturn)) void _Exit(int status)
+{
+	_exit(status);
+}
+
+EXPORT __attribute__((noreturn)) void quick_exit(int status)
+{
+	heft_leaves(); /* its handlers run after this: what they record moves the end */
+	if (next_quick_exit)
+		next_quick_exit(status);
+	_exit(status);
+}
+
+static void reaped(pid_t pid, uint32_t maxrss_kib)
+{
+	struct heft_process *p = heft_process;
+	if (!p || atomic_load(&p->phase) != HEFT_OPEN)
+		return;
+	struct wire_header *h = p->session.header;
+	struct wire_reap *r = &h->reaps[atomic_fetch_add(&h->reap_count, 1) % WIRE_REAPS];
+	atomic_store(&r->pid, 0);
+	atomic_store(&r->maxrss_kib, maxrss_kib);
+	atomic_store(&r->tsc, arch_stamp());
+	atomic_store(&r->pid, pid);
+}
+
+/* For calls that come before the functions behind ours have been looked up. */
+static long as_libc(long rc)
+{
+	if (rc >= 0)
+		return rc;
+	errno = (int)-rc;
+	return -1;
+}
+
+/* Every function that waits by pid is this one to the kernel. It always asks for the child's account. */
+EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+	int own_status = 0;
+	struct rusage own_usage;
+	if (!status)
+		status = &own_status;
+	if (!usage)
+		usage = &own_usage;
+	pid_t child = next_wait4 ? next_wait4(pid, status, options, usage)
+				 : (pid_t)as_libc(sys_call4(SYS_wait4, pid, (long)status, options,
+							    (long)usage));
+	if (child > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status)))
+		reaped(child, (uint32_t)usage->ru_maxrss);
+	return child;
+}
+
+EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
+{
+	return wait4(-1, status, options, usage);
+}
+
+EXPORT pid_t waitpid(pid_t pid, int *status, int options)
+{
+	return wait4(pid, status, options, NULL);
+}
+
+EXPORT pid_t wait(int *status)
+{
+	return wait4(-1, status, 0, NULL);
+}
+
+EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+	siginfo_t own_info = {0};
+	if (!info)
+		info = &own_info;
+	int rc = next_waitid ? next_waitid(type, id, info, options)
+			     : (int)as_libc(sys_call6(SYS_waitid, (long)type, (long)id, (long)info,
+						      options, 0, 0));
+	if (!rc && info->si_pid > 0 &&
+	    (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
+	     info->si_code == CLD_DUMPED))
+		reaped(info->si_pid, 0);
+	return rc;
+}

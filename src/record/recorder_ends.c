@@ -1,0 +1,252 @@
+/* How the recorder sees processes end.
+ *
+ * A process is found gone some milliseconds after it went. What it had live must
+ * not count until then: the sums over several processes would be of processes
+ * that never ran together. So an end is put into the order of events, by what is
+ * known of its moment, the best first:
+ *
+ *   - the process said that it leaves (exit, _exit, exec): the end is there, or after the last
+ *     record that it made later;
+ *   - its parent waited for it: a killed one ended before that;
+ *   - it was found gone in this round: it ended before the round's end;
+ *
+ * and never before a moment at which it was seen running. Each of these lies
+ * between the real end and whatever another process could do because of it, so
+ * that a child's blocks are gone before its parent goes on.
+ *
+ * A closed process is forgotten after a while: thousands of them would cost every
+ * round more. What is to be said of it at the end is kept. */
+#include "record/recorder_parts.h"
+
+#include "base/arch.h"
+#include "record/sampled.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+enum { CLOSED_KEPT = 64 }; /* for whoever asks about processes that have just ended */
+
+static bool has_ended(const struct process *p)
+{
+	if (p->pidfd < 0)
+		return kill(p->pid, 0) && errno == ESRCH;
+	struct pollfd f = {.fd = p->pidfd, .events = POLLIN};
+	return poll(&f, 1, 0) > 0;
+}
+
+static void reap_child(struct recorder *r)
+{
+	int status;
+	struct rusage usage;
+	if (r->child_ended || wait4(r->child, &status, WNOHANG, &usage) != r->child)
+		return;
+	r->child_ended = true;
+	r->result->status = status;
+	r->child_end_ns = drain_now_ns(&r->drain);
+	r->child_maxrss_kib = (uint64_t)usage.ru_maxrss;
+}
+
+/* Takes over which children the processes have waited for. */
+static void gather_reaps(struct recorder *r)
+{
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		const struct wire_header *h = p->session.header;
+		if (p->done || p->corrupt)
+			continue;
+		uint32_t count = atomic_load(&h->reap_count);
+		if (count - p->reaps_seen > WIRE_REAPS)
+			p->reaps_seen = count - WIRE_REAPS;
+		for (; p->reaps_seen != count; p->reaps_seen++) {
+			const struct wire_reap *w = &h->reaps[p->reaps_seen % WIRE_REAPS];
+			r->reaps[r->reap_count++ % RECORDER_REAPS] = (struct reaped_child){
+				atomic_load(&w->pid), atomic_load(&w->maxrss_kib),
+				atomic_load(&w->tsc)};
+			p->has_children = true;
+		}
+	}
+}
+
+/* The last time that somebody waited for p; NULL: nobody has. */
+static const struct reaped_child *reap_of(const struct recorder *r, const struct process *p)
+{
+	uint32_t kept = r->reap_count < RECORDER_REAPS ? r->reap_count : RECORDER_REAPS;
+	for (uint32_t i = 1; i <= kept; i++) {
+		const struct reaped_child *c = &r->reaps[(r->reap_count - i) % RECORDER_REAPS];
+		if (c->pid == p->pid && c->tsc > p->start_tsc)
+			return c;
+	}
+	return NULL;
+}
+
+/* When p said that it leaves; 0: it did not, or what it said makes no sense. */
+static uint64_t leaving_tsc(const struct process *p)
+{
+	uint64_t tsc = p->corrupt ? 0 : atomic_load(&p->session.header->leaving_tsc);
+	return tsc > p->start_tsc && tsc <= arch_stamp() ? tsc : 0;
+}
+
+static uint64_t end_of(const struct recorder *r, struct process *p, uint64_t round)
+{
+	const struct reaped_child *reap = reap_of(r, p);
+	uint64_t end = leaving_tsc(p);
+	p->has_children |= !p->corrupt && atomic_load(&p->session.header->forks);
+	if (!end)
+		end = reap && reap->tsc < round ? reap->tsc : round;
+	if (p->pid == r->child)
+		process_take_account(p, r->child_maxrss_kib);
+	else if (reap)
+		process_take_account(p, reap->maxrss_kib);
+	return end > p->alive_tsc ? end : p->alive_tsc;
+}
+
+void recorder_see_ends(struct recorder *r, uint64_t round)
+{
+	reap_child(r);
+	gather_reaps(r);
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		bool is_child = p->pid == r->child;
+		if (p->ended)
+			continue;
+		if (is_child ? !r->child_ended : !has_ended(p)) {
+			p->alive_tsc = round;
+			continue;
+		}
+		p->ended = true;
+		p->end_tsc = end_of(r, p, round);
+		uint64_t end_ns = drain_stamp_ns(&r->drain, p->end_tsc);
+		if (is_child)
+			process_ended_with(p, r->result->status, end_ns);
+		else /* another's child: only its parent knows */
+			process_ended_as(p, TRACE_END_UNKNOWN, end_ns);
+	}
+}
+
+void recorder_see_exec(struct recorder *r, struct process *old, const struct process *new)
+{
+	uint64_t leaving = leaving_tsc(old);
+	old->ended = true;
+	old->end_tsc = leaving && leaving < new->start_tsc ? leaving : new->start_tsc;
+	process_ended_as(old, TRACE_END_EXEC, drain_stamp_ns(&r->drain, old->end_tsc));
+}
+
+void recorder_show_exact(struct process *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->shown = (struct process_shown){p->live_bytes, p->live_blocks, p->facts.peak_bytes};
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* What it executed is looked at when the recording ends. */
+static void take_execs(struct recorder *r, struct process *p)
+{
+	uint32_t count = p->stacks.exec_count;
+	struct known_exec *execs = reallocarray(r->execs, r->exec_count + count + 1u, sizeof *execs);
+	if (!execs)
+		return;
+	r->execs = execs;
+	for (uint32_t i = 0; i < count; i++)
+		execs[r->exec_count++] = (struct known_exec){p->stacks.execs[i], p->index};
+	p->stacks.exec_count = 0;
+}
+
+static void close_process(struct recorder *r, struct process *p)
+{
+	struct trace_process *f = &p->facts;
+	process_stacks_read_log(&r->drain.stacks, &p->stacks);
+	recorder_count_losses(r, p);
+	recorder_note_losses(r, p);
+	pthread_mutex_lock(&p->lock);
+	f->end_ns = drain_stamp_ns(&r->drain, p->end_tsc);
+	f->peak_rss_bytes = p->rss.highest_bytes;
+	f->peak_anonymous_bytes = p->rss.anonymous_bytes;
+	pthread_mutex_unlock(&p->lock);
+	if (f->end_ns > r->last_end_ns)
+		r->last_end_ns = f->end_ns;
+	if (p->sampled) {
+		recorder_note_budget(r, p);
+		sampled_write(&r->drain, p, &p->stacks, p->index, f->end_ns);
+		session_dir_drop(&r->dir, p->pid, p->start_tsc);
+	} else
+		recorder_show_exact(p);
+	trace_writer_process_end(r->writer, p->index, f);
+	take_execs(r, p);
+	if (f->end != TRACE_END_DETACHED && !(r->o->keep_ended && p->sampled))
+		process_drop_pages(p);
+	p->closed = true;
+}
+
+/* A child that was forked has not come yet. */
+static bool is_awaiting(const struct recorder *r, const struct process *p)
+{
+	const struct wire_header *h = p->session.header;
+	return r->o->follow && !p->corrupt &&
+	       atomic_load(&h->forks) > p->children_seen + atomic_load(&h->lost_children);
+}
+
+bool recorder_children_missing(const struct recorder *r)
+{
+	for (uint32_t i = 0; i < r->set->count && !r->full; i++)
+		if (is_awaiting(r, r->set->list[i]))
+			return true;
+	return false;
+}
+
+/* The oldest that are closed, but for some. */
+static void forget_closed(struct recorder *r)
+{
+	uint32_t closed = 0;
+	for (uint32_t i = 0; i < r->set->count; i++)
+		closed += r->set->list[i]->closed;
+	for (uint32_t i = 0; i < r->set->count && closed > CLOSED_KEPT;) {
+		struct process *p = r->set->list[i];
+		if (!p->closed || is_awaiting(r, p) || (r->o->keep_ended && p->sampled)) {
+			i++;
+			continue;
+		}
+		process_set_remove(r->set, p);
+		closed--;
+	}
+}
+
+bool recorder_close_ended(struct recorder *r)
+{
+	bool running = false, closed = false;
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		if (p->closed)
+			continue;
+		if (p->done) {
+			close_process(r, p);
+			closed = true;
+		} else
+			running = true;
+	}
+	if (closed)
+		forget_closed(r);
+	return running;
+}
+
+void recorder_leave(struct recorder *r)
+{
+	uint64_t now = arch_stamp();
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		if (p->closed)
+			continue;
+		if (!p->ended) {
+			p->ended = true;
+			p->end_tsc = now;
+			process_ended_as(p, TRACE_END_DETACHED, drain_stamp_ns(&r->drain, now));
+			atomic_store(&p->session.header->state, WIRE_OFF);
+		}
+		if (!p->done)
+			drain_process_end(&r->drain, p);
+		close_process(r, p);
+	}
+}
