@@ -119,7 +119,7 @@ static int estimate(struct load *l)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < c->process_count; i++)
 		processes[i] = l->processes[i] != PROFILE_NONE;
-	int rc = trace_samples_tally(c, processes, &l->replayed, &l->spread);
+	int rc = trace_samples_tally(c, processes, l->last_processes, &l->replayed, &l->spread);
 	free(processes);
 	if (rc < 0)
 		return rc;
@@ -395,13 +395,34 @@ static int want_sites(struct load *l, bool *sites, bool *nodes)
 	return 0;
 }
 
-static void add_measures(struct tally_site *all, const struct tally_site *s)
+struct site_sums { /* of the recording's sites that are one of the profile's */
+	struct tally_site tally;
+	uint64_t left_bytes, left_blocks;
+};
+
+/* Live when the recording ended: what was never freed, unless its process ended before. */
+static struct live_at_end live_at_end(const struct load *l, uint32_t site)
 {
+	const struct tally_site *s = &l->tally->sites[site];
+	struct live_at_end end = {s->end_bytes, s->end_blocks, s->end_slack};
+	if (l->last)
+		end = l->last[site];
+	return (struct live_at_end){sum(s->live_bytes, end.bytes), sum(s->live_blocks, end.blocks),
+				    sum(s->live_slack, end.slack)};
+}
+
+static void add_measures(const struct load *l, struct site_sums *sums, uint32_t site)
+{
+	const struct tally_site *s = &l->tally->sites[site];
+	struct tally_site *all = &sums->tally;
+	struct live_at_end live = live_at_end(l, site);
+	sums->left_bytes += site_left(s);
+	sums->left_blocks += sum(s->live_blocks, s->end_blocks);
 	all->allocations += s->allocations;
 	all->allocated_bytes += s->allocated_bytes;
-	all->live_bytes += site_left(s);
-	all->live_blocks += sum(s->live_blocks, s->end_blocks);
-	all->live_slack += sum(s->live_slack, s->end_slack);
+	all->live_bytes += live.bytes;
+	all->live_blocks += live.blocks;
+	all->live_slack += live.slack;
 	all->peak_bytes += s->peak_bytes;
 	all->peak_blocks += s->peak_blocks;
 	all->peak_slack += s->peak_slack;
@@ -423,8 +444,9 @@ static void add_measures(struct tally_site *all, const struct tally_site *s)
 	}
 }
 
-static void take_measures(struct profile_site *site, const struct tally_site *all)
+static void take_measures(struct profile_site *site, const struct site_sums *sums)
 {
+	const struct tally_site *all = &sums->tally;
 	uint64_t ended = sum(all->frees, all->end_blocks);
 	site->allocations = all->allocations;
 	site->reallocations = all->reallocations;
@@ -438,8 +460,8 @@ static void take_measures(struct profile_site *site, const struct tally_site *al
 	site->live_bytes = all->live_bytes;
 	site->live_blocks = all->live_blocks;
 	site->live_slack_bytes = all->live_slack;
-	site->left_bytes = all->live_bytes;
-	site->left_blocks = all->live_blocks;
+	site->left_bytes = sums->left_bytes;
+	site->left_blocks = sums->left_blocks;
 	site->temporary = all->temporary;
 	site->cross_thread_frees = all->cross_thread_frees;
 	site->lifetime.mean_ns = ended ? all->lifetime_sum_ns / ended : 0;
@@ -545,10 +567,10 @@ static int load_sites(struct load *l)
 			rc = HEFT_ENOMEM;
 	}
 	for (uint32_t id = 0; id < p->site_count && rc == 0; id++) {
-		struct tally_site all;
+		struct site_sums all;
 		memset(&all, 0, sizeof all);
 		for (uint32_t i = head[id]; i != PROFILE_NONE; i = next[i]) {
-			add_measures(&all, &l->tally->sites[i]);
+			add_measures(l, &all, i);
 			p->sites[id].merged++;
 			if (l->start) {
 				p->sites[id].start_bytes += l->start[i].bytes;
@@ -556,7 +578,7 @@ static int load_sites(struct load *l)
 			}
 		}
 		take_measures(&p->sites[id], &all);
-		memcpy(unsorted[id], all.lifetime, sizeof *unsorted);
+		memcpy(unsorted[id], all.tally.lifetime, sizeof *unsorted);
 		p->sites[id].release_first = id; /* to find it again when they are in order */
 	}
 	if (rc == 0) {
@@ -614,7 +636,10 @@ static int load_totals(struct load *l)
 		t->reallocated_bytes += s->reallocated_bytes;
 		t->left_bytes += site_left(s);
 		t->left_blocks += sum(s->live_blocks, s->end_blocks);
-		t->live_slack_bytes += sum(s->live_slack, s->end_slack);
+		struct live_at_end live = live_at_end(l, i);
+		t->live_bytes += live.bytes;
+		t->live_blocks += live.blocks;
+		t->live_slack_bytes += live.slack;
 		t->temporary += s->temporary;
 		t->peak_slack_bytes += s->peak_slack;
 		if (l->start) {
@@ -622,8 +647,6 @@ static int load_totals(struct load *l)
 			t->start_blocks += l->start[i].blocks;
 		}
 	}
-	t->live_bytes = t->left_bytes;
-	t->live_blocks = t->left_blocks;
 	p->window_from_ns = l->sel->has_window ? l->sel->from_ns : 0;
 	p->window_to_ns = l->sel->has_window ? l->sel->to_ns : p->duration_ns;
 	t->peak_bytes = tally->peak_bytes;
@@ -705,6 +728,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = load_meta(&l);
 	if (rc == 0)
 		rc = load_processes(&l);
+	if (rc == 0)
+		rc = trace_ends_load(&l);
 	if (rc == 0 && l.c->samples_count)
 		rc = estimate(&l);
 	else if (rc == 0 && (!l.all_threads || l.sel->has_window))
@@ -736,6 +761,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	free(l.replayed_processes);
 	free(l.thread_ids);
 	free(l.start);
+	free(l.last);
+	free(l.last_processes);
 	free(l.spread);
 	free(l.sizes);
 	tally_fini(&l.replayed);

@@ -25,6 +25,10 @@ struct load {
 	struct live_at_start { /* of the window, by the recording's site; NULL: no window */
 		uint64_t bytes, blocks;
 	} * start;
+	bool *last_processes;  /* by the recording's: ends with what is selected; NULL: the only one */
+	struct live_at_end {   /* of their blocks, by the recording's site; NULL: all that is left */
+		uint64_t bytes, blocks, slack;
+	} * last;
 	struct profile_spread *spread; /* of a sampled recording, by its sites; else NULL */
 	struct trace_sizes *sizes;
 	uint64_t sizes_from_ns;
@@ -32,6 +36,14 @@ struct load {
 
 /* What was selected, as a tally of its own. */
 int trace_load_replay(struct load *l);
+/* Which processes are the last ones, and what they have left (trace_ends.c). */
+int trace_ends_load(struct load *l);
+/* Whether blocks of this thread are live at the end if they are never freed. */
+static inline bool trace_ends_last(const struct load *l, uint32_t thread)
+{
+	return !l->last_processes || (l->c->threads[thread].process < l->c->process_count &&
+				      l->last_processes[l->c->threads[thread].process]);
+}
 /* Allocations by size. */
 int trace_load_sizes(struct load *l);
 /* Every number of each process. */

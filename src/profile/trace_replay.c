@@ -159,7 +159,8 @@ static int sizes_batch(void *ctx, const struct trace_event *events, size_t count
 			trace_sizes_begin(l->sizes);
 			l->sizes_from_ns = 0;
 		}
-		trace_sizes_apply(l->sizes, e, !l->sizes_from_ns);
+		trace_sizes_apply(l->sizes, e, !l->sizes_from_ns,
+				  trace_ends_last(l, e->birth_thread));
 	}
 	return 0;
 }

@@ -40,6 +40,15 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 		return HEFT_ENOMEM;
 	}
 
+	/* The kernel's own maximum of a process is of no known moment: it says nothing of sums, and nothing of
+	 * a window. */
+	for (uint32_t i = 0; i < c->process_count && !from_ns && to_ns == UINT64_MAX; i++)
+		if (processes[i] != PROFILE_NONE) {
+			uint64_t highest = c->processes[i].peak_rss_bytes;
+			p->processes[processes[i]].totals.peak_rss_bytes = highest;
+			if (highest > p->totals.peak_rss_bytes)
+				p->totals.peak_rss_bytes = highest;
+		}
 	for (size_t i = 0; i < c->rss_count; i++) {
 		const struct trace_rss *s = &c->rss[i];
 		for (; next_end < end_count && ends[next_end].time_ns < s->time_ns; next_end++) {

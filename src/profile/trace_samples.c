@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 struct sums {
-	double live_bytes, live_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
+	double live_bytes, live_blocks, gone_bytes, gone_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
 };
 
 const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uint32_t *count,
@@ -31,6 +31,14 @@ static void add_live(const struct trace_sample *b, struct sums *e, struct profil
 	s->live_blocks += w.objects_variance;
 	s->live_bytes += w.bytes_variance;
 	s->live_samples++;
+}
+
+/* Its process has ended before the recording. */
+static void add_gone(const struct trace_sample *b, struct sums *e)
+{
+	struct estimate_weight w = estimate_of_block(b->size, b->rate_bytes);
+	e->gone_blocks += w.objects;
+	e->gone_bytes += w.bytes;
 }
 
 static void add_peak(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
@@ -58,19 +66,22 @@ static void fill(struct tally *t, const struct sums *sites)
 		struct tally_site *s = &t->sites[i];
 		s->allocations = estimate_rounded(sites[i].allocations);
 		s->allocated_bytes = estimate_rounded(sites[i].allocated_bytes);
-		s->end_bytes = estimate_rounded(sites[i].live_bytes);
-		s->end_blocks = estimate_rounded(sites[i].live_blocks);
+		s->live_bytes = estimate_rounded(sites[i].live_bytes);
+		s->live_blocks = estimate_rounded(sites[i].live_blocks);
+		s->end_bytes = estimate_rounded(sites[i].gone_bytes);
+		s->end_blocks = estimate_rounded(sites[i].gone_blocks);
 		s->peak_bytes = estimate_rounded(sites[i].peak_bytes);
 		s->peak_blocks = estimate_rounded(sites[i].peak_blocks);
 		s->own_peak_bytes = s->peak_bytes;
-		s->frees = s->allocations > s->end_blocks ? s->allocations - s->end_blocks : 0;
+		uint64_t left = s->live_blocks + s->end_blocks;
+		s->frees = s->allocations > left ? s->allocations - left : 0;
 		t->peak_bytes += s->peak_bytes;
 		t->peak_blocks += s->peak_blocks;
 	}
 }
 
-int trace_samples_tally(const struct trace_contents *c, const bool *processes, struct tally *t,
-			struct profile_spread **spread)
+int trace_samples_tally(const struct trace_contents *c, const bool *processes, const bool *last,
+			struct tally *t, struct profile_spread **spread)
 {
 	struct sums *sites = calloc((size_t)c->site_count + 1, sizeof *sites);
 	struct profile_spread *v = calloc((size_t)c->site_count + 1, sizeof *v);
@@ -88,8 +99,13 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, s
 		const struct trace_sample *peak = trace_samples_peak(s, &peak_count, &peak_ns);
 		if (!processes[s->process])
 			continue;
+		bool is_last = !last || last[s->process];
 		for (uint32_t k = 0; k < s->live_count; k++)
-			add_live(&s->live[k], &sites[s->live[k].site], &v[s->live[k].site]);
+			if (is_last)
+				add_live(&s->live[k], &sites[s->live[k].site],
+					 &v[s->live[k].site]);
+			else
+				add_gone(&s->live[k], &sites[s->live[k].site]);
 		for (uint32_t k = 0; k < peak_count; k++)
 			add_peak(&peak[k], &sites[peak[k].site], &v[peak[k].site]);
 		for (uint32_t k = 0; k < s->sum_count; k++)

@@ -63,7 +63,7 @@ static void ended(struct trace_sizes *s, uint64_t size, uint32_t slack)
 	s->live_bytes -= size;
 }
 
-void trace_sizes_apply(struct trace_sizes *s, const struct trace_event *e, bool counted)
+void trace_sizes_apply(struct trace_sizes *s, const struct trace_event *e, bool counted, bool last)
 {
 	switch ((enum trace_op)e->op) {
 	case TRACE_ALLOC:
@@ -79,7 +79,7 @@ void trace_sizes_apply(struct trace_sizes *s, const struct trace_event *e, bool 
 	case TRACE_GONE: { /* live at its end; no part of later peaks */
 		struct trace_size_count *c = of(s, e->size);
 		ended(s, e->size, e->slack);
-		if (counted) {
+		if (counted && last) {
 			c->end_blocks++;
 			c->end_bytes += e->size;
 		}

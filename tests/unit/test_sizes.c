@@ -133,7 +133,7 @@ static void one_history(enum model_shape shape, unsigned seed, size_t from)
 	for (size_t i = 0; i < h->count; i++) {
 		if (i == from)
 			trace_sizes_begin(s);
-		trace_sizes_apply(s, &h->steps[i].e, i >= from);
+		trace_sizes_apply(s, &h->steps[i].e, i >= from, true);
 	}
 	if (from == h->count)
 		trace_sizes_begin(s);

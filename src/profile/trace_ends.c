@@ -1,0 +1,81 @@
+/* What is live at the end of a recording of several processes.
+ *
+ * A block that is never freed ends with its process. What a process left when it
+ * ended is one number (left at exit); what is live when the recording ends is
+ * another: only blocks of the processes that end there, the last ones, are. Their
+ * blocks end with the last events of the recording, so these are looked at, and no
+ * others. Of a single process both are the same, and nothing is read.
+ *
+ * Of a selection its own last processes count: "the recording" is then theirs. */
+#include "profile/trace_load.h"
+
+#include <stdlib.h>
+
+static bool still_runs(const struct trace_process *p)
+{
+	return p->end == TRACE_END_RUNNING || p->end == TRACE_END_DETACHED;
+}
+
+/* Which processes end with the recording, and from when on their blocks do. */
+static int find_last(struct load *l, uint64_t *from_ns)
+{
+	const struct trace_contents *c = l->c;
+	uint64_t latest = 0;
+	bool some_run = false;
+	l->last_processes = calloc((size_t)c->process_count + 1, sizeof *l->last_processes);
+	if (!l->last_processes)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < c->process_count; i++) {
+		if (l->processes[i] == PROFILE_NONE)
+			continue;
+		some_run |= still_runs(&c->processes[i]);
+		if (c->processes[i].end_ns > latest)
+			latest = c->processes[i].end_ns;
+	}
+	*from_ns = UINT64_MAX;
+	for (uint32_t i = 0; i < c->process_count; i++) {
+		const struct trace_process *p = &c->processes[i];
+		l->last_processes[i] = l->processes[i] != PROFILE_NONE &&
+				       (some_run ? still_runs(p) : p->end_ns == latest);
+		if (l->last_processes[i] && p->end_ns < *from_ns)
+			*from_ns = p->end_ns;
+	}
+	/* Times in the file are rounded down. */
+	*from_ns -= *from_ns < c->meta.tick_ns ? *from_ns : c->meta.tick_ns;
+	return 0;
+}
+
+static int tail_batch(void *ctx, const struct trace_event *events, size_t count)
+{
+	struct load *l = ctx;
+	const struct trace_contents *c = l->c;
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_event *e = &events[i];
+		if (e->op != TRACE_GONE)
+			continue;
+		if (e->site >= c->site_count || e->birth_thread >= c->thread_count)
+			return HEFT_EFORMAT;
+		if (!l->threads[e->birth_thread] || !trace_ends_last(l, e->birth_thread))
+			continue;
+		l->last[e->site].bytes += e->size;
+		l->last[e->site].blocks++;
+		l->last[e->site].slack += e->slack;
+	}
+	return 0;
+}
+
+int trace_ends_load(struct load *l)
+{
+	uint64_t from_ns, to_ns = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
+	if (l->p->process_count < 2)
+		return 0;
+	int rc = find_last(l, &from_ns);
+	if (rc < 0)
+		return rc;
+	l->last = calloc((size_t)l->c->site_count + 1, sizeof *l->last);
+	if (!l->last)
+		return HEFT_ENOMEM;
+	if (from_ns > to_ns || l->c->samples_count) /* samples are told apart as they are added up */
+		return 0;
+	return trace_reader_events(l->reader, from_ns, to_ns, tail_batch, l, l->err);
+}
