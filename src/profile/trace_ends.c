@@ -16,7 +16,8 @@ static bool still_runs(const struct trace_process *p)
 	return p->end == TRACE_END_RUNNING || p->end == TRACE_END_DETACHED;
 }
 
-/* Which processes end with the recording, and from when on their blocks do. */
+/* Which processes end with the recording, and from when on their blocks do. Of one that is still running
+ * (the recording was cut) no block has ended so. */
 static int find_last(struct load *l, uint64_t *from_ns)
 {
 	const struct trace_contents *c = l->c;
@@ -37,11 +38,12 @@ static int find_last(struct load *l, uint64_t *from_ns)
 		const struct trace_process *p = &c->processes[i];
 		l->last_processes[i] = l->processes[i] != PROFILE_NONE &&
 				       (some_run ? still_runs(p) : p->end_ns == latest);
-		if (l->last_processes[i] && p->end_ns < *from_ns)
+		if (l->last_processes[i] && p->end != TRACE_END_RUNNING && p->end_ns < *from_ns)
 			*from_ns = p->end_ns;
 	}
 	/* Times in the file are rounded down. */
-	*from_ns -= *from_ns < c->meta.tick_ns ? *from_ns : c->meta.tick_ns;
+	if (*from_ns != UINT64_MAX)
+		*from_ns -= *from_ns < c->meta.tick_ns ? *from_ns : c->meta.tick_ns;
 	return 0;
 }
 
@@ -72,6 +74,8 @@ int trace_ends_load(struct load *l)
 	int rc = find_last(l, &from_ns);
 	if (rc < 0)
 		return rc;
+	if (l->sel->has_window && from_ns < l->sel->from_ns)
+		from_ns = l->sel->from_ns;
 	l->last = calloc((size_t)l->c->site_count + 1, sizeof *l->last);
 	if (!l->last)
 		return HEFT_ENOMEM;

@@ -41,8 +41,10 @@ int trace_ends_load(struct load *l);
 /* Whether blocks of this thread are live at the end if they are never freed. */
 static inline bool trace_ends_last(const struct load *l, uint32_t thread)
 {
-	return !l->last_processes || (l->c->threads[thread].process < l->c->process_count &&
-				      l->last_processes[l->c->threads[thread].process]);
+	uint32_t process = l->c->threads[thread].process;
+	return !l->last_processes ||
+	       (process < l->c->process_count && l->last_processes[process] &&
+		l->c->processes[process].end != TRACE_END_RUNNING);
 }
 /* Allocations by size. */
 int trace_load_sizes(struct load *l);

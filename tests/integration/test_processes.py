@@ -66,11 +66,11 @@ def test_fork(record, processes, leaf, mode):
     assert child["command"] == parent["command"] == [str(processes), mode, str(leaf)]
     assert {t["pid"] for t in rep["threads"]} == {parent["pid"], child["pid"]}
     (site,) = rep.sites_calling("child_work")
-    assert (site["allocations"], site["live_blocks"]) == (7, 4)
+    assert (site["allocations"], site["left_blocks"], site["live_blocks"]) == (7, 4, 0)
     assert site["stack"][0]["line"] == line_of("processes.c", "processes.child")
-    # before and after, at one instant: 2 x 1000 + 7 x 30 is less than 2 x 1000 + 2000 + 4 x 30
-    # where the child's blocks die with it or not; never more than all together
-    assert 4000 <= rep["totals"]["peak_bytes"] <= 4210
+    # The child's blocks are gone when the parent has waited for it: 2 x 1000 + 2000 is the most.
+    assert rep["totals"]["peak_bytes"] == rep["totals"]["live_bytes"] == 4000
+    assert rep["totals"]["left_bytes"] == 4120
 
 
 def test_pid_selects_a_process(record, processes, leaf):

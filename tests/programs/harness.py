@@ -234,14 +234,15 @@ def check_sums(rep):
     """What the contract says of every report: sites, processes and threads add up."""
     t = rep["totals"]
     for column in ("allocations", "reallocations", "allocated_bytes", "peak_bytes", "live_bytes",
-                   "live_blocks", "temporary"):
+                   "live_blocks", "left_bytes", "left_blocks", "temporary"):
         assert total(rep["sites"], column) == t[column], column
-    for column in ("allocations", "frees", "reallocations", "allocated_bytes", "live_bytes",
-                   "live_blocks", "temporary"):
+    for column in ("allocations", "frees", "reallocations", "allocated_bytes", "left_bytes",
+                   "left_blocks", "temporary"):
         assert sum(p["totals"][column] for p in rep["processes"]) == t[column], column
     for column in ("allocations", "frees", "allocated_bytes"):
         assert sum(x[column] for x in rep["threads"]) == t[column], column
-    assert t["allocations"] - t["frees"] == t["live_blocks"]
+    assert t["allocations"] - t["frees"] == t["left_blocks"]
+    assert t["live_bytes"] <= t["peak_bytes"] and t["live_blocks"] <= t["left_blocks"]
 
 
 def allocator_library(name):
