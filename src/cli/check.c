@@ -304,6 +304,8 @@ static int check(struct check *c, int *status, struct heft_error *err)
 		rc = import_profile(&c->profile, c->recording, NULL, err);
 	if (rc == 0)
 		rc = cli_selection_apply(&c->selection, c->profile, err);
+	if (rc == 0)
+		rc = budget_refuse(c->budget, c->profile, err);
 	if (rc < 0)
 		return rc;
 	c->results = calloc(c->budget->count, sizeof *c->results);

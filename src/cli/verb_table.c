@@ -47,7 +47,7 @@ static const struct cli_option run_options[] = {
 static const struct cli_option report_options[] = {
 	{CLI_OPT_ALL, "all", 0, CLI_NO_ARG, NULL, "show all findings (default: the first seven)",
 	 false},
-	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "peak|live|allocated|count|temporary|lifetime|grew",
+	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "peak|live|left|allocated|count|temporary|lifetime|grew",
 	 "order of the sites (default: peak; in a window grew, at a moment live)", false},
 	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N",
 	 "show N sites (default: 20; with --json all)", false},
@@ -78,7 +78,7 @@ static const struct cli_option report_options[] = {
 
 static const struct cli_option diff_options[] = {
 	OPTION_JSON,
-	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "peak|live|allocated|count|temporary|lifetime",
+	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "peak|live|left|allocated|count|temporary|lifetime",
 	 "what to compare (default: peak; with --per s allocated)", false},
 	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N",
 	 "show N changes (default: 20; with --json all)", false},

@@ -83,6 +83,8 @@ struct budget_result {
 	uint32_t part_count;
 };
 
+/* HEFT_EREFUSED if a rule asks for what this profile cannot answer in the way that people mean it. */
+int budget_refuse(const struct budget *b, const struct profile *p, struct heft_error *err);
 /* results[i] is of rules[i]; 0 or HEFT_ENOMEM. */
 int budget_measure(const struct budget *b, const struct profile *p,
 		   const struct budget_finding *findings, size_t finding_count,

@@ -190,6 +190,24 @@ static bool holds(const struct budget_rule *r, const struct budget_result *resul
 	return least <= r->limit && r->limit <= most;
 }
 
+int budget_refuse(const struct budget *b, const struct profile *p, struct heft_error *err)
+{
+	bool several = profile_is_of_several(p);
+	for (uint32_t i = 0; several && i < b->count; i++) {
+		const struct budget_rule *r = &b->rules[i];
+		if (!r->measure || strncmp(r->measure->name, "live_", 5) != 0)
+			continue;
+		return heft_fail(err, HEFT_EREFUSED,
+				 "%s is what is live when the recording ends, and %u processes were "
+				 "recorded: most of them had ended before\n"
+				 "use %s: what each process had not freed when it ended",
+				 r->measure->name, p->process_count,
+				 strcmp(r->measure->name, "live_blocks") == 0 ? "left_blocks"
+									     : "left_bytes");
+	}
+	return 0;
+}
+
 int budget_measure(const struct budget *b, const struct profile *p,
 		   const struct budget_finding *findings, size_t finding_count,
 		   struct budget_result *results)

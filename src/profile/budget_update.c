@@ -21,7 +21,7 @@ const char budget_starter[] = "# What this program may use at most; heft check h
 			      "heft-check(1) explains.\n"
 			      "# After a change that is meant: heft check --update\n"
 			      "peak_bytes <= 1M\n"
-			      "live_bytes <= 1k\n"
+			      "left_bytes <= 1k\n"
 			      "allocations <= 1\n"
 			      "allocated_bytes <= 1M\n"
 			      "dropped == 0\n";

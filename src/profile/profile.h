@@ -433,8 +433,12 @@ enum profile_sort {
 	PROFILE_BY_COUNT,
 	PROFILE_BY_TEMPORARY,
 	PROFILE_BY_LIFETIME,
-	PROFILE_BY_GREW /* in the selected window: live at its end minus at its start, or 0 */
+	PROFILE_BY_GREW, /* in the selected window: live at its end minus at its start, or 0 */
+	PROFILE_BY_LEFT	 /* not freed when its process ended */
 };
+/* Whether it is of several processes: then "live at the end" is of the last ones alone, and what people
+ * mean is mostly what each had left at its exit. A process that called exec is one. */
+bool profile_is_of_several(const struct profile *p);
 int profile_sort_parse(const char *name, enum profile_sort *sort); /* 0 or HEFT_EUSAGE */
 const char *profile_sort_name(enum profile_sort sort);
 /* Whether the file that the profile came from tells this measure. */

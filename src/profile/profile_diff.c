@@ -85,6 +85,8 @@ static void add_side(struct profile_diff_side *sum, const struct profile_diff_si
 	sum->peak_blocks += more->peak_blocks;
 	sum->live_bytes += more->live_bytes;
 	sum->live_blocks += more->live_blocks;
+	sum->left_bytes += more->left_bytes;
+	sum->left_blocks += more->left_blocks;
 	sum->temporary += more->temporary;
 	sum->allocations_error95 =
 		estimate_together(sum->allocations_error95, more->allocations_error95);
@@ -118,6 +120,8 @@ static struct profile_diff_side side_of_site(const struct profile *p, uint32_t i
 		.peak_blocks = s->peak_blocks,
 		.live_bytes = s->live_bytes,
 		.live_blocks = s->live_blocks,
+		.left_bytes = s->left_bytes,
+		.left_blocks = s->left_blocks,
 		.temporary = s->temporary,
 		.lifetime_ns = (double)s->lifetime.mean_ns,
 	};
@@ -536,6 +540,8 @@ static double measure_of(const struct profile_diff_side *s, enum profile_sort me
 		return (double)s->peak_bytes;
 	case PROFILE_BY_LIVE:
 		return (double)s->live_bytes;
+	case PROFILE_BY_LEFT:
+		return (double)s->left_bytes;
 	case PROFILE_BY_ALLOCATED:
 		return (double)s->allocated_bytes;
 	case PROFILE_BY_COUNT:
@@ -558,6 +564,7 @@ bool profile_diff_has(const struct profile_diff *d, enum profile_sort measure)
 		[PROFILE_BY_COUNT] = PROFILE_HAS_ALLOCATED,
 		[PROFILE_BY_TEMPORARY] = PROFILE_HAS_TEMPORARY,
 		[PROFILE_BY_LIFETIME] = PROFILE_HAS_MEAN_LIFETIME,
+		[PROFILE_BY_LEFT] = PROFILE_HAS_LIVE,
 	};
 	return measure < sizeof needs / sizeof *needs &&
 	       (d->old->has & d->new->has &needs[measure]);
@@ -606,6 +613,7 @@ static double error_of(const struct profile_diff_side *s, enum profile_sort meas
 	case PROFILE_BY_PEAK:
 		return s->peak_bytes_error95;
 	case PROFILE_BY_LIVE:
+	case PROFILE_BY_LEFT:
 		return s->live_bytes_error95;
 	case PROFILE_BY_ALLOCATED:
 		return s->allocated_bytes_error95;

@@ -10,7 +10,7 @@ struct profile_diff_side {
 	uint32_t sites; /* how many */
 	uint64_t allocations, reallocations, frees;
 	uint64_t allocated_bytes, peak_bytes, peak_blocks;
-	uint64_t live_bytes, live_blocks, temporary;
+	uint64_t live_bytes, live_blocks, left_bytes, left_blocks, temporary;
 	double lifetime_ns; /* mean */
 	/* Of a sampled side: 95 % errors of the sums. */
 	double allocations_error95, allocated_bytes_error95, peak_bytes_error95, live_bytes_error95;

@@ -17,8 +17,16 @@ static const char *const sort_names[] = {
 	[PROFILE_BY_PEAK] = "peak",           [PROFILE_BY_LIVE] = "live",
 	[PROFILE_BY_ALLOCATED] = "allocated", [PROFILE_BY_COUNT] = "count",
 	[PROFILE_BY_TEMPORARY] = "temporary", [PROFILE_BY_LIFETIME] = "lifetime",
-	[PROFILE_BY_GREW] = "grew",
+	[PROFILE_BY_GREW] = "grew",           [PROFILE_BY_LEFT] = "left",
 };
+
+bool profile_is_of_several(const struct profile *p)
+{
+	for (uint32_t i = 1; i < p->process_count; i++)
+		if (p->processes[i].pid != p->processes[0].pid)
+			return true;
+	return false;
+}
 
 int profile_sort_parse(const char *name, enum profile_sort *sort)
 {
@@ -45,6 +53,7 @@ bool profile_tells(const struct profile *p, enum profile_sort sort)
 		[PROFILE_BY_TEMPORARY] = PROFILE_HAS_TEMPORARY,
 		[PROFILE_BY_LIFETIME] = PROFILE_HAS_MEAN_LIFETIME,
 		[PROFILE_BY_GREW] = PROFILE_HAS_LIVE | PROFILE_HAS_TIMES,
+		[PROFILE_BY_LEFT] = PROFILE_HAS_LIVE,
 	};
 	return (p->has & needs[sort]) == needs[sort];
 }
@@ -67,6 +76,8 @@ uint64_t profile_site_measure(const struct profile_site *site, enum profile_sort
 	case PROFILE_BY_GREW:
 		return site->live_bytes > site->start_bytes ? site->live_bytes - site->start_bytes
 							    : 0;
+	case PROFILE_BY_LEFT:
+		return site->left_bytes;
 	}
 	return 0;
 }
@@ -77,6 +88,7 @@ static uint64_t error_of(const struct profile_errors *e, enum profile_sort sort)
 	case PROFILE_BY_PEAK:
 		return e->peak_bytes;
 	case PROFILE_BY_LIVE:
+	case PROFILE_BY_LEFT:
 		return e->live_bytes;
 	case PROFILE_BY_ALLOCATED:
 		return e->allocated_bytes;

@@ -350,6 +350,18 @@ static void take_signals(struct recorder *r)
 	}
 }
 
+static void say_disk(struct recorder *r)
+{
+	char text[512];
+	snprintf(text, sizeof text,
+		 "the session directory %s is not in memory (tmpfs): each process takes some 20 ms "
+		 "longer to begin and end, and the kernel writes to the disk meanwhile. "
+		 "HEFT_DIR=/dev/shm, or another tmpfs, avoids that.",
+		 r->dir.path);
+	if (r->o->say)
+		r->o->say(text);
+}
+
 static void say_daemons(struct recorder *r)
 {
 	char text[512];
@@ -490,6 +502,8 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 	prctl(PR_SET_TIMERSLACK, 50000ul);
 	session_guard_install();
 	int rc = session_dir_make(&r->dir, err);
+	if (!rc && r->dir.on_disk)
+		say_disk(r);
 	if (!rc) {
 		r->signals = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
 		rc = o->ready ? o->ready(o->ready_ctx, err) : 0;

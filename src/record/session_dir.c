@@ -98,6 +98,7 @@ int session_dir_make(struct session_dir *d, struct heft_error *err)
 		chmod(d->path, 01733);
 	d->fd = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	d->changed_ns = 0;
+	d->on_disk = !suitable(base, true);
 	if (d->fd < 0) {
 		int rc = heft_fail_errno(err, "session directory %s", d->path);
 		session_dir_remove(d);

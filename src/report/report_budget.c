@@ -219,6 +219,7 @@ static const char *order_for(const struct budget_rule *rule)
 	static const struct {
 		const char *prefix, *order;
 	} orders[] = {{"live", "live"},
+		      {"left", "left"},
 		      {"allocated", "allocated"},
 		      {"reallocated", "allocated"},
 		      {"allocations", "count"},

@@ -18,15 +18,26 @@ enum { CALLERS_SHOWN = 2, SITE_INDENT = 49, ERROR_ROOM = 19 };
 
 /* In the order they are shown. Lifetimes are timing: they differ from run to run, and alone make
  * no change. */
-static const enum profile_sort measures[] = {PROFILE_BY_PEAK, PROFILE_BY_LIVE, PROFILE_BY_ALLOCATED,
-					     PROFILE_BY_COUNT, PROFILE_BY_TEMPORARY};
+static const enum profile_sort measures[] = {PROFILE_BY_PEAK,      PROFILE_BY_LIVE,
+					     PROFILE_BY_LEFT,      PROFILE_BY_ALLOCATED,
+					     PROFILE_BY_COUNT,     PROFILE_BY_TEMPORARY};
 enum { MEASURES = sizeof measures / sizeof *measures };
 
 static const char *const labels[] = {
 	[PROFILE_BY_PEAK] = "peak",           [PROFILE_BY_LIVE] = "live at end",
 	[PROFILE_BY_ALLOCATED] = "allocated", [PROFILE_BY_COUNT] = "allocations",
 	[PROFILE_BY_TEMPORARY] = "temporary", [PROFILE_BY_LIFETIME] = "mean lifetime",
+	[PROFILE_BY_LEFT] = "left at exit",
 };
+
+/* Of one process, what is live at the end and what it left are one number; of several, people mean the
+ * second. */
+static bool is_shown(const struct profile_diff *d, enum profile_sort measure)
+{
+	bool several = profile_is_of_several(d->old) || profile_is_of_several(d->new);
+	return profile_diff_has(d, measure) && (measure != PROFILE_BY_LIVE || !several) &&
+	       (measure != PROFILE_BY_LEFT || several);
+}
 
 /* ---- numbers */
 
@@ -170,7 +181,7 @@ static void print_totals(FILE *out, const struct profile_diff *d,
 		fprintf(out, " %11s", "+-95 %");
 	putc('\n', out);
 	for (size_t i = 0; i < MEASURES; i++)
-		if (profile_diff_has(d, measures[i]))
+		if (is_shown(d, measures[i]))
 			print_row(out, d, labels[measures[i]],
 				  profile_diff_old(d, &d->old_total, measures[i]),
 				  profile_diff_new_value(d, &d->new_total, measures[i]),
@@ -430,7 +441,7 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 	}
 	enum profile_sort found = PROFILE_BY_LIFETIME;
 	for (size_t i = 0; i < MEASURES && found == PROFILE_BY_LIFETIME; i++) {
-		if (measures[i] == o->sort || !profile_diff_has(d, measures[i]))
+		if (measures[i] == o->sort || !is_shown(d, measures[i]))
 			continue;
 		struct profile_threshold t =
 			profile_threshold_for(&o->threshold, o->sort, measures[i]);

@@ -11,11 +11,13 @@
 
 static const enum profile_sort measures[] = {PROFILE_BY_PEAK,      PROFILE_BY_LIVE,
 					     PROFILE_BY_ALLOCATED, PROFILE_BY_COUNT,
-					     PROFILE_BY_TEMPORARY, PROFILE_BY_LIFETIME};
+					     PROFILE_BY_TEMPORARY, PROFILE_BY_LIFETIME,
+					     PROFILE_BY_LEFT};
 static const char *const keys[] = {
 	[PROFILE_BY_PEAK] = "peak_bytes",           [PROFILE_BY_LIVE] = "live_bytes",
 	[PROFILE_BY_ALLOCATED] = "allocated_bytes", [PROFILE_BY_COUNT] = "allocations",
 	[PROFILE_BY_TEMPORARY] = "temporary",       [PROFILE_BY_LIFETIME] = "lifetime_ns",
+	[PROFILE_BY_LEFT] = "left_bytes",
 };
 
 static void write_number(struct json_writer *w, const char *key, double value)
@@ -63,6 +65,8 @@ static void write_side(struct json_writer *w, const struct profile *p,
 	json_write_key_uint(w, "peak_blocks", s->peak_blocks);
 	json_write_key_uint(w, "live_bytes", s->live_bytes);
 	json_write_key_uint(w, "live_blocks", s->live_blocks);
+	json_write_key_uint(w, "left_bytes", s->left_bytes);
+	json_write_key_uint(w, "left_blocks", s->left_blocks);
 	json_write_key_uint(w, "temporary", s->temporary);
 	json_write_key_uint(w, "lifetime_ns", (uint64_t)s->lifetime_ns);
 	if (p->errors) {

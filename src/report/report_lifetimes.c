@@ -39,6 +39,7 @@ static const char *sort_of(enum profile_sort sort)
 		[PROFILE_BY_TEMPORARY] = "temporary allocations",
 		[PROFILE_BY_LIFETIME] = "mean lifetime",
 		[PROFILE_BY_GREW] = "growth",
+		[PROFILE_BY_LEFT] = "bytes left at exit",
 	};
 	return names[sort];
 }

@@ -251,6 +251,8 @@ static uint64_t total_of(const struct profile_totals *t, enum profile_sort sort)
 		return t->allocations;
 	case PROFILE_BY_TEMPORARY:
 		return t->temporary;
+	case PROFILE_BY_LEFT:
+		return t->left_bytes;
 	case PROFILE_BY_LIFETIME:
 	case PROFILE_BY_GREW:
 		break;
@@ -270,6 +272,7 @@ static struct words value_of(uint64_t value, enum profile_sort sort)
 		return words_growth(0, value);
 	case PROFILE_BY_PEAK:
 	case PROFILE_BY_LIVE:
+	case PROFILE_BY_LEFT:
 	case PROFILE_BY_ALLOCATED:
 		break;
 	}

@@ -287,6 +287,7 @@ static const char *const measures[] = {
 	[PROFILE_BY_TEMPORARY] = "temporary allocations",
 	[PROFILE_BY_LIFETIME] = "mean lifetime", /* never: it does not add up */
 	[PROFILE_BY_GREW] = "grown in the window",
+	[PROFILE_BY_LEFT] = "left at exit",
 };
 
 int report_tree(FILE *out, const struct profile *p, const struct report_options *o)

@@ -96,6 +96,7 @@ const char *words_measure(enum profile_sort sort)
 		[PROFILE_BY_TEMPORARY] = "temporary allocations",
 		[PROFILE_BY_LIFETIME] = "mean lifetime",
 		[PROFILE_BY_GREW] = "growth in the window",
+		[PROFILE_BY_LEFT] = "bytes left at exit",
 	};
 	return words[sort];
 }

@@ -230,7 +230,7 @@ def test_first_budget(heft, program, tmp_path):
     assert "new.budget: a first budget, with 10 % headroom" in done.err
     text = (tmp_path / "new.budget").read_text()
     assert "peak_bytes <= 119k\n" in text and "allocations <= 165\n" in text
-    assert "live_bytes <= 0\n" in text
+    assert "left_bytes <= 0\n" in text
     assert heft("check", "--budget", "new.budget", "--", program).status == 0
     assert heft("check", "--budget", "new.budget", "--", program, "leak").status == 1
 
