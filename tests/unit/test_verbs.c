@@ -148,7 +148,7 @@ static void completions_work_in_bash(void **state)
 	assert_string_equal(answer, "--help\n"); /* the hidden one stays hidden */
 	if (cli_verb_find("report")) {
 		ask_bash("t heft report --sort l", answer, sizeof(answer));
-		assert_string_equal(answer, "live lifetime\n");
+		assert_string_equal(answer, "live left lifetime\n");
 		ask_bash("t heft report --sort = p", answer, sizeof(answer));
 		assert_string_equal(answer, "peak\n");
 		ask_bash("t heft report --tr", answer, sizeof(answer));
