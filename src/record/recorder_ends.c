@@ -50,6 +50,25 @@ static void reap_child(struct recorder *r)
 	r->child_maxrss_kib = (uint64_t)usage.ru_maxrss;
 }
 
+/* Somebody waited for a child only after we had found that it ended: its account comes late. */
+static void take_late_account(struct recorder *r, const struct reaped_child *c)
+{
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		if (!p->closed || p->pid != c->pid || p->start_tsc > c->tsc ||
+		    p->facts.end == TRACE_END_EXEC)
+			continue;
+		uint64_t before = p->rss.highest_bytes;
+		process_take_account(p, c->maxrss_kib);
+		if (p->rss.highest_bytes == before)
+			continue;
+		pthread_mutex_lock(&p->lock);
+		p->facts.peak_rss_bytes = p->rss.highest_bytes;
+		pthread_mutex_unlock(&p->lock);
+		trace_writer_process_end(r->writer, p->index, &p->facts);
+	}
+}
+
 /* Takes over which children the processes have waited for. */
 static void gather_reaps(struct recorder *r)
 {
@@ -63,10 +82,11 @@ static void gather_reaps(struct recorder *r)
 			p->reaps_seen = count - WIRE_REAPS;
 		for (; p->reaps_seen != count; p->reaps_seen++) {
 			const struct wire_reap *w = &h->reaps[p->reaps_seen % WIRE_REAPS];
-			r->reaps[r->reap_count++ % RECORDER_REAPS] = (struct reaped_child){
-				atomic_load(&w->pid), atomic_load(&w->maxrss_kib),
-				atomic_load(&w->tsc)};
+			struct reaped_child *c = &r->reaps[r->reap_count++ % RECORDER_REAPS];
+			*c = (struct reaped_child){atomic_load(&w->pid), atomic_load(&w->maxrss_kib),
+						   atomic_load(&w->tsc)};
 			p->has_children = true;
+			take_late_account(r, c);
 		}
 	}
 }

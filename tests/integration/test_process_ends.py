@@ -2,6 +2,7 @@
 peak is of blocks that were live together; what is left and what is live; peak RSS."""
 
 import os
+import shlex
 import shutil
 import subprocess
 
@@ -215,10 +216,9 @@ def test_a_cut_recording_of_several(record, in_turn, tmp_path):
 
 @pytest.mark.parametrize("command", ["{} hold 60", "sh -c '{} hold 60; true'", "timeout 50 {} hold 60",
                                      "env {} hold 60", "sh -c '{} hold 1; {} hold 60; {} hold 1; true'",
-                                     "/usr/bin/python3 -c 'import os; os.system(\"{} hold 60\")'"])
+                                     "/usr/bin/python3 -c 'import subprocess; subprocess.run([\"{}\", \"hold\", \"60\"])'"])
 def test_peak_rss_is_of_the_process_that_has_it(record, in_turn, command):
     """Neither of a parent, whose account contains its children's, nor of what was before exec."""
-    import shlex
     _, rep = record(shlex.split(command.replace("{}", str(in_turn))))
     holder = max((p for p in rep["processes"]), key=lambda p: p["totals"]["peak_bytes"])
     rss = holder["totals"]["peak_rss_bytes"]
