@@ -175,7 +175,8 @@ def test_timeline(viewer):
     assert heap[-1] == summary["totals"]["liveBytes"]
     for row in timeline["rows"]:
         assert all(part <= whole for part, whole in zip(row["bytes"], heap))
-    assert max(r["bytes"] for r in timeline["rss"]) == summary["totals"]["peakRssBytes"]
+    highest = max(r["bytes"] for r in timeline["rss"])  # seen now and then: the kernel saw all
+    assert 0 < highest <= summary["totals"]["peakRssBytes"] < 2 * highest
 
 
 def test_site_and_sandwich(viewer, leaky):
