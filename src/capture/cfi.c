@@ -18,10 +18,12 @@ struct cursor {
 	int bad;
 };
 
-static struct cursor cursor_at(const struct cfi_image *im, uintptr_t at, uintptr_t end)
+/* From `at` to the end of the segment that holds it. */
+static struct cursor cursor_at(const struct cfi_image *im, uintptr_t at)
 {
 	struct cursor c = {0};
-	if (at < im->low || end > im->high || at > end)
+	uintptr_t end = im->segments.headers ? heft_segment_end(&im->segments, at) : im->high;
+	if (at < im->low || at > end || end > im->high)
 		c.bad = 1;
 	else {
 		c.at = (const uint8_t *)at;
@@ -118,12 +120,12 @@ struct fde {
 /* Reads the entry (with its CIE) at `at`. */
 static int read_fde(const struct cfi_image *im, uintptr_t at, struct fde *f)
 {
-	struct cursor c = cursor_at(im, at, im->high);
+	struct cursor c = cursor_at(im, at);
 	uint64_t length = take(&c, 4);
 	if (length == 0 || length >= 0xfffffff0u)
 		return -1; /* terminator, or the 64-bit form nobody emits for .eh_frame */
 	uintptr_t id_at = (uintptr_t)c.at;
-	if (c.bad || length > im->high - id_at)
+	if (c.bad || length > (uint64_t)(c.end - c.at))
 		return -1;
 	c.end = c.at + length;
 	uint64_t id = take(&c, 4);
@@ -131,10 +133,10 @@ static int read_fde(const struct cfi_image *im, uintptr_t at, struct fde *f)
 		return -1; /* a CIE, or one outside the object */
 	uintptr_t cie = id_at - id;
 
-	struct cursor k = cursor_at(im, cie, im->high);
+	struct cursor k = cursor_at(im, cie);
 	uint64_t cie_length = take(&k, 4);
 	if (k.bad || cie_length == 0 || cie_length >= 0xfffffff0u ||
-	    cie_length > im->high - (uintptr_t)k.at)
+	    cie_length > (uint64_t)(k.end - k.at))
 		return -1;
 	k.end = k.at + cie_length;
 	if (take(&k, 4) != 0)
@@ -193,7 +195,7 @@ static int find_fde(const struct cfi_image *im, uintptr_t pc, struct fde *f)
 {
 	if (!im->eh_frame_hdr)
 		return -1;
-	struct cursor c = cursor_at(im, im->eh_frame_hdr, im->high);
+	struct cursor c = cursor_at(im, im->eh_frame_hdr);
 	uint64_t version = take(&c, 1);
 	uint8_t frame_enc = (uint8_t)take(&c, 1);
 	uint8_t count_enc = (uint8_t)take(&c, 1);
@@ -226,10 +228,10 @@ static int find_fde(const struct cfi_image *im, uintptr_t pc, struct fde *f)
 	}
 	/* No table: walk the section to its terminator. */
 	for (uintptr_t at = frames;;) {
-		struct cursor w = cursor_at(im, at, im->high);
+		struct cursor w = cursor_at(im, at);
 		uint64_t length = take(&w, 4);
 		if (w.bad || length == 0 || length >= 0xfffffff0u ||
-		    length > im->high - (uintptr_t)w.at)
+		    length > (uint64_t)(w.end - w.at))
 			return -1;
 		if (!read_fde(im, at, f) && pc >= f->start && pc < f->end)
 			return 0;
@@ -384,7 +386,7 @@ int cfi_evaluate(const struct cfi_image *im, int32_t at, const uint64_t regs[CFI
 {
 	if (at < 0)
 		return -1;
-	struct cursor c = cursor_at(im, im->low + (uintptr_t)at, im->high);
+	struct cursor c = cursor_at(im, im->low + (uintptr_t)at);
 	uint64_t length = uleb(&c);
 	if (c.bad || length > (uint64_t)(c.end - c.at))
 		return -1;
@@ -504,7 +506,7 @@ static cfi_row make_row(enum cfi_kind kind, int64_t cfa, int64_t rbp)
 /* Matches exactly one operation breg6 (rbp) + offset, optionally followed by deref. */
 static int is_rbp_expr(const struct cfi_image *im, int32_t at, int deref, int64_t *offset)
 {
-	struct cursor c = cursor_at(im, im->low + (uintptr_t)at, im->high);
+	struct cursor c = cursor_at(im, im->low + (uintptr_t)at);
 	uint64_t length = uleb(&c);
 	if (c.bad || length > (uint64_t)(c.end - c.at))
 		return 0;
@@ -529,7 +531,7 @@ cfi_row cfi_row_at(const struct cfi_image *im, uintptr_t pc)
 		/* mov $15, %rax; syscall: the trampoline whose frame is a ucontext. */
 		static const uint8_t restore_rt[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
 		/* Its "return address" is its first byte, so pc is one before it. */
-		struct cursor c = cursor_at(im, pc, im->high);
+		struct cursor c = cursor_at(im, pc);
 		if (!c.bad && (uintptr_t)(c.end - c.at) > sizeof restore_rt &&
 		    (!memcmp(c.at + 1, restore_rt, sizeof restore_rt) ||
 		     !memcmp(c.at, restore_rt, sizeof restore_rt)))

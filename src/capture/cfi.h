@@ -4,16 +4,19 @@
  * Two forms of the same answer. `struct cfi_rules` says it for every register
  * and may contain expressions: what the slow path interprets. `cfi_row` is what
  * fits in 30 bits and covers nearly every frame of real programs: what the fast
- * path caches. All reads are bounded by the object's mapped range; malformed
+ * path caches. All reads are bounded by the object's readable segments; malformed
  * tables give "no rules", never a fault. */
 #ifndef HEFT_CAPTURE_CFI_H
 #define HEFT_CAPTURE_CFI_H
 
+#include "capture/segments.h"
+
 #include <stdint.h>
 
 struct cfi_image {
-	uintptr_t low, high;	/* mapped range of the object: nothing outside is read */
+	uintptr_t low, high;	/* range of the object: nothing outside is read */
 	uintptr_t eh_frame_hdr; /* 0: none */
+	struct heft_segments segments; /* nothing between them is read either; not known: all of the range is */
 };
 
 enum { /* DWARF register numbers, x86-64 */

@@ -4,11 +4,10 @@
  * dlopen, and in signal handlers.
  *
  * An entry holds for nodes from its `first_node` on: a library loaded later at
- * the same address has a later entry. */
-#include "capture/inside.h"
+ * the same address has a later entry. An object with gaps between its segments has
+ * an entry for each segment that a pc was seen in: in the gaps there may be others. */
+#include "capture/object.h"
 
-#include <dlfcn.h>
-#include <elf.h>
 #include <link.h>
 #include <string.h>
 
@@ -29,45 +28,6 @@ static struct heft_module *find(struct heft_process *p, uint64_t pc, uint32_t ge
 		    pc - m->start < m->end - m->start) {
 			atomic_store_explicit(&last, i, memory_order_relaxed);
 			return m;
-		}
-	}
-	return NULL;
-}
-
-/* Finds the build id note inside the mapped image; bounded by it. */
-static const uint8_t *build_id(uintptr_t start, uintptr_t end, uint32_t *length)
-{
-	const ElfW(Ehdr) *eh = (const ElfW(Ehdr) *)start;
-	if (end - start < sizeof *eh || memcmp(eh->e_ident, ELFMAG, SELFMAG))
-		return NULL;
-	if (eh->e_phentsize != sizeof(ElfW(Phdr)) || eh->e_phoff > end - start ||
-	    (uint64_t)eh->e_phnum * sizeof(ElfW(Phdr)) > end - start - eh->e_phoff)
-		return NULL;
-	const ElfW(Phdr) *ph = (const ElfW(Phdr) *)(start + eh->e_phoff);
-	uintptr_t bias = 0;
-	for (unsigned i = 0; i < eh->e_phnum; i++)
-		if (ph[i].p_type == PT_LOAD) {
-			bias = start - (ph[i].p_vaddr & ~4095ul);
-			break;
-		}
-	for (unsigned i = 0; i < eh->e_phnum; i++) {
-		if (ph[i].p_type != PT_NOTE)
-			continue;
-		uintptr_t at = bias + ph[i].p_vaddr, stop = at + ph[i].p_memsz;
-		if (at < start || stop > end || stop < at)
-			continue;
-		while (stop - at >= sizeof(ElfW(Nhdr))) {
-			const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)at;
-			uint64_t name = (n->n_namesz + 3ull) & ~3ull, desc = (n->n_descsz + 3ull) & ~3ull;
-			if (name + desc > stop - at - sizeof *n)
-				break;
-			const uint8_t *data = (const uint8_t *)(n + 1);
-			if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 &&
-			    !memcmp(data, "GNU", 4) && n->n_descsz <= 64) {
-				*length = n->n_descsz;
-				return data + name;
-			}
-			at += sizeof *n + name + desc;
 		}
 	}
 	return NULL;
@@ -109,14 +69,14 @@ void heft_module_announce(uint64_t pc)
 	struct heft_module *m = find(p, pc, generation);
 	if (LIKELY(m && m->generation == generation))
 		return;
-	struct dl_find_object o;
-	if (_dl_find_object((void *)pc, &o))
+	struct heft_object o;
+	if (heft_object_at(pc, &o))
 		return; /* code of no object: JIT */
-	uintptr_t start = (uintptr_t)o.dlfo_map_start, end = (uintptr_t)o.dlfo_map_end;
+	uintptr_t start = o.start, end = o.end;
 
 	/* A path that is not absolute was given to dlopen so: it counts from the current directory. */
 	static const char empty[1];
-	const char *path = o.dlfo_link_map->l_name ? o.dlfo_link_map->l_name : empty;
+	const char *path = o.map->l_name ? o.map->l_name : empty;
 	char cwd[1024];
 	size_t cwd_bytes = 0;
 	if (!path[0])
@@ -130,15 +90,15 @@ void heft_module_announce(uint64_t pc)
 	}
 	size_t path_bytes = strnlen(path, 4096);
 	uint32_t id_bytes = 0;
-	const uint8_t *id = build_id(start, end, &id_bytes);
+	const uint8_t *id = heft_object_build_id(&o, &id_bytes);
 	/* After a dlclose most objects are what they were: look closer before saying it again. */
-	uint64_t identity = heft_mix(o.dlfo_link_map->l_addr, end);
+	uint64_t identity = heft_mix(o.map->l_addr, end);
 	for (size_t i = 0; i < path_bytes; i++)
 		identity = heft_mix(identity, (uint8_t)path[i]);
 	for (uint32_t i = 0; i < id_bytes; i++)
 		identity = heft_mix(identity, id[i]);
 	if (m && m->identity == identity && m->start == start && m->end == end) {
-		m->map = o.dlfo_link_map;
+		m->map = o.map;
 		m->generation = generation;
 		return;
 	}
@@ -149,7 +109,7 @@ void heft_module_announce(uint64_t pc)
 		w->first_node = atomic_load(&p->session.header->node_count);
 		w->start = start;
 		w->end = end;
-		w->bias = o.dlfo_link_map->l_addr;
+		w->bias = o.map->l_addr;
 		w->path_bytes = (uint16_t)(cwd_bytes + path_bytes);
 		w->build_id_bytes = (uint16_t)id_bytes;
 		memcpy(w->data, cwd, cwd_bytes);
@@ -167,7 +127,7 @@ void heft_module_announce(uint64_t pc)
 		struct heft_module *place = &p->modules[slot];
 		place->start = start;
 		place->end = end;
-		place->map = o.dlfo_link_map;
+		place->map = o.map;
 		place->identity = identity;
 		place->generation = generation;
 		atomic_store_explicit(&place->ready, 1, memory_order_release);

@@ -12,6 +12,7 @@
  *
  * Termination: on one stack every caller's sp is above its callee's. Only a
  * signal frame may lead to another stack; walks count their frames. */
+#include "capture/object.h"
 #include "capture/rows.h"
 
 #include <dlfcn.h>
@@ -29,12 +30,26 @@ enum { PAGE = 4096, OWN_STACK_REACH = 64 << 20, ENTRY_REACH = 64 };
 
 static int image_of(uint64_t pc, struct cfi_image *im)
 {
-	struct dl_find_object o;
-	if (_dl_find_object((void *)pc, &o))
+	struct heft_object o;
+	if (heft_object_at(pc, &o))
 		return -1;
-	im->low = (uintptr_t)o.dlfo_map_start;
-	im->high = (uintptr_t)o.dlfo_map_end;
-	im->eh_frame_hdr = (uintptr_t)o.dlfo_eh_frame;
+	im->eh_frame_hdr = o.eh_frame_hdr;
+	im->segments = o.segments;
+	im->low = o.start;
+	im->high = o.end;
+	struct heft_object tables;
+	if (!o.segments.count && o.eh_frame_hdr && !heft_object_at(o.eh_frame_hdr, &tables)) {
+		im->low = tables.start; /* the piece that its tables are in, if it is in pieces */
+		im->high = tables.end;
+	}
+	for (unsigned i = 0; i < o.segments.count; i++) {
+		const Elf64_Phdr *ph = &o.segments.headers[i];
+		uintptr_t start = o.segments.bias + ph->p_vaddr, end = start + ph->p_memsz;
+		if (ph->p_type != PT_LOAD || end < start)
+			continue;
+		im->low = start < im->low ? start : im->low;
+		im->high = end > im->high ? end : im->high;
+	}
 	return 0;
 }
 

@@ -78,7 +78,15 @@ enum { MOST = 4096 };
 
 void heft_stack_check(const struct heft_frame *frames, uint32_t depth, struct heft_entry e)
 {
-	static __thread unw_word_t pcs[MOST];
+	/* Not in the thread's own storage: programs have threads with hardly any room for it. */
+	static __thread unw_word_t *pcs;
+	if (!pcs) {
+		void *p = mmap(NULL, MOST * sizeof *pcs, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (p == MAP_FAILED)
+			return;
+		pcs = p;
+	}
 	if (owner != getpid()) {
 		open_counts();
 		unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_PER_THREAD);
@@ -108,7 +116,10 @@ void heft_stack_check(const struct heft_frame *frames, uint32_t depth, struct he
 		guess |= (frames[i].flags & WIRE_NODE_GUESS) != 0;
 		cut |= (frames[i].flags & WIRE_NODE_TRUNCATED) != 0;
 	}
-	if (same == depth && (same == n || n == MOST))
+	/* In code without tables (V8's builtins in node) libunwind guesses too, and goes on through an
+	 * address where nothing is. heft's stack ends there, and says so. */
+	bool nowhere = same == depth && cut && same < n && !sys_readable((void *)(pcs[same] & ~7ull));
+	if (same == depth && (same == n || n == MOST || nowhere))
 		__atomic_fetch_add(&counts->equal, 1, __ATOMIC_RELAXED);
 	else if (guess) {
 		__atomic_fetch_add(&counts->guessed, 1, __ATOMIC_RELAXED);

@@ -106,6 +106,59 @@ int main() {
     compare(checker, tmp_path, ["./x"], 5000)
 
 
+# Programs whose segments have gaps between them: the loader's own look-up knows one segment there,
+# and build id and unwind tables are in others. Debian has twelve in /usr/bin, of which these.
+GAPS = {
+    "make": (["make", "-f", "rules"], 500),
+    "bc": (["bc", "-q", "sums"], 30),
+    "lsof": (["lsof", "-p", "1"], 200),
+    "node": (["node", "-e", "const a = []; for (let i = 0; i < 3000; i++) a.push(JSON.parse("
+              "JSON.stringify({i, s: 'x'.repeat(i % 50)}))); Buffer.alloc(100000);"
+              "require('zlib').gzipSync(JSON.stringify(a))"], 1000),
+}
+
+
+def segment_gaps(program):
+    """Whole pages between segments that belong to none."""
+    path = shutil.which(program)
+    loads = [line.split() for line in subprocess.run(
+        ["readelf", "-lW", path], capture_output=True, text=True, check=True).stdout.splitlines()
+        if line.split()[:1] == ["LOAD"]]
+    spans = [(int(x[2], 16), int(x[2], 16) + int(x[5], 16)) for x in loads]
+    return sum(b[0] // 4096 > (a[1] + 4095) // 4096 for a, b in zip(spans, spans[1:]))
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_gaps_between_segments(checker, tmp_path, name):
+    if not shutil.which(name):
+        pytest.skip(f"{name} is not installed")
+    command, least = GAPS[name]
+    (tmp_path / "rules").write_text("".join(f"v{i} := $(shell echo {i})\n" for i in range(5)) +
+                                    "all: $(foreach i,1 2 3 4 5 6 7 8 9,t$i)\nt%:\n\t@echo $@ $(v1)\n")
+    (tmp_path / "sums").write_text("for (i = 0; i < 200; i++) x = x * 7 + 2^i\nx\nquit\n")
+    compare(checker, tmp_path, command, least)
+
+
+def test_python311(checker, tmp_path):
+    """Not position independent, and takes malloc's address."""
+    if not os.path.exists("/usr/bin/python3.11"):
+        pytest.skip("/usr/bin/python3.11 is not installed")
+    compare(checker, tmp_path, ["/usr/bin/python3.11", "-c", "import json\n"
+            "json.loads(json.dumps([{'a': i} for i in range(300)]))"], 2000, PYTHONMALLOC="malloc")
+
+
+GAP_FLAGS = ["-Wl,-z,separate-code", "-Wl,-z,max-page-size=0x200000"]
+
+
+@pytest.mark.parametrize("kind", [["-pie", "-fPIE"], ["-no-pie"]])
+def test_large_pages(checker, tmp_path, kind):
+    programs = ROOT / "tests/programs"
+    subprocess.run(["gcc", "-g", "-O2", *kind, *GAP_FLAGS, f"-I{programs}", programs / "stack_ends.c",
+                    "-o", "x"], check=True, cwd=tmp_path, timeout=120)
+    assert segment_gaps(tmp_path / "x") >= 2
+    compare(checker, tmp_path, ["./x"], 10000)
+
+
 @pytest.mark.parametrize("flags", [["-O2"], ["-O2", "-fno-omit-frame-pointer"], ["-O0"]])
 def test_inner_ends(checker, tmp_path, flags):
     """What is remembered of one inner end of a stack is not taken for another one."""

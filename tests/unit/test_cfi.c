@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -25,7 +26,7 @@ static struct cfi_image image_of(void *code, uintptr_t *bias, const char **path)
 	*bias = o.dlfo_link_map->l_addr;
 	*path = o.dlfo_link_map->l_name[0] ? o.dlfo_link_map->l_name : "/proc/self/exe";
 	return (struct cfi_image){(uintptr_t)o.dlfo_map_start, (uintptr_t)o.dlfo_map_end,
-				  (uintptr_t)o.dlfo_eh_frame};
+				  (uintptr_t)o.dlfo_eh_frame, {0}};
 }
 
 /* elfutils' answer in our words; -1 if it is an expression (compared by kind only). */
@@ -155,8 +156,84 @@ static void test_rows_say_what_rules_say(void **state)
 static void test_without_tables(void **state)
 {
 	(void)state;
-	struct cfi_image none = {4096, 8192, 0};
+	struct cfi_image none = {4096, 8192, 0, {0}};
 	assert_int_equal(cfi_row_at(&none, 5000), CFI_ROW_NONE);
+}
+
+/* An object of two segments with a closed page between them: header in the first, frames in the
+ * second, code (which nobody reads) in between. Whatever the tables say, nothing in the gap is read:
+ * that would be a fault. */
+enum { GAP_PAGE = 4096 };
+
+static uint8_t *put32(uint8_t *at, uint64_t v)
+{
+	memcpy(at, &v, 4);
+	return at + 4;
+}
+
+/* version, encodings, .eh_frame (pc relative); then what stands at `after` */
+static uint8_t *put_header(uint8_t *at, uint8_t count_encoding, const uint8_t *frames)
+{
+	const uint8_t head[] = {1, 0x1b, count_encoding, 0x3b};
+	memcpy(at, head, 4);
+	return put32(at + 4, (uint64_t)(frames - (at + 4)));
+}
+
+static void test_reads_stay_in_segments(void **state)
+{
+	(void)state;
+	uint8_t *base = mmap(NULL, 3 * GAP_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(base, MAP_FAILED);
+	assert_int_equal(mprotect(base + GAP_PAGE, GAP_PAGE, PROT_NONE), 0);
+	const Elf64_Phdr headers[] = {
+		{.p_type = PT_LOAD, .p_flags = PF_R, .p_vaddr = 0, .p_memsz = GAP_PAGE},
+		{.p_type = PT_LOAD, .p_flags = PF_X, .p_vaddr = GAP_PAGE, .p_memsz = GAP_PAGE},
+		{.p_type = PT_LOAD, .p_flags = PF_R, .p_vaddr = 2 * GAP_PAGE, .p_memsz = GAP_PAGE},
+	};
+	uint8_t *hdr = base + 256, *frames = base + 2 * GAP_PAGE;
+	uintptr_t code = (uintptr_t)base + GAP_PAGE + 64;
+	struct cfi_image im = {(uintptr_t)base, (uintptr_t)base + 3 * GAP_PAGE, (uintptr_t)hdr,
+			       {headers, 3, (uintptr_t)base}};
+	/* CIE: CFA = rsp + 8, return address at CFA - 8 */
+	static const uint8_t cie[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b,
+				      0x0c, 7, 8, 0x90, 1, 0, 0};
+	memcpy(frames, cie, sizeof cie);
+	uint8_t *fde = frames + sizeof cie, *at = put32(fde, 16);
+	at = put32(at, (uint64_t)(at - frames));
+	at = put32(at, code - (uintptr_t)at);
+	at = put32(at, 100);
+	put32(at, 0);
+	at = put_header(hdr, 3, frames);
+	at = put32(at, 1);
+	at = put32(at, code - (uintptr_t)hdr);
+	put32(at, (uint64_t)(fde - hdr));
+
+	struct cfi_rules r;
+	assert_int_equal(cfi_rules_at(&im, code + 10, &r), 0);
+	assert_int_equal(r.cfa_register, CFI_RSP);
+	assert_int_equal(r.cfa_offset, 8);
+	assert_int_not_equal(cfi_rules_at(&im, code + 100, &r), 0);
+	assert_int_equal(cfi_row_kind(cfi_row_at(&im, code + 10)), CFI_ROW_RSP);
+	/* The walk without a table finds it too. */
+	put_header(hdr, 0xff, frames);
+	assert_int_equal(cfi_rules_at(&im, code + 10, &r), 0);
+	/* Tables that lead into the gap: from its edge, from before it, and into its middle. */
+	uint8_t *edge = base + GAP_PAGE;
+	put_header(hdr, 0xff, edge);
+	assert_int_not_equal(cfi_rules_at(&im, code + 10, &r), 0);
+	put_header(hdr, 0xff, edge - 2);
+	assert_int_not_equal(cfi_rules_at(&im, code + 10, &r), 0);
+	put32(edge - 8, 64);
+	put_header(hdr, 0xff, edge - 8);
+	assert_int_not_equal(cfi_rules_at(&im, code + 10, &r), 0);
+	im.eh_frame_hdr = (uintptr_t)edge - 16;
+	put32(put_header(edge - 16, 3, frames), 3);
+	assert_int_not_equal(cfi_rules_at(&im, code + 10, &r), 0);
+	im.eh_frame_hdr = (uintptr_t)edge;
+	assert_int_not_equal(cfi_rules_at(&im, code + 10, &r), 0);
+	im.eh_frame_hdr = (uintptr_t)base + 3 * GAP_PAGE;
+	assert_int_not_equal(cfi_rules_at(&im, code + 10, &r), 0);
+	munmap(base, 3 * GAP_PAGE);
 }
 
 int main(void)
@@ -168,6 +245,7 @@ int main(void)
 		cmocka_unit_test(test_loader),
 		cmocka_unit_test(test_rows_say_what_rules_say),
 		cmocka_unit_test(test_without_tables),
+		cmocka_unit_test(test_reads_stay_in_segments),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,119 @@
+/* What is known of a loaded object without asking the loader for its lock.
+ *
+ * _dl_find_object takes none. But what it calls an object's range is one segment
+ * only where the kernel mapped a program whose segments have gaps between them;
+ * build id and unwind tables are in others. And where the range is the whole
+ * object, its gaps are closed pages. So the program headers are looked for, and
+ * memory is read only inside the segments that they name.
+ *
+ * Where they are: the program's are the ones the kernel told (AT_PHDR). Those of
+ * a library follow its ELF header, at the beginning of its range or where its
+ * addresses begin. They are believed if they name the dynamic section that the
+ * loader uses, too. Nothing is kept between calls: what was found of a library
+ * may be another's after a dlclose that nobody saw. */
+#include "capture/object.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+enum { PAGE = 4096, BUILD_ID_MOST = 64 };
+
+/* Whether these are the headers of the object with this link map. */
+static int are_of(const struct heft_segments *s, const struct link_map *map)
+{
+	const Elf64_Phdr *dynamic = heft_segment_of_type(s, PT_DYNAMIC);
+	return dynamic && s->bias + dynamic->p_vaddr == (uintptr_t)map->l_ld;
+}
+
+static int programs_own(const struct link_map *map, struct heft_segments *s)
+{
+	static _Atomic(const Elf64_Phdr *) headers;
+	static _Atomic uint32_t count;
+	if (!atomic_load_explicit(&headers, memory_order_acquire)) {
+		int saved = errno;
+		atomic_store_explicit(&count, (uint32_t)getauxval(AT_PHNUM), memory_order_relaxed);
+		atomic_store_explicit(&headers, (const Elf64_Phdr *)getauxval(AT_PHDR),
+				      memory_order_release);
+		errno = saved;
+	}
+	s->headers = atomic_load_explicit(&headers, memory_order_acquire);
+	s->count = s->headers ? atomic_load_explicit(&count, memory_order_relaxed) : 0;
+	return are_of(s, map);
+}
+
+/* The header is a piece of the object up to `end`; only its first page is sure to be readable. */
+static int follow_header(uintptr_t header, uintptr_t end, const struct link_map *map,
+			 struct heft_segments *s)
+{
+	const Elf64_Ehdr *eh = (const Elf64_Ehdr *)header;
+	if (header & (PAGE - 1) || end - header < sizeof *eh || memcmp(eh->e_ident, ELFMAG, SELFMAG) ||
+	    eh->e_phentsize != sizeof(Elf64_Phdr) || eh->e_phoff & 7 || eh->e_phoff > end - header)
+		return 0;
+	uint64_t bytes = (uint64_t)eh->e_phnum * sizeof(Elf64_Phdr);
+	if (bytes > end - header - eh->e_phoff)
+		return 0;
+	for (uint64_t page = PAGE; page < eh->e_phoff + bytes; page += PAGE)
+		if (!sys_readable((void *)(header + page)))
+			return 0;
+	s->headers = (const Elf64_Phdr *)(header + eh->e_phoff);
+	s->count = eh->e_phnum;
+	return are_of(s, map);
+}
+
+int heft_object_at(uintptr_t address, struct heft_object *o)
+{
+	struct dl_find_object found, first;
+	if (_dl_find_object((void *)address, &found))
+		return -1;
+	const struct link_map *map = found.dlfo_link_map;
+	o->map = map;
+	o->start = (uintptr_t)found.dlfo_map_start;
+	o->end = (uintptr_t)found.dlfo_map_end;
+	o->eh_frame_hdr = (uintptr_t)found.dlfo_eh_frame;
+	o->segments.bias = map->l_addr;
+	if (programs_own(map, &o->segments) || follow_header(o->start, o->end, map, &o->segments))
+		return 0;
+	if (!_dl_find_object((void *)map->l_addr, &first) && first.dlfo_link_map == map &&
+	    follow_header(map->l_addr, (uintptr_t)first.dlfo_map_end, map, &o->segments))
+		return 0;
+	o->segments.headers = NULL;
+	o->segments.count = 0;
+	return 0;
+}
+
+int heft_object_holds(const struct heft_object *o, uintptr_t at, uint64_t bytes)
+{
+	uintptr_t end = heft_segment_end(&o->segments, at);
+	return end && bytes <= end - at;
+}
+
+const uint8_t *heft_object_build_id(const struct heft_object *o, uint32_t *length)
+{
+	for (unsigned i = 0; i < o->segments.count; i++) {
+		const Elf64_Phdr *ph = &o->segments.headers[i];
+		uintptr_t at = o->segments.bias + ph->p_vaddr;
+		if (ph->p_type != PT_NOTE || !heft_object_holds(o, at, ph->p_memsz))
+			continue;
+		uint64_t left = ph->p_memsz, align = ph->p_align == 8 ? 7 : 3;
+		while (left >= sizeof(Elf64_Nhdr)) {
+			const Elf64_Nhdr *n = (const Elf64_Nhdr *)at;
+			uint64_t data = (sizeof *n + n->n_namesz + align) & ~align;
+			uint64_t next = (data + n->n_descsz + align) & ~align;
+			if (data > left || n->n_descsz > left - data)
+				break;
+			if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 &&
+			    n->n_descsz <= BUILD_ID_MOST && !memcmp(n + 1, "GNU", 4)) {
+				*length = n->n_descsz;
+				return (const uint8_t *)at + data;
+			}
+			if (next >= left)
+				break;
+			at += next;
+			left -= next;
+		}
+	}
+	return NULL;
+}
