@@ -453,7 +453,7 @@ int profile_add_note(struct profile *p, enum profile_note_kind kind, uint64_t ti
 	if (!kept)
 		return HEFT_ENOMEM;
 	p->notes[p->note_count++] =
-		(struct profile_note){.kind = kind, .time_ns = time_ns, .text = kept};
+		(struct profile_note){.kind = kind, .time_ns = time_ns, .text = kept, .count = 1};
 	return 0;
 }
 

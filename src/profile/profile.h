@@ -283,6 +283,7 @@ struct profile_note {
 	enum profile_note_kind kind;
 	uint64_t time_ns;
 	const char *text;
+	uint32_t count; /* how many that said the same it stands for; the text says it too */
 };
 
 

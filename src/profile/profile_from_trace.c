@@ -19,6 +19,7 @@
 #include "profile/missing_symbols.h"
 #include "profile/trace_behaviour.h"
 #include "profile/trace_load.h"
+#include "profile/trace_notes.h"
 #include "profile/trace_resident.h"
 #include "profile/trace_stacks.h"
 #include "trace/trace_block.h"
@@ -661,49 +662,6 @@ static int load_totals(struct load *l)
 				   l->sel->has_window ? l->sel->to_ns : UINT64_MAX);
 }
 
-static int load_notes(struct load *l)
-{
-	const struct trace_contents *c = l->c;
-	struct profile *p = l->p;
-	int rc = 0;
-	if (!c->complete)
-		rc = profile_add_note(
-			p, PROFILE_NOTE_WARNING, c->duration_ns,
-			"the recording has no end (cut, or still being written): it reads "
-			"up to %.3f s, byte %" PRIu64,
-			(double)c->duration_ns / 1e9, c->cut_offset);
-	for (size_t i = 0; i < c->note_count && rc == 0; i++) {
-		const struct trace_note *n = &c->notes[i];
-		if (!n->text)
-			continue;
-		rc = profile_add_note(
-			p, n->kind == TRACE_NOTE_INFO ? PROFILE_NOTE_INFO : PROFILE_NOTE_WARNING,
-			n->time_ns, "%s", n->text);
-	}
-	for (uint32_t i = 0; i < c->process_count && rc == 0; i++) {
-		const struct trace_process *t = &c->processes[i];
-		if (l->processes[i] == PROFILE_NONE)
-			continue;
-		if (t->dropped)
-			rc = profile_add_note(p, PROFILE_NOTE_WARNING, t->dropped_from_ns,
-					      "pid %" PRId32 ": %" PRIu64
-					      " events are missing, from "
-					      "%.3f s on",
-					      t->pid, t->dropped, (double)t->dropped_from_ns / 1e9);
-		if (t->lost_stacks && rc == 0)
-			rc = profile_add_note(p, PROFILE_NOTE_WARNING, t->start_ns,
-					      "pid %" PRId32 ": %" PRIu64 " allocations have a cut "
-					      "stack, because the table of stacks was full",
-					      t->pid, t->lost_stacks);
-		if (t->reentrant && rc == 0)
-			rc = profile_add_note(p, PROFILE_NOTE_INFO, t->start_ns,
-					      "pid %" PRId32 ": %" PRIu64 " calls made from inside "
-					      "an allocation function were not recorded",
-					      t->pid, t->reentrant);
-	}
-	return rc;
-}
-
 int profile_from_trace(struct profile **out, struct trace_reader *r,
 		       const struct profile_selection *sel, struct heft_error *err)
 {
@@ -737,7 +695,7 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	if (rc == 0)
 		rc = load_threads(&l);
 	if (rc == 0)
-		rc = load_notes(&l);
+		rc = trace_notes_load(l.p, l.c, l.processes);
 	if (rc == 0 && !l.sel->part_of)
 		rc = load_modules(&l);
 	if (rc == 0)

@@ -471,6 +471,7 @@ static void write_notes(struct json_writer *w, const struct profile *p)
 			w, "kind", p->notes[i].kind == PROFILE_NOTE_WARNING ? "warning" : "info");
 		json_write_key_uint(w, "time_ns", p->notes[i].time_ns);
 		json_write_key_string(w, "text", p->notes[i].text);
+		json_write_key_uint(w, "count", p->notes[i].count);
 		json_write_object_end(w);
 	}
 	json_write_array_end(w);
