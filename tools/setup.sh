@@ -10,7 +10,7 @@ build='gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libi
 libzstd-dev libxxhash-dev zlib1g-dev liblzma-dev libmicrohttpd-dev libncurses-dev'
 tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3 python3-pytest binutils mandoc bash
 perl git sqlite3 jq gdb libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 clang libclang-rt-14-dev
-curl libxml2-utils llvm dwz xz-utils libdebuginfod1 zstd tmux'
+curl libxml2-utils llvm dwz xz-utils libdebuginfod1 zstd tmux bc lsof'
 # Other tools, whose files and views the tests compare with heft's. A test without its tool is
 # skipped and says so, so none of these has to be there. PROGRAM:PACKAGE: a program that came from
 # elsewhere will do (and its package may not go with it).

@@ -66,6 +66,10 @@ static inline int sys_munmap(void *p, size_t n)
 {
 	return (int)sys_call4(SYS_munmap, (long)p, (long)n, 0, 0);
 }
+static inline int sys_mprotect(void *p, size_t n, int prot)
+{
+	return (int)sys_call4(SYS_mprotect, (long)p, (long)n, prot, 0);
+}
 static inline int sys_madvise(void *p, size_t n, int advice)
 {
 	return (int)sys_call4(SYS_madvise, (long)p, (long)n, advice, 0);

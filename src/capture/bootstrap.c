@@ -11,6 +11,7 @@
  * that nothing of the child can reach the parent's file any more. Files are
  * opened here only; after that the inside works on memory alone. */
 #include "capture/inside.h"
+#include "capture/redirect.h"
 #include "capture/sample.h"
 
 #include <dlfcn.h>
@@ -203,13 +204,13 @@ void heft_resolve_next(void)
 	const void *home = object_of((void *)next.malloc);
 	if (object_of((void *)next.usable) != home)
 		next.usable = NULL;
-	next.is_glibc = next.usable && home == object_of(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
+	const void *in_libc = heft_next_symbol("gnu_get_libc_version");
+	next.is_glibc = next.usable && home == object_of(in_libc);
 	if (object_of((void *)next.valloc) != home)
 		next.valloc = page_aligned;
 	if (object_of((void *)next.pvalloc) != home)
 		next.pvalloc = whole_pages;
-	/* Where the program's calls go. (The name malloc here would be that one too.) */
-	own_malloc = object_of(dlsym(RTLD_DEFAULT, "malloc")) != object_of((void *)heft_resolve_next);
+	own_malloc = heft_redirect_init((void *)next.malloc, in_libc);
 	heft_follow_init();
 	heft_ends_init();
 	if (next.malloc && next.calloc && next.realloc && next.free)

@@ -7,6 +7,7 @@
  * the same address has a later entry. An object with gaps between its segments has
  * an entry for each segment that a pc was seen in: in the gaps there may be others. */
 #include "capture/object.h"
+#include "capture/redirect.h"
 
 #include <link.h>
 #include <string.h>
@@ -72,6 +73,7 @@ void heft_module_announce(uint64_t pc)
 	struct heft_object o;
 	if (heft_object_at(pc, &o))
 		return; /* code of no object: JIT */
+	heft_redirect_late(&o);
 	uintptr_t start = o.start, end = o.end;
 
 	/* A path that is not absolute was given to dlopen so: it counts from the current directory. */

@@ -181,6 +181,7 @@ static void close_process(struct recorder *r, struct process *p)
 	process_stacks_read_log(&r->drain.stacks, &p->stacks);
 	recorder_count_losses(r, p);
 	recorder_note_losses(r, p);
+	recorder_note_late_libraries(r, p);
 	pthread_mutex_lock(&p->lock);
 	f->end_ns = drain_stamp_ns(&r->drain, p->end_tsc);
 	f->peak_rss_bytes = p->rss.highest_bytes;

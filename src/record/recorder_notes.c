@@ -70,6 +70,23 @@ void recorder_note_losses(struct recorder *r, struct process *p)
 	recorder_note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
 }
 
+/* A library that heft saw only after it had run (src/capture/redirect.c) may free what it allocated
+ * before: that is no error of the program, and nothing was lost that is known. */
+void recorder_note_late_libraries(struct recorder *r, struct process *p)
+{
+	struct trace_process *f = &p->facts;
+	char text[256];
+	if (p->sampled || p->corrupt || !f->unknown_frees ||
+	    !atomic_load(&p->session.header->late_libraries))
+		return;
+	snprintf(text, sizeof text,
+		 "process %d freed %llu blocks that libraries loaded with RTLD_DEEPBIND had allocated "
+		 "before heft saw them",
+		 p->pid, (unsigned long long)f->unknown_frees);
+	f->unknown_frees = 0;
+	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
+}
+
 void recorder_note_budget(struct recorder *r, struct process *p)
 {
 	char text[sizeof r->result->budget];

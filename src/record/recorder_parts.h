@@ -83,6 +83,7 @@ void recorder_note(struct recorder *r, uint32_t kind, uint32_t process, const ch
 /* Before the next one: what was not recorded goes into the process's facts. */
 void recorder_count_losses(struct recorder *r, struct process *p);
 void recorder_note_losses(struct recorder *r, struct process *p);
+void recorder_note_late_libraries(struct recorder *r, struct process *p);
 void recorder_note_budget(struct recorder *r, struct process *p);
 /* What was executed but never came. */
 void recorder_note_unfollowed(struct recorder *r);

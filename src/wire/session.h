@@ -145,6 +145,9 @@ struct wire_header {
 	_Atomic uint64_t dropped; /* not recorded, and no stream to count it in */
 	_Atomic uint32_t flushes; /* dlclose generations */
 	_Atomic uint32_t forks;	  /* calls of fork(): children may still be on their way */
+	/* Libraries whose calls were redirected to us after they had run for a while: of what they
+	 * allocated before, frees may be seen. */
+	_Atomic uint32_t late_libraries;
 	_Alignas(64) _Atomic uint64_t free_head; /* tag << 32 | chunk index + 1 */
 	_Atomic uint32_t fresh;			 /* chunks never used begin here */
 	_Atomic uint32_t waiters;

@@ -130,8 +130,8 @@ def segment_gaps(program):
 
 @pytest.mark.parametrize("name", GAPS)
 def test_gaps_between_segments(checker, tmp_path, name):
-    if not shutil.which(name):
-        pytest.skip(f"{name} is not installed")
+    if name == "node" and not shutil.which(name):
+        pytest.skip("node is not installed")
     command, least = GAPS[name]
     (tmp_path / "rules").write_text("".join(f"v{i} := $(shell echo {i})\n" for i in range(5)) +
                                     "all: $(foreach i,1 2 3 4 5 6 7 8 9,t$i)\nt%:\n\t@echo $@ $(v1)\n")

@@ -1,6 +1,7 @@
 /* The module log, from the writers inside to the reader in the recorder: what a thread that was
  * stopped in the middle of an entry keeps back, and what it must not. Run under ThreadSanitizer too. */
 #include "capture/inside.h"
+#include "capture/redirect.h"
 #include "record/stack_map.h"
 
 #include <pthread.h>
@@ -18,6 +19,10 @@
 struct heft_process *heft_process;
 char heft_exe[4096];
 _Atomic uint32_t heft_generation;
+void heft_redirect_late(const struct heft_object *o)
+{
+	(void)o;
+}
 
 struct world {
 	struct wire_session session;

@@ -1,0 +1,221 @@
+/* Libraries whose calls of malloc do not come to us: loaded with RTLD_DEEPBIND, they
+ * look their symbols up in their own dependencies first, so in libc. The slots
+ * (GOT entries) through which they call what we stand in for are redirected.
+ *
+ * When: dlopen is not interposed, since the loader searches RUNPATH and $ORIGIN of
+ * the object that called it. Instead we export __gmon_start__. The start-up code that
+ * is linked into every ordinary library (crti.o: _init) calls that function if there
+ * is one, after the library was relocated and before its constructors run, in the
+ * thread that loads it: nothing of it has run yet, and nobody can unload it. Its return
+ * address tells which library it is. (It is there for profiling with gprof: a program
+ * built with -pg has its own.) A library that was linked without that code is seen when
+ * it first stands on a call stack (modules.c): late, so blocks may be freed then that
+ * were never seen; the header says so.
+ *
+ * Which slots: the symbol is one that we define and the library does not, and the slot
+ * holds the very function that our hook calls on to. Another allocator that the library
+ * brings with it is left alone. A slot that is bound at its first call holds an address
+ * in the library itself until then; nobody but the loader knows what it would be bound
+ * to, but if nobody else defines the symbol there is no choice.
+ *
+ * What was loaded at start is bound to us by the order of loading and is not looked at.
+ * Nothing here takes a lock or needs memory. */
+#include "capture/linkage.h"
+#include "capture/redirect.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { PAGE = 4096 };
+
+/* ---- the objects of the start. They are never unloaded, so their list can be walked at any time. */
+
+static struct heft_object ours, allocator, libc;
+static const struct link_map *first, *last; /* of the list */
+static _Atomic int ready;
+/* A library that was loaded later defines malloc. */
+static _Atomic int another_malloc;
+
+static int object_of_map(const struct link_map *map, struct heft_object *o)
+{
+	return heft_object_at((uintptr_t)map->l_ld, o) || o->map != map ? -1 : 0;
+}
+
+int heft_redirect_init(const void *next_malloc, const void *in_libc)
+{
+	if (heft_object_at((uintptr_t)heft_redirect_init, &ours) ||
+	    heft_object_at((uintptr_t)next_malloc, &allocator) ||
+	    heft_object_at((uintptr_t)in_libc, &libc))
+		return 0;
+	int someone_before_us = 0;
+	first = last = ours.map;
+	while (last->l_next)
+		last = last->l_next;
+	while (first->l_prev) {
+		struct heft_object o;
+		first = first->l_prev;
+		someone_before_us |= !object_of_map(first, &o) && heft_defined_at(&o, "malloc");
+	}
+	atomic_store_explicit(&ready, 1, memory_order_release);
+	return someone_before_us;
+}
+
+static int was_there_at_start(const struct link_map *map)
+{
+	for (const struct link_map *m = first;; m = m->l_next) {
+		if (m == map)
+			return 1;
+		if (m == last)
+			return 0;
+	}
+}
+
+/* Whether anyone but us and `owner` defines it. */
+static int others_define(const char *name, const struct link_map *owner)
+{
+	if (atomic_load_explicit(&another_malloc, memory_order_relaxed))
+		return 1;
+	for (const struct link_map *m = first;; m = m->l_next) {
+		struct heft_object o;
+		if (m != ours.map && m != owner && !object_of_map(m, &o) && heft_defined_at(&o, name))
+			return 1;
+		if (m == last)
+			return 0;
+	}
+}
+
+/* ---- one library */
+
+static int of_the_allocator(const char *name)
+{
+	static const char *const family[] = {
+		"malloc", "calloc", "realloc", "reallocarray", "free", "free_sized",
+		"free_aligned_sized", "posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc",
+	};
+	for (unsigned i = 0; i < sizeof family / sizeof *family; i++)
+		if (!strcmp(name, family[i]))
+			return 1;
+	return !strncmp(name, "_Z", 2);
+}
+
+struct library {
+	struct heft_object o;
+	struct heft_linkage l;
+	struct heft_linkage own; /* ours */
+	int lazy; /* slots that are not bound yet may be redirected */
+};
+
+/* What a slot for this symbol should hold; 0: what it holds. */
+static uintptr_t wanted(const struct library *lib, const char *name, uint32_t type, uintptr_t holds)
+{
+	const Elf64_Sym *hook;
+	/* Mangled names are most of what C++ libraries have, and only operators are ours. */
+	if ((name[0] == '_' && name[1] == 'Z' && name[2] != 'n' && name[2] != 'd') ||
+	    !(hook = heft_linkage_definition(&lib->own, name)))
+		return 0;
+	const struct heft_object *owner = of_the_allocator(name) ? &allocator : &libc;
+	uintptr_t next = heft_defined_at(owner, name), to = ours.segments.bias + hook->st_value;
+	if (!next || holds == to)
+		return 0;
+	if (holds == next)
+		return to;
+	struct heft_object at;
+	int unbound = type == R_X86_64_JUMP_SLOT && lib->lazy && !heft_object_at(holds, &at) &&
+		      at.map == lib->o.map;
+	return unbound && !others_define(name, owner->map) ? to : 0;
+}
+
+static int write_slot(const struct heft_object *o, uintptr_t slot, uintptr_t value)
+{
+	const Elf64_Phdr *relro = heft_segment_of_type(&o->segments, PT_GNU_RELRO);
+	int writable = 0, closed = 0;
+	for (unsigned i = 0; i < o->segments.count; i++) {
+		const Elf64_Phdr *ph = &o->segments.headers[i];
+		writable |= ph->p_type == PT_LOAD && ph->p_flags & PF_W &&
+			    slot - (o->segments.bias + ph->p_vaddr) < ph->p_memsz;
+	}
+	if (!writable || slot & 7)
+		return 0;
+	if (relro) { /* the loader closes whole pages, both ends rounded down */
+		uintptr_t start = o->segments.bias + relro->p_vaddr, end = start + relro->p_memsz;
+		closed = slot >= (start & ~(uintptr_t)(PAGE - 1)) && slot < (end & ~(uintptr_t)(PAGE - 1));
+	}
+	void *page = (void *)(slot & ~(uintptr_t)(PAGE - 1));
+	if (closed && sys_mprotect(page, PAGE, PROT_READ | PROT_WRITE))
+		return 0;
+	atomic_store_explicit((_Atomic uintptr_t *)slot, value, memory_order_release);
+	if (closed)
+		sys_mprotect(page, PAGE, PROT_READ);
+	return 1;
+}
+
+static unsigned redirect(const struct library *lib, const struct heft_relocations *r)
+{
+	unsigned redirected = 0;
+	for (uint64_t i = 0; i < r->count; i++) {
+		const Elf64_Rela *e = &r->list[i];
+		uint32_t type = (uint32_t)ELF64_R_TYPE(e->r_info);
+		uint64_t symbol = ELF64_R_SYM(e->r_info);
+		if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) ||
+		    !symbol || e->r_addend)
+			continue;
+		const Elf64_Sym *s = &lib->l.symbols[symbol];
+		uintptr_t slot = lib->o.segments.bias + e->r_offset;
+		if (s->st_shndx != SHN_UNDEF || !heft_object_holds(&lib->o, slot, 8))
+			continue;
+		uintptr_t holds = atomic_load_explicit((_Atomic uintptr_t *)slot, memory_order_relaxed);
+		uintptr_t to = wanted(lib, lib->l.strings + s->st_name, type, holds);
+		if (to)
+			redirected += (unsigned)write_slot(&lib->o, slot, to);
+	}
+	return redirected;
+}
+
+/* A library of another namespace (dlmopen) has its own libc, and unbound slots lead there. One that
+ * has been bound to our libc already is none of those. */
+static int calls_our_libc(const struct library *lib)
+{
+	for (uint64_t i = 0; i < lib->l.calls.count; i++) {
+		uintptr_t slot = lib->o.segments.bias + lib->l.calls.list[i].r_offset;
+		struct heft_object at;
+		if (heft_object_holds(&lib->o, slot, 8) &&
+		    !heft_object_at(*(const volatile uintptr_t *)slot, &at) && at.map == libc.map)
+			return 1;
+	}
+	return 0;
+}
+
+unsigned heft_redirect(const struct heft_object *o, int late)
+{
+	struct library lib = {.o = *o};
+	if (!atomic_load_explicit(&ready, memory_order_acquire) || was_there_at_start(o->map) ||
+	    heft_linkage_of(o, &lib.l) || heft_linkage_of(&ours, &lib.own))
+		return 0;
+	if (heft_linkage_definition(&lib.l, "malloc"))
+		atomic_store_explicit(&another_malloc, 1, memory_order_relaxed);
+	lib.lazy = !late || calls_our_libc(&lib);
+	return redirect(&lib, &lib.l.plain) + redirect(&lib, &lib.l.calls);
+}
+
+void heft_redirect_late(const struct heft_object *o)
+{
+	if (heft_redirect(o, 1) && heft_mapped)
+		atomic_fetch_add(&wire_session_at(heft_mapped).header->late_libraries, 1);
+}
+
+EXPORT void __gmon_start__(void)
+{
+	struct heft_tls *tls = &heft_tls;
+	uintptr_t guard = tls->guard;
+	int saved = errno;
+	struct heft_object o;
+	tls->guard = guard ? guard : (uintptr_t)__builtin_frame_address(0);
+	heft_resolve_next();
+	if (!heft_object_at((uintptr_t)__builtin_return_address(0) - 1, &o))
+		heft_redirect(&o, 0);
+	tls->guard = guard;
+	errno = saved;
+}
