@@ -15,13 +15,14 @@
  * Which slots: the symbol is one that we define and the library does not, and the slot
  * holds the very function that our hook calls on to. Another allocator that the library
  * brings with it is left alone. A slot that is bound at its first call holds an address
- * in the library itself until then; nobody but the loader knows what it would be bound
- * to, but if nobody else defines the symbol there is no choice.
+ * in the library itself until then. If nobody else defines the symbol it can only be
+ * bound to that function; otherwise scope.c looks where the loader would.
  *
  * What was loaded at start is bound to us by the order of loading and is not looked at.
  * Nothing here takes a lock or needs memory. */
 #include "capture/linkage.h"
 #include "capture/redirect.h"
+#include "capture/scope.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -105,6 +106,7 @@ struct library {
 	struct heft_object o;
 	struct heft_linkage l;
 	struct heft_linkage own; /* ours */
+	int late; /* its code has run already, and we are in no dlopen */
 	int lazy; /* slots that are not bound yet may be redirected */
 };
 
@@ -125,7 +127,10 @@ static uintptr_t wanted(const struct library *lib, const char *name, uint32_t ty
 	struct heft_object at;
 	int unbound = type == R_X86_64_JUMP_SLOT && lib->lazy && !heft_object_at(holds, &at) &&
 		      at.map == lib->o.map;
-	return unbound && !others_define(name, owner->map) ? to : 0;
+	if (!unbound || (others_define(name, owner->map) &&
+			 (lib->late || !heft_scope_leads_to(lib->o.map, name, owner->map, first, last))))
+		return 0;
+	return to;
 }
 
 static int write_slot(const struct heft_object *o, uintptr_t slot, uintptr_t value)
@@ -190,7 +195,7 @@ static int calls_our_libc(const struct library *lib)
 
 unsigned heft_redirect(const struct heft_object *o, int late)
 {
-	struct library lib = {.o = *o};
+	struct library lib = {.o = *o, .late = late};
 	if (!atomic_load_explicit(&ready, memory_order_acquire) || was_there_at_start(o->map) ||
 	    heft_linkage_of(o, &lib.l) || heft_linkage_of(&ours, &lib.own))
 		return 0;

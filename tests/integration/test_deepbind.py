@@ -170,6 +170,48 @@ def test_an_allocator_that_the_library_brings_is_left_alone(record, compiled, ho
     assert rep["totals"]["unknown_frees"] == 0
 
 
+def test_others_beside_one_that_brings_an_allocator(record, compiled, plugin, tmp_path):
+    """A second allocator in the process does not hide the calls of libraries that do not use it."""
+    allocator = compiled("deepbind_allocator.c", output="libbrought_beside.so", flags=["-shared", "-fPIC"])
+    brings = compiled("deepbind_plugin.c", allocator, output="plugin_brings_beside.so", flags=[
+        "-shared", "-fPIC", "-Wl,-z,lazy", f"-Wl,-rpath,{allocator.parent}"])
+    (tmp_path / "first.c").write_text("""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void begin(void)
+{
+    if (!dlopen(getenv("BRINGS"), RTLD_LAZY | RTLD_DEEPBIND))
+        abort();
+}
+""")
+    subprocess.run(["gcc", "-shared", "-fPIC", "first.c", "-o", "first.so"], check=True, cwd=tmp_path)
+    host = compiled("deepbind_host.c", "-Wl,--no-as-needed", tmp_path / "first.so",
+                    output="deepbind_beside", flags=[f"-Wl,-rpath,{tmp_path}"])
+    done, rep = record([host, plugin("lazy"), 3, "exchange"], env={"BRINGS": str(brings)})
+    assert done.returncode == 0, done.stderr
+    # The constructor of the one that brings its allocator is no call of malloc that heft sees.
+    check_exchange(rep, 3)
+
+
+@pytest.mark.parametrize("binding", ["lazy", "now"])
+def test_operators_of_an_allocator(record, compiled, binding):
+    """Program and library share an allocator that has operators of its own: those are the hooks."""
+    jemalloc = allocator_library("libjemalloc.so.2")
+    if not jemalloc:
+        pytest.skip("libjemalloc2 is not installed")
+    program = compiled("deepbind_host.c", jemalloc, output=f"deepbind_jemalloc_{binding}",
+                       flags=["-Wl,--no-as-needed", jemalloc])
+    library = compiled("deepbind_cxx.cc", jemalloc, output=f"plugin_jemalloc_{binding}.so", flags=[
+        "-shared", "-fPIC", f"-Wl,-z,{binding}"])
+    done, rep = record([program, library, 1, "exchange"])
+    assert done.returncode == 0, done.stderr
+    calls = [s for s in rep["sites"] if "plugin_alloc" in names(s)]
+    assert (total(calls, "allocations"), total(calls, "live_blocks")) == (11, 1)
+    assert {s["via"] for s in calls} == {"operator new[]"}
+    assert at(rep, "deepbind_host.c", "host.given") == (5, 5 * 3333, 0)
+
+
 def test_preloaded_allocator(record, plugin, host):
     """The library's malloc is libc's then, the program's the preloaded one: nothing is mixed up."""
     jemalloc = allocator_library("libjemalloc.so.2")
