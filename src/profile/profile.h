@@ -205,9 +205,9 @@ struct profile_spread {
 	uint64_t live_samples, peak_samples;
 };
 
-/* When a sampled block that is live (now, or at the peak) was made. */
+/* When a sampled block that is live (now, or at the peak of its process) was made. */
 struct profile_birth {
-	uint32_t site;
+	uint32_t site, process;
 	uint64_t age_ns;
 	double at;    /* when in the life of its process up to that moment: 0 to 1 */
 	double bytes; /* that it stands for */

@@ -1,8 +1,8 @@
 /* From samples to estimates (estimate.h), each sample by itself. Numbers are rounded once, by site,
  * and totals are sums of the rounded ones.
  *
- * The peak of a sampled process is the greatest estimate that was seen; of several
- * processes the sum, which need not have been at one moment. */
+ * The peak of a sampled process is the greatest estimate that was seen; of several processes the greatest
+ * sum at one instant (trace_peak.c). */
 #include "profile/trace_samples.h"
 
 #include "profile/estimate.h"
@@ -92,11 +92,19 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 		*spread = NULL;
 		return HEFT_ENOMEM;
 	}
+	struct trace_at_peak peak;
+	if (trace_samples_at_peak(c, processes, &peak)) {
+		free(sites);
+		free(v);
+		*spread = NULL;
+		return HEFT_ENOMEM;
+	}
+	for (size_t i = 0; i < peak.count; i++)
+		add_peak(peak.list[i], &sites[peak.list[i]->site], &v[peak.list[i]->site]);
+	t->peak_time_ns = peak.time_ns;
+	free(peak.list);
 	for (uint32_t i = 0; i < c->samples_count; i++) {
 		const struct trace_samples *s = &c->samples[i];
-		uint32_t peak_count;
-		uint64_t peak_ns;
-		const struct trace_sample *peak = trace_samples_peak(s, &peak_count, &peak_ns);
 		if (!processes[s->process])
 			continue;
 		bool is_last = !last || last[s->process];
@@ -106,12 +114,8 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 					 &v[s->live[k].site]);
 			else
 				add_gone(&s->live[k], &sites[s->live[k].site]);
-		for (uint32_t k = 0; k < peak_count; k++)
-			add_peak(&peak[k], &sites[peak[k].site], &v[peak[k].site]);
 		for (uint32_t k = 0; k < s->sum_count; k++)
 			add_ever(&s->sums[k], &sites[s->sums[k].site], &v[s->sums[k].site]);
-		if (peak_ns > t->peak_time_ns)
-			t->peak_time_ns = peak_ns;
 	}
 	fill(t, sites);
 	free(sites);

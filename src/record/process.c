@@ -118,6 +118,7 @@ void process_free(struct process *p)
 	live_blocks_fini(&p->live);
 	process_stacks_fini(&p->stacks);
 	free(p->peak.samples);
+	free(p->together.samples);
 	free(p->answer.bytes);
 	pthread_mutex_destroy(&p->lock);
 	free(p->parked);

@@ -106,6 +106,17 @@ struct process {
 		uint64_t tsc;
 		uint64_t cost_tsc; /* when last looked */
 	} peak;
+	struct process_level { /* its estimate when last looked at; the recorder's own */
+		double bytes;
+		uint64_t cost_tsc; /* as it was then: the same now, and as many live: nothing changed */
+		uint32_t live;
+		uint32_t version; /* rises with every change; 0: not looked at yet */
+	} level;
+	struct process_together { /* its live samples at the greatest sum of all processes */
+		struct wire_sample *samples;
+		uint32_t count;
+		uint32_t version;	     /* of the level that they are */
+	} together;
 	struct process_cost { /* of its samples, when last looked at */
 		uint64_t cpu_ns, cost_tsc, tsc, mono_ns;
 		double share;
