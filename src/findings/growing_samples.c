@@ -235,7 +235,7 @@ static void add_site(const struct diagnosis *d, struct survivors *v, uint32_t pr
 	}
 	v->allocations += estimate_rounded((double)s->allocations * part);
 	/* Estimates of both are rounded: it is the samples that were freed. */
-	if (p->spreads[site].samples > p->spreads[site].live_samples)
+	if (p->spreads[site].samples > p->spreads[site].left_samples)
 		v->frees += estimate_rounded((double)s->frees * part);
 	v->live_bytes += live_of(p, site, process);
 	if (estimate_rounded(bytes) > v->largest) {

@@ -196,13 +196,15 @@ struct profile_totals {
  * a probability of 95 %. */
 struct profile_errors {
 	uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
+	uint64_t left_bytes, left_blocks;
 };
 
 /* What they come from: variances of the estimates, and how many samples those are made of. */
 struct profile_spread {
 	double live_bytes, live_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
+	double left_bytes, left_blocks;
 	uint64_t samples; /* ever */
-	uint64_t live_samples, peak_samples;
+	uint64_t live_samples, peak_samples, left_samples;
 };
 
 /* When a sampled block that is live (now, or at the peak of its process) was made. */

@@ -23,9 +23,17 @@ const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uin
 	return live ? s->live : s->peak;
 }
 
+static void add_left(const struct estimate_weight *w, struct profile_spread *s)
+{
+	s->left_blocks += w->objects_variance;
+	s->left_bytes += w->bytes_variance;
+	s->left_samples++;
+}
+
 static void add_live(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
 {
 	struct estimate_weight w = estimate_of_block(b->size, b->rate_bytes);
+	add_left(&w, s);
 	e->live_blocks += w.objects;
 	e->live_bytes += w.bytes;
 	s->live_blocks += w.objects_variance;
@@ -34,9 +42,10 @@ static void add_live(const struct trace_sample *b, struct sums *e, struct profil
 }
 
 /* Its process has ended before the recording. */
-static void add_gone(const struct trace_sample *b, struct sums *e)
+static void add_gone(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
 {
 	struct estimate_weight w = estimate_of_block(b->size, b->rate_bytes);
+	add_left(&w, s);
 	e->gone_blocks += w.objects;
 	e->gone_bytes += w.bytes;
 }
@@ -113,7 +122,8 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 				add_live(&s->live[k], &sites[s->live[k].site],
 					 &v[s->live[k].site]);
 			else
-				add_gone(&s->live[k], &sites[s->live[k].site]);
+				add_gone(&s->live[k], &sites[s->live[k].site],
+					 &v[s->live[k].site]);
 		for (uint32_t k = 0; k < s->sum_count; k++)
 			add_ever(&s->sums[k], &sites[s->sums[k].site], &v[s->sums[k].site]);
 	}
