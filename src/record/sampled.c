@@ -45,6 +45,11 @@ static void add_live(void *ctx, const struct wire_sample *b)
 
 void sampled_sums(const struct process *p, struct sampled_sums *sums)
 {
+	const struct process_rest *rest = atomic_load(&p->rest);
+	if (rest) {
+		*sums = rest->sums;
+		return;
+	}
 	memset(sums, 0, sizeof *sums);
 	sampled_each_live(p, add_live, sums);
 	unsigned n = sampled_levels(&p->session.header->sampling.sum_levels);

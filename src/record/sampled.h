@@ -6,11 +6,7 @@
 #include "record/drain.h"
 #include "trace/samples_block.h"
 
-/* What a process's samples add up to. */
-struct sampled_sums {
-	uint64_t samples, live_samples;
-	double live_bytes, live_objects, allocated_bytes, allocated_objects;
-};
+/* What a process's samples add up to, or did when it ended. */
 void sampled_sums(const struct process *p, struct sampled_sums *sums);
 /* When it last showed a sign of life that is still there: its newest live sample. Since its start. */
 uint64_t sampled_last_seen_ns(const struct process *p);

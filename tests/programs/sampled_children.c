@@ -4,6 +4,7 @@
  *   pairs N END     the same, but each begins to hold before the one before it is let go
  *   groups N SIZE   N groups of SIZE children that all hold at the same time
  *   chain N         N programs in one process, each executed by the one before it, each holds CHILD
+ *   many N          N children, one after the other, any number of them
  *   tasks N         N children, one after the other, each fills a table at an even pace and ends; then
  *                   the parent is killed
  *
@@ -113,7 +114,7 @@ int main(int argc, char **argv)
 	const char *mode = argc > 1 ? argv[1] : "";
 	int n = argc > 2 ? atoi(argv[2]) : 1;
 	const char *how = argc > 3 ? argv[3] : "exit";
-	if (n > MOST)
+	if (n > MOST && strcmp(mode, "many") != 0)
 		return 2;
 	if (!strcmp(mode, "chain")) {
 		char left[16];
@@ -151,6 +152,15 @@ int main(int argc, char **argv)
 			}
 			for (int k = 0; k < size; k++)
 				let_go(&group[k]);
+		}
+	if (!strcmp(mode, "many"))
+		for (int i = 0; i < n; i++) {
+			pid_t pid = fork();
+			if (!pid) {
+				hold_child();
+				_exit(0);
+			}
+			waitpid(pid, NULL, 0);
 		}
 	if (!strcmp(mode, "tasks")) {
 		for (int i = 0; i < n; i++) {
