@@ -38,8 +38,9 @@ def test_wild_stores_of_a_child(compiled, record, kind, seed):
 
 @pytest.mark.parametrize("seed", ["4", "5"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_wild_stores_of_the_command(compiled, record, kind, seed):
-    done, rep = record([compiled("wild_store.c"), "self", kind, seed], timeout=20)
+@pytest.mark.parametrize("rate", [[], ["--sample=1k"]], ids=["exact", "sampled"])
+def test_wild_stores_of_the_command(compiled, record, rate, kind, seed):
+    done, rep = record([compiled("wild_store.c"), "self", kind, seed], opts=rate, timeout=20)
     assert done.returncode == 7, (done.returncode, done.stderr)
     assert rep["exit_status"] == 7
     assert run([HEFT, "verify", rep.path]).returncode == 0
