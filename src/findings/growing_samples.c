@@ -13,6 +13,11 @@
  *   settled   as for exact recordings: somewhere else a population of blocks is replaced again and
  *             again, all of it young; or the program did not end by itself
  *
+ * Of several processes each is looked at by itself: its births, up to its own peak, in its own life. A
+ * sum over processes would grow just because one comes after the other. Only what ran for half of the
+ * recording is looked at; shorter ones were started for a task. Where several processes show it at the
+ * same function (workers), it is reported once, with the numbers of the one that holds most.
+ *
  * For a plateau of blocks with exponential lifetimes, the earlier half holds a third if they live for
  * 0.54 of the run on average: at shorter lifetimes the rule is silent (but for 5 % of borderline
  * cases), and by four such lifetimes a plateau is reached within 2 %. Even growth passes in half of
@@ -37,6 +42,8 @@ enum { EIGHTHS = 8 };
 /* Young: of a population nearly all, within the last quarter of its process's life. */
 #define YOUNG_AFTER 0.75
 #define YOUNG_SHARE 0.9
+/* A process of several ran for at least this part of the recording. */
+#define LEAST_LIFE 0.5
 
 struct survivors {
 	double part[EIGHTHS];   /* bytes made in each eighth */
@@ -85,15 +92,25 @@ static double even_growth(const struct survivors *v)
 	return least - BIRTHS_Z * sqrt(variance) > BIRTHS_LEAST_HALF ? middle : 0;
 }
 
-static int look_at(struct diagnosis *d, const struct survivors *v)
+static uint64_t life_of(const struct profile *p, uint32_t process)
 {
-	const struct profile *p = d->p;
+	if (p->process_count <= 1)
+		return p->duration_ns;
+	const struct profile_process *q = &p->processes[process];
+	uint64_t end = q->end == PROFILE_END_RUNNING ? p->duration_ns : q->end_ns;
+	return end > q->start_ns ? end - q->start_ns : 0;
+}
+
+/* Whether it grows, and how; `process`: it is one of several, else 0. */
+static bool grows(const struct profile *p, const struct survivors *v, uint32_t process,
+		  struct endless *e)
+{
 	double middle = even_growth(v), seconds = v->life_ns * (EIGHTHS - 2) / EIGHTHS / 1e9;
 	uint64_t gained = estimate_rounded(middle * (EIGHTHS - 1) / (EIGHTHS - 2));
 	uint64_t level = estimate_rounded(v->bytes);
 	if (middle <= 0 || seconds <= 0 || !endless_is_large(p, gained, level))
-		return 0;
-	struct endless e = {
+		return false;
+	*e = (struct endless){
 		.site = v->site,
 		.rate = middle / seconds,
 		.rate_error95 = estimate_error95(sum(v->square, 1, EIGHTHS - 1)) / seconds,
@@ -103,11 +120,20 @@ static int look_at(struct diagnosis *d, const struct survivors *v)
 		.frees = v->frees,
 		.freed_at_end = endless_is_freed(v->live_bytes, level),
 	};
-	if (e.freed_at_end && p->duration_ns < ENDLESS_SERVICE_NS)
-		return 0;
-	struct draft f = endless_draft(d, &e);
+	return !e->freed_at_end || life_of(p, process) >= ENDLESS_SERVICE_NS;
+}
+
+/* The same function in `processes` of several. */
+static int report(struct diagnosis *d, const struct survivors *v, const struct endless *e,
+		  uint32_t process, uint32_t processes)
+{
+	struct draft f = endless_draft(d, e);
 	draft_count(&f, "samples", v->samples);
 	draft_share(&f, "made_in_first_half_share", sum(v->part, 0, EIGHTHS / 2) / v->bytes);
+	if (d->p->process_count > 1) {
+		draft_count(&f, "pid", (uint64_t)d->p->processes[process].pid);
+		draft_count(&f, "processes", processes);
+	}
 	return draft_add(d, &f);
 }
 
@@ -122,47 +148,130 @@ static uint32_t *births_by_site(const struct profile *p)
 	return first;
 }
 
-static bool is_settled(const struct profile *p, const uint32_t *first, uint32_t site)
+/* What a process of several has of a site's numbers, which are of all: as much as of everything. */
+static double part_of(const struct profile *p, uint32_t process)
 {
-	const struct profile_site *s = &p->sites[site];
-	double young = 0, all = 0;
-	if (profile_few_samples(p, site, PROFILE_BY_PEAK))
-		return false;
-	for (uint32_t i = first[site]; i < first[site + 1]; i++) {
-		const struct profile_birth *b = &p->peak_births.list[i];
-		all += b->bytes;
-		young += b->at >= YOUNG_AFTER ? b->bytes : 0;
-	}
-	return young >= YOUNG_SHARE * all &&
-	       endless_is_population(
-		       p, s->peak_bytes, s->peak_blocks,
-		       s->allocations > s->peak_blocks ? s->allocations - s->peak_blocks : 0);
+	return p->process_count <= 1 ? 1
+				     : share_of(p->processes[process].totals.allocated_bytes,
+						p->totals.allocated_bytes);
 }
 
-static int look_at_functions(struct diagnosis *d, const uint32_t *first)
+static bool is_settled_site(const struct profile *p, const uint32_t *first, uint32_t site,
+			    uint32_t process)
+{
+	const struct profile_site *s = &p->sites[site];
+	bool several = p->process_count > 1;
+	double young = 0, all = 0, square = 0;
+	uint64_t bytes = s->peak_bytes, blocks = s->peak_blocks, made = s->allocations;
+	for (uint32_t i = first[site]; i < first[site + 1]; i++) {
+		const struct profile_birth *b = &p->peak_births.list[i];
+		if (several && b->process != process)
+			continue;
+		all += b->bytes;
+		square += b->variance;
+		young += b->at >= YOUNG_AFTER ? b->bytes : 0;
+	}
+	if (several) {
+		bytes = estimate_rounded(all);
+		blocks = s->allocated_bytes ? estimate_rounded(all * (double)s->allocations /
+							       (double)s->allocated_bytes)
+					    : 0;
+		made = estimate_rounded((double)made * part_of(p, process));
+	}
+	if (several ? estimate_is_few(all, estimate_error95(square))
+		    : profile_few_samples(p, site, PROFILE_BY_PEAK))
+		return false;
+	return young >= YOUNG_SHARE * all &&
+	       endless_is_population(p, bytes, blocks, made > blocks ? made - blocks : 0);
+}
+
+static bool is_settled(const struct profile *p, const uint32_t *first, uint32_t process)
+{
+	bool settled = endless_did_not_end(p);
+	for (uint32_t i = 0; i < p->site_count && !settled; i++)
+		settled = is_settled_site(p, first, i, process);
+	return settled;
+}
+
+/* Whether growth in this process would mean something. */
+static bool is_watched(const struct profile *p, const uint32_t *first, uint32_t process)
+{
+	uint64_t life = life_of(p, process), peak = p->totals.peak_time_ns;
+	if (p->process_count > 1) {
+		const struct profile_process *q = &p->processes[process];
+		peak = q->totals.peak_time_ns > q->start_ns ? q->totals.peak_time_ns - q->start_ns
+							    : 0;
+		if ((double)life < LEAST_LIFE * (double)p->duration_ns)
+			return false;
+	}
+	return (double)peak >= BIRTHS_EARLIEST_PEAK * (double)life && is_settled(p, first, process);
+}
+
+/* What a process has live at a site now. */
+static uint64_t live_of(const struct profile *p, uint32_t site, uint32_t process)
+{
+	double bytes = 0;
+	if (p->process_count <= 1 || !p->ages)
+		return p->sites[site].live_bytes;
+	const struct profile_age *a = &p->ages[site];
+	for (uint32_t i = a->first; i < a->first + a->count; i++)
+		if (p->live_births.list[i].process == process)
+			bytes += p->live_births.list[i].bytes;
+	return estimate_rounded(bytes);
+}
+
+static void add_site(const struct diagnosis *d, struct survivors *v, uint32_t process, uint32_t site,
+		     const uint32_t *first)
+{
+	const struct profile *p = d->p;
+	const struct profile_site *s = &p->sites[site];
+	double part = part_of(p, process), bytes = 0;
+	for (uint32_t k = first[site]; k < first[site + 1]; k++) {
+		const struct profile_birth *b = &p->peak_births.list[k];
+		if (p->process_count > 1 && b->process != process)
+			continue;
+		add_birth(v, b);
+		bytes += b->bytes;
+	}
+	v->allocations += estimate_rounded((double)s->allocations * part);
+	/* Estimates of both are rounded: it is the samples that were freed. */
+	if (p->spreads[site].samples > p->spreads[site].left_samples)
+		v->frees += estimate_rounded((double)s->frees * part);
+	v->live_bytes += live_of(p, site, process);
+	if (estimate_rounded(bytes) > v->largest) {
+		v->site = site;
+		v->largest = estimate_rounded(bytes);
+	}
+}
+
+static int look_at_functions(struct diagnosis *d, const uint32_t *first, const uint32_t *watched,
+			     uint32_t watched_count)
 {
 	const struct profile *p = d->p;
 	const uint32_t *sites = d->by_function;
 	uint32_t count = d->by_function_count;
 	int rc = 0;
 	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
-		struct survivors v = {.site = sites[i]};
-		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
-		     next++) {
-			const struct profile_site *s = &p->sites[sites[next]];
-			for (uint32_t k = first[sites[next]]; k < first[sites[next] + 1]; k++)
-				add_birth(&v, &p->peak_births.list[k]);
-			v.allocations += s->allocations;
-			/* Estimates of both are rounded: it is the samples that were freed. */
-			if (p->spreads[sites[next]].samples > p->spreads[sites[next]].live_samples)
-				v.frees += s->frees;
-			v.live_bytes += s->live_bytes;
-			if (s->peak_bytes > v.largest) {
-				v.site = sites[next];
-				v.largest = s->peak_bytes;
+		struct survivors most = {0};
+		struct endless e, most_e = {0};
+		uint32_t found = 0, process = 0;
+		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);)
+			next++;
+		for (uint32_t w = 0; w < watched_count; w++) {
+			struct survivors v = {.site = sites[i]};
+			for (uint32_t k = i; k < next; k++)
+				add_site(d, &v, watched[w], sites[k], first);
+			if (!grows(p, &v, watched[w], &e))
+				continue;
+			found++;
+			if (e.level_bytes > most_e.level_bytes) {
+				most = v;
+				most_e = e;
+				process = watched[w];
 			}
 		}
-		rc = look_at(d, &v);
+		if (found)
+			rc = report(d, &most, &most_e, process, found);
 	}
 	return rc;
 }
@@ -170,16 +279,17 @@ static int look_at_functions(struct diagnosis *d, const uint32_t *first)
 int diagnose_growing_samples(struct diagnosis *d)
 {
 	const struct profile *p = d->p;
-	if (!p->peak_births.count ||
-	    (double)p->totals.peak_time_ns < BIRTHS_EARLIEST_PEAK * (double)p->duration_ns)
+	uint32_t count = p->process_count > 1 ? p->process_count : 1, used = 0;
+	if (!p->peak_births.count)
 		return 0;
-	uint32_t *first = births_by_site(p);
-	if (!first)
-		return HEFT_ENOMEM;
-	bool settled = endless_did_not_end(p);
-	for (uint32_t i = 0; i < p->site_count && !settled; i++)
-		settled = is_settled(p, first, i);
-	int rc = settled ? look_at_functions(d, first) : 0;
+	uint32_t *first = births_by_site(p), *watched = malloc(count * sizeof *watched);
+	int rc = first && watched ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		if (is_watched(p, first, i))
+			watched[used++] = i;
+	if (used)
+		rc = look_at_functions(d, first, watched, used);
 	free(first);
+	free(watched);
 	return rc;
 }

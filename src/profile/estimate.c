@@ -69,6 +69,8 @@ struct profile_errors estimate_errors(const struct profile_spread *s, uint64_t r
 		.live_blocks = ERROR95(live_samples, live_blocks, blocks),
 		.peak_bytes = ERROR95(peak_samples, peak_bytes, bytes),
 		.peak_blocks = ERROR95(peak_samples, peak_blocks, blocks),
+		.left_bytes = ERROR95(left_samples, left_bytes, bytes),
+		.left_blocks = ERROR95(left_samples, left_blocks, blocks),
 		.allocated_bytes = ERROR95(samples, allocated_bytes, bytes),
 		.allocations = ERROR95(samples, allocations, blocks),
 	};
@@ -87,4 +89,7 @@ void estimate_add_spread(struct profile_spread *to, const struct profile_spread 
 	to->samples += more->samples;
 	to->live_samples += more->live_samples;
 	to->peak_samples += more->peak_samples;
+	to->left_bytes += more->left_bytes;
+	to->left_blocks += more->left_blocks;
+	to->left_samples += more->left_samples;
 }

@@ -196,18 +196,20 @@ struct profile_totals {
  * a probability of 95 %. */
 struct profile_errors {
 	uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
+	uint64_t left_bytes, left_blocks;
 };
 
 /* What they come from: variances of the estimates, and how many samples those are made of. */
 struct profile_spread {
 	double live_bytes, live_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
+	double left_bytes, left_blocks;
 	uint64_t samples; /* ever */
-	uint64_t live_samples, peak_samples;
+	uint64_t live_samples, peak_samples, left_samples;
 };
 
-/* When a sampled block that is live (now, or at the peak) was made. */
+/* When a sampled block that is live (now, or at the peak of its process) was made. */
 struct profile_birth {
-	uint32_t site;
+	uint32_t site, process;
 	uint64_t age_ns;
 	double at;    /* when in the life of its process up to that moment: 0 to 1 */
 	double bytes; /* that it stands for */

@@ -9,18 +9,11 @@
 
 #include <stdlib.h>
 
-/* The last moment of a process that its samples can be of: tables may be read long after its end. */
-static uint64_t moment_of(const struct trace_process *q, uint64_t time_ns)
-{
-	return q->end != TRACE_END_RUNNING && q->end_ns > q->start_ns && q->end_ns < time_ns
-		       ? q->end_ns
-		       : time_ns;
-}
-
 static void add_births(struct profile_births *to, const struct trace_sample *blocks, uint32_t count,
-		       const uint32_t *final, const struct trace_process *q, uint64_t time_ns)
+		       const uint32_t *final, const struct trace_process *q, uint32_t process,
+		       uint64_t time_ns)
 {
-	uint64_t now = moment_of(q, time_ns);
+	uint64_t now = trace_samples_moment(q, time_ns);
 	double life = now > q->start_ns ? (double)(now - q->start_ns) : 1;
 	for (uint32_t i = 0; i < count; i++) {
 		struct estimate_weight w = estimate_of_block(blocks[i].size, blocks[i].rate_bytes);
@@ -30,6 +23,7 @@ static void add_births(struct profile_births *to, const struct trace_sample *blo
 			continue;
 		to->list[to->count++] = (struct profile_birth){
 			.site = final[blocks[i].site],
+			.process = process,
 			.age_ns = age,
 			.at = at > 0 ? at : 0,
 			.bytes = w.bytes,
@@ -101,10 +95,11 @@ int trace_load_births(struct load *l, const uint32_t *final)
 		uint32_t n;
 		uint64_t peak_ns;
 		const struct trace_sample *at_peak = trace_samples_peak(s, &n, &peak_ns);
-		if (l->processes[s->process] == PROFILE_NONE)
+		uint32_t process = l->processes[s->process];
+		if (process == PROFILE_NONE)
 			continue;
-		add_births(&p->live_births, s->live, s->live_count, final, q, s->time_ns);
-		add_births(&p->peak_births, at_peak, n, final, q, peak_ns);
+		add_births(&p->live_births, s->live, s->live_count, final, q, process, s->time_ns);
+		add_births(&p->peak_births, at_peak, n, final, q, process, peak_ns);
 	}
 	qsort(p->live_births.list, p->live_births.count, sizeof *p->live_births.list, oldest_first);
 	qsort(p->peak_births.list, p->peak_births.count, sizeof *p->peak_births.list, oldest_first);

@@ -1,8 +1,8 @@
 /* From samples to estimates (estimate.h), each sample by itself. Numbers are rounded once, by site,
  * and totals are sums of the rounded ones.
  *
- * The peak of a sampled process is the greatest estimate that was seen; of several
- * processes the sum, which need not have been at one moment. */
+ * The peak of a sampled process is the greatest estimate that was seen; of several processes the greatest
+ * sum at one instant (trace_peak.c). */
 #include "profile/trace_samples.h"
 
 #include "profile/estimate.h"
@@ -23,9 +23,17 @@ const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uin
 	return live ? s->live : s->peak;
 }
 
+static void add_left(const struct estimate_weight *w, struct profile_spread *s)
+{
+	s->left_blocks += w->objects_variance;
+	s->left_bytes += w->bytes_variance;
+	s->left_samples++;
+}
+
 static void add_live(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
 {
 	struct estimate_weight w = estimate_of_block(b->size, b->rate_bytes);
+	add_left(&w, s);
 	e->live_blocks += w.objects;
 	e->live_bytes += w.bytes;
 	s->live_blocks += w.objects_variance;
@@ -34,9 +42,10 @@ static void add_live(const struct trace_sample *b, struct sums *e, struct profil
 }
 
 /* Its process has ended before the recording. */
-static void add_gone(const struct trace_sample *b, struct sums *e)
+static void add_gone(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
 {
 	struct estimate_weight w = estimate_of_block(b->size, b->rate_bytes);
+	add_left(&w, s);
 	e->gone_blocks += w.objects;
 	e->gone_bytes += w.bytes;
 }
@@ -92,11 +101,19 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 		*spread = NULL;
 		return HEFT_ENOMEM;
 	}
+	struct trace_at_peak peak;
+	if (trace_samples_at_peak(c, processes, &peak)) {
+		free(sites);
+		free(v);
+		*spread = NULL;
+		return HEFT_ENOMEM;
+	}
+	for (size_t i = 0; i < peak.count; i++)
+		add_peak(peak.list[i], &sites[peak.list[i]->site], &v[peak.list[i]->site]);
+	t->peak_time_ns = peak.time_ns;
+	free(peak.list);
 	for (uint32_t i = 0; i < c->samples_count; i++) {
 		const struct trace_samples *s = &c->samples[i];
-		uint32_t peak_count;
-		uint64_t peak_ns;
-		const struct trace_sample *peak = trace_samples_peak(s, &peak_count, &peak_ns);
 		if (!processes[s->process])
 			continue;
 		bool is_last = !last || last[s->process];
@@ -105,13 +122,10 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 				add_live(&s->live[k], &sites[s->live[k].site],
 					 &v[s->live[k].site]);
 			else
-				add_gone(&s->live[k], &sites[s->live[k].site]);
-		for (uint32_t k = 0; k < peak_count; k++)
-			add_peak(&peak[k], &sites[peak[k].site], &v[peak[k].site]);
+				add_gone(&s->live[k], &sites[s->live[k].site],
+					 &v[s->live[k].site]);
 		for (uint32_t k = 0; k < s->sum_count; k++)
 			add_ever(&s->sums[k], &sites[s->sums[k].site], &v[s->sums[k].site]);
-		if (peak_ns > t->peak_time_ns)
-			t->peak_time_ns = peak_ns;
 	}
 	fill(t, sites);
 	free(sites);

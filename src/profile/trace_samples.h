@@ -14,4 +14,16 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uint32_t *count,
 					      uint64_t *time_ns);
 
+/* What several processes had at the greatest sum of theirs at one instant (trace_peak.c). */
+struct trace_at_peak {
+	const struct trace_sample **list; /* the recording's: free(list) */
+	size_t count;
+	uint64_t time_ns;
+};
+/* Of the wanted ones, by the recording's index. 0 or HEFT_ENOMEM. */
+int trace_samples_at_peak(const struct trace_contents *c, const bool *processes,
+			  struct trace_at_peak *out);
+/* The last moment of a process that its samples can be of: tables may be read long after its end. */
+uint64_t trace_samples_moment(const struct trace_process *q, uint64_t time_ns);
+
 #endif

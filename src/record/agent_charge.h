@@ -10,6 +10,7 @@ struct charge {
 	bool running;
 	bool saved;             /* or there is nothing to save: the session file is gone */
 	bool empty;             /* it never had a sample */
+	bool dropped;           /* saved, and the memory of its samples was given back */
 	uint64_t ended_mono_ns; /* when its end was noticed */
 	uint64_t retry_mono_ns; /* it could not be saved: when to try again */
 	uint64_t check_mono_ns; /* when to see next whether it still has its file mapped, */

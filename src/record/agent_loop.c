@@ -20,6 +20,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,6 +44,7 @@
 #define LIMIT_EVERY_NS (60000 * MS)
 #define UNSEEN_AGAIN_NS (60000 * MS)
 #define ENDING_AGAIN_NS (500 * MS)
+#define TRIM_EVERY_NS (10000 * MS)
 
 enum {
 	CHARGES_MOST = 8192, /* processes at once, ended ones included */
@@ -73,8 +75,10 @@ struct agent {
 	struct unseen *unseen; /* a ring */
 	uint32_t unseen_count;
 	bool told_full, told_unseen;
+	bool saved_some; /* since memory was last given back */
+	bool ends_left;	 /* there are more to save than in one go */
 	uint64_t scan_again_ns, scan_not_before_ns;
-	uint64_t next_peak_ns, next_slow_ns;
+	uint64_t next_peak_ns, next_slow_ns, next_trim_ns;
 };
 
 static void say(const struct agent *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -283,6 +287,37 @@ static void scan(struct agent *a)
 
 /* ---- ends */
 
+/* From now on its profile is the one that was saved. */
+static void keep_rest(struct process *p, const struct sampled_sums *sums, const char *path)
+{
+	size_t n = strlen(path) + 1;
+	struct process_rest *rest = malloc(sizeof *rest + n);
+	if (!rest)
+		return; /* then it keeps its samples */
+	rest->sums = *sums;
+	memcpy(rest->recording, path, n);
+	atomic_store(&p->rest, rest);
+}
+
+static void drop_samples(struct agent *a, struct charge *c)
+{
+	if (!c->dropped && c->saved && atomic_load(&c->process->rest))
+		c->dropped = process_set_drop_samples(a->o->set, c->process);
+}
+
+/* Those that somebody was looking at when they were saved. And what malloc keeps of the memory that was
+ * needed to save some, or to make profiles, goes back to the system. */
+static void drop_rests(struct agent *a, uint64_t now)
+{
+	for (uint32_t i = 0; i < a->count; i++)
+		drop_samples(a, &a->charges[i]);
+	if (!a->saved_some && now < a->next_trim_ns)
+		return;
+	malloc_trim(0);
+	a->saved_some = false;
+	a->next_trim_ns = now + TRIM_EVERY_NS;
+}
+
 /* Saves what it had. Of a process that never had a sample there is nothing to tell. */
 static void save(struct agent *a, struct charge *c)
 {
@@ -300,12 +335,14 @@ static void save(struct agent *a, struct charge *c)
 			c->retry_mono_ns = monotonic_ns() + RETRY_SAVE_NS;
 			return;
 		}
+		keep_rest(p, &sums, path);
 		process_end_words(&p->facts, how, sizeof how);
 		say(a, "process %d (%s): %s; its last profile: %s", p->pid, name_of(p, name), how,
 		    path);
 	}
-	c->saved = true;
+	c->saved = a->saved_some = true;
 	session_dir_drop(&a->dir, c->named_pid, p->start_tsc);
+	drop_samples(a, c);
 }
 
 /* Whether something was saved, or tried. */
@@ -375,6 +412,7 @@ static void see_ends(struct agent *a, uint64_t now)
 			saved += see_end(a, c, now);
 		i++;
 	}
+	a->ends_left = saved == SAVE_MOST;
 }
 
 /* ---- now and then */
@@ -415,6 +453,7 @@ static void now_and_then(struct agent *a)
 		a->next_peak_ns = now + PEAK_EVERY_NS;
 	if (slow) {
 		drop_old(a, now);
+		drop_rests(a, now);
 		a->next_slow_ns = now + SLOW_EVERY_NS;
 	}
 	see_ends(a, now);
@@ -423,7 +462,7 @@ static void now_and_then(struct agent *a)
 static void wait_for_events(struct agent *a)
 {
 	struct epoll_event events[64];
-	int n = epoll_wait(a->epoll, events, 64, TICK_MS);
+	int n = epoll_wait(a->epoll, events, 64, a->ends_left ? 0 : TICK_MS);
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.u64 == SIGNALS_KEY) {
 			struct signalfd_siginfo taken; /* else it would wait for its time */

@@ -191,7 +191,7 @@ static void all_of_page(struct live_blocks *l, const struct live_region *r, unsi
 void live_blocks_all(struct live_blocks *l, void (*each)(void *ctx, const struct live_block *block),
 		     void *ctx)
 {
-	for (unsigned i = 0; i < SLOTS; i++) {
+	for (unsigned i = 0; l->regions && i < SLOTS; i++) {
 		const struct live_region *r = &l->regions[i];
 		for (unsigned page = 0; r->shadow && page < PAGES; page++)
 			if (r->shadow[LIVE_SHADOW_BYTES + page])

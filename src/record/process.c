@@ -46,7 +46,8 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 		return HEFT_ENOTFOUND;
 	}
 	struct process *p = calloc(1, sizeof *p);
-	if (!p || s.header->version != WIRE_VERSION || live_blocks_init(&p->live)) {
+	bool sampled = s.header->mode == WIRE_SAMPLED; /* such a one has no records to match */
+	if (!p || s.header->version != WIRE_VERSION || (!sampled && live_blocks_init(&p->live))) {
 		munmap(base, WIRE_FILE_BYTES);
 		free(p);
 		return heft_fail(err, HEFT_EFORMAT, "session file %s: not of this version of heft",
@@ -61,7 +62,7 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 	}
 	p->base = base;
 	p->session = s;
-	p->sampled = s.header->mode == WIRE_SAMPLED;
+	p->sampled = sampled;
 	p->file_device = st.st_dev;
 	p->file_inode = st.st_ino;
 	p->file_uid = st.st_uid;
@@ -118,6 +119,8 @@ void process_free(struct process *p)
 	live_blocks_fini(&p->live);
 	process_stacks_fini(&p->stacks);
 	free(p->peak.samples);
+	free(p->rest);
+	free(p->together.samples);
 	free(p->answer.bytes);
 	pthread_mutex_destroy(&p->lock);
 	free(p->parked);
@@ -128,6 +131,22 @@ void process_free(struct process *p)
 void process_drop_pages(struct process *p)
 {
 	madvise((char *)p->base + WIRE_HEADER_BYTES, WIRE_FILE_BYTES - WIRE_HEADER_BYTES, MADV_REMOVE);
+}
+
+void process_drop_samples(struct process *p)
+{
+	process_drop_pages(p);
+	pthread_mutex_lock(&p->lock);
+	free(p->peak.samples); /* how much that was stays */
+	p->peak.samples = NULL;
+	p->peak.count = 0;
+	pthread_mutex_unlock(&p->lock);
+	int *fds[] = {&p->pidfd, &p->status_fd};
+	for (int i = 0; i < 2; i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
 }
 
 void process_watch_memory(struct process *p)
@@ -385,7 +404,7 @@ int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns)
 			if (atomic_load_explicit(&w->state, memory_order_acquire) == WIRE_STREAM_FREE)
 				continue;
 			uint32_t first = atomic_load_explicit(&w->first, memory_order_acquire);
-			if (!first)
+			if (!first || p->sampled) /* which has samples in the place of chunks */
 				continue;
 			memset(s, 0, sizeof *s);
 			s->process = p;

@@ -62,6 +62,18 @@ struct unused {
 };
 enum { PROCESS_UNUSED = 64, PROCESS_EARLY = 16 };
 
+/* What a sampled process's samples add up to. */
+struct sampled_sums {
+	uint64_t samples, live_samples;
+	double live_bytes, live_objects, allocated_bytes, allocated_objects;
+};
+
+/* What is kept of a sampled process that has ended, instead of its samples: they are in its recording. */
+struct process_rest {
+	struct sampled_sums sums;
+	char recording[]; /* path */
+};
+
 struct process {
 	struct wire_session session;
 	void *base;
@@ -106,6 +118,18 @@ struct process {
 		uint64_t tsc;
 		uint64_t cost_tsc; /* when last looked */
 	} peak;
+	struct process_rest *_Atomic rest; /* of a sampled one that has ended and was saved; else NULL */
+	struct process_level { /* its estimate when last looked at; the recorder's own */
+		double bytes;
+		uint64_t cost_tsc; /* as it was then: the same now, and as many live: nothing changed */
+		uint32_t live;
+		uint32_t version; /* rises with every change; 0: not looked at yet */
+	} level;
+	struct process_together { /* its live samples at the greatest sum of all processes */
+		struct wire_sample *samples;
+		uint32_t count;
+		uint32_t version;	     /* of the level that they are */
+	} together;
 	struct process_cost { /* of its samples, when last looked at */
 		uint64_t cpu_ns, cost_tsc, tsc, mono_ns;
 		double share;
@@ -142,6 +166,9 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 void process_free(struct process *p);
 /* Of a process that is over and was read out: gives the memory of its file back, but for the header. */
 void process_drop_pages(struct process *p);
+/* Of a sampled process that has p->rest: gives back all memory that its samples took. Nobody may be
+ * looking at them. */
+void process_drop_samples(struct process *p);
 /* Learns its memory limit, and notices from now on whether the kernel kills for memory. */
 void process_watch_memory(struct process *p);
 /* How it ended, in words: "killed by signal 9 (SIGKILL)". "" while it runs. */

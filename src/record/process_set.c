@@ -67,6 +67,17 @@ void process_set_remove(struct process_set *s, struct process *p)
 		process_free(p);
 }
 
+/* Under the lock nobody can begin to hold it; who does later finds its rest. */
+bool process_set_drop_samples(struct process_set *s, struct process *p)
+{
+	pthread_mutex_lock(&s->lock);
+	bool unused = !p->holders;
+	if (unused)
+		process_drop_samples(p);
+	pthread_mutex_unlock(&s->lock);
+	return unused;
+}
+
 struct process *process_set_hold(struct process_set *s, uint64_t key)
 {
 	struct process *found = NULL;

@@ -25,6 +25,8 @@ void process_set_fini(struct process_set *s);
 /* Takes p over and gives it a key that no other one of this set ever gets. HEFT_ENOMEM: p is still
  * the caller's. */
 int process_set_add(struct process_set *s, struct process *p);
+/* Calls process_drop_samples if nobody holds it; false: somebody does, to be tried again. */
+bool process_set_drop_samples(struct process_set *s, struct process *p);
 /* It is freed as soon as nobody holds it. */
 void process_set_remove(struct process_set *s, struct process *p);
 

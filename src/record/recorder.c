@@ -12,7 +12,6 @@
 #include "hosted/monotonic.h"
 #include "hosted/number_words.h"
 #include "record/answer_call.h"
-#include "record/sampled.h"
 #include "record/session_guard.h"
 
 #include <dirent.h>
@@ -293,6 +292,7 @@ static void look_at_processes(struct recorder *r, uint64_t now)
 {
 	if (now < r->next_peak_ns)
 		return;
+	sampled_sum_look(&r->sum, r->set->list, r->set->count);
 	r->next_peak_ns = now + PEAK_EVERY_MS * 1000000ull;
 	bool write = now >= r->next_samples_ns, budget = now >= r->next_budget_ns;
 	if (write)
@@ -307,12 +307,13 @@ static void look_at_processes(struct recorder *r, uint64_t now)
 			recorder_show_exact(p);
 			continue;
 		}
-		sampled_see_peak(p);
 		if (budget && !p->ended)
 			sampled_follow_budget(p);
 		if (write) /* so that it is there even if we are killed */
 			sampled_write(&r->drain, p, &p->stacks, p->index, now);
 	}
+	if (write)
+		sampled_sum_write(&r->sum, &r->drain, r->set->list, r->set->count);
 }
 
 static void now_and_then(struct recorder *r)
@@ -389,6 +390,7 @@ static void finish(struct recorder *r)
 	struct drain *d = &r->drain;
 	uint64_t now = drain_now_ns(d);
 	recorder_leave(r);
+	sampled_sum_write(&r->sum, &r->drain, r->set->list, r->set->count);
 	recorder_note_absent_command(r);
 	recorder_note_unfollowed(r);
 	drain_flush(d);
@@ -526,6 +528,7 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 		free(r->execs[i].note.path);
 	free(r->execs);
 	free(r->known);
+	sampled_sum_fini(&r->sum);
 	free(r);
 	return rc;
 }

@@ -19,7 +19,6 @@
 #include "record/recorder_parts.h"
 
 #include "base/arch.h"
-#include "record/sampled.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -192,6 +191,7 @@ static void close_process(struct recorder *r, struct process *p)
 	if (p->sampled) {
 		recorder_note_budget(r, p);
 		sampled_write(&r->drain, p, &p->stacks, p->index, f->end_ns);
+		sampled_sum_close(&r->sum, &r->drain, p);
 		session_dir_drop(&r->dir, p->pid, p->start_tsc);
 	} else
 		recorder_show_exact(p);
@@ -235,9 +235,21 @@ static void forget_closed(struct recorder *r)
 	}
 }
 
+/* What sampled processes had together is looked at while the memory of those that ended is there. */
+static void look_before_closing(struct recorder *r)
+{
+	bool ended = false;
+	for (uint32_t i = 0; i < r->set->count; i++)
+		ended |= r->set->list[i]->sampled && r->set->list[i]->done &&
+			 !r->set->list[i]->closed;
+	if (ended)
+		sampled_sum_look(&r->sum, r->set->list, r->set->count);
+}
+
 bool recorder_close_ended(struct recorder *r)
 {
 	bool running = false, closed = false;
+	look_before_closing(r);
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		if (p->closed)
@@ -255,6 +267,7 @@ bool recorder_close_ended(struct recorder *r)
 
 void recorder_leave(struct recorder *r)
 {
+	sampled_sum_look(&r->sum, r->set->list, r->set->count);
 	uint64_t now = arch_stamp();
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];

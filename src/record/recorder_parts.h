@@ -5,6 +5,7 @@
 #include "record/drain.h"
 #include "record/process_set.h"
 #include "record/recorder.h"
+#include "record/sampled.h"
 #include "record/session_dir.h"
 
 #include <signal.h>
@@ -56,6 +57,7 @@ struct recorder {
 	bool child_signal; /* something ended since the last look: do not sleep over it */
 	bool rescan; /* a file was not ready: look again */
 	uint64_t next_peak_ns, next_samples_ns, next_budget_ns, next_call_ns;
+	struct sampled_sum sum; /* of sampled processes */
 	uint64_t next_rss_ns, next_flush_ns, next_checkpoint_ns, checkpoint_events;
 	uint64_t last_alive_ns; /* when a process was last seen running */
 };

@@ -1,11 +1,12 @@
-/* The tables of a sampled process. The process owns these pages as much as we do:
- * an entry is taken if its address is the same before and after, and everything in
- * it is checked or bounded; a wild store costs entries, never the reader. */
+/* What a sampled process keeps of itself, added up, written down and switched. Live samples are read
+ * by sampled_live.c, peaks are found by sampled_peak.c. Everything read from the process's memory is
+ * checked or bounded: a wild store of it costs entries, never the reader. */
 #include "record/sampled.h"
 
 #include "base/arch.h"
 #include "hosted/monotonic.h"
 #include "hosted/number_words.h"
+#include "record/sampled_live.h"
 #include "wire/samples.h"
 
 #include <math.h>
@@ -13,41 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define SIZE_LIMIT (1ull << 47)
-#define RATE_LIMIT (1ull << 47)
-
-static unsigned levels(_Atomic uint32_t *in_use)
-{
-	uint32_t n = atomic_load_explicit(in_use, memory_order_acquire);
-	return n < WIRE_SAMPLE_LEVELS ? n : WIRE_SAMPLE_LEVELS;
-}
-
-/* The sample at slot i; false: there is none, or it is changing. */
-static bool take(const struct wire_live_level *l, uint32_t i, struct wire_sample *out)
-{
-	uint64_t addr = atomic_load_explicit(&l->addresses[i], memory_order_acquire);
-	if (addr <= WIRE_SAMPLE_BUSY)
-		return false;
-	memcpy(out, &l->blocks[i], sizeof *out);
-	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&l->addresses[i], memory_order_relaxed) == addr &&
-	       out->size < SIZE_LIMIT && out->rate_bytes && out->rate_bytes < RATE_LIMIT;
-}
-
-typedef void each_sample(void *ctx, const struct wire_sample *b);
-
-static void each_live(const struct process *p, each_sample *each, void *ctx)
-{
-	struct wire_sample b;
-	unsigned n = levels(&p->session.header->sampling.live_levels);
-	for (unsigned k = 0; k < n; k++) {
-		struct wire_live_level l = wire_live_level(p->base, k);
-		for (uint32_t i = 0; i < 1u << l.bits; i++)
-			if (take(&l, i, &b))
-				each(ctx, &b);
-	}
-}
 
 static double bits_double(uint64_t bits)
 {
@@ -79,9 +45,14 @@ static void add_live(void *ctx, const struct wire_sample *b)
 
 void sampled_sums(const struct process *p, struct sampled_sums *sums)
 {
+	const struct process_rest *rest = atomic_load(&p->rest);
+	if (rest) {
+		*sums = rest->sums;
+		return;
+	}
 	memset(sums, 0, sizeof *sums);
-	each_live(p, add_live, sums);
-	unsigned n = levels(&p->session.header->sampling.sum_levels);
+	sampled_each_live(p, add_live, sums);
+	unsigned n = sampled_levels(&p->session.header->sampling.sum_levels);
 	for (unsigned k = 0; k < n; k++) {
 		struct wire_sum_level l = wire_sum_level(p->base, k);
 		for (uint32_t i = 0; i < 1u << l.bits; i++) {
@@ -95,161 +66,62 @@ void sampled_sums(const struct process *p, struct sampled_sums *sums)
 	}
 }
 
-static void see_birth(void *ctx, const struct wire_sample *b)
-{
-	uint64_t *newest = ctx;
-	if (b->birth_tsc > *newest)
-		*newest = b->birth_tsc;
-}
-
 uint64_t sampled_last_seen_ns(const struct process *p)
 {
-	uint64_t newest = 0, tsc = arch_stamp_after(), start = p->session.header->start_mono_ns;
-	uint64_t now = monotonic_ns();
-	each_live(p, see_birth, &newest);
+	uint64_t newest = sampled_newest_tsc(p), start = p->session.header->start_mono_ns;
+	uint64_t tsc = arch_stamp_after(), now = monotonic_ns();
 	if (newest <= p->start_tsc || newest >= tsc || now <= start)
 		return 0;
 	return (uint64_t)((double)(now - start) * (double)(newest - p->start_tsc) /
 			  (double)(tsc - p->start_tsc));
 }
 
-/* ---- the peak */
-
-struct kept { /* live samples, copied */
-	struct wire_sample *list;
-	uint32_t count, capacity;
-	bool failed;
-};
-
-static void keep(void *ctx, const struct wire_sample *b)
-{
-	struct kept *k = ctx;
-	if (k->count == k->capacity && !k->failed) {
-		uint32_t bigger = k->capacity ? k->capacity * 2 : 256;
-		struct wire_sample *list = realloc(k->list, bigger * sizeof *list);
-		k->failed = !list;
-		if (list) {
-			k->list = list;
-			k->capacity = bigger;
-		}
-	}
-	if (!k->failed)
-		k->list[k->count++] = *b;
-}
-
-/* Every sample costs something: while cost_tsc stands still there was none, and the live ones can
- * only have become fewer. So a quiet process costs a look at one word. */
-static bool nothing_new(struct process *p)
-{
-	uint64_t cost = atomic_load_explicit(&p->session.header->sampling.cost_tsc,
-					     memory_order_relaxed);
-	pthread_mutex_lock(&p->lock);
-	bool same = cost == p->peak.cost_tsc && p->peak.tsc;
-	p->peak.cost_tsc = cost;
-	pthread_mutex_unlock(&p->lock);
-	return same;
-}
-
-static bool is_peak(struct process *p, double bytes)
-{
-	pthread_mutex_lock(&p->lock);
-	bool more = bytes > p->peak.bytes;
-	pthread_mutex_unlock(&p->lock);
-	return more;
-}
-
-static void look_for_peak(struct process *p)
-{
-	struct sampled_sums now = {0};
-	each_live(p, add_live, &now);
-	if (!is_peak(p, now.live_bytes))
-		return;
-	struct kept k = {0};
-	each_live(p, keep, &k);
-	if (k.failed) {
-		free(k.list);
-		return;
-	}
-	pthread_mutex_lock(&p->lock);
-	if (now.live_bytes > p->peak.bytes) { /* nobody else saw more meanwhile */
-		struct wire_sample *was = p->peak.samples;
-		p->peak.samples = k.list;
-		p->peak.count = k.count;
-		p->peak.bytes = now.live_bytes;
-		p->peak.tsc = arch_stamp_after();
-		k.list = was;
-	}
-	pthread_mutex_unlock(&p->lock);
-	free(k.list);
-}
-
-void sampled_see_peak(struct process *p)
-{
-	if (!nothing_new(p))
-		look_for_peak(p);
-}
-
 /* ---- into a recording */
 
-struct converted { /* samples with the sites and times of a recording */
-	struct drain *d;
-	struct process_stacks *stacks;
-	struct trace_sample *list;
-	uint32_t count;
-};
-
-static uint64_t time_of(const struct drain *d, uint64_t tsc)
-{
-	uint64_t since = tsc > d->clock.tsc0 ? tsc - d->clock.tsc0 : 0;
-	return (uint64_t)((unsigned __int128)since * d->clock.mult >> 32);
-}
-
 /* What makes no sense is left out. */
-static void convert(struct converted *c, const struct wire_sample *b, uint32_t count)
+struct trace_sample *sampled_convert(struct drain *d, struct process_stacks *stacks,
+				     const struct wire_sample *b, uint32_t *count)
 {
-	for (uint32_t i = 0; i < count; i++, b++) {
+	struct trace_sample *list = calloc(*count + 1u, sizeof *list);
+	uint32_t used = 0;
+	for (uint32_t i = 0; list && i < *count; i++, b++) {
 		uint32_t site;
-		if (stack_map_site(&c->d->stacks, c->stacks, b->site, &site))
+		if (stack_map_site(&d->stacks, stacks, b->site, &site))
 			continue;
-		c->list[c->count++] = (struct trace_sample){
+		list[used++] = (struct trace_sample){
 			.site = site,
 			.tid = b->tid,
 			.size = b->size,
 			.rate_bytes = b->rate_bytes,
-			.birth_ns = time_of(c->d, b->birth_tsc),
+			.birth_ns = drain_stamp_ns(d, b->birth_tsc),
 		};
 	}
+	*count = used;
+	return list;
 }
 
 static int convert_live(struct drain *d, struct process *p, struct process_stacks *stacks,
 			struct trace_samples *out)
 {
-	struct kept now = {0};
-	each_live(p, keep, &now);
+	struct sampled_copy now = {0};
+	sampled_each_live(p, sampled_copy_add, &now);
 	pthread_mutex_lock(&p->lock);
-	struct converted live = {d, stacks, calloc(now.count + 1u, sizeof *out->live), 0};
-	struct converted peak = {d, stacks, calloc(p->peak.count + 1u, sizeof *out->peak), 0};
-	int rc = now.failed || !live.list || !peak.list ? HEFT_ENOMEM : 0;
-	if (!rc) {
-		convert(&live, now.list, now.count);
-		convert(&peak, p->peak.samples, p->peak.count);
-		out->peak_time_ns = time_of(d, p->peak.tsc);
-		if (out->peak_time_ns > out->time_ns) /* seen for the last time after its end */
-			out->peak_time_ns = out->time_ns;
-	}
+	out->live_count = now.count;
+	out->peak_count = p->peak.count;
+	out->live = sampled_convert(d, stacks, now.list, &out->live_count);
+	out->peak = sampled_convert(d, stacks, p->peak.samples, &out->peak_count);
+	out->peak_time_ns = drain_stamp_ns(d, p->peak.tsc);
+	if (out->peak_time_ns > out->time_ns) /* seen for the last time after its end */
+		out->peak_time_ns = out->time_ns;
 	pthread_mutex_unlock(&p->lock);
 	free(now.list);
-	out->live = live.list;
-	out->live_count = live.count;
-	out->peak = peak.list;
-	out->peak_count = peak.count;
-	return rc;
+	return now.failed || !out->live || !out->peak ? HEFT_ENOMEM : 0;
 }
 
 static int convert_sums(struct drain *d, struct process *p, struct process_stacks *stacks,
 			struct trace_samples *out)
 {
-	unsigned n = levels(&p->session.header->sampling.sum_levels);
+	unsigned n = sampled_levels(&p->session.header->sampling.sum_levels);
 	size_t room = 1;
 	for (unsigned k = 0; k < n; k++)
 		room += (size_t)1 << wire_sum_level(p->base, k).bits;
@@ -277,7 +149,7 @@ void sampled_write(struct drain *d, struct process *p, struct process_stacks *st
 		.rate_bytes = atomic_load(&h->sampling.rate_bytes),
 		.on = atomic_load(&h->sampling.on) != 0,
 	};
-	look_for_peak(p); /* in any case: the peak is never less than what is written as live */
+	sampled_look_for_peak(p); /* in any case: the peak is never less than what is written as live */
 	process_stacks_read_log(&d->stacks, stacks);
 	if (!convert_live(d, p, stacks, &now) && !convert_sums(d, p, stacks, &now))
 		trace_writer_samples(d->writer, &now); /* latches its failure */

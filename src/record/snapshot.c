@@ -108,9 +108,23 @@ int snapshot_write(struct process *p, const char *path, bool force, struct heft_
 	return rc;
 }
 
+/* Its recording is all that is left of it, and others may have removed or changed that. */
+static int open_saved(const struct process *p, const struct process_rest *rest,
+		      struct trace_reader **reader, struct heft_error *err)
+{
+	if (access(rest->recording, F_OK))
+		return heft_fail(err, HEFT_ENOTFOUND,
+				 "process %d has ended, and its recording %s is not there any more",
+				 p->pid, rest->recording);
+	return trace_reader_open(reader, rest->recording, err);
+}
+
 int snapshot_open(struct process *p, struct trace_reader **reader, struct heft_error *err)
 {
 	char path[64];
+	const struct process_rest *rest = atomic_load(&p->rest);
+	if (rest)
+		return open_saved(p, rest, reader, err);
 	int fd = memfd_create("heft-snapshot", MFD_CLOEXEC);
 	if (fd < 0)
 		return heft_fail_errno(err, "no memory for a snapshot");

@@ -44,6 +44,8 @@ static void write_errors(struct json_writer *w, const struct profile_errors *e)
 	json_write_key_uint(w, "peak_blocks_error95", e->peak_blocks);
 	json_write_key_uint(w, "live_bytes_error95", e->live_bytes);
 	json_write_key_uint(w, "live_blocks_error95", e->live_blocks);
+	json_write_key_uint(w, "left_bytes_error95", e->left_bytes);
+	json_write_key_uint(w, "left_blocks_error95", e->left_blocks);
 }
 
 /* errors: NULL if there are none. */

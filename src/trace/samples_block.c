@@ -140,3 +140,50 @@ const char *trace_samples_get(struct byte_cursor *c, struct trace_samples *s, ui
 	s->sum_count = n;
 	return c->at == c->end ? NULL : "samples as long as their block";
 }
+
+/* ---- of several processes */
+
+void trace_peak_fini(struct trace_peak *p)
+{
+	for (uint32_t i = 0; i < p->part_count; i++)
+		if (p->parts[i].own)
+			free(p->parts[i].samples);
+	free(p->parts);
+	memset(p, 0, sizeof *p);
+}
+
+void trace_peak_put(struct byte_buffer *b, const struct trace_peak *p)
+{
+	buffer_put(b, p->time_ns);
+	buffer_put(b, p->part_count);
+	for (uint32_t i = 0; i < p->part_count; i++) {
+		buffer_put(b, p->parts[i].process);
+		put_blocks(b, p->parts[i].samples, p->parts[i].count);
+	}
+}
+
+/* Processes rise, so that none is there twice. */
+const char *trace_peak_get(struct byte_cursor *c, struct trace_peak *p, uint32_t site_limit,
+			   uint32_t process_limit)
+{
+	p->time_ns = cursor_get(c);
+	uint32_t n = (uint32_t)cursor_get_max(c, process_limit);
+	if (c->bad || n > cursor_left(c) / 2)
+		return "a peak of as many processes as it says";
+	p->parts = calloc((size_t)n + 1, sizeof *p->parts);
+	if (!p->parts)
+		return "enough memory for its peak";
+	for (uint32_t i = 0; i < n; i++) {
+		struct trace_peak_part *part = &p->parts[p->part_count++];
+		uint64_t process = cursor_get(c);
+		part->own = true;
+		if (c->bad || process >= process_limit ||
+		    (i && process <= p->parts[i - 1].process))
+			return "a peak of processes that are defined, in their order";
+		part->process = (uint32_t)process;
+		const char *expected = get_blocks(c, &part->samples, &part->count, site_limit);
+		if (expected)
+			return expected;
+	}
+	return c->at == c->end ? NULL : "a peak as long as its block";
+}

@@ -38,6 +38,23 @@ struct trace_samples { /* of one process */
 	uint32_t peak_count;
 };
 
+struct trace_peak { /* the samples of all processes at the greatest sum of theirs that was seen */
+	uint64_t time_ns;
+	struct trace_peak_part {
+		uint32_t process;
+		struct trace_sample *samples;
+		uint32_t count;
+		bool own; /* to be freed with it */
+	} *parts;
+	uint32_t part_count;
+};
+
+void trace_peak_fini(struct trace_peak *p);
+void trace_peak_put(struct byte_buffer *b, const struct trace_peak *p);
+/* As trace_samples_get. */
+const char *trace_peak_get(struct byte_cursor *c, struct trace_peak *p, uint32_t site_limit,
+			   uint32_t process_limit);
+
 void trace_samples_fini(struct trace_samples *s);
 void trace_samples_put(struct byte_buffer *b, const struct trace_samples *s);
 /* Into a zeroed one; NULL, or what was expected. Fini it in any case. */

@@ -118,6 +118,8 @@ int trace_writer_rss(struct trace_writer *w, const struct trace_rss *samples, si
 int trace_writer_note(struct trace_writer *w, const struct trace_note *note);
 /* What a sampled process has now; replaces what was written of it before. */
 int trace_writer_samples(struct trace_writer *w, const struct trace_samples *samples);
+/* The peak of several sampled processes; replaces what was written before. */
+int trace_writer_peak(struct trace_writer *w, const struct trace_peak *peak);
 /* Ids in the events must have been added before. Times never go back. */
 int trace_writer_events(struct trace_writer *w, const struct trace_event *events, size_t count);
 /* The hot call: the same for a batch. */
@@ -156,6 +158,7 @@ struct trace_contents { /* everything but the events; owned by the reader */
 	const struct tally *tally; /* settled; of the whole recording (or up to the cut) */
 	const struct behaviour *behaviour;
 	const struct trace_samples *samples;	uint32_t samples_count; /* sampled processes */
+	const struct trace_peak *peak; /* of several sampled processes; no parts: not recorded */
 	uint64_t duration_ns;
 	uint64_t file_bytes, events;
 	bool complete;	    /* false: cut or still being written */

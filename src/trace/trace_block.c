@@ -69,6 +69,7 @@ const char *trace_block_name(unsigned type)
 		[TRACE_BLOCK_CHECKPOINT] = "checkpoint",
 		[TRACE_BLOCK_BEHAVIOUR] = "behaviour",
 		[TRACE_BLOCK_SAMPLES] = "samples",
+		[TRACE_BLOCK_PEAK] = "peak",
 		[TRACE_BLOCK_TALLY] = "tally",
 		[TRACE_BLOCK_INDEX] = "index",
 		[TRACE_BLOCK_END] = "end",

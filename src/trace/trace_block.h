@@ -33,6 +33,7 @@ enum trace_block_type {
 	TRACE_BLOCK_END,
 	TRACE_BLOCK_BEHAVIOUR, /* stands directly before the CHECKPOINT or TALLY it belongs to */
 	TRACE_BLOCK_SAMPLES,   /* of one process; a later one of the same replaces it */
+	TRACE_BLOCK_PEAK,      /* of several sampled processes; a later one replaces it */
 	TRACE_BLOCK_TYPES /* from here on: of a later minor revision, skipped */
 };
 

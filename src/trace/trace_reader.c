@@ -29,6 +29,7 @@ struct trace_reader {
 	struct behaviour behaviour;
 	struct trace_samples *samples; /* the last ones of each sampled process */
 	uint32_t samples_count;
+	struct trace_peak peak; /* the last one */
 	struct trace_contents contents;
 	bool have_meta;
 	struct events_decoder decoder;
@@ -68,6 +69,20 @@ static const char *take_samples(struct trace_reader *r, struct byte_cursor *c)
 	return NULL;
 }
 
+static const char *take_peak(struct trace_reader *r, struct byte_cursor *c)
+{
+	struct trace_peak p = {0};
+	const char *expected = trace_peak_get(c, &p, (uint32_t)r->tables.site_count,
+					      (uint32_t)r->tables.process_count);
+	if (expected) {
+		trace_peak_fini(&p);
+		return expected;
+	}
+	trace_peak_fini(&r->peak);
+	r->peak = p;
+	return NULL;
+}
+
 /* Takes what the tables need from a loaded block. */
 static int take_tables(struct trace_reader *r, struct trace_block *b, struct heft_error *err)
 {
@@ -89,6 +104,9 @@ static int take_tables(struct trace_reader *r, struct trace_block *b, struct hef
 		break;
 	case TRACE_BLOCK_SAMPLES:
 		expected = take_samples(r, &b->payload);
+		break;
+	case TRACE_BLOCK_PEAK:
+		expected = take_peak(r, &b->payload);
 		break;
 	default:
 		break;
@@ -201,7 +219,8 @@ static int open_complete(struct trace_reader *r, const struct trace_end_payload 
 		if (e->type == TRACE_BLOCK_BEHAVIOUR && e->offset < end->tally_offset)
 			behaviour_offset = e->offset;
 		if (e->type != TRACE_BLOCK_META && e->type != TRACE_BLOCK_DEFINITIONS &&
-		    e->type != TRACE_BLOCK_RSS && e->type != TRACE_BLOCK_SAMPLES)
+		    e->type != TRACE_BLOCK_RSS && e->type != TRACE_BLOCK_SAMPLES &&
+		    e->type != TRACE_BLOCK_PEAK)
 			continue;
 		struct trace_block b;
 		int rc = load(r, e->offset, &b, err);
@@ -308,7 +327,8 @@ static int open_cut(struct trace_reader *r, struct heft_error *err)
 		}
 		if (h->type == TRACE_BLOCK_EVENTS || h->type == TRACE_BLOCK_RSS ||
 		    h->type == TRACE_BLOCK_CHECKPOINT || h->type == TRACE_BLOCK_TALLY ||
-		    h->type == TRACE_BLOCK_SAMPLES || h->type == TRACE_BLOCK_END) {
+		    h->type == TRACE_BLOCK_SAMPLES || h->type == TRACE_BLOCK_PEAK ||
+		    h->type == TRACE_BLOCK_END) {
 			if (h->last_ns > c->duration_ns)
 				c->duration_ns = h->last_ns;
 		}
@@ -412,6 +432,7 @@ int trace_reader_open_written(struct trace_reader **out, const char *path, struc
 	c->behaviour = &r->behaviour;
 	c->samples = r->samples;
 	c->samples_count = r->samples_count;
+	c->peak = &r->peak;
 	c->file_bytes = r->file.size;
 	*out = r;
 	return 0;
@@ -429,6 +450,7 @@ void trace_reader_close(struct trace_reader *r)
 	for (uint32_t i = 0; i < r->samples_count; i++)
 		trace_samples_fini(&r->samples[i]);
 	free(r->samples);
+	trace_peak_fini(&r->peak);
 	events_decoder_fini(&r->decoder);
 	free(r);
 }

@@ -106,6 +106,15 @@ static const char *check_samples(struct verifier *v, struct trace_block *b)
 	return expected;
 }
 
+static const char *check_peak(struct verifier *v, struct trace_block *b)
+{
+	struct trace_peak stored = {0};
+	const char *expected = trace_peak_get(&b->payload, &stored, (uint32_t)v->tables.site_count,
+					      (uint32_t)v->tables.process_count);
+	trace_peak_fini(&stored);
+	return expected;
+}
+
 static const char *check_index(struct verifier *v, struct trace_block *b)
 {
 	struct trace_index stored = {0};
@@ -170,6 +179,8 @@ static const char *check_block(struct verifier *v, struct trace_block *b, uint64
 		return check_behaviour(v, b);
 	case TRACE_BLOCK_SAMPLES:
 		return check_samples(v, b);
+	case TRACE_BLOCK_PEAK:
+		return check_peak(v, b);
 	case TRACE_BLOCK_INDEX:
 		return check_index(v, b);
 	case TRACE_BLOCK_END:

@@ -453,6 +453,22 @@ int trace_writer_samples(struct trace_writer *w, const struct trace_samples *sam
 			   samples->time_ns, samples->live_count);
 }
 
+int trace_writer_peak(struct trace_writer *w, const struct trace_peak *peak)
+{
+	if (!w->error.code)
+		flush_definitions(w);
+	if (w->error.code)
+		return w->error.code;
+	w->scratch.len = 0;
+	trace_peak_put(&w->scratch, peak);
+	if (w->scratch.failed)
+		return fail_memory(w);
+	if (w->scratch.len > TRACE_BLOCK_LIMIT)
+		return 0; /* millions of samples: readers take what each process has (trace_samples.c) */
+	return write_block(w, TRACE_BLOCK_PEAK, w->scratch.data, w->scratch.len, peak->time_ns,
+			   peak->time_ns, 0);
+}
+
 static int flush_events(struct trace_writer *w)
 {
 	uint32_t count = w->encoder.count;

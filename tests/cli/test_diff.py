@@ -254,8 +254,9 @@ def test_wrong_usage(heft, arguments, words):
 
 def test_bad_recordings(heft, versions, tmp_path):
     (tmp_path / "text").write_text("not a recording\n")
-    for pair in (["text", versions["before"]], [versions["before"], "text"],
-                 ["missing", versions["before"]]):
+    for pair, words in ((["text", versions["before"]], "heft: text: at offset 0: not a profile"),
+                        ([versions["before"], "text"], "heft: text: at offset 0: not a profile"),
+                        (["missing", versions["before"]], "heft: cannot open missing: No such file")):
         done = heft("diff", *pair)
         assert (done.status, done.out) == (1, ""), done
-        assert "text" in done.err or "missing" in done.err
+        assert done.err.startswith(words), done

@@ -101,6 +101,7 @@ def test_sizes(report):
 
 def test_lifetimes(report):
     rep = json.loads(report("--lifetimes", "--json").out)
+    assert sum(s["frees"] + s["live_blocks"] for s in rep["sites"]) > 0
     for site in rep["sites"]:
         assert sum(site["lifetime_log2"]) == site["frees"] + site["live_blocks"]
     text = report("--lifetimes").out

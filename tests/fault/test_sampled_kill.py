@@ -29,7 +29,6 @@ PLACES = [("keep_small", 200), ("keep_medium", 3000), ("keep_seed", 1000), ("kee
           ("keep_huge", 600000)]
 FOUR, SIX = math.erfc(4 / 2 ** 0.5), math.erfc(6 / 2 ** 0.5)
 BATCHES, KILLS = 10, 10
-seen = []  # (samples, live blocks, p) of every check so far
 
 
 def read_books(path):
@@ -105,23 +104,48 @@ def killed(program, path, books_file, seconds):
     return report_of(path)
 
 
+class Kills:
+    """Batches of kills, each done when somebody first asks for it."""
+
+    def __init__(self, program, directory):
+        self.program, self.directory, self.done = program, directory, {}
+
+    def batch(self, number):
+        """(samples, live blocks, p, likelihood) of every check, and the last recording."""
+        if number not in self.done:
+            self.done[number] = self.kill(number)
+        return self.done[number]
+
+    def kill(self, number):
+        moments, checks = random.Random(number), []
+        for i in range(KILLS):
+            books_file = self.directory / f"books{number}.{i}"
+            path = self.directory / f"killed{number}.{i}.heft"
+            # From the first call on, and evenly on a logarithmic scale: a heap that has just begun to
+            # grow is as likely as one that is full.
+            rep = killed(self.program, path, books_file, 10 ** moments.uniform(-4, -1.1))
+            checks.append(check_against_books(rep, read_books(books_file)[2]))
+        return checks, path
+
+
+@pytest.fixture(scope="module")
+def kills(compiled, tmp_path_factory):
+    return Kills(compiled("sampled_tally.c"), tmp_path_factory.mktemp("kills"))
+
+
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_program_killed_at_a_random_moment(compiled, tmp_path, batch):
-    program, moments = compiled("sampled_tally.c"), random.Random(batch)
-    for i in range(KILLS):
-        books_file, path = tmp_path / f"books{i}", tmp_path / f"killed{i}.heft"
-        # From the first call on, and evenly on a logarithmic scale: a heap that has just begun to
-        # grow is as likely as one that is full.
-        rep = killed(program, path, books_file, 10 ** moments.uniform(-4, -1.1))
-        checks = check_against_books(rep, read_books(books_file)[2])
-        assert all(c[3] > SIX for c in checks), checks
-        seen.extend(checks)
+def test_program_killed_at_a_random_moment(kills, batch):
+    checks, path = kills.batch(batch)
+    assert len(checks) == KILLS
+    for of_one in checks:
+        assert len(of_one) == 4
+        assert all(c[3] > SIX for c in of_one), of_one
     assert run([HEFT, "verify", path]).returncode == 0
 
 
-def test_all_kills_together():
-    if len(seen) < BATCHES * KILLS * 4:
-        pytest.skip("needs all batches of the test before it")
+def test_all_kills_together(kills):
+    seen = [c for batch in range(BATCHES) for of_one in kills.batch(batch)[0] for c in of_one]
+    assert len(seen) == BATCHES * KILLS * 4
     outside = [c for c in seen if c[3] < FOUR]
     assert len(outside) <= 3, outside
     deviation = sum(k - n * p for k, n, p, _ in seen)

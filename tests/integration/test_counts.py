@@ -165,6 +165,7 @@ def test_peak_time_and_lifetimes_are_within_the_run(compiled, record):
     _, rep = record([compiled("each_function.c"), "malloc"])
     assert 0 < rep["duration_ns"] < 60e9
     assert 0 <= rep["totals"]["peak_time_ns"] <= rep["duration_ns"]
+    assert rep["sites"]
     for site in rep["sites"]:
         life = site["lifetime_ns"]
         assert 0 <= life["p50"] <= life["p99"] <= life["max"] <= rep["duration_ns"]

@@ -138,8 +138,15 @@ def test_two_sizes_at_one_site(compiled, tmp_path):
 
 def test_few_samples_are_marked(compiled, tmp_path):
     # 12 MB of start-up, 8.6 MB of sessions, one sample for each 2 MiB: about 6 and 4.
-    path = record(tmp_path / "few.heft", [compiled("aged_heap.c"), "start_up", 50], rate="2M", status=137)
-    rep = report(path)
+    # One of them has some and fewer than ten at the peak, but for one run in some hundred.
+    for i in range(4):
+        path = record(tmp_path / f"few{i}.heft", [compiled("aged_heap.c"), "start_up", 50], rate="2M",
+                      status=137)
+        rep = report(path)
+        few = [s for s in rep["sites"] if s["peak_few_samples"] and s["peak_bytes"]]
+        if few:
+            break
+    assert few
     assert rep["unseen_bytes"] == round(2.995732 * (2 << 20))
     for site in rep["sites"]:
         # Blocks far below the rate: fewer than ten samples are few.
@@ -149,9 +156,8 @@ def test_few_samples_are_marked(compiled, tmp_path):
             assert site["live_bytes_error95"] == rep["unseen_bytes"]
     shown = text("report", path)
     assert "a site of less than 6.0 MiB may be missing" in shown
-    if any(s["peak_few_samples"] and s["peak_bytes"] for s in rep["sites"]):
-        assert "few samples (under 10): little is known of such a number" in shown
-        assert re.search(r"few: \d", shown)
+    assert "few samples (under 10): little is known of such a number" in shown
+    assert re.search(r"few: \d", shown)
 
 
 def test_every_estimate_has_its_error(compiled, tmp_path):

@@ -86,7 +86,7 @@ static void add_sampled(struct profile *p, const char *words, uint32_t count, sh
 	uint32_t spreads = site;
 	struct profile_spread *v = APPEND(p->spreads, spreads);
 	v->samples = (uint64_t)count * (turns + 1);
-	v->live_samples = v->peak_samples = count;
+	v->live_samples = v->left_samples = v->peak_samples = count;
 	v->peak_bytes = v->live_bytes = count * w.bytes_variance;
 	v->allocated_bytes = (turns + 1) * v->peak_bytes;
 	p->totals.peak_bytes += s->peak_bytes;

@@ -193,8 +193,20 @@ static void add_sampled_site(struct profile *p, const char *function, uint32_t s
 	p->totals.live_bytes = p->totals.peak_bytes = p->totals.allocated_bytes += s->live_bytes;
 	p->totals.live_blocks = p->totals.peak_blocks = p->totals.allocations += s->live_blocks;
 	double v = samples * rate * rate, blocks = samples * 512.0 * 512;
-	p->spreads[site] = (struct profile_spread){v,	    blocks,  v,	      blocks, v,
-						   blocks, samples, samples, samples};
+	p->spreads[site] = (struct profile_spread){
+		.live_bytes = v,
+		.live_blocks = blocks,
+		.peak_bytes = v,
+		.peak_blocks = blocks,
+		.allocated_bytes = v,
+		.allocations = blocks,
+		.left_bytes = v,
+		.left_blocks = blocks,
+		.samples = samples,
+		.live_samples = samples,
+		.peak_samples = samples,
+		.left_samples = samples,
+	};
 	estimate_add_spread(&p->total_spread, &p->spreads[site]);
 	p->ages[site] = (struct profile_age){.first = p->live_births.count, .count = samples};
 	for (uint32_t i = 0; i < samples; i++) {

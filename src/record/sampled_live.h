@@ -1,0 +1,26 @@
+/* Inside src/record: the live samples of a sampled process, and copies of them. */
+#ifndef HEFT_RECORD_SAMPLED_LIVE_H
+#define HEFT_RECORD_SAMPLED_LIVE_H
+
+#include "record/process.h"
+
+/* How many tables of a kind are in use; the header is the process's, so it may say anything. */
+unsigned sampled_levels(_Atomic uint32_t *in_use);
+
+typedef void sampled_each(void *ctx, const struct wire_sample *b);
+void sampled_each_live(const struct process *p, sampled_each *each, void *ctx);
+
+struct sampled_copy { /* zeroed: empty */
+	struct wire_sample *list;
+	uint32_t count, capacity;
+	bool failed;
+};
+/* A sampled_each: ctx is a copy. */
+void sampled_copy_add(void *ctx, const struct wire_sample *b);
+
+/* Estimated bytes that a sample stands for. */
+double sampled_bytes(const struct wire_sample *b);
+/* When the newest live sample was made; 0: there is none. */
+uint64_t sampled_newest_tsc(const struct process *p);
+
+#endif
