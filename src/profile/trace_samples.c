@@ -80,13 +80,45 @@ static void fill(struct tally *t, const struct sums *sites)
 	}
 }
 
-int trace_samples_tally(const struct trace_contents *c, const bool *processes, const bool *last,
-			struct tally *t, struct profile_spread **spread)
+/* Names every site of the wanted processes, so that none is new afterwards. */
+static int split_samples(const struct trace_contents *c, const bool *processes,
+			 struct trace_split *split)
 {
-	struct sums *sites = calloc((size_t)c->site_count + 1, sizeof *sites);
-	struct profile_spread *v = calloc((size_t)c->site_count + 1, sizeof *v);
+	uint32_t id;
+	int rc = 0;
+	for (uint32_t i = 0; i < c->samples_count && rc == 0; i++) {
+		const struct trace_samples *s = &c->samples[i];
+		if (!processes[s->process])
+			continue;
+		for (uint32_t k = 0; k < s->live_count && rc == 0; k++)
+			rc = trace_split_find(split, s->live[k].site, s->process, &id);
+		for (uint32_t k = 0; k < s->peak_count && rc == 0; k++)
+			rc = trace_split_find(split, s->peak[k].site, s->process, &id);
+		for (uint32_t k = 0; k < s->sum_count && rc == 0; k++)
+			rc = trace_split_find(split, s->sums[k].site, s->process, &id);
+	}
+	return rc;
+}
+
+static uint32_t site_in(struct trace_split *split, uint32_t site, uint32_t process)
+{
+	uint32_t id = site;
+	if (split)
+		trace_split_find(split, site, process, &id); /* is there, so it cannot fail */
+	return id;
+}
+
+int trace_samples_tally(const struct trace_contents *c, const bool *processes, const bool *last,
+			struct trace_split *split, struct tally *t, struct profile_spread **spread)
+{
+	*spread = NULL;
+	if (split && split_samples(c, processes, split) < 0)
+		return HEFT_ENOMEM;
+	uint32_t site_count = split ? split->count : c->site_count;
+	struct sums *sites = calloc((size_t)site_count + 1, sizeof *sites);
+	struct profile_spread *v = calloc((size_t)site_count + 1, sizeof *v);
 	*spread = v;
-	if (!sites || !v || tally_reserve(t, c->site_count, c->thread_count)) {
+	if (!sites || !v || tally_reserve(t, site_count, c->thread_count)) {
 		free(sites);
 		free(v);
 		*spread = NULL;
@@ -100,16 +132,21 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 		if (!processes[s->process])
 			continue;
 		bool is_last = !last || last[s->process];
-		for (uint32_t k = 0; k < s->live_count; k++)
+		for (uint32_t k = 0; k < s->live_count; k++) {
+			uint32_t site = site_in(split, s->live[k].site, s->process);
 			if (is_last)
-				add_live(&s->live[k], &sites[s->live[k].site],
-					 &v[s->live[k].site]);
+				add_live(&s->live[k], &sites[site], &v[site]);
 			else
-				add_gone(&s->live[k], &sites[s->live[k].site]);
-		for (uint32_t k = 0; k < peak_count; k++)
-			add_peak(&peak[k], &sites[peak[k].site], &v[peak[k].site]);
-		for (uint32_t k = 0; k < s->sum_count; k++)
-			add_ever(&s->sums[k], &sites[s->sums[k].site], &v[s->sums[k].site]);
+				add_gone(&s->live[k], &sites[site]);
+		}
+		for (uint32_t k = 0; k < peak_count; k++) {
+			uint32_t site = site_in(split, peak[k].site, s->process);
+			add_peak(&peak[k], &sites[site], &v[site]);
+		}
+		for (uint32_t k = 0; k < s->sum_count; k++) {
+			uint32_t site = site_in(split, s->sums[k].site, s->process);
+			add_ever(&s->sums[k], &sites[site], &v[site]);
+		}
 		if (peak_ns > t->peak_time_ns)
 			t->peak_time_ns = peak_ns;
 	}
