@@ -149,7 +149,7 @@ struct profile_growth {
 };
 
 /* Live bytes over time: of everything, and of the sites that were ever large (a thousandth of the
- * peak). Slot i is the state at (i + 1) * slot_ns. */
+ * peak). Slot i is the state at start_ns + (i + 1) * slot_ns. */
 struct profile_history_row {
 	uint32_t site;
 	uint32_t first; /* slots before this one are 0: the site was not large then */
@@ -157,6 +157,7 @@ struct profile_history_row {
 };
 
 struct profile_history {
+	uint64_t start_ns; /* 0, or when the first of the chosen processes began */
 	uint64_t slot_ns;
 	uint32_t slot_count;
 	uint64_t *bytes, *blocks; /* of all sites */
@@ -240,6 +241,7 @@ enum profile_end {
 
 struct profile_process { /* one program image: an exec begins another with the same pid */
 	int32_t pid, ppid;
+	uint32_t number; /* in the file; of a part it is the whole's */
 	const char *exe;
 	const char **argv;
 	uint32_t argc;
@@ -336,6 +338,7 @@ struct profile {
 	uint64_t file_bytes, events;
 	const char *selection; /* words for what was selected ("pid 12"); NULL: everything */
 	bool process_totals;
+	bool by_process; /* a site is of one group of processes, which its label "process" names */
 
 	struct profile_module *modules;
 	uint32_t module_count;
@@ -460,6 +463,15 @@ uint32_t *profile_sorted_sites(const struct profile *p, enum profile_sort sort);
  * sites that are left. */
 int profile_filter(struct profile *p, const char *focus, const char *ignore,
 		   struct heft_error *err);
+
+/* Where sites are apart by process (by_process): "echo (200 processes)"; besides it "number" of a
+ * single process or "program" of several. */
+#define PROFILE_LABEL_PROCESS "process"
+const struct profile_label *profile_find_label(const struct profile_label_set *set,
+					       const char *key); /* or NULL */
+/* Gives every stack its process as outermost frame, where sites are apart by process. The last thing
+ * that is done to a profile. 0 or HEFT_ENOMEM. */
+int profile_root_processes(struct profile *p);
 
 /* Reading. */
 const char *profile_module_name(const struct profile *p, uint32_t module); /* without folders */

@@ -17,6 +17,7 @@
 
 #include "profile/estimate.h"
 #include "profile/missing_symbols.h"
+#include "profile/process_groups.h"
 #include "profile/trace_behaviour.h"
 #include "profile/trace_load.h"
 #include "profile/trace_notes.h"
@@ -35,70 +36,6 @@ enum { SUMMARY_STACKS = 64, SUMMARY_NODES = 4096 /* ... unless they are short */
 static uint64_t sum(uint64_t a, uint64_t b)
 {
 	return a + b < a ? UINT64_MAX : a + b;
-}
-
-/* ---- what was selected */
-
-static bool thread_is(const struct trace_thread *t, const char *wanted)
-{
-	char tid[16];
-	snprintf(tid, sizeof tid, "%" PRId32, t->tid);
-	return strcmp(tid, wanted) == 0 || (t->name && strcmp(t->name, wanted) == 0);
-}
-
-static int select_threads(struct load *l)
-{
-	const struct trace_contents *c = l->c;
-	uint32_t selected = 0;
-	bool pid_exists = false;
-	l->threads = calloc((size_t)c->thread_count + 1, sizeof *l->threads);
-	if (!l->threads)
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < c->process_count; i++)
-		pid_exists |= l->sel->has_pid && c->processes[i].pid == l->sel->pid;
-	for (uint32_t i = 0; i < c->thread_count; i++) {
-		const struct trace_thread *t = &c->threads[i];
-		bool in = true;
-		if (l->sel->has_pid)
-			in = t->process < c->process_count &&
-			     c->processes[t->process].pid == l->sel->pid;
-		if (in && l->sel->thread)
-			in = thread_is(t, l->sel->thread);
-		l->threads[i] = in;
-		selected += in;
-	}
-	l->all_threads = selected == c->thread_count;
-	if (l->sel->has_pid && !pid_exists)
-		return heft_fail(l->err, HEFT_ENOTFOUND,
-				 "no process %" PRId32 " in this recording\n"
-				 "heft report --json lists its processes",
-				 l->sel->pid);
-	if (l->sel->thread && !selected)
-		return heft_fail(l->err, HEFT_ENOTFOUND,
-				 "no thread '%s' in this recording\n"
-				 "heft report --json lists its threads",
-				 l->sel->thread);
-	return 0;
-}
-
-static int describe_selection(struct load *l)
-{
-	char words[512] = "";
-	size_t used = 0;
-	const struct profile_selection *s = l->sel;
-	if (s->has_pid)
-		used += (size_t)snprintf(words, sizeof words, "process %" PRId32, s->pid);
-	if (s->thread)
-		used += (size_t)snprintf(words + used, sizeof words - used, "%sthread %.200s",
-					 used ? ", " : "", s->thread);
-	if (s->has_window)
-		used += (size_t)snprintf(words + used, sizeof words - used,
-					 "%sfrom %.6f s to %.6f s", used ? ", " : "",
-					 (double)s->from_ns / 1e9, (double)s->to_ns / 1e9);
-	if (!used)
-		return 0;
-	l->p->selection = name_pool_add(l->p->names, words);
-	return l->p->selection ? 0 : HEFT_ENOMEM;
 }
 
 /* ---- a sampled recording */
@@ -120,7 +57,8 @@ static int estimate(struct load *l)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < c->process_count; i++)
 		processes[i] = l->processes[i] != PROFILE_NONE;
-	int rc = trace_samples_tally(c, processes, l->last_processes, &l->replayed, &l->spread);
+	int rc = trace_samples_tally(c, processes, l->last_processes, l->split, &l->replayed,
+				     &l->spread);
 	free(processes);
 	if (rc < 0)
 		return rc;
@@ -253,7 +191,7 @@ static int load_processes(struct load *l)
 	}
 	for (uint32_t i = 0; i < c->process_count; i++)
 		shown[i] =
-			!l->sel->thread && (!l->sel->has_pid || c->processes[i].pid == l->sel->pid);
+			!l->sel->thread && trace_process_is_chosen(l, i);
 	for (uint32_t i = 0; i < c->thread_count; i++)
 		if (l->threads[i] && c->threads[i].process < c->process_count)
 			shown[c->threads[i].process] = true;
@@ -265,6 +203,7 @@ static int load_processes(struct load *l)
 		struct profile_process pp = {
 			.pid = t->pid,
 			.ppid = t->ppid,
+			.number = i,
 			.argc = t->argc,
 			.start_ns = t->start_ns,
 			.end_ns = t->end_ns,
@@ -367,12 +306,29 @@ static size_t want_stack(const struct trace_contents *c, uint32_t node, bool *wa
 	return added;
 }
 
+/* How many sites the tally has: the recording's, or those apart by process. */
+static uint32_t count_sites(const struct load *l)
+{
+	uint32_t count = l->split ? l->split->count : l->c->site_count;
+	return l->tally->site_count < count ? l->tally->site_count : count;
+}
+
+static const struct trace_site *recorded_site(const struct load *l, uint32_t site)
+{
+	return &l->c->sites[l->split ? l->split->site[site] : site];
+}
+
+static int add_site(struct load *l, uint32_t site, uint32_t node, uint32_t *id)
+{
+	uint32_t labels = l->split ? l->split->labels[l->split->group[site]] : PROFILE_NONE;
+	return profile_add_labelled_site(l->p, node, recorded_site(l, site)->via, labels, id);
+}
+
 /* Decides which sites become sites of the profile, and so which stacks are symbolised. */
 static int want_sites(struct load *l, bool *sites, bool *nodes)
 {
 	const struct trace_contents *c = l->c;
-	uint32_t count =
-		l->tally->site_count < c->site_count ? l->tally->site_count : c->site_count;
+	uint32_t count = count_sites(l);
 	struct site_order *order = malloc(((size_t)count + 1) * sizeof *order);
 	uint32_t candidates = 0;
 	if (!order)
@@ -390,7 +346,7 @@ static int want_sites(struct load *l, bool *sites, bool *nodes)
 			break;
 		}
 		sites[order[i].site] = true;
-		used_nodes += want_stack(c, c->sites[order[i].site].node, nodes);
+		used_nodes += want_stack(c, recorded_site(l, order[i].site)->node, nodes);
 	}
 	free(order);
 	return 0;
@@ -407,7 +363,7 @@ static struct live_at_end live_at_end(const struct load *l, uint32_t site)
 	const struct tally_site *s = &l->tally->sites[site];
 	struct live_at_end end = {s->end_bytes, s->end_blocks, s->end_slack};
 	if (l->last)
-		end = l->last[site];
+		end = site < l->last_count ? l->last[site] : (struct live_at_end){0};
 	return (struct live_at_end){sum(s->live_bytes, end.bytes), sum(s->live_blocks, end.blocks),
 				    sum(s->live_slack, end.slack)};
 }
@@ -493,12 +449,13 @@ static int load_errors(struct load *l, const uint32_t *final)
 	p->spreads = calloc((size_t)p->site_count + 1, sizeof *p->spreads);
 	if (!p->errors || !p->spreads)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < l->c->site_count; i++) {
+	uint32_t count = l->split ? l->split->count : l->c->site_count;
+	for (uint32_t i = 0; i < count; i++) {
 		if (final[i] != PROFILE_NONE)
 			estimate_add_spread(&p->spreads[final[i]], &l->spread[i]);
 		estimate_add_spread(&p->total_spread, &l->spread[i]); /* also what a summary leaves out */
 	}
-	return l->sel->top_only || l->sel->no_ages ? 0 : trace_load_births(l, final);
+	return l->sel->top_only || l->sel->no_ages || l->split ? 0 : trace_load_births(l, final);
 }
 
 /* The stacks of the wanted nodes; nodes[] becomes the profile's by the recording's. */
@@ -521,42 +478,47 @@ static int load_stacks(struct load *l, const bool *wanted, uint32_t *nodes)
 }
 
 /* Sites of a part are named as in the whole. */
-static void take_ids(struct profile *p, const uint32_t *final)
+static void take_ids(struct load *l, const uint32_t *final)
 {
-	const struct profile *whole = p->lender;
-	for (uint32_t i = 0; i < whole->recorded_site_count; i++)
-		if (final[i] != PROFILE_NONE && whole->recorded_sites[i] != PROFILE_NONE)
-			p->sites[final[i]].id = whole->sites[whole->recorded_sites[i]].id;
+	const struct profile *whole = l->p->lender;
+	uint32_t count = l->split ? l->split->count : whole->recorded_site_count;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t site = whole->recorded_sites[l->split ? l->split->site[i] : i];
+		if (final[i] != PROFILE_NONE && site != PROFILE_NONE)
+			l->p->sites[final[i]].id = whole->sites[site].id;
+	}
 }
 
 static int load_sites(struct load *l)
 {
 	const struct trace_contents *c = l->c;
 	struct profile *p = l->p;
-	bool *sites = calloc((size_t)c->site_count + 1, sizeof *sites);
+	uint32_t site_count = l->split ? l->split->count : c->site_count;
+	bool behaves = !l->sel->top_only && !l->sel->part_of && !l->split;
+	bool *sites = calloc((size_t)site_count + 1, sizeof *sites);
 	bool *wanted = calloc((size_t)c->node_count + 1, sizeof *wanted);
 	uint32_t *nodes = malloc(((size_t)c->node_count + 1) * sizeof *nodes);
 	/* Recording sites of one profile site, chained: head by profile site, next by recording
 	 * site. So one merged histogram at a time is in memory. */
-	uint32_t *next = malloc(((size_t)c->site_count + 1) * sizeof *next);
-	uint32_t *head = malloc(((size_t)c->site_count + 1) * sizeof *head);
-	uint32_t *final = malloc(((size_t)c->site_count + 1) * sizeof *final);
+	uint32_t *next = malloc(((size_t)site_count + 1) * sizeof *next);
+	uint32_t *head = malloc(((size_t)site_count + 1) * sizeof *head);
+	uint32_t *final = malloc(((size_t)site_count + 1) * sizeof *final);
 	uint32_t(*unsorted)[PROFILE_LIFE_BUCKETS] = NULL;
 	int rc = HEFT_ENOMEM;
 	if (!sites || !wanted || !nodes || !next || !head || !final)
 		goto out;
 	rc = want_sites(l, sites, wanted);
-	if (rc == 0 && !l->sel->top_only && !l->sel->part_of)
+	if (rc == 0 && behaves)
 		trace_behaviour_want(c, c->tally, sites, wanted);
 	if (rc == 0)
 		rc = load_stacks(l, wanted, nodes);
-	for (uint32_t i = 0; i < c->site_count && rc == 0; i++) {
+	for (uint32_t i = 0; i < site_count && rc == 0; i++) {
 		if (!sites[i])
 			continue;
-		uint32_t node =
-			c->sites[i].node < c->node_count ? nodes[c->sites[i].node] : PROFILE_NONE;
+		uint32_t recorded = recorded_site(l, i)->node;
+		uint32_t node = recorded < c->node_count ? nodes[recorded] : PROFILE_NONE;
 		uint32_t id, before = p->site_count;
-		rc = profile_add_site(p, node, c->sites[i].via, &id);
+		rc = add_site(l, i, node, &id);
 		if (rc < 0)
 			break;
 		next[i] = id == before ? PROFILE_NONE : head[id];
@@ -588,7 +550,7 @@ static int load_sites(struct load *l)
 	}
 	if (rc == 0) {
 		/* The recording's sites now go to sites in order. */
-		for (uint32_t i = 0; i < c->site_count; i++)
+		for (uint32_t i = 0; i < site_count; i++)
 			final[i] = PROFILE_NONE;
 		for (uint32_t id = 0; id < p->site_count; id++) {
 			for (uint32_t i = head[p->sites[id].release_first]; i != PROFILE_NONE;
@@ -599,12 +561,12 @@ static int load_sites(struct load *l)
 		if (l->spread)
 			rc = load_errors(l, final);
 		/* Behaviour is of the whole recording: a part need not repeat it. */
-		if (rc == 0 && !l->sel->top_only && !p->lender)
+		if (rc == 0 && behaves)
 			rc = trace_behaviour_load(p, c, final, nodes, l->thread_ids);
 	}
 	if (rc == 0 && p->lender)
-		take_ids(p, final);
-	if (rc == 0 && (l->sel->keep || p->lender)) {
+		take_ids(l, final);
+	if (rc == 0 && (l->sel->keep || p->lender) && !l->split) {
 		p->recorded_site_count = c->site_count;
 		p->recorded_nodes = nodes;
 		p->recorded_sites = final;
@@ -662,6 +624,23 @@ static int load_totals(struct load *l)
 				   l->sel->has_window ? l->sel->to_ns : UINT64_MAX);
 }
 
+static int load_process_totals(struct load *l)
+{
+	const struct profile *p = l->p;
+	uint64_t left = 0;
+	if (l->sel->process_totals)
+		return trace_load_process_totals(l);
+	if (p->process_count < 2 || l->sel->top_only || l->sel->has_window || l->sel->by_process ||
+	    l->sel->thread)
+		return 0;
+	int rc = trace_ends_left(l);
+	for (uint32_t i = 0; i < p->process_count; i++)
+		left += p->processes[i].totals.left_bytes;
+	/* What one that still runs has now is in no event at its end, and in early recordings blocks
+	 * end later than their process. */
+	return rc == 0 && left != p->totals.left_bytes ? trace_load_process_totals(l) : rc;
+}
+
 int profile_from_trace(struct profile **out, struct trace_reader *r,
 		       const struct profile_selection *sel, struct heft_error *err)
 {
@@ -679,18 +658,20 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	if (rc == 0)
 		rc = refuse_selection(&l);
 	if (rc == 0)
-		rc = select_threads(&l);
+		rc = trace_select_threads(&l);
 	if (rc == 0)
-		rc = describe_selection(&l);
+		rc = trace_describe_selection(&l);
 	if (rc == 0)
 		rc = load_meta(&l);
 	if (rc == 0)
 		rc = load_processes(&l);
+	if (rc == 0 && l.sel->by_process && l.p->process_count > 1)
+		rc = trace_split_new(&l.split, l.p, l.processes, l.sel->merging);
 	if (rc == 0)
 		rc = trace_ends_load(&l);
 	if (rc == 0 && l.c->samples_count)
 		rc = estimate(&l);
-	else if (rc == 0 && (!l.all_threads || l.sel->has_window))
+	else if (rc == 0 && (!l.all_threads || l.sel->has_window || l.split))
 		rc = trace_load_replay(&l);
 	if (rc == 0)
 		rc = load_threads(&l);
@@ -708,8 +689,10 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	}
 	if (rc == 0)
 		rc = missing_symbols_note(l.p);
-	if (rc == 0 && !l.spread && l.sel->process_totals && l.p->process_count)
-		rc = trace_load_process_totals(&l);
+	if (rc == 0 && !l.spread && l.p->process_count)
+		rc = load_process_totals(&l);
+	if (rc == 0 && l.sel->history && l.p->lender && !l.spread && !l.split)
+		rc = trace_load_history(&l);
 	if (rc == 0 && l.sel->sizes)
 		rc = trace_load_sizes(&l);
 
@@ -722,6 +705,7 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	free(l.last);
 	free(l.last_processes);
 	free(l.spread);
+	trace_split_free(l.split);
 	free(l.sizes);
 	tally_fini(&l.replayed);
 	if (rc < 0) {

@@ -6,6 +6,7 @@
 #include "profile/profile_from_trace.h"
 #include "profile/trace_samples.h"
 #include "profile/trace_sizes.h"
+#include "profile/trace_split.h"
 
 struct load {
 	struct profile *p;
@@ -22,18 +23,25 @@ struct load {
 	uint32_t *thread_ids;                      /* the profile's, by the recording's */
 	struct profile_totals *replayed_processes; /* by the profile's process, or NULL */
 	uint64_t processes_from_ns; /* of the window that has not begun; 0 */
-	struct live_at_start { /* of the window, by the recording's site; NULL: no window */
+	struct trace_split *split; /* of sites by process; NULL: they are the recording's */
+	struct live_at_start { /* of the window, by site of the tally; NULL: no window */
 		uint64_t bytes, blocks;
 	} * start;
+	uint32_t start_count;
 	bool *last_processes;  /* by the recording's: ends with what is selected; NULL: the only one */
-	struct live_at_end {   /* of their blocks, by the recording's site; NULL: all that is left */
+	struct live_at_end {   /* of their blocks, by site of the tally; NULL: all that is left */
 		uint64_t bytes, blocks, slack;
 	} * last;
+	uint32_t last_count; /* sites beyond have nothing left */
 	struct profile_spread *spread; /* of a sampled recording, by its sites; else NULL */
 	struct trace_sizes *sizes;
 	uint64_t sizes_from_ns;
 };
 
+/* Which processes and threads are selected, and the words for that (trace_select.c). */
+bool trace_process_is_chosen(const struct load *l, uint32_t process);
+int trace_select_threads(struct load *l);
+int trace_describe_selection(struct load *l);
 /* What was selected, as a tally of its own. */
 int trace_load_replay(struct load *l);
 /* Which processes are the last ones, and what they have left (trace_ends.c). */
@@ -46,8 +54,12 @@ static inline bool trace_ends_last(const struct load *l, uint32_t thread)
 	       (process < l->c->process_count && l->last_processes[process] &&
 		l->c->processes[process].end != TRACE_END_RUNNING);
 }
+/* What each process left at its end, of a recording that is whole. */
+int trace_ends_left(struct load *l);
 /* Allocations by size. */
 int trace_load_sizes(struct load *l);
+/* Live bytes over time of a part that is loaded, of its sites and of all (trace_history.c). */
+int trace_load_history(struct load *l);
 /* Every number of each process. */
 int trace_load_process_totals(struct load *l);
 

@@ -44,6 +44,10 @@ static uint64_t side_value(const struct view_measure *m, const struct profile_di
 		return s->peak_bytes;
 	case VIEW_PEAK_BLOCKS:
 		return s->peak_blocks;
+	case VIEW_LEFT_BYTES:
+		return s->left_bytes;
+	case VIEW_LEFT_BLOCKS:
+		return s->left_blocks;
 	case VIEW_LIVE_BYTES:
 		return s->live_bytes;
 	case VIEW_LIVE_BLOCKS:

@@ -10,6 +10,11 @@
 
 enum view_mode { VIEW_LIVE, VIEW_GREW, VIEW_ALLOCATED, VIEW_CHURN };
 enum view_at { VIEW_AT_PEAK, VIEW_AT_END, VIEW_AT_TIME };
+enum view_processes { /* what the roots of a tree are, where there are several */
+	VIEW_PROCESSES_MERGED, /* processes, many of one program together */
+	VIEW_PROCESSES_EACH,
+	VIEW_PROCESSES_NONE, /* functions */
+};
 enum view_sort {
 	VIEW_BY_VALUE,
 	VIEW_BY_PEAK,
@@ -34,14 +39,17 @@ struct view_query {
 	enum view_mode mode;
 	enum view_at at;
 	uint64_t at_ns;
-	bool has_from, has_to, has_pid;
+	bool has_from, has_to, has_pid, has_process;
 	uint64_t from_ns, to_ns;
 	int32_t pid;
+	uint32_t process; /* its number in the recording */
 	bool count;                          /* blocks and calls instead of bytes */
-	const char *thread, *focus, *ignore; /* NULL: all */
+	const char *program;		     /* NULL: all */
+	const char *thread, *focus, *ignore; /* likewise */
 	uint64_t within_ns;
 	/* of single documents */
 	bool invert;
+	enum view_processes processes; /* of a tree */
 	uint32_t limit, rows, slots, site;
 	const char *root, *search, *function, *module, *file; /* NULL: not given */
 	enum view_sort sort;

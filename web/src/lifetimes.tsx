@@ -39,7 +39,7 @@ export function LifetimesView({ summary }: { summary: Summary }) {
     if (!sum) return <Empty title="No blocks here">{CHOOSE}</Empty>;
     const within = (ns: number) => doc.counts.reduce((a, n, i) => a + ((doc.lowNs[i + 1] ?? Infinity) <= ns ? n : 0), 0);
     return <>
-      <p class="lead"><strong>{several(sum, "block")}</strong>: {share(within(2 ** 20), sum)} lived less than {duration(2 ** 20)}. <strong>{count(doc.liveAtEnd)}</strong> ({share(doc.liveAtEnd, sum)}) were still live at the end; these count with their age.</p>
+      <p class="lead"><strong>{several(sum, "block")}</strong>: {share(within(2 ** 20), sum)} lived less than {duration(2 ** 20)}. Still live at the end: <strong>{count(doc.liveAtEnd)}</strong> ({share(doc.liveAtEnd, sum)}); such a block counts with its age.</p>
       <h2>How long blocks live</h2>
       <Histogram counts={doc.counts} lows={doc.lowNs} height={210} />
       <h2>Birth time and lifetime</h2>
@@ -55,7 +55,7 @@ function HeatMap({ heat, lows, summary }: { heat: NonNullable<Doc["heat"]>; lows
   const most = max(...both.map((row) => max(...row, 0)), 1);
   const left = 64, height = 16, rows = to - from;
   const step = (width - left - 8) / both.length;
-  const ends = [...heat.birthNs.slice(1), summary.durationNs];
+  const ends = [...heat.birthNs.slice(1), summary.endNs];
   const y = (l: number) => (to - 1 - l) * height;
   const x = (ns: number) => left + ((ns - heat.birthNs[0]) / ((ends[ends.length - 1] - heat.birthNs[0]) || 1)) * step * both.length;
   return <figure class="heat" ref={box}>

@@ -6,7 +6,7 @@ import { CHOOSE, Amount, Document, Empty, FunctionName, PlaceName, ShareCell, Si
 import { useSelected } from "./fetch";
 import { go, selectedUnit, state } from "./state";
 import { signal } from "@preact/signals";
-import { amount, brief, count, duration, type Unit } from "./words";
+import { amount, brief, count, duration, several, type Unit } from "./words";
 
 // How a column is called for the server: it returns the largest by this.
 const SERVER_SORT: Record<string, string> = { peak: "peak", live: "live", allocated: "allocated", count: "count", temporary: "temporary", p99: "lifetime", value: "" };
@@ -22,7 +22,7 @@ function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
   ];
   if (has.times) out.push({ key: "trend", head: "Over the run", cell: (r) => <Sparkline points={r.trend} /> });
   if (has.peak) out.push({ key: "peak", head: "At peak", number: true, value: (r) => r.peakBytes, cell: (r) => <Size n={r.peakBytes} /> });
-  if (has.live) out.push({ key: "live", head: "At end", number: true, value: (r) => r.liveBytes, cell: (r) => <Size n={r.liveBytes} /> });
+  if (has.live) out.push({ key: "live", head: summary.processes.length > 1 ? "Left at exit" : "At end", number: true, value: (r) => r.leftBytes, cell: (r) => <Size n={r.leftBytes} /> });
   if (has.allocated) {
     out.push({ key: "allocated", head: "Allocated", number: true, value: (r) => r.allocatedBytes, cell: (r) => <Size n={r.allocatedBytes} /> });
     out.push({ key: "count", head: "Allocations", number: true, value: (r) => r.allocations, cell: (r) => <span class="num">{count(r.allocations)}</span> });
@@ -47,6 +47,6 @@ export function SitesView({ summary }: { summary: Summary }) {
     : <>
       <Table label="Sites" columns={columns(summary, doc.sum, unit)} rows={doc.rows} sort="value"
         chosen={(r) => r.id === s.site} open={(r) => go({ site: r.id, node: "" })} rowKey={(r) => r.id} />
-      <p class="note">{count(doc.rows.length)} of {count(doc.count)} sites.{doc.count > doc.rows.length && !all.value && <> <button class="link" onClick={() => (all.value = true)}>Show {count(min(MANY, doc.count))}</button></>}</p>
+      <p class="note">{count(doc.rows.length)} of {several(doc.count, "site")}.{doc.count > doc.rows.length && !all.value && <> <button class="link" onClick={() => (all.value = true)}>Show {count(min(MANY, doc.count))}</button></>}</p>
     </>}</Document>;
 }
