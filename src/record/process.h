@@ -91,6 +91,7 @@ struct process {
 	bool removed;
 	struct trace_process facts;
 	bool direct;  /* the command itself */
+	bool gone;    /* the process is not there any more: an image that it became may have come */
 	bool ended;   /* the process, or this image of it, is over: drain the rest */
 	uint64_t end_tsc;   /* then: when, as well as can be known; records may move it on */
 	uint64_t alive_tsc; /* it was seen running after this stamp */

@@ -425,6 +425,11 @@ static void loop(struct recorder *r)
 		/* The stamp first: then who is there, who has ended, and what they have published. */
 		uint64_t round = drain_begin(&r->drain);
 		uint64_t limit = find_processes(r);
+		while (recorder_find_gone(r)) {
+			r->rescan = true;
+			uint64_t again = find_processes(r);
+			limit = again < limit ? again : limit;
+		}
 		recorder_see_ends(r, round);
 		uint64_t events =
 			drain_round(&r->drain, r->set->list, r->set->count, round, limit);

@@ -123,16 +123,29 @@ static uint64_t end_of(const struct recorder *r, struct process *p, uint64_t rou
 	return end > p->alive_tsc ? end : p->alive_tsc;
 }
 
+bool recorder_find_gone(struct recorder *r)
+{
+	bool found = false;
+	reap_child(r);
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		if (p->ended || p->gone ||
+		    (p->pid == r->child ? !r->child_ended : !has_ended(p)))
+			continue;
+		p->gone = found = true;
+	}
+	return found;
+}
+
 void recorder_see_ends(struct recorder *r, uint64_t round)
 {
-	reap_child(r);
 	gather_reaps(r);
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		bool is_child = p->pid == r->child;
 		if (p->ended)
 			continue;
-		if (is_child ? !r->child_ended : !has_ended(p)) {
+		if (!p->gone) {
 			p->alive_tsc = round;
 			continue;
 		}

@@ -69,6 +69,9 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 /* recorder_ends.c: who has ended, and when. round: the stamp that drain_begin gave before anything
  * was looked at. */
 void recorder_see_ends(struct recorder *r, uint64_t round);
+/* Before that: which processes are gone. True if some are that were there before: then the files that they
+ * may have left as another image are to be looked for once more. */
+bool recorder_find_gone(struct recorder *r);
 /* The image `old` became `new`. */
 void recorder_see_exec(struct recorder *r, struct process *old, const struct process *new);
 /* Writes down what the drain has ended; true while something still runs or is not read out. */
