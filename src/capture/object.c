@@ -8,8 +8,8 @@
  *
  * Where they are: the program's are the ones the kernel told (AT_PHDR). Those of
  * a library follow its ELF header, at the beginning of its range or where its
- * addresses begin. They are believed if they name the dynamic section that the
- * loader uses, too. Nothing is kept between calls: what was found of a library
+ * addresses begin. They are believed if they lie in a segment of their own and name
+ * the dynamic section that the loader uses. Nothing is kept between calls: what was found of a library
  * may be another's after a dlclose that nobody saw. */
 #include "capture/object.h"
 
@@ -21,11 +21,13 @@
 
 enum { PAGE = 4096, BUILD_ID_MOST = 64 };
 
-/* Whether these are the headers of the object with this link map. */
+/* Whether these are the headers of the object with this link map: they lie in its segments, and name its
+ * dynamic section. (That alone is not enough: many objects have it at the same place.) */
 static int are_of(const struct heft_segments *s, const struct link_map *map)
 {
 	const Elf64_Phdr *dynamic = heft_segment_of_type(s, PT_DYNAMIC);
-	return dynamic && s->bias + dynamic->p_vaddr == (uintptr_t)map->l_ld;
+	return dynamic && s->bias + dynamic->p_vaddr == (uintptr_t)map->l_ld &&
+	       heft_segment_end(s, (uintptr_t)s->headers);
 }
 
 static int programs_own(const struct link_map *map, struct heft_segments *s)

@@ -59,6 +59,27 @@ def test_names_and_stacks(record, build, kind, ids):
     assert names(site)[2] == "main" and not in_module(site["stack"][1], program), site["stack"]
 
 
+def test_a_library_laid_out_as_the_program_is(record, compiled, tmp_path):
+    """Their program headers say the same of their dynamic sections; each has its own all the same."""
+    place = ["-Wl,--section-start=.dynamic=0x20000"]
+    library = compiled("gap_library.c", flags=["-shared", "-fPIC", *place], output="libsame_layout.so")
+    program = tmp_path / "same_layout"
+    subprocess.run(["gcc", "-g", "-O1", "-fPIE", "-pie", "-x", "c", "-", "-x", "none", library, *place,
+                    f"-Wl,-rpath,{library.parent}", "-o", program], check=True, text=True, input="""
+void *library_alloc(unsigned long);
+int main(void) { for (int i = 0; i < 5; i++) library_alloc(3000); return 0; }
+""")
+    where = {re.search(r"DYNAMIC +\S+ (0x\w+)", subprocess.run(
+        ["readelf", "-lW", path], capture_output=True, text=True, check=True).stdout)[1]
+        for path in (program, library)}
+    assert len(where) == 1, where
+    done, rep = record([program])
+    assert done.returncode == 0, done.stderr
+    assert "was replaced" not in rep.everything()
+    (site,) = [s for s in rep["sites"] if names(s)[0] == "library_alloc"]
+    assert (site["allocations"], names(site)[1], names(site)[-1]) == (5, "main", "_start")
+
+
 @pytest.mark.parametrize("name", ["make", "bc", "lsof"])
 def test_debian_programs_are_not_replaced(record, name):
     done, rep = record([f"/usr/bin/{name}", "-v"])
