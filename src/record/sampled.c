@@ -176,6 +176,7 @@ static void look_for_peak(struct process *p)
 		p->peak.samples = k.list;
 		p->peak.count = k.count;
 		p->peak.bytes = now.live_bytes;
+		p->peak.objects = now.live_objects;
 		p->peak.tsc = arch_stamp_after();
 		k.list = was;
 	}
