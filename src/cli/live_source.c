@@ -212,6 +212,10 @@ int live_source_answer(void *ctx, struct process *p, char **bytes, size_t *lengt
 {
 	struct profile *profile_of_now;
 	struct heft_error err = {0};
+	struct source_process about;
+	describe(p, &about);
+	if (about.blind) /* no profile is better than an empty one */
+		return HEFT_EREFUSED;
 	int rc = make_profile(ctx, p, &profile_of_now, &err);
 	if (rc)
 		return rc;
