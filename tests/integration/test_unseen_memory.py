@@ -33,7 +33,7 @@ def linked(compiled):
 
 @pytest.fixture(scope="module")
 def memory(compiled):
-    return compiled("unseen_memory.c", flags=["-fno-builtin"])
+    return compiled("memory_kinds.c", flags=["-fno-builtin"])
 
 
 # ---- by what is resident
@@ -192,7 +192,7 @@ def test_shared_allocators_are_recorded(record, compiled, name, tmp_path):
     path = allocator_library(name)
     if not path:
         pytest.skip(f"{name} is not here")
-    program = compiled("unseen_memory.c", flags=["-fno-builtin", "-Wl,--no-as-needed", path],
+    program = compiled("memory_kinds.c", flags=["-fno-builtin", "-Wl,--no-as-needed", path],
                        output=f"with_{name.split('.')[0]}")
     _, rep = record([program, "malloc"])
     assert rep["totals"]["peak_bytes"] >= 64 * MIB
