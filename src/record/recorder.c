@@ -36,6 +36,7 @@ enum {
 	ROUND_EVENTS = 8000, /* as many make a round worth its while */
 	BUSY_EVENTS = 150000, /* a round this full is followed by the next one at once */
 	RSS_EVERY_MS = 10,
+	RSS_YOUNG_MS = 30, /* a process that is younger is looked at in every round */
 	FLUSH_EVERY_MS = 1000,
 	CHECKPOINT_EVERY_MS = 10000,
 	CHECKPOINT_EVENTS = 4 << 20,
@@ -224,6 +225,7 @@ static void sample_rss(struct recorder *r, uint64_t now)
 	if (now > 10000000000ull)
 		every *= 10;
 	uint32_t alive = 0;
+	bool young = false;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		if (p->ended)
@@ -233,10 +235,12 @@ static void sample_rss(struct recorder *r, uint64_t now)
 		if (!s.rss_bytes)
 			continue;
 		alive++;
+		young |= since < RSS_YOUNG_MS * 1000000ull;
 		trace_writer_rss(r->writer, &s, 1);
 		recorder_look_for_allocator(r, p, since);
 	}
-	r->next_rss_ns = now + every * (1 + alive / 16);
+	/* One that ends after 15 ms may have mapped all its memory meanwhile. */
+	r->next_rss_ns = now + (young ? 1000000ull : every) * (1 + alive / 16);
 }
 
 static void refresh_names(struct recorder *r)
