@@ -97,7 +97,7 @@ def test_python_is_told_how(record, tmp_path):
     script = tmp_path / "objects.py"
     script.write_text("kept = [{'a': i, 'b': str(i)} for i in range(200000)]\n")
     _, rep = record(["/usr/bin/python3", script])
-    assert len(unseen(rep)) == 1, warnings(rep)
+    assert len(unseen(rep)) == 1 and "PYTHONMALLOC=malloc" in unseen(rep)[0], warnings(rep)
     _, rep = record(["/usr/bin/python3", script], env={"PYTHONMALLOC": "malloc"})
     assert unseen(rep) == []
 
