@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "hosted/monotonic.h"
 #include "profile/profile_from_trace.h"
+#include "record/process_memory.h"
 #include "record/sampled.h"
 #include "record/snapshot.h"
 #include "server/routes_pprof.h"
@@ -44,34 +45,49 @@ static void copy_command(const struct trace_process *f, char *to, size_t size)
 	to[at] = 0;
 }
 
-static void describe_samples(const struct process *p, struct source_process *out)
+static void describe_sight(struct process *p, const struct sampled_sums *sums,
+			   struct source_process *out)
 {
-	struct sampled_sums sums;
+	struct trace_anonymous memory;
+	process_look_for_allocator(p, out->age_ns);
+	enum process_sight sight = process_sight(p, sums, out->unseen, sizeof out->unseen);
+	out->partly = sight != PROCESS_SEEN;
+	out->blind = sight == PROCESS_BLIND;
+	if (process_anonymous(p, &memory))
+		out->anonymous_peak_bytes = memory.peak_bytes;
+}
+
+static void describe_samples(const struct process *p, const struct sampled_sums *sums,
+			     struct source_process *out)
+{
 	struct wire_header *h = p->session.header;
-	sampled_sums(p, &sums);
 	out->on = atomic_load(&h->sampling.on) != 0;
 	out->automatic = atomic_load(&h->sampling.automatic) != 0;
 	out->rate_bytes = atomic_load(&h->sampling.rate_bytes);
-	out->samples = sums.samples;
-	out->live_samples = sums.live_samples;
+	out->samples = sums->samples;
+	out->live_samples = sums->live_samples;
 	out->dropped = atomic_load(&h->dropped);
-	out->live_bytes = sums.live_bytes;
-	out->live_objects = sums.live_objects;
-	out->allocated_bytes = sums.allocated_bytes;
-	out->allocated_objects = sums.allocated_objects;
+	out->live_bytes = sums->live_bytes;
+	out->live_objects = sums->live_objects;
+	out->allocated_bytes = sums->allocated_bytes;
+	out->allocated_objects = sums->allocated_objects;
 }
 
 static void describe(struct process *p, struct source_process *out)
 {
 	struct trace_process ended = {0};
+	struct sampled_sums sums;
 	memset(out, 0, sizeof *out);
 	out->key = p->key;
 	out->pid = p->pid;
 	out->sampled = p->sampled;
 	snprintf(out->exe, sizeof out->exe, "%s", p->facts.exe); /* never changes */
 	copy_command(&p->facts, out->command, sizeof out->command);
-	if (p->sampled)
-		describe_samples(p, out);
+	if (p->sampled) {
+		sampled_see_peak(p);
+		sampled_sums(p, &sums);
+		describe_samples(p, &sums, out);
+	}
 	pthread_mutex_lock(&p->lock);
 	ended.end = p->facts.end;
 	ended.end_ns = p->facts.end_ns;
@@ -96,6 +112,7 @@ static void describe(struct process *p, struct source_process *out)
 		out->rss_bytes = 0;
 	out->age_ns = age_ns(p, &ended);
 	process_end_words(&ended, out->ended, sizeof out->ended);
+	describe_sight(p, p->sampled ? &sums : NULL, out);
 }
 
 static int list(void *ctx, struct source_process **out, uint32_t *count, struct heft_error *err)
@@ -195,6 +212,10 @@ int live_source_answer(void *ctx, struct process *p, char **bytes, size_t *lengt
 {
 	struct profile *profile_of_now;
 	struct heft_error err = {0};
+	struct source_process about;
+	describe(p, &about);
+	if (about.blind) /* no profile is better than an empty one */
+		return HEFT_EREFUSED;
 	int rc = make_profile(ctx, p, &profile_of_now, &err);
 	if (rc)
 		return rc;

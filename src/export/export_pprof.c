@@ -436,6 +436,8 @@ static void write_about(struct pprof *x)
 	free(command);
 	if (p->selection)
 		write_comment(x, "only: ", p->selection);
+	if (p->unseen)
+		write_comment(x, "warning: ", p->unseen);
 }
 
 static void write_all(struct pprof *x)

@@ -191,6 +191,7 @@ struct profile_totals {
 	uint64_t peak_slack_bytes;
 	uint64_t start_bytes, start_blocks; /* live when the selected window began */
 	uint64_t temporary, threads, dropped, peak_rss_bytes, unknown_frees;
+	uint64_t peak_anonymous_bytes; /* resident memory that is no file's; 0: not known */
 };
 
 /* How certain the numbers of a sampled profile are: the true one lies within plus or minus this with
@@ -356,6 +357,7 @@ struct profile {
 	uint32_t process_count;
 	struct profile_note *notes;
 	uint32_t note_count;
+	const char *unseen; /* most of its memory is not recorded, in words (one of the notes); NULL: not so */
 	struct profile_totals totals;
 	uint32_t (*lifetimes)[PROFILE_LIFE_BUCKETS]; /* by site; NULL: not known */
 	struct profile_errors *errors; /* by site; NULL: exact, or not known */

@@ -23,6 +23,7 @@
 #include "profile/trace_notes.h"
 #include "profile/trace_resident.h"
 #include "profile/trace_stacks.h"
+#include "profile/trace_unseen.h"
 #include "trace/trace_block.h"
 
 #include <inttypes.h>
@@ -687,6 +688,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		profile_settle_errors(l.p);
 		rc = trace_load_sampled_parts(&l);
 	}
+	if (rc == 0)
+		rc = trace_load_unseen(&l);
 	if (rc == 0)
 		rc = missing_symbols_note(l.p);
 	if (rc == 0 && !l.spread && l.p->process_count)

@@ -311,6 +311,7 @@ int trace_load_process_totals(struct load *l)
 		r.dropped = t->dropped;
 		r.unknown_frees = t->unknown_frees;
 		r.peak_rss_bytes = t->peak_rss_bytes;
+		r.peak_anonymous_bytes = t->peak_anonymous_bytes;
 		*t = r;
 	}
 	return rc;

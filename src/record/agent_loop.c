@@ -13,6 +13,7 @@
 
 #include "hosted/monotonic.h"
 #include "record/agent_charge.h"
+#include "record/process_memory.h"
 #include "record/sampled.h"
 #include "record/session_dir.h"
 #include "record/session_guard.h"
@@ -174,6 +175,7 @@ static void take(struct agent *a, const struct charge *c)
 	own->limit_mono_ns = monotonic_ns() + LIMIT_EVERY_NS;
 	own->check_mono_ns = monotonic_ns() + CHECK_EVERY_NS;
 	process_watch_rss(p);
+	process_begin_memory(p, NULL); /* of a fork: what it has now is its parent's, nearly all */
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = p->key};
 	epoll_ctl(a->epoll, EPOLL_CTL_ADD, p->pidfd, &event);
 }

@@ -9,6 +9,8 @@
  * does not allocate. It must be named before it runs. */
 #include "record/elf_facts.h"
 
+#include "record/allocator_names.h"
+
 #include <elf.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,57 +49,28 @@ static const char *machine_name(unsigned machine, unsigned class)
 	}
 }
 
-struct allocator_symbol {
-	const char *symbol, *allocator;
-};
-
-/* Entry points of allocators under names that a preloaded malloc does not have. */
-static const struct allocator_symbol prefixed[] = {
-	{"_rjem_malloc", "jemalloc"},	    {"je_malloc", "jemalloc"},
-	{"_rjem_je_malloc", "jemalloc"},    {"mi_malloc", "mimalloc"},
-	{"tc_malloc", "tcmalloc"},	    {"sn_malloc", "snmalloc"},
-	{"rpmalloc", "rpmalloc"},	    {"sn_rust_alloc", "snmalloc"},
-	{"TCMallocInternalMalloc", "tcmalloc"}, {"moz_arena_malloc", "mozjemalloc"},
-};
-
 /* Called by every module built with one, whether its runtime is linked in or shared. */
-static const struct allocator_symbol sanitizers[] = {
+static const struct {
+	const char *symbol, *name;
+} sanitizers[] = {
 	{"__asan_init", "AddressSanitizer"},
 	{"__tsan_init", "ThreadSanitizer"},
 	{"__msan_init", "MemorySanitizer"},
-};
-
-/* Words that only a copy of the allocator itself carries; none begins with its colon. */
-static const struct allocator_symbol messages[] = {
-	{"<jemalloc>: ", "jemalloc"},
-	{"mimalloc: error: ", "mimalloc"},
-	{"tcmalloc: large alloc ", "tcmalloc"},
 };
 
 /* Searching text for messages reads the whole file: only where that is quick. */
 #define MESSAGE_SEARCH_MAX ((size_t)256 << 20)
 
 struct symbol_scan {
-	bool has_malloc;
-	const struct allocator_symbol *prefixed, *sanitizer;
+	bool has_malloc, has_new;
+	bool is_python; /* CPython carries mimalloc from 3.13 on, and does not use it unless told to */
+	const char *sanitizer;
+	struct allocator_names defined, needed; /* needed: called, but of a shared library */
 };
 
-/* Whether the string at `offset` of a table of `size` bytes equals `word`. */
-static bool string_is(const char *strings, uint64_t size, uint64_t offset, const char *word)
+static bool is_word(const char *name, size_t length, const char *word)
 {
-	size_t length = strlen(word);
-
-	return offset < size && size - offset > length &&
-	       memcmp(strings + offset, word, length + 1) == 0;
-}
-
-/* Whether a symbol with this name may be one of those above: nearly all are told by two letters. */
-static bool may_matter(const char *strings, uint64_t size, uint64_t offset)
-{
-	if (offset >= size || size - offset < 2)
-		return false;
-	char first = strings[offset], second = strings[offset + 1];
-	return first == '_' ? second == '_' || second == 'r' : strchr("mjtsrT", first) && first;
+	return length == strlen(word) && memcmp(name, word, length) == 0;
 }
 
 static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const Elf64_Shdr *names,
@@ -113,75 +86,76 @@ static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const 
 		Elf64_Sym sym;
 
 		memcpy(&sym, im->data + table->sh_offset + i * sizeof(sym), sizeof(sym));
-		if (!may_matter(strings, names->sh_size, sym.st_name))
+		if (sym.st_name >= names->sh_size)
 			continue;
+		const char *name = strings + sym.st_name;
+		size_t room = names->sh_size - sym.st_name, length = strnlen(name, room);
 		unsigned type = ELF64_ST_TYPE(sym.st_info);
 
-		for (size_t p = 0; p < sizeof(sanitizers) / sizeof(*sanitizers); p++)
-			if (string_is(strings, names->sh_size, sym.st_name, sanitizers[p].symbol))
-				scan->sanitizer = &sanitizers[p];
-		if (sym.st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC))
+		if (length == room) /* it does not end inside the table */
 			continue;
-		if (string_is(strings, names->sh_size, sym.st_name, "malloc"))
-			scan->has_malloc = true;
-		for (size_t p = 0; !scan->prefixed && p < sizeof(prefixed) / sizeof(*prefixed); p++)
-			if (string_is(strings, names->sh_size, sym.st_name, prefixed[p].symbol))
-				scan->prefixed = &prefixed[p];
-	}
-}
-
-/* Looking for one letter that all messages have goes through megabytes in a millisecond. */
-static bool message_in(const uint8_t *data, size_t size, struct elf_facts *facts)
-{
-	const uint8_t *end = data + size, *at = data;
-	while ((at = memchr(at, ':', (size_t)(end - at)))) {
-		for (size_t m = 0; m < sizeof(messages) / sizeof(*messages); m++) {
-			const char *text = messages[m].symbol;
-			size_t before = (size_t)(strchr(text, ':') - text), length = strlen(text);
-			if ((size_t)(at - data) < before || at[-1] != (uint8_t)text[before - 1] ||
-			    (size_t)(end - at) < length - before ||
-			    memcmp(at - before, text, length) != 0)
-				continue;
-			facts->own_malloc = ELF_MALLOC_LIKELY;
-			facts->allocator = messages[m].allocator;
-			snprintf(facts->malloc_name, sizeof(facts->malloc_name), "%s",
-				 messages[m].allocator);
-			return true;
+		for (size_t p = 0; *name == '_' && p < sizeof(sanitizers) / sizeof(*sanitizers); p++)
+			if (is_word(name, length, sanitizers[p].symbol))
+				scan->sanitizer = sanitizers[p].name;
+		if (sym.st_shndx == SHN_UNDEF) {
+			/* A weak one is a question whether there is such an allocator. */
+			if (ELF64_ST_BIND(sym.st_info) == STB_GLOBAL)
+				allocator_names_see(&scan->needed, name, length);
+			continue;
 		}
-		at++;
+		if (type != STT_FUNC && type != STT_GNU_IFUNC)
+			continue;
+		if (is_word(name, length, "malloc"))
+			scan->has_malloc = true;
+		if (is_word(name, length, "_Znwm"))
+			scan->has_new = true;
+		if (is_word(name, length, "PyMem_RawMalloc"))
+			scan->is_python = true;
+		allocator_names_see(&scan->defined, name, length);
 	}
-	return false;
 }
 
-/* Texts are in the segments that are only read: a third of a compiler's 30 MB. A program laid out
- * without such segments is searched whole. */
-static void find_messages(const struct image *im, const Elf64_Ehdr *eh, struct elf_facts *facts)
+/* Calls `look` with every segment that is only read, until it finds something: that is where texts
+ * are, a third of a compiler's 30 MB. A program laid out without such segments is searched whole. */
+static void each_text(const struct image *im, const Elf64_Ehdr *eh, struct elf_facts *facts,
+		      bool (*look)(const uint8_t *, size_t, struct elf_facts *))
 {
 	bool searched = false;
 	if (im->size > MESSAGE_SEARCH_MAX)
 		return;
 	for (unsigned i = 0; i < eh->e_phnum && eh->e_phentsize == sizeof(Elf64_Phdr); i++) {
 		Elf64_Phdr ph;
-		uint64_t at = eh->e_phoff + i * sizeof(ph);
 
-		if (!inside(im, at, sizeof(ph)))
+		if (!copy_out(im, eh->e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
 			return;
-		memcpy(&ph, im->data + at, sizeof(ph));
 		if (ph.p_type != PT_LOAD || ph.p_flags != PF_R || !inside(im, ph.p_offset, ph.p_filesz))
 			continue;
 		searched = true;
-		if (message_in(im->data + ph.p_offset, ph.p_filesz, facts))
+		if (look(im->data + ph.p_offset, ph.p_filesz, facts))
 			return;
 	}
 	if (!searched)
-		message_in(im->data, im->size, facts);
+		look(im->data, im->size, facts);
+}
+
+static bool look_for_words(const uint8_t *data, size_t size, struct elf_facts *facts)
+{
+	facts->allocator = allocator_by_words(data, size, &facts->dumps);
+	if (facts->allocator && facts->own_malloc == ELF_MALLOC_SHARED)
+		facts->own_malloc = ELF_MALLOC_LIKELY;
+	return facts->allocator;
+}
+
+static bool look_for_conf(const uint8_t *data, size_t size, struct elf_facts *facts)
+{
+	return allocator_conf_name(data, size, facts->conf_name, sizeof(facts->conf_name));
 }
 
 /* Section headers are not needed to run a program: when they are missing or damaged, nothing is
  * known about its symbols, and that is no error. */
-static void find_own_malloc(const struct image *im, const Elf64_Ehdr *eh, struct elf_facts *facts)
+static bool scan_tables(const struct image *im, const Elf64_Ehdr *eh, struct symbol_scan *exported,
+			struct symbol_scan *internal)
 {
-	struct symbol_scan exported = {0}, internal = {0};
 	bool has_symtab = false;
 	unsigned count = eh->e_shnum;
 
@@ -200,24 +174,109 @@ static void find_own_malloc(const struct image *im, const Elf64_Ehdr *eh, struct
 		if (names.sh_type != SHT_STRTAB)
 			continue;
 		if (table.sh_type == SHT_DYNSYM) {
-			scan_symbols(im, &table, &names, &exported);
+			scan_symbols(im, &table, &names, exported);
 		} else {
 			has_symtab = true;
-			scan_symbols(im, &table, &names, &internal);
+			scan_symbols(im, &table, &names, internal);
 		}
 	}
-	if (exported.sanitizer)
-		facts->sanitizer = exported.sanitizer->allocator;
-	const struct allocator_symbol *known =
-		internal.prefixed ? internal.prefixed : exported.prefixed;
+	return has_symtab;
+}
 
-	facts->allocator = known ? known->allocator : NULL;
-	if (exported.has_malloc || internal.has_malloc || known) {
-		facts->own_malloc = exported.has_malloc ? ELF_MALLOC_EXPORTED : ELF_MALLOC_INTERNAL;
-		snprintf(facts->malloc_name, sizeof(facts->malloc_name), "%s",
-			 exported.has_malloc || internal.has_malloc ? "malloc" : known->symbol);
-	} else if (!has_symtab) {
-		find_messages(im, eh, facts);
+static void name_allocator(struct elf_facts *facts, enum elf_own_malloc how,
+			   const struct allocator_names *n)
+{
+	facts->own_malloc = how;
+	facts->allocator = n->allocator;
+	facts->dumps = n->dumps;
+	snprintf(facts->malloc_name, sizeof(facts->malloc_name), "%s", n->entry);
+}
+
+static void find_own_malloc(const struct image *im, const Elf64_Ehdr *eh, struct elf_facts *facts)
+{
+	struct symbol_scan exported = {0}, internal = {0};
+	bool has_symtab = scan_tables(im, eh, &exported, &internal);
+
+	allocator_names_end(&internal.defined, false);
+	allocator_names_end(&exported.defined, false);
+	allocator_names_end(&exported.needed, true);
+	if (exported.is_python || internal.is_python)
+		internal.defined.allocator = exported.defined.allocator = NULL;
+	const struct allocator_names *known =
+		internal.defined.allocator ? &internal.defined : &exported.defined;
+
+	facts->sanitizer = exported.sanitizer;
+	facts->own_new = exported.has_new || internal.has_new;
+	facts->has_symbols = has_symtab;
+	facts->exports_malloc = exported.has_malloc;
+	if (exported.has_malloc || internal.has_malloc || known->allocator)
+		name_allocator(facts,
+			       exported.has_malloc ? ELF_MALLOC_EXPORTED : ELF_MALLOC_INTERNAL,
+			       known);
+	else if (exported.needed.allocator)
+		name_allocator(facts, ELF_MALLOC_NEEDED, &exported.needed);
+	if (!has_symtab && !facts->allocator && !exported.is_python)
+		each_text(im, eh, facts, look_for_words);
+	if (exported.has_malloc || internal.has_malloc)
+		strcpy(facts->malloc_name, "malloc");
+	if (facts->allocator && strcmp(facts->allocator, "jemalloc") == 0)
+		each_text(im, eh, facts, look_for_conf);
+}
+
+void elf_facts_add_debug(const uint8_t *file, size_t size, struct elf_facts *facts)
+{
+	struct image im = {file, size};
+	struct symbol_scan exported = {0}, internal = {0};
+	Elf64_Ehdr eh;
+
+	if (!copy_out(&im, 0, &eh, sizeof(eh)) || memcmp(file, ELFMAG, SELFMAG) != 0 ||
+	    file[EI_CLASS] != ELFCLASS64 || file[EI_DATA] != ELFDATA2LSB ||
+	    !scan_tables(&im, &eh, &exported, &internal))
+		return;
+	allocator_names_end(&internal.defined, false);
+	facts->has_symbols = true;
+	facts->own_new |= internal.has_new;
+	if (!internal.defined.allocator || internal.is_python) {
+		if (facts->own_malloc == ELF_MALLOC_LIKELY) /* they are only words */
+			facts->own_malloc = ELF_MALLOC_SHARED;
+	} else if (facts->own_malloc == ELF_MALLOC_EXPORTED) {
+		facts->allocator = internal.defined.allocator;
+		facts->dumps = internal.defined.dumps;
+	} else {
+		name_allocator(facts, ELF_MALLOC_INTERNAL, &internal.defined);
+	}
+}
+
+/* The build id, by which a file with its symbols is found. */
+static void find_build_id(const struct image *im, const Elf64_Ehdr *eh, struct elf_facts *facts)
+{
+	for (unsigned i = 0; i < eh->e_phnum; i++) {
+		Elf64_Phdr ph;
+		Elf64_Nhdr note;
+
+		if (!copy_out(im, eh->e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
+			return;
+		uint64_t at = ph.p_offset, left = ph.p_filesz;
+
+		if (ph.p_type != PT_NOTE || !inside(im, at, left))
+			continue;
+		while (left >= sizeof(note) && copy_out(im, at, &note, sizeof(note))) {
+			uint64_t name = (note.n_namesz + 3ull) & ~3ull;
+			uint64_t whole = sizeof(note) + name + ((note.n_descsz + 3ull) & ~3ull);
+
+			if (whole > left)
+				break;
+			if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+			    note.n_descsz <= sizeof(facts->build_id) &&
+			    memcmp(im->data + at + sizeof(note), "GNU", 4) == 0) {
+				facts->build_id_bytes = note.n_descsz;
+				memcpy(facts->build_id, im->data + at + sizeof(note) + name,
+				       note.n_descsz);
+				return;
+			}
+			at += whole;
+			left -= whole;
+		}
 	}
 }
 
@@ -291,6 +350,9 @@ void elf_facts_read(const uint8_t *file, size_t size, struct elf_facts *facts)
 		return;
 	}
 	read_segments(&im, &eh, facts);
-	if (facts->kind == ELF_DYNAMIC)
+	/* A shared library has no loader's name either: its caller knows that it is one. */
+	if (facts->kind == ELF_DYNAMIC || facts->kind == ELF_STATIC) {
 		find_own_malloc(&im, &eh, facts);
+		find_build_id(&im, &eh, facts);
+	}
 }

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -139,55 +138,6 @@ static int check_privileges(const char *path, int fd, struct heft_error *err)
 			 getuid() != 0 && (st.st_mode & S_ISUID) && st.st_uid == 0
 				 ? ", or run heft as root"
 				 : "");
-}
-
-/* ---- an allocator of its own */
-
-static void describe_own_malloc(struct launch_plan *plan, const struct elf_facts *facts)
-{
-	const char *name = facts->allocator ? facts->allocator : "an allocator";
-	char *out = plan->own_malloc_text;
-	size_t size = sizeof(plan->own_malloc_text);
-	int n = 0;
-
-	plan->own_malloc = facts->own_malloc;
-	memcpy(plan->malloc_name, facts->malloc_name, sizeof(plan->malloc_name));
-	switch (facts->own_malloc) {
-	case ELF_MALLOC_SHARED:
-		return;
-	case ELF_MALLOC_EXPORTED:
-		n = snprintf(out, size,
-			     "%s defines malloc itself%s%s%s: the dynamic loader prefers it to "
-			     "heft's, so its allocations are not recorded.",
-			     plan->elf, facts->allocator ? " (" : "",
-			     facts->allocator ? facts->allocator : "",
-			     facts->allocator ? ")" : "");
-		break;
-	case ELF_MALLOC_INTERNAL:
-		n = snprintf(out, size,
-			     "%s has %s linked in (%s): what it allocates there does not pass "
-			     "through malloc and is not recorded.",
-			     plan->elf, name, facts->malloc_name);
-		break;
-	case ELF_MALLOC_LIKELY:
-		n = snprintf(out, size,
-			     "%s is stripped, but carries the messages of %s: if that allocator is "
-			     "linked in, what it allocates there is not recorded.",
-			     plan->elf, name);
-		break;
-	}
-	if (n < 0 || (size_t)n >= size)
-		return;
-	if (facts->allocator)
-		snprintf(out + n, size - (size_t)n,
-			 "\nFor a recording, build it with the system's allocator (Rust: without "
-			 "#[global_allocator]); LD_PRELOAD with the shared library of %s then keeps "
-			 "the allocator, and heft records it.",
-			 name);
-	else
-		snprintf(out + n, size - (size_t)n,
-			 "\nFor a recording, build it with the system's allocator, or make its own "
-			 "a shared library: heft records whatever allocator is behind malloc.");
 }
 
 /* ---- looking at it */
@@ -335,7 +285,10 @@ static int inspect_elf(const char *path, const struct elf_facts *facts, struct l
 					 "must be loaded first\n"
 					 "build it without -fsanitize to record it",
 					 path, facts->sanitizer);
-		describe_own_malloc(plan, facts);
+		plan->own_malloc = facts->own_malloc;
+		memcpy(plan->malloc_name, facts->malloc_name, sizeof(plan->malloc_name));
+		own_allocator_words(path, facts, false, plan->own_malloc_text,
+				    sizeof(plan->own_malloc_text));
 		break;
 	case ELF_NOT_ELF:
 		break;
@@ -347,7 +300,7 @@ static int inspect(const char *path, struct launch_plan *plan, int depth, struct
 {
 	struct elf_facts facts;
 	struct stat st;
-	const uint8_t *file = (const uint8_t *)"";
+	uint8_t head[SCRIPT_LINE + 2]; /* of a script: "#!" and its line */
 	int status, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (depth > SCRIPT_DEPTH) {
@@ -364,29 +317,21 @@ static int inspect(const char *path, struct launch_plan *plan, int depth, struct
 		status = heft_fail_errno(err, "cannot open %s", path);
 		goto out;
 	}
-	size_t size = (size_t)st.st_size;
-
-	if (size) {
-		void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-
-		if (map == MAP_FAILED) {
-			status = heft_fail_errno(err, "cannot read %s", path);
-			goto out;
-		}
-		file = map;
-	}
-	elf_facts_read(file, size, &facts);
+	own_allocator_of_file(fd, &facts);
 	if (facts.kind != ELF_NOT_ELF) {
 		status = check_privileges(path, fd, err);
 		if (status == 0)
 			status = inspect_elf(path, &facts, plan, err);
-	} else if (size >= 2 && file[0] == '#' && file[1] == '!') {
-		status = inspect_script(path, file, size, plan, depth, err);
-	} else {
-		status = inspect_text(path, file, size, plan, depth, err);
+		goto out;
 	}
-	if (size)
-		munmap((void *)(uintptr_t)file, size);
+	ssize_t length = pread(fd, head, sizeof(head), 0);
+
+	if (length < 0)
+		status = heft_fail_errno(err, "cannot read %s", path);
+	else if (length >= 2 && head[0] == '#' && head[1] == '!')
+		status = inspect_script(path, head, (size_t)length, plan, depth, err);
+	else
+		status = inspect_text(path, head, (size_t)length, plan, depth, err);
 out:
 	if (fd >= 0)
 		close(fd);

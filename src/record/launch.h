@@ -4,7 +4,7 @@
 #define HEFT_RECORD_LAUNCH_H
 
 #include "hosted/error.h"
-#include "record/elf_facts.h"
+#include "record/own_allocator.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -17,8 +17,8 @@ struct launch_plan {
 	/* An allocator of the program's own, whose calls heft cannot see. Not a refusal: the run
 	 * goes on, and summary and recording say it (TRACE_NOTE_OWN_MALLOC). */
 	enum elf_own_malloc own_malloc;
-	char malloc_name[32];
-	char own_malloc_text[768]; /* what it is and what to do, one sentence a line; "" if none */
+	char malloc_name[48];
+	char own_malloc_text[OWN_ALLOCATOR_TEXT]; /* what it is and what to do, one sentence a line; "" if none */
 };
 
 /* Finds cmd as execvp does and looks at it. Returns 0, or fills err and returns HEFT_ENOTFOUND (no

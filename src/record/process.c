@@ -5,6 +5,7 @@
 #include "record/process.h"
 
 #include "hosted/number_words.h"
+#include "record/process_memory.h"
 #include "record/session_guard.h"
 
 #include <errno.h>
@@ -121,6 +122,7 @@ void process_free(struct process *p)
 	free(p->peak.samples);
 	free(p->rest);
 	free(p->together.samples);
+	free(p->allocator);
 	free(p->answer.bytes);
 	pthread_mutex_destroy(&p->lock);
 	free(p->parked);
@@ -276,6 +278,7 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	}
 	raise_to(&p->rss.highest_bytes, status_bytes(text, "\nVmHWM:"));
 	raise_to(&p->rss.anonymous_bytes, status_bytes(text, "\nRssAnon:"));
+	process_see_gaps(p);
 	pthread_mutex_unlock(&p->lock);
 	return bytes;
 }

@@ -115,7 +115,7 @@ struct process {
 	struct process_peak { /* of a sampled process: its live samples when it had most */
 		struct wire_sample *samples;
 		uint32_t count;
-		double bytes;
+		double bytes, objects;
 		uint64_t tsc;
 		uint64_t cost_tsc; /* when last looked */
 	} peak;
@@ -139,18 +139,23 @@ struct process {
 		uint64_t bytes, peak_bytes, peak_ns; /* as seen now and then */
 		uint64_t highest_bytes;	  /* the kernel's own maximum */
 		uint64_t anonymous_bytes; /* most that no file or shared memory is behind, as seen */
+		uint64_t inherited; /* of anonymous_bytes: what a forked child had from its parent */
+		bool gaps; /* not everything was recorded: it cannot be compared (process_memory.h) */
 	} rss;
+	struct own_allocator *allocator; /* beside malloc; NULL: none was found. Set once, under lock */
+	uint64_t allocator_look_ns;	 /* when to look again, since its start */
+	struct trace_anonymous written;	 /* to the recording, last */
 	struct process_answer { /* to heft_pprof_dump, under way (answer_call.h) */
 		char *bytes;
 		size_t length, given;
 	} answer;
 	struct process_shown { /* of an exact one: as of a moment ago, for others than the recorder */
-		uint64_t live_bytes, live_blocks, peak_bytes;
+		uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
 	} shown;
 	struct oom_watch oom;
 	uint64_t limit_bytes; /* of its memory; 0: not known */
 	bool limit_is_cgroup;
-	pthread_mutex_t lock; /* of peak, cost, rss, shown, limit and facts, where others than the recorder read them */
+	pthread_mutex_t lock; /* of peak, cost, rss, allocator, shown, limit and facts, where others than the recorder read them */
 	uint32_t children_seen;
 	uint32_t reaps_seen; /* of its header's */
 	uint32_t start_maxrss_kib; /* its header's, as it was at first */

@@ -35,6 +35,7 @@ enum {
 	ROUND_EVENTS = 8000, /* as many make a round worth its while */
 	BUSY_EVENTS = 150000, /* a round this full is followed by the next one at once */
 	RSS_EVERY_MS = 10,
+	RSS_YOUNG_MS = 30, /* a process that is younger is looked at in every round */
 	FLUSH_EVERY_MS = 1000,
 	CHECKPOINT_EVERY_MS = 10000,
 	CHECKPOINT_EVENTS = 4 << 20,
@@ -100,22 +101,9 @@ static void add_process(struct recorder *r, struct process *p)
 		return;
 	}
 	trace_writer_process(r->writer, &p->facts);
-	const struct launch_plan *plan = r->o->plan;
-	bool planned = p->direct && plan->own_malloc_text[0];
-	if (p->session.header->own_malloc || planned) {
-		char text[1024];
-		if (planned)
-			snprintf(text, sizeof text, "%s", plan->own_malloc_text);
-		else
-			snprintf(text, sizeof text,
-				 "%s defines malloc itself: what it allocates there is not seen.\n"
-				 "Build it with the system's allocator, or link the allocator as a "
-				 "shared library.",
-				 p->facts.exe);
-		recorder_note(r, TRACE_NOTE_OWN_MALLOC, p->index, text);
-	}
 	process_watch_rss(p);
 	r->next_rss_ns = 0;
+	recorder_begin_memory(r, p);
 	if (r->o->verbose && r->o->say) {
 		char text[512];
 		snprintf(text, sizeof text, "recording process %d (%s), %s by %d", p->pid, p->facts.exe,
@@ -236,6 +224,7 @@ static void sample_rss(struct recorder *r, uint64_t now)
 	if (now > 10000000000ull)
 		every *= 10;
 	uint32_t alive = 0;
+	bool young = false;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		if (p->ended)
@@ -245,9 +234,12 @@ static void sample_rss(struct recorder *r, uint64_t now)
 		if (!s.rss_bytes)
 			continue;
 		alive++;
+		young |= since < RSS_YOUNG_MS * 1000000ull;
 		trace_writer_rss(r->writer, &s, 1);
+		recorder_look_for_allocator(r, p, since);
 	}
-	r->next_rss_ns = now + every * (1 + alive / 16);
+	/* One that ends after 15 ms may have mapped all its memory meanwhile. */
+	r->next_rss_ns = now + (young ? 1000000ull : every) * (1 + alive / 16);
 }
 
 static void refresh_names(struct recorder *r)
@@ -328,9 +320,12 @@ static void now_and_then(struct recorder *r)
 		trace_writer_checkpoint(r->writer, r->drain.last_ns, &r->drain.tally);
 		r->checkpoint_events = r->drain.event_total;
 		r->next_checkpoint_ns = now + CHECKPOINT_EVERY_MS * 1000000ull;
-	} else if (now >= r->next_flush_ns)
+	} else if (now >= r->next_flush_ns) {
+		for (uint32_t i = 0; i < r->set->count; i++)
+			if (!r->set->list[i]->done)
+				recorder_write_memory(r, r->set->list[i]);
 		trace_writer_flush(r->writer);
-	else
+	} else
 		return;
 	r->next_flush_ns = now + FLUSH_EVERY_MS * 1000000ull;
 }

@@ -170,7 +170,8 @@ void recorder_see_exec(struct recorder *r, struct process *old, const struct pro
 void recorder_show_exact(struct process *p)
 {
 	pthread_mutex_lock(&p->lock);
-	p->shown = (struct process_shown){p->live_bytes, p->live_blocks, p->facts.peak_bytes};
+	p->shown = (struct process_shown){p->live_bytes, p->live_blocks, p->facts.peak_bytes,
+					  p->facts.peak_blocks};
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -208,6 +209,7 @@ static void close_process(struct recorder *r, struct process *p)
 		session_dir_drop(&r->dir, p->pid, p->start_tsc);
 	} else
 		recorder_show_exact(p);
+	recorder_write_memory(r, p);
 	trace_writer_process_end(r->writer, p->index, f);
 	take_execs(r, p);
 	if (f->end != TRACE_END_DETACHED && !(r->o->keep_ended && p->sampled))

@@ -90,6 +90,11 @@ void recorder_count_losses(struct recorder *r, struct process *p);
 void recorder_note_losses(struct recorder *r, struct process *p);
 void recorder_note_late_libraries(struct recorder *r, struct process *p);
 void recorder_note_budget(struct recorder *r, struct process *p);
+/* recorder_memory.c: whether heft sees the process's memory (record/process_memory.h). Of one that was
+ * just found; now and then, since_ns after its start; what is known so far, into the recording. */
+void recorder_begin_memory(struct recorder *r, struct process *p);
+void recorder_look_for_allocator(struct recorder *r, struct process *p, uint64_t since_ns);
+void recorder_write_memory(struct recorder *r, struct process *p);
 /* What was executed but never came. */
 void recorder_note_unfollowed(struct recorder *r);
 /* The command is in the table of processes even if its file never came or was spoilt at once. */

@@ -55,6 +55,14 @@ static bool is_peak(struct process *p, double bytes)
 	return more;
 }
 
+static double objects_of(const struct sampled_copy *k)
+{
+	double objects = 0;
+	for (uint32_t i = 0; i < k->count; i++)
+		objects += 1 / trace_sample_chance(k->list[i].size, k->list[i].rate_bytes);
+	return objects;
+}
+
 static void keep_peak(struct process *p, double bytes)
 {
 	struct sampled_copy k = {0};
@@ -71,6 +79,7 @@ static void keep_peak(struct process *p, double bytes)
 		p->peak.samples = k.list;
 		p->peak.count = k.count;
 		p->peak.bytes = bytes;
+		p->peak.objects = objects_of(&k);
 		p->peak.tsc = arch_stamp_after();
 		k.list = was;
 	}

@@ -11,15 +11,24 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+enum { CLAIMED = 1 }; /* an entry that is being filled in: no mapping begins there */
 static _Atomic uintptr_t guarded[SESSION_GUARD_MOST];
+static _Atomic size_t guarded_bytes[SESSION_GUARD_MOST];
 static _Atomic uint32_t used; /* entries that were ever in use */
 
 bool session_guard_add(void *base)
 {
+	return session_guard_add_bytes(base, WIRE_FILE_BYTES);
+}
+
+bool session_guard_add_bytes(void *base, size_t bytes)
+{
 	for (uint32_t i = 0; i < SESSION_GUARD_MOST; i++) {
 		uintptr_t none = 0;
-		if (!atomic_compare_exchange_strong(&guarded[i], &none, (uintptr_t)base))
+		if (!atomic_compare_exchange_strong(&guarded[i], &none, CLAIMED))
 			continue;
+		atomic_store(&guarded_bytes[i], bytes);
+		atomic_store(&guarded[i], (uintptr_t)base);
 		uint32_t high = atomic_load(&used);
 		while (high <= i && !atomic_compare_exchange_weak(&used, &high, i + 1))
 			;
@@ -45,8 +54,9 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
 	(void)context;
 	for (uint32_t i = 0; i < high; i++) {
 		uintptr_t base = atomic_load(&guarded[i]);
-		if (base && at >= base && at - base < WIRE_FILE_BYTES &&
-		    mmap((void *)base, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE,
+		size_t bytes = atomic_load(&guarded_bytes[i]);
+		if (base > CLAIMED && at >= base && at - base < bytes &&
+		    mmap((void *)base, bytes, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
 			 0) != MAP_FAILED)
 			return;

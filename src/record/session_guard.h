@@ -4,6 +4,7 @@
 #define HEFT_RECORD_SESSION_GUARD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { SESSION_GUARD_MOST = 16384 };
 
@@ -11,6 +12,8 @@ enum { SESSION_GUARD_MOST = 16384 };
 void session_guard_install(void);
 /* base: WIRE_FILE_BYTES of a mapped session file. False: more of them than can be guarded. */
 bool session_guard_add(void *base);
+/* The same for any mapping, of files of others that are only read. */
+bool session_guard_add_bytes(void *base, size_t bytes);
 void session_guard_remove(void *base);
 
 #endif

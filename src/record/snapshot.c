@@ -5,6 +5,7 @@
 #include "record/snapshot.h"
 
 #include "record/owner.h"
+#include "record/process_memory.h"
 #include "record/sampled.h"
 #include "record/session_guard.h"
 
@@ -57,17 +58,20 @@ static void write_rss(struct process *p, struct trace_writer *w, uint64_t now_ns
 				   {now_ns, 0, r.bytes}};
 	if (r.peak_bytes)
 		trace_writer_rss(w, list, r.bytes ? 2 : 1);
+	struct trace_anonymous a;
+	if (!process_anonymous(p, &a))
+		return;
+	a.process = 0;
+	a.time_ns = now_ns;
+	trace_writer_anonymous(w, &a);
 }
 
 static void write_notes(struct process *p, struct trace_writer *w, const struct trace_process *f)
 {
-	char text[512];
+	char text[OWN_ALLOCATOR_TEXT];
 	struct trace_note n = {TRACE_NOTE_OWN_MALLOC, 0, 0, text};
-	if (p->session.header->own_malloc) {
-		snprintf(text, sizeof text,
-			 "%s defines malloc itself: what it allocates there is not seen.", f->exe);
+	if (process_allocator_words(p, text, sizeof text))
 		trace_writer_note(w, &n);
-	}
 	if (f->dropped) {
 		n.kind = TRACE_NOTE_LOST;
 		snprintf(text, sizeof text, "%llu samples found no place in the tables of process %d",

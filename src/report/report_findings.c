@@ -337,7 +337,10 @@ int report_print_findings(FILE *out, const struct profile *p, const struct repor
 	fputs("\nFindings\n", out);
 	words_style(out, o->color, STYLE_PLAIN);
 	if (!count)
-		fputs("  none: nothing that heft knows to look for stands out\n", out);
+		fputs(p->unseen ? "  none in what was recorded, which is a small part of the program's "
+				  "memory\n"
+				: "  none: nothing that heft knows to look for stands out\n",
+		      out);
 	for (uint32_t i = 0; i < count && (i < FINDINGS_SHOWN || o->all_findings) && rc == 0; i++)
 		rc = print_finding(out, p, findings_get(o->findings, i), i + 1, o);
 	if (count > FINDINGS_SHOWN && !o->all_findings)

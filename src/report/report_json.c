@@ -80,6 +80,7 @@ static void write_totals(struct json_writer *w, const struct profile_totals *t, 
 	write_if(w, (has & PROFILE_HAS_FREES) || t->dropped, "dropped", t->dropped);
 	write_if(w, (has & PROFILE_HAS_FREES) || t->peak_rss_bytes, "peak_rss_bytes",
 		 t->peak_rss_bytes);
+	write_if(w, t->peak_anonymous_bytes != 0, "peak_anonymous_bytes", t->peak_anonymous_bytes);
 	write_if(w, (has & PROFILE_HAS_FREES) || t->unknown_frees, "unknown_frees",
 		 t->unknown_frees);
 	if (errors)

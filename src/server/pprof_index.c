@@ -88,6 +88,25 @@ static void write_rate(FILE *out, const struct source_process *p)
 	fputs(p->automatic ? " (auto)" : "", out);
 }
 
+/* Under the row of the process: what heft does not see, and why. */
+static void write_unseen(FILE *out, const struct source_process *p)
+{
+	if (!p->partly)
+		return;
+	fprintf(out, "<tr><td></td><td colspan=\"6\"><b>%s</b>",
+		p->blind ? "heft cannot see into this process." : "Most of its memory is not seen.");
+	for (const char *line = p->unseen; *line;) {
+		char one[sizeof p->unseen];
+		size_t length = strcspn(line, "\n");
+		memcpy(one, line, length);
+		one[length] = 0;
+		fputs("<br>", out);
+		export_name_xml(out, one, sizeof one);
+		line += length + (line[length] != 0);
+	}
+	fputs("</td></tr>\n", out);
+}
+
 static void write_process(FILE *out, const struct source_process *p, const char *up,
 			  const char *token)
 {
@@ -104,15 +123,20 @@ static void write_process(FILE *out, const struct source_process *p, const char 
 	fputs("</td><td>", out);
 	write_rate(out, p);
 	fputs("</td><td class=\"n\">", out);
-	write_bytes(out, p->live_bytes);
-	number_count(count, p->live_objects > 0 ? (uint64_t)p->live_objects : 0);
-	fprintf(out, "</td><td class=\"n\">%s</td><td>", count);
+	if (p->blind) {
+		fputs("not seen</td><td class=\"n\">-</td><td>", out);
+	} else {
+		write_bytes(out, p->live_bytes);
+		number_count(count, p->live_objects > 0 ? (uint64_t)p->live_objects : 0);
+		fprintf(out, "</td><td class=\"n\">%s</td><td>", count);
+	}
 	write_link(out, p, up, "heap", "", token, "heap");
 	write_link(out, p, up, "heap", "debug=1", token, "(text)");
 	write_link(out, p, up, "allocs", "", token, "allocs");
 	write_link(out, p, up, "allocs", "debug=1", token, "(text)");
 	write_link(out, p, up, "cmdline", "", token, "cmdline");
 	fputs("</td></tr>\n", out);
+	write_unseen(out, p);
 }
 
 void pprof_write_index(FILE *out, const struct source_process *list, uint32_t count, const char *up,

@@ -109,6 +109,13 @@ static void write_about(FILE *out, const struct profile *p)
 			p->rate_bytes);
 	else
 		fputs("\n# every allocation was counted\n", out);
+	if (p->unseen) { /* its first line: what follows is a way out */
+		char first[512];
+		snprintf(first, sizeof first, "%.*s", (int)strcspn(p->unseen, "\n"), p->unseen);
+		fputs("# warning: ", out);
+		pprof_write_name(out, first);
+		putc('\n', out);
+	}
 }
 
 int pprof_write_text(FILE *out, const struct profile *p, bool allocated)

@@ -36,6 +36,13 @@ static const struct metric {
 	 AT(allocated_bytes)},
 	{"heft_allocated_objects_total", "counter", "Allocations so far.", REAL,
 	 AT(allocated_objects)},
+	{"heft_unseen", "gauge",
+	 "1 if most of the process' memory does not pass through malloc, where heft sees it; what is "
+	 "live and allocated is then left out if a profile would be refused (501).",
+	 FLAG, AT(partly)},
+	{"heft_anonymous_peak_bytes", "gauge",
+	 "Greatest resident memory of the process that is no file's.", KNOWN,
+	 AT(anonymous_peak_bytes)},
 	{"heft_rss_bytes", "gauge", "Resident memory of the process.", KNOWN, AT(rss_bytes)},
 	{"heft_memory_limit_bytes", "gauge", "Memory the process may use.", KNOWN,
 	 AT(memory_limit_bytes)},
@@ -86,6 +93,9 @@ static bool number_of(const struct metric *m, const struct source_process *p, ch
 		memcpy(&count, at, sizeof count);
 		break;
 	case REAL:
+		if (p->blind) /* a zero would say that it has no memory */
+			return false;
+		/* fall through */
 	case SHARE:
 		memcpy(&real, at, sizeof real);
 		snprintf(text, 40, "%.15g", real);

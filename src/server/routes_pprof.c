@@ -349,6 +349,28 @@ static void refuse_off(struct http_answer *a, const struct source_process *p)
 	page_answer(&page, a, 403, "text/plain; charset=utf-8");
 }
 
+/* The profile would be empty, or of something else than the program's memory. */
+static void refuse_blind(struct http_answer *a, const struct source_process *p)
+{
+	struct page page;
+	if (!page_open(&page, a))
+		return;
+	fprintf(page.out, "heft cannot see into process %" PRId32 " (", p->pid);
+	pprof_write_name(page.out, p->exe);
+	fputs(")\n", page.out);
+	for (const char *line = p->unseen; *line;) {
+		char one[sizeof p->unseen];
+		size_t length = strcspn(line, "\n");
+		memcpy(one, line, length);
+		one[length] = 0;
+		pprof_write_name(page.out, one);
+		putc('\n', page.out);
+		line += length + (line[length] != 0);
+	}
+	http_answer_header(a, "X-Go-Pprof", "1");
+	page_answer(&page, a, 501, "text/plain; charset=utf-8");
+}
+
 static void answer_profile(struct pprof_routes *r, const struct http_request *q,
 			   const struct target *t, struct http_answer *a)
 {
@@ -358,6 +380,10 @@ static void answer_profile(struct pprof_routes *r, const struct http_request *q,
 		return;
 	if (p.running && p.sampled && !p.on) {
 		refuse_off(a, &p);
+		return;
+	}
+	if (p.blind) {
+		refuse_blind(a, &p);
 		return;
 	}
 	struct visit *v = visit_new(r, q, p.key, a);

@@ -23,6 +23,10 @@ struct source_process {
 	double live_bytes, live_objects, allocated_bytes, allocated_objects, peak_bytes;
 	uint64_t rss_bytes, memory_limit_bytes; /* 0: not known */
 	uint64_t age_ns;			/* since its start */
+	uint64_t anonymous_peak_bytes; /* resident memory that is no file's; 0: not known */
+	bool partly; /* most of its memory does not pass through malloc: `unseen` says why */
+	bool blind;  /* so much of it that a profile would say nothing about the program */
+	char unseen[2000]; /* lines; "" if neither */
 	double cost_share; /* CPU time spent on samples of all its CPU time; below 0: not known */
 };
 

@@ -179,6 +179,8 @@ static enum quality quality_of(const struct view_part *part)
 		/* Of one that is still being written, the end is not missing. */
 		if (p->notes[i].kind == PROFILE_NOTE_WARNING && !part->live)
 			worsen(&level, QUALITY_FAIR);
+	if (p->unseen) /* the numbers are of a small part of the program's memory */
+		worsen(&level, QUALITY_POOR);
 	for (uint32_t i = 0; part->findings && i < findings_count(part->findings); i++)
 		if (findings_get(part->findings, i)->kind == FINDING_PROFILE_QUALITY)
 			worsen(&level, QUALITY_FAIR);
@@ -202,10 +204,12 @@ static void write_quality(struct json_writer *w, const struct view_part *part)
 			 words_bytes(p->rate_bytes).text);
 		json_write_string(w, text);
 	} else if (strcmp(p->format, "heft") == 0) {
-		json_write_string(w, "exact: every allocation was recorded");
+		json_write_string(w, p->unseen ? "every allocation by malloc was recorded"
+					       : "exact: every allocation was recorded");
 	}
 	for (uint32_t i = 0; i < p->note_count; i++)
-		if (p->notes[i].kind == PROFILE_NOTE_WARNING && !part->live)
+		if (p->notes[i].kind == PROFILE_NOTE_WARNING &&
+		    (!part->live || p->notes[i].text == p->unseen))
 			json_write_string(w, p->notes[i].text);
 	for (uint32_t i = 0; part->findings && i < findings_count(part->findings); i++)
 		if (findings_get(part->findings, i)->kind == FINDING_PROFILE_QUALITY)

@@ -429,6 +429,14 @@ static int graphs_line(struct top_lines *to, const struct profile *p, const stru
 	return pen_end(&pen, to);
 }
 
+/* The numbers below are of a small part of the program's memory. */
+static int unseen_line(struct top_lines *to, const struct profile *p, const struct top_look *look)
+{
+	char first[256];
+	snprintf(first, sizeof first, "! %.*s", (int)strcspn(p->unseen, "\n"), p->unseen);
+	return top_frame_text(to, first, TOP_WARN, look);
+}
+
 static int finding_line(struct top_lines *to, const struct profile *p, const struct findings *f,
 			const struct top_look *look)
 {
@@ -458,6 +466,8 @@ int top_frame_head(struct top_lines *out, const struct profile *p, const struct 
 		   const struct top_look *look)
 {
 	int rc = title_line(out, p, v, look);
+	if (rc == 0 && p->unseen)
+		rc = unseen_line(out, p, look);
 	if (rc == 0)
 		rc = numbers_line(out, p, rows, look);
 	if (rc == 0)

@@ -90,6 +90,7 @@ void definitions_fini(struct definitions *d)
 	free(d->threads);
 	free(d->processes);
 	free(d->rss);
+	free(d->anonymous);
 	free(d->notes);
 	for (struct definitions_chunk *c = d->chunks, *next; c; c = next) {
 		next = c->next;
@@ -539,6 +540,38 @@ const char *definitions_get_rss(struct definitions *d, struct byte_cursor *c, ui
 		if (c->bad || process >= d->process_count)
 			return "a sample of a process that has been defined";
 		d->rss_count++;
+	}
+	return c->at == c->end ? NULL : "as many samples as the block says";
+}
+
+void definitions_put_anonymous(struct byte_buffer *b, const struct trace_anonymous *a)
+{
+	buffer_put(b, a->process);
+	buffer_put(b, a->time_ns);
+	buffer_put(b, a->peak_bytes);
+	buffer_put(b, a->inherited_bytes);
+	buffer_put(b, a->recorded_bytes);
+	buffer_put(b, a->recorded_blocks);
+}
+
+const char *definitions_get_anonymous(struct definitions *d, struct byte_cursor *c, uint64_t count)
+{
+	if (count > cursor_left(c) / 6)
+		return "as many samples as the block says";
+	if (!ROOM(d, anonymous, anonymous, count))
+		return "enough memory for its samples";
+	for (uint64_t i = 0; i < count; i++) {
+		struct trace_anonymous *a = &d->anonymous[d->anonymous_count];
+		uint64_t process = cursor_get(c);
+		a->process = (uint32_t)process;
+		a->time_ns = cursor_get(c);
+		a->peak_bytes = cursor_get(c);
+		a->inherited_bytes = cursor_get(c);
+		a->recorded_bytes = cursor_get(c);
+		a->recorded_blocks = cursor_get(c);
+		if (c->bad || process >= d->process_count)
+			return "a sample of a process that has been defined";
+		d->anonymous_count++;
 	}
 	return c->at == c->end ? NULL : "as many samples as the block says";
 }

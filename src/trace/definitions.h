@@ -30,6 +30,7 @@ void definitions_put_thread(struct byte_buffer *b, const struct trace_thread *t)
 void definitions_put_thread_name(struct byte_buffer *b, uint32_t thread, const char *name);
 void definitions_put_note(struct byte_buffer *b, const struct trace_note *n);
 void definitions_put_rss(struct byte_buffer *b, const struct trace_rss *samples, size_t count);
+void definitions_put_anonymous(struct byte_buffer *b, const struct trace_anonymous *a);
 
 struct definitions_chunk;
 struct definitions { /* the tables as read so far */
@@ -40,11 +41,12 @@ struct definitions { /* the tables as read so far */
 	struct trace_thread *threads;
 	struct trace_process *processes;
 	struct trace_rss *rss;
+	struct trace_anonymous *anonymous;
 	struct trace_note *notes;
 	size_t module_count, node_count, site_count, thread_count, process_count, rss_count,
-		note_count;
+		anonymous_count, note_count;
 	size_t module_capacity, node_capacity, site_capacity, thread_capacity, process_capacity,
-		rss_capacity, note_capacity;
+		rss_capacity, anonymous_capacity, note_capacity;
 	struct definitions_chunk *chunks; /* strings */
 	bool no_memory;
 };
@@ -54,5 +56,6 @@ void definitions_fini(struct definitions *d);
 const char *definitions_get_meta(struct definitions *d, struct byte_cursor *c);
 const char *definitions_get(struct definitions *d, struct byte_cursor *c);
 const char *definitions_get_rss(struct definitions *d, struct byte_cursor *c, uint64_t count);
+const char *definitions_get_anonymous(struct definitions *d, struct byte_cursor *c, uint64_t count);
 
 #endif

@@ -86,6 +86,16 @@ struct trace_process { /* one program image: an exec begins another with the sam
 
 struct trace_rss { uint64_t time_ns; uint32_t process; uint64_t rss_bytes; };
 
+/* Memory that belongs to a process alone (anonymous: no file's) and was resident, beside what was
+ * recorded of it. A later one of the same process replaces it. */
+struct trace_anonymous {
+	uint64_t time_ns;
+	uint32_t process;
+	uint64_t peak_bytes;	  /* greatest seen */
+	uint64_t inherited_bytes; /* of a forked child: what it had from its parent */
+	uint64_t recorded_bytes, recorded_blocks; /* peak of its live allocations */
+};
+
 enum trace_note_kind { TRACE_NOTE_UNFOLLOWED, /* a child that could not be recorded, and why */
 		       TRACE_NOTE_OWN_MALLOC, /* the program defines malloc itself */
 		       TRACE_NOTE_LOST, TRACE_NOTE_INFO };
@@ -115,6 +125,7 @@ int trace_writer_process_end(struct trace_writer *w, uint32_t process, const str
 int trace_writer_thread(struct trace_writer *w, const struct trace_thread *t);
 int trace_writer_thread_name(struct trace_writer *w, uint32_t thread, const char *name);
 int trace_writer_rss(struct trace_writer *w, const struct trace_rss *samples, size_t count);
+int trace_writer_anonymous(struct trace_writer *w, const struct trace_anonymous *a);
 int trace_writer_note(struct trace_writer *w, const struct trace_note *note);
 /* What a sampled process has now; replaces what was written of it before. */
 int trace_writer_samples(struct trace_writer *w, const struct trace_samples *samples);
@@ -154,6 +165,7 @@ struct trace_contents { /* everything but the events; owned by the reader */
 	const struct trace_thread *threads;	uint32_t thread_count;
 	const struct trace_process *processes;	uint32_t process_count;
 	const struct trace_rss *rss;		size_t rss_count;
+	const struct trace_anonymous *anonymous; size_t anonymous_count; /* in the order written */
 	const struct trace_note *notes;		size_t note_count;
 	const struct tally *tally; /* settled; of the whole recording (or up to the cut) */
 	const struct behaviour *behaviour;

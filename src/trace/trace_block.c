@@ -38,7 +38,7 @@ uint64_t trace_block_checksum(const struct trace_block_header *h, uint64_t offse
 uint32_t trace_block_limit(unsigned type)
 {
 	return type == TRACE_BLOCK_META || type == TRACE_BLOCK_DEFINITIONS ||
-			       type == TRACE_BLOCK_RSS
+			       type == TRACE_BLOCK_RSS || type == TRACE_BLOCK_ANONYMOUS
 		       ? TRACE_TABLE_LIMIT
 		       : TRACE_BLOCK_LIMIT;
 }
@@ -70,6 +70,7 @@ const char *trace_block_name(unsigned type)
 		[TRACE_BLOCK_BEHAVIOUR] = "behaviour",
 		[TRACE_BLOCK_SAMPLES] = "samples",
 		[TRACE_BLOCK_PEAK] = "peak",
+		[TRACE_BLOCK_ANONYMOUS] = "anonymous memory",
 		[TRACE_BLOCK_TALLY] = "tally",
 		[TRACE_BLOCK_INDEX] = "index",
 		[TRACE_BLOCK_END] = "end",

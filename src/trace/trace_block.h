@@ -18,7 +18,7 @@ enum {
 	TRACE_END_PAYLOAD_BYTES = 40,
 	/* Uncompressed lengths, and so what a hostile one can cost. */
 	TRACE_BLOCK_LIMIT = 64 << 20,
-	TRACE_TABLE_LIMIT = 16 << 20, /* META, DEFINITIONS, RSS: they grow in memory */
+	TRACE_TABLE_LIMIT = 16 << 20, /* META, DEFINITIONS, RSS, ANONYMOUS: they grow in memory */
 	TRACE_TALLY_PART = 1 << 12,   /* sites, and threads, in one block of a tally */
 };
 
@@ -34,6 +34,7 @@ enum trace_block_type {
 	TRACE_BLOCK_BEHAVIOUR, /* stands directly before the CHECKPOINT or TALLY it belongs to */
 	TRACE_BLOCK_SAMPLES,   /* of one process; a later one of the same replaces it */
 	TRACE_BLOCK_PEAK,      /* of several sampled processes; a later one replaces it */
+	TRACE_BLOCK_ANONYMOUS, /* resident memory that is no file's, beside what was recorded */
 	TRACE_BLOCK_TYPES /* from here on: of a later minor revision, skipped */
 };
 
@@ -46,7 +47,7 @@ struct trace_block_header {
 	uint32_t raw_bytes;    /* of the payload, uncompressed */
 	uint32_t stored_bytes; /* of the payload in the file: follows the header */
 	uint64_t first_ns, last_ns;
-	uint64_t count;	   /* EVENTS: events; RSS: samples; CHECKPOINT, TALLY: parts left after it */
+	uint64_t count;	   /* EVENTS: events; RSS, ANONYMOUS: samples; CHECKPOINT, TALLY: parts left after it */
 	uint64_t checksum; /* of the 40 bytes before, the block's offset, and the stored payload */
 };
 _Static_assert(sizeof(struct trace_block_header) == TRACE_BLOCK_HEADER_BYTES, "as on disk");

@@ -102,6 +102,9 @@ static int take_tables(struct trace_reader *r, struct trace_block *b, struct hef
 	case TRACE_BLOCK_RSS:
 		expected = definitions_get_rss(&r->tables, &b->payload, b->header.count);
 		break;
+	case TRACE_BLOCK_ANONYMOUS:
+		expected = definitions_get_anonymous(&r->tables, &b->payload, b->header.count);
+		break;
 	case TRACE_BLOCK_SAMPLES:
 		expected = take_samples(r, &b->payload);
 		break;
@@ -220,7 +223,7 @@ static int open_complete(struct trace_reader *r, const struct trace_end_payload 
 			behaviour_offset = e->offset;
 		if (e->type != TRACE_BLOCK_META && e->type != TRACE_BLOCK_DEFINITIONS &&
 		    e->type != TRACE_BLOCK_RSS && e->type != TRACE_BLOCK_SAMPLES &&
-		    e->type != TRACE_BLOCK_PEAK)
+		    e->type != TRACE_BLOCK_PEAK && e->type != TRACE_BLOCK_ANONYMOUS)
 			continue;
 		struct trace_block b;
 		int rc = load(r, e->offset, &b, err);
@@ -426,6 +429,8 @@ int trace_reader_open_written(struct trace_reader **out, const char *path, struc
 	c->process_count = (uint32_t)d->process_count;
 	c->rss = d->rss;
 	c->rss_count = d->rss_count;
+	c->anonymous = d->anonymous;
+	c->anonymous_count = d->anonymous_count;
 	c->notes = d->notes;
 	c->note_count = d->note_count;
 	c->tally = &r->tally;

@@ -172,6 +172,8 @@ static const char *check_block(struct verifier *v, struct trace_block *b, uint64
 		return check_events(v, b);
 	case TRACE_BLOCK_RSS:
 		return definitions_get_rss(&v->tables, &b->payload, b->header.count);
+	case TRACE_BLOCK_ANONYMOUS:
+		return definitions_get_anonymous(&v->tables, &b->payload, b->header.count);
 	case TRACE_BLOCK_CHECKPOINT:
 	case TRACE_BLOCK_TALLY:
 		return check_tally(v, b);

@@ -54,6 +54,8 @@ struct trace_writer {
 	struct definitions_run nodes, sites; /* of the same block as definitions, behind them */
 	struct trace_rss rss[RSS_FLUSH];
 	size_t rss_count;
+	struct byte_buffer anonymous;
+	uint64_t anonymous_count, anonymous_ns; /* that wait for their block; when the last was */
 	struct trace_index index;
 	uint32_t module_count, node_count, site_count, thread_count, process_count;
 	uint64_t events;
@@ -241,6 +243,7 @@ static void writer_free(struct trace_writer *w)
 	buffer_fini(&w->nodes.elements);
 	buffer_fini(&w->sites.elements);
 	buffer_fini(&w->scratch);
+	buffer_fini(&w->anonymous);
 	trace_index_fini(&w->index);
 	events_encoder_fini(&w->encoder);
 	free(w);
@@ -439,6 +442,33 @@ int trace_writer_rss(struct trace_writer *w, const struct trace_rss *samples, si
 	return w->error.code;
 }
 
+static int flush_anonymous(struct trace_writer *w)
+{
+	uint64_t count = w->anonymous_count, last = w->anonymous_ns;
+	if (!count)
+		return 0;
+	w->anonymous_count = 0;
+	int rc = flush_definitions(w);
+	if (rc)
+		return rc;
+	if (w->anonymous.failed)
+		return fail_memory(w);
+	rc = write_block(w, TRACE_BLOCK_ANONYMOUS, w->anonymous.data, w->anonymous.len, last, last,
+			 count);
+	w->anonymous.len = 0;
+	return rc;
+}
+
+int trace_writer_anonymous(struct trace_writer *w, const struct trace_anonymous *a)
+{
+	if (w->error.code)
+		return w->error.code;
+	definitions_put_anonymous(&w->anonymous, a);
+	w->anonymous_count++;
+	w->anonymous_ns = a->time_ns;
+	return w->anonymous_count == RSS_FLUSH ? flush_anonymous(w) : 0;
+}
+
 int trace_writer_samples(struct trace_writer *w, const struct trace_samples *samples)
 {
 	if (!w->error.code)
@@ -522,6 +552,8 @@ int trace_writer_flush(struct trace_writer *w)
 		flush_definitions(w);
 	if (!w->error.code)
 		flush_rss(w);
+	if (!w->error.code)
+		flush_anonymous(w);
 	return w->error.code;
 }
 

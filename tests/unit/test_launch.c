@@ -222,6 +222,128 @@ static void notices_an_allocator_of_its_own(void **state)
 	assert_int_equal(plan.own_malloc, ELF_MALLOC_SHARED);
 }
 
+/* Two functions of these names, and nothing else: what the program is taken for. */
+static void expect_entries(const char *first, const char *second, enum elf_own_malloc how,
+			   const char *allocator)
+{
+	char source[600];
+	snprintf(source, sizeof source,
+		 "__attribute__((noinline, used)) void *%s(void) { return 0; }\n"
+		 "__attribute__((noinline, used)) void *%s(void) { return 0; }\n"
+		 "int main(void) { return 0; }\n",
+		 first, second);
+	put_text("entries.c", source);
+	shell("cd %s && gcc -fno-builtin -w -o entries entries.c", scratch);
+	expect(at("entries"), 0, NULL);
+	if (plan.own_malloc != how)
+		print_message("%s, %s\n", first, second);
+	assert_int_equal(plan.own_malloc, how);
+	if (allocator) {
+		assert_string_equal(plan.malloc_name, first);
+		assert_non_null(strstr(plan.own_malloc_text, allocator));
+	}
+}
+
+static void knows_allocators_by_any_entry(void **state)
+{
+	(void)state;
+	expect_entries("mi_malloc_aligned", "mi_free", ELF_MALLOC_INTERNAL, "mimalloc linked in");
+	expect_entries("mi_zalloc_aligned", "mi_free_size", ELF_MALLOC_INTERNAL, "mimalloc");
+	expect_entries("_rjem_mallocx", "_rjem_sdallocx", ELF_MALLOC_INTERNAL, "jemalloc");
+	expect_entries("my_own_mallocx", "my_own_dallocx", ELF_MALLOC_INTERNAL, "jemalloc");
+	expect_entries("_rjem_calloc", "_rjem_free", ELF_MALLOC_INTERNAL, "jemalloc");
+	expect_entries("tc_new", "tc_delete", ELF_MALLOC_INTERNAL, "tcmalloc");
+	expect_entries("sn_rust_alloc_zeroed", "sn_rust_dealloc", ELF_MALLOC_INTERNAL, "snmalloc");
+	expect_entries("rpaligned_alloc", "rpfree", ELF_MALLOC_INTERNAL, "rpmalloc");
+	expect_entries("scalable_malloc", "scalable_free", ELF_MALLOC_INTERNAL, "TBB");
+	/* One short name may be anybody's; and names that are merely alike. */
+	expect_entries("mi_free", "mi_parse", ELF_MALLOC_SHARED, NULL);
+	expect_entries("mi_malloc", "mi_parse", ELF_MALLOC_SHARED, NULL);
+	expect_entries("tc_new_filter", "tc_free_filter", ELF_MALLOC_SHARED, NULL);
+	expect_entries("xmalloc", "xfree", ELF_MALLOC_SHARED, NULL);
+	expect_entries("sn_free", "rpfree", ELF_MALLOC_SHARED, NULL);
+	expect_entries("my_malloc", "my_free", ELF_MALLOC_SHARED, NULL);
+}
+
+static void knows_who_carries_one_unused(void **state)
+{
+	(void)state;
+	/* CPython 3.13 has all of mimalloc in it, and takes small objects from arenas of its own. */
+	put_text("python.c", "void *mi_malloc(void) { return 0; }\nvoid mi_free(void) {}\n"
+			     "void *PyMem_RawMalloc(void) { return 0; }\n"
+			     "int main(void) { return 0; }\n");
+	shell("cd %s && gcc -o python python.c", scratch);
+	expect(at("python"), 0, NULL);
+	assert_int_equal(plan.own_malloc, ELF_MALLOC_SHARED);
+}
+
+static void knows_calls_of_a_shared_allocator(void **state)
+{
+	(void)state;
+	put_text("shared.c", "void *mi_malloc(void) { return 0; }\nvoid mi_free(void) {}\n"
+			     "int mallctlbymib(void) { return 0; }\n");
+	put_text("calls.c", "void *mi_malloc(void);\nvoid mi_free(void);\n"
+			    "int main(void) { mi_free(); return !!mi_malloc(); }\n");
+	put_text("asks.c", "int mallctlbymib(void);\nint main(void) { return mallctlbymib(); }\n");
+	put_text("weak.c", "__attribute__((weak)) void *mi_malloc(void);\n"
+			   "__attribute__((weak)) void mi_free(void);\n"
+			   "int main(void) { return mi_malloc && mi_free ? !!mi_malloc() : 0; }\n");
+	shell("cd %s && gcc -shared -fPIC -o libshared.so shared.c && "
+	      "for p in calls asks weak; do gcc -o $p $p.c -L. -lshared -Wl,-rpath,%s; done",
+	      scratch, scratch);
+	expect(at("calls"), 0, NULL);
+	assert_int_equal(plan.own_malloc, ELF_MALLOC_NEEDED);
+	assert_non_null(strstr(plan.own_malloc_text, "calls mimalloc directly (mi_malloc)"));
+	/* Numbers are asked of an allocator that stands behind malloc; a weak name is a question. */
+	expect(at("asks"), 0, NULL);
+	assert_int_equal(plan.own_malloc, ELF_MALLOC_SHARED);
+	expect(at("weak"), 0, NULL);
+	assert_int_equal(plan.own_malloc, ELF_MALLOC_SHARED);
+}
+
+static void says_how_jemalloc_writes_profiles(void **state)
+{
+	(void)state;
+	put_text("prof.c", "#include <stdio.h>\nvoid *_rjem_mallocx(void) { return 0; }\n"
+			   "void _rjem_sdallocx(void) {}\nvoid _rjem_je_prof_dump_impl(void) {}\n"
+			   "int main(void) { return puts(\"_RJEM_MALLOC_CONF\"); }\n");
+	shell("cd %s && gcc -o prof prof.c && sed s/_rjem_je_prof_dump_impl/nothing/ prof.c > none.c && "
+	      "gcc -o none none.c",
+	      scratch);
+	expect(at("prof"), 0, NULL);
+	assert_non_null(strstr(plan.own_malloc_text, "_RJEM_MALLOC_CONF=prof:true,"));
+	expect(at("none"), 0, NULL);
+	assert_null(strstr(plan.own_malloc_text, "prof:true"));
+}
+
+static void takes_symbols_from_a_debug_file(void **state)
+{
+	(void)state;
+	struct elf_facts facts;
+	put_text("apart.c", "#include <stdio.h>\n__attribute__((noinline)) void *mi_malloc(void) { return 0; }\n"
+			    "__attribute__((noinline)) void mi_free(void) {}\n"
+			    "int main(void) { mi_free(); return !mi_malloc(); }\n");
+	shell("cd %s && gcc -o apart apart.c && objcopy --only-keep-debug apart apart.debug && strip apart",
+	      scratch);
+	int fd = open(at("apart"), O_RDONLY);
+	own_allocator_of_file(fd, &facts);
+	close(fd);
+	assert_int_equal(facts.own_malloc, ELF_MALLOC_SHARED);
+	assert_int_equal(facts.build_id_bytes, 20);
+	uint8_t *file = malloc(1 << 20);
+	fd = open(at("apart.debug"), O_RDONLY);
+	ssize_t size = read(fd, file, 1 << 20);
+	close(fd);
+	assert_true(size > 0);
+	elf_facts_add_debug(file, (size_t)size, &facts);
+	assert_int_equal(facts.own_malloc, ELF_MALLOC_INTERNAL);
+	assert_string_equal(facts.malloc_name, "mi_malloc");
+	/* Cut anywhere, it says less and harms nobody. */
+	for (size_t cut = 0; cut < (size_t)size; cut += 7)
+		elf_facts_add_debug(file, cut, &facts);
+	free(file);
+}
+
 static void refuses_sanitized_programs(void **state)
 {
 	(void)state;
@@ -501,6 +623,11 @@ int main(void)
 		cmocka_unit_test(names_what_cannot_be_executed),
 		cmocka_unit_test(reads_real_programs),
 		cmocka_unit_test(notices_an_allocator_of_its_own),
+		cmocka_unit_test(knows_allocators_by_any_entry),
+		cmocka_unit_test(knows_who_carries_one_unused),
+		cmocka_unit_test(knows_calls_of_a_shared_allocator),
+		cmocka_unit_test(says_how_jemalloc_writes_profiles),
+		cmocka_unit_test(takes_symbols_from_a_debug_file),
 		cmocka_unit_test(refuses_sanitized_programs),
 		cmocka_unit_test(knows_when_privileges_hide_the_preload),
 		cmocka_unit_test(follows_scripts),

@@ -10,6 +10,7 @@
 
 #include "trace/prefix_varint.h"
 #include "trace/trace.h"
+#include "trace/unseen_memory.h"
 #include "trace_fixture.h"
 
 #include <sys/stat.h>
@@ -99,6 +100,9 @@ static void test_tables(void **state)
 	assert_int_equal(trace_writer_process_end(w, 0, &end), 0);
 	struct trace_rss rss[] = {{10, 0, 4096}, {20, 1, 8192}, {15, 0, 0}};
 	assert_int_equal(trace_writer_rss(w, rss, 3), 0);
+	struct trace_anonymous memory[] = {{40, 1, 1 << 20, 7, 500, 3}, {50, 1, 1ull << 40, 8, 600, 4}};
+	assert_int_equal(trace_writer_anonymous(w, &memory[0]), 0);
+	assert_int_equal(trace_writer_anonymous(w, &memory[1]), 0);
 	assert_int_equal(trace_writer_note(w, &(struct trace_note){TRACE_NOTE_OWN_MALLOC, 1, 30,
 								   "it defines malloc"}), 0);
 	assert_int_equal(trace_writer_note(w, &(struct trace_note){TRACE_NOTE_INFO, TRACE_NONE, 31,
@@ -170,6 +174,14 @@ static void test_tables(void **state)
 	assert_int_equal(c->rss[1].process, 1);
 	assert_int_equal(c->rss[2].time_ns, 15);
 	assert_int_equal(c->rss[1].rss_bytes, 8192);
+	assert_int_equal(c->anonymous_count, 2);
+	assert_int_equal(c->anonymous[0].time_ns, 40);
+	assert_int_equal(c->anonymous[0].peak_bytes, 1 << 20);
+	assert_int_equal(c->anonymous[0].inherited_bytes, 7);
+	assert_int_equal(c->anonymous[0].recorded_bytes, 500);
+	assert_true(c->anonymous[1].peak_bytes == 1ull << 40);
+	assert_int_equal(c->anonymous[1].process, 1);
+	assert_int_equal(c->anonymous[1].recorded_blocks, 4);
 	assert_int_equal(c->note_count, 2);
 	assert_int_equal(c->notes[0].kind, TRACE_NOTE_OWN_MALLOC);
 	assert_int_equal(c->notes[0].process, 1);
@@ -445,9 +457,62 @@ static void test_opening(void **state)
 	assert_non_null(strstr(err.message, "at offset 0: expected the first bytes of a heft"));
 }
 
+/* Recorded bytes and blocks beside resident MiB, inherited MiB, and the MiB ever allocated. */
+static enum unseen_memory judge(uint64_t recorded, uint64_t blocks, uint64_t resident,
+				uint64_t inherited, double allocated)
+{
+	struct trace_anonymous a = {.peak_bytes = resident << 20,
+				    .inherited_bytes = inherited << 20,
+				    .recorded_bytes = recorded,
+				    .recorded_blocks = blocks};
+	return unseen_memory(&a, allocated * (1 << 20));
+}
+
+static void unseen_memory_is_a_lot(void **state)
+{
+	(void)state;
+	const uint64_t mib = 1 << 20;
+	/* The mimalloc crate's example, and a program that maps 10 MiB and allocates nothing. */
+	assert_int_equal(judge(1700, 3, 26, 0, 0.1), UNSEEN_MOST);
+	assert_int_equal(judge(0, 0, 10, 0, 0), UNSEEN_MOST);
+	/* Few MiB are what every program has; 16 are not, at three times what blocks need. */
+	assert_int_equal(judge(0, 0, 7, 0, 0), UNSEEN_NOTHING);
+	assert_int_equal(judge(3 * mib, 1000, 15, 0, 4), UNSEEN_NOTHING);
+	assert_int_equal(judge(3 * mib, 1000, 17, 0, 4), UNSEEN_MOST);
+	assert_int_equal(judge(5 * mib, 1000, 17, 0, 4), UNSEEN_NOTHING); /* 3 * 6.25 MiB is more */
+	/* Three million blocks of a byte need 96 MB. */
+	assert_int_equal(judge(3000000, 3000000, 92, 0, 95), UNSEEN_NOTHING);
+	/* What was given out may be kept: half of the memory is the border. */
+	assert_int_equal(judge(mib, 1000, 64, 0, 31), UNSEEN_MOST);
+	assert_int_equal(judge(mib, 1000, 64, 0, 33), UNSEEN_OR_KEPT);
+	/* A forked child has its parent's. */
+	assert_int_equal(judge(0, 0, 64, 64, 0), UNSEEN_NOTHING);
+	assert_int_equal(judge(0, 0, 64, 70, 0), UNSEEN_NOTHING);
+	assert_int_equal(judge(0, 0, 84, 64, 0), UNSEEN_MOST);
+}
+
+static void unseen_memory_in_words(void **state)
+{
+	(void)state;
+	char text[1024];
+	struct trace_anonymous a = {.peak_bytes = 27787264, .recorded_bytes = 1741};
+	unseen_memory_words(&a, UNSEEN_MOST, "/usr/bin/x", true, text, sizeof text);
+	assert_string_equal(text, "heft recorded a peak of 1.7 KiB, but 26.5 MiB of anonymous memory "
+				  "were resident: most of this program's memory does not come from "
+				  "malloc");
+	unseen_memory_words(&a, UNSEEN_MOST, "/usr/bin/python3.11", false, text, sizeof text);
+	assert_non_null(strstr(text, "\nPython has arenas of its own"));
+	unseen_memory_words(&a, UNSEEN_OR_KEPT, "x", false, text, sizeof text);
+	assert_non_null(strstr(text, "or malloc keeps it after it was freed\nIt maps memory itself"));
+	unseen_memory_words(&a, UNSEEN_OR_KEPT, "x", false, text, 40);
+	assert_int_equal(strlen(text), 39);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unseen_memory_is_a_lot),
+		cmocka_unit_test(unseen_memory_in_words),
 		cmocka_unit_test(test_varint),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_every_kind),

@@ -1,0 +1,180 @@
+/* What heft can and cannot see of a process's memory. Three signs: its malloc is not ours (the
+ * library inside says so), an allocator is in its files (own_allocator.c), and far more memory is
+ * resident than was recorded (trace/unseen_memory.h). The last one needs no name and no symbol, but
+ * time: it speaks when there is much memory.
+ *
+ * A forked child begins with its parent's pages, whose blocks count in the parent: they are taken
+ * off what is resident in the child. */
+#include "record/process_memory.h"
+
+#include "record/sampled.h"
+#include "trace/unseen_memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+/* A library may come by dlopen at any time, most likely soon; a look costs some 50 us. */
+static const uint64_t look_at_ns[] = {0, 200 * MS, 1000 * MS, 5000 * MS, 30000 * MS};
+#define LOOK_EVERY_NS (300000 * MS)
+
+/* What was recorded of a process that heft cannot see into: a sign of life at most. */
+#define BLIND_PART 256
+#define BLIND_LIBRARY_PART 16
+
+static bool has_gaps(const struct process *p)
+{
+	const struct wire_header *h = p->session.header;
+	return p->corrupt || p->facts.dropped || atomic_load(&h->dropped) ||
+	       atomic_load(&h->off_tsc) || (p->sampled && !atomic_load(&h->sampling.on));
+}
+
+void process_see_gaps(struct process *p)
+{
+	p->rss.gaps |= has_gaps(p);
+}
+
+void process_begin_memory(struct process *p, struct process *parent)
+{
+	uint64_t had = 0;
+	process_read_rss(p, 0);
+	if (!p->child)
+		return;
+	if (parent) {
+		pthread_mutex_lock(&parent->lock);
+		had = parent->rss.anonymous_bytes;
+		pthread_mutex_unlock(&parent->lock);
+	}
+	pthread_mutex_lock(&p->lock);
+	p->rss.inherited = had > p->rss.anonymous_bytes ? had : p->rss.anonymous_bytes;
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool process_anonymous(struct process *p, struct trace_anonymous *a)
+{
+	pthread_mutex_lock(&p->lock);
+	*a = (struct trace_anonymous){
+		.process = p->index,
+		.peak_bytes = p->rss.anonymous_bytes,
+		.inherited_bytes = p->rss.inherited,
+		.recorded_bytes = p->sampled ? (uint64_t)p->peak.bytes : p->shown.peak_bytes,
+		.recorded_blocks = p->sampled ? (uint64_t)p->peak.objects : p->shown.peak_blocks,
+	};
+	bool known = a->peak_bytes && !p->rss.gaps && !has_gaps(p);
+	pthread_mutex_unlock(&p->lock);
+	return known;
+}
+
+/* ---- allocators */
+
+void process_take_allocator(struct process *p, const struct own_allocator *found)
+{
+	struct own_allocator *copy = malloc(sizeof *copy);
+	if (!copy)
+		return;
+	*copy = *found;
+	pthread_mutex_lock(&p->lock);
+	if (!p->allocator) {
+		p->allocator = copy;
+		copy = NULL;
+	}
+	pthread_mutex_unlock(&p->lock);
+	free(copy);
+}
+
+/* One look at a time: who comes meanwhile wants to know what it finds. */
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
+
+static bool look_for_allocator(struct process *p, uint64_t since_start_ns)
+{
+	struct own_allocator found;
+	pthread_mutex_lock(&p->lock);
+	bool due = !p->allocator && since_start_ns >= p->allocator_look_ns &&
+		   p->facts.end == TRACE_END_RUNNING;
+	if (due) {
+		uint64_t next = p->allocator_look_ns + LOOK_EVERY_NS;
+		for (size_t i = 0; i < sizeof look_at_ns / sizeof *look_at_ns; i++)
+			if (look_at_ns[i] > since_start_ns && look_at_ns[i] < next)
+				next = look_at_ns[i];
+		p->allocator_look_ns = next;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (!due || !own_allocator_of_process(p->pid, &found) || found.how == ELF_MALLOC_SHARED)
+		return false;
+	process_take_allocator(p, &found);
+	return true;
+}
+
+bool process_look_for_allocator(struct process *p, uint64_t since_start_ns)
+{
+	pthread_mutex_lock(&looking);
+	bool found = look_for_allocator(p, since_start_ns);
+	pthread_mutex_unlock(&looking);
+	return found;
+}
+
+bool process_allocator_words(struct process *p, char *text, size_t size)
+{
+	bool found = false;
+	pthread_mutex_lock(&p->lock);
+	if (p->allocator && p->allocator->how != ELF_MALLOC_SHARED) {
+		snprintf(text, size, "%s", p->allocator->text);
+		found = true;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (!found && p->session.header->own_malloc) {
+		snprintf(text, size,
+			 "%s defines malloc itself: what it allocates there is not seen.\n"
+			 "Build it with the system's allocator, or link the allocator as a shared "
+			 "library.",
+			 p->facts.exe);
+		found = true;
+	}
+	return found;
+}
+
+/* ---- both together */
+
+enum process_sight process_sight(struct process *p, const struct sampled_sums *sums, char *text,
+				 size_t size)
+{
+	struct trace_anonymous a = {0};
+	bool known = process_anonymous(p, &a);
+	double allocated = sums ? unseen_memory_footprint(sums->allocated_bytes,
+							  sums->allocated_objects)
+				: INFINITY;
+	enum unseen_memory unseen = known ? unseen_memory(&a, allocated) : UNSEEN_NOTHING;
+	uint64_t own = a.peak_bytes > a.inherited_bytes ? a.peak_bytes - a.inherited_bytes : 0;
+	pthread_mutex_lock(&p->lock);
+	enum elf_own_malloc how = p->allocator ? p->allocator->how : ELF_MALLOC_SHARED;
+	bool library = p->allocator && p->allocator->library;
+	pthread_mutex_unlock(&p->lock);
+	if (how == ELF_MALLOC_SHARED && p->session.header->own_malloc)
+		how = ELF_MALLOC_EXPORTED;
+
+	bool blind;
+	if (how == ELF_MALLOC_SHARED)
+		blind = unseen && (a.recorded_bytes < own / BLIND_PART || (sums && !sums->samples));
+	else if (library)
+		blind = unseen && a.recorded_bytes < own / BLIND_LIBRARY_PART;
+	else if (how == ELF_MALLOC_LIKELY)
+		blind = unseen || !a.recorded_bytes;
+	else /* it may use malloc as well: if that is half of its memory, there is much to see */
+		blind = !a.recorded_bytes || a.recorded_bytes < own / 2;
+	/* An allocator explains it; what was ever allocated exactly is not at hand here. */
+	if (unseen && how != ELF_MALLOC_SHARED && a.recorded_bytes < own / BLIND_LIBRARY_PART)
+		unseen = UNSEEN_MOST;
+	*text = 0;
+	if (!blind && !unseen)
+		return PROCESS_SEEN;
+	bool named = process_allocator_words(p, text, size);
+	size_t used = strlen(text);
+	if (unseen && used + 2 < size) {
+		if (named)
+			text[used++] = '\n';
+		unseen_memory_words(&a, unseen, p->facts.exe, named, text + used, size - used);
+	}
+	return blind ? PROCESS_BLIND : PROCESS_PARTLY;
+}

@@ -1,0 +1,69 @@
+/* What the recording says about memory that heft does not see: a note for an allocator beside malloc as
+ * soon as it is found, and numbers from which whoever reads the recording can tell the rest. */
+#include "record/recorder_parts.h"
+
+#include "record/process_memory.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct process *find_parent(const struct recorder *r, const struct process *p)
+{
+	struct process *found = NULL;
+	for (uint32_t i = 0; i < r->set->count; i++)
+		if (r->set->list[i]->pid == p->facts.ppid && r->set->list[i] != p)
+			found = r->set->list[i];
+	return found;
+}
+
+static bool process_is_there(const struct process *p)
+{
+	char path[64], exe[1];
+	snprintf(path, sizeof path, "/proc/%d/exe", p->pid);
+	return readlink(path, exe, sizeof exe) > 0;
+}
+
+static void note_allocator(struct recorder *r, struct process *p)
+{
+	char text[OWN_ALLOCATOR_TEXT];
+	if (process_allocator_words(p, text, sizeof text))
+		recorder_note(r, TRACE_NOTE_OWN_MALLOC, p->index, text);
+}
+
+void recorder_begin_memory(struct recorder *r, struct process *p)
+{
+	const struct launch_plan *plan = r->o->plan;
+	process_begin_memory(p, p->child ? find_parent(r, p) : NULL);
+	if (p->direct && !p->child && plan->own_malloc_text[0]) {
+		struct own_allocator found = {.how = plan->own_malloc};
+		snprintf(found.text, sizeof found.text, "%s", plan->own_malloc_text);
+		process_take_allocator(p, &found);
+	}
+	/* A forked child has its parent's files, of which the parent's note speaks. */
+	if (p->child)
+		return;
+	if (!process_look_for_allocator(p, 0) && !process_is_there(p)) { /* an echo is gone by now */
+		struct own_allocator found;
+		if (own_allocator_of_program(p->facts.exe, &found) && found.how != ELF_MALLOC_SHARED)
+			process_take_allocator(p, &found);
+	}
+	note_allocator(r, p);
+}
+
+void recorder_look_for_allocator(struct recorder *r, struct process *p, uint64_t since_ns)
+{
+	if (process_look_for_allocator(p, since_ns))
+		note_allocator(r, p);
+}
+
+void recorder_write_memory(struct recorder *r, struct process *p)
+{
+	struct trace_anonymous a;
+	if (!process_anonymous(p, &a) || (a.peak_bytes == p->written.peak_bytes &&
+					  a.recorded_bytes == p->written.recorded_bytes))
+		return;
+	a.time_ns = drain_now_ns(&r->drain);
+	trace_writer_anonymous(r->writer, &a);
+	p->written = a;
+}
