@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SITES_SHOWN = 20 };
+enum { SITES_SHOWN = 20, PROCESSES_SHOWN = 10 };
 
 typedef int report_view(FILE *out, const struct profile *p, const struct report_options *o);
 
@@ -219,6 +219,7 @@ int cmd_report(int argc, char **argv)
 	c.options.ignore = s->ignore;
 	c.options.sort = s->sort;
 	c.options.limit = s->has_limit ? s->limit : s->json ? REPORT_ALL : SITES_SHOWN;
+	c.options.processes = s->part.thread ? 0 : s->has_limit ? s->limit : PROCESSES_SHOWN;
 	s->part.process_totals = s->json || c.options.threads;
 	s->part.sizes = c.options.sizes;
 

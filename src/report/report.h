@@ -26,6 +26,7 @@ struct report_options {
 	const char *again; /* options that the next command must repeat, or NULL */
 	enum profile_sort sort;
 	size_t limit; /* sites shown; REPORT_ALL: all */
+	size_t processes; /* rows of the table of processes in the text report; 0: no table */
 	size_t width; /* of a line of text; 0: 100 */
 	bool color;
 	bool utf8;                  /* bars of block characters */

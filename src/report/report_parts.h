@@ -36,6 +36,9 @@ void report_print_via(FILE *out, const struct profile *p, const struct profile_s
 /* Of a sampled profile: the sites that hold most of what is live, by when that was made. */
 int report_print_ages(FILE *out, const struct profile *p, const struct report_options *o);
 
+/* The processes, if there are several. */
+int report_print_processes(FILE *out, const struct profile *p, const struct report_options *o);
+
 /* The block of findings; nothing if they were not looked for. */
 int report_print_findings(FILE *out, const struct profile *p, const struct report_options *o);
 

@@ -82,9 +82,7 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	words_style(out, color, STYLE_PLAIN);
 	fprintf(out, ": %s, %s", words_duration(p->duration_ns).text, words_end(p).text);
 	if (p->process_count > 1 || t->threads > 1)
-		fprintf(out, ", %s thread%s in %" PRIu32 " process%s", words_count(t->threads).text,
-			t->threads == 1 ? "" : "s", p->process_count,
-			p->process_count == 1 ? "" : "es");
+		fprintf(out, ", %s", words_threads(p).text);
 	putc('\n', out);
 	print_warnings(out, p, width, color);
 	fprintf(out, "  peak          %s%s in %s at %s", words_bytes(t->peak_bytes).text,
@@ -93,9 +91,11 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	if (t->peak_rss_bytes)
 		fprintf(out, "; peak RSS %s", words_bytes(t->peak_rss_bytes).text);
 	putc('\n', out);
-	fprintf(out, "  live at end   %s%s in %s\n", words_bytes(t->live_bytes).text,
+	bool several = p->process_count > 1; /* what is live in the end is then the last one's */
+	fprintf(out, "  %s  %s%s in %s\n", several ? "left at exit" : "live at end ",
+		words_bytes(several ? t->left_bytes : t->live_bytes).text,
 		p->errors ? words_within(p->total_errors.live_bytes).text : "",
-		words_blocks(t->live_blocks).text);
+		words_blocks(several ? t->left_blocks : t->live_blocks).text);
 	fprintf(out, "  allocations   %s%s (%s)", words_count(t->allocations).text,
 		p->errors ? words_within_count(p->total_errors.allocations).text : "",
 		words_rate(t->allocations, p->duration_ns).text);

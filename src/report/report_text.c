@@ -8,6 +8,7 @@
 #include "report/report_parts.h"
 
 #include "profile/estimate.h"
+#include "profile/process_groups.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -181,6 +182,34 @@ static struct words blocks_within(const struct profile *p, uint64_t blocks, uint
 	return w;
 }
 
+/* What was not freed. Of several processes that is what each left: when the recording ends, most of
+ * them are gone. */
+static void print_end(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	const struct profile_totals *t = &p->totals;
+	bool left = p->process_count > 1 && o->span == REPORT_WHOLE;
+	uint64_t blocks = left ? t->left_blocks : t->live_blocks;
+	bool lacks = p->has & PROFILE_LACKS_BLOCKS;
+	row(out, o, left ? "left at exit" : "live at end", "%s%s%s%s%s",
+	    words_bytes(left ? t->left_bytes : t->live_bytes).text,
+	    within(p, p->total_errors.live_bytes).text, lacks ? "" : " in ",
+	    lacks ? "" : blocks_within(p, blocks, p->total_errors.live_blocks).text,
+	    o->span == REPORT_WINDOW ? " (of the window)" : "");
+}
+
+static void print_threads(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	uint32_t processes = profile_count_processes(p);
+	uint64_t threads = p->has & PROFILE_HAS_THREADS ? profile_count_threads(p) : 0;
+	if (threads && processes)
+		row(out, o, "threads", "%s in %s", words_count(threads).text,
+		    words_processes(processes).text);
+	else if (threads)
+		row(out, o, "threads", "%s", words_count(threads).text);
+	else if (processes > 1)
+		row(out, o, "processes", "%s", words_count(processes).text);
+}
+
 static void print_totals(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
@@ -208,21 +237,13 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		    times ? " " : "",
 		    times ? when(p, t->peak_time_ns).text : "");
 	if (p->has & PROFILE_HAS_LIVE)
-		row(out, o, "live at end", "%s%s%s%s%s", words_bytes(t->live_bytes).text,
-		    within(p, p->total_errors.live_bytes).text,
-		    p->has & PROFILE_LACKS_BLOCKS ? "" : " in ",
-		    p->has & PROFILE_LACKS_BLOCKS
-			    ? ""
-			    : blocks_within(p, t->live_blocks, p->total_errors.live_blocks).text,
-		    window ? " (of the window)" : "");
+		print_end(out, p, o);
 	if (p->has & PROFILE_HAS_TEMPORARY)
 		row(out, o, "temporary", "%s (%s of allocations)", words_count(t->temporary).text,
 		    words_share(t->temporary, t->allocations).text);
 	if (t->peak_rss_bytes)
 		row(out, o, "peak RSS", "%s", words_bytes(t->peak_rss_bytes).text);
-	if (p->has & PROFILE_HAS_THREADS)
-		row(out, o, "threads", "%s in %" PRIu32 " process%s", words_count(t->threads).text,
-		    p->process_count, p->process_count == 1 ? "" : "es");
+	print_threads(out, p, o);
 	if (t->unknown_frees)
 		row(out, o, "unknown frees", "%s (of blocks that heft never saw allocated)",
 		    words_count(t->unknown_frees).text);
@@ -464,7 +485,9 @@ static void print_next(FILE *out, const struct profile *p, const struct report_o
 int report_text(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	print_totals(out, p, o);
-	int rc = report_print_findings(out, p, o);
+	int rc = report_print_processes(out, p, o);
+	if (rc == 0)
+		rc = report_print_findings(out, p, o);
 	if (rc == 0)
 		rc = print_sites(out, p, o);
 	if (rc == 0)

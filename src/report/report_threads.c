@@ -379,8 +379,7 @@ static void print_processes(FILE *out, const struct profile *p, const struct rep
 		putc('\n', out);
 	}
 	if (p->process_count > o->limit)
-		fprintf(out, "  ... %" PRIu32 " more processes\n",
-			p->process_count - (uint32_t)o->limit);
+		fprintf(out, "  ... %" PRIu32 " more\n", p->process_count - (uint32_t)o->limit);
 }
 
 /* Threads of a file that tells what they have, but nothing of frees: most live bytes first. */
@@ -448,7 +447,6 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 {
 	struct census c;
 	uint64_t crossed = 0;
-	char what[80];
 	bool sampled = p->errors && p->thread_count;
 	if (!(p->has & PROFILE_HAS_THREADS) && !sampled) {
 		report_print_title(out, p, o, "threads");
@@ -463,10 +461,7 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 		return rc;
 	for (uint32_t i = 0; i < p->site_count; i++)
 		crossed += p->sites[i].cross_thread_frees;
-	snprintf(what, sizeof what, "%" PRIu32 " thread%s in %" PRIu32 " process%s",
-		 p->thread_count, p->thread_count == 1 ? "" : "s", p->process_count,
-		 p->process_count == 1 ? "" : "es");
-	report_print_title(out, p, o, what);
+	report_print_title(out, p, o, p->thread_count ? words_threads(p).text : "no threads");
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
 	report_print_warnings(out, p, o, false);
@@ -479,8 +474,9 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 	else if (!crossed)
 		fputs("  No block was freed by another thread than its own.\n", out);
 	else
-		fprintf(out, "  %s blocks were freed by another thread than their own.\n",
-			words_count(crossed).text);
+		fprintf(out, "  %s %s freed by another thread than %s own.\n",
+			words_blocks(crossed).text, crossed == 1 ? "was" : "were",
+			crossed == 1 ? "its" : "their");
 	print_processes(out, p, o);
 	if (rc == 0 && c.count) {
 		const struct group *g = &c.groups[0];

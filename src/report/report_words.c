@@ -4,6 +4,8 @@
  * Invariant: every number fits struct words, whatever it is. */
 #include "report/report_words.h"
 
+#include "profile/process_groups.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -36,6 +38,27 @@ struct words words_blocks(uint64_t n)
 {
 	struct words w = words_count(n);
 	strcat(w.text, n == 1 ? " block" : " blocks"); /* 26 + 7 at most */
+	return w;
+}
+
+struct words words_processes(uint64_t n)
+{
+	struct words w = words_count(n);
+	strcat(w.text, n == 1 ? " process" : " processes"); /* 26 + 10 at most */
+	return w;
+}
+
+struct place_words words_threads(const struct profile *p)
+{
+	struct place_words w = {""};
+	uint64_t threads = profile_count_threads(p);
+	uint32_t processes = profile_count_processes(p);
+	if (threads)
+		snprintf(w.text, sizeof w.text, "%s thread%s%s%s", words_count(threads).text,
+			 threads == 1 ? "" : "s", processes ? " in " : "",
+			 processes ? words_processes(processes).text : "");
+	else if (processes) /* samples name few threads, and an idle process has none */
+		snprintf(w.text, sizeof w.text, "%s", words_processes(processes).text);
 	return w;
 }
 

@@ -12,10 +12,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct place_words {
+	char text[96];
+};
 struct words words_bytes(uint64_t bytes);              /* 12.3 MiB */
 struct words words_growth(uint64_t from, uint64_t to); /* +12.3 MiB, -5 B, 0 B */
 struct words words_exact_bytes(uint64_t bytes);        /* 12,345,678 B */
 struct words words_blocks(uint64_t n);                 /* 1 block, 12,345 blocks */
+struct words words_processes(uint64_t n);              /* 1 process, 201 processes */
+/* "3 threads in 1 process", "4 threads", "201 processes": what is known of them; "" of nothing. */
+struct place_words words_threads(const struct profile *p);
 /* What stands behind an estimate. */
 struct words words_within(uint64_t error_bytes);       /* " +- 1.2 MiB" */
 struct words words_within_count(uint64_t error);       /* " +- 1,234" */

@@ -1,0 +1,255 @@
+/* Grouping of processes (process_groups.h).
+ *
+ * Processes of one program are those whose command begins with the same name, whatever folder it
+ * came from. They are found by sorting, so thousands of them cost little. A group is named by what
+ * all its commands begin with: "echo hello" of 200 equal ones, "cc1 -quiet" of a build's.
+ *
+ * A process that became another program by exec is one process and two of the profile's. The copy
+ * of a parent that only calls exec is left out of the lists.
+ *
+ * Invariants: every process is in one group; groups are in the order of their greatest peaks,
+ * equal ones in the order of their first processes. */
+#include "profile/process_groups.h"
+
+#include "hosted/name_words.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *process_program(const struct profile_process *q)
+{
+	const char *name = q->argc && q->argv[0][0] ? q->argv[0] : q->exe ? q->exe : "";
+	const char *slash = strrchr(name, '/');
+	if (slash && slash[1])
+		name = slash + 1;
+	return *name ? name : "?";
+}
+
+void process_print_command(FILE *out, const struct profile_process *q, uint32_t words, size_t max)
+{
+	enum { SHOWN = 64 }; /* more words do not fit any line */
+	const char *argv[SHOWN] = {process_program(q)};
+	uint32_t count = 1;
+	for (; count < q->argc && count < words && count < SHOWN; count++)
+		argv[count] = q->argv[count];
+	words_print_command(out, argv, count, max);
+}
+
+char *process_group_name(const struct profile *p, const struct process_group *group, size_t max)
+{
+	const struct profile_process *q = &p->processes[group->greatest];
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	process_print_command(out, q, group->words, max);
+	if (group->count == 1)
+		fprintf(out, " (pid %" PRId32 ")", q->pid);
+	else
+		fprintf(out, " (%" PRIu32 " processes)", group->count);
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static int by_pid(const void *a, const void *b, void *ctx)
+{
+	const struct profile *p = ctx;
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	if (p->processes[i].pid != p->processes[k].pid)
+		return p->processes[i].pid < p->processes[k].pid ? -1 : 1;
+	return i < k ? -1 : i > k;
+}
+
+/* Of each image the first one of its process: exec makes another of the same process. Where an end
+ * was noticed late, the next image began before it; a number that is used again begins after it.
+ * NULL: no memory; free() it. */
+static uint32_t *process_first_images(const struct profile *p)
+{
+	size_t room = (size_t)p->process_count + 1;
+	uint32_t *order = malloc(room * sizeof *order), *first = malloc(room * sizeof *first);
+	if (!order || !first) {
+		free(order);
+		free(first);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < p->process_count; i++)
+		order[i] = i;
+	if (p->process_count)
+		qsort_r(order, p->process_count, sizeof *order, by_pid, (void *)p);
+	for (uint32_t i = 0; i < p->process_count; i++) {
+		const struct profile_process *q = &p->processes[order[i]];
+		const struct profile_process *before = i ? &p->processes[order[i - 1]] : NULL;
+		bool same = before && before->pid == q->pid &&
+			    (before->end == PROFILE_END_EXEC || q->start_ns < before->end_ns);
+		first[order[i]] = same ? first[order[i - 1]] : order[i];
+	}
+	free(order);
+	return first;
+}
+
+static int by_program(const void *a, const void *b, void *ctx)
+{
+	const struct profile *p = ctx;
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	int order = strcmp(process_program(&p->processes[i]), process_program(&p->processes[k]));
+	return order ? order : i < k ? -1 : i > k;
+}
+
+uint64_t process_run_ns(const struct profile *p, const struct profile_process *q)
+{
+	uint64_t end = q->end == PROFILE_END_RUNNING ? p->duration_ns : q->end_ns;
+	return end > q->start_ns ? end - q->start_ns : 0;
+}
+
+/* Words that both begin with; the program counts as one whatever its folder. */
+static uint32_t common_words(const struct profile_process *a, const struct profile_process *b,
+			     uint32_t most)
+{
+	uint32_t n = 1;
+	while (n < most && n < a->argc && n < b->argc && strcmp(a->argv[n], b->argv[n]) == 0)
+		n++;
+	return n;
+}
+
+static void add_image(struct process_group *g, const struct profile *p, uint32_t process)
+{
+	const struct profile_process *q = &p->processes[process], *most = &p->processes[g->greatest];
+	g->words = g->images ? common_words(most, q, g->words) : q->argc ? q->argc : 1;
+	if (!g->images || q->totals.peak_bytes > most->totals.peak_bytes)
+		g->greatest = process;
+	g->images++;
+	g->left_bytes += q->totals.left_bytes;
+	g->left_blocks += q->totals.left_blocks;
+	g->allocated_bytes += q->totals.allocated_bytes;
+	g->run_ns += process_run_ns(p, q);
+}
+
+struct ranked {
+	const struct profile *p;
+	const struct process_group *list;
+	const uint32_t *first; /* process of each group */
+};
+
+static int by_peak(const void *a, const void *b, void *ctx)
+{
+	const struct ranked *r = ctx;
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	uint64_t x = r->p->processes[r->list[i].greatest].totals.peak_bytes;
+	uint64_t y = r->p->processes[r->list[k].greatest].totals.peak_bytes;
+	if (x != y)
+		return x > y ? -1 : 1;
+	return r->first[i] < r->first[k] ? -1 : r->first[i] > r->first[k];
+}
+
+/* Puts the groups into order; order and first have room for one number a group. */
+static int rank_groups(struct process_groups *g, const struct profile *p, uint32_t *order,
+		       const uint32_t *first)
+{
+	struct process_group *list = malloc(((size_t)g->count + 1) * sizeof *list);
+	uint32_t *to = malloc(((size_t)g->count + 1) * sizeof *to);
+	struct ranked ranked = {p, g->list, first};
+	if (!list || !to) {
+		free(list);
+		free(to);
+		return HEFT_ENOMEM;
+	}
+	for (uint32_t i = 0; i < g->count; i++)
+		order[i] = i;
+	if (g->count)
+		qsort_r(order, g->count, sizeof *order, by_peak, &ranked);
+	for (uint32_t i = 0; i < g->count; i++) {
+		list[i] = g->list[order[i]];
+		to[order[i]] = i;
+	}
+	for (uint32_t i = 0; i < p->process_count; i++)
+		g->of[i] = to[g->of[i]];
+	free(g->list);
+	free(to);
+	g->list = list;
+	return 0;
+}
+
+/* A copy of its parent that allocated nothing before its exec is no program of its own. */
+static bool is_passing(const struct profile_process *q, bool became)
+{
+	return became && !q->totals.allocations && !q->totals.peak_bytes;
+}
+
+int process_groups_init(struct process_groups *g, const struct profile *p,
+			enum process_merging merging)
+{
+	size_t room = (size_t)p->process_count + 1;
+	uint32_t *first = process_first_images(p), *order = malloc(room * sizeof *order);
+	uint32_t *last = malloc(room * sizeof *last); /* image of a process, by its first one */
+	uint32_t *heads = malloc(room * sizeof *heads), *counted = calloc(room, sizeof *counted);
+	uint32_t count = 0;
+	int rc = HEFT_ENOMEM;
+	*g = (struct process_groups){.list = calloc(room, sizeof *g->list),
+				     .of = malloc(room * sizeof *g->of)};
+	if (!first || !order || !last || !heads || !counted || !g->list || !g->of)
+		goto out;
+	for (uint32_t i = 0; i < p->process_count; i++)
+		last[first[i]] = i;
+	for (uint32_t i = 0; i < p->process_count; i++)
+		if (!is_passing(&p->processes[i], last[first[i]] != i))
+			order[count++] = i;
+	bool merge = merging == PROCESSES_AS_FIT && count > PROCESSES_APART;
+	if (merge)
+		qsort_r(order, count, sizeof *order, by_program, (void *)p);
+	for (uint32_t i = 0; i < count; i++) {
+		bool same = merge && i &&
+			    strcmp(process_program(&p->processes[order[i]]),
+				   process_program(&p->processes[order[i - 1]])) == 0;
+		if (!same)
+			heads[g->count++] = order[i];
+		struct process_group *group = &g->list[g->count - 1];
+		g->of[order[i]] = g->count - 1;
+		group->count += counted[first[order[i]]] != g->count;
+		counted[first[order[i]]] = g->count;
+		add_image(group, p, order[i]);
+	}
+	for (uint32_t i = p->process_count; i-- > 0;)
+		if (is_passing(&p->processes[i], last[first[i]] != i))
+			g->of[i] = g->of[last[first[i]]];
+	rc = rank_groups(g, p, order, heads);
+out:
+	free(first);
+	free(order);
+	free(last);
+	free(heads);
+	free(counted);
+	if (rc < 0)
+		process_groups_fini(g);
+	return rc;
+}
+
+void process_groups_fini(struct process_groups *g)
+{
+	free(g->list);
+	free(g->of);
+	*g = (struct process_groups){0};
+}
+
+uint32_t profile_count_processes(const struct profile *p)
+{
+	uint32_t *first = process_first_images(p), count = 0;
+	for (uint32_t i = 0; first && i < p->process_count; i++)
+		count += first[i] == i;
+	free(first);
+	return first ? count : p->process_count;
+}
+
+uint64_t profile_count_threads(const struct profile *p)
+{
+	uint32_t *first = process_first_images(p);
+	uint64_t again = 0;
+	for (uint32_t i = 0; first && i < p->process_count; i++)
+		again += first[i] != i && p->processes[i].totals.threads &&
+			 p->processes[first[i]].totals.threads;
+	free(first);
+	return p->totals.threads > again ? p->totals.threads - again : p->totals.threads;
+}

@@ -1,0 +1,90 @@
+/* The table of processes, where a recording has several: greatest peak first. Many processes of one
+ * program are one line, which shows the greatest of them and what they add up to: two hundred lines
+ * "echo" say nothing, and their peaks were not at one time, so they are not added. */
+#include "report/report_parts.h"
+
+#include "profile/process_groups.h"
+#include "report/report_words.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { NUMBER = 11, TIME = 9, PID = 9, COMMAND = 2 + 3 * (NUMBER + 1) + TIME + 1 + PID };
+
+static void print_head(FILE *out, const struct profile *p, const struct process_groups *g,
+		       uint32_t shown, const struct report_options *o)
+{
+	uint32_t processes = profile_count_processes(p);
+	bool merged = g->count < processes;
+	words_style(out, o->color, STYLE_BOLD);
+	putc('\n', out);
+	if (shown < g->count)
+		fprintf(out, "Top %" PRIu32 " of ", shown);
+	fprintf(out, "%s %s%s", words_count(g->count).text, merged ? "program" : "process",
+		g->count == 1 ? "" : merged ? "s" : "es");
+	if (merged)
+		fprintf(out, " in %s", words_processes(processes).text);
+	fputs(" by peak\n", out);
+	words_style(out, o->color, STYLE_PLAIN);
+	fprintf(out, "%*s %*s %*s %*s %*s  command\n", NUMBER, "peak", NUMBER, "peak RSS", NUMBER,
+		"left", TIME, "ran", PID, "pid");
+}
+
+/* What several of one program add up to, under the line of the greatest. */
+static void print_sums(FILE *out, const struct process_group *g, const struct report_options *o)
+{
+	char text[240];
+	snprintf(text, sizeof text, "the greatest of %s; together they allocated %s, left %s in %s",
+		 words_count(g->count).text, words_bytes(g->allocated_bytes).text,
+		 words_bytes(g->left_bytes).text, words_blocks(g->left_blocks).text);
+	fprintf(out, "%*s", COMMAND, "");
+	words_style(out, o->color, STYLE_DIM);
+	words_print_wrapped(out, text, COMMAND, report_width(o));
+	words_style(out, o->color, STYLE_PLAIN);
+	putc('\n', out);
+}
+
+static void print_group(FILE *out, const struct profile *p, const struct process_group *g,
+			const struct report_options *o)
+{
+	const struct profile_process *q = &p->processes[g->greatest];
+	const struct profile_totals *t = &q->totals;
+	fprintf(out, "%*s %*s %*s %*s %*" PRId32 "  ", NUMBER, words_bytes(t->peak_bytes).text,
+		NUMBER, t->peak_rss_bytes ? words_bytes(t->peak_rss_bytes).text : "-", NUMBER,
+		words_bytes(t->left_bytes).text, TIME, words_duration(process_run_ns(p, q)).text,
+		PID, q->pid);
+	size_t room = report_width(o) - COMMAND;
+	if (g->count == 1) {
+		process_print_command(out, q, g->words, room);
+		putc('\n', out);
+		return;
+	}
+	char *name = process_group_name(p, g, room > 24 ? room - 18 : 6);
+	words_print_fit(out, name ? name : "", room);
+	putc('\n', out);
+	free(name);
+	print_sums(out, g, o);
+}
+
+int report_print_processes(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	struct process_groups g;
+	if (p->process_count < 2 || !o->processes || o->span != REPORT_WHOLE || o->focus || o->ignore)
+		return 0;
+	int rc = process_groups_init(&g, p, PROCESSES_AS_FIT);
+	if (rc < 0)
+		return rc;
+	uint32_t shown = g.count < o->processes ? g.count : (uint32_t)o->processes;
+	print_head(out, p, &g, shown, o);
+	for (uint32_t i = 0; i < shown; i++)
+		print_group(out, p, &g.list[i], o);
+	if (shown < g.count)
+		fprintf(out, "... %s more\n", words_count(g.count - shown).text);
+	if (!o->selection) {
+		words_style(out, o->color, STYLE_DIM);
+		fputs("  - --pid PID reports on one of them alone\n", out);
+		words_style(out, o->color, STYLE_PLAIN);
+	}
+	process_groups_fini(&g);
+	return 0;
+}
