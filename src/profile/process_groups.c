@@ -234,6 +234,21 @@ void process_groups_fini(struct process_groups *g)
 	*g = (struct process_groups){0};
 }
 
+void process_span(const struct profile *p, uint64_t *start_ns, uint64_t *end_ns)
+{
+	uint64_t start = UINT64_MAX, end = 0;
+	for (uint32_t i = 0; i < p->process_count; i++) {
+		const struct profile_process *q = &p->processes[i];
+		uint64_t own = q->end == PROFILE_END_RUNNING ? p->duration_ns : q->end_ns;
+		start = q->start_ns < start ? q->start_ns : start;
+		end = own > end ? own : end;
+	}
+	end = end < p->duration_ns ? end : p->duration_ns;
+	bool known = start < end;
+	*start_ns = known ? start : 0;
+	*end_ns = known ? end : p->duration_ns;
+}
+
 uint32_t profile_count_processes(const struct profile *p)
 {
 	uint32_t *first = process_first_images(p), count = 0;

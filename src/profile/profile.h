@@ -149,7 +149,7 @@ struct profile_growth {
 };
 
 /* Live bytes over time: of everything, and of the sites that were ever large (a thousandth of the
- * peak). Slot i is the state at (i + 1) * slot_ns. */
+ * peak). Slot i is the state at start_ns + (i + 1) * slot_ns. */
 struct profile_history_row {
 	uint32_t site;
 	uint32_t first; /* slots before this one are 0: the site was not large then */
@@ -157,6 +157,7 @@ struct profile_history_row {
 };
 
 struct profile_history {
+	uint64_t start_ns; /* 0, or when the first of the chosen processes began */
 	uint64_t slot_ns;
 	uint32_t slot_count;
 	uint64_t *bytes, *blocks; /* of all sites */
@@ -240,6 +241,7 @@ enum profile_end {
 
 struct profile_process { /* one program image: an exec begins another with the same pid */
 	int32_t pid, ppid;
+	uint32_t number; /* in the file; of a part it is the whole's */
 	const char *exe;
 	const char **argv;
 	uint32_t argc;

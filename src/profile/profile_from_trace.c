@@ -17,6 +17,7 @@
 
 #include "profile/estimate.h"
 #include "profile/missing_symbols.h"
+#include "profile/process_groups.h"
 #include "profile/trace_behaviour.h"
 #include "profile/trace_load.h"
 #include "profile/trace_notes.h"
@@ -46,33 +47,60 @@ static bool thread_is(const struct trace_thread *t, const char *wanted)
 	return strcmp(tid, wanted) == 0 || (t->name && strcmp(t->name, wanted) == 0);
 }
 
+static bool chooses_processes(const struct profile_selection *s)
+{
+	return s->has_pid || s->has_process || s->program;
+}
+
+static bool process_is_chosen(const struct load *l, uint32_t process)
+{
+	const struct profile_selection *s = l->sel;
+	const struct trace_process *t = &l->c->processes[process];
+	if ((s->has_pid && t->pid != s->pid) || (s->has_process && s->process != process))
+		return false;
+	struct profile_process named = {
+		.exe = t->exe, .argv = (const char **)(uintptr_t)t->argv, .argc = t->argc};
+	return !s->program || strcmp(process_program(&named), s->program) == 0;
+}
+
+static int no_such_process(struct load *l)
+{
+	char which[240];
+	if (l->sel->has_pid)
+		snprintf(which, sizeof which, "%" PRId32, l->sel->pid);
+	else if (l->sel->has_process)
+		snprintf(which, sizeof which, "number %" PRIu32, l->sel->process);
+	else
+		snprintf(which, sizeof which, "of the program '%.200s'", l->sel->program);
+	return heft_fail(l->err, HEFT_ENOTFOUND,
+			 "no process %s in this recording\n"
+			 "heft report --json lists its processes",
+			 which);
+}
+
 static int select_threads(struct load *l)
 {
 	const struct trace_contents *c = l->c;
 	uint32_t selected = 0;
-	bool pid_exists = false;
+	bool chosen = false;
 	l->threads = calloc((size_t)c->thread_count + 1, sizeof *l->threads);
 	if (!l->threads)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < c->process_count; i++)
-		pid_exists |= l->sel->has_pid && c->processes[i].pid == l->sel->pid;
+	for (uint32_t i = 0; i < c->process_count && !chosen; i++)
+		chosen = process_is_chosen(l, i);
 	for (uint32_t i = 0; i < c->thread_count; i++) {
 		const struct trace_thread *t = &c->threads[i];
 		bool in = true;
-		if (l->sel->has_pid)
-			in = t->process < c->process_count &&
-			     c->processes[t->process].pid == l->sel->pid;
+		if (chooses_processes(l->sel))
+			in = t->process < c->process_count && process_is_chosen(l, t->process);
 		if (in && l->sel->thread)
 			in = thread_is(t, l->sel->thread);
 		l->threads[i] = in;
 		selected += in;
 	}
 	l->all_threads = selected == c->thread_count;
-	if (l->sel->has_pid && !pid_exists)
-		return heft_fail(l->err, HEFT_ENOTFOUND,
-				 "no process %" PRId32 " in this recording\n"
-				 "heft report --json lists its processes",
-				 l->sel->pid);
+	if (chooses_processes(l->sel) && !chosen)
+		return no_such_process(l);
 	if (l->sel->thread && !selected)
 		return heft_fail(l->err, HEFT_ENOTFOUND,
 				 "no thread '%s' in this recording\n"
@@ -88,6 +116,11 @@ static int describe_selection(struct load *l)
 	const struct profile_selection *s = l->sel;
 	if (s->has_pid)
 		used += (size_t)snprintf(words, sizeof words, "process %" PRId32, s->pid);
+	else if (s->has_process)
+		used += (size_t)snprintf(words, sizeof words, "process %" PRId32,
+					 l->c->processes[s->process].pid);
+	else if (s->program)
+		used += (size_t)snprintf(words, sizeof words, "processes of %.200s", s->program);
 	if (s->thread)
 		used += (size_t)snprintf(words + used, sizeof words - used, "%sthread %.200s",
 					 used ? ", " : "", s->thread);
@@ -253,7 +286,7 @@ static int load_processes(struct load *l)
 	}
 	for (uint32_t i = 0; i < c->process_count; i++)
 		shown[i] =
-			!l->sel->thread && (!l->sel->has_pid || c->processes[i].pid == l->sel->pid);
+			!l->sel->thread && process_is_chosen(l, i);
 	for (uint32_t i = 0; i < c->thread_count; i++)
 		if (l->threads[i] && c->threads[i].process < c->process_count)
 			shown[c->threads[i].process] = true;
@@ -265,6 +298,7 @@ static int load_processes(struct load *l)
 		struct profile_process pp = {
 			.pid = t->pid,
 			.ppid = t->ppid,
+			.number = i,
 			.argc = t->argc,
 			.start_ns = t->start_ns,
 			.end_ns = t->end_ns,
@@ -710,6 +744,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = missing_symbols_note(l.p);
 	if (rc == 0 && !l.spread && l.sel->process_totals && l.p->process_count)
 		rc = trace_load_process_totals(&l);
+	if (rc == 0 && l.sel->history && l.p->lender && !l.spread)
+		rc = trace_load_history(&l);
 	if (rc == 0 && l.sel->sizes)
 		rc = trace_load_sizes(&l);
 

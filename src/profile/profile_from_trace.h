@@ -9,12 +9,16 @@
 struct profile_selection { /* all zero: everything */
 	bool has_pid;
 	int32_t pid;        /* blocks allocated by processes with this pid */
+	bool has_process;
+	uint32_t process; /* the one with this number (profile_process.number) */
+	const char *program; /* NULL: all. blocks allocated by processes of this program */
 	const char *thread; /* NULL: all. blocks allocated by threads of this name or tid */
 	bool has_window;    /* only what happened in [from_ns, to_ns] */
 	uint64_t from_ns, to_ns; /* equal: the instant, what was live then */
 	/* Also live bytes and temporaries for each process: costs a replay of all events if there
 	 * is more than one process. */
 	bool process_totals;
+	bool history; /* of chosen processes also profile.history: costs a replay of all events */
 	bool sizes; /* also profile.sizes: costs a replay of all events */
 	bool no_ages; /* not profile.ages and births: sorting 100,000 samples is half of a scrape's time */
 	/* For a summary: symbolise only stacks that can be among the first by peak, and of runtime

@@ -48,6 +48,8 @@ static inline bool trace_ends_last(const struct load *l, uint32_t thread)
 }
 /* Allocations by size. */
 int trace_load_sizes(struct load *l);
+/* Live bytes over time of a part that is loaded, of its sites and of all (trace_history.c). */
+int trace_load_history(struct load *l);
 /* Every number of each process. */
 int trace_load_process_totals(struct load *l);
 

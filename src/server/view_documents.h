@@ -40,6 +40,9 @@ int view_diff(FILE *out, struct view_recording *a, const struct view_query *qa,
 int view_files_each(struct view_recording *r, const struct view_query *q,
 		    int (*each)(void *ctx, const char *path), void *ctx, struct heft_error *err);
 
+/* From when to when the chosen processes ran; the whole run without a choice. */
+void view_span(const struct view_part *part, uint64_t *start_ns, uint64_t *end_ns);
+
 /* Left out of a one-file report, in words; NULL: nothing. Ends with NULL. */
 int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_query *q,
 			const char *const *pruned, struct heft_error *err);

@@ -57,7 +57,7 @@ static int threads_of(const struct view_part *part, bool **out)
 	const struct trace_contents *t = view_part_contents(part);
 	const struct profile *p = part->p;
 	*out = NULL;
-	if (p->thread_count == part->whole->thread_count)
+	if (p->thread_count == t->thread_count)
 		return 0;
 	*out = calloc((size_t)t->thread_count + 1, sizeof **out);
 	if (!*out)
@@ -67,7 +67,8 @@ static int threads_of(const struct view_part *part, bool **out)
 		for (uint32_t k = 0; k < p->thread_count && !(*out)[i]; k++)
 			(*out)[i] = thread->process < t->process_count &&
 				    p->threads[k].tid == thread->tid &&
-				    p->threads[k].pid == t->processes[thread->process].pid;
+				    p->threads[k].process < p->process_count &&
+				    p->processes[p->threads[k].process].number == thread->process;
 	}
 	return 0;
 }

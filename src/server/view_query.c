@@ -93,7 +93,7 @@ static void parse_selection(struct parsing *s, struct view_query *q)
 {
 	static const char *const modes[] = {"live", "grew", "allocated", "churn", NULL};
 	static const char *const metrics[] = {"bytes", "count", NULL};
-	uint64_t pid;
+	uint64_t pid, process;
 	q->mode = (enum view_mode)word_of(s, "mode", modes, VIEW_LIVE);
 	q->count = word_of(s, "metric", metrics, 0) == 1;
 	parse_instant(s, q);
@@ -102,6 +102,10 @@ static void parse_selection(struct parsing *s, struct view_query *q)
 	q->has_pid = number_of(s, "pid", INT32_MAX, &pid);
 	if (q->has_pid)
 		q->pid = (int32_t)pid;
+	q->has_process = number_of(s, "process", UINT32_MAX - 1, &process);
+	if (q->has_process)
+		q->process = (uint32_t)process;
+	q->program = text_of(s, "program");
 	q->thread = text_of(s, "thread");
 	q->focus = text_of(s, "focus");
 	q->ignore = text_of(s, "ignore");

@@ -34,11 +34,13 @@ struct view_query {
 	enum view_mode mode;
 	enum view_at at;
 	uint64_t at_ns;
-	bool has_from, has_to, has_pid;
+	bool has_from, has_to, has_pid, has_process;
 	uint64_t from_ns, to_ns;
 	int32_t pid;
+	uint32_t process; /* its number in the recording */
 	bool count;                          /* blocks and calls instead of bytes */
-	const char *thread, *focus, *ignore; /* NULL: all */
+	const char *program;		     /* NULL: all */
+	const char *thread, *focus, *ignore; /* likewise */
 	uint64_t within_ns;
 	/* of single documents */
 	bool invert;

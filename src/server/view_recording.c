@@ -56,6 +56,8 @@ struct part {
 	struct view_part seen;
 	struct generation *generation;
 	struct profile *own; /* to be freed; NULL: the whole */
+	uint32_t *site_of_id; /* of chosen processes: theirs, by id */
+	struct part *processes; /* held: what it is a part of; NULL: everything, or itself */
 	struct view_heat *heat;
 	char *key;
 	unsigned holders; /* the cache is one */
@@ -104,8 +106,13 @@ static void free_generation(struct generation *g)
 	free(g);
 }
 
+static void drop_part(struct part *part);
+
 static void free_part(struct part *part)
 {
+	if (part->processes)
+		drop_part(part->processes);
+	free(part->site_of_id);
 	view_heat_free(part->heat);
 	profile_free(part->own);
 	free(part->key);
@@ -398,6 +405,9 @@ static void select_part(struct profile_selection *s, const struct view_query *q,
 	uint64_t end = whole->duration_ns;
 	*s = (struct profile_selection){.has_pid = q->has_pid,
 					.pid = q->pid,
+					.has_process = q->has_process,
+					.process = q->process,
+					.program = q->program,
 					.thread = q->thread,
 					.sizes = extent == VIEW_SIZES,
 					.part_of = whole,
@@ -421,20 +431,46 @@ static void select_part(struct profile_selection *s, const struct view_query *q,
 		s->to_ns = 0;
 }
 
+static bool chooses_processes(const struct view_query *q)
+{
+	return q->has_pid || q->has_process || q->program;
+}
+
+static struct view_query processes_of(const struct view_query *q)
+{
+	struct view_query alone;
+	view_query_init(&alone);
+	alone.has_pid = q->has_pid;
+	alone.pid = q->pid;
+	alone.has_process = q->has_process;
+	alone.process = q->process;
+	alone.program = q->program;
+	return alone;
+}
+
+/* Of these the course over the run is asked for. */
+static bool is_processes_alone(const struct profile_selection *s, const struct view_query *q)
+{
+	return chooses_processes(q) && !s->has_window && !s->thread && !s->sizes && !q->focus &&
+	       !q->ignore;
+}
+
 static char *key_of(const struct profile_selection *s, const struct view_query *q)
 {
 	char *key = NULL;
-	int n = asprintf(&key, "%d %" PRIu64 " %" PRIu64 " %d %" PRId32 " %d %s\n%s\n%s",
+	int n = asprintf(&key,
+			 "%d %" PRIu64 " %" PRIu64 " %d %" PRId32 " %d %" PRIu32 " %d\n%s\n%s\n%s\n%s",
 			 s->has_window, s->from_ns, s->to_ns, s->has_pid, s->has_pid ? s->pid : 0,
-			 s->sizes, s->thread ? s->thread : "", q->focus ? q->focus : "",
-			 q->ignore ? q->ignore : "");
+			 s->has_process, s->has_process ? s->process : 0, s->sizes,
+			 s->program ? s->program : "", s->thread ? s->thread : "",
+			 q->focus ? q->focus : "", q->ignore ? q->ignore : "");
 	return n < 0 ? NULL : key;
 }
 
 static bool is_everything(const struct profile_selection *s, const struct view_query *q,
 			  const struct profile *whole)
 {
-	return !s->has_window && !s->has_pid && !s->thread && !q->focus && !q->ignore &&
+	return !s->has_window && !chooses_processes(q) && !s->thread && !q->focus && !q->ignore &&
 	       (!s->sizes || whole->sizes);
 }
 
@@ -476,11 +512,12 @@ static void keep_part(struct view_recording *r, struct part *part)
 static int import_part(struct view_recording *r, const struct profile_selection *s,
 		       struct profile **out, struct heft_error *err)
 {
-	if (s->has_window || s->has_pid || s->thread || s->sizes)
+	bool processes = s->has_pid || s->has_process || s->program;
+	if (s->has_window || processes || s->thread || s->sizes)
 		return heft_fail(err, HEFT_EREFUSED,
 				 "this file holds sums, not single allocations: it has no %s",
 				 s->has_window ? "times to choose from"
-				 : s->has_pid  ? "processes to choose from"
+				 : processes   ? "processes to choose from"
 				 : s->thread   ? "threads to choose from"
 					       : "sizes");
 	int rc = r->loader->import(r->loader->ctx, r->path, out, err);
@@ -491,7 +528,9 @@ static int import_part(struct view_recording *r, const struct profile_selection 
 static int load_part(struct generation *g, const struct profile_selection *s,
 		     const struct view_query *q, struct profile **p, struct heft_error *err)
 {
-	int rc = g->reader ? profile_from_trace(p, g->reader, s, err)
+	struct profile_selection with = *s;
+	with.history = is_processes_alone(s, q);
+	int rc = g->reader ? profile_from_trace(p, g->reader, &with, err)
 			   : import_part(g->recording, s, p, err);
 	if (rc == 0 && (q->focus || q->ignore))
 		rc = profile_filter(*p, q->focus, q->ignore, err);
@@ -502,23 +541,48 @@ static int load_part(struct generation *g, const struct profile_selection *s,
 	return rc;
 }
 
+static int index_sites(struct part *part)
+{
+	const struct profile *p = part->own, *whole = part->generation->whole;
+	part->site_of_id = malloc(((size_t)whole->site_count + 1) * sizeof *part->site_of_id);
+	if (!part->site_of_id)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i <= whole->site_count; i++)
+		part->site_of_id[i] = PROFILE_NONE;
+	for (uint32_t i = 0; i < p->site_count; i++)
+		if (p->sites[i].id <= whole->site_count)
+			part->site_of_id[p->sites[i].id] = i;
+	return 0;
+}
+
 /* The generation is held for the part, and let go if there is none in the end. */
 static int make_part(struct generation *g, const struct profile_selection *s,
-		     const struct view_query *q, char *key, struct part **out,
-		     struct heft_error *err)
+		     const struct view_query *q, char *key, struct part *processes,
+		     struct part **out, struct heft_error *err)
 {
 	struct part *part = calloc(1, sizeof *part);
 	int rc = part ? load_part(g, s, q, &part->own, err)
 		      : heft_fail(err, HEFT_ENOMEM, "not enough memory for this part");
+	if (rc == 0) {
+		part->generation = g;
+		if (is_processes_alone(s, q) && index_sites(part) < 0)
+			rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for this part");
+	}
 	if (rc < 0) {
+		if (part)
+			profile_free(part->own);
 		free(part);
 		return rc;
 	}
-	part->generation = g;
 	part->key = key;
 	part->holders = 1;
+	part->processes = processes;
 	part->seen = (struct view_part){
 		.p = part->own, .whole = g->whole, .findings = g->findings, .live = g->live};
+	if (processes || part->site_of_id) {
+		part->seen.whole = processes ? processes->own : part->own;
+		part->seen.site_of_id = processes ? processes->site_of_id : part->site_of_id;
+	}
 	keep_part(g->recording, part);
 	*out = part;
 	return 0;
@@ -550,12 +614,58 @@ static struct part *find_locked(struct view_recording *r, struct generation *g, 
 	return part;
 }
 
+/* The part that is kept, or a new one, which takes `processes` over. The generation is held by the
+ * caller, and from then on by the part. */
+static int hold_part(struct generation *g, const struct profile_selection *s,
+		     const struct view_query *q, struct part *processes, struct part **out,
+		     struct heft_error *err)
+{
+	struct view_recording *r = g->recording;
+	struct part *part = NULL;
+	char *key = key_of(s, q);
+	bool made = false;
+	int rc = key ? 0 : heft_fail(err, HEFT_ENOMEM, "not enough memory for this part");
+	if (rc == 0)
+		part = find_locked(r, g, key);
+	if (rc == 0 && !part) {
+		pthread_mutex_lock(&g->reading);
+		part = find_locked(r, g, key); /* another thread made it meanwhile */
+		if (!part) {
+			rc = make_part(g, s, q, key, processes, &part, err);
+			made = rc == 0; /* it holds the generation from now on, and the key */
+		}
+		pthread_mutex_unlock(&g->reading);
+	}
+	*out = part;
+	if (made)
+		return 0;
+	free(key);
+	if (processes)
+		drop_part(processes);
+	release(g); /* a found part holds it */
+	return rc;
+}
+
+/* What the part of a query is a part of: all that its processes did. */
+static int hold_processes(struct generation *g, const struct view_query *q, struct part **out,
+			  struct heft_error *err)
+{
+	struct profile_selection s;
+	struct view_query alone = processes_of(q);
+	select_part(&s, &alone, VIEW_NO_SIZES, g);
+	pthread_mutex_lock(&g->recording->lock);
+	g->holders++;
+	pthread_mutex_unlock(&g->recording->lock);
+	return hold_part(g, &s, &alone, NULL, out, err);
+}
+
 int view_recording_part(struct view_recording *r, const struct view_query *q,
 			enum view_extent extent, const struct view_part **out,
 			struct heft_error *err)
 {
 	struct profile_selection s;
-	struct part *part = NULL;
+	struct part *part = NULL, *processes = NULL;
+	int rc = 0;
 	*out = NULL;
 	view_recording_refresh(r, NULL, NULL);
 	struct generation *g = hold_now(r);
@@ -564,27 +674,32 @@ int view_recording_part(struct view_recording *r, const struct view_query *q,
 		*out = &g->whole_part->seen;
 		return 0;
 	}
-	char *key = key_of(&s, q);
-	int rc = key ? 0 : heft_fail(err, HEFT_ENOMEM, "not enough memory for this part");
-	if (rc == 0)
-		part = find_locked(r, g, key);
-	if (rc == 0 && !part) {
-		pthread_mutex_lock(&g->reading);
-		part = find_locked(r, g, key); /* another thread made it meanwhile */
-		if (!part) {
-			rc = make_part(g, &s, q, key, &part, err);
-			if (rc == 0) { /* which holds the generation from now on, and the key */
-				pthread_mutex_unlock(&g->reading);
-				*out = &part->seen;
-				return 0;
-			}
-		}
-		pthread_mutex_unlock(&g->reading);
+	if (chooses_processes(q) && !is_processes_alone(&s, q))
+		rc = hold_processes(g, q, &processes, err);
+	if (rc < 0) {
+		release(g);
+		return rc;
 	}
-	free(key);
-	release(g); /* a found part holds it */
+	rc = hold_part(g, &s, q, processes, &part, err);
 	*out = part ? &part->seen : NULL;
 	return rc;
+}
+
+int view_recording_processes(struct view_recording *r, const struct view_query *q,
+			     const struct view_part **out, struct heft_error *err)
+{
+	struct view_query alone = processes_of(q);
+	return view_recording_part(r, &alone, VIEW_NO_SIZES, out, err);
+}
+
+const struct profile_site *view_part_site(const struct view_part *part, uint32_t id)
+{
+	const struct profile *whole = part->whole;
+	uint32_t everything = ((const struct part *)part)->generation->whole->site_count;
+	if (!id || id > everything)
+		return NULL;
+	uint32_t site = part->site_of_id ? part->site_of_id[id] : id - 1;
+	return site < whole->site_count ? &whole->sites[site] : NULL;
 }
 
 int view_recording_whole(struct view_recording *r, const struct view_part **out,

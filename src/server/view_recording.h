@@ -37,8 +37,11 @@ struct view_heat; /* view_heat.h */
 /* A part of a recording, to be read; dropped when done. */
 struct view_part {
 	const struct profile *p;
-	const struct profile *whole;     /* of everything: p itself, or what it is a part of */
-	const struct findings *findings; /* of the whole */
+	/* What it is a part of: the chosen processes over the whole run, or everything; p itself where
+	 * nothing else is chosen. */
+	const struct profile *whole;
+	const uint32_t *site_of_id;	 /* site of the whole, by its id; NULL: in the order of ids */
+	const struct findings *findings; /* of everything */
 	bool live;                       /* the file may still grow */
 };
 
@@ -48,6 +51,11 @@ enum view_extent { VIEW_NO_SIZES, VIEW_SIZES /* also profile.sizes, which costs 
 int view_recording_part(struct view_recording *r, const struct view_query *q,
 			enum view_extent extent, const struct view_part **out,
 			struct heft_error *err);
+/* All that the chosen processes did; everything if none are chosen. The query says nothing else. */
+int view_recording_processes(struct view_recording *r, const struct view_query *q,
+			     const struct view_part **out, struct heft_error *err);
+/* The site of part->whole with this id, or NULL. */
+const struct profile_site *view_part_site(const struct view_part *part, uint32_t id);
 /* The whole recording. */
 int view_recording_whole(struct view_recording *r, const struct view_part **out,
 			 struct heft_error *err);

@@ -34,21 +34,14 @@ void view_write_times(struct json_writer *w, const char *key, const struct profi
 	json_write_array(w);
 	if (h->slot_count && step)
 		for (uint32_t i = first_slot(h, step); i < h->slot_count; i += step)
-			json_write_uint(w, (uint64_t)(i + 1) * h->slot_ns);
+			json_write_uint(w, h->start_ns + (uint64_t)(i + 1) * h->slot_ns);
 	json_write_array_end(w);
 }
 
-const struct profile_site *view_whole_site(const struct profile *whole, uint32_t id)
+void view_write_trend(struct json_writer *w, const char *key, const struct profile *p,
+		      const struct profile_site *s)
 {
-	/* Sites of the whole are in the order of their ids. */
-	return id && id <= whole->site_count ? &whole->sites[id - 1] : NULL;
-}
-
-void view_write_trend(struct json_writer *w, const char *key, const struct profile *whole,
-		      uint32_t id)
-{
-	const struct profile_history *h = &whole->history;
-	const struct profile_site *s = view_whole_site(whole, id);
+	const struct profile_history *h = &p->history;
 	bool known = s && s->history < h->row_count;
 	view_write_series(w, key, h, known ? h->rows[s->history].bytes : NULL,
 			  view_series_step(h, VIEW_TREND_POINTS));

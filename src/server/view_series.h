@@ -15,10 +15,8 @@ void view_write_series(struct json_writer *w, const char *key, const struct prof
 /* When those slots were. */
 void view_write_times(struct json_writer *w, const char *key, const struct profile *p,
 		      uint32_t step);
-/* "key": live bytes of a site over the run; empty if it has no history. id: of the site, from 1. */
-void view_write_trend(struct json_writer *w, const char *key, const struct profile *whole,
-		      uint32_t id);
-/* The site of that id in the profile of everything, or NULL. */
-const struct profile_site *view_whole_site(const struct profile *whole, uint32_t id);
+/* "key": live bytes of a site of `p` (NULL: none) over the run; empty if it has no history. */
+void view_write_trend(struct json_writer *w, const char *key, const struct profile *p,
+		      const struct profile_site *s);
 
 #endif

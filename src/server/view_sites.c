@@ -1,8 +1,8 @@
 /* The documents "sites" and "site": a table of call sites, and one of them in full.
  *
- * Numbers are of the selection, but for the part of the recording's peak. A site's
- * course over the run and who frees its blocks are of the whole recording, where its
- * id leads to. */
+ * Numbers are of the selection, but for the part of the peak. A site's course over the
+ * run is that of the chosen processes; who frees its blocks was recorded of all together,
+ * where its id leads to. */
 #include "server/view_documents.h"
 #include "server/view_measure.h"
 #include "server/view_names.h"
@@ -32,7 +32,7 @@ static uint64_t sort_key(const struct view_query *q, const struct view_measure *
 			 const struct view_part *part, uint32_t site)
 {
 	const struct profile *p = part->p;
-	const struct profile_site *whole = view_whole_site(part->whole, p->sites[site].id);
+	const struct profile_site *whole = view_part_site(part, p->sites[site].id);
 	static const enum profile_sort sorts[] = {
 		[VIEW_BY_PEAK] = PROFILE_BY_PEAK,
 		[VIEW_BY_LIVE] = PROFILE_BY_LIVE,
@@ -67,10 +67,20 @@ static bool *search_nodes(const struct view_query *q, const struct profile *p)
 	return nodes;
 }
 
+/* Of everything: behaviour is not known by process. */
+static const struct profile_site *recorded_site(const struct profile *p, uint32_t id,
+						const struct profile **everything)
+{
+	*everything = p->lender ? p->lender : p;
+	return id && id <= (*everything)->site_count ? &(*everything)->sites[id - 1] : NULL;
+}
+
 /* "consumer() 98 %" */
 static void write_freed_by(struct json_writer *w, const struct view_query *q,
-			   const struct profile *whole, const struct profile_site *s)
+			   const struct profile *p, uint32_t id)
 {
+	const struct profile *whole;
+	const struct profile_site *s = recorded_site(p, id, &whole);
 	uint64_t all = 0;
 	char text[VIEW_NAME_BYTES + 40] = "";
 	for (uint32_t i = 0; s && i < s->release_count; i++)
@@ -90,7 +100,7 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 {
 	const struct profile *p = part->p;
 	const struct profile_site *s = &p->sites[site],
-				  *whole = view_whole_site(part->whole, s->id);
+				  *whole = view_part_site(part, s->id);
 	uint64_t error;
 	json_write_object(w);
 	json_write_key_uint(w, "id", s->id);
@@ -103,13 +113,15 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 	json_write_key_uint(w, "peakBytes", whole ? whole->peak_bytes : s->peak_bytes);
 	json_write_key_uint(w, "liveBytes", s->live_bytes);
 	json_write_key_uint(w, "liveBlocks", s->live_blocks);
+	json_write_key_uint(w, "leftBytes", s->left_bytes);
+	json_write_key_uint(w, "leftBlocks", s->left_blocks);
 	json_write_key_uint(w, "allocations", s->allocations);
 	json_write_key_uint(w, "allocatedBytes", s->allocated_bytes);
 	json_write_key_uint(w, "temporary", s->temporary);
 	json_write_key_uint(w, "p50Ns", s->lifetime.p50_ns);
 	json_write_key_uint(w, "p99Ns", s->lifetime.p99_ns);
-	view_write_trend(w, "trend", part->whole, s->id);
-	write_freed_by(w, q, part->whole, whole);
+	view_write_trend(w, "trend", part->whole, whole);
+	write_freed_by(w, q, p, s->id);
 	json_write_object_end(w);
 }
 
@@ -247,14 +259,16 @@ int view_site(FILE *out, struct view_recording *r, const struct view_query *q,
 	struct view_query whole = *q;
 	whole.mode = VIEW_LIVE;
 	whole.at = VIEW_AT_PEAK;
-	int rc = view_recording_whole(r, &part, err);
+	int rc = view_recording_processes(r, q, &part, err);
 	if (rc < 0)
 		return rc;
-	const struct profile *p = part->p;
-	const struct profile_site *s = view_whole_site(p, q->site);
+	const struct profile *p = part->p, *everything;
+	const struct profile_site *s = view_part_site(part, q->site),
+				  *recorded = recorded_site(p, q->site, &everything);
 	if (!s)
-		rc = heft_fail(err, HEFT_ENOTFOUND, "no site %" PRIu32 " in this recording",
-			       q->site);
+		rc = heft_fail(err, HEFT_ENOTFOUND, "no site %" PRIu32 " in this %s", q->site,
+			       part->site_of_id ? "process: it allocated nothing there"
+						: "recording");
 	/* A file of allocations alone has no live ones to show. */
 	if (rc == 0 && view_measure_of(&m, &whole, p, err) < 0) {
 		whole.mode = VIEW_ALLOCATED;
@@ -262,16 +276,17 @@ int view_site(FILE *out, struct view_recording *r, const struct view_query *q,
 	}
 	if (rc == 0) {
 		struct json_writer w;
+		uint32_t site = (uint32_t)(s - p->sites);
 		json_write_init(&w, out);
 		json_write_object(&w);
 		json_write_key(&w, "row");
-		write_row(&w, q, part, &m, q->site - 1);
+		write_row(&w, q, part, &m, site);
 		view_write_stack(&w, q, p, "stack", s->node);
 		write_first_user(&w, p, s->node);
 		write_course(&w, p, s);
-		write_lifetimes(&w, p, q->site - 1);
-		write_releases(&w, q, p, s);
-		write_handover(&w, p, s);
+		write_lifetimes(&w, p, site);
+		write_releases(&w, q, everything, recorded);
+		write_handover(&w, everything, recorded);
 		json_write_object_end(&w);
 	}
 	view_part_drop(part);

@@ -4,9 +4,11 @@
 #include "server/view_names.h"
 #include "server/view_series.h"
 
+#include "profile/process_groups.h"
 #include "report/report_words.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -51,10 +53,19 @@ static void write_start(struct json_writer *w, const struct profile *p)
 	json_write_key_string(w, "start", start);
 }
 
+void view_span(const struct view_part *part, uint64_t *start_ns, uint64_t *end_ns)
+{
+	*start_ns = 0;
+	*end_ns = part->p->duration_ns;
+	if (part->site_of_id)
+		process_span(part->p, start_ns, end_ns);
+}
+
 static void write_head(struct json_writer *w, const struct view_query *q, struct view_recording *r,
 		       const struct view_part *part)
 {
 	const struct profile *p = part->p;
+	uint64_t start_ns, end_ns;
 	json_write_key_string(w, "id", view_recording_id(r));
 	json_write_key_string(w, "name", view_recording_name(r));
 	write_command(w, q, p->argv, p->argc);
@@ -64,6 +75,9 @@ static void write_head(struct json_writer *w, const struct view_query *q, struct
 	json_write_key_uint(w, "rateBytes", p->rate_bytes);
 	write_start(w, p);
 	json_write_key_uint(w, "durationNs", p->duration_ns);
+	view_span(part, &start_ns, &end_ns);
+	json_write_key_uint(w, "startNs", start_ns);
+	json_write_key_uint(w, "endNs", end_ns);
 	json_write_key_string(w, "end", part->live ? "running" : end_name(p->end));
 	json_write_key_string(w, "endWords",
 			      part->live                       ? "still running"
@@ -83,7 +97,7 @@ static bool names_files(const struct profile *p)
 
 static void write_has(struct json_writer *w, const struct view_part *part)
 {
-	const struct profile *p = part->p;
+	const struct profile *p = part->p, *everything = p->lender ? p->lender : p;
 	bool events = view_part_has_events(part);
 	json_write_key(w, "has");
 	json_write_object(w);
@@ -94,8 +108,8 @@ static void write_has(struct json_writer *w, const struct view_part *part)
 	json_write_key_bool(w, "windows", events);
 	json_write_key_bool(w, "lifetimes", p->lifetimes && (p->has & PROFILE_HAS_LIFETIMES));
 	json_write_key_bool(w, "heatmap", events);
-	json_write_key_bool(w, "threads", (p->has & PROFILE_HAS_THREADS) && p->thread_count);
-	json_write_key_bool(w, "matrix", p->handover_count > 0);
+	json_write_key_bool(w, "threads", (p->has & PROFILE_HAS_THREADS) && everything->thread_count);
+	json_write_key_bool(w, "matrix", everything->handover_count > 0);
 	json_write_key_bool(w, "sizes", events || p->size_count);
 	json_write_key_bool(w, "temporary", p->has & PROFILE_HAS_TEMPORARY);
 	json_write_key_bool(w, "ledger", false);
@@ -126,6 +140,8 @@ static void write_totals(struct json_writer *w, const struct profile *p)
 	json_write_key_uint(w, "peakTimeNs", t->peak_time_ns);
 	json_write_key_uint(w, "liveBytes", t->live_bytes);
 	json_write_key_uint(w, "liveBlocks", t->live_blocks);
+	json_write_key_uint(w, "leftBytes", t->left_bytes);
+	json_write_key_uint(w, "leftBlocks", t->left_blocks);
 	json_write_key_uint(w, "temporary", t->temporary);
 	json_write_key_uint(w, "threads", t->threads);
 	json_write_key_uint(w, "dropped", t->dropped);
@@ -331,7 +347,8 @@ static void write_evidence(struct json_writer *w, const struct view_query *q,
 }
 
 static void write_finding(struct json_writer *w, const struct view_query *q,
-			  const struct profile *p, const struct finding *f)
+			  const struct view_part *part, const struct profile *p,
+			  const struct finding *f)
 {
 	uint32_t id = f->site < p->site_count ? p->sites[f->site].id : 0;
 	json_write_object(w);
@@ -351,7 +368,7 @@ static void write_finding(struct json_writer *w, const struct view_query *q,
 	for (uint32_t i = 0; i < f->evidence_count; i++)
 		write_evidence(w, q, p, &f->evidence[i]);
 	json_write_array_end(w);
-	view_write_trend(w, "trend", p, id);
+	view_write_trend(w, "trend", part->whole, view_part_site(part, id));
 	write_explain(w, p, f);
 	json_write_object_end(w);
 }
@@ -361,28 +378,80 @@ static void write_findings(struct json_writer *w, const struct view_query *q,
 {
 	json_write_key(w, "findings");
 	json_write_array(w);
-	for (uint32_t i = 0; part->findings && i < findings_count(part->findings); i++)
-		write_finding(w, q, part->p, findings_get(part->findings, i));
+	/* They name sites of everything. Those of chosen processes are about sites that these have. */
+	const struct profile *p = part->p->lender ? part->p->lender : part->p;
+	for (uint32_t i = 0; part->findings && i < findings_count(part->findings); i++) {
+		const struct finding *f = findings_get(part->findings, i);
+		if (!part->site_of_id ||
+		    (f->site < p->site_count && view_part_site(part, p->sites[f->site].id)))
+			write_finding(w, q, part, p, f);
+	}
 	json_write_array_end(w);
 }
 
 /* ---- processes and threads */
 
-static void write_processes(struct json_writer *w, const struct view_query *q,
-			    const struct profile *p)
+/* As much of a command as a table shows. */
+static void write_short_command(struct json_writer *w, const struct view_query *q,
+				const struct profile_process *x)
 {
+	enum { SHOWN_BYTES = 200 };
+	uint32_t words = 0;
+	for (size_t bytes = 0; words < x->argc && bytes < SHOWN_BYTES; words++)
+		bytes += strlen(x->argv[words]);
+	write_command(w, q, x->argv, words);
+}
+
+static int by_peak(const void *a, const void *b)
+{
+	const struct profile_process *x = *(const struct profile_process *const *)a;
+	const struct profile_process *y = *(const struct profile_process *const *)b;
+	if (x->totals.peak_bytes != y->totals.peak_bytes)
+		return x->totals.peak_bytes > y->totals.peak_bytes ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static void write_process(struct json_writer *w, const struct view_query *q,
+			  const struct profile *p, const struct profile_process *x)
+{
+	const struct profile_totals *t = &x->totals;
+	struct view_name room;
+	json_write_object(w);
+	json_write_key_uint(w, "number", x->number);
+	json_write_key_int(w, "pid", x->pid);
+	json_write_key_int(w, "ppid", x->ppid);
+	json_write_key_string(w, "program", view_cut(q, process_program(x), &room));
+	write_short_command(w, q, x);
+	json_write_key_string(w, "end", end_name(x->end));
+	json_write_key_uint(w, "startNs", x->start_ns);
+	json_write_key_uint(w, "runNs", process_run_ns(p, x));
+	json_write_key_uint(w, "peakBytes", t->peak_bytes);
+	json_write_key_uint(w, "peakRssBytes", t->peak_rss_bytes);
+	json_write_key_uint(w, "leftBytes", t->left_bytes);
+	json_write_key_uint(w, "leftBlocks", t->left_blocks);
+	json_write_key_uint(w, "allocatedBytes", t->allocated_bytes);
+	json_write_object_end(w);
+}
+
+/* Greatest first, so that a file that holds only some has those. */
+static int write_processes(struct json_writer *w, const struct view_query *q,
+			   const struct profile *p)
+{
+	const struct profile_process **order = malloc(((size_t)p->process_count + 1) * sizeof *order);
+	if (!order)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->process_count; i++)
+		order[i] = &p->processes[i];
+	qsort(order, p->process_count, sizeof *order, by_peak);
+	json_write_key_uint(w, "processCount", profile_count_processes(p));
+	json_write_key_string(w, "threadWords", words_threads(p).text);
 	json_write_key(w, "processes");
 	json_write_array(w);
-	for (uint32_t i = 0; i < p->process_count && (!q->most || i < q->most); i++) {
-		const struct profile_process *x = &p->processes[i];
-		json_write_object(w);
-		json_write_key_int(w, "pid", x->pid);
-		json_write_key_int(w, "ppid", x->ppid);
-		write_command(w, q, x->argv, x->argc);
-		json_write_key_string(w, "end", end_name(x->end));
-		json_write_object_end(w);
-	}
+	for (uint32_t i = 0; i < p->process_count && (!q->most || i < q->most); i++)
+		write_process(w, q, p, order[i]);
 	json_write_array_end(w);
+	free(order);
+	return 0;
 }
 
 static void write_threads(struct json_writer *w, const struct view_query *q,
@@ -408,7 +477,7 @@ int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_q
 {
 	const struct view_part *part = NULL;
 	struct json_writer w;
-	int rc = view_recording_whole(r, &part, err);
+	int rc = view_recording_processes(r, q, &part, err);
 	if (rc < 0)
 		return rc;
 	json_write_init(&w, out);
@@ -419,7 +488,8 @@ int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_q
 	write_quality(&w, part);
 	write_notes(&w, q, part->p);
 	write_findings(&w, q, part);
-	write_processes(&w, q, part->p);
+	if (write_processes(&w, q, part->p) < 0)
+		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for the processes");
 	write_threads(&w, q, part->p);
 	if (pruned) {
 		json_write_key(&w, "pruned");
@@ -430,7 +500,7 @@ int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_q
 	}
 	json_write_object_end(&w);
 	view_part_drop(part);
-	return 0;
+	return rc;
 }
 
 int view_summary(FILE *out, struct view_recording *r, const struct view_query *q,

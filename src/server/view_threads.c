@@ -75,21 +75,63 @@ static void write_thread(struct json_writer *w, const struct profile_thread *t)
 	json_write_object_end(w);
 }
 
-/* Whether the threads of a cell are listed. */
-static bool is_listed(const struct view_query *q, uint32_t thread)
+/* Where a thread stands in the list, by its number in the profile of everything; PROFILE_NONE: not of
+ * the chosen processes, or beyond what is listed. NULL: no memory. */
+static uint32_t *places_of(const struct view_query *q, const struct profile *everything,
+			   const struct profile *p)
 {
-	return !q->most || thread == PROFILE_NONE || thread < q->most;
+	bool *chosen = calloc((size_t)everything->process_count + 1, sizeof *chosen);
+	uint32_t *places = malloc(((size_t)everything->thread_count + 1) * sizeof *places);
+	uint32_t count = 0;
+	if (!chosen || !places) {
+		free(chosen);
+		free(places);
+		return NULL;
+	}
+	/* Everything has all processes of the file, so a number is a place there. */
+	for (uint32_t i = 0; i < p->process_count; i++)
+		if (p->processes[i].number < everything->process_count)
+			chosen[p->processes[i].number] = true;
+	for (uint32_t i = 0; i < everything->thread_count; i++) {
+		uint32_t process = everything->threads[i].process;
+		bool listed = p == everything ||
+			      (process < everything->process_count && chosen[process]);
+		places[i] = listed && (!q->most || count < q->most) ? count++ : PROFILE_NONE;
+	}
+	free(chosen);
+	return places;
 }
 
-static void write_cell(struct json_writer *w, const struct cell *c)
+static void write_cell(struct json_writer *w, uint32_t from, uint32_t to, const struct cell *c)
 {
 	json_write_object(w);
-	json_write_key_int(w, "from", c->from == PROFILE_NONE ? -1 : (int64_t)c->from);
-	json_write_key_int(w, "to", c->to == PROFILE_NONE ? -1 : (int64_t)c->to);
+	json_write_key_int(w, "from", from == PROFILE_NONE ? -1 : (int64_t)from);
+	json_write_key_int(w, "to", to == PROFILE_NONE ? -1 : (int64_t)to);
 	json_write_key_uint(w, "frees", c->frees);
 	json_write_key_uint(w, "waitMeanNs",
 			    c->frees ? (uint64_t)(c->wait_ns / (double)c->frees) : 0);
 	json_write_object_end(w);
+}
+
+/* Those whose threads are listed. Cells of other threads stand for every process. */
+static void write_cells(struct json_writer *w, const struct cell *cells, uint32_t count,
+			const uint32_t *places, bool everything)
+{
+	uint32_t written = 0;
+	json_write_key(w, "cells");
+	json_write_array(w);
+	for (uint32_t i = 0; i < count && written < MOST_CELLS; i++) {
+		const struct cell *c = &cells[i];
+		bool named_from = c->from != PROFILE_NONE, named_to = c->to != PROFILE_NONE;
+		uint32_t from = named_from ? places[c->from] : PROFILE_NONE;
+		uint32_t to = named_to ? places[c->to] : PROFILE_NONE;
+		if ((named_from && from == PROFILE_NONE) || (named_to && to == PROFILE_NONE) ||
+		    (!everything && !named_from && !named_to))
+			continue;
+		write_cell(w, from, to, c);
+		written++;
+	}
+	json_write_array_end(w);
 }
 
 int view_threads(FILE *out, struct view_recording *r, const struct view_query *q,
@@ -98,29 +140,28 @@ int view_threads(FILE *out, struct view_recording *r, const struct view_query *q
 	const struct view_part *part = NULL;
 	struct json_writer w;
 	uint32_t count;
-	int rc = view_recording_whole(r, &part, err);
+	int rc = view_recording_processes(r, q, &part, err);
 	if (rc < 0)
 		return rc;
-	struct cell *cells = cells_of(part->p, &count);
-	if (cells) {
+	const struct profile *everything = part->p->lender ? part->p->lender : part->p;
+	struct cell *cells = cells_of(everything, &count);
+	uint32_t *places = places_of(q, everything, part->p);
+	if (cells && places) {
 		json_write_init(&w, out);
 		json_write_object(&w);
 		json_write_key(&w, "threads");
 		json_write_array(&w);
-		for (uint32_t i = 0; i < part->p->thread_count && (!q->most || i < q->most); i++)
-			write_thread(&w, &part->p->threads[i]);
+		for (uint32_t i = 0; i < everything->thread_count; i++)
+			if (places[i] != PROFILE_NONE)
+				write_thread(&w, &everything->threads[i]);
 		json_write_array_end(&w);
-		json_write_key(&w, "cells");
-		json_write_array(&w);
-		for (uint32_t i = 0; i < count && i < MOST_CELLS; i++)
-			if (is_listed(q, cells[i].from) && is_listed(q, cells[i].to))
-				write_cell(&w, &cells[i]);
-		json_write_array_end(&w);
+		write_cells(&w, cells, count, places, part->p == everything);
 		json_write_object_end(&w);
 	} else {
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for the threads");
 	}
 	free(cells);
+	free(places);
 	view_part_drop(part);
 	return rc;
 }

@@ -5,6 +5,8 @@
  * end: what was live there is known for every site, and a line that misses its own
  * peak would belie the number beside it.
  *
+ * Of chosen processes it is theirs, from the start of the first to the end of the last.
+ *
  * Invariant: every list has as many entries as there are times. */
 #include "server/view_documents.h"
 #include "server/view_names.h"
@@ -25,6 +27,7 @@ struct point {
 
 struct line {
 	const struct profile *p;
+	uint64_t start_ns, end_ns; /* of the chosen processes, or of the recording */
 	struct point *points;
 	uint32_t count, step;
 };
@@ -40,31 +43,34 @@ static int lay_points(struct line *l, uint32_t slots)
 	const struct profile_history *h = &p->history;
 	bool peak_due = true;
 	l->step = view_series_step(h, slots);
-	l->points = malloc(((size_t)h->slot_count + 4) * sizeof *l->points);
+	l->points = malloc(((size_t)h->slot_count + 5) * sizeof *l->points);
 	if (!l->points)
 		return HEFT_ENOMEM;
 	/* Another tool's file, or a sampled recording, has no history and no line. */
 	if (!p->recorded_sites || p->rate_bytes || !p->duration_ns)
 		return 0;
-	add_point(l, 0, POINT_START, 0);
+	add_point(l, l->start_ns, POINT_START, 0);
 	for (uint32_t i = l->step ? (h->slot_count - 1) % l->step : 0; i < h->slot_count;
 	     i += l->step) {
-		uint64_t time = (uint64_t)(i + 1) * h->slot_ns;
+		uint64_t time = h->start_ns + (uint64_t)(i + 1) * h->slot_ns;
 		if (peak_due && p->totals.peak_time_ns < time)
 			add_point(l, p->totals.peak_time_ns, POINT_PEAK, i);
 		peak_due = peak_due && p->totals.peak_time_ns >= time;
-		if (time < p->duration_ns && time != p->totals.peak_time_ns)
+		if (time < l->end_ns && time != p->totals.peak_time_ns)
 			add_point(l, time, POINT_SLOT, i);
 	}
 	if (peak_due)
 		add_point(l, p->totals.peak_time_ns, POINT_PEAK, h->slot_count);
-	add_point(l, p->duration_ns, POINT_END, h->slot_count);
+	add_point(l, l->end_ns, POINT_END, h->slot_count);
 	return 0;
 }
 
 static void write_line(struct json_writer *w, const char *key, const struct line *l,
 		       const uint64_t *slots, uint64_t peak, uint64_t end)
 {
+	uint32_t count = l->p->history.slot_count;
+	if (l->p->lender && slots && count) /* of several, what the last one left */
+		end = slots[count - 1];
 	json_write_key(w, key);
 	json_write_array(w);
 	for (uint32_t i = 0; i < l->count; i++) {
@@ -140,11 +146,11 @@ static void write_events(struct json_writer *w, const struct line *l)
 	json_write_array(w);
 	for (uint32_t i = 0; h->events && h->slot_count && i < l->count; i++) {
 		uint32_t slot = l->points[i].slot;
-		uint64_t last = h->events[h->slot_count - 1], last_ns = h->slot_count * h->slot_ns;
+		uint64_t last = h->events[h->slot_count - 1], last_ns = h->start_ns + h->slot_count * h->slot_ns;
 		double value;
 		if (slot >= h->slot_count) {
-			value = p->duration_ns > last_ns && p->events >= last
-					? rate(p->events - last, p->duration_ns - last_ns)
+			value = l->end_ns > last_ns && p->events >= last && !p->lender
+					? rate(p->events - last, l->end_ns - last_ns)
 					: 0;
 		} else {
 			uint32_t from = slot >= l->step ? slot - l->step : UINT32_MAX;
@@ -170,16 +176,17 @@ int view_timeline(FILE *out, struct view_recording *r, const struct view_query *
 {
 	const struct view_part *part = NULL;
 	struct json_writer w;
-	int rc = view_recording_whole(r, &part, err);
+	int rc = view_recording_processes(r, q, &part, err);
 	if (rc < 0)
 		return rc;
 	struct line l = {.p = part->p};
+	view_span(part, &l.start_ns, &l.end_ns);
 	rc = lay_points(&l, q->slots);
 	if (rc == 0) {
 		json_write_init(&w, out);
 		json_write_object(&w);
-		json_write_key_uint(&w, "fromNs", 0);
-		json_write_key_uint(&w, "toNs", l.p->duration_ns);
+		json_write_key_uint(&w, "fromNs", l.start_ns);
+		json_write_key_uint(&w, "toNs", l.end_ns);
 		json_write_key(&w, "timesNs");
 		json_write_array(&w);
 		for (uint32_t i = 0; i < l.count; i++)
