@@ -338,6 +338,7 @@ struct profile {
 	uint64_t file_bytes, events;
 	const char *selection; /* words for what was selected ("pid 12"); NULL: everything */
 	bool process_totals;
+	bool by_process; /* a site is of one group of processes, which its label "process" names */
 
 	struct profile_module *modules;
 	uint32_t module_count;

@@ -153,7 +153,8 @@ static int estimate(struct load *l)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < c->process_count; i++)
 		processes[i] = l->processes[i] != PROFILE_NONE;
-	int rc = trace_samples_tally(c, processes, l->last_processes, &l->replayed, &l->spread);
+	int rc = trace_samples_tally(c, processes, l->last_processes, l->split, &l->replayed,
+				     &l->spread);
 	free(processes);
 	if (rc < 0)
 		return rc;
@@ -401,12 +402,29 @@ static size_t want_stack(const struct trace_contents *c, uint32_t node, bool *wa
 	return added;
 }
 
+/* How many sites the tally has: the recording's, or those apart by process. */
+static uint32_t count_sites(const struct load *l)
+{
+	uint32_t count = l->split ? l->split->count : l->c->site_count;
+	return l->tally->site_count < count ? l->tally->site_count : count;
+}
+
+static const struct trace_site *recorded_site(const struct load *l, uint32_t site)
+{
+	return &l->c->sites[l->split ? l->split->site[site] : site];
+}
+
+static int add_site(struct load *l, uint32_t site, uint32_t node, uint32_t *id)
+{
+	uint32_t labels = l->split ? l->split->labels[l->split->group[site]] : PROFILE_NONE;
+	return profile_add_labelled_site(l->p, node, recorded_site(l, site)->via, labels, id);
+}
+
 /* Decides which sites become sites of the profile, and so which stacks are symbolised. */
 static int want_sites(struct load *l, bool *sites, bool *nodes)
 {
 	const struct trace_contents *c = l->c;
-	uint32_t count =
-		l->tally->site_count < c->site_count ? l->tally->site_count : c->site_count;
+	uint32_t count = count_sites(l);
 	struct site_order *order = malloc(((size_t)count + 1) * sizeof *order);
 	uint32_t candidates = 0;
 	if (!order)
@@ -424,7 +442,7 @@ static int want_sites(struct load *l, bool *sites, bool *nodes)
 			break;
 		}
 		sites[order[i].site] = true;
-		used_nodes += want_stack(c, c->sites[order[i].site].node, nodes);
+		used_nodes += want_stack(c, recorded_site(l, order[i].site)->node, nodes);
 	}
 	free(order);
 	return 0;
@@ -441,7 +459,7 @@ static struct live_at_end live_at_end(const struct load *l, uint32_t site)
 	const struct tally_site *s = &l->tally->sites[site];
 	struct live_at_end end = {s->end_bytes, s->end_blocks, s->end_slack};
 	if (l->last)
-		end = l->last[site];
+		end = site < l->last_count ? l->last[site] : (struct live_at_end){0};
 	return (struct live_at_end){sum(s->live_bytes, end.bytes), sum(s->live_blocks, end.blocks),
 				    sum(s->live_slack, end.slack)};
 }
@@ -527,12 +545,13 @@ static int load_errors(struct load *l, const uint32_t *final)
 	p->spreads = calloc((size_t)p->site_count + 1, sizeof *p->spreads);
 	if (!p->errors || !p->spreads)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < l->c->site_count; i++) {
+	uint32_t count = l->split ? l->split->count : l->c->site_count;
+	for (uint32_t i = 0; i < count; i++) {
 		if (final[i] != PROFILE_NONE)
 			estimate_add_spread(&p->spreads[final[i]], &l->spread[i]);
 		estimate_add_spread(&p->total_spread, &l->spread[i]); /* also what a summary leaves out */
 	}
-	return l->sel->top_only || l->sel->no_ages ? 0 : trace_load_births(l, final);
+	return l->sel->top_only || l->sel->no_ages || l->split ? 0 : trace_load_births(l, final);
 }
 
 /* The stacks of the wanted nodes; nodes[] becomes the profile's by the recording's. */
@@ -555,42 +574,47 @@ static int load_stacks(struct load *l, const bool *wanted, uint32_t *nodes)
 }
 
 /* Sites of a part are named as in the whole. */
-static void take_ids(struct profile *p, const uint32_t *final)
+static void take_ids(struct load *l, const uint32_t *final)
 {
-	const struct profile *whole = p->lender;
-	for (uint32_t i = 0; i < whole->recorded_site_count; i++)
-		if (final[i] != PROFILE_NONE && whole->recorded_sites[i] != PROFILE_NONE)
-			p->sites[final[i]].id = whole->sites[whole->recorded_sites[i]].id;
+	const struct profile *whole = l->p->lender;
+	uint32_t count = l->split ? l->split->count : whole->recorded_site_count;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t site = whole->recorded_sites[l->split ? l->split->site[i] : i];
+		if (final[i] != PROFILE_NONE && site != PROFILE_NONE)
+			l->p->sites[final[i]].id = whole->sites[site].id;
+	}
 }
 
 static int load_sites(struct load *l)
 {
 	const struct trace_contents *c = l->c;
 	struct profile *p = l->p;
-	bool *sites = calloc((size_t)c->site_count + 1, sizeof *sites);
+	uint32_t site_count = l->split ? l->split->count : c->site_count;
+	bool behaves = !l->sel->top_only && !l->sel->part_of && !l->split;
+	bool *sites = calloc((size_t)site_count + 1, sizeof *sites);
 	bool *wanted = calloc((size_t)c->node_count + 1, sizeof *wanted);
 	uint32_t *nodes = malloc(((size_t)c->node_count + 1) * sizeof *nodes);
 	/* Recording sites of one profile site, chained: head by profile site, next by recording
 	 * site. So one merged histogram at a time is in memory. */
-	uint32_t *next = malloc(((size_t)c->site_count + 1) * sizeof *next);
-	uint32_t *head = malloc(((size_t)c->site_count + 1) * sizeof *head);
-	uint32_t *final = malloc(((size_t)c->site_count + 1) * sizeof *final);
+	uint32_t *next = malloc(((size_t)site_count + 1) * sizeof *next);
+	uint32_t *head = malloc(((size_t)site_count + 1) * sizeof *head);
+	uint32_t *final = malloc(((size_t)site_count + 1) * sizeof *final);
 	uint32_t(*unsorted)[PROFILE_LIFE_BUCKETS] = NULL;
 	int rc = HEFT_ENOMEM;
 	if (!sites || !wanted || !nodes || !next || !head || !final)
 		goto out;
 	rc = want_sites(l, sites, wanted);
-	if (rc == 0 && !l->sel->top_only && !l->sel->part_of)
+	if (rc == 0 && behaves)
 		trace_behaviour_want(c, c->tally, sites, wanted);
 	if (rc == 0)
 		rc = load_stacks(l, wanted, nodes);
-	for (uint32_t i = 0; i < c->site_count && rc == 0; i++) {
+	for (uint32_t i = 0; i < site_count && rc == 0; i++) {
 		if (!sites[i])
 			continue;
-		uint32_t node =
-			c->sites[i].node < c->node_count ? nodes[c->sites[i].node] : PROFILE_NONE;
+		uint32_t recorded = recorded_site(l, i)->node;
+		uint32_t node = recorded < c->node_count ? nodes[recorded] : PROFILE_NONE;
 		uint32_t id, before = p->site_count;
-		rc = profile_add_site(p, node, c->sites[i].via, &id);
+		rc = add_site(l, i, node, &id);
 		if (rc < 0)
 			break;
 		next[i] = id == before ? PROFILE_NONE : head[id];
@@ -622,7 +646,7 @@ static int load_sites(struct load *l)
 	}
 	if (rc == 0) {
 		/* The recording's sites now go to sites in order. */
-		for (uint32_t i = 0; i < c->site_count; i++)
+		for (uint32_t i = 0; i < site_count; i++)
 			final[i] = PROFILE_NONE;
 		for (uint32_t id = 0; id < p->site_count; id++) {
 			for (uint32_t i = head[p->sites[id].release_first]; i != PROFILE_NONE;
@@ -633,12 +657,12 @@ static int load_sites(struct load *l)
 		if (l->spread)
 			rc = load_errors(l, final);
 		/* Behaviour is of the whole recording: a part need not repeat it. */
-		if (rc == 0 && !l->sel->top_only && !p->lender)
+		if (rc == 0 && behaves)
 			rc = trace_behaviour_load(p, c, final, nodes, l->thread_ids);
 	}
 	if (rc == 0 && p->lender)
-		take_ids(p, final);
-	if (rc == 0 && (l->sel->keep || p->lender)) {
+		take_ids(l, final);
+	if (rc == 0 && (l->sel->keep || p->lender) && !l->split) {
 		p->recorded_site_count = c->site_count;
 		p->recorded_nodes = nodes;
 		p->recorded_sites = final;
@@ -720,11 +744,14 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = load_meta(&l);
 	if (rc == 0)
 		rc = load_processes(&l);
+	if (rc == 0 && l.sel->by_process && l.p->process_count > 1)
+		rc = trace_split_new(&l.split, l.p, l.processes, l.c->process_count,
+				     l.sel->merging);
 	if (rc == 0)
 		rc = trace_ends_load(&l);
 	if (rc == 0 && l.c->samples_count)
 		rc = estimate(&l);
-	else if (rc == 0 && (!l.all_threads || l.sel->has_window))
+	else if (rc == 0 && (!l.all_threads || l.sel->has_window || l.split))
 		rc = trace_load_replay(&l);
 	if (rc == 0)
 		rc = load_threads(&l);
@@ -744,7 +771,7 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = missing_symbols_note(l.p);
 	if (rc == 0 && !l.spread && l.sel->process_totals && l.p->process_count)
 		rc = trace_load_process_totals(&l);
-	if (rc == 0 && l.sel->history && l.p->lender && !l.spread)
+	if (rc == 0 && l.sel->history && l.p->lender && !l.spread && !l.split)
 		rc = trace_load_history(&l);
 	if (rc == 0 && l.sel->sizes)
 		rc = trace_load_sizes(&l);
@@ -758,6 +785,7 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	free(l.last);
 	free(l.last_processes);
 	free(l.spread);
+	trace_split_free(l.split);
 	free(l.sizes);
 	tally_fini(&l.replayed);
 	if (rc < 0) {

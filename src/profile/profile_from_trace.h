@@ -2,6 +2,7 @@
 #ifndef HEFT_PROFILE_PROFILE_FROM_TRACE_H
 #define HEFT_PROFILE_PROFILE_FROM_TRACE_H
 
+#include "profile/process_groups.h"
 #include "profile/profile.h"
 #include "trace/trace.h"
 #include "trace/trace_ladder.h"
@@ -19,6 +20,10 @@ struct profile_selection { /* all zero: everything */
 	 * is more than one process. */
 	bool process_totals;
 	bool history; /* of chosen processes also profile.history: costs a replay of all events */
+	/* Sites apart for each process, or group of them, where there are several: costs a replay of
+	 * all events. Without behaviour. */
+	bool by_process;
+	enum process_merging merging;
 	bool sizes; /* also profile.sizes: costs a replay of all events */
 	bool no_ages; /* not profile.ages and births: sorting 100,000 samples is half of a scrape's time */
 	/* For a summary: symbolise only stacks that can be among the first by peak, and of runtime

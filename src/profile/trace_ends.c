@@ -47,6 +47,20 @@ static int find_last(struct load *l, uint64_t *from_ns)
 	return 0;
 }
 
+static int keep_last(struct load *l, uint32_t count)
+{
+	if (l->last && count <= l->last_count)
+		return 0;
+	uint32_t room = count < 1024 ? 1024 : count < UINT32_MAX / 2 ? count * 2 : count;
+	struct live_at_end *last = reallocarray(l->last, room, sizeof *last);
+	if (!last)
+		return HEFT_ENOMEM;
+	l->last = last;
+	for (; l->last_count < room; l->last_count++)
+		last[l->last_count] = (struct live_at_end){0};
+	return 0;
+}
+
 static int tail_batch(void *ctx, const struct trace_event *events, size_t count)
 {
 	struct load *l = ctx;
@@ -59,9 +73,15 @@ static int tail_batch(void *ctx, const struct trace_event *events, size_t count)
 			return HEFT_EFORMAT;
 		if (!l->threads[e->birth_thread] || !trace_ends_last(l, e->birth_thread))
 			continue;
-		l->last[e->site].bytes += e->size;
-		l->last[e->site].blocks++;
-		l->last[e->site].slack += e->slack;
+		uint32_t site = e->site;
+		if (l->split &&
+		    trace_split_find(l->split, site, c->threads[e->birth_thread].process, &site) < 0)
+			return HEFT_ENOMEM;
+		if (keep_last(l, site + 1) < 0)
+			return HEFT_ENOMEM;
+		l->last[site].bytes += e->size;
+		l->last[site].blocks++;
+		l->last[site].slack += e->slack;
 	}
 	return 0;
 }
@@ -76,8 +96,7 @@ int trace_ends_load(struct load *l)
 		return rc;
 	if (l->sel->has_window && from_ns < l->sel->from_ns)
 		from_ns = l->sel->from_ns;
-	l->last = calloc((size_t)l->c->site_count + 1, sizeof *l->last);
-	if (!l->last)
+	if (keep_last(l, l->split ? 0 : l->c->site_count) < 0)
 		return HEFT_ENOMEM;
 	if (from_ns > to_ns || l->c->samples_count) /* samples are told apart as they are added up */
 		return 0;

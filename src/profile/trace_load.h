@@ -6,6 +6,7 @@
 #include "profile/profile_from_trace.h"
 #include "profile/trace_samples.h"
 #include "profile/trace_sizes.h"
+#include "profile/trace_split.h"
 
 struct load {
 	struct profile *p;
@@ -22,13 +23,16 @@ struct load {
 	uint32_t *thread_ids;                      /* the profile's, by the recording's */
 	struct profile_totals *replayed_processes; /* by the profile's process, or NULL */
 	uint64_t processes_from_ns; /* of the window that has not begun; 0 */
-	struct live_at_start { /* of the window, by the recording's site; NULL: no window */
+	struct trace_split *split; /* of sites by process; NULL: they are the recording's */
+	struct live_at_start { /* of the window, by site of the tally; NULL: no window */
 		uint64_t bytes, blocks;
 	} * start;
+	uint32_t start_count;
 	bool *last_processes;  /* by the recording's: ends with what is selected; NULL: the only one */
-	struct live_at_end {   /* of their blocks, by the recording's site; NULL: all that is left */
+	struct live_at_end {   /* of their blocks, by site of the tally; NULL: all that is left */
 		uint64_t bytes, blocks, slack;
 	} * last;
+	uint32_t last_count; /* sites beyond have nothing left */
 	struct profile_spread *spread; /* of a sampled recording, by its sites; else NULL */
 	struct trace_sizes *sizes;
 	uint64_t sizes_from_ns;

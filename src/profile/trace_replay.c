@@ -11,6 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int apply(struct load *l, struct trace_event *events, size_t count)
+{
+	const struct trace_thread *threads = l->c->threads;
+	for (size_t i = 0; l->split && i < count; i++) {
+		struct trace_event *e = &events[i];
+		uint32_t process = threads[e->birth_thread].process;
+		if (trace_split_find(l->split, e->site, process, &e->site) < 0 ||
+		    (e->op == TRACE_REALLOC &&
+		     trace_split_find(l->split, e->old_site, process, &e->old_site) < 0))
+			return HEFT_ENOMEM;
+	}
+	if (l->split && tally_reserve(&l->replayed, l->split->count, l->c->thread_count) < 0)
+		return HEFT_ENOMEM;
+	tally_apply(&l->replayed, events, count);
+	return 0;
+}
+
 static int replay_batch(void *ctx, const struct trace_event *events, size_t count)
 {
 	struct load *l = ctx;
@@ -27,12 +44,12 @@ static int replay_batch(void *ctx, const struct trace_event *events, size_t coun
 			continue;
 		kept[n++] = *e;
 		if (n == sizeof kept / sizeof *kept) {
-			tally_apply(&l->replayed, kept, n);
+			if (apply(l, kept, n) < 0)
+				return HEFT_ENOMEM;
 			n = 0;
 		}
 	}
-	tally_apply(&l->replayed, kept, n);
-	return 0;
+	return apply(l, kept, n);
 }
 
 /* What is live stays, what was counted before the window does not. */
@@ -114,27 +131,43 @@ static int load_difference(struct load *l, uint64_t from, uint64_t to)
 	return rc;
 }
 
+/* Room for what was live at the start, of as many sites as there are by now. */
+static int keep_start(struct load *l, uint32_t count)
+{
+	struct live_at_start *start = reallocarray(l->start, (size_t)count + 1, sizeof *start);
+	if (!start)
+		return HEFT_ENOMEM;
+	l->start = start;
+	for (uint32_t i = l->start_count; i <= count; i++)
+		start[i] = (struct live_at_start){0};
+	l->start_count = count + 1;
+	return 0;
+}
+
 int trace_load_replay(struct load *l)
 {
 	uint64_t from = l->sel->has_window ? l->sel->from_ns : 0;
 	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
 	int rc = 0;
-	l->start = calloc((size_t)l->c->site_count + 1, sizeof *l->start);
-	if (!l->start)
+	bool as_recorded = l->all_threads && !l->split; /* so tallies of the recording will do */
+	if (keep_start(l, l->c->site_count) < 0)
 		return HEFT_ENOMEM;
-	if (l->sel->ladder && l->all_threads && from < to)
+	if (l->sel->ladder && as_recorded && from < to)
 		return load_difference(l, from, to);
-	if (from > 0 && l->all_threads) {
+	if (from > 0 && as_recorded) {
 		/* From the nearest checkpoint. */
 		rc = l->sel->ladder ? trace_ladder_before(l->sel->ladder, l->reader, from,
 							  &l->replayed, l->err)
 				    : trace_reader_tally_before(l->reader, from, &l->replayed,
 								l->err);
 	} else {
-		rc = tally_reserve(&l->replayed, l->c->site_count, l->c->thread_count);
+		rc = tally_reserve(&l->replayed, l->split ? 0 : l->c->site_count,
+				   l->c->thread_count);
 		if (rc == 0 && from > 0)
 			rc = trace_reader_events(l->reader, 0, from - 1, replay_batch, l, l->err);
 	}
+	if (rc == 0)
+		rc = keep_start(l, l->replayed.site_count);
 	if (rc == 0 && from > 0)
 		begin_window(l, from);
 	if (rc == 0)
@@ -143,7 +176,7 @@ int trace_load_replay(struct load *l)
 		return rc;
 	tally_settle(&l->replayed);
 	l->tally = &l->replayed;
-	return 0;
+	return keep_start(l, l->replayed.site_count);
 }
 
 static int sizes_batch(void *ctx, const struct trace_event *events, size_t count)

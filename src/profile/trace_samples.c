@@ -89,27 +89,61 @@ static void fill(struct tally *t, const struct sums *sites)
 	}
 }
 
-int trace_samples_tally(const struct trace_contents *c, const bool *processes, const bool *last,
-			struct tally *t, struct profile_spread **spread)
+/* Names every site of the wanted processes, so that none is new afterwards. */
+static int split_samples(const struct trace_contents *c, const bool *processes,
+			 const struct trace_at_peak *peak, struct trace_split *split)
 {
-	struct sums *sites = calloc((size_t)c->site_count + 1, sizeof *sites);
-	struct profile_spread *v = calloc((size_t)c->site_count + 1, sizeof *v);
-	*spread = v;
-	if (!sites || !v || tally_reserve(t, c->site_count, c->thread_count)) {
-		free(sites);
-		free(v);
-		*spread = NULL;
-		return HEFT_ENOMEM;
+	uint32_t id;
+	int rc = 0;
+	for (size_t i = 0; i < peak->count && rc == 0; i++)
+		rc = trace_split_find(split, peak->list[i].sample->site, peak->list[i].process, &id);
+	for (uint32_t i = 0; i < c->samples_count && rc == 0; i++) {
+		const struct trace_samples *s = &c->samples[i];
+		if (!processes[s->process])
+			continue;
+		for (uint32_t k = 0; k < s->live_count && rc == 0; k++)
+			rc = trace_split_find(split, s->live[k].site, s->process, &id);
+		for (uint32_t k = 0; k < s->sum_count && rc == 0; k++)
+			rc = trace_split_find(split, s->sums[k].site, s->process, &id);
 	}
+	return rc;
+}
+
+static uint32_t site_in(struct trace_split *split, uint32_t site, uint32_t process)
+{
+	uint32_t id = site;
+	if (split)
+		trace_split_find(split, site, process, &id); /* is there, so it cannot fail */
+	return id;
+}
+
+int trace_samples_tally(const struct trace_contents *c, const bool *processes, const bool *last,
+			struct trace_split *split, struct tally *t, struct profile_spread **spread)
+{
 	struct trace_at_peak peak;
-	if (trace_samples_at_peak(c, processes, &peak)) {
+	struct sums *sites = NULL;
+	struct profile_spread *v = NULL;
+	*spread = NULL;
+	int rc = trace_samples_at_peak(c, processes, &peak);
+	if (rc == 0 && split)
+		rc = split_samples(c, processes, &peak, split);
+	uint32_t site_count = split ? split->count : c->site_count;
+	if (rc == 0) {
+		sites = calloc((size_t)site_count + 1, sizeof *sites);
+		v = calloc((size_t)site_count + 1, sizeof *v);
+	}
+	if (!sites || !v || tally_reserve(t, site_count, c->thread_count)) {
+		free(peak.list);
 		free(sites);
 		free(v);
-		*spread = NULL;
 		return HEFT_ENOMEM;
 	}
-	for (size_t i = 0; i < peak.count; i++)
-		add_peak(peak.list[i], &sites[peak.list[i]->site], &v[peak.list[i]->site]);
+	*spread = v;
+	for (size_t i = 0; i < peak.count; i++) {
+		const struct trace_sample *b = peak.list[i].sample;
+		uint32_t site = site_in(split, b->site, peak.list[i].process);
+		add_peak(b, &sites[site], &v[site]);
+	}
 	t->peak_time_ns = peak.time_ns;
 	free(peak.list);
 	for (uint32_t i = 0; i < c->samples_count; i++) {
@@ -117,15 +151,17 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 		if (!processes[s->process])
 			continue;
 		bool is_last = !last || last[s->process];
-		for (uint32_t k = 0; k < s->live_count; k++)
+		for (uint32_t k = 0; k < s->live_count; k++) {
+			uint32_t site = site_in(split, s->live[k].site, s->process);
 			if (is_last)
-				add_live(&s->live[k], &sites[s->live[k].site],
-					 &v[s->live[k].site]);
+				add_live(&s->live[k], &sites[site], &v[site]);
 			else
-				add_gone(&s->live[k], &sites[s->live[k].site],
-					 &v[s->live[k].site]);
-		for (uint32_t k = 0; k < s->sum_count; k++)
-			add_ever(&s->sums[k], &sites[s->sums[k].site], &v[s->sums[k].site]);
+				add_gone(&s->live[k], &sites[site], &v[site]);
+		}
+		for (uint32_t k = 0; k < s->sum_count; k++) {
+			uint32_t site = site_in(split, s->sums[k].site, s->process);
+			add_ever(&s->sums[k], &sites[site], &v[site]);
+		}
 	}
 	fill(t, sites);
 	free(sites);

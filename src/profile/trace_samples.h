@@ -3,20 +3,25 @@
 #define HEFT_PROFILE_TRACE_SAMPLES_H
 
 #include "profile/profile.h"
+#include "profile/trace_split.h"
 #include "trace/trace.h"
 
 /* The samples of the wanted processes (by the recording's index) as a tally, t empty, and the
- * variance of each site's numbers, site_count of them: free() it. last: the processes whose blocks are
- * live at the end, NULL: all; others' are gone. 0 or HEFT_ENOMEM. */
+ * variance of each site's numbers: free() it. last: the processes whose blocks are live at the end,
+ * NULL: all; others' are gone. Sites are the recording's, or with a split those apart by process.
+ * 0 or HEFT_ENOMEM. */
 int trace_samples_tally(const struct trace_contents *c, const bool *processes, const bool *last,
-			struct tally *t, struct profile_spread **spread);
+			struct trace_split *split, struct tally *t, struct profile_spread **spread);
 /* The samples of the greatest estimate that was seen, and when that was. */
 const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uint32_t *count,
 					      uint64_t *time_ns);
 
 /* What several processes had at the greatest sum of theirs at one instant (trace_peak.c). */
 struct trace_at_peak {
-	const struct trace_sample **list; /* the recording's: free(list) */
+	struct trace_peak_sample {
+		const struct trace_sample *sample; /* the recording's */
+		uint32_t process;		   /* likewise */
+	} * list; /* free() it */
 	size_t count;
 	uint64_t time_ns;
 };

@@ -79,7 +79,7 @@ static int add_function(struct view_functions *f, const struct profile *p, uint3
 	uint32_t at = function_slot(f, x->function, module);
 	if (!f->slots[at]) {
 		f->items[f->count++] =
-			(struct view_function){x->function, module, p, frame, weight};
+			(struct view_function){x->function, module, p, frame, weight, false};
 		f->slots[at] = f->count;
 	}
 	*id = f->slots[at] - 1;
@@ -130,6 +130,21 @@ int view_functions_add(struct view_functions *f, const struct profile *p, const 
 	return rc;
 }
 
+int view_functions_add_process(struct view_functions *f, const char *name, uint32_t *id)
+{
+	static const char no_module[] = "\n"; /* that no function is in */
+	if (f->count == f->capacity && grow_functions(f) < 0)
+		return HEFT_ENOMEM;
+	uint32_t at = function_slot(f, name, no_module);
+	if (!f->slots[at]) {
+		f->items[f->count++] = (struct view_function){
+			.function = name, .module = no_module, .frame = PROFILE_NONE, .process = true};
+		f->slots[at] = f->count;
+	}
+	*id = f->slots[at] - 1;
+	return 0;
+}
+
 /* ---- building */
 
 static uint32_t call_slot(const struct view_calls *c, uint32_t parent, uint32_t function)
@@ -164,7 +179,8 @@ static int grow_calls(struct view_calls *c)
 
 int view_calls_init(struct view_calls *c, uint32_t most)
 {
-	*c = (struct view_calls){.most = most < 1u << 28 ? most + 1 : 1u << 28};
+	*c = (struct view_calls){.most = most < 1u << 28 ? most + 1 : 1u << 28,
+				 .outermost = PROFILE_NONE};
 	if (grow_calls(c) < 0) {
 		view_calls_fini(c);
 		return HEFT_ENOMEM;
@@ -224,6 +240,8 @@ int view_calls_add(struct view_calls *c, const struct profile *p, const uint32_t
 		if (push(c, length++, ids[p->nodes[n].frame]) < 0)
 			return HEFT_ENOMEM;
 	if (node == PROFILE_NONE && push(c, length++, PROFILE_NONE) < 0)
+		return HEFT_ENOMEM;
+	if (c->outermost != PROFILE_NONE && push(c, length++, c->outermost) < 0)
 		return HEFT_ENOMEM;
 	uint32_t i = 0;
 	for (; i < length; i++) {

@@ -12,8 +12,9 @@
 struct view_function {
 	const char *function, *module; /* the module without folders */
 	const struct profile *p;       /* of the frame that stands for it */
-	uint32_t frame;                /* PROFILE_NONE: stack unknown */
+	uint32_t frame;                /* PROFILE_NONE: stack unknown, or a process */
 	uint64_t weight;               /* of that frame */
+	bool process;                  /* what is called so is no function, but a process or several */
 };
 
 struct view_functions {
@@ -27,6 +28,9 @@ void view_functions_fini(struct view_functions *f);
  * decide which frame stands for a function: the greatest. 0 or HEFT_ENOMEM. */
 int view_functions_add(struct view_functions *f, const struct profile *p, const uint64_t *values,
 		       uint32_t **ids);
+
+/* One that stands for processes, at the root of their stacks. 0 or HEFT_ENOMEM. */
+int view_functions_add_process(struct view_functions *f, const char *name, uint32_t *id);
 
 /* ---- the tree */
 
@@ -47,6 +51,7 @@ struct view_calls {
 	uint32_t count, capacity, most; /* no more nodes than that */
 	uint32_t *slots, mask;
 	uint32_t *path, path_capacity;
+	uint32_t outermost; /* which all stacks that are added begin with; PROFILE_NONE: nothing */
 };
 
 struct view_amount { /* what a stack adds */

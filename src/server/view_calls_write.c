@@ -284,7 +284,10 @@ static void write_frames(struct json_writer *w, const struct view_query *q, cons
 		uint32_t f = v->frames[i];
 		const struct view_function *x =
 			f == PROFILE_NONE ? NULL : &v->c->functions.items[f];
-		view_write_frame(w, q, x ? x->p : NULL, x ? x->frame : PROFILE_NONE);
+		if (x && x->process)
+			view_write_process(w, q, x->function);
+		else
+			view_write_frame(w, q, x ? x->p : NULL, x ? x->frame : PROFILE_NONE);
 	}
 	json_write_array_end(w);
 }

@@ -50,6 +50,19 @@ static void write_place_members(struct json_writer *w, const struct view_query *
 			f && f->module < p->module_count ? profile_module_name(p, f->module) : "");
 }
 
+void view_write_process(struct json_writer *w, const struct view_query *q, const char *name)
+{
+	json_write_object(w);
+	view_write_name(w, q, "function", name);
+	json_write_key_string(w, "file", "");
+	json_write_key_uint(w, "line", 0);
+	json_write_key_string(w, "module", "");
+	json_write_key_bool(w, "user", true);
+	json_write_key_bool(w, "inlined", false);
+	json_write_key_bool(w, "process", true);
+	json_write_object_end(w);
+}
+
 void view_write_frame(struct json_writer *w, const struct view_query *q, const struct profile *p,
 		      uint32_t frame)
 {

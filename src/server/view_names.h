@@ -18,6 +18,8 @@ void view_write_name(struct json_writer *w, const struct view_query *q, const ch
 /* A Frame; PROFILE_NONE: of a stack that is not known. */
 void view_write_frame(struct json_writer *w, const struct view_query *q, const struct profile *p,
 		      uint32_t frame);
+/* A Frame that stands for a process, or several. */
+void view_write_process(struct json_writer *w, const struct view_query *q, const char *name);
 /* The Place of the first user frame above the node. */
 void view_write_place(struct json_writer *w, const struct view_query *q, const struct profile *p,
 		      uint32_t node);

@@ -118,12 +118,14 @@ int view_query_parse(struct view_query *q, const struct view_parameters *from, c
 		     struct heft_error *err)
 {
 	static const char *const switches[] = {"0", "1", NULL};
+	static const char *const processes[] = {"merged", "each", "none", NULL};
 	static const char *const sorts[] = {"value", "peak",      "live",     "allocated",
 					    "count", "temporary", "lifetime", NULL};
 	struct parsing s = {.from = from, .prefix = prefix ? prefix : "", .err = err};
 	view_query_init(q);
 	parse_selection(&s, q);
 	s.prefix = "";
+	q->processes = (enum view_processes)word_of(&s, "processes", processes, 0);
 	q->invert = word_of(&s, "invert", switches, 0) == 1;
 	q->sort = (enum view_sort)word_of(&s, "sort", sorts, VIEW_BY_VALUE);
 	count_of(&s, "limit", VIEW_TREE_MOST, &q->limit);

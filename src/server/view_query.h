@@ -10,6 +10,11 @@
 
 enum view_mode { VIEW_LIVE, VIEW_GREW, VIEW_ALLOCATED, VIEW_CHURN };
 enum view_at { VIEW_AT_PEAK, VIEW_AT_END, VIEW_AT_TIME };
+enum view_processes { /* what the roots of a tree are, where there are several */
+	VIEW_PROCESSES_MERGED, /* processes, many of one program together */
+	VIEW_PROCESSES_EACH,
+	VIEW_PROCESSES_NONE, /* functions */
+};
 enum view_sort {
 	VIEW_BY_VALUE,
 	VIEW_BY_PEAK,
@@ -44,6 +49,7 @@ struct view_query {
 	uint64_t within_ns;
 	/* of single documents */
 	bool invert;
+	enum view_processes processes; /* of a tree */
 	uint32_t limit, rows, slots, site;
 	const char *root, *search, *function, *module, *file; /* NULL: not given */
 	enum view_sort sort;

@@ -410,6 +410,9 @@ static void select_part(struct profile_selection *s, const struct view_query *q,
 					.program = q->program,
 					.thread = q->thread,
 					.sizes = extent == VIEW_SIZES,
+					.by_process = extent >= VIEW_BY_PROCESS,
+					.merging = extent == VIEW_EACH_PROCESS ? PROCESSES_EACH
+									       : PROCESSES_AS_FIT,
 					.part_of = whole,
 					.ladder = g->ladder};
 	if (!view_part_has_events(&g->whole_part->seen)) {
@@ -451,17 +454,18 @@ static struct view_query processes_of(const struct view_query *q)
 /* Of these the course over the run is asked for. */
 static bool is_processes_alone(const struct profile_selection *s, const struct view_query *q)
 {
-	return chooses_processes(q) && !s->has_window && !s->thread && !s->sizes && !q->focus &&
-	       !q->ignore;
+	return chooses_processes(q) && !s->has_window && !s->thread && !s->sizes &&
+	       !s->by_process && !q->focus && !q->ignore;
 }
 
 static char *key_of(const struct profile_selection *s, const struct view_query *q)
 {
 	char *key = NULL;
 	int n = asprintf(&key,
-			 "%d %" PRIu64 " %" PRIu64 " %d %" PRId32 " %d %" PRIu32 " %d\n%s\n%s\n%s\n%s",
+			 "%d %" PRIu64 " %" PRIu64 " %d %" PRId32 " %d %" PRIu32 " %d %d\n%s\n%s\n%s\n%s",
 			 s->has_window, s->from_ns, s->to_ns, s->has_pid, s->has_pid ? s->pid : 0,
 			 s->has_process, s->has_process ? s->process : 0, s->sizes,
+			 s->by_process + (int)s->merging,
 			 s->program ? s->program : "", s->thread ? s->thread : "",
 			 q->focus ? q->focus : "", q->ignore ? q->ignore : "");
 	return n < 0 ? NULL : key;
@@ -471,7 +475,7 @@ static bool is_everything(const struct profile_selection *s, const struct view_q
 			  const struct profile *whole)
 {
 	return !s->has_window && !chooses_processes(q) && !s->thread && !q->focus && !q->ignore &&
-	       (!s->sizes || whole->sizes);
+	       (!s->sizes || whole->sizes) && (!s->by_process || whole->process_count < 2);
 }
 
 /* With the lock. A found part is held. */

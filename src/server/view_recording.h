@@ -45,7 +45,12 @@ struct view_part {
 	bool live;                       /* the file may still grow */
 };
 
-enum view_extent { VIEW_NO_SIZES, VIEW_SIZES /* also profile.sizes, which costs a replay */ };
+enum view_extent {
+	VIEW_NO_SIZES,
+	VIEW_SIZES,	   /* also profile.sizes, which costs a replay */
+	VIEW_BY_PROCESS,   /* sites apart for each group of processes, likewise */
+	VIEW_EACH_PROCESS, /* for each process */
+};
 
 /* What the query selects. HEFT_EREFUSED with the reason: the file does not tell that. */
 int view_recording_part(struct view_recording *r, const struct view_query *q,

@@ -57,10 +57,10 @@ static int rank_sites(struct stacks *s)
 }
 
 static int open_stacks(struct stacks *s, struct view_recording *r, const struct view_query *q,
-		       struct heft_error *err)
+		       enum view_extent extent, struct heft_error *err)
 {
 	*s = (struct stacks){0};
-	int rc = view_recording_part(r, q, VIEW_NO_SIZES, &s->part, err);
+	int rc = view_recording_part(r, q, extent, &s->part, err);
 	if (rc < 0)
 		return rc;
 	s->p = s->part->p;
@@ -101,8 +101,13 @@ static int build_tree(struct view_calls *c, const struct stacks *s, bool invert)
 	int rc = view_functions_add(&c->functions, s->p, s->values, &ids);
 	for (uint32_t i = 0; i < s->count && rc == 0; i++) {
 		struct view_amount amount = amount_of(s, s->order[i]);
-		rc = view_calls_add(c, s->p, ids, s->p->sites[s->order[i]].node, PROFILE_NONE,
-				    !invert, &amount);
+		const struct profile_site *x = &s->p->sites[s->order[i]];
+		if (s->p->by_process && x->labels < s->p->label_set_count)
+			rc = view_functions_add_process(
+				&c->functions, s->p->label_sets[x->labels].labels[0].text,
+				&c->outermost);
+		if (rc == 0)
+			rc = view_calls_add(c, s->p, ids, x->node, PROFILE_NONE, !invert, &amount);
 	}
 	free(ids);
 	view_calls_settle(c);
@@ -132,7 +137,14 @@ int view_tree(FILE *out, struct view_recording *r, const struct view_query *q,
 {
 	struct stacks s;
 	struct json_writer w;
-	int rc = open_stacks(&s, r, q, err);
+	static const enum view_extent extents[] = {
+		[VIEW_PROCESSES_MERGED] = VIEW_BY_PROCESS,
+		[VIEW_PROCESSES_EACH] = VIEW_EACH_PROCESS,
+		[VIEW_PROCESSES_NONE] = VIEW_NO_SIZES,
+	};
+	/* The root of a single one would say nothing. */
+	enum view_extent extent = q->has_process ? VIEW_NO_SIZES : extents[q->processes];
+	int rc = open_stacks(&s, r, q, extent, err);
 	json_write_init(&w, out);
 	if (rc == 0)
 		rc = write_tree(&w, &s, q, err);
@@ -215,7 +227,7 @@ int view_sandwich(FILE *out, struct view_recording *r, const struct view_query *
 	bool *frames = NULL;
 	if (!q->function)
 		return heft_fail(err, HEFT_EUSAGE, "which function? function=NAME says it");
-	int rc = open_stacks(&s, r, q, err);
+	int rc = open_stacks(&s, r, q, VIEW_NO_SIZES, err);
 	if (rc == 0 && !(frames = frames_of_function(s.p, q)))
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for this tree");
 	json_write_init(&w, out);
