@@ -126,6 +126,12 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	}
 }
 
+static bool draws_a_tree(const struct exporter *x)
+{
+	return strcmp(x->name, "flamegraph") == 0 || strcmp(x->name, "folded") == 0 ||
+	       strcmp(x->name, "speedscope") == 0;
+}
+
 /* Options that each are right and together make no sense. */
 static int check_usage(struct export_command *c)
 {
@@ -139,6 +145,9 @@ static int check_usage(struct export_command *c)
 	if (c->options.invert && strcmp(c->exporter->name, "folded") != 0 &&
 	    strcmp(c->exporter->name, "flamegraph") != 0)
 		return cli_usage_error(c->verb, "--invert is for folded and flamegraph");
+	if (s->has_roots && !draws_a_tree(c->exporter))
+		return cli_usage_error(c->verb,
+				       "--processes is for flamegraph, folded and speedscope");
 	if (c->options.source && c->exporter != &html_exporter)
 		return cli_usage_error(c->verb, "--source is for html");
 	if (c->exporter == &html_exporter &&
@@ -170,10 +179,12 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 		s->part.has_window = false;
 	if (rc == 0)
 		rc = import_profile(p, path, &s->part, err);
-	if (rc == 0 && !c->exporter->labels)
+	if (rc == 0 && !c->exporter->labels && !(*p)->by_process)
 		profile_drop_labels(*p);
 	if (rc == 0)
 		rc = cli_selection_apply(s, *p, err);
+	if (rc == 0)
+		rc = profile_root_processes(*p);
 	return rc;
 }
 
@@ -256,6 +267,7 @@ static int export_profile(struct export_command *c, const char *path, struct hef
 {
 	struct profile *p = NULL;
 	c->selection.part.process_totals = c->exporter == &json_exporter;
+	c->selection.part.by_process = draws_a_tree(c->exporter) && !c->selection.no_roots;
 	int rc = load(c, path, &p, err);
 	if (rc == 0)
 		rc = settle_measure(c, p, err);

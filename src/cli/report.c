@@ -80,6 +80,8 @@ static int check_options(struct report_command *c)
 	if (s->sort == PROFILE_BY_GREW && !window)
 		return cli_usage_error(c->verb,
 				       "--sort grew is for a window: --from TIME --to TIME");
+	if (s->has_roots && (c->view != report_tree || s->json))
+		return cli_usage_error(c->verb, "--processes is for --tree and --invert");
 	if (c->view == report_tree && s->sort == PROFILE_BY_LIFETIME)
 		return cli_usage_error(c->verb, "lifetimes do not add up to a tree");
 	return CLI_GO_ON;
@@ -174,6 +176,8 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 		rc = choose_sort(c, *p, path, err);
 	if (rc == 0)
 		rc = cli_selection_apply(&c->selection, *p, err);
+	if (rc == 0)
+		rc = profile_root_processes(*p);
 	return rc;
 }
 
@@ -222,6 +226,7 @@ int cmd_report(int argc, char **argv)
 	c.options.processes = s->part.thread ? 0 : s->has_limit ? s->limit : PROCESSES_SHOWN;
 	s->part.process_totals = s->json || c.options.threads;
 	s->part.sizes = c.options.sizes;
+	s->part.by_process = c.view == report_tree && !s->json && !s->no_roots;
 
 	struct cli_progress progress;
 	cli_progress_attach(&progress, &s->part);

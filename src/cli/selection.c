@@ -9,6 +9,8 @@
 
 #include "trace/trace.h"
 
+#include <string.h>
+
 static int set_time(const struct cli_verb *verb, const struct cli_option *option, const char *value,
 		    const char **text, struct cli_time *time)
 {
@@ -47,6 +49,11 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 			return cli_usage_error(verb, "--pid needs a process id, not '%s'", value);
 		s->part.has_pid = true;
 		s->part.pid = (int32_t)number;
+		return 0;
+	case CLI_OPT_PROCESSES: /* one of its list */
+		s->no_roots = strcmp(value, "none") == 0;
+		s->has_roots = true;
+		s->part.merging = strcmp(value, "each") == 0 ? PROCESSES_EACH : PROCESSES_AS_FIT;
 		return 0;
 	case CLI_OPT_FROM:
 		return set_time(verb, option, value, &s->from_text, &s->from);

@@ -17,6 +17,7 @@ struct cli_selection {
 	enum profile_sort sort;
 	size_t limit;
 	bool has_sort, has_limit;
+	bool has_roots, no_roots; /* --processes; none of them */
 	bool json, quiet;
 	enum cli_color color;
 };

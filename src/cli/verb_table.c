@@ -56,6 +56,8 @@ static const struct cli_option report_options[] = {
 	{CLI_OPT_TREE, "tree", 0, CLI_NO_ARG, NULL, "show call stacks as a tree from main down", false},
 	{CLI_OPT_INVERT, "invert", 0, CLI_NO_ARG, NULL,
 	 "show the tree from the allocating function up", false},
+	{CLI_OPT_PROCESSES, "processes", 0, CLI_ARG, "merged|each|none",
+	 "roots of the tree: processes, many of one program as one (default), each, or none", false},
 	{CLI_OPT_THREADS, "threads", 0, CLI_NO_ARG, NULL,
 	 "show threads, and who frees whose blocks", false},
 	{CLI_OPT_SIZES, "sizes", 0, CLI_NO_ARG, NULL, "show sizes, and what rounding them up costs",
@@ -120,6 +122,9 @@ static const struct cli_option export_options[] = {
 	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME", "what is live at TIME: peak, end or a time", false},
 	{CLI_OPT_INVERT, "invert", 0, CLI_NO_ARG, NULL,
 	 "folded, flamegraph: from the allocating function up", false},
+	{CLI_OPT_PROCESSES, "processes", 0, CLI_ARG, "merged|each|none",
+	 "flamegraph, folded, speedscope: processes as roots, many of one program as one (default), "
+	 "each, or none", false},
 	{CLI_OPT_RAW, "raw", 0, CLI_NO_ARG, NULL,
 	 "pprof: addresses and build ids instead of symbols", false},
 	{CLI_OPT_SOURCE, "source", 0, CLI_NO_ARG, NULL, "html: with the lines of source files", false},

@@ -464,6 +464,15 @@ uint32_t *profile_sorted_sites(const struct profile *p, enum profile_sort sort);
 int profile_filter(struct profile *p, const char *focus, const char *ignore,
 		   struct heft_error *err);
 
+/* Where sites are apart by process (by_process): "echo (200 processes)"; besides it "number" of a
+ * single process or "program" of several. */
+#define PROFILE_LABEL_PROCESS "process"
+const struct profile_label *profile_find_label(const struct profile_label_set *set,
+					       const char *key); /* or NULL */
+/* Gives every stack its process as outermost frame, where sites are apart by process. The last thing
+ * that is done to a profile. 0 or HEFT_ENOMEM. */
+int profile_root_processes(struct profile *p);
+
 /* Reading. */
 const char *profile_module_name(const struct profile *p, uint32_t module); /* without folders */
 /* Innermost user frame of a stack, or its innermost frame if it has none; PROFILE_NONE without a

@@ -10,18 +10,25 @@
 
 #include <stdlib.h>
 
-enum { ROOT_COLUMNS = 60 }; /* of a command in the name of a group */
+enum { ROOT_COLUMNS = 40 }; /* of a command in the name of a group */
 
 static int name_groups(struct trace_split *s, struct profile *p)
 {
 	s->labels = malloc(((size_t)s->groups.count + 1) * sizeof *s->labels);
 	int rc = s->labels ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < s->groups.count && rc == 0; i++) {
-		char *name = process_group_name(p, &s->groups.list[i], ROOT_COLUMNS);
-		struct profile_label label = {.key = "process"};
-		label.text = name ? name_pool_add(p->names, name) : NULL;
+		const struct process_group *g = &s->groups.list[i];
+		const struct profile_process *q = &p->processes[g->greatest];
+		char *name = process_group_name(p, g, ROOT_COLUMNS);
+		struct profile_label labels[] = {{.key = PROFILE_LABEL_PROCESS},
+						 {.key = "number", .number = q->number}};
+		labels[0].text = name ? name_pool_add(p->names, name) : NULL;
 		free(name);
-		rc = label.text ? profile_add_label_set(p, &label, 1, &s->labels[i]) : HEFT_ENOMEM;
+		if (g->count > 1)
+			labels[1] = (struct profile_label){
+				.key = "program", .text = name_pool_add(p->names, process_program(q))};
+		bool named = labels[0].text && (g->count == 1 || labels[1].text);
+		rc = named ? profile_add_label_set(p, labels, 2, &s->labels[i]) : HEFT_ENOMEM;
 	}
 	return rc;
 }

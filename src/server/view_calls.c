@@ -79,7 +79,7 @@ static int add_function(struct view_functions *f, const struct profile *p, uint3
 	uint32_t at = function_slot(f, x->function, module);
 	if (!f->slots[at]) {
 		f->items[f->count++] =
-			(struct view_function){x->function, module, p, frame, weight, false};
+			(struct view_function){x->function, module, p, frame, weight, NULL};
 		f->slots[at] = f->count;
 	}
 	*id = f->slots[at] - 1;
@@ -130,15 +130,17 @@ int view_functions_add(struct view_functions *f, const struct profile *p, const 
 	return rc;
 }
 
-int view_functions_add_process(struct view_functions *f, const char *name, uint32_t *id)
+int view_functions_add_process(struct view_functions *f, const struct profile_label_set *process,
+			       uint32_t *id)
 {
+	const char *name = profile_find_label(process, PROFILE_LABEL_PROCESS)->text;
 	static const char no_module[] = "\n"; /* that no function is in */
 	if (f->count == f->capacity && grow_functions(f) < 0)
 		return HEFT_ENOMEM;
 	uint32_t at = function_slot(f, name, no_module);
 	if (!f->slots[at]) {
 		f->items[f->count++] = (struct view_function){
-			.function = name, .module = no_module, .frame = PROFILE_NONE, .process = true};
+			.function = name, .module = no_module, .frame = PROFILE_NONE, .process = process};
 		f->slots[at] = f->count;
 	}
 	*id = f->slots[at] - 1;

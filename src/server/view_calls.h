@@ -14,7 +14,7 @@ struct view_function {
 	const struct profile *p;       /* of the frame that stands for it */
 	uint32_t frame;                /* PROFILE_NONE: stack unknown, or a process */
 	uint64_t weight;               /* of that frame */
-	bool process;                  /* what is called so is no function, but a process or several */
+	const struct profile_label_set *process; /* no function, but processes; NULL: it is one */
 };
 
 struct view_functions {
@@ -30,7 +30,8 @@ int view_functions_add(struct view_functions *f, const struct profile *p, const 
 		       uint32_t **ids);
 
 /* One that stands for processes, at the root of their stacks. 0 or HEFT_ENOMEM. */
-int view_functions_add_process(struct view_functions *f, const char *name, uint32_t *id);
+int view_functions_add_process(struct view_functions *f, const struct profile_label_set *process,
+			       uint32_t *id);
 
 /* ---- the tree */
 

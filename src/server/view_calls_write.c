@@ -285,7 +285,7 @@ static void write_frames(struct json_writer *w, const struct view_query *q, cons
 		const struct view_function *x =
 			f == PROFILE_NONE ? NULL : &v->c->functions.items[f];
 		if (x && x->process)
-			view_write_process(w, q, x->function);
+			view_write_process(w, q, x->process);
 		else
 			view_write_frame(w, q, x ? x->p : NULL, x ? x->frame : PROFILE_NONE);
 	}

@@ -32,8 +32,9 @@ static int live_measure(struct view_measure *m, const struct view_query *q, cons
 		peak = !peak;
 	if (q->count && (p->has & PROFILE_LACKS_BLOCKS))
 		return refuse(p, "how many blocks are live", err);
-	m->number = peak ? (q->count ? VIEW_PEAK_BLOCKS : VIEW_PEAK_BYTES)
-			 : (q->count ? VIEW_LIVE_BLOCKS : VIEW_LIVE_BYTES);
+	m->number = peak		     ? (q->count ? VIEW_PEAK_BLOCKS : VIEW_PEAK_BYTES)
+		    : q->at == VIEW_AT_END ? (q->count ? VIEW_LEFT_BLOCKS : VIEW_LEFT_BYTES)
+					   : (q->count ? VIEW_LIVE_BLOCKS : VIEW_LIVE_BYTES);
 	return 0;
 }
 
@@ -82,6 +83,10 @@ uint64_t view_value(const struct view_measure *m, const struct profile *p, uint3
 		return s->live_bytes;
 	case VIEW_LIVE_BLOCKS:
 		return s->live_blocks;
+	case VIEW_LEFT_BYTES:
+		return s->left_bytes;
+	case VIEW_LEFT_BLOCKS:
+		return s->left_blocks;
 	case VIEW_GREW_BYTES:
 		return growth(s->start_bytes, s->live_bytes);
 	case VIEW_GREW_BLOCKS:
@@ -129,10 +134,12 @@ bool view_error(const struct view_measure *m, const struct profile *p, uint32_t 
 		return true;
 	case VIEW_GREW_BYTES: /* of the whole run: what is live */
 	case VIEW_LIVE_BYTES:
+	case VIEW_LEFT_BYTES:
 		*error = e->live_bytes;
 		return true;
 	case VIEW_GREW_BLOCKS:
 	case VIEW_LIVE_BLOCKS:
+	case VIEW_LEFT_BLOCKS:
 		*error = e->live_blocks;
 		return true;
 	case VIEW_ALLOCATED_BYTES:

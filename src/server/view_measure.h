@@ -11,6 +11,8 @@ enum view_number {
 	VIEW_PEAK_BLOCKS,
 	VIEW_LIVE_BYTES,
 	VIEW_LIVE_BLOCKS,
+	VIEW_LEFT_BYTES, /* at the end: of each process at its own */
+	VIEW_LEFT_BLOCKS,
 	VIEW_GREW_BYTES,
 	VIEW_GREW_BLOCKS,
 	VIEW_ALLOCATED_BYTES,

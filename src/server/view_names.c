@@ -50,16 +50,25 @@ static void write_place_members(struct json_writer *w, const struct view_query *
 			f && f->module < p->module_count ? profile_module_name(p, f->module) : "");
 }
 
-void view_write_process(struct json_writer *w, const struct view_query *q, const char *name)
+void view_write_process(struct json_writer *w, const struct view_query *q,
+			const struct profile_label_set *process)
 {
+	const struct profile_label *number = profile_find_label(process, "number");
+	const struct profile_label *program = profile_find_label(process, "program");
 	json_write_object(w);
-	view_write_name(w, q, "function", name);
+	view_write_name(w, q, "function", profile_find_label(process, PROFILE_LABEL_PROCESS)->text);
 	json_write_key_string(w, "file", "");
 	json_write_key_uint(w, "line", 0);
 	json_write_key_string(w, "module", "");
 	json_write_key_bool(w, "user", true);
 	json_write_key_bool(w, "inlined", false);
-	json_write_key_bool(w, "process", true);
+	json_write_key(w, "process");
+	json_write_object(w);
+	if (number)
+		json_write_key_int(w, "number", number->number);
+	if (program)
+		json_write_key_string(w, "program", program->text);
+	json_write_object_end(w);
 	json_write_object_end(w);
 }
 

@@ -19,7 +19,8 @@ void view_write_name(struct json_writer *w, const struct view_query *q, const ch
 void view_write_frame(struct json_writer *w, const struct view_query *q, const struct profile *p,
 		      uint32_t frame);
 /* A Frame that stands for a process, or several. */
-void view_write_process(struct json_writer *w, const struct view_query *q, const char *name);
+void view_write_process(struct json_writer *w, const struct view_query *q,
+			const struct profile_label_set *process);
 /* The Place of the first user frame above the node. */
 void view_write_place(struct json_writer *w, const struct view_query *q, const struct profile *p,
 		      uint32_t node);

@@ -104,8 +104,7 @@ static int build_tree(struct view_calls *c, const struct stacks *s, bool invert)
 		const struct profile_site *x = &s->p->sites[s->order[i]];
 		if (s->p->by_process && x->labels < s->p->label_set_count)
 			rc = view_functions_add_process(
-				&c->functions, s->p->label_sets[x->labels].labels[0].text,
-				&c->outermost);
+				&c->functions, &s->p->label_sets[x->labels], &c->outermost);
 		if (rc == 0)
 			rc = view_calls_add(c, s->p, ids, x->node, PROFILE_NONE, !invert, &amount);
 	}

@@ -1,0 +1,77 @@
+/* Processes as outermost frames, of a profile whose sites are apart by process: for trees and formats
+ * that know stacks and nothing else. Stacks of one process stay one tree under its root.
+ *
+ * Invariant: parents stay before their children, since new nodes come after all others. */
+#include "profile/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct path {
+	uint32_t *nodes; /* of the site's stack, innermost first */
+	size_t length, size;
+};
+
+static int follow(struct path *path, const struct profile *p, uint32_t node)
+{
+	path->length = 0;
+	for (; node != PROFILE_NONE; node = p->nodes[node].parent) {
+		if (path->length == path->size) {
+			size_t size = path->size ? path->size * 2 : 256;
+			uint32_t *nodes = reallocarray(path->nodes, size, sizeof *nodes);
+			if (!nodes)
+				return HEFT_ENOMEM;
+			path->nodes = nodes;
+			path->size = size;
+		}
+		path->nodes[path->length++] = node;
+	}
+	return 0;
+}
+
+const struct profile_label *profile_find_label(const struct profile_label_set *set, const char *key)
+{
+	for (uint32_t i = 0; i < set->count; i++)
+		if (strcmp(set->labels[i].key, key) == 0)
+			return &set->labels[i];
+	return NULL;
+}
+
+static int root_of(struct profile *p, uint32_t labels, uint32_t *root)
+{
+	struct profile_frame frame = {
+		.function = profile_find_label(&p->label_sets[labels], PROFILE_LABEL_PROCESS)->text,
+		.module = PROFILE_NONE};
+	uint32_t id;
+	int rc = profile_add_frame(p, &frame, &id);
+	if (rc == 0) {
+		p->frames[id].user = true; /* what leaves out the runtime's frames leaves it in */
+		rc = profile_add_node(p, PROFILE_NONE, id, 0, root);
+	}
+	return rc;
+}
+
+int profile_root_processes(struct profile *p)
+{
+	struct path path = {0};
+	int rc = 0;
+	for (uint32_t i = 0; p->by_process && i < p->site_count && rc == 0; i++) {
+		struct profile_site *s = &p->sites[i];
+		uint32_t at;
+		if (s->labels >= p->label_set_count)
+			continue;
+		rc = follow(&path, p, s->node);
+		if (rc == 0)
+			rc = root_of(p, s->labels, &at);
+		while (path.length && rc == 0) {
+			struct profile_node n = p->nodes[path.nodes[--path.length]];
+			rc = profile_add_node(p, at, n.frame, n.flags, &at);
+		}
+		if (rc == 0) /* what has no stack has its process at least */
+			s->node = at;
+		s->labels = PROFILE_NONE;
+	}
+	p->by_process = false;
+	free(path.nodes);
+	return rc;
+}
