@@ -28,7 +28,9 @@ export interface Selection {
   from?: number; // of the others; default 0
   to?: number; // default: the end
   metric?: "bytes" | "count"; // default "bytes"
-  pid?: number;
+  process?: number; // one of Summary.processes, by its number
+  program?: string; // all processes of this program
+  pid?: number; // all programs that a process was, one after the other
   thread?: string;
   focus?: string; // extended regular expression over function, file, module: keep these stacks
   ignore?: string;
@@ -51,7 +53,7 @@ export interface RecordingEntry {
   live: boolean; // grows: GET /api/r/ID/events tells when
 }
 
-// GET /api/r/ID/summary
+// GET /api/r/ID/summary?process=N or ?program=NAME: of these; findings are then those about their sites.
 export interface Summary {
   id: string;
   name: string;
@@ -62,6 +64,8 @@ export interface Summary {
   rateBytes: number;
   start: string; // ISO, "" if not known
   durationNs: number;
+  startNs: number; // of the chosen process, else 0
+  endNs: number; // likewise, else durationNs
   end: string; // "exit" | "signal" | "detached" | "running" | ...
   endWords: string; // "exit status 0", "killed by signal 9 (out of memory, limit 512 MiB)"
   complete: boolean;
@@ -72,9 +76,26 @@ export interface Summary {
   quality: { level: "good" | "fair" | "poor"; words: string[] }; // badge; why
   notes: { warning: boolean; timeNs: number; text: string }[];
   findings: Finding[];
-  processes: { pid: number; ppid: number; command: string[]; end: string }[];
+  processCount: number; // of operating-system processes: one that called exec is twice in the list
+  threadWords: string; // "203 threads in 202 processes"
+  processes: Process[]; // greatest peak first
   threads: { pid: number; tid: number; name: string; allocations: number; allocatedBytes: number }[];
   pruned?: string[]; // one-file report: what was left out, in words
+}
+export interface Process {
+  number: number; // in the recording
+  pid: number;
+  ppid: number;
+  program: string;
+  command: string[]; // as much as a table shows
+  end: string;
+  startNs: number;
+  runNs: number;
+  peakBytes: number;
+  peakRssBytes: number; // 0: not known
+  leftBytes: number; // not freed when it ended
+  leftBlocks: number;
+  allocatedBytes: number;
 }
 export interface Has {
   peak: boolean;
@@ -101,6 +122,8 @@ export interface Totals {
   peakTimeNs: number;
   liveBytes: number;
   liveBlocks: number;
+  leftBytes: number; // of each process when it ended
+  leftBlocks: number;
   temporary: number;
   threads: number;
   dropped: number;
@@ -133,7 +156,8 @@ export interface Place {
   module: string; // without folders
 }
 
-// GET /api/r/ID/timeline?slots=N (at most so many points; default 400). Always of the whole recording.
+// GET /api/r/ID/timeline?slots=N (at most so many points; default 400) and process or program as in
+// Selection: then of these alone, from the start of the first to the end of the last.
 export interface Timeline {
   fromNs: number;
   toNs: number;
@@ -146,7 +170,9 @@ export interface Timeline {
   limitBytes: number; // memory limit; 0: not known or far away
 }
 
-// GET /api/r/ID/tree?Selection&invert=0|1&limit=N (default 20000)&root=PATH
+// GET /api/r/ID/tree?Selection&processes=merged|each|none&invert=0|1&limit=N (default 20000)&root=PATH
+// Where there are several processes they are the outermost frames: up to 20 one by one, of more those of
+// one program together (merged, the default).
 // Nodes in an order where a parent stands before its children; siblings stand greatest first. Node 0
 // is the root of everything. Calls of one function (in one module) under one caller are one node,
 // whatever their lines; its frame shows the place of the greatest. Children of a node below the limit
@@ -173,6 +199,7 @@ export interface Frame {
   module: string;
   user: boolean; // the user's own code, not libc or a language's runtime
   inlined: boolean;
+  process?: { number?: number; program?: string }; // no function, but a process (number) or several (program)
 }
 
 // GET /api/r/ID/sites?Selection&sort=peak|live|allocated|count|temporary|lifetime|value&n=N (200)&search=TEXT
@@ -190,6 +217,8 @@ export interface SiteRow {
   peakBytes: number; // its part of the recording's peak, whatever is selected
   liveBytes: number;
   liveBlocks: number;
+  leftBytes: number;
+  leftBlocks: number;
   allocations: number;
   allocatedBytes: number;
   temporary: number;
@@ -199,7 +228,7 @@ export interface SiteRow {
   freedBy: string; // "consumer() 98 %", "" if not known
 }
 
-// GET /api/r/ID/site?site=N (whole recording)
+// GET /api/r/ID/site?process=N&program=NAME&site=N (whole run; freedBy and handover of all processes)
 export interface Site {
   row: SiteRow;
   stack: Frame[]; // innermost first
@@ -264,7 +293,7 @@ export interface Lifetimes {
   heat: { birthNs: number[]; cells: number[][]; live: number[][] } | null;
 }
 
-// GET /api/r/ID/threads
+// GET /api/r/ID/threads?process=N&program=NAME
 export interface Threads {
   threads: { label: string; pid: number; tid: number; allocations: number; allocatedBytes: number; frees: number }[];
   // hand-overs: blocks allocated by `from` and freed by `to`

@@ -8,14 +8,20 @@ import { brief, bytes, clean, count, duration, exactBytes, functionWords, rate, 
 const SEVERITY = { high: { icon: "▲", words: "High" }, medium: { icon: "◆", words: "Medium" }, low: { icon: "●", words: "Low" } };
 
 export function Findings({ summary }: { summary: Summary }) {
-  const findings = summary.findings;
+  const findings = summary.findings, chosen = state.value.process || state.value.program;
   return <div class="findings">
     <FourNumbers summary={summary} />
     <Notes summary={summary} />
+    {findings.length > 0 && chosen ? <p class="note">Found in all processes together, at call stacks that are here too.</p> : ""}
     {findings.length === 0
-      ? <Empty title="heft found nothing wrong">{summary.live ? "It keeps looking while the program runs. " : ""}Start with the flame graph (2) or the sites (3) to see where the memory comes from.</Empty>
+      ? <Empty title={chosen ? "No finding is about this" : "heft found nothing wrong"}>{summary.live ? "It keeps looking while the program runs. " : ""}Start with the flame graph (2) or the sites (3) to see where the memory comes from.</Empty>
       : <ol class="cards" aria-label="Findings">{findings.map((f, i) => <Card key={i} finding={f} summary={summary} />)}</ol>}
   </div>;
+}
+
+// What was not freed: of several processes, each at its own end.
+export function endWords(summary: Summary): string {
+  return summary.live ? "Live now" : summary.processes.length > 1 ? "Left at exit" : "Live at the end";
 }
 
 function FourNumbers({ summary }: { summary: Summary }) {
@@ -24,11 +30,11 @@ function FourNumbers({ summary }: { summary: Summary }) {
   const items: { name: string; value: string; title?: string; more: string }[] = [
     { name: "Peak heap", value: has.peak ? bytes(t.peakBytes) : "not known", title: exactBytes(t.peakBytes) + error(e?.peakBytes),
       more: has.peak ? `${several(t.peakBlocks, "block")}${has.times ? ` at ${duration(t.peakTimeNs)}` : ""}${error(e?.peakBytes)}` : "this file does not tell" },
-    { name: summary.live ? "Live now" : "Live at the end", value: has.live ? bytes(t.liveBytes) : "not known", title: exactBytes(t.liveBytes) + error(e?.liveBytes),
-      more: has.live ? `${several(t.liveBlocks, "block")}${error(e?.liveBytes)}` : "this file does not tell" },
+    { name: endWords(summary), value: has.live ? bytes(t.leftBytes) : "not known", title: exactBytes(t.leftBytes) + error(e?.liveBytes),
+      more: has.live ? `${several(t.leftBlocks, "block")}${error(e?.liveBytes)}` : "this file does not tell" },
     { name: "Peak RSS", value: t.peakRssBytes ? bytes(t.peakRssBytes) : "not known", title: exactBytes(t.peakRssBytes),
       more: t.peakRssBytes && t.peakBytes && has.peak ? `${(t.peakRssBytes / t.peakBytes).toFixed(1)} × the peak heap` : "this file does not tell" },
-    { name: "Allocations", value: has.times && summary.durationNs ? rate(t.allocations, summary.durationNs) : count(t.allocations), title: count(t.allocations),
+    { name: "Allocations", value: has.times && summary.durationNs ? rate(t.allocations, summary.endNs - summary.startNs) : count(t.allocations), title: count(t.allocations),
       more: `${count(t.allocations)} in all${has.temporary && t.allocations ? `, ${share(t.temporary, t.allocations)} temporary` : ""}` },
   ];
   return <dl class="four">{items.map((i) => <div key={i.name}><dt>{i.name}</dt><dd title={i.title}>{i.value}</dd><dd class="faint">{i.more}</dd></div>)}</dl>;

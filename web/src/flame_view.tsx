@@ -5,9 +5,10 @@ import { useMemo } from "preact/hooks";
 import type { Summary, Tree } from "./api";
 import { CHOOSE, Choice, Document, Empty, Toggle } from "./bits";
 import { mix, moduleIndex, palette, type Palette } from "./colours";
-import { holds, useDocument } from "./fetch";
+import { holds, isFile, useDocument } from "./fetch";
 import { findMatches, findPath, frameOf, makeFlame, pathName, type Flame } from "./flame";
 import { FlameCanvas } from "./flame_canvas";
+import { APART, listed } from "./processes";
 import { address, go, selectionOf, state } from "./state";
 import { amount, baseName, brief, duration, share } from "./words";
 
@@ -17,9 +18,10 @@ export const matchedWords = signal("");
 
 export function treeAddress(id: string): { tree: string; inverted: boolean } {
   const s = state.value;
-  const inverted = address(`/api/r/${id}/tree`, selectionOf(s), { invert: s.invert });
+  const processes = s.each ? "each" : undefined;
+  const inverted = address(`/api/r/${id}/tree`, selectionOf(s), { processes, invert: s.invert });
   if (s.invert && holds(inverted)) return { tree: inverted, inverted: true };
-  return { tree: address(`/api/r/${id}/tree`, selectionOf(s)), inverted: false };
+  return { tree: address(`/api/r/${id}/tree`, selectionOf(s), { processes }), inverted: false };
 }
 
 // n and N: to the next match.
@@ -40,7 +42,7 @@ export function FlameView({ summary }: { summary: Summary }) {
 }
 
 export function moduleColour(flame: Flame): (node: number, p: Palette) => string {
-  const index = flame.tree.frames.map((f) => (f.user ? moduleIndex(f.module) : -1));
+  const index = flame.tree.frames.map((f) => (f.user && !f.process ? moduleIndex(f.module) : -1));
   return (node, p) => {
     const f = flame.frame[node];
     return f < 0 || index[f] < 0 ? p.system : p.modules[index[f]];
@@ -90,6 +92,7 @@ function FlameBar({ summary, flame }: { summary: Summary; flame: Flame }) {
     <Toggle on={s.invert} set={(invert) => go({ invert, zoom: "", node: "" })} title="Allocating functions on top, their callers below (i)">Invert</Toggle>
     <Toggle on={s.merge} set={(merge) => go({ merge, zoom: "", node: "" })} title="A function that calls itself is one box (r)">Merge recursion</Toggle>
     <Toggle on={s.fold} set={(fold) => go({ fold, zoom: "", node: "" })} title="Only your own code; what libc and the language's runtime allocate counts for their callers (f)">Fold system frames</Toggle>
+    {listed(summary).length > APART && !s.process && !isFile() && <Toggle on={s.each} set={(each) => go({ each, zoom: "", node: "" })} title="Not those of one program together">Each process</Toggle>}
     <Choice label="colour" value={s.colour} set={(colour) => go({ colour })} options={[
       { value: "module", words: "Colour by module" },
       { value: "lifetime", words: "by lifetime", disabled: !flame.other, title: flame.other ? undefined : summary.mode === "exact" ? "This selection has no lifetimes" : "A sampled recording has no lifetimes" },
@@ -107,7 +110,7 @@ function Legend({ flame, byLifetime }: { flame: Flame; byLifetime: boolean }) {
   const seen = new Map<string, number>();
   for (let i = 1; i < flame.count; i++) {
     const f = frameOf(flame, i);
-    if (f?.user) seen.set(f.module, (seen.get(f.module) ?? 0) + flame.self[i]);
+    if (f?.user && !f.process) seen.set(f.module, (seen.get(f.module) ?? 0) + flame.self[i]);
   }
   const top = [...seen].sort((a, b) => b[1] - a[1]).slice(0, 6);
   return <p class="legend">{top.map(([name]) => <span key={name}><i style={{ background: p.modules[moduleIndex(name)] }} />{brief(baseName(name), 40) || "(no module)"}</span>)}

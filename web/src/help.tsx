@@ -19,6 +19,7 @@ export const KEYS: [string, string][] = [
   ["Enter", "zoom to the chosen box, open the chosen row"],
   ["Esc", "back: close, zoom out, clear"],
   ["i, r, f, c", "flame graph: invert, merge recursion, fold system frames, colours"],
+  ["P", "processes; a row chooses one, Esc goes back to all"],
   ["s", "the chosen function in Sandwich"],
   ["y", "copy the stack in the inspector"],
   ["x", "export what is on screen"],
@@ -28,6 +29,7 @@ export const KEYS: [string, string][] = [
 
 const WORDS: [string, string][] = [
   ["live", "allocated and not yet freed"],
+  ["left at exit", "not freed when its process ended"],
   ["site", "a call stack that allocates"],
   ["temporary", "freed before its thread allocates again"],
   ["RSS", "the memory that the system gave to the process, everything included"],

@@ -5,9 +5,10 @@ import { Amount, Document, Fact, FunctionName, openSandwich, openSource, PlaceNa
 import { shownRow } from "./diff";
 import { isFile, useDocument } from "./fetch";
 import { childrenOf, findPath, frameOf, nodeLabel, pathName, stackOf, type Flame } from "./flame";
+import { endWords } from "./findings";
 import { shownFlame } from "./flame_view";
 import { Histogram } from "./lifetimes";
-import { address, go, state } from "./state";
+import { address, chooseProcess, go, processOf, state } from "./state";
 import { clean, count, duration, quoted, several, share, type Unit } from "./words";
 
 let stackText = "";
@@ -48,7 +49,7 @@ export function Inspector({ summary }: { summary: Summary }) {
 }
 
 function SiteDetails({ summary }: { summary: Summary }) {
-  const answer = useDocument<Site>(address(`/api/r/${summary.id}/site`, { site: state.value.site }));
+  const answer = useDocument<Site>(address(`/api/r/${summary.id}/site`, processOf(state.value), { site: state.value.site }));
   return <Document answer={answer}>{(site) => <SiteBody site={site} summary={summary} />}</Document>;
 }
 
@@ -67,7 +68,7 @@ function SiteBody({ site, summary }: { site: Site; summary: Summary }) {
     <p class="inspector-title"><FunctionName name={r.place.function} /> <PlaceName place={r.place} />{r.via && <span class="faint"> via {clean(r.via)}</span>}</p>
     <dl class="facts">
       {has.peak && <Fact name="At peak"><Size n={r.peakBytes} /></Fact>}
-      {has.live && <Fact name={summary.live ? "Live now" : "Live at end"}><Size n={r.liveBytes} /> <span class="faint">{several(r.liveBlocks, "block")}</span></Fact>}
+      {has.live && <Fact name={endWords(summary)}><Size n={r.leftBytes} /> <span class="faint">{several(r.leftBlocks, "block")}</span></Fact>}
       {has.allocated && <Fact name="Allocated"><Size n={r.allocatedBytes} /> <span class="faint">{several(r.allocations, "time")}</span></Fact>}
       {has.temporary && <Fact name="Temporary">{count(r.temporary)} <span class="faint">{share(r.temporary, r.allocations)}</span></Fact>}
       {has.lifetimes && <Fact name="Lifetime">{duration(r.p50Ns)} <span class="faint">median, p99 {duration(r.p99Ns)}</span></Fact>}
@@ -103,15 +104,16 @@ function NodeDetails({ flame, unit, summary }: { flame: Flame; unit: Unit; summa
       <Fact name="Total"><Amount n={flame.total[node]} unit={unit} /> <span class="faint">{share(flame.total[node], flame.total[0])}</span></Fact>
       <Fact name="Own"><Amount n={flame.self[node]} unit={unit} /></Fact>
       {flame.other && flame.other[node] > 0 && <Fact name="Mean lifetime">{duration(flame.other[node])}</Fact>}
-      {f && <Fact name="Module"><span title={clean(f.module)}>{clean(f.module).slice(-60)}</span></Fact>}
+      {f && !f.process && <Fact name="Module"><span title={clean(f.module)}>{clean(f.module).slice(-60)}</span></Fact>}
     </dl>
     {f && <div class="button-row">
       <button onClick={() => go({ zoom: pathName(flame, node) })}>Zoom</button>
+      {f.process ? <button class="primary" disabled={isFile()} onClick={() => chooseProcess((f.process!.number ?? -1) + 1, f.process!.program ?? "")}>{f.process.program ? "Only these processes" : "Only this process"}</button> : <>
       <button onClick={() => openSandwich(f.function, f.module)} title="key s">Sandwich</button>
       {f.file && <button disabled={!summary.has.source} onClick={() => openSource(f.file, f.line)} title={summary.has.source ? undefined : "No source lines in this file"}>Source</button>}
       <button onClick={() => go({ view: "sites", search: f.function, sort: "" })}>Its sites</button>
       {!isFile() && <><button onClick={() => go({ focus: quoted(f.function), zoom: "" })} title="Count only stacks through it">Only this</button>
-        <button onClick={() => go({ ignore: quoted(f.function), zoom: "", node: "" })} title="Count only stacks without it">Without</button></>}
+        <button onClick={() => go({ ignore: quoted(f.function), zoom: "", node: "" })} title="Count only stacks without it">Without</button></>}</>}
     </div>}
     {children.length > 0 && <><h3>{state.value.invert ? "Called by" : "Calls"}</h3><ul class="plain">{[...children.slice(0, 12)].map((c) => <li key={c}><button class="link" onClick={() => go({ node: pathName(flame, c) }, true)}>{nodeLabel(flame, c)}</button> <span class="faint num">{share(flame.total[c], flame.total[node])}</span></li>)}</ul></>}
     <h3>Call stack</h3>

@@ -9,7 +9,7 @@ import { findPath, frameOf } from "./flame";
 import { helpShown } from "./help";
 import { copyStack } from "./inspector";
 import { openSandwich } from "./bits";
-import { go, MODES, setTheme, state, VIEWS, type State } from "./state";
+import { chooseProcess, go, MODES, setTheme, state, VIEWS, type State } from "./state";
 import { choose, instantNs, moveInstant, nextMark, setWindowEnd, shownTimeline } from "./timeline";
 import { searchBox } from "./top_bar";
 
@@ -23,6 +23,7 @@ function back(): void {
   }
   else if (s.search) go({ search: "" });
   else if (s.focus || s.ignore || s.thread) go({ focus: "", ignore: "", thread: "" });
+  else if (s.process || s.program) chooseProcess(0, "");
 }
 
 function sandwichOfChosen(): void {
@@ -58,6 +59,7 @@ function actions(summary: Summary): Record<string, () => void> {
     r: () => go({ merge: !s.merge, zoom: "", node: "" }),
     f: () => go({ fold: !s.fold, zoom: "", node: "" }),
     c: () => go({ colour: s.colour === "module" ? "lifetime" : "module" }),
+    P: () => { if (summary.processes.length > 1) openView("processes"); },
     s: sandwichOfChosen,
     y: copyStack,
     x: openExport,

@@ -55,7 +55,7 @@ function HeatMap({ heat, lows, summary }: { heat: NonNullable<Doc["heat"]>; lows
   const most = max(...both.map((row) => max(...row, 0)), 1);
   const left = 64, height = 16, rows = to - from;
   const step = (width - left - 8) / both.length;
-  const ends = [...heat.birthNs.slice(1), summary.durationNs];
+  const ends = [...heat.birthNs.slice(1), summary.endNs];
   const y = (l: number) => (to - 1 - l) * height;
   const x = (ns: number) => left + ((ns - heat.birthNs[0]) / ((ends[ends.length - 1] - heat.birthNs[0]) || 1)) * step * both.length;
   return <figure class="heat" ref={box}>

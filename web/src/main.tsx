@@ -13,11 +13,12 @@ import { Inspector } from "./inspector";
 import { listenToKeys } from "./keys";
 import { LifetimesView } from "./lifetimes";
 import { MemoryView } from "./memory";
+import { ProcessesView } from "./processes";
 import { SandwichView } from "./sandwich";
 import { SitesView } from "./sites";
 import { SizesView } from "./sizes";
 import { SourceView } from "./source";
-import { go, startTheme, state, VIEWS, type ViewName } from "./state";
+import { address, go, processOf, startTheme, state, VIEWS, type ViewName } from "./state";
 import { ThreadsView } from "./threads";
 import { TimelineBand } from "./timeline";
 import { TopBar } from "./top_bar";
@@ -41,6 +42,7 @@ const VIEW: Record<ViewName, View> = {
   lifetimes: { words: "Lifetimes", question: "Temporary, for a session, or for ever?", show: LifetimesView, has: "lifetimes", lacks: "Lifetimes need every free: record with heft run, without --sample." },
   threads: { words: "Threads", question: "Who hands memory to whom?", show: ThreadsView, has: "threads", lacks: "This file does not say which thread allocated. A recording made by heft does." },
   diff: { words: "Diff", question: "What changed?", show: DiffView },
+  processes: { words: "Processes", question: "Which process?", show: ProcessesView },
   memory: { words: "Memory", question: "Why is RSS higher than the heap?", show: MemoryView },
 };
 
@@ -54,14 +56,19 @@ function App() {
   return <Recording key={entry.id} id={entry.id} live={entry.live} recordings={open.value} />;
 }
 
-// A file has the documents of a few selections only.
-function asShown(summary: Summary): Summary {
+// Of a chosen process it is that one's, among the same processes. A file has the documents of a few
+// selections only.
+function asShown(whole: Summary, part?: Summary): Summary {
+  const { processes, processCount, threadWords } = whole;
+  const summary = part ? { ...part, processes, processCount, threadWords } : whole;
   return isFile() ? { ...summary, has: { ...summary.has, windows: false } } : summary;
 }
 
 function Recording({ id, live, recordings }: { id: string; live: boolean; recordings: Recordings }) {
   const answer = useDocument<Summary>(`/api/r/${id}/summary`);
-  const summary = useMemo(() => answer.value && asShown(answer.value), [answer.value]);
+  const s = state.value, chosen = s.process || s.program;
+  const part = useDocument<Summary>(chosen ? address(`/api/r/${id}/summary`, processOf(s)) : null).value;
+  const summary = useMemo(() => answer.value && asShown(answer.value, chosen ? part : undefined), [answer.value, part, chosen]);
   current = summary ?? null; // now: a key may come before any effect does
   useEffect(() => (live && !isFile() ? follow(id) : undefined), [id, live]);
   useEffect(() => {
@@ -84,9 +91,10 @@ function Main({ summary, recordings }: { summary: Summary; recordings: Recording
   useEffect(() => document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [name]);
   return <main>
     <nav class="rail" aria-label="Views"><ul>{VIEWS.map((v, i) => {
+      if (v === "processes" && summary.processes.length < 2) return null;
       const off = VIEW[v].has && !summary.has[VIEW[v].has];
       return <li key={v}><button aria-current={v === name ? "page" : undefined} class={off ? "lacking" : undefined}
-        title={VIEW[v].question + (off ? " (not in this recording)" : "")} onClick={() => go({ view: v, sort: "" })}><kbd aria-hidden="true">{(i + 1) % 10}</kbd><span>{VIEW[v].words}</span></button></li>;
+        title={VIEW[v].question + (off ? " (not in this recording)" : "")} onClick={() => go({ view: v, sort: "" })}><kbd aria-hidden="true">{i < 10 ? (i + 1) % 10 : "P"}</kbd><span>{VIEW[v].words}</span></button></li>;
     })}</ul></nav>
     <section class={`view view-${name}`} id="view" tabIndex={-1} aria-label={`${view.words}: ${view.question}`}>
       {lacking ? <Empty title={isFile() && summary.pruned?.length ? "Not in this file" : "Not recorded"}>{view.lacks}</Empty> : <Shown summary={summary} recordings={recordings} />}

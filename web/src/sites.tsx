@@ -22,7 +22,7 @@ function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
   ];
   if (has.times) out.push({ key: "trend", head: "Over the run", cell: (r) => <Sparkline points={r.trend} /> });
   if (has.peak) out.push({ key: "peak", head: "At peak", number: true, value: (r) => r.peakBytes, cell: (r) => <Size n={r.peakBytes} /> });
-  if (has.live) out.push({ key: "live", head: "At end", number: true, value: (r) => r.liveBytes, cell: (r) => <Size n={r.liveBytes} /> });
+  if (has.live) out.push({ key: "live", head: summary.processes.length > 1 ? "Left at exit" : "At end", number: true, value: (r) => r.leftBytes, cell: (r) => <Size n={r.leftBytes} /> });
   if (has.allocated) {
     out.push({ key: "allocated", head: "Allocated", number: true, value: (r) => r.allocatedBytes, cell: (r) => <Size n={r.allocatedBytes} /> });
     out.push({ key: "count", head: "Allocations", number: true, value: (r) => r.allocations, cell: (r) => <span class="num">{count(r.allocations)}</span> });

@@ -7,7 +7,7 @@ import { signal } from "@preact/signals";
 import type { Mode, Selection } from "./api";
 
 export const VIEWS = ["findings", "flame", "sites", "sandwich", "source", "sizes", "lifetimes", "threads",
-  "diff", "memory"] as const;
+  "diff", "memory", "processes"] as const;
 export type ViewName = (typeof VIEWS)[number];
 export const MODES: Mode[] = ["live", "grew", "allocated", "churn"];
 export const MODE_WORDS: Record<Mode, string> = {
@@ -25,7 +25,9 @@ export interface State {
   from: number; // 0: the start
   to: number; // 0: the end
   metric: "bytes" | "count";
-  pid: number; // 0: all
+  process: number; // its number + 1; 0: all
+  program: string; // all processes of this one
+  each: boolean; // processes one by one, however many
   thread: string;
   focus: string;
   ignore: string;
@@ -48,7 +50,7 @@ export interface State {
 }
 
 export const DEFAULTS: State = {
-  r: "", view: "findings", mode: "live", at: "peak", from: 0, to: 0, metric: "bytes", pid: 0, thread: "",
+  r: "", view: "findings", mode: "live", at: "peak", from: 0, to: 0, metric: "bytes", process: 0, program: "", each: false, thread: "",
   focus: "", ignore: "", within: 0, search: "", site: 0, node: "", zoom: "", invert: false, merge: false,
   fold: false, colour: "module", sort: "", function: "", module: "", file: "", line: 0,
   b: "", bat: "",
@@ -110,6 +112,14 @@ if (typeof addEventListener !== "undefined") {
   addEventListener("popstate", reread);
 }
 
+// Of which processes.
+export function processOf(s: State): Selection {
+  return s.process ? { process: s.process - 1 } : s.program ? { program: s.program } : {};
+}
+export function chooseProcess(process: number, program: string): void {
+  go({ process, program, mode: "live", at: "peak", from: 0, to: 0, thread: "", zoom: "", node: "", site: 0 });
+}
+
 // Which part of the recording the views are about, as the server wants it.
 export function selectionOf(s: State): Selection {
   const sel: Selection = {};
@@ -118,7 +128,7 @@ export function selectionOf(s: State): Selection {
   if (s.mode !== "live" && s.from) sel.from = s.from;
   if (s.mode !== "live" && s.to) sel.to = s.to;
   if (s.metric !== "bytes" && s.mode !== "churn") sel.metric = s.metric;
-  if (s.pid) sel.pid = s.pid;
+  Object.assign(sel, processOf(s));
   if (s.thread) sel.thread = s.thread;
   if (s.focus) sel.focus = s.focus;
   if (s.ignore) sel.ignore = s.ignore;

@@ -3,14 +3,14 @@ import { max } from "./arithmetic";
 import type { Summary, Threads as Doc } from "./api";
 import { Document, Empty, Size, Table, type Column } from "./bits";
 import { useDocument } from "./fetch";
-import { go, state } from "./state";
+import { address, go, processOf, state } from "./state";
 import { brief, count, duration, several } from "./words";
 
 const MOST = 16;
 type Row = Doc["threads"][number];
 
 export function ThreadsView({ summary }: { summary: Summary }) {
-  const answer = useDocument<Doc>(`/api/r/${summary.id}/threads`);
+  const answer = useDocument<Doc>(address(`/api/r/${summary.id}/threads`, processOf(state.value)));
   return <Document answer={answer}>{(doc) => <>
     <h2>Handed over: allocated by a row's thread, freed by a column's</h2>
     {!summary.has.matrix && doc.threads.length > 1 ? <Empty title="Not recorded">This file does not say which thread freed a block. A recording of every allocation (heft run) does.</Empty>

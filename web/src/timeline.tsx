@@ -7,8 +7,9 @@ import type { Mode, Summary, Timeline as Doc } from "./api";
 import { Choice, PlaceName, taken } from "./bits";
 import { Label, TimeAxis, Upright, useSize } from "./chart_parts";
 import { holds, isFile, useDocument } from "./fetch";
-import { address, go, MODE_WORDS, MODES, selectionOf, state, type State } from "./state";
-import { brief, bytes, clean, duration, functionWords, rate } from "./words";
+import { chosenWords } from "./processes";
+import { address, chooseProcess, go, MODE_WORDS, MODES, processOf, selectionOf, state, type State } from "./state";
+import { brief, bytes, clean, duration, functionWords, rate, several } from "./words";
 
 const LEFT = 68; // room for the axis
 
@@ -16,7 +17,7 @@ const LEFT = 68; // room for the axis
 export function instantNs(summary: Summary): number {
   const at = state.value.at;
   if (at === "peak") return summary.totals.peakTimeNs;
-  return at === "end" ? summary.durationNs : at;
+  return at === "end" ? summary.endNs : at;
 }
 
 export function indexAt(timesNs: number[], ns: number): number {
@@ -30,11 +31,11 @@ export function indexAt(timesNs: number[], ns: number): number {
 }
 
 export function moveInstant(summary: Summary, step: number): void {
-  const from = instantNs(summary), all = summary.durationNs;
-  go({ mode: "live", at: round(min(all, max(0, from + (step * all) / 200))) }, true);
+  const { startNs, endNs } = summary;
+  go({ mode: "live", at: round(min(endNs, max(startNs, instantNs(summary) + (step * (endNs - startNs)) / 200))) }, true);
 }
 export function setWindowEnd(summary: Summary, which: "from" | "to"): void {
-  const s = state.value, now = s.mode === "live" ? instantNs(summary) : which === "from" ? s.from : s.to || summary.durationNs;
+  const s = state.value, now = s.mode === "live" ? instantNs(summary) : which === "from" ? s.from : s.to || summary.endNs;
   const mode: Mode = s.mode === "live" ? "grew" : s.mode;
   if (which === "from") go({ mode, from: now, to: s.to > now ? s.to : 0, at: s.at });
   else go({ mode, to: now, from: s.from < now ? s.from : 0 });
@@ -51,10 +52,15 @@ export function choose(kind: Instant, summary: Summary): void {
   else go({ mode: "live", at: kind === "rss" ? summary.totals.peakRssTimeNs : kind });
 }
 
+// What is left is then of each process at its own end.
+export function areSeveral(summary: Summary): boolean {
+  return summary.processes.length > 1 && !state.value.process;
+}
+
 export let shownTimeline: Doc | undefined;
 
 export function TimelineBand({ summary }: { summary: Summary }) {
-  const answer = useDocument<Doc>(`/api/r/${summary.id}/timeline`);
+  const answer = useDocument<Doc>(address(`/api/r/${summary.id}/timeline`, processOf(state.value)));
   shownTimeline = answer.value;
   return <section class="timeline" aria-label="Timeline">
     <Controls summary={summary} />
@@ -75,7 +81,7 @@ function Controls({ summary }: { summary: Summary }) {
       value={live ? (s.at === rssTime && rssTime ? "rss" : typeof s.at === "string" ? s.at : "") : s.from || s.to ? "" : "whole"} options={[
         { value: "peak", words: "Peak", title: "key p", disabled: !has.peak || absent({ mode: "live", at: "peak" }) },
         { value: "rss", words: "Peak RSS", title: "key o", disabled: !rssTime || !has.windows },
-        { value: "end", words: "End", title: "key e", disabled: !has.live || absent({ mode: "live", at: "end" }) },
+        { value: "end", words: areSeveral(summary) ? "Exit" : "End", title: areSeveral(summary) ? "What each process left, key e" : "key e", disabled: !has.live || absent({ mode: "live", at: "end" }) },
         { value: "whole", words: "Whole run", title: "key w", disabled: !has.allocated },
       ]} />
     <Choice label="what is counted" value={s.mode} set={(mode) => go({ mode })} options={MODES.map((m) => ({
@@ -99,11 +105,12 @@ const MODE_TITLES: Record<Mode, string> = {
 export function selectionWords(summary: Summary): string {
   const s = state.value;
   if (s.mode === "live") {
+    if (s.at === "end" && areSeveral(summary)) return "at exit of each process";
     const time = summary.has.times && duration(instantNs(summary));
     return "at " + [typeof s.at === "string" && s.at, time].filter(Boolean).join(", ");
   }
-  const to = s.to || summary.durationNs;
-  return !s.from && !s.to ? `whole run, ${duration(summary.durationNs)}` : `from ${duration(s.from)} to ${duration(to)} (${duration(to - s.from)})`;
+  const to = s.to || summary.endNs;
+  return !s.from && !s.to ? `whole run, ${duration(summary.endNs - summary.startNs)}` : `from ${duration(s.from)} to ${duration(to)} (${duration(to - s.from)})`;
 }
 
 function Filters({ summary }: { summary: Summary }) {
@@ -111,8 +118,8 @@ function Filters({ summary }: { summary: Summary }) {
   const chip = (words: string, clear: () => void) =>
     <button class="chip" onClick={clear} title="Click to remove this filter">{words} <span aria-hidden="true">×</span><span class="hidden">remove</span></button>;
   return <>
-    {summary.processes.length > 1 && <label class="select">Process <select value={String(s.pid)} onChange={(e) => go({ pid: Number(e.currentTarget.value) })}>
-      <option value="0">all</option>{summary.processes.map((p) => <option key={p.pid} value={String(p.pid)}>{p.pid} {brief(p.command[0] ?? "", 30)}</option>)}</select></label>}
+    {summary.processes.length > 1 && (s.process || s.program ? chip(chosenWords(summary), () => chooseProcess(0, ""))
+      : <button onClick={() => go({ view: "processes", sort: "" })} title="Choose one, key P">{several(summary.processCount, "process", "es")}</button>)}
     {s.focus && chip("only " + brief(s.focus, 40), () => go({ focus: "" }))}
     {s.ignore && chip("without " + brief(s.ignore, 40), () => go({ ignore: "" }))}
     {s.thread && chip("thread " + brief(s.thread, 30), () => go({ thread: "" }))}
@@ -210,7 +217,7 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
   };
   const keys = (e: KeyboardEvent) => {
     const step = { ArrowLeft: -1, ArrowRight: 1, PageDown: -20, PageUp: 20 }[e.key];
-    if (e.key === "Home") go({ mode: "live", at: 0 });
+    if (e.key === "Home") go({ mode: "live", at: summary.startNs });
     else if (e.key === "End") go({ mode: "live", at: "end" });
     else if (step && summary.has.windows) moveInstant(summary, step);
     else return;
@@ -222,7 +229,7 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
   const right = size.width - 8, bottom = size.height - 18;
   const peakX = s.x(summary.totals.peakTimeNs), late = peakX > size.width - 130;
   return <div class="timeline-row">
-    <div class="chart-box" ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={0} aria-valuemax={round(doc.toNs / 1000)}
+    <div class="chart-box" ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={round(doc.fromNs / 1000)} aria-valuemax={round(doc.toNs / 1000)}
       aria-valuenow={round(now / 1000)} aria-valuetext={`${duration(now)}: live ${bytes(doc.bytes[i])}`}
       onPointerDown={down} onPointerMove={move} onPointerUp={up} onPointerLeave={() => setHover(null)}
       onPointerCancel={() => { start.current = null; setDrag(null); }} onKeyDown={keys}>

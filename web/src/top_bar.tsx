@@ -18,7 +18,7 @@ export function TopBar({ summary, recordings }: { summary: Summary; recordings: 
     {recordings.length > 1 && <label class="select"><span class="hidden">Recording</span>
       <select value={summary.id} onChange={(e) => go({ ...DEFAULTS, r: e.currentTarget.value, view: state.value.view })}>
         {recordings.map((r) => <option key={r.id} value={r.id}>{brief(r.name, 40)}</option>)}</select></label>}
-    <span class="run-words">{summary.durationNs ? duration(summary.durationNs) : ""}{summary.live ? "" : summary.endWords ? `, ${brief(summary.endWords, 80)}` : ""}</span>
+    <span class="run-words">{summary.durationNs ? duration(summary.durationNs) : ""}{summary.live ? "" : summary.endWords ? `, ${brief(summary.endWords, 80)}` : ""}{summary.processes.length > 1 ? `, ${summary.threadWords}` : ""}</span>
     {summary.live && <span class="live-badge" role="status"><span aria-hidden="true">●</span> running</span>}
     <Badge summary={summary} />
     <Search />

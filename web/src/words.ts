@@ -63,8 +63,8 @@ export function share(part: number, of: number): string {
 }
 
 // "1 block", "2 blocks"
-export function several(n: number, one: string): string {
-  return `${count(n)} ${one}${n === 1 ? "" : "s"}`;
+export function several(n: number, one: string, ending = "s"): string {
+  return `${count(n)} ${one}${n === 1 ? "" : ending}`;
 }
 
 export type Unit = "bytes" | "count";
