@@ -261,10 +261,12 @@ uint32_t profile_count_processes(const struct profile *p)
 uint64_t profile_count_threads(const struct profile *p)
 {
 	uint32_t *first = process_first_images(p);
-	uint64_t again = 0;
+	uint64_t again = 0, threads = p->totals.threads;
+	if (threads < p->thread_count)
+		threads = p->thread_count;
 	for (uint32_t i = 0; first && i < p->process_count; i++)
 		again += first[i] != i && p->processes[i].totals.threads &&
 			 p->processes[first[i]].totals.threads;
 	free(first);
-	return p->totals.threads > again ? p->totals.threads - again : p->totals.threads;
+	return threads > again ? threads - again : threads;
 }

@@ -562,7 +562,7 @@ static void test_run_summary(void **state)
 		lines += *s == '\n';
 	assert_true(lines <= 12);
 	expect_in(text, "630 B in 3 blocks at 6 us; peak RSS 2.4 KiB");
-	expect_in(text, "live at end   110 B in 2 blocks");
+	expect_in(text, "left at exit  110 B in 2 blocks");
 	expect_in(text, "5 (250 k/s), 20.0 % temporary");
 	expect_in(text, "500 B  79.4 %  [unknown]+0x1234");
 	expect_in(text, "100 B  15.9 %  f at ");

@@ -73,7 +73,7 @@ static void expect_golden(const char *name, char *text, size_t width)
 	free(text);
 }
 
-static const struct report_options plain = {.path = "recording.heft", .limit = 20};
+static const struct report_options plain = {.path = "recording.heft", .limit = 20, .processes = 10};
 
 static void test_report(void **state)
 {

@@ -211,23 +211,106 @@ static void test_trees(void **state)
 			check_tree(tree, sums[i].sum);
 			json_decref(tree);
 		}
-	json_t *tree = document(view_tree, "");
+	json_t *tree = document(view_tree, "processes=none");
 	check_node(tree, "main", 630, 0);
 	check_node(tree, "main/f", 630, 130); /* lines 5 and 6 are one function */
 	assert_string_equal(string(tree, "unit"), "bytes");
 	assert_int_equal(number(tree, "prunedNodes"), 0);
 	json_decref(tree);
-	tree = document(view_tree, "at=end&invert=1");
+	tree = document(view_tree, "at=end&invert=1&processes=none");
 	check_node(tree, "f", 100, 0);
 	check_node(tree, "f/main", 100, 100);
 	check_node(tree, "[stack unknown]", 10, 10);
 	json_decref(tree);
 }
 
+/* Processes are the outermost frames, where there are several. */
+#define PARENT "prog \\x1b[31mred \\xff\" (pid 100)"
+
+static void test_process_roots(void **state)
+{
+	(void)state;
+	static const char *const queries[] = {"", "processes=each"};
+	for (int i = 0; i < 2; i++) { /* two are shown one by one in any case */
+		json_t *tree = document(view_tree, queries[i]);
+		check_node(tree, "prog (pid 200)", 500, 0);
+		check_node(tree, PARENT "/main/f", 130, 130);
+		size_t frame = (size_t)element(tree, "frame", find_node(tree, "prog (pid 200)"));
+		json_t *f = json_array_get(json_object_get(tree, "frames"), frame);
+		assert_int_equal(number(json_object_get(f, "process"), "number"), 1);
+		json_decref(tree);
+	}
+	json_t *tree = document(view_tree, "at=end");
+	check_node(tree, PARENT "/[stack unknown]", 10, 10);
+	json_decref(tree);
+	tree = document(view_tree, "invert=1");
+	check_node(tree, "f/main/" PARENT, 130, 130);
+	json_decref(tree);
+	/* Not where one is chosen. */
+	static const char *const one[] = {"process=1", "pid=200", "processes=each&process=1"};
+	for (int i = 0; i < 3; i++) {
+		tree = document(view_tree, one[i]);
+		check_node(tree, "main/f", 500, 0);
+		json_decref(tree);
+	}
+}
+
+/* The documents of one process: everything but the list of processes is its own. */
+static void test_chosen_process(void **state)
+{
+	(void)state;
+	json_t *s = document(view_summary, "process=1");
+	json_t *t = json_object_get(s, "totals");
+	assert_int_equal(number(t, "peakBytes"), 500);
+	assert_int_equal(number(t, "peakTimeNs"), 6000);
+	assert_int_equal(number(t, "leftBytes"), 0);
+	assert_int_equal(number(t, "peakRssBytes"), 500);
+	assert_int_equal(number(s, "startNs"), 4000);
+	assert_int_equal(number(s, "endNs"), 9500);
+	assert_int_equal(number(s, "durationNs"), 20000);
+	assert_string_equal(string(s, "threadWords"), "1 thread in 1 process");
+	json_decref(s);
+	s = document(view_summary, "");
+	assert_string_equal(string(s, "threadWords"), "3 threads in 2 processes");
+	assert_int_equal(number(s, "processCount"), 2);
+	json_t *first = json_array_get(json_object_get(s, "processes"), 0); /* greatest peak */
+	assert_int_equal(number(first, "pid"), 200);
+	assert_int_equal(number(first, "number"), 1);
+	assert_int_equal(number(first, "runNs"), 5500);
+	assert_string_equal(string(first, "program"), "prog");
+	json_decref(s);
+	json_t *line = document(view_timeline, "process=1");
+	size_t last = length(line, "timesNs") - 1;
+	assert_int_equal(number(line, "fromNs"), 4000);
+	assert_int_equal(number(line, "toNs"), 9500);
+	assert_int_equal(element(line, "timesNs", 0), 4000);
+	assert_int_equal(element(line, "timesNs", last), 9500);
+	assert_int_equal(element(line, "bytes", last), 0);
+	long long most = 0;
+	for (size_t i = 0; i <= last; i++)
+		most = element(line, "bytes", i) > most ? element(line, "bytes", i) : most;
+	assert_int_equal(most, 500);
+	assert_int_equal(length(line, "rss"), 1);
+	json_decref(line);
+	json_t *threads = document(view_threads, "process=1");
+	assert_int_equal(length(threads, "threads"), 1);
+	json_decref(threads);
+	json_t *sites = document(view_sites, "process=0"), *none;
+	assert_int_equal(number(sites, "sum"), 180); /* at its own peak */
+	json_decref(sites);
+	struct heft_error err;
+	assert_int_equal(ask(view_summary, "process=2", &none, &err), HEFT_ENOTFOUND);
+	assert_int_equal(ask(view_summary, "program=other", &none, &err), HEFT_ENOTFOUND);
+	assert_int_equal(ask(view_tree, "processes=some", &none, &err), HEFT_EUSAGE);
+	json_t *both = document(view_summary, "program=prog");
+	assert_int_equal(number(json_object_get(both, "totals"), "peakBytes"), 630);
+	json_decref(both);
+}
+
 static void test_pruned_trees(void **state)
 {
 	(void)state;
-	json_t *tree = document(view_tree, "mode=allocated&limit=2");
+	json_t *tree = document(view_tree, "mode=allocated&limit=2&processes=none");
 	/* main 680 and f 680 stay; the unknown code's 300 and the unknown stack's 10 do not. */
 	check_tree(tree, 690);
 	check_node(tree, "main/f", 680, 380);
@@ -241,7 +324,7 @@ static void test_pruned_trees(void **state)
 	assert_int_equal(number(first, "count"), 1);
 	json_decref(tree);
 	/* What is below the first child of the first child, with that as its root. */
-	tree = document(view_tree, "root=0.0");
+	tree = document(view_tree, "root=0.0&processes=none");
 	check_tree(tree, 630);
 	json_t *f =
 		json_array_get(json_object_get(tree, "frames"), (size_t)element(tree, "frame", 0));
@@ -618,6 +701,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_trees),     cmocka_unit_test(test_pruned_trees),
+		cmocka_unit_test(test_process_roots), cmocka_unit_test(test_chosen_process),
 		cmocka_unit_test(test_sandwich),  cmocka_unit_test(test_summary),
 		cmocka_unit_test(test_timeline),  cmocka_unit_test(test_sites),
 		cmocka_unit_test(test_functions), cmocka_unit_test(test_source),
