@@ -8,7 +8,6 @@
 #include "report/report_words.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -402,15 +401,6 @@ static void write_short_command(struct json_writer *w, const struct view_query *
 	write_command(w, q, x->argv, words);
 }
 
-static int by_peak(const void *a, const void *b)
-{
-	const struct profile_process *x = *(const struct profile_process *const *)a;
-	const struct profile_process *y = *(const struct profile_process *const *)b;
-	if (x->totals.peak_bytes != y->totals.peak_bytes)
-		return x->totals.peak_bytes > y->totals.peak_bytes ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
-}
-
 static void write_process(struct json_writer *w, const struct view_query *q,
 			  const struct profile *p, const struct profile_process *x)
 {
@@ -437,20 +427,18 @@ static void write_process(struct json_writer *w, const struct view_query *q,
 static int write_processes(struct json_writer *w, const struct view_query *q,
 			   const struct profile *p)
 {
-	const struct profile_process **order = malloc(((size_t)p->process_count + 1) * sizeof *order);
-	if (!order)
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->process_count; i++)
-		order[i] = &p->processes[i];
-	qsort(order, p->process_count, sizeof *order, by_peak);
+	struct process_groups g;
+	int rc = process_groups_init(&g, p, PROCESSES_EACH);
+	if (rc < 0)
+		return rc;
 	json_write_key_uint(w, "processCount", profile_count_processes(p));
 	json_write_key_string(w, "threadWords", words_threads(p).text);
 	json_write_key(w, "processes");
 	json_write_array(w);
-	for (uint32_t i = 0; i < p->process_count && (!q->most || i < q->most); i++)
-		write_process(w, q, p, order[i]);
+	for (uint32_t i = 0; i < g.count && (!q->most || i < q->most); i++)
+		write_process(w, q, p, &p->processes[g.list[i].greatest]);
 	json_write_array_end(w);
-	free(order);
+	process_groups_fini(&g);
 	return 0;
 }
 

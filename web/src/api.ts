@@ -78,7 +78,7 @@ export interface Summary {
   findings: Finding[];
   processCount: number; // of operating-system processes: one that called exec is twice in the list
   threadWords: string; // "203 threads in 202 processes"
-  processes: Process[]; // greatest peak first
+  processes: Process[]; // greatest peak first; without copies of a parent that only called exec
   threads: { pid: number; tid: number; name: string; allocations: number; allocatedBytes: number }[];
   pruned?: string[]; // one-file report: what was left out, in words
 }

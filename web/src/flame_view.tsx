@@ -8,7 +8,7 @@ import { mix, moduleIndex, palette, type Palette } from "./colours";
 import { holds, isFile, useDocument } from "./fetch";
 import { findMatches, findPath, frameOf, makeFlame, pathName, type Flame } from "./flame";
 import { FlameCanvas } from "./flame_canvas";
-import { APART, listed } from "./processes";
+import { APART } from "./processes";
 import { address, go, selectionOf, state } from "./state";
 import { amount, baseName, brief, duration, share } from "./words";
 
@@ -92,7 +92,7 @@ function FlameBar({ summary, flame }: { summary: Summary; flame: Flame }) {
     <Toggle on={s.invert} set={(invert) => go({ invert, zoom: "", node: "" })} title="Allocating functions on top, their callers below (i)">Invert</Toggle>
     <Toggle on={s.merge} set={(merge) => go({ merge, zoom: "", node: "" })} title="A function that calls itself is one box (r)">Merge recursion</Toggle>
     <Toggle on={s.fold} set={(fold) => go({ fold, zoom: "", node: "" })} title="Only your own code; what libc and the language's runtime allocate counts for their callers (f)">Fold system frames</Toggle>
-    {listed(summary).length > APART && !s.process && !isFile() && <Toggle on={s.each} set={(each) => go({ each, zoom: "", node: "" })} title="Not those of one program together">Each process</Toggle>}
+    {summary.processes.length > APART && !s.process && !isFile() && <Toggle on={s.each} set={(each) => go({ each, zoom: "", node: "" })} title="Not those of one program together">Each process</Toggle>}
     <Choice label="colour" value={s.colour} set={(colour) => go({ colour })} options={[
       { value: "module", words: "Colour by module" },
       { value: "lifetime", words: "by lifetime", disabled: !flame.other, title: flame.other ? undefined : summary.mode === "exact" ? "This selection has no lifetimes" : "A sampled recording has no lifetimes" },

@@ -24,11 +24,6 @@ export function commandWords(p: Process): string {
   return [p.program, ...p.command.slice(1)].map(clean).join(" ");
 }
 
-// A copy of its parent that only calls exec is nothing to look at.
-export function listed(summary: Summary): Process[] {
-  return summary.processes.filter((p) => p.peakBytes || p.allocatedBytes || p.end !== "exec");
-}
-
 export function processRows(processes: Process[], each: boolean): Row[] {
   const groups = new Map<string | number, Process[]>();
   for (const p of processes) {
@@ -68,7 +63,7 @@ const COLUMNS: Column<Row>[] = [
 ];
 
 export function ProcessesView({ summary }: { summary: Summary }) {
-  const s = state.value, all = listed(summary), many = all.length > APART;
+  const s = state.value, all = summary.processes, many = all.length > APART;
   const search = s.search.toLowerCase();
   const rows = processRows(all, s.each || !many).filter((r) => `${r.words} ${r.pid}`.toLowerCase().includes(search));
   const chosen = (r: Row) => (r.number < 0 ? r.program === s.program : r.number === s.process - 1);
