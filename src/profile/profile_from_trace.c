@@ -720,6 +720,23 @@ static int load_totals(struct load *l)
 				   l->sel->has_window ? l->sel->to_ns : UINT64_MAX);
 }
 
+static int load_process_totals(struct load *l)
+{
+	const struct profile *p = l->p;
+	uint64_t left = 0;
+	if (l->sel->process_totals)
+		return trace_load_process_totals(l);
+	if (p->process_count < 2 || l->sel->top_only || l->sel->has_window || l->sel->by_process ||
+	    l->sel->thread)
+		return 0;
+	int rc = trace_ends_left(l);
+	for (uint32_t i = 0; i < p->process_count; i++)
+		left += p->processes[i].totals.left_bytes;
+	/* What one that still runs has now is in no event at its end, and in early recordings blocks
+	 * end later than their process. */
+	return rc == 0 && left != p->totals.left_bytes ? trace_load_process_totals(l) : rc;
+}
+
 int profile_from_trace(struct profile **out, struct trace_reader *r,
 		       const struct profile_selection *sel, struct heft_error *err)
 {
@@ -769,8 +786,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	}
 	if (rc == 0)
 		rc = missing_symbols_note(l.p);
-	if (rc == 0 && !l.spread && l.sel->process_totals && l.p->process_count)
-		rc = trace_load_process_totals(&l);
+	if (rc == 0 && !l.spread && l.p->process_count)
+		rc = load_process_totals(&l);
 	if (rc == 0 && l.sel->history && l.p->lender && !l.spread && !l.split)
 		rc = trace_load_history(&l);
 	if (rc == 0 && l.sel->sizes)

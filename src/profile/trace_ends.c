@@ -6,7 +6,11 @@
  * blocks end with the last events of the recording, so these are looked at, and no
  * others. Of a single process both are the same, and nothing is read.
  *
- * Of a selection its own last processes count: "the recording" is then theirs. */
+ * Of a selection its own last processes count: "the recording" is then theirs.
+ *
+ * What each process left is found the same way: its blocks end where it does. Only the
+ * events at the ends of processes are read, ends that lie close together in one go, so
+ * that a long recording of few processes costs little and one of many is read once. */
 #include "profile/trace_load.h"
 
 #include <stdlib.h>
@@ -101,4 +105,67 @@ int trace_ends_load(struct load *l)
 	if (from_ns > to_ns || l->c->samples_count) /* samples are told apart as they are added up */
 		return 0;
 	return trace_reader_events(l->reader, from_ns, to_ns, tail_batch, l, l->err);
+}
+
+/* ---- what each process left */
+
+enum { WALKS = 500 }; /* at most, whatever the number of processes */
+
+struct process_end {
+	uint64_t from_ns, to_ns;
+};
+
+static int by_time(const void *a, const void *b)
+{
+	const struct process_end *x = a, *y = b;
+	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
+}
+
+static int left_batch(void *ctx, const struct trace_event *events, size_t count)
+{
+	struct load *l = ctx;
+	const struct trace_contents *c = l->c;
+	for (size_t i = 0; i < count; i++) {
+		const struct trace_event *e = &events[i];
+		if (e->op != TRACE_GONE)
+			continue;
+		if (e->birth_thread >= c->thread_count)
+			return HEFT_EFORMAT;
+		uint32_t process = c->threads[e->birth_thread].process;
+		if (process >= c->process_count || l->processes[process] == PROFILE_NONE)
+			continue;
+		struct profile_totals *t = &l->p->processes[l->processes[process]].totals;
+		t->left_bytes += e->size;
+		t->left_blocks++;
+	}
+	return 0;
+}
+
+int trace_ends_left(struct load *l)
+{
+	const struct trace_contents *c = l->c;
+	uint64_t near_ns = c->duration_ns / WALKS + c->meta.tick_ns;
+	struct process_end *ends = malloc(((size_t)c->process_count + 1) * sizeof *ends);
+	uint32_t count = 0, walks = 0;
+	int rc = 0;
+	if (!ends)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < c->process_count; i++) {
+		uint64_t end = c->processes[i].end_ns, tick = c->meta.tick_ns;
+		if (l->processes[i] != PROFILE_NONE)
+			ends[count++] = (struct process_end){end > tick ? end - tick : 0, end};
+	}
+	qsort(ends, count, sizeof *ends, by_time);
+	for (uint32_t i = 0; i < count; i++) {
+		struct process_end *last = walks ? &ends[walks - 1] : NULL;
+		if (!last || ends[i].from_ns > last->to_ns + near_ns)
+			ends[walks++] = ends[i];
+		else if (ends[i].to_ns > last->to_ns)
+			last->to_ns = ends[i].to_ns;
+	}
+	for (uint32_t i = 0; i < walks && rc == 0; i++)
+		rc = trace_reader_events(l->reader, ends[i].from_ns, ends[i].to_ns, left_batch, l,
+					 l->err);
+	free(ends);
+	return rc;
 }

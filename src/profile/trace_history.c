@@ -21,7 +21,7 @@ struct course {
 	struct load *l;
 	struct profile_history *h;
 	struct level all, *now; /* by row */
-	uint64_t events, end_ns;
+	uint64_t events;
 	uint32_t slot; /* the first that is not filled */
 };
 
@@ -71,13 +71,6 @@ static void change(struct course *c, uint32_t site, uint64_t bytes, uint64_t blo
 		how(own, bytes, blocks);
 }
 
-static bool is_last(const struct course *c, uint32_t process)
-{
-	const struct trace_contents *t = c->l->c;
-	return process < t->process_count && (t->processes[process].end == TRACE_END_RUNNING ||
-					      t->processes[process].end_ns >= c->end_ns);
-}
-
 static int follow_batch(void *ctx, const struct trace_event *events, size_t count)
 {
 	struct course *c = ctx;
@@ -96,7 +89,7 @@ static int follow_batch(void *ctx, const struct trace_event *events, size_t coun
 			change(c, e->site, e->size, 1, add);
 			break;
 		case TRACE_GONE:
-			if (is_last(c, t->threads[e->birth_thread].process))
+			if (trace_ends_last(c->l, e->birth_thread))
 				break;
 			/* fall through */
 		case TRACE_FREE:
@@ -137,8 +130,9 @@ int trace_load_history(struct load *l)
 {
 	struct profile *p = l->p;
 	struct course c = {.l = l, .h = &p->history};
-	process_span(p, &c.h->start_ns, &c.end_ns);
-	uint64_t span = c.end_ns - c.h->start_ns;
+	uint64_t end_ns;
+	process_span(p, &c.h->start_ns, &end_ns);
+	uint64_t span = end_ns - c.h->start_ns;
 	if (!span)
 		return 0;
 	int rc = choose_rows(p);

@@ -50,6 +50,8 @@ static inline bool trace_ends_last(const struct load *l, uint32_t thread)
 	       (process < l->c->process_count && l->last_processes[process] &&
 		l->c->processes[process].end != TRACE_END_RUNNING);
 }
+/* What each process left at its end, of a recording that is whole. */
+int trace_ends_left(struct load *l);
 /* Allocations by size. */
 int trace_load_sizes(struct load *l);
 /* Live bytes over time of a part that is loaded, of its sites and of all (trace_history.c). */

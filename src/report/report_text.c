@@ -471,6 +471,9 @@ static void print_next(FILE *out, const struct profile *p, const struct report_o
 	else if (o->span == REPORT_WINDOW && o->sort != PROFILE_BY_GREW)
 		report_print_next(out, o, "--sort grew", "what grew in the window");
 	else if (o->span == REPORT_WHOLE && o->sort == PROFILE_BY_PEAK && t->peak_bytes &&
+		 p->process_count > 1 && t->left_bytes > t->peak_bytes / 4)
+		report_print_next(out, o, "--sort left", "what each process left");
+	else if (o->span == REPORT_WHOLE && o->sort == PROFILE_BY_PEAK && t->peak_bytes &&
 		 t->live_bytes > t->peak_bytes / 4)
 		report_print_next(out, o, "--sort live", "what is still there at the end");
 	else if (o->span != REPORT_INSTANT && o->sort != PROFILE_BY_TEMPORARY &&

@@ -44,11 +44,13 @@ static uint64_t side_value(const struct view_measure *m, const struct profile_di
 		return s->peak_bytes;
 	case VIEW_PEAK_BLOCKS:
 		return s->peak_blocks;
-	case VIEW_LIVE_BYTES:
 	case VIEW_LEFT_BYTES:
+		return s->left_bytes;
+	case VIEW_LEFT_BLOCKS:
+		return s->left_blocks;
+	case VIEW_LIVE_BYTES:
 		return s->live_bytes;
 	case VIEW_LIVE_BLOCKS:
-	case VIEW_LEFT_BLOCKS:
 		return s->live_blocks;
 	case VIEW_ALLOCATED_BYTES:
 		return s->allocated_bytes;

@@ -35,7 +35,7 @@ static uint64_t sort_key(const struct view_query *q, const struct view_measure *
 	const struct profile_site *whole = view_part_site(part, p->sites[site].id);
 	static const enum profile_sort sorts[] = {
 		[VIEW_BY_PEAK] = PROFILE_BY_PEAK,
-		[VIEW_BY_LIVE] = PROFILE_BY_LIVE,
+		[VIEW_BY_LIVE] = PROFILE_BY_LEFT, /* what the table shows of it */
 		[VIEW_BY_ALLOCATED] = PROFILE_BY_ALLOCATED,
 		[VIEW_BY_COUNT] = PROFILE_BY_COUNT,
 		[VIEW_BY_TEMPORARY] = PROFILE_BY_TEMPORARY,
