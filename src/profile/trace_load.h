@@ -38,6 +38,10 @@ struct load {
 	uint64_t sizes_from_ns;
 };
 
+/* Which processes and threads are selected, and the words for that (trace_select.c). */
+bool trace_process_is_chosen(const struct load *l, uint32_t process);
+int trace_select_threads(struct load *l);
+int trace_describe_selection(struct load *l);
 /* What was selected, as a tally of its own. */
 int trace_load_replay(struct load *l);
 /* Which processes are the last ones, and what they have left (trace_ends.c). */

@@ -425,7 +425,8 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 	}
 	struct columns columns = choose_columns(p, o);
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "\nTop %zu of %s sites by %s\n", shown, words_count(p->site_count).text, by);
+	fprintf(out, "\nTop %zu of %s site%s by %s\n", shown, words_count(p->site_count).text,
+		p->site_count == 1 ? "" : "s", by);
 	words_style(out, o->color, STYLE_PLAIN);
 	for (size_t i = 0; i < columns.count; i++) {
 		fprintf(out, "%*s ", column_width(columns.of[i]),

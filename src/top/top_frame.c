@@ -276,7 +276,8 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 		put_part(&pen, TOP_PLAIN, "exact");
 	if (p->totals.dropped) {
 		top_count(text, p->totals.dropped);
-		put_partf(&pen, TOP_WARN, "%s events missing", text);
+		put_partf(&pen, TOP_WARN, "%s event%s missing", text,
+			  p->totals.dropped == 1 ? "" : "s");
 	}
 	return pen_end(&pen, to);
 }

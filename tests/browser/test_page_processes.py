@@ -194,3 +194,13 @@ def test_one_process_has_no_table(open_page, tmp_path):
         page.wait("document.querySelectorAll('.four dd').length >= 4")
         assert "Processes" not in text(page, ".rail")
         assert "Live at the end" in text(page, ".four")
+
+
+def test_a_thread_can_be_chosen(recordings, open_page):
+    with view_of(recordings / "few.heft") as view:
+        page = open_page(view.url + "#view=threads&process=4")
+        page.wait("document.querySelectorAll('#view .row-open').length === 1")  # the third child's
+        page.click_on("#view .row-open")
+        page.wait("document.querySelector('#view [role=treegrid] [role=row][data-total]') !== null")
+        total = page.evaluate("Number(document.querySelector('[role=treegrid] [role=row][data-total]').dataset.total)")
+        assert total == PEAK[3]

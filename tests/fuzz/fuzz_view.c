@@ -50,7 +50,7 @@ static int small_profile(void *ctx, const char *path, struct profile **out, stru
 
 struct query {
 	char *text;
-	char room[20][300];
+	char room[40][300];
 	int used;
 };
 
@@ -60,7 +60,7 @@ static const char *parameter(const void *ctx, const char *name)
 	size_t length = strlen(name);
 	for (const char *at = q->text; at; at = strchr(at, '&') ? strchr(at, '&') + 1 : NULL)
 		if (strncmp(at, name, length) == 0 && at[length] == '=') {
-			char *room = q->room[q->used++ % 20];
+			char *room = q->room[q->used++ % 40];
 			size_t n = strcspn(at + length + 1, "&");
 			snprintf(room, sizeof q->room[0], "%.*s", (int)(n > 299 ? 299 : n),
 				 at + length + 1);

@@ -10,7 +10,7 @@ import { findMatches, findPath, frameOf, makeFlame, pathName, type Flame } from 
 import { FlameCanvas } from "./flame_canvas";
 import { APART } from "./processes";
 import { address, go, selectionOf, state } from "./state";
-import { amount, baseName, brief, duration, share } from "./words";
+import { amount, baseName, brief, duration, several, share } from "./words";
 
 // For the inspector and the search bar: what is on screen now.
 export const shownFlame = signal<{ flame: Flame; unit: "bytes" | "count" } | null>(null);
@@ -82,7 +82,7 @@ function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; 
       choose={(node) => go({ node: pathName(flame, node), site: 0 }, true)} zoomTo={(node) => go({ zoom: pathName(flame, node) })} />
     <Legend flame={flame} byLifetime={byLifetime} />
     {tree.error95 ? <p class="note">Estimated from samples: ± {amount(tree.error95, tree.unit)} of the whole, with 95 % confidence.</p> : ""}
-    {tree.prunedNodes > 0 && <p class="note">{tree.prunedNodes.toLocaleString("en")} smaller nodes are drawn together. Filter or zoom in time to see them.</p>}
+    {tree.prunedNodes > 0 && <p class="note">Drawn together: {several(tree.prunedNodes, "smaller node")}. Filter or zoom in time to see more.</p>}
   </>;
 }
 

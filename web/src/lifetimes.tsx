@@ -39,7 +39,7 @@ export function LifetimesView({ summary }: { summary: Summary }) {
     if (!sum) return <Empty title="No blocks here">{CHOOSE}</Empty>;
     const within = (ns: number) => doc.counts.reduce((a, n, i) => a + ((doc.lowNs[i + 1] ?? Infinity) <= ns ? n : 0), 0);
     return <>
-      <p class="lead"><strong>{several(sum, "block")}</strong>: {share(within(2 ** 20), sum)} lived less than {duration(2 ** 20)}. <strong>{count(doc.liveAtEnd)}</strong> ({share(doc.liveAtEnd, sum)}) were still live at the end; these count with their age.</p>
+      <p class="lead"><strong>{several(sum, "block")}</strong>: {share(within(2 ** 20), sum)} lived less than {duration(2 ** 20)}. Still live at the end: <strong>{count(doc.liveAtEnd)}</strong> ({share(doc.liveAtEnd, sum)}); such a block counts with its age.</p>
       <h2>How long blocks live</h2>
       <Histogram counts={doc.counts} lows={doc.lowNs} height={210} />
       <h2>Birth time and lifetime</h2>

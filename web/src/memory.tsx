@@ -9,7 +9,7 @@ export function MemoryView({ summary }: { summary: Summary }) {
   const answer = useDocument<Ledger>(`/api/r/${summary.id}/ledger`);
   const t = summary.totals;
   return <>
-    {t.peakRssBytes > 0 && summary.has.peak && <p class="lead">At its peak the program asked for <strong>{bytes(t.peakBytes)}</strong>; the system gave the process up to <strong>{bytes(t.peakRssBytes)}</strong> (RSS){t.peakRssBytes > t.peakBytes ? `, ${bytes(t.peakRssBytes - t.peakBytes)} more` : ""}.</p>}
+    {t.peakRssBytes > 0 && summary.has.peak && <p class="lead">At its peak the program asked for <strong>{bytes(t.peakBytes)}</strong>; the system gave it up to <strong>{bytes(t.peakRssBytes)}</strong> (RSS){t.peakRssBytes > t.peakBytes ? `, ${bytes(t.peakRssBytes - t.peakBytes)} more` : ""}.</p>}
     <Document answer={answer}>{(ledger) => ledger.rows.length === 0
       ? <Empty title="No ledger was recorded">{clean(ledger.words)}</Empty>
       : <>{ledger.words && <p class="note">{clean(ledger.words)}</p>}<Rows ledger={ledger} /></>}</Document>

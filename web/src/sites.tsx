@@ -6,7 +6,7 @@ import { CHOOSE, Amount, Document, Empty, FunctionName, PlaceName, ShareCell, Si
 import { useSelected } from "./fetch";
 import { go, selectedUnit, state } from "./state";
 import { signal } from "@preact/signals";
-import { amount, brief, count, duration, type Unit } from "./words";
+import { amount, brief, count, duration, several, type Unit } from "./words";
 
 // How a column is called for the server: it returns the largest by this.
 const SERVER_SORT: Record<string, string> = { peak: "peak", live: "live", allocated: "allocated", count: "count", temporary: "temporary", p99: "lifetime", value: "" };
@@ -47,6 +47,6 @@ export function SitesView({ summary }: { summary: Summary }) {
     : <>
       <Table label="Sites" columns={columns(summary, doc.sum, unit)} rows={doc.rows} sort="value"
         chosen={(r) => r.id === s.site} open={(r) => go({ site: r.id, node: "" })} rowKey={(r) => r.id} />
-      <p class="note">{count(doc.rows.length)} of {count(doc.count)} sites.{doc.count > doc.rows.length && !all.value && <> <button class="link" onClick={() => (all.value = true)}>Show {count(min(MANY, doc.count))}</button></>}</p>
+      <p class="note">{count(doc.rows.length)} of {several(doc.count, "site")}.{doc.count > doc.rows.length && !all.value && <> <button class="link" onClick={() => (all.value = true)}>Show {count(min(MANY, doc.count))}</button></>}</p>
     </>}</Document>;
 }

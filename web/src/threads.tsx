@@ -8,6 +8,7 @@ import { brief, count, duration, several } from "./words";
 
 const MOST = 16;
 type Row = Doc["threads"][number];
+const nameOf = (t: Row) => (t.tid ? String(t.tid) : t.label); // as the server selects one
 
 export function ThreadsView({ summary }: { summary: Summary }) {
   const answer = useDocument<Doc>(address(`/api/r/${summary.id}/threads`, processOf(state.value)));
@@ -18,7 +19,7 @@ export function ThreadsView({ summary }: { summary: Summary }) {
         : <Empty title="No thread frees what another one allocated">{doc.threads.length > 1 ? "Every block was freed by the thread that allocated it, or not at all." : "The program has one thread."}</Empty>}
     <h2>Threads</h2>
     <Table label="Threads" columns={COLUMNS} rows={doc.threads} sort="allocated"
-      open={(t) => go({ thread: t.label, view: "flame" })} chosen={(t) => t.label === state.value.thread} rowKey={(t, i) => `${t.pid}-${t.tid}-${i}`} />
+      open={(t) => go({ thread: nameOf(t), view: "flame" })} chosen={(t) => nameOf(t) === state.value.thread} rowKey={(t, i) => `${t.pid}-${t.tid}-${i}`} />
     <p class="note">A row opens the flame graph of what this thread allocated.</p>
   </>}</Document>;
 }
@@ -52,6 +53,6 @@ function Matrix({ doc }: { doc: Doc }) {
           {cell ? <>{count(cell.frees)} <span class="faint">{duration(cell.waitMeanNs)}</span></> : <span class="faint">–</span>}</td>;
       })}</tr>)}</tbody>
     </table></div>
-    <p class="note">Blocks, and how long they lived on average.{hiddenRows + hiddenColumns > 0 && ` ${hiddenRows} more rows and ${hiddenColumns} more columns have fewer.`}</p>
+    <p class="note">Blocks, and how long they lived on average.{hiddenRows + hiddenColumns > 0 && ` Not shown, with fewer: ${several(hiddenRows, "row")}, ${several(hiddenColumns, "column")}.`}</p>
   </>;
 }
