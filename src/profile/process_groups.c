@@ -179,6 +179,16 @@ static bool is_passing(const struct profile_process *q, bool became)
 	return became && !q->totals.allocations && !q->totals.peak_bytes;
 }
 
+/* How many of the list, which is in the order of programs, belong together with the first. */
+static uint32_t count_alike(const struct profile *p, const uint32_t *list, uint32_t count)
+{
+	const char *program = process_program(&p->processes[list[0]]);
+	uint32_t n = 1;
+	while (n < count && strcmp(process_program(&p->processes[list[n]]), program) == 0)
+		n++;
+	return n < PROCESSES_ALIKE ? 1 : n;
+}
+
 int process_groups_init(struct process_groups *g, const struct profile *p,
 			enum process_merging merging)
 {
@@ -200,10 +210,11 @@ int process_groups_init(struct process_groups *g, const struct profile *p,
 	bool merge = merging == PROCESSES_AS_FIT && count > PROCESSES_APART;
 	if (merge)
 		qsort_r(order, count, sizeof *order, by_program, (void *)p);
-	for (uint32_t i = 0; i < count; i++) {
-		bool same = merge && i &&
-			    strcmp(process_program(&p->processes[order[i]]),
-				   process_program(&p->processes[order[i - 1]])) == 0;
+	for (uint32_t i = 0, alike_end = 0; i < count; i++) {
+		/* In the middle of many of one program? */
+		bool same = i < alike_end;
+		if (!same && merge)
+			alike_end = i + count_alike(p, order + i, count - i);
 		if (!same)
 			heads[g->count++] = order[i];
 		struct process_group *group = &g->list[g->count - 1];

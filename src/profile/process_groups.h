@@ -7,10 +7,13 @@
 
 #include <stdio.h>
 
-enum { PROCESSES_APART = 20 }; /* up to so many are listed one by one */
+enum {
+	PROCESSES_APART = 20, /* up to so many are listed one by one */
+	PROCESSES_ALIKE = 5,  /* of more, so many of one program are put together */
+};
 
 enum process_merging {
-	PROCESSES_AS_FIT, /* those of one program together if there are more than PROCESSES_APART */
+	PROCESSES_AS_FIT, /* many of one program together, if there are more than PROCESSES_APART */
 	PROCESSES_EACH,
 };
 

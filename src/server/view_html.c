@@ -15,6 +15,7 @@
 
 #include "hosted/json_writer.h"
 #include "hosted/number_words.h"
+#include "profile/process_groups.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ struct writing {
 	uint64_t pruned_nodes; /* of the greatest tree */
 	uint32_t sites, sites_shown, details;
 	uint32_t sources;
+	uint32_t processes, processes_shown; /* that can be chosen */
 	struct heft_error *err;
 };
 
@@ -223,6 +225,50 @@ static int add_files(struct writing *x)
 	return rc;
 }
 
+/* ---- several processes: the greatest can be chosen, at the peak and at their exit */
+
+static int add_process(struct writing *x, uint32_t number)
+{
+	static const struct {
+		const char *name;
+		view_document *write;
+		bool exit; /* also of what it left */
+	} documents[] = {{"summary", view_summary, false},
+			 {"timeline", view_timeline, false},
+			 {"threads", view_threads, false},
+			 {"tree", view_tree, true},
+			 {"sites", view_sites, true}};
+	int rc = 0;
+	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
+		for (int exit = 0; exit <= documents[i].exit && rc == 0; exit++) {
+			char query[60];
+			struct view_query q = query_of(x, NULL);
+			q.at = exit ? VIEW_AT_END : VIEW_AT_PEAK;
+			q.has_process = true;
+			q.process = number;
+			snprintf(query, sizeof query, "?%sprocess=%" PRIu32, exit ? "at=end&" : "",
+				 number);
+			rc = add(x, documents[i].name, query, documents[i].write, &q, NULL);
+		}
+	x->processes_shown++;
+	return rc;
+}
+
+static int add_processes(struct writing *x, const struct profile *p)
+{
+	enum { MOST = 8, ROOMY_NODES = 2500, TIGHT_NODES = 600 };
+	uint32_t most = x->level->nodes >= ROOMY_NODES   ? MOST
+			: x->level->nodes >= TIGHT_NODES ? MOST / 4
+							 : 0;
+	struct process_groups g;
+	int rc = process_groups_init(&g, p, PROCESSES_EACH);
+	x->processes = rc == 0 && g.count > 1 ? g.count : 0;
+	for (uint32_t i = 0; i < x->processes && i < most && rc == 0; i++)
+		rc = add_process(x, p->processes[g.list[i].greatest].number);
+	process_groups_fini(&g);
+	return rc;
+}
+
 /* ---- what was left out */
 
 static int write_summary(struct writing *x)
@@ -249,6 +295,12 @@ static int write_summary(struct writing *x)
 		snprintf(room[n] + strlen(room[n]), sizeof room[n] - strlen(room[n]),
 			 "and the stacks of all but %s", a);
 		n++;
+	}
+	if (x->processes_shown < x->processes) {
+		number_count(a, x->processes_shown);
+		number_count(b, x->processes);
+		snprintf(room[n++], sizeof room[n], "all but the %s greatest of %s processes alone", a,
+			 b);
 	}
 	snprintf(room[n++], sizeof room[n],
 		 "windows, instants, filters and comparisons (heft "
@@ -311,6 +363,8 @@ static int write_documents(struct writing *x, const struct view_part *part)
 		rc = add_details(x, part, shown);
 	if (rc == 0)
 		rc = add_files(x);
+	if (rc == 0)
+		rc = add_processes(x, part->p);
 	if (rc == 0)
 		rc = write_summary(x);
 	fputs("}", x->out);

@@ -258,8 +258,10 @@ static const struct proof {
 	[FINDING_PROFILE_QUALITY] = {"findings", "live", "bytes", false},
 };
 
-static void write_explain(struct json_writer *w, const struct profile *p, const struct finding *f)
+static void write_explain(struct json_writer *w, const struct view_part *part,
+			  const struct profile *p, const struct finding *f)
 {
+	uint64_t start_ns, end_ns;
 	const struct proof *proof = &proofs[f->kind];
 	json_write_key(w, "explain");
 	json_write_object(w);
@@ -269,8 +271,9 @@ static void write_explain(struct json_writer *w, const struct profile *p, const 
 	if (strcmp(proof->mode ? proof->mode : "live", "live") == 0)
 		json_write_key_string(w, "at", "peak");
 	if (proof->late) {
-		json_write_key_uint(w, "from", p->duration_ns / 5);
-		json_write_key_uint(w, "to", p->duration_ns);
+		view_span(part, &start_ns, &end_ns);
+		json_write_key_uint(w, "from", start_ns + (end_ns - start_ns) / 5);
+		json_write_key_uint(w, "to", end_ns);
 	}
 	if (f->site < p->site_count && p->sites[f->site].node != PROFILE_NONE)
 		write_focus(w, view_user_function(p, p->sites[f->site].node));
@@ -368,7 +371,7 @@ static void write_finding(struct json_writer *w, const struct view_query *q,
 		write_evidence(w, q, p, &f->evidence[i]);
 	json_write_array_end(w);
 	view_write_trend(w, "trend", part->whole, view_part_site(part, id));
-	write_explain(w, p, f);
+	write_explain(w, part, p, f);
 	json_write_object_end(w);
 }
 

@@ -9,6 +9,7 @@
 
 #include "hosted/name_words.h"
 #include "hosted/number_words.h"
+#include "profile/process_groups.h"
 #include "top/top_numbers.h"
 
 #include <inttypes.h>
@@ -260,6 +261,10 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 	}
 	if (look->state)
 		put_state(&pen, look->state);
+	if (profile_count_processes(p) > 1) {
+		top_count(text, profile_count_processes(p));
+		put_partf(&pen, TOP_PLAIN, "%s processes", text);
+	}
 	if (look->thread && pen_room(&pen) > 16 && put_part(&pen, TOP_WARN, "thread "))
 		put_name(&pen, TOP_WARN, look->thread, 20, FIT_NAME);
 	if (v->filter && *v->filter && pen_room(&pen) > 8 && put_part(&pen, TOP_WARN, "/"))

@@ -134,3 +134,7 @@ def test_processes_is_for_trees(heft, families):
     assert done.status == 2 and "--processes is for --tree and --invert" in done.err
     done = heft("export", "-f", "pprof", "-o", "x", "--processes", "each", families / "few.heft")
     assert done.status == 2 and "flamegraph, folded and speedscope" in done.err
+
+
+def test_top_counts_processes(heft, families):
+    assert "  4 processes" in heft("top", "--once", families / "few.heft").out.splitlines()[0]

@@ -174,6 +174,24 @@ static void test_groups(void **state)
 	process_groups_fini(&g);
 	profile_free(p);
 
+	/* Four of one program stay apart beside many of another, five do not. */
+	for (int servers = 4; servers <= 5; servers++) {
+		struct made_up list[30];
+		for (int i = 0; i < 30; i++)
+			list[i] = (struct made_up){.pid = i + 1,
+						   .command = i < servers ? "server" : "echo",
+						   .peak = 1000 - (uint64_t)i,
+						   .end_ns = 10,
+						   .end = PROFILE_END_EXIT};
+		p = made_up_profile(list, 30);
+		assert_int_equal(process_groups_init(&g, p, PROCESSES_AS_FIT), 0);
+		assert_int_equal(g.count, servers == 4 ? 5 : 2);
+		expect_name(p, &g.list[0],
+			    servers == 4 ? "server (pid 1)" : "server (5 processes)");
+		process_groups_fini(&g);
+		profile_free(p);
+	}
+
 	/* Few of one program stand apart. */
 	static const struct made_up few[] = {
 		{1, "server", 5, 0, 0, 10, PROFILE_END_EXIT},

@@ -15,6 +15,8 @@
 // A file holds tree, sites and functions of these five: live at the peak, at=end, mode=allocated,
 // mode=allocated&metric=count, mode=churn; besides them sizes, lifetimes, threads, ledger, files, and
 // with --source source?file=...
+// Of several processes it holds for the greatest summary, timeline, threads, tree and sites with process=N,
+// the last two also with at=end.
 // A file inverts a tree by itself where it has no document with invert=1.
 //
 // The token of the page's own address (?token=T) goes with every request as "Authorization: Bearer T",
@@ -171,8 +173,8 @@ export interface Timeline {
 }
 
 // GET /api/r/ID/tree?Selection&processes=merged|each|none&invert=0|1&limit=N (default 20000)&root=PATH
-// Where there are several processes they are the outermost frames: up to 20 one by one, of more those of
-// one program together (merged, the default).
+// Where there are several processes they are the outermost frames: up to 20 one by one; of more, five or
+// more of one program together (merged, the default).
 // Nodes in an order where a parent stands before its children; siblings stand greatest first. Node 0
 // is the root of everything. Calls of one function (in one module) under one caller are one node,
 // whatever their lines; its frame shows the place of the greatest. Children of a node below the limit

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { Finding } from "./api";
+import type { Finding, Process } from "./api";
 import { sortRows, type Column } from "./bits";
 import { timeTicks } from "./chart_parts";
 import { explainPatch } from "./findings";
 import { bucketLow } from "./lifetimes";
+import { processRows } from "./processes";
 import { escapeXml } from "./svg_text";
 import { indexAt, ticks } from "./timeline";
 
@@ -16,6 +17,17 @@ test("tables sort numbers downwards first, words upwards", () => {
   assert.deepEqual(sortRows(rows, columns, "-n").map((r) => r.n), [1, 2, 3]);
   assert.deepEqual(sortRows(rows, columns, "w").map((r) => r.w), ["a", "b", "c"]);
   assert.deepEqual(sortRows(rows, columns, "unknown"), rows);
+});
+
+test("many processes of one program are one row, with the greatest and sums", () => {
+  const one = (number: number, program: string): Process => ({ number, pid: 100 + number, ppid: 1, program, command: ["/bin/" + program, "x"], end: "exit",
+    startNs: 0, runNs: 10, peakBytes: 1000 - number, peakRssBytes: number, leftBytes: 3, leftBlocks: 1, allocatedBytes: 7 });
+  const all = [...Array.from({ length: 30 }, (_, i) => one(i, "echo")), ...[30, 31, 32, 33].map((i) => one(i, "server"))];
+  const rows = processRows(all, false);
+  assert.deepEqual(rows.map((r) => r.words), ["echo (30 processes)", "server x", "server x", "server x", "server x"]);
+  assert.deepEqual(rows[0], { number: -1, program: "echo", words: "echo (30 processes)", pid: 100, peak: 1000, rss: 29, left: 90, ran: 300, allocated: 210 });
+  assert.equal(rows[1].number, 30);
+  assert.equal(processRows(all, true).length, 34);
 });
 
 test("axes have few, round ticks", () => {

@@ -6,7 +6,9 @@ import { Empty, Size, Table, Toggle, type Column } from "./bits";
 import { chooseProcess, state, go } from "./state";
 import { baseName, brief, clean, duration, several } from "./words";
 
-export const APART = 20; // up to so many are shown one by one (src/profile/process_groups.h)
+// The rules of src/profile/process_groups.h: up to so many are shown one by one; of more, so many of one
+// program are one row.
+export const APART = 20, ALIKE = 5;
 
 interface Row {
   number: number; // -1: several
@@ -32,7 +34,8 @@ export function processRows(processes: Process[], each: boolean): Row[] {
     if (group) group.push(p);
     else groups.set(key, [p]);
   }
-  return [...groups.values()].map((group) => {
+  const parts = [...groups.values()].flatMap((group) => (group.length < ALIKE ? group.map((p) => [p]) : [group]));
+  return parts.map((group) => {
     const one = group.length === 1, first = group[0];
     const sum = (of: (p: Process) => number) => group.reduce((s, p) => s + of(p), 0);
     const most = (of: (p: Process) => number) => group.reduce((m, p) => max(m, of(p)), 0);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { address, DEFAULTS, format, parse, selectionOf, type State } from "./state";
+import { address, DEFAULTS, format, parse, processOf, selectionOf, type State } from "./state";
 
 test("a fresh page has an empty hash", () => {
   assert.equal(format(DEFAULTS), "");
@@ -23,7 +23,15 @@ test("a selection has only what its mode knows, defaults left out", () => {
   assert.deepEqual(selectionOf({ ...DEFAULTS, mode: "churn", metric: "count", within: 1e6 }), { mode: "churn" });
 });
 
+test("a process is chosen by its number, counted from 0; a program by its name", () => {
+  assert.deepEqual(selectionOf({ ...DEFAULTS, process: 1, at: "end" }), { at: "end", process: 0 });
+  assert.deepEqual(selectionOf({ ...DEFAULTS, program: "cc1" }), { program: "cc1" });
+  assert.deepEqual(processOf(DEFAULTS), {});
+  assert.equal(parse("#" + format({ ...DEFAULTS, process: 12 })).process, 12);
+});
+
 test("addresses are as one-file reports name them", () => {
+  assert.equal(address("/api/r/1/tree", selectionOf({ ...DEFAULTS, at: "end", process: 4 })), "/api/r/1/tree?at=end&process=3");
   assert.equal(address("/api/r/1/tree", selectionOf({ ...DEFAULTS, at: "end" }), { invert: true }), "/api/r/1/tree?at=end&invert=1");
   assert.equal(address("/api/r/1/tree", selectionOf(DEFAULTS), { invert: false }), "/api/r/1/tree");
   assert.equal(address("/api/r/1/source", { file: "/a b.c" }), "/api/r/1/source?file=%2Fa%20b.c");
