@@ -96,7 +96,8 @@ function Main({ summary, recordings }: { summary: Summary; recordings: Recording
       return <li key={v}><button aria-current={v === name ? "page" : undefined} class={off ? "lacking" : undefined}
         title={VIEW[v].question + (off ? " (not in this recording)" : "")} onClick={() => go({ view: v, sort: "" })}><kbd aria-hidden="true">{i < 10 ? (i + 1) % 10 : "P"}</kbd><span>{VIEW[v].words}</span></button></li>;
     })}</ul></nav>
-    <section class={`view view-${name}`} id="view" tabIndex={-1} aria-label={`${view.words}: ${view.question}`}>
+    {/* Lifetimes has nothing in it to focus, and may be too high: the keyboard scrolls it. */}
+    <section class={`view view-${name}`} id="view" tabIndex={name === "lifetimes" ? 0 : -1} aria-label={`${view.words}: ${view.question}`}>
       {lacking ? <Empty title={isFile() && summary.pruned?.length ? "Not in this file" : "Not recorded"}>{view.lacks}</Empty> : <Shown summary={summary} recordings={recordings} />}
     </section>
     <Inspector summary={summary} />
