@@ -667,7 +667,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	if (rc == 0)
 		rc = load_processes(&l);
 	if (rc == 0 && l.sel->by_process && l.p->process_count > 1)
-		rc = trace_split_new(&l.split, l.p, l.processes, l.sel->merging);
+		rc = trace_split_new(&l.split, l.p, l.processes, l.c->process_count,
+				     l.sel->merging);
 	if (rc == 0)
 		rc = trace_ends_load(&l);
 	if (rc == 0 && l.c->samples_count)

@@ -19,8 +19,8 @@
 
 struct interval { /* a sample and when it was there for certain */
 	const struct trace_sample *sample;
-	uint32_t process;
 	uint64_t until_ns;
+	uint32_t process;
 };
 
 struct step {
@@ -80,9 +80,9 @@ static void add_process(struct known *k, const struct trace_samples *s,
 	const struct trace_sample *peak = trace_samples_peak(s, &peak_count, &peak_ns);
 	peak_ns = trace_samples_moment(q, peak_ns);
 	for (uint32_t i = 0; i < s->live_count; i++)
-		own[n++] = (struct interval){&s->live[i], s->process, live_ns};
+		own[n++] = (struct interval){&s->live[i], live_ns, s->process};
 	for (uint32_t i = 0; i < peak_count && peak != s->live; i++)
-		own[n++] = (struct interval){&peak[i], s->process, peak_ns};
+		own[n++] = (struct interval){&peak[i], peak_ns, s->process};
 	if (n)
 		qsort(own, n, sizeof *own, same_first);
 	for (size_t i = 0; i < n; i++) {
@@ -149,7 +149,7 @@ static int take_seen(const struct trace_peak *p, struct trace_at_peak *out)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->part_count; i++)
 		for (uint32_t k = 0; k < p->parts[i].count; k++)
-			out->list[out->count++] = (struct trace_peak_block){
+			out->list[out->count++] = (struct trace_peak_sample){
 				&p->parts[i].samples[k], p->parts[i].process};
 	out->time_ns = p->time_ns;
 	return 0;
@@ -161,7 +161,7 @@ static int take_known(const struct known *k, struct trace_at_peak *out)
 		return HEFT_ENOMEM;
 	for (size_t i = 0; i < k->count; i++)
 		if (birth_of(&k->list[i]) <= k->time_ns && k->list[i].until_ns >= k->time_ns)
-			out->list[out->count++] = (struct trace_peak_block){
+			out->list[out->count++] = (struct trace_peak_sample){
 				k->list[i].sample, k->list[i].process};
 	out->time_ns = k->time_ns;
 	return 0;
@@ -174,7 +174,7 @@ static int take_one(const struct trace_samples *s, struct trace_at_peak *out)
 	if (make_room(out, count))
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
-		out->list[out->count++] = (struct trace_peak_block){&peak[i], s->process};
+		out->list[out->count++] = (struct trace_peak_sample){&peak[i], s->process};
 	return 0;
 }
 

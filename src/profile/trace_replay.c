@@ -17,9 +17,6 @@ static int apply(struct load *l, struct trace_event *events, size_t count)
 	for (size_t i = 0; l->split && i < count; i++) {
 		struct trace_event *e = &events[i];
 		uint32_t process = threads[e->birth_thread].process;
-		/* One that no process is known of counts as the first's: such a file is damaged. */
-		if (process >= l->c->process_count || l->processes[process] == PROFILE_NONE)
-			process = l->split->any_process;
 		if (trace_split_find(l->split, e->site, process, &e->site) < 0 ||
 		    (e->op == TRACE_REALLOC &&
 		     trace_split_find(l->split, e->old_site, process, &e->old_site) < 0))

@@ -95,19 +95,17 @@ static int split_samples(const struct trace_contents *c, const bool *processes,
 {
 	uint32_t id;
 	int rc = 0;
+	for (size_t i = 0; i < peak->count && rc == 0; i++)
+		rc = trace_split_find(split, peak->list[i].sample->site, peak->list[i].process, &id);
 	for (uint32_t i = 0; i < c->samples_count && rc == 0; i++) {
 		const struct trace_samples *s = &c->samples[i];
 		if (!processes[s->process])
 			continue;
 		for (uint32_t k = 0; k < s->live_count && rc == 0; k++)
 			rc = trace_split_find(split, s->live[k].site, s->process, &id);
-		for (uint32_t k = 0; k < s->peak_count && rc == 0; k++)
-			rc = trace_split_find(split, s->peak[k].site, s->process, &id);
 		for (uint32_t k = 0; k < s->sum_count && rc == 0; k++)
 			rc = trace_split_find(split, s->sums[k].site, s->process, &id);
 	}
-	for (size_t i = 0; i < peak->count && rc == 0; i++)
-		rc = trace_split_find(split, peak->list[i].sample->site, peak->list[i].process, &id);
 	return rc;
 }
 
@@ -123,16 +121,17 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 			struct trace_split *split, struct tally *t, struct profile_spread **spread)
 {
 	struct trace_at_peak peak;
+	struct sums *sites = NULL;
+	struct profile_spread *v = NULL;
 	*spread = NULL;
-	if (trace_samples_at_peak(c, processes, &peak))
-		return HEFT_ENOMEM;
-	if (split && split_samples(c, processes, &peak, split) < 0) {
-		free(peak.list);
-		return HEFT_ENOMEM;
-	}
+	int rc = trace_samples_at_peak(c, processes, &peak);
+	if (rc == 0 && split)
+		rc = split_samples(c, processes, &peak, split);
 	uint32_t site_count = split ? split->count : c->site_count;
-	struct sums *sites = calloc((size_t)site_count + 1, sizeof *sites);
-	struct profile_spread *v = calloc((size_t)site_count + 1, sizeof *v);
+	if (rc == 0) {
+		sites = calloc((size_t)site_count + 1, sizeof *sites);
+		v = calloc((size_t)site_count + 1, sizeof *v);
+	}
 	if (!sites || !v || tally_reserve(t, site_count, c->thread_count)) {
 		free(peak.list);
 		free(sites);
@@ -141,9 +140,9 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 	}
 	*spread = v;
 	for (size_t i = 0; i < peak.count; i++) {
-		const struct trace_peak_block *b = &peak.list[i];
-		uint32_t site = site_in(split, b->sample->site, b->process);
-		add_peak(b->sample, &sites[site], &v[site]);
+		const struct trace_sample *b = peak.list[i].sample;
+		uint32_t site = site_in(split, b->site, peak.list[i].process);
+		add_peak(b, &sites[site], &v[site]);
 	}
 	t->peak_time_ns = peak.time_ns;
 	free(peak.list);

@@ -18,9 +18,9 @@ const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uin
 
 /* What several processes had at the greatest sum of theirs at one instant (trace_peak.c). */
 struct trace_at_peak {
-	struct trace_peak_block {
+	struct trace_peak_sample {
 		const struct trace_sample *sample; /* the recording's */
-		uint32_t process;
+		uint32_t process;		   /* likewise */
 	} * list; /* free() it */
 	size_t count;
 	uint64_t time_ns;

@@ -34,13 +34,14 @@ static int name_groups(struct trace_split *s, struct profile *p)
 }
 
 int trace_split_new(struct trace_split **out, struct profile *p, const uint32_t *processes,
-		    enum process_merging merging)
+		    uint32_t process_count, enum process_merging merging)
 {
 	struct trace_split *s = calloc(1, sizeof *s);
 	*out = NULL;
 	int rc = s ? process_groups_init(&s->groups, p, merging) : HEFT_ENOMEM;
 	if (rc == 0 && s->groups.count > 1) {
 		s->processes = processes;
+		s->process_count = process_count;
 		s->any_process = p->processes[0].number;
 		rc = name_groups(s, p);
 		p->by_process = rc == 0;
@@ -100,6 +101,9 @@ static int grow(struct trace_split *s)
 
 int trace_split_find(struct trace_split *s, uint32_t site, uint32_t process, uint32_t *id)
 {
+	/* What no process is known of counts as the first's: such a file is damaged. */
+	if (process >= s->process_count || s->processes[process] == PROFILE_NONE)
+		process = s->any_process;
 	uint32_t group = s->groups.of[s->processes[process]];
 	if (s->count == s->capacity && grow(s) < 0)
 		return HEFT_ENOMEM;

@@ -8,7 +8,8 @@
 struct trace_split {
 	struct process_groups groups;
 	const uint32_t *processes; /* the profile's, by the recording's */
-	uint32_t any_process;	   /* of the recording, one that the profile has */
+	uint32_t process_count;	   /* of the recording */
+	uint32_t any_process;	   /* one of these that the profile has */
 	uint32_t *labels;	   /* label set of each group */
 	uint32_t *site, *group;	   /* by split site */
 	uint32_t count, capacity;
@@ -18,7 +19,7 @@ struct trace_split {
 /* *out stays NULL where all processes are one group. Names of groups become label sets of the
  * profile. 0 or HEFT_ENOMEM. */
 int trace_split_new(struct trace_split **out, struct profile *p, const uint32_t *processes,
-		    enum process_merging merging);
+		    uint32_t process_count, enum process_merging merging);
 void trace_split_free(struct trace_split *s);
 /* The split site of a site in a process of the recording. 0 or HEFT_ENOMEM. */
 int trace_split_find(struct trace_split *s, uint32_t site, uint32_t process, uint32_t *id);
