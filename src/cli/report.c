@@ -220,6 +220,7 @@ int cmd_report(int argc, char **argv)
 	c.options.sort = s->sort;
 	c.options.limit = s->has_limit ? s->limit : s->json ? REPORT_ALL : SITES_SHOWN;
 	s->part.process_totals = s->json || c.options.threads;
+	s->part.calls = s->json;
 	s->part.sizes = c.options.sizes;
 
 	struct cli_progress progress;
