@@ -5,6 +5,7 @@
 #include "report/report_parts.h"
 
 #include "hosted/json_writer.h"
+#include "hosted/program_name.h"
 #include "profile/estimate.h"
 
 #include <inttypes.h>
@@ -304,6 +305,9 @@ static void write_processes(struct json_writer *w, const struct profile *p)
 		json_write_key_int(w, "pid", q->pid);
 		json_write_key_int(w, "ppid", q->ppid);
 		write_command(w, q->argv, q->argc, q->exe);
+		char name[PROGRAM_NAME];
+		json_write_key_string(w, "name",
+				      program_name(name, q->exe, q->argc ? q->argv[0] : NULL));
 		json_write_key_string(w, "exe", q->exe);
 		if (strcmp(p->format, "heft") == 0) {
 			json_write_key_uint(w, "start_ns", q->start_ns);
