@@ -25,6 +25,7 @@
 #include "import/import_sites.h"
 #include "import/import_source.h"
 #include "import/text_scan.h"
+#include "symbol/symbol.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -517,6 +518,10 @@ static int add_ip(struct heaptrack_file *f, const struct heaptrack_ip *ip, const
 		frame.module = ip->module ? modules[ip->module - 1] : PROFILE_NONE;
 		if (ip->frame_count) {
 			frame.function = string_at(f, words[3 * i]);
+			/* heaptrack knows C++'s mangling only. An @ is no symbol's version here. */
+			if (frame.function && !strchr(frame.function, '@') &&
+			    !(frame.function = symbol_demangle(f->p->names, frame.function)))
+				return HEFT_ENOMEM;
 			frame.file = string_at(f, words[3 * i + 1]);
 			frame.line = frame.file ? words[3 * i + 2] : 0;
 		}
