@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include "hosted/number_words.h"
+#include "hosted/program_name.h"
 #include "record/owner.h"
 #include "record/sampled.h"
 #include "record/snapshot.h"
@@ -92,7 +93,10 @@ static void show(const struct process *p, const char *path)
 	if (share >= 0)
 		snprintf(cost, sizeof cost, "%.2g %% of its CPU time", 100 * share);
 	describe_reader(p, reader, sizeof reader);
-	printf("process %d (%s)\n", p->pid, p->facts.exe);
+	char program[4096 + PROGRAM_NAME];
+	printf("process %d (%s)\n", p->pid,
+	       program_words(program, sizeof program, p->facts.exe,
+			     p->facts.argc ? p->facts.argv[0] : NULL));
 	printf("  sampling      %s\n", atomic_load(&s->on) ? "on" : "off");
 	printf("  rate          one sample each %s%s\n", rate,
 	       atomic_load(&s->automatic) ? ", follows a budget of 0.5 % of CPU" : "");

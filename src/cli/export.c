@@ -57,7 +57,7 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 }
 
 static const struct exporter json_exporter = {"json", "what heft report --json writes", "json",
-					      false, write_json, true};
+					      false, write_json, true, EXPORT_CALLS};
 
 /* The page's documents come from the recording itself: some are more than a profile holds. */
 static int write_html(FILE *out, const struct profile *p, const struct export_options *o,
@@ -68,7 +68,7 @@ static int write_html(FILE *out, const struct profile *p, const struct export_op
 }
 
 static const struct exporter html_exporter = {"html", "one page that opens anywhere", "html",
-					      false, write_html, true};
+					      false, write_html, true, EXPORT_MERGED};
 
 static const struct exporter *find_format(const char *name)
 {
@@ -115,6 +115,9 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_RAW:
 		c->options.raw = true;
 		return 0;
+	case CLI_OPT_FULL:
+		c->options.full = true;
+		return 0;
 	case CLI_OPT_INVERT:
 		c->options.invert = true;
 		return 0;
@@ -140,8 +143,9 @@ static int check_usage(struct export_command *c)
 		[AT_PEAK] = EXPORT_PEAK, [AT_END] = EXPORT_LIVE, [AT_TIME] = EXPORT_LIVE};
 	if (!c->exporter)
 		return cli_usage_error(c->verb, "which format? -f names it");
-	if (c->options.raw && strcmp(c->exporter->name, "pprof") != 0)
-		return cli_usage_error(c->verb, "--raw is for pprof");
+	if (c->options.raw && strcmp(c->exporter->name, "pprof") != 0 &&
+	    c->exporter != &json_exporter)
+		return cli_usage_error(c->verb, "--raw is for pprof and json");
 	if (c->options.invert && strcmp(c->exporter->name, "folded") != 0 &&
 	    strcmp(c->exporter->name, "flamegraph") != 0)
 		return cli_usage_error(c->verb, "--invert is for folded and flamegraph");
@@ -266,8 +270,11 @@ static int export_page(struct export_command *c, const char *path, struct heft_e
 static int export_profile(struct export_command *c, const char *path, struct heft_error *err)
 {
 	struct profile *p = NULL;
+	bool raw_json = c->exporter == &json_exporter && c->options.raw;
 	c->selection.part.process_totals = c->exporter == &json_exporter;
 	c->selection.part.by_process = draws_a_tree(c->exporter) && !c->selection.no_roots;
+	c->selection.part.apart = c->exporter->stacks == EXPORT_APART || raw_json;
+	c->selection.part.calls = c->exporter->stacks == EXPORT_CALLS;
 	int rc = load(c, path, &p, err);
 	if (rc == 0)
 		rc = settle_measure(c, p, err);

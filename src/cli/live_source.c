@@ -133,7 +133,7 @@ static int list(void *ctx, struct source_process **out, uint32_t *count, struct 
 
 static int from_snapshot(struct process *p, struct profile **out, struct heft_error *err)
 {
-	const struct profile_selection selection = {.no_ages = true};
+	const struct profile_selection selection = {.no_ages = true, .apart = true};
 	struct trace_reader *reader;
 	int rc = snapshot_open(p, &reader, err);
 	if (rc)
@@ -149,7 +149,8 @@ static int from_recording(const struct live_source *s, const struct process *p,
 	pthread_mutex_lock(&s->set->lock);
 	bool several = s->set->count > 1;
 	pthread_mutex_unlock(&s->set->lock);
-	const struct profile_selection selection = {.has_pid = several, .pid = p->pid};
+	const struct profile_selection selection = {
+		.has_pid = several, .pid = p->pid, .apart = true};
 	return profile_from_recording(out, s->recording, &selection, err);
 }
 

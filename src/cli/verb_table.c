@@ -126,7 +126,9 @@ static const struct cli_option export_options[] = {
 	 "flamegraph, folded, speedscope: processes as roots, many of one program as one (default), "
 	 "each, or none", false},
 	{CLI_OPT_RAW, "raw", 0, CLI_NO_ARG, NULL,
-	 "pprof: addresses and build ids instead of symbols", false},
+	 "pprof: addresses and build ids instead of symbols; json: no stacks are merged", false},
+	{CLI_OPT_FULL, "full", 0, CLI_NO_ARG, NULL,
+	 "pprof: readers hide no frames of the runtime", false},
 	{CLI_OPT_SOURCE, "source", 0, CLI_NO_ARG, NULL, "html: with the lines of source files", false},
 	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE", false},
 	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE", false},

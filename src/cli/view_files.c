@@ -6,10 +6,11 @@
 #include "cli/cli.h"
 #include "import/import.h"
 
-static int import_file(void *ctx, const char *path, struct profile **out, struct heft_error *err)
+static int import_file(void *ctx, const char *path, const struct profile_selection *sel,
+		       struct profile **out, struct heft_error *err)
 {
 	(void)ctx;
-	int rc = import_profile(out, path, NULL, err);
+	int rc = import_profile(out, path, sel, err);
 	if (rc == 0)
 		profile_drop_labels(*out);
 	return rc;

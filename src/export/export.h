@@ -27,6 +27,7 @@ struct view_recording; /* src/server's */
 struct export_options {
 	enum export_measure measure; /* for formats with one number a stack */
 	bool raw;                    /* pprof: addresses and build ids instead of symbols */
+	bool full;                   /* pprof: without drop_frames, readers show whole stacks */
 	bool source;                 /* html: with source lines */
 	struct view_recording *recording; /* html: what its documents are made of */
 	bool invert;                 /* folded, flamegraph: from the allocating function up */
@@ -46,6 +47,11 @@ struct exporter {
 	int (*write)(FILE *out, const struct profile *p, const struct export_options *o,
 		     struct heft_error *err);
 	bool labels; /* keeps labels of sites; the others get stacks without (profile_drop_labels) */
+	enum {
+		EXPORT_MERGED, /* as they read: it has no addresses (Massif: of some call) */
+		EXPORT_CALLS,  /* merged, with the addresses of a recorded one each (profile.calls) */
+		EXPORT_APART   /* as they were recorded (profile.apart) */
+	} stacks;
 };
 
 extern const struct exporter exporters[]; /* ends with a NULL name */

@@ -11,6 +11,7 @@
 
 #include "export/export_names.h"
 #include "export/export_places.h"
+#include "export/pair_index.h"
 #include "hosted/json_writer.h"
 
 #include <stdlib.h>
@@ -21,22 +22,41 @@ enum { SHORT_LIVED_US = 500 /* as Valgrind's own and dhat-rs' files say */ };
 struct dhat {
 	const struct profile *p;
 	struct json_writer json;
-	uint32_t *frame; /* by frame: its index in the table, 0: not yet */
-	uint32_t *in_order;
-	uint32_t frame_count;
+	/* A frame is in the table once for each address that it has: those of a site are of one
+	 * recorded stack (profile_frame_address). */
+	struct pair_index addresses; /* upper and lower half */
+	struct pair_index frames;    /* frame, number of the address */
+	uint32_t *index;	     /* in the table, by number of the frame */
+	uint32_t index_count, index_capacity;
+	bool no_memory;
 	uint32_t via[PROFILE_VIA_COUNT], unknown;
 	uint32_t next; /* index in the table */
 	bool totals_are_live, ends;
 };
 
 /* The table is written after the points. 0 is the root: an index is never 0. */
-static uint32_t frame_index(struct dhat *x, uint32_t frame)
+static uint32_t frame_index(struct dhat *x, uint32_t frame, uint64_t address)
 {
-	if (!x->frame[frame]) {
-		x->frame[frame] = x->next++;
-		x->in_order[x->frame_count++] = frame;
+	uint32_t at, number;
+	if (pair_index_find(&x->addresses, (uint32_t)(address >> 32), (uint32_t)address, &at) < 0 ||
+	    pair_index_find(&x->frames, frame, at, &number) < 0)
+		goto no_memory;
+	if (number == x->index_capacity) {
+		uint32_t capacity = number * 2 + 256;
+		uint32_t *index = realloc(x->index, (size_t)capacity * sizeof *index);
+		if (!index)
+			goto no_memory;
+		x->index = index;
+		x->index_capacity = capacity;
 	}
-	return x->frame[frame];
+	if (number == x->index_count) {
+		x->index[number] = x->next++;
+		x->index_count++;
+	}
+	return x->index[number];
+no_memory:
+	x->no_memory = true;
+	return 0;
 }
 
 /* The format demands the blocks of a point's own peak, which the model does not keep: those of the
@@ -90,8 +110,12 @@ static void write_point(struct dhat *x, const struct profile_site *s)
 			x->unknown = x->next++;
 		json_write_uint(j, x->unknown);
 	}
-	for (uint32_t node = s->node; node != PROFILE_NONE; node = x->p->nodes[node].parent)
-		json_write_uint(j, frame_index(x, x->p->nodes[node].frame));
+	uint32_t call = s->call;
+	for (uint32_t node = s->node; node != PROFILE_NONE; node = x->p->nodes[node].parent) {
+		bool inlined;
+		uint64_t address = profile_frame_address(x->p, node, &call, &inlined);
+		json_write_uint(j, frame_index(x, x->p->nodes[node].frame, address));
+	}
 	json_write_array_end(j);
 	json_write_object_end(j);
 }
@@ -114,7 +138,11 @@ static int write_table(struct dhat *x)
 			json_write_string(j, name);
 			continue;
 		}
-		char *text = export_valgrind_frame(x->p, &x->p->frames[x->in_order[frame++]]);
+		const struct pair *entry = &x->frames.pairs[frame++];
+		const struct pair *address = &x->addresses.pairs[entry->b];
+		struct profile_frame f = x->p->frames[entry->a];
+		f.address = (uint64_t)address->a << 32 | address->b;
+		char *text = export_valgrind_frame(x->p, &f);
 		if (!text)
 			return HEFT_ENOMEM;
 		json_write_string(j, text);
@@ -159,7 +187,7 @@ static int write_all(struct dhat *x)
 	json_write_array_end(j);
 	json_write_newline(j);
 	json_write_key(j, "ftbl");
-	int rc = write_table(x);
+	int rc = x->no_memory ? HEFT_ENOMEM : write_table(x);
 	json_write_object_end(j);
 	json_write_newline(j);
 	free(command);
@@ -170,14 +198,11 @@ int export_dhat(FILE *out, const struct profile *p, const struct export_options 
 		struct heft_error *err)
 {
 	struct dhat x = {.p = p, .next = 1};
-	int rc = HEFT_ENOMEM;
 	(void)o;
 	json_write_init(&x.json, out);
-	x.frame = calloc((size_t)p->frame_count + 1, sizeof *x.frame);
-	x.in_order = calloc((size_t)p->frame_count + 1, sizeof *x.in_order);
-	if (x.frame && x.in_order)
-		rc = write_all(&x);
-	free(x.frame);
-	free(x.in_order);
+	int rc = write_all(&x);
+	pair_index_fini(&x.addresses);
+	pair_index_fini(&x.frames);
+	free(x.index);
 	return rc < 0 ? heft_fail(err, rc, "not enough memory to write DHAT's format") : 0;
 }

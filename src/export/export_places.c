@@ -20,13 +20,9 @@ static void mark_used(struct export_places *x)
 			x->starts[node] = true;
 			uint32_t place = x->place[node];
 			if (!x->number[place]) {
-				const struct pair *outermost =
-					&x->index.pairs[export_place_outermost(x, place)];
 				x->in_order[x->used++] = place;
 				x->number[place] = x->used;
-				x->address[place] = p->nodes[node].address
-							    ? p->nodes[node].address
-							    : p->frames[outermost->a].address;
+				x->address[place] = p->frames[x->index.pairs[place].a].address;
 			}
 		}
 }

@@ -13,6 +13,7 @@
  * - A duration makes it a difference of two snapshots to Parca: only that has one.
  * - A function whose system_name is its name is taken for mangled, and google/pprof cuts parameters
  *   and template arguments off: names here are as in the report, and system_name is not there.
+ * - drop_frames is applied as the file is opened (pprof_drop.c).
  * - Mappings without functions are symbolised by the reader: that is what raw is for.
  *
  * alloc_objects counts reallocations too (the format knows no others); alloc_space is heft's
@@ -24,20 +25,12 @@
 #include "export/export_names.h"
 #include "export/export_places.h"
 #include "export/packed_stream.h"
+#include "export/pprof_drop.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-/* Frames of allocators, for readers to hide with what is below them. The model's stacks begin at
- * the caller of the allocation function, so these are found where that was called by another. */
-static const char drop_frames[] =
-	"(__libc_|_int_|je_|tc_|mi_)?(malloc|calloc|realloc|memalign|valloc|pvalloc)"
-	"|reallocarray|posix_memalign|aligned_alloc"
-	"|operator new(\\[\\])?(\\(.*\\))?"
-	"|__rust_(alloc|alloc_zeroed|realloc)|__r(dl|g)_(alloc|alloc_zeroed|realloc)"
-	"|alloc::alloc::.*";
 
 /* Field numbers, as in profile.proto. */
 enum {
@@ -305,7 +298,9 @@ static void write_sample(struct pprof *x, const struct profile_site *s)
 			put_varint(x, &x->inner, value_of(x, s, (enum column)i));
 	put_bytes(x, &x->message, SAMPLE_VALUE, x->inner.data, x->inner.length);
 	x->inner.length = 0;
-	if (s->via != PROFILE_VIA_MALLOC && s->via < PROFILE_VIA_COUNT) {
+	/* "unknown" where a recording's stack lost its inner end; a format that never tells says so once. */
+	if (s->via != PROFILE_VIA_MALLOC &&
+	    (s->via < PROFILE_VIA_COUNT || strcmp(x->p->format, "heft") == 0)) {
 		put_number(x, &x->inner, LABEL_KEY, string(x, "via"));
 		put_number(x, &x->inner, LABEL_STR, string(x, profile_via_name(s->via)));
 		put_bytes(x, &x->message, SAMPLE_LABEL, x->inner.data, x->inner.length);
@@ -416,7 +411,15 @@ static void write_about(struct pprof *x)
 	write_number(x, PROFILE_DURATION_NANOS, x->o->difference_ns);
 	write_type(x, PROFILE_PERIOD_TYPE, "space", "bytes");
 	write_number(x, PROFILE_PERIOD, p->rate_bytes ? p->rate_bytes : 1);
-	write_number(x, PROFILE_DROP_FRAMES, string(x, drop_frames));
+	/* Who names raw addresses may name them otherwise. */
+	if (!x->o->full && !x->o->raw) {
+		char *drop = pprof_drop_frames(p);
+		if (!drop)
+			x->no_memory = true;
+		else
+			write_number(x, PROFILE_DROP_FRAMES, string(x, drop));
+		free(drop);
+	}
 	enum column column = column_of_measure[x->o->measure];
 	for (int i = COLUMNS; !x->written[column] && i-- > 0;) /* the nearest that there is */
 		column = (enum column)i;
@@ -424,7 +427,7 @@ static void write_about(struct pprof *x)
 	char *command = export_command(p);
 	write_comment(x, "heft ", HEFT_VERSION);
 	/* No label `via` means malloc, unless it means that the input did not tell. */
-	for (uint32_t i = 0; i < p->site_count; i++)
+	for (uint32_t i = 0; i < p->site_count && strcmp(p->format, "heft") != 0; i++)
 		if (p->sites[i].via >= PROFILE_VIA_COUNT) {
 			write_comment(x, "read from ", p->format);
 			break;

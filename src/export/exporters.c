@@ -20,15 +20,21 @@
 #include <unistd.h>
 
 const struct exporter exporters[] = {
-	{"pprof", "for go tool pprof, Parca, Pyroscope", "pb.gz", true, export_pprof, true},
-	{"dhat", "for Valgrind's dh_view.html", "dhat.json", false, export_dhat, false},
-	{"massif", "for ms_print, massif-visualizer", "massif", false, export_massif, false},
+	{"pprof", "for go tool pprof, Parca, Pyroscope", "pb.gz", true, export_pprof, true,
+	 EXPORT_APART},
+	{"dhat", "for Valgrind's dh_view.html", "dhat.json", false, export_dhat, false, EXPORT_CALLS},
+	{"massif", "for ms_print, massif-visualizer", "massif", false, export_massif, false,
+	 EXPORT_MERGED},
 	{"heaptrack", "for heaptrack_print, heaptrack_gui", "heaptrack.zst", false,
-	 export_heaptrack, false},
-	{"folded", "FlameGraph's input: a line a stack", "folded", false, export_folded, false},
-	{"flamegraph", "a picture: SVG with search and zoom", "svg", false, export_flamegraph, false},
-	{"speedscope", "for speedscope.app", "speedscope.json", false, export_speedscope, false},
-	{"csv", "a table: every site with every measure", "csv", false, export_csv, false},
+	 export_heaptrack, false, EXPORT_APART},
+	{"folded", "FlameGraph's input: a line a stack", "folded", false, export_folded, false,
+	 EXPORT_MERGED},
+	{"flamegraph", "a picture: SVG with search and zoom", "svg", false, export_flamegraph, false,
+	 EXPORT_MERGED},
+	{"speedscope", "for speedscope.app", "speedscope.json", false, export_speedscope, false,
+	 EXPORT_MERGED},
+	{"csv", "a table: every site with every measure", "csv", false, export_csv, false,
+	 EXPORT_MERGED},
 	{.name = NULL},
 };
 

@@ -276,15 +276,16 @@ int address_tree_add(struct address_tree *t, uint32_t parent, uint64_t pc, uint3
 }
 
 int address_tree_load(struct address_tree *t, struct address_maps *m, struct profile *p,
-		      const struct profile_selection *sel, uint32_t **nodes)
+		      const struct profile_selection *sel, uint32_t **nodes, uint32_t **calls)
 {
 	free(t->slots); /* nothing is added any more */
 	t->slots = NULL;
 	t->capacity = t->count;
 	*nodes = malloc(((size_t)t->count + 1) * sizeof **nodes);
-	int rc = *nodes ? 0 : HEFT_ENOMEM;
+	*calls = malloc(((size_t)t->count + 1) * sizeof **calls);
+	int rc = *nodes && *calls ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < t->count && rc == 0; i++)
 		rc = address_maps_find(m, p, t->nodes[i].address, &t->nodes[i].module,
 				       &t->nodes[i].address);
-	return rc == 0 ? address_stacks_load(p, t->nodes, t->count, sel, *nodes) : rc;
+	return rc == 0 ? address_stacks_load(p, t->nodes, t->count, sel, *nodes, *calls) : rc;
 }

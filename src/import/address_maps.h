@@ -57,8 +57,8 @@ struct address_tree {
 void address_tree_fini(struct address_tree *t);
 /* Finds or makes the node. 0, HEFT_ENOMEM, or HEFT_EFORMAT if there are too many. */
 int address_tree_add(struct address_tree *t, uint32_t parent, uint64_t pc, uint32_t *id);
-/* (*nodes)[i] becomes the profile's node of tree node i; free() it. */
+/* (*nodes)[i] becomes the profile's node of tree node i, (*calls)[i] its call; free() them. */
 int address_tree_load(struct address_tree *t, struct address_maps *m, struct profile *p,
-		      const struct profile_selection *sel, uint32_t **nodes);
+		      const struct profile_selection *sel, uint32_t **nodes, uint32_t **calls);
 
 #endif

@@ -39,6 +39,10 @@ static int load(struct profile **out, const struct importer *i, struct import_so
 	p->format = i->name;
 	p->has = 0;
 	p->end = PROFILE_END_UNKNOWN;
+	if (in->selection) {
+		p->apart = in->selection->apart;
+		p->keep_calls = in->selection->calls;
+	}
 	if (err)
 		err->code = 0;
 	int rc = i->load(p, in, err);

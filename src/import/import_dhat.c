@@ -333,7 +333,8 @@ static uint64_t as_ns(const struct dhat_file *f, uint64_t time)
 static int add_point(struct dhat_file *f, const struct dhat_point *point)
 {
 	const uint32_t *fs = point->count ? f->references + point->first : NULL;
-	uint32_t node = PROFILE_NONE, id;
+	uint32_t node = PROFILE_NONE, call = PROFILE_NONE, id;
+	uint64_t outer = 0;
 	for (uint32_t i = point->count; i-- > 0;) {
 		if (fs[i] >= f->frame_count)
 			return import_fail(f->json.in, point->offset, f->err,
@@ -341,15 +342,21 @@ static int add_point(struct dhat_file *f, const struct dhat_point *point)
 		if (fs[i] == 0) /* "[root]" */
 			continue;
 		const struct dhat_frame *frame = &f->frames[fs[i]];
-		if (i + 1 < point->count && fs[i + 1] < f->frame_count && frame->address &&
-		    f->frames[fs[i + 1]].address == frame->address)
+		bool inlined = frame->address && frame->address == outer;
+		if (inlined)
 			f->p->frames[frame->frame].inlined = true;
 		int rc = import_add_node(f->p, node, frame->frame, &node);
+		if (rc == 0 && inlined && call != PROFILE_NONE)
+			f->p->calls[call].node = node;
+		else if (rc == 0)
+			rc = profile_add_call(f->p, call, node, frame->address, &call);
 		if (rc < 0)
 			return rc;
+		outer = frame->address;
 	}
 	if (import_add_site(f->p, node, PROFILE_NONE, &id) < 0)
 		return HEFT_ENOMEM;
+	import_keep_call(f->p, id, node, call);
 	struct profile_site *s = &f->p->sites[id];
 	uint64_t before = s->allocations;
 	if (f->live_only) {

@@ -25,6 +25,7 @@
 #include "import/import_sites.h"
 #include "import/import_source.h"
 #include "import/text_scan.h"
+#include "symbol/symbol.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -504,9 +505,10 @@ static const char *string_at(const struct heaptrack_file *f, uint32_t index)
 	return index ? ((const char **)f->strings.items)[index - 1] : NULL;
 }
 
-/* Frames of an instruction, the outermost first, under `node`. */
+/* Frames of an instruction, the outermost first, under `node`; it becomes the innermost, and `call`
+ * theirs. */
 static int add_ip(struct heaptrack_file *f, const struct heaptrack_ip *ip, const uint32_t *modules,
-		  uint32_t *node)
+		  uint32_t *node, uint32_t *call)
 {
 	const uint32_t *words =
 		ip->frame_count ? (const uint32_t *)f->words.items + ip->first : NULL;
@@ -516,6 +518,10 @@ static int add_ip(struct heaptrack_file *f, const struct heaptrack_ip *ip, const
 		frame.module = ip->module ? modules[ip->module - 1] : PROFILE_NONE;
 		if (ip->frame_count) {
 			frame.function = string_at(f, words[3 * i]);
+			/* heaptrack knows C++'s mangling only. An @ is no symbol's version here. */
+			if (frame.function && !strchr(frame.function, '@') &&
+			    !(frame.function = symbol_demangle(f->p->names, frame.function)))
+				return HEFT_ENOMEM;
 			frame.file = string_at(f, words[3 * i + 1]);
 			frame.line = frame.file ? words[3 * i + 2] : 0;
 		}
@@ -532,7 +538,7 @@ static int add_ip(struct heaptrack_file *f, const struct heaptrack_ip *ip, const
 		if (rc < 0)
 			return rc;
 	}
-	return 0;
+	return profile_add_call(f->p, *call, *node, ip->address, call);
 }
 
 /* Modules are strings among strings: those that instructions name. */
@@ -550,8 +556,8 @@ static int add_modules(struct heaptrack_file *f, uint32_t *modules)
 	return 0;
 }
 
-/* nodes[i]: the profile's node of trace i + 1, for traces that something was allocated at. */
-static int load_named_nodes(struct heaptrack_file *f, uint32_t *nodes)
+/* nodes[i], calls[i]: the profile's of trace i + 1, for traces that something was allocated at. */
+static int load_named_nodes(struct heaptrack_file *f, uint32_t *nodes, uint32_t *calls)
 {
 	const struct heaptrack_trace *traces = f->traces.items;
 	const struct heaptrack_ip *ips = f->ips.items;
@@ -565,15 +571,16 @@ static int load_named_nodes(struct heaptrack_file *f, uint32_t *nodes)
 	}
 	for (uint32_t i = 0; i < f->traces.count && rc == 0; i++) {
 		nodes[i] = traces[i].parent ? nodes[traces[i].parent - 1] : PROFILE_NONE;
+		calls[i] = traces[i].parent ? calls[traces[i].parent - 1] : PROFILE_NONE;
 		if (wanted[i] && traces[i].ip)
-			rc = add_ip(f, &ips[traces[i].ip - 1], modules, &nodes[i]);
+			rc = add_ip(f, &ips[traces[i].ip - 1], modules, &nodes[i], &calls[i]);
 	}
 	free(modules);
 	free(wanted);
 	return rc;
 }
 
-static int add_sites(struct heaptrack_file *f, const uint32_t *nodes)
+static int add_sites(struct heaptrack_file *f, const uint32_t *nodes, const uint32_t *calls)
 {
 	struct heaptrack_sums *s = &f->sums;
 	for (uint32_t i = 0; i < s->count; i++) {
@@ -587,6 +594,8 @@ static int add_sites(struct heaptrack_file *f, const uint32_t *nodes)
 				 : import_add_site(f->p, node, PROFILE_NONE, &id);
 		if (rc < 0)
 			return rc;
+		if (i)
+			import_keep_call(f->p, id, node, calls[i - 1]);
 		struct profile_site *site = &f->p->sites[id];
 		/* the mean of the mean, by blocks */
 		uint64_t before = site->allocations;
@@ -651,7 +660,7 @@ static int describe(struct heaptrack_file *f)
 int import_heaptrack_load(struct profile *p, struct import_source *in, struct heft_error *err)
 {
 	struct heaptrack_file f = {.p = p, .in = in, .err = err, .last_made = NO_LAST};
-	uint32_t *nodes = NULL;
+	uint32_t *nodes = NULL, *calls = NULL;
 	in->max_ratio = MAX_RATIO;
 	int rc = more_sums(&f);
 	if (rc == 0)
@@ -661,17 +670,20 @@ int import_heaptrack_load(struct profile *p, struct import_source *in, struct he
 	heaptrack_sums_settle(&f.sums);
 	end_lives(&f);
 	nodes = malloc(((size_t)f.traces.count + 1) * sizeof *nodes);
-	rc = !nodes  ? HEFT_ENOMEM
-	     : f.raw ? address_stacks_load(p, f.traces.items, f.traces.count, in->selection, nodes)
-		     : load_named_nodes(&f, nodes);
+	calls = malloc(((size_t)f.traces.count + 1) * sizeof *calls);
+	rc = !nodes || !calls ? HEFT_ENOMEM
+	     : f.raw ? address_stacks_load(p, f.traces.items, f.traces.count, in->selection, nodes,
+					   calls)
+		     : load_named_nodes(&f, nodes, calls);
 	if (rc == 0)
-		rc = add_sites(&f, nodes);
+		rc = add_sites(&f, nodes, calls);
 	if (rc == 0)
 		rc = describe(&f);
 	if (rc == 0)
 		rc = import_finish(p, f.exe);
 out:
 	free(nodes);
+	free(calls);
 	free(f.strings.items);
 	free(f.ips.items);
 	free(f.words.items);

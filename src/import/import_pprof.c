@@ -604,7 +604,7 @@ static int read_label(struct pprof_file *f, struct protobuf_scan s)
 	if (string_is(f, v[1], "bytes") && !v[2])
 		return 0;
 	if (string_is(f, v[1], "via")) /* heft's own: the allocation function */
-		for (uint32_t via = 0; via < PROFILE_VIA_COUNT; via++)
+		for (uint32_t via = 0; via <= PROFILE_VIA_UNKNOWN; via++)
 			if (string_is(f, v[2], profile_via_name(via))) {
 				f->via = via;
 				return 0;
@@ -618,6 +618,26 @@ static int read_label(struct pprof_file *f, struct protobuf_scan s)
 	else if (v[4])
 		l->unit = string_at(f, v[4]);
 	return l->key && (!v[2] || l->text) && (v[2] || !v[4] || l->unit) ? 0 : HEFT_ENOMEM;
+}
+
+/* The addresses of the sample at hand, if it is the first of its site. */
+static int keep_calls(struct pprof_file *f, uint32_t site)
+{
+	uint32_t node = PROFILE_NONE, call = PROFILE_NONE;
+	int rc = 0;
+	if (!f->p->keep_calls || f->p->sites[site].call != PROFILE_NONE)
+		return 0;
+	for (uint32_t i = f->id_count; i-- > 0 && rc == 0;) {
+		const struct pprof_location *l = find(&f->locations, f->ids[i]);
+		for (uint32_t k = l->frame_count; k-- > 0 && rc == 0;) /* they are all there */
+			rc = profile_add_node(f->p, node, f->frame_ids[l->first_frame + k], 0,
+					      &node);
+		if (rc == 0 && l->frame_count)
+			rc = profile_add_call(f->p, call, node, l->address, &call);
+	}
+	if (rc == 0)
+		import_keep_call(f->p, site, node, call);
+	return rc;
 }
 
 /* The sample at hand, into its site. */
@@ -654,6 +674,8 @@ static int add_sample(struct pprof_file *f, const uint8_t *at)
 		return HEFT_ENOMEM;
 	int rc = f->via == PROFILE_VIA_UNKNOWN ? import_add_site(p, node, labels, &id)
 					       : import_add_site_via(p, node, f->via, labels, &id);
+	if (rc == 0)
+		rc = keep_calls(f, id);
 	if (rc < 0)
 		return rc;
 	struct profile_site *s = &p->sites[id];

@@ -135,6 +135,21 @@ int import_add_site_via(struct profile *p, uint32_t node, uint32_t via, uint32_t
 	return rc;
 }
 
+void import_keep_call(struct profile *p, uint32_t site, uint32_t node, uint32_t call)
+{
+	struct profile_site *s = &p->sites[site];
+	bool inlined;
+	if (s->call != PROFILE_NONE || call == PROFILE_NONE || s->node == PROFILE_NONE)
+		return;
+	/* Along the frames of the allocator, which are no part of the site. */
+	for (; node != s->node; node = p->nodes[node].parent) {
+		if (node == PROFILE_NONE)
+			return;
+		profile_frame_address(p, node, &call, &inlined);
+	}
+	s->call = call;
+}
+
 void import_add(uint64_t *sum, uint64_t value)
 {
 	if (__builtin_add_overflow(*sum, value, sum))

@@ -17,6 +17,9 @@ int import_add_site(struct profile *p, uint32_t node, uint32_t labels, uint32_t 
 /* The same where the allocation function is known and is no frame of the stack. */
 int import_add_site_via(struct profile *p, uint32_t node, uint32_t via, uint32_t labels,
 			uint32_t *site);
+/* After adding a site: this was its stack, from `node` on, as the input has it. The first stack of a
+ * site is kept. */
+void import_keep_call(struct profile *p, uint32_t site, uint32_t node, uint32_t call);
 /* Adds without wrapping round: numbers of hostile files. */
 void import_add(uint64_t *sum, uint64_t value);
 uint64_t import_rounded(double value); /* within the range */

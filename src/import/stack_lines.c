@@ -114,8 +114,8 @@ int stack_lines_maps(struct stack_lines *l, struct profile *p, struct import_sou
 
 int stack_lines_finish(struct stack_lines *l, struct profile *p, const struct import_source *in)
 {
-	uint32_t *nodes = NULL;
-	int rc = address_tree_load(&l->tree, &l->maps, p, in->selection, &nodes);
+	uint32_t *nodes = NULL, *calls = NULL;
+	int rc = address_tree_load(&l->tree, &l->maps, p, in->selection, &nodes, &calls);
 	for (uint32_t i = 0; i < l->count && rc == 0; i++) {
 		const struct stack_line *line = &l->items[i];
 		uint32_t id;
@@ -123,6 +123,8 @@ int stack_lines_finish(struct stack_lines *l, struct profile *p, const struct im
 		rc = import_add_site(p, node, PROFILE_NONE, &id);
 		if (rc < 0)
 			break;
+		if (node != PROFILE_NONE)
+			import_keep_call(p, id, node, calls[line->node]);
 		struct profile_site *s = &p->sites[id];
 		import_add(&s->live_blocks, line->counts.live_blocks);
 		import_add(&s->live_bytes, line->counts.live_bytes);
@@ -130,5 +132,6 @@ int stack_lines_finish(struct stack_lines *l, struct profile *p, const struct im
 		import_add(&s->allocated_bytes, line->counts.bytes);
 	}
 	free(nodes);
+	free(calls);
 	return rc == 0 ? import_finish(p, l->maps.program) : rc;
 }

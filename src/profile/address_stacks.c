@@ -9,7 +9,7 @@
 #include <string.h>
 
 int address_stacks_load(struct profile *p, const struct address_node *nodes, uint32_t count,
-			const struct profile_selection *sel, uint32_t *out)
+			const struct profile_selection *sel, uint32_t *out, uint32_t *calls)
 {
 	struct trace_contents c = {.node_count = count, .module_count = p->module_count};
 	struct trace_node *copies = malloc(((size_t)count + 1) * sizeof *copies);
@@ -27,7 +27,7 @@ int address_stacks_load(struct profile *p, const struct address_node *nodes, uin
 		modules[i] = i;
 	memset(wanted, true, count);
 	c.nodes = copies;
-	rc = trace_stacks_load(p, &c, modules, wanted, sel, out);
+	rc = trace_stacks_load(p, &c, modules, wanted, sel, out, calls);
 out:
 	free(copies);
 	free(modules);
@@ -41,16 +41,19 @@ int address_frames_load(struct profile *p, const struct address_node *nodes, uin
 {
 	struct address_node *roots = calloc((size_t)count + 1, sizeof *roots);
 	uint32_t *found = malloc(((size_t)count + 1) * sizeof *found);
+	uint32_t *calls = malloc(((size_t)count + 1) * sizeof *calls);
+	bool keep_calls = p->keep_calls;
 	uint32_t first = p->node_count, total = 0;
 	int rc = HEFT_ENOMEM;
 	*ids = NULL;
-	if (!roots || !found)
+	if (!roots || !found || !calls)
 		goto out;
+	p->keep_calls = false; /* these are single places, no stacks */
 	for (uint32_t i = 0; i < count; i++) {
 		roots[i] = nodes[i];
 		roots[i].parent = PROFILE_NONE;
 	}
-	rc = address_stacks_load(p, roots, count, sel, found);
+	rc = address_stacks_load(p, roots, count, sel, found, calls);
 	for (uint32_t i = 0; i < count && rc == 0; i++)
 		for (uint32_t n = found[i]; n != PROFILE_NONE; n = p->nodes[n].parent)
 			total++;
@@ -65,7 +68,9 @@ int address_frames_load(struct profile *p, const struct address_node *nodes, uin
 	}
 	profile_forget_nodes(p, first);
 out:
+	p->keep_calls = keep_calls;
 	free(roots);
 	free(found);
+	free(calls);
 	return rc;
 }

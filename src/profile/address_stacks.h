@@ -11,10 +11,10 @@ struct address_node {     /* a frame under its caller */
 	uint64_t address; /* as in the module's file, inside the call */
 };
 
-/* Symbolises and adds all nodes: out[i] becomes the profile's node for nodes[i]. Inlined calls make
- * more nodes than one. Of the selection only what names may cost matters. Returns 0 or HEFT_ENOMEM. */
+/* Symbolises and adds all nodes: out[i] becomes the profile's node for nodes[i], calls[i] its call
+ * (PROFILE_NONE where they are not kept). Inlined calls make more nodes than one. Of the selection only what names may cost matters. Returns 0 or HEFT_ENOMEM. */
 int address_stacks_load(struct profile *p, const struct address_node *nodes, uint32_t count,
-			const struct profile_selection *sel, uint32_t *out);
+			const struct profile_selection *sel, uint32_t *out, uint32_t *calls);
 
 struct address_frames {
 	uint32_t first, count; /* in the list of frame ids, innermost first */

@@ -29,6 +29,15 @@ static void add_words(struct words *w, const char *before, const char *word)
 	}
 }
 
+static bool has_word(const struct words *w, const char *word)
+{
+	size_t length = strlen(word);
+	for (const char *at = w->text; (at = strstr(at, word)); at++)
+		if ((at == w->text || at[-1] == ' ') && (!at[length] || at[length] == ','))
+			return true;
+	return false;
+}
+
 /* The modules of the first user frames of sites that make up at least a hundredth of the peak (or,
  * where nothing was live, of the allocated bytes). */
 static void find_modules(const struct profile *p, bool *counts)
@@ -65,13 +74,11 @@ static int note_no_debug(struct profile *p, const bool *counts)
 			continue;
 		}
 		add_words(&modules, "", profile_module_name(p, i));
-		if (debug_package_name(m->path, package, sizeof package))
-			add_words(&packages, "", package);
-		else if (!debug_package_is_system(m->path))
+		if (!debug_package_is_system(m->path))
 			own = true;
-		else
-			add_words(&packages, "the package with debug symbols of ",
-				  profile_module_name(p, i));
+		else if (debug_package_name(m->path, package, sizeof package) &&
+			 !has_word(&packages, package))
+			add_words(&packages, "", package);
 		system |= debug_package_is_system(m->path);
 	}
 	if (!modules.count)
@@ -81,11 +88,17 @@ static int note_no_debug(struct profile *p, const bool *counts)
 		snprintf(others, sizeof others, " and %u more", more);
 	const char *urls = getenv("DEBUGINFOD_URLS");
 	bool servers = system && !(urls && *urls);
+	/* A package is named only if it is known; a server always knows which one it is. */
+	char system_words[1200] = "";
+	if (packages.count)
+		snprintf(system_words, sizeof system_words, "install %s%s", packages.text,
+			 servers ? " (or set DEBUGINFOD_URLS)" : "");
+	else if (servers)
+		snprintf(system_words, sizeof system_words, "set DEBUGINFOD_URLS");
 	return profile_add_note(p, PROFILE_NOTE_INFO, 0,
-				"no debug information, so no files and lines, for %s%s: %s%s%s%s%s",
-				modules.text, others, packages.count ? "install " : "",
-				packages.text, servers ? " (or set DEBUGINFOD_URLS)" : "",
-				packages.count && own ? "; " : "",
+				"no debug information, so no files and lines, for %s%s%s%s%s%s",
+				modules.text, others, *system_words || own ? ": " : "", system_words,
+				*system_words && own ? "; " : "",
 				own ? "build your own with -g" : "");
 }
 

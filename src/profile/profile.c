@@ -25,6 +25,7 @@ struct profile_index {
 	struct index_table frames, nodes, sites, label_sets;
 	uint32_t module_capacity, frame_capacity, node_capacity, site_capacity;
 	uint32_t thread_capacity, process_capacity, note_capacity, label_set_capacity;
+	uint32_t call_capacity;
 };
 
 struct profile *profile_new(void)
@@ -60,6 +61,7 @@ void profile_free(struct profile *p)
 		free(p->frames);
 		free(p->nodes);
 	}
+	free(p->calls);
 	free(p->recorded_nodes);
 	free(p->recorded_sites);
 	free(p->rss);
@@ -128,9 +130,15 @@ static uint32_t hash_frame(const struct profile_frame *f)
 	return mix((uintptr_t)f->function, (uintptr_t)f->file, f->line, f->module);
 }
 
+/* The same of a profile whose frames are told apart by address too. */
+static uint32_t hash_apart_frame(const struct profile_frame *f)
+{
+	return mix(hash_frame(f), f->address, f->inlined, 4);
+}
+
 static uint32_t hash_node(const struct profile_node *n)
 {
-	return mix(n->parent, n->frame, 0, 1);
+	return mix(n->parent, n->frame, n->flags & PROFILE_LOST, 1);
 }
 
 static uint32_t hash_site(const struct profile_site *s)
@@ -188,6 +196,11 @@ static uint32_t hash_any_frame(const void *f)
 	return hash_frame(f);
 }
 
+static uint32_t hash_any_apart_frame(const void *f)
+{
+	return hash_apart_frame(f);
+}
+
 static uint32_t hash_any_node(const void *n)
 {
 	return hash_node(n);
@@ -224,13 +237,16 @@ int profile_add_module(struct profile *p, const char *path, const uint8_t *build
 int profile_add_frame(struct profile *p, const struct profile_frame *frame, uint32_t *id)
 {
 	struct index_table *t = &p->index->frames;
-	if (grow_table(t, p->frame_count, p->frames, sizeof *p->frames, hash_any_frame) < 0)
+	if (grow_table(t, p->frame_count, p->frames, sizeof *p->frames,
+		       p->apart ? hash_any_apart_frame : hash_any_frame) < 0)
 		return HEFT_ENOMEM;
-	uint32_t at = hash_frame(frame) & t->mask;
+	uint32_t at = (p->apart ? hash_apart_frame(frame) : hash_frame(frame)) & t->mask;
 	for (; t->slots[at]; at = (at + 1) & t->mask) {
 		const struct profile_frame *f = &p->frames[t->slots[at] - 1];
 		if (f->function == frame->function && f->file == frame->file &&
-		    f->line == frame->line && f->module == frame->module) {
+		    f->line == frame->line && f->module == frame->module &&
+		    (!p->apart ||
+		     (f->address == frame->address && f->inlined == frame->inlined))) {
 			*id = t->slots[at] - 1;
 			return 0;
 		}
@@ -256,7 +272,8 @@ int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_
 	uint32_t at = hash_node(&key) & t->mask;
 	for (; t->slots[at]; at = (at + 1) & t->mask) {
 		struct profile_node *n = &p->nodes[t->slots[at] - 1];
-		if (n->parent == parent && n->frame == frame) {
+		if (n->parent == parent && n->frame == frame &&
+		    !((n->flags ^ flags) & PROFILE_LOST)) {
 			n->flags |= flags;
 			*id = t->slots[at] - 1;
 			return 0;
@@ -267,6 +284,19 @@ int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_
 	p->nodes[p->node_count] = key;
 	*id = p->node_count++;
 	t->slots[at] = *id + 1;
+	return 0;
+}
+
+int profile_add_call(struct profile *p, uint32_t caller, uint32_t node, uint64_t address,
+		     uint32_t *id)
+{
+	*id = PROFILE_NONE;
+	if (!p->keep_calls)
+		return 0;
+	if (!ROOM(p, calls, call))
+		return HEFT_ENOMEM;
+	p->calls[p->call_count] = (struct profile_call){caller, node, address};
+	*id = p->call_count++;
 	return 0;
 }
 
@@ -323,6 +353,7 @@ int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, ui
 		.handover = PROFILE_NONE,
 		.growth = PROFILE_NONE,
 		.history = PROFILE_NONE,
+		.call = PROFILE_NONE,
 	};
 	if (grow_table(t, p->site_count, p->sites, sizeof *p->sites, hash_any_site) < 0)
 		return HEFT_ENOMEM;
@@ -543,4 +574,21 @@ uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
 		if (p->frames[p->nodes[n].frame].user)
 			return n;
 	return node;
+}
+
+uint64_t profile_frame_address(const struct profile *p, uint32_t node, uint32_t *call,
+			       bool *inlined)
+{
+	const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+	*inlined = f->inlined;
+	if (*call >= p->call_count)
+		return f->address;
+	uint32_t caller = p->calls[*call].caller;
+	if (caller < p->call_count && p->calls[caller].node == node) {
+		*call = caller;
+		caller = p->calls[caller].caller;
+	}
+	*inlined = p->nodes[node].parent !=
+		   (caller < p->call_count ? p->calls[caller].node : PROFILE_NONE);
+	return p->calls[*call].address;
 }

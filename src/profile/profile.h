@@ -5,6 +5,9 @@
  * Stacks are a tree: a node is a frame under the node of its caller, so a site
  * is its innermost node. Two stacks that read the same (function, file, line and
  * module of every frame) are the same node: merging happens as the tree is built.
+ * Addresses do not survive that: a merged frame has those of several calls. What
+ * writes addresses either asks for stacks that are not merged (profile.apart), or
+ * takes them from one of the recorded stacks of a site (profile.calls).
  *
  * Strings belong to the profile. Ids are indices; PROFILE_NONE is none. */
 #ifndef HEFT_PROFILE_PROFILE_H
@@ -33,7 +36,9 @@ struct profile_frame {
 	const char *file;     /* NULL: not known */
 	uint32_t line;        /* 0: not known */
 	uint32_t module;      /* PROFILE_NONE: not known */
-	uint64_t address; /* as in the module's file, within the call; of the first one merged */
+	/* As in the module's file, within the call. Of the first one merged, so frames of one stack
+	 * may have addresses of different stacks; in a profile with `apart` it is every stack's own. */
+	uint64_t address;
 	bool inlined;     /* into its caller */
 	bool user;        /* outside allocator, libc and language runtime */
 };
@@ -41,16 +46,21 @@ struct profile_frame {
 enum profile_node_flag {
 	PROFILE_GUESSED = 1,   /* found without unwind tables: may be wrong */
 	PROFILE_TRUNCATED = 2, /* callers are missing */
-	PROFILE_LOST = 4,      /* callees are missing */
+	PROFILE_LOST = 4,      /* callees are missing: another node than one with all of them */
 };
 
 struct profile_node {
 	uint32_t parent; /* the caller, always a smaller index; PROFILE_NONE: outermost */
 	uint32_t frame;
 	uint32_t flags;
-	/* Of the instruction, where this is the innermost frame of one, of the first one merged: on
-	 * this stack, while a frame's may be of another. 0: not known but for the frame's. */
-	uint64_t address;
+};
+
+/* A return address of a stack as it was recorded. It stands for the frames from `node` up to its
+ * caller's node: a function and what was inlined into it. */
+struct profile_call {
+	uint32_t caller; /* in the profile's calls, a smaller index; PROFILE_NONE: outermost */
+	uint32_t node;	 /* the innermost of its frames */
+	uint64_t address; /* as in the module's file, within the call */
 };
 
 enum profile_via { /* the allocation function called */
@@ -87,6 +97,7 @@ struct profile_site {
 	uint32_t labels; /* in the profile's label_sets, or PROFILE_NONE: a stack with other labels is
 			    another site */
 	uint32_t merged; /* how many call stacks of the recording it stands for */
+	uint32_t call; /* innermost, of the largest of those stacks; PROFILE_NONE: not kept */
 	uint64_t allocations, reallocations, frees;
 	uint64_t allocated_bytes, reallocated_bytes;
 	uint64_t peak_bytes, peak_blocks;
@@ -340,6 +351,8 @@ struct profile {
 	const char *selection; /* words for what was selected ("pid 12"); NULL: everything */
 	bool process_totals;
 	bool by_process; /* a site is of one group of processes, which its label "process" names */
+	bool apart; /* frames of different addresses are different ones: no stacks are merged */
+	bool keep_calls; /* fill `calls` */
 
 	struct profile_module *modules;
 	uint32_t module_count;
@@ -347,6 +360,8 @@ struct profile {
 	uint32_t frame_count;
 	struct profile_node *nodes;
 	uint32_t node_count;
+	struct profile_call *calls;
+	uint32_t call_count; /* 0: not kept */
 	struct profile_site *sites;
 	uint32_t site_count; /* by peak contribution */
 	struct profile_label_set *label_sets;
@@ -398,6 +413,9 @@ int profile_add_module(struct profile *p, const char *path, const uint8_t *build
 int profile_add_frame(struct profile *p, const struct profile_frame *frame, uint32_t *id);
 /* Finds or makes the node; flags are added to those it has. */
 int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t flags,
+		     uint32_t *id);
+/* Adds a call, if they are kept; else *id becomes PROFILE_NONE. */
+int profile_add_call(struct profile *p, uint32_t caller, uint32_t node, uint64_t address,
 		     uint32_t *id);
 /* Takes back the nodes from `first` on, which nothing may refer to. */
 void profile_forget_nodes(struct profile *p, uint32_t first);
@@ -480,5 +498,9 @@ const char *profile_module_name(const struct profile *p, uint32_t module); /* wi
 /* Innermost user frame of a stack, or its innermost frame if it has none; PROFILE_NONE without a
  * stack. */
 uint32_t profile_first_user_node(const struct profile *p, uint32_t node);
+/* The address of a frame on the recorded stack of a site, and whether it is inlined there. Begin with
+ * the site's node and call, then go from caller to caller: *call moves along. */
+uint64_t profile_frame_address(const struct profile *p, uint32_t node, uint32_t *call,
+			       bool *inlined);
 
 #endif

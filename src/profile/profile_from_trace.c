@@ -321,8 +321,11 @@ static const struct trace_site *recorded_site(const struct load *l, uint32_t sit
 
 static int add_site(struct load *l, uint32_t site, uint32_t node, uint32_t *id)
 {
+	const struct trace_site *s = recorded_site(l, site);
 	uint32_t labels = l->split ? l->split->labels[l->split->group[site]] : PROFILE_NONE;
-	return profile_add_labelled_site(l->p, node, recorded_site(l, site)->via, labels, id);
+	/* Of a stack without its inner end the allocation function is not known either. */
+	bool lost = s->node < l->c->node_count && (l->c->nodes[s->node].flags & TRACE_FRAME_LOST);
+	return profile_add_labelled_site(l->p, node, lost ? PROFILE_VIA_UNKNOWN : s->via, labels, id);
 }
 
 /* Decides which sites become sites of the profile, and so which stacks are symbolised. */
@@ -459,12 +462,12 @@ static int load_errors(struct load *l, const uint32_t *final)
 	return l->sel->top_only || l->sel->no_ages || l->split ? 0 : trace_load_births(l, final);
 }
 
-/* The stacks of the wanted nodes; nodes[] becomes the profile's by the recording's. */
-static int load_stacks(struct load *l, const bool *wanted, uint32_t *nodes)
+/* The stacks of the wanted nodes; nodes[] and calls[] become the profile's by the recording's. */
+static int load_stacks(struct load *l, const bool *wanted, uint32_t *nodes, uint32_t *calls)
 {
 	const struct profile *whole = l->sel->part_of;
 	if (!whole)
-		return trace_stacks_load(l->p, l->c, l->modules, wanted, l->sel, nodes);
+		return trace_stacks_load(l->p, l->c, l->modules, wanted, l->sel, nodes, calls);
 	if (!whole->recorded_nodes || whole->recorded_site_count != l->c->site_count)
 		return heft_fail(l->err, HEFT_EUSAGE, "a part of another recording");
 	memcpy(nodes, whole->recorded_nodes, l->c->node_count * sizeof *nodes);
@@ -490,6 +493,16 @@ static void take_ids(struct load *l, const uint32_t *final)
 	}
 }
 
+/* Of the recording's sites that one of the profile stands for: is `a` the one to show? */
+static bool is_larger(const struct tally_site *a, const struct tally_site *b)
+{
+	if (a->peak_bytes != b->peak_bytes)
+		return a->peak_bytes > b->peak_bytes;
+	if (a->allocated_bytes != b->allocated_bytes)
+		return a->allocated_bytes > b->allocated_bytes;
+	return a < b; /* the order of the recording, so that reports repeat */
+}
+
 static int load_sites(struct load *l)
 {
 	const struct trace_contents *c = l->c;
@@ -499,6 +512,7 @@ static int load_sites(struct load *l)
 	bool *sites = calloc((size_t)site_count + 1, sizeof *sites);
 	bool *wanted = calloc((size_t)c->node_count + 1, sizeof *wanted);
 	uint32_t *nodes = malloc(((size_t)c->node_count + 1) * sizeof *nodes);
+	uint32_t *calls = malloc(((size_t)c->node_count + 1) * sizeof *calls);
 	/* Recording sites of one profile site, chained: head by profile site, next by recording
 	 * site. So one merged histogram at a time is in memory. */
 	uint32_t *next = malloc(((size_t)site_count + 1) * sizeof *next);
@@ -506,13 +520,13 @@ static int load_sites(struct load *l)
 	uint32_t *final = malloc(((size_t)site_count + 1) * sizeof *final);
 	uint32_t(*unsorted)[PROFILE_LIFE_BUCKETS] = NULL;
 	int rc = HEFT_ENOMEM;
-	if (!sites || !wanted || !nodes || !next || !head || !final)
+	if (!sites || !wanted || !nodes || !calls || !next || !head || !final)
 		goto out;
 	rc = want_sites(l, sites, wanted);
 	if (rc == 0 && behaves)
 		trace_behaviour_want(c, c->tally, sites, wanted);
 	if (rc == 0)
-		rc = load_stacks(l, wanted, nodes);
+		rc = load_stacks(l, wanted, nodes, calls);
 	for (uint32_t i = 0; i < site_count && rc == 0; i++) {
 		if (!sites[i])
 			continue;
@@ -532,10 +546,18 @@ static int load_sites(struct load *l)
 	}
 	for (uint32_t id = 0; id < p->site_count && rc == 0; id++) {
 		struct site_sums all;
+		const struct tally_site *largest = NULL;
 		memset(&all, 0, sizeof all);
 		for (uint32_t i = head[id]; i != PROFILE_NONE; i = next[i]) {
+			const struct tally_site *one = &l->tally->sites[i];
 			add_measures(l, &all, i);
 			p->sites[id].merged++;
+			uint32_t node = recorded_site(l, i)->node;
+			if (p->call_count && node < c->node_count &&
+			    (!largest || is_larger(one, largest))) {
+				largest = one;
+				p->sites[id].call = calls[node];
+			}
 			if (l->start) {
 				p->sites[id].start_bytes += l->start[i].bytes;
 				p->sites[id].start_blocks += l->start[i].blocks;
@@ -579,6 +601,7 @@ out:
 	free(sites);
 	free(wanted);
 	free(nodes);
+	free(calls);
 	free(next);
 	free(head);
 	return rc;
@@ -655,6 +678,10 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	tally_init(&l.replayed);
 	l.p = profile_new();
 	int rc = l.p ? 0 : HEFT_ENOMEM;
+	if (l.p) {
+		l.p->apart = l.sel->apart;
+		l.p->keep_calls = l.sel->calls && !l.sel->part_of;
+	}
 
 	if (rc == 0)
 		rc = refuse_selection(&l);

@@ -25,6 +25,8 @@ struct profile_selection { /* all zero: everything */
 	bool by_process;
 	enum process_merging merging;
 	bool sizes; /* also profile.sizes: costs a replay of all events */
+	bool apart; /* stacks are not merged (profile.apart): for what writes addresses */
+	bool calls; /* also profile.calls: for what writes addresses of merged stacks */
 	bool no_ages; /* not profile.ages and births: sorting 100,000 samples is half of a scrape's time */
 	/* For a summary: symbolise only stacks that can be among the first by peak, and of runtime
 	 * libraries only the symbol tables. */

@@ -8,6 +8,9 @@
  *
  * Places in no module are code that the program made itself; a perf map may name it.
  *
+ * Where the table of stacks was full, a node marks that what its caller called is not known
+ * (TRACE_FRAME_LOST). It is no place in code: the caller's frame stands for it.
+ *
  * Invariant: a caller's index is smaller than its callee's (checked: the recording
  * is input), so one pass builds the merged tree. */
 #include "profile/trace_stacks.h"
@@ -282,20 +285,38 @@ out:
 	return rc;
 }
 
-static uint32_t flags_of(uint32_t trace_flags, bool innermost, bool outermost)
+static uint32_t flags_of(uint32_t trace_flags, bool outermost)
 {
 	uint32_t flags = 0;
 	if (trace_flags & TRACE_FRAME_GUESS)
 		flags |= PROFILE_GUESSED;
 	if ((trace_flags & TRACE_FRAME_TRUNCATED) && outermost)
 		flags |= PROFILE_TRUNCATED;
-	if ((trace_flags & TRACE_FRAME_LOST) && innermost)
-		flags |= PROFILE_LOST;
 	return flags;
 }
 
+static bool is_lost(const struct trace_node *n)
+{
+	return (n->flags & TRACE_FRAME_LOST) && n->offset == 0;
+}
+
+/* The node and call of a stack whose inner frames are lost: its innermost frame that is known, under
+ * a node of its own, since the same function may also allocate itself. */
+static int add_lost(struct profile *p, uint32_t *node, uint32_t *call)
+{
+	if (*node == PROFILE_NONE)
+		return 0;
+	struct profile_node n = p->nodes[*node];
+	int rc = profile_add_node(p, n.parent, n.frame, n.flags | PROFILE_LOST, node);
+	if (rc < 0 || *call == PROFILE_NONE)
+		return rc;
+	struct profile_call last = p->calls[*call];
+	return profile_add_call(p, last.caller, *node, last.address, call);
+}
+
 int trace_stacks_load(struct profile *p, const struct trace_contents *c, const uint32_t *modules,
-		      const bool *wanted, const struct profile_selection *sel, uint32_t *nodes)
+		      const bool *wanted, const struct profile_selection *sel, uint32_t *nodes,
+		      uint32_t *calls)
 {
 	struct places ps = {0};
 	uint32_t wanted_count = 0;
@@ -304,8 +325,8 @@ int trace_stacks_load(struct profile *p, const struct trace_contents *c, const u
 	/* nodes[] first holds the place of each node. */
 	for (uint32_t i = 0; i < c->node_count && rc == 0; i++) {
 		const struct trace_node *n = &c->nodes[i];
-		nodes[i] = PROFILE_NONE;
-		if (!wanted[i])
+		nodes[i] = calls[i] = PROFILE_NONE;
+		if (!wanted[i] || is_lost(n))
 			continue;
 		uint32_t module = n->module < c->module_count ? modules[n->module] : PROFILE_NONE;
 		bool exact = (n->flags & TRACE_FRAME_EXACT_PC) || n->offset == 0;
@@ -320,15 +341,20 @@ int trace_stacks_load(struct profile *p, const struct trace_contents *c, const u
 		if (!wanted[i])
 			continue;
 		const struct trace_node *n = &c->nodes[i];
-		const struct place *place = &ps.items[nodes[i]];
 		uint32_t at = n->parent < i ? nodes[n->parent] : PROFILE_NONE;
+		calls[i] = n->parent < i ? calls[n->parent] : PROFILE_NONE;
+		if (is_lost(n)) {
+			rc = add_lost(p, &at, &calls[i]);
+			nodes[i] = at;
+			continue;
+		}
+		const struct place *place = &ps.items[nodes[i]];
 		for (uint32_t k = place->count; k-- > 0 && rc == 0;)
 			rc = profile_add_node(p, at, ps.frame_ids[place->first + k],
-					      flags_of(n->flags, k == 0, k == place->count - 1),
-					      &at);
+					      flags_of(n->flags, k == place->count - 1), &at);
 		nodes[i] = at;
-		if (rc == 0 && at != PROFILE_NONE && !p->nodes[at].address)
-			p->nodes[at].address = place->address;
+		if (rc == 0)
+			rc = profile_add_call(p, calls[i], at, place->address, &calls[i]);
 	}
 	free(ps.items);
 	free(ps.slots);

@@ -12,6 +12,7 @@
 #include "record/agent_loop.h"
 
 #include "hosted/monotonic.h"
+#include "hosted/program_name.h"
 #include "record/agent_charge.h"
 #include "record/process_memory.h"
 #include "record/sampled.h"
@@ -95,10 +96,10 @@ static void say(const struct agent *a, const char *fmt, ...)
 	a->o->say(text);
 }
 
-/* Its executable for a line of the log: a file may claim any bytes. */
+/* Its name and executable for a line of the log: a file may claim any bytes. */
 static const char *name_of(const struct process *p, char name[200])
 {
-	snprintf(name, 200, "%s", p->facts.exe);
+	program_words(name, 200, p->facts.exe, p->facts.argc ? p->facts.argv[0] : NULL);
 	for (char *c = name; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';

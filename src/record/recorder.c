@@ -11,6 +11,7 @@
 
 #include "hosted/monotonic.h"
 #include "hosted/number_words.h"
+#include "hosted/program_name.h"
 #include "record/answer_call.h"
 #include "record/session_guard.h"
 
@@ -105,8 +106,10 @@ static void add_process(struct recorder *r, struct process *p)
 	r->next_rss_ns = 0;
 	recorder_begin_memory(r, p);
 	if (r->o->verbose && r->o->say) {
-		char text[512];
-		snprintf(text, sizeof text, "recording process %d (%s), %s by %d", p->pid, p->facts.exe,
+		char text[512], program[400];
+		program_words(program, sizeof program, p->facts.exe,
+			      p->facts.argc ? p->facts.argv[0] : NULL);
+		snprintf(text, sizeof text, "recording process %d (%s), %s by %d", p->pid, program,
 			 p->child ? "forked" : "started", p->facts.ppid);
 		r->o->say(text);
 	}

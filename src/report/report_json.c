@@ -5,6 +5,7 @@
 #include "report/report_parts.h"
 
 #include "hosted/json_writer.h"
+#include "hosted/program_name.h"
 #include "profile/estimate.h"
 
 #include <inttypes.h>
@@ -88,7 +89,9 @@ static void write_totals(struct json_writer *w, const struct profile_totals *t, 
 	json_write_object_end(w);
 }
 
-static void write_frame(struct json_writer *w, const struct profile *p, uint32_t node)
+/* *call: the address's place in the recorded stack; moves along. */
+static void write_frame(struct json_writer *w, const struct profile *p, uint32_t node,
+			uint32_t *call)
 {
 	/* A site without a stack still has one frame that says so: readers may take stack[0]. */
 	static const struct profile_frame unknown = {.function = "[stack unknown]",
@@ -96,8 +99,10 @@ static void write_frame(struct json_writer *w, const struct profile *p, uint32_t
 	const struct profile_frame *f =
 		node == PROFILE_NONE ? &unknown : &p->frames[p->nodes[node].frame];
 	uint32_t flags = node == PROFILE_NONE ? 0 : p->nodes[node].flags;
+	bool inlined = false;
 	char address[24];
-	snprintf(address, sizeof address, "0x%" PRIx64, f->address);
+	snprintf(address, sizeof address, "0x%" PRIx64,
+		 node == PROFILE_NONE ? 0 : profile_frame_address(p, node, call, &inlined));
 	json_write_object(w);
 	json_write_key_string(w, "function", f->function);
 	json_write_key_string(w, "file", f->file);
@@ -105,7 +110,7 @@ static void write_frame(struct json_writer *w, const struct profile *p, uint32_t
 	json_write_key_string(w, "module",
 			      f->module < p->module_count ? p->modules[f->module].path : "");
 	json_write_key_string(w, "address", address);
-	json_write_key_bool(w, "inlined", f->inlined);
+	json_write_key_bool(w, "inlined", inlined);
 	if (flags & PROFILE_GUESSED)
 		json_write_key_bool(w, "guessed", true);
 	if (flags & PROFILE_TRUNCATED)
@@ -173,11 +178,13 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 	json_write_key_uint(w, "id", s->id);
 	json_write_key(w, "stack");
 	json_write_array(w);
+	uint32_t call = s->call;
 	if (s->node == PROFILE_NONE)
-		write_frame(w, p, PROFILE_NONE);
+		write_frame(w, p, PROFILE_NONE, &call);
 	for (uint32_t n = s->node; n != PROFILE_NONE; n = p->nodes[n].parent)
-		write_frame(w, p, n);
+		write_frame(w, p, n, &call);
 	json_write_array_end(w);
+	json_write_key_uint(w, "merged_stacks", s->merged);
 	json_write_key_string(w, "via", profile_via_name(s->via));
 	if (s->labels < p->label_set_count)
 		write_labels(w, &p->label_sets[s->labels]);
@@ -299,6 +306,9 @@ static void write_processes(struct json_writer *w, const struct profile *p)
 		json_write_key_int(w, "pid", q->pid);
 		json_write_key_int(w, "ppid", q->ppid);
 		write_command(w, q->argv, q->argc, q->exe);
+		char name[PROGRAM_NAME];
+		json_write_key_string(w, "name",
+				      program_name(name, q->exe, q->argc ? q->argv[0] : NULL));
 		json_write_key_string(w, "exe", q->exe);
 		if (strcmp(p->format, "heft") == 0) {
 			json_write_key_uint(w, "start_ns", q->start_ns);

@@ -5,6 +5,7 @@
 
 #include "export/export_names.h"
 #include "hosted/number_words.h"
+#include "hosted/program_name.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -110,12 +111,11 @@ static void write_unseen(FILE *out, const struct source_process *p)
 static void write_process(FILE *out, const struct source_process *p, const char *up,
 			  const char *token)
 {
-	const char *name = strrchr(p->exe, '/');
-	char count[NUMBER_WORDS];
+	char name[PROGRAM_NAME], count[NUMBER_WORDS];
 	fprintf(out, "<tr><td class=\"n\">%" PRId32 "</td><td title=\"", p->pid);
 	export_name_xml(out, p->exe, sizeof p->exe);
 	fputs("\">", out);
-	export_name_xml(out, name ? name + 1 : p->exe, NAME_LETTERS);
+	export_name_xml(out, program_name(name, p->exe, p->command), NAME_LETTERS);
 	fputs("<br><code>", out);
 	write_command(out, p);
 	fputs("</code></td><td>", out);

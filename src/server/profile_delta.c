@@ -36,16 +36,16 @@ static int copy_frame(struct copying *c, const struct profile_frame *frame, uint
 		return HEFT_ENOMEM;
 	if (f.module != PROFILE_NONE)
 		f.module = c->modules[f.module];
-	return f.function ? profile_add_frame(c->to, &f, id) : HEFT_ENOMEM;
+	int rc = f.function ? profile_add_frame(c->to, &f, id) : HEFT_ENOMEM;
+	if (rc == 0)
+		c->to->frames[*id].user = frame->user; /* by rules that may not be the built-in ones */
+	return rc;
 }
 
 static int copy_node(struct copying *c, const struct profile_node *n, uint32_t *id)
 {
 	uint32_t parent = n->parent == PROFILE_NONE ? PROFILE_NONE : c->nodes[n->parent];
-	int rc = profile_add_node(c->to, parent, c->frames[n->frame], n->flags, id);
-	if (rc == 0 && !c->to->nodes[*id].address)
-		c->to->nodes[*id].address = n->address;
-	return rc;
+	return profile_add_node(c->to, parent, c->frames[n->frame], n->flags, id);
 }
 
 static int copy_site(struct copying *c, const struct profile_site *s, uint64_t sign)
@@ -124,6 +124,8 @@ int profile_delta(const struct profile *before, const struct profile *after, str
 {
 	struct profile *d = profile_new();
 	int rc = d ? copy_about(d, before, after) : HEFT_ENOMEM;
+	if (d)
+		d->apart = after->apart;
 	if (rc == 0)
 		rc = add_signed(d, after, 1);
 	if (rc == 0)

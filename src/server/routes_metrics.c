@@ -7,6 +7,7 @@
 #include "server/pprof_pages.h"
 
 #include "hosted/name_words.h"
+#include "hosted/program_name.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -122,6 +123,12 @@ static void write_metric(FILE *out, const struct metric *m, const struct source_
 		any = true;
 		fprintf(out, "%s{pid=\"%" PRId32 "\",exe=\"", m->name, list[i].pid);
 		write_label(out, list[i].exe);
+		char name[PROGRAM_NAME];
+		program_name(name, list[i].exe, list[i].command);
+		if (!program_name_is_file(name, list[i].exe)) {
+			fputs("\",name=\"", out);
+			write_label(out, name);
+		}
 		fprintf(out, "\"} %s\n", number);
 	}
 }

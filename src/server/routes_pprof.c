@@ -10,6 +10,7 @@
 #include "server/routes_pprof.h"
 
 #include "hosted/monotonic.h"
+#include "hosted/program_name.h"
 #include "server/pprof_pages.h"
 #include "server/pprof_text.h"
 #include "server/profile_delta.h"
@@ -123,6 +124,13 @@ static bool parse_target(const struct http_request *q, struct target *t, struct 
 	return true;
 }
 
+/* The name that it was started under, where the path does not say it, and the path. */
+static void write_program(FILE *out, const struct source_process *p)
+{
+	char words[sizeof p->exe + PROGRAM_NAME + 2];
+	pprof_write_name(out, program_words(words, sizeof words, p->exe, p->command));
+}
+
 static void refuse_several(struct http_answer *a, const struct source_process *list, uint32_t count,
 			   const char *name)
 {
@@ -132,7 +140,7 @@ static void refuse_several(struct http_answer *a, const struct source_process *l
 	fputs("several processes are profiled here; name one:\n", p.out);
 	for (uint32_t i = 0; i < count; i++) {
 		fprintf(p.out, "  /debug/pprof/%" PRId32 "/%s  ", list[i].pid, name);
-		pprof_write_name(p.out, list[i].exe);
+		write_program(p.out, &list[i]);
 		fputs(list[i].running ? "\n" : "  (ended)\n", p.out);
 	}
 	http_answer_header(a, "X-Go-Pprof", "1");
@@ -339,7 +347,7 @@ static void refuse_off(struct http_answer *a, const struct source_process *p)
 	if (!page_open(&page, a))
 		return;
 	fprintf(page.out, "sampling is switched off in process %" PRId32 " (", p->pid);
-	pprof_write_name(page.out, p->exe);
+	write_program(page.out, p);
 	fprintf(page.out,
 		")\nto switch it on: heft ctl %" PRId32 " sample=on\n"
 		"or, with the server's token: curl -X POST -H 'Authorization: Bearer TOKEN' "

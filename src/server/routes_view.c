@@ -220,10 +220,13 @@ static int write_export(FILE *out, struct view_recording *r, const struct export
 {
 	struct export_options options = {
 		.focus = q->focus, .ignore = q->ignore, .invert = q->invert};
+	static const enum view_extent extents[] = {[EXPORT_MERGED] = VIEW_NO_SIZES,
+						   [EXPORT_CALLS] = VIEW_CALLS,
+						   [EXPORT_APART] = VIEW_APART};
 	const struct view_part *part = NULL;
 	int rc = export_measure_of(q, &options.measure, err);
 	if (rc == 0)
-		rc = view_recording_part(r, q, VIEW_NO_SIZES, &part, err);
+		rc = view_recording_part(r, q, extents[x->stacks], &part, err);
 	if (rc == 0 && !export_measure_known(part->p, options.measure))
 		rc = heft_fail(err, HEFT_EREFUSED, "this file does not tell that number");
 	if (rc == 0)

@@ -195,7 +195,7 @@ static int load_profiles(struct view_recording *r, struct generation *g, struct 
 		if (rc == 0)
 			rc = profile_from_trace(&g->whole, g->reader, &keeping, err);
 	} else if (rc == 0) {
-		rc = r->loader->import(r->loader->ctx, r->path, &g->whole, err);
+		rc = r->loader->import(r->loader->ctx, r->path, NULL, &g->whole, err);
 	}
 	if (rc == 0 && r->loader->rules)
 		rc = r->loader->rules(r->loader->ctx, g->whole, err);
@@ -403,6 +403,7 @@ static void select_part(struct profile_selection *s, const struct view_query *q,
 {
 	const struct profile *whole = g->whole;
 	uint64_t end = whole->duration_ns;
+	bool own_stacks = extent == VIEW_APART || extent == VIEW_CALLS;
 	*s = (struct profile_selection){.has_pid = q->has_pid,
 					.pid = q->pid,
 					.has_process = q->has_process,
@@ -413,8 +414,10 @@ static void select_part(struct profile_selection *s, const struct view_query *q,
 					.by_process = extent >= VIEW_BY_PROCESS,
 					.merging = extent == VIEW_EACH_PROCESS ? PROCESSES_EACH
 									       : PROCESSES_AS_FIT,
-					.part_of = whole,
-					.ladder = g->ladder};
+					.apart = extent == VIEW_APART,
+					.calls = extent == VIEW_CALLS,
+					.part_of = own_stacks ? NULL : whole,
+					.ladder = own_stacks ? NULL : g->ladder};
 	if (!view_part_has_events(&g->whole_part->seen)) {
 		/* Whatever time was meant, this file does not know it: to be refused. */
 		s->has_window =
@@ -462,10 +465,11 @@ static char *key_of(const struct profile_selection *s, const struct view_query *
 {
 	char *key = NULL;
 	int n = asprintf(&key,
-			 "%d %" PRIu64 " %" PRIu64 " %d %" PRId32 " %d %" PRIu32 " %d %d\n%s\n%s\n%s\n%s",
+			 "%d %" PRIu64 " %" PRIu64 " %d %" PRId32 " %d %" PRIu32
+			 " %d %d %d %d\n%s\n%s\n%s\n%s",
 			 s->has_window, s->from_ns, s->to_ns, s->has_pid, s->has_pid ? s->pid : 0,
 			 s->has_process, s->has_process ? s->process : 0, s->sizes,
-			 s->by_process + (int)s->merging,
+			 s->by_process + (int)s->merging, s->apart, s->calls,
 			 s->program ? s->program : "", s->thread ? s->thread : "",
 			 q->focus ? q->focus : "", q->ignore ? q->ignore : "");
 	return n < 0 ? NULL : key;
@@ -475,7 +479,8 @@ static bool is_everything(const struct profile_selection *s, const struct view_q
 			  const struct profile *whole)
 {
 	return !s->has_window && !chooses_processes(q) && !s->thread && !q->focus && !q->ignore &&
-	       (!s->sizes || whole->sizes) && (!s->by_process || whole->process_count < 2);
+	       s->part_of && (!s->sizes || whole->sizes) &&
+	       (!s->by_process || whole->process_count < 2);
 }
 
 /* With the lock. A found part is held. */
@@ -524,18 +529,20 @@ static int import_part(struct view_recording *r, const struct profile_selection 
 				 : processes   ? "processes to choose from"
 				 : s->thread   ? "threads to choose from"
 					       : "sizes");
-	int rc = r->loader->import(r->loader->ctx, r->path, out, err);
-	return rc == 0 && r->loader->rules ? r->loader->rules(r->loader->ctx, *out, err) : rc;
+	return r->loader->import(r->loader->ctx, r->path, s, out, err);
 }
 
 /* With the generation's reading lock. */
 static int load_part(struct generation *g, const struct profile_selection *s,
 		     const struct view_query *q, struct profile **p, struct heft_error *err)
 {
+	const struct view_loader *loader = g->recording->loader;
 	struct profile_selection with = *s;
 	with.history = is_processes_alone(s, q);
 	int rc = g->reader ? profile_from_trace(p, g->reader, &with, err)
 			   : import_part(g->recording, s, p, err);
+	if (rc == 0 && !(*p)->lender && loader->rules)
+		rc = loader->rules(loader->ctx, *p, err);
 	if (rc == 0 && (q->focus || q->ignore))
 		rc = profile_filter(*p, q->focus, q->ignore, err);
 	if (rc < 0) {

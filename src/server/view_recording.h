@@ -11,8 +11,9 @@
 /* What the verb knows and this folder does not. */
 struct view_loader {
 	void *ctx;
-	/* A file of another tool into the model. */
-	int (*import)(void *ctx, const char *path, struct profile **out, struct heft_error *err);
+	/* A file of another tool into the model. Of the selection only `apart` and `calls` count. */
+	int (*import)(void *ctx, const char *path, const struct profile_selection *sel,
+		      struct profile **out, struct heft_error *err);
 	/* Decides which frames are the user's own. */
 	int (*rules)(void *ctx, struct profile *p, struct heft_error *err);
 };
@@ -47,8 +48,11 @@ struct view_part {
 
 enum view_extent {
 	VIEW_NO_SIZES,
-	VIEW_SIZES,	   /* also profile.sizes, which costs a replay */
-	VIEW_BY_PROCESS,   /* sites apart for each group of processes, likewise */
+	VIEW_SIZES, /* also profile.sizes, which costs a replay */
+	/* For files with addresses; symbols are read once more: */
+	VIEW_APART, /* profile.apart */
+	VIEW_CALLS, /* profile.calls */
+	VIEW_BY_PROCESS,   /* sites apart for each group of processes, which costs a replay */
 	VIEW_EACH_PROCESS, /* for each process */
 };
 

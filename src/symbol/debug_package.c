@@ -1,10 +1,20 @@
-/* From a file to the Debian package with its debug information, without running
- * dpkg (which reads the lists of all packages): by rule a library's package is
- * called after its soname, a program's often after the program. The guess is
- * believed only if dpkg's list of that package names the file. */
+/* From a file to the Debian package with its debug information, without running dpkg.
+ *
+ * The package is the one whose list in dpkg's folder names the file. By rule a library's package is
+ * called after its soname and a program's often after the program, so those lists are looked at first;
+ * if they do not name the file, all are (`dpkg -S` does the same: 10 MB on a machine of 800 packages).
+ *
+ * A file has several paths, and a list has one of them:
+ * - /lib is a link to /usr/lib (merged /usr), lists have either;
+ * - the loader knows a library by the link it found, which may lead through /etc/alternatives;
+ * - a diversion (dpkg-divert) puts a package's file aside for another package's.
+ *
+ * Nothing is said unless it is sure: one package owns the file, and its debug information is in the
+ * package of that name with -dbgsym. */
 #include "symbol/debug_package.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,8 +23,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LISTS "/var/lib/dpkg/info"
-enum { LONGEST_LIST = 4 << 20, LONGEST_NAME = 256 };
+#define DPKG "/var/lib/dpkg"
+enum { LONGEST_LIST = 4 << 20, LONGEST_NAME = 256, LONGEST_PATH = 4096, MOST_PATHS = 4 };
+
+/* What a file is called in lists, and who does not count as its owner. */
+struct sought {
+	const char *dpkg; /* dpkg's folder */
+	char paths[MOST_PATHS][LONGEST_PATH];
+	unsigned count;
+	char owner[LONGEST_NAME]; /* a diversion says it; "": whoever lists it */
+	char other[LONGEST_NAME]; /* diverted it: lists the path, but has another file there */
+};
 
 bool debug_package_is_system(const char *path)
 {
@@ -38,52 +57,134 @@ static bool has_line(const char *text, size_t size, const char *line)
 	return false;
 }
 
-static bool list_names(const char *list, const char *path)
+/* The whole file, or NULL; free() it. */
+static char *read_small(const char *path, size_t *size)
 {
 	struct stat st;
-	int fd = open(list, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return false;
-	bool found = false;
 	char *text = NULL;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return NULL;
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
 	    st.st_size <= LONGEST_LIST && (text = malloc((size_t)st.st_size))) {
 		ssize_t got = read(fd, text, (size_t)st.st_size);
-		/* /lib is a link to /usr/lib, and lists have either. */
-		if (got > 0)
-			found = has_line(text, (size_t)got, path) ||
-				(strncmp(path, "/usr/", 5) == 0 &&
-				 has_line(text, (size_t)got, path + 4));
-		if (got > 0 && !found && strncmp(path, "/usr/", 5) != 0) {
-			char longer[4096];
-			int n = snprintf(longer, sizeof longer, "/usr%s", path);
-			found = n > 0 && (size_t)n < sizeof longer &&
-				has_line(text, (size_t)got, longer);
+		*size = got > 0 ? (size_t)got : 0;
+	}
+	close(fd);
+	return text;
+}
+
+/* ---- paths */
+
+static void add_path(struct sought *s, const char *path)
+{
+	if (s->count == MOST_PATHS || strlen(path) >= LONGEST_PATH)
+		return;
+	for (unsigned i = 0; i < s->count; i++)
+		if (strcmp(s->paths[i], path) == 0)
+			return;
+	strcpy(s->paths[s->count++], path);
+}
+
+/* The path, and what it is with /usr before it or without. */
+static void add_both(struct sought *s, const char *path)
+{
+	static const char *const merged[] = {"/lib", "/bin/", "/sbin/"}; /* and lib32, lib64 ... */
+	char longer[LONGEST_PATH];
+	const char *shorter = strncmp(path, "/usr/", 5) == 0 ? path + 4 : path;
+	add_path(s, path);
+	for (size_t i = 0; i < sizeof merged / sizeof *merged; i++)
+		if (strncmp(shorter, merged[i], strlen(merged[i])) == 0) {
+			add_path(s, shorter);
+			int n = snprintf(longer, sizeof longer, "/usr%s", shorter);
+			if (n > 0 && (size_t)n < sizeof longer)
+				add_path(s, longer);
+		}
+}
+
+static bool is_sought(const struct sought *s, const char *path, size_t length)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		if (strlen(s->paths[i]) == length && strncmp(s->paths[i], path, length) == 0)
+			return true;
+	return false;
+}
+
+/* dpkg's file of diversions: three lines each, where it was, where it is now, and for which package
+ * (":" is an administrator's). False: the file at this path is nobody's. */
+static bool follow_diversions(struct sought *s)
+{
+	char path[LONGEST_PATH];
+	size_t size = 0;
+	snprintf(path, sizeof path, "%s/diversions", s->dpkg);
+	char *text = read_small(path, &size);
+	bool owned = true;
+	for (const char *at = text; text && at < text + size;) {
+		const char *lines[3] = {NULL, NULL, NULL};
+		size_t lengths[3] = {0, 0, 0};
+		for (int i = 0; i < 3 && at < text + size; i++) {
+			const char *end = memchr(at, '\n', size - (size_t)(at - text));
+			if (!end)
+				end = text + size;
+			lines[i] = at;
+			lengths[i] = (size_t)(end - at);
+			at = end + 1;
+		}
+		if (!lines[2] || lengths[2] >= LONGEST_NAME)
+			break;
+		if (is_sought(s, lines[0], lengths[0])) {
+			owned = lengths[2] != 1 || *lines[2] != ':';
+			snprintf(s->owner, sizeof s->owner, "%.*s", (int)lengths[2], lines[2]);
+			break;
+		}
+		if (is_sought(s, lines[1], lengths[1]) && lengths[0] < sizeof path) {
+			snprintf(path, sizeof path, "%.*s", (int)lengths[0], lines[0]);
+			snprintf(s->other, sizeof s->other, "%.*s", (int)lengths[2], lines[2]);
+			s->count = 0;
+			add_both(s, path);
+			break;
 		}
 	}
 	free(text);
-	close(fd);
+	return owned;
+}
+
+/* ---- lists */
+
+static bool list_has(const struct sought *s, const char *list)
+{
+	char path[LONGEST_PATH];
+	size_t size = 0;
+	bool found = false;
+	int n = snprintf(path, sizeof path, "%s/info/%s", s->dpkg, list);
+	char *text = n > 0 && (size_t)n < sizeof path ? read_small(path, &size) : NULL;
+	for (unsigned i = 0; text && i < s->count && !found; i++)
+		found = has_line(text, size, s->paths[i]);
+	free(text);
 	return found;
 }
 
-static bool package_has(const char *package, const char *path)
+static bool may_own(const struct sought *s, const char *package)
 {
+	return s->owner[0] ? strcmp(s->owner, package) == 0 : strcmp(s->other, package) != 0;
+}
+
+static bool package_has(const struct sought *s, const char *package)
+{
+	static const char *const ends[] = {".list", ":amd64.list", ":arm64.list"};
 	char list[LONGEST_NAME + 64];
-	static const char *const forms[] = {LISTS "/%.200s.list", LISTS "/%.200s:amd64.list"};
-	for (size_t i = 0; i < 2; i++) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-		snprintf(list, sizeof list, forms[i], package);
-#pragma GCC diagnostic pop
-		if (list_names(list, path))
+	for (size_t i = 0; i < sizeof ends / sizeof *ends && may_own(s, package); i++) {
+		snprintf(list, sizeof list, "%.200s%s", package, ends[i]);
+		if (list_has(s, list))
 			return true;
 	}
 	return false;
 }
 
-bool debug_package_name(const char *path, char *name, size_t size)
+/* By the rules for names of packages. */
+static bool guess_package(const struct sought *s, const char *path, char owner[LONGEST_NAME])
 {
-	char stem[LONGEST_NAME], major[16] = "", guesses[5][LONGEST_NAME + 32];
+	char stem[LONGEST_NAME], major[16] = "", guesses[5][LONGEST_NAME];
 	size_t count = 0;
 	const char *base = strrchr(path, '/');
 	base = base ? base + 1 : path;
@@ -91,7 +192,7 @@ bool debug_package_name(const char *path, char *name, size_t size)
 	const char *so = strstr(base, ".so");
 	if (so)
 		length = (size_t)(so - base);
-	if (!length || length >= sizeof stem || !debug_package_is_system(path))
+	if (!length || length >= sizeof stem - 32)
 		return false;
 	for (size_t i = 0; i < length; i++)
 		stem[i] = base[i] == '_' ? '-' : (char)tolower((unsigned char)base[i]);
@@ -99,21 +200,83 @@ bool debug_package_name(const char *path, char *name, size_t size)
 	if (so && so[3] == '.')
 		snprintf(major, sizeof major, "%.*s", (int)strcspn(so + 4, "."), so + 4);
 	const char *dash = isdigit((unsigned char)stem[length - 1]) && major[0] ? "-" : "";
-	snprintf(guesses[count++], sizeof *guesses, "%s%s%s", stem, dash, major);
-	snprintf(guesses[count++], sizeof *guesses, "%s%s%st64", stem, dash, major);
-	snprintf(guesses[count++], sizeof *guesses, "%s", stem);
+	snprintf(guesses[count++], LONGEST_NAME, "%.220s%s%s", stem, dash, major);
+	snprintf(guesses[count++], LONGEST_NAME, "%.220s%s%st64", stem, dash, major);
+	snprintf(guesses[count++], LONGEST_NAME, "%.220s", stem);
 	char *hyphen = strrchr(stem, '-'); /* libglib-2.0.so.0 is in libglib2.0-0 */
 	if (hyphen && isdigit((unsigned char)hyphen[1])) {
 		memmove(hyphen, hyphen + 1, strlen(hyphen));
-		snprintf(guesses[count++], sizeof *guesses, "%s%s%s", stem, dash, major);
-		snprintf(guesses[count++], sizeof *guesses, "%s%s%st64", stem, dash, major);
+		snprintf(guesses[count++], LONGEST_NAME, "%.220s%s%s", stem, dash, major);
+		snprintf(guesses[count++], LONGEST_NAME, "%.220s%s%st64", stem, dash, major);
 	}
 	for (size_t i = 0; i < count; i++)
-		if (package_has(guesses[i], path)) {
-			/* libc6's is older than the automatic ones. */
-			const char *suffix = strcmp(guesses[i], "libc6") == 0 ? "dbg" : "dbgsym";
-			int n = snprintf(name, size, "%s-%s", guesses[i], suffix);
-			return n > 0 && (size_t)n < size;
+		if (package_has(s, guesses[i])) {
+			strcpy(owner, guesses[i]);
+			return true;
 		}
 	return false;
+}
+
+/* By all lists; false too if several packages have the file. */
+static bool search_packages(const struct sought *s, char owner[LONGEST_NAME])
+{
+	char path[LONGEST_PATH];
+	bool several = false;
+	owner[0] = 0;
+	snprintf(path, sizeof path, "%s/info", s->dpkg);
+	DIR *dir = opendir(path);
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		const char *end = strrchr(e->d_name, '.');
+		size_t length = strcspn(e->d_name, ":"); /* "libc6:amd64.list" */
+		if (!end || strcmp(end, ".list") != 0)
+			continue;
+		if (length > (size_t)(end - e->d_name))
+			length = (size_t)(end - e->d_name);
+		char package[LONGEST_NAME];
+		snprintf(package, sizeof package, "%.*s", (int)length, e->d_name);
+		if (strcmp(package, owner) == 0 || !may_own(s, package) || !list_has(s, e->d_name))
+			continue;
+		several |= owner[0] != 0;
+		strcpy(owner, package);
+	}
+	if (dir)
+		closedir(dir);
+	return owner[0] && !several;
+}
+
+/* Python's own packages have theirs in ones of other names. */
+static bool has_dbgsym(const char *package)
+{
+	if (strncmp(package, "lib", 3) == 0)
+		package += 3;
+	return strncmp(package, "python3.", 8) != 0;
+}
+
+bool debug_package_name_in(const char *dpkg, const char *path, char *name, size_t size)
+{
+	struct sought *s = calloc(1, sizeof *s);
+	char owner[LONGEST_NAME], *real = realpath(path, NULL);
+	bool found = false;
+	if (s) {
+		s->dpkg = dpkg;
+		if (real)
+			add_both(s, real);
+		add_both(s, path);
+		found = follow_diversions(s) &&
+			(guess_package(s, real ? real : path, owner) ||
+			 guess_package(s, path, owner) || search_packages(s, owner)) &&
+			has_dbgsym(owner);
+	}
+	free(real);
+	free(s);
+	if (!found)
+		return false;
+	/* libc6's is older than the automatic ones. */
+	int n = snprintf(name, size, "%s-%s", owner, strcmp(owner, "libc6") == 0 ? "dbg" : "dbgsym");
+	return n > 0 && (size_t)n < size;
+}
+
+bool debug_package_name(const char *path, char *name, size_t size)
+{
+	return debug_package_is_system(path) && debug_package_name_in(DPKG, path, name, size);
 }

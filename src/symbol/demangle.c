@@ -2,6 +2,11 @@
  * ask for parameters (overloads must stay apart) but not for return types, so
  * that `ns::f(int)` reads like its declaration, and Rust's hash goes.
  *
+ * Names in other tools' files may have been through a demangler of C++ that does not know Rust's older
+ * mangling, which is built upon C++'s: the path is right, but what an identifier of C++ cannot hold is
+ * still escaped, and the hash is its last part: "alloc::raw_vec::RawVec$LT$T$GT$::grow::h0123456789abcdef".
+ * Only an escape or the hash shows that it is Rust.
+ *
  * A mangled name is hostile: libiberty's own recursion limit stays on, and
  * names longer than any compiler makes are not tried. */
 #include "symbol/symbol_sources.h"
@@ -16,7 +21,7 @@ enum { LONGEST_MANGLED = 16 * 1024, LONGEST_NAME = 64 * 1024 };
 static size_t without_clone(const char *name, size_t length)
 {
 	static const char *const marks[] = {".constprop.", ".isra.", ".part.", ".cold",
-					    ".lto_priv."};
+					    ".lto_priv.", " [clone "};
 	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
 		const char *at = strstr(name, marks[i]);
 		if (at && at > name && (size_t)(at - name) < length)
@@ -32,6 +37,106 @@ static bool has_rust_hash(const char *name, size_t length)
 		if ((size_t)(at - name) + 20 <= length && at[19] == 'E')
 			return true;
 	return false;
+}
+
+/* Of a name that was demangled as C++: the length up to Rust's hash, or all of it. */
+static size_t without_hash(const char *name, size_t length)
+{
+	enum { HASH = 19 /* "::h" and 16 digits */ };
+	const char *suffix = strstr(name, ".llvm.");
+	if (suffix && (size_t)(suffix - name) < length)
+		length = (size_t)(suffix - name);
+	if (length <= HASH)
+		return length;
+	const char *hash = name + length - HASH;
+	return strncmp(hash, "::h", 3) == 0 && strspn(hash + 3, "0123456789abcdef") >= 16
+		       ? length - HASH
+		       : length;
+}
+
+/* What the escape at *at stands for ("$LT$" is <), as UTF-8; moves *at behind it. 0: it is none. */
+static size_t rust_escape(const char **at, const char *end, char out[4])
+{
+	static const struct {
+		const char *name;
+		char is;
+	} escapes[] = {{"$SP$", '@'}, {"$BP$", '*'}, {"$RF$", '&'}, {"$LT$", '<'},
+		       {"$GT$", '>'}, {"$LP$", '('}, {"$RP$", ')'}, {"$C$", ','}};
+	for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++) {
+		size_t length = strlen(escapes[i].name);
+		if ((size_t)(end - *at) >= length && strncmp(*at, escapes[i].name, length) == 0) {
+			*at += length;
+			out[0] = escapes[i].is;
+			return 1;
+		}
+	}
+	uint32_t letter = 0;
+	size_t digits = end - *at > 2 && (*at)[0] == '$' && (*at)[1] == 'u'
+				? strspn(*at + 2, "0123456789abcdef")
+				: 0;
+	if (!digits || digits > 6 || *at + 2 + digits >= end || (*at)[2 + digits] != '$')
+		return 0;
+	for (size_t i = 0; i < digits; i++) {
+		char c = (*at)[2 + i];
+		letter = letter << 4 | (uint32_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+	}
+	if (letter < ' ' || letter == 0x7f || letter > 0x10ffff ||
+	    (letter >= 0xd800 && letter < 0xe000))
+		return 0;
+	*at += digits + 3;
+	if (letter < 0x80) {
+		out[0] = (char)letter;
+		return 1;
+	}
+	size_t more = letter < 0x800 ? 1 : letter < 0x10000 ? 2 : 3;
+	out[0] = (char)(more == 1 ? 0xc0 | letter >> 6
+			: more == 2 ? 0xe0 | letter >> 12
+				    : 0xf0 | letter >> 18);
+	for (size_t i = 1; i <= more; i++)
+		out[i] = (char)(0x80 | (letter >> (6 * (more - i)) & 0x3f));
+	return more + 1;
+}
+
+/* An escape that only Rust has: $C$ may also be a class of Java's within others. */
+static bool is_rust(const char *name, const char *end)
+{
+	char out[4];
+	for (const char *at = name; (at = memchr(at, '$', (size_t)(end - at))); at++) {
+		const char *moved = at;
+		if (strncmp(at, "$LT$", 4) == 0 || (at[1] == 'u' && rust_escape(&moved, end, out)))
+			return true;
+	}
+	return false;
+}
+
+/* A Rust name that was demangled as C++, as Rust has it; the name itself if it is none. */
+static const char *unescape_rust(struct name_pool *pool, const char *name, size_t length)
+{
+	size_t rest = without_hash(name, length), used = 0;
+	const char *end = name + rest;
+	if (rest == length && !is_rust(name, end))
+		return name_pool_add_n(pool, name, length);
+	char *plain = malloc(rest + 1); /* no escape is shorter than what it stands for */
+	if (!plain)
+		return NULL;
+	for (const char *at = name; at < end;) {
+		bool first = at == name || (at - name >= 2 && at[-1] == ':' && at[-2] == ':');
+		size_t n = rust_escape(&at, end, plain + used);
+		if (n) {
+			used += n;
+		} else if (first && *at == '_' && at + 1 < end && at[1] == '$') {
+			at++; /* a part of a path may not begin with an escape */
+		} else if (*at == '.' && at + 1 < end && at[1] == '.') {
+			plain[used++] = ':';
+			plain[used++] = ':';
+			at += 2;
+		} else {
+			plain[used++] = *at++;
+		}
+	}
+	const char *kept = name_pool_add_n(pool, plain, used);
+	free(plain);
+	return kept;
 }
 
 const char *symbol_demangle(struct name_pool *pool, const char *name)
@@ -55,7 +160,9 @@ const char *symbol_demangle(struct name_pool *pool, const char *name)
 		length = LONGEST_NAME;
 	if (!mangled)
 		length = without_clone(name, length);
-	if (!mangled || length > LONGEST_MANGLED)
+	if (!mangled)
+		return unescape_rust(pool, name, length);
+	if (length > LONGEST_MANGLED)
 		return name_pool_add_n(pool, name, length);
 
 	const int options = DMGL_PARAMS | DMGL_ANSI | DMGL_RET_DROP;

@@ -10,6 +10,7 @@
 #include "hosted/name_words.h"
 #include "hosted/number_words.h"
 #include "profile/process_groups.h"
+#include "hosted/program_name.h"
 #include "top/top_numbers.h"
 
 #include <inttypes.h>
@@ -221,15 +222,14 @@ void top_end_words(char *text, size_t size, const struct profile *p)
 					       : "running");
 }
 
-static const char *program_name(const struct profile *p)
+/* What the first process was started as. */
+static const char *first_program(const struct profile *p, char name[PROGRAM_NAME])
 {
-	const char *name = p->process_count ? p->processes[0].exe : NULL;
-	if ((!name || !*name) && p->argc)
-		name = p->argv[0];
-	if (!name || !*name)
-		return "?";
-	const char *slash = strrchr(name, '/');
-	return slash && slash[1] ? slash + 1 : name;
+	const struct profile_process *first = p->process_count ? &p->processes[0] : NULL;
+	return program_name(name, first ? first->exe : NULL,
+			    first && first->argc ? first->argv[0]
+			    : p->argc		 ? p->argv[0]
+						 : NULL);
 }
 
 /* All of it, or its first word: "ended" of "ended: exit status 0". */
@@ -245,7 +245,8 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 {
 	struct pen pen;
 	char text[TOP_NUMBER], pid[32] = "";
-	const char *name = program_name(p);
+	char program[PROGRAM_NAME];
+	const char *name = first_program(p, program);
 	pen_begin(&pen, look);
 	if (p->pid)
 		snprintf(pid, sizeof pid, " %" PRId32, p->pid);

@@ -41,8 +41,20 @@ static size_t touch(const struct profile *p)
 		MUST(p->nodes[i].parent == PROFILE_NONE || p->nodes[i].parent < i);
 		MUST(p->nodes[i].frame < p->frame_count);
 	}
+	for (uint32_t i = 0; i < p->call_count; i++) {
+		MUST(p->calls[i].caller == PROFILE_NONE || p->calls[i].caller < i);
+		MUST(p->calls[i].node < p->node_count);
+	}
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		const struct profile_site *s = &p->sites[i];
+		uint32_t call = s->call;
+		bool inlined = false;
+		MUST(call == PROFILE_NONE || call < p->call_count);
+		for (uint32_t n = s->node; n != PROFILE_NONE; n = p->nodes[n].parent)
+			sum += profile_frame_address(p, n, &call, &inlined);
+		/* The way ends at the outermost call, with the frame that it is in. */
+		MUST(call == PROFILE_NONE || s->node == PROFILE_NONE ||
+		     (p->calls[call].caller == PROFILE_NONE && !inlined));
 		MUST(s->node == PROFILE_NONE || s->node < p->node_count);
 		MUST(s->labels == PROFILE_NONE || s->labels < p->label_set_count);
 		MUST(s->via <= PROFILE_VIA_UNKNOWN && s->id == i + 1);
@@ -81,6 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!p)
 		abort();
 	p->has = 0;
+	p->keep_calls = true;
 	int rc = i->load(p, in, &err);
 	if (rc == 0)
 		touch(p);

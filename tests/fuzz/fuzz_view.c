@@ -12,12 +12,14 @@
 enum { DEPTH = 6 };
 
 /* Sites at every depth of a stack that calls itself, and one without a stack. */
-static int small_profile(void *ctx, const char *path, struct profile **out, struct heft_error *err)
+static int small_profile(void *ctx, const char *path, const struct profile_selection *sel,
+		     struct profile **out, struct heft_error *err)
 {
 	static const char *const names[] = {"main", "f", "f", "<script>", "g\"\\", "\xff\x1b["};
 	struct profile *p = profile_new();
 	uint32_t node = PROFILE_NONE, site;
 	(void)ctx;
+	(void)sel;
 	(void)path;
 	(void)err;
 	if (!p)

@@ -3,6 +3,8 @@ ms_print, heaptrack_print. What those say must be what `heft report --json` says
 recording, to the byte. A tool that is not installed skips its tests and says so."""
 
 import collections
+import csv
+import functools
 import gzip
 import json
 import os
@@ -14,16 +16,12 @@ import tempfile
 import pytest
 
 from harness import BUILD, HEFT, REPOSITORY, Report, bare, report, run
+from pprof_maker import read_pprof
 
 HERE = pathlib.Path(__file__).resolve().parent
 VIEWER = next((p for p in ("/usr/libexec/valgrind/dh_view.js", "/usr/lib/valgrind/dh_view.js",
                            "/usr/lib/x86_64-linux-gnu/valgrind/dh_view.js")
                if os.path.exists(p)), None)
-RUNTIME_NAMES = re.compile(  # export_pprof.c: what readers hide, with all below it
-    r"^((__libc_|_int_|je_|tc_|mi_)?(malloc|calloc|realloc|memalign|valloc|pvalloc)"
-    r"|reallocarray|posix_memalign|aligned_alloc|operator new(\[\])?"
-    r"|__rust_(alloc|alloc_zeroed|realloc)|__r(dl|g)_(alloc|alloc_zeroed|realloc)"
-    r"|alloc::alloc::.*)$")
 
 
 def need(tool):
@@ -41,7 +39,7 @@ def words(*command, **options):
 
 # ---- recordings: made once, read by every tool
 
-PROGRAMS = ("csv", "queue", "sqlite3", "python3", "cxx")
+PROGRAMS = ("csv", "queue", "sqlite3", "python3", "cxx", "names", "rust")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +64,13 @@ def recordings(tmp_path_factory, compiled):
         elif name == "python3":
             command = ["/usr/bin/python3", "-c",
                        "import json; print(len(json.dumps([str(i) for i in range(20000)])))"]
+        elif name == "names":
+            command = [compiled("pprof_names.cc")]
+        elif name == "rust":
+            command = [folder / "pprof_names_rs"]
+            words(need("rustc"), "-O", "-g", "-o", command[0],
+                  REPOSITORY / "tests" / "programs" / "pprof_names.rs",
+                  env={k: v for k, v in os.environ.items() if k.startswith(("RUSTUP", "CARGO"))})
         else:
             command = [compiled("containers.cc")]
         done = run([HEFT, "run", "-q", "-o", path, "--", *command])
@@ -101,14 +106,24 @@ def functions(site):
 # ---- pprof
 
 def short(name):
-    """A name without parameters, as pprof compares it with the frames to hide."""
-    return re.sub(r"(?<!operator)\(.*", "", name)
+    """A name without parameters, as pprof compares it with the frames to hide (its simplifyFunc)."""
+    name = name.removeprefix(".")
+    for m in re.finditer(r"\(anonymous namespace\)|operator\(\)|\(", name):
+        if m[0] == "(":
+            return name[:m.start()]
+    return name
 
 
-def shown(site):
-    """The stack as pprof shows it: from the outermost allocator function on, frames are hidden."""
+@functools.lru_cache(maxsize=4)
+def dropped(path):
+    return re.compile(read_pprof(path)["drop_frames"])
+
+
+def shown(site, path):
+    """The stack as pprof shows it: from the outermost frame that matches drop_frames on, all are
+    hidden. (Its own exception, stacks that match from the root on, is in none of these.)"""
     stack = functions(site)
-    hidden = [i for i, name in enumerate(stack) if RUNTIME_NAMES.match(short(name))]
+    hidden = [i for i, name in enumerate(stack) if dropped(path).fullmatch(short(name)) and short(name)]
     return stack[hidden[-1] + 1:] if hidden else stack
 
 
@@ -144,7 +159,7 @@ def test_pprof_top_agrees(recorded, tmp_path, kind):
     flat, cumulative, total = pprof_top(f"-sample_index={kind}", path)
     expected = collections.Counter(), collections.Counter()
     for site in recorded["sites"]:
-        stack = shown(site)
+        stack = shown(site, path)
         expected[0][stack[0]] += column(site, kind)
         for name in set(stack):
             expected[1][name] += column(site, kind)
@@ -169,8 +184,61 @@ def test_pprof_traces_agree(recorded, tmp_path):
         have[tuple(via or ["malloc"]), tuple(stack)] += pprof_number(value)
     expected = collections.Counter()
     for site in recorded["sites"]:
-        expected[(site["via"],), tuple(shown(site))] += site["peak_bytes"]
+        expected[(site["via"],), tuple(shown(site, path))] += site["peak_bytes"]
     assert {k: v for k, v in have.items() if v} == {k: v for k, v in expected.items() if v}
+
+
+def user_functions(rep, path):
+    """Of each site: (innermost function of the user's own or None, stack, site), from the table."""
+    done = words(HEFT, "export", "-q", "-f", "csv", "-o", "-", rep.path)
+    rows = {int(row["id"]): row for row in csv.DictReader(done.splitlines())}
+    for site in rep["sites"]:
+        row = rows[site["id"]]
+        yield row["user_function"], shown(site, path), site
+
+
+def test_pprof_hides_no_user_function(recorded, tmp_path):
+    """What drop_frames hides never has a frame of the user's own among it."""
+    path = export(recorded, "pprof", tmp_path)
+    count = 0
+    for user, stack, site in user_functions(recorded, path):
+        if user in functions(site):
+            assert user in stack, f"site {site['id']} shows {stack}"
+            count += 1
+    assert count > 0
+
+
+def test_pprof_top_begins_with_the_user(recorded, tmp_path):
+    """-top's first line is the function that the report has at the head of the most bytes."""
+    path = export(recorded, "pprof", tmp_path)
+    most = collections.Counter()
+    for user, _, site in user_functions(recorded, path):
+        most[user] += site["allocated_bytes"]
+    flat, _, _ = pprof_top("-sample_index=alloc_space", path)
+    (name, size), = flat.most_common(1)
+    assert (name, size) == most.most_common(1)[0]
+
+
+def test_pprof_names_by_hand(recordings, tmp_path):
+    """pprof_names.cc: Row's copy allocates inside push_back; push_back of plain numbers is hidden."""
+    rep = recordings("names")
+    flat, cumulative, _ = pprof_top("-sample_index=alloc_space", export(rep, "pprof", tmp_path))
+    # Copies of 100 bytes each: one for each of 64 rows, and one for each that moved as the vector
+    # grew through 1, 2, 4 .. 32.
+    assert flat["Row::Row(Row const&)"] == 100 * (64 + 1 + 2 + 4 + 8 + 16 + 32)
+    assert flat["add_numbers(int)"] == 4 * (1 + 2 + 4 + 8 + 16 + 32 + 64)
+    assert not any(re.search(r"^operator new|::allocate\(", name) for name in cumulative)
+
+
+def test_pprof_full(recorded, tmp_path):
+    """--full: nothing is hidden."""
+    path = export(recorded, "pprof", tmp_path, "--full")
+    assert read_pprof(path)["drop_frames"] == ""
+    flat, _, _ = pprof_top("-sample_index=alloc_space", path)
+    expected = collections.Counter()
+    for site in recorded["sites"]:
+        expected[functions(site)[0]] += site["allocated_bytes"]
+    assert {k: v for k, v in flat.items() if v} == {k: v for k, v in expected.items() if v}
 
 
 def test_pprof_difference(recordings, tmp_path):
@@ -184,8 +252,8 @@ def test_pprof_difference(recordings, tmp_path):
     flat, _, _ = pprof_top(kind, "-diff_base", a, b)
     expected = collections.Counter()
     for rep, sign in (old, -1), (new, 1):
-        for site in rep["sites"]:
-            expected[shown(site)[0]] += sign * site["allocated_bytes"]
+        for site in rep["sites"]:  # pprof puts both together and then hides what the new one says
+            expected[shown(site, b)[0]] += sign * site["allocated_bytes"]
     assert {k: v for k, v in flat.items() if v} == {k: v for k, v in expected.items() if v}
 
 

@@ -222,6 +222,21 @@ def test_heaptrack(heaptrack_file):
     assert files == {"import_facts.c"}
 
 
+@needs("rustc")
+@needs("heaptrack")
+def test_heaptrack_names_rust(tmp_path):
+    """heaptrack's own demangler knows C++ only: Rust's names are made readable here."""
+    program = tmp_path / "program"
+    done = run(["rustc", "-O", "-g", "-o", program, PROGRAMS / "pprof_names.rs"], timeout=120,
+               env={k: v for k, v in os.environ.items() if k.startswith(("RUSTUP", "CARGO"))})
+    assert done.returncode == 0, done.stderr.decode()
+    run(["heaptrack", "-o", tmp_path / "out", program], timeout=120)
+    file, = tmp_path.glob("out*")
+    names = {f["function"] for s in report(file)["sites"] for f in s["stack"]}
+    assert {"pprof_names::grow", "pprof_names::index", "pprof_names::name"} <= names
+    assert not [n for n in names if re.search(r"\$|::h[0-9a-f]{16}|^_R|^_ZN|\.\.[A-Za-z]", n)]
+
+
 @needs("heaptrack_print")
 def test_heaptrack_agrees_with_heaptrack_print(heaptrack_file):
     path, raw = heaptrack_file

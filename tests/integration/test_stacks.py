@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from harness import bare, check_sums, in_module, line_of, names, total
+from harness import HEFT, bare, check_sums, in_module, line_of, names, report, run, total
 
 
 def go(record, program, *arguments, status=0):
@@ -254,3 +254,28 @@ def test_stacks_that_only_rbp_tells_apart(record, compiled):
         sites = rep.sites_calling(caller)
         assert total(sites, "allocations") == calls, caller
         assert total(sites, "allocated_bytes") == calls * size, caller
+
+
+def test_a_full_table_shows_the_nearest_ancestor(compiled, tmp_path):
+    """full_table.c: stacks that no longer fit are cut where they leave what is known, and say so."""
+    path = tmp_path / "full.heft"
+    done = run([HEFT, "run", "-q", "-o", path, "--", compiled("full_table.c")])
+    assert done.returncode == 0, done.stderr
+    rep = report(path, "-n", "150", "--sort", "live")
+    notes = [re.search(r"(\d+) allocations have a cut stack", n["text"]) for n in rep["notes"]]
+    count, = [int(m[1]) for m in notes if m]
+    lost = [s for s in rep["sites"] if s["stack"][0].get("lost")]
+    # 2^20 nodes hold about 1,050 paths of 1,000 frames; the last ones are the largest.
+    assert 100 < count < 200 and sum(s["allocations"] for s in lost) == count
+    assert sum(s["live_bytes"] for s in lost) == sum(range(1000 + 1200 - count, 1000 + 1200))
+    for site in lost:
+        # A path shares some ten turns with one of a thousand others, and leaves them in walk().
+        names = [f["function"] for f in site["stack"]]
+        assert names[0] == "walk" and site["stack"][0]["line"] and "main" in names
+        assert site["via"] == "unknown"
+        assert not any(f.get("lost") for f in site["stack"][1:])
+    # The table was filled up in the midst of a path.
+    assert sum(len(s["stack"]) >= 40 for s in lost) <= 1
+    text = run([HEFT, "report", "-n", "5", "--sort", "live", path]).stdout.decode()
+    assert re.search(r"  walk at \S*full_table.c:\d+ \[inner frames missing\]", text), text
+    assert "[unknown]" not in text

@@ -246,8 +246,8 @@ static void test_pprof_program_and_addresses(void **state)
 	(void)state;
 	struct profile *p = by_hand();
 	struct export_options o = {.measure = EXPORT_PEAK};
-	/* g's stack knows its instruction better than f's frame does. */
-	p->nodes[p->sites[0].node].address = 0x1007;
+	/* A place has the address of its innermost frame. */
+	p->frames[p->nodes[p->sites[0].node].frame].address = 0x1007;
 	/* The program is named, and no frame is in it. */
 	struct profile_process process = {.pid = 77, .exe = name_pool_add(p->names, "/x/other")};
 	uint32_t id;
@@ -263,6 +263,51 @@ static void test_pprof_program_and_addresses(void **state)
 	assert_string_equal(string_at(t, number_of(message(t, 3, 1), 5)), "/x/prog");
 	assert_int_equal(number_of(message(t, 4, 0), 2), 2);
 	free(t.data);
+	profile_free(p);
+}
+
+/* What may be hidden: no name that has a frame of the user's own beneath it anywhere, and of the others
+ * the outermost of each stack; as pprof compares it, up to the parameters. */
+static void test_pprof_drop_frames(void **state)
+{
+	(void)state;
+	struct profile *p = profile_new();
+	uint32_t libc, program;
+	profile_add_module(p, "/lib/libc.so.6", NULL, 0, &libc);
+	profile_add_module(p, "/x/prog", NULL, 0, &program);
+#define OWN(function) frame(p, function, "a.cc", 3, program, 0, false)
+#define LIBRARY(function) frame(p, function, NULL, 0, libc, 0, false)
+	uint32_t start = node(p, PROFILE_NONE, LIBRARY("_start"));
+	uint32_t main_ = node(p, start, OWN("main"));
+	uint32_t push = node(p, main_, LIBRARY("std::vector<Row>::push_back(Row const&)"));
+	uint32_t copy = node(p, push, OWN("Row::Row(Row const&)"));
+	FILL(site(p, node(p, copy, LIBRARY("operator new[](unsigned long)")), 0), .peak_bytes = 9);
+	uint32_t more = node(p, push, LIBRARY("std::(anonymous namespace)::more(int)"));
+	FILL(site(p, node(p, more, LIBRARY("operator new(unsigned long)")), 0), .peak_bytes = 8);
+	uint32_t number = node(p, main_, LIBRARY("std::vector<int>::push_back(int&&)"));
+	FILL(site(p, node(p, number, LIBRARY("operator new(unsigned long)")), 0), .peak_bytes = 7);
+	/* Called by no one of the user's: nothing to show instead. */
+	FILL(site(p, node(p, start, LIBRARY("setlocale")), 0), .peak_bytes = 6);
+	/* One name, two overloads, one of them with a user's function beneath it. */
+	uint32_t each = node(p, main_, LIBRARY("std::each(void (*)())"));
+	FILL(site(p, node(p, each, OWN("called_back")), 0), .peak_bytes = 5);
+	FILL(site(p, node(p, main_, LIBRARY("std::each(int)")), 0), .peak_bytes = 4);
+#undef OWN
+#undef LIBRARY
+	profile_finish_sites(p);
+	add_up(p);
+	struct export_options o = {.measure = EXPORT_PEAK};
+	struct text t = gunzip(write_with(export_pprof, p, &o));
+	assert_string_equal(string_at(t, number_of(whole(t), 7)),
+			    "operator new\\[\\]|std::\\(anonymous namespace\\)::more|"
+			    "std::vector<int>::push_back");
+	free(t.data);
+	for (int raw = 0; raw < 2; raw++) {
+		o = (struct export_options){.raw = raw, .full = !raw};
+		t = gunzip(write_with(export_pprof, p, &o));
+		assert_int_equal(number_of(whole(t), 7), 0);
+		free(t.data);
+	}
 	profile_free(p);
 }
 
@@ -548,6 +593,7 @@ int main(void)
 		cmocka_unit_test(test_pprof),
 		cmocka_unit_test(test_pprof_raw_and_absent),
 		cmocka_unit_test(test_pprof_program_and_addresses),
+		cmocka_unit_test(test_pprof_drop_frames),
 		cmocka_unit_test(test_dhat),
 		cmocka_unit_test(test_massif),
 		cmocka_unit_test(test_massif_history),

@@ -385,11 +385,74 @@ static void test_building(void **state)
 	assert_int_equal(profile_expect_nodes(p, UINT32_MAX), HEFT_ENOMEM);
 	frame.line = 17;
 	profile_add_frame(p, &frame, &a);
-	profile_add_node(p, n, a, PROFILE_LOST, &m);
+	profile_add_node(p, n, a, PROFILE_GUESSED, &m);
 	profile_add_site(p, m, 0, &t);
 	assert_int_equal(t, 17);
-	assert_int_equal(p->nodes[m].flags, PROFILE_LOST);
+	assert_int_equal(p->nodes[m].flags, PROFILE_GUESSED);
 	assert_int_equal(p->site_count, 5000);
+	profile_add_node(p, n, a, PROFILE_LOST, &b); /* not what was called with all it called */
+	assert_int_not_equal(m, b);
+	profile_add_node(p, n, a, PROFILE_LOST, &c);
+	assert_int_equal(b, c);
+	profile_free(p);
+}
+
+/* Frames of one function at several addresses, in a profile that tells them apart. */
+static void test_apart(void **state)
+{
+	(void)state;
+	struct profile *p = profile_new();
+	struct profile_frame frame = {.function = name_pool_add(p->names, "f"),
+				      .line = 3,
+				      .module = PROFILE_NONE};
+	uint32_t a, b, first;
+	p->apart = true;
+	for (uint32_t i = 0; i < 3000; i++) {
+		frame.address = 0x1000 + i;
+		assert_int_equal(profile_add_frame(p, &frame, &a), 0);
+		assert_int_equal(a, i);
+	}
+	frame.address = 0x1000;
+	assert_int_equal(profile_add_frame(p, &frame, &first), 0);
+	assert_int_equal(first, 0);
+	frame.inlined = true;
+	assert_int_equal(profile_add_frame(p, &frame, &b), 0);
+	assert_int_equal(b, 3000);
+	profile_free(p);
+}
+
+/* A site of f, inlined g in it, called by main: its addresses are those of its calls, whatever the
+ * frames say. */
+static void test_calls(void **state)
+{
+	(void)state;
+	struct profile *p = profile_new();
+	struct profile_frame frame = {.function = name_pool_add(p->names, "main"),
+				      .address = 1,
+				      .module = PROFILE_NONE};
+	uint32_t frames[3], nodes[3], outer, inner, call;
+	bool inlined;
+	profile_add_frame(p, &frame, &frames[0]);
+	frame.function = name_pool_add(p->names, "f");
+	frame.address = 2;
+	profile_add_frame(p, &frame, &frames[1]);
+	frame.function = name_pool_add(p->names, "g");
+	profile_add_frame(p, &frame, &frames[2]); /* where it was met first, it was not inlined */
+	for (int i = 0; i < 3; i++)
+		profile_add_node(p, i ? nodes[i - 1] : PROFILE_NONE, frames[i], 0, &nodes[i]);
+	assert_int_equal(profile_add_call(p, PROFILE_NONE, nodes[0], 0x10, &outer), 0);
+	assert_int_equal(outer, PROFILE_NONE); /* nobody asked for them */
+	assert_int_equal(profile_frame_address(p, nodes[0], &outer, &inlined), 1);
+	p->keep_calls = true;
+	assert_int_equal(profile_add_call(p, PROFILE_NONE, nodes[0], 0x10, &outer), 0);
+	assert_int_equal(profile_add_call(p, outer, nodes[2], 0x20, &inner), 0);
+	call = inner;
+	assert_int_equal(profile_frame_address(p, nodes[2], &call, &inlined), 0x20);
+	assert_true(inlined);
+	assert_int_equal(profile_frame_address(p, nodes[1], &call, &inlined), 0x20);
+	assert_false(inlined);
+	assert_int_equal(profile_frame_address(p, nodes[0], &call, &inlined), 0x10);
+	assert_false(inlined);
 	profile_free(p);
 }
 
@@ -425,6 +488,8 @@ int main(void)
 		cmocka_unit_test(test_cut_recording),
 		cmocka_unit_test(test_replaced_program),
 		cmocka_unit_test(test_building),
+		cmocka_unit_test(test_apart),
+		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_user_frames),
 	};
 	return cmocka_run_group_tests(tests, fixture_make, fixture_remove);

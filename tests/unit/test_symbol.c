@@ -403,6 +403,41 @@ static void test_broken_files(void **state)
 	}
 }
 
+/* Rust's older mangling, first demangled by somebody who takes it for C++'s. */
+static void test_half_demangled(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *half, *whole;
+	} cases[] = {
+		{"alloc::raw_vec::RawVec$LT$T$C$A$GT$::reserve_for_push::h0123456789abcdef",
+		 "alloc::raw_vec::RawVec<T,A>::reserve_for_push"},
+		{"_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$::bar::"
+		 "h0123456789abcdef",
+		 "<Test + 'static as foo::Bar<Test>>::bar"},
+		{"core::ops::function::FnOnce::call_once$u7b$$u7b$vtable.shim$u7d$$u7d$::"
+		 "h00000000000000ff",
+		 "core::ops::function::FnOnce::call_once{{vtable.shim}}"},
+		{"program::main::_$u7b$$u7b$closure$u7d$$u7d$::habcdefabcdefabcd",
+		 "program::main::{{closure}}"},
+		{"std::rt::lang_start::h0123456789abcdef.llvm.1234567", "std::rt::lang_start"},
+		{"_$LT$$RF$str$u20$as$u20$a$GT$::f", "<&str as a>::f"},
+		{"x$LT$$u5f6f$$GT$::f", "x<\xe5\xbd\xaf>::f"},
+		{"_$LT$dyn$u20$a$BP$$SP$$LP$$RP$$GT$", "<dyn a*@()>"},
+		/* not Rust's, or not whole */
+		{"f(int, ...)", "f(int, ...)"},
+		{"Outer$C$Inner::run", "Outer$C$Inner::run"},
+		{"a::h0123456789abcde", "a::h0123456789abcde"},
+		{"a$LT", "a$LT"},
+		{"a$u$b", "a$u$b"},
+		{"a$u7$b..c", "a$u7$b..c"},
+		{"$", "$"},
+		{"f(int) [clone .part.0]", "f(int)"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		assert_string_equal(symbol_demangle(pool, cases[i].half), cases[i].whole);
+}
+
 static void test_demangle(void **state)
 {
 	(void)state;
@@ -549,6 +584,7 @@ int main(void)
 		cmocka_unit_test(test_broken_package),
 		cmocka_unit_test(test_vdso),
 		cmocka_unit_test(test_demangle),
+		cmocka_unit_test(test_half_demangled),
 		cmocka_unit_test(test_name_pool),
 	};
 	int failed = cmocka_run_group_tests(tests, make_programs, remove_programs);

@@ -362,6 +362,84 @@ static void test_package_names(void **state)
 		debug_package_name("/usr/lib/libc.so.6", name, sizeof name)); /* not its file */
 }
 
+static void write_list(const char *where, const char *file, const char *text)
+{
+	char path[300];
+	snprintf(path, sizeof path, "%s/%s", where, file);
+	FILE *out = fopen(path, "w");
+	assert_non_null(out);
+	fputs(text, out);
+	fclose(out);
+}
+
+/* A folder like dpkg's, with what makes paths differ from lists. */
+static void test_packages_of_paths(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *path, *package; /* NULL: not sure */
+	} cases[] = {
+		{"/usr/lib/x/libone.so.1", "libone1-dbgsym"}, /* by rule */
+		{"/usr/bin/redis-check-rdb", "redis-tools-dbgsym"},
+		/* merged /usr: lists have either */
+		{"/lib/x/libone.so.1", "libone1-dbgsym"},
+		{"/usr/bin/old", "old-tools-dbgsym"},
+		{"/bin/old", "old-tools-dbgsym"},
+		{"/usr/lib64/ld.so", "loader-dbgsym"},
+		/* diverted: the new package's file stands there, the old one's is aside */
+		{"/usr/bin/config", "diverter-dbgsym"},
+		{"/usr/bin/config.real", "diverted-dbgsym"},
+		{"/usr/bin/local", NULL},
+		{"/usr/bin/local.orig", "localised-dbgsym"},
+		/* of several, of none, in the name of another */
+		{"/usr/lib/x/shared.so", NULL},
+		{"/usr/bin/none", NULL},
+		{"/usr/bin/redis-check", NULL},
+		{"/usr/bin/python3.99", NULL},
+		{"/usr/lib/x/libc.so.6", "libc6-dbg"},
+	};
+	char dpkg[] = "/tmp/heft-dpkg-XXXXXX", info[64], name[128], link[100], file[100];
+	assert_non_null(mkdtemp(dpkg));
+	snprintf(info, sizeof info, "%s/info", dpkg);
+	assert_int_equal(mkdir(info, 0700), 0);
+	write_list(info, "libone1:amd64.list", "/.\n/usr/lib/x/libone.so.1\n");
+	write_list(info, "redis-tools.list", "/.\n/usr/bin/redis-check-rdb\n/usr/bin/redis-cli\n");
+	write_list(info, "redis-tools.md5sums", "/usr/bin/none\n");
+	write_list(info, "old-tools.list", "/bin/old\n");
+	write_list(info, "loader:amd64.list", "/lib64/ld.so\n");
+	write_list(info, "diverter.list", "/usr/bin/config\n");
+	write_list(info, "diverted.list", "/usr/bin/config\n");
+	write_list(info, "localised.list", "/usr/bin/local\n");
+	write_list(info, "one-of-two.list", "/usr/lib/x/shared.so\n");
+	write_list(info, "two-of-two.list", "/usr/lib/x/shared.so\n");
+	write_list(info, "python3.99-minimal.list", "/usr/bin/python3.99\n");
+	write_list(info, "libc6:amd64.list", "/lib/x/libc.so.6\n");
+	write_list(dpkg, "diversions",
+		   "/usr/share/doc/a\n/usr/share/doc/b\nother\n"
+		   "/usr/bin/config\n/usr/bin/config.real\ndiverter\n"
+		   "/usr/bin/local\n/usr/bin/local.orig\n:\n");
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		bool found = debug_package_name_in(dpkg, cases[i].path, name, sizeof name);
+		if (found != (cases[i].package != NULL))
+			fail_msg("%s: %s", cases[i].path, found ? name : "not found");
+		if (found)
+			assert_string_equal(name, cases[i].package);
+	}
+	/* As with alternatives: a path that is a link to a file of a package. */
+	snprintf(file, sizeof file, "%s/libchosen.so.3", info);
+	snprintf(link, sizeof link, "%s/libgeneric.so.3", dpkg);
+	write_list(info, "libchosen.so.3", "x");
+	assert_int_equal(symlink(file, link), 0);
+	char text[120];
+	snprintf(text, sizeof text, "%s\n", file);
+	write_list(info, "libchosen3.list", text);
+	assert_true(debug_package_name_in(dpkg, link, name, sizeof name));
+	assert_string_equal(name, "libchosen3-dbgsym");
+	assert_false(debug_package_name_in("/nowhere", "/usr/bin/old", name, sizeof name));
+	snprintf(text, sizeof text, "rm -r %s", dpkg);
+	assert_int_equal(system(text), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -374,6 +452,7 @@ int main(void)
 		cmocka_unit_test(test_folder_stays_bounded),
 		cmocka_unit_test(test_perf_map),
 		cmocka_unit_test(test_package_names),
+		cmocka_unit_test(test_packages_of_paths),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -12,9 +12,11 @@
 
 static struct view_recording *opened;
 
-static int no_import(void *ctx, const char *path, struct profile **out, struct heft_error *err)
+static int no_import(void *ctx, const char *path, const struct profile_selection *sel,
+		     struct profile **out, struct heft_error *err)
 {
 	(void)ctx;
+	(void)sel;
 	(void)out;
 	return heft_fail(err, HEFT_EFORMAT, "%s is no recording", path);
 }

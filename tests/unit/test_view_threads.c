@@ -23,9 +23,11 @@ static char path[64];
 static struct view_recording *opened;
 static atomic_int wrong;
 
-static int no_import(void *ctx, const char *file, struct profile **out, struct heft_error *err)
+static int no_import(void *ctx, const char *file, const struct profile_selection *sel,
+		     struct profile **out, struct heft_error *err)
 {
 	(void)ctx;
+	(void)sel;
 	(void)out;
 	return heft_fail(err, HEFT_EFORMAT, "%s is no recording", file);
 }
