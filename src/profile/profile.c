@@ -539,8 +539,12 @@ const char *profile_module_name(const struct profile *p, uint32_t module)
 
 uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
 {
-	for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent)
+	uint32_t best = node;
+	for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent) {
 		if (p->frames[p->nodes[n].frame].user)
 			return n;
-	return node;
+		if (p->frames[p->nodes[n].frame].wrapper)
+			best = n;
+	}
+	return best;
 }

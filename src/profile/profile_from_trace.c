@@ -22,6 +22,7 @@
 #include "profile/trace_notes.h"
 #include "profile/trace_resident.h"
 #include "profile/trace_stacks.h"
+#include "profile/wrapper_frames.h"
 #include "trace/trace_block.h"
 
 #include <inttypes.h>
@@ -706,8 +707,10 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		profile_settle_errors(l.p);
 		rc = trace_load_sampled_parts(&l);
 	}
-	if (rc == 0)
+	if (rc == 0) {
+		wrapper_frames_find(l.p);
 		rc = missing_symbols_note(l.p);
+	}
 	if (rc == 0 && !l.spread && l.sel->process_totals && l.p->process_count)
 		rc = trace_load_process_totals(&l);
 	if (rc == 0 && l.sel->sizes)

@@ -14,6 +14,8 @@
  * time proportional to pattern times name. */
 #include "profile/user_frame.h"
 
+#include "profile/wrapper_frames.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -55,6 +57,7 @@ struct frame_rules {
 	struct trie tries[SUBJECTS];
 	struct rule *rules;
 	uint32_t count, capacity;
+	uint32_t built_in_count;
 };
 
 /* ---- matching */
@@ -158,6 +161,9 @@ bool frame_rules_fold(const struct frame_rules *r, const char *module, const cha
 
 void frame_rules_apply(const struct frame_rules *r, struct profile *p)
 {
+	/* The built-in rules have decided when the frames were made. */
+	if (r->count == r->built_in_count)
+		return;
 	/* Frames come by module more or less, so the last module's answer is often the next one's. */
 	uint32_t known = PROFILE_NONE;
 	int32_t of_known = NO_RULE;
@@ -171,8 +177,12 @@ void frame_rules_apply(const struct frame_rules *r, struct profile *p)
 					   ? decide_module(r, p->modules[known].path)
 					   : NO_RULE;
 		}
-		f->user = !folds(r, decide_code(r, f->function, f->file, of_known));
+		int32_t rule = decide_code(r, f->function, f->file, of_known);
+		f->user = !folds(r, rule);
+		f->kept = rule != NO_RULE && f->user;
+		f->wrapper = false;
 	}
+	wrapper_frames_find(p);
 }
 
 /* ---- building */
@@ -381,6 +391,7 @@ int frame_rules_new(struct frame_rules **out)
 		frame_rules_free(r);
 		return rc;
 	}
+	r->built_in_count = r->count;
 	*out = r;
 	return 0;
 }

@@ -24,7 +24,8 @@ int frame_rules_add_file(struct frame_rules *r, const char *path, struct heft_er
 /* True: folded away. Each of the three may be NULL: not known. */
 bool frame_rules_fold(const struct frame_rules *r, const char *module, const char *function,
 		      const char *file);
-/* Decides again, with these rules, for every frame of a profile. */
+/* Decides again, with these rules, for every frame of a profile that was loaded by the built-in
+ * ones, and finds its own wrappers again. */
 void frame_rules_apply(const struct frame_rules *r, struct profile *p);
 
 /* By the built-in rules alone: libc, the dynamic linker, an allocator, a C++ or Rust runtime
