@@ -34,9 +34,11 @@ struct profile_frame {
 	uint32_t line;        /* 0: not known */
 	uint32_t module;      /* PROFILE_NONE: not known */
 	uint64_t address; /* as in the module's file, within the call; of the first one merged */
+	uint64_t code_bytes; /* the size of a function without a name; 0: not known */
 	bool inlined;     /* into its caller */
 	bool user; /* outside allocator, libc, language runtime and wrappers around malloc */
 	bool wrapper; /* not user because of what it does (wrapper_frames.h), not by a rule */
+	bool plumbing; /* not user, but a library that may stand for stacks without the user's code */
 	bool kept;    /* user because a rule says so, whatever it does */
 };
 
@@ -465,8 +467,8 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore,
 
 /* Reading. */
 const char *profile_module_name(const struct profile *p, uint32_t module); /* without folders */
-/* Innermost user frame of a stack; if it has none, its outermost wrapper, or else its innermost
- * frame; PROFILE_NONE without a stack. */
+/* Innermost user frame of a stack; if it has none, its innermost plumbing, or its outermost wrapper,
+ * or else its innermost frame; PROFILE_NONE without a stack. */
 uint32_t profile_first_user_node(const struct profile *p, uint32_t node);
 
 #endif

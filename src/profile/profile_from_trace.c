@@ -22,7 +22,7 @@
 #include "profile/trace_notes.h"
 #include "profile/trace_resident.h"
 #include "profile/trace_stacks.h"
-#include "profile/wrapper_frames.h"
+#include "profile/user_frame.h"
 #include "trace/trace_block.h"
 
 #include <inttypes.h>
@@ -708,7 +708,7 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = trace_load_sampled_parts(&l);
 	}
 	if (rc == 0) {
-		wrapper_frames_find(l.p);
+		user_frame_settle(l.p);
 		rc = missing_symbols_note(l.p);
 	}
 	if (rc == 0 && !l.spread && l.sel->process_totals && l.p->process_count)

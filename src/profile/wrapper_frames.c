@@ -31,6 +31,7 @@ enum {
 	MOST_CALLERS = 256,  /* of a function that are looked at: enough to know */
 	MOST_PLACES = 8,     /* on which a function allocates, that are told apart */
 	CHUNK_BYTES = 4000,  /* a pool's piece is at least about a page */
+	THIN_BYTES = 192,    /* code of a function that can do little */
 	LONGEST_WORD = 128,
 	MANY = -2,
 };
@@ -154,6 +155,7 @@ struct function {
 	uint32_t first, count;	/* its sites in the list of a round */
 	uint32_t deep;		/* user frames of other functions right above which it stands */
 	int64_t only_caller;	/* a function; NONE_YET, or MANY */
+	uint64_t code_bytes;	/* how large it is, if it has no name; 0: not known */
 	uint8_t kind;		/* enum wrapper_name */
 	bool wrapper, kept, runtime, judged;
 };
@@ -205,7 +207,10 @@ static bool number_functions(struct finder *w)
 		}
 		if (!slots[at]) {
 			w->functions[w->function_count] = (struct function){
-				.name = f->function, .module = f->module, .only_caller = -1};
+				.name = f->function,
+				.module = f->module,
+				.code_bytes = f->code_bytes,
+				.only_caller = -1};
 			slots[at] = ++w->function_count;
 		}
 		w->of_frame[i] = slots[at] - 1;
@@ -235,7 +240,9 @@ static uint32_t caller_of(const struct finder *w, uint32_t node)
 	return PROFILE_NONE;
 }
 
-static void look_at_nodes(struct finder *w)
+/* Finds the user frames of stacks, and what functions stand above of. With `past_helpers`, helpers
+ * that only one function calls are not counted for it. */
+static void look_at_nodes(struct finder *w, bool past_helpers)
 {
 	const struct profile *p = w->p;
 	for (uint32_t i = 0; i < w->function_count; i++)
@@ -248,8 +255,10 @@ static void look_at_nodes(struct finder *w)
 			continue;
 		}
 		w->up[i] = i;
-		if (above != PROFILE_NONE && function_at(w, above) != w->of_frame[n->frame])
-			w->functions[function_at(w, above)].deep++;
+		uint32_t f = w->of_frame[n->frame];
+		uint32_t g = above == PROFILE_NONE ? f : function_at(w, above);
+		if (f != g && !(past_helpers && w->functions[f].only_caller == (int64_t)g))
+			w->functions[g].deep++;
 	}
 }
 
@@ -279,6 +288,7 @@ static void group_sites(struct finder *w)
 
 struct evidence {
 	uint32_t caller_places, caller_functions, places;
+	uint32_t beyond; /* functions that call its callers, up to two: enough to be many */
 	uint32_t sized;	   /* callers whose sizes are known */
 	uint32_t constant; /* of them, those that ask for one size */
 	uint32_t even;	   /* of those, sizes that structures have */
@@ -338,6 +348,7 @@ static void gather(struct finder *w, uint32_t function, struct evidence *e)
 	uint32_t callers[MOST_CALLERS];
 	uint64_t places[MOST_PLACES];
 	double means[MOST_CALLERS];
+	uint32_t beyond = PROFILE_NONE;
 	*e = (struct evidence){0};
 	w->judging++;
 	for (uint32_t i = 0; i < f->count && e->caller_places < MOST_CALLERS; i++) {
@@ -361,6 +372,10 @@ static void gather(struct finder *w, uint32_t function, struct evidence *e)
 			callers[e->caller_places++] = frame;
 		}
 		add_asked(&w->asked[frame], p, site);
+		if (e->beyond < 2 && (caller = caller_of(w, caller)) != PROFILE_NONE) {
+			e->beyond += !e->beyond || function_at(w, caller) != beyond;
+			beyond = function_at(w, caller);
+		}
 	}
 	for (uint32_t i = 0; i < e->caller_places; i++) {
 		const struct asked *a = &w->asked[callers[i]];
@@ -398,7 +413,8 @@ static bool is_wrapper(const struct function *f, const struct evidence *e)
 	case WRAPPER_NAME_OPERATOR:
 		return true;
 	case WRAPPER_NAME_MALLOC:
-		return e->caller_places >= 2;
+		/* Called through a pointer, it has one caller but serves many. */
+		return e->caller_places >= 2 || e->beyond >= 2;
 	case WRAPPER_NAME_LIKELY:
 		return e->caller_places >= 2 && e->places <= 4 && f->deep <= f->count &&
 		       (!one_size || e->size >= CHUNK_BYTES);
@@ -408,6 +424,10 @@ static bool is_wrapper(const struct function *f, const struct evidence *e)
 	case WRAPPER_NAME_NONE:
 		if (e->caller_functions >= 6 && e->places <= 3 && 4 * f->deep <= f->count &&
 		    2 * e->sizes >= e->sized)
+			return true;
+		/* Too small to do more than pass the size on. */
+		if (f->code_bytes && f->code_bytes <= THIN_BYTES && e->caller_functions >= 2 &&
+		    e->places <= 2 && !f->deep && e->sizes > 1)
 			return true;
 		/* fallthrough */
 	case WRAPPER_NAME_PLAIN:
@@ -449,7 +469,7 @@ static bool judge(struct finder *w)
 }
 
 /* Names sites by the caller of functions that only one function calls, if that one's name says that
- * it allocates: what it has them for. */
+ * it allocates, which is what it has them for; or if neither has a name, and the helper is small. */
 static void pass_helpers(struct finder *w)
 {
 	const struct profile *p = w->p;
@@ -477,7 +497,9 @@ static void pass_helpers(struct finder *w)
 			const struct function *g = &w->functions[f->only_caller];
 			enum wrapper_name kind = wrapper_name_of(
 				g->name, p->frames[p->nodes[node].frame].file != NULL);
-			if (kind >= WRAPPER_NAME_LIKELY) {
+			bool thin = f->kind == WRAPPER_NAME_NONE && f->code_bytes &&
+				    f->code_bytes <= THIN_BYTES;
+			if (kind >= WRAPPER_NAME_LIKELY || (thin && kind == WRAPPER_NAME_NONE)) {
 				w->named[i] = node;
 				break;
 			}
@@ -532,7 +554,7 @@ static void fold(struct finder *w)
 static void name_sites(struct finder *w)
 {
 	const struct profile *p = w->p;
-	look_at_nodes(w);
+	look_at_nodes(w, false);
 	for (uint32_t i = 0; i < p->site_count; i++)
 		w->named[i] = p->sites[i].node < p->node_count ? w->up[p->sites[i].node]
 							      : PROFILE_NONE;
@@ -546,6 +568,7 @@ static void find(struct finder *w)
 		bool any = judge(w);
 		if (!any) {
 			pass_helpers(w);
+			look_at_nodes(w, true);
 			group_sites(w);
 			any = judge(w);
 			fold_helpers(w);
