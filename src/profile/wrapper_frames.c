@@ -123,7 +123,7 @@ enum wrapper_name wrapper_name_of(const char *function, bool has_file)
 	static const char *const objects[] = {
 		"new",	"create", "make", "init", "append", "push",  "add",	  "insert",
 		"parse", "read",  "load", "copy", "clone",  "build", "construct", "open",
-		"put",	"set",	  "get",  "decode", "main"};
+		"decode"};
 	char word[LONGEST_WORD];
 	if (!has_file && strstr(function, "+0x"))
 		return WRAPPER_NAME_NONE;

@@ -104,7 +104,7 @@ struct stack {
 
 size_t report_print_callers(FILE *out, const char *callers, size_t max)
 {
-	if (!callers || max < 3 + SHORTEST)
+	if (!callers || max < 8)
 		return 0;
 	fputs(" < ", out);
 	return 3 + words_print_fit(out, callers, max - 3);
