@@ -5,7 +5,8 @@
  * arguments, since that is how lists show long names. A group is split by the next user frame
  * outward, its parts by the one after that, until each site stands alone or stacks end. What is shown
  * are the callers that made a difference, so no two texts of a group are the same but where nothing
- * tells the stacks apart. A line is shown only where callers of one function differ in nothing else.
+ * tells the stacks apart. A line is shown only where callers of one function differ in nothing else,
+ * and how deep a recursion is where that is all that differs.
  *
  * Stacks of hostile files may be endless: DEEPEST bounds the work. */
 #include "profile/site_callers.h"
@@ -21,6 +22,7 @@ enum { DEEPEST = 64, MOST_SHOWN = 6, LONGEST_NAME = 120 };
 
 struct shown_caller {
 	uint32_t node, depth; /* depth 1 is the caller of the first user frame */
+	uint32_t repeat;      /* to be shown if above 1 */
 	bool line;
 };
 
@@ -29,9 +31,10 @@ struct item {
 	uint32_t node; /* user frame of this level */
 	bool library;  /* a stack without the user's code: its plumbing tells it apart */
 	bool line;     /* a line is needed to tell it from its neighbour */
+	bool times;    /* or how often it calls itself */
 	/* How `node` reads, NULL: the stack has ended. */
 	const char *function, *file;
-	uint32_t line_number, module;
+	uint32_t line_number, module, repeat;
 	struct shown_caller shown[MOST_SHOWN];
 	uint32_t shown_count;
 };
@@ -48,11 +51,22 @@ struct grouping {
 	bool failed;
 };
 
+/* The next frame outward that counts; PROFILE_NONE: there is none. */
+static uint32_t caller_of(const struct profile *p, const struct item *it, uint32_t node)
+{
+	for (node = p->nodes[node].parent; node != PROFILE_NONE; node = p->nodes[node].parent) {
+		const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+		if (f->user || (it->library && f->plumbing))
+			return node;
+	}
+	return PROFILE_NONE;
+}
+
 static void read_node(struct grouping *g, struct item *it)
 {
 	char text[WORDS_SHORT];
 	it->function = it->file = NULL;
-	it->line_number = it->module = 0;
+	it->line_number = it->module = it->repeat = 0;
 	if (it->node == PROFILE_NONE)
 		return;
 	const struct profile_frame *f = &g->p->frames[g->p->nodes[it->node].frame];
@@ -62,23 +76,19 @@ static void read_node(struct grouping *g, struct item *it)
 	it->line_number = f->line;
 	it->module = f->file ? PROFILE_NONE : f->module;
 	g->failed |= !it->function;
+	/* Recursion is one caller: the last of it stands for all. */
+	for (uint32_t n = it->node; n != PROFILE_NONE; n = caller_of(g->p, it, n)) {
+		if (g->p->nodes[n].frame != g->p->nodes[it->node].frame)
+			break;
+		it->node = n;
+		it->repeat++;
+	}
 }
 
-/* The next caller that reads differently. */
 static void step_out(struct grouping *g, struct item *it)
 {
-	const struct profile *p = g->p;
-	if (it->node == PROFILE_NONE)
-		return;
-	uint32_t before = p->nodes[it->node].frame;
-	do {
-		it->node = p->nodes[it->node].parent;
-		if (it->node == PROFILE_NONE)
-			break;
-		const struct profile_frame *f = &p->frames[p->nodes[it->node].frame];
-		if ((f->user || (it->library && f->plumbing)) && p->nodes[it->node].frame != before)
-			break;
-	} while (true);
+	if (it->node != PROFILE_NONE)
+		it->node = caller_of(g->p, it, it->node);
 	read_node(g, it);
 }
 
@@ -98,13 +108,15 @@ static int compare(const void *a, const void *b)
 		order = x->module < y->module ? -1 : x->module > y->module;
 	if (!order)
 		order = x->line_number < y->line_number ? -1 : x->line_number > y->line_number;
+	if (!order)
+		order = x->repeat < y->repeat ? -1 : x->repeat > y->repeat;
 	return order ? order : (x->position < y->position ? -1 : x->position > y->position);
 }
 
 static bool reads_same(const struct item *x, const struct item *y)
 {
 	return x->function == y->function && x->file == y->file && x->module == y->module &&
-	       x->line_number == y->line_number;
+	       x->line_number == y->line_number && x->repeat == y->repeat;
 }
 
 /* Of items that read the same up to this level. */
@@ -115,18 +127,22 @@ static void split(struct grouping *g, struct item *items, uint32_t count, uint32
 	bool ended = true;
 	for (uint32_t i = 0; i < count; i++) {
 		step_out(g, &items[i]);
-		items[i].line = false;
+		items[i].line = items[i].times = false;
 		ended &= items[i].node == PROFILE_NONE;
 	}
 	if (ended || g->failed)
 		return;
 	qsort(items, count, sizeof *items, compare);
 	bool parted = !reads_same(&items[0], &items[count - 1]);
-	for (uint32_t i = 0; parted && i + 1 < count; i++)
-		if (items[i].function == items[i + 1].function &&
-		    items[i].file == items[i + 1].file &&
-		    items[i].line_number != items[i + 1].line_number)
-			items[i].line = items[i + 1].line = true;
+	for (uint32_t i = 0; parted && i + 1 < count; i++) {
+		struct item *x = &items[i], *y = &items[i + 1];
+		if (x->function != y->function || x->file != y->file || x->module != y->module)
+			continue;
+		if (x->line_number != y->line_number)
+			x->line = y->line = true;
+		else if (x->repeat != y->repeat)
+			x->times = y->times = true;
+	}
 	for (uint32_t i = 0; parted && i < count; i++) {
 		struct item *it = &items[i];
 		if (it->node == PROFILE_NONE)
@@ -134,7 +150,8 @@ static void split(struct grouping *g, struct item *items, uint32_t count, uint32
 		/* Of very many the last is kept: it is the one that parts this group. */
 		if (it->shown_count < MOST_SHOWN)
 			it->shown_count++;
-		it->shown[it->shown_count - 1] = (struct shown_caller){it->node, depth, it->line};
+		it->shown[it->shown_count - 1] = (struct shown_caller){
+			it->node, depth, it->times ? it->repeat : 1, it->line};
 	}
 	for (uint32_t i = 0, next; i < count; i = next) {
 		for (next = i + 1; next < count && reads_same(&items[i], &items[next]);)
@@ -145,18 +162,22 @@ static void split(struct grouping *g, struct item *items, uint32_t count, uint32
 
 static const char *text_of(struct grouping *g, const struct item *it)
 {
-	char text[MOST_SHOWN * (LONGEST_NAME + 32)], name[WORDS_SHORT], line[16];
+	char text[MOST_SHOWN * (LONGEST_NAME + 32)], name[WORDS_SHORT], line[16],
+		times[16];
 	size_t used = 0;
 	uint32_t before = 0;
 	for (uint32_t i = 0; i < it->shown_count; i++) {
 		const struct shown_caller *c = &it->shown[i];
 		const struct profile_frame *f = &g->p->frames[g->p->nodes[c->node].frame];
-		line[0] = 0;
+		line[0] = times[0] = 0;
 		if (c->line && f->line)
 			snprintf(line, sizeof line, ":%" PRIu32, f->line);
-		int n = snprintf(text + used, sizeof text - used, "%s%s%.*s%s", i ? " < " : "",
+		if (c->repeat > 1)
+			snprintf(times, sizeof times, " x%" PRIu32, c->repeat);
+		int n = snprintf(text + used, sizeof text - used, "%s%s%.*s%s%s", i ? " < " : "",
 				 c->depth > before + 1 ? "... < " : "", LONGEST_NAME,
-				 words_shorten(name, f->function) ? name : f->function, line);
+				 words_shorten(name, f->function) ? name : f->function, line,
+				 times);
 		used += n < 0 ? 0 : (size_t)n;
 		before = c->depth;
 	}

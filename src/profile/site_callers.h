@@ -9,7 +9,7 @@ struct site_callers;
 struct site_callers *site_callers_new(const struct profile *p, const uint32_t *sites,
 				      uint32_t count);
 void site_callers_free(struct site_callers *c);
-/* For the site at this position of the list: "caller", "caller < ... < main:12"; NULL: its first
+/* For the site at this position of the list: "caller", "walk x3", "caller < ... < main:12"; NULL: its first
  * user frame says it alone, or no caller would tell more. A NULL list tells nothing. */
 const char *site_callers_text(const struct site_callers *c, uint32_t position);
 

@@ -32,6 +32,7 @@ enum {
 	MOST_PLACES = 8,     /* on which a function allocates, that are told apart */
 	CHUNK_BYTES = 4000,  /* a pool's piece is at least about a page */
 	THIN_BYTES = 192,    /* code of a function that can do little */
+	ROUGHEST = 4,	     /* bytes that an estimated size may be off */
 	LONGEST_WORD = 128,
 	MANY = -2,
 };
@@ -158,12 +159,14 @@ struct function {
 	uint64_t code_bytes;	/* how large it is, if it has no name; 0: not known */
 	uint8_t kind;		/* enum wrapper_name */
 	bool wrapper, kept, runtime, judged;
+	bool has_helpers;	/* sites were passed on to it */
 };
 
 /* What a caller asked a function for. */
 struct asked {
 	double bytes, blocks;
 	double looks; /* blocks that the sizes are known of: fewer if it is sampled */
+	double sites;
 };
 
 struct finder {
@@ -318,6 +321,7 @@ static void add_asked(struct asked *to, const struct profile *p, uint32_t site)
 	/* A resized block's sizes are the program's data: never whole, never one size. */
 	to->bytes += bytes + (s->reallocations ? 0.37 * blocks : 0);
 	to->blocks += blocks;
+	to->sites++;
 	to->looks += p->spreads ? (double)p->spreads[site].samples : blocks;
 }
 
@@ -329,7 +333,7 @@ static int by_size(const void *a, const void *b)
 
 static bool is_same_size(double a, double b)
 {
-	return fabs(a - b) <= 0.001 * fabs(a) + 0.01;
+	return fabs(a - b) <= 0.002 * fabs(a) + 0.01;
 }
 
 /* Where in the function it allocates: on which line, or at which address. */
@@ -382,10 +386,13 @@ static void gather(struct finder *w, uint32_t function, struct evidence *e)
 		if (a->blocks <= 0)
 			continue;
 		double mean = a->bytes / a->blocks;
-		/* Estimates are rounded to whole blocks and bytes. */
-		double rounding = p->rate_bytes ? (mean + 1) / a->blocks : 0;
-		bool whole = fabs(mean - round(mean)) < 0.001 + rounding;
-		bool even = whole && fmod(round(mean), 8) == 0;
+		/* Estimates are rounded to whole blocks and bytes, for each site. */
+		double off = !p->rate_bytes ? 0
+					    : 0.001 * mean + sqrt(a->sites) * (mean + 1) / a->blocks;
+		if (off > ROUGHEST)
+			continue;
+		bool whole = fabs(mean - round(mean)) < 0.001 + off;
+		bool even = fabs(mean - 8 * round(mean / 8)) < 0.001 + off / 2;
 		means[e->sized++] = mean;
 		/* Of one block the size is always whole: then it must look like a structure's. */
 		e->constant += whole && (a->looks > 1 || even);
@@ -453,14 +460,15 @@ static bool is_candidate(struct finder *w, struct function *f)
 	return f->kind != WRAPPER_NAME_OBJECT && (f->count > 1 || f->kind == WRAPPER_NAME_OPERATOR);
 }
 
-/* Judges the functions that name sites. True: wrappers were found. */
-static bool judge(struct finder *w)
+/* Judges the functions that name sites, or those to which they were passed on. True: wrappers were
+ * found. */
+static bool judge(struct finder *w, bool past_helpers)
 {
 	bool any = false;
 	for (uint32_t i = 0; i < w->function_count; i++) {
 		struct function *f = &w->functions[i];
 		struct evidence e;
-		if (!is_candidate(w, f))
+		if ((past_helpers && !f->has_helpers) || !is_candidate(w, f))
 			continue;
 		gather(w, i, &e);
 		any |= f->wrapper = is_wrapper(f, &e);
@@ -473,8 +481,10 @@ static bool judge(struct finder *w)
 static void pass_helpers(struct finder *w)
 {
 	const struct profile *p = w->p;
-	for (uint32_t i = 0; i < w->function_count; i++)
+	for (uint32_t i = 0; i < w->function_count; i++) {
 		w->functions[i].only_caller = -1;
+		w->functions[i].has_helpers = false;
+	}
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		if (w->named[i] == PROFILE_NONE)
 			continue;
@@ -494,13 +504,14 @@ static void pass_helpers(struct finder *w)
 			if (f->only_caller < 0 || f->kept)
 				break;
 			node = caller_of(w, node);
-			const struct function *g = &w->functions[f->only_caller];
+			struct function *g = &w->functions[f->only_caller];
 			enum wrapper_name kind = wrapper_name_of(
 				g->name, p->frames[p->nodes[node].frame].file != NULL);
 			bool thin = f->kind == WRAPPER_NAME_NONE && f->code_bytes &&
 				    f->code_bytes <= THIN_BYTES;
 			if (kind >= WRAPPER_NAME_LIKELY || (thin && kind == WRAPPER_NAME_NONE)) {
 				w->named[i] = node;
+				g->has_helpers = true;
 				break;
 			}
 		}
@@ -565,12 +576,12 @@ static void find(struct finder *w)
 {
 	for (int round = 0; round < ROUNDS; round++) {
 		name_sites(w);
-		bool any = judge(w);
+		bool any = judge(w, false);
 		if (!any) {
 			pass_helpers(w);
 			look_at_nodes(w, true);
 			group_sites(w);
-			any = judge(w);
+			any = judge(w, true);
 			fold_helpers(w);
 		}
 		if (!any) {
