@@ -34,6 +34,7 @@ enum {
 	THIN_BYTES = 192,    /* code of a function that can do little */
 	ROUGHEST = 4,	     /* bytes that an estimated size may be off */
 	LONGEST_WORD = 128,
+	NOT_SEEN = -1,
 	MANY = -2,
 };
 
@@ -154,12 +155,13 @@ struct function {
 	const char *name;
 	uint32_t module;
 	uint32_t first, count;	/* its sites in the list of a round */
-	uint32_t deep;		/* user frames of other functions right above which it stands */
-	int64_t only_caller;	/* a function; NONE_YET, or MANY */
+	uint32_t deep;		/* sites of other functions above which it stands, near */
+	int64_t only_caller;	/* a function; NOT_SEEN, or MANY */
 	uint64_t code_bytes;	/* how large it is, if it has no name; 0: not known */
 	uint8_t kind;		/* enum wrapper_name */
 	bool wrapper, kept, runtime, judged;
 	bool has_helpers;	/* sites were passed on to it */
+	bool changed;		/* it names other sites than when it was judged */
 };
 
 /* What a caller asked a function for. */
@@ -174,9 +176,9 @@ struct finder {
 	uint32_t *of_frame; /* functions by frame */
 	struct function *functions;
 	uint32_t function_count;
-	uint32_t *up;	/* by node: itself or the next caller that is a user frame */
-	uint32_t *list; /* sites, those of one function together */
-	uint32_t *named; /* by site: the node that names it this round */
+	uint32_t *list;	 /* sites, those of one function together */
+	uint32_t *first; /* by site: its first user frame; */
+	uint32_t *named; /* or the function's that has that for a helper */
 	/* While one function is judged, of its callers: */
 	uint32_t judging;  /* its number, different each time */
 	uint32_t *seen;	   /* by frame: the last one that it is a caller of */
@@ -213,7 +215,7 @@ static bool number_functions(struct finder *w)
 				.name = f->function,
 				.module = f->module,
 				.code_bytes = f->code_bytes,
-				.only_caller = -1};
+				.only_caller = NOT_SEEN};
 			slots[at] = ++w->function_count;
 		}
 		w->of_frame[i] = slots[at] - 1;
@@ -230,38 +232,48 @@ static uint32_t function_at(const struct finder *w, uint32_t node)
 	return w->of_frame[w->p->nodes[node].frame];
 }
 
+static uint8_t kind_of(const struct finder *w, uint32_t node)
+{
+	struct function *f = &w->functions[function_at(w, node)];
+	if (!f->judged) {
+		f->judged = true;
+		f->kind = (uint8_t)wrapper_name_of(
+			f->name, w->p->frames[w->p->nodes[node].frame].file != NULL);
+	}
+	return f->kind;
+}
+
 /* The user frame that called this function, beyond its own recursion; PROFILE_NONE: none. */
 static uint32_t caller_of(const struct finder *w, uint32_t node)
 {
 	const struct profile *p = w->p;
 	uint32_t f = function_at(w, node);
-	for (uint32_t up = p->nodes[node].parent; up != PROFILE_NONE; up = p->nodes[up].parent) {
-		up = w->up[up];
-		if (up == PROFILE_NONE || function_at(w, up) != f)
-			return up;
-	}
+	for (node = p->nodes[node].parent; node != PROFILE_NONE; node = p->nodes[node].parent)
+		if (p->frames[p->nodes[node].frame].user && function_at(w, node) != f)
+			return node;
 	return PROFILE_NONE;
 }
 
-/* Finds the user frames of stacks, and what functions stand above of. With `past_helpers`, helpers
- * that only one function calls are not counted for it. */
-static void look_at_nodes(struct finder *w, bool past_helpers)
+/* Counts, for each function, sites that it stands above of but does not name. With `past_helpers`,
+ * those of helpers that only it calls do not count. */
+static void look_above(struct finder *w, bool past_helpers)
 {
 	const struct profile *p = w->p;
 	for (uint32_t i = 0; i < w->function_count; i++)
 		w->functions[i].deep = 0;
-	for (uint32_t i = 0; i < p->node_count; i++) {
-		const struct profile_node *n = &p->nodes[i];
-		uint32_t above = n->parent < i ? w->up[n->parent] : PROFILE_NONE;
-		if (!p->frames[n->frame].user) {
-			w->up[i] = above;
-			continue;
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		uint32_t node = w->first[i], of = node == PROFILE_NONE ? 0 : function_at(w, node);
+		bool helpers = past_helpers;
+		for (int k = 0; k < HELPERS - 1 && node != PROFILE_NONE; k++) {
+			const struct function *f = &w->functions[function_at(w, node)];
+			node = caller_of(w, node);
+			if (node == PROFILE_NONE)
+				break;
+			uint32_t g = function_at(w, node);
+			helpers = helpers && f->only_caller == (int64_t)g;
+			if (g != of && !helpers)
+				w->functions[g].deep++;
 		}
-		w->up[i] = i;
-		uint32_t f = w->of_frame[n->frame];
-		uint32_t g = above == PROFILE_NONE ? f : function_at(w, above);
-		if (f != g && !(past_helpers && w->functions[f].only_caller == (int64_t)g))
-			w->functions[g].deep++;
 	}
 }
 
@@ -449,15 +461,11 @@ static bool is_wrapper(const struct function *f, const struct evidence *e)
 /* Could it ever be one? Saves most functions the closer look. */
 static bool is_candidate(struct finder *w, struct function *f)
 {
-	if (!f->count || f->wrapper || f->kept || f->runtime)
+	if (!f->count || !f->changed || f->wrapper || f->kept || f->runtime)
 		return false;
-	if (!f->judged) {
-		const struct profile *p = w->p;
-		uint32_t node = w->named[w->list[f->first]];
-		f->judged = true;
-		f->kind = (uint8_t)wrapper_name_of(f->name, p->frames[p->nodes[node].frame].file);
-	}
-	return f->kind != WRAPPER_NAME_OBJECT && (f->count > 1 || f->kind == WRAPPER_NAME_OPERATOR);
+	f->changed = false;
+	uint8_t kind = kind_of(w, w->named[w->list[f->first]]);
+	return kind != WRAPPER_NAME_OBJECT && (f->count > 1 || kind == WRAPPER_NAME_OPERATOR);
 }
 
 /* Judges the functions that name sites, or those to which they were passed on. True: wrappers were
@@ -482,7 +490,7 @@ static void pass_helpers(struct finder *w)
 {
 	const struct profile *p = w->p;
 	for (uint32_t i = 0; i < w->function_count; i++) {
-		w->functions[i].only_caller = -1;
+		w->functions[i].only_caller = NOT_SEEN;
 		w->functions[i].has_helpers = false;
 	}
 	for (uint32_t i = 0; i < p->site_count; i++) {
@@ -493,8 +501,9 @@ static void pass_helpers(struct finder *w)
 			struct function *f = &w->functions[function_at(w, node)];
 			node = caller_of(w, node);
 			int64_t caller = node == PROFILE_NONE ? MANY : (int64_t)function_at(w, node);
-			f->only_caller = f->only_caller == -1 || f->only_caller == caller ? caller
-											 : MANY;
+			f->only_caller = f->only_caller == NOT_SEEN || f->only_caller == caller
+						 ? caller
+						 : MANY;
 		}
 	}
 	for (uint32_t i = 0; i < p->site_count; i++) {
@@ -505,13 +514,12 @@ static void pass_helpers(struct finder *w)
 				break;
 			node = caller_of(w, node);
 			struct function *g = &w->functions[f->only_caller];
-			enum wrapper_name kind = wrapper_name_of(
-				g->name, p->frames[p->nodes[node].frame].file != NULL);
+			uint8_t kind = kind_of(w, node);
 			bool thin = f->kind == WRAPPER_NAME_NONE && f->code_bytes &&
 				    f->code_bytes <= THIN_BYTES;
 			if (kind >= WRAPPER_NAME_LIKELY || (thin && kind == WRAPPER_NAME_NONE)) {
 				w->named[i] = node;
-				g->has_helpers = true;
+				g->has_helpers = g->changed = true;
 				break;
 			}
 		}
@@ -525,7 +533,7 @@ static void fold_helpers(struct finder *w)
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		if (w->named[i] == PROFILE_NONE || !w->functions[function_at(w, w->named[i])].wrapper)
 			continue;
-		for (uint32_t n = w->up[p->sites[i].node]; n != w->named[i]; n = caller_of(w, n))
+		for (uint32_t n = w->first[i]; n != w->named[i]; n = caller_of(w, n))
 			w->functions[function_at(w, n)].wrapper = true;
 	}
 }
@@ -565,28 +573,35 @@ static void fold(struct finder *w)
 static void name_sites(struct finder *w)
 {
 	const struct profile *p = w->p;
-	look_at_nodes(w, false);
-	for (uint32_t i = 0; i < p->site_count; i++)
-		w->named[i] = p->sites[i].node < p->node_count ? w->up[p->sites[i].node]
-							      : PROFILE_NONE;
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		uint32_t node = w->first[i];
+		while (node != PROFILE_NONE && !p->frames[p->nodes[node].frame].user)
+			node = p->nodes[node].parent;
+		if (node != w->first[i] && node != PROFILE_NONE)
+			w->functions[function_at(w, node)].changed = true;
+		w->first[i] = w->named[i] = node;
+	}
 	group_sites(w);
+	look_above(w, false);
 }
 
 static void find(struct finder *w)
 {
+	const struct profile *p = w->p;
+	for (uint32_t i = 0; i < p->site_count; i++)
+		w->first[i] = p->sites[i].node < p->node_count ? p->sites[i].node : PROFILE_NONE;
+	for (uint32_t i = 0; i < w->function_count; i++)
+		w->functions[i].changed = true;
 	for (int round = 0; round < ROUNDS; round++) {
 		name_sites(w);
-		bool any = judge(w, false);
+		bool any = judge(w, false) || judge_siblings(w);
 		if (!any) {
 			pass_helpers(w);
-			look_at_nodes(w, true);
 			group_sites(w);
+			look_above(w, true);
 			any = judge(w, true);
-			fold_helpers(w);
-		}
-		if (!any) {
-			name_sites(w);
-			any = judge_siblings(w);
+			if (any)
+				fold_helpers(w);
 		}
 		if (!any)
 			return;
@@ -602,19 +617,19 @@ void wrapper_frames_find(struct profile *p)
 		return;
 	w.of_frame = malloc(frames * sizeof *w.of_frame);
 	w.functions = malloc(frames * sizeof *w.functions);
-	w.up = malloc(((size_t)p->node_count + 1) * sizeof *w.up);
 	w.list = malloc(sites * sizeof *w.list);
+	w.first = malloc(sites * sizeof *w.first);
 	w.named = malloc(sites * sizeof *w.named);
 	w.seen = calloc(frames, sizeof *w.seen);
 	w.seen_fn = calloc(frames, sizeof *w.seen_fn);
 	w.asked = malloc(frames * sizeof *w.asked);
-	if (w.of_frame && w.functions && w.up && w.list && w.named && w.seen && w.seen_fn &&
+	if (w.of_frame && w.functions && w.list && w.first && w.named && w.seen && w.seen_fn &&
 	    w.asked && number_functions(&w))
 		find(&w);
 	free(w.of_frame);
 	free(w.functions);
-	free(w.up);
 	free(w.list);
+	free(w.first);
 	free(w.named);
 	free(w.seen);
 	free(w.seen_fn);
