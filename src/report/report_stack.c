@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLERS_SHOWN = 3, LONGEST_CYCLE = 8, NARROWEST = 22, SHORTEST = 12, WHOLE_INDENT = 14 };
+enum { CALLERS_SHOWN = 3, LONGEST_CYCLE = 8, NARROWEST = 22, SHORTEST = 12, WHOLE_INDENT = 14,
+       PLACE_LEAST = 16 };
 
 /* A frame of the stack, which repeats `repeat` times together with the cycle - 1 before it. */
 struct shown_frame {
@@ -110,19 +111,27 @@ size_t report_print_callers(FILE *out, const char *callers, size_t max)
 	return 3 + words_print_fit(out, callers, max - 3);
 }
 
-/* Columns that callers get of a line: what they need, at most half, or what the name leaves. */
+/* Columns that the callers behind a frame get of a line: what they need, if the function's name and
+ * something of its place have room too, or half. */
 static size_t callers_room(const struct profile *p, uint32_t node, const char *callers, size_t max)
 {
 	char text[WORDS_SHORT];
 	if (!callers || node >= p->node_count)
 		return 0;
-	const char *function = p->frames[p->nodes[node].frame].function;
+	const struct profile_frame *f = &p->frames[p->nodes[node].frame];
 	size_t wanted = words_columns(callers) + 3;
-	size_t name = words_columns(words_shorten(text, function) ? text : function);
-	size_t most = name < max / 2 ? max - name : max / 2;
-	if (p->frames[p->nodes[node].frame].file && most > max / 2)
-		most = max / 2;
+	size_t name = words_columns(words_shorten(text, f->function) ? text : f->function);
+	size_t place = f->file ? PLACE_LEAST : 0;
+	size_t most = name + place < max / 2 ? max - name - place : max / 2;
 	return wanted < most ? wanted : most;
+}
+
+/* A frame before its callers: there is no room for a module's name that is cut. */
+static bool drops_module(const struct profile *p, uint32_t node, size_t max)
+{
+	const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+	return !f->file && f->module < p->module_count &&
+	       words_columns(f->function) + words_columns(profile_module_name(p, f->module)) + 4 > max;
 }
 
 static void print_heading(FILE *out, const struct stack *s, size_t head,
@@ -136,7 +145,13 @@ static void print_heading(FILE *out, const struct stack *s, size_t head,
 	if (s->count) {
 		size_t callers = callers_room(
 			s->p, s->shown[head].node, s->callers, s->room - via);
-		print_frame(out, s->p, &s->shown[head], s->room - via - callers);
+		size_t room = s->room - via - callers;
+		uint32_t node = s->shown[head].node;
+		if (callers && s->shown[head].repeat < 2 && drops_module(s->p, node, room))
+			words_print_function(
+				out, s->p->frames[s->p->nodes[node].frame].function, room);
+		else
+			print_frame(out, s->p, &s->shown[head], room);
 		report_print_callers(out, s->callers, callers);
 	} else
 		fputs("[stack unknown]", out);
