@@ -70,8 +70,8 @@ static void read_node(struct grouping *g, struct item *it)
 	if (it->node == PROFILE_NONE)
 		return;
 	const struct profile_frame *f = &g->p->frames[g->p->nodes[it->node].frame];
-	it->function = name_pool_add(
-		g->pool, words_shorten(text, f->function) ? text : f->function);
+	it->function =
+		name_pool_add(g->pool, words_shorten(text, f->function) ? text : f->function);
 	it->file = f->file;
 	it->line_number = f->line;
 	it->module = f->file ? PROFILE_NONE : f->module;
@@ -162,8 +162,7 @@ static void split(struct grouping *g, struct item *items, uint32_t count, uint32
 
 static const char *text_of(struct grouping *g, const struct item *it)
 {
-	char text[MOST_SHOWN * (LONGEST_NAME + 32)], name[WORDS_SHORT], line[16],
-		times[16];
+	char text[MOST_SHOWN * (LONGEST_NAME + 32)], name[WORDS_SHORT], line[16], times[16];
 	size_t used = 0;
 	uint32_t before = 0;
 	for (uint32_t i = 0; i < it->shown_count; i++) {

@@ -215,8 +215,8 @@ static int split_python(struct profile *p, struct symbol_frame *frame)
 	if (!file || !file[1])
 		return 0;
 	frame->file = name_pool_add(p->names, file + 1);
-	frame->function = name_pool_add_n(p->names, frame->function,
-					  (size_t)(file - frame->function));
+	frame->function =
+		name_pool_add_n(p->names, frame->function, (size_t)(file - frame->function));
 	return frame->file && frame->function ? 0 : HEFT_ENOMEM;
 }
 

@@ -211,9 +211,9 @@ static bool is_python_module(const char *path)
 	const char *name = name_of(path);
 	if (strncmp(name, "python", 6) == 0 || strncmp(name, "libpython", 9) == 0)
 		return true;
-	return strstr(name, ".so") && (strstr(path, "/lib-dynload/") ||
-				       strstr(path, "/site-packages/") ||
-				       strstr(path, "/dist-packages/"));
+	return strstr(name, ".so") &&
+	       (strstr(path, "/lib-dynload/") || strstr(path, "/site-packages/") ||
+		strstr(path, "/dist-packages/"));
 }
 
 /* Where Python's own functions have frames, theirs is the code that the user wrote. */

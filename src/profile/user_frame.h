@@ -24,7 +24,7 @@ int frame_rules_add_file(struct frame_rules *r, const char *path, struct heft_er
 /* What the last rule that matches a frame says. */
 enum frame_fold {
 	FRAME_NOT_SAID, /* the user's, then */
-	FRAME_KEPT,	/* the user's */
+	FRAME_KEPT,     /* the user's */
 	FRAME_FOLDED,
 	FRAME_PLUMBING, /* folded, but it names a stack that has nothing of the user's */
 };

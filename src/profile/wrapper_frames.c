@@ -26,13 +26,13 @@
 #include <strings.h>
 
 enum {
-	ROUNDS = 8,	     /* wrappers on wrappers: more are not seen in practice */
-	HELPERS = 4,	     /* between a wrapper and the allocation */
-	MOST_CALLERS = 256,  /* of a function that are looked at: enough to know */
-	MOST_PLACES = 8,     /* on which a function allocates, that are told apart */
-	CHUNK_BYTES = 4000,  /* a pool's piece is at least about a page */
-	THIN_BYTES = 192,    /* code of a function that can do little */
-	ROUGHEST = 4,	     /* bytes that an estimated size may be off */
+	ROUNDS = 8,         /* wrappers on wrappers: more are not seen in practice */
+	HELPERS = 4,        /* between a wrapper and the allocation */
+	MOST_CALLERS = 256, /* of a function that are looked at: enough to know */
+	MOST_PLACES = 8,    /* on which a function allocates, that are told apart */
+	CHUNK_BYTES = 4000, /* a pool's piece is at least about a page */
+	THIN_BYTES = 192,   /* code of a function that can do little */
+	ROUGHEST = 4,       /* bytes that an estimated size may be off */
 	LONGEST_WORD = 128,
 	NOT_SEEN = -1,
 	MANY = -2,
@@ -88,9 +88,10 @@ static bool is_one_of(const char *const *words, size_t count, const char *word, 
 static size_t without_manner(const char *word)
 {
 	static const char *const manners[] = {
-		"n",	"nn",	"array", "usable",  "internal", "impl",	  "safe", "raw", "zero",
-		"zeroed", "aligned", "try",   "or",	    "die",	"fail",	  "bytes", "mem", "memory",
-		"fn",	"func", "hook",	 "wrapper", "fast",	"slow",	  "z",	  "x",	 "helper",
+		"n",       "nn",    "array",  "usable",  "internal", "impl",   "safe",
+		"raw",     "zero",  "zeroed", "aligned", "try",      "or",     "die",
+		"fail",    "bytes", "mem",    "memory",  "fn",       "func",   "hook",
+		"wrapper", "fast",  "slow",   "z",       "x",        "helper",
 	};
 	size_t length = strlen(word);
 	for (;;) {
@@ -117,15 +118,14 @@ static bool has_word(const char *word, const char *const *words, size_t count)
 
 enum wrapper_name wrapper_name_of(const char *function, bool has_file)
 {
-	static const char *const mallocs[] = {"malloc",   "calloc", "realloc",	"zalloc",
-					      "memalign", "strdup", "strndup",	"memdup",
+	static const char *const mallocs[] = {"malloc",    "calloc",   "realloc", "zalloc",
+					      "memalign",  "strdup",   "strndup", "memdup",
 					      "mem_alloc", "memalloc", "mallocz", "reallocf"};
-	static const char *const hints[] = {"alloc",  "grow",	"resize",  "reserve",
+	static const char *const hints[] = {"alloc",  "grow",   "resize",  "reserve",
 					    "strdup", "memdup", "enlarge", "ensure_capacity"};
 	static const char *const objects[] = {
-		"new",	"create", "make", "init", "append", "push",  "add",	  "insert",
-		"parse", "read",  "load", "copy", "clone",  "build", "construct", "open",
-		"decode"};
+		"new",  "create", "make", "init",  "append", "push",      "add",  "insert", "parse",
+		"read", "load",   "copy", "clone", "build",  "construct", "open", "decode"};
 	char word[LONGEST_WORD];
 	if (!has_file && strstr(function, "+0x"))
 		return WRAPPER_NAME_NONE;
@@ -154,14 +154,14 @@ enum wrapper_name wrapper_name_of(const char *function, bool has_file)
 struct function {
 	const char *name;
 	uint32_t module;
-	uint32_t first, count;	/* its sites in the list of a round */
-	uint32_t deep;		/* sites of other functions above which it stands, near */
-	int64_t only_caller;	/* a function; NOT_SEEN, or MANY */
-	uint64_t code_bytes;	/* how large it is, if it has no name; 0: not known */
-	uint8_t kind;		/* enum wrapper_name */
+	uint32_t first, count; /* its sites in the list of a round */
+	uint32_t deep;         /* sites of other functions above which it stands, near */
+	int64_t only_caller;   /* a function; NOT_SEEN, or MANY */
+	uint64_t code_bytes;   /* how large it is, if it has no name; 0: not known */
+	uint8_t kind;          /* enum wrapper_name */
 	bool wrapper, kept, runtime, judged;
-	bool has_helpers;	/* sites were passed on to it */
-	bool changed;		/* it names other sites than when it was judged */
+	bool has_helpers; /* sites were passed on to it */
+	bool changed;     /* it names other sites than when it was judged */
 };
 
 /* What a caller asked a function for. */
@@ -176,13 +176,13 @@ struct finder {
 	uint32_t *of_frame; /* functions by frame */
 	struct function *functions;
 	uint32_t function_count;
-	uint32_t *list;	 /* sites, those of one function together */
+	uint32_t *list;  /* sites, those of one function together */
 	uint32_t *first; /* by site: its first user frame; */
 	uint32_t *named; /* or the function's that has that for a helper */
 	/* While one function is judged, of its callers: */
-	uint32_t judging;  /* its number, different each time */
-	uint32_t *seen;	   /* by frame: the last one that it is a caller of */
-	uint32_t *seen_fn; /* by function: the same */
+	uint32_t judging;    /* its number, different each time */
+	uint32_t *seen;      /* by frame: the last one that it is a caller of */
+	uint32_t *seen_fn;   /* by function: the same */
 	struct asked *asked; /* by frame */
 };
 
@@ -211,11 +211,11 @@ static bool number_functions(struct finder *w)
 				break;
 		}
 		if (!slots[at]) {
-			w->functions[w->function_count] = (struct function){
-				.name = f->function,
-				.module = f->module,
-				.code_bytes = f->code_bytes,
-				.only_caller = NOT_SEEN};
+			w->functions[w->function_count] =
+				(struct function){.name = f->function,
+						  .module = f->module,
+						  .code_bytes = f->code_bytes,
+						  .only_caller = NOT_SEEN};
 			slots[at] = ++w->function_count;
 		}
 		w->of_frame[i] = slots[at] - 1;
@@ -303,12 +303,12 @@ static void group_sites(struct finder *w)
 
 struct evidence {
 	uint32_t caller_places, caller_functions, places;
-	uint32_t beyond; /* functions that call its callers, up to two: enough to be many */
-	uint32_t sized;	   /* callers whose sizes are known */
+	uint32_t beyond;   /* functions that call its callers, up to two: enough to be many */
+	uint32_t sized;    /* callers whose sizes are known */
 	uint32_t constant; /* of them, those that ask for one size */
-	uint32_t even;	   /* of those, sizes that structures have */
-	uint32_t sizes;	   /* different ones */
-	double size;	   /* if it is one */
+	uint32_t even;     /* of those, sizes that structures have */
+	uint32_t sizes;    /* different ones */
+	double size;       /* if it is one */
 };
 
 /* Adds a site's bytes and blocks, as far as the profile tells. How many blocks the mean is of decides
@@ -399,8 +399,8 @@ static void gather(struct finder *w, uint32_t function, struct evidence *e)
 			continue;
 		double mean = a->bytes / a->blocks;
 		/* Estimates are rounded to whole blocks and bytes, for each site. */
-		double off = !p->rate_bytes ? 0
-					    : 0.001 * mean + sqrt(a->sites) * (mean + 1) / a->blocks;
+		double off =
+			!p->rate_bytes ? 0 : 0.001 * mean + sqrt(a->sites) * (mean + 1) / a->blocks;
 		if (off > ROUGHEST)
 			continue;
 		bool whole = fabs(mean - round(mean)) < 0.001 + off;
@@ -500,7 +500,8 @@ static void pass_helpers(struct finder *w)
 		for (int k = 0; k < HELPERS && node != PROFILE_NONE; k++) {
 			struct function *f = &w->functions[function_at(w, node)];
 			node = caller_of(w, node);
-			int64_t caller = node == PROFILE_NONE ? MANY : (int64_t)function_at(w, node);
+			int64_t caller =
+				node == PROFILE_NONE ? MANY : (int64_t)function_at(w, node);
 			f->only_caller = f->only_caller == NOT_SEEN || f->only_caller == caller
 						 ? caller
 						 : MANY;
@@ -531,7 +532,8 @@ static void fold_helpers(struct finder *w)
 {
 	const struct profile *p = w->p;
 	for (uint32_t i = 0; i < p->site_count; i++) {
-		if (w->named[i] == PROFILE_NONE || !w->functions[function_at(w, w->named[i])].wrapper)
+		if (w->named[i] == PROFILE_NONE ||
+		    !w->functions[function_at(w, w->named[i])].wrapper)
 			continue;
 		for (uint32_t n = w->first[i]; n != w->named[i]; n = caller_of(w, n))
 			w->functions[function_at(w, n)].wrapper = true;

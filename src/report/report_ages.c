@@ -40,8 +40,8 @@ static void print_births(FILE *out, const struct profile *p, const struct profil
 		words_print_level(out, estimate_rounded(parts[i]), estimate_rounded(most), utf8);
 }
 
-static void print_site(FILE *out, const struct profile *p, uint32_t site,
-		       const char *callers, const struct report_options *o)
+static void print_site(FILE *out, const struct profile *p, uint32_t site, const char *callers,
+		       const struct report_options *o)
 {
 	const struct profile_age *a = &p->ages[site];
 	bool narrow = report_width(o) < NARROW;

@@ -12,8 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLERS_SHOWN = 3, LONGEST_CYCLE = 8, NARROWEST = 22, SHORTEST = 12, WHOLE_INDENT = 14,
-       PLACE_LEAST = 16 };
+enum {
+	CALLERS_SHOWN = 3,
+	LONGEST_CYCLE = 8,
+	NARROWEST = 22,
+	SHORTEST = 12,
+	WHOLE_INDENT = 14,
+	PLACE_LEAST = 16
+};
 
 /* A frame of the stack, which repeats `repeat` times together with the cycle - 1 before it. */
 struct shown_frame {
@@ -131,7 +137,8 @@ static bool drops_module(const struct profile *p, uint32_t node, size_t max)
 {
 	const struct profile_frame *f = &p->frames[p->nodes[node].frame];
 	return !f->file && f->module < p->module_count &&
-	       words_columns(f->function) + words_columns(profile_module_name(p, f->module)) + 4 > max;
+	       words_columns(f->function) + words_columns(profile_module_name(p, f->module)) + 4 >
+		       max;
 }
 
 static void print_heading(FILE *out, const struct stack *s, size_t head,
@@ -143,13 +150,12 @@ static void print_heading(FILE *out, const struct stack *s, size_t head,
 		via = 0;
 	words_style(out, color, STYLE_BOLD);
 	if (s->count) {
-		size_t callers = callers_room(
-			s->p, s->shown[head].node, s->callers, s->room - via);
+		size_t callers = callers_room(s->p, s->shown[head].node, s->callers, s->room - via);
 		size_t room = s->room - via - callers;
 		uint32_t node = s->shown[head].node;
 		if (callers && s->shown[head].repeat < 2 && drops_module(s->p, node, room))
-			words_print_function(
-				out, s->p->frames[s->p->nodes[node].frame].function, room);
+			words_print_function(out, s->p->frames[s->p->nodes[node].frame].function,
+					     room);
 		else
 			print_frame(out, s->p, &s->shown[head], room);
 		report_print_callers(out, s->callers, callers);

@@ -194,6 +194,6 @@ void function_starts_lookup(Elf *elf, struct symbol_query *queries, size_t count
 	struct elf_bytes bytes = elf_section_bytes(elf, ".eh_frame");
 	uint64_t address;
 	if (bytes.data && elf_section_address(elf, ".eh_frame", &address))
-		function_starts_in(&(struct unwind_bytes){bytes.data, bytes.size, address},
-				   queries, count);
+		function_starts_in(&(struct unwind_bytes){bytes.data, bytes.size, address}, queries,
+				   count);
 }

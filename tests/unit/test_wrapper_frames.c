@@ -54,8 +54,7 @@ static void test_names(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		if (wrapper_name_of(cases[i].function, true) != cases[i].kind)
 			fail_msg("%s is %d, not %d", cases[i].function,
-				 (int)wrapper_name_of(cases[i].function, true),
-				 (int)cases[i].kind);
+				 (int)wrapper_name_of(cases[i].function, true), (int)cases[i].kind);
 	assert_int_equal(wrapper_name_of("git+0x289600", false), WRAPPER_NAME_NONE);
 }
 
@@ -246,7 +245,8 @@ static void test_libraries_carry_the_users_code(void **state)
 	assert_true(user_frame_is_runtime("<T as futures_core::stream::Stream>::poll_next", NULL));
 	assert_true(user_frame_is_runtime("<&mut tokio::x::Y as shop::Z>::f", NULL));
 	assert_true(user_frame_is_runtime("crossbeam_channel::channel::Sender<T>::send", NULL));
-	assert_false(user_frame_is_runtime("<shop::Order as serde::ser::Serialize>::serialize", NULL));
+	assert_false(
+		user_frame_is_runtime("<shop::Order as serde::ser::Serialize>::serialize", NULL));
 	assert_false(user_frame_is_runtime("shop::tokio::run", NULL));
 	assert_false(user_frame_is_runtime("tokio_shop::run", NULL));
 }
@@ -257,8 +257,8 @@ static void test_python(void **state)
 	struct profile *p = new_profile(SECOND);
 	uint32_t python, own, node = PROFILE_NONE, frame, id;
 	assert_int_equal(profile_add_module(p, "/usr/bin/python3.12", NULL, 0, &python), 0);
-	assert_int_equal(profile_add_module(p, "/home/me/fast.cpython-312-x86_64-linux-gnu.so", NULL,
-					    0, &own),
+	assert_int_equal(profile_add_module(p, "/home/me/fast.cpython-312-x86_64-linux-gnu.so",
+					    NULL, 0, &own),
 			 0);
 	const struct {
 		const char *function, *file;
@@ -271,9 +271,10 @@ static void test_python(void **state)
 		{"fast_load", "fast.c", own, true},
 	};
 	for (size_t i = 0; i < 4; i++) {
-		const struct profile_frame f = {.function = name_pool_add(p->names, stack_of[i].function),
-						.file = name_pool_add(p->names, stack_of[i].file),
-						.module = stack_of[i].module};
+		const struct profile_frame f = {
+			.function = name_pool_add(p->names, stack_of[i].function),
+			.file = name_pool_add(p->names, stack_of[i].file),
+			.module = stack_of[i].module};
 		assert_int_equal(profile_add_frame(p, &f, &frame), 0);
 		assert_int_equal(profile_add_node(p, node, frame, 0, &node), 0);
 		if (stack_of[i].site)
@@ -295,13 +296,14 @@ static void test_callers_tell_sites_apart(void **state)
 {
 	(void)state;
 	struct profile *p = new_profile(SECOND);
-	add_site(p, "main:1 a:10 node_new:5", 10, 56);		 /* by its caller */
-	add_site(p, "main:1 b:10 node_new:5", 10, 56);		 /* by its caller's caller */
+	add_site(p, "main:1 a:10 node_new:5", 10, 56); /* by its caller */
+	add_site(p, "main:1 b:10 node_new:5", 10, 56); /* by its caller's caller */
 	add_site(p, "main:2 x:3 b:10 node_new:5", 10, 56);
-	add_site(p, "main:1 c:10 node_new:5", 10, 56);		 /* by its caller's line */
+	add_site(p, "main:1 c:10 node_new:5", 10, 56); /* by its caller's line */
 	add_site(p, "main:1 c:11 node_new:5", 10, 56);
-	add_site(p, "main:1 other:10", 10, 56);			 /* reads like no other */
-	add_site(p, "main:1 d:1 e:1 f:1 same<int>(long):9", 10, 56); /* cut, these two read the same */
+	add_site(p, "main:1 other:10", 10, 56); /* reads like no other */
+	add_site(p, "main:1 d:1 e:1 f:1 same<int>(long):9", 10,
+		 56); /* cut, these two read the same */
 	add_site(p, "main:1 g:1 e:1 f:1 same<char>(int):9", 10, 56);
 	add_site(p, "alone:9", 10, 56); /* no caller tells more */
 	add_site(p, "alone:9", 10, 56);
@@ -310,9 +312,8 @@ static void test_callers_tell_sites_apart(void **state)
 	add_site(p, "main:1 walk:4 walk:4 walk:4 leaf:5", 10, 56);
 	static const uint32_t sites[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 9, 10, 11};
 	static const char *const expected[] = {
-		"a",	 "b < main",  "b < x",	   "c:10", "c:11",
-		NULL,	 "... < d", "... < g", NULL,   NULL,
-		"walk",	 "walk x2",   "walk x3",
+		"a",       "b < main", "b < x", "c:10", "c:11",    NULL,      "... < d",
+		"... < g", NULL,       NULL,    "walk", "walk x2", "walk x3",
 	};
 	struct site_callers *c = site_callers_new(p, sites, 13);
 	for (uint32_t i = 0; i < 13; i++) {
