@@ -450,6 +450,10 @@ static bool is_wrapper(const struct function *f, const struct evidence *e)
 			return true;
 		/* fallthrough */
 	case WRAPPER_NAME_PLAIN:
+		/* Called from everywhere, it says as little as malloc does. */
+		if (e->caller_functions >= 8 && e->places <= 1 && !f->deep &&
+		    4 * e->sizes >= 3 * e->sized)
+			return true;
 		return e->caller_functions >= 3 && e->places <= 2 && 4 * f->deep <= f->count &&
 		       sizes_are_callers(e);
 	case WRAPPER_NAME_OBJECT:

@@ -5,6 +5,7 @@ which is which); callers tell sites apart whose headings would read the same."""
 import collections
 import csv
 import io
+import json
 import os
 import re
 import subprocess
@@ -87,6 +88,13 @@ def test_findings_and_top_name_the_same(heft, recording):
     text = heft("top", "--once", "-n", "100", recording).out
     assert "read_orders" in text
     assert not re.search(r"(grab|grab_zeroed|get_row|Arena::alloc|shared_take)\S* (<-|\u2190)", text)
+
+
+def test_json_says_which_frame_it_is(heft, recording):
+    found = collections.Counter()
+    for site in json.loads(heft("report", "--json", recording).out)["sites"]:
+        found[harness.bare(site["stack"][site["first_user"]]["function"])] += site["allocations"]
+    assert {name: n for name, n in found.items() if name in OURS} == EXPECTED
 
 
 def starts_of(path):

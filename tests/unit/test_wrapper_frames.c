@@ -86,6 +86,19 @@ static void test_callers_decide_the_sizes(void **state)
 	add_site(p, "main:2 orders:20 field:5", 1, 133);
 	add_site(p, "main:3 prices:30 field:5", 1, 155);
 	EXPECT(p, "field", "field", "field");
+
+	/* Called from eight functions it is as good as malloc, whatever decides the sizes. */
+	for (unsigned callers = 7; callers <= 8; callers++) {
+		p = new_profile(SECOND);
+		for (unsigned i = 0; i < callers; i++) {
+			char words[64];
+			snprintf(words, sizeof words, "main:%u user%u:10 field:5", i, i);
+			add_site(p, words, 10, 0)->allocated_bytes = 1234 + 111 * i;
+		}
+		user_frame_settle(p);
+		assert_string_equal(heading(p, 0), callers == 8 ? "user0" : "field");
+		profile_free(p);
+	}
 }
 
 static void test_constructors_stay(void **state)
