@@ -8,7 +8,7 @@
  * tells the stacks apart. A line is shown only where callers of one function differ in nothing else,
  * and how deep a recursion is where that is all that differs.
  *
- * Stacks of hostile files may be endless: DEEPEST bounds the work. */
+ * Stacks of hostile files may be endless: DEEPEST and MOST_REPEATS bound the work. */
 #include "profile/site_callers.h"
 
 #include "hosted/name_words.h"
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 64, MOST_SHOWN = 6, LONGEST_NAME = 120 };
+enum { DEEPEST = 64, MOST_REPEATS = 1000, MOST_SHOWN = 6, LONGEST_NAME = 120 };
 
 struct shown_caller {
 	uint32_t node, depth; /* depth 1 is the caller of the first user frame */
@@ -77,7 +77,8 @@ static void read_node(struct grouping *g, struct item *it)
 	it->module = f->file ? PROFILE_NONE : f->module;
 	g->failed |= !it->function;
 	/* Recursion is one caller: the last of it stands for all. */
-	for (uint32_t n = it->node; n != PROFILE_NONE; n = caller_of(g->p, it, n)) {
+	for (uint32_t n = it->node; n != PROFILE_NONE && it->repeat < MOST_REPEATS;
+	     n = caller_of(g->p, it, n)) {
 		if (g->p->nodes[n].frame != g->p->nodes[it->node].frame)
 			break;
 		it->node = n;

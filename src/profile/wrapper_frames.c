@@ -34,6 +34,8 @@ enum {
 	THIN_BYTES = 192,   /* code of a function that can do little */
 	ROUGHEST = 4,       /* bytes that an estimated size may be off */
 	LONGEST_WORD = 128,
+	LONGEST_WALK = 64,   /* frames outward: recursion may be endless */
+	MOST_SIBLINGS = 256, /* wrappers that others are compared with */
 	NOT_SEEN = -1,
 	MANY = -2,
 };
@@ -243,12 +245,13 @@ static uint8_t kind_of(const struct finder *w, uint32_t node)
 	return f->kind;
 }
 
-/* The user frame that called this function, beyond its own recursion; PROFILE_NONE: none. */
+/* The user frame that called this function, beyond its own recursion; PROFILE_NONE: none near. */
 static uint32_t caller_of(const struct finder *w, uint32_t node)
 {
 	const struct profile *p = w->p;
 	uint32_t f = function_at(w, node);
-	for (node = p->nodes[node].parent; node != PROFILE_NONE; node = p->nodes[node].parent)
+	node = p->nodes[node].parent;
+	for (int i = 0; i < LONGEST_WALK && node != PROFILE_NONE; i++, node = p->nodes[node].parent)
 		if (p->frames[p->nodes[node].frame].user && function_at(w, node) != f)
 			return node;
 	return PROFILE_NONE;
@@ -539,7 +542,8 @@ static void fold_helpers(struct finder *w)
 		if (w->named[i] == PROFILE_NONE ||
 		    !w->functions[function_at(w, w->named[i])].wrapper)
 			continue;
-		for (uint32_t n = w->first[i]; n != w->named[i]; n = caller_of(w, n))
+		for (uint32_t n = w->first[i]; n != PROFILE_NONE && n != w->named[i];
+		     n = caller_of(w, n))
 			w->functions[function_at(w, n)].wrapper = true;
 	}
 }
@@ -547,8 +551,12 @@ static void fold_helpers(struct finder *w)
 /* my_calloc with one caller, beside my_malloc that is known to be a wrapper. */
 static bool judge_siblings(struct finder *w)
 {
+	uint32_t known[MOST_SIBLINGS], count = 0;
 	bool any = false;
-	for (uint32_t i = 0; i < w->function_count; i++) {
+	for (uint32_t i = 0; i < w->function_count && count < MOST_SIBLINGS; i++)
+		if (w->functions[i].wrapper && w->functions[i].kind >= WRAPPER_NAME_LIKELY)
+			known[count++] = i;
+	for (uint32_t i = 0; count && i < w->function_count; i++) {
 		struct function *f = &w->functions[i];
 		if (!f->count || f->wrapper || f->kept || f->runtime ||
 		    f->kind != WRAPPER_NAME_MALLOC)
@@ -556,10 +564,9 @@ static bool judge_siblings(struct finder *w)
 		size_t stem = strcspn(f->name, "(<");
 		while (stem && f->name[stem - 1] != '_' && f->name[stem - 1] != ':')
 			stem--;
-		for (uint32_t k = 0; k < w->function_count && stem > 1 && !f->wrapper; k++) {
-			const struct function *g = &w->functions[k];
-			f->wrapper = g->wrapper && g->kind >= WRAPPER_NAME_LIKELY &&
-				     g->module == f->module && strncmp(g->name, f->name, stem) == 0;
+		for (uint32_t k = 0; k < count && stem > 1 && !f->wrapper; k++) {
+			const struct function *g = &w->functions[known[k]];
+			f->wrapper = g->module == f->module && strncmp(g->name, f->name, stem) == 0;
 		}
 		any |= f->wrapper;
 	}
