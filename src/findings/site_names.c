@@ -1,18 +1,10 @@
-/* Which function to name. "allocate" makes 5,000 messages helps nobody if every block of the
- * program comes from there; what people look for is the function that wanted the block.
- *
- * The table of user_frame.c knows the wrappers of well-known libraries. A program's own one is
- * told by three things together: its name says what it does, it allocates on one line, and it is
- * called from more than one place. Each alone would skip functions that people do want to see: a
- * constructor called from two places, or alloc_table that only init calls. */
+/* Which function to name: as everywhere the first user frame, which is not a wrapper around malloc
+ * (profile/wrapper_frames.c finds those). And what functions and stacks have in common. */
 #include "findings/site_names.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-/* Wrappers around wrappers: more than three are not seen in practice. */
-enum { WRAPPER_LEVELS = 3 };
 
 uint32_t user_caller(const struct profile *p, uint32_t node)
 {
@@ -30,61 +22,13 @@ bool node_is_nameless(const struct profile *p, uint32_t node)
 	return !f->file && strstr(f->function, "+0x") != NULL;
 }
 
-static bool sounds_like_wrapper(const char *function)
-{
-	static const char *const words[] = {"alloc",   "grow",   "resize",
-					    "reserve", "strdup", "memdup"};
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (strcasestr(function, words[i]))
-			return true;
-	return false;
-}
-
 uint32_t *site_names_new(const struct profile *p)
 {
 	uint32_t *named = malloc(((size_t)p->site_count + 1) * sizeof *named);
-	uint32_t *caller = malloc(((size_t)p->frame_count + 1) * sizeof *caller);
-	bool *several = calloc((size_t)p->frame_count + 1, sizeof *several);
-	if (!named || !caller || !several) {
-		free(named);
-		free(caller);
-		free(several);
-		return NULL;
-	}
-	for (uint32_t i = 0; i < p->site_count; i++) {
+	for (uint32_t i = 0; named && i < p->site_count; i++) {
 		uint32_t node = p->sites[i].node;
 		named[i] = node < p->node_count ? profile_first_user_node(p, node) : PROFILE_NONE;
 	}
-	for (int level = 0; level < WRAPPER_LEVELS; level++) {
-		bool any = false;
-		memset(caller, 0xff, ((size_t)p->frame_count + 1) * sizeof *caller);
-		memset(several, 0, p->frame_count);
-		for (uint32_t i = 0; i < p->site_count; i++) {
-			uint32_t up =
-				named[i] == PROFILE_NONE ? PROFILE_NONE : user_caller(p, named[i]);
-			if (up == PROFILE_NONE)
-				continue;
-			uint32_t frame = p->nodes[named[i]].frame, from = p->nodes[up].frame;
-			if (caller[frame] == PROFILE_NONE)
-				caller[frame] = from;
-			else if (caller[frame] != from)
-				several[frame] = true;
-		}
-		for (uint32_t i = 0; i < p->frame_count; i++)
-			any |= several[i] =
-				several[i] && sounds_like_wrapper(p->frames[i].function);
-		for (uint32_t i = 0; i < p->site_count && any; i++) {
-			if (named[i] == PROFILE_NONE || !several[p->nodes[named[i]].frame])
-				continue;
-			uint32_t up = user_caller(p, named[i]);
-			if (up != PROFILE_NONE)
-				named[i] = up;
-		}
-		if (!any)
-			break;
-	}
-	free(caller);
-	free(several);
 	return named;
 }
 

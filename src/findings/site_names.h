@@ -4,9 +4,8 @@
 
 #include "profile/profile.h"
 
-/* By site the node that names it: its first user frame, or the caller of that if it is one of the
- * program's own wrappers around malloc (allocate, grow_array) that serves several callers.
- * PROFILE_NONE without a stack. NULL: no memory; free() it. */
+/* By site the node that names it: its first user frame. PROFILE_NONE without a stack. NULL: no
+ * memory; free() it. */
 uint32_t *site_names_new(const struct profile *p);
 
 /* Where a stack is freed: the first user frame, or its caller if that one does nothing but free

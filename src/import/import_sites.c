@@ -7,6 +7,8 @@
  * of allocator frames is the one that was called: "operator new" over "malloc". */
 #include "import/import_sites.h"
 
+#include "profile/user_frame.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,6 +214,7 @@ int import_finish(struct profile *p, const char *exe)
 	t->threads = p->thread_count;
 	p->window_to_ns = p->duration_ns;
 	profile_finish_sites(p);
+	user_frame_settle(p);
 	profile_link_behaviour(p);
 	p->process_totals = true;
 	return add_process(p, exe);

@@ -255,8 +255,7 @@ int profile_add_frame(struct profile *p, const struct profile_frame *frame, uint
 		return HEFT_ENOMEM;
 	struct profile_frame *f = &p->frames[p->frame_count];
 	*f = *frame;
-	f->user = !(f->module != PROFILE_NONE && p->modules[f->module].runtime) &&
-		  !user_frame_is_runtime(f->function, f->file);
+	user_frame_decide(f, f->module != PROFILE_NONE && p->modules[f->module].runtime);
 	*id = p->frame_count++;
 	t->slots[at] = *id + 1;
 	return 0;
@@ -570,10 +569,20 @@ const char *profile_module_name(const struct profile *p, uint32_t module)
 
 uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
 {
-	for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent)
-		if (p->frames[p->nodes[n].frame].user)
+	uint32_t plumbing = PROFILE_NONE, wrapper = PROFILE_NONE;
+	for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent) {
+		const struct profile_frame *f = &p->frames[p->nodes[n].frame];
+		if (f->user)
 			return n;
-	return node;
+		if (f->wrapper)
+			wrapper = n;
+		/* An interpreter's function says less than what it runs, which has no module. */
+		if (f->plumbing && (plumbing == PROFILE_NONE ||
+				    (f->module == PROFILE_NONE &&
+				     p->frames[p->nodes[plumbing].frame].module != PROFILE_NONE)))
+			plumbing = n;
+	}
+	return plumbing != PROFILE_NONE ? plumbing : wrapper != PROFILE_NONE ? wrapper : node;
 }
 
 uint64_t profile_frame_address(const struct profile *p, uint32_t node, uint32_t *call,

@@ -39,8 +39,12 @@ struct profile_frame {
 	/* As in the module's file, within the call. Of the first one merged, so frames of one stack
 	 * may have addresses of different stacks; in a profile with `apart` it is every stack's own. */
 	uint64_t address;
+	uint64_t code_bytes; /* the size of a function without a name; 0: not known */
 	bool inlined;     /* into its caller */
-	bool user;        /* outside allocator, libc and language runtime */
+	bool user; /* outside allocator, libc, language runtime and wrappers around malloc */
+	bool wrapper; /* not user because of what it does (wrapper_frames.h), not by a rule */
+	bool plumbing; /* not user, but a library that may stand for stacks without the user's code */
+	bool kept;    /* user because a rule says so, whatever it does */
 };
 
 enum profile_node_flag {
@@ -53,6 +57,9 @@ struct profile_node {
 	uint32_t parent; /* the caller, always a smaller index; PROFILE_NONE: outermost */
 	uint32_t frame;
 	uint32_t flags;
+	/* Where in its function the innermost frame of an instruction calls, of the first one merged; 0: not
+	 * known. It tells places of functions without lines apart; `calls` has what is to be shown. */
+	uint64_t address;
 };
 
 /* A return address of a stack as it was recorded. It stands for the frames from `node` up to its
@@ -495,8 +502,8 @@ int profile_root_processes(struct profile *p);
 
 /* Reading. */
 const char *profile_module_name(const struct profile *p, uint32_t module); /* without folders */
-/* Innermost user frame of a stack, or its innermost frame if it has none; PROFILE_NONE without a
- * stack. */
+/* Innermost user frame of a stack; if it has none, its innermost plumbing, or its outermost wrapper,
+ * or else its innermost frame; PROFILE_NONE without a stack. */
 uint32_t profile_first_user_node(const struct profile *p, uint32_t node);
 /* The address of a frame on the recorded stack of a site, and whether it is inlined there. Begin with
  * the site's node and call, then go from caller to caller: *call moves along. */

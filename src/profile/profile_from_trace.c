@@ -24,6 +24,7 @@
 #include "profile/trace_resident.h"
 #include "profile/trace_stacks.h"
 #include "profile/trace_unseen.h"
+#include "profile/user_frame.h"
 #include "trace/trace_block.h"
 
 #include <inttypes.h>
@@ -718,8 +719,10 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	}
 	if (rc == 0)
 		rc = trace_load_unseen(&l);
-	if (rc == 0)
+	if (rc == 0) {
+		user_frame_settle(l.p);
 		rc = missing_symbols_note(l.p);
+	}
 	if (rc == 0 && !l.spread && l.p->process_count)
 		rc = load_process_totals(&l);
 	if (rc == 0 && l.sel->history && l.p->lender && !l.spread && !l.split)

@@ -244,6 +244,12 @@ static uint32_t *frame_names(struct stack_keys *k, const struct profile *p, unsi
 	return names;
 }
 
+/* Whether a function is a wrapper depends on what else the recording has; its key may not. */
+static bool in_path(const struct profile_frame *f)
+{
+	return f->user || f->wrapper;
+}
+
 int stack_keys_add(struct stack_keys *k, const struct profile *p, unsigned side,
 		   struct stack_key *keys)
 {
@@ -260,7 +266,7 @@ int stack_keys_add(struct stack_keys *k, const struct profile *p, unsigned side,
 		rc = step(k, from->whole, name, 0, &keys[i].whole);
 		if (rc == 0)
 			rc = step(k, from->lines, name, f->line, &keys[i].lines);
-		if (rc == 0 && f->user)
+		if (rc == 0 && in_path(f))
 			rc = step(k, from->user, name, 0, &keys[i].user);
 	}
 	free(names);
@@ -280,7 +286,7 @@ int stack_keys_without(struct stack_keys *k, const struct profile *p, unsigned s
 		bool inner = n->parent != PROFILE_NONE &&
 			     p->frames[p->nodes[n->parent].frame].module == f->module;
 		paths[i] = from;
-		if (f->user && (known || !inner))
+		if (in_path(f) && (known || !inner))
 			rc = step(k, from, names[n->frame], 0, &paths[i]);
 	}
 	free(names);

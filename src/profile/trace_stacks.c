@@ -118,12 +118,13 @@ static int add_frame_id(struct places *ps, uint32_t id)
 	return 0;
 }
 
-/* "cc1plus+0x1f3a": what is left when no name is known. */
-static const char *place_name(struct profile *p, const struct place *place)
+/* "cc1plus+0x1f3a": what is left when no name is known. If it is known where the function begins,
+ * that: then all places of the function have one name. */
+static const char *place_name(struct profile *p, const struct place *place, uint64_t start)
 {
 	char name[512];
 	int n = snprintf(name, sizeof name, "%.400s+0x%" PRIx64,
-			 profile_module_name(p, place->module), place->address);
+			 profile_module_name(p, place->module), start ? start : place->address);
 	return n < 0 ? NULL : name_pool_add_n(p->names, name, (size_t)n);
 }
 
@@ -142,7 +143,11 @@ static int keep_place(struct profile *p, struct places *ps, struct place *place,
 			frame.line = q->frames[i].line;
 			frame.inlined = q->frames[i].inlined;
 		}
-		if (!frame.function && !(frame.function = place_name(p, place)))
+		if (!frame.function) {
+			frame.function = place_name(p, place, q ? q->function_start : 0);
+			frame.code_bytes = q ? q->function_bytes : 0;
+		}
+		if (!frame.function)
 			return HEFT_ENOMEM;
 		if (profile_add_frame(p, &frame, &id) < 0 || add_frame_id(ps, id) < 0)
 			return HEFT_ENOMEM;
@@ -204,6 +209,20 @@ static int symbolise_module(struct profile *p, struct places *ps, struct place *
 	return rc;
 }
 
+/* Python (-X perf) says "py::qualified.name:file". */
+static int split_python(struct profile *p, struct symbol_frame *frame)
+{
+	const char *file = frame->function && strncmp(frame->function, "py::", 4) == 0
+				   ? strchr(frame->function + 4, ':')
+				   : NULL;
+	if (!file || !file[1])
+		return 0;
+	frame->file = name_pool_add(p->names, file + 1);
+	frame->function =
+		name_pool_add_n(p->names, frame->function, (size_t)(file - frame->function));
+	return frame->file && frame->function ? 0 : HEFT_ENOMEM;
+}
+
 /* Code of no module: what a compiler inside the program said of it. A recording of several
  * processes does not tell whose it was: a name is taken only if no map says otherwise. */
 static int symbolise_unknown(struct profile *p, struct places *ps, struct place **order,
@@ -218,8 +237,10 @@ static int symbolise_unknown(struct profile *p, struct places *ps, struct place 
 			same &= !name || !other || name == other;
 			name = other ? other : name;
 		}
-		const struct symbol_frame frame = {.function = name};
+		struct symbol_frame frame = {.function = name};
 		const struct symbol_query q = {.frames = &frame, .frame_count = 1};
+		if (rc == 0)
+			rc = split_python(p, &frame);
 		if (rc == 0)
 			rc = keep_place(p, ps, order[i], name && same ? &q : NULL);
 	}
@@ -353,6 +374,8 @@ int trace_stacks_load(struct profile *p, const struct trace_contents *c, const u
 			rc = profile_add_node(p, at, ps.frame_ids[place->first + k],
 					      flags_of(n->flags, k == place->count - 1), &at);
 		nodes[i] = at;
+		if (rc == 0 && at != PROFILE_NONE && !p->nodes[at].address)
+			p->nodes[at].address = place->address;
 		if (rc == 0)
 			rc = profile_add_call(p, calls[i], at, place->address, &calls[i]);
 	}

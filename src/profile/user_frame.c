@@ -14,6 +14,8 @@
  * time proportional to pattern times name. */
 #include "profile/user_frame.h"
 
+#include "profile/wrapper_frames.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -36,7 +38,7 @@ struct rule {
 	char *rest;   /* after the literal start: "" is the end of the name, "*" anything */
 	int32_t next; /* rule at the same trie node */
 	bool wrapper; /* the name may go on with arguments or a suffix */
-	bool unfold;
+	enum frame_fold says;
 };
 
 struct trie_node {
@@ -55,6 +57,7 @@ struct frame_rules {
 	struct trie tries[SUBJECTS];
 	struct rule *rules;
 	uint32_t count, capacity;
+	uint32_t built_in_count;
 };
 
 /* ---- matching */
@@ -144,25 +147,44 @@ static int32_t decide_code(const struct frame_rules *r, const char *function, co
 	return best;
 }
 
-static bool folds(const struct frame_rules *r, int32_t rule)
+static enum frame_fold said_by(const struct frame_rules *r, int32_t rule)
 {
-	return rule != NO_RULE && !r->rules[rule].unfold;
+	return rule == NO_RULE ? FRAME_NOT_SAID : r->rules[rule].says;
+}
+
+enum frame_fold frame_rules_decide(const struct frame_rules *r, const char *module,
+				   const char *function, const char *file)
+{
+	int32_t best = module ? decide_module(r, module) : NO_RULE;
+	return said_by(r, decide_code(r, function, file, best));
 }
 
 bool frame_rules_fold(const struct frame_rules *r, const char *module, const char *function,
 		      const char *file)
 {
-	int32_t best = module ? decide_module(r, module) : NO_RULE;
-	return folds(r, decide_code(r, function, file, best));
+	enum frame_fold fold = frame_rules_decide(r, module, function, file);
+	return fold == FRAME_FOLDED || fold == FRAME_PLUMBING;
+}
+
+static void set_frame(struct profile_frame *f, enum frame_fold fold)
+{
+	f->user = fold == FRAME_KEPT || fold == FRAME_NOT_SAID;
+	f->kept = fold == FRAME_KEPT;
+	f->plumbing = fold == FRAME_PLUMBING;
+	f->wrapper = false;
 }
 
 void frame_rules_apply(const struct frame_rules *r, struct profile *p)
 {
+	/* The built-in rules have decided when the frames were made. */
+	if (r->count == r->built_in_count)
+		return;
 	/* Frames come by module more or less, so the last module's answer is often the next one's. */
 	uint32_t known = PROFILE_NONE;
 	int32_t of_known = NO_RULE;
 	for (uint32_t i = 0; i < p->module_count; i++)
-		p->modules[i].runtime = folds(r, decide_module(r, p->modules[i].path));
+		p->modules[i].runtime =
+			said_by(r, decide_module(r, p->modules[i].path)) == FRAME_FOLDED;
 	for (uint32_t i = 0; i < p->frame_count; i++) {
 		struct profile_frame *f = &p->frames[i];
 		if (f->module != known) {
@@ -171,8 +193,55 @@ void frame_rules_apply(const struct frame_rules *r, struct profile *p)
 					   ? decide_module(r, p->modules[known].path)
 					   : NO_RULE;
 		}
-		f->user = !folds(r, decide_code(r, f->function, f->file, of_known));
+		set_frame(f, said_by(r, decide_code(r, f->function, f->file, of_known)));
 	}
+	user_frame_settle(p);
+}
+
+/* ---- what only the whole profile shows */
+
+static bool is_python_code(const struct profile_frame *f)
+{
+	return f->module == PROFILE_NONE && strncmp(f->function, "py::", 4) == 0;
+}
+
+/* The interpreter, and extension modules that are installed and not the user's own. */
+static bool is_python_module(const char *path)
+{
+	const char *name = name_of(path);
+	if (strncmp(name, "python", 6) == 0 || strncmp(name, "libpython", 9) == 0)
+		return true;
+	return strstr(name, ".so") &&
+	       (strstr(path, "/lib-dynload/") || strstr(path, "/site-packages/") ||
+		strstr(path, "/dist-packages/"));
+}
+
+/* Where Python's own functions have frames, theirs is the code that the user wrote. */
+static void settle_python(struct profile *p)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < p->frame_count; i++)
+		if (is_python_code(&p->frames[i]) && p->frames[i].user)
+			any = p->frames[i].kept = true;
+	bool *of_python = any ? calloc((size_t)p->module_count + 1, sizeof *of_python) : NULL;
+	if (!of_python)
+		return;
+	for (uint32_t i = 0; i < p->module_count; i++)
+		of_python[i] = is_python_module(p->modules[i].path);
+	for (uint32_t i = 0; i < p->frame_count; i++) {
+		struct profile_frame *f = &p->frames[i];
+		if (f->module < p->module_count && of_python[f->module] && f->user && !f->kept)
+			set_frame(f, FRAME_PLUMBING);
+	}
+	free(of_python);
+}
+
+void user_frame_settle(struct profile *p)
+{
+	if (p->lender)
+		return;
+	settle_python(p);
+	wrapper_frames_find(p);
 }
 
 /* ---- building */
@@ -212,7 +281,7 @@ static int32_t child_of(struct trie *t, int32_t at, unsigned char byte)
 }
 
 static int add_rule(struct frame_rules *r, enum subject subject, const char *pattern, bool wrapper,
-		    bool unfold)
+		    enum frame_fold says)
 {
 	struct trie *t = &r->tries[subject];
 	if (!t->count && add_node(t, 0) < 0)
@@ -237,7 +306,7 @@ static int add_rule(struct frame_rules *r, enum subject subject, const char *pat
 	if (!rest)
 		return HEFT_ENOMEM;
 	r->rules[r->count] = (struct rule){
-		.rest = rest, .next = t->nodes[at].rules, .wrapper = wrapper, .unfold = unfold};
+		.rest = rest, .next = t->nodes[at].rules, .wrapper = wrapper, .says = says};
 	t->nodes[at].rules = (int32_t)r->count++;
 	return 0;
 }
@@ -276,8 +345,10 @@ static int add_line(struct frame_rules *r, char *line, const char *name, unsigne
 	if (!*word || *word == '#')
 		return 0;
 	char *given = word;
-	bool unfold = *word == '!';
-	word += unfold;
+	enum frame_fold says = *word == '!'   ? FRAME_KEPT
+			       : *word == '~' ? FRAME_PLUMBING
+					      : FRAME_FOLDED;
+	word += says != FRAME_FOLDED;
 	size_t length = strcspn(word, blank), k = 0;
 	char *pattern = word + length + strspn(word + length, blank);
 	while (k < 4 &&
@@ -294,10 +365,10 @@ static int add_line(struct frame_rules *r, char *line, const char *name, unsigne
 	int rc = 0;
 	if (!kinds[k].wrapper)
 		rc = add_rule(r, strchr(pattern, '/') ? kinds[k].path : kinds[k].name, pattern,
-			      false, unfold);
+			      false, says);
 	for (char *rest = NULL, *one = kinds[k].wrapper ? strtok_r(pattern, blank, &rest) : NULL;
 	     one && rc == 0; one = strtok_r(NULL, blank, &rest))
-		rc = add_rule(r, FUNCTION, one, true, unfold);
+		rc = add_rule(r, FUNCTION, one, true, says);
 	return rc == 0 ? 0 : heft_fail(err, HEFT_ENOMEM, "not enough memory for %s", name);
 }
 
@@ -381,6 +452,7 @@ int frame_rules_new(struct frame_rules **out)
 		frame_rules_free(r);
 		return rc;
 	}
+	r->built_in_count = r->count;
 	*out = r;
 	return 0;
 }
@@ -423,4 +495,12 @@ bool user_frame_is_runtime(const char *function, const char *file)
 {
 	const struct frame_rules *r = get_built_in();
 	return r && frame_rules_fold(r, NULL, function, file);
+}
+
+void user_frame_decide(struct profile_frame *f, bool runtime_module)
+{
+	const struct frame_rules *r = get_built_in();
+	enum frame_fold fold =
+		r ? frame_rules_decide(r, NULL, f->function, f->file) : FRAME_NOT_SAID;
+	set_frame(f, runtime_module ? FRAME_FOLDED : fold);
 }

@@ -21,10 +21,20 @@ int frame_rules_add_text(struct frame_rules *r, const char *name, const char *te
 /* The same from a file; HEFT_ENOTFOUND if there is none. */
 int frame_rules_add_file(struct frame_rules *r, const char *path, struct heft_error *err);
 
+/* What the last rule that matches a frame says. */
+enum frame_fold {
+	FRAME_NOT_SAID, /* the user's, then */
+	FRAME_KEPT,     /* the user's */
+	FRAME_FOLDED,
+	FRAME_PLUMBING, /* folded, but it names a stack that has nothing of the user's */
+};
+enum frame_fold frame_rules_decide(const struct frame_rules *r, const char *module,
+				   const char *function, const char *file);
 /* True: folded away. Each of the three may be NULL: not known. */
 bool frame_rules_fold(const struct frame_rules *r, const char *module, const char *function,
 		      const char *file);
-/* Decides again, with these rules, for every frame of a profile. */
+/* Decides again, with these rules, for every frame of a profile that was loaded by the built-in
+ * ones, and finds its own wrappers again. */
 void frame_rules_apply(const struct frame_rules *r, struct profile *p);
 
 /* By the built-in rules alone: libc, the dynamic linker, an allocator, a C++ or Rust runtime
@@ -33,5 +43,11 @@ bool user_frame_module_is_runtime(const char *path);
 /* The same for runtime code that is compiled into the program (templates, Rust's std, operator
  * new), and well-known wrappers around malloc. */
 bool user_frame_is_runtime(const char *function, const char *file);
+/* Decides what only the whole profile shows, after the rules: its own wrappers around malloc
+ * (wrapper_frames.h), and that an interpreter is machinery where the functions that it runs have
+ * frames of their own. Call when the sites have their numbers. */
+void user_frame_settle(struct profile *p);
+/* Sets what a frame is by the built-in rules. */
+void user_frame_decide(struct profile_frame *f, bool runtime_module);
 
 #endif

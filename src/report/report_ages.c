@@ -5,6 +5,7 @@
 #include "report/report_parts.h"
 
 #include "profile/estimate.h"
+#include "profile/site_callers.h"
 #include "report/report_words.h"
 
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static void print_births(FILE *out, const struct profile *p, const struct profil
 		words_print_level(out, estimate_rounded(parts[i]), estimate_rounded(most), utf8);
 }
 
-static void print_site(FILE *out, const struct profile *p, uint32_t site,
+static void print_site(FILE *out, const struct profile *p, uint32_t site, const char *callers,
 		       const struct report_options *o)
 {
 	const struct profile_age *a = &p->ages[site];
@@ -53,7 +54,7 @@ static void print_site(FILE *out, const struct profile *p, uint32_t site,
 	putc(' ', out);
 	print_births(out, p, a, o->utf8);
 	fputs("  ", out);
-	report_print_site(out, p, &p->sites[site],
+	report_print_site(out, p, &p->sites[site], callers,
 			  report_width(o) - (narrow ? NARROW_INDENT : INDENT));
 	putc('\n', out);
 }
@@ -96,8 +97,13 @@ int report_print_ages(FILE *out, const struct profile *p, const struct report_op
 	if (count) {
 		print_head(out, o);
 	}
-	for (uint32_t i = 0; i < count && i < SITES_SHOWN && i < o->limit; i++)
-		print_site(out, p, list[i].site, o);
+	uint32_t sites[SITES_SHOWN], shown = 0;
+	for (; shown < count && shown < SITES_SHOWN && shown < o->limit; shown++)
+		sites[shown] = list[shown].site;
+	struct site_callers *callers = site_callers_new(p, sites, shown);
+	for (uint32_t i = 0; i < shown; i++)
+		print_site(out, p, sites[i], site_callers_text(callers, i), o);
+	site_callers_free(callers);
 	free(list);
 	return 0;
 }

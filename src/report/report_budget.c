@@ -5,6 +5,7 @@
 
 #include "hosted/json_writer.h"
 #include "report/report_parts.h"
+#include "profile/site_callers.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -77,11 +78,27 @@ static int rule_width(const struct report_budget *r)
 
 /* ---- who is responsible */
 
+/* NULL: parts that are not sites, or no memory. */
+static struct site_callers *callers_of_parts(const struct profile *p,
+					     const struct budget_rule *rule,
+					     const struct budget_result *result)
+{
+	uint32_t sites[BUDGET_PARTS], count = 0;
+	if (!rule->measure || rule->scope == BUDGET_IN_THREAD)
+		return NULL;
+	while (count < result->part_count && count < BUDGET_PARTS) {
+		sites[count] = result->parts[count].index;
+		count++;
+	}
+	return site_callers_new(p, sites, count);
+}
+
 static void print_parts(FILE *out, const struct report_budget *r, uint32_t index)
 {
 	const struct profile *p = r->profile;
 	const struct budget_rule *rule = &r->budget->rules[index];
 	const struct budget_result *result = &r->results[index];
+	struct site_callers *callers = callers_of_parts(p, rule, result);
 	for (uint32_t i = 0; i < result->part_count; i++) {
 		const struct budget_part *part = &result->parts[i];
 		if (!rule->measure) {
@@ -101,9 +118,11 @@ static void print_parts(FILE *out, const struct report_budget *r, uint32_t index
 		}
 		const struct profile_site *s = &p->sites[part->index];
 		words_print_frame(out, p, profile_first_user_node(p, s->node), WORDS_PLACE);
+		report_print_callers(out, site_callers_text(callers, i), WORDS_PLACE);
 		report_print_via(out, p, s);
 		putc('\n', out);
 	}
+	site_callers_free(callers);
 }
 
 static void print_result(FILE *out, const struct report_budget *r, uint32_t index, int width)

@@ -8,6 +8,7 @@
  * important, and JSON and --all have it. */
 #include "report/report_parts.h"
 
+#include "profile/site_callers.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -274,7 +275,7 @@ static void print_parts(FILE *out, const struct evidence *e, const struct report
 }
 
 static int print_finding(FILE *out, const struct profile *p, const struct finding *f,
-			 uint32_t number, const struct report_options *o)
+			 uint32_t number, const char *callers, const struct report_options *o)
 {
 	static const enum style styles[] = {
 		[FINDING_LOW] = STYLE_LOW,
@@ -299,7 +300,9 @@ static int print_finding(FILE *out, const struct profile *p, const struct findin
 			known = p->frames[p->nodes[node].frame].function;
 		int length = snprintf(id, sizeof id, " (site %" PRIu32 ")", p->sites[f->site].id);
 		label(out, o, "where", 5);
-		words_print_frame(out, p, node, width - INDENT - LABEL - (size_t)length);
+		size_t room = width - INDENT - LABEL - (size_t)length;
+		size_t used = words_print_frame(out, p, node, callers ? room / 2 : room);
+		report_print_callers(out, callers, room > used ? room - used : 0);
 		fprintf(out, "%s\n", id);
 	}
 	int rc = print_evidence(out, f, o, known);
@@ -341,8 +344,22 @@ int report_print_findings(FILE *out, const struct profile *p, const struct repor
 				  "memory\n"
 				: "  none: nothing that heft knows to look for stands out\n",
 		      out);
-	for (uint32_t i = 0; i < count && (i < FINDINGS_SHOWN || o->all_findings) && rc == 0; i++)
-		rc = print_finding(out, p, findings_get(o->findings, i), i + 1, o);
+	uint32_t shown = count < FINDINGS_SHOWN || o->all_findings ? count : FINDINGS_SHOWN;
+	uint32_t *sites = malloc(((size_t)shown + 1) * sizeof *sites), listed = 0, at = 0;
+	for (uint32_t i = 0; sites && i < shown; i++) {
+		uint32_t site = findings_get(o->findings, i)->site;
+		if (site < p->site_count)
+			sites[listed++] = site;
+	}
+	struct site_callers *callers = sites ? site_callers_new(p, sites, listed) : NULL;
+	for (uint32_t i = 0; i < shown && rc == 0; i++) {
+		const struct finding *f = findings_get(o->findings, i);
+		const char *behind =
+			f->site < p->site_count ? site_callers_text(callers, at++) : NULL;
+		rc = print_finding(out, p, f, i + 1, behind, o);
+	}
+	site_callers_free(callers);
+	free(sites);
 	if (count > FINDINGS_SHOWN && !o->all_findings)
 		fprintf(out, "  ... %" PRIu32 " more finding%s, with --all\n",
 			count - FINDINGS_SHOWN, count - FINDINGS_SHOWN == 1 ? "" : "s");

@@ -185,6 +185,11 @@ static void write_site(struct json_writer *w, const struct profile *p, const str
 		write_frame(w, p, n, &call);
 	json_write_array_end(w);
 	json_write_key_uint(w, "merged_stacks", s->merged);
+	uint32_t place = 0;
+	for (uint32_t n = s->node, user = profile_first_user_node(p, n); n != user;
+	     n = p->nodes[n].parent)
+		place++;
+	json_write_key_uint(w, "first_user", place);
 	json_write_key_string(w, "via", profile_via_name(s->via));
 	if (s->labels < p->label_set_count)
 		write_labels(w, &p->label_sets[s->labels]);

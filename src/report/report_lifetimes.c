@@ -5,6 +5,7 @@
  * Blocks live at the end count with the life they had by then. */
 #include "report/report_parts.h"
 
+#include "profile/site_callers.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -73,8 +74,10 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 	fprintf(out, "%11s %8s %8s %8s  %s%s\n", "blocks", "p50", "p99", "max", scale,
 		below ? "" : "  site");
 	words_style(out, o->color, STYLE_PLAIN);
+	struct site_callers *callers = site_callers_new(p, order, (uint32_t)shown);
 	for (size_t i = 0; i < shown; i++) {
 		const struct profile_site *s = &p->sites[order[i]];
+		const char *behind = site_callers_text(callers, (uint32_t)i);
 		fprintf(out, "%11s %8s %8s %8s  ", words_count(s->frees + s->live_blocks).text,
 			words_duration(s->lifetime.p50_ns).text,
 			words_duration(s->lifetime.p99_ns).text,
@@ -89,9 +92,13 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 			fputs("  ", out);
 		uint32_t called = room < ONE_LINE ? report_called_node(p, s) : PROFILE_NONE;
 		if (room < ONE_LINE)
-			words_print_frame(out, p, profile_first_user_node(p, s->node), room);
+			report_print_callers(
+				out, behind,
+				room - words_print_frame(out, p,
+							 profile_first_user_node(p, s->node),
+							 behind ? room / 2 : room));
 		else
-			report_print_site(out, p, s, room);
+			report_print_site(out, p, s, behind, room);
 		putc('\n', out);
 		if (called != PROFILE_NONE) {
 			words_style(out, o->color, STYLE_DIM);
@@ -102,6 +109,7 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 			putc('\n', out);
 		}
 	}
+	site_callers_free(callers);
 	if (!shown)
 		fprintf(out, "No site has %s.\n", sort_of(o->sort));
 	else if (shown < p->site_count)

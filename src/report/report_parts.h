@@ -21,15 +21,18 @@ void report_print_next(FILE *out, const struct report_options *o, const char *op
 		       const char *why);
 
 /* A site's stack from the cursor on, which stands at column `indent`: its first user frame, what
- * that calls, a few callers; all of it with o->full. */
+ * that calls, a few callers; all of it with o->full. `callers` (site_callers.h) stands behind the
+ * first user frame; NULL: nothing does. */
 int report_print_stack(FILE *out, const struct profile *p, const struct profile_site *s,
-		       const struct report_options *o, size_t indent);
+		       const char *callers, const struct report_options *o, size_t indent);
 /* What a site's first user frame calls of the runtime; PROFILE_NONE: it allocates itself. */
 uint32_t report_called_node(const struct profile *p, const struct profile_site *s);
-/* The first user frame and what it calls, in one line of at most `max` columns, without
- * a newline. */
+/* The first user frame, its callers as above, and what it calls, in one line of at most `max`
+ * columns, without a newline. */
 void report_print_site(FILE *out, const struct profile *p, const struct profile_site *s,
-		       size_t max);
+		       const char *callers, size_t max);
+/* " < callers" in at most `max` columns; returns those used. */
+size_t report_print_callers(FILE *out, const char *callers, size_t max);
 /* What stands behind the first user frame: what it calls, and how a block is allocated there. */
 void report_print_via(FILE *out, const struct profile *p, const struct profile_site *s);
 

@@ -12,7 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLERS_SHOWN = 3, LONGEST_CYCLE = 8, NARROWEST = 22, SHORTEST = 12, WHOLE_INDENT = 14 };
+enum {
+	CALLERS_SHOWN = 3,
+	LONGEST_CYCLE = 8,
+	NARROWEST = 22,
+	SHORTEST = 12,
+	WHOLE_INDENT = 14,
+	PLACE_LEAST = 16
+};
 
 /* A frame of the stack, which repeats `repeat` times together with the cycle - 1 before it. */
 struct shown_frame {
@@ -99,7 +106,40 @@ struct stack {
 	struct shown_frame *shown;
 	size_t count, depth;
 	size_t indent, room; /* of the lines */
+	const char *callers; /* that tell its heading apart, or NULL */
 };
+
+size_t report_print_callers(FILE *out, const char *callers, size_t max)
+{
+	if (!callers || max < 8)
+		return 0;
+	fputs(" < ", out);
+	return 3 + words_print_fit(out, callers, max - 3);
+}
+
+/* Columns that the callers behind a frame get of a line: what they need, if the function's name and
+ * something of its place have room too, or half. */
+static size_t callers_room(const struct profile *p, uint32_t node, const char *callers, size_t max)
+{
+	char text[WORDS_SHORT];
+	if (!callers || node >= p->node_count)
+		return 0;
+	const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+	size_t wanted = words_columns(callers) + 3;
+	size_t name = words_columns(words_shorten(text, f->function) ? text : f->function);
+	size_t place = f->file ? PLACE_LEAST : 0;
+	size_t most = name + place < max / 2 ? max - name - place : max / 2;
+	return wanted < most ? wanted : most;
+}
+
+/* A frame before its callers: there is no room for a module's name that is cut. */
+static bool drops_module(const struct profile *p, uint32_t node, size_t max)
+{
+	const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+	return !f->file && f->module < p->module_count &&
+	       words_columns(f->function) + words_columns(profile_module_name(p, f->module)) + 4 >
+		       max;
+}
 
 static void print_heading(FILE *out, const struct stack *s, size_t head,
 			  const struct profile_site *site, bool color)
@@ -109,9 +149,17 @@ static void print_heading(FILE *out, const struct stack *s, size_t head,
 	if (!known || s->room < via + NARROWEST)
 		via = 0;
 	words_style(out, color, STYLE_BOLD);
-	if (s->count)
-		print_frame(out, s->p, &s->shown[head], s->room - via);
-	else
+	if (s->count) {
+		size_t callers = callers_room(s->p, s->shown[head].node, s->callers, s->room - via);
+		size_t room = s->room - via - callers;
+		uint32_t node = s->shown[head].node;
+		if (callers && s->shown[head].repeat < 2 && drops_module(s->p, node, room))
+			words_print_function(out, s->p->frames[s->p->nodes[node].frame].function,
+					     room);
+		else
+			print_frame(out, s->p, &s->shown[head], room);
+		report_print_callers(out, s->callers, callers);
+	} else
 		fputs("[stack unknown]", out);
 	words_style(out, color, STYLE_PLAIN);
 	words_style(out, color, STYLE_DIM);
@@ -146,14 +194,23 @@ static size_t print_inside(FILE *out, const struct stack *s, size_t head)
 	return inside;
 }
 
+/* Where the first user frame is among what is shown. */
+static size_t head_of(const struct stack *s, const struct profile_site *site)
+{
+	size_t inside = 0, at = 0;
+	uint32_t user = profile_first_user_node(s->p, site->node);
+	for (uint32_t n = site->node; n != user; n = s->p->nodes[n].parent)
+		inside++;
+	for (size_t frames = 0; at + 1 < s->count; at++)
+		if ((frames += s->shown[at].frames) > inside)
+			break;
+	return at;
+}
+
 static void print_folded(FILE *out, const struct stack *s, const struct profile_site *site,
 			 bool color)
 {
-	size_t head = 0, told = 0, callers = 0;
-	while (head < s->count && !is_user(s->p, &s->shown[head]))
-		head++;
-	if (head == s->count)
-		head = 0;
+	size_t head = head_of(s, site), told = 0, callers = 0;
 	print_heading(out, s, head, site, color);
 	if (s->count)
 		told = s->shown[head].frames + print_inside(out, s, head);
@@ -187,7 +244,7 @@ static void print_whole(FILE *out, const struct stack *s, const struct profile_s
 }
 
 int report_print_stack(FILE *out, const struct profile *p, const struct profile_site *site,
-		       const struct report_options *o, size_t indent)
+		       const char *callers, const struct report_options *o, size_t indent)
 {
 	size_t width = report_width(o), depth = stack_depth(p, site->node), at = 0;
 	uint32_t *nodes = malloc((depth + 1) * sizeof *nodes);
@@ -195,6 +252,7 @@ int report_print_stack(FILE *out, const struct profile *p, const struct profile_
 			  .shown = malloc((depth + 1) * sizeof *s.shown),
 			  .depth = depth,
 			  .indent = indent,
+			  .callers = o->full ? NULL : callers,
 			  .room = width > indent + NARROWEST ? width - indent : NARROWEST};
 	if (!nodes || !s.shown) {
 		free(nodes);
@@ -225,16 +283,18 @@ uint32_t report_called_node(const struct profile *p, const struct profile_site *
 	return called;
 }
 
-void report_print_site(FILE *out, const struct profile *p, const struct profile_site *s, size_t max)
+void report_print_site(FILE *out, const struct profile *p, const struct profile_site *s,
+		       const char *callers, size_t max)
 {
 	uint32_t called = report_called_node(p, s);
 	uint32_t user = profile_first_user_node(p, s->node);
-	if (called == PROFILE_NONE) {
-		words_print_frame(out, p, user, max);
-		return;
-	}
 	/* What that line calls tells apart sites that stand on one line. */
-	size_t used = words_print_frame(out, p, user, max - max / 3);
+	size_t room = called == PROFILE_NONE ? max : max - max / 3;
+	size_t behind = callers_room(p, user, callers, room);
+	size_t used = words_print_frame(out, p, user, room - behind);
+	used += report_print_callers(out, callers, behind);
+	if (called == PROFILE_NONE)
+		return;
 	fputs(" > ", out);
 	words_print_short(out, p->frames[p->nodes[called].frame].function,
 			  max > used + 3 ? max - used - 3 : 3);

@@ -7,6 +7,7 @@
  * for those who go on to the report. */
 #include "report/report_parts.h"
 
+#include "profile/site_callers.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 enum { TOP_SITES = 3, NOTES_SHOWN = 2 };
 
 static void print_site(FILE *out, const struct profile *p, const struct profile_site *s,
-		       size_t width)
+		       const char *callers, size_t width)
 {
 	uint32_t site = (uint32_t)(s - p->sites);
 	int used = fprintf(out, "  %11s%s %7s  ", words_bytes(s->peak_bytes).text,
@@ -25,7 +26,7 @@ static void print_site(FILE *out, const struct profile *p, const struct profile_
 	if (profile_few_samples(p, site, PROFILE_BY_PEAK))
 		used += fprintf(out, "(few samples) ");
 	size_t indent = used > 0 ? (size_t)used : 0;
-	report_print_site(out, p, s, width > indent + 24 ? width - indent : 24);
+	report_print_site(out, p, s, callers, width > indent + 24 ? width - indent : 24);
 	putc('\n', out);
 }
 
@@ -104,8 +105,14 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	if (p->rate_bytes)
 		fprintf(out, "; estimates from a sample each %s", words_bytes(p->rate_bytes).text);
 	putc('\n', out);
-	for (uint32_t i = 0; i < p->site_count && i < TOP_SITES && p->sites[i].peak_bytes; i++)
-		print_site(out, p, &p->sites[i], width);
+	static const uint32_t first[TOP_SITES] = {0, 1, 2};
+	uint32_t shown = 0;
+	while (shown < p->site_count && shown < TOP_SITES && p->sites[shown].peak_bytes)
+		shown++;
+	struct site_callers *callers = site_callers_new(p, first, shown);
+	for (uint32_t i = 0; i < shown; i++)
+		print_site(out, p, &p->sites[i], site_callers_text(callers, i), width);
+	site_callers_free(callers);
 	fprintf(out, "  recording     %s", words_bytes(p->file_bytes).text);
 	if (p->events)
 		fprintf(out, ", %.2f bytes an event", (double)p->file_bytes / (double)p->events);

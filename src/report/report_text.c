@@ -9,6 +9,7 @@
 
 #include "profile/estimate.h"
 #include "profile/process_groups.h"
+#include "profile/site_callers.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -435,14 +436,18 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 	}
 	indent--;
 	fputs(" site\n", out);
+	struct site_callers *callers = site_callers_new(p, order, (uint32_t)shown);
+	rc = callers ? 0 : HEFT_ENOMEM;
 	for (size_t i = 0; i < shown && rc == 0; i++) {
 		const struct profile_site *s = &p->sites[order[i]];
 		for (size_t k = 0; k < columns.count; k++)
 			fprintf(out, "%*s ", column_width(columns.of[k]),
 				column_value(columns.of[k], p, s, o->sort).text);
 		putc(' ', out);
-		rc = report_print_stack(out, p, s, o, indent);
+		rc = report_print_stack(out, p, s, site_callers_text(callers, (uint32_t)i), o,
+					indent);
 	}
+	site_callers_free(callers);
 	if (rc == 0 && shown < p->site_count)
 		fprintf(out, "... %s more site%s%s\n", words_count(p->site_count - shown).text,
 			p->site_count - shown == 1 ? "" : "s", shown == any ? " without any" : "");

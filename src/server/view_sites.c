@@ -3,6 +3,7 @@
  * Numbers are of the selection, but for the part of the peak. A site's course over the
  * run is that of the chosen processes; who frees its blocks was recorded of all together,
  * where its id leads to. */
+#include "profile/site_callers.h"
 #include "server/view_documents.h"
 #include "server/view_measure.h"
 #include "server/view_names.h"
@@ -96,7 +97,8 @@ static void write_freed_by(struct json_writer *w, const struct view_query *q,
 }
 
 static void write_row(struct json_writer *w, const struct view_query *q,
-		      const struct view_part *part, const struct view_measure *m, uint32_t site)
+		      const struct view_part *part, const struct view_measure *m, uint32_t site,
+		      const char *callers)
 {
 	const struct profile *p = part->p;
 	const struct profile_site *s = &p->sites[site],
@@ -106,6 +108,7 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 	json_write_key_uint(w, "id", s->id);
 	json_write_key(w, "place");
 	view_write_place(w, q, p, s->node);
+	view_write_name(w, q, "callers", callers);
 	json_write_key_string(w, "via", profile_via_name(s->via));
 	json_write_key_uint(w, "value", view_value(m, p, site));
 	if (view_error(m, p, site, &error))
@@ -143,6 +146,17 @@ static int write_sites(FILE *out, const struct view_query *q, const struct view_
 			list[count++] = (struct sorted){sort_key(q, m, part, i), i};
 	}
 	qsort(list, count, sizeof *list, greatest_first);
+	uint32_t shown = count < q->rows ? count : q->rows;
+	uint32_t *sites = malloc(((size_t)shown + 1) * sizeof *sites);
+	for (uint32_t i = 0; sites && i < shown; i++)
+		sites[i] = list[i].site;
+	struct site_callers *callers = sites ? site_callers_new(p, sites, shown) : NULL;
+	if (!callers) {
+		free(sites);
+		free(found);
+		free(list);
+		return HEFT_ENOMEM;
+	}
 	struct json_writer w;
 	json_write_init(&w, out);
 	json_write_object(&w);
@@ -150,10 +164,12 @@ static int write_sites(FILE *out, const struct view_query *q, const struct view_
 	json_write_key_uint(&w, "sum", view_sum(m, p));
 	json_write_key(&w, "rows");
 	json_write_array(&w);
-	for (uint32_t i = 0; i < count && i < q->rows; i++)
-		write_row(&w, q, part, m, list[i].site);
+	for (uint32_t i = 0; i < shown; i++)
+		write_row(&w, q, part, m, list[i].site, site_callers_text(callers, i));
 	json_write_array_end(&w);
 	json_write_object_end(&w);
+	site_callers_free(callers);
+	free(sites);
 	free(found);
 	free(list);
 	return 0;
@@ -280,7 +296,7 @@ int view_site(FILE *out, struct view_recording *r, const struct view_query *q,
 		json_write_init(&w, out);
 		json_write_object(&w);
 		json_write_key(&w, "row");
-		write_row(&w, q, part, &m, site);
+		write_row(&w, q, part, &m, site, NULL);
 		view_write_stack(&w, q, p, "stack", s->node);
 		write_first_user(&w, p, s->node);
 		write_course(&w, p, s);

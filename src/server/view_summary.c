@@ -1,5 +1,6 @@
 /* The document "summary": what was recorded, how well, its totals, and its findings,
  * each with the selection that shows its proof. */
+#include "profile/site_callers.h"
 #include "server/view_documents.h"
 #include "server/view_names.h"
 #include "server/view_series.h"
@@ -8,6 +9,7 @@
 #include "report/report_words.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -354,7 +356,7 @@ static void write_evidence(struct json_writer *w, const struct view_query *q,
 
 static void write_finding(struct json_writer *w, const struct view_query *q,
 			  const struct view_part *part, const struct profile *p,
-			  const struct finding *f)
+			  const struct finding *f, const char *callers)
 {
 	uint32_t id = f->site < p->site_count ? p->sites[f->site].id : 0;
 	json_write_object(w);
@@ -369,6 +371,7 @@ static void write_finding(struct json_writer *w, const struct view_query *q,
 		view_write_place(w, q, p, p->sites[f->site].node);
 	else
 		json_write_null(w);
+	view_write_name(w, q, "callers", callers);
 	json_write_key(w, "evidence");
 	json_write_array(w);
 	for (uint32_t i = 0; i < f->evidence_count; i++)
@@ -382,17 +385,31 @@ static void write_finding(struct json_writer *w, const struct view_query *q,
 static void write_findings(struct json_writer *w, const struct view_query *q,
 			   const struct view_part *part)
 {
+	/* They name sites of everything. */
+	const struct profile *p = part->p->lender ? part->p->lender : part->p;
+	uint32_t count = part->findings ? findings_count(part->findings) : 0, listed = 0, at = 0;
+	uint32_t *sites = malloc(((size_t)count + 1) * sizeof *sites);
+	for (uint32_t i = 0; sites && i < count; i++) {
+		uint32_t site = findings_get(part->findings, i)->site;
+		if (site < p->site_count)
+			sites[listed++] = site;
+	}
+	/* Without memory for it, findings that read the same do. */
+	struct site_callers *callers = sites ? site_callers_new(p, sites, listed) : NULL;
 	json_write_key(w, "findings");
 	json_write_array(w);
-	/* They name sites of everything. Those of chosen processes are about sites that these have. */
-	const struct profile *p = part->p->lender ? part->p->lender : part->p;
-	for (uint32_t i = 0; part->findings && i < findings_count(part->findings); i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		const struct finding *f = findings_get(part->findings, i);
+		bool has_site = f->site < p->site_count;
+		const char *behind = has_site ? site_callers_text(callers, at++) : NULL;
+		/* Those of chosen processes are about sites that these have. */
 		if (!part->site_of_id ||
-		    (f->site < p->site_count && view_part_site(part, p->sites[f->site].id)))
-			write_finding(w, q, part, p, f);
+		    (has_site && view_part_site(part, p->sites[f->site].id)))
+			write_finding(w, q, part, p, f, behind);
 	}
 	json_write_array_end(w);
+	site_callers_free(callers);
+	free(sites);
 }
 
 /* ---- processes and threads */

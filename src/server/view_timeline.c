@@ -8,6 +8,7 @@
  * Of chosen processes it is theirs, from the start of the first to the end of the last.
  *
  * Invariant: every list has as many entries as there are times. */
+#include "profile/site_callers.h"
 #include "server/view_documents.h"
 #include "server/view_names.h"
 #include "server/view_series.h"
@@ -85,7 +86,7 @@ static void write_line(struct json_writer *w, const char *key, const struct line
 }
 
 static void write_site(struct json_writer *w, const struct view_query *q, const struct line *l,
-		       const struct profile_site *s)
+		       const struct profile_site *s, const char *callers)
 {
 	const struct profile *p = l->p;
 	const struct profile_history *h = &p->history;
@@ -93,6 +94,7 @@ static void write_site(struct json_writer *w, const struct view_query *q, const 
 	json_write_key_uint(w, "site", s->id);
 	json_write_key(w, "place");
 	view_write_place(w, q, p, s->node);
+	view_write_name(w, q, "callers", callers);
 	write_line(w, "bytes", l, s->history < h->row_count ? h->rows[s->history].bytes : NULL,
 		   s->peak_bytes, s->live_bytes);
 	json_write_object_end(w);
@@ -101,16 +103,19 @@ static void write_site(struct json_writer *w, const struct view_query *q, const 
 static void write_sites(struct json_writer *w, const struct view_query *q, const struct line *l)
 {
 	const struct profile *p = l->p;
+	uint32_t sites[TOP_SITES], shown = 0;
+	/* By peak: so they are ordered. One without a history would seem to come from nowhere. */
+	for (uint32_t i = 0; l->count && i < p->site_count && shown < TOP_SITES; i++)
+		if (p->sites[i].peak_bytes &&
+		    (!p->history.slot_count || p->sites[i].history < p->history.row_count))
+			sites[shown++] = i;
+	struct site_callers *callers = site_callers_new(p, sites, shown);
 	json_write_key(w, "rows");
 	json_write_array(w);
-	/* By peak: so they are ordered. One without a history would seem to come from nowhere. */
-	for (uint32_t i = 0, shown = 0; l->count && i < p->site_count && shown < TOP_SITES; i++)
-		if (p->sites[i].peak_bytes &&
-		    (!p->history.slot_count || p->sites[i].history < p->history.row_count)) {
-			write_site(w, q, l, &p->sites[i]);
-			shown++;
-		}
+	for (uint32_t i = 0; i < shown; i++)
+		write_site(w, q, l, &p->sites[sites[i]], site_callers_text(callers, i));
 	json_write_array_end(w);
+	site_callers_free(callers);
 }
 
 /* Of each stretch the greatest: what is looked for is how far it went. */

@@ -3,6 +3,7 @@
 #define HEFT_SYMBOL_ELF_SECTION_H
 
 #include <libelf.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,5 +14,7 @@ struct elf_bytes {
 
 /* The name is as in an object that is not packed: ".debug_line". */
 struct elf_bytes elf_section_bytes(Elf *elf, const char *name);
+/* Where it lies as the file has it. False: there is no such section. */
+bool elf_section_address(Elf *elf, const char *name, uint64_t *address);
 
 #endif

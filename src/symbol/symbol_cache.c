@@ -27,6 +27,7 @@ struct symbol_cache {
 	void *body;
 	struct cached_header header;
 	const uint64_t *addresses;
+	const struct cached_function *functions;
 	const struct cached_evidence *evidence_lines;
 	const struct cached_frame *frames;
 	const uint32_t *first, *ends;
@@ -136,6 +137,8 @@ static struct symbol_cache *check(const struct cached_header *h, void *body, siz
 	char *at = body;
 	c->addresses = (const uint64_t *)(const void *)at;
 	at += 8 * (size_t)h->places;
+	c->functions = (const struct cached_function *)(const void *)at;
+	at += sizeof *c->functions * h->places;
 	c->evidence_lines = (const struct cached_evidence *)(const void *)at;
 	at += sizeof *c->evidence_lines * h->evidence;
 	c->frames = (const struct cached_frame *)(const void *)at;
@@ -265,6 +268,8 @@ static int take_place(struct symbol_cache *c, uint32_t place, struct symbol_quer
 	uint32_t count = c->first[place + 1] - c->first[place];
 	q->frames = NULL;
 	q->frame_count = 0;
+	q->function_start = c->functions[place].start;
+	q->function_bytes = c->functions[place].bytes;
 	if (!count)
 		return 0;
 	struct symbol_frame *frames = name_pool_alloc(c->pool, count * sizeof *frames);

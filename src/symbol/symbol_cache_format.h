@@ -3,6 +3,7 @@
  *
  *   header
  *   addresses   uint64_t[places], strictly ascending
+ *   functions   struct cached_function[places]: of those without a name, or 0
  *   evidence    struct cached_evidence[evidence]
  *   frames      struct cached_frame[frames]
  *   first       uint32_t[places + 1]: place i has frames first[i] .. first[i + 1]
@@ -22,7 +23,7 @@
 #define CACHE_MAGIC "heftsyms"
 #define CACHE_NO_STRING UINT32_MAX
 enum {
-	CACHE_VERSION = 1, /* also when answers become better: names, demangling */
+	CACHE_VERSION = 2, /* also when answers become better: names, demangling */
 	CACHE_MOST_BYTES = 64 << 20,
 	CACHE_MOST_EVIDENCE = 4096,
 };
@@ -36,6 +37,10 @@ struct cached_header {
 	uint64_t string_bytes;
 	uint8_t build_id[64];
 	uint64_t checksum;
+};
+
+struct cached_function {
+	uint64_t start, bytes;
 };
 
 struct cached_evidence {
@@ -58,7 +63,8 @@ static inline uint64_t cache_maker(void)
 
 static inline uint64_t cache_body_bytes(const struct cached_header *h)
 {
-	return 8 * (uint64_t)h->places + sizeof(struct cached_evidence) * (uint64_t)h->evidence +
+	return 8 * (uint64_t)h->places + sizeof(struct cached_function) * (uint64_t)h->places +
+	       sizeof(struct cached_evidence) * (uint64_t)h->evidence +
 	       sizeof(struct cached_frame) * (uint64_t)h->frames + 4 * ((uint64_t)h->places + 1) +
 	       4 * (uint64_t)h->strings + h->string_bytes;
 }

@@ -153,6 +153,11 @@ static void *build(const struct symbol_cache_entry *e, const struct symbol_evide
 	char *at = file + sizeof h;
 	for (size_t i = 0; i < count; i++, at += 8)
 		memcpy(at, &places[i].address, 8);
+	for (size_t i = 0; i < count; i++, at += sizeof(struct cached_function)) {
+		const struct cached_function fn = {places[i].function_start,
+						   places[i].function_bytes};
+		memcpy(at, &fn, sizeof fn);
+	}
 	memcpy(at, lines, evidence->count * sizeof *lines);
 	at += evidence->count * sizeof *lines;
 	memcpy(at, f, frames * sizeof *f);

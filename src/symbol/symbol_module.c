@@ -14,6 +14,7 @@
 
 #include "hosted/error.h"
 #include "symbol/debug_file.h"
+#include "symbol/function_start.h"
 #include "symbol/symbol_sources.h"
 
 #include <elfutils/libdwelf.h>
@@ -332,12 +333,21 @@ int symbol_module_lookup(struct symbol_module *m, struct symbol_query *queries, 
 		queries[i].frames = NULL;
 		queries[i].frame_count = 0;
 		queries[i].bare = false;
+		queries[i].function_start = queries[i].function_bytes = 0;
 	}
 	if (rc == 0 && m->dwarf && !m->names_only)
 		rc = dwarf_source_lookup(m->dwarf, queries, count);
 	for (size_t i = 0; i < count; i++)
 		unnamed += needs_symbol(&queries[i]);
-	return rc == 0 && unnamed ? from_symbol_tables(m, queries, count) : rc;
+	if (rc == 0 && unnamed)
+		rc = from_symbol_tables(m, queries, count);
+	unnamed = 0;
+	for (size_t i = 0; i < count; i++)
+		unnamed += !queries[i].frame_count ||
+			   !queries[i].frames[queries[i].frame_count - 1].function;
+	if (rc == 0 && unnamed && m->elf)
+		function_starts_lookup(m->elf, queries, count);
+	return rc;
 }
 
 enum symbol_debug symbol_module_debug(const struct symbol_module *m, const char **lacking)

@@ -8,6 +8,7 @@
 #include "top/top.h"
 
 #include "hosted/name_words.h"
+#include "profile/site_callers.h"
 #include "hosted/number_words.h"
 #include "profile/process_groups.h"
 #include "hosted/program_name.h"
@@ -579,12 +580,18 @@ static void put_place(struct pen *pen, const struct profile *p, uint32_t frame)
 	put_name(pen, TOP_PLAIN, f->function, pen_room(pen), FIT_FUNCTION);
 }
 
-/* Who called it: sites of one line differ in that. */
-static void put_caller(struct pen *pen, const struct profile *p, uint32_t site)
+/* Who called it: sites of one line differ in that. `callers` are those that tell it from other rows,
+ * if there are such. */
+static void put_caller(struct pen *pen, const struct profile *p, uint32_t site, const char *callers)
 {
 	uint32_t node = p->sites[site].node;
 	if (node >= p->node_count || pen_room(pen) < CALLER_LEAST)
 		return;
+	if (callers) {
+		put(pen, TOP_DIM, pen->utf8 ? " \xe2\x86\x90 " : " <- ");
+		put_name(pen, TOP_DIM, callers, pen_room(pen), FIT_NAME);
+		return;
+	}
 	for (node = p->nodes[profile_first_user_node(p, node)].parent; node < p->node_count;
 	     node = p->nodes[node].parent)
 		if (p->frames[p->nodes[node].frame].user)
@@ -597,7 +604,7 @@ static void put_caller(struct pen *pen, const struct profile *p, uint32_t site)
 }
 
 static void put_row_name(struct pen *pen, const struct profile *p, const struct top_row *row,
-			 enum top_group group)
+			 enum top_group group, const char *callers)
 {
 	char more[48] = "";
 	if (row->sites > 1 && group != TOP_SITES)
@@ -611,8 +618,12 @@ static void put_row_name(struct pen *pen, const struct profile *p, const struct 
 	else if (!f)
 		put_name(pen, TOP_DIM, "[stack unknown]", room, FIT_END);
 	else if (group == TOP_SITES) {
+		size_t behind = callers ? words_columns(callers) + 4 : 0;
+		behind = behind < room / 2 ? behind : room / 2;
+		pen->width -= behind;
 		put_place(pen, p, row->name);
-		put_caller(pen, p, row->site);
+		pen->width += behind;
+		put_caller(pen, p, row->site, callers);
 	} else if (group == TOP_FUNCTIONS)
 		put_name(pen, TOP_PLAIN, f->function, room, FIT_FUNCTION);
 	else if (f->file)
@@ -634,7 +645,7 @@ static void put_age(struct pen *pen, const struct top_row *row)
 }
 
 static int row_line(struct top_lines *to, const struct profile *p, const struct top_row *row,
-		    const struct top_view *v, const struct top_look *look)
+		    const char *callers, const struct top_view *v, const struct top_look *look)
 {
 	struct pen pen;
 	struct columns c = columns_for(p, v, look->width);
@@ -670,7 +681,7 @@ static int row_line(struct top_lines *to, const struct profile *p, const struct 
 			put_graph(&pen, row->trend, TOP_TREND);
 		pad(&pen, begin + TOP_TREND + 2);
 	}
-	put_row_name(&pen, p, row, v->group);
+	put_row_name(&pen, p, row, v->group, callers);
 	return pen_end(&pen, to);
 }
 
@@ -737,12 +748,22 @@ int top_frame_rows(struct top_lines *out, const struct profile *p, const struct 
 		   const struct top_view *v, const struct top_look *look)
 {
 	int rc = 0;
-	for (uint32_t i = look->first; rc == 0 && i < rows->count && i - look->first < look->limit;
-	     i++) {
-		rc = row_line(out, p, &rows->rows[i], v, look);
+	uint32_t end = rows->count, count = 0;
+	if (end > look->first && end - look->first > look->limit)
+		end = look->first + (uint32_t)look->limit;
+	/* Without memory for it, rows that read the same do. */
+	uint32_t *sites = v->group == TOP_SITES ? malloc(((size_t)end + 1) * sizeof *sites) : NULL;
+	for (uint32_t i = look->first; sites && i < end; i++)
+		sites[count++] = rows->rows[i].site;
+	struct site_callers *callers = sites ? site_callers_new(p, sites, count) : NULL;
+	for (uint32_t i = look->first; rc == 0 && i < end; i++) {
+		rc = row_line(out, p, &rows->rows[i], site_callers_text(callers, i - look->first),
+			      v, look);
 		if (rc == 0 && rows->rows[i].key == look->expanded)
 			rc = stack_lines(out, p, &rows->rows[i], look);
 	}
+	site_callers_free(callers);
+	free(sites);
 	return rc;
 }
 

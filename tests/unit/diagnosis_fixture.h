@@ -2,6 +2,7 @@
 #ifndef HEFT_TESTS_DIAGNOSIS_FIXTURE_H
 #define HEFT_TESTS_DIAGNOSIS_FIXTURE_H
 
+#include "profile/user_frame.h"
 #include "findings/finding.h"
 
 #include <setjmp.h>
@@ -204,6 +205,7 @@ static inline struct findings *diagnose(struct profile *p, uint64_t peak_bytes)
 		p->totals.live_bytes += s->live_bytes;
 		p->sites[i].id = i + 1;
 	}
+	user_frame_settle(p);
 	if (p->totals.peak_bytes < peak_bytes)
 		p->totals.peak_bytes = peak_bytes;
 	assert_int_equal(findings_new(&f, p), 0);

@@ -270,6 +270,12 @@ static void test_stripped_has_exported_names_only(void **state)
 	/* Not exported, and beyond the size of its neighbours: nothing is better than a guess. */
 	ask("c.stripped", address_of("c", "mark_hidden"));
 	assert_int_equal(one.frame_count, 0);
+	/* But its unwind entry tells where it begins: two places of it are one function's. */
+	assert_int_equal(one.function_start, address_of("c", "hidden"));
+	ask("c.stripped", address_of("c", "mark_hidden") + 1);
+	assert_int_equal(one.function_start, address_of("c", "hidden"));
+	ask("c.stripped", address_of("c", "mark_inner"));
+	assert_int_equal(one.function_start, 0); /* it has a name */
 	ask("cxx.stripped", address_of("cxx", "mark_method"));
 	expect_frame(0, "ns::S::f(int, char const*) const", NULL, 0, false);
 }

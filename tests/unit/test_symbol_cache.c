@@ -72,7 +72,7 @@ static void write_entry(enum symbol_debug debug, const struct symbol_evidence *e
 	one[0] = (struct symbol_frame){name_pool_add(pool, "third"), NULL, 0, false};
 	const struct symbol_query queries[] = {
 		{.address = 0x10, .frames = two, .frame_count = 2},
-		{.address = 0x20},
+		{.address = 0x20, .function_start = 0x1c, .function_bytes = 9},
 		{.address = UINT64_MAX, .frames = one, .frame_count = 1},
 	};
 	const struct symbol_cache_entry entry = {
@@ -112,6 +112,9 @@ static void test_what_is_written_is_read(void **state)
 	assert_false(q[1].frames[1].inlined);
 	assert_true(answered[2]); /* known to be unknown */
 	assert_int_equal(q[2].frame_count, 0);
+	assert_int_equal(q[2].function_start, 0x1c);
+	assert_int_equal(q[2].function_bytes, 9);
+	assert_int_equal(q[4].function_start, 0);
 	assert_false(answered[3]);
 	assert_true(answered[4]);
 	assert_null(q[4].frames[0].file);
@@ -190,7 +193,7 @@ static void test_right_checksum_wrong_content(void **state)
 	size_t size = fread(bytes, 1, sizeof bytes, f);
 	fclose(f);
 	struct cached_header h;
-	size_t addresses = sizeof h, frames = addresses + 3 * 8;
+	size_t addresses = sizeof h, frames = addresses + 3 * 24;
 	size_t first = frames + 3 * sizeof(struct cached_frame);
 	const struct {
 		size_t at;

@@ -140,6 +140,7 @@ export interface Finding {
   advice: string;
   site: number; // id, 0: none
   where: Place | null; // first user frame
+  callers: string; // as SiteRow.callers, among findings
   evidence: { name: string; value: string | string[] | Part[] }[]; // values in words with units
   trend: number[]; // live bytes of its site over the run, up to 60 points; empty: not known
   explain: Partial<Selection> & { view: string }; // what shows the proof
@@ -165,7 +166,7 @@ export interface Timeline {
   toNs: number;
   timesNs: number[]; // of the points, rising
   bytes: number[]; // live heap, everything
-  rows: { site: number; place: Place; bytes: number[] }[]; // the top 5 sites; the rest is the difference
+  rows: { site: number; place: Place; callers: string; bytes: number[] }[]; // the top 5 sites; the rest is the difference
   rss: { timeNs: number; bytes: number }[]; // thinned, its maximum kept; empty: not known
   events: number[]; // allocations, reallocations and frees a second up to each point; empty: not known
   marks: { timeNs: number; name: string }[];
@@ -213,6 +214,7 @@ export interface Sites {
 export interface SiteRow {
   id: number;
   place: Place; // first user frame
+  callers: string; // that tell it from rows whose place reads the same: "g", "... < main:12"; or ""
   via: string;
   value: number; // of the selection (mode and metric)
   error95?: number;

@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Place } from "./api";
 import type { Answer } from "./fetch";
 import { go, state } from "./state";
-import { amount, clean, exactAmount, exactBytes, bytes, functionWords, placeWords, share, signed, type Unit } from "./words";
+import { amount, brief, clean, exactAmount, exactBytes, bytes, functionWords, placeWords, share, signed, type Unit } from "./words";
 
 // The short form to read, the exact one for whoever points at it, and for tests.
 export function Size({ n }: { n: number }) {
@@ -22,6 +22,11 @@ export function Change({ n, unit }: { n: number; unit: Unit }) {
 export function FunctionName({ name, most }: { name: string; most?: number }) {
   return <span class="function" title={clean(name)}>{functionWords(name, most)}</span>;
 }
+// Behind a place that reads the same as another one of the list: who calls it.
+export function Callers({ text }: { text: string }) {
+  return text ? <span class="faint" title={clean(text)}> &lt; {brief(text, 80)}</span> : null;
+}
+
 export function PlaceName({ place }: { place: Place }) {
   return <span class="place" title={clean(place.file || place.module) + (place.line ? ":" + place.line : "")}>{placeWords(place)}</span>;
 }

@@ -1,7 +1,7 @@
 // Findings, the first view: four numbers, then what is wrong, worst first, each with its proof a click
 // away ("Explain" sets window, mode, filter and view).
 import type { Finding, Part, Summary } from "./api";
-import { Empty, PlaceName, Size, Sparkline } from "./bits";
+import { Callers, Empty, PlaceName, Size, Sparkline } from "./bits";
 import { DEFAULTS, go, state, VIEWS, type State, type ViewName } from "./state";
 import { brief, bytes, clean, count, duration, exactBytes, functionWords, rate, several, share } from "./words";
 
@@ -74,7 +74,7 @@ function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
       {f.trend.length > 1 && <Sparkline points={f.trend} width={150} height={48} />}
     </div>
     <div class="card-foot">
-      {f.where && <button class="link" onClick={() => go({ site: f.site, node: "" })} disabled={!f.site} title={clean(f.where.function)}>{functionWords(f.where.function, 60)} <PlaceName place={f.where} /></button>}
+      {f.where && <button class="link" onClick={() => go({ site: f.site, node: "" })} disabled={!f.site} title={clean(f.where.function)}>{functionWords(f.where.function, 60)} <PlaceName place={f.where} /><Callers text={f.callers} /></button>}
       <button class="primary" onClick={explain}>Explain</button>
     </div>
     {f.evidence.length > 0 && <details><summary>Why heft says so</summary><dl class="evidence">

@@ -2,7 +2,7 @@
 // what fits.
 import { min } from "./arithmetic";
 import type { Summary, SiteRow, Sites as Doc } from "./api";
-import { CHOOSE, Amount, Document, Empty, FunctionName, PlaceName, ShareCell, Size, Sparkline, Table, type Column } from "./bits";
+import { CHOOSE, Amount, Callers, Document, Empty, FunctionName, PlaceName, ShareCell, Size, Sparkline, Table, type Column } from "./bits";
 import { useSelected } from "./fetch";
 import { go, selectedUnit, state } from "./state";
 import { signal } from "@preact/signals";
@@ -16,7 +16,7 @@ const all = signal(false);
 function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
   const has = summary.has;
   const out: Column<SiteRow>[] = [
-    { key: "place", head: "Site", wide: true, phone: true, value: (r) => r.place.function, cell: (r) => <><FunctionName name={r.place.function} most={70} /> <PlaceName place={r.place} /></> },
+    { key: "place", head: "Site", wide: true, phone: true, value: (r) => r.place.function, cell: (r) => <><FunctionName name={r.place.function} most={70} /> <PlaceName place={r.place} /><Callers text={r.callers} /></> },
     { key: "value", head: "Selected", title: "Of what is selected above", number: true, phone: true, value: (r) => r.value, cell: (r) => <><Amount n={r.value} unit={unit} />{r.error95 ? <span class="faint num"> ± {amount(r.error95, unit)}</span> : ""}</> },
     { key: "share", head: "Share", cell: (r) => <ShareCell part={r.value} whole={sum} /> },
   ];

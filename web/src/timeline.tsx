@@ -4,7 +4,7 @@
 import { abs, floor, max, min, round } from "./arithmetic";
 import { useRef, useState } from "preact/hooks";
 import type { Mode, Summary, Timeline as Doc } from "./api";
-import { Choice, PlaceName, taken } from "./bits";
+import { Callers, Choice, PlaceName, taken } from "./bits";
 import { Label, TimeAxis, Upright, useSize } from "./chart_parts";
 import { holds, isFile, useDocument } from "./fetch";
 import { chosenWords } from "./processes";
@@ -259,7 +259,7 @@ function Legend({ doc, at, apart, hovering }: { doc: Doc; at: number; apart: boo
   return <div class="layers" data-hovering={hovering}>
     <div class="layers-head"><span>{duration(at)}</span><span class="num">{bytes(doc.bytes[i])}</span></div>
     <ul>
-      {doc.rows.map((r, k) => <li key={r.site}><button class="layer-name" title={clean(r.place.function)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{functionWords(r.place.function, 60)} <PlaceName place={r.place} /></span></button><span class="num">{bytes(r.bytes[i])}</span></li>)}
+      {doc.rows.map((r, k) => <li key={r.site}><button class="layer-name" title={clean(r.place.function)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{functionWords(r.place.function, 60)} <PlaceName place={r.place} /><Callers text={r.callers} /></span></button><span class="num">{bytes(r.bytes[i])}</span></li>)}
       <li><span class="layer-name"><i class="swatch layer-other" /><span>other</span></span><span class="num">{bytes(max(0, rest))}</span></li>
       {doc.rss.length > 0 && <li><span class="layer-name"><i class="swatch rss" /><span>RSS{apart ? " (own scale)" : ""}</span></span><span class="num">{bytes(rss)}</span></li>}
       {doc.events.length > 0 && <li><span class="layer-name"><i class="swatch" /><span>allocations and frees</span></span><span class="num">{rate(doc.events[i] ?? 0, 1e9)}</span></li>}

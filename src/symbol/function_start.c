@@ -1,0 +1,199 @@
+/* Functions of a stripped program, by its unwind tables (.eh_frame): each entry (FDE) covers one
+ * function, so its first address stands for all addresses of that function. Then the sites of a
+ * function meet, although nobody knows its name.
+ *
+ * The entries are read one after the other and each is looked for among the queries, which are
+ * sorted: a few nanoseconds an entry, and it needs no search table (.eh_frame_hdr), which not every
+ * file has. An address that no entry covers stays as it is: the function before it may end long
+ * before.
+ *
+ * Only what compilers write is understood: pointers of 2, 4 or 8 bytes, absolute or relative to
+ * themselves. The bytes are hostile: every read is checked, every step goes forward. */
+#include "symbol/function_start.h"
+
+#include "symbol/elf_section.h"
+
+#include <gelf.h>
+#include <string.h>
+
+enum { ABSENT = 0xff, RELATIVE = 0x10, INDIRECT = 0x80 };
+
+struct cursor {
+	const uint8_t *at, *end;
+	bool bad;
+};
+
+static uint64_t take(struct cursor *c, size_t bytes)
+{
+	uint64_t value = 0;
+	if (c->bad || (size_t)(c->end - c->at) < bytes) {
+		c->bad = true;
+		return 0;
+	}
+	memcpy(&value, c->at, bytes); /* little-endian, as the machine is */
+	c->at += bytes;
+	return value;
+}
+
+static uint64_t take_leb(struct cursor *c)
+{
+	uint64_t value = 0;
+	for (unsigned shift = 0;; shift += 7) {
+		uint64_t byte = take(c, 1);
+		if (shift < 64)
+			value |= (byte & 0x7f) << shift;
+		if (c->bad || !(byte & 0x80))
+			return value;
+	}
+}
+
+/* How many bytes a pointer of this encoding has; 0: one that compilers do not use here. */
+static size_t encoded_bytes(unsigned encoding)
+{
+	static const uint8_t bytes[16] = {8, 0, 2, 4, 8, 0, 0, 0, 8, 0, 2, 4, 8};
+	return bytes[encoding & 0x0f];
+}
+
+static uint64_t take_value(struct cursor *c, unsigned encoding)
+{
+	size_t bytes = encoded_bytes(encoding);
+	uint64_t value = take(c, bytes);
+	if (!bytes)
+		c->bad = true;
+	if ((encoding & 0x08) && bytes < 8 && bytes && value >> (bytes * 8 - 1))
+		value |= UINT64_MAX << (bytes * 8);
+	return value;
+}
+
+/* The body of the entry at `offset`, after its id; *offset becomes the next one's. False: the end. */
+static bool open_entry(const struct unwind_bytes *u, size_t *offset, struct cursor *body,
+		       uint32_t *id, size_t *id_offset)
+{
+	struct cursor c = {u->data + *offset, u->data + u->size, false};
+	uint64_t length = take(&c, 4);
+	if (length == 0xffffffff)
+		length = take(&c, 8);
+	if (c.bad || length < 4 || length > (uint64_t)(c.end - c.at))
+		return false;
+	c.end = c.at + length;
+	*offset = (size_t)(c.end - u->data);
+	*id_offset = (size_t)(c.at - u->data);
+	*id = (uint32_t)take(&c, 4);
+	*body = c;
+	return true;
+}
+
+/* How a CIE's entries write their addresses; ABSENT: not understood. */
+static unsigned address_encoding(const struct unwind_bytes *u, size_t offset)
+{
+	struct cursor c;
+	uint32_t id;
+	size_t id_offset;
+	unsigned encoding = 0;
+	if (offset >= u->size || !open_entry(u, &offset, &c, &id, &id_offset) || id != 0)
+		return ABSENT;
+	unsigned version = (unsigned)take(&c, 1);
+	const char *augmentation = (const char *)c.at;
+	size_t length = strnlen(augmentation, (size_t)(c.end - c.at));
+	if (c.bad || length == (size_t)(c.end - c.at) || (version != 1 && version != 3))
+		return ABSENT;
+	c.at += length + 1;
+	if (!length)
+		return 0;
+	if (augmentation[0] != 'z')
+		return ABSENT;
+	take_leb(&c); /* code and data alignment */
+	take_leb(&c);
+	if (version == 1)
+		take(&c, 1); /* return address register */
+	else
+		take_leb(&c);
+	take_leb(&c); /* length of what follows */
+	for (size_t i = 1; i < length && !c.bad; i++) {
+		unsigned of_personality;
+		switch (augmentation[i]) {
+		case 'R':
+			encoding = (unsigned)take(&c, 1);
+			return c.bad ? ABSENT : encoding;
+		case 'L':
+			take(&c, 1);
+			break;
+		case 'P':
+			of_personality = (unsigned)take(&c, 1);
+			take_value(&c, of_personality);
+			break;
+		case 'S':
+		case 'B':
+			break;
+		default:
+			return ABSENT;
+		}
+	}
+	return c.bad ? ABSENT : encoding;
+}
+
+static bool needs_start(const struct symbol_query *q)
+{
+	return !q->frame_count || !q->frames[q->frame_count - 1].function;
+}
+
+/* The first query at or after the address. */
+static size_t first_from(const struct symbol_query *queries, size_t count, uint64_t address)
+{
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (queries[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+void function_starts_in(const struct unwind_bytes *u, struct symbol_query *queries, size_t count)
+{
+	size_t known_cie = SIZE_MAX, id_offset;
+	unsigned encoding = ABSENT;
+	struct cursor c;
+	uint32_t id;
+	for (size_t offset = 0; count && offset < u->size;) {
+		if (!open_entry(u, &offset, &c, &id, &id_offset))
+			return;
+		if (!id) /* a CIE itself */
+			continue;
+		if (id > id_offset)
+			continue;
+		if (id_offset - id != known_cie) {
+			known_cie = id_offset - id;
+			encoding = address_encoding(u, known_cie);
+		}
+		if (encoding == ABSENT || (encoding & INDIRECT) ||
+		    ((encoding & 0x70) != RELATIVE && (encoding & 0x70) != 0))
+			continue;
+		uint64_t field = u->address + (uint64_t)(c.at - u->data);
+		uint64_t start = take_value(&c, encoding);
+		uint64_t size = take_value(&c, encoding & 0x07);
+		if (encoding & RELATIVE)
+			start += field;
+		if (c.bad || !size || start + size < start)
+			continue;
+		if (start > queries[count - 1].address || start + size <= queries[0].address)
+			continue;
+		for (size_t i = first_from(queries, count, start);
+		     i < count && queries[i].address - start < size; i++)
+			if (needs_start(&queries[i])) {
+				queries[i].function_start = start;
+				queries[i].function_bytes = size;
+			}
+	}
+}
+
+void function_starts_lookup(Elf *elf, struct symbol_query *queries, size_t count)
+{
+	struct elf_bytes bytes = elf_section_bytes(elf, ".eh_frame");
+	uint64_t address;
+	if (bytes.data && elf_section_address(elf, ".eh_frame", &address))
+		function_starts_in(&(struct unwind_bytes){bytes.data, bytes.size, address}, queries,
+				   count);
+}
