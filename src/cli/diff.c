@@ -80,6 +80,9 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_THRESHOLD:
 		c->threshold = value;
 		return 0;
+	case CLI_OPT_FULL:
+		c->options.full = true;
+		return 0;
 	case CLI_OPT_PER:
 		if (parse_per(value, &c->per) < 0)
 			return cli_usage_error(c->verb,

@@ -36,6 +36,7 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 {
 	struct report_options report = {
 		.limit = REPORT_ALL,
+		.full = o->full,
 		.focus = o->focus,
 		.ignore = o->ignore,
 		.from_ns = p->window_from_ns,
@@ -57,7 +58,7 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 }
 
 static const struct exporter json_exporter = {"json", "what heft report --json writes", "json",
-					      false, write_json, true};
+					      false, write_json, true, false};
 
 /* The page's documents come from the recording itself: some are more than a profile holds. */
 static int write_html(FILE *out, const struct profile *p, const struct export_options *o,
@@ -68,7 +69,7 @@ static int write_html(FILE *out, const struct profile *p, const struct export_op
 }
 
 static const struct exporter html_exporter = {"html", "one page that opens anywhere", "html",
-					      false, write_html, true};
+					      false, write_html, true, false};
 
 static const struct exporter *find_format(const char *name)
 {
@@ -114,6 +115,9 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		return set_instant(c, value);
 	case CLI_OPT_RAW:
 		c->options.raw = true;
+		return 0;
+	case CLI_OPT_FULL:
+		c->options.full = true;
 		return 0;
 	case CLI_OPT_INVERT:
 		c->options.invert = true;

@@ -47,6 +47,9 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_FULL:
 		c->options.full = true;
 		return 0;
+	case CLI_OPT_COMPACT:
+		c->options.compact = true;
+		return 0;
 	case CLI_OPT_INVERT:
 		c->options.invert = true;
 		return set_view(c, report_tree, "--invert");
@@ -74,6 +77,8 @@ static int check_options(struct report_command *c)
 	if (c->clash && !s->json)
 		return cli_usage_error(c->verb, "%s and %s are two views: one at a time",
 				       c->view_name, c->clash);
+	if (c->options.compact && !s->json)
+		return cli_usage_error(c->verb, "--compact is for --json");
 	if (s->at_text && window)
 		return cli_usage_error(c->verb, "--at is a moment, --from and --to are a window: "
 						"one of them");

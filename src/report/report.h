@@ -29,7 +29,8 @@ struct report_options {
 	size_t width; /* of a line of text; 0: 100 */
 	bool color;
 	bool utf8;                  /* bars of block characters */
-	bool full;                  /* whole stacks, frames of the runtime included */
+	bool full;                  /* whole stacks, frames of the runtime included, nothing folded */
+	bool compact;               /* JSON: a table of frames, and stacks as numbers of it */
 	bool invert;                /* the tree from the allocating function up */
 	const char *focus, *ignore; /* what the profile was filtered with, or NULL */
 	enum report_span span;

@@ -1,0 +1,175 @@
+/* Stacks in JSON. A report of half a million sites has twenty million frames of a few hundred kinds,
+ * so each kind is spelt once, and its text is copied from then on.
+ *
+ * A deep stack is folded and cut (profile/stack_fold.h). Frames that are listed are those of the stack,
+ * none is made up. What they stand for is said beside the stack, by position in the list:
+ *
+ *   "depth": 60012                                    frames of the recorded stack
+ *   "recursion": [{"at": 2, "frames": 3, "times": 9}] entries 2, 3 and 4 come nine times in turn
+ *   "cut": {"at": 200, "frames": 5000}                so many are missing before entry 200
+ *
+ * Entries of a recursion that begins inside another one count for each time of the outer one. */
+#include "report/report_json_stack.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void write_frame(struct json_writer *w, const struct profile *p,
+			const struct profile_frame *f)
+{
+	char address[24];
+	snprintf(address, sizeof address, "0x%" PRIx64, f->address);
+	json_write_key_string(w, "function", f->function);
+	json_write_key_string(w, "file", f->file);
+	json_write_key_uint(w, "line", f->line);
+	json_write_key_string(w, "module",
+			      f->module < p->module_count ? p->modules[f->module].path : "");
+	json_write_key_string(w, "address", address);
+	json_write_key_bool(w, "inlined", f->inlined);
+}
+
+int json_stacks_init(struct json_stacks *s, const struct profile *p, bool full, bool compact)
+{
+	*s = (struct json_stacks){.p = p, .compact = compact};
+	size_t length = 0;
+	FILE *out = open_memstream(&s->text, &length);
+	s->starts = malloc(((size_t)p->frame_count + 1) * sizeof *s->starts);
+	if (!out || !s->starts || stack_fold_init(&s->fold, p, full ? STACK_WHOLE : STACK_LIST, NULL) < 0) {
+		if (out)
+			fclose(out);
+		goto no_memory;
+	}
+	for (uint32_t i = 0; i <= p->frame_count; i++) {
+		struct json_writer w;
+		s->starts[i] = (size_t)ftell(out);
+		json_write_init(&w, out);
+		if (i < p->frame_count)
+			write_frame(&w, p, &p->frames[i]);
+	}
+	if (fclose(out) == 0)
+		return 0;
+no_memory:
+	json_stacks_fini(s);
+	return HEFT_ENOMEM;
+}
+
+void json_stacks_fini(struct json_stacks *s)
+{
+	stack_fold_fini(&s->fold);
+	free(s->text);
+	free(s->starts);
+	*s = (struct json_stacks){0};
+}
+
+static void write_flags(struct json_writer *w, uint32_t flags)
+{
+	if (flags & PROFILE_GUESSED)
+		json_write_key_bool(w, "guessed", true);
+	if (flags & PROFILE_TRUNCATED)
+		json_write_key_bool(w, "truncated", true);
+	if (flags & PROFILE_LOST)
+		json_write_key_bool(w, "lost", true);
+}
+
+static void write_node(const struct json_stacks *s, struct json_writer *w, uint32_t node)
+{
+	/* A site without a stack still has one frame that says so: readers may take stack[0]. */
+	static const struct profile_frame unknown = {.function = "[stack unknown]",
+						     .module = PROFILE_NONE};
+	if (s->compact) {
+		json_write_uint(w, node == PROFILE_NONE ? s->p->frame_count
+							: s->p->nodes[node].frame);
+		return;
+	}
+	json_write_object(w);
+	if (node == PROFILE_NONE) {
+		write_frame(w, s->p, &unknown);
+	} else {
+		uint32_t frame = s->p->nodes[node].frame;
+		json_write_members(w, s->text + s->starts[frame],
+				   s->starts[frame + 1] - s->starts[frame]);
+		write_flags(w, s->p->nodes[node].flags);
+	}
+	json_write_object_end(w);
+}
+
+static void write_key(struct json_writer *w, const char *prefix, const char *name)
+{
+	char key[32];
+	snprintf(key, sizeof key, "%s%s", prefix, name);
+	json_write_key(w, key);
+}
+
+static void write_left_out(const struct json_stacks *s, struct json_writer *w, const char *prefix,
+			   uint32_t node)
+{
+	struct stack_walk walk;
+	struct stack_entry e;
+	uint64_t at = 0, cut_at = 0, cut = 0;
+	write_key(w, prefix, "depth");
+	json_write_uint(w, stack_fold_depth(&s->fold, node));
+	write_key(w, prefix, "recursion");
+	json_write_array(w);
+	for (stack_walk_begin(&walk, &s->fold, node); stack_walk_next(&walk, &e); at++) {
+		if (e.cut) {
+			cut_at = at + 1;
+			cut = e.cut;
+		}
+		if (e.times < 2)
+			continue;
+		json_write_object(w);
+		json_write_key_uint(w, "at", at);
+		json_write_key_uint(w, "frames", e.cycle);
+		json_write_key_uint(w, "times", e.times);
+		json_write_object_end(w);
+	}
+	json_write_array_end(w);
+	if (!cut)
+		return;
+	write_key(w, prefix, "cut");
+	json_write_object(w);
+	json_write_key_uint(w, "at", cut_at);
+	json_write_key_uint(w, "frames", cut);
+	json_write_object_end(w);
+}
+
+void json_stacks_write(const struct json_stacks *s, struct json_writer *w, const char *key,
+		       const char *prefix, uint32_t node)
+{
+	struct stack_walk walk;
+	struct stack_entry e;
+	uint32_t flags = 0;
+	json_write_key(w, key);
+	json_write_array(w);
+	if (node == PROFILE_NONE)
+		write_node(s, w, node);
+	for (stack_walk_begin(&walk, &s->fold, node); stack_walk_next(&walk, &e);) {
+		write_node(s, w, e.node);
+		flags |= s->p->nodes[e.node].flags;
+	}
+	json_write_array_end(w);
+	if (s->compact)
+		write_flags(w, flags);
+	if (stack_fold_applies(&s->fold, node))
+		write_left_out(s, w, prefix, node);
+}
+
+void json_stacks_write_table(const struct json_stacks *s, struct json_writer *w)
+{
+	struct json_stacks plain = *s;
+	if (!s->compact)
+		return;
+	plain.compact = false;
+	json_write_key(w, "frames");
+	json_write_array(w);
+	json_write_newline(w);
+	for (uint32_t i = 0; i < s->p->frame_count; i++) {
+		json_write_object(w);
+		json_write_members(w, s->text + s->starts[i], s->starts[i + 1] - s->starts[i]);
+		json_write_object_end(w);
+		json_write_newline(w);
+	}
+	write_node(&plain, w, PROFILE_NONE);
+	json_write_array_end(w);
+}
