@@ -109,10 +109,20 @@ static void merge_site(struct profile_site *a, const struct profile_site *b)
 #undef ADD
 }
 
+static void merge_buckets(uint32_t *a, const uint32_t *b)
+{
+	for (int i = 0; i < PROFILE_LIFE_BUCKETS; i++)
+		a[i] = b[i] > UINT32_MAX - a[i] ? UINT32_MAX : a[i] + b[i];
+}
+
 static int add_sites(struct building *b)
 {
 	const struct profile *p = b->p;
 	int rc = 0;
+	if (p->lifetimes) {
+		b->own->lifetimes = calloc((size_t)p->site_count + 1, sizeof *b->own->lifetimes);
+		rc = b->own->lifetimes ? 0 : HEFT_ENOMEM;
+	}
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
 		const struct profile_site *s = &p->sites[i];
 		uint32_t node = PROFILE_NONE, site;
@@ -122,6 +132,8 @@ static int add_sites(struct building *b)
 			rc = profile_add_labelled_site(b->own, node, s->via, s->labels, &site);
 		if (rc == 0)
 			merge_site(&b->own->sites[site], s);
+		if (rc == 0 && p->lifetimes)
+			merge_buckets(b->own->lifetimes[site], p->lifetimes[i]);
 	}
 	return rc;
 }
@@ -139,7 +151,7 @@ static struct profile *make_view(const struct building *b)
 	view->node_count = b->own->node_count;
 	view->sites = b->own->sites;
 	view->site_count = b->own->site_count;
-	view->lifetimes = NULL;
+	view->lifetimes = b->own->lifetimes;
 	view->errors = NULL;
 	view->spreads = NULL;
 	view->ages = NULL;

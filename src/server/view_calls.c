@@ -179,6 +179,7 @@ void view_calls_fini(struct view_calls *c)
 	free(c->items);
 	free(c->slots);
 	free(c->path);
+	free(c->reached);
 	*c = (struct view_calls){0};
 }
 
@@ -202,7 +203,7 @@ static int child_of(struct view_calls *c, uint32_t parent, uint32_t function, ui
 	return 0;
 }
 
-static int push(struct view_calls *c, uint32_t length, uint32_t function)
+static int push(struct view_calls *c, uint32_t length, uint32_t node)
 {
 	if (length == c->path_capacity) {
 		uint32_t capacity = length ? length * 2 : 256;
@@ -212,27 +213,48 @@ static int push(struct view_calls *c, uint32_t length, uint32_t function)
 		c->path = path;
 		c->path_capacity = capacity;
 	}
-	c->path[length] = function;
+	c->path[length] = node;
 	return 0;
+}
+
+/* From main down stacks have most of their way in common: where each node of the profile led to is
+ * remembered, so that a stack costs no more than what is new of it. */
+static int remember(struct view_calls *c, const struct profile *p)
+{
+	if (c->reached_of == p)
+		return 0;
+	free(c->reached);
+	c->reached = calloc((size_t)p->node_count + 1, sizeof *c->reached);
+	c->reached_of = c->reached ? p : NULL;
+	return c->reached ? 0 : HEFT_ENOMEM;
 }
 
 int view_calls_add(struct view_calls *c, const struct profile *p, const uint32_t *ids,
 		   uint32_t node, uint32_t end, bool inward, const struct view_amount *amount)
 {
-	uint32_t length = 0, at = 0;
-	for (uint32_t n = node; n != end && n != PROFILE_NONE; n = p->nodes[n].parent)
-		if (push(c, length++, ids[p->nodes[n].frame]) < 0)
+	uint32_t length = 0, at = 0, i = 0;
+	bool known = inward && end == PROFILE_NONE && node != PROFILE_NONE;
+	if (known && remember(c, p) < 0)
+		return HEFT_ENOMEM;
+	for (uint32_t n = node; n != end && n != PROFILE_NONE; n = p->nodes[n].parent) {
+		if (known && c->reached[n]) {
+			at = c->reached[n];
+			break;
+		}
+		if (push(c, length++, n) < 0)
 			return HEFT_ENOMEM;
+	}
 	if (node == PROFILE_NONE && push(c, length++, PROFILE_NONE) < 0)
 		return HEFT_ENOMEM;
-	uint32_t i = 0;
 	for (; i < length; i++) {
-		uint32_t child, function = c->path[inward ? length - 1 - i : i];
-		if (child_of(c, at, function, &child) < 0)
+		uint32_t child, n = c->path[inward ? length - 1 - i : i];
+		if (child_of(c, at, n == PROFILE_NONE ? n : ids[p->nodes[n].frame], &child) < 0)
 			return HEFT_ENOMEM;
 		if (child == PROFILE_NONE)
 			break;
 		at = child;
+		if (known)
+			c->reached[n] = at;
 	}
 	struct view_call *x = &c->items[at];
 	x->stacks++;
