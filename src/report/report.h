@@ -35,6 +35,7 @@ struct report_options {
 	const char *focus, *ignore; /* what the profile was filtered with, or NULL */
 	enum report_span span;
 	uint64_t from_ns, to_ns; /* of the span */
+	const char *moment;      /* words for an instant that has a name, or NULL */
 	const char *selection;   /* words for what was selected; NULL: everything */
 	/* NULL: not looked for. Findings are of a whole recording: a selection has none. */
 	const struct findings *findings;

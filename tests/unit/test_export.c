@@ -282,8 +282,8 @@ static size_t files_in(const char *folder)
 static void test_files(void **state)
 {
 	(void)state;
-	static const struct exporter word = {"word", "", "word", true, write_word, false};
-	static const struct exporter half = {"half", "", "half", true, write_half, false};
+	static const struct exporter word = {"word", "", "word", true, write_word, false, false};
+	static const struct exporter half = {"half", "", "half", true, write_half, false, false};
 	struct export_options o = {0};
 	struct heft_error err = {0};
 	struct stat st;
