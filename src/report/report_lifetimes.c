@@ -51,13 +51,11 @@ static uint64_t blocks_of(const struct profile *p, const struct profile_site *s)
 	return p->has & PROFILE_HAS_FREES ? s->frees + s->live_blocks : s->allocations;
 }
 
-/* "-" where no block has one: in a window in which none of a site's blocks was freed. */
-static struct words lifetime(const struct profile *p, const struct profile_site *s,
-			     const struct report_options *o, uint64_t ns)
+/* "-" where none is known: in a window in which none of a site's blocks was freed. */
+static struct words lifetime(const struct profile_site *s, uint64_t ns)
 {
-	bool none = o->span == REPORT_WHOLE ? !blocks_of(p, s) : !s->frees;
-	return none || (!ns && !s->lifetime.max_ns && !s->lifetime.mean_ns) ? (struct words){"-"}
-									   : words_duration(ns);
+	bool none = !s->frees && !s->lifetime.max_ns && !s->lifetime.mean_ns;
+	return none ? (struct words){"-"} : words_duration(ns);
 }
 
 int report_lifetimes(FILE *out, const struct profile *p, const struct report_options *o)
@@ -102,15 +100,15 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 		const struct profile_lifetime *t = &s->lifetime;
 		fprintf(out, "%11s ", words_count(blocks_of(p, s)).text);
 		if (spread) {
-			fprintf(out, "%8s %8s %8s  ", lifetime(p, s, o, t->p50_ns).text,
-				lifetime(p, s, o, t->p99_ns).text,
-				lifetime(p, s, o, t->max_ns).text);
+			fprintf(out, "%8s %8s %8s  ", lifetime(s, t->p50_ns).text,
+				lifetime(s, t->p99_ns).text,
+				lifetime(s, t->max_ns).text);
 			if (p->lifetimes)
 				print_histogram(out, p->lifetimes[order[i]], o->utf8);
 			else
 				fprintf(out, "%*s", COLUMNS, "");
 		} else {
-			fprintf(out, "%8s", lifetime(p, s, o, t->mean_ns).text);
+			fprintf(out, "%8s", lifetime(s, t->mean_ns).text);
 		}
 		if (below)
 			fprintf(out, "\n%*s", BELOW, "");

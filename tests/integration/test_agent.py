@@ -32,6 +32,20 @@ def test_c_program(agent, compiled):
     assert service.end() == 0
 
 
+def test_top_of_an_agents_process(agent, compiled):
+    """There is no recording to read: what the process has is read from its session file."""
+    service = agent.service(compiled("service.c"))
+    service.do(f"keep 200 {BLOCK}")
+    shown = run([HEFT, "top", "--once", str(service.pid)])
+    assert shown.returncode == 0, shown.stderr
+    text = shown.stdout.decode()
+    assert "keep_block" in text and "57.2 MiB" in text  # 200 * 300,000 bytes
+    assert f"Next: heft view {service.pid}" in text
+    assert service.end() == 0
+    gone = run([HEFT, "top", "--once", str(service.pid)])
+    assert gone.returncode == 1 and gone.stdout == b""
+
+
 @pytest.mark.parametrize("command, function", [
     (["/usr/bin/python3", "-c", "kept = [bytearray(200000) for i in range(100)]\n"
       "print('ready', flush=True)\ninput()"], "bytearray"),
