@@ -340,6 +340,8 @@ static int print_once(struct top *t, FILE *out, struct heft_error *err)
 	if (rc < 0)
 		return rc;
 	top_end_words(state, sizeof state, p);
+	if (t->held && kill(t->pid, 0) == 0)
+		snprintf(state, sizeof state, "running");
 	if (!t->held && !p->complete && time(NULL) - t->facts.st_mtim.tv_sec > QUIET_S)
 		snprintf(state, sizeof state, "has no end"); /* cut, or its recorder hangs */
 	const struct top_view view = {.sort = t->sort};

@@ -5,6 +5,7 @@
  * none is made up. What they stand for is said beside the stack, by position in the list:
  *
  *   "depth": 60012                                    frames of the recorded stack
+ *   "omitted": 60000                                  of them, those that are not listed
  *   "recursion": [{"at": 2, "frames": 3, "times": 9}] entries 2, 3 and 4 come nine times in turn
  *   "cut": {"at": 200, "frames": 5000}                so many are missing before entry 200
  *
@@ -106,9 +107,13 @@ static void write_left_out(const struct json_stacks *s, struct json_writer *w, c
 {
 	struct stack_walk walk;
 	struct stack_entry e;
-	uint64_t at = 0, cut_at = 0, cut = 0;
+	uint64_t listed = 0, at = 0, cut_at = 0, cut = 0;
 	write_key(w, prefix, "depth");
 	json_write_uint(w, stack_fold_depth(&s->fold, node));
+	for (stack_walk_begin(&walk, &s->fold, node); stack_walk_next(&walk, &e);)
+		listed++;
+	write_key(w, prefix, "omitted");
+	json_write_uint(w, stack_fold_depth(&s->fold, node) - listed);
 	write_key(w, prefix, "recursion");
 	json_write_array(w);
 	for (stack_walk_begin(&walk, &s->fold, node); stack_walk_next(&walk, &e); at++) {

@@ -211,7 +211,8 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		    times ? " " : "",
 		    times ? when(p, t->peak_time_ns).text : "");
 	if (p->has & PROFILE_HAS_LIVE)
-		row(out, o, profile_is_snapshot(p) ? "live then" : "live at end", "%s%s%s%s%s", words_bytes(t->live_bytes).text,
+		row(out, o, profile_is_snapshot(p) ? "live then" : "live at end", "%s%s%s%s%s",
+		    words_bytes(t->live_bytes).text,
 		    within(p, p->total_errors.live_bytes).text,
 		    p->has & PROFILE_LACKS_BLOCKS ? "" : " in ",
 		    p->has & PROFILE_LACKS_BLOCKS
@@ -296,7 +297,8 @@ static struct columns choose_columns(const struct profile *p, const struct repor
 		return (struct columns){{SORTED, ERROR95, SHARE, SAMPLES, AGE},
 					p->ages && report_width(o) >= WIDE_ENOUGH ? 5 : 4};
 	struct columns columns = {{SORTED, SHARE}, 2};
-	bool moment = o->sort == PROFILE_BY_PEAK || o->sort == PROFILE_BY_LIVE;
+	bool moment = o->sort == PROFILE_BY_PEAK || o->sort == PROFILE_BY_LIVE ||
+		      o->sort == PROFILE_BY_LEFT;
 	if (moment && !(p->has & PROFILE_LACKS_BLOCKS))
 		columns.of[columns.count++] = COUNT;
 	if (o->sort == PROFILE_BY_COUNT)
@@ -357,7 +359,9 @@ static struct words column_value(enum column c, const struct profile *p,
 		return sort == PROFILE_BY_LIFETIME ? (struct words){""}
 						   : words_share(value, total_of(&p->totals, sort));
 	case COUNT: /* blocks at the moment that the bytes are of */
-		return words_count(sort == PROFILE_BY_PEAK ? s->peak_blocks : s->live_blocks);
+		return words_count(sort == PROFILE_BY_PEAK   ? s->peak_blocks
+				   : sort == PROFILE_BY_LEFT ? s->left_blocks
+							     : s->live_blocks);
 	case CALLS: /* that gave or resized a block */
 		return words_count(s->allocations + s->reallocations);
 	case BYTES:

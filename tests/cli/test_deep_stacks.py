@@ -76,6 +76,7 @@ def test_json_says_how_the_whole_stack_was(deep, heft, mode):
             continue
         folded += 1
         assert site["stack_depth"] == len(frames)
+        assert site["stack_omitted"] == len(frames) - len(site["stack"])
         inner, outer, cut = unfolded(site)
         assert inner == frames[:len(inner)] and outer == frames[len(frames) - len(outer):]
         assert len(inner) + cut + len(outer) == len(frames)
