@@ -301,7 +301,12 @@ static int check(struct check *c, int *status, struct heft_error *err)
 	if (rc == 0 && c->argc)
 		rc = run_command(c, err);
 	if (rc == 0)
-		rc = import_profile(&c->profile, c->recording, NULL, err);
+		rc = cli_selection_resolve(&c->selection, c->recording, err);
+	if (c->selection.moment == CLI_AT_TIME &&
+	    c->selection.part.to_ns == c->selection.duration_ns) /* what the program left */
+		c->selection.part.has_window = false;
+	if (rc == 0)
+		rc = import_profile(&c->profile, c->recording, &c->selection.part, err);
 	if (rc == 0)
 		rc = cli_selection_apply(&c->selection, c->profile, err);
 	if (rc == 0)

@@ -80,6 +80,9 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_THRESHOLD:
 		c->threshold = value;
 		return 0;
+	case CLI_OPT_FULL:
+		c->options.full = true;
+		return 0;
 	case CLI_OPT_PER:
 		if (parse_per(value, &c->per) < 0)
 			return cli_usage_error(c->verb,
@@ -95,9 +98,14 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 static int load(const struct diff_command *c, const char *path, struct profile **p,
 		struct heft_error *err)
 {
-	int rc = import_profile(p, path, NULL, err);
+	struct cli_selection s = c->selection; /* a share of the run is another time in each */
+	int rc = cli_selection_resolve(&s, path, err);
+	if (s.moment == CLI_AT_TIME && s.part.to_ns == s.duration_ns) /* what the program left */
+		s.part.has_window = false;
 	if (rc == 0)
-		rc = cli_selection_apply(&c->selection, *p, err);
+		rc = import_profile(p, path, &s.part, err);
+	if (rc == 0)
+		rc = cli_selection_apply(&s, *p, err);
 	return rc;
 }
 
@@ -159,8 +167,12 @@ int cmd_diff(int argc, char **argv)
 	c.options.sort = s->sort;
 	c.options.limit = s->has_limit ? s->limit : s->json ? SIZE_MAX : CHANGES_SHOWN;
 	c.options.color = cli_use_color(s->color, stdout);
+	if (s->at_text && s->has_sort && s->sort != PROFILE_BY_LIVE)
+		return cli_usage_error(c.verb, "--at compares what is live then: --sort live");
+	if (s->at_text)
+		c.options.sort = PROFILE_BY_LIVE;
 	/* A peak is no rate: asked for rates, the first of them is shown. */
-	if (c.per.unit == PROFILE_PER_SECOND && !s->has_sort)
+	if (c.per.unit == PROFILE_PER_SECOND && !s->has_sort && !s->at_text)
 		c.options.sort = PROFILE_BY_ALLOCATED;
 	c.options.threshold.share =
 		c.per.unit == PROFILE_PER_SECOND || c.options.sort == PROFILE_BY_LIFETIME

@@ -19,15 +19,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum instant { AT_UNSAID, AT_PEAK, AT_END, AT_TIME };
-
 struct export_command {
 	const struct cli_verb *verb;
 	struct cli_selection selection;
 	const struct exporter *exporter;
 	const char *output;
 	struct export_options options;
-	enum instant instant;
 	bool force, has_measure;
 };
 
@@ -36,6 +33,7 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 {
 	struct report_options report = {
 		.limit = REPORT_ALL,
+		.full = o->full,
 		.focus = o->focus,
 		.ignore = o->ignore,
 		.from_ns = p->window_from_ns,
@@ -57,7 +55,7 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 }
 
 static const struct exporter json_exporter = {"json", "what heft report --json writes", "json",
-					      false, write_json, true, EXPORT_CALLS};
+					      false, write_json, true, EXPORT_CALLS, false};
 
 /* The page's documents come from the recording itself: some are more than a profile holds. */
 static int write_html(FILE *out, const struct profile *p, const struct export_options *o,
@@ -68,26 +66,15 @@ static int write_html(FILE *out, const struct profile *p, const struct export_op
 }
 
 static const struct exporter html_exporter = {"html", "one page that opens anywhere", "html",
-					      false, write_html, true, EXPORT_MERGED};
+					      false, write_html, true, EXPORT_MERGED, false};
 
 static const struct exporter *find_format(const char *name)
 {
+	if (strcmp(name, "svg") == 0)
+		name = "flamegraph";
 	if (strcmp(name, html_exporter.name) == 0)
 		return &html_exporter;
 	return strcmp(name, json_exporter.name) == 0 ? &json_exporter : exporter_find(name);
-}
-
-/* A time is the selection's, the two words are about the measure. */
-static int set_instant(struct export_command *c, const char *value)
-{
-	bool peak = strcmp(value, "peak") == 0, end = strcmp(value, "end") == 0;
-	c->instant = peak ? AT_PEAK : end ? AT_END : AT_TIME;
-	c->selection.at_text = c->instant == AT_TIME ? value : NULL;
-	if (c->instant == AT_TIME && cli_parse_time(value, &c->selection.at) < 0)
-		return cli_usage_error(
-			c->verb, "--at needs peak, end or a time (1.5s, 20ms, 50%%), not '%s'",
-			value);
-	return 0;
 }
 
 static int set_option(void *ctx, const struct cli_option *option, const char *value)
@@ -110,8 +97,6 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		if (export_measure_parse(value, &c->options.measure) < 0)
 			return cli_usage_error(c->verb, "--measure cannot be '%s'", value);
 		return 0;
-	case CLI_OPT_AT:
-		return set_instant(c, value);
 	case CLI_OPT_RAW:
 		c->options.raw = true;
 		return 0;
@@ -135,14 +120,73 @@ static bool draws_a_tree(const struct exporter *x)
 	       strcmp(x->name, "speedscope") == 0;
 }
 
+static bool ends_with(const char *name, size_t length, const char *end)
+{
+	return length > strlen(end) && strncmp(name + length - strlen(end), end, strlen(end)) == 0;
+}
+
+/* What the name of the output says, as the tools themselves name their files. A number at the end is
+ * a process, as in dhat.out.123. */
+static const char *format_of_name(const char *path)
+{
+	static const struct {
+		const char *end, *format;
+	} ends[] = {
+		{".pb.gz", "pprof"},	    {".pprof", "pprof"},
+		{".pb", "pprof"},	    {".prof", "pprof"},
+		{".svg", "flamegraph"},	    {".folded", "folded"},
+		{".collapsed", "folded"},   {".html", "html"},
+		{".htm", "html"},	    {".csv", "csv"},
+		{".speedscope.json", "speedscope"},
+		{".speedscope", "speedscope"},
+		{".dhat.json", "dhat"},	    {".dhat", "dhat"},
+		{".heaptrack", "heaptrack"}, {".heaptrack.zst", "heaptrack"},
+		{".heaptrack.gz", "heaptrack"}, {".zst", "heaptrack"},
+		{".massif", "massif"},
+	};
+	const char *name = strrchr(path, '/');
+	name = name ? name + 1 : path;
+	if (strncmp(name, "massif.out", 10) == 0)
+		return "massif";
+	if (strncmp(name, "dhat.out", 8) == 0)
+		return "dhat";
+	if (strncmp(name, "heaptrack.", 10) == 0)
+		return "heaptrack";
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (ends_with(name, strlen(name), ends[i].end))
+			return ends[i].format;
+	return NULL;
+}
+
+static int infer_format(struct export_command *c)
+{
+	const char *format = c->output ? format_of_name(c->output) : NULL;
+	if (format) {
+		c->exporter = find_format(format);
+		return CLI_GO_ON;
+	}
+	if (c->output && ends_with(c->output, strlen(c->output), ".json"))
+		return cli_usage_error(c->verb,
+				       "which format? %s could be json, speedscope or dhat: "
+				       "-f names it",
+				       c->output);
+	if (c->output && strcmp(c->output, "-") != 0)
+		return cli_usage_error(c->verb,
+				       "which format? the name %s does not say it: -f names it",
+				       c->output);
+	return cli_usage_error(c->verb, "which format? -f names it, or the end of -o's name (.svg)");
+}
+
 /* Options that each are right and together make no sense. */
 static int check_usage(struct export_command *c)
 {
 	const struct cli_selection *s = &c->selection;
-	static const enum export_measure of_instant[] = {
-		[AT_PEAK] = EXPORT_PEAK, [AT_END] = EXPORT_LIVE, [AT_TIME] = EXPORT_LIVE};
-	if (!c->exporter)
-		return cli_usage_error(c->verb, "which format? -f names it");
+	enum export_measure of_moment = s->moment == CLI_AT_PEAK ? EXPORT_PEAK : EXPORT_LIVE;
+	if (!c->exporter) {
+		int status = infer_format(c);
+		if (status != CLI_GO_ON)
+			return status;
+	}
 	if (c->options.raw && strcmp(c->exporter->name, "pprof") != 0 &&
 	    c->exporter != &json_exporter)
 		return cli_usage_error(c->verb, "--raw is for pprof and json");
@@ -155,20 +199,20 @@ static int check_usage(struct export_command *c)
 	if (c->options.source && c->exporter != &html_exporter)
 		return cli_usage_error(c->verb, "--source is for html");
 	if (c->exporter == &html_exporter &&
-	    (c->instant != AT_UNSAID || c->has_measure || cli_selection_has_window(s) ||
+	    (s->at_text || c->has_measure || cli_selection_has_window(s) ||
 	     s->part.has_pid || s->part.thread || s->focus || s->ignore))
 		return cli_usage_error(c->verb, "html is of the whole recording: the page selects");
-	if (c->instant == AT_UNSAID)
+	if (!s->at_text)
 		return CLI_GO_ON;
 	if (s->at_text && cli_selection_has_window(s))
 		return cli_usage_error(c->verb, "an instant (--at) or a part of the run "
 						"(--from, --to), not both");
-	if (c->has_measure && c->options.measure != of_instant[c->instant])
+	if (c->has_measure && c->options.measure != of_moment)
 		return cli_usage_error(c->verb,
 				       "--at is about what is %s; --measure %s is something else",
-				       c->instant == AT_PEAK ? "live at the peak" : "live then",
+				       s->moment == CLI_AT_PEAK ? "live at the peak" : "live then",
 				       export_measure_name(c->options.measure));
-	c->options.measure = of_instant[c->instant];
+	c->options.measure = of_moment;
 	c->has_measure = true;
 	return CLI_GO_ON;
 }
@@ -179,8 +223,11 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 	struct cli_selection *s = &c->selection;
 	int rc = cli_selection_resolve(s, path, err);
 	/* At the very end the program is gone; what is meant is what it left. */
-	if (s->at_text && s->part.to_ns == s->duration_ns)
+	if (s->moment == CLI_AT_TIME && s->part.to_ns == s->duration_ns)
 		s->part.has_window = false;
+	/* A measure of its own: what is live stays what it is. */
+	if (s->moment == CLI_AT_PEAK)
+		s->at_text = NULL;
 	if (rc == 0)
 		rc = import_profile(p, path, &s->part, err);
 	if (rc == 0 && !c->exporter->labels && !(*p)->by_process)
@@ -206,11 +253,6 @@ static int settle_measure(struct export_command *c, const struct profile *p, str
 	return heft_fail(err, HEFT_EREFUSED, "a %s file does not tell the measure '%s'",
 			 p->format ? p->format : "foreign",
 			 export_measure_name(c->options.measure));
-}
-
-static bool ends_with(const char *name, size_t length, const char *end)
-{
-	return length > strlen(end) && strncmp(name + length - strlen(end), end, strlen(end)) == 0;
 }
 
 /* The input's name with the format's extension instead of its own, in the current directory. */

@@ -145,6 +145,40 @@ static int deliver(const struct cli_verb *verb, const struct cli_option *o, cons
 	return status == 0 ? CLI_GO_ON : status;
 }
 
+/* What other tools call an option of this verb, or NULL. */
+static const char *option_meant(const struct cli_verb *verb, const char *word)
+{
+	static const struct {
+		const char *option, *names; /* each between spaces */
+	} meant[] = {
+		{"number", " limit top count max rows lines head "},
+		{"focus", " filter only include match grep "},
+		{"ignore", " exclude skip hide without "},
+		{"from", " since begin start after "},
+		{"to", " until before stop "},
+		{"at", " time moment when instant "},
+		{"thread", " tid "},
+		{"pid", " process "},
+		{"full", " all-frames whole no-fold no-cut depth max-depth "},
+		{"output", " out file write-to output-file "},
+		{"format", " type as "},
+		{"measure", " metric value cost weight "},
+		{"sort", " order sort-by order-by by "},
+		{"invert", " inverted bottom-up reverse callers "},
+		{"sample", " sampling rate interval "},
+		{"quiet", " silent "},
+		{"force", " overwrite "},
+	};
+	char spaced[MAX_WORD + 2];
+	snprintf(spaced, sizeof spaced, " %s ", word);
+	for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+		if (strstr(meant[i].names, spaced))
+			for (const struct cli_option *o = verb->options; o->name; o++)
+				if (!o->hidden && strcmp(o->name, meant[i].option) == 0)
+					return o->name;
+	return NULL;
+}
+
 static int unknown_option(const struct cli_verb *verb, const char *name, size_t length)
 {
 	const char *best = NULL;
@@ -154,6 +188,9 @@ static int unknown_option(const struct cli_verb *verb, const char *name, size_t 
 	if (length < sizeof(word)) {
 		memcpy(word, name, length);
 		word[length] = 0;
+		best = option_meant(verb, word);
+		if (best)
+			best_distance = 0;
 		for (const struct cli_option *o = verb->options; o->name; o++) {
 			size_t distance = cli_edit_distance(word, o->name);
 

@@ -47,6 +47,9 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_FULL:
 		c->options.full = true;
 		return 0;
+	case CLI_OPT_COMPACT:
+		c->options.compact = true;
+		return 0;
 	case CLI_OPT_INVERT:
 		c->options.invert = true;
 		return set_view(c, report_tree, "--invert");
@@ -74,6 +77,11 @@ static int check_options(struct report_command *c)
 	if (c->clash && !s->json)
 		return cli_usage_error(c->verb, "%s and %s are two views: one at a time",
 				       c->view_name, c->clash);
+	if (c->options.compact && !s->json)
+		return cli_usage_error(c->verb, "--compact is for --json");
+	if (s->at_text && s->has_sort && s->sort != PROFILE_BY_LIVE && s->moment != CLI_AT_TIME)
+		return cli_usage_error(c->verb, "--at %s is about what is live then: --sort live",
+				       s->at_text);
 	if (s->at_text && window)
 		return cli_usage_error(c->verb, "--at is a moment, --from and --to are a window: "
 						"one of them");
@@ -146,6 +154,26 @@ static void choose_span(struct report_command *c)
 		c->options.sort = instant ? PROFILE_BY_LIVE : PROFILE_BY_GREW;
 }
 
+/* Of a moment with a name, which only the recording itself tells. */
+static void choose_moment(struct report_command *c, const struct profile *p)
+{
+	static const char *const words[] = {
+		[CLI_AT_PEAK] = "what was live at the peak",
+		[CLI_AT_END] = "what was live at the end",
+		[CLI_AT_EXIT] = "what each process had not freed when it ended",
+	};
+	enum cli_moment moment = c->selection.moment;
+	if (moment == CLI_AT_UNSAID || moment == CLI_AT_TIME)
+		return;
+	c->options.span = REPORT_INSTANT;
+	c->options.sort = PROFILE_BY_LIVE;
+	c->options.moment = moment == CLI_AT_END && profile_is_snapshot(p)
+				    ? "what was live when it was taken"
+				    : words[moment];
+	c->options.from_ns = c->options.to_ns =
+		moment == CLI_AT_PEAK ? p->totals.peak_time_ns : p->duration_ns;
+}
+
 /* The measure that was asked for, or the first that the file tells. */
 static int choose_sort(struct report_command *c, const struct profile *p, const char *path,
 		       struct heft_error *err)
@@ -172,6 +200,10 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 		return rc;
 	choose_span(c);
 	rc = import_profile(p, path, &c->selection.part, err);
+	if (rc == 0)
+		choose_moment(c, *p);
+	if (rc == 0 && c->options.moment) /* what it needs, it asks for itself */
+		return cli_selection_apply(&c->selection, *p, err);
 	if (rc == 0)
 		rc = choose_sort(c, *p, path, err);
 	if (rc == 0)

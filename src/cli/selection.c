@@ -21,6 +21,24 @@ static int set_time(const struct cli_verb *verb, const struct cli_option *option
 			       value);
 }
 
+static int set_moment(struct cli_selection *s, const struct cli_verb *verb, const char *value)
+{
+	static const char *const words[] = {
+		[CLI_AT_PEAK] = "peak", [CLI_AT_END] = "end", [CLI_AT_EXIT] = "exit"};
+	s->at_text = value;
+	for (int i = CLI_AT_PEAK; i <= CLI_AT_EXIT; i++)
+		if (strcmp(value, words[i]) == 0) {
+			s->moment = (enum cli_moment)i;
+			return 0;
+		}
+	s->moment = CLI_AT_TIME;
+	if (cli_parse_time(value, &s->at) == 0)
+		return 0;
+	return cli_usage_error(verb,
+			       "--at needs peak, end, exit or a time (1.5s, 20ms, 50%%), not '%s'",
+			       value);
+}
+
 int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 		      const struct cli_option *option, const char *value)
 {
@@ -60,7 +78,7 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 	case CLI_OPT_TO:
 		return set_time(verb, option, value, &s->to_text, &s->to);
 	case CLI_OPT_AT:
-		return set_time(verb, option, value, &s->at_text, &s->at);
+		return set_moment(s, verb, value);
 	case CLI_OPT_NUMBER:
 		if (cli_parse_number(value, UINT32_MAX, &number) < 0)
 			return cli_usage_error(verb, "-n needs a number, not '%s'", value);
@@ -88,9 +106,9 @@ static int set_window(struct cli_selection *s, struct heft_error *err)
 	struct profile_selection *part = &s->part;
 	part->from_ns = s->from_text ? cli_time_resolve(&s->from, duration) : 0;
 	part->to_ns = s->to_text ? cli_time_resolve(&s->to, duration) : duration;
-	if (s->at_text)
+	if (s->moment == CLI_AT_TIME)
 		part->from_ns = part->to_ns = cli_time_resolve(&s->at, duration);
-	if (s->at_text && part->to_ns > duration)
+	if (s->moment == CLI_AT_TIME && part->to_ns > duration)
 		return heft_fail(err, HEFT_EUSAGE,
 				 "--at is after the end of the recording (%.6f s)",
 				 (double)duration / 1e9);
@@ -106,7 +124,7 @@ static int set_window(struct cli_selection *s, struct heft_error *err)
 int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft_error *err)
 {
 	struct trace_reader *reader = NULL;
-	if (!s->at_text && !cli_selection_has_window(s))
+	if (s->moment != CLI_AT_TIME && !cli_selection_has_window(s))
 		return 0;
 	s->part.has_window = true;
 	s->duration_ns = UINT64_MAX;
@@ -120,7 +138,14 @@ int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft
 
 int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct heft_error *err)
 {
+	static const enum profile_moment moments[] = {[CLI_AT_UNSAID] = PROFILE_AT_END,
+						      [CLI_AT_PEAK] = PROFILE_AT_PEAK,
+						      [CLI_AT_END] = PROFILE_AT_END,
+						      [CLI_AT_EXIT] = PROFILE_AT_EXIT,
+						      [CLI_AT_TIME] = PROFILE_AT_END};
 	int rc = cli_apply_frame_rules(p, s->frames, err);
+	if (rc == 0 && s->at_text)
+		rc = profile_select_moment(p, moments[s->moment], err);
 	if (rc == 0 && (s->focus || s->ignore))
 		rc = profile_filter(p, s->focus, s->ignore, err);
 	return rc;

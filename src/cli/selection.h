@@ -7,12 +7,15 @@
 #include "cli/cli.h"
 #include "profile/profile_from_trace.h"
 
+enum cli_moment { CLI_AT_UNSAID, CLI_AT_PEAK, CLI_AT_END, CLI_AT_EXIT, CLI_AT_TIME };
+
 struct cli_selection {
 	struct profile_selection part; /* its window: from cli_selection_resolve on */
 	const char *focus, *ignore;    /* NULL: not given, as the next ones */
 	const char *frames;            /* a file of rules */
 	const char *from_text, *to_text, *at_text;
 	struct cli_time from, to, at;
+	enum cli_moment moment; /* of --at; the time is `at` */
 	uint64_t duration_ns; /* of the run, from there on; UINT64_MAX: it has no times */
 	enum profile_sort sort;
 	size_t limit;
@@ -33,7 +36,8 @@ bool cli_selection_has_window(const struct cli_selection *s);
  * it begins. A file of another format has no times: the window stays empty, and loading refuses it. */
 int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft_error *err);
 
-/* After loading: which frames are the user's own, then --focus and --ignore. */
+/* After loading: which frames are the user's own, then the moment that --at names in a word (what is
+ * live is then what was live at that moment), then --focus and --ignore. */
 int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct heft_error *err);
 
 #endif

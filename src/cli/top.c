@@ -1,7 +1,8 @@
 /* `heft top (PID | FILE | -- CMD)`: the live view, or one frame of it as text.
  *
  * All three are one thing: a recording, which is read again when it has grown. A process is shown by
- * the recording that it is being written to, a command by the one that is begun for it. Without a
+ * the recording that it is being written to, a command by the one that is begun for it. A sampled
+ * process that an agent holds has none: it is shown by its session file. Without a
  * terminal to draw on, or with --once, one frame is printed: of a command when it has ended, and to
  * stderr then, because stdout is the command's.
  *
@@ -14,7 +15,10 @@
 #include "findings/finding.h"
 #include "hosted/name_words.h"
 #include "import/import.h"
+#include "profile/profile_from_trace.h"
 #include "record/recording_of.h"
+#include "record/session_guard.h"
+#include "record/snapshot.h"
 #include "top/top.h"
 
 #include <ctype.h>
@@ -53,6 +57,7 @@ struct top {
 	bool is_command;
 	struct top_command command;
 	struct top_place place;
+	struct process *held; /* sampled, and in an agent's hands: there is no recording to read */
 	/* of the last load */
 	struct stat facts;
 	bool loaded;
@@ -121,11 +126,29 @@ static void set_path(struct top *t, const char *path)
 	pthread_mutex_unlock(&t->place.lock);
 }
 
+/* A process that is sampled, whoever holds its session file (heft agent): what it has is read from
+ * there. Without one *err, of why it has no recording either, stays. */
+static int hold_process(struct top *t, int rc, struct heft_error *err)
+{
+	struct heft_error other = {0};
+	char session[PATH_MAX];
+	session_guard_install();
+	if (process_open_of(t->pid, session, sizeof session, &t->held, &other) < 0)
+		return rc;
+	if (t->held->sampled) {
+		*err = (struct heft_error){0};
+		return 0;
+	}
+	process_free(t->held);
+	t->held = NULL;
+	return rc;
+}
+
 /* 0: it is known; 1: not yet. */
 static int find_recording(struct top *t, struct heft_error *err)
 {
 	char path[PATH_MAX];
-	if (t->place.path[0]) /* only this thread sets it */
+	if (t->place.path[0] || t->held) /* only this thread sets it */
 		return 0;
 	if (t->is_command) {
 		int rc = top_command_recording(&t->command, path, sizeof path);
@@ -137,6 +160,8 @@ static int find_recording(struct top *t, struct heft_error *err)
 		}
 	} else if (t->pid) {
 		int rc = recording_of(t->pid, path, sizeof path, err);
+		if (rc == HEFT_EREFUSED && (rc = hold_process(t, rc, err)) == 0)
+			return 0;
 		if (rc < 0)
 			return rc;
 	} else {
@@ -161,6 +186,17 @@ static void set_program(struct top *t, const struct profile *p)
 	pthread_mutex_unlock(&t->place.lock);
 }
 
+/* Samples tell no threads: of one there is what there is of all. */
+static int load_held(struct top *t, struct profile **p, struct heft_error *err)
+{
+	struct trace_reader *reader = NULL;
+	int rc = snapshot_open(t->held, &reader, err);
+	if (rc == 0)
+		rc = profile_from_trace(p, reader, NULL, err);
+	trace_reader_close(reader);
+	return rc;
+}
+
 static int load(void *ctx, const char *thread, bool again, struct profile **p, struct findings **f,
 		struct heft_error *err)
 {
@@ -170,13 +206,13 @@ static int load(void *ctx, const char *thread, bool again, struct profile **p, s
 	int rc = find_recording(t, err);
 	if (rc)
 		return rc;
-	bool same = stat(t->place.path, &facts) == 0 && t->loaded &&
+	bool same = !t->held && stat(t->place.path, &facts) == 0 && t->loaded &&
 		    facts.st_size == t->facts.st_size &&
 		    facts.st_mtim.tv_sec == t->facts.st_mtim.tv_sec &&
 		    facts.st_mtim.tv_nsec == t->facts.st_mtim.tv_nsec;
 	if (same && !again)
 		return 1;
-	rc = import_profile(p, t->place.path, &selection, err);
+	rc = t->held ? load_held(t, p, err) : import_profile(p, t->place.path, &selection, err);
 	/* One that has just begun has nothing to read yet. */
 	if (rc == HEFT_EFORMAT && !t->file)
 		return 1;
@@ -190,7 +226,8 @@ static int load(void *ctx, const char *thread, bool again, struct profile **p, s
 		*p = NULL;
 		return rc;
 	}
-	t->facts = facts;
+	if (!t->held)
+		t->facts = facts;
 	t->loaded = true;
 	set_program(t, *p);
 	return 0;
@@ -207,6 +244,10 @@ static int start(void *ctx, struct heft_error *err)
 static bool ended(void *ctx, char *words, size_t size)
 {
 	struct top *t = ctx;
+	if (t->held && kill(t->pid, 0) != 0 && errno == ESRCH) {
+		snprintf(words, size, "ended");
+		return true;
+	}
 	if (!t->is_command || !top_command_ended(&t->command, false))
 		return false;
 	if (t->command.status > 128)
@@ -242,6 +283,17 @@ static int copy(int from, int to)
 	return n < 0 ? -1 : 0;
 }
 
+static int snapshot_held(struct top *t, const struct top_place *place, char *path, size_t size,
+			 struct heft_error *err)
+{
+	for (unsigned i = 1; i <= SNAPSHOTS; i++) {
+		snprintf(path, size, "heft.%s.%d.snapshot-%u.heft", place->exe, (int)place->pid, i);
+		if (access(path, F_OK) != 0)
+			break;
+	}
+	return snapshot_write(t->held, path, false, err);
+}
+
 /* The recording as it is now. What is being written at this moment is cut, as in every recording
  * that is read while it grows. */
 static int snapshot(void *ctx, char *path, size_t size, struct heft_error *err)
@@ -252,6 +304,8 @@ static int snapshot(void *ctx, char *path, size_t size, struct heft_error *err)
 	place = t->place;
 	pthread_mutex_unlock(&t->place.lock);
 	int to = -1, from = place.path[0] ? open(place.path, O_RDONLY | O_CLOEXEC) : -1;
+	if (t->held && t->loaded)
+		return snapshot_held(t, &place, path, size, err);
 	if (from < 0)
 		return heft_fail(err, HEFT_EREFUSED, "nothing is recorded yet");
 	for (unsigned i = 1; to < 0 && i <= SNAPSHOTS; i++) {
@@ -286,7 +340,9 @@ static int print_once(struct top *t, FILE *out, struct heft_error *err)
 	if (rc < 0)
 		return rc;
 	top_end_words(state, sizeof state, p);
-	if (!p->complete && time(NULL) - t->facts.st_mtim.tv_sec > QUIET_S)
+	if (t->held && kill(t->pid, 0) == 0)
+		snprintf(state, sizeof state, "running");
+	if (!t->held && !p->complete && time(NULL) - t->facts.st_mtim.tv_sec > QUIET_S)
 		snprintf(state, sizeof state, "has no end"); /* cut, or its recorder hangs */
 	const struct top_view view = {.sort = t->sort};
 	size_t width = cli_width(out);
@@ -298,9 +354,13 @@ static int print_once(struct top *t, FILE *out, struct heft_error *err)
 	};
 	rc = top_print(out, p, f, &view, &look);
 	if (rc == 0) {
-		fputs("Next: heft report ", out);
-		words_print_shell(out, t->place.path);
-		fputs("    (all findings, with stacks and advice)\n", out);
+		if (t->held) {
+			fprintf(out, "Next: heft view %d    (the same in a browser)\n", (int)t->pid);
+		} else {
+			fputs("Next: heft report ", out);
+			words_print_shell(out, t->place.path);
+			fputs("    (all findings, with stacks and advice)\n", out);
+		}
 	} else {
 		heft_fail(err, rc, "not enough memory for the view");
 	}
@@ -397,6 +457,8 @@ int cmd_top(int argc, char **argv)
 	} else {
 		rc = t.is_command ? run_once(&t, &err) : print_once(&t, stdout, &err);
 	}
+	if (t.held)
+		process_free(t.held);
 	if (rc < 0 && err.message[0])
 		cli_print_error(&err);
 	if (t.is_command && t.command.ended)

@@ -20,6 +20,9 @@
 #define OPTION_TOKEN                                                                               \
 	{CLI_OPT_TOKEN_FILE, "token-file", 0, CLI_ARG, "FILE",                                     \
 	 "whoever asks must know FILE's first line (needed beyond 127.0.0.1)", false}
+#define OPTION_AT                                                                                  \
+	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME",                                                     \
+	 "only what was live at TIME, at the peak or end, or left at exit", false}
 #define END {.name = NULL}
 
 static const struct cli_option run_options[] = {
@@ -52,7 +55,9 @@ static const struct cli_option report_options[] = {
 	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N",
 	 "show N sites (default: 20; with --json all)", false},
 	{CLI_OPT_FULL, "full", 0, CLI_NO_ARG, NULL,
-	 "show whole stacks, frames of the runtime too", false},
+	 "show whole stacks, frames of the runtime too; with --json deep ones too", false},
+	{CLI_OPT_COMPACT, "compact", 0, CLI_NO_ARG, NULL,
+	 "with --json: every frame once, in a table; stacks are its numbers", false},
 	{CLI_OPT_TREE, "tree", 0, CLI_NO_ARG, NULL, "show call stacks as a tree from main down", false},
 	{CLI_OPT_INVERT, "invert", 0, CLI_NO_ARG, NULL,
 	 "show the tree from the allocating function up", false},
@@ -63,7 +68,7 @@ static const struct cli_option report_options[] = {
 	{CLI_OPT_SIZES, "sizes", 0, CLI_NO_ARG, NULL, "show sizes, and what rounding them up costs",
 	 false},
 	{CLI_OPT_LIFETIMES, "lifetimes", 0, CLI_NO_ARG, NULL, "show how long blocks live", false},
-	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME", "only what was live at TIME", false},
+	OPTION_AT,
 	{CLI_OPT_FROM, "from", 0, CLI_ARG, "TIME", "only what happened from TIME on", false},
 	{CLI_OPT_TO, "to", 0, CLI_ARG, "TIME", "only what happened up to TIME", false},
 	{CLI_OPT_THREAD, "thread", 0, CLI_ARG, "NAME|TID", "only this thread", false},
@@ -86,10 +91,12 @@ static const struct cli_option diff_options[] = {
 	 "show N changes (default: 20; with --json all)", false},
 	{CLI_OPT_PER, "per", 0, CLI_ARG, "N",
 	 "divide by N operations (OLD,NEW if they differ), or by seconds: --per s", false},
+	OPTION_AT,
 	{CLI_OPT_THRESHOLD, "threshold", 0, CLI_ARG, "X",
 	 "smaller changes are noise: 2% of the total, or an amount (default: 1%, of times 5%)", false},
 	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE", false},
 	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE", false},
+	{CLI_OPT_FULL, "full", 0, CLI_NO_ARG, NULL, "with --json: whole stacks, deep ones too", false},
 	OPTION_COLOR,
 	OPTION_HELP,
 	END,
@@ -99,6 +106,7 @@ static const struct cli_option check_options[] = {
 	{CLI_OPT_BUDGET, "budget", 0, CLI_ARG, "FILE", "the rules, one a line (needed)", false},
 	{CLI_OPT_UPDATE, "update", 0, CLI_NO_ARG, NULL,
 	 "write what is measured, with headroom, into the budget", false},
+	OPTION_AT,
 	{CLI_OPT_HEADROOM, "headroom", 0, CLI_ARG, "PERCENT", "for --update (default: 10%)", false},
 	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE", "keep the command's recording as FILE", false},
 	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
@@ -111,15 +119,15 @@ static const struct cli_option check_options[] = {
 };
 
 static const struct cli_option export_options[] = {
-	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "pprof|heaptrack|dhat|massif|flamegraph|folded|speedscope|csv|json|html",
-	 "what to write", false},
+	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "pprof|heaptrack|dhat|massif|flamegraph|svg|folded|speedscope|csv|json|html",
+	 "what to write (default: what OUT's name says); svg is flamegraph", false},
 	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "OUT",
 	 "write to OUT, - is standard output (default: FILE's name with the format's extension)",
 	 false},
 	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite OUT if it exists", false},
 	{CLI_OPT_MEASURE, "measure", 'm', CLI_ARG, "peak|live|allocated|count|temporary|lifetime",
 	 "the number that a stack gets, where a format has one (default: peak)", false},
-	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME", "what is live at TIME: peak, end or a time", false},
+	OPTION_AT,
 	{CLI_OPT_INVERT, "invert", 0, CLI_NO_ARG, NULL,
 	 "folded, flamegraph: from the allocating function up", false},
 	{CLI_OPT_PROCESSES, "processes", 0, CLI_ARG, "merged|each|none",
@@ -128,7 +136,7 @@ static const struct cli_option export_options[] = {
 	{CLI_OPT_RAW, "raw", 0, CLI_NO_ARG, NULL,
 	 "pprof: addresses and build ids instead of symbols; json: no stacks are merged", false},
 	{CLI_OPT_FULL, "full", 0, CLI_NO_ARG, NULL,
-	 "pprof: readers hide no frames of the runtime", false},
+	 "whole stacks: none folded or cut at 256 frames; pprof: readers hide no runtime frames", false},
 	{CLI_OPT_SOURCE, "source", 0, CLI_NO_ARG, NULL, "html: with the lines of source files", false},
 	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE", false},
 	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE", false},
@@ -206,7 +214,7 @@ const struct cli_verb cli_verbs[] = {
 	 CLI_USAGE, false, "file"},
 	{"check", "exit 1 if over budget", "--budget FILE (FILE | -- CMD)", check_options, cmd_check,
 	 CLI_USAGE, false, "file"},
-	{"export", "write a recording in another tool's format", "-f FORMAT [OPTIONS] FILE",
+	{"export", "write a recording in another tool's format", "[-f FORMAT] [OPTIONS] FILE",
 	 export_options, cmd_export, CLI_USAGE, false, "file"},
 	{"view", "look at recordings in a browser", "[OPTIONS] [FILE | PID]...", view_options,
 	 cmd_view, CLI_USAGE, false, "file"},
@@ -231,12 +239,45 @@ const struct cli_verb *cli_verb_find(const char *name)
 	return NULL;
 }
 
+/* What other tools call it, and what people try first. */
+static const char *verb_meant(const char *name)
+{
+	static const struct {
+		const char *verb, *names; /* each between spaces */
+	} meant[] = {
+		{"run", " start record rec launch exec profile trace spawn command "},
+		{"report", " show print stats stat summary summarize summarise analyze analyse list "
+			   "info inspect dump text cat read findings leaks json "},
+		{"diff", " compare cmp delta changes difference versus vs "},
+		{"check", " test assert budget budgets gate ci limit "},
+		{"export", " convert write save pprof flamegraph flame svg csv folded speedscope "
+			   "heaptrack massif dhat html "},
+		{"view", " web serve server gui ui browse browser open page http "},
+		{"top", " watch live monitor htop attach "},
+		{"verify", " validate fsck integrity "},
+		{"agent", " daemon service supervise "},
+		{"ctl", " control set switch config enable disable rate "},
+		{"help", " usage man manual commands verbs "},
+	};
+	char word[34];
+	if (strlen(name) >= sizeof word - 2 || strchr(name, ' '))
+		return NULL;
+	snprintf(word, sizeof word, " %s ", name);
+	for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+		if (strcasestr(meant[i].names, word))
+			return meant[i].verb;
+	return NULL;
+}
+
 const struct cli_verb *cli_verb_nearest(const char *name)
 {
-	const struct cli_verb *best = NULL;
+	const char *meant = verb_meant(name);
+	const struct cli_verb *best = meant ? cli_verb_find(meant) : NULL;
 	size_t length = strlen(name);
 	size_t best_distance = cli_too_far(length);
 
+	if (best)
+		return best;
 	for (const struct cli_verb *v = cli_verbs; v->name; v++) {
 		size_t distance = cli_edit_distance(name, v->name);
 

@@ -27,7 +27,7 @@ struct view_recording; /* src/server's */
 struct export_options {
 	enum export_measure measure; /* for formats with one number a stack */
 	bool raw;                    /* pprof: addresses and build ids instead of symbols */
-	bool full;                   /* pprof: without drop_frames, readers show whole stacks */
+	bool full; /* deep stacks too are whole; pprof: without drop_frames, so that readers show all */
 	bool source;                 /* html: with source lines */
 	struct view_recording *recording; /* html: what its documents are made of */
 	bool invert;                 /* folded, flamegraph: from the allocating function up */
@@ -43,7 +43,7 @@ struct exporter {
 	const char *summary;   /* a few words for help */
 	const char *extension; /* of the default file name, without the dot before it */
 	bool binary;           /* not for a terminal */
-	/* Writes to the stream, whose errors latch for the caller to check. 0 or a negative code. */
+	/* exporter_write() calls it. Writes to the stream, whose errors latch for the caller to check. 0 or a negative code. */
 	int (*write)(FILE *out, const struct profile *p, const struct export_options *o,
 		     struct heft_error *err);
 	bool labels; /* keeps labels of sites; the others get stacks without (profile_drop_labels) */
@@ -52,10 +52,15 @@ struct exporter {
 		EXPORT_CALLS,  /* merged, with the addresses of a recorded one each (profile.calls) */
 		EXPORT_APART   /* as they were recorded (profile.apart) */
 	} stacks;
+	bool folds; /* has no form of its own for deep stacks: they are folded for it */
 };
 
 extern const struct exporter exporters[]; /* ends with a NULL name */
 const struct exporter *exporter_find(const char *name);
+
+/* Writes to the stream, deep stacks folded (folded_profile.h) unless o->full. */
+int exporter_write(const struct exporter *x, FILE *out, const struct profile *p,
+		   const struct export_options *o, struct heft_error *err);
 
 /* Whether export_to_path would refuse the path, to be asked before anything slow: it is there and
  * not forced, or it is a terminal and the format is binary. */

@@ -1,14 +1,26 @@
 /* Every site with every measure as CSV by RFC 4180: lines end in CRLF, a field with a comma, a
  * quote or a line break is quoted. The columns are named as in `heft report --json`; what the
  * profile's source does not tell is an empty field, which no reader takes for a 0. The stack is one
- * field, as folded stacks have it: root first, ";" between. */
+ * field, as folded stacks have it: root first, ";" between. In deep ones "[recursion x9 of 3]" stands
+ * before three frames that come nine times in turn, and "[500 frames cut]" where so many are missing. */
 #include "export/export_formats.h"
 #include "export/export_names.h"
 #include "hosted/name_words.h"
+#include "profile/stack_fold.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Every frame's name as a stack has it, made fit once: a stack is then a row of copies. */
+struct csv_stacks {
+	const struct profile *p;
+	struct stack_fold fold;
+	char *text;
+	size_t *starts; /* by frame; one more at the end */
+	struct stack_entry *entries;
+	size_t size;
+};
 
 /* A name of the program's inside a quoted field. */
 static void write_name(FILE *out, const char *name, char separator)
@@ -16,21 +28,56 @@ static void write_name(FILE *out, const char *name, char separator)
 	char piece[WORDS_GLYPH];
 	for (size_t n; (n = words_glyph(&name, piece)) > 0;) {
 		if (piece[0] == '"')
-			putc('"', out);
+			putc_unlocked('"', out);
 		if (separator && piece[0] == separator)
 			piece[0] = ':';
-		fwrite(piece, 1, n, out);
+		fwrite_unlocked(piece, 1, n, out);
 	}
+}
+
+static int stacks_init(struct csv_stacks *x, const struct profile *p, bool full)
+{
+	size_t length = 0;
+	*x = (struct csv_stacks){.p = p};
+	FILE *out = open_memstream(&x->text, &length);
+	x->starts = malloc(((size_t)p->frame_count + 1) * sizeof *x->starts);
+	for (uint32_t i = 0; out && x->starts && i <= p->frame_count; i++) {
+		x->starts[i] = (size_t)ftell(out);
+		if (i < p->frame_count)
+			write_name(out, p->frames[i].function, ';');
+	}
+	if (!out || fclose(out) != 0 || !x->starts)
+		return HEFT_ENOMEM;
+	return stack_fold_init(&x->fold, p, full ? STACK_WHOLE : STACK_LIST, NULL);
+}
+
+static void stacks_fini(struct csv_stacks *x)
+{
+	stack_fold_fini(&x->fold);
+	free(x->text);
+	free(x->starts);
+	free(x->entries);
+}
+
+static void write_number(FILE *out, uint64_t n)
+{
+	char digits[20];
+	size_t at = sizeof digits;
+	do
+		digits[--at] = (char)('0' + n % 10);
+	while (n /= 10);
+	while (at < sizeof digits)
+		putc_unlocked(digits[at++], out);
 }
 
 static void write_text(FILE *out, const char *text)
 {
-	putc(',', out);
+	putc_unlocked(',', out);
 	if (!text || !*text)
 		return;
-	putc('"', out);
+	putc_unlocked('"', out);
 	write_name(out, text, 0);
-	putc('"', out);
+	putc_unlocked('"', out);
 }
 
 static void write_frame(FILE *out, const struct profile *p, uint32_t node)
@@ -39,40 +86,62 @@ static void write_frame(FILE *out, const struct profile *p, uint32_t node)
 		node == PROFILE_NONE ? NULL : &p->frames[p->nodes[node].frame];
 	write_text(out, f ? f->function : EXPORT_UNKNOWN_STACK);
 	write_text(out, f ? f->file : NULL);
-	putc(',', out);
+	putc_unlocked(',', out);
 	if (f && f->line)
-		fprintf(out, "%" PRIu32, f->line);
+		write_number(out, f->line);
 	write_text(out, f && f->module < p->module_count ? p->modules[f->module].path : NULL);
 }
 
-struct stack_room {
-	uint32_t *nodes;
-	size_t size;
-};
-
-static int write_stack(FILE *out, const struct profile *p, uint32_t node, struct stack_room *room)
+/* Before the outermost frame of those that repeat: how often, and how many they are. The outer one of
+ * two recursions that begin with one frame is the longer one. */
+static void write_recursions(FILE *out, const struct stack_entry *entries, size_t outermost)
 {
+	for (size_t back = STACK_MOST; back-- > 0;) {
+		if (back > outermost)
+			continue;
+		const struct stack_entry *e = &entries[outermost - back];
+		if (e->times < 2 || e->cycle != back + 1)
+			continue;
+		fprintf(out, "[recursion x%" PRIu32, e->times);
+		if (e->cycle > 1)
+			fprintf(out, " of %" PRIu32, e->cycle);
+		fputs("];", out);
+	}
+}
+
+static int write_stack(FILE *out, struct csv_stacks *x, uint32_t node)
+{
+	struct stack_walk w;
+	struct stack_entry e;
 	size_t depth = 0;
-	for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent) {
-		if (depth == room->size) {
-			size_t size = room->size ? room->size * 2 : 256;
-			uint32_t *nodes = reallocarray(room->nodes, size, sizeof *nodes);
-			if (!nodes)
+	bool marked = stack_fold_applies(&x->fold, node);
+	for (stack_walk_begin(&w, &x->fold, node); stack_walk_next(&w, &e);) {
+		if (depth == x->size) {
+			size_t size = x->size ? x->size * 2 : STACK_MOST;
+			struct stack_entry *entries =
+				reallocarray(x->entries, size, sizeof *entries);
+			if (!entries)
 				return HEFT_ENOMEM;
-			room->nodes = nodes;
-			room->size = size;
+			x->entries = entries;
+			x->size = size;
 		}
-		room->nodes[depth++] = n;
+		x->entries[depth++] = e;
 	}
-	fputs(",\"", out);
+	fputs_unlocked(",\"", out);
 	if (!depth)
-		fputs(EXPORT_UNKNOWN_STACK, out);
+		fputs_unlocked(EXPORT_UNKNOWN_STACK, out);
 	for (size_t i = depth; i-- > 0;) {
-		write_name(out, p->frames[p->nodes[room->nodes[i]].frame].function, ';');
+		uint32_t frame = x->p->nodes[x->entries[i].node].frame;
+		if (x->entries[i].cut)
+			fprintf(out, "[%" PRIu32 " frames cut];", x->entries[i].cut);
+		if (marked)
+			write_recursions(out, x->entries, i);
+		fwrite_unlocked(x->text + x->starts[frame], 1,
+				x->starts[frame + 1] - x->starts[frame], out);
 		if (i)
-			putc(';', out);
+			putc_unlocked(';', out);
 	}
-	putc('"', out);
+	putc_unlocked('"', out);
 	return 0;
 }
 
@@ -101,9 +170,9 @@ static void write_measures(FILE *out, const struct profile *p, const struct prof
 		{PROFILE_HAS_LIFETIMES, s->lifetime.max_ns},
 	};
 	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-		putc(',', out);
+		putc_unlocked(',', out);
 		if (p->has & columns[i].has)
-			fprintf(out, "%" PRIu64, columns[i].value);
+			write_number(out, columns[i].value);
 	}
 }
 
@@ -155,17 +224,19 @@ int export_csv(FILE *out, const struct profile *p, const struct export_options *
 	       struct heft_error *err)
 {
 	uint32_t *order = profile_sorted_sites(p, order_of(o->measure));
-	struct stack_room room = {0};
-	int rc = order ? 0 : HEFT_ENOMEM;
+	struct csv_stacks stacks;
+	int rc = stacks_init(&stacks, p, o->full);
+	if (!order)
+		rc = HEFT_ENOMEM;
 	if (rc == 0)
 		fprintf(out, "%s%s\r\n", head, p->errors ? certainty_head : "");
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
 		const struct profile_site *s = &p->sites[order[i]];
-		fprintf(out, "%" PRIu32, s->id);
+		write_number(out, s->id);
 		write_text(out, profile_via_name(s->via));
 		write_frame(out, p, s->node);
 		write_frame(out, p, profile_first_user_node(p, s->node));
-		rc = write_stack(out, p, s->node, &room);
+		rc = write_stack(out, &stacks, s->node);
 		write_measures(out, p, s);
 		if (p->errors)
 			write_certainty(out, p, order[i]);
@@ -173,7 +244,7 @@ int export_csv(FILE *out, const struct profile *p, const struct export_options *
 	}
 	if (rc < 0)
 		heft_fail(err, rc, "not enough memory to write the table");
-	free(room.nodes);
+	stacks_fini(&stacks);
 	free(order);
 	return rc;
 }

@@ -107,7 +107,7 @@ static void write_meaning(FILE *out, const struct graph *g)
 		if (is_instant(g->p))
 			fprintf(out, " live at %s", words_duration(g->p->window_to_ns).text);
 		else
-			fputs(" live at the end", out);
+			fputs(profile_is_snapshot(g->p) ? " live then" : " live at the end", out);
 		break;
 	case EXPORT_ALLOCATED:
 		fputs(" allocated in all", out);

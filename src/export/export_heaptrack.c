@@ -74,6 +74,10 @@ struct heaptrack {
 	uint32_t *trace; /* by node */
 	struct plan *plans;
 	uint32_t plan_count, infos;
+	/* By plan: the step in which it next has something to do, STEPS: none. Plans are large, and
+	 * most of half a million have one block: looking at all of them in every step took longer than
+	 * everything else. */
+	uint8_t *rest_due, *first_due, *second_due;
 	uint64_t peak, end; /* bytes of all */
 	uint64_t live, last_ms;
 	double level[2][STEPS]; /* share of what each step of before, after reaches */
@@ -563,21 +567,57 @@ static void free_until(struct heaptrack *x, struct blocks *b, double level)
 	}
 }
 
+/* The first step from which on more than `done` of the blocks are due. Levels never fall. */
+static uint8_t due_step(const struct heaptrack *x, int way, uint64_t count, uint64_t done,
+			bool free)
+{
+	uint32_t low = 0, high = x->steps[way];
+	if (done >= count)
+		return STEPS;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		double level = x->level[way][middle], exact = (double)count * level;
+		uint64_t due = level >= 1 ? count : (uint64_t)exact;
+		due += free && level < 1 && (double)due < exact;
+		if (due > done)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low < x->steps[way] ? (uint8_t)low : STEPS;
+}
+
+static void make_due(struct heaptrack *x, struct blocks *b, int way, uint32_t step, bool empty_only,
+		     uint8_t *due)
+{
+	if (*due > step)
+		return;
+	make_until(x, b, x->level[way][step], empty_only);
+	*due = due_step(x, way, b->count, b->made, false);
+}
+
 /* Up to the peak, which the last event reaches. */
 static void write_way_up(struct heaptrack *x, uint64_t peak_ns)
 {
+	for (uint32_t i = 0; i < x->plan_count; i++) {
+		const struct plan *plan = &x->plans[i];
+		x->rest_due[i] = plan->rest.count ? 0 : STEPS;
+		x->first_due[i] = due_step(x, 0, plan->peak.count, 0, false);
+		x->second_due[i] = due_step(x, 0, plan->kept.count, 0, false);
+	}
 	for (uint32_t step = 0; step < x->steps[0]; step++) {
 		bool top = step + 1 == x->steps[0];
 		for (uint32_t i = 0; i < x->plan_count; i++)
-			if (step < x->plans[i].before)
+			if (x->rest_due[i] < STEPS && step < x->plans[i].before)
 				do_rest(x, &x->plans[i], step);
 		put_time(x, share(peak_ns, step + 1, x->steps[0]));
 		/* At the top empty blocks first: after the peak is reached they are too late. */
 		for (int pass = top ? 0 : 1; pass < 2; pass++) {
 			for (uint32_t i = 0; i < x->plan_count; i++)
-				make_until(x, &x->plans[i].peak, x->level[0][step], pass == 0);
+				make_due(x, &x->plans[i].peak, 0, step, pass == 0, &x->first_due[i]);
 			for (uint32_t i = 0; i < x->plan_count; i++)
-				make_until(x, &x->plans[i].kept, x->level[0][step], pass == 0);
+				make_due(x, &x->plans[i].kept, 0, step, pass == 0,
+					 &x->second_due[i]);
 		}
 	}
 	release_pending(x);
@@ -591,21 +631,33 @@ static void write_way_down(struct heaptrack *x, uint64_t peak_ns, uint64_t end_n
 {
 	if (x->final.temporary)
 		release_final(x, true);
+	for (uint32_t i = 0; i < x->plan_count; i++) {
+		const struct plan *plan = &x->plans[i];
+		x->first_due[i] = due_step(x, 1, plan->peak.count, plan->peak.freed, true);
+		x->second_due[i] = due_step(x, 1, plan->end.count, plan->end.made, false);
+	}
 	for (uint32_t step = 0; step < x->steps[1]; step++) {
 		/* First, for then something comes after what waits to be freed. */
 		for (uint32_t i = 0; i < x->plan_count; i++) {
 			struct plan *plan = &x->plans[i];
+			if (x->rest_due[i] == STEPS)
+				continue;
 			uint32_t skipped = x->steps[1] - plan->after;
 			if (step >= skipped)
 				do_rest(x, plan, plan->before + step - skipped);
 			release_final(x, false);
 		}
 		put_time(x, peak_ns + share(end_ns - peak_ns, step + 1, x->steps[1]));
-		for (uint32_t i = 0; i < x->plan_count; i++)
-			free_until(x, &x->plans[i].peak, x->level[1][step]);
+		for (uint32_t i = 0; i < x->plan_count; i++) {
+			struct blocks *b = &x->plans[i].peak;
+			if (x->first_due[i] > step)
+				continue;
+			free_until(x, b, x->level[1][step]);
+			x->first_due[i] = due_step(x, 1, b->count, b->freed, true);
+		}
 		release_final(x, false);
 		for (uint32_t i = 0; i < x->plan_count; i++)
-			make_until(x, &x->plans[i].end, x->level[1][step], false);
+			make_due(x, &x->plans[i].end, 1, step, false, &x->second_due[i]);
 	}
 	release_final(x, x->pending != 0);
 	release_pending(x);
@@ -664,7 +716,10 @@ int export_heaptrack(FILE *out, const struct profile *p, const struct export_opt
 	x.out = malloc(sizeof *x.out);
 	x.trace = calloc((size_t)p->node_count + 1, sizeof *x.trace);
 	x.plans = calloc((size_t)p->site_count + 1, sizeof *x.plans);
-	if (x.out && x.trace && x.plans && string_table_init(&x.strings) == 0 &&
+	x.rest_due = calloc((size_t)p->site_count + 1, 3);
+	x.first_due = x.rest_due ? x.rest_due + p->site_count + 1 : NULL;
+	x.second_due = x.rest_due ? x.first_due + p->site_count + 1 : NULL;
+	if (x.out && x.trace && x.plans && x.rest_due && string_table_init(&x.strings) == 0 &&
 	    export_places_init(&x.places, p) == 0 &&
 	    packed_open(x.out, out, packing_of_name(o->name)) == 0) {
 		x.no_memory = false;
@@ -675,6 +730,7 @@ int export_heaptrack(FILE *out, const struct profile *p, const struct export_opt
 	free(x.out);
 	free(x.trace);
 	free(x.plans);
+	free(x.rest_due);
 	string_table_fini(&x.strings);
 	export_places_fini(&x.places);
 	return x.no_memory ? heft_fail(err, HEFT_ENOMEM,

@@ -18,6 +18,7 @@
 #include "export/export_names.h"
 #include "export/export_places.h"
 #include "hosted/name_words.h"
+#include "profile/stack_fold.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -143,10 +144,15 @@ static void write_node(struct massif *x, uint32_t first, uint32_t count, uint64_
 		for (uint32_t i = first; i < first + count; i++)
 			if (x->parts[i].node != PROFILE_NONE)
 				x->parts[i].node = x->p->nodes[x->parts[i].node].parent;
+	uint64_t cut = 0; /* of stacks that go on */
 	if (depth < DEPTH) {
 		groups = make_groups(x, first, count, depth, &group_count);
 		if (!groups)
 			return;
+	} else {
+		for (uint32_t i = first; i < first + count; i++)
+			if (x->parts[i].node != PROFILE_NONE)
+				cut += x->parts[i].bytes;
 	}
 	while (shown < group_count && groups[shown].bytes &&
 	       groups[shown].bytes >= x->total / x->small)
@@ -157,8 +163,8 @@ static void write_node(struct massif *x, uint32_t first, uint32_t count, uint64_
 		small += groups[i].bytes;
 		places += groups[i].bytes != 0;
 	}
-	fprintf(x->out, "%*sn%" PRIu32 ": %" PRIu64 " ", (int)depth, "", shown + (small > 0),
-		bytes);
+	fprintf(x->out, "%*sn%" PRIu32 ": %" PRIu64 " ", (int)depth, "",
+		shown + (small > 0) + (cut > 0), bytes);
 	if (label)
 		fprintf(x->out, "%s\n", label);
 	else
@@ -166,6 +172,8 @@ static void write_node(struct massif *x, uint32_t first, uint32_t count, uint64_
 	for (uint32_t i = 0; i < shown; i++)
 		write_node(x, groups[i].first, groups[i].count, groups[i].bytes, depth + 1, NULL,
 			   0);
+	if (cut)
+		fprintf(x->out, "%*sn0: %" PRIu64 " 0x0: " STACK_CUT "\n", (int)depth + 1, "", cut);
 	if (small)
 		write_small(x, depth + 1, small, places ? places : 1);
 	free(groups);

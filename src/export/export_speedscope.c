@@ -55,7 +55,7 @@ static const char *measure_title(enum export_measure measure, const struct profi
 	case EXPORT_PEAK:
 		return "live at the peak";
 	case EXPORT_LIVE:
-		return p->selection ? "live then" : "live at the end";
+		return p->selection || profile_is_snapshot(p) ? "live then" : "live at the end";
 	case EXPORT_ALLOCATED:
 		return "allocated in all";
 	case EXPORT_COUNT:

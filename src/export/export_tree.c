@@ -95,50 +95,75 @@ static int add_node(struct building *b, uint32_t parent, uint32_t frame, uint32_
 	return rc;
 }
 
-/* The node of one stack: `path` holds its frames, the root's last. */
-static int add_stack(struct building *b, uint32_t node, bool invert, uint32_t **path,
-		     size_t *path_size, uint32_t *id)
+/* The node of one stack in a tree whose roots are the innermost frames. */
+static int add_inverted(struct building *b, uint32_t node, uint32_t *id)
 {
 	const struct profile *p = b->t->p;
-	uint32_t at = PROFILE_NONE;
-	size_t depth = 0;
 	int rc = 0;
+	*id = PROFILE_NONE;
 	if (node == PROFILE_NONE)
 		return add_node(b, PROFILE_NONE, PROFILE_NONE, id);
-	for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent) {
-		if (depth == *path_size) {
-			size_t size = *path_size ? *path_size * 2 : 256;
-			uint32_t *more = reallocarray(*path, size, sizeof *more);
-			if (!more)
-				return HEFT_ENOMEM;
-			*path = more;
-			*path_size = size;
-		}
+	for (uint32_t n = node; n != PROFILE_NONE && rc == 0; n = p->nodes[n].parent) {
 		uint32_t frame = p->nodes[n].frame, stand = b->stands[frame];
 		note_frame(&b->t->functions[stand], &p->frames[frame]);
-		(*path)[depth++] = stand;
+		rc = add_node(b, *id, stand, id);
 	}
-	for (size_t i = 0; i < depth && rc == 0; i++)
-		rc = add_node(b, at, (*path)[invert ? i : depth - 1 - i], &at);
-	*id = at;
+	return rc;
+}
+
+/* The same from the root: callers come before what they call, so each node of the profile is looked for
+ * once, however many stacks it is on. */
+static int add_stacks_from_root(struct building *b, enum export_measure measure)
+{
+	const struct profile *p = b->t->p;
+	uint32_t *to = calloc((size_t)p->node_count + 1, sizeof *to); /* 1: wanted; then the node */
+	uint32_t unknown;
+	int rc = to ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
+		if (export_site_value(&p->sites[i], measure))
+			for (uint32_t n = p->sites[i].node; n != PROFILE_NONE && !to[n];
+			     n = p->nodes[n].parent)
+				to[n] = 1;
+	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
+		if (!to[i])
+			continue;
+		uint32_t parent = p->nodes[i].parent, frame = p->nodes[i].frame;
+		uint32_t stand = b->stands[frame];
+		note_frame(&b->t->functions[stand], &p->frames[frame]);
+		rc = add_node(b, parent == PROFILE_NONE ? parent : to[parent], stand, &to[i]);
+	}
+	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
+		uint64_t value = export_site_value(&p->sites[i], measure);
+		if (!value)
+			continue;
+		uint32_t node = p->sites[i].node;
+		if (node == PROFILE_NONE)
+			rc = add_node(b, PROFILE_NONE, PROFILE_NONE, &unknown);
+		if (rc == 0) {
+			struct export_tree_node *n = &b->t->nodes[node == PROFILE_NONE ? unknown
+										       : to[node]];
+			n->self = sum(n->self, value);
+		}
+	}
+	free(to);
 	return rc;
 }
 
 static int add_sites(struct building *b, enum export_measure measure, bool invert)
 {
+	if (!invert)
+		return add_stacks_from_root(b, measure);
 	const struct profile *p = b->t->p;
-	uint32_t *path = NULL, id;
-	size_t path_size = 0;
+	uint32_t id;
 	int rc = 0;
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
 		uint64_t value = export_site_value(&p->sites[i], measure);
 		if (!value)
 			continue;
-		rc = add_stack(b, p->sites[i].node, invert, &path, &path_size, &id);
+		rc = add_inverted(b, p->sites[i].node, &id);
 		if (rc == 0)
 			b->t->nodes[id].self = sum(b->t->nodes[id].self, value);
 	}
-	free(path);
 	return rc;
 }
 

@@ -10,6 +10,7 @@
 #include "export/export.h"
 
 #include "export/export_formats.h"
+#include "profile/folded_profile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,20 +22,21 @@
 
 const struct exporter exporters[] = {
 	{"pprof", "for go tool pprof, Parca, Pyroscope", "pb.gz", true, export_pprof, true,
-	 EXPORT_APART},
-	{"dhat", "for Valgrind's dh_view.html", "dhat.json", false, export_dhat, false, EXPORT_CALLS},
+	 EXPORT_APART, true},
+	{"dhat", "for Valgrind's dh_view.html", "dhat.json", false, export_dhat, false, EXPORT_CALLS,
+	 true},
 	{"massif", "for ms_print, massif-visualizer", "massif", false, export_massif, false,
-	 EXPORT_MERGED},
+	 EXPORT_MERGED, false},
 	{"heaptrack", "for heaptrack_print, heaptrack_gui", "heaptrack.zst", false,
-	 export_heaptrack, false, EXPORT_APART},
+	 export_heaptrack, false, EXPORT_APART, false},
 	{"folded", "FlameGraph's input: a line a stack", "folded", false, export_folded, false,
-	 EXPORT_MERGED},
+	 EXPORT_MERGED, true},
 	{"flamegraph", "a picture: SVG with search and zoom", "svg", false, export_flamegraph, false,
-	 EXPORT_MERGED},
+	 EXPORT_MERGED, true},
 	{"speedscope", "for speedscope.app", "speedscope.json", false, export_speedscope, false,
-	 EXPORT_MERGED},
+	 EXPORT_MERGED, true},
 	{"csv", "a table: every site with every measure", "csv", false, export_csv, false,
-	 EXPORT_MERGED},
+	 EXPORT_MERGED, false},
 	{.name = NULL},
 };
 
@@ -143,12 +145,24 @@ int export_path_check(const struct exporter *x, const char *path, bool force,
 	return 0;
 }
 
+int exporter_write(const struct exporter *x, FILE *out, const struct profile *p,
+		   const struct export_options *o, struct heft_error *err)
+{
+	struct folded_profile folded = {0};
+	int rc = x->folds && !o->full ? folded_profile_init(&folded, p, o->invert) : 0;
+	if (rc < 0)
+		return heft_fail(err, rc, "not enough memory to fold the stacks");
+	rc = x->write(out, folded.view ? folded.view : p, o, err);
+	folded_profile_fini(&folded);
+	return rc;
+}
+
 /* Writes to the stream and brings it to the file system. */
 static int write_whole(FILE *out, const struct exporter *x, const char *name,
 		       const struct profile *p, const struct export_options *o,
 		       struct heft_error *err)
 {
-	int rc = x->write(out, p, o, err);
+	int rc = exporter_write(x, out, p, o, err);
 	if (rc < 0)
 		return rc;
 	errno = 0;

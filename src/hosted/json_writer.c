@@ -119,7 +119,12 @@ void json_write_uint(struct json_writer *w, uint64_t n)
 		digits[--at] = (char)('0' + n % 10);
 		n /= 10;
 	} while (n);
-	fwrite_unlocked(digits + at, 1, sizeof digits - at, w->out);
+	if (sizeof digits - at > 6) {
+		fwrite_unlocked(digits + at, 1, sizeof digits - at, w->out);
+		return;
+	}
+	while (at < sizeof digits) /* a call costs more than a few digits */
+		putc_unlocked(digits[at++], w->out);
 }
 
 void json_write_int(struct json_writer *w, int64_t n)
@@ -152,6 +157,12 @@ void json_write_null(struct json_writer *w)
 {
 	value_begins(w);
 	fputs_unlocked("null", w->out);
+}
+
+void json_write_members(struct json_writer *w, const char *text, size_t length)
+{
+	value_begins(w);
+	fwrite_unlocked(text, 1, length, w->out);
 }
 
 void json_write_newline(struct json_writer *w)

@@ -24,6 +24,8 @@ void json_write_int(struct json_writer *w, int64_t n);
 void json_write_bool(struct json_writer *w, bool b);
 void json_write_real(struct json_writer *w, double x); /* 0 for what is no number */
 void json_write_null(struct json_writer *w);
+/* Members of an object, or values of an array, that another writer wrote: at least one. */
+void json_write_members(struct json_writer *w, const char *text, size_t length);
 void json_write_newline(struct json_writer *w); /* for people; anywhere but inside a string */
 
 /* "key": value */

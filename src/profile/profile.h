@@ -485,6 +485,12 @@ uint64_t profile_samples(const struct profile *p, uint32_t site, enum profile_so
 bool profile_few_samples(const struct profile *p, uint32_t site, enum profile_sort sort);
 /* Indices of all sites, greatest first; equal ones keep their order. NULL: no memory; free() it. */
 uint32_t *profile_sorted_sites(const struct profile *p, enum profile_sort sort);
+enum profile_moment { PROFILE_AT_END, PROFILE_AT_PEAK, PROFILE_AT_EXIT };
+/* What is live becomes what was live at the peak, or what processes had left at their exits: of sites,
+ * totals and their errors. HEFT_EREFUSED: the file does not tell it. */
+int profile_select_moment(struct profile *p, enum profile_moment moment, struct heft_error *err);
+/* The file is of one moment, not of a run: what is live is live then, not at an end. */
+bool profile_is_snapshot(const struct profile *p);
 /* Keeps only sites with a frame that matches `focus` and none that matches `ignore` (POSIX extended
  * expressions over function, file and module; either may be NULL). Totals become those of the
  * sites that are left. */

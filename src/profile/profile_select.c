@@ -358,3 +358,46 @@ out:
 				 p->site_count);
 	return rc;
 }
+
+static void errors_at_peak(struct profile_errors *e, struct profile_spread *s)
+{
+	e->live_bytes = e->peak_bytes;
+	e->live_blocks = e->peak_blocks;
+	s->live_bytes = s->peak_bytes;
+	s->live_blocks = s->peak_blocks;
+	s->live_samples = s->peak_samples;
+}
+
+int profile_select_moment(struct profile *p, enum profile_moment moment, struct heft_error *err)
+{
+	bool peak = moment == PROFILE_AT_PEAK;
+	if (!(p->has & (peak ? PROFILE_HAS_PEAK : PROFILE_HAS_LIVE)))
+		return heft_fail(err, HEFT_EREFUSED, "a %s file does not tell what is live at the %s",
+				 p->format ? p->format : "foreign", peak ? "peak" : "end");
+	if (moment == PROFILE_AT_END)
+		return 0;
+#define SELECT(x)                                                                                  \
+	((x)->live_bytes = peak ? (x)->peak_bytes : (x)->left_bytes,                               \
+	 (x)->live_blocks = peak ? (x)->peak_blocks : (x)->left_blocks,                            \
+	 (x)->live_slack_bytes = peak ? (x)->peak_slack_bytes : (x)->live_slack_bytes)
+	for (uint32_t i = 0; i < p->site_count; i++)
+		SELECT(&p->sites[i]);
+	SELECT(&p->totals);
+#undef SELECT
+	p->has |= PROFILE_HAS_LIVE;
+	if (!peak)
+		return 0;
+	for (uint32_t i = 0; i < p->site_count && p->errors; i++)
+		errors_at_peak(&p->errors[i], &p->spreads[i]);
+	errors_at_peak(&p->total_errors, &p->total_spread);
+	free(p->ages); /* are of what is live at the end */
+	p->ages = NULL;
+	return 0;
+}
+
+bool profile_is_snapshot(const struct profile *p)
+{
+	if (strcmp(p->format, "heft") == 0)
+		return p->rate_bytes && p->complete && p->end == PROFILE_END_RUNNING;
+	return !(p->has & PROFILE_HAS_TIMES) && !(p->has & PROFILE_HAS_PEAK);
+}

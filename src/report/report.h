@@ -30,11 +30,13 @@ struct report_options {
 	size_t width; /* of a line of text; 0: 100 */
 	bool color;
 	bool utf8;                  /* bars of block characters */
-	bool full;                  /* whole stacks, frames of the runtime included */
+	bool full;                  /* whole stacks, frames of the runtime included, nothing folded */
+	bool compact;               /* JSON: a table of frames, and stacks as numbers of it */
 	bool invert;                /* the tree from the allocating function up */
 	const char *focus, *ignore; /* what the profile was filtered with, or NULL */
 	enum report_span span;
 	uint64_t from_ns, to_ns; /* of the span */
+	const char *moment;      /* words for an instant that has a name, or NULL */
 	const char *selection;   /* words for what was selected; NULL: everything */
 	/* NULL: not looked for. Findings are of a whole recording: a selection has none. */
 	const struct findings *findings;

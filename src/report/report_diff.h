@@ -12,6 +12,7 @@ struct report_diff_options {
 	enum profile_sort sort;
 	size_t limit; /* changes shown; SIZE_MAX: all */
 	bool color;
+	bool full; /* JSON: deep stacks are whole */
 	struct profile_threshold threshold;
 	const char *focus, *ignore; /* what the profiles were filtered with, or NULL */
 };

@@ -3,7 +3,7 @@
  * unless a limit is given: the differences add up to those of the totals. */
 #include "report/report_diff.h"
 
-#include "hosted/json_writer.h"
+#include "report/report_json_stack.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -28,26 +28,6 @@ static void write_number(struct json_writer *w, const char *key, double value)
 	else
 		fprintf(w->out, "%.9g", value);
 	w->comma = true;
-}
-
-static void write_stack(struct json_writer *w, const char *key, const struct profile *p,
-			const struct profile_diff_side *side)
-{
-	json_write_key(w, key);
-	json_write_array(w);
-	for (uint32_t n = side->sites ? p->sites[side->site].node : PROFILE_NONE; n != PROFILE_NONE;
-	     n = p->nodes[n].parent) {
-		const struct profile_frame *f = &p->frames[p->nodes[n].frame];
-		json_write_object(w);
-		json_write_key_string(w, "function", f->function);
-		json_write_key_string(w, "file", f->file);
-		json_write_key_uint(w, "line", f->line);
-		json_write_key_string(
-			w, "module", f->module < p->module_count ? p->modules[f->module].path : "");
-		json_write_key_bool(w, "inlined", f->inlined);
-		json_write_object_end(w);
-	}
-	json_write_array_end(w);
 }
 
 static void write_side(struct json_writer *w, const struct profile *p,
@@ -150,7 +130,7 @@ static void write_significance(struct json_writer *w, const struct profile_diff 
 
 static void write_entry(struct json_writer *w, const struct profile_diff *d,
 			const struct profile_diff_entry *e, enum profile_change kind,
-			enum profile_sort sort)
+			enum profile_sort sort, const struct json_stacks stacks[2])
 {
 	static const char *const matched[] = {
 		[PROFILE_MATCHED_STACK] = "stack",
@@ -176,9 +156,12 @@ static void write_entry(struct json_writer *w, const struct profile_diff *d,
 	json_write_key(w, "new");
 	write_side(w, d->new, &e->new);
 	json_write_key_string(w, "via", profile_via_name(p->sites[shown->site].via));
-	write_stack(w, "stack", p, shown);
+	json_stacks_write(&stacks[e->new.sites > 0], w, "stack", "stack_", p->sites[shown->site].node,
+			  p->sites[shown->site].call);
 	if (both)
-		write_stack(w, "old_stack", d->old, &e->old);
+		json_stacks_write(&stacks[0], w, "old_stack", "old_stack_",
+				  d->old->sites[e->old.site].node,
+				  d->old->sites[e->old.site].call);
 	json_write_object_end(w);
 	json_write_newline(w);
 }
@@ -192,9 +175,13 @@ int report_diff_json(FILE *out, const struct profile_diff *d, const struct repor
 	};
 	struct json_writer w;
 	struct profile_diff_summary s;
+	struct json_stacks stacks[2] = {0}; /* old, new */
 	uint32_t *order = profile_diff_sorted(d, o->sort);
-	if (!order)
-		return HEFT_ENOMEM;
+	int rc = order ? json_stacks_init(&stacks[0], d->old, o->full, false) : HEFT_ENOMEM;
+	if (rc == 0)
+		rc = json_stacks_init(&stacks[1], d->new, o->full, false);
+	if (rc < 0)
+		goto out;
 	profile_diff_summarise(d, o->sort, &o->threshold, &s);
 	json_write_init(&w, out);
 	json_write_object(&w);
@@ -216,11 +203,15 @@ int report_diff_json(FILE *out, const struct profile_diff *d, const struct repor
 	json_write_newline(&w);
 	for (uint32_t i = 0; i < d->count && i < o->limit; i++) {
 		const struct profile_diff_entry *e = &d->entries[order[i]];
-		write_entry(&w, d, e, profile_diff_classify(d, e, o->sort, s.threshold), o->sort);
+		write_entry(&w, d, e, profile_diff_classify(d, e, o->sort, s.threshold), o->sort,
+			    stacks);
 	}
 	json_write_array_end(&w);
 	json_write_object_end(&w);
 	json_write_newline(&w);
+out:
+	json_stacks_fini(&stacks[0]);
+	json_stacks_fini(&stacks[1]);
 	free(order);
-	return 0;
+	return rc;
 }

@@ -1,12 +1,13 @@
 /* The report for programs: schema 1 of `heft report --json`. Fields may be added,
  * never renamed or removed while "schema" is 1. All sites are written unless a limit
- * is given, so that their sums equal the totals; nothing is cut or folded. Sizes, histograms of
- * lifetimes and who frees whose blocks are long: they are written when asked for. */
+ * is given, so that their sums equal the totals; of deep stacks recursion is folded and the
+ * middle cut, which is said beside them (report_json_stack.c). Sizes, histograms of lifetimes and who
+ * frees whose blocks are long: they are written when asked for. */
 #include "report/report_parts.h"
 
-#include "hosted/json_writer.h"
 #include "hosted/program_name.h"
 #include "profile/estimate.h"
+#include "report/report_json_stack.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -89,37 +90,6 @@ static void write_totals(struct json_writer *w, const struct profile_totals *t, 
 	json_write_object_end(w);
 }
 
-/* *call: the address's place in the recorded stack; moves along. */
-static void write_frame(struct json_writer *w, const struct profile *p, uint32_t node,
-			uint32_t *call)
-{
-	/* A site without a stack still has one frame that says so: readers may take stack[0]. */
-	static const struct profile_frame unknown = {.function = "[stack unknown]",
-						     .module = PROFILE_NONE};
-	const struct profile_frame *f =
-		node == PROFILE_NONE ? &unknown : &p->frames[p->nodes[node].frame];
-	uint32_t flags = node == PROFILE_NONE ? 0 : p->nodes[node].flags;
-	bool inlined = false;
-	char address[24];
-	snprintf(address, sizeof address, "0x%" PRIx64,
-		 node == PROFILE_NONE ? 0 : profile_frame_address(p, node, call, &inlined));
-	json_write_object(w);
-	json_write_key_string(w, "function", f->function);
-	json_write_key_string(w, "file", f->file);
-	json_write_key_uint(w, "line", f->line);
-	json_write_key_string(w, "module",
-			      f->module < p->module_count ? p->modules[f->module].path : "");
-	json_write_key_string(w, "address", address);
-	json_write_key_bool(w, "inlined", inlined);
-	if (flags & PROFILE_GUESSED)
-		json_write_key_bool(w, "guessed", true);
-	if (flags & PROFILE_TRUNCATED)
-		json_write_key_bool(w, "truncated", true);
-	if (flags & PROFILE_LOST)
-		json_write_key_bool(w, "lost", true);
-	json_write_object_end(w);
-}
-
 /* Number of blocks that lived from 2^(i + 8) ns to twice that, for each i; the first one also less,
  * the last one also more. Zeros at the end are left out. */
 static void write_histogram(struct json_writer *w, const uint32_t *buckets)
@@ -170,26 +140,17 @@ static void write_certainty(struct json_writer *w, const struct profile *p, uint
 	json_write_real(w, a->old_share);
 }
 
-static void write_site(struct json_writer *w, const struct profile *p, const struct profile_site *s,
-		       const struct report_options *o)
+static void write_site(struct json_writer *w, const struct json_stacks *stacks,
+		       const struct profile_site *s, const struct report_options *o)
 {
+	const struct profile *p = stacks->p;
 	uint32_t has = p->has;
 	json_write_object(w);
 	json_write_key_uint(w, "id", s->id);
-	json_write_key(w, "stack");
-	json_write_array(w);
-	uint32_t call = s->call;
-	if (s->node == PROFILE_NONE)
-		write_frame(w, p, PROFILE_NONE, &call);
-	for (uint32_t n = s->node; n != PROFILE_NONE; n = p->nodes[n].parent)
-		write_frame(w, p, n, &call);
-	json_write_array_end(w);
+	uint32_t user = json_stacks_write(stacks, w, o->compact ? "stack_frames" : "stack", "stack_",
+					  s->node, s->call);
 	json_write_key_uint(w, "merged_stacks", s->merged);
-	uint32_t place = 0;
-	for (uint32_t n = s->node, user = profile_first_user_node(p, n); n != user;
-	     n = p->nodes[n].parent)
-		place++;
-	json_write_key_uint(w, "first_user", place);
+	json_write_key_uint(w, "first_user", user);
 	json_write_key_string(w, "via", profile_via_name(s->via));
 	if (s->labels < p->label_set_count)
 		write_labels(w, &p->label_sets[s->labels]);
@@ -498,9 +459,12 @@ static void write_notes(struct json_writer *w, const struct profile *p)
 int report_json(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	struct json_writer w;
+	struct json_stacks stacks;
 	uint32_t *order = profile_sorted_sites(p, o->sort);
-	if (!order)
+	if (!order || json_stacks_init(&stacks, p, o->full, o->compact) < 0) {
+		free(order);
 		return HEFT_ENOMEM;
+	}
 	json_write_init(&w, out);
 	json_write_object(&w);
 	write_head(&w, p, o);
@@ -509,8 +473,9 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	json_write_array(&w);
 	json_write_newline(&w);
 	for (uint32_t i = 0; i < p->site_count && i < o->limit; i++)
-		write_site(&w, p, &p->sites[order[i]], o);
+		write_site(&w, &stacks, &p->sites[order[i]], o);
 	json_write_array_end(&w);
+	json_stacks_write_table(&stacks, &w);
 	write_processes(&w, p);
 	write_threads(&w, p);
 	if (o->threads)
@@ -522,6 +487,7 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	write_notes(&w, p);
 	json_write_object_end(&w);
 	json_write_newline(&w);
+	json_stacks_fini(&stacks);
 	free(order);
 	return 0;
 }

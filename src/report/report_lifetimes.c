@@ -2,7 +2,8 @@
  * that doubles from bucket to bucket. Two buckets share a column, so that a site takes one line and
  * lines can be compared: blocks that live for microseconds stand left, those that stay stand right.
  *
- * Blocks live at the end count with the life they had by then. */
+ * Blocks live at the end count with the life they had by then. Some formats tell only the mean: then
+ * that stands alone. */
 #include "report/report_parts.h"
 
 #include "profile/site_callers.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = PROFILE_LIFE_BUCKETS / 2, INDENT = 62, ONE_LINE = 60, LEAST = 30, BELOW = 14 };
+enum { COLUMNS = PROFILE_LIFE_BUCKETS / 2, INDENT = 62, MEAN_INDENT = 22, ONE_LINE = 60, LEAST = 30, BELOW = 14 };
 
 /* Bucket 2 begins at 1 us, 12 at 1 ms, 22 at 1 s, 28 at about 1 min, 34 at about 1 h. */
 static const char scale[] = " 1us  1ms  1s 1m 1h ";
@@ -45,6 +46,19 @@ static const char *sort_of(enum profile_sort sort)
 	return names[sort];
 }
 
+/* Blocks whose lifetimes are known. */
+static uint64_t blocks_of(const struct profile *p, const struct profile_site *s)
+{
+	return p->has & PROFILE_HAS_FREES ? s->frees + s->live_blocks : s->allocations;
+}
+
+/* "-" where none is known: in a window in which none of a site's blocks was freed. */
+static struct words lifetime(const struct profile_site *s, uint64_t ns)
+{
+	bool none = !s->frees && !s->lifetime.max_ns && !s->lifetime.mean_ns;
+	return none ? (struct words){"-"} : words_duration(ns);
+}
+
 int report_lifetimes(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	if (!(p->has & (PROFILE_HAS_LIFETIMES | PROFILE_HAS_MEAN_LIFETIME))) {
@@ -56,8 +70,9 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 	}
 	uint32_t *order = profile_sorted_sites(p, o->sort);
 	size_t width = report_width(o), any = 0;
-	bool below = width < INDENT + LEAST; /* the site has a line of its own */
-	size_t indent = below ? BELOW : INDENT, room = width - indent;
+	size_t left = p->has & PROFILE_HAS_LIFETIMES ? INDENT : MEAN_INDENT;
+	bool below = width < left + LEAST; /* the site has a line of its own */
+	size_t indent = below ? BELOW : left, room = width - indent;
 	char what[80];
 	if (!order)
 		return HEFT_ENOMEM;
@@ -69,23 +84,35 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
 	report_print_warnings(out, p, o, false);
-	fprintf(out, "  a block that is live at the end counts as if it had ended then\n\n");
+	if (p->has & PROFILE_HAS_LIFETIMES)
+		fprintf(out, "  a block that is live at the end counts as if it had ended then\n\n");
+	else
+		fprintf(out, "  of lifetimes this format tells only the mean\n\n");
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "%11s %8s %8s %8s  %s%s\n", "blocks", "p50", "p99", "max", scale,
-		below ? "" : "  site");
+	bool spread = p->has & PROFILE_HAS_LIFETIMES;
+	if (spread)
+		fprintf(out, "%11s %8s %8s %8s  %s%s\n", "blocks", "p50", "p99", "max", scale,
+			below ? "" : "  site");
+	else
+		fprintf(out, "%11s %8s%s\n", "blocks", "mean", below ? "" : "  site");
 	words_style(out, o->color, STYLE_PLAIN);
 	struct site_callers *callers = site_callers_new(p, order, (uint32_t)shown);
 	for (size_t i = 0; i < shown; i++) {
 		const struct profile_site *s = &p->sites[order[i]];
 		const char *behind = site_callers_text(callers, (uint32_t)i);
-		fprintf(out, "%11s %8s %8s %8s  ", words_count(s->frees + s->live_blocks).text,
-			words_duration(s->lifetime.p50_ns).text,
-			words_duration(s->lifetime.p99_ns).text,
-			words_duration(s->lifetime.max_ns).text);
-		if (p->lifetimes)
-			print_histogram(out, p->lifetimes[order[i]], o->utf8);
-		else
-			fprintf(out, "%*s", COLUMNS, "");
+		const struct profile_lifetime *t = &s->lifetime;
+		fprintf(out, "%11s ", words_count(blocks_of(p, s)).text);
+		if (spread) {
+			fprintf(out, "%8s %8s %8s  ", lifetime(s, t->p50_ns).text,
+				lifetime(s, t->p99_ns).text,
+				lifetime(s, t->max_ns).text);
+			if (p->lifetimes)
+				print_histogram(out, p->lifetimes[order[i]], o->utf8);
+			else
+				fprintf(out, "%*s", COLUMNS, "");
+		} else {
+			fprintf(out, "%8s", lifetime(s, t->mean_ns).text);
+		}
 		if (below)
 			fprintf(out, "\n%*s", BELOW, "");
 		else

@@ -127,6 +127,9 @@ void report_print_span(FILE *out, const struct profile *p, const struct report_o
 		row(out, o, "window", "from %s to %s: %s of the run",
 		    words_duration(o->from_ns).text, words_duration(o->to_ns).text,
 		    words_share(o->to_ns - o->from_ns, p->duration_ns).text);
+	else if (o->span == REPORT_INSTANT && o->moment)
+		row(out, o, "moment", "%s%s%s", o->moment, p->has & PROFILE_HAS_TIMES ? ", " : "",
+		    p->has & PROFILE_HAS_TIMES ? when(p, o->to_ns).text : "");
 	else if (o->span == REPORT_INSTANT)
 		row(out, o, "moment", "what was live %s", when(p, o->to_ns).text);
 }
@@ -188,13 +191,14 @@ static struct words blocks_within(const struct profile *p, uint64_t blocks, uint
 static void print_end(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
-	bool left = p->process_count > 1 && o->span == REPORT_WHOLE;
+	bool left = profile_is_of_several(p) && o->span == REPORT_WHOLE;
+	const struct profile_errors *e = &p->total_errors;
 	uint64_t blocks = left ? t->left_blocks : t->live_blocks;
 	bool lacks = p->has & PROFILE_LACKS_BLOCKS;
-	row(out, o, left ? "left at exit" : "live at end", "%s%s%s%s%s",
+	row(out, o, left ? "left at exit" : profile_is_snapshot(p) ? "live then" : "live at end", "%s%s%s%s%s",
 	    words_bytes(left ? t->left_bytes : t->live_bytes).text,
-	    within(p, p->total_errors.live_bytes).text, lacks ? "" : " in ",
-	    lacks ? "" : blocks_within(p, blocks, p->total_errors.live_blocks).text,
+	    within(p, left ? e->left_bytes : e->live_bytes).text, lacks ? "" : " in ",
+	    lacks ? "" : blocks_within(p, blocks, left ? e->left_blocks : e->live_blocks).text,
 	    o->span == REPORT_WINDOW ? " (of the window)" : "");
 }
 
@@ -253,7 +257,7 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 
 /* ---- sites */
 
-enum column { SORTED, SHARE, COUNT, BYTES, BLOCKS, GREW, LIVE, ERROR95, SAMPLES, AGE };
+enum column { SORTED, SHARE, COUNT, CALLS, BYTES, GREW, LIVE, ERROR95, SAMPLES, AGE };
 
 struct columns {
 	enum column of[MOST_COLUMNS];
@@ -304,20 +308,26 @@ static struct words value_of(uint64_t value, enum profile_sort sort)
 static struct columns choose_columns(const struct profile *p, const struct report_options *o)
 {
 	if (o->span == REPORT_INSTANT)
-		return (struct columns){{SORTED, SHARE, BLOCKS}, 3};
+		return (struct columns){{SORTED, SHARE, COUNT}, p->has & PROFILE_LACKS_BLOCKS ? 2 : 3};
 	if (o->span == REPORT_WINDOW && o->sort == PROFILE_BY_GREW)
-		return (struct columns){{SORTED, LIVE, BYTES, COUNT}, 4};
+		return (struct columns){{SORTED, LIVE, BYTES, CALLS}, 4};
 	if (o->span == REPORT_WINDOW)
 		return (struct columns){{SORTED, GREW, o->sort == PROFILE_BY_LIVE ? BYTES : LIVE,
-					 o->sort == PROFILE_BY_COUNT ? BYTES : COUNT},
+					 o->sort == PROFILE_BY_COUNT ? BYTES : CALLS},
 					4};
 	if (p->errors)
 		return (struct columns){{SORTED, ERROR95, SHARE, SAMPLES, AGE},
 					p->ages && report_width(o) >= WIDE_ENOUGH ? 5 : 4};
-	enum column third = !(p->has & PROFILE_HAS_ALLOCATED) ? BLOCKS
-			    : o->sort == PROFILE_BY_COUNT     ? BYTES
-							      : COUNT;
-	return (struct columns){{SORTED, SHARE, third}, 3};
+	struct columns columns = {{SORTED, SHARE}, 2};
+	bool moment = o->sort == PROFILE_BY_PEAK || o->sort == PROFILE_BY_LIVE ||
+		      o->sort == PROFILE_BY_LEFT;
+	if (moment && !(p->has & PROFILE_LACKS_BLOCKS))
+		columns.of[columns.count++] = COUNT;
+	if (o->sort == PROFILE_BY_COUNT)
+		columns.of[columns.count++] = BYTES;
+	else if (p->has & PROFILE_HAS_ALLOCATED)
+		columns.of[columns.count++] = CALLS;
+	return columns;
 }
 
 static const char *column_name(enum column c, enum profile_sort sort)
@@ -331,8 +341,8 @@ static const char *column_name(enum column c, enum profile_sort sort)
 		return "count";
 	case BYTES:
 		return "allocated";
-	case BLOCKS:
-		return "blocks";
+	case CALLS:
+		return "calls";
 	case GREW:
 		return "grew";
 	case LIVE:
@@ -370,13 +380,14 @@ static struct words column_value(enum column c, const struct profile *p,
 	case SHARE:
 		return sort == PROFILE_BY_LIFETIME ? (struct words){""}
 						   : words_share(value, total_of(&p->totals, sort));
-	case COUNT:
-		return words_count(s->allocations);
+	case COUNT: /* blocks at the moment that the bytes are of */
+		return words_count(sort == PROFILE_BY_PEAK   ? s->peak_blocks
+				   : sort == PROFILE_BY_LEFT ? s->left_blocks
+							     : s->live_blocks);
+	case CALLS: /* that gave or resized a block */
+		return words_count(s->allocations + s->reallocations);
 	case BYTES:
 		return words_bytes(s->allocated_bytes);
-	case BLOCKS:
-		return p->has & PROFILE_LACKS_BLOCKS ? (struct words){""}
-						     : words_count(s->live_blocks);
 	case GREW:
 		return words_growth(s->start_bytes, s->live_bytes);
 	case LIVE:
@@ -387,7 +398,7 @@ static struct words column_value(enum column c, const struct profile *p,
 
 static int column_width(enum column c)
 {
-	return c == SHARE || c == AGE ? 8 : c == SAMPLES ? 9 : 11;
+	return c == SHARE || c == AGE ? 8 : c == SAMPLES || c == COUNT || c == CALLS ? 9 : 11;
 }
 
 static void print_about_few(FILE *out, const struct report_options *o)
@@ -407,9 +418,9 @@ static void print_about_few(FILE *out, const struct report_options *o)
 static int print_sites(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	uint32_t *order = profile_sorted_sites(p, o->sort);
-	const char *by = o->span == REPORT_INSTANT && o->sort == PROFILE_BY_LIVE
-				 ? "bytes live then"
-				 : words_measure(o->sort);
+	bool then = o->span == REPORT_INSTANT || profile_is_snapshot(p);
+	const char *by = then && o->sort == PROFILE_BY_LIVE ? "bytes live then"
+							    : words_measure(o->sort);
 	size_t any = p->site_count, indent = 2;
 	int rc = 0;
 	if (!order)

@@ -304,7 +304,8 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 	if (rc == 0) {
 		char what[160];
 		snprintf(what, sizeof what, "%s %s, %s", value_words(total, o->sort).text,
-			 o->sort == PROFILE_BY_LIVE && o->span == REPORT_INSTANT
+			 o->sort == PROFILE_BY_LIVE &&
+					 (o->span == REPORT_INSTANT || profile_is_snapshot(p))
 				 ? "live then"
 				 : measures[o->sort],
 			 o->invert ? "from the allocating function up"

@@ -230,7 +230,7 @@ static int write_export(FILE *out, struct view_recording *r, const struct export
 	if (rc == 0 && !export_measure_known(part->p, options.measure))
 		rc = heft_fail(err, HEFT_EREFUSED, "this file does not tell that number");
 	if (rc == 0)
-		rc = x->write(out, part->p, &options, err);
+		rc = exporter_write(x, out, part->p, &options, err);
 	view_part_drop(part);
 	return rc;
 }

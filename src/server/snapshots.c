@@ -217,7 +217,7 @@ static int write_form(FILE *out, const struct profile *p, enum snapshot_form for
 		.measure = allocs ? EXPORT_ALLOCATED : EXPORT_LIVE,
 		.difference_ns = difference_ns,
 	};
-	return exporter_find("pprof")->write(out, p, &o, err);
+	return exporter_write(exporter_find("pprof"), out, p, &o, err);
 }
 
 int snapshot_render(const struct profile *p, enum snapshot_form form, uint64_t difference_ns,

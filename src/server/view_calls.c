@@ -197,6 +197,7 @@ void view_calls_fini(struct view_calls *c)
 	free(c->items);
 	free(c->slots);
 	free(c->path);
+	free(c->reached);
 	*c = (struct view_calls){0};
 }
 
@@ -220,7 +221,7 @@ static int child_of(struct view_calls *c, uint32_t parent, uint32_t function, ui
 	return 0;
 }
 
-static int push(struct view_calls *c, uint32_t length, uint32_t function)
+static int push(struct view_calls *c, uint32_t length, uint32_t node)
 {
 	if (length == c->path_capacity) {
 		uint32_t capacity = length ? length * 2 : 256;
@@ -230,37 +231,78 @@ static int push(struct view_calls *c, uint32_t length, uint32_t function)
 		c->path = path;
 		c->path_capacity = capacity;
 	}
-	c->path[length] = function;
+	c->path[length] = node;
+	return 0;
+}
+
+/* From main down stacks have most of their way in common: where each node of the profile led to is
+ * remembered, so that a stack costs no more than what is new of it. */
+static int remember(struct view_calls *c, const struct profile *p)
+{
+	if (c->reached_of == p)
+		return 0;
+	free(c->reached);
+	c->reached = calloc((size_t)p->node_count + 1, sizeof *c->reached);
+	c->reached_of = c->reached ? p : NULL;
+	return c->reached ? 0 : HEFT_ENOMEM;
+}
+
+/* Goes from *at to the call that all stacks begin with, if there is one; *whole: there was room for it. */
+static int enter_outermost(struct view_calls *c, uint32_t *at, bool *whole)
+{
+	uint32_t child;
+	if (c->outermost == PROFILE_NONE)
+		return 0;
+	if (child_of(c, *at, c->outermost, &child) < 0)
+		return HEFT_ENOMEM;
+	*whole = child != PROFILE_NONE;
+	if (*whole)
+		*at = child;
 	return 0;
 }
 
 int view_calls_add(struct view_calls *c, const struct profile *p, const uint32_t *ids,
 		   uint32_t node, uint32_t end, bool inward, const struct view_amount *amount)
 {
-	uint32_t length = 0, at = 0;
-	for (uint32_t n = node; n != end && n != PROFILE_NONE; n = p->nodes[n].parent)
-		if (push(c, length++, ids[p->nodes[n].frame]) < 0)
+	uint32_t length = 0, at = 0, i = 0;
+	/* Below different outermost calls a node is at different places. */
+	bool known = inward && end == PROFILE_NONE && node != PROFILE_NONE &&
+		     c->outermost == PROFILE_NONE;
+	bool whole = true; /* nothing of it was cut for lack of room */
+	if (known && remember(c, p) < 0)
+		return HEFT_ENOMEM;
+	for (uint32_t n = node; n != end && n != PROFILE_NONE; n = p->nodes[n].parent) {
+		if (known && c->reached[n]) {
+			at = c->reached[n];
+			break;
+		}
+		if (push(c, length++, n) < 0)
 			return HEFT_ENOMEM;
+	}
 	if (node == PROFILE_NONE && push(c, length++, PROFILE_NONE) < 0)
 		return HEFT_ENOMEM;
-	if (c->outermost != PROFILE_NONE && push(c, length++, c->outermost) < 0)
+	if (inward && enter_outermost(c, &at, &whole) < 0)
 		return HEFT_ENOMEM;
-	uint32_t i = 0;
-	for (; i < length; i++) {
-		uint32_t child, function = c->path[inward ? length - 1 - i : i];
-		if (child_of(c, at, function, &child) < 0)
+	for (; whole && i < length; i++) {
+		uint32_t child, n = c->path[inward ? length - 1 - i : i];
+		if (child_of(c, at, n == PROFILE_NONE ? n : ids[p->nodes[n].frame], &child) < 0)
 			return HEFT_ENOMEM;
-		if (child == PROFILE_NONE)
+		whole = child != PROFILE_NONE;
+		if (!whole)
 			break;
 		at = child;
+		if (known)
+			c->reached[n] = at;
 	}
+	if (!inward && whole && enter_outermost(c, &at, &whole) < 0)
+		return HEFT_ENOMEM;
 	struct view_call *x = &c->items[at];
 	x->stacks++;
 	x->total += amount->value;
 	x->before += amount->before;
 	x->lifetimes += amount->lifetimes;
 	x->blocks += amount->blocks;
-	if (i == length) {
+	if (whole) {
 		x->self += amount->value;
 	} else {
 		x->cut += amount->value;

@@ -51,8 +51,10 @@ struct view_calls {
 	struct view_call *items;
 	uint32_t count, capacity, most; /* no more nodes than that */
 	uint32_t *slots, mask;
-	uint32_t *path, path_capacity;
+	uint32_t *path, path_capacity; /* nodes of the profile */
 	uint32_t outermost; /* which all stacks that are added begin with; PROFILE_NONE: nothing */
+	const struct profile *reached_of;
+	uint32_t *reached; /* by its nodes: where they are in the tree from main down; 0: not yet */
 };
 
 struct view_amount { /* what a stack adds */

@@ -6,14 +6,10 @@
 #include "server/view_measure.h"
 #include "server/view_names.h"
 #include "server/view_paths.h"
+#include "server/view_sums.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct sums {
-	uint64_t self, total;
-	uint32_t last_site; /* + 1: the last stack that was counted */
-};
 
 struct row {
 	uint64_t total, self;
@@ -30,28 +26,7 @@ static int greatest_first(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* sums[groups[frame]]; frames of group PROFILE_NONE count for nothing. */
-static void add_up(struct sums *sums, const struct profile *p, const uint64_t *values,
-		   const uint32_t *groups)
-{
-	for (uint32_t i = 0; i < p->site_count; i++) {
-		uint32_t node = p->sites[i].node;
-		if (!values[i])
-			continue;
-		for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent) {
-			uint32_t group = groups[p->nodes[n].frame];
-			if (group == PROFILE_NONE)
-				continue;
-			if (n == node)
-				sums[group].self += values[i];
-			if (sums[group].last_site != i + 1)
-				sums[group].total += values[i];
-			sums[group].last_site = i + 1;
-		}
-	}
-}
-
-static struct row *rank(const struct sums *sums, const bool *wanted, uint32_t count, uint32_t *rows)
+static struct row *rank(const struct view_sums *sums, const bool *wanted, uint32_t count, uint32_t *rows)
 {
 	struct row *list = malloc(((size_t)count + 1) * sizeof *list);
 	*rows = 0;
@@ -102,10 +77,9 @@ int view_functions(FILE *out, struct view_recording *r, const struct view_query 
 		goto out;
 	uint64_t *values = view_values(&m, p);
 	rc = values ? view_functions_add(&f, p, values, &ids) : HEFT_ENOMEM;
-	struct sums *sums = calloc((size_t)f.count + 1, sizeof *sums);
+	struct view_sums *sums = calloc((size_t)f.count + 1, sizeof *sums);
 	bool *wanted = calloc((size_t)f.count + 1, sizeof *wanted);
-	if (rc == 0 && sums && wanted) {
-		add_up(sums, p, values, ids);
+	if (rc == 0 && sums && wanted && view_add_up(sums, f.count, p, values, ids) == 0) {
 		for (uint32_t i = 0; i < p->frame_count; i++)
 			wanted[ids[i]] |= view_frame_found(q, p, i);
 		list = rank(sums, wanted, f.count, &rows);
@@ -175,11 +149,10 @@ static int rank_files(struct ranked_files *f, struct view_recording *r, const st
 		return rc;
 	uint64_t *values = view_values(&m, f->part->p);
 	rc = values ? view_paths_of(&f->paths, f->part->p) : HEFT_ENOMEM;
-	struct sums *sums = calloc((size_t)f->paths.count + 1, sizeof *sums);
-	if (rc == 0 && sums) {
-		add_up(sums, f->part->p, values, f->paths.by_frame);
+	struct view_sums *sums = calloc((size_t)f->paths.count + 1, sizeof *sums);
+	if (rc == 0 && sums &&
+	    view_add_up(sums, f->paths.count, f->part->p, values, f->paths.by_frame) == 0)
 		f->rows = rank(sums, NULL, f->paths.count, &f->count);
-	}
 	free(sums);
 	free(values);
 	return f->rows ? 0 : heft_fail(err, HEFT_ENOMEM, "not enough memory for this table");

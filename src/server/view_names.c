@@ -4,6 +4,9 @@
  * can be asked for again. */
 #include "server/view_names.h"
 
+#include "profile/stack_fold.h"
+
+#include <inttypes.h>
 #include <string.h>
 
 static const char UNKNOWN[] = "[stack unknown]";
@@ -82,6 +85,20 @@ void view_write_frame(struct json_writer *w, const struct view_query *q, const s
 	json_write_object_end(w);
 }
 
+static void write_cut(struct json_writer *w, uint32_t frames)
+{
+	char text[48];
+	snprintf(text, sizeof text, "[%" PRIu32 " frames cut]", frames);
+	json_write_object(w);
+	json_write_key_string(w, "function", text);
+	json_write_key_string(w, "file", "");
+	json_write_key_uint(w, "line", 0);
+	json_write_key_string(w, "module", "");
+	json_write_key_bool(w, "user", false);
+	json_write_key_bool(w, "inlined", false);
+	json_write_object_end(w);
+}
+
 static uint32_t user_frame_of(const struct profile *p, uint32_t node)
 {
 	node = node == PROFILE_NONE ? node : profile_first_user_node(p, node);
@@ -103,8 +120,19 @@ void view_write_stack(struct json_writer *w, const struct view_query *q, const s
 	json_write_array(w);
 	if (node == PROFILE_NONE)
 		view_write_frame(w, q, p, PROFILE_NONE);
-	for (; node != PROFILE_NONE; node = p->nodes[node].parent)
+	uint32_t depth = 0, at = 0;
+	for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent)
+		depth++;
+	/* A page shows no 60,000 lines: the middle of a deep stack is cut. */
+	uint32_t cut = depth > STACK_MOST ? depth - STACK_LONG_SIDE - STACK_SHORT_SIDE : 0;
+	for (; node != PROFILE_NONE; node = p->nodes[node].parent, at++) {
+		if (at >= STACK_LONG_SIDE && at < STACK_LONG_SIDE + cut) {
+			if (at == STACK_LONG_SIDE)
+				write_cut(w, cut);
+			continue;
+		}
 		view_write_frame(w, q, p, p->nodes[node].frame);
+	}
 	json_write_array_end(w);
 }
 

@@ -6,19 +6,15 @@
 #include "server/view_measure.h"
 #include "server/view_names.h"
 #include "server/view_paths.h"
+#include "server/view_sums.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_LINES = 200000 };
 
-struct line {
-	uint64_t self, total;
-	uint32_t last_site;
-};
-
 struct listing {
-	struct line *lines; /* by number, [0] unused */
+	struct view_sums *lines; /* by number, [0] unused */
 	uint32_t count;     /* of the highest number that has any */
 };
 
@@ -39,22 +35,18 @@ static int add_up(struct listing *l, const struct profile *p, const struct view_
 	l->lines = calloc((size_t)l->count + 1, sizeof *l->lines);
 	if (!l->lines)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->site_count; i++) {
-		uint64_t value = view_value(m, p, i);
-		uint32_t node = value ? p->sites[i].node : PROFILE_NONE;
-		for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent) {
-			uint32_t frame = p->nodes[n].frame, number = p->frames[frame].line;
-			if (paths->by_frame[frame] != file || number > l->count)
-				continue;
-			struct line *line = &l->lines[number];
-			if (n == node)
-				line->self += value;
-			if (line->last_site != i + 1)
-				line->total += value;
-			line->last_site = i + 1;
-		}
-	}
-	return 0;
+	uint64_t *values = view_values(m, p);
+	uint32_t *groups = malloc(((size_t)p->frame_count + 1) * sizeof *groups);
+	int rc = values && groups ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->frame_count && rc == 0; i++)
+		groups[i] = paths->by_frame[i] == file && p->frames[i].line <= l->count
+				    ? p->frames[i].line
+				    : PROFILE_NONE;
+	if (rc == 0)
+		rc = view_add_up(l->lines, l->count + 1, p, values, groups);
+	free(values);
+	free(groups);
+	return rc;
 }
 
 static void write_line(struct json_writer *w, const struct listing *l, uint32_t number,

@@ -3,6 +3,7 @@
  * A sandwich is two trees around one function: of a stack, what lies outside its
  * outermost call of the function, and what lies inside. So every byte counts once,
  * recursion or not, and both trees add up to the same. */
+#include "profile/folded_profile.h"
 #include "server/view_calls.h"
 #include "server/view_documents.h"
 #include "server/view_measure.h"
@@ -17,7 +18,8 @@ enum { MOST_NODES = 2000000 };
 
 struct stacks {
 	const struct view_part *part;
-	const struct profile *p;
+	struct folded_profile folded;
+	const struct profile *p; /* its deep stacks are folded */
 	struct view_measure measure;
 	uint64_t *values; /* by site */
 	uint32_t *order;  /* sites that have any, greatest first */
@@ -65,6 +67,10 @@ static int open_stacks(struct stacks *s, struct view_recording *r, const struct 
 		return rc;
 	s->p = s->part->p;
 	rc = view_measure_of(&s->measure, q, s->p, err);
+	if (rc == 0 && folded_profile_init(&s->folded, s->p, q->invert) < 0)
+		return heft_fail(err, HEFT_ENOMEM, "not enough memory for this tree");
+	if (s->folded.view)
+		s->p = s->folded.view;
 	if (rc == 0 && rank_sites(s) < 0)
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for this tree");
 	return rc;
@@ -74,6 +80,7 @@ static void close_stacks(struct stacks *s)
 {
 	free(s->values);
 	free(s->order);
+	folded_profile_fini(&s->folded);
 	view_part_drop(s->part);
 }
 

@@ -179,7 +179,7 @@ def test_terminal_width(views):
     (["--threads", "--lifetimes"], "--threads and --lifetimes are two views"),
     (["--at", "1s", "--from", "0"], "--at is a moment"),
     (["--sort", "grew"], "--sort grew is for a window"),
-    (["--at", "noon"], "--at needs a time"),
+    (["--at", "noon"], "--at needs peak, end, exit or a time"),
     (["--at", "100h"], "--at is after the end of the recording"),
     (["--invert", "--sort", "lifetime"], "lifetimes do not add up to a tree"),
 ])

@@ -3,6 +3,7 @@ Blocks are so much larger than the rate that every one is sampled: what comes ou
 
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -30,6 +31,22 @@ def test_c_program(agent, compiled):
     service.do(f"keep 100 {BLOCK}")
     assert live_in(agent.heap(service.pid), "keep_block") == (300 * BLOCK, 300)
     assert service.end() == 0
+
+
+def test_top_of_an_agents_process(agent, compiled):
+    """There is no recording to read: what the process has is read from its session file."""
+    service = agent.service(compiled("service.c"))
+    service.do(f"keep 200 {BLOCK}")
+    shown = run([HEFT, "top", "--once", str(service.pid)])
+    assert shown.returncode == 0, shown.stderr
+    text = shown.stdout.decode()
+    assert re.search(r"  running ", text.splitlines()[0])
+    assert re.search(r"^live 57M .* blocks 200$", text, re.M)  # 200 * 300,000 bytes
+    assert "service.c" in text
+    assert f"Next: heft view {service.pid}" in text
+    assert service.end() == 0
+    gone = run([HEFT, "top", "--once", str(service.pid)])
+    assert gone.returncode == 1 and gone.stdout == b""
 
 
 @pytest.mark.parametrize("command, function", [

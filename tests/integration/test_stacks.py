@@ -69,7 +69,8 @@ def marks(site):
 
 
 def test_recursion_of_70000_frames(record, shapes):
-    done, rep = go(record, shapes, "recursion")
+    done, _ = go(record, shapes, "recursion")
+    rep = report(record.directory / "recording1.heft", "--full")
     assert done.stdout == b"frames 70000\ndone\n"
     for marker, top, depth, size in (("recursion.bottom", "bottom", 70000, 700),
                                      ("recursion.upper", "upper", 10001, 701)):

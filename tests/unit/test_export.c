@@ -282,8 +282,10 @@ static size_t files_in(const char *folder)
 static void test_files(void **state)
 {
 	(void)state;
-	static const struct exporter word = {"word", "", "word", true, write_word, false, EXPORT_MERGED};
-	static const struct exporter half = {"half", "", "half", true, write_half, false, EXPORT_MERGED};
+	static const struct exporter word = {"word", "", "word", true, write_word, false, EXPORT_MERGED,
+					     false};
+	static const struct exporter half = {"half", "", "half", true, write_half, false, EXPORT_MERGED,
+					     false};
 	struct export_options o = {0};
 	struct heft_error err = {0};
 	struct stat st;

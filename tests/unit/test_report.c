@@ -421,8 +421,8 @@ static void test_text(void **state)
 	expect_in(text, "  ! pid 300 was not followed: static\n");
 	expect_in(text, "  ! pid 200: 7 events are missing");
 	expect_in(text, "Top 2 of 5 sites by bytes at the peak");
-	expect_in(text, "      500 B   79.4 %           0  [unknown]+0x1234 [guessed] [realloc]\n");
-	expect_in(text, "      100 B   15.9 %           2  f at ");
+	expect_in(text, "      500 B   79.4 %         1         1  [unknown]+0x1234 [guessed] [realloc]\n");
+	expect_in(text, "      100 B   15.9 %         1         2  f at ");
 	expect_in(text, "prog.c:5 [malloc]\n");
 	expect_in(text, "< main at ");
 	expect_in(text, "... 3 more sites");

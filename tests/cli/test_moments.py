@@ -1,0 +1,137 @@
+"""--at of every verb, counts and calls, lifetimes that are not known, formats and verbs that are guessed.
+tests/programs/moments.c holds 3 blocks of 1,000 bytes at its peak, made by one malloc and two reallocs
+of what another function allocated, and 1 of 1,000 at its end."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+import harness
+
+
+@pytest.fixture(scope="session")
+def moments(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("moments")
+    program = folder / "moments"
+    subprocess.run(["gcc", *harness.C_FLAGS, "-o", program, harness.PROGRAMS / "moments.c"], check=True)
+    path = folder / "moments.heft"
+    done = harness.run([harness.HEFT, "run", "-q", "-o", path, "--", program])
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def row_of(text, function):
+    (line,) = [line for line in text.splitlines() if re.search(rf" {function} at ", line)]
+    return line.split(f" {function} at ")[0].split()
+
+
+def test_count_is_blocks_and_calls_are_calls(moments, heft):
+    """grow() resized two blocks, which it has at the peak, and allocated none."""
+    out = heft("report", moments).out
+    assert re.search(r"^ +peak +share +count +calls +site$", out, re.M)
+    assert row_of(out, "grow") == ["2.0", "KiB", "66.7", "%", "2", "2"]
+    assert row_of(out, "keep_one") == ["1000", "B", "33.3", "%", "1", "1"]
+    live = heft("report", "--sort", "live", moments).out
+    assert row_of(live, "keep_one") == ["1000", "B", "100.0", "%", "1", "1"]
+
+
+@pytest.mark.parametrize("at, live", [("peak", 3000), ("end", 1000), ("exit", 1000), ("100%", 1000)])
+def test_at(moments, heft, at, live):
+    report = json.loads(heft("report", "--json", "--at", at, moments).out)
+    assert report["totals"]["live_bytes"] == live
+    assert sum(s["live_bytes"] for s in report["sites"]) == live
+    text = heft("report", "--at", at, moments).out
+    assert re.search(r"^ +live +share +count +site$", text, re.M)
+    assert re.search(rf"^  live +{'2.9 KiB' if live == 3000 else '1000 B'} in {live // 1000} block", text, re.M)
+    folded = heft("export", "-q", "-f", "folded", "-o", "-", "--at", at, moments).out
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == live
+    svg = heft("export", "-q", "-f", "svg", "-o", "-", "--at", at, moments)
+    assert svg.status == 0 and svg.out.startswith("<?xml") and "<svg" in svg.out
+    diff = json.loads(heft("diff", "--json", "--at", at, moments, moments).out)
+    assert diff["new"]["totals"]["live_bytes"] == live if "totals" in diff["new"] else True
+    assert sum(c["new"]["live_bytes"] for c in diff["changes"]) == live
+
+
+def test_at_in_check(moments, heft, tmp_path):
+    (tmp_path / "budget").write_text("live_bytes <= 2000\n")
+    assert heft("check", "--budget", "budget", moments).status == 0
+    assert heft("check", "--budget", "budget", "--at", "peak", moments).status == 1
+    assert heft("check", "--budget", "budget", "--at", "end", moments).status == 0
+
+
+@pytest.mark.parametrize("verb, more", [("report", []), ("export", ["-f", "csv"]), ("diff", ["x"]),
+                                        ("check", ["--budget", "b"])])
+def test_at_is_refused_alike(heft, verb, more):
+    done = heft(verb, *more, "--at", "noon", "x")
+    assert done.status == 2
+    assert done.err.splitlines()[0] == (f"heft {verb}: --at needs peak, end, exit or a time "
+                                        "(1.5s, 20ms, 50%), not 'noon'")
+
+
+def test_at_and_other_orders(moments, heft):
+    assert heft("report", "--at", "peak", "--sort", "allocated", moments).status == 2
+    assert heft("diff", "--at", "peak", "--sort", "count", moments, moments).status == 2
+
+
+def test_window_without_frees(moments, heft):
+    """Nothing of keep_one() is freed: in a window it has no lifetimes, and not 0 ns."""
+    out = heft("report", "--lifetimes", "--sort", "live", "--from", "20%", "--to", "50%", moments).out
+    (row,) = [line for line in out.splitlines() if "keep_one" in line]
+    assert row.split()[1:4] == ["-", "-", "-"]
+    (row,) = [line for line in heft("report", "--lifetimes", "--sort", "live", moments).out.splitlines()
+              if "keep_one" in line]
+    assert "ms" in row  # of the whole run it is known
+
+
+def test_mean_lifetimes(moments, heft, tmp_path):
+    """DHAT's format has sums of lifetimes: a mean, and no more."""
+    assert heft("export", "-q", "-f", "dhat", "-o", tmp_path / "x.json", moments).status == 0
+    out = heft("report", "--lifetimes", tmp_path / "x.json").out
+    assert re.search(r"^ +blocks +mean +site$", out, re.M)
+    assert not re.search(r"p50|p99|\b0 ns", out)
+
+
+def test_snapshot_is_live_then(heft, tmp_path):
+    (tmp_path / "dump.heap").write_text("heap_v2/524288\n  t*: 1: 4096 [0: 0]\n  t0: 1: 4096 [0: 0]\n"
+                                        "@ 0x10\n  t*: 1: 4096 [0: 0]\n\nMAPPED_LIBRARIES:\n")
+    out = heft("report", "dump.heap").out
+    assert re.search(r"^  live then ", out, re.M) and "bytes live then" in out
+    assert "at end" not in out and "at the end" not in out
+
+
+@pytest.mark.parametrize("name, begins", [
+    ("x.svg", b"<?xml"), ("x.pb.gz", b"\x1f\x8b"), ("x.folded", b"_start;"), ("x.csv", b"id,via,"),
+    ("x.speedscope.json", b'{"$schema"'), ("x.zst", b"\x28\xb5\x2f\xfd"), ("massif.out.12", b"desc: "),
+    ("dhat.out.12", b'{"dhatFileVersion"'), ("x.dhat.json", b'{"dhatFileVersion"')])
+def test_format_of_the_name(moments, heft, tmp_path, name, begins):
+    done = heft("export", "-o", name, moments)
+    assert done.status == 0, done
+    assert (tmp_path / name).read_bytes().startswith(begins)
+
+
+@pytest.mark.parametrize("name, words", [
+    ("x.json", "x.json could be json, speedscope or dhat: -f names it"),
+    ("x.txt", "the name x.txt does not say it: -f names it"), ("-", "-f names it, or the end of -o's name")])
+def test_names_that_say_no_format(moments, heft, name, words):
+    done = heft("export", "-o", name, moments)
+    assert (done.status, done.out) == (2, "")
+    assert words in done.err.splitlines()[0]
+
+
+@pytest.mark.parametrize("said, meant", [
+    ("start", "run"), ("record", "run"), ("show", "report"), ("print", "report"), ("stats", "report"),
+    ("compare", "diff"), ("web", "view"), ("serve", "view"), ("convert", "export"), ("watch", "top"),
+    ("validate", "verify"), ("daemon", "agent"), ("repotr", "report")])
+def test_verbs_by_meaning(heft, said, meant):
+    done = heft(said, "x")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.splitlines()[0] == f"heft: no verb '{said}'; did you mean '{meant}'?"
+
+
+@pytest.mark.parametrize("verb, said, meant", [
+    ("report", "limit", "number"), ("report", "exclude", "ignore"), ("report", "since", "from"),
+    ("export", "metric", "measure"), ("diff", "filter", "focus"), ("run", "rate", "sample")])
+def test_options_by_meaning(heft, verb, said, meant):
+    assert f"unknown option --{said}; did you mean --{meant}?" in heft(verb, f"--{said}", "x").err
