@@ -335,7 +335,7 @@ def test_rust_names(case, mangling):
         done = subprocess.run(command, cwd=case.folder, capture_output=True, text=True,
                               timeout=TIME_LIMIT, check=False)
     if done.returncode:
-        pytest.skip(done.stderr.strip()[:200])
+        pytest.skip(f"rustc cannot build it: {done.stderr.strip()[:200]}")
     case.record()
     functions = [f["function"] for f in case.stack(7171)]
     grow = [f for f in functions if "grow" in f and "Shelf" in f]
