@@ -20,7 +20,7 @@ libxml2-utils llvm dwz xz-utils libdebuginfod-dev zstd tmux bc lsof'
 page='node:nodejs npm:npm'
 # Other tools, whose files and views the tests compare with heft's. `make test` fails without them.
 peers='chromium:chromium go:golang-go protoc:protobuf-compiler valgrind:valgrind heaptrack:heaptrack
-jeprof:libjemalloc-dev google-pprof:google-perftools :fonts-dejavu-core'
+jeprof:libjemalloc-dev google-pprof:google-perftools dwp:binutils-gold :fonts-dejavu-core'
 bench='redis-tools'
 
 missing() {

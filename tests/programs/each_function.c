@@ -205,8 +205,22 @@ NOINLINE static void case_chain(void)
 	for (size_t step = 1; step <= 29; step++) { /* 16, 32, ... 320, then 304, 288, ... 176 */
 		size_t i = step <= 20 ? step : 40 - step;
 
-		p = (i % 2 ? chain_odd : chain_even)(p, 16 * i);
+		/* volatile: one call for both, which no compiler makes two of */
+		void *(*volatile next)(void *, size_t) = i % 2 ? chain_odd : chain_even;
+
+		p = next(p, 16 * i);
 	}
+	free(p);
+}
+
+/* Two calls that read as one site: what each had at most was never there together. */
+NOINLINE static void case_same_line(void)
+{
+	void *p = malloc(16); /* @same_line.first */
+
+	keep(p);
+	p = realloc(p, 304), keep(p), p = realloc(p, 320); /* @same_line.both */
+	keep(p);
 	free(p);
 }
 
@@ -369,6 +383,7 @@ int main(int argc, char **argv)
 		{ "malloc_zero", case_malloc_zero },
 		{ "free_null", case_free_null },
 		{ "chain", case_chain },
+		{ "same_line", case_same_line },
 		{ "temporary", case_temporary },
 		{ "peak", case_peak },
 		{ "sizes", case_sizes },
