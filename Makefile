@@ -4,6 +4,7 @@
 #   make setup     install what is missing (Debian packages)
 #   make demo      set up, build, profile the CSV example and print its report
 #   make test      set up, build, run every test; the last line is "N passed, N failed"
+#                  SMOKE=1: a part of each stage
 #   make fresh     try demo and tests on bare Debian 12 and 13 (as root); ALL=1: every test
 #   make bench     measure against heaptrack, side by side
 #   make install   DESTDIR= PREFIX=/usr/local
@@ -39,7 +40,7 @@ demo:
 
 test:
 	@tools/setup.sh all
-	@$(PYTHON) tools/run_tests.py
+	@$(PYTHON) tools/run_tests.py $(if $(SMOKE),--smoke)
 
 # Both releases of Debian in folders of their own; ALL=1 runs every test. Needs root.
 fresh:

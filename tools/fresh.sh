@@ -157,7 +157,7 @@ try_one() {
 		grep '^[EW]:' "$cache/logs/$try-apt.txt" >&2
 		fail "$release: apt cannot install from $mirror (the log is $cache/logs/$try-apt.txt)"
 	}
-	git clone -q "$cache/tree.bundle" "$root$home/heft" || fail "cannot clone $source"
+	git -c advice.detachedHead=false clone -q "$cache/tree.bundle" "$root$home/heft" || fail "cannot clone $source"
 	as=(env HOME=$home "${handed[@]}")
 	if [ "$user" = root ]; then
 		chmod 700 "$root/root"
@@ -188,7 +188,7 @@ try_tests() {
 	if [ "$1" = all ]; then
 		step test 'make test' 'make test'
 	else
-		step test 'make test, smoke set' 'tools/setup.sh all && tools/run_tests.py --smoke'
+		step test 'make test SMOKE=1' 'make test SMOKE=1'
 	fi
 }
 

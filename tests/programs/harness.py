@@ -280,7 +280,7 @@ def public_heft():
     directory = pathlib.Path(tempfile.mkdtemp(prefix="heft-public-"))
     directory.chmod(0o755)
     for file in (HEFT, BUILD / "libheft-preload.so"):
-        shutil.copy(file, directory).chmod(0o755)
+        pathlib.Path(shutil.copy(file, directory)).chmod(0o755)
     yield directory / HEFT.name
     shutil.rmtree(directory, ignore_errors=True)
 
