@@ -18,6 +18,13 @@ failures = {}  # by package: asked once a session
 VERSIONS = {"playwright-core": "1.61.1", "speedscope": "1.25.0", "axe-core": "4.14.0"}
 
 
+def installed_version(folder):
+    try:
+        return json.loads((folder / "package.json").read_text())["version"]
+    except (OSError, ValueError):
+        return None
+
+
 def node_package(name):
     """The folder that holds node_modules with the package in it, installed once a build."""
     for tool in ("node", "npm"):
@@ -26,7 +33,7 @@ def node_package(name):
     folder = PACKAGES / name
     if name in failures:
         pytest.skip(failures[name])
-    if not (folder / "node_modules" / name / "package.json").exists():
+    if installed_version(folder / "node_modules" / name) != VERSIONS[name]:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--no-save",
