@@ -10,8 +10,8 @@
 set -eu
 build=$1
 shift
-meson=/usr/bin/meson
-[ -x $meson ] || meson=meson
+meson=${MESON:-/usr/bin/meson}
+[ -x "$meson" ] || meson=meson
 
 found_tools() {
 	for tool in node npm g++ rustc; do
@@ -27,15 +27,17 @@ has_page() {
 }
 
 say_why() {
-	has_page && return
+	if has_page; then
+		return
+	fi
 	for tool in node npm; do
 		command -v $tool >/dev/null || lacking="${lacking:-}${lacking:+ and }$tool"
 	done
 	echo
-	if $meson introspect "$build" --buildoptions | tr '{' '\n' |
+	if tr '{' '\n' <"$build/meson-info/intro-buildoptions.json" |
 		grep '"name": "web"' | grep -q '"value": "disabled"'; then
 		echo "heft is built WITHOUT ITS PAGE, because the build is set up with -Dweb=disabled."
-		echo "To get it: $meson configure $build -Dweb=auto && make page"
+		echo "To get it: meson configure $build -Dweb=auto && make page"
 	elif [ -n "${lacking:-}" ]; then
 		echo "heft is built WITHOUT ITS PAGE: no $lacking here."
 		echo "To get it: make setup (or on Debian: apt-get install nodejs npm), then make."
