@@ -61,7 +61,7 @@ set -m
 running=
 inside() {
 	HEFT_FRESH_CACHE=$cache unshare --mount --pid --ipc --fork --kill-child -- \
-		"$0" --inside "$@" </dev/null &
+		"$0" --inside "$@" </dev/null 3>&- &
 	running=$!
 	wait $running
 	local status=$?
@@ -72,8 +72,9 @@ inside() {
 interrupted() {
 	[ -z "$running" ] || kill -KILL $running 2>/dev/null
 	[ -z "${root:-}" ] || rm -rf --one-file-system "$root"
-	fail "interrupted"
+	fail interrupted 2>&3
 }
+exec 3>&2 # what runs when the trap comes may have its output elsewhere
 trap interrupted INT TERM HUP
 
 # ---- the bare systems
@@ -149,6 +150,7 @@ try_one() {
 	home=/root
 	[ "$user" = root ] || home=/home/user
 	mkdir -p "$root$home"
+	echo "deb $mirror $release main" >"$root/etc/apt/sources.list"
 	hand_on "$root" "$home"
 	# make and git bring the tree to a machine; root needs no sudo, a user does.
 	inside "$root" sh -c "apt-get update -qq && DEBIAN_FRONTEND=noninteractive \

@@ -217,8 +217,8 @@ def meson_tests(results, stage, directory, suite=None, names=()):
     log = directory / "test-logs" / f"{stage}.txt"
     testlog = directory / "meson-logs" / "testlog.json"
     testlog.unlink(missing_ok=True)
-    # A test's own limit is for one that hangs: it has ten times as long on a busy machine.
-    command = [MESON, "test", "-C", directory, "--print-errorlogs", "--timeout-multiplier", "10"]
+    # A test's own limit is for one that hangs: it has five times as long on a busy machine.
+    command = [MESON, "test", "-C", directory, "--print-errorlogs", "--timeout-multiplier", "5"]
     if suite:
         command += ["--suite", suite]
     command += names
