@@ -55,13 +55,12 @@ if [ "${1:-}" = --inside ]; then
 		LANG=C.UTF-8 TERM="${TERM:-dumb}" "$@"
 fi
 
-# inside ROOT COMMAND...: runs the command there. It is a job of its own, so that Ctrl-C reaches this
-# script only, which then kills it: unshare takes every process inside with it.
+# apart COMMAND...: runs it in namespaces of its own. It is a job, so that Ctrl-C reaches this script
+# only, which then kills it: unshare takes every process and every mount inside with it.
 set -m
 running=
-inside() {
-	HEFT_FRESH_CACHE=$cache unshare --mount --pid --ipc --fork --kill-child -- \
-		"$0" --inside "$@" </dev/null 3>&- &
+apart() {
+	HEFT_FRESH_CACHE=$cache unshare --mount --pid --ipc --fork --kill-child -- "$@" </dev/null 3>&- &
 	running=$!
 	wait $running
 	local status=$?
@@ -69,9 +68,14 @@ inside() {
 	return $status
 }
 
+# inside ROOT COMMAND...: runs the command there.
+inside() {
+	apart "$0" --inside "$@"
+}
+
 interrupted() {
 	[ -z "$running" ] || kill -KILL $running 2>/dev/null
-	[ -z "${root:-}" ] || rm -rf --one-file-system "$root"
+	[ -z "${unfinished:-}" ] || rm -rf --one-file-system "$unfinished"
 	fail interrupted 2>&3
 }
 exec 3>&2 # what runs when the trap comes may have its output elsewhere
@@ -87,21 +91,23 @@ mirror_of_this_machine() {
 
 # bare RELEASE: makes it once; the folder gets its name when it is whole.
 bare() {
-	local release=$1 root=$cache/$1 log=$cache/logs/debootstrap-$1.txt
-	[ -d "$root" ] && return
+	local release=$1 new=$cache/$1.new log=$cache/logs/debootstrap-$1.txt
+	[ -d "$cache/$release" ] && return
 	say "$release: debootstrap"
-	rm -rf "$root.new"
-	debootstrap --variant=minbase --cache-dir="$cache/packages" "$release" "$root.new" "$mirror" \
+	rm -rf --one-file-system "$new"
+	unfinished=$new
+	apart debootstrap --variant=minbase --cache-dir="$cache/packages" "$release" "$new" "$mirror" \
 		>"$log" 2>&1 || {
 		tail -n 5 "$log" >&2
 		fail "$release cannot be downloaded from $mirror (the log is $log;" \
 			"HEFT_FRESH_MIRROR=ADDRESS names another mirror)"
 	}
 	# Nothing here has to survive a power cut; the packages are kept for the next try.
-	echo force-unsafe-io >"$root.new/etc/dpkg/dpkg.cfg.d/fresh"
-	echo 'Acquire::Retries "3";' >"$root.new/etc/apt/apt.conf.d/99fresh"
-	find "$root.new/dev" -mindepth 1 -delete
-	mv "$root.new" "$root"
+	echo force-unsafe-io >"$new/etc/dpkg/dpkg.cfg.d/fresh"
+	echo 'Acquire::Retries "3";' >"$new/etc/apt/apt.conf.d/99fresh"
+	find "$new/dev" -mindepth 1 -delete
+	mv "$new" "$cache/$release"
+	unfinished=
 }
 
 # What this machine needs to reach its registries, and nothing else of it.
@@ -146,6 +152,7 @@ try_one() {
 	try=$release-$user-$order-$set
 	root=$cache/try-$try
 	rm -rf --one-file-system "$root"
+	unfinished=$root
 	cp -a --reflink=auto "$cache/$release" "$root" || fail "no room for $root"
 	home=/root
 	[ "$user" = root ] || home=/home/user
@@ -177,6 +184,7 @@ try_one() {
 		try_demo
 	fi
 	[ ${#failures[@]} -gt $failed_before ] || rm -rf --one-file-system "$root"
+	unfinished=
 }
 
 try_demo() {
@@ -194,35 +202,40 @@ try_tests() {
 	fi
 }
 
-[ "$(id -u)" -eq 0 ] || fail "this needs root: it makes systems to chroot into, and mounts"
-for tool in debootstrap unshare chroot git; do
-	command -v $tool >/dev/null || fail "no $tool here (on Debian: apt-get install debootstrap util-linux git)"
-done
-mirror=${HEFT_FRESH_MIRROR:-$(mirror_of_this_machine | head -n 1)}
-[ -n "$mirror" ] || fail "this machine's apt names no Debian mirror: set HEFT_FRESH_MIRROR=ADDRESS"
-mkdir -p "$cache/logs" "$cache/packages/partial" || fail "cannot write to $cache"
-case "${1:-}" in
-'') tries=(bookworm:root:demo-test:smoke trixie:user:demo-test:smoke) ;;
---all)
-	tries=(bookworm:root:demo-test:all trixie:root:demo-test:all
-		bookworm:user:test-demo:all trixie:user:test-demo:all) ;;
-*) tries=("$@") ;;
-esac
-for one in "${tries[@]}"; do
-	[[ $one =~ ^(bookworm|trixie):(root|user):(demo-test|test-demo):(smoke|all)$ ]] || fail "what is $one?"
-done
-[ -z "$(git -c safe.directory='*' -C "$source" status --porcelain)" ] || say "what is not committed is not tried"
-# A bundle, since git does not let root clone what belongs to another user.
-git -c safe.directory='*' -C "$source" bundle create -q "$cache/tree.bundle" HEAD ||
-	fail "$source is not a git repository"
-failures=()
-for one in "${tries[@]}"; do
-	bare "${one%%:*}"
-	try_one "$one"
-done
-if [ ${#failures[@]} -gt 0 ]; then
-	echo "failed:"
-	printf '  %s\n' "${failures[@]}"
-	exit 1
-fi
-say "all of it works: ${tries[*]} (CPU time, own and children's: $(times | tr '\n' ' '))"
+# One function, read whole: the script may be changed while it runs.
+main() {
+	[ "$(id -u)" -eq 0 ] || fail "this needs root: it makes systems to chroot into, and mounts"
+	for tool in debootstrap unshare chroot git; do
+		command -v $tool >/dev/null || fail "no $tool here (on Debian: apt-get install debootstrap util-linux git)"
+	done
+	mirror=${HEFT_FRESH_MIRROR:-$(mirror_of_this_machine | head -n 1)}
+	[ -n "$mirror" ] || fail "this machine's apt names no Debian mirror: set HEFT_FRESH_MIRROR=ADDRESS"
+	mkdir -p "$cache/logs" "$cache/packages/partial" || fail "cannot write to $cache"
+	case "${1:-}" in
+	'') tries=(bookworm:root:demo-test:smoke trixie:user:demo-test:smoke) ;;
+	--all)
+		tries=(bookworm:root:demo-test:all trixie:root:demo-test:all
+			bookworm:user:test-demo:all trixie:user:test-demo:all) ;;
+	*) tries=("$@") ;;
+	esac
+	for one in "${tries[@]}"; do
+		[[ $one =~ ^(bookworm|trixie):(root|user):(demo-test|test-demo):(smoke|all)$ ]] || fail "what is $one?"
+	done
+	[ -z "$(git -c safe.directory='*' -C "$source" status --porcelain)" ] || say "what is not committed is not tried"
+	# A bundle, since git does not let root clone what belongs to another user.
+	git -c safe.directory='*' -C "$source" bundle create -q "$cache/tree.bundle" HEAD ||
+		fail "$source is not a git repository"
+	failures=()
+	for one in "${tries[@]}"; do
+		bare "${one%%:*}"
+		try_one "$one"
+	done
+	if [ ${#failures[@]} -gt 0 ]; then
+		echo "failed:"
+		printf '  %s\n' "${failures[@]}"
+		exit 1
+	fi
+	say "all of it works: ${tries[*]} (CPU time, own and children's: $(times | tr '\n' ' '))"
+}
+main "$@"
+exit
