@@ -198,6 +198,23 @@ def test_c_function_on_another_allocator(compiled, record, case, library):
                    "each_function.c", f"case_{case}")
 
 
+@pytest.mark.parametrize("allocator", [None, "own_strdup.so", "libmimalloc.so", "libjemalloc.so"])
+@pytest.mark.parametrize("opts", [[], ["--sample=1k"]], ids=["exact", "sampled"])
+def test_strdup(compiled, record, allocator, opts):
+    """Copies of 100,001 and 60,001 bytes, one of them kept, whether or not the allocator brings its own strdup."""
+    below = allocator and (compiled("own_strdup.c", flags=["-shared", "-fPIC"], output=allocator)
+                           if allocator.startswith("own") else allocator_library(allocator))
+    program = compiled("each_function.c")
+    done, rep = record([program, "strdup"], env={"LD_PRELOAD": below}, opts=opts)
+    assert (done.returncode, done.stdout) == (0, b"done\n"), done.stderr
+    assert rep["totals"].get("unknown_frees", 0) == 0
+    lines = {line_of("each_function.c", f"strdup.{x}"): x for x in "ab"}
+    found = {lines[f["line"]]: (s["allocations"], s["allocated_bytes"], s["live_bytes"], s["via"])
+             for s in rep["sites"] for f in s["stack"]
+             if bare(f.get("function")) == "case_strdup"}
+    assert found == {"a": (1, 100001, 0, "malloc"), "b": (1, 60001, 60001, "malloc")}
+
+
 def test_allocator_linked_as_a_library(compiled, record):
     """An allocator that comes with the program's own libraries is behind heft, too."""
     path = allocator_library("libjemalloc.so.2")

@@ -177,6 +177,20 @@ NOINLINE static void case_malloc_zero(void)
 	free(c);
 }
 
+NOINLINE static void case_strdup(void)
+{
+	static char text[100000 + 1]; /* so much that it is surely sampled */
+
+	memset(text, 'x', sizeof text - 1);
+
+	char *a = strdup(text);	    /* @strdup.a */
+	char *b = strndup(text, 60000); /* @strdup.b */
+
+	must(!strcmp(a, text) && strlen(b) == 60000 && !strncmp(b, text, 60000), "strdup: what was copied");
+	free(a);
+	keep(b);
+}
+
 NOINLINE static void case_free_null(void)
 {
 	free(NULL);
@@ -380,6 +394,7 @@ int main(int argc, char **argv)
 		{ "free_sized", case_free_sized },
 		{ "malloc_zero", case_malloc_zero },
 		{ "free_null", case_free_null },
+		{ "strdup", case_strdup },
 		{ "chain", case_chain },
 		{ "same_line", case_same_line },
 		{ "temporary", case_temporary },
