@@ -139,7 +139,7 @@ def test_gaps_between_segments(checker, tmp_path, name):
     compare(checker, tmp_path, command, least)
 
 
-def test_python311(checker, tmp_path):
+def test_python(checker, tmp_path):
     """Not position independent, and takes malloc's address."""
     compare(checker, tmp_path, ["/usr/bin/python3", "-c", "import json\n"
             "json.loads(json.dumps([{'a': i} for i in range(300)]))"], 2000, PYTHONMALLOC="malloc")
