@@ -1,8 +1,11 @@
 # A thin front to Meson, for people and scripts that expect make.
 #   make           build; build/heft runs in place
+#   make page      try again to build the page of heft view, where that failed
 #   make setup     install what is missing (Debian packages)
 #   make demo      set up, build, profile the CSV example and print its report
 #   make test      set up, build, run every test; the last line is "N passed, N failed"
+#                  SMOKE=1: a part of each stage
+#   make fresh     try demo and tests on bare Debian 12 and 13 (as root); ALL=1: every test
 #   make bench     measure against heaptrack, side by side
 #   make install   DESTDIR= PREFIX=/usr/local
 #   make clean
@@ -12,29 +15,36 @@ BUILD := build
 PYTHON := /usr/bin/python3
 MESON := $(if $(wildcard /usr/bin/meson),/usr/bin/meson,meson)
 
-.PHONY: all setup demo test bench install clean
+.PHONY: all built page setup demo test fresh bench install clean
 
-all: $(BUILD)/build.ninja
+all: built
+	@tools/configure.sh $(BUILD) say
+
+built:
+	@tools/configure.sh $(BUILD) --prefix $(PREFIX)
 	@ninja -C $(BUILD)
 
-# The unit tests are built where their library is; heft itself does not need it.
-$(BUILD)/build.ninja:
-	@tools/setup.sh check
-	@if pkg-config --exists cmocka; then tests=true; else tests=false; \
-		echo "make: no cmocka, so no unit tests (make setup installs it)"; fi; \
-	$(MESON) setup $(BUILD) --prefix $(PREFIX) -Dtests=$$tests
+page:
+	@tools/configure.sh $(BUILD) again
+	@$(MAKE) --no-print-directory all
 
 setup:
 	@tools/setup.sh all
 
 demo:
 	@tools/setup.sh build
-	@$(MAKE) --no-print-directory all
+	@if [ -f $(BUILD)/build.ninja ]; then tools/configure.sh $(BUILD) again; fi
+	@$(MAKE) --no-print-directory built
 	@tools/demo.sh $(BUILD)
+	@tools/configure.sh $(BUILD) say
 
 test:
 	@tools/setup.sh all
-	@$(PYTHON) tools/run_tests.py
+	@$(PYTHON) tools/run_tests.py $(if $(SMOKE),--smoke)
+
+# Both releases of Debian in folders of their own; ALL=1 runs every test. Needs root.
+fresh:
+	@tools/fresh.sh $(if $(ALL),--all)
 
 bench:
 	@tools/setup.sh bench

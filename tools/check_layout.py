@@ -45,6 +45,7 @@ MAY_INCLUDE = {
 INTERPOSED = {
     "malloc", "calloc", "realloc", "free", "cfree", "posix_memalign", "aligned_alloc", "memalign",
     "valloc", "pvalloc", "reallocarray", "free_sized", "free_aligned_sized",
+    "strdup", "strndup",
     "execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "execveat", "fexecve",
     "posix_spawn", "posix_spawnp", "fork", "vfork", "_Fork", "clone", "system", "popen",
     "dlopen", "dlmopen", "dlclose", "pthread_create", "pthread_exit", "pthread_setname_np", "prctl",

@@ -16,4 +16,6 @@ show heft run -o "$work/csv_rows.heft" "$build/examples/csv_rows" "$work/example
 echo
 show heft report "$work/csv_rows.heft"
 echo
+! grep -q 'web/heft\.html' "$build/build.ninja" ||
+	echo "$build/heft view $work/csv_rows.heft shows it in a browser."
 echo "docs/scenario-csv.md says how to read this and what to change in the program."

@@ -4,20 +4,24 @@
 #   setup.sh build     what `make` and `make demo` need
 #   setup.sh bench     also the peers that `make bench` measures against
 #   setup.sh check     installs nothing: names what `make` lacks and how to get it; fails if any
+#   setup.sh lacking   installs nothing: one line for each thing that `make test` lacks
+#
+# Debian 12 and 13 both have every package here under this name. Libraries are named by their -dev
+# packages, since libmimalloc2.0, libdebuginfod1t64 and the like change their names with the release.
 set -eu
 
 build='gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libiberty-dev
-libzstd-dev libxxhash-dev zlib1g-dev liblzma-dev libmicrohttpd-dev libncurses-dev'
-tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3 python3-pytest binutils mandoc bash
-perl git sqlite3 jq gdb libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 clang libclang-rt-14-dev
-curl libxml2-utils llvm dwz xz-utils libdebuginfod1 zstd tmux bc lsof'
-# Other tools, whose files and views the tests compare with heft's. A test without its tool is
-# skipped and says so, so none of these has to be there. PROGRAM:PACKAGE: a program that came from
-# elsewhere will do (and its package may not go with it).
-peers='chromium:chromium node:nodejs npm:npm go:golang-go protoc:protobuf-compiler valgrind:valgrind
-heaptrack:heaptrack jeprof:libjemalloc-dev google-pprof:google-perftools :libgoogle-perftools4
-:fonts-dejavu-core'
-bench='heaptrack valgrind redis-tools'
+libzstd-dev libxxhash-dev zlib1g-dev liblzma-dev libmicrohttpd-dev libncurses-dev python3'
+tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3-pytest binutils mandoc bash perl git
+sqlite3 jq gdb libjemalloc2 libmimalloc-dev libgoogle-perftools-dev clang libclang-rt-dev curl
+libxml2-utils llvm dwz xz-utils libdebuginfod-dev zstd tmux bc lsof'
+# PROGRAM:PACKAGE: a program that came from elsewhere will do (and its package may not go with it).
+# The page is built with these; without them everything else works.
+page='node:nodejs npm:npm'
+# Other tools, whose files and views the tests compare with heft's. `make test` fails without them.
+peers='chromium:chromium go:golang-go protoc:protobuf-compiler valgrind:valgrind heaptrack:heaptrack
+jeprof:libjemalloc-dev google-pprof:google-perftools dwp:binutils-gold :fonts-dejavu-core'
+bench='redis-tools'
 
 missing() {
 	for package in "$@"; do
@@ -26,29 +30,32 @@ missing() {
 	done
 }
 
-# Some packages carry a version in their name: another release may not have that one.
-available() {
-	for package in "$@"; do
-		if apt-cache show "$package" >/dev/null 2>&1; then
-			printf ' %s' "$package"
-		else
-			echo "setup: this release has no package $package; going on without it" >&2
-		fi
-	done
-}
-
-# The packages of those peers that are not there.
-absent_peers() {
-	for peer in $peers; do
+# The packages of those programs that are not there.
+absent() {
+	for peer in "$@"; do
 		program=${peer%%:*}
 		[ -n "$program" ] && command -v "$program" >/dev/null && continue
 		missing "${peer#*:}"
 	done
 }
 
+if [ "${1:-}" = lacking ]; then
+	if command -v dpkg-query >/dev/null; then
+		for package in $(missing $build $tests) $(absent $page $peers); do
+			echo "the Debian package $package is not installed (make setup installs it)"
+		done
+	else # not Debian: what can be asked for by name
+		for peer in g++: clang: python3: gdb: tmux: $page $peers; do
+			program=${peer%%:*}
+			[ -z "$program" ] || command -v "$program" >/dev/null || echo "$program is not installed"
+		done
+	fi
+	exit 0
+fi
+
 if ! command -v dpkg-query >/dev/null; then
 	[ "${1:-}" = check ] && exit 0
-	echo "setup: this is not a Debian system; install by hand:" $build $tests >&2
+	echo "setup: this is not a Debian system; install by hand what these packages have:" $build $tests >&2
 	exit 1
 fi
 
@@ -59,25 +66,25 @@ check)
 	echo "heft: missing packages:$lacking" >&2
 	echo "      install them with: make setup   (or: apt-get install$lacking)" >&2
 	exit 1 ;;
-build) wanted=$build peers= ;;
-bench) wanted="$build $tests $bench" ;;
-all) wanted="$build $tests" ;;
+build) wanted=$build programs=$page ;;
+bench) wanted="$build $tests $bench" programs="$page $peers" ;;
+all) wanted="$build $tests" programs="$page $peers" ;;
 *)
-	echo "usage: setup.sh [build|all|bench|check]" >&2
+	echo "usage: setup.sh [build|all|bench|check|lacking]" >&2
 	exit 2 ;;
 esac
 
 lacking=$(missing $wanted)
-absent=$(absent_peers)
-[ -z "$lacking$absent" ] && exit 0
+soft=$(absent $programs)
+[ -z "$lacking$soft" ] && exit 0
 root=
 [ "$(id -u)" -eq 0 ] || root=sudo
 if [ -n "$root" ] && ! command -v sudo >/dev/null; then
+	echo "setup: root (or sudo) is needed to install:$lacking$soft" >&2
 	[ -z "$lacking" ] && exit 0
-	echo "setup: root is needed to install:$lacking" >&2
 	exit 1
 fi
-echo "setup: installing$lacking$absent"
+echo "setup: installing$lacking$soft"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 quietly() {
@@ -88,13 +95,11 @@ quietly() {
 	}
 }
 quietly $root apt-get update -qq
-lacking=$(available $lacking)
 install="$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends"
 [ -z "$lacking" ] || quietly $install $lacking
-absent=$(available $absent)
 # All at once if that works, else what works.
-[ -z "$absent" ] || $install $absent >"$log" 2>&1 </dev/null ||
-	for package in $absent; do
+[ -z "$soft" ] || $install $soft >"$log" 2>&1 </dev/null ||
+	for package in $soft; do
 		$install "$package" >"$log" 2>&1 </dev/null ||
-			echo "setup: cannot install $package; its tests will be skipped" >&2
+			echo "setup: cannot install $package: $(grep '^E:' "$log" | head -n 1)" >&2
 	done

@@ -7,27 +7,45 @@
 //
 // DIR is in the build directory: nothing is ever written beside the sources. Imports are found there
 // by nodePaths (esbuild) and by a tsconfig.json that extends ours (tsc).
-import { execFileSync, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
 import fs from "node:fs";
 import path from "node:path";
+import { fileURLToPath } from "node:url";
 
-const here = import.meta.dirname;
+const OLDEST_NODE = 18; // Debian 12's: no import.meta.dirname, which came with 20.11
+const here = path.dirname(fileURLToPath(import.meta.url));
 const [task, folder, ...rest] = process.argv.slice(2);
 const dir = path.resolve(folder);
 const modules = path.join(dir, "node_modules");
 
+// The reason of a failure stays in DIR/why_no_page.txt: tools/configure.sh shows it when all is built.
 function install() {
   const stamp = path.join(modules, ".heft-lock");
+  const why = path.join(dir, "why_no_page.txt");
   const lock = fs.readFileSync(path.join(here, "package-lock.json"), "utf8");
-  if (fs.existsSync(stamp) && fs.readFileSync(stamp, "utf8") === lock) return;
   fs.mkdirSync(dir, { recursive: true });
+  fs.rmSync(why, { force: true });
+  const refuse = (reason) => {
+    fs.writeFileSync(why, reason + "\n");
+    console.error(reason);
+    process.exitCode = 1;
+  };
+  if (Number(process.versions.node.split(".")[0]) < OLDEST_NODE)
+    return refuse(`node ${process.versions.node} is too old: ${OLDEST_NODE} or later is needed`);
+  if (fs.existsSync(stamp) && fs.readFileSync(stamp, "utf8") === lock) return;
   for (const name of ["package.json", "package-lock.json"])
     fs.copyFileSync(path.join(here, name), path.join(dir, name));
-  execFileSync("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error",
+  const npm = spawnSync("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error",
     "--prefer-offline", "--fetch-retries=1", "--fetch-timeout=20000"],
-    { cwd: dir, stdio: "ignore", timeout: 180000 });
+    { cwd: dir, stdio: ["ignore", "ignore", "pipe"], encoding: "utf8", timeout: 180000 });
+  if (npm.status !== 0) {
+    const words = (npm.stderr || "").split("\n").filter((line) => /^npm (ERR!|error) /.test(line))
+      .map((line) => line.replace(/^npm (ERR!|error) /, "").trim()).filter((line) => line);
+    return refuse("npm cannot install the packages of web/package-lock.json: " +
+      (words.slice(0, 3).join("; ") || npm.error?.message || `status ${npm.status}`));
+  }
   fs.writeFileSync(stamp, lock);
 }
 

@@ -389,7 +389,7 @@ static void add_measures(const struct load *l, struct site_sums *sums, uint32_t 
 	all->peak_blocks += s->peak_blocks;
 	all->peak_slack += s->peak_slack;
 	/* Stacks that read the same need not have been at their maxima together: the sum of their
-	 * own peaks is an upper bound, exact for a single stack. */
+	 * own peaks is an upper bound, exact for a single stack. The heap's peak is another. */
 	all->own_peak_bytes += s->own_peak_bytes;
 	all->frees += s->frees;
 	all->temporary += s->temporary;
@@ -564,6 +564,9 @@ static int load_sites(struct load *l)
 				p->sites[id].start_blocks += l->start[i].blocks;
 			}
 		}
+		uint64_t *own = &all.tally.own_peak_bytes, peak = l->tally->peak_bytes;
+		if (p->sites[id].merged > 1 && peak && *own > peak)
+			*own = peak;
 		take_measures(&p->sites[id], &all);
 		memcpy(unsorted[id], all.tally.lifetime, sizeof *unsorted);
 		p->sites[id].release_first = id; /* to find it again when they are in order */

@@ -1,6 +1,6 @@
-/* Units out of a .dwp file. elfutils learned to read these only lately (0.192), and
- * its way of joining a skeleton unit to its split one cannot be used from outside.
- * So the unit that is asked for is taken out of the package: its parts of each
+/* Units out of a .dwp file. elfutils learned to read these only lately (0.192), its
+ * way of joining a skeleton unit to its split one cannot be used from outside, and it
+ * dies of a damaged package. So the unit that is asked for is taken out of the package: its parts of each
  * section, with the addresses of the skeleton's file, become a small ELF file in
  * memory that looks like an ordinary one, and libdw reads that.
  *
@@ -67,11 +67,22 @@ static unsigned version_of(const struct elf_bytes *info)
 	return version;
 }
 
+static bool package_path(const char *file, char *path, size_t size)
+{
+	int n = snprintf(path, size, "%s.dwp", file);
+	return n > 0 && (size_t)n < size;
+}
+
+bool split_package_exists(const char *file)
+{
+	char path[PATH_MAX];
+	return package_path(file, path, sizeof path) && access(path, F_OK) == 0;
+}
+
 struct split_package *split_package_open(const char *file, struct symbol_evidence *evidence)
 {
 	char path[PATH_MAX];
-	int n = snprintf(path, sizeof path, "%s.dwp", file);
-	if (n < 0 || (size_t)n >= sizeof path)
+	if (!package_path(file, path, sizeof path))
 		return NULL;
 	symbol_evidence_look(evidence, path);
 	int fd = debug_file_open_regular(path);

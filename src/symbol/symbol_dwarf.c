@@ -66,6 +66,8 @@ struct dwarf_source {
 	char *lacking; /* a .dwo file that is not there */
 	struct split_package *package;
 	bool package_tried;
+	Elf *nameless_elf; /* see from_file */
+	Dwarf *nameless;
 	Dwarf_Aranges *aranges;
 	size_t arange_count;
 	bool all_units_read;
@@ -259,6 +261,29 @@ static bool from_package(struct dwarf_source *s, Dwarf_Die *skeleton, uint64_t i
 	return s->package && split_package_unit(s->package, skeleton, id, split);
 }
 
+/* From the .dwo file, which libdw finds by itself. From 0.192 on it looks for a package first, and
+ * reads beyond a damaged one: where there is a package (of an older build: the unit is not in it),
+ * libdw gets the same bytes from memory, and so does not know the name to look for. */
+static bool from_file(struct dwarf_source *s, Dwarf_Die *skeleton, Dwarf_Die *split)
+{
+	Dwarf_Die nameless;
+	if (split_package_exists(s->dw_path)) {
+		if (!s->nameless_elf) {
+			size_t size = 0;
+			char *bytes = elf_rawfile(dwarf_getelf(s->dw), &size);
+			s->nameless_elf = bytes ? elf_memory(bytes, size) : NULL;
+			s->nameless = s->nameless_elf ? dwarf_begin_elf(s->nameless_elf, DWARF_C_READ, NULL)
+						      : NULL;
+		}
+		if (!s->nameless ||
+		    !dwarf_offdie(s->nameless, dwarf_dieoffset(skeleton), &nameless))
+			return false;
+		skeleton = &nameless;
+	}
+	memset(split, 0, sizeof *split);
+	return dwarf_cu_info(skeleton->cu, NULL, NULL, NULL, split, NULL, NULL, NULL) == 0 && split->addr;
+}
+
 /* A unit that cannot be read is remembered too, with an empty die, and gives NULL. */
 static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out)
 {
@@ -302,9 +327,9 @@ static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out
 	Dwarf_Die split;
 	memset(&split, 0, sizeof split);
 	uint64_t id = 0;
-	if (dwarf_cu_info(u->die.cu, NULL, &type, NULL, &split, &id, NULL, NULL) == 0 &&
+	if (dwarf_cu_info(u->die.cu, NULL, &type, NULL, NULL, &id, NULL, NULL) == 0 &&
 	    type == DW_UT_skeleton) {
-		if (split.addr || from_package(s, &u->die, id, &split))
+		if (from_package(s, &u->die, id, &split) || from_file(s, &u->die, &split))
 			u->split = split;
 		else
 			note_lacking(s, &u->die);
@@ -633,6 +658,8 @@ void dwarf_source_free(struct dwarf_source *s)
 	free(s->units);
 	free(s->unit_ranges.items);
 	split_package_close(s->package);
+	dwarf_end(s->nameless);
+	elf_end(s->nameless_elf);
 	free(s->lacking);
 	free(s);
 }

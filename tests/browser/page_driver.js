@@ -7,11 +7,25 @@ const { chromium } = require(path.join(process.env.HEFT_NODE_MODULES, 'playwrigh
 
 const complaints = [], requests = [];
 
-async function open(settings) {
-  const browser = await chromium.launch({
+// The pages are ours: where Chromium cannot make its sandbox (as root, in a chroot, in a container),
+// it goes without.
+async function launch(settings) {
+  const start = (more) => chromium.launch({
     executablePath: settings.chromium,
-    args: [...(process.getuid() === 0 ? ['--no-sandbox'] : []), ...(settings.flags || [])],
+    args: [...more, ...(settings.flags || [])],
   });
+  if (process.getuid() !== 0) {
+    try {
+      return await start([]);
+    } catch (error) {
+      if (!/sandbox/i.test(String(error))) throw error;
+    }
+  }
+  return start(['--no-sandbox']);
+}
+
+async function open(settings) {
+  const browser = await launch(settings);
   const context = await browser.newContext({
     viewport: { width: settings.width, height: settings.height },
     colorScheme: settings.scheme,

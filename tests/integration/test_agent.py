@@ -349,8 +349,9 @@ def test_a_file_is_cut_while_it_is_read(agent, compiled):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
-def test_another_users_program(agent, compiled):
+def test_another_users_program(agent, compiled, public_heft):
     program = agent.start([compiled("service.c")], stdin=subprocess.PIPE,
+                          library=public_heft.with_name("libheft-preload.so"),
                           preexec_fn=lambda: os.setuid(65534))
     program.stdin.write(f"keep 60 {BLOCK}\nexit 0\n".encode())
     program.communicate(timeout=30)
@@ -405,7 +406,7 @@ def test_nothing_is_lost_if_it_cannot_be_saved(agent, compiled):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
-def test_an_agent_of_a_user(compiled, tmp_path):
+def test_an_agent_of_a_user(compiled, tmp_path, public_heft):
     """Without options it has the user's own places."""
     home = tmp_path / "home"
     home.mkdir()
@@ -420,12 +421,13 @@ def test_an_agent_of_a_user(compiled, tmp_path):
         os.setuid(65534)
     log = tmp_path / "user.log"
     with open(log, "wb") as out:
-        agent = start([HEFT, "agent", "--listen", ":0"], env=env, stderr=out,  # noqa: F811
+        agent = start([public_heft, "agent", "--listen", ":0"], env=env, stderr=out,  # noqa: F811
                       preexec_fn=as_user)
     wait_until(lambda: b"serving" in log.read_bytes(), what=f"it serves: {log.read_bytes()}")
     assert (home / "heft").stat().st_mode & 0o7777 == 0o700
-    program = start([compiled("service.c")], env=session_env(home / "heft"), stdin=subprocess.PIPE,
-                    preexec_fn=as_user)
+    library = public_heft.with_name("libheft-preload.so")
+    program = start([compiled("service.c")], env=session_env(home / "heft", library=library),
+                    stdin=subprocess.PIPE, preexec_fn=as_user)
     program.communicate(f"keep 60 {BLOCK}\nexit 0\n".encode(), timeout=30)
     saved = home / ".local" / "state" / "heft" / f"heft.service.{program.pid}.heft"
     wait_until(saved.exists, what=log.read_text())

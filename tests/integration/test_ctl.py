@@ -124,8 +124,8 @@ def test_run_is_switched_too(compiled, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
-def test_another_users_program(service):
-    done = run([HEFT, "ctl", service.pid, "sample=off"], preexec_fn=lambda: os.setuid(65534))
+def test_another_users_program(service, public_heft):
+    done = run([public_heft, "ctl", service.pid, "sample=off"], preexec_fn=lambda: os.setuid(65534))
     assert done.returncode == 1
     assert b"as root" in done.stderr, done.stderr
 

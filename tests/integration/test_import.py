@@ -42,8 +42,6 @@ def facts(compiled):
 
 def jemalloc_dump(facts, directory, options):
     library = allocator_library("libjemalloc.so.2")
-    if not library:
-        pytest.skip("libjemalloc.so.2 is not installed")
     done = run([facts], cwd=directory,
                env={"LD_PRELOAD": library, "MALLOC_CONF": f"prof:true,prof_final:true,{options}"})
     assert done.returncode == 0, done.stderr
@@ -105,8 +103,6 @@ def test_jemalloc_of_another_machine():
 
 def gperftools_dump(facts, directory):
     library = allocator_library("libtcmalloc.so.4")
-    if not library:
-        pytest.skip("libtcmalloc.so.4 is not installed")
     run([facts], env={"LD_PRELOAD": library, "HEAPPROFILE": str(directory / "gp")})
     return directory / "gp.0001.heap"
 
@@ -136,8 +132,6 @@ def test_gperftools_sample(compiled, tmp_path):
     """10 blocks of 1,000,000 bytes at one sample each 64 KiB are all sampled and stand for themselves;
     each sampled block of 1000 bytes stands for 1 / (1 - exp(-1000/65536)) = 66.04 of them."""
     library = allocator_library("libtcmalloc.so.4")
-    if not library:
-        pytest.skip("libtcmalloc.so.4 is not installed")
     program = compiled("heap_sample.cc", flags=(library,))
     done = run([program], env={"TCMALLOC_SAMPLE_PARAMETER": "65536"})
     path = tmp_path / "sample"
@@ -279,7 +273,9 @@ def test_dhat(facts, tmp_path):
     assert row(rep, "leak", *columns) == (2, 75000, 5000, 2, 75000)
     assert row(rep, "churn", *columns) == (3 * N, 3 * N * 100, 0, 0, 0)
     assert row(rep, "table", *columns) == (1, 240, 240, 1, 240)
-    assert {s["via"] for s in innermost(rep, "table")} == {"calloc"}
+    # Valgrind 3.19 records the allocation function itself as the innermost frame, 3.24 does not.
+    told = ": calloc (in " in out.read_text()
+    assert {s["via"] for s in innermost(rep, "table")} == {"calloc" if told else "unknown"}
     assert row(rep, "main", *columns) == (2, 4010, 0, 1, 4000)  # realloc: tbk + 1, tb + new size
     assert rep["command"] == [str(facts)]
 

@@ -286,6 +286,17 @@ def test_split_dwarf_package(case, compiler, version, tool):
     check_whole(case.stack(), case.folder)
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_split_dwarf_beside_an_old_package(case, version):
+    """The package was made from an earlier build: what is in the .dwo file counts."""
+    need("dwp")
+    (case.folder / "old.c").write_text("int main(void) { return 0; }\n")
+    sh("gcc", "-g", "-gsplit-dwarf", "-gdwarf-4", "-o", "old", "old.c", cwd=case.folder)
+    sh("dwp", "-e", "old", "-o", "prog.dwp", cwd=case.folder)
+    case.build("-gsplit-dwarf", f"-gdwarf-{version}").record()
+    check_whole(case.stack(), case.folder)
+
+
 def test_mini_debuginfo(case):
     need("xz")
     case.build().record()
@@ -335,7 +346,7 @@ def test_rust_names(case, mangling):
         done = subprocess.run(command, cwd=case.folder, capture_output=True, text=True,
                               timeout=TIME_LIMIT, check=False)
     if done.returncode:
-        pytest.skip(done.stderr.strip()[:200])
+        pytest.skip(f"rustc cannot build it: {done.stderr.strip()[:200]}")
     case.record()
     functions = [f["function"] for f in case.stack(7171)]
     grow = [f for f in functions if "grow" in f and "Shelf" in f]

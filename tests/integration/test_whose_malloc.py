@@ -42,7 +42,7 @@ def test_the_address_is_taken(compiled, tmp_path, kind, binding):
     assert done.returncode == 0 and ITSELF not in report(sampled).everything()
 
 
-@pytest.mark.parametrize("name", ["/usr/bin/python3.11", "/usr/bin/node"])
+@pytest.mark.parametrize("name", ["/usr/bin/python3", "/usr/bin/node"])
 def test_programs_that_take_it(record, name):
     if not os.path.exists(name):
         pytest.skip(f"{name} is not installed")

@@ -177,6 +177,20 @@ NOINLINE static void case_malloc_zero(void)
 	free(c);
 }
 
+NOINLINE static void case_strdup(void)
+{
+	static char text[100000 + 1]; /* so much that it is surely sampled */
+
+	memset(text, 'x', sizeof text - 1);
+
+	char *a = strdup(text);	    /* @strdup.a */
+	char *b = strndup(text, 60000); /* @strdup.b */
+
+	must(!strcmp(a, text) && strlen(b) == 60000 && !strncmp(b, text, 60000), "strdup: what was copied");
+	free(a);
+	keep(b);
+}
+
 NOINLINE static void case_free_null(void)
 {
 	free(NULL);
@@ -203,10 +217,22 @@ NOINLINE static void case_chain(void)
 	void *p = NULL;
 
 	for (size_t step = 1; step <= 29; step++) { /* 16, 32, ... 320, then 304, 288, ... 176 */
-		size_t i = step <= 20 ? step : 40 - step;
+		/* opaque: or gcc 14 makes two calls of the one below, each with its own numbers */
+		size_t i = opaque(step <= 20 ? step : 40 - step);
 
 		p = (i % 2 ? chain_odd : chain_even)(p, 16 * i);
 	}
+	free(p);
+}
+
+/* Two calls that read as one site: what each had at most was never there together. */
+NOINLINE static void case_same_line(void)
+{
+	void *p = malloc(16); /* @same_line.first */
+
+	keep(p);
+	p = realloc(p, 304), keep(p), p = realloc(p, 320); /* @same_line.both */
+	keep(p);
 	free(p);
 }
 
@@ -368,7 +394,9 @@ int main(int argc, char **argv)
 		{ "free_sized", case_free_sized },
 		{ "malloc_zero", case_malloc_zero },
 		{ "free_null", case_free_null },
+		{ "strdup", case_strdup },
 		{ "chain", case_chain },
+		{ "same_line", case_same_line },
 		{ "temporary", case_temporary },
 		{ "peak", case_peak },
 		{ "sizes", case_sizes },

@@ -217,6 +217,7 @@ class Recorder:
     def __init__(self, directory):
         self.directory = directory
         self.count = 0
+        self.heft = HEFT
 
     def file(self):
         self.count += 1
@@ -224,7 +225,7 @@ class Recorder:
 
     def __call__(self, command, env=None, opts=(), quiet=True, **others):
         path = self.file()
-        done = run([HEFT, "run", *(["-q"] if quiet else []), "-o", path, *opts, "--", *command],
+        done = run([self.heft, "run", *(["-q"] if quiet else []), "-o", path, *opts, "--", *command],
                    env=env, **others)
         assert path.exists(), done.stderr.decode(errors="replace")
         return done, report(path)
@@ -246,13 +247,14 @@ def check_sums(rep):
 
 
 def allocator_library(name):
-    """Path of a preloadable allocator, from the loader's own cache."""
+    """Path of a preloadable allocator, from the loader's own cache. All that are asked for come with
+    tools/setup.sh: one that is missing is a failure."""
     out = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True,
                          timeout=TIME_LIMIT).stdout
     for line in out.splitlines():
         if line.strip().startswith(name) and "x86-64" in line:
             return line.split("=>")[1].strip()
-    return None
+    pytest.fail(f"{name} is not installed (make setup installs it)")
 
 
 # ---- fixtures; the conftest.py of each folder imports them
@@ -269,6 +271,17 @@ def compiled():
     directory = pathlib.Path(tempfile.mkdtemp(prefix="heft-programs-"))
     directory.chmod(0o755)
     yield Compiler(directory)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def public_heft():
+    """heft and its library where every user reaches them: the build may lie in a private home."""
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="heft-public-"))
+    directory.chmod(0o755)
+    for file in (HEFT, BUILD / "libheft-preload.so"):
+        pathlib.Path(shutil.copy(file, directory)).chmod(0o755)
+    yield directory / HEFT.name
     shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -32,8 +32,8 @@ def fetch(url, token=None, data=None):
         return error.code, error.read()
 
 
-def session_env(directory, rate=RATE):
-    return {"LD_PRELOAD": str(LIBRARY), "HEFT_SAMPLE": str(rate), "HEFT_DIR": str(directory)}
+def session_env(directory, rate=RATE, library=LIBRARY):
+    return {"LD_PRELOAD": str(library), "HEFT_SAMPLE": str(rate), "HEFT_DIR": str(directory)}
 
 
 class Service:
@@ -105,8 +105,8 @@ class Agent:
     def get(self, path, **others):
         return fetch(self.url + path, **others)
 
-    def start(self, command, rate=RATE, **others):
-        return start(command, env=session_env(self.dir, rate), **others)
+    def start(self, command, rate=RATE, library=LIBRARY, **others):
+        return start(command, env=session_env(self.dir, rate, library), **others)
 
     def service(self, program, rate=RATE):
         return Service([program], env=session_env(self.dir, rate))

@@ -21,6 +21,6 @@ static __attribute__((noinline, noclone)) int hidden(size_t size)
 
 int main(void)
 {
-	int status = hidden(4242); /* @main */
+	volatile int status = hidden(4242); /* @main; volatile: never a jump in place of a call */
 	return status;
 }
