@@ -1,5 +1,5 @@
 /* A program that recurses 60,000 levels deep and allocates at 3,000 of them has 60,000 nodes, but
- * 90 million frames when every stack is written out: 14 GB of JSON from 20 KB of recording. So what is
+ * 90 million frames when every stack is written out: gigabytes of JSON from 20 KB of recording. So what is
  * written is folded ("descend" 60,000 times is one entry that says so) and bounded.
  *
  * Folding goes from the outermost frame in, one step for each node, so that all stacks together cost

@@ -126,8 +126,9 @@ def headings(text):
     """(function, callers) of the first line of every site."""
     lines = text.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("Top "))
-    return [line[34:].rsplit(" [", 1)[0] for line in lines[start + 2:]
-            if line[:34].strip() and not line.startswith(("...", "Next"))]
+    at = lines[start + 1].index("site")  # the column
+    return [line[at:].rsplit(" [", 1)[0] for line in lines[start + 2:]
+            if line[:at].strip() and not line.startswith(("...", "Next"))]
 
 
 def test_headings_that_repeat_have_callers(heft, recording):

@@ -45,6 +45,14 @@ def test_an_image_ends_where_the_next_begins(record, in_turn):
     assert rep["totals"]["left_bytes"] == 120 * MIB
 
 
+def test_no_image_is_lost_where_it_ends_at_once(record, in_turn):
+    """What the command becomes may be over before the recorder has looked twice."""
+    for _ in range(25):
+        _, rep = record(["env", in_turn, "hold", "0"])
+        assert [p["end"] for p in rep["processes"]] == ["exec", "exit"]
+        assert rep["notes"] == []
+
+
 def test_two_at_a_time_have_the_peak_of_two(record, in_turn):
     _, rep = record([in_turn, "together", 80])
     assert rep["totals"]["peak_bytes"] == 2 * MIB
