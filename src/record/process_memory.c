@@ -7,6 +7,7 @@
  * off what is resident in the child. */
 #include "record/process_memory.h"
 
+#include "record/own_allocator.h"
 #include "record/sampled.h"
 #include "trace/unseen_memory.h"
 
@@ -125,11 +126,9 @@ bool process_allocator_words(struct process *p, char *text, size_t size)
 	}
 	pthread_mutex_unlock(&p->lock);
 	if (!found && p->session.header->own_malloc) {
-		snprintf(text, size,
-			 "%s defines malloc itself: what it allocates there is not seen.\n"
-			 "Build it with the system's allocator, or link the allocator as a shared "
-			 "library.",
-			 p->facts.exe);
+		/* It ended before its file was looked at: the library inside told this much. */
+		const struct elf_facts told = {.own_malloc = ELF_MALLOC_EXPORTED};
+		own_allocator_words(p->facts.exe, &told, false, text, size);
 		found = true;
 	}
 	return found;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORTEST_FILE = 12, CUT = 3 /* "..." */ };
+enum { SHORTEST_FILE = 12, SHORT_NAME = 16, CUT = 3 /* "..." */ };
 
 /* The end of a path says most: whole folders go first. */
 static size_t print_path(FILE *out, const char *path, size_t max)
@@ -52,7 +52,7 @@ size_t words_print_place(FILE *out, const struct profile *p, uint32_t frame, siz
 		size_t keep = name < half ? name : half;
 		size_t room = max > keep + fixed ? max - keep - fixed : 0;
 		size_t least = half < SHORTEST_FILE ? half : SHORTEST_FILE;
-		if (room < least)
+		if (room < least && keep > SHORT_NAME) /* a short name says more than a path */
 			room = least;
 		if (place > room)
 			place = room;

@@ -72,8 +72,10 @@ def test_linger_is_over(tmp_path, compiled):
 def test_after_a_kill(tmp_path, compiled):
     service = Listening(tmp_path, compiled("service.c"), "--sample=4k", "--linger=10m")
     service.do(f"keep 60 {BLOCK}")
-    index = fetch(service.url)[1].decode()
-    pid = int(re.search(r'<td class="n">(\d+)</td>', index).group(1))
+    def listed():
+        return re.search(r'<td class="n">(\d+)</td>', fetch(service.url)[1].decode())
+
+    pid = int(wait_until(listed, what="the index lists it").group(1))
     subprocess.run(["kill", "-9", str(pid)], check=True)
     wait_until(lambda: "still serving" in service.log_path.read_text(), what="it lingers")
     assert live_in(service.heap(), "keep_block") == (60 * BLOCK, 60)

@@ -3,7 +3,7 @@ every block that it counts is in the recording, sampled or exact, whatever the a
 
 import pytest
 
-from harness import allocator_library, names
+from harness import allocator_library, names, report
 
 ALLOCATORS = [None, "libjemalloc.so", "libmimalloc.so"]
 MODES = ["forks", "executes", "libraries", "cancels", "storm", "small", "profiled", "alternate",
@@ -22,6 +22,8 @@ def test_all_is_counted(compiled, record, mode, rate):
         done, rep = record(command, opts=rate, env={"LD_PRELOAD": below})
         assert done.returncode == 6, (library, done.stderr)
         made, left = (int(n) for n in done.stdout.split()[1::2])
+        if mode.startswith("deep"):
+            rep = report(rep.path, "--full")
         sites = rep.sites_calling("keep_block")
         if mode.startswith("deep"):
             assert {names(s).count("deep") for s in sites} == {120001}
