@@ -7,9 +7,14 @@
  * exec) notes when, and one that waits for a child notes when that was known to
  * be over, which is all there is to know of a child that was killed.
  *
- * Nothing here takes a lock or makes a system call that the program does not
- * make itself, but for getpid: all of these functions may be called in a signal
- * handler, or in a vfork child, whose memory is its parent's. */
+ * Nothing here takes a lock, or makes a system call that the program does not
+ * make itself: a sandbox may end a program for getpid. All of these functions may be
+ * called in a signal handler, or in a vfork child, whose memory is its parent's: the
+ * parent then seems to leave, which only its own end or what it records later corrects,
+ * and the outside believes nobody who leaves and is still seen running.
+ *
+ * They never call each other by their exported names: a program may have functions of
+ * these names itself. */
 #include "capture/inside.h"
 
 #include <errno.h>
@@ -31,66 +36,69 @@ void heft_ends_init(void)
 	next_quick_exit = (__typeof__(next_quick_exit))heft_next_symbol("quick_exit");
 }
 
-/* The header of this process's own file: what is mapped may be a parent's, in a vfork child or where no
- * file could be made. NULL: there is none. */
+/* The header of this process's own file, or of a vfork child's parent; NULL: there is none. */
 static struct wire_header *own_header(void)
 {
-	struct wire_header *h = heft_mapped ? wire_session_at(heft_mapped).header : NULL;
-	return h && h->pid == sys_getpid() ? h : NULL;
+	struct heft_process *p = heft_process; /* a fork wipes it */
+	return p && atomic_load(&p->phase) == HEFT_OPEN ? p->session.header : NULL;
 }
 
-void heft_leaves(void)
+void heft_leaves(int pid)
 {
 	struct wire_header *h = own_header();
-	if (h)
+	if (h && (!pid || h->pid == pid))
 		atomic_store(&h->leaving_tsc, arch_stamp());
 }
 
-void heft_stays(void)
+void heft_stays(int pid)
 {
 	struct wire_header *h = own_header();
-	if (h)
+	if (h && h->pid == pid)
 		atomic_store(&h->leaving_tsc, 0);
 }
 
 static __attribute__((destructor)) void at_end(void)
 {
-	heft_leaves();
+	heft_leaves(0);
 }
 
-EXPORT __attribute__((noreturn)) void _exit(int status)
+static __attribute__((noreturn)) void leave_now(int status)
 {
-	heft_leaves();
+	heft_leaves(0);
 	if (next__exit)
 		next__exit(status);
 	for (;;)
 		sys_call4(SYS_exit_group, status, 0, 0, 0);
 }
 
+EXPORT __attribute__((noreturn)) void _exit(int status)
+{
+	leave_now(status);
+}
+
 EXPORT __attribute__((noreturn)) void _Exit(int status)
 {
-	_exit(status);
+	leave_now(status);
 }
 
 EXPORT __attribute__((noreturn)) void quick_exit(int status)
 {
-	heft_leaves(); /* its handlers run after this: what they record moves the end */
+	heft_leaves(0); /* its handlers run after this: what they record moves the end */
 	if (next_quick_exit)
 		next_quick_exit(status);
-	_exit(status);
+	leave_now(status);
 }
 
 static void reaped(pid_t pid, uint32_t maxrss_kib)
 {
-	struct heft_process *p = heft_process;
-	if (!p || atomic_load(&p->phase) != HEFT_OPEN)
+	struct wire_header *h = own_header();
+	if (!h)
 		return;
-	struct wire_header *h = p->session.header;
-	struct wire_reap *r = &h->reaps[atomic_fetch_add(&h->reap_count, 1) % WIRE_REAPS];
-	atomic_store(&r->pid, 0);
+	uint32_t number = atomic_fetch_add(&h->reap_count, 1);
+	struct wire_reap *r = &h->reaps[number % WIRE_REAPS];
 	atomic_store(&r->maxrss_kib, maxrss_kib);
 	atomic_store(&r->tsc, arch_stamp());
-	atomic_store(&r->pid, pid);
+	atomic_store(&r->pid_number, (uint64_t)(number + 1u) << 32 | (uint32_t)pid);
 }
 
 /* For calls that come before the functions behind ours have been looked up. */
@@ -103,7 +111,7 @@ static long as_libc(long rc)
 }
 
 /* Every function that waits by pid is this one to the kernel. It always asks for the child's account. */
-EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *usage)
 {
 	int own_status = 0;
 	struct rusage own_usage;
@@ -119,19 +127,24 @@ EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 	return child;
 }
 
+EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+	return wait_for(pid, status, options, usage);
+}
+
 EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
 {
-	return wait4(-1, status, options, usage);
+	return wait_for(-1, status, options, usage);
 }
 
 EXPORT pid_t waitpid(pid_t pid, int *status, int options)
 {
-	return wait4(pid, status, options, NULL);
+	return wait_for(pid, status, options, NULL);
 }
 
 EXPORT pid_t wait(int *status)
 {
-	return wait4(-1, status, 0, NULL);
+	return wait_for(-1, status, 0, NULL);
 }
 
 EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)

@@ -61,6 +61,7 @@ static void note(uint32_t kind, int pid, const char *path)
 
 struct missing { /* what an environment lacks of ours */
 	int session, preload, sample;
+	int bad; /* it is none */
 	size_t count;
 	const char *list; /* its LD_PRELOAD, if any */
 };
@@ -68,8 +69,10 @@ struct missing { /* what an environment lacks of ours */
 static struct missing look(char *const *env)
 {
 	struct missing m = {.session = 1, .preload = 1, .sample = heft_sample_setting[0] != 0};
+	m.bad = env && (uintptr_t)env < 4096;
 	size_t own = strlen(heft_preload_path);
-	for (; env && env[m.count]; m.count++) {
+	/* What is no address at all is left to the kernel to refuse. */
+	for (; (uintptr_t)env >= 4096 && env[m.count]; m.count++) {
 		const char *e = env[m.count];
 		if (!strncmp(e, WIRE_ENV_SESSION "=", sizeof WIRE_ENV_SESSION))
 			m.session = 0;
@@ -91,7 +94,7 @@ static struct missing look(char *const *env)
 
 static int wanted(const struct missing *m)
 {
-	return heft_follow && heft_session_dir[0] && heft_preload_path[0] &&
+	return heft_follow && heft_session_dir[0] && heft_preload_path[0] && !m->bad &&
 	       (m->session || m->preload || m->sample);
 }
 
@@ -139,45 +142,64 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 
 static void about_to_exec(const char *path)
 {
-	note(WIRE_LOG_EXEC, sys_getpid(), path);
-	heft_leaves();
+	int pid = sys_getpid();
+	note(WIRE_LOG_EXEC, pid, path);
+	heft_leaves(pid);
 }
 
 static int failed(int rc)
 {
-	int saved = errno;
-	note(WIRE_LOG_EXEC_FAILED, sys_getpid(), "");
-	heft_stays();
+	int saved = errno, pid = sys_getpid();
+	note(WIRE_LOG_EXEC_FAILED, pid, "");
+	heft_stays(pid);
 	errno = saved;
 	return rc;
 }
 
-EXPORT int execve(const char *path, char *const *argv, char *const *env)
+/* libc's header says that it is never NULL; a program may pass it all the same. */
+#define HIDE(pointer) __asm__("" : "+r"(pointer));
+
+/* Not by their exported names: a program may have functions of these names itself. */
+static int execute(const char *path, char *const *argv, char *const *env)
 {
 	WITH_OURS(env)
 	about_to_exec(path);
 	return failed(next_execve(path, argv, env));
 }
 
-EXPORT int execv(const char *path, char *const *argv)
-{
-	return execve(path, argv, environ);
-}
-
-EXPORT int execvpe(const char *file, char *const *argv, char *const *env)
+static int execute_file(const char *file, char *const *argv, char *const *env)
 {
 	WITH_OURS(env)
 	about_to_exec(file);
 	return failed(next_execvpe(file, argv, env));
 }
 
+EXPORT int execve(const char *path, char *const *argv, char *const *env)
+{
+	return execute(path, argv, env);
+}
+
+EXPORT int execv(const char *path, char *const *argv)
+{
+	return execute(path, argv, environ);
+}
+
+EXPORT int execvpe(const char *file, char *const *argv, char *const *env)
+{
+	return execute_file(file, argv, env);
+}
+
 EXPORT int execvp(const char *file, char *const *argv)
 {
-	return execvpe(file, argv, environ);
+	return execute_file(file, argv, environ);
 }
 
 EXPORT int fexecve(int fd, char *const *argv, char *const *env)
 {
+	HIDE(argv)
+	HIDE(env)
+	if (!argv || !env) /* refused */
+		return next_fexecve(fd, argv, env);
 	WITH_OURS(env)
 	about_to_exec(argv[0]);
 	return failed(next_fexecve(fd, argv, env));
@@ -186,7 +208,9 @@ EXPORT int fexecve(int fd, char *const *argv, char *const *env)
 EXPORT int execveat(int fd, const char *path, char *const *argv, char *const *env, int flags)
 {
 	WITH_OURS(env)
-	about_to_exec(*path ? path : argv[0]);
+	HIDE(path)
+	HIDE(argv)
+	about_to_exec(path && *path ? path : argv ? argv[0] : NULL);
 	return failed(next_execveat ? next_execveat(fd, path, argv, env, flags)
 				    : (errno = ENOSYS, -1));
 }
@@ -210,7 +234,7 @@ EXPORT int execl(const char *path, const char *arg, ...)
 	va_start(list, arg);
 	COLLECT(argv, arg, list)
 	va_end(list);
-	return execve(path, argv, environ);
+	return execute(path, argv, environ);
 }
 
 EXPORT int execle(const char *path, const char *arg, ...)
@@ -220,7 +244,7 @@ EXPORT int execle(const char *path, const char *arg, ...)
 	COLLECT(argv, arg, list)
 	char *const *env = va_arg(list, char *const *);
 	va_end(list);
-	return execve(path, argv, env);
+	return execute(path, argv, env);
 }
 
 EXPORT int execlp(const char *file, const char *arg, ...)
@@ -229,7 +253,7 @@ EXPORT int execlp(const char *file, const char *arg, ...)
 	va_start(list, arg);
 	COLLECT(argv, arg, list)
 	va_end(list);
-	return execvpe(file, argv, environ);
+	return execute_file(file, argv, environ);
 }
 
 static int spawn(spawn_fn *next, pid_t *pid, const char *path,
@@ -241,7 +265,7 @@ static int spawn(spawn_fn *next, pid_t *pid, const char *path,
 	if (!next)
 		return ENOSYS;
 	int rc = next(&child, path, actions, attributes, argv, env);
-	if (pid)
+	if (pid && !rc)
 		*pid = child;
 	if (!rc) {
 		int saved = errno;

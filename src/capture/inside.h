@@ -140,6 +140,7 @@ enum { HEFT_MODULES = 512 };
 struct heft_process {
 	_Atomic uint32_t phase; /* enum heft_phase */
 	uint32_t is_child;
+	_Atomic int opening; /* a thread has opened a page of a library that is to be redirected */
 	struct wire_session session;
 	struct heft_index_level index[HEFT_INDEXES][HEFT_INDEX_LEVELS];
 	_Atomic uint32_t index_level[HEFT_INDEXES]; /* newest */
@@ -307,9 +308,17 @@ HIDDEN void heft_follow_init(void);
 /* ---- ends.c: when processes end */
 
 HIDDEN void heft_ends_init(void);
-/* This process is about to end, or to become another program; and: it is not, exec failed. */
-HIDDEN void heft_leaves(void);
-HIDDEN void heft_stays(void);
+/* This process is about to end, or to become another program; and: it is not, exec failed. pid: whose
+ * call it is, 0: not known (a vfork child's is then taken for its parent's). */
+HIDDEN void heft_leaves(int pid);
+HIDDEN void heft_stays(int pid);
+/* So much more, or less, memory is heft's own: the outside does not take it for the program's. */
+static inline void heft_own_memory(int64_t bytes)
+{
+	struct heft_process *p = heft_process;
+	if (p && p->session.header)
+		atomic_fetch_add(&p->session.header->own_bytes, (uint64_t)bytes);
+}
 
 static inline uint64_t heft_mix(uint64_t h, uint64_t v)
 {

@@ -55,6 +55,7 @@ static _Atomic uint64_t *level_slots(struct heft_index_level *l, unsigned level)
 		sys_munmap(mem, bytes);
 		return expected;
 	}
+	heft_own_memory((int64_t)bytes);
 	return mem;
 }
 

@@ -133,6 +133,24 @@ static uintptr_t wanted(const struct library *lib, const char *name, uint32_t ty
 	return to;
 }
 
+/* One thread at a time opens a page and closes it again: another's store must not meet a page that was
+ * just closed. Nobody is in there for longer than two system calls; who is off its processor meanwhile is not
+ * waited for without end. */
+enum { OPENING_TRIES = 20000 };
+
+static int open_page(void *page, _Atomic int *opening)
+{
+	for (int i = 0, free = 0; !atomic_compare_exchange_strong(opening, &free, 1); i++, free = 0) {
+		if (i == OPENING_TRIES)
+			return 0;
+		sys_yield();
+	}
+	if (!sys_mprotect(page, PAGE, PROT_READ | PROT_WRITE))
+		return 1;
+	atomic_store(opening, 0);
+	return 0;
+}
+
 static int write_slot(const struct heft_object *o, uintptr_t slot, uintptr_t value)
 {
 	const Elf64_Phdr *relro = heft_segment_of_type(&o->segments, PT_GNU_RELRO);
@@ -149,11 +167,15 @@ static int write_slot(const struct heft_object *o, uintptr_t slot, uintptr_t val
 		closed = slot >= (start & ~(uintptr_t)(PAGE - 1)) && slot < (end & ~(uintptr_t)(PAGE - 1));
 	}
 	void *page = (void *)(slot & ~(uintptr_t)(PAGE - 1));
-	if (closed && sys_mprotect(page, PAGE, PROT_READ | PROT_WRITE))
+	static _Atomic int alone; /* before there is a process: in a constructor */
+	_Atomic int *opening = heft_process ? &heft_process->opening : &alone;
+	if (closed && !open_page(page, opening))
 		return 0;
 	atomic_store_explicit((_Atomic uintptr_t *)slot, value, memory_order_release);
-	if (closed)
+	if (closed) {
 		sys_mprotect(page, PAGE, PROT_READ);
+		atomic_store(opening, 0);
+	}
 	return 1;
 }
 

@@ -397,6 +397,7 @@ int heft_frames_grow(struct heft_thread *t, uint32_t need)
 					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 	if (!mem)
 		return -1;
+	heft_own_memory((int64_t)mapping_bytes(capacity) - (had ? (int64_t)mapping_bytes(had) : 0));
 	mem[0].rbp = capacity;
 	set_sentinels(mem, capacity, t->stack_top);
 	struct heft_thread was = *t;

@@ -20,6 +20,10 @@
 const char *process_program(const struct profile_process *q)
 {
 	const char *name = q->argc && q->argv[0][0] ? q->argv[0] : q->exe ? q->exe : "";
+	/* A title ("nginx: master process /usr/sbin/nginx -g ...") is no path: the file names it. */
+	const char *blank = strchr(name, ' '), *first = strchr(name, '/');
+	if (blank && (!first || blank < first) && q->exe && *q->exe)
+		name = q->exe;
 	const char *slash = strrchr(name, '/');
 	if (slash && slash[1])
 		name = slash + 1;

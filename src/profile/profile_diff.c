@@ -96,6 +96,8 @@ static void add_side(struct profile_diff_side *sum, const struct profile_diff_si
 		estimate_together(sum->peak_bytes_error95, more->peak_bytes_error95);
 	sum->live_bytes_error95 =
 		estimate_together(sum->live_bytes_error95, more->live_bytes_error95);
+	sum->left_bytes_error95 =
+		estimate_together(sum->left_bytes_error95, more->left_bytes_error95);
 }
 
 static void set_errors(struct profile_diff_side *s, const struct profile *p, uint32_t site)
@@ -104,6 +106,7 @@ static void set_errors(struct profile_diff_side *s, const struct profile *p, uin
 	s->allocated_bytes_error95 = (double)profile_error95(p, site, PROFILE_BY_ALLOCATED);
 	s->peak_bytes_error95 = (double)profile_error95(p, site, PROFILE_BY_PEAK);
 	s->live_bytes_error95 = (double)profile_error95(p, site, PROFILE_BY_LIVE);
+	s->left_bytes_error95 = (double)profile_error95(p, site, PROFILE_BY_LEFT);
 }
 
 static struct profile_diff_side side_of_site(const struct profile *p, uint32_t index)
@@ -613,8 +616,9 @@ static double error_of(const struct profile_diff_side *s, enum profile_sort meas
 	case PROFILE_BY_PEAK:
 		return s->peak_bytes_error95;
 	case PROFILE_BY_LIVE:
-	case PROFILE_BY_LEFT:
 		return s->live_bytes_error95;
+	case PROFILE_BY_LEFT:
+		return s->left_bytes_error95;
 	case PROFILE_BY_ALLOCATED:
 		return s->allocated_bytes_error95;
 	case PROFILE_BY_COUNT:

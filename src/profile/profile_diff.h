@@ -13,7 +13,8 @@ struct profile_diff_side {
 	uint64_t live_bytes, live_blocks, left_bytes, left_blocks, temporary;
 	double lifetime_ns; /* mean */
 	/* Of a sampled side: 95 % errors of the sums. */
-	double allocations_error95, allocated_bytes_error95, peak_bytes_error95, live_bytes_error95;
+	double allocations_error95, allocated_bytes_error95, peak_bytes_error95, live_bytes_error95,
+		left_bytes_error95;
 };
 
 enum profile_matched {

@@ -88,8 +88,9 @@ static uint64_t error_of(const struct profile_errors *e, enum profile_sort sort)
 	case PROFILE_BY_PEAK:
 		return e->peak_bytes;
 	case PROFILE_BY_LIVE:
-	case PROFILE_BY_LEFT:
 		return e->live_bytes;
+	case PROFILE_BY_LEFT:
+		return e->left_bytes;
 	case PROFILE_BY_ALLOCATED:
 		return e->allocated_bytes;
 	case PROFILE_BY_COUNT:

@@ -58,6 +58,10 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 		if (s->process >= c->process_count || processes[s->process] == PROFILE_NONE ||
 		    s->time_ns < from_ns || s->time_ns > to_ns)
 			continue;
+		/* Seen once more while it was on its way out: its end has been taken off already. */
+		const struct trace_process *q = &c->processes[s->process];
+		if (q->end != TRACE_END_RUNNING && s->time_ns > q->end_ns)
+			continue;
 		all += s->rss_bytes - now[s->process];
 		now[s->process] = s->rss_bytes;
 		struct profile_totals *own = &p->processes[processes[s->process]].totals;

@@ -79,6 +79,8 @@ static int add_note(struct load *l, struct memory *all, uint32_t first)
 			 count - 1, count == 2 ? "" : "es");
 	unseen_memory_words(&all[of].last, all[of].unseen, exe, all[of].named, words, sizeof words);
 	size_t line = strcspn(words, "\n");
+	if (line && words[line - 1] == '.') /* the others come before it */
+		line--;
 	int rc = profile_add_note(l->p, PROFILE_NOTE_WARNING, all[of].last.time_ns, "%s%.*s%s%s", which,
 				(int)line, words, others, words + line);
 	if (rc == 0 && !l->p->unseen)

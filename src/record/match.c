@@ -625,6 +625,8 @@ void drain_process_end(struct drain *d, struct process *p)
 		expire(d, p, 0, time_ns);
 	while (p->parked_count)
 		place(d, p, 0, tsc, time_ns);
+	p->left_bytes = p->live_bytes;
+	p->left_blocks = p->live_blocks;
 	struct ending ending = {d, p, tsc, time_ns};
 	for (uint32_t i = 0; i < p->slots; i++)
 		if (p->streams[i].moving.addr)

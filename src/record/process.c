@@ -4,6 +4,7 @@
  * makes the process `corrupt`, never the recorder crash or spin. */
 #include "record/process.h"
 
+#include "base/arch.h"
 #include "hosted/number_words.h"
 #include "record/process_memory.h"
 #include "record/session_guard.h"
@@ -236,11 +237,22 @@ void process_watch_rss(struct process *p)
 	p->status_fd = open(path, O_RDONLY | O_CLOEXEC);
 }
 
+/* About 50 ms. Who leaves and is still there after that is a vfork child's parent, or what heft cannot
+ * follow. */
+#define LEAVING_CYCLES (150ull * 1000 * 1000)
+
 /* The number of KiB behind `name` in a process's status, in bytes; 0: it is not there. */
 static uint64_t status_bytes(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);
 	return at ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
+}
+
+/* A little of what is mapped is never touched: only much is worth taking off. */
+static uint64_t beyond_usual(uint64_t bytes)
+{
+	const uint64_t usual = 1 << 20;
+	return bytes > usual ? bytes - usual : 0;
 }
 
 static void raise_to(uint64_t *highest, uint64_t bytes)
@@ -267,9 +279,17 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
+	/* What is on its way out may be another program by now, whose file has not come. */
+	const struct wire_header *h = p->session.header;
 	uint64_t bytes = status_bytes(text, "\nVmRSS:");
-	if (!bytes)
+	uint64_t leaving = p->corrupt ? 0 : atomic_load(&h->leaving_tsc);
+	if (!bytes || (leaving && arch_stamp() - leaving < LEAVING_CYCLES))
 		return 0;
+	/* The stack is nobody's allocation, and what heft needs inside is not the program's. */
+	uint64_t anonymous = status_bytes(text, "\nRssAnon:");
+	uint64_t others = beyond_usual(status_bytes(text, "\nVmStk:")) +
+			  beyond_usual(p->corrupt ? 0 : atomic_load(&h->own_bytes));
+	anonymous = anonymous > others ? anonymous - others : 0;
 	pthread_mutex_lock(&p->lock);
 	p->rss.bytes = bytes;
 	if (bytes > p->rss.peak_bytes) {
@@ -277,7 +297,7 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 		p->rss.peak_ns = time_ns;
 	}
 	raise_to(&p->rss.highest_bytes, status_bytes(text, "\nVmHWM:"));
-	raise_to(&p->rss.anonymous_bytes, status_bytes(text, "\nRssAnon:"));
+	raise_to(&p->rss.anonymous_bytes, anonymous);
 	process_see_gaps(p);
 	pthread_mutex_unlock(&p->lock);
 	return bytes;

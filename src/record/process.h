@@ -99,6 +99,7 @@ struct process {
 	bool corrupt; /* its file makes no sense any more: not read on */
 	bool done;    /* drained: its blocks are gone */
 	bool closed;  /* and the recording says so */
+	bool losses_counted; /* before it was switched off: what it does after that is not lost */
 	bool child;   /* forked: inherited blocks */
 	struct stream *streams; /* by slot, `slots` of them */
 	uint32_t slots;
@@ -112,6 +113,7 @@ struct process {
 	struct unused unused[PROCESS_UNUSED]; /* told of live blocks that grew; a ring */
 	uint32_t unused_count;
 	uint64_t live_bytes, live_blocks;
+	uint64_t left_bytes, left_blocks; /* what that was when it ended */
 	struct process_peak { /* of a sampled process: its live samples when it had most */
 		struct wire_sample *samples;
 		uint32_t count;
@@ -158,6 +160,7 @@ struct process {
 	pthread_mutex_t lock; /* of peak, cost, rss, allocator, shown, limit and facts, where others than the recorder read them */
 	uint32_t children_seen;
 	uint32_t reaps_seen; /* of its header's */
+	uint32_t reap_waits; /* looks at one that was not written yet */
 	uint32_t start_maxrss_kib; /* its header's, as it was at first */
 	bool has_children;   /* whose memory the kernel adds to its account */
 	int status_fd;	     /* /proc/PID/status */

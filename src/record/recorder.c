@@ -40,7 +40,8 @@ enum {
 	FLUSH_EVERY_MS = 1000,
 	CHECKPOINT_EVERY_MS = 10000,
 	CHECKPOINT_EVENTS = 4 << 20,
-	PEAK_EVERY_MS = 50,	 /* sampled processes: how often to look for a new maximum */
+	PEAK_EVERY_MS = 50,	 /* sampled processes: how often to look for a new maximum, */
+	PEAK_AGE_PARTS = 16,	 /* and of young ones, which may end soon: so often in their life so far */
 	SAMPLES_EVERY_MS = 2000, /* and to write down what they have, */
 	SAMPLES_SELDOM_MS = 300000, /* less often as time goes by: each time it is all of it */
 	LATE_CHILD_MS = 300, /* a child that was forked but has not come yet is waited for */
@@ -104,6 +105,8 @@ static void add_process(struct recorder *r, struct process *p)
 	trace_writer_process(r->writer, &p->facts);
 	process_watch_rss(p);
 	r->next_rss_ns = 0;
+	if (p->sampled)
+		r->next_peak_ns = 0;
 	recorder_begin_memory(r, p);
 	if (r->o->verbose && r->o->say) {
 		char text[512], program[400];
@@ -283,12 +286,24 @@ static uint64_t samples_pause_ns(uint64_t now)
 	return pause < SAMPLES_SELDOM_MS * 1000000ull ? pause : SAMPLES_SELDOM_MS * 1000000ull;
 }
 
+static uint64_t peak_pause_ns(const struct recorder *r, uint64_t now)
+{
+	uint64_t pause = PEAK_EVERY_MS * 1000000ull;
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		const struct process *p = r->set->list[i];
+		uint64_t start = p->facts.start_ns, age = now > start ? now - start : 0;
+		if (p->sampled && !p->ended && age / PEAK_AGE_PARTS < pause)
+			pause = age / PEAK_AGE_PARTS;
+	}
+	return pause > 1000000 ? pause : 1000000;
+}
+
 static void look_at_processes(struct recorder *r, uint64_t now)
 {
 	if (now < r->next_peak_ns)
 		return;
 	sampled_sum_look(&r->sum, r->set->list, r->set->count);
-	r->next_peak_ns = now + PEAK_EVERY_MS * 1000000ull;
+	r->next_peak_ns = now + peak_pause_ns(r, now);
 	bool write = now >= r->next_samples_ns, budget = now >= r->next_budget_ns;
 	if (write)
 		r->next_samples_ns = now + samples_pause_ns(now);
@@ -459,6 +474,8 @@ static void loop(struct recorder *r)
 			sleep_us += sleep_us / 2;
 		struct pollfd signals = {.fd = r->signals, .events = POLLIN};
 		struct timespec wait = {0, (long)sleep_us * 1000};
+		if (r->next_peak_ns < now + sleep_us * 1000ull)
+			wait.tv_nsec = r->next_peak_ns > now ? (long)(r->next_peak_ns - now) : 100000;
 		ppoll(&signals, 1, &wait, NULL);
 	}
 }

@@ -27,6 +27,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+enum { REAP_PATIENCE = 20 }; /* looks */
 enum { CLOSED_KEPT = 64 }; /* for whoever asks about processes that have just ended */
 
 static bool has_ended(const struct process *p)
@@ -81,8 +82,17 @@ static void gather_reaps(struct recorder *r)
 			p->reaps_seen = count - WIRE_REAPS;
 		for (; p->reaps_seen != count; p->reaps_seen++) {
 			const struct wire_reap *w = &h->reaps[p->reaps_seen % WIRE_REAPS];
+			uint64_t pid_number = atomic_load(&w->pid_number);
+			if (pid_number >> 32 != p->reaps_seen + 1u) {
+				/* Being written: the next look finds it, unless its thread was killed. */
+				if (p->reap_waits++ < REAP_PATIENCE)
+					break;
+				p->reap_waits = 0;
+				continue;
+			}
+			p->reap_waits = 0;
 			struct reaped_child *c = &r->reaps[r->reap_count++ % RECORDER_REAPS];
-			*c = (struct reaped_child){atomic_load(&w->pid), atomic_load(&w->maxrss_kib),
+			*c = (struct reaped_child){(int32_t)pid_number, atomic_load(&w->maxrss_kib),
 						   atomic_load(&w->tsc)};
 			p->has_children = true;
 			take_late_account(r, c);
@@ -170,7 +180,9 @@ void recorder_see_exec(struct recorder *r, struct process *old, const struct pro
 void recorder_show_exact(struct process *p)
 {
 	pthread_mutex_lock(&p->lock);
-	p->shown = (struct process_shown){p->live_bytes, p->live_blocks, p->facts.peak_bytes,
+	p->shown = (struct process_shown){p->done ? p->left_bytes : p->live_bytes,
+					  p->done ? p->left_blocks : p->live_blocks,
+					  p->facts.peak_bytes,
 					  p->facts.peak_blocks};
 	pthread_mutex_unlock(&p->lock);
 }
@@ -192,7 +204,8 @@ static void close_process(struct recorder *r, struct process *p)
 {
 	struct trace_process *f = &p->facts;
 	process_stacks_read_log(&r->drain.stacks, &p->stacks);
-	recorder_count_losses(r, p);
+	if (!p->losses_counted)
+		recorder_count_losses(r, p);
 	recorder_note_losses(r, p);
 	recorder_note_late_libraries(r, p);
 	pthread_mutex_lock(&p->lock);
@@ -292,6 +305,8 @@ void recorder_leave(struct recorder *r)
 			p->ended = true;
 			p->end_tsc = now;
 			process_ended_as(p, TRACE_END_DETACHED, drain_stamp_ns(&r->drain, now));
+			recorder_count_losses(r, p);
+			p->losses_counted = true;
 			atomic_store(&p->session.header->state, WIRE_OFF);
 		}
 		if (!p->done)

@@ -49,7 +49,7 @@ static const char *sort_of(enum profile_sort sort)
 /* Blocks whose lifetimes are known. */
 static uint64_t blocks_of(const struct profile *p, const struct profile_site *s)
 {
-	return p->has & PROFILE_HAS_FREES ? s->frees + s->live_blocks : s->allocations;
+	return p->has & PROFILE_HAS_FREES ? s->frees + s->left_blocks : s->allocations;
 }
 
 /* "-" where none is known: in a window in which none of a site's blocks was freed. */

@@ -15,7 +15,7 @@ static void print_head(FILE *out, const struct profile *p, const struct process_
 		       uint32_t shown, const struct report_options *o)
 {
 	uint32_t processes = profile_count_processes(p);
-	bool merged = g->count < processes;
+	bool merged = g->count != processes; /* also where processes became other programs */
 	words_style(out, o->color, STYLE_BOLD);
 	putc('\n', out);
 	if (shown < g->count)

@@ -92,10 +92,13 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	if (t->peak_rss_bytes)
 		fprintf(out, "; peak RSS %s", words_bytes(t->peak_rss_bytes).text);
 	putc('\n', out);
-	bool several = p->process_count > 1; /* what is live in the end is then the last one's */
+	bool several = profile_is_of_several(p); /* what is live in the end is then the last one's */
 	fprintf(out, "  %s  %s%s in %s\n", several ? "left at exit" : "live at end ",
 		words_bytes(several ? t->left_bytes : t->live_bytes).text,
-		p->errors ? words_within(p->total_errors.live_bytes).text : "",
+		p->errors ? words_within(several ? p->total_errors.left_bytes
+						 : p->total_errors.live_bytes)
+				    .text
+			  : "",
 		words_blocks(several ? t->left_blocks : t->live_blocks).text);
 	fprintf(out, "  allocations   %s%s (%s)", words_count(t->allocations).text,
 		p->errors ? words_within_count(p->total_errors.allocations).text : "",

@@ -63,7 +63,7 @@ void unseen_memory_words(const struct trace_anonymous *a, enum unseen_memory how
 					      "it was freed");
 	if (n < 0 || (size_t)n >= size || named)
 		return;
-	snprintf(text + n, size - (size_t)n, "\n%s",
+	snprintf(text + n, size - (size_t)n, ".\n%s",
 		 begins(exe, "python")
 			 ? "Python has arenas of its own for small objects: with PYTHONMALLOC=malloc "
 			   "in its environment heft sees every one."

@@ -51,8 +51,8 @@ enum {
 	WIRE_STREAMS = 8192,
 	WIRE_NODES = 1 << 20, /* 16 MiB */
 	WIRE_LOG_BYTES = 2 << 20,
-	WIRE_HEADER_BYTES = 16 << 10,
-	WIRE_REAPS = 64,
+	WIRE_HEADER_BYTES = 24 << 10,
+	WIRE_REAPS = 384,
 	WIRE_TEXT_BYTES = 12 << 10, /* exe, then the arguments, each with its NUL */
 };
 
@@ -113,12 +113,12 @@ struct wire_call {
 	_Atomic int32_t owner; /* tid of the thread that asks; 0: none */
 };
 
-/* A child that this process has waited for. Written without a lock, also in signal handlers: `pid` is
- * set last, and an entry is lost if more children are waited for than the outside has looked at. */
+/* A child that this process has waited for. Written without a lock, also in signal handlers: `pid_number`
+ * is set last, and an entry is lost if more children are waited for than the outside has looked at. */
 struct wire_reap {
-	_Atomic int32_t pid;	      /* 0: being written */
-	_Atomic uint32_t maxrss_kib; /* of the kernel's account of the child; 0: not asked for */
+	_Atomic uint64_t pid_number; /* its number, from 1, << 32 | pid; another number: not written yet */
 	_Atomic uint64_t tsc;	      /* when it was known to have ended */
+	_Atomic uint32_t maxrss_kib; /* of the kernel's account of the child; 0: not asked for */
 };
 
 struct wire_header {
@@ -161,6 +161,7 @@ struct wire_header {
 	/* Since when it has been on its way out (exit, exec): it ends then or later, and records that
 	 * follow move the end. 0: it is not, or its exec failed. */
 	_Alignas(64) _Atomic uint64_t leaving_tsc;
+	_Atomic uint64_t own_bytes; /* of memory that heft's library has mapped for itself: large tables */
 	_Atomic uint32_t reap_count; /* ever: the last one is at (reap_count - 1) % WIRE_REAPS */
 	struct wire_reap reaps[WIRE_REAPS];
 	_Alignas(64) char text[WIRE_TEXT_BYTES];

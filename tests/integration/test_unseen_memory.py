@@ -48,7 +48,7 @@ def test_mapped_memory_is_said_everywhere(tmp_path, memory):
     rep = report(path)
     assert len(unseen(rep)) == 1, warnings(rep)
     assert words in unseen(rep)[0]
-    assert "most of this program's memory does not come from malloc\n" in unseen(rep)[0]
+    assert "most of this program's memory does not come from malloc.\n" in unseen(rep)[0]
     # 64 MiB and less than 2 MiB of stack, data and libraries.
     assert 64 * MIB <= rep["totals"]["peak_anonymous_bytes"] < 66 * MIB
     assert rep["processes"][0]["totals"]["peak_anonymous_bytes"] == \

@@ -503,7 +503,7 @@ static void unseen_memory_in_words(void **state)
 	unseen_memory_words(&a, UNSEEN_MOST, "/usr/bin/python3.11", false, text, sizeof text);
 	assert_non_null(strstr(text, "\nPython has arenas of its own"));
 	unseen_memory_words(&a, UNSEEN_OR_KEPT, "x", false, text, sizeof text);
-	assert_non_null(strstr(text, "or malloc keeps it after it was freed\nIt maps memory itself"));
+	assert_non_null(strstr(text, "or malloc keeps it after it was freed.\nIt maps memory itself"));
 	unseen_memory_words(&a, UNSEEN_OR_KEPT, "x", false, text, 40);
 	assert_int_equal(strlen(text), 39);
 }
