@@ -6,6 +6,7 @@
 
 #include "base/arch.h"
 #include "hosted/number_words.h"
+#include "record/owner.h"
 #include "record/process_memory.h"
 #include "record/session_guard.h"
 
@@ -79,6 +80,7 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 	p->ending = (struct stream){.process = p, .is_end = true};
 	pthread_mutex_init(&p->lock, NULL);
 	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+	p->seen_pid = p->pid;
 	p->facts.pid = p->pid;
 	p->facts.ppid = s.header->ppid;
 	/* exe and arguments: strings one after another, every one checked for its end */
@@ -230,10 +232,42 @@ void process_end_words(const struct trace_process *f, char *text, size_t size)
 	}
 }
 
+/* As its status says; -1: it is gone. */
+static int32_t parent_of(pid_t pid)
+{
+	char path[64], text[1024];
+	snprintf(path, sizeof path, "/proc/%d/status", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return -1;
+	text[n] = 0;
+	const char *at = strstr(text, "\nPPid:");
+	return at ? (int32_t)strtol(at + 6, NULL, 10) : -1;
+}
+
+void process_find(struct process *p)
+{
+	int32_t parent = parent_of(p->pid);
+	/* The first of a namespace has no parent that it knows, and neither has the machine's first. */
+	if (parent < 0 || (parent == p->facts.ppid && parent))
+		return;
+	const struct stat file = {.st_dev = p->file_device, .st_ino = p->file_inode};
+	pid_t owner = owner_of_file(&file, p->pid);
+	if (owner == p->pid)
+		return; /* its parent has ended meanwhile */
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	p->pidfd = owner ? (int)syscall(SYS_pidfd_open, owner, 0) : -1;
+	p->seen_pid = p->pidfd >= 0 ? owner : 0;
+}
+
 void process_watch_rss(struct process *p)
 {
 	char path[64];
-	snprintf(path, sizeof path, "/proc/%d/status", p->pid);
+	snprintf(path, sizeof path, "/proc/%d/status", p->seen_pid);
 	p->status_fd = open(path, O_RDONLY | O_CLOEXEC);
 }
 

@@ -79,6 +79,7 @@ struct process {
 	void *base;
 	int32_t pid;	    /* this and start_tsc are from the file's name: the header may have been */
 	uint64_t start_tsc; /* written over before we see it */
+	pid_t seen_pid;	    /* its number here: in a namespace it knows itself by another one; 0: not here */
 	int pidfd;
 	bool sampled;	    /* as its header said at first */
 	dev_t file_device;  /* of its session file, and whose that is */
@@ -186,6 +187,9 @@ void process_end_words(const struct trace_process *facts, char *text, size_t siz
 void process_ended_with(struct process *p, int status, uint64_t end_ns);
 /* The same where no status is known. */
 void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns);
+/* Finds out whether `pid` is its number here too; if it is not, which one is. Costs a look at every
+ * process only where its parent is not the one that it knows. */
+void process_find(struct process *p);
 /* Begins to watch the resident memory of a running process. */
 void process_watch_rss(struct process *p);
 /* The kernel's account of a process that has been waited for: it counts if it can only be of this image

@@ -92,6 +92,7 @@ static void add_process(struct recorder *r, struct process *p)
 		process_free(p);
 		return;
 	}
+	process_find(p);
 	p->direct = p->pid == r->child;
 	r->direct_found |= p->direct;
 	if (p->direct) /* it may have gone into a cgroup of its own before it called exec */

@@ -33,7 +33,7 @@ enum { CLOSED_KEPT = 64 }; /* for whoever asks about processes that have just en
 static bool has_ended(const struct process *p)
 {
 	if (p->pidfd < 0)
-		return kill(p->pid, 0) && errno == ESRCH;
+		return !p->seen_pid || (kill(p->seen_pid, 0) && errno == ESRCH);
 	struct pollfd f = {.fd = p->pidfd, .events = POLLIN};
 	return poll(&f, 1, 0) > 0;
 }

@@ -245,3 +245,51 @@ def test_a_small_child_of_a_large_parent(record):
     true = rep["processes"][-1]
     assert true["command"] == ["/bin/true"] and true["totals"]["peak_rss_bytes"] < 10 * MIB
     assert rep["processes"][0]["totals"]["peak_rss_bytes"] > 50 * MIB
+
+
+def test_resident_memory_of_the_dead_is_not_in_the_sum(record):
+    """Hundreds of short processes one after the other never had more than a few together."""
+    loop = "for i in $(seq 150); do /bin/true; done; for i in $(seq 20); do echo x | cat; done >/dev/null"
+    for _ in range(3):
+        _, rep = record(["bash", "-c", loop])
+        assert rep["totals"]["peak_rss_bytes"] < 25 * MIB
+
+
+# ---- programs that make it hard
+
+
+def test_functions_of_the_programs_own(record, compiled):
+    program = compiled("own_names.c")
+    for arguments, said in (([], b"4\n"), (["exec"], b"0\n")):
+        assert run([program, *arguments]).stdout == said
+        done, rep = record([program, *arguments])
+        assert (done.returncode, done.stdout) == (9, said)
+
+
+@pytest.mark.parametrize("how, status", [("exit", 4), ("return", 3)])
+def test_a_sandbox_that_allows_little(record, compiled, how, status):
+    program = compiled("sandboxed.c")
+    assert run([program, how]).returncode == status
+    done, rep = record([program, how])
+    assert done.returncode == status
+    assert rep["totals"]["live_bytes"] == 50
+
+
+def test_more_children_at_once_than_are_looked_at(record, in_turn):
+    """150 that are killed, and all waited for, before the next 150 begin."""
+    _, rep = record([in_turn, "batches", 4])
+    # A child that was not waited for when the recorder looked ends when it looked: a round at most.
+    assert 150 * 65536 <= rep["totals"]["peak_bytes"] <= 165 * 65536
+    assert rep["totals"]["live_bytes"] == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="pid namespaces need root")
+def test_processes_that_know_themselves_by_another_number(record):
+    """In a namespace of their own their numbers are those of strangers here."""
+    unshare = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if run([*unshare, "true"]).returncode:
+        pytest.skip("no pid namespaces here")
+    done, rep = record([*unshare, "sh", "-c", "/bin/ls / >/dev/null; exit 3"])
+    assert done.returncode == 3
+    assert {p["command"][0] for p in rep["processes"]} == {"unshare", "sh", "/bin/ls"}
+    assert all(p["end"] in ("exit", "exec", "unknown") for p in rep["processes"])

@@ -1,6 +1,6 @@
 /* Children that follow one another, each with 1 MiB that it never frees, so that
  * never more than one of them is there. argv[1]: how they end; argv[2]: how many.
- * The parent itself takes nothing. "together": two at a time, by pipes. "hold":
+ * The parent itself takes nothing. "together": two at a time, by pipes; "batches": 150. "hold":
  * no child; takes argv[2] MiB, touches them, and ends. */
 #define _GNU_SOURCE
 #include "program.h"
@@ -136,6 +136,36 @@ static void overlapping(int count)
 	}
 }
 
+/* 150 at a time with 64 KiB each, all killed and waited for before the next ones begin. */
+static void batches(int count)
+{
+	enum { SIZE = 150 };
+	pid_t pids[SIZE];
+
+	for (int i = 0; i < count; i++) {
+		int ready[2];
+		char x;
+
+		must(pipe(ready) == 0, "pipe");
+		for (int k = 0; k < SIZE; k++) {
+			pids[k] = fork();
+			must(pids[k] >= 0, "fork");
+			if (pids[k] == 0) {
+				take(65536);
+				wait_for_death(ready[1]);
+			}
+		}
+		for (int k = 0; k < SIZE; k++)
+			must(read(ready[0], &x, 1) == 1, "read");
+		for (int k = 0; k < SIZE; k++)
+			kill(pids[k], SIGKILL);
+		for (int k = 0; k < SIZE; k++)
+			must(waitpid(pids[k], NULL, 0) == pids[k], "waitpid");
+		close(ready[0]);
+		close(ready[1]);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	must(argc == 3, "how, how many");
@@ -145,6 +175,8 @@ int main(int argc, char **argv)
 		take((size_t)atoi(argv[2]) << 20);
 	else if (is("together"))
 		overlapping(atoi(argv[2]));
+	else if (is("batches"))
+		batches(atoi(argv[2]));
 	else
 		one_after_the_other(atoi(argv[2]));
 	return 0;
