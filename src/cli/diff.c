@@ -114,6 +114,8 @@ static int choose_measure(struct diff_command *c, const struct profile_diff *d,
 			  struct heft_error *err)
 {
 	static const enum profile_sort instead[] = {PROFILE_BY_LIVE, PROFILE_BY_ALLOCATED};
+	if (c->selection.moment == CLI_AT_EXIT && !c->selection.has_sort)
+		c->options.sort = PROFILE_BY_LEFT;
 	if (profile_diff_has(d, c->options.sort))
 		return 0;
 	for (size_t i = 0; !c->selection.has_sort && i < sizeof instead / sizeof *instead; i++)

@@ -101,6 +101,7 @@ static void describe(struct process *p, struct source_process *out)
 	out->cost_share = p->cost.share;
 	if (!p->sampled) {
 		out->on = true;
+		out->allocated_bytes = out->allocated_objects = -1; /* the recording has them */
 		out->live_bytes = (double)p->shown.live_bytes;
 		out->live_objects = (double)p->shown.live_blocks;
 		out->peak_bytes = (double)p->shown.peak_bytes;

@@ -103,7 +103,7 @@ static bool number_of(const struct metric *m, const struct source_process *p, ch
 		if (strtod(text, NULL) !=
 		    real) /* counters may need all digits, shares look better */
 			snprintf(text, 40, "%.17g", real);
-		return m->of == REAL || real >= 0;
+		return real >= 0; /* below: not known */
 	}
 	snprintf(text, 40, "%" PRIu64, count);
 	return m->of != KNOWN || count;

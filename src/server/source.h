@@ -19,7 +19,7 @@ struct source_process {
 	bool automatic;	   /* the rate follows a cost budget */
 	uint64_t rate_bytes;
 	uint64_t samples, live_samples, dropped;
-	/* estimates: what /metrics shows; live_* is of now (or of the end) */
+	/* estimates: what /metrics shows; live_* is of now (or of the end). Below 0: not known */
 	double live_bytes, live_objects, allocated_bytes, allocated_objects, peak_bytes;
 	uint64_t rss_bytes, memory_limit_bytes; /* 0: not known */
 	uint64_t age_ns;			/* since its start */
