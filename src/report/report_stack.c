@@ -111,7 +111,8 @@ struct stack {
 
 size_t report_print_callers(FILE *out, const char *callers, size_t max)
 {
-	if (!callers || max < 8)
+	/* A few letters of a long one say nothing; a short one needs no more. */
+	if (!callers || (max < 8 && max < words_columns(callers) + 3))
 		return 0;
 	fputs(" < ", out);
 	return 3 + words_print_fit(out, callers, max - 3);

@@ -159,3 +159,16 @@ def test_python_functions_are_the_users(heft, compiled, tmp_path):
         assert (row["user_function"], row["user_file"]) == ("py::Model.make", "/home/me/model.py")
     finally:
         os.unlink(f"/tmp/perf-{int(done.stdout)}.map")
+
+
+def test_short_callers_are_shown_too(heft, tmp_path):
+    """" < a" takes four columns, and is all that tells the two apart."""
+    (tmp_path / "x.c").write_text(
+        "#include <stdlib.h>\nvoid *p;\n#define N __attribute__((noipa))\n"
+        "N void mk(int n) { p = malloc(n); }\nN void a(void) { mk(10); mk(20); }\n"
+        "N void b(void) { mk(3000); }\nint main(void) { a(); b(); return 0; }\n")
+    harness.subprocess.run(["gcc", "-g", "-O1", "-o", tmp_path / "x", tmp_path / "x.c"], check=True)
+    path = tmp_path / "x.heft"
+    harness.run([harness.HEFT, "run", "-q", "-o", path, "--", tmp_path / "x"])
+    shown = headings(heft("report", path, env={"COLUMNS": "140"}).out)
+    assert sorted(line.split(" < ")[1] for line in shown) == ["a", "b"]
