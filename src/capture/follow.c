@@ -156,8 +156,12 @@ static int failed(int rc)
 	return rc;
 }
 
-/* libc's header says that it is never NULL; a program may pass it all the same. */
-#define HIDE(pointer) __asm__("" : "+r"(pointer));
+/* libc's header says that it never is; a program may pass NULL all the same. */
+static int is_null(const void *pointer)
+{
+	__asm__("" : "+r"(pointer));
+	return !pointer;
+}
 
 /* Not by their exported names: a program may have functions of these names itself. */
 static int execute(const char *path, char *const *argv, char *const *env)
@@ -196,9 +200,7 @@ EXPORT int execvp(const char *file, char *const *argv)
 
 EXPORT int fexecve(int fd, char *const *argv, char *const *env)
 {
-	HIDE(argv)
-	HIDE(env)
-	if (!argv || !env) /* refused */
+	if (is_null(argv) || is_null(env)) /* refused */
 		return next_fexecve(fd, argv, env);
 	WITH_OURS(env)
 	about_to_exec(argv[0]);
@@ -208,9 +210,7 @@ EXPORT int fexecve(int fd, char *const *argv, char *const *env)
 EXPORT int execveat(int fd, const char *path, char *const *argv, char *const *env, int flags)
 {
 	WITH_OURS(env)
-	HIDE(path)
-	HIDE(argv)
-	about_to_exec(path && *path ? path : argv ? argv[0] : NULL);
+	about_to_exec(!is_null(path) && *path ? path : is_null(argv) ? NULL : argv[0]);
 	return failed(next_execveat ? next_execveat(fd, path, argv, env, flags)
 				    : (errno = ENOSYS, -1));
 }

@@ -10,6 +10,7 @@
 #include "record/process_memory.h"
 #include "record/session_guard.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -232,10 +233,10 @@ void process_end_words(const struct trace_process *f, char *text, size_t size)
 	}
 }
 
-/* As its status says; -1: it is gone. */
-static int32_t parent_of(pid_t pid)
+/* The number behind `name` in a process's status, the last one of that line; -1: it is gone. */
+static int32_t status_number(pid_t pid, const char *name)
 {
-	char path[64], text[1024];
+	char path[64], text[2048];
 	snprintf(path, sizeof path, "/proc/%d/status", pid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
@@ -244,13 +245,28 @@ static int32_t parent_of(pid_t pid)
 	if (n <= 0)
 		return -1;
 	text[n] = 0;
-	const char *at = strstr(text, "\nPPid:");
-	return at ? (int32_t)strtol(at + 6, NULL, 10) : -1;
+	char *at = strstr(text, name);
+	if (!at)
+		return -1;
+	char *end = at + 1 + strcspn(at + 1, "\n");
+	while (end > at && isdigit((unsigned char)end[-1]))
+		end--;
+	return (int32_t)strtol(end, NULL, 10);
+}
+
+/* Whether the process that has its number here is a stranger: another program. */
+static bool is_stranger(const struct process *p)
+{
+	char path[64], exe[4096];
+	snprintf(path, sizeof path, "/proc/%d/exe", p->pid);
+	ssize_t n = readlink(path, exe, sizeof exe - 1);
+	exe[n > 0 ? n : 0] = 0;
+	return *p->facts.exe && strcmp(exe, p->facts.exe) != 0;
 }
 
 void process_find(struct process *p)
 {
-	int32_t parent = parent_of(p->pid);
+	int32_t parent = status_number(p->pid, "\nPPid:");
 	/* The first of a namespace has no parent that it knows, and neither has the machine's first. */
 	if (parent < 0 || (parent == p->facts.ppid && parent))
 		return;
@@ -258,6 +274,11 @@ void process_find(struct process *p)
 	pid_t owner = owner_of_file(&file, p->pid);
 	if (owner == p->pid)
 		return; /* its parent has ended meanwhile */
+	/* A child of it may have the file mapped, which has not made its own yet. */
+	if (owner && status_number(owner, "\nNSpid:") != p->pid)
+		owner = 0;
+	if (!owner && !is_stranger(p))
+		return; /* not ours to see */
 	if (p->pidfd >= 0)
 		close(p->pidfd);
 	p->pidfd = owner ? (int)syscall(SYS_pidfd_open, owner, 0) : -1;

@@ -456,7 +456,7 @@ def test_ms_print_agrees(recorded, tmp_path):
     row = re.search(rf"^ *{number} +[\d.,]+ +([\d,]+) +([\d,]+) +0 +0$", out, re.M)
     assert {x.replace(",", "") for x in row.groups()} == {str(recorded["totals"]["peak_bytes"])}
     innermost = collections.Counter()
-    for m in re.finditer(r"^(?:\| )?->\d+\.\d+% \(([\d,]+)B\) 0x[0-9A-F]+: (.+?)$",
+    for m in re.finditer(r"^->\d+\.\d+% \(([\d,]+)B\) 0x[0-9A-F]+: (.+?)$",
                          out[row.end():].split("-" * 80)[0], re.M):
         innermost[dhat_frame(m.group(2))] += int(m.group(1).replace(",", ""))
     expected = collections.Counter()
