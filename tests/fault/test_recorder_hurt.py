@@ -226,7 +226,14 @@ def test_file_size_limit_of_the_recorder(churn, expected, tmp_path):
         limit = path.stat().st_size + 100_000
         for pid in recorder_pids(heft, churn):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, limit))
-        before = path.stat().st_size  # it may have been more by then
+        sizes = []  # a write that had begun by then goes on to its end, however large it is
+
+        def settled():
+            sizes.append(path.stat().st_size)
+            return len(sizes) > 20 and sizes[-1] == sizes[-20]
+
+        wait_until(settled, what="no write is under way")
+        before = sizes[-1]
         _, err = heft.communicate(timeout=TIME_LIMIT)
     finally:
         end_group(heft)

@@ -107,7 +107,8 @@ def test_exact_recordings_cannot_be_switched(compiled, tmp_path):
     recorded.do("keep 1 1")
     pid = wait_until(lambda: open(f"/proc/{recorded.pid}/task/{recorded.pid}/children").read().split(),
                      what="the program")[0]
-    assert "recorded exactly" in ctl(pid, "sample=off", status=1)
+    # Its file is there for a moment, until the recorder has taken it.
+    wait_until(lambda: "recorded exactly" in ctl(pid, "sample=off", status=1), what="heft run has its file")
     recorded.end()
 
 
