@@ -172,12 +172,12 @@ def test_nothing_is_dropped_when_the_recorder_is_slow(churn, expected, tmp_path,
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 4 MiB; only root can have one."""
+    """A file system of 10 MiB, of a recording of 24 in blocks of 4; only root can have one."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
     directory = tmp_path / "small"
     directory.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "heft-test", directory],
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=10m", "heft-test", directory],
                       timeout=TIME_LIMIT, capture_output=True).returncode:
         pytest.skip("mounting is not allowed here")
     yield directory
