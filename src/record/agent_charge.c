@@ -52,7 +52,7 @@ static bool find_owner(struct process *p)
 	if (p->pidfd >= 0)
 		close(p->pidfd);
 	p->pidfd = (int)syscall(SYS_pidfd_open, owner, 0);
-	p->pid = p->facts.pid = owner;
+	p->pid = p->facts.pid = p->seen_pid = owner;
 	return p->pidfd >= 0 && owner_of_file(&file, owner) == owner;
 }
 

@@ -159,7 +159,7 @@ void process_watch_memory(struct process *p)
 {
 	char pid[16];
 	struct memory_groups groups;
-	snprintf(pid, sizeof pid, "%d", p->pid);
+	snprintf(pid, sizeof pid, "%d", p->seen_pid);
 	memory_groups_of("/proc", pid, &groups);
 	if (!groups.has_v1 && !groups.has_v2)
 		return; /* it is just gone: what was learnt before holds */
@@ -520,6 +520,8 @@ int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns)
 static bool thread_is_gone(const struct process *p, int32_t tid)
 {
 	char path[64];
+	if (p->seen_pid != p->pid) /* its threads have other numbers here too */
+		return false;
 	snprintf(path, sizeof path, "/proc/%d/task/%d", p->pid, tid);
 	if (!access(path, F_OK) || errno != ENOENT)
 		return false;

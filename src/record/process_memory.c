@@ -102,7 +102,7 @@ static bool look_for_allocator(struct process *p, uint64_t since_start_ns)
 		p->allocator_look_ns = next;
 	}
 	pthread_mutex_unlock(&p->lock);
-	if (!due || !own_allocator_of_process(p->pid, &found) || found.how == ELF_MALLOC_SHARED)
+	if (!due || !own_allocator_of_process(p->seen_pid, &found) || found.how == ELF_MALLOC_SHARED)
 		return false;
 	process_take_allocator(p, &found);
 	return true;

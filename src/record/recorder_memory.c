@@ -20,7 +20,7 @@ static struct process *find_parent(const struct recorder *r, const struct proces
 static bool process_is_there(const struct process *p)
 {
 	char path[64], exe[1];
-	snprintf(path, sizeof path, "/proc/%d/exe", p->pid);
+	snprintf(path, sizeof path, "/proc/%d/exe", p->seen_pid);
 	return readlink(path, exe, sizeof exe) > 0;
 }
 
