@@ -12,6 +12,7 @@
 #include "symbol/function_start.h"
 
 #include "symbol/elf_section.h"
+#include "symbol/symbol_sources.h"
 
 #include <gelf.h>
 #include <string.h>
@@ -137,20 +138,6 @@ static bool needs_start(const struct symbol_query *q)
 	return !q->frame_count || !q->frames[q->frame_count - 1].function;
 }
 
-/* The first query at or after the address. */
-static size_t first_from(const struct symbol_query *queries, size_t count, uint64_t address)
-{
-	size_t low = 0, high = count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (queries[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 void function_starts_in(const struct unwind_bytes *u, struct symbol_query *queries, size_t count)
 {
 	size_t known_cie = SIZE_MAX, id_offset;
@@ -180,7 +167,7 @@ void function_starts_in(const struct unwind_bytes *u, struct symbol_query *queri
 			continue;
 		if (start > queries[count - 1].address || start + size <= queries[0].address)
 			continue;
-		for (size_t i = first_from(queries, count, start);
+		for (size_t i = symbol_first_not_below(queries, count, start);
 		     i < count && queries[i].address - start < size; i++)
 			if (needs_start(&queries[i])) {
 				queries[i].function_start = start;

@@ -44,7 +44,7 @@ static int rank_of(const GElf_Sym *sym, const char *name)
 	return rank;
 }
 
-static size_t first_not_below(const struct symbol_query *queries, size_t count, uint64_t address)
+size_t symbol_first_not_below(const struct symbol_query *queries, size_t count, uint64_t address)
 {
 	size_t low = 0, high = count;
 	while (low < high) {
@@ -88,7 +88,7 @@ static void scan(Elf *elf, Elf_Data *data, const GElf_Shdr *shdr,
 			continue;
 		if (sym.st_shndx == SHN_UNDEF || sym.st_value > queries[count - 1].address)
 			continue;
-		size_t at = first_not_below(queries, count, sym.st_value);
+		size_t at = symbol_first_not_below(queries, count, sym.st_value);
 		if (at == count)
 			continue;
 		if (sym.st_shndx != last_section) {
