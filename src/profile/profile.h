@@ -14,7 +14,7 @@
 #define HEFT_PROFILE_PROFILE_H
 
 #include "hosted/error.h"
-#include "symbol/name_pool.h"
+#include "hosted/name_pool.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #ifndef HEFT_SYMBOL_PERF_MAP_H
 #define HEFT_SYMBOL_PERF_MAP_H
 
-#include "symbol/name_pool.h"
+#include "hosted/name_pool.h"
 
 #include <stddef.h>
 #include <stdint.h>

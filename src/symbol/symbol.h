@@ -9,7 +9,7 @@
 #ifndef HEFT_SYMBOL_SYMBOL_H
 #define HEFT_SYMBOL_SYMBOL_H
 
-#include "symbol/name_pool.h"
+#include "hosted/name_pool.h"
 
 #include <stdbool.h>
 #include <stddef.h>

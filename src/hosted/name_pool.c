@@ -5,8 +5,11 @@
  * Chunks double up to 256 KiB, because a run of `true` needs a few hundred
  * bytes of names and must not pay for more.
  *
- * Invariants: a pointer handed out never moves; the table is at most half full. */
-#include "symbol/name_pool.h"
+ * Invariant: a pointer handed out never moves. */
+#include "hosted/name_pool.h"
+
+#include "hosted/hash_index.h"
+#include "hosted/vector.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,16 +23,16 @@ struct chunk {
 };
 
 struct entry {
-	const char *name; /* NULL: empty */
-	uint32_t length, hash;
+	const char *name;
+	uint32_t length;
 };
 
 struct name_pool {
 	struct chunk *chunks;
 	char *at;
 	size_t left, next_size;
-	struct entry *table;
-	size_t mask, used;
+	VECTOR(struct entry) entries;
+	struct hash_index index; /* of the entries, by name */
 };
 
 struct name_pool *name_pool_new(void)
@@ -37,13 +40,7 @@ struct name_pool *name_pool_new(void)
 	struct name_pool *pool = calloc(1, sizeof *pool);
 	if (!pool)
 		return NULL;
-	pool->mask = 255;
 	pool->next_size = FIRST_CHUNK;
-	pool->table = calloc(pool->mask + 1, sizeof *pool->table);
-	if (!pool->table) {
-		free(pool);
-		return NULL;
-	}
 	return pool;
 }
 
@@ -56,7 +53,8 @@ void name_pool_free(struct name_pool *pool)
 		free(pool->chunks);
 		pool->chunks = next;
 	}
-	free(pool->table);
+	vector_free(&pool->entries);
+	hash_index_fini(&pool->index);
 	free(pool);
 }
 
@@ -100,67 +98,26 @@ void *name_pool_alloc(struct name_pool *pool, size_t size)
 	return p;
 }
 
-static uint32_t hash_bytes(const char *s, size_t length)
-{
-	uint64_t h = 0x9e3779b97f4a7c15u ^ length;
-	while (length >= 8) {
-		uint64_t word;
-		memcpy(&word, s, 8);
-		h = (h ^ word) * 0xff51afd7ed558ccdu;
-		h ^= h >> 32;
-		s += 8;
-		length -= 8;
-	}
-	uint64_t rest = 0;
-	memcpy(&rest, s, length);
-	h = (h ^ rest) * 0xc4ceb9fe1a85ec53u;
-	return (uint32_t)(h ^ (h >> 32));
-}
-
-static int grow(struct name_pool *pool)
-{
-	size_t mask = pool->mask * 2 + 1;
-	struct entry *table = calloc(mask + 1, sizeof *table);
-	if (!table)
-		return -1;
-	for (size_t i = 0; i <= pool->mask; i++) {
-		if (!pool->table[i].name)
-			continue;
-		size_t at = pool->table[i].hash & mask;
-		while (table[at].name)
-			at = (at + 1) & mask;
-		table[at] = pool->table[i];
-	}
-	free(pool->table);
-	pool->table = table;
-	pool->mask = mask;
-	return 0;
-}
-
 const char *name_pool_add_n(struct name_pool *pool, const char *s, size_t length)
 {
 	if (length >= UINT32_MAX)
 		return NULL;
-	uint32_t hash = hash_bytes(s, length);
-	size_t at = hash & pool->mask;
-	for (; pool->table[at].name; at = (at + 1) & pool->mask) {
-		const struct entry *e = &pool->table[at];
-		if (e->hash == hash && e->length == length && memcmp(e->name, s, length) == 0)
+	uint32_t hash = hash_bytes(s, length), i;
+	for (uint32_t at = hash; (i = hash_index_step(&pool->index, hash, &at)) != HASH_NONE;) {
+		const struct entry *e = &pool->entries.items[i];
+		if (e->length == length && memcmp(e->name, s, length) == 0)
 			return e->name;
 	}
-	if (pool->used * 2 >= pool->mask) {
-		if (grow(pool) < 0)
-			return NULL;
-		for (at = hash & pool->mask; pool->table[at].name;)
-			at = (at + 1) & pool->mask;
-	}
+	/* First what can fail without a trace, so that the entry and its number come together. */
+	if (hash_index_reserve(&pool->index, 1) < 0 || !vector_reserve(&pool->entries, 1))
+		return NULL;
 	char *copy = take(pool, length + 1, 1);
 	if (!copy)
 		return NULL;
 	memcpy(copy, s, length);
 	copy[length] = 0;
-	pool->table[at] = (struct entry){.name = copy, .length = (uint32_t)length, .hash = hash};
-	pool->used++;
+	hash_index_add(&pool->index, hash, (uint32_t)pool->entries.count);
+	vector_push(&pool->entries, (struct entry){copy, (uint32_t)length});
 	return copy;
 }
 

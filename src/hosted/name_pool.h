@@ -1,6 +1,6 @@
 /* Names that are written once, kept till the end and compared by pointer. */
-#ifndef HEFT_SYMBOL_NAME_POOL_H
-#define HEFT_SYMBOL_NAME_POOL_H
+#ifndef HEFT_HOSTED_NAME_POOL_H
+#define HEFT_HOSTED_NAME_POOL_H
 
 #include <stddef.h>
 

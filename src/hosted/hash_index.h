@@ -1,0 +1,75 @@
+/* A hash table that finds the number of an element in the caller's own array.
+ *
+ * The table holds numbers and the hashes of their keys; keys stay with the caller, who compares them.
+ * So one table serves keys of any type, and it grows without asking anybody. Open addressing with
+ * linear steps, at most half full; nothing is ever removed.
+ *
+ *	uint32_t hash = hash_pair(a, b), i;
+ *	for (uint32_t at = hash; (i = hash_index_step(&x, hash, &at)) != HASH_NONE;)
+ *		if (pairs[i].a == a && pairs[i].b == b)
+ *			return i;
+ *	rc = hash_index_add(&x, hash, new_number);
+ *
+ * Debian's uthash chains elements through pointers of their own, and stb_ds does not survive a failed
+ * allocation: therefore this one. */
+#ifndef HEFT_HOSTED_HASH_INDEX_H
+#define HEFT_HOSTED_HASH_INDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HASH_NONE UINT32_MAX
+
+struct hash_slot {
+	uint32_t hash;
+	uint32_t number; /* + 1; 0: the slot is free */
+};
+
+struct hash_index { /* all zero: empty */
+	struct hash_slot *slots;
+	uint32_t mask; /* slots - 1: a power of two less one */
+	uint32_t count;
+};
+
+/* The next number that was added with this hash, and HASH_NONE after the last. *at begins as the hash. */
+static inline uint32_t hash_index_step(const struct hash_index *x, uint32_t hash, uint32_t *at)
+{
+	if (!x->slots)
+		return HASH_NONE;
+	for (;;) {
+		const struct hash_slot *s = &x->slots[(*at)++ & x->mask];
+		if (!s->number)
+			return HASH_NONE;
+		if (s->hash == hash)
+			return s->number - 1;
+	}
+}
+
+int hash_index_reserve(struct hash_index *x, uint32_t more); /* 0 or HEFT_ENOMEM */
+/* Adds a number, which must be less than HASH_NONE. 0 or HEFT_ENOMEM. */
+int hash_index_add(struct hash_index *x, uint32_t hash, uint32_t number);
+void hash_index_clear(struct hash_index *x); /* empty, its memory kept */
+void hash_index_fini(struct hash_index *x);
+
+static inline uint32_t hash_number(uint64_t n)
+{
+	n *= 0x9e3779b97f4a7c15u;
+	n = (n ^ (n >> 29)) * 0xff51afd7ed558ccdu;
+	return (uint32_t)(n >> 32);
+}
+
+static inline uint32_t hash_pair(uint32_t a, uint32_t b)
+{
+	return hash_number((uint64_t)a << 32 | b);
+}
+
+/* For longer keys: begin with 0 and mix one number after the other, then take hash_number of it. */
+static inline uint64_t hash_mix(uint64_t h, uint64_t n)
+{
+	h = (h ^ n) * 0xff51afd7ed558ccdu;
+	return h ^ (h >> 32);
+}
+
+uint32_t hash_bytes(const void *bytes, size_t length);
+
+#endif

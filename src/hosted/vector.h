@@ -1,0 +1,52 @@
+/* Growing arrays: one way for all of hosted code.
+ *
+ * VECTOR(type) is a whole vector: items, count, capacity. Where a struct shows its array as a plain
+ * pointer with a count (`p->sites`, `p->site_count`), array_reserve grows that pointer instead.
+ * Capacity doubles, so that n additions cost n. Nothing changes when memory runs out: the array stays
+ * as it was, and the call says false or NULL. */
+#ifndef HEFT_HOSTED_VECTOR_H
+#define HEFT_HOSTED_VECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Moves the array whose pointer is at `items_at` to one of at least count + more elements, and of at
+ * most `most`. Returns its capacity; 0: no memory, or more than `most`. */
+size_t array_grow(void *items_at, size_t capacity, size_t count, size_t more, size_t most,
+		  size_t element_bytes);
+
+/* Whether `items` now has room for `more` beyond `count`, which is at most `capacity`. The arguments
+ * have no side effects; items and capacity are variables, and capacity may be of any unsigned type. */
+#define array_reserve(items, count, capacity, more)                                                \
+	((items) && (size_t)(more) <= (size_t)(capacity) - (size_t)(count) ?                       \
+		 true :                                                                            \
+		 ({                                                                                \
+			 size_t most_ = sizeof(capacity) < 8 ? UINT32_MAX : SIZE_MAX;              \
+			 size_t grown_ = array_grow(&(items), (capacity), (count), (more), most_,  \
+						    sizeof *(items));                              \
+			 if (grown_)                                                               \
+				 (capacity) = (__typeof__(capacity))grown_;                        \
+			 grown_ != 0;                                                              \
+		 }))
+
+#define VECTOR(type)                                                                               \
+	struct {                                                                                   \
+		type *items;                                                                       \
+		size_t count, capacity;                                                            \
+	}
+
+#define vector_reserve(v, more) array_reserve((v)->items, (v)->count, (v)->capacity, (more))
+/* The new last element, zeroed; NULL: no memory. */
+#define vector_add(v)                                                                              \
+	(vector_reserve(v, 1) ? (__typeof__((v)->items))memset(&(v)->items[(v)->count++], 0,       \
+							       sizeof *(v)->items) :               \
+				NULL)
+/* Appends a value; false: no memory. */
+#define vector_push(v, ...)                                                                        \
+	(vector_reserve(v, 1) ? ((v)->items[(v)->count++] = (__VA_ARGS__), true) : false)
+#define vector_free(v) (free((v)->items), (v)->items = NULL, (v)->count = (v)->capacity = 0)
+
+#endif
