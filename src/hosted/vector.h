@@ -46,7 +46,7 @@ size_t array_grow(void *items_at, size_t capacity, size_t count, size_t more, si
 				NULL)
 /* Appends a value; false: no memory. */
 #define vector_push(v, ...)                                                                        \
-	(vector_reserve(v, 1) ? ((v)->items[(v)->count++] = (__VA_ARGS__), true) : false)
+	((bool)(vector_reserve(v, 1) ? ((v)->items[(v)->count++] = (__VA_ARGS__), true) : false))
 #define vector_free(v) (free((v)->items), (v)->items = NULL, (v)->count = (v)->capacity = 0)
 
 #endif

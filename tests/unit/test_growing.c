@@ -37,7 +37,8 @@ static void test_vector(void **state)
 	assert_int_equal(v.count, 1000);
 	for (uint64_t i = 0; i < 1000; i++)
 		assert_int_equal(v.items[i], i * i);
-	assert_int_equal(*vector_add(&v), 0);
+	uint64_t *added = vector_add(&v);
+	assert_int_equal(*added, 0);
 	v.count = v.capacity;
 	no_memory = true;
 	assert_false(vector_push(&v, 7u));
@@ -53,8 +54,8 @@ static void test_array_of_narrow_counts(void **state)
 {
 	(void)state;
 	uint16_t *items = NULL;
-	uint32_t count = 0, capacity = 0;
-	assert_true(array_reserve(items, count, capacity, 0)); /* an empty array can be asked for */
+	uint32_t count = 0, capacity = 0, none = 0;
+	assert_true(array_reserve(items, count, capacity, none)); /* an empty array can be asked for */
 	assert_non_null(items);
 	assert_true(array_reserve(items, count, capacity, 1000));
 	assert_in_range(capacity, 1000, 2000);
