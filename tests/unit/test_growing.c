@@ -41,8 +41,10 @@ static void test_vector(void **state)
 	assert_int_equal(*added, 0);
 	v.count = v.capacity;
 	no_memory = true;
-	assert_false(vector_push(&v, 7u));
-	assert_null(vector_add(&v));
+	bool pushed = vector_push(&v, 7);
+	added = vector_add(&v);
+	assert_false(pushed);
+	assert_null(added);
 	no_memory = false;
 	assert_int_equal(v.count, v.capacity);
 	assert_int_equal(v.items[999], 999 * 999);
