@@ -24,7 +24,7 @@ def main():
     policy = (f"default-src 'none'; script-src {hashes(html, 'script')}; "
               f"style-src {hashes(html, 'style')}; connect-src 'self'; img-src 'self' data: blob:; "
               "base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-    out = ["/* Made by tools/embed_page.py. */", '#include "server/view_page.h"', "",
+    out = ["/* Made by tools/embed_page.py. */", '#include "pages/view_page.h"', "",
            f"const unsigned long view_page_size = {len(data)}ul;",
            f"const unsigned long view_page_unpacked_size = {len(html.encode())}ul;",
            f'const char view_page_policy[] = "{policy}";', "const char view_page[] = {"]

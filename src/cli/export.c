@@ -12,7 +12,7 @@
 #include "export/export.h"
 #include "import/import.h"
 #include "report/report.h"
-#include "server/view_html.h"
+#include "pages/view_html.h"
 
 #include <limits.h>
 #include <stdlib.h>

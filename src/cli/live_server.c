@@ -4,7 +4,7 @@
 #include "cli/live_server.h"
 
 #include "cli/cli.h"
-#include "server/routes_pprof.h"
+#include "pprof/routes_pprof.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #define HEFT_CLI_LIVE_SERVER_H
 
 #include "cli/live_source.h"
-#include "server/http.h"
+#include "http/http.h"
 
 struct live_server {
 	struct process_set set;

@@ -13,7 +13,7 @@
 #include "record/process_memory.h"
 #include "record/sampled.h"
 #include "record/snapshot.h"
-#include "server/routes_pprof.h"
+#include "pprof/routes_pprof.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-/* The profiles of a process_set's processes, for whoever serves them (server/source.h). */
+/* The profiles of a process_set's processes, for whoever serves them (pprof/source.h). */
 #ifndef HEFT_CLI_LIVE_SOURCE_H
 #define HEFT_CLI_LIVE_SOURCE_H
 
 #include "record/process_set.h"
-#include "server/source.h"
+#include "pprof/source.h"
 
 struct live_source {
 	struct process_set *set;

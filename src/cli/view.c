@@ -9,8 +9,8 @@
 #include "cli/view_files.h"
 #include "record/recording_of.h"
 #include "record/snapshot.h"
-#include "server/http.h"
-#include "server/routes_view.h"
+#include "http/http.h"
+#include "pages/routes_view.h"
 
 #include <fcntl.h>
 #include <glob.h>

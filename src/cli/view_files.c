@@ -1,4 +1,4 @@
-/* Other tools' files for the page: through the importers, which src/server does not
+/* Other tools' files for the page: through the importers, which src/pages does not
  * know. Stacks that differ in their labels alone are one: the page has no place for
  * labels. */
 #include "cli/view_files.h"

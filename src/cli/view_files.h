@@ -3,7 +3,7 @@
 #ifndef HEFT_CLI_VIEW_FILES_H
 #define HEFT_CLI_VIEW_FILES_H
 
-#include "server/view_recording.h"
+#include "pages/view_recording.h"
 
 extern const struct view_loader cli_view_loader;
 

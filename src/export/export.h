@@ -22,7 +22,7 @@ uint64_t export_site_value(const struct profile_site *site, enum export_measure 
 /* Whether the file that the profile came from tells it. */
 bool export_measure_known(const struct profile *p, enum export_measure measure);
 
-struct view_recording; /* src/server's */
+struct view_recording; /* src/pages's */
 
 struct export_options {
 	enum export_measure measure; /* for formats with one number a stack */

@@ -3,7 +3,7 @@
 #define HEFT_PROFILE_TRACE_SIZES_H
 
 #include "profile/profile.h"
-#include "trace/event.h"
+#include "tally/event.h"
 
 /* Exact sizes up to 1024 (0 too), then eight classes for each power of two up to 2^63. */
 enum { TRACE_SIZE_CLASSES = 1025 + 8 * 54 };

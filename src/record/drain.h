@@ -4,7 +4,7 @@
 #define HEFT_RECORD_DRAIN_H
 
 #include "record/process.h"
-#include "trace/tally.h"
+#include "tally/tally.h"
 #include "trace/trace.h"
 
 struct tsc_clock { /* time stamp counter to ns since the start of the recording */

@@ -1,5 +1,5 @@
 /* Matching, the common case: allocations and frees of blocks that lie in the
- * shadow (live_blocks.h), which become brief events (trace/batch.h).
+ * shadow (live_blocks.h), which become brief events (tally/batch.h).
  *
  * This is the hottest loop outside, so nothing in it is general: a record that
  * is not wholly ordinary ends it, and match.c takes that one. Two busy threads

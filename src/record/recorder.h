@@ -5,7 +5,7 @@
 #include "hosted/error.h"
 #include "record/answer_call.h"
 #include "record/launch.h"
-#include "trace/tally.h"
+#include "tally/tally.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,9 +4,7 @@
  *
  * Reading believes nothing: counts are compared with the bytes that are left
  * before anything is allocated, ids with what was defined, keys must differ. */
-#include "trace/behaviour.h"
-
-#include "trace/tally.h"
+#include "trace/behaviour_block.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #ifndef HEFT_TRACE_EVENTS_BLOCK_H
 #define HEFT_TRACE_EVENTS_BLOCK_H
 
-#include "trace/batch.h"
+#include "tally/batch.h"
 #include "trace/byte_buffer.h"
 
 #include <stdbool.h>

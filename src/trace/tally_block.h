@@ -4,7 +4,7 @@
 #define HEFT_TRACE_TALLY_BLOCK_H
 
 #include "trace/byte_buffer.h"
-#include "trace/tally.h"
+#include "tally/tally.h"
 
 uint32_t tally_block_parts(const struct tally *t);
 /* Appends part `part` of a settled tally. */

@@ -7,9 +7,9 @@
 #define HEFT_TRACE_TRACE_H
 
 #include "hosted/error.h"
-#include "trace/batch.h"
+#include "tally/batch.h"
 #include "trace/samples_block.h"
-#include "trace/tally.h"
+#include "tally/tally.h"
 
 #include <stdbool.h>
 #include <stddef.h>

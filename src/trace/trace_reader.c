@@ -12,6 +12,7 @@
  * against them. */
 #include "trace/trace.h"
 
+#include "trace/behaviour_block.h"
 #include "trace/definitions.h"
 #include "trace/events_block.h"
 #include "trace/tally_block.h"

@@ -7,6 +7,7 @@
  * early is not an error but reported as cut. */
 #include "trace/trace.h"
 
+#include "trace/behaviour_block.h"
 #include "trace/definitions.h"
 #include "trace/events_block.h"
 #include "trace/tally_block.h"

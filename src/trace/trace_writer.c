@@ -11,6 +11,7 @@
  * position stands; `index` has an entry for every block before it. */
 #include "trace/trace.h"
 
+#include "trace/behaviour_block.h"
 #include "trace/definitions.h"
 #include "trace/events_block.h"
 #include "trace/tally_block.h"

@@ -1,6 +1,6 @@
 /* Fuzzes what a request says about its sender (Host, Origin, credentials) and an address to listen
  * on: any text, each in memory of exactly its size. */
-#include "server/http_parts.h"
+#include "http/http_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

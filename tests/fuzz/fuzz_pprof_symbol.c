@@ -1,5 +1,5 @@
 /* Fuzzes the question of /debug/pprof/symbol: any text. Names come out on lines of their own. */
-#include "server/pprof_text.h"
+#include "pprof/pprof_text.h"
 
 #include "../unit/fake_source.h"
 

@@ -2,7 +2,7 @@
  * parameters. Whatever is understood is answered from a small profile with recursion, an unknown stack
  * and hostile names; a tree must add up. Without libFuzzer: runs over the files and folders given, and
  * over damaged copies of each. */
-#include "server/view_documents.h"
+#include "pages/view_documents.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -7,9 +7,9 @@
 #ifndef HEFT_TESTS_BEHAVIOUR_MODEL_H
 #define HEFT_TESTS_BEHAVIOUR_MODEL_H
 
-#include "trace/behaviour.h"
-#include "trace/event.h"
-#include "trace/tally.h"
+#include "tally/behaviour.h"
+#include "tally/event.h"
+#include "tally/tally.h"
 
 #include <stdint.h>
 #include <stdlib.h>

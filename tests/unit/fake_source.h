@@ -8,7 +8,7 @@
 #ifndef HEFT_TESTS_FAKE_SOURCE_H
 #define HEFT_TESTS_FAKE_SOURCE_H
 
-#include "server/source.h"
+#include "pprof/source.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* Serves made-up processes (fake_source.h) for tests/integration/test_http.py, until its standard
  * input ends. Prints its port. Options are words: token=T check slow=MS off many ended none
  * connections=N idle=MS request=MS files=N address=A */
-#include "server/routes_pprof.h"
+#include "pprof/routes_pprof.h"
 
 #include "fake_source.h"
 

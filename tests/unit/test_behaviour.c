@@ -2,6 +2,7 @@
  * hand-overs and their line, pairs, who frees, growth, history, its rows; its form
  * in the file, going on after it was read, and what a hostile one can do. */
 #include "behaviour_model.h"
+#include "trace/behaviour_block.h"
 #include "trace/tally_block.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* The HTTP server itself, with routes made for the purpose: what it answers, what it refuses, and
  * that slow, broken and many clients do it no harm. */
-#include "server/http_parts.h"
+#include "http/http_parts.h"
 
 #include "http_client.h"
 

@@ -1,6 +1,6 @@
 /* The HTTP server among strangers: requests too large, too slow, broken or too many; tokens, names
  * and addresses. After each of them it must go on answering. */
-#include "server/http_parts.h"
+#include "http/http_parts.h"
 
 #include "http_client.h"
 

@@ -1,10 +1,10 @@
 /* What is served of programs, asked over HTTP from many threads at once, and its parts: snapshots
  * shared, differences, the text and its symbols. tests/integration/test_http.py has the endpoints. */
-#include "server/pprof_pages.h"
-#include "server/pprof_text.h"
-#include "server/profile_delta.h"
-#include "server/routes_pprof.h"
-#include "server/snapshots.h"
+#include "pprof/pprof_pages.h"
+#include "pprof/pprof_text.h"
+#include "pprof/profile_delta.h"
+#include "pprof/routes_pprof.h"
+#include "pprof/snapshots.h"
 
 #include "fake_source.h"
 #include "http_client.h"

@@ -1,6 +1,6 @@
 /* The tally against brute force: random histories, with every live block kept in
  * a plain list and every sum made anew after every event. */
-#include "trace/tally.h"
+#include "tally/tally.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /* The page's documents of the recording in recording_fixture.h, read back by another JSON library:
  * every number follows from the table there. */
-#include "server/view_documents.h"
-#include "server/view_html.h"
-#include "server/view_names.h"
-#include "server/view_pack.h"
-#include "server/view_page.h"
+#include "pages/view_documents.h"
+#include "pages/view_html.h"
+#include "pages/view_names.h"
+#include "pages/view_pack.h"
+#include "pages/view_page.h"
 
 #include "recording_fixture.h"
 

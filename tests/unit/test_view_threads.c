@@ -1,7 +1,7 @@
 /* One recording asked by several threads at once, while it grows: every answer is whole, and of one
  * state of the file. Runs under ThreadSanitizer. */
-#include "server/view_documents.h"
-#include "server/view_recording.h"
+#include "pages/view_documents.h"
+#include "pages/view_recording.h"
 
 #include "trace/trace.h"
 

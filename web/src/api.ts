@@ -1,4 +1,4 @@
-// What the server answers (src/server/routes_view.c and the files beside it), one
+// What the server answers (src/pages/routes_view.c and the files beside it), one
 // interface a document. Both sides are held to it by tests/browser. Times are
 // nanoseconds since the start of the recording, sizes bytes; numbers stay below 2^53.
 //

@@ -1,0 +1,758 @@
+/* The network: libmicrohttpd's thread takes requests in and sends answers out, workers make them,
+ * a clock calls back what waits and ends what takes too long.
+ *
+ * A request is one struct http_connection, which always has one owner. The network's thread has it
+ * while it is read and sent. It is *suspended* before it goes to the queue of the workers or to the
+ * list of those that wait, and nobody touches it after it was *resumed*: from then on it is the
+ * network's again, which may free it at once. `lock` guards queue, list and the clients' deadlines;
+ * no route, and no function of libmicrohttpd but suspending, is called with it held.
+ *
+ * libmicrohttpd closes connections on which nothing happens; a byte now and then keeps one open for
+ * ever. So every client has a deadline here too: for a request to arrive, and for its answer to be
+ * taken. Past it the socket is shut down (not closed: that is the network thread's, which is told
+ * of it by the end of file). The same happens to clients that have hung up in the middle of a
+ * request: libmicrohttpd misses an end of file that comes along with the last bytes. Who closes the
+ * sending side alone counts as gone, as with Go's server. The socket of a client in the list is
+ * open: it is taken off before libmicrohttpd closes it.
+ *
+ * Every descriptor is close-on-exec, SIGPIPE is blocked in the network's thread and sends say
+ * MSG_NOSIGNAL; all threads block all signals, which are the verbs' to take. */
+#include "http/http_state.h"
+
+#include <microhttpd.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+	USUAL_CONNECTIONS = 2048,
+	SPARE_CONNECTIONS = 64, /* that are told to come again */
+	USUAL_BODY = 1 << 20,
+	MEMORY = 2 * HTTP_HEADERS, /* of a connection, where libmicrohttpd itself gives up */
+	PATIENCE = 8, /* bodies of so many times the limit are read before they get 413 */
+	IDLE_MS = 60000,
+	REQUEST_MS = 20000,
+	ANSWER_MS = 30000,
+	CROWDED_MS = 5000, /* without a request, when connections run out */
+	TICK_MS = 10,      /* the clock does not look more often */
+};
+
+static uint64_t limit_ns(uint32_t given_ms, uint32_t usual_ms)
+{
+	return (uint64_t)(given_ms ? given_ms : usual_ms) * 1000000;
+}
+
+/* ---- what routes ask */
+
+const char *http_query(const struct http_request *q, const char *name)
+{
+	const char *value = NULL;
+	if (MHD_lookup_connection_value_n(q->connection->mhd, MHD_GET_ARGUMENT_KIND, name,
+					  strlen(name), &value, NULL) != MHD_YES)
+		return NULL;
+	return value ? value : "";
+}
+
+const char *http_header(const struct http_request *q, const char *name)
+{
+	return MHD_lookup_connection_value(q->connection->mhd, MHD_HEADER_KIND, name);
+}
+
+void http_request_stats(const struct http_request *q, struct http_stats *stats)
+{
+	struct http_server *s = q->connection->server;
+	pthread_mutex_lock(&s->lock);
+	*stats = (struct http_stats){s->client_count, s->requests, s->refused, s->failed};
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- clients and their deadlines */
+
+/* The whole request is there: the time for it ends. */
+static void end_reading(struct http_connection *c)
+{
+	pthread_mutex_lock(&c->server->lock);
+	c->client->deadline_ns = NEVER;
+	c->client->reading = false;
+	pthread_mutex_unlock(&c->server->lock);
+}
+
+static void client_begins(struct http_server *s, struct MHD_Connection *mhd, void **context)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct client *k = calloc(1, sizeof *k);
+	*context = k;
+	if (!k || !info)
+		return;
+	k->fd = info->connect_fd;
+	k->since_ns = monotonic_ns();
+	k->reading = true;
+	pthread_mutex_lock(&s->lock);
+	k->deadline_ns = after(k->since_ns, limit_ns(s->o.limits.idle_ms, IDLE_MS));
+	k->next = s->clients;
+	k->at = &s->clients;
+	if (k->next)
+		k->next->at = &k->next;
+	s->clients = k;
+	s->client_count++;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void client_ends(struct http_server *s, struct client *k)
+{
+	if (!k)
+		return;
+	if (k->at) {
+		pthread_mutex_lock(&s->lock);
+		*k->at = k->next;
+		if (k->next)
+			k->next->at = k->at;
+		s->client_count--;
+		pthread_mutex_unlock(&s->lock);
+	}
+	free(k);
+}
+
+static void on_client(void *ctx, struct MHD_Connection *mhd, void **context,
+		      enum MHD_ConnectionNotificationCode what)
+{
+	if (what == MHD_CONNECTION_NOTIFY_STARTED)
+		client_begins(ctx, mhd, context);
+	else
+		client_ends(ctx, *context);
+}
+
+/* ---- sending */
+
+/* libmicrohttpd asks for the next part of a stream of events. */
+static ssize_t on_more(void *ctx, uint64_t at, char *buffer, size_t size)
+{
+	struct http_connection *c = ctx;
+	struct http_server *s = c->server;
+	(void)at;
+	if (c->state == GONE)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	size_t left = c->answer.event_bytes - c->sent;
+	if (left) {
+		size_t n = left < size ? left : size;
+		memcpy(buffer, c->answer.events + c->sent, n);
+		c->sent += n;
+		return (ssize_t)n;
+	}
+	pthread_mutex_lock(&s->lock);
+	if (s->stopping || c->done) {
+		pthread_mutex_unlock(&s->lock);
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	}
+	MHD_suspend_connection(c->mhd);
+	c->client->deadline_ns = NEVER;
+	c->state = WAITING;
+	c->next = s->waiting;
+	s->waiting = c;
+	pthread_cond_signal(&s->tick);
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+bool http_takes_gzip(const struct http_request *q)
+{
+	const char *takes = http_header(q, "Accept-Encoding");
+	const char *gzip = takes ? strcasestr(takes, "gzip") : NULL;
+	if (!gzip)
+		return false;
+	gzip += strlen("gzip");
+	gzip += strspn(gzip, "; ");
+	return strncasecmp(gzip, "q=0", 3) != 0 || strcspn(gzip, "123456789") < strcspn(gzip, ",");
+}
+
+static struct MHD_Response *response_of(struct http_connection *c)
+{
+	struct http_answer *a = &c->answer;
+	struct MHD_Response *r;
+	if (c->stream)
+		return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16 * 1024, on_more, c,
+							 NULL);
+	if (a->packed && http_takes_gzip(&c->request)) {
+		http_answer_header(a, "Content-Encoding", "gzip");
+	} else if (a->packed) {
+		if (http_unpack(a->fixed, a->bytes, &a->body, &a->bytes) < 0)
+			return NULL;
+		a->fixed = NULL;
+	}
+	if (a->packed)
+		http_answer_header(a, "Vary", "Accept-Encoding");
+	if (a->fixed)
+		return MHD_create_response_from_buffer(a->bytes, (void *)(uintptr_t)a->fixed,
+						       MHD_RESPMEM_PERSISTENT);
+	r = MHD_create_response_from_buffer(a->bytes, a->body, MHD_RESPMEM_MUST_FREE);
+	if (r)
+		a->body = NULL;
+	return r;
+}
+
+static void add_line(struct MHD_Response *r, const char *line, size_t length)
+{
+	char text[1024];
+	char *colon;
+	if (length >= sizeof text)
+		return;
+	memcpy(text, line, length);
+	text[length] = 0;
+	colon = strchr(text, ':');
+	if (!colon)
+		return;
+	*colon++ = 0;
+	colon += strspn(colon, " ");
+	MHD_add_response_header(r, text, colon);
+}
+
+static void add_headers(struct http_connection *c, struct MHD_Response *r)
+{
+	const struct http_answer *a = &c->answer;
+	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+	for (uint32_t i = 0; i < a->header_count; i++)
+		MHD_add_response_header(r, a->headers[i].name, a->headers[i].value);
+	if (a->status == 401) { /* the second one makes browsers ask for a password */
+		MHD_add_response_header(r, "WWW-Authenticate", "Bearer realm=\"heft\"");
+		MHD_add_response_header(r, "WWW-Authenticate", "Basic realm=\"heft\"");
+	}
+	if (a->status == 503)
+		MHD_add_response_header(r, "Connection", "close");
+	for (const char *line = c->server->o.headers; line && *line;) {
+		size_t length = strcspn(line, "\n");
+		add_line(r, line, length);
+		line += length + (line[length] == '\n');
+	}
+}
+
+static enum MHD_Result send_answer(struct http_connection *c)
+{
+	struct http_server *s = c->server;
+	struct http_answer *a = &c->answer;
+	if (c->state == GONE)
+		return MHD_NO;
+	if (a->no_memory || a->kind == HTTP_NO_ANSWER) {
+		http_answer_fini(a);
+		http_answer_text(a, 500, "%s\n",
+				 "heft could not make this answer: not enough memory");
+	}
+	struct MHD_Response *r = response_of(c);
+	if (!r)
+		return MHD_NO;
+	add_headers(c, r);
+	unsigned status = c->stream ? 200 : a->status;
+	pthread_mutex_lock(&s->lock);
+	s->requests++;
+	s->refused += status / 100 == 4;
+	s->failed += status / 100 == 5;
+	c->client->reading = false;
+	uint64_t slow = a->bytes / (16 * 1024) * SECOND;
+	c->client->deadline_ns =
+		after(monotonic_ns(), limit_ns(s->o.limits.answer_ms, ANSWER_MS) + slow);
+	pthread_mutex_unlock(&s->lock);
+	enum MHD_Result rc = MHD_queue_response(c->mhd, status, r);
+	MHD_destroy_response(r);
+	return rc;
+}
+
+/* ---- making answers */
+
+/* What a route said decides where its request goes: to the list, or back to the network. Gives
+ * whether it has to be resumed. */
+static bool settle(struct http_connection *c)
+{
+	struct http_server *s = c->server;
+	struct http_answer *a = &c->answer;
+	if (a->kind == HTTP_EVENTS) {
+		if (!c->stream)
+			http_answer_header(a, "Content-Type", "text/event-stream; charset=utf-8");
+		http_answer_header(a, "Cache-Control", "no-store");
+		c->stream = true;
+		c->kept = a->kept;
+		c->drop = a->drop;
+	}
+	if (c->stream) {
+		c->done = a->kind != HTTP_EVENTS && a->kind != HTTP_NO_ANSWER;
+		c->sent = 0;
+		c->due_ns = after(monotonic_ns(), a->wait_ns);
+		if (!a->event_bytes && !c->done) { /* keeps it alive, and shows who has gone */
+			free(a->events);
+			a->events = strdup(":\n\n");
+			a->event_bytes = a->events ? 3 : 0;
+		}
+	}
+	pthread_mutex_lock(&s->lock);
+	bool later = a->kind == HTTP_LATER && !c->stream;
+	if (later && !s->stopping) {
+		c->state = WAITING;
+		c->due_ns = after(monotonic_ns(), a->wait_ns);
+		c->next = s->waiting;
+		s->waiting = c;
+		pthread_cond_signal(&s->tick);
+		pthread_mutex_unlock(&s->lock);
+		return false;
+	}
+	c->state = READY;
+	c->client->deadline_ns = after(monotonic_ns(), limit_ns(s->o.limits.answer_ms, ANSWER_MS));
+	pthread_mutex_unlock(&s->lock);
+	if (later) {
+		if (a->drop)
+			a->drop(a->kept);
+		http_answer_text(a, 503, "the server is going down\n");
+	}
+	return true;
+}
+
+static void call_route(struct http_connection *c)
+{
+	struct http_answer *a = &c->answer;
+	uint64_t wait_ns = a->wait_ns;
+	c->request.kept = c->stream ? c->kept : a->kept;
+	http_answer_fini(a);
+	if (c->stream)
+		a->wait_ns = wait_ns;
+	c->route->answer(c->route->ctx, &c->request, a);
+}
+
+/* Back to the network without the route's answer. */
+static void give_up(struct http_connection *c, enum state state)
+{
+	if (!c->stream) {
+		if (c->answer.drop)
+			c->answer.drop(c->answer.kept);
+		http_answer_fini(&c->answer);
+		http_answer_text(&c->answer, 503, "the server is going down\n");
+	}
+	c->state = state;
+	MHD_resume_connection(c->mhd);
+}
+
+static struct http_connection *next_job(struct http_server *s, bool *stopping)
+{
+	pthread_mutex_lock(&s->lock);
+	while (!s->queue && !s->stopping)
+		pthread_cond_wait(&s->work, &s->lock);
+	*stopping = s->stopping;
+	struct http_connection *c = s->queue;
+	if (c) {
+		s->queue = c->next;
+		if (!s->queue)
+			s->queue_end = &s->queue;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return c;
+}
+
+static void *worker(void *ctx)
+{
+	struct http_server *s = ctx;
+	bool stopping;
+	for (struct http_connection *c; (c = next_job(s, &stopping));) {
+		struct MHD_Connection *mhd = c->mhd;
+		if (stopping) {
+			give_up(c, READY);
+			continue;
+		}
+		call_route(c);
+		if (settle(c))
+			MHD_resume_connection(mhd);
+	}
+	return NULL;
+}
+
+static void enqueue_locked(struct http_server *s, struct http_connection *c)
+{
+	c->state = WORKING;
+	c->next = NULL;
+	*s->queue_end = c;
+	s->queue_end = &c->next;
+	pthread_cond_signal(&s->work);
+}
+
+/* The whole request is there. */
+static enum MHD_Result start_route(struct http_connection *c)
+{
+	struct http_server *s = c->server;
+	c->request.body = c->body ? c->body : "";
+	c->request.body_bytes = c->body_bytes;
+	c->request.arrived_ns = monotonic_ns();
+	c->state = WORKING;
+	end_reading(c);
+	if (c->route->quick) {
+		call_route(c);
+		if (c->answer.kind != HTTP_LATER)
+			return settle(c) ? send_answer(c) : MHD_NO;
+		MHD_suspend_connection(c->mhd);
+		struct MHD_Connection *mhd = c->mhd;
+		if (settle(c))
+			MHD_resume_connection(mhd);
+		return MHD_YES;
+	}
+	pthread_mutex_lock(&s->lock);
+	bool stopping = s->stopping;
+	if (!stopping) {
+		MHD_suspend_connection(c->mhd);
+		enqueue_locked(s, c);
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (!stopping)
+		return MHD_YES;
+	http_answer_text(&c->answer, 503, "the server is going down\n");
+	return send_answer(c);
+}
+
+/* ---- the clock */
+
+static bool has_hung_up(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+	return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+/* Of those that wait: due ones to the workers, those whose client has gone (and, at the end, all)
+ * to a list that is returned. Gives when to look again. */
+static struct http_connection *take_waiting(struct http_server *s, uint64_t now, bool look,
+					    uint64_t *next_ns)
+{
+	struct http_connection *gone = NULL;
+	for (struct http_connection **at = &s->waiting, *c; (c = *at);) {
+		bool left = s->stopping || (look && has_hung_up(c->client->fd));
+		if (!left && c->due_ns > now) {
+			*next_ns = c->due_ns < *next_ns ? c->due_ns : *next_ns;
+			at = &c->next;
+			continue;
+		}
+		*at = c->next;
+		if (left) {
+			c->next = gone;
+			gone = c;
+		} else {
+			enqueue_locked(s, c);
+		}
+	}
+	return gone;
+}
+
+static void give_up_all(struct http_connection *c, enum state state)
+{
+	for (struct http_connection *next; c; c = next) {
+		next = c->next;
+		give_up(c, state);
+	}
+}
+
+/* Nothing is there that could still be read. */
+static bool is_drained(int fd)
+{
+	int bytes = 0;
+	return ioctl(fd, FIONREAD, &bytes) < 0 || bytes == 0;
+}
+
+static void end_late_clients(struct http_server *s, uint64_t now)
+{
+	uint32_t most = s->o.limits.connections;
+	bool crowded = s->client_count > most - most / 4;
+	for (struct client *k = s->clients; k; k = k->next) {
+		bool late = k->deadline_ns <= now;
+		if (crowded && !k->asking && k->deadline_ns != NEVER)
+			late = late || after(k->since_ns, limit_ns(0, CROWDED_MS)) <= now;
+		if (!late && !(k->reading && has_hung_up(k->fd) && is_drained(k->fd)))
+			continue;
+		shutdown(k->fd, SHUT_RDWR);
+		k->deadline_ns = NEVER;
+	}
+}
+
+static void wait_until(struct http_server *s, uint64_t ns)
+{
+	struct timespec t = {(time_t)(ns / SECOND), (long)(ns % SECOND)};
+	pthread_cond_timedwait(&s->tick, &s->lock, &t);
+}
+
+static void *clock_hand(void *ctx)
+{
+	struct http_server *s = ctx;
+	uint64_t looked_ns = 0;
+	uint64_t look_ns = limit_ns(s->o.limits.request_ms, REQUEST_MS) / 8;
+	if (look_ns > SECOND)
+		look_ns = SECOND;
+	pthread_mutex_lock(&s->lock);
+	while (!s->stopping) {
+		uint64_t now = monotonic_ns(), next_ns;
+		bool look = now >= after(looked_ns, look_ns);
+		if (look) {
+			looked_ns = now;
+			end_late_clients(s, now);
+		}
+		next_ns = after(looked_ns, look_ns);
+		struct http_connection *gone = take_waiting(s, now, look, &next_ns);
+		if (gone) {
+			pthread_mutex_unlock(&s->lock);
+			give_up_all(gone, GONE);
+			pthread_mutex_lock(&s->lock);
+			continue;
+		}
+		uint64_t soonest = after(now, TICK_MS * 1000000ull);
+		if (next_ns < soonest && s->waiting && s->waiting->next)
+			next_ns = soonest; /* many that wait are looked at together */
+		wait_until(s, next_ns);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* ---- taking requests in */
+
+/* The headers are there. An answer that is ready now is sent when the body was read, so that the
+ * connection stays in step; only of bodies without measure nothing is read. */
+static enum MHD_Result begin(struct http_connection *c, const char *path, const char *method)
+{
+	c->begun = true;
+	c->head = strcmp(method, "HEAD") == 0;
+	c->request = (struct http_request){
+		.method = c->head                       ? "GET"
+			  : strcmp(method, "POST") == 0 ? "POST"
+							: "GET",
+		.path = path,
+		.rest = "",
+		.body = "",
+		.connection = c,
+		.query = c->query,
+	};
+	const char *length = http_header(&c->request, "Content-Length");
+	if (length &&
+	    strtoull(length, NULL, 10) > (uint64_t)c->server->o.limits.body_bytes * PATIENCE) {
+		http_answer_text(&c->answer, 413, "the body of a request may have %u bytes\n",
+				 c->server->o.limits.body_bytes);
+		return send_answer(c);
+	}
+	http_admit(c, c->head ? "GET" : method, path);
+	if (!c->route)
+		c->state = READY;
+	return MHD_YES;
+}
+
+static enum MHD_Result take_body(struct http_connection *c, const char *data, size_t bytes)
+{
+	size_t most = c->server->o.limits.body_bytes;
+	if (c->state == READY || c->too_much_bytes || bytes > most - c->body_bytes) {
+		c->too_much_bytes += bytes;
+		if (c->state != READY) {
+			http_answer_text(&c->answer, 413,
+					 "the body of a request may have %zu bytes\n", most);
+			c->state = READY;
+		}
+		return c->too_much_bytes > most * PATIENCE ? MHD_NO : MHD_YES;
+	}
+	if (c->body_capacity - c->body_bytes <= bytes) {
+		size_t capacity = (c->body_bytes + bytes) * 2 + 1;
+		char *larger = realloc(c->body, capacity);
+		if (!larger)
+			return MHD_NO;
+		c->body = larger;
+		c->body_capacity = capacity;
+	}
+	memcpy(c->body + c->body_bytes, data, bytes);
+	c->body_bytes += bytes;
+	c->body[c->body_bytes] = 0;
+	return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *mhd, const char *path,
+				  const char *method, const char *version, const char *data,
+				  size_t *bytes, void **own)
+{
+	struct http_connection *c = *own;
+	(void)ctx;
+	(void)mhd;
+	(void)version;
+	if (!c || !c->client) /* there was no memory for it */
+		return MHD_NO;
+	if (!c->begun)
+		return begin(c, path, method);
+	if (*bytes) {
+		size_t n = *bytes;
+		*bytes = 0;
+		return take_body(c, data, n);
+	}
+	return c->state == READING ? start_route(c) : send_answer(c);
+}
+
+/* The first line of a request is there: its life begins, and its time runs. */
+static void *on_first_line(void *ctx, const char *uri, struct MHD_Connection *mhd)
+{
+	struct http_server *s = ctx;
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	const char *query = strchr(uri, '?');
+	struct http_connection *c = calloc(1, sizeof *c);
+	if (!c || !(c->query = strdup(query ? query + 1 : ""))) {
+		free(c);
+		return NULL;
+	}
+	c->server = s;
+	c->mhd = mhd;
+	c->nul = strstr(uri, "%00");
+	c->client = info ? info->socket_context : NULL;
+	pthread_mutex_lock(&s->lock);
+	s->active++;
+	if (c->client) {
+		c->client->asking = true;
+		c->client->deadline_ns =
+			after(monotonic_ns(), limit_ns(s->o.limits.request_ms, REQUEST_MS));
+	}
+	pthread_mutex_unlock(&s->lock);
+	return c;
+}
+
+static void on_completed(void *ctx, struct MHD_Connection *mhd, void **own,
+			 enum MHD_RequestTerminationCode how)
+{
+	struct http_server *s = ctx;
+	struct http_connection *c = *own;
+	(void)mhd;
+	(void)how;
+	if (!c)
+		return;
+	*own = NULL;
+	if (c->stream && c->drop)
+		c->drop(c->kept);
+	pthread_mutex_lock(&s->lock);
+	if (c->client) {
+		c->client->asking = false;
+		c->client->reading = true;
+		c->client->since_ns = monotonic_ns();
+		c->client->deadline_ns =
+			after(c->client->since_ns, limit_ns(s->o.limits.idle_ms, IDLE_MS));
+	}
+	if (--s->active == 0)
+		pthread_cond_signal(&s->calm);
+	pthread_mutex_unlock(&s->lock);
+	http_answer_fini(&c->answer);
+	free(c->query);
+	free(c->body);
+	free(c);
+}
+
+/* ---- start and end */
+
+static void init_threads(struct http_server *s)
+{
+	pthread_condattr_t monotonic;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->work, NULL);
+	pthread_cond_init(&s->tick, &monotonic);
+	pthread_cond_init(&s->calm, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+/* Threads that were started are ended by http_server_stop, whatever else failed. */
+static int start_threads(struct http_server *s, int fd, struct heft_error *err)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	while (s->worker_count < HTTP_WORKERS &&
+	       pthread_create(&s->workers[s->worker_count], NULL, worker, s) == 0)
+		s->worker_count++;
+	s->has_clock = pthread_create(&s->clock, NULL, clock_hand, s) == 0;
+	if (s->worker_count && s->has_clock)
+		s->daemon = MHD_start_daemon(
+			MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
+			on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+			(unsigned)s->sockets, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
+			MHD_OPTION_CONNECTION_TIMEOUT,
+			(unsigned)(limit_ns(s->o.limits.idle_ms, IDLE_MS) / SECOND) + 1,
+			MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_client, s,
+			MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_URI_LOG_CALLBACK,
+			on_first_line, s, MHD_OPTION_END);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (s->daemon)
+		return 0;
+	close(fd);
+	return heft_fail(err, HEFT_EIO, "cannot start the threads of the HTTP server");
+}
+
+int http_server_start(struct http_server **out, const struct http_options *o,
+		      const struct http_route *routes, struct heft_error *err)
+{
+	struct http_server *s = calloc(1, sizeof *s);
+	*out = NULL;
+	if (!s)
+		return heft_fail(err, HEFT_ENOMEM, "not enough memory for the HTTP server");
+	s->o = *o;
+	s->routes = routes;
+	s->queue_end = &s->queue;
+	if (!s->o.limits.connections)
+		s->o.limits.connections = USUAL_CONNECTIONS;
+	if (!s->o.limits.body_bytes)
+		s->o.limits.body_bytes = USUAL_BODY;
+	init_threads(s);
+	s->sockets = http_raise_file_limit(s->o.limits.connections + SPARE_CONNECTIONS);
+	if (s->sockets < s->o.limits.connections + SPARE_CONNECTIONS)
+		s->o.limits.connections = s->sockets - s->sockets / 4;
+	int rc = http_listen(o, &s->own, &s->port, err);
+	if (rc >= 0)
+		rc = start_threads(s, rc, err);
+	if (rc < 0) {
+		http_server_stop(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+uint16_t http_server_port(const struct http_server *s)
+{
+	return s->port;
+}
+
+/* Answers that are being sent may reach their clients, for a moment. */
+static void wait_for_calm(struct http_server *s)
+{
+	uint64_t until = after(monotonic_ns(), SECOND / 2);
+	struct timespec t = {(time_t)(until / SECOND), (long)(until % SECOND)};
+	pthread_mutex_lock(&s->lock);
+	while (s->active && pthread_cond_timedwait(&s->calm, &s->lock, &t) == 0)
+		;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void http_server_stop(struct http_server *s)
+{
+	uint64_t never = NEVER;
+	if (!s)
+		return;
+	int fd = s->daemon ? MHD_quiesce_daemon(s->daemon) : -1;
+	pthread_mutex_lock(&s->lock);
+	s->stopping = true; /* from here on nothing is suspended any more */
+	pthread_cond_broadcast(&s->work);
+	pthread_cond_broadcast(&s->tick);
+	pthread_mutex_unlock(&s->lock);
+	for (uint32_t i = 0; i < s->worker_count; i++)
+		pthread_join(s->workers[i], NULL);
+	if (s->has_clock)
+		pthread_join(s->clock, NULL);
+	pthread_mutex_lock(&s->lock);
+	struct http_connection *left = take_waiting(s, 0, false, &never);
+	pthread_mutex_unlock(&s->lock);
+	give_up_all(left, READY);
+	if (s->daemon) {
+		wait_for_calm(s);
+		MHD_stop_daemon(s->daemon);
+	}
+	if (fd >= 0)
+		close(fd);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->work);
+	pthread_cond_destroy(&s->tick);
+	pthread_cond_destroy(&s->calm);
+	free(s);
+}

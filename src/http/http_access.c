@@ -1,0 +1,219 @@
+/* Who may ask: tokens, the names that a request may call us by, addresses to listen on.
+ *
+ * Host and Origin: a page from elsewhere, opened in a browser on this machine, can send requests to
+ * loopback. It cannot read the answers unless its own name is made to point here (DNS rebinding);
+ * then Host has that name. So Host must be a number or name of ours; its port does not matter and
+ * may be that of a tunnel. An Origin must be exactly what Host says: another port is another
+ * server's page.
+ *
+ * Everything here is given by strangers: no function writes outside what it was given. */
+#include "http/http_parts.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LEAST_TOKEN = 16 };
+
+/* "name", "name:port", "[v6]:port": the name, without brackets. */
+static bool host_name(const char *host, char *name, size_t size)
+{
+	const char *end, *port;
+	if (*host == '[') {
+		end = strchr(++host, ']');
+		if (!end)
+			return false;
+		port = end + 1;
+	} else {
+		end = port = host + strcspn(host, ":");
+	}
+	if (*port && (*port != ':' || port[1 + strspn(port + 1, "0123456789")]))
+		return false;
+	size_t length = (size_t)(end - host);
+	if (!length || length >= size)
+		return false;
+	memcpy(name, host, length);
+	name[length] = 0;
+	return true;
+}
+
+static bool is_number(const char *name)
+{
+	struct in6_addr any;
+	return inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
+}
+
+bool http_host_is_own(const struct http_own_names *own, const char *host)
+{
+	char name[256];
+	if (!host_name(host, name, sizeof name))
+		return false;
+	if (strcasecmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 ||
+	    strcmp(name, "::1") == 0 || strcasecmp(name, own->address) == 0)
+		return true;
+	return own->any && (is_number(name) || strcasecmp(name, own->machine) == 0);
+}
+
+bool http_origin_is_host(const char *origin, const char *host)
+{
+	if (strncmp(origin, "http://", 7) == 0)
+		origin += 7;
+	else if (strncmp(origin, "https://", 8) == 0)
+		origin += 8;
+	else
+		return false;
+	return host && strcasecmp(origin, host) == 0;
+}
+
+bool http_token_equal(const char *token, const char *given)
+{
+	size_t length = strlen(token), given_length = strlen(given);
+	volatile unsigned char differs = length != given_length || !length;
+	for (size_t i = 0; i < length; i++) {
+		const char *other = i < given_length ? given + i : token;
+		differs = (unsigned char)(differs | (token[i] ^ *other));
+	}
+	return !differs;
+}
+
+static int base64_digit(char c)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *at = c ? strchr(digits, c) : NULL;
+	return at ? (int)(at - digits) : -1;
+}
+
+bool http_basic_password(const char *header, char *password, size_t size)
+{
+	if (strncasecmp(header, "Basic ", 6) != 0)
+		return false;
+	header += 6;
+	header += strspn(header, " ");
+	uint32_t bits = 0, have = 0;
+	bool behind_name = false;
+	size_t length = 0;
+	for (; *header && *header != '='; header++) {
+		int digit = base64_digit(*header);
+		if (digit < 0)
+			return false;
+		bits = (bits << 6 | (uint32_t)digit) & 0xffff;
+		have += 6;
+		if (have < 8)
+			continue;
+		have -= 8;
+		char c = (char)(bits >> have);
+		if (!behind_name) {
+			behind_name = c == ':';
+			continue;
+		}
+		if (!c || length + 1 >= size)
+			return false;
+		password[length++] = c;
+	}
+	if (size)
+		password[length] = 0;
+	return behind_name && size;
+}
+
+static bool parse_port(const char *text, uint16_t *port)
+{
+	size_t length = strlen(text);
+	if (!length || length > 5 || strspn(text, "0123456789") != length)
+		return false;
+	long n = strtol(text, NULL, 10);
+	*port = (uint16_t)n;
+	return n <= UINT16_MAX;
+}
+
+int http_parse_listen(char *text, const char **address, uint16_t *port)
+{
+	char *colon = strrchr(text, ':'), *end;
+	*address = NULL;
+	if (!colon)
+		return parse_port(text, port) ? 0 : HEFT_EUSAGE;
+	if (!parse_port(colon + 1, port))
+		return HEFT_EUSAGE;
+	*colon = 0;
+	if (*text == '[') {
+		end = strchr(++text, ']');
+		if (!end || end[1])
+			return HEFT_EUSAGE;
+		*end = 0;
+		*address = text;
+		return is_number(text) ? 0 : HEFT_EUSAGE;
+	}
+	if (strchr(text, ':')) /* IPv6 needs brackets: where would the port begin? */
+		return HEFT_EUSAGE;
+	*address = *text ? text : NULL;
+	return 0;
+}
+
+void http_make_token(char token[33])
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char bytes[16];
+	size_t have = 0;
+	while (have < sizeof bytes) {
+		ssize_t n = getrandom(bytes + have, sizeof bytes - have, 0);
+		if (n > 0)
+			have += (size_t)n;
+		else if (n < 0 && errno != EINTR)
+			abort(); /* Linux has had it since 3.17: a guessable token must not be */
+	}
+	for (size_t i = 0; i < sizeof bytes; i++) {
+		token[2 * i] = digits[bytes[i] >> 4];
+		token[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	token[32] = 0;
+}
+
+static int check_token(const char *path, const struct stat *st, const char *token,
+		       struct heft_error *err)
+{
+	if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
+		return heft_fail(err, HEFT_EREFUSED, "%s is not a file", path);
+	if (S_ISREG(st->st_mode) && st->st_mode & (S_IRWXG | S_IRWXO))
+		return heft_fail(err, HEFT_EREFUSED,
+				 "the token in %s can be read by others\nchmod 600 %s", path, path);
+	for (const char *c = token; *c; c++)
+		if (*c <= ' ' || *c == 0x7f)
+			return heft_fail(err, HEFT_EREFUSED,
+					 "the token in %s has blanks or control characters", path);
+	if (strlen(token) < LEAST_TOKEN)
+		return heft_fail(err, HEFT_EREFUSED,
+				 "the token in %s is shorter than %d characters\n"
+				 "(umask 077; openssl rand -hex 16 > %s) makes a good one",
+				 path, LEAST_TOKEN, path);
+	return 0;
+}
+
+int http_read_token(const char *path, char *token, size_t size, struct heft_error *err)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		int rc = heft_fail_errno(err, "cannot read the token file %s", path);
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	FILE *in = fdopen(fd, "r");
+	if (!in || !fgets(token, (int)size, in))
+		*token = 0;
+	if (in)
+		fclose(in);
+	else
+		close(fd);
+	size_t length = strcspn(token, "\r\n");
+	if (length + 1 == size)
+		return heft_fail(err, HEFT_EREFUSED, "the token in %s is too long", path);
+	token[length] = 0;
+	return check_token(path, &st, token, err);
+}

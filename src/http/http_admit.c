@@ -1,0 +1,157 @@
+/* Who is let in: the form and size of a request, its path and method, the names it calls us by, its
+ * token. Whoever is not gets the reason, and what to do about it, but never an echo of what it sent.
+ * Called by the network's thread when the headers of a request are there. */
+#include "http/http_state.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool path_matches(const struct http_route *r, const char *path, const char **rest)
+{
+	size_t length = strlen(r->path);
+	*rest = "";
+	if (length && r->path[length - 1] == '*') {
+		if (strncmp(r->path, path, length - 1) != 0)
+			return false;
+		*rest = path + length - 1;
+		return true;
+	}
+	return strcmp(r->path, path) == 0;
+}
+
+static void refuse_path(struct http_connection *c)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&text, &bytes);
+	if (!out)
+		return;
+	fputs("404: nothing is served under this path. There is:\n", out);
+	for (const struct http_route *r = c->server->routes; r->path; r++) {
+		int length = (int)strcspn(r->path, "*");
+		if (strcmp(r->method, "GET") == 0)
+			fprintf(out, "  %.*s\n", length, r->path);
+	}
+	if (fclose(out) == 0)
+		http_answer_body(&c->answer, 404, "text/plain; charset=utf-8", text, bytes);
+	else
+		free(text);
+}
+
+static void find_route(struct http_connection *c, const char *method, const char *path)
+{
+	char allow[32] = "";
+	for (const struct http_route *r = c->server->routes; r->path; r++) {
+		const char *rest;
+		if (!path_matches(r, path, &rest))
+			continue;
+		if (strcmp(r->method, method) == 0) {
+			c->route = r;
+			c->request.rest = rest;
+			return;
+		}
+		if (!strstr(allow, r->method)) {
+			strcat(allow, *allow ? ", " : "");
+			strcat(allow, strcmp(r->method, "GET") == 0 ? "GET, HEAD" : "POST");
+		}
+	}
+	if (!*allow) {
+		refuse_path(c);
+		return;
+	}
+	http_answer_text(&c->answer, 405, "this path takes %s only\n", allow);
+	http_answer_header(&c->answer, "Allow", allow);
+}
+
+enum credentials { ABSENT, WRONG, RIGHT };
+
+static enum credentials credentials_of(const struct http_connection *c)
+{
+	const char *token = c->server->o.token;
+	const char *header = http_header(&c->request, "Authorization");
+	const char *query = http_query(&c->request, "token");
+	char password[512];
+	bool right = query && http_token_equal(token, query);
+	if (header && strncasecmp(header, "Bearer ", 7) == 0)
+		right = right || http_token_equal(token, header + 7);
+	else if (header && http_basic_password(header, password, sizeof password))
+		right = right || http_token_equal(token, password);
+	return right ? RIGHT : header || query ? WRONG : ABSENT;
+}
+
+/* Host, Origin, token. True: it may go on. */
+static bool may_ask(struct http_connection *c)
+{
+	struct http_server *s = c->server;
+	const char *host = http_header(&c->request, "Host");
+	const char *origin = http_header(&c->request, "Origin");
+	bool post = strcmp(c->request.method, "POST") == 0;
+	if (s->o.check_host && host && !http_host_is_own(&s->own, host)) {
+		http_answer_text(&c->answer, 403,
+				 "this server does not go by the name in the Host header\n"
+				 "ask for http://%s:%u/ or http://localhost:%u/\n",
+				 s->own.any ? "127.0.0.1" : s->own.address, s->port, s->port);
+		return false;
+	}
+	/* Browsers send passwords along with other pages' requests; those can change nothing here. */
+	if ((s->o.check_host || post) && origin && !http_origin_is_host(origin, host)) {
+		http_answer_text(&c->answer, 403, "requests of other servers' pages are refused\n");
+		return false;
+	}
+	if (!s->o.token || c->route->open)
+		return true;
+	switch (credentials_of(c)) {
+	case RIGHT:
+		return true;
+	case WRONG:
+		http_answer_text(&c->answer, 403, "this is not the token of this server\n");
+		return false;
+	default:
+		http_answer_text(
+			&c->answer, 401,
+			"a token is needed: the header \"Authorization: Bearer TOKEN\", "
+			"?token=TOKEN,\nor http://x:TOKEN@... where programs take passwords\n");
+		return false;
+	}
+}
+
+/* Where nothing but the connection's own bytes was looked at: sizes, number, form. */
+static bool well_formed(struct http_connection *c)
+{
+	struct http_server *s = c->server;
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+	if (info && info->header_size > HTTP_HEADERS) {
+		http_answer_text(&c->answer, 431, "the headers of a request may have %d bytes\n",
+				 HTTP_HEADERS);
+		return false;
+	}
+	if (c->nul) { /* would end a text where its sender did not */
+		http_answer_text(&c->answer, 400, "a NUL byte has no place in an address\n");
+		return false;
+	}
+	pthread_mutex_lock(&s->lock);
+	bool full = s->client_count > s->o.limits.connections;
+	bool say = full && s->o.say && monotonic_ns() > after(s->said_full_ns, 60 * SECOND);
+	if (say)
+		s->said_full_ns = monotonic_ns();
+	pthread_mutex_unlock(&s->lock);
+	if (say)
+		s->o.say("HTTP: too many connections; further ones are told to come again");
+	if (full) {
+		http_answer_text(&c->answer, 503, "too many connections; please come again\n");
+		http_answer_header(&c->answer, "Retry-After", "5");
+	}
+	return !full;
+}
+
+void http_admit(struct http_connection *c, const char *method, const char *path)
+{
+	if (!well_formed(c))
+		return;
+	find_route(c, method, path);
+	if (c->route && !may_ask(c))
+		c->route = NULL;
+}

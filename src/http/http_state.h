@@ -1,0 +1,86 @@
+/* Inside src/http: the server, its clients and their requests, for http.c and http_admit.c,
+ * which decides who is let in. */
+#ifndef HEFT_HTTP_HTTP_STATE_H
+#define HEFT_HTTP_HTTP_STATE_H
+
+#include "hosted/monotonic.h"
+#include "http/http_parts.h"
+
+#include <pthread.h>
+
+#define SECOND 1000000000ull
+#define NEVER UINT64_MAX
+
+enum {
+	HTTP_WORKERS = 4,
+	HTTP_HEADERS = 16 * 1024, /* bytes of a request's: 431 above */
+};
+
+struct MHD_Connection;
+struct MHD_Daemon;
+
+struct client { /* a socket */
+	struct client *next, **at;
+	int fd;
+	bool asking;  /* a request has begun */
+	bool reading; /* ... or may begin, and is not complete */
+	uint64_t since_ns, deadline_ns;
+};
+
+enum state {
+	READING,
+	WORKING, /* or in the queue for it */
+	WAITING, /* in the list */
+	READY,
+	GONE, /* the client, while nobody looked */
+};
+
+struct http_connection {
+	struct http_server *server;
+	struct MHD_Connection *mhd;
+	struct client *client;
+	struct http_connection *next; /* in the queue, or the list */
+	char *query;
+	bool begun, head, stream, done, nul;
+	enum state state;
+	const struct http_route *route;
+	struct http_request request;
+	struct http_answer answer;
+	char *body;
+	size_t body_bytes, body_capacity, too_much_bytes;
+	uint64_t due_ns;
+	size_t sent; /* of the events */
+	void *kept;  /* of a stream, as long as it lives */
+	void (*drop)(void *kept);
+};
+
+struct http_server {
+	struct http_options o;
+	const struct http_route *routes;
+	struct http_own_names own;
+	uint16_t port;
+	struct MHD_Daemon *daemon;
+	pthread_t workers[HTTP_WORKERS], clock;
+	uint32_t worker_count;
+	bool has_clock;
+	pthread_mutex_t lock;
+	pthread_cond_t work, tick, calm;
+	bool stopping;
+	struct http_connection *queue, **queue_end;
+	struct http_connection *waiting;
+	struct client *clients;
+	uint32_t sockets; /* at most; those above the limit of connections get 503 */
+	uint32_t client_count, active; /* requests that were begun and not ended */
+	uint64_t requests, refused, failed;
+	uint64_t said_full_ns;
+};
+
+static inline uint64_t after(uint64_t now, uint64_t ns)
+{
+	return ns < NEVER - now ? now + ns : NEVER;
+}
+
+/* Finds the route of a request (c->route), or fills in the answer why there is none. */
+void http_admit(struct http_connection *c, const char *method, const char *path);
+
+#endif

@@ -1,0 +1,522 @@
+/* The document "summary": what was recorded, how well, its totals, and its findings,
+ * each with the selection that shows its proof. */
+#include "profile/site_callers.h"
+#include "pages/view_documents.h"
+#include "pages/view_names.h"
+#include "pages/view_series.h"
+
+#include "profile/process_groups.h"
+#include "report/report_words.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *end_name(enum profile_end end)
+{
+	switch (end) {
+	case PROFILE_END_EXIT:
+		return "exit";
+	case PROFILE_END_SIGNAL:
+		return "signal";
+	case PROFILE_END_DETACHED:
+		return "detached";
+	case PROFILE_END_EXEC:
+		return "exec";
+	case PROFILE_END_UNKNOWN:
+		return "unknown";
+	case PROFILE_END_RUNNING:
+		break;
+	}
+	return "running";
+}
+
+static void write_command(struct json_writer *w, const struct view_query *q, const char **argv,
+			  uint32_t argc)
+{
+	json_write_key(w, "command");
+	json_write_array(w);
+	for (uint32_t i = 0; i < argc && (!q->most || i < q->most); i++) {
+		struct view_name room;
+		json_write_string(w, view_cut(q, argv[i], &room));
+	}
+	json_write_array_end(w);
+}
+
+static void write_start(struct json_writer *w, const struct profile *p)
+{
+	char start[40] = "";
+	time_t seconds = (time_t)(p->start_unix_ns / 1000000000);
+	struct tm tm;
+	if (p->start_unix_ns && gmtime_r(&seconds, &tm))
+		strftime(start, sizeof start, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_write_key_string(w, "start", start);
+}
+
+void view_span(const struct view_part *part, uint64_t *start_ns, uint64_t *end_ns)
+{
+	*start_ns = 0;
+	*end_ns = part->p->duration_ns;
+	if (part->site_of_id)
+		process_span(part->p, start_ns, end_ns);
+}
+
+static void write_head(struct json_writer *w, const struct view_query *q, struct view_recording *r,
+		       const struct view_part *part)
+{
+	const struct profile *p = part->p;
+	uint64_t start_ns, end_ns;
+	json_write_key_string(w, "id", view_recording_id(r));
+	json_write_key_string(w, "name", view_recording_name(r));
+	write_command(w, q, p->argv, p->argc);
+	json_write_key_int(w, "pid", p->pid);
+	json_write_key_string(w, "format", p->format);
+	json_write_key_string(w, "mode", p->rate_bytes ? "sample" : "exact");
+	json_write_key_uint(w, "rateBytes", p->rate_bytes);
+	write_start(w, p);
+	json_write_key_uint(w, "durationNs", p->duration_ns);
+	view_span(part, &start_ns, &end_ns);
+	json_write_key_uint(w, "startNs", start_ns);
+	json_write_key_uint(w, "endNs", end_ns);
+	json_write_key_string(w, "end", part->live ? "running" : end_name(p->end));
+	json_write_key_string(w, "endWords",
+			      part->live                       ? "still running"
+			      : strcmp(p->format, "heft") == 0 ? words_end(p).text
+							       : "");
+	json_write_key_bool(w, "complete", p->complete);
+	json_write_key_bool(w, "live", part->live);
+}
+
+static bool names_files(const struct profile *p)
+{
+	for (uint32_t i = 0; i < p->frame_count; i++)
+		if (p->frames[i].file)
+			return true;
+	return false;
+}
+
+static void write_has(struct json_writer *w, const struct view_part *part)
+{
+	const struct profile *p = part->p, *everything = p->lender ? p->lender : p;
+	bool events = view_part_has_events(part);
+	json_write_key(w, "has");
+	json_write_object(w);
+	json_write_key_bool(w, "peak", p->has & PROFILE_HAS_PEAK);
+	json_write_key_bool(w, "live", p->has & PROFILE_HAS_LIVE);
+	json_write_key_bool(w, "allocated", p->has & PROFILE_HAS_ALLOCATED);
+	json_write_key_bool(w, "times", events && p->duration_ns);
+	json_write_key_bool(w, "windows", events);
+	json_write_key_bool(w, "lifetimes", p->lifetimes && (p->has & PROFILE_HAS_LIFETIMES));
+	json_write_key_bool(w, "heatmap", events);
+	json_write_key_bool(w, "threads", (p->has & PROFILE_HAS_THREADS) && everything->thread_count);
+	json_write_key_bool(w, "matrix", everything->handover_count > 0);
+	json_write_key_bool(w, "sizes", events || p->size_count);
+	json_write_key_bool(w, "temporary", p->has & PROFILE_HAS_TEMPORARY);
+	json_write_key_bool(w, "ledger", false);
+	json_write_key_bool(w, "source", names_files(p));
+	json_write_object_end(w);
+}
+
+static uint64_t peak_rss_time(const struct profile *p)
+{
+	const struct profile_rss *most = NULL;
+	for (uint32_t i = 0; i < p->rss_count; i++)
+		if (!most || p->rss[i].bytes > most->bytes)
+			most = &p->rss[i];
+	return most ? most->time_ns : 0;
+}
+
+static void write_totals(struct json_writer *w, const struct profile *p)
+{
+	const struct profile_totals *t = &p->totals;
+	json_write_key(w, "totals");
+	json_write_object(w);
+	json_write_key_uint(w, "allocations", t->allocations);
+	json_write_key_uint(w, "reallocations", t->reallocations);
+	json_write_key_uint(w, "frees", t->frees);
+	json_write_key_uint(w, "allocatedBytes", t->allocated_bytes);
+	json_write_key_uint(w, "peakBytes", t->peak_bytes);
+	json_write_key_uint(w, "peakBlocks", t->peak_blocks);
+	json_write_key_uint(w, "peakTimeNs", t->peak_time_ns);
+	json_write_key_uint(w, "liveBytes", t->live_bytes);
+	json_write_key_uint(w, "liveBlocks", t->live_blocks);
+	json_write_key_uint(w, "leftBytes", t->left_bytes);
+	json_write_key_uint(w, "leftBlocks", t->left_blocks);
+	json_write_key_uint(w, "temporary", t->temporary);
+	json_write_key_uint(w, "threads", t->threads);
+	json_write_key_uint(w, "dropped", t->dropped);
+	json_write_key_uint(w, "peakRssBytes", t->peak_rss_bytes);
+	json_write_key_uint(w, "peakRssTimeNs", peak_rss_time(p));
+	json_write_object_end(w);
+	if (!p->errors)
+		return;
+	const struct profile_errors *e = &p->total_errors;
+	json_write_key(w, "errors");
+	json_write_object(w);
+	json_write_key_uint(w, "allocations", e->allocations);
+	json_write_key_uint(w, "allocatedBytes", e->allocated_bytes);
+	json_write_key_uint(w, "peakBytes", e->peak_bytes);
+	json_write_key_uint(w, "peakBlocks", e->peak_blocks);
+	json_write_key_uint(w, "liveBytes", e->live_bytes);
+	json_write_key_uint(w, "liveBlocks", e->live_blocks);
+	json_write_object_end(w);
+}
+
+/* ---- quality: the badge, and why */
+
+enum quality { QUALITY_GOOD, QUALITY_FAIR, QUALITY_POOR };
+
+static void worsen(enum quality *level, enum quality to)
+{
+	if (to > *level)
+		*level = to;
+}
+
+static enum quality quality_of(const struct view_part *part)
+{
+	const struct profile *p = part->p;
+	enum quality level = p->rate_bytes ? QUALITY_FAIR : QUALITY_GOOD;
+	for (uint32_t i = 0; i < p->note_count; i++)
+		/* Of one that is still being written, the end is not missing. */
+		if (p->notes[i].kind == PROFILE_NOTE_WARNING && !part->live)
+			worsen(&level, QUALITY_FAIR);
+	if (p->unseen) /* the numbers are of a small part of the program's memory */
+		worsen(&level, QUALITY_POOR);
+	for (uint32_t i = 0; part->findings && i < findings_count(part->findings); i++)
+		if (findings_get(part->findings, i)->kind == FINDING_PROFILE_QUALITY)
+			worsen(&level, QUALITY_FAIR);
+	if (p->totals.dropped)
+		worsen(&level, QUALITY_POOR);
+	return level;
+}
+
+static void write_quality(struct json_writer *w, const struct view_part *part)
+{
+	static const char *const names[] = {"good", "fair", "poor"};
+	const struct profile *p = part->p;
+	json_write_key(w, "quality");
+	json_write_object(w);
+	json_write_key_string(w, "level", names[quality_of(part)]);
+	json_write_key(w, "words");
+	json_write_array(w);
+	if (p->rate_bytes) {
+		char text[120];
+		snprintf(text, sizeof text, "estimates: one sample for each %s on average",
+			 words_bytes(p->rate_bytes).text);
+		json_write_string(w, text);
+	} else if (strcmp(p->format, "heft") == 0) {
+		json_write_string(w, p->unseen ? "every allocation by malloc was recorded"
+					       : "exact: every allocation was recorded");
+	}
+	for (uint32_t i = 0; i < p->note_count; i++)
+		if (p->notes[i].kind == PROFILE_NOTE_WARNING &&
+		    (!part->live || p->notes[i].text == p->unseen))
+			json_write_string(w, p->notes[i].text);
+	for (uint32_t i = 0; part->findings && i < findings_count(part->findings); i++)
+		if (findings_get(part->findings, i)->kind == FINDING_PROFILE_QUALITY)
+			json_write_string(w, findings_get(part->findings, i)->summary);
+	json_write_array_end(w);
+	json_write_object_end(w);
+}
+
+static void write_notes(struct json_writer *w, const struct view_query *q, const struct profile *p)
+{
+	json_write_key(w, "notes");
+	json_write_array(w);
+	for (uint32_t i = 0; i < p->note_count && (!q->most || i < q->most); i++) {
+		json_write_object(w);
+		json_write_key_bool(w, "warning", p->notes[i].kind == PROFILE_NOTE_WARNING);
+		json_write_key_uint(w, "timeNs", p->notes[i].time_ns);
+		json_write_key_string(w, "text", p->notes[i].text);
+		json_write_object_end(w);
+	}
+	json_write_array_end(w);
+}
+
+/* ---- findings */
+
+/* A function's name as an expression that matches it and nothing else that is likely. */
+static void write_focus(struct json_writer *w, const char *function)
+{
+	char text[600];
+	size_t n = 0;
+	for (const char *c = function; *c && n + 3 < sizeof text && c - function < 250; c++) {
+		if (strchr("\\^$.|?*+()[]{}", *c))
+			text[n++] = '\\';
+		text[n++] = *c;
+	}
+	text[n] = 0;
+	json_write_key_string(w, "focus", text);
+}
+
+/* What shows the proof of a finding. */
+static const struct proof {
+	const char *view, *mode, *metric;
+	bool late; /* from a fifth of the run on: what a start builds up is no growth */
+} proofs[FINDING_KINDS] = {
+	[FINDING_UNBOUNDED_QUEUE] = {"lifetimes", "live", "bytes", false},
+	[FINDING_PER_INSTANCE_COST] = {"flame", "live", "bytes", false},
+	[FINDING_GROWTH_SLACK] = {"flame", "allocated", "bytes", false},
+	[FINDING_ALLOCATOR_ROUNDING] = {"sizes", "live", "bytes", false},
+	[FINDING_GROWING_SITE] = {"flame", "grew", "bytes", true},
+	[FINDING_TEMPORARY_CHURN] = {"flame", "churn", "count", false},
+	[FINDING_PROFILE_QUALITY] = {"findings", "live", "bytes", false},
+};
+
+static void write_explain(struct json_writer *w, const struct view_part *part,
+			  const struct profile *p, const struct finding *f)
+{
+	uint64_t start_ns, end_ns;
+	const struct proof *proof = &proofs[f->kind];
+	json_write_key(w, "explain");
+	json_write_object(w);
+	json_write_key_string(w, "view", proof->view ? proof->view : "sites");
+	json_write_key_string(w, "mode", proof->mode ? proof->mode : "live");
+	json_write_key_string(w, "metric", proof->metric ? proof->metric : "bytes");
+	if (strcmp(proof->mode ? proof->mode : "live", "live") == 0)
+		json_write_key_string(w, "at", "peak");
+	if (proof->late) {
+		view_span(part, &start_ns, &end_ns);
+		json_write_key_uint(w, "from", start_ns + (end_ns - start_ns) / 5);
+		json_write_key_uint(w, "to", end_ns);
+	}
+	if (f->site < p->site_count && p->sites[f->site].node != PROFILE_NONE)
+		write_focus(w, view_user_function(p, p->sites[f->site].node));
+	json_write_object_end(w);
+}
+
+static void write_part(struct json_writer *w, const struct view_query *q, const struct profile *p,
+		       const struct evidence_part *x)
+{
+	json_write_object(w);
+	view_write_name(w, q, "function", x->function);
+	view_write_name(w, q, "where", x->where);
+	json_write_key_uint(w, "bytes", x->bytes);
+	json_write_key(w, "share");
+	json_write_real(w, x->share);
+	json_write_key_uint(w, "site", x->site < p->site_count ? p->sites[x->site].id : 0);
+	json_write_object_end(w);
+}
+
+static void write_value(struct json_writer *w, const struct view_query *q, const struct profile *p,
+			const struct evidence *e)
+{
+	char rate[60];
+	switch (e->type) {
+	case EVIDENCE_COUNT:
+		json_write_string(w, words_count(e->number).text);
+		return;
+	case EVIDENCE_BYTES:
+		json_write_string(w, words_bytes(e->number).text);
+		return;
+	case EVIDENCE_RATE:
+		snprintf(rate, sizeof rate, "%s/s", words_bytes(e->number).text);
+		json_write_string(w, rate);
+		return;
+	case EVIDENCE_TIME_NS:
+		json_write_string(w, words_duration(e->number).text);
+		return;
+	case EVIDENCE_SHARE:
+		json_write_string(w, words_percent(e->share).text);
+		return;
+	case EVIDENCE_TEXT:
+		json_write_string(w, e->text);
+		return;
+	case EVIDENCE_TEXTS:
+		json_write_array(w);
+		for (uint32_t i = 0; i < e->count; i++)
+			json_write_string(w, e->texts[i]);
+		json_write_array_end(w);
+		return;
+	case EVIDENCE_PARTS:
+		json_write_array(w);
+		for (uint32_t i = 0; i < e->count; i++)
+			write_part(w, q, p, &e->parts[i]);
+		json_write_array_end(w);
+		return;
+	}
+}
+
+/* "backlog_blocks" as "backlog blocks" */
+static void write_evidence(struct json_writer *w, const struct view_query *q,
+			   const struct profile *p, const struct evidence *e)
+{
+	char name[80];
+	snprintf(name, sizeof name, "%s", e->name);
+	for (char *c = name; *c; c++)
+		if (*c == '_')
+			*c = ' ';
+	json_write_object(w);
+	json_write_key_string(w, "name", name);
+	json_write_key(w, "value");
+	write_value(w, q, p, e);
+	json_write_object_end(w);
+}
+
+static void write_finding(struct json_writer *w, const struct view_query *q,
+			  const struct view_part *part, const struct profile *p,
+			  const struct finding *f, const char *callers)
+{
+	uint32_t id = f->site < p->site_count ? p->sites[f->site].id : 0;
+	json_write_object(w);
+	json_write_key_string(w, "kind", finding_kind_name(f->kind));
+	json_write_key_string(w, "severity", finding_severity_name(f->severity));
+	json_write_key_uint(w, "bytes", f->bytes);
+	json_write_key_string(w, "summary", f->summary);
+	json_write_key_string(w, "advice", f->advice);
+	json_write_key_uint(w, "site", id);
+	json_write_key(w, "where");
+	if (id)
+		view_write_place(w, q, p, p->sites[f->site].node);
+	else
+		json_write_null(w);
+	view_write_name(w, q, "callers", callers);
+	json_write_key(w, "evidence");
+	json_write_array(w);
+	for (uint32_t i = 0; i < f->evidence_count; i++)
+		write_evidence(w, q, p, &f->evidence[i]);
+	json_write_array_end(w);
+	view_write_trend(w, "trend", part->whole, view_part_site(part, id));
+	write_explain(w, part, p, f);
+	json_write_object_end(w);
+}
+
+static void write_findings(struct json_writer *w, const struct view_query *q,
+			   const struct view_part *part)
+{
+	/* They name sites of everything. */
+	const struct profile *p = part->p->lender ? part->p->lender : part->p;
+	uint32_t count = part->findings ? findings_count(part->findings) : 0, listed = 0, at = 0;
+	uint32_t *sites = malloc(((size_t)count + 1) * sizeof *sites);
+	for (uint32_t i = 0; sites && i < count; i++) {
+		uint32_t site = findings_get(part->findings, i)->site;
+		if (site < p->site_count)
+			sites[listed++] = site;
+	}
+	/* Without memory for it, findings that read the same do. */
+	struct site_callers *callers = sites ? site_callers_new(p, sites, listed) : NULL;
+	json_write_key(w, "findings");
+	json_write_array(w);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct finding *f = findings_get(part->findings, i);
+		bool has_site = f->site < p->site_count;
+		const char *behind = has_site ? site_callers_text(callers, at++) : NULL;
+		/* Those of chosen processes are about sites that these have. */
+		if (!part->site_of_id ||
+		    (has_site && view_part_site(part, p->sites[f->site].id)))
+			write_finding(w, q, part, p, f, behind);
+	}
+	json_write_array_end(w);
+	site_callers_free(callers);
+	free(sites);
+}
+
+/* ---- processes and threads */
+
+/* As much of a command as a table shows. */
+static void write_short_command(struct json_writer *w, const struct view_query *q,
+				const struct profile_process *x)
+{
+	enum { SHOWN_BYTES = 200 };
+	uint32_t words = 0;
+	for (size_t bytes = 0; words < x->argc && bytes < SHOWN_BYTES; words++)
+		bytes += strlen(x->argv[words]);
+	write_command(w, q, x->argv, words);
+}
+
+static void write_process(struct json_writer *w, const struct view_query *q,
+			  const struct profile *p, const struct profile_process *x)
+{
+	const struct profile_totals *t = &x->totals;
+	struct view_name room;
+	json_write_object(w);
+	json_write_key_uint(w, "number", x->number);
+	json_write_key_int(w, "pid", x->pid);
+	json_write_key_int(w, "ppid", x->ppid);
+	json_write_key_string(w, "program", view_cut(q, process_program(x), &room));
+	write_short_command(w, q, x);
+	json_write_key_string(w, "end", end_name(x->end));
+	json_write_key_uint(w, "startNs", x->start_ns);
+	json_write_key_uint(w, "runNs", process_run_ns(p, x));
+	json_write_key_uint(w, "peakBytes", t->peak_bytes);
+	json_write_key_uint(w, "peakRssBytes", t->peak_rss_bytes);
+	json_write_key_uint(w, "leftBytes", t->left_bytes);
+	json_write_key_uint(w, "leftBlocks", t->left_blocks);
+	json_write_key_uint(w, "allocatedBytes", t->allocated_bytes);
+	json_write_object_end(w);
+}
+
+/* Greatest first, so that a file that holds only some has those. */
+static int write_processes(struct json_writer *w, const struct view_query *q,
+			   const struct profile *p)
+{
+	struct process_groups g;
+	int rc = process_groups_init(&g, p, PROCESSES_EACH);
+	if (rc < 0)
+		return rc;
+	json_write_key_uint(w, "processCount", profile_count_processes(p));
+	json_write_key_string(w, "threadWords", words_threads(p).text);
+	json_write_key(w, "processes");
+	json_write_array(w);
+	for (uint32_t i = 0; i < g.count && (!q->most || i < q->most); i++)
+		write_process(w, q, p, &p->processes[g.list[i].greatest]);
+	json_write_array_end(w);
+	process_groups_fini(&g);
+	return 0;
+}
+
+static void write_threads(struct json_writer *w, const struct view_query *q,
+			  const struct profile *p)
+{
+	json_write_key(w, "threads");
+	json_write_array(w);
+	for (uint32_t i = 0; i < p->thread_count && (!q->most || i < q->most); i++) {
+		const struct profile_thread *t = &p->threads[i];
+		json_write_object(w);
+		json_write_key_int(w, "pid", t->pid);
+		json_write_key_int(w, "tid", t->tid);
+		json_write_key_string(w, "name", t->name);
+		json_write_key_uint(w, "allocations", t->allocations);
+		json_write_key_uint(w, "allocatedBytes", t->allocated_bytes);
+		json_write_object_end(w);
+	}
+	json_write_array_end(w);
+}
+
+int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_query *q,
+			const char *const *pruned, struct heft_error *err)
+{
+	const struct view_part *part = NULL;
+	struct json_writer w;
+	int rc = view_recording_processes(r, q, &part, err);
+	if (rc < 0)
+		return rc;
+	json_write_init(&w, out);
+	json_write_object(&w);
+	write_head(&w, q, r, part);
+	write_has(&w, part);
+	write_totals(&w, part->p);
+	write_quality(&w, part);
+	write_notes(&w, q, part->p);
+	write_findings(&w, q, part);
+	if (write_processes(&w, q, part->p) < 0)
+		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for the processes");
+	write_threads(&w, q, part->p);
+	if (pruned) {
+		json_write_key(&w, "pruned");
+		json_write_array(&w);
+		for (; *pruned; pruned++)
+			json_write_string(&w, *pruned);
+		json_write_array_end(&w);
+	}
+	json_write_object_end(&w);
+	view_part_drop(part);
+	return rc;
+}
+
+int view_summary(FILE *out, struct view_recording *r, const struct view_query *q,
+		 struct heft_error *err)
+{
+	return view_summary_pruned(out, r, q, NULL, err);
+}

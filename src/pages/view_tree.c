@@ -1,0 +1,250 @@
+/* The documents "tree" and "sandwich": call stacks of a selection as one tree.
+ *
+ * A sandwich is two trees around one function: of a stack, what lies outside its
+ * outermost call of the function, and what lies inside. So every byte counts once,
+ * recursion or not, and both trees add up to the same. */
+#include "profile/folded_profile.h"
+#include "pages/view_calls.h"
+#include "pages/view_documents.h"
+#include "pages/view_measure.h"
+#include "pages/view_names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A tree from the allocation up has hardly a node in common between stacks: of this many the rest is
+ * too small to be seen. */
+enum { MOST_NODES = 2000000 };
+
+struct stacks {
+	const struct view_part *part;
+	struct folded_profile folded;
+	const struct profile *p; /* its deep stacks are folded */
+	struct view_measure measure;
+	uint64_t *values; /* by site */
+	uint32_t *order;  /* sites that have any, greatest first */
+	uint32_t count;
+};
+
+struct by_value {
+	uint64_t value;
+	uint32_t site;
+};
+
+static int greatest_first(const void *a, const void *b)
+{
+	const struct by_value *x = a, *y = b;
+	if (x->value != y->value)
+		return x->value > y->value ? -1 : 1;
+	return x->site < y->site ? -1 : x->site > y->site;
+}
+
+static int rank_sites(struct stacks *s)
+{
+	size_t room = (size_t)s->p->site_count + 1;
+	struct by_value *list = malloc(room * sizeof *list);
+	s->values = view_values(&s->measure, s->p);
+	s->order = malloc(room * sizeof *s->order);
+	if (list && s->values && s->order) {
+		for (uint32_t i = 0; i < s->p->site_count; i++) {
+			if (s->values[i])
+				list[s->count++] = (struct by_value){s->values[i], i};
+		}
+		qsort(list, s->count, sizeof *list, greatest_first);
+		for (uint32_t i = 0; i < s->count; i++)
+			s->order[i] = list[i].site;
+	}
+	free(list);
+	return list && s->values && s->order ? 0 : HEFT_ENOMEM;
+}
+
+static int open_stacks(struct stacks *s, struct view_recording *r, const struct view_query *q,
+		       enum view_extent extent, struct heft_error *err)
+{
+	*s = (struct stacks){0};
+	int rc = view_recording_part(r, q, extent, &s->part, err);
+	if (rc < 0)
+		return rc;
+	s->p = s->part->p;
+	rc = view_measure_of(&s->measure, q, s->p, err);
+	if (rc == 0 && folded_profile_init(&s->folded, s->p, q->invert) < 0)
+		return heft_fail(err, HEFT_ENOMEM, "not enough memory for this tree");
+	if (s->folded.view)
+		s->p = s->folded.view;
+	if (rc == 0 && rank_sites(s) < 0)
+		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for this tree");
+	return rc;
+}
+
+static void close_stacks(struct stacks *s)
+{
+	free(s->values);
+	free(s->order);
+	folded_profile_fini(&s->folded);
+	view_part_drop(s->part);
+}
+
+static struct view_amount amount_of(const struct stacks *s, uint32_t site)
+{
+	const struct profile_site *x = &s->p->sites[site];
+	double blocks = (double)(x->frees + x->live_blocks);
+	return (struct view_amount){.value = s->values[site],
+				    .lifetimes = (double)x->lifetime.mean_ns * blocks,
+				    .blocks = blocks};
+}
+
+static struct view_tree_shape shape_of(const struct stacks *s, const struct view_query *q)
+{
+	struct view_tree_shape shape = {.limit = q->limit,
+					.unit = view_unit(&s->measure),
+					.lifetimes = s->p->has & PROFILE_HAS_MEAN_LIFETIME};
+	shape.has_error = view_error(&s->measure, s->p, PROFILE_NONE, &shape.error);
+	return shape;
+}
+
+static int build_tree(struct view_calls *c, const struct stacks *s, bool invert)
+{
+	uint32_t *ids = NULL;
+	int rc = view_functions_add(&c->functions, s->p, s->values, &ids);
+	for (uint32_t i = 0; i < s->count && rc == 0; i++) {
+		struct view_amount amount = amount_of(s, s->order[i]);
+		const struct profile_site *x = &s->p->sites[s->order[i]];
+		if (s->p->by_process && x->labels < s->p->label_set_count)
+			rc = view_functions_add_process(
+				&c->functions, &s->p->label_sets[x->labels], &c->outermost);
+		if (rc == 0)
+			rc = view_calls_add(c, s->p, ids, x->node, PROFILE_NONE, !invert, &amount);
+	}
+	free(ids);
+	view_calls_settle(c);
+	return rc;
+}
+
+static int write_tree(struct json_writer *w, const struct stacks *s, const struct view_query *q,
+		      struct heft_error *err)
+{
+	struct view_calls c;
+	int rc = view_calls_init(&c, MOST_NODES);
+	if (rc == 0)
+		rc = build_tree(&c, s, q->invert);
+	if (rc < 0) {
+		heft_fail(err, rc, "not enough memory for this tree");
+	} else {
+		struct view_tree_shape shape = shape_of(s, q);
+		shape.root = q->root;
+		rc = view_calls_write(&c, w, q, &shape, err);
+	}
+	view_calls_fini(&c);
+	return rc;
+}
+
+int view_tree(FILE *out, struct view_recording *r, const struct view_query *q,
+	      struct heft_error *err)
+{
+	struct stacks s;
+	struct json_writer w;
+	static const enum view_extent extents[] = {
+		[VIEW_PROCESSES_MERGED] = VIEW_BY_PROCESS,
+		[VIEW_PROCESSES_EACH] = VIEW_EACH_PROCESS,
+		[VIEW_PROCESSES_NONE] = VIEW_NO_SIZES,
+	};
+	/* The root of a single one would say nothing. */
+	enum view_extent extent = q->has_process ? VIEW_NO_SIZES : extents[q->processes];
+	int rc = open_stacks(&s, r, q, extent, err);
+	json_write_init(&w, out);
+	if (rc == 0)
+		rc = write_tree(&w, &s, q, err);
+	close_stacks(&s);
+	return rc;
+}
+
+/* ---- sandwich */
+
+/* Names may have been cut on their way to the page. */
+static bool is_called(const struct view_query *q, const char *name, const char *asked)
+{
+	struct view_name room;
+	return strcmp(name, asked) == 0 || strcmp(view_cut(q, name, &room), asked) == 0;
+}
+
+static bool *frames_of_function(const struct profile *p, const struct view_query *q)
+{
+	bool *frames = calloc((size_t)p->frame_count + 1, sizeof *frames);
+	for (uint32_t i = 0; frames && i < p->frame_count; i++) {
+		const struct profile_frame *f = &p->frames[i];
+		const char *module =
+			f->module < p->module_count ? profile_module_name(p, f->module) : "";
+		frames[i] = is_called(q, f->function, q->function) &&
+			    (!q->module || is_called(q, module, q->module));
+	}
+	return frames;
+}
+
+/* One of the two trees. */
+static int build_side(struct view_calls *c, const struct stacks *s, const bool *frames,
+		      bool callers)
+{
+	const struct profile *p = s->p;
+	uint32_t *ids = NULL;
+	int rc = view_functions_add(&c->functions, p, s->values, &ids);
+	for (uint32_t i = 0; i < s->count && rc == 0; i++) {
+		uint32_t node = p->sites[s->order[i]].node, outermost = PROFILE_NONE;
+		for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent)
+			if (frames[p->nodes[n].frame])
+				outermost = n;
+		if (outermost == PROFILE_NONE)
+			continue;
+		struct view_amount amount = amount_of(s, s->order[i]);
+		rc = callers ? view_calls_add(c, p, ids, outermost, PROFILE_NONE, false, &amount)
+			     : view_calls_add(c, p, ids, node, p->nodes[outermost].parent, true,
+					      &amount);
+	}
+	free(ids);
+	view_calls_settle(c);
+	return rc;
+}
+
+static int write_side(struct json_writer *w, const struct stacks *s, const struct view_query *q,
+		      const bool *frames, bool callers, struct heft_error *err)
+{
+	struct view_calls c;
+	int rc = view_calls_init(&c, MOST_NODES);
+	if (rc == 0)
+		rc = build_side(&c, s, frames, callers);
+	if (rc < 0) {
+		heft_fail(err, rc, "not enough memory for this tree");
+	} else {
+		struct view_tree_shape shape = shape_of(s, q);
+		shape.has_error = false; /* of everything, which this is not */
+		/* The function itself is the root, unless several modules have one of that name. */
+		shape.root = c.count > 1 && c.items[1].total == c.items[0].total ? "0" : NULL;
+		json_write_key(w, callers ? "callers" : "callees");
+		rc = view_calls_write(&c, w, q, &shape, err);
+	}
+	view_calls_fini(&c);
+	return rc;
+}
+
+int view_sandwich(FILE *out, struct view_recording *r, const struct view_query *q,
+		  struct heft_error *err)
+{
+	struct stacks s;
+	struct json_writer w;
+	bool *frames = NULL;
+	if (!q->function)
+		return heft_fail(err, HEFT_EUSAGE, "which function? function=NAME says it");
+	int rc = open_stacks(&s, r, q, VIEW_NO_SIZES, err);
+	if (rc == 0 && !(frames = frames_of_function(s.p, q)))
+		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for this tree");
+	json_write_init(&w, out);
+	if (rc == 0) {
+		json_write_object(&w);
+		rc = write_side(&w, &s, q, frames, true, err);
+		if (rc == 0)
+			rc = write_side(&w, &s, q, frames, false, err);
+		json_write_object_end(&w);
+	}
+	free(frames);
+	close_stacks(&s);
+	return rc;
+}

@@ -1,0 +1,245 @@
+/* Go's legacy text, which people read and `go tool pprof` parses:
+ *
+ *   heap profile: 3: 300 [5: 500] @ heapprofile
+ *   3: 300 [5: 500] @ 0x2bd0... 0x1c54...
+ *   #	0x1005	g	a.h:3	(inlined)
+ *   #	0x1005	f	a.c:5
+ *
+ * "heapprofile" says that the numbers are what they are: readers scale others by a sampling rate, and
+ * heft's are estimates already.
+ *
+ * The reader takes numbers behind @ for addresses and asks /debug/pprof/symbol for their names, one
+ * name for each. heft's addresses are those of files, so two modules may have the same one, and
+ * inlined functions share theirs. So a frame is given a number of its own there: a hash of what
+ * the frame says, the same in every snapshot, so that the server need not remember what it handed
+ * out. It is even, since readers subtract 1 (from a return address to its call) before they ask.
+ * Behind # stands the address in the file. */
+#include "pprof/pprof_text.h"
+
+#include "export/export_names.h"
+#include "hosted/name_words.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define UNKNOWN_STACK_NUMBER 2 /* of a site without a stack */
+
+static uint64_t text_hash(uint64_t before, const char *text)
+{
+	return XXH3_64bits_withSeed(text ? text : "", text ? strlen(text) : 0, before);
+}
+
+/* An even number that looks like an address of a program. */
+static uint64_t frame_number(const struct profile *p, const struct profile_frame *f)
+{
+	uint64_t h = text_hash(f->line, f->function);
+	h = text_hash(h, f->file);
+	h = text_hash(h, f->module < p->module_count ? p->modules[f->module].path : NULL);
+	return (h & 0x3ffffffffffe) | 0x400000000000;
+}
+
+static uint64_t *frame_numbers(const struct profile *p)
+{
+	uint64_t *numbers = malloc(((size_t)p->frame_count + 1) * sizeof *numbers);
+	for (uint32_t i = 0; numbers && i < p->frame_count; i++)
+		numbers[i] = frame_number(p, &p->frames[i]);
+	return numbers;
+}
+
+void pprof_write_name(FILE *out, const char *name)
+{
+	char piece[WORDS_GLYPH];
+	for (size_t n; (n = words_glyph(&name, piece)) > 0;)
+		fwrite(piece, 1, n, out);
+}
+
+static void write_sums(FILE *out, const struct profile_site *s)
+{
+	fprintf(out, "%" PRIu64 ": %" PRIu64 " [%" PRIu64 ": %" PRIu64 "] @", s->live_blocks,
+		s->live_bytes, s->allocations + s->reallocations, s->allocated_bytes);
+}
+
+static void write_frame(FILE *out, const struct profile *p, const struct profile_node *n)
+{
+	const struct profile_frame *f = &p->frames[n->frame];
+	fprintf(out, "#\t0x%" PRIx64 "\t", f->address);
+	pprof_write_name(out, f->function);
+	if (f->file) {
+		putc('\t', out);
+		pprof_write_name(out, f->file);
+		if (f->line)
+			fprintf(out, ":%" PRIu32, f->line);
+	} else if (f->module < p->module_count) {
+		putc('\t', out);
+		pprof_write_name(out, p->modules[f->module].path);
+	}
+	fputs(f->inlined ? "\t(inlined)\n" : "\n", out);
+}
+
+static void write_site(FILE *out, const struct profile *p, const struct profile_site *s,
+		       const uint64_t *numbers)
+{
+	write_sums(out, s);
+	if (s->node == PROFILE_NONE)
+		fprintf(out, " 0x%x", UNKNOWN_STACK_NUMBER);
+	for (uint32_t n = s->node; n != PROFILE_NONE; n = p->nodes[n].parent)
+		fprintf(out, " 0x%" PRIx64, numbers[p->nodes[n].frame]);
+	putc('\n', out);
+	if (s->node == PROFILE_NONE)
+		fputs("#\t0x0\t" EXPORT_UNKNOWN_STACK "\n", out);
+	for (uint32_t n = s->node; n != PROFILE_NONE; n = p->nodes[n].parent)
+		write_frame(out, p, &p->nodes[n]);
+	putc('\n', out);
+}
+
+static void write_about(FILE *out, const struct profile *p)
+{
+	fputs("# heft " HEFT_VERSION ", pid ", out);
+	fprintf(out, "%" PRId32 "\n# command:", p->pid);
+	for (uint32_t i = 0; i < p->argc; i++) {
+		putc(' ', out);
+		pprof_write_name(out, p->argv[i]);
+	}
+	if (p->rate_bytes)
+		fprintf(out,
+			"\n# estimates from samples, one for each %" PRIu64
+			" bytes allocated on average\n",
+			p->rate_bytes);
+	else
+		fputs("\n# every allocation was counted\n", out);
+	if (p->unseen) { /* its first line: what follows is a way out */
+		char first[512];
+		snprintf(first, sizeof first, "%.*s", (int)strcspn(p->unseen, "\n"), p->unseen);
+		fputs("# warning: ", out);
+		pprof_write_name(out, first);
+		putc('\n', out);
+	}
+}
+
+int pprof_write_text(FILE *out, const struct profile *p, bool allocated)
+{
+	struct profile_site all = {0};
+	uint64_t *numbers = frame_numbers(p);
+	uint32_t *order =
+		profile_sorted_sites(p, allocated ? PROFILE_BY_ALLOCATED : PROFILE_BY_LIVE);
+	int rc = numbers && order ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->site_count; i++) {
+		const struct profile_site *s = &p->sites[i];
+		all.live_blocks += s->live_blocks;
+		all.live_bytes += s->live_bytes;
+		all.allocations += s->allocations + s->reallocations;
+		all.allocated_bytes += s->allocated_bytes;
+	}
+	if (rc == 0) {
+		fputs("heap profile: ", out);
+		write_sums(out, &all);
+		fputs(" heapprofile\n", out);
+		write_about(out, p);
+	}
+	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
+		write_site(out, p, &p->sites[order[i]], numbers);
+	free(numbers);
+	free(order);
+	return rc;
+}
+
+/* ---- names for addresses */
+
+struct named {
+	uint64_t address;
+	uint32_t frame;
+	bool of_file; /* an address in a file, as pprof's raw profiles have; not a frame's number */
+};
+
+static int compare_named(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	if (x->of_file != y->of_file)
+		return x->of_file ? 1 : -1;
+	return x->frame < y->frame ? -1 : x->frame > y->frame;
+}
+
+static struct named *named_addresses(const struct profile *p, size_t *count)
+{
+	struct named *all = malloc(2 * ((size_t)p->frame_count + 1) * sizeof *all);
+	uint64_t *numbers = frame_numbers(p);
+	*count = 0;
+	for (uint32_t i = 0; all && numbers && i < p->frame_count; i++) {
+		all[(*count)++] = (struct named){numbers[i], i, false};
+		if (p->frames[i].address && !p->frames[i].inlined)
+			all[(*count)++] = (struct named){p->frames[i].address, i, true};
+	}
+	if (!numbers) {
+		free(all);
+		all = NULL;
+	}
+	free(numbers);
+	if (all)
+		qsort(all, *count, sizeof *all, compare_named);
+	return all;
+}
+
+/* The first one of that address. */
+static const struct named *find_named(const struct named *all, size_t count, uint64_t address)
+{
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (all[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && all[low].address == address ? &all[low] : NULL;
+}
+
+/* As it is, or as a reader has it that stepped back into the call. */
+static const char *name_of(const struct profile *p, const struct named *all, size_t count,
+			   uint64_t address)
+{
+	const struct named *found = find_named(all, count, address);
+	if (!found && address < UINT64_MAX) {
+		found = find_named(all, count, address + 1);
+		if (found && found->of_file)
+			found = NULL;
+	}
+	if (found)
+		return p->frames[found->frame].function;
+	if (address == UNKNOWN_STACK_NUMBER || address == UNKNOWN_STACK_NUMBER - 1)
+		return EXPORT_UNKNOWN_STACK;
+	return NULL;
+}
+
+int pprof_write_symbols(FILE *out, const struct profile *p, const char *asked)
+{
+	size_t count;
+	struct named *all = named_addresses(p, &count);
+	if (!all)
+		return HEFT_ENOMEM;
+	/* How many there are does not matter to readers, only whether any. */
+	fputs("num_symbols: 1\n", out);
+	while (*asked) {
+		char word[24];
+		size_t length = strcspn(asked, "+& \r\n");
+		if (length < sizeof word && strncasecmp(asked, "0x", 2) == 0) {
+			char *end;
+			memcpy(word, asked, length);
+			word[length] = 0;
+			uint64_t address = strtoull(word, &end, 16);
+			const char *name = *end ? NULL : name_of(p, all, count, address);
+			if (name) {
+				fprintf(out, "0x%" PRIx64 " ", address);
+				pprof_write_name(out, name);
+				putc('\n', out);
+			}
+		}
+		asked += length;
+		asked += *asked != 0;
+	}
+	free(all);
+	return 0;
+}

@@ -1,0 +1,369 @@
+/* Keeping behaviour (see behaviour.h).
+ *
+ * Called for the few events that tell something: frees by another thread, frees
+ * that carry their own call stack, reallocs, sites that reach a new size. So
+ * looking up an entry may cost a hash; a hand-over remembers its last pair of
+ * threads.
+ *
+ * History costs nothing an event: before a batch is applied, the slots that have
+ * passed since are filled from the tally. A batch that spans the end of a slot
+ * is counted to it as far as it goes. A site gets a row when its own peak first
+ * reaches a BEHAVIOUR_NOTABLEth of the heap's; with all rows taken, the smallest
+ * gives way to one twice its size.
+ *
+ * Invariant: watched in struct tally_site is set exactly for sites with a row. */
+#include "tally/behaviour.h"
+
+#include "tally/tally.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_SLOT_NS = 1 << 16 };
+
+void behaviour_init(struct behaviour *b)
+{
+	memset(b, 0, sizeof *b);
+	b->slot_ns = FIRST_SLOT_NS;
+}
+
+void behaviour_fini(struct behaviour *b)
+{
+	free(b->handovers);
+	free(b->pairs);
+	free(b->releases);
+	free(b->growths);
+	free(b->handover_map.slots);
+	free(b->pair_map.slots);
+	free(b->release_map.slots);
+	free(b->growth_map.slots);
+	for (uint32_t i = 0; i < b->row_count; i++)
+		free(b->rows[i]);
+	free(b->rows);
+	memset(b, 0, sizeof *b);
+}
+
+/* ---- maps: open addressing over the entries, whose first three numbers are the key */
+
+static uint64_t hash_key(const uint32_t *key, unsigned words)
+{
+	uint64_t h = 0x9e3779b97f4a7c15ull;
+	for (unsigned i = 0; i < words; i++)
+		h = (h ^ key[i]) * 0xff51afd7ed558ccdull, h ^= h >> 32;
+	return h;
+}
+
+/* Finds the entry with this key, or makes it if there may be one more: *made. NULL: neither. */
+static void *find(struct behaviour *b, struct behaviour_map *m, void **entries, uint32_t *count,
+		  uint32_t *capacity, size_t element, const uint32_t *key, unsigned words, bool *made)
+{
+	char *array = *entries;
+	*made = false;
+	uint32_t at = (uint32_t)hash_key(key, words) & m->mask;
+	for (; m->slots && m->slots[at]; at = (at + 1) & m->mask) {
+		void *e = array + (size_t)(m->slots[at] - 1) * element;
+		if (memcmp(e, key, words * sizeof *key) == 0)
+			return e;
+	}
+	if (b->failed || *count >= BEHAVIOUR_ENTRIES)
+		return NULL;
+	if (*count == *capacity) {
+		uint32_t bigger = *capacity ? *capacity * 2 : 64;
+		char *grown = realloc(array, bigger * element);
+		if (!grown) {
+			b->failed = true;
+			return NULL;
+		}
+		*entries = array = grown;
+		*capacity = bigger;
+	}
+	if (!m->slots || (uint64_t)*count * 2 >= m->mask) {
+		uint32_t mask = m->slots ? m->mask * 2 + 1 : 127;
+		uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
+		if (!slots) {
+			b->failed = true;
+			return NULL;
+		}
+		for (uint32_t i = 0; i < *count; i++) {
+			uint32_t k[3];
+			memcpy(k, array + (size_t)i * element, words * sizeof *k);
+			uint32_t to = (uint32_t)hash_key(k, words) & mask;
+			while (slots[to])
+				to = (to + 1) & mask;
+			slots[to] = i + 1;
+		}
+		free(m->slots);
+		m->slots = slots;
+		m->mask = mask;
+		at = (uint32_t)hash_key(key, words) & mask;
+		while (slots[at])
+			at = (at + 1) & mask;
+	}
+	void *e = array + (size_t)*count * element;
+	memset(e, 0, element);
+	memcpy(e, key, words * sizeof *key);
+	m->slots[at] = ++*count;
+	*made = true;
+	return e;
+}
+
+static struct behaviour_handover *handover_of(struct behaviour *b, uint32_t site, bool *made)
+{
+	uint32_t *near = &b->near_handover[site % BEHAVIOUR_NEAR];
+	*made = false;
+	if (*near && b->handovers[*near - 1].site == site)
+		return &b->handovers[*near - 1];
+	void *array = b->handovers;
+	struct behaviour_handover *h =
+		find(b, &b->handover_map, &array, &b->handover_count, &b->handover_capacity,
+		     sizeof *b->handovers, &site, 1, made);
+	b->handovers = array;
+	if (*made)
+		h->last_pair = BEHAVIOUR_NO_PAIR;
+	if (h)
+		*near = (uint32_t)(h - b->handovers) + 1;
+	return h;
+}
+
+static struct behaviour_pair *pair_of(struct behaviour *b, uint32_t site, uint32_t from, uint32_t to,
+				      bool *made)
+{
+	void *array = b->pairs;
+	const uint32_t key[3] = {site, from, to};
+	void *e = find(b, &b->pair_map, &array, &b->pair_count, &b->pair_capacity, sizeof *b->pairs,
+		       key, 3, made);
+	b->pairs = array;
+	return e;
+}
+
+static struct behaviour_release *release_of(struct behaviour *b, uint32_t site, uint32_t free_site,
+					    bool *made)
+{
+	void *array = b->releases;
+	const uint32_t key[2] = {site, free_site};
+	void *e = find(b, &b->release_map, &array, &b->release_count, &b->release_capacity,
+		       sizeof *b->releases, key, 2, made);
+	b->releases = array;
+	return e;
+}
+
+static struct behaviour_growth *growth_of(struct behaviour *b, uint32_t site, bool *made)
+{
+	uint32_t *near = &b->near_growth[site % BEHAVIOUR_NEAR];
+	*made = false;
+	if (*near && b->growths[*near - 1].site == site)
+		return &b->growths[*near - 1];
+	void *array = b->growths;
+	struct behaviour_growth *e = find(b, &b->growth_map, &array, &b->growth_count, &b->growth_capacity,
+		       sizeof *b->growths, &site, 1, made);
+	b->growths = array;
+	if (e)
+		*near = (uint32_t)(e - b->growths) + 1;
+	return e;
+}
+
+struct behaviour_handover *behaviour_add_handover(struct behaviour *b, uint32_t site)
+{
+	bool made;
+	struct behaviour_handover *e = handover_of(b, site, &made);
+	return made ? e : NULL;
+}
+
+struct behaviour_pair *behaviour_add_pair(struct behaviour *b, uint32_t site, uint32_t from,
+					  uint32_t to)
+{
+	bool made;
+	struct behaviour_pair *e = pair_of(b, site, from, to, &made);
+	return made ? e : NULL;
+}
+
+struct behaviour_release *behaviour_add_release(struct behaviour *b, uint32_t site,
+						uint32_t free_site)
+{
+	bool made;
+	struct behaviour_release *e = release_of(b, site, free_site, &made);
+	return made ? e : NULL;
+}
+
+struct behaviour_growth *behaviour_add_growth(struct behaviour *b, uint32_t site)
+{
+	bool made;
+	struct behaviour_growth *e = growth_of(b, site, &made);
+	return made ? e : NULL;
+}
+
+/* ---- events */
+
+void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *e, uint64_t live_blocks,
+			   uint64_t live_bytes)
+{
+	uint64_t birth = e->time_ns > e->lifetime_ns ? e->time_ns - e->lifetime_ns : 0;
+	bool made;
+	struct behaviour_handover *h = handover_of(b, e->site, &made);
+	if (!h)
+		return;
+	if (made) {
+		h->first_birth_ns = h->last_birth_ns = birth;
+		h->first_free_ns = e->time_ns;
+	}
+	h->frees++;
+	h->bytes += e->size;
+	/* Several producers may step back a little without there being another order. */
+	h->in_order += birth + e->lifetime_ns / 8 >= h->last_birth_ns;
+	if (birth > h->last_birth_ns)
+		h->last_birth_ns = birth;
+	double x = ((double)birth - (double)h->first_birth_ns) / 1e3;
+	double y = (double)e->lifetime_ns / 1e3;
+	if (birth < h->first_birth_ns)
+		x = 0;
+	h->birth += x;
+	h->wait += y;
+	h->birth_birth += x * x;
+	h->birth_wait += x * y;
+	h->wait_wait += y * y;
+	h->last_free_ns = e->time_ns;
+	if (live_blocks > h->backlog_blocks) {
+		h->backlog_blocks = live_blocks;
+		h->backlog_bytes = live_bytes;
+		h->backlog_time_ns = e->time_ns;
+	}
+	struct behaviour_pair *p =
+		h->last_pair < b->pair_count ? &b->pairs[h->last_pair] : NULL;
+	if (!p || p->from != e->from || p->to != e->to) {
+		p = pair_of(b, e->site, e->from, e->to, &made);
+		if (!p)
+			return;
+		h->last_pair = (uint32_t)(p - b->pairs);
+	}
+	p->frees++;
+}
+
+void behaviour_on_free(struct behaviour *b, const struct trace_event *e, uint64_t live_blocks,
+		       uint64_t live_bytes)
+{
+	if (e->op == TRACE_FREE && e->thread != e->birth_thread) {
+		const struct behaviour_hand hand = {e->time_ns, e->lifetime_ns, e->size,
+						    e->site,	e->birth_thread, e->thread};
+		behaviour_on_handover(b, &hand, live_blocks, live_bytes);
+	}
+	bool made;
+	if (e->flags & TRACE_FREED_AT) {
+		struct behaviour_release *r = release_of(b, e->site, e->old_site, &made);
+		if (r)
+			r->samples++;
+	}
+	if (e->flags & (TRACE_GROWN | TRACE_MEASURED)) {
+		struct behaviour_growth *g = growth_of(b, e->site, &made);
+		if (!g)
+			return;
+		g->blocks++;
+		g->final_bytes += e->size;
+		if (e->size > g->largest_bytes)
+			g->largest_bytes = e->size;
+		if (e->flags & TRACE_MEASURED) {
+			g->measured_blocks++;
+			g->measured_bytes += e->size;
+			g->unused_bytes += e->old_size < e->size ? e->old_size : e->size;
+		}
+	}
+}
+
+void behaviour_on_realloc(struct behaviour *b, const struct trace_event *e)
+{
+	if (e->size <= e->old_size)
+		return;
+	bool made;
+	struct behaviour_growth *g = growth_of(b, e->site, &made);
+	if (!g)
+		return;
+	g->steps++;
+	g->moved_steps += (e->flags & TRACE_MOVED) != 0;
+	if (e->flags & TRACE_COPIED)
+		g->copied_bytes += e->old_size;
+}
+
+/* ---- history */
+
+uint64_t behaviour_watch(struct behaviour *b, struct tally *t, uint32_t site)
+{
+	struct behaviour_row *row = NULL;
+	if (b->failed)
+		return UINT64_MAX;
+	if (!b->rows) {
+		b->rows = calloc(BEHAVIOUR_ROWS, sizeof *b->rows);
+		if (!b->rows) {
+			b->failed = true;
+			return UINT64_MAX;
+		}
+	}
+	if (b->row_count < BEHAVIOUR_ROWS) {
+		row = malloc(sizeof *row);
+		if (!row) {
+			b->failed = true;
+			return UINT64_MAX;
+		}
+		b->rows[b->row_count++] = row;
+	} else {
+		uint64_t least = UINT64_MAX;
+		for (uint32_t i = 0; i < b->row_count; i++) {
+			uint64_t own = t->sites[b->rows[i]->site].own_peak_bytes;
+			if (own < least) {
+				least = own;
+				row = b->rows[i];
+			}
+		}
+		if (!row || t->sites[site].own_peak_bytes / 2 < least)
+			return least < UINT64_MAX / 4 ? least * 2 : UINT64_MAX;
+		t->sites[row->site].watched = 0;
+	}
+	memset(row, 0, sizeof *row);
+	row->site = site;
+	row->first = b->slot_count;
+	t->sites[site].watched = 1;
+	return t->notable_bytes;
+}
+
+/* Every second slot stays: slot i of the longer ones ends where slot 2i + 1 did. */
+static void halve(struct behaviour *b)
+{
+	uint32_t half = b->slot_count / 2;
+	for (uint32_t i = 0; i < half; i++) {
+		b->bytes[i] = b->bytes[2 * i + 1];
+		b->blocks[i] = b->blocks[2 * i + 1];
+		b->events[i] = b->events[2 * i + 1];
+	}
+	for (uint32_t k = 0; k < b->row_count; k++) {
+		struct behaviour_row *r = b->rows[k];
+		for (uint32_t i = 0; i < half; i++) {
+			r->bytes[i] = r->bytes[2 * i + 1];
+			r->blocks[i] = r->blocks[2 * i + 1];
+		}
+		r->first /= 2;
+	}
+	b->slot_count = half;
+	b->slot_ns *= 2;
+}
+
+void behaviour_advance(struct behaviour *b, struct tally *t, uint64_t time_ns)
+{
+	if (time_ns / b->slot_ns < (uint64_t)b->slot_count + 1)
+		return;
+	while (time_ns / b->slot_ns >= (uint64_t)b->slot_count + 1) {
+		if (b->slot_count == BEHAVIOUR_SLOTS) {
+			halve(b);
+			continue;
+		}
+		uint32_t at = b->slot_count++;
+		b->bytes[at] = t->live_bytes;
+		b->blocks[at] = t->live_blocks;
+		b->events[at] = t->events;
+		for (uint32_t k = 0; k < b->row_count; k++) {
+			struct behaviour_row *r = b->rows[k];
+			r->bytes[at] = t->sites[r->site].live_bytes;
+			r->blocks[at] = t->sites[r->site].live_blocks;
+		}
+	}
+	uint64_t notable = t->peak_bytes / BEHAVIOUR_NOTABLE;
+	if (b->row_count < BEHAVIOUR_ROWS || notable > t->notable_bytes)
+		t->notable_bytes = notable;
+}

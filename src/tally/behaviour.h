@@ -1,0 +1,125 @@
+/* Behaviour: what blocks do, beyond what a tally adds up. Which thread hands
+ * blocks to which, in what order and after what wait; who frees; how blocks grow
+ * by realloc; live bytes over time. Findings read it.
+ *
+ * The recorder keeps one beside its tally and stores it with every checkpoint
+ * and at the end. Part of it (who frees, addresses that change, unused ends) is
+ * told by fields of events that the file does not keep (event.h): that part
+ * comes from the recorder alone, while a replay of stored events continues the
+ * rest.
+ *
+ * Everything is bounded: maps by a number of entries, after which new keys are not
+ * counted apart (sums show how many those were); history by slots, which halve in number and double
+ * in length when they are used up, and by rows. */
+#ifndef HEFT_TALLY_BEHAVIOUR_H
+#define HEFT_TALLY_BEHAVIOUR_H
+
+#include "tally/event.h"
+
+#include <stdbool.h>
+
+#define BEHAVIOUR_NO_PAIR UINT32_MAX
+
+enum {
+	BEHAVIOUR_SLOTS = 256,	     /* of history: 128 to 256 are in use after the first ones */
+	BEHAVIOUR_ROWS = 256,	     /* sites with a history of their own */
+	BEHAVIOUR_ENTRIES = 1 << 17, /* of each map */
+	BEHAVIOUR_NEAR = 256,
+	BEHAVIOUR_NOTABLE = 1024,    /* a row needs this part of the peak */
+};
+
+struct behaviour_handover { /* frees of a site's blocks by threads other than their own */
+	uint32_t site;
+	uint32_t last_pair; /* the pair of the last one: most often that of the next */
+	uint64_t frees, bytes, in_order;
+	uint64_t backlog_blocks, backlog_bytes, backlog_time_ns;
+	uint64_t first_birth_ns, last_birth_ns, first_free_ns, last_free_ns;
+	/* For least squares of wait over birth; in us, births since first_birth_ns. */
+	double birth, wait, birth_birth, birth_wait, wait_wait;
+};
+
+struct behaviour_pair { /* allocating and freeing thread */
+	uint32_t site, from, to;
+	uint64_t frees;
+};
+
+struct behaviour_release { /* seen freeing stacks */
+	uint32_t site, free_site;
+	uint64_t samples;
+};
+
+struct behaviour_growth { /* blocks that were given a size here by realloc */
+	uint32_t site;
+	uint64_t steps, moved_steps, copied_bytes;
+	uint64_t blocks, final_bytes, largest_bytes;
+	uint64_t measured_blocks, measured_bytes, unused_bytes;
+};
+
+struct behaviour_row {
+	uint32_t site;
+	uint32_t first; /* slot from which on it was watched */
+	uint64_t bytes[BEHAVIOUR_SLOTS], blocks[BEHAVIOUR_SLOTS];
+};
+
+struct behaviour_map { /* from a key of three numbers to an index; see behaviour.c */
+	uint32_t *slots;
+	uint32_t mask;
+};
+
+struct behaviour {
+	struct behaviour_handover *handovers;
+	uint32_t handover_count, handover_capacity;
+	struct behaviour_map handover_map;
+	struct behaviour_pair *pairs;
+	uint32_t pair_count, pair_capacity;
+	struct behaviour_map pair_map;
+	struct behaviour_release *releases;
+	uint32_t release_count, release_capacity;
+	struct behaviour_map release_map;
+	struct behaviour_growth *growths;
+	uint32_t growth_count, growth_capacity;
+	struct behaviour_map growth_map;
+	/* Where the last ones were found, by site: a hash costs more than all the rest. */
+	uint32_t near_handover[BEHAVIOUR_NEAR], near_growth[BEHAVIOUR_NEAR]; /* index + 1 */
+	/* history: slot i is the state at (i + 1) * slot_ns */
+	uint64_t slot_ns;
+	uint32_t slot_count;
+	uint64_t bytes[BEHAVIOUR_SLOTS], blocks[BEHAVIOUR_SLOTS];
+	uint64_t events[BEHAVIOUR_SLOTS]; /* so far: how far the program had come */
+	struct behaviour_row **rows;
+	uint32_t row_count;
+	bool failed; /* no memory: what there is stays, nothing is added */
+};
+
+struct tally;
+struct tally_site;
+
+void behaviour_init(struct behaviour *b);
+void behaviour_fini(struct behaviour *b);
+
+struct behaviour_hand { /* one free by another thread than its block's */
+	uint64_t time_ns, lifetime_ns, size;
+	uint32_t site, from, to;
+};
+
+/* From the tally, for events that tell something. live_*: of the site, as before the event. */
+void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *hand,
+			   uint64_t live_blocks, uint64_t live_bytes);
+void behaviour_on_free(struct behaviour *b, const struct trace_event *e, uint64_t live_blocks,
+		       uint64_t live_bytes);
+void behaviour_on_realloc(struct behaviour *b, const struct trace_event *e);
+/* From tally_apply: this site has become large enough for a row. Returns the bytes from which on the
+ * next one is. */
+uint64_t behaviour_watch(struct behaviour *b, struct tally *t, uint32_t site);
+/* Before events from time_ns on are applied to t: records the slots that have passed. */
+void behaviour_advance(struct behaviour *b, struct tally *t, uint64_t time_ns);
+
+/* A new entry with this key, all else 0. NULL: there is one already, or no memory or room. */
+struct behaviour_handover *behaviour_add_handover(struct behaviour *b, uint32_t site);
+struct behaviour_pair *behaviour_add_pair(struct behaviour *b, uint32_t site, uint32_t from,
+					  uint32_t to);
+struct behaviour_release *behaviour_add_release(struct behaviour *b, uint32_t site,
+						uint32_t free_site);
+struct behaviour_growth *behaviour_add_growth(struct behaviour *b, uint32_t site);
+
+#endif
