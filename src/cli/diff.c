@@ -52,7 +52,7 @@ static int parse_per(const char *text, struct profile_per *per)
 }
 
 /* A share ("2%") of the total, or an amount in the measure's own unit. */
-static int parse_threshold(const char *text, enum profile_sort sort, struct profile_threshold *t)
+static int parse_threshold(const char *text, enum measure_id sort, struct profile_threshold *t)
 {
 	struct cli_time time;
 	uint64_t amount = 0;
@@ -61,10 +61,10 @@ static int parse_threshold(const char *text, enum profile_sort sort, struct prof
 		*t = (struct profile_threshold){.share = time.percent / 100};
 		return 0;
 	}
-	if (sort == PROFILE_BY_LIFETIME) {
+	if (sort == MEASURE_LIFETIME) {
 		rc = cli_parse_time(text, &time);
 		amount = time.time_ns;
-	} else if (sort == PROFILE_BY_COUNT || sort == PROFILE_BY_TEMPORARY) {
+	} else if (sort == MEASURE_ALLOCATIONS || sort == MEASURE_TEMPORARY) {
 		rc = cli_parse_number(text, UINT64_MAX, &amount);
 	} else {
 		rc = cli_parse_size(text, &amount);
@@ -113,9 +113,9 @@ static int load(const struct diff_command *c, const char *path, struct profile *
 static int choose_measure(struct diff_command *c, const struct profile_diff *d,
 			  struct heft_error *err)
 {
-	static const enum profile_sort instead[] = {PROFILE_BY_LIVE, PROFILE_BY_ALLOCATED};
+	static const enum measure_id instead[] = {MEASURE_LIVE_BYTES, MEASURE_ALLOCATED_BYTES};
 	if (c->selection.moment == CLI_AT_EXIT && !c->selection.has_sort)
-		c->options.sort = PROFILE_BY_LEFT;
+		c->options.sort = MEASURE_LEFT_BYTES;
 	if (profile_diff_has(d, c->options.sort))
 		return 0;
 	for (size_t i = 0; !c->selection.has_sort && i < sizeof instead / sizeof *instead; i++)
@@ -125,7 +125,7 @@ static int choose_measure(struct diff_command *c, const struct profile_diff *d,
 		}
 	return heft_fail(err, HEFT_EUSAGE,
 			 "one of the files does not tell what --sort %s would compare",
-			 profile_sort_name(c->options.sort));
+			 measures[c->options.sort].option);
 }
 
 static int compare(struct diff_command *c, struct heft_error *err)
@@ -169,15 +169,15 @@ int cmd_diff(int argc, char **argv)
 	c.options.sort = s->sort;
 	c.options.limit = s->has_limit ? s->limit : s->json ? SIZE_MAX : CHANGES_SHOWN;
 	c.options.color = cli_use_color(s->color, stdout);
-	if (s->at_text && s->has_sort && s->sort != PROFILE_BY_LIVE)
+	if (s->at_text && s->has_sort && s->sort != MEASURE_LIVE_BYTES)
 		return cli_usage_error(c.verb, "--at compares what is live then: --sort live");
 	if (s->at_text)
-		c.options.sort = PROFILE_BY_LIVE;
+		c.options.sort = MEASURE_LIVE_BYTES;
 	/* A peak is no rate: asked for rates, the first of them is shown. */
 	if (c.per.unit == PROFILE_PER_SECOND && !s->has_sort && !s->at_text)
-		c.options.sort = PROFILE_BY_ALLOCATED;
+		c.options.sort = MEASURE_ALLOCATED_BYTES;
 	c.options.threshold.share =
-		c.per.unit == PROFILE_PER_SECOND || c.options.sort == PROFILE_BY_LIFETIME
+		c.per.unit == PROFILE_PER_SECOND || c.options.sort == MEASURE_LIFETIME
 			? PROFILE_NOISE_TIMED
 			: PROFILE_NOISE;
 	if (c.threshold && parse_threshold(c.threshold, c.options.sort, &c.options.threshold) < 0)

@@ -42,7 +42,7 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 	};
 	struct findings *findings = NULL;
 	int rc = 0;
-	profile_sort_parse(export_measure_name(o->measure), &report.sort);
+	report.sort = o->measure;
 	if (p->window_from_ns || p->window_to_ns != p->duration_ns)
 		report.span = p->window_from_ns == p->window_to_ns ? REPORT_INSTANT : REPORT_WINDOW;
 	if (report.span == REPORT_WHOLE && !p->selection && !o->focus && !o->ignore)
@@ -94,7 +94,8 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		return 0;
 	case CLI_OPT_MEASURE:
 		c->has_measure = true;
-		if (export_measure_parse(value, &c->options.measure) < 0)
+		c->options.measure = measure_of_option(value);
+		if (c->options.measure == MEASURE_COUNT || !measure_is_compared(c->options.measure))
 			return cli_usage_error(c->verb, "--measure cannot be '%s'", value);
 		return 0;
 	case CLI_OPT_RAW:
@@ -181,7 +182,7 @@ static int infer_format(struct export_command *c)
 static int check_usage(struct export_command *c)
 {
 	const struct cli_selection *s = &c->selection;
-	enum export_measure of_moment = s->moment == CLI_AT_PEAK ? EXPORT_PEAK : EXPORT_LIVE;
+	enum measure_id of_moment = s->moment == CLI_AT_PEAK ? MEASURE_PEAK_BYTES : MEASURE_LIVE_BYTES;
 	if (!c->exporter) {
 		int status = infer_format(c);
 		if (status != CLI_GO_ON)
@@ -211,7 +212,7 @@ static int check_usage(struct export_command *c)
 		return cli_usage_error(c->verb,
 				       "--at is about what is %s; --measure %s is something else",
 				       s->moment == CLI_AT_PEAK ? "live at the peak" : "live then",
-				       export_measure_name(c->options.measure));
+				       measures[c->options.measure].option);
 	c->options.measure = of_moment;
 	c->has_measure = true;
 	return CLI_GO_ON;
@@ -242,17 +243,17 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 /* Without --measure and --at: the peak, or the nearest to it that the file tells. */
 static int settle_measure(struct export_command *c, const struct profile *p, struct heft_error *err)
 {
-	static const enum export_measure nearest[] = {EXPORT_PEAK, EXPORT_LIVE, EXPORT_ALLOCATED};
+	static const enum measure_id nearest[] = {MEASURE_PEAK_BYTES, MEASURE_LIVE_BYTES, MEASURE_ALLOCATED_BYTES};
 	for (size_t i = 0; i < sizeof nearest / sizeof *nearest && !c->has_measure; i++)
-		if (export_measure_known(p, nearest[i])) {
+		if (measure_known(p, nearest[i])) {
 			c->options.measure = nearest[i];
 			c->has_measure = true;
 		}
-	if (export_measure_known(p, c->options.measure))
+	if (measure_known(p, c->options.measure))
 		return 0;
 	return heft_fail(err, HEFT_EREFUSED, "a %s file does not tell the measure '%s'",
 			 p->format ? p->format : "foreign",
-			 export_measure_name(c->options.measure));
+			 measures[c->options.measure].option);
 }
 
 /* The input's name with the format's extension instead of its own, in the current directory. */

@@ -79,18 +79,18 @@ static int check_options(struct report_command *c)
 				       c->view_name, c->clash);
 	if (c->options.compact && !s->json)
 		return cli_usage_error(c->verb, "--compact is for --json");
-	if (s->at_text && s->has_sort && s->sort != PROFILE_BY_LIVE && s->moment != CLI_AT_TIME)
+	if (s->at_text && s->has_sort && s->sort != MEASURE_LIVE_BYTES && s->moment != CLI_AT_TIME)
 		return cli_usage_error(c->verb, "--at %s is about what is live then: --sort live",
 				       s->at_text);
 	if (s->at_text && window)
 		return cli_usage_error(c->verb, "--at is a moment, --from and --to are a window: "
 						"one of them");
-	if (s->sort == PROFILE_BY_GREW && !window)
+	if (s->sort == MEASURE_GREW_BYTES && !window)
 		return cli_usage_error(c->verb,
 				       "--sort grew is for a window: --from TIME --to TIME");
 	if (s->has_roots && (c->view != report_tree || s->json))
 		return cli_usage_error(c->verb, "--processes is for --tree and --invert");
-	if (c->view == report_tree && s->sort == PROFILE_BY_LIFETIME)
+	if (c->view == report_tree && s->sort == MEASURE_LIFETIME)
 		return cli_usage_error(c->verb, "lifetimes do not add up to a tree");
 	return CLI_GO_ON;
 }
@@ -151,7 +151,7 @@ static void choose_span(struct report_command *c)
 	if (instant && part->to_ns == c->selection.duration_ns)
 		part->from_ns = 0;
 	if (!c->selection.has_sort)
-		c->options.sort = instant ? PROFILE_BY_LIVE : PROFILE_BY_GREW;
+		c->options.sort = instant ? MEASURE_LIVE_BYTES : MEASURE_GREW_BYTES;
 }
 
 /* Of a moment with a name, which only the recording itself tells. */
@@ -166,7 +166,7 @@ static void choose_moment(struct report_command *c, const struct profile *p)
 	if (moment == CLI_AT_UNSAID || moment == CLI_AT_TIME)
 		return;
 	c->options.span = REPORT_INSTANT;
-	c->options.sort = PROFILE_BY_LIVE;
+	c->options.sort = MEASURE_LIVE_BYTES;
 	c->options.moment = moment == CLI_AT_END && profile_is_snapshot(p)
 				    ? "what was live when it was taken"
 				    : words[moment];
@@ -178,14 +178,14 @@ static void choose_moment(struct report_command *c, const struct profile *p)
 static int choose_sort(struct report_command *c, const struct profile *p, const char *path,
 		       struct heft_error *err)
 {
-	static const enum profile_sort instead[] = {PROFILE_BY_LIVE, PROFILE_BY_ALLOCATED};
-	if (profile_tells(p, c->options.sort))
+	static const enum measure_id instead[] = {MEASURE_LIVE_BYTES, MEASURE_ALLOCATED_BYTES};
+	if (measure_known(p, c->options.sort))
 		return 0;
 	if (c->selection.has_sort)
 		return heft_fail(err, HEFT_EREFUSED, "%s does not tell what --sort %s needs", path,
-				 profile_sort_name(c->options.sort));
+				 measures[c->options.sort].option);
 	for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
-		if (profile_tells(p, instead[i])) {
+		if (measure_known(p, instead[i])) {
 			c->options.sort = instead[i];
 			break;
 		}

@@ -87,7 +87,8 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 		return 0;
 	case CLI_OPT_SORT: /* one of its list, as is the colour */
 		s->has_sort = true;
-		return profile_sort_parse(value, &s->sort);
+		s->sort = measure_of_option(value);
+		return s->sort == MEASURE_COUNT ? HEFT_EUSAGE : 0;
 	case CLI_OPT_COLOR:
 		return cli_parse_color(value, &s->color);
 	default:

@@ -5,6 +5,7 @@
 #define HEFT_CLI_SELECTION_H
 
 #include "cli/cli.h"
+#include "profile/measure.h"
 #include "profile/profile_from_trace.h"
 
 enum cli_moment { CLI_AT_UNSAID, CLI_AT_PEAK, CLI_AT_END, CLI_AT_EXIT, CLI_AT_TIME };
@@ -17,7 +18,7 @@ struct cli_selection {
 	struct cli_time from, to, at;
 	enum cli_moment moment; /* of --at; the time is `at` */
 	uint64_t duration_ns; /* of the run, from there on; UINT64_MAX: it has no times */
-	enum profile_sort sort;
+	enum measure_id sort;
 	size_t limit;
 	bool has_sort, has_limit;
 	bool has_roots, no_roots; /* --processes; none of them */

@@ -125,7 +125,7 @@ static const struct cli_option export_options[] = {
 	 "write to OUT, - is standard output (default: FILE's name with the format's extension)",
 	 false},
 	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite OUT if it exists", false},
-	{CLI_OPT_MEASURE, "measure", 'm', CLI_ARG, "peak|live|allocated|count|temporary|lifetime",
+	{CLI_OPT_MEASURE, "measure", 'm', CLI_ARG, "peak|live|left|allocated|count|temporary|lifetime",
 	 "the number that a stack gets, where a format has one (default: peak)", false},
 	OPTION_AT,
 	{CLI_OPT_INVERT, "invert", 0, CLI_NO_ARG, NULL,

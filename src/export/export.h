@@ -2,30 +2,15 @@
 #ifndef HEFT_EXPORT_EXPORT_H
 #define HEFT_EXPORT_EXPORT_H
 
-#include "profile/profile.h"
+#include "profile/measure.h"
 
 #include <stdio.h>
-
-enum export_measure {
-	EXPORT_PEAK,      /* bytes live at the peak (or at the instant that was selected) */
-	EXPORT_LIVE,      /* bytes live at the end */
-	EXPORT_ALLOCATED, /* bytes allocated in all */
-	EXPORT_COUNT,     /* allocations */
-	EXPORT_TEMPORARY, /* temporary allocations */
-	EXPORT_LIFETIME,  /* sum of lifetimes, ns */
-	EXPORT_MEASURES
-};
-int export_measure_parse(const char *name, enum export_measure *measure); /* 0 or HEFT_EUSAGE */
-const char *export_measure_name(enum export_measure measure);             /* "peak" */
-const char *export_measure_unit(enum export_measure measure); /* "bytes", "count", "ns" */
-uint64_t export_site_value(const struct profile_site *site, enum export_measure measure);
-/* Whether the file that the profile came from tells it. */
-bool export_measure_known(const struct profile *p, enum export_measure measure);
 
 struct view_recording; /* src/pages's */
 
 struct export_options {
-	enum export_measure measure; /* for formats with one number a stack */
+	/* For formats with one number a stack. The peak is the instant that was selected, if one was. */
+	enum measure_id measure;
 	bool raw;                    /* pprof: addresses and build ids instead of symbols */
 	bool full; /* deep stacks too are whole; pprof: without drop_frames, so that readers show all */
 	bool source;                 /* html: with source lines */

@@ -145,91 +145,61 @@ static int write_stack(FILE *out, struct csv_stacks *x, uint32_t node)
 	return 0;
 }
 
+/* Whether a table of sites has it. The state at the start of a window and what grew in it belong to
+ * reports of windows. */
+static bool is_column(enum measure_id id)
+{
+	return measures[id].site && !measures[id].minus && id != MEASURE_START_BYTES &&
+	       id != MEASURE_START_BLOCKS;
+}
+
 static void write_measures(FILE *out, const struct profile *p, const struct profile_site *s)
 {
-	const struct {
-		uint32_t has;
-		uint64_t value;
-	} columns[] = {
-		{PROFILE_HAS_ALLOCATED, s->allocations},
-		{PROFILE_HAS_FREES, s->reallocations},
-		{PROFILE_HAS_FREES, s->frees},
-		{PROFILE_HAS_ALLOCATED, s->allocated_bytes},
-		{PROFILE_HAS_FREES, s->reallocated_bytes},
-		{PROFILE_HAS_PEAK, s->peak_bytes},
-		{PROFILE_HAS_PEAK, s->peak_blocks},
-		{PROFILE_HAS_OWN_PEAK, s->own_peak_bytes},
-		{PROFILE_HAS_LIVE, s->live_bytes},
-		{PROFILE_HAS_LIVE, s->live_blocks},
-		{PROFILE_HAS_USABLE, s->live_slack_bytes},
-		{PROFILE_HAS_TEMPORARY, s->temporary},
-		{PROFILE_HAS_CROSS_FREES, s->cross_thread_frees},
-		{PROFILE_HAS_MEAN_LIFETIME, s->lifetime.mean_ns},
-		{PROFILE_HAS_LIFETIMES, s->lifetime.p50_ns},
-		{PROFILE_HAS_LIFETIMES, s->lifetime.p99_ns},
-		{PROFILE_HAS_LIFETIMES, s->lifetime.max_ns},
-	};
-	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
+		if (!is_column(i))
+			continue;
 		putc_unlocked(',', out);
-		if (p->has & columns[i].has)
-			write_number(out, columns[i].value);
+		if (measure_known(p, i))
+			write_number(out, measure_of_site(s, i));
 	}
 }
 
-/* Of estimates: how certain they are. A table of an exact profile has no such columns. */
+/* How certain estimates are. A table of an exact profile has no such columns. */
 static void write_certainty(FILE *out, const struct profile *p, uint32_t site)
 {
-	const struct profile_errors *e = &p->errors[site];
 	const struct profile_spread *s = &p->spreads[site];
-	const uint64_t columns[] = {e->allocations, e->allocated_bytes, e->peak_bytes,
-				    e->peak_blocks, e->live_bytes,	e->live_blocks,
-				    s->samples,	    s->peak_samples,	s->live_samples};
-	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-		fprintf(out, ",%" PRIu64, columns[i]);
-	putc(',', out);
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
+		if (measures[i].errors)
+			fprintf(out, ",%" PRIu64, measure_error95(p, site, i));
+	fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",", s->samples, s->peak_samples,
+		s->live_samples);
 	if (p->ages && p->ages[site].count)
 		fprintf(out, "%" PRIu64, p->ages[site].p50_ns);
 }
 
-static const char head[] =
-	"id,via,function,file,line,module,user_function,user_file,user_line,user_module,stack,"
-	"allocations,reallocations,frees,allocated_bytes,reallocated_bytes,peak_bytes,peak_blocks,"
-	"own_peak_bytes,live_bytes,live_blocks,live_slack_bytes,temporary,cross_thread_frees,"
-	"lifetime_mean_ns,lifetime_p50_ns,lifetime_p99_ns,lifetime_max_ns";
-static const char certainty_head[] =
-	",allocations_error95,allocated_bytes_error95,peak_bytes_error95,peak_blocks_error95,"
-	"live_bytes_error95,live_blocks_error95,samples,peak_samples,live_samples,age_p50_ns";
-
-static enum profile_sort order_of(enum export_measure measure)
+static void write_head(FILE *out, const struct profile *p)
 {
-	switch (measure) {
-	case EXPORT_LIVE:
-		return PROFILE_BY_LIVE;
-	case EXPORT_ALLOCATED:
-		return PROFILE_BY_ALLOCATED;
-	case EXPORT_COUNT:
-		return PROFILE_BY_COUNT;
-	case EXPORT_TEMPORARY:
-		return PROFILE_BY_TEMPORARY;
-	case EXPORT_LIFETIME:
-		return PROFILE_BY_LIFETIME;
-	case EXPORT_PEAK:
-	case EXPORT_MEASURES:
-		break;
-	}
-	return PROFILE_BY_PEAK;
+	fputs("id,via,function,file,line,module,user_function,user_file,user_line,user_module,stack",
+	      out);
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
+		if (is_column(i))
+			fprintf(out, ",%s", measures[i].name);
+	for (enum measure_id i = 0; p->errors && i < MEASURE_COUNT; i++)
+		if (measures[i].errors)
+			fprintf(out, ",%s_error95", measures[i].name);
+	fprintf(out, "%s\r\n", p->errors ? ",samples,peak_samples,live_samples,age_p50_ns" : "");
 }
 
 int export_csv(FILE *out, const struct profile *p, const struct export_options *o,
 	       struct heft_error *err)
 {
-	uint32_t *order = profile_sorted_sites(p, order_of(o->measure));
+	uint32_t *order = measure_sort_sites(p, o->measure);
 	struct csv_stacks stacks;
 	int rc = stacks_init(&stacks, p, o->full);
 	if (!order)
 		rc = HEFT_ENOMEM;
 	if (rc == 0)
-		fprintf(out, "%s%s\r\n", head, p->errors ? certainty_head : "");
+		write_head(out, p);
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
 		const struct profile_site *s = &p->sites[order[i]];
 		write_number(out, s->id);

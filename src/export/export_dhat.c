@@ -91,7 +91,7 @@ static void write_point(struct dhat *x, const struct profile_site *s)
 	json_write_key_uint(j, "tbk", blocks);
 	if (x->ends) {
 		if (x->p->has & PROFILE_HAS_LIFETIMES)
-			json_write_key_uint(j, "tl", export_site_value(s, EXPORT_LIFETIME) / 1000);
+			json_write_key_uint(j, "tl", measure_of_stack(s, MEASURE_LIFETIME) / 1000);
 		json_write_key_uint(j, "mb", own);
 		json_write_key_uint(j, "mbk", own_peak_blocks(s, own, bytes, blocks));
 		json_write_key_uint(j, "gb", s->peak_bytes);

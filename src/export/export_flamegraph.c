@@ -74,8 +74,8 @@ static void write_command(FILE *out, const struct graph *g, size_t most)
 /* "5,105,664 bytes (4.9 MiB)" */
 static void write_value(FILE *out, const struct graph *g, uint64_t value)
 {
-	enum export_measure measure = g->o->measure;
-	const char *unit = export_measure_unit(measure);
+	enum measure_id measure = g->o->measure;
+	const char *unit = measure_unit_name(measure);
 	fputs(words_count(value).text, out);
 	if (strcmp(unit, "bytes") == 0) {
 		fputs(value == 1 ? " byte" : " bytes", out);
@@ -86,7 +86,7 @@ static void write_value(FILE *out, const struct graph *g, uint64_t value)
 		if (value >= 1000)
 			fprintf(out, " (%s)", words_duration(value).text);
 	} else {
-		fprintf(out, " %sallocation%s", measure == EXPORT_TEMPORARY ? "temporary " : "",
+		fprintf(out, " %sallocation%s", measure == MEASURE_TEMPORARY ? "temporary " : "",
 			value == 1 ? "" : "s");
 	}
 }
@@ -100,24 +100,25 @@ static bool is_instant(const struct profile *p)
 static void write_meaning(FILE *out, const struct graph *g)
 {
 	switch (g->o->measure) {
-	case EXPORT_PEAK:
+	case MEASURE_PEAK_BYTES:
 		fputs(" live at the peak", out);
 		break;
-	case EXPORT_LIVE:
+	case MEASURE_LIVE_BYTES:
 		if (is_instant(g->p))
 			fprintf(out, " live at %s", words_duration(g->p->window_to_ns).text);
 		else
 			fputs(profile_is_snapshot(g->p) ? " live then" : " live at the end", out);
 		break;
-	case EXPORT_ALLOCATED:
+	case MEASURE_ALLOCATED_BYTES:
 		fputs(" allocated in all", out);
 		break;
-	case EXPORT_LIFETIME:
+	case MEASURE_LIFETIME:
 		fputs(" of lifetimes, added up", out);
 		break;
-	case EXPORT_COUNT:
-	case EXPORT_TEMPORARY:
-	case EXPORT_MEASURES:
+	case MEASURE_LEFT_BYTES:
+		fputs(" left at exit", out);
+		break;
+	default: /* the number says it: "12 allocations" */
 		break;
 	}
 }
@@ -157,7 +158,7 @@ static int choose_hues(struct graph *g)
 		uint32_t node = profile_first_user_node(p, p->sites[i].node);
 		uint32_t module = node == PROFILE_NONE ? PROFILE_NONE
 						       : p->frames[p->nodes[node].frame].module;
-		uint64_t value = export_site_value(&p->sites[i], g->o->measure);
+		uint64_t value = measure_of_stack(&p->sites[i], g->o->measure);
 		if (module < p->module_count && !p->modules[module].runtime)
 			weights[module] = weights[module] > UINT64_MAX - value
 						  ? UINT64_MAX
@@ -443,9 +444,9 @@ static void write_svg(FILE *out, const struct graph *g, struct level *levels)
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%" PRIu32
 		"\" viewBox=\"0 0 %d %" PRIu32 "\" data-unit=\"%s\">\n<title>heft: ",
 		WIDTH, height, WIDTH, height,
-		strcmp(export_measure_unit(g->o->measure), "count") == 0
+		strcmp(measure_unit_name(g->o->measure), "count") == 0
 			? "allocations"
-			: export_measure_unit(g->o->measure));
+			: measure_unit_name(g->o->measure));
 	write_command(out, g, COMMAND_LETTERS);
 	fprintf(out, "</title>\n<style><![CDATA[\n%s]]></style>\n", flamegraph_style);
 	write_head(out, g);

@@ -201,14 +201,14 @@ static void write_snapshot(struct massif *x, uint64_t time_ns, uint64_t bytes, c
 		tree);
 }
 
-static void write_measured(struct massif *x, uint64_t time_ns, enum export_measure measure,
+static void write_measured(struct massif *x, uint64_t time_ns, enum measure_id measure,
 			   const char *kind)
 {
 	uint64_t sum = 0;
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < x->p->site_count; i++) {
 		const struct profile_site *s = &x->p->sites[i];
-		uint64_t bytes = export_site_value(s, measure);
+		uint64_t bytes = measure_of_stack(s, measure);
 		if (bytes)
 			x->parts[n++] = (struct part){s->node, PROFILE_NONE, bytes};
 		sum += bytes;
@@ -261,8 +261,8 @@ static void write_all(struct massif *x, const struct export_options *o, const ch
 	write_name(x->out, command);
 	fputs("\ntime_unit: ms\n", x->out);
 	if (!(p->has & PROFILE_HAS_TIMES) || from_ns >= end_ns) { /* an instant, not a course */
-		bool live = !has_peak || (o->measure == EXPORT_LIVE && p->has & PROFILE_HAS_LIVE);
-		write_measured(x, from_ns, live ? EXPORT_LIVE : EXPORT_PEAK, "peak");
+		bool live = !has_peak || (o->measure == MEASURE_LIVE_BYTES && p->has & PROFILE_HAS_LIVE);
+		write_measured(x, from_ns, live ? MEASURE_LIVE_BYTES : MEASURE_PEAK_BYTES, "peak");
 		return;
 	}
 	peak_ns = peak_ns < from_ns ? from_ns : peak_ns > end_ns ? end_ns : peak_ns;
@@ -271,7 +271,7 @@ static void write_all(struct massif *x, const struct export_options *o, const ch
 	for (uint32_t i = 0; !p->selection && i < p->history.slot_count; i++) {
 		uint64_t time_ns = (i + 1) * p->history.slot_ns;
 		if (has_peak && peak_ns <= time_ns) {
-			write_measured(x, peak_ns, EXPORT_PEAK, "peak");
+			write_measured(x, peak_ns, MEASURE_PEAK_BYTES, "peak");
 			has_peak = false;
 			if (peak_ns == time_ns)
 				continue;
@@ -280,9 +280,9 @@ static void write_all(struct massif *x, const struct export_options *o, const ch
 			write_slot(x, i, filtered);
 	}
 	if (has_peak)
-		write_measured(x, peak_ns, EXPORT_PEAK, "peak");
+		write_measured(x, peak_ns, MEASURE_PEAK_BYTES, "peak");
 	if (p->has & PROFILE_HAS_LIVE)
-		write_measured(x, end_ns, EXPORT_LIVE, "detailed");
+		write_measured(x, end_ns, MEASURE_LIVE_BYTES, "detailed");
 }
 
 int export_massif(FILE *out, const struct profile *p, const struct export_options *o,

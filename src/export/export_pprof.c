@@ -77,39 +77,10 @@ enum {
 
 enum { WIRE_VARINT = 0, WIRE_BYTES = 2 };
 
-/* What a sample holds, in this order: Go's four, then heft's own. */
-enum column {
-	ALLOC_OBJECTS,
-	ALLOC_SPACE,
-	INUSE_OBJECTS,
-	INUSE_SPACE,
-	PEAK_OBJECTS,
-	PEAK_SPACE,
-	TEMPORARY_OBJECTS,
-	LIFETIME,
-	COLUMNS
-};
-static const struct {
-	const char *type, *unit;
-	uint32_t has;
-} columns[] = {
-	[ALLOC_OBJECTS] = {"alloc_objects", "count", PROFILE_HAS_ALLOCATED},
-	[ALLOC_SPACE] = {"alloc_space", "bytes", PROFILE_HAS_ALLOCATED},
-	[INUSE_OBJECTS] = {"inuse_objects", "count", PROFILE_HAS_LIVE},
-	[INUSE_SPACE] = {"inuse_space", "bytes", PROFILE_HAS_LIVE},
-	[PEAK_OBJECTS] = {"peak_objects", "count", PROFILE_HAS_PEAK},
-	[PEAK_SPACE] = {"peak_space", "bytes", PROFILE_HAS_PEAK},
-	[TEMPORARY_OBJECTS] = {"temporary_objects", "count", PROFILE_HAS_TEMPORARY},
-	[LIFETIME] = {"lifetime", "nanoseconds", PROFILE_HAS_LIFETIMES},
-};
-static const enum column column_of_measure[] = {
-	[EXPORT_PEAK] = PEAK_SPACE,
-	[EXPORT_LIVE] = INUSE_SPACE,
-	[EXPORT_ALLOCATED] = ALLOC_SPACE,
-	[EXPORT_COUNT] = ALLOC_OBJECTS,
-	[EXPORT_TEMPORARY] = TEMPORARY_OBJECTS,
-	[EXPORT_LIFETIME] = LIFETIME,
-};
+/* What a sample holds: first Go's four in Go's order, then the others that have a type of theirs. */
+static const enum measure_id of_go[] = {MEASURE_ALLOCATIONS, MEASURE_ALLOCATED_BYTES,
+					MEASURE_LIVE_BLOCKS, MEASURE_LIVE_BYTES};
+enum { OF_GO = sizeof of_go / sizeof *of_go };
 
 struct message {
 	uint8_t *data;
@@ -128,7 +99,8 @@ struct pprof {
 	uint32_t mapping_count;
 	const char *program; /* if it is in no stack: a mapping all the same, the first one */
 	uint32_t unknown;    /* id of the location that stands for unknown stacks; 0: none needed */
-	bool written[COLUMNS];
+	enum measure_id columns[MEASURE_COUNT]; /* of a sample */
+	int column_count;
 	struct message message, inner; /* being made */
 	bool no_memory;
 };
@@ -227,37 +199,16 @@ static void write_type(struct pprof *x, uint32_t field, const char *type, const 
 	write_message(x, field);
 }
 
-static uint64_t value_of(const struct pprof *x, const struct profile_site *s, enum column column)
+static const char *unit_of(enum measure_id id)
 {
-	uint64_t n = 0;
-	switch (column) {
-	case ALLOC_OBJECTS:
-		n = s->allocations + s->reallocations;
-		break;
-	case ALLOC_SPACE:
-		n = s->allocated_bytes;
-		break;
-	case INUSE_OBJECTS:
-		n = s->live_blocks;
-		break;
-	case INUSE_SPACE:
-		n = s->live_bytes;
-		break;
-	case PEAK_OBJECTS:
-		n = s->peak_blocks;
-		break;
-	case PEAK_SPACE:
-		n = s->peak_bytes;
-		break;
-	case TEMPORARY_OBJECTS:
-		n = s->temporary;
-		break;
-	case LIFETIME:
-		n = export_site_value(s, EXPORT_LIFETIME);
-		break;
-	case COLUMNS:
-		break;
-	}
+	return measures[id].unit == MEASURE_IS_TIME ? "nanoseconds" : measure_unit_name(id);
+}
+
+static uint64_t value_of(const struct pprof *x, const struct profile_site *s, enum measure_id id)
+{
+	uint64_t n = measure_of_stack(s, id);
+	if (id == MEASURE_ALLOCATIONS) /* a reallocation is one to Go */
+		n += s->reallocations;
 	return n > INT64_MAX && !x->o->difference_ns ? INT64_MAX : n;
 }
 
@@ -280,8 +231,8 @@ static void put_labels(struct pprof *x, const struct profile_label_set *set)
 static void write_sample(struct pprof *x, const struct profile_site *s)
 {
 	bool any = false;
-	for (int i = 0; i < COLUMNS; i++)
-		any = any || (x->written[i] && value_of(x, s, (enum column)i));
+	for (int i = 0; i < x->column_count; i++)
+		any = any || value_of(x, s, x->columns[i]);
 	if (!any)
 		return;
 	if (s->node == PROFILE_NONE) {
@@ -293,9 +244,8 @@ static void write_sample(struct pprof *x, const struct profile_site *s)
 		put_varint(x, &x->inner, x->places.number[x->places.place[node]]);
 	put_bytes(x, &x->message, SAMPLE_LOCATION_ID, x->inner.data, x->inner.length);
 	x->inner.length = 0;
-	for (int i = 0; i < COLUMNS; i++)
-		if (x->written[i])
-			put_varint(x, &x->inner, value_of(x, s, (enum column)i));
+	for (int i = 0; i < x->column_count; i++)
+		put_varint(x, &x->inner, value_of(x, s, x->columns[i]));
 	put_bytes(x, &x->message, SAMPLE_VALUE, x->inner.data, x->inner.length);
 	x->inner.length = 0;
 	/* "unknown" where a recording's stack lost its inner end; a format that never tells says so once. */
@@ -420,10 +370,11 @@ static void write_about(struct pprof *x)
 			write_number(x, PROFILE_DROP_FRAMES, string(x, drop));
 		free(drop);
 	}
-	enum column column = column_of_measure[x->o->measure];
-	for (int i = COLUMNS; !x->written[column] && i-- > 0;) /* the nearest that there is */
-		column = (enum column)i;
-	write_number(x, PROFILE_DEFAULT_SAMPLE_TYPE, string(x, columns[column].type));
+	enum measure_id shown = x->column_count ? x->columns[x->column_count - 1] : MEASURE_PEAK_BYTES;
+	for (int i = 0; i < x->column_count; i++)
+		if (x->columns[i] == x->o->measure)
+			shown = x->o->measure;
+	write_number(x, PROFILE_DEFAULT_SAMPLE_TYPE, string(x, measures[shown].pprof));
 	char *command = export_command(p);
 	write_comment(x, "heft ", HEFT_VERSION);
 	/* No label `via` means malloc, unless it means that the input did not tell. */
@@ -443,17 +394,30 @@ static void write_about(struct pprof *x)
 		write_comment(x, "warning: ", p->unseen);
 }
 
+static void add_column(struct pprof *x, enum measure_id id)
+{
+	const struct measure *m = &measures[id];
+	/* Lifetimes are for whoever asks: no other reader expects them. */
+	for (int i = 0; i < x->column_count; i++)
+		if (x->columns[i] == id)
+			return;
+	if (!m->pprof || !measure_known(x->p, id) ||
+	    (id == MEASURE_LIFETIME && x->o->measure != MEASURE_LIFETIME) ||
+	    (id == MEASURE_ALLOCATIONS && x->p->has & PROFILE_LACKS_BLOCKS))
+		return;
+	x->columns[x->column_count++] = id;
+	write_type(x, PROFILE_SAMPLE_TYPE, m->pprof, unit_of(id));
+}
+
 static void write_all(struct pprof *x)
 {
 	const struct profile *p = x->p;
-	for (int i = 0; i < COLUMNS; i++) {
-		/* Lifetimes are for whoever asks: no other reader expects them. */
-		bool no_blocks = (p->has & PROFILE_LACKS_BLOCKS) &&
-				 (i == INUSE_OBJECTS || i == PEAK_OBJECTS || i == ALLOC_OBJECTS);
-		x->written[i] = p->has & columns[i].has && !no_blocks &&
-				(i != LIFETIME || x->o->measure == EXPORT_LIFETIME);
-		if (x->written[i])
-			write_type(x, PROFILE_SAMPLE_TYPE, columns[i].type, columns[i].unit);
+	for (int i = 0; i < OF_GO; i++)
+		add_column(x, of_go[i]);
+	for (enum measure_id id = 0; id < MEASURE_COUNT; id++) {
+		if (measures[id].blocks != MEASURE_COUNT) /* objects before space, as Go has them */
+			add_column(x, measures[id].blocks);
+		add_column(x, id);
 	}
 	for (uint32_t i = 0; i < p->site_count; i++)
 		write_sample(x, &p->sites[i]);

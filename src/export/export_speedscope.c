@@ -49,35 +49,30 @@ static void write_frames(struct json_writer *w, const struct export_tree *t, str
 	}
 }
 
-static const char *measure_title(enum export_measure measure, const struct profile *p)
+static const char *measure_title(enum measure_id measure, const struct profile *p)
 {
 	switch (measure) {
-	case EXPORT_PEAK:
+	case MEASURE_PEAK_BYTES:
 		return "live at the peak";
-	case EXPORT_LIVE:
+	case MEASURE_LIVE_BYTES:
 		return p->selection || profile_is_snapshot(p) ? "live then" : "live at the end";
-	case EXPORT_ALLOCATED:
+	case MEASURE_ALLOCATED_BYTES:
 		return "allocated in all";
-	case EXPORT_COUNT:
-		return "allocations";
-	case EXPORT_TEMPORARY:
-		return "temporary allocations";
-	case EXPORT_LIFETIME:
+	case MEASURE_LIFETIME:
 		return "sum of lifetimes";
-	case EXPORT_MEASURES:
-		break;
+	default:
+		return measures[measure].state;
 	}
-	return "";
 }
 
-static const char *unit_name(enum export_measure measure)
+static const char *unit_name(enum measure_id measure)
 {
-	const char *unit = export_measure_unit(measure);
+	const char *unit = measure_unit_name(measure);
 	return strcmp(unit, "ns") == 0 ? "nanoseconds" : strcmp(unit, "count") == 0 ? "none" : unit;
 }
 
 static void write_profile(struct json_writer *w, const struct export_tree *t,
-			  enum export_measure measure, const struct numbering *ids, uint32_t *path)
+			  enum measure_id measure, const struct numbering *ids, uint32_t *path)
 {
 	json_write_object(w);
 	json_write_key_string(w, "type", "sampled");
@@ -129,15 +124,15 @@ static bool is_instant(const struct profile *p)
 }
 
 static int choose(const struct profile *p, const struct export_options *o,
-		  enum export_measure chosen[EXPORT_MEASURES])
+		  enum measure_id chosen[MEASURE_COUNT])
 {
 	int count = 0;
-	for (int m = 0; m < EXPORT_MEASURES; m++) {
-		enum export_measure measure = (enum export_measure)m;
-		bool useful =
-			m != EXPORT_LIFETIME && !is_instant(p) && export_measure_known(p, measure);
-		if (measure == o->measure || useful)
-			chosen[count++] = measure;
+	for (enum measure_id m = 0; m < MEASURE_COUNT; m++) {
+		bool useful = measure_is_compared(m) && m != MEASURE_LIFETIME && !is_instant(p) &&
+			      (m != MEASURE_LEFT_BYTES || profile_is_of_several(p)) &&
+			      measure_known(p, m);
+		if (m == o->measure || useful)
+			chosen[count++] = m;
 	}
 	return count;
 }
@@ -145,8 +140,8 @@ static int choose(const struct profile *p, const struct export_options *o,
 int export_speedscope(FILE *out, const struct profile *p, const struct export_options *o,
 		      struct heft_error *err)
 {
-	enum export_measure chosen[EXPORT_MEASURES];
-	struct export_tree trees[EXPORT_MEASURES];
+	enum measure_id chosen[MEASURE_COUNT];
+	struct export_tree trees[MEASURE_COUNT];
 	int count = choose(p, o, chosen), made = 0, rc = 0;
 	uint32_t most = 0;
 	struct numbering ids = {malloc(((size_t)p->frame_count + 1) * sizeof *ids.ids), 0};

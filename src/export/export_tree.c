@@ -113,14 +113,14 @@ static int add_inverted(struct building *b, uint32_t node, uint32_t *id)
 
 /* The same from the root: callers come before what they call, so each node of the profile is looked for
  * once, however many stacks it is on. */
-static int add_stacks_from_root(struct building *b, enum export_measure measure)
+static int add_stacks_from_root(struct building *b, enum measure_id measure)
 {
 	const struct profile *p = b->t->p;
 	uint32_t *to = calloc((size_t)p->node_count + 1, sizeof *to); /* 1: wanted; then the node */
 	uint32_t unknown;
 	int rc = to ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
-		if (export_site_value(&p->sites[i], measure))
+		if (measure_of_stack(&p->sites[i], measure))
 			for (uint32_t n = p->sites[i].node; n != PROFILE_NONE && !to[n];
 			     n = p->nodes[n].parent)
 				to[n] = 1;
@@ -133,7 +133,7 @@ static int add_stacks_from_root(struct building *b, enum export_measure measure)
 		rc = add_node(b, parent == PROFILE_NONE ? parent : to[parent], stand, &to[i]);
 	}
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
-		uint64_t value = export_site_value(&p->sites[i], measure);
+		uint64_t value = measure_of_stack(&p->sites[i], measure);
 		if (!value)
 			continue;
 		uint32_t node = p->sites[i].node;
@@ -149,7 +149,7 @@ static int add_stacks_from_root(struct building *b, enum export_measure measure)
 	return rc;
 }
 
-static int add_sites(struct building *b, enum export_measure measure, bool invert)
+static int add_sites(struct building *b, enum measure_id measure, bool invert)
 {
 	if (!invert)
 		return add_stacks_from_root(b, measure);
@@ -157,7 +157,7 @@ static int add_sites(struct building *b, enum export_measure measure, bool inver
 	uint32_t id;
 	int rc = 0;
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
-		uint64_t value = export_site_value(&p->sites[i], measure);
+		uint64_t value = measure_of_stack(&p->sites[i], measure);
 		if (!value)
 			continue;
 		rc = add_inverted(b, p->sites[i].node, &id);
@@ -217,7 +217,7 @@ static int finish(struct export_tree *t)
 	return 0;
 }
 
-int export_tree_init(struct export_tree *t, const struct profile *p, enum export_measure measure,
+int export_tree_init(struct export_tree *t, const struct profile *p, enum measure_id measure,
 		     bool invert, struct heft_error *err)
 {
 	uint32_t *stands = malloc(((size_t)p->frame_count + 1) * sizeof *stands);

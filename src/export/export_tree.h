@@ -31,7 +31,7 @@ struct export_tree {
 
 /* Frames of the same function and module are one, whatever their line. invert: the roots are the
  * innermost frames. 0 or HEFT_ENOMEM (told). */
-int export_tree_init(struct export_tree *t, const struct profile *p, enum export_measure measure,
+int export_tree_init(struct export_tree *t, const struct profile *p, enum measure_id measure,
 		     bool invert, struct heft_error *err);
 void export_tree_fini(struct export_tree *t);
 /* Of a node: never NULL. */

@@ -25,6 +25,7 @@
 #include "findings/endless_growth.h"
 
 #include "findings/site_names.h"
+#include "profile/measure.h"
 #include "profile/estimate.h"
 
 #include <math.h>
@@ -179,7 +180,7 @@ static bool is_settled_site(const struct profile *p, const uint32_t *first, uint
 		made = estimate_rounded((double)made * part_of(p, process));
 	}
 	if (several ? estimate_is_few(all, estimate_error95(square))
-		    : profile_few_samples(p, site, PROFILE_BY_PEAK))
+		    : measure_is_rough(p, site, MEASURE_PEAK_BYTES))
 		return false;
 	return young >= YOUNG_SHARE * all &&
 	       endless_is_population(p, bytes, blocks, made > blocks ? made - blocks : 0);

@@ -197,15 +197,15 @@ static void answer_document(struct view_recording *r, view_document *write,
 
 /* ---- files to take away */
 
-static int export_measure_of(const struct view_query *q, enum export_measure *measure,
+static int export_measure_of(const struct view_query *q, enum measure_id *measure,
 			     struct heft_error *err)
 {
 	switch (q->mode) {
 	case VIEW_LIVE:
-		*measure = q->at == VIEW_AT_PEAK ? EXPORT_PEAK : EXPORT_LIVE;
+		*measure = q->at == VIEW_AT_PEAK ? MEASURE_PEAK_BYTES : MEASURE_LIVE_BYTES;
 		return 0;
 	case VIEW_ALLOCATED:
-		*measure = q->count ? EXPORT_COUNT : EXPORT_ALLOCATED;
+		*measure = q->count ? MEASURE_ALLOCATIONS : MEASURE_ALLOCATED_BYTES;
 		return 0;
 	case VIEW_GREW:
 	case VIEW_CHURN:
@@ -227,7 +227,7 @@ static int write_export(FILE *out, struct view_recording *r, const struct export
 	int rc = export_measure_of(q, &options.measure, err);
 	if (rc == 0)
 		rc = view_recording_part(r, q, extents[x->stacks], &part, err);
-	if (rc == 0 && !export_measure_known(part->p, options.measure))
+	if (rc == 0 && !measure_known(part->p, options.measure))
 		rc = heft_fail(err, HEFT_EREFUSED, "this file does not tell that number");
 	if (rc == 0)
 		rc = exporter_write(x, out, part->p, &options, err);

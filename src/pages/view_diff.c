@@ -39,29 +39,7 @@ struct comparison {
 
 static uint64_t side_value(const struct view_measure *m, const struct profile_diff_side *s)
 {
-	switch (m->number) {
-	case VIEW_PEAK_BYTES:
-		return s->peak_bytes;
-	case VIEW_PEAK_BLOCKS:
-		return s->peak_blocks;
-	case VIEW_LEFT_BYTES:
-		return s->left_bytes;
-	case VIEW_LEFT_BLOCKS:
-		return s->left_blocks;
-	case VIEW_LIVE_BYTES:
-		return s->live_bytes;
-	case VIEW_LIVE_BLOCKS:
-		return s->live_blocks;
-	case VIEW_ALLOCATED_BYTES:
-		return s->allocated_bytes;
-	case VIEW_ALLOCATIONS:
-		return s->allocations;
-	case VIEW_GREW_BYTES:
-	case VIEW_GREW_BLOCKS:
-	case VIEW_FREED_SOON:
-		break;
-	}
-	return 0;
+	return m->buckets || measures[m->id].minus ? 0 : measure_of_site(&s->sums, m->id);
 }
 
 static int open_side(struct side *s, struct view_recording *r, const struct view_query *q,
@@ -134,20 +112,8 @@ static uint32_t stack_of(const struct comparison *c, const struct change *x,
 /* How far two estimates may be from the true change; 0 of exact numbers. */
 static double error_of(const struct comparison *c, const struct change *x)
 {
-	static const struct {
-		bool known;
-		enum profile_sort sort;
-	} sorts[] = {
-		[VIEW_PEAK_BYTES] = {true, PROFILE_BY_PEAK},
-		[VIEW_LIVE_BYTES] = {true, PROFILE_BY_LIVE},
-		[VIEW_ALLOCATED_BYTES] = {true, PROFILE_BY_ALLOCATED},
-		[VIEW_ALLOCATIONS] = {true, PROFILE_BY_COUNT},
-		[VIEW_FREED_SOON] = {false, PROFILE_BY_COUNT},
-	};
-	enum view_number n = c->b.measure.number;
-	return sorts[n].known
-		       ? profile_diff_error95(c->diff, &c->diff->entries[x->entry], sorts[n].sort)
-		       : 0;
+	const struct view_measure *m = &c->b.measure;
+	return m->buckets ? 0 : profile_diff_error95(c->diff, &c->diff->entries[x->entry], m->id);
 }
 
 /* As heft diff has it: a hundredth of the total is noise. */
@@ -241,7 +207,7 @@ int view_diff(FILE *out, struct view_recording *a, const struct view_query *qa,
 	int rc = open_side(&c.a, a, qa, err);
 	if (rc == 0)
 		rc = open_side(&c.b, b, qb, err);
-	if (rc == 0 && c.a.measure.bytes != c.b.measure.bytes)
+	if (rc == 0 && measures[c.a.measure.id].unit != measures[c.b.measure.id].unit)
 		rc = heft_fail(err, HEFT_EUSAGE, "bytes cannot be compared with counts");
 	if (rc == 0)
 		rc = find_changes(&c, err);

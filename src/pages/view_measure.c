@@ -32,75 +32,47 @@ static int live_measure(struct view_measure *m, const struct view_query *q, cons
 		peak = !peak;
 	if (q->count && (p->has & PROFILE_LACKS_BLOCKS))
 		return refuse(p, "how many blocks are live", err);
-	m->number = peak		     ? (q->count ? VIEW_PEAK_BLOCKS : VIEW_PEAK_BYTES)
-		    : q->at == VIEW_AT_END ? (q->count ? VIEW_LEFT_BLOCKS : VIEW_LEFT_BYTES)
-					   : (q->count ? VIEW_LIVE_BLOCKS : VIEW_LIVE_BYTES);
+	enum measure_id bytes = peak		       ? MEASURE_PEAK_BYTES
+				: q->at == VIEW_AT_END ? MEASURE_LEFT_BYTES
+						       : MEASURE_LIVE_BYTES;
+	m->id = q->count ? measures[bytes].blocks : bytes;
 	return 0;
 }
 
 int view_measure_of(struct view_measure *m, const struct view_query *q, const struct profile *p,
 		    struct heft_error *err)
 {
-	*m = (struct view_measure){.bytes = !q->count};
+	*m = (struct view_measure){0};
 	switch (q->mode) {
 	case VIEW_LIVE:
 		return live_measure(m, q, p, err);
 	case VIEW_GREW:
 		if (!(p->has & PROFILE_HAS_LIVE) || (q->count && (p->has & PROFILE_LACKS_BLOCKS)))
 			return refuse(p, "what grew", err);
-		m->number = q->count ? VIEW_GREW_BLOCKS : VIEW_GREW_BYTES;
+		m->id = q->count ? MEASURE_GREW_BLOCKS : MEASURE_GREW_BYTES;
 		return 0;
 	case VIEW_ALLOCATED:
 		if (!(p->has & PROFILE_HAS_ALLOCATED))
 			return refuse(p, "what was allocated", err);
-		m->number = q->count ? VIEW_ALLOCATIONS : VIEW_ALLOCATED_BYTES;
+		m->id = q->count ? MEASURE_ALLOCATIONS : MEASURE_ALLOCATED_BYTES;
 		return 0;
 	case VIEW_CHURN:
 		break;
 	}
 	if (!p->lifetimes || !(p->has & PROFILE_HAS_LIFETIMES))
 		return refuse(p, "how long blocks live", err);
-	*m = (struct view_measure){.number = VIEW_FREED_SOON,
-				   .buckets = buckets_within(q->within_ns)};
+	*m = (struct view_measure){MEASURE_FREES, buckets_within(q->within_ns)};
 	return 0;
-}
-
-static uint64_t growth(uint64_t from, uint64_t to)
-{
-	return to > from ? to - from : 0;
 }
 
 uint64_t view_value(const struct view_measure *m, const struct profile *p, uint32_t site)
 {
-	const struct profile_site *s = &p->sites[site];
 	uint64_t soon = 0;
-	switch (m->number) {
-	case VIEW_PEAK_BYTES:
-		return s->peak_bytes;
-	case VIEW_PEAK_BLOCKS:
-		return s->peak_blocks;
-	case VIEW_LIVE_BYTES:
-		return s->live_bytes;
-	case VIEW_LIVE_BLOCKS:
-		return s->live_blocks;
-	case VIEW_LEFT_BYTES:
-		return s->left_bytes;
-	case VIEW_LEFT_BLOCKS:
-		return s->left_blocks;
-	case VIEW_GREW_BYTES:
-		return growth(s->start_bytes, s->live_bytes);
-	case VIEW_GREW_BLOCKS:
-		return growth(s->start_blocks, s->live_blocks);
-	case VIEW_ALLOCATED_BYTES:
-		return s->allocated_bytes;
-	case VIEW_ALLOCATIONS:
-		return s->allocations;
-	case VIEW_FREED_SOON:
-		for (uint32_t i = 0; i < m->buckets; i++)
-			soon += p->lifetimes[site][i];
-		return soon;
-	}
-	return 0;
+	if (!m->buckets)
+		return measure_of_site(&p->sites[site], m->id);
+	for (uint32_t i = 0; i < m->buckets; i++)
+		soon += p->lifetimes[site][i];
+	return soon;
 }
 
 uint64_t *view_values(const struct view_measure *m, const struct profile *p)
@@ -122,39 +94,14 @@ uint64_t view_sum(const struct view_measure *m, const struct profile *p)
 bool view_error(const struct view_measure *m, const struct profile *p, uint32_t site,
 		uint64_t *error)
 {
-	if (!p->errors)
-		return false;
-	const struct profile_errors *e = site == PROFILE_NONE ? &p->total_errors : &p->errors[site];
-	switch (m->number) {
-	case VIEW_PEAK_BYTES:
-		*error = e->peak_bytes;
-		return true;
-	case VIEW_PEAK_BLOCKS:
-		*error = e->peak_blocks;
-		return true;
-	case VIEW_GREW_BYTES: /* of the whole run: what is live */
-	case VIEW_LIVE_BYTES:
-	case VIEW_LEFT_BYTES:
-		*error = e->live_bytes;
-		return true;
-	case VIEW_GREW_BLOCKS:
-	case VIEW_LIVE_BLOCKS:
-	case VIEW_LEFT_BLOCKS:
-		*error = e->live_blocks;
-		return true;
-	case VIEW_ALLOCATED_BYTES:
-		*error = e->allocated_bytes;
-		return true;
-	case VIEW_ALLOCATIONS:
-		*error = e->allocations;
-		return true;
-	case VIEW_FREED_SOON:
-		break;
-	}
-	return false;
+	enum measure_id id = m->id == MEASURE_GREW_BYTES    ? MEASURE_LIVE_BYTES /* of the whole run */
+			     : m->id == MEASURE_GREW_BLOCKS ? MEASURE_LIVE_BLOCKS
+							    : m->id;
+	*error = measure_error95(p, site, id);
+	return p->errors && measures[id].errors;
 }
 
 const char *view_unit(const struct view_measure *m)
 {
-	return m->bytes ? "bytes" : "count";
+	return measures[m->id].unit == MEASURE_IS_BYTES ? "bytes" : "count";
 }

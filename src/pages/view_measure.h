@@ -3,27 +3,12 @@
 #ifndef HEFT_PAGES_VIEW_MEASURE_H
 #define HEFT_PAGES_VIEW_MEASURE_H
 
-#include "profile/profile.h"
+#include "profile/measure.h"
 #include "pages/view_query.h"
 
-enum view_number {
-	VIEW_PEAK_BYTES,
-	VIEW_PEAK_BLOCKS,
-	VIEW_LIVE_BYTES,
-	VIEW_LIVE_BLOCKS,
-	VIEW_LEFT_BYTES, /* at the end: of each process at its own */
-	VIEW_LEFT_BLOCKS,
-	VIEW_GREW_BYTES,
-	VIEW_GREW_BLOCKS,
-	VIEW_ALLOCATED_BYTES,
-	VIEW_ALLOCATIONS,
-	VIEW_FREED_SOON,
-};
-
 struct view_measure {
-	enum view_number number;
-	uint32_t buckets; /* of lifetimes, for VIEW_FREED_SOON */
-	bool bytes;       /* else a count */
+	enum measure_id id;
+	uint32_t buckets; /* of lifetimes: counts the blocks that were freed soon instead; 0: does not */
 };
 
 /* HEFT_EREFUSED with the reason: the file does not tell it. A file that has no peak shows what is

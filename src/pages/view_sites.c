@@ -34,18 +34,18 @@ static uint64_t sort_key(const struct view_query *q, const struct view_measure *
 {
 	const struct profile *p = part->p;
 	const struct profile_site *whole = view_part_site(part, p->sites[site].id);
-	static const enum profile_sort sorts[] = {
-		[VIEW_BY_PEAK] = PROFILE_BY_PEAK,
-		[VIEW_BY_LIVE] = PROFILE_BY_LEFT, /* what the table shows of it */
-		[VIEW_BY_ALLOCATED] = PROFILE_BY_ALLOCATED,
-		[VIEW_BY_COUNT] = PROFILE_BY_COUNT,
-		[VIEW_BY_TEMPORARY] = PROFILE_BY_TEMPORARY,
-		[VIEW_BY_LIFETIME] = PROFILE_BY_LIFETIME,
+	static const enum measure_id sorts[] = {
+		[VIEW_BY_PEAK] = MEASURE_PEAK_BYTES,
+		[VIEW_BY_LIVE] = MEASURE_LEFT_BYTES, /* what the table shows of it */
+		[VIEW_BY_ALLOCATED] = MEASURE_ALLOCATED_BYTES,
+		[VIEW_BY_COUNT] = MEASURE_ALLOCATIONS,
+		[VIEW_BY_TEMPORARY] = MEASURE_TEMPORARY,
+		[VIEW_BY_LIFETIME] = MEASURE_LIFETIME,
 	};
 	if (q->sort == VIEW_BY_PEAK && whole)
 		return whole->peak_bytes;
 	return q->sort == VIEW_BY_VALUE ? view_value(m, p, site)
-					: profile_site_measure(&p->sites[site], sorts[q->sort]);
+					: measure_of_site(&p->sites[site], sorts[q->sort]);
 }
 
 /* Nodes with a frame on their stack in which the text is found. NULL: no memory. */

@@ -123,7 +123,7 @@ int pprof_write_text(FILE *out, const struct profile *p, bool allocated)
 	struct profile_site all = {0};
 	uint64_t *numbers = frame_numbers(p);
 	uint32_t *order =
-		profile_sorted_sites(p, allocated ? PROFILE_BY_ALLOCATED : PROFILE_BY_LIVE);
+		measure_sort_sites(p, allocated ? MEASURE_ALLOCATED_BYTES : MEASURE_LIVE_BYTES);
 	int rc = numbers && order ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		const struct profile_site *s = &p->sites[i];

@@ -2,7 +2,7 @@
 #ifndef HEFT_PPROF_PPROF_TEXT_H
 #define HEFT_PPROF_PPROF_TEXT_H
 
-#include "profile/profile.h"
+#include "profile/measure.h"
 
 #include <stdio.h>
 

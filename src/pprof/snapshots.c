@@ -214,7 +214,7 @@ static int write_form(FILE *out, const struct profile *p, enum snapshot_form for
 	if (form == SNAPSHOT_HEAP_TEXT || form == SNAPSHOT_ALLOCS_TEXT)
 		return pprof_write_text(out, p, allocs) < 0 ? no_memory(err) : 0;
 	struct export_options o = {
-		.measure = allocs ? EXPORT_ALLOCATED : EXPORT_LIVE,
+		.measure = allocs ? MEASURE_ALLOCATED_BYTES : MEASURE_LIVE_BYTES,
 		.difference_ns = difference_ns,
 	};
 	return exporter_write(exporter_find("pprof"), out, p, &o, err);

@@ -7,21 +7,7 @@
 #ifndef HEFT_PROFILE_BUDGET_H
 #define HEFT_PROFILE_BUDGET_H
 
-#include "profile/profile.h"
-
-enum budget_unit { BUDGET_COUNT, BUDGET_BYTES, BUDGET_TIME };
-
-struct budget_measure {
-	const char *name; /* as in the JSON of heft report */
-	enum budget_unit unit;
-	uint32_t needs; /* enum profile_has: what a file must tell for it */
-	/* Offsets of the number in struct profile, profile_site and profile_thread, or BUDGET_NO. */
-	size_t in_profile, in_site, in_thread;
-	bool estimated;	    /* has errors where the profile is sampled ... */
-	size_t in_errors, in_spread; /* ... here, in struct profile_errors and profile_spread */
-};
-#define BUDGET_NO SIZE_MAX
-extern const struct budget_measure budget_measures[]; /* ends with a NULL name */
+#include "profile/measure.h"
 
 enum budget_scope {
 	BUDGET_ALL,
@@ -38,7 +24,7 @@ struct budget_rule {
 	uint32_t line;     /* from 1 */
 	size_t at, length; /* in the text, without its comment */
 	size_t limit_at, limit_length;
-	const struct budget_measure *measure; /* NULL: counts findings */
+	const struct measure *measure; /* NULL: counts findings */
 	const char *finding;
 	enum budget_scope scope;
 	const char *pattern; /* as fnmatch(3) has it; NULL with BUDGET_ALL */

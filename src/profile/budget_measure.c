@@ -12,18 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t number_at(const void *object, size_t offset)
+static enum measure_id id_of(const struct budget_rule *r)
 {
-	uint64_t n;
-	memcpy(&n, (const char *)object + offset, sizeof n);
-	return n;
-}
-
-static double spread_at(const struct profile_spread *s, size_t offset)
-{
-	double v;
-	memcpy(&v, (const char *)s + offset, sizeof v);
-	return v;
+	return (enum measure_id)(r->measure - measures);
 }
 
 static uint64_t saturating_add(uint64_t a, uint64_t b)
@@ -128,11 +119,11 @@ static int measure_sites(const struct profile *p, const struct budget_rule *r,
 		const struct profile_site *s = &p->sites[i];
 		if (nodes && (s->node == PROFILE_NONE || !nodes[s->node]))
 			continue;
-		uint64_t value = number_at(s, r->measure->in_site);
+		uint64_t value = measure_of_site(s, id_of(r));
 		matched++;
 		result->measured = saturating_add(result->measured, value);
-		if (p->spreads && r->measure->estimated)
-			variance += spread_at(&p->spreads[i], r->measure->in_spread);
+		if (p->spreads)
+			variance += measure_variance(&p->spreads[i], id_of(r));
 		add_part(result, i, value);
 	}
 	result->error95 = estimate_rounded(estimate_error95(variance));
@@ -149,7 +140,7 @@ static void measure_threads(const struct profile *p, const struct budget_rule *r
 		const struct profile_thread *t = &p->threads[i];
 		if (fnmatch(r->pattern, t->name ? t->name : "", 0) != 0)
 			continue;
-		uint64_t value = number_at(t, r->measure->in_thread);
+		uint64_t value = measure_of_thread(t, id_of(r));
 		matched++;
 		result->measured = saturating_add(result->measured, value);
 		add_part(result, i, value);
@@ -195,14 +186,15 @@ int budget_refuse(const struct budget *b, const struct profile *p, struct heft_e
 	bool several = profile_is_of_several(p);
 	for (uint32_t i = 0; several && i < b->count; i++) {
 		const struct budget_rule *r = &b->rules[i];
-		if (!r->measure || strncmp(r->measure->name, "live_", 5) != 0)
+		if (!r->measure || (id_of(r) != MEASURE_LIVE_BYTES && id_of(r) != MEASURE_LIVE_BLOCKS &&
+				     id_of(r) != MEASURE_LIVE_SLACK_BYTES))
 			continue;
 		return heft_fail(err, HEFT_EREFUSED,
 				 "%s is what is live when the recording ends, and %u processes were "
 				 "recorded: most of them had ended before\n"
 				 "use %s: what each process had not freed when it ended",
 				 r->measure->name, p->process_count,
-				 strcmp(r->measure->name, "live_blocks") == 0 ? "left_blocks"
+				 id_of(r) == MEASURE_LIVE_BLOCKS ? "left_blocks"
 									     : "left_bytes");
 	}
 	return 0;
@@ -217,7 +209,7 @@ int budget_measure(const struct budget *b, const struct profile *p,
 		struct budget_result *result = &results[i];
 		memset(result, 0, sizeof *result);
 		/* Samples add up by site: what a thread allocated they do not tell. */
-		result->unknown = r->measure && ((r->measure->needs & ~p->has) ||
+		result->unknown = r->measure && (!measure_known(p, id_of(r)) ||
 						 (r->scope == BUDGET_IN_THREAD && p->errors));
 		if (result->unknown)
 			continue;
@@ -225,15 +217,18 @@ int budget_measure(const struct budget *b, const struct profile *p,
 			measure_findings(r, findings, finding_count, result);
 		else if (r->scope == BUDGET_IN_THREAD)
 			measure_threads(p, r, result);
-		else if (r->measure->in_site != BUDGET_NO && measure_sites(p, r, result) < 0)
+		else if (r->measure->site && measure_sites(p, r, result) < 0)
 			return HEFT_ENOMEM;
 		/* The run's own number where it has one: it is also that of a summary. */
-		if (r->measure && r->scope == BUDGET_ALL && r->measure->in_profile != BUDGET_NO)
-			result->measured = number_at(p, r->measure->in_profile);
-		if (r->measure && r->scope == BUDGET_ALL && p->errors && r->measure->estimated)
-			result->error95 = number_at(&p->total_errors, r->measure->in_errors);
+		if (r->measure && r->scope == BUDGET_ALL) {
+			if (r->measure->totals)
+				result->measured = measure_of_totals(&p->totals, id_of(r));
+			else if (id_of(r) == MEASURE_DURATION)
+				result->measured = p->duration_ns;
+			result->error95 = measure_error95(p, PROFILE_NONE, id_of(r));
+		}
 		/* No process lives without memory: it was not looked at in time. */
-		if (r->measure && strcmp(r->measure->name, "peak_rss_bytes") == 0)
+		if (r->measure && id_of(r) == MEASURE_PEAK_RSS_BYTES)
 			result->unmatched = !result->measured;
 		result->holds = holds(r, result);
 	}

@@ -21,55 +21,6 @@
 
 enum { LARGEST_FILE = 1 << 20, LONGEST_SHOWN = 40 };
 
-#define TOTAL(field) offsetof(struct profile, totals.field)
-#define SITE(field) offsetof(struct profile_site, field)
-#define HAS(what) PROFILE_HAS_##what
-#define THREAD(field) offsetof(struct profile_thread, field)
-#define ESTIMATED(field)                                                                           \
-	true, offsetof(struct profile_errors, field), offsetof(struct profile_spread, field)
-#define EXACT false, BUDGET_NO, BUDGET_NO
-
-const struct budget_measure budget_measures[] = {
-	{"peak_bytes", BUDGET_BYTES, HAS(PEAK), TOTAL(peak_bytes), SITE(peak_bytes), BUDGET_NO,
-	 ESTIMATED(peak_bytes)},
-	{"peak_blocks", BUDGET_COUNT, HAS(PEAK), TOTAL(peak_blocks), SITE(peak_blocks), BUDGET_NO,
-	 ESTIMATED(peak_blocks)},
-	{"peak_slack_bytes", BUDGET_BYTES, HAS(PEAK) | HAS(USABLE), TOTAL(peak_slack_bytes),
-	 SITE(peak_slack_bytes), BUDGET_NO, EXACT},
-	{"peak_time_ns", BUDGET_TIME, HAS(PEAK) | HAS(TIMES), TOTAL(peak_time_ns), BUDGET_NO,
-	 BUDGET_NO, EXACT},
-	{"peak_rss_bytes", BUDGET_BYTES, 0, TOTAL(peak_rss_bytes), BUDGET_NO, BUDGET_NO, EXACT},
-	{"live_bytes", BUDGET_BYTES, HAS(LIVE), TOTAL(live_bytes), SITE(live_bytes), BUDGET_NO,
-	 ESTIMATED(live_bytes)},
-	{"live_blocks", BUDGET_COUNT, HAS(LIVE), TOTAL(live_blocks), SITE(live_blocks), BUDGET_NO,
-	 ESTIMATED(live_blocks)},
-	{"left_bytes", BUDGET_BYTES, HAS(LIVE), TOTAL(left_bytes), SITE(left_bytes), BUDGET_NO,
-	 ESTIMATED(live_bytes)},
-	{"left_blocks", BUDGET_COUNT, HAS(LIVE), TOTAL(left_blocks), SITE(left_blocks), BUDGET_NO,
-	 ESTIMATED(live_blocks)},
-	{"live_slack_bytes", BUDGET_BYTES, HAS(LIVE) | HAS(USABLE), TOTAL(live_slack_bytes),
-	 SITE(live_slack_bytes), BUDGET_NO, EXACT},
-	{"allocations", BUDGET_COUNT, HAS(ALLOCATED), TOTAL(allocations), SITE(allocations),
-	 THREAD(allocations), ESTIMATED(allocations)},
-	{"allocated_bytes", BUDGET_BYTES, HAS(ALLOCATED), TOTAL(allocated_bytes),
-	 SITE(allocated_bytes), THREAD(allocated_bytes), ESTIMATED(allocated_bytes)},
-	{"reallocations", BUDGET_COUNT, HAS(FREES), TOTAL(reallocations), SITE(reallocations),
-	 THREAD(reallocations), EXACT},
-	{"reallocated_bytes", BUDGET_BYTES, HAS(FREES), TOTAL(reallocated_bytes),
-	 SITE(reallocated_bytes), BUDGET_NO, EXACT},
-	{"frees", BUDGET_COUNT, HAS(FREES), TOTAL(frees), SITE(frees), THREAD(frees), EXACT},
-	{"temporary", BUDGET_COUNT, HAS(TEMPORARY), TOTAL(temporary), SITE(temporary), BUDGET_NO,
-	 EXACT},
-	{"cross_thread_frees", BUDGET_COUNT, HAS(THREADS), BUDGET_NO, SITE(cross_thread_frees),
-	 BUDGET_NO, EXACT},
-	{"threads", BUDGET_COUNT, HAS(THREADS), TOTAL(threads), BUDGET_NO, BUDGET_NO, EXACT},
-	{"dropped", BUDGET_COUNT, 0, TOTAL(dropped), BUDGET_NO, BUDGET_NO, EXACT},
-	{"unknown_frees", BUDGET_COUNT, 0, TOTAL(unknown_frees), BUDGET_NO, BUDGET_NO, EXACT},
-	{"duration_ns", BUDGET_TIME, HAS(TIMES), offsetof(struct profile, duration_ns), BUDGET_NO,
-	 BUDGET_NO, EXACT},
-	{.name = NULL},
-};
-
 static const char *const operator_signs[] = {
 	[BUDGET_AT_MOST] = "<=", [BUDGET_BELOW] = "<",  [BUDGET_AT_LEAST] = ">=",
 	[BUDGET_ABOVE] = ">",    [BUDGET_EQUAL] = "==",
@@ -206,7 +157,9 @@ static int parse_measure(struct parser *p, struct budget_rule *r)
 		p->at += length;
 		return parse_kind(p, r);
 	}
-	for (const struct budget_measure *m = budget_measures; m->name; m++) {
+	for (const struct measure *m = measures; m < measures + MEASURE_COUNT; m++) {
+		if (m->minus || m->kind == MEASURE_OF_BLOCKS) /* of a window, or does not add up */
+			continue;
 		if (is_word(p, length, m->name)) {
 			r->measure = m;
 			p->at += length;
@@ -278,10 +231,10 @@ static int parse_scope(struct parser *p, struct budget_rule *r)
 		return bad(p, in,
 			   "expected an operator: findings are counted in the whole "
 			   "recording");
-	if (r->scope == BUDGET_IN_THREAD && r->measure->in_thread == BUDGET_NO)
+	if (r->scope == BUDGET_IN_THREAD && !r->measure->thread)
 		return bad(p, in, "expected an operator: %s is not counted by thread",
 			   r->measure->name);
-	if (r->scope != BUDGET_IN_THREAD && r->measure->in_site == BUDGET_NO)
+	if (r->scope != BUDGET_IN_THREAD && !r->measure->site)
 		return bad(p, in, "expected an operator: %s is of the whole run, not of a part",
 			   r->measure->name);
 	return parse_pattern(p, r);
@@ -333,13 +286,13 @@ static uint64_t size_scale(const char *text, size_t length)
 	return at == length ? scale : 0;
 }
 
-static uint64_t suffix_scale(enum budget_unit unit, const char *text, size_t length)
+static uint64_t suffix_scale(enum measure_unit unit, const char *text, size_t length)
 {
-	if (unit == BUDGET_BYTES)
+	if (unit == MEASURE_IS_BYTES)
 		return size_scale(text, length);
 	if (!length)
 		return 1;
-	for (size_t i = 0; unit == BUDGET_TIME && i < sizeof time_suffixes / sizeof *time_suffixes;
+	for (size_t i = 0; unit == MEASURE_IS_TIME && i < sizeof time_suffixes / sizeof *time_suffixes;
 	     i++)
 		if (strlen(time_suffixes[i].name) == length &&
 		    memcmp(time_suffixes[i].name, text, length) == 0)
@@ -370,11 +323,11 @@ static size_t parse_decimal(const char *text, size_t length, uint64_t *whole, ui
 static int parse_limit(struct parser *p, struct budget_rule *r)
 {
 	static const char *const wants[] = {
-		[BUDGET_COUNT] = "a whole number",
-		[BUDGET_BYTES] = "a size such as 4096, 64k, 1.5M or 2G",
-		[BUDGET_TIME] = "a time such as 250ms, 1.5s or 2m",
+		[MEASURE_IS_COUNT] = "a whole number",
+		[MEASURE_IS_BYTES] = "a size such as 4096, 64k, 1.5M or 2G",
+		[MEASURE_IS_TIME] = "a time such as 250ms, 1.5s or 2m",
 	};
-	enum budget_unit unit = r->measure ? r->measure->unit : BUDGET_COUNT;
+	enum measure_unit unit = r->measure ? r->measure->unit : MEASURE_IS_COUNT;
 	skip_blanks(p);
 	const char *text = p->b->text + p->at;
 	size_t length = word_length(p, p->at);

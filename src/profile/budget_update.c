@@ -95,18 +95,18 @@ static const struct unit *units_from(const struct budget_rule *r)
 					    {"s", 1000000000},    {"ms", 1000000},
 					    {"us", 1000},         {"ns", 1}};
 	static const struct unit plain[] = {{"", 1}};
-	enum budget_unit unit = r->measure ? r->measure->unit : BUDGET_COUNT;
-	if (unit == BUDGET_BYTES) {
+	enum measure_unit unit = r->measure ? r->measure->unit : MEASURE_IS_COUNT;
+	if (unit == MEASURE_IS_BYTES) {
 		char letter = r->suffix[0] == 'K' ? 'k' : r->suffix[0];
 		for (const struct unit *u = sizes; u->scale > 1; u++)
 			if (letter && (letter | 0x20) == (u->name[0] | 0x20))
 				return u;
 	}
-	if (unit == BUDGET_TIME)
+	if (unit == MEASURE_IS_TIME)
 		for (const struct unit *u = times; u->scale > 1; u++)
 			if (strcmp(u->name, r->suffix) == 0)
 				return u;
-	if (unit == BUDGET_TIME && strcmp(r->suffix, "ns") == 0)
+	if (unit == MEASURE_IS_TIME && strcmp(r->suffix, "ns") == 0)
 		return &times[5];
 	return plain;
 }

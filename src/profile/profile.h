@@ -459,32 +459,9 @@ void profile_sites_moved(struct profile *p, const uint32_t *to);
 void profile_settle_errors(struct profile *p);
 
 /* Selecting (profile_select.c). */
-enum profile_sort {
-	PROFILE_BY_PEAK,
-	PROFILE_BY_LIVE,
-	PROFILE_BY_ALLOCATED,
-	PROFILE_BY_COUNT,
-	PROFILE_BY_TEMPORARY,
-	PROFILE_BY_LIFETIME,
-	PROFILE_BY_GREW, /* in the selected window: live at its end minus at its start, or 0 */
-	PROFILE_BY_LEFT	 /* not freed when its process ended */
-};
 /* Whether it is of several processes: then "live at the end" is of the last ones alone, and what people
  * mean is mostly what each had left at its exit. A process that called exec is one. */
 bool profile_is_of_several(const struct profile *p);
-int profile_sort_parse(const char *name, enum profile_sort *sort); /* 0 or HEFT_EUSAGE */
-const char *profile_sort_name(enum profile_sort sort);
-/* Whether the file that the profile came from tells this measure. */
-bool profile_tells(const struct profile *p, enum profile_sort sort);
-uint64_t profile_site_measure(const struct profile_site *site, enum profile_sort sort);
-/* 95 % error of a site's measure, or (PROFILE_NONE) of the total; 0 where it is exact. */
-uint64_t profile_error95(const struct profile *p, uint32_t site, enum profile_sort sort);
-/* Samples that the measure was estimated from. */
-uint64_t profile_samples(const struct profile *p, uint32_t site, enum profile_sort sort);
-/* An estimate from so few samples that little is known (estimate.h). */
-bool profile_few_samples(const struct profile *p, uint32_t site, enum profile_sort sort);
-/* Indices of all sites, greatest first; equal ones keep their order. NULL: no memory; free() it. */
-uint32_t *profile_sorted_sites(const struct profile *p, enum profile_sort sort);
 enum profile_moment { PROFILE_AT_END, PROFILE_AT_PEAK, PROFILE_AT_EXIT };
 /* What is live becomes what was live at the peak, or what processes had left at their exits: of sites,
  * totals and their errors. HEFT_EREFUSED: the file does not tell it. */

@@ -65,7 +65,7 @@ struct matcher {
 
 static double blocks_of(const struct profile_diff_side *s)
 {
-	return (double)s->allocations + (double)s->reallocations;
+	return (double)s->sums.allocations + (double)s->sums.reallocations;
 }
 
 static void add_side(struct profile_diff_side *sum, const struct profile_diff_side *more)
@@ -77,36 +77,19 @@ static void add_side(struct profile_diff_side *sum, const struct profile_diff_si
 	if (sum->site == PROFILE_NONE || (more->site != PROFILE_NONE && more->site < sum->site))
 		sum->site = more->site; /* sites are in order of their peaks */
 	sum->sites += more->sites;
-	sum->allocations += more->allocations;
-	sum->reallocations += more->reallocations;
-	sum->frees += more->frees;
-	sum->allocated_bytes += more->allocated_bytes;
-	sum->peak_bytes += more->peak_bytes;
-	sum->peak_blocks += more->peak_blocks;
-	sum->live_bytes += more->live_bytes;
-	sum->live_blocks += more->live_blocks;
-	sum->left_bytes += more->left_bytes;
-	sum->left_blocks += more->left_blocks;
-	sum->temporary += more->temporary;
-	sum->allocations_error95 =
-		estimate_together(sum->allocations_error95, more->allocations_error95);
-	sum->allocated_bytes_error95 =
-		estimate_together(sum->allocated_bytes_error95, more->allocated_bytes_error95);
-	sum->peak_bytes_error95 =
-		estimate_together(sum->peak_bytes_error95, more->peak_bytes_error95);
-	sum->live_bytes_error95 =
-		estimate_together(sum->live_bytes_error95, more->live_bytes_error95);
-	sum->left_bytes_error95 =
-		estimate_together(sum->left_bytes_error95, more->left_bytes_error95);
+	measure_add_site(&sum->sums, &more->sums);
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
+		if (measures[i].spread)
+			*profile_diff_variance(sum, i) += measure_variance(&more->variance, i);
 }
 
 static void set_errors(struct profile_diff_side *s, const struct profile *p, uint32_t site)
 {
-	s->allocations_error95 = (double)profile_error95(p, site, PROFILE_BY_COUNT);
-	s->allocated_bytes_error95 = (double)profile_error95(p, site, PROFILE_BY_ALLOCATED);
-	s->peak_bytes_error95 = (double)profile_error95(p, site, PROFILE_BY_PEAK);
-	s->live_bytes_error95 = (double)profile_error95(p, site, PROFILE_BY_LIVE);
-	s->left_bytes_error95 = (double)profile_error95(p, site, PROFILE_BY_LEFT);
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
+		double error = (double)measure_error95(p, site, i);
+		if (measures[i].spread)
+			*profile_diff_variance(s, i) = error * error;
+	}
 }
 
 static struct profile_diff_side side_of_site(const struct profile *p, uint32_t index)
@@ -115,17 +98,7 @@ static struct profile_diff_side side_of_site(const struct profile *p, uint32_t i
 	struct profile_diff_side side = {
 		.site = index,
 		.sites = 1,
-		.allocations = s->allocations,
-		.reallocations = s->reallocations,
-		.frees = s->frees,
-		.allocated_bytes = s->allocated_bytes,
-		.peak_bytes = s->peak_bytes,
-		.peak_blocks = s->peak_blocks,
-		.live_bytes = s->live_bytes,
-		.live_blocks = s->live_blocks,
-		.left_bytes = s->left_bytes,
-		.left_blocks = s->left_blocks,
-		.temporary = s->temporary,
+		.sums = *s,
 		.lifetime_ns = (double)s->lifetime.mean_ns,
 	};
 	set_errors(&side, p, index);
@@ -168,7 +141,7 @@ static double distance(double a, double b)
 static double block_size(const struct piece *p)
 {
 	double blocks = blocks_of(&p->sum);
-	return blocks > 0 ? (double)p->sum.allocated_bytes / blocks : 0;
+	return blocks > 0 ? (double)p->sum.sums.allocated_bytes / blocks : 0;
 }
 
 static float pair_cost(const struct matcher *m, const struct piece *a, const struct piece *b)
@@ -399,10 +372,11 @@ static bool tells_via(const struct profile *p)
  * are counted the same way. (Where one call makes and resizes, its bytes are the least they can be.) */
 static void count_as_samples_do(struct profile_diff_side *s, const struct profile_site *site)
 {
-	s->allocations += s->reallocations;
-	s->reallocations = 0;
-	if (s->allocated_bytes < site->reallocated_bytes)
-		s->allocated_bytes = site->reallocated_bytes;
+	struct profile_site *sums = &s->sums;
+	sums->allocations += sums->reallocations;
+	sums->reallocations = 0;
+	if (sums->allocated_bytes < site->reallocated_bytes)
+		sums->allocated_bytes = site->reallocated_bytes;
 }
 
 static int make_pieces(struct side *s, const struct stack_key *keys, bool via, bool beside_samples)
@@ -532,234 +506,4 @@ void profile_diff_free(struct profile_diff *d)
 		return;
 	free(d->entries);
 	free(d);
-}
-
-/* ---- reading */
-
-static double measure_of(const struct profile_diff_side *s, enum profile_sort measure)
-{
-	switch (measure) {
-	case PROFILE_BY_PEAK:
-		return (double)s->peak_bytes;
-	case PROFILE_BY_LIVE:
-		return (double)s->live_bytes;
-	case PROFILE_BY_LEFT:
-		return (double)s->left_bytes;
-	case PROFILE_BY_ALLOCATED:
-		return (double)s->allocated_bytes;
-	case PROFILE_BY_COUNT:
-		return (double)s->allocations;
-	case PROFILE_BY_TEMPORARY:
-		return (double)s->temporary;
-	case PROFILE_BY_LIFETIME:
-		return s->lifetime_ns;
-	default: /* a measure that two runs have no use for */
-		return 0;
-	}
-}
-
-bool profile_diff_has(const struct profile_diff *d, enum profile_sort measure)
-{
-	static const uint32_t needs[] = {
-		[PROFILE_BY_PEAK] = PROFILE_HAS_PEAK,
-		[PROFILE_BY_LIVE] = PROFILE_HAS_LIVE,
-		[PROFILE_BY_ALLOCATED] = PROFILE_HAS_ALLOCATED,
-		[PROFILE_BY_COUNT] = PROFILE_HAS_ALLOCATED,
-		[PROFILE_BY_TEMPORARY] = PROFILE_HAS_TEMPORARY,
-		[PROFILE_BY_LIFETIME] = PROFILE_HAS_MEAN_LIFETIME,
-		[PROFILE_BY_LEFT] = PROFILE_HAS_LIVE,
-	};
-	return measure < sizeof needs / sizeof *needs &&
-	       (d->old->has & d->new->has &needs[measure]);
-}
-
-bool profile_diff_divides(const struct profile_diff *d, enum profile_sort measure)
-{
-	switch (d->per.unit) {
-	case PROFILE_PER_RUN:
-		return false;
-	case PROFILE_PER_SECOND:
-		return measure == PROFILE_BY_ALLOCATED || measure == PROFILE_BY_COUNT ||
-		       measure == PROFILE_BY_TEMPORARY;
-	case PROFILE_PER_OPERATIONS:
-		return measure != PROFILE_BY_LIFETIME;
-	}
-	return false;
-}
-
-double profile_diff_old(const struct profile_diff *d, const struct profile_diff_side *s,
-			enum profile_sort measure)
-{
-	return measure_of(s, measure) / (profile_diff_divides(d, measure) ? d->per.old : 1);
-}
-
-double profile_diff_new_value(const struct profile_diff *d, const struct profile_diff_side *s,
-			      enum profile_sort measure)
-{
-	return measure_of(s, measure) / (profile_diff_divides(d, measure) ? d->per.new : 1);
-}
-
-double profile_diff_change(const struct profile_diff *d, const struct profile_diff_entry *e,
-			   enum profile_sort measure)
-{
-	return profile_diff_new_value(d, &e->new, measure) - profile_diff_old(d, &e->old, measure);
-}
-
-bool profile_diff_is_estimate(const struct profile_diff *d)
-{
-	return d->old->errors || d->new->errors;
-}
-
-static double error_of(const struct profile_diff_side *s, enum profile_sort measure)
-{
-	switch (measure) {
-	case PROFILE_BY_PEAK:
-		return s->peak_bytes_error95;
-	case PROFILE_BY_LIVE:
-		return s->live_bytes_error95;
-	case PROFILE_BY_LEFT:
-		return s->left_bytes_error95;
-	case PROFILE_BY_ALLOCATED:
-		return s->allocated_bytes_error95;
-	case PROFILE_BY_COUNT:
-		return s->allocations_error95;
-	default:
-		return 0;
-	}
-}
-
-/* Of one side; `other` is the same stack on the other one. */
-static double side_error(const struct profile *p, const struct profile_diff_side *s,
-			 const struct profile_diff_side *other, enum profile_sort measure)
-{
-	if (!p->errors || s->sites)
-		return error_of(s, measure);
-	double unseen = estimate_unseen_bytes(p->rate_bytes);
-	if (measure != PROFILE_BY_COUNT)
-		return error_of(other, measure) > 0 || measure_of(other, measure) > 0 ? unseen : 0;
-	double blocks = (double)other->allocations;
-	return unseen / ((blocks > 0 ? (double)other->allocated_bytes / blocks : 0) + 1);
-}
-
-double profile_diff_error95(const struct profile_diff *d, const struct profile_diff_entry *e,
-			    enum profile_sort measure)
-{
-	bool divides = profile_diff_divides(d, measure);
-	return estimate_together(side_error(d->old, &e->old, &e->new, measure) /
-					 (divides ? d->per.old : 1),
-				 side_error(d->new, &e->new, &e->old, measure) /
-					 (divides ? d->per.new : 1));
-}
-
-double profile_diff_total_error95(const struct profile_diff *d, enum profile_sort measure)
-{
-	bool divides = profile_diff_divides(d, measure);
-	return estimate_together(error_of(&d->old_total, measure) / (divides ? d->per.old : 1),
-				 error_of(&d->new_total, measure) / (divides ? d->per.new : 1));
-}
-
-const char *profile_change_name(enum profile_change change)
-{
-	static const char *const names[PROFILE_CHANGES] = {
-		[PROFILE_SAME] = "same",     [PROFILE_INSIGNIFICANT] = "insignificant",
-		[PROFILE_GROWN] = "grown",   [PROFILE_SHRUNK] = "shrunk",
-		[PROFILE_NEW] = "new",       [PROFILE_VANISHED] = "vanished",
-	};
-	return change < PROFILE_CHANGES ? names[change] : "unknown";
-}
-
-enum profile_change profile_diff_classify(const struct profile_diff *d,
-					  const struct profile_diff_entry *e,
-					  enum profile_sort measure, double threshold)
-{
-	double change = profile_diff_change(d, e, measure);
-	if (fabs(change) <= threshold)
-		return PROFILE_SAME;
-	if (profile_diff_is_estimate(d) && fabs(change) <= profile_diff_error95(d, e, measure))
-		return PROFILE_INSIGNIFICANT;
-	if (!e->old.sites)
-		return PROFILE_NEW;
-	if (!e->new.sites)
-		return PROFILE_VANISHED;
-	return change > 0 ? PROFILE_GROWN : PROFILE_SHRUNK;
-}
-
-struct profile_threshold profile_threshold_for(const struct profile_threshold *given,
-					       enum profile_sort asked, enum profile_sort measure)
-{
-	if (measure == asked || !given->absolute)
-		return *given;
-	return (struct profile_threshold){.share = PROFILE_NOISE};
-}
-
-void profile_diff_summarise(const struct profile_diff *d, enum profile_sort measure,
-			    const struct profile_threshold *threshold,
-			    struct profile_diff_summary *s)
-{
-	memset(s, 0, sizeof *s);
-	s->old = profile_diff_old(d, &d->old_total, measure);
-	s->new = profile_diff_new_value(d, &d->new_total, measure);
-	double whole = s->old > s->new ? s->old : s->new;
-	if (measure == PROFILE_BY_LIFETIME)
-		whole = (double)(d->old->duration_ns > d->new->duration_ns ? d->old->duration_ns
-									   : d->new->duration_ns);
-	if (!threshold->absolute)
-		s->threshold = threshold->share * whole;
-	else
-		s->threshold = threshold->value;
-	s->error95 = profile_diff_total_error95(d, measure);
-	s->largest_entry = s->next_entry = PROFILE_NONE;
-	double next = 0;
-	for (uint32_t i = 0; i < d->count; i++) {
-		const struct profile_diff_entry *e = &d->entries[i];
-		double change = profile_diff_change(d, e, measure);
-		enum profile_change kind = profile_diff_classify(d, e, measure, s->threshold);
-		s->counts[kind]++;
-		if (kind == PROFILE_SAME)
-			s->below += change;
-		if (fabs(change) > fabs(s->largest)) {
-			s->largest = change;
-			s->largest_entry = i;
-		}
-		if (kind > PROFILE_INSIGNIFICANT && fabs(change) > next) {
-			next = fabs(change);
-			s->next_entry = i;
-		}
-	}
-	s->changed = s->counts[PROFILE_SAME] + s->counts[PROFILE_INSIGNIFICANT] < d->count ||
-		     fabs(s->new - s->old) > fmax(s->threshold, s->error95);
-	if (s->next_entry == PROFILE_NONE)
-		s->next_entry = s->largest_entry;
-}
-
-struct change_key {
-	double size;
-	uint32_t entry;
-};
-
-static int furthest_first(const void *a, const void *b)
-{
-	const struct change_key *x = a, *y = b;
-	if (x->size != y->size)
-		return x->size > y->size ? -1 : 1;
-	return x->entry < y->entry ? -1 : x->entry > y->entry;
-}
-
-uint32_t *profile_diff_sorted(const struct profile_diff *d, enum profile_sort measure)
-{
-	struct change_key *keys = malloc(((size_t)d->count + 1) * sizeof *keys);
-	uint32_t *order = malloc(((size_t)d->count + 1) * sizeof *order);
-	if (!keys || !order) {
-		free(keys);
-		free(order);
-		return NULL;
-	}
-	for (uint32_t i = 0; i < d->count; i++)
-		keys[i] = (struct change_key){fabs(profile_diff_change(d, &d->entries[i], measure)),
-					      i};
-	qsort(keys, d->count, sizeof *keys, furthest_first);
-	for (uint32_t i = 0; i < d->count; i++)
-		order[i] = keys[i].entry;
-	free(keys);
-	return order;
 }

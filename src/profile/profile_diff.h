@@ -2,19 +2,15 @@
 #ifndef HEFT_PROFILE_PROFILE_DIFF_H
 #define HEFT_PROFILE_PROFILE_DIFF_H
 
-#include "profile/profile.h"
+#include "profile/measure.h"
 
 /* One stack on one side: sums of the sites that it stands for. */
 struct profile_diff_side {
 	uint32_t site;  /* index of the largest of them by peak; PROFILE_NONE: not on this side */
 	uint32_t sites; /* how many */
-	uint64_t allocations, reallocations, frees;
-	uint64_t allocated_bytes, peak_bytes, peak_blocks;
-	uint64_t live_bytes, live_blocks, left_bytes, left_blocks, temporary;
-	double lifetime_ns; /* mean */
-	/* Of a sampled side: 95 % errors of the sums. */
-	double allocations_error95, allocated_bytes_error95, peak_bytes_error95, live_bytes_error95,
-		left_bytes_error95;
+	struct profile_site sums; /* what adds up (measure_add_site); the rest is of no meaning */
+	double lifetime_ns;	  /* mean, over blocks */
+	struct profile_spread variance; /* of a sampled side: squares of the 95 % errors */
 };
 
 enum profile_matched {
@@ -55,22 +51,25 @@ void profile_diff_free(struct profile_diff *d);
 
 /* A measure of one side, divided as asked for. */
 double profile_diff_old(const struct profile_diff *d, const struct profile_diff_side *s,
-			enum profile_sort measure);
+			enum measure_id measure);
 double profile_diff_new_value(const struct profile_diff *d, const struct profile_diff_side *s,
-			      enum profile_sort measure);
+			      enum measure_id measure);
+/* How far a side may be from the truth; and its place, for whoever adds sides up. */
+double profile_diff_side_error95(const struct profile_diff_side *s, enum measure_id measure);
+double *profile_diff_variance(struct profile_diff_side *s, enum measure_id measure);
 /* new - old */
 double profile_diff_change(const struct profile_diff *d, const struct profile_diff_entry *e,
-			   enum profile_sort measure);
+			   enum measure_id measure);
 /* One of the sides is sampled, and how far it may be from the truth is known. */
 bool profile_diff_is_estimate(const struct profile_diff *d);
 /* The true change is new - old plus or minus this, in 95 % of cases: both sides' errors together. A
  * stack that a sampled side does not have may be there unseen, and that is its error. 0: exact. */
 double profile_diff_error95(const struct profile_diff *d, const struct profile_diff_entry *e,
-			    enum profile_sort measure);
-double profile_diff_total_error95(const struct profile_diff *d, enum profile_sort measure);
+			    enum measure_id measure);
+double profile_diff_total_error95(const struct profile_diff *d, enum measure_id measure);
 /* Both sides tell it: foreign files do not tell everything. */
-bool profile_diff_has(const struct profile_diff *d, enum profile_sort measure);
-bool profile_diff_divides(const struct profile_diff *d, enum profile_sort measure);
+bool profile_diff_has(const struct profile_diff *d, enum measure_id measure);
+bool profile_diff_divides(const struct profile_diff *d, enum measure_id measure);
 
 /* Changes up to this are noise. */
 struct profile_threshold {
@@ -85,7 +84,7 @@ struct profile_threshold {
 #define PROFILE_NOISE_TIMED 0.05
 /* An amount is in the unit of the measure it was given for: the others have the usual share. */
 struct profile_threshold profile_threshold_for(const struct profile_threshold *given,
-					       enum profile_sort asked, enum profile_sort measure);
+					       enum measure_id asked, enum measure_id measure);
 
 enum profile_change {
 	PROFILE_SAME, /* within the threshold */
@@ -99,7 +98,7 @@ enum profile_change {
 const char *profile_change_name(enum profile_change change); /* "grown" */
 enum profile_change profile_diff_classify(const struct profile_diff *d,
 					  const struct profile_diff_entry *e,
-					  enum profile_sort measure, double threshold);
+					  enum measure_id measure, double threshold);
 
 struct profile_diff_summary { /* of one measure */
 	double old, new, threshold;
@@ -111,10 +110,10 @@ struct profile_diff_summary { /* of one measure */
 	uint32_t next_entry;	/* the same of changes that are significant */
 	bool changed; /* the total or a stack is beyond the threshold and, of estimates, their error */
 };
-void profile_diff_summarise(const struct profile_diff *d, enum profile_sort measure,
+void profile_diff_summarise(const struct profile_diff *d, enum measure_id measure,
 			    const struct profile_threshold *threshold,
 			    struct profile_diff_summary *s);
 /* Entry indices, the change furthest from 0 first. NULL: no memory; free() it. */
-uint32_t *profile_diff_sorted(const struct profile_diff *d, enum profile_sort measure);
+uint32_t *profile_diff_sorted(const struct profile_diff *d, enum measure_id measure);
 
 #endif

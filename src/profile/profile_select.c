@@ -1,4 +1,4 @@
-/* Choosing from a finished profile: order by a measure, and filters over frames.
+/* Choosing from a finished profile: filters over frames, and moments.
  *
  * A filter asks each distinct frame once and then passes the answer down the tree
  * of stacks, so a regular expression runs some thousand times, not once for every
@@ -8,17 +8,11 @@
 #include "profile/profile.h"
 
 #include "profile/estimate.h"
+#include "profile/measure.h"
 
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const sort_names[] = {
-	[PROFILE_BY_PEAK] = "peak",           [PROFILE_BY_LIVE] = "live",
-	[PROFILE_BY_ALLOCATED] = "allocated", [PROFILE_BY_COUNT] = "count",
-	[PROFILE_BY_TEMPORARY] = "temporary", [PROFILE_BY_LIFETIME] = "lifetime",
-	[PROFILE_BY_GREW] = "grew",           [PROFILE_BY_LEFT] = "left",
-};
 
 bool profile_is_of_several(const struct profile *p)
 {
@@ -26,104 +20,6 @@ bool profile_is_of_several(const struct profile *p)
 		if (p->processes[i].pid != p->processes[0].pid)
 			return true;
 	return false;
-}
-
-int profile_sort_parse(const char *name, enum profile_sort *sort)
-{
-	for (size_t i = 0; i < sizeof sort_names / sizeof *sort_names; i++)
-		if (strcmp(sort_names[i], name) == 0) {
-			*sort = (enum profile_sort)i;
-			return 0;
-		}
-	return HEFT_EUSAGE;
-}
-
-const char *profile_sort_name(enum profile_sort sort)
-{
-	return sort_names[sort];
-}
-
-bool profile_tells(const struct profile *p, enum profile_sort sort)
-{
-	static const uint32_t needs[] = {
-		[PROFILE_BY_PEAK] = PROFILE_HAS_PEAK,
-		[PROFILE_BY_LIVE] = PROFILE_HAS_LIVE,
-		[PROFILE_BY_ALLOCATED] = PROFILE_HAS_ALLOCATED,
-		[PROFILE_BY_COUNT] = PROFILE_HAS_ALLOCATED,
-		[PROFILE_BY_TEMPORARY] = PROFILE_HAS_TEMPORARY,
-		[PROFILE_BY_LIFETIME] = PROFILE_HAS_MEAN_LIFETIME,
-		[PROFILE_BY_GREW] = PROFILE_HAS_LIVE | PROFILE_HAS_TIMES,
-		[PROFILE_BY_LEFT] = PROFILE_HAS_LIVE,
-	};
-	return (p->has & needs[sort]) == needs[sort];
-}
-
-uint64_t profile_site_measure(const struct profile_site *site, enum profile_sort sort)
-{
-	switch (sort) {
-	case PROFILE_BY_PEAK:
-		return site->peak_bytes;
-	case PROFILE_BY_LIVE:
-		return site->live_bytes;
-	case PROFILE_BY_ALLOCATED:
-		return site->allocated_bytes;
-	case PROFILE_BY_COUNT:
-		return site->allocations;
-	case PROFILE_BY_TEMPORARY:
-		return site->temporary;
-	case PROFILE_BY_LIFETIME:
-		return site->lifetime.mean_ns;
-	case PROFILE_BY_GREW:
-		return site->live_bytes > site->start_bytes ? site->live_bytes - site->start_bytes
-							    : 0;
-	case PROFILE_BY_LEFT:
-		return site->left_bytes;
-	}
-	return 0;
-}
-
-static uint64_t error_of(const struct profile_errors *e, enum profile_sort sort)
-{
-	switch (sort) {
-	case PROFILE_BY_PEAK:
-		return e->peak_bytes;
-	case PROFILE_BY_LIVE:
-		return e->live_bytes;
-	case PROFILE_BY_LEFT:
-		return e->left_bytes;
-	case PROFILE_BY_ALLOCATED:
-		return e->allocated_bytes;
-	case PROFILE_BY_COUNT:
-		return e->allocations;
-	case PROFILE_BY_TEMPORARY:
-	case PROFILE_BY_LIFETIME:
-	case PROFILE_BY_GREW:
-		break;
-	}
-	return 0;
-}
-
-uint64_t profile_error95(const struct profile *p, uint32_t site, enum profile_sort sort)
-{
-	return !p->errors ? 0
-			  : error_of(site == PROFILE_NONE ? &p->total_errors : &p->errors[site], sort);
-}
-
-uint64_t profile_samples(const struct profile *p, uint32_t site, enum profile_sort sort)
-{
-	if (!p->spreads)
-		return 0;
-	const struct profile_spread *s =
-		site == PROFILE_NONE ? &p->total_spread : &p->spreads[site];
-	return sort == PROFILE_BY_PEAK	 ? s->peak_samples
-	       : sort == PROFILE_BY_LIVE ? s->live_samples
-					 : s->samples;
-}
-
-bool profile_few_samples(const struct profile *p, uint32_t site, enum profile_sort sort)
-{
-	return p->errors && estimate_is_few((double)profile_site_measure(&p->sites[site], sort),
-					    (double)profile_error95(p, site, sort));
 }
 
 static double mean_bytes(uint64_t bytes, uint64_t blocks)
@@ -140,38 +36,6 @@ void profile_settle_errors(struct profile *p)
 			mean_bytes(p->sites[i].allocated_bytes, p->sites[i].allocations));
 	p->total_errors = estimate_errors(&p->total_spread, p->rate_bytes,
 					  mean_bytes(t->allocated_bytes, t->allocations));
-}
-
-struct sort_key {
-	uint64_t value;
-	uint32_t site;
-};
-
-static int greatest_first(const void *a, const void *b)
-{
-	const struct sort_key *x = a, *y = b;
-	if (x->value != y->value)
-		return x->value > y->value ? -1 : 1;
-	return x->site < y->site ? -1 : 1;
-}
-
-uint32_t *profile_sorted_sites(const struct profile *p, enum profile_sort sort)
-{
-	size_t count = p->site_count;
-	struct sort_key *keys = malloc((count + 1) * sizeof *keys);
-	uint32_t *order = malloc((count + 1) * sizeof *order);
-	if (!keys || !order) {
-		free(keys);
-		free(order);
-		return NULL;
-	}
-	for (uint32_t i = 0; i < count; i++)
-		keys[i] = (struct sort_key){profile_site_measure(&p->sites[i], sort), i};
-	qsort(keys, count, sizeof *keys, greatest_first);
-	for (size_t i = 0; i < count; i++)
-		order[i] = keys[i].site;
-	free(keys);
-	return order;
 }
 
 static int compile(regex_t *re, const char *text, const char *option, struct heft_error *err)
@@ -211,36 +75,6 @@ static int mark_nodes(const struct profile *p, const regex_t *re, bool *nodes)
 	return 0;
 }
 
-static void recount(struct profile *p)
-{
-	struct profile_totals *t = &p->totals;
-	t->allocations = t->reallocations = t->frees = 0;
-	t->allocated_bytes = t->reallocated_bytes = 0;
-	t->peak_bytes = t->peak_blocks = 0;
-	t->live_bytes = t->live_blocks = t->live_slack_bytes = t->temporary = 0;
-	t->peak_slack_bytes = t->start_bytes = t->start_blocks = 0;
-	t->left_bytes = t->left_blocks = 0;
-	for (uint32_t i = 0; i < p->site_count; i++) {
-		const struct profile_site *s = &p->sites[i];
-		t->allocations += s->allocations;
-		t->reallocations += s->reallocations;
-		t->frees += s->frees;
-		t->allocated_bytes += s->allocated_bytes;
-		t->reallocated_bytes += s->reallocated_bytes;
-		t->peak_bytes += s->peak_bytes;
-		t->peak_blocks += s->peak_blocks;
-		t->live_bytes += s->live_bytes;
-		t->live_blocks += s->live_blocks;
-		t->live_slack_bytes += s->live_slack_bytes;
-		t->left_bytes += s->left_bytes;
-		t->left_blocks += s->left_blocks;
-		t->peak_slack_bytes += s->peak_slack_bytes;
-		t->start_bytes += s->start_bytes;
-		t->start_blocks += s->start_blocks;
-		t->temporary += s->temporary;
-	}
-}
-
 static void recount_errors(struct profile *p)
 {
 	p->total_spread = (struct profile_spread){0};
@@ -259,29 +93,6 @@ static int by_stack(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void add_site(struct profile_site *to, const struct profile_site *from)
-{
-	double blocks = (double)to->allocations, more = (double)from->allocations;
-	if (blocks + more > 0)
-		to->lifetime.mean_ns = (uint64_t)(((double)to->lifetime.mean_ns * blocks +
-						   (double)from->lifetime.mean_ns * more) /
-						  (blocks + more));
-	to->merged += from->merged;
-	to->allocations += from->allocations;
-	to->reallocations += from->reallocations;
-	to->frees += from->frees;
-	to->allocated_bytes += from->allocated_bytes;
-	to->reallocated_bytes += from->reallocated_bytes;
-	to->peak_bytes += from->peak_bytes;
-	to->peak_blocks += from->peak_blocks;
-	to->own_peak_bytes += from->own_peak_bytes;
-	to->live_bytes += from->live_bytes;
-	to->live_blocks += from->live_blocks;
-	to->left_bytes += from->left_bytes;
-	to->left_blocks += from->left_blocks;
-	to->temporary += from->temporary;
-}
-
 /* Labels come from formats that have neither histograms nor behaviour: only sums are to be moved. */
 void profile_drop_labels(struct profile *p)
 {
@@ -292,7 +103,7 @@ void profile_drop_labels(struct profile *p)
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		struct profile_site *last = kept ? &p->sites[kept - 1] : NULL;
 		if (last && last->node == p->sites[i].node && last->via == p->sites[i].via)
-			add_site(last, &p->sites[i]);
+			measure_add_site(last, &p->sites[i]);
 		else
 			p->sites[kept++] = p->sites[i];
 		p->sites[kept - 1].labels = PROFILE_NONE;
@@ -346,7 +157,7 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore, str
 	}
 	p->site_count = kept;
 	profile_sites_moved(p, to);
-	recount(p);
+	measure_sum_sites(&p->totals, p->sites, p->site_count);
 	if (p->spreads)
 		recount_errors(p);
 	rc = 0;

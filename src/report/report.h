@@ -7,7 +7,7 @@
 #define HEFT_REPORT_REPORT_H
 
 #include "findings/finding.h"
-#include "profile/profile.h"
+#include "profile/measure.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ enum report_span {
 struct report_options {
 	const char *path;  /* of the recording, for the next command to try */
 	const char *again; /* options that the next command must repeat, or NULL */
-	enum profile_sort sort;
+	enum measure_id sort;
 	size_t limit; /* sites shown; REPORT_ALL: all */
 	size_t processes; /* rows of the table of processes in the text report; 0: no table */
 	size_t width; /* of a line of text; 0: 100 */

@@ -88,7 +88,7 @@ int report_print_ages(FILE *out, const struct profile *p, const struct report_op
 	if (!list)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++)
-		if (!profile_few_samples(p, i, PROFILE_BY_LIVE) &&
+		if (!measure_is_rough(p, i, MEASURE_LIVE_BYTES) &&
 		    (double)p->sites[i].live_bytes >=
 			    AGES_LEAST_SHARE * (double)p->totals.live_bytes)
 			list[count++] = (struct aged){

@@ -23,12 +23,12 @@ uint32_t report_budget_broken(const struct report_budget *r)
 
 static struct words value_words(const struct budget_rule *rule, uint64_t value)
 {
-	switch (rule->measure ? rule->measure->unit : BUDGET_COUNT) {
-	case BUDGET_BYTES:
+	switch (rule->measure ? rule->measure->unit : MEASURE_IS_COUNT) {
+	case MEASURE_IS_BYTES:
 		return words_bytes(value);
-	case BUDGET_TIME:
+	case MEASURE_IS_TIME:
 		return words_duration(value);
-	case BUDGET_COUNT:
+	case MEASURE_IS_COUNT:
 		break;
 	}
 	return words_count(value);
@@ -42,7 +42,7 @@ static void tell_apart(const struct budget_rule *rule, uint64_t a, uint64_t b, s
 	*y = value_words(rule, b);
 	if (a == b || strcmp(x->text, y->text) != 0)
 		return;
-	const char *unit = rule->measure->unit == BUDGET_TIME ? " ns" : " B";
+	const char *unit = rule->measure->unit == MEASURE_IS_TIME ? " ns" : " B";
 	*x = words_count(a);
 	*y = words_count(b);
 	strcat(x->text, unit); /* 26 + 3 at most */
@@ -430,7 +430,7 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 		json_write_key_string(&w, "operator", budget_operator_sign(rule->op));
 		json_write_key_uint(&w, "limit", rule->limit);
 		json_write_key_uint(&w, "measured", result->measured);
-		if (p->errors && rule->measure && rule->measure->estimated)
+		if (p->errors && rule->measure && rule->measure->errors)
 			json_write_key_uint(&w, "measured_error95", result->error95);
 		json_write_key_bool(&w, "holds", result->holds);
 		json_write_key_bool(&w, "matched", !result->unmatched);

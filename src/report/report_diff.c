@@ -18,25 +18,13 @@ enum { CALLERS_SHOWN = 2, SITE_INDENT = 49, ERROR_ROOM = 19 };
 
 /* In the order they are shown. Lifetimes are timing: they differ from run to run, and alone make
  * no change. */
-static const enum profile_sort measures[] = {PROFILE_BY_PEAK,      PROFILE_BY_LIVE,
-					     PROFILE_BY_LEFT,      PROFILE_BY_ALLOCATED,
-					     PROFILE_BY_COUNT,     PROFILE_BY_TEMPORARY};
-enum { MEASURES = sizeof measures / sizeof *measures };
-
-static const char *const labels[] = {
-	[PROFILE_BY_PEAK] = "peak",           [PROFILE_BY_LIVE] = "live at end",
-	[PROFILE_BY_ALLOCATED] = "allocated", [PROFILE_BY_COUNT] = "allocations",
-	[PROFILE_BY_TEMPORARY] = "temporary", [PROFILE_BY_LIFETIME] = "mean lifetime",
-	[PROFILE_BY_LEFT] = "left at exit",
-};
-
 /* Of one process, what is live at the end and what it left are one number; of several, people mean the
  * second. */
-static bool is_shown(const struct profile_diff *d, enum profile_sort measure)
+static bool is_shown(const struct profile_diff *d, enum measure_id measure)
 {
 	bool several = profile_is_of_several(d->old) || profile_is_of_several(d->new);
-	return profile_diff_has(d, measure) && (measure != PROFILE_BY_LIVE || !several) &&
-	       (measure != PROFILE_BY_LEFT || several);
+	return profile_diff_has(d, measure) && measures[measure].kind != MEASURE_OF_BLOCKS && (measure != MEASURE_LIVE_BYTES || !several) &&
+	       (measure != MEASURE_LEFT_BYTES || several);
 }
 
 /* ---- numbers */
@@ -47,20 +35,19 @@ static uint64_t whole(double value)
 }
 
 /* Divided numbers are seldom whole, and small ones would round away. */
-static struct words value_words(double value, enum profile_sort measure)
+static struct words value_words(double value, enum measure_id measure)
 {
 	bool whole_number = value == (double)whole(value);
 	struct words w;
-	switch (measure) {
-	case PROFILE_BY_COUNT:
-	case PROFILE_BY_TEMPORARY:
+	switch (measures[measure].unit) {
+	case MEASURE_IS_COUNT:
 		if (whole_number || value >= 100)
 			return words_count(whole(value));
 		snprintf(w.text, sizeof w.text, "%.3g", value);
 		return w;
-	case PROFILE_BY_LIFETIME:
+	case MEASURE_IS_TIME:
 		return words_duration(whole(value));
-	default:
+	case MEASURE_IS_BYTES:
 		break;
 	}
 	if (whole_number || value >= 100)
@@ -69,7 +56,7 @@ static struct words value_words(double value, enum profile_sort measure)
 	return w;
 }
 
-static struct words change_words(double change, enum profile_sort measure)
+static struct words change_words(double change, enum measure_id measure)
 {
 	struct words w = value_words(fabs(change), measure), signed_w;
 	if (change == 0)
@@ -96,7 +83,7 @@ static struct words share_words(double change, double of)
 	return w;
 }
 
-static const char *per_words(const struct profile_diff *d, enum profile_sort measure)
+static const char *per_words(const struct profile_diff *d, enum measure_id measure)
 {
 	if (!profile_diff_divides(d, measure))
 		return "";
@@ -137,7 +124,7 @@ static void print_run(FILE *out, const char *which, const struct profile *p, con
 
 /* error95: of the change; below 0: none. */
 static void print_row(FILE *out, const struct profile_diff *d, const char *label, double old,
-		      double new, double error95, enum profile_sort measure, const char *per)
+		      double new, double error95, enum measure_id measure, const char *per)
 {
 	fprintf(out, "  %-13s %12s %12s %12s", label, value_words(old, measure).text,
 		value_words(new, measure).text, change_words(new - old, measure).text);
@@ -150,7 +137,7 @@ static void print_row(FILE *out, const struct profile_diff *d, const char *label
 	putc('\n', out);
 }
 
-static double total_error(const struct profile_diff *d, enum profile_sort measure)
+static double total_error(const struct profile_diff *d, enum measure_id measure)
 {
 	return profile_diff_is_estimate(d) ? profile_diff_total_error95(d, measure) : -1;
 }
@@ -180,19 +167,19 @@ static void print_totals(FILE *out, const struct profile_diff *d,
 	if (profile_diff_is_estimate(d))
 		fprintf(out, " %11s", "+-95 %");
 	putc('\n', out);
-	for (size_t i = 0; i < MEASURES; i++)
-		if (is_shown(d, measures[i]))
-			print_row(out, d, labels[measures[i]],
-				  profile_diff_old(d, &d->old_total, measures[i]),
-				  profile_diff_new_value(d, &d->new_total, measures[i]),
-				  total_error(d, measures[i]), measures[i], per_words(d, measures[i]));
-	if (o->sort == PROFILE_BY_LIFETIME)
-		print_row(out, d, labels[o->sort], profile_diff_old(d, &d->old_total, o->sort),
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
+		if (is_shown(d, i))
+			print_row(out, d, measures[i].title,
+				  profile_diff_old(d, &d->old_total, i),
+				  profile_diff_new_value(d, &d->new_total, i),
+				  total_error(d, i), i, per_words(d, i));
+	if (o->sort == MEASURE_LIFETIME)
+		print_row(out, d, measures[o->sort].title, profile_diff_old(d, &d->old_total, o->sort),
 			  profile_diff_new_value(d, &d->new_total, o->sort), -1, o->sort, "");
 	if (d->old->totals.peak_rss_bytes && d->new->totals.peak_rss_bytes && !o->focus &&
 	    !o->ignore)
 		print_row(out, d, "peak RSS", (double)d->old->totals.peak_rss_bytes,
-			  (double)d->new->totals.peak_rss_bytes, -1, PROFILE_BY_PEAK, "");
+			  (double)d->new->totals.peak_rss_bytes, -1, MEASURE_PEAK_BYTES, "");
 }
 
 /* ---- changes */
@@ -288,7 +275,7 @@ static void print_threshold(FILE *out, const struct profile_diff *d,
 	fprintf(out, "%s%s", value_words(s->threshold, o->sort).text, per_words(d, o->sort));
 	if (!o->threshold.absolute)
 		fprintf(out, ", %g %% of the %s", 100 * o->threshold.share,
-			o->sort == PROFILE_BY_LIFETIME ? "longer run" : "larger total");
+			o->sort == MEASURE_LIFETIME ? "longer run" : "larger total");
 }
 
 static int print_changes(FILE *out, const struct profile_diff *d,
@@ -299,7 +286,7 @@ static int print_changes(FILE *out, const struct profile_diff *d,
 	if (!order)
 		return HEFT_ENOMEM;
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "\nBy %s%s: ", words_measure(o->sort), per_words(d, o->sort));
+	fprintf(out, "\nBy %s%s: ", measures[o->sort].words, per_words(d, o->sort));
 	print_counts(out, s);
 	if (!changes)
 		fputs("no single stack stands out", out);
@@ -336,11 +323,11 @@ static void print_nothing(FILE *out, const struct profile_diff *d,
 	const char *significantly = s->counts[PROFILE_INSIGNIFICANT] ? " significantly" : "";
 	words_style(out, o->color, STYLE_BOLD);
 	if (anywhere)
-		fprintf(out, "\nBy %s nothing changed%s:", words_measure(o->sort), significantly);
+		fprintf(out, "\nBy %s nothing changed%s:", measures[o->sort].words, significantly);
 	else
 		fprintf(out, "\nNothing changed%s:", significantly);
 	words_style(out, o->color, STYLE_PLAIN);
-	fprintf(out, " %s %s then, ", labels[o->sort], value_words(s->old, o->sort).text);
+	fprintf(out, " %s %s then, ", measures[o->sort].title, value_words(s->old, o->sort).text);
 	fprintf(out, "%s now%s; ", value_words(s->new, o->sort).text, per_words(d, o->sort));
 	if (s->largest_entry == PROFILE_NONE) {
 		fputs("no call stack differs at all", out);
@@ -381,9 +368,9 @@ static void expression_of(const char *function, char *text, size_t size)
 }
 
 static void print_next_diff(FILE *out, const struct profile_diff *d,
-			    const struct report_diff_options *o, enum profile_sort measure)
+			    const struct report_diff_options *o, enum measure_id measure)
 {
-	fprintf(out, "\nNext: heft diff --sort %s ", profile_sort_name(measure));
+	fprintf(out, "\nNext: heft diff --sort %s ", measures[measure].option);
 	if (d->per.unit == PROFILE_PER_SECOND)
 		fputs("--per s ", out);
 	if (d->per.unit == PROFILE_PER_OPERATIONS)
@@ -414,8 +401,8 @@ static void print_next_report(FILE *out, const struct profile_diff *d,
 	uint32_t user = profile_first_user_node(p, site->node);
 	char expression[256] = "";
 	fputs("\nNext: heft report ", out);
-	if (o->sort != PROFILE_BY_PEAK)
-		fprintf(out, "--sort %s ", profile_sort_name(o->sort));
+	if (o->sort != MEASURE_PEAK_BYTES)
+		fprintf(out, "--sort %s ", measures[o->sort].option);
 	if (user != PROFILE_NONE) {
 		expression_of(p->frames[p->nodes[user].frame].function, expression,
 			      sizeof expression);
@@ -439,24 +426,24 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 			print_next_report(out, d, o, &s);
 		return rc;
 	}
-	enum profile_sort found = PROFILE_BY_LIFETIME;
-	for (size_t i = 0; i < MEASURES && found == PROFILE_BY_LIFETIME; i++) {
-		if (measures[i] == o->sort || !is_shown(d, measures[i]))
+	enum measure_id found = MEASURE_LIFETIME;
+	for (enum measure_id i = 0; i < MEASURE_COUNT && found == MEASURE_LIFETIME; i++) {
+		if (i == o->sort || !is_shown(d, i))
 			continue;
 		struct profile_threshold t =
-			profile_threshold_for(&o->threshold, o->sort, measures[i]);
-		profile_diff_summarise(d, measures[i], &t, &other);
+			profile_threshold_for(&o->threshold, o->sort, i);
+		profile_diff_summarise(d, i, &t, &other);
 		if (other.changed)
-			found = measures[i];
+			found = i;
 	}
-	print_nothing(out, d, o, &s, found != PROFILE_BY_LIFETIME);
-	if (found == PROFILE_BY_LIFETIME) {
+	print_nothing(out, d, o, &s, found != MEASURE_LIFETIME);
+	if (found == MEASURE_LIFETIME) {
 		fputs("\nNext: heft report ", out);
 		words_print_shell(out, o->new_path);
 		putc('\n', out);
 		return 0;
 	}
-	fprintf(out, "By %s%s it did: ", words_measure(found), per_words(d, found));
+	fprintf(out, "By %s%s it did: ", measures[found].words, per_words(d, found));
 	print_counts(out, &other);
 	fprintf(out, "%s%s in all.\n", other.counts[PROFILE_SAME] < d->count ? "; " : "",
 		change_words(other.new - other.old, found).text);

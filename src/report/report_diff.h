@@ -9,7 +9,7 @@
 
 struct report_diff_options {
 	const char *old_path, *new_path;
-	enum profile_sort sort;
+	enum measure_id sort;
 	size_t limit; /* changes shown; SIZE_MAX: all */
 	bool color;
 	bool full; /* JSON: deep stacks are whole */

@@ -9,16 +9,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const enum profile_sort measures[] = {PROFILE_BY_PEAK,      PROFILE_BY_LIVE,
-					     PROFILE_BY_ALLOCATED, PROFILE_BY_COUNT,
-					     PROFILE_BY_TEMPORARY, PROFILE_BY_LIFETIME,
-					     PROFILE_BY_LEFT};
-static const char *const keys[] = {
-	[PROFILE_BY_PEAK] = "peak_bytes",           [PROFILE_BY_LIVE] = "live_bytes",
-	[PROFILE_BY_ALLOCATED] = "allocated_bytes", [PROFILE_BY_COUNT] = "allocations",
-	[PROFILE_BY_TEMPORARY] = "temporary",       [PROFILE_BY_LIFETIME] = "lifetime_ns",
-	[PROFILE_BY_LEFT] = "left_bytes",
-};
+/* The name under which a comparison has it: of lifetimes only the mean is compared. */
+static const char *key_of(enum measure_id id)
+{
+	return id == MEASURE_LIFETIME ? "lifetime_ns" : measures[id].name;
+}
 
 static void write_number(struct json_writer *w, const char *key, double value)
 {
@@ -37,24 +32,16 @@ static void write_side(struct json_writer *w, const struct profile *p,
 	json_write_key_uint(w, "sites", s->sites);
 	if (s->site != PROFILE_NONE)
 		json_write_key_uint(w, "site", p->sites[s->site].id);
-	json_write_key_uint(w, "allocations", s->allocations);
-	json_write_key_uint(w, "reallocations", s->reallocations);
-	json_write_key_uint(w, "frees", s->frees);
-	json_write_key_uint(w, "allocated_bytes", s->allocated_bytes);
-	json_write_key_uint(w, "peak_bytes", s->peak_bytes);
-	json_write_key_uint(w, "peak_blocks", s->peak_blocks);
-	json_write_key_uint(w, "live_bytes", s->live_bytes);
-	json_write_key_uint(w, "live_blocks", s->live_blocks);
-	json_write_key_uint(w, "left_bytes", s->left_bytes);
-	json_write_key_uint(w, "left_blocks", s->left_blocks);
-	json_write_key_uint(w, "temporary", s->temporary);
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
+		if (measures[i].site && !measures[i].minus && measures[i].totals)
+			json_write_key_uint(w, measures[i].name, measure_of_site(&s->sums, i));
 	json_write_key_uint(w, "lifetime_ns", (uint64_t)s->lifetime_ns);
-	if (p->errors) {
-		write_number(w, "allocations_error95", round(s->allocations_error95));
-		write_number(w, "allocated_bytes_error95", round(s->allocated_bytes_error95));
-		write_number(w, "peak_bytes_error95", round(s->peak_bytes_error95));
-		write_number(w, "live_bytes_error95", round(s->live_bytes_error95));
-	}
+	for (enum measure_id i = 0; p->errors && i < MEASURE_COUNT; i++)
+		if (measures[i].errors) {
+			char key[64];
+			snprintf(key, sizeof key, "%s_error95", measures[i].name);
+			write_number(w, key, round(profile_diff_side_error95(s, i)));
+		}
 	json_write_object_end(w);
 }
 
@@ -83,14 +70,14 @@ static void write_measures(struct json_writer *w, const struct profile_diff *d,
 {
 	json_write_key(w, "measures");
 	json_write_object(w);
-	for (size_t i = 0; i < sizeof measures / sizeof *measures; i++) {
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
 		struct profile_threshold t =
-			profile_threshold_for(&o->threshold, o->sort, measures[i]);
+			profile_threshold_for(&o->threshold, o->sort, i);
 		struct profile_diff_summary s;
-		if (!profile_diff_has(d, measures[i]))
+		if (!profile_diff_has(d, i))
 			continue;
-		profile_diff_summarise(d, measures[i], &t, &s);
-		json_write_key(w, keys[measures[i]]);
+		profile_diff_summarise(d, i, &t, &s);
+		json_write_key(w, key_of(i));
 		json_write_object(w);
 		write_number(w, "old", s.old);
 		write_number(w, "new", s.new);
@@ -116,13 +103,13 @@ static void write_measures(struct json_writer *w, const struct profile_diff *d,
 
 /* Of estimates: whether the change in what was asked for is more than their errors explain. */
 static void write_significance(struct json_writer *w, const struct profile_diff *d,
-			       const struct profile_diff_entry *e, enum profile_sort sort)
+			       const struct profile_diff_entry *e, enum measure_id sort)
 {
 	json_write_key(w, "change_error95");
 	json_write_object(w);
-	for (size_t i = 0; i < sizeof measures / sizeof *measures; i++)
-		if (profile_diff_has(d, measures[i]))
-			write_number(w, keys[measures[i]], profile_diff_error95(d, e, measures[i]));
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
+		if (profile_diff_has(d, i))
+			write_number(w, key_of(i), profile_diff_error95(d, e, i));
 	json_write_object_end(w);
 	json_write_key_bool(w, "significant",
 			    fabs(profile_diff_change(d, e, sort)) > profile_diff_error95(d, e, sort));
@@ -130,7 +117,7 @@ static void write_significance(struct json_writer *w, const struct profile_diff 
 
 static void write_entry(struct json_writer *w, const struct profile_diff *d,
 			const struct profile_diff_entry *e, enum profile_change kind,
-			enum profile_sort sort, const struct json_stacks stacks[2])
+			enum measure_id sort, const struct json_stacks stacks[2])
 {
 	static const char *const matched[] = {
 		[PROFILE_MATCHED_STACK] = "stack",
@@ -146,8 +133,9 @@ static void write_entry(struct json_writer *w, const struct profile_diff *d,
 		json_write_key_string(w, "matched", matched[e->matched]);
 	json_write_key(w, "change");
 	json_write_object(w);
-	for (size_t i = 0; i < sizeof measures / sizeof *measures; i++)
-		write_number(w, keys[measures[i]], profile_diff_change(d, e, measures[i]));
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
+		if (measure_is_compared(i))
+			write_number(w, key_of(i), profile_diff_change(d, e, i));
 	json_write_object_end(w);
 	if (profile_diff_is_estimate(d))
 		write_significance(w, d, e, sort);
@@ -187,7 +175,7 @@ int report_diff_json(FILE *out, const struct profile_diff *d, const struct repor
 	json_write_object(&w);
 	json_write_key_uint(&w, "schema", 1);
 	json_write_key_string(&w, "heft", HEFT_VERSION);
-	json_write_key_string(&w, "sort", profile_sort_name(o->sort));
+	json_write_key_string(&w, "sort", measures[o->sort].option);
 	json_write_key_string(&w, "per", units[d->per.unit]);
 	json_write_key_bool(&w, "changed", s.changed);
 	if (o->focus)

@@ -37,54 +37,43 @@ static void write_if(struct json_writer *w, bool told, const char *key, uint64_t
 		json_write_key_uint(w, key, n);
 }
 
-/* Of estimates: the true number lies within plus or minus this, with 95 % certainty. */
-static void write_errors(struct json_writer *w, const struct profile_errors *e)
+/* Estimates: the true number lies within plus or minus this, with 95 % certainty. */
+static void write_errors(struct json_writer *w, const struct profile_errors *errors)
 {
-	json_write_key_uint(w, "allocations_error95", e->allocations);
-	json_write_key_uint(w, "allocated_bytes_error95", e->allocated_bytes);
-	json_write_key_uint(w, "peak_bytes_error95", e->peak_bytes);
-	json_write_key_uint(w, "peak_blocks_error95", e->peak_blocks);
-	json_write_key_uint(w, "live_bytes_error95", e->live_bytes);
-	json_write_key_uint(w, "live_blocks_error95", e->live_blocks);
-	json_write_key_uint(w, "left_bytes_error95", e->left_bytes);
-	json_write_key_uint(w, "left_blocks_error95", e->left_blocks);
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
+		char key[64];
+		if (!measures[i].errors)
+			continue;
+		snprintf(key, sizeof key, "%s_error95", measures[i].name);
+		json_write_key_uint(w, key, measure_of_errors(errors, i));
+	}
+}
+
+/* Numbers that may be there although no format says so are left out while they are 0. */
+static bool is_shown(const struct profile *p, enum measure_id id, uint64_t value)
+{
+	switch (id) {
+	case MEASURE_DROPPED:
+	case MEASURE_PEAK_RSS_BYTES:
+	case MEASURE_UNKNOWN_FREES:
+		return (p->has & PROFILE_HAS_FREES) || value;
+	case MEASURE_PEAK_ANONYMOUS_BYTES:
+		return value;
+	default:
+		return measure_known(p, id);
+	}
 }
 
 /* errors: NULL if there are none. */
-static void write_totals(struct json_writer *w, const struct profile_totals *t, uint32_t has,
-			 const struct profile_errors *errors)
+static void write_totals(struct json_writer *w, const struct profile *p,
+			 const struct profile_totals *t, const struct profile_errors *errors)
 {
 	json_write_key(w, "totals");
 	json_write_object(w);
-	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocations", t->allocations);
-	write_if(w, has & PROFILE_HAS_FREES, "reallocations", t->reallocations);
-	write_if(w, has & PROFILE_HAS_FREES, "frees", t->frees);
-	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocated_bytes", t->allocated_bytes);
-	write_if(w, has & PROFILE_HAS_FREES, "reallocated_bytes", t->reallocated_bytes);
-	write_if(w, has & PROFILE_HAS_PEAK, "peak_bytes", t->peak_bytes);
-	write_if(w, (has & PROFILE_HAS_PEAK) && !(has & PROFILE_LACKS_BLOCKS), "peak_blocks",
-		 t->peak_blocks);
-	write_if(w, (has & PROFILE_HAS_PEAK) && (has & PROFILE_HAS_TIMES), "peak_time_ns",
-		 t->peak_time_ns);
-	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", t->live_bytes);
-	write_if(w, (has & PROFILE_HAS_LIVE) && !(has & PROFILE_LACKS_BLOCKS), "live_blocks",
-		 t->live_blocks);
-	write_if(w, has & PROFILE_HAS_LIVE, "left_bytes", t->left_bytes);
-	write_if(w, (has & PROFILE_HAS_LIVE) && !(has & PROFILE_LACKS_BLOCKS), "left_blocks",
-		 t->left_blocks);
-	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", t->live_slack_bytes);
-	write_if(w, has & PROFILE_HAS_USABLE, "peak_slack_bytes", t->peak_slack_bytes);
-	write_if(w, has & PROFILE_HAS_TIMES, "start_bytes", t->start_bytes);
-	write_if(w, has & PROFILE_HAS_TIMES, "start_blocks", t->start_blocks);
-	write_if(w, has & PROFILE_HAS_TEMPORARY, "temporary", t->temporary);
-	write_if(w, has & PROFILE_HAS_THREADS, "threads", t->threads);
-	/* of recordings, and of what else has a number to show */
-	write_if(w, (has & PROFILE_HAS_FREES) || t->dropped, "dropped", t->dropped);
-	write_if(w, (has & PROFILE_HAS_FREES) || t->peak_rss_bytes, "peak_rss_bytes",
-		 t->peak_rss_bytes);
-	write_if(w, t->peak_anonymous_bytes != 0, "peak_anonymous_bytes", t->peak_anonymous_bytes);
-	write_if(w, (has & PROFILE_HAS_FREES) || t->unknown_frees, "unknown_frees",
-		 t->unknown_frees);
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
+		uint64_t value = measure_of_totals(t, i);
+		write_if(w, measures[i].totals && is_shown(p, i, value), measures[i].name, value);
+	}
 	if (errors)
 		write_errors(w, errors);
 	json_write_object_end(w);
@@ -123,9 +112,9 @@ static void write_certainty(struct json_writer *w, const struct profile *p, uint
 	json_write_key_uint(w, "samples", p->spreads[site].samples);
 	json_write_key_uint(w, "peak_samples", p->spreads[site].peak_samples);
 	json_write_key_uint(w, "live_samples", p->spreads[site].live_samples);
-	json_write_key_bool(w, "few_samples", profile_few_samples(p, site, PROFILE_BY_ALLOCATED));
-	json_write_key_bool(w, "peak_few_samples", profile_few_samples(p, site, PROFILE_BY_PEAK));
-	json_write_key_bool(w, "live_few_samples", profile_few_samples(p, site, PROFILE_BY_LIVE));
+	json_write_key_bool(w, "few_samples", measure_is_rough(p, site, MEASURE_ALLOCATED_BYTES));
+	json_write_key_bool(w, "peak_few_samples", measure_is_rough(p, site, MEASURE_PEAK_BYTES));
+	json_write_key_bool(w, "live_few_samples", measure_is_rough(p, site, MEASURE_LIVE_BYTES));
 	if (!p->ages || !p->ages[site].count)
 		return;
 	const struct profile_age *a = &p->ages[site];
@@ -154,29 +143,15 @@ static void write_site(struct json_writer *w, const struct json_stacks *stacks,
 	json_write_key_string(w, "via", profile_via_name(s->via));
 	if (s->labels < p->label_set_count)
 		write_labels(w, &p->label_sets[s->labels]);
-	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocations", s->allocations);
-	write_if(w, has & PROFILE_HAS_FREES, "reallocations", s->reallocations);
-	write_if(w, has & PROFILE_HAS_FREES, "frees", s->frees);
-	write_if(w, has & PROFILE_HAS_ALLOCATED, "allocated_bytes", s->allocated_bytes);
-	write_if(w, has & PROFILE_HAS_FREES, "reallocated_bytes", s->reallocated_bytes);
-	write_if(w, has & PROFILE_HAS_PEAK, "peak_bytes", s->peak_bytes);
-	write_if(w, (has & PROFILE_HAS_PEAK) && !(has & PROFILE_LACKS_BLOCKS), "peak_blocks",
-		 s->peak_blocks);
-	write_if(w, has & PROFILE_HAS_OWN_PEAK, "own_peak_bytes", s->own_peak_bytes);
-	write_if(w, has & PROFILE_HAS_LIVE, "live_bytes", s->live_bytes);
-	write_if(w, (has & PROFILE_HAS_LIVE) && !(has & PROFILE_LACKS_BLOCKS), "live_blocks",
-		 s->live_blocks);
-	write_if(w, has & PROFILE_HAS_LIVE, "left_bytes", s->left_bytes);
-	write_if(w, (has & PROFILE_HAS_LIVE) && !(has & PROFILE_LACKS_BLOCKS), "left_blocks",
-		 s->left_blocks);
-	write_if(w, has & PROFILE_HAS_USABLE, "live_slack_bytes", s->live_slack_bytes);
-	write_if(w, has & PROFILE_HAS_USABLE, "peak_slack_bytes", s->peak_slack_bytes);
-	if (o->span == REPORT_WINDOW) {
-		json_write_key_uint(w, "start_bytes", s->start_bytes);
-		json_write_key_uint(w, "start_blocks", s->start_blocks);
-		json_write_key_int(w, "grew_bytes", (int64_t)(s->live_bytes - s->start_bytes));
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
+		bool start = i == MEASURE_START_BYTES || i == MEASURE_START_BLOCKS;
+		write_if(w, measures[i].site && !measures[i].minus &&
+				    measures[i].kind != MEASURE_OF_BLOCKS && measure_known(p, i) &&
+				    (!start || o->span == REPORT_WINDOW),
+			 measures[i].name, measure_of_site(s, i));
 	}
-	write_if(w, has & PROFILE_HAS_TEMPORARY, "temporary", s->temporary);
+	if (o->span == REPORT_WINDOW)
+		json_write_key_int(w, "grew_bytes", (int64_t)(s->live_bytes - s->start_bytes));
 	if (has & PROFILE_HAS_MEAN_LIFETIME) {
 		json_write_key(w, "lifetime_ns");
 		json_write_object(w);
@@ -190,7 +165,6 @@ static void write_site(struct json_writer *w, const struct json_stacks *stacks,
 		write_histogram(w, p->lifetimes[s - p->sites]);
 	if (p->errors)
 		write_certainty(w, p, (uint32_t)(s - p->sites));
-	write_if(w, has & PROFILE_HAS_CROSS_FREES, "cross_thread_frees", s->cross_thread_frees);
 	json_write_object_end(w);
 	json_write_newline(w);
 }
@@ -283,7 +257,7 @@ static void write_processes(struct json_writer *w, const struct profile *p)
 			json_write_key_int(w, "exit_status", q->exit_status);
 			json_write_key_int(w, "signal", q->signal);
 		}
-		write_totals(w, &q->totals, p->has, p->errors ? &q->errors : NULL);
+		write_totals(w, p, &q->totals, p->errors ? &q->errors : NULL);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}
@@ -460,7 +434,7 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 {
 	struct json_writer w;
 	struct json_stacks stacks;
-	uint32_t *order = profile_sorted_sites(p, o->sort);
+	uint32_t *order = measure_sort_sites(p, o->sort);
 	if (!order || json_stacks_init(&stacks, p, o->full, o->compact) < 0) {
 		free(order);
 		return HEFT_ENOMEM;
@@ -468,7 +442,7 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	json_write_init(&w, out);
 	json_write_object(&w);
 	write_head(&w, p, o);
-	write_totals(&w, &p->totals, p->has, p->errors ? &p->total_errors : NULL);
+	write_totals(&w, p, &p->totals, p->errors ? &p->total_errors : NULL);
 	json_write_key(&w, "sites");
 	json_write_array(&w);
 	json_write_newline(&w);

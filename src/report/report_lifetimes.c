@@ -31,21 +31,6 @@ static void print_histogram(FILE *out, const uint32_t *buckets, bool utf8)
 		words_print_level(out, columns[i], most, utf8);
 }
 
-static const char *sort_of(enum profile_sort sort)
-{
-	static const char *const names[] = {
-		[PROFILE_BY_PEAK] = "bytes at the peak",
-		[PROFILE_BY_LIVE] = "live bytes",
-		[PROFILE_BY_ALLOCATED] = "allocated bytes",
-		[PROFILE_BY_COUNT] = "number of allocations",
-		[PROFILE_BY_TEMPORARY] = "temporary allocations",
-		[PROFILE_BY_LIFETIME] = "mean lifetime",
-		[PROFILE_BY_GREW] = "growth",
-		[PROFILE_BY_LEFT] = "bytes left at exit",
-	};
-	return names[sort];
-}
-
 /* Blocks whose lifetimes are known. */
 static uint64_t blocks_of(const struct profile *p, const struct profile_site *s)
 {
@@ -68,7 +53,7 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 		report_print_next(out, o, "", "the report");
 		return 0;
 	}
-	uint32_t *order = profile_sorted_sites(p, o->sort);
+	uint32_t *order = measure_sort_sites(p, o->sort);
 	size_t width = report_width(o), any = 0;
 	size_t left = p->has & PROFILE_HAS_LIFETIMES ? INDENT : MEAN_INDENT;
 	bool below = width < left + LEAST; /* the site has a line of its own */
@@ -76,10 +61,10 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 	char what[80];
 	if (!order)
 		return HEFT_ENOMEM;
-	while (any < p->site_count && profile_site_measure(&p->sites[order[any]], o->sort))
+	while (any < p->site_count && measure_of_site(&p->sites[order[any]], o->sort))
 		any++;
 	size_t shown = o->limit < any ? o->limit : any;
-	snprintf(what, sizeof what, "lifetimes by site, ordered by %s", sort_of(o->sort));
+	snprintf(what, sizeof what, "lifetimes by site, ordered by %s", measures[o->sort].words);
 	report_print_title(out, p, o, what);
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
@@ -138,12 +123,12 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 	}
 	site_callers_free(callers);
 	if (!shown)
-		fprintf(out, "No site has %s.\n", sort_of(o->sort));
+		fprintf(out, "No site has %s.\n", measures[o->sort].words);
 	else if (shown < p->site_count)
 		fprintf(out, "... %s more site%s\n", words_count(p->site_count - shown).text,
 			p->site_count - shown == 1 ? "" : "s");
 	free(order);
-	if (o->sort == PROFILE_BY_LIFETIME)
+	if (o->sort == MEASURE_LIFETIME)
 		report_print_next(out, o, "--lifetimes --sort count",
 				  "the sites that allocate most often");
 	else

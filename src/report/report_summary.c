@@ -23,7 +23,7 @@ static void print_site(FILE *out, const struct profile *p, const struct profile_
 	int used = fprintf(out, "  %11s%s %7s  ", words_bytes(s->peak_bytes).text,
 			   p->errors ? words_within(p->errors[site].peak_bytes).text : "",
 			   words_share(s->peak_bytes, p->totals.peak_bytes).text);
-	if (profile_few_samples(p, site, PROFILE_BY_PEAK))
+	if (measure_is_rough(p, site, MEASURE_PEAK_BYTES))
 		used += fprintf(out, "(few samples) ");
 	size_t indent = used > 0 ? (size_t)used : 0;
 	report_print_site(out, p, s, callers, width > indent + 24 ? width - indent : 24);

@@ -264,79 +264,42 @@ struct columns {
 	size_t count;
 };
 
-static uint64_t total_of(const struct profile_totals *t, enum profile_sort sort)
+static struct words value_of(uint64_t value, enum measure_id sort)
 {
-	switch (sort) {
-	case PROFILE_BY_PEAK:
-		return t->peak_bytes;
-	case PROFILE_BY_LIVE:
-		return t->live_bytes;
-	case PROFILE_BY_ALLOCATED:
-		return t->allocated_bytes;
-	case PROFILE_BY_COUNT:
-		return t->allocations;
-	case PROFILE_BY_TEMPORARY:
-		return t->temporary;
-	case PROFILE_BY_LEFT:
-		return t->left_bytes;
-	case PROFILE_BY_LIFETIME:
-	case PROFILE_BY_GREW:
-		break;
-	}
-	return 0;
-}
-
-static struct words value_of(uint64_t value, enum profile_sort sort)
-{
-	switch (sort) {
-	case PROFILE_BY_COUNT:
-	case PROFILE_BY_TEMPORARY:
-		return words_count(value);
-	case PROFILE_BY_LIFETIME:
-		return words_duration(value);
-	case PROFILE_BY_GREW:
-		return words_growth(0, value);
-	case PROFILE_BY_PEAK:
-	case PROFILE_BY_LIVE:
-	case PROFILE_BY_LEFT:
-	case PROFILE_BY_ALLOCATED:
-		break;
-	}
-	return words_bytes(value);
+	return sort == MEASURE_GREW_BYTES ? words_growth(0, value) : words_value(value, sort);
 }
 
 static struct columns choose_columns(const struct profile *p, const struct report_options *o)
 {
 	if (o->span == REPORT_INSTANT)
 		return (struct columns){{SORTED, SHARE, COUNT}, p->has & PROFILE_LACKS_BLOCKS ? 2 : 3};
-	if (o->span == REPORT_WINDOW && o->sort == PROFILE_BY_GREW)
+	if (o->span == REPORT_WINDOW && o->sort == MEASURE_GREW_BYTES)
 		return (struct columns){{SORTED, LIVE, BYTES, CALLS}, 4};
 	if (o->span == REPORT_WINDOW)
-		return (struct columns){{SORTED, GREW, o->sort == PROFILE_BY_LIVE ? BYTES : LIVE,
-					 o->sort == PROFILE_BY_COUNT ? BYTES : CALLS},
+		return (struct columns){{SORTED, GREW, o->sort == MEASURE_LIVE_BYTES ? BYTES : LIVE,
+					 o->sort == MEASURE_ALLOCATIONS ? BYTES : CALLS},
 					4};
 	if (p->errors)
 		return (struct columns){{SORTED, ERROR95, SHARE, SAMPLES, AGE},
 					p->ages && report_width(o) >= WIDE_ENOUGH ? 5 : 4};
 	struct columns columns = {{SORTED, SHARE}, 2};
-	bool moment = o->sort == PROFILE_BY_PEAK || o->sort == PROFILE_BY_LIVE ||
-		      o->sort == PROFILE_BY_LEFT;
+	bool moment = measures[o->sort].kind == MEASURE_AT_MOMENT;
 	if (moment && !(p->has & PROFILE_LACKS_BLOCKS))
 		columns.of[columns.count++] = COUNT;
-	if (o->sort == PROFILE_BY_COUNT)
+	if (o->sort == MEASURE_ALLOCATIONS)
 		columns.of[columns.count++] = BYTES;
 	else if (p->has & PROFILE_HAS_ALLOCATED)
 		columns.of[columns.count++] = CALLS;
 	return columns;
 }
 
-static const char *column_name(enum column c, enum profile_sort sort)
+static const char *column_name(enum column c, enum measure_id sort)
 {
 	switch (c) {
 	case SORTED:
-		return profile_sort_name(sort);
+		return measures[sort].option;
 	case SHARE:
-		return sort == PROFILE_BY_LIFETIME ? "" : "share";
+		return sort == MEASURE_LIFETIME ? "" : "share";
 	case COUNT:
 		return "count";
 	case BYTES:
@@ -358,32 +321,30 @@ static const char *column_name(enum column c, enum profile_sort sort)
 }
 
 static struct words column_value(enum column c, const struct profile *p,
-				 const struct profile_site *s, enum profile_sort sort)
+				 const struct profile_site *s, enum measure_id sort)
 {
-	uint64_t value = profile_site_measure(s, sort);
+	uint64_t value = measure_of_site(s, sort);
 	uint32_t site = (uint32_t)(s - p->sites);
 	switch (c) {
 	case SORTED:
 		return value_of(value, sort);
 	case ERROR95:
-		return value_of(profile_error95(p, site, sort), sort);
+		return value_of(measure_error95(p, site, sort), sort);
 	case SAMPLES: {
 		struct words w;
 		snprintf(w.text, sizeof w.text, "%s%.20s",
-			 profile_few_samples(p, site, sort) ? "few: " : "",
-			 words_count(profile_samples(p, site, sort)).text);
+			 measure_is_rough(p, site, sort) ? "few: " : "",
+			 words_count(measure_samples(p, site, sort)).text);
 		return w;
 	}
 	case AGE: /* of what is live: nothing is, nothing is said */
 		return p->ages[site].count ? words_duration(p->ages[site].p50_ns)
 					   : (struct words){"-"};
 	case SHARE:
-		return sort == PROFILE_BY_LIFETIME ? (struct words){""}
-						   : words_share(value, total_of(&p->totals, sort));
+		return sort == MEASURE_LIFETIME ? (struct words){""}
+						   : words_share(value, measure_of_totals(&p->totals, sort));
 	case COUNT: /* blocks at the moment that the bytes are of */
-		return words_count(sort == PROFILE_BY_PEAK   ? s->peak_blocks
-				   : sort == PROFILE_BY_LEFT ? s->left_blocks
-							     : s->live_blocks);
+		return words_count(measure_of_site(s, measures[sort].blocks));
 	case CALLS: /* that gave or resized a block */
 		return words_count(s->allocations + s->reallocations);
 	case BYTES:
@@ -417,16 +378,16 @@ static void print_about_few(FILE *out, const struct report_options *o)
 
 static int print_sites(FILE *out, const struct profile *p, const struct report_options *o)
 {
-	uint32_t *order = profile_sorted_sites(p, o->sort);
+	uint32_t *order = measure_sort_sites(p, o->sort);
 	bool then = o->span == REPORT_INSTANT || profile_is_snapshot(p);
-	const char *by = then && o->sort == PROFILE_BY_LIVE ? "bytes live then"
-							    : words_measure(o->sort);
+	const char *by = then && o->sort == MEASURE_LIVE_BYTES ? "bytes live then"
+							    : measures[o->sort].words;
 	size_t any = p->site_count, indent = 2;
 	int rc = 0;
 	if (!order)
 		return HEFT_ENOMEM;
 	/* Sites without any of what is asked for say nothing. */
-	while (any && !profile_site_measure(&p->sites[order[any - 1]], o->sort))
+	while (any && !measure_of_site(&p->sites[order[any - 1]], o->sort))
 		any--;
 	size_t shown = o->limit < any ? o->limit : any;
 	if (!any)
@@ -464,7 +425,7 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 			p->site_count - shown == 1 ? "" : "s", shown == any ? " without any" : "");
 	bool any_few = false;
 	for (size_t i = 0; i < shown && !any_few; i++)
-		any_few = profile_few_samples(p, order[i], o->sort);
+		any_few = measure_is_rough(p, order[i], o->sort);
 	if (rc == 0 && any_few)
 		print_about_few(out, o);
 	free(order);
@@ -482,21 +443,21 @@ static void print_next(FILE *out, const struct profile *p, const struct report_o
 			report_print_next(out, &whole, "", "the whole recording");
 		return;
 	}
-	if (o->span == REPORT_WINDOW && o->sort == PROFILE_BY_GREW &&
+	if (o->span == REPORT_WINDOW && o->sort == MEASURE_GREW_BYTES &&
 	    t->live_bytes <= t->start_bytes)
 		report_print_next(out, o, "--sort allocated", "what was allocated in the window");
-	else if (o->span == REPORT_WINDOW && o->sort != PROFILE_BY_GREW)
+	else if (o->span == REPORT_WINDOW && o->sort != MEASURE_GREW_BYTES)
 		report_print_next(out, o, "--sort grew", "what grew in the window");
-	else if (o->span == REPORT_WHOLE && o->sort == PROFILE_BY_PEAK && t->peak_bytes &&
+	else if (o->span == REPORT_WHOLE && o->sort == MEASURE_PEAK_BYTES && t->peak_bytes &&
 		 p->process_count > 1 && t->left_bytes > t->peak_bytes / 4)
 		report_print_next(out, o, "--sort left", "what each process left");
-	else if (o->span == REPORT_WHOLE && o->sort == PROFILE_BY_PEAK && t->peak_bytes &&
+	else if (o->span == REPORT_WHOLE && o->sort == MEASURE_PEAK_BYTES && t->peak_bytes &&
 		 t->live_bytes > t->peak_bytes / 4)
 		report_print_next(out, o, "--sort live", "what is still there at the end");
-	else if (o->span != REPORT_INSTANT && o->sort != PROFILE_BY_TEMPORARY &&
+	else if (o->span != REPORT_INSTANT && o->sort != MEASURE_TEMPORARY &&
 		 t->temporary > t->allocations / 2)
 		report_print_next(out, o, "--sort temporary", "who allocates only to free at once");
-	else if (o->span == REPORT_INSTANT || o->sort != PROFILE_BY_LIFETIME)
+	else if (o->span == REPORT_INSTANT || o->sort != MEASURE_LIFETIME)
 		report_print_next(out, o, "--tree", "the same as a tree of calls");
 	else
 		report_print_next(out, o, "--lifetimes", "how lifetimes are spread");

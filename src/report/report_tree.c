@@ -81,10 +81,10 @@ static int step(struct tree *t, uint32_t at, uint32_t frame, uint32_t *to)
 }
 
 /* What a site adds to a node, or (PROFILE_NONE) to what has no stack; where it has no sample it adds no doubt either. */
-static void add_site(struct tree *t, uint32_t node, uint32_t site, enum profile_sort sort)
+static void add_site(struct tree *t, uint32_t node, uint32_t site, enum measure_id sort)
 {
-	uint64_t value = profile_site_measure(&t->p->sites[site], sort);
-	double error = value ? (double)profile_error95(t->p, site, sort) : 0;
+	uint64_t value = measure_of_site(&t->p->sites[site], sort);
+	double error = value ? (double)measure_error95(t->p, site, sort) : 0;
 	*(node == PROFILE_NONE ? &t->unknown : &t->values[node]) += value;
 	*(node == PROFILE_NONE ? &t->unknown_spread : &t->spread[node]) += error * error;
 }
@@ -130,7 +130,7 @@ static int build_up(struct tree *t, const struct report_options *o)
 	bool *own = find_own(p, o->full);
 	int rc = own ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
-		if (!profile_site_measure(&p->sites[i], o->sort))
+		if (!measure_of_site(&p->sites[i], o->sort))
 			continue;
 		uint32_t at = PROFILE_NONE;
 		for (uint32_t n = p->sites[i].node; n != PROFILE_NONE && rc == 0;
@@ -187,22 +187,16 @@ static int finish(struct tree *t)
 	return 0;
 }
 
-static struct words value_words(uint64_t value, enum profile_sort sort)
-{
-	return sort == PROFILE_BY_COUNT || sort == PROFILE_BY_TEMPORARY ? words_count(value)
-									: words_bytes(value);
-}
-
 /* Prints what stands before a call, and returns the columns that are left for it. */
 static size_t print_head(FILE *out, const struct tree *t, uint64_t value, double spread,
 			 uint64_t total, uint32_t depth, const struct report_options *o)
 {
 	size_t width = report_width(o), left = t->p->errors ? HEAD + HEAD_ERROR : HEAD;
 	size_t deepest = width > left + CALL_ROOM ? (width - left - CALL_ROOM) / 2 : 0;
-	fprintf(out, "%11s ", value_words(value, o->sort).text);
+	fprintf(out, "%11s ", words_value(value, o->sort).text);
 	if (t->p->errors)
 		fprintf(out, "%*s ", HEAD_ERROR - 1,
-			value_words(estimate_rounded(sqrt(spread)), o->sort).text);
+			words_value(estimate_rounded(sqrt(spread)), o->sort).text);
 	fprintf(out, "%8s  %*s", words_share(value, total).text,
 		(int)(depth < deepest ? depth : deepest) * 2, "");
 	left += 2 * (depth < deepest ? depth : deepest);
@@ -278,18 +272,6 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 	return 0;
 }
 
-/* What the whole tree adds up to: "3.5 MiB at the peak". */
-static const char *const measures[] = {
-	[PROFILE_BY_PEAK] = "at the peak",
-	[PROFILE_BY_LIVE] = "live at the end",
-	[PROFILE_BY_ALLOCATED] = "allocated",
-	[PROFILE_BY_COUNT] = "allocations",
-	[PROFILE_BY_TEMPORARY] = "temporary allocations",
-	[PROFILE_BY_LIFETIME] = "mean lifetime", /* never: it does not add up */
-	[PROFILE_BY_GREW] = "grown in the window",
-	[PROFILE_BY_LEFT] = "left at exit",
-};
-
 int report_tree(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	struct tree t = {.p = p, .nodes = profile_new()};
@@ -300,21 +282,21 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 	if (rc == 0)
 		rc = finish(&t);
 	for (uint32_t i = 0; i < p->site_count; i++)
-		total += profile_site_measure(&p->sites[i], o->sort);
+		total += measure_of_site(&p->sites[i], o->sort);
 	if (rc == 0) {
 		char what[160];
-		snprintf(what, sizeof what, "%s %s, %s", value_words(total, o->sort).text,
-			 o->sort == PROFILE_BY_LIVE &&
+		snprintf(what, sizeof what, "%s %s, %s", words_value(total, o->sort).text,
+			 o->sort == MEASURE_LIVE_BYTES &&
 					 (o->span == REPORT_INSTANT || profile_is_snapshot(p))
 				 ? "live then"
-				 : measures[o->sort],
+				 : measures[o->sort].state,
 			 o->invert ? "from the allocating function up"
 				   : "from the outermost call down");
 		report_print_title(out, p, o, what);
 		report_print_span(out, p, o);
 		report_print_selection(out, o);
 		report_print_warnings(out, p, o, false);
-		fprintf(out, "%11s ", profile_sort_name(o->sort));
+		fprintf(out, "%11s ", measures[o->sort].option);
 		if (p->errors)
 			fprintf(out, "%*s ", HEAD_ERROR - 1, "+-95 %");
 		fprintf(out, "%8s  %s\n", "share", "call");

@@ -109,19 +109,17 @@ struct words words_percent(double share)
 	return w;
 }
 
-const char *words_measure(enum profile_sort sort)
+struct words words_value(uint64_t value, enum measure_id measure)
 {
-	static const char *const words[] = {
-		[PROFILE_BY_PEAK] = "bytes at the peak",
-		[PROFILE_BY_LIVE] = "bytes live at the end",
-		[PROFILE_BY_ALLOCATED] = "allocated bytes",
-		[PROFILE_BY_COUNT] = "number of allocations",
-		[PROFILE_BY_TEMPORARY] = "temporary allocations",
-		[PROFILE_BY_LIFETIME] = "mean lifetime",
-		[PROFILE_BY_GREW] = "growth in the window",
-		[PROFILE_BY_LEFT] = "bytes left at exit",
-	};
-	return words[sort];
+	switch (measures[measure].unit) {
+	case MEASURE_IS_COUNT:
+		return words_count(value);
+	case MEASURE_IS_TIME:
+		return words_duration(value);
+	case MEASURE_IS_BYTES:
+		break;
+	}
+	return words_bytes(value);
 }
 
 void words_style(FILE *out, bool color, enum style style)

@@ -5,7 +5,7 @@
 
 #include "hosted/name_words.h"
 #include "hosted/number_words.h"
-#include "profile/profile.h"
+#include "profile/measure.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ struct end_words {
 	char text[96];
 };
 struct end_words words_end(const struct profile *p);
-const char *words_measure(enum profile_sort sort); /* bytes at the peak */
+struct words words_value(uint64_t value, enum measure_id measure); /* in its unit */
 struct words words_percent(double share); /* 0.123 as 12.3 % */
 
 /* "function at file:line" in at most `max` columns: a long path is shortened from the left, a long

@@ -96,7 +96,7 @@ static struct profile_diff *compare(struct profile *old, struct profile *new,
 	double change = 0;
 	uint32_t olds = 0, news = 0;
 	for (uint32_t i = 0; i < d->count; i++) {
-		change += profile_diff_change(d, &d->entries[i], PROFILE_BY_PEAK);
+		change += profile_diff_change(d, &d->entries[i], MEASURE_PEAK_BYTES);
 		olds += d->entries[i].old.sites;
 		news += d->entries[i].new.sites;
 		assert_int_equal(!d->entries[i].old.sites, d->entries[i].old.site == PROFILE_NONE);
@@ -125,8 +125,8 @@ static const struct profile_diff_entry *entry(const struct profile_diff *d, int6
 	const struct profile_diff_entry *found = NULL;
 	for (uint32_t i = 0; i < d->count; i++) {
 		const struct profile_diff_entry *e = &d->entries[i];
-		if ((e->old.sites ? (int64_t)e->old.peak_bytes : -1) == old &&
-		    (e->new.sites ? (int64_t)e->new.peak_bytes : -1) == new) {
+		if ((e->old.sites ? (int64_t)e->old.sums.peak_bytes : -1) == old &&
+		    (e->new.sites ? (int64_t)e->new.sums.peak_bytes : -1) == new) {
 			assert_null(found);
 			found = e;
 		}
@@ -146,8 +146,8 @@ static void lines_folders_and_names_do_not_matter(void **state)
 	struct profile_diff *d = compare(old, new, NULL);
 	assert_int_equal(d->count, 1);
 	assert_int_equal(entry(d, 1000, 1500)->matched, PROFILE_MATCHED_STACK);
-	assert_int_equal(profile_diff_classify(d, d->entries, PROFILE_BY_PEAK, 0), PROFILE_GROWN);
-	assert_int_equal(profile_diff_classify(d, d->entries, PROFILE_BY_COUNT, 0), PROFILE_SAME);
+	assert_int_equal(profile_diff_classify(d, d->entries, MEASURE_PEAK_BYTES, 0), PROFILE_GROWN);
+	assert_int_equal(profile_diff_classify(d, d->entries, MEASURE_ALLOCATIONS, 0), PROFILE_SAME);
 	done(d);
 }
 
@@ -160,9 +160,9 @@ static void another_module_is_another_stack(void **state)
 	site(new, "main:10 lib!load:7", 10, 100);
 	struct profile_diff *d = compare(old, new, NULL);
 	assert_int_equal(d->count, 2);
-	assert_int_equal(profile_diff_classify(d, entry(d, 1000, -1), PROFILE_BY_PEAK, 0),
+	assert_int_equal(profile_diff_classify(d, entry(d, 1000, -1), MEASURE_PEAK_BYTES, 0),
 			 PROFILE_VANISHED);
-	assert_int_equal(profile_diff_classify(d, entry(d, -1, 1000), PROFILE_BY_PEAK, 0),
+	assert_int_equal(profile_diff_classify(d, entry(d, -1, 1000), MEASURE_PEAK_BYTES, 0),
 			 PROFILE_NEW);
 	done(d);
 }
@@ -314,7 +314,7 @@ static void unknown_stacks_match(void **state)
 	d = compare(make("/p", "/l"), make("/p", "/l"), NULL);
 	assert_int_equal(d->count, 0);
 	struct profile_diff_summary s;
-	profile_diff_summarise(d, PROFILE_BY_PEAK, &(struct profile_threshold){.share = 0.01}, &s);
+	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &(struct profile_threshold){.share = 0.01}, &s);
 	assert_false(s.changed);
 	done(d);
 }
@@ -329,15 +329,15 @@ static void numbers_are_divided(void **state)
 	struct profile_diff *d =
 		compare(old, new, &(struct profile_per){PROFILE_PER_OPERATIONS, 1000, 1200});
 	const struct profile_diff_entry *e = d->entries;
-	assert_true(profile_diff_change(d, e, PROFILE_BY_COUNT) == 0);
-	assert_true(profile_diff_old(d, &e->old, PROFILE_BY_PEAK) == 10);
+	assert_true(profile_diff_change(d, e, MEASURE_ALLOCATIONS) == 0);
+	assert_true(profile_diff_old(d, &e->old, MEASURE_PEAK_BYTES) == 10);
 	profile_diff_free(d);
 	d = compare(old, new, &(struct profile_per){.unit = PROFILE_PER_SECOND});
 	e = d->entries;
-	assert_true(profile_diff_old(d, &e->old, PROFILE_BY_COUNT) == 500);
-	assert_true(profile_diff_new_value(d, &e->new, PROFILE_BY_COUNT) == 300);
-	assert_true(profile_diff_new_value(d, &e->new, PROFILE_BY_ALLOCATED) == 3000);
-	assert_true(profile_diff_new_value(d, &e->new, PROFILE_BY_PEAK) == 12000); /* no rate */
+	assert_true(profile_diff_old(d, &e->old, MEASURE_ALLOCATIONS) == 500);
+	assert_true(profile_diff_new_value(d, &e->new, MEASURE_ALLOCATIONS) == 300);
+	assert_true(profile_diff_new_value(d, &e->new, MEASURE_ALLOCATED_BYTES) == 3000);
+	assert_true(profile_diff_new_value(d, &e->new, MEASURE_PEAK_BYTES) == 12000); /* no rate */
 	profile_diff_free(d);
 	new->duration_ns = 0;
 	struct heft_error err = {0};
@@ -356,14 +356,14 @@ static void measures_that_both_tell(void **state)
 	site(old, "main:1", 1, 10);
 	site(new, "main:1", 1, 20);
 	struct profile_diff *d = compare(old, new, NULL);
-	assert_true(profile_diff_has(d, PROFILE_BY_PEAK));
-	assert_true(profile_diff_has(d, PROFILE_BY_LIFETIME));
+	assert_true(profile_diff_has(d, MEASURE_PEAK_BYTES));
+	assert_true(profile_diff_has(d, MEASURE_LIFETIME));
 	old->has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
-	assert_false(profile_diff_has(d, PROFILE_BY_PEAK));
-	assert_true(profile_diff_has(d, PROFILE_BY_LIVE));
-	assert_true(profile_diff_has(d, PROFILE_BY_COUNT));
+	assert_false(profile_diff_has(d, MEASURE_PEAK_BYTES));
+	assert_true(profile_diff_has(d, MEASURE_LIVE_BYTES));
+	assert_true(profile_diff_has(d, MEASURE_ALLOCATIONS));
 	new->has = PROFILE_HAS_PEAK | PROFILE_HAS_ALLOCATED;
-	assert_false(profile_diff_has(d, PROFILE_BY_LIVE));
+	assert_false(profile_diff_has(d, MEASURE_LIVE_BYTES));
 	done(d);
 }
 
@@ -379,22 +379,22 @@ static void threshold_and_summary(void **state)
 	struct profile_diff *d = compare(old, new, NULL);
 	struct profile_diff_summary s;
 	/* 1 % of 10500 is 105: b and c are noise. */
-	profile_diff_summarise(d, PROFILE_BY_PEAK, &(struct profile_threshold){.share = 0.01}, &s);
+	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &(struct profile_threshold){.share = 0.01}, &s);
 	assert_true(s.old == 10500 && s.new == 9640 && s.threshold == 105);
 	assert_int_equal(s.counts[PROFILE_SAME], 2);
 	assert_int_equal(s.counts[PROFILE_SHRUNK], 1);
 	assert_true(s.below == 140 && s.largest == -1000 && s.changed);
 	/* An amount; what equals it is noise still. */
-	profile_diff_summarise(d, PROFILE_BY_PEAK,
+	profile_diff_summarise(d, MEASURE_PEAK_BYTES,
 			       &(struct profile_threshold){.absolute = true, .value = 40}, &s);
 	assert_int_equal(s.counts[PROFILE_GROWN], 1);
 	assert_int_equal(s.counts[PROFILE_SAME], 1);
-	profile_diff_summarise(d, PROFILE_BY_PEAK,
+	profile_diff_summarise(d, MEASURE_PEAK_BYTES,
 			       &(struct profile_threshold){.absolute = true, .value = 1000}, &s);
 	assert_false(s.changed);
-	uint32_t *order = profile_diff_sorted(d, PROFILE_BY_PEAK);
-	assert_true(profile_diff_change(d, &d->entries[order[0]], PROFILE_BY_PEAK) == -1000);
-	assert_true(profile_diff_change(d, &d->entries[order[2]], PROFILE_BY_PEAK) == 40);
+	uint32_t *order = profile_diff_sorted(d, MEASURE_PEAK_BYTES);
+	assert_true(profile_diff_change(d, &d->entries[order[0]], MEASURE_PEAK_BYTES) == -1000);
+	assert_true(profile_diff_change(d, &d->entries[order[2]], MEASURE_PEAK_BYTES) == 40);
 	free(order);
 	done(d);
 	/* Many small ones: none stands out, but it did change. */
@@ -407,7 +407,7 @@ static void threshold_and_summary(void **state)
 		site(new, text, 1, 120);
 	}
 	d = compare(old, new, NULL);
-	profile_diff_summarise(d, PROFILE_BY_PEAK, &(struct profile_threshold){.share = 0.01}, &s);
+	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &(struct profile_threshold){.share = 0.01}, &s);
 	assert_int_equal(s.counts[PROFILE_SAME], 200);
 	assert_true(s.changed);
 	done(d);
@@ -462,7 +462,7 @@ static void text_says_that_nothing_changed(void **state)
 	expect(text, "By number of allocations it did: 1 vanished; -50 in all.");
 	expect(text, "Next: heft diff --sort count a.heft 'b'\\''s.heft'");
 	free(text);
-	o.sort = PROFILE_BY_COUNT;
+	o.sort = MEASURE_ALLOCATIONS;
 	text = text_of(d, &o);
 	expect(text, "By number of allocations: 1 vanished\n");
 	expect(text, "         -50          50           -  vanished  copy at a.c:2 [malloc]\n"
@@ -523,19 +523,19 @@ static void differences_of_estimates(void **state)
 	const struct profile_diff_entry *a = entry(d, 1000000, 1100000);
 	const struct profile_diff_entry *b = entry(d, 400000, 430000);
 	const struct profile_diff_entry *c = entry(d, 30000, 5000), *n = entry(d, -1, 3000);
-	double error = profile_diff_error95(d, a, PROFILE_BY_PEAK);
+	double error = profile_diff_error95(d, a, MEASURE_PEAK_BYTES);
 	assert_true(fabs(error - 1.959964 * sqrt(2100) * 1000) < 2);
-	error = profile_diff_error95(d, n, PROFILE_BY_PEAK);
+	error = profile_diff_error95(d, n, MEASURE_PEAK_BYTES);
 	assert_true(fabs(error - 1000 * hypot(hypot(1.959964 * sqrt(3), 2.995732), 2.995732)) < 2);
-	assert_int_equal(profile_diff_classify(d, a, PROFILE_BY_PEAK, 0), PROFILE_GROWN);
-	assert_int_equal(profile_diff_classify(d, b, PROFILE_BY_PEAK, 0), PROFILE_INSIGNIFICANT);
-	assert_int_equal(profile_diff_classify(d, c, PROFILE_BY_PEAK, 0), PROFILE_SHRUNK);
-	assert_int_equal(profile_diff_classify(d, n, PROFILE_BY_PEAK, 0), PROFILE_INSIGNIFICANT);
-	assert_int_equal(profile_diff_classify(d, b, PROFILE_BY_PEAK, 50000), PROFILE_SAME);
+	assert_int_equal(profile_diff_classify(d, a, MEASURE_PEAK_BYTES, 0), PROFILE_GROWN);
+	assert_int_equal(profile_diff_classify(d, b, MEASURE_PEAK_BYTES, 0), PROFILE_INSIGNIFICANT);
+	assert_int_equal(profile_diff_classify(d, c, MEASURE_PEAK_BYTES, 0), PROFILE_SHRUNK);
+	assert_int_equal(profile_diff_classify(d, n, MEASURE_PEAK_BYTES, 0), PROFILE_INSIGNIFICANT);
+	assert_int_equal(profile_diff_classify(d, b, MEASURE_PEAK_BYTES, 50000), PROFILE_SAME);
 	/* 1430 to 1538 in all: 108 against 1.96 sqrt(2968) = 106.8. */
 	struct profile_threshold none = {.absolute = true};
 	struct profile_diff_summary s;
-	profile_diff_summarise(d, PROFILE_BY_PEAK, &none, &s);
+	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &none, &s);
 	assert_true(fabs(s.error95 - 1.959964 * sqrt(2968) * 1000) < 2);
 	assert_true(s.changed);
 	assert_int_equal(s.counts[PROFILE_INSIGNIFICANT], 2);
@@ -557,7 +557,7 @@ static void nothing_significant_is_no_change(void **state)
 					 sampled_sites((uint64_t[]){1050, 380, 35, 4}), NULL);
 	struct profile_threshold none = {.absolute = true};
 	struct profile_diff_summary s;
-	profile_diff_summarise(d, PROFILE_BY_PEAK, &none, &s);
+	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &none, &s);
 	assert_false(s.changed);
 	struct report_diff_options o = {.old_path = "o", .new_path = "n", .limit = 20,
 					.threshold = none};
@@ -586,10 +586,10 @@ static void estimates_beside_exact_numbers(void **state)
 	struct profile_diff *d = compare(exact, sampled, NULL);
 	struct profile_diff_summary s;
 	struct profile_threshold none = {.absolute = true};
-	profile_diff_summarise(d, PROFILE_BY_ALLOCATED, &none, &s);
+	profile_diff_summarise(d, MEASURE_ALLOCATED_BYTES, &none, &s);
 	assert_true(s.old == 1390000 && s.new == 1390000);
 	assert_false(s.changed);
-	profile_diff_summarise(d, PROFILE_BY_COUNT, &none, &s);
+	profile_diff_summarise(d, MEASURE_ALLOCATIONS, &none, &s);
 	assert_true(s.old == 1390 && s.new == 1390);
 	assert_false(s.changed);
 	done(d);

@@ -32,7 +32,7 @@ static char *text_of(const char *format, const struct profile *p, const struct e
 	return text;
 }
 
-static void expect_folded(const struct profile *p, enum export_measure measure, bool invert,
+static void expect_folded(const struct profile *p, enum measure_id measure, bool invert,
 			  const char *expected)
 {
 	char *text = text_of("folded", p,
@@ -46,17 +46,17 @@ static void test_folded(void **state)
 	(void)state;
 	struct profile *p = load(NULL);
 	/* 100 and 30 at line 5; the realloc's 500 below line 6. */
-	expect_folded(p, EXPORT_PEAK, false, "main;f 130\nmain;f;[unknown]+0x1234 500\n");
-	expect_folded(p, EXPORT_LIVE, false, "main;f 100\n[stack unknown] 10\n");
+	expect_folded(p, MEASURE_PEAK_BYTES, false, "main;f 130\nmain;f;[unknown]+0x1234 500\n");
+	expect_folded(p, MEASURE_LIVE_BYTES, false, "main;f 100\n[stack unknown] 10\n");
 	/* 100 + 50 + 30 + 200; 500 - 200. */
-	expect_folded(p, EXPORT_ALLOCATED, false,
+	expect_folded(p, MEASURE_ALLOCATED_BYTES, false,
 		      "main;f 380\nmain;f;[unknown]+0x1234 300\n[stack unknown] 10\n");
-	expect_folded(p, EXPORT_COUNT, false, "main;f 4\n[stack unknown] 1\n");
-	expect_folded(p, EXPORT_TEMPORARY, false, "main;f 1\n");
+	expect_folded(p, MEASURE_ALLOCATIONS, false, "main;f 4\n[stack unknown] 1\n");
+	expect_folded(p, MEASURE_TEMPORARY, false, "main;f 1\n");
 	/* 9000 + 2000 of line 5's malloc, 4000 of its calloc; the resized block lives on elsewhere. */
-	expect_folded(p, EXPORT_LIFETIME, false,
+	expect_folded(p, MEASURE_LIFETIME, false,
 		      "main;f 15000\nmain;f;[unknown]+0x1234 4000\n[stack unknown] 2000\n");
-	expect_folded(p, EXPORT_PEAK, true, "[unknown]+0x1234;f;main 500\nf;main 130\n");
+	expect_folded(p, MEASURE_PEAK_BYTES, true, "[unknown]+0x1234;f;main 500\nf;main 130\n");
 	profile_free(p);
 }
 
@@ -65,13 +65,13 @@ static void test_selections(void **state)
 	(void)state;
 	struct profile_selection at = {.has_window = true, .from_ns = 3500, .to_ns = 3500};
 	struct profile *p = load(&at);
-	expect_folded(p, EXPORT_LIVE, false, "main;f 180\n");
+	expect_folded(p, MEASURE_LIVE_BYTES, false, "main;f 180\n");
 	profile_free(p);
 	p = load(&(struct profile_selection){.has_pid = true, .pid = 200});
-	expect_folded(p, EXPORT_PEAK, false, "main;f;[unknown]+0x1234 500\n");
+	expect_folded(p, MEASURE_PEAK_BYTES, false, "main;f;[unknown]+0x1234 500\n");
 	profile_free(p);
 	p = load(&(struct profile_selection){.thread = "worker"});
-	expect_folded(p, EXPORT_COUNT, false, "[stack unknown] 1\nmain;f 1\n");
+	expect_folded(p, MEASURE_ALLOCATIONS, false, "[stack unknown] 1\nmain;f 1\n");
 	profile_free(p);
 }
 
@@ -79,30 +79,30 @@ static void test_csv(void **state)
 {
 	(void)state;
 	struct profile *p = load(NULL);
-	char *text = text_of("csv", p, &(struct export_options){.measure = EXPORT_PEAK});
+	char *text = text_of("csv", p, &(struct export_options){.measure = MEASURE_PEAK_BYTES});
 	char expected[2048], place[512];
 	const char *head =
 		"id,via,function,file,line,module,user_function,user_file,user_line,user_module,"
-		"stack,allocations,reallocations,frees,allocated_bytes,reallocated_bytes,"
-		"peak_bytes,peak_blocks,own_peak_bytes,live_bytes,live_blocks,live_slack_bytes,"
-		"temporary,cross_thread_frees,lifetime_mean_ns,lifetime_p50_ns,lifetime_p99_ns,"
-		"lifetime_max_ns\r\n";
+		"stack,peak_bytes,peak_blocks,own_peak_bytes,peak_slack_bytes,live_bytes,"
+		"live_blocks,live_slack_bytes,left_bytes,left_blocks,allocated_bytes,allocations,"
+		"reallocations,reallocated_bytes,frees,temporary,cross_thread_frees,"
+		"lifetime_mean_ns,lifetime_p50_ns,lifetime_p99_ns,lifetime_max_ns\r\n";
 	assert_int_equal(strncmp(text, head, strlen(head)), 0);
 	snprintf(place, sizeof place, "\"f\",\"%s/prog.c\",5,\"%s\"", fixture_folder,
 		 fixture_program);
 	/* p50 is a bound of the histogram, as in the report. */
 	snprintf(expected, sizeof expected,
-		 "\r\n2,\"malloc\",%s,%s,\"main;f\",2,0,1,150,0,100,1,150,100,1,4,1,0,"
+		 "\r\n2,\"malloc\",%s,%s,\"main;f\",100,1,150,4,100,1,4,100,1,150,2,0,0,1,1,0,"
 		 "5500,2048,9000,9000\r\n",
 		 place, place);
 	if (!strstr(text, expected))
 		fail_msg("%s is not in %s", expected, text);
 	snprintf(expected, sizeof expected,
-		 "\r\n3,\"calloc\",%s,%s,\"main;f\",1,0,1,30,0,30,1,30,0,0,0,0,1,", place, place);
+		 "\r\n3,\"calloc\",%s,%s,\"main;f\",30,1,30,0,0,0,0,0,0,30,1,0,0,1,0,1,", place, place);
 	if (!strstr(text, expected))
 		fail_msg("%s is not in %s", expected, text);
 	assert_non_null(strstr(text, ",\"malloc\",\"[stack unknown]\",,,,\"[stack unknown]\",,,,"
-				     "\"[stack unknown]\",1,0,0,10,0,0,0,10,10,1,"));
+				     "\"[stack unknown]\",0,0,10,0,10,1,0,10,1,10,1,0,0,0,"));
 	size_t lines = 0;
 	for (const char *c = text; (c = strstr(c, "\r\n")); c += 2)
 		lines++;
@@ -110,8 +110,8 @@ static void test_csv(void **state)
 	free(text);
 	/* What is not known is empty, not 0. */
 	p->has = PROFILE_HAS_LIVE;
-	text = text_of("csv", p, &(struct export_options){.measure = EXPORT_LIVE});
-	assert_non_null(strstr(text, ",\"main;f\",,,,,,,,,100,1,,,,,,,\r\n"));
+	text = text_of("csv", p, &(struct export_options){.measure = MEASURE_LIVE_BYTES});
+	assert_non_null(strstr(text, ",\"main;f\",,,,,100,1,,100,1,,,,,,,,,,,\r\n"));
 	assert_ptr_equal(strstr(text, "\r\n2,\"malloc\""), strstr(text, "\r\n")); /* the largest */
 	free(text);
 	profile_free(p);
@@ -137,12 +137,13 @@ static void test_speedscope(void **state)
 {
 	(void)state;
 	struct profile *p = load(NULL);
-	char *text = text_of("speedscope", p, &(struct export_options){.measure = EXPORT_LIVE});
+	char *text = text_of("speedscope", p, &(struct export_options){.measure = MEASURE_LIVE_BYTES});
 	json_t *j = parse(text), *shared = json_object_get(j, "shared");
 	json_t *frames = json_object_get(shared, "frames"), *profile;
 	json_t *profiles = json_object_get(j, "profiles");
-	/* peak, live, allocated, count, temporary: not lifetimes, unless asked for. */
-	assert_int_equal(json_array_size(profiles), 5);
+	/* peak, live, left (there are several processes), allocated, count, temporary: not lifetimes,
+	 * unless asked for. */
+	assert_int_equal(json_array_size(profiles), 6);
 	assert_int_equal(json_integer_value(json_object_get(j, "activeProfileIndex")), 1);
 	static const char *const names[] = {"main", "f", "[unknown]+0x1234", "[stack unknown]"};
 	assert_int_equal(json_array_size(frames), 4);
@@ -163,7 +164,7 @@ static void test_speedscope(void **state)
 	expect_array(json_array_get(samples, 0), 2, (const long long[]){0, 1});
 	expect_array(json_array_get(samples, 1), 3, (const long long[]){0, 1, 2});
 	expect_array(json_object_get(profile, "weights"), 2, (const long long[]){130, 500});
-	profile = json_array_get(profiles, 3);
+	profile = json_array_get(profiles, 4);
 	assert_string_equal(json_string_value(json_object_get(profile, "name")), "allocations");
 	assert_string_equal(json_string_value(json_object_get(profile, "unit")), "none");
 	expect_array(json_object_get(profile, "weights"), 2, (const long long[]){4, 1});
@@ -172,7 +173,7 @@ static void test_speedscope(void **state)
 	profile_free(p);
 	/* At an instant there is nothing but what is live then. */
 	p = load(&(struct profile_selection){.has_window = true, .from_ns = 3500, .to_ns = 3500});
-	text = text_of("speedscope", p, &(struct export_options){.measure = EXPORT_LIVE});
+	text = text_of("speedscope", p, &(struct export_options){.measure = MEASURE_LIVE_BYTES});
 	j = parse(text);
 	profiles = json_object_get(j, "profiles");
 	assert_int_equal(json_array_size(profiles), 1);
@@ -187,7 +188,7 @@ static void test_flamegraph(void **state)
 {
 	(void)state;
 	struct profile *p = load(NULL);
-	char *text = text_of("flamegraph", p, &(struct export_options){.measure = EXPORT_PEAK});
+	char *text = text_of("flamegraph", p, &(struct export_options){.measure = MEASURE_PEAK_BYTES});
 	/* depth, start, value: main and f span everything, the 500 come first below f. */
 	assert_non_null(strstr(text, "data-f=\"0 0 630\""));
 	assert_non_null(strstr(text, "data-f=\"1 0 630\"><title>main\n"));
@@ -204,14 +205,14 @@ static void test_flamegraph(void **state)
 	assert_non_null(strstr(text, "width=\"936.5\""));
 	free(text);
 	text = text_of("flamegraph", p,
-		       &(struct export_options){.measure = EXPORT_COUNT, .focus = "<&>"});
+		       &(struct export_options){.measure = MEASURE_ALLOCATIONS, .focus = "<&>"});
 	assert_non_null(strstr(text, ">5 allocations</text>"));
 	assert_non_null(strstr(text, "\n1 allocation, 20.00 % of all</title>"));
 	assert_non_null(strstr(text, "focus &lt;&amp;&gt;"));
 	free(text);
 	profile_free(p);
 	p = load(&(struct profile_selection){.has_window = true, .from_ns = 500, .to_ns = 500});
-	text = text_of("flamegraph", p, &(struct export_options){.measure = EXPORT_LIVE});
+	text = text_of("flamegraph", p, &(struct export_options){.measure = MEASURE_LIVE_BYTES});
 	assert_non_null(strstr(text, ">0 bytes live at 500 ns</text>"));
 	assert_non_null(strstr(text, "nothing of this measure"));
 	free(text);
@@ -221,22 +222,24 @@ static void test_flamegraph(void **state)
 static void test_measures(void **state)
 {
 	(void)state;
-	enum export_measure m;
-	for (int i = 0; i < EXPORT_MEASURES; i++) {
-		assert_int_equal(
-			export_measure_parse(export_measure_name((enum export_measure)i), &m), 0);
-		assert_int_equal(m, i);
+	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
+		assert_int_equal(measure_named(measures[i].name), i);
+		if (measures[i].option)
+			assert_int_equal(measure_of_option(measures[i].option), i);
+		/* Bytes at a moment come with their blocks, which are of that moment too. */
+		if (measures[i].blocks != MEASURE_COUNT)
+			assert_int_equal(measures[measures[i].blocks].needs, measures[i].needs);
 	}
-	assert_int_equal(export_measure_parse("bytes", &m), HEFT_EUSAGE);
-	assert_string_equal(export_measure_unit(EXPORT_LIVE), "bytes");
-	assert_string_equal(export_measure_unit(EXPORT_COUNT), "count");
-	assert_string_equal(export_measure_unit(EXPORT_LIFETIME), "ns");
+	assert_int_equal(measure_of_option("bytes"), MEASURE_COUNT);
+	assert_string_equal(measure_unit_name(MEASURE_LIVE_BYTES), "bytes");
+	assert_string_equal(measure_unit_name(MEASURE_ALLOCATIONS), "count");
+	assert_string_equal(measure_unit_name(MEASURE_LIFETIME), "ns");
 	/* A sum that does not fit says the most there is instead of little. */
 	struct profile_site site = {.frees = 3, .lifetime.mean_ns = UINT64_MAX / 2};
-	assert_true(export_site_value(&site, EXPORT_LIFETIME) == UINT64_MAX);
+	assert_true(measure_of_stack(&site, MEASURE_LIFETIME) == UINT64_MAX);
 	struct profile p = {.has = PROFILE_HAS_LIVE};
-	assert_true(export_measure_known(&p, EXPORT_LIVE));
-	assert_false(export_measure_known(&p, EXPORT_PEAK));
+	assert_true(measure_known(&p, MEASURE_LIVE_BYTES));
+	assert_false(measure_known(&p, MEASURE_PEAK_BYTES));
 	assert_null(exporter_find("nonsense"));
 }
 

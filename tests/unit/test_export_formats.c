@@ -141,7 +141,7 @@ static void test_pprof(void **state)
 					    "inuse_space",      "peak_objects", "peak_space",
 					    "temporary_objects"};
 	struct profile *p = by_hand();
-	struct export_options o = {.measure = EXPORT_PEAK};
+	struct export_options o = {.measure = MEASURE_PEAK_BYTES};
 	struct text t = gunzip(write_with(export_pprof, p, &o));
 	assert_int_equal(count_of(t, 1), 7);
 	for (uint32_t i = 0; i < 7; i++)
@@ -210,7 +210,7 @@ static void test_pprof_raw_and_absent(void **state)
 {
 	(void)state;
 	struct profile *p = by_hand();
-	struct export_options o = {.measure = EXPORT_LIVE, .raw = true};
+	struct export_options o = {.measure = MEASURE_LIVE_BYTES, .raw = true};
 	struct field f;
 	p->has = PROFILE_HAS_LIVE;
 	p->rate_bytes = 524288;
@@ -229,13 +229,17 @@ static void test_pprof_raw_and_absent(void **state)
 	assert_int_equal(count_of(t, 5), 1);
 	free(t.data);
 	/* Every measure names the type to show. */
-	static const char *const shown[] = {"peak_space",    "inuse_space",       "alloc_space",
-					    "alloc_objects", "temporary_objects", "lifetime"};
+	static const struct {
+		enum measure_id measure;
+		const char *type;
+	} shown[] = {{MEASURE_PEAK_BYTES, "peak_space"},	 {MEASURE_LIVE_BYTES, "inuse_space"},
+		     {MEASURE_ALLOCATED_BYTES, "alloc_space"},	 {MEASURE_ALLOCATIONS, "alloc_objects"},
+		     {MEASURE_TEMPORARY, "temporary_objects"}, {MEASURE_LIFETIME, "lifetime"}};
 	p->has = PROFILE_HAS_ALL;
-	for (int i = 0; i < EXPORT_MEASURES; i++) {
-		o = (struct export_options){.measure = (enum export_measure)i};
+	for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+		o = (struct export_options){.measure = shown[i].measure};
 		t = gunzip(write_with(export_pprof, p, &o));
-		assert_string_equal(string_at(t, number_of(whole(t), 14)), shown[i]);
+		assert_string_equal(string_at(t, number_of(whole(t), 14)), shown[i].type);
 		free(t.data);
 	}
 	profile_free(p);
@@ -245,7 +249,7 @@ static void test_pprof_program_and_addresses(void **state)
 {
 	(void)state;
 	struct profile *p = by_hand();
-	struct export_options o = {.measure = EXPORT_PEAK};
+	struct export_options o = {.measure = MEASURE_PEAK_BYTES};
 	/* A place has the address of its innermost frame. */
 	p->frames[p->nodes[p->sites[0].node].frame].address = 0x1007;
 	/* The program is named, and no frame is in it. */
@@ -296,7 +300,7 @@ static void test_pprof_drop_frames(void **state)
 #undef LIBRARY
 	profile_finish_sites(p);
 	add_up(p);
-	struct export_options o = {.measure = EXPORT_PEAK};
+	struct export_options o = {.measure = MEASURE_PEAK_BYTES};
 	struct text t = gunzip(write_with(export_pprof, p, &o));
 	assert_string_equal(string_at(t, number_of(whole(t), 7)),
 			    "operator new\\[\\]|std::\\(anonymous namespace\\)::more|"
@@ -441,7 +445,7 @@ static void test_massif(void **state)
 {
 	(void)state;
 	struct profile *p = by_hand();
-	struct export_options o = {.measure = EXPORT_PEAK};
+	struct export_options o = {.measure = MEASURE_PEAK_BYTES};
 	expect_massif(p, &o,
 		      MASSIF_HEAD MASSIF_SNAPSHOT("0", "0.000", "0", "empty")
 			      MASSIF_SNAPSHOT("1", "3.000", "407", "peak")
@@ -450,7 +454,7 @@ static void test_massif(void **state)
 	/* Without times it is one instant. */
 	p->has &= ~(uint32_t)PROFILE_HAS_TIMES;
 	expect_massif(p, &o, MASSIF_HEAD MASSIF_SNAPSHOT("0", "0.000", "407", "peak") MASSIF_PEAK);
-	o.measure = EXPORT_LIVE;
+	o.measure = MEASURE_LIVE_BYTES;
 	expect_massif(p, &o, MASSIF_HEAD MASSIF_SNAPSHOT("0", "0.000", "117", "peak") MASSIF_END);
 	profile_free(p);
 }
@@ -484,7 +488,7 @@ static void test_massif_history(void **state)
 {
 	(void)state;
 	struct profile *p = by_hand();
-	struct export_options o = {.measure = EXPORT_PEAK};
+	struct export_options o = {.measure = MEASURE_PEAK_BYTES};
 	add_history(p);
 	expect_massif(
 		p, &o,
@@ -515,7 +519,7 @@ static void test_massif_of_a_part(void **state)
 {
 	(void)state;
 	struct profile *p = by_hand();
-	struct export_options o = {.measure = EXPORT_PEAK, .focus = "g"};
+	struct export_options o = {.measure = MEASURE_PEAK_BYTES, .focus = "g"};
 	add_history(p);
 	struct text t = write_with(export_massif, p, &o);
 	assert_non_null(strstr(t.data, "time=9.000\nmem_heap_B=290\n"));
@@ -533,7 +537,7 @@ static void test_massif_of_a_part(void **state)
 				      MASSIF_PEAK MASSIF_SNAPSHOT("2", "5.000", "117", "detailed")
 					      MASSIF_END);
 	p->window_to_ns = p->window_from_ns; /* an instant */
-	o.measure = EXPORT_LIVE;
+	o.measure = MEASURE_LIVE_BYTES;
 	expect_massif(p, &o, MASSIF_HEAD MASSIF_SNAPSHOT("0", "1.000", "117", "peak") MASSIF_END);
 	profile_free(p);
 }

@@ -48,7 +48,7 @@ static struct profile *make(void)
 
 static char *text_of(const char *format, const struct profile *p, size_t *size)
 {
-	const struct export_options o = {.measure = EXPORT_PEAK};
+	const struct export_options o = {.measure = MEASURE_PEAK_BYTES};
 	struct heft_error err = {0};
 	char *text = NULL;
 	FILE *out = open_memstream(&text, size);

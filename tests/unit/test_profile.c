@@ -1,5 +1,6 @@
 /* The model and its loader, on the recording of recording_fixture.h: every expected number follows
  * from the table there. */
+#include "profile/measure.h"
 #include "profile/profile_from_trace.h"
 #include "profile/user_frame.h"
 
@@ -277,20 +278,18 @@ static void test_order(void **state)
 {
 	(void)state;
 	struct profile *p = load(NULL);
-	uint32_t *order = profile_sorted_sites(p, PROFILE_BY_COUNT);
+	uint32_t *order = measure_sort_sites(p, MEASURE_ALLOCATIONS);
 	assert_int_equal(p->sites[order[0]].allocations, 2);
 	free(order);
-	order = profile_sorted_sites(p, PROFILE_BY_LIVE);
+	order = measure_sort_sites(p, MEASURE_LIVE_BYTES);
 	assert_int_equal(p->sites[order[0]].live_bytes, 100);
 	assert_int_equal(p->sites[order[1]].live_bytes, 10);
 	free(order);
-	order = profile_sorted_sites(p, PROFILE_BY_LIFETIME);
+	order = measure_sort_sites(p, MEASURE_LIFETIME);
 	assert_int_equal(p->sites[order[0]].lifetime.mean_ns, 5500);
 	free(order);
-	enum profile_sort sort;
-	assert_int_equal(profile_sort_parse("temporary", &sort), 0);
-	assert_int_equal(sort, PROFILE_BY_TEMPORARY);
-	assert_int_equal(profile_sort_parse("size", &sort), HEFT_EUSAGE);
+	assert_int_equal(measure_of_option("temporary"), MEASURE_TEMPORARY);
+	assert_int_equal(measure_of_option("size"), MEASURE_COUNT);
 	profile_free(p);
 }
 

@@ -142,7 +142,7 @@ static void test_json(void **state)
 	json_decref(j);
 	free(text);
 	text = text_of(report_json, p,
-		       &(struct report_options){.limit = 2, .sort = PROFILE_BY_LIVE});
+		       &(struct report_options){.limit = 2, .sort = MEASURE_LIVE_BYTES});
 	j = parse(text);
 	assert_int_equal(json_array_size(json_object_get(j, "sites")), 2);
 	assert_int_equal(number(json_array_get(json_object_get(j, "sites"), 0), "live_bytes"), 100);
@@ -440,7 +440,7 @@ static void test_tree(void **state)
 {
 	(void)state;
 	struct profile *p = load(NULL);
-	struct report_options o = {.path = "x", .sort = PROFILE_BY_ALLOCATED};
+	struct report_options o = {.path = "x", .sort = MEASURE_ALLOCATED_BYTES};
 	char *text = text_of(report_tree, p, &o);
 	/* 690 in all: 10 without a stack; below main line 5 has 180, line 6 has 200 + 300. */
 	expect_in(text, "      680 B   98.6 %  main at ");

@@ -1,5 +1,6 @@
 /* Samples in the file: what was written comes back, the last of a process counts, nothing that a
  * hostile payload says is believed; and what they are estimated to stand for, by hand. */
+#include "profile/measure.h"
 #include "profile/profile_from_trace.h"
 #include "trace/trace.h"
 
@@ -168,12 +169,12 @@ static void test_certainty(void **state)
 {
 	(void)state;
 	struct profile *p = load_profile();
-	assert_int_equal(profile_samples(p, 0, PROFILE_BY_ALLOCATED), 3);
-	assert_int_equal(profile_samples(p, 1, PROFILE_BY_LIVE), 2);
-	assert_int_equal(profile_samples(p, PROFILE_NONE, PROFILE_BY_LIVE), 3);
+	assert_int_equal(measure_samples(p, 0, MEASURE_ALLOCATED_BYTES), 3);
+	assert_int_equal(measure_samples(p, 1, MEASURE_LIVE_BYTES), 2);
+	assert_int_equal(measure_samples(p, PROFILE_NONE, MEASURE_LIVE_BYTES), 3);
 	/* One block that was certain to be sampled is enough; two small ones are not. */
-	assert_false(profile_few_samples(p, 0, PROFILE_BY_LIVE));
-	assert_true(profile_few_samples(p, 1, PROFILE_BY_LIVE));
+	assert_false(measure_is_rough(p, 0, MEASURE_LIVE_BYTES));
+	assert_true(measure_is_rough(p, 1, MEASURE_LIVE_BYTES));
 	/* No sample at the peak: up to 3 R bytes may be there, in blocks of 1234 / 13 bytes (and 1). */
 	assert_int_equal(p->sites[1].peak_bytes, 0);
 	assert_int_equal(p->errors[1].peak_bytes, 2996);

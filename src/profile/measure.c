@@ -1,0 +1,305 @@
+/* The table of measures, and reading the numbers it names.
+ *
+ * A row holds the places of its number in the structs of the model. What needs more than a place is
+ * here: growth takes what was live at the start of a window off, and lifetimes add up over stacks as
+ * their sum although the model keeps the mean. */
+#include "profile/measure.h"
+
+#include "profile/estimate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HAS(what) PROFILE_HAS_##what
+#define SITE(field) .site = offsetof(struct profile_site, field) + 1
+#define TOTALS(field) .totals = offsetof(struct profile_totals, field) + 1
+#define THREAD(field) .thread = offsetof(struct profile_thread, field) + 1
+#define BOTH(field) SITE(field), TOTALS(field)
+#define ESTIMATED(field, count)                                                                    \
+	.errors = offsetof(struct profile_errors, field) + 1,                                      \
+	.spread = offsetof(struct profile_spread, field) + 1,                                      \
+	.samples = offsetof(struct profile_spread, count) + 1
+#define SINGLE .blocks = MEASURE_COUNT
+
+const struct measure measures[MEASURE_COUNT] = {
+	[MEASURE_PEAK_BYTES] = {"peak_bytes", "peak", "peak", "at the peak", "bytes at the peak",
+				"peak_space", MEASURE_IS_BYTES, MEASURE_AT_MOMENT, HAS(PEAK), BOTH(peak_bytes),
+				ESTIMATED(peak_bytes, peak_samples), .blocks = MEASURE_PEAK_BLOCKS},
+	[MEASURE_PEAK_BLOCKS] = {"peak_blocks", NULL, "peak blocks", "blocks at the peak",
+				 "blocks at the peak", "peak_objects", MEASURE_IS_COUNT, MEASURE_AT_MOMENT,
+				 HAS(PEAK), BOTH(peak_blocks), ESTIMATED(peak_blocks, peak_samples),
+				 SINGLE},
+	[MEASURE_OWN_PEAK_BYTES] = {"own_peak_bytes", NULL, "own peak", "at its own peak",
+				    "bytes at its own peak", NULL, MEASURE_IS_BYTES, MEASURE_AT_MOMENT,
+				    HAS(OWN_PEAK), SITE(own_peak_bytes), SINGLE},
+	[MEASURE_PEAK_SLACK_BYTES] = {"peak_slack_bytes", NULL, "peak slack", "slack at the peak",
+				      "slack of what is live at the peak", NULL, MEASURE_IS_BYTES,
+				      MEASURE_AT_MOMENT, HAS(PEAK) | HAS(USABLE),
+				      BOTH(peak_slack_bytes), SINGLE},
+	[MEASURE_PEAK_TIME] = {"peak_time_ns", NULL, "time of the peak", "until the peak",
+			       "time of the peak", NULL, MEASURE_IS_TIME, MEASURE_OF_RUN,
+			       HAS(PEAK) | HAS(TIMES), TOTALS(peak_time_ns), SINGLE},
+	[MEASURE_LIVE_BYTES] = {"live_bytes", "live", "live at end", "live at the end",
+				"bytes live at the end", "inuse_space", MEASURE_IS_BYTES, MEASURE_AT_MOMENT,
+				HAS(LIVE), BOTH(live_bytes), ESTIMATED(live_bytes, live_samples),
+				.blocks = MEASURE_LIVE_BLOCKS},
+	[MEASURE_LIVE_BLOCKS] = {"live_blocks", NULL, "live blocks", "blocks live at the end",
+				 "blocks live at the end", "inuse_objects", MEASURE_IS_COUNT, MEASURE_AT_MOMENT,
+				 HAS(LIVE), BOTH(live_blocks), ESTIMATED(live_blocks, live_samples),
+				 SINGLE},
+	[MEASURE_LIVE_SLACK_BYTES] = {"live_slack_bytes", NULL, "live slack", "slack at the end",
+				      "slack of what is live at the end", NULL, MEASURE_IS_BYTES,
+				      MEASURE_AT_MOMENT, HAS(LIVE) | HAS(USABLE),
+				      BOTH(live_slack_bytes), SINGLE},
+	[MEASURE_LEFT_BYTES] = {"left_bytes", "left", "left at exit", "left at exit",
+				"bytes left at exit", NULL, MEASURE_IS_BYTES, MEASURE_AT_MOMENT,
+				HAS(LIVE), BOTH(left_bytes), ESTIMATED(left_bytes, left_samples),
+				.blocks = MEASURE_LEFT_BLOCKS},
+	[MEASURE_LEFT_BLOCKS] = {"left_blocks", NULL, "left blocks", "blocks left at exit",
+				 "blocks left at exit", NULL, MEASURE_IS_COUNT, MEASURE_AT_MOMENT,
+				 HAS(LIVE), BOTH(left_blocks), ESTIMATED(left_blocks, left_samples),
+				 SINGLE},
+	[MEASURE_START_BYTES] = {"start_bytes", NULL, "live at start", "live at the start",
+				 "bytes live when the window begins", NULL, MEASURE_IS_BYTES,
+				 MEASURE_AT_MOMENT, HAS(LIVE) | HAS(TIMES), BOTH(start_bytes),
+				 .blocks = MEASURE_START_BLOCKS},
+	[MEASURE_START_BLOCKS] = {"start_blocks", NULL, "blocks at start", "blocks live at the start",
+				  "blocks live when the window begins", NULL, MEASURE_IS_COUNT,
+				  MEASURE_AT_MOMENT, HAS(LIVE) | HAS(TIMES), BOTH(start_blocks),
+				  SINGLE},
+	[MEASURE_GREW_BYTES] = {"grew_bytes", "grew", "grew", "grown in the window",
+				"growth in the window", NULL, MEASURE_IS_BYTES, MEASURE_AT_MOMENT,
+				HAS(LIVE) | HAS(TIMES), SITE(live_bytes),
+				.minus = offsetof(struct profile_site, start_bytes) + 1,
+				.blocks = MEASURE_GREW_BLOCKS},
+	[MEASURE_GREW_BLOCKS] = {"grew_blocks", NULL, "grown blocks", "blocks grown in the window",
+				 "growth of blocks in the window", NULL, MEASURE_IS_COUNT,
+				 MEASURE_AT_MOMENT, HAS(LIVE) | HAS(TIMES), SITE(live_blocks),
+				 .minus = offsetof(struct profile_site, start_blocks) + 1, SINGLE},
+	[MEASURE_ALLOCATED_BYTES] = {"allocated_bytes", "allocated", "allocated", "allocated",
+				     "allocated bytes", "alloc_space", MEASURE_IS_BYTES, MEASURE_OVER_TIME,
+				     HAS(ALLOCATED), BOTH(allocated_bytes), THREAD(allocated_bytes),
+				     ESTIMATED(allocated_bytes, samples),
+				     .blocks = MEASURE_ALLOCATIONS},
+	[MEASURE_ALLOCATIONS] = {"allocations", "count", "allocations", "allocations",
+				 "number of allocations", "alloc_objects", MEASURE_IS_COUNT, MEASURE_OVER_TIME,
+				 HAS(ALLOCATED), BOTH(allocations), THREAD(allocations),
+				 ESTIMATED(allocations, samples), SINGLE},
+	[MEASURE_REALLOCATIONS] = {"reallocations", NULL, "reallocations", "reallocations",
+				   "number of reallocations", NULL, MEASURE_IS_COUNT, MEASURE_OVER_TIME,
+				   HAS(FREES), BOTH(reallocations), THREAD(reallocations), SINGLE},
+	[MEASURE_REALLOCATED_BYTES] = {"reallocated_bytes", NULL, "reallocated", "reallocated",
+				       "reallocated bytes", NULL, MEASURE_IS_BYTES, MEASURE_OVER_TIME,
+				       HAS(FREES), BOTH(reallocated_bytes), SINGLE},
+	[MEASURE_FREES] = {"frees", NULL, "frees", "frees", "number of frees", NULL, MEASURE_IS_COUNT,
+			   MEASURE_OVER_TIME, HAS(FREES), BOTH(frees), THREAD(frees), SINGLE},
+	[MEASURE_TEMPORARY] = {"temporary", "temporary", "temporary", "temporary allocations",
+			       "temporary allocations", "temporary_objects", MEASURE_IS_COUNT, MEASURE_OVER_TIME,
+			       HAS(TEMPORARY), BOTH(temporary), SINGLE},
+	[MEASURE_CROSS_THREAD_FREES] = {"cross_thread_frees", NULL, "frees by other threads",
+					"frees by other threads", "frees by another thread",
+					NULL, MEASURE_IS_COUNT, MEASURE_OVER_TIME, HAS(CROSS_FREES),
+					SITE(cross_thread_frees), SINGLE},
+	[MEASURE_LIFETIME] = {"lifetime_mean_ns", "lifetime", "mean lifetime", "mean lifetime",
+			      "mean lifetime", "lifetime", MEASURE_IS_TIME, MEASURE_OF_BLOCKS,
+			      HAS(MEAN_LIFETIME), SITE(lifetime.mean_ns), SINGLE},
+	[MEASURE_LIFETIME_P50] = {"lifetime_p50_ns", NULL, "median lifetime", "median lifetime",
+				  "median lifetime", NULL, MEASURE_IS_TIME, MEASURE_OF_BLOCKS,
+				  HAS(LIFETIMES), SITE(lifetime.p50_ns), SINGLE},
+	[MEASURE_LIFETIME_P99] = {"lifetime_p99_ns", NULL, "99 % lifetime", "99 % lifetime",
+				  "lifetime that 99 % stay under", NULL, MEASURE_IS_TIME,
+				  MEASURE_OF_BLOCKS, HAS(LIFETIMES), SITE(lifetime.p99_ns), SINGLE},
+	[MEASURE_LIFETIME_MAX] = {"lifetime_max_ns", NULL, "longest lifetime", "longest lifetime",
+				  "longest lifetime", NULL, MEASURE_IS_TIME, MEASURE_OF_BLOCKS,
+				  HAS(LIFETIMES), SITE(lifetime.max_ns), SINGLE},
+	[MEASURE_THREADS] = {"threads", NULL, "threads", "threads", "number of threads",
+			     NULL, MEASURE_IS_COUNT, MEASURE_OF_RUN, HAS(THREADS), TOTALS(threads), SINGLE},
+	[MEASURE_DROPPED] = {"dropped", NULL, "dropped", "events dropped", "dropped events",
+			     NULL, MEASURE_IS_COUNT, MEASURE_OF_RUN, 0, TOTALS(dropped), SINGLE},
+	[MEASURE_PEAK_RSS_BYTES] = {"peak_rss_bytes", NULL, "peak RSS", "resident at most",
+				    "peak of resident memory", NULL, MEASURE_IS_BYTES, MEASURE_OF_RUN, 0,
+				    TOTALS(peak_rss_bytes), SINGLE},
+	[MEASURE_PEAK_ANONYMOUS_BYTES] = {"peak_anonymous_bytes", NULL, "peak anonymous",
+					  "anonymous at most", "peak of resident memory without files",
+					  NULL, MEASURE_IS_BYTES, MEASURE_OF_RUN, 0,
+					  TOTALS(peak_anonymous_bytes), SINGLE},
+	[MEASURE_UNKNOWN_FREES] = {"unknown_frees", NULL, "unknown frees", "unknown frees",
+				   "frees of unknown blocks", NULL, MEASURE_IS_COUNT, MEASURE_OF_RUN, 0,
+				   TOTALS(unknown_frees), SINGLE},
+	[MEASURE_DURATION] = {"duration_ns", NULL, "duration", "long", "duration", NULL, MEASURE_IS_TIME,
+			      MEASURE_OF_RUN, HAS(TIMES), SINGLE},
+};
+
+static uint64_t number_at(const void *object, measure_field field)
+{
+	uint64_t n = 0;
+	if (field)
+		memcpy(&n, (const char *)object + field - 1, sizeof n);
+	return n;
+}
+
+enum measure_id measure_named(const char *name)
+{
+	int i = 0;
+	while (i < MEASURE_COUNT && strcmp(measures[i].name, name) != 0)
+		i++;
+	return (enum measure_id)i;
+}
+
+enum measure_id measure_of_option(const char *option)
+{
+	int i = 0;
+	while (i < MEASURE_COUNT && (!measures[i].option || strcmp(measures[i].option, option) != 0))
+		i++;
+	return (enum measure_id)i;
+}
+
+const char *measure_unit_name(enum measure_id id)
+{
+	static const char *const names[] = {
+		[MEASURE_IS_COUNT] = "count", [MEASURE_IS_BYTES] = "bytes", [MEASURE_IS_TIME] = "ns"};
+	return names[measures[id].unit];
+}
+
+bool measure_is_compared(enum measure_id id)
+{
+	return measures[id].option && !measures[id].minus;
+}
+
+bool measure_known(const struct profile *p, enum measure_id id)
+{
+	const struct measure *m = &measures[id];
+	bool blocks = m->unit == MEASURE_IS_COUNT && m->kind == MEASURE_AT_MOMENT;
+	return (p->has & m->needs) == m->needs && !(blocks && p->has & PROFILE_LACKS_BLOCKS);
+}
+
+uint64_t measure_of_site(const struct profile_site *site, enum measure_id id)
+{
+	uint64_t n = number_at(site, measures[id].site), off = number_at(site, measures[id].minus);
+	return n > off ? n - off : 0;
+}
+
+uint64_t measure_of_totals(const struct profile_totals *totals, enum measure_id id)
+{
+	return number_at(totals, measures[id].totals);
+}
+
+uint64_t measure_of_thread(const struct profile_thread *thread, enum measure_id id)
+{
+	return number_at(thread, measures[id].thread);
+}
+
+uint64_t measure_of_stack(const struct profile_site *site, enum measure_id id)
+{
+	uint64_t sum, blocks = site->frees + site->live_blocks;
+	if (id != MEASURE_LIFETIME)
+		return measure_of_site(site, id);
+	/* The mean is over blocks that were freed and those live at the end; or over all, where the
+	 * format counts no frees. */
+	if (!blocks)
+		blocks = site->allocations;
+	return __builtin_mul_overflow(site->lifetime.mean_ns, blocks, &sum) ? UINT64_MAX : sum;
+}
+
+uint64_t measure_of_errors(const struct profile_errors *errors, enum measure_id id)
+{
+	return number_at(errors, measures[id].errors);
+}
+
+uint64_t measure_error95(const struct profile *p, uint32_t site, enum measure_id id)
+{
+	if (!p->errors)
+		return 0;
+	return measure_of_errors(site == PROFILE_NONE ? &p->total_errors : &p->errors[site], id);
+}
+
+uint64_t measure_samples(const struct profile *p, uint32_t site, enum measure_id id)
+{
+	if (!p->spreads)
+		return 0;
+	const struct profile_spread *s = site == PROFILE_NONE ? &p->total_spread : &p->spreads[site];
+	return measures[id].samples ? number_at(s, measures[id].samples) : s->samples;
+}
+
+double measure_variance(const struct profile_spread *spread, enum measure_id id)
+{
+	double v = 0;
+	if (measures[id].spread)
+		memcpy(&v, (const char *)spread + measures[id].spread - 1, sizeof v);
+	return v;
+}
+
+bool measure_is_rough(const struct profile *p, uint32_t site, enum measure_id id)
+{
+	return p->errors && estimate_is_few((double)measure_of_site(&p->sites[site], id),
+					    (double)measure_error95(p, site, id));
+}
+
+struct sort_key {
+	uint64_t value;
+	uint32_t site;
+};
+
+static int greatest_first(const void *a, const void *b)
+{
+	const struct sort_key *x = a, *y = b;
+	if (x->value != y->value)
+		return x->value > y->value ? -1 : 1;
+	return x->site < y->site ? -1 : 1;
+}
+
+uint32_t *measure_sort_sites(const struct profile *p, enum measure_id id)
+{
+	size_t count = p->site_count;
+	struct sort_key *keys = malloc((count + 1) * sizeof *keys);
+	uint32_t *order = malloc((count + 1) * sizeof *order);
+	if (!keys || !order) {
+		free(keys);
+		free(order);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		keys[i] = (struct sort_key){measure_of_site(&p->sites[i], id), i};
+	qsort(keys, count, sizeof *keys, greatest_first);
+	for (size_t i = 0; i < count; i++)
+		order[i] = keys[i].site;
+	free(keys);
+	return order;
+}
+
+static void add_at(void *object, measure_field field, uint64_t n)
+{
+	n += number_at(object, field);
+	memcpy((char *)object + field - 1, &n, sizeof n);
+}
+
+static bool adds_up(const struct measure *m)
+{
+	return m->site && !m->minus && (m->kind == MEASURE_AT_MOMENT || m->kind == MEASURE_OVER_TIME);
+}
+
+void measure_add_site(struct profile_site *to, const struct profile_site *from)
+{
+	double blocks = (double)to->allocations, more = (double)from->allocations;
+	if (blocks + more > 0)
+		to->lifetime.mean_ns = (uint64_t)(((double)to->lifetime.mean_ns * blocks +
+						   (double)from->lifetime.mean_ns * more) /
+						  (blocks + more));
+	to->merged += from->merged;
+	for (const struct measure *m = measures; m < measures + MEASURE_COUNT; m++)
+		if (adds_up(m))
+			add_at(to, m->site, number_at(from, m->site));
+}
+
+void measure_sum_sites(struct profile_totals *totals, const struct profile_site *sites,
+		       uint32_t count)
+{
+	for (const struct measure *m = measures; m < measures + MEASURE_COUNT; m++) {
+		if (!adds_up(m) || !m->totals)
+			continue;
+		uint64_t sum = 0;
+		for (uint32_t i = 0; i < count; i++)
+			sum += number_at(&sites[i], m->site);
+		memcpy((char *)totals + m->totals - 1, &sum, sizeof sum);
+	}
+}
