@@ -28,6 +28,7 @@ struct check {
 	char **argv;
 	int argc; /* of the command; 0: a recording is given */
 	bool update, force, verbose;
+	bool ignore_unseen; /* what was recorded is judged, even if it is the smaller part */
 	bool first;        /* there is no budget yet */
 	uint64_t headroom; /* percent */
 
@@ -78,6 +79,9 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		return 0;
 	case CLI_OPT_VERBOSE:
 		c->verbose = true;
+		return 0;
+	case CLI_OPT_IGNORE_UNSEEN:
+		c->ignore_unseen = true;
 		return 0;
 	default:
 		return cli_selection_set(&c->selection, c->verb, option, value);
@@ -295,6 +299,15 @@ static int diagnose(struct check *c)
 	return 0;
 }
 
+/* Limits of what was recorded would hold whatever the rest does. */
+static int refuse_blind_update(const struct check *c, struct heft_error *err)
+{
+	return heft_fail(err, HEFT_EREFUSED,
+			 "no budget can be made of this: %.*s\n"
+			 "--ignore-unseen makes one of what was recorded all the same",
+			 (int)strcspn(c->profile->unseen, "\n"), c->profile->unseen);
+}
+
 static int check(struct check *c, int *status, struct heft_error *err)
 {
 	int rc = load_budget(c, err);
@@ -313,6 +326,10 @@ static int check(struct check *c, int *status, struct heft_error *err)
 		rc = budget_refuse(c->budget, c->profile, err);
 	if (rc < 0)
 		return rc;
+	if (c->ignore_unseen)
+		c->profile->unseen = NULL; /* the warning stays: it is a note too */
+	if (c->update && c->profile->unseen)
+		return refuse_blind_update(c, err);
 	c->results = calloc(c->budget->count, sizeof *c->results);
 	rc = c->results ? diagnose(c) : HEFT_ENOMEM;
 	if (rc == 0)

@@ -72,6 +72,7 @@ enum cli_option_id {
 	CLI_OPT_OUTPUT_DIR,
 	CLI_OPT_KEEP,
 	CLI_OPT_COMPACT,
+	CLI_OPT_IGNORE_UNSEEN,
 };
 
 enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=value */ };

@@ -45,6 +45,11 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 	profile_sort_parse(export_measure_name(o->measure), &report.sort);
 	if (p->window_from_ns || p->window_to_ns != p->duration_ns)
 		report.span = p->window_from_ns == p->window_to_ns ? REPORT_INSTANT : REPORT_WINDOW;
+	if (o->moment) {
+		report.span = REPORT_INSTANT;
+		report.sort = PROFILE_BY_LIVE;
+		report.from_ns = report.to_ns = o->moment_ns;
+	}
 	if (report.span == REPORT_WHOLE && !p->selection && !o->focus && !o->ignore)
 		rc = findings_new(&findings, p);
 	report.findings = findings;
@@ -204,6 +209,10 @@ static int check_usage(struct export_command *c)
 		return cli_usage_error(c->verb, "html is of the whole recording: the page selects");
 	if (!s->at_text)
 		return CLI_GO_ON;
+	if (strcmp(c->exporter->name, "massif") == 0)
+		return cli_usage_error(c->verb, "massif is the course of a run, not a moment of it: "
+						"--at is for the other formats, --from and --to "
+						"select a part");
 	if (s->at_text && cli_selection_has_window(s))
 		return cli_usage_error(c->verb, "an instant (--at) or a part of the run "
 						"(--from, --to), not both");
@@ -226,10 +235,14 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 	if (s->moment == CLI_AT_TIME && s->part.to_ns == s->duration_ns)
 		s->part.has_window = false;
 	/* A measure of its own: what is live stays what it is. */
-	if (s->moment == CLI_AT_PEAK)
+	if (s->moment == CLI_AT_PEAK && c->exporter != &json_exporter)
 		s->at_text = NULL;
 	if (rc == 0)
 		rc = import_profile(p, path, &s->part, err);
+	c->options.moment = s->moment != CLI_AT_UNSAID && s->moment != CLI_AT_TIME;
+	if (rc == 0)
+		c->options.moment_ns = s->moment == CLI_AT_PEAK ? (*p)->totals.peak_time_ns
+								: (*p)->duration_ns;
 	if (rc == 0 && !c->exporter->labels && !(*p)->by_process)
 		profile_drop_labels(*p);
 	if (rc == 0)

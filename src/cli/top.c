@@ -82,6 +82,10 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		t->command.has_sample = true;
 		t->command.sample = value;
 		return 0;
+	case CLI_OPT_AT:
+		return cli_usage_error(t->verb, "this is a view of now, or of a recording's end: "
+						"heft report --at %s shows another moment",
+				       value);
 	default:
 		return cli_selection_set(&t->selection, t->verb, option, value);
 	}

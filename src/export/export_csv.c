@@ -162,6 +162,8 @@ static void write_measures(FILE *out, const struct profile *p, const struct prof
 		{PROFILE_HAS_LIVE, s->live_bytes},
 		{PROFILE_HAS_LIVE, s->live_blocks},
 		{PROFILE_HAS_USABLE, s->live_slack_bytes},
+		{PROFILE_HAS_LIVE, s->left_bytes},
+		{PROFILE_HAS_LIVE, s->left_blocks},
 		{PROFILE_HAS_TEMPORARY, s->temporary},
 		{PROFILE_HAS_CROSS_FREES, s->cross_thread_frees},
 		{PROFILE_HAS_MEAN_LIFETIME, s->lifetime.mean_ns},
@@ -183,7 +185,8 @@ static void write_certainty(FILE *out, const struct profile *p, uint32_t site)
 	const struct profile_spread *s = &p->spreads[site];
 	const uint64_t columns[] = {e->allocations, e->allocated_bytes, e->peak_bytes,
 				    e->peak_blocks, e->live_bytes,	e->live_blocks,
-				    s->samples,	    s->peak_samples,	s->live_samples};
+				    e->left_bytes,  e->left_blocks,	s->samples,
+				    s->peak_samples, s->live_samples,	s->left_samples};
 	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
 		fprintf(out, ",%" PRIu64, columns[i]);
 	putc(',', out);
@@ -194,11 +197,12 @@ static void write_certainty(FILE *out, const struct profile *p, uint32_t site)
 static const char head[] =
 	"id,via,function,file,line,module,user_function,user_file,user_line,user_module,stack,"
 	"allocations,reallocations,frees,allocated_bytes,reallocated_bytes,peak_bytes,peak_blocks,"
-	"own_peak_bytes,live_bytes,live_blocks,live_slack_bytes,temporary,cross_thread_frees,"
-	"lifetime_mean_ns,lifetime_p50_ns,lifetime_p99_ns,lifetime_max_ns";
+	"own_peak_bytes,live_bytes,live_blocks,live_slack_bytes,left_bytes,left_blocks,temporary,"
+	"cross_thread_frees,lifetime_mean_ns,lifetime_p50_ns,lifetime_p99_ns,lifetime_max_ns";
 static const char certainty_head[] =
 	",allocations_error95,allocated_bytes_error95,peak_bytes_error95,peak_blocks_error95,"
-	"live_bytes_error95,live_blocks_error95,samples,peak_samples,live_samples,age_p50_ns";
+	"live_bytes_error95,live_blocks_error95,left_bytes_error95,left_blocks_error95,samples,"
+	"peak_samples,live_samples,left_samples,age_p50_ns";
 
 static enum profile_sort order_of(enum export_measure measure)
 {

@@ -85,6 +85,8 @@ enum column {
 	INUSE_SPACE,
 	PEAK_OBJECTS,
 	PEAK_SPACE,
+	LEFT_OBJECTS,
+	LEFT_SPACE,
 	TEMPORARY_OBJECTS,
 	LIFETIME,
 	COLUMNS
@@ -99,6 +101,8 @@ static const struct {
 	[INUSE_SPACE] = {"inuse_space", "bytes", PROFILE_HAS_LIVE},
 	[PEAK_OBJECTS] = {"peak_objects", "count", PROFILE_HAS_PEAK},
 	[PEAK_SPACE] = {"peak_space", "bytes", PROFILE_HAS_PEAK},
+	[LEFT_OBJECTS] = {"left_objects", "count", PROFILE_HAS_LIVE},
+	[LEFT_SPACE] = {"left_space", "bytes", PROFILE_HAS_LIVE},
 	[TEMPORARY_OBJECTS] = {"temporary_objects", "count", PROFILE_HAS_TEMPORARY},
 	[LIFETIME] = {"lifetime", "nanoseconds", PROFILE_HAS_LIFETIMES},
 };
@@ -248,6 +252,12 @@ static uint64_t value_of(const struct pprof *x, const struct profile_site *s, en
 		break;
 	case PEAK_SPACE:
 		n = s->peak_bytes;
+		break;
+	case LEFT_OBJECTS:
+		n = s->left_blocks;
+		break;
+	case LEFT_SPACE:
+		n = s->left_bytes;
 		break;
 	case TEMPORARY_OBJECTS:
 		n = s->temporary;
@@ -446,11 +456,14 @@ static void write_about(struct pprof *x)
 static void write_all(struct pprof *x)
 {
 	const struct profile *p = x->p;
+	/* Of one process what it left at its exit is what is in use at the end. */
+	bool several = p->process_count > 1 && !x->o->difference_ns;
 	for (int i = 0; i < COLUMNS; i++) {
 		/* Lifetimes are for whoever asks: no other reader expects them. */
 		bool no_blocks = (p->has & PROFILE_LACKS_BLOCKS) &&
 				 (i == INUSE_OBJECTS || i == PEAK_OBJECTS || i == ALLOC_OBJECTS);
 		x->written[i] = p->has & columns[i].has && !no_blocks &&
+				(several || (i != LEFT_OBJECTS && i != LEFT_SPACE)) &&
 				(i != LIFETIME || x->o->measure == EXPORT_LIFETIME);
 		if (x->written[i])
 			write_type(x, PROFILE_SAMPLE_TYPE, columns[i].type, columns[i].unit);

@@ -208,6 +208,17 @@ int budget_refuse(const struct budget *b, const struct profile *p, struct heft_e
 	return 0;
 }
 
+bool budget_sees_all(const struct budget_rule *r)
+{
+	static const char *const names[] = {"peak_rss_bytes", "duration_ns", "threads", "dropped"};
+	if (r->op == BUDGET_AT_LEAST || r->op == BUDGET_ABOVE)
+		return true;
+	for (size_t i = 0; r->measure && i < sizeof names / sizeof *names; i++)
+		if (strcmp(r->measure->name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 int budget_measure(const struct budget *b, const struct profile *p,
 		   const struct budget_finding *findings, size_t finding_count,
 		   struct budget_result *results)
@@ -236,6 +247,9 @@ int budget_measure(const struct budget *b, const struct profile *p,
 		if (r->measure && strcmp(r->measure->name, "peak_rss_bytes") == 0)
 			result->unmatched = !result->measured;
 		result->holds = holds(r, result);
+		result->unseen = result->holds && p->unseen && !budget_sees_all(r);
+		if (result->unseen)
+			result->holds = false;
 	}
 	return 0;
 }

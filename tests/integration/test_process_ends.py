@@ -1,10 +1,15 @@
 """Several processes in one recording: the end of each has its place among the events, so that the
 peak is of blocks that were live together; what is left and what is live; peak RSS."""
 
+import csv
+import io
+import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -35,6 +40,47 @@ def test_children_in_turn_have_the_peak_of_one(record, in_turn, how):
         assert (t["left_bytes"], t["left_blocks"]) == (count * MIB, count)
         assert (t["live_bytes"], t["live_blocks"]) == (0, 0)  # the parent ends last, with nothing
         check_sums(rep)
+
+
+def test_left_at_exit_in_other_formats(in_turn, tmp_path):
+    """Twenty children leave 1 MiB each; the parent has nothing when it ends."""
+    path = tmp_path / "turn.heft"
+    assert run([HEFT, "run", "-q", "-o", path, "--", in_turn, "exit", "20"]).returncode == 0
+
+    def export(form):
+        done = run([HEFT, "export", "-q", "-f", form, "-o", "-", path])
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    rows = list(csv.DictReader(io.StringIO(export("csv").decode(), newline="")))
+    assert sum(int(r["left_bytes"]) for r in rows) == 20 * MIB
+    assert sum(int(r["left_blocks"]) for r in rows) == 20
+    assert sum(int(r["live_bytes"]) for r in rows) == 0
+    # To DHAT "at t-end" is what a process had not freed when it ended.
+    points = json.loads(export("dhat"))["pps"]
+    assert sum(p["eb"] for p in points) == 20 * MIB and sum(p["ebk"] for p in points) == 20
+    assert sum(p["gb"] for p in points) == MIB and max(p["mb"] for p in points) == MIB
+    (tmp_path / "turn.pb.gz").write_bytes(export("pprof"))
+    (tmp_path / "one.pb.gz").write_bytes(run([HEFT, "export", "-q", "-f", "pprof", "-o", "-", "--pid",
+                                              str(report(path)["pid"]), path]).stdout)
+    go = shutil.which("go") or "/usr/local/go/bin/go"
+    if not os.path.exists(go):
+        pytest.skip("go is not here")
+
+    def raw(name, *options):
+        done = run([go, "tool", "pprof", "-raw", *options, tmp_path / name], timeout=120,
+                   env={**plain_environment(), "PPROF_TMPDIR": str(tmp_path), "HOME": str(tmp_path),
+                        "GOCACHE": os.path.join(tempfile.gettempdir(), f"heft-go-{os.getuid()}")})
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode()
+    lines = raw("turn.pb.gz").split("Samples:\n")[1].split("Locations")[0].splitlines()
+    types = lines[0].replace("[dflt]", "").split()
+    at = types.index("left_space/bytes")
+    values = [[int(v) for v in line.split(":")[0].split()]
+              for line in lines[1:] if re.match(r" *[0-9 ]+:", line)]
+    assert sum(v[at] for v in values) == 20 * MIB
+    assert sum(v[types.index("left_objects/count")] for v in values) == 20
+    assert sum(v[types.index("inuse_space/bytes")] for v in values) == 0
+    assert "left_space" not in raw("one.pb.gz")  # of one process it is inuse_space
 
 
 def test_an_image_ends_where_the_next_begins(record, in_turn):

@@ -85,20 +85,20 @@ static void test_csv(void **state)
 		"id,via,function,file,line,module,user_function,user_file,user_line,user_module,"
 		"stack,allocations,reallocations,frees,allocated_bytes,reallocated_bytes,"
 		"peak_bytes,peak_blocks,own_peak_bytes,live_bytes,live_blocks,live_slack_bytes,"
-		"temporary,cross_thread_frees,lifetime_mean_ns,lifetime_p50_ns,lifetime_p99_ns,"
+		"left_bytes,left_blocks,temporary,cross_thread_frees,lifetime_mean_ns,lifetime_p50_ns,lifetime_p99_ns,"
 		"lifetime_max_ns\r\n";
 	assert_int_equal(strncmp(text, head, strlen(head)), 0);
 	snprintf(place, sizeof place, "\"f\",\"%s/prog.c\",5,\"%s\"", fixture_folder,
 		 fixture_program);
 	/* p50 is a bound of the histogram, as in the report. */
 	snprintf(expected, sizeof expected,
-		 "\r\n2,\"malloc\",%s,%s,\"main;f\",2,0,1,150,0,100,1,150,100,1,4,1,0,"
+		 "\r\n2,\"malloc\",%s,%s,\"main;f\",2,0,1,150,0,100,1,150,100,1,4,100,1,1,0,"
 		 "5500,2048,9000,9000\r\n",
 		 place, place);
 	if (!strstr(text, expected))
 		fail_msg("%s is not in %s", expected, text);
 	snprintf(expected, sizeof expected,
-		 "\r\n3,\"calloc\",%s,%s,\"main;f\",1,0,1,30,0,30,1,30,0,0,0,0,1,", place, place);
+		 "\r\n3,\"calloc\",%s,%s,\"main;f\",1,0,1,30,0,30,1,30,0,0,0,0,0,0,1,", place, place);
 	if (!strstr(text, expected))
 		fail_msg("%s is not in %s", expected, text);
 	assert_non_null(strstr(text, ",\"malloc\",\"[stack unknown]\",,,,\"[stack unknown]\",,,,"
@@ -111,7 +111,7 @@ static void test_csv(void **state)
 	/* What is not known is empty, not 0. */
 	p->has = PROFILE_HAS_LIVE;
 	text = text_of("csv", p, &(struct export_options){.measure = EXPORT_LIVE});
-	assert_non_null(strstr(text, ",\"main;f\",,,,,,,,,100,1,,,,,,,\r\n"));
+	assert_non_null(strstr(text, ",\"main;f\",,,,,,,,,100,1,,100,1,,,,,,\r\n"));
 	assert_ptr_equal(strstr(text, "\r\n2,\"malloc\""), strstr(text, "\r\n")); /* the largest */
 	free(text);
 	profile_free(p);
