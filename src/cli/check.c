@@ -276,13 +276,18 @@ static void clean_up(struct check *c)
 
 /* ---- all together */
 
+static bool asks_for_findings(const struct budget *b)
+{
+	bool asked = false;
+	for (uint32_t i = 0; i < b->count; i++)
+		asked = asked || !b->rules[i].measure;
+	return asked;
+}
+
 /* What the report would find, if a rule asks. */
 static int diagnose(struct check *c)
 {
-	bool asked = false;
-	for (uint32_t i = 0; i < c->budget->count; i++)
-		asked = asked || !c->budget->rules[i].measure;
-	if (!asked)
+	if (!asks_for_findings(c->budget))
 		return 0;
 	int rc = findings_new(&c->found, c->profile);
 	if (rc < 0)
@@ -318,6 +323,7 @@ static int check(struct check *c, int *status, struct heft_error *err)
 	if (c->selection.moment == CLI_AT_TIME &&
 	    c->selection.part.to_ns == c->selection.duration_ns) /* what the program left */
 		c->selection.part.has_window = false;
+	c->selection.part.judge_events = rc == 0 && asks_for_findings(c->budget) ? UINT64_MAX : 0;
 	if (rc == 0)
 		rc = import_profile(&c->profile, c->recording, &c->selection.part, err);
 	if (rc == 0)

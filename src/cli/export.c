@@ -327,6 +327,7 @@ static int export_profile(struct export_command *c, const char *path, struct hef
 	struct profile *p = NULL;
 	bool raw_json = c->exporter == &json_exporter && c->options.raw;
 	c->selection.part.process_totals = c->exporter == &json_exporter;
+	c->selection.part.judge_events = c->exporter == &json_exporter ? UINT64_MAX : 0;
 	c->selection.part.by_process = draws_a_tree(c->exporter) && !c->selection.no_roots;
 	c->selection.part.apart = c->exporter->stacks == EXPORT_APART || raw_json;
 	c->selection.part.calls = c->exporter->stacks == EXPORT_CALLS;

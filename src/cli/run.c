@@ -109,6 +109,8 @@ static int refused(const struct heft_error *err, int rc)
  * are merely large. Up to so many stack frames that costs well under 0.1 s; beyond, the summary does
  * without, to be there at once. */
 enum { WHOLE_PROFILE_NODES = 20000 };
+/* To look at each of several processes takes another 0.1 s for so many events. */
+enum { JUDGED_EVENTS = 2000000 };
 
 static int load_for_summary(struct recorder_result *result, struct profile **p, bool *whole,
 			    struct heft_error *err)
@@ -119,7 +121,8 @@ static int load_for_summary(struct recorder_result *result, struct profile **p, 
 	if (rc < 0)
 		return rc;
 	*whole = trace_reader_contents(reader)->node_count <= WHOLE_PROFILE_NODES;
-	const struct profile_selection selection = {.top_only = !*whole};
+	const struct profile_selection selection = {.top_only = !*whole,
+						    .judge_events = JUDGED_EVENTS};
 	rc = profile_from_trace(p, reader, &selection, err);
 	trace_reader_close(reader);
 	return rc;

@@ -34,6 +34,7 @@
 #include <unistd.h>
 
 enum {
+	JUDGED_EVENTS = 2000000, /* it is read again and again: processes one by one up to so many */
 	ROWS_SHOWN = 20,
 	WIDTH_WITHOUT_TERMINAL = 100,
 	SNAPSHOTS = 10000,
@@ -206,7 +207,8 @@ static int load(void *ctx, const char *thread, bool again, struct profile **p, s
 {
 	struct top *t = ctx;
 	struct stat facts;
-	const struct profile_selection selection = {.thread = thread};
+	const struct profile_selection selection = {.thread = thread,
+						    .judge_events = JUDGED_EVENTS};
 	int rc = find_recording(t, err);
 	if (rc)
 		return rc;

@@ -64,7 +64,7 @@ static int add_finding(struct diagnosis *d, const struct rounded *r, uint64_t he
 	double mean = (double)r->bytes / (double)r->blocks;
 	double each = (double)taken / (double)r->blocks;
 	struct draft f = draft_begin(FINDING_ALLOCATOR_ROUNDING, r->site, lost);
-	f.finding.severity = severity_of(p, lost);
+	f.finding.severity = severity_of(d, lost);
 	f.finding.summary = diagnosis_text(
 		d,
 		"%s blocks from %s hold %.1f bytes on average and take %.1f each in the allocator: "

@@ -492,7 +492,7 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 	uint64_t usable = (bytes + slack + instances / 2) / instances;
 	double share = share_of(bytes, p->totals.peak_bytes);
 	struct draft f = draft_begin(FINDING_PER_INSTANCE_COST, parts[0].site, bytes);
-	f.finding.severity = severity_of(p, bytes);
+	f.finding.severity = severity_of(d, bytes);
 	f.finding.summary = diagnosis_text(
 		d,
 		"%s objects of %s each, made at %s, are %s of the peak heap; the largest of %u "

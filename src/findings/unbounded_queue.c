@@ -333,7 +333,7 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 		       (double)(h->last_birth_ns - h->first_birth_ns) >=
 			       QUEUE_ENDLESS_SPAN * (double)p->duration_ns;
 	struct draft f = draft_begin(FINDING_UNBOUNDED_QUEUE, g.main, g.backlog_bytes);
-	f.finding.severity = endless ? FINDING_HIGH : severity_of(p, g.backlog_bytes);
+	f.finding.severity = endless ? FINDING_HIGH : severity_of(d, g.backlog_bytes);
 	struct phrase made = phrase_place(p, producer), freed = phrase_place(p, consumer);
 	f.finding.summary = diagnosis_text(
 		d,

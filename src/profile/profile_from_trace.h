@@ -20,6 +20,9 @@ struct profile_selection { /* all zero: everything */
 	 * is more than one process. */
 	bool process_totals;
 	bool history; /* of chosen processes also profile.history: costs a replay of all events */
+	/* Of several processes also profile.judged, if there are not more events than this: costs a
+	 * replay of all events. For whoever wants findings. */
+	uint64_t judge_events;
 	/* Sites apart for each process, or group of them, where there are several: costs a replay of
 	 * all events. Without behaviour. */
 	bool by_process;

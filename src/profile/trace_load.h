@@ -36,6 +36,7 @@ struct load {
 	struct profile_spread *spread; /* of a sampled recording, by its sites; else NULL */
 	struct trace_sizes *sizes;
 	uint64_t sizes_from_ns;
+	const struct behaviour *behaviour; /* of the part, by its sites; NULL: the recording's */
 };
 
 /* Which processes and threads are selected, and the words for that (trace_select.c). */
@@ -62,6 +63,11 @@ int trace_load_sizes(struct load *l);
 int trace_load_history(struct load *l);
 /* Every number of each process. */
 int trace_load_process_totals(struct load *l);
+/* A part whose tally, sites and behaviour are there already, and which has no more than these. */
+int trace_load_part(struct load *l);
+/* Whether the processes are to be looked at one by one, and doing it (trace_judge.c). */
+bool trace_judges(const struct load *l);
+int trace_judge(struct load *l);
 
 /* ---- of a sampled recording (trace_samples.c, trace_births.c) */
 /* Totals of processes, what threads have live, and their errors. */
