@@ -29,8 +29,8 @@
 
 enum { LADDER_BYTES = 192 << 20, RUNG_EVENTS = 1 << 18 /* are replayed in a few ms */ };
 enum { KEPT_PARTS = 8, RELOAD_LOADS = 4 /* of the time goes into loading a growing file */ };
-/* A file that grows is read again and again: processes are looked at one by one up to so many events. */
-enum { JUDGED_LIVE_EVENTS = 2000000 };
+/* Processes are looked at one by one up to so many events; a file that grows is read again and again. */
+enum { JUDGED_EVENTS = 50000000, JUDGED_LIVE_EVENTS = 2000000 };
 static const uint64_t RELOAD_NS = 900000000, QUIET_NS = 10000000000;
 
 /* Lays the rungs of a ladder beside everything else. */
@@ -187,7 +187,7 @@ static int is_recording(const char *path, bool *recording, struct heft_error *er
 
 static int load_profiles(struct view_recording *r, struct generation *g, struct heft_error *err)
 {
-	struct profile_selection keeping = {.keep = true, .judge_events = UINT64_MAX};
+	struct profile_selection keeping = {.keep = true, .judge_events = JUDGED_EVENTS};
 	bool recording = false;
 	int rc = is_recording(r->path, &recording, err);
 	if (rc == 0 && recording) {

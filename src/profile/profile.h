@@ -414,7 +414,6 @@ struct profile {
 	/* Of an exact recording of several processes: those that findings look at (trace_judge.c). */
 	struct profile_judged *judged;
 	uint32_t judged_count;
-	bool is_judged; /* false: nobody asked, or there are too many events */
 
 	/* Only with profile_selection.keep or .part_of: indices by the recording's own. */
 	uint32_t *recorded_nodes, *recorded_sites; /* PROFILE_NONE: not in the profile */

@@ -764,7 +764,7 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = trace_load_history(&l);
 	if (rc == 0 && l.sel->sizes)
 		rc = trace_load_sizes(&l);
-	if (rc == 0 && trace_judges(&l))
+	if (rc == 0)
 		rc = trace_judge(&l);
 	if (rc == 0 && !l.sel->keep && !l.p->lender) {
 		free(l.p->recorded_nodes);

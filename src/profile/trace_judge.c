@@ -252,17 +252,27 @@ static int make_part(struct judge *j, struct judged *one)
 	return rc;
 }
 
-bool trace_judges(const struct load *l)
+static bool is_asked(const struct load *l)
 {
 	const struct profile_selection *s = l->sel;
 	return s->judge_events && l->c->process_count > 1 && !l->c->samples_count && !l->split &&
-	       !s->part_of && !s->top_only && !s->has_window && l->all_threads &&
-	       l->c->events <= s->judge_events;
+	       !s->part_of && !s->top_only && !s->has_window && l->all_threads;
+}
+
+bool trace_judges(const struct load *l)
+{
+	return is_asked(l) && l->c->events <= l->sel->judge_events;
 }
 
 int trace_judge(struct load *l)
 {
 	struct judge j = {.l = l};
+	if (!trace_judges(l))
+		return is_asked(l) ? profile_add_note(l->p, PROFILE_NOTE_INFO, 0,
+						      "findings of single processes are not shown here: "
+						      "there are too many events. heft report looks "
+						      "for them.")
+				   : 0;
 	l->p->judged = calloc(MOST, sizeof *l->p->judged);
 	int rc = l->p->judged ? choose(&j) : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < j.count && rc == 0; i++)
@@ -274,7 +284,6 @@ int trace_judge(struct load *l)
 		if (rc == 0)
 			rc = make_part(&j, &j.list[i]);
 	}
-	l->p->is_judged = rc == 0;
 	for (uint32_t i = 0; i < j.count; i++)
 		fini_one(&j.list[i]);
 	free(j.slots);

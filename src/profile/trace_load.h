@@ -65,7 +65,7 @@ int trace_load_history(struct load *l);
 int trace_load_process_totals(struct load *l);
 /* A part whose tally, sites and behaviour are there already, and which has no more than these. */
 int trace_load_part(struct load *l);
-/* Whether the processes are to be looked at one by one, and doing it (trace_judge.c). */
+/* Whether the processes are to be looked at one by one; does it, or says why not (trace_judge.c). */
 bool trace_judges(const struct load *l);
 int trace_judge(struct load *l);
 

@@ -46,6 +46,15 @@ def test_one_leaking_worker_is_named(record, shapes):
     assert any(frame["function"] == "hold" for frame in site["stack"])
 
 
+def test_workers_that_all_leak_are_one_finding(record, shapes):
+    found, rep, _ = found_in(record, [shapes, "all"])
+    f = only(found, "growing-site")
+    e = f["evidence"]
+    assert (e["processes"], e["function"], e["allocations"]) == (4, "hold", 2000)
+    assert e["level_bytes"] <= 2000000 and rep["totals"]["left_bytes"] >= 8000000
+    assert e["pid"] in {p["pid"] for p in rep["processes"]}
+
+
 def test_two_programs_beside_each_other(record, compiled):
     """A loader fills a table and is done. That another program serves requests meanwhile does not make
     it a leak: alone, both are silent (test_findings.py)."""

@@ -2,6 +2,7 @@
  *
  *   turn       200 children, one after the other, each with 1,000 temporary blocks
  *   prefork    4 workers serve requests; the third keeps 1000 bytes of each, and its pid is printed
+ *   all        the same, but every worker keeps as much
  *   objects    16 children at once, each with one object of two large parts
  *   rounding   2 children at once, each with 2,500 blocks of 17 bytes
  *   churn      3 children at once, each with 60,000 temporary blocks */
@@ -73,14 +74,14 @@ static void meet(int children)
 		;
 }
 
-static void prefork(void)
+static void prefork(int all)
 {
 	for (int i = 0; i < WORKERS; i++) {
 		pid_t pid = start();
 		if (pid == 0) {
 			for (int n = 0; n < REQUESTS; n++) {
 				serve(n);
-				if (i == LEAKING)
+				if (i == LEAKING || all)
 					hold(1000);
 			}
 			_exit(0);
@@ -148,7 +149,9 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "turn"))
 		in_turn();
 	else if (!strcmp(mode, "prefork"))
-		prefork();
+		prefork(0);
+	else if (!strcmp(mode, "all"))
+		prefork(1);
 	else if (!strcmp(mode, "objects"))
 		together(OBJECTS, make_object);
 	else if (!strcmp(mode, "rounding"))
