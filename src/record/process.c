@@ -285,6 +285,15 @@ void process_find(struct process *p)
 	p->seen_pid = p->pidfd >= 0 ? owner : 0;
 }
 
+uint64_t process_leaving_tsc(const struct process *p)
+{
+	const struct wire_header *h = p->session.header;
+	uint64_t exits = p->corrupt ? 0 : atomic_load(&h->exit_tsc);
+	uint64_t execs = p->corrupt ? 0 : atomic_load(&h->exec_tsc);
+	uint64_t tsc = exits > execs ? exits : execs;
+	return tsc > p->start_tsc && tsc <= arch_stamp() ? tsc : 0;
+}
+
 void process_watch_rss(struct process *p)
 {
 	char path[64];
@@ -337,7 +346,7 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	/* What is on its way out may be another program by now, whose file has not come. */
 	const struct wire_header *h = p->session.header;
 	uint64_t bytes = status_bytes(text, "\nVmRSS:");
-	uint64_t leaving = p->corrupt ? 0 : atomic_load(&h->leaving_tsc);
+	uint64_t leaving = process_leaving_tsc(p);
 	if (!bytes || (leaving && arch_stamp() - leaving < LEAVING_CYCLES))
 		return 0;
 	/* The stack is nobody's allocation, and what heft needs inside is not the program's. */

@@ -37,6 +37,46 @@ def test_children_in_turn_have_the_peak_of_one(record, in_turn, how):
         check_sums(rep)
 
 
+@pytest.mark.parametrize("how", ["raw-wait4", "raw-waitid", "nobody-waits"])
+def test_killed_children_that_nobody_waits_for_in_a_way_that_heft_sees(record, in_turn, how):
+    """The parent's next child finds that the one before is dead."""
+    count = 200
+    done, rep = record([in_turn, how, count])
+    assert done.returncode == 0
+    t = rep["totals"]
+    assert len(rep["processes"]) == count + 1
+    assert (t["peak_bytes"], t["peak_blocks"]) == (MIB, 1)
+    assert (t["left_bytes"], t["left_blocks"]) == (count * MIB, count)
+    check_sums(rep)
+
+
+@pytest.mark.parametrize("how", ["system", "pclose", "spawn-raw", "vfork-raw"])
+def test_killed_programs_in_turn(record, in_turn, how):
+    """A program that has 1 MiB when it is killed, again and again: never more than one at a time."""
+    count = 100
+    done, rep = record([in_turn, how, count])
+    assert done.returncode == 0
+    shells = 2 if how in ("system", "pclose") else 1  # each shell becomes the program
+    assert len(rep["processes"]) == shells * count + 1
+    held = {"take": 0, "programs": 0}
+    for site in rep["sites"]:
+        for name in held.keys() & {f["function"] for f in site["stack"]}:
+            held[name] += site["peak_bytes"]
+    # popen's stream is there as long as its command, and what it needed to make that one may still be
+    low, high = (100, 1000) if how == "pclose" else (0, 0)
+    assert held["take"] == MIB and low <= held["programs"] <= high
+    assert rep["totals"]["peak_bytes"] == sum(held.values())
+
+
+def test_more_killed_children_than_a_process_can_note(record, in_turn):
+    """600 with 64 KiB each are killed and waited for, faster than heft looks; one with as much as all
+    of them follows. No more than that was ever there."""
+    done, rep = record([in_turn, "crowd", 600])
+    assert done.returncode == 0
+    assert rep["totals"]["left_bytes"] == 2 * 600 * 65536
+    assert rep["totals"]["peak_bytes"] == 600 * 65536
+
+
 def test_an_image_ends_where_the_next_begins(record, in_turn):
     """Each child has 1 MiB, becomes another program, and has 1 MiB again."""
     _, rep = record([in_turn, "exec-first", 60])
@@ -256,6 +296,30 @@ def test_resident_memory_of_the_dead_is_not_in_the_sum(record):
 
 
 # ---- programs that make it hard
+
+
+@pytest.mark.parametrize("how", ["exit", "_exit", "quick_exit"])
+def test_an_exec_that_another_thread_forestalls(record, compiled, how):
+    """Nothing was executed: the process ended while a thread looked for what to execute."""
+    done, rep = record([compiled("exec_under_way.c"), how])
+    assert done.returncode == 0, done.stderr
+    assert [p["end"] for p in rep["processes"]] == ["exit"]
+    assert not [n for n in rep["notes"] if "executed" in n["text"]]
+
+
+def test_an_exec_that_succeeds_is_told(record, compiled):
+    static = compiled("children_in_turn.c", flags=("-static",), output="in_turn_static")
+    done, rep = record([compiled("exec_under_way.c"), "leave", static])
+    assert done.returncode == 0, done.stderr
+    assert [n for n in rep["notes"] if f"executed {static} and was not recorded" in n["text"]]
+
+
+def test_a_process_whose_first_thread_has_ended(record, in_turn):
+    """It has 1 MiB and another thread; a sibling with 1 MiB begins and ends before that one takes 2 MiB more."""
+    _, rep = record([in_turn, "leaderless", 1])
+    taken = [s for s in rep["sites"] if any(f["function"] == "take" for f in s["stack"])]
+    assert sum(s["left_bytes"] if "left_bytes" in s else s["allocated_bytes"] for s in taken) == 4 * MIB
+    assert sum(s["peak_bytes"] for s in taken) == 3 * MIB
 
 
 def test_functions_of_the_programs_own(record, compiled):
