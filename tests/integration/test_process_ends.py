@@ -112,7 +112,8 @@ def test_many_short_programs_have_the_peak_of_one(record):
 
 @pytest.fixture(scope="session")
 def reference(compiled, tmp_path_factory):
-    """(peak, left) of a command from the logs of every process, beside heft's own."""
+    """(peak, left, images, bounds of the peak) of a command from the logs of every process, beside
+    heft's own."""
     log = compiled("call_log.c", flags=("-shared", "-fPIC"), output="call_log.so")
     adder = compiled("peak_of_logs.c")
 
@@ -127,7 +128,7 @@ def reference(compiled, tmp_path_factory):
         finally:
             shutil.rmtree(logs)
         env = rep["processes"][0]["totals"]["left_bytes"]  # "env" itself is in no log
-        return rep, int(said[0]), int(said[1]) + env, int(said[2])
+        return rep, int(said[0]), int(said[1]) + env, *map(int, said[2:])
 
     return measure
 
@@ -183,8 +184,10 @@ PROGRAMS = {
 }
 
 
-# Two processes that allocate at the same time: which of two calls within a microsecond came first is
-# seen differently by heft and by the log, whose stamps are taken one after the other.
+# Processes that allocate at the same time: heft and the log stamp each call one after the other, and a
+# process may be stopped between the two, for as long as the machine is busy, while another one reaches
+# its peak. So one call of each process may be seen on the other side of that: peak_of_logs.c says
+# what the greatest sum is at least and at most then.
 PARALLEL = {"make -j2", "pre-forking server", "xargs -P2", "pipeline", "git gc"}
 
 
@@ -194,9 +197,12 @@ def test_peak_equals_the_sum_over_all_processes(record, reference, tmp_path, nam
         repository(tmp_path)
     project(tmp_path)
     for _ in range(3):
-        rep, peak, left, images = reference(record, PROGRAMS[name], tmp_path)
-        assert images > 1
-        assert abs(rep["totals"]["peak_bytes"] - peak) <= (peak // 1000 if name in PARALLEL else 0)
+        rep, peak, left, images, low, high = reference(record, PROGRAMS[name], tmp_path)
+        assert images > 1 and low <= peak <= high
+        if name in PARALLEL:
+            assert low <= rep["totals"]["peak_bytes"] <= high
+        else:
+            assert rep["totals"]["peak_bytes"] == peak
         assert rep["totals"]["left_bytes"] == left
         assert rep["totals"]["live_bytes"] <= rep["totals"]["peak_bytes"]
 
