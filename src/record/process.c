@@ -333,7 +333,17 @@ void process_take_account(struct process *p, uint64_t maxrss_kib)
 		return;
 	pthread_mutex_lock(&p->lock);
 	raise_to(&p->rss.highest_bytes, maxrss_kib * 1024);
+	p->rss.accounted = true;
 	pthread_mutex_unlock(&p->lock);
+}
+
+uint64_t process_peak_rss(const struct process *p)
+{
+	const struct trace_process *f = &p->facts;
+	uint64_t had = p->rss.read_live_bytes, seen = p->rss.highest_bytes;
+	uint64_t grown = f->peak_bytes > had ? f->peak_bytes - had : 0;
+	bool later = f->peak_time_ns > f->start_ns + p->rss.read_ns;
+	return !p->sampled && !p->rss.accounted && later && grown > seen / 8 ? 0 : seen;
 }
 
 uint64_t process_read_rss(struct process *p, uint64_t time_ns)
@@ -356,6 +366,8 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	anonymous = anonymous > others ? anonymous - others : 0;
 	pthread_mutex_lock(&p->lock);
 	p->rss.bytes = bytes;
+	p->rss.read_ns = time_ns;
+	p->rss.read_live_bytes = p->live_bytes;
 	if (bytes > p->rss.peak_bytes) {
 		p->rss.peak_bytes = bytes;
 		p->rss.peak_ns = time_ns;

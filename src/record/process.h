@@ -146,6 +146,9 @@ struct process {
 		uint64_t highest_bytes;	  /* the kernel's own maximum */
 		uint64_t anonymous_bytes; /* most that no file or shared memory is behind, as seen */
 		uint64_t inherited; /* of anonymous_bytes: what a forked child had from its parent */
+		uint64_t read_ns; /* since its start: when that was last read, */
+		uint64_t read_live_bytes; /* and what it had live then, as recorded */
+		bool accounted; /* highest_bytes is of its whole life */
 		bool gaps; /* not everything was recorded: it cannot be compared (process_memory.h) */
 	} rss;
 	struct own_allocator *allocator; /* beside malloc; NULL: none was found. Set once, under lock */
@@ -201,6 +204,8 @@ void process_watch_rss(struct process *p);
 /* The kernel's account of a process that has been waited for: it counts if it can only be of this image
  * and of this process. */
 void process_take_account(struct process *p, uint64_t maxrss_kib);
+/* The most that was resident; 0: not known, because its heap grew a good deal after it was last seen. */
+uint64_t process_peak_rss(const struct process *p);
 /* Reads its resident memory into p->rss. time_ns: of the recording. 0: not known. */
 uint64_t process_read_rss(struct process *p, uint64_t time_ns);
 /* Looks at every stream: what is published now, who is open. now_ns: of this round. Returns the

@@ -92,12 +92,12 @@ static void take_late_account(struct recorder *r, const struct reaped_child *c)
 		if (!p->closed || p->pid != c->pid || p->start_tsc > c->tsc ||
 		    p->facts.end == TRACE_END_EXEC)
 			continue;
-		uint64_t before = p->rss.highest_bytes;
+		uint64_t before = p->facts.peak_rss_bytes;
 		process_take_account(p, c->maxrss_kib);
-		if (p->rss.highest_bytes == before)
+		if (process_peak_rss(p) == before)
 			continue;
 		pthread_mutex_lock(&p->lock);
-		p->facts.peak_rss_bytes = p->rss.highest_bytes;
+		p->facts.peak_rss_bytes = process_peak_rss(p);
 		pthread_mutex_unlock(&p->lock);
 		trace_writer_process_end(r->writer, p->index, &p->facts);
 	}
@@ -324,7 +324,7 @@ static void close_process(struct recorder *r, struct process *p)
 	recorder_note_late_libraries(r, p);
 	pthread_mutex_lock(&p->lock);
 	f->end_ns = drain_stamp_ns(&r->drain, p->end_tsc);
-	f->peak_rss_bytes = p->rss.highest_bytes;
+	f->peak_rss_bytes = process_peak_rss(p);
 	f->peak_anonymous_bytes = p->rss.anonymous_bytes;
 	pthread_mutex_unlock(&p->lock);
 	if (f->end_ns > r->last_end_ns)

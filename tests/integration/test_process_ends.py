@@ -279,9 +279,26 @@ def test_peak_rss_is_of_the_process_that_has_it(record, in_turn, command):
     assert 60 * MIB < rss < 66 * MIB
     for p in rep["processes"]:
         if p is not holder:
-            assert p["totals"]["peak_rss_bytes"] < 25 * MIB, p["command"]
+            assert (p["totals"]["peak_rss_bytes"] or 0) < 25 * MIB, p["command"]
     # all at one instant: the holder, and those that wait for it
     assert rss <= rep["totals"]["peak_rss_bytes"] < 90 * MIB
+
+
+@pytest.mark.parametrize("how", ["kill", "spawn-raw", "raw-wait4", "system"])
+def test_peak_rss_of_short_processes_is_right_or_not_known(record, in_turn, how):
+    """Each touches 1 MiB and ends after a millisecond. By the kernel's account, where the parent has it from
+    wait4, it is known; else it may be that nobody saw it in time."""
+    _, rep = record([in_turn, how, 60])
+    holders = [p["totals"] for p in rep["processes"] if p["totals"]["left_bytes"] == MIB]
+    assert len(holders) == 60
+    for t in holders:
+        assert t["peak_rss_bytes"] is None or MIB < t["peak_rss_bytes"] < 8 * MIB
+    if how == "kill":
+        assert all(t["peak_rss_bytes"] for t in holders)
+    for t in (p["totals"] for p in rep["processes"]):
+        assert t["peak_rss_bytes"] is None or t["peak_rss_bytes"] > 300_000  # never 0
+    text = run([HEFT, "report", rep.path]).stdout.decode()
+    assert "peak RSS  0" not in " ".join(text.split())
 
 
 def test_a_small_child_of_a_large_parent(record):
@@ -289,7 +306,7 @@ def test_a_small_child_of_a_large_parent(record):
     program = "import subprocess; x = b'x' * (50 << 20); subprocess.run(['/bin/true'])"
     _, rep = record(["/usr/bin/python3", "-c", program])
     true = rep["processes"][-1]
-    assert true["command"] == ["/bin/true"] and true["totals"]["peak_rss_bytes"] < 10 * MIB
+    assert true["command"] == ["/bin/true"] and (true["totals"]["peak_rss_bytes"] or 0) < 10 * MIB
     assert rep["processes"][0]["totals"]["peak_rss_bytes"] > 50 * MIB
 
 
