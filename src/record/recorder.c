@@ -450,6 +450,8 @@ static void loop(struct recorder *r)
 			limit = again < limit ? again : limit;
 		}
 		recorder_see_ends(r, round);
+		uint64_t leaving = recorder_leaving_limit(r, round);
+		limit = leaving < limit ? leaving : limit;
 		uint64_t events =
 			drain_round(&r->drain, r->set->list, r->set->count, round, limit);
 		now_and_then(r);

@@ -11,7 +11,8 @@
  *   - its parent called system() or pclose(), and it began in that time: it ended before that returned;
  *   - it was seen to die, or found gone in this round: it ended before that;
  *
- * and never before a moment at which it was seen running. Each of these lies
+ * and never before a moment at which it was seen running, but for a short while after it said that it
+ * leaves. Each of these lies
  * between the real end and whatever another process could do because of it, so
  * that a child's blocks are gone before its parent goes on.
  *
@@ -31,6 +32,9 @@
 #include <sys/wait.h>
 
 enum { REAP_PATIENCE = 20 }; /* looks */
+/* Nothing that came after a process said that it leaves is read for so long, so that its end is not late. Who is
+ * still there after that is a vfork child's parent, or takes long over its exit handlers. */
+#define LEAVING_NS 50000000ull
 enum { CLOSED_KEPT = 64 }; /* for whoever asks about processes that have just ended */
 
 /* Whoever of those that are watched has ended by now: when that was seen. */
@@ -226,10 +230,31 @@ static uint64_t end_of_killed(const struct recorder *r, const struct process *p,
 	return end && end < seen ? end : seen;
 }
 
+/* p said that it leaves, and was still there shortly after: it takes a while to give its memory back. */
+static bool is_on_its_way(const struct recorder *r, const struct process *p, uint64_t leaving,
+			  uint64_t seen)
+{
+	return leaving && !p->corrupt &&
+	       (seen < leaving || drain_cycles_ns(&r->drain, seen - leaving) < LEAVING_NS);
+}
+
+uint64_t recorder_leaving_limit(const struct recorder *r, uint64_t round)
+{
+	uint64_t limit = UINT64_MAX;
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		const struct process *p = r->set->list[i];
+		uint64_t leaving = p->ended || p->gone || p->sampled ? 0 : process_leaving_tsc(p);
+		if (leaving < limit && is_on_its_way(r, p, leaving, round))
+			limit = leaving;
+	}
+	return limit;
+}
+
 static uint64_t end_of(const struct recorder *r, struct process *p, uint64_t round)
 {
 	const struct reaped_child *reap = reap_of(r, p);
 	uint64_t end = process_leaving_tsc(p);
+	bool believed = is_on_its_way(r, p, end, p->alive_tsc);
 	p->has_children |= !p->corrupt && atomic_load(&p->session.header->forks);
 	if (!end)
 		end = end_of_killed(r, p, reap, round);
@@ -237,7 +262,7 @@ static uint64_t end_of(const struct recorder *r, struct process *p, uint64_t rou
 		process_take_account(p, r->child_maxrss_kib);
 	else if (reap)
 		process_take_account(p, reap->maxrss_kib);
-	return end > p->alive_tsc ? end : p->alive_tsc;
+	return end > p->alive_tsc || believed ? end : p->alive_tsc;
 }
 
 bool recorder_find_gone(struct recorder *r)

@@ -74,6 +74,8 @@ void recorder_see_ends(struct recorder *r, uint64_t round);
 /* Before that: which processes are gone. True if some are that were there before: then the files that they
  * may have left as another image are to be looked for once more. */
 bool recorder_find_gone(struct recorder *r);
+/* The stamp up to which may be read: some are just leaving, and their ends come first. */
+uint64_t recorder_leaving_limit(const struct recorder *r, uint64_t round);
 /* Of one that was just found: from now on its death is seen at once; and: sleeps, 1 s at most, and sees deaths meanwhile. */
 void recorder_watch(struct recorder *r, struct process *p);
 void recorder_sleep(struct recorder *r, uint64_t ns);

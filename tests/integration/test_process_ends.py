@@ -186,7 +186,7 @@ PROGRAMS = {
 
 # Processes that allocate at the same time: heft and the log stamp each call one after the other, and a
 # process may be stopped between the two, for as long as the machine is busy, while another one reaches
-# its peak. So one call of each process may be seen on the other side of that: peak_of_logs.c says
+# its peak. So one call of each process, or its end, may be seen on the other side of that: peak_of_logs.c says
 # what the greatest sum is at least and at most then.
 PARALLEL = {"make -j2", "pre-forking server", "xargs -P2", "pipeline", "git gc"}
 

@@ -3,7 +3,8 @@
  * were; then the bounds of what somebody else may have seen as the greatest sum who
  * stamps the same calls: it stamps an allocation some time after the log does, but
  * before the process's next call, and a free some time before, but after the call
- * before. How long that is, is up to the scheduler: the process may be stopped between
+ * before; and so it is with the end of a process, by exit or exec, and all that it has then. How long
+ * that is, is up to the scheduler: the process may be stopped between
  * the two stamps, while another one makes thousands of calls. So one call of each
  * process may be seen differently at any instant, and no more. (Single threads.)
  *
@@ -140,6 +141,7 @@ static void read_log(const char *directory, const char *name, uint64_t next)
 
 struct under_way { /* of one process: the calls before and after an instant */
 	const struct event *before_last, *last, *next;
+	uint64_t live;
 	uint64_t less, more; /* that somebody else may have seen */
 };
 
@@ -152,6 +154,8 @@ static void see_under_way(struct under_way *u, uint64_t *less, uint64_t *more)
 		u->less += u->last->size;
 	if (u->next && u->next->kind == FREED)
 		u->less += u->next->size;
+	if (u->next && (u->next->kind == LEFT || u->next->kind == END))
+		u->less = u->live;
 	/* A realloc is both; until it is seen the old block is there. */
 	if (u->last && u->last->kind == FREED)
 		u->more += u->last->size;
@@ -162,8 +166,8 @@ static void see_under_way(struct under_way *u, uint64_t *less, uint64_t *more)
 	*more += u->more;
 }
 
-/* sums: of all processes after each event, whose sizes are known by now. */
-static void bounds(const uint64_t *sums)
+/* sums, lives: of all processes and of its own after each event, whose sizes are known by now. */
+static void bounds(const uint64_t *sums, const uint64_t *lives)
 {
 	struct under_way *of = calloc(processes + 1, sizeof *of);
 	size_t *next = calloc(count + 1, sizeof *next), *first = calloc(processes + 1, sizeof *first);
@@ -180,6 +184,7 @@ static void bounds(const uint64_t *sums)
 		struct under_way *u = &of[events[i].process];
 		u->before_last = u->last;
 		u->last = &events[i];
+		u->live = lives[i];
 		u->next = next[i] < count ? &events[next[i]] : NULL;
 		see_under_way(u, &less, &more);
 		if (sums[i] > less && sums[i] - less > low)
@@ -210,8 +215,8 @@ int main(int argc, char **argv)
 			 i + 1 < n && images[i + 1].pid == images[i].pid ? images[i + 1].start : 0);
 	live = calloc(processes + 1, sizeof *live);
 	qsort(events, count, sizeof *events, by_time);
-	uint64_t *sums = calloc(count + 1, sizeof *sums);
-	if (!live || !sums)
+	uint64_t *sums = calloc(count + 1, sizeof *sums), *lives = calloc(count + 1, sizeof *lives);
+	if (!live || !sums || !lives)
 		abort();
 	for (size_t i = 0; i < count; i++) {
 		struct event *e = &events[i];
@@ -222,10 +227,12 @@ int main(int argc, char **argv)
 		else if (e->kind == END) {
 			all -= live[e->process];
 			left += live[e->process];
+			live[e->process] = 0;
 		}
 		sums[i] = all;
+		lives[i] = live[e->process];
 	}
-	bounds(sums);
+	bounds(sums, lives);
 	printf("%llu %llu %u %llu %llu\n", (unsigned long long)peak, (unsigned long long)left, processes,
 	       (unsigned long long)low, (unsigned long long)high);
 	return 0;
