@@ -212,7 +212,7 @@ static uint64_t lost_end(const struct recorder *r, const struct process *p)
 {
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		const struct process *q = r->set->list[i];
-		if (q->pid == p->facts.ppid && !q->ended && q->reaps_lost_tsc > p->start_tsc &&
+		if (q->pid == p->facts.ppid && q->reaps_lost_tsc > p->start_tsc &&
 		    kill(p->seen_pid, 0) && errno == ESRCH)
 			return q->reaps_lost_tsc;
 	}
