@@ -285,6 +285,15 @@ void process_find(struct process *p)
 	p->seen_pid = p->pidfd >= 0 ? owner : 0;
 }
 
+uint64_t process_leaving_tsc(const struct process *p)
+{
+	const struct wire_header *h = p->session.header;
+	uint64_t exits = p->corrupt ? 0 : atomic_load(&h->exit_tsc);
+	uint64_t execs = p->corrupt ? 0 : atomic_load(&h->exec_tsc);
+	uint64_t tsc = exits > execs ? exits : execs;
+	return tsc > p->start_tsc && tsc <= arch_stamp() ? tsc : 0;
+}
+
 void process_watch_rss(struct process *p)
 {
 	char path[64];
@@ -324,7 +333,17 @@ void process_take_account(struct process *p, uint64_t maxrss_kib)
 		return;
 	pthread_mutex_lock(&p->lock);
 	raise_to(&p->rss.highest_bytes, maxrss_kib * 1024);
+	p->rss.accounted = true;
 	pthread_mutex_unlock(&p->lock);
+}
+
+uint64_t process_peak_rss(const struct process *p)
+{
+	const struct trace_process *f = &p->facts;
+	uint64_t had = p->rss.read_live_bytes, seen = p->rss.highest_bytes;
+	uint64_t grown = f->peak_bytes > had ? f->peak_bytes - had : 0;
+	bool later = f->peak_time_ns > f->start_ns + p->rss.read_ns;
+	return !p->sampled && !p->rss.accounted && later && grown > seen / 8 ? 0 : seen;
 }
 
 uint64_t process_read_rss(struct process *p, uint64_t time_ns)
@@ -337,7 +356,7 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	/* What is on its way out may be another program by now, whose file has not come. */
 	const struct wire_header *h = p->session.header;
 	uint64_t bytes = status_bytes(text, "\nVmRSS:");
-	uint64_t leaving = p->corrupt ? 0 : atomic_load(&h->leaving_tsc);
+	uint64_t leaving = process_leaving_tsc(p);
 	if (!bytes || (leaving && arch_stamp() - leaving < LEAVING_CYCLES))
 		return 0;
 	/* The stack is nobody's allocation, and what heft needs inside is not the program's. */
@@ -347,6 +366,8 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	anonymous = anonymous > others ? anonymous - others : 0;
 	pthread_mutex_lock(&p->lock);
 	p->rss.bytes = bytes;
+	p->rss.read_ns = time_ns;
+	p->rss.read_live_bytes = p->live_bytes;
 	if (bytes > p->rss.peak_bytes) {
 		p->rss.peak_bytes = bytes;
 		p->rss.peak_ns = time_ns;

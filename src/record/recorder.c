@@ -23,6 +23,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -76,11 +77,14 @@ static void add_process(struct recorder *r, struct process *p)
 		process_free(p);
 		return;
 	}
+	p->first_tsc = p->start_tsc;
 	/* The same pid again: the image before has been replaced by exec. */
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *q = r->set->list[i];
-		if (q->pid == p->pid && !q->ended)
+		if (q->pid == p->pid && !q->ended) {
 			recorder_see_exec(r, q, p);
+			p->first_tsc = q->first_tsc;
+		}
 		if (q->pid == p->pid) /* the kernel's account goes on */
 			p->has_children |= q->has_children;
 		if (q->pid == p->facts.ppid) {
@@ -103,6 +107,7 @@ static void add_process(struct recorder *r, struct process *p)
 		process_free(p);
 		return;
 	}
+	recorder_watch(r, p);
 	trace_writer_process(r->writer, &p->facts);
 	process_watch_rss(p);
 	r->next_rss_ns = 0;
@@ -445,6 +450,8 @@ static void loop(struct recorder *r)
 			limit = again < limit ? again : limit;
 		}
 		recorder_see_ends(r, round);
+		uint64_t leaving = recorder_leaving_limit(r, round);
+		limit = leaving < limit ? leaving : limit;
 		uint64_t events =
 			drain_round(&r->drain, r->set->list, r->set->count, round, limit);
 		now_and_then(r);
@@ -473,11 +480,10 @@ static void loop(struct recorder *r)
 			sleep_us = ROUND_MIN_US;
 		else if (sleep_us < (events ? ROUND_QUIET_US : ROUND_MAX_US))
 			sleep_us += sleep_us / 2;
-		struct pollfd signals = {.fd = r->signals, .events = POLLIN};
-		struct timespec wait = {0, (long)sleep_us * 1000};
-		if (r->next_peak_ns < now + sleep_us * 1000ull)
-			wait.tv_nsec = r->next_peak_ns > now ? (long)(r->next_peak_ns - now) : 100000;
-		ppoll(&signals, 1, &wait, NULL);
+		uint64_t wait_ns = sleep_us * 1000ull;
+		if (r->next_peak_ns < now + wait_ns)
+			wait_ns = r->next_peak_ns > now ? r->next_peak_ns - now : 100000;
+		recorder_sleep(r, wait_ns);
 	}
 }
 
@@ -529,6 +535,7 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 		say_disk(r);
 	if (!rc) {
 		r->signals = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
+		r->deaths = epoll_create1(EPOLL_CLOEXEC);
 		rc = o->ready ? o->ready(o->ready_ctx, err) : 0;
 		if (!rc)
 			rc = recorder_launch(r, &before, err);
@@ -541,6 +548,8 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 			linger(r);
 		}
 		close(r->signals);
+		if (r->deaths >= 0)
+			close(r->deaths);
 		session_dir_remove(&r->dir);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

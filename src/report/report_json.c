@@ -80,8 +80,11 @@ static void write_totals(struct json_writer *w, const struct profile_totals *t, 
 	write_if(w, has & PROFILE_HAS_THREADS, "threads", t->threads);
 	/* of recordings, and of what else has a number to show */
 	write_if(w, (has & PROFILE_HAS_FREES) || t->dropped, "dropped", t->dropped);
-	write_if(w, (has & PROFILE_HAS_FREES) || t->peak_rss_bytes, "peak_rss_bytes",
-		 t->peak_rss_bytes);
+	write_if(w, t->peak_rss_bytes != 0, "peak_rss_bytes", t->peak_rss_bytes);
+	if ((has & PROFILE_HAS_FREES) && !t->peak_rss_bytes) { /* it ended before it was looked at */
+		json_write_key(w, "peak_rss_bytes");
+		json_write_null(w);
+	}
 	write_if(w, t->peak_anonymous_bytes != 0, "peak_anonymous_bytes", t->peak_anonymous_bytes);
 	write_if(w, (has & PROFILE_HAS_FREES) || t->unknown_frees, "unknown_frees",
 		 t->unknown_frees);

@@ -83,6 +83,46 @@ def test_left_at_exit_in_other_formats(in_turn, tmp_path):
     assert "left_space" not in raw("one.pb.gz")  # of one process it is inuse_space
 
 
+@pytest.mark.parametrize("how", ["raw-wait4", "raw-waitid", "nobody-waits"])
+def test_killed_children_that_nobody_waits_for_in_a_way_that_heft_sees(record, in_turn, how):
+    """The parent's next child finds that the one before is dead."""
+    count = 200
+    done, rep = record([in_turn, how, count])
+    assert done.returncode == 0
+    t = rep["totals"]
+    assert len(rep["processes"]) == count + 1
+    assert (t["peak_bytes"], t["peak_blocks"]) == (MIB, 1)
+    assert (t["left_bytes"], t["left_blocks"]) == (count * MIB, count)
+    check_sums(rep)
+
+
+@pytest.mark.parametrize("how", ["system", "pclose", "spawn-raw", "vfork-raw"])
+def test_killed_programs_in_turn(record, in_turn, how):
+    """A program that has 1 MiB when it is killed, again and again: never more than one at a time."""
+    count = 100
+    done, rep = record([in_turn, how, count])
+    assert done.returncode == 0
+    shells = 2 if how in ("system", "pclose") else 1  # each shell becomes the program
+    assert len(rep["processes"]) == shells * count + 1
+    held = {"take": 0, "programs": 0}
+    for site in rep["sites"]:
+        for name in held.keys() & {f["function"] for f in site["stack"]}:
+            held[name] += site["peak_bytes"]
+    # popen's stream is there as long as its command, and what it needed to make that one may still be
+    low, high = (100, 1000) if how == "pclose" else (0, 0)
+    assert held["take"] == MIB and low <= held["programs"] <= high
+    assert rep["totals"]["peak_bytes"] == sum(held.values())
+
+
+def test_more_killed_children_than_a_process_can_note(record, in_turn):
+    """600 with 64 KiB each are killed and waited for, faster than heft looks; one with as much as all
+    of them follows. No more than that was ever there."""
+    done, rep = record([in_turn, "crowd", 600])
+    assert done.returncode == 0
+    assert rep["totals"]["left_bytes"] == 2 * 600 * 65536
+    assert rep["totals"]["peak_bytes"] == 600 * 65536
+
+
 def test_an_image_ends_where_the_next_begins(record, in_turn):
     """Each child has 1 MiB, becomes another program, and has 1 MiB again."""
     _, rep = record([in_turn, "exec-first", 60])
@@ -118,7 +158,8 @@ def test_many_short_programs_have_the_peak_of_one(record):
 
 @pytest.fixture(scope="session")
 def reference(compiled, tmp_path_factory):
-    """(peak, left) of a command from the logs of every process, beside heft's own."""
+    """(peak, left, images, bounds of the peak) of a command from the logs of every process, beside
+    heft's own."""
     log = compiled("call_log.c", flags=("-shared", "-fPIC"), output="call_log.so")
     adder = compiled("peak_of_logs.c")
 
@@ -133,7 +174,7 @@ def reference(compiled, tmp_path_factory):
         finally:
             shutil.rmtree(logs)
         env = rep["processes"][0]["totals"]["left_bytes"]  # "env" itself is in no log
-        return rep, int(said[0]), int(said[1]) + env, int(said[2])
+        return rep, int(said[0]), int(said[1]) + env, *map(int, said[2:])
 
     return measure
 
@@ -189,8 +230,10 @@ PROGRAMS = {
 }
 
 
-# Two processes that allocate at the same time: which of two calls within a microsecond came first is
-# seen differently by heft and by the log, whose stamps are taken one after the other.
+# Processes that allocate at the same time: heft and the log stamp each call one after the other, and a
+# process may be stopped between the two, for as long as the machine is busy, while another one reaches
+# its peak. So one call of each process, or its end, may be seen on the other side of that: peak_of_logs.c says
+# what the greatest sum is at least and at most then.
 PARALLEL = {"make -j2", "pre-forking server", "xargs -P2", "pipeline", "git gc"}
 
 
@@ -200,9 +243,12 @@ def test_peak_equals_the_sum_over_all_processes(record, reference, tmp_path, nam
         repository(tmp_path)
     project(tmp_path)
     for _ in range(3):
-        rep, peak, left, images = reference(record, PROGRAMS[name], tmp_path)
-        assert images > 1
-        assert abs(rep["totals"]["peak_bytes"] - peak) <= (peak // 1000 if name in PARALLEL else 0)
+        rep, peak, left, images, low, high = reference(record, PROGRAMS[name], tmp_path)
+        assert images > 1 and low <= peak <= high
+        if name in PARALLEL:
+            assert low <= rep["totals"]["peak_bytes"] <= high
+        else:
+            assert rep["totals"]["peak_bytes"] == peak
         assert rep["totals"]["left_bytes"] == left
         assert rep["totals"]["live_bytes"] <= rep["totals"]["peak_bytes"]
 
@@ -279,9 +325,26 @@ def test_peak_rss_is_of_the_process_that_has_it(record, in_turn, command):
     assert 60 * MIB < rss < 66 * MIB
     for p in rep["processes"]:
         if p is not holder:
-            assert p["totals"]["peak_rss_bytes"] < 25 * MIB, p["command"]
+            assert (p["totals"]["peak_rss_bytes"] or 0) < 25 * MIB, p["command"]
     # all at one instant: the holder, and those that wait for it
     assert rss <= rep["totals"]["peak_rss_bytes"] < 90 * MIB
+
+
+@pytest.mark.parametrize("how", ["kill", "spawn-raw", "raw-wait4", "system"])
+def test_peak_rss_of_short_processes_is_right_or_not_known(record, in_turn, how):
+    """Each touches 1 MiB and ends after a millisecond. By the kernel's account, where the parent has it from
+    wait4, it is known; else it may be that nobody saw it in time."""
+    _, rep = record([in_turn, how, 60])
+    holders = [p["totals"] for p in rep["processes"] if p["totals"]["left_bytes"] == MIB]
+    assert len(holders) == 60
+    for t in holders:
+        assert t["peak_rss_bytes"] is None or MIB < t["peak_rss_bytes"] < 8 * MIB
+    if how == "kill":
+        assert all(t["peak_rss_bytes"] for t in holders)
+    for t in (p["totals"] for p in rep["processes"]):
+        assert t["peak_rss_bytes"] is None or t["peak_rss_bytes"] > 300_000  # never 0
+    text = run([HEFT, "report", rep.path]).stdout.decode()
+    assert "peak RSS  0" not in " ".join(text.split())
 
 
 def test_a_small_child_of_a_large_parent(record):
@@ -289,7 +352,7 @@ def test_a_small_child_of_a_large_parent(record):
     program = "import subprocess; x = b'x' * (50 << 20); subprocess.run(['/bin/true'])"
     _, rep = record(["/usr/bin/python3", "-c", program])
     true = rep["processes"][-1]
-    assert true["command"] == ["/bin/true"] and true["totals"]["peak_rss_bytes"] < 10 * MIB
+    assert true["command"] == ["/bin/true"] and (true["totals"]["peak_rss_bytes"] or 0) < 10 * MIB
     assert rep["processes"][0]["totals"]["peak_rss_bytes"] > 50 * MIB
 
 
@@ -302,6 +365,30 @@ def test_resident_memory_of_the_dead_is_not_in_the_sum(record):
 
 
 # ---- programs that make it hard
+
+
+@pytest.mark.parametrize("how", ["exit", "_exit", "quick_exit"])
+def test_an_exec_that_another_thread_forestalls(record, compiled, how):
+    """Nothing was executed: the process ended while a thread looked for what to execute."""
+    done, rep = record([compiled("exec_under_way.c"), how])
+    assert done.returncode == 0, done.stderr
+    assert [p["end"] for p in rep["processes"]] == ["exit"]
+    assert not [n for n in rep["notes"] if "executed" in n["text"]]
+
+
+def test_an_exec_that_succeeds_is_told(record, compiled):
+    static = compiled("children_in_turn.c", flags=("-static",), output="in_turn_static")
+    done, rep = record([compiled("exec_under_way.c"), "leave", static])
+    assert done.returncode == 0, done.stderr
+    assert [n for n in rep["notes"] if f"executed {static} and was not recorded" in n["text"]]
+
+
+def test_a_process_whose_first_thread_has_ended(record, in_turn):
+    """It has 1 MiB and another thread; a sibling with 1 MiB begins and ends before that one takes 2 MiB more."""
+    _, rep = record([in_turn, "leaderless", 1])
+    taken = [s for s in rep["sites"] if any(f["function"] == "take" for f in s["stack"])]
+    assert sum(s["left_bytes"] if "left_bytes" in s else s["allocated_bytes"] for s in taken) == 4 * MIB
+    assert sum(s["peak_bytes"] for s in taken) == 3 * MIB
 
 
 def test_functions_of_the_programs_own(record, compiled):

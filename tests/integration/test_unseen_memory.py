@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -284,6 +285,44 @@ def test_501_of_the_agent(agent, linked, compiled):
     assert re.search(rf'^heft_unseen\{{pid="{blind.pid}".*\}} 1$'.encode(), metrics, re.M)
     assert re.search(rf'^heft_unseen\{{pid="{plain.pid}".*\}} 0$'.encode(), metrics, re.M)
     assert blind.end() == 0 and plain.end() == 0
+
+
+def test_501_of_the_agent_after_the_end(agent, linked, compiled):
+    """Nobody asked while they ran: one that had a while to live, one that was gone at once, and one that
+    lives on."""
+    blind, plain = agent.service(linked), agent.service(compiled("service.c"))
+    blind.do("keep 1")
+    plain.do("keep 10 300000")
+    wait_until(lambda: len(agent.files()) == 2, what="both")
+    time.sleep(0.3)
+    assert blind.end() == 0
+    short = agent.start([linked], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    assert short.wait(timeout=30) == 0
+    wait_until(lambda: agent.files() == [f for f in agent.files() if int(f.split(".")[0], 16) == plain.pid],
+               what="the end of both")
+    time.sleep(2.2)  # those with nothing to tell are forgotten now
+    for pid in (blind.pid, short.pid):
+        for form in ("heap", "allocs", "heap?debug=1"):
+            status, body = agent.get(f"{pid}/{form}")
+            assert (status, b"has mimalloc linked in (mi_malloc_aligned)" in body) == (501, True), body
+    for saved in agent.output.glob(f"*.{blind.pid}.heft"):
+        assert any("has mimalloc linked in" in w for w in warnings(report(saved)))
+    assert agent.heap(plain.pid)["totals"]["live_bytes"] >= 3000000
+    assert plain.end() == 0
+
+
+def test_501_of_an_agent_that_comes_late(agent, linked):
+    """The program has ended, and its file is all there is."""
+    agent.stop()
+    blind = agent.service(linked)
+    blind.do("keep 1")
+    assert blind.end() == 0
+    agent.begin()
+    def answer():
+        status, body = agent.get(f"{blind.pid}/heap")
+        return (status, body) if status != 404 else None
+    status, body = wait_until(answer, what="an answer")
+    assert (status, b"has mimalloc linked in" in body) == (501, True), body
 
 
 def test_501_without_any_name(tmp_path, memory):
