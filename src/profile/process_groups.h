@@ -48,9 +48,4 @@ uint64_t process_run_ns(const struct profile *p, const struct profile_process *q
 /* From when to when there was one of the profile's; 0 and the duration if that is not known. */
 void process_span(const struct profile *p, uint64_t *start_ns, uint64_t *end_ns);
 
-/* How many there were: an image that became another by exec is the same process. */
-uint32_t profile_count_processes(const struct profile *p);
-/* Likewise: exec keeps one thread. */
-uint64_t profile_count_threads(const struct profile *p);
-
 #endif

@@ -18,6 +18,7 @@
 #include "profile/estimate.h"
 #include "profile/missing_symbols.h"
 #include "profile/process_groups.h"
+#include "profile/process_images.h"
 #include "profile/trace_behaviour.h"
 #include "profile/trace_load.h"
 #include "profile/trace_notes.h"
@@ -643,7 +644,7 @@ static int load_totals(struct load *l)
 	t->peak_bytes = tally->peak_bytes;
 	t->peak_blocks = tally->peak_blocks;
 	t->peak_time_ns = tally->peak_time_ns;
-	t->threads = p->thread_count;
+	t->threads = profile_count_threads(p);
 	for (uint32_t i = 0; i < p->process_count; i++) {
 		t->dropped += p->processes[i].totals.dropped;
 		t->unknown_frees += p->processes[i].totals.unknown_frees;
