@@ -649,7 +649,7 @@ static int load_totals(struct load *l)
 		t->dropped += p->processes[i].totals.dropped;
 		t->unknown_frees += p->processes[i].totals.unknown_frees;
 	}
-	return trace_resident_peak(p, l->c, l->processes, l->sel->has_window ? l->sel->from_ns : 0,
+	return trace_resident_peak(p, l->c, l->processes, trace_counts_from(l),
 				   l->sel->has_window ? l->sel->to_ns : UINT64_MAX);
 }
 

@@ -15,7 +15,7 @@ struct profile_selection { /* all zero: everything */
 	const char *program; /* NULL: all. blocks allocated by processes of this program */
 	const char *thread; /* NULL: all. blocks allocated by threads of this name or tid */
 	bool has_window;    /* only what happened in [from_ns, to_ns] */
-	uint64_t from_ns, to_ns; /* equal: the instant, what was live then */
+	uint64_t from_ns, to_ns; /* equal: the instant, what was live then; counts are up to it */
 	/* Also live bytes and temporaries for each process: costs a replay of all events if there
 	 * is more than one process. */
 	bool process_totals;
