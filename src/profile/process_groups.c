@@ -231,3 +231,44 @@ void process_span(const struct profile *p, uint64_t *start_ns, uint64_t *end_ns)
 	*start_ns = known ? start : 0;
 	*end_ns = known ? end : p->duration_ns;
 }
+
+static uint64_t after(uint64_t time_ns, uint64_t start_ns)
+{
+	return time_ns > start_ns ? time_ns - start_ns : 0;
+}
+
+int profile_take_own_time(struct profile *p)
+{
+	struct process_images x;
+	uint64_t start, end;
+	process_span(p, &start, &end);
+	if (process_images_init(&x, p) < 0)
+		return HEFT_ENOMEM;
+	if (x.count == 1) {
+		struct profile_process q = process_of_images(&x, p, 0);
+		p->pid = q.pid;
+		p->end = q.end == PROFILE_END_EXEC ? PROFILE_END_DETACHED : q.end;
+		p->exit_status = q.exit_status;
+		p->signal = q.signal;
+		p->oom_killed = p->oom_killed && q.end == PROFILE_END_SIGNAL && end == p->duration_ns;
+	}
+	process_images_fini(&x);
+	p->start_unix_ns += p->start_unix_ns ? (int64_t)start : 0;
+	p->duration_ns = end - start;
+	p->totals.peak_time_ns = after(p->totals.peak_time_ns, start);
+	p->window_from_ns = after(p->window_from_ns, start);
+	p->window_to_ns = after(p->window_to_ns, start);
+	if (p->window_to_ns > p->duration_ns)
+		p->window_to_ns = p->duration_ns;
+	for (uint32_t i = 0; i < p->process_count; i++) {
+		struct profile_process *q = &p->processes[i];
+		q->start_ns = after(q->start_ns, start);
+		q->end_ns = after(q->end_ns, start);
+		q->totals.peak_time_ns = after(q->totals.peak_time_ns, start);
+	}
+	for (uint32_t i = 0; i < p->note_count; i++)
+		p->notes[i].time_ns = after(p->notes[i].time_ns, start);
+	for (uint32_t i = 0; i < p->rss_count; i++)
+		p->rss[i].time_ns = after(p->rss[i].time_ns, start);
+	return 0;
+}

@@ -733,6 +733,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = trace_load_history(&l);
 	if (rc == 0 && l.sel->sizes)
 		rc = trace_load_sizes(&l);
+	if (rc == 0 && l.sel->own_time)
+		rc = profile_take_own_time(l.p);
 
 	free(l.threads);
 	free(l.processes);

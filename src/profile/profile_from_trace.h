@@ -10,6 +10,9 @@
 struct profile_selection { /* all zero: everything */
 	bool has_pid;
 	int32_t pid;        /* blocks allocated by processes with this pid */
+	bool own_time; /* times are counted from when the first of the chosen processes began, to the
+			  end of the last: as if only they had been recorded. The window is not */
+	uint64_t origin_ns; /* what words for the window count from */
 	bool has_process;
 	uint32_t process; /* the one with this number (profile_process.number) */
 	const char *program; /* NULL: all. blocks allocated by processes of this program */

@@ -92,3 +92,62 @@ def test_csv(recorded):
     assert sum(int(r["allocations"]) for r in rows) == \
         sum(p["totals"]["allocations"] for p in rep["processes"]) == \
         sum(t["allocations"] for t in rep["threads"]) == rep["totals"]["allocations"]
+
+
+# ---- one process by itself
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory):
+    """A process that lives 0.2 s of a recording of more than 0.6 s."""
+    path = tmp_path_factory.mktemp("late") / "late.heft"
+    child = "import time; x = [bytes(5000) for i in range(1000)]; time.sleep(0.2); y = bytes(9000000)"
+    done = run([HEFT, "run", "-q", "-o", path, "--", "sh", "-c",
+                f"sleep 0.4; /usr/bin/python3 -c '{child}'; true"])
+    assert done.returncode == 0, done.stderr
+    rep = report(path)
+    return rep, next(p for p in rep["processes"] if p["name"] == "python3")
+
+
+def test_its_times_are_of_its_life(late):
+    rep, p = late
+    alone = report(rep.path, "--pid", str(p["pid"]))
+    life = p["end_ns"] - p["start_ns"]
+    assert p["start_ns"] > 400e6 and rep["duration_ns"] > life + 400e6
+    assert alone["duration_ns"] == life
+    assert (alone["pid"], alone["end"], alone["exit_status"]) == (p["pid"], p["end"], p["exit_status"])
+    # The second block of 9 MB came after 0.2 s, at its peak.
+    assert alone["totals"]["peak_time_ns"] == p["totals"]["peak_time_ns"] - p["start_ns"]
+    assert 200e6 < alone["totals"]["peak_time_ns"] < life
+    mine, = alone["processes"]
+    assert (mine["start_ns"], mine["end_ns"]) == (0, life)
+
+
+def test_its_rates_and_shares_are_of_its_life(late):
+    rep, p = late
+    life = (p["end_ns"] - p["start_ns"]) / 1e9
+    said = text("report", "--pid", str(p["pid"]), rep.path)
+    ran, unit = re.search(r"^  ran +([\d.]+) (m?s), ", said, re.M).groups()
+    assert float(ran) * {"s": 1, "ms": 1e-3}[unit] == pytest.approx(life, rel=0.01)
+    rate, scale = re.search(r"^  allocations +[\d,]+ \(([\d.,]+) ?(k|M|)/s\)", said, re.M).groups()
+    expected = p["totals"]["allocations"] / life
+    assert float(rate.replace(",", "")) * {"": 1, "k": 1e3, "M": 1e6}[scale] == pytest.approx(expected, rel=0.06)
+    share = int(re.search(r"^  peak .* at .* \((\d+) % of the run\)$", said, re.M)[1])
+    assert share == pytest.approx(100 * (p["totals"]["peak_time_ns"] - p["start_ns"]) / 1e9 / life, abs=1)
+
+
+def test_its_moments_are_of_its_life(late):
+    rep, p = late
+    life = p["end_ns"] - p["start_ns"]
+    pid = ["--pid", str(p["pid"])]
+    half = report(rep.path, *pid, "--at", "50%")
+    assert half["from_ns"] == half["to_ns"] == pytest.approx(life / 2, abs=2)
+    # Asleep then, with its thousand blocks and without the last one.
+    assert 5_000_000 < half["totals"]["live_bytes"] < 9_000_000
+    window = report(rep.path, *pid, "--from", "50%")
+    assert (window["from_ns"], window["to_ns"]) == (half["to_ns"], life)
+    assert 9_000_000 < window["totals"]["allocated_bytes"] < 12_000_000
+    late_for_it = run([HEFT, "report", *pid, "--at", "5s", rep.path])
+    assert late_for_it.returncode == 2 and b"--at is after the end of the process" in late_for_it.stderr
+    times = [float(x) for x in re.findall(r"^time=([\d.]+)$",
+                                          text("export", "-f", "massif", "-o", "-", *pid, rep.path), re.M)]
+    assert times[0] == 0 and times[-1] == pytest.approx(life / 1e6, abs=1)
