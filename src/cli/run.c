@@ -94,7 +94,7 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 
 static void say(const char *text)
 {
-	fprintf(stderr, "heft: %s\n", text);
+	cli_putf(stderr, "heft: %s\n", text);
 }
 
 static int refused(const struct heft_error *err, int rc)
