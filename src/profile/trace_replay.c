@@ -152,8 +152,7 @@ int trace_load_replay(struct load *l)
 	bool as_recorded = l->all_threads && !l->split; /* so tallies of the recording will do */
 	if (keep_start(l, l->c->site_count) < 0)
 		return HEFT_ENOMEM;
-	if (as_recorded && to != UINT64_MAX &&
-	    (trace_is_instant(l) || (from == 0 && !l->sel->ladder))) {
+	if (as_recorded && trace_is_instant(l) && to != UINT64_MAX) {
 		/* All that a tally holds, up to then. */
 		rc = l->sel->ladder ? trace_ladder_before(l->sel->ladder, l->reader, to + 1,
 							  &l->replayed, l->err)
