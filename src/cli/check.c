@@ -181,7 +181,7 @@ static int update_budget(struct check *c, const struct report_budget *r, FILE *o
 
 static void say(const char *text)
 {
-	fprintf(stderr, "heft: %s\n", text);
+	cli_putf(stderr, "heft: %s\n", text);
 }
 
 /* A place for the recording, as a pattern for the recorder: % is written twice. */

@@ -371,6 +371,6 @@ int cmd_export(int argc, char **argv)
 	if (rc < 0)
 		return cli_failed(&err, rc);
 	if (!c.selection.quiet && strcmp(c.output, "-") != 0)
-		fprintf(stderr, "heft: wrote %s\n", c.output);
+		cli_putf(stderr, "heft: wrote %s\n", c.output);
 	return CLI_SUCCESS;
 }

@@ -144,8 +144,8 @@ static void choose_span(struct report_command *c)
 		return;
 	bool instant = part->from_ns == part->to_ns;
 	c->options.span = instant ? REPORT_INSTANT : REPORT_WINDOW;
-	c->options.from_ns = part->from_ns;
-	c->options.to_ns = part->to_ns;
+	c->options.from_ns = part->from_ns - c->selection.start_ns;
+	c->options.to_ns = part->to_ns - c->selection.start_ns;
 	/* The last moment is the end, when everything not freed is live, although the program was
 	 * gone a little before. */
 	if (instant && part->to_ns == c->selection.duration_ns)

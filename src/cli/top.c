@@ -424,14 +424,14 @@ static void leave_command(struct top *t, bool detached)
 		return;
 	fputs("heft: ", stderr);
 	if (c->detached) {
-		fprintf(stderr, "process %d goes on and is recorded in %s", (int)t->place.pid,
+		cli_putf(stderr, "process %d goes on and is recorded in %s", (int)t->place.pid,
 			t->place.path);
 		if (kept)
-			fprintf(stderr, "\n      its output goes to %s", c->kept);
+			cli_putf(stderr, "\n      its output goes to %s", c->kept);
 		fprintf(stderr, "\n      heft top %d shows it again\n", (int)t->place.pid);
 		return;
 	}
-	fprintf(stderr, "recorded in %s\n      heft report ", t->place.path);
+	cli_putf(stderr, "recorded in %s\n      heft report ", t->place.path);
 	words_print_shell(stderr, t->place.path);
 	fputs(" says what it found\n", stderr);
 }

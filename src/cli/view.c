@@ -214,7 +214,7 @@ static int serve(struct view_command *c, const sigset_t *ends, struct heft_error
 		     ? 0
 		     : heft_fail(err, HEFT_EIO, "nobody would know the address");
 	if (rc == 0 && !c->quiet)
-		fprintf(stderr, "heft: %s at the address above; Ctrl-C ends it\n",
+		cli_putf(stderr, "heft: %s at the address above; Ctrl-C ends it\n",
 			c->count == 1 ? view_recording_name(c->recordings[0]) : "the recordings");
 	if (rc == 0 && !c->no_open)
 		open_browser(url);

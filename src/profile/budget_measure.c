@@ -7,6 +7,7 @@
 #include "profile/budget.h"
 
 #include "profile/estimate.h"
+#include "profile/process_images.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -201,7 +202,7 @@ int budget_refuse(const struct budget *b, const struct profile *p, struct heft_e
 				 "%s is what is live when the recording ends, and %u processes were "
 				 "recorded: most of them had ended before\n"
 				 "use %s: what each process had not freed when it ended",
-				 r->measure->name, p->process_count,
+				 r->measure->name, profile_count_processes(p),
 				 strcmp(r->measure->name, "live_blocks") == 0 ? "left_blocks"
 									     : "left_bytes");
 	}

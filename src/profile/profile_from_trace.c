@@ -18,6 +18,7 @@
 #include "profile/estimate.h"
 #include "profile/missing_symbols.h"
 #include "profile/process_groups.h"
+#include "profile/process_images.h"
 #include "profile/trace_behaviour.h"
 #include "profile/trace_load.h"
 #include "profile/trace_notes.h"
@@ -661,12 +662,12 @@ static int load_totals(struct load *l)
 	t->peak_bytes = tally->peak_bytes;
 	t->peak_blocks = tally->peak_blocks;
 	t->peak_time_ns = tally->peak_time_ns;
-	t->threads = p->thread_count;
+	t->threads = profile_count_threads(p);
 	for (uint32_t i = 0; i < p->process_count; i++) {
 		t->dropped += p->processes[i].totals.dropped;
 		t->unknown_frees += p->processes[i].totals.unknown_frees;
 	}
-	return trace_resident_peak(p, l->c, l->processes, l->sel->has_window ? l->sel->from_ns : 0,
+	return trace_resident_peak(p, l->c, l->processes, trace_counts_from(l),
 				   l->sel->has_window ? l->sel->to_ns : UINT64_MAX);
 }
 
@@ -771,6 +772,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		free(l.p->recorded_sites);
 		l.p->recorded_nodes = l.p->recorded_sites = NULL;
 	}
+	if (rc == 0 && l.sel->own_time)
+		rc = profile_take_own_time(l.p);
 
 	free(l.threads);
 	free(l.processes);

@@ -39,6 +39,18 @@ struct load {
 	const struct behaviour *behaviour; /* of the part, by its sites; NULL: the recording's */
 };
 
+/* An instant is what is live then; what was allocated and freed is counted up to it. */
+static inline bool trace_is_instant(const struct load *l)
+{
+	return l->sel->has_window && l->sel->from_ns == l->sel->to_ns;
+}
+
+/* From when on it is counted. */
+static inline uint64_t trace_counts_from(const struct load *l)
+{
+	return l->sel->has_window && !trace_is_instant(l) ? l->sel->from_ns : 0;
+}
+
 /* Which processes and threads are selected, and the words for that (trace_select.c). */
 bool trace_process_is_chosen(const struct load *l, uint32_t process);
 int trace_select_threads(struct load *l);

@@ -55,6 +55,8 @@ struct recorder {
 	bool stop;     /* the user wants no more */
 	bool full;     /* the recording has the size that it may have: the program goes on without */
 	uint64_t full_ns;
+	uint64_t last_round;      /* its stamp */
+	uint64_t next_size_bytes; /* --limit-size: when to look how long it would be by now */
 	bool told_daemons;
 	bool child_signal; /* something ended since the last look: do not sleep over it */
 	bool rescan; /* a file was not ready: look again */

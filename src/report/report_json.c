@@ -7,6 +7,7 @@
 
 #include "hosted/program_name.h"
 #include "profile/estimate.h"
+#include "profile/process_images.h"
 #include "report/report_json_stack.h"
 
 #include <inttypes.h>
@@ -265,40 +266,63 @@ static void write_head(struct json_writer *w, const struct profile *p,
 	json_write_newline(w);
 }
 
-static void write_processes(struct json_writer *w, const struct profile *p)
+/* What a process and each program that it was have in common. */
+static void write_process(struct json_writer *w, const struct profile *p,
+			  const struct profile_process *q)
+{
+	char name[PROGRAM_NAME];
+	write_command(w, q->argv, q->argc, q->exe);
+	json_write_key_string(w, "name", program_name(name, q->exe, q->argc ? q->argv[0] : NULL));
+	json_write_key_string(w, "exe", q->exe);
+	if (strcmp(p->format, "heft") == 0) {
+		json_write_key_uint(w, "start_ns", q->start_ns);
+		json_write_key_uint(w, "end_ns", q->end_ns);
+		json_write_key_string(w, "end", end_name(q->end));
+		json_write_key_int(w, "exit_status", q->exit_status);
+		json_write_key_int(w, "signal", q->signal);
+	}
+	write_totals(w, &q->totals, p->has, p->errors ? &q->errors : NULL);
+}
+
+/* One that called exec is one process; "images" are the programs that it was. */
+static void write_processes(struct json_writer *w, const struct profile *p,
+			    const struct process_images *x)
 {
 	json_write_key(w, "processes");
 	json_write_array(w);
 	for (uint32_t i = 0; i < p->process_count; i++) {
-		const struct profile_process *q = &p->processes[i];
+		if (x->first[i] != i)
+			continue;
+		struct profile_process whole = process_of_images(x, p, i);
 		json_write_object(w);
-		json_write_key_int(w, "pid", q->pid);
-		json_write_key_int(w, "ppid", q->ppid);
-		write_command(w, q->argv, q->argc, q->exe);
-		char name[PROGRAM_NAME];
-		json_write_key_string(w, "name",
-				      program_name(name, q->exe, q->argc ? q->argv[0] : NULL));
-		json_write_key_string(w, "exe", q->exe);
-		if (strcmp(p->format, "heft") == 0) {
-			json_write_key_uint(w, "start_ns", q->start_ns);
-			json_write_key_uint(w, "end_ns", q->end_ns);
-			json_write_key_string(w, "end", end_name(q->end));
-			json_write_key_int(w, "exit_status", q->exit_status);
-			json_write_key_int(w, "signal", q->signal);
+		json_write_key_int(w, "pid", whole.pid);
+		json_write_key_int(w, "ppid", whole.ppid);
+		write_process(w, p, &whole);
+		if (x->next[i] != PROFILE_NONE) {
+			json_write_key(w, "images");
+			json_write_array(w);
+			for (uint32_t k = i; k != PROFILE_NONE; k = x->next[k]) {
+				json_write_object(w);
+				write_process(w, p, &p->processes[k]);
+				json_write_object_end(w);
+			}
+			json_write_array_end(w);
 		}
-		write_totals(w, &q->totals, p->has, p->errors ? &q->errors : NULL);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}
 	json_write_array_end(w);
 }
 
-static void write_threads(struct json_writer *w, const struct profile *p)
+static void write_threads(struct json_writer *w, const struct profile *p,
+			  const struct process_images *x)
 {
 	json_write_key(w, "threads");
 	json_write_array(w);
 	for (uint32_t i = 0; i < p->thread_count; i++) {
-		const struct profile_thread *t = &p->threads[i];
+		if (x->first_thread[i] != i)
+			continue;
+		struct profile_thread whole = thread_of_images(x, p, i), *t = &whole;
 		json_write_object(w);
 		json_write_key_int(w, "pid", t->pid);
 		json_write_key_int(w, "tid", t->tid);
@@ -463,8 +487,14 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 {
 	struct json_writer w;
 	struct json_stacks stacks;
+	struct process_images images;
 	uint32_t *order = profile_sorted_sites(p, o->sort);
-	if (!order || json_stacks_init(&stacks, p, o->full, o->compact) < 0) {
+	if (!order || process_images_init(&images, p) < 0) {
+		free(order);
+		return HEFT_ENOMEM;
+	}
+	if (json_stacks_init(&stacks, p, o->full, o->compact) < 0) {
+		process_images_fini(&images);
 		free(order);
 		return HEFT_ENOMEM;
 	}
@@ -479,8 +509,8 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 		write_site(&w, &stacks, &p->sites[order[i]], o);
 	json_write_array_end(&w);
 	json_stacks_write_table(&stacks, &w);
-	write_processes(&w, p);
-	write_threads(&w, p);
+	write_processes(&w, p, &images);
+	write_threads(&w, p, &images);
 	if (o->threads)
 		write_handovers(&w, p);
 	if (o->sizes)
@@ -491,6 +521,7 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	json_write_object_end(&w);
 	json_write_newline(&w);
 	json_stacks_fini(&stacks);
+	process_images_fini(&images);
 	free(order);
 	return 0;
 }

@@ -126,7 +126,7 @@ def test_more_killed_children_than_a_process_can_note(record, in_turn):
 def test_an_image_ends_where_the_next_begins(record, in_turn):
     """Each child has 1 MiB, becomes another program, and has 1 MiB again."""
     _, rep = record([in_turn, "exec-first", 60])
-    assert len(rep["processes"]) == 121
+    assert len(rep.images()) == 121 and len(rep["processes"]) == 61
     assert rep["totals"]["peak_bytes"] == MIB
     assert rep["totals"]["left_bytes"] == 120 * MIB
 
@@ -135,7 +135,7 @@ def test_no_image_is_lost_where_it_ends_at_once(record, in_turn):
     """What the command becomes may be over before the recorder has looked twice."""
     for _ in range(25):
         _, rep = record(["env", in_turn, "hold", "0"])
-        assert [p["end"] for p in rep["processes"]] == ["exec", "exit"]
+        assert [p["end"] for p in rep.images()] == ["exec", "exit"]
         assert not [n for n in rep["notes"] if n["kind"] == "warning"]
 
 
@@ -173,7 +173,7 @@ def reference(compiled, tmp_path_factory):
             said = subprocess.run([adder, logs], capture_output=True, check=True).stdout.split()
         finally:
             shutil.rmtree(logs)
-        env = rep["processes"][0]["totals"]["left_bytes"]  # "env" itself is in no log
+        env = rep.images()[0]["totals"]["left_bytes"]  # "env" itself is in no log
         return rep, int(said[0]), int(said[1]) + env, *map(int, said[2:])
 
     return measure
@@ -260,18 +260,18 @@ def test_an_exec_is_no_second_heap(record, in_turn):
     """env and what it becomes are one process: what env left is not live at the end."""
     _, rep = record(["env", in_turn, "hold", "3"])
     t = rep["totals"]
-    assert [p["end"] for p in rep["processes"]] == ["exec", "exit"]
+    assert [p["end"] for p in rep.images()] == ["exec", "exit"]
     assert t["live_bytes"] == t["peak_bytes"] == 3 * MIB
-    assert t["left_bytes"] == 3 * MIB + rep["processes"][0]["totals"]["left_bytes"] > 3 * MIB
+    assert t["left_bytes"] == 3 * MIB + rep.images()[0]["totals"]["left_bytes"] > 3 * MIB
 
 
 def test_at_the_end_of_the_run_only_the_last_process_is_there(record, in_turn, tmp_path):
     _, rep = record(["sh", "-c", f"{in_turn} hold 4; {in_turn} hold 2; true"])
     last = report(rep.path, "--at", "100%")["totals"]
-    shell = rep["processes"][0]["totals"]
+    shell = rep.images()[0]["totals"]
     assert last["live_bytes"] == rep["totals"]["live_bytes"] == shell["left_bytes"] < MIB
     assert rep["totals"]["left_bytes"] == 6 * MIB + shell["left_bytes"]
-    for process in rep["processes"][1:]:
+    for process in rep.images()[1:]:
         alone = report(rep.path, "--pid", str(process["pid"]))["totals"]
         assert alone["live_bytes"] == alone["left_bytes"] == process["totals"]["left_bytes"]
 
@@ -320,10 +320,11 @@ def test_a_cut_recording_of_several(record, in_turn, tmp_path):
 def test_peak_rss_is_of_the_process_that_has_it(record, in_turn, command):
     """Neither of a parent, whose account contains its children's, nor of what was before exec."""
     _, rep = record(shlex.split(command.replace("{}", str(in_turn))))
-    holder = max((p for p in rep["processes"]), key=lambda p: p["totals"]["peak_bytes"])
+    images = rep.images()
+    holder = max(images, key=lambda p: p["totals"]["peak_bytes"])
     rss = holder["totals"]["peak_rss_bytes"]
     assert 60 * MIB < rss < 66 * MIB
-    for p in rep["processes"]:
+    for p in images:
         if p is not holder:
             assert (p["totals"]["peak_rss_bytes"] or 0) < 25 * MIB, p["command"]
     # all at one instant: the holder, and those that wait for it
@@ -351,9 +352,9 @@ def test_a_small_child_of_a_large_parent(record):
     """A spawned child begins with its parent's account: that is not its own."""
     program = "import subprocess; x = b'x' * (50 << 20); subprocess.run(['/bin/true'])"
     _, rep = record(["/usr/bin/python3", "-c", program])
-    true = rep["processes"][-1]
+    true = rep.images()[-1]
     assert true["command"] == ["/bin/true"] and (true["totals"]["peak_rss_bytes"] or 0) < 10 * MIB
-    assert rep["processes"][0]["totals"]["peak_rss_bytes"] > 50 * MIB
+    assert rep.images()[0]["totals"]["peak_rss_bytes"] > 50 * MIB
 
 
 def test_resident_memory_of_the_dead_is_not_in_the_sum(record):
@@ -424,5 +425,5 @@ def test_processes_that_know_themselves_by_another_number(record):
         pytest.skip("no pid namespaces here")
     done, rep = record([*unshare, "sh", "-c", "/bin/ls / >/dev/null; exit 3"])
     assert done.returncode == 3
-    assert {p["command"][0] for p in rep["processes"]} == {"unshare", "sh", "/bin/ls"}
-    assert all(p["end"] in ("exit", "exec", "unknown") for p in rep["processes"])
+    assert {p["command"][0] for p in rep.images()} == {"unshare", "sh", "/bin/ls"}
+    assert all(p["end"] in ("exit", "exec", "unknown") for p in rep.images())
