@@ -264,21 +264,23 @@ static bool is_stranger(const struct process *p)
 	return *p->facts.exe && strcmp(exe, p->facts.exe) != 0;
 }
 
-void process_find(struct process *p)
+void process_find(struct process *p, pid_t parent_here)
 {
 	int32_t parent = status_number(p->pid, "\nPPid:");
-	/* The first of a namespace has no parent that it knows, and neither has the machine's first. */
-	if (parent < 0 || (parent == p->facts.ppid && parent))
+	/* Numbers alone prove little: process 2 of a namespace, a child of its first, has the numbers of
+	 * a stranger here. A parent whose number here is known does. */
+	if (parent < 0 || (parent && parent == parent_here))
 		return;
 	const struct stat file = {.st_dev = p->file_device, .st_ino = p->file_inode};
 	pid_t owner = owner_of_file(&file, p->pid);
 	if (owner == p->pid)
-		return; /* its parent has ended meanwhile */
+		return;
 	/* A child of it may have the file mapped, which has not made its own yet. */
 	if (owner && status_number(owner, "\nNSpid:") != p->pid)
 		owner = 0;
-	if (!owner && !is_stranger(p))
-		return; /* not ours to see */
+	/* Who has it mapped is not ours to see if that process is another user's. */
+	if (!owner && !owner_is_readable(p->pid) && !is_stranger(p))
+		return;
 	if (p->pidfd >= 0)
 		close(p->pidfd);
 	p->pidfd = owner ? (int)syscall(SYS_pidfd_open, owner, 0) : -1;

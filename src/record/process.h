@@ -194,9 +194,10 @@ void process_end_words(const struct trace_process *facts, char *text, size_t siz
 void process_ended_with(struct process *p, int status, uint64_t end_ns);
 /* The same where no status is known. */
 void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns);
-/* Finds out whether `pid` is its number here too; if it is not, which one is. Costs a look at every
- * process only where its parent is not the one that it knows. */
-void process_find(struct process *p);
+/* Finds out whether `pid` is its number here too; if it is not, which one is. parent_here is its parent's
+ * number here, as far as that is known, else 0. Costs a look at what it has mapped where its parent is not
+ * that one, and a look at every process where it has not mapped its own file. */
+void process_find(struct process *p, pid_t parent_here);
 /* When it said that it leaves, by exit or exec; 0: it did not, or what it said makes no sense. */
 uint64_t process_leaving_tsc(const struct process *p);
 /* Begins to watch the resident memory of a running process. */

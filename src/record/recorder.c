@@ -79,6 +79,7 @@ static void add_process(struct recorder *r, struct process *p)
 		process_free(p);
 		return;
 	}
+	pid_t parent_here = p->facts.ppid == getpid() ? getpid() : 0;
 	p->first_tsc = p->start_tsc;
 	/* The same pid again: the image before has been replaced by exec. */
 	for (uint32_t i = 0; i < r->set->count; i++) {
@@ -92,13 +93,14 @@ static void add_process(struct recorder *r, struct process *p)
 		if (q->pid == p->facts.ppid) {
 			q->has_children = true;
 			q->children_seen += p->child;
+			parent_here = q->seen_pid;
 		}
 	}
 	if (!keep_known(r, p)) {
 		process_free(p);
 		return;
 	}
-	process_find(p);
+	process_find(p, parent_here);
 	p->direct = p->pid == r->child;
 	r->direct_found |= p->direct;
 	if (p->direct) /* it may have gone into a cgroup of its own before it called exec */

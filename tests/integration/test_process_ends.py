@@ -427,3 +427,21 @@ def test_processes_that_know_themselves_by_another_number(record):
     assert done.returncode == 3
     assert {p["command"][0] for p in rep.images()} == {"unshare", "sh", "/bin/ls"}
     assert all(p["end"] in ("exit", "exec", "unknown") for p in rep.images())
+
+
+@pytest.mark.parametrize("first", ["exec", ""])
+def test_strangers_with_the_same_numbers(tmp_path, first):
+    """In a container process 2 is a child of 1, and so it is in a namespace that a program makes there:
+    a shell that runs on must not be taken for a subshell of the program that has ended; nor heft, if it
+    is the first of the container, for the first of that namespace."""
+    unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    if run([*unshare, "true"]).returncode:
+        pytest.skip("no pid namespaces here")
+    path = tmp_path / "strangers.heft"
+    script = f"sh -c 'while :; do sleep 1; done' & {first} \"$@\""
+    done = run([*unshare, "sh", "-c", script, "sh", HEFT, "run", "-q", "-o", path, "--", *unshare,
+                "sh", "-c", "(:); (:); /bin/ls / >/dev/null; exit 3"])
+    assert done.returncode == 3
+    rep = report(path)
+    assert {"sh", "/bin/ls"} <= {p["command"][0] for p in rep["processes"]}
+    assert all(p["end"] in ("exit", "unknown") for p in rep["processes"])
