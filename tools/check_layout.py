@@ -53,7 +53,7 @@ INTERPOSED = {
     "posix_spawn", "posix_spawnp", "fork", "vfork", "_Fork", "clone", "system", "popen",
     "dlopen", "dlmopen", "dlclose", "pthread_create", "pthread_exit", "pthread_setname_np", "prctl",
     "close", "close_range", "closefrom", "_exit", "_Exit", "quick_exit", "wait", "waitpid", "wait3",
-    "wait4", "waitid",
+    "wait4", "waitid", "system", "popen", "pclose",
     "__gmon_start__",  # called by the start-up code of every library: see src/capture/redirect.c
 }
 # C++ new and delete, where they are hooked.

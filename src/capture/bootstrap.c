@@ -213,6 +213,7 @@ void heft_resolve_next(void)
 	own_malloc = heft_redirect_init((void *)next.malloc, in_libc);
 	heft_follow_init();
 	heft_ends_init();
+	heft_commands_init();
 	if (next.malloc && next.calloc && next.realloc && next.free)
 		heft_next = next;
 	errno = saved;
@@ -437,6 +438,12 @@ static int open_file(struct heft_process *p)
 	if (!heft_session_dir[0] || (forked && !heft_follow))
 		return -1;
 	char path[600], *end = path + sizeof path - 1;
+	if (forked && heft_mapped) { /* its parent's, until its own takes the place */
+		heft_see_siblings(heft_mapped);
+		heft_add_sibling(heft_mapped, pid);
+		if (sample_bytes)
+			inherit_switch(heft_mapped);
+	}
 	uint64_t now = arch_stamp();
 	char *to = append(path, end, heft_session_dir);
 	to = append(to, end, "/");
@@ -444,8 +451,6 @@ static int open_file(struct heft_process *p)
 	to = append(to, end, ".");
 	to = append_hex(to, end, now);
 	*to = 0;
-	if (forked && sample_bytes && heft_mapped)
-		inherit_switch(heft_mapped);
 	int rc, fd = make_file(path);
 	rc = fd;
 	if (fd >= 0) {

@@ -5,7 +5,8 @@
  * with many short children would seem to have had all of them at once. So the
  * end gets a place in the order of events: a process that leaves (exit, _exit,
  * exec) notes when, and one that waits for a child notes when that was known to
- * be over, which is all there is to know of a child that was killed.
+ * be over, which is all there is to know of a child that was killed. Children that
+ * are waited for in other ways: commands.c, siblings.c.
  *
  * Nothing here takes a lock, or makes a system call that the program does not
  * make itself: a sandbox may end a program for getpid. All of these functions may be
@@ -36,35 +37,41 @@ void heft_ends_init(void)
 	next_quick_exit = (__typeof__(next_quick_exit))heft_next_symbol("quick_exit");
 }
 
-/* The header of this process's own file, or of a vfork child's parent; NULL: there is none. */
-static struct wire_header *own_header(void)
+struct wire_header *heft_own_header(void)
 {
 	struct heft_process *p = heft_process; /* a fork wipes it */
 	return p && atomic_load(&p->phase) == HEFT_OPEN ? p->session.header : NULL;
 }
 
-void heft_leaves(int pid)
+static void exits(void)
 {
-	struct wire_header *h = own_header();
-	if (h && (!pid || h->pid == pid))
-		atomic_store(&h->leaving_tsc, arch_stamp());
+	struct wire_header *h = heft_own_header();
+	if (h)
+		atomic_store(&h->exit_tsc, arch_stamp());
+}
+
+void heft_execs(int pid)
+{
+	struct wire_header *h = heft_own_header();
+	if (h && h->pid == pid)
+		atomic_store(&h->exec_tsc, arch_stamp());
 }
 
 void heft_stays(int pid)
 {
-	struct wire_header *h = own_header();
+	struct wire_header *h = heft_own_header();
 	if (h && h->pid == pid)
-		atomic_store(&h->leaving_tsc, 0);
+		atomic_store(&h->exec_tsc, 0); /* another thread's exit stands */
 }
 
 static __attribute__((destructor)) void at_end(void)
 {
-	heft_leaves(0);
+	exits();
 }
 
 static __attribute__((noreturn)) void leave_now(int status)
 {
-	heft_leaves(0);
+	exits();
 	if (next__exit)
 		next__exit(status);
 	for (;;)
@@ -83,22 +90,38 @@ EXPORT __attribute__((noreturn)) void _Exit(int status)
 
 EXPORT __attribute__((noreturn)) void quick_exit(int status)
 {
-	heft_leaves(0); /* its handlers run after this: what they record moves the end */
+	exits(); /* its handlers run after this: what they record moves the end */
 	if (next_quick_exit)
 		next_quick_exit(status);
 	leave_now(status);
 }
 
-static void reaped(pid_t pid, uint32_t maxrss_kib)
+static uint32_t span(uint64_t cycles)
 {
-	struct wire_header *h = own_header();
-	if (!h)
-		return;
+	cycles = (cycles >> WIRE_SINCE_SHIFT) + 1;
+	return cycles < UINT32_MAX ? (uint32_t)cycles : UINT32_MAX;
+}
+
+void heft_reaped(struct wire_header *h, int pid, uint32_t maxrss_kib, uint64_t since_tsc)
+{
+	uint64_t now = arch_stamp();
+	for (uint32_t i = 0; i < WIRE_UNREAPED && pid; i++) {
+		int32_t listed = pid;
+		atomic_compare_exchange_strong(&h->unreaped[i], &listed, 0);
+	}
 	uint32_t number = atomic_fetch_add(&h->reap_count, 1);
 	struct wire_reap *r = &h->reaps[number % WIRE_REAPS];
 	atomic_store(&r->maxrss_kib, maxrss_kib);
-	atomic_store(&r->tsc, arch_stamp());
+	atomic_store(&r->since, pid ? 0 : span(now - since_tsc));
+	atomic_store(&r->tsc, now);
 	atomic_store(&r->pid_number, (uint64_t)(number + 1u) << 32 | (uint32_t)pid);
+}
+
+static void reaped(pid_t pid, uint32_t maxrss_kib)
+{
+	struct wire_header *h = heft_own_header();
+	if (h)
+		heft_reaped(h, pid, maxrss_kib, 0);
 }
 
 /* For calls that come before the functions behind ours have been looked up. */

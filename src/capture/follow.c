@@ -7,6 +7,8 @@
  * environment is touched. Each exec leaves a note in the log, so that the
  * outside can say which program did not come (static, setuid, no access).
  *
+ * Where a process is made, the dead among its siblings are noted, too (siblings.c).
+ *
  * All of it works in a vfork child: memory is the stack's, no lock is taken,
  * and the functions to call were looked up at start. */
 #include "capture/inside.h"
@@ -143,8 +145,13 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 static void about_to_exec(const char *path)
 {
 	int pid = sys_getpid();
+	struct wire_header *h = heft_own_header();
 	note(WIRE_LOG_EXEC, pid, path);
-	heft_leaves(pid);
+	heft_execs(pid);
+	if (h && h->pid != pid) { /* a vfork child: its file comes with the next image */
+		heft_see_siblings(h);
+		heft_add_sibling(h, pid);
+	}
 }
 
 static int failed(int rc)
@@ -264,12 +271,19 @@ static int spawn(spawn_fn *next, pid_t *pid, const char *path,
 	WITH_OURS(env)
 	if (!next)
 		return ENOSYS;
+	struct wire_header *h = heft_own_header();
+	int before = errno;
+	if (h)
+		heft_see_siblings(h);
+	errno = before;
 	int rc = next(&child, path, actions, attributes, argv, env);
 	if (pid && !rc)
 		*pid = child;
 	if (!rc) {
 		int saved = errno;
 		note(WIRE_LOG_EXEC, child, path);
+		if (h)
+			heft_add_sibling(h, child);
 		errno = saved;
 	}
 	return rc;

@@ -308,10 +308,17 @@ HIDDEN void heft_follow_init(void);
 /* ---- ends.c: when processes end */
 
 HIDDEN void heft_ends_init(void);
-/* This process is about to end, or to become another program; and: it is not, exec failed. pid: whose
- * call it is, 0: not known (a vfork child's is then taken for its parent's). */
-HIDDEN void heft_leaves(int pid);
+HIDDEN void heft_commands_init(void);
+/* The header of this process's own file, or of a vfork child's parent; NULL: there is none. */
+HIDDEN struct wire_header *heft_own_header(void);
+/* The process `pid` is about to become another program; and: it is not, exec failed. */
+HIDDEN void heft_execs(int pid);
 HIDDEN void heft_stays(int pid);
+/* A child is known to be over, by now; pid 0: one that began after since_tsc. */
+HIDDEN void heft_reaped(struct wire_header *h, int pid, uint32_t maxrss_kib, uint64_t since_tsc);
+/* siblings.c: before a child of `parent` does anything; and: it is one from now on. */
+HIDDEN void heft_see_siblings(struct wire_header *parent);
+HIDDEN void heft_add_sibling(struct wire_header *parent, int32_t pid);
 /* So much more, or less, memory is heft's own: the outside does not take it for the program's. */
 static inline void heft_own_memory(int64_t bytes)
 {

@@ -74,7 +74,7 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 
 static void say(const char *text)
 {
-	fprintf(stderr, "heft agent: %s\n", text);
+	cli_putf(stderr, "heft agent: %s\n", text);
 }
 
 /* Where the environment says, or NULL. */
@@ -167,7 +167,7 @@ static int begin_to_serve(void *ctx, struct heft_error *err)
 	if (rc || a->quiet)
 		return rc;
 	live_server_url(&a->server, url, sizeof url);
-	fprintf(stderr, "heft agent: serving %s for programs with HEFT_DIR=%s\n", url, a->o.dir);
+	cli_putf(stderr, "heft agent: serving %s for programs with HEFT_DIR=%s\n", url, a->o.dir);
 	return 0;
 }
 

@@ -28,6 +28,7 @@ struct check {
 	char **argv;
 	int argc; /* of the command; 0: a recording is given */
 	bool update, force, verbose;
+	bool ignore_unseen; /* what was recorded is judged, even if it is the smaller part */
 	bool first;        /* there is no budget yet */
 	uint64_t headroom; /* percent */
 
@@ -78,6 +79,9 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		return 0;
 	case CLI_OPT_VERBOSE:
 		c->verbose = true;
+		return 0;
+	case CLI_OPT_IGNORE_UNSEEN:
+		c->ignore_unseen = true;
 		return 0;
 	default:
 		return cli_selection_set(&c->selection, c->verb, option, value);
@@ -177,7 +181,7 @@ static int update_budget(struct check *c, const struct report_budget *r, FILE *o
 
 static void say(const char *text)
 {
-	fprintf(stderr, "heft: %s\n", text);
+	cli_putf(stderr, "heft: %s\n", text);
 }
 
 /* A place for the recording, as a pattern for the recorder: % is written twice. */
@@ -272,13 +276,18 @@ static void clean_up(struct check *c)
 
 /* ---- all together */
 
+static bool asks_for_findings(const struct budget *b)
+{
+	bool asked = false;
+	for (uint32_t i = 0; i < b->count; i++)
+		asked = asked || !b->rules[i].measure;
+	return asked;
+}
+
 /* What the report would find, if a rule asks. */
 static int diagnose(struct check *c)
 {
-	bool asked = false;
-	for (uint32_t i = 0; i < c->budget->count; i++)
-		asked = asked || !c->budget->rules[i].measure;
-	if (!asked)
+	if (!asks_for_findings(c->budget))
 		return 0;
 	int rc = findings_new(&c->found, c->profile);
 	if (rc < 0)
@@ -295,6 +304,15 @@ static int diagnose(struct check *c)
 	return 0;
 }
 
+/* Limits of what was recorded would hold whatever the rest does. */
+static int refuse_blind_update(const struct check *c, struct heft_error *err)
+{
+	return heft_fail(err, HEFT_EREFUSED,
+			 "no budget can be made of this: %.*s\n"
+			 "--ignore-unseen makes one of what was recorded all the same",
+			 (int)strcspn(c->profile->unseen, "\n"), c->profile->unseen);
+}
+
 static int check(struct check *c, int *status, struct heft_error *err)
 {
 	int rc = load_budget(c, err);
@@ -305,6 +323,7 @@ static int check(struct check *c, int *status, struct heft_error *err)
 	if (c->selection.moment == CLI_AT_TIME &&
 	    c->selection.part.to_ns == c->selection.duration_ns) /* what the program left */
 		c->selection.part.has_window = false;
+	c->selection.part.judge_events = rc == 0 && asks_for_findings(c->budget) ? UINT64_MAX : 0;
 	if (rc == 0)
 		rc = import_profile(&c->profile, c->recording, &c->selection.part, err);
 	if (rc == 0)
@@ -313,6 +332,10 @@ static int check(struct check *c, int *status, struct heft_error *err)
 		rc = budget_refuse(c->budget, c->profile, err);
 	if (rc < 0)
 		return rc;
+	if (c->ignore_unseen)
+		c->profile->unseen = NULL; /* the warning stays: it is a note too */
+	if (c->update && c->profile->unseen)
+		return refuse_blind_update(c, err);
 	c->results = calloc(c->budget->count, sizeof *c->results);
 	rc = c->results ? diagnose(c) : HEFT_ENOMEM;
 	if (rc == 0)

@@ -72,6 +72,7 @@ enum cli_option_id {
 	CLI_OPT_OUTPUT_DIR,
 	CLI_OPT_KEEP,
 	CLI_OPT_COMPACT,
+	CLI_OPT_IGNORE_UNSEEN,
 };
 
 enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=value */ };
@@ -130,6 +131,10 @@ int cli_words_after_dashes(int argc, char **argv);
 int cli_usage_error(const struct cli_verb *verb, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* "heft: ..." on stderr. */
+/* A text with names that a user or a program chose: control characters and the like are shown as \xNN,
+ * lines stay. Whatever heft prints on a terminal goes through here or through name_words.h. */
+void cli_put(FILE *out, const char *text);
+void cli_putf(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a hosted error the same way, its second line (the way out) included. */
 void cli_print_error(const struct heft_error *err);

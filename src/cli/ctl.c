@@ -94,9 +94,9 @@ static void show(const struct process *p, const char *path)
 		snprintf(cost, sizeof cost, "%.2g %% of its CPU time", 100 * share);
 	describe_reader(p, reader, sizeof reader);
 	char program[4096 + PROGRAM_NAME];
-	printf("process %d (%s)\n", p->pid,
-	       program_words(program, sizeof program, p->facts.exe,
-			     p->facts.argc ? p->facts.argv[0] : NULL));
+	cli_putf(stdout, "process %d (%s)\n", p->pid,
+		 program_words(program, sizeof program, p->facts.exe,
+			       p->facts.argc ? p->facts.argv[0] : NULL));
 	printf("  sampling      %s\n", atomic_load(&s->on) ? "on" : "off");
 	printf("  rate          one sample each %s%s\n", rate,
 	       atomic_load(&s->automatic) ? ", follows a budget of 0.5 % of CPU" : "");
@@ -104,8 +104,8 @@ static void show(const struct process *p, const char *path)
 	printf("  live          %s in %.0f blocks (estimate)\n", live, sums.live_objects);
 	printf("  allocated     %s in %.0f blocks (estimate)\n", all, sums.allocated_objects);
 	printf("  cost          %s\n", cost);
-	printf("  session file  %s\n", path);
-	printf("  held by       %s\n", reader);
+	cli_putf(stdout, "  session file  %s\n", path);
+	cli_putf(stdout, "  held by       %s\n", reader);
 }
 
 static int failed(const struct heft_error *err)

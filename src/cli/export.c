@@ -45,6 +45,11 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 	report.sort = o->measure;
 	if (p->window_from_ns || p->window_to_ns != p->duration_ns)
 		report.span = p->window_from_ns == p->window_to_ns ? REPORT_INSTANT : REPORT_WINDOW;
+	if (o->moment) {
+		report.span = REPORT_INSTANT;
+		report.sort = MEASURE_LIVE_BYTES;
+		report.from_ns = report.to_ns = o->moment_ns;
+	}
 	if (report.span == REPORT_WHOLE && !p->selection && !o->focus && !o->ignore)
 		rc = findings_new(&findings, p);
 	report.findings = findings;
@@ -205,6 +210,10 @@ static int check_usage(struct export_command *c)
 		return cli_usage_error(c->verb, "html is of the whole recording: the page selects");
 	if (!s->at_text)
 		return CLI_GO_ON;
+	if (strcmp(c->exporter->name, "massif") == 0)
+		return cli_usage_error(c->verb, "massif is the course of a run, not a moment of it: "
+						"--at is for the other formats, --from and --to "
+						"select a part");
 	if (s->at_text && cli_selection_has_window(s))
 		return cli_usage_error(c->verb, "an instant (--at) or a part of the run "
 						"(--from, --to), not both");
@@ -227,10 +236,14 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 	if (s->moment == CLI_AT_TIME && s->part.to_ns == s->duration_ns)
 		s->part.has_window = false;
 	/* A measure of its own: what is live stays what it is. */
-	if (s->moment == CLI_AT_PEAK)
+	if (s->moment == CLI_AT_PEAK && c->exporter != &json_exporter)
 		s->at_text = NULL;
 	if (rc == 0)
 		rc = import_profile(p, path, &s->part, err);
+	c->options.moment = s->moment != CLI_AT_UNSAID && s->moment != CLI_AT_TIME;
+	if (rc == 0)
+		c->options.moment_ns = s->moment == CLI_AT_PEAK ? (*p)->totals.peak_time_ns
+								: (*p)->duration_ns;
 	if (rc == 0 && !c->exporter->labels && !(*p)->by_process)
 		profile_drop_labels(*p);
 	if (rc == 0)
@@ -315,6 +328,7 @@ static int export_profile(struct export_command *c, const char *path, struct hef
 	struct profile *p = NULL;
 	bool raw_json = c->exporter == &json_exporter && c->options.raw;
 	c->selection.part.process_totals = c->exporter == &json_exporter;
+	c->selection.part.judge_events = c->exporter == &json_exporter ? UINT64_MAX : 0;
 	c->selection.part.by_process = draws_a_tree(c->exporter) && !c->selection.no_roots;
 	c->selection.part.apart = c->exporter->stacks == EXPORT_APART || raw_json;
 	c->selection.part.calls = c->exporter->stacks == EXPORT_CALLS;
@@ -358,6 +372,6 @@ int cmd_export(int argc, char **argv)
 	if (rc < 0)
 		return cli_failed(&err, rc);
 	if (!c.selection.quiet && strcmp(c.output, "-") != 0)
-		fprintf(stderr, "heft: wrote %s\n", c.output);
+		cli_putf(stderr, "heft: wrote %s\n", c.output);
 	return CLI_SUCCESS;
 }

@@ -10,7 +10,7 @@
 
 static void say(const char *text)
 {
-	fprintf(stderr, "heft: %s\n", text);
+	cli_putf(stderr, "heft: %s\n", text);
 }
 
 int live_server_init(struct live_server *s, const char *listen, const char *token_file,

@@ -6,7 +6,10 @@
  * argv[*first..argc) are exactly the operands, in order, and no element of argv was lost. */
 #include "cli/cli.h"
 
+#include "hosted/name_words.h"
+
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_WORD 32
@@ -46,6 +49,35 @@ size_t cli_too_far(size_t length)
 	return length < 6 ? 2 : 3;
 }
 
+void cli_put(FILE *out, const char *text)
+{
+	char glyph[WORDS_GLYPH];
+	for (const char *at = text; *at;) {
+		if (*at == '\n') { /* messages have lines of their own */
+			putc(*at++, out);
+			continue;
+		}
+		fwrite(glyph, 1, words_glyph(&at, glyph), out);
+	}
+}
+
+static void put_formatted(FILE *out, const char *fmt, va_list ap)
+{
+	char *text = NULL;
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	cli_put(out, text ? text : "out of memory");
+	free(text);
+}
+
+void cli_putf(FILE *out, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	put_formatted(out, fmt, ap);
+	va_end(ap);
+}
+
 void cli_error(const char *fmt, ...)
 {
 	va_list ap;
@@ -53,7 +85,7 @@ void cli_error(const char *fmt, ...)
 	fflush(stdout);
 	fputs("heft: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	put_formatted(stderr, fmt, ap);
 	va_end(ap);
 	fputc('\n', stderr);
 }
@@ -71,7 +103,7 @@ void cli_print_error(const struct heft_error *err)
 	for (const char *line = way_out + 1; *line;) {
 		size_t length = strcspn(line, "\n");
 
-		fprintf(stderr, "      %.*s\n", (int)length, line);
+		cli_putf(stderr, "      %.*s\n", (int)length, line);
 		line += length + (line[length] == '\n');
 	}
 }
@@ -97,7 +129,7 @@ int cli_usage_error(const struct cli_verb *verb, const char *fmt, ...)
 	fflush(stdout);
 	fprintf(stderr, "heft%s%s: ", verb ? " " : "", verb ? verb->name : "");
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	put_formatted(stderr, fmt, ap);
 	va_end(ap);
 	if (verb)
 		fprintf(stderr, "\nusage: heft %s %s\n       'heft help %s' says more\n", verb->name,

@@ -2,6 +2,8 @@
  * loading takes longer than a second: most reports never show it. */
 #include "cli/progress.h"
 
+#include "hosted/name_words.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -25,8 +27,9 @@ static void show(void *ctx, const char *module, size_t done, size_t total)
 	const char *slash = strrchr(module, '/');
 	p->shown = true;
 	p->shown_ms = now;
-	fprintf(stderr, "\r\033[Kheft: reading symbols: %.60s, %zu %%", slash ? slash + 1 : module,
-		total ? done * 100 / total : 0);
+	fputs("\r\033[Kheft: reading symbols: ", stderr);
+	words_print_fit(stderr, slash ? slash + 1 : module, 60);
+	fprintf(stderr, ", %zu %%", total ? done * 100 / total : 0);
 	fflush(stderr);
 }
 

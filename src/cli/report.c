@@ -144,8 +144,8 @@ static void choose_span(struct report_command *c)
 		return;
 	bool instant = part->from_ns == part->to_ns;
 	c->options.span = instant ? REPORT_INSTANT : REPORT_WINDOW;
-	c->options.from_ns = part->from_ns;
-	c->options.to_ns = part->to_ns;
+	c->options.from_ns = part->from_ns - c->selection.start_ns;
+	c->options.to_ns = part->to_ns - c->selection.start_ns;
 	/* The last moment is the end, when everything not freed is live, although the program was
 	 * gone a little before. */
 	if (instant && part->to_ns == c->selection.duration_ns)
@@ -257,6 +257,7 @@ int cmd_report(int argc, char **argv)
 	c.options.limit = s->has_limit ? s->limit : s->json ? REPORT_ALL : SITES_SHOWN;
 	c.options.processes = s->part.thread ? 0 : s->has_limit ? s->limit : PROCESSES_SHOWN;
 	s->part.process_totals = s->json || c.options.threads;
+	s->part.judge_events = s->json || !c.view ? UINT64_MAX : 0;
 	s->part.calls = s->json;
 	s->part.sizes = c.options.sizes;
 	s->part.by_process = c.view == report_tree && !s->json && !s->no_roots;

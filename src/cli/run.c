@@ -42,6 +42,8 @@ static int set_sample(struct run *r, const char *value)
 	return 0;
 }
 
+enum { SMALLEST_LIMIT = 16 << 10 }; /* --limit-size: tables, and some events */
+
 static int set_limit(struct run *r, const char *value)
 {
 	if (cli_parse_size(value, &r->o.limit_bytes) < 0 || !r->o.limit_bytes)
@@ -92,7 +94,7 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 
 static void say(const char *text)
 {
-	fprintf(stderr, "heft: %s\n", text);
+	cli_putf(stderr, "heft: %s\n", text);
 }
 
 static int refused(const struct heft_error *err, int rc)
@@ -109,6 +111,8 @@ static int refused(const struct heft_error *err, int rc)
  * are merely large. Up to so many stack frames that costs well under 0.1 s; beyond, the summary does
  * without, to be there at once. */
 enum { WHOLE_PROFILE_NODES = 20000 };
+/* To look at each of several processes takes another 0.1 s for so many events. */
+enum { JUDGED_EVENTS = 2000000 };
 
 static int load_for_summary(struct recorder_result *result, struct profile **p, bool *whole,
 			    struct heft_error *err)
@@ -119,7 +123,8 @@ static int load_for_summary(struct recorder_result *result, struct profile **p, 
 	if (rc < 0)
 		return rc;
 	*whole = trace_reader_contents(reader)->node_count <= WHOLE_PROFILE_NODES;
-	const struct profile_selection selection = {.top_only = !*whole};
+	const struct profile_selection selection = {.top_only = !*whole,
+						    .judge_events = JUDGED_EVENTS};
 	rc = profile_from_trace(p, reader, &selection, err);
 	trace_reader_close(reader);
 	return rc;
@@ -256,5 +261,11 @@ int cmd_run(int argc, char **argv)
 		return refused(&err, rc);
 	if (plan.own_malloc_text[0] && !r.quiet)
 		say(plan.own_malloc_text);
+	if (r.o.limit_bytes && r.o.limit_bytes < SMALLEST_LIMIT) {
+		r.o.limit_bytes = SMALLEST_LIMIT;
+		if (!r.quiet)
+			say("--limit-size: no recording is of use with less than 16 KiB: this one may have "
+			    "16 KiB");
+	}
 	return record(&r, &result);
 }

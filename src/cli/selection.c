@@ -103,36 +103,62 @@ bool cli_selection_has_window(const struct cli_selection *s)
 
 static int set_window(struct cli_selection *s, struct heft_error *err)
 {
-	uint64_t duration = s->duration_ns;
+	uint64_t duration = s->duration_ns - s->start_ns;
+	const char *whose = s->part.has_pid ? "process" : "recording";
 	struct profile_selection *part = &s->part;
 	part->from_ns = s->from_text ? cli_time_resolve(&s->from, duration) : 0;
 	part->to_ns = s->to_text ? cli_time_resolve(&s->to, duration) : duration;
 	if (s->moment == CLI_AT_TIME)
 		part->from_ns = part->to_ns = cli_time_resolve(&s->at, duration);
 	if (s->moment == CLI_AT_TIME && part->to_ns > duration)
-		return heft_fail(err, HEFT_EUSAGE,
-				 "--at is after the end of the recording (%.6f s)",
+		return heft_fail(err, HEFT_EUSAGE, "--at is after the end of the %s (%.6f s)", whose,
 				 (double)duration / 1e9);
 	if (part->to_ns > duration)
 		part->to_ns = duration;
 	if (part->from_ns > part->to_ns)
 		return heft_fail(err, HEFT_EUSAGE,
-				 "--from is after --to or after the end of the recording (%.6f s)",
+				 "--from is after --to or after the end of the %s (%.6f s)", whose,
 				 (double)duration / 1e9);
+	part->origin_ns = s->start_ns;
+	part->from_ns += s->start_ns;
+	part->to_ns += s->start_ns;
 	return 0;
+}
+
+/* When the chosen process began and ended: times and shares are of its life. */
+static void set_life(struct cli_selection *s, const struct trace_contents *c)
+{
+	uint64_t start = UINT64_MAX, end = 0;
+	s->start_ns = 0;
+	s->duration_ns = c->duration_ns;
+	for (uint32_t i = 0; i < c->process_count && s->part.has_pid; i++) {
+		const struct trace_process *p = &c->processes[i];
+		uint64_t last = p->end == TRACE_END_RUNNING ? c->duration_ns : p->end_ns;
+		if (p->pid != s->part.pid)
+			continue;
+		start = p->start_ns < start ? p->start_ns : start;
+		end = last > end ? last : end;
+	}
+	end = end < c->duration_ns ? end : c->duration_ns;
+	if (start < end) {
+		s->start_ns = start;
+		s->duration_ns = end;
+	}
 }
 
 int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft_error *err)
 {
 	struct trace_reader *reader = NULL;
+	s->part.own_time = s->part.has_pid;
 	if (s->moment != CLI_AT_TIME && !cli_selection_has_window(s))
 		return 0;
 	s->part.has_window = true;
 	s->duration_ns = UINT64_MAX;
+	s->start_ns = 0;
 	int rc = trace_reader_open(&reader, path, err);
 	if (rc < 0)
 		return rc == HEFT_EFORMAT ? 0 : rc;
-	s->duration_ns = trace_reader_contents(reader)->duration_ns;
+	set_life(s, trace_reader_contents(reader));
 	trace_reader_close(reader);
 	return set_window(s, err);
 }

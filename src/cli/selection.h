@@ -18,6 +18,7 @@ struct cli_selection {
 	struct cli_time from, to, at;
 	enum cli_moment moment; /* of --at; the time is `at` */
 	uint64_t duration_ns; /* of the run, from there on; UINT64_MAX: it has no times */
+	uint64_t start_ns;    /* with --pid: when it began; duration_ns is then when it ended */
 	enum measure_id sort;
 	size_t limit;
 	bool has_sort, has_limit;

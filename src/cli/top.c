@@ -34,6 +34,7 @@
 #include <unistd.h>
 
 enum {
+	JUDGED_EVENTS = 2000000, /* it is read again and again: processes one by one up to so many */
 	ROWS_SHOWN = 20,
 	WIDTH_WITHOUT_TERMINAL = 100,
 	SNAPSHOTS = 10000,
@@ -82,6 +83,10 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		t->command.has_sample = true;
 		t->command.sample = value;
 		return 0;
+	case CLI_OPT_AT:
+		return cli_usage_error(t->verb, "this is a view of now, or of a recording's end: "
+						"heft report --at %s shows another moment",
+				       value);
 	default:
 		return cli_selection_set(&t->selection, t->verb, option, value);
 	}
@@ -202,7 +207,8 @@ static int load(void *ctx, const char *thread, bool again, struct profile **p, s
 {
 	struct top *t = ctx;
 	struct stat facts;
-	const struct profile_selection selection = {.thread = thread};
+	const struct profile_selection selection = {.thread = thread,
+						    .judge_events = JUDGED_EVENTS};
 	int rc = find_recording(t, err);
 	if (rc)
 		return rc;
@@ -418,14 +424,14 @@ static void leave_command(struct top *t, bool detached)
 		return;
 	fputs("heft: ", stderr);
 	if (c->detached) {
-		fprintf(stderr, "process %d goes on and is recorded in %s", (int)t->place.pid,
+		cli_putf(stderr, "process %d goes on and is recorded in %s", (int)t->place.pid,
 			t->place.path);
 		if (kept)
-			fprintf(stderr, "\n      its output goes to %s", c->kept);
+			cli_putf(stderr, "\n      its output goes to %s", c->kept);
 		fprintf(stderr, "\n      heft top %d shows it again\n", (int)t->place.pid);
 		return;
 	}
-	fprintf(stderr, "recorded in %s\n      heft report ", t->place.path);
+	cli_putf(stderr, "recorded in %s\n      heft report ", t->place.path);
 	words_print_shell(stderr, t->place.path);
 	fputs(" says what it found\n", stderr);
 }

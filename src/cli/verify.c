@@ -39,7 +39,7 @@ int cmd_verify(int argc, char **argv)
 	if (rc < 0)
 		return cli_failed(&err, rc);
 	if (!c.quiet) {
-		printf("%s: %" PRIu64 " block%s, %" PRIu64 " event%s, %" PRIu64 " bytes: ",
+		cli_putf(stdout, "%s: %" PRIu64 " block%s, %" PRIu64 " event%s, %" PRIu64 " bytes: ",
 		       argv[first], result.blocks, result.blocks == 1 ? "" : "s", result.events,
 		       result.events == 1 ? "" : "s", result.bytes);
 		if (result.complete)

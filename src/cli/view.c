@@ -6,6 +6,7 @@
  * is the usual one, and success. */
 #include "cli/cli.h"
 
+#include "cli/selection.h"
 #include "cli/view_files.h"
 #include "record/recording_of.h"
 #include "record/snapshot.h"
@@ -27,8 +28,10 @@ enum { USUAL_PORT = 7777, FURTHER_PORTS = 100, MOST_FILES = 64 };
 struct view_command {
 	const struct cli_verb *verb;
 	bool no_open, quiet, has_port;
+	struct cli_selection selection; /* of it only the moment */
 	uint16_t port;
 	char *newest; /* owned: the file that was chosen because none was named */
+	char moment[32]; /* of the page's address: "#at=end", or "" */
 	struct view_recording *recordings[MOST_FILES];
 	uint32_t count;
 };
@@ -51,6 +54,13 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_QUIET:
 		c->quiet = true;
 		return 0;
+	case CLI_OPT_AT:
+		if (strcmp(value, "exit") == 0)
+			return cli_usage_error(c->verb,
+					       "--at exit is no moment of the run: every process has "
+					       "its own end. The page shows in its tables what each "
+					       "left; --at takes peak, end or a time");
+		return cli_selection_set(&c->selection, c->verb, option, value);
 	default:
 		return cli_usage_error(c->verb, "--%s does not work here", option->name);
 	}
@@ -81,6 +91,25 @@ static char *find_newest(void)
 	return name;
 }
 
+/* As the page's address has it: what it shows by itself is the peak. */
+static int choose_moment(struct view_command *c, const char *path, struct heft_error *err)
+{
+	struct cli_selection *s = &c->selection;
+	if (s->moment == CLI_AT_END)
+		snprintf(c->moment, sizeof c->moment, "#at=end");
+	if (s->moment != CLI_AT_TIME)
+		return 0;
+	int rc = cli_selection_resolve(s, path, err);
+	if (rc == 0 && s->duration_ns == UINT64_MAX)
+		return heft_fail(err, HEFT_EREFUSED,
+				 "%s has no times: --at takes peak or end there", path);
+	if (rc == 0 && s->part.to_ns == s->duration_ns) /* the program is gone: what it left */
+		snprintf(c->moment, sizeof c->moment, "#at=end");
+	else if (rc == 0)
+		snprintf(c->moment, sizeof c->moment, "#at=%" PRIu64, s->part.to_ns);
+	return rc;
+}
+
 static int open_one(struct view_command *c, const char *operand, struct heft_error *err)
 {
 	char path[PATH_MAX], id[16], process[32];
@@ -101,8 +130,10 @@ static int open_one(struct view_command *c, const char *operand, struct heft_err
 		name = process;
 	}
 	snprintf(id, sizeof id, "%" PRIu32, c->count + 1);
-	int rc = view_recording_open(&c->recordings[c->count], operand, id, name, &cli_view_loader,
-				     err);
+	int rc = c->count ? 0 : choose_moment(c, operand, err); /* the page opens with the first */
+	if (rc == 0)
+		rc = view_recording_open(&c->recordings[c->count], operand, id, name,
+					 &cli_view_loader, err);
 	if (rc == 0)
 		view_recording_prepare(c->recordings[c->count++]);
 	return rc;
@@ -161,7 +192,7 @@ static int serve(struct view_command *c, const sigset_t *ends, struct heft_error
 {
 	struct routes_view routes;
 	struct http_server *server = NULL;
-	char token[33], url[120];
+	char token[33], url[160];
 	int signal_number;
 	http_make_token(token);
 	routes_view_init(&routes, c->recordings, c->count);
@@ -176,14 +207,14 @@ static int serve(struct view_command *c, const sigset_t *ends, struct heft_error
 	int rc = http_server_start(&server, &options, routes.routes, err);
 	if (rc < 0)
 		return rc;
-	snprintf(url, sizeof url, "http://127.0.0.1:%u/?token=%s",
-		 (unsigned)http_server_port(server), token);
+	snprintf(url, sizeof url, "http://127.0.0.1:%u/?token=%s%s",
+		 (unsigned)http_server_port(server), token, c->moment);
 	printf("%s\n", url);
 	rc = cli_finish_output(CLI_SUCCESS) == CLI_SUCCESS
 		     ? 0
 		     : heft_fail(err, HEFT_EIO, "nobody would know the address");
 	if (rc == 0 && !c->quiet)
-		fprintf(stderr, "heft: %s at the address above; Ctrl-C ends it\n",
+		cli_putf(stderr, "heft: %s at the address above; Ctrl-C ends it\n",
 			c->count == 1 ? view_recording_name(c->recordings[0]) : "the recordings");
 	if (rc == 0 && !c->no_open)
 		open_browser(url);

@@ -14,6 +14,8 @@ struct export_options {
 	bool raw;                    /* pprof: addresses and build ids instead of symbols */
 	bool full; /* deep stacks too are whole; pprof: without drop_frames, so that readers show all */
 	bool source;                 /* html: with source lines */
+	bool moment; /* json: what is live is that of a moment with a name (--at peak) ... */
+	uint64_t moment_ns; /* ... which was then */
 	struct view_recording *recording; /* html: what its documents are made of */
 	bool invert;                 /* folded, flamegraph: from the allocating function up */
 	const char *name;  /* of the file, or NULL: .gz and .zst ask for compression (heaptrack) */

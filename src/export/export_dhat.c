@@ -6,7 +6,10 @@
  * by their index in the model, even if two read the same.
  *
  * Times are microseconds: sums of lifetimes in nanoseconds would pass 2^53, where the viewer's
- * numbers end. A realloc counts as DHAT counts it: one more block, its new size more bytes. */
+ * numbers end. A realloc counts as DHAT counts it: one more block, its new size more bytes.
+ *
+ * "At t-end" is to DHAT what a process had not freed when it ended. Of several processes that is what
+ * each left at its exit; it need not have been there at once, so it may be more than their maximum. */
 #include "export/export_formats.h"
 
 #include "export/export_names.h"
@@ -96,8 +99,8 @@ static void write_point(struct dhat *x, const struct profile_site *s)
 		json_write_key_uint(j, "mbk", own_peak_blocks(s, own, bytes, blocks));
 		json_write_key_uint(j, "gb", s->peak_bytes);
 		json_write_key_uint(j, "gbk", s->peak_blocks);
-		json_write_key_uint(j, "eb", s->live_bytes);
-		json_write_key_uint(j, "ebk", s->live_blocks);
+		json_write_key_uint(j, "eb", s->left_bytes);
+		json_write_key_uint(j, "ebk", s->left_blocks);
 	}
 	json_write_key(j, "fs");
 	json_write_array(j);

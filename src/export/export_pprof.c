@@ -403,7 +403,10 @@ static void add_column(struct pprof *x, enum measure_id id)
 			return;
 	if (!m->pprof || !measure_known(x->p, id) ||
 	    (id == MEASURE_LIFETIME && x->o->measure != MEASURE_LIFETIME) ||
-	    (id == MEASURE_ALLOCATIONS && x->p->has & PROFILE_LACKS_BLOCKS))
+	    (id == MEASURE_ALLOCATIONS && x->p->has & PROFILE_LACKS_BLOCKS) ||
+	    /* What one process left at its exit is what is in use at the end. */
+	    ((id == MEASURE_LEFT_BYTES || id == MEASURE_LEFT_BLOCKS) &&
+	     (!profile_is_of_several(x->p) || x->o->difference_ns)))
 		return;
 	x->columns[x->column_count++] = id;
 	write_type(x, PROFILE_SAMPLE_TYPE, m->pprof, unit_of(id));

@@ -64,13 +64,13 @@ static int add_finding(struct diagnosis *d, const struct rounded *r, uint64_t he
 	double mean = (double)r->bytes / (double)r->blocks;
 	double each = (double)taken / (double)r->blocks;
 	struct draft f = draft_begin(FINDING_ALLOCATOR_ROUNDING, r->site, lost);
-	f.finding.severity = severity_of(p, lost);
+	f.finding.severity = severity_of(d, lost);
 	f.finding.summary = diagnosis_text(
 		d,
 		"%s blocks from %s hold %.1f bytes on average and take %.1f each in the allocator: "
-		"rounding%s cost %s, %s of what they take",
+		"%s %s, %s of what they take",
 		words_count(r->blocks).text, phrase_place(p, name).text, mean, each,
-		header ? " and block headers" : "", phrase_exact(lost).text,
+		header ? "rounding and block headers cost" : "rounding costs", phrase_exact(lost).text,
 		phrase_share(share).text);
 	f.finding.advice = diagnosis_text(
 		d, "Put the small blocks of one owner into one larger block (one buffer and "

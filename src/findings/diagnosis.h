@@ -15,7 +15,8 @@
 enum { FINDINGS_OF_A_KIND = 5 };
 
 struct diagnosis {
-	const struct profile *p;
+	const struct profile *p;     /* what is looked at: of several processes one of them */
+	const struct profile *whole; /* the same, or what it is a part of */
 	struct findings *out;
 	struct name_pool *pool; /* lives as long as the findings */
 	uint32_t *named;        /* by site: site_names.h */
@@ -55,12 +56,16 @@ void draft_parts(struct draft *f, const char *name, const struct evidence_part *
 		 uint32_t count);
 int draft_add(struct diagnosis *d, const struct draft *f);
 
-enum finding_severity severity_of(const struct profile *p, uint64_t bytes);
+/* By the peak of the whole: what is all of a small process may be a small part of the memory. */
+enum finding_severity severity_of(const struct diagnosis *d, uint64_t bytes);
 /* Formatted text in the pool; NULL: no memory. */
 const char *diagnosis_text(struct diagnosis *d, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* A phrase in the pool. */
 const char *diagnosis_keep(struct diagnosis *d, struct phrase phrase);
+/* "in worker -n 4 (pid 12), one of 8 processes of this program: ...", in the pool. */
+const char *diagnosis_in_process(struct diagnosis *d, const struct profile *whole, uint32_t process,
+				 const char *summary);
 double share_of(uint64_t part, uint64_t whole); /* 0 of nothing */
 uint64_t whole_number(double value); /* rounded; what does not fit is the nearest that does */
 

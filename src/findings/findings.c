@@ -4,16 +4,25 @@
  * first and marks the sites it explains, because a message that waits is not also an object that is
  * too large.
  *
+ * Of several processes each is looked at by itself (profile.judged), and every finding says which one
+ * it is of: a sum over processes grows just because one comes after the other. Where several show
+ * the same at the same function (workers), it is reported once, of the one with the most bytes. How
+ * good the profile is, is a question to the whole. Samples know their processes (growing_samples.c).
+ *
  * Invariants: a finding's memory is in the pool, so freeing is one call; the order is total
  * (severity, bytes, kind, then the order of finding), so that reports repeat. */
 #include "findings/diagnosis.h"
 
 #include "findings/site_names.h"
+#include "profile/process_groups.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { PROCESS_COLUMNS = 60 }; /* of a command in a sentence */
+#define PROCESSES "processes"
 
 struct findings {
 	struct name_pool *pool;
@@ -56,9 +65,9 @@ double share_of(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole : 0;
 }
 
-enum finding_severity severity_of(const struct profile *p, uint64_t bytes)
+enum finding_severity severity_of(const struct diagnosis *d, uint64_t bytes)
 {
-	double share = share_of(bytes, p->totals.peak_bytes);
+	double share = share_of(bytes, d->whole->totals.peak_bytes);
 	return share >= SEVERITY_HIGH_SHARE     ? FINDING_HIGH
 	       : share >= SEVERITY_MEDIUM_SHARE ? FINDING_MEDIUM
 						: FINDING_LOW;
@@ -158,6 +167,25 @@ const char *diagnosis_keep(struct diagnosis *d, struct phrase phrase)
 	return name_pool_add(d->pool, phrase.text);
 }
 
+const char *diagnosis_in_process(struct diagnosis *d, const struct profile *whole, uint32_t process,
+				 const char *summary)
+{
+	const struct profile_process *q = &whole->processes[process];
+	struct process_group one = {.greatest = process, .count = 1, .words = q->argc};
+	char *name = process_group_name(whole, &one, PROCESS_COLUMNS);
+	uint64_t alike = 0;
+	for (uint32_t i = 0; i < whole->process_count; i++)
+		alike += strcmp(process_program(&whole->processes[i]), process_program(q)) == 0;
+	const char *text = NULL;
+	if (name && summary && alike > 1)
+		text = diagnosis_text(d, "in %s, one of %s of this program: %s", name,
+				      phrase_many(alike, "process", "processes").text, summary);
+	else if (name && summary)
+		text = diagnosis_text(d, "in %s: %s", name, summary);
+	free(name);
+	return text;
+}
+
 int draft_add(struct diagnosis *d, const struct draft *f)
 {
 	struct findings *out = d->out;
@@ -212,40 +240,169 @@ static void cut(struct findings *f)
 	f->count = kept;
 }
 
+enum scope {
+	OF_ONE = 1,    /* looks at one process */
+	OF_ALL = 2,    /* looks at the whole, however many there are */
+	OF_EXACT = 4,  /* most rules know exact numbers: of estimates, counts that agree mean nothing */
+	OF_SAMPLED = 8,
+};
+
+static const struct {
+	int (*diagnose)(struct diagnosis *);
+	unsigned scope;
+} diagnoses[] = {
+	{diagnose_unbounded_queue, OF_ONE | OF_EXACT},
+	{diagnose_per_instance_cost, OF_ONE | OF_EXACT},
+	{diagnose_growth_slack, OF_ONE | OF_EXACT},
+	{diagnose_allocator_rounding, OF_ONE | OF_EXACT},
+	{diagnose_growing_site, OF_ONE | OF_EXACT},
+	{diagnose_growing_samples, OF_ALL | OF_SAMPLED},
+	{diagnose_temporary_churn, OF_ONE | OF_EXACT},
+	{diagnose_profile_quality, OF_ALL | OF_EXACT | OF_SAMPLED},
+};
+
+/* Runs what has one of `scopes` and is of such profiles. */
+static int diagnose(struct findings *f, const struct profile *p, const struct profile *whole,
+		    unsigned scopes)
+{
+	bool sampled = p->errors || p->rate_bytes > 1; /* other tools' samples have no errors */
+	unsigned kind = sampled ? OF_SAMPLED : OF_EXACT;
+	struct diagnosis d = {.p = p, .whole = whole, .out = f, .pool = f->pool};
+	d.named = site_names_new(p);
+	if (d.named)
+		d.by_function = sites_by_function(p, d.named, &d.by_function_count);
+	d.queued = calloc((size_t)p->site_count + 1, sizeof *d.queued);
+	int rc = d.by_function && d.queued ? 0 : HEFT_ENOMEM;
+	for (size_t i = 0; i < sizeof diagnoses / sizeof *diagnoses && rc == 0; i++)
+		if ((diagnoses[i].scope & scopes) && (diagnoses[i].scope & kind))
+			rc = diagnoses[i].diagnose(&d);
+	free(d.named);
+	free(d.by_function);
+	free(d.queued);
+	return rc;
+}
+
+/* ---- one process of several */
+
+/* The whole's index of a part's site: both have the same id. PROFILE_NONE: it has none. */
+static uint32_t whole_site(const struct profile *whole, uint32_t id)
+{
+	if (id && id <= whole->site_count && whole->sites[id - 1].id == id)
+		return id - 1;
+	for (uint32_t i = 0; i < whole->site_count; i++)
+		if (whole->sites[i].id == id)
+			return i;
+	return PROFILE_NONE;
+}
+
+/* Do two findings say the same of two processes? */
+static bool same_words(const struct profile *whole, const struct finding *a, const struct finding *b)
+{
+	if (a->kind != b->kind || a->site == PROFILE_NONE || b->site == PROFILE_NONE)
+		return false;
+	uint32_t x = profile_first_user_node(whole, whole->sites[a->site].node);
+	uint32_t y = profile_first_user_node(whole, whole->sites[b->site].node);
+	return x != PROFILE_NONE && y != PROFILE_NONE &&
+	       same_function(whole, whole->nodes[x].frame, whole->nodes[y].frame);
+}
+
+/* Its words, evidence and sites become those of the whole. */
+static int settle_judged(struct findings *f, const struct profile *p, const struct profile_judged *j,
+			 struct finding *one)
+{
+	struct diagnosis d = {.p = p, .pool = f->pool};
+	struct draft more = {.finding = *one};
+	if (one->site != PROFILE_NONE)
+		more.finding.site = whole_site(p, j->p->sites[one->site].id);
+	memcpy(more.evidence, one->evidence, one->evidence_count * sizeof *one->evidence);
+	for (uint32_t i = 0; i < one->evidence_count; i++) {
+		struct evidence *e = &more.evidence[i];
+		if (e->type != EVIDENCE_PARTS)
+			continue;
+		struct evidence_part *parts = name_pool_alloc(f->pool, e->count * sizeof *parts + 1);
+		if (!parts)
+			return HEFT_ENOMEM;
+		memcpy(parts, e->parts, e->count * sizeof *parts);
+		for (uint32_t k = 0; k < e->count; k++)
+			parts[k].site = whole_site(p, j->p->sites[parts[k].site].id);
+		e->parts = parts;
+	}
+	draft_count(&more, "pid", (uint64_t)p->processes[j->process].pid);
+	draft_count(&more, PROCESSES, 1);
+	more.finding.summary = diagnosis_in_process(&d, p, j->process, one->summary);
+	size_t size = more.finding.evidence_count * sizeof *more.evidence;
+	struct evidence *evidence = name_pool_alloc(f->pool, size);
+	if (!evidence || !more.finding.summary)
+		return HEFT_ENOMEM;
+	memcpy(evidence, more.evidence, size);
+	*one = more.finding;
+	one->evidence = evidence;
+	return 0;
+}
+
+/* How many show it: the last of a judged finding's evidence, which is in our own pool. NULL: it is of
+ * the whole. */
+static struct evidence *processes_of(const struct finding *f)
+{
+	if (!f->evidence_count)
+		return NULL;
+	const struct evidence *last = &f->evidence[f->evidence_count - 1];
+	return strcmp(last->name, PROCESSES) == 0 ? (struct evidence *)(uintptr_t)last : NULL;
+}
+
+/* Of what the processes before it show, the greater one stays. */
+static void merge_judged(struct findings *f, const struct profile *p, uint32_t first)
+{
+	uint32_t kept = first;
+	for (uint32_t i = first; i < f->count; i++) {
+		uint32_t same = 0;
+		while (same < first && !(processes_of(&f->list[same]) &&
+					 same_words(p, &f->list[same], &f->list[i])))
+			same++;
+		if (same == first) {
+			f->list[kept++] = f->list[i];
+			continue;
+		}
+		struct finding *before = &f->list[same], *now = &f->list[i];
+		bool greater = now->severity > before->severity ||
+			       (now->severity == before->severity && now->bytes > before->bytes);
+		uint64_t seen = processes_of(before)->number;
+		if (greater)
+			*before = *now;
+		processes_of(before)->number = seen + 1;
+	}
+	f->count = kept;
+}
+
+static int judge_process(struct findings *f, const struct profile *p, const struct profile_judged *j)
+{
+	struct profile *part = j->p;
+	uint32_t first = f->count;
+	/* Rules for frames may have come since. */
+	part->frames = p->frames;
+	part->nodes = p->nodes;
+	int rc = diagnose(f, part, p, OF_ONE);
+	for (uint32_t i = first; i < f->count && rc == 0; i++)
+		rc = settle_judged(f, p, j, &f->list[i]);
+	if (rc == 0)
+		merge_judged(f, p, first);
+	return rc;
+}
+
 int findings_new(struct findings **out, const struct profile *p)
 {
-	/* Most rules know exact numbers: of estimates, counts that agree mean nothing. */
-	static const struct {
-		int (*diagnose)(struct diagnosis *);
-		bool exact, sampled; /* of what profiles it is */
-	} diagnoses[] = {
-		{diagnose_unbounded_queue, true, false},
-		{diagnose_per_instance_cost, true, false},
-		{diagnose_growth_slack, true, false},
-		{diagnose_allocator_rounding, true, false},
-		{diagnose_growing_site, true, false},
-		{diagnose_growing_samples, false, true},
-		{diagnose_temporary_churn, true, false},
-		{diagnose_profile_quality, true, true},
-	};
 	*out = NULL;
 	struct findings *f = calloc(1, sizeof *f);
 	if (!f)
 		return HEFT_ENOMEM;
 	f->pool = name_pool_new();
-	struct diagnosis d = {.p = p, .out = f, .pool = f->pool};
-	d.named = site_names_new(p);
-	if (d.named)
-		d.by_function = sites_by_function(p, d.named, &d.by_function_count);
-	d.queued = calloc((size_t)p->site_count + 1, sizeof *d.queued);
-	int rc = f->pool && d.by_function && d.queued ? 0 : HEFT_ENOMEM;
-	bool sampled = p->errors || p->rate_bytes > 1; /* other tools' samples have no errors */
-	for (size_t i = 0; i < sizeof diagnoses / sizeof *diagnoses && rc == 0; i++)
-		if (sampled ? diagnoses[i].sampled : diagnoses[i].exact)
-			rc = diagnoses[i].diagnose(&d);
-	free(d.named);
-	free(d.by_function);
-	free(d.queued);
+	int rc = f->pool ? 0 : HEFT_ENOMEM;
+	/* Where they are several but nobody has taken them apart, there is no verdict on any. */
+	bool several = p->process_count > 1;
+	if (rc == 0)
+		rc = diagnose(f, p, p, several ? OF_ALL : OF_ALL | OF_ONE);
+	for (uint32_t i = 0; i < p->judged_count && rc == 0; i++)
+		rc = judge_process(f, p, &p->judged[i]);
 	if (rc < 0) {
 		findings_free(f);
 		return rc;

@@ -134,6 +134,8 @@ static int report(struct diagnosis *d, const struct survivors *v, const struct e
 	if (d->p->process_count > 1) {
 		draft_count(&f, "pid", (uint64_t)d->p->processes[process].pid);
 		draft_count(&f, "processes", processes);
+		f.finding.summary =
+			diagnosis_in_process(d, d->p, process, f.finding.summary);
 	}
 	return draft_add(d, &f);
 }

@@ -33,7 +33,7 @@ static int look_at(struct diagnosis *d, uint32_t site, const struct profile_grow
 	uint32_t name = d->named[site];
 	bool once = g->measured_blocks == 1;
 	struct draft f = draft_begin(FINDING_GROWTH_SLACK, site, slack);
-	f.finding.severity = severity_of(p, slack);
+	f.finding.severity = severity_of(d, slack);
 	f.finding.summary = diagnosis_text(
 		d, "%s grown at %s ended with %s of %s unused (%s) after %s that copied %s",
 		once ? "the array" : phrase_many(g->measured_blocks, "array", "arrays").text,

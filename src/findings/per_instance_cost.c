@@ -492,16 +492,16 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 	uint64_t usable = (bytes + slack + instances / 2) / instances;
 	double share = share_of(bytes, p->totals.peak_bytes);
 	struct draft f = draft_begin(FINDING_PER_INSTANCE_COST, parts[0].site, bytes);
-	f.finding.severity = severity_of(p, bytes);
+	f.finding.severity = severity_of(d, bytes);
 	f.finding.summary = diagnosis_text(
 		d,
 		"%s objects of %s each, made at %s, are %s of the peak heap; the largest of %u "
 		"parts is "
-		"%s (%s) from %s, and %s objects fit in 1 GiB",
+		"%s (%s) from %s, and %s in 1 GiB",
 		words_count(instances).text, phrase_exact(each).text, phrase_place(p, head).text,
 		phrase_share(share).text, o->parts, phrase_exact(parts[0].bytes).text,
 		phrase_share(parts[0].share).text, phrase_function(parts[0].function).text,
-		words_count(GIB / (usable ? usable : 1)).text);
+		phrase_many(GIB / (usable ? usable : 1), "object fits", "objects fit").text);
 	f.finding.advice = diagnosis_text(
 		d,
 		"Begin with the largest part: make it smaller, make it when it is first needed, or "

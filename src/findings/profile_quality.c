@@ -87,14 +87,15 @@ static double share_of_either(const struct profile *p, const struct doubt *d)
 	return heap > calls ? heap : calls;
 }
 
-/* "12.3 % of the heap", or of the calls if that is what is large. */
-static struct phrase phrase_doubt(const struct profile *p, const struct doubt *d, double least)
+/* "12.3 % of the heap comes", or "of allocations come" if that is what is large. */
+static struct phrase phrase_doubt(const struct profile *p, const struct doubt *d, double least,
+				  bool *heap)
 {
 	struct phrase w;
-	bool heap = share_of_heap(p, d) >= least;
+	*heap = share_of_heap(p, d) >= least;
 	snprintf(w.text, sizeof w.text, "%.40s of %s",
-		 phrase_share(heap ? share_of_heap(p, d) : share_of_calls(p, d)).text,
-		 heap ? "the heap" : "all allocations");
+		 phrase_share(*heap ? share_of_heap(p, d) : share_of_calls(p, d)).text,
+		 *heap ? "the heap comes" : "allocations come");
 	return w;
 }
 
@@ -156,8 +157,9 @@ static void add_stack_clause(struct diagnosis *d, struct verdict *v, const struc
 {
 	if (share_of_either(d->p, doubt) < QUALITY_LEAST_STACK_SHARE)
 		return;
-	struct phrase part = phrase_doubt(d->p, doubt, QUALITY_LEAST_STACK_SHARE);
-	add_clause(d, v, doubt, diagnosis_text(d, "%s is at stacks %s", part.text, flaw), how);
+	bool heap;
+	struct phrase part = phrase_doubt(d->p, doubt, QUALITY_LEAST_STACK_SHARE, &heap);
+	add_clause(d, v, doubt, diagnosis_text(d, "%s from stacks %s", part.text, flaw), how);
 }
 
 /* A rate that would give enough samples of what was allocated; 0: there are enough. */
@@ -198,10 +200,10 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 		v.bytes = t->peak_bytes;
 		add_clause(
 			d, &v, NULL,
-			diagnosis_text(d, "%s (%s of all) are missing",
+			diagnosis_text(d, "%s (%s of all) %s missing",
 				       p->errors ? phrase_many(t->dropped, "sample", "samples").text
 						 : phrase_many(t->dropped, "event", "events").text,
-				       phrase_share(dropped).text),
+				       phrase_share(dropped).text, t->dropped == 1 ? "is" : "are"),
 			p->errors ? "sample less often (a larger --sample), so that all of them fit"
 				  : "give the recorder a core of its own or a faster disk, and "
 				    "record again");
@@ -228,12 +230,15 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 	add_stack_clause(d, &v, &q->truncated, "whose outer frames are missing",
 			 "build generated code and assembly with unwind tables");
 	if (share_of_either(p, &q->nameless) >= QUALITY_LEAST_NAME_SHARE) {
-		struct phrase part = phrase_doubt(p, &q->nameless, QUALITY_LEAST_NAME_SHARE);
+		bool heap;
+		struct phrase part = phrase_doubt(p, &q->nameless, QUALITY_LEAST_NAME_SHARE, &heap);
 		if (worst_modules(d, q, &modules, &module_count) < 0)
 			return HEFT_ENOMEM;
 		add_clause(d, &v, &q->nameless,
-			   diagnosis_text(d, "%s is in functions without a name, most of it in %s",
-					  part.text, module_count ? modules[0] : "unknown modules"),
+			   diagnosis_text(d, "%s from functions without names%s%s%s", part.text,
+					  module_count ? ", most of " : "",
+					  !module_count ? "" : heap ? "it in " : "them in ",
+					  module_count ? modules[0] : ""),
 			   "install the debug symbols of what has no names (a -dbgsym package, "
 			   "debuginfod) or build it with -g");
 	}

@@ -40,8 +40,8 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 				     ? FINDING_MEDIUM
 				     : FINDING_LOW;
 	f.finding.summary = diagnosis_text(d,
-					   "%s temporary blocks of %s on average at %s, %s, %s of "
-					   "all allocations: each was freed "
+					   "%s temporary blocks of %s on average are made at %s: "
+					   "%s, %s of all allocations; each was freed "
 					   "before the thread allocated anything else",
 					   words_count(c->temporary).text, phrase_exact(mean).text,
 					   phrase_place(p, c->name).text, phrase_rate(rate).text,

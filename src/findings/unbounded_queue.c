@@ -15,6 +15,7 @@
 #include "findings/site_names.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,10 +228,17 @@ static struct queue_group add_up(const struct diagnosis *d, const struct queue_s
 
 /* ---- words */
 
+struct actors {
+	const char *const *texts;
+	uint32_t count;
+	const char *first; /* the most frequent name, "" if there is none, */
+	uint32_t threads;  /* and how many threads have it */
+};
+
 /* Names of the group's producing or consuming threads, each once, most frequent first; threads of
  * one name together: "worker (16 threads)". */
 static int thread_names(struct diagnosis *d, const struct queue_site *list, uint32_t count,
-			uint32_t group, bool consumers, const char *const **out, uint32_t *names)
+			uint32_t group, bool consumers, struct actors *out)
 {
 	const struct profile *p = d->p;
 	const char **texts = name_pool_alloc(d->pool, NAMES_SHOWN * sizeof *texts);
@@ -269,14 +277,25 @@ static int thread_names(struct diagnosis *d, const struct queue_site *list, uint
 		rc = texts[i] ? 0 : HEFT_ENOMEM;
 	}
 	free(seen);
-	*out = texts;
-	*names = n;
+	*out = (struct actors){texts, n, n ? name[0] : "", n ? threads[0] : 0};
 	return rc;
 }
 
-static const char *first_of(const char *const *names, uint32_t count)
+/* Who does it, and the verb: 'thread "producer" makes', '16 threads "worker" make', 'a thread without a name
+ * makes'. `name` is the most frequent one's, of so many threads. */
+static struct phrase phrase_actor(const char *name, uint32_t threads, const char *one,
+				  const char *many)
 {
-	return count && names[0][0] ? names[0] : "without a name";
+	struct phrase w;
+	if (threads > 1 && *name)
+		snprintf(w.text, sizeof w.text, "%u threads \"%.60s\" %.20s", threads, name, many);
+	else if (threads > 1)
+		snprintf(w.text, sizeof w.text, "%u threads without names %.20s", threads, many);
+	else if (*name)
+		snprintf(w.text, sizeof w.text, "thread \"%.60s\" %.20s", name, one);
+	else
+		snprintf(w.text, sizeof w.text, "a thread without a name %.20s", one);
+	return w;
 }
 
 static uint32_t producer_node(const struct diagnosis *d, const struct queue_site *list,
@@ -321,10 +340,9 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 		consumer = release_name(p, node);
 		freed_in = node < p->node_count ? profile_first_user_node(p, node) : PROFILE_NONE;
 	}
-	const char *const *producers, *const *consumers;
-	uint32_t producer_count, consumer_count;
-	if (thread_names(d, list, count, group, false, &producers, &producer_count) < 0 ||
-	    thread_names(d, list, count, group, true, &consumers, &consumer_count) < 0)
+	struct actors producers, consumers;
+	if (thread_names(d, list, count, group, false, &producers) < 0 ||
+	    thread_names(d, list, count, group, true, &consumers) < 0)
 		return HEFT_ENOMEM;
 
 	const struct profile_handover *h = list[group].h;
@@ -333,17 +351,17 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 		       (double)(h->last_birth_ns - h->first_birth_ns) >=
 			       QUEUE_ENDLESS_SPAN * (double)p->duration_ns;
 	struct draft f = draft_begin(FINDING_UNBOUNDED_QUEUE, g.main, g.backlog_bytes);
-	f.finding.severity = endless ? FINDING_HIGH : severity_of(p, g.backlog_bytes);
+	f.finding.severity = endless ? FINDING_HIGH : severity_of(d, g.backlog_bytes);
 	struct phrase made = phrase_place(p, producer), freed = phrase_place(p, consumer);
 	f.finding.summary = diagnosis_text(
 		d,
-		"unbounded queue: thread \"%.60s\" makes items at %s, one every %s, thread "
-		"\"%.60s\" "
-		"takes %s for each (freed at %s); each waits %s longer than the one before, and up "
+		"unbounded queue: %s items at %s, one every %s, %s "
+		"%s for each (freed at %s); each waits %s longer than the one before, and up "
 		"to "
 		"%s of %s were waiting: %s, %s, %s of the peak heap",
-		first_of(producers, producer_count), made.text, phrase_time(arrival).text,
-		first_of(consumers, consumer_count), phrase_time(service).text, freed.text,
+		phrase_actor(producers.first, producers.threads, "makes", "make").text, made.text, phrase_time(arrival).text,
+		phrase_actor(consumers.first, consumers.threads, "takes", "take").text,
+		phrase_time(service).text, freed.text,
 		phrase_time(growth).text, words_count(g.backlog_items).text,
 		words_count(g.made).text, phrase_many(g.backlog_blocks, "block", "blocks").text,
 		phrase_bytes(g.backlog_bytes).text, phrase_share(peak_share).text);
@@ -353,9 +371,9 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 		"consumer take several items at a time; copying less into each item does not "
 		"help.");
 	draft_text(&f, "producer_function", function_of(p, producer));
-	draft_texts(&f, "producer_threads", producers, producer_count);
+	draft_texts(&f, "producer_threads", producers.texts, producers.count);
 	draft_text(&f, "consumer_function", function_of(p, consumer));
-	draft_texts(&f, "consumer_threads", consumers, consumer_count);
+	draft_texts(&f, "consumer_threads", consumers.texts, consumers.count);
 	draft_count(&f, "backlog_blocks", g.backlog_blocks);
 	draft_bytes(&f, "backlog_bytes", g.backlog_bytes);
 	draft_count(&f, "backlog_items", g.backlog_items);

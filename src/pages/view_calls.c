@@ -149,33 +149,43 @@ int view_functions_add_process(struct view_functions *f, const struct profile_la
 
 /* ---- building */
 
-static uint32_t call_slot(const struct view_calls *c, uint32_t parent, uint32_t function)
+enum { FIRST_CALLS = 1024 };
+
+/* A slot has a part of the hash besides: calls of other hashes need not be looked at, and of a million
+ * calls none is in the cache. */
+static uint32_t call_slot(const struct view_calls *c, uint32_t parent, uint32_t function,
+			  uint32_t *tag)
 {
-	uint32_t at = spread((uint64_t)parent << 32 | function) & c->mask;
-	for (; c->slots[at]; at = (at + 1) & c->mask) {
-		const struct view_call *x = &c->items[c->slots[at] - 1];
+	uint64_t key = (uint64_t)parent << 32 | function;
+	uint32_t hash = spread(key), at = hash & c->mask;
+	*tag = hash ^ (uint32_t)(key * 0xff51afd7ed558ccdu >> 32);
+	for (; c->slots[at].call; at = (at + 1) & c->mask) {
+		if (c->slots[at].tag != *tag)
+			continue;
+		const struct view_call *x = &c->items[c->slots[at].call - 1];
 		if (x->parent == parent && x->function == function)
 			break;
 	}
 	return at;
 }
 
-static int grow_calls(struct view_calls *c)
+static int grow_calls(struct view_calls *c, uint32_t capacity)
 {
-	uint32_t capacity = c->capacity ? c->capacity * 2 : 1024;
 	struct view_call *items = reallocarray(c->items, capacity, sizeof *items);
 	if (!items)
 		return HEFT_ENOMEM;
 	c->items = items;
-	uint32_t *slots = calloc((size_t)capacity * 2, sizeof *slots);
+	struct view_call_slot *slots = calloc((size_t)capacity * 2, sizeof *slots);
 	if (!slots)
 		return HEFT_ENOMEM;
 	free(c->slots);
 	c->slots = slots;
 	c->capacity = capacity;
 	c->mask = capacity * 2 - 1;
-	for (uint32_t i = 1; i < c->count; i++)
-		c->slots[call_slot(c, items[i].parent, items[i].function)] = i + 1;
+	for (uint32_t i = 1; i < c->count; i++) {
+		uint32_t tag, at = call_slot(c, items[i].parent, items[i].function, &tag);
+		c->slots[at] = (struct view_call_slot){i + 1, tag};
+	}
 	return 0;
 }
 
@@ -183,7 +193,7 @@ int view_calls_init(struct view_calls *c, uint32_t most)
 {
 	*c = (struct view_calls){.most = most < 1u << 28 ? most + 1 : 1u << 28,
 				 .outermost = PROFILE_NONE};
-	if (grow_calls(c) < 0) {
+	if (grow_calls(c, FIRST_CALLS) < 0) {
 		view_calls_fini(c);
 		return HEFT_ENOMEM;
 	}
@@ -204,20 +214,20 @@ void view_calls_fini(struct view_calls *c)
 /* The child, made if there is room: *child stays PROFILE_NONE if not. */
 static int child_of(struct view_calls *c, uint32_t parent, uint32_t function, uint32_t *child)
 {
-	uint32_t at = call_slot(c, parent, function);
+	uint32_t tag, at = call_slot(c, parent, function, &tag);
 	*child = PROFILE_NONE;
-	if (!c->slots[at]) {
+	if (!c->slots[at].call) {
 		if (c->count >= c->most)
 			return 0;
 		if (c->count == c->capacity) {
-			if (grow_calls(c) < 0)
+			if (grow_calls(c, c->capacity * 2) < 0)
 				return HEFT_ENOMEM;
-			at = call_slot(c, parent, function);
+			at = call_slot(c, parent, function, &tag);
 		}
 		c->items[c->count++] = (struct view_call){.parent = parent, .function = function};
-		c->slots[at] = c->count;
+		c->slots[at] = (struct view_call_slot){c->count, tag};
 	}
-	*child = c->slots[at] - 1;
+	*child = c->slots[at].call - 1;
 	return 0;
 }
 
@@ -241,6 +251,13 @@ static int remember(struct view_calls *c, const struct profile *p)
 {
 	if (c->reached_of == p)
 		return 0;
+	/* Of stacks that do not merge there will be a call for each node: room for all of them at once
+	 * saves the steps to get there. */
+	uint32_t capacity = c->capacity, expected = p->node_count < c->most ? p->node_count : c->most;
+	while (capacity <= expected)
+		capacity *= 2;
+	if (capacity > c->capacity && grow_calls(c, capacity) < 0)
+		return HEFT_ENOMEM;
 	free(c->reached);
 	c->reached = calloc((size_t)p->node_count + 1, sizeof *c->reached);
 	c->reached_of = c->reached ? p : NULL;

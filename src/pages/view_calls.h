@@ -50,7 +50,11 @@ struct view_calls {
 	struct view_functions functions;
 	struct view_call *items;
 	uint32_t count, capacity, most; /* no more nodes than that */
-	uint32_t *slots, mask;
+	struct view_call_slot { /* of the table from (parent, function) */
+		uint32_t call; /* index + 1; 0: empty */
+		uint32_t tag;
+	} * slots;
+	uint32_t mask;
 	uint32_t *path, path_capacity; /* nodes of the profile */
 	uint32_t outermost; /* which all stacks that are added begin with; PROFILE_NONE: nothing */
 	const struct profile *reached_of;

@@ -386,7 +386,7 @@ static int pack_level(struct view_recording *r, const struct view_part *part, in
 	if ((ferror(x.out) | fclose(x.out)) && rc == 0)
 		rc = HEFT_ENOMEM;
 	if (rc == 0)
-		rc = view_pack(text, length, 9, packed, bytes);
+		rc = view_pack(text, length, 6, packed, bytes);
 	free(text);
 	return rc;
 }

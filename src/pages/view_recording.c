@@ -29,6 +29,8 @@
 
 enum { LADDER_BYTES = 192 << 20, RUNG_EVENTS = 1 << 18 /* are replayed in a few ms */ };
 enum { KEPT_PARTS = 8, RELOAD_LOADS = 4 /* of the time goes into loading a growing file */ };
+/* Processes are looked at one by one up to so many events; a file that grows is read again and again. */
+enum { JUDGED_EVENTS = 50000000, JUDGED_LIVE_EVENTS = 2000000 };
 static const uint64_t RELOAD_NS = 900000000, QUIET_NS = 10000000000;
 
 /* Lays the rungs of a ladder beside everything else. */
@@ -185,12 +187,14 @@ static int is_recording(const char *path, bool *recording, struct heft_error *er
 
 static int load_profiles(struct view_recording *r, struct generation *g, struct heft_error *err)
 {
-	static const struct profile_selection keeping = {.keep = true};
+	struct profile_selection keeping = {.keep = true, .judge_events = JUDGED_EVENTS};
 	bool recording = false;
 	int rc = is_recording(r->path, &recording, err);
 	if (rc == 0 && recording) {
 		/* Asked first: a recording that is whole by then was written to before. */
 		g->live = is_being_written(r->path);
+		if (g->live) /* it is read again and again */
+			keeping.judge_events = JUDGED_LIVE_EVENTS;
 		rc = trace_reader_open(&g->reader, r->path, err);
 		if (rc == 0)
 			rc = profile_from_trace(&g->whole, g->reader, &keeping, err);

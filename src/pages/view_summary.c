@@ -6,6 +6,7 @@
 #include "pages/view_series.h"
 
 #include "profile/process_groups.h"
+#include "profile/process_images.h"
 #include "report/report_words.h"
 
 #include <stdio.h>
@@ -466,13 +467,17 @@ static int write_processes(struct json_writer *w, const struct view_query *q,
 	return 0;
 }
 
-static void write_threads(struct json_writer *w, const struct view_query *q,
-			  const struct profile *p)
+static int write_threads(struct json_writer *w, const struct view_query *q,
+			 const struct profile *p)
 {
+	uint32_t count;
+	struct profile_thread *threads = profile_whole_threads(p, &count);
+	if (!threads)
+		return HEFT_ENOMEM;
 	json_write_key(w, "threads");
 	json_write_array(w);
-	for (uint32_t i = 0; i < p->thread_count && (!q->most || i < q->most); i++) {
-		const struct profile_thread *t = &p->threads[i];
+	for (uint32_t i = 0; i < count && (!q->most || i < q->most); i++) {
+		const struct profile_thread *t = &threads[i];
 		json_write_object(w);
 		json_write_key_int(w, "pid", t->pid);
 		json_write_key_int(w, "tid", t->tid);
@@ -482,6 +487,8 @@ static void write_threads(struct json_writer *w, const struct view_query *q,
 		json_write_object_end(w);
 	}
 	json_write_array_end(w);
+	free(threads);
+	return 0;
 }
 
 int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_query *q,
@@ -500,9 +507,8 @@ int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_q
 	write_quality(&w, part);
 	write_notes(&w, q, part->p);
 	write_findings(&w, q, part);
-	if (write_processes(&w, q, part->p) < 0)
-		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for the processes");
-	write_threads(&w, q, part->p);
+	if (write_processes(&w, q, part->p) < 0 || write_threads(&w, q, part->p) < 0)
+		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for processes and threads");
 	if (pruned) {
 		json_write_key(&w, "pruned");
 		json_write_array(&w);

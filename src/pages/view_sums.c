@@ -37,6 +37,8 @@ static uint32_t link_nodes(struct walk *x, const struct profile *p)
 	for (uint32_t i = 0; i < p->node_count; i++)
 		x->child[i] = PROFILE_NONE;
 	for (uint32_t i = p->node_count; i-- > 0;) {
+		if (!x->below[i]) /* adds nothing, nor does anything below it */
+			continue;
 		uint32_t parent = p->nodes[i].parent;
 		uint32_t *list = parent == PROFILE_NONE ? &root : &x->child[parent];
 		x->sibling[i] = *list;

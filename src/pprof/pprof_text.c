@@ -13,18 +13,27 @@
  * inlined functions share theirs. So a frame is given a number of its own there: a hash of what
  * the frame says, the same in every snapshot, so that the server need not remember what it handed
  * out. It is even, since readers subtract 1 (from a return address to its call) before they ask.
- * Behind # stands the address in the file. */
+ * Behind # stands the address in the file.
+ *
+ * Deep stacks are folded and cut as in every other list (stack_fold.h): 60,000 frames of one recursion
+ * are one. "[recursion x9 of 3]" stands before three frames that come nine times in turn,
+ * "[500 frames cut]" where so many are missing; both have numbers of their own behind @. */
 #include "pprof/pprof_text.h"
 
 #include "export/export_names.h"
 #include "hosted/name_words.h"
+#include "profile/stack_fold.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#define UNKNOWN_STACK_NUMBER 2 /* of a site without a stack */
+/* What is no frame, by its number behind @: even, and below any program's addresses. */
+enum { UNKNOWN_STACK_NUMBER = 2, RECURSION_NUMBER = 4, CUT_NUMBER = 6 };
+static const char *const mark_names[] = {[UNKNOWN_STACK_NUMBER / 2] = EXPORT_UNKNOWN_STACK,
+					 [RECURSION_NUMBER / 2] = STACK_RECURSION,
+					 [CUT_NUMBER / 2] = STACK_CUT};
 
 static uint64_t text_hash(uint64_t before, const char *text)
 {
@@ -78,19 +87,50 @@ static void write_frame(FILE *out, const struct profile *p, const struct profile
 	fputs(f->inlined ? "\t(inlined)\n" : "\n", out);
 }
 
-static void write_site(FILE *out, const struct profile *p, const struct profile_site *s,
+static void write_numbers(FILE *out, const struct stack_fold *fold, uint32_t node,
+			  const uint64_t *numbers)
+{
+	struct stack_walk w;
+	struct stack_entry e;
+	for (stack_walk_begin(&w, fold, node); stack_walk_next(&w, &e);) {
+		if (e.times > 1)
+			fprintf(out, " 0x%x", RECURSION_NUMBER);
+		fprintf(out, " 0x%" PRIx64, numbers[fold->p->nodes[e.node].frame]);
+		if (e.cut)
+			fprintf(out, " 0x%x", CUT_NUMBER);
+	}
+}
+
+static void write_frames(FILE *out, const struct stack_fold *fold, uint32_t node)
+{
+	struct stack_walk w;
+	struct stack_entry e;
+	for (stack_walk_begin(&w, fold, node); stack_walk_next(&w, &e);) {
+		if (e.times > 1) {
+			fprintf(out, "#\t0x0\t[recursion x%" PRIu32, e.times);
+			if (e.cycle > 1)
+				fprintf(out, " of %" PRIu32, e.cycle);
+			fputs("]\n", out);
+		}
+		write_frame(out, fold->p, &fold->p->nodes[e.node]);
+		if (e.cut)
+			fprintf(out, "#\t0x0\t[%" PRIu32 " frames cut]\n", e.cut);
+	}
+}
+
+static void write_site(FILE *out, const struct stack_fold *fold, const struct profile_site *s,
 		       const uint64_t *numbers)
 {
 	write_sums(out, s);
 	if (s->node == PROFILE_NONE)
 		fprintf(out, " 0x%x", UNKNOWN_STACK_NUMBER);
-	for (uint32_t n = s->node; n != PROFILE_NONE; n = p->nodes[n].parent)
-		fprintf(out, " 0x%" PRIx64, numbers[p->nodes[n].frame]);
+	else
+		write_numbers(out, fold, s->node, numbers);
 	putc('\n', out);
 	if (s->node == PROFILE_NONE)
 		fputs("#\t0x0\t" EXPORT_UNKNOWN_STACK "\n", out);
-	for (uint32_t n = s->node; n != PROFILE_NONE; n = p->nodes[n].parent)
-		write_frame(out, p, &p->nodes[n]);
+	else
+		write_frames(out, fold, s->node);
 	putc('\n', out);
 }
 
@@ -124,7 +164,10 @@ int pprof_write_text(FILE *out, const struct profile *p, bool allocated)
 	uint64_t *numbers = frame_numbers(p);
 	uint32_t *order =
 		measure_sort_sites(p, allocated ? MEASURE_ALLOCATED_BYTES : MEASURE_LIVE_BYTES);
-	int rc = numbers && order ? 0 : HEFT_ENOMEM;
+	struct stack_fold fold;
+	int rc = stack_fold_init(&fold, p, STACK_LIST, NULL);
+	if (!numbers || !order)
+		rc = HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		const struct profile_site *s = &p->sites[i];
 		all.live_blocks += s->live_blocks;
@@ -139,7 +182,8 @@ int pprof_write_text(FILE *out, const struct profile *p, bool allocated)
 		write_about(out, p);
 	}
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
-		write_site(out, p, &p->sites[order[i]], numbers);
+		write_site(out, &fold, &p->sites[order[i]], numbers);
+	stack_fold_fini(&fold);
 	free(numbers);
 	free(order);
 	return rc;
@@ -209,9 +253,8 @@ static const char *name_of(const struct profile *p, const struct named *all, siz
 	}
 	if (found)
 		return p->frames[found->frame].function;
-	if (address == UNKNOWN_STACK_NUMBER || address == UNKNOWN_STACK_NUMBER - 1)
-		return EXPORT_UNKNOWN_STACK;
-	return NULL;
+	uint64_t mark = (address + 1) / 2; /* its own number, or one less */
+	return mark && mark < sizeof mark_names / sizeof *mark_names ? mark_names[mark] : NULL;
 }
 
 int pprof_write_symbols(FILE *out, const struct profile *p, const char *asked)

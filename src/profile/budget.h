@@ -64,11 +64,15 @@ struct budget_result {
 	uint64_t error95; /* of an estimate; a rule is broken only beyond it (docs/budgets.md) */
 	bool holds;
 	bool unknown;   /* the file does not tell this: it cannot hold */
+	bool unseen;    /* what was recorded holds, but most of the memory was not: it cannot hold */
 	bool unmatched; /* nothing in the profile matches the pattern, or has this number */
 	struct budget_part parts[BUDGET_PARTS];
 	uint32_t part_count;
 };
 
+/* Whether a rule that holds does so though most of the memory was not recorded (profile.unseen): the
+ * kernel tells what is resident, and what was not recorded can only be more. */
+bool budget_sees_all(const struct budget_rule *r);
 /* HEFT_EREFUSED if a rule asks for what this profile cannot answer in the way that people mean it. */
 int budget_refuse(const struct budget *b, const struct profile *p, struct heft_error *err);
 /* results[i] is of rules[i]; 0 or HEFT_ENOMEM. */

@@ -7,6 +7,7 @@
 #include "profile/budget.h"
 
 #include "profile/estimate.h"
+#include "profile/process_images.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -193,11 +194,19 @@ int budget_refuse(const struct budget *b, const struct profile *p, struct heft_e
 				 "%s is what is live when the recording ends, and %u processes were "
 				 "recorded: most of them had ended before\n"
 				 "use %s: what each process had not freed when it ended",
-				 r->measure->name, p->process_count,
+				 r->measure->name, profile_count_processes(p),
 				 id_of(r) == MEASURE_LIVE_BLOCKS ? "left_blocks"
 									     : "left_bytes");
 	}
 	return 0;
+}
+
+bool budget_sees_all(const struct budget_rule *r)
+{
+	if (r->op == BUDGET_AT_LEAST || r->op == BUDGET_ABOVE)
+		return true;
+	return r->measure && r->measure->kind == MEASURE_OF_RUN && id_of(r) != MEASURE_PEAK_TIME &&
+	       id_of(r) != MEASURE_UNKNOWN_FREES;
 }
 
 int budget_measure(const struct budget *b, const struct profile *p,
@@ -231,6 +240,9 @@ int budget_measure(const struct budget *b, const struct profile *p,
 		if (r->measure && id_of(r) == MEASURE_PEAK_RSS_BYTES)
 			result->unmatched = !result->measured;
 		result->holds = holds(r, result);
+		result->unseen = result->holds && p->unseen && !budget_sees_all(r);
+		if (result->unseen)
+			result->holds = false;
 	}
 	return 0;
 }

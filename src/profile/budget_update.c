@@ -63,7 +63,7 @@ static uint64_t new_limit(const struct budget_rule *r, uint64_t measured, uint32
 static enum budget_update decide(const struct budget_rule *r, const struct budget_result *result,
 				 uint64_t limit)
 {
-	if (result->unknown)
+	if (result->unknown || result->unseen)
 		return BUDGET_KEPT_BROKEN;
 	if (result->unmatched)
 		return BUDGET_KEPT_UNMATCHED;

@@ -4,14 +4,15 @@
  * came from. They are found by sorting, so thousands of them cost little. A group is named by what
  * all its commands begin with: "echo hello" of 200 equal ones, "cc1 -quiet" of a build's.
  *
- * A process that became another program by exec is one process and two of the profile's. The copy
- * of a parent that only calls exec is left out of the lists.
+ * A process that became another program by exec is one process and two of the profile's
+ * (process_images.h). The copy of a parent that only calls exec is left out of the lists.
  *
  * Invariants: every process is in one group; groups are in the order of their greatest peaks,
  * equal ones in the order of their first processes. */
 #include "profile/process_groups.h"
 
 #include "hosted/name_words.h"
+#include "profile/process_images.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -57,42 +58,6 @@ char *process_group_name(const struct profile *p, const struct process_group *gr
 		return text;
 	free(text);
 	return NULL;
-}
-
-static int by_pid(const void *a, const void *b, void *ctx)
-{
-	const struct profile *p = ctx;
-	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
-	if (p->processes[i].pid != p->processes[k].pid)
-		return p->processes[i].pid < p->processes[k].pid ? -1 : 1;
-	return i < k ? -1 : i > k;
-}
-
-/* Of each image the first one of its process: exec makes another of the same process. Where an end
- * was noticed late, the next image began before it; a number that is used again begins after it.
- * NULL: no memory; free() it. */
-static uint32_t *process_first_images(const struct profile *p)
-{
-	size_t room = (size_t)p->process_count + 1;
-	uint32_t *order = malloc(room * sizeof *order), *first = malloc(room * sizeof *first);
-	if (!order || !first) {
-		free(order);
-		free(first);
-		return NULL;
-	}
-	for (uint32_t i = 0; i < p->process_count; i++)
-		order[i] = i;
-	if (p->process_count)
-		qsort_r(order, p->process_count, sizeof *order, by_pid, (void *)p);
-	for (uint32_t i = 0; i < p->process_count; i++) {
-		const struct profile_process *q = &p->processes[order[i]];
-		const struct profile_process *before = i ? &p->processes[order[i - 1]] : NULL;
-		bool same = before && before->pid == q->pid &&
-			    (before->end == PROFILE_END_EXEC || q->start_ns < before->end_ns);
-		first[order[i]] = same ? first[order[i - 1]] : order[i];
-	}
-	free(order);
-	return first;
 }
 
 static int by_program(const void *a, const void *b, void *ctx)
@@ -197,14 +162,17 @@ int process_groups_init(struct process_groups *g, const struct profile *p,
 			enum process_merging merging)
 {
 	size_t room = (size_t)p->process_count + 1;
-	uint32_t *first = process_first_images(p), *order = malloc(room * sizeof *order);
+	struct process_images x;
+	int rc = process_images_init(&x, p);
+	uint32_t *first = x.first, *order = malloc(room * sizeof *order);
 	uint32_t *last = malloc(room * sizeof *last); /* image of a process, by its first one */
 	uint32_t *heads = malloc(room * sizeof *heads), *counted = calloc(room, sizeof *counted);
 	uint32_t count = 0;
-	int rc = HEFT_ENOMEM;
 	*g = (struct process_groups){.list = calloc(room, sizeof *g->list),
 				     .of = malloc(room * sizeof *g->of)};
-	if (!first || !order || !last || !heads || !counted || !g->list || !g->of)
+	if (rc == 0 && (!order || !last || !heads || !counted || !g->list || !g->of))
+		rc = HEFT_ENOMEM;
+	if (rc < 0)
 		goto out;
 	for (uint32_t i = 0; i < p->process_count; i++)
 		last[first[i]] = i;
@@ -232,7 +200,7 @@ int process_groups_init(struct process_groups *g, const struct profile *p,
 			g->of[i] = g->of[last[first[i]]];
 	rc = rank_groups(g, p, order, heads);
 out:
-	free(first);
+	process_images_fini(&x);
 	free(order);
 	free(last);
 	free(heads);
@@ -264,24 +232,43 @@ void process_span(const struct profile *p, uint64_t *start_ns, uint64_t *end_ns)
 	*end_ns = known ? end : p->duration_ns;
 }
 
-uint32_t profile_count_processes(const struct profile *p)
+static uint64_t after(uint64_t time_ns, uint64_t start_ns)
 {
-	uint32_t *first = process_first_images(p), count = 0;
-	for (uint32_t i = 0; first && i < p->process_count; i++)
-		count += first[i] == i;
-	free(first);
-	return first ? count : p->process_count;
+	return time_ns > start_ns ? time_ns - start_ns : 0;
 }
 
-uint64_t profile_count_threads(const struct profile *p)
+int profile_take_own_time(struct profile *p)
 {
-	uint32_t *first = process_first_images(p);
-	uint64_t again = 0, threads = p->totals.threads;
-	if (threads < p->thread_count)
-		threads = p->thread_count;
-	for (uint32_t i = 0; first && i < p->process_count; i++)
-		again += first[i] != i && p->processes[i].totals.threads &&
-			 p->processes[first[i]].totals.threads;
-	free(first);
-	return threads > again ? threads - again : threads;
+	struct process_images x;
+	uint64_t start, end;
+	process_span(p, &start, &end);
+	if (process_images_init(&x, p) < 0)
+		return HEFT_ENOMEM;
+	if (x.count == 1) {
+		struct profile_process q = process_of_images(&x, p, 0);
+		p->pid = q.pid;
+		p->end = q.end == PROFILE_END_EXEC ? PROFILE_END_DETACHED : q.end;
+		p->exit_status = q.exit_status;
+		p->signal = q.signal;
+		p->oom_killed = p->oom_killed && q.end == PROFILE_END_SIGNAL && end == p->duration_ns;
+	}
+	process_images_fini(&x);
+	p->start_unix_ns += p->start_unix_ns ? (int64_t)start : 0;
+	p->duration_ns = end - start;
+	p->totals.peak_time_ns = after(p->totals.peak_time_ns, start);
+	p->window_from_ns = after(p->window_from_ns, start);
+	p->window_to_ns = after(p->window_to_ns, start);
+	if (p->window_to_ns > p->duration_ns)
+		p->window_to_ns = p->duration_ns;
+	for (uint32_t i = 0; i < p->process_count; i++) {
+		struct profile_process *q = &p->processes[i];
+		q->start_ns = after(q->start_ns, start);
+		q->end_ns = after(q->end_ns, start);
+		q->totals.peak_time_ns = after(q->totals.peak_time_ns, start);
+	}
+	for (uint32_t i = 0; i < p->note_count; i++)
+		p->notes[i].time_ns = after(p->notes[i].time_ns, start);
+	for (uint32_t i = 0; i < p->rss_count; i++)
+		p->rss[i].time_ns = after(p->rss[i].time_ns, start);
+	return 0;
 }

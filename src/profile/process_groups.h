@@ -45,12 +45,11 @@ char *process_group_name(const struct profile *p, const struct process_group *gr
 /* How long it ran; up to now if it still runs. */
 uint64_t process_run_ns(const struct profile *p, const struct profile_process *q);
 
+/* Times become those of the profile's processes alone, from 0 when the first of them began; how it ended is
+ * what its only process ended with. Behaviour, which is of the whole recording, stays. 0 or HEFT_ENOMEM. */
+int profile_take_own_time(struct profile *p);
+
 /* From when to when there was one of the profile's; 0 and the duration if that is not known. */
 void process_span(const struct profile *p, uint64_t *start_ns, uint64_t *end_ns);
-
-/* How many there were: an image that became another by exec is the same process. */
-uint32_t profile_count_processes(const struct profile *p);
-/* Likewise: exec keeps one thread. */
-uint64_t profile_count_threads(const struct profile *p);
 
 #endif

@@ -89,6 +89,9 @@ void profile_free(struct profile *p)
 	free(p->history.blocks);
 	free(p->history.events);
 	free(p->sizes);
+	for (uint32_t i = 0; i < p->judged_count; i++)
+		profile_free(p->judged[i].p);
+	free(p->judged);
 	name_pool_free(p->names);
 	free(p);
 }

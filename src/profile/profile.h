@@ -331,6 +331,13 @@ enum profile_has {
 	PROFILE_LACKS_BLOCKS = 4096,
 };
 
+/* One process of several, by itself: a part of the profile with its numbers, its behaviour and its
+ * times, which begin with it. */
+struct profile_judged {
+	struct profile *p;
+	uint32_t process; /* of the whole's */
+};
+
 struct profile_index; /* the hash tables behind profile_add_* */
 
 struct profile {
@@ -403,6 +410,10 @@ struct profile {
 	uint32_t rss_count;
 	uint64_t window_from_ns, window_to_ns; /* what was selected; 0 and duration_ns without one */
 	uint32_t sites_left_out; /* summaries only: small sites that were not symbolised */
+
+	/* Of an exact recording of several processes: those that findings look at (trace_judge.c). */
+	struct profile_judged *judged;
+	uint32_t judged_count;
 
 	/* Only with profile_selection.keep or .part_of: indices by the recording's own. */
 	uint32_t *recorded_nodes, *recorded_sites; /* PROFILE_NONE: not in the profile */

@@ -18,6 +18,7 @@
 #include "profile/estimate.h"
 #include "profile/missing_symbols.h"
 #include "profile/process_groups.h"
+#include "profile/process_images.h"
 #include "profile/trace_behaviour.h"
 #include "profile/trace_load.h"
 #include "profile/trace_notes.h"
@@ -504,6 +505,22 @@ static bool is_larger(const struct tally_site *a, const struct tally_site *b)
 	return a < b; /* the order of the recording, so that reports repeat */
 }
 
+/* Of a part that has sites of its own. */
+static int load_own_behaviour(struct load *l, const uint32_t *final, const uint32_t *nodes)
+{
+	uint32_t *by_recorded = malloc(((size_t)l->c->site_count + 1) * sizeof *by_recorded);
+	if (!by_recorded)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < l->c->site_count; i++)
+		by_recorded[i] = PROFILE_NONE;
+	for (uint32_t i = 0; i < l->split->count; i++)
+		by_recorded[l->split->site[i]] = final[i];
+	int rc = trace_behaviour_load_own(l->p, l->c, l->behaviour, final, by_recorded, nodes,
+					  l->thread_ids);
+	free(by_recorded);
+	return rc;
+}
+
 static int load_sites(struct load *l)
 {
 	const struct trace_contents *c = l->c;
@@ -590,10 +607,12 @@ static int load_sites(struct load *l)
 		/* Behaviour is of the whole recording: a part need not repeat it. */
 		if (rc == 0 && behaves)
 			rc = trace_behaviour_load(p, c, final, nodes, l->thread_ids);
+		if (rc == 0 && l->behaviour)
+			rc = load_own_behaviour(l, final, nodes);
 	}
 	if (rc == 0 && p->lender)
 		take_ids(l, final);
-	if (rc == 0 && (l->sel->keep || p->lender) && !l->split) {
+	if (rc == 0 && (l->sel->keep || p->lender || trace_judges(l)) && !l->split) {
 		p->recorded_site_count = c->site_count;
 		p->recorded_nodes = nodes;
 		p->recorded_sites = final;
@@ -643,12 +662,12 @@ static int load_totals(struct load *l)
 	t->peak_bytes = tally->peak_bytes;
 	t->peak_blocks = tally->peak_blocks;
 	t->peak_time_ns = tally->peak_time_ns;
-	t->threads = p->thread_count;
+	t->threads = profile_count_threads(p);
 	for (uint32_t i = 0; i < p->process_count; i++) {
 		t->dropped += p->processes[i].totals.dropped;
 		t->unknown_frees += p->processes[i].totals.unknown_frees;
 	}
-	return trace_resident_peak(p, l->c, l->processes, l->sel->has_window ? l->sel->from_ns : 0,
+	return trace_resident_peak(p, l->c, l->processes, trace_counts_from(l),
 				   l->sel->has_window ? l->sel->to_ns : UINT64_MAX);
 }
 
@@ -667,6 +686,20 @@ static int load_process_totals(struct load *l)
 	/* What one that still runs has now is in no event at its end, and in early recordings blocks
 	 * end later than their process. */
 	return rc == 0 && left != p->totals.left_bytes ? trace_load_process_totals(l) : rc;
+}
+
+int trace_load_part(struct load *l)
+{
+	int rc = trace_select_threads(l);
+	if (rc == 0)
+		rc = load_meta(l);
+	if (rc == 0)
+		rc = load_processes(l);
+	if (rc == 0)
+		rc = load_threads(l);
+	if (rc == 0)
+		rc = load_sites(l);
+	return rc == 0 ? load_totals(l) : rc;
 }
 
 int profile_from_trace(struct profile **out, struct trace_reader *r,
@@ -732,6 +765,15 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = trace_load_history(&l);
 	if (rc == 0 && l.sel->sizes)
 		rc = trace_load_sizes(&l);
+	if (rc == 0)
+		rc = trace_judge(&l);
+	if (rc == 0 && !l.sel->keep && !l.p->lender) {
+		free(l.p->recorded_nodes);
+		free(l.p->recorded_sites);
+		l.p->recorded_nodes = l.p->recorded_sites = NULL;
+	}
+	if (rc == 0 && l.sel->own_time)
+		rc = profile_take_own_time(l.p);
 
 	free(l.threads);
 	free(l.processes);

@@ -9,6 +9,7 @@
 
 #include "profile/estimate.h"
 #include "profile/measure.h"
+#include "profile/process_images.h"
 
 #include <regex.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ bool profile_is_of_several(const struct profile *p)
 	for (uint32_t i = 1; i < p->process_count; i++)
 		if (p->processes[i].pid != p->processes[0].pid)
 			return true;
-	return false;
+	return profile_count_processes(p) > 1; /* a number that was given out twice */
 }
 
 static double mean_bytes(uint64_t bytes, uint64_t blocks)
@@ -171,13 +172,13 @@ out:
 	return rc;
 }
 
-static void errors_at_peak(struct profile_errors *e, struct profile_spread *s)
+static void select_errors(struct profile_errors *e, struct profile_spread *s, bool peak)
 {
-	e->live_bytes = e->peak_bytes;
-	e->live_blocks = e->peak_blocks;
-	s->live_bytes = s->peak_bytes;
-	s->live_blocks = s->peak_blocks;
-	s->live_samples = s->peak_samples;
+	e->live_bytes = peak ? e->peak_bytes : e->left_bytes;
+	e->live_blocks = peak ? e->peak_blocks : e->left_blocks;
+	s->live_bytes = peak ? s->peak_bytes : s->left_bytes;
+	s->live_blocks = peak ? s->peak_blocks : s->left_blocks;
+	s->live_samples = peak ? s->peak_samples : s->left_samples;
 }
 
 int profile_select_moment(struct profile *p, enum profile_moment moment, struct heft_error *err)
@@ -197,13 +198,13 @@ int profile_select_moment(struct profile *p, enum profile_moment moment, struct 
 	SELECT(&p->totals);
 #undef SELECT
 	p->has |= PROFILE_HAS_LIVE;
-	if (!peak)
-		return 0;
 	for (uint32_t i = 0; i < p->site_count && p->errors; i++)
-		errors_at_peak(&p->errors[i], &p->spreads[i]);
-	errors_at_peak(&p->total_errors, &p->total_spread);
-	free(p->ages); /* are of what is live at the end */
-	p->ages = NULL;
+		select_errors(&p->errors[i], &p->spreads[i], peak);
+	select_errors(&p->total_errors, &p->total_spread, peak);
+	if (peak || profile_is_of_several(p)) {
+		free(p->ages); /* are of what is live at the end */
+		p->ages = NULL;
+	}
 	return 0;
 }
 

@@ -27,14 +27,15 @@ struct shown_caller {
 };
 
 struct item {
+	const struct profile *p;
 	uint32_t position;
 	uint32_t node; /* user frame of this level */
 	bool library;  /* a stack without the user's code: its plumbing tells it apart */
 	bool line;     /* a line is needed to tell it from its neighbour */
 	bool times;    /* or how often it calls itself */
 	/* How `node` reads, NULL: the stack has ended. */
-	const char *function, *file;
-	uint32_t line_number, module, repeat;
+	const char *function, *file, *module; /* in the pool */
+	uint32_t line_number, repeat;
 	struct shown_caller shown[MOST_SHOWN];
 	uint32_t shown_count;
 };
@@ -46,14 +47,15 @@ struct site_callers {
 };
 
 struct grouping {
-	const struct profile *p;
 	struct name_pool *pool;
+	bool short_paths; /* builds of one program in different folders read the same */
 	bool failed;
 };
 
 /* The next frame outward that counts; PROFILE_NONE: there is none. */
-static uint32_t caller_of(const struct profile *p, const struct item *it, uint32_t node)
+static uint32_t caller_of(const struct item *it, uint32_t node)
 {
+	const struct profile *p = it->p;
 	for (node = p->nodes[node].parent; node != PROFILE_NONE; node = p->nodes[node].parent) {
 		const struct profile_frame *f = &p->frames[p->nodes[node].frame];
 		if (f->user || (it->library && f->plumbing))
@@ -62,24 +64,35 @@ static uint32_t caller_of(const struct profile *p, const struct item *it, uint32
 	return PROFILE_NONE;
 }
 
+/* Equal paths are equal pointers. */
+static const char *pooled_path(struct grouping *g, const char *path)
+{
+	const char *slash = path && g->short_paths ? strrchr(path, '/') : NULL;
+	const char *kept = path ? name_pool_add(g->pool, slash ? slash + 1 : path) : NULL;
+	g->failed |= path && !kept;
+	return kept;
+}
+
 static void read_node(struct grouping *g, struct item *it)
 {
 	char text[WORDS_SHORT];
-	it->function = it->file = NULL;
-	it->line_number = it->module = it->repeat = 0;
+	const struct profile *p = it->p;
+	it->function = it->file = it->module = NULL;
+	it->line_number = it->repeat = 0;
 	if (it->node == PROFILE_NONE)
 		return;
-	const struct profile_frame *f = &g->p->frames[g->p->nodes[it->node].frame];
+	const struct profile_frame *f = &p->frames[p->nodes[it->node].frame];
 	it->function =
 		name_pool_add(g->pool, words_shorten(text, f->function) ? text : f->function);
-	it->file = f->file;
+	it->file = pooled_path(g, f->file);
 	it->line_number = f->line;
-	it->module = f->file ? PROFILE_NONE : f->module;
+	if (!f->file && f->module < p->module_count)
+		it->module = pooled_path(g, p->modules[f->module].path);
 	g->failed |= !it->function;
 	/* Recursion is one caller: the last of it stands for all. */
 	for (uint32_t n = it->node; n != PROFILE_NONE && it->repeat < MOST_REPEATS;
-	     n = caller_of(g->p, it, n)) {
-		if (g->p->nodes[n].frame != g->p->nodes[it->node].frame)
+	     n = caller_of(it, n)) {
+		if (p->nodes[n].frame != p->nodes[it->node].frame)
 			break;
 		it->node = n;
 		it->repeat++;
@@ -89,7 +102,7 @@ static void read_node(struct grouping *g, struct item *it)
 static void step_out(struct grouping *g, struct item *it)
 {
 	if (it->node != PROFILE_NONE)
-		it->node = caller_of(g->p, it, it->node);
+		it->node = caller_of(it, it->node);
 	read_node(g, it);
 }
 
@@ -106,7 +119,7 @@ static int compare(const void *a, const void *b)
 	if (!order)
 		order = compare_pointers(x->file, y->file);
 	if (!order)
-		order = x->module < y->module ? -1 : x->module > y->module;
+		order = compare_pointers(x->module, y->module);
 	if (!order)
 		order = x->line_number < y->line_number ? -1 : x->line_number > y->line_number;
 	if (!order)
@@ -168,7 +181,7 @@ static const char *text_of(struct grouping *g, const struct item *it)
 	uint32_t before = 0;
 	for (uint32_t i = 0; i < it->shown_count; i++) {
 		const struct shown_caller *c = &it->shown[i];
-		const struct profile_frame *f = &g->p->frames[g->p->nodes[c->node].frame];
+		const struct profile_frame *f = &it->p->frames[it->p->nodes[c->node].frame];
 		line[0] = times[0] = 0;
 		if (c->line && f->line)
 			snprintf(line, sizeof line, ":%" PRIu32, f->line);
@@ -186,12 +199,11 @@ static const char *text_of(struct grouping *g, const struct item *it)
 	return kept;
 }
 
-struct site_callers *site_callers_new(const struct profile *p, const uint32_t *sites,
-				      uint32_t count)
+struct site_callers *site_callers_new_among(const struct site_of *list, uint32_t count)
 {
 	struct site_callers *c = calloc(1, sizeof *c);
 	struct item *items = calloc((size_t)count + 1, sizeof *items);
-	struct grouping g = {.p = p};
+	struct grouping g = {0};
 	uint32_t used = 0;
 	if (c) {
 		c->count = count;
@@ -203,11 +215,15 @@ struct site_callers *site_callers_new(const struct profile *p, const uint32_t *s
 		site_callers_free(c);
 		return NULL;
 	}
+	for (uint32_t i = 1; i < count; i++)
+		g.short_paths |= list[i].p != list[0].p;
 	for (uint32_t i = 0; i < count && !g.failed; i++) {
-		uint32_t node = p->sites[sites[i]].node;
+		const struct profile *p = list[i].p;
+		uint32_t node = p->sites[list[i].site].node;
 		if (node >= p->node_count)
 			continue;
 		struct item *it = &items[used++];
+		it->p = p;
 		it->position = i;
 		it->node = profile_first_user_node(p, node);
 		it->library = !p->frames[p->nodes[it->node].frame].user;
@@ -227,6 +243,17 @@ struct site_callers *site_callers_new(const struct profile *p, const uint32_t *s
 		site_callers_free(c);
 		return NULL;
 	}
+	return c;
+}
+
+struct site_callers *site_callers_new(const struct profile *p, const uint32_t *sites,
+				      uint32_t count)
+{
+	struct site_of *list = malloc(((size_t)count + 1) * sizeof *list);
+	for (uint32_t i = 0; list && i < count; i++)
+		list[i] = (struct site_of){p, sites[i]};
+	struct site_callers *c = list ? site_callers_new_among(list, count) : NULL;
+	free(list);
 	return c;
 }
 

@@ -8,6 +8,12 @@ struct site_callers;
 /* For a list of sites (indices). NULL: no memory. */
 struct site_callers *site_callers_new(const struct profile *p, const uint32_t *sites,
 				      uint32_t count);
+/* For a list of sites of several profiles: a comparison's. */
+struct site_of {
+	const struct profile *p;
+	uint32_t site;
+};
+struct site_callers *site_callers_new_among(const struct site_of *list, uint32_t count);
 void site_callers_free(struct site_callers *c);
 /* For the site at this position of the list: "caller", "walk x3", "caller < ... < main:12"; NULL: its first
  * user frame says it alone, or no caller would tell more. A NULL list tells nothing. */

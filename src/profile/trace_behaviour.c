@@ -320,22 +320,75 @@ static int load_history(struct profile *p, const struct behaviour *b, const uint
 	return 0;
 }
 
-int trace_behaviour_load(struct profile *p, const struct trace_contents *c, const uint32_t *sites,
-			 const uint32_t *nodes, const uint32_t *threads)
+static uint64_t part_of(uint64_t n, uint64_t part, uint64_t whole)
 {
-	const struct behaviour *b = c->behaviour;
-	if (!b)
-		return 0;
-	int rc = load_handovers(p, b, sites);
+	return part >= whole ? n : (uint64_t)((double)n * (double)part / (double)whole + 0.5);
+}
+
+/* What only the recorder saw of arrays, divided by the steps in which each process grew them. */
+static int share_growths(struct profile *p, const struct behaviour *all, const uint32_t *sites)
+{
+	struct profile_growth *sums = calloc((size_t)p->growth_count + 1, sizeof *sums);
+	if (!sums)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < all->growth_count; i++) {
+		const struct behaviour_growth *f = &all->growths[i];
+		uint32_t site = sites[f->site];
+		uint32_t at = site == PROFILE_NONE ? PROFILE_NONE : p->sites[site].growth;
+		if (at >= p->growth_count)
+			continue;
+		sums[at].steps += f->steps;
+		sums[at].moved_steps += f->moved_steps;
+		sums[at].copied_bytes += f->copied_bytes;
+		sums[at].measured_blocks += f->measured_blocks;
+		sums[at].measured_bytes += f->measured_bytes;
+		sums[at].unused_bytes += f->unused_bytes;
+		if (f->largest_bytes > sums[at].largest_bytes)
+			sums[at].largest_bytes = f->largest_bytes;
+	}
+	for (uint32_t i = 0; i < p->growth_count; i++) {
+		struct profile_growth *g = &p->growths[i];
+		const struct profile_growth *s = &sums[i];
+		g->moved_steps = part_of(s->moved_steps, g->steps, s->steps);
+		g->copied_bytes = part_of(s->copied_bytes, g->steps, s->steps);
+		g->measured_blocks = part_of(s->measured_blocks, g->steps, s->steps);
+		g->measured_bytes = part_of(s->measured_bytes, g->steps, s->steps);
+		g->unused_bytes = part_of(s->unused_bytes, g->steps, s->steps);
+		g->largest_bytes = s->largest_bytes;
+	}
+	free(sums);
+	return 0;
+}
+
+static int load_all(struct profile *p, const struct trace_contents *c, const struct behaviour *b,
+		    const uint32_t *own_sites, const uint32_t *sites, const uint32_t *nodes,
+		    const uint32_t *threads)
+{
+	int rc = load_handovers(p, b, own_sites);
 	if (rc == 0)
-		rc = load_pairs(p, b, sites, threads);
-	if (rc == 0)
+		rc = load_pairs(p, b, own_sites, threads);
+	if (rc == 0 && c->behaviour)
 		rc = load_releases(p, c, sites, nodes);
 	if (rc == 0)
-		rc = load_growths(p, b, sites);
+		rc = load_growths(p, b, own_sites);
+	if (rc == 0 && c->behaviour && c->behaviour != b)
+		rc = share_growths(p, c->behaviour, sites);
 	if (rc == 0)
-		rc = load_history(p, b, sites);
+		rc = load_history(p, b, own_sites);
 	if (rc == 0)
 		profile_link_behaviour(p);
 	return rc;
+}
+
+int trace_behaviour_load(struct profile *p, const struct trace_contents *c, const uint32_t *sites,
+			 const uint32_t *nodes, const uint32_t *threads)
+{
+	return c->behaviour ? load_all(p, c, c->behaviour, sites, sites, nodes, threads) : 0;
+}
+
+int trace_behaviour_load_own(struct profile *p, const struct trace_contents *c,
+			     const struct behaviour *own, const uint32_t *own_sites,
+			     const uint32_t *sites, const uint32_t *nodes, const uint32_t *threads)
+{
+	return load_all(p, c, own, own_sites, sites, nodes, threads);
 }

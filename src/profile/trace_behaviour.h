@@ -13,5 +13,10 @@ void trace_behaviour_want(const struct trace_contents *c, const struct tally *ta
  * HEFT_ENOMEM. */
 int trace_behaviour_load(struct profile *p, const struct trace_contents *c, const uint32_t *sites,
 			 const uint32_t *nodes, const uint32_t *threads);
+/* The same of one process among several: `own` is its behaviour by numbers of sites that `own_sites`
+ * leads to the profile's. Who frees, and what was unused in arrays, the recording tells of all. */
+int trace_behaviour_load_own(struct profile *p, const struct trace_contents *c,
+			     const struct behaviour *own, const uint32_t *own_sites,
+			     const uint32_t *sites, const uint32_t *nodes, const uint32_t *threads);
 
 #endif

@@ -36,7 +36,20 @@ struct load {
 	struct profile_spread *spread; /* of a sampled recording, by its sites; else NULL */
 	struct trace_sizes *sizes;
 	uint64_t sizes_from_ns;
+	const struct behaviour *behaviour; /* of the part, by its sites; NULL: the recording's */
 };
+
+/* An instant is what is live then; what was allocated and freed is counted up to it. */
+static inline bool trace_is_instant(const struct load *l)
+{
+	return l->sel->has_window && l->sel->from_ns == l->sel->to_ns;
+}
+
+/* From when on it is counted. */
+static inline uint64_t trace_counts_from(const struct load *l)
+{
+	return l->sel->has_window && !trace_is_instant(l) ? l->sel->from_ns : 0;
+}
 
 /* Which processes and threads are selected, and the words for that (trace_select.c). */
 bool trace_process_is_chosen(const struct load *l, uint32_t process);
@@ -62,6 +75,11 @@ int trace_load_sizes(struct load *l);
 int trace_load_history(struct load *l);
 /* Every number of each process. */
 int trace_load_process_totals(struct load *l);
+/* A part whose tally, sites and behaviour are there already, and which has no more than these. */
+int trace_load_part(struct load *l);
+/* Whether the processes are to be looked at one by one; does it, or says why not (trace_judge.c). */
+bool trace_judges(const struct load *l);
+int trace_judge(struct load *l);
 
 /* ---- of a sampled recording (trace_samples.c, trace_births.c) */
 /* Totals of processes, what threads have live, and their errors. */

@@ -146,12 +146,26 @@ static int keep_start(struct load *l, uint32_t count)
 
 int trace_load_replay(struct load *l)
 {
-	uint64_t from = l->sel->has_window ? l->sel->from_ns : 0;
+	uint64_t from = trace_counts_from(l);
 	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
 	int rc = 0;
 	bool as_recorded = l->all_threads && !l->split; /* so tallies of the recording will do */
 	if (keep_start(l, l->c->site_count) < 0)
 		return HEFT_ENOMEM;
+	if (as_recorded && trace_is_instant(l) && to != UINT64_MAX) {
+		/* All that a tally holds, up to then. */
+		rc = l->sel->ladder ? trace_ladder_before(l->sel->ladder, l->reader, to + 1,
+							  &l->replayed, l->err)
+				    : trace_reader_tally_before(l->reader, to + 1, &l->replayed,
+								l->err);
+		if (rc == 0)
+			rc = tally_reserve(&l->replayed, l->c->site_count, l->c->thread_count);
+		if (rc < 0)
+			return rc;
+		tally_settle(&l->replayed);
+		l->tally = &l->replayed;
+		return keep_start(l, l->replayed.site_count);
+	}
 	if (l->sel->ladder && as_recorded && from < to)
 		return load_difference(l, from, to);
 	if (from > 0 && as_recorded) {
@@ -201,7 +215,7 @@ static int sizes_batch(void *ctx, const struct trace_event *events, size_t count
 int trace_load_sizes(struct load *l)
 {
 	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
-	l->sizes_from_ns = l->sel->has_window ? l->sel->from_ns : 0;
+	l->sizes_from_ns = trace_counts_from(l);
 	l->sizes = calloc(1, sizeof *l->sizes);
 	if (!l->sizes)
 		return HEFT_ENOMEM;
@@ -234,6 +248,7 @@ static int process_batch(void *ctx, const struct trace_event *events, size_t cou
 {
 	struct load *l = ctx;
 	const struct trace_contents *c = l->c;
+	bool instant = trace_is_instant(l);
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_event *e = &events[i];
 		if (e->birth_thread >= c->thread_count)
@@ -268,7 +283,11 @@ static int process_batch(void *ctx, const struct trace_event *events, size_t cou
 			t->live_slack_bytes += (uint64_t)e->slack - e->old_slack;
 			break;
 		case TRACE_GONE: /* live at the end: stays counted, unless that was before the window */
-			if (l->processes_from_ns) {
+			if (instant) {
+				t->left_bytes += e->size;
+				t->left_blocks++;
+			}
+			if (instant || l->processes_from_ns) {
 				t->live_bytes -= e->size;
 				t->live_blocks--;
 				t->live_slack_bytes -= e->slack;
@@ -296,14 +315,14 @@ int trace_load_process_totals(struct load *l)
 	if (!l->replayed_processes)
 		return HEFT_ENOMEM;
 	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
-	l->processes_from_ns = l->sel->has_window ? l->sel->from_ns : 0;
+	l->processes_from_ns = trace_counts_from(l);
 	int rc = trace_reader_events(l->reader, 0, to, process_batch, l, l->err);
 	if (l->processes_from_ns)
 		begin_processes(l);
 	for (uint32_t i = 0; i < p->process_count && rc == 0; i++) {
 		struct profile_totals *t = &p->processes[i].totals, r = l->replayed_processes[i];
-		r.left_bytes = r.live_bytes;
-		r.left_blocks = r.live_blocks;
+		r.left_bytes += r.live_bytes;
+		r.left_blocks += r.live_blocks;
 		r.threads = t->threads;
 		r.dropped = t->dropped;
 		r.unknown_frees = t->unknown_frees;

@@ -42,7 +42,14 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 
 	/* The kernel's own maximum of a process is of no known moment: it says nothing of sums, and nothing of
 	 * a window. */
-	for (uint32_t i = 0; i < c->process_count && !from_ns && to_ns == UINT64_MAX; i++)
+	bool whole = !from_ns && to_ns == UINT64_MAX;
+	bool told = false; /* older recordings have no maximum of any */
+	bool known = false;
+	for (uint32_t i = 0; i < c->process_count && whole; i++) {
+		told |= c->processes[i].peak_rss_bytes != 0;
+		known |= c->processes[i].peak_rss_bytes && processes[i] != PROFILE_NONE;
+	}
+	for (uint32_t i = 0; i < c->process_count && whole; i++)
 		if (processes[i] != PROFILE_NONE) {
 			uint64_t highest = c->processes[i].peak_rss_bytes;
 			p->processes[processes[i]].totals.peak_rss_bytes = highest;
@@ -65,7 +72,10 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 		all += s->rss_bytes - now[s->process];
 		now[s->process] = s->rss_bytes;
 		struct profile_totals *own = &p->processes[processes[s->process]].totals;
-		if (s->rss_bytes > own->peak_rss_bytes)
+		/* What was seen of one whose maximum is not known was before it had most. */
+		bool counts = !told || q->end == TRACE_END_RUNNING || q->peak_rss_bytes;
+		known |= counts;
+		if (counts && s->rss_bytes > own->peak_rss_bytes)
 			own->peak_rss_bytes = s->rss_bytes;
 		if (all > p->totals.peak_rss_bytes)
 			p->totals.peak_rss_bytes = all;
@@ -74,6 +84,8 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 			p->rss_count++;
 		p->rss[p->rss_count - 1] = (struct profile_rss){s->time_ns, all};
 	}
+	if (!known)
+		p->totals.peak_rss_bytes = 0;
 	free(now);
 	free(ends);
 	return 0;

@@ -97,7 +97,8 @@ int trace_describe_selection(struct load *l)
 	if (s->has_window)
 		used += (size_t)snprintf(words + used, sizeof words - used,
 					 "%sfrom %.6f s to %.6f s", used ? ", " : "",
-					 (double)s->from_ns / 1e9, (double)s->to_ns / 1e9);
+					 (double)(s->from_ns - s->origin_ns) / 1e9,
+					 (double)(s->to_ns - s->origin_ns) / 1e9);
 	if (!used)
 		return 0;
 	l->p->selection = name_pool_add(l->p->names, words);

@@ -156,6 +156,8 @@ static void take(struct agent *a, const struct charge *c)
 {
 	struct process *p = c->process;
 	char name[200];
+	if (!c->running) /* all that is left to look at */
+		process_look_at_program(p);
 	if (!room_for_one(a) || process_set_add(a->o->set, p)) {
 		process_free(p); /* no memory: its file stays, and another look will come */
 		return;
@@ -177,6 +179,7 @@ static void take(struct agent *a, const struct charge *c)
 	own->check_mono_ns = monotonic_ns() + CHECK_EVERY_NS;
 	process_watch_rss(p);
 	process_begin_memory(p, NULL); /* of a fork: what it has now is its parent's, nearly all */
+	process_look_for_allocator(p, 0);
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = p->key};
 	epoll_ctl(a->epoll, EPOLL_CTL_ADD, p->pidfd, &event);
 }
@@ -304,7 +307,7 @@ static void keep_rest(struct process *p, const struct sampled_sums *sums, const 
 
 static void drop_samples(struct agent *a, struct charge *c)
 {
-	if (!c->dropped && c->saved && atomic_load(&c->process->rest))
+	if (!c->dropped && c->saved && (c->blind || atomic_load(&c->process->rest)))
 		c->dropped = process_set_drop_samples(a->o->set, c->process);
 }
 
@@ -321,16 +324,19 @@ static void drop_rests(struct agent *a, uint64_t now)
 	a->next_trim_ns = now + TRIM_EVERY_NS;
 }
 
-/* Saves what it had. Of a process that never had a sample there is nothing to tell. */
+/* Saves what it had. Of a process that never had a sample there is nothing to tell, unless heft could
+ * not see into it: then that is. */
 static void save(struct agent *a, struct charge *c)
 {
 	struct process *p = c->process;
 	struct sampled_sums sums;
 	struct heft_error err = {0};
-	char path[4096], how[200], name[200];
+	char path[4096], how[200], name[200], reason[2048];
+	process_look_at_program(p); /* it may have ended before it was looked at */
 	sampled_sums(p, &sums);
-	c->empty = !sums.samples;
-	if (!c->empty) {
+	c->blind = process_sight(p, &sums, reason, sizeof reason) == PROCESS_BLIND;
+	c->empty = !sums.samples && !c->blind;
+	if (sums.samples) {
 		if (charge_save(c, a->o->output_dir, path, sizeof path, &err)) {
 			if (!c->retry_mono_ns)
 				say(a, "process %d (%s) cannot be saved: %s", p->pid,
@@ -425,6 +431,7 @@ static void look_after(struct agent *a, struct charge *c, uint64_t now)
 	struct process *p = c->process;
 	uint64_t start = p->session.header->start_mono_ns;
 	process_read_rss(p, now > start ? now - start : 0);
+	process_look_for_allocator(p, now > start ? now - start : 0); /* who asks later may come too late */
 	sampled_follow_budget(p);
 	if (now >= c->limit_mono_ns) { /* the baseline of kills for memory is renewed, too */
 		process_watch_memory(p);

@@ -72,9 +72,17 @@ static pid_t find_mapper(const struct stat *file, pid_t except)
 
 pid_t owner_of_file(const struct stat *file, pid_t likely)
 {
-	if (likely > 0 && has_mapped(likely, file))
+	if (likely > 0 && likely != getpid() && has_mapped(likely, file)) /* we have it mapped too */
 		return likely;
 	return find_mapper(file, likely);
+}
+
+bool owner_is_readable(pid_t pid)
+{
+	FILE *f = open_maps(pid);
+	if (f)
+		fclose(f);
+	return f;
 }
 
 pid_t owner_reader_of_file(const struct stat *file, pid_t pid)

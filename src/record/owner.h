@@ -11,6 +11,8 @@
 /* The pid, as seen from here, of the process that has the file mapped: `likely`, or, if that one has
  * not (in a container the process knows itself by another number), whoever has. 0: nobody. */
 pid_t owner_of_file(const struct stat *file, pid_t likely);
+/* Whether we may see what the process has mapped. */
+bool owner_is_readable(pid_t pid);
 /* Whether any process has the file open or mapped, one that cannot be seen from here included. Not to
  * be asked of a file that we have mapped ourselves. SIGIO must be blocked or ignored. */
 enum owner_use { OWNER_IN_USE, OWNER_NOT_IN_USE, OWNER_USE_UNKNOWN };

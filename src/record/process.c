@@ -264,25 +264,36 @@ static bool is_stranger(const struct process *p)
 	return *p->facts.exe && strcmp(exe, p->facts.exe) != 0;
 }
 
-void process_find(struct process *p)
+void process_find(struct process *p, pid_t parent_here)
 {
 	int32_t parent = status_number(p->pid, "\nPPid:");
-	/* The first of a namespace has no parent that it knows, and neither has the machine's first. */
-	if (parent < 0 || (parent == p->facts.ppid && parent))
+	/* Numbers alone prove little: process 2 of a namespace, a child of its first, has the numbers of
+	 * a stranger here. A parent whose number here is known does. */
+	if (parent < 0 || (parent && parent == parent_here))
 		return;
 	const struct stat file = {.st_dev = p->file_device, .st_ino = p->file_inode};
 	pid_t owner = owner_of_file(&file, p->pid);
 	if (owner == p->pid)
-		return; /* its parent has ended meanwhile */
+		return;
 	/* A child of it may have the file mapped, which has not made its own yet. */
 	if (owner && status_number(owner, "\nNSpid:") != p->pid)
 		owner = 0;
-	if (!owner && !is_stranger(p))
-		return; /* not ours to see */
+	/* Who has it mapped is not ours to see if that process is another user's. */
+	if (!owner && !owner_is_readable(p->pid) && !is_stranger(p))
+		return;
 	if (p->pidfd >= 0)
 		close(p->pidfd);
 	p->pidfd = owner ? (int)syscall(SYS_pidfd_open, owner, 0) : -1;
 	p->seen_pid = p->pidfd >= 0 ? owner : 0;
+}
+
+uint64_t process_leaving_tsc(const struct process *p)
+{
+	const struct wire_header *h = p->session.header;
+	uint64_t exits = p->corrupt ? 0 : atomic_load(&h->exit_tsc);
+	uint64_t execs = p->corrupt ? 0 : atomic_load(&h->exec_tsc);
+	uint64_t tsc = exits > execs ? exits : execs;
+	return tsc > p->start_tsc && tsc <= arch_stamp() ? tsc : 0;
 }
 
 void process_watch_rss(struct process *p)
@@ -324,7 +335,17 @@ void process_take_account(struct process *p, uint64_t maxrss_kib)
 		return;
 	pthread_mutex_lock(&p->lock);
 	raise_to(&p->rss.highest_bytes, maxrss_kib * 1024);
+	p->rss.accounted = true;
 	pthread_mutex_unlock(&p->lock);
+}
+
+uint64_t process_peak_rss(const struct process *p)
+{
+	const struct trace_process *f = &p->facts;
+	uint64_t had = p->rss.read_live_bytes, seen = p->rss.highest_bytes;
+	uint64_t grown = f->peak_bytes > had ? f->peak_bytes - had : 0;
+	bool later = f->peak_time_ns > f->start_ns + p->rss.read_ns;
+	return !p->sampled && !p->rss.accounted && later && grown > seen / 8 ? 0 : seen;
 }
 
 uint64_t process_read_rss(struct process *p, uint64_t time_ns)
@@ -337,7 +358,7 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	/* What is on its way out may be another program by now, whose file has not come. */
 	const struct wire_header *h = p->session.header;
 	uint64_t bytes = status_bytes(text, "\nVmRSS:");
-	uint64_t leaving = p->corrupt ? 0 : atomic_load(&h->leaving_tsc);
+	uint64_t leaving = process_leaving_tsc(p);
 	if (!bytes || (leaving && arch_stamp() - leaving < LEAVING_CYCLES))
 		return 0;
 	/* The stack is nobody's allocation, and what heft needs inside is not the program's. */
@@ -347,6 +368,8 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	anonymous = anonymous > others ? anonymous - others : 0;
 	pthread_mutex_lock(&p->lock);
 	p->rss.bytes = bytes;
+	p->rss.read_ns = time_ns;
+	p->rss.read_live_bytes = p->live_bytes;
 	if (bytes > p->rss.peak_bytes) {
 		p->rss.peak_bytes = bytes;
 		p->rss.peak_ns = time_ns;

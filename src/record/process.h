@@ -81,6 +81,7 @@ struct process {
 	uint64_t start_tsc; /* written over before we see it */
 	pid_t seen_pid;	    /* its number here: in a namespace it knows itself by another one; 0: not here */
 	int pidfd;
+	bool watched;	    /* its death sets gone_tsc */
 	bool sampled;	    /* as its header said at first */
 	dev_t file_device;  /* of its session file, and whose that is */
 	ino_t file_inode;
@@ -96,6 +97,8 @@ struct process {
 	bool ended;   /* the process, or this image of it, is over: drain the rest */
 	uint64_t end_tsc;   /* then: when, as well as can be known; records may move it on */
 	uint64_t alive_tsc; /* it was seen running after this stamp */
+	uint64_t gone_tsc;  /* it was seen to be gone before this one; 0: not yet */
+	uint64_t first_tsc; /* start of the first image that it was: it became others by exec */
 	struct stream ending; /* its end, which takes its place among the records */
 	bool corrupt; /* its file makes no sense any more: not read on */
 	bool done;    /* drained: its blocks are gone */
@@ -143,6 +146,9 @@ struct process {
 		uint64_t highest_bytes;	  /* the kernel's own maximum */
 		uint64_t anonymous_bytes; /* most that no file or shared memory is behind, as seen */
 		uint64_t inherited; /* of anonymous_bytes: what a forked child had from its parent */
+		uint64_t read_ns; /* since its start: when that was last read, */
+		uint64_t read_live_bytes; /* and what it had live then, as recorded */
+		bool accounted; /* highest_bytes is of its whole life */
 		bool gaps; /* not everything was recorded: it cannot be compared (process_memory.h) */
 	} rss;
 	struct own_allocator *allocator; /* beside malloc; NULL: none was found. Set once, under lock */
@@ -162,6 +168,7 @@ struct process {
 	uint32_t children_seen;
 	uint32_t reaps_seen; /* of its header's */
 	uint32_t reap_waits; /* looks at one that was not written yet */
+	uint64_t reaps_lost_tsc; /* up to this stamp some are missing; 0: none */
 	uint32_t start_maxrss_kib; /* its header's, as it was at first */
 	bool has_children;   /* whose memory the kernel adds to its account */
 	int status_fd;	     /* /proc/PID/status */
@@ -187,14 +194,19 @@ void process_end_words(const struct trace_process *facts, char *text, size_t siz
 void process_ended_with(struct process *p, int status, uint64_t end_ns);
 /* The same where no status is known. */
 void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns);
-/* Finds out whether `pid` is its number here too; if it is not, which one is. Costs a look at every
- * process only where its parent is not the one that it knows. */
-void process_find(struct process *p);
+/* Finds out whether `pid` is its number here too; if it is not, which one is. parent_here is its parent's
+ * number here, as far as that is known, else 0. Costs a look at what it has mapped where its parent is not
+ * that one, and a look at every process where it has not mapped its own file. */
+void process_find(struct process *p, pid_t parent_here);
+/* When it said that it leaves, by exit or exec; 0: it did not, or what it said makes no sense. */
+uint64_t process_leaving_tsc(const struct process *p);
 /* Begins to watch the resident memory of a running process. */
 void process_watch_rss(struct process *p);
 /* The kernel's account of a process that has been waited for: it counts if it can only be of this image
  * and of this process. */
 void process_take_account(struct process *p, uint64_t maxrss_kib);
+/* The most that was resident; 0: not known, because its heap grew a good deal after it was last seen. */
+uint64_t process_peak_rss(const struct process *p);
 /* Reads its resident memory into p->rss. time_ns: of the recording. 0: not known. */
 uint64_t process_read_rss(struct process *p, uint64_t time_ns);
 /* Looks at every stream: what is published now, who is open. now_ns: of this round. Returns the

@@ -24,6 +24,8 @@ static const uint64_t look_at_ns[] = {0, 200 * MS, 1000 * MS, 5000 * MS, 30000 *
 /* What was recorded of a process that heft cannot see into: a sign of life at most. */
 #define BLIND_PART 256
 #define BLIND_LIBRARY_PART 16
+/* The same where nobody knows how much memory it had: it ended before it was looked at. */
+#define BLIND_BYTES (1 << 20)
 
 static bool has_gaps(const struct process *p)
 {
@@ -116,6 +118,16 @@ bool process_look_for_allocator(struct process *p, uint64_t since_start_ns)
 	return found;
 }
 
+void process_look_at_program(struct process *p)
+{
+	struct own_allocator found;
+	pthread_mutex_lock(&p->lock);
+	bool known = p->allocator;
+	pthread_mutex_unlock(&p->lock);
+	if (!known && own_allocator_of_program(p->facts.exe, &found) && found.how != ELF_MALLOC_SHARED)
+		process_take_allocator(p, &found);
+}
+
 bool process_allocator_words(struct process *p, char *text, size_t size)
 {
 	bool found = false;
@@ -161,7 +173,8 @@ enum process_sight process_sight(struct process *p, const struct sampled_sums *s
 	else if (how == ELF_MALLOC_LIKELY)
 		blind = unseen || !a.recorded_bytes;
 	else /* it may use malloc as well: if that is half of its memory, there is much to see */
-		blind = !a.recorded_bytes || a.recorded_bytes < own / 2;
+		blind = a.peak_bytes ? !a.recorded_bytes || a.recorded_bytes < own / 2
+				     : a.recorded_bytes < BLIND_BYTES;
 	/* An allocator explains it; what was ever allocated exactly is not at hand here. */
 	if (unseen && how != ELF_MALLOC_SHARED && a.recorded_bytes < own / BLIND_LIBRARY_PART)
 		unseen = UNSEEN_MOST;

@@ -15,6 +15,8 @@ bool process_anonymous(struct process *p, struct trace_anonymous *a);
 
 /* Now and then: looks for an allocator beside malloc. True: one was found just now. */
 bool process_look_for_allocator(struct process *p, uint64_t since_start_ns);
+/* The same of one that is no longer there: only its executable is. */
+void process_look_at_program(struct process *p);
 /* The same, of what is known about the command before it ran. */
 void process_take_allocator(struct process *p, const struct own_allocator *found);
 /* What it is, in words; false: none was found. */

@@ -23,6 +23,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -48,6 +49,8 @@ enum {
 	CALLS_EVERY_MS = 20,	/* heft_pprof_dump: how often to look */
 	BUDGET_EVERY_MS = 1000, /* sampled processes: what it costs, and a better rate */
 	FOUND_AT_ONCE = 256,
+	LIMIT_PIECES = 16,
+	LAST_BLOCK_BYTES = 2, /* in the recording, of the end of a block that is never freed, as measured */
 	UNREADY_MS = 200, /* how long a process may take to make its file */
 };
 
@@ -76,23 +79,28 @@ static void add_process(struct recorder *r, struct process *p)
 		process_free(p);
 		return;
 	}
+	pid_t parent_here = p->facts.ppid == getpid() ? getpid() : 0;
+	p->first_tsc = p->start_tsc;
 	/* The same pid again: the image before has been replaced by exec. */
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *q = r->set->list[i];
-		if (q->pid == p->pid && !q->ended)
+		if (q->pid == p->pid && !q->ended) {
 			recorder_see_exec(r, q, p);
+			p->first_tsc = q->first_tsc;
+		}
 		if (q->pid == p->pid) /* the kernel's account goes on */
 			p->has_children |= q->has_children;
 		if (q->pid == p->facts.ppid) {
 			q->has_children = true;
 			q->children_seen += p->child;
+			parent_here = q->seen_pid;
 		}
 	}
 	if (!keep_known(r, p)) {
 		process_free(p);
 		return;
 	}
-	process_find(p);
+	process_find(p, parent_here);
 	p->direct = p->pid == r->child;
 	r->direct_found |= p->direct;
 	if (p->direct) /* it may have gone into a cgroup of its own before it called exec */
@@ -103,6 +111,7 @@ static void add_process(struct recorder *r, struct process *p)
 		process_free(p);
 		return;
 	}
+	recorder_watch(r, p);
 	trace_writer_process(r->writer, &p->facts);
 	process_watch_rss(p);
 	r->next_rss_ns = 0;
@@ -200,14 +209,52 @@ static uint64_t find_processes(struct recorder *r)
 	return unready;
 }
 
-/* --limit-size: nothing more is written, the program goes on, and its status is still waited for. */
+/* It ends with its last process. One that was never found ended when we noticed. */
+static uint64_t end_of_recording(const struct recorder *r)
+{
+	uint64_t end = r->direct_found ? r->last_end_ns : r->child_end_ns;
+	if (!r->child_ended || r->stop)
+		end = drain_now_ns(&r->drain);
+	if (r->full)
+		end = r->full_ns;
+	return end > r->drain.last_ns ? end : r->drain.last_ns;
+}
+
+/* What is known of processes and of the whole only when recording ends. */
+static void write_last(struct recorder *r)
+{
+	recorder_leave(r);
+	sampled_sum_write(&r->sum, &r->drain, r->set->list, r->set->count);
+	recorder_note_absent_command(r);
+	recorder_note_unfollowed(r);
+	drain_flush(&r->drain);
+}
+
+/* Would the recording have its size if it ended now? What waits to be written has no length before it is
+ * compressed, and the tables at the end grow, too: so it is written and measured, each time that half of
+ * what was left has come to it. */
+static bool is_full(struct recorder *r)
+{
+	uint64_t limit = r->o->limit_bytes;
+	if (!limit || r->full ||
+	    trace_writer_bytes(r->writer) + trace_writer_waiting_bytes(r->writer) < r->next_size_bytes)
+		return false;
+	trace_writer_flush(r->writer);
+	uint64_t bytes = trace_writer_bytes(r->writer) +
+			 trace_writer_end_bytes(r->writer, &r->drain.tally) +
+			 r->drain.tally.live_blocks * LAST_BLOCK_BYTES;
+	uint64_t left = bytes < limit ? limit - bytes : 0;
+	r->next_size_bytes = trace_writer_bytes(r->writer) + (left > 1024 ? left / 2 : left);
+	return !left;
+}
+
+/* --limit-size: the recording ends, the program goes on, and its status is still waited for. */
 static void heed_limit(struct recorder *r)
 {
 	char text[200], limit[NUMBER_WORDS];
 	uint64_t now = drain_now_ns(&r->drain);
-	if (!r->o->limit_bytes || r->full || trace_writer_bytes(r->writer) < r->o->limit_bytes)
+	if (!is_full(r))
 		return;
-	recorder_leave(r);
 	r->full = true;
 	r->full_ns = now;
 	number_bytes(limit, r->o->limit_bytes, "byte", "bytes");
@@ -216,6 +263,8 @@ static void heed_limit(struct recorder *r)
 		 "not in it",
 		 limit, (double)now / 1e9);
 	recorder_note(r, TRACE_NOTE_LOST, TRACE_NONE, text);
+	write_last(r);
+	trace_writer_end(r->writer, end_of_recording(r), &r->drain.tally);
 	if (r->o->say)
 		r->o->say(text);
 }
@@ -402,23 +451,11 @@ static void say_daemons(struct recorder *r)
 static void finish(struct recorder *r)
 {
 	struct drain *d = &r->drain;
-	uint64_t now = drain_now_ns(d);
-	recorder_leave(r);
-	sampled_sum_write(&r->sum, &r->drain, r->set->list, r->set->count);
-	recorder_note_absent_command(r);
-	recorder_note_unfollowed(r);
-	drain_flush(d);
+	if (!r->full)
+		write_last(r);
 	r->result->events = d->event_total;
 	r->result->processes = r->process_count;
-	/* It ends with its last process. One that was never found ended when we noticed. */
-	uint64_t duration = r->direct_found ? r->last_end_ns : r->child_end_ns;
-	if (!r->child_ended || r->stop)
-		duration = now;
-	if (duration < d->last_ns)
-		duration = d->last_ns;
-	if (r->full)
-		duration = r->full_ns > d->last_ns ? r->full_ns : d->last_ns;
-	trace_writer_close(r->writer, duration, &d->tally, &r->result->problem);
+	trace_writer_close(r->writer, end_of_recording(r), &d->tally, &r->result->problem);
 	d->tally.behaviour = NULL;
 	r->result->tally = d->tally;
 	tally_init(&d->tally);
@@ -430,6 +467,23 @@ static void finish(struct recorder *r)
 void recorder_result_fini(struct recorder_result *result)
 {
 	tally_fini(&result->tally);
+}
+
+/* A busy program may write more in a round than a small recording holds: with --limit-size a round is taken
+ * in pieces of equal time, and the size is looked at after each. */
+static uint64_t drain_up_to(struct recorder *r, uint64_t round, uint64_t limit)
+{
+	uint64_t events = 0, since = r->last_round < round ? round - r->last_round : 0;
+	for (uint64_t i = 1; i < LIMIT_PIECES && r->o->limit_bytes && !r->full; i++) {
+		uint64_t piece = round - since + since / LIMIT_PIECES * i;
+		events += drain_round(&r->drain, r->set->list, r->set->count, round,
+				      piece < limit ? piece : limit);
+		heed_limit(r);
+	}
+	r->last_round = round;
+	if (r->full)
+		return events;
+	return events + drain_round(&r->drain, r->set->list, r->set->count, round, limit);
 }
 
 static void loop(struct recorder *r)
@@ -445,8 +499,9 @@ static void loop(struct recorder *r)
 			limit = again < limit ? again : limit;
 		}
 		recorder_see_ends(r, round);
-		uint64_t events =
-			drain_round(&r->drain, r->set->list, r->set->count, round, limit);
+		uint64_t leaving = recorder_leaving_limit(r, round);
+		limit = leaving < limit ? leaving : limit;
+		uint64_t events = drain_up_to(r, round, limit);
 		now_and_then(r);
 		heed_limit(r);
 		bool running = recorder_close_ended(r);
@@ -473,11 +528,10 @@ static void loop(struct recorder *r)
 			sleep_us = ROUND_MIN_US;
 		else if (sleep_us < (events ? ROUND_QUIET_US : ROUND_MAX_US))
 			sleep_us += sleep_us / 2;
-		struct pollfd signals = {.fd = r->signals, .events = POLLIN};
-		struct timespec wait = {0, (long)sleep_us * 1000};
-		if (r->next_peak_ns < now + sleep_us * 1000ull)
-			wait.tv_nsec = r->next_peak_ns > now ? (long)(r->next_peak_ns - now) : 100000;
-		ppoll(&signals, 1, &wait, NULL);
+		uint64_t wait_ns = sleep_us * 1000ull;
+		if (r->next_peak_ns < now + wait_ns)
+			wait_ns = r->next_peak_ns > now ? r->next_peak_ns - now : 100000;
+		recorder_sleep(r, wait_ns);
 	}
 }
 
@@ -529,6 +583,7 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 		say_disk(r);
 	if (!rc) {
 		r->signals = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
+		r->deaths = epoll_create1(EPOLL_CLOEXEC);
 		rc = o->ready ? o->ready(o->ready_ctx, err) : 0;
 		if (!rc)
 			rc = recorder_launch(r, &before, err);
@@ -541,6 +596,8 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 			linger(r);
 		}
 		close(r->signals);
+		if (r->deaths >= 0)
+			close(r->deaths);
 		session_dir_remove(&r->dir);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

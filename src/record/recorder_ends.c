@@ -7,10 +7,12 @@
  *
  *   - the process said that it leaves (exit, _exit, exec): the end is there, or after the last
  *     record that it made later;
- *   - its parent waited for it: a killed one ended before that;
- *   - it was found gone in this round: it ended before the round's end;
+ *   - its parent waited for it, or found it dead: a killed one ended before that;
+ *   - its parent called system() or pclose(), and it began in that time: it ended before that returned;
+ *   - it was seen to die, or found gone in this round: it ended before that;
  *
- * and never before a moment at which it was seen running. Each of these lies
+ * and never before a moment at which it was seen running, but for a short while after it said that it
+ * leaves. Each of these lies
  * between the real end and whatever another process could do because of it, so
  * that a child's blocks are gone before its parent goes on.
  *
@@ -19,19 +21,55 @@
 #include "record/recorder_parts.h"
 
 #include "base/arch.h"
+#include "hosted/monotonic.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 enum { REAP_PATIENCE = 20 }; /* looks */
+/* Nothing that came after a process said that it leaves is read for so long, so that its end is not late. Who is
+ * still there after that is a vfork child's parent, or takes long over its exit handlers. */
+#define LEAVING_NS 50000000ull
 enum { CLOSED_KEPT = 64 }; /* for whoever asks about processes that have just ended */
+
+/* Whoever of those that are watched has ended by now: when that was seen. */
+static void take_deaths(struct recorder *r)
+{
+	struct epoll_event e[64];
+	int n;
+	do {
+		n = r->deaths < 0 ? 0 : epoll_wait(r->deaths, e, 64, 0);
+		uint64_t now = arch_stamp_after();
+		for (int i = 0; i < n; i++)
+			for (uint32_t k = 0; k < r->set->count; k++)
+				if (r->set->list[k]->key == e[i].data.u64 &&
+				    !r->set->list[k]->gone_tsc)
+					r->set->list[k]->gone_tsc = now;
+	} while (n == 64);
+}
+
+/* A death is only noted: what it means waits for the round that is due anyway. */
+void recorder_sleep(struct recorder *r, uint64_t ns)
+{
+	uint64_t now = monotonic_ns(), until = now + ns;
+	struct pollfd f[] = {{.fd = r->signals, .events = POLLIN}, {.fd = r->deaths, .events = POLLIN}};
+	for (; now < until; now = monotonic_ns()) {
+		struct timespec wait = {0, (long)(until - now)};
+		if (ppoll(f, 2, &wait, NULL) <= 0 || f[0].revents || !(f[1].revents & POLLIN))
+			return;
+		take_deaths(r);
+	}
+}
 
 static bool has_ended(const struct process *p)
 {
+	if (p->watched || p->gone_tsc)
+		return p->gone_tsc;
 	if (p->pidfd < 0)
 		return !p->seen_pid || (kill(p->seen_pid, 0) && errno == ESRCH);
 	struct pollfd f = {.fd = p->pidfd, .events = POLLIN};
@@ -58,15 +96,32 @@ static void take_late_account(struct recorder *r, const struct reaped_child *c)
 		if (!p->closed || p->pid != c->pid || p->start_tsc > c->tsc ||
 		    p->facts.end == TRACE_END_EXEC)
 			continue;
-		uint64_t before = p->rss.highest_bytes;
+		uint64_t before = p->facts.peak_rss_bytes;
 		process_take_account(p, c->maxrss_kib);
-		if (p->rss.highest_bytes == before)
+		if (process_peak_rss(p) == before)
 			continue;
 		pthread_mutex_lock(&p->lock);
-		p->facts.peak_rss_bytes = p->rss.highest_bytes;
+		p->facts.peak_rss_bytes = process_peak_rss(p);
 		pthread_mutex_unlock(&p->lock);
 		trace_writer_process_end(r->writer, p->index, &p->facts);
 	}
+}
+
+/* Its parent has waited for p, or another child of it has found p dead (src/capture/siblings.c): that may
+ * be before the kernel tells us. In a namespace the number may be another's. */
+static void take_word(struct process *p, const struct reaped_child *c)
+{
+	if (!p->ended && !p->gone_tsc && p->pid == c->pid && p->facts.ppid == c->parent &&
+	    p->start_tsc < c->tsc && p->seen_pid == p->pid)
+		p->gone_tsc = c->tsc;
+}
+
+/* From when on the child may have begun that was waited for at `tsc`. */
+static uint64_t since_of(const struct wire_reap *w, uint64_t tsc)
+{
+	uint32_t span = atomic_load(&w->since);
+	uint64_t cycles = (uint64_t)span << WIRE_SINCE_SHIFT;
+	return span == UINT32_MAX || cycles > tsc ? 0 : tsc - cycles;
 }
 
 /* Takes over which children the processes have waited for. */
@@ -78,12 +133,18 @@ static void gather_reaps(struct recorder *r)
 		if (p->done || p->corrupt)
 			continue;
 		uint32_t count = atomic_load(&h->reap_count);
-		if (count - p->reaps_seen > WIRE_REAPS)
+		bool lost = count - p->reaps_seen > WIRE_REAPS;
+		if (lost)
 			p->reaps_seen = count - WIRE_REAPS;
 		for (; p->reaps_seen != count; p->reaps_seen++) {
 			const struct wire_reap *w = &h->reaps[p->reaps_seen % WIRE_REAPS];
 			uint64_t pid_number = atomic_load(&w->pid_number);
-			if (pid_number >> 32 != p->reaps_seen + 1u) {
+			uint32_t ahead = (uint32_t)(pid_number >> 32) - (p->reaps_seen + 1u);
+			if (ahead && ahead < UINT32_MAX / 2) { /* written over while we read */
+				lost = true;
+				continue;
+			}
+			if (ahead) {
 				/* Being written: the next look finds it, unless its thread was killed. */
 				if (p->reap_waits++ < REAP_PATIENCE)
 					break;
@@ -92,9 +153,16 @@ static void gather_reaps(struct recorder *r)
 			}
 			p->reap_waits = 0;
 			struct reaped_child *c = &r->reaps[r->reap_count++ % RECORDER_REAPS];
-			*c = (struct reaped_child){(int32_t)pid_number, atomic_load(&w->maxrss_kib),
-						   atomic_load(&w->tsc)};
+			*c = (struct reaped_child){(int32_t)pid_number, p->pid,
+						   atomic_load(&w->maxrss_kib),
+						   atomic_load(&w->tsc), 0};
+			c->since_tsc = since_of(w, c->tsc);
+			if (lost) /* the ones that were written over are older than this one */
+				p->reaps_lost_tsc = c->tsc;
+			lost = false;
 			p->has_children = true;
+			for (uint32_t k = 0; k < r->set->count; k++)
+				take_word(r->set->list[k], c);
 			take_late_account(r, c);
 		}
 	}
@@ -112,31 +180,97 @@ static const struct reaped_child *reap_of(const struct recorder *r, const struct
 	return NULL;
 }
 
-/* When p said that it leaves; 0: it did not, or what it said makes no sense. */
-static uint64_t leaving_tsc(const struct process *p)
+void recorder_watch(struct recorder *r, struct process *p)
 {
-	uint64_t tsc = p->corrupt ? 0 : atomic_load(&p->session.header->leaving_tsc);
-	return tsc > p->start_tsc && tsc <= arch_stamp() ? tsc : 0;
+	/* Once: nobody asks again after it has come. Closing the descriptor ends it. */
+	struct epoll_event e = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = p->key};
+	p->watched = p->pidfd >= 0 && r->deaths >= 0 &&
+		     !epoll_ctl(r->deaths, EPOLL_CTL_ADD, p->pidfd, &e);
+	const struct reaped_child *c = reap_of(r, p);
+	if (c)
+		take_word(p, c);
+}
+
+/* Its parent called system() or popen() when it began: when that was over. The last such call is taken
+ * where several threads made some at a time. 0: there was none. */
+static uint64_t command_end(const struct recorder *r, const struct process *p)
+{
+	uint32_t kept = r->reap_count < RECORDER_REAPS ? r->reap_count : RECORDER_REAPS;
+	uint64_t end = 0;
+	for (uint32_t i = 0; i < kept && !p->child; i++) {
+		const struct reaped_child *c = &r->reaps[i];
+		if (!c->pid && c->parent == p->facts.ppid && c->since_tsc < p->first_tsc &&
+		    p->first_tsc < c->tsc && c->tsc > end)
+			end = c->tsc;
+	}
+	return end;
+}
+
+/* Its parent waited for more children than it could write down before we looked: then for p as well, if
+ * nobody has to any more. 0: it is not so. */
+static uint64_t lost_end(const struct recorder *r, const struct process *p)
+{
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		const struct process *q = r->set->list[i];
+		if (q->pid == p->facts.ppid && q->reaps_lost_tsc > p->start_tsc &&
+		    kill(p->seen_pid, 0) && errno == ESRCH)
+			return q->reaps_lost_tsc;
+	}
+	return 0;
+}
+
+/* The end of a process that did not say that it leaves. */
+static uint64_t end_of_killed(const struct recorder *r, const struct process *p,
+			      const struct reaped_child *reap, uint64_t round)
+{
+	uint64_t seen = p->gone_tsc && p->gone_tsc < round ? p->gone_tsc : round;
+	uint64_t end = reap ? reap->tsc : command_end(r, p);
+	if (!end)
+		end = lost_end(r, p);
+	return end && end < seen ? end : seen;
+}
+
+/* p said that it leaves, and was still there shortly after: it takes a while to give its memory back. */
+static bool is_on_its_way(const struct recorder *r, const struct process *p, uint64_t leaving,
+			  uint64_t seen)
+{
+	return leaving && !p->corrupt &&
+	       (seen < leaving || drain_cycles_ns(&r->drain, seen - leaving) < LEAVING_NS);
+}
+
+uint64_t recorder_leaving_limit(const struct recorder *r, uint64_t round)
+{
+	uint64_t limit = UINT64_MAX;
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		const struct process *p = r->set->list[i];
+		uint64_t leaving = p->ended || p->gone || p->sampled ? 0 : process_leaving_tsc(p);
+		if (leaving < limit && is_on_its_way(r, p, leaving, round))
+			limit = leaving;
+	}
+	return limit;
 }
 
 static uint64_t end_of(const struct recorder *r, struct process *p, uint64_t round)
 {
 	const struct reaped_child *reap = reap_of(r, p);
-	uint64_t end = leaving_tsc(p);
+	uint64_t end = process_leaving_tsc(p);
+	bool believed = is_on_its_way(r, p, end, p->alive_tsc);
 	p->has_children |= !p->corrupt && atomic_load(&p->session.header->forks);
 	if (!end)
-		end = reap && reap->tsc < round ? reap->tsc : round;
+		end = end_of_killed(r, p, reap, round);
 	if (p->pid == r->child)
 		process_take_account(p, r->child_maxrss_kib);
 	else if (reap)
 		process_take_account(p, reap->maxrss_kib);
-	return end > p->alive_tsc ? end : p->alive_tsc;
+	return end > p->alive_tsc || believed ? end : p->alive_tsc;
 }
 
 bool recorder_find_gone(struct recorder *r)
 {
 	bool found = false;
 	reap_child(r);
+	take_deaths(r);
+	gather_reaps(r); /* before anything is read: who is dead for others is dead for us */
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		if (p->ended || p->gone ||
@@ -171,7 +305,7 @@ void recorder_see_ends(struct recorder *r, uint64_t round)
 
 void recorder_see_exec(struct recorder *r, struct process *old, const struct process *new)
 {
-	uint64_t leaving = leaving_tsc(old);
+	uint64_t leaving = process_leaving_tsc(old);
 	old->ended = true;
 	old->end_tsc = leaving && leaving < new->start_tsc ? leaving : new->start_tsc;
 	process_ended_as(old, TRACE_END_EXEC, drain_stamp_ns(&r->drain, old->end_tsc));
@@ -187,16 +321,21 @@ void recorder_show_exact(struct process *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* What it executed is looked at when the recording ends. */
+/* What it executed is looked at when the recording ends. An exec that was under way when another thread
+ * called exit, which no image after it would have done, had not happened and was not to. */
 static void take_execs(struct recorder *r, struct process *p)
 {
 	uint32_t count = p->stacks.exec_count;
+	uint64_t exits = p->corrupt ? 0 : atomic_load(&p->session.header->exit_tsc);
 	struct known_exec *execs = reallocarray(r->execs, r->exec_count + count + 1u, sizeof *execs);
 	if (!execs)
 		return;
 	r->execs = execs;
-	for (uint32_t i = 0; i < count; i++)
-		execs[r->exec_count++] = (struct known_exec){p->stacks.execs[i], p->index};
+	for (uint32_t i = 0; i < count; i++) {
+		struct exec_note *note = &p->stacks.execs[i];
+		note->failed |= note->pid == p->pid && note->tsc < exits;
+		execs[r->exec_count++] = (struct known_exec){*note, p->index};
+	}
 	p->stacks.exec_count = 0;
 }
 
@@ -210,7 +349,7 @@ static void close_process(struct recorder *r, struct process *p)
 	recorder_note_late_libraries(r, p);
 	pthread_mutex_lock(&p->lock);
 	f->end_ns = drain_stamp_ns(&r->drain, p->end_tsc);
-	f->peak_rss_bytes = p->rss.highest_bytes;
+	f->peak_rss_bytes = process_peak_rss(p);
 	f->peak_anonymous_bytes = p->rss.anonymous_bytes;
 	pthread_mutex_unlock(&p->lock);
 	if (f->end_ns > r->last_end_ns)

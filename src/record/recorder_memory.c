@@ -43,11 +43,8 @@ void recorder_begin_memory(struct recorder *r, struct process *p)
 	/* A forked child has its parent's files, of which the parent's note speaks. */
 	if (p->child)
 		return;
-	if (!process_look_for_allocator(p, 0) && !process_is_there(p)) { /* an echo is gone by now */
-		struct own_allocator found;
-		if (own_allocator_of_program(p->facts.exe, &found) && found.how != ELF_MALLOC_SHARED)
-			process_take_allocator(p, &found);
-	}
+	if (!process_look_for_allocator(p, 0) && !process_is_there(p)) /* an echo is gone by now */
+		process_look_at_program(p);
 	note_allocator(r, p);
 }
 

@@ -13,9 +13,10 @@
 enum { RECORDER_REAPS = 1024 };
 
 struct reaped_child { /* a child that one of the processes has waited for (wire_reap) */
-	int32_t pid;
+	int32_t pid; /* 0: one that began between since_tsc and tsc */
+	int32_t parent;
 	uint32_t maxrss_kib;
-	uint64_t tsc;
+	uint64_t tsc, since_tsc;
 };
 
 struct known_process { /* of every process that was ever found */
@@ -50,9 +51,12 @@ struct recorder {
 	uint32_t reap_count;
 	uint64_t last_end_ns; /* of the processes that have ended */
 	int signals;
+	int deaths; /* epoll: processes that are watched; -1: none is */
 	bool stop;     /* the user wants no more */
 	bool full;     /* the recording has the size that it may have: the program goes on without */
 	uint64_t full_ns;
+	uint64_t last_round;      /* its stamp */
+	uint64_t next_size_bytes; /* --limit-size: when to look how long it would be by now */
 	bool told_daemons;
 	bool child_signal; /* something ended since the last look: do not sleep over it */
 	bool rescan; /* a file was not ready: look again */
@@ -72,6 +76,11 @@ void recorder_see_ends(struct recorder *r, uint64_t round);
 /* Before that: which processes are gone. True if some are that were there before: then the files that they
  * may have left as another image are to be looked for once more. */
 bool recorder_find_gone(struct recorder *r);
+/* The stamp up to which may be read: some are just leaving, and their ends come first. */
+uint64_t recorder_leaving_limit(const struct recorder *r, uint64_t round);
+/* Of one that was just found: from now on its death is seen at once; and: sleeps, 1 s at most, and sees deaths meanwhile. */
+void recorder_watch(struct recorder *r, struct process *p);
+void recorder_sleep(struct recorder *r, uint64_t ns);
 /* The image `old` became `new`. */
 void recorder_see_exec(struct recorder *r, struct process *old, const struct process *new);
 /* Writes down what the drain has ended; true while something still runs or is not read out. */

@@ -21,6 +21,15 @@ uint32_t report_budget_broken(const struct report_budget *r)
 	return broken;
 }
 
+/* Of these, the ones that hold for what was recorded, which is the smaller part. */
+static uint32_t count_unseen(const struct report_budget *r)
+{
+	uint32_t unseen = 0;
+	for (uint32_t i = 0; i < r->budget->count; i++)
+		unseen += r->results[i].unseen;
+	return unseen;
+}
+
 static struct words value_words(const struct budget_rule *rule, uint64_t value)
 {
 	switch (rule->measure ? rule->measure->unit : MEASURE_IS_COUNT) {
@@ -140,6 +149,10 @@ static void print_result(FILE *out, const struct report_budget *r, uint32_t inde
 		return;
 	}
 	fprintf(out, " %13s %13s  ", limit.text, measured.text);
+	if (result->unseen) {
+		fputs("not judged: most of the memory was not recorded\n", out);
+		return;
+	}
 	if (result->error95)
 		fprintf(out, "+- %s  ", value_words(rule, result->error95).text);
 	if (result->holds) {
@@ -257,6 +270,14 @@ static void print_next(FILE *out, const struct report_budget *r)
 	uint32_t first = 0;
 	while (r->results[first].holds)
 		first++;
+	if (count_unseen(r) == report_budget_broken(r)) {
+		fputs("\nNext: a rule for peak_rss_bytes holds such a program; --ignore-unseen judges "
+		      "what was recorded\n",
+		      out);
+		return;
+	}
+	while (r->results[first].holds || r->results[first].unseen)
+		first++;
 	const char *order = order_for(&r->budget->rules[first]);
 	if (!r->recording) {
 		fputs("\nNext: the same with -o FILE keeps the recording for heft report\n", out);
@@ -271,19 +292,31 @@ static void print_next(FILE *out, const struct report_budget *r)
 
 int report_budget_text(FILE *out, const struct report_budget *r)
 {
-	uint32_t broken = report_budget_broken(r), explained = 0;
+	uint32_t broken = report_budget_broken(r), unseen = count_unseen(r), explained = 0;
 	int width = rule_width(r);
 	print_warnings(out, r);
 	if (!broken)
 		print_within(out, r);
 	if (broken) {
+		bool over = broken > unseen;
+		uint32_t shown = over ? broken - unseen : unseen;
 		words_style(out, r->color, STYLE_BOLD);
-		fputs("over budget", out);
+		fputs(over ? "over budget" : "not judged", out);
 		words_style(out, r->color, STYLE_PLAIN);
-		fprintf(out, ": %" PRIu32 " of %" PRIu32 " rule%s of ", broken, r->budget->count,
+		fprintf(out, ": %" PRIu32 " of %" PRIu32 " rule%s of ", shown, r->budget->count,
 			r->budget->count == 1 ? "" : "s");
 		words_print(out, r->budget->name, 80);
-		fputs(broken == 1 ? " does not hold\n" : " do not hold\n", out);
+		if (over)
+			fputs(shown == 1 ? " does not hold" : " do not hold", out);
+		else
+			fputs(shown == 1 ? " holds for what was recorded, but most of the memory "
+					   "was not"
+					 : " hold for what was recorded, but most of the memory "
+					   "was not",
+			      out);
+		if (over && unseen)
+			fprintf(out, ", %" PRIu32 " cannot be judged", unseen);
+		putc('\n', out);
 	}
 	if (!broken && !r->verbose)
 		return 0;
@@ -293,7 +326,7 @@ int report_budget_text(FILE *out, const struct report_budget *r)
 		if (r->results[i].holds && !r->verbose)
 			continue;
 		print_result(out, r, i, width);
-		if (!r->results[i].holds && explained++ < EXPLAINED)
+		if (!r->results[i].holds && !r->results[i].unseen && explained++ < EXPLAINED)
 			print_parts(out, r, i);
 	}
 	if (broken)
@@ -408,6 +441,8 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 	json_write_array_end(&w);
 	json_write_key_bool(&w, "complete", p->complete);
 	json_write_key_bool(&w, "within", p->complete && report_budget_broken(r) == 0);
+	if (p->unseen)
+		json_write_key_string(&w, "unseen", p->unseen);
 	json_write_key(&w, "rules");
 	json_write_array(&w);
 	json_write_newline(&w);
@@ -436,6 +471,8 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 		json_write_key_bool(&w, "matched", !result->unmatched);
 		if (result->unknown)
 			json_write_key_bool(&w, "unknown", true);
+		if (result->unseen)
+			json_write_key_bool(&w, "unseen", true);
 		write_parts(&w, r, i);
 		json_write_object_end(&w);
 		json_write_newline(&w);

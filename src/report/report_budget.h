@@ -17,7 +17,8 @@ struct report_budget {
 	bool verbose; /* every rule, not only those that do not hold */
 };
 
-uint32_t report_budget_broken(const struct report_budget *r); /* rules that do not hold */
+/* Rules that do not hold, those that cannot be judged included. */
+uint32_t report_budget_broken(const struct report_budget *r);
 int report_budget_text(FILE *out, const struct report_budget *r);
 int report_budget_json(FILE *out, const struct report_budget *r);
 /* After an update: what changed from r->budget to `renewed`, and what was kept although it does not

@@ -6,6 +6,7 @@
  * one is named, because a copy saved often moves the number of allocations and not the peak. */
 #include "report/report_diff.h"
 
+#include "profile/site_callers.h"
 #include "report/report_parts.h"
 #include "report/report_words.h"
 
@@ -202,7 +203,8 @@ static void print_place(FILE *out, const struct profile_diff *d, const struct pr
 }
 
 static void print_entry(FILE *out, const struct profile_diff *d, const struct profile_diff_entry *e,
-			const struct report_diff_options *o, enum profile_change kind)
+			const char *behind, const struct report_diff_options *o,
+			enum profile_change kind)
 {
 	const struct profile_site *s;
 	const struct profile *p = shown_side(d, e, &s);
@@ -229,6 +231,7 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 	uint32_t user = profile_first_user_node(p, s->node);
 	words_style(out, o->color, noise ? STYLE_DIM : STYLE_BOLD);
 	words_print_frame(out, p, user, WORDS_PLACE);
+	report_print_callers(out, behind, WORDS_PLACE);
 	words_style(out, o->color, STYLE_PLAIN);
 	words_style(out, o->color, STYLE_DIM);
 	report_print_via(out, p, s);
@@ -278,6 +281,21 @@ static void print_threshold(FILE *out, const struct profile_diff *d,
 			o->sort == MEASURE_LIFETIME ? "longer run" : "larger total");
 }
 
+/* What tells the listed ones apart, those that vanished from those that are there, too. NULL: no memory. */
+static struct site_callers *callers_of(const struct profile_diff *d, const uint32_t *order,
+				       uint32_t count)
+{
+	struct site_of *list = malloc(((size_t)count + 1) * sizeof *list);
+	for (uint32_t i = 0; list && i < count; i++) {
+		const struct profile_site *s;
+		const struct profile *p = shown_side(d, &d->entries[order[i]], &s);
+		list[i] = (struct site_of){p, (uint32_t)(s - p->sites)};
+	}
+	struct site_callers *callers = list ? site_callers_new_among(list, count) : NULL;
+	free(list);
+	return callers;
+}
+
 static int print_changes(FILE *out, const struct profile_diff *d,
 			 const struct report_diff_options *o, const struct profile_diff_summary *s)
 {
@@ -298,12 +316,20 @@ static int print_changes(FILE *out, const struct profile_diff *d,
 			estimate ? "      +-95 % " : " ", "old", "new", estimate ? 15 : 8, "",
 			"site");
 	uint32_t shown = changes < o->limit ? changes : (uint32_t)o->limit;
+	struct site_callers *callers = callers_of(d, order, shown);
+	if (!callers) {
+		free(order);
+		return HEFT_ENOMEM;
+	}
 	for (uint32_t i = 0; i < shown; i++) {
 		const struct profile_diff_entry *e = &d->entries[order[i]];
-		print_entry(out, d, e, o, profile_diff_classify(d, e, o->sort, s->threshold));
+		print_entry(out, d, e, site_callers_text(callers, i), o,
+			    profile_diff_classify(d, e, o->sort, s->threshold));
 	}
+	site_callers_free(callers);
 	if (shown < changes)
-		fprintf(out, "... %s more changes\n", words_count(changes - shown).text);
+		fprintf(out, "... %s more change%s\n", words_count(changes - shown).text,
+			changes - shown == 1 ? "" : "s");
 	if (s->counts[PROFILE_SAME]) {
 		fprintf(out, "%12s %*s  %s %s within the threshold (",
 			change_words(s->below, o->sort).text, estimate ? 35 : 23, "",

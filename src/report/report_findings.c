@@ -90,6 +90,10 @@ static void print_value(FILE *out, const struct evidence *e, bool alone)
 	const char *gap = rest_of_name(rest, sizeof rest, e) ? " " : "";
 	switch (e->type) {
 	case EVIDENCE_COUNT: /* 4,980 blocks */
+		if (strcmp(e->name, "pid") == 0) { /* a number, not an amount */
+			fprintf(out, "%" PRIu64, e->number);
+			break;
+		}
 		fprintf(out, "%s%s%s", words_count(e->number).text, gap, rest);
 		break;
 	case EVIDENCE_BYTES: /* 294.7 KiB (301,772 B) each */

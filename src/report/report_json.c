@@ -7,6 +7,7 @@
 
 #include "hosted/program_name.h"
 #include "profile/estimate.h"
+#include "profile/process_images.h"
 #include "report/report_json_stack.h"
 
 #include <inttypes.h>
@@ -54,9 +55,9 @@ static bool is_shown(const struct profile *p, enum measure_id id, uint64_t value
 {
 	switch (id) {
 	case MEASURE_DROPPED:
-	case MEASURE_PEAK_RSS_BYTES:
 	case MEASURE_UNKNOWN_FREES:
 		return (p->has & PROFILE_HAS_FREES) || value;
+	case MEASURE_PEAK_RSS_BYTES:
 	case MEASURE_PEAK_ANONYMOUS_BYTES:
 		return value;
 	default:
@@ -73,6 +74,11 @@ static void write_totals(struct json_writer *w, const struct profile *p,
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
 		uint64_t value = measure_of_totals(t, i);
 		write_if(w, measures[i].totals && is_shown(p, i, value), measures[i].name, value);
+		/* The program ended before anybody looked. */
+		if (i == MEASURE_PEAK_RSS_BYTES && !value && p->has & PROFILE_HAS_FREES) {
+			json_write_key(w, measures[i].name);
+			json_write_null(w);
+		}
 	}
 	if (errors)
 		write_errors(w, errors);
@@ -236,40 +242,63 @@ static void write_head(struct json_writer *w, const struct profile *p,
 	json_write_newline(w);
 }
 
-static void write_processes(struct json_writer *w, const struct profile *p)
+/* What a process and each program that it was have in common. */
+static void write_process(struct json_writer *w, const struct profile *p,
+			  const struct profile_process *q)
+{
+	char name[PROGRAM_NAME];
+	write_command(w, q->argv, q->argc, q->exe);
+	json_write_key_string(w, "name", program_name(name, q->exe, q->argc ? q->argv[0] : NULL));
+	json_write_key_string(w, "exe", q->exe);
+	if (strcmp(p->format, "heft") == 0) {
+		json_write_key_uint(w, "start_ns", q->start_ns);
+		json_write_key_uint(w, "end_ns", q->end_ns);
+		json_write_key_string(w, "end", end_name(q->end));
+		json_write_key_int(w, "exit_status", q->exit_status);
+		json_write_key_int(w, "signal", q->signal);
+	}
+	write_totals(w, p, &q->totals, p->errors ? &q->errors : NULL);
+}
+
+/* One that called exec is one process; "images" are the programs that it was. */
+static void write_processes(struct json_writer *w, const struct profile *p,
+			    const struct process_images *x)
 {
 	json_write_key(w, "processes");
 	json_write_array(w);
 	for (uint32_t i = 0; i < p->process_count; i++) {
-		const struct profile_process *q = &p->processes[i];
+		if (x->first[i] != i)
+			continue;
+		struct profile_process whole = process_of_images(x, p, i);
 		json_write_object(w);
-		json_write_key_int(w, "pid", q->pid);
-		json_write_key_int(w, "ppid", q->ppid);
-		write_command(w, q->argv, q->argc, q->exe);
-		char name[PROGRAM_NAME];
-		json_write_key_string(w, "name",
-				      program_name(name, q->exe, q->argc ? q->argv[0] : NULL));
-		json_write_key_string(w, "exe", q->exe);
-		if (strcmp(p->format, "heft") == 0) {
-			json_write_key_uint(w, "start_ns", q->start_ns);
-			json_write_key_uint(w, "end_ns", q->end_ns);
-			json_write_key_string(w, "end", end_name(q->end));
-			json_write_key_int(w, "exit_status", q->exit_status);
-			json_write_key_int(w, "signal", q->signal);
+		json_write_key_int(w, "pid", whole.pid);
+		json_write_key_int(w, "ppid", whole.ppid);
+		write_process(w, p, &whole);
+		if (x->next[i] != PROFILE_NONE) {
+			json_write_key(w, "images");
+			json_write_array(w);
+			for (uint32_t k = i; k != PROFILE_NONE; k = x->next[k]) {
+				json_write_object(w);
+				write_process(w, p, &p->processes[k]);
+				json_write_object_end(w);
+			}
+			json_write_array_end(w);
 		}
-		write_totals(w, p, &q->totals, p->errors ? &q->errors : NULL);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}
 	json_write_array_end(w);
 }
 
-static void write_threads(struct json_writer *w, const struct profile *p)
+static void write_threads(struct json_writer *w, const struct profile *p,
+			  const struct process_images *x)
 {
 	json_write_key(w, "threads");
 	json_write_array(w);
 	for (uint32_t i = 0; i < p->thread_count; i++) {
-		const struct profile_thread *t = &p->threads[i];
+		if (x->first_thread[i] != i)
+			continue;
+		struct profile_thread whole = thread_of_images(x, p, i), *t = &whole;
 		json_write_object(w);
 		json_write_key_int(w, "pid", t->pid);
 		json_write_key_int(w, "tid", t->tid);
@@ -434,8 +463,14 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 {
 	struct json_writer w;
 	struct json_stacks stacks;
+	struct process_images images;
 	uint32_t *order = measure_sort_sites(p, o->sort);
-	if (!order || json_stacks_init(&stacks, p, o->full, o->compact) < 0) {
+	if (!order || process_images_init(&images, p) < 0) {
+		free(order);
+		return HEFT_ENOMEM;
+	}
+	if (json_stacks_init(&stacks, p, o->full, o->compact) < 0) {
+		process_images_fini(&images);
 		free(order);
 		return HEFT_ENOMEM;
 	}
@@ -450,8 +485,8 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 		write_site(&w, &stacks, &p->sites[order[i]], o);
 	json_write_array_end(&w);
 	json_stacks_write_table(&stacks, &w);
-	write_processes(&w, p);
-	write_threads(&w, p);
+	write_processes(&w, p, &images);
+	write_threads(&w, p, &images);
 	if (o->threads)
 		write_handovers(&w, p);
 	if (o->sizes)
@@ -462,6 +497,7 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	json_write_object_end(&w);
 	json_write_newline(&w);
 	json_stacks_fini(&stacks);
+	process_images_fini(&images);
 	free(order);
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include "report/report_parts.h"
 
 #include "profile/process_groups.h"
+#include "profile/process_images.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>

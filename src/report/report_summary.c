@@ -7,6 +7,7 @@
  * for those who go on to the report. */
 #include "report/report_parts.h"
 
+#include "profile/process_images.h"
 #include "profile/site_callers.h"
 #include "report/report_words.h"
 
@@ -82,7 +83,7 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	words_print_command(out, p->argv, p->argc, 60);
 	words_style(out, color, STYLE_PLAIN);
 	fprintf(out, ": %s, %s", words_duration(p->duration_ns).text, words_end(p).text);
-	if (p->process_count > 1 || t->threads > 1)
+	if (profile_count_processes(p) > 1 || t->threads > 1)
 		fprintf(out, ", %s", words_threads(p).text);
 	putc('\n', out);
 	print_warnings(out, p, width, color);

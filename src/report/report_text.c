@@ -9,6 +9,7 @@
 
 #include "profile/estimate.h"
 #include "profile/process_groups.h"
+#include "profile/process_images.h"
 #include "profile/site_callers.h"
 #include "report/report_words.h"
 
@@ -224,8 +225,11 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
 	if (o->span == REPORT_INSTANT) {
-		row(out, o, "live", "%s in %s", words_bytes(t->live_bytes).text,
-		    words_blocks(t->live_blocks).text);
+		bool lacks = p->has & PROFILE_LACKS_BLOCKS;
+		const struct profile_errors *e = &p->total_errors;
+		row(out, o, "live", "%s%s%s%s", words_bytes(t->live_bytes).text,
+		    within(p, e->live_bytes).text, lacks ? "" : " in ",
+		    lacks ? "" : blocks_within(p, t->live_blocks, e->live_blocks).text);
 		report_print_warnings(out, p, o, true);
 		return;
 	}
@@ -271,6 +275,8 @@ static struct words value_of(uint64_t value, enum measure_id sort)
 
 static struct columns choose_columns(const struct profile *p, const struct report_options *o)
 {
+	if (o->span == REPORT_INSTANT && p->errors)
+		return (struct columns){{SORTED, ERROR95, SHARE, COUNT, SAMPLES}, 5};
 	if (o->span == REPORT_INSTANT)
 		return (struct columns){{SORTED, SHARE, COUNT}, p->has & PROFILE_LACKS_BLOCKS ? 2 : 3};
 	if (o->span == REPORT_WINDOW && o->sort == MEASURE_GREW_BYTES)

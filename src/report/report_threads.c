@@ -10,6 +10,7 @@
  * what was handed to it. */
 #include "report/report_parts.h"
 
+#include "profile/process_images.h"
 #include "report/report_words.h"
 
 #include <ctype.h>
@@ -42,6 +43,7 @@ struct census {
 	uint64_t *given, *taken; /* by thread */
 	char (*patterns)[NAME_SIZE];
 	uint32_t *order;
+	uint32_t threads;
 	bool lost; /* some hand-overs name no thread */
 };
 
@@ -113,6 +115,8 @@ static void census_fini(struct census *c)
 static int census_init(struct census *c, const struct profile *p)
 {
 	size_t n = (size_t)p->thread_count + 1;
+	struct process_images images;
+	uint32_t listed = 0;
 	memset(c, 0, sizeof *c);
 	c->p = p;
 	c->groups = calloc(n, sizeof *c->groups);
@@ -121,21 +125,25 @@ static int census_init(struct census *c, const struct profile *p)
 	c->taken = calloc(n, sizeof *c->taken);
 	c->patterns = calloc(n, sizeof *c->patterns);
 	c->order = calloc(n, sizeof *c->order);
-	if (!c->groups || !c->group_of || !c->given || !c->taken || !c->patterns || !c->order) {
+	if (!c->groups || !c->group_of || !c->given || !c->taken || !c->patterns || !c->order ||
+	    process_images_init(&images, p) < 0) {
 		census_fini(c);
 		return HEFT_ENOMEM;
 	}
-	bool together = p->thread_count > APART;
+	c->threads = images.thread_count;
+	bool together = c->threads > APART;
 	for (uint32_t i = 0; i < p->thread_count; i++) {
-		make_pattern(c->patterns[i], p->threads[i].name);
-		c->order[i] = i;
+		if (images.first_thread[i] != i)
+			continue;
+		make_pattern(c->patterns[i], thread_of_images(&images, p, i).name);
+		c->order[listed++] = i;
 	}
 	if (together)
-		qsort_r(c->order, p->thread_count, sizeof *c->order, by_pattern, c);
+		qsort_r(c->order, listed, sizeof *c->order, by_pattern, c);
 	count_handovers(c);
-	for (uint32_t k = 0; k < p->thread_count; k++) {
+	for (uint32_t k = 0; k < listed; k++) {
 		uint32_t i = c->order[k];
-		const struct profile_thread *t = &p->threads[i];
+		struct profile_thread whole = thread_of_images(&images, p, i), *t = &whole;
 		bool joins = together && k && compare_kinds(c, i, c->order[k - 1]) == 0;
 		if (!joins)
 			c->groups[c->count++] = (struct group){.name = t->name, .first = i};
@@ -146,10 +154,13 @@ static int census_init(struct census *c, const struct profile *p)
 		g->allocations += t->allocations;
 		g->allocated_bytes += t->allocated_bytes;
 		g->frees += t->frees;
-		g->given += c->given[i];
-		g->taken += c->taken[i];
-		c->group_of[i] = c->count - 1;
+		for (; i != PROFILE_NONE; i = images.next_thread[i]) {
+			g->given += c->given[i];
+			g->taken += c->taken[i];
+			c->group_of[i] = c->count - 1;
+		}
 	}
+	process_images_fini(&images);
 	/* Groups move when they are sorted: `first` finds them again. */
 	uint32_t *moved = malloc(n * sizeof *moved), *of_first = malloc(n * sizeof *of_first);
 	if (!moved || !of_first) {
@@ -356,16 +367,25 @@ static int print_matrix(FILE *out, const struct census *c, const struct report_o
 
 /* ---- processes */
 
-static void print_processes(FILE *out, const struct profile *p, const struct report_options *o)
+static int print_processes(FILE *out, const struct profile *p, const struct report_options *o)
 {
-	if (p->process_count < 2)
-		return;
+	struct process_images x;
+	uint32_t shown = 0;
+	if (process_images_init(&x, p) < 0)
+		return HEFT_ENOMEM;
+	if (x.count < 2) {
+		process_images_fini(&x);
+		return 0;
+	}
 	words_style(out, o->color, STYLE_BOLD);
 	fprintf(out, "\n  %8s %*s %*s %*s %*s  command\n", "process", CELL, "allocations", CELL,
 		"allocated", CELL, "frees", CELL, "peak");
 	words_style(out, o->color, STYLE_PLAIN);
-	for (uint32_t i = 0; i < p->process_count && i < o->limit; i++) {
-		const struct profile_process *q = &p->processes[i];
+	for (uint32_t i = 0; i < p->process_count && shown < o->limit; i++) {
+		if (x.first[i] != i)
+			continue;
+		struct profile_process whole = process_of_images(&x, p, i), *q = &whole;
+		shown++;
 		fprintf(out, "  %8" PRId32 " %*s %*s %*s %*s  ", q->pid, CELL,
 			words_count(q->totals.allocations).text, CELL,
 			words_bytes(q->totals.allocated_bytes).text, CELL,
@@ -378,18 +398,20 @@ static void print_processes(FILE *out, const struct profile *p, const struct rep
 			words_print_fit(out, q->exe, room);
 		putc('\n', out);
 	}
-	if (p->process_count > o->limit)
-		fprintf(out, "  ... %" PRIu32 " more\n", p->process_count - (uint32_t)o->limit);
+	if (shown < x.count)
+		fprintf(out, "  ... %" PRIu32 " more\n", x.count - shown);
+	process_images_fini(&x);
+	return 0;
 }
 
 /* Threads of a file that tells what they have, but nothing of frees: most live bytes first. */
 static int live_first(const void *a, const void *b)
 {
-	const struct profile_thread *x = *(const struct profile_thread *const *)a;
-	const struct profile_thread *y = *(const struct profile_thread *const *)b;
+	const struct profile_thread *x = a, *y = b;
 	if (x->live_bytes != y->live_bytes)
 		return x->live_bytes > y->live_bytes ? -1 : 1;
-	return x < y ? -1 : 1;
+	return x->process != y->process ? (x->process < y->process ? -1 : 1)
+					: (x->tid > y->tid) - (x->tid < y->tid);
 }
 
 static int print_live_threads(FILE *out, const struct profile *p, const struct report_options *o)
@@ -397,14 +419,13 @@ static int print_live_threads(FILE *out, const struct profile *p, const struct r
 	enum { NAME = 24 };
 	bool made = (p->has & PROFILE_HAS_ALLOCATED) && !p->errors; /* samples add up by site */
 	char what[80];
-	const struct profile_thread **order = malloc(((size_t)p->thread_count + 1) * sizeof *order);
+	uint32_t count;
+	struct profile_thread *order = profile_whole_threads(p, &count);
 	if (!order)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->thread_count; i++)
-		order[i] = &p->threads[i];
-	qsort(order, p->thread_count, sizeof *order, live_first);
-	snprintf(what, sizeof what, "%" PRIu32 " thread%s%s", p->thread_count,
-		 p->thread_count == 1 ? "" : "s", p->errors ? " with live samples" : "");
+	qsort(order, count, sizeof *order, live_first);
+	snprintf(what, sizeof what, "%" PRIu32 " thread%s%s", count, count == 1 ? "" : "s",
+		 p->errors ? " with live samples" : "");
 	report_print_title(out, p, o, what);
 	words_style(out, o->color, STYLE_BOLD);
 	fprintf(out, "\n  %-*s %*s", NAME, "thread", CELL, "live");
@@ -417,8 +438,8 @@ static int print_live_threads(FILE *out, const struct profile *p, const struct r
 		fprintf(out, " %*s %*s", CELL, "allocations", CELL, "allocated");
 	words_style(out, o->color, STYLE_PLAIN);
 	putc('\n', out);
-	for (uint32_t i = 0; i < p->thread_count && i < o->limit; i++) {
-		const struct profile_thread *t = order[i];
+	for (uint32_t i = 0; i < count && i < o->limit; i++) {
+		const struct profile_thread *t = &order[i];
 		char number[16];
 		int digits = snprintf(number, sizeof number, " %" PRId32, t->tid);
 		fputs("  ", out);
@@ -436,8 +457,8 @@ static int print_live_threads(FILE *out, const struct profile *p, const struct r
 				words_bytes(t->allocated_bytes).text);
 		putc('\n', out);
 	}
-	if (p->thread_count > o->limit)
-		fprintf(out, "... %zu more\n", (size_t)p->thread_count - o->limit);
+	if (count > o->limit)
+		fprintf(out, "... %zu more\n", (size_t)count - o->limit);
 	report_print_next(out, o, "", "the report");
 	free(order);
 	return 0;
@@ -477,15 +498,16 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 		fprintf(out, "  %s %s freed by another thread than %s own.\n",
 			words_blocks(crossed).text, crossed == 1 ? "was" : "were",
 			crossed == 1 ? "its" : "their");
-	print_processes(out, p, o);
+	if (rc == 0)
+		rc = print_processes(out, p, o);
 	if (rc == 0 && c.count) {
 		const struct group *g = &c.groups[0];
 		char option[160] = "--lifetimes", tid[16];
 		snprintf(tid, sizeof tid, "%" PRId32, p->threads[g->first].tid);
-		if (p->thread_count > 1 && g->members == 1)
+		if (c.threads > 1 && g->members == 1)
 			snprintf(option, sizeof option, "--thread %s", tid);
 		report_print_next(out, o, option,
-				  p->thread_count > 1 && g->members == 1
+				  c.threads > 1 && g->members == 1
 					  ? "what the busiest thread allocates"
 					  : "how long blocks live");
 	}

@@ -5,6 +5,7 @@
 #include "report/report_words.h"
 
 #include "profile/process_groups.h"
+#include "profile/process_images.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -11,6 +11,7 @@
 #include "profile/site_callers.h"
 #include "hosted/number_words.h"
 #include "profile/process_groups.h"
+#include "profile/process_images.h"
 #include "hosted/program_name.h"
 #include "top/top_numbers.h"
 

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define RATE_SPAN_NS 5000000000u /* shorter ones jump, longer ones lag behind */
+#define RATE_LEAST_NS 100000000u  /* what was made in less tells nothing of a second */
 /* A step in the median lifetime that is no step of the histogram's buckets. */
 #define AGE_STEP 1.2
 
@@ -143,27 +144,41 @@ static uint64_t group_key(const struct profile *p, enum top_group group, uint32_
 
 /* ---- numbers */
 
-/* Slots of the history that rates are taken over. */
-static uint32_t rate_slots(const struct profile_history *h)
-{
-	uint64_t slots = h->slot_ns ? RATE_SPAN_NS / h->slot_ns : 0;
-	if (!slots)
-		slots = 1;
-	return slots < h->slot_count ? (uint32_t)slots : h->slot_count;
-}
-
-/* Of less than a second no more than what there was. */
 static double a_second(double bytes, uint64_t span_ns)
 {
-	return bytes * 1e9 / (span_ns < 1000000000u ? 1e9 : (double)span_ns);
+	return bytes * 1e9 / (double)span_ns;
 }
 
-/* What a series of the history grew by in its last slots, in bytes a second. */
-static double history_rate(const struct profile_history *h, const uint64_t *bytes)
+/* The moment in the history since which growth is counted. */
+struct history_point {
+	uint64_t time_ns;
+	uint32_t slot; /* PROFILE_NONE: the beginning, when nothing was live */
+};
+
+/* The last slot that is RATE_SPAN_NS ago, or the beginning. What is live now is the profile's own
+ * number: the last slot may be older than what the program did at its end. False: the history tells no
+ * rate; it may be too short, or of more than what is selected. */
+static bool history_point(const struct profile *p, struct history_point *at)
 {
-	uint32_t slots = rate_slots(h), last = h->slot_count - 1;
-	double from = slots > last ? 0 : (double)bytes[last - slots];
-	return a_second((double)bytes[last] - from, slots * h->slot_ns);
+	const struct profile_history *h = &p->history;
+	uint64_t now = p->duration_ns;
+	if (!h->slot_count || !h->slot_ns || !h->bytes || p->selection || now < h->start_ns)
+		return false;
+	uint64_t slots = now - h->start_ns > RATE_SPAN_NS
+				 ? (now - h->start_ns - RATE_SPAN_NS) / h->slot_ns
+				 : 0;
+	if (slots > h->slot_count)
+		slots = h->slot_count;
+	at->slot = slots ? (uint32_t)slots - 1 : PROFILE_NONE;
+	at->time_ns = h->start_ns + slots * h->slot_ns;
+	return now - at->time_ns >= RATE_LEAST_NS;
+}
+
+static double history_rate(const struct profile *p, const struct history_point *at,
+			   const uint64_t *bytes, uint64_t now_bytes)
+{
+	double then = at->slot == PROFILE_NONE ? 0 : (double)bytes[at->slot];
+	return a_second((double)now_bytes - then, p->duration_ns - at->time_ns);
 }
 
 static void add_history(struct top_row *row, const struct profile *p, uint32_t site, bool rate)
@@ -177,9 +192,10 @@ static void add_history(struct top_row *row, const struct profile *p, uint32_t s
 	for (uint32_t i = 0; i < TOP_TREND; i++)
 		row->trend[i] +=
 			bytes[((uint64_t)(i + 1) * h->slot_count + TOP_TREND - 1) / TOP_TREND - 1];
-	if (rate) {
+	struct history_point at;
+	if (rate && history_point(p, &at)) {
 		row->has_growth = true;
-		row->growth += history_rate(h, bytes);
+		row->growth += history_rate(p, &at, bytes, p->sites[site].live_bytes);
 	}
 }
 
@@ -197,11 +213,20 @@ static uint64_t median_of(const uint64_t buckets[PROFILE_LIFE_BUCKETS])
 	return 0;
 }
 
+/* The earlier sample, if rates can be taken from it. */
+static const struct top_sample *recent(const struct profile *p, const struct top_view *v)
+{
+	return v->before && v->before->time_ns < p->duration_ns &&
+			       p->duration_ns - v->before->time_ns >= RATE_LEAST_NS
+		       ? v->before
+		       : NULL;
+}
+
 static const struct top_sample *since(const struct profile *p, const struct top_view *v)
 {
 	if (v->mark)
 		return v->mark;
-	return v->before && v->before->time_ns < p->duration_ns ? v->before : NULL;
+	return recent(p, v);
 }
 
 static void take_age(struct top_row *row, const struct profile *p, const struct grouped *g,
@@ -265,15 +290,15 @@ static void fill_row(struct top_row *row, const struct profile *p, const struct 
 
 static void total_growth(struct top_rows *r, const struct profile *p, const struct top_view *v)
 {
-	const struct top_sample *from = v->before;
-	const struct profile_history *h = &p->history;
-	if (from && from->time_ns < p->duration_ns) {
+	const struct top_sample *from = recent(p, v);
+	struct history_point at;
+	if (from) {
 		r->has_growth = true;
 		r->growth = a_second((double)p->totals.live_bytes - (double)from->live_bytes,
 				     p->duration_ns - from->time_ns);
-	} else if (h->slot_count && h->slot_ns && h->bytes) {
+	} else if (history_point(p, &at)) {
 		r->has_growth = true;
-		r->growth = history_rate(h, h->bytes);
+		r->growth = history_rate(p, &at, p->history.bytes, p->totals.live_bytes);
 	}
 }
 

@@ -8,6 +8,7 @@
  * always has exactly as many lines as it has room for. */
 #include "top/top.h"
 
+#include "profile/process_images.h"
 #include "top/top_numbers.h"
 
 #include <inttypes.h>
@@ -505,8 +506,7 @@ static int overlay_output(const struct top_state *s, struct top_lines *out, size
 
 static int by_allocated(const void *a, const void *b)
 {
-	const struct profile_thread *x = *(const struct profile_thread *const *)a;
-	const struct profile_thread *y = *(const struct profile_thread *const *)b;
+	const struct profile_thread *x = a, *y = b;
 	return x->allocated_bytes > y->allocated_bytes   ? -1
 	       : x->allocated_bytes < y->allocated_bytes ? 1
 							 : 0;
@@ -516,21 +516,19 @@ static int overlay_threads(const struct top_state *s, struct top_lines *out, siz
 			   const struct top_look *look)
 {
 	const struct profile *p = s->profile;
-	uint32_t count = p ? p->thread_count : 0;
-	if (!count)
+	uint32_t count = 0;
+	if (!p || !p->thread_count)
 		return top_frame_text(out, "this recording does not tell threads", TOP_DIM, look);
-	const struct profile_thread **order = malloc(count * sizeof *order);
+	struct profile_thread *order = profile_whole_threads(p, &count);
 	int rc = order ? top_frame_text(out, "  ALLOC'D       TID  THREAD", TOP_HEAD, look)
 		       : HEFT_ENOMEM;
-	for (uint32_t i = 0; rc == 0 && i < count; i++)
-		order[i] = &p->threads[i];
 	if (rc == 0)
 		qsort(order, count, sizeof *order, by_allocated);
 	for (uint32_t i = 0; rc == 0 && i < count && i + 1 < room; i++) {
 		char bytes[TOP_NUMBER], line[256];
-		top_bytes(bytes, order[i]->allocated_bytes);
-		snprintf(line, sizeof line, "%9s %9" PRId32 "  %.200s", bytes, order[i]->tid,
-			 order[i]->name && *order[i]->name ? order[i]->name : "?");
+		top_bytes(bytes, order[i].allocated_bytes);
+		snprintf(line, sizeof line, "%9s %9" PRId32 "  %.200s", bytes, order[i].tid,
+			 order[i].name && *order[i].name ? order[i].name : "?");
 		rc = top_frame_text(out, line, TOP_PLAIN, look);
 	}
 	free(order);

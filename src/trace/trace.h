@@ -143,8 +143,14 @@ int trace_writer_checkpoint(struct trace_writer *w, uint64_t time_ns, struct tal
 /* Final tally, index, end. duration_ns is that of the recording. Frees w in any case. */
 int trace_writer_close(struct trace_writer *w, uint64_t duration_ns, struct tally *tally,
 		       struct heft_error *err);
+/* Writes the end at once: whatever comes after it is not recorded, and trace_writer_close only closes. */
+int trace_writer_end(struct trace_writer *w, uint64_t duration_ns, struct tally *tally);
 void trace_writer_abandon(struct trace_writer *w); /* closes and frees without an end block */
 uint64_t trace_writer_bytes(const struct trace_writer *w);
+/* What was given and is not written yet, before it is compressed. */
+uint64_t trace_writer_waiting_bytes(const struct trace_writer *w);
+/* What the end would add to what is written: as long as this is, but for the index. */
+uint64_t trace_writer_end_bytes(struct trace_writer *w, struct tally *tally);
 
 /* ---- reading */
 struct trace_reader;

@@ -61,6 +61,8 @@ struct trace_writer {
 	uint32_t module_count, node_count, site_count, thread_count, process_count;
 	uint64_t events;
 	uint64_t tick_ns;
+	bool ended; /* the end is written, or could not be: end_code */
+	int end_code;
 	struct events_encoder encoder;
 };
 
@@ -645,10 +647,59 @@ static int write_end(struct trace_writer *w, uint64_t duration_ns, struct tally 
 	return write_block(w, TRACE_BLOCK_END, &end, sizeof end, duration_ns, duration_ns, 0);
 }
 
+int trace_writer_end(struct trace_writer *w, uint64_t duration_ns, struct tally *tally)
+{
+	if (w->ended)
+		return w->end_code;
+	w->end_code = write_end(w, duration_ns, tally);
+	w->ended = true;
+	if (!w->error.code) /* latched as a failure is, so that nothing follows the end */
+		heft_fail(&w->error, HEFT_EREFUSED, "%s has ended", w->path);
+	return w->end_code;
+}
+
+/* Length of a block of these bytes. */
+static uint64_t block_bytes(struct trace_writer *w, const struct byte_buffer *raw)
+{
+	struct byte_piece piece = {raw->data, raw->len};
+	if (raw->failed || reserve_out(w, raw->len))
+		return 0;
+	ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, TABLES_LEVEL);
+	size_t stored = compress(w, w->out, &piece, 1, raw->len);
+	return TRACE_BLOCK_HEADER_BYTES + (stored ? stored : raw->len);
+}
+
+uint64_t trace_writer_end_bytes(struct trace_writer *w, struct tally *tally)
+{
+	uint64_t bytes = 0;
+	if (w->error.code)
+		return 0;
+	tally_settle(tally);
+	if (tally->behaviour) {
+		w->scratch.len = 0;
+		behaviour_put(&w->scratch, tally->behaviour, tally);
+		bytes += block_bytes(w, &w->scratch);
+	}
+	uint32_t parts = tally_block_parts(tally);
+	for (uint32_t part = 0; part < parts; part++) {
+		w->scratch.len = 0;
+		tally_block_put(&w->scratch, tally, part);
+		bytes += block_bytes(w, &w->scratch);
+	}
+	return bytes;
+}
+
+uint64_t trace_writer_waiting_bytes(const struct trace_writer *w)
+{
+	return w->definitions.len + w->nodes.elements.len + w->sites.elements.len +
+	       (w->encoder.count ? events_encoder_bytes(&w->encoder) : 0) +
+	       w->rss_count * sizeof *w->rss + w->anonymous.len;
+}
+
 int trace_writer_close(struct trace_writer *w, uint64_t duration_ns, struct tally *tally,
 		       struct heft_error *err)
 {
-	int rc = write_end(w, duration_ns, tally);
+	int rc = trace_writer_end(w, duration_ns, tally);
 	int fd = w->fd;
 	w->fd = -1;
 	if (close(fd) && errno != EINTR && !rc)

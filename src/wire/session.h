@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x5345535354464548ull /* "HEFTSSES" */
-#define WIRE_VERSION 3u
+#define WIRE_VERSION 4u
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
@@ -53,6 +53,7 @@ enum {
 	WIRE_LOG_BYTES = 2 << 20,
 	WIRE_HEADER_BYTES = 24 << 10,
 	WIRE_REAPS = 384,
+	WIRE_UNREAPED = 8,
 	WIRE_TEXT_BYTES = 12 << 10, /* exe, then the arguments, each with its NUL */
 };
 
@@ -113,13 +114,16 @@ struct wire_call {
 	_Atomic int32_t owner; /* tid of the thread that asks; 0: none */
 };
 
-/* A child that this process has waited for. Written without a lock, also in signal handlers: `pid_number`
+/* A child that this process has waited for; pid 0: one whose number it does not know, which began at most
+ * `since` before tsc (system, pclose). Written without a lock, also in signal handlers: `pid_number`
  * is set last, and an entry is lost if more children are waited for than the outside has looked at. */
 struct wire_reap {
 	_Atomic uint64_t pid_number; /* its number, from 1, << 32 | pid; another number: not written yet */
 	_Atomic uint64_t tsc;	      /* when it was known to have ended */
 	_Atomic uint32_t maxrss_kib; /* of the kernel's account of the child; 0: not asked for */
+	_Atomic uint32_t since;	     /* cycles >> WIRE_SINCE_SHIFT; UINT32_MAX: that or longer */
 };
+#define WIRE_SINCE_SHIFT 10
 
 struct wire_header {
 	_Atomic uint64_t magic; /* stored last */
@@ -158,12 +162,15 @@ struct wire_header {
 	_Alignas(64) _Atomic uint32_t log_used; /* may stand before the last entry: a hint for writers */
 	struct wire_sampling sampling;
 	struct wire_call call;
-	/* Since when it has been on its way out (exit, exec): it ends then or later, and records that
-	 * follow move the end. 0: it is not, or its exec failed. */
-	_Alignas(64) _Atomic uint64_t leaving_tsc;
+	/* Since when it has been on its way out: it ends then or later, and records that follow move the
+	 * end. 0: it is not, or its exec failed. */
+	_Alignas(64) _Atomic uint64_t exit_tsc, exec_tsc;
 	_Atomic uint64_t own_bytes; /* of memory that heft's library has mapped for itself: large tables */
 	_Atomic uint32_t reap_count; /* ever: the last one is at (reap_count - 1) % WIRE_REAPS */
 	struct wire_reap reaps[WIRE_REAPS];
+	/* Some of its children that it is not known to have waited for; 0: none. Each child adds itself,
+	 * and the next one looks who is gone (src/capture/siblings.c). */
+	_Atomic int32_t unreaped[WIRE_UNREAPED];
 	_Alignas(64) char text[WIRE_TEXT_BYTES];
 };
 _Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "header fits");

@@ -3,6 +3,7 @@ known from its source; between them lines move, the file and the program change 
 copy is removed, a leak is added and a recursion goes deeper."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -189,7 +190,7 @@ def test_selected(heft, versions):
     assert len(result["changes"]) == 1
     assert len(diff(heft, "-n", "1", versions["before"], versions["after"])["changes"]) == 1
     shown = heft("diff", "-n", "1", versions["before"], versions["after"]).out
-    assert "... 1 more changes" in shown
+    assert "... 1 more change\n" in shown
     # The leak makes another peak, when the 21 blocks of 64 B of the recursion are freed.
     every = heft("diff", "--threshold", "0", versions["before"], versions["after"]).out
     assert "By bytes at the peak: 1 shrunk, 1 new, 1 vanished\n" in every
@@ -260,3 +261,44 @@ def test_bad_recordings(heft, versions, tmp_path):
         done = heft("diff", *pair)
         assert (done.status, done.out) == (1, ""), done
         assert done.err.startswith(words), done
+
+
+REPEATED = r"""
+#include <stdlib.h>
+#include <string.h>
+#define KEPT __attribute__((noinline, noipa))
+KEPT static void *node_new(size_t n) { return memset(malloc(n), 1, n); }
+KEPT static void *parse(size_t n) { void *p = node_new(n); return p; }
+KEPT static void *load(size_t n) { void *p = node_new(n); return p; }
+KEPT static void *old_cache(size_t n) { void *p = node_new(n); return p; }
+KEPT static void *new_cache(size_t n) { void *p = node_new(n); return p; }
+KEPT static void *alone(size_t n) { return memset(malloc(n), 1, n); }
+int main(void)
+{
+	static void *kept[4];
+	kept[0] = parse(100000 * NUMBER);
+	kept[1] = load(300000 * NUMBER);
+	kept[2] = NUMBER > 1 ? new_cache(500000) : old_cache(400000);
+	kept[3] = alone(70000 * NUMBER);
+	return kept[0] == 0;
+}
+"""
+
+
+def test_headings_that_repeat_name_their_callers(heft, tmp_path):
+    """Four stacks end in node_new; one of them vanished and one is new. The builds are in two folders."""
+    paths = []
+    for number in 1, 2:
+        folder = tmp_path / f"v{number}"
+        folder.mkdir()
+        (folder / "tree.c").write_text(REPEATED)
+        subprocess.run(["gcc", *harness.C_FLAGS, f"-DNUMBER={number}", "-o", "tree", "tree.c"], cwd=folder, check=True)
+        done = harness.run([harness.HEFT, "run", "-q", "-o", folder / "t.heft", "--", folder / "tree"])
+        assert done.returncode == 0, done.stderr
+        paths.append(folder / "t.heft")
+    lines = heft("diff", *paths).out.splitlines()
+    headings = [line.split("  ")[-1].strip() for line in lines if " at " in line and "[malloc]" in line]
+    told = {found[1] for h in headings if (found := re.match(r"node_new at \S*tree\.c:\d+ < (.*)", h))}
+    assert told == {"new_cache [malloc]", "old_cache [malloc]", "load [malloc]", "parse [malloc]"}, lines
+    (single,) = [h for h in headings if h.startswith("alone at ")]
+    assert " < " not in single

@@ -54,6 +54,56 @@ def test_at(moments, heft, at, live):
     assert sum(c["new"]["live_bytes"] for c in diff["changes"]) == live
 
 
+@pytest.mark.parametrize("at", ["peak", "end", "exit", "50%"])
+def test_json_of_a_moment_is_the_reports(moments, heft, at):
+    assert heft("export", "-q", "-f", "json", "-o", "-", "--at", at, moments).out == \
+        heft("report", "--json", "--at", at, moments).out
+
+
+@pytest.mark.parametrize("at, hash", [(None, ""), ("peak", ""), ("end", "#at=end"), ("100%", "#at=end"),
+                                      ("0", "#at=0"), ("2ms", "#at=2000000")])
+def test_view_opens_at_the_moment(moments, at, hash):
+    options = ["--at", at] if at else []
+    server = harness.start([harness.HEFT, "view", "--no-open", "--port", "0", *options, moments],
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        url = server.stdout.readline().decode().strip()
+    finally:
+        server.terminate()
+        server.wait()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32}" + re.escape(hash), url)
+
+
+def test_view_at_a_share_of_the_run(moments, heft):
+    duration = json.loads(heft("report", "--json", moments).out)["duration_ns"]
+    server = harness.start([harness.HEFT, "view", "--no-open", "--port", "0", "--at", "50%", moments],
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        url = server.stdout.readline().decode().strip()
+    finally:
+        server.terminate()
+        server.wait()
+    assert abs(int(url.split("#at=")[1]) - duration // 2) <= 1
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["top", "--once", "--at", "peak"], "heft report --at peak shows another moment"),
+    (["view", "--at", "exit"], "--at exit is no moment of the run"),
+    (["export", "-f", "massif", "--at", "end"], "massif is the course of a run, not a moment of it"),
+    (["export", "-f", "html", "--at", "end"], "html is of the whole recording: the page selects")])
+def test_at_where_it_makes_no_sense(moments, heft, arguments, words):
+    done = heft(*arguments, moments)
+    assert (done.status, done.out) == (2, "")
+    assert words in done.err.splitlines()[0]
+
+
+def test_view_at_of_a_file_without_times(heft, tmp_path):
+    (tmp_path / "dump.heap").write_text("heap_v2/524288\n  t*: 1: 4096 [0: 0]\n  t0: 1: 4096 [0: 0]\n"
+                                        "@ 0x10\n  t*: 1: 4096 [0: 0]\n\nMAPPED_LIBRARIES:\n")
+    done = heft("view", "--no-open", "--port", "0", "--at", "1s", "dump.heap")
+    assert done.status == 1 and "has no times" in done.err
+
+
 def test_at_in_check(moments, heft, tmp_path):
     (tmp_path / "budget").write_text("live_bytes <= 2000\n")
     assert heft("check", "--budget", "budget", moments).status == 0

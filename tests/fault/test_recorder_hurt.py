@@ -305,7 +305,7 @@ def test_limits_of_the_program_are_its_own_matter(compiled, record, limit):
     assert (plain.returncode, plain.stdout) == (0, b"done\n"), plain.stderr
     done, rep = record(["bash", "-c", script], timeout=20)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"done\n", plain.stderr)
-    names = [os.path.basename(p["command"][0]) for p in rep["processes"]]
+    names = [os.path.basename(p["command"][0]) for p in rep.images()]
     if "each_function" in names and rep.sites_of(program):
         assert rep.process("each_function")["totals"]["allocations"] == 3
     else:  # then it must be said

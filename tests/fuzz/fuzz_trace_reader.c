@@ -7,7 +7,9 @@
  *
  * Built with clang -fsanitize=fuzzer,address,undefined -DHEFT_LIBFUZZER this is a
  * libFuzzer target; built without, a program that runs the files and folders it
- * is given once (a regression test), or makes the seeds: `--make FOLDER`. */
+ * is given once (a regression test), or makes seeds: `--make FOLDER`, and `--store FILE` of a small
+ * recording that heft itself made, which it rewrites: own-allocator is of
+ * tests/programs/linked_allocator.c, sampled-children of that and family.c under a shell. */
 #include "trace/trace.h"
 #include "trace/trace_block.h"
 #include "trace/trace_index.h"
@@ -69,6 +71,20 @@ static uint64_t touch(const struct trace_contents *c)
 	}
 	for (size_t i = 0; i < c->note_count; i++)
 		sum += strlen(c->notes[i].text);
+	for (size_t i = 0; i < c->anonymous_count; i++)
+		sum += (uint64_t)c->processes[c->anonymous[i].process].pid + c->anonymous[i].peak_bytes;
+	for (uint32_t i = 0; i < c->samples_count; i++) {
+		if (c->samples[i].process >= c->process_count)
+			abort();
+		for (uint32_t k = 0; k < c->samples[i].sum_count; k++)
+			sum += c->sites[c->samples[i].sums[k].site].via;
+	}
+	for (uint32_t i = 0; i < c->peak->part_count; i++) {
+		const struct trace_peak_part *part = &c->peak->parts[i];
+		sum += (uint64_t)c->processes[part->process].pid;
+		for (uint32_t k = 0; k < part->count; k++)
+			sum += c->sites[part->samples[k].site].via;
+	}
 	for (uint32_t i = 0; i < c->tally->site_count; i++)
 		sum += tally_lifetime_quantile(&c->tally->sites[i], 0.5);
 	const struct behaviour *b = c->behaviour;
@@ -347,6 +363,10 @@ int main(int argc, char **argv)
 			snprintf(path, sizeof path, "%s/%s", argv[2], seeds[i].name);
 			make(path, seeds[i].kind);
 		}
+		return 0;
+	}
+	if (argc == 3 && strcmp(argv[1], "--store") == 0) {
+		store_uncompressed(argv[2]);
 		return 0;
 	}
 	int files = 0;

@@ -152,8 +152,8 @@ def test_symbols():
     with serving() as server:
         assert server.text("/debug/pprof/symbol") == "num_symbols: 1\n"
         answer = "num_symbols: 1\n0x1010 main\n0x1040 shrink\n"
-        assert server.text("/debug/pprof/symbol?0x1010+0x5+0x1040") == answer
-        assert server.text("/debug/pprof/symbol", "-d", "0x1010+0x5+0x1040") == answer
+        assert server.text("/debug/pprof/symbol?0x1010+0x15+0x1040") == answer
+        assert server.text("/debug/pprof/symbol", "-d", "0x1010+0x15+0x1040") == answer
         assert server.text("/debug/pprof/100/symbol", "-d", "0x1010+0x1040") == answer
         text = server.text("/debug/pprof/heap?debug=1")
         row = re.search(r"^\d+: \d+00 \[.*\] @ (.*)\n#.*grow", text, re.M)

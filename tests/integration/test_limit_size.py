@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import HEFT, report, run
+from harness import HEFT, check_sums, report, run
 from live_harness import Service
 
 LIMIT = 64 << 10
@@ -25,13 +25,50 @@ def test_the_program_goes_on(compiled, tmp_path):
     assert service.process.returncode == 3
     assert b"reached its limit of 64.0 KiB (--limit-size)" in err
     assert run([HEFT, "verify", path]).returncode == 0
-    assert LIMIT <= path.stat().st_size < 4 * LIMIT
+    assert LIMIT <= path.stat().st_size < 1.5 * LIMIT
     rep = report(path)
     assert rep["end"] == "detached"
     assert any("reached its limit of 64.0 KiB" in n["text"] for n in rep["notes"]), rep["notes"]
     assert b"reached its limit of 64.0 KiB" in run([HEFT, "report", path]).stdout
     seen = sum(s["allocations"] for s in rep.sites_calling("keep_block"))
     assert 0 < seen < passed + 1000 + 20 * 100000
+
+
+# Stacks and sizes that differ: what repeats takes next to no room.
+CHURN = """
+import json
+kept = []
+for i in range(200000):
+    kept.append(json.loads('{"a": [' + str(i) + ', "' + "x" * (i % 600) + '"]}'))
+    if i % 3 == 0:
+        kept.pop(i % len(kept))
+"""
+
+
+@pytest.mark.parametrize("limit", [20 << 10, 100 << 10, 250 << 10])
+def test_the_size_is_near_the_limit(record, limit):
+    """Not only what is written at once a second counts, and what the end adds does. Every moment of what is
+    there can be asked for, and has what was allocated up to then."""
+    done, rep = record(["/usr/bin/python3", "-c", CHURN], opts=[f"--limit-size={limit}"])
+    assert done.returncode == 0
+    assert run([HEFT, "verify", rep.path]).returncode == 0
+    assert 0.95 * limit <= rep.path.stat().st_size <= limit + (32 << 10)
+    assert rep["end"] == "detached" and rep["complete"]
+    check_sums(rep)
+    half = report(rep.path, "--at", "50%")["totals"]
+    window = report(rep.path, "--to", "50%")["totals"]
+    assert half == window and 0 < half["allocations"] < rep["totals"]["allocations"]
+    assert half["allocations"] - half["frees"] == half["live_blocks"] > 0
+    assert 0 < half["live_bytes"] <= half["peak_bytes"] <= rep["totals"]["peak_bytes"]
+
+
+def test_less_than_a_recording_needs(tmp_path):
+    path = tmp_path / "small.heft"
+    done = run([HEFT, "run", "--limit-size=1", "-o", path, "--", "/usr/bin/python3", "-c", CHURN])
+    assert done.returncode == 0
+    assert b"--limit-size: no recording is of use with less than 16 KiB: this one may have 16 KiB" in done.stderr
+    assert b"reached its limit of 16.0 KiB" in done.stderr
+    assert 15 << 10 <= path.stat().st_size <= 40 << 10
 
 
 @pytest.mark.parametrize("value", ["0", "much", "-1"])

@@ -1,10 +1,15 @@
 """Several processes in one recording: the end of each has its place among the events, so that the
 peak is of blocks that were live together; what is left and what is live; peak RSS."""
 
+import csv
+import io
+import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -37,10 +42,91 @@ def test_children_in_turn_have_the_peak_of_one(record, in_turn, how):
         check_sums(rep)
 
 
+def test_left_at_exit_in_other_formats(in_turn, tmp_path):
+    """Twenty children leave 1 MiB each; the parent has nothing when it ends."""
+    path = tmp_path / "turn.heft"
+    assert run([HEFT, "run", "-q", "-o", path, "--", in_turn, "exit", "20"]).returncode == 0
+
+    def export(form):
+        done = run([HEFT, "export", "-q", "-f", form, "-o", "-", path])
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    rows = list(csv.DictReader(io.StringIO(export("csv").decode(), newline="")))
+    assert sum(int(r["left_bytes"]) for r in rows) == 20 * MIB
+    assert sum(int(r["left_blocks"]) for r in rows) == 20
+    assert sum(int(r["live_bytes"]) for r in rows) == 0
+    # To DHAT "at t-end" is what a process had not freed when it ended.
+    points = json.loads(export("dhat"))["pps"]
+    assert sum(p["eb"] for p in points) == 20 * MIB and sum(p["ebk"] for p in points) == 20
+    assert sum(p["gb"] for p in points) == MIB and max(p["mb"] for p in points) == MIB
+    (tmp_path / "turn.pb.gz").write_bytes(export("pprof"))
+    (tmp_path / "one.pb.gz").write_bytes(run([HEFT, "export", "-q", "-f", "pprof", "-o", "-", "--pid",
+                                              str(report(path)["pid"]), path]).stdout)
+    go = shutil.which("go") or "/usr/local/go/bin/go"
+    if not os.path.exists(go):
+        pytest.skip("go is not here")
+
+    def raw(name, *options):
+        done = run([go, "tool", "pprof", "-raw", *options, tmp_path / name], timeout=120,
+                   env={**plain_environment(), "PPROF_TMPDIR": str(tmp_path), "HOME": str(tmp_path),
+                        "GOCACHE": os.path.join(tempfile.gettempdir(), f"heft-go-{os.getuid()}")})
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode()
+    lines = raw("turn.pb.gz").split("Samples:\n")[1].split("Locations")[0].splitlines()
+    types = lines[0].replace("[dflt]", "").split()
+    at = types.index("left_space/bytes")
+    values = [[int(v) for v in line.split(":")[0].split()]
+              for line in lines[1:] if re.match(r" *[0-9 ]+:", line)]
+    assert sum(v[at] for v in values) == 20 * MIB
+    assert sum(v[types.index("left_objects/count")] for v in values) == 20
+    assert sum(v[types.index("inuse_space/bytes")] for v in values) == 0
+    assert "left_space" not in raw("one.pb.gz")  # of one process it is inuse_space
+
+
+@pytest.mark.parametrize("how", ["raw-wait4", "raw-waitid", "nobody-waits"])
+def test_killed_children_that_nobody_waits_for_in_a_way_that_heft_sees(record, in_turn, how):
+    """The parent's next child finds that the one before is dead."""
+    count = 200
+    done, rep = record([in_turn, how, count])
+    assert done.returncode == 0
+    t = rep["totals"]
+    assert len(rep["processes"]) == count + 1
+    assert (t["peak_bytes"], t["peak_blocks"]) == (MIB, 1)
+    assert (t["left_bytes"], t["left_blocks"]) == (count * MIB, count)
+    check_sums(rep)
+
+
+@pytest.mark.parametrize("how", ["system", "pclose", "spawn-raw", "vfork-raw"])
+def test_killed_programs_in_turn(record, in_turn, how):
+    """A program that has 1 MiB when it is killed, again and again: never more than one at a time."""
+    count = 100
+    done, rep = record([in_turn, how, count])
+    assert done.returncode == 0
+    shells = 2 if how in ("system", "pclose") else 1  # each shell becomes the program
+    assert len(rep["processes"]) == shells * count + 1
+    held = {"take": 0, "programs": 0}
+    for site in rep["sites"]:
+        for name in held.keys() & {f["function"] for f in site["stack"]}:
+            held[name] += site["peak_bytes"]
+    # popen's stream is there as long as its command, and what it needed to make that one may still be
+    low, high = (100, 1000) if how == "pclose" else (0, 0)
+    assert held["take"] == MIB and low <= held["programs"] <= high
+    assert rep["totals"]["peak_bytes"] == sum(held.values())
+
+
+def test_more_killed_children_than_a_process_can_note(record, in_turn):
+    """600 with 64 KiB each are killed and waited for, faster than heft looks; one with as much as all
+    of them follows. No more than that was ever there."""
+    done, rep = record([in_turn, "crowd", 600])
+    assert done.returncode == 0
+    assert rep["totals"]["left_bytes"] == 2 * 600 * 65536
+    assert rep["totals"]["peak_bytes"] == 600 * 65536
+
+
 def test_an_image_ends_where_the_next_begins(record, in_turn):
     """Each child has 1 MiB, becomes another program, and has 1 MiB again."""
     _, rep = record([in_turn, "exec-first", 60])
-    assert len(rep["processes"]) == 121
+    assert len(rep.images()) == 121 and len(rep["processes"]) == 61
     assert rep["totals"]["peak_bytes"] == MIB
     assert rep["totals"]["left_bytes"] == 120 * MIB
 
@@ -49,7 +135,7 @@ def test_no_image_is_lost_where_it_ends_at_once(record, in_turn):
     """What the command becomes may be over before the recorder has looked twice."""
     for _ in range(25):
         _, rep = record(["env", in_turn, "hold", "0"])
-        assert [p["end"] for p in rep["processes"]] == ["exec", "exit"]
+        assert [p["end"] for p in rep.images()] == ["exec", "exit"]
         assert not [n for n in rep["notes"] if n["kind"] == "warning"]
 
 
@@ -72,7 +158,8 @@ def test_many_short_programs_have_the_peak_of_one(record):
 
 @pytest.fixture(scope="session")
 def reference(compiled, tmp_path_factory):
-    """(peak, left) of a command from the logs of every process, beside heft's own."""
+    """(peak, left, images, bounds of the peak) of a command from the logs of every process, beside
+    heft's own."""
     log = compiled("call_log.c", flags=("-shared", "-fPIC"), output="call_log.so")
     adder = compiled("peak_of_logs.c")
 
@@ -86,8 +173,8 @@ def reference(compiled, tmp_path_factory):
             said = subprocess.run([adder, logs], capture_output=True, check=True).stdout.split()
         finally:
             shutil.rmtree(logs)
-        env = rep["processes"][0]["totals"]["left_bytes"]  # "env" itself is in no log
-        return rep, int(said[0]), int(said[1]) + env, int(said[2])
+        env = rep.images()[0]["totals"]["left_bytes"]  # "env" itself is in no log
+        return rep, int(said[0]), int(said[1]) + env, *map(int, said[2:])
 
     return measure
 
@@ -143,8 +230,10 @@ PROGRAMS = {
 }
 
 
-# Two processes that allocate at the same time: which of two calls within a microsecond came first is
-# seen differently by heft and by the log, whose stamps are taken one after the other.
+# Processes that allocate at the same time: heft and the log stamp each call one after the other, and a
+# process may be stopped between the two, for as long as the machine is busy, while another one reaches
+# its peak. So one call of each process, or its end, may be seen on the other side of that: peak_of_logs.c says
+# what the greatest sum is at least and at most then.
 PARALLEL = {"make -j2", "pre-forking server", "xargs -P2", "pipeline", "git gc"}
 
 
@@ -154,9 +243,12 @@ def test_peak_equals_the_sum_over_all_processes(record, reference, tmp_path, nam
         repository(tmp_path)
     project(tmp_path)
     for _ in range(3):
-        rep, peak, left, images = reference(record, PROGRAMS[name], tmp_path)
-        assert images > 1
-        assert abs(rep["totals"]["peak_bytes"] - peak) <= (peak // 1000 if name in PARALLEL else 0)
+        rep, peak, left, images, low, high = reference(record, PROGRAMS[name], tmp_path)
+        assert images > 1 and low <= peak <= high
+        if name in PARALLEL:
+            assert low <= rep["totals"]["peak_bytes"] <= high
+        else:
+            assert rep["totals"]["peak_bytes"] == peak
         assert rep["totals"]["left_bytes"] == left
         assert rep["totals"]["live_bytes"] <= rep["totals"]["peak_bytes"]
 
@@ -168,18 +260,18 @@ def test_an_exec_is_no_second_heap(record, in_turn):
     """env and what it becomes are one process: what env left is not live at the end."""
     _, rep = record(["env", in_turn, "hold", "3"])
     t = rep["totals"]
-    assert [p["end"] for p in rep["processes"]] == ["exec", "exit"]
+    assert [p["end"] for p in rep.images()] == ["exec", "exit"]
     assert t["live_bytes"] == t["peak_bytes"] == 3 * MIB
-    assert t["left_bytes"] == 3 * MIB + rep["processes"][0]["totals"]["left_bytes"] > 3 * MIB
+    assert t["left_bytes"] == 3 * MIB + rep.images()[0]["totals"]["left_bytes"] > 3 * MIB
 
 
 def test_at_the_end_of_the_run_only_the_last_process_is_there(record, in_turn, tmp_path):
     _, rep = record(["sh", "-c", f"{in_turn} hold 4; {in_turn} hold 2; true"])
     last = report(rep.path, "--at", "100%")["totals"]
-    shell = rep["processes"][0]["totals"]
+    shell = rep.images()[0]["totals"]
     assert last["live_bytes"] == rep["totals"]["live_bytes"] == shell["left_bytes"] < MIB
     assert rep["totals"]["left_bytes"] == 6 * MIB + shell["left_bytes"]
-    for process in rep["processes"][1:]:
+    for process in rep.images()[1:]:
         alone = report(rep.path, "--pid", str(process["pid"]))["totals"]
         assert alone["live_bytes"] == alone["left_bytes"] == process["totals"]["left_bytes"]
 
@@ -228,23 +320,41 @@ def test_a_cut_recording_of_several(record, in_turn, tmp_path):
 def test_peak_rss_is_of_the_process_that_has_it(record, in_turn, command):
     """Neither of a parent, whose account contains its children's, nor of what was before exec."""
     _, rep = record(shlex.split(command.replace("{}", str(in_turn))))
-    holder = max((p for p in rep["processes"]), key=lambda p: p["totals"]["peak_bytes"])
+    images = rep.images()
+    holder = max(images, key=lambda p: p["totals"]["peak_bytes"])
     rss = holder["totals"]["peak_rss_bytes"]
     assert 60 * MIB < rss < 66 * MIB
-    for p in rep["processes"]:
+    for p in images:
         if p is not holder:
-            assert p["totals"]["peak_rss_bytes"] < 25 * MIB, p["command"]
+            assert (p["totals"]["peak_rss_bytes"] or 0) < 25 * MIB, p["command"]
     # all at one instant: the holder, and those that wait for it
     assert rss <= rep["totals"]["peak_rss_bytes"] < 90 * MIB
+
+
+@pytest.mark.parametrize("how", ["kill", "spawn-raw", "raw-wait4", "system"])
+def test_peak_rss_of_short_processes_is_right_or_not_known(record, in_turn, how):
+    """Each touches 1 MiB and ends after a millisecond. By the kernel's account, where the parent has it from
+    wait4, it is known; else it may be that nobody saw it in time."""
+    _, rep = record([in_turn, how, 60])
+    holders = [p["totals"] for p in rep["processes"] if p["totals"]["left_bytes"] == MIB]
+    assert len(holders) == 60
+    for t in holders:
+        assert t["peak_rss_bytes"] is None or MIB < t["peak_rss_bytes"] < 8 * MIB
+    if how == "kill":
+        assert all(t["peak_rss_bytes"] for t in holders)
+    for t in (p["totals"] for p in rep["processes"]):
+        assert t["peak_rss_bytes"] is None or t["peak_rss_bytes"] > 300_000  # never 0
+    text = run([HEFT, "report", rep.path]).stdout.decode()
+    assert "peak RSS  0" not in " ".join(text.split())
 
 
 def test_a_small_child_of_a_large_parent(record):
     """A spawned child begins with its parent's account: that is not its own."""
     program = "import subprocess; x = b'x' * (50 << 20); subprocess.run(['/bin/true'])"
     _, rep = record(["/usr/bin/python3", "-c", program])
-    true = rep["processes"][-1]
-    assert true["command"] == ["/bin/true"] and true["totals"]["peak_rss_bytes"] < 10 * MIB
-    assert rep["processes"][0]["totals"]["peak_rss_bytes"] > 50 * MIB
+    true = rep.images()[-1]
+    assert true["command"] == ["/bin/true"] and (true["totals"]["peak_rss_bytes"] or 0) < 10 * MIB
+    assert rep.images()[0]["totals"]["peak_rss_bytes"] > 50 * MIB
 
 
 def test_resident_memory_of_the_dead_is_not_in_the_sum(record):
@@ -256,6 +366,30 @@ def test_resident_memory_of_the_dead_is_not_in_the_sum(record):
 
 
 # ---- programs that make it hard
+
+
+@pytest.mark.parametrize("how", ["exit", "_exit", "quick_exit"])
+def test_an_exec_that_another_thread_forestalls(record, compiled, how):
+    """Nothing was executed: the process ended while a thread looked for what to execute."""
+    done, rep = record([compiled("exec_under_way.c"), how])
+    assert done.returncode == 0, done.stderr
+    assert [p["end"] for p in rep["processes"]] == ["exit"]
+    assert not [n for n in rep["notes"] if "executed" in n["text"]]
+
+
+def test_an_exec_that_succeeds_is_told(record, compiled):
+    static = compiled("children_in_turn.c", flags=("-static",), output="in_turn_static")
+    done, rep = record([compiled("exec_under_way.c"), "leave", static])
+    assert done.returncode == 0, done.stderr
+    assert [n for n in rep["notes"] if f"executed {static} and was not recorded" in n["text"]]
+
+
+def test_a_process_whose_first_thread_has_ended(record, in_turn):
+    """It has 1 MiB and another thread; a sibling with 1 MiB begins and ends before that one takes 2 MiB more."""
+    _, rep = record([in_turn, "leaderless", 1])
+    taken = [s for s in rep["sites"] if any(f["function"] == "take" for f in s["stack"])]
+    assert sum(s["left_bytes"] if "left_bytes" in s else s["allocated_bytes"] for s in taken) == 4 * MIB
+    assert sum(s["peak_bytes"] for s in taken) == 3 * MIB
 
 
 def test_functions_of_the_programs_own(record, compiled):
@@ -291,5 +425,23 @@ def test_processes_that_know_themselves_by_another_number(record):
         pytest.skip("no pid namespaces here")
     done, rep = record([*unshare, "sh", "-c", "/bin/ls / >/dev/null; exit 3"])
     assert done.returncode == 3
-    assert {p["command"][0] for p in rep["processes"]} == {"unshare", "sh", "/bin/ls"}
-    assert all(p["end"] in ("exit", "exec", "unknown") for p in rep["processes"])
+    assert {p["command"][0] for p in rep.images()} == {"unshare", "sh", "/bin/ls"}
+    assert all(p["end"] in ("exit", "exec", "unknown") for p in rep.images())
+
+
+@pytest.mark.parametrize("first", ["exec", ""])
+def test_strangers_with_the_same_numbers(tmp_path, first):
+    """In a container process 2 is a child of 1, and so it is in a namespace that a program makes there:
+    a shell that runs on must not be taken for a subshell of the program that has ended; nor heft, if it
+    is the first of the container, for the first of that namespace."""
+    unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    if run([*unshare, "true"]).returncode:
+        pytest.skip("no pid namespaces here")
+    path = tmp_path / "strangers.heft"
+    script = f"sh -c 'while :; do sleep 1; done' & {first} \"$@\""
+    done = run([*unshare, "sh", "-c", script, "sh", HEFT, "run", "-q", "-o", path, "--", *unshare,
+                "sh", "-c", "(:); (:); /bin/ls / >/dev/null; exit 3"])
+    assert done.returncode == 3
+    rep = report(path)
+    assert {"sh", "/bin/ls"} <= {p["command"][0] for p in rep["processes"]}
+    assert all(p["end"] in ("exit", "unknown") for p in rep["processes"])

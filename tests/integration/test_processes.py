@@ -50,7 +50,7 @@ def numbers(process):
 
 def table(rep):
     """[(name of the program, its numbers)] in the order of the table."""
-    return [(os.path.basename(p["command"][0]), numbers(p)) for p in rep["processes"]]
+    return [(os.path.basename(p["command"][0]), numbers(p)) for p in rep.images()]
 
 
 # ---- fork: the child is the same program
@@ -61,7 +61,7 @@ def test_fork(record, processes, leaf, mode):
     """A child's free of an inherited block ("fork", "clone") is recognised and not counted."""
     rep = go(record, processes, leaf, mode)
     assert table(rep) == [("processes", PARENT), ("processes", CHILD)]
-    parent, child = rep["processes"]
+    parent, child = rep.images()
     assert parent["pid"] == rep["pid"] and child["ppid"] == parent["pid"]
     assert child["pid"] != parent["pid"]
     assert child["command"] == parent["command"] == [str(processes), mode, str(leaf)]
@@ -76,17 +76,17 @@ def test_fork(record, processes, leaf, mode):
 
 def test_pid_selects_a_process(record, processes, leaf):
     rep = go(record, processes, leaf, "fork")
-    child = report(rep.path, "--pid", str(rep["processes"][1]["pid"]))
+    child = report(rep.path, "--pid", str(rep.images()[1]["pid"]))
     assert {k: child["totals"][k] for k in CHILD} == CHILD
-    parent = report(rep.path, "--pid", str(rep["processes"][0]["pid"]))
+    parent = report(rep.path, "--pid", str(rep.images()[0]["pid"]))
     assert {k: parent["totals"][k] for k in PARENT} == PARENT
 
 
 def test_child_grows_an_inherited_block(record, processes, leaf):
     """What the parent has does not change by what the child does to its copy."""
     rep = go(record, processes, leaf, "fork-realloc")
-    assert numbers(rep["processes"][0]) == PARENT
-    child = rep["processes"][1]["totals"]
+    assert numbers(rep.images()[0]) == PARENT
+    child = rep.images()[1]["totals"]
     assert child["allocations"] - child["frees"] == child["live_blocks"] == 4
     assert child["live_bytes"] == 120
 
@@ -94,14 +94,14 @@ def test_child_grows_an_inherited_block(record, processes, leaf):
 def test_five_generations(record, processes, leaf):
     rep = go(record, processes, leaf, "fork-deep")
     assert table(rep) == [("processes", PARENT)] + [("processes", CHILD)] * 5
-    for parent, child in zip(rep["processes"], rep["processes"][1:]):
+    for parent, child in zip(rep.images(), rep.images()[1:]):
         assert child["ppid"] == parent["pid"]
 
 
 def test_fifty_children(record, processes, leaf):
     rep = go(record, processes, leaf, "fork-many")
     assert table(rep) == [("processes", PARENT)] + [("processes", CHILD)] * 50
-    assert {p["ppid"] for p in rep["processes"][1:]} == {rep["pid"]}
+    assert {p["ppid"] for p in rep.images()[1:]} == {rep["pid"]}
 
 
 # ---- exec in place: the same pid, another image
@@ -112,16 +112,19 @@ def test_fifty_children(record, processes, leaf):
                                   "execvpe", "fexecve", "execveat"])
 def test_exec(record, processes, leaf, mode):
     rep = go(record, processes, leaf, mode, status=9)
-    last = rep["processes"][-1]
+    last = rep.images()[-1]
     assert numbers(last) == LEAF
     assert os.path.basename(last["command"][0]) == "leaf"
     assert last["command"][1:] == ["one", "two"]
-    assert last["pid"] == rep["processes"][0]["pid"] == rep["pid"]
-    assert len(rep["processes"]) == 2
+    assert last["pid"] == rep.images()[0]["pid"] == rep["pid"]
+    assert len(rep.images()) == 2
+    process, = rep["processes"]  # it is one, and called what it was last
+    assert process["command"] == last["command"] and process["totals"]["threads"] == 1
+    assert process["end"] == "exit" and process["exit_status"] == 9
     first = rep.sites_calling("before")
     assert sum(s["allocations"] for s in first) == 3
     if mode not in ("execlp", "execvp", "execvpe"):  # there, setenv allocates
-        assert numbers(rep["processes"][0]) == REPLACED
+        assert numbers(rep.images()[0]) == REPLACED
 
 
 @pytest.mark.parametrize("variables", [[], ["ONLY=this"], ["B=2", "A=1", "LD_BIND_NOW=1"]])
@@ -141,24 +144,24 @@ def test_the_new_programs_environment(record, leaf, variables):
                                   "posix_spawnp"])
 def test_spawn(record, processes, leaf, mode):
     rep = go(record, processes, leaf, mode)
-    assert numbers(rep["processes"][0]) == PARENT
-    last = rep["processes"][-1]
+    assert numbers(rep.images()[0]) == PARENT
+    last = rep.images()[-1]
     assert os.path.basename(last["command"][0]) == "leaf" and numbers(last) == LEAF
     assert last["ppid"] == rep["pid"]
     if mode == "fork-exec":
-        assert numbers(rep["processes"][1]) == CHILD
-        assert rep["processes"][1]["pid"] == last["pid"]
-        assert len(rep["processes"]) == 3
+        assert numbers(rep.images()[1]) == CHILD
+        assert rep.images()[1]["pid"] == last["pid"]
+        assert len(rep.images()) == 3 and len(rep["processes"]) == 2
     else:
-        assert len(rep["processes"]) == 2
+        assert len(rep.images()) == 2
 
 
 def test_vfork_child_that_allocates(record, processes, leaf):
     """Its block is on the parent's heap, which frees it: the parent's books close."""
     rep = go(record, processes, leaf, "vfork-malloc")
-    parent = numbers(rep["processes"][0])
+    parent = numbers(rep.images()[0])
     assert parent == {**PARENT, "allocations": 5, "frees": 2, "allocated_bytes": 8000}
-    assert numbers(rep["processes"][-1]) == LEAF
+    assert numbers(rep.images()[-1]) == LEAF
 
 
 @pytest.mark.parametrize("mode", ["system", "popen"])
@@ -168,7 +171,7 @@ def test_through_the_shell(record, processes, leaf, mode):
     assert sum(s["allocations"] for s in rep.sites_calling("before")) == 3
     assert sum(s["allocations"] for s in rep.sites_calling("after")) == 1
     if mode == "system":
-        assert numbers(rep["processes"][0]) == PARENT
+        assert numbers(rep.images()[0]) == PARENT
 
 
 def test_exec_of_a_missing_file(record, processes, leaf):
@@ -192,8 +195,8 @@ def test_daemon_outlives_the_command(processes, leaf, record, tmp_path):
                      rb"Ctrl-C ends the recording", done.stderr), done.stderr
     rep = report(path)
     check_sums(rep)
-    assert numbers(rep["processes"][0]) == PARENT
-    assert numbers(rep["processes"][-1]) == CHILD
+    assert numbers(rep.images()[0]) == PARENT
+    assert numbers(rep.images()[-1]) == CHILD
     assert sum(s["allocations"] for s in rep.sites_calling("grandchild_of_daemon")) == 7
 
 
@@ -228,7 +231,7 @@ def test_follow_none_ends_with_exec(record, processes, leaf):
     """The first program is what was asked for: after its exec there is nothing to record."""
     done, rep = record([processes, "execv", leaf], opts=["--follow=none"])
     assert done.returncode == 9 and done.stdout == b"one\ntwo\n"
-    assert numbers(rep["processes"][0]) == REPLACED
+    assert numbers(rep.images()[0]) == REPLACED
 
 
 def test_ld_preload_of_the_user_is_kept(record, compiled, leaf):

@@ -2,6 +2,8 @@
 the rate, so every one is sampled and the sums are exact; when each is there is settled by pipes and
 wait (tests/programs/sampled_children.c). What libc and the loader have of their own is small."""
 
+import json
+import re
 import subprocess
 
 import pytest
@@ -32,9 +34,9 @@ def held(rep, function):
     return sum(s["peak_bytes"] for s in rep.sites_calling(function))
 
 
-def check(rep, parent, child, processes, other=0):
+def check(rep, parent, child, images, other=0):
     """Exactly these blocks are at the peak, and next to nothing else."""
-    assert len(rep["processes"]) == processes
+    assert len(rep.images()) == images
     assert (held(rep, "hold_parent"), held(rep, "hold_child")) == (parent, child)
     assert 0 <= rep["totals"]["peak_bytes"] - parent - child - other < 0.25 * MIB
 
@@ -70,6 +72,8 @@ def test_programs_in_turn(record, children):
     """One process that executes itself again and again has what one image has."""
     rep = peak_of(record, [children, "chain", "10"])
     check(rep, 0, CHILD, 10)
+    process, = rep["processes"]
+    assert process["totals"]["peak_bytes"] == rep["totals"]["peak_bytes"]
     # Selected by its pid it is the same ten images.
     alone = report(rep.path, "--pid", str(rep["pid"]))
     assert alone["totals"]["peak_bytes"] == rep["totals"]["peak_bytes"]
@@ -81,6 +85,34 @@ def test_one_child_by_itself(record, children):
         alone = report(rep.path, "--pid", str(p["pid"]))
         assert (held(alone, "hold_parent"), held(alone, "hold_child")) == (0, CHILD)
         assert sum(s["peak_bytes"] for s in alone["sites"]) == alone["totals"]["peak_bytes"]
+
+
+@pytest.mark.parametrize("at, row, order", [("peak", "peak", "peak"), ("exit", "left at exit", "left")])
+def test_a_moment_has_its_errors(record, children, at, row, order):
+    """What the whole report says of a moment, with +-, the report of that moment says too."""
+    rep = peak_of(record, [children, "turns", "2", "kill"])
+
+    def text(*options):
+        done = subprocess.run([HEFT, "report", *options, rep.path], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def row_of(out):
+        """bytes, +-, share and samples"""
+        (line,) = [line for line in out.splitlines() if re.search(r" hold_child at ", line)]
+        return line.split(" hold_child at ")[0].split()
+
+    whole, then = text("--sort", order), text("--at", at)
+    said = re.search(rf"^  {row} +(\S+ MiB \+- \S+ [KM]?i?B in [\d,]+ \+- [\d,]+ blocks?)", whole, re.M)
+    assert said, whole
+    assert re.search(r"^  live +(.*)$", then, re.M)[1] == said[1]
+    assert re.search(r"^ +live +\+-95 % +share +count +samples +site$", then, re.M), then
+    assert row_of(then)[:6] == row_of(whole)[:6] and row_of(then)[-1] == row_of(whole)[6]
+    named = json.loads(text("--json", "--at", at))["totals"]
+    moment = {"peak": "peak", "exit": "left"}[at]
+    for what in ("bytes", "blocks"):
+        assert named[f"live_{what}"] == rep["totals"][f"{moment}_{what}"]
+        assert named[f"live_{what}_error95"] == rep["totals"][f"{moment}_{what}_error95"]
 
 
 def test_exports_have_the_same_peak(record, children):

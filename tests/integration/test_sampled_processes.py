@@ -75,7 +75,7 @@ def test_early_block(compiled, record, program):
 def test_exec(record, program, environment):
     """The new program is sampled like the one before it, whatever environment it is given."""
     _, rep = go(record, [program, "exec", environment])
-    assert [p["command"][1] for p in rep["processes"]] == ["exec", "executed"]
+    assert [p["command"][1] for p in rep.images()] == ["exec", "executed"]
     assert live(rep, "keep_executed") == (CHILD, CHILD * BLOCK)
     assert made(rep, "keep_parent") == PARENT
 
@@ -85,10 +85,10 @@ def test_dropped_privileges(record, program, public_heft):
         pytest.skip("only root can become someone else")
     record.heft = public_heft
     _, rep = go(record, [program, "setuid"])
-    assert len(rep["processes"]) == 3
+    assert len(rep["processes"]) == 2 and len(rep.images()) == 3
     assert live(of_process(rep, 0), "keep_parent") == (2 * PARENT, 2 * PARENT * BLOCK)
-    # The child, and the program it has become: one process, two rows.
-    last = of_process(rep, 2)
+    # The child, and the program it has become: one process, two images.
+    last = of_process(rep, 1)
     assert live(last, "keep_executed") == (CHILD, CHILD * BLOCK)
     assert made(last, "keep_child") == CHILD
 

@@ -2,10 +2,12 @@
 them, and a program whose resident memory is far above what was recorded is never shown as a small
 one without a word. The words are asked of every place where numbers are shown."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -61,6 +63,42 @@ def test_mapped_memory_is_said_everywhere(tmp_path, memory):
     assert words in str(summary["notes"]) and summary["quality"]["level"] == "poor"
     assert "exact: every allocation was recorded" not in summary["quality"]["words"]
     assert run([HEFT, "verify", path]).returncode == 0
+
+
+def test_a_budget_that_cannot_be_judged_does_not_pass(tmp_path, memory):
+    """64 MiB that malloc does not give: limits of the heap hold for what was recorded, which says
+    nothing, and heft check says so. What the kernel tells can be judged."""
+    path, budget = tmp_path / "map.heft", tmp_path / "budget"
+    assert run([HEFT, "run", "-q", "-o", path, "--", memory, "map"]).returncode == 0
+
+    def check(rules, *options):
+        budget.write_text(rules)
+        done = run([HEFT, "check", "--budget", budget, *options, path])
+        return done.returncode, done.stdout.decode()
+    status, text = check("peak_bytes <= 20M\nallocations <= 1000\npeak_rss_bytes <= 1G\n")
+    assert status == 1
+    assert f"not judged: 2 of 3 rules of {budget} hold for what was recorded, but most of the memory " \
+           "was not\n" in text
+    assert len(re.findall("not judged: most of the memory was not recorded\n", text)) == 2
+    assert "--ignore-unseen judges what was recorded" in text and "over budget" not in text
+    assert check("peak_bytes <= 20M\n", "-q")[0] == 1
+    assert check("peak_rss_bytes <= 1G\nduration_ns <= 1h\nallocations >= 0\n")[0] == 0
+    status, text = check("peak_bytes <= 20M\npeak_rss_bytes <= 1M\n")
+    assert status == 1 and f"over budget: 1 of 2 rules of {budget} does not hold, 1 cannot be judged\n" in text
+    status, text = check("peak_bytes <= 20M\n", "--ignore-unseen")
+    assert status == 0 and "within budget" in text and "anonymous memory were resident" in text
+    status, text = check("peak_bytes <= 20M\n", "--json")
+    out = json.loads(text)
+    assert status == 1 and out["within"] is False and "anonymous memory were resident" in out["unseen"]
+    assert out["rules"][0]["holds"] is False and out["rules"][0]["unseen"] is True
+    # A budget is not made of what was recorded either, and an old one is not touched.
+    before = "peak_bytes <= 20M\n"
+    budget.write_text(before)
+    done = run([HEFT, "check", "--update", "--budget", budget, path])
+    assert done.returncode == 1 and b"no budget can be made of this" in done.stderr
+    assert budget.read_text() == before
+    assert run([HEFT, "check", "--update", "--ignore-unseen", "--budget", budget, path]).returncode == 0
+    assert budget.read_text() != before
 
 
 def test_sampled_is_told_the_same(record, memory):
@@ -247,6 +285,44 @@ def test_501_of_the_agent(agent, linked, compiled):
     assert re.search(rf'^heft_unseen\{{pid="{blind.pid}".*\}} 1$'.encode(), metrics, re.M)
     assert re.search(rf'^heft_unseen\{{pid="{plain.pid}".*\}} 0$'.encode(), metrics, re.M)
     assert blind.end() == 0 and plain.end() == 0
+
+
+def test_501_of_the_agent_after_the_end(agent, linked, compiled):
+    """Nobody asked while they ran: one that had a while to live, one that was gone at once, and one that
+    lives on."""
+    blind, plain = agent.service(linked), agent.service(compiled("service.c"))
+    blind.do("keep 1")
+    plain.do("keep 10 300000")
+    wait_until(lambda: len(agent.files()) == 2, what="both")
+    time.sleep(0.3)
+    assert blind.end() == 0
+    short = agent.start([linked], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    assert short.wait(timeout=30) == 0
+    wait_until(lambda: agent.files() == [f for f in agent.files() if int(f.split(".")[0], 16) == plain.pid],
+               what="the end of both")
+    time.sleep(2.2)  # those with nothing to tell are forgotten now
+    for pid in (blind.pid, short.pid):
+        for form in ("heap", "allocs", "heap?debug=1"):
+            status, body = agent.get(f"{pid}/{form}")
+            assert (status, b"has mimalloc linked in (mi_malloc_aligned)" in body) == (501, True), body
+    for saved in agent.output.glob(f"*.{blind.pid}.heft"):
+        assert any("has mimalloc linked in" in w for w in warnings(report(saved)))
+    assert agent.heap(plain.pid)["totals"]["live_bytes"] >= 3000000
+    assert plain.end() == 0
+
+
+def test_501_of_an_agent_that_comes_late(agent, linked):
+    """The program has ended, and its file is all there is."""
+    agent.stop()
+    blind = agent.service(linked)
+    blind.do("keep 1")
+    assert blind.end() == 0
+    agent.begin()
+    def answer():
+        status, body = agent.get(f"{blind.pid}/heap")
+        return (status, body) if status != 404 else None
+    status, body = wait_until(answer, what="an answer")
+    assert (status, b"has mimalloc linked in" in body) == (501, True), body
 
 
 def test_501_without_any_name(tmp_path, memory):

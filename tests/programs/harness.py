@@ -182,9 +182,14 @@ class Report(dict):
         """Sites whose caller of the allocation function lies in the program's own file."""
         return [s for s in self["sites"] if s["stack"] and in_module(s["stack"][0], program)]
 
+    def images(self):
+        """The programs that processes were, one after the other by exec."""
+        return [{"pid": p["pid"], "ppid": p["ppid"], **image}
+                for p in self["processes"] for image in p.get("images", [p])]
+
     def process(self, name, which=0):
-        found = [p for p in self["processes"] if os.path.basename(p["command"][0]) == name]
-        there = [p["command"] for p in self["processes"]]
+        found = [p for p in self.images() if os.path.basename(p["command"][0]) == name]
+        there = [p["command"] for p in self.images()]
         assert len(found) > which, f"{name} is not among {there}"
         return found[which]
 

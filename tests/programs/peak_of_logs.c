@@ -1,6 +1,14 @@
 /* Adds up the logs of call_log.c: prints the greatest sum of requested bytes that
  * all processes had live at one instant, what they left, and how many images there
- * were. A process's blocks are gone where it said that it leaves, or, if it called
+ * were; then the bounds of what somebody else may have seen as the greatest sum who
+ * stamps the same calls: it stamps an allocation some time after the log does, but
+ * before the process's next call, and a free some time before, but after the call
+ * before; and so it is with the end of a process, by exit or exec, and all that it has then. How long
+ * that is, is up to the scheduler: the process may be stopped between
+ * the two stamps, while another one makes thousands of calls. So one call of each
+ * process may be seen differently at any instant, and no more. (Single threads.)
+ *
+ * A process's blocks are gone where it said that it leaves, or, if it called
  * exec, when the next image begins.
  *
  *   peak_of_logs DIRECTORY */
@@ -32,6 +40,7 @@ static struct event *events;
 static size_t count, capacity;
 static struct block *table[BUCKETS];
 static uint64_t *live, all, peak;
+static uint64_t low, high;
 static uint32_t processes;
 
 static void add(struct event e)
@@ -63,15 +72,18 @@ static struct block **find(uint32_t process, uint64_t address)
 	return b;
 }
 
-static void drop(uint32_t process, uint64_t address)
+/* Returns how large it was. */
+static uint64_t drop(uint32_t process, uint64_t address)
 {
 	struct block **at = find(process, address), *b = *at;
 	if (!b) /* inherited over fork, or from before the log */
-		return;
+		return 0;
+	uint64_t size = b->size;
 	all -= b->size;
 	live[process] -= b->size;
 	*at = b->next;
 	free(b);
+	return size;
 }
 
 static void make(const struct event *e)
@@ -127,6 +139,64 @@ static void read_log(const char *directory, const char *name, uint64_t next)
 	close(fd);
 }
 
+struct under_way { /* of one process: the calls before and after an instant */
+	const struct event *before_last, *last, *next;
+	uint64_t live;
+	uint64_t less, more; /* that somebody else may have seen */
+};
+
+static void see_under_way(struct under_way *u, uint64_t *less, uint64_t *more)
+{
+	*less -= u->less;
+	*more -= u->more;
+	u->less = u->more = 0;
+	if (u->last && u->last->kind == MADE)
+		u->less += u->last->size;
+	if (u->next && u->next->kind == FREED)
+		u->less += u->next->size;
+	if (u->next && (u->next->kind == LEFT || u->next->kind == END))
+		u->less = u->live;
+	/* A realloc is both; until it is seen the old block is there. */
+	if (u->last && u->last->kind == FREED)
+		u->more += u->last->size;
+	if (u->last && u->last->kind == MADE && u->before_last && u->before_last->kind == FREED &&
+	    u->before_last->size > u->last->size)
+		u->more += u->before_last->size - u->last->size;
+	*less += u->less;
+	*more += u->more;
+}
+
+/* sums, lives: of all processes and of its own after each event, whose sizes are known by now. */
+static void bounds(const uint64_t *sums, const uint64_t *lives)
+{
+	struct under_way *of = calloc(processes + 1, sizeof *of);
+	size_t *next = calloc(count + 1, sizeof *next), *first = calloc(processes + 1, sizeof *first);
+	uint64_t less = 0, more = 0;
+	if (!of || !next || !first)
+		abort();
+	for (uint32_t i = 0; i <= processes; i++)
+		first[i] = count;
+	for (size_t i = count; i-- > 0;) {
+		next[i] = first[events[i].process];
+		first[events[i].process] = i;
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct under_way *u = &of[events[i].process];
+		u->before_last = u->last;
+		u->last = &events[i];
+		u->live = lives[i];
+		u->next = next[i] < count ? &events[next[i]] : NULL;
+		see_under_way(u, &less, &more);
+		if (sums[i] > less && sums[i] - less > low)
+			low = sums[i] - less;
+		if (sums[i] + more > high)
+			high = sums[i] + more;
+	}
+	free(of);
+	free(next);
+	free(first);
+}
+
 int main(int argc, char **argv)
 {
 	DIR *dir = argc == 2 ? opendir(argv[1]) : NULL;
@@ -145,17 +215,25 @@ int main(int argc, char **argv)
 			 i + 1 < n && images[i + 1].pid == images[i].pid ? images[i + 1].start : 0);
 	live = calloc(processes + 1, sizeof *live);
 	qsort(events, count, sizeof *events, by_time);
+	uint64_t *sums = calloc(count + 1, sizeof *sums), *lives = calloc(count + 1, sizeof *lives);
+	if (!live || !sums || !lives)
+		abort();
 	for (size_t i = 0; i < count; i++) {
-		const struct event *e = &events[i];
+		struct event *e = &events[i];
 		if (e->kind == MADE)
 			make(e);
 		else if (e->kind == FREED)
-			drop(e->process, e->address);
+			e->size = drop(e->process, e->address);
 		else if (e->kind == END) {
 			all -= live[e->process];
 			left += live[e->process];
+			live[e->process] = 0;
 		}
+		sums[i] = all;
+		lives[i] = live[e->process];
 	}
-	printf("%llu %llu %u\n", (unsigned long long)peak, (unsigned long long)left, processes);
+	bounds(sums, lives);
+	printf("%llu %llu %u %llu %llu\n", (unsigned long long)peak, (unsigned long long)left, processes,
+	       (unsigned long long)low, (unsigned long long)high);
 	return 0;
 }

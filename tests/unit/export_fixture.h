@@ -128,6 +128,10 @@ static inline struct profile *by_hand(void)
 	FILL(site(p, PROFILE_NONE, PROFILE_VIA_MALLOC), .allocations = 1, .allocated_bytes = 10,
 	     .own_peak_bytes = 10, .live_bytes = 10, .live_blocks = 1,
 	     .lifetime = {.mean_ns = 1000000});
+	for (uint32_t i = 0; i < p->site_count; i++) { /* of one process it is the same */
+		p->sites[i].left_bytes = p->sites[i].live_bytes;
+		p->sites[i].left_blocks = p->sites[i].live_blocks;
+	}
 	profile_finish_sites(p);
 	add_up(p);
 	p->has = PROFILE_HAS_ALL;

@@ -75,6 +75,27 @@ static void test_queue_without_a_bound(void **state)
 	done(f, p);
 }
 
+/* Who makes and who takes: one thread, one without a name, several. */
+static void test_queue_in_words(void **state)
+{
+	(void)state;
+	simulate(ITEMS, 4000, 182000, 0);
+	struct profile *p = queue_profile(ITEMS);
+	struct findings *f = diagnose(p, 0);
+	expect_text(findings_get(f, 0)->summary,
+		    "unbounded queue: thread \"queue\" makes items at send_message (prog.c:37), one "
+		    "every 4 us, thread \"worker\" takes 182 us for each (freed at deliver_messages "
+		    "(prog.c:73)); each waits");
+	findings_free(f);
+	p->threads[0].name = "";
+	p->threads[1].name = NULL;
+	f = diagnose(p, 0);
+	expect_text(findings_get(f, 0)->summary,
+		    "unbounded queue: a thread without a name makes items at send_message (prog.c:37), one "
+		    "every 4 us, a thread without a name takes 182 us for each (freed");
+	done(f, p);
+}
+
 static void test_queue_with_a_bound(void **state)
 {
 	(void)state;
@@ -294,6 +315,7 @@ static void test_several_producers_of_one_queue(void **state)
 	const struct finding *q = find(f, FINDING_UNBOUNDED_QUEUE);
 	assert_int_equal(evidence(q, "items")->number, 4500);
 	assert_string_equal(evidence(q, "producer_threads")->texts[0], "rx (3 threads)");
+	expect_text(q->summary, "unbounded queue: 3 threads \"rx\" make items at ");
 	assert_string_equal(evidence(q, "consumer_function")->text, "drain");
 	assert_string_equal(evidence(q, "freeing_function")->text, "message_free");
 	done(f, p);
@@ -639,6 +661,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_queue_without_a_bound),
 		cmocka_unit_test(test_queue_with_a_bound),
+		cmocka_unit_test(test_queue_in_words),
 		cmocka_unit_test(test_queue_that_keeps_up),
 		cmocka_unit_test(test_queue_that_is_barely_overloaded),
 		cmocka_unit_test(test_queue_with_batches),

@@ -410,10 +410,33 @@ static void test_quality(void **state)
 	assert_int_equal(evidence(q, "nameless_modules")->count, 1);
 	assert_string_equal(evidence(q, "nameless_modules")->texts[0], "prog");
 	expect_text(q->summary, "50 events (20.0 % of all) are missing");
-	expect_text(q->summary, "60.0 % of the heap is in functions without a "
-				"name, most of it in prog");
+	expect_text(q->summary, "40.0 % of the heap comes from stacks that were partly guessed");
+	expect_text(q->summary, "60.0 % of the heap comes from functions without names, most of it in "
+				"prog");
 	expect_text(q->summary, "1 file was replaced");
 	expect_text(q->advice, "-g");
+	done(f, p);
+}
+
+/* Of one event, and of allocations that hold nothing at the peak. */
+static void test_quality_in_words(void **state)
+{
+	(void)state;
+	struct profile *p = new_profile(1 * SECOND);
+	add_site(p, "main:9 named:3", 60, 4000);
+	struct profile_site *s = add_site(p, "main:9 prog+0x1234", 0, 0);
+	s->allocations = s->frees = 30;
+	s = add_site(p, "main:9 other:4", 0, 0);
+	s->allocations = s->frees = 10;
+	p->nodes[s->node].flags = PROFILE_TRUNCATED;
+	p->totals.dropped = 1;
+	struct findings *f = diagnose(p, 0);
+	const struct finding *q = findings_get(f, 0);
+	assert_int_equal(q->kind, FINDING_PROFILE_QUALITY);
+	expect_text(q->summary, ": 1 event (0.7 % of all) is missing; "); /* of 100 made, 40 freed */
+	expect_text(q->summary, "; 10.0 % of allocations come from stacks whose outer frames are missing; ");
+	expect_text(q->summary, "; 30.0 % of allocations come from functions without names, most of them "
+				"in prog");
 	done(f, p);
 }
 
@@ -510,6 +533,7 @@ int main(void)
 		cmocka_unit_test(test_churn),
 		cmocka_unit_test(test_no_churn),
 		cmocka_unit_test(test_quality),
+		cmocka_unit_test(test_quality_in_words),
 		cmocka_unit_test(test_good_quality),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_indices_out_of_range),

@@ -2,6 +2,7 @@
  * course of one of them over time, and the table. Numbers are worked out by hand, from the recording
  * in recording_fixture.h (whose account of live bytes is in its head) or from lists made up here. */
 #include "profile/process_groups.h"
+#include "profile/process_images.h"
 #include "profile/profile_from_trace.h"
 #include "report/report.h"
 #include "report/report_words.h"
@@ -57,7 +58,11 @@ static void add_process(struct profile *p, const struct made_up *m)
 					       .threads = m->peak ? 1 : 0}};
 	assert_non_null(q.argv);
 	assert_int_equal(profile_add_process(p, &q, &id), 0);
-	p->totals.threads += q.totals.threads;
+	struct profile_thread t = {.pid = m->pid, .tid = m->pid, .process = id,
+				   .allocations = q.totals.allocations};
+	t.name = name_pool_add(p->names, argv[0]);
+	if (q.totals.threads)
+		assert_int_equal(profile_add_thread(p, &t), 0);
 }
 
 static struct profile *made_up_profile(const struct made_up *list, size_t count)
@@ -95,6 +100,43 @@ static struct profile *shell_loop(void)
 					       .end = PROFILE_END_EXIT};
 	list[26].pid = 100; /* the number of the first, long gone */
 	return made_up_profile(list, 27);
+}
+
+/* One process that was three programs; the first had a second thread, which its exec ended. The next
+ * process got the same number. */
+static void test_images(void **state)
+{
+	(void)state;
+	static const struct made_up list[] = {
+		{10, "env work", 300, 5, 0, 100, PROFILE_END_EXEC},
+		{10, "work hard", 900, 7, 100, 200, PROFILE_END_EXEC},
+		{20, "other", 50, 0, 150, 400, PROFILE_END_EXIT},
+		{10, "rest", 200, 1, 200, 500, PROFILE_END_EXIT},
+		{10, "stranger", 40, 2, 600, 700, PROFILE_END_EXIT},
+	};
+	struct profile *p = made_up_profile(list, 5);
+	struct profile_thread second = {.pid = 10, .tid = 12, .name = "helper", .process = 0};
+	assert_int_equal(profile_add_thread(p, &second), 0);
+	assert_true(profile_is_of_several(p));
+	assert_int_equal(profile_count_processes(p), 3);
+	assert_int_equal(profile_count_threads(p), 4); /* 10, its helper, 20, the other 10 */
+	struct process_images x;
+	assert_int_equal(process_images_init(&x, p), 0);
+	struct profile_process q = process_of_images(&x, p, 0);
+	assert_string_equal(q.argv[0], "rest");
+	assert_int_equal(q.start_ns, 0);
+	assert_int_equal(q.end_ns, 500);
+	assert_int_equal(q.end, PROFILE_END_EXIT);
+	assert_int_equal(q.totals.peak_bytes, 900);
+	assert_int_equal(q.totals.left_bytes, 5 + 7 + 1);
+	assert_int_equal(q.totals.allocations, 3);
+	assert_int_equal(q.totals.threads, 2);
+	struct profile_thread t = thread_of_images(&x, p, 0);
+	assert_string_equal(t.name, "rest");
+	assert_int_equal(t.allocations, 3);
+	assert_int_equal(process_of_images(&x, p, 4).totals.peak_bytes, 40);
+	process_images_fini(&x);
+	profile_free(p);
 }
 
 static void test_counts(void **state)
@@ -409,7 +451,8 @@ static void test_course(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_counts), cmocka_unit_test(test_words),
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_images), cmocka_unit_test(test_words),
 		cmocka_unit_test(test_groups), cmocka_unit_test(test_table),
 		cmocka_unit_test(test_split),  cmocka_unit_test(test_roots),
 		cmocka_unit_test(test_course),

@@ -287,6 +287,43 @@ static uint64_t number_behind(const char *text, const char *line, int n)
 	return number;
 }
 
+/* 60,000 levels of two functions that call each other are two frames and a mark; 1,000 different
+ * functions are cut. */
+static void test_text_of_deep_stacks(void **state)
+{
+	(void)state;
+	struct profile *p = fake_profile(7, 42);
+	uint32_t node = fake_node(p, PROFILE_NONE, "begin", 1, 0x10, false);
+	for (int i = 0; i < 30000; i++) {
+		node = fake_node(p, node, "even", 2, 0x20, false);
+		node = fake_node(p, node, "odd", 3, 0x30, false);
+	}
+	fake_site(p, node, 8, 800, 8, 800);
+	node = fake_node(p, PROFILE_NONE, "begin", 1, 0x10, false);
+	for (unsigned i = 0; i < 1000; i++) {
+		char name[16];
+		snprintf(name, sizeof name, "level%u", i);
+		node = fake_node(p, node, name, 4, 0x1000 + i, false);
+	}
+	fake_site(p, node, 9, 900, 9, 900);
+	profile_finish_sites(p);
+	char *text = text_of(p, false);
+	assert_true(strlen(text) < 40000);
+	assert_non_null(strstr(text, "\n#\t0x0\t[recursion x30000 of 2]\n#\t0x30\todd\t/src/a.c:3\n"
+				     "#\t0x20\teven\t/src/a.c:2\n#\t0x10\tbegin\t/src/a.c:1\n\n"));
+	assert_int_equal(number_behind(text, "8: 800 [", 1), 4);
+	assert_int_equal(number_behind(text, "8: 800 [", 4),
+			 number_behind(text, "9: 900 [", 193 + 1 + 31));
+	/* Of 1,001 frames 193 and 31 are shown (stack_fold.h). */
+	assert_non_null(strstr(text, "\n#\t0x0\t[777 frames cut]\n"));
+	free(text);
+	text = symbols_of(p, "0x3+0x4+0x5+0x6+0x7+0x1");
+	assert_string_equal(text, "num_symbols: 1\n0x3 [recursion]\n0x4 [recursion]\n"
+				  "0x5 [frames cut]\n0x6 [frames cut]\n0x1 [stack unknown]\n");
+	free(text);
+	profile_free(p);
+}
+
 static void test_text_and_symbols(void **state)
 {
 	(void)state;
@@ -351,6 +388,7 @@ int main(void)
 		SERVED(test_shared_failure),     SERVED(test_mixed),
 		SERVED(test_stop_in_the_middle), SERVED(test_too_many_differences),
 		cmocka_unit_test(test_delta),    cmocka_unit_test(test_text_and_symbols),
+		cmocka_unit_test(test_text_of_deep_stacks),
 		cmocka_unit_test(test_bytes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

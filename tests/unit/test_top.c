@@ -79,16 +79,17 @@ static struct profile *three_sites(uint64_t push_bytes)
 	p->totals.threads = 3;
 	p->rss = malloc(2 * sizeof *p->rss);
 	p->rss[0] = (struct profile_rss){SECOND, 40u << 20};
-	p->rss[1] = (struct profile_rss){9ull * SECOND, 60u << 20};
+	p->rss[1] = (struct profile_rss){7500000000u, 60u << 20};
 	p->rss_count = 2;
 	profile_finish_sites(p);
 	return p;
 }
 
-/* Live bytes of everything and of the first site over eight seconds. */
+/* Live bytes of everything and of the first site over the eight seconds of its run. */
 static void give_history(struct profile *p)
 {
 	struct profile_history *h = &p->history;
+	p->duration_ns = 8ull * SECOND;
 	h->slot_ns = SECOND;
 	h->slot_count = 8;
 	h->bytes = calloc(8, sizeof *h->bytes);
@@ -100,7 +101,7 @@ static void give_history(struct profile *p)
 						  .blocks = calloc(8, sizeof(uint64_t))};
 	for (uint64_t i = 0; i < 8; i++) {
 		h->rows[0].bytes[i] = (i + 1) << 19; /* 512 KiB more each second, 4 MiB at last */
-		h->bytes[i] = h->rows[0].bytes[i] + (2u << 20);
+		h->bytes[i] = h->rows[0].bytes[i] + (5u << 19); /* the other two sites */
 	}
 	p->sites[0].history = 0;
 }
@@ -203,6 +204,68 @@ static void test_growth_from_samples(void **state)
 	profile_free(p);
 }
 
+/* A program that frees everything in the last moment: the history's last slot is older than that. */
+static void test_growth_up_to_the_end(void **state)
+{
+	(void)state;
+	struct profile *p = three_sites(4u << 20);
+	give_history(p);
+	p->complete = true;
+	p->end = PROFILE_END_EXIT;
+	p->totals.live_bytes = p->sites[0].live_bytes = 0;
+	struct top_rows rows = rows_of(p, (struct top_view){0});
+	/* At 3 s it had 1.5 MiB and the other sites 2.5 MiB. */
+	assert_int_equal((int64_t)rows.growth, -(4 << 20) / 5);
+	top_rows_free(&rows);
+
+	/* 0.4 s longer: slots do not end with the run. 3 s is still the last one that is 5 s ago. */
+	p->duration_ns = 8400000000u;
+	p->totals.live_bytes = 4u << 20;
+	rows = rows_of(p, (struct top_view){0});
+	assert_int_equal((int64_t)rows.growth, 0);
+	top_rows_free(&rows);
+
+	/* The history is of all threads. */
+	p->selection = "thread 12";
+	rows = rows_of(p, (struct top_view){0});
+	assert_false(rows.has_growth || rows.rows[0].has_growth);
+	top_rows_free(&rows);
+	profile_free(p);
+}
+
+/* Rates of runs and windows under a second are rates; under a tenth of one there is none. */
+static void test_growth_in_a_short_time(void **state)
+{
+	(void)state;
+	struct profile *p = three_sites(4u << 20), *before = three_sites(2u << 20);
+	give_history(p);
+	p->duration_ns = 500000000u;
+	p->history.slot_ns = 62500000u;
+	struct top_rows rows = rows_of(p, (struct top_view){0});
+	assert_int_equal((int64_t)rows.growth, 13 << 20); /* 6.5 MiB in half a second */
+	top_rows_free(&rows);
+
+	before->duration_ns = 250000000u;
+	struct top_sample *sample = top_sample_new(before);
+	rows = rows_of(p, (struct top_view){.before = sample});
+	assert_int_equal((int64_t)rows.growth, 8 << 20); /* 2 MiB in a quarter */
+	assert_int_equal((int64_t)rows.rows[0].growth, 8 << 20);
+	top_rows_free(&rows);
+
+	sample->time_ns = 450000000u; /* 2 MiB in 50 ms would be 40 MiB/s: the run's average is used */
+	rows = rows_of(p, (struct top_view){.before = sample});
+	assert_int_equal((int64_t)rows.growth, 13 << 20);
+	top_rows_free(&rows);
+
+	p->duration_ns = 50000000u;
+	rows = rows_of(p, (struct top_view){0});
+	assert_false(rows.has_growth || rows.rows[0].has_growth);
+	top_rows_free(&rows);
+	free(sample);
+	profile_free(before);
+	profile_free(p);
+}
+
 static void test_growth_from_history(void **state)
 {
 	(void)state;
@@ -278,27 +341,27 @@ static void test_frame(void **state)
 	struct profile *p = three_sites(4u << 20);
 	give_history(p);
 	check_printed(p, (struct top_view){0}, 90, true,
-		      "heft top  api-server 4711  00:10  running  exact\n"
+		      "heft top  api-server 4711  00:08  running  exact\n"
 		      "live 6.5M \xe2\x96\xb2+512K/s  peak 8.0M@00:07  RSS 60M  gap 54M !  "
 		      "blocks 5.2k  threads 3\n"
-		      "heap ▃▄▅▅▆▇▇█  RSS ▅▅▅▅▅▅▅█\n"
+		      "heap ▄▄▅▆▆▇▇█  RSS ▅▅▅▅▅▅▅█\n"
 		      "\n"
 		      "   LIVE    Δ/s BLOCKS  AGE p50  TREND     SITE\n"
 		      "   4.0M  +512K   4.1k     4.1s  ▁▂▃▄▅▆▇█  prog.c:88 push ← serve\n"
 		      "   1.5M      -     96     4.1s            prog.c:30 load ← main\n"
 		      "    ... 1 more (-n 3)\n");
 	check_printed(p, (struct top_view){.group = TOP_FUNCTIONS}, 60, false,
-		      "heft top  api-server 4711  00:10  running  functions by live\n"
+		      "heft top  api-server 4711  00:08  running  functions by live\n"
 		      "live 6.5M ^+512K/s  peak 8.0M@00:07  RSS 60M  gap 54M !\n"
-		      "heap -=++*##@  RSS +++++++@\n"
+		      "heap ==+**##@  RSS +++++++@\n"
 		      "\n"
 		      "   LIVE GREW/s BLOCKS  AGE p50  FUNCTION\n"
 		      "   5.0M  +512K   5.1k        -  push (2 sites)\n"
 		      "   1.5M      -     96     4.1s  load\n");
 	check_printed(p, (struct top_view){.sort = TOP_BY_PEAK}, 30, true,
-		      "api-server 4711  00:10  exact\n"
+		      "api-server 4711  00:08  exact\n"
 		      "live 6.5M \xe2\x96\xb2+512K/s  peak 8.0M\n"
-		      "heap ▃▄▅▅▆▇▇█\n"
+		      "heap ▄▄▅▆▆▇▇█\n"
 		      "\n"
 		      "   PEAK  SITE\n"
 		      "   4.0M  prog.c:88 push\n"
@@ -727,6 +790,8 @@ int main(void)
 		cmocka_unit_test(test_filter),
 		cmocka_unit_test(test_growth_from_samples),
 		cmocka_unit_test(test_growth_from_history),
+		cmocka_unit_test(test_growth_up_to_the_end),
+		cmocka_unit_test(test_growth_in_a_short_time),
 		cmocka_unit_test(test_age_trend),
 		cmocka_unit_test(test_reorder),
 		cmocka_unit_test(test_frame),

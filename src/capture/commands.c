@@ -1,0 +1,89 @@
+/* system() and popen(): libc makes the child and waits for it without calling anything of ours, and
+ * the child's number is not told. What is noted is that a child is over that began between two
+ * moments: of system() the call and its return, of a stream the calls of popen() and pclose().
+ *
+ * No lock is taken; a stream that finds no place in the table is one whose end the outside sees for
+ * itself, as it is of one that is closed by fclose(). */
+#include "capture/inside.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { STREAMS = 32 };
+
+static int (*next_system)(const char *);
+static FILE *(*next_popen)(const char *, const char *);
+static int (*next_pclose)(FILE *);
+
+static struct {
+	_Atomic(FILE *) stream;
+	_Atomic uint64_t since_tsc;
+} opened[STREAMS];
+
+void heft_commands_init(void)
+{
+	next_system = (__typeof__(next_system))heft_next_symbol("system");
+	next_popen = (__typeof__(next_popen))heft_next_symbol("popen");
+	next_pclose = (__typeof__(next_pclose))heft_next_symbol("pclose");
+}
+
+static void one_ended(uint64_t since_tsc)
+{
+	struct wire_header *h = heft_own_header();
+	if (h)
+		heft_reaped(h, 0, 0, since_tsc);
+}
+
+EXPORT int system(const char *command)
+{
+	uint64_t since_tsc = arch_stamp();
+	heft_resolve_next();
+	if (!next_system) {
+		errno = ENOSYS;
+		return -1;
+	}
+	int rc = next_system(command);
+	if (command && rc != -1)
+		one_ended(since_tsc);
+	return rc;
+}
+
+EXPORT FILE *popen(const char *command, const char *mode)
+{
+	uint64_t since_tsc = arch_stamp();
+	heft_resolve_next();
+	if (!next_popen) {
+		errno = ENOSYS;
+		return NULL;
+	}
+	FILE *stream = next_popen(command, mode);
+	for (uint32_t i = 0; stream && i < STREAMS; i++) {
+		FILE *none = NULL;
+		if (atomic_compare_exchange_strong(&opened[i].stream, &none, stream)) {
+			atomic_store(&opened[i].since_tsc, since_tsc);
+			break;
+		}
+	}
+	return stream;
+}
+
+EXPORT int pclose(FILE *stream)
+{
+	uint64_t since_tsc = 0;
+	heft_resolve_next();
+	/* Before it is closed: after that another thread's stream may have the same address. */
+	for (uint32_t i = 0; stream && i < STREAMS && !since_tsc; i++)
+		if (atomic_load(&opened[i].stream) == stream) {
+			since_tsc = atomic_load(&opened[i].since_tsc);
+			atomic_store(&opened[i].stream, NULL);
+		}
+	if (!next_pclose) {
+		errno = ENOSYS;
+		return -1;
+	}
+	int rc = next_pclose(stream);
+	if (rc != -1 && since_tsc)
+		one_ended(since_tsc);
+	return rc;
+}

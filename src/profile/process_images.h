@@ -1,0 +1,36 @@
+/* What one process is, for everything that counts or lists them: a process is a pid from fork to end,
+ * and an exec makes another program of it (an image), not another process. The profile's entries are
+ * images, because each has stacks, names and a peak of its own; numbers of processes and of threads
+ * come from here. */
+#ifndef HEFT_PROFILE_PROCESS_IMAGES_H
+#define HEFT_PROFILE_PROCESS_IMAGES_H
+
+#include "profile/profile.h"
+
+struct process_images {
+	uint32_t *first;	/* of each of the profile's processes: the first image of the same one */
+	uint32_t *next;		/* of each: the image that it became, or PROFILE_NONE */
+	uint32_t count;		/* processes */
+	uint32_t *threads;	/* of each first image: threads of its process */
+	uint32_t *first_thread; /* of each of the profile's threads: the first entry of the same one */
+	uint32_t *next_thread;	/* of each: its entry in a later image, or PROFILE_NONE */
+	uint32_t thread_count;	/* threads: exec keeps one, which goes on under the same number */
+};
+
+int process_images_init(struct process_images *x, const struct profile *p); /* 0 or HEFT_ENOMEM */
+void process_images_fini(struct process_images *x);
+
+/* All images together, of the process that began as `first`: it is called what it was last. */
+struct profile_process process_of_images(const struct process_images *x, const struct profile *p,
+					 uint32_t first);
+/* All entries together, of the thread whose first one is `first`: it is called what it was last. */
+struct profile_thread thread_of_images(const struct process_images *x, const struct profile *p,
+				       uint32_t first);
+
+/* Every thread once. NULL: no memory; free() it. */
+struct profile_thread *profile_whole_threads(const struct profile *p, uint32_t *count);
+
+uint32_t profile_count_processes(const struct profile *p);
+uint64_t profile_count_threads(const struct profile *p);
+
+#endif

@@ -1,0 +1,89 @@
+"""Names that a user or a program chose may hold what commands a terminal: heft shows it as \\xNN,
+wherever it prints a name."""
+
+import shutil
+import subprocess
+
+import pytest
+
+import harness
+
+# Clears the screen, sets the title, a C1 control as UTF-8, a direction mark, no UTF-8 at all.
+EVIL = b"e\x1b[2J\x1b]0;t\x07\xc2\x9b1m\xe2\x80\xae\xff\x7f"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A recording under a name like that, of a program and a thread with names like that."""
+    folder = tmp_path_factory.mktemp("evil")
+    source = folder / "p.c"
+    source.write_text("""
+#include <stdlib.h>
+#include <sys/prctl.h>
+int main(void)
+{
+	prctl(PR_SET_NAME, "n\\033[31m\\007");
+	return malloc(100) == 0;
+}
+""")
+    program = bytes(folder) + b"/" + EVIL
+    subprocess.run(["gcc", *harness.C_FLAGS, b"-o", program, source], check=True)
+    done = subprocess.run([harness.HEFT, "run", "-o", bytes(folder) + b"/" + EVIL + b".heft", "--", program, EVIL],
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    check(done)
+    shutil.copy(bytes(folder) + b"/" + EVIL + b".heft", folder / "plain.heft")
+    return folder
+
+
+def check(done):
+    for stream in (done.stdout, done.stderr):
+        assert not set(stream) & (set(range(32)) - {10} | {127}), stream
+        text = stream.decode()  # and it is UTF-8
+        assert not any(0x80 <= ord(c) < 0xa0 or c == "\u202e" for c in text), stream
+
+
+@pytest.mark.parametrize("words", [
+    ["run", EVIL],
+    ["run", "--", b"./" + EVIL],
+    ["run", "-o", EVIL + b"/x.heft", "--", "true"],
+    ["run", "--limit-size", EVIL, "true"],
+    ["run", "--" + EVIL.decode("latin-1"), "true"],
+    ["--", EVIL],
+    [EVIL],
+    ["report", EVIL],
+    ["report", EVIL + b".heft"],
+    ["report", "--threads", EVIL + b".heft"],
+    ["report", "--tree", EVIL + b".heft"],
+    ["report", "--focus", EVIL, "plain.heft"],
+    ["report", "--focus", EVIL + b"[", "plain.heft"],
+    ["report", "--thread", EVIL, "plain.heft"],
+    ["report", "--frames", EVIL, "plain.heft"],
+    ["report", "--sort", EVIL, "plain.heft"],
+    ["report", "--at", EVIL, "plain.heft"],
+    ["diff", EVIL + b".heft", "plain.heft"],
+    ["diff", EVIL, "plain.heft"],
+    ["check", "--budget", EVIL, "plain.heft"],
+    ["check", "--budget", "budget", EVIL + b".heft"],
+    ["check", "--budget", "bad budget", "plain.heft"],
+    ["export", "-f", "folded", "--force", "-o", EVIL + b".txt", "plain.heft"],
+    ["export", "-f", EVIL, "plain.heft"],
+    ["export", "-f", "folded", "-o", EVIL + b"/x", "plain.heft"],
+    ["verify", EVIL + b".heft"],
+    ["verify", EVIL],
+    ["top", "--once", EVIL + b".heft"],
+    ["top", "--once", EVIL],
+    ["top", "--once", "--", EVIL],
+    ["view", "--no-open", EVIL],
+    ["view", EVIL + b"x.heft"],
+    ["help", EVIL],
+    ["ctl", EVIL, "rate=1M"],
+    ["ctl", "1", EVIL],
+    ["agent", "--listen", EVIL],
+], ids=lambda words: " ".join(w if isinstance(w, str) else "EVIL" for w in words)[:50])
+def test_names_are_harmless(folder, words):
+    (folder / "budget").write_text("peak_bytes <= 10\n")
+    (folder / "bad budget").write_bytes(b"peak_bytes <= " + EVIL + b"\n")
+    done = subprocess.run([harness.HEFT, *words], cwd=folder, capture_output=True, timeout=60, check=False)
+    assert done.stdout or done.stderr
+    check(done)
