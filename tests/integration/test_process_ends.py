@@ -103,7 +103,7 @@ def test_killed_programs_in_turn(record, in_turn, how):
     done, rep = record([in_turn, how, count])
     assert done.returncode == 0
     shells = 2 if how in ("system", "pclose") else 1  # each shell becomes the program
-    assert len(rep["processes"]) == shells * count + 1
+    assert len(rep.images()) == shells * count + 1 and len(rep["processes"]) == count + 1
     held = {"take": 0, "programs": 0}
     for site in rep["sites"]:
         for name in held.keys() & {f["function"] for f in site["stack"]}:
@@ -336,7 +336,7 @@ def test_peak_rss_of_short_processes_is_right_or_not_known(record, in_turn, how)
     """Each touches 1 MiB and ends after a millisecond. By the kernel's account, where the parent has it from
     wait4, it is known; else it may be that nobody saw it in time."""
     _, rep = record([in_turn, how, 60])
-    holders = [p["totals"] for p in rep["processes"] if p["totals"]["left_bytes"] == MIB]
+    holders = [p["totals"] for p in rep.images() if p["totals"]["left_bytes"] == MIB]
     assert len(holders) == 60
     for t in holders:
         assert t["peak_rss_bytes"] is None or MIB < t["peak_rss_bytes"] < 8 * MIB
