@@ -110,8 +110,8 @@ static inline void record_block(struct heft_thread *t, int ext_kind, void *p, si
 	open_word(c, pos);
 	uint64_t tsc = ext_kind == WIRE_EXT_ALLOC ? arch_stamp() : stamp_in_order();
 	uint64_t dt = tsc - t->last_tsc;
-	if (UNLIKELY(dt > WIRE_DT_MAX) || UNLIKELY(size > WIRE_SIZE_MAX) ||
-	    UNLIKELY(slack >= WIRE_SLACK_UNKNOWN) ||
+	if (UNLIKELY(dt > WIRE_DT_MAX) || UNLIKELY(size > BLOCK_SIZE_MAX) ||
+	    UNLIKELY(slack >= BLOCK_SLACK_UNKNOWN) ||
 	    UNLIKELY(addr_less_one >> (64 - WIRE_ADDR_SHIFT))) {
 		heft_emit_alloc_long(t, ext_kind, tsc, addr, size, usable, site);
 		return;
@@ -119,7 +119,7 @@ static inline void record_block(struct heft_thread *t, int ext_kind, void *p, si
 	uint64_t *w = (uint64_t *)((char *)c->data + pos);
 	w[0] = short_word0(ext_kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END, dt,
 			   addr_less_one);
-	w[1] = wire_word1(site, size, slack);
+	w[1] = block_word(site, size, slack);
 	publish(t, c, pos + 16, tsc);
 }
 

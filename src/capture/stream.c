@@ -264,12 +264,12 @@ void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t tsc, uin
 			  uint64_t size, uint64_t usable, uint32_t site)
 {
 	uint64_t dt, *w = open_record(t, tsc, &dt);
-	uint64_t slack = usable == WIRE_USABLE_UNKNOWN ? WIRE_SLACK_UNKNOWN : usable - size;
+	uint64_t slack = usable == WIRE_USABLE_UNKNOWN ? BLOCK_SLACK_UNKNOWN : usable - size;
 	unsigned short_type = ext_kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END;
-	if (!(addr & 7) && addr >> 47 == 0 && size <= WIRE_SIZE_MAX && slack <= WIRE_SLACK_UNKNOWN &&
-	    (slack < WIRE_SLACK_UNKNOWN || usable == WIRE_USABLE_UNKNOWN)) {
+	if (!(addr & 7) && addr >> 47 == 0 && size <= BLOCK_SIZE_MAX && slack <= BLOCK_SLACK_UNKNOWN &&
+	    (slack < BLOCK_SLACK_UNKNOWN || usable == WIRE_USABLE_UNKNOWN)) {
 		*w++ = wire_word0(short_type, dt, addr);
-		*w++ = wire_word1(site, size, slack);
+		*w++ = block_word(site, size, slack);
 	} else {
 		*w++ = wire_ext_word((unsigned)ext_kind, dt, 4);
 		*w++ = addr;

@@ -89,18 +89,17 @@ static struct live_block unpacked(const struct live_blocks *l, uint64_t lower,
 	return (struct live_block){
 		.addr = lower + (e->birth & LIVE_UPPER ? 16 : 0),
 		.birth_tsc = l->base_tsc + live_entry_birth(e->birth),
-		.size = b >> LIVE_SITE_BITS & ((1u << LIVE_SIZE_BITS) - 1),
+		.size = block_size(b),
 		.grown = e->birth & LIVE_SPECIAL,
-		.slack = (uint16_t)(b >> (LIVE_SITE_BITS + LIVE_SIZE_BITS)),
-		.site = (uint32_t)b & ((1u << LIVE_SITE_BITS) - 1),
+		.slack = (uint16_t)block_slack(b),
+		.site = block_site(b),
 		.thread = live_entry_thread(e->birth),
 	};
 }
 
 static bool fits_entry(const struct live_blocks *l, const struct live_block *b)
 {
-	return b->size >> LIVE_SIZE_BITS == 0 && b->slack < (1u << LIVE_SLACK_BITS) - 1 &&
-	       b->site >> LIVE_SITE_BITS == 0 && b->thread < LIVE_THREADS &&
+	return block_fits(b->site, b->size, b->slack) && b->thread < LIVE_THREADS &&
 	       b->birth_tsc - l->base_tsc < LIVE_AGE_LIMIT;
 }
 
@@ -167,8 +166,7 @@ bool live_blocks_add(struct live_blocks *l, const struct live_block *b)
 	struct live_entry *e = live_entry_at(l, b->addr, true);
 	if (!e || e->birth || !fits_entry(l, b))
 		return add_to_table(l, e, b);
-	uint64_t block = b->site | (uint64_t)b->size << LIVE_SITE_BITS |
-			 (uint64_t)b->slack << (LIVE_SITE_BITS + LIVE_SIZE_BITS);
+	uint64_t block = block_word(b->site, b->size, b->slack);
 	live_entry_set(e, live_upper(b->addr >> 3), b->birth_tsc - l->base_tsc, b->thread, block);
 	e->birth |= b->grown;
 	return true;

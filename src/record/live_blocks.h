@@ -15,15 +15,13 @@
 #ifndef HEFT_RECORD_LIVE_BLOCKS_H
 #define HEFT_RECORD_LIVE_BLOCKS_H
 
+#include "base/block_word.h"
 #include "record/live_table.h"
 
 enum {
 	LIVE_REGION_BITS = 26,	   /* 64 MiB, glibc's largest arena */
 	LIVE_REGIONS = 512,	   /* with a shadow: 32 GiB */
 	LIVE_NEAR = 64,		   /* found at once */
-	LIVE_SITE_BITS = 24,
-	LIVE_SIZE_BITS = 28,
-	LIVE_SLACK_BITS = 12,
 	LIVE_THREADS = 0x7ffe,
 	LIVE_BIRTH_SHIFT = 4, /* births are kept to 16 cycles */
 	LIVE_UPPER = 2,
@@ -37,7 +35,7 @@ struct live_entry {
 	 * block. Births are in cycles since base_tsc; upper: it begins in the upper half of its 32
 	 * bytes. Special: LIVE_IN_TABLE and nothing else, or a block last sized by a realloc. */
 	uint64_t birth;
-	/* site:24 | size:28 | slack:12, the site lowest: as in a brief event. LIVE_IN_TABLE: how many. */
+	/* As in a brief event (base/block_word.h). LIVE_IN_TABLE: how many. */
 	uint64_t block;
 };
 

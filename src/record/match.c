@@ -545,10 +545,10 @@ RARE int on_block(struct drain *d, struct process *p, struct stream *s, struct r
 		  const uint64_t *w)
 {
 	uint32_t site;
-	r->node = (uint32_t)(w[1] & ((1u << WIRE_SITE_BITS) - 1));
-	r->size = w[1] >> WIRE_SITE_BITS & WIRE_SIZE_MAX;
-	r->slack = (uint32_t)(w[1] >> (WIRE_SITE_BITS + WIRE_SIZE_BITS));
-	if (r->slack == WIRE_SLACK_UNKNOWN) {
+	r->node = block_site(w[1]);
+	r->size = block_size(w[1]);
+	r->slack = block_slack(w[1]);
+	if (r->slack == BLOCK_SLACK_UNKNOWN) {
 		r->slack = 0;
 		r->flags = TRACE_SLACK_UNKNOWN;
 	}

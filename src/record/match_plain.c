@@ -13,12 +13,6 @@
 enum { FAR_BLOCKS = 1024 }; /* live: from here on their entries are not all in the cache */
 enum { AHEAD = 24 };	    /* words between asking for an entry and using it */
 
-_Static_assert((int)LIVE_SITE_BITS == (int)TRACE_BRIEF_SITE_BITS &&
-		       (int)LIVE_SIZE_BITS == (int)TRACE_BRIEF_SIZE_BITS &&
-		       (int)WIRE_SITE_BITS == (int)TRACE_BRIEF_SITE_BITS &&
-		       (int)WIRE_SIZE_BITS == (int)TRACE_BRIEF_SIZE_BITS,
-	       "a record's second word is an entry's and a brief event's block, but for the site");
-
 struct lane { /* a stream while it is read */
 	const uint64_t *w, *end; /* words that are published */
 	uint64_t cycles;	 /* stamp of the last record, since the clock's start */
@@ -152,7 +146,7 @@ static bool match_lanes(struct drain *d, struct lane *at, unsigned lanes, uint64
 				b->birth_kind = live_entry_thread(birth) << 8 | TRACE_BRIEF_FREE_CROSS;
 			}
 			b++;
-			p->live_bytes -= block >> LIVE_SITE_BITS & ((1u << LIVE_SIZE_BITS) - 1);
+			p->live_bytes -= block_size(block);
 			p->live_blocks--;
 			cycles = stamp;
 			w++;
@@ -160,12 +154,12 @@ static bool match_lanes(struct drain *d, struct lane *at, unsigned lanes, uint64
 		}
 		if (UNLIKELY(birth || end - w < 2))
 			break;
-		const uint64_t w1 = w[1], size = w1 >> WIRE_SITE_BITS & WIRE_SIZE_MAX;
-		const uint32_t node = (uint32_t)w1 & ((1u << WIRE_SITE_BITS) - 1);
+		const uint64_t w1 = w[1], size = block_size(w1);
+		const uint32_t node = block_site(w1);
 		uint32_t site;
 		if (UNLIKELY(node >= p->stacks.known ||
-			     (site = p->stacks.site_of[node] - 1) >= 1u << LIVE_SITE_BITS ||
-			     w1 >= WIRE_SLACK_UNKNOWN << (WIRE_SITE_BITS + WIRE_SIZE_BITS)))
+			     (site = p->stacks.site_of[node] - 1) >= 1u << BLOCK_SITE_BITS ||
+			     w1 >= BLOCK_SLACK_UNKNOWN << BLOCK_SLACK_SHIFT))
 			break;
 		const uint64_t block = w1 - node + site, live_bytes = p->live_bytes + size;
 		cycles = stamp;

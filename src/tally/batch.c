@@ -1,14 +1,12 @@
 /* Putting events into a batch, in brief where they fit (see batch.h). The
- * recorder's hottest loop writes its brief events itself (record/match.c). */
+ * recorder's hottest loop writes its brief events itself (record/match_plain.c). */
 #include "tally/batch.h"
 
 static int fits_brief(const struct trace_event *e)
 {
 	unsigned flags = e->op == TRACE_FREE && e->birth_thread == e->thread ? TRACE_TEMPORARY : 0;
 	return (e->op == TRACE_ALLOC || e->op == TRACE_FREE) && !(e->flags & ~flags) &&
-	       e->size >> TRACE_BRIEF_SIZE_BITS == 0 &&
-	       e->slack < (1u << TRACE_BRIEF_SLACK_BITS) - 1 &&
-	       e->site >> TRACE_BRIEF_SITE_BITS == 0 &&
+	       block_fits(e->site, e->size, e->slack) &&
 	       e->birth_thread >> TRACE_BRIEF_BIRTH_BITS == 0 && e->lifetime_ns <= e->time_ns;
 }
 
@@ -31,7 +29,6 @@ void trace_batch_add(struct trace_batch *batch, const struct trace_event *e)
 		return;
 	}
 	b->lifetime_ns = e->lifetime_ns;
-	b->block = e->site | e->size << TRACE_BRIEF_SITE_BITS |
-		   (uint64_t)e->slack << (TRACE_BRIEF_SITE_BITS + TRACE_BRIEF_SIZE_BITS);
+	b->block = block_word(e->site, e->size, e->slack);
 	b->birth_kind = e->birth_thread << 8 | kind_of(e);
 }

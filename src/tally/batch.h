@@ -8,6 +8,7 @@
 #ifndef HEFT_TALLY_BATCH_H
 #define HEFT_TALLY_BATCH_H
 
+#include "base/block_word.h"
 #include "tally/event.h"
 
 enum trace_brief_kind {
@@ -23,16 +24,13 @@ enum trace_brief_kind {
 
 enum {
 	TRACE_BATCH = 512,
-	TRACE_BRIEF_SITE_BITS = 24,
-	TRACE_BRIEF_SIZE_BITS = 28,
-	TRACE_BRIEF_SLACK_BITS = 12, /* never all ones: that would be an unknown one */
 	TRACE_BRIEF_BIRTH_BITS = 24,
 };
 
 struct trace_brief {
 	uint64_t time_ns;     /* never goes back; of every kind, FULL too */
 	uint64_t lifetime_ns; /* FREE: at most time_ns. ALLOC: 0 */
-	uint64_t block;	      /* site:24 | size:28 | slack:12, the site lowest */
+	uint64_t block;	      /* base/block_word.h, with a slack that is known */
 	uint32_t thread;      /* who did it; of every kind */
 	uint32_t birth_kind;  /* birth thread:24 << 8 | TRACE_BRIEF_PAIR or 0 | kind */
 };
@@ -52,15 +50,15 @@ static inline uint32_t trace_brief_is_pair(const struct trace_brief *b)
 static inline uint32_t trace_brief_birth(const struct trace_brief *b) { return b->birth_kind >> 8; }
 static inline uint32_t trace_brief_site(const struct trace_brief *b)
 {
-	return (uint32_t)b->block & ((1u << TRACE_BRIEF_SITE_BITS) - 1);
+	return block_site(b->block);
 }
 static inline uint64_t trace_brief_size(const struct trace_brief *b)
 {
-	return b->block >> TRACE_BRIEF_SITE_BITS & ((1u << TRACE_BRIEF_SIZE_BITS) - 1);
+	return block_size(b->block);
 }
 static inline uint32_t trace_brief_slack(const struct trace_brief *b)
 {
-	return (uint32_t)(b->block >> (TRACE_BRIEF_SITE_BITS + TRACE_BRIEF_SIZE_BITS));
+	return block_slack(b->block);
 }
 
 /* There is room for it. */

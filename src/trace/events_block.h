@@ -70,19 +70,17 @@ static inline unsigned kind_from(uint32_t kind)
 
 static inline uint64_t word_of(uint64_t size, uint32_t slack)
 {
-	return size >> TRACE_BRIEF_SIZE_BITS || slack >= (1u << TRACE_BRIEF_SLACK_BITS) - 1
-		       ? WORD_NONE
-		       : size | (uint64_t)slack << TRACE_BRIEF_SIZE_BITS;
+	return block_fits(0, size, slack) ? block_word(0, size, slack) >> BLOCK_SITE_BITS : WORD_NONE;
 }
 
 static inline uint64_t word_size(uint64_t word)
 {
-	return word & ((1ull << TRACE_BRIEF_SIZE_BITS) - 1);
+	return word & BLOCK_SIZE_MAX;
 }
 
 static inline uint32_t word_slack(uint64_t word)
 {
-	return (uint32_t)(word >> TRACE_BRIEF_SIZE_BITS);
+	return (uint32_t)(word >> BLOCK_SIZE_BITS);
 }
 
 struct events_site {

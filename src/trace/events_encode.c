@@ -359,7 +359,7 @@ static __attribute__((noinline)) bool put_unusual(struct events_encoder *e,
 						      const struct trace_brief *b, unsigned from)
 {
 	struct events_site *s = &e->sites[trace_brief_site(b)];
-	const uint64_t word = b->block >> TRACE_BRIEF_SITE_BITS, size = word_size(word);
+	const uint64_t word = b->block >> BLOCK_SITE_BITS, size = word_size(word);
 	if (s->code == CODE_NONE) {
 		new_site(e, trace_brief_site(b), size);
 		if (s->word[from] == word)
@@ -374,7 +374,7 @@ static __attribute__((noinline)) bool put_unusual(struct events_encoder *e,
 static inline bool put_resize(struct events_encoder *e, struct events_site *s,
 				  const struct trace_brief *b, unsigned from)
 {
-	const uint64_t word = b->block >> TRACE_BRIEF_SITE_BITS, size = word_size(word);
+	const uint64_t word = b->block >> BLOCK_SITE_BITS, size = word_size(word);
 	uint32_t slack = slack_guess(size) + *slack_slot(&e->model, size);
 	if (__builtin_expect(slack != word_slack(word), 0) ||
 	    __builtin_expect(s->code == CODE_NONE, 0))
@@ -477,7 +477,7 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 			kind = escape(e, b, t);
 		struct events_site *const s = &sites[trace_brief_site(b)];
 		const unsigned from = kind_from(kind);
-		if (b->block >> TRACE_BRIEF_SITE_BITS != s->word[from] && put_resize(e, s, b, from))
+		if (b->block >> BLOCK_SITE_BITS != s->word[from] && put_resize(e, s, b, from))
 			e->resizes |= group_bit(e->count + (uint32_t)(b - first));
 
 		PREDICT(s->code | kind);

@@ -1,7 +1,7 @@
 /* One record: what a hook writes for one event, in 8-byte words.
  *
  *   word 0   type:3 | dt:17 | addr>>3:44
- *   word 1   site:24 | size:28 | slack:12          (ALLOC, REALLOC_END)
+ *   word 1   site:24 | size:28 | slack:12 (base/block_word.h), in ALLOC and REALLOC_END
  *
  * dt is in time-stamp-counter cycles since the stream's record before. What
  * does not fit (a gap over 50 us, 256 MiB, an address not divisible by 8) takes
@@ -19,7 +19,7 @@
 #ifndef HEFT_WIRE_RECORD_H
 #define HEFT_WIRE_RECORD_H
 
-#include <stdint.h>
+#include "base/block_word.h"
 
 enum wire_type {
 	WIRE_NOTHING = 0, /* never written: memory that was not */
@@ -45,23 +45,14 @@ enum wire_ext {
 enum {
 	WIRE_DT_BITS = 17,
 	WIRE_ADDR_SHIFT = 20, /* in word 0 */
-	WIRE_SIZE_BITS = 28,
-	WIRE_SLACK_BITS = 12,
-	WIRE_SITE_BITS = 24,
 	WIRE_EXT_MAX_WORDS = 4,
 };
 #define WIRE_DT_MAX ((1ull << WIRE_DT_BITS) - 1)
-#define WIRE_SIZE_MAX ((1ull << WIRE_SIZE_BITS) - 1)
-#define WIRE_SLACK_UNKNOWN ((1ull << WIRE_SLACK_BITS) - 1)
 #define WIRE_USABLE_UNKNOWN UINT64_MAX
 
 static inline uint64_t wire_word0(enum wire_type type, uint64_t dt, uint64_t addr)
 {
 	return (uint64_t)type | dt << 3 | addr >> 3 << WIRE_ADDR_SHIFT;
-}
-static inline uint64_t wire_word1(uint64_t site, uint64_t size, uint64_t slack)
-{
-	return site | size << WIRE_SITE_BITS | slack << (WIRE_SITE_BITS + WIRE_SIZE_BITS);
 }
 static inline unsigned wire_type_of(uint64_t w) { return (unsigned)(w & 7); }
 static inline uint64_t wire_dt_of(uint64_t w) { return w >> 3 & WIRE_DT_MAX; }

@@ -19,8 +19,8 @@ static struct events_decoder decoder;
 static bool fits_brief(const struct trace_event *e)
 {
 	return (e->op == TRACE_ALLOC || e->op == TRACE_FREE) && !(e->flags & ~TRACE_TEMPORARY) &&
-	       !(e->flags && e->birth_thread != e->thread) && e->size < 1u << TRACE_BRIEF_SIZE_BITS &&
-	       e->slack < (1u << TRACE_BRIEF_SLACK_BITS) - 1;
+	       !(e->flags && e->birth_thread != e->thread) && e->size < 1u << BLOCK_SIZE_BITS &&
+	       e->slack < (1u << BLOCK_SLACK_BITS) - 1;
 }
 
 static void add(struct trace_batch *batch, const struct trace_event *e, bool brief)
@@ -37,8 +37,7 @@ static void add(struct trace_batch *batch, const struct trace_event *e, bool bri
 			: e->flags & TRACE_TEMPORARY		? TRACE_BRIEF_FREE_TEMP
 								: TRACE_BRIEF_FREE;
 	b->lifetime_ns = e->lifetime_ns;
-	b->block = e->site | e->size << TRACE_BRIEF_SITE_BITS |
-		   (uint64_t)e->slack << (TRACE_BRIEF_SITE_BITS + TRACE_BRIEF_SIZE_BITS);
+	b->block = block_word(e->site, e->size, e->slack);
 	b->birth_kind = e->birth_thread << 8 | kind;
 }
 

@@ -43,9 +43,9 @@ static struct live_block random_block(uint64_t addr)
 		.grown = random_below(2) & 1,
 	};
 	switch (random_below(12)) { /* what an entry does not hold */
-	case 0: b.size = 1ull << LIVE_SIZE_BITS | (random_below(1000) & 0xfff); break;
+	case 0: b.size = 1ull << BLOCK_SIZE_BITS | (random_below(1000) & 0xfff); break;
 	case 1: b.slack = 0xffff; break;
-	case 2: b.site = 1u << LIVE_SITE_BITS; break;
+	case 2: b.site = 1u << BLOCK_SITE_BITS; break;
 	case 3: b.thread = LIVE_THREADS + (uint32_t)random_below(10); break;
 	case 4: b.birth_tsc = base_tsc + LIVE_AGE_LIMIT + random_below(1000); break;
 	case 5: b.birth_tsc = base_tsc - 1; break;

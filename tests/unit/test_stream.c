@@ -152,7 +152,7 @@ static void test_every_record_arrives_once(void **state)
 				assert_int_equal(n, ++last[id]);
 				assert_int_equal(wire_type_of(w), n % 3 ? WIRE_FREE : WIRE_ALLOC);
 				if (block)
-					assert_int_equal(s->chunk->data[s->pos / 8 + 1] >> WIRE_SITE_BITS & WIRE_SIZE_MAX, n);
+					assert_int_equal(block_size(s->chunk->data[s->pos / 8 + 1]), n);
 				late += s->next_tsc < watermark;
 				s->tsc = s->next_tsc;
 				s->pos += block ? 16 : 8;
