@@ -53,11 +53,12 @@ struct cfi_rules {
 /* 0: found. -1: no table entry covers pc, or it is malformed. */
 int cfi_rules_at(const struct cfi_image *image, uintptr_t pc, struct cfi_rules *rules);
 
-/* Evaluates the expression (ULEB length, then operations) at image.low + at. read() returns 0 and
- * sets *value, or -1. `initial` is pushed first if push is set (register rules push the CFA). */
+/* Evaluates the expression (ULEB length, then operations) at image.low + at. The rules of registers push
+ * the CFA first: *initial, if it is not NULL. read() returns 0 and sets *value, or -1.
+ * 0, or -1: the expression has no value. */
 typedef int cfi_read_fn(void *ctx, uintptr_t address, uint64_t *value);
 int cfi_evaluate(const struct cfi_image *image, int32_t at, const uint64_t regs[CFI_REGS],
-		 int push, uint64_t initial, cfi_read_fn *read, void *ctx, uint64_t *result);
+		 const uint64_t *initial, cfi_read_fn *read, void *ctx, uint64_t *result);
 
 /* A row: kind:3 | cfa offset / 8 : 16 | -(rbp slot offset from CFA) / 8 : 11. Never 0. */
 typedef uint32_t cfi_row;

@@ -168,7 +168,7 @@ static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], in
 	*exact = rules.signal_frame;
 	uint64_t cfa;
 	if (rules.cfa_expr) {
-		if (cfi_evaluate(&im, rules.cfa_expr, regs, 0, 0, careful_read, r, &cfa))
+		if (cfi_evaluate(&im, rules.cfa_expr, regs, NULL, careful_read, r, &cfa))
 			return HEFT_STEP_LOST;
 	} else
 		cfa = regs[rules.cfa_register] + (uint64_t)(int64_t)rules.cfa_offset;
@@ -196,7 +196,7 @@ static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], in
 			break;
 		case CFI_AT_EXPR:
 		case CFI_EXPR:
-			if (cfi_evaluate(&im, rule->value, regs, 1, cfa, careful_read, r, &v) ||
+			if (cfi_evaluate(&im, rule->value, regs, &cfa, careful_read, r, &v) ||
 			    (rule->how == CFI_AT_EXPR && careful_read(r, v, &v))) {
 				if (i == CFI_RA || i == CFI_RSP)
 					return HEFT_STEP_LOST;

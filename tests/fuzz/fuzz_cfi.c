@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(copy, data, size);
 	struct cfi_image im = {(uintptr_t)copy, (uintptr_t)copy + size, (uintptr_t)copy, {0}};
-	const uint64_t regs[CFI_REGS] = {1, 2, 3, 4, 5, 6, (uintptr_t)copy, 0x7000, 9};
+	const uint64_t regs[CFI_REGS] = {1, 2, 3, 4, 5, 6, (uintptr_t)copy, 0x7000, 9}, cfa = 7;
 	for (size_t at = 0; at < size + 64; at += 1 + at / 16) {
 		/* Addresses before the image are where a table's code usually is. */
 		const uintptr_t pcs[] = {(uintptr_t)copy + at, (uintptr_t)copy - at * 64};
@@ -40,10 +40,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (cfi_rules_at(&im, pcs[i], &r))
 				continue;
 			if (r.cfa_expr)
-				cfi_evaluate(&im, r.cfa_expr, regs, 0, 0, any_memory, NULL, &v);
+				cfi_evaluate(&im, r.cfa_expr, regs, NULL, any_memory, NULL, &v);
 			for (int k = 0; k < CFI_REGS; k++)
 				if (r.reg[k].how == CFI_EXPR || r.reg[k].how == CFI_AT_EXPR)
-					cfi_evaluate(&im, r.reg[k].value, regs, 1, 7, any_memory, NULL, &v);
+					cfi_evaluate(&im, r.reg[k].value, regs, &cfa, any_memory, NULL, &v);
 		}
 	}
 	free(copy);

@@ -4,6 +4,7 @@
 #include "capture/cfi.h"
 
 #include <dlfcn.h>
+#include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -153,6 +154,74 @@ static void test_rows_say_what_rules_say(void **state)
 	assert_true(kinds[CFI_ROW_RSP] > 10000);
 }
 
+/* Memory of the expressions below: the word at an address is ten times the address. */
+static int ten_times(void *ctx, uintptr_t address, uint64_t *value)
+{
+	(void)ctx;
+	*value = 10 * address;
+	return address < 0x1000 ? 0 : -1;
+}
+
+/* Expressions that start with 7 on the stack, in a frame with rbp 0x100 and rsp 0x200. */
+static void test_expressions(void **state)
+{
+	(void)state;
+	static const struct {
+		uint8_t length, operations[12];
+		int has_value;
+		uint64_t value;
+	} cases[] = {
+		{0, {0}, 1, 7},				    /* nothing: the CFA itself */
+		{1, {DW_OP_lit0 + 31}, 1, 31},
+		{2, {DW_OP_breg0 + 7, 0x78}, 1, 0x1f8},	    /* rsp - 8 */
+		{2, {DW_OP_breg0 + 17, 0}, 0, 0},	    /* no such register */
+		{2, {DW_OP_const1s, 0xff}, 1, UINT64_MAX},
+		{3, {DW_OP_const2u, 0xff, 0xff}, 1, 0xffff},
+		{3, {DW_OP_constu, 0x80, 1}, 1, 128},
+		{3, {DW_OP_breg0 + 6, 0, DW_OP_deref}, 1, 0xa00}, /* 10 * rbp */
+		{4, {DW_OP_breg0 + 6, 0, DW_OP_deref_size, 1}, 1, 0},
+		{4, {DW_OP_breg0 + 6, 0, DW_OP_deref_size, 9}, 0, 0},
+		{4, {DW_OP_const2u, 0, 0x10, DW_OP_deref}, 0, 0}, /* cannot be read */
+		{2, {DW_OP_lit0 + 3, DW_OP_minus}, 1, 4},	  /* 7 - 3, not 3 - 7 */
+		{3, {DW_OP_lit0 + 3, DW_OP_swap, DW_OP_minus}, 1, (uint64_t)-4},
+		{2, {DW_OP_lit0 + 2, DW_OP_div}, 1, 3},
+		{2, {DW_OP_lit0, DW_OP_div}, 0, 0},
+		{2, {DW_OP_lit0, DW_OP_mod}, 0, 0},
+		{2, {DW_OP_lit0 + 4, DW_OP_mod}, 1, 3},
+		{3, {DW_OP_const1u, 64, DW_OP_shl}, 1, 0},
+		{3, {DW_OP_neg, DW_OP_lit0 + 1, DW_OP_shra}, 1, (uint64_t)-4}, /* -7 rounded down */
+		{2, {DW_OP_neg, DW_OP_abs}, 1, 7},
+		{2, {DW_OP_plus_uconst, 5}, 1, 12},
+		{2, {DW_OP_lit0 + 8, DW_OP_lt}, 1, 1},
+		{3, {DW_OP_neg, DW_OP_lit0, DW_OP_ge}, 1, 0}, /* signed: -7 < 0 */
+		{3, {DW_OP_lit0 + 3, DW_OP_pick, 1}, 1, 7},
+		{3, {DW_OP_lit0 + 3, DW_OP_pick, 2}, 0, 0},
+		{2, {DW_OP_lit0 + 3, DW_OP_over}, 1, 7},
+		{2, {DW_OP_drop, DW_OP_dup}, 0, 0}, /* nothing is left to copy */
+		{1, {DW_OP_drop}, 0, 0},
+		{5, {DW_OP_dup, DW_OP_bra, 1, 0, DW_OP_neg}, 1, 7}, /* 7 is not 0: jumps over neg */
+		{5, {DW_OP_lit0, DW_OP_bra, 1, 0, DW_OP_neg}, 1, (uint64_t)-7},
+		{4, {DW_OP_skip, 1, 0, DW_OP_neg}, 1, 7},
+		{4, {DW_OP_skip, 2, 0, DW_OP_neg}, 0, 0},	/* beyond the end */
+		{3, {DW_OP_skip, 0xfd, 0xff}, 0, 0},		/* to itself, for ever */
+		{3, {DW_OP_skip, 0xfc, 0xff}, 0, 0},		/* before the start */
+		{4, {DW_OP_dup, DW_OP_skip, 0xfc, 0xff}, 0, 0}, /* fills the stack */
+		{2, {DW_OP_const2u, 1}, 0, 0},			/* its operand is cut */
+		{1, {DW_OP_call_frame_cfa}, 0, 0},		/* has no place in unwind tables */
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		uint8_t image[16];
+		image[0] = cases[i].length;
+		memcpy(image + 1, cases[i].operations, sizeof cases[i].operations);
+		struct cfi_image im = {(uintptr_t)image, (uintptr_t)image + sizeof image, 0, {0}};
+		const uint64_t regs[CFI_REGS] = {[CFI_RBP] = 0x100, [CFI_RSP] = 0x200}, cfa = 7;
+		uint64_t value = 0;
+		int rc = cfi_evaluate(&im, 0, regs, &cfa, ten_times, NULL, &value);
+		if (rc != (cases[i].has_value ? 0 : -1) || value != cases[i].value)
+			fail_msg("expression %zu: %d, %#lx", i, rc, (unsigned long)value);
+	}
+}
+
 static void test_without_tables(void **state)
 {
 	(void)state;
@@ -245,6 +314,7 @@ int main(void)
 		cmocka_unit_test(test_loader),
 		cmocka_unit_test(test_rows_say_what_rules_say),
 		cmocka_unit_test(test_without_tables),
+		cmocka_unit_test(test_expressions),
 		cmocka_unit_test(test_reads_stay_in_segments),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
