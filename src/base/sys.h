@@ -62,6 +62,12 @@ static inline void *sys_mmap(void *at, size_t n, int prot, int flags, int fd)
 	long r = sys_call6(SYS_mmap, (long)at, (long)n, prot, flags, fd, 0);
 	return (unsigned long)r > -4096ul ? NULL : (void *)r;
 }
+/* Moves a mapping to where another of the same size is, which goes. 0, or a negative errno. */
+static inline int sys_mremap_to(void *p, size_t n, void *to)
+{
+	long r = sys_call6(SYS_mremap, (long)p, (long)n, (long)n, 3 /* MAYMOVE | FIXED */, (long)to, 0);
+	return (unsigned long)r > -4096ul ? (int)r : 0;
+}
 static inline int sys_munmap(void *p, size_t n)
 {
 	return (int)sys_call4(SYS_munmap, (long)p, (long)n, 0, 0);

@@ -8,13 +8,16 @@
 
 #include <string.h>
 
+/* Kept out of line: the code that parses calls some of these at many places. */
+#define CURSOR static __attribute__((noinline, unused))
+
 struct cursor {
 	const uint8_t *at, *end;
 	int bad;
 };
 
 /* From `at` to the end of the segment that holds it. */
-static inline struct cursor cursor_at(const struct cfi_image *im, uintptr_t at)
+CURSOR struct cursor cursor_at(const struct cfi_image *im, uintptr_t at)
 {
 	struct cursor c = {0};
 	uintptr_t end = im->segments.headers ? heft_segment_end(&im->segments, at) : im->high;
@@ -44,7 +47,7 @@ static inline uint64_t take(struct cursor *c, unsigned bytes)
 	return v;
 }
 
-static inline uint64_t uleb(struct cursor *c)
+CURSOR uint64_t uleb(struct cursor *c)
 {
 	uint64_t v = 0;
 	for (unsigned shift = 0;; shift += 7) {
@@ -56,7 +59,7 @@ static inline uint64_t uleb(struct cursor *c)
 	}
 }
 
-static inline int64_t sleb(struct cursor *c)
+CURSOR int64_t sleb(struct cursor *c)
 {
 	uint64_t v = 0;
 	unsigned shift = 0;

@@ -1,17 +1,14 @@
 /* operator new and delete.
  *
- * The C++ runtime's own call malloc and free: those are passed on to and seen
- * there. An allocator that brings operators of its own (jemalloc, tcmalloc,
- * mimalloc) does not go through malloc: then the operator is the hook. Which of
- * the two it is shows in where the next operator lives: in the object that has
- * the next malloc, or elsewhere.
+ * Those of the C++ runtime call malloc and free: we pass calls on to them and see
+ * malloc. An allocator that brings operators of its own (jemalloc, tcmalloc,
+ * mimalloc) does not go through malloc: then the operator is the hook
+ * (heft_own_function tells which it is).
  *
  * A C program may load C++ code later, with a runtime that RTLD_NEXT cannot
  * see. So what was not found at start is looked for at the first call. */
 #include "capture/hotpath.h"
 #include "capture/sample.h"
-
-#include <dlfcn.h>
 
 enum op { /* the order of `names` */
 	NEW, NEW_ARRAY, NEW_NOTHROW, NEW_ARRAY_NOTHROW,
@@ -30,41 +27,19 @@ static const char *const names[OPS] = {
 	"_ZdlPvSt11align_val_tRKSt9nothrow_t", "_ZdaPvSt11align_val_tRKSt9nothrow_t",
 };
 
-/* Low bit set: the operator is the allocator's own, so it must be recorded here. */
 static _Atomic uintptr_t next_op[OPS];
 
-static NOINLINE uintptr_t resolve(enum op op)
-{
-	struct heft_tls *tls = &heft_tls;
-	uintptr_t guard = tls->guard;
-	tls->guard = guard ? guard : (uintptr_t)__builtin_frame_address(0);
-	heft_resolve_next();
-	void *f = heft_next_symbol(names[op]);
-	static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
-	for (unsigned i = 0; !f && i < 3; i++) {
-		void *handle = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
-		if (handle)
-			f = dlsym(handle, names[op]);
-	}
-	tls->guard = guard;
-	struct dl_find_object a, b;
-	uintptr_t own = f && !_dl_find_object(f, &a) && !_dl_find_object((void *)heft_next.malloc, &b) &&
-			a.dlfo_link_map == b.dlfo_link_map;
-	uintptr_t v = (uintptr_t)f | own;
-	atomic_store_explicit(&next_op[op], v, memory_order_release);
-	return v;
-}
-
+/* The next operator; its low bit is set if it must be recorded here. */
 static inline uintptr_t find(enum op op)
 {
 	uintptr_t v = atomic_load_explicit(&next_op[op], memory_order_acquire);
-	return LIKELY(v) ? v : resolve(op);
+	return LIKELY(v) ? v : heft_own_function(&next_op[op], names[op], 1);
 }
 
-/* The allocator's operators may call each other through us, so the guard is held around them. But an
- * exception must not leave it set: the throwing ones are asked through their nothrow siblings, and
- * only if those have nothing is the throwing one called, without guard, to throw.
- * call: the arguments of the next function; quiet: the operator to ask first, and how. */
+/* The allocator's operators may call each other through us, so the guard is set around them. But an
+ * exception must not leave it set. So we call the nothrow sibling of a throwing operator first; only if
+ * that has no memory we call the throwing one, without the guard, and it throws.
+ * call: the arguments of the next function; quiet: the operator to call first, and how. */
 #define NEW_HOOK(op, args, type, call, via, quiet, quiet_type, quiet_call)                         \
 	EXPORT void *HOOK_##op args __asm__(SYM_##op);                                             \
 	EXPORT void *HOOK_##op args                                                                \
@@ -75,7 +50,7 @@ static inline uintptr_t find(enum op op)
 			return NULL; /* C++ code without a C++ runtime: cannot be */               \
 		if (LIKELY(!(v & 1)))                                                              \
 			return f call;                                                             \
-		if (heft_sampling) {                                                               \
+		if (heft_is_sampled()) {                                                           \
 			void *p = f call;                                                          \
 			if (heft_gate_now() == WIRE_GATE_COUNT && !heft_passes(size))              \
 				heft_sample_taken(p, size, HERE(), via);                           \
@@ -103,17 +78,23 @@ static inline uintptr_t find(enum op op)
 		if (UNLIKELY(!f || !p))                                                            \
 			return;                                                                    \
 		struct heft_tls *tls = &heft_tls;                                                  \
-		if (heft_sampling && (v & 1) && heft_may_be_sampled(p)) {                          \
-			struct wire_sample was;                                                    \
-			heft_sample_gone(p, &was);                                                 \
-		}                                                                                  \
-		if (LIKELY(!(v & 1)) || heft_sampling || UNLIKELY(!enter(tls, HERE()))) {          \
+		if (LIKELY(!(v & 1))) {                                                            \
 			f call;                                                                    \
 			return;                                                                    \
 		}                                                                                  \
-		freed(tls, p, HERE());                                                             \
+		if (heft_is_sampled()) {                                                           \
+			struct wire_sample was;                                                    \
+			if (heft_may_be_sampled(p))                                                \
+				heft_sample_gone(p, &was);                                         \
+			f call;                                                                    \
+			return;                                                                    \
+		}                                                                                  \
+		bool entered = enter(tls, HERE());                                                 \
+		if (LIKELY(entered))                                                               \
+			freed(tls, p, HERE());                                                     \
 		f call;                                                                            \
-		leave(tls);                                                                        \
+		if (LIKELY(entered))                                                               \
+			leave(tls);                                                                \
 	}
 
 static const char nothrow; /* std::nothrow: only its address is ever taken */

@@ -9,13 +9,13 @@
 
 /* One compare with memory and a branch or two; a branch is all that a call costs while sampling is
  * switched off. */
-_Static_assert(WIRE_GATE_EXACT < WIRE_GATE_COUNT && WIRE_GATE_COUNT < WIRE_GATE_PASS, "in order");
+_Static_assert(WIRE_GATE_COUNT < WIRE_GATE_EXACT && WIRE_GATE_EXACT < WIRE_GATE_PASS, "in order");
 static inline enum wire_gate gate_now(void)
 {
 #ifdef __x86_64__
-	__asm__ goto("cmpl %0, %1\n\tja %l2\n\tjb %l3"
+	__asm__ goto("cmpl %0, %1\n\tja %l2\n\tje %l3"
 		     :
-		     : "i"(WIRE_GATE_COUNT), "m"(*(const uint32_t *)(heft_gate_page + HEFT_GATE_AT))
+		     : "i"(WIRE_GATE_EXACT), "m"(*(const uint32_t *)(heft_gate_page + HEFT_GATE_AT))
 		     : "cc"
 		     : pass, exact);
 	return WIRE_GATE_COUNT;
@@ -80,7 +80,7 @@ EXPORT void *realloc(void *old, size_t size)
 EXPORT void *reallocarray(void *old, size_t n, size_t each)
 {
 	size_t size;
-	if (heft_gate_now() == WIRE_GATE_EXACT || UNLIKELY(__builtin_mul_overflow(n, each, &size)))
+	if (!heft_is_sampled() || UNLIKELY(__builtin_mul_overflow(n, each, &size)))
 		return heft_exact_reallocarray(old, n, each);
 	return realloc(old, size);
 }

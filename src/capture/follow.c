@@ -11,7 +11,7 @@
  *
  * All of it works in a vfork child: memory is the stack's, no lock is taken,
  * and the functions to call were looked up at start. */
-#include "capture/inside.h"
+#include "capture/settings.h"
 
 #include <alloca.h>
 #include <errno.h>
@@ -20,18 +20,18 @@
 #include <string.h>
 #include <unistd.h>
 
+typedef int exec_fn(const char *, char *const *, char *const *);
 typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
 		     const posix_spawnattr_t *, char *const *, char *const *);
-static int (*next_execve)(const char *, char *const *, char *const *);
-static int (*next_execvpe)(const char *, char *const *, char *const *);
+static exec_fn *next_execve, *next_execvpe;
 static int (*next_fexecve)(int, char *const *, char *const *);
 static int (*next_execveat)(int, const char *, char *const *, char *const *, int);
 static spawn_fn *next_spawn, *next_spawnp;
 
 void heft_follow_init(void)
 {
-	next_execve = (__typeof__(next_execve))heft_next_symbol("execve");
-	next_execvpe = (__typeof__(next_execvpe))heft_next_symbol("execvpe");
+	next_execve = (exec_fn *)heft_next_symbol("execve");
+	next_execvpe = (exec_fn *)heft_next_symbol("execvpe");
 	next_fexecve = (__typeof__(next_fexecve))heft_next_symbol("fexecve");
 	next_execveat = (__typeof__(next_execveat))heft_next_symbol("execveat");
 	next_spawn = (spawn_fn *)heft_next_symbol("posix_spawn");
@@ -70,9 +70,9 @@ struct missing { /* what an environment lacks of ours */
 
 static struct missing look(char *const *env)
 {
-	struct missing m = {.session = 1, .preload = 1, .sample = heft_sample_setting[0] != 0};
+	struct missing m = {.session = 1, .preload = 1, .sample = heft_settings.sample_text[0] != 0};
 	m.bad = env && (uintptr_t)env < 4096;
-	size_t own = strlen(heft_preload_path);
+	size_t own = strlen(heft_settings.preload_path);
 	/* What is no address at all is left to the kernel to refuse. */
 	for (; (uintptr_t)env >= 4096 && env[m.count]; m.count++) {
 		const char *e = env[m.count];
@@ -84,7 +84,7 @@ static struct missing look(char *const *env)
 			m.list = e + 11;
 			for (const char *at = m.list; *at;) {
 				size_t n = strcspn(at, ": ");
-				if (n == own && !strncmp(at, heft_preload_path, n))
+				if (n == own && !strncmp(at, heft_settings.preload_path, n))
 					m.preload = 0;
 				at += n;
 				at += *at != 0;
@@ -96,7 +96,7 @@ static struct missing look(char *const *env)
 
 static int wanted(const struct missing *m)
 {
-	return heft_follow && heft_session_dir[0] && heft_preload_path[0] && !m->bad &&
+	return !heft_settings.follow_none && heft_settings.session_dir[0] && heft_settings.preload_path[0] && !m->bad &&
 	       (m->session || m->preload || m->sample);
 }
 
@@ -110,7 +110,7 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 	if (m->preload) {
 		to[n++] = text;
 		text = stpcpy(text, "LD_PRELOAD=");
-		text = stpcpy(text, heft_preload_path);
+		text = stpcpy(text, heft_settings.preload_path);
 		if (m->list && *m->list) {
 			*text++ = ':';
 			text = stpcpy(text, m->list);
@@ -120,12 +120,12 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 	if (m->session) {
 		to[n++] = text;
 		text = stpcpy(text, WIRE_ENV_SESSION "=");
-		text = stpcpy(text, heft_session_dir) + 1;
+		text = stpcpy(text, heft_settings.session_dir) + 1;
 	}
 	if (m->sample) {
 		to[n++] = text;
 		text = stpcpy(text, WIRE_ENV_SAMPLE "=");
-		stpcpy(text, heft_sample_setting);
+		stpcpy(text, heft_settings.sample_text);
 	}
 	to[n] = NULL;
 	return to;
@@ -136,8 +136,9 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 	struct missing missing_ = look(env);                                                       \
 	if (wanted(&missing_)) {                                                                   \
 		char **to_ = alloca((missing_.count + 4) * sizeof *to_);                           \
-		char *text_ = alloca(sizeof heft_preload_path + sizeof heft_session_dir +          \
-				     sizeof heft_sample_setting + 64 +                             \
+		char *text_ = alloca(sizeof heft_settings.preload_path +                           \
+				     sizeof heft_settings.session_dir +                            \
+				     sizeof heft_settings.sample_text + 64 +                       \
 				     (missing_.list ? strlen(missing_.list) : 0));                 \
 		env = completed(to_, text_, env, &missing_);                                       \
 	}
@@ -170,39 +171,33 @@ static int is_null(const void *pointer)
 	return !pointer;
 }
 
-/* Not by their exported names: a program may have functions of these names itself. */
-static int execute(const char *path, char *const *argv, char *const *env)
+/* The functions below call this one, not each other by their exported names: a program may have functions
+ * of these names itself. */
+static int execute(exec_fn *next, const char *path, char *const *argv, char *const *env)
 {
 	WITH_OURS(env)
 	about_to_exec(path);
-	return failed(next_execve(path, argv, env));
-}
-
-static int execute_file(const char *file, char *const *argv, char *const *env)
-{
-	WITH_OURS(env)
-	about_to_exec(file);
-	return failed(next_execvpe(file, argv, env));
+	return failed(next(path, argv, env));
 }
 
 EXPORT int execve(const char *path, char *const *argv, char *const *env)
 {
-	return execute(path, argv, env);
+	return execute(next_execve, path, argv, env);
 }
 
 EXPORT int execv(const char *path, char *const *argv)
 {
-	return execute(path, argv, environ);
+	return execute(next_execve, path, argv, environ);
 }
 
 EXPORT int execvpe(const char *file, char *const *argv, char *const *env)
 {
-	return execute_file(file, argv, env);
+	return execute(next_execvpe, file, argv, env);
 }
 
 EXPORT int execvp(const char *file, char *const *argv)
 {
-	return execute_file(file, argv, environ);
+	return execute(next_execvpe, file, argv, environ);
 }
 
 EXPORT int fexecve(int fd, char *const *argv, char *const *env)
@@ -222,46 +217,36 @@ EXPORT int execveat(int fd, const char *path, char *const *argv, char *const *en
 				    : (errno = ENOSYS, -1));
 }
 
-/* The arguments of execl and its kin as an array on the stack; env follows them for execle. */
-#define COLLECT(argv, first, list)                                                                 \
-	size_t n_ = 1;                                                                             \
-	va_list count_;                                                                            \
-	va_copy(count_, list);                                                                     \
-	while (va_arg(count_, char *))                                                             \
-		n_++;                                                                              \
-	va_end(count_);                                                                            \
-	char **argv = alloca((n_ + 1) * sizeof *argv);                                             \
-	argv[0] = (char *)first;                                                                   \
-	for (size_t i_ = 1; i_ <= n_; i_++)                                                        \
-		argv[i_] = va_arg(list, char *);
-
-EXPORT int execl(const char *path, const char *arg, ...)
+static size_t count_arguments(va_list list)
 {
-	va_list list;
-	va_start(list, arg);
-	COLLECT(argv, arg, list)
-	va_end(list);
-	return execute(path, argv, environ);
+	size_t n = 1;
+	va_list rest;
+	va_copy(rest, list);
+	while (va_arg(rest, char *))
+		n++;
+	va_end(rest);
+	return n;
 }
 
-EXPORT int execle(const char *path, const char *arg, ...)
-{
-	va_list list;
-	va_start(list, arg);
-	COLLECT(argv, arg, list)
-	char *const *env = va_arg(list, char *const *);
-	va_end(list);
-	return execute(path, argv, env);
-}
-
-EXPORT int execlp(const char *file, const char *arg, ...)
-{
-	va_list list;
-	va_start(list, arg);
-	COLLECT(argv, arg, list)
-	va_end(list);
-	return execute_file(file, argv, environ);
-}
+/* execl and its kin: their arguments become an array on the stack. env_: what the environment is once the
+ * arguments are taken off `list`. */
+#define EXEC_OF_LIST(name, next, env_)                                                             \
+	EXPORT int name(const char *path, const char *first, ...)                                  \
+	{                                                                                          \
+		va_list list;                                                                      \
+		va_start(list, first);                                                             \
+		size_t count = count_arguments(list);                                              \
+		char **argv = alloca((count + 1) * sizeof *argv);                                  \
+		argv[0] = (char *)first;                                                           \
+		for (size_t i = 1; i <= count; i++)                                                \
+			argv[i] = va_arg(list, char *);                                            \
+		char *const *env = env_;                                                           \
+		va_end(list);                                                                      \
+		return execute(next, path, argv, env);                                             \
+	}
+EXEC_OF_LIST(execl, next_execve, environ)
+EXEC_OF_LIST(execle, next_execve, va_arg(list, char *const *))
+EXEC_OF_LIST(execlp, next_execvpe, environ)
 
 static int spawn(spawn_fn *next, pid_t *pid, const char *path,
 		 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,

@@ -55,22 +55,32 @@ NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 	heft_emit_ext(t, WIRE_EXT_FREE_AT, told, 2);
 }
 
-void *heft_exact_malloc(size_t size)
-{
-	struct heft_tls *tls = &heft_tls;
-	if (UNLIKELY(!enter(tls, HERE())))
-		return heft_next.malloc(size);
-	uint32_t site = site_before(tls, HERE(), WIRE_VIA_MALLOC);
-	return allocated(tls, heft_next.malloc(size), size, HERE(), WIRE_VIA_MALLOC, site);
-}
+/* The functions that return a new block, all alike. */
+#define ALLOCATES(name, parameters, arguments, size, via)                                          \
+	void *heft_exact_##name parameters                                                         \
+	{                                                                                          \
+		struct heft_tls *tls = &heft_tls;                                                  \
+		if (UNLIKELY(!enter(tls, HERE())))                                                 \
+			return heft_next.name arguments;                                           \
+		uint32_t site = site_before(tls, HERE(), via);                                     \
+		return allocated(tls, heft_next.name arguments, size, HERE(), via, site);          \
+	}
+ALLOCATES(malloc, (size_t size), (size), size, WIRE_VIA_MALLOC)
+ALLOCATES(calloc, (size_t n, size_t each), (n, each), n * each, WIRE_VIA_CALLOC)
+ALLOCATES(aligned_alloc, (size_t alignment, size_t size), (alignment, size), size, WIRE_VIA_ALIGNED_ALLOC)
+ALLOCATES(memalign, (size_t alignment, size_t size), (alignment, size), size, WIRE_VIA_MEMALIGN)
+ALLOCATES(valloc, (size_t size), (size), size, WIRE_VIA_VALLOC)
+ALLOCATES(pvalloc, (size_t size), (size), size, WIRE_VIA_PVALLOC)
 
-void *heft_exact_calloc(size_t n, size_t each)
+int heft_exact_posix_memalign(void **out, size_t alignment, size_t size)
 {
 	struct heft_tls *tls = &heft_tls;
 	if (UNLIKELY(!enter(tls, HERE())))
-		return heft_next.calloc(n, each);
-	uint32_t site = site_before(tls, HERE(), WIRE_VIA_CALLOC);
-	return allocated(tls, heft_next.calloc(n, each), n * each, HERE(), WIRE_VIA_CALLOC, site);
+		return heft_next.posix_memalign(out, alignment, size);
+	uint32_t site = site_before(tls, HERE(), WIRE_VIA_POSIX_MEMALIGN);
+	int rc = heft_next.posix_memalign(out, alignment, size);
+	allocated(tls, rc ? NULL : *out, size, HERE(), WIRE_VIA_POSIX_MEMALIGN, site);
+	return rc;
 }
 
 /* All that a free may need. The frame of its caller is its own: it was jumped to. */
@@ -143,98 +153,35 @@ static inline bool announce(struct heft_tls *tls, void *old)
 	return t != NULL;
 }
 
-/* A block of the start-up arena grows into a real one. Its size stands before it. */
-static NOINLINE void *realloc_from_arena(void *old, size_t size)
+static inline __attribute__((always_inline)) void *reallocate(void *old, size_t size, uintptr_t here,
+							      unsigned via)
 {
-	size_t had = ((size_t *)old)[-1];
-	void *p = heft_next.malloc(size);
-	if (p)
-		__builtin_memcpy(p, old, had < size ? had : size);
-	return p;
+	struct heft_tls *tls = &heft_tls;
+	bool arena = heft_in_arena(old);
+	if (UNLIKELY(!enter(tls, here)))
+		return arena ? heft_arena_realloc(old, size) : heft_next.realloc(old, size);
+	if (UNLIKELY(arena))
+		return allocated(tls, heft_arena_realloc(old, size), size, here, via, HEFT_NO_SITE);
+	uint32_t site = site_before(tls, here, via);
+	bool announced = announce(tls, old);
+	void *p = heft_next.realloc(old, size);
+	return after_realloc(tls, announced, old, p, size, here, via, site);
 }
 
 void *heft_exact_realloc(void *old, size_t size)
 {
-	struct heft_tls *tls = &heft_tls;
-	bool arena = heft_in_arena(old);
-	if (UNLIKELY(!enter(tls, HERE())))
-		return arena ? realloc_from_arena(old, size) : heft_next.realloc(old, size);
-	if (UNLIKELY(arena))
-		return allocated(tls, realloc_from_arena(old, size), size, HERE(), WIRE_VIA_REALLOC,
-				 HEFT_NO_SITE);
-	uint32_t site = site_before(tls, HERE(), WIRE_VIA_REALLOC);
-	bool announced = announce(tls, old);
-	void *p = heft_next.realloc(old, size);
-	return after_realloc(tls, announced, old, p, size, HERE(), WIRE_VIA_REALLOC, site);
+	return reallocate(old, size, HERE(), WIRE_VIA_REALLOC);
 }
 
+/* Once its size is known a reallocarray is a realloc. */
 void *heft_exact_reallocarray(void *old, size_t n, size_t each)
 {
-	struct heft_tls *tls = &heft_tls;
 	size_t size;
 	if (UNLIKELY(__builtin_mul_overflow(n, each, &size))) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	bool arena = heft_in_arena(old);
-	if (UNLIKELY(!enter(tls, HERE())))
-		return arena ? realloc_from_arena(old, size) : heft_next.realloc(old, size);
-	if (UNLIKELY(arena))
-		return allocated(tls, realloc_from_arena(old, size), size, HERE(),
-				 WIRE_VIA_REALLOCARRAY, HEFT_NO_SITE);
-	uint32_t site = site_before(tls, HERE(), WIRE_VIA_REALLOCARRAY);
-	bool announced = announce(tls, old);
-	void *p = heft_next.realloc(old, size); /* all that any reallocarray does from here */
-	return after_realloc(tls, announced, old, p, size, HERE(), WIRE_VIA_REALLOCARRAY, site);
-}
-
-int heft_exact_posix_memalign(void **out, size_t alignment, size_t size)
-{
-	struct heft_tls *tls = &heft_tls;
-	if (UNLIKELY(!enter(tls, HERE())))
-		return heft_next.posix_memalign(out, alignment, size);
-	uint32_t site = site_before(tls, HERE(), WIRE_VIA_POSIX_MEMALIGN);
-	int rc = heft_next.posix_memalign(out, alignment, size);
-	allocated(tls, rc ? NULL : *out, size, HERE(), WIRE_VIA_POSIX_MEMALIGN, site);
-	return rc;
-}
-
-void *heft_exact_aligned_alloc(size_t alignment, size_t size)
-{
-	struct heft_tls *tls = &heft_tls;
-	if (UNLIKELY(!enter(tls, HERE())))
-		return heft_next.aligned_alloc(alignment, size);
-	uint32_t site = site_before(tls, HERE(), WIRE_VIA_ALIGNED_ALLOC);
-	return allocated(tls, heft_next.aligned_alloc(alignment, size), size, HERE(),
-			 WIRE_VIA_ALIGNED_ALLOC, site);
-}
-
-void *heft_exact_memalign(size_t alignment, size_t size)
-{
-	struct heft_tls *tls = &heft_tls;
-	if (UNLIKELY(!enter(tls, HERE())))
-		return heft_next.memalign(alignment, size);
-	uint32_t site = site_before(tls, HERE(), WIRE_VIA_MEMALIGN);
-	return allocated(tls, heft_next.memalign(alignment, size), size, HERE(), WIRE_VIA_MEMALIGN,
-			 site);
-}
-
-void *heft_exact_valloc(size_t size)
-{
-	struct heft_tls *tls = &heft_tls;
-	if (UNLIKELY(!enter(tls, HERE())))
-		return heft_next.valloc(size);
-	uint32_t site = site_before(tls, HERE(), WIRE_VIA_VALLOC);
-	return allocated(tls, heft_next.valloc(size), size, HERE(), WIRE_VIA_VALLOC, site);
-}
-
-void *heft_exact_pvalloc(size_t size)
-{
-	struct heft_tls *tls = &heft_tls;
-	if (UNLIKELY(!enter(tls, HERE())))
-		return heft_next.pvalloc(size);
-	uint32_t site = site_before(tls, HERE(), WIRE_VIA_PVALLOC);
-	return allocated(tls, heft_next.pvalloc(size), size, HERE(), WIRE_VIA_PVALLOC, site);
+	return reallocate(old, size, HERE(), WIRE_VIA_REALLOCARRAY);
 }
 
 /* ---- what else must be known */

@@ -22,6 +22,7 @@
 #include "wire/record.h"
 #include "wire/session.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -163,7 +164,7 @@ struct heft_tls {
 };
 extern HIDDEN __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
 
-/* ---- bootstrap.c: the next allocator, the session file */
+/* ---- next_allocator.c: the functions behind ours */
 
 struct heft_next {
 	void *(*malloc)(size_t);
@@ -175,8 +176,9 @@ struct heft_next {
 	void *(*memalign)(size_t, size_t);
 	void *(*valloc)(size_t);
 	void *(*pvalloc)(size_t);
-	size_t (*usable)(void *); /* NULL: the allocator does not tell */
-	uint32_t is_glibc; /* the size stands before the block: no call is needed */
+	size_t (*usable)(void *); /* malloc_usable_size; NULL: the allocator has none */
+	uint32_t is_glibc; /* the size lies before the block: no call is needed */
+	uint32_t own_malloc; /* an object before ours defines malloc: the program does not call ours */
 	int (*dlclose)(void *);
 	int (*setname)(unsigned long, const char *);
 };
@@ -200,18 +202,47 @@ static inline int heft_in_arena(const void *p)
 	       (uintptr_t)p - (uintptr_t)heft_arena < HEFT_ARENA_BYTES;
 }
 
-extern HIDDEN char heft_session_dir[512];
-extern HIDDEN char heft_preload_path[512];
-extern HIDDEN char heft_sample_setting[32]; /* value of HEFT_SAMPLE; "": exact */
-extern HIDDEN int heft_follow;
-extern HIDDEN char heft_exe[4096];
-extern HIDDEN void *heft_mapped; /* the session file: ours, or just after a fork still the parent's */
+/* A block of the arena grows, or shrinks, into a real one. */
+HIDDEN void *heft_arena_realloc(void *old, size_t size);
 
-/* Opens the session if it is not; 0 if recording is possible. */
-HIDDEN int heft_process_open(void);
-HIDDEN void heft_resolve_next(void);
+/* 0: heft_next is known. -1: this call comes from the look-up itself. */
+HIDDEN int heft_resolve_next(void);
 /* The address of `name` in the next object, or NULL. Never allocates from the program. */
 HIDDEN void *heft_next_symbol(const char *name);
+/* Whether both addresses belong to one loaded object. */
+HIDDEN int heft_in_one_object(const void *f, const void *g);
+/* The next function of this name (0: there is none); its low bit is set if the allocator brings it and
+ * libc does not: then it does not go through malloc and must be recorded by itself. in_runtimes: look in
+ * the C++ runtimes too, which a C program may load later. The answer is kept in *known. */
+HIDDEN uintptr_t heft_own_function(_Atomic uintptr_t *known, const char *name, int in_runtimes);
+
+/* ---- open_session.c: the process and its file */
+
+extern HIDDEN void *heft_mapped; /* the session file: ours, or just after a fork still the parent's */
+/* Opens the session if it is not open; 0 if recording is possible. */
+HIDDEN int heft_process_open(void);
+/* The same for a call that has not set the guard, such as the first of the process. Returns whether the
+ * process is sampled. */
+HIDDEN int heft_start(void);
+
+/* Work of heft's own in the middle of a call: what it allocates passes through the hooks unrecorded, and
+ * errno stays. */
+struct heft_own_work {
+	uintptr_t guard;
+	int saved_errno;
+};
+static inline __attribute__((always_inline)) struct heft_own_work heft_own_work_begin(void)
+{
+	struct heft_own_work w = {.guard = heft_tls.guard, .saved_errno = errno};
+	if (!w.guard)
+		heft_tls.guard = (uintptr_t)__builtin_frame_address(0);
+	return w;
+}
+static inline void heft_own_work_end(struct heft_own_work w)
+{
+	heft_tls.guard = w.guard;
+	errno = w.saved_errno;
+}
 
 /* ---- stream.c: threads and their chunks */
 

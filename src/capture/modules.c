@@ -8,6 +8,7 @@
  * an entry for each segment that a pc was seen in: in the gaps there may be others. */
 #include "capture/object.h"
 #include "capture/redirect.h"
+#include "capture/settings.h"
 
 #include <link.h>
 #include <string.h>
@@ -82,7 +83,7 @@ void heft_module_announce(uint64_t pc)
 	char cwd[1024];
 	size_t cwd_bytes = 0;
 	if (!path[0])
-		path = heft_exe;
+		path = heft_settings.exe;
 	else if (path[0] != '/' && strchr(path, '/')) {
 		long n = sys_getcwd(cwd, sizeof cwd - 1);
 		if (n > 1) {

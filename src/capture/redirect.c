@@ -235,14 +235,10 @@ void heft_redirect_late(const struct heft_object *o)
 
 EXPORT void __gmon_start__(void)
 {
-	struct heft_tls *tls = &heft_tls;
-	uintptr_t guard = tls->guard;
-	int saved = errno;
+	struct heft_own_work work = heft_own_work_begin();
 	struct heft_object o;
-	tls->guard = guard ? guard : (uintptr_t)__builtin_frame_address(0);
 	heft_resolve_next();
 	if (!heft_object_at((uintptr_t)__builtin_return_address(0) - 1, &o))
 		heft_redirect(&o, 0);
-	tls->guard = guard;
-	errno = saved;
+	heft_own_work_end(work);
 }

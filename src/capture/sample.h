@@ -7,8 +7,8 @@
 #include "wire/samples.h"
 
 extern HIDDEN uint8_t heft_sampling; /* this process is sampled (also while switched off) */
-/* A page of ours that the first page of the session file is mapped over, so that every call finds the
- * gate (enum wire_gate) at an address that is known when it is linked; zeros until then. */
+/* A page of ours. In a sampled process the first page of the session file is mapped over it, so that every
+ * call finds the gate (enum wire_gate) at an address that is known when the library is linked. */
 enum { HEFT_GATE_PAGE = 4096 };
 extern HIDDEN unsigned char heft_gate_page[HEFT_GATE_PAGE];
 #define HEFT_GATE_AT offsetof(struct wire_header, sampling.gate)
@@ -17,6 +17,17 @@ static inline uint32_t heft_gate_now(void)
 {
 	return atomic_load_explicit((_Atomic uint32_t *)(heft_gate_page + HEFT_GATE_AT),
 				    memory_order_relaxed);
+}
+/* Only where nothing is mapped over the page. */
+static inline void heft_gate_set_exact(void)
+{
+	atomic_store_explicit((_Atomic uint32_t *)(heft_gate_page + HEFT_GATE_AT), WIRE_GATE_EXACT,
+			      memory_order_relaxed);
+}
+/* Until the first call has opened the process the gate does not say. */
+static inline int heft_is_sampled(void)
+{
+	return heft_gate_now() != WIRE_GATE_EXACT && (LIKELY(heft_sampling) || heft_start());
 }
 /* How many live samples share these bits of their address: a free asks here whether its block may be
  * one. Blocks that are neighbours are neighbours here too, so that the lines of the filter that are

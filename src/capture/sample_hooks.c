@@ -1,21 +1,36 @@
 /* What the exported functions do in a sampled process when the countdown has run
- * out, or when a block that ends may be a sample. */
+ * out, or when a block that ends may be a sample.
+ *
+ * The first call of any process comes here, since nothing is counted down yet. It
+ * opens the process, and if that is an exact one, goes on to the exact hook. */
 #include "capture/hooks.h"
 #include "capture/hotpath.h"
 #include "capture/sample.h"
 
-void *heft_sampled_malloc(size_t size)
-{
-	void *p = heft_next.malloc(size);
-	heft_sample_taken(p, size, HERE(), WIRE_VIA_MALLOC);
-	return p;
-}
+/* The functions that return a new block, all alike. */
+#define ALLOCATES(name, parameters, arguments, size, via)                                          \
+	void *heft_sampled_##name parameters                                                       \
+	{                                                                                          \
+		if (UNLIKELY(!heft_is_sampled()))                                                  \
+			return heft_exact_##name arguments;                                        \
+		void *p = heft_next.name arguments;                                                \
+		heft_sample_taken(p, size, HERE(), via);                                           \
+		return p;                                                                          \
+	}
+ALLOCATES(malloc, (size_t size), (size), size, WIRE_VIA_MALLOC)
+ALLOCATES(calloc, (size_t n, size_t each), (n, each), n * each, WIRE_VIA_CALLOC)
+ALLOCATES(aligned_alloc, (size_t alignment, size_t size), (alignment, size), size, WIRE_VIA_ALIGNED_ALLOC)
+ALLOCATES(memalign, (size_t alignment, size_t size), (alignment, size), size, WIRE_VIA_MEMALIGN)
+ALLOCATES(valloc, (size_t size), (size), size, WIRE_VIA_VALLOC)
+ALLOCATES(pvalloc, (size_t size), (size), size, WIRE_VIA_PVALLOC)
 
-void *heft_sampled_calloc(size_t n, size_t each)
+int heft_sampled_posix_memalign(void **out, size_t alignment, size_t size)
 {
-	void *p = heft_next.calloc(n, each);
-	heft_sample_taken(p, n * each, HERE(), WIRE_VIA_CALLOC);
-	return p;
+	if (UNLIKELY(!heft_is_sampled()))
+		return heft_exact_posix_memalign(out, alignment, size);
+	int rc = heft_next.posix_memalign(out, alignment, size);
+	heft_sample_taken(rc ? NULL : *out, size, HERE(), WIRE_VIA_POSIX_MEMALIGN);
+	return rc;
 }
 
 void heft_sampled_free(void *p)
@@ -30,11 +45,12 @@ void heft_sampled_free(void *p)
 void *heft_sampled_realloc(void *old, size_t size)
 {
 	struct wire_sample was;
-	if (UNLIKELY(heft_in_arena(old)))
+	if (UNLIKELY(!heft_is_sampled()))
 		return heft_exact_realloc(old, size);
+	bool arena = heft_in_arena(old);
 	/* Before the call: from then on the address may be somebody else's. */
-	int sampled = old && heft_sample_gone(old, &was);
-	void *p = heft_next.realloc(old, size);
+	int sampled = old && !arena && heft_sample_gone(old, &was);
+	void *p = arena ? heft_arena_realloc(old, size) : heft_next.realloc(old, size);
 	if (!p && size) {
 		if (sampled)
 			heft_sample_back(old, &was);
@@ -42,40 +58,5 @@ void *heft_sampled_realloc(void *old, size_t size)
 	}
 	if (p && !heft_passes(size))
 		heft_sample_taken(p, size, HERE(), WIRE_VIA_REALLOC);
-	return p;
-}
-
-int heft_sampled_posix_memalign(void **out, size_t alignment, size_t size)
-{
-	int rc = heft_next.posix_memalign(out, alignment, size);
-	heft_sample_taken(rc ? NULL : *out, size, HERE(), WIRE_VIA_POSIX_MEMALIGN);
-	return rc;
-}
-
-void *heft_sampled_aligned_alloc(size_t alignment, size_t size)
-{
-	void *p = heft_next.aligned_alloc(alignment, size);
-	heft_sample_taken(p, size, HERE(), WIRE_VIA_ALIGNED_ALLOC);
-	return p;
-}
-
-void *heft_sampled_memalign(size_t alignment, size_t size)
-{
-	void *p = heft_next.memalign(alignment, size);
-	heft_sample_taken(p, size, HERE(), WIRE_VIA_MEMALIGN);
-	return p;
-}
-
-void *heft_sampled_valloc(size_t size)
-{
-	void *p = heft_next.valloc(size);
-	heft_sample_taken(p, size, HERE(), WIRE_VIA_VALLOC);
-	return p;
-}
-
-void *heft_sampled_pvalloc(size_t size)
-{
-	void *p = heft_next.pvalloc(size);
-	heft_sample_taken(p, size, HERE(), WIRE_VIA_PVALLOC);
 	return p;
 }

@@ -199,8 +199,10 @@ struct heft_thread *heft_sample_thread(void)
 struct heft_thread *heft_room(void)
 {
 	struct heft_thread *t = opened();
+	/* Sampled: a hook of an exact process was interrupted by a handler that forked, and the child is
+	 * sampled. It has tables where the chunks would be. */
 	if (UNLIKELY(!t || heft_sampling))
-		return NULL; /* the first call of a sampled process comes here: it is not recorded */
+		return NULL;
 	struct heft_process *p = heft_process;
 	struct wire_header *h = p->session.header;
 	if (LIKELY(t->limit && t->pos < t->limit))

@@ -72,11 +72,13 @@ enum wire_origin { WIRE_FROM_EXEC = 0, WIRE_FROM_FORK = 1 };
 
 enum { WIRE_SAMPLE_LEVELS = 3 };
 
-/* What the process's calls do. Switched off, and with no live sample left to follow, they pass. */
+/* What the calls of a process do. */
 enum wire_gate {
-	WIRE_GATE_EXACT = 0, /* record everything */
-	WIRE_GATE_COUNT = 1, /* count bytes to the next sample, look for live samples in frees */
-	WIRE_GATE_PASS = 2,
+	WIRE_GATE_COUNT = 0, /* count bytes to the next sample, look for live samples in frees. Before the first
+				call has opened the process there is nothing to count down, so that call
+				finds out */
+	WIRE_GATE_EXACT = 1, /* record everything */
+	WIRE_GATE_PASS = 2,  /* sampling is switched off and no sample is live: do nothing */
 };
 
 struct wire_sampling { /* of a sampled process (wire/samples.h) */

@@ -2,6 +2,7 @@
  * stopped in the middle of an entry keeps back, and what it must not. Run under ThreadSanitizer too. */
 #include "capture/inside.h"
 #include "capture/redirect.h"
+#include "capture/settings.h"
 #include "record/stack_map.h"
 
 #include <pthread.h>
@@ -17,7 +18,7 @@
 #include <cmocka.h>
 
 struct heft_process *heft_process;
-char heft_exe[4096];
+struct heft_settings heft_settings;
 _Atomic uint32_t heft_generation;
 void heft_redirect_late(const struct heft_object *o)
 {

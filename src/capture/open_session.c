@@ -1,0 +1,291 @@
+/* Opening this process: its file in the session directory, and its state.
+ *
+ * The process state is in memory that a fork wipes. A child that finds it blank
+ * opens a file of its own, over the parent's mapping at the same address, so that
+ * nothing of the child can reach the parent's file any more. A file is made complete
+ * first, with memory behind all that will be touched, and takes the place of the
+ * parent's only then. Files are opened here only; after that the inside works on
+ * memory alone.
+ *
+ * Which kind of recording it is shows here too: the gate (wire/session.h) stands at
+ * "count" until the first call has opened the process. */
+#include "capture/inside.h"
+#include "capture/sample.h"
+#include "capture/settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 600, OPEN_SPINS = 100000 };
+
+struct heft_process *heft_process;
+void *heft_mapped;
+static int last_pid; /* who opened a file in this image last: in a forked child, its parent */
+
+/* ---- the file */
+
+static char *append(char *to, const char *end, const char *text)
+{
+	while (*text && to < end)
+		*to++ = *text++;
+	return to;
+}
+
+static char *append_hex(char *to, const char *end, uint64_t v)
+{
+	for (int shift = 60; shift >= 0; shift -= 4)
+		if ((v >> shift || shift == 0) && to < end)
+			*to++ = "0123456789abcdef"[v >> shift & 15];
+	return to;
+}
+
+/* A new file of full size at `path`, or a negative errno. A process that may not make one that large
+ * (it would get a signal for trying) takes one that the recorder has ready. */
+static int make_file(const char *path)
+{
+	if (sys_file_size_limit() >= WIRE_FILE_BYTES) {
+		int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+		int rc = fd < 0 ? fd : sys_ftruncate(fd, WIRE_FILE_BYTES);
+		if (fd >= 0 && rc) {
+			sys_close(fd);
+			sys_unlink(path);
+			return rc;
+		}
+		return fd;
+	}
+	char spare[PATH_BYTES], *end = spare + sizeof spare - 1;
+	for (uint64_t i = 0; i < WIRE_SPARES; i++) {
+		char *to = append(spare, end, heft_settings.session_dir);
+		to = append(to, end, "/" WIRE_SPARE_NAME);
+		to = append_hex(to, end, i);
+		*to = 0;
+		if (!sys_rename(spare, path))
+			return sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	}
+	return -EFBIG;
+}
+
+/* Maps the file wherever there is space and asks for the pages that are touched first. */
+static int map_file(int fd, void **at)
+{
+	*at = sys_mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd);
+	if (!*at)
+		return -ENOMEM;
+	struct wire_session s = wire_session_at(*at);
+	int rc = sys_populate(s.header, sizeof *s.header);
+	if (!rc)
+		rc = sys_populate(s.nodes, 2 * HEFT_NODES_A_PAGE * sizeof *s.nodes);
+	if (!rc && heft_settings.sample_bytes)
+		rc = heft_sample_tables(s.header);
+	return rc;
+}
+
+/* The mapping becomes ours: it takes the place of the parent's. From here on a forked child no longer
+ * follows its parent's gate. */
+static int take_place(int fd, void *at)
+{
+	if (heft_settings.sample_bytes &&
+	    !sys_mmap(heft_gate_page, HEFT_GATE_PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd))
+		return -ENOMEM;
+	if (heft_mapped && sys_mremap_to(at, WIRE_FILE_BYTES, heft_mapped))
+		return -ENOMEM;
+	if (!heft_mapped)
+		heft_mapped = at;
+	return 0;
+}
+
+static int open_file(const char *path)
+{
+	void *at = NULL;
+	int fd = make_file(path);
+	if (fd < 0)
+		return fd;
+	int rc = map_file(fd, &at);
+	if (!rc)
+		rc = take_place(fd, at);
+	sys_close(fd);
+	if (rc && at)
+		sys_munmap(at, WIRE_FILE_BYTES);
+	if (rc)
+		sys_unlink(path);
+	return rc;
+}
+
+/* ---- the header */
+
+/* exe and arguments, as the kernel has them: the program may change its argv later. */
+static void describe(struct wire_header *h)
+{
+	uint32_t n = (uint32_t)strlen(heft_settings.exe) + 1;
+	memcpy(h->text, heft_settings.exe, n);
+	int fd = sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
+	uint32_t start = n;
+	while (fd >= 0 && n < WIRE_TEXT_BYTES - 1) {
+		long got = sys_read(fd, h->text + n, WIRE_TEXT_BYTES - 1 - n);
+		if (got <= 0)
+			break;
+		n += (uint32_t)got;
+	}
+	if (fd >= 0)
+		sys_close(fd);
+	h->text[n] = 0;
+	for (uint32_t i = start; i < n; i++)
+		h->arg_count += h->text[i] == 0;
+	if (n > start && h->text[n - 1]) { /* cut in the middle of an argument */
+		n++;
+		h->arg_count++;
+	}
+	h->text_bytes = n;
+}
+
+/* A child is sampled as its parent is when it forks: the outside may have switched that. */
+static void inherit_switch(const struct wire_header *parent)
+{
+	const struct wire_sampling *s = &parent->sampling;
+	uint64_t rate = atomic_load(&s->rate_bytes);
+	heft_settings.sample_off = !atomic_load(&s->on);
+	heft_settings.sample_auto = atomic_load(&s->automatic) != 0;
+	if (rate && rate < 1ull << 40)
+		heft_settings.sample_bytes = rate;
+}
+
+static void start_sampling(struct wire_header *h, int forked)
+{
+	h->mode = WIRE_SAMPLED;
+	atomic_store(&h->sampling.rate_bytes, heft_settings.sample_bytes);
+	atomic_store(&h->sampling.automatic, heft_settings.sample_auto);
+	atomic_store(&h->sampling.on, !heft_settings.sample_off);
+	if (forked)
+		heft_sample_begin();
+	heft_sampling = 1;
+	heft_gate_set(h);
+}
+
+static void fill(struct wire_session *s, int pid, int forked, uint64_t now)
+{
+	struct wire_header *h = s->header;
+	h->version = WIRE_VERSION;
+	h->origin = forked ? WIRE_FROM_FORK : WIRE_FROM_EXEC;
+	h->pid = pid;
+	h->ppid = forked ? last_pid : sys_getppid();
+	h->start_tsc = now;
+	h->start_mono_ns = sys_clock_ns(CLOCK_MONOTONIC);
+	h->start_unix_ns = (int64_t)sys_clock_ns(CLOCK_REALTIME);
+	h->start_maxrss_kib = sys_maxrss_kib();
+	h->own_malloc = heft_next.own_malloc;
+	h->usable_known = heft_next.usable != NULL;
+	if (heft_settings.sample_bytes)
+		start_sampling(h, forked);
+	describe(h);
+	/* Node 0 is the root. */
+	s->nodes[0].check = ~0u;
+	atomic_store(&s->nodes[0].pc_flags, (uint64_t)WIRE_NODE_PRESENT << WIRE_FLAG_SHIFT);
+	atomic_store(&h->node_count, 1);
+	atomic_store(&h->state, WIRE_ON);
+	atomic_store(&h->magic, WIRE_MAGIC);
+}
+
+static int open_session(struct heft_process *p)
+{
+	int pid = sys_getpid();
+	int forked = last_pid && last_pid != pid;
+	if (!heft_settings.session_dir[0] || (forked && heft_settings.follow_none))
+		return -1;
+	if (forked && heft_mapped) { /* still its parent's */
+		heft_see_siblings(heft_mapped);
+		heft_add_sibling(heft_mapped, pid);
+		if (heft_settings.sample_bytes)
+			inherit_switch(heft_mapped);
+	}
+	uint64_t now = arch_stamp();
+	char path[PATH_BYTES], *end = path + sizeof path - 1;
+	char *to = append(path, end, heft_settings.session_dir);
+	to = append(to, end, "/");
+	to = append_hex(to, end, (uint64_t)pid);
+	to = append(to, end, ".");
+	to = append_hex(to, end, now);
+	*to = 0;
+	int rc = open_file(path);
+	if (rc) {
+		if (forked && heft_mapped) { /* these are still the parent's pages: tell the outside there */
+			struct wire_header *h = wire_session_at(heft_mapped).header;
+			atomic_store(&h->lost_child_errno, (uint32_t)-rc);
+			atomic_fetch_add(&h->lost_children, 1);
+		}
+		return -1;
+	}
+	p->session = wire_session_at(heft_mapped);
+	fill(&p->session, pid, forked, now);
+	last_pid = pid;
+	sys_membarrier(1 << 2); /* REGISTER_GLOBAL_EXPEDITED: see record/drain.c, the watermark */
+	return 0;
+}
+
+/* ---- the process */
+
+int heft_process_open(void)
+{
+	if (heft_resolve_next())
+		return -1; /* called from inside the look-up itself */
+	heft_settings_read();
+	struct heft_process *p = heft_process;
+	if (!p) {
+		p = sys_mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+		if (!p)
+			return -1;
+		sys_madvise(p, sizeof *p, MADV_WIPEONFORK);
+		heft_process = p; /* the first call is in a single thread: the constructor's at the latest */
+	}
+	uint32_t fresh = HEFT_FRESH;
+	if (atomic_compare_exchange_strong(&p->phase, &fresh, HEFT_OPENING)) {
+		atomic_store(&heft_several, 0); /* a forked child is alone again */
+		int rc = open_session(p);
+		if (!heft_settings.sample_bytes)
+			heft_gate_set_exact();
+		atomic_store(&p->phase, rc ? HEFT_DISABLED : HEFT_OPEN);
+		return rc;
+	}
+	for (unsigned i = 0; i < OPEN_SPINS && atomic_load(&p->phase) == HEFT_OPENING; i++)
+		arch_pause();
+	return atomic_load(&p->phase) == HEFT_OPEN ? 0 : -1;
+}
+
+NOINLINE int heft_start(void)
+{
+	struct heft_own_work work = heft_own_work_begin();
+	heft_process_open();
+	heft_own_work_end(work);
+	return heft_sampling;
+}
+
+/* fork() is told to the outside before it happens, so that it waits for a child whose parent ends at
+ * once. The child opens its file right away for the same reason. Other ways to fork show at the child's
+ * first event. */
+static void before_fork(void)
+{
+	struct heft_process *p = heft_process;
+	if (p && atomic_load(&p->phase) == HEFT_OPEN)
+		atomic_fetch_add(&p->session.header->forks, 1);
+}
+
+static void in_child(void)
+{
+	heft_start();
+}
+
+/* A program that never allocates, or whose malloc is not ours, is in the recording too. */
+__attribute__((constructor)) static void at_start(void)
+{
+	struct heft_own_work work = heft_own_work_begin();
+	if (!heft_process_open())
+		pthread_atfork(before_fork, NULL, in_child);
+	if (heft_settings.follow_none && environ)
+		heft_settings_remove(environ);
+	heft_own_work_end(work);
+}

@@ -1,0 +1,22 @@
+/* What heft run, an agent's user or a parent process has set in the environment: settings.c. */
+#ifndef HEFT_CAPTURE_SETTINGS_H
+#define HEFT_CAPTURE_SETTINGS_H
+
+#include "capture/inside.h"
+
+struct heft_settings {
+	char session_dir[512];	/* where this process's file goes; "": nowhere */
+	char preload_path[512]; /* our entry of LD_PRELOAD; "": programs that are executed are not followed */
+	char exe[4096];
+	char sample_text[32];	/* the value of HEFT_SAMPLE; "": exact */
+	uint64_t sample_bytes;	/* the same as a number; 0: exact */
+	uint8_t sample_off, sample_auto;
+	uint8_t follow_none; /* --follow=none: children are not recorded */
+};
+extern HIDDEN struct heft_settings heft_settings;
+
+HIDDEN void heft_settings_read(void); /* once; more calls do nothing */
+/* Takes heft's variables out of an environment: --follow=none. */
+HIDDEN void heft_settings_remove(char **env);
+
+#endif
