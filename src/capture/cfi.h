@@ -1,11 +1,10 @@
 /* The unwind tables of one loaded object (.eh_frame through .eh_frame_hdr), read
- * without libc, locks or memory: for one pc, how to find the caller's frame.
+ * without locks or memory: for one pc, how to find the caller's frame.
  *
- * Two forms of the same answer. `struct cfi_rules` says it for every register
- * and may contain expressions: what the slow path interprets. `cfi_row` is what
- * fits in 30 bits and covers nearly every frame of real programs: what the fast
- * path caches. All reads are bounded by the object's readable segments; malformed
- * tables give "no rules", never a fault. */
+ * The answer has two forms. `struct cfi_rules` has a rule for every register and may
+ * contain expressions; the slow path interprets it. `cfi_row` has 30 bits and covers
+ * nearly every frame of real programs; the fast path caches it. All reads stay in the
+ * object's readable segments; malformed tables give "no rules", never a fault. */
 #ifndef HEFT_CAPTURE_CFI_H
 #define HEFT_CAPTURE_CFI_H
 
@@ -16,7 +15,7 @@
 struct cfi_image {
 	uintptr_t low, high;	/* range of the object: nothing outside is read */
 	uintptr_t eh_frame_hdr; /* 0: none */
-	struct heft_segments segments; /* nothing between them is read either; not known: all of the range is */
+	struct heft_segments segments; /* nothing between them is read. Not known: all of the range may be */
 };
 
 enum { /* DWARF register numbers, x86-64 */
@@ -28,8 +27,8 @@ enum { /* DWARF register numbers, x86-64 */
 };
 
 enum cfi_how {
-	CFI_SAME = 0,	/* the caller's value is in the register still */
-	CFI_UNDEFINED,	/* gone; of the return address: this is the outermost frame */
+	CFI_SAME = 0,	/* the register still has the caller's value */
+	CFI_UNDEFINED,	/* gone. If it is the return address, this is the outermost frame */
 	CFI_AT_CFA,	/* saved at CFA + value */
 	CFI_CFA_PLUS,	/* is CFA + value */
 	CFI_REGISTER,	/* in register `value` */
@@ -65,7 +64,7 @@ typedef uint32_t cfi_row;
 enum cfi_kind {
 	CFI_ROW_RSP = 1,  /* CFA = rsp + offset; rbp saved at its slot if that is not 0 */
 	CFI_ROW_RBP = 2,  /* CFA = rbp + offset; likewise */
-	CFI_ROW_DRAP = 3, /* realigned stack: CFA = *(rbp - offset), rbp = *rbp */
+	CFI_ROW_DRAP = 3, /* realigned stack: CFA = *(rbp - offset), the caller's rbp = *rbp */
 	CFI_ROW_SIGNAL = 4, /* kernel's signal frame: a ucontext lies at rsp */
 	CFI_ROW_END = 5,    /* outermost frame */
 	CFI_ROW_SLOW = 6,   /* only struct cfi_rules can say it */

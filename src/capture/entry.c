@@ -1,14 +1,14 @@
 /* The exported functions. In a sampled process they count bytes down and pass the
- * call on, in a handful of instructions; in an exact one they go on to hooks.c,
- * by a jump, so that the caller's frame is what the hook sees.
+ * call on, in a handful of instructions. In an exact one they jump to hooks.c, so
+ * that the hook sees the caller's frame.
  *
- * This file is built without frame pointers: a frame would be set up for every
- * call before it is known whether anything is to be done. */
+ * This file is built without frame pointers: with them every call would set up a
+ * frame before it knows whether there is anything to do. */
 #include "capture/hooks.h"
 #include "capture/sample.h"
 
-/* One compare with memory and a branch or two; a branch is all that a call costs while sampling is
- * switched off. */
+/* One comparison with memory and one or two branches. While sampling is switched off a call costs no more
+ * than that. */
 _Static_assert(WIRE_GATE_COUNT < WIRE_GATE_EXACT && WIRE_GATE_EXACT < WIRE_GATE_PASS, "in order");
 static inline enum wire_gate gate_now(void)
 {
@@ -28,7 +28,7 @@ exact:
 #endif
 }
 
-/* What to do with a call: `counted`, the expression that counts it, decides in a sampled process. */
+/* What a call does. In a sampled process `counted`, the expression that counts it, decides. */
 #define GATE(counted, next, sampled, exact)                                                        \
 	do {                                                                                       \
 		enum wire_gate gate_ = gate_now();                                                 \

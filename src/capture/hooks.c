@@ -1,14 +1,15 @@
-/* The interposed C functions of an exact recording (entry.c leads here). Each calls the next allocator's function of the
- * same name, whatever that allocator is, and records what came of it
- * (hotpath.h). errno is the real call's: nothing of heft's sets it. */
+/* The interposed C functions of an exact recording (entry.c leads here). Each calls
+ * the next allocator's function of the same name, whatever that allocator is, and
+ * records what it returned (hotpath.h). errno is the real call's: nothing in heft
+ * sets it. */
 #include "capture/hooks.h"
 #include "capture/hotpath.h"
 
 #include <errno.h>
 #include <signal.h>
 
-/* A handler's alternate stack may be a part of the stack that it interrupts: then being further up
- * does not mean that the hook is gone. */
+/* The alternate stack of a signal handler may be a part of the stack that it interrupts. Then a hook
+ * further down is not gone. */
 static bool one_is_on_alternate_stack(uintptr_t a, uintptr_t b)
 {
 	stack_t s;
@@ -24,7 +25,7 @@ NOINLINE bool heft_nested(struct heft_tls *tls, uintptr_t here)
 	if (here >= tls->guard && t && t->stack_top && here < t->stack_top &&
 	    tls->guard >= t->stack_low && tls->guard < t->stack_top &&
 	    !one_is_on_alternate_stack(here, tls->guard)) {
-		/* That hook's frame is gone. It may have been about to move its captures. */
+		/* The frame of that hook is gone. It may have been moving its captures. */
 		heft_frames_reset(t, t->frames_memory);
 		tls->guard = 0;
 		return false;
@@ -35,8 +36,8 @@ NOINLINE bool heft_nested(struct heft_tls *tls, uintptr_t here)
 	return true;
 }
 
-/* Who frees is asked of a thread's first frees, and then of a random few: enough to name who
- * releases a site's blocks, for under a nanosecond a free. Random, since programs free in patterns. */
+/* A thread's first frees take a call stack, and then a few do: enough to name who releases a site's blocks,
+ * for under a nanosecond a free. Which ones is random, since programs free in patterns. */
 enum { FREES_ALL = 32, FREES_OFTEN = 256, OFTEN = 32, SELDOM = 1024 };
 
 NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
@@ -83,7 +84,7 @@ int heft_exact_posix_memalign(void **out, size_t alignment, size_t size)
 	return rc;
 }
 
-/* All that a free may need. The frame of its caller is its own: it was jumped to. */
+/* All that a free may need. heft_exact_free jumps here, so this frame is the hook's. */
 static NOINLINE void free_slowly(void *p)
 {
 	struct heft_tls *tls = &heft_tls;
@@ -147,7 +148,7 @@ static inline bool announce(struct heft_tls *tls, void *old)
 {
 	struct heft_thread *t = old ? room(tls) : NULL;
 	if (old && heft_is_grown(old))
-		heft_grown_forget(old); /* what comes of it is remembered anew */
+		heft_grown_forget(old); /* the new block will be remembered */
 	if (t)
 		record_any_address(t, WIRE_REALLOC_BEGIN, WIRE_EXT_REALLOC_BEGIN, (uint64_t)old);
 	return t != NULL;
@@ -184,14 +185,14 @@ void *heft_exact_reallocarray(void *old, size_t n, size_t each)
 	return reallocate(old, size, HERE(), WIRE_VIA_REALLOCARRAY);
 }
 
-/* ---- what else must be known */
+/* ---- other functions that the inside must see */
 
 EXPORT int dlclose(void *handle)
 {
 	int rc = heft_next.dlclose ? heft_next.dlclose(handle) : -1;
 	struct heft_process *p = heft_process;
 	if (p && atomic_load(&p->phase) == HEFT_OPEN) {
-		/* Another library may land where this one was. */
+		/* Another library may be loaded where this one was. */
 		heft_forget_code();
 		atomic_fetch_add(&heft_generation, 1);
 		atomic_fetch_add(&p->session.header->flushes, 1);

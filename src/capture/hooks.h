@@ -1,6 +1,6 @@
-/* What the exported functions (entry.c) go on to: the hook of an exact recording
- * (hooks.c), or what a sampled process does when its countdown has run out or a
- * block may be a sample (sample_hooks.c). */
+/* Where the exported functions (entry.c) go: to the hook of an exact recording
+ * (hooks.c), or, in a sampled process, to the function for a countdown that has run
+ * out or a block that may be a sample (sample_hooks.c). */
 #ifndef HEFT_CAPTURE_HOOKS_H
 #define HEFT_CAPTURE_HOOKS_H
 

@@ -1,17 +1,22 @@
-/* The hot path of every hook: guard, room, stack, stamp, record. Inlined into
- * the interposed functions (hooks.c, cxx.c), which are built with frame
- * pointers.
+/* The hot path of the exact hooks, inlined into hooks.c, cxx.c and duplicate.c,
+ * which are built with frame pointers.
  *
- *   allocation   real call, then stack, stamp, record: the block exists before
- *                anyone reads about it
- *   free         stamp, record, then the real call: from the record on the
- *                address may be somebody else's
- *   realloc      announced before (the address may be reused at once), completed
- *                or cancelled after
+ *   allocation   guard, call stack, real call, stamp, record: the block exists
+ *                before anyone reads about it
+ *   free         guard, stamp, record, then the real call: after the record the
+ *                address may be somebody else's. A few frees take a call stack too
+ *   realloc      guard, call stack, a record that announces it (another thread may
+ *                get the address at once), real call, a record that completes or
+ *                cancels it
+ *
+ * The call stack comes before the real call because in large programs the look-up
+ * of a site is a cache miss, and the processor waits for it while the allocator
+ * works. In a thread's first call, and where a chunk is full, the stack is taken
+ * after the real call (heft_record_slowly).
  *
  * The guard is the hook's frame address. A hook that finds one set is nested
- * (the allocator calling itself, a signal handler) and passes through. If the
- * set one lies here or below on this stack, its hook was left by longjmp: void. */
+ * (the allocator calls itself, or a signal handler runs) and passes through. If the
+ * set one lies here or below on this stack, a longjmp has left its hook: it is void. */
 #ifndef HEFT_CAPTURE_HOTPATH_H
 #define HEFT_CAPTURE_HOTPATH_H
 
@@ -54,8 +59,8 @@ static inline struct heft_thread *room(struct heft_tls *tls)
 }
 
 /* A stamp that is not older than what the program did before: rdtscp waits for the loads before it.
- * Only reallocs need it: allocations and frees that are stamped too early are put in order by the recorder
- * (match.c). With one thread there is nobody to be out of order with. */
+ * Only reallocs need it: the recorder puts allocations and frees that are stamped too early in order
+ * (match.c). With one thread there is no other to be out of order with. */
 static inline uint64_t stamp_in_order(void)
 {
 	return LIKELY(!atomic_load_explicit(&heft_several, memory_order_relaxed))
@@ -66,7 +71,7 @@ static inline uint64_t stamp_in_order(void)
 static inline uint64_t usable_bytes(void *p)
 {
 	if (LIKELY(heft_next.is_glibc)) {
-		/* A chunk's size stands before the block; the low bits are flags, bit 1: mapped alone. */
+		/* The size of a chunk lies before the block; the low bits are flags, bit 1: mapped by itself. */
 		uint64_t chunk = ((const uint64_t *)p)[-1];
 		if (LIKELY(!(chunk & 2)))
 			return (chunk & ~7ull) - 8;
@@ -88,8 +93,8 @@ static inline void publish(struct heft_thread *t, struct wire_chunk *c, uint64_t
 	atomic_store_explicit(&c->pos, pos, memory_order_release);
 }
 
-/* An address as it stands in word 0, less one: bits that must be 0 (and a NULL's) come out above the
- * 44 that there are. */
+/* An address as word 0 has it, less one: bits that must be 0 (and those of NULL) come out above the 44
+ * that there are. */
 static inline uint64_t short_addr(uint64_t addr)
 {
 	addr -= 8;
@@ -123,7 +128,7 @@ static inline void record_block(struct heft_thread *t, int ext_kind, void *p, si
 	publish(t, c, pos + 16, tsc);
 }
 
-/* False: it does not fit the short form. Then nothing was written, and the stream is left open. */
+/* False: the record does not fit the short form. Then nothing was written, and the stream stays open. */
 static inline bool record_address(struct heft_thread *t, enum wire_type type, uint64_t addr)
 {
 	struct wire_chunk *c = t->chunk;
@@ -145,8 +150,7 @@ static inline void record_any_address(struct heft_thread *t, enum wire_type type
 		heft_emit_address_long(t, type, ext_kind, addr);
 }
 
-/* ---- calls. The stack is taken before the real call: the look-up of a site is a cache miss in large
- * programs, and goes on while the allocator works. */
+/* ---- calls */
 
 #define HEFT_NO_SITE UINT32_MAX
 
@@ -158,8 +162,8 @@ static inline uint32_t site_before(struct heft_tls *tls, uintptr_t here, unsigne
 	return HEFT_NO_SITE;
 }
 
-/* The chunk is full, the thread new, or (a signal handler forked inside the real call) another
- * process's: the stack is taken now. */
+/* The chunk is full, the thread is new, or a signal handler has forked inside the real call and this is
+ * another process: the stack is taken now. */
 HIDDEN void heft_record_slowly(struct heft_tls *tls, int ext_kind, void *p, size_t size,
 			       uintptr_t here, unsigned via);
 
@@ -182,7 +186,7 @@ static inline void *allocated(struct heft_tls *tls, void *p, size_t size, uintpt
 	return p;
 }
 
-/* A free whose call stack is taken too; `here` is the hook's frame. */
+/* Records a free with its call stack; `here` is the hook's frame. */
 HIDDEN void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here);
 
 static inline void freed(struct heft_tls *tls, void *p, uintptr_t here)

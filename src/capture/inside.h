@@ -308,7 +308,12 @@ HIDDEN uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via);
 HIDDEN void heft_forget_code(void); /* dlclose: rows are void */
 
 /* unwind.c */
-enum heft_step { HEFT_STEP_OK, HEFT_STEP_END, HEFT_STEP_LOST };
+enum heft_step {
+	HEFT_STEP_OK,
+	HEFT_STEP_END,	   /* it was the outermost frame */
+	HEFT_STEP_LOST,	   /* nobody knows its caller */
+	HEFT_STEP_FOREIGN, /* its caller is on another stack */
+};
 HIDDEN NOINLINE enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame *f,
 						 uint32_t row, int native, struct heft_frame *caller);
 HIDDEN uint32_t heft_row_fill(uint64_t pc, int exact);
@@ -317,6 +322,20 @@ HIDDEN int heft_frames_grow(struct heft_thread *t, uint32_t need);
 HIDDEN void heft_frames_reset(struct heft_thread *t, struct heft_frame *memory);
 HIDDEN int heft_on_own_stack(struct heft_thread *t, uintptr_t sp);
 extern HIDDEN _Atomic uint64_t heft_rows[];
+
+/* ---- new_site.c */
+
+/* What a frame is in the stack table. */
+static inline uint64_t heft_frame_key(const struct heft_frame *f)
+{
+	return f->pc | (uint64_t)(f->flags & ~HEFT_FRAME_UNSTABLE) << WIRE_FLAG_SHIFT;
+}
+/* Creates the nodes that are missing on the path to frames[depth - 1], then the site, whose hash is given.
+ * The outermost `known` frames have been part of a stack before. *lost is set if the table is full: then
+ * the answer must not be remembered, so that the next one is counted too. */
+HIDDEN NOINLINE uint32_t heft_new_site(const struct heft_frame *frames, const uint64_t *hashes,
+				       uint32_t depth, uint32_t known, unsigned via, uint64_t hash,
+				       int *lost);
 
 /* ---- nodes.c: the stack table */
 

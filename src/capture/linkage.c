@@ -1,10 +1,10 @@
-/* Reading the dynamic section of a loaded object, without the loader: no lock, no
- * memory. The loader has read the same tables before, so they are sound; that they
- * lie inside the object is checked all the same.
+/* Reads the dynamic section of a loaded object without the loader: no lock, no
+ * memory. The loader has read the same tables before, so they are sound; we check
+ * all the same that they lie inside the object.
  *
  * The loader adds the load address to most pointers of a dynamic section, in place,
- * unless that section is read-only (the vdso's). So a pointer is taken as it stands
- * if it leads into the object, and with the load address added otherwise. */
+ * unless that section is read-only (the vdso's). So a pointer that leads into the
+ * object is used as it is, and any other with the load address added. */
 #include "capture/linkage.h"
 
 #include <link.h>
@@ -50,7 +50,7 @@ int heft_linkage_of(const struct heft_object *o, struct heft_linkage *l)
 		return -1;
 	l->plain = relocations(o, rela, rela_bytes);
 	relative = relative < l->plain.count ? relative : l->plain.count;
-	l->plain.list += relative; /* they stand first */
+	l->plain.list += relative; /* they come first */
 	l->plain.count -= relative;
 	if (kind_of_calls == DT_RELA)
 		l->calls = relocations(o, calls, call_bytes);

@@ -1,11 +1,11 @@
-/* Telling the outside which object a pc belongs to, when a stack node with that
- * pc is created: symbols then never depend on /proc of a process that may be
- * gone. _dl_find_object takes no lock, so this is safe inside malloc, inside
- * dlopen, and in signal handlers.
+/* The module log: it says which object a pc belongs to. An object is logged when a
+ * stack node with a pc in it is created, so symbols never depend on /proc of a process
+ * that may be gone. _dl_find_object takes no lock, so this is safe inside malloc,
+ * inside dlopen, and in signal handlers.
  *
- * An entry holds for nodes from its `first_node` on: a library loaded later at
+ * An entry holds for nodes from its `first_node` on: a library that is loaded later at
  * the same address has a later entry. An object with gaps between its segments has
- * an entry for each segment that a pc was seen in: in the gaps there may be others. */
+ * an entry for each segment that a pc was seen in: other objects may lie in the gaps. */
 #include "capture/object.h"
 #include "capture/redirect.h"
 #include "capture/settings.h"
@@ -47,7 +47,7 @@ struct wire_module *heft_log_begin(struct wire_session *s, uint32_t bytes)
 			atomic_compare_exchange_strong(&h->log_used, &at, at + bytes);
 			return w;
 		}
-		/* Somebody else's: help it to say so. */
+		/* Another thread's entry is there: move the hint past it. */
 		uint32_t next = at + (there & ~7u);
 		if (next == at)
 			break; /* somebody wrote over our pages */
@@ -67,7 +67,7 @@ void heft_module_announce(uint64_t pc)
 {
 	struct heft_process *p = heft_process;
 	uint32_t generation = atomic_load_explicit(&heft_generation, memory_order_relaxed);
-	/* Within a generation nothing is unloaded: what was known there still is. */
+	/* Within a generation nothing is unloaded: what was known still holds. */
 	struct heft_module *m = find(p, pc, generation);
 	if (LIKELY(m && m->generation == generation))
 		return;
@@ -77,7 +77,7 @@ void heft_module_announce(uint64_t pc)
 	heft_redirect_late(&o);
 	uintptr_t start = o.start, end = o.end;
 
-	/* A path that is not absolute was given to dlopen so: it counts from the current directory. */
+	/* The program gave this path to dlopen: it starts at the current directory. */
 	static const char empty[1];
 	const char *path = o.map->l_name ? o.map->l_name : empty;
 	char cwd[1024];
@@ -94,7 +94,7 @@ void heft_module_announce(uint64_t pc)
 	size_t path_bytes = strnlen(path, 4096);
 	uint32_t id_bytes = 0;
 	const uint8_t *id = heft_object_build_id(&o, &id_bytes);
-	/* After a dlclose most objects are what they were: look closer before saying it again. */
+	/* After a dlclose most objects are what they were: compare before logging it again. */
 	uint64_t identity = heft_mix(o.map->l_addr, end);
 	for (size_t i = 0; i < path_bytes; i++)
 		identity = heft_mix(identity, (uint8_t)path[i]);
@@ -121,8 +121,8 @@ void heft_module_announce(uint64_t pc)
 			memcpy(w->data + cwd_bytes + path_bytes, id, id_bytes);
 		heft_log_end(w);
 	}
-	/* A place of its own: half of one object and half of another would cover what lies between, and
-	 * that would never be announced. */
+	/* Never over an older entry: a reader could see half of each, which together would cover what lies
+	 * between, and that would never be announced. */
 	if (atomic_load_explicit(&p->module_count, memory_order_relaxed) >= HEFT_MODULES)
 		return;
 	uint32_t slot = atomic_fetch_add(&p->module_count, 1);

@@ -1,20 +1,20 @@
 /* The stack table: an append-only log of nodes in the session file and a
  * private hash index of it.
  *
- * A node is (parent, pc); it is found by the 64-bit hash of its whole path. An
+ * A node is (parent, pc). The index finds it by the 64-bit hash of its whole path. An
  * index entry is one word: 40 bits of hash and 24 bits of node index, so it
  * appears at once or not at all, and no thread ever waits for another. Two
  * threads that create the same path at the same time make duplicates in the
- * log, which the outside merges.
+ * log; the outside merges them.
  *
- * The index starts small and grows by levels: a level that is 5/8 full is left
- * as it is and a bigger one begins; a hit in an older level is copied up, so
- * hot paths are found at the first probe. Exactness: two paths are confused
- * only if 40 hash bits and the slot region agree; with 50,000 nodes the chance
- * that any pair does is below 1e-6.
+ * The index starts small and grows by levels: a level that is 5/8 full stays as it
+ * is, and a larger one begins. A hit in an older level is copied to the newest, so
+ * hot paths are found at the first probe. Two paths are confused only if 40 hash bits
+ * and the region of the slot agree; with 50,000 nodes the chance that any pair does is
+ * below 1e-6.
  *
- * A full table degrades: the caller records the allocation under the deepest
- * ancestor that exists and counts it. */
+ * When the table is full, the caller records the allocation under the deepest ancestor
+ * that exists, and counts it. */
 #include "capture/inside.h"
 
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ enum { ID_BITS = 24, PROBES = 32, HUGE_PAGE = 2 << 20 };
 static const uint8_t level_bits[HEFT_INDEX_LEVELS] = {12, 15, 18, 20, 21};
 #define ID_MASK ((1ull << ID_BITS) - 1)
 
-/* Access is at random: with small pages every look-up misses the TLB too. */
+/* Look-ups go to random places: with small pages each would miss the TLB too. */
 static void *map_huge(size_t bytes)
 {
 	char *p = sys_mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
@@ -84,8 +84,8 @@ static uint32_t insert(enum heft_index_kind kind, uint64_t hash, uint32_t id)
 	unsigned level = atomic_load_explicit(newest, memory_order_relaxed);
 	for (; level < HEFT_INDEX_LEVELS; level++) {
 		struct heft_index_level *l = &p->index[kind][level];
-		uint32_t room = (1u << level_bits[level]) / 8 * 5;
-		if (atomic_load_explicit(&l->used, memory_order_relaxed) < room) {
+		uint32_t most = (1u << level_bits[level]) / 8 * 5;
+		if (atomic_load_explicit(&l->used, memory_order_relaxed) < most) {
 			_Atomic uint64_t *slots = level_slots(l, level);
 			if (!slots)
 				return id;
@@ -108,8 +108,8 @@ static uint32_t insert(enum heft_index_kind kind, uint64_t hash, uint32_t id)
 	return id;
 }
 
-/* A look-up is a cache miss in large programs. Several can be under way at once, if they are begun
- * before the first one is waited for. */
+/* In large programs a look-up is a cache miss. Several can be under way at once, if all are begun before
+ * the first is used. */
 static inline void begin_look_up(const struct heft_index_level *l, unsigned level, uint64_t hash)
 {
 	_Atomic uint64_t *slots = atomic_load_explicit(&l->slots, memory_order_acquire);
@@ -151,7 +151,7 @@ uint32_t heft_node_add(enum heft_index_kind kind, uint32_t parent, uint64_t pc_f
 	if (id >= WIRE_NODES)
 		return 0;
 	struct wire_node *n = &s->nodes[id];
-	/* The page after this one, before anybody needs it. */
+	/* Asks for the page after this one, before anybody needs it. */
 	if (id % HEFT_NODES_A_PAGE == 0 && id + 2 * HEFT_NODES_A_PAGE <= WIRE_NODES &&
 	    sys_populate(n + HEFT_NODES_A_PAGE, HEFT_NODES_A_PAGE * sizeof *n)) {
 		atomic_store(&s->header->node_count, WIRE_NODES); /* no memory: the table is full */

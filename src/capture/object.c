@@ -1,16 +1,15 @@
-/* What is known of a loaded object without asking the loader for its lock.
+/* What can be known of a loaded object without the loader's lock.
  *
- * _dl_find_object takes none. But what it calls an object's range is one segment
- * only where the kernel mapped a program whose segments have gaps between them;
- * build id and unwind tables are in others. And where the range is the whole
- * object, its gaps are closed pages. So the program headers are looked for, and
- * memory is read only inside the segments that they name.
+ * _dl_find_object takes none. But if the segments of a program have gaps between them,
+ * the range that it gives is only one segment; build id and unwind tables are in
+ * others. And if the range is the whole object, its gaps are closed pages. So we find
+ * the program headers, and read memory only inside the segments that they name.
  *
- * Where they are: the program's are the ones the kernel told (AT_PHDR). Those of
- * a library follow its ELF header, at the beginning of its range or where its
- * addresses begin. They are believed if they lie in a segment of their own and name
- * the dynamic section that the loader uses. Nothing is kept between calls: what was found of a library
- * may be another's after a dlclose that nobody saw. */
+ * The kernel gives us the program's headers (AT_PHDR). A library's follow its ELF
+ * header, which lies at the beginning of its range or where its addresses begin. We
+ * believe headers that lie in one of the segments they describe and that name the dynamic
+ * section which the loader uses. Nothing is kept between calls: after a dlclose that
+ * nobody saw, the same address may be another library's. */
 #include "capture/object.h"
 
 #include <dlfcn.h>
@@ -21,8 +20,8 @@
 
 enum { PAGE = 4096, BUILD_ID_MOST = 64 };
 
-/* Whether these are the headers of the object with this link map: they lie in its segments, and name its
- * dynamic section. (That alone is not enough: many objects have it at the same place.) */
+/* Whether these are the headers of the object with this link map: they lie in its segments and name its
+ * dynamic section. (The section alone is not enough: many objects have it at the same place.) */
 static int are_of(const struct heft_segments *s, const struct link_map *map)
 {
 	const Elf64_Phdr *dynamic = heft_segment_of_type(s, PT_DYNAMIC);
@@ -46,7 +45,7 @@ static int programs_own(const struct link_map *map, struct heft_segments *s)
 	return are_of(s, map);
 }
 
-/* The header is a piece of the object up to `end`; only its first page is sure to be readable. */
+/* The object goes on up to `end` after its header; only the first page is sure to be readable. */
 static int follow_header(uintptr_t header, uintptr_t end, const struct link_map *map,
 			 struct heft_segments *s)
 {

@@ -9,14 +9,14 @@ struct link_map;
 
 struct heft_object {
 	const struct link_map *map;
-	uintptr_t start, end;	       /* what the loader takes for one piece, with the address in it */
+	uintptr_t start, end;	       /* the piece that the loader has around the address */
 	uintptr_t eh_frame_hdr;	       /* 0: it has none */
 	struct heft_segments segments; /* bias is always known */
 };
 
 /* 0, or -1: the address belongs to no object (JIT code, say). */
 HIDDEN int heft_object_at(uintptr_t address, struct heft_object *o);
-/* Whether so many bytes from `at` on are readable memory of the object. */
+/* Whether the bytes from `at` on are readable memory of the object. */
 HIDDEN int heft_object_holds(const struct heft_object *o, uintptr_t at, uint64_t bytes);
 /* Its build id (at most 64 bytes), or NULL. */
 HIDDEN const uint8_t *heft_object_build_id(const struct heft_object *o, uint32_t *bytes);

@@ -1,12 +1,12 @@
-/* The row cache: pc -> unwind row, two places for each, one 64-bit word an
- * entry, so that threads read and write it without locks: a word is either whole
- * or not there. Shared by all threads; read-mostly. (With one place for each, cc1
- * had to work out 63,611 rows in a run; with two it is 5,139.)
+/* The row cache: from a pc to its unwind row. All threads share it and mostly read.
+ * An entry is one 64-bit word, so it is either whole or not there, and nobody needs a
+ * lock. A pc has two places. (With one place cc1 had to compute 63,611 rows in a run;
+ * with two it computes 5,139.)
  *
  *   entry = tag:34 | row:30      tag = pc >> 15 : 32, pc : 1, exact : 1
  *
- * The pair is bits 1 to 14 of pc, mixed with bits of the tag, so (tag, pair)
- * gives pc back: a hit is never a near miss. */
+ * The pair of places comes from bits 1 to 14 of pc, mixed with bits of the tag. So
+ * tag and pair together give the pc back, and a hit is always the right one. */
 #ifndef HEFT_CAPTURE_ROWS_H
 #define HEFT_CAPTURE_ROWS_H
 

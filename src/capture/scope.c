@@ -1,10 +1,10 @@
-/* With RTLD_DEEPBIND a library's symbols are looked up in the object that dlopen was
- * called for and its dependencies, breadth first, before anything else. That object
- * is the library itself or one that needs it. Which, nobody tells; so all are tried,
- * and only if they agree is the answer known.
+/* With RTLD_DEEPBIND the loader looks a library's symbols up in the object that
+ * dlopen was called for and in its dependencies, breadth first, before anything else.
+ * That object is the library itself or one that needs it. We cannot know which; so we
+ * try all of them, and the answer is known only if they agree.
  *
- * Dependencies are given by name (DT_NEEDED) and are found among the loaded objects
- * by file name or DT_SONAME. One that is not found makes the answer unknown. */
+ * Dependencies are named (DT_NEEDED). We find them among the loaded objects by file
+ * name or DT_SONAME. If one is not found, the answer is unknown. */
 #include "capture/scope.h"
 #include "capture/linkage.h"
 
@@ -78,7 +78,7 @@ int heft_scope_leads_to(const struct link_map *library, const char *name, const 
 		while (member < count && scope[member] != library)
 			member++;
 		if (count && member == count)
-			continue; /* does not need it */
+			continue; /* this one does not need the library */
 		while (i < count && (heft_object_at((uintptr_t)scope[i]->l_ld, &o) || o.map != scope[i] ||
 				     !heft_defined_at(&o, name)))
 			i++;

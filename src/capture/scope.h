@@ -4,9 +4,10 @@
 
 #include "capture/object.h"
 
-/* Whether `owner` comes first of all that define the name, whoever the library was loaded for. `first`:
- * of the list of objects; `last_at_start`: up to there nothing was loaded with RTLD_DEEPBIND. Only in
- * a thread that is inside dlopen, so that the list stays as it is. 0 also if it cannot be told. */
+/* Whether `owner` is the first object that defines the name, whichever object the library was loaded for.
+ * `first` begins the list of objects; up to `last_at_start` nothing was loaded with RTLD_DEEPBIND. Call
+ * this only in a thread that is inside dlopen, so that the list does not change. 0 also if the answer is
+ * not known. */
 HIDDEN int heft_scope_leads_to(const struct link_map *library, const char *name,
 			       const struct link_map *owner, const struct link_map *first,
 			       const struct link_map *last_at_start);

@@ -1,7 +1,7 @@
-/* Which memory of a loaded object may be read: its segments, as its program
- * headers say. Between segments there may be gaps (linked with a large
- * max-page-size, or a page that belongs to no segment), and in a gap anything:
- * nothing, a closed page, another mapping. */
+/* Which memory of a loaded object may be read: the segments that its program headers
+ * name. There may be gaps between segments (a program linked with a large
+ * max-page-size, or a page that belongs to no segment). A gap may hold nothing, a
+ * closed page or another mapping. */
 #ifndef HEFT_CAPTURE_SEGMENTS_H
 #define HEFT_CAPTURE_SEGMENTS_H
 
@@ -15,7 +15,7 @@ struct heft_segments {
 	uintptr_t bias; /* run-time address - ELF address */
 };
 
-/* The end of the readable segment that holds `at`; 0: none does. */
+/* The end of the readable segment that holds `at`; 0: no segment does. */
 static inline uintptr_t heft_segment_end(const struct heft_segments *s, uintptr_t at)
 {
 	for (unsigned i = 0; i < s->count; i++) {

@@ -66,49 +66,6 @@ static inline uint64_t seed(uint32_t generation)
 	return heft_mix(0x68656674ull, generation);
 }
 
-static inline uint64_t frame_key(const struct heft_frame *f)
-{
-	return f->pc | (uint64_t)(f->flags & ~HEFT_FRAME_UNSTABLE) << WIRE_FLAG_SHIFT;
-}
-
-/* Creates the nodes that are missing on the path to frames[depth - 1], then the site. The outermost
- * `known` frames have theirs. What comes after a missing one is missing too: looking for what is not
- * there is what costs (a cache miss for each size the index has had). */
-static NOINLINE uint32_t make_site(const struct heft_frame *frames, const uint64_t *hashes,
-				   uint32_t depth, uint32_t known, unsigned via, uint64_t hash,
-				   int *lost)
-{
-	uint32_t have = known, parent = 0, next;
-	while (have > 0 && !(parent = heft_index_find(HEFT_NODES, hashes[have - 1])))
-		have--;
-	for (; have < depth && (next = heft_index_find(HEFT_NODES, hashes[have])); have++)
-		parent = next;
-	for (uint32_t i = have; i < depth; i++)
-		heft_index_prefetch(HEFT_NODES, hashes[i]);
-	int full = 0;
-	for (; have < depth && !full; have++) {
-		heft_module_announce(frames[have].flags & WIRE_NODE_EXACT ? frames[have].pc
-									   : frames[have].pc - 1);
-		uint32_t id = heft_node_add(HEFT_NODES, parent, frame_key(&frames[have]), hashes[have]);
-		if (id)
-			parent = id;
-		else
-			full = 1;
-	}
-	uint64_t leaf = via | (uint64_t)WIRE_NODE_VIA << WIRE_FLAG_SHIFT;
-	if (!full) {
-		uint32_t id = heft_node_add(HEFT_SITES, parent, leaf, hash);
-		if (id)
-			return id;
-	}
-	/* The table is full: the site becomes the deepest ancestor there is, and it is counted. The
-	 * outside knows a node without VIA used as a site for what it is. */
-	struct wire_header *h = heft_process->session.header;
-	atomic_fetch_add_explicit(&h->lost_stacks, 1, memory_order_relaxed);
-	*lost = 1; /* not to be remembered: the next one is counted too */
-	return parent;
-}
-
 static inline uint32_t find_site(const struct heft_frame *frames, const uint64_t *hashes,
 				 uint32_t depth, uint32_t known, unsigned via, uint32_t generation,
 				 int *lost)
@@ -117,7 +74,7 @@ static inline uint32_t find_site(const struct heft_frame *frames, const uint64_t
 	uint64_t hash = heft_mix(top, via + 1);
 	uint32_t site = heft_index_find(HEFT_SITES, hash);
 	if (UNLIKELY(!site))
-		site = make_site(frames, hashes, depth, known, via, hash, lost);
+		site = heft_new_site(frames, hashes, depth, known, via, hash, lost);
 	return site;
 }
 
@@ -142,20 +99,19 @@ static NOINLINE uint32_t site_of_kept(struct heft_thread *t, unsigned via)
 	return site_of_frames(t, via, depth_of(&t->kept));
 }
 
-/* A stack that is not the thread's own: no shortcuts, nothing kept. */
-static NOINLINE uint32_t foreign_site(struct heft_thread *t, struct heft_entry e, unsigned via)
+/* Unwinds a stack that is not the thread's own into the scratch, innermost frame first. Returns how many
+ * frames it has. */
+static uint32_t collect_foreign(struct heft_thread *t, struct heft_entry e)
 {
 	uint32_t count = 0;
 	struct heft_frame f = {.pc = e.pc, .sp = e.sp, .rbp = e.rbp};
-	for (;;) {
-		if (count + 1 >= t->capacity && heft_frames_grow(t, count + 2))
-			break;
+	while (count + 1 < t->capacity || !heft_frames_grow(t, count + 2)) {
 		t->scratch[count++] = f;
 		struct heft_frame caller = {0};
 		enum heft_step s = heft_step_special(
 			t, &f, heft_row(f.pc, (f.flags & WIRE_NODE_EXACT) != 0), 0, &caller);
 		if (s == HEFT_STEP_END)
-			goto whole;
+			return count;
 		/* One stack goes up only; a signal frame may lead to another one. */
 		if (s == HEFT_STEP_LOST || count >= HEFT_FRAMES_MAX ||
 		    (caller.sp <= f.sp && !(caller.flags & WIRE_NODE_EXACT)))
@@ -164,16 +120,22 @@ static NOINLINE uint32_t foreign_site(struct heft_thread *t, struct heft_entry e
 	}
 	if (count)
 		t->scratch[count - 1].flags |= WIRE_NODE_TRUNCATED;
-whole:
-	/* Turned round into place; their hashes go beside them. */
+	return count;
+}
+
+/* The site of such a stack: no shortcuts, and nothing is kept. */
+static NOINLINE uint32_t foreign_site(struct heft_thread *t, struct heft_entry e, unsigned via)
+{
+	uint32_t count = collect_foreign(t, e);
+	/* Turns the frames round in place, then puts the hashes of their paths beside them. */
 	for (uint32_t a = 0, b = count; a + 1 < b; a++) {
-		f = t->scratch[a];
+		struct heft_frame f = t->scratch[a];
 		t->scratch[a] = t->scratch[--b];
 		t->scratch[b] = f;
 	}
 	uint64_t h = seed(t->generation), *hashes = t->scratch_hashes;
 	for (uint32_t i = 0; i < count; i++)
-		hashes[i] = h = heft_mix(h, frame_key(&t->scratch[i]));
+		hashes[i] = h = heft_mix(h, heft_frame_key(&t->scratch[i]));
 	heft_stack_check(t->scratch, count, e);
 	int lost;
 	return find_site(t->scratch, hashes, count, 0, via, t->generation, &lost);
@@ -218,19 +180,7 @@ verify(const struct heft_frame *v)
 #undef DIFFERS
 }
 
-/* The scratch is full: all arrays move. Returns where to go on, or NULL. */
-static NOINLINE struct heft_frame *more_scratch(struct heft_thread *t, struct heft_frame *f,
-						struct heft_frame **frames,
-						const struct heft_frame **join, struct heft_frame **full)
-{
-	ptrdiff_t used = f - t->scratch, at = *join - *frames;
-	if (heft_frames_grow(t, t->capacity + 1))
-		return NULL;
-	*frames = t->kept.frames;
-	*join = t->kept.frames + at;
-	*full = t->scratch + t->capacity - 1;
-	return t->scratch + used;
-}
+/* ---- tips */
 
 static inline uint64_t tip_key(uint64_t pc, unsigned via)
 {
@@ -302,6 +252,215 @@ static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t
 	tip->key = key;
 }
 
+/* ---- the walk: collect frames until they join the kept ones, then commit them */
+
+/* A stack while it is unwound, innermost frame first. New frames are collected in the scratch. */
+struct walk {
+	struct heft_frame *next, *last; /* where the next new frame goes; the last place of the scratch */
+	const struct heft_frame *kept;	/* the innermost kept frame that is not inside of the one at hand */
+	uint64_t pc, sp, rbp;		/* of the frame at hand */
+	uint64_t meta;			/* its rbp_slot and flags, as in struct heft_frame */
+};
+enum walk_end {
+	WALK_JOINED,	/* the frame at hand is a kept one, and all outside of it are unchanged */
+	WALK_OUTERMOST, /* all frames are new; the last may be marked as truncated */
+	WALK_FOREIGN,	/* it leads to a stack that is not the thread's own */
+	WALK_NO_MEMORY,
+};
+
+/* The scratch is full: all arrays move. next is NULL if there is no memory. */
+static NOINLINE struct walk more_scratch(struct heft_thread *t, struct walk w)
+{
+	ptrdiff_t used = w.next - t->scratch, at = w.kept - t->kept.frames;
+	if (heft_frames_grow(t, t->capacity + 1)) {
+		w.next = NULL;
+		return w;
+	}
+	w.kept = t->kept.frames + at;
+	w.next = t->scratch + used;
+	w.last = t->scratch + t->capacity - 1;
+	return w;
+}
+
+/* The kept frames from w.kept out to before `changed` are as they were, except that nobody has verified
+ * their rbp: each takes it as it is now, from where it is now. They become new frames. The outermost of
+ * them is then the frame at hand. */
+static inline __attribute__((always_inline)) struct walk
+take_kept(struct heft_thread *t, struct walk w, const struct heft_frame *changed)
+{
+	ptrdiff_t end = changed - t->kept.frames, first = w.kept - t->kept.frames;
+	for (ptrdiff_t i = first; i > end; i--) {
+		if (UNLIKELY(w.next >= w.last)) {
+			w = more_scratch(t, w);
+			if (!w.next)
+				return w;
+		}
+		const struct heft_frame *v = &t->kept.frames[i];
+		*w.next = *v;
+		if (i == first)
+			w.next->rbp_slot = (uint32_t)w.meta;
+		else if (v->rbp_slot)
+			w.rbp = *(const volatile uint64_t *)(v->sp - v->rbp_slot);
+		w.next++->rbp = w.rbp;
+	}
+	w.pc = w.next[-1].pc;
+	w.sp = w.next[-1].sp;
+	w.meta = (uint64_t)w.next[-1].flags << 32;
+	w.kept = t->kept.frames + end;
+	return w;
+}
+
+/* One frame out, where the row is none of the two that most frames have. */
+static inline __attribute__((always_inline)) enum heft_step step_special(struct heft_thread *t,
+									 struct walk *w, cfi_row row)
+{
+	struct heft_frame caller = {0}, *inner = w->next - 1;
+	if (cfi_row_kind(row) == CFI_ROW_END)
+		return HEFT_STEP_END;
+	inner->uses_rbp = cfi_row_kind(row) != CFI_ROW_SIGNAL;
+	enum heft_step s = heft_step_special(t, inner, row, 1, &caller);
+	if (s != HEFT_STEP_OK)
+		return s;
+	/* From a handler on this stack to another one, or beyond the end. */
+	if (caller.sp <= w->sp || caller.sp > t->stack_top)
+		return HEFT_STEP_FOREIGN;
+	w->pc = caller.pc;
+	w->sp = caller.sp;
+	w->rbp = caller.rbp;
+	w->meta = caller.meta;
+	return HEFT_STEP_OK;
+}
+
+/* From the frame at hand, the last in the scratch, to its caller. */
+static inline __attribute__((always_inline)) enum heft_step step_out(struct heft_thread *t, struct walk *w)
+{
+	cfi_row row = heft_row(w->pc, (w->meta >> 32 & WIRE_NODE_EXACT) != 0);
+	unsigned kind = cfi_row_kind(row);
+	uint32_t slot = cfi_row_rbp(row);
+	if (LIKELY(kind == CFI_ROW_RSP)) {
+		/* offset >= 8 and slot <= offset: cfi_row_at sees to it */
+		w->sp += cfi_row_offset(row);
+		if (UNLIKELY(w->sp > t->stack_top))
+			return HEFT_STEP_LOST;
+	} else if (kind == CFI_ROW_RBP) {
+		uint64_t cfa = w->rbp + cfi_row_offset(row);
+		w->next[-1].uses_rbp = 1;
+		if (UNLIKELY(cfa <= w->sp || cfa > t->stack_top || cfa & 7 || cfa - slot < w->sp))
+			return HEFT_STEP_LOST;
+		w->sp = cfa;
+	} else
+		return step_special(t, w, row);
+	w->pc = *(const volatile uint64_t *)(w->sp - 8);
+	if (slot)
+		w->rbp = *(const volatile uint64_t *)(w->sp - slot);
+	w->meta = slot;
+	return LIKELY(w->pc) ? HEFT_STEP_OK : HEFT_STEP_END;
+}
+
+/* Unwinds from the frame at hand outwards and puts what is new into the scratch. */
+static inline __attribute__((always_inline)) enum walk_end collect(struct heft_thread *t, struct walk *w)
+{
+	enum heft_step step;
+	do {
+		/* Do the kept frames go on from here? The sentinel's sp is above every other. */
+		while (w->kept->sp < w->sp)
+			w->kept--;
+		if (is_frame(w->kept, w->pc, w->sp, w->rbp, (uint32_t)w->meta, (uint16_t)(w->meta >> 32))) {
+			const struct heft_frame *changed = verify(w->kept - 1);
+			if (LIKELY(changed < t->kept.frames))
+				return WALK_JOINED;
+			*w = take_kept(t, *w, changed);
+			if (UNLIKELY(!w->next))
+				return WALK_NO_MEMORY;
+		} else {
+			if (UNLIKELY(w->next >= w->last)) {
+				*w = more_scratch(t, *w);
+				if (!w->next)
+					return WALK_NO_MEMORY;
+			}
+			w->next->pc = w->pc;
+			w->next->sp = w->sp;
+			w->next->rbp = w->rbp;
+			w->next++->meta = w->meta;
+		}
+		step = step_out(t, w);
+	} while (LIKELY(step == HEFT_STEP_OK));
+	if (step == HEFT_STEP_FOREIGN)
+		return WALK_FOREIGN;
+	if (step == HEFT_STEP_LOST)
+		w->next[-1].flags |= WIRE_NODE_TRUNCATED;
+	return WALK_OUTERMOST;
+}
+
+/* Finds a place for `fresh` frames on top of the outermost `base` kept ones. Returns how many frames there
+ * are then: in a stack deeper than any limit the innermost are cut. */
+static inline __attribute__((always_inline)) uint32_t prepare_kept(struct heft_thread *t, uint32_t base,
+								   uint32_t fresh)
+{
+	uint32_t depth = base + fresh;
+	if (UNLIKELY(depth > t->capacity - 1) &&
+	    (depth > HEFT_FRAMES_MAX || heft_frames_grow(t, depth + 1)))
+		depth = t->capacity - 1;
+	if (fresh > 2 * base && depth_of(&t->kept) > FEW_FRAMES) {
+		/* It has little in common with the capture before: keep that as well. */
+		struct heft_kept k = t->kept;
+		t->kept = t->other;
+		t->other = k;
+		__builtin_memcpy(t->kept.frames, t->other.frames, base * sizeof *t->kept.frames);
+		__builtin_memcpy(t->kept.hashes, t->other.hashes, base * sizeof *t->kept.hashes);
+	}
+	return depth;
+}
+
+/* Turns the new frames, which end before f in the scratch, round onto the kept ones, with the hashes of
+ * their paths and what must be verified of them. Returns the flags of all new frames and of the one they
+ * stand on. */
+static inline __attribute__((always_inline)) unsigned
+turn_round(struct heft_thread *t, const struct heft_frame *f, uint32_t base, uint32_t depth)
+{
+	struct heft_frame *frames = t->kept.frames;
+	uint64_t *hashes = t->kept.hashes, h = base ? hashes[base - 1] : seed(t->generation);
+	unsigned state = base ? frames[base - 1].state : 0, flags = base ? frames[base - 1].flags : 0;
+	if (base && frames[base - 1].rbp_slot)
+		state &= HEFT_BEYOND; /* its rbp was loaded there: ours does not matter to it */
+	for (uint32_t i = base; i < depth; i++) {
+		struct heft_frame *v = &frames[i];
+		uint64_t m = (--f)->meta;
+		*v = *f;
+		if (LIKELY(!(m >> 32 | state)))
+			h = heft_mix(h, f->pc);
+		else {
+			h = heft_mix(h, heft_frame_key(f));
+			flags |= f->flags;
+			state |= f->uses_rbp; /* HEFT_RBP_MATTERS */
+			if ((state & HEFT_RBP_MATTERS && f->rbp_slot) || f->flags & HEFT_FRAME_UNSTABLE)
+				state |= HEFT_BEYOND;
+			v->state = (uint8_t)state;
+			if (f->rbp_slot)
+				state &= HEFT_BEYOND;
+		}
+		hashes[i] = h;
+	}
+	t->kept.top = frames + depth - 1;
+	return flags;
+}
+
+/* The outermost `base` kept frames stand, `fresh` new ones are in the scratch: they become the kept
+ * capture. Returns its site. tip: where to remember how they stand upon the others. */
+static inline __attribute__((always_inline)) uint32_t commit(struct heft_thread *t, struct heft_entry e,
+							     uint32_t base, uint32_t fresh, unsigned via,
+							     uint64_t tip)
+{
+	uint32_t depth = prepare_kept(t, base, fresh);
+	unsigned flags = turn_round(t, t->scratch + fresh, base, depth);
+	heft_stack_check(t->kept.frames, depth, e);
+	uint32_t site = site_of_frames(t, via, base);
+	if (LIKELY(!flags && base && fresh <= HEFT_TIP_CHECKS && depth == base + fresh &&
+		   t->kept.via == via))
+		keep_tip(t, e, base, &t->tips[tip]);
+	return site;
+}
+
 /* The general way: whatever is not known is unwound. */
 static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, unsigned via,
 				      uint64_t tip)
@@ -317,147 +476,17 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 		return foreign_site(t, e, via);
 	if (UNLIKELY(!t->capacity) && heft_frames_grow(t, 1))
 		return 0;
-
-	const uintptr_t top = t->stack_top;
-	struct heft_frame *frames = t->kept.frames, *f = t->scratch, *full = f + t->capacity - 1;
-	/* The sentinel's sp is above every other. */
-	const struct heft_frame *join = t->kept.top;
-	uint64_t pc = e.pc, sp = e.sp, rbp = e.rbp;
-	uint64_t meta = 0; /* of the frame at hand: rbp_slot and flags */
-
-	for (;;) {
-		/* Do the kept frames go on from here? */
-		while (join->sp < sp)
-			join--;
-		if (is_frame(join, pc, sp, rbp, (uint32_t)meta, (uint16_t)(meta >> 32))) {
-			const struct heft_frame *changed = verify(join - 1);
-			if (LIKELY(changed < frames)) /* all the way out: [0, join] stands */
-				break;
-			/* Those between are as they were, except that their rbp may not have been verified:
-			 * take it as it is now, from where it is now. */
-			ptrdiff_t k = changed - frames;
-			for (ptrdiff_t i = join - frames; i > k; i--) {
-				if (UNLIKELY(f >= full) && !(f = more_scratch(t, f, &frames, &join, &full)))
-					goto none;
-				const struct heft_frame *v = &frames[i];
-				if (v != join && v->rbp_slot)
-					rbp = *(const volatile uint64_t *)(v->sp - v->rbp_slot);
-				*f = *v;
-				if (v == join)
-					f->rbp_slot = (uint32_t)meta;
-				f++->rbp = rbp;
-			}
-			pc = f[-1].pc;
-			sp = f[-1].sp;
-			meta = (uint64_t)f[-1].flags << 32;
-			join = frames + k;
-		} else {
-			if (UNLIKELY(f >= full) && !(f = more_scratch(t, f, &frames, &join, &full)))
-				goto none;
-			f->pc = pc;
-			f->sp = sp;
-			f->rbp = rbp;
-			f++->meta = meta;
-		}
-		/* One frame out. */
-		cfi_row row = heft_row(pc, (meta >> 32 & WIRE_NODE_EXACT) != 0);
-		unsigned kind = cfi_row_kind(row);
-		uint32_t slot = cfi_row_rbp(row);
-		if (LIKELY(kind == CFI_ROW_RSP)) {
-			/* offset >= 8 and slot <= offset: cfi_row_at sees to it */
-			sp += cfi_row_offset(row);
-			if (UNLIKELY(sp > top))
-				goto lost;
-		} else if (kind == CFI_ROW_RBP) {
-			uint64_t cfa = rbp + cfi_row_offset(row);
-			f[-1].uses_rbp = 1;
-			if (UNLIKELY(cfa <= sp || cfa > top || cfa & 7 || cfa - slot < sp))
-				goto lost;
-			sp = cfa;
-		} else {
-			struct heft_frame caller = {0};
-			if (kind == CFI_ROW_END)
-				goto outermost;
-			f[-1].uses_rbp = kind != CFI_ROW_SIGNAL;
-			enum heft_step s = heft_step_special(t, f - 1, row, 1, &caller);
-			if (s == HEFT_STEP_END)
-				goto outermost;
-			if (s == HEFT_STEP_LOST)
-				goto lost;
-			/* From a handler on this stack to another one, or beyond the end. */
-			if (caller.sp <= sp || caller.sp > top)
-				return foreign_site(t, e, via);
-			pc = caller.pc;
-			sp = caller.sp;
-			rbp = caller.rbp;
-			meta = caller.meta;
-			continue;
-		}
-		pc = *(const volatile uint64_t *)(sp - 8);
-		if (slot)
-			rbp = *(const volatile uint64_t *)(sp - slot);
-		meta = slot;
-		if (UNLIKELY(!pc))
-			goto outermost;
-		continue;
-	lost:
-		f[-1].flags |= WIRE_NODE_TRUNCATED;
-	outermost:
-		join = frames - 1;
-		break;
+	struct walk w = {.next = t->scratch, .last = t->scratch + t->capacity - 1, .kept = t->kept.top,
+			 .pc = e.pc, .sp = e.sp, .rbp = e.rbp};
+	enum walk_end end = collect(t, &w);
+	if (UNLIKELY(end == WALK_FOREIGN))
+		return foreign_site(t, e, via);
+	if (UNLIKELY(end == WALK_NO_MEMORY)) {
+		t->kept.top = t->kept.frames - 1;
+		return site_of_kept(t, via);
 	}
-
-	uint32_t base = (uint32_t)(join + 1 - frames);
-	/* Put the new frames on top of what stands, outermost first, and hash their paths. */
-	uint32_t fresh = (uint32_t)(f - t->scratch), depth = base + fresh;
-	if (UNLIKELY(depth > t->capacity - 1)) {
-		if (depth > HEFT_FRAMES_MAX || heft_frames_grow(t, depth + 1))
-			depth = t->capacity - 1; /* deeper than any stack limit: the innermost are cut */
-		f = t->scratch + fresh;
-	}
-	if (fresh > 2 * base && depth_of(&t->kept) > FEW_FRAMES) {
-		/* Little in common with the one before: keep that as well. */
-		struct heft_kept k = t->kept;
-		t->kept = t->other;
-		t->other = k;
-		__builtin_memcpy(t->kept.frames, t->other.frames, base * sizeof *frames);
-		__builtin_memcpy(t->kept.hashes, t->other.hashes, base * sizeof *t->kept.hashes);
-	}
-	frames = t->kept.frames;
-	uint64_t *hashes = t->kept.hashes;
-	uint64_t h = base ? hashes[base - 1] : seed(generation);
-	unsigned state = base ? frames[base - 1].state : 0;
-	if (base && frames[base - 1].rbp_slot)
-		state &= HEFT_BEYOND; /* its rbp was loaded there: ours does not matter to it */
-	unsigned flags = base ? frames[base - 1].flags : 0;
-	for (uint32_t i = base; i < depth; i++) {
-		struct heft_frame *v = &frames[i];
-		uint64_t m = (--f)->meta;
-		*v = *f;
-		if (LIKELY(!(m >> 32 | state)))
-			h = heft_mix(h, f->pc);
-		else {
-			h = heft_mix(h, frame_key(f));
-			flags |= f->flags;
-			state |= f->uses_rbp; /* HEFT_RBP_MATTERS */
-			if ((state & HEFT_RBP_MATTERS && f->rbp_slot) || f->flags & HEFT_FRAME_UNSTABLE)
-				state |= HEFT_BEYOND;
-			v->state = (uint8_t)state;
-			if (f->rbp_slot)
-				state &= HEFT_BEYOND;
-		}
-		hashes[i] = h;
-	}
-	t->kept.top = frames + depth - 1;
-	heft_stack_check(frames, depth, e);
-	uint32_t site = site_of_frames(t, via, base);
-	if (LIKELY(!flags && base && fresh <= HEFT_TIP_CHECKS && depth == base + fresh &&
-		   t->kept.via == via))
-		keep_tip(t, e, base, &t->tips[tip]);
-	return site;
-none:
-	t->kept.top = t->kept.frames - 1; /* no memory for so deep a stack */
-	return site_of_kept(t, via);
+	uint32_t base = end == WALK_JOINED ? (uint32_t)(w.kept + 1 - t->kept.frames) : 0;
+	return commit(t, e, base, (uint32_t)(w.next - t->scratch), via, tip);
 }
 
 enum tip_answer { TIP_STANDS, TIP_DIFFERS, TIP_OTHER };

@@ -295,6 +295,30 @@ def test_shared_memory_runs_out(churn, expected, tmp_path, session_disk):
     check_sums(report(path))
 
 
+@pytest.mark.parametrize("options", [[], ["--sample=64k"]])
+def test_child_without_shared_memory(compiled, tmp_path, session_disk, options):
+    """A forked child finds the file system of the session full. It goes on unprofiled; the pages of a
+    file without memory would be a SIGBUS for it."""
+    program, ready, go = compiled("forks_late.c"), tmp_path / "ready", tmp_path / "go"
+    heft = start([HEFT, "run", "-q", *options, "-o", tmp_path / "r.heft", "--", program, ready, go],
+                 env={"HEFT_DIR": str(session_disk)}, stdout=subprocess.PIPE)
+    try:
+        wait_until(ready.exists, what="start of the program")
+        with open(session_disk / "filler", "wb", buffering=0) as filler:
+            for size in 1 << 20, 1 << 12, 1:
+                try:
+                    while filler.write(bytes(size)) == size:
+                        pass
+                except OSError:
+                    pass
+            go.touch()
+            out, err = heft.communicate(timeout=TIME_LIMIT)
+    finally:
+        end_group(heft)
+    assert out == b"child 7\n", err
+    assert heft.returncode in (5, 21), err
+
+
 @pytest.mark.parametrize("limit", ["ulimit -f 8", "ulimit -v 60000", "ulimit -n 4",
                                    "ulimit -l 0"])
 def test_limits_of_the_program_are_its_own_matter(compiled, record, limit):

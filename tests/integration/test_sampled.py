@@ -77,6 +77,20 @@ def test_sites(compiled, tmp_path):
     assert (large["live_bytes"], large["live_blocks"], large["live_bytes_error95"]) == (6000000, 20, 0)
 
 
+@pytest.mark.parametrize("function", ["malloc", "calloc", "realloc", "reallocarray", "posix_memalign",
+                                      "aligned_alloc", "memalign", "valloc"])
+def test_first_call_of_the_process(compiled, record, tmp_path, function):
+    """No constructor has run yet. Its block is 97 times the rate, so it is always a sample."""
+    program = compiled("first_call.c")
+    report, _, _ = sampled(tmp_path, [program, function], "1k")
+    site, = named(report, "in_preinit")
+    assert (site["allocated_bytes"], site["allocations"], site["live_blocks"]) == (100000, 1, 1)
+    exact = record([program, function])[1]
+    site, = named(exact, "in_preinit")
+    assert (site["allocated_bytes"], site["allocations"], site["live_blocks"]) == (100000, 1, 1)
+    assert (site["via"], site["stack"][0]["function"]) == (function, "in_preinit")
+
+
 def test_blocks_far_above_the_rate_are_exact(compiled, tmp_path):
     report, truth, _ = sampled(tmp_path, [compiled("sampled_heap.c"), "forked", 100], "1k")
     large = named(report, "keep_large")
