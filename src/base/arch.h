@@ -1,8 +1,8 @@
 /* The few instructions that differ between processors.
  *
- * Plain rdtsc may execute before the loads of what was done before it (inversions
- * between threads were measured), rdtscp waits for them. Later stores cannot
- * become visible before either has executed. */
+ * Plain rdtsc may execute before loads that come before it in the program (so stamps of
+ * two threads may be the wrong way round; that was measured). rdtscp waits for those
+ * loads. Later stores become visible only after either has executed. */
 #ifndef HEFT_BASE_ARCH_H
 #define HEFT_BASE_ARCH_H
 

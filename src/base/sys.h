@@ -1,6 +1,6 @@
 /* System calls without libc: no errno, no cancellation point, no allocation.
- * Results are the kernel's: negative errno on failure. Only what the inside
- * needs. */
+ * Results are the kernel's: a negative errno on failure. Only the calls that the
+ * inside needs are here. */
 #ifndef HEFT_BASE_SYS_H
 #define HEFT_BASE_SYS_H
 
@@ -56,13 +56,13 @@ static inline int sys_unlink(const char *path)
 {
 	return (int)sys_call4(SYS_unlink, (long)path, 0, 0, 0);
 }
-/* NULL on failure; MAP_FAILED never leaves here. */
+/* NULL on failure, never MAP_FAILED. */
 static inline void *sys_mmap(void *at, size_t n, int prot, int flags, int fd)
 {
 	long r = sys_call6(SYS_mmap, (long)at, (long)n, prot, flags, fd, 0);
 	return (unsigned long)r > -4096ul ? NULL : (void *)r;
 }
-/* Moves a mapping to where another of the same size is, which goes. 0, or a negative errno. */
+/* Moves a mapping over another one of the same size, which is unmapped. 0, or a negative errno. */
 static inline int sys_mremap_to(void *p, size_t n, void *to)
 {
 	long r = sys_call6(SYS_mremap, (long)p, (long)n, (long)n, 3 /* MAYMOVE | FIXED */, (long)to, 0);
@@ -80,8 +80,8 @@ static inline int sys_madvise(void *p, size_t n, int advice)
 {
 	return (int)sys_call4(SYS_madvise, (long)p, (long)n, advice, 0);
 }
-/* Makes pages of a shared mapping present: 0, or an error where touching them would be a signal.
- * Kernels before 5.14 do not know it: then nothing is known. */
+/* Makes pages of a shared mapping present: 0, or an error if touching them would raise a signal.
+ * Kernels before 5.14 lack this call: then 0 says nothing. */
 static inline int sys_populate(void *p, size_t n)
 {
 	uintptr_t from = (uintptr_t)p & ~4095ul, to = ((uintptr_t)p + n + 4095) & ~4095ul;

@@ -1,10 +1,11 @@
-/* What the program itself may ask (include/heft.h): is it sampled, and its profile.
+/* What the program itself may ask (include/heft.h): whether it is sampled, and for
+ * its profile.
  *
- * The profile is made outside. The thread leaves word in the session file and waits
- * there for the bytes, piece by piece (wire/session.h, struct wire_call). It opens
- * nothing and allocates nothing, so it works after chroot, setuid and with no file
- * descriptor to spare. It waits as long as somebody outside is alive: the recorder
- * moves `progress` several times a second. */
+ * The outside makes the profile. The thread puts its request into the session file and
+ * waits there for the bytes, piece by piece (wire/session.h, struct wire_call). It
+ * opens nothing and allocates nothing, so it works after chroot, after setuid and with
+ * no file descriptor to spare. It waits as long as somebody outside is alive: the
+ * recorder raises `progress` several times a second. */
 #include "capture/inside.h"
 #include "capture/sample.h"
 
@@ -19,8 +20,8 @@ enum {
 	WAIT_MS = 50,		/* between looks at the outside's progress */
 	PATIENCE_MS = 2000,	/* without any progress: nobody is there */
 	LIMIT_MS = 60000,	/* with progress, but no piece */
-	TURN_MS = 10000,	/* for another thread's profile to be done */
-	WRITE_MS = 10000,	/* for a descriptor that does not block to take more */
+	TURN_MS = 10000,	/* until another thread has its profile */
+	WRITE_MS = 10000,	/* until a descriptor that does not block takes more */
 };
 
 static struct wire_header *sampled_header(void)
@@ -43,7 +44,7 @@ static void pause_ms(_Atomic uint32_t *word, uint32_t value, unsigned ms)
 	sys_futex(word, FUTEX_WAIT, value, &t);
 }
 
-/* One thread at a time. A thread that went away in the middle (cancelled, a longjmp) has no claim. */
+/* One thread at a time. A thread that went away in the middle (cancelled, or by longjmp) loses its turn. */
 static int take_turn(struct wire_call *c)
 {
 	int32_t self = sys_gettid();
@@ -67,8 +68,8 @@ static void end_turn(struct wire_call *c)
 	sys_futex(&c->owner, FUTEX_WAKE, 1, NULL);
 }
 
-/* Until the outside has said something. What it said, or a negative errno: it is not there, or does
- * not answer. */
+/* Waits until the outside has answered. Returns the answer, or a negative errno: nobody is there, or
+ * nobody answers. */
 static int await(struct wire_header *h, uint32_t asked)
 {
 	struct wire_call *c = &h->call;

@@ -53,7 +53,7 @@ static inline uintptr_t find(enum op op)
 		if (heft_is_sampled()) {                                                           \
 			void *p = f call;                                                          \
 			if (heft_gate_now() == WIRE_GATE_COUNT && !heft_passes(size))              \
-				heft_sample_taken(p, size, HERE(), via);                           \
+				heft_sample_test(p, size, HERE(), via);                            \
 			return p;                                                                  \
 		}                                                                                  \
 		struct heft_tls *tls = &heft_tls;                                                  \
@@ -85,7 +85,7 @@ static inline uintptr_t find(enum op op)
 		if (heft_is_sampled()) {                                                           \
 			struct wire_sample was;                                                    \
 			if (heft_may_be_sampled(p))                                                \
-				heft_sample_gone(p, &was);                                         \
+				heft_sample_remove(p, &was);                                       \
 			f call;                                                                    \
 			return;                                                                    \
 		}                                                                                  \

@@ -27,7 +27,7 @@ static inline __attribute__((always_inline)) char *duplicate(const char *text, s
 	if (heft_is_sampled()) {
 		p = heft_next.malloc(size);
 		if (heft_gate_now() == WIRE_GATE_COUNT && !heft_passes(size))
-			heft_sample_taken(p, size, here, WIRE_VIA_MALLOC);
+			heft_sample_test(p, size, here, WIRE_VIA_MALLOC);
 	} else if (UNLIKELY(!enter(tls, here))) {
 		p = heft_next.malloc(size);
 	} else {

@@ -1,15 +1,15 @@
-/* Following the program into what it executes.
+/* Follows the program into what it executes.
  *
- * Usually the environment does it: LD_PRELOAD and HEFT_SESSION are inherited.
- * A program that passes an environment of its own gets ours added here: the
- * exec functions and posix_spawn are interposed, look whether our entries are
- * there, and if not call on with a copy that has them. Nothing else of the
- * environment is touched. Each exec leaves a note in the log, so that the
- * outside can say which program did not come (static, setuid, no access).
+ * Usually the environment does it: children inherit LD_PRELOAD and HEFT_SESSION.
+ * A program may pass an environment of its own. So the exec functions and posix_spawn
+ * are interposed: they look whether our entries are there, and if not, pass on a copy
+ * that has them. Nothing else of the environment changes. Each exec leaves a note in
+ * the log, so that the outside can say which program it could not record (static,
+ * setuid, no access).
  *
- * Where a process is made, the dead among its siblings are noted, too (siblings.c).
+ * Where a process is made, its dead siblings are noted too (siblings.c).
  *
- * All of it works in a vfork child: memory is the stack's, no lock is taken,
+ * All of it works in a vfork child: memory comes from the stack, nothing takes a lock,
  * and the functions to call were looked up at start. */
 #include "capture/settings.h"
 
@@ -38,8 +38,8 @@ void heft_follow_init(void)
 	next_spawnp = (spawn_fn *)heft_next_symbol("posix_spawnp");
 }
 
-/* Writes into the log of the file that is mapped here: in a child that has not opened its own,
- * that is its parent's. */
+/* Writes into the log of the file that is mapped here. In a child that has not opened its own, that is its
+ * parent's. */
 static void note(uint32_t kind, int pid, const char *path)
 {
 	if (!heft_mapped)
@@ -61,19 +61,19 @@ static void note(uint32_t kind, int pid, const char *path)
 	heft_log_end(m);
 }
 
-struct missing { /* what an environment lacks of ours */
+struct missing { /* which of our variables an environment lacks */
 	int session, preload, sample;
-	int bad; /* it is none */
+	int bad; /* it is no environment */
 	size_t count;
 	const char *list; /* its LD_PRELOAD, if any */
 };
 
-static struct missing look(char *const *env)
+static struct missing missing_in(char *const *env)
 {
 	struct missing m = {.session = 1, .preload = 1, .sample = heft_settings.sample_text[0] != 0};
 	m.bad = env && (uintptr_t)env < 4096;
 	size_t own = strlen(heft_settings.preload_path);
-	/* What is no address at all is left to the kernel to refuse. */
+	/* The kernel will refuse what is no address at all. */
 	for (; (uintptr_t)env >= 4096 && env[m.count]; m.count++) {
 		const char *e = env[m.count];
 		if (!strncmp(e, WIRE_ENV_SESSION "=", sizeof WIRE_ENV_SESSION))
@@ -94,13 +94,14 @@ static struct missing look(char *const *env)
 	return m;
 }
 
-static int wanted(const struct missing *m)
+static int must_complete(const struct missing *m)
 {
-	return !heft_settings.follow_none && heft_settings.session_dir[0] && heft_settings.preload_path[0] && !m->bad &&
-	       (m->session || m->preload || m->sample);
+	return !heft_settings.follow_none && heft_settings.session_dir[0] &&
+	       heft_settings.preload_path[0] && !m->bad && (m->session || m->preload || m->sample);
 }
 
-/* The strings below live in `text`, the pointers in `to`; both are the caller's stack. */
+/* Makes an environment that has them. New strings go to `text`, the pointers to `to`; both are on the
+ * caller's stack. */
 static char **completed(char **to, char *text, char *const *env, const struct missing *m)
 {
 	size_t n = 0;
@@ -131,10 +132,10 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 	return to;
 }
 
-/* A variable `env` that is complete, on the stack of the function it stands in. */
+/* Makes the variable `env` complete, with memory of the stack of the function that it is used in. */
 #define WITH_OURS(env)                                                                             \
-	struct missing missing_ = look(env);                                                       \
-	if (wanted(&missing_)) {                                                                   \
+	struct missing missing_ = missing_in(env);                                                 \
+	if (must_complete(&missing_)) {                                                            \
 		char **to_ = alloca((missing_.count + 4) * sizeof *to_);                           \
 		char *text_ = alloca(sizeof heft_settings.preload_path +                           \
 				     sizeof heft_settings.session_dir +                            \
@@ -164,7 +165,7 @@ static int failed(int rc)
 	return rc;
 }
 
-/* libc's header says that it never is; a program may pass NULL all the same. */
+/* libc's header says that the pointer never is NULL; a program may pass NULL all the same. */
 static int is_null(const void *pointer)
 {
 	__asm__("" : "+r"(pointer));
@@ -202,7 +203,7 @@ EXPORT int execvp(const char *file, char *const *argv)
 
 EXPORT int fexecve(int fd, char *const *argv, char *const *env)
 {
-	if (is_null(argv) || is_null(env)) /* refused */
+	if (is_null(argv) || is_null(env)) /* it will fail */
 		return next_fexecve(fd, argv, env);
 	WITH_OURS(env)
 	about_to_exec(argv[0]);

@@ -42,7 +42,7 @@ enum { FREES_ALL = 32, FREES_OFTEN = 256, OFTEN = 32, SELDOM = 1024 };
 
 NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 {
-	const uint64_t told[2] = {(uint64_t)p, heft_site(t, here, WIRE_VIA_FREE)};
+	const uint64_t words[2] = {(uint64_t)p, heft_site(t, here, WIRE_VIA_FREE)};
 	t->frees_to_skip = 0;
 	if (t->frees_taken >= FREES_ALL) {
 		uint32_t x = t->random ? t->random : (uint32_t)t->last_tsc | 1;
@@ -53,7 +53,7 @@ NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 		t->frees_to_skip = x % (2u * (t->frees_taken < FREES_OFTEN ? OFTEN : SELDOM));
 	}
 	t->frees_taken++;
-	heft_emit_ext(t, WIRE_EXT_FREE_AT, told, 2);
+	heft_emit_ext(t, WIRE_EXT_FREE_AT, words, 2);
 }
 
 /* The functions that return a new block, all alike. */
@@ -118,7 +118,7 @@ void heft_exact_free(void *p)
 void heft_record_slowly(struct heft_tls *tls, int ext_kind, void *p, size_t size, uintptr_t here,
 			unsigned via)
 {
-	struct heft_thread *t = room(tls);
+	struct heft_thread *t = thread_with_space(tls);
 	if (t)
 		record_block(t, ext_kind, p, size, heft_site(t, here, via));
 }
@@ -134,7 +134,7 @@ static inline void *after_realloc(struct heft_tls *tls, bool announced, void *ol
 	if (LIKELY(announced && p))
 		record_site(tls, WIRE_EXT_REALLOC_END, p, size, here, via, site);
 	else if (announced) {
-		struct heft_thread *t = room(tls);
+		struct heft_thread *t = thread_with_space(tls);
 		if (t && size == 0)
 			heft_emit_ext(t, WIRE_EXT_REALLOC_FREED, NULL, 0);
 		else if (t)
@@ -146,7 +146,7 @@ static inline void *after_realloc(struct heft_tls *tls, bool announced, void *ol
 
 static inline bool announce(struct heft_tls *tls, void *old)
 {
-	struct heft_thread *t = old ? room(tls) : NULL;
+	struct heft_thread *t = old ? thread_with_space(tls) : NULL;
 	if (old && heft_is_grown(old))
 		heft_grown_forget(old); /* the new block will be remembered */
 	if (t)

@@ -50,12 +50,12 @@ static inline void leave(struct heft_tls *tls)
 	tls->guard = 0;
 }
 
-static inline struct heft_thread *room(struct heft_tls *tls)
+static inline struct heft_thread *thread_with_space(struct heft_tls *tls)
 {
 	struct heft_thread *t = tls->thread;
 	if (LIKELY(t && t->pos < t->limit))
 		return t;
-	return heft_room();
+	return heft_make_space();
 }
 
 /* A stamp that is not older than what the program did before: rdtscp waits for the loads before it.
@@ -63,7 +63,7 @@ static inline struct heft_thread *room(struct heft_tls *tls)
  * (match.c). With one thread there is no other to be out of order with. */
 static inline uint64_t stamp_in_order(void)
 {
-	return LIKELY(!atomic_load_explicit(&heft_several, memory_order_relaxed))
+	return LIKELY(!atomic_load_explicit(&heft_several_threads, memory_order_relaxed))
 		       ? arch_stamp()
 		       : arch_stamp_after();
 }
@@ -193,7 +193,7 @@ static inline void freed(struct heft_tls *tls, void *p, uintptr_t here)
 {
 	if (heft_is_grown(p))
 		heft_grown_freed(tls, p);
-	struct heft_thread *t = room(tls);
+	struct heft_thread *t = thread_with_space(tls);
 	if (UNLIKELY(!t))
 		return;
 	if (UNLIKELY(t->frees_to_skip-- == 0))

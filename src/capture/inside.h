@@ -1,19 +1,21 @@
 /* The inside's own state, and how its parts call each other. Glossary:
  *
  *   process state  one struct, in memory that the kernel wipes in a forked
- *                  child (MADV_WIPEONFORK): a child finds zeros, so nothing of
- *                  the parent's stream can be written by mistake, whichever way
+ *                  child (MADV_WIPEONFORK): a child finds zeros, so it cannot
+ *                  write into its parent's streams by mistake, whichever way
  *                  it was forked
  *   thread         struct heft_thread, bound to one stream slot of the session
  *                  file, in the same wiped memory
  *   guard          the frame address of the hook that is running in this
- *                  thread; 0 outside. What allocates inside a hook (a signal
- *                  handler, the allocator itself) passes through unrecorded
+ *                  thread; 0 outside of hooks. An allocation inside a hook (of a
+ *                  signal handler, or of the allocator itself) passes through
+ *                  unrecorded
  *   kept frames    the call stack of the thread's previous capture
- *   generation     rises with every dlclose: rows and kept frames of before
- *                  are void
+ *   tip            the inner end of a call stack, remembered with its site
+ *   generation     rises with every dlclose: rows and kept frames from before
+ *                  it are void
  *
- * Nothing here allocates from the program's heap, takes a lock or touches errno. */
+ * Nothing here allocates from the program's heap, takes a lock or changes errno. */
 #ifndef HEFT_CAPTURE_INSIDE_H
 #define HEFT_CAPTURE_INSIDE_H
 
@@ -36,19 +38,19 @@
 /* ---- frames */
 
 struct heft_frame {
-	uint64_t pc;	  /* where this frame goes on: a return address, or an interrupted pc */
+	uint64_t pc;	  /* where this frame will go on: a return address, or an interrupted pc */
 	uint64_t sp, rbp; /* its registers there */
 	union {
 		struct {
-			uint32_t rbp_slot; /* rbp was read from sp - this; 0: not saved by the callee */
+			uint32_t rbp_slot; /* rbp was read from sp - this; 0: the callee did not save it */
 			uint16_t flags;	   /* enum wire_node_flag, | HEFT_FRAME_UNSTABLE */
 			uint8_t uses_rbp;  /* its own row needs rbp to find its caller */
-			uint8_t state;	   /* enum heft_frame_state: of a kept frame */
+			uint8_t state;	   /* enum heft_frame_state; only in kept frames */
 		};
-		uint64_t meta; /* all four at once: the low half alone is set in most frames */
+		uint64_t meta; /* all four at once; most frames set the low half alone */
 	};
 };
-/* Found by a rule whose inputs the quick check does not look at: unwind it anew each time. */
+/* Found by a rule whose inputs verification does not check: unwound again each time. */
 #define HEFT_FRAME_UNSTABLE (1u << 15)
 enum heft_frame_state {
 	HEFT_RBP_MATTERS = 1, /* this rbp is used further out before it is loaded again */
@@ -56,8 +58,8 @@ enum heft_frame_state {
 };
 
 struct heft_kept {
-	struct heft_frame *frames; /* capacity of them: [0] is the outermost, [depth - 1] the caller of
-				      the hook, [-1] a sentinel */
+	struct heft_frame *frames; /* [0] is the outermost, [depth - 1] the caller of the hook, [-1] a
+				      sentinel; there are heft_thread.capacity places */
 	struct heft_frame *top;    /* the innermost, &frames[depth - 1] */
 	uint64_t *hashes;	   /* of the path from the root to frames[i] */
 	uint32_t site;             /* of a call of `via` from top */
@@ -65,11 +67,11 @@ struct heft_kept {
 };
 #define HEFT_NO_VIA UINT32_MAX
 
-/* The inner end of a call stack that was seen: frames that stood upon kept ones, and the site that
- * came of them. They are the stack again if the caller is the same, each word here is where it was,
- * and the kept frames [0, base) are what they were. */
+/* The inner end of a call stack that was seen: frames that stood upon kept ones, and the site that they led
+ * to. They are the stack again if the caller is the same, each word here is where it was, and the kept
+ * frames [0, base) are what they were. */
 enum { HEFT_TIP_BITS = 12, HEFT_TIP_BITS_START = 5, HEFT_TIP_CHECKS = 8 };
-/* Two cache lines: in large programs remembering is worth what it leaves of the cache to the program. */
+/* Two cache lines: in large programs a larger one would cost the program more of the cache than it saves. */
 struct heft_tip {
 	_Alignas(128) uint64_t key; /* pc of the hook's caller, via << 48; 0: none */
 	uint64_t sp;
@@ -77,7 +79,7 @@ struct heft_tip {
 	uint32_t base_words;	      /* its sp, in words from ours */
 	uint32_t base;
 	uint32_t site;
-	uint16_t count; /* of checks: `frames` return addresses, then those rbp that matter */
+	uint16_t count; /* how many checks: `frames` return addresses, then those rbp that matter */
 	uint16_t frames;
 	uint64_t value[HEFT_TIP_CHECKS];
 	uint16_t at[HEFT_TIP_CHECKS]; /* where, in words from the hook's frame */
@@ -87,24 +89,24 @@ _Static_assert(sizeof(struct heft_tip) == 128, "two cache lines");
 enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
 
 struct heft_thread {
-	/* What every call needs, in two cache lines that no other thread's share. */
+	/* What every call needs, in two cache lines that no other thread uses. */
 	_Alignas(64) struct wire_chunk *chunk; /* the stream's */
 	uint64_t pos;	/* bytes written in chunk->data */
-	uint64_t limit; /* pos may be written up to here; 0 sends every hook to the slow path */
+	uint64_t limit; /* a record may begin below this; 0 sends every hook to the slow path */
 	uint64_t last_tsc;
 	uint32_t generation;
-	uint32_t frees_to_skip;     /* before the next one whose stack is taken */
+	uint32_t frees_to_skip;     /* frees before the next one that takes a call stack */
 	struct heft_kept kept;	    /* the previous capture */
 	struct heft_tip *tips;      /* NULL: no memory yet */
-	uint32_t tip_bits;          /* this many bits of them are in use: one page at first */
-	uint32_t tips_kept, tips_lost; /* since it was last asked whether there should be more */
+	uint32_t tip_bits;          /* 1 << tip_bits of them are in use: one page at first */
+	uint32_t tips_kept, tips_lost; /* since judge_tips last decided whether more are needed */
 	struct heft_kept other;	    /* one before it that had little in common with it */
-	struct heft_frame *scratch; /* capacity of them, for the capture that is being made */
+	struct heft_frame *scratch; /* for the capture that is being made; capacity places */
 	uint64_t *scratch_hashes;
-	struct heft_frame *frames_memory; /* where all these arrays are; survives the thread */
+	struct heft_frame *frames_memory; /* holds all these arrays; the next thread in this slot gets it */
 	uint32_t capacity;
-	uintptr_t stack_low, stack_top; /* known part of the thread's own stack */
-	uintptr_t foreign_page;		/* last page found to be on another stack */
+	uintptr_t stack_low, stack_top; /* the known part of the thread's own stack */
+	uintptr_t foreign_page;		/* the last page that was found to be on another stack */
 	struct wire_stream *stream;
 	uint32_t slot;
 	uint32_t frees_taken;
@@ -119,8 +121,8 @@ enum heft_phase { HEFT_FRESH = 0, HEFT_OPENING = 1, HEFT_OPEN = 2, HEFT_DISABLED
 
 enum { HEFT_INDEX_LEVELS = 5 };
 
-/* Sites (looked up in every capture) and inner nodes (only when a stack is new) are apart, so that
- * the hot ones are close together. */
+/* Every capture looks up a site; only a new stack looks up inner nodes. They are in two indexes, so that the
+ * hot ones are close together. */
 enum heft_index_kind { HEFT_SITES = 0, HEFT_NODES = 1, HEFT_INDEXES = 2 };
 
 struct heft_index_level {
@@ -131,17 +133,17 @@ struct heft_index_level {
 
 struct heft_module {
 	uintptr_t start, end;
-	const void *map; /* its link_map: another library at the same place has another */
+	const void *map; /* its link_map: another library at the same address has another */
 	uint64_t identity; /* hash of path, build id and range */
 	uint32_t generation;
-	_Atomic uint32_t ready; /* the others are written */
+	_Atomic uint32_t ready; /* the other fields are written */
 };
 enum { HEFT_MODULES = 512 };
 
 struct heft_process {
 	_Atomic uint32_t phase; /* enum heft_phase */
 	uint32_t is_child;
-	_Atomic int opening; /* a thread has opened a page of a library that is to be redirected */
+	_Atomic int opening; /* a thread has opened a page of a library to redirect its calls */
 	struct wire_session session;
 	struct heft_index_level index[HEFT_INDEXES][HEFT_INDEX_LEVELS];
 	_Atomic uint32_t index_level[HEFT_INDEXES]; /* newest */
@@ -152,14 +154,14 @@ struct heft_process {
 
 extern HIDDEN struct heft_process *heft_process; /* wiped in a forked child */
 extern HIDDEN _Atomic uint32_t heft_generation;
-extern HIDDEN _Atomic uint32_t heft_several; /* more than one thread of this process has recorded */
+extern HIDDEN _Atomic uint32_t heft_several_threads; /* more than one thread of this process has recorded */
 
 struct heft_tls {
 	struct heft_thread *thread;
 	uintptr_t guard;
 	/* sampled mode (sample.h) */
-	uint64_t left;	     /* bytes to the next sample; all zero: nothing drawn yet */
-	uint64_t rate_bytes; /* with which it was drawn; 0: it was not */
+	uint64_t left;	     /* bytes to the next sample; 0 at first: nothing is drawn yet */
+	uint64_t rate_bytes; /* the rate that `left` was drawn with; 0: it was not drawn */
 	uint64_t random;
 };
 extern HIDDEN __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
@@ -184,10 +186,10 @@ struct heft_next {
 };
 extern HIDDEN struct heft_next heft_next; /* callable from the first instruction on */
 
-/* Static memory for what is asked for before the next allocator is known. */
+/* Static memory for allocations before the next allocator is known. */
 enum { HEFT_ARENA_BYTES = 256 << 10 };
 extern HIDDEN unsigned char heft_arena[HEFT_ARENA_BYTES];
-/* Blocks that a free must look at: mostly there are none of either kind, and one look tells. */
+/* Blocks that a free must look at. Mostly there are none of either kind, and one load shows that. */
 union heft_unusual {
 	struct {
 		_Atomic uint32_t arena_used;   /* bytes */
@@ -246,16 +248,16 @@ static inline void heft_own_work_end(struct heft_own_work w)
 
 /* ---- stream.c: threads and their chunks */
 
-/* Makes room for one record of any size: opens process and thread, takes a chunk, waits for one.
- * Returns the thread, or NULL when the event cannot be recorded (it has been counted). */
-HIDDEN struct heft_thread *heft_room(void);
-/* Sampled mode: the thread, with a stream slot but no chunk. NULL: not possible (counted). */
+/* Makes space for one record of any size: opens process and thread, takes a chunk, waits for one.
+ * Returns the thread, or NULL if the event cannot be recorded (it has been counted). */
+HIDDEN struct heft_thread *heft_make_space(void);
+/* Sampled mode: the thread, with a stream slot but no chunk. NULL: there is none (it has been counted). */
 HIDDEN struct heft_thread *heft_sample_thread(void);
 HIDDEN void heft_thread_close(void *thread);
 HIDDEN void heft_thread_renamed(void);
-/* A record of `words` further words. */
+/* Writes an EXT record with `count` words. */
 HIDDEN void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words, unsigned count);
-/* A record of nothing but an address, in whatever form it takes. */
+/* Writes a record of nothing but an address, in whatever form it fits. */
 HIDDEN void heft_emit_address_long(struct heft_thread *t, unsigned type, unsigned ext_kind,
 				   uint64_t addr);
 HIDDEN void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t tsc, uint64_t addr,
@@ -287,14 +289,13 @@ static inline int heft_is_unusual(const void *p)
 }
 HIDDEN void heft_grown_add(const void *p, size_t size);
 HIDDEN void heft_grown_forget(const void *p);
-struct heft_tls;
 /* p is about to be freed. */
 HIDDEN void heft_grown_freed(struct heft_tls *tls, const void *p);
 
 /* ---- unwind.c, stack.c: call stacks to sites */
 
-/* The registers of a hook's caller, at the call. A hook has a frame pointer; what it pushed and
- * what its caller pushed lie there. */
+/* The registers of a hook's caller, at the call. A hook has a frame pointer: it points to the rbp that the
+ * hook pushed, and the return address lies above it. */
 struct heft_entry {
 	uint64_t pc, sp, rbp;
 };
@@ -305,7 +306,7 @@ static inline struct heft_entry heft_entry(uintptr_t hook)
 }
 /* The site (node index) of a call of allocation function `via`; hook: the hook's frame address. */
 HIDDEN uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via);
-HIDDEN void heft_forget_code(void); /* dlclose: rows are void */
+HIDDEN void heft_forget_code(void); /* after dlclose: empties the row cache */
 
 /* unwind.c */
 enum heft_step {
@@ -318,7 +319,7 @@ HIDDEN NOINLINE enum heft_step heft_step_special(struct heft_thread *t, const st
 						 uint32_t row, int native, struct heft_frame *caller);
 HIDDEN uint32_t heft_row_fill(uint64_t pc, int exact);
 HIDDEN int heft_frames_grow(struct heft_thread *t, uint32_t need);
-/* Nothing is kept any more; the arrays are where the memory (NULL: none) says. */
+/* Forgets all kept frames. The arrays are in `memory` (NULL: there are none). */
 HIDDEN void heft_frames_reset(struct heft_thread *t, struct heft_frame *memory);
 HIDDEN int heft_on_own_stack(struct heft_thread *t, uintptr_t sp);
 extern HIDDEN _Atomic uint64_t heft_rows[];
@@ -346,7 +347,8 @@ HIDDEN uint32_t heft_node_add(enum heft_index_kind kind, uint32_t parent, uint64
 
 /* ---- modules.c */
 
-/* An entry of the module log for `bytes` (a multiple of 8), NULL if there is no room; _end: it is written. */
+/* Begins an entry of `bytes` (a multiple of 8) in the module log; NULL: the log is full. _end: the entry is
+ * written. */
 HIDDEN struct wire_module *heft_log_begin(struct wire_session *s, uint32_t bytes);
 HIDDEN void heft_log_end(struct wire_module *w);
 HIDDEN void heft_module_announce(uint64_t pc);
@@ -361,15 +363,16 @@ HIDDEN void heft_ends_init(void);
 HIDDEN void heft_commands_init(void);
 /* The header of this process's own file, or of a vfork child's parent; NULL: there is none. */
 HIDDEN struct wire_header *heft_own_header(void);
-/* The process `pid` is about to become another program; and: it is not, exec failed. */
+/* The process `pid` is about to become another program; heft_stays: it is not, exec failed. */
 HIDDEN void heft_execs(int pid);
 HIDDEN void heft_stays(int pid);
-/* A child is known to be over, by now; pid 0: one that began after since_tsc. */
+/* A child has ended by now; pid 0: one that began after since_tsc. */
 HIDDEN void heft_reaped(struct wire_header *h, int pid, uint32_t maxrss_kib, uint64_t since_tsc);
-/* siblings.c: before a child of `parent` does anything; and: it is one from now on. */
+/* siblings.c. Call heft_see_siblings before a new child of `parent` does anything, then heft_add_sibling. */
 HIDDEN void heft_see_siblings(struct wire_header *parent);
 HIDDEN void heft_add_sibling(struct wire_header *parent, int32_t pid);
-/* So much more, or less, memory is heft's own: the outside does not take it for the program's. */
+/* heft has mapped this many bytes more, or less, for itself: the outside subtracts them from the program's
+ * memory. */
 static inline void heft_own_memory(int64_t bytes)
 {
 	struct heft_process *p = heft_process;

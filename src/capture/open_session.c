@@ -81,7 +81,7 @@ static int map_file(int fd, void **at)
 	if (!rc)
 		rc = sys_populate(s.nodes, 2 * HEFT_NODES_A_PAGE * sizeof *s.nodes);
 	if (!rc && heft_settings.sample_bytes)
-		rc = heft_sample_tables(s.header);
+		rc = heft_sample_make_tables(s.header);
 	return rc;
 }
 
@@ -161,7 +161,7 @@ static void start_sampling(struct wire_header *h, int forked)
 	atomic_store(&h->sampling.automatic, heft_settings.sample_auto);
 	atomic_store(&h->sampling.on, !heft_settings.sample_off);
 	if (forked)
-		heft_sample_begin();
+		heft_sample_forget_all();
 	heft_sampling = 1;
 	heft_gate_set(h);
 }
@@ -244,7 +244,7 @@ int heft_process_open(void)
 	}
 	uint32_t fresh = HEFT_FRESH;
 	if (atomic_compare_exchange_strong(&p->phase, &fresh, HEFT_OPENING)) {
-		atomic_store(&heft_several, 0); /* a forked child is alone again */
+		atomic_store(&heft_several_threads, 0); /* a forked child is alone again */
 		int rc = open_session(p);
 		if (!heft_settings.sample_bytes)
 			heft_gate_set_exact();

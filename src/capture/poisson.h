@@ -1,6 +1,6 @@
-/* The arithmetic of sampling, without libm: distances between samples and the
- * chance of a block to be one. Both to about 1e-13, which is far below what a
- * sample of any size can show. */
+/* The arithmetic of sampling, without libm: distances between samples, and the chance
+ * that a block is one. Both are right to about 1e-13, far better than any number of
+ * samples can show. */
 #ifndef HEFT_CAPTURE_POISSON_H
 #define HEFT_CAPTURE_POISSON_H
 
@@ -42,7 +42,7 @@ static inline double poisson_chance(double x)
 	return t;
 }
 
-/* splitmix64: passes the statistics that matter here, and any seed will do. */
+/* splitmix64: good enough for this by far, and any seed will do. */
 static inline uint64_t poisson_random(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15ull;
@@ -51,9 +51,9 @@ static inline uint64_t poisson_random(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* An exponential distance of mean `rate` bytes, rounded down: a block of `size` reaches it if
- * size >= distance, which is so with the chance of size + 1 bytes. 53 random bits, so its tail
- * reaches to 36 times the mean. */
+/* An exponential distance of mean `rate` bytes, rounded down. A block reaches it if size >= distance; the
+ * chance of that is the chance of size + 1 bytes. It has 53 random bits, so the longest distance is 36
+ * times the mean. */
 static inline uint64_t poisson_distance(uint64_t *state, uint64_t rate)
 {
 	double u = (double)((poisson_random(state) >> 11) + 1) * 0x1p-53;

@@ -1,25 +1,25 @@
-/* Libraries whose calls of malloc do not come to us: loaded with RTLD_DEEPBIND, they
- * look their symbols up in their own dependencies first, so in libc. The slots
- * (GOT entries) through which they call what we stand in for are redirected.
+/* Libraries that are loaded with RTLD_DEEPBIND look their symbols up in their own
+ * dependencies first, so they find libc's malloc and not ours. We redirect the slots
+ * (GOT entries) through which they call the functions that we stand in for.
  *
- * When: dlopen is not interposed, since the loader searches RUNPATH and $ORIGIN of
+ * When: we do not interpose dlopen, since the loader searches RUNPATH and $ORIGIN of
  * the object that called it. Instead we export __gmon_start__. The start-up code that
  * is linked into every ordinary library (crti.o: _init) calls that function if there
  * is one, after the library was relocated and before its constructors run, in the
- * thread that loads it: nothing of it has run yet, and nobody can unload it. Its return
- * address tells which library it is. (It is there for profiling with gprof: a program
- * built with -pg has its own.) A library that was linked without that code is seen when
- * it first stands on a call stack (modules.c): late, so blocks may be freed then that
- * were never seen; the header says so.
+ * thread that loads it. So no code of the library has run yet, and nobody can unload
+ * it. The return address says which library it is. (The function exists for profiling
+ * with gprof: a program built with -pg has its own.) We notice a library that was
+ * linked without that code when it first appears on a call stack (modules.c). That is
+ * late: it may then free blocks that we never saw; the header says so.
  *
- * Which slots: the symbol is one that we define and the library does not, and the slot
- * holds the very function that our hook calls on to. Another allocator that the library
- * brings with it is left alone. A slot that is bound at its first call holds an address
- * in the library itself until then. If nobody else defines the symbol it can only be
- * bound to that function; otherwise scope.c looks where the loader would.
+ * Which slots: we define the symbol and the library does not, and the slot holds the
+ * very function that our hook calls. So an allocator that the library brings with it
+ * is left alone. A slot that is bound at its first call holds an address in the library
+ * itself until then. If nobody else defines the symbol, that slot can only be bound to
+ * the function that our hook calls; otherwise scope.c searches as the loader would.
  *
- * What was loaded at start is bound to us by the order of loading and is not looked at.
- * Nothing here takes a lock or needs memory. */
+ * Objects that were loaded at start are bound to us by the order of loading; we leave
+ * them alone. Nothing here takes a lock or needs memory. */
 #include "capture/linkage.h"
 #include "capture/redirect.h"
 #include "capture/scope.h"
@@ -32,12 +32,13 @@
 
 enum { PAGE = 4096 };
 
-/* ---- the objects of the start. They are never unloaded, so their list can be walked at any time. */
+/* ---- the objects that were loaded at start. They are never unloaded, so we may walk their list at any
+ * time. */
 
 static struct heft_object ours, allocator, libc;
 static const struct link_map *first, *last; /* of the list */
 static _Atomic int ready;
-/* A library that was loaded later defines malloc. */
+/* A library that was loaded later defines malloc too. */
 static _Atomic int another_malloc;
 
 static int object_of_map(const struct link_map *map, struct heft_object *o)
@@ -74,7 +75,7 @@ static int was_there_at_start(const struct link_map *map)
 	}
 }
 
-/* Whether anyone but us and `owner` defines it. */
+/* Whether an object other than ours and `owner` defines the name. */
 static int others_define(const char *name, const struct link_map *owner)
 {
 	if (atomic_load_explicit(&another_malloc, memory_order_relaxed))
@@ -106,15 +107,15 @@ struct library {
 	struct heft_object o;
 	struct heft_linkage l;
 	struct heft_linkage own; /* ours */
-	int late; /* its code has run already, and we are in no dlopen */
+	int late; /* its code has run already, and this thread is not inside dlopen */
 	int lazy; /* slots that are not bound yet may be redirected */
 };
 
-/* What a slot for this symbol should hold; 0: what it holds. */
+/* What a slot for this symbol should hold; 0: leave it as it is. */
 static uintptr_t wanted(const struct library *lib, const char *name, uint32_t type, uintptr_t holds)
 {
 	const Elf64_Sym *hook;
-	/* Mangled names are most of what C++ libraries have, and only operators are ours. */
+	/* Most names in C++ libraries are mangled, and of those only operators are ours. */
 	if ((name[0] == '_' && name[1] == 'Z' && name[2] != 'n' && name[2] != 'd') ||
 	    !(hook = heft_linkage_definition(&lib->own, name)))
 		return 0;
@@ -133,9 +134,9 @@ static uintptr_t wanted(const struct library *lib, const char *name, uint32_t ty
 	return to;
 }
 
-/* One thread at a time opens a page and closes it again: another's store must not meet a page that was
- * just closed. Nobody is in there for longer than two system calls; who is off its processor meanwhile is not
- * waited for without end. */
+/* One thread at a time opens a page and closes it again, so that no thread stores into a page that another
+ * has just closed. That takes two system calls. A thread that loses its processor meanwhile is waited for,
+ * but not without end. */
 enum { OPENING_TRIES = 20000 };
 
 static int open_page(void *page, _Atomic int *opening)
@@ -167,7 +168,7 @@ static int write_slot(const struct heft_object *o, uintptr_t slot, uintptr_t val
 		closed = slot >= (start & ~(uintptr_t)(PAGE - 1)) && slot < (end & ~(uintptr_t)(PAGE - 1));
 	}
 	void *page = (void *)(slot & ~(uintptr_t)(PAGE - 1));
-	static _Atomic int alone; /* before there is a process: in a constructor */
+	static _Atomic int alone; /* where there is no process state yet: in a constructor */
 	_Atomic int *opening = heft_process ? &heft_process->opening : &alone;
 	if (closed && !open_page(page, opening))
 		return 0;
@@ -201,8 +202,8 @@ static unsigned redirect(const struct library *lib, const struct heft_relocation
 	return redirected;
 }
 
-/* A library of another namespace (dlmopen) has its own libc, and unbound slots lead there. One that
- * has been bound to our libc already is none of those. */
+/* A library of another namespace (dlmopen) has its own libc, and its unbound slots lead there. A library
+ * with a slot that is bound to our libc is not one of those. */
 static int calls_our_libc(const struct library *lib)
 {
 	for (uint64_t i = 0; i < lib->l.calls.count; i++) {

@@ -2,18 +2,19 @@
  *
  * A thread draws the distance to its next sample from an exponential
  * distribution and counts it down. The block that reaches it is a sample, with
- * probability 1 - exp(-(size + 1)/rate), independent of everything else; then the
- * thread draws again, at the end of the block (the distribution has no memory).
- * A thread's first distance is drawn at its first allocation and that is tested
- * against it. The rate in force at the draw goes with the sample.
+ * probability 1 - exp(-(size + 1)/rate), independent of everything else. Then the
+ * thread draws again, from the end of the block (the distribution has no memory).
+ * A thread draws its first distance at its first allocation, and tests that
+ * allocation against it. A sample carries the rate at which its distance was drawn.
  *
- * A sample enters the table of live samples, and its weight the sum of its site.
- * When the block is freed it leaves the table. What finds no place is counted as
- * dropped.
+ * A sample enters the table of live samples, and its weight is added to the sum of
+ * its site. When the block is freed it leaves the table. A sample that finds no place
+ * is counted as dropped.
  *
- * Switched off, a thread looks again after OFF_BYTES; live samples leave as ever,
- * so that switching on finds no ghosts. When none is left the gate is set to let
- * every call pass, until the outside opens it. */
+ * While sampling is switched off, a thread looks at the switch again after OFF_BYTES.
+ * Frees still remove live samples, so that none is left over when it is switched on
+ * again. When no sample is live the gate lets every call pass, until the outside
+ * opens it. */
 #include "capture/sample.h"
 
 #include "capture/hotpath.h"
@@ -60,9 +61,9 @@ static uint64_t seed(struct heft_tls *tls)
 	return s;
 }
 
-/* Blocks of the start-up arena never reach the allocator, so frees have to be looked at if there are
- * any. A sample that comes meanwhile makes the exchange fail; one that comes after it finds the gate
- * closed and opens it (put_block), before its block is known to anybody who might free it. */
+/* Blocks of the start-up arena must never reach the allocator, so if there are any, frees have to be looked
+ * at. A sample that is added meanwhile makes the exchange fail. One that is added after it finds the gate
+ * closed and opens it (put_block), before anybody knows the block and can free it. */
 void heft_gate_set(struct wire_header *h)
 {
 	struct wire_sampling *s = &h->sampling;
@@ -78,13 +79,13 @@ void heft_gate_set(struct wire_header *h)
 				   ? WIRE_GATE_COUNT
 				   : WIRE_GATE_PASS;
 	} while (!atomic_compare_exchange_weak(&s->gate_and_live, &was.both, now.both));
-	/* Switched on in between: the outside may have come first. */
+	/* The outside may have switched it on in between, and opened the gate before we closed it. */
 	if (now.gate == WIRE_GATE_PASS && atomic_load(&s->on))
 		atomic_store(&s->gate, WIRE_GATE_COUNT);
 }
 
-/* The distance to the next sample, and the rate it was drawn with; 0: switched off, come back
- * later. */
+/* Draws the distance to the next sample into *left. Returns the rate that it was drawn with; 0: sampling is
+ * switched off, and *left is when to look again. */
 static uint64_t draw(struct heft_tls *tls, struct wire_header *h, uint64_t *left)
 {
 	uint64_t rate = h ? atomic_load_explicit(&h->sampling.rate_bytes, memory_order_relaxed) : 0;
@@ -93,7 +94,7 @@ static uint64_t draw(struct heft_tls *tls, struct wire_header *h, uint64_t *left
 		if (h && rate) {
 			heft_gate_set(h);
 			if (heft_gate_now() == WIRE_GATE_PASS)
-				*left = 0; /* nothing comes here any more until it is switched on */
+				*left = 0; /* no call comes here until it is switched on */
 		}
 		return 0;
 	}
@@ -114,14 +115,14 @@ static void add_double(_Atomic uint64_t *to, double value)
 	while (!atomic_compare_exchange_weak(to, &was.bits, sum.bits));
 }
 
-/* How many levels of a kind are in use; the header is shared, so it may say anything. */
+/* How many levels of a kind are in use. The header is shared, so it may hold anything. */
 static unsigned levels_in_use(_Atomic uint32_t *levels)
 {
 	uint32_t n = atomic_load_explicit(levels, memory_order_acquire);
 	return n < WIRE_SAMPLE_LEVELS ? n : WIRE_SAMPLE_LEVELS;
 }
 
-/* Takes the level after those `n` into use: false if there is none, or no memory for it. */
+/* Takes the level after those `n` into use. False: there is no memory for it. */
 static bool add_level(_Atomic uint32_t *levels, unsigned n, void *first, size_t bytes)
 {
 	uint32_t before = n;
@@ -147,7 +148,7 @@ static bool add_sum_level(struct wire_header *h, unsigned n)
 	return add_level(&h->sampling.sum_levels, n, l.sums, sizeof *l.sums << l.bits);
 }
 
-int heft_sample_tables(struct wire_header *h)
+int heft_sample_make_tables(struct wire_header *h)
 {
 	return add_live_level(h, 0) && add_sum_level(h, 0) ? 0 : -1;
 }
@@ -178,7 +179,7 @@ static bool add_sum(struct wire_header *h, uint32_t site, uint64_t size, uint64_
 		return false;
 	double chance = poisson_chance((double)(size + 1) / (double)rate);
 	double objects = 1 / chance, bytes = (double)size * objects;
-	/* Of an estimate's variance, what this sample adds: S^2 (1-p)/p^2. */
+	/* What this sample adds to the variance of an estimate: S^2 (1-p)/p^2. */
 	double spread = (1 - chance) * objects * objects;
 	atomic_fetch_add_explicit(&sum->samples, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&sum->bytes_16, (uint64_t)(bytes * 16 + 0.5), memory_order_relaxed);
@@ -189,7 +190,7 @@ static bool add_sum(struct wire_header *h, uint32_t site, uint64_t size, uint64_
 	return true;
 }
 
-/* Slot i of the 16 in which an address may lie. */
+/* Slot i of the 16 that an address may be in. */
 static inline uint32_t slot_of(uint32_t first, uint32_t i)
 {
 	return (first ^ (i & WIRE_SAMPLE_BUCKET)) + i % WIRE_SAMPLE_BUCKET;
@@ -224,8 +225,8 @@ static bool add_block(struct wire_header *h, const void *p, const struct wire_sa
 	return add_live_level(h, n) && put_block(h, wire_live_level(h, n), p, b);
 }
 
-/* The address's place in a bucket; WIRE_SAMPLE_BUCKET: it is not there. Unrolled: with thousands of
- * live samples some frees come here by chance, and nearly all of those find nothing. */
+/* The place of an address in a bucket; WIRE_SAMPLE_BUCKET: it is not there. The loop is unrolled: with
+ * thousands of live samples some frees of other blocks come here, and nearly all of them find nothing. */
 static inline uint32_t place_in(_Atomic uint64_t *bucket, uint64_t addr)
 {
 	uint32_t i;
@@ -251,7 +252,7 @@ static bool take_block(struct wire_live_level l, const void *p, struct wire_samp
 	return false;
 }
 
-int heft_sample_gone(const void *p, struct wire_sample *was)
+int heft_sample_remove(const void *p, struct wire_sample *was)
 {
 	struct heft_process *process = heft_process;
 	if (!process || atomic_load_explicit(&process->phase, memory_order_acquire) != HEFT_OPEN)
@@ -267,35 +268,36 @@ int heft_sample_gone(const void *p, struct wire_sample *was)
 	return 0;
 }
 
-static void lost(struct heft_process *p)
+static void count_dropped(struct heft_process *p)
 {
 	atomic_fetch_add_explicit(&p->session.header->dropped, 1, memory_order_relaxed);
 }
 
-void heft_sample_back(const void *p, const struct wire_sample *was)
+void heft_sample_restore(const void *p, const struct wire_sample *was)
 {
 	if (!add_block(heft_process->session.header, p, was))
-		lost(heft_process);
+		count_dropped(heft_process);
 }
 
-void heft_sample_begin(void)
+void heft_sample_forget_all(void)
 {
 	for (unsigned i = 0; i < 1 << HEFT_FILTER_BITS; i++) {
 		uint8_t count = atomic_load_explicit(&heft_filter[i], memory_order_relaxed);
-		if (count && count != 255) /* what is 0 is not written: it may be a page of its own */
+		if (count && count != 255) /* zeros are not written: a page of them may have no memory yet */
 			atomic_store_explicit(&heft_filter[i], 0, memory_order_relaxed);
 	}
 }
 
 /* ---- one sample */
 
-NOINLINE void heft_sample_taken(void *p, size_t size, uintptr_t hook, unsigned via)
+NOINLINE void heft_sample_test(void *p, size_t size, uintptr_t hook, unsigned via)
 {
 	struct heft_tls *tls = &heft_tls;
-	/* Before the guard is up: from then on a handler that allocates may reset it. */
+	/* Read before the guard is set: after that a handler that allocates may reset it. */
 	uint64_t rate = tls->rate_bytes, left = 0;
 	__asm__ volatile("" : : : "memory");
-	/* A signal handler or the allocator itself: it does not count, another distance is drawn. */
+	/* A signal handler or the allocator itself has called: that does not count, and another distance
+	 * is drawn. */
 	if (UNLIKELY(!enter(tls, HERE()))) {
 		tls->rate_bytes = 0;
 		tls->left = 0;
@@ -304,7 +306,7 @@ NOINLINE void heft_sample_taken(void *p, size_t size, uintptr_t hook, unsigned v
 	struct heft_thread *t = heft_sample_thread();
 	struct heft_process *process = heft_process;
 	struct wire_header *h = t ? process->session.header : NULL;
-	if (!rate) /* the first one after the start, or after it was off */
+	if (!rate) /* the first call of the thread, or the first after it was switched off */
 		rate = draw(tls, h, &left);
 	bool reached = rate && size >= left;
 	if (rate && !reached)
@@ -322,7 +324,7 @@ NOINLINE void heft_sample_taken(void *p, size_t size, uintptr_t hook, unsigned v
 			.tid = t->stream->tid,
 		};
 		if (!add_sum(h, b.site, size, rate) || !add_block(h, p, &b))
-			lost(process);
+			count_dropped(process);
 		atomic_fetch_add_explicit(&h->sampling.cost_tsc, arch_stamp() - begun,
 					  memory_order_relaxed);
 	}

@@ -1,5 +1,5 @@
-/* Sampled mode inside: the fast half, inlined into the exported functions
- * (entry.c); the rest is in sample.c. */
+/* Sampled mode inside. The fast half is here, inlined into the exported functions
+ * (entry.c); the slow half is in sample.c. */
 #ifndef HEFT_CAPTURE_SAMPLE_H
 #define HEFT_CAPTURE_SAMPLE_H
 
@@ -29,10 +29,9 @@ static inline int heft_is_sampled(void)
 {
 	return heft_gate_now() != WIRE_GATE_EXACT && (LIKELY(heft_sampling) || heft_start());
 }
-/* How many live samples share these bits of their address: a free asks here whether its block may be
- * one. Blocks that are neighbours are neighbours here too, so that the lines of the filter that are
- * in use follow those of the heap. Saturates.
- * With 8,000 live samples 3 % of all other frees are sent the long way. */
+/* A filter for frees: how many live samples have these bits in their address. 0 means that a block is no
+ * sample. Neighbours in the heap are neighbours here too, so a small heap uses few cache lines of the
+ * filter. A count stops at 255 for good. With 8,000 live samples 3 % of all other frees take the long way. */
 enum { HEFT_FILTER_BITS = 18 };
 extern HIDDEN _Atomic uint8_t heft_filter[1 << HEFT_FILTER_BITS];
 
@@ -44,8 +43,8 @@ static inline int heft_may_be_sampled(const void *p)
 {
 	return atomic_load_explicit(&heft_filter[heft_filter_slot(p)], memory_order_relaxed) != 0;
 }
-/* Takes size + 1 bytes off the thread's way to its next sample. 0: it is reached; nothing is taken,
- * the slow path decides. */
+/* Takes size + 1 bytes off the thread's distance to its next sample. 0: the distance is used up; nothing is
+ * taken, and the slow path decides. */
 static inline int heft_passes(size_t size)
 {
 	uint64_t left = heft_tls.left;
@@ -55,15 +54,16 @@ static inline int heft_passes(size_t size)
 	return 1;
 }
 
-/* The start-up arena's blocks must not reach the allocator: they are in the filter for good. */
+/* Blocks of the start-up arena must not reach the allocator: they stay in the filter for good. */
 HIDDEN void heft_filter_keep(const void *p);
-HIDDEN int heft_sample_tables(struct wire_header *h); /* the first ones: 0, or no memory */
-HIDDEN void heft_gate_set(struct wire_header *h); /* as its switch stands */
-HIDDEN void heft_sample_begin(void); /* after a fork: nothing of the parent's is live here */
-/* A block of `size` bytes was made and the way to the next sample is used up. */
-HIDDEN void heft_sample_taken(void *p, size_t size, uintptr_t hook, unsigned via);
-/* The block may be a sampled one: forgets it. Its slot's contents are kept for heft_sample_back. */
-HIDDEN int heft_sample_gone(const void *p, struct wire_sample *was);
-HIDDEN void heft_sample_back(const void *p, const struct wire_sample *was);
+HIDDEN int heft_sample_make_tables(struct wire_header *h); /* asks for the first ones; 0, or -1: no memory */
+HIDDEN void heft_gate_set(struct wire_header *h); /* as its switch says */
+HIDDEN void heft_sample_forget_all(void); /* after a fork: forgets the parent's samples */
+/* A new block of `size` bytes does not fit into the distance to the next sample: makes it a sample if it is
+ * one, and draws the next distance. */
+HIDDEN void heft_sample_test(void *p, size_t size, uintptr_t hook, unsigned via);
+/* Removes a block if it is a sample (1) and stores what it was for heft_sample_restore, which puts it back. */
+HIDDEN int heft_sample_remove(const void *p, struct wire_sample *was);
+HIDDEN void heft_sample_restore(const void *p, const struct wire_sample *was);
 
 #endif

@@ -14,7 +14,7 @@
 		if (UNLIKELY(!heft_is_sampled()))                                                  \
 			return heft_exact_##name arguments;                                        \
 		void *p = heft_next.name arguments;                                                \
-		heft_sample_taken(p, size, HERE(), via);                                           \
+		heft_sample_test(p, size, HERE(), via);                                           \
 		return p;                                                                          \
 	}
 ALLOCATES(malloc, (size_t size), (size), size, WIRE_VIA_MALLOC)
@@ -29,7 +29,7 @@ int heft_sampled_posix_memalign(void **out, size_t alignment, size_t size)
 	if (UNLIKELY(!heft_is_sampled()))
 		return heft_exact_posix_memalign(out, alignment, size);
 	int rc = heft_next.posix_memalign(out, alignment, size);
-	heft_sample_taken(rc ? NULL : *out, size, HERE(), WIRE_VIA_POSIX_MEMALIGN);
+	heft_sample_test(rc ? NULL : *out, size, HERE(), WIRE_VIA_POSIX_MEMALIGN);
 	return rc;
 }
 
@@ -38,7 +38,7 @@ void heft_sampled_free(void *p)
 	struct wire_sample was;
 	if (!p || heft_in_arena(p))
 		return;
-	heft_sample_gone(p, &was);
+	heft_sample_remove(p, &was);
 	heft_next.free(p);
 }
 
@@ -49,14 +49,14 @@ void *heft_sampled_realloc(void *old, size_t size)
 		return heft_exact_realloc(old, size);
 	bool arena = heft_in_arena(old);
 	/* Before the call: from then on the address may be somebody else's. */
-	int sampled = old && !arena && heft_sample_gone(old, &was);
+	int sampled = old && !arena && heft_sample_remove(old, &was);
 	void *p = arena ? heft_arena_realloc(old, size) : heft_next.realloc(old, size);
 	if (!p && size) {
 		if (sampled)
-			heft_sample_back(old, &was);
+			heft_sample_restore(old, &was);
 		return p;
 	}
 	if (p && !heft_passes(size))
-		heft_sample_taken(p, size, HERE(), WIRE_VIA_REALLOC);
+		heft_sample_test(p, size, HERE(), WIRE_VIA_REALLOC);
 	return p;
 }

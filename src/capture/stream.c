@@ -1,11 +1,11 @@
-/* Threads, their streams and chunks: everything a record needs that is not on
- * the hot path. A hook comes here when its chunk is full, in a thread's first
- * event, after a fork (wiped memory), or when recording is off.
+/* Threads, their streams and chunks: everything that a record needs beside the hot
+ * path. A hook comes here when its chunk is full, in a thread's first event, after a
+ * fork (wiped memory), or when recording is off.
  *
- * Waiting: when the pool is empty the thread sleeps on the recorder's progress
- * word. As long as that word moves the thread waits; after a second without
- * movement the recorder is dead or stopped, and the whole process goes on
- * unprofiled: the state says from when, every stream counts what is missing. */
+ * Waiting: when there is no free chunk the thread sleeps on the recorder's progress
+ * word. It waits as long as that word changes. After a second without a change the
+ * recorder is dead or stopped, and the whole process goes on unprofiled: off_tsc says
+ * since when, and every stream counts what is missing. */
 #include "capture/hotpath.h"
 #include "capture/sample.h"
 
@@ -14,13 +14,13 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-_Atomic uint32_t heft_several;
+_Atomic uint32_t heft_several_threads;
 __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
 
-enum { ROOM_WORDS = 6, YIELD_CYCLES = 30000, STOPPED_AFTER_MS = 1000, WAIT_SLICE_MS = 20,
+enum { RECORD_WORDS = 6, YIELD_CYCLES = 30000, STOPPED_AFTER_MS = 1000, WAIT_SLICE_MS = 20,
        STREAMS_A_PAGE = 4096 / sizeof(struct wire_stream) };
 /* The longest record: SYNC, EXT and its WIRE_EXT_MAX_WORDS. */
-#define CHUNK_LIMIT ((WIRE_CHUNK_WORDS - ROOM_WORDS) * 8ull)
+#define CHUNK_LIMIT ((WIRE_CHUNK_WORDS - RECORD_WORDS) * 8ull)
 
 static pthread_key_t end_of_thread;
 static _Atomic int end_of_thread_ready;
@@ -44,7 +44,7 @@ static uint32_t pop_chunk(struct wire_session *s)
 	uint32_t index = atomic_fetch_add(&h->fresh, 1);
 	if (index >= WIRE_CHUNKS)
 		return 0;
-	/* Pages in batches: it is faster than one fault each, and fails without a signal. */
+	/* Asks for pages in batches: that is faster than a fault for each, and fails without a signal. */
 	if (index % HEFT_CHUNKS_AT_ONCE == 0) {
 		uint32_t batch = WIRE_CHUNKS - index < HEFT_CHUNKS_AT_ONCE ? WIRE_CHUNKS - index
 									   : HEFT_CHUNKS_AT_ONCE;
@@ -72,7 +72,7 @@ static uint32_t wait_for_chunk(struct wire_session *s)
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (progress != seen) {
 			seen = progress;
-			/* Short of memory there may be no chunk that could come back: do not wait for ever. */
+			/* If memory has run out there may be no chunk that could come back: do not wait for ever. */
 			if (!atomic_load_explicit(&h->starved, memory_order_relaxed)) {
 				last = now;
 				continue;
@@ -98,14 +98,13 @@ static void take_name(struct wire_stream *s)
 		__builtin_memcpy(s->name, name, 16);
 }
 
-/* A free slot; the search begins where the last one ended so that it is short. */
+/* Takes a free slot: first one that was used before (its memory is warm), then a new one. */
 static struct heft_thread *open_thread(struct heft_process *p)
 {
 	struct wire_session *s = &p->session;
 	uint32_t high = atomic_load(&s->header->stream_high);
 	uint32_t start = high < WIRE_STREAMS ? high : 0;
 	for (uint32_t round = 0; round < 2; round++) {
-		/* First a slot that was used before (its memory is warm), then a new one. */
 		uint32_t from = round ? start : 0, to = round ? WIRE_STREAMS : start;
 		for (uint32_t i = from; i < to; i++) {
 			struct wire_stream *stream = &s->streams[i];
@@ -121,7 +120,7 @@ static struct heft_thread *open_thread(struct heft_process *p)
 			struct heft_thread *t = &p->threads[i];
 			struct heft_frame *memory = t->frames_memory;
 			__builtin_memset(t, 0, sizeof *t);
-			heft_frames_reset(t, memory); /* of the last thread in this slot */
+			heft_frames_reset(t, memory); /* it was the last thread's in this slot */
 			t->stream = stream;
 			t->slot = i;
 			t->is_open = 1;
@@ -132,7 +131,7 @@ static struct heft_thread *open_thread(struct heft_process *p)
 			       !atomic_compare_exchange_weak(&s->header->stream_high, &seen, i + 1))
 				;
 			if (i > 0)
-				atomic_store_explicit(&heft_several, 1, memory_order_relaxed);
+				atomic_store_explicit(&heft_several_threads, 1, memory_order_relaxed);
 			return t;
 		}
 	}
@@ -140,12 +139,12 @@ static struct heft_thread *open_thread(struct heft_process *p)
 }
 
 /* Only a hint: other destructors, and libc after all of them, may still free, and those records go
- * into the same stream. The recorder takes it back once the thread is gone. */
+ * into the same stream. The recorder takes the slot back once the thread is gone. */
 void heft_thread_close(void *thread)
 {
 	struct heft_thread *t = thread;
 	if (!t->is_open || atomic_load(&heft_process->phase) != HEFT_OPEN || heft_tls.thread != t)
-		return; /* a forked child's copy of it, wiped */
+		return; /* a forked child, whose copy of it is wiped */
 	take_name(t->stream);
 	atomic_store_explicit(&t->stream->state, WIRE_STREAM_CLOSED, memory_order_release);
 }
@@ -166,7 +165,7 @@ void heft_thread_renamed(void)
 		take_name(t->stream);
 }
 
-/* Process and thread, opened if they are not. */
+/* The thread. Opens process and thread if they are not open. */
 static struct heft_thread *opened(void)
 {
 	struct heft_process *p = heft_process;
@@ -196,7 +195,7 @@ struct heft_thread *heft_sample_thread(void)
 	return opened();
 }
 
-struct heft_thread *heft_room(void)
+struct heft_thread *heft_make_space(void)
 {
 	struct heft_thread *t = opened();
 	/* Sampled: a hook of an exact process was interrupted by a handler that forked, and the child is
@@ -210,8 +209,8 @@ struct heft_thread *heft_room(void)
 	uint32_t state = atomic_load_explicit(&h->state, memory_order_relaxed);
 	if (UNLIKELY(state == WIRE_OFF))
 		goto off;
-	/* Three busy threads on two processors: the recorder's half of one is too little for two programs'
-	 * threads, and then all would wait for it. */
+	/* With more busy threads than processors the recorder would get too little time to keep up, and in
+	 * the end all would wait for it. */
 	if (atomic_load_explicit(&h->behind, memory_order_relaxed) &&
 	    t->last_tsc - t->yielded_tsc > YIELD_CYCLES) {
 		sys_yield();
@@ -243,7 +242,8 @@ off:
 	return NULL;
 }
 
-/* Writes SYNC if the time since the last record does not fit; returns dt for the record. */
+/* Returns where the record goes, with its *dt. Writes SYNC first if the time since the last record does not
+ * fit. */
 static uint64_t *open_record(struct heft_thread *t, uint64_t tsc, uint64_t *dt)
 {
 	uint64_t *w = (uint64_t *)((char *)t->chunk->data + t->pos);
@@ -260,7 +260,7 @@ static void close_record(struct heft_thread *t, const uint64_t *end, uint64_t ts
 	publish(t, t->chunk, (uint64_t)((const char *)end - (const char *)t->chunk->data), tsc);
 }
 
-/* What does not fit the hook's own short form: a long gap before it (then the record itself may
+/* What does not fit the hook's own short form: a long time since the last record (then the record itself may
  * still be short), a large or oddly placed block, an unknown usable size. */
 void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t tsc, uint64_t addr,
 			  uint64_t size, uint64_t usable, uint32_t site)

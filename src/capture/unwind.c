@@ -1,17 +1,17 @@
-/* What the quick path of stack.c cannot do by itself: filling the row cache,
- * the frames whose rule is not "CFA = register + offset", and deciding which
+/* What the quick path of stack.c leaves to others: it fills the row cache, steps
+ * through frames whose rule is not "CFA = register + offset", and decides which
  * memory may be read.
  *
- * Which memory: a thread's own stack, from the current frame up to the C
- * library's end of it (the main thread's `__libc_stack_end`, another thread's
- * thread pointer, which lies above its stack). That part is always mapped, so
- * a wrong rule or a garbage rbp costs a frame, not a fault. Frames on any other
- * stack (sigaltstack, coroutines, a stack the program made) are read only after
- * the kernel has said that the page is readable, page by page.
- * pthread_getattr_np would know the bounds, but it takes locks and allocates.
+ * Memory that may be read: a thread's own stack, from the current frame up to its
+ * end as the C library has it (`__libc_stack_end` for the main thread; for another
+ * thread its thread pointer, which lies above its stack). That part is always mapped,
+ * so a wrong rule or a garbage rbp costs a frame, not a fault. Before we read from any
+ * other stack (sigaltstack, coroutines, a stack that the program made) we ask the
+ * kernel, page by page, whether it is readable. pthread_getattr_np would know the
+ * bounds, but it takes locks and allocates.
  *
- * Termination: on one stack every caller's sp is above its callee's. Only a
- * signal frame may lead to another stack; walks count their frames. */
+ * A walk ends: on one stack every caller's sp is above its callee's. Only a signal
+ * frame may lead to another stack, and walks count their frames. */
 #include "capture/object.h"
 #include "capture/rows.h"
 
@@ -39,7 +39,7 @@ static int image_of(uint64_t pc, struct cfi_image *im)
 	im->high = o.end;
 	struct heft_object tables;
 	if (!o.segments.count && o.eh_frame_hdr && !heft_object_at(o.eh_frame_hdr, &tables)) {
-		im->low = tables.start; /* the piece that its tables are in, if it is in pieces */
+		im->low = tables.start; /* the object is in pieces: this one has the tables */
 		im->high = tables.end;
 	}
 	for (unsigned i = 0; i < o.segments.count; i++) {
@@ -62,15 +62,15 @@ uint32_t heft_row_fill(uint64_t pc, int exact)
 		return CFI_ROW_NONE;
 	if (!image_of(at, &im)) {
 		row = cfi_row_at(&im, at);
-		/* The base of a coroutine or thread returns to the first byte of a function: the byte
-		 * before belongs to another one, or to nobody. */
+		/* The base of a coroutine or thread returns to the first byte of a function. The byte before
+		 * it belongs to another function, or to none. */
 		if (!exact && row != CFI_ROW_SIGNAL) {
 			cfi_row here = row == CFI_ROW_NONE ? cfi_row_at(&im, pc) : 0;
 			if (here == CFI_ROW_END)
 				row = here;
 		}
 	}
-	/* Whichever is free, or else either: no entry is moved, it may be void by then. */
+	/* Takes a free place, or else either one. No entry is moved: by then it may be void. */
 	static _Atomic uint32_t turn;
 	_Atomic uint64_t *pair = heft_row_pair(pc);
 	unsigned way = atomic_load_explicit(pair, memory_order_relaxed) != 0;
@@ -112,7 +112,7 @@ int heft_on_own_stack(struct heft_thread *t, uintptr_t sp)
 	if (!t->stack_top) {
 		uintptr_t top = sys_gettid() == sys_getpid() ? (uintptr_t)__libc_stack_end
 							     : (uintptr_t)arch_thread_pointer();
-		if (t->frames_memory) /* of the last thread in this slot */
+		if (t->frames_memory) /* left by the last thread in this slot */
 			set_sentinels(t->frames_memory, t->capacity, top);
 		t->stack_low = t->stack_top = top;
 	}
@@ -121,7 +121,7 @@ int heft_on_own_stack(struct heft_thread *t, uintptr_t sp)
 	uintptr_t page = sp & ~(uintptr_t)(PAGE - 1);
 	if (sp >= t->stack_top || t->stack_low - sp > OWN_STACK_REACH || page == t->foreign_page)
 		return 0;
-	/* Deeper than before: it is the same stack if nothing unreadable (a guard) lies between. */
+	/* Deeper than before. It is the same stack if nothing unreadable (a guard page) lies between. */
 	if (readable_between(sp, t->stack_low)) {
 		t->stack_low = page;
 		return 1;
@@ -130,7 +130,7 @@ int heft_on_own_stack(struct heft_thread *t, uintptr_t sp)
 	return 0;
 }
 
-struct reader { /* for memory that must be asked about first; remembers two pages */
+struct reader { /* asks the kernel before it reads; remembers two pages */
 	const struct heft_thread *t;
 	uintptr_t page[2];
 };
@@ -142,7 +142,7 @@ static int careful_read(void *ctx, uintptr_t address, uint64_t *value)
 		return -1;
 	if (!(address >= r->t->stack_low && address < r->t->stack_top)) {
 		uintptr_t page = address & ~(uintptr_t)(PAGE - 1);
-		if (!page) /* which stands for none in the two below, too */
+		if (!page) /* 0 means "none" in page[] */
 			return -1;
 		if (page != r->page[0] && page != r->page[1]) {
 			if (!sys_readable((void *)address))
@@ -157,7 +157,7 @@ static int careful_read(void *ctx, uintptr_t address, uint64_t *value)
 
 /* ---- the general unwinder: all registers, any rule, slow */
 
-/* *exact: the pc is where this frame was interrupted, not a return address; then, its caller's. */
+/* *exact: pc is where this frame was interrupted, not a return address. Set to the same for its caller. */
 static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], int *exact)
 {
 	struct cfi_image im;
@@ -213,8 +213,8 @@ static enum heft_step general_step(struct reader *r, uint64_t regs[CFI_REGS], in
 	return regs[CFI_RA] ? HEFT_STEP_OK : HEFT_STEP_END;
 }
 
-/* Starts here, in our own code, with all registers, and walks until it stands in frame f; then one
- * step further. Our own frames are described by our own tables like any other. */
+/* Starts here, in our own code, with all registers, walks to frame f, and then goes one step further. Our
+ * own tables describe our frames as they do any others. */
 static NOINLINE enum heft_step slow_step(struct reader *r, const struct heft_frame *f,
 					 struct heft_frame *caller)
 {
@@ -254,9 +254,9 @@ static NOINLINE enum heft_step slow_step(struct reader *r, const struct heft_fra
 static enum heft_step guess_step(struct reader *r, const struct heft_frame *f, int native,
 				 struct heft_frame *caller)
 {
-	/* Without tables a frame pointer is the best there is, on the thread's own stack only:
-	 * elsewhere it has been seen to invent frames. Code must follow: an object's, or for
-	 * JIT code (no object) a readable address. */
+	/* Without tables we follow the frame pointer, but only on the thread's own stack: elsewhere it has
+	 * led to frames that were none. It must lead to code: to an object, or (JIT code is in no object)
+	 * to a readable address. */
 	uint64_t rbp, pc;
 	/* The loader's first instructions have no tables; nothing calls them. */
 	if (native && r->t->stack_top - f->sp <= ENTRY_REACH)
@@ -268,7 +268,7 @@ static enum heft_step guess_step(struct reader *r, const struct heft_frame *f, i
 	struct dl_find_object o;
 	if (pc < PAGE || pc >> 47)
 		return HEFT_STEP_LOST;
-	/* A caller with tables may use rbp for anything; another one has its frame further out. */
+	/* A caller with tables may use rbp for anything. The frame of one without tables is further out. */
 	if (_dl_find_object((void *)(pc - 1), &o) &&
 	    ((rbp && rbp <= f->rbp) || !sys_readable((void *)(pc & ~7ull))))
 		return HEFT_STEP_LOST;
@@ -334,9 +334,9 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 	return caller->pc ? HEFT_STEP_OK : HEFT_STEP_END;
 }
 
-/* One mapping for all: two kept captures, each after its sentinel, and the scratch; then as many
- * hashes; then the tips. The first sentinel's rbp holds the capacity, so that the mapping alone tells where
- * everything is.
+/* ---- the arrays of a thread. One mapping holds them all: two kept captures, each after its sentinel, and
+ * the scratch; then as many hashes; then the tips. The rbp of the first sentinel holds the capacity, so that
+ * the mapping alone says where everything is.
  *
  * A sentinel is outside of every frame: its sp is above the stack's, and the word in its slot, which
  * is the first one above the stack (the argument count, or the thread's own descriptor), is never its
@@ -377,7 +377,7 @@ void heft_frames_reset(struct heft_thread *t, struct heft_frame *mem)
 	t->tips = (struct heft_tip *)((char *)mem + tips_offset(capacity));
 }
 
-/* What a capture says of itself beside its arrays. */
+/* What a capture has beside its arrays. */
 static void keep_numbers(struct heft_kept *to, const struct heft_kept *from)
 {
 	to->top = to->frames + (from->top - from->frames);
@@ -385,7 +385,7 @@ static void keep_numbers(struct heft_kept *to, const struct heft_kept *from)
 	to->via = from->via;
 }
 
-/* What was in the arrays is copied. */
+/* Copies what was in the arrays. */
 int heft_frames_grow(struct heft_thread *t, uint32_t need)
 {
 	uint32_t had = t->capacity, capacity = had ? had : HEFT_FRAMES_START;

@@ -1,9 +1,9 @@
-/* HTTP for everything that heft serves: listening, limits, who may ask. What is
- * answered is the routes' business (routes_*.c), where it comes from the source's
- * (source.h). libmicrohttpd stays inside http.c.
+/* HTTP for everything that heft serves: listening, limits, who may ask. The routes
+ * make the answers (pprof/routes_pprof.c, pprof/routes_metrics.c, pages/routes_view.c).
+ * Only this folder knows libmicrohttpd.
  *
- * One thread does the network; answers are made by a few workers, while the
- * connection is put aside: a slow client costs a buffer, never a thread. */
+ * One thread does the network and suspends a connection while one of a few workers
+ * makes its answer: a slow client costs a buffer, never a thread. */
 #ifndef HEFT_HTTP_HTTP_H
 #define HEFT_HTTP_HTTP_H
 

@@ -1,8 +1,7 @@
-/* The blocks that are live in one process, by address: open addressing, linear
- * probing, deletion by shifting back, so there are no tombstones and the table
- * stays as dense as the live set. Look-ups are prefetched by the caller (the
- * recorder knows its next few hundred addresses), so the cost is the memory
- * bandwidth, not the latency. */
+/* Live blocks of one process by address: those that have no place in the shadow of
+ * the heap (live_blocks.h). Most processes have few of them. Open addressing, linear
+ * probing, and removal by shifting back, so there are no tombstones and the table
+ * stays as dense as the blocks in it. */
 #ifndef HEFT_RECORD_LIVE_TABLE_H
 #define HEFT_RECORD_LIVE_TABLE_H
 

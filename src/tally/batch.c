@@ -1,5 +1,5 @@
-/* Putting events into a batch, in brief where they fit (see batch.h). The
- * recorder's hottest loop writes its brief events itself (record/match_plain.c). */
+/* Puts events into a batch, in brief where they fit (see batch.h). The recorder's
+ * hottest loop writes its brief events itself (record/match_plain.c). */
 #include "tally/batch.h"
 
 static int fits_brief(const struct trace_event *e)

@@ -3,8 +3,8 @@
  *   word 0   type:3 | dt:17 | addr>>3:44
  *   word 1   site:24 | size:28 | slack:12 (base/block_word.h), in ALLOC and REALLOC_END
  *
- * dt is in time-stamp-counter cycles since the stream's record before. What
- * does not fit (a gap over 50 us, 256 MiB, an address not divisible by 8) takes
+ * dt counts time-stamp-counter cycles since the stream's previous record. What
+ * does not fit (more than 50 us, 256 MiB, an address not divisible by 8) takes
  * a longer form: SYNC sets the time, EXT carries full words.
  *
  *   FREE           word 0
@@ -22,7 +22,7 @@
 #include "base/block_word.h"
 
 enum wire_type {
-	WIRE_NOTHING = 0, /* never written: memory that was not */
+	WIRE_NOTHING = 0, /* never written: memory that no record is in yet */
 	WIRE_ALLOC = 1,
 	WIRE_FREE = 2,
 	WIRE_REALLOC_BEGIN = 3,

@@ -1,19 +1,18 @@
-/* Sampled mode: what a process keeps of itself, in its session file where the
- * chunks of an exact recording would be. It is all there is, at any moment and
- * after the process's death:
+/* Sampled mode: the tables of a process, in its session file in place of the chunks
+ * of an exact recording. They hold all that is known of it, while it runs and after
+ * its end:
  *
  *   tables of live samples, one a level | tables of sums, one a level | answer
  *
- * A live sampled block is an entry of its level's two arrays at the same index:
- * buckets of eight addresses, one cache line each; a block lies in the bucket of
- * its hash or in the one beside it, in the first level that has room for it. An
- * address of WIRE_SAMPLE_BUSY is being written or taken out. Sums are by site:
- * everything ever sampled there, each sample weighted by itself (S/p), so that a
- * reader only adds up; a site stands in the first level where it found a place.
- * Levels are larger each; the header says how many are in use: the others have no
- * memory behind them.
+ * A level of live samples has two arrays: addresses, in buckets of eight (a cache
+ * line), and the samples at the same indexes. A sample is in the bucket of its hash or
+ * in the one beside it, in the first level with a free place. The address
+ * WIRE_SAMPLE_BUSY marks a place that is being written. A sum is everything ever
+ * sampled at one site, each sample with its own weight (S/p), so that a reader only
+ * adds up. A site is in the first level where it found a place. Each level is larger
+ * than the one before. The header says how many are in use; the others have no memory.
  *
- * Readers look at an address, the block, and the address again. */
+ * Readers load an address, the sample, and the address again. */
 #ifndef HEFT_WIRE_SAMPLES_H
 #define HEFT_WIRE_SAMPLES_H
 
@@ -29,12 +28,12 @@ enum {
 	WIRE_SUM_BITS_0 = 11,
 	WIRE_SUM_BITS_1 = 14,
 	WIRE_SUM_BITS_2 = 17,
-	WIRE_ANSWER_BYTES = 1 << 20, /* heft_pprof_dump gets its profile in pieces of this */
+	WIRE_ANSWER_BYTES = 1 << 20, /* heft_pprof_dump gets its profile in pieces of this size */
 };
 
 struct wire_sample {
 	uint64_t size;
-	uint64_t rate_bytes; /* in force when its distance was drawn */
+	uint64_t rate_bytes; /* that its distance was drawn with */
 	uint64_t birth_tsc;
 	uint32_t site; /* node index */
 	int32_t tid;
@@ -49,7 +48,7 @@ struct wire_sum {
 	_Atomic uint64_t bytes_variance, objects_variance; /* doubles, by their bits */
 };
 
-struct wire_live_level { /* taken apart */
+struct wire_live_level { /* where its parts are */
 	_Atomic uint64_t *addresses;
 	struct wire_sample *blocks;
 	unsigned bits;
@@ -60,7 +59,7 @@ struct wire_sum_level {
 	unsigned bits;
 };
 
-#define WIRE_LIVE_BYTES (sizeof(uint64_t) + sizeof(struct wire_sample)) /* of a slot */
+#define WIRE_LIVE_BYTES (sizeof(uint64_t) + sizeof(struct wire_sample)) /* one slot */
 #define WIRE_LIVE_1 (WIRE_CHUNKS_OFFSET + (WIRE_LIVE_BYTES << WIRE_SAMPLE_BITS_0))
 #define WIRE_LIVE_2 (WIRE_LIVE_1 + (WIRE_LIVE_BYTES << WIRE_SAMPLE_BITS_1))
 #define WIRE_SUMS_0 (WIRE_LIVE_2 + (WIRE_LIVE_BYTES << WIRE_SAMPLE_BITS_2))

@@ -1,7 +1,7 @@
-/* What crosses from a profiled process to heft: one file a process in the
- * session directory, mapped shared by both. This header is the whole contract;
- * the inside writes it (src/capture), the outside reads it as hostile input
- * (src/record).
+/* What passes from a profiled process to heft: one file a process in the
+ * session directory, which both have mapped. This header is the whole contract: the
+ * inside (src/capture) writes the file, the outside (src/record) reads it as hostile
+ * input.
  *
  *   header | streams | module log | stack nodes | chunks
  *
@@ -10,10 +10,11 @@
  * lowest bit says that the thread is between taking a time stamp and publishing
  * the record that carries it ("open"). Publishing is one store of `pos`.
  *
- * Chunks move: fresh counter or free list -> thread -> (full: linked from its
- * predecessor) -> recorder -> free list. The free list is a Treiber stack with
- * a tag against ABA. Nobody ever waits for anybody who may have been killed: a
- * process that dies in the middle only leaks chunks of its own file.
+ * A chunk's way: from the counter of fresh ones or the free list to a thread; when it
+ * is full, from the link in its predecessor to the recorder; then to the free list,
+ * which is a Treiber stack with a tag against ABA. Nobody waits for anybody who may
+ * have been killed: a process that dies in the middle only leaks chunks of its own
+ * file.
  *
  * Stack nodes are append-only. Node 0 is the root. A node is written completely
  * before its index is used in any record, so a reader that has seen a record
@@ -33,15 +34,15 @@
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
-/* Bytes between samples (524288, 512k, 1M); "auto": the outside sets it; "off": switched off at
- * first. */
+/* Mean bytes between samples (524288, 512k, 1M); "auto": the outside sets the rate; "off": sampling starts
+ * switched off. */
 #define WIRE_ENV_SAMPLE "HEFT_SAMPLE"
 /* Without a session of heft run: where sampled processes leave their files for an agent. */
 #define WIRE_ENV_DIR "HEFT_DIR"
 #define WIRE_AGENT_DIR "/run/heft"
 #define WIRE_PRELOAD_NAME "libheft-preload.so"
-/* Files of the right size that the recorder keeps ready for processes that may not make one
- * themselves (a file size limit): "spare.0" and so on, to be renamed. */
+/* Files of the right size that the recorder has ready for processes that may not make one themselves (a
+ * file size limit): "spare.0" and so on. A process takes one by renaming it. */
 #define WIRE_SPARE_NAME "spare."
 #define WIRE_SPARES 2
 
@@ -65,7 +66,7 @@ enum wire_state {
 
 enum wire_mode {
 	WIRE_EXACT = 0,
-	WIRE_SAMPLED = 1, /* wire/samples.h in the place of the chunks */
+	WIRE_SAMPLED = 1, /* has the tables of wire/samples.h in place of the chunks */
 };
 
 enum wire_origin { WIRE_FROM_EXEC = 0, WIRE_FROM_FORK = 1 };
@@ -81,34 +82,34 @@ enum wire_gate {
 	WIRE_GATE_PASS = 2,  /* sampling is switched off and no sample is live: do nothing */
 };
 
-struct wire_sampling { /* of a sampled process (wire/samples.h) */
+struct wire_sampling { /* only in sampled processes (wire/samples.h) */
 	/* The outside may set these at any time. */
 	_Alignas(64) _Atomic uint32_t on;
 	_Atomic uint32_t automatic;  /* the outside keeps the rate within a cost budget */
 	_Atomic uint64_t rate_bytes; /* mean distance of samples */
-	/* The gate is closed only at a moment without a live sample: they change as one. */
+	/* The gate is closed only while no sample is live, so both change in one step. */
 	union {
 		struct {
-			_Atomic uint32_t gate; /* enum wire_gate. Whoever switches on opens it, after `on` */
-			_Atomic uint32_t live; /* how many live samples; the process's own */
+			_Atomic uint32_t gate; /* enum wire_gate. Who switches sampling on sets `on`, then opens it */
+			_Atomic uint32_t live; /* how many samples are live. Only the process writes it */
 		};
 		_Atomic uint64_t gate_and_live;
 	};
-	/* The process's own. */
+	/* Only the process writes these. */
 	_Atomic uint32_t live_levels, sum_levels; /* tables in use */
-	_Atomic uint64_t cost_tsc;		  /* spent on taking samples */
+	_Atomic uint64_t cost_tsc;		  /* cycles spent on taking samples */
 };
 
 /* A process asks the outside for its own profile (heft_pprof_dump). The bytes come in pieces through
- * the answer area. `state` goes round: the process asks and takes, the outside gives; whoever
- * changes it wakes the other (futex). */
+ * the answer area. Both sides set `state` in turn: the process asks and takes, the outside gives. Who sets
+ * it wakes the other (futex). */
 enum wire_call_state {
 	WIRE_CALL_IDLE,
 	WIRE_CALL_ASKED, /* process */
 	WIRE_CALL_PIECE, /* outside: `bytes` of it, more to come */
 	WIRE_CALL_LAST,	 /* outside: `bytes` of it, and that was all */
-	WIRE_CALL_TAKEN, /* process: next piece, please */
-	WIRE_CALL_FAILED, /* outside: cannot be made */
+	WIRE_CALL_TAKEN, /* process: the next piece may come */
+	WIRE_CALL_FAILED, /* outside: it could not make the profile */
 };
 struct wire_call {
 	_Alignas(64) _Atomic uint32_t state; /* enum wire_call_state */
@@ -117,12 +118,12 @@ struct wire_call {
 };
 
 /* A child that this process has waited for; pid 0: one whose number it does not know, which began at most
- * `since` before tsc (system, pclose). Written without a lock, also in signal handlers: `pid_number`
- * is set last, and an entry is lost if more children are waited for than the outside has looked at. */
+ * `since` before tsc (system, pclose). Written without a lock, also in signal handlers: `pid_number` is set
+ * last. An entry is lost if the process waits for WIRE_REAPS more children before the outside has read it. */
 struct wire_reap {
-	_Atomic uint64_t pid_number; /* its number, from 1, << 32 | pid; another number: not written yet */
-	_Atomic uint64_t tsc;	      /* when it was known to have ended */
-	_Atomic uint32_t maxrss_kib; /* of the kernel's account of the child; 0: not asked for */
+	_Atomic uint64_t pid_number; /* number << 32 | pid; numbers begin at 1. Another number: not written yet */
+	_Atomic uint64_t tsc;	      /* by then it had ended */
+	_Atomic uint32_t maxrss_kib; /* its greatest RSS, by the kernel; 0: not known */
 	_Atomic uint32_t since;	     /* cycles >> WIRE_SINCE_SHIFT; UINT32_MAX: that or longer */
 };
 #define WIRE_SINCE_SHIFT 10
@@ -131,44 +132,44 @@ struct wire_header {
 	_Atomic uint64_t magic; /* stored last */
 	uint32_t version;
 	uint32_t origin; /* enum wire_origin */
-	int32_t pid, ppid; /* ppid: of a forked child, whose file its memory began with */
+	int32_t pid, ppid; /* in a forked child ppid is the process whose memory it began with */
 	uint64_t start_tsc;
 	uint32_t own_malloc;  /* 1: the program's malloc is not ours */
 	uint32_t text_bytes;  /* used bytes of text */
 	uint32_t arg_count;
 	uint32_t usable_known; /* 1: slack is recorded */
 	uint32_t mode;	       /* enum wire_mode */
-	uint32_t start_maxrss_kib; /* the kernel's greatest RSS at the start: of what was before exec */
-	uint64_t start_mono_ns; /* start_tsc by the monotonic clock */
+	uint32_t start_maxrss_kib; /* the greatest RSS at the start, by the kernel: from before exec */
+	uint64_t start_mono_ns; /* the time of start_tsc by the monotonic clock */
 	int64_t start_unix_ns;
 	_Alignas(64) _Atomic uint32_t state; /* enum wire_state */
-	_Atomic uint32_t stream_high; /* streams ever used */
+	_Atomic uint32_t stream_high; /* streams from here on were never used */
 	_Atomic uint64_t off_tsc;
 	_Atomic uint64_t reentrant;   /* calls from inside a hook, passed through */
 	_Atomic uint64_t lost_stacks; /* allocations recorded under an ancestor only */
 	_Atomic uint32_t lost_children; /* forked children that could not open their file */
 	_Atomic uint32_t lost_child_errno;
-	_Atomic uint64_t dropped; /* not recorded, and no stream to count it in */
-	_Atomic uint32_t flushes; /* dlclose generations */
-	_Atomic uint32_t forks;	  /* calls of fork(): children may still be on their way */
-	/* Libraries whose calls were redirected to us after they had run for a while: of what they
-	 * allocated before, frees may be seen. */
+	_Atomic uint64_t dropped; /* events that were not recorded, without a stream to count them in */
+	_Atomic uint32_t flushes; /* calls of dlclose */
+	_Atomic uint32_t forks;	  /* calls of fork(): so many children may still open their files */
+	/* Libraries whose calls were redirected to us after they had run for a while: we may see frees of
+	 * what they allocated before. */
 	_Atomic uint32_t late_libraries;
 	_Alignas(64) _Atomic uint64_t free_head; /* tag << 32 | chunk index + 1 */
 	_Atomic uint32_t fresh;			 /* chunks never used begin here */
 	_Atomic uint32_t waiters;
-	_Atomic uint32_t starved; /* the file system is full: no more chunks than there are */
+	_Atomic uint32_t starved; /* the file system is full: there will be no more chunks */
 	_Alignas(64) _Atomic uint32_t progress; /* recorder: rises with every round; futex word */
-	_Atomic uint32_t behind; /* recorder: much is to be read; threads let it have their processor */
+	_Atomic uint32_t behind; /* recorder: it has much to read; threads offer it their processor */
 	_Alignas(64) _Atomic uint32_t node_count; /* may exceed WIRE_NODES: then the table is full */
-	_Alignas(64) _Atomic uint32_t log_used; /* may stand before the last entry: a hint for writers */
+	_Alignas(64) _Atomic uint32_t log_used; /* a hint for writers: entries may follow it */
 	struct wire_sampling sampling;
 	struct wire_call call;
-	/* Since when it has been on its way out: it ends then or later, and records that follow move the
-	 * end. 0: it is not, or its exec failed. */
+	/* When it called exit or exec: it ends then or later, and records that follow move the end. 0: it has
+	 * not, or its exec failed. */
 	_Alignas(64) _Atomic uint64_t exit_tsc, exec_tsc;
-	_Atomic uint64_t own_bytes; /* of memory that heft's library has mapped for itself: large tables */
-	_Atomic uint32_t reap_count; /* ever: the last one is at (reap_count - 1) % WIRE_REAPS */
+	_Atomic uint64_t own_bytes; /* memory that heft's library has mapped for itself: large tables */
+	_Atomic uint32_t reap_count; /* all of them; the last one is at (reap_count - 1) % WIRE_REAPS */
 	struct wire_reap reaps[WIRE_REAPS];
 	/* Some of its children that it is not known to have waited for; 0: none. Each child adds itself,
 	 * and the next one looks who is gone (src/capture/siblings.c). */
@@ -180,7 +181,7 @@ _Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "header fits");
 enum wire_stream_state {
 	WIRE_STREAM_FREE = 0,
 	WIRE_STREAM_ACTIVE = 1,
-	WIRE_STREAM_CLOSED = 2, /* its thread is ending; the recorder frees it once that is gone */
+	WIRE_STREAM_CLOSED = 2, /* its thread is ending; the recorder frees the slot once it is gone */
 };
 
 struct wire_stream {
@@ -221,15 +222,15 @@ enum wire_node_flag {
 #define WIRE_PC_MASK 0xffffffffffffull
 #define WIRE_FLAG_SHIFT 48
 
-/* The module log: 8-aligned entries. An entry's `bytes` is set first, with WIRE_LOG_UNFINISHED, and again
- * without it when the rest is written: a writer that is stopped or killed in between hides nothing of
- * what others write behind it. The log also holds notes of exec calls, which a forked child that has
- * no file of its own yet writes into its parent's. */
+/* The module log: 8-aligned entries. A writer sets the `bytes` of an entry first, with WIRE_LOG_UNFINISHED,
+ * and again without it when the rest is written: if it is stopped or killed in between, it hides nothing
+ * that others write behind it. The log also holds notes of exec calls; a forked child that has no file of
+ * its own yet writes them into its parent's. */
 #define WIRE_LOG_UNFINISHED 1u
 enum wire_log_kind {
 	WIRE_LOG_MODULE = 1,
 	WIRE_LOG_EXEC = 2,	  /* start: pid, end: time stamp, path: what it executes */
-	WIRE_LOG_EXEC_FAILED = 3, /* start: pid: the one before did not happen */
+	WIRE_LOG_EXEC_FAILED = 3, /* start: pid; the last exec of this pid failed */
 };
 struct wire_module {
 	_Atomic uint32_t bytes; /* of the whole entry, | WIRE_LOG_UNFINISHED; 0 = end of log so far */
@@ -248,7 +249,7 @@ struct wire_module {
 #define WIRE_FILE_BYTES (WIRE_CHUNKS_OFFSET + (uint64_t)WIRE_CHUNKS * WIRE_CHUNK_BYTES)
 _Static_assert(WIRE_FILE_BYTES <= 64u << 20, "at most 64 MiB a process");
 
-struct wire_session { /* a mapped file, taken apart */
+struct wire_session { /* where the parts of a mapped file are */
 	struct wire_header *header;
 	struct wire_stream *streams;
 	unsigned char *log;

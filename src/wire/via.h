@@ -1,5 +1,5 @@
-/* The allocation function that was called: the last node of every stack. The
- * recording keeps the same numbers (trace/trace.h). */
+/* The allocation function that was called: the last node of every stack. A
+ * recording has the same numbers (trace/trace.h). */
 #ifndef HEFT_WIRE_VIA_H
 #define HEFT_WIRE_VIA_H
 
@@ -15,7 +15,7 @@ enum wire_via {
 	WIRE_VIA_REALLOCARRAY,
 	WIRE_VIA_NEW,
 	WIRE_VIA_NEW_ARRAY,
-	WIRE_VIA_FREE, /* of a free whose stack was taken: no block has this one */
+	WIRE_VIA_FREE, /* a free that took a call stack: no block has this one */
 	WIRE_VIA_COUNT
 };
 

@@ -98,7 +98,7 @@ static void *writer(void *arg)
 	uint64_t id = (uint64_t)(uintptr_t)arg;
 	struct heft_tls *tls = &heft_tls;
 	for (uint64_t i = 1; i <= RECORDS; i++) {
-		struct heft_thread *t = room(tls);
+		struct heft_thread *t = thread_with_space(tls);
 		if (!t)
 			continue;
 		if (i % 3)
@@ -207,7 +207,7 @@ static void test_garbage_is_noticed(void **state)
 	(void)state;
 	begin(FEW_CHUNKS);
 	atomic_store(&running, 1);
-	struct heft_thread *t = heft_room();
+	struct heft_thread *t = heft_make_space();
 	assert_non_null(t);
 	record_any_address(t, WIRE_FREE, WIRE_EXT_FREE, 0x1000);
 	assert_int_equal(process_look(reader, arch_stamp(), 1), 1);
