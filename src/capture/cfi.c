@@ -247,77 +247,61 @@ static void recall(struct machine *m)
 		m->now = m->remembered[--m->depth];
 }
 
+/* Operations whose first operand is a register. In three others it is in the low six bits. */
+enum { OPERAND = 0x3f };
+#define BIT(operation) (1ull << (operation))
+static const uint64_t names_register =
+	BIT(DW_CFA_offset_extended) | BIT(DW_CFA_restore_extended) | BIT(DW_CFA_undefined) |
+	BIT(DW_CFA_same_value) | BIT(DW_CFA_register) | BIT(DW_CFA_def_cfa) | BIT(DW_CFA_def_cfa_register) |
+	BIT(DW_CFA_expression) | BIT(DW_CFA_offset_extended_sf) | BIT(DW_CFA_def_cfa_sf) |
+	BIT(DW_CFA_val_offset) | BIT(DW_CFA_val_offset_sf) | BIT(DW_CFA_val_expression) |
+	BIT(DW_CFA_GNU_negative_offset_extended);
+#undef BIT
+
 /* Runs a program until it comes to code after pc. */
 static void run(const struct cfi_image *im, struct machine *m, struct cursor c, const struct fde *f,
 		uintptr_t pc)
 {
-	enum { IN_HIGH_BITS = 0xc0 }; /* three operations: the low six bits are an operand */
 	const int64_t da = f->data_align;
 	while (c.at < c.end && !c.bad && !m->bad) {
 		uint8_t op = (uint8_t)take(&c, 1);
-		uint64_t reg = op & 0x3f;
+		uint64_t reg = op & OPERAND;
 		uintptr_t next = m->loc;
-		switch (op & IN_HIGH_BITS ? op & IN_HIGH_BITS : op) {
+		if (op & ~OPERAND)
+			op &= (uint8_t)~OPERAND;
+		else if (names_register >> op & 1)
+			reg = uleb(&c);
+		switch (op) {
 		case DW_CFA_advance_loc: next += reg * f->code_align; break;
-		case DW_CFA_offset: set_rule(m, reg, CFI_AT_CFA, (int64_t)uleb(&c) * da); break;
-		case DW_CFA_restore: restore_rule(m, reg); break;
-		case DW_CFA_nop: break;
-		case DW_CFA_set_loc: next = encoded(&c, DW_EH_PE_absptr, 0); break;
 		case DW_CFA_advance_loc1: next += take(&c, 1) * f->code_align; break;
 		case DW_CFA_advance_loc2: next += take(&c, 2) * f->code_align; break;
 		case DW_CFA_advance_loc4: next += take(&c, 4) * f->code_align; break;
-		case DW_CFA_offset_extended:
-			reg = uleb(&c);
-			set_rule(m, reg, CFI_AT_CFA, (int64_t)uleb(&c) * da);
-			break;
-		case DW_CFA_restore_extended: restore_rule(m, uleb(&c)); break;
-		case DW_CFA_undefined: set_rule(m, uleb(&c), CFI_UNDEFINED, 0); break;
-		case DW_CFA_same_value: set_rule(m, uleb(&c), CFI_SAME, 0); break;
-		case DW_CFA_register:
-			reg = uleb(&c);
-			set_rule(m, reg, CFI_REGISTER, (int64_t)uleb(&c));
-			break;
-		case DW_CFA_remember_state: remember(m); break;
-		case DW_CFA_restore_state: recall(m); break;
-		case DW_CFA_def_cfa:
-			reg = uleb(&c);
-			set_cfa(m, reg, (int64_t)uleb(&c));
-			break;
-		case DW_CFA_def_cfa_register: set_cfa(m, uleb(&c), m->now.cfa_offset); break;
-		case DW_CFA_def_cfa_offset:
-			set_cfa(m, m->now.cfa_register, (int64_t)uleb(&c));
-			break;
-		case DW_CFA_def_cfa_expression: set_cfa_expression(m, expression(im, &c)); break;
-		case DW_CFA_expression:
-			reg = uleb(&c);
-			set_rule(m, reg, CFI_AT_EXPR, expression(im, &c));
-			break;
-		case DW_CFA_offset_extended_sf:
-			reg = uleb(&c);
-			set_rule(m, reg, CFI_AT_CFA, sleb(&c) * da);
-			break;
-		case DW_CFA_def_cfa_sf:
-			reg = uleb(&c);
-			set_cfa(m, reg, sleb(&c) * da);
-			break;
+		case DW_CFA_set_loc: next = encoded(&c, DW_EH_PE_absptr, 0); break;
+		case DW_CFA_def_cfa: set_cfa(m, reg, (int64_t)uleb(&c)); break;
+		case DW_CFA_def_cfa_sf: set_cfa(m, reg, sleb(&c) * da); break;
+		case DW_CFA_def_cfa_register: set_cfa(m, reg, m->now.cfa_offset); break;
+		case DW_CFA_def_cfa_offset: set_cfa(m, m->now.cfa_register, (int64_t)uleb(&c)); break;
 		case DW_CFA_def_cfa_offset_sf: set_cfa(m, m->now.cfa_register, sleb(&c) * da); break;
-		case DW_CFA_val_offset:
-			reg = uleb(&c);
-			set_rule(m, reg, CFI_CFA_PLUS, (int64_t)uleb(&c) * da);
-			break;
-		case DW_CFA_val_offset_sf:
-			reg = uleb(&c);
-			set_rule(m, reg, CFI_CFA_PLUS, sleb(&c) * da);
-			break;
-		case DW_CFA_val_expression:
-			reg = uleb(&c);
-			set_rule(m, reg, CFI_EXPR, expression(im, &c));
-			break;
-		case DW_CFA_GNU_args_size: uleb(&c); break;
+		case DW_CFA_def_cfa_expression: set_cfa_expression(m, expression(im, &c)); break;
+		case DW_CFA_undefined: set_rule(m, reg, CFI_UNDEFINED, 0); break;
+		case DW_CFA_same_value: set_rule(m, reg, CFI_SAME, 0); break;
+		case DW_CFA_offset:
+		case DW_CFA_offset_extended: set_rule(m, reg, CFI_AT_CFA, (int64_t)uleb(&c) * da); break;
+		case DW_CFA_offset_extended_sf: set_rule(m, reg, CFI_AT_CFA, sleb(&c) * da); break;
 		case DW_CFA_GNU_negative_offset_extended:
-			reg = uleb(&c);
 			set_rule(m, reg, CFI_AT_CFA, -(int64_t)uleb(&c) * da);
 			break;
+		case DW_CFA_val_offset: set_rule(m, reg, CFI_CFA_PLUS, (int64_t)uleb(&c) * da); break;
+		case DW_CFA_val_offset_sf: set_rule(m, reg, CFI_CFA_PLUS, sleb(&c) * da); break;
+		case DW_CFA_register: set_rule(m, reg, CFI_REGISTER, (int64_t)uleb(&c)); break;
+		case DW_CFA_expression: set_rule(m, reg, CFI_AT_EXPR, expression(im, &c)); break;
+		case DW_CFA_val_expression: set_rule(m, reg, CFI_EXPR, expression(im, &c)); break;
+		case DW_CFA_restore:
+		case DW_CFA_restore_extended: restore_rule(m, reg); break;
+		case DW_CFA_remember_state: remember(m); break;
+		case DW_CFA_restore_state: recall(m); break;
+		case DW_CFA_GNU_args_size: uleb(&c); break;
+		case DW_CFA_nop: break;
 		default: m->bad = 1;
 		}
 		if (next > pc)

@@ -41,17 +41,13 @@ exact:
 		return sampled;                                                                    \
 	} while (0)
 
-EXPORT void *malloc(size_t size)
-{
-	GATE(heft_passes(size), heft_next.malloc(size), heft_sampled_malloc(size),
-	     heft_exact_malloc(size));
-}
-
-EXPORT void *calloc(size_t n, size_t each)
-{
-	GATE(heft_passes(n * each), heft_next.calloc(n, each), heft_sampled_calloc(n, each),
-	     heft_exact_calloc(n, each));
-}
+#define ENTRY(name, parameters, arguments, size, via)                                              \
+	EXPORT void *name parameters                                                               \
+	{                                                                                          \
+		GATE(heft_passes(size), heft_next.name arguments, heft_sampled_##name arguments,   \
+		     heft_exact_##name arguments);                                                 \
+	}
+HEFT_ALLOCATING_FUNCTIONS(ENTRY)
 
 EXPORT void free(void *p)
 {
@@ -91,20 +87,3 @@ EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 	     heft_sampled_posix_memalign(out, alignment, size),
 	     heft_exact_posix_memalign(out, alignment, size));
 }
-
-#define ALIGNED(name)                                                                              \
-	EXPORT void *name(size_t alignment, size_t size)                                           \
-	{                                                                                          \
-		GATE(heft_passes(size), heft_next.name(alignment, size),                           \
-		     heft_sampled_##name(alignment, size), heft_exact_##name(alignment, size));    \
-	}
-#define BY_PAGE(name)                                                                              \
-	EXPORT void *name(size_t size)                                                             \
-	{                                                                                          \
-		GATE(heft_passes(size), heft_next.name(size), heft_sampled_##name(size),           \
-		     heft_exact_##name(size));                                                     \
-	}
-ALIGNED(aligned_alloc)
-ALIGNED(memalign)
-BY_PAGE(valloc)
-BY_PAGE(pvalloc)

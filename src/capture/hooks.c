@@ -56,8 +56,7 @@ NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 	heft_emit_ext(t, WIRE_EXT_FREE_AT, words, 2);
 }
 
-/* The functions that return a new block, all alike. */
-#define ALLOCATES(name, parameters, arguments, size, via)                                          \
+#define EXACT_HOOK(name, parameters, arguments, size, via)                                         \
 	void *heft_exact_##name parameters                                                         \
 	{                                                                                          \
 		struct heft_tls *tls = &heft_tls;                                                  \
@@ -66,12 +65,7 @@ NOINLINE void heft_freed_at(struct heft_thread *t, void *p, uintptr_t here)
 		uint32_t site = site_before(tls, HERE(), via);                                     \
 		return allocated(tls, heft_next.name arguments, size, HERE(), via, site);          \
 	}
-ALLOCATES(malloc, (size_t size), (size), size, WIRE_VIA_MALLOC)
-ALLOCATES(calloc, (size_t n, size_t each), (n, each), n * each, WIRE_VIA_CALLOC)
-ALLOCATES(aligned_alloc, (size_t alignment, size_t size), (alignment, size), size, WIRE_VIA_ALIGNED_ALLOC)
-ALLOCATES(memalign, (size_t alignment, size_t size), (alignment, size), size, WIRE_VIA_MEMALIGN)
-ALLOCATES(valloc, (size_t size), (size), size, WIRE_VIA_VALLOC)
-ALLOCATES(pvalloc, (size_t size), (size), size, WIRE_VIA_PVALLOC)
+HEFT_ALLOCATING_FUNCTIONS(EXACT_HOOK)
 
 int heft_exact_posix_memalign(void **out, size_t alignment, size_t size)
 {

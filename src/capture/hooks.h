@@ -5,20 +5,28 @@
 #define HEFT_CAPTURE_HOOKS_H
 
 #include "capture/inside.h"
+#include "wire/via.h"
 
-#define BOTH(type, name, args)                                                                     \
-	HIDDEN type heft_exact_##name args;                                                        \
-	HIDDEN type heft_sampled_##name args
-BOTH(void *, malloc, (size_t size));
-BOTH(void *, calloc, (size_t n, size_t each));
-BOTH(void, free, (void *p));
-BOTH(void *, realloc, (void *old, size_t size));
-BOTH(void *, reallocarray, (void *old, size_t n, size_t each));
-BOTH(int, posix_memalign, (void **out, size_t alignment, size_t size));
-BOTH(void *, aligned_alloc, (size_t alignment, size_t size));
-BOTH(void *, memalign, (size_t alignment, size_t size));
-BOTH(void *, valloc, (size_t size));
-BOTH(void *, pvalloc, (size_t size));
+/* The functions that return a new block, all alike: name, parameters, arguments, size of the block, via. */
+#define HEFT_ALLOCATING_FUNCTIONS(X)                                                               \
+	X(malloc, (size_t size), (size), size, WIRE_VIA_MALLOC)                                    \
+	X(calloc, (size_t n, size_t each), (n, each), n * each, WIRE_VIA_CALLOC)                   \
+	X(aligned_alloc, (size_t alignment, size_t size), (alignment, size), size,                 \
+	  WIRE_VIA_ALIGNED_ALLOC)                                                                  \
+	X(memalign, (size_t alignment, size_t size), (alignment, size), size, WIRE_VIA_MEMALIGN)   \
+	X(valloc, (size_t size), (size), size, WIRE_VIA_VALLOC)                                    \
+	X(pvalloc, (size_t size), (size), size, WIRE_VIA_PVALLOC)
+
+#define BOTH(type, name, parameters)                                                               \
+	HIDDEN type heft_exact_##name parameters;                                                  \
+	HIDDEN type heft_sampled_##name parameters;
+#define BOTH_ALLOCATE(name, parameters, arguments, size, via) BOTH(void *, name, parameters)
+HEFT_ALLOCATING_FUNCTIONS(BOTH_ALLOCATE)
+BOTH(int, posix_memalign, (void **out, size_t alignment, size_t size))
+BOTH(void *, realloc, (void *old, size_t size))
+BOTH(void, free, (void *p))
+#undef BOTH_ALLOCATE
 #undef BOTH
+HIDDEN void *heft_exact_reallocarray(void *old, size_t n, size_t each);
 
 #endif

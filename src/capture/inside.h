@@ -54,7 +54,7 @@ struct heft_frame {
 #define HEFT_FRAME_UNSTABLE (1u << 15)
 enum heft_frame_state {
 	HEFT_RBP_MATTERS = 1, /* this rbp is used further out before it is loaded again */
-	HEFT_BEYOND = 2, /* this frame or one further out needs more than its return address checked */
+	HEFT_CHECK_MORE = 2, /* this frame or one further out needs more than its return address checked */
 };
 
 struct heft_kept {

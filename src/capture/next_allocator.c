@@ -208,7 +208,7 @@ int heft_resolve_next(void)
 
 #undef TAKE
 
-/* ---- functions of which an allocator may bring its own */
+/* ---- functions that an allocator may bring itself */
 
 NOINLINE uintptr_t heft_own_function(_Atomic uintptr_t *known, const char *name, int in_runtimes)
 {

@@ -7,8 +7,8 @@
  * parent's only then. Files are opened here only; after that the inside works on
  * memory alone.
  *
- * Which kind of recording it is shows here too: the gate (wire/session.h) stands at
- * "count" until the first call has opened the process. */
+ * Until the first call has opened the process, its gate (wire/session.h) says
+ * "count"; then it says what the settings want. */
 #include "capture/inside.h"
 #include "capture/sample.h"
 #include "capture/settings.h"
@@ -264,7 +264,7 @@ NOINLINE int heft_start(void)
 	return heft_sampling;
 }
 
-/* fork() is told to the outside before it happens, so that it waits for a child whose parent ends at
+/* The outside knows of a fork() before it happens, so that it waits for a child whose parent ends at
  * once. The child opens its file right away for the same reason. Other ways to fork show at the child's
  * first event. */
 static void before_fork(void)

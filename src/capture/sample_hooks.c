@@ -7,22 +7,16 @@
 #include "capture/hotpath.h"
 #include "capture/sample.h"
 
-/* The functions that return a new block, all alike. */
-#define ALLOCATES(name, parameters, arguments, size, via)                                          \
+#define SAMPLED_HOOK(name, parameters, arguments, size, via)                                       \
 	void *heft_sampled_##name parameters                                                       \
 	{                                                                                          \
 		if (UNLIKELY(!heft_is_sampled()))                                                  \
 			return heft_exact_##name arguments;                                        \
 		void *p = heft_next.name arguments;                                                \
-		heft_sample_test(p, size, HERE(), via);                                           \
+		heft_sample_test(p, size, HERE(), via);                                            \
 		return p;                                                                          \
 	}
-ALLOCATES(malloc, (size_t size), (size), size, WIRE_VIA_MALLOC)
-ALLOCATES(calloc, (size_t n, size_t each), (n, each), n * each, WIRE_VIA_CALLOC)
-ALLOCATES(aligned_alloc, (size_t alignment, size_t size), (alignment, size), size, WIRE_VIA_ALIGNED_ALLOC)
-ALLOCATES(memalign, (size_t alignment, size_t size), (alignment, size), size, WIRE_VIA_MEMALIGN)
-ALLOCATES(valloc, (size_t size), (size), size, WIRE_VIA_VALLOC)
-ALLOCATES(pvalloc, (size_t size), (size), size, WIRE_VIA_PVALLOC)
+HEFT_ALLOCATING_FUNCTIONS(SAMPLED_HOOK)
 
 int heft_sampled_posix_memalign(void **out, size_t alignment, size_t size)
 {

@@ -1,34 +1,33 @@
 /* From a hook's caller to a site: the incremental, exact capture.
  *
- * The thread keeps the frames of its previous capture. New frames are unwound
- * from the innermost outwards; as soon as one has the same pc, sp and rbp as a
- * kept one, the frames beyond are determined by memory alone, so they are not
- * unwound but verified: each kept return address must still be in its slot, and
- * so must each saved rbp that a frame further out needs to find its caller (in
- * code without frame pointers none does, which halves the work). The first slot
- * that differs resumes unwinding there, and the walk may join the kept frames
- * again further out. Nothing is ever patched.
+ * The thread keeps the frames of its previous capture. We unwind new frames from the
+ * innermost outwards. As soon as one has the same pc, sp and rbp as a kept one, memory
+ * alone determines the frames outside of it. So we do not unwind those but verify them:
+ * each kept return address must still be in its slot, and so must each saved rbp that
+ * a frame further out needs to find its caller (in code without frame pointers none
+ * does, which halves the work). At the first slot that differs we unwind again, and the
+ * walk may join the kept frames further out. Nothing is ever patched.
  *
- * A capture that had little in common with the one before it is kept beside it:
- * a program that goes to and fro between two places finds both again.
+ * If a capture has little in common with the one before, we keep both: a program that
+ * alternates between two places finds both again.
  *
- * Inner ends that stood upon kept frames are remembered (struct heft_tip) with the
- * words of the stack that they were read from: if those are the same again, so is
- * the site. The kept frames stay as they are then.
+ * A thread also remembers inner ends that stood upon kept frames (struct heft_tip),
+ * with the words of the stack that they were read from: if those words are the same
+ * again, so is the site. The kept frames then stay as they are.
  *
- * New frames are collected in a scratch array, innermost first, and turned
- * round into place at the end. Every frame has the hash of its path from the
- * root, so the site is one look-up of the leaf's hash; ancestors get nodes only
- * when the leaf is new.
+ * The walk collects new frames in a scratch array, innermost first, and turns them
+ * round into place when it commits them. Every frame has the hash of its path from the
+ * root, so a site is one look-up of the leaf's hash; ancestors get nodes only when the
+ * leaf is new (new_site.c).
  *
- * On a stack that is not the thread's own nothing is kept: every frame is
- * unwound carefully, and the kept frames stay for the return to the own one. */
+ * On a stack that is not the thread's own we unwind every frame carefully and keep
+ * nothing; the kept frames stay until the thread is back on its own stack. */
 #include "capture/rows.h"
 
 #include <stdbool.h>
 
 enum { TIP_PROBES = 4 };
-enum { FEW_FRAMES = 8 }; /* so short a capture is not worth keeping a second time */
+enum { FEW_FRAMES = 8 }; /* a capture as short as this is not worth keeping as `other` */
 
 #ifdef HEFT_STACK_CHECK
 /* Tests only: tests/integration/stack_check.c compares every capture with libunwind's. */
@@ -41,7 +40,7 @@ static inline void heft_stack_check(const struct heft_frame *outermost, uint32_t
 }
 #endif
 
-/* The same for a capture that was found by its tip. */
+/* The same for a capture that a tip found. */
 static inline void heft_tip_check(const struct heft_thread *t, const struct heft_tip *tip,
 				  struct heft_entry e)
 {
@@ -83,7 +82,7 @@ static inline uint32_t depth_of(const struct heft_kept *k)
 	return (uint32_t)(k->top + 1 - k->frames);
 }
 
-/* The kept frames are the stack, the outermost `known` have been part of one before. */
+/* The site of the kept frames. The outermost `known` of them have been part of a stack before. */
 static inline uint32_t site_of_frames(struct heft_thread *t, unsigned via, uint32_t known)
 {
 	struct heft_kept *k = &t->kept;
@@ -93,7 +92,7 @@ static inline uint32_t site_of_frames(struct heft_thread *t, unsigned via, uint3
 	return k->site;
 }
 
-/* All of them have; another function was called from there. */
+/* All of them have; this time they called another function. */
 static NOINLINE uint32_t site_of_kept(struct heft_thread *t, unsigned via)
 {
 	return site_of_frames(t, via, depth_of(&t->kept));
@@ -141,8 +140,8 @@ static NOINLINE uint32_t foreign_site(struct heft_thread *t, struct heft_entry e
 	return find_site(t->scratch, hashes, count, 0, via, t->generation, &lost);
 }
 
-/* Does this kept frame stand for these registers? `slot`: where rbp was read. Where it matters it must
- * be the same one, since it is what will be verified from now on. */
+/* Does this kept frame have these registers? `slot`: where rbp was read. Where rbp matters the slot must be
+ * the same, since that is what will be verified from now on. */
 static inline int is_frame(const struct heft_frame *v, uint64_t pc, uint64_t sp, uint64_t rbp,
 			   uint32_t slot, uint16_t flags)
 {
@@ -150,18 +149,19 @@ static inline int is_frame(const struct heft_frame *v, uint64_t pc, uint64_t sp,
 	       (!(v->state & HEFT_RBP_MATTERS) || (v->rbp == rbp && v->rbp_slot == slot));
 }
 
-/* The frames outside of one that is right are right if their slots are unchanged. v: the first of
- * them. Returns the innermost whose slot is not; the sentinel, whose slot never is, if all are. */
+/* If a frame is right, the frames outside of it are right while their slots are unchanged. v: the first of
+ * those. Returns the innermost one with a changed slot. The sentinel's slot always differs, so it is
+ * returned if all others are unchanged. */
 static inline __attribute__((always_inline)) const struct heft_frame *
 verify(const struct heft_frame *v)
 {
-	for (; UNLIKELY(v->state & HEFT_BEYOND); v--)
+	for (; UNLIKELY(v->state & HEFT_CHECK_MORE); v--)
 		if (*(const volatile uint64_t *)(v->sp - 8) != v->pc ||
 		    (v->rbp_slot && v->state & HEFT_RBP_MATTERS &&
 		     *(const volatile uint64_t *)(v->sp - v->rbp_slot) != v->rbp) ||
 		    v->flags & HEFT_FRAME_UNSTABLE)
 			return v;
-	/* Where only return addresses count this is all there is to a capture: keep it tight. */
+	/* Where only return addresses count, a capture is little more than this loop: keep it tight. */
 #define DIFFERS(i) UNLIKELY(*(const volatile uint64_t *)(v[-(i)].sp - 8) != v[-(i)].pc)
 #define CHECK(i)                                                                                   \
 	if (DIFFERS(i))                                                                            \
@@ -195,9 +195,9 @@ static inline uint64_t tip_place(const struct heft_thread *t, uint64_t h)
 	return h >> (64 - t->tip_bits);
 }
 
-/* As many have been kept as there are places: if a quarter of them took another's, there should be
- * more. (Those that are there are then found no more, and come back.) A thread that does little stays
- * with one page. */
+/* As many tips have been kept as there are places. If a quarter of them displaced another one, there will be
+ * twice as many places. (The tips that are there are then no longer found, and come back.) A thread that does
+ * little stays with one page. */
 static NOINLINE void judge_tips(struct heft_thread *t)
 {
 	if (t->tips_lost > t->tips_kept / 4 && t->tip_bits < HEFT_TIP_BITS)
@@ -205,7 +205,7 @@ static NOINLINE void judge_tips(struct heft_thread *t)
 	t->tips_kept = t->tips_lost = 0;
 }
 
-/* A word of the stack is `bytes` from the hook's frame. False: too far. */
+/* Adds a word of the stack that is `bytes` from the hook's frame. False: it is too far. */
 static inline bool add_check(struct heft_tip *tip, uint32_t n, uint64_t bytes, uint64_t value)
 {
 	if (UNLIKELY(n == HEFT_TIP_CHECKS || bytes & 7 || bytes >> 19))
@@ -226,18 +226,18 @@ static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t
 		t->tips_lost++;
 	if (UNLIKELY(++t->tips_kept >> t->tip_bits))
 		judge_tips(t);
-	tip->key = 0; /* should a signal handler leave by longjmp in between */
+	tip->key = 0; /* a signal handler may leave by longjmp in between */
 	__asm__ volatile("" : : : "memory");
 	const uint64_t hook = e.sp - 16;
 	for (const struct heft_frame *v = top - 1; v >= join; v--)
 		if (!add_check(tip, n++, v->sp - 8 - hook, v->pc))
 			return;
 	tip->frames = (uint16_t)n;
-	/* What matters further out shows in the innermost frame's state: it was handed down to it. */
+	/* Each frame's state includes what matters further out, so the innermost one shows whether any does. */
 	for (const struct heft_frame *v = top; UNLIKELY(top->state) && v >= join; v--) {
 		if (!(v->state & HEFT_RBP_MATTERS) || (v != top && !v->rbp_slot))
 			continue;
-		/* The hook pushed top's. */
+		/* The hook pushed that of the top frame. */
 		if (!add_check(tip, n++, v == top ? 0 : v->sp - v->rbp_slot - hook, v->rbp))
 			return;
 	}
@@ -422,7 +422,7 @@ turn_round(struct heft_thread *t, const struct heft_frame *f, uint32_t base, uin
 	uint64_t *hashes = t->kept.hashes, h = base ? hashes[base - 1] : seed(t->generation);
 	unsigned state = base ? frames[base - 1].state : 0, flags = base ? frames[base - 1].flags : 0;
 	if (base && frames[base - 1].rbp_slot)
-		state &= HEFT_BEYOND; /* its rbp was loaded there: ours does not matter to it */
+		state &= HEFT_CHECK_MORE; /* its rbp was loaded there: ours does not matter to it */
 	for (uint32_t i = base; i < depth; i++) {
 		struct heft_frame *v = &frames[i];
 		uint64_t m = (--f)->meta;
@@ -434,10 +434,10 @@ turn_round(struct heft_thread *t, const struct heft_frame *f, uint32_t base, uin
 			flags |= f->flags;
 			state |= f->uses_rbp; /* HEFT_RBP_MATTERS */
 			if ((state & HEFT_RBP_MATTERS && f->rbp_slot) || f->flags & HEFT_FRAME_UNSTABLE)
-				state |= HEFT_BEYOND;
+				state |= HEFT_CHECK_MORE;
 			v->state = (uint8_t)state;
 			if (f->rbp_slot)
-				state &= HEFT_BEYOND;
+				state &= HEFT_CHECK_MORE;
 		}
 		hashes[i] = h;
 	}
@@ -491,8 +491,8 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 
 enum tip_answer { TIP_STANDS, TIP_DIFFERS, TIP_OTHER };
 
-/* Is this the inner end of the stack, upon frames that are still kept? If it differs from it in a word
- * only, that is put into *word. */
+/* Is this tip the inner end of the stack, upon frames that are still kept? TIP_DIFFERS: but for a word, which
+ * goes into *word. */
 static inline __attribute__((always_inline)) enum tip_answer ask_tip(const struct heft_kept *k,
 								     const struct heft_tip *tip,
 								     uint64_t key, uint64_t sp,
@@ -516,8 +516,8 @@ static inline __attribute__((always_inline)) enum tip_answer ask_tip(const struc
 	return LIKELY(verify(base - 1) < k->frames) ? TIP_STANDS : TIP_OTHER;
 }
 
-/* Many calls come from one place in a wrapper (xmalloc, operator new): the first word that differs from
- * what is remembered leads to the next place to look. */
+/* Many calls come from one place in a wrapper (xmalloc, operator new). So the first word that differs from a
+ * tip leads to the next tip to try. */
 static NOINLINE uint32_t site_by_tips(struct heft_thread *t, uintptr_t hook, unsigned via)
 {
 	const struct heft_entry e = heft_entry(hook);
@@ -540,7 +540,7 @@ static NOINLINE uint32_t site_by_tips(struct heft_thread *t, uintptr_t hook, uns
 	return site_by_walk(t, hook, via, at);
 }
 
-/* As it was the time before last, or before that: two places that take turns. */
+/* The stack may be the other kept one: two places that take turns. */
 static NOINLINE uint32_t site_of_other(struct heft_thread *t, uintptr_t hook, unsigned via)
 {
 	const struct heft_entry e = heft_entry(hook);
@@ -554,8 +554,8 @@ static NOINLINE uint32_t site_of_other(struct heft_thread *t, uintptr_t hook, un
 	return LIKELY(via == t->kept.via) ? t->kept.site : site_of_kept(t, via);
 }
 
-/* What most calls need, with no register to save: the same stack as last time, which only has to be
- * verified, or the first tip that comes to mind. */
+/* What most calls need, without registers to save: the stack is the same as last time and only has to be
+ * verified, or the first tip fits. */
 uint32_t heft_site(struct heft_thread *t, uintptr_t hook, unsigned via)
 {
 	const uint64_t *frame = (const uint64_t *)hook; /* as in heft_entry */

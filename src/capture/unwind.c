@@ -25,7 +25,7 @@ _Atomic uint32_t heft_generation;
 
 extern void *__libc_stack_end;
 
-/* ENTRY_REACH: how far below the end of the stack the process's very first frame may stand. */
+/* ENTRY_REACH: how far below the end of the stack the very first frame of the process may be. */
 enum { PAGE = 4096, OWN_STACK_REACH = 64 << 20, ENTRY_REACH = 64 };
 
 static int image_of(uint64_t pc, struct cfi_image *im)
