@@ -1,9 +1,10 @@
-/* system() and popen(): libc makes the child and waits for it without calling anything of ours, and
- * the child's number is not told. What is noted is that a child is over that began between two
- * moments: of system() the call and its return, of a stream the calls of popen() and pclose().
+/* system() and popen(): libc makes the child and waits for it without calling any of
+ * our functions, and we do not learn the child's pid. So we note that a child has ended
+ * which began between two moments: the call of system() and its return, or the calls
+ * of popen() and pclose().
  *
- * No lock is taken; a stream that finds no place in the table is one whose end the outside sees for
- * itself, as it is of one that is closed by fclose(). */
+ * Nothing here takes a lock. If the table has no place for a stream, or if the program
+ * closes it with fclose(), the outside sees by itself that the child has ended. */
 #include "capture/inside.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ void heft_commands_init(void)
 	next_pclose = (__typeof__(next_pclose))heft_next_symbol("pclose");
 }
 
-static void one_ended(uint64_t since_tsc)
+static void note_end(uint64_t since_tsc)
 {
 	struct wire_header *h = heft_own_header();
 	if (h)
@@ -45,7 +46,7 @@ EXPORT int system(const char *command)
 	}
 	int rc = next_system(command);
 	if (command && rc != -1)
-		one_ended(since_tsc);
+		note_end(since_tsc);
 	return rc;
 }
 
@@ -84,6 +85,6 @@ EXPORT int pclose(FILE *stream)
 	}
 	int rc = next_pclose(stream);
 	if (rc != -1 && since_tsc)
-		one_ended(since_tsc);
+		note_end(since_tsc);
 	return rc;
 }

@@ -1,18 +1,18 @@
 /* When processes end.
  *
  * The outside sees that a process is gone only when it next looks, some
- * milliseconds late. Until then its blocks would count as live, and a program
- * with many short children would seem to have had all of them at once. So the
- * end gets a place in the order of events: a process that leaves (exit, _exit,
- * exec) notes when, and one that waits for a child notes when that was known to
- * be over, which is all there is to know of a child that was killed. Children that
- * are waited for in other ways: commands.c, siblings.c.
+ * milliseconds late. Until then the process's blocks would count as live, and a
+ * program with many short children would seem to have had all of them at once. So the
+ * end gets a place in the order of events: a process notes when it calls exit, _exit
+ * or exec, and a process that waits for a child notes when the wait returned. For a
+ * child that was killed that is all there is. commands.c and siblings.c are about
+ * children that are waited for in other ways.
  *
  * Nothing here takes a lock, or makes a system call that the program does not
- * make itself: a sandbox may end a program for getpid. All of these functions may be
- * called in a signal handler, or in a vfork child, whose memory is its parent's: the
- * parent then seems to leave, which only its own end or what it records later corrects,
- * and the outside believes nobody who leaves and is still seen running.
+ * make itself: a sandbox may kill a program for getpid. All of these functions may be
+ * called in a signal handler, or in a vfork child. A vfork child writes into its
+ * parent's memory, so its _exit looks like the parent's. What the parent records later
+ * corrects that, or its own end does.
  *
  * They never call each other by their exported names: a program may have functions of
  * these names itself. */
@@ -43,7 +43,7 @@ struct wire_header *heft_own_header(void)
 	return p && atomic_load(&p->phase) == HEFT_OPEN ? p->session.header : NULL;
 }
 
-static void exits(void)
+static void note_exit(void)
 {
 	struct wire_header *h = heft_own_header();
 	if (h)
@@ -61,17 +61,17 @@ void heft_stays(int pid)
 {
 	struct wire_header *h = heft_own_header();
 	if (h && h->pid == pid)
-		atomic_store(&h->exec_tsc, 0); /* another thread's exit stands */
+		atomic_store(&h->exec_tsc, 0); /* exit_tsc stays: another thread may have called exit */
 }
 
 static __attribute__((destructor)) void at_end(void)
 {
-	exits();
+	note_exit();
 }
 
 static __attribute__((noreturn)) void leave_now(int status)
 {
-	exits();
+	note_exit();
 	if (next__exit)
 		next__exit(status);
 	for (;;)
@@ -90,7 +90,7 @@ EXPORT __attribute__((noreturn)) void _Exit(int status)
 
 EXPORT __attribute__((noreturn)) void quick_exit(int status)
 {
-	exits(); /* its handlers run after this: what they record moves the end */
+	note_exit(); /* its handlers run after this; what they record moves the end */
 	if (next_quick_exit)
 		next_quick_exit(status);
 	leave_now(status);
@@ -124,7 +124,7 @@ static void reaped(pid_t pid, uint32_t maxrss_kib)
 		heft_reaped(h, pid, maxrss_kib, 0);
 }
 
-/* For calls that come before the functions behind ours have been looked up. */
+/* For calls before the functions behind ours have been looked up. */
 static long as_libc(long rc)
 {
 	if (rc >= 0)
@@ -133,7 +133,7 @@ static long as_libc(long rc)
 	return -1;
 }
 
-/* Every function that waits by pid is this one to the kernel. It always asks for the child's account. */
+/* All functions that wait by pid are this one to the kernel. It always asks for the child's resource usage. */
 static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *usage)
 {
 	int own_status = 0;

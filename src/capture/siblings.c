@@ -1,18 +1,20 @@
 /* Which children of a process were dead when the next one began.
  *
- * A parent that waits by a system call of its own, or not at all, leaves no word of a child that was
- * killed. But its next child can tell: whoever is dead when it begins ended before anything that it
- * does. So each child leaves its number in its parent's file, and the next one looks whether those
- * that are listed there still run. Children that are waited for by wait() and its kin are off the list
- * again (ends.c), so that usually there is nobody to look for.
+ * A parent that waits with a system call of its own, or not at all, does not note that
+ * a child was killed. But its next child can: a sibling that is dead when this child
+ * begins ended before anything that this child does. So each child puts its pid into a
+ * list in its parent's file, and the next one looks whether the listed ones still run.
+ * wait() and its kin take a child off the list (ends.c), so it is usually empty.
  *
- * A look is a readlink of /proc/PID/exe, which fails in the same way for one that is gone, for a zombie,
- * and for one whose memory is gone and that can do nothing any more; but also for one whose first thread
- * has ended while others run on: so the threads are counted. It is made only where a process is being made: there is no sandbox that allows that and not
- * this. No lock, no memory, no file descriptor: all of it may run in a vfork child.
+ * To look is to readlink /proc/PID/exe. That fails in the same way for a process that
+ * is gone, for a zombie, and for one that has lost its memory and can do nothing any
+ * more. It also fails if the first thread has ended while others run on: so we count the
+ * threads. We look only while a process is being made: no sandbox allows that and
+ * forbids this. There is no lock, no memory and no file descriptor, so all of it may run
+ * in a vfork child.
  *
- * The list is short. With more children at a time some are forgotten; their end is then where the
- * outside sees it. */
+ * The list is short. With more children at a time some are forgotten; the outside then
+ * sees by itself that they have ended. */
 #include "capture/inside.h"
 
 #include <errno.h>
@@ -55,7 +57,7 @@ void heft_see_siblings(struct wire_header *parent)
 		if (pid <= 0)
 			continue;
 		if (!looked++ && sys_readlink("/proc/self/exe", exe, sizeof exe) < 0)
-			return; /* no /proc here: nobody is in it */
+			return; /* there is no /proc here */
 		if (is_dead(pid))
 			heft_reaped(parent, pid, 0, 0);
 	}

@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x5345535354464548ull /* "HEFTSSES" */
-#define WIRE_VERSION 4u
+#define WIRE_VERSION 5u
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
@@ -128,6 +128,8 @@ struct wire_reap {
 };
 #define WIRE_SINCE_SHIFT 10
 
+/* It has many fields: it is the one part of the file that is no array, so all that both sides know of the
+ * process as a whole is here. Fields that one side writes often have cache lines of their own. */
 struct wire_header {
 	_Atomic uint64_t magic; /* stored last */
 	uint32_t version;
@@ -171,8 +173,8 @@ struct wire_header {
 	_Atomic uint64_t own_bytes; /* memory that heft's library has mapped for itself: large tables */
 	_Atomic uint32_t reap_count; /* all of them; the last one is at (reap_count - 1) % WIRE_REAPS */
 	struct wire_reap reaps[WIRE_REAPS];
-	/* Some of its children that it is not known to have waited for; 0: none. Each child adds itself,
-	 * and the next one looks who is gone (src/capture/siblings.c). */
+	/* Some of its children that may still run, or that nobody has waited for; 0: none. Each child adds
+	 * itself, and the next one removes the dead (src/capture/siblings.c). */
 	_Atomic int32_t unreaped[WIRE_UNREAPED];
 	_Alignas(64) char text[WIRE_TEXT_BYTES];
 };
