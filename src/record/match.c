@@ -104,7 +104,7 @@ static void tell_growth(struct process *p, const struct live_block *b, struct tr
 	for (uint32_t i = 0; i < count; i++)
 		if (p->unused[i].addr == b->addr) {
 			e->flags |= TRACE_MEASURED;
-			e->old_size = p->unused[i].bytes;
+			e->unused_bytes = p->unused[i].bytes;
 			p->unused[i].addr = 0;
 			return;
 		}
@@ -121,7 +121,7 @@ static void emit_end(struct drain *d, struct process *p, const struct live_block
 		.size = b->size,
 		.lifetime_ns = lifetime_ns < time_ns ? lifetime_ns : time_ns,
 		.site = b->site,
-		.old_site = free_site,
+		.free_site = free_site,
 		.thread = thread,
 		.birth_thread = b->thread,
 		.slack = (uint32_t)b->slack,

@@ -248,7 +248,7 @@ void behaviour_on_free(struct behaviour *b, const struct trace_event *e, uint64_
 	}
 	bool made;
 	if (e->flags & TRACE_FREED_AT) {
-		struct behaviour_release *r = release_of(b, e->site, e->old_site, &made);
+		struct behaviour_release *r = release_of(b, e->site, e->free_site, &made);
 		if (r)
 			r->samples++;
 	}
@@ -263,7 +263,7 @@ void behaviour_on_free(struct behaviour *b, const struct trace_event *e, uint64_
 		if (e->flags & TRACE_MEASURED) {
 			g->measured_blocks++;
 			g->measured_bytes += e->size;
-			g->unused_bytes += e->old_size < e->size ? e->old_size : e->size;
+			g->unused_bytes += e->unused_bytes < e->size ? e->unused_bytes : e->size;
 		}
 	}
 }

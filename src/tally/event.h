@@ -21,8 +21,8 @@ enum trace_event_flag {
 	TRACE_MOVED = 4,     /* REALLOC: to another address */
 	TRACE_COPIED = 8,    /* REALLOC: MOVED, and not by moving its pages */
 	TRACE_GROWN = 16,    /* FREE, GONE: of a block sized by a realloc */
-	TRACE_FREED_AT = 32, /* FREE: old_site is the site of the free */
-	TRACE_MEASURED = 64, /* FREE, GONE: old_size is the length of its unused end */
+	TRACE_FREED_AT = 32, /* FREE: free_site is known */
+	TRACE_MEASURED = 64, /* FREE, GONE: unused_bytes is known */
 };
 enum { TRACE_KEPT_FLAGS = 3, TRACE_TOLD_FLAGS = TRACE_GROWN | TRACE_FREED_AT | TRACE_MEASURED };
 
@@ -30,9 +30,15 @@ struct trace_event {
 	uint64_t time_ns;     /* since the start of the recording; never goes back */
 	uint64_t size;	      /* requested bytes: of the new block, or of the block that ends */
 	uint64_t lifetime_ns; /* FREE, GONE: since birth. else 0 */
-	uint64_t old_size;    /* REALLOC: what the block had before */
-	uint32_t site;	      /* of the block (REALLOC: its new site) */
-	uint32_t old_site;    /* REALLOC */
+	union { /* told apart by op: the hot loops copy events, so an event stays this small */
+		uint64_t old_size;     /* REALLOC: what the block had before */
+		uint64_t unused_bytes; /* FREE, GONE with TRACE_MEASURED: at its end, never written */
+	};
+	uint32_t site; /* of the block (REALLOC: its new site) */
+	union {
+		uint32_t old_site;  /* REALLOC */
+		uint32_t free_site; /* FREE with TRACE_FREED_AT: where it was freed */
+	};
 	uint32_t thread;      /* who did it (GONE: who allocated it) */
 	uint32_t birth_thread; /* FREE, REALLOC, GONE: who allocated it. ALLOC: == thread */
 	uint32_t slack;	      /* usable - size of the block named by site/size */

@@ -321,7 +321,7 @@ static void make(const char *path, int kind)
 		{.time_ns = 6000, .size = 9, .site = 2, .thread = 1, .birth_thread = 1,
 		 .op = TRACE_ALLOC, .flags = TRACE_SLACK_UNKNOWN},
 		{.time_ns = 7000, .size = 40, .lifetime_ns = 6990, .site = 2, .thread = 1,
-		 .op = TRACE_FREE, .old_site = 1, .old_size = 16,
+		 .op = TRACE_FREE, .free_site = 1, .unused_bytes = 16,
 		 .flags = TRACE_FREED_AT | TRACE_GROWN | TRACE_MEASURED},
 		{.time_ns = 9000, .size = 9, .lifetime_ns = 3000, .site = 2, .thread = 1,
 		 .birth_thread = 1, .op = TRACE_GONE, .flags = TRACE_SLACK_UNKNOWN},

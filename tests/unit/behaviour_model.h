@@ -100,13 +100,13 @@ static inline void model_end(struct history *h, struct step *s, uint64_t now)
 		s->e.flags |= TRACE_TEMPORARY;
 	if (!gone && model_draw(h, 3) == 0) {
 		s->e.flags |= TRACE_FREED_AT;
-		s->e.old_site = h->sites - 1 - model_draw(h, MODEL_FREE_SITES);
+		s->e.free_site = h->sites - 1 - model_draw(h, MODEL_FREE_SITES);
 	}
 	if (b->grown) {
 		s->e.flags |= TRACE_GROWN;
 		if (model_draw(h, 2)) { /* a hostile measure may exceed the block */
 			s->e.flags |= TRACE_MEASURED;
-			s->e.old_size = model_draw(h, 10) ? model_draw(h, (uint32_t)b->size + 1)
+			s->e.unused_bytes = model_draw(h, 10) ? model_draw(h, (uint32_t)b->size + 1)
 							  : b->size + 7;
 		}
 	}
@@ -261,7 +261,7 @@ static inline void account_ended(struct account *a, const struct history *h,
 				 const struct trace_event *e)
 {
 	if (e->flags & TRACE_FREED_AT)
-		a->releases[e->site][h->sites - 1 - e->old_site]++;
+		a->releases[e->site][h->sites - 1 - e->free_site]++;
 	struct account_growth *g = &a->growths[e->site];
 	if (!(e->flags & TRACE_GROWN))
 		return;
@@ -271,7 +271,7 @@ static inline void account_ended(struct account *a, const struct history *h,
 	if (e->flags & TRACE_MEASURED) {
 		g->measured++;
 		g->measured_bytes += e->size;
-		g->unused += e->old_size > e->size ? e->size : e->old_size;
+		g->unused += e->unused_bytes > e->size ? e->size : e->unused_bytes;
 	}
 }
 
