@@ -66,7 +66,6 @@ void drain_init(struct drain *d, struct trace_writer *writer)
 	tally_init(&d->tally);
 	behaviour_init(&d->behaviour);
 	d->tally.behaviour = &d->behaviour;
-	stack_map_init(&d->stacks, writer);
 	clock_pair(&d->clock.tsc0, &d->clock.ns0);
 	d->clock.mult = (uint64_t)(1.0 / 2.5 * 4294967296.0); /* until measured */
 	d->no_membarrier = syscall(SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) != 0;
@@ -88,6 +87,7 @@ uint64_t drain_now_ns(const struct drain *d)
 void drain_flush(struct drain *d)
 {
 	struct trace_batch *b = &d->batch;
+	stack_map_write(&d->stacks, d->writer);
 	if (!b->count)
 		return;
 	if (tally_reserve(&d->tally, d->stacks.site_count, d->thread_count)) {

@@ -151,7 +151,9 @@ void sampled_write(struct drain *d, struct process *p, struct process_stacks *st
 	};
 	sampled_look_for_peak(p); /* in any case: the peak is never less than what is written as live */
 	process_stacks_read_log(&d->stacks, stacks);
-	if (!convert_live(d, p, stacks, &now) && !convert_sums(d, p, stacks, &now))
+	bool complete = !convert_live(d, p, stacks, &now) && !convert_sums(d, p, stacks, &now);
+	stack_map_write(&d->stacks, d->writer);
+	if (complete)
 		trace_writer_samples(d->writer, &now); /* latches its failure */
 	trace_samples_fini(&now);
 }

@@ -321,6 +321,7 @@ void sampled_sum_write(struct sampled_sum *s, struct drain *d, struct process *c
 		if (list[i]->together.count)
 			peak.parts[peak.part_count++] = part_of(d, list[i]);
 	qsort(peak.parts, peak.part_count, sizeof *peak.parts, by_process);
+	stack_map_write(&d->stacks, d->writer);
 	trace_writer_peak(d->writer, &peak); /* latches its failure */
 	s->unsaved = false;
 	trace_peak_fini(&peak);

@@ -81,12 +81,6 @@ static int id_map_add(struct id_map *m, uint64_t hash, uint32_t id)
 	     (m)->slots && (e_ = (m)->slots[at_ & ((1ull << (m)->bits) - 1)]) != 0; at_++)         \
 		if (e_ >> 32 == (hash) >> 32 && ((id) = (uint32_t)e_ - 1, 1))
 
-void stack_map_init(struct stack_map *m, struct trace_writer *writer)
-{
-	memset(m, 0, sizeof *m);
-	m->writer = writer;
-}
-
 void stack_map_fini(struct stack_map *m)
 {
 	for (uint32_t i = 0; i < m->module_count; i++) {
@@ -98,6 +92,18 @@ void stack_map_fini(struct stack_map *m)
 	free(m->sites);
 	free(m->node_ids.slots);
 	free(m->site_ids.slots);
+}
+
+void stack_map_write(struct stack_map *m, struct trace_writer *w)
+{
+	for (; m->written.modules < m->module_count; m->written.modules++)
+		trace_writer_module(w, &m->modules[m->written.modules]);
+	if (m->written.nodes < m->node_count)
+		trace_writer_nodes(w, m->nodes + m->written.nodes, m->node_count - m->written.nodes);
+	if (m->written.sites < m->site_count)
+		trace_writer_sites(w, m->sites + m->written.sites, m->site_count - m->written.sites);
+	m->written.nodes = m->node_count;
+	m->written.sites = m->site_count;
 }
 
 void process_stacks_fini(struct process_stacks *p)
@@ -137,7 +143,6 @@ static int module_id(struct stack_map *m, const char *path, size_t path_bytes, c
 	}
 	memcpy(b, id, id_bytes);
 	m->modules[m->module_count] = (struct trace_module){p, b, id_bytes};
-	trace_writer_module(m->writer, &m->modules[m->module_count]);
 	*result = m->module_count++;
 	return 0;
 }
@@ -248,7 +253,6 @@ static int add_node(struct stack_map *m, const struct trace_node *n, uint32_t *i
 	    id_map_add(&m->node_ids, hash, m->node_count))
 		return HEFT_ENOMEM;
 	m->nodes[m->node_count] = *n;
-	trace_writer_nodes(m->writer, n, 1);
 	*id = m->node_count++;
 	return 0;
 }
@@ -268,7 +272,6 @@ static int add_site(struct stack_map *m, const struct trace_site *s, uint32_t *i
 	    id_map_add(&m->site_ids, hash, m->site_count))
 		return HEFT_ENOMEM;
 	m->sites[m->site_count] = *s;
-	trace_writer_sites(m->writer, s, 1);
 	*id = m->site_count++;
 	return 0;
 }

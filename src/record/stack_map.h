@@ -1,7 +1,8 @@
 /* From the stack nodes of one process (addresses) to the nodes and sites of the
- * recording (module + offset), shared by all processes: the same code at
- * another address is the same site. New modules, nodes and sites go to the
- * writer as they appear. */
+ * recording (module + offset), which all processes share: the same code at
+ * another address is the same site. Looking up a site adds what is new to the
+ * map and writes nothing; stack_map_write defines it in the recording, before
+ * anything is written that names it. */
 #ifndef HEFT_RECORD_STACK_MAP_H
 #define HEFT_RECORD_STACK_MAP_H
 
@@ -14,8 +15,7 @@ struct id_map { /* hash of a key -> id, open addressing; keys are compared by th
 	unsigned bits;
 };
 
-struct stack_map { /* of the recording */
-	struct trace_writer *writer;
+struct stack_map { /* of the recording; zeroed: empty */
 	struct trace_module *modules;
 	uint32_t module_count, module_capacity;
 	struct trace_node *nodes;
@@ -23,6 +23,9 @@ struct stack_map { /* of the recording */
 	struct trace_site *sites;
 	uint32_t site_count, site_capacity;
 	struct id_map node_ids, site_ids;
+	struct stack_map_written { /* how many of each the recording has */
+		uint32_t modules, nodes, sites;
+	} written;
 };
 
 struct process_module {
@@ -51,8 +54,9 @@ struct process_stacks { /* of one process */
 	uint32_t exec_count, exec_capacity;
 };
 
-void stack_map_init(struct stack_map *m, struct trace_writer *writer);
 void stack_map_fini(struct stack_map *m);
+/* Defines in the recording what was added since the last call. The writer latches its failure. */
+void stack_map_write(struct stack_map *m, struct trace_writer *w);
 void process_stacks_fini(struct process_stacks *p);
 
 /* Reads new entries of the module log. HEFT_EFORMAT if they make no sense. */

@@ -27,10 +27,8 @@ void heft_redirect_late(const struct heft_object *o)
 
 struct world {
 	struct wire_session session;
-	struct trace_writer *writer;
 	struct stack_map map;
 	struct process_stacks stacks;
-	char path[64];
 };
 
 static int set_up(void **state)
@@ -38,13 +36,8 @@ static int set_up(void **state)
 	struct world *w = calloc(1, sizeof *w);
 	void *file = mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	struct trace_meta meta = {.heft_version = "test", .page_bytes = 4096, .tick_ns = 2048};
-	struct heft_error err = {0};
 	assert_ptr_not_equal(file, MAP_FAILED);
 	w->session = wire_session_at(file);
-	snprintf(w->path, sizeof w->path, "/tmp/heft-module-log-%d", (int)getpid());
-	assert_int_equal(trace_writer_open(&w->writer, w->path, true, &meta, &err), 0);
-	stack_map_init(&w->map, w->writer);
 	w->stacks.session = &w->session;
 	w->session.nodes[0].check = ~0u;
 	*state = w;
@@ -54,15 +47,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	struct world *w = *state;
-	struct tally tally;
-	struct heft_error err = {0};
-	tally_init(&tally);
-	assert_int_equal(trace_writer_close(w->writer, 0, &tally, &err), 0);
-	tally_fini(&tally);
 	process_stacks_fini(&w->stacks);
 	stack_map_fini(&w->map);
 	munmap(w->session.header, WIRE_FILE_BYTES);
-	unlink(w->path);
 	free(w);
 	return 0;
 }
@@ -168,6 +155,43 @@ static void garbage(void **state)
 	assert_int_equal(w->stacks.unfinished_count, 0);
 }
 
+/* What a recording has of the map: written by stack_map_write and by nothing else, each once. */
+static void looking_up_writes_nothing(void **state)
+{
+	struct world *w = *state;
+	struct trace_meta meta = {.heft_version = "test", .page_bytes = 4096, .tick_ns = 2048};
+	struct trace_writer *writer;
+	struct trace_reader *reader;
+	struct heft_error err = {0};
+	struct tally tally;
+	char path[64];
+	snprintf(path, sizeof path, "/tmp/heft-module-log-%d", (int)getpid());
+	assert_int_equal(trace_writer_open(&writer, path, true, &meta, &err), 0);
+	uint64_t empty = trace_writer_bytes(writer);
+	heft_log_end(begin(w, "/lib/first", 0x10000));
+	make_site(w, 1, 0x10010);
+	assert_string_equal(module_of(w, 1), "/lib/first");
+	assert_int_equal(trace_writer_flush(writer), 0);
+	assert_int_equal(trace_writer_bytes(writer), empty);
+	stack_map_write(&w->map, writer);
+	make_site(w, 3, 0x10020);
+	assert_string_equal(module_of(w, 3), "/lib/first");
+	stack_map_write(&w->map, writer);
+	stack_map_write(&w->map, writer);
+	tally_init(&tally);
+	assert_int_equal(trace_writer_close(writer, 0, &tally, &err), 0);
+	tally_fini(&tally);
+	assert_int_equal(trace_reader_open(&reader, path, &err), 0);
+	const struct trace_contents *c = trace_reader_contents(reader);
+	assert_int_equal(c->module_count, 1);
+	assert_int_equal(c->node_count, 2);
+	assert_int_equal(c->site_count, 2);
+	assert_int_equal(c->nodes[c->sites[0].node].offset, 0x10);
+	assert_int_equal(c->nodes[c->sites[1].node].offset, 0x20);
+	trace_reader_close(reader);
+	unlink(path);
+}
+
 enum { THREADS = 4, ENTRIES = 2000 };
 
 static void *write_entries(void *arg)
@@ -214,6 +238,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(killed_before_it_said_where_it_ends, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(garbage, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(looking_up_writes_nothing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(several_writers, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
