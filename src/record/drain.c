@@ -24,7 +24,7 @@ enum { MEMBARRIER_GLOBAL_EXPEDITED = 1 << 1 };
 /* Without membarrier: stores become visible well within this many cycles. */
 enum { VISIBLE_CYCLES = 30000 };
 /* Until this long after the start the clock's rate is measured again in every round. */
-#define CLOCK_SETTLE_NS 2000000000ull
+#define CLOCK_MEASURE_NS 2000000000ull
 
 static uint64_t monotonic_ns(void)
 {
@@ -50,13 +50,18 @@ static void clock_pair(uint64_t *tsc, uint64_t *ns)
 static void clock_tune(struct tsc_clock *c)
 {
 	uint64_t tsc, ns;
-	if (c->settled)
+	if (c->measured)
 		return;
 	clock_pair(&tsc, &ns);
 	if (ns - c->ns0 < 100000 || tsc <= c->tsc0)
 		return;
 	c->mult = (uint64_t)(((unsigned __int128)(ns - c->ns0) << 32) / (tsc - c->tsc0));
-	c->settled = ns - c->ns0 > CLOCK_SETTLE_NS;
+	c->measured = ns - c->ns0 > CLOCK_MEASURE_NS;
+}
+
+static void flush(void *drain)
+{
+	drain_flush(drain);
 }
 
 void drain_init(struct drain *d, struct trace_writer *writer)
@@ -68,6 +73,7 @@ void drain_init(struct drain *d, struct trace_writer *writer)
 	d->tally.behaviour = &d->behaviour;
 	clock_pair(&d->clock.tsc0, &d->clock.ns0);
 	d->clock.mult = (uint64_t)(1.0 / 2.5 * 4294967296.0); /* until measured */
+	d->out = (struct reorder_output){&d->batch, flush, d, &d->clock, 0};
 	d->no_membarrier = syscall(SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) != 0;
 }
 
@@ -91,8 +97,8 @@ void drain_flush(struct drain *d)
 	if (!b->count)
 		return;
 	if (tally_reserve(&d->tally, d->stacks.site_count, d->thread_count)) {
-		d->failed = HEFT_ENOMEM;
-	} else if (!d->failed) {
+		d->out.failed = HEFT_ENOMEM;
+	} else if (!d->out.failed) {
 		tally_apply_batch(&d->tally, b);
 		trace_writer_batch(d->writer, b); /* latches its failure */
 	}
@@ -240,7 +246,7 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count, 
 		if (p->done)
 			continue;
 		if (p->ended && add_end(d, p)) {
-			d->failed = HEFT_ENOMEM;
+			d->out.failed = HEFT_ENOMEM;
 			return 0;
 		}
 		if (p->corrupt)
@@ -255,7 +261,7 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count, 
 				continue;
 			if (s->more) {
 				if (heap_add(d, s)) {
-					d->failed = HEFT_ENOMEM;
+					d->out.failed = HEFT_ENOMEM;
 					return 0;
 				}
 			} else if (s->open)

@@ -4,14 +4,9 @@
 #define HEFT_RECORD_DRAIN_H
 
 #include "record/process.h"
+#include "record/tsc_clock.h"
 #include "tally/tally.h"
 #include "trace/trace.h"
-
-struct tsc_clock { /* time stamp counter to ns since the start of the recording */
-	uint64_t tsc0, ns0;
-	uint64_t mult; /* ns per cycle << 32 */
-	bool settled;
-};
 
 struct drain {
 	struct trace_writer *writer;
@@ -24,8 +19,8 @@ struct drain {
 	struct stream **heap;
 	uint32_t heap_count, heap_capacity;
 	struct trace_batch batch;
+	struct reorder_output out; /* the way into batch; failed: stop recording, keep the program going */
 	uint64_t event_total;
-	int failed; /* no memory: stop recording, keep the program going */
 	bool no_membarrier;
 };
 
@@ -47,14 +42,7 @@ void drain_flush(struct drain *d);
 /* Time since the start of the recording of a stamp. */
 static inline uint64_t drain_stamp_ns(const struct drain *d, uint64_t tsc)
 {
-	return tsc > d->clock.tsc0 ? (uint64_t)((unsigned __int128)(tsc - d->clock.tsc0) *
-						d->clock.mult >> 32)
-				   : 0;
-}
-
-static inline uint64_t drain_cycles_ns(const struct drain *d, uint64_t cycles)
-{
-	return (uint64_t)((unsigned __int128)cycles * d->clock.mult >> 32);
+	return tsc_clock_time(&d->clock, tsc);
 }
 
 /* match.c: reads some of s, which has the oldest record of all, and of `next`, if not NULL the stream with

@@ -13,7 +13,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +22,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* A thread stopped (by a debugger, by SIGSTOP) between stamp and publication holds everyone's order
- * up for this long at most; its record is then sorted in late. */
-enum { OPEN_PATIENCE_MS = 500 };
-/* BEHIND_CHUNKS: more than that in one round is more than a recorder reads that keeps up. */
-enum { CHECK_ALL_ROUNDS = 1024, GIVE_AT_ONCE = 64, BEHIND_CHUNKS = 256 };
 
 int process_open(struct process **out, int dirfd, const char *name, struct heft_error *err)
 {
@@ -51,7 +44,7 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 	}
 	struct process *p = calloc(1, sizeof *p);
 	bool sampled = s.header->mode == WIRE_SAMPLED; /* such a one has no records to match */
-	if (!p || s.header->version != WIRE_VERSION || (!sampled && live_blocks_init(&p->live))) {
+	if (!p || s.header->version != WIRE_VERSION || (!sampled && reorder_init(&p->reorder))) {
 		munmap(base, WIRE_FILE_BYTES);
 		free(p);
 		return heft_fail(err, HEFT_EFORMAT, "session file %s: not of this version of heft",
@@ -59,7 +52,7 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 	}
 	if (!session_guard_add(base)) {
 		munmap(base, WIRE_FILE_BYTES);
-		live_blocks_fini(&p->live);
+		reorder_fini(&p->reorder);
 		free(p);
 		return heft_fail(err, HEFT_EREFUSED, "more than %d processes at once",
 				 SESSION_GUARD_MOST);
@@ -74,7 +67,7 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 	char *dot;
 	p->pid = (int32_t)strtol(name, &dot, 16);
 	p->start_tsc = *dot == '.' ? strtoull(dot + 1, NULL, 16) : 0;
-	p->child = s.header->origin == WIRE_FROM_FORK;
+	p->child = p->reorder.is_child = s.header->origin == WIRE_FROM_FORK;
 	p->start_maxrss_kib = s.header->start_maxrss_kib;
 	p->status_fd = -1;
 	p->cost.share = -1;
@@ -121,7 +114,7 @@ void process_free(struct process *p)
 		free((void *)p->facts.exe);
 		free((void *)p->facts.argv);
 	}
-	live_blocks_fini(&p->live);
+	reorder_fini(&p->reorder);
 	process_stacks_fini(&p->stacks);
 	free(p->peak.samples);
 	free(p->rest);
@@ -129,7 +122,6 @@ void process_free(struct process *p)
 	free(p->allocator);
 	free(p->answer.bytes);
 	pthread_mutex_destroy(&p->lock);
-	free(p->parked);
 	free(p->streams);
 	free(p);
 }
@@ -195,6 +187,19 @@ void process_ended_with(struct process *p, int status, uint64_t end_ns)
 void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns)
 {
 	set_end(p, end, end == TRACE_END_OOM ? SIGKILL : 0, end_ns);
+}
+
+void process_take_counts(struct process *p)
+{
+	struct trace_process *f = &p->facts;
+	const struct reorder *r = &p->reorder;
+	pthread_mutex_lock(&p->lock);
+	f->peak_bytes = r->peak_bytes;
+	f->peak_blocks = r->peak_blocks;
+	f->peak_time_ns = r->peak_time_ns;
+	f->unknown_frees = r->unknown_frees;
+	f->inherited_frees = r->inherited_frees;
+	pthread_mutex_unlock(&p->lock);
 }
 
 /* The words of src/report (words_end), which has them from a profile. */
@@ -369,7 +374,7 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	pthread_mutex_lock(&p->lock);
 	p->rss.bytes = bytes;
 	p->rss.read_ns = time_ns;
-	p->rss.read_live_bytes = p->live_bytes;
+	p->rss.read_live_bytes = p->reorder.live_bytes;
 	if (bytes > p->rss.peak_bytes) {
 		p->rss.peak_bytes = bytes;
 		p->rss.peak_ns = time_ns;
@@ -379,208 +384,4 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	process_see_gaps(p);
 	pthread_mutex_unlock(&p->lock);
 	return bytes;
-}
-
-/* Chunks that have been read go back to the process. */
-static void return_chunks(struct process *p)
-{
-	struct wire_header *h = p->session.header;
-	if (!p->give_first)
-		return;
-	uint64_t head = atomic_load_explicit(&h->free_head, memory_order_relaxed), want;
-	do {
-		atomic_store_explicit(&p->session.chunks[p->give_last - 1].next, (uint32_t)head,
-				      memory_order_relaxed);
-		want = ((head >> 32) + 1) << 32 | p->give_first;
-	} while (!atomic_compare_exchange_weak_explicit(&h->free_head, &head, want,
-							memory_order_release, memory_order_relaxed));
-	p->give_first = p->give_last = p->give_count = 0;
-}
-
-/* Who waits for a chunk may look again. */
-static void wake(struct process *p, bool behind)
-{
-	struct wire_header *h = p->session.header;
-	if (atomic_load_explicit(&h->behind, memory_order_relaxed) != behind)
-		atomic_store_explicit(&h->behind, behind, memory_order_relaxed);
-	atomic_fetch_add(&h->progress, 1);
-	if (atomic_load(&h->waiters))
-		syscall(SYS_futex, &h->progress, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-static int take_chunk(struct stream *s, uint32_t index_plus_one)
-{
-	if (!index_plus_one || index_plus_one > WIRE_CHUNKS)
-		return HEFT_EFORMAT;
-	s->chunk = &s->process->session.chunks[index_plus_one - 1];
-	s->pos = 0;
-	s->end = 0;
-	uint64_t base = s->chunk->base_tsc;
-	if (base > s->tsc)
-		s->tsc = base;
-	return 0;
-}
-
-/* Reads how much of the current chunk is published. */
-static int look_at_chunk(struct stream *s)
-{
-	uint64_t pos = atomic_load_explicit(&s->chunk->pos, memory_order_acquire);
-	s->open = pos & WIRE_OPEN;
-	pos &= ~WIRE_OPEN;
-	if (pos > sizeof s->chunk->data || pos & 7 || pos < s->pos)
-		return HEFT_EFORMAT;
-	s->end = (uint32_t)pos;
-	return 0;
-}
-
-int stream_advance(struct stream *s)
-{
-	struct process *p = s->process;
-	for (uint32_t hops = 0; hops <= WIRE_CHUNKS; hops++) {
-		while (s->pos < s->end) {
-			uint64_t w = s->chunk->data[s->pos / 8];
-			unsigned type = wire_type_of(w);
-			if (type == WIRE_SYNC) {
-				uint64_t t = w >> 3;
-				if (t > s->tsc)
-					s->tsc = t;
-				s->pos += 8;
-				continue;
-			}
-			if (type == WIRE_NOTHING)
-				return HEFT_EFORMAT;
-			s->next_tsc = s->tsc + wire_dt_of(w);
-			s->more = true;
-			return 0;
-		}
-		s->more = false;
-		/* The end of what was published. Is the chunk finished? */
-		uint32_t next = atomic_load_explicit(&s->chunk->next, memory_order_acquire);
-		if (!next)
-			return 0;
-		int rc = look_at_chunk(s);
-		if (rc)
-			return rc;
-		if (s->pos < s->end)
-			continue; /* more came before it was finished */
-		uint32_t old = (uint32_t)(s->chunk - p->session.chunks) + 1;
-		if ((rc = take_chunk(s, next)) || (rc = look_at_chunk(s)))
-			return rc;
-		/* Give the old one back: its `next` is ours now. Not only at the end of a round: threads may
-		 * be waiting, and what was just read is still in a cache. */
-		atomic_store_explicit(&p->session.chunks[old - 1].next, p->give_first,
-				      memory_order_relaxed);
-		if (!p->give_first)
-			p->give_last = old;
-		p->give_first = old;
-		if (++p->give_count >= GIVE_AT_ONCE) {
-			return_chunks(p);
-			p->round_chunks += GIVE_AT_ONCE;
-			if (p->round_chunks % BEHIND_CHUNKS == 0)
-				wake(p, true);
-		}
-	}
-	return HEFT_EFORMAT;
-}
-
-int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns)
-{
-	struct wire_header *h = p->session.header;
-	uint32_t high = atomic_load_explicit(&h->stream_high, memory_order_acquire);
-	if (high > WIRE_STREAMS)
-		return HEFT_EFORMAT;
-	if (high > p->slots) {
-		struct stream *more = realloc(p->streams, high * sizeof *more);
-		if (!more)
-			return HEFT_ENOMEM;
-		memset(more + p->slots, 0, (high - p->slots) * sizeof *more);
-		p->streams = more;
-		p->slots = high;
-	}
-	int ready = 0;
-	for (uint32_t i = 0; i < high; i++) {
-		struct stream *s = &p->streams[i];
-		struct wire_stream *w = &p->session.streams[i];
-		if (!s->active) {
-			if (atomic_load_explicit(&w->state, memory_order_acquire) == WIRE_STREAM_FREE)
-				continue;
-			uint32_t first = atomic_load_explicit(&w->first, memory_order_acquire);
-			if (!first || p->sampled) /* which has samples in the place of chunks */
-				continue;
-			memset(s, 0, sizeof *s);
-			s->process = p;
-			s->slot = i;
-			s->thread = TRACE_NONE;
-			int rc = take_chunk(s, first);
-			if (rc)
-				return rc;
-			s->active = true;
-		}
-		int rc = look_at_chunk(s);
-		if (!rc)
-			rc = stream_advance(s);
-		if (rc)
-			return rc;
-		ready += s->more;
-		uint64_t place = (uint64_t)(s->chunk - p->session.chunks) << 32 | s->end;
-		if (!s->open || p->ended) {
-			s->open = false;
-			s->open_since = 0;
-			s->bound = round_tsc;
-		} else if (!s->open_since || s->open_pos != place) {
-			s->open_since = now_ns;
-			s->open_pos = place;
-		} else if (now_ns - s->open_since > OPEN_PATIENCE_MS * 1000000ull) {
-			s->open = false;
-			s->bound = round_tsc;
-		}
-	}
-	return ready;
-}
-
-/* False also where we cannot know: in a container with its own numbers, where not even the process
- * is to be found, streams are kept until the process ends. */
-static bool thread_is_gone(const struct process *p, int32_t tid)
-{
-	char path[64];
-	if (p->seen_pid != p->pid) /* its threads have other numbers here too */
-		return false;
-	snprintf(path, sizeof path, "/proc/%d/task/%d", p->pid, tid);
-	if (!access(path, F_OK) || errno != ENOENT)
-		return false;
-	snprintf(path, sizeof path, "/proc/%d/task/%d", p->pid, p->pid);
-	return !access(path, F_OK);
-}
-
-void process_give_back(struct process *p)
-{
-	bool all = p->rounds++ % CHECK_ALL_ROUNDS == 0;
-	for (uint32_t i = 0; i < p->slots && !p->ended; i++) {
-		struct stream *s = &p->streams[i];
-		struct wire_stream *w = &p->session.streams[i];
-		if (!s->active || s->more || s->pos != s->end)
-			continue;
-		/* A thread that ends says so; one that ended in another way is found now and then. */
-		if (!all && atomic_load_explicit(&w->state, memory_order_acquire) != WIRE_STREAM_CLOSED)
-			continue;
-		if (!thread_is_gone(p, w->tid))
-			continue;
-		/* Did it write before it went? Look once more: nothing comes after. */
-		if (look_at_chunk(s) || s->pos != s->end ||
-		    atomic_load_explicit(&s->chunk->next, memory_order_acquire))
-			continue;
-		uint32_t last = (uint32_t)(s->chunk - p->session.chunks) + 1;
-		atomic_store_explicit(&s->chunk->next, p->give_first, memory_order_relaxed);
-		if (!p->give_first)
-			p->give_last = last;
-		p->give_first = last;
-		p->give_count++;
-		p->facts.dropped += atomic_exchange(&w->dropped, 0);
-		s->active = false;
-		atomic_store(&w->first, 0);
-		atomic_store_explicit(&w->state, WIRE_STREAM_FREE, memory_order_release);
-	}
-	return_chunks(p);
-	wake(p, p->round_chunks >= BEHIND_CHUNKS);
-	p->round_chunks = 0;
 }

@@ -3,64 +3,15 @@
 #ifndef HEFT_RECORD_PROCESS_H
 #define HEFT_RECORD_PROCESS_H
 
-#include "record/live_blocks.h"
 #include "record/oom_watch.h"
+#include "record/reorder.h"
 #include "record/stack_map.h"
+#include "record/stream_reader.h"
 #include "trace/trace.h"
-#include "wire/record.h"
 #include "wire/samples.h"
 
 #include <pthread.h>
 #include <sys/types.h>
-
-struct process;
-
-struct stream { /* a borrowed slot, from its thread's first record to its last */
-	struct process *process;
-	struct wire_chunk *chunk; /* being read; NULL: none yet */
-	uint32_t pos, end;	  /* bytes of it read, and published as of this round */
-	uint32_t slot;
-	uint32_t thread;   /* of the recording */
-	uint64_t tsc;	   /* of the last record read */
-	uint64_t next_tsc; /* of the next one, if there is one before `end` */
-	uint64_t bound;	   /* no record still to come is older than this */
-	uint64_t open_since; /* round (ns) in which it was first seen open at this position; 0 not */
-	uint64_t open_pos;
-	bool active;	   /* holds the slot */
-	bool open;	   /* as of this round */
-	bool more;	   /* next_tsc is valid */
-	bool is_end;	   /* no stream of records, but a process's end (process.ending) */
-	/* matching */
-	uint64_t last_addr;	/* of this thread's last allocation or reallocation: temporaries */
-	struct live_block moving; /* announced realloc; addr 0: none */
-	bool announced;
-	char name[16];
-};
-
-struct parked { /* an allocation whose address is still live: the free before it is on the way */
-	struct live_block block;
-	uint64_t tsc;
-	uint32_t thread;
-	uint8_t flags;
-	/* Its own free came first: */
-	bool freed;
-	uint8_t free_flags;
-	uint32_t free_site; /* TRACE_FREED_AT */
-	uint64_t free_tsc;
-};
-
-struct early_free { /* a free that may be stamped before something that it follows (match.c) */
-	uint64_t addr, tsc;
-	uint32_t thread;
-	uint8_t flags;
-	bool held; /* the block is still there: it may be resized first; else there is none yet */
-	uint32_t free_site; /* TRACE_FREED_AT */
-};
-
-struct unused {
-	uint64_t addr, bytes;
-};
-enum { PROCESS_UNUSED = 64, PROCESS_EARLY = 16 };
 
 /* What a sampled process's samples add up to. */
 struct sampled_sums {
@@ -107,17 +58,8 @@ struct process {
 	bool child;   /* forked: inherited blocks */
 	struct stream *streams; /* by slot, `slots` of them */
 	uint32_t slots;
-	struct live_blocks live;
 	struct process_stacks stacks;
-	struct parked *parked;
-	uint32_t parked_count, parked_capacity;
-	struct early_free early[PROCESS_EARLY]; /* the oldest first */
-	uint32_t early_count;
-	uint64_t young_cycles; /* frees of other threads' blocks that are younger are held; 0: none is */
-	struct unused unused[PROCESS_UNUSED]; /* told of live blocks that grew; a ring */
-	uint32_t unused_count;
-	uint64_t live_bytes, live_blocks;
-	uint64_t left_bytes, left_blocks; /* what that was when it ended */
+	struct reorder reorder; /* of an exact one: its blocks, and what waits */
 	struct process_peak { /* of a sampled process: its live samples when it had most */
 		struct wire_sample *samples;
 		uint32_t count;
@@ -188,6 +130,8 @@ void process_drop_pages(struct process *p);
 void process_drop_samples(struct process *p);
 /* Learns its memory limit, and notices from now on whether the kernel kills for memory. */
 void process_watch_memory(struct process *p);
+/* Of an exact one that has ended: what matching has counted goes into its facts. */
+void process_take_counts(struct process *p);
 /* How it ended, in words: "killed by signal 9 (SIGKILL)". "" while it runs. */
 void process_end_words(const struct trace_process *facts, char *text, size_t size);
 /* It ended at end_ns with this status (waitpid): sets how in its facts. */
@@ -209,12 +153,4 @@ void process_take_account(struct process *p, uint64_t maxrss_kib);
 uint64_t process_peak_rss(const struct process *p);
 /* Reads its resident memory into p->rss. time_ns: of the recording. 0: not known. */
 uint64_t process_read_rss(struct process *p, uint64_t time_ns);
-/* Looks at every stream: what is published now, who is open. now_ns: of this round. Returns the
- * number of streams with records to read, or HEFT_EFORMAT. */
-int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns);
-/* Goes to the next record of s (also into the next chunk): sets more and next_tsc. HEFT_EFORMAT. */
-int stream_advance(struct stream *s);
-/* Returns read-out chunks to the process, frees drained streams whose threads are gone. */
-void process_give_back(struct process *p);
-
 #endif

@@ -305,12 +305,12 @@ static void refresh_names(struct recorder *r)
 		for (uint32_t k = 0; k < p->slots && !p->done && !p->corrupt; k++) {
 			struct stream *s = &p->streams[k];
 			const char *name = p->session.streams[k].name;
-			if (!s->active || s->thread == TRACE_NONE || !memcmp(name, s->name, 16))
+			if (!s->active || s->thread.number == TRACE_NONE || !memcmp(name, s->name, 16))
 				continue;
 			memcpy(s->name, name, 16);
 			char text[17] = {0};
 			memcpy(text, s->name, 16);
-			trace_writer_thread_name(r->writer, s->thread, text);
+			trace_writer_thread_name(r->writer, s->thread.number, text);
 		}
 	}
 }
@@ -459,7 +459,7 @@ static void finish(struct recorder *r)
 	d->tally.behaviour = NULL;
 	r->result->tally = d->tally;
 	tally_init(&d->tally);
-	if (d->failed && !r->result->problem.code)
+	if (d->out.failed && !r->result->problem.code)
 		heft_fail(&r->result->problem, HEFT_ENOMEM,
 			  "out of memory: the recording ends early");
 }

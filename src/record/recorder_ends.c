@@ -235,7 +235,7 @@ static bool is_on_its_way(const struct recorder *r, const struct process *p, uin
 			  uint64_t seen)
 {
 	return leaving && !p->corrupt &&
-	       (seen < leaving || drain_cycles_ns(&r->drain, seen - leaving) < LEAVING_NS);
+	       (seen < leaving || tsc_clock_ns(&r->drain.clock, seen - leaving) < LEAVING_NS);
 }
 
 uint64_t recorder_leaving_limit(const struct recorder *r, uint64_t round)
@@ -313,11 +313,12 @@ void recorder_see_exec(struct recorder *r, struct process *old, const struct pro
 
 void recorder_show_exact(struct process *p)
 {
+	const struct reorder *r = &p->reorder;
 	pthread_mutex_lock(&p->lock);
-	p->shown = (struct process_shown){p->done ? p->left_bytes : p->live_bytes,
-					  p->done ? p->left_blocks : p->live_blocks,
-					  p->facts.peak_bytes,
-					  p->facts.peak_blocks};
+	p->shown = (struct process_shown){p->done ? r->left_bytes : r->live_bytes,
+					  p->done ? r->left_blocks : r->live_blocks,
+					  r->peak_bytes,
+					  r->peak_blocks};
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -343,6 +344,7 @@ static void close_process(struct recorder *r, struct process *p)
 {
 	struct trace_process *f = &p->facts;
 	process_stacks_read_log(&r->drain.stacks, &p->stacks);
+	process_take_counts(p);
 	if (!p->losses_counted)
 		recorder_count_losses(r, p);
 	recorder_note_losses(r, p);

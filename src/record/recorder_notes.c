@@ -28,9 +28,7 @@ void recorder_count_losses(struct recorder *r, struct process *p)
 	f->reentrant = atomic_load(&h->reentrant);
 	f->lost_stacks = atomic_load(&h->lost_stacks);
 	if (f->dropped)
-		f->dropped_from_ns = off > tsc0 ? (uint64_t)((unsigned __int128)(off - tsc0) *
-							     r->drain.clock.mult >> 32)
-						: f->start_ns;
+		f->dropped_from_ns = off > tsc0 ? drain_stamp_ns(&r->drain, off) : f->start_ns;
 	pthread_mutex_unlock(&p->lock);
 }
 

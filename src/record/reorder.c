@@ -1,0 +1,564 @@
+/* Records into events: which block a call is about, and what has to wait.
+ *
+ * Stamps put records into the order of truth, nearly: a free is stamped before
+ * the real one, an allocation after it, so an address is given back before it is
+ * given out again. But a record may come late (its thread was stopped before it
+ * was published), and a processor may take a stamp while the load of the address
+ * is still under way. Where a record does not fit what is known, it waits for the
+ * one that explains it. Nothing is guessed unless that one does not come in time.
+ *
+ * Each address is in one of these states:
+ *
+ *   empty      no block is known there
+ *   live       a block is (`blocks`)
+ *   parked     a block is, and allocations of the same address wait for its free (`parked`);
+ *              one that waits may have been freed already by its own thread
+ *   early      none is, and a free waits for its allocation (`frees`, not held)
+ *   held       a block is, and a free of it waits (`frees`, held): another thread freed it
+ *              while it was very young, in a process that resizes blocks: it may have been
+ *              resized before it was handed on, and that record is on its way
+ *
+ * and a thread between the announcement of a realloc and its completion has its
+ * block in `moving`: the address is empty, since it may be anybody's from there on,
+ * but the bytes count as live.
+ *
+ *             alloc            free                realloc begin      realloc end here    time is over
+ *   empty     live             early (1)           moving: none (2)   live                -
+ *   live      parked           empty, or held (3)  moving, empty      ends unseen, live   -
+ *   parked    parked (again)   next one (4)        next one (5)       ends unseen, live   next one, after
+ *                                                                                         the live one ends
+ *                                                                                         unseen: 50 ms
+ *   early     empty (6)        early (again)       moving: none       empty (6)           empty, counted
+ *                                                                                         as unknown: 20 us,
+ *                                                                                         in a child 2 us
+ *   held      freed, as empty  freed, as empty     moving, early      freed, as empty     freed, empty: 2 us
+ *
+ *   (1) With one thread nothing is out of order: it is counted as unknown at once.
+ *   (2) A block that was never seen (inherited over fork). Its completion is an allocation.
+ *   (3) Held if it is another thread's and younger than young_cycles, which is set by the first
+ *       realloc of a process with several threads.
+ *   (4) The free of the thread whose own allocation is parked is about that one: it waits with it. Any
+ *       other frees the live block, and the parked one takes its place; if that was freed, the next one.
+ *   (5) The thread's own parked allocation takes its place first: the free before it was never seen.
+ *   (6) It is freed at once; where blocks are resized it becomes live and held. A child often frees
+ *       blocks that it inherited and gets their addresses again: there, only another thread's free
+ *       counts as early.
+ *
+ * "Ends unseen": the block ends where its successor begins, and that is counted as an unknown free.
+ *
+ * Invariants: parked and frees are in the order in which their records came; a held free's block is
+ * live; live_bytes is what blocks and all threads' moving add up to. */
+#include "record/reorder.h"
+
+#include "hosted/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define PARK_NS 50000000ull
+/* Far more than a processor runs ahead of a load that is under way. What waits for long in a child is
+ * taken for another block's. */
+#define EARLY_NS 20000ull
+#define EARLY_CHILD_NS 2000ull
+#define HELD_NS 2000ull
+
+struct reorder_parked {
+	struct live_block block;
+	uint64_t tsc;
+	uint8_t flags;
+	/* Its own free came first: */
+	bool freed;
+	uint8_t free_flags;
+	uint32_t free_site; /* TRACE_FREED_AT */
+	uint64_t free_tsc;
+};
+
+int reorder_init(struct reorder *r)
+{
+	memset(r, 0, sizeof *r);
+	return live_blocks_init(&r->blocks);
+}
+
+void reorder_fini(struct reorder *r)
+{
+	live_blocks_fini(&r->blocks);
+	free(r->parked);
+	r->parked = NULL;
+}
+
+/* ---- events */
+
+static void emit(struct reorder_output *out, const struct trace_event *e)
+{
+	if (UNLIKELY(out->batch->count == TRACE_BATCH))
+		out->flush(out->ctx);
+	trace_batch_add(out->batch, e);
+}
+
+static void note_peak(struct reorder *r, uint64_t time_ns)
+{
+	if (UNLIKELY(r->live_bytes > r->peak_bytes)) {
+		r->peak_bytes = r->live_bytes;
+		r->peak_blocks = r->live_blocks;
+		r->peak_time_ns = time_ns;
+	}
+}
+
+static void emit_alloc(struct reorder *r, const struct reorder_now *now, const struct live_block *b,
+		       uint8_t flags)
+{
+	emit(now->out, &(struct trace_event){
+			       .time_ns = now->time_ns,
+			       .size = b->size,
+			       .site = b->site,
+			       .thread = b->thread,
+			       .birth_thread = b->thread,
+			       .slack = (uint32_t)b->slack,
+			       .op = TRACE_ALLOC,
+			       .flags = flags,
+		       });
+	r->live_bytes += b->size;
+	r->live_blocks++;
+	note_peak(r, now->time_ns);
+}
+
+/* What the program said of a block that grew goes with the event that ends it. */
+static void add_growth(struct reorder *r, const struct live_block *b, struct trace_event *e)
+{
+	e->flags |= TRACE_GROWN;
+	uint32_t count = r->unused_count < REORDER_UNUSED ? r->unused_count : REORDER_UNUSED;
+	for (uint32_t i = 0; i < count; i++)
+		if (r->unused[i].addr == b->addr) {
+			e->flags |= TRACE_MEASURED;
+			e->unused_bytes = r->unused[i].bytes;
+			r->unused[i].addr = 0;
+			return;
+		}
+}
+
+struct ending { /* how a block ends */
+	uint64_t tsc; /* its own, not that of the record that lets it happen */
+	uint32_t thread;
+	uint32_t free_site; /* TRACE_FREED_AT */
+	uint8_t op, flags;
+};
+
+static void emit_end(struct reorder *r, const struct reorder_now *now, const struct live_block *b,
+		     const struct ending *how)
+{
+	uint64_t lifetime_ns = tsc_clock_ns(now->out->clock,
+					    how->tsc > b->birth_tsc ? how->tsc - b->birth_tsc : 0);
+	struct trace_event e = {
+		.time_ns = now->time_ns,
+		.size = b->size,
+		.lifetime_ns = lifetime_ns < now->time_ns ? lifetime_ns : now->time_ns,
+		.site = b->site,
+		.free_site = how->free_site,
+		.thread = how->thread,
+		.birth_thread = b->thread,
+		.slack = (uint32_t)b->slack,
+		.op = how->op,
+		.flags = how->flags,
+	};
+	if (b->grown)
+		add_growth(r, b, &e);
+	emit(now->out, &e);
+	r->live_bytes -= b->size;
+	r->live_blocks--;
+}
+
+/* Its free was never seen: it ends where another block begins. */
+static void end_unseen(struct reorder *r, const struct reorder_now *now, const struct live_block *b,
+		       uint64_t tsc)
+{
+	live_blocks_remove(&r->blocks, b->addr);
+	r->unknown_frees++;
+	emit_end(r, now, b, &(struct ending){.tsc = tsc, .thread = b->thread, .op = TRACE_FREE});
+}
+
+static void add_block(struct reorder *r, const struct reorder_now *now, const struct live_block *b)
+{
+	if (!live_blocks_add(&r->blocks, b))
+		now->out->failed = HEFT_ENOMEM;
+}
+
+/* ---- parked allocations: rare, so a plain list */
+
+static void park(struct reorder *r, const struct reorder_now *now, const struct live_block *b,
+		 uint8_t flags)
+{
+	if (r->parked_count == r->parked_capacity) {
+		uint32_t bigger = r->parked_capacity ? r->parked_capacity * 2 : 16;
+		struct reorder_parked *q = reallocarray(r->parked, bigger, sizeof *q);
+		if (!q) {
+			now->out->failed = HEFT_ENOMEM;
+			return;
+		}
+		r->parked = q;
+		r->parked_capacity = bigger;
+	}
+	r->parked[r->parked_count++] =
+		(struct reorder_parked){.block = *b, .tsc = now->tsc, .flags = flags};
+}
+
+/* The first allocation from q on that is parked at addr; NULL: there is none. */
+static struct reorder_parked *parked_from(const struct reorder *r, struct reorder_parked *q,
+					  uint64_t addr)
+{
+	struct reorder_parked *const end = r->parked + r->parked_count;
+	while (q < end && q->block.addr != addr)
+		q++;
+	return q < end ? q : NULL;
+}
+
+/* This thread's own allocation that is parked at addr, and was not freed there. */
+static struct reorder_parked *parked_own(const struct reorder *r, const struct reorder_thread *t,
+					 uint64_t addr)
+{
+	struct reorder_parked *q = parked_from(r, r->parked, addr);
+	while (q && (q->block.thread != t->number || q->freed))
+		q = parked_from(r, q + 1, addr);
+	return q;
+}
+
+/* What is parked at `at` becomes live, and what is behind it moves up. A block that still has the address
+ * ends at tsc. */
+static void unpark(struct reorder *r, const struct reorder_now *now, struct reorder_parked *at,
+		   uint64_t tsc)
+{
+	const struct reorder_parked q = *at;
+	struct live_block old;
+	r->parked_count--;
+	memmove(at, at + 1, (size_t)(r->parked + r->parked_count - at) * sizeof *at);
+	if (live_blocks_find(&r->blocks, q.block.addr, &old))
+		end_unseen(r, now, &old, tsc);
+	emit_alloc(r, now, &q.block, q.flags);
+	if (q.freed)
+		emit_end(r, now, &q.block,
+			 &(struct ending){.tsc = q.free_tsc,
+					  .thread = q.block.thread,
+					  .free_site = q.free_site,
+					  .op = TRACE_FREE,
+					  .flags = q.free_flags});
+	else
+		add_block(r, now, &q.block);
+}
+
+/* The block at addr has ended at tsc: what is parked there follows, up to one that is live. */
+static void unpark_at(struct reorder *r, const struct reorder_now *now, uint64_t addr, uint64_t tsc)
+{
+	struct reorder_parked *q = parked_from(r, r->parked, addr);
+	for (bool is_free = true; q && is_free; q = parked_from(r, q, addr)) {
+		is_free = q->freed;
+		unpark(r, now, q, tsc);
+	}
+}
+
+/* ---- frees that wait: early ones and held ones */
+
+static void count_unseen(struct reorder *r)
+{
+	if (r->is_child)
+		r->inherited_frees++;
+	else
+		r->unknown_frees++;
+}
+
+static void forget_free(struct reorder *r, uint32_t i)
+{
+	for (r->free_count--; i < r->free_count; i++)
+		r->frees[i] = r->frees[i + 1];
+}
+
+static struct ending ending_of(const struct reorder_free *f, uint64_t tsc)
+{
+	return (struct ending){.tsc = tsc,
+			       .thread = f->thread,
+			       .free_site = f->free_site,
+			       .op = TRACE_FREE,
+			       .flags = f->flags};
+}
+
+/* The free at i waits no longer: what it is about is what is known now. */
+static void take_free(struct reorder *r, const struct reorder_now *now, uint32_t i)
+{
+	struct reorder_free f = r->frees[i];
+	struct ending how = ending_of(&f, f.tsc);
+	struct live_block b;
+	forget_free(r, i);
+	if (!f.held || !live_blocks_find(&r->blocks, f.addr, &b)) {
+		count_unseen(r);
+		return;
+	}
+	live_blocks_remove(&r->blocks, f.addr);
+	emit_end(r, now, &b, &how);
+	if (r->parked_count)
+		unpark_at(r, now, f.addr, f.tsc);
+}
+
+static void keep_free(struct reorder *r, const struct reorder_now *now, struct reorder_free f)
+{
+	if (!r->several_threads) {
+		count_unseen(r);
+		return;
+	}
+	if (r->free_count == REORDER_FREES)
+		take_free(r, now, 0);
+	r->frees[r->free_count++] = f;
+}
+
+static struct reorder_free *held_at(struct reorder *r, uint64_t addr)
+{
+	for (uint32_t i = 0; i < r->free_count; i++)
+		if (r->frees[i].held && r->frees[i].addr == addr)
+			return &r->frees[i];
+	return NULL;
+}
+
+/* Something else happens at this address: a free that is held there comes first. */
+static void take_held(struct reorder *r, const struct reorder_now *now, uint64_t addr)
+{
+	struct reorder_free *f = r->free_count ? held_at(r, addr) : NULL;
+	if (f)
+		take_free(r, now, (uint32_t)(f - r->frees));
+}
+
+/* The free of this address that came before its block; thread: who has made the block. */
+static struct reorder_free *early_at(struct reorder *r, uint64_t addr, uint32_t thread)
+{
+	for (uint32_t i = 0; i < r->free_count; i++) {
+		struct reorder_free *f = &r->frees[i];
+		if (!f->held && f->addr == addr && !(r->is_child && f->thread == thread))
+			return f;
+	}
+	return NULL;
+}
+
+/* A block is there now, unless its free came before it. thread: who has made it so. */
+static void make_live(struct reorder *r, const struct reorder_now *now, const struct live_block *b,
+		      uint32_t thread)
+{
+	struct reorder_free *f = r->free_count ? early_at(r, b->addr, thread) : NULL;
+	if (UNLIKELY(f && !r->young_cycles)) {
+		struct ending how = ending_of(f, now->tsc);
+		emit_end(r, now, b, &how);
+		forget_free(r, (uint32_t)(f - r->frees));
+		return;
+	}
+	add_block(r, now, b);
+	if (UNLIKELY(f)) { /* it may be of what the block is resized to */
+		f->held = true;
+		f->tsc = now->tsc;
+	}
+}
+
+/* ---- one record each */
+
+void reorder_alloc(struct reorder *r, const struct reorder_now *now, struct reorder_thread *t,
+		   const struct live_block *b, uint8_t flags)
+{
+	struct live_block there;
+	t->last_addr = b->addr;
+	take_held(r, now, b->addr);
+	if (live_blocks_find(&r->blocks, b->addr, &there)) {
+		park(r, now, b, flags);
+		return;
+	}
+	emit_alloc(r, now, b, flags);
+	make_live(r, now, b, t->number);
+}
+
+void reorder_free(struct reorder *r, const struct reorder_now *now, struct reorder_thread *t,
+		  uint64_t addr, uint8_t flags, uint32_t free_site)
+{
+	struct reorder_parked *own = r->parked_count ? parked_own(r, t, addr) : NULL;
+	bool is_last = t->last_addr == addr;
+	if (own) {
+		own->freed = true;
+		own->free_tsc = now->tsc;
+		own->free_flags = (uint8_t)(flags | (is_last ? TRACE_TEMPORARY : 0));
+		own->free_site = free_site;
+		return;
+	}
+	struct live_block b;
+	take_held(r, now, addr);
+	bool is_live = live_blocks_find(&r->blocks, addr, &b);
+	bool is_young = is_live && b.thread != t->number && now->tsc < b.birth_tsc + r->young_cycles;
+	if (!is_live || is_young) {
+		keep_free(r, now,
+			  (struct reorder_free){addr, now->tsc, t->number, free_site, flags, is_young});
+		return;
+	}
+	if (is_last && b.thread == t->number)
+		flags |= TRACE_TEMPORARY;
+	live_blocks_remove(&r->blocks, addr);
+	emit_end(r, now, &b,
+		 &(struct ending){now->tsc, t->number, free_site, TRACE_FREE, flags});
+	if (r->parked_count)
+		unpark_at(r, now, addr, now->tsc);
+}
+
+void reorder_realloc_begin(struct reorder *r, const struct reorder_now *now,
+			   struct reorder_thread *t, uint64_t addr)
+{
+	struct reorder_parked *own = r->parked_count ? parked_own(r, t, addr) : NULL;
+	if (UNLIKELY(own != NULL))
+		unpark(r, now, own, now->tsc);
+	if (UNLIKELY(r->several_threads && !r->young_cycles))
+		r->young_cycles = (HELD_NS << 32) / (now->out->clock->mult | 1);
+	struct reorder_free *f = r->free_count ? held_at(r, addr) : NULL;
+	if (f)
+		f->held = false; /* it is of what comes of the block */
+	t->moving.addr = 0;
+	if (live_blocks_find(&r->blocks, addr, &t->moving))
+		live_blocks_remove(&r->blocks, addr);
+	if (UNLIKELY(r->parked_count))
+		unpark_at(r, now, addr, now->tsc);
+}
+
+/* Whether a block looks like one that glibc mapped by itself: the kernel moves such pages. */
+static bool is_mapped(uint64_t addr, uint64_t size)
+{
+	return (addr & 0xfff) == 16 && size >= 128 << 10;
+}
+
+static uint8_t moved_flags(const struct live_block *old, const struct live_block *b)
+{
+	if (b->addr == old->addr)
+		return 0;
+	return is_mapped(b->addr, b->size) && is_mapped(old->addr, old->size)
+		       ? TRACE_MOVED
+		       : TRACE_MOVED | TRACE_COPIED;
+}
+
+void reorder_realloc_end(struct reorder *r, const struct reorder_now *now, struct reorder_thread *t,
+			 const struct live_block *b, uint8_t flags)
+{
+	struct live_block old = t->moving;
+	t->moving.addr = 0;
+	if (!old.addr) { /* from here on it is this process's */
+		reorder_alloc(r, now, t, b, flags);
+		return;
+	}
+	emit(now->out, &(struct trace_event){
+			       .time_ns = now->time_ns,
+			       .size = b->size,
+			       .old_size = old.size,
+			       .site = b->site,
+			       .old_site = old.site,
+			       .thread = t->number,
+			       .birth_thread = old.thread,
+			       .slack = (uint32_t)b->slack,
+			       .old_slack = (uint32_t)old.slack,
+			       .op = TRACE_REALLOC,
+			       .flags = flags | moved_flags(&old, b),
+		       });
+	r->live_bytes += (uint64_t)b->size - (uint64_t)old.size; /* 47 bits wide without the casts */
+	note_peak(r, now->time_ns);
+	/* Its own block goes on being the thread's last one; another ends that. */
+	t->last_addr = t->last_addr == old.addr ? b->addr : 0;
+	struct live_block grown = *b, there;
+	grown.birth_tsc = old.birth_tsc;
+	grown.thread = old.thread;
+	grown.grown = 1;
+	take_held(r, now, b->addr);
+	if (UNLIKELY(live_blocks_find(&r->blocks, b->addr, &there)))
+		end_unseen(r, now, &there, now->tsc);
+	make_live(r, now, &grown, t->number);
+}
+
+void reorder_realloc_failed(struct reorder *r, const struct reorder_now *now,
+			    struct reorder_thread *t)
+{
+	struct live_block there;
+	if (t->moving.addr && !live_blocks_find(&r->blocks, t->moving.addr, &there))
+		add_block(r, now, &t->moving);
+	t->moving.addr = 0;
+}
+
+void reorder_realloc_freed(struct reorder *r, const struct reorder_now *now,
+			   struct reorder_thread *t)
+{
+	const struct live_block *b = &t->moving;
+	if (b->addr) {
+		bool temporary = t->last_addr == b->addr && b->thread == t->number;
+		emit_end(r, now, b,
+			 &(struct ending){.tsc = now->tsc,
+					  .thread = t->number,
+					  .op = TRACE_FREE,
+					  .flags = temporary ? TRACE_TEMPORARY : 0});
+	} else
+		count_unseen(r);
+	t->moving.addr = 0;
+}
+
+void reorder_unused(struct reorder *r, uint64_t addr, uint64_t bytes)
+{
+	/* Of a block that the parent grew, nothing would ever take it but a later one there. */
+	struct live_block b;
+	if (!live_blocks_find(&r->blocks, addr, &b) || !b.grown)
+		return;
+	r->unused[r->unused_count % REORDER_UNUSED] = (struct reorder_unused){addr, bytes};
+	/* Stays at least REORDER_UNUSED when it wraps: all entries are in use. */
+	if (++r->unused_count == 2 * REORDER_UNUSED)
+		r->unused_count = REORDER_UNUSED;
+}
+
+/* ---- time */
+
+static uint64_t waited_ns(const struct reorder_now *now, uint64_t since_tsc)
+{
+	return tsc_clock_ns(now->out->clock, now->tsc > since_tsc ? now->tsc - since_tsc : 0);
+}
+
+void reorder_expire(struct reorder *r, const struct reorder_now *now)
+{
+	if (r->parked_count && waited_ns(now, r->parked->tsc) >= PARK_NS)
+		unpark(r, now, r->parked, now->tsc);
+	for (uint32_t i = 0; i < r->free_count;) {
+		const struct reorder_free *f = &r->frees[i];
+		uint64_t most = f->held ? HELD_NS : r->is_child ? EARLY_CHILD_NS : EARLY_NS;
+		if (waited_ns(now, f->tsc) >= most)
+			take_free(r, now, i);
+		else
+			i++;
+	}
+}
+
+/* ---- the end */
+
+void reorder_end_waiting(struct reorder *r, const struct reorder_now *now)
+{
+	while (r->free_count)
+		take_free(r, now, 0);
+	while (r->parked_count)
+		unpark(r, now, r->parked, now->tsc);
+	r->left_bytes = r->live_bytes;
+	r->left_blocks = r->live_blocks;
+}
+
+struct gone {
+	struct reorder *r;
+	const struct reorder_now *now;
+};
+
+static void end_gone(void *ctx, const struct live_block *b)
+{
+	const struct gone *g = ctx;
+	emit_end(g->r, g->now, b,
+		 &(struct ending){.tsc = g->now->tsc, .thread = b->thread, .op = TRACE_GONE});
+}
+
+void reorder_end_thread(struct reorder *r, const struct reorder_now *now, struct reorder_thread *t)
+{
+	if (t->moving.addr)
+		end_gone(&(struct gone){r, now}, &t->moving);
+	t->moving.addr = 0;
+}
+
+void reorder_end_blocks(struct reorder *r, const struct reorder_now *now)
+{
+	live_blocks_all(&r->blocks, end_gone, &(struct gone){r, now});
+	live_blocks_fini(&r->blocks);
+}
