@@ -13,6 +13,7 @@
 #include "record/drain.h"
 
 #include "base/arch.h"
+#include "hosted/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -127,14 +128,8 @@ static void sift_down(struct stream **h, uint32_t count, uint32_t i)
 
 static int heap_add(struct drain *d, struct stream *s)
 {
-	if (d->heap_count == d->heap_capacity) {
-		uint32_t bigger = d->heap_capacity ? d->heap_capacity * 2 : 64;
-		struct stream **h = realloc(d->heap, bigger * sizeof *h);
-		if (!h)
-			return HEFT_ENOMEM;
-		d->heap = h;
-		d->heap_capacity = bigger;
-	}
+	if (!array_reserve(d->heap, d->heap_count, d->heap_capacity, 1))
+		return HEFT_ENOMEM;
 	uint32_t i = d->heap_count++;
 	for (; i && d->heap[(i - 1) / 2]->next_tsc > s->next_tsc; i = (i - 1) / 2)
 		d->heap[i] = d->heap[(i - 1) / 2];

@@ -5,6 +5,8 @@
  * releases it last, or by the removal itself if nobody holds it. */
 #include "record/process_set.h"
 
+#include "hosted/vector.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -31,17 +33,8 @@ void process_set_fini(struct process_set *s)
 
 int process_set_add(struct process_set *s, struct process *p)
 {
-	int rc = 0;
 	pthread_mutex_lock(&s->lock);
-	if (s->count == s->capacity) {
-		uint32_t bigger = s->capacity ? s->capacity * 2 : 16;
-		struct process **list = realloc(s->list, bigger * sizeof *list);
-		if (list) {
-			s->list = list;
-			s->capacity = bigger;
-		} else
-			rc = HEFT_ENOMEM;
-	}
+	int rc = array_reserve(s->list, s->count, s->capacity, 1) ? 0 : HEFT_ENOMEM;
 	if (!rc) {
 		p->key = ++s->last_key;
 		s->list[s->count++] = p;

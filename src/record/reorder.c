@@ -51,6 +51,7 @@
 #include "record/reorder.h"
 
 #include "hosted/error.h"
+#include "hosted/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -188,15 +189,9 @@ static void add_block(struct reorder *r, const struct reorder_now *now, const st
 static void park(struct reorder *r, const struct reorder_now *now, const struct live_block *b,
 		 uint8_t flags)
 {
-	if (r->parked_count == r->parked_capacity) {
-		uint32_t bigger = r->parked_capacity ? r->parked_capacity * 2 : 16;
-		struct reorder_parked *q = reallocarray(r->parked, bigger, sizeof *q);
-		if (!q) {
-			now->out->failed = HEFT_ENOMEM;
-			return;
-		}
-		r->parked = q;
-		r->parked_capacity = bigger;
+	if (!array_reserve(r->parked, r->parked_count, r->parked_capacity, 1)) {
+		now->out->failed = HEFT_ENOMEM;
+		return;
 	}
 	r->parked[r->parked_count++] =
 		(struct reorder_parked){.block = *b, .tsc = now->tsc, .flags = flags};

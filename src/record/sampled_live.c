@@ -3,6 +3,7 @@
  * it is checked or bounded; a wild store costs entries, never the reader. */
 #include "record/sampled_live.h"
 
+#include "hosted/vector.h"
 #include "trace/samples_block.h"
 #include "wire/samples.h"
 
@@ -45,15 +46,7 @@ void sampled_each_live(const struct process *p, sampled_each *each, void *ctx)
 void sampled_copy_add(void *ctx, const struct wire_sample *b)
 {
 	struct sampled_copy *k = ctx;
-	if (k->count == k->capacity && !k->failed) {
-		uint32_t bigger = k->capacity ? k->capacity * 2 : 256;
-		struct wire_sample *list = realloc(k->list, bigger * sizeof *list);
-		k->failed = !list;
-		if (list) {
-			k->list = list;
-			k->capacity = bigger;
-		}
-	}
+	k->failed = k->failed || !array_reserve(k->list, k->count, k->capacity, 1);
 	if (!k->failed)
 		k->list[k->count++] = *b;
 }

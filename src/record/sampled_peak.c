@@ -13,6 +13,7 @@
 #include "record/sampled.h"
 
 #include "base/arch.h"
+#include "hosted/vector.h"
 #include "record/sampled_live.h"
 #include "wire/samples.h"
 
@@ -141,15 +142,7 @@ struct steps {
 
 static void add_step(struct steps *s, uint64_t tsc, double bytes)
 {
-	if (s->count == s->capacity && !s->failed) {
-		size_t bigger = s->capacity ? s->capacity * 2 : 1024;
-		struct step *list = reallocarray(s->list, bigger, sizeof *list);
-		s->failed = !list;
-		if (list) {
-			s->list = list;
-			s->capacity = bigger;
-		}
-	}
+	s->failed = s->failed || !array_reserve(s->list, s->count, s->capacity, 1);
 	if (!s->failed)
 		s->list[s->count++] = (struct step){tsc, bytes};
 }

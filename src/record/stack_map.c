@@ -4,6 +4,7 @@
  * ends its recording and nothing else. */
 #include "record/stack_map.h"
 
+#include "hosted/vector.h"
 #include "wire/via.h"
 
 #include <stdlib.h>
@@ -17,70 +18,6 @@ _Static_assert((int)WIRE_VIA_MALLOC == TRACE_VIA_MALLOC && (int)WIRE_VIA_COUNT =
 /* Each thread writes one entry at a time. */
 enum { UNFINISHED_MOST = WIRE_STREAMS };
 
-/* Makes room for one more; false if there is no memory. */
-static bool room(void **array, uint32_t count, uint32_t *capacity, size_t element)
-{
-	if (count < *capacity)
-		return true;
-	uint32_t bigger = *capacity ? *capacity * 2 : 64;
-	void *p = bigger > *capacity ? realloc(*array, bigger * element) : NULL;
-	if (!p)
-		return false;
-	*array = p;
-	*capacity = bigger;
-	return true;
-}
-#define ROOM(array, count, capacity) room((void **)&(array), count, &(capacity), sizeof *(array))
-
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-	h = (h ^ v) * 0x9e3779b97f4a7c15ull;
-	return h ^ h >> 31;
-}
-
-/* ---- id_map: slots hold the high 32 bits of the hash and id + 1 */
-
-static int id_map_grow(struct id_map *m)
-{
-	unsigned bits = m->slots ? m->bits + 1 : 10;
-	uint64_t *slots = calloc(1ull << bits, sizeof *slots);
-	if (!slots)
-		return HEFT_ENOMEM;
-	uint64_t mask = (1ull << bits) - 1;
-	for (uint64_t i = 0; m->slots && i < 1ull << m->bits; i++) {
-		uint64_t e = m->slots[i];
-		if (!e)
-			continue;
-		uint64_t at = e >> 32;
-		while (slots[at & mask])
-			at++;
-		slots[at & mask] = e;
-	}
-	free(m->slots);
-	m->slots = slots;
-	m->bits = bits;
-	return 0;
-}
-
-static int id_map_add(struct id_map *m, uint64_t hash, uint32_t id)
-{
-	if (!m->slots || m->count * 2u >= 1u << m->bits)
-		if (id_map_grow(m))
-			return HEFT_ENOMEM;
-	uint64_t mask = (1ull << m->bits) - 1, at = hash >> 32;
-	while (m->slots[at & mask])
-		at++;
-	m->slots[at & mask] = (hash >> 32) << 32 | (id + 1);
-	m->count++;
-	return 0;
-}
-
-/* Walks the candidates of a hash. */
-#define EACH_CANDIDATE(m, hash, id)                                                                \
-	for (uint64_t at_ = (hash) >> 32, e_;                                                      \
-	     (m)->slots && (e_ = (m)->slots[at_ & ((1ull << (m)->bits) - 1)]) != 0; at_++)         \
-		if (e_ >> 32 == (hash) >> 32 && ((id) = (uint32_t)e_ - 1, 1))
-
 void stack_map_fini(struct stack_map *m)
 {
 	for (uint32_t i = 0; i < m->module_count; i++) {
@@ -90,8 +27,8 @@ void stack_map_fini(struct stack_map *m)
 	free(m->modules);
 	free(m->nodes);
 	free(m->sites);
-	free(m->node_ids.slots);
-	free(m->site_ids.slots);
+	hash_index_fini(&m->node_ids);
+	hash_index_fini(&m->site_ids);
 }
 
 void stack_map_write(struct stack_map *m, struct trace_writer *w)
@@ -132,7 +69,7 @@ static int module_id(struct stack_map *m, const char *path, size_t path_bytes, c
 			return 0;
 		}
 	}
-	if (!ROOM(m->modules, m->module_count, m->module_capacity))
+	if (!array_reserve(m->modules, m->module_count, m->module_capacity, 1))
 		return HEFT_ENOMEM;
 	char *p = strndup(path, path_bytes);
 	uint8_t *b = malloc(id_bytes + 1);
@@ -166,14 +103,14 @@ static int take_entry(struct stack_map *m, struct process_stacks *p, uint32_t at
 		int rc = module_id(m, path, strlen(path), id, w.build_id_bytes, &pm.module);
 		if (rc)
 			return rc;
-		if (!ROOM(p->modules, p->module_count, p->module_capacity))
+		if (!array_reserve(p->modules, p->module_count, p->module_capacity, 1))
 			return HEFT_ENOMEM;
 		p->modules[p->module_count++] = pm;
 		return 0;
 	}
 	if (w.kind != WIRE_LOG_EXEC && w.kind != WIRE_LOG_EXEC_FAILED)
 		return HEFT_EFORMAT;
-	if (!ROOM(p->execs, p->exec_count, p->exec_capacity))
+	if (!array_reserve(p->execs, p->exec_count, p->exec_capacity, 1))
 		return HEFT_ENOMEM;
 	char *path = strndup(text, w.path_bytes);
 	if (!path)
@@ -226,7 +163,7 @@ int process_stacks_read_log(struct stack_map *m, struct process_stacks *p)
 			rc = take_entry(m, p, at, bytes);
 		else if (p->unfinished_count == UNFINISHED_MOST)
 			rc = HEFT_EFORMAT;
-		else if (!ROOM(p->unfinished, p->unfinished_count, p->unfinished_capacity))
+		else if (!array_reserve(p->unfinished, p->unfinished_count, p->unfinished_capacity, 1))
 			rc = HEFT_ENOMEM;
 		else
 			p->unfinished[p->unfinished_count++] = at;
@@ -238,19 +175,19 @@ int process_stacks_read_log(struct stack_map *m, struct process_stacks *p)
 
 static int add_node(struct stack_map *m, const struct trace_node *n, uint32_t *id)
 {
-	uint64_t hash = mix(mix(mix(0, n->parent), n->offset), (uint64_t)n->module << 8 | n->flags);
-	uint32_t c;
-	EACH_CANDIDATE(&m->node_ids, hash, c)
-	{
-		const struct trace_node *k = &m->nodes[c];
+	uint64_t key = hash_mix(hash_mix(hash_mix(0, n->parent), n->offset),
+				(uint64_t)n->module << 8 | n->flags);
+	uint32_t hash = hash_number(key);
+	for (uint32_t at = hash, i; (i = hash_index_step(&m->node_ids, hash, &at)) != HASH_NONE;) {
+		const struct trace_node *k = &m->nodes[i];
 		if (k->parent == n->parent && k->offset == n->offset && k->module == n->module &&
 		    k->flags == n->flags) {
-			*id = c;
+			*id = i;
 			return 0;
 		}
 	}
-	if (!ROOM(m->nodes, m->node_count, m->node_capacity) ||
-	    id_map_add(&m->node_ids, hash, m->node_count))
+	if (!array_reserve(m->nodes, m->node_count, m->node_capacity, 1) ||
+	    hash_index_add(&m->node_ids, hash, m->node_count))
 		return HEFT_ENOMEM;
 	m->nodes[m->node_count] = *n;
 	*id = m->node_count++;
@@ -259,17 +196,14 @@ static int add_node(struct stack_map *m, const struct trace_node *n, uint32_t *i
 
 static int add_site(struct stack_map *m, const struct trace_site *s, uint32_t *id)
 {
-	uint64_t hash = mix(mix(1, s->node), s->via);
-	uint32_t c;
-	EACH_CANDIDATE(&m->site_ids, hash, c)
-	{
-		if (m->sites[c].node == s->node && m->sites[c].via == s->via) {
-			*id = c;
+	uint32_t hash = hash_pair(s->node, s->via);
+	for (uint32_t at = hash, i; (i = hash_index_step(&m->site_ids, hash, &at)) != HASH_NONE;)
+		if (m->sites[i].node == s->node && m->sites[i].via == s->via) {
+			*id = i;
 			return 0;
 		}
-	}
-	if (!ROOM(m->sites, m->site_count, m->site_capacity) ||
-	    id_map_add(&m->site_ids, hash, m->site_count))
+	if (!array_reserve(m->sites, m->site_count, m->site_capacity, 1) ||
+	    hash_index_add(&m->site_ids, hash, m->site_count))
 		return HEFT_ENOMEM;
 	m->sites[m->site_count] = *s;
 	*id = m->site_count++;

@@ -6,14 +6,9 @@
 #ifndef HEFT_RECORD_STACK_MAP_H
 #define HEFT_RECORD_STACK_MAP_H
 
+#include "hosted/hash_index.h"
 #include "trace/trace.h"
 #include "wire/session.h"
-
-struct id_map { /* hash of a key -> id, open addressing; keys are compared by the owner */
-	uint64_t *slots; /* hash high bits | id + 1 */
-	uint32_t count;
-	unsigned bits;
-};
 
 struct stack_map { /* of the recording; zeroed: empty */
 	struct trace_module *modules;
@@ -22,7 +17,7 @@ struct stack_map { /* of the recording; zeroed: empty */
 	uint32_t node_count, node_capacity;
 	struct trace_site *sites;
 	uint32_t site_count, site_capacity;
-	struct id_map node_ids, site_ids;
+	struct hash_index node_ids, site_ids;
 	struct stack_map_written { /* how many of each the recording has */
 		uint32_t modules, nodes, sites;
 	} written;
