@@ -49,7 +49,7 @@ static int parse_change(const char *text, struct change *c)
 
 static void apply(struct process *p, const struct change *c)
 {
-	bool on = c->set_on ? c->on : atomic_load(&p->session.header->sampling.on) != 0;
+	bool on = c->set_on ? c->on : atomic_load(&p->view.session.header->sampling.on) != 0;
 	if (c->automatic) {
 		if (c->rate_bytes)
 			sampled_control(p, true, c->rate_bytes); /* where it begins */
@@ -61,7 +61,7 @@ static void apply(struct process *p, const struct change *c)
 /* "heft agent (pid 12)" of whoever else has the file mapped. */
 static void describe_reader(const struct process *p, char *text, size_t size)
 {
-	const struct stat file = {.st_dev = p->file_device, .st_ino = p->file_inode};
+	const struct stat file = {.st_dev = p->view.file.device, .st_ino = p->view.file.inode};
 	char path[64], line[256] = "";
 	pid_t reader = owner_reader_of_file(&file, p->pid);
 	snprintf(text, size, "nobody that can be seen from here");
@@ -79,7 +79,7 @@ static void describe_reader(const struct process *p, char *text, size_t size)
 
 static void show(const struct process *p, const char *path)
 {
-	const struct wire_sampling *s = &p->session.header->sampling;
+	const struct wire_sampling *s = &p->view.session.header->sampling;
 	struct sampled_sums sums;
 	char rate[NUMBER_WORDS], live[NUMBER_WORDS], all[NUMBER_WORDS], taken[NUMBER_WORDS],
 		held[NUMBER_WORDS], reader[400], cost[64] = "not known";
@@ -95,8 +95,8 @@ static void show(const struct process *p, const char *path)
 	describe_reader(p, reader, sizeof reader);
 	char program[4096 + PROGRAM_NAME];
 	cli_putf(stdout, "process %d (%s)\n", p->pid,
-		 program_words(program, sizeof program, p->facts.exe,
-			       p->facts.argc ? p->facts.argv[0] : NULL));
+		 program_words(program, sizeof program, p->entry.facts.exe,
+			       p->entry.facts.argc ? p->entry.facts.argv[0] : NULL));
 	printf("  sampling      %s\n", atomic_load(&s->on) ? "on" : "off");
 	printf("  rate          one sample each %s%s\n", rate,
 	       atomic_load(&s->automatic) ? ", follows a budget of 0.5 % of CPU" : "");
@@ -136,7 +136,7 @@ int cmd_ctl(int argc, char **argv)
 	session_guard_install();
 	if (process_open_of((pid_t)pid, path, sizeof path, &p, &err))
 		return failed(&err);
-	if (!p->sampled) {
+	if (!p->view.sampled) {
 		process_free(p);
 		heft_fail(&err, HEFT_EREFUSED,
 			  "process %d is recorded exactly: every allocation, which cannot be "

@@ -27,7 +27,7 @@ static uint64_t age_ns(const struct process *p, const struct trace_process *f)
 {
 	if (f->end != TRACE_END_RUNNING)
 		return f->end_ns > f->start_ns ? f->end_ns - f->start_ns : 0;
-	uint64_t now = monotonic_ns(), start = p->session.header->start_mono_ns;
+	uint64_t now = monotonic_ns(), start = p->view.session.header->start_mono_ns;
 	return now > start ? now - start : 0;
 }
 
@@ -57,10 +57,10 @@ static void describe_sight(struct process *p, const struct sampled_sums *sums,
 		out->anonymous_peak_bytes = memory.peak_bytes;
 }
 
-static void describe_samples(const struct process *p, const struct sampled_sums *sums,
+static void describe_samples(struct process *p, const struct sampled_sums *sums,
 			     struct source_process *out)
 {
-	struct wire_header *h = p->session.header;
+	struct wire_header *h = p->view.session.header;
 	out->on = atomic_load(&h->sampling.on) != 0;
 	out->automatic = atomic_load(&h->sampling.automatic) != 0;
 	out->rate_bytes = atomic_load(&h->sampling.rate_bytes);
@@ -71,49 +71,49 @@ static void describe_samples(const struct process *p, const struct sampled_sums 
 	out->live_objects = sums->live_objects;
 	out->allocated_bytes = sums->allocated_bytes;
 	out->allocated_objects = sums->allocated_objects;
+	pthread_mutex_lock(&p->samples.lock);
+	out->peak_bytes = p->samples.peak.bytes;
+	out->cost_share = p->samples.cost.share;
+	pthread_mutex_unlock(&p->samples.lock);
+}
+
+static void describe_exact(const struct process_shown *shown, struct source_process *out)
+{
+	out->on = true;
+	out->allocated_bytes = out->allocated_objects = -1; /* the recording has them */
+	out->live_bytes = (double)shown->live_bytes;
+	out->live_objects = (double)shown->live_blocks;
+	out->peak_bytes = (double)shown->peak_bytes;
+	out->cost_share = -1;
 }
 
 static void describe(struct process *p, struct source_process *out)
 {
-	struct trace_process ended = {0};
 	struct sampled_sums sums;
 	memset(out, 0, sizeof *out);
-	out->key = p->key;
+	pthread_mutex_lock(&p->entry.lock);
+	const struct trace_process facts = p->entry.facts;
+	const struct process_shown shown = p->entry.shown;
+	out->rss_bytes = p->entry.rss.bytes;
+	out->memory_limit_bytes = p->entry.limit_bytes;
+	pthread_mutex_unlock(&p->entry.lock);
+	out->key = p->place.key;
 	out->pid = p->pid;
-	out->sampled = p->sampled;
-	snprintf(out->exe, sizeof out->exe, "%s", p->facts.exe); /* never changes */
-	copy_command(&p->facts, out->command, sizeof out->command);
-	if (p->sampled) {
+	out->sampled = p->view.sampled;
+	snprintf(out->exe, sizeof out->exe, "%s", facts.exe);
+	copy_command(&facts, out->command, sizeof out->command);
+	if (p->view.sampled) {
 		sampled_see_peak(p);
 		sampled_sums(p, &sums);
 		describe_samples(p, &sums, out);
-	}
-	pthread_mutex_lock(&p->lock);
-	ended.end = p->facts.end;
-	ended.end_ns = p->facts.end_ns;
-	ended.exit_status = p->facts.exit_status;
-	ended.signal = p->facts.signal;
-	ended.memory_limit_bytes = p->facts.memory_limit_bytes;
-	ended.limit_is_cgroup = p->facts.limit_is_cgroup;
-	out->peak_bytes = p->peak.bytes;
-	out->rss_bytes = p->rss.bytes;
-	out->memory_limit_bytes = p->limit_bytes;
-	out->cost_share = p->cost.share;
-	if (!p->sampled) {
-		out->on = true;
-		out->allocated_bytes = out->allocated_objects = -1; /* the recording has them */
-		out->live_bytes = (double)p->shown.live_bytes;
-		out->live_objects = (double)p->shown.live_blocks;
-		out->peak_bytes = (double)p->shown.peak_bytes;
-	}
-	pthread_mutex_unlock(&p->lock);
-	ended.start_ns = p->facts.start_ns;
-	out->running = ended.end == TRACE_END_RUNNING;
+	} else
+		describe_exact(&shown, out);
+	out->running = facts.end == TRACE_END_RUNNING;
 	if (!out->running)
 		out->rss_bytes = 0;
-	out->age_ns = age_ns(p, &ended);
-	process_end_words(&ended, out->ended, sizeof out->ended);
-	describe_sight(p, p->sampled ? &sums : NULL, out);
+	out->age_ns = age_ns(p, &facts);
+	process_end_words(&facts, out->ended, sizeof out->ended);
+	describe_sight(p, p->view.sampled ? &sums : NULL, out);
 }
 
 static int list(void *ctx, struct source_process **out, uint32_t *count, struct heft_error *err)
@@ -159,7 +159,7 @@ static int make_profile(const struct live_source *s, struct process *p, struct p
 			struct heft_error *err)
 {
 	struct heft_error ignored;
-	int rc = p->sampled ? from_snapshot(p, out, err) : from_recording(s, p, out, err);
+	int rc = p->view.sampled ? from_snapshot(p, out, err) : from_recording(s, p, out, err);
 	if (!rc)
 		cli_apply_frame_rules(*out, NULL,
 				      &ignored); /* a bad rule file is reports' to refuse */
@@ -187,19 +187,19 @@ static int control(void *ctx, uint64_t key, const struct source_control *c, stru
 	struct process *p = process_set_hold(s->set, key);
 	if (!p)
 		return no_such_process(err);
-	pthread_mutex_lock(&p->lock);
-	bool running = p->facts.end == TRACE_END_RUNNING;
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_lock(&p->entry.lock);
+	bool running = p->entry.facts.end == TRACE_END_RUNNING;
+	pthread_mutex_unlock(&p->entry.lock);
 	if (!running)
 		rc = heft_fail(err, HEFT_EREFUSED, "process %d has ended", p->pid);
-	else if (!p->sampled)
+	else if (!p->view.sampled)
 		rc = heft_fail(err, HEFT_EREFUSED,
 			       "process %d is recorded exactly, which cannot be switched\n"
 			       "heft run --sample samples it.",
 			       p->pid);
 	else
 		sampled_control(
-			p, c->set_on ? c->on : atomic_load(&p->session.header->sampling.on) != 0,
+			p, c->set_on ? c->on : atomic_load(&p->view.session.header->sampling.on) != 0,
 			c->set_rate ? c->rate_bytes : 0);
 	process_set_release(s->set, p);
 	return rc;

@@ -140,7 +140,7 @@ static int hold_process(struct top *t, int rc, struct heft_error *err)
 	session_guard_install();
 	if (process_open_of(t->pid, session, sizeof session, &t->held, &other) < 0)
 		return rc;
-	if (t->held->sampled) {
+	if (t->held->view.sampled) {
 		*err = (struct heft_error){0};
 		return 0;
 	}

@@ -24,7 +24,7 @@ enum { SAVE_NAMES = 10000 }; /* so many recordings of one name, then it is refus
 
 static struct stat file_of(const struct process *p)
 {
-	return (struct stat){.st_dev = p->file_device, .st_ino = p->file_inode};
+	return (struct stat){.st_dev = p->view.file.device, .st_ino = p->view.file.inode};
 }
 
 /* A process that may not be looked into (not dumpable, and we are not root) is taken at its word. */
@@ -52,7 +52,7 @@ static bool find_owner(struct process *p)
 	if (p->pidfd >= 0)
 		close(p->pidfd);
 	p->pidfd = (int)syscall(SYS_pidfd_open, owner, 0);
-	p->pid = p->facts.pid = p->seen_pid = owner;
+	p->pid = p->entry.facts.pid = p->seen_pid = owner;
 	return p->pidfd >= 0 && owner_of_file(&file, owner) == owner;
 }
 
@@ -70,9 +70,9 @@ enum charge_found charge_open(struct charge *c, int dirfd, const char *name)
 	struct process *p = c->process;
 	/* /proc is looked through only for a file that may have an owner. */
 	c->running = use != OWNER_NOT_IN_USE && find_owner(p);
-	if (p->sampled && (c->running || use != OWNER_IN_USE))
+	if (p->view.sampled && (c->running || use != OWNER_IN_USE))
 		return CHARGE_TAKEN;
-	bool sampled = p->sampled;
+	bool sampled = p->view.sampled;
 	process_free(p);
 	c->process = NULL;
 	return sampled ? CHARGE_UNSEEN : CHARGE_NOTHING;
@@ -89,7 +89,7 @@ bool charge_was_replaced(const struct charge *c)
 static uint64_t age_ns(const struct process *p)
 {
 	uint64_t now = monotonic_ns();
-	uint64_t start = p->session.header->start_mono_ns;
+	uint64_t start = p->view.session.header->start_mono_ns;
 	return now > start ? now - start : 0;
 }
 
@@ -100,7 +100,7 @@ bool charge_learn_end(struct charge *c, bool last)
 	if (owner_exit_status(p->pidfd, p->pid, &status))
 		process_ended_with(p, status, age_ns(p));
 	else if (last)
-		process_ended_as(p, oom_watch_rose(&p->oom) ? TRACE_END_OOM : TRACE_END_UNKNOWN,
+		process_ended_as(p, oom_watch_rose(&p->kernel.oom) ? TRACE_END_OOM : TRACE_END_UNKNOWN,
 				 age_ns(p));
 	else
 		return false;
@@ -125,7 +125,7 @@ int charge_save(const struct charge *c, const char *dir, char *path, size_t size
 	struct process *p = c->process;
 	char exe[101];
 	int rc = HEFT_EREFUSED;
-	safe_name(p->facts.exe, exe, sizeof exe);
+	safe_name(p->entry.facts.exe, exe, sizeof exe);
 	for (int i = 0; i < SAVE_NAMES; i++) {
 		char suffix[16] = "";
 		if (i)
@@ -139,7 +139,7 @@ int charge_save(const struct charge *c, const char *dir, char *path, size_t size
 	}
 	if (rc && rc != HEFT_EREFUSED)
 		unlink(path); /* half of it, on a full disk: its session file is still there */
-	if (!rc && geteuid() == 0 && lchown(path, p->file_uid, (gid_t)-1))
+	if (!rc && geteuid() == 0 && lchown(path, p->view.file.uid, (gid_t)-1))
 		rc = 0; /* then it stays root's */
 	return rc;
 }

@@ -99,7 +99,7 @@ static void say(const struct agent *a, const char *fmt, ...)
 /* Its name and executable for a line of the log: a file may claim any bytes. */
 static const char *name_of(const struct process *p, char name[200])
 {
-	program_words(name, 200, p->facts.exe, p->facts.argc ? p->facts.argv[0] : NULL);
+	program_words(name, 200, p->entry.facts.exe, p->entry.facts.argc ? p->entry.facts.argv[0] : NULL);
 	for (char *c = name; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';
@@ -143,8 +143,8 @@ static void end_image_before(struct agent *a, const struct charge *c)
 {
 	for (uint32_t i = 0; i < a->count; i++) {
 		struct charge *b = &a->charges[i];
-		uint64_t start = b->process->session.header->start_mono_ns;
-		uint64_t end = c->process->session.header->start_mono_ns;
+		uint64_t start = b->process->view.session.header->start_mono_ns;
+		uint64_t end = c->process->view.session.header->start_mono_ns;
 		if (!b->running || b->process->pid != c->process->pid)
 			continue;
 		process_ended_as(b->process, TRACE_END_EXEC, end > start ? end - start : 0);
@@ -180,7 +180,7 @@ static void take(struct agent *a, const struct charge *c)
 	process_watch_rss(p);
 	process_begin_memory(p, NULL); /* of a fork: what it has now is its parent's, nearly all */
 	process_look_for_allocator(p, 0);
-	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = p->key};
+	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = p->place.key};
 	epoll_ctl(a->epoll, EPOLL_CTL_ADD, p->pidfd, &event);
 }
 
@@ -302,12 +302,12 @@ static void keep_rest(struct process *p, const struct sampled_sums *sums, const 
 		return; /* then it keeps its samples */
 	rest->sums = *sums;
 	memcpy(rest->recording, path, n);
-	atomic_store(&p->rest, rest);
+	atomic_store(&p->samples.rest, rest);
 }
 
 static void drop_samples(struct agent *a, struct charge *c)
 {
-	if (!c->dropped && c->saved && (c->blind || atomic_load(&c->process->rest)))
+	if (!c->dropped && c->saved && (c->blind || atomic_load(&c->process->samples.rest)))
 		c->dropped = process_set_drop_samples(a->o->set, c->process);
 }
 
@@ -345,7 +345,7 @@ static void save(struct agent *a, struct charge *c)
 			return;
 		}
 		keep_rest(p, &sums, path);
-		process_end_words(&p->facts, how, sizeof how);
+		process_end_words(&p->entry.facts, how, sizeof how);
 		say(a, "process %d (%s): %s; its last profile: %s", p->pid, name_of(p, name), how,
 		    path);
 	}
@@ -357,7 +357,7 @@ static void save(struct agent *a, struct charge *c)
 /* Whether something was saved, or tried. */
 static bool see_end(struct agent *a, struct charge *c, uint64_t now)
 {
-	if (c->process->facts.end == TRACE_END_RUNNING &&
+	if (c->process->entry.facts.end == TRACE_END_RUNNING &&
 	    !charge_learn_end(c, now - c->ended_mono_ns > STATUS_PATIENCE_NS))
 		return false;
 	if (now < c->retry_mono_ns)
@@ -400,7 +400,7 @@ static void drop_old(struct agent *a, uint64_t now)
 /* Its pages are no longer what a session file has: it was cut, or written over. */
 static bool is_spoilt(const struct process *p)
 {
-	return atomic_load(&p->session.header->magic) != WIRE_MAGIC;
+	return atomic_load(&p->view.session.header->magic) != WIRE_MAGIC;
 }
 
 static void see_ends(struct agent *a, uint64_t now)
@@ -429,7 +429,7 @@ static void see_ends(struct agent *a, uint64_t now)
 static void look_after(struct agent *a, struct charge *c, uint64_t now)
 {
 	struct process *p = c->process;
-	uint64_t start = p->session.header->start_mono_ns;
+	uint64_t start = p->view.session.header->start_mono_ns;
 	process_read_rss(p, now > start ? now - start : 0);
 	process_look_for_allocator(p, now > start ? now - start : 0); /* who asks later may come too late */
 	sampled_follow_budget(p);
@@ -480,7 +480,7 @@ static void wait_for_events(struct agent *a)
 			continue;
 		}
 		for (uint32_t k = 0; k < a->count; k++)
-			if (a->charges[k].process->key == events[i].data.u64 &&
+			if (a->charges[k].process->place.key == events[i].data.u64 &&
 			    a->charges[k].running)
 				end_charge(a, &a->charges[k]);
 	}

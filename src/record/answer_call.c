@@ -33,9 +33,9 @@ static bool area_is_there(char *area)
 
 static void give_piece(struct process *p, uint32_t heard)
 {
-	struct wire_call *c = &p->session.header->call;
+	struct wire_call *c = &p->view.session.header->call;
 	struct process_answer *a = &p->answer;
-	char *area = (char *)p->base + WIRE_ANSWER_OFFSET;
+	char *area = (char *)p->view.base + WIRE_ANSWER_OFFSET;
 	size_t left = a->length - a->given;
 	size_t bytes = left < WIRE_ANSWER_BYTES ? left : WIRE_ANSWER_BYTES;
 	memcpy(area, a->bytes + a->given, bytes);
@@ -48,11 +48,11 @@ static void give_piece(struct process *p, uint32_t heard)
 
 void answer_call(struct process *p, answer_make *make, void *ctx)
 {
-	struct wire_call *c = &p->session.header->call;
+	struct wire_call *c = &p->view.session.header->call;
 	uint32_t heard = atomic_load(&c->state);
 	if (heard == WIRE_CALL_ASKED) {
 		drop(&p->answer);
-		if (!area_is_there((char *)p->base + WIRE_ANSWER_OFFSET) ||
+		if (!area_is_there((char *)p->view.base + WIRE_ANSWER_OFFSET) ||
 		    make(ctx, p, &p->answer.bytes, &p->answer.length)) {
 			drop(&p->answer);
 			say(c, heard, WIRE_CALL_FAILED);

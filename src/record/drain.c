@@ -137,13 +137,13 @@ static int heap_add(struct drain *d, struct stream *s)
 	return 0;
 }
 
-static void corrupted(struct process *p)
+static void corrupted(struct session_view *v)
 {
-	p->corrupt = true;
+	v->corrupt = true;
 	/* Its threads must not wait for chunks that will not come. */
-	atomic_store(&p->session.header->state, WIRE_OFF);
-	for (uint32_t i = 0; i < p->slots; i++)
-		p->streams[i].more = p->streams[i].open = false;
+	atomic_store(&v->session.header->state, WIRE_OFF);
+	for (uint32_t i = 0; i < v->slots; i++)
+		v->streams[i].more = v->streams[i].open = false;
 }
 
 static uint64_t min64(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -154,7 +154,7 @@ static uint64_t max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static uint64_t heap_again(struct drain *d, uint32_t i, uint64_t watermark)
 {
 	struct stream *s = d->heap[i];
-	if (s->process->corrupt)
+	if (s->view->corrupt)
 		s->more = false;
 	if (!s->more) {
 		if (s->open)
@@ -171,11 +171,11 @@ static uint64_t heap_again(struct drain *d, uint32_t i, uint64_t watermark)
 static uint64_t end_in_order(struct drain *d, uint64_t watermark)
 {
 	struct stream *s = d->heap[0];
-	struct process *p = s->process;
+	struct process *p = stream_process(s);
 	uint64_t last = 0;
-	for (uint32_t i = 0; i < p->slots && !p->corrupt; i++)
-		if (p->streams[i].active && p->streams[i].more)
-			last = max64(last, p->streams[i].next_tsc);
+	for (uint32_t i = 0; i < p->view.slots && !p->view.corrupt; i++)
+		if (p->view.streams[i].active && p->view.streams[i].more)
+			last = max64(last, p->view.streams[i].next_tsc);
 	if (last) {
 		s->next_tsc = p->end_tsc = max64(last, s->next_tsc) + 1;
 		sift_down(d->heap, d->heap_count, 0);
@@ -205,9 +205,9 @@ static uint64_t merge_some(struct drain *d, uint64_t watermark)
 				      : NULL;
 	if (!next && count > 1)
 		limit = min64(limit, h[second]->next_tsc);
-	if (!h[0]->process->corrupt && !(next && next->process->corrupt) &&
+	if (!h[0]->view->corrupt && !(next && next->view->corrupt) &&
 	    match_streams(d, h[0], next, limit, &failed))
-		corrupted(failed->process);
+		corrupted(failed->view);
 	if (next)
 		watermark = heap_again(d, second, watermark);
 	return heap_again(d, 0, watermark);
@@ -218,6 +218,12 @@ static int add_end(struct drain *d, struct process *p)
 	p->ending.next_tsc = p->end_tsc;
 	p->ending.more = true;
 	return heap_add(d, &p->ending);
+}
+
+static void give_back(struct process *p)
+{
+	/* In a namespace its threads have other numbers here too: their slots are kept until it ends. */
+	streams_give_back(&p->view, !p->ended && p->seen_pid == p->pid ? p->pid : 0);
 }
 
 uint64_t drain_begin(struct drain *d)
@@ -244,14 +250,14 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count, 
 			d->out.failed = HEFT_ENOMEM;
 			return 0;
 		}
-		if (p->corrupt)
+		if (p->view.corrupt)
 			continue;
-		if (process_look(p, round, now) < 0) {
-			corrupted(p);
+		if (streams_look(&p->view, round, now, p->ended) < 0) {
+			corrupted(&p->view);
 			continue;
 		}
-		for (uint32_t k = 0; k < p->slots; k++) {
-			struct stream *s = &p->streams[k];
+		for (uint32_t k = 0; k < p->view.slots; k++) {
+			struct stream *s = &p->view.streams[k];
 			if (!s->active)
 				continue;
 			if (s->more) {
@@ -267,7 +273,7 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count, 
 		watermark = merge_some(d, watermark);
 	drain_flush(d);
 	for (size_t i = 0; i < count; i++)
-		if (!processes[i]->done && !processes[i]->corrupt)
-			process_give_back(processes[i]);
+		if (!processes[i]->done && !processes[i]->view.corrupt)
+			give_back(processes[i]);
 	return d->event_total - before;
 }

@@ -11,8 +11,8 @@
 
 RARE void new_thread(struct drain *d, struct stream *s)
 {
-	struct process *p = s->process;
-	const struct wire_stream *w = &p->session.streams[s->slot];
+	struct process *p = stream_process(s);
+	const struct wire_stream *w = &p->view.session.streams[s->slot];
 	char name[17] = {0};
 	__builtin_memcpy(name, w->name, 16);
 	__builtin_memcpy(s->name, name, 16);
@@ -68,14 +68,14 @@ static int take_free(struct drain *d, struct process *p, struct stream *s,
 /* Any record but the commonest. Returns its bytes, or HEFT_EFORMAT. */
 RARE int take_record(struct drain *d, struct stream *s)
 {
-	struct process *p = s->process;
+	struct process *p = stream_process(s);
 	struct reorder *r = &p->reorder;
 	const struct reorder_now now = {&d->out, s->next_tsc, time_of(d, s->next_tsc)};
 	struct stream_record rec;
 	int used = stream_decode(s, &rec), rc = 0;
 	if (used < 0)
 		return used;
-	r->several_threads = p->slots > 1;
+	r->several_threads = p->view.slots > 1;
 	switch (rec.call) {
 	case STREAM_ALLOC:
 	case STREAM_REALLOC_END: rc = take_block(d, p, s, &now, &rec); break;
@@ -115,8 +115,8 @@ void drain_process_end(struct drain *d, struct process *p)
 {
 	const struct reorder_now now = {&d->out, p->end_tsc, time_of(d, p->end_tsc)};
 	reorder_end_waiting(&p->reorder, &now);
-	for (uint32_t i = 0; i < p->slots; i++)
-		reorder_end_thread(&p->reorder, &now, &p->streams[i].thread);
+	for (uint32_t i = 0; i < p->view.slots; i++)
+		reorder_end_thread(&p->reorder, &now, &p->view.streams[i].thread);
 	reorder_end_blocks(&p->reorder, &now);
 	drain_flush(d);
 	p->done = true;

@@ -33,7 +33,7 @@ static bool is_alloc_or_free(uint64_t word)
 static bool is_plain(const struct drain *d, const struct stream *s)
 {
 	return s->thread.number < LIVE_THREADS && s->tsc >= d->clock.tsc0 &&
-	       s->tsc - d->clock.tsc0 < LIVE_AGE_LIMIT / 2 && !reorder_waits(&s->process->reorder);
+	       s->tsc - d->clock.tsc0 < LIVE_AGE_LIMIT / 2 && !reorder_waits(&stream_process(s)->reorder);
 }
 
 static struct cursor cursor_begin(const struct drain *d, struct stream *s)
@@ -46,7 +46,7 @@ static struct cursor cursor_begin(const struct drain *d, struct stream *s)
 		.last = s->thread.last_addr >> 3,
 		.by = (uint64_t)s->thread.number << 40 | s->thread.number,
 		.region = {.number = UINT64_MAX},
-		.process = s->process,
+		.process = stream_process(s),
 		.stream = s,
 	};
 }

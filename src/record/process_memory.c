@@ -27,16 +27,18 @@ static const uint64_t look_at_ns[] = {0, 200 * MS, 1000 * MS, 5000 * MS, 30000 *
 /* The same where nobody knows how much memory it had: it ended before it was looked at. */
 #define BLIND_BYTES (1 << 20)
 
+/* Under entry.lock. */
 static bool has_gaps(const struct process *p)
 {
-	const struct wire_header *h = p->session.header;
-	return p->corrupt || p->facts.dropped || atomic_load(&h->dropped) ||
-	       atomic_load(&h->off_tsc) || (p->sampled && !atomic_load(&h->sampling.on));
+	const struct wire_header *h = p->view.session.header;
+	return p->view.corrupt || p->view.dropped || p->entry.facts.dropped ||
+	       atomic_load(&h->dropped) || atomic_load(&h->off_tsc) ||
+	       (p->view.sampled && !atomic_load(&h->sampling.on));
 }
 
 void process_see_gaps(struct process *p)
 {
-	p->rss.gaps |= has_gaps(p);
+	p->entry.rss.gaps |= has_gaps(p);
 }
 
 void process_begin_memory(struct process *p, struct process *parent)
@@ -46,27 +48,35 @@ void process_begin_memory(struct process *p, struct process *parent)
 	if (!p->child)
 		return;
 	if (parent) {
-		pthread_mutex_lock(&parent->lock);
-		had = parent->rss.anonymous_bytes;
-		pthread_mutex_unlock(&parent->lock);
+		pthread_mutex_lock(&parent->entry.lock);
+		had = parent->entry.rss.anonymous_bytes;
+		pthread_mutex_unlock(&parent->entry.lock);
 	}
-	pthread_mutex_lock(&p->lock);
-	p->rss.inherited = had > p->rss.anonymous_bytes ? had : p->rss.anonymous_bytes;
-	pthread_mutex_unlock(&p->lock);
+	struct process_rss *rss = &p->entry.rss;
+	pthread_mutex_lock(&p->entry.lock);
+	rss->inherited = had > rss->anonymous_bytes ? had : rss->anonymous_bytes;
+	pthread_mutex_unlock(&p->entry.lock);
 }
 
 bool process_anonymous(struct process *p, struct trace_anonymous *a)
 {
-	pthread_mutex_lock(&p->lock);
+	const struct process_rss *rss = &p->entry.rss;
+	pthread_mutex_lock(&p->entry.lock);
 	*a = (struct trace_anonymous){
 		.process = p->index,
-		.peak_bytes = p->rss.anonymous_bytes,
-		.inherited_bytes = p->rss.inherited,
-		.recorded_bytes = p->sampled ? (uint64_t)p->peak.bytes : p->shown.peak_bytes,
-		.recorded_blocks = p->sampled ? (uint64_t)p->peak.objects : p->shown.peak_blocks,
+		.peak_bytes = rss->anonymous_bytes,
+		.inherited_bytes = rss->inherited,
+		.recorded_bytes = p->entry.shown.peak_bytes,
+		.recorded_blocks = p->entry.shown.peak_blocks,
 	};
-	bool known = a->peak_bytes && !p->rss.gaps && !has_gaps(p);
-	pthread_mutex_unlock(&p->lock);
+	bool known = a->peak_bytes && !rss->gaps && !has_gaps(p);
+	pthread_mutex_unlock(&p->entry.lock);
+	if (!p->view.sampled)
+		return known;
+	pthread_mutex_lock(&p->samples.lock);
+	a->recorded_bytes = (uint64_t)p->samples.peak.bytes;
+	a->recorded_blocks = (uint64_t)p->samples.peak.objects;
+	pthread_mutex_unlock(&p->samples.lock);
 	return known;
 }
 
@@ -78,12 +88,12 @@ void process_take_allocator(struct process *p, const struct own_allocator *found
 	if (!copy)
 		return;
 	*copy = *found;
-	pthread_mutex_lock(&p->lock);
-	if (!p->allocator) {
-		p->allocator = copy;
+	pthread_mutex_lock(&p->entry.lock);
+	if (!p->entry.allocator) {
+		p->entry.allocator = copy;
 		copy = NULL;
 	}
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&p->entry.lock);
 	free(copy);
 }
 
@@ -93,17 +103,17 @@ static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 static bool look_for_allocator(struct process *p, uint64_t since_start_ns)
 {
 	struct own_allocator found;
-	pthread_mutex_lock(&p->lock);
-	bool due = !p->allocator && since_start_ns >= p->allocator_look_ns &&
-		   p->facts.end == TRACE_END_RUNNING;
+	pthread_mutex_lock(&p->entry.lock);
+	bool due = !p->entry.allocator && since_start_ns >= p->entry.allocator_look_ns &&
+		   p->entry.facts.end == TRACE_END_RUNNING;
 	if (due) {
-		uint64_t next = p->allocator_look_ns + LOOK_EVERY_NS;
+		uint64_t next = p->entry.allocator_look_ns + LOOK_EVERY_NS;
 		for (size_t i = 0; i < sizeof look_at_ns / sizeof *look_at_ns; i++)
 			if (look_at_ns[i] > since_start_ns && look_at_ns[i] < next)
 				next = look_at_ns[i];
-		p->allocator_look_ns = next;
+		p->entry.allocator_look_ns = next;
 	}
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&p->entry.lock);
 	if (!due || !own_allocator_of_process(p->seen_pid, &found) || found.how == ELF_MALLOC_SHARED)
 		return false;
 	process_take_allocator(p, &found);
@@ -121,26 +131,26 @@ bool process_look_for_allocator(struct process *p, uint64_t since_start_ns)
 void process_look_at_program(struct process *p)
 {
 	struct own_allocator found;
-	pthread_mutex_lock(&p->lock);
-	bool known = p->allocator;
-	pthread_mutex_unlock(&p->lock);
-	if (!known && own_allocator_of_program(p->facts.exe, &found) && found.how != ELF_MALLOC_SHARED)
+	pthread_mutex_lock(&p->entry.lock);
+	bool known = p->entry.allocator;
+	pthread_mutex_unlock(&p->entry.lock);
+	if (!known && own_allocator_of_program(p->entry.facts.exe, &found) && found.how != ELF_MALLOC_SHARED)
 		process_take_allocator(p, &found);
 }
 
 bool process_allocator_words(struct process *p, char *text, size_t size)
 {
 	bool found = false;
-	pthread_mutex_lock(&p->lock);
-	if (p->allocator && p->allocator->how != ELF_MALLOC_SHARED) {
-		snprintf(text, size, "%s", p->allocator->text);
+	pthread_mutex_lock(&p->entry.lock);
+	if (p->entry.allocator && p->entry.allocator->how != ELF_MALLOC_SHARED) {
+		snprintf(text, size, "%s", p->entry.allocator->text);
 		found = true;
 	}
-	pthread_mutex_unlock(&p->lock);
-	if (!found && p->session.header->own_malloc) {
+	pthread_mutex_unlock(&p->entry.lock);
+	if (!found && p->view.session.header->own_malloc) {
 		/* It ended before its file was looked at: the library inside told this much. */
 		const struct elf_facts told = {.own_malloc = ELF_MALLOC_EXPORTED};
-		own_allocator_words(p->facts.exe, &told, false, text, size);
+		own_allocator_words(p->entry.facts.exe, &told, false, text, size);
 		found = true;
 	}
 	return found;
@@ -158,11 +168,11 @@ enum process_sight process_sight(struct process *p, const struct sampled_sums *s
 				: INFINITY;
 	enum unseen_memory unseen = known ? unseen_memory(&a, allocated) : UNSEEN_NOTHING;
 	uint64_t own = a.peak_bytes > a.inherited_bytes ? a.peak_bytes - a.inherited_bytes : 0;
-	pthread_mutex_lock(&p->lock);
-	enum elf_own_malloc how = p->allocator ? p->allocator->how : ELF_MALLOC_SHARED;
-	bool library = p->allocator && p->allocator->library;
-	pthread_mutex_unlock(&p->lock);
-	if (how == ELF_MALLOC_SHARED && p->session.header->own_malloc)
+	pthread_mutex_lock(&p->entry.lock);
+	enum elf_own_malloc how = p->entry.allocator ? p->entry.allocator->how : ELF_MALLOC_SHARED;
+	bool library = p->entry.allocator && p->entry.allocator->library;
+	pthread_mutex_unlock(&p->entry.lock);
+	if (how == ELF_MALLOC_SHARED && p->view.session.header->own_malloc)
 		how = ELF_MALLOC_EXPORTED;
 
 	bool blind;
@@ -186,7 +196,7 @@ enum process_sight process_sight(struct process *p, const struct sampled_sums *s
 	if (unseen && used + 2 < size) {
 		if (named)
 			text[used++] = '\n';
-		unseen_memory_words(&a, unseen, p->facts.exe, named, text + used, size - used);
+		unseen_memory_words(&a, unseen, p->entry.facts.exe, named, text + used, size - used);
 	}
 	return blind ? PROCESS_BLIND : PROCESS_PARTLY;
 }

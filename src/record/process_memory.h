@@ -6,7 +6,7 @@
 #include "record/own_allocator.h"
 #include "record/process.h"
 
-/* Under p->lock, whenever its memory is looked at: whether everything is being recorded. */
+/* Under entry.lock, whenever its memory is looked at: whether everything is being recorded. */
 void process_see_gaps(struct process *p);
 /* Of one that was just found. parent: of a forked child, if it is known; else NULL. */
 void process_begin_memory(struct process *p, struct process *parent);

@@ -36,7 +36,7 @@ int process_set_add(struct process_set *s, struct process *p)
 	pthread_mutex_lock(&s->lock);
 	int rc = array_reserve(s->list, s->count, s->capacity, 1) ? 0 : HEFT_ENOMEM;
 	if (!rc) {
-		p->key = ++s->last_key;
+		p->place.key = ++s->last_key;
 		s->list[s->count++] = p;
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -53,8 +53,8 @@ void process_set_remove(struct process_set *s, struct process *p)
 		s->count--;
 		memmove(s->list + at, s->list + at + 1, (s->count - at) * sizeof *s->list);
 	}
-	p->removed = true;
-	bool unused = !p->holders;
+	p->place.removed = true;
+	bool unused = !p->place.holders;
 	pthread_mutex_unlock(&s->lock);
 	if (unused)
 		process_free(p);
@@ -64,7 +64,7 @@ void process_set_remove(struct process_set *s, struct process *p)
 bool process_set_drop_samples(struct process_set *s, struct process *p)
 {
 	pthread_mutex_lock(&s->lock);
-	bool unused = !p->holders;
+	bool unused = !p->place.holders;
 	if (unused)
 		process_drop_samples(p);
 	pthread_mutex_unlock(&s->lock);
@@ -76,10 +76,10 @@ struct process *process_set_hold(struct process_set *s, uint64_t key)
 	struct process *found = NULL;
 	pthread_mutex_lock(&s->lock);
 	for (uint32_t i = 0; i < s->count && !found; i++)
-		if (s->list[i]->key == key)
+		if (s->list[i]->place.key == key)
 			found = s->list[i];
 	if (found)
-		found->holders++;
+		found->place.holders++;
 	pthread_mutex_unlock(&s->lock);
 	return found;
 }
@@ -91,7 +91,7 @@ int process_set_hold_all(struct process_set *s, struct process ***list, uint32_t
 	*list = malloc((s->count + 1u) * sizeof **list);
 	for (uint32_t i = 0; *list && i < s->count; i++) {
 		(*list)[i] = s->list[i];
-		s->list[i]->holders++;
+		s->list[i]->place.holders++;
 	}
 	pthread_mutex_unlock(&s->lock);
 	return *list ? 0 : HEFT_ENOMEM;
@@ -100,7 +100,7 @@ int process_set_hold_all(struct process_set *s, struct process ***list, uint32_t
 void process_set_release(struct process_set *s, struct process *p)
 {
 	pthread_mutex_lock(&s->lock);
-	bool unused = !--p->holders && p->removed;
+	bool unused = !--p->place.holders && p->place.removed;
 	pthread_mutex_unlock(&s->lock);
 	if (unused)
 		process_free(p);
@@ -118,7 +118,7 @@ static void *beat(void *arg)
 		until.tv_nsec %= 1000000000l;
 		pthread_cond_timedwait(&s->wake, &s->lock, &until);
 		for (uint32_t i = 0; i < s->count; i++)
-			atomic_fetch_add(&s->list[i]->session.header->progress, 1);
+			atomic_fetch_add(&s->list[i]->view.session.header->progress, 1);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;

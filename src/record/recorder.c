@@ -75,11 +75,11 @@ static bool keep_known(struct recorder *r, struct process *p)
 static void add_process(struct recorder *r, struct process *p)
 {
 	if (r->full) {
-		atomic_store(&p->session.header->state, WIRE_OFF);
+		atomic_store(&p->view.session.header->state, WIRE_OFF);
 		process_free(p);
 		return;
 	}
-	pid_t parent_here = p->facts.ppid == getpid() ? getpid() : 0;
+	pid_t parent_here = p->entry.facts.ppid == getpid() ? getpid() : 0;
 	p->first_tsc = p->start_tsc;
 	/* The same pid again: the image before has been replaced by exec. */
 	for (uint32_t i = 0; i < r->set->count; i++) {
@@ -89,10 +89,10 @@ static void add_process(struct recorder *r, struct process *p)
 			p->first_tsc = q->first_tsc;
 		}
 		if (q->pid == p->pid) /* the kernel's account goes on */
-			p->has_children |= q->has_children;
-		if (q->pid == p->facts.ppid) {
-			q->has_children = true;
-			q->children_seen += p->child;
+			p->children.any |= q->children.any;
+		if (q->pid == p->entry.facts.ppid) {
+			q->children.any = true;
+			q->children.seen += p->child;
 			parent_here = q->seen_pid;
 		}
 	}
@@ -105,25 +105,25 @@ static void add_process(struct recorder *r, struct process *p)
 	r->direct_found |= p->direct;
 	if (p->direct) /* it may have gone into a cgroup of its own before it called exec */
 		process_watch_memory(p);
-	p->facts.start_ns = drain_stamp_ns(&r->drain, p->start_tsc);
+	p->entry.facts.start_ns = drain_stamp_ns(&r->drain, p->start_tsc);
 	if (process_set_add(r->set, p)) {
 		r->process_count--;
 		process_free(p);
 		return;
 	}
 	recorder_watch(r, p);
-	trace_writer_process(r->writer, &p->facts);
+	trace_writer_process(r->writer, &p->entry.facts);
 	process_watch_rss(p);
 	r->next_rss_ns = 0;
-	if (p->sampled)
+	if (p->view.sampled)
 		r->next_peak_ns = 0;
 	recorder_begin_memory(r, p);
 	if (r->o->verbose && r->o->say) {
 		char text[512], program[400];
-		program_words(program, sizeof program, p->facts.exe,
-			      p->facts.argc ? p->facts.argv[0] : NULL);
+		program_words(program, sizeof program, p->entry.facts.exe,
+			      p->entry.facts.argc ? p->entry.facts.argv[0] : NULL);
 		snprintf(text, sizeof text, "recording process %d (%s), %s by %d", p->pid, program,
-			 p->child ? "forked" : "started", p->facts.ppid);
+			 p->child ? "forked" : "started", p->entry.facts.ppid);
 		r->o->say(text);
 	}
 }
@@ -184,7 +184,7 @@ static size_t take_files(struct recorder *r, uint64_t *unready)
 				*unready = start_tsc;
 			continue;
 		}
-		if (rc || !found[n]->sampled)
+		if (rc || !found[n]->view.sampled)
 			unlinkat(r->dir.fd, e->d_name, 0);
 		n += !rc;
 	}
@@ -285,7 +285,7 @@ static void sample_rss(struct recorder *r, uint64_t now)
 		struct process *p = r->set->list[i];
 		if (p->ended)
 			continue;
-		uint64_t since = now > p->facts.start_ns ? now - p->facts.start_ns : 0;
+		uint64_t since = now > p->entry.facts.start_ns ? now - p->entry.facts.start_ns : 0;
 		struct trace_rss s = {now, p->index, process_read_rss(p, since)};
 		if (!s.rss_bytes)
 			continue;
@@ -302,9 +302,9 @@ static void refresh_names(struct recorder *r)
 {
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		for (uint32_t k = 0; k < p->slots && !p->done && !p->corrupt; k++) {
-			struct stream *s = &p->streams[k];
-			const char *name = p->session.streams[k].name;
+		for (uint32_t k = 0; k < p->view.slots && !p->done && !p->view.corrupt; k++) {
+			struct stream *s = &p->view.streams[k];
+			const char *name = p->view.session.streams[k].name;
 			if (!s->active || s->thread.number == TRACE_NONE || !memcmp(name, s->name, 16))
 				continue;
 			memcpy(s->name, name, 16);
@@ -322,7 +322,7 @@ static void answer_calls(struct recorder *r, uint64_t now)
 	r->next_call_ns = now + CALLS_EVERY_MS * 1000000ull;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		if (p->sampled && !p->ended)
+		if (p->view.sampled && !p->ended)
 			answer_call(p, r->o->answer, r->o->answer_ctx);
 	}
 }
@@ -341,8 +341,8 @@ static uint64_t peak_pause_ns(const struct recorder *r, uint64_t now)
 	uint64_t pause = PEAK_EVERY_MS * 1000000ull;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		const struct process *p = r->set->list[i];
-		uint64_t start = p->facts.start_ns, age = now > start ? now - start : 0;
-		if (p->sampled && !p->ended && age / PEAK_AGE_PARTS < pause)
+		uint64_t start = p->entry.facts.start_ns, age = now > start ? now - start : 0;
+		if (p->view.sampled && !p->ended && age / PEAK_AGE_PARTS < pause)
 			pause = age / PEAK_AGE_PARTS;
 	}
 	return pause > 1000000 ? pause : 1000000;
@@ -361,9 +361,9 @@ static void look_at_processes(struct recorder *r, uint64_t now)
 		r->next_budget_ns = now + BUDGET_EVERY_MS * 1000000ull;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		if (p->done || p->corrupt)
+		if (p->done || p->view.corrupt)
 			continue;
-		if (!p->sampled) {
+		if (!p->view.sampled) {
 			recorder_show_exact(p);
 			continue;
 		}

@@ -47,7 +47,7 @@ static void take_deaths(struct recorder *r)
 		uint64_t now = arch_stamp_after();
 		for (int i = 0; i < n; i++)
 			for (uint32_t k = 0; k < r->set->count; k++)
-				if (r->set->list[k]->key == e[i].data.u64 &&
+				if (r->set->list[k]->place.key == e[i].data.u64 &&
 				    !r->set->list[k]->gone_tsc)
 					r->set->list[k]->gone_tsc = now;
 	} while (n == 64);
@@ -94,16 +94,16 @@ static void take_late_account(struct recorder *r, const struct reaped_child *c)
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		if (!p->closed || p->pid != c->pid || p->start_tsc > c->tsc ||
-		    p->facts.end == TRACE_END_EXEC)
+		    p->entry.facts.end == TRACE_END_EXEC)
 			continue;
-		uint64_t before = p->facts.peak_rss_bytes;
+		uint64_t before = p->entry.facts.peak_rss_bytes;
 		process_take_account(p, c->maxrss_kib);
 		if (process_peak_rss(p) == before)
 			continue;
-		pthread_mutex_lock(&p->lock);
-		p->facts.peak_rss_bytes = process_peak_rss(p);
-		pthread_mutex_unlock(&p->lock);
-		trace_writer_process_end(r->writer, p->index, &p->facts);
+		pthread_mutex_lock(&p->entry.lock);
+		p->entry.facts.peak_rss_bytes = process_peak_rss(p);
+		pthread_mutex_unlock(&p->entry.lock);
+		trace_writer_process_end(r->writer, p->index, &p->entry.facts);
 	}
 }
 
@@ -111,7 +111,7 @@ static void take_late_account(struct recorder *r, const struct reaped_child *c)
  * be before the kernel tells us. In a namespace the number may be another's. */
 static void take_word(struct process *p, const struct reaped_child *c)
 {
-	if (!p->ended && !p->gone_tsc && p->pid == c->pid && p->facts.ppid == c->parent &&
+	if (!p->ended && !p->gone_tsc && p->pid == c->pid && p->entry.facts.ppid == c->parent &&
 	    p->start_tsc < c->tsc && p->seen_pid == p->pid)
 		p->gone_tsc = c->tsc;
 }
@@ -129,38 +129,38 @@ static void gather_reaps(struct recorder *r)
 {
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		const struct wire_header *h = p->session.header;
-		if (p->done || p->corrupt)
+		const struct wire_header *h = p->view.session.header;
+		if (p->done || p->view.corrupt)
 			continue;
 		uint32_t count = atomic_load(&h->reap_count);
-		bool lost = count - p->reaps_seen > WIRE_REAPS;
+		bool lost = count - p->children.reaps_seen > WIRE_REAPS;
 		if (lost)
-			p->reaps_seen = count - WIRE_REAPS;
-		for (; p->reaps_seen != count; p->reaps_seen++) {
-			const struct wire_reap *w = &h->reaps[p->reaps_seen % WIRE_REAPS];
+			p->children.reaps_seen = count - WIRE_REAPS;
+		for (; p->children.reaps_seen != count; p->children.reaps_seen++) {
+			const struct wire_reap *w = &h->reaps[p->children.reaps_seen % WIRE_REAPS];
 			uint64_t pid_number = atomic_load(&w->pid_number);
-			uint32_t ahead = (uint32_t)(pid_number >> 32) - (p->reaps_seen + 1u);
+			uint32_t ahead = (uint32_t)(pid_number >> 32) - (p->children.reaps_seen + 1u);
 			if (ahead && ahead < UINT32_MAX / 2) { /* written over while we read */
 				lost = true;
 				continue;
 			}
 			if (ahead) {
 				/* Being written: the next look finds it, unless its thread was killed. */
-				if (p->reap_waits++ < REAP_PATIENCE)
+				if (p->children.reap_waits++ < REAP_PATIENCE)
 					break;
-				p->reap_waits = 0;
+				p->children.reap_waits = 0;
 				continue;
 			}
-			p->reap_waits = 0;
+			p->children.reap_waits = 0;
 			struct reaped_child *c = &r->reaps[r->reap_count++ % RECORDER_REAPS];
 			*c = (struct reaped_child){(int32_t)pid_number, p->pid,
 						   atomic_load(&w->maxrss_kib),
 						   atomic_load(&w->tsc), 0};
 			c->since_tsc = since_of(w, c->tsc);
 			if (lost) /* the ones that were written over are older than this one */
-				p->reaps_lost_tsc = c->tsc;
+				p->children.reaps_lost_tsc = c->tsc;
 			lost = false;
-			p->has_children = true;
+			p->children.any = true;
 			for (uint32_t k = 0; k < r->set->count; k++)
 				take_word(r->set->list[k], c);
 			take_late_account(r, c);
@@ -183,7 +183,7 @@ static const struct reaped_child *reap_of(const struct recorder *r, const struct
 void recorder_watch(struct recorder *r, struct process *p)
 {
 	/* Once: nobody asks again after it has come. Closing the descriptor ends it. */
-	struct epoll_event e = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = p->key};
+	struct epoll_event e = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = p->place.key};
 	p->watched = p->pidfd >= 0 && r->deaths >= 0 &&
 		     !epoll_ctl(r->deaths, EPOLL_CTL_ADD, p->pidfd, &e);
 	const struct reaped_child *c = reap_of(r, p);
@@ -199,7 +199,7 @@ static uint64_t command_end(const struct recorder *r, const struct process *p)
 	uint64_t end = 0;
 	for (uint32_t i = 0; i < kept && !p->child; i++) {
 		const struct reaped_child *c = &r->reaps[i];
-		if (!c->pid && c->parent == p->facts.ppid && c->since_tsc < p->first_tsc &&
+		if (!c->pid && c->parent == p->entry.facts.ppid && c->since_tsc < p->first_tsc &&
 		    p->first_tsc < c->tsc && c->tsc > end)
 			end = c->tsc;
 	}
@@ -212,9 +212,9 @@ static uint64_t lost_end(const struct recorder *r, const struct process *p)
 {
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		const struct process *q = r->set->list[i];
-		if (q->pid == p->facts.ppid && q->reaps_lost_tsc > p->start_tsc &&
+		if (q->pid == p->entry.facts.ppid && q->children.reaps_lost_tsc > p->start_tsc &&
 		    kill(p->seen_pid, 0) && errno == ESRCH)
-			return q->reaps_lost_tsc;
+			return q->children.reaps_lost_tsc;
 	}
 	return 0;
 }
@@ -234,7 +234,7 @@ static uint64_t end_of_killed(const struct recorder *r, const struct process *p,
 static bool is_on_its_way(const struct recorder *r, const struct process *p, uint64_t leaving,
 			  uint64_t seen)
 {
-	return leaving && !p->corrupt &&
+	return leaving && !p->view.corrupt &&
 	       (seen < leaving || tsc_clock_ns(&r->drain.clock, seen - leaving) < LEAVING_NS);
 }
 
@@ -243,7 +243,7 @@ uint64_t recorder_leaving_limit(const struct recorder *r, uint64_t round)
 	uint64_t limit = UINT64_MAX;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		const struct process *p = r->set->list[i];
-		uint64_t leaving = p->ended || p->gone || p->sampled ? 0 : process_leaving_tsc(p);
+		uint64_t leaving = p->ended || p->gone || p->view.sampled ? 0 : process_leaving_tsc(p);
 		if (leaving < limit && is_on_its_way(r, p, leaving, round))
 			limit = leaving;
 	}
@@ -255,7 +255,7 @@ static uint64_t end_of(const struct recorder *r, struct process *p, uint64_t rou
 	const struct reaped_child *reap = reap_of(r, p);
 	uint64_t end = process_leaving_tsc(p);
 	bool believed = is_on_its_way(r, p, end, p->alive_tsc);
-	p->has_children |= !p->corrupt && atomic_load(&p->session.header->forks);
+	p->children.any |= !p->view.corrupt && atomic_load(&p->view.session.header->forks);
 	if (!end)
 		end = end_of_killed(r, p, reap, round);
 	if (p->pid == r->child)
@@ -314,12 +314,12 @@ void recorder_see_exec(struct recorder *r, struct process *old, const struct pro
 void recorder_show_exact(struct process *p)
 {
 	const struct reorder *r = &p->reorder;
-	pthread_mutex_lock(&p->lock);
-	p->shown = (struct process_shown){p->done ? r->left_bytes : r->live_bytes,
+	pthread_mutex_lock(&p->entry.lock);
+	p->entry.shown = (struct process_shown){p->done ? r->left_bytes : r->live_bytes,
 					  p->done ? r->left_blocks : r->live_blocks,
 					  r->peak_bytes,
 					  r->peak_blocks};
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&p->entry.lock);
 }
 
 /* What it executed is looked at when the recording ends. An exec that was under way when another thread
@@ -327,7 +327,7 @@ void recorder_show_exact(struct process *p)
 static void take_execs(struct recorder *r, struct process *p)
 {
 	uint32_t count = p->stacks.exec_count;
-	uint64_t exits = p->corrupt ? 0 : atomic_load(&p->session.header->exit_tsc);
+	uint64_t exits = p->view.corrupt ? 0 : atomic_load(&p->view.session.header->exit_tsc);
 	struct known_exec *execs = reallocarray(r->execs, r->exec_count + count + 1u, sizeof *execs);
 	if (!execs)
 		return;
@@ -342,21 +342,21 @@ static void take_execs(struct recorder *r, struct process *p)
 
 static void close_process(struct recorder *r, struct process *p)
 {
-	struct trace_process *f = &p->facts;
+	struct trace_process *f = &p->entry.facts;
 	process_stacks_read_log(&r->drain.stacks, &p->stacks);
 	process_take_counts(p);
 	if (!p->losses_counted)
 		recorder_count_losses(r, p);
 	recorder_note_losses(r, p);
 	recorder_note_late_libraries(r, p);
-	pthread_mutex_lock(&p->lock);
+	pthread_mutex_lock(&p->entry.lock);
 	f->end_ns = drain_stamp_ns(&r->drain, p->end_tsc);
 	f->peak_rss_bytes = process_peak_rss(p);
-	f->peak_anonymous_bytes = p->rss.anonymous_bytes;
-	pthread_mutex_unlock(&p->lock);
+	f->peak_anonymous_bytes = p->entry.rss.anonymous_bytes;
+	pthread_mutex_unlock(&p->entry.lock);
 	if (f->end_ns > r->last_end_ns)
 		r->last_end_ns = f->end_ns;
-	if (p->sampled) {
+	if (p->view.sampled) {
 		recorder_note_budget(r, p);
 		sampled_write(&r->drain, p, &p->stacks, p->index, f->end_ns);
 		sampled_sum_close(&r->sum, &r->drain, p);
@@ -366,17 +366,17 @@ static void close_process(struct recorder *r, struct process *p)
 	recorder_write_memory(r, p);
 	trace_writer_process_end(r->writer, p->index, f);
 	take_execs(r, p);
-	if (f->end != TRACE_END_DETACHED && !(r->o->keep_ended && p->sampled))
-		process_drop_pages(p);
+	if (f->end != TRACE_END_DETACHED && !(r->o->keep_ended && p->view.sampled))
+		session_view_drop_pages(&p->view);
 	p->closed = true;
 }
 
 /* A child that was forked has not come yet. */
 static bool is_awaiting(const struct recorder *r, const struct process *p)
 {
-	const struct wire_header *h = p->session.header;
-	return r->o->follow && !p->corrupt &&
-	       atomic_load(&h->forks) > p->children_seen + atomic_load(&h->lost_children);
+	const struct wire_header *h = p->view.session.header;
+	return r->o->follow && !p->view.corrupt &&
+	       atomic_load(&h->forks) > p->children.seen + atomic_load(&h->lost_children);
 }
 
 bool recorder_children_missing(const struct recorder *r)
@@ -395,7 +395,7 @@ static void forget_closed(struct recorder *r)
 		closed += r->set->list[i]->closed;
 	for (uint32_t i = 0; i < r->set->count && closed > CLOSED_KEPT;) {
 		struct process *p = r->set->list[i];
-		if (!p->closed || is_awaiting(r, p) || (r->o->keep_ended && p->sampled)) {
+		if (!p->closed || is_awaiting(r, p) || (r->o->keep_ended && p->view.sampled)) {
 			i++;
 			continue;
 		}
@@ -409,7 +409,7 @@ static void look_before_closing(struct recorder *r)
 {
 	bool ended = false;
 	for (uint32_t i = 0; i < r->set->count; i++)
-		ended |= r->set->list[i]->sampled && r->set->list[i]->done &&
+		ended |= r->set->list[i]->view.sampled && r->set->list[i]->done &&
 			 !r->set->list[i]->closed;
 	if (ended)
 		sampled_sum_look(&r->sum, r->set->list, r->set->count);
@@ -448,7 +448,7 @@ void recorder_leave(struct recorder *r)
 			process_ended_as(p, TRACE_END_DETACHED, drain_stamp_ns(&r->drain, now));
 			recorder_count_losses(r, p);
 			p->losses_counted = true;
-			atomic_store(&p->session.header->state, WIRE_OFF);
+			atomic_store(&p->view.session.header->state, WIRE_OFF);
 		}
 		if (!p->done)
 			drain_process_end(&r->drain, p);

@@ -12,7 +12,7 @@ static struct process *find_parent(const struct recorder *r, const struct proces
 {
 	struct process *found = NULL;
 	for (uint32_t i = 0; i < r->set->count; i++)
-		if (r->set->list[i]->pid == p->facts.ppid && r->set->list[i] != p)
+		if (r->set->list[i]->pid == p->entry.facts.ppid && r->set->list[i] != p)
 			found = r->set->list[i];
 	return found;
 }

@@ -18,32 +18,32 @@ void recorder_note(struct recorder *r, uint32_t kind, uint32_t process, const ch
 
 void recorder_count_losses(struct recorder *r, struct process *p)
 {
-	struct wire_header *h = p->session.header;
-	struct trace_process *f = &p->facts;
+	struct wire_header *h = p->view.session.header;
+	struct trace_process *f = &p->entry.facts;
 	uint64_t off = atomic_load(&h->off_tsc), tsc0 = r->drain.clock.tsc0;
-	pthread_mutex_lock(&p->lock);
-	for (uint32_t i = 0; i < p->slots; i++)
-		f->dropped += atomic_load(&p->session.streams[i].dropped);
-	f->dropped += atomic_load(&h->dropped);
+	pthread_mutex_lock(&p->entry.lock);
+	for (uint32_t i = 0; i < p->view.slots; i++)
+		f->dropped += atomic_load(&p->view.session.streams[i].dropped);
+	f->dropped += p->view.dropped + atomic_load(&h->dropped);
 	f->reentrant = atomic_load(&h->reentrant);
 	f->lost_stacks = atomic_load(&h->lost_stacks);
 	if (f->dropped)
 		f->dropped_from_ns = off > tsc0 ? drain_stamp_ns(&r->drain, off) : f->start_ns;
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&p->entry.lock);
 }
 
 void recorder_note_losses(struct recorder *r, struct process *p)
 {
-	struct wire_header *h = p->session.header;
-	const struct trace_process *f = &p->facts;
+	struct wire_header *h = p->view.session.header;
+	const struct trace_process *f = &p->entry.facts;
 	unsigned long long dropped = f->dropped;
 	char text[512];
-	if (p->corrupt)
+	if (p->view.corrupt)
 		snprintf(text, sizeof text,
 			 "process %d wrote over the memory it shares with heft: its recording ends "
 			 "at %.3f s",
 			 p->pid, (double)r->drain.last_ns / 1e9);
-	else if (p->sampled)
+	else if (p->view.sampled)
 		snprintf(text, sizeof text,
 			 "%llu samples found no place in the tables of process %d", dropped, p->pid);
 	else if (atomic_load(&h->off_tsc))
@@ -56,7 +56,7 @@ void recorder_note_losses(struct recorder *r, struct process *p)
 			 "process %d had more than %d threads at once: %llu of their calls are "
 			 "missing",
 			 p->pid, WIRE_STREAMS, dropped);
-	if (p->corrupt || dropped)
+	if (p->view.corrupt || dropped)
 		recorder_note(r, TRACE_NOTE_LOST, p->index, text);
 	if (!atomic_load(&h->lost_children))
 		return;
@@ -72,16 +72,18 @@ void recorder_note_losses(struct recorder *r, struct process *p)
  * before: that is no error of the program, and nothing was lost that is known. */
 void recorder_note_late_libraries(struct recorder *r, struct process *p)
 {
-	struct trace_process *f = &p->facts;
+	struct trace_process *f = &p->entry.facts;
 	char text[256];
-	if (p->sampled || p->corrupt || !f->unknown_frees ||
-	    !atomic_load(&p->session.header->late_libraries))
+	if (p->view.sampled || p->view.corrupt || !f->unknown_frees ||
+	    !atomic_load(&p->view.session.header->late_libraries))
 		return;
 	snprintf(text, sizeof text,
 		 "process %d freed %llu blocks that libraries loaded with RTLD_DEEPBIND had allocated "
 		 "before heft saw them",
 		 p->pid, (unsigned long long)f->unknown_frees);
+	pthread_mutex_lock(&p->entry.lock);
 	f->unknown_frees = 0;
+	pthread_mutex_unlock(&p->entry.lock);
 	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
 }
 

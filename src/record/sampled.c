@@ -45,16 +45,16 @@ static void add_live(void *ctx, const struct wire_sample *b)
 
 void sampled_sums(const struct process *p, struct sampled_sums *sums)
 {
-	const struct process_rest *rest = atomic_load(&p->rest);
+	const struct process_rest *rest = atomic_load(&p->samples.rest);
 	if (rest) {
 		*sums = rest->sums;
 		return;
 	}
 	memset(sums, 0, sizeof *sums);
 	sampled_each_live(p, add_live, sums);
-	unsigned n = sampled_levels(&p->session.header->sampling.sum_levels);
+	unsigned n = sampled_levels(&p->view.session.header->sampling.sum_levels);
 	for (unsigned k = 0; k < n; k++) {
-		struct wire_sum_level l = wire_sum_level(p->base, k);
+		struct wire_sum_level l = wire_sum_level(p->view.base, k);
 		for (uint32_t i = 0; i < 1u << l.bits; i++) {
 			struct trace_sample_sum s = sum_of(&l.sums[i]);
 			if (!s.site)
@@ -68,7 +68,7 @@ void sampled_sums(const struct process *p, struct sampled_sums *sums)
 
 uint64_t sampled_last_seen_ns(const struct process *p)
 {
-	uint64_t newest = sampled_newest_tsc(p), start = p->session.header->start_mono_ns;
+	uint64_t newest = sampled_newest_tsc(p), start = p->view.session.header->start_mono_ns;
 	uint64_t tsc = arch_stamp_after(), now = monotonic_ns();
 	if (newest <= p->start_tsc || newest >= tsc || now <= start)
 		return 0;
@@ -105,15 +105,15 @@ static int convert_live(struct drain *d, struct process *p, struct process_stack
 {
 	struct sampled_copy now = {0};
 	sampled_each_live(p, sampled_copy_add, &now);
-	pthread_mutex_lock(&p->lock);
+	pthread_mutex_lock(&p->samples.lock);
 	out->live_count = now.count;
-	out->peak_count = p->peak.count;
+	out->peak_count = p->samples.peak.count;
 	out->live = sampled_convert(d, stacks, now.list, &out->live_count);
-	out->peak = sampled_convert(d, stacks, p->peak.samples, &out->peak_count);
-	out->peak_time_ns = drain_stamp_ns(d, p->peak.tsc);
+	out->peak = sampled_convert(d, stacks, p->samples.peak.samples, &out->peak_count);
+	out->peak_time_ns = drain_stamp_ns(d, p->samples.peak.tsc);
 	if (out->peak_time_ns > out->time_ns) /* seen for the last time after its end */
 		out->peak_time_ns = out->time_ns;
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&p->samples.lock);
 	free(now.list);
 	return now.failed || !out->live || !out->peak ? HEFT_ENOMEM : 0;
 }
@@ -121,15 +121,15 @@ static int convert_live(struct drain *d, struct process *p, struct process_stack
 static int convert_sums(struct drain *d, struct process *p, struct process_stacks *stacks,
 			struct trace_samples *out)
 {
-	unsigned n = sampled_levels(&p->session.header->sampling.sum_levels);
+	unsigned n = sampled_levels(&p->view.session.header->sampling.sum_levels);
 	size_t room = 1;
 	for (unsigned k = 0; k < n; k++)
-		room += (size_t)1 << wire_sum_level(p->base, k).bits;
+		room += (size_t)1 << wire_sum_level(p->view.base, k).bits;
 	out->sums = calloc(room, sizeof *out->sums);
 	if (!out->sums)
 		return HEFT_ENOMEM;
 	for (unsigned k = 0; k < n; k++) {
-		struct wire_sum_level l = wire_sum_level(p->base, k);
+		struct wire_sum_level l = wire_sum_level(p->view.base, k);
 		for (uint32_t i = 0; i < 1u << l.bits; i++) {
 			struct trace_sample_sum s = sum_of(&l.sums[i]);
 			if (s.site && !stack_map_site(&d->stacks, stacks, s.site, &s.site))
@@ -142,7 +142,7 @@ static int convert_sums(struct drain *d, struct process *p, struct process_stack
 void sampled_write(struct drain *d, struct process *p, struct process_stacks *stacks,
 		   uint32_t index, uint64_t time_ns)
 {
-	struct wire_header *h = p->session.header;
+	struct wire_header *h = p->view.session.header;
 	struct trace_samples now = {
 		.process = index,
 		.time_ns = time_ns,
@@ -170,7 +170,7 @@ static void set_on(struct wire_sampling *s, bool on)
 
 void sampled_control(struct process *p, bool on, uint64_t rate_bytes)
 {
-	struct wire_sampling *s = &p->session.header->sampling;
+	struct wire_sampling *s = &p->view.session.header->sampling;
 	if (rate_bytes) {
 		atomic_store(&s->rate_bytes, rate_bytes);
 		atomic_store(&s->automatic, 0);
@@ -180,7 +180,7 @@ void sampled_control(struct process *p, bool on, uint64_t rate_bytes)
 
 void sampled_control_automatic(struct process *p)
 {
-	struct wire_sampling *s = &p->session.header->sampling;
+	struct wire_sampling *s = &p->view.session.header->sampling;
 	atomic_store(&s->automatic, 1);
 	set_on(s, true);
 }
@@ -202,11 +202,11 @@ static uint64_t cpu_ns(const struct process *p)
  * only if it is off by a tenth. */
 double sampled_follow_budget(struct process *p)
 {
-	struct wire_sampling *s = &p->session.header->sampling;
+	struct wire_sampling *s = &p->view.session.header->sampling;
 	uint64_t cpu = cpu_ns(p), cost = atomic_load(&s->cost_tsc), tsc = arch_stamp_after();
-	pthread_mutex_lock(&p->lock);
-	struct process_cost was = p->cost;
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_lock(&p->samples.lock);
+	struct process_cost was = p->samples.cost;
+	pthread_mutex_unlock(&p->samples.lock);
 	uint64_t now = monotonic_ns();
 	if (!cpu)
 		return was.share;
@@ -218,9 +218,9 @@ double sampled_follow_budget(struct process *p)
 		double ns_each = (double)(now - was.mono_ns) / (double)(tsc - was.tsc);
 		share = (double)(cost - was.cost_tsc) * ns_each / (double)(cpu - was.cpu_ns);
 	}
-	pthread_mutex_lock(&p->lock);
-	p->cost = (struct process_cost){cpu, cost, tsc, now, share};
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_lock(&p->samples.lock);
+	p->samples.cost = (struct process_cost){cpu, cost, tsc, now, share};
+	pthread_mutex_unlock(&p->samples.lock);
 	if (!measured)
 		return share;
 	uint64_t rate = atomic_load(&s->rate_bytes);
@@ -237,7 +237,7 @@ double sampled_follow_budget(struct process *p)
 
 double sampled_cost_share(const struct process *p)
 {
-	struct wire_header *h = p->session.header;
+	struct wire_header *h = p->view.session.header;
 	uint64_t cpu = cpu_ns(p), tsc = arch_stamp_after(), start = h->start_mono_ns;
 	uint64_t now = monotonic_ns();
 	if (cpu < CPU_LEAST_NS || tsc <= p->start_tsc || now <= start)
@@ -248,13 +248,13 @@ double sampled_cost_share(const struct process *p)
 
 bool sampled_budget_words(const struct process *p, char *text, size_t size)
 {
-	struct wire_sampling *s = &p->session.header->sampling;
+	struct wire_sampling *s = &p->view.session.header->sampling;
 	char rate[NUMBER_WORDS], cost[64] = "what it costs is not known yet";
 	if (!atomic_load(&s->automatic))
 		return false;
 	number_bytes(rate, atomic_load(&s->rate_bytes), "byte", "bytes");
-	if (p->cost.share >= 0)
-		snprintf(cost, sizeof cost, "cost %.2g %%", 100 * p->cost.share);
+	if (p->samples.cost.share >= 0)
+		snprintf(cost, sizeof cost, "cost %.2g %%", 100 * p->samples.cost.share);
 	snprintf(text, size, "rate follows a budget of %.2g %% of CPU: now one sample each %s, %s",
 		 100 * SAMPLED_BUDGET, rate, cost);
 	return true;

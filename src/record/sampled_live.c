@@ -34,9 +34,9 @@ static bool take(const struct wire_live_level *l, uint32_t i, struct wire_sample
 void sampled_each_live(const struct process *p, sampled_each *each, void *ctx)
 {
 	struct wire_sample b;
-	unsigned n = sampled_levels(&p->session.header->sampling.live_levels);
+	unsigned n = sampled_levels(&p->view.session.header->sampling.live_levels);
 	for (unsigned k = 0; k < n; k++) {
-		struct wire_live_level l = wire_live_level(p->base, k);
+		struct wire_live_level l = wire_live_level(p->view.base, k);
 		for (uint32_t i = 0; i < 1u << l.bits; i++)
 			if (take(&l, i, &b))
 				each(ctx, &b);

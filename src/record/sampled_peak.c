@@ -8,7 +8,7 @@
  * A process that ends is noticed later than it ends. It counts up to p->end_tsc (recorder_ends.c), so that
  * the sum is not of processes that ran one after the other.
  *
- * Invariants: p->together of all processes, and s->closed of those that are closed, are of the instant
+ * Invariants: p->part.together of all processes, and s->closed of those that are closed, are of the instant
  * s->tsc, and empty where the process had nothing then; s->bytes never falls. */
 #include "record/sampled.h"
 
@@ -39,20 +39,20 @@ static double live_bytes(const struct process *p)
  * only have become fewer. So a quiet process costs a look at one word. */
 static bool nothing_new(struct process *p)
 {
-	uint64_t cost = atomic_load_explicit(&p->session.header->sampling.cost_tsc,
+	uint64_t cost = atomic_load_explicit(&p->view.session.header->sampling.cost_tsc,
 					     memory_order_relaxed);
-	pthread_mutex_lock(&p->lock);
-	bool same = cost == p->peak.cost_tsc && p->peak.tsc;
-	p->peak.cost_tsc = cost;
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_lock(&p->samples.lock);
+	bool same = cost == p->samples.peak.cost_tsc && p->samples.peak.tsc;
+	p->samples.peak.cost_tsc = cost;
+	pthread_mutex_unlock(&p->samples.lock);
 	return same;
 }
 
 static bool is_peak(struct process *p, double bytes)
 {
-	pthread_mutex_lock(&p->lock);
-	bool more = bytes > p->peak.bytes;
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_lock(&p->samples.lock);
+	bool more = bytes > p->samples.peak.bytes;
+	pthread_mutex_unlock(&p->samples.lock);
 	return more;
 }
 
@@ -74,17 +74,17 @@ static void keep_peak(struct process *p, double bytes)
 		free(k.list);
 		return;
 	}
-	pthread_mutex_lock(&p->lock);
-	if (bytes > p->peak.bytes) { /* nobody else saw more meanwhile */
-		struct wire_sample *was = p->peak.samples;
-		p->peak.samples = k.list;
-		p->peak.count = k.count;
-		p->peak.bytes = bytes;
-		p->peak.objects = objects_of(&k);
-		p->peak.tsc = arch_stamp_after();
+	pthread_mutex_lock(&p->samples.lock);
+	if (bytes > p->samples.peak.bytes) { /* nobody else saw more meanwhile */
+		struct wire_sample *was = p->samples.peak.samples;
+		p->samples.peak.samples = k.list;
+		p->samples.peak.count = k.count;
+		p->samples.peak.bytes = bytes;
+		p->samples.peak.objects = objects_of(&k);
+		p->samples.peak.tsc = arch_stamp_after();
 		k.list = was;
 	}
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&p->samples.lock);
 	free(k.list);
 }
 
@@ -104,8 +104,8 @@ void sampled_see_peak(struct process *p)
 /* Samples come with cost, and go without: both words tell whether anything happened. */
 static void refresh_level(struct process *p)
 {
-	struct wire_sampling *s = &p->session.header->sampling;
-	struct process_level *l = &p->level;
+	struct wire_sampling *s = &p->view.session.header->sampling;
+	struct process_level *l = &p->part.level;
 	uint64_t cost = atomic_load_explicit(&s->cost_tsc, memory_order_relaxed);
 	uint32_t live = atomic_load_explicit(&s->live, memory_order_relaxed);
 	if (l->version && l->cost_tsc == cost && l->live == live)
@@ -116,7 +116,7 @@ static void refresh_level(struct process *p)
 
 static bool is_looked_at(const struct process *p)
 {
-	return p->sampled && !p->closed && !p->corrupt;
+	return p->view.sampled && !p->closed && !p->view.corrupt;
 }
 
 struct step { /* of the sum */
@@ -203,15 +203,15 @@ static void add_older(void *ctx, const struct wire_sample *b)
 
 static void drop_together(struct process *p)
 {
-	free(p->together.samples);
-	memset(&p->together, 0, sizeof p->together);
+	free(p->part.together.samples);
+	memset(&p->part.together, 0, sizeof p->part.together);
 }
 
 /* What p had at the instant at_tsc; `whole`: that is all it has now. */
 static void keep_together(struct process *p, uint64_t at_tsc, bool whole)
 {
 	struct copy_until c = {.tsc = at_tsc};
-	if (whole && p->together.version == p->level.version && p->together.version)
+	if (whole && p->part.together.version == p->part.level.version && p->part.together.version)
 		return; /* has not changed since it was kept */
 	drop_together(p);
 	if (!is_looked_at(p) || p->start_tsc > at_tsc || (p->ended && p->end_tsc < at_tsc))
@@ -221,9 +221,9 @@ static void keep_together(struct process *p, uint64_t at_tsc, bool whole)
 		free(c.copy.list);
 		return;
 	}
-	p->together.samples = c.copy.list;
-	p->together.count = c.copy.count;
-	p->together.version = whole ? p->level.version : 0;
+	p->part.together.samples = c.copy.list;
+	p->part.together.count = c.copy.count;
+	p->part.together.version = whole ? p->part.level.version : 0;
 }
 
 static void drop_closed(struct sampled_sum *s)
@@ -244,7 +244,7 @@ void sampled_sum_look(struct sampled_sum *s, struct process *const *list, uint32
 	for (uint32_t i = 0; i < count; i++)
 		if (is_looked_at(list[i])) {
 			refresh_level(list[i]);
-			most += list[i]->level.bytes;
+			most += list[i]->part.level.bytes;
 			ended |= list[i]->ended;
 		}
 	/* All together is the most that it can have been at any instant since the last look. */
@@ -255,7 +255,7 @@ void sampled_sum_look(struct sampled_sum *s, struct process *const *list, uint32
 	if (!now || most <= s->bytes)
 		return;
 	for (uint32_t i = 0; i < count; i++)
-		if (is_looked_at(list[i]) && list[i]->level.bytes > 0)
+		if (is_looked_at(list[i]) && list[i]->part.level.bytes > 0)
 			with++;
 	for (uint32_t i = 0; i < count; i++) {
 		if (with > 1)
@@ -270,9 +270,9 @@ void sampled_sum_look(struct sampled_sum *s, struct process *const *list, uint32
 /* Into the recording's terms; nothing of it: 0 samples. */
 static struct trace_peak_part part_of(struct drain *d, struct process *p)
 {
-	struct trace_peak_part part = {.process = p->index, .count = p->together.count, .own = true};
+	struct trace_peak_part part = {.process = p->index, .count = p->part.together.count, .own = true};
 	process_stacks_read_log(&d->stacks, &p->stacks);
-	part.samples = sampled_convert(d, &p->stacks, p->together.samples, &part.count);
+	part.samples = sampled_convert(d, &p->stacks, p->part.together.samples, &part.count);
 	if (!part.samples)
 		part.count = 0;
 	return part;
@@ -280,7 +280,7 @@ static struct trace_peak_part part_of(struct drain *d, struct process *p)
 
 void sampled_sum_close(struct sampled_sum *s, struct drain *d, struct process *p)
 {
-	if (!p->together.count)
+	if (!p->part.together.count)
 		return;
 	struct trace_peak_part *more =
 		reallocarray(s->closed, s->closed_count + 1u, sizeof *more);
@@ -303,7 +303,7 @@ void sampled_sum_write(struct sampled_sum *s, struct drain *d, struct process *c
 	struct trace_peak peak = {.time_ns = drain_stamp_ns(d, s->tsc)};
 	uint32_t with = s->closed_count;
 	for (uint32_t i = 0; i < count; i++)
-		with += list[i]->together.count > 0;
+		with += list[i]->part.together.count > 0;
 	if (!s->unsaved || s->alone || !with || !(peak.parts = calloc(with, sizeof *peak.parts)))
 		return;
 	for (uint32_t i = 0; i < s->closed_count; i++) {
@@ -311,7 +311,7 @@ void sampled_sum_write(struct sampled_sum *s, struct drain *d, struct process *c
 		peak.parts[peak.part_count++].own = false;
 	}
 	for (uint32_t i = 0; i < count; i++)
-		if (list[i]->together.count)
+		if (list[i]->part.together.count)
 			peak.parts[peak.part_count++] = part_of(d, list[i]);
 	qsort(peak.parts, peak.part_count, sizeof *peak.parts, by_process);
 	stack_map_write(&d->stacks, d->writer);

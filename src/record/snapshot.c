@@ -20,7 +20,7 @@
  * anything; what cannot be is replaced by what the processor does now. */
 static void set_clock(struct drain *d, const struct process *p)
 {
-	const struct wire_header *h = p->session.header;
+	const struct wire_header *h = p->view.session.header;
 	uint64_t tsc = d->clock.tsc0, ns = d->clock.ns0; /* drain_init has just read both */
 	double each = tsc > p->start_tsc && ns > h->start_mono_ns
 			      ? (double)(ns - h->start_mono_ns) / (double)(tsc - p->start_tsc)
@@ -35,12 +35,12 @@ static void set_clock(struct drain *d, const struct process *p)
 
 static struct trace_process facts_of(struct process *p, struct trace_meta *meta)
 {
-	struct wire_header *h = p->session.header;
-	pthread_mutex_lock(&p->lock);
-	struct trace_process f = p->facts;
-	meta->memory_limit_bytes = p->limit_bytes;
-	meta->limit_is_cgroup = p->limit_is_cgroup;
-	pthread_mutex_unlock(&p->lock);
+	struct wire_header *h = p->view.session.header;
+	pthread_mutex_lock(&p->entry.lock);
+	struct trace_process f = p->entry.facts;
+	meta->memory_limit_bytes = p->entry.limit_bytes;
+	meta->limit_is_cgroup = p->entry.limit_is_cgroup;
+	pthread_mutex_unlock(&p->entry.lock);
 	f.end_ns = f.end_ns > f.start_ns ? f.end_ns - f.start_ns : 0; /* a recorder's times are its own */
 	f.start_ns = 0;
 	f.dropped = atomic_load(&h->dropped);
@@ -51,9 +51,9 @@ static struct trace_process facts_of(struct process *p, struct trace_meta *meta)
 
 static void write_rss(struct process *p, struct trace_writer *w, uint64_t now_ns)
 {
-	pthread_mutex_lock(&p->lock);
-	struct process_rss r = p->rss;
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_lock(&p->entry.lock);
+	struct process_rss r = p->entry.rss;
+	pthread_mutex_unlock(&p->entry.lock);
 	struct trace_rss list[] = {{r.peak_ns < now_ns ? r.peak_ns : now_ns, 0, r.peak_bytes},
 				   {now_ns, 0, r.bytes}};
 	if (r.peak_bytes)
@@ -84,7 +84,7 @@ int snapshot_write(struct process *p, const char *path, bool force, struct heft_
 {
 	struct trace_meta meta = {
 		.heft_version = HEFT_VERSION,
-		.start_unix_ns = p->session.header->start_unix_ns,
+		.start_unix_ns = p->view.session.header->start_unix_ns,
 		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
 		.tick_ns = 2048,
 	};
@@ -99,7 +99,7 @@ int snapshot_write(struct process *p, const char *path, bool force, struct heft_
 	drain_init(&d, w);
 	set_clock(&d, p);
 	uint64_t now_ns = f.end == TRACE_END_RUNNING ? drain_now_ns(&d) : f.end_ns;
-	struct process_stacks stacks = {.session = &p->session};
+	struct process_stacks stacks = {.session = &p->view.session};
 	trace_writer_process(w, &f);
 	sampled_write(&d, p, &stacks, 0, now_ns);
 	write_rss(p, w, now_ns);
@@ -126,7 +126,7 @@ static int open_saved(const struct process *p, const struct process_rest *rest,
 int snapshot_open(struct process *p, struct trace_reader **reader, struct heft_error *err)
 {
 	char path[64];
-	const struct process_rest *rest = atomic_load(&p->rest);
+	const struct process_rest *rest = atomic_load(&p->samples.rest);
 	if (rest)
 		return open_saved(p, rest, reader, err);
 	int fd = memfd_create("heft-snapshot", MFD_CLOEXEC);
@@ -180,7 +180,7 @@ int snapshot_of(pid_t pid, char *path, size_t size, struct heft_error *err)
 	int fd = memfd_create("heft-snapshot", MFD_CLOEXEC);
 	if (fd < 0)
 		rc = heft_fail_errno(err, "no memory for a snapshot");
-	else if (!p->sampled)
+	else if (!p->view.sampled)
 		rc = heft_fail(err, HEFT_EREFUSED, "process %d is not sampled by heft", pid);
 	snprintf(path, size, "/proc/self/fd/%d", fd);
 	if (!rc)

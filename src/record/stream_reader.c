@@ -8,7 +8,9 @@
  * its loop; everything else about streams is here. */
 #include "record/stream_reader.h"
 
-#include "record/process.h"
+#include "hosted/vector.h"
+#include "record/session_view.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -27,25 +29,25 @@ enum { CHECK_ALL_ROUNDS = 1024, GIVE_AT_ONCE = 64, BEHIND_CHUNKS = 256 };
 /* ---- chunks */
 
 /* Chunks that have been read go back to the process. */
-static void return_chunks(struct process *p)
+static void return_chunks(struct session_view *v)
 {
-	struct wire_header *h = p->session.header;
-	if (!p->give_first)
+	struct wire_header *h = v->session.header;
+	if (!v->give_first)
 		return;
 	uint64_t head = atomic_load_explicit(&h->free_head, memory_order_relaxed), want;
 	do {
-		atomic_store_explicit(&p->session.chunks[p->give_last - 1].next, (uint32_t)head,
+		atomic_store_explicit(&v->session.chunks[v->give_last - 1].next, (uint32_t)head,
 				      memory_order_relaxed);
-		want = ((head >> 32) + 1) << 32 | p->give_first;
+		want = ((head >> 32) + 1) << 32 | v->give_first;
 	} while (!atomic_compare_exchange_weak_explicit(&h->free_head, &head, want,
 							memory_order_release, memory_order_relaxed));
-	p->give_first = p->give_last = p->give_count = 0;
+	v->give_first = v->give_last = v->give_count = 0;
 }
 
 /* Who waits for a chunk may look again. */
-static void wake(struct process *p, bool behind)
+static void wake(struct session_view *v, bool behind)
 {
-	struct wire_header *h = p->session.header;
+	struct wire_header *h = v->session.header;
 	if (atomic_load_explicit(&h->behind, memory_order_relaxed) != behind)
 		atomic_store_explicit(&h->behind, behind, memory_order_relaxed);
 	atomic_fetch_add(&h->progress, 1);
@@ -57,7 +59,7 @@ static int take_chunk(struct stream *s, uint32_t index_plus_one)
 {
 	if (!index_plus_one || index_plus_one > WIRE_CHUNKS)
 		return HEFT_EFORMAT;
-	s->chunk = &s->process->session.chunks[index_plus_one - 1];
+	s->chunk = &s->view->session.chunks[index_plus_one - 1];
 	s->pos = 0;
 	s->end = 0;
 	uint64_t base = s->chunk->base_tsc;
@@ -80,7 +82,7 @@ static int look_at_chunk(struct stream *s)
 
 int stream_advance(struct stream *s)
 {
-	struct process *p = s->process;
+	struct session_view *v = s->view;
 	for (uint32_t hops = 0; hops <= WIRE_CHUNKS; hops++) {
 		while (s->pos < s->end) {
 			uint64_t w = s->chunk->data[s->pos / 8];
@@ -108,21 +110,21 @@ int stream_advance(struct stream *s)
 			return rc;
 		if (s->pos < s->end)
 			continue; /* more came before it was finished */
-		uint32_t old = (uint32_t)(s->chunk - p->session.chunks) + 1;
+		uint32_t old = (uint32_t)(s->chunk - v->session.chunks) + 1;
 		if ((rc = take_chunk(s, next)) || (rc = look_at_chunk(s)))
 			return rc;
 		/* Give the old one back: its `next` is ours now. Not only at the end of a round: threads may
 		 * be waiting, and what was just read is still in a cache. */
-		atomic_store_explicit(&p->session.chunks[old - 1].next, p->give_first,
+		atomic_store_explicit(&v->session.chunks[old - 1].next, v->give_first,
 				      memory_order_relaxed);
-		if (!p->give_first)
-			p->give_last = old;
-		p->give_first = old;
-		if (++p->give_count >= GIVE_AT_ONCE) {
-			return_chunks(p);
-			p->round_chunks += GIVE_AT_ONCE;
-			if (p->round_chunks % BEHIND_CHUNKS == 0)
-				wake(p, true);
+		if (!v->give_first)
+			v->give_last = old;
+		v->give_first = old;
+		if (++v->give_count >= GIVE_AT_ONCE) {
+			return_chunks(v);
+			v->round_chunks += GIVE_AT_ONCE;
+			if (v->round_chunks % BEHIND_CHUNKS == 0)
+				wake(v, true);
 		}
 	}
 	return HEFT_EFORMAT;
@@ -210,32 +212,30 @@ int stream_decode(const struct stream *s, struct stream_record *r)
 
 /* ---- rounds */
 
-int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns)
+int streams_look(struct session_view *v, uint64_t round_tsc, uint64_t now_ns, bool over)
 {
-	struct wire_header *h = p->session.header;
+	struct wire_header *h = v->session.header;
 	uint32_t high = atomic_load_explicit(&h->stream_high, memory_order_acquire);
 	if (high > WIRE_STREAMS)
 		return HEFT_EFORMAT;
-	if (high > p->slots) {
-		struct stream *more = realloc(p->streams, high * sizeof *more);
-		if (!more)
+	if (high > v->slots) {
+		if (!array_reserve(v->streams, v->slots, v->stream_capacity, high - v->slots))
 			return HEFT_ENOMEM;
-		memset(more + p->slots, 0, (high - p->slots) * sizeof *more);
-		p->streams = more;
-		p->slots = high;
+		memset(v->streams + v->slots, 0, (high - v->slots) * sizeof *v->streams);
+		v->slots = high;
 	}
 	int ready = 0;
 	for (uint32_t i = 0; i < high; i++) {
-		struct stream *s = &p->streams[i];
-		struct wire_stream *w = &p->session.streams[i];
+		struct stream *s = &v->streams[i];
+		struct wire_stream *w = &v->session.streams[i];
 		if (!s->active) {
 			if (atomic_load_explicit(&w->state, memory_order_acquire) == WIRE_STREAM_FREE)
 				continue;
 			uint32_t first = atomic_load_explicit(&w->first, memory_order_acquire);
-			if (!first || p->sampled) /* which has samples in the place of chunks */
+			if (!first || v->sampled) /* which has samples in the place of chunks */
 				continue;
 			memset(s, 0, sizeof *s);
-			s->process = p;
+			s->view = v;
 			s->slot = i;
 			s->thread.number = TRACE_NONE;
 			int rc = take_chunk(s, first);
@@ -249,8 +249,8 @@ int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns)
 		if (rc)
 			return rc;
 		ready += s->more;
-		uint64_t place = (uint64_t)(s->chunk - p->session.chunks) << 32 | s->end;
-		if (!s->open || p->ended) {
+		uint64_t place = (uint64_t)(s->chunk - v->session.chunks) << 32 | s->end;
+		if (!s->open || over) {
 			s->open = false;
 			s->open_since = 0;
 			s->bound = round_tsc;
@@ -265,49 +265,45 @@ int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns)
 	return ready;
 }
 
-/* False also where we cannot know: in a container with its own numbers, where not even the process
- * is to be found, streams are kept until the process ends. */
-static bool thread_is_gone(const struct process *p, int32_t tid)
+static bool thread_is_gone(pid_t pid, int32_t tid)
 {
 	char path[64];
-	if (p->seen_pid != p->pid) /* its threads have other numbers here too */
-		return false;
-	snprintf(path, sizeof path, "/proc/%d/task/%d", p->pid, tid);
+	snprintf(path, sizeof path, "/proc/%d/task/%d", pid, tid);
 	if (!access(path, F_OK) || errno != ENOENT)
 		return false;
-	snprintf(path, sizeof path, "/proc/%d/task/%d", p->pid, p->pid);
+	snprintf(path, sizeof path, "/proc/%d/task/%d", pid, pid);
 	return !access(path, F_OK);
 }
 
-void process_give_back(struct process *p)
+void streams_give_back(struct session_view *v, pid_t pid)
 {
-	bool all = p->rounds++ % CHECK_ALL_ROUNDS == 0;
-	for (uint32_t i = 0; i < p->slots && !p->ended; i++) {
-		struct stream *s = &p->streams[i];
-		struct wire_stream *w = &p->session.streams[i];
+	bool all = v->rounds++ % CHECK_ALL_ROUNDS == 0;
+	for (uint32_t i = 0; i < v->slots && pid; i++) {
+		struct stream *s = &v->streams[i];
+		struct wire_stream *w = &v->session.streams[i];
 		if (!s->active || s->more || s->pos != s->end)
 			continue;
 		/* A thread that ends says so; one that ended in another way is found now and then. */
 		if (!all && atomic_load_explicit(&w->state, memory_order_acquire) != WIRE_STREAM_CLOSED)
 			continue;
-		if (!thread_is_gone(p, w->tid))
+		if (!thread_is_gone(pid, w->tid))
 			continue;
 		/* Did it write before it went? Look once more: nothing comes after. */
 		if (look_at_chunk(s) || s->pos != s->end ||
 		    atomic_load_explicit(&s->chunk->next, memory_order_acquire))
 			continue;
-		uint32_t last = (uint32_t)(s->chunk - p->session.chunks) + 1;
-		atomic_store_explicit(&s->chunk->next, p->give_first, memory_order_relaxed);
-		if (!p->give_first)
-			p->give_last = last;
-		p->give_first = last;
-		p->give_count++;
-		p->facts.dropped += atomic_exchange(&w->dropped, 0);
+		uint32_t last = (uint32_t)(s->chunk - v->session.chunks) + 1;
+		atomic_store_explicit(&s->chunk->next, v->give_first, memory_order_relaxed);
+		if (!v->give_first)
+			v->give_last = last;
+		v->give_first = last;
+		v->give_count++;
+		v->dropped += atomic_exchange(&w->dropped, 0);
 		s->active = false;
 		atomic_store(&w->first, 0);
 		atomic_store_explicit(&w->state, WIRE_STREAM_FREE, memory_order_release);
 	}
-	return_chunks(p);
-	wake(p, p->round_chunks >= BEHIND_CHUNKS);
-	p->round_chunks = 0;
+	return_chunks(v);
+	wake(v, v->round_chunks >= BEHIND_CHUNKS);
+	v->round_chunks = 0;
 }

@@ -9,11 +9,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-struct process;
+struct session_view;
 
 struct stream { /* a slot that a thread has borrowed, from its first record to its last */
-	struct process *process;
+	struct session_view *view;
 	struct wire_chunk *chunk; /* being read; NULL: none yet */
 	uint32_t pos, end;	  /* bytes of it read, and published as of this round */
 	uint32_t slot;
@@ -52,14 +53,16 @@ struct stream_record { /* one call, as the program wrote it; 0 where its kind ha
 	uint32_t free_node;	/* FREE with has_free_node: the call stack of the free */
 };
 
-/* Looks at every stream: what is published now, who is open. now_ns: of this round. Returns the
- * number of streams with records to read, or HEFT_EFORMAT. */
-int process_look(struct process *p, uint64_t round_tsc, uint64_t now_ns);
+/* Looks at every stream: what is published now, who is open. now_ns: of this round; over: the process has
+ * ended, so nobody is. Returns the number of streams with records to read, or HEFT_EFORMAT. */
+int streams_look(struct session_view *v, uint64_t round_tsc, uint64_t now_ns, bool over);
 /* Goes to the next record of s (also into the next chunk): sets more and next_tsc. HEFT_EFORMAT. */
 int stream_advance(struct stream *s);
 /* Reads the record that s stands at. Returns its bytes, or HEFT_EFORMAT: no such record. */
 int stream_decode(const struct stream *s, struct stream_record *r);
-/* Returns read-out chunks to the process, and slots whose threads are gone. */
-void process_give_back(struct process *p);
+/* Returns chunks that were read to the process, and slots of threads that are gone. pid: the number here of
+ * the process, whose threads have the numbers that the slots say; 0: not so, or it is over, and slots
+ * are kept. */
+void streams_give_back(struct session_view *v, pid_t pid);
 
 #endif

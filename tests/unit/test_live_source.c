@@ -138,7 +138,7 @@ static void test_while_the_loop_goes_on(void **state)
 	for (int round = 0; round < ROUNDS || asking.profiles < ROUNDS; round++) {
 		struct process *p = open_session(round + 1);
 		assert_int_equal(process_set_add(&set, p), 0);
-		assert_int_equal(p->key, round + 1);
+		assert_int_equal(p->place.key, round + 1);
 		for (uint32_t i = 0; i < set.count; i++) {
 			sampled_see_peak(set.list[i]);
 			sampled_follow_budget(set.list[i]);
@@ -161,14 +161,14 @@ static void test_keys_are_not_reused(void **state)
 	process_set_init(&set);
 	struct process *a = open_session(1000), *b = open_session(1001);
 	process_set_add(&set, a);
-	uint64_t first = a->key;
+	uint64_t first = a->place.key;
 	assert_ptr_equal(process_set_hold(&set, first), a);
 	process_set_remove(&set, a); /* still held: not freed */
 	assert_null(process_set_hold(&set, first));
 	assert_int_equal(a->pid, getpid());
 	process_set_release(&set, a);
 	process_set_add(&set, b);
-	assert_true(b->key > first);
+	assert_true(b->place.key > first);
 	process_set_fini(&set);
 }
 
@@ -184,19 +184,19 @@ static void test_what_cannot_be_switched(void **state)
 	process_set_add(&set, p);
 	struct source_control c = {
 		.set_on = true, .on = false, .set_rate = true, .rate_bytes = 1 << 20};
-	assert_int_equal(source.control(source.ctx, p->key, &c, &err), 0);
-	assert_int_equal(p->session.header->sampling.on, 0);
-	assert_int_equal(p->session.header->sampling.rate_bytes, 1 << 20);
+	assert_int_equal(source.control(source.ctx, p->place.key, &c, &err), 0);
+	assert_int_equal(p->view.session.header->sampling.on, 0);
+	assert_int_equal(p->view.session.header->sampling.rate_bytes, 1 << 20);
 	c.rate_bytes = 1;
-	assert_int_equal(source.control(source.ctx, p->key, &c, &err), HEFT_EUSAGE);
+	assert_int_equal(source.control(source.ctx, p->place.key, &c, &err), HEFT_EUSAGE);
 	assert_int_equal(source.control(source.ctx, 99, &(struct source_control){0}, &err),
 			 HEFT_ENOTFOUND);
-	p->sampled = false;
-	assert_int_equal(source.control(source.ctx, p->key, &(struct source_control){0}, &err),
+	p->view.sampled = false;
+	assert_int_equal(source.control(source.ctx, p->place.key, &(struct source_control){0}, &err),
 			 HEFT_EREFUSED);
-	p->sampled = true;
+	p->view.sampled = true;
 	process_ended_as(p, TRACE_END_EXEC, 1);
-	assert_int_equal(source.control(source.ctx, p->key, &(struct source_control){0}, &err),
+	assert_int_equal(source.control(source.ctx, p->place.key, &(struct source_control){0}, &err),
 			 HEFT_EREFUSED);
 	process_set_fini(&set);
 }

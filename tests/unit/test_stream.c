@@ -75,9 +75,9 @@ static void begin(uint32_t chunks)
 	struct heft_error err;
 	assert_int_equal(process_open(&reader, d, name, &err), 0);
 	/* Both ends share one mapping, as ThreadSanitizer sees addresses. */
-	munmap(reader->base, WIRE_FILE_BYTES);
-	reader->base = base;
-	reader->session = heft_process->session;
+	munmap(reader->view.base, WIRE_FILE_BYTES);
+	reader->view.base = base;
+	reader->view.session = heft_process->session;
 	close(d);
 	unlink(path);
 	rmdir(dir);
@@ -138,10 +138,10 @@ static void test_every_record_arrives_once(void **state)
 		over = atomic_load(&running) == 0;
 		uint64_t round = arch_stamp_after();
 		syscall(SYS_membarrier, 1 << 0, 0, 0); /* GLOBAL: the writers are not registered here */
-		assert_true(process_look(reader, round, got + 1) >= 0);
+		assert_true(streams_look(&reader->view, round, got + 1, false) >= 0);
 		uint64_t bound = round;
-		for (uint32_t i = 0; i < reader->slots; i++) {
-			struct stream *s = &reader->streams[i];
+		for (uint32_t i = 0; i < reader->view.slots; i++) {
+			struct stream *s = &reader->view.streams[i];
 			if (!s->active)
 				continue;
 			while (s->more) {
@@ -165,7 +165,7 @@ static void test_every_record_arrives_once(void **state)
 			}
 		}
 		watermark = bound > watermark ? bound : watermark;
-		process_give_back(reader);
+		streams_give_back(&reader->view, getpid());
 		if (was_over)
 			break;
 	}
@@ -174,7 +174,7 @@ static void test_every_record_arrives_once(void **state)
 	assert_int_equal(got, (uint64_t)GENERATIONS * WRITERS * RECORDS);
 	assert_int_equal(late, 0);
 	/* Slots and chunks were used again: three generations in the place of one. */
-	assert_true(reader->slots <= 2 * WRITERS + 1);
+	assert_true(reader->view.slots <= 2 * WRITERS + 1);
 	end();
 }
 
@@ -210,15 +210,15 @@ static void test_garbage_is_noticed(void **state)
 	struct heft_thread *t = heft_make_space();
 	assert_non_null(t);
 	record_any_address(t, WIRE_FREE, WIRE_EXT_FREE, 0x1000);
-	assert_int_equal(process_look(reader, arch_stamp(), 1), 1);
+	assert_int_equal(streams_look(&reader->view, arch_stamp(), 1, false), 1);
 	atomic_store(&t->chunk->pos, 99999999);
-	assert_true(process_look(reader, arch_stamp(), 2) < 0);
+	assert_true(streams_look(&reader->view, arch_stamp(), 2, false) < 0);
 	atomic_store(&t->chunk->pos, 8);
 	atomic_store(&t->chunk->next, 1u << 30);
-	reader->streams[0].pos = 8;
-	assert_true(process_look(reader, arch_stamp(), 3) < 0);
+	reader->view.streams[0].pos = 8;
+	assert_true(streams_look(&reader->view, arch_stamp(), 3, false) < 0);
 	atomic_store(&heft_process->session.header->stream_high, 1u << 31);
-	assert_true(process_look(reader, arch_stamp(), 4) < 0);
+	assert_true(streams_look(&reader->view, arch_stamp(), 4, false) < 0);
 	heft_tls.thread = NULL;
 	end();
 }

@@ -1,0 +1,58 @@
+/* What is kept outside of a sampled process, beside its own tables (wire/samples.h). */
+#ifndef HEFT_RECORD_SAMPLED_STATE_H
+#define HEFT_RECORD_SAMPLED_STATE_H
+
+#include "wire/samples.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a sampled process's samples add up to. */
+struct sampled_sums {
+	uint64_t samples, live_samples;
+	double live_bytes, live_objects, allocated_bytes, allocated_objects;
+};
+
+/* What is kept of a process that has ended, instead of its samples: they are in its recording. */
+struct process_rest {
+	struct sampled_sums sums;
+	char recording[]; /* path */
+};
+
+struct sampled_state { /* for any thread */
+	pthread_mutex_t lock;
+	struct process_peak { /* its live samples when it had most */
+		struct wire_sample *samples;
+		uint32_t count;
+		double bytes, objects;
+		uint64_t tsc;
+		uint64_t cost_tsc; /* when last looked */
+	} peak;
+	struct process_cost { /* of its samples, when last looked at */
+		uint64_t cpu_ns, cost_tsc, tsc, mono_ns;
+		double share; /* below 0: not known */
+	} cost;
+	struct process_rest *_Atomic rest; /* it has ended and was saved; else NULL. Needs no lock */
+};
+
+struct sampled_part { /* its part in the sum of several processes; the recorder's own */
+	struct process_level { /* its estimate when last looked at */
+		double bytes;
+		uint64_t cost_tsc; /* as it was then: the same now, and as many live: nothing changed */
+		uint32_t live;
+		uint32_t version; /* rises with every change; 0: not looked at yet */
+	} level;
+	struct process_together { /* its live samples at the greatest sum of all processes */
+		struct wire_sample *samples;
+		uint32_t count;
+		uint32_t version; /* of the level that they are */
+	} together;
+};
+
+struct process_answer { /* to heft_pprof_dump, under way (answer_call.h); the owner's */
+	char *bytes;
+	size_t length, given;
+};
+
+#endif
