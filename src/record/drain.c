@@ -1,64 +1,30 @@
 /* Merging the streams.
  *
- * Every stream is in time order; all together are merged by a heap of their
- * next records. How far the merge may go is the watermark: no record still to
- * come may be older than what has been emitted. A round takes a time stamp,
- * then makes every processor that runs a profiled thread pass a memory barrier
- * (membarrier, so that the threads need none), then looks at the streams. A
- * stream that is not open then will only publish younger records. An open one
- * is between its stamp and its publication: it holds the watermark at its last
- * published record, or at the last round in which it was seen closed.
+ * Every stream is in time order. A heap of their next records merges them all. The
+ * watermark is how far the merge may go: no record that is still to come may be
+ * older than it. A round takes a time stamp, then makes every processor that runs a
+ * profiled thread pass a memory barrier (membarrier, so that the threads need none),
+ * then looks at the streams. A stream that is not open then will only publish
+ * younger records. An open stream is between its stamp and its publication: it holds
+ * the watermark at its last published record, or at the last round that saw it
+ * closed.
  *
- * What becomes of the records is match.c's business. */
+ * A process that has ended is in the heap too, at the moment of its end. match.c
+ * makes events of the records. */
 #include "record/drain.h"
 
 #include "base/arch.h"
+#include "hosted/monotonic.h"
 #include "hosted/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MEMBARRIER_GLOBAL_EXPEDITED = 1 << 1 };
-/* Without membarrier: stores become visible well within this many cycles. */
+/* Without membarrier: a store becomes visible well within this many cycles. */
 enum { VISIBLE_CYCLES = 30000 };
-/* Until this long after the start the clock's rate is measured again in every round. */
-#define CLOCK_MEASURE_NS 2000000000ull
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
-
-/* A stamp and a time that belong together: the tightest of a few tries. */
-static void clock_pair(uint64_t *tsc, uint64_t *ns)
-{
-	uint64_t best = UINT64_MAX;
-	for (int i = 0; i < 5; i++) {
-		uint64_t a = arch_stamp_after(), n = monotonic_ns(), b = arch_stamp_after();
-		if (b - a < best) {
-			best = b - a;
-			*tsc = a + (b - a) / 2;
-			*ns = n;
-		}
-	}
-}
-
-static void clock_tune(struct tsc_clock *c)
-{
-	uint64_t tsc, ns;
-	if (c->measured)
-		return;
-	clock_pair(&tsc, &ns);
-	if (ns - c->ns0 < 100000 || tsc <= c->tsc0)
-		return;
-	c->mult = (uint64_t)(((unsigned __int128)(ns - c->ns0) << 32) / (tsc - c->tsc0));
-	c->measured = ns - c->ns0 > CLOCK_MEASURE_NS;
-}
 
 static void flush(void *drain)
 {
@@ -72,8 +38,7 @@ void drain_init(struct drain *d, struct trace_writer *writer)
 	tally_init(&d->tally);
 	behaviour_init(&d->behaviour);
 	d->tally.behaviour = &d->behaviour;
-	clock_pair(&d->clock.tsc0, &d->clock.ns0);
-	d->clock.mult = (uint64_t)(1.0 / 2.5 * 4294967296.0); /* until measured */
+	tsc_clock_start(&d->clock);
 	d->out = (struct reorder_output){&d->batch, flush, d, &d->clock, 0};
 	d->no_membarrier = syscall(SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) != 0;
 }
@@ -137,10 +102,10 @@ static int heap_add(struct drain *d, struct stream *s)
 	return 0;
 }
 
-static void corrupted(struct session_view *v)
+static void give_up(struct session_view *v)
 {
 	v->corrupt = true;
-	/* Its threads must not wait for chunks that will not come. */
+	/* Its threads must not wait for chunks: nobody will give any back. */
 	atomic_store(&v->session.header->state, WIRE_OFF);
 	for (uint32_t i = 0; i < v->slots; i++)
 		v->streams[i].more = v->streams[i].open = false;
@@ -149,9 +114,9 @@ static void corrupted(struct session_view *v)
 static uint64_t min64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* The stream at i of the heap has been read: puts it where it belongs now, or out. Returns the
- * watermark, which it may lower. */
-static uint64_t heap_again(struct drain *d, uint32_t i, uint64_t watermark)
+/* The stream at i of the heap has been read: moves it to its new place, or removes it if it has no more
+ * records. Returns the watermark, which it may lower. */
+static uint64_t heap_update(struct drain *d, uint32_t i, uint64_t watermark)
 {
 	struct stream *s = d->heap[i];
 	if (s->view->corrupt)
@@ -166,8 +131,8 @@ static uint64_t heap_again(struct drain *d, uint32_t i, uint64_t watermark)
 	return watermark;
 }
 
-/* The end of a process is the oldest thing in the heap: it ends now, unless it has left records that are
- * younger than what it said when it left. */
+/* The oldest thing in the heap is the end of a process. The process ends now, unless it made records after
+ * the moment at which it said that it leaves. */
 static uint64_t end_in_order(struct drain *d, uint64_t watermark)
 {
 	struct stream *s = d->heap[0];
@@ -183,11 +148,11 @@ static uint64_t end_in_order(struct drain *d, uint64_t watermark)
 	}
 	s->more = false;
 	drain_process_end(d, p);
-	return heap_again(d, 0, watermark);
+	return heap_update(d, 0, watermark);
 }
 
-/* Reads from the two streams with the oldest records, up to the third or the watermark, which it
- * returns: a stream that has been read out may lower it. */
+/* Reads from the two streams with the oldest records, up to the third one's next record or the watermark.
+ * Returns the watermark: a stream that has no more records may lower it. */
 static uint64_t merge_some(struct drain *d, uint64_t watermark)
 {
 	struct stream **h = d->heap, *failed;
@@ -207,10 +172,10 @@ static uint64_t merge_some(struct drain *d, uint64_t watermark)
 		limit = min64(limit, h[second]->next_tsc);
 	if (!h[0]->view->corrupt && !(next && next->view->corrupt) &&
 	    match_streams(d, h[0], next, limit, &failed))
-		corrupted(failed->view);
+		give_up(failed->view);
 	if (next)
-		watermark = heap_again(d, second, watermark);
-	return heap_again(d, 0, watermark);
+		watermark = heap_update(d, second, watermark);
+	return heap_update(d, 0, watermark);
 }
 
 static int add_end(struct drain *d, struct process *p)
@@ -222,7 +187,7 @@ static int add_end(struct drain *d, struct process *p)
 
 static void give_back(struct process *p)
 {
-	/* In a namespace its threads have other numbers here too: their slots are kept until it ends. */
+	/* A process in another namespace has other thread numbers here: its slots are kept until it ends. */
 	streams_give_back(&p->view, !p->ended && p->seen_pid == p->pid ? p->pid : 0);
 }
 
@@ -231,44 +196,46 @@ uint64_t drain_begin(struct drain *d)
 	uint64_t round = arch_stamp_after();
 	if (d->no_membarrier || syscall(SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0))
 		round -= VISIBLE_CYCLES;
-	clock_tune(&d->clock);
+	tsc_clock_measure(&d->clock);
 	return round;
+}
+
+/* Puts the streams of p that have records into the heap, and its end. Lowers the watermark to what it may
+ * still publish. HEFT_ENOMEM. */
+static int add_process(struct drain *d, struct process *p, uint64_t round, uint64_t now_ns,
+		       uint64_t *watermark)
+{
+	struct session_view *v = &p->view;
+	if (p->ended && add_end(d, p))
+		return HEFT_ENOMEM;
+	if (v->corrupt)
+		return 0;
+	if (streams_look(v, round, now_ns, p->ended) < 0) {
+		give_up(v);
+		return 0;
+	}
+	for (uint32_t i = 0; i < v->slots; i++) {
+		struct stream *s = &v->streams[i];
+		if (!s->active)
+			continue;
+		if (s->more && heap_add(d, s))
+			return HEFT_ENOMEM;
+		if (!s->more && s->open)
+			*watermark = min64(*watermark, max64(s->tsc, s->bound));
+	}
+	return 0;
 }
 
 uint64_t drain_round(struct drain *d, struct process **processes, size_t count, uint64_t round,
 		     uint64_t limit)
 {
-	uint64_t before = d->event_total;
-	uint64_t now = drain_now_ns(d);
+	uint64_t before = d->event_total, watermark = min64(round, limit), now = drain_now_ns(d);
 	d->heap_count = 0;
-	uint64_t watermark = min64(round, limit);
-	for (size_t i = 0; i < count; i++) {
-		struct process *p = processes[i];
-		if (p->done)
-			continue;
-		if (p->ended && add_end(d, p)) {
+	for (size_t i = 0; i < count; i++)
+		if (!processes[i]->done && add_process(d, processes[i], round, now, &watermark)) {
 			d->out.failed = HEFT_ENOMEM;
 			return 0;
 		}
-		if (p->view.corrupt)
-			continue;
-		if (streams_look(&p->view, round, now, p->ended) < 0) {
-			corrupted(&p->view);
-			continue;
-		}
-		for (uint32_t k = 0; k < p->view.slots; k++) {
-			struct stream *s = &p->view.streams[k];
-			if (!s->active)
-				continue;
-			if (s->more) {
-				if (heap_add(d, s)) {
-					d->out.failed = HEFT_ENOMEM;
-					return 0;
-				}
-			} else if (s->open)
-				watermark = min64(watermark, max64(s->tsc, s->bound));
-		}
-	}
 	while (d->heap_count && d->heap[0]->next_tsc <= watermark)
 		watermark = merge_some(d, watermark);
 	drain_flush(d);

@@ -1,8 +1,8 @@
 /* Matching: from records (addresses, stack nodes) to events (blocks, sites).
  *
- * A record is read (stream_reader.c), its call stack becomes a site of the
- * recording (stack_map.c), and what it means for the process's blocks is decided
- * by reorder.c. Nearly all records never come here: match_plain.c takes them. */
+ * stream_reader.c reads a record, stack_map.c makes a site of its call stack, and
+ * reorder.c decides what it means for the blocks of the process. match_plain.c takes
+ * nearly all records before they come here. */
 #include "record/drain.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -22,7 +22,7 @@ RARE void new_thread(struct drain *d, struct stream *s)
 	p->reorder.blocks.base_tsc = d->clock.tsc0;
 }
 
-/* Time since the start of the recording; never goes back. */
+/* The time of a stamp, since the start of the recording. It never goes back. */
 static uint64_t time_of(struct drain *d, uint64_t tsc)
 {
 	uint64_t ns = drain_stamp_ns(d, tsc);
@@ -65,7 +65,7 @@ static int take_free(struct drain *d, struct process *p, struct stream *s,
 	return 0;
 }
 
-/* Any record but the commonest. Returns its bytes, or HEFT_EFORMAT. */
+/* Takes the next record of s, of any kind. Returns its bytes, or HEFT_EFORMAT. */
 RARE int take_record(struct drain *d, struct stream *s)
 {
 	struct process *p = stream_process(s);

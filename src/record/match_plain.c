@@ -1,21 +1,22 @@
 /* Matching, the common case: allocations and frees of blocks that lie in the
- * shadow (live_blocks.h), which become brief events (tally/batch.h).
+ * shadow (live_blocks.h). They become brief events (tally/batch.h).
  *
- * This is the hottest loop outside, so nothing in it is general: a record that
- * is not wholly ordinary ends it, and match.c takes that one. Two busy threads
- * alternate every few events, so going over to the other one's stream is part
- * of the loop. Entries are prefetched some records ahead. */
+ * This is the hottest loop outside the program, so nothing in it is general: the
+ * first record that is not wholly ordinary ends it, and match.c takes that one. Two
+ * busy threads alternate every few events, so the loop itself goes over to the other
+ * stream. It prefetches entries some records ahead. All its functions are inlined,
+ * and the cursor that is being read lives in registers. */
 #include "record/drain.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define INLINE static inline __attribute__((always_inline))
 #define DT_MASK (WIRE_DT_MAX << 3)
-enum { FAR_BLOCKS = 1024 }; /* live: from here on their entries are not all in the cache */
-enum { AHEAD = 24 };	    /* words between asking for an entry and using it */
+enum { FAR_BLOCKS = 1024 }; /* with more live blocks, not all entries are in the cache */
+enum { AHEAD = 24 };	    /* words between the prefetch of an entry and its use */
 
 struct cursor { /* a stream while it is read */
-	const uint64_t *w, *end;   /* words that are published */
+	const uint64_t *w, *end;   /* published words, from the next record on */
 	uint64_t cycles;	   /* stamp of the last record, since the clock's start */
 	uint64_t last;		   /* address of the thread's last allocation, in eighths */
 	uint64_t by;		   /* thread and birth thread of a brief event, without its kind */
@@ -29,7 +30,7 @@ static bool is_alloc_or_free(uint64_t word)
 	return wire_type_of(word) - WIRE_ALLOC <= WIRE_FREE - WIRE_ALLOC;
 }
 
-/* Nothing waits, and every number that the stream may have fits an entry. */
+/* Whether no call waits, and an entry has space for every number of the stream. */
 static bool is_plain(const struct drain *d, const struct stream *s)
 {
 	return s->thread.number < LIVE_THREADS && s->tsc >= d->clock.tsc0 &&
@@ -60,14 +61,14 @@ static int cursor_end(const struct drain *d, const struct cursor *c)
 	return stream_advance(s);
 }
 
-/* Thread, birth thread and kind at once. */
+/* Writes thread, birth thread and kind at once. */
 INLINE void put_who(struct trace_brief *b, uint64_t by, enum trace_brief_kind kind)
 {
 	by |= (uint64_t)kind << 32;
 	__builtin_memcpy(&b->thread, &by, sizeof by);
 }
 
-/* Goes over to the region with this number; false: it is not near, or has no shadow. */
+/* Makes the region with this number the cursor's. False: it is not near, or has no shadow. */
 INLINE bool enter_region(struct cursor *c, uint64_t number)
 {
 	const struct live_region *near = live_region_near(&c->process->reorder.blocks, number);
@@ -79,15 +80,15 @@ INLINE bool enter_region(struct cursor *c, uint64_t number)
 INLINE void prefetch_ahead(const struct cursor *c)
 {
 	if (c->process->reorder.live_blocks > FAR_BLOCKS && c->w + AHEAD < c->end) {
-		/* Perhaps an address. */
+		/* This word may hold an address; if it does not, the prefetch is in vain. */
 		const uint64_t ahead = live_sixteenths(c->w[AHEAD] >> WIRE_ADDR_SHIFT);
 		if (live_number(ahead) == c->region.number)
 			__builtin_prefetch(live_entry_in(c->region.shadow, ahead), 1);
 	}
 }
 
-/* The free that the cursor stands at, at cycles `stamp`, into b. addr: in eighths; e: its entry. False: it is
- * no ordinary one. */
+/* Takes the free that the cursor stands at and writes its event to b. addr: in eighths; e: its entry; stamp: in
+ * cycles. False: it is not an ordinary one, and nothing was taken. */
 INLINE bool take_free(struct cursor *c, struct trace_brief *b, struct live_entry *e, uint64_t addr,
 		      uint64_t stamp, uint64_t time_ns, uint64_t mult)
 {
@@ -117,8 +118,8 @@ INLINE bool take_free(struct cursor *c, struct trace_brief *b, struct live_entry
 	return true;
 }
 
-/* The same for the allocation `word`, and for its free if that is the thread's next record and not after `until`.
- * Returns where its events end; b: it is no ordinary one. */
+/* The same for the allocation `word`, and for its free if that is the thread's next record and not after
+ * `until`. Returns where its events end, which is b if nothing was taken. */
 INLINE struct trace_brief *take_alloc(struct cursor *c, struct trace_brief *b, struct live_entry *e,
 				      uint64_t word, uint64_t stamp, uint64_t time_ns,
 				      uint64_t mult, uint64_t until)
@@ -148,7 +149,7 @@ INLINE struct trace_brief *take_alloc(struct cursor *c, struct trace_brief *b, s
 		r->peak_blocks = r->live_blocks + 1;
 		r->peak_time_ns = time_ns;
 	}
-	/* Is it freed by the thread's next record? Then it was never there. */
+	/* If the thread's next record frees it, no entry ever needs to hold it. */
 	if (c->w < c->end && ((*c->w ^ word) & ~DT_MASK) == (WIRE_ALLOC ^ WIRE_FREE)) {
 		const uint64_t lived = wire_dt_of(*c->w);
 		if (LIKELY(stamp + lived <= until)) {
@@ -168,13 +169,13 @@ INLINE struct trace_brief *take_alloc(struct cursor *c, struct trace_brief *b, s
 	return b + 1;
 }
 
-/* Takes allocations and frees of blocks that lie in the shadow, of one stream or of two in the order of
- * their stamps, until the next one is not so, is younger than `limit`, or a stream has no more. The
- * cursors stand at records; at[0]'s is not the younger one. Returns whether it took any. */
+/* Takes allocations and frees of blocks in the shadow, from one stream or from two in the order of their
+ * stamps. Stops at a record that is not such a one or is younger than `limit`, and where a stream has no
+ * more. The cursors stand at records, and at[0]'s is not the younger one. Returns whether it took any. */
 static bool match_cursors(struct drain *d, struct cursor *at, unsigned count, uint64_t limit)
 {
-	/* From the oldest record on, which is not older than what was read last: times never go back. A
-	 * stream's records are less than 2^27 cycles apart until its chunk ends, so 64 bits are enough. */
+	/* Times count from the oldest record on: it is not older than what was read last, so they never go
+	 * back. The records of a chunk span less than 2^27 cycles, so 64 bits are enough. */
 	const uint64_t mult = d->clock.mult, start = at->cycles + wire_dt_of(*at->w);
 	uint64_t time_base = tsc_clock_ns(&d->clock, start);
 	if (time_base < d->last_ns)
@@ -182,7 +183,7 @@ static bool match_cursors(struct drain *d, struct cursor *at, unsigned count, ui
 	struct trace_brief *b = d->batch.brief + d->batch.count, *const first = b;
 	struct trace_brief *const full = d->batch.brief + TRACE_BATCH - 1; /* a pair fits before it */
 	struct cursor *here = at, c = *here;
-	/* The next stamp of the other stream. */
+	/* When the other stream has its next record. */
 	uint64_t other = count > 1 ? at[1].cycles + wire_dt_of(*at[1].w) : UINT64_MAX;
 	uint64_t until = other < limit ? other : limit;
 
@@ -190,7 +191,7 @@ static bool match_cursors(struct drain *d, struct cursor *at, unsigned count, ui
 		const uint64_t word = *c.w, addr = word >> WIRE_ADDR_SHIFT; /* in eighths */
 		const unsigned type = wire_type_of(word);
 		const uint64_t stamp = c.cycles + wire_dt_of(word);
-		if (UNLIKELY(!is_alloc_or_free(word) || stamp < start)) /* written over since */
+		if (UNLIKELY(!is_alloc_or_free(word) || stamp < start)) /* the program wrote over it */
 			break;
 		if (stamp > until) {
 			if (other > limit)

@@ -1,53 +1,57 @@
-/* Records into events: which block a call is about, and what has to wait.
+/* From calls to events: which block a call is about, and which calls have to wait.
  *
- * Stamps put records into the order of truth, nearly: a free is stamped before
- * the real one, an allocation after it, so an address is given back before it is
- * given out again. But a record may come late (its thread was stopped before it
- * was published), and a processor may take a stamp while the load of the address
- * is still under way. Where a record does not fit what is known, it waits for the
- * one that explains it. Nothing is guessed unless that one does not come in time.
+ * Stamps put records into the order of truth, nearly. A free is stamped before the
+ * real free and an allocation after the real allocation, so an address is given back
+ * before it is given out again. But a record may come late, because its thread was
+ * stopped before it published it, and a processor may take a stamp while it still
+ * loads the address. A record that does not fit what is known waits for the record
+ * that explains it. Nothing is guessed unless that one does not come in time.
  *
- * Each address is in one of these states:
+ * Each address is in one of five states:
  *
- *   empty      no block is known there
- *   live       a block is (`blocks`)
- *   parked     a block is, and allocations of the same address wait for its free (`parked`);
- *              one that waits may have been freed already by its own thread
- *   early      none is, and a free waits for its allocation (`frees`, not held)
- *   held       a block is, and a free of it waits (`frees`, held): another thread freed it
- *              while it was very young, in a process that resizes blocks: it may have been
- *              resized before it was handed on, and that record is on its way
+ *   empty    no block is known there
+ *   live     a block is there (`blocks`)
+ *   parked   a block is there, and allocations of the same address wait for its free
+ *            (`parked`). A thread may have freed its parked allocation already
+ *   early    no block is there, and a free waits for its allocation (`frees`, not held)
+ *   held     a block is there, and a free of it waits (`frees`, held): another thread freed
+ *            it when it was very young, in a process that resizes blocks. Its thread may
+ *            have resized it before it handed it on, and that record may still come
  *
- * and a thread between the announcement of a realloc and its completion has its
- * block in `moving`: the address is empty, since it may be anybody's from there on,
- * but the bytes count as live.
+ * A thread that has announced a realloc keeps the block in `moving` until it completes
+ * the realloc. The address is empty, since anybody may get it from there on, but the
+ * bytes count as live.
  *
- *             alloc            free                realloc begin      realloc end here    time is over
- *   empty     live             early (1)           moving: none (2)   live                -
- *   live      parked           empty, or held (3)  moving, empty      ends unseen, live   -
- *   parked    parked (again)   next one (4)        next one (5)       ends unseen, live   next one, after
- *                                                                                         the live one ends
- *                                                                                         unseen: 50 ms
- *   early     empty (6)        early (again)       moving: none       empty (6)           empty, counted
- *                                                                                         as unknown: 20 us,
- *                                                                                         in a child 2 us
- *   held      freed, as empty  freed, as empty     moving, early      freed, as empty     freed, empty: 2 us
+ * What a call makes of an address:
  *
- *   (1) With one thread nothing is out of order: it is counted as unknown at once.
- *   (2) A block that was never seen (inherited over fork). Its completion is an allocation.
- *   (3) Held if it is another thread's and younger than young_cycles, which is set by the first
- *       realloc of a process with several threads.
- *   (4) The free of the thread whose own allocation is parked is about that one: it waits with it. Any
- *       other frees the live block, and the parked one takes its place; if that was freed, the next one.
- *   (5) The thread's own parked allocation takes its place first: the free before it was never seen.
- *   (6) It is freed at once; where blocks are resized it becomes live and held. A child often frees
- *       blocks that it inherited and gets their addresses again: there, only another thread's free
- *       counts as early.
+ *            alloc         free           realloc begins  realloc ends   the wait is over
+ *   empty    live          early (1)      moving (2)      live           -
+ *   live     parked        empty, or      moving, empty   old block      -
+ *                          held (3)                       ends unseen,
+ *                                                         live
+ *   parked   one more      next one (4)   next one (5)    as live        50 ms: live block ends
+ *            parked                                                      unseen, next one
+ *   early    empty (6)     one more       moving (2)      empty (6)      20 us, child 2 us:
+ *                          early                                         empty, unknown free
+ *   held     freed, then   freed, then    moving, early   freed, then    2 us: freed, empty
+ *            as empty      as empty                       as empty
  *
- * "Ends unseen": the block ends where its successor begins, and that is counted as an unknown free.
+ *   (1) With one thread nothing is out of order: the free is counted as unknown at once.
+ *   (2) The block was never seen: a child inherited it. The end of its realloc is an allocation.
+ *   (3) Held if another thread made the block and it is younger than young_cycles. The first
+ *       realloc of a process with several threads sets young_cycles.
+ *   (4) The free of a thread whose own allocation is parked is about that allocation, and waits
+ *       with it. Any other free ends the live block, and the first parked allocation becomes
+ *       live. If that one was freed already it ends at once, and the next one follows.
+ *   (5) The thread's own parked allocation becomes live first: the free before it was never seen.
+ *   (6) The new block is freed at once. In a process that resizes blocks it becomes live and held
+ *       instead. A child frees blocks that it inherited and gets their addresses again, so in a
+ *       child only a free by another thread counts as early.
  *
- * Invariants: parked and frees are in the order in which their records came; a held free's block is
- * live; live_bytes is what blocks and all threads' moving add up to. */
+ * A block that "ends unseen" ends where its successor begins, and counts as an unknown free.
+ *
+ * Invariants: `parked` and `frees` are in the order in which their records came. The block of a
+ * held free is live. live_bytes is the sum of `blocks` and of what all threads have in `moving`. */
 #include "record/reorder.h"
 
 #include "hosted/error.h"
@@ -58,8 +62,8 @@
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PARK_NS 50000000ull
-/* Far more than a processor runs ahead of a load that is under way. What waits for long in a child is
- * taken for another block's. */
+/* A processor runs ahead of a load for far less than this. A child waits less: there, a free that waits is
+ * more likely about a block that it inherited. */
 #define EARLY_NS 20000ull
 #define EARLY_CHILD_NS 2000ull
 #define HELD_NS 2000ull
@@ -68,7 +72,7 @@ struct reorder_parked {
 	struct live_block block;
 	uint64_t tsc;
 	uint8_t flags;
-	/* Its own free came first: */
+	/* Its thread freed it while it was parked: */
 	bool freed;
 	uint8_t free_flags;
 	uint32_t free_site; /* TRACE_FREED_AT */
@@ -124,7 +128,7 @@ static void emit_alloc(struct reorder *r, const struct reorder_now *now, const s
 	note_peak(r, now->time_ns);
 }
 
-/* What the program said of a block that grew goes with the event that ends it. */
+/* The event that ends a block that grew carries what the program said about its unused end. */
 static void add_growth(struct reorder *r, const struct live_block *b, struct trace_event *e)
 {
 	e->flags |= TRACE_GROWN;
@@ -139,7 +143,7 @@ static void add_growth(struct reorder *r, const struct live_block *b, struct tra
 }
 
 struct ending { /* how a block ends */
-	uint64_t tsc; /* its own, not that of the record that lets it happen */
+	uint64_t tsc; /* of the call that ends it, which may have waited */
 	uint32_t thread;
 	uint32_t free_site; /* TRACE_FREED_AT */
 	uint8_t op, flags;
@@ -169,7 +173,7 @@ static void emit_end(struct reorder *r, const struct reorder_now *now, const str
 	r->live_blocks--;
 }
 
-/* Its free was never seen: it ends where another block begins. */
+/* The free of b was never seen: b ends at tsc, where another block begins. */
 static void end_unseen(struct reorder *r, const struct reorder_now *now, const struct live_block *b,
 		       uint64_t tsc)
 {
@@ -184,7 +188,7 @@ static void add_block(struct reorder *r, const struct reorder_now *now, const st
 		now->out->failed = HEFT_ENOMEM;
 }
 
-/* ---- parked allocations: rare, so a plain list */
+/* ---- parked allocations: they are rare, so the list is plain */
 
 static void park(struct reorder *r, const struct reorder_now *now, const struct live_block *b,
 		 uint8_t flags)
@@ -207,7 +211,7 @@ static struct reorder_parked *parked_from(const struct reorder *r, struct reorde
 	return q < end ? q : NULL;
 }
 
-/* This thread's own allocation that is parked at addr, and was not freed there. */
+/* The thread's own allocation that is parked at addr and that it has not freed. */
 static struct reorder_parked *parked_own(const struct reorder *r, const struct reorder_thread *t,
 					 uint64_t addr)
 {
@@ -217,8 +221,8 @@ static struct reorder_parked *parked_own(const struct reorder *r, const struct r
 	return q;
 }
 
-/* What is parked at `at` becomes live, and what is behind it moves up. A block that still has the address
- * ends at tsc. */
+/* The parked allocation `at` becomes live and leaves the list. A block that still has the address ends at
+ * tsc. */
 static void unpark(struct reorder *r, const struct reorder_now *now, struct reorder_parked *at,
 		   uint64_t tsc)
 {
@@ -240,7 +244,7 @@ static void unpark(struct reorder *r, const struct reorder_now *now, struct reor
 		add_block(r, now, &q.block);
 }
 
-/* The block at addr has ended at tsc: what is parked there follows, up to one that is live. */
+/* The block at addr has ended at tsc: allocations that are parked there follow, up to one that stays. */
 static void unpark_at(struct reorder *r, const struct reorder_now *now, uint64_t addr, uint64_t tsc)
 {
 	struct reorder_parked *q = parked_from(r, r->parked, addr);
@@ -250,7 +254,7 @@ static void unpark_at(struct reorder *r, const struct reorder_now *now, uint64_t
 	}
 }
 
-/* ---- frees that wait: early ones and held ones */
+/* ---- frees that wait, early or held */
 
 static void count_unseen(struct reorder *r)
 {
@@ -275,7 +279,7 @@ static struct ending ending_of(const struct reorder_free *f, uint64_t tsc)
 			       .flags = f->flags};
 }
 
-/* The free at i waits no longer: what it is about is what is known now. */
+/* The free at i waits no longer: it is about the block that is known now. */
 static void take_free(struct reorder *r, const struct reorder_now *now, uint32_t i)
 {
 	struct reorder_free f = r->frees[i];
@@ -311,7 +315,7 @@ static struct reorder_free *held_at(struct reorder *r, uint64_t addr)
 	return NULL;
 }
 
-/* Something else happens at this address: a free that is held there comes first. */
+/* Another call is about addr: a free that is held there comes before it. */
 static void take_held(struct reorder *r, const struct reorder_now *now, uint64_t addr)
 {
 	struct reorder_free *f = r->free_count ? held_at(r, addr) : NULL;
@@ -319,7 +323,7 @@ static void take_held(struct reorder *r, const struct reorder_now *now, uint64_t
 		take_free(r, now, (uint32_t)(f - r->frees));
 }
 
-/* The free of this address that came before its block; thread: who has made the block. */
+/* The free of addr that came before its block. thread: who made the block. */
 static struct reorder_free *early_at(struct reorder *r, uint64_t addr, uint32_t thread)
 {
 	for (uint32_t i = 0; i < r->free_count; i++) {
@@ -330,7 +334,7 @@ static struct reorder_free *early_at(struct reorder *r, uint64_t addr, uint32_t 
 	return NULL;
 }
 
-/* A block is there now, unless its free came before it. thread: who has made it so. */
+/* The block b is there from now on, unless its free came before it. thread: whose call says so. */
 static void make_live(struct reorder *r, const struct reorder_now *now, const struct live_block *b,
 		      uint32_t thread)
 {
@@ -342,7 +346,7 @@ static void make_live(struct reorder *r, const struct reorder_now *now, const st
 		return;
 	}
 	add_block(r, now, b);
-	if (UNLIKELY(f)) { /* it may be of what the block is resized to */
+	if (UNLIKELY(f)) { /* the block may be resized before this free */
 		f->held = true;
 		f->tsc = now->tsc;
 	}
@@ -404,7 +408,7 @@ void reorder_realloc_begin(struct reorder *r, const struct reorder_now *now,
 		r->young_cycles = (HELD_NS << 32) / (now->out->clock->mult | 1);
 	struct reorder_free *f = r->free_count ? held_at(r, addr) : NULL;
 	if (f)
-		f->held = false; /* it is of what comes of the block */
+		f->held = false; /* it is about the resized block */
 	t->moving.addr = 0;
 	if (live_blocks_find(&r->blocks, addr, &t->moving))
 		live_blocks_remove(&r->blocks, addr);
@@ -432,7 +436,7 @@ void reorder_realloc_end(struct reorder *r, const struct reorder_now *now, struc
 {
 	struct live_block old = t->moving;
 	t->moving.addr = 0;
-	if (!old.addr) { /* from here on it is this process's */
+	if (!old.addr) { /* never seen before; from here on it counts in this process */
 		reorder_alloc(r, now, t, b, flags);
 		return;
 	}
@@ -449,9 +453,10 @@ void reorder_realloc_end(struct reorder *r, const struct reorder_now *now, struc
 			       .op = TRACE_REALLOC,
 			       .flags = flags | moved_flags(&old, b),
 		       });
-	r->live_bytes += (uint64_t)b->size - (uint64_t)old.size; /* 47 bits wide without the casts */
+	/* Without the casts the difference would have the 47 bits of the fields. */
+	r->live_bytes += (uint64_t)b->size - (uint64_t)old.size;
 	note_peak(r, now->time_ns);
-	/* Its own block goes on being the thread's last one; another ends that. */
+	/* The thread's last block stays its last one when it is resized. */
 	t->last_addr = t->last_addr == old.addr ? b->addr : 0;
 	struct live_block grown = *b, there;
 	grown.birth_tsc = old.birth_tsc;
@@ -490,12 +495,12 @@ void reorder_realloc_freed(struct reorder *r, const struct reorder_now *now,
 
 void reorder_unused(struct reorder *r, uint64_t addr, uint64_t bytes)
 {
-	/* Of a block that the parent grew, nothing would ever take it but a later one there. */
+	/* If this process never saw the block grow, only a later block there would take the note. */
 	struct live_block b;
 	if (!live_blocks_find(&r->blocks, addr, &b) || !b.grown)
 		return;
 	r->unused[r->unused_count % REORDER_UNUSED] = (struct reorder_unused){addr, bytes};
-	/* Stays at least REORDER_UNUSED when it wraps: all entries are in use. */
+	/* From here on all entries are in use, so the count never falls below REORDER_UNUSED again. */
 	if (++r->unused_count == 2 * REORDER_UNUSED)
 		r->unused_count = REORDER_UNUSED;
 }

@@ -1,11 +1,11 @@
-/* The streams of one process's session file (layout: wire/session.h,
- * wire/record.h): which records are published, one after the other, and what they
- * say. The program owns these pages as much as we do, so every index is checked
- * before use, every word read once, and every walk is bounded by the number of
- * chunks: garbage makes the process `corrupt`, never the recorder crash or spin.
+/* The streams of one session file (layout: wire/session.h, wire/record.h): which
+ * records are published, and what they say. The program can write to these pages as
+ * well as we can. So every index is checked before it is used, every word is read
+ * once, and the number of chunks bounds every walk: garbage makes the file `corrupt`,
+ * but the recorder neither crashes nor spins.
  *
- * The commonest records are read by match_plain.c, which has no general step in
- * its loop; everything else about streams is here. */
+ * Everything about streams is here, with one exception: match_plain.c reads the
+ * commonest records itself, because a call for each would be too slow. */
 #include "record/stream_reader.h"
 
 #include "hosted/vector.h"
@@ -20,15 +20,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A thread stopped (by a debugger, by SIGSTOP) between stamp and publication holds everyone's order
- * up for this long at most; its record is then sorted in late. */
+/* A thread that is stopped (by a debugger, by SIGSTOP) between stamp and publication holds up the merge for
+ * this long at most. Its record is then sorted in late. */
 enum { OPEN_PATIENCE_MS = 500 };
-/* BEHIND_CHUNKS: more than that in one round is more than a recorder reads that keeps up. */
+/* BEHIND_CHUNKS: a recorder that keeps up reads fewer than this in one round. */
 enum { CHECK_ALL_ROUNDS = 1024, GIVE_AT_ONCE = 64, BEHIND_CHUNKS = 256 };
 
 /* ---- chunks */
 
-/* Chunks that have been read go back to the process. */
+/* Gives the chunks that were read back to the process. */
 static void return_chunks(struct session_view *v)
 {
 	struct wire_header *h = v->session.header;
@@ -44,7 +44,7 @@ static void return_chunks(struct session_view *v)
 	v->give_first = v->give_last = v->give_count = 0;
 }
 
-/* Who waits for a chunk may look again. */
+/* Lets threads that wait for a chunk look again. */
 static void wake(struct session_view *v, bool behind)
 {
 	struct wire_header *h = v->session.header;
@@ -101,7 +101,7 @@ int stream_advance(struct stream *s)
 			return 0;
 		}
 		s->more = false;
-		/* The end of what was published. Is the chunk finished? */
+		/* All that is published was read. Has the thread gone on to another chunk? */
 		uint32_t next = atomic_load_explicit(&s->chunk->next, memory_order_acquire);
 		if (!next)
 			return 0;
@@ -109,12 +109,12 @@ int stream_advance(struct stream *s)
 		if (rc)
 			return rc;
 		if (s->pos < s->end)
-			continue; /* more came before it was finished */
+			continue; /* the thread published more before it went on */
 		uint32_t old = (uint32_t)(s->chunk - v->session.chunks) + 1;
 		if ((rc = take_chunk(s, next)) || (rc = look_at_chunk(s)))
 			return rc;
-		/* Give the old one back: its `next` is ours now. Not only at the end of a round: threads may
-		 * be waiting, and what was just read is still in a cache. */
+		/* The old chunk goes onto our list. Long lists are given back at once, not at the end of the
+		 * round: threads may be waiting, and a chunk that was just read is still in a cache. */
 		atomic_store_explicit(&v->session.chunks[old - 1].next, v->give_first,
 				      memory_order_relaxed);
 		if (!v->give_first)
@@ -232,7 +232,7 @@ int streams_look(struct session_view *v, uint64_t round_tsc, uint64_t now_ns, bo
 			if (atomic_load_explicit(&w->state, memory_order_acquire) == WIRE_STREAM_FREE)
 				continue;
 			uint32_t first = atomic_load_explicit(&w->first, memory_order_acquire);
-			if (!first || v->sampled) /* which has samples in the place of chunks */
+			if (!first || v->sampled) /* a sampled process has no chunks */
 				continue;
 			memset(s, 0, sizeof *s);
 			s->view = v;
@@ -283,12 +283,12 @@ void streams_give_back(struct session_view *v, pid_t pid)
 		struct wire_stream *w = &v->session.streams[i];
 		if (!s->active || s->more || s->pos != s->end)
 			continue;
-		/* A thread that ends says so; one that ended in another way is found now and then. */
+		/* Most threads say that they end. The others are looked for now and then. */
 		if (!all && atomic_load_explicit(&w->state, memory_order_acquire) != WIRE_STREAM_CLOSED)
 			continue;
 		if (!thread_is_gone(pid, w->tid))
 			continue;
-		/* Did it write before it went? Look once more: nothing comes after. */
+		/* It may have written before it ended. It cannot write any more: look once more. */
 		if (look_at_chunk(s) || s->pos != s->end ||
 		    atomic_load_explicit(&s->chunk->next, memory_order_acquire))
 			continue;

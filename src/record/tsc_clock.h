@@ -8,8 +8,13 @@
 struct tsc_clock {
 	uint64_t tsc0, ns0; /* the start: the same moment by both clocks */
 	uint64_t mult;	    /* ns per cycle << 32 */
-	bool measured;	    /* mult is final */
+	bool measured;	    /* mult does not change any more */
 };
+
+/* The recording starts now. */
+void tsc_clock_start(struct tsc_clock *c);
+/* Measures the rate; for every round. */
+void tsc_clock_measure(struct tsc_clock *c);
 
 /* How long so many cycles last. */
 static inline uint64_t tsc_clock_ns(const struct tsc_clock *c, uint64_t cycles)
