@@ -60,7 +60,7 @@ static inline struct heft_thread *thread_with_space(struct heft_tls *tls)
 
 /* A stamp that is not older than what the program did before: rdtscp waits for the loads before it.
  * Only reallocs need it: the recorder puts allocations and frees that are stamped too early in order
- * (match.c). With one thread there is no other to be out of order with. */
+ * (reorder.c). With one thread there is no other to be out of order with. */
 static inline uint64_t stamp_in_order(void)
 {
 	return LIKELY(!atomic_load_explicit(&heft_several_threads, memory_order_relaxed))

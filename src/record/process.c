@@ -1,30 +1,24 @@
-/* Reading one process's session file (layout: wire/session.h). The program owns
- * these pages as much as we do, so every index is checked before use, every
- * word read once, and every walk is bounded by the number of chunks: garbage
- * makes the process `corrupt`, never the recorder crash or spin. */
+/* A process from the moment its session file is found: who it is, which number it has
+ * here, how it ended. Its header is hostile input: what it says is bounded and copied
+ * once, when the file is opened. */
 #include "record/process.h"
 
 #include "base/arch.h"
 #include "hosted/number_words.h"
 #include "record/owner.h"
-#include "record/process_memory.h"
-#include "record/session_guard.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The executable and the arguments stand in the header one after another; every one is checked for its
- * end. */
+/* The header holds the executable and the arguments, one string after another. Each must end inside it. */
 static void copy_command(struct trace_process *f, const struct wire_header *h)
 {
 	uint32_t bytes = h->text_bytes, count = h->arg_count;
@@ -117,7 +111,7 @@ void process_drop_samples(struct process *p)
 {
 	session_view_drop_pages(&p->view);
 	pthread_mutex_lock(&p->samples.lock);
-	free(p->samples.peak.samples); /* how much that was stays */
+	free(p->samples.peak.samples); /* peak.bytes stays */
 	p->samples.peak.samples = NULL;
 	p->samples.peak.count = 0;
 	pthread_mutex_unlock(&p->samples.lock);
@@ -131,7 +125,7 @@ void process_watch_memory(struct process *p)
 	snprintf(pid, sizeof pid, "%d", p->seen_pid);
 	memory_groups_of("/proc", pid, &groups);
 	if (!groups.has_v1 && !groups.has_v2)
-		return; /* it is just gone: what was learnt before holds */
+		return; /* the process is gone: what is known stays */
 	bool is_cgroup;
 	oom_watch_begin(&p->kernel.oom, "/sys/fs/cgroup", &groups);
 	uint64_t limit = memory_limit("/proc", "/sys/fs/cgroup", &groups, &is_cgroup);
@@ -215,7 +209,7 @@ void process_end_words(const struct trace_process *f, char *text, size_t size)
 	}
 }
 
-/* The number behind `name` in a process's status, the last one of that line; -1: it is gone. */
+/* The last number of the line `name` in the status of a process; -1: the process is gone. */
 static int32_t status_number(pid_t pid, const char *name)
 {
 	char path[64], text[2048];
@@ -236,7 +230,7 @@ static int32_t status_number(pid_t pid, const char *name)
 	return (int32_t)strtol(end, NULL, 10);
 }
 
-/* Whether the process that has its number here is a stranger: another program. */
+/* Whether the process with this number here runs another program than p. */
 static bool is_stranger(const struct process *p)
 {
 	char path[64], exe[4096];
@@ -249,18 +243,18 @@ static bool is_stranger(const struct process *p)
 void process_find(struct process *p, pid_t parent_here)
 {
 	int32_t parent = status_number(p->pid, "\nPPid:");
-	/* Numbers alone prove little: process 2 of a namespace, a child of its first, has the numbers of
-	 * a stranger here. A parent whose number here is known does. */
+	/* Numbers alone prove little: process 2 of a namespace, a child of process 1, has the numbers of a
+	 * stranger here. The number here of its parent proves it, if that is known. */
 	if (parent < 0 || (parent && parent == parent_here))
 		return;
 	const struct stat file = {.st_dev = p->view.file.device, .st_ino = p->view.file.inode};
 	pid_t owner = owner_of_file(&file, p->pid);
 	if (owner == p->pid)
 		return;
-	/* A child of it may have the file mapped, which has not made its own yet. */
+	/* A child that has not made its own file yet has the same file mapped. */
 	if (owner && status_number(owner, "\nNSpid:") != p->pid)
 		owner = 0;
-	/* Who has it mapped is not ours to see if that process is another user's. */
+	/* We cannot see what the process of another user has mapped. */
 	if (!owner && !owner_is_readable(p->pid) && !is_stranger(p))
 		return;
 	if (p->pidfd >= 0)

@@ -1,10 +1,10 @@
-/* What heft can and cannot see of a process's memory. Three signs: its malloc is not ours (the
- * library inside says so), an allocator is in its files (own_allocator.c), and far more memory is
- * resident than was recorded (trace/unseen_memory.h). The last one needs no name and no symbol, but
- * time: it speaks when there is much memory.
+/* What heft can see of a process's memory, and what it cannot. There are three signs that it cannot: the
+ * library inside says that malloc is not ours, the process has another allocator in its files
+ * (own_allocator.c), or far more memory is resident than was recorded (trace/unseen_memory.h). The
+ * last sign needs no name and no symbol, but it shows only when there is much memory.
  *
- * A forked child begins with its parent's pages, whose blocks count in the parent: they are taken
- * off what is resident in the child. */
+ * A forked child begins with its parent's pages, and their blocks count in the parent. So those pages
+ * are subtracted from what is resident in the child. */
 #include "record/process_memory.h"
 
 #include "record/own_allocator.h"
@@ -21,7 +21,7 @@
 static const uint64_t look_at_ns[] = {0, 200 * MS, 1000 * MS, 5000 * MS, 30000 * MS};
 #define LOOK_EVERY_NS (300000 * MS)
 
-/* What was recorded of a process that heft cannot see into: a sign of life at most. */
+/* If less than this part of its memory was recorded, heft cannot see into the process. */
 #define BLIND_PART 256
 #define BLIND_LIBRARY_PART 16
 /* The same where nobody knows how much memory it had: it ended before it was looked at. */
@@ -97,7 +97,7 @@ void process_take_allocator(struct process *p, const struct own_allocator *found
 	free(copy);
 }
 
-/* One look at a time: who comes meanwhile wants to know what it finds. */
+/* One thread looks at a time: others wait for what it finds. */
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 
 static bool look_for_allocator(struct process *p, uint64_t since_start_ns)

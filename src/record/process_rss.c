@@ -1,6 +1,6 @@
-/* Resident memory of a process, as the kernel tells it: read from /proc while it runs, and once more from the
- * account that whoever has waited for it got. Neither is only this program's: an account goes on over exec
- * and fork, and what is read late may be the next program's. */
+/* The resident memory of a process. /proc has it while the process runs, and whoever waits for the process
+ * gets the kernel's account of it. Both may be about other programs too: the account goes on over exec and
+ * fork, and after an exec /proc has the next program. */
 #include "record/process.h"
 
 #include "base/arch.h"
@@ -19,18 +19,18 @@ void process_watch_rss(struct process *p)
 	p->kernel.status_fd = open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* About 50 ms. Who leaves and is still there after that is a vfork child's parent, or what heft cannot
- * follow. */
+/* About 50 ms. A process that said that it leaves and is still there after this is the parent of a vfork
+ * child, or a program that heft cannot follow. */
 #define LEAVING_CYCLES (150ull * 1000 * 1000)
 
-/* The number of KiB behind `name` in a process's status, in bytes; 0: it is not there. */
+/* The size on the line `name` of a status, in bytes; 0: there is no such line. */
 static uint64_t status_bytes(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);
 	return at ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
 }
 
-/* A little of what is mapped is never touched: only much is worth taking off. */
+/* What is mapped is not all touched, so a small amount is not subtracted from what is resident. */
 static uint64_t beyond_usual(uint64_t bytes)
 {
 	const uint64_t usual = 1 << 20;
@@ -45,8 +45,8 @@ static void raise_to(uint64_t *highest, uint64_t bytes)
 
 void process_take_account(struct process *p, uint64_t maxrss_kib)
 {
-	/* It goes on over exec, and after fork and vfork: what it was at the start is not this image's. And
-	 * the account of a process contains those of the children that it has waited for. */
+	/* The account goes on over exec, fork and vfork: as much as at the start may be the image's before. And
+	 * it contains the accounts of the children that the process has waited for. */
 	if (p->children.any || maxrss_kib <= p->kernel.start_maxrss_kib)
 		return;
 	pthread_mutex_lock(&p->entry.lock);
@@ -71,13 +71,13 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
-	/* What is on its way out may be another program by now, whose file has not come. */
+	/* A process that leaves may be another program by now whose file has not come. */
 	const struct wire_header *h = p->view.session.header;
 	uint64_t bytes = status_bytes(text, "\nVmRSS:");
 	uint64_t leaving = process_leaving_tsc(p);
 	if (!bytes || (leaving && arch_stamp() - leaving < LEAVING_CYCLES))
 		return 0;
-	/* The stack is nobody's allocation, and what heft needs inside is not the program's. */
+	/* The stack is not allocated, and heft's own memory inside is not the program's. */
 	uint64_t anonymous = status_bytes(text, "\nRssAnon:");
 	uint64_t others = beyond_usual(status_bytes(text, "\nVmStk:")) +
 			  beyond_usual(p->view.corrupt ? 0 : atomic_load(&h->own_bytes));

@@ -1,4 +1,5 @@
-/* What is kept outside of a sampled process, beside its own tables (wire/samples.h). */
+/* What heft keeps about a sampled process, beside the tables of its session file
+ * (wire/samples.h). */
 #ifndef HEFT_RECORD_SAMPLED_STATE_H
 #define HEFT_RECORD_SAMPLED_STATE_H
 
@@ -14,13 +15,13 @@ struct sampled_sums {
 	double live_bytes, live_objects, allocated_bytes, allocated_objects;
 };
 
-/* What is kept of a process that has ended, instead of its samples: they are in its recording. */
+/* What stays of a process that has ended. Its recording has its samples. */
 struct process_rest {
 	struct sampled_sums sums;
 	char recording[]; /* path */
 };
 
-struct sampled_state { /* for any thread */
+struct sampled_state { /* any thread may use it */
 	pthread_mutex_t lock;
 	struct process_peak { /* its live samples when it had most */
 		struct wire_sample *samples;
@@ -33,13 +34,13 @@ struct sampled_state { /* for any thread */
 		uint64_t cpu_ns, cost_tsc, tsc, mono_ns;
 		double share; /* below 0: not known */
 	} cost;
-	struct process_rest *_Atomic rest; /* it has ended and was saved; else NULL. Needs no lock */
+	struct process_rest *_Atomic rest; /* once it was saved; else NULL. It needs no lock */
 };
 
-struct sampled_part { /* its part in the sum of several processes; the recorder's own */
+struct sampled_part { /* its part in the sum of several processes; for the recorder's thread */
 	struct process_level { /* its estimate when last looked at */
 		double bytes;
-		uint64_t cost_tsc; /* as it was then: the same now, and as many live: nothing changed */
+		uint64_t cost_tsc; /* at that look; nothing has changed while it and `live` are the same */
 		uint32_t live;
 		uint32_t version; /* rises with every change; 0: not looked at yet */
 	} level;
@@ -50,7 +51,7 @@ struct sampled_part { /* its part in the sum of several processes; the recorder'
 	} together;
 };
 
-struct process_answer { /* to heft_pprof_dump, under way (answer_call.h); the owner's */
+struct process_answer { /* to heft_pprof_dump (answer_call.h); for the thread that owns it */
 	char *bytes;
 	size_t length, given;
 };

@@ -1,6 +1,6 @@
-/* Mapping a session file. The program owns it as much as we do: it may be cut or
- * written over at any time, so that the mapping is guarded against SIGBUS
- * (session_guard.h), and what its header said is asked once. */
+/* Mapping a session file. The program may cut it or write over it at any time: so the
+ * mapping is guarded against SIGBUS (session_guard.h), and what the header says about
+ * the file is read once. */
 #include "record/session_view.h"
 
 #include "record/session_guard.h"

@@ -1,6 +1,6 @@
-/* The session file of one process, mapped here, and how far its streams are read
- * (stream_reader.h). The thread that opened it owns it; others may look at the file
- * itself, and at what is atomic. */
+/* The session file of one process, mapped here, and how far its streams were read
+ * (stream_reader.h). The thread that opened it owns it. Others may read the file, and
+ * the atomic members. */
 #ifndef HEFT_RECORD_SESSION_VIEW_H
 #define HEFT_RECORD_SESSION_VIEW_H
 
@@ -16,14 +16,14 @@ struct stream;
 struct session_view {
 	struct wire_session session;
 	void *base;
-	bool sampled; /* as its header said at first: tables of samples in the place of chunks */
-	struct session_file { /* which one it is, and whose */
+	bool sampled; /* as its header said at first: it has tables of samples, and no chunks */
+	struct session_file { /* identifies it */
 		dev_t device;
 		ino_t inode;
 		uid_t uid;
 	} file;
-	_Atomic bool corrupt;	  /* it makes no sense any more: not read on */
-	_Atomic uint64_t dropped; /* calls that were not recorded, of threads that are gone */
+	_Atomic bool corrupt;	  /* it makes no sense: nothing more is read */
+	_Atomic uint64_t dropped; /* calls of threads that are gone that were not recorded */
 	struct stream *streams;	  /* by slot */
 	uint32_t slots, stream_capacity;
 	uint32_t rounds;
@@ -35,7 +35,7 @@ struct session_view {
 /* Maps the file `name` in dirfd. HEFT_ENOTFOUND: not ready yet, try again. */
 int session_view_open(struct session_view *v, int dirfd, const char *name, struct heft_error *err);
 void session_view_close(struct session_view *v);
-/* The process is over and was read out: gives the memory of its file back, but for the header. */
+/* The process has ended and all was read: frees the memory of the file, but not of the header. */
 void session_view_drop_pages(struct session_view *v);
 
 #endif

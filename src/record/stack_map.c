@@ -1,7 +1,7 @@
-/* Stack nodes into sites (see stack_map.h). Everything read from the session
+/* Stack nodes become sites (see stack_map.h). Everything that is read from the session
  * file is checked: a parent comes before its child, so chains end; lengths stay
- * inside the log; a node that is not there is an error of the process, which
- * ends its recording and nothing else. */
+ * inside the log. A node that is not there ends the recording of its process, and of
+ * no other. */
 #include "record/stack_map.h"
 
 #include "hosted/vector.h"
@@ -15,7 +15,7 @@ _Static_assert((int)WIRE_VIA_MALLOC == TRACE_VIA_MALLOC && (int)WIRE_VIA_COUNT =
 		       (int)WIRE_VIA_NEW_ARRAY == TRACE_VIA_NEW_ARRAY,
 	       "the numbers of the recording are those of the wire");
 
-/* Each thread writes one entry at a time. */
+/* Each thread writes one entry at a time, so no more can be unfinished. */
 enum { UNFINISHED_MOST = WIRE_STREAMS };
 
 void stack_map_fini(struct stack_map *m)
@@ -84,7 +84,7 @@ static int module_id(struct stack_map *m, const char *path, size_t path_bytes, c
 	return 0;
 }
 
-/* Takes the entry at `at`, which is finished and so long. */
+/* Takes the entry at `at`, which is finished and has so many bytes. */
 static int take_entry(struct stack_map *m, struct process_stacks *p, uint32_t at, uint32_t bytes)
 {
 	const struct wire_module *e = (const struct wire_module *)(p->session->log + at);
@@ -133,7 +133,7 @@ static uint32_t entry_length(uint32_t at, uint32_t bytes)
 	return bytes > WIRE_LOG_BYTES - at || bytes & 7 ? 0 : bytes;
 }
 
-/* Entries that were unfinished when they were come by. */
+/* Takes the entries that were still being written when the log was read. */
 static int read_unfinished(struct stack_map *m, struct process_stacks *p)
 {
 	uint32_t left = 0;
@@ -253,7 +253,7 @@ static struct trace_node locate(const struct process_stacks *p, uint64_t pc_flag
 	return (struct trace_node){.module = TRACE_NONE, .offset = pc};
 }
 
-/* Reads node `id` of the session; HEFT_EFORMAT if it is not one. */
+/* Reads node `id` of the session; HEFT_EFORMAT: there is none. */
 static int read_node(const struct process_stacks *p, uint32_t id, uint64_t *pc_flags, uint32_t *parent)
 {
 	struct wire_node *n = &p->session->nodes[id];
@@ -268,9 +268,9 @@ static int read_node(const struct process_stacks *p, uint32_t id, uint64_t *pc_f
 /* The recording's node for process node `id`; root (0) gives TRACE_NONE. */
 static int resolve_node(struct stack_map *m, struct process_stacks *p, uint32_t id, uint32_t *result)
 {
-	/* Up to the first ancestor that is known, then down again. The way down is found by walking
-	 * up anew for each: a stack of pending ids would need memory; most walks are short, so keep
-	 * a small one and fall back. */
+	/* Walks up to the first known ancestor, then down again and adds nodes. It remembers the last STACK
+	 * nodes of the way up, which are the first ones of the way down. A longer way is walked several
+	 * times, so that no memory is needed. */
 	enum { STACK = 512 };
 	uint32_t todo[STACK], n = 0, at = id;
 	uint64_t pc_flags;
@@ -279,7 +279,7 @@ static int resolve_node(struct stack_map *m, struct process_stacks *p, uint32_t 
 		while (at && !(p->node_of[at])) {
 			if (read_node(p, at, &pc_flags, &parent))
 				return HEFT_EFORMAT;
-			todo[n++ % STACK] = at; /* keeps the last STACK, which come first on the way down */
+			todo[n++ % STACK] = at;
 			at = parent;
 		}
 		uint32_t have = n < STACK ? n : STACK;
@@ -315,7 +315,7 @@ int stack_map_site_slow(struct stack_map *m, struct process_stacks *p, uint32_t 
 		*site = p->site_of[id] - 1;
 		return 0;
 	}
-	/* Whoever made the node saw its module's entry finished, its own or another's. */
+	/* The thread that made the node had seen the entry of its module finished. */
 	int rc = process_stacks_read_log(m, p);
 	if (rc)
 		return rc;
@@ -331,7 +331,7 @@ int stack_map_site_slow(struct stack_map *m, struct process_stacks *p, uint32_t 
 		s.via = (uint32_t)via;
 		rc = resolve_node(m, p, parent, &s.node);
 	} else {
-		/* The table was full: an ancestor stands for what could not be stored. */
+		/* The table was full: an ancestor stands for the stack that could not be stored. */
 		struct trace_node lost = {.module = TRACE_NONE, .flags = TRACE_FRAME_LOST};
 		rc = resolve_node(m, p, id, &lost.parent);
 		if (!rc)

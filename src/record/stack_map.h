@@ -10,7 +10,7 @@
 #include "trace/trace.h"
 #include "wire/session.h"
 
-struct stack_map { /* of the recording; zeroed: empty */
+struct stack_map { /* of the recording; begins zeroed */
 	struct trace_module *modules;
 	uint32_t module_count, module_capacity;
 	struct trace_node *nodes;
@@ -40,23 +40,23 @@ struct process_stacks { /* of one process */
 	uint32_t *node_of; /* process node -> recording node + 1; 0 not yet */
 	uint32_t *site_of; /* process node -> site + 1; 0 not yet */
 	uint32_t known;	   /* length of both */
-	uint32_t log_read; /* bytes of the module log looked at */
-	uint32_t *unfinished; /* entries before that which were being written then: offsets */
+	uint32_t log_read; /* bytes of the module log that were read */
+	uint32_t *unfinished; /* offsets of entries before log_read that were still being written */
 	uint32_t unfinished_count, unfinished_capacity;
 	struct process_module *modules;
 	uint32_t module_count, module_capacity;
-	struct exec_note *execs; /* as they appear in the log; the owner takes them */
+	struct exec_note *execs; /* of the log; the owner of the process takes them */
 	uint32_t exec_count, exec_capacity;
 };
 
 void stack_map_fini(struct stack_map *m);
-/* Defines in the recording what was added since the last call. The writer latches its failure. */
+/* Defines in the recording what was added since the last call. The writer latches failures. */
 void stack_map_write(struct stack_map *m, struct trace_writer *w);
 void process_stacks_fini(struct process_stacks *p);
 
 /* Reads new entries of the module log. HEFT_EFORMAT if they make no sense. */
 int process_stacks_read_log(struct stack_map *m, struct process_stacks *p);
-/* The site of node `id`, which a record named: *site is set, or HEFT_EFORMAT (no such node). */
+/* The site of node `id`, which a record names. HEFT_EFORMAT: there is no such node. */
 int stack_map_site_slow(struct stack_map *m, struct process_stacks *p, uint32_t id, uint32_t *site);
 
 static inline int stack_map_site(struct stack_map *m, struct process_stacks *p, uint32_t id,

@@ -30,7 +30,7 @@ struct trace_event {
 	uint64_t time_ns;     /* since the start of the recording; never goes back */
 	uint64_t size;	      /* requested bytes: of the new block, or of the block that ends */
 	uint64_t lifetime_ns; /* FREE, GONE: since birth. else 0 */
-	union { /* told apart by op: the hot loops copy events, so an event stays this small */
+	union { /* op says which. The hot loops copy events, so an event stays small */
 		uint64_t old_size;     /* REALLOC: what the block had before */
 		uint64_t unused_bytes; /* FREE, GONE with TRACE_MEASURED: at its end, never written */
 	};
