@@ -23,7 +23,7 @@ SUM = 12426 * 12427 // 2
 def reader(compiled):
     """A program that prints the behaviour of a recording, from the libraries of this build."""
     libraries = [BUILD / "src" / folder / f"libheft-{folder}.a"
-                 for folder in ("profile", "symbol", "trace", "hosted")]
+                 for folder in ("profile", "symbol", "trace", "tally", "hosted")]
     target = compiled.directory / "behaviour_reader"
     source = pathlib.Path(__file__).with_name("behaviour_reader.c")
     command = ["gcc", "-std=gnu17", "-O1", "-D_GNU_SOURCE", f"-I{REPOSITORY / 'src'}", "-o", target,
