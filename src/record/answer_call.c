@@ -1,6 +1,6 @@
-/* The outside's half of heft_pprof_dump. The profile is made once, when it is asked
- * for, and handed over in pieces as the process takes them; a process that asks
- * again, or goes away in the middle, only costs the bytes kept for it. */
+/* Our half of heft_pprof_dump. We make the profile once, when the process asks for it,
+ * and hand it over in pieces as the process takes them. A process that asks again, or
+ * ends in the middle, only costs the bytes that are kept for it. */
 #include "record/answer_call.h"
 
 #include <linux/futex.h>
@@ -12,7 +12,7 @@
 
 static void say(struct wire_call *c, uint32_t heard, uint32_t state)
 {
-	/* Only if the process still waits for it: it may have given up. */
+	/* Only if the process still waits: it may have given up. */
 	if (atomic_compare_exchange_strong(&c->state, &heard, state))
 		syscall(SYS_futex, &c->state, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
@@ -23,7 +23,7 @@ static void drop(struct process_answer *a)
 	memset(a, 0, sizeof *a);
 }
 
-/* The area is made of holes of a file system that may be full: asked for, not touched. */
+/* The area is a hole of a file on a file system that may be full: ask the kernel for pages before writing. */
 static bool area_is_there(char *area)
 {
 	uintptr_t from = (uintptr_t)area & ~4095ul;

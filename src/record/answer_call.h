@@ -4,12 +4,12 @@
 
 #include "record/process.h"
 
-/* Makes the bytes to answer with, to be freed with free(). 0, or a negative code. */
+/* Makes the bytes of the answer, which the caller frees. 0, or a negative code. */
 typedef int answer_make(void *ctx, struct process *p, char **bytes, size_t *length);
 
-/* One look: begins an answer that was asked for, goes on with one whose last piece was taken. Call it
- * every few hundredths of a second for each sampled process, from one thread; while make() works,
- * another thread has to go on moving header->progress, or the process gives up. */
+/* Looks once: begins an answer if the process asked, and goes on with it if the process took the last piece.
+ * One thread calls it for each sampled process every few hundredths of a second. While make() works, another
+ * thread must raise header->progress, or the process gives up. */
 void answer_call(struct process *p, answer_make *make, void *ctx);
 
 #endif

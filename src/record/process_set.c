@@ -1,8 +1,8 @@
-/* A list with a lock and a count of holders for each process. The lists are short
- * (processes, not events), so that walking them is simpler and fast enough.
+/* A list with a lock, and a count of holders for each process. The list is short
+ * (processes, not events), so walking it is fast enough.
  *
- * Invariant: a process that was removed is not in the list; it is freed by whoever
- * releases it last, or by the removal itself if nobody holds it. */
+ * Invariant: a process that was removed is not in the list. Whoever releases it last
+ * frees it, or the removal itself if nobody holds it. */
 #include "record/process_set.h"
 
 #include "hosted/vector.h"
@@ -60,7 +60,7 @@ void process_set_remove(struct process_set *s, struct process *p)
 		process_free(p);
 }
 
-/* Under the lock nobody can begin to hold it; who does later finds its rest. */
+/* Nobody can begin to hold p while we have the lock. Who holds it later finds its rest. */
 bool process_set_drop_samples(struct process_set *s, struct process *p)
 {
 	pthread_mutex_lock(&s->lock);

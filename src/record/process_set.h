@@ -1,7 +1,6 @@
-/* The profiled processes that a recorder or an agent has, shared with the threads that answer
- * questions about them. One thread owns the set: it alone adds and removes, and may walk `list`
- * without the lock. Others hold a process while they look at it, so that it is not freed under
- * them. */
+/* The processes that a recorder or an agent has, shared with the threads that answer questions about
+ * them. One thread owns the set: it alone adds and removes, and may walk `list` without the lock. Other
+ * threads hold a process while they use it, so that nobody frees it. */
 #ifndef HEFT_RECORD_PROCESS_SET_H
 #define HEFT_RECORD_PROCESS_SET_H
 
@@ -12,7 +11,7 @@ struct process_set {
 	struct process **list; /* in the order they came: keys rise */
 	uint32_t count, capacity;
 	uint64_t last_key;
-	/* The heartbeat: tells the processes that somebody is there. */
+	/* The heartbeat shows the processes that somebody is there. */
 	pthread_t heart;
 	pthread_cond_t wake;
 	bool beating, stop;
@@ -22,22 +21,22 @@ void process_set_init(struct process_set *s);
 /* Frees every process. Nobody may hold one any more. */
 void process_set_fini(struct process_set *s);
 
-/* Takes p over and gives it a key that no other one of this set ever gets. HEFT_ENOMEM: p is still
- * the caller's. */
+/* The set owns p from now on, and gives it a key that it never gives again. HEFT_ENOMEM: p is still the
+ * caller's. */
 int process_set_add(struct process_set *s, struct process *p);
-/* Calls process_drop_samples if nobody holds it; false: somebody does, to be tried again. */
+/* Calls process_drop_samples if nobody holds p. False: somebody does; try again later. */
 bool process_set_drop_samples(struct process_set *s, struct process *p);
-/* It is freed as soon as nobody holds it. */
+/* Removes p, which is freed as soon as nobody holds it. */
 void process_set_remove(struct process_set *s, struct process *p);
 
 /* For any thread. NULL: no such process. */
 struct process *process_set_hold(struct process_set *s, uint64_t key);
-/* All of them; *list is the caller's to free() after releasing each. HEFT_ENOMEM. */
+/* Holds all of them. The caller releases each and calls free(*list). HEFT_ENOMEM. */
 int process_set_hold_all(struct process_set *s, struct process ***list, uint32_t *count);
 void process_set_release(struct process_set *s, struct process *p);
 
-/* A thread of its own: while the owner sits in a slow write, a program may wait for it, but must not
- * give it up. */
+/* The heartbeat is a thread. While the owner waits for a slow disk, a program may wait for the owner, but must
+ * not take it for dead. */
 void process_set_start_heartbeat(struct process_set *s);
 void process_set_stop_heartbeat(struct process_set *s);
 

@@ -1,5 +1,5 @@
-/* What the recording says about memory that heft does not see: a note for an allocator beside malloc as
- * soon as it is found, and numbers from which whoever reads the recording can tell the rest. */
+/* What the recording says about memory that heft does not see: a note about another allocator than malloc, as
+ * soon as one is found, and numbers that show a reader of the recording whether there is more. */
 #include "record/recorder_parts.h"
 
 #include "record/process_memory.h"
@@ -40,7 +40,7 @@ void recorder_begin_memory(struct recorder *r, struct process *p)
 		snprintf(found.text, sizeof found.text, "%s", plan->own_malloc_text);
 		process_take_allocator(p, &found);
 	}
-	/* A forked child has its parent's files, of which the parent's note speaks. */
+	/* A forked child has the same files as its parent, which has the note. */
 	if (p->child)
 		return;
 	if (!process_look_for_allocator(p, 0) && !process_is_there(p)) /* an echo is gone by now */

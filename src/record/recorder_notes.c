@@ -1,5 +1,5 @@
-/* What a recording says of itself beyond its events: what is missing from it and
- * why, who was not followed, what sampling was allowed to cost. */
+/* What a recording says about itself beside its events: what is missing and why, which
+ * processes were not followed, what sampling was allowed to cost. */
 #include "record/recorder_parts.h"
 
 #include "record/sampled.h"
@@ -68,8 +68,8 @@ void recorder_note_losses(struct recorder *r, struct process *p)
 	recorder_note(r, TRACE_NOTE_UNFOLLOWED, p->index, text);
 }
 
-/* A library that heft saw only after it had run (src/capture/redirect.c) may free what it allocated
- * before: that is no error of the program, and nothing was lost that is known. */
+/* A library that ran before heft saw it (src/capture/redirect.c) may free what it allocated then. That is no
+ * error of the program, and as far as we know nothing was lost. */
 void recorder_note_late_libraries(struct recorder *r, struct process *p)
 {
 	struct trace_process *f = &p->entry.facts;
@@ -103,7 +103,7 @@ static int by_pid(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-/* Did the program that was executed come? known: by pid. */
+/* Whether the program that was executed has come. known: sorted by pid. */
 static bool exec_came(const struct recorder *r, const struct known_process *known, uint32_t exec)
 {
 	const struct known_exec *x = &r->execs[exec];

@@ -1,6 +1,7 @@
-/* What a sampled process keeps of itself, added up, written down and switched. Live samples are read
- * by sampled_live.c, peaks are found by sampled_peak.c. Everything read from the process's memory is
- * checked or bounded: a wild store of it costs entries, never the reader. */
+/* Adds up what a sampled process keeps in its tables, writes it into a recording, and switches
+ * sampling on and off. sampled_live.c reads live samples, sampled_peak.c finds peaks. Everything that
+ * is read from the tables is checked or bounded: a wild store of the program costs entries, but does
+ * not harm the reader. */
 #include "record/sampled.h"
 
 #include "base/arch.h"
@@ -78,7 +79,7 @@ uint64_t sampled_last_seen_ns(const struct process *p)
 
 /* ---- into a recording */
 
-/* What makes no sense is left out. */
+/* Leaves out samples that make no sense. */
 struct trace_sample *sampled_convert(struct drain *d, struct process_stacks *stacks,
 				     const struct wire_sample *b, uint32_t *count)
 {
@@ -111,7 +112,7 @@ static int convert_live(struct drain *d, struct process *p, struct process_stack
 	out->live = sampled_convert(d, stacks, now.list, &out->live_count);
 	out->peak = sampled_convert(d, stacks, p->samples.peak.samples, &out->peak_count);
 	out->peak_time_ns = drain_stamp_ns(d, p->samples.peak.tsc);
-	if (out->peak_time_ns > out->time_ns) /* seen for the last time after its end */
+	if (out->peak_time_ns > out->time_ns) /* the last look came after its end */
 		out->peak_time_ns = out->time_ns;
 	pthread_mutex_unlock(&p->samples.lock);
 	free(now.list);
@@ -149,7 +150,7 @@ void sampled_write(struct drain *d, struct process *p, struct process_stacks *st
 		.rate_bytes = atomic_load(&h->sampling.rate_bytes),
 		.on = atomic_load(&h->sampling.on) != 0,
 	};
-	sampled_look_for_peak(p); /* in any case: the peak is never less than what is written as live */
+	sampled_look_for_peak(p); /* so that the peak is never less than what is live */
 	process_stacks_read_log(&d->stacks, stacks);
 	bool complete = !convert_live(d, p, stacks, &now) && !convert_sums(d, p, stacks, &now);
 	stack_map_write(&d->stacks, d->writer);
@@ -160,7 +161,7 @@ void sampled_write(struct drain *d, struct process *p, struct process_stacks *st
 
 /* ---- switching */
 
-/* The process itself shuts the gate, when it has no live samples left. */
+/* The process itself closes the gate, when it has no live samples left. */
 static void set_on(struct wire_sampling *s, bool on)
 {
 	atomic_store(&s->on, on);
@@ -185,10 +186,10 @@ void sampled_control_automatic(struct process *p)
 	set_on(s, true);
 }
 
-/* A share of less CPU time than this is noise. */
+/* A share of less CPU time than this would be noise. */
 #define CPU_LEAST_NS 10000000
 
-/* CPU time of the process so far, or 0. */
+/* The CPU time of the process so far; 0: not known. */
 static uint64_t cpu_ns(const struct process *p)
 {
 	clockid_t clock;
@@ -198,8 +199,8 @@ static uint64_t cpu_ns(const struct process *p)
 	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
-/* A rate is changed by a factor of two at most each time, so that one burst does not throw it far, and
- * only if it is off by a tenth. */
+/* A rate changes by a factor of two at most, so that one burst does not change it much, and only if it is
+ * wrong by a tenth. */
 double sampled_follow_budget(struct process *p)
 {
 	struct wire_sampling *s = &p->view.session.header->sampling;
@@ -211,7 +212,7 @@ double sampled_follow_budget(struct process *p)
 	if (!cpu)
 		return was.share;
 	if (was.cpu_ns && cpu < was.cpu_ns + CPU_LEAST_NS)
-		return was.share; /* too little to tell: when there is more */
+		return was.share; /* too little CPU time to measure */
 	bool measured = was.cpu_ns && tsc > was.tsc && cost >= was.cost_tsc;
 	double share = was.share;
 	if (measured) {

@@ -1,6 +1,6 @@
-/* Reading the table of live samples. The process owns these pages as much as we do:
- * an entry is taken if its address is the same before and after, and everything in
- * it is checked or bounded; a wild store costs entries, never the reader. */
+/* Reads the table of live samples while the process changes it. An entry counts if its
+ * address is the same before and after it was read, and everything in it is checked or
+ * bounded: a wild store of the program costs entries, but does not harm the reader. */
 #include "record/sampled_live.h"
 
 #include "hosted/vector.h"

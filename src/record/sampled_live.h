@@ -4,21 +4,21 @@
 
 #include "record/process.h"
 
-/* How many tables of a kind are in use; the header is the process's, so it may say anything. */
+/* How many tables of a kind are in use. The header may say anything, so this is bounded. */
 unsigned sampled_levels(_Atomic uint32_t *in_use);
 
 typedef void sampled_each(void *ctx, const struct wire_sample *b);
 void sampled_each_live(const struct process *p, sampled_each *each, void *ctx);
 
-struct sampled_copy { /* zeroed: empty */
+struct sampled_copy { /* begins zeroed */
 	struct wire_sample *list;
 	uint32_t count, capacity;
 	bool failed;
 };
-/* A sampled_each: ctx is a copy. */
+/* Adds a sample to the copy ctx; for sampled_each_live. */
 void sampled_copy_add(void *ctx, const struct wire_sample *b);
 
-/* Estimated bytes that a sample stands for. */
+/* How many bytes a sample stands for. */
 double sampled_bytes(const struct wire_sample *b);
 /* When the newest live sample was made; 0: there is none. */
 uint64_t sampled_newest_tsc(const struct process *p);

@@ -1,15 +1,15 @@
-/* Peaks of sampled processes: of each by itself, and of the sum of all at one instant.
+/* Finds the peaks of sampled processes: of each one, and of the sum of all at one instant.
  *
- * Processes are looked at every few ms. What one had between two looks is known from its live samples:
- * each says when it was made, so a look also tells, for every instant since the last one, what was
- * there then and still is. The sum can rise by births only, and falls when a process ends. So it is
- * greatest at a look, or at the moment when a process ends: those instants are compared.
+ * The recorder looks at the processes every few ms. Each live sample says when it was made, so a look
+ * also shows, for every instant since the last look, what was there then and still is. The sum rises only
+ * by births, and falls when a process ends. So it is greatest at a look or when a process ends, and
+ * those instants are compared.
  *
- * A process that ends is noticed later than it ends. It counts up to p->end_tsc (recorder_ends.c), so that
- * the sum is not of processes that ran one after the other.
+ * The recorder notices an end late. A process counts up to its end_tsc (recorder_ends.c), so that
+ * processes that ran one after the other are not added.
  *
- * Invariants: p->part.together of all processes, and s->closed of those that are closed, are of the instant
- * s->tsc, and empty where the process had nothing then; s->bytes never falls. */
+ * Invariants: part.together of every process, and `closed` for those that are closed, are what they had at
+ * the instant s->tsc. s->bytes never falls. */
 #include "record/sampled.h"
 
 #include "base/arch.h"
@@ -35,8 +35,8 @@ static double live_bytes(const struct process *p)
 	return sum;
 }
 
-/* Every sample costs something: while cost_tsc stands still there was none, and the live ones can
- * only have become fewer. So a quiet process costs a look at one word. */
+/* Every sample raises cost_tsc. While it stays the same there was no sample, and live ones can only have
+ * become fewer. So a quiet process costs a look at one word. */
 static bool nothing_new(struct process *p)
 {
 	uint64_t cost = atomic_load_explicit(&p->view.session.header->sampling.cost_tsc,
@@ -75,7 +75,7 @@ static void keep_peak(struct process *p, double bytes)
 		return;
 	}
 	pthread_mutex_lock(&p->samples.lock);
-	if (bytes > p->samples.peak.bytes) { /* nobody else saw more meanwhile */
+	if (bytes > p->samples.peak.bytes) { /* no other thread has seen more meanwhile */
 		struct wire_sample *was = p->samples.peak.samples;
 		p->samples.peak.samples = k.list;
 		p->samples.peak.count = k.count;
@@ -101,7 +101,7 @@ void sampled_see_peak(struct process *p)
 
 /* ---- of the sum */
 
-/* Samples come with cost, and go without: both words tell whether anything happened. */
+/* A new sample changes the cost, a freed one the number of live ones: if both are the same, nothing happened. */
 static void refresh_level(struct process *p)
 {
 	struct wire_sampling *s = &p->view.session.header->sampling;
@@ -129,7 +129,7 @@ static int by_time(const void *a, const void *b)
 	const struct step *x = a, *y = b;
 	if (x->tsc != y->tsc)
 		return x->tsc < y->tsc ? -1 : 1;
-	return x->bytes > y->bytes ? -1 : x->bytes < y->bytes; /* at its end it still has all */
+	return x->bytes > y->bytes ? -1 : x->bytes < y->bytes; /* births before ends */
 }
 
 struct steps {
@@ -157,7 +157,7 @@ static void add_birth(void *ctx, const struct wire_sample *b)
 		s->newest_tsc = b->birth_tsc;
 }
 
-/* When the sum was greatest, of what is still in the tables; sets how much that was. 0: not known. */
+/* The instant at which the sum of what the tables still hold was greatest, and *most, that sum. 0: not known. */
 static uint64_t greatest_instant(struct process *const *list, uint32_t count, double *most)
 {
 	struct steps s = {0};
@@ -207,12 +207,12 @@ static void drop_together(struct process *p)
 	memset(&p->part.together, 0, sizeof p->part.together);
 }
 
-/* What p had at the instant at_tsc; `whole`: that is all it has now. */
+/* Keeps what p had at the instant at_tsc. whole: that is all that it has now. */
 static void keep_together(struct process *p, uint64_t at_tsc, bool whole)
 {
 	struct copy_until c = {.tsc = at_tsc};
 	if (whole && p->part.together.version == p->part.level.version && p->part.together.version)
-		return; /* has not changed since it was kept */
+		return; /* nothing has changed since it was kept */
 	drop_together(p);
 	if (!is_looked_at(p) || p->start_tsc > at_tsc || (p->ended && p->end_tsc < at_tsc))
 		return;
@@ -247,7 +247,7 @@ void sampled_sum_look(struct sampled_sum *s, struct process *const *list, uint32
 			most += list[i]->part.level.bytes;
 			ended |= list[i]->ended;
 		}
-	/* All together is the most that it can have been at any instant since the last look. */
+	/* The sum of all was not greater than this at any instant since the last look. */
 	if (most <= s->bytes)
 		return;
 	if (ended)
@@ -267,7 +267,7 @@ void sampled_sum_look(struct sampled_sum *s, struct process *const *list, uint32
 	*s = (struct sampled_sum){.bytes = most, .tsc = now, .alone = with <= 1, .unsaved = true};
 }
 
-/* Into the recording's terms; nothing of it: 0 samples. */
+/* What p had at the greatest sum, converted for the recording. 0 samples: no memory. */
 static struct trace_peak_part part_of(struct drain *d, struct process *p)
 {
 	struct trace_peak_part part = {.process = p->index, .count = p->part.together.count, .own = true};

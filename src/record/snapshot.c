@@ -1,7 +1,7 @@
-/* A snapshot is a recording like any other: the same writer, the same reader, so
- * that a profile that is served, one that is saved after a kill and one of heft run
- * say the same. The process is not asked and does not notice: everything is read
- * from its session file. */
+/* A snapshot is a recording like any other, with the same writer and the same reader. So
+ * a profile that is served, one that is saved after a kill and one of heft run say the
+ * same. Everything is read from the session file: the process does nothing for it and
+ * does not notice. */
 #include "record/snapshot.h"
 
 #include "record/owner.h"
@@ -16,8 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Cycles to nanoseconds since the process's start: from its first moment to now. Its header may say
- * anything; what cannot be is replaced by what the processor does now. */
+/* Sets the clock to the start of the process, with the rate between then and now. The header may say anything:
+ * if the rate is impossible, the usual one stays. */
 static void set_clock(struct drain *d, const struct process *p)
 {
 	const struct wire_header *h = p->view.session.header;
@@ -112,7 +112,7 @@ int snapshot_write(struct process *p, const char *path, bool force, struct heft_
 	return rc;
 }
 
-/* Its recording is all that is left of it, and others may have removed or changed that. */
+/* Only its recording is left, and somebody may have removed or changed that. */
 static int open_saved(const struct process *p, const struct process_rest *rest,
 		      struct trace_reader **reader, struct heft_error *err)
 {

@@ -4,17 +4,17 @@
 
 #include "record/process.h"
 
-/* p->facts tell how it ended (TRACE_END_RUNNING: it runs). Several threads may take snapshots of the
- * same process. */
+/* Its facts say how it ended (TRACE_END_RUNNING: it runs). Several threads may take snapshots of the same
+ * process. */
 int snapshot_write(struct process *p, const char *path, bool force, struct heft_error *err);
 /* The same in memory, ready to be read. */
 int snapshot_open(struct process *p, struct trace_reader **reader, struct heft_error *err);
 
-/* Opens the session file that a sampled process has mapped, whoever holds it; its path is told. */
+/* Opens the session file that a sampled process has mapped, even if an agent holds it. path: its path. */
 int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
 		    struct heft_error *err);
-/* A snapshot of a process that others hold (heft agent), or nobody: a file in memory, which stays until
- * this process ends; its path is told. */
+/* Makes a snapshot of a process that an agent holds, or nobody. It is a file in memory that stays until we
+ * end. path: its path. */
 int snapshot_of(pid_t pid, char *path, size_t size, struct heft_error *err);
 
 #endif
