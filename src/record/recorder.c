@@ -12,6 +12,7 @@
 #include "hosted/monotonic.h"
 #include "hosted/number_words.h"
 #include "hosted/program_name.h"
+#include "hosted/vector.h"
 #include "record/answer_call.h"
 #include "record/session_guard.h"
 
@@ -59,14 +60,8 @@ enum {
 /* Gives p its place in the recording; false: no memory. */
 static bool keep_known(struct recorder *r, struct process *p)
 {
-	if (r->process_count == r->known_capacity) {
-		uint32_t bigger = r->known_capacity ? r->known_capacity * 2 : 64;
-		struct known_process *known = reallocarray(r->known, bigger, sizeof *known);
-		if (!known)
-			return false;
-		r->known = known;
-		r->known_capacity = bigger;
-	}
+	if (!array_reserve(r->known, r->process_count, r->known_capacity, 1))
+		return false;
 	p->index = r->process_count++;
 	r->known[p->index] = (struct known_process){p->pid, p->child, p->index, p->start_tsc};
 	return true;
@@ -101,8 +96,8 @@ static void add_process(struct recorder *r, struct process *p)
 		return;
 	}
 	process_find(p, parent_here);
-	p->direct = p->pid == r->child;
-	r->direct_found |= p->direct;
+	p->direct = p->pid == r->command.pid;
+	r->command.found |= p->direct;
 	if (p->direct) /* it may have gone into a cgroup of its own before it called exec */
 		process_watch_memory(p);
 	p->entry.facts.start_ns = drain_stamp_ns(&r->drain, p->start_tsc);
@@ -114,9 +109,9 @@ static void add_process(struct recorder *r, struct process *p)
 	recorder_watch(r, p);
 	trace_writer_process(r->writer, &p->entry.facts);
 	process_watch_rss(p);
-	r->next_rss_ns = 0;
+	r->due.rss_ns = 0;
 	if (p->view.sampled)
-		r->next_peak_ns = 0;
+		r->due.peak_ns = 0;
 	recorder_begin_memory(r, p);
 	if (r->o->verbose && r->o->say) {
 		char text[512], program[400];
@@ -201,7 +196,7 @@ static size_t take_files(struct recorder *r, uint64_t *unready)
 static uint64_t find_processes(struct recorder *r)
 {
 	uint64_t unready = UINT64_MAX;
-	if (!session_dir_changed(&r->dir) && !r->rescan && !r->child_ended)
+	if (!session_dir_changed(&r->dir) && !r->rescan && !r->command.ended)
 		return unready;
 	r->rescan = false;
 	while (take_files(r, &unready) == FOUND_AT_ONCE)
@@ -212,8 +207,8 @@ static uint64_t find_processes(struct recorder *r)
 /* It ends with its last process. One that was never found ended when we noticed. */
 static uint64_t end_of_recording(const struct recorder *r)
 {
-	uint64_t end = r->direct_found ? r->last_end_ns : r->child_end_ns;
-	if (!r->child_ended || r->stop)
+	uint64_t end = r->command.found ? r->last_end_ns : r->command.end_ns;
+	if (!r->command.ended || r->stop)
 		end = drain_now_ns(&r->drain);
 	if (r->full)
 		end = r->full_ns;
@@ -237,14 +232,14 @@ static bool is_full(struct recorder *r)
 {
 	uint64_t limit = r->o->limit_bytes;
 	if (!limit || r->full ||
-	    trace_writer_bytes(r->writer) + trace_writer_waiting_bytes(r->writer) < r->next_size_bytes)
+	    trace_writer_bytes(r->writer) + trace_writer_waiting_bytes(r->writer) < r->due.size_bytes)
 		return false;
 	trace_writer_flush(r->writer);
 	uint64_t bytes = trace_writer_bytes(r->writer) +
 			 trace_writer_end_bytes(r->writer, &r->drain.tally) +
 			 r->drain.tally.live_blocks * LAST_BLOCK_BYTES;
 	uint64_t left = bytes < limit ? limit - bytes : 0;
-	r->next_size_bytes = trace_writer_bytes(r->writer) + (left > 1024 ? left / 2 : left);
+	r->due.size_bytes = trace_writer_bytes(r->writer) + (left > 1024 ? left / 2 : left);
 	return !left;
 }
 
@@ -273,7 +268,7 @@ static void heed_limit(struct recorder *r)
 
 static void sample_rss(struct recorder *r, uint64_t now)
 {
-	if (now < r->next_rss_ns)
+	if (now < r->due.rss_ns)
 		return;
 	/* Often at first, when most programs do all they do; rarer with many processes. */
 	uint64_t every = (uint64_t)RSS_EVERY_MS * 1000000ull;
@@ -295,7 +290,7 @@ static void sample_rss(struct recorder *r, uint64_t now)
 		recorder_look_for_allocator(r, p, since);
 	}
 	/* One that ends after 15 ms may have mapped all its memory meanwhile. */
-	r->next_rss_ns = now + (young ? 1000000ull : every) * (1 + alive / 16);
+	r->due.rss_ns = now + (young ? 1000000ull : every) * (1 + alive / 16);
 }
 
 static void refresh_names(struct recorder *r)
@@ -317,9 +312,9 @@ static void refresh_names(struct recorder *r)
 
 static void answer_calls(struct recorder *r, uint64_t now)
 {
-	if (!r->o->answer || now < r->next_call_ns)
+	if (!r->o->answer || now < r->due.call_ns)
 		return;
-	r->next_call_ns = now + CALLS_EVERY_MS * 1000000ull;
+	r->due.call_ns = now + CALLS_EVERY_MS * 1000000ull;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		if (p->view.sampled && !p->ended)
@@ -350,15 +345,15 @@ static uint64_t peak_pause_ns(const struct recorder *r, uint64_t now)
 
 static void look_at_processes(struct recorder *r, uint64_t now)
 {
-	if (now < r->next_peak_ns)
+	if (now < r->due.peak_ns)
 		return;
 	sampled_sum_look(&r->sum, r->set->list, r->set->count);
-	r->next_peak_ns = now + peak_pause_ns(r, now);
-	bool write = now >= r->next_samples_ns, budget = now >= r->next_budget_ns;
+	r->due.peak_ns = now + peak_pause_ns(r, now);
+	bool write = now >= r->due.samples_ns, budget = now >= r->due.budget_ns;
 	if (write)
-		r->next_samples_ns = now + samples_pause_ns(now);
+		r->due.samples_ns = now + samples_pause_ns(now);
 	if (budget)
-		r->next_budget_ns = now + BUDGET_EVERY_MS * 1000000ull;
+		r->due.budget_ns = now + BUDGET_EVERY_MS * 1000000ull;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		if (p->done || p->view.corrupt)
@@ -383,19 +378,19 @@ static void now_and_then(struct recorder *r)
 	look_at_processes(r, now);
 	answer_calls(r, now);
 	refresh_names(r);
-	if (now >= r->next_checkpoint_ns &&
-	    r->drain.event_total - r->checkpoint_events >= CHECKPOINT_EVENTS) {
+	if (now >= r->due.checkpoint_ns &&
+	    r->drain.event_total - r->due.after_events >= CHECKPOINT_EVENTS) {
 		trace_writer_checkpoint(r->writer, r->drain.last_ns, &r->drain.tally);
-		r->checkpoint_events = r->drain.event_total;
-		r->next_checkpoint_ns = now + CHECKPOINT_EVERY_MS * 1000000ull;
-	} else if (now >= r->next_flush_ns) {
+		r->due.after_events = r->drain.event_total;
+		r->due.checkpoint_ns = now + CHECKPOINT_EVERY_MS * 1000000ull;
+	} else if (now >= r->due.flush_ns) {
 		for (uint32_t i = 0; i < r->set->count; i++)
 			if (!r->set->list[i]->done)
 				recorder_write_memory(r, r->set->list[i]);
 		trace_writer_flush(r->writer);
 	} else
 		return;
-	r->next_flush_ns = now + FLUSH_EVERY_MS * 1000000ull;
+	r->due.flush_ns = now + FLUSH_EVERY_MS * 1000000ull;
 }
 
 static void take_signals(struct recorder *r)
@@ -407,10 +402,10 @@ static void take_signals(struct recorder *r)
 			r->child_signal = true;
 		if (sig == SIGCHLD || sig == SIGXFSZ)
 			continue;
-		if (r->child_ended)
+		if (r->command.ended)
 			r->stop = true;
 		else if (s.ssi_code == SI_USER || s.ssi_code == SI_QUEUE || sig == SIGTERM || sig == SIGHUP)
-			kill(r->child, sig); /* the terminal's own reach the program without us */
+			kill(r->command.pid, sig); /* the terminal's own reach the program without us */
 	}
 }
 
@@ -506,17 +501,17 @@ static void loop(struct recorder *r)
 		heed_limit(r);
 		bool running = recorder_close_ended(r);
 		uint64_t now = drain_now_ns(&r->drain);
-		if (running || !r->child_ended)
+		if (running || !r->command.ended)
 			r->last_alive_ns = now;
 		take_signals(r);
 		if (r->stop)
 			return;
 		bool awaited = r->rescan || recorder_children_missing(r);
-		if (r->child_ended && !running &&
+		if (r->command.ended && !running &&
 		    (!awaited || now - r->last_alive_ns > LATE_CHILD_MS * 1000000ull))
 			return;
-		if (r->child_ended && running && !r->told_daemons &&
-		    now - r->child_end_ns > LATE_CHILD_MS * 1000000ull)
+		if (r->command.ended && running && !r->told_daemons &&
+		    now - r->command.end_ns > LATE_CHILD_MS * 1000000ull)
 			say_daemons(r);
 		if (events >= BUSY_EVENTS || r->child_signal) {
 			r->child_signal = false;
@@ -529,8 +524,8 @@ static void loop(struct recorder *r)
 		else if (sleep_us < (events ? ROUND_QUIET_US : ROUND_MAX_US))
 			sleep_us += sleep_us / 2;
 		uint64_t wait_ns = sleep_us * 1000ull;
-		if (r->next_peak_ns < now + wait_ns)
-			wait_ns = r->next_peak_ns > now ? r->next_peak_ns - now : 100000;
+		if (r->due.peak_ns < now + wait_ns)
+			wait_ns = r->due.peak_ns > now ? r->due.peak_ns - now : 100000;
 		recorder_sleep(r, wait_ns);
 	}
 }

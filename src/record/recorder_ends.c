@@ -80,12 +80,12 @@ static void reap_child(struct recorder *r)
 {
 	int status;
 	struct rusage usage;
-	if (r->child_ended || wait4(r->child, &status, WNOHANG, &usage) != r->child)
+	if (r->command.ended || wait4(r->command.pid, &status, WNOHANG, &usage) != r->command.pid)
 		return;
-	r->child_ended = true;
+	r->command.ended = true;
 	r->result->status = status;
-	r->child_end_ns = drain_now_ns(&r->drain);
-	r->child_maxrss_kib = (uint64_t)usage.ru_maxrss;
+	r->command.end_ns = drain_now_ns(&r->drain);
+	r->command.maxrss_kib = (uint64_t)usage.ru_maxrss;
 }
 
 /* Somebody waited for a child only after we had found that it ended: its account comes late. */
@@ -258,8 +258,8 @@ static uint64_t end_of(const struct recorder *r, struct process *p, uint64_t rou
 	p->children.any |= !p->view.corrupt && atomic_load(&p->view.session.header->forks);
 	if (!end)
 		end = end_of_killed(r, p, reap, round);
-	if (p->pid == r->child)
-		process_take_account(p, r->child_maxrss_kib);
+	if (p->pid == r->command.pid)
+		process_take_account(p, r->command.maxrss_kib);
 	else if (reap)
 		process_take_account(p, reap->maxrss_kib);
 	return end > p->alive_tsc || believed ? end : p->alive_tsc;
@@ -274,7 +274,7 @@ bool recorder_find_gone(struct recorder *r)
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		if (p->ended || p->gone ||
-		    (p->pid == r->child ? !r->child_ended : !has_ended(p)))
+		    (p->pid == r->command.pid ? !r->command.ended : !has_ended(p)))
 			continue;
 		p->gone = found = true;
 	}
@@ -286,7 +286,7 @@ void recorder_see_ends(struct recorder *r, uint64_t round)
 	gather_reaps(r);
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		bool is_child = p->pid == r->child;
+		bool is_child = p->pid == r->command.pid;
 		if (p->ended)
 			continue;
 		if (!p->gone) {

@@ -83,18 +83,18 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 		rc = heft_fail_errno(err, "cannot make a pipe");
 		goto out;
 	}
-	r->child = fork();
-	if (r->child < 0) {
+	r->command.pid = fork();
+	if (r->command.pid < 0) {
 		rc = heft_fail_errno(err, "cannot start a process");
 		goto out;
 	}
-	if (r->child == 0) {
+	if (r->command.pid == 0) {
 		close(go[1]);
 		child_main(o, env, go[0], report[1], mask);
 	}
 	close(report[1]);
 	report[1] = -1;
-	expand(o->output ? o->output : "heft.%e.%p.heft", o->plan->path, r->child, r->result->path,
+	expand(o->output ? o->output : "heft.%e.%p.heft", o->plan->path, r->command.pid, r->result->path,
 	       sizeof r->result->path);
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -117,7 +117,7 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 		r->result->path[0] = 0;
 		close(go[1]);
 		go[1] = -1;
-		waitpid(r->child, NULL, 0);
+		waitpid(r->command.pid, NULL, 0);
 		goto out;
 	}
 	drain_init(&r->drain, r->writer);
@@ -125,7 +125,7 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 		rc = heft_fail_errno(err, "cannot start %s", o->argv[0]);
 	int failed_with = 0;
 	if (!rc && read(report[0], &failed_with, sizeof failed_with) == sizeof failed_with) {
-		waitpid(r->child, NULL, 0);
+		waitpid(r->command.pid, NULL, 0);
 		errno = failed_with;
 		heft_fail_errno(err, "cannot execute %s", o->plan->path);
 		rc = failed_with == ENOENT ? HEFT_ENOTFOUND : HEFT_ENOEXEC;

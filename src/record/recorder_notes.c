@@ -148,16 +148,16 @@ void recorder_note_unfollowed(struct recorder *r)
 void recorder_note_absent_command(struct recorder *r)
 {
 	int status = r->result->status;
-	if (r->direct_found)
+	if (r->command.found)
 		return;
 	struct trace_process p = {
-		.pid = r->child,
+		.pid = r->command.pid,
 		.ppid = getpid(),
 		.exe = r->o->plan->path,
 		.argv = r->o->argv,
 		.argc = (uint32_t)r->o->argc,
-		.end_ns = r->child_end_ns,
-		.end = !r->child_ended ? TRACE_END_DETACHED
+		.end_ns = r->command.end_ns,
+		.end = !r->command.ended ? TRACE_END_DETACHED
 		       : WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT,
 		.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
 		.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,

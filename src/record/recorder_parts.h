@@ -38,13 +38,15 @@ struct recorder {
 	struct trace_writer *writer;
 	struct drain drain;
 	struct process_set *set, own_set;
-	pid_t child;
-	bool child_ended;
-	uint64_t child_end_ns;
-	uint64_t child_maxrss_kib; /* by the kernel's account */
+	struct recorder_command {
+		pid_t pid;
+		bool found; /* its session file has come */
+		bool ended;
+		uint64_t end_ns;
+		uint64_t maxrss_kib; /* by the kernel's account */
+	} command;
 	struct known_process *known;
 	uint32_t process_count, known_capacity;
-	bool direct_found; /* the command's own file */
 	struct known_exec *execs;
 	uint32_t exec_count;
 	struct reaped_child reaps[RECORDER_REAPS]; /* a ring of the last ones */
@@ -56,13 +58,15 @@ struct recorder {
 	bool full;     /* the recording has the size that it may have: the program goes on without */
 	uint64_t full_ns;
 	uint64_t last_round;      /* its stamp */
-	uint64_t next_size_bytes; /* --limit-size: when to look how long it would be by now */
 	bool told_daemons;
 	bool child_signal; /* something ended since the last look: do not sleep over it */
 	bool rescan; /* a file was not ready: look again */
-	uint64_t next_peak_ns, next_samples_ns, next_budget_ns, next_call_ns;
 	struct sampled_sum sum; /* of sampled processes */
-	uint64_t next_rss_ns, next_flush_ns, next_checkpoint_ns, checkpoint_events;
+	struct recorder_due { /* when to do next what is done now and then */
+		uint64_t rss_ns, peak_ns, samples_ns, budget_ns, call_ns, flush_ns, checkpoint_ns;
+		uint64_t after_events; /* of the last checkpoint */
+		uint64_t size_bytes;   /* --limit-size: when to look how long it would be by now */
+	} due;
 	uint64_t last_alive_ns; /* when a process was last seen running */
 };
 
