@@ -49,16 +49,25 @@ size_t cli_too_far(size_t length)
 	return length < 6 ? 2 : 3;
 }
 
+/* Standard error has no buffer of its own: a text leaves in pieces as large as this one, so that whoever
+ * follows a log never sees half of a usual line. */
+enum { PUT_BYTES = 4096 };
+
 void cli_put(FILE *out, const char *text)
 {
-	char glyph[WORDS_GLYPH];
+	char buffer[PUT_BYTES + WORDS_GLYPH];
+	size_t used = 0;
 	for (const char *at = text; *at;) {
-		if (*at == '\n') { /* messages have lines of their own */
-			putc(*at++, out);
-			continue;
+		if (*at == '\n') /* messages have lines of their own */
+			buffer[used++] = *at++;
+		else
+			used += words_glyph(&at, buffer + used);
+		if (used >= PUT_BYTES) {
+			fwrite(buffer, 1, used, out);
+			used = 0;
 		}
-		fwrite(glyph, 1, words_glyph(&at, glyph), out);
 	}
+	fwrite(buffer, 1, used, out);
 }
 
 static void put_formatted(FILE *out, const char *fmt, va_list ap)
