@@ -22,7 +22,19 @@
  * the realloc. The address is empty, since anybody may get it from there on, but the
  * bytes count as live.
  *
- * What a call makes of an address:
+ * The table below says what a call makes of an address.
+ *
+ * Invariants: `parked` and `frees` are in the order in which their records came. The block of a
+ * held free is live. live_bytes is the sum of `blocks` and of what all threads have in `moving`. */
+#include "record/reorder.h"
+
+#include "hosted/error.h"
+#include "hosted/vector.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The table of states. What a call makes of an address:
  *
  *            alloc         free           realloc begins  realloc ends   the wait is over
  *   empty    live          early (1)      moving (2)      live           -
@@ -48,17 +60,7 @@
  *       instead. A child frees blocks that it inherited and gets their addresses again, so in a
  *       child only a free by another thread counts as early.
  *
- * A block that "ends unseen" ends where its successor begins, and counts as an unknown free.
- *
- * Invariants: `parked` and `frees` are in the order in which their records came. The block of a
- * held free is live. live_bytes is the sum of `blocks` and of what all threads have in `moving`. */
-#include "record/reorder.h"
-
-#include "hosted/error.h"
-#include "hosted/vector.h"
-
-#include <stdlib.h>
-#include <string.h>
+ * A block that "ends unseen" ends where its successor begins, and counts as an unknown free. */
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PARK_NS 50000000ull
