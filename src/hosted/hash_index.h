@@ -63,6 +63,11 @@ static inline uint32_t hash_pair(uint32_t a, uint32_t b)
 	return hash_number((uint64_t)a << 32 | b);
 }
 
+static inline uint32_t hash_pointer(const void *p)
+{
+	return hash_number((uintptr_t)p);
+}
+
 /* For longer keys: begin with 0 and mix one number after the other, then take hash_number of it. */
 static inline uint64_t hash_mix(uint64_t h, uint64_t n)
 {
