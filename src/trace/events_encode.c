@@ -16,6 +16,7 @@
 #include "trace/events_block.h"
 
 #include "hosted/error.h"
+#include "hosted/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,26 +82,16 @@ void events_encoder_fini(struct events_encoder *e)
 	memset(e, 0, offsetof(struct events_encoder, model));
 }
 
-static uint32_t grown(uint32_t capacity, uint32_t need)
-{
-	uint32_t bigger = capacity > UINT32_MAX / 2 ? UINT32_MAX : capacity * 2;
-	if (bigger < need)
-		bigger = need;
-	return bigger < 64 ? 64 : bigger;
-}
-
 static int grow_sites(struct events_encoder *e, uint32_t need)
 {
-	uint32_t bigger = grown(e->site_capacity, need);
-	size_t had = e->site_capacity * sizeof *e->sites, has = bigger * sizeof *e->sites;
-	uint32_t *used = reallocarray(e->used, bigger, sizeof *used);
-	if (used)
-		e->used = used;
-	struct events_site *sites = aligned_alloc(sizeof *sites, has);
-	if (!used || !sites) {
-		free(sites);
+	size_t had = e->site_capacity * sizeof *e->sites;
+	uint32_t bigger = e->site_capacity;
+	if (!array_reserve(e->used, bigger, bigger, need - bigger))
 		return HEFT_ENOMEM;
-	}
+	size_t has = bigger * sizeof *e->sites;
+	struct events_site *sites = aligned_alloc(sizeof *sites, has);
+	if (!sites)
+		return HEFT_ENOMEM;
 	if (had)
 		memcpy(sites, e->sites, had);
 	memset((char *)sites + had, 0xff, has - had);
@@ -112,13 +103,10 @@ static int grow_sites(struct events_encoder *e, uint32_t need)
 
 static int grow_threads(struct events_encoder *e, uint32_t need)
 {
-	uint32_t bigger = grown(e->thread_capacity, need);
-	struct events_thread *threads = reallocarray(e->threads, bigger, sizeof *threads);
-	if (!threads)
+	uint32_t had = e->thread_capacity;
+	if (!array_reserve(e->threads, had, e->thread_capacity, need - had))
 		return HEFT_ENOMEM;
-	memset(threads + e->thread_capacity, 0, (bigger - e->thread_capacity) * sizeof *threads);
-	e->threads = threads;
-	e->thread_capacity = bigger;
+	memset(e->threads + had, 0, (e->thread_capacity - had) * sizeof *e->threads);
 	return 0;
 }
 
