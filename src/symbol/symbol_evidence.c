@@ -3,6 +3,7 @@
  * time back on purpose fools make, too. */
 #include "symbol/symbol_evidence.h"
 
+#include "hosted/monotonic.h"
 #include "hosted/vector.h"
 
 #include <stdlib.h>
@@ -65,9 +66,7 @@ void symbol_evidence_look(struct symbol_evidence *e, const char *path)
 
 static int64_t now_ns(void)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return nanoseconds(now);
+	return (int64_t)clock_ns(CLOCK_REALTIME);
 }
 
 void symbol_evidence_asked(struct symbol_evidence *e, const char *urls, bool answered)
