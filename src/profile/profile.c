@@ -562,6 +562,22 @@ const char *profile_via_name(uint32_t via)
 	return via < PROFILE_VIA_COUNT ? names[via] : "unknown";
 }
 
+struct how_ended profile_how_ended(const struct profile *p)
+{
+	static const enum end_kind kinds[] = {
+		[PROFILE_END_RUNNING] = END_RUNNING,   [PROFILE_END_EXIT] = END_EXIT,
+		[PROFILE_END_SIGNAL] = END_SIGNAL,     [PROFILE_END_EXEC] = END_EXEC,
+		[PROFILE_END_DETACHED] = END_DETACHED, [PROFILE_END_UNKNOWN] = END_UNKNOWN,
+	};
+	struct how_ended end = {kinds[p->end], p->exit_status, p->signal, p->memory_limit_bytes,
+				  p->limit_is_cgroup};
+	if (end.kind == END_RUNNING && !p->complete)
+		end.kind = END_CUT;
+	if (end.kind == END_SIGNAL && p->oom_killed)
+		end.kind = END_OOM;
+	return end;
+}
+
 const char *profile_module_name(const struct profile *p, uint32_t module)
 {
 	if (module >= p->module_count || !p->modules[module].path[0])

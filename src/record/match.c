@@ -606,7 +606,7 @@ int match_streams(struct drain *d, struct stream *s, struct stream *next, uint64
 	return stream_advance(s);
 }
 
-struct ending {
+struct how_ended {
 	struct drain *drain;
 	struct process *process;
 	uint64_t tsc, time_ns;
@@ -614,7 +614,7 @@ struct ending {
 
 static void gone(void *ctx, const struct live_block *b)
 {
-	const struct ending *e = ctx;
+	const struct how_ended *e = ctx;
 	emit_end(e->drain, e->process, b, e->tsc, e->time_ns, TRACE_GONE, b->thread, 0, 0);
 }
 
@@ -627,7 +627,7 @@ void drain_process_end(struct drain *d, struct process *p)
 		place(d, p, 0, tsc, time_ns);
 	p->left_bytes = p->live_bytes;
 	p->left_blocks = p->live_blocks;
-	struct ending ending = {d, p, tsc, time_ns};
+	struct how_ended ending = {d, p, tsc, time_ns};
 	for (uint32_t i = 0; i < p->slots; i++)
 		if (p->streams[i].moving.addr)
 			gone(&ending, &p->streams[i].moving);

@@ -28,10 +28,11 @@ struct words words_within_count(uint64_t error);       /* " +- 1,234" */
 struct words words_rate(uint64_t n, uint64_t ns);      /* 9.9 M/s */
 struct words words_share(uint64_t part, uint64_t of);  /* 12.3 %; "-" of nothing */
 /* How it ended: exit status 0, killed by signal 9 (SIGKILL) ... */
-struct end_words {
-	char text[96];
-};
-struct end_words words_end(const struct profile *p);
+static inline struct end_words words_end(const struct profile *p)
+{
+	struct how_ended end = profile_how_ended(p);
+	return words_of_end(&end);
+}
 struct words words_value(uint64_t value, enum measure_id measure); /* in its unit */
 struct words words_percent(double share); /* 0.123 as 12.3 % */
 

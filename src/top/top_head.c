@@ -15,23 +15,22 @@
 
 void top_end_words(char *text, size_t size, const struct profile *p)
 {
-	const char *name = sigabbrev_np(p->signal);
-	switch (p->end) {
-	case PROFILE_END_EXIT:
-		snprintf(text, size, "ended: exit status %" PRId32, p->exit_status);
+	struct how_ended end = profile_how_ended(p);
+	switch (end.kind) {
+	case END_EXIT:
+	case END_SIGNAL:
+	case END_OOM:
+		snprintf(text, size, "ended: %s", words_of_end(&end).text);
 		return;
-	case PROFILE_END_SIGNAL:
-		snprintf(text, size, "ended: signal %" PRId32 "%s%s%s", p->signal,
-			 name ? " (SIG" : "", name ? name : "", name ? ")" : "");
-		return;
-	case PROFILE_END_DETACHED:
-	case PROFILE_END_EXEC:
+	case END_DETACHED:
+	case END_EXEC:
 		snprintf(text, size, "recording ended");
 		return;
-	case PROFILE_END_UNKNOWN:
+	case END_UNKNOWN:
 		snprintf(text, size, "ended");
 		return;
-	case PROFILE_END_RUNNING:
+	case END_RUNNING:
+	case END_CUT:
 		break;
 	}
 	snprintf(text, size, "%s",
@@ -50,11 +49,14 @@ static const char *first_program(const struct profile *p, char name[PROGRAM_NAME
 						 : NULL);
 }
 
-/* All of it, or its first word: "ended" of "ended: exit status 0". */
+/* All of it, or without what stands in brackets, or its first word: "ended" of "ended: exit status 0". */
 static void put_state(struct pen *pen, const char *state)
 {
 	enum top_style style = strcmp(state, "running") == 0 ? TOP_PLAIN : TOP_WARN;
-	if (!pen_part(pen, style, state))
+	const char *bracket = strstr(state, " (");
+	int before = bracket ? (int)(bracket - state) : 0;
+	if (!pen_part(pen, style, state) &&
+	    !(before && pen_partf(pen, style, "%.*s", before, state)))
 		pen_partf(pen, style, "%.*s", (int)strcspn(state, ":"), state);
 }
 
