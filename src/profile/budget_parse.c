@@ -12,6 +12,8 @@
  * silently checks something else is worse than none; so is a file without any rule. */
 #include "profile/budget.h"
 
+#include "hosted/vector.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -356,14 +358,8 @@ static int parse_limit(struct parser *p, struct budget_rule *r)
 static int parse_rule(struct parser *p)
 {
 	struct budget *b = p->b;
-	if (b->count == p->capacity) {
-		uint32_t bigger = p->capacity ? p->capacity * 2 : 16;
-		void *rules = realloc(b->rules, bigger * sizeof *b->rules);
-		if (!rules)
-			return HEFT_ENOMEM;
-		b->rules = rules;
-		p->capacity = bigger;
-	}
+	if (!array_reserve(b->rules, b->count, p->capacity, 1))
+		return HEFT_ENOMEM;
 	struct budget_rule *r = &b->rules[b->count];
 	memset(r, 0, sizeof *r);
 	b->count++; /* from here on budget_free knows its pattern */
