@@ -19,6 +19,8 @@
  * MSG_NOSIGNAL; all threads block all signals, which are the verbs' to take. */
 #include "http/http_state.h"
 
+#include "hosted/vector.h"
+
 #include <microhttpd.h>
 #include <poll.h>
 #include <signal.h>
@@ -549,14 +551,8 @@ static enum MHD_Result take_body(struct http_connection *c, const char *data, si
 		}
 		return c->too_much_bytes > most * PATIENCE ? MHD_NO : MHD_YES;
 	}
-	if (c->body_capacity - c->body_bytes <= bytes) {
-		size_t capacity = (c->body_bytes + bytes) * 2 + 1;
-		char *larger = realloc(c->body, capacity);
-		if (!larger)
-			return MHD_NO;
-		c->body = larger;
-		c->body_capacity = capacity;
-	}
+	if (!array_reserve(c->body, c->body_bytes, c->body_capacity, bytes + 1))
+		return MHD_NO;
 	memcpy(c->body + c->body_bytes, data, bytes);
 	c->body_bytes += bytes;
 	c->body[c->body_bytes] = 0;

@@ -13,6 +13,7 @@
  * Invariant: the whole is the first part of every generation and is never evicted. */
 #include "pages/view_recording.h"
 
+#include "hosted/monotonic.h"
 #include "pages/view_heat.h"
 
 #include <errno.h>
@@ -76,13 +77,6 @@ struct view_recording {
 	uint64_t loaded_ns, load_took_ns;
 	bool prepared; /* windows will be asked for */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- letting go */
 
@@ -294,9 +288,9 @@ static void prepare(struct view_recording *r, struct generation *g)
 static int load(struct view_recording *r, struct heft_error *err)
 {
 	struct generation *g = NULL;
-	uint64_t start = now_ns();
+	uint64_t start = monotonic_ns();
 	int rc = new_generation(r, &g, err);
-	r->loaded_ns = now_ns();
+	r->loaded_ns = monotonic_ns();
 	r->load_took_ns = r->loaded_ns - start;
 	if (rc == 0) {
 		prepare(r, g);
@@ -368,7 +362,7 @@ const char *view_recording_path(const struct view_recording *r)
 
 static bool is_due(const struct view_recording *r)
 {
-	uint64_t since = now_ns() - r->loaded_ns;
+	uint64_t since = monotonic_ns() - r->loaded_ns;
 	return since >= RELOAD_NS && since >= r->load_took_ns * RELOAD_LOADS;
 }
 
