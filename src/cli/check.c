@@ -54,7 +54,7 @@ static int parse_percent(const char *text, uint64_t *percent)
 		return HEFT_EUSAGE;
 	memcpy(number, text, length);
 	number[length] = 0;
-	return cli_parse_number(number, 1000, percent);
+	return number_parse(number, 1000, percent);
 }
 
 static int set_option(void *ctx, const struct cli_option *option, const char *value)

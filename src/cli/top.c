@@ -115,7 +115,7 @@ static int take_operands(struct top *t, int argc, char **argv, int first, int co
 		return cli_usage_error(t->verb,
 				       "-o, --force and --sample are for a command's recording");
 	t->file = argv[first];
-	if (cli_parse_number(t->file, INT32_MAX, &pid) == 0 && pid) {
+	if (number_parse(t->file, INT32_MAX, &pid) == 0 && pid) {
 		t->pid = (pid_t)pid;
 		t->file = NULL;
 	}

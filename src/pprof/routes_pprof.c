@@ -10,6 +10,7 @@
 #include "pprof/routes_pprof.h"
 
 #include "hosted/monotonic.h"
+#include "hosted/number_parse.h"
 #include "hosted/program_name.h"
 #include "pprof/pprof_pages.h"
 #include "pprof/pprof_text.h"
@@ -468,31 +469,6 @@ static void answer_symbol(struct pprof_routes *r, const struct http_request *q,
 	go_on_symbol(v, a);
 }
 
-/* "512k", "1M": bytes for a sample. */
-static bool parse_rate(const char *text, uint64_t *bytes)
-{
-	char *end;
-	if (*text < '1' || *text > '9')
-		return false;
-	unsigned long long n = strtoull(text, &end, 10);
-	unsigned shift = 0;
-	switch (*end) {
-	case 'k':
-	case 'K':
-		shift = 10;
-		break;
-	case 'M':
-		shift = 20;
-		break;
-	case 'G':
-		shift = 30;
-		break;
-	}
-	end += shift != 0;
-	*bytes = (uint64_t)n << shift;
-	return !*end && n <= UINT64_MAX >> 24 && *bytes >> shift == n;
-}
-
 static bool parse_control(const struct http_request *q, struct source_control *c,
 			  struct http_answer *a)
 {
@@ -502,7 +478,7 @@ static bool parse_control(const struct http_request *q, struct source_control *c
 		c->on = strcmp(sample, "on") == 0;
 	if (sample && !c->on && strcmp(sample, "off") != 0)
 		refuse(a, 400, "invalid value for \"sample\" - on or off");
-	else if (rate && !parse_rate(rate, &c->rate_bytes))
+	else if (rate && size_parse(rate, &c->rate_bytes))
 		refuse(a, 400, "invalid value for \"rate\" - bytes as in 512k or 1M");
 	else if (!sample && !rate)
 		refuse(a, 400, "nothing to switch: sample=on, sample=off or rate=1M");
