@@ -180,7 +180,7 @@ const char *diagnosis_in_process(struct diagnosis *d, const struct profile *whol
 	const char *text = NULL;
 	if (name && summary && alike > 1)
 		text = diagnosis_text(d, "in %s, one of %s of this program: %s", name,
-				      phrase_many(alike, "process", "processes").text, summary);
+				      words_many(alike, "process", "processes").text, summary);
 	else if (name && summary)
 		text = diagnosis_text(d, "in %s: %s", name, summary);
 	free(name);

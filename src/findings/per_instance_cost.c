@@ -487,10 +487,10 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 		"%s objects of %s each, made at %s, are %s of the peak heap; the largest of %u "
 		"parts is "
 		"%s (%s) from %s, and %s in 1 GiB",
-		words_count(instances).text, phrase_exact(each).text, phrase_place(p, head).text,
-		phrase_share(share).text, o->parts, phrase_exact(parts[0].bytes).text,
-		phrase_share(parts[0].share).text, phrase_function(parts[0].function).text,
-		phrase_many(GIB / (usable ? usable : 1), "object fits", "objects fit").text);
+		words_count(instances).text, words_exact_size(each).text, phrase_place(p, head).text,
+		words_percent(share).text, o->parts, words_exact_size(parts[0].bytes).text,
+		words_percent(parts[0].share).text, phrase_function(parts[0].function).text,
+		words_many(GIB / (usable ? usable : 1), "object fits", "objects fit").text);
 	f.finding.advice = diagnosis_text(
 		d,
 		"Begin with the largest part: make it smaller, make it when it is first needed, or "

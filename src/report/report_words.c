@@ -10,13 +10,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct words words_bytes(uint64_t bytes)
-{
-	struct words w;
-	number_bytes(w.text, bytes, "B", "B");
-	return w;
-}
-
 struct words words_growth(uint64_t from, uint64_t to)
 {
 	struct words w, size = words_bytes(from < to ? to - from : from - to);
@@ -37,16 +30,12 @@ struct words words_exact_bytes(uint64_t bytes)
 
 struct words words_blocks(uint64_t n)
 {
-	struct words w = words_count(n);
-	strcat(w.text, n == 1 ? " block" : " blocks"); /* 26 + 7 at most */
-	return w;
+	return words_many(n, "block", "blocks");
 }
 
 struct words words_processes(uint64_t n)
 {
-	struct words w = words_count(n);
-	strcat(w.text, n == 1 ? " process" : " processes"); /* 26 + 10 at most */
-	return w;
+	return words_many(n, "process", "processes");
 }
 
 struct place_words words_threads(const struct profile *p)
@@ -97,16 +86,6 @@ struct words words_share(uint64_t part, uint64_t of)
 		snprintf(w.text, sizeof w.text, "%.1f %%", 100 * (double)part / (double)of);
 	else
 		snprintf(w.text, sizeof w.text, "-");
-	return w;
-}
-
-struct words words_percent(double share)
-{
-	struct words w;
-	snprintf(w.text, sizeof w.text, "%.1f %%",
-		 share > 1e6  ? 1e8
-		 : share >= 0 ? 100 * share
-			      : 0);
 	return w;
 }
 

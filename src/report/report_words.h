@@ -15,7 +15,6 @@
 struct place_words {
 	char text[96];
 };
-struct words words_bytes(uint64_t bytes);              /* 12.3 MiB */
 struct words words_growth(uint64_t from, uint64_t to); /* +12.3 MiB, -5 B, 0 B */
 struct words words_exact_bytes(uint64_t bytes);        /* 12,345,678 B */
 struct words words_blocks(uint64_t n);                 /* 1 block, 12,345 blocks */
@@ -34,7 +33,6 @@ static inline struct end_words words_end(const struct profile *p)
 	return words_of_end(&end);
 }
 struct words words_value(uint64_t value, enum measure_id measure); /* in its unit */
-struct words words_percent(double share); /* 0.123 as 12.3 % */
 
 /* "function at file:line" in at most `max` columns: a long path is shortened from the left, a long
  * function in the middle. Returns the columns used. */
