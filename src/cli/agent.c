@@ -31,7 +31,7 @@ static int set_keep(struct agent_command *a, const char *value)
 {
 	struct cli_time time;
 	uint64_t count;
-	if (!cli_parse_number(value, 100000, &count))
+	if (!number_parse(value, 100000, &count))
 		a->o.keep_count = (uint32_t)count;
 	else if (!cli_parse_time(value, &time) && !time.relative)
 		a->o.keep_ns = time.time_ns;

@@ -9,6 +9,7 @@
 
 #include "cli/selection.h"
 #include "findings/finding.h"
+#include "hosted/end_words.h"
 #include "profile/budget.h"
 #include "import/import.h"
 #include "record/launch.h"
@@ -53,7 +54,7 @@ static int parse_percent(const char *text, uint64_t *percent)
 		return HEFT_EUSAGE;
 	memcpy(number, text, length);
 	number[length] = 0;
-	return cli_parse_number(number, 1000, percent);
+	return number_parse(number, 1000, percent);
 }
 
 static int set_option(void *ctx, const struct cli_option *option, const char *value)
@@ -207,15 +208,8 @@ static int make_place(struct check *c, struct heft_error *err)
 
 static int command_failed(const struct check *c, int status, struct heft_error *err)
 {
-	if (WIFSIGNALED(status))
-		return heft_fail(err, HEFT_EREFUSED,
-				 "%s was killed by signal %d (SIG%s); the budget was not checked",
-				 c->argv[0], WTERMSIG(status),
-				 sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status))
-								: "?");
-	return heft_fail(err, HEFT_EREFUSED,
-			 "%s failed with exit status %d; the budget was not checked", c->argv[0],
-			 WEXITSTATUS(status));
+	return heft_fail(err, HEFT_EREFUSED, "%s %s %s; the budget was not checked", c->argv[0],
+			 WIFSIGNALED(status) ? "was" : "failed with", words_of_status(status).text);
 }
 
 static int run_command(struct check *c, struct heft_error *err)

@@ -5,6 +5,7 @@
 #define HEFT_CLI_CLI_H
 
 #include "hosted/error.h"
+#include "hosted/number_parse.h"
 #include "profile/profile.h"
 
 #include <stdbool.h>
@@ -145,8 +146,6 @@ int cli_failed(const struct heft_error *err, int rc);
 int cli_finish_output(int status);
 
 /* Values. Each returns 0, or HEFT_EUSAGE if the text is not one. */
-int cli_parse_number(const char *text, uint64_t max, uint64_t *number);
-int cli_parse_size(const char *text, uint64_t *bytes); /* 4096, 64k, 1.5M, 2G (1024), 10kB, 1MiB */
 struct cli_time {
 	bool relative;	 /* percent of the run */
 	double percent;	 /* 0 to 100 */

@@ -38,7 +38,7 @@ static int parse_change(const char *text, struct change *c)
 		return 0;
 	}
 	if (value && key == 4 && !strncmp(text, "rate", key)) {
-		if (cli_parse_size(value + 1, &c->rate_bytes) < 0 ||
+		if (size_parse(value + 1, &c->rate_bytes) < 0 ||
 		    c->rate_bytes < SAMPLED_RATE_LEAST || c->rate_bytes > SAMPLED_RATE_MOST)
 			return cli_usage_error(verb, "rate= is a size from 1k to 1G, not '%s'",
 					       value + 1);
@@ -128,7 +128,7 @@ int cmd_ctl(int argc, char **argv)
 		return rc;
 	if (first >= argc)
 		return cli_usage_error(verb, "no process given");
-	if (cli_parse_number(argv[first], INT32_MAX, &pid) < 0 || !pid)
+	if (number_parse(argv[first], INT32_MAX, &pid) < 0 || !pid)
 		return cli_usage_error(verb, "'%s' is not a process id", argv[first]);
 	for (int i = first + 1; i < argc; i++)
 		if ((rc = parse_change(argv[i], &change)))

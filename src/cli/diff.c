@@ -31,10 +31,10 @@ static int parse_operations(const char *text, struct profile_per *per)
 		return HEFT_EUSAGE;
 	memcpy(first, text, length);
 	first[length] = 0;
-	if (cli_parse_number(first, UINT64_MAX, &old) < 0 || !old)
+	if (number_parse(first, UINT64_MAX, &old) < 0 || !old)
 		return HEFT_EUSAGE;
 	new = old;
-	if (text[length] && (cli_parse_number(text + length + 1, UINT64_MAX, &new) < 0 || !new))
+	if (text[length] && (number_parse(text + length + 1, UINT64_MAX, &new) < 0 || !new))
 		return HEFT_EUSAGE;
 	per->unit = PROFILE_PER_OPERATIONS;
 	per->old = (double)old;
@@ -65,9 +65,9 @@ static int parse_threshold(const char *text, enum measure_id sort, struct profil
 		rc = cli_parse_time(text, &time);
 		amount = time.time_ns;
 	} else if (sort == MEASURE_ALLOCATIONS || sort == MEASURE_TEMPORARY) {
-		rc = cli_parse_number(text, UINT64_MAX, &amount);
+		rc = number_parse(text, UINT64_MAX, &amount);
 	} else {
-		rc = cli_parse_size(text, &amount);
+		rc = size_parse(text, &amount);
 	}
 	*t = (struct profile_threshold){.absolute = true, .value = (double)amount};
 	return rc;

@@ -2,20 +2,18 @@
  * loading takes longer than a second: most reports never show it. */
 #include "cli/progress.h"
 
+#include "hosted/monotonic.h"
 #include "hosted/name_words.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { QUIET_MS = 1000, STEP_MS = 100 };
 
 static uint64_t now_ms(void)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+	return monotonic_ns() / 1000000;
 }
 
 static void show(void *ctx, const char *module, size_t done, size_t total)

@@ -35,7 +35,7 @@ static int set_sample(struct run *r, const char *value)
 	r->o.sample_automatic = value && !strcmp(value, "auto");
 	r->o.sample_bytes = SAMPLED_RATE_DEFAULT;
 	if (value && !r->o.sample_automatic &&
-	    (cli_parse_size(value, &r->o.sample_bytes) < 0 ||
+	    (size_parse(value, &r->o.sample_bytes) < 0 ||
 	     r->o.sample_bytes < SAMPLED_RATE_LEAST || r->o.sample_bytes > SAMPLED_RATE_MOST))
 		return cli_usage_error(cli_verb_find("run"),
 				       "--sample needs a size from 1k to 1G or auto, not '%s'", value);
@@ -46,7 +46,7 @@ enum { SMALLEST_LIMIT = 16 << 10 }; /* --limit-size: tables, and some events */
 
 static int set_limit(struct run *r, const char *value)
 {
-	if (cli_parse_size(value, &r->o.limit_bytes) < 0 || !r->o.limit_bytes)
+	if (size_parse(value, &r->o.limit_bytes) < 0 || !r->o.limit_bytes)
 		return cli_usage_error(cli_verb_find("run"),
 				       "--limit-size needs a size such as 500M, not '%s'", value);
 	return 0;
@@ -65,7 +65,7 @@ static int set_linger(struct run *r, const char *value)
 static int set_path_fd(struct run *r, const char *value)
 {
 	uint64_t fd;
-	if (cli_parse_number(value, INT_MAX, &fd) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
+	if (number_parse(value, INT_MAX, &fd) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
 		return cli_usage_error(cli_verb_find("run"), "--path-fd needs an open descriptor");
 	r->path_fd = (int)fd;
 	return 0;

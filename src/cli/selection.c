@@ -63,7 +63,7 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 		s->part.thread = value;
 		return 0;
 	case CLI_OPT_PID:
-		if (cli_parse_number(value, INT32_MAX, &number) < 0)
+		if (number_parse(value, INT32_MAX, &number) < 0)
 			return cli_usage_error(verb, "--pid needs a process id, not '%s'", value);
 		s->part.has_pid = true;
 		s->part.pid = (int32_t)number;
@@ -80,7 +80,7 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 	case CLI_OPT_AT:
 		return set_moment(s, verb, value);
 	case CLI_OPT_NUMBER:
-		if (cli_parse_number(value, UINT32_MAX, &number) < 0)
+		if (number_parse(value, UINT32_MAX, &number) < 0)
 			return cli_usage_error(verb, "-n needs a number, not '%s'", value);
 		s->limit = (size_t)number;
 		s->has_limit = true;

@@ -13,7 +13,7 @@ size_t cli_width(FILE *stream)
 	const char *columns = getenv("COLUMNS");
 	struct winsize size;
 	uint64_t number;
-	if (columns && cli_parse_number(columns, 10000, &number) == 0 && number > 0)
+	if (columns && number_parse(columns, 10000, &number) == 0 && number > 0)
 		return (size_t)number;
 	if (isatty(fileno(stream)) && ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col)
 		return size.ws_col;

@@ -13,6 +13,7 @@
 #include "cli/selection.h"
 #include "cli/top_command.h"
 #include "findings/finding.h"
+#include "hosted/end_words.h"
 #include "hosted/name_words.h"
 #include "import/import.h"
 #include "profile/profile_from_trace.h"
@@ -114,7 +115,7 @@ static int take_operands(struct top *t, int argc, char **argv, int first, int co
 		return cli_usage_error(t->verb,
 				       "-o, --force and --sample are for a command's recording");
 	t->file = argv[first];
-	if (cli_parse_number(t->file, INT32_MAX, &pid) == 0 && pid) {
+	if (number_parse(t->file, INT32_MAX, &pid) == 0 && pid) {
 		t->pid = (pid_t)pid;
 		t->file = NULL;
 	}
@@ -256,10 +257,9 @@ static bool ended(void *ctx, char *words, size_t size)
 	}
 	if (!t->is_command || !top_command_ended(&t->command, false))
 		return false;
-	if (t->command.status > 128)
-		snprintf(words, size, "ended: signal %d", t->command.status - 128);
-	else
-		snprintf(words, size, "ended: exit status %d", t->command.status);
+	int status = t->command.status;
+	struct how_ended end = {status > 128 ? END_SIGNAL : END_EXIT, status, status - 128, 0, 0};
+	snprintf(words, size, "ended: %s", words_of_end(&end).text);
 	return true;
 }
 

@@ -42,7 +42,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	uint64_t number;
 	switch (option->id) {
 	case CLI_OPT_PORT:
-		if (cli_parse_number(value, UINT16_MAX, &number) < 0)
+		if (number_parse(value, UINT16_MAX, &number) < 0)
 			return cli_usage_error(
 				c->verb, "--port needs a number up to 65535, not '%s'", value);
 		c->has_port = true;
@@ -117,7 +117,7 @@ static int open_one(struct view_command *c, const char *operand, struct heft_err
 	const char *name = strrchr(operand, '/');
 	name = name ? name + 1 : operand;
 	/* A number that is no file is a process. */
-	if (access(operand, F_OK) < 0 && cli_parse_number(operand, INT32_MAX, &pid) == 0) {
+	if (access(operand, F_OK) < 0 && number_parse(operand, INT32_MAX, &pid) == 0) {
 		struct heft_error ignored;
 		int rc = recording_of((pid_t)pid, path, sizeof path, err);
 		/* Sampled, and held by an agent: there is no file yet, but there is a profile. */

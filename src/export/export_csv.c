@@ -6,6 +6,7 @@
 #include "export/export_formats.h"
 #include "export/export_names.h"
 #include "hosted/name_words.h"
+#include "hosted/vector.h"
 #include "profile/stack_fold.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@ struct csv_stacks {
 	char *text;
 	size_t *starts; /* by frame; one more at the end */
 	struct stack_entry *entries;
-	size_t size;
+	size_t capacity; /* of entries */
 };
 
 /* A name of the program's inside a quoted field. */
@@ -116,15 +117,8 @@ static int write_stack(FILE *out, struct csv_stacks *x, uint32_t node)
 	size_t depth = 0;
 	bool marked = stack_fold_applies(&x->fold, node);
 	for (stack_walk_begin(&w, &x->fold, node); stack_walk_next(&w, &e);) {
-		if (depth == x->size) {
-			size_t size = x->size ? x->size * 2 : STACK_MOST;
-			struct stack_entry *entries =
-				reallocarray(x->entries, size, sizeof *entries);
-			if (!entries)
-				return HEFT_ENOMEM;
-			x->entries = entries;
-			x->size = size;
-		}
+		if (!array_reserve(x->entries, depth, x->capacity, 1))
+			return HEFT_ENOMEM;
 		x->entries[depth++] = e;
 	}
 	fputs_unlocked(",\"", out);

@@ -15,6 +15,7 @@
 #include "export/export_names.h"
 #include "export/export_places.h"
 #include "export/pair_index.h"
+#include "hosted/vector.h"
 #include "hosted/json_writer.h"
 
 #include <stdlib.h>
@@ -29,8 +30,7 @@ struct dhat {
 	 * recorded stack (profile_frame_address). */
 	struct pair_index addresses; /* upper and lower half */
 	struct pair_index frames;    /* frame, number of the address */
-	uint32_t *index;	     /* in the table, by number of the frame */
-	uint32_t index_count, index_capacity;
+	VECTOR(uint32_t) index; /* in the table, by number of the frame */
 	bool no_memory;
 	uint32_t via[PROFILE_VIA_COUNT], unknown;
 	uint32_t next; /* index in the table */
@@ -44,19 +44,9 @@ static uint32_t frame_index(struct dhat *x, uint32_t frame, uint64_t address)
 	if (pair_index_find(&x->addresses, (uint32_t)(address >> 32), (uint32_t)address, &at) < 0 ||
 	    pair_index_find(&x->frames, frame, at, &number) < 0)
 		goto no_memory;
-	if (number == x->index_capacity) {
-		uint32_t capacity = number * 2 + 256;
-		uint32_t *index = realloc(x->index, (size_t)capacity * sizeof *index);
-		if (!index)
-			goto no_memory;
-		x->index = index;
-		x->index_capacity = capacity;
-	}
-	if (number == x->index_count) {
-		x->index[number] = x->next++;
-		x->index_count++;
-	}
-	return x->index[number];
+	if (number == x->index.count && !vector_push(&x->index, x->next++))
+		goto no_memory;
+	return x->index.items[number];
 no_memory:
 	x->no_memory = true;
 	return 0;
@@ -206,6 +196,6 @@ int export_dhat(FILE *out, const struct profile *p, const struct export_options 
 	int rc = write_all(&x);
 	pair_index_fini(&x.addresses);
 	pair_index_fini(&x.frames);
-	free(x.index);
+	vector_free(&x.index);
 	return rc < 0 ? heft_fail(err, rc, "not enough memory to write DHAT's format") : 0;
 }

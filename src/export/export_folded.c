@@ -4,6 +4,7 @@
 #include "export/export_formats.h"
 #include "export/export_tree.h"
 #include "hosted/name_words.h"
+#include "hosted/vector.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,21 +12,15 @@
 /* Appends the name to the path, which grows as needed. */
 struct path {
 	char *text;
-	size_t length, size;
+	size_t length, capacity;
 };
 
 static int append(struct path *path, const char *name)
 {
 	char piece[WORDS_GLYPH];
-	for (size_t n; (n = words_glyph(&name, piece)) > 0;) {
-		if (path->length + n + 2 > path->size) {
-			size_t size = path->size ? path->size * 2 : 4096;
-			char *text = realloc(path->text, size);
-			if (!text)
-				return HEFT_ENOMEM;
-			path->text = text;
-			path->size = size;
-		}
+	for (size_t n; (n = words_glyph(&name, piece)) > 0;) { /* no name is empty */
+		if (!array_reserve(path->text, path->length, path->capacity, n + 1)) /* and a ';' */
+			return HEFT_ENOMEM;
 		for (size_t i = 0; i < n; i++)
 			path->text[path->length++] = piece[i] == ';' ? ':' : piece[i];
 	}

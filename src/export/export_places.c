@@ -4,6 +4,7 @@
 #include "export/export_places.h"
 
 #include "hosted/name_words.h"
+#include "hosted/vector.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -96,38 +97,6 @@ uint32_t export_main_module(const struct profile *p)
 
 /* ---- strings */
 
-enum { FIRST_STRINGS = 512 };
-
-static uint32_t string_slot(const struct string_table *t, const char *s)
-{
-	uint64_t h = 0xcbf29ce484222325u;
-	for (const char *c = s; *c; c++)
-		h = (h ^ (uint8_t)*c) * 0x100000001b3u;
-	uint32_t at = (uint32_t)(h >> 24) & (t->slot_count - 1);
-	while (t->slots[at] && strcmp(t->strings[t->slots[at] - 1], s) != 0)
-		at = (at + 1) & (t->slot_count - 1);
-	return at;
-}
-
-static int strings_grow(struct string_table *t)
-{
-	uint32_t count = t->slot_count ? t->slot_count * 2 : FIRST_STRINGS * 2;
-	uint32_t *slots = count ? calloc(count, sizeof *slots) : NULL;
-	char **strings = slots ? realloc(t->strings, count / 2 * sizeof *strings) : NULL;
-	if (!strings) {
-		free(slots);
-		return HEFT_ENOMEM;
-	}
-	free(t->slots);
-	t->strings = strings;
-	t->capacity = count / 2;
-	t->slots = slots;
-	t->slot_count = count;
-	for (uint32_t i = 0; i < t->count; i++)
-		t->slots[string_slot(t, strings[i])] = i + 1;
-	return 0;
-}
-
 static bool is_plain(const char *s)
 {
 	while (*s >= ' ' && *s < 0x7f)
@@ -140,14 +109,8 @@ static bool make_clean(struct string_table *t, const char *s)
 {
 	size_t length = 0;
 	for (;;) {
-		if (t->clean_capacity - length < WORDS_GLYPH) {
-			size_t capacity = t->clean_capacity * 2 + 256;
-			char *larger = realloc(t->clean, capacity);
-			if (!larger)
-				return false;
-			t->clean = larger;
-			t->clean_capacity = capacity;
-		}
+		if (!array_reserve(t->clean, length, t->clean_capacity, WORDS_GLYPH))
+			return false;
 		size_t n = words_glyph(&s, t->clean + length);
 		if (!n)
 			break;
@@ -166,17 +129,18 @@ int string_table_find(struct string_table *t, const char *s, uint32_t *number)
 			return HEFT_ENOMEM;
 		s = t->clean;
 	}
-	if (t->count == t->capacity && strings_grow(t) < 0)
+	uint32_t hash = hash_bytes(s, strlen(s)), at = hash;
+	while ((*number = hash_index_step(&t->index, hash, &at)) != HASH_NONE)
+		if (strcmp(t->strings[*number], s) == 0)
+			return 0;
+	char *copy = strdup(s);
+	if (!copy || !array_reserve(t->strings, t->count, t->capacity, 1) ||
+	    hash_index_add_at(&t->index, hash, at, t->count) < 0) {
+		free(copy);
 		return HEFT_ENOMEM;
-	uint32_t at = string_slot(t, s);
-	if (!t->slots[at]) {
-		char *copy = strdup(s);
-		if (!copy)
-			return HEFT_ENOMEM;
-		t->strings[t->count++] = copy;
-		t->slots[at] = t->count;
 	}
-	*number = t->slots[at] - 1;
+	t->strings[t->count] = copy;
+	*number = t->count++;
 	return 0;
 }
 
@@ -195,7 +159,7 @@ void string_table_fini(struct string_table *t)
 	for (uint32_t i = 0; i < t->count; i++)
 		free(t->strings[i]);
 	free(t->strings);
-	free(t->slots);
+	hash_index_fini(&t->index);
 	free(t->clean);
 	*t = (struct string_table){0};
 }

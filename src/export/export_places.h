@@ -33,7 +33,7 @@ uint32_t export_main_module(const struct profile *p);
 struct string_table {
 	char **strings; /* the first one is "" */
 	uint32_t count, capacity;
-	uint32_t *slots, slot_count;
+	struct hash_index index;
 	char *clean; /* being made */
 	size_t clean_capacity;
 };

@@ -26,6 +26,7 @@
 #include "export/export_places.h"
 #include "export/packed_stream.h"
 #include "export/pprof_drop.h"
+#include "hosted/vector.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -109,15 +110,9 @@ struct pprof {
 
 static void put_raw(struct pprof *x, struct message *m, const void *data, size_t length)
 {
-	if (m->capacity - m->length < length) {
-		size_t capacity = (m->length + length) * 2 + 64;
-		uint8_t *larger = realloc(m->data, capacity);
-		if (!larger) {
-			x->no_memory = true;
-			return;
-		}
-		m->data = larger;
-		m->capacity = capacity;
+	if (!array_reserve(m->data, m->length, m->capacity, length)) {
+		x->no_memory = true;
+		return;
 	}
 	if (length)
 		memcpy(m->data + m->length, data, length);

@@ -10,6 +10,7 @@
 #include "export/export_tree.h"
 
 #include "export/export_names.h"
+#include "hosted/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,14 +81,8 @@ struct building {
 static int add_node(struct building *b, uint32_t parent, uint32_t frame, uint32_t *id)
 {
 	struct export_tree *t = b->t;
-	if (t->node_count == b->capacity) {
-		uint32_t capacity = b->capacity ? b->capacity * 2 : 256;
-		struct export_tree_node *nodes = reallocarray(t->nodes, capacity, sizeof *t->nodes);
-		if (!nodes)
-			return HEFT_ENOMEM;
-		t->nodes = nodes;
-		b->capacity = capacity;
-	}
+	if (!array_reserve(t->nodes, t->node_count, b->capacity, 1))
+		return HEFT_ENOMEM;
 	int rc = profile_add_node(b->scratch, parent, frame, 0, id);
 	if (rc == 0 && *id == t->node_count)
 		t->nodes[t->node_count++] =

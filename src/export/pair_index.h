@@ -2,6 +2,8 @@
 #ifndef HEFT_EXPORT_PAIR_INDEX_H
 #define HEFT_EXPORT_PAIR_INDEX_H
 
+#include "hosted/hash_index.h"
+
 #include <stdint.h>
 
 struct pair {
@@ -11,8 +13,7 @@ struct pair {
 struct pair_index {
 	struct pair *pairs; /* by number */
 	uint32_t count, capacity;
-	uint32_t *slots;     /* number + 1; 0: free */
-	uint32_t slot_count; /* a power of two, or 0 */
+	struct hash_index index;
 };
 
 int pair_index_find(struct pair_index *x, uint32_t a, uint32_t b,

@@ -68,17 +68,17 @@ struct draft endless_draft(struct diagnosis *d, const struct endless *e)
 	const char *fate = e->freed_at_end ? "all of it freed only at the end"
 			   : !e->frees     ? "nothing is ever freed"
 					   : diagnosis_text(d, "%s of its blocks were freed",
-							    phrase_share(freed).text);
+							    words_percent(freed).text);
 	double limit_ns = e->freed_at_end ? 0 : time_to_limit_ns(p, e->rate);
 	const char *limit = "", *within = "";
 	if (e->rate_error95 > 0)
 		within = diagnosis_text(d, " (+- %s)",
-					phrase_bytes(whole_number(e->rate_error95)).text);
+					words_size(whole_number(e->rate_error95)).text);
 	if (limit_ns > 0)
 		limit = diagnosis_text(d, "; at this rate %s of %s is used up in %s",
 				       p->limit_is_cgroup ? "its cgroup's limit" : "the memory",
-				       phrase_bytes(p->memory_limit_bytes).text,
-				       phrase_time(limit_ns).text);
+				       words_size(p->memory_limit_bytes).text,
+				       words_time(limit_ns).text);
 	f.no_memory = !fate || !within || !limit;
 	f.finding.summary = diagnosis_text(
 		d,
@@ -86,9 +86,9 @@ struct draft endless_draft(struct diagnosis *d, const struct endless *e)
 		"the peak heap), %s%s",
 		phrase_place(p, name).text,
 		e->freed_at_end ? "as long as the program runs" : "without end",
-		phrase_bytes(whole_number(e->rate)).text, within ? within : "",
-		phrase_bytes(e->level_bytes).text,
-		phrase_share(share_of(e->level_bytes, p->totals.peak_bytes)).text, fate ? fate : "",
+		words_size(whole_number(e->rate)).text, within ? within : "",
+		words_size(e->level_bytes).text,
+		words_percent(share_of(e->level_bytes, p->totals.peak_bytes)).text, fate ? fate : "",
 		limit ? limit : "");
 	f.finding.advice = diagnosis_text(
 		d, "%s",

@@ -15,39 +15,9 @@
 
 enum { LONGEST_NAME = 72, LONGEST_FILE_NAME = 48 };
 
-struct phrase phrase_many(uint64_t n, const char *one, const char *many)
+struct words words_exact_size(uint64_t bytes)
 {
-	struct phrase w;
-	snprintf(w.text, sizeof w.text, "%s %.80s", words_count(n).text, n == 1 ? one : many);
-	return w;
-}
-
-struct phrase phrase_exact(uint64_t bytes)
-{
-	return phrase_many(bytes, "byte", "bytes");
-}
-
-struct phrase phrase_bytes(uint64_t bytes)
-{
-	struct phrase w;
-	if (bytes < 1024)
-		return phrase_exact(bytes);
-	number_bytes(w.text, bytes, "byte", "bytes");
-	return w;
-}
-
-struct phrase phrase_time(double ns)
-{
-	struct phrase w;
-	number_time(w.text, ns);
-	return w;
-}
-
-struct phrase phrase_share(double share)
-{
-	struct phrase w;
-	snprintf(w.text, sizeof w.text, "%.1f %%", 100 * share);
-	return w;
+	return words_many(bytes, "byte", "bytes");
 }
 
 struct phrase phrase_rate(double per_second)

@@ -11,13 +11,8 @@
 struct phrase {
 	char text[160];
 };
-struct phrase phrase_bytes(uint64_t bytes);   /* "512 bytes", "5.0 MiB" */
-struct phrase phrase_exact(uint64_t bytes);   /* "301,772 bytes" */
-struct phrase phrase_time(double ns);         /* "178 us" */
-struct phrase phrase_share(double share);     /* "96.7 %" */
 struct phrase phrase_rate(double per_second); /* "1.2 million a second" */
-/* "1 block", "12 blocks". */
-struct phrase phrase_many(uint64_t n, const char *one, const char *many);
+struct words words_exact_size(uint64_t bytes); /* "301,772 bytes" */
 
 /* A function's name without what stands in its brackets, long ones cut and marked. */
 struct phrase phrase_function(const char *function);

@@ -14,6 +14,7 @@
 #include "findings/diagnosis.h"
 
 #include "findings/site_names.h"
+#include "hosted/vector.h"
 #include "profile/process_groups.h"
 
 #include <stdarg.h>
@@ -179,7 +180,7 @@ const char *diagnosis_in_process(struct diagnosis *d, const struct profile *whol
 	const char *text = NULL;
 	if (name && summary && alike > 1)
 		text = diagnosis_text(d, "in %s, one of %s of this program: %s", name,
-				      phrase_many(alike, "process", "processes").text, summary);
+				      words_many(alike, "process", "processes").text, summary);
 	else if (name && summary)
 		text = diagnosis_text(d, "in %s: %s", name, summary);
 	free(name);
@@ -194,14 +195,8 @@ int draft_add(struct diagnosis *d, const struct draft *f)
 	if (!evidence || f->no_memory || !f->finding.summary || !f->finding.advice)
 		return HEFT_ENOMEM;
 	memcpy(evidence, f->evidence, size);
-	if (out->count == out->capacity) {
-		uint32_t bigger = out->capacity ? out->capacity * 2 : 16;
-		struct finding *list = realloc(out->list, bigger * sizeof *list);
-		if (!list)
-			return HEFT_ENOMEM;
-		out->list = list;
-		out->capacity = bigger;
-	}
+	if (!array_reserve(out->list, out->count, out->capacity, 1))
+		return HEFT_ENOMEM;
 	out->list[out->count] = f->finding;
 	out->list[out->count++].evidence = evidence;
 	return 0;

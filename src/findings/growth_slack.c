@@ -36,11 +36,11 @@ static int look_at(struct diagnosis *d, uint32_t site, const struct profile_grow
 	f.finding.severity = severity_of(d, slack);
 	f.finding.summary = diagnosis_text(
 		d, "%s grown at %s ended with %s of %s unused (%s) after %s that copied %s",
-		once ? "the array" : phrase_many(g->measured_blocks, "array", "arrays").text,
-		phrase_place(p, name).text, phrase_exact(g->unused_bytes).text,
-		phrase_exact(g->measured_bytes).text, phrase_share(share).text,
-		phrase_many(g->steps, "growth step", "growth steps").text,
-		phrase_bytes(g->copied_bytes).text);
+		once ? "the array" : words_many(g->measured_blocks, "array", "arrays").text,
+		phrase_place(p, name).text, words_exact_size(g->unused_bytes).text,
+		words_exact_size(g->measured_bytes).text, words_percent(share).text,
+		words_many(g->steps, "growth step", "growth steps").text,
+		words_size(g->copied_bytes).text);
 	f.finding.advice = diagnosis_text(
 		d, "Reserve the final size if it is known before (this also saves the copies), or "
 		   "give "

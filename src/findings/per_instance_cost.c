@@ -13,6 +13,8 @@
 #include "findings/diagnosis.h"
 
 #include "findings/site_names.h"
+#include "hosted/hash_index.h"
+#include "hosted/vector.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -73,17 +75,7 @@ struct activations {
 	uint32_t *rep;   /* by node: its activation's first node */
 	uint32_t *heavy; /* by node: find_heavy */
 	uint64_t *bytes; /* by first node */
-	uint32_t *slots;
-	uint32_t mask;
 };
-
-static uint32_t hash_activation(uint32_t parent, const struct profile_frame *f)
-{
-	uint64_t h = ((uint64_t)parent << 32 | f->module) * 0x9e3779b97f4a7c15u;
-	for (const char *s = f->function; *s; s++)
-		h = (h ^ (unsigned char)*s) * 0x100000001b3u;
-	return (uint32_t)(h ^ h >> 32);
-}
 
 static bool is_enough(const struct profile *p, uint64_t bytes)
 {
@@ -102,34 +94,31 @@ static bool may_matter(const struct activations *a, const struct profile *p, uin
 /* Each node's activation is named by its first node; nodes that cannot matter are their own. */
 static int find_activations(struct activations *a, const struct profile *p)
 {
-	uint32_t matter = 0;
-	uint64_t size = 256;
-	for (uint32_t i = 0; i < p->node_count; i++)
-		matter += may_matter(a, p, i);
-	while (size < 2 * (uint64_t)matter)
-		size *= 2;
+	struct hash_index index = {0}; /* of first nodes, by caller and function */
+	int rc = 0;
 	a->rep = malloc(((size_t)p->node_count + 1) * sizeof *a->rep);
 	a->heavy = malloc(((size_t)p->node_count + 1) * sizeof *a->heavy);
-	a->slots = calloc(size, sizeof *a->slots);
-	a->mask = (uint32_t)(size - 1);
-	if (!a->rep || !a->heavy || !a->slots)
+	if (!a->rep || !a->heavy)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->node_count; i++) {
+	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
 		const struct profile_node *n = &p->nodes[i];
+		const struct profile_frame *f = &p->frames[n->frame];
 		a->rep[i] = i;
 		if (!may_matter(a, p, i))
 			continue;
-		uint32_t at = hash_activation(n->parent, &p->frames[n->frame]) & a->mask;
-		for (; a->slots[at]; at = (at + 1) & a->mask) {
-			const struct profile_node *other = &p->nodes[a->slots[at] - 1];
-			if (other->parent == n->parent && same_function(p, other->frame, n->frame))
+		uint32_t hash = hash_pair(n->parent, f->module) ^ hash_bytes(f->function, strlen(f->function));
+		uint32_t at = hash, first;
+		while ((first = hash_index_step(&index, hash, &at)) != HASH_NONE)
+			if (p->nodes[first].parent == n->parent &&
+			    same_function(p, p->nodes[first].frame, n->frame))
 				break;
-		}
-		if (!a->slots[at])
-			a->slots[at] = i + 1;
-		a->rep[i] = a->slots[at] - 1;
+		if (first == HASH_NONE)
+			rc = hash_index_add_at(&index, hash, at, i);
+		else
+			a->rep[i] = first;
 	}
-	return 0;
+	hash_index_fini(&index);
+	return rc;
 }
 
 /* What is live under each node at the peak. */
@@ -498,10 +487,10 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 		"%s objects of %s each, made at %s, are %s of the peak heap; the largest of %u "
 		"parts is "
 		"%s (%s) from %s, and %s in 1 GiB",
-		words_count(instances).text, phrase_exact(each).text, phrase_place(p, head).text,
-		phrase_share(share).text, o->parts, phrase_exact(parts[0].bytes).text,
-		phrase_share(parts[0].share).text, phrase_function(parts[0].function).text,
-		phrase_many(GIB / (usable ? usable : 1), "object fits", "objects fit").text);
+		words_count(instances).text, words_exact_size(each).text, phrase_place(p, head).text,
+		words_percent(share).text, o->parts, words_exact_size(parts[0].bytes).text,
+		words_percent(parts[0].share).text, phrase_function(parts[0].function).text,
+		words_many(GIB / (usable ? usable : 1), "object fits", "objects fit").text);
 	f.finding.advice = diagnosis_text(
 		d,
 		"Begin with the largest part: make it smaller, make it when it is first needed, or "
@@ -522,7 +511,7 @@ int diagnose_per_instance_cost(struct diagnosis *d)
 	struct activations a = {0};
 	struct member *members = NULL;
 	struct object *list = NULL;
-	uint32_t member_count = 0, count = 0, room = 0;
+	uint32_t member_count = 0, count = 0, capacity = 0;
 	int rc = add_up_bytes(&a, p);
 	if (rc == 0)
 		rc = find_activations(&a, p);
@@ -540,16 +529,10 @@ int diagnose_per_instance_cost(struct diagnosis *d)
 		if (!find_object(p, members, a.bytes[o.rep], &o))
 			continue;
 		o.depth = depth_of(p, o.rep);
-		if (count == room) {
-			room = room ? 2 * room : 64;
-			struct object *more = realloc(list, room * sizeof *list);
-			if (!more) {
-				rc = HEFT_ENOMEM;
-				break;
-			}
-			list = more;
-		}
-		list[count++] = o;
+		if (array_reserve(list, count, capacity, 1))
+			list[count++] = o;
+		else
+			rc = HEFT_ENOMEM;
 	}
 	if (count)
 		qsort(list, count, sizeof *list, innermost_first);
@@ -560,7 +543,6 @@ int diagnose_per_instance_cost(struct diagnosis *d)
 	free(a.rep);
 	free(a.heavy);
 	free(a.bytes);
-	free(a.slots);
 	free(members);
 	free(list);
 	return rc;

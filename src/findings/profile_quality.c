@@ -94,7 +94,7 @@ static struct phrase phrase_doubt(const struct profile *p, const struct doubt *d
 	struct phrase w;
 	*heap = share_of_heap(p, d) >= least;
 	snprintf(w.text, sizeof w.text, "%.40s of %s",
-		 phrase_share(*heap ? share_of_heap(p, d) : share_of_calls(p, d)).text,
+		 words_percent(*heap ? share_of_heap(p, d) : share_of_calls(p, d)).text,
 		 *heap ? "the heap comes" : "allocations come");
 	return w;
 }
@@ -201,9 +201,9 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 		add_clause(
 			d, &v, NULL,
 			diagnosis_text(d, "%s (%s of all) %s missing",
-				       p->errors ? phrase_many(t->dropped, "sample", "samples").text
-						 : phrase_many(t->dropped, "event", "events").text,
-				       phrase_share(dropped).text, t->dropped == 1 ? "is" : "are"),
+				       p->errors ? words_many(t->dropped, "sample", "samples").text
+						 : words_many(t->dropped, "event", "events").text,
+				       words_percent(dropped).text, t->dropped == 1 ? "is" : "are"),
 			p->errors ? "sample less often (a larger --sample), so that all of them fit"
 				  : "give the recorder a core of its own or a faster disk, and "
 				    "record again");
@@ -212,7 +212,7 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 	if (better)
 		add_clause(d, &v, NULL,
 			   diagnosis_text(d, "all numbers come from %s",
-					  phrase_many(p->total_spread.samples, "sample", "samples")
+					  words_many(p->total_spread.samples, "sample", "samples")
 						  .text),
 			   diagnosis_text(d, "sample more often (--sample=%s)",
 					  size_option(better).text));
@@ -221,7 +221,7 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 			   diagnosis_text(d,
 					  "%s of all frees are of blocks that were made before or "
 					  "beside the recording",
-					  phrase_share(unknown).text),
+					  words_percent(unknown).text),
 			   "record from the program's start");
 	add_stack_clause(d, &v, &q->lost, "whose inner frames are lost",
 			 "record a shorter part of the run, so that all stacks fit");
@@ -245,7 +245,7 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 	if (q->replaced)
 		add_clause(d, &v, NULL,
 			   diagnosis_text(d, "%s replaced since the recording",
-					  phrase_many(q->replaced, "file was", "files were").text),
+					  words_many(q->replaced, "file was", "files were").text),
 			   "read the recording where the files of that build are");
 	if (!v.what)
 		return 0;

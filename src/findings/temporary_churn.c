@@ -43,9 +43,9 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 					   "%s temporary blocks of %s on average are made at %s: "
 					   "%s, %s of all allocations; each was freed "
 					   "before the thread allocated anything else",
-					   words_count(c->temporary).text, phrase_exact(mean).text,
+					   words_count(c->temporary).text, words_exact_size(mean).text,
 					   phrase_place(p, c->name).text, phrase_rate(rate).text,
-					   phrase_share(share).text);
+					   words_percent(share).text);
 	f.finding.advice =
 		diagnosis_text(d, "Reuse one buffer from call to call, or use the stack: "
 				  "this costs time, not memory.");

@@ -359,12 +359,12 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 		"%s for each (freed at %s); each waits %s longer than the one before, and up "
 		"to "
 		"%s of %s were waiting: %s, %s, %s of the peak heap",
-		phrase_actor(producers.first, producers.threads, "makes", "make").text, made.text, phrase_time(arrival).text,
+		phrase_actor(producers.first, producers.threads, "makes", "make").text, made.text, words_time(arrival).text,
 		phrase_actor(consumers.first, consumers.threads, "takes", "take").text,
-		phrase_time(service).text, freed.text,
-		phrase_time(growth).text, words_count(g.backlog_items).text,
-		words_count(g.made).text, phrase_many(g.backlog_blocks, "block", "blocks").text,
-		phrase_bytes(g.backlog_bytes).text, phrase_share(peak_share).text);
+		words_time(service).text, freed.text,
+		words_time(growth).text, words_count(g.backlog_items).text,
+		words_count(g.made).text, words_many(g.backlog_blocks, "block", "blocks").text,
+		words_size(g.backlog_bytes).text, words_percent(peak_share).text);
 	f.finding.advice = diagnosis_text(
 		d,
 		"Bound the queue so that the producer waits (or drops) when it is full, or let the "

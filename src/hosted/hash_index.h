@@ -4,11 +4,11 @@
  * So one table serves keys of any type, and it grows without asking anybody. Open addressing with
  * linear steps, at most half full; nothing is ever removed.
  *
- *	uint32_t hash = hash_pair(a, b), i;
- *	for (uint32_t at = hash; (i = hash_index_step(&x, hash, &at)) != HASH_NONE;)
+ *	uint32_t hash = hash_pair(a, b), at = hash, i;
+ *	while ((i = hash_index_step(&x, hash, &at)) != HASH_NONE)
  *		if (pairs[i].a == a && pairs[i].b == b)
  *			return i;
- *	rc = hash_index_add(&x, hash, new_number);
+ *	rc = hash_index_add_at(&x, hash, at, new_number);
  *
  * Debian's uthash chains elements through pointers of their own, and stb_ds does not survive a failed
  * allocation: therefore this one. */
@@ -48,6 +48,15 @@ static inline uint32_t hash_index_step(const struct hash_index *x, uint32_t hash
 int hash_index_reserve(struct hash_index *x, uint32_t more); /* 0 or HEFT_ENOMEM */
 /* Adds a number, which must be less than HASH_NONE. 0 or HEFT_ENOMEM. */
 int hash_index_add(struct hash_index *x, uint32_t hash, uint32_t number);
+/* The same after a search that found nothing and left `at` behind a free slot. */
+static inline int hash_index_add_at(struct hash_index *x, uint32_t hash, uint32_t at, uint32_t number)
+{
+	if (!x->slots || x->count >= x->mask / 2)
+		return hash_index_add(x, hash, number);
+	x->slots[(at - 1) & x->mask] = (struct hash_slot){hash, number + 1};
+	x->count++;
+	return 0;
+}
 void hash_index_clear(struct hash_index *x); /* empty, its memory kept */
 void hash_index_fini(struct hash_index *x);
 
@@ -61,6 +70,11 @@ static inline uint32_t hash_number(uint64_t n)
 static inline uint32_t hash_pair(uint32_t a, uint32_t b)
 {
 	return hash_number((uint64_t)a << 32 | b);
+}
+
+static inline uint32_t hash_pointer(const void *p)
+{
+	return hash_number((uintptr_t)p);
 }
 
 /* For longer keys: begin with 0 and mix one number after the other, then take hash_number of it. */

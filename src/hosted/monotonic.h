@@ -1,15 +1,20 @@
-/* The clock that only goes forward. */
+/* Clocks in nanoseconds; monotonic_ns is the one that only goes forward. */
 #ifndef HEFT_HOSTED_MONOTONIC_H
 #define HEFT_HOSTED_MONOTONIC_H
 
 #include <stdint.h>
 #include <time.h>
 
-static inline uint64_t monotonic_ns(void)
+static inline uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t monotonic_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 #endif

@@ -58,10 +58,44 @@ struct words words_count(uint64_t n)
 	return w;
 }
 
-struct words words_duration(uint64_t ns)
+struct words words_many(uint64_t n, const char *one, const char *many)
 {
 	struct words w;
-	number_time(w.text, (double)ns);
+	snprintf(w.text, sizeof w.text, "%.26s %.12s", words_count(n).text, n == 1 ? one : many);
+	return w;
+}
+
+struct words words_bytes(uint64_t bytes)
+{
+	struct words w;
+	number_bytes(w.text, bytes, "B", "B");
+	return w;
+}
+
+struct words words_size(uint64_t bytes)
+{
+	return bytes < 1024 ? words_many(bytes, "byte", "bytes") : words_bytes(bytes);
+}
+
+struct words words_duration(uint64_t ns)
+{
+	return words_time((double)ns);
+}
+
+struct words words_time(double ns)
+{
+	struct words w;
+	number_time(w.text, ns);
+	return w;
+}
+
+struct words words_percent(double share)
+{
+	struct words w;
+	snprintf(w.text, sizeof w.text, "%.1f %%",
+		 share > 1e6  ? 1e8
+		 : share >= 0 ? 100 * share
+			      : 0);
 	return w;
 }
 

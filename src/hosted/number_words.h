@@ -20,8 +20,14 @@ void number_time(char text[NUMBER_WORDS], double ns);
 struct words {
 	char text[40];
 };
-struct words words_count(uint64_t n);
+struct words words_count(uint64_t n); /* 12,345,678 */
+/* "1 block", "12 blocks": nouns of at most 12 letters. */
+struct words words_many(uint64_t n, const char *one, const char *many);
+struct words words_bytes(uint64_t bytes); /* 512 B, 12.3 MiB */
+struct words words_size(uint64_t bytes);  /* 512 bytes, 12.3 MiB */
 struct words words_duration(uint64_t ns);
+struct words words_time(double ns);
+struct words words_percent(double share); /* 0.123 as 12.3 % */
 
 /* How many of `steps` part / whole fills; something that is not 0 shows. */
 size_t number_steps(uint64_t part, uint64_t whole, size_t steps);

@@ -1,6 +1,7 @@
 /* Growing arrays: one way for all of hosted code.
  *
- * VECTOR(type) is a whole vector: items, count, capacity. Where a struct shows its array as a plain
+ * VECTOR(type) is a whole vector: items, count, capacity; a struct with VECTOR_MEMBERS(type) is one
+ * with a name, which functions can take. Where a struct shows its array as a plain
  * pointer with a count (`p->sites`, `p->site_count`), array_reserve grows that pointer instead.
  * Capacity doubles, so that n additions cost n. Nothing changes when memory runs out: the array stays
  * as it was, and the call says false or NULL. */
@@ -32,10 +33,12 @@ size_t array_grow(void *items_at, size_t capacity, size_t count, size_t more, si
 			 grown_ != 0;                                                              \
 		 }))
 
+#define VECTOR_MEMBERS(type)                                                                       \
+	type *items;                                                                               \
+	size_t count, capacity
 #define VECTOR(type)                                                                               \
 	struct {                                                                                   \
-		type *items;                                                                       \
-		size_t count, capacity;                                                            \
+		VECTOR_MEMBERS(type);                                                              \
 	}
 
 #define vector_reserve(v, more) array_reserve((v)->items, (v)->count, (v)->capacity, (more))

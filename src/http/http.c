@@ -19,12 +19,12 @@
  * MSG_NOSIGNAL; all threads block all signals, which are the verbs' to take. */
 #include "http/http_state.h"
 
+#include "hosted/vector.h"
+
 #include <microhttpd.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,16 +35,7 @@ enum {
 	MEMORY = 2 * HTTP_HEADERS, /* of a connection, where libmicrohttpd itself gives up */
 	PATIENCE = 8, /* bodies of so many times the limit are read before they get 413 */
 	IDLE_MS = 60000,
-	REQUEST_MS = 20000,
-	ANSWER_MS = 30000,
-	CROWDED_MS = 5000, /* without a request, when connections run out */
-	TICK_MS = 10,      /* the clock does not look more often */
 };
-
-static uint64_t limit_ns(uint32_t given_ms, uint32_t usual_ms)
-{
-	return (uint64_t)(given_ms ? given_ms : usual_ms) * 1000000;
-}
 
 /* ---- what routes ask */
 
@@ -93,7 +84,7 @@ static void client_begins(struct http_server *s, struct MHD_Connection *mhd, voi
 	k->since_ns = monotonic_ns();
 	k->reading = true;
 	pthread_mutex_lock(&s->lock);
-	k->deadline_ns = after(k->since_ns, limit_ns(s->o.limits.idle_ms, IDLE_MS));
+	k->deadline_ns = after(k->since_ns, http_limit_ns(s->o.limits.idle_ms, IDLE_MS));
 	k->next = s->clients;
 	k->at = &s->clients;
 	if (k->next)
@@ -253,126 +244,14 @@ static enum MHD_Result send_answer(struct http_connection *c)
 	c->client->reading = false;
 	uint64_t slow = a->bytes / (16 * 1024) * SECOND;
 	c->client->deadline_ns =
-		after(monotonic_ns(), limit_ns(s->o.limits.answer_ms, ANSWER_MS) + slow);
+		after(monotonic_ns(), http_limit_ns(s->o.limits.answer_ms, HTTP_ANSWER_MS) + slow);
 	pthread_mutex_unlock(&s->lock);
 	enum MHD_Result rc = MHD_queue_response(c->mhd, status, r);
 	MHD_destroy_response(r);
 	return rc;
 }
 
-/* ---- making answers */
-
-/* What a route said decides where its request goes: to the list, or back to the network. Gives
- * whether it has to be resumed. */
-static bool settle(struct http_connection *c)
-{
-	struct http_server *s = c->server;
-	struct http_answer *a = &c->answer;
-	if (a->kind == HTTP_EVENTS) {
-		if (!c->stream)
-			http_answer_header(a, "Content-Type", "text/event-stream; charset=utf-8");
-		http_answer_header(a, "Cache-Control", "no-store");
-		c->stream = true;
-		c->kept = a->kept;
-		c->drop = a->drop;
-	}
-	if (c->stream) {
-		c->done = a->kind != HTTP_EVENTS && a->kind != HTTP_NO_ANSWER;
-		c->sent = 0;
-		c->due_ns = after(monotonic_ns(), a->wait_ns);
-		if (!a->event_bytes && !c->done) { /* keeps it alive, and shows who has gone */
-			free(a->events);
-			a->events = strdup(":\n\n");
-			a->event_bytes = a->events ? 3 : 0;
-		}
-	}
-	pthread_mutex_lock(&s->lock);
-	bool later = a->kind == HTTP_LATER && !c->stream;
-	if (later && !s->stopping) {
-		c->state = WAITING;
-		c->due_ns = after(monotonic_ns(), a->wait_ns);
-		c->next = s->waiting;
-		s->waiting = c;
-		pthread_cond_signal(&s->tick);
-		pthread_mutex_unlock(&s->lock);
-		return false;
-	}
-	c->state = READY;
-	c->client->deadline_ns = after(monotonic_ns(), limit_ns(s->o.limits.answer_ms, ANSWER_MS));
-	pthread_mutex_unlock(&s->lock);
-	if (later) {
-		if (a->drop)
-			a->drop(a->kept);
-		http_answer_text(a, 503, "the server is going down\n");
-	}
-	return true;
-}
-
-static void call_route(struct http_connection *c)
-{
-	struct http_answer *a = &c->answer;
-	uint64_t wait_ns = a->wait_ns;
-	c->request.kept = c->stream ? c->kept : a->kept;
-	http_answer_fini(a);
-	if (c->stream)
-		a->wait_ns = wait_ns;
-	c->route->answer(c->route->ctx, &c->request, a);
-}
-
-/* Back to the network without the route's answer. */
-static void give_up(struct http_connection *c, enum state state)
-{
-	if (!c->stream) {
-		if (c->answer.drop)
-			c->answer.drop(c->answer.kept);
-		http_answer_fini(&c->answer);
-		http_answer_text(&c->answer, 503, "the server is going down\n");
-	}
-	c->state = state;
-	MHD_resume_connection(c->mhd);
-}
-
-static struct http_connection *next_job(struct http_server *s, bool *stopping)
-{
-	pthread_mutex_lock(&s->lock);
-	while (!s->queue && !s->stopping)
-		pthread_cond_wait(&s->work, &s->lock);
-	*stopping = s->stopping;
-	struct http_connection *c = s->queue;
-	if (c) {
-		s->queue = c->next;
-		if (!s->queue)
-			s->queue_end = &s->queue;
-	}
-	pthread_mutex_unlock(&s->lock);
-	return c;
-}
-
-static void *worker(void *ctx)
-{
-	struct http_server *s = ctx;
-	bool stopping;
-	for (struct http_connection *c; (c = next_job(s, &stopping));) {
-		struct MHD_Connection *mhd = c->mhd;
-		if (stopping) {
-			give_up(c, READY);
-			continue;
-		}
-		call_route(c);
-		if (settle(c))
-			MHD_resume_connection(mhd);
-	}
-	return NULL;
-}
-
-static void enqueue_locked(struct http_server *s, struct http_connection *c)
-{
-	c->state = WORKING;
-	c->next = NULL;
-	*s->queue_end = c;
-	s->queue_end = &c->next;
-	pthread_cond_signal(&s->work);
-}
+/* ---- to the routes */
 
 /* The whole request is there. */
 static enum MHD_Result start_route(struct http_connection *c)
@@ -384,12 +263,12 @@ static enum MHD_Result start_route(struct http_connection *c)
 	c->state = WORKING;
 	end_reading(c);
 	if (c->route->quick) {
-		call_route(c);
+		http_call_route(c);
 		if (c->answer.kind != HTTP_LATER)
-			return settle(c) ? send_answer(c) : MHD_NO;
+			return http_after_route(c) ? send_answer(c) : MHD_NO;
 		MHD_suspend_connection(c->mhd);
 		struct MHD_Connection *mhd = c->mhd;
-		if (settle(c))
+		if (http_after_route(c))
 			MHD_resume_connection(mhd);
 		return MHD_YES;
 	}
@@ -397,113 +276,13 @@ static enum MHD_Result start_route(struct http_connection *c)
 	bool stopping = s->stopping;
 	if (!stopping) {
 		MHD_suspend_connection(c->mhd);
-		enqueue_locked(s, c);
+		http_enqueue_locked(s, c);
 	}
 	pthread_mutex_unlock(&s->lock);
 	if (!stopping)
 		return MHD_YES;
 	http_answer_text(&c->answer, 503, "the server is going down\n");
 	return send_answer(c);
-}
-
-/* ---- the clock */
-
-static bool has_hung_up(int fd)
-{
-	struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-	return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR);
-}
-
-/* Of those that wait: due ones to the workers, those whose client has gone (and, at the end, all)
- * to a list that is returned. Gives when to look again. */
-static struct http_connection *take_waiting(struct http_server *s, uint64_t now, bool look,
-					    uint64_t *next_ns)
-{
-	struct http_connection *gone = NULL;
-	for (struct http_connection **at = &s->waiting, *c; (c = *at);) {
-		bool left = s->stopping || (look && has_hung_up(c->client->fd));
-		if (!left && c->due_ns > now) {
-			*next_ns = c->due_ns < *next_ns ? c->due_ns : *next_ns;
-			at = &c->next;
-			continue;
-		}
-		*at = c->next;
-		if (left) {
-			c->next = gone;
-			gone = c;
-		} else {
-			enqueue_locked(s, c);
-		}
-	}
-	return gone;
-}
-
-static void give_up_all(struct http_connection *c, enum state state)
-{
-	for (struct http_connection *next; c; c = next) {
-		next = c->next;
-		give_up(c, state);
-	}
-}
-
-/* Nothing is there that could still be read. */
-static bool is_drained(int fd)
-{
-	int bytes = 0;
-	return ioctl(fd, FIONREAD, &bytes) < 0 || bytes == 0;
-}
-
-static void end_late_clients(struct http_server *s, uint64_t now)
-{
-	uint32_t most = s->o.limits.connections;
-	bool crowded = s->client_count > most - most / 4;
-	for (struct client *k = s->clients; k; k = k->next) {
-		bool late = k->deadline_ns <= now;
-		if (crowded && !k->asking && k->deadline_ns != NEVER)
-			late = late || after(k->since_ns, limit_ns(0, CROWDED_MS)) <= now;
-		if (!late && !(k->reading && has_hung_up(k->fd) && is_drained(k->fd)))
-			continue;
-		shutdown(k->fd, SHUT_RDWR);
-		k->deadline_ns = NEVER;
-	}
-}
-
-static void wait_until(struct http_server *s, uint64_t ns)
-{
-	struct timespec t = {(time_t)(ns / SECOND), (long)(ns % SECOND)};
-	pthread_cond_timedwait(&s->tick, &s->lock, &t);
-}
-
-static void *clock_hand(void *ctx)
-{
-	struct http_server *s = ctx;
-	uint64_t looked_ns = 0;
-	uint64_t look_ns = limit_ns(s->o.limits.request_ms, REQUEST_MS) / 8;
-	if (look_ns > SECOND)
-		look_ns = SECOND;
-	pthread_mutex_lock(&s->lock);
-	while (!s->stopping) {
-		uint64_t now = monotonic_ns(), next_ns;
-		bool look = now >= after(looked_ns, look_ns);
-		if (look) {
-			looked_ns = now;
-			end_late_clients(s, now);
-		}
-		next_ns = after(looked_ns, look_ns);
-		struct http_connection *gone = take_waiting(s, now, look, &next_ns);
-		if (gone) {
-			pthread_mutex_unlock(&s->lock);
-			give_up_all(gone, GONE);
-			pthread_mutex_lock(&s->lock);
-			continue;
-		}
-		uint64_t soonest = after(now, TICK_MS * 1000000ull);
-		if (next_ns < soonest && s->waiting && s->waiting->next)
-			next_ns = soonest; /* many that wait are looked at together */
-		wait_until(s, next_ns);
-	}
-	pthread_mutex_unlock(&s->lock);
-	return NULL;
 }
 
 /* ---- taking requests in */
@@ -549,14 +328,8 @@ static enum MHD_Result take_body(struct http_connection *c, const char *data, si
 		}
 		return c->too_much_bytes > most * PATIENCE ? MHD_NO : MHD_YES;
 	}
-	if (c->body_capacity - c->body_bytes <= bytes) {
-		size_t capacity = (c->body_bytes + bytes) * 2 + 1;
-		char *larger = realloc(c->body, capacity);
-		if (!larger)
-			return MHD_NO;
-		c->body = larger;
-		c->body_capacity = capacity;
-	}
+	if (!array_reserve(c->body, c->body_bytes, c->body_capacity, bytes + 1))
+		return MHD_NO;
 	memcpy(c->body + c->body_bytes, data, bytes);
 	c->body_bytes += bytes;
 	c->body[c->body_bytes] = 0;
@@ -604,7 +377,7 @@ static void *on_first_line(void *ctx, const char *uri, struct MHD_Connection *mh
 	if (c->client) {
 		c->client->asking = true;
 		c->client->deadline_ns =
-			after(monotonic_ns(), limit_ns(s->o.limits.request_ms, REQUEST_MS));
+			after(monotonic_ns(), http_limit_ns(s->o.limits.request_ms, HTTP_REQUEST_MS));
 	}
 	pthread_mutex_unlock(&s->lock);
 	return c;
@@ -628,7 +401,7 @@ static void on_completed(void *ctx, struct MHD_Connection *mhd, void **own,
 		c->client->reading = true;
 		c->client->since_ns = monotonic_ns();
 		c->client->deadline_ns =
-			after(c->client->since_ns, limit_ns(s->o.limits.idle_ms, IDLE_MS));
+			after(c->client->since_ns, http_limit_ns(s->o.limits.idle_ms, IDLE_MS));
 	}
 	if (--s->active == 0)
 		pthread_cond_signal(&s->calm);
@@ -660,16 +433,16 @@ static int start_threads(struct http_server *s, int fd, struct heft_error *err)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (s->worker_count < HTTP_WORKERS &&
-	       pthread_create(&s->workers[s->worker_count], NULL, worker, s) == 0)
+	       pthread_create(&s->workers[s->worker_count], NULL, http_worker, s) == 0)
 		s->worker_count++;
-	s->has_clock = pthread_create(&s->clock, NULL, clock_hand, s) == 0;
+	s->has_clock = pthread_create(&s->clock, NULL, http_clock, s) == 0;
 	if (s->worker_count && s->has_clock)
 		s->daemon = MHD_start_daemon(
 			MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
 			on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
 			(unsigned)s->sockets, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
 			MHD_OPTION_CONNECTION_TIMEOUT,
-			(unsigned)(limit_ns(s->o.limits.idle_ms, IDLE_MS) / SECOND) + 1,
+			(unsigned)(http_limit_ns(s->o.limits.idle_ms, IDLE_MS) / SECOND) + 1,
 			MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_client, s,
 			MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_URI_LOG_CALLBACK,
 			on_first_line, s, MHD_OPTION_END);
@@ -727,7 +500,6 @@ static void wait_for_calm(struct http_server *s)
 
 void http_server_stop(struct http_server *s)
 {
-	uint64_t never = NEVER;
 	if (!s)
 		return;
 	int fd = s->daemon ? MHD_quiesce_daemon(s->daemon) : -1;
@@ -740,10 +512,7 @@ void http_server_stop(struct http_server *s)
 		pthread_join(s->workers[i], NULL);
 	if (s->has_clock)
 		pthread_join(s->clock, NULL);
-	pthread_mutex_lock(&s->lock);
-	struct http_connection *left = take_waiting(s, 0, false, &never);
-	pthread_mutex_unlock(&s->lock);
-	give_up_all(left, READY);
+	http_give_up_waiting(s);
 	if (s->daemon) {
 		wait_for_calm(s);
 		MHD_stop_daemon(s->daemon);

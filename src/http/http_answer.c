@@ -5,6 +5,8 @@
  * Running out of memory latches (no_memory): the client then gets 500, never half an answer. */
 #include "http/http_parts.h"
 
+#include "hosted/vector.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,21 +148,17 @@ void http_answer_fini(struct http_answer *a)
 int http_unpack(const void *packed, size_t packed_bytes, char **body, size_t *bytes)
 {
 	z_stream z = {.next_in = (Bytef *)packed, .avail_in = (uInt)packed_bytes};
-	size_t capacity = packed_bytes * 4 + 1024;
-	char *out = malloc(capacity);
-	if (!out || inflateInit2(&z, 15 + 16) != Z_OK) {
+	size_t capacity = 0;
+	char *out = NULL;
+	if (!array_reserve(out, 0, capacity, packed_bytes * 4 + 1024) ||
+	    inflateInit2(&z, 15 + 16) != Z_OK) {
 		free(out);
 		return HEFT_ENOMEM;
 	}
 	int rc = Z_OK;
 	while (rc == Z_OK) {
-		if (z.total_out == capacity) {
-			char *larger = realloc(out, capacity * 2);
-			if (!larger)
-				break;
-			out = larger;
-			capacity *= 2;
-		}
+		if (!array_reserve(out, z.total_out, capacity, 1))
+			break;
 		z.next_out = (Bytef *)out + z.total_out;
 		z.avail_out = (uInt)(capacity - z.total_out);
 		rc = inflate(&z, Z_NO_FLUSH);

@@ -1,5 +1,5 @@
-/* Inside src/http: the server, its clients and their requests, for http.c and http_admit.c,
- * which decides who is let in. */
+/* Inside src/http: the server, its clients and their requests, for http.c (the network), http_work.c
+ * (threads that make answers) and http_admit.c (who is let in). */
 #ifndef HEFT_HTTP_HTTP_STATE_H
 #define HEFT_HTTP_HTTP_STATE_H
 
@@ -12,6 +12,8 @@
 #define NEVER UINT64_MAX
 
 enum {
+	HTTP_REQUEST_MS = 20000, /* where the options give no limit */
+	HTTP_ANSWER_MS = 30000,
 	HTTP_WORKERS = 4,
 	HTTP_HEADERS = 16 * 1024, /* bytes of a request's: 431 above */
 };
@@ -79,6 +81,25 @@ static inline uint64_t after(uint64_t now, uint64_t ns)
 {
 	return ns < NEVER - now ? now + ns : NEVER;
 }
+
+static inline uint64_t http_limit_ns(uint32_t given_ms, uint32_t usual_ms)
+{
+	return (uint64_t)(given_ms ? given_ms : usual_ms) * 1000000;
+}
+
+/* ---- http_work.c */
+
+void *http_worker(void *server); /* threads */
+void *http_clock(void *server);
+void http_call_route(struct http_connection *c);
+/* What a route said decides where its request goes: to the list, or back to the network. Gives whether
+ * it has to be resumed. */
+bool http_after_route(struct http_connection *c);
+void http_enqueue_locked(struct http_server *s, struct http_connection *c);
+/* All that wait go back to the network without the routes' answers: the server is stopping. */
+void http_give_up_waiting(struct http_server *s);
+
+/* ---- http_admit.c */
 
 /* Finds the route of a request (c->route), or fills in the answer why there is none. */
 void http_admit(struct http_connection *c, const char *method, const char *path);

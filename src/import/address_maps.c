@@ -9,8 +9,6 @@
  * Bounds: a hostile list of mappings or of stacks ends at MAX_RANGES and MAX_NODES. */
 #include "import/address_maps.h"
 
-#include "symbol/elf_layout.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +17,7 @@ enum { MAX_RANGES = 1 << 16, MAX_NODES = 1 << 27 };
 void address_maps_fini(struct address_maps *m)
 {
 	free(m->ranges);
-	free(m->layouts);
-	free(m->readable);
+	vector_free(&m->layouts);
 	memset(m, 0, sizeof *m);
 }
 
@@ -34,16 +31,10 @@ int address_maps_add(struct address_maps *m, const struct address_range *range)
 {
 	if (range->start >= range->end)
 		return 0;
-	if (m->count == m->capacity) {
-		uint32_t capacity = m->capacity ? m->capacity * 2 : 64;
-		if (capacity > MAX_RANGES)
-			return HEFT_EFORMAT;
-		struct address_range *ranges = realloc(m->ranges, capacity * sizeof *ranges);
-		if (!ranges)
-			return HEFT_ENOMEM;
-		m->ranges = ranges;
-		m->capacity = capacity;
-	}
+	if (m->count == MAX_RANGES)
+		return HEFT_EFORMAT;
+	if (!array_reserve(m->ranges, m->count, m->capacity, 1))
+		return HEFT_ENOMEM;
 	m->ranges[m->count] = *range;
 	m->ranges[m->count].ready = false;
 	m->count++;
@@ -125,23 +116,12 @@ int address_maps_module(struct address_maps *m, struct profile *p, const char *p
 		build_id = layout.build_id;
 		build_id_len = layout.build_id_len;
 	}
-	if (p->module_count >= m->layout_count) {
-		uint32_t count = p->module_count * 2 + 16;
-		struct elf_layout *layouts = realloc(m->layouts, count * sizeof *layouts);
-		if (layouts)
-			m->layouts = layouts;
-		bool *flags = realloc(m->readable, count);
-		if (flags)
-			m->readable = flags;
-		if (!layouts || !flags)
-			return HEFT_ENOMEM;
-		memset(flags + m->layout_count, 0, count - m->layout_count);
-		m->layout_count = count;
-	}
 	if (profile_add_module(p, path, build_id, build_id_len, module) < 0)
 		return HEFT_ENOMEM;
-	m->layouts[*module] = layout;
-	m->readable[*module] = readable;
+	while (m->layouts.count <= *module)
+		if (!vector_add(&m->layouts))
+			return HEFT_ENOMEM;
+	m->layouts.items[*module] = (struct module_layout){layout, readable};
 	return 0;
 }
 
@@ -153,8 +133,8 @@ static int prepare(struct address_maps *m, struct profile *p, struct address_ran
 	r->ready = true;
 	if (r->biased)
 		return 0;
-	if (m->readable[r->module] &&
-	    elf_layout_slide(&m->layouts[r->module], r->start, r->end, r->offset, &r->slide))
+	const struct module_layout *l = &m->layouts.items[r->module];
+	if (l->readable && elf_layout_slide(&l->layout, r->start, r->end, r->offset, &r->slide))
 		return 0;
 	/* A program linked for fixed addresses runs low in memory, where nothing else is put. */
 	r->slide = r->start < 0x40000000 ? 0 : r->start - r->offset;
@@ -218,69 +198,30 @@ int address_maps_find(struct address_maps *m, struct profile *p, uint64_t pc, ui
 void address_tree_fini(struct address_tree *t)
 {
 	free(t->nodes);
-	free(t->slots);
+	hash_index_fini(&t->index);
 	memset(t, 0, sizeof *t);
-}
-
-static uint32_t hash_node(uint32_t parent, uint64_t pc)
-{
-	uint64_t h = (pc ^ ((uint64_t)parent << 32)) * 0x9e3779b97f4a7c15u;
-	h = (h ^ (h >> 29) ^ parent) * 0xff51afd7ed558ccdu;
-	return (uint32_t)(h >> 32);
-}
-
-static int grow_tree(struct address_tree *t)
-{
-	uint32_t capacity = t->capacity ? t->capacity * 2 : 1024, mask = capacity * 2 - 1;
-	if (capacity > MAX_NODES)
-		return HEFT_EFORMAT;
-	struct address_node *nodes = realloc(t->nodes, (size_t)capacity * sizeof *nodes);
-	if (!nodes)
-		return HEFT_ENOMEM;
-	t->nodes = nodes;
-	uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
-	if (!slots)
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < t->count; i++) {
-		uint32_t at = hash_node(nodes[i].parent, nodes[i].address) & mask;
-		while (slots[at])
-			at = (at + 1) & mask;
-		slots[at] = i + 1;
-	}
-	free(t->slots);
-	t->slots = slots;
-	t->mask = mask;
-	t->capacity = capacity;
-	return 0;
 }
 
 int address_tree_add(struct address_tree *t, uint32_t parent, uint64_t pc, uint32_t *id)
 {
-	if (t->count == t->capacity) {
-		int rc = grow_tree(t);
-		if (rc < 0)
-			return rc;
-	}
-	uint32_t at = hash_node(parent, pc) & t->mask;
-	for (; t->slots[at]; at = (at + 1) & t->mask) {
-		const struct address_node *n = &t->nodes[t->slots[at] - 1];
-		if (n->parent == parent && n->address == pc) {
-			*id = t->slots[at] - 1;
+	uint32_t hash = hash_number(hash_mix(hash_mix(0, parent), pc));
+	for (uint32_t at = hash; (*id = hash_index_step(&t->index, hash, &at)) != HASH_NONE;)
+		if (t->nodes[*id].parent == parent && t->nodes[*id].address == pc)
 			return 0;
-		}
-	}
+	if (t->count == MAX_NODES)
+		return HEFT_EFORMAT;
+	if (!array_reserve(t->nodes, t->count, t->capacity, 1) ||
+	    hash_index_add(&t->index, hash, t->count) < 0)
+		return HEFT_ENOMEM;
 	t->nodes[t->count] = (struct address_node){parent, PROFILE_NONE, pc};
 	*id = t->count++;
-	t->slots[at] = *id + 1;
 	return 0;
 }
 
 int address_tree_load(struct address_tree *t, struct address_maps *m, struct profile *p,
 		      const struct profile_selection *sel, uint32_t **nodes, uint32_t **calls)
 {
-	free(t->slots); /* nothing is added any more */
-	t->slots = NULL;
-	t->capacity = t->count;
+	hash_index_fini(&t->index); /* nothing is added any more */
 	*nodes = malloc(((size_t)t->count + 1) * sizeof **nodes);
 	*calls = malloc(((size_t)t->count + 1) * sizeof **calls);
 	int rc = *nodes && *calls ? 0 : HEFT_ENOMEM;

@@ -3,7 +3,10 @@
 #ifndef HEFT_IMPORT_ADDRESS_MAPS_H
 #define HEFT_IMPORT_ADDRESS_MAPS_H
 
+#include "hosted/hash_index.h"
+#include "hosted/vector.h"
 #include "profile/address_stacks.h"
+#include "symbol/elf_layout.h"
 
 struct address_range {
 	uint64_t start, end; /* end is one beyond */
@@ -17,14 +20,17 @@ struct address_range {
 	bool ready;  /* module and slide are known */
 };
 
+struct module_layout {
+	struct elf_layout layout;
+	bool readable; /* else layout is empty */
+};
+
 struct address_maps {
 	struct address_range *ranges;
 	uint32_t count, capacity, last;
 	bool sorted;
 	const char *program;        /* of maps text: the first file, which is the program's */
-	struct elf_layout *layouts; /* by module of the profile */
-	bool *readable;
-	uint32_t layout_count;
+	VECTOR(struct module_layout) layouts; /* by module of the profile */
 };
 
 void address_maps_fini(struct address_maps *m);
@@ -50,8 +56,7 @@ int address_maps_module(struct address_maps *m, struct profile *p, const char *p
 struct address_tree {
 	struct address_node *nodes; /* `address` is the run-time address, inside the call */
 	uint32_t count, capacity;
-	uint32_t *slots; /* index + 1 */
-	uint32_t mask;
+	struct hash_index index; /* by parent and address */
 };
 
 void address_tree_fini(struct address_tree *t);

@@ -1,5 +1,6 @@
 /* A table of live blocks: open addressing, at most half full, and a block that goes
- * moves those behind it back, so there are no tombstones however many come and go. */
+ * moves those behind it back, so there are no tombstones however many come and go. Not hash_index,
+ * which never removes. */
 #include "import/heaptrack_blocks.h"
 
 #include "hosted/error.h"

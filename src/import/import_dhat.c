@@ -11,6 +11,7 @@
  * another allocation here. mb is not taken from Valgrind, which updates it only when the
  * whole heap is at a new maximum. */
 #include "import/import_formats.h"
+#include "hosted/vector.h"
 #include "import/import_sites.h"
 #include "import/json_scan.h"
 #include "import/text_scan.h"
@@ -38,12 +39,9 @@ struct dhat_file {
 	struct profile *p;
 	struct heft_error *err;
 	struct json_scan json;
-	struct dhat_point *points;
-	uint32_t point_count, point_capacity;
-	uint32_t *references;
-	uint32_t reference_count, reference_capacity;
-	struct dhat_frame *frames;
-	uint32_t frame_count, frame_capacity;
+	VECTOR(struct dhat_point) points;
+	VECTOR(uint32_t) references;
+	VECTOR(struct dhat_frame) frames;
 	uint64_t version, te, tg, unit_ns; /* unit_ns 0: not a time */
 	bool live_only; /* heft's, of a file that tells nothing else: tb and tbk are what is live */
 	bool lifetimes, rust, mode_seen, points_seen, frames_seen;
@@ -59,20 +57,9 @@ bool import_dhat_recognise(const uint8_t *head, size_t length)
 	return at < length && head[at] == '{' && memmem(head, length, key, sizeof key - 1);
 }
 
-static void *room(void *items, uint32_t count, uint32_t *capacity, uint32_t max, size_t element)
+static int too_many(struct dhat_file *f)
 {
-	if (count < *capacity)
-		return items;
-	uint32_t bigger = *capacity ? *capacity * 2 : 256;
-	void *p = bigger > max ? NULL : realloc(items, (size_t)bigger * element);
-	if (p)
-		*capacity = bigger;
-	return p;
-}
-
-static int too_many(struct dhat_file *f, bool full)
-{
-	return full ? json_scan_fail(&f->json, "fewer program points and frames") : HEFT_ENOMEM;
+	return json_scan_fail(&f->json, "fewer program points and frames");
 }
 
 static int read_references(struct dhat_file *f, struct dhat_point *point)
@@ -84,13 +71,10 @@ static int read_references(struct dhat_file *f, struct dhat_point *point)
 		rc = json_scan_uint(&f->json, &n);
 		if (rc < 0)
 			return rc;
-		uint32_t *references =
-			room(f->references, f->reference_count, &f->reference_capacity,
-			     MAX_REFERENCES, sizeof *references);
-		if (!references)
-			return too_many(f, f->reference_capacity * 2 > MAX_REFERENCES);
-		f->references = references;
-		references[f->reference_count++] = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+		if (f->references.count == MAX_REFERENCES)
+			return too_many(f);
+		if (!vector_push(&f->references, n > UINT32_MAX ? UINT32_MAX : (uint32_t)n))
+			return HEFT_ENOMEM;
 		point->count++;
 	}
 	return rc;
@@ -98,7 +82,7 @@ static int read_references(struct dhat_file *f, struct dhat_point *point)
 
 static int read_point(struct dhat_file *f)
 {
-	struct dhat_point point = {.first = f->reference_count};
+	struct dhat_point point = {.first = (uint32_t)f->references.count};
 	const struct {
 		const char *key;
 		uint64_t *to;
@@ -126,13 +110,9 @@ static int read_point(struct dhat_file *f)
 	}
 	if (rc < 0)
 		return rc;
-	struct dhat_point *points =
-		room(f->points, f->point_count, &f->point_capacity, MAX_POINTS, sizeof *points);
-	if (!points)
-		return too_many(f, f->point_capacity * 2 > MAX_POINTS);
-	f->points = points;
-	points[f->point_count++] = point;
-	return 0;
+	if (f->points.count == MAX_POINTS)
+		return too_many(f);
+	return vector_push(&f->points, point) ? 0 : HEFT_ENOMEM;
 }
 
 /* "(in MODULE)" or "(FILE:LINE)" or "(FILE:LINE:COLUMN)" at the end of a frame's text, which is cut
@@ -210,16 +190,12 @@ static int read_frame(struct dhat_file *f)
 	} else {
 		frame.function = symbol_demangle(f->p->names, text);
 	}
-	struct dhat_frame *frames =
-		room(f->frames, f->frame_count, &f->frame_capacity, MAX_FRAMES, sizeof *frames);
-	if (!frames)
-		return too_many(f, f->frame_capacity * 2 > MAX_FRAMES);
-	f->frames = frames;
-	frames[f->frame_count].address = frame.address;
-	if (!frame.function || profile_add_frame(f->p, &frame, &frames[f->frame_count].frame) < 0)
+	if (f->frames.count == MAX_FRAMES)
+		return too_many(f);
+	struct dhat_frame known = {.address = frame.address};
+	if (!frame.function || profile_add_frame(f->p, &frame, &known.frame) < 0)
 		return HEFT_ENOMEM;
-	f->frame_count++;
-	return 0;
+	return vector_push(&f->frames, known) ? 0 : HEFT_ENOMEM;
 }
 
 static int read_array(struct dhat_file *f, int (*each)(struct dhat_file *f))
@@ -332,16 +308,16 @@ static uint64_t as_ns(const struct dhat_file *f, uint64_t time)
 
 static int add_point(struct dhat_file *f, const struct dhat_point *point)
 {
-	const uint32_t *fs = point->count ? f->references + point->first : NULL;
+	const uint32_t *fs = point->count ? f->references.items + point->first : NULL;
 	uint32_t node = PROFILE_NONE, call = PROFILE_NONE, id;
 	uint64_t outer = 0;
 	for (uint32_t i = point->count; i-- > 0;) {
-		if (fs[i] >= f->frame_count)
+		if (fs[i] >= f->frames.count)
 			return import_fail(f->json.in, point->offset, f->err,
 					   "expected frames that are in ftbl");
 		if (fs[i] == 0) /* "[root]" */
 			continue;
-		const struct dhat_frame *frame = &f->frames[fs[i]];
+		const struct dhat_frame *frame = &f->frames.items[fs[i]];
 		bool inlined = frame->address && frame->address == outer;
 		if (inlined)
 			f->p->frames[frame->frame].inlined = true;
@@ -406,15 +382,15 @@ int import_dhat_load(struct profile *p, struct import_source *in, struct heft_er
 {
 	struct dhat_file f = {.p = p, .err = err, .json = {.in = in, .err = err}};
 	int rc = read_file(&f);
-	for (uint32_t i = 0; i < f.point_count && rc == 0; i++)
-		rc = add_point(&f, &f.points[i]);
+	for (uint32_t i = 0; i < f.points.count && rc == 0; i++)
+		rc = add_point(&f, &f.points.items[i]);
 	if (rc == 0)
 		rc = describe(&f);
 	if (rc == 0)
 		rc = import_finish(p, NULL);
 	json_scan_fini(&f.json);
-	free(f.points);
-	free(f.references);
-	free(f.frames);
+	vector_free(&f.points);
+	vector_free(&f.references);
+	vector_free(&f.frames);
 	return rc;
 }

@@ -167,8 +167,8 @@ int import_gperftools_load(struct profile *p, struct import_source *in, struct h
 	int rc = read_lines(&f);
 	if (rc == 0)
 		rc = describe(&f);
-	for (uint32_t i = 0; i < f.lines.count && rc == 0; i++) {
-		struct stack_counts *c = &f.lines.items[i].counts;
+	for (uint32_t i = 0; i < f.lines.lines.count && rc == 0; i++) {
+		struct stack_counts *c = &f.lines.lines.items[i].counts;
 		if (!(p->has & PROFILE_HAS_ALLOCATED))
 			c->blocks = c->bytes = 0;
 		if (!(p->has & PROFILE_HAS_LIVE))

@@ -38,9 +38,8 @@ struct jemalloc_file {
 	struct import_source *in;
 	struct heft_error *err;
 	struct stack_lines lines;
-	struct jemalloc_thread *threads;
-	uint32_t thread_count, thread_capacity;
-	uint32_t *slots; /* of threads: index + 1 */
+	VECTOR(struct jemalloc_thread) threads;
+	struct hash_index thread_index; /* by number */
 	uint64_t rate;
 	bool in_stack;   /* below an "@" */
 	bool has_counts; /* and its t* was there */
@@ -59,41 +58,20 @@ static void unbias(const struct jemalloc_file *f, struct stack_counts *c)
 	import_unbias(f->rate, &c->blocks, &c->bytes);
 }
 
-static uint32_t thread_slot(const struct jemalloc_file *f, uint64_t number)
-{
-	uint32_t mask = f->thread_capacity * 2 - 1;
-	uint32_t at = (uint32_t)((number * 0x9e3779b97f4a7c15u) >> 33) & mask;
-	while (f->slots[at] && f->threads[f->slots[at] - 1].number != number)
-		at = (at + 1) & mask;
-	return at;
-}
-
 static int find_thread(struct jemalloc_file *f, uint64_t number, struct jemalloc_thread **thread)
 {
-	if (f->thread_count == f->thread_capacity) {
-		uint32_t capacity = f->thread_capacity ? f->thread_capacity * 2 : 64;
-		if (capacity > MAX_THREADS)
-			return HEFT_EFORMAT;
-		struct jemalloc_thread *t = realloc(f->threads, capacity * sizeof *t);
-		if (!t)
-			return HEFT_ENOMEM;
-		f->threads = t;
-		uint32_t *slots = calloc((size_t)capacity * 2, sizeof *slots);
-		if (!slots)
-			return HEFT_ENOMEM;
-		free(f->slots);
-		f->slots = slots;
-		f->thread_capacity = capacity;
-		for (uint32_t i = 0; i < f->thread_count; i++)
-			slots[thread_slot(f, t[i].number)] = i + 1;
-	}
-	uint32_t at = thread_slot(f, number);
-	if (!f->slots[at]) {
-		f->threads[f->thread_count] =
-			(struct jemalloc_thread){.number = number, .name = ""};
-		f->slots[at] = ++f->thread_count;
-	}
-	*thread = &f->threads[f->slots[at] - 1];
+	uint32_t hash = hash_number(number), i;
+	for (uint32_t at = hash; (i = hash_index_step(&f->thread_index, hash, &at)) != HASH_NONE;)
+		if (f->threads.items[i].number == number) {
+			*thread = &f->threads.items[i];
+			return 0;
+		}
+	if (f->threads.count == MAX_THREADS)
+		return HEFT_EFORMAT;
+	if (hash_index_add(&f->thread_index, hash, (uint32_t)f->threads.count) < 0 ||
+	    !vector_push(&f->threads, (struct jemalloc_thread){.number = number, .name = ""}))
+		return HEFT_ENOMEM;
+	*thread = &f->threads.items[f->threads.count - 1];
 	return 0;
 }
 
@@ -190,8 +168,8 @@ static int read_lines(struct jemalloc_file *f)
 
 static int add_threads(struct jemalloc_file *f)
 {
-	for (uint32_t i = 0; i < f->thread_count; i++) {
-		const struct jemalloc_thread *t = &f->threads[i];
+	for (size_t i = 0; i < f->threads.count; i++) {
+		const struct jemalloc_thread *t = &f->threads.items[i];
 		struct profile_thread thread = {
 			.tid = t->number > INT32_MAX ? INT32_MAX : (int32_t)t->number,
 			.name = t->name,
@@ -214,7 +192,7 @@ int import_jemalloc_load(struct profile *p, struct import_source *in, struct hef
 		p->has = PROFILE_HAS_LIVE;
 		if (f.accumulated)
 			p->has |= PROFILE_HAS_ALLOCATED;
-		if (f.thread_count)
+		if (f.threads.count)
 			p->has |= PROFILE_HAS_THREADS;
 		p->rate_bytes = f.rate > 1 ? f.rate : 0;
 		rc = add_threads(&f);
@@ -222,7 +200,7 @@ int import_jemalloc_load(struct profile *p, struct import_source *in, struct hef
 	if (rc == 0)
 		rc = stack_lines_finish(&f.lines, p, in);
 	stack_lines_fini(&f.lines);
-	free(f.threads);
-	free(f.slots);
+	vector_free(&f.threads);
+	hash_index_fini(&f.thread_index);
 	return rc;
 }

@@ -10,6 +10,7 @@
  * the window's own, so that a line can be ended there. */
 #include "import/import_source.h"
 
+#include "hosted/vector.h"
 #include "profile/profile_from_trace.h"
 
 #include <errno.h>
@@ -243,14 +244,9 @@ int import_source_rest(struct import_source *in, size_t max, uint8_t **bytes, si
 			return import_fail(in, used + unread, err,
 					   "expected a file of at most %zu bytes", max);
 		}
-		if (used + unread > capacity || !all) {
-			capacity = (used + unread) * 2 + 64;
-			uint8_t *bigger = realloc(all, capacity);
-			if (!bigger) {
-				free(all);
-				return import_no_memory(in, err);
-			}
-			all = bigger;
+		if (!array_reserve(all, used, capacity, unread)) {
+			free(all);
+			return import_no_memory(in, err);
 		}
 		memcpy(all + used, in->at, unread);
 		used += unread;

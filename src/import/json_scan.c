@@ -2,15 +2,16 @@
  * every value before the first one can be looked at: DHAT files of large programs have
  * hundreds of megabytes, and hostile ones would cost ten times their size.
  *
- * Bounds: a string has at most IMPORT_LINE_MAX bytes, nesting MAX_DEPTH levels. */
+ * Bounds: a string has at most LONGEST_STRING bytes, nesting MAX_DEPTH levels. */
 #include "import/json_scan.h"
 
+#include "hosted/vector.h"
 #include "import/text_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 64 };
+enum { MAX_DEPTH = 64, LONGEST_STRING = 2 * IMPORT_LINE_MAX - 1 };
 
 void json_scan_fini(struct json_scan *s)
 {
@@ -62,16 +63,10 @@ int json_scan_take(struct json_scan *s, char c)
 
 static int put(struct json_scan *s, uint32_t c)
 {
-	if (s->length + 1 >= s->capacity) {
-		size_t capacity = s->capacity ? s->capacity * 2 : 256;
-		if (capacity > 2 * IMPORT_LINE_MAX)
-			return json_scan_fail(s, "a shorter string");
-		char *text = realloc(s->text, capacity);
-		if (!text)
-			return import_no_memory(s->in, s->err);
-		s->text = text;
-		s->capacity = capacity;
-	}
+	if (s->length >= LONGEST_STRING)
+		return json_scan_fail(s, "a shorter string");
+	if (!array_reserve(s->text, s->length, s->capacity, 1))
+		return import_no_memory(s->in, s->err);
 	s->text[s->length++] = (char)(c ? c : '?');
 	return 0;
 }

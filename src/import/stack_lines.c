@@ -14,8 +14,8 @@ void stack_lines_fini(struct stack_lines *l)
 {
 	address_tree_fini(&l->tree);
 	address_maps_fini(&l->maps);
-	free(l->items);
-	free(l->pcs);
+	vector_free(&l->lines);
+	vector_free(&l->pcs);
 	memset(l, 0, sizeof *l);
 }
 
@@ -47,7 +47,7 @@ bool stack_lines_counts(const char **at, struct stack_counts *c)
 int stack_lines_addresses(struct stack_lines *l, struct import_source *in, const char *line,
 			  const char *at, bool all, uint32_t *node, struct heft_error *err)
 {
-	uint32_t count = 0;
+	l->pcs.count = 0;
 	for (;;) {
 		uint64_t pc;
 		scan_blanks(&at);
@@ -56,19 +56,13 @@ int stack_lines_addresses(struct stack_lines *l, struct import_source *in, const
 		if (!(scan_one(&at, '0') && scan_one(&at, 'x') && scan_hex(&at, &pc)))
 			return import_fail(in, import_source_offset(in, at), err,
 					   "expected an address of a stack (0x...)");
-		if (count == l->pc_capacity) {
-			uint32_t capacity = count ? count * 2 : 256;
-			uint64_t *pcs = realloc(l->pcs, capacity * sizeof *pcs);
-			if (!pcs)
-				return HEFT_ENOMEM;
-			l->pcs = pcs;
-			l->pc_capacity = capacity;
-		}
-		l->pcs[count++] = pc;
+		if (!vector_push(&l->pcs, pc))
+			return HEFT_ENOMEM;
 	}
 	*node = PROFILE_NONE;
-	for (uint32_t i = count; i-- > 0;) {
-		uint64_t pc = l->pcs[i] && (i || all) ? l->pcs[i] - 1 : l->pcs[i];
+	for (size_t i = l->pcs.count; i-- > 0;) {
+		uint64_t pc = l->pcs.items[i];
+		pc -= pc && (i || all);
 		int rc = address_tree_add(&l->tree, *node, pc, node);
 		if (rc == HEFT_EFORMAT)
 			return import_fail(in, import_source_offset(in, line), err,
@@ -81,17 +75,9 @@ int stack_lines_addresses(struct stack_lines *l, struct import_source *in, const
 
 int stack_lines_add(struct stack_lines *l, uint32_t node, const struct stack_counts *counts)
 {
-	if (l->count == l->capacity) {
-		uint32_t capacity = l->capacity ? l->capacity * 2 : 256;
-		if (capacity > MAX_STACKS)
-			return HEFT_ENOMEM;
-		struct stack_line *items = realloc(l->items, capacity * sizeof *items);
-		if (!items)
-			return HEFT_ENOMEM;
-		l->items = items;
-		l->capacity = capacity;
-	}
-	l->items[l->count++] = (struct stack_line){node, *counts};
+	if (l->lines.count >= MAX_STACKS ||
+	    !vector_push(&l->lines, (struct stack_line){node, *counts}))
+		return HEFT_ENOMEM;
 	return 0;
 }
 
@@ -116,8 +102,8 @@ int stack_lines_finish(struct stack_lines *l, struct profile *p, const struct im
 {
 	uint32_t *nodes = NULL, *calls = NULL;
 	int rc = address_tree_load(&l->tree, &l->maps, p, in->selection, &nodes, &calls);
-	for (uint32_t i = 0; i < l->count && rc == 0; i++) {
-		const struct stack_line *line = &l->items[i];
+	for (size_t i = 0; i < l->lines.count && rc == 0; i++) {
+		const struct stack_line *line = &l->lines.items[i];
 		uint32_t id;
 		uint32_t node = line->node == PROFILE_NONE ? PROFILE_NONE : nodes[line->node];
 		rc = import_add_site(p, node, PROFILE_NONE, &id);

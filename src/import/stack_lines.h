@@ -18,10 +18,8 @@ struct stack_line {
 struct stack_lines {
 	struct address_tree tree;
 	struct address_maps maps;
-	struct stack_line *items;
-	uint32_t count, capacity;
-	uint64_t *pcs; /* of the line at hand */
-	uint32_t pc_capacity;
+	VECTOR(struct stack_line) lines;
+	VECTOR(uint64_t) pcs; /* of the line at hand */
 };
 
 void stack_lines_fini(struct stack_lines *l);

@@ -13,59 +13,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t spread(uint64_t h)
-{
-	h *= 0x9e3779b97f4a7c15u;
-	h = (h ^ (h >> 29)) * 0xff51afd7ed558ccdu;
-	return (uint32_t)(h >> 32);
-}
-
-static uint64_t hash_text(uint64_t h, const char *s)
-{
-	for (; *s; s++)
-		h = (h ^ (unsigned char)*s) * 0x100000001b3u;
-	return h ^ 0xff;
-}
-
 /* ---- functions */
 
 void view_functions_fini(struct view_functions *f)
 {
 	free(f->items);
-	free(f->slots);
+	hash_index_fini(&f->index);
 }
 
-static uint32_t function_slot(const struct view_functions *f, const char *function,
-			      const char *module)
+/* The function, made if it is not there. 0 or HEFT_ENOMEM. */
+static int find_function(struct view_functions *f, const struct view_function *wanted, uint32_t *id)
 {
-	uint32_t at = spread(hash_text(hash_text(0xcbf29ce484222325u, function), module)) & f->mask;
-	for (; f->slots[at]; at = (at + 1) & f->mask) {
-		const struct view_function *x = &f->items[f->slots[at] - 1];
-		if ((x->function == function || strcmp(x->function, function) == 0) &&
-		    (x->module == module || strcmp(x->module, module) == 0))
-			break;
+	uint32_t hash = hash_bytes(wanted->function, strlen(wanted->function)) ^
+			hash_number(hash_bytes(wanted->module, strlen(wanted->module)));
+	uint32_t at = hash;
+	while ((*id = hash_index_step(&f->index, hash, &at)) != HASH_NONE) {
+		const struct view_function *x = &f->items[*id];
+		if ((x->function == wanted->function ||
+		     strcmp(x->function, wanted->function) == 0) &&
+		    (x->module == wanted->module || strcmp(x->module, wanted->module) == 0))
+			return 0;
 	}
-	return at;
-}
-
-static int grow_functions(struct view_functions *f)
-{
-	uint32_t capacity = f->capacity ? f->capacity * 2 : 256;
-	if (capacity > UINT32_MAX / 4)
+	if (!array_reserve(f->items, f->count, f->capacity, 1) ||
+	    hash_index_add_at(&f->index, hash, at, f->count) < 0)
 		return HEFT_ENOMEM;
-	struct view_function *items = reallocarray(f->items, capacity, sizeof *items);
-	if (!items)
-		return HEFT_ENOMEM;
-	f->items = items;
-	uint32_t *slots = calloc((size_t)capacity * 2, sizeof *slots);
-	if (!slots)
-		return HEFT_ENOMEM;
-	free(f->slots);
-	f->slots = slots;
-	f->capacity = capacity;
-	f->mask = capacity * 2 - 1;
-	for (uint32_t i = 0; i < f->count; i++)
-		f->slots[function_slot(f, items[i].function, items[i].module)] = i + 1;
+	f->items[f->count] = *wanted;
+	*id = f->count++;
 	return 0;
 }
 
@@ -74,15 +47,9 @@ static int add_function(struct view_functions *f, const struct profile *p, uint3
 {
 	const struct profile_frame *x = &p->frames[frame];
 	const char *module = x->module < p->module_count ? profile_module_name(p, x->module) : "";
-	if (f->count == f->capacity && grow_functions(f) < 0)
+	struct view_function wanted = {x->function, module, p, frame, weight, NULL};
+	if (find_function(f, &wanted, id) < 0)
 		return HEFT_ENOMEM;
-	uint32_t at = function_slot(f, x->function, module);
-	if (!f->slots[at]) {
-		f->items[f->count++] =
-			(struct view_function){x->function, module, p, frame, weight, NULL};
-		f->slots[at] = f->count;
-	}
-	*id = f->slots[at] - 1;
 	if (weight > f->items[*id].weight) {
 		f->items[*id].p = p;
 		f->items[*id].frame = frame;
@@ -135,68 +102,19 @@ int view_functions_add_process(struct view_functions *f, const struct profile_la
 {
 	const char *name = profile_find_label(process, PROFILE_LABEL_PROCESS)->text;
 	static const char no_module[] = "\n"; /* that no function is in */
-	if (f->count == f->capacity && grow_functions(f) < 0)
-		return HEFT_ENOMEM;
-	uint32_t at = function_slot(f, name, no_module);
-	if (!f->slots[at]) {
-		f->items[f->count++] = (struct view_function){
-			.function = name, .module = no_module, .frame = PROFILE_NONE, .process = process};
-		f->slots[at] = f->count;
-	}
-	*id = f->slots[at] - 1;
-	return 0;
+	struct view_function wanted = {
+		.function = name, .module = no_module, .frame = PROFILE_NONE, .process = process};
+	return find_function(f, &wanted, id);
 }
 
 /* ---- building */
-
-enum { FIRST_CALLS = 1024 };
-
-/* A slot has a part of the hash besides: calls of other hashes need not be looked at, and of a million
- * calls none is in the cache. */
-static uint32_t call_slot(const struct view_calls *c, uint32_t parent, uint32_t function,
-			  uint32_t *tag)
-{
-	uint64_t key = (uint64_t)parent << 32 | function;
-	uint32_t hash = spread(key), at = hash & c->mask;
-	*tag = hash ^ (uint32_t)(key * 0xff51afd7ed558ccdu >> 32);
-	for (; c->slots[at].call; at = (at + 1) & c->mask) {
-		if (c->slots[at].tag != *tag)
-			continue;
-		const struct view_call *x = &c->items[c->slots[at].call - 1];
-		if (x->parent == parent && x->function == function)
-			break;
-	}
-	return at;
-}
-
-static int grow_calls(struct view_calls *c, uint32_t capacity)
-{
-	struct view_call *items = reallocarray(c->items, capacity, sizeof *items);
-	if (!items)
-		return HEFT_ENOMEM;
-	c->items = items;
-	struct view_call_slot *slots = calloc((size_t)capacity * 2, sizeof *slots);
-	if (!slots)
-		return HEFT_ENOMEM;
-	free(c->slots);
-	c->slots = slots;
-	c->capacity = capacity;
-	c->mask = capacity * 2 - 1;
-	for (uint32_t i = 1; i < c->count; i++) {
-		uint32_t tag, at = call_slot(c, items[i].parent, items[i].function, &tag);
-		c->slots[at] = (struct view_call_slot){i + 1, tag};
-	}
-	return 0;
-}
 
 int view_calls_init(struct view_calls *c, uint32_t most)
 {
 	*c = (struct view_calls){.most = most < 1u << 28 ? most + 1 : 1u << 28,
 				 .outermost = PROFILE_NONE};
-	if (grow_calls(c, FIRST_CALLS) < 0) {
-		view_calls_fini(c);
+	if (!array_reserve(c->items, 0, c->capacity, 1))
 		return HEFT_ENOMEM;
-	}
 	c->items[c->count++] = (struct view_call){.parent = PROFILE_NONE, .function = PROFILE_NONE};
 	return 0;
 }
@@ -205,43 +123,27 @@ void view_calls_fini(struct view_calls *c)
 {
 	view_functions_fini(&c->functions);
 	free(c->items);
-	free(c->slots);
-	free(c->path);
+	hash_index_fini(&c->index);
+	vector_free(&c->path);
 	free(c->reached);
 	*c = (struct view_calls){0};
 }
 
-/* The child, made if there is room: *child stays PROFILE_NONE if not. */
+/* The child, made if there may be one more call: *child stays PROFILE_NONE if not. */
 static int child_of(struct view_calls *c, uint32_t parent, uint32_t function, uint32_t *child)
 {
-	uint32_t tag, at = call_slot(c, parent, function, &tag);
-	*child = PROFILE_NONE;
-	if (!c->slots[at].call) {
-		if (c->count >= c->most)
+	_Static_assert(HASH_NONE == PROFILE_NONE, "none is none");
+	uint32_t hash = hash_pair(parent, function), at = hash;
+	while ((*child = hash_index_step(&c->index, hash, &at)) != HASH_NONE)
+		if (c->items[*child].parent == parent && c->items[*child].function == function)
 			return 0;
-		if (c->count == c->capacity) {
-			if (grow_calls(c, c->capacity * 2) < 0)
-				return HEFT_ENOMEM;
-			at = call_slot(c, parent, function, &tag);
-		}
-		c->items[c->count++] = (struct view_call){.parent = parent, .function = function};
-		c->slots[at] = (struct view_call_slot){c->count, tag};
-	}
-	*child = c->slots[at].call - 1;
-	return 0;
-}
-
-static int push(struct view_calls *c, uint32_t length, uint32_t node)
-{
-	if (length == c->path_capacity) {
-		uint32_t capacity = length ? length * 2 : 256;
-		uint32_t *path = reallocarray(c->path, capacity, sizeof *path);
-		if (!path)
-			return HEFT_ENOMEM;
-		c->path = path;
-		c->path_capacity = capacity;
-	}
-	c->path[length] = node;
+	if (c->count >= c->most)
+		return 0;
+	if (!array_reserve(c->items, c->count, c->capacity, 1) ||
+	    hash_index_add_at(&c->index, hash, at, c->count) < 0)
+		return HEFT_ENOMEM;
+	c->items[c->count] = (struct view_call){.parent = parent, .function = function};
+	*child = c->count++;
 	return 0;
 }
 
@@ -251,17 +153,15 @@ static int remember(struct view_calls *c, const struct profile *p)
 {
 	if (c->reached_of == p)
 		return 0;
-	/* Of stacks that do not merge there will be a call for each node: room for all of them at once
-	 * saves the steps to get there. */
-	uint32_t capacity = c->capacity, expected = p->node_count < c->most ? p->node_count : c->most;
-	while (capacity <= expected)
-		capacity *= 2;
-	if (capacity > c->capacity && grow_calls(c, capacity) < 0)
-		return HEFT_ENOMEM;
 	free(c->reached);
 	c->reached = calloc((size_t)p->node_count + 1, sizeof *c->reached);
 	c->reached_of = c->reached ? p : NULL;
-	return c->reached ? 0 : HEFT_ENOMEM;
+	/* Stacks that do not merge make a call for each node: memory for all of them at once saves the
+	 * steps to get there. */
+	uint32_t expected = p->node_count < c->most ? p->node_count : c->most;
+	if (!c->reached || !array_reserve(c->items, c->count, c->capacity, expected))
+		return HEFT_ENOMEM;
+	return hash_index_reserve(&c->index, expected);
 }
 
 /* Goes from *at to the call that all stacks begin with, if there is one; *whole: there was room for it. */
@@ -281,27 +181,29 @@ static int enter_outermost(struct view_calls *c, uint32_t *at, bool *whole)
 int view_calls_add(struct view_calls *c, const struct profile *p, const uint32_t *ids,
 		   uint32_t node, uint32_t end, bool inward, const struct view_amount *amount)
 {
-	uint32_t length = 0, at = 0, i = 0;
+	uint32_t at = 0;
+	size_t i = 0;
 	/* Below different outermost calls a node is at different places. */
 	bool known = inward && end == PROFILE_NONE && node != PROFILE_NONE &&
 		     c->outermost == PROFILE_NONE;
 	bool whole = true; /* nothing of it was cut for lack of room */
 	if (known && remember(c, p) < 0)
 		return HEFT_ENOMEM;
+	c->path.count = 0;
 	for (uint32_t n = node; n != end && n != PROFILE_NONE; n = p->nodes[n].parent) {
 		if (known && c->reached[n]) {
 			at = c->reached[n];
 			break;
 		}
-		if (push(c, length++, n) < 0)
+		if (!vector_push(&c->path, n))
 			return HEFT_ENOMEM;
 	}
-	if (node == PROFILE_NONE && push(c, length++, PROFILE_NONE) < 0)
+	if (node == PROFILE_NONE && !vector_push(&c->path, PROFILE_NONE))
 		return HEFT_ENOMEM;
 	if (inward && enter_outermost(c, &at, &whole) < 0)
 		return HEFT_ENOMEM;
-	for (; whole && i < length; i++) {
-		uint32_t child, n = c->path[inward ? length - 1 - i : i];
+	for (; whole && i < c->path.count; i++) {
+		uint32_t child, n = c->path.items[inward ? c->path.count - 1 - i : i];
 		if (child_of(c, at, n == PROFILE_NONE ? n : ids[p->nodes[n].frame], &child) < 0)
 			return HEFT_ENOMEM;
 		whole = child != PROFILE_NONE;

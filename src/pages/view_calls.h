@@ -3,7 +3,9 @@
 #ifndef HEFT_PAGES_VIEW_CALLS_H
 #define HEFT_PAGES_VIEW_CALLS_H
 
+#include "hosted/hash_index.h"
 #include "hosted/json_writer.h"
+#include "hosted/vector.h"
 #include "profile/profile.h"
 #include "pages/view_query.h"
 
@@ -20,7 +22,7 @@ struct view_function {
 struct view_functions {
 	struct view_function *items;
 	uint32_t count, capacity;
-	uint32_t *slots, mask;
+	struct hash_index index; /* by function and module */
 };
 
 void view_functions_fini(struct view_functions *f);
@@ -50,12 +52,8 @@ struct view_calls {
 	struct view_functions functions;
 	struct view_call *items;
 	uint32_t count, capacity, most; /* no more nodes than that */
-	struct view_call_slot { /* of the table from (parent, function) */
-		uint32_t call; /* index + 1; 0: empty */
-		uint32_t tag;
-	} * slots;
-	uint32_t mask;
-	uint32_t *path, path_capacity; /* nodes of the profile */
+	struct hash_index index; /* by parent and function */
+	VECTOR(uint32_t) path;	 /* nodes of the profile */
 	uint32_t outermost; /* which all stacks that are added begin with; PROFILE_NONE: nothing */
 	const struct profile *reached_of;
 	uint32_t *reached; /* by its nodes: where they are in the tree from main down; 0: not yet */

@@ -3,6 +3,8 @@
  * as not given, as forms send it. */
 #include "pages/view_query.h"
 
+#include "hosted/number_parse.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,21 +43,13 @@ static const char *text_of(struct parsing *s, const char *name)
 static bool number_of(struct parsing *s, const char *name, uint64_t most, uint64_t *number)
 {
 	const char *text = text_of(s, name);
-	uint64_t n = 0;
 	if (!text || s->rc < 0)
 		return false;
-	for (const char *c = text; *c; c++) {
-		unsigned digit = (unsigned)(*c - '0');
-		if (digit > 9 || n > (most - digit) / 10) {
-			s->rc = heft_fail(s->err, HEFT_EUSAGE,
-					  "%s needs a whole number up to %llu, not '%.40s'", name,
-					  (unsigned long long)most, text);
-			return false;
-		}
-		n = n * 10 + digit;
-	}
-	*number = n;
-	return true;
+	if (number_parse(text, most, number) == 0)
+		return true;
+	s->rc = heft_fail(s->err, HEFT_EUSAGE, "%s needs a whole number up to %llu, not '%.40s'", name,
+			  (unsigned long long)most, text);
+	return false;
 }
 
 static void count_of(struct parsing *s, const char *name, uint32_t most, uint32_t *count)

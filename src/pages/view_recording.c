@@ -13,6 +13,7 @@
  * Invariant: the whole is the first part of every generation and is never evicted. */
 #include "pages/view_recording.h"
 
+#include "hosted/monotonic.h"
 #include "pages/view_heat.h"
 
 #include <errno.h>
@@ -76,13 +77,6 @@ struct view_recording {
 	uint64_t loaded_ns, load_took_ns;
 	bool prepared; /* windows will be asked for */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- letting go */
 
@@ -155,7 +149,6 @@ void view_part_drop(const struct view_part *part)
 static bool is_being_written(const char *path)
 {
 	struct stat st;
-	struct timespec now;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return false;
@@ -163,9 +156,9 @@ static bool is_being_written(const char *path)
 	bool written = !taken && errno == EAGAIN;
 	if (taken)
 		fcntl(fd, F_SETLEASE, F_UNLCK);
-	else if (!written && fstat(fd, &st) == 0 && clock_gettime(CLOCK_REALTIME, &now) == 0)
+	else if (!written && fstat(fd, &st) == 0)
 		/* Not ours to ask, or no such file system: recorders write once a second. */
-		written = now.tv_sec - st.st_mtim.tv_sec < (time_t)(QUIET_NS / 1000000000);
+		written = time(NULL) - st.st_mtim.tv_sec < (time_t)(QUIET_NS / 1000000000);
 	close(fd);
 	return written;
 }
@@ -294,9 +287,9 @@ static void prepare(struct view_recording *r, struct generation *g)
 static int load(struct view_recording *r, struct heft_error *err)
 {
 	struct generation *g = NULL;
-	uint64_t start = now_ns();
+	uint64_t start = monotonic_ns();
 	int rc = new_generation(r, &g, err);
-	r->loaded_ns = now_ns();
+	r->loaded_ns = monotonic_ns();
 	r->load_took_ns = r->loaded_ns - start;
 	if (rc == 0) {
 		prepare(r, g);
@@ -368,7 +361,7 @@ const char *view_recording_path(const struct view_recording *r)
 
 static bool is_due(const struct view_recording *r)
 {
-	uint64_t since = now_ns() - r->loaded_ns;
+	uint64_t since = monotonic_ns() - r->loaded_ns;
 	return since >= RELOAD_NS && since >= r->load_took_ns * RELOAD_LOADS;
 }
 

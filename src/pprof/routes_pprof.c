@@ -1,17 +1,15 @@
 /* /debug/pprof/ as Go's net/http/pprof answers it (headers, file names, status codes, texts), for one
  * process or many; /metrics and /healthz.
  *
- * Which process: /debug/pprof/PID/heap, or ?pid=PID; without either the one that runs. The form with
- * the path is what `go tool pprof` needs where there are several, since it asks for symbols beside
- * the profile and drops the query.
- *
  * An answer may need several calls (http_later): while another request makes the snapshot it can
- * share, and between the two snapshots of seconds=N. What it knows by then is its struct visit. */
+ * share, and between the two snapshots of seconds=N. What it knows by then is its struct pending. */
 #include "pprof/routes_pprof.h"
 
 #include "hosted/monotonic.h"
+#include "hosted/number_parse.h"
 #include "hosted/program_name.h"
 #include "pprof/pprof_pages.h"
+#include "pprof/pprof_target.h"
 #include "pprof/pprof_text.h"
 #include "pprof/profile_delta.h"
 #include "pprof/snapshots.h"
@@ -36,167 +34,11 @@ struct pprof_routes {
 	_Atomic uint32_t differences;
 };
 
-/* ---- texts */
-
-static void refuse(struct http_answer *a, unsigned status, const char *text)
-{
-	http_answer_header(a, "X-Go-Pprof", "1"); /* go tool pprof then shows the text */
-	http_answer_text(a, status, "%s\n", text);
-}
-
-static void refuse_with(struct http_answer *a, const struct heft_error *err)
-{
-	unsigned status = 500;
-	if (err->code == HEFT_ENOTFOUND)
-		status = 404;
-	else if (err->code == HEFT_EUSAGE)
-		status = 400;
-	else if (err->code == HEFT_EREFUSED)
-		status = 409;
-	refuse(a, status, *err->message ? err->message : "heft could not do this");
-}
-
-static void refuse_method(struct http_answer *a, const char *allow)
-{
-	http_answer_header(a, "Allow", allow);
-	http_answer_text(a, 405, "this path takes %s only\n", allow);
-}
-
-/* A page written to a stream. */
-struct page {
-	FILE *out;
-	char *text;
-	size_t length;
-};
-
-static bool page_open(struct page *p, struct http_answer *a)
-{
-	p->text = NULL;
-	p->out = open_memstream(&p->text, &p->length);
-	if (!p->out)
-		refuse(a, 500, "not enough memory");
-	return p->out != NULL;
-}
-
-static void page_answer(struct page *p, struct http_answer *a, unsigned status, const char *type)
-{
-	if (fclose(p->out) == 0) {
-		http_answer_body(a, status, type, p->text, p->length);
-		return;
-	}
-	free(p->text);
-	refuse(a, 500, "not enough memory");
-}
-
-/* ---- which process */
-
-static bool parse_digits(const char *text, size_t length, int32_t *number)
-{
-	int64_t n = 0;
-	for (size_t i = 0; i < length; i++) {
-		if (text[i] < '0' || text[i] > '9' || n > INT32_MAX)
-			return false;
-		n = n * 10 + (text[i] - '0');
-	}
-	*number = (int32_t)n;
-	return length && n <= INT32_MAX;
-}
-
-struct target {
-	bool named;
-	int32_t pid;
-	const char *name; /* what is asked for: "heap" */
-};
-
-/* False: a pid that is none; the answer says so. */
-static bool parse_target(const struct http_request *q, struct target *t, struct http_answer *a)
-{
-	const char *slash = strchr(q->rest, '/'), *pid = http_query(q, "pid");
-	size_t length = slash ? (size_t)(slash - q->rest) : strlen(q->rest);
-	*t = (struct target){.name = q->rest};
-	t->named = parse_digits(q->rest, length, &t->pid);
-	if (t->named) {
-		t->name = slash ? slash + 1 : "";
-	} else if (pid && !(t->named = parse_digits(pid, strlen(pid), &t->pid))) {
-		refuse(a, 400, "invalid value for \"pid\" - must be a number");
-		return false;
-	}
-	return true;
-}
-
-/* The name that it was started under, where the path does not say it, and the path. */
-static void write_program(FILE *out, const struct source_process *p)
-{
-	char words[sizeof p->exe + PROGRAM_NAME + 2];
-	pprof_write_name(out, program_words(words, sizeof words, p->exe, p->command));
-}
-
-static void refuse_several(struct http_answer *a, const struct source_process *list, uint32_t count,
-			   const char *name)
-{
-	struct page p;
-	if (!page_open(&p, a))
-		return;
-	fputs("several processes are profiled here; name one:\n", p.out);
-	for (uint32_t i = 0; i < count; i++) {
-		fprintf(p.out, "  /debug/pprof/%" PRId32 "/%s  ", list[i].pid, name);
-		write_program(p.out, &list[i]);
-		fputs(list[i].running ? "\n" : "  (ended)\n", p.out);
-	}
-	http_answer_header(a, "X-Go-Pprof", "1");
-	page_answer(&p, a, 409, "text/plain; charset=utf-8");
-}
-
-/* The latest image of the pid asked for; without one, of the only pid that runs or, if none runs, the
- * only one that did. NULL: the answer says why. */
-static const struct source_process *choose(const struct source_process *list, uint32_t count,
-					   const struct target *t, struct http_answer *a)
-{
-	const struct source_process *found = NULL;
-	for (uint32_t i = 0; i < count; i++) {
-		bool fits = !t->named || list[i].pid == t->pid;
-		if (fits && (!found || list[i].running >= found->running))
-			found = &list[i];
-	}
-	if (!found && t->named)
-		http_answer_text(a, 404,
-				 "no process %" PRId32
-				 " is profiled here; /debug/pprof/ lists them\n",
-				 t->pid);
-	else if (!found)
-		http_answer_text(a, 404, "no process is being profiled\n");
-	if (!found)
-		http_answer_header(a, "X-Go-Pprof", "1");
-	for (uint32_t i = 0; found && !t->named && i < count; i++)
-		if (list[i].pid != found->pid && list[i].running == found->running) {
-			refuse_several(a, list, count, t->name);
-			return NULL;
-		}
-	return found;
-}
-
-static bool find_process(struct pprof_routes *r, const struct target *t, struct source_process *out,
-			 struct http_answer *a)
-{
-	struct source_process *list = NULL;
-	uint32_t count = 0;
-	struct heft_error err = {0};
-	if (r->source.list(r->source.ctx, &list, &count, &err) < 0) {
-		refuse_with(a, &err);
-		return false;
-	}
-	const struct source_process *found = choose(list, count, t, a);
-	if (found)
-		*out = *found;
-	free(list);
-	return found != NULL;
-}
-
 /* ---- profiles */
 
-struct visit {
+struct pending {
 	struct pprof_routes *r;
-	struct snapshot_wish wish;
+	struct snapshot_request request;
 	struct snapshot *before, *now;
 	bool allocs, text, counted;
 	uint64_t seconds;
@@ -204,10 +46,10 @@ struct visit {
 	char *asked;        /* symbol: the addresses */
 };
 
-static void visit_free(void *kept)
+static void pending_free(void *kept)
 {
-	struct visit *v = kept;
-	snapshot_cancel(&v->wish);
+	struct pending *v = kept;
+	snapshot_cancel(&v->request);
 	snapshot_release(v->before);
 	snapshot_release(v->now);
 	if (v->counted)
@@ -216,34 +58,34 @@ static void visit_free(void *kept)
 	free(v);
 }
 
-static struct visit *visit_new(struct pprof_routes *r, const struct http_request *q, uint64_t key,
+static struct pending *pending_new(struct pprof_routes *r, const struct http_request *q, uint64_t key,
 			       struct http_answer *a)
 {
-	struct visit *v = calloc(1, sizeof *v);
+	struct pending *v = calloc(1, sizeof *v);
 	if (!v) {
-		refuse(a, 500, "not enough memory");
+		pprof_refuse(a, 500, "not enough memory");
 		return NULL;
 	}
 	v->r = r;
-	v->wish = (struct snapshot_wish){.of = r->snapshots, .key = key, .since_ns = q->arrived_ns};
+	v->request = (struct snapshot_request){.of = r->snapshots, .key = key, .since_ns = q->arrived_ns};
 	return v;
 }
 
-/* The snapshot that is wished for. False: the answer is later, or an error. */
-static bool get_snapshot(struct visit *v, struct snapshot **out, struct http_answer *a)
+/* The snapshot that is asked for. False: the answer is later, or an error. */
+static bool get_snapshot(struct pending *v, struct snapshot **out, struct http_answer *a)
 {
 	struct heft_error err = {0};
-	int rc = snapshot_take(&v->wish, out, &err);
+	int rc = snapshot_take(&v->request, out, &err);
 	if (rc == SNAPSHOT_LATER) {
-		http_later(a, ASK_AGAIN_NS, v, visit_free);
+		http_later(a, ASK_AGAIN_NS, v, pending_free);
 	} else if (rc < 0) {
-		refuse_with(a, &err);
-		visit_free(v);
+		pprof_refuse_with(a, &err);
+		pending_free(v);
 	}
 	return rc == 0;
 }
 
-static void answer_bytes(struct visit *v, struct http_answer *a, char *bytes, size_t length)
+static void answer_bytes(struct pending *v, struct http_answer *a, char *bytes, size_t length)
 {
 	char disposition[64];
 	if (v->text) {
@@ -256,7 +98,7 @@ static void answer_bytes(struct visit *v, struct http_answer *a, char *bytes, si
 	http_answer_body(a, 200, "application/octet-stream", bytes, length);
 }
 
-static void answer_whole(struct visit *v, struct http_answer *a)
+static void answer_whole(struct pending *v, struct http_answer *a)
 {
 	struct heft_error err = {0};
 	char *bytes;
@@ -266,17 +108,17 @@ static void answer_whole(struct visit *v, struct http_answer *a)
 		form = v->allocs ? SNAPSHOT_ALLOCS_TEXT : SNAPSHOT_HEAP_TEXT;
 	int rc = snapshot_bytes(v->now, form, &bytes, &length, &err);
 	if (rc == SNAPSHOT_LATER) {
-		http_later(a, ASK_AGAIN_NS, v, visit_free);
+		http_later(a, ASK_AGAIN_NS, v, pending_free);
 		return;
 	}
 	if (rc < 0)
-		refuse_with(a, &err);
+		pprof_refuse_with(a, &err);
 	else
 		answer_bytes(v, a, bytes, length);
-	visit_free(v);
+	pending_free(v);
 }
 
-static void answer_difference(struct visit *v, struct http_answer *a)
+static void answer_difference(struct pending *v, struct http_answer *a)
 {
 	struct heft_error err = {0};
 	struct profile *d = NULL;
@@ -288,25 +130,25 @@ static void answer_difference(struct visit *v, struct http_answer *a)
 				     monotonic_ns() - v->before_ns, &bytes, &length, &err);
 	profile_free(d);
 	if (rc < 0)
-		refuse_with(a, &err);
+		pprof_refuse_with(a, &err);
 	else
 		answer_bytes(v, a, bytes, length);
-	visit_free(v);
+	pending_free(v);
 }
 
 /* From wherever it got to, until it is answered or has to wait. */
-static void go_on(struct visit *v, struct http_answer *a)
+static void go_on(struct pending *v, struct http_answer *a)
 {
 	if (v->seconds && !v->before) {
 		if (!get_snapshot(v, &v->before, a))
 			return;
 		v->before_ns = monotonic_ns();
-		v->wish.since_ns = UINT64_MAX;
-		http_later(a, v->seconds * SECOND, v, visit_free);
+		v->request.since_ns = UINT64_MAX;
+		http_later(a, v->seconds * SECOND, v, pending_free);
 		return;
 	}
-	if (v->wish.since_ns == UINT64_MAX)
-		v->wish.since_ns = monotonic_ns();
+	if (v->request.since_ns == UINT64_MAX)
+		v->request.since_ns = monotonic_ns();
 	if (!v->now && !get_snapshot(v, &v->now, a))
 		return;
 	if (v->seconds)
@@ -330,12 +172,12 @@ static bool parse_seconds(const struct http_request *q, uint64_t *seconds, struc
 	*seconds = 0;
 	if (!text || !*text)
 		return true;
-	if (!parse_digits(text, strlen(text), &n) || !n)
-		refuse(a, 400, "invalid value for \"seconds\" - must be a positive integer");
+	if (!pprof_parse_digits(text, strlen(text), &n) || !n)
+		pprof_refuse(a, 400, "invalid value for \"seconds\" - must be a positive integer");
 	else if (n > LONGEST_SECONDS)
-		refuse(a, 400, "invalid value for \"seconds\" - 3600 is the most");
+		pprof_refuse(a, 400, "invalid value for \"seconds\" - 3600 is the most");
 	else if (wants_text(q))
-		refuse(a, 400, "seconds and debug params are incompatible");
+		pprof_refuse(a, 400, "seconds and debug params are incompatible");
 	else
 		*seconds = (uint64_t)n;
 	return *seconds != 0;
@@ -343,25 +185,25 @@ static bool parse_seconds(const struct http_request *q, uint64_t *seconds, struc
 
 static void refuse_off(struct http_answer *a, const struct source_process *p)
 {
-	struct page page;
-	if (!page_open(&page, a))
+	struct pprof_page page;
+	if (!pprof_page_open(&page, a))
 		return;
 	fprintf(page.out, "sampling is switched off in process %" PRId32 " (", p->pid);
-	write_program(page.out, p);
+	pprof_write_program(page.out, p);
 	fprintf(page.out,
 		")\nto switch it on: heft ctl %" PRId32 " sample=on\n"
 		"or, with the server's token: curl -X POST -H 'Authorization: Bearer TOKEN' "
 		"'http://HOST:PORT/debug/pprof/control?pid=%" PRId32 "&sample=on'\n",
 		p->pid, p->pid);
 	http_answer_header(a, "X-Go-Pprof", "1");
-	page_answer(&page, a, 403, "text/plain; charset=utf-8");
+	pprof_page_answer(&page, a, 403, "text/plain; charset=utf-8");
 }
 
 /* The profile would be empty, or of something else than the program's memory. */
 static void refuse_blind(struct http_answer *a, const struct source_process *p)
 {
-	struct page page;
-	if (!page_open(&page, a))
+	struct pprof_page page;
+	if (!pprof_page_open(&page, a))
 		return;
 	fprintf(page.out, "heft cannot see into process %" PRId32 " (", p->pid);
 	pprof_write_name(page.out, p->exe);
@@ -376,15 +218,15 @@ static void refuse_blind(struct http_answer *a, const struct source_process *p)
 		line += length + (line[length] != 0);
 	}
 	http_answer_header(a, "X-Go-Pprof", "1");
-	page_answer(&page, a, 501, "text/plain; charset=utf-8");
+	pprof_page_answer(&page, a, 501, "text/plain; charset=utf-8");
 }
 
 static void answer_profile(struct pprof_routes *r, const struct http_request *q,
-			   const struct target *t, struct http_answer *a)
+			   const struct pprof_target *t, struct http_answer *a)
 {
 	struct source_process p;
 	uint64_t seconds;
-	if (!parse_seconds(q, &seconds, a) || !find_process(r, t, &p, a))
+	if (!parse_seconds(q, &seconds, a) || !pprof_find_process(&r->source, t, &p, a))
 		return;
 	if (p.running && p.sampled && !p.on) {
 		refuse_off(a, &p);
@@ -394,7 +236,7 @@ static void answer_profile(struct pprof_routes *r, const struct http_request *q,
 		refuse_blind(a, &p);
 		return;
 	}
-	struct visit *v = visit_new(r, q, p.key, a);
+	struct pending *v = pending_new(r, q, p.key, a);
 	if (!v)
 		return;
 	v->allocs = strcmp(t->name, "allocs") == 0;
@@ -403,8 +245,8 @@ static void answer_profile(struct pprof_routes *r, const struct http_request *q,
 	v->counted = seconds != 0;
 	if (v->counted && ++r->differences > MOST_DIFFERENCES) {
 		http_answer_header(a, "Retry-After", "10");
-		refuse(a, 503, "too many requests with \"seconds\" at once; please come again");
-		visit_free(v);
+		pprof_refuse(a, 503, "too many requests with \"seconds\" at once; please come again");
+		pending_free(v);
 		return;
 	}
 	go_on(v, a);
@@ -412,11 +254,11 @@ static void answer_profile(struct pprof_routes *r, const struct http_request *q,
 
 /* ---- the others */
 
-static void answer_cmdline(struct pprof_routes *r, const struct target *t, struct http_answer *a)
+static void answer_cmdline(struct pprof_routes *r, const struct pprof_target *t, struct http_answer *a)
 {
 	struct source_process p;
 	size_t length = 0;
-	if (!find_process(r, t, &p, a))
+	if (!pprof_find_process(&r->source, t, &p, a))
 		return;
 	while (length < sizeof p.command && p.command[length])
 		length += strnlen(p.command + length, sizeof p.command - length) + 1;
@@ -424,29 +266,29 @@ static void answer_cmdline(struct pprof_routes *r, const struct target *t, struc
 						      : length; /* no NUL behind the last */
 	char *copy = malloc(length + 1);
 	if (!copy) {
-		refuse(a, 500, "not enough memory");
+		pprof_refuse(a, 500, "not enough memory");
 		return;
 	}
 	memcpy(copy, p.command, length);
 	http_answer_body(a, 200, "text/plain; charset=utf-8", copy, length);
 }
 
-static void go_on_symbol(struct visit *v, struct http_answer *a)
+static void go_on_symbol(struct pending *v, struct http_answer *a)
 {
-	struct page page;
+	struct pprof_page page;
 	if (!get_snapshot(v, &v->now, a))
 		return;
-	if (page_open(&page, a)) {
+	if (pprof_page_open(&page, a)) {
 		int rc = pprof_write_symbols(page.out, snapshot_profile(v->now), v->asked);
-		page_answer(&page, a, 200, "text/plain; charset=utf-8");
+		pprof_page_answer(&page, a, 200, "text/plain; charset=utf-8");
 		if (rc < 0)
-			refuse(a, 500, "not enough memory");
+			pprof_refuse(a, 500, "not enough memory");
 	}
-	visit_free(v);
+	pending_free(v);
 }
 
 static void answer_symbol(struct pprof_routes *r, const struct http_request *q,
-			  const struct target *t, struct http_answer *a)
+			  const struct pprof_target *t, struct http_answer *a)
 {
 	struct source_process p;
 	const char *asked = strcmp(q->method, "POST") == 0 ? q->body : q->query;
@@ -454,43 +296,18 @@ static void answer_symbol(struct pprof_routes *r, const struct http_request *q,
 		http_answer_text(a, 200, "num_symbols: 1\n");
 		return;
 	}
-	if (!find_process(r, t, &p, a))
+	if (!pprof_find_process(&r->source, t, &p, a))
 		return;
-	struct visit *v = visit_new(r, q, p.key, a);
+	struct pending *v = pending_new(r, q, p.key, a);
 	if (!v)
 		return;
 	v->asked = strdup(asked);
 	if (!v->asked) {
-		visit_free(v);
-		refuse(a, 500, "not enough memory");
+		pending_free(v);
+		pprof_refuse(a, 500, "not enough memory");
 		return;
 	}
 	go_on_symbol(v, a);
-}
-
-/* "512k", "1M": bytes for a sample. */
-static bool parse_rate(const char *text, uint64_t *bytes)
-{
-	char *end;
-	if (*text < '1' || *text > '9')
-		return false;
-	unsigned long long n = strtoull(text, &end, 10);
-	unsigned shift = 0;
-	switch (*end) {
-	case 'k':
-	case 'K':
-		shift = 10;
-		break;
-	case 'M':
-		shift = 20;
-		break;
-	case 'G':
-		shift = 30;
-		break;
-	}
-	end += shift != 0;
-	*bytes = (uint64_t)n << shift;
-	return !*end && n <= UINT64_MAX >> 24 && *bytes >> shift == n;
 }
 
 static bool parse_control(const struct http_request *q, struct source_control *c,
@@ -501,29 +318,29 @@ static bool parse_control(const struct http_request *q, struct source_control *c
 	if (sample)
 		c->on = strcmp(sample, "on") == 0;
 	if (sample && !c->on && strcmp(sample, "off") != 0)
-		refuse(a, 400, "invalid value for \"sample\" - on or off");
-	else if (rate && !parse_rate(rate, &c->rate_bytes))
-		refuse(a, 400, "invalid value for \"rate\" - bytes as in 512k or 1M");
+		pprof_refuse(a, 400, "invalid value for \"sample\" - on or off");
+	else if (rate && size_parse(rate, &c->rate_bytes))
+		pprof_refuse(a, 400, "invalid value for \"rate\" - bytes as in 512k or 1M");
 	else if (!sample && !rate)
-		refuse(a, 400, "nothing to switch: sample=on, sample=off or rate=1M");
+		pprof_refuse(a, 400, "nothing to switch: sample=on, sample=off or rate=1M");
 	else
 		return true;
 	return false;
 }
 
 static void answer_control(struct pprof_routes *r, const struct http_request *q,
-			   const struct target *t, struct http_answer *a)
+			   const struct pprof_target *t, struct http_answer *a)
 {
 	struct source_process p;
 	struct source_control c;
 	struct heft_error err = {0};
 	if (!r->token) {
-		refuse(a, 403,
+		pprof_refuse(a, 403,
 		       "this server has no token, so nothing can be switched over HTTP\n"
 		       "start it with --token-file FILE, or use: heft ctl PID sample=on");
 		return;
 	}
-	if (!parse_control(q, &c, a) || !find_process(r, t, &p, a))
+	if (!parse_control(q, &c, a) || !pprof_find_process(&r->source, t, &p, a))
 		return;
 	if (!r->source.control || !p.running || !p.sampled) {
 		http_answer_text(a, 409, "process %" PRId32 " %s\n", p.pid,
@@ -532,7 +349,7 @@ static void answer_control(struct pprof_routes *r, const struct http_request *q,
 		return;
 	}
 	if (r->source.control(r->source.ctx, p.key, &c, &err) < 0) {
-		refuse_with(a, &err);
+		pprof_refuse_with(a, &err);
 		return;
 	}
 	http_answer_text(a, 200, "process %" PRId32 ":%s%s%s\n", p.pid,
@@ -541,23 +358,23 @@ static void answer_control(struct pprof_routes *r, const struct http_request *q,
 }
 
 static void answer_index(struct pprof_routes *r, const struct http_request *q,
-			 const struct target *t, struct http_answer *a)
+			 const struct pprof_target *t, struct http_answer *a)
 {
 	struct source_process *list = NULL;
 	uint32_t count = 0, kept = 0;
 	struct heft_error err = {0};
-	struct page p;
+	struct pprof_page p;
 	if (r->source.list(r->source.ctx, &list, &count, &err) < 0) {
-		refuse_with(a, &err);
+		pprof_refuse_with(a, &err);
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++)
 		if (!t->named || list[i].pid == t->pid)
 			list[kept++] = list[i];
-	if (page_open(&p, a)) {
+	if (pprof_page_open(&p, a)) {
 		pprof_write_index(p.out, list, kept, strchr(q->rest, '/') ? "../" : "",
 				  http_query(q, "token"));
-		page_answer(&p, a, 200, "text/html; charset=utf-8");
+		pprof_page_answer(&p, a, 200, "text/html; charset=utf-8");
 		http_answer_header(a, "Content-Security-Policy",
 				   "default-src 'none'; style-src 'unsafe-inline'; "
 				   "frame-ancestors 'none'; base-uri 'none'");
@@ -568,7 +385,7 @@ static void answer_index(struct pprof_routes *r, const struct http_request *q,
 
 /* ---- dispatch */
 
-static void answer_get(struct pprof_routes *r, const struct http_request *q, const struct target *t,
+static void answer_get(struct pprof_routes *r, const struct http_request *q, const struct pprof_target *t,
 		       struct http_answer *a)
 {
 	if (!*t->name)
@@ -580,21 +397,21 @@ static void answer_get(struct pprof_routes *r, const struct http_request *q, con
 	else if (strcmp(t->name, "symbol") == 0)
 		answer_symbol(r, q, t, a);
 	else if (strcmp(t->name, "control") == 0)
-		refuse_method(a, "POST");
+		pprof_refuse_method(a, "POST");
 	else
-		refuse(a, 404, "Unknown profile; there are heap and allocs");
+		pprof_refuse(a, 404, "Unknown profile; there are heap and allocs");
 }
 
 static void answer_pprof(void *ctx, const struct http_request *q, struct http_answer *a)
 {
 	struct pprof_routes *r = ctx;
-	struct visit *v = q->kept;
-	struct target t;
+	struct pending *v = q->kept;
+	struct pprof_target t;
 	if (v && v->asked)
 		go_on_symbol(v, a);
 	else if (v)
 		go_on(v, a);
-	else if (!parse_target(q, &t, a))
+	else if (!pprof_parse_target(q, &t, a))
 		;
 	else if (strcmp(q->method, "GET") == 0)
 		answer_get(r, q, &t, a);
@@ -603,7 +420,7 @@ static void answer_pprof(void *ctx, const struct http_request *q, struct http_an
 	else if (strcmp(t.name, "control") == 0)
 		answer_control(r, q, &t, a);
 	else
-		refuse_method(a, "GET, HEAD");
+		pprof_refuse_method(a, "GET, HEAD");
 }
 
 static void answer_no_slash(void *ctx, const struct http_request *q, struct http_answer *a)
@@ -621,15 +438,15 @@ static void answer_metrics(void *ctx, const struct http_request *q, struct http_
 	uint32_t count = 0;
 	struct http_stats stats;
 	struct heft_error err = {0};
-	struct page p;
+	struct pprof_page p;
 	if (r->source.list(r->source.ctx, &list, &count, &err) < 0) {
-		refuse_with(a, &err);
+		pprof_refuse_with(a, &err);
 		return;
 	}
 	http_request_stats(q, &stats);
-	if (page_open(&p, a)) {
+	if (pprof_page_open(&p, a)) {
 		metrics_write(p.out, list, count, &stats);
-		page_answer(&p, a, 200, "text/plain; version=0.0.4; charset=utf-8");
+		pprof_page_answer(&p, a, 200, "text/plain; version=0.0.4; charset=utf-8");
 	}
 	free(list);
 }

@@ -5,8 +5,8 @@
  * Nobody blocks: who has to wait is told to come again (SNAPSHOT_LATER), since workers are few and
  * symbolising a large program for the first time may take seconds.
  *
- * A flight is there as long as somebody waits for it or makes it; its last snapshot is kept for those
- * only. So memory holds no profile that nobody wants. `lock` guards flights and counts of
+ * A job is there as long as somebody waits for it or makes it; its last snapshot is kept for those
+ * only. So memory holds no profile that nobody wants. `lock` guards jobs and counts of
  * references; a snapshot's own lock is held by who renders it. */
 #include "pprof/snapshots.h"
 
@@ -32,8 +32,8 @@ struct snapshot {
 	} made[SNAPSHOT_FORMS];
 };
 
-struct flight { /* of one process */
-	struct flight *next;
+struct snapshot_job { /* of one process */
+	struct snapshot_job *next;
 	uint64_t key;
 	uint32_t waiting;
 	bool working;
@@ -43,7 +43,7 @@ struct flight { /* of one process */
 struct snapshots {
 	struct source source;
 	pthread_mutex_t lock;
-	struct flight *flights;
+	struct snapshot_job *jobs;
 };
 
 struct snapshots *snapshots_new(const struct source *source)
@@ -90,44 +90,44 @@ const struct profile *snapshot_profile(const struct snapshot *s)
 	return s->profile;
 }
 
-/* ---- flights */
+/* ---- jobs */
 
-static struct flight *find_flight(struct snapshots *s, uint64_t key)
+static struct snapshot_job *find_job(struct snapshots *s, uint64_t key)
 {
-	struct flight *f = s->flights;
-	while (f && f->key != key)
-		f = f->next;
-	if (f || !(f = calloc(1, sizeof *f)))
-		return f;
-	f->key = key;
-	f->next = s->flights;
-	s->flights = f;
-	return f;
+	struct snapshot_job *job = s->jobs;
+	while (job && job->key != key)
+		job = job->next;
+	if (job || !(job = calloc(1, sizeof *job)))
+		return job;
+	job->key = key;
+	job->next = s->jobs;
+	s->jobs = job;
+	return job;
 }
 
-/* Takes the wish off its flight, which may end with it; gives a snapshot to release, or NULL. */
-static struct snapshot *leave(struct snapshot_wish *wish)
+/* Takes the request off its job, which may end with it; gives a snapshot to release, or NULL. */
+static struct snapshot *leave(struct snapshot_request *request)
 {
-	struct flight *f = wish->flight, **at = &wish->of->flights;
-	struct snapshot *last = f->last;
-	wish->flight = NULL;
-	if (--f->waiting)
+	struct snapshot_job *job = request->job, **at = &request->of->jobs;
+	struct snapshot *last = job->last;
+	request->job = NULL;
+	if (--job->waiting)
 		return NULL;
-	while (*at != f)
+	while (*at != job)
 		at = &(*at)->next;
-	*at = f->next;
-	free(f);
+	*at = job->next;
+	free(job);
 	return last;
 }
 
-void snapshot_cancel(struct snapshot_wish *wish)
+void snapshot_cancel(struct snapshot_request *request)
 {
 	struct snapshot *old = NULL;
-	if (!wish->flight)
+	if (!request->job)
 		return;
-	pthread_mutex_lock(&wish->of->lock);
-	old = leave(wish);
-	pthread_mutex_unlock(&wish->of->lock);
+	pthread_mutex_lock(&request->of->lock);
+	old = leave(request);
+	pthread_mutex_unlock(&request->of->lock);
 	snapshot_release(old);
 }
 
@@ -143,14 +143,14 @@ static struct snapshot *make(struct snapshots *of, uint64_t key)
 	return s;
 }
 
-/* The wish is fulfilled, or failed: the lock is given up here. */
-static int hand_out(struct snapshot_wish *wish, struct snapshot *s, struct snapshot **out,
+/* The request is fulfilled, or failed: the lock is given up here. */
+static int hand_out(struct snapshot_request *request, struct snapshot *s, struct snapshot **out,
 		    struct heft_error *err)
 {
 	struct snapshot *old;
 	s->references++;
-	old = leave(wish);
-	pthread_mutex_unlock(&wish->of->lock);
+	old = leave(request);
+	pthread_mutex_unlock(&request->of->lock);
 	snapshot_release(old);
 	int rc = s->rc;
 	if (rc < 0) {
@@ -167,40 +167,40 @@ static int no_memory(struct heft_error *err)
 	return heft_fail(err, HEFT_ENOMEM, "not enough memory for a snapshot");
 }
 
-int snapshot_take(struct snapshot_wish *wish, struct snapshot **out, struct heft_error *err)
+int snapshot_take(struct snapshot_request *request, struct snapshot **out, struct heft_error *err)
 {
-	struct snapshots *of = wish->of;
+	struct snapshots *of = request->of;
 	pthread_mutex_lock(&of->lock);
-	struct flight *f = wish->flight ? wish->flight : find_flight(of, wish->key);
-	if (!f) {
+	struct snapshot_job *job = request->job ? request->job : find_job(of, request->key);
+	if (!job) {
 		pthread_mutex_unlock(&of->lock);
 		return no_memory(err);
 	}
-	if (!wish->flight) {
-		wish->flight = f;
-		f->waiting++;
+	if (!request->job) {
+		request->job = job;
+		job->waiting++;
 	}
-	if (f->last && f->last->begun_ns >= wish->since_ns)
-		return hand_out(wish, f->last, out, err);
-	if (f->working) {
+	if (job->last && job->last->begun_ns >= request->since_ns)
+		return hand_out(request, job->last, out, err);
+	if (job->working) {
 		pthread_mutex_unlock(&of->lock);
 		return SNAPSHOT_LATER;
 	}
-	f->working = true; /* and f stays: we wait for it ourselves */
+	job->working = true; /* and the job stays: we wait for it ourselves */
 	pthread_mutex_unlock(&of->lock);
-	struct snapshot *s = make(of, wish->key);
+	struct snapshot *s = make(of, request->key);
 	pthread_mutex_lock(&of->lock);
-	f->working = false;
-	struct snapshot *old = s ? f->last : NULL;
+	job->working = false;
+	struct snapshot *old = s ? job->last : NULL;
 	if (!s) {
-		old = leave(wish);
+		old = leave(request);
 		pthread_mutex_unlock(&of->lock);
 		snapshot_release(old);
 		return no_memory(err);
 	}
-	f->last = s;
+	job->last = s;
 	s->references = 1;
-	int rc = hand_out(wish, s, out, err);
+	int rc = hand_out(request, s, out, err);
 	snapshot_release(old);
 	return rc;
 }

@@ -12,16 +12,16 @@ struct snapshots *snapshots_new(const struct source *source); /* NULL: no memory
 void snapshots_free(struct snapshots *s);
 
 /* What somebody wants: a snapshot begun after that instant. */
-struct snapshot_wish {
+struct snapshot_request {
 	struct snapshots *of;
-	struct flight *flight; /* NULL: not waiting */
+	struct snapshot_job *job; /* NULL: not waiting */
 	uint64_t key, since_ns;
 };
 enum { SNAPSHOT_LATER = 1 }; /* somebody is making it: ask again in a moment */
 /* 0 and a snapshot to release, SNAPSHOT_LATER or a negative code. May take the time to make one. */
-int snapshot_take(struct snapshot_wish *wish, struct snapshot **out, struct heft_error *err);
+int snapshot_take(struct snapshot_request *request, struct snapshot **out, struct heft_error *err);
 /* Of one that is waiting and will not ask again. */
-void snapshot_cancel(struct snapshot_wish *wish);
+void snapshot_cancel(struct snapshot_request *request);
 void snapshot_release(struct snapshot *s); /* NULL is nothing */
 const struct profile *snapshot_profile(const struct snapshot *s);
 

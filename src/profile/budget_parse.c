@@ -12,6 +12,9 @@
  * silently checks something else is worse than none; so is a file without any rule. */
 #include "profile/budget.h"
 
+#include "hosted/number_parse.h"
+#include "hosted/vector.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -258,66 +261,14 @@ static int parse_operator(struct parser *p, struct budget_rule *r)
 
 /* ---- limits */
 
-struct suffix {
-	const char *name;
-	uint64_t scale;
-};
-
-static const struct suffix time_suffixes[] = {
-	{"ns", 1},         {"us", 1000},       {"ms", 1000000},
-	{"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000},
-};
-
-/* k, M, G, T in either case, then i and B as people write them. 0: none of these. */
-static uint64_t size_scale(const char *text, size_t length)
-{
-	static const char letters[] = "kmgt";
-	uint64_t scale = 1;
-	size_t at = 0;
-	const char *letter = length ? strchr(letters, tolower((unsigned char)text[0])) : NULL;
-	if (letter && *letter) {
-		scale = (uint64_t)1 << (10 * (letter - letters + 1));
-		at++;
-		if (at < length && text[at] == 'i')
-			at++;
-	}
-	if (at < length && text[at] == 'B')
-		at++;
-	return at == length ? scale : 0;
-}
-
+/* The unit of what is measured, written out; 0: none. */
 static uint64_t suffix_scale(enum measure_unit unit, const char *text, size_t length)
 {
 	if (unit == MEASURE_IS_BYTES)
-		return size_scale(text, length);
+		return size_unit(text, length);
 	if (!length)
 		return 1;
-	for (size_t i = 0; unit == MEASURE_IS_TIME && i < sizeof time_suffixes / sizeof *time_suffixes;
-	     i++)
-		if (strlen(time_suffixes[i].name) == length &&
-		    memcmp(time_suffixes[i].name, text, length) == 0)
-			return time_suffixes[i].scale;
-	return 0;
-}
-
-/* "12", "1.5", ".5": the whole part and billionths. Returns the length, 0 if it is no number that
- * fits. */
-static size_t parse_decimal(const char *text, size_t length, uint64_t *whole, uint64_t *billionths)
-{
-	size_t at = 0, digits = 0;
-	uint64_t unit = 100000000;
-	*whole = *billionths = 0;
-	for (; at < length && isdigit((unsigned char)text[at]); at++, digits++)
-		if (__builtin_mul_overflow(*whole, 10, whole) ||
-		    __builtin_add_overflow(*whole, (uint64_t)(text[at] - '0'), whole))
-			return 0;
-	if (at < length && text[at] == '.') {
-		for (at++; at < length && isdigit((unsigned char)text[at]); at++, digits++) {
-			*billionths += (uint64_t)(text[at] - '0') * unit;
-			unit /= 10;
-		}
-	}
-	return digits ? at : 0;
+	return unit == MEASURE_IS_TIME ? time_unit(text, length) : 0;
 }
 
 static int parse_limit(struct parser *p, struct budget_rule *r)
@@ -331,22 +282,19 @@ static int parse_limit(struct parser *p, struct budget_rule *r)
 	skip_blanks(p);
 	const char *text = p->b->text + p->at;
 	size_t length = word_length(p, p->at);
-	uint64_t whole, billionths;
-	size_t number = parse_decimal(text, length, &whole, &billionths);
-	uint64_t scale = number ? suffix_scale(unit, text + number, length - number) : 0;
+	struct decimal d = decimal_parse(text, length);
+	const char *suffix = text + d.length;
+	uint64_t scale = d.length ? suffix_scale(unit, suffix, length - d.length) : 0;
 	if (!scale)
 		return bad(p, p->at, "expected %s, found %s", wants[unit], found(p, p->at).text);
-	if (scale == 1 && billionths)
+	if (scale == 1 && d.billionths)
 		return bad(p, p->at, "expected a whole number, found %s", found(p, p->at).text);
-	unsigned __int128 value = (unsigned __int128)whole * scale +
-				  ((unsigned __int128)billionths * scale + 500000000) / 1000000000;
-	if (value > UINT64_MAX)
+	if (!decimal_scale(&d, scale, &r->limit))
 		return bad(p, p->at, "expected a number below 2^64, found %s",
 			   found(p, p->at).text);
-	r->limit = (uint64_t)value;
 	r->limit_at = p->at;
 	r->limit_length = length;
-	snprintf(r->suffix, sizeof r->suffix, "%.*s", (int)(length - number), text + number);
+	snprintf(r->suffix, sizeof r->suffix, "%.*s", (int)(length - d.length), suffix);
 	p->at += length;
 	return 0;
 }
@@ -356,14 +304,8 @@ static int parse_limit(struct parser *p, struct budget_rule *r)
 static int parse_rule(struct parser *p)
 {
 	struct budget *b = p->b;
-	if (b->count == p->capacity) {
-		uint32_t bigger = p->capacity ? p->capacity * 2 : 16;
-		void *rules = realloc(b->rules, bigger * sizeof *b->rules);
-		if (!rules)
-			return HEFT_ENOMEM;
-		b->rules = rules;
-		p->capacity = bigger;
-	}
+	if (!array_reserve(b->rules, b->count, p->capacity, 1))
+		return HEFT_ENOMEM;
 	struct budget_rule *r = &b->rules[b->count];
 	memset(r, 0, sizeof *r);
 	b->count++; /* from here on budget_free knows its pattern */

@@ -5,24 +5,20 @@
  * twice. Frames compare strings by pointer, because every string is in the pool.
  *
  * Invariant: a node's parent is a smaller index, so one pass from 0 up sees
- * every caller before its callees; tables are at most half full. */
+ * every caller before its callees. */
 #include "profile/profile.h"
 
+#include "hosted/hash_index.h"
+#include "hosted/vector.h"
 #include "profile/user_frame.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-struct index_table {
-	uint32_t *slots; /* index + 1; 0: empty */
-	uint32_t mask;
-};
 
 struct profile_index {
-	struct index_table frames, nodes, sites, label_sets;
+	struct hash_index frames, nodes, sites, label_sets;
 	uint32_t module_capacity, frame_capacity, node_capacity, site_capacity;
 	uint32_t thread_capacity, process_capacity, note_capacity, label_set_capacity;
 	uint32_t call_capacity;
@@ -50,10 +46,10 @@ void profile_free(struct profile *p)
 	if (!p)
 		return;
 	if (p->index) {
-		free(p->index->frames.slots);
-		free(p->index->nodes.slots);
-		free(p->index->sites.slots);
-		free(p->index->label_sets.slots);
+		hash_index_fini(&p->index->frames);
+		hash_index_fini(&p->index->nodes);
+		hash_index_fini(&p->index->sites);
+		hash_index_fini(&p->index->label_sets);
 		free(p->index);
 	}
 	if (!p->lender) {
@@ -96,28 +92,9 @@ void profile_free(struct profile *p)
 	free(p);
 }
 
-/* Room for one more; returns NULL if there is none. */
-static void *room(void *array, uint32_t count, uint32_t *capacity, size_t element)
-{
-	if (count < *capacity)
-		return array;
-	if (count >= UINT32_MAX / 2)
-		return NULL;
-	uint32_t bigger = *capacity ? *capacity * 2 : 64;
-	void *p = realloc(array, (size_t)bigger * element);
-	if (p)
-		*capacity = bigger;
-	return p;
-}
-
-#define ROOM(p, array, name)                                                                       \
-	({                                                                                         \
-		void *room_ = room((p)->array, (p)->name##_count, &(p)->index->name##_capacity,    \
-				   sizeof *(p)->array);                                            \
-		if (room_)                                                                         \
-			(p)->array = room_;                                                        \
-		room_ != NULL;                                                                     \
-	})
+/* RESERVE(p, sites, site): whether there is space for one more. */
+#define RESERVE(p, array, name)                                                                    \
+	array_reserve((p)->array, (p)->name##_count, (p)->index->name##_capacity, 1)
 
 static uint32_t mix(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
@@ -149,75 +126,10 @@ static uint32_t hash_site(const struct profile_site *s)
 	return mix(s->node, s->via, s->labels, 2);
 }
 
-enum { HUGE_PAGE = 2 << 20 };
-
-/* Empty slots. A large table is read and written all over: with huge pages, where the system has
- * them to give, its pages cost less to get and to find. */
-static uint32_t *new_slots(size_t count)
-{
-	size_t size = count * sizeof(uint32_t);
-	if (size < HUGE_PAGE)
-		return calloc(count, sizeof(uint32_t));
-	uint32_t *slots = aligned_alloc(HUGE_PAGE, size); /* both are powers of two */
-	if (!slots)
-		return NULL;
-	madvise(slots, size, MADV_HUGEPAGE);
-	memset(slots, 0, size);
-	return slots;
-}
-
-/* Makes a table of mask + 1 slots instead; `hash_of` hashes entry i. */
-static int rehash(struct index_table *t, uint32_t mask, uint32_t count, const void *entries,
-		  size_t element, uint32_t (*hash_of)(const void *))
-{
-	uint32_t *slots = new_slots((size_t)mask + 1);
-	if (!slots)
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t at = hash_of((const char *)entries + (size_t)i * element) & mask;
-		while (slots[at])
-			at = (at + 1) & mask;
-		slots[at] = i + 1;
-	}
-	free(t->slots);
-	t->slots = slots;
-	t->mask = mask;
-	return 0;
-}
-
-/* Makes the table twice as large if it would be more than half full. */
-static inline int grow_table(struct index_table *t, uint32_t count, const void *entries,
-			     size_t element, uint32_t (*hash_of)(const void *))
-{
-	if (t->slots && (uint64_t)count * 2 < t->mask)
-		return 0;
-	return rehash(t, t->slots ? t->mask * 2 + 1 : 255, count, entries, element, hash_of);
-}
-
-static uint32_t hash_any_frame(const void *f)
-{
-	return hash_frame(f);
-}
-
-static uint32_t hash_any_apart_frame(const void *f)
-{
-	return hash_apart_frame(f);
-}
-
-static uint32_t hash_any_node(const void *n)
-{
-	return hash_node(n);
-}
-
-static uint32_t hash_any_site(const void *s)
-{
-	return hash_site(s);
-}
-
 int profile_add_module(struct profile *p, const char *path, const uint8_t *build_id,
 		       uint32_t length, uint32_t *id)
 {
-	if (!ROOM(p, modules, module))
+	if (!RESERVE(p, modules, module))
 		return HEFT_ENOMEM;
 	struct profile_module *m = &p->modules[p->module_count];
 	memset(m, 0, sizeof *m);
@@ -239,53 +151,42 @@ int profile_add_module(struct profile *p, const char *path, const uint8_t *build
 
 int profile_add_frame(struct profile *p, const struct profile_frame *frame, uint32_t *id)
 {
-	struct index_table *t = &p->index->frames;
-	if (grow_table(t, p->frame_count, p->frames, sizeof *p->frames,
-		       p->apart ? hash_any_apart_frame : hash_any_frame) < 0)
-		return HEFT_ENOMEM;
-	uint32_t at = (p->apart ? hash_apart_frame(frame) : hash_frame(frame)) & t->mask;
-	for (; t->slots[at]; at = (at + 1) & t->mask) {
-		const struct profile_frame *f = &p->frames[t->slots[at] - 1];
+	struct hash_index *t = &p->index->frames;
+	uint32_t hash = p->apart ? hash_apart_frame(frame) : hash_frame(frame), at = hash;
+	while ((*id = hash_index_step(t, hash, &at)) != HASH_NONE) {
+		const struct profile_frame *f = &p->frames[*id];
 		if (f->function == frame->function && f->file == frame->file &&
 		    f->line == frame->line && f->module == frame->module &&
-		    (!p->apart ||
-		     (f->address == frame->address && f->inlined == frame->inlined))) {
-			*id = t->slots[at] - 1;
+		    (!p->apart || (f->address == frame->address && f->inlined == frame->inlined)))
 			return 0;
-		}
 	}
-	if (!ROOM(p, frames, frame))
+	if (!RESERVE(p, frames, frame) || hash_index_add_at(t, hash, at, p->frame_count) < 0)
 		return HEFT_ENOMEM;
 	struct profile_frame *f = &p->frames[p->frame_count];
 	*f = *frame;
 	user_frame_decide(f, f->module != PROFILE_NONE && p->modules[f->module].runtime);
 	*id = p->frame_count++;
-	t->slots[at] = *id + 1;
 	return 0;
 }
 
 int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t flags,
 		     uint32_t *id)
 {
-	struct index_table *t = &p->index->nodes;
+	struct hash_index *t = &p->index->nodes;
 	struct profile_node key = {.parent = parent, .frame = frame, .flags = flags};
-	if (grow_table(t, p->node_count, p->nodes, sizeof *p->nodes, hash_any_node) < 0)
-		return HEFT_ENOMEM;
-	uint32_t at = hash_node(&key) & t->mask;
-	for (; t->slots[at]; at = (at + 1) & t->mask) {
-		struct profile_node *n = &p->nodes[t->slots[at] - 1];
+	uint32_t hash = hash_node(&key), at = hash;
+	while ((*id = hash_index_step(t, hash, &at)) != HASH_NONE) {
+		struct profile_node *n = &p->nodes[*id];
 		if (n->parent == parent && n->frame == frame &&
 		    !((n->flags ^ flags) & PROFILE_LOST)) {
 			n->flags |= flags;
-			*id = t->slots[at] - 1;
 			return 0;
 		}
 	}
-	if (!ROOM(p, nodes, node))
+	if (!RESERVE(p, nodes, node) || hash_index_add_at(t, hash, at, p->node_count) < 0)
 		return HEFT_ENOMEM;
 	p->nodes[p->node_count] = key;
 	*id = p->node_count++;
-	t->slots[at] = *id + 1;
 	return 0;
 }
 
@@ -295,7 +196,7 @@ int profile_add_call(struct profile *p, uint32_t caller, uint32_t node, uint64_t
 	*id = PROFILE_NONE;
 	if (!p->keep_calls)
 		return 0;
-	if (!ROOM(p, calls, call))
+	if (!RESERVE(p, calls, call))
 		return HEFT_ENOMEM;
 	p->calls[p->call_count] = (struct profile_call){caller, node, address};
 	*id = p->call_count++;
@@ -304,39 +205,19 @@ int profile_add_call(struct profile *p, uint32_t caller, uint32_t node, uint64_t
 
 void profile_forget_nodes(struct profile *p, uint32_t first)
 {
-	struct index_table *t = &p->index->nodes;
 	if (first >= p->node_count)
 		return;
 	p->node_count = first;
-	if (t->slots)
-		memset(t->slots, 0, ((size_t)t->mask + 1) * sizeof *t->slots);
-	for (uint32_t i = 0; i < first; i++) {
-		uint32_t at = hash_node(&p->nodes[i]) & t->mask;
-		while (t->slots[at])
-			at = (at + 1) & t->mask;
-		t->slots[at] = i + 1;
-	}
+	hash_index_clear(&p->index->nodes);
+	for (uint32_t i = 0; i < first; i++) /* there is memory for more than these */
+		hash_index_add(&p->index->nodes, hash_node(&p->nodes[i]), i);
 }
 
 int profile_expect_nodes(struct profile *p, uint32_t count)
 {
-	uint64_t all = (uint64_t)p->node_count + count;
-	uint32_t mask = 255;
-	if (all >= UINT32_MAX / 4)
-		return HEFT_ENOMEM;
-	if (all > p->index->node_capacity) {
-		void *nodes = realloc(p->nodes, all * sizeof *p->nodes);
-		if (!nodes)
-			return HEFT_ENOMEM;
-		p->nodes = nodes;
-		p->index->node_capacity = (uint32_t)all;
-	}
-	while (mask <= all * 2)
-		mask = mask * 2 + 1;
-	struct index_table *t = &p->index->nodes;
-	if (t->slots && t->mask >= mask)
-		return 0;
-	return rehash(t, mask, p->node_count, p->nodes, sizeof *p->nodes, hash_any_node);
+	return array_reserve(p->nodes, p->node_count, p->index->node_capacity, count)
+		       ? hash_index_reserve(&p->index->nodes, count)
+		       : HEFT_ENOMEM;
 }
 
 int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *id)
@@ -347,7 +228,7 @@ int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *i
 int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, uint32_t labels,
 			      uint32_t *id)
 {
-	struct index_table *t = &p->index->sites;
+	struct hash_index *t = &p->index->sites;
 	struct profile_site key = {
 		.node = node,
 		.via = via,
@@ -357,21 +238,16 @@ int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, ui
 		.history = PROFILE_NONE,
 		.call = PROFILE_NONE,
 	};
-	if (grow_table(t, p->site_count, p->sites, sizeof *p->sites, hash_any_site) < 0)
-		return HEFT_ENOMEM;
-	uint32_t at = hash_site(&key) & t->mask;
-	for (; t->slots[at]; at = (at + 1) & t->mask) {
-		const struct profile_site *s = &p->sites[t->slots[at] - 1];
-		if (s->node == node && s->via == via && s->labels == labels) {
-			*id = t->slots[at] - 1;
+	uint32_t hash = hash_site(&key), at = hash;
+	while ((*id = hash_index_step(t, hash, &at)) != HASH_NONE) {
+		const struct profile_site *s = &p->sites[*id];
+		if (s->node == node && s->via == via && s->labels == labels)
 			return 0;
-		}
 	}
-	if (!ROOM(p, sites, site))
+	if (!RESERVE(p, sites, site) || hash_index_add_at(t, hash, at, p->site_count) < 0)
 		return HEFT_ENOMEM;
 	p->sites[p->site_count] = key;
 	*id = p->site_count++;
-	t->slots[at] = *id + 1;
 	return 0;
 }
 
@@ -386,11 +262,6 @@ static int compare_labels(const void *a, const void *b)
 	if (!order)
 		order = strcmp(x->unit ? x->unit : "", y->unit ? y->unit : "");
 	return order;
-}
-
-static uint32_t hash_any_label_set(const void *s)
-{
-	return mix((uintptr_t)((const struct profile_label_set *)s)->identity, 0, 0, 3);
 }
 
 /* Writes the set once for people and once with every part delimited by its length. */
@@ -430,34 +301,29 @@ static int name_label_set(struct profile *p, struct profile_label_set *set,
 int profile_add_label_set(struct profile *p, struct profile_label *labels, uint32_t count,
 			  uint32_t *id)
 {
-	struct index_table *t = &p->index->label_sets;
+	struct hash_index *t = &p->index->label_sets;
 	struct profile_label_set set = {.count = count};
 	qsort(labels, count, sizeof *labels, compare_labels);
 	if (name_label_set(p, &set, labels, count) < 0)
 		return HEFT_ENOMEM;
-	if (grow_table(t, p->label_set_count, p->label_sets, sizeof *p->label_sets,
-		       hash_any_label_set) < 0)
-		return HEFT_ENOMEM;
-	uint32_t at = hash_any_label_set(&set) & t->mask;
-	for (; t->slots[at]; at = (at + 1) & t->mask)
-		if (p->label_sets[t->slots[at] - 1].identity == set.identity) {
-			*id = t->slots[at] - 1;
+	uint32_t hash = hash_pointer(set.identity), at = hash;
+	while ((*id = hash_index_step(t, hash, &at)) != HASH_NONE)
+		if (p->label_sets[*id].identity == set.identity)
 			return 0;
-		}
 	struct profile_label *copy = name_pool_alloc(p->names, count * sizeof *copy);
-	if (!copy || !ROOM(p, label_sets, label_set))
+	if (!copy || !RESERVE(p, label_sets, label_set) ||
+	    hash_index_add_at(t, hash, at, p->label_set_count) < 0)
 		return HEFT_ENOMEM;
 	memcpy(copy, labels, count * sizeof *copy);
 	set.labels = copy;
 	p->label_sets[p->label_set_count] = set;
 	*id = p->label_set_count++;
-	t->slots[at] = *id + 1;
 	return 0;
 }
 
 int profile_add_process(struct profile *p, const struct profile_process *process, uint32_t *id)
 {
-	if (!ROOM(p, processes, process))
+	if (!RESERVE(p, processes, process))
 		return HEFT_ENOMEM;
 	p->processes[p->process_count] = *process;
 	*id = p->process_count++;
@@ -466,7 +332,7 @@ int profile_add_process(struct profile *p, const struct profile_process *process
 
 int profile_add_thread(struct profile *p, const struct profile_thread *thread)
 {
-	if (!ROOM(p, threads, thread))
+	if (!RESERVE(p, threads, thread))
 		return HEFT_ENOMEM;
 	p->threads[p->thread_count++] = *thread;
 	return 0;
@@ -480,7 +346,7 @@ int profile_add_note(struct profile *p, enum profile_note_kind kind, uint64_t ti
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	if (!ROOM(p, notes, note))
+	if (!RESERVE(p, notes, note))
 		return HEFT_ENOMEM;
 	const char *kept = name_pool_add(p->names, text);
 	if (!kept)
@@ -539,9 +405,7 @@ void profile_finish_sites(struct profile *p)
 	for (uint32_t i = 0; i < p->site_count; i++)
 		p->sites[i].id = i + 1;
 	/* Sites have moved: the index no longer holds. */
-	free(p->index->sites.slots);
-	p->index->sites.slots = NULL;
-	p->index->sites.mask = 0;
+	hash_index_fini(&p->index->sites);
 }
 
 const char *profile_via_name(uint32_t via)
@@ -560,6 +424,22 @@ const char *profile_via_name(uint32_t via)
 		[PROFILE_VIA_NEW_ARRAY] = "operator new[]",
 	};
 	return via < PROFILE_VIA_COUNT ? names[via] : "unknown";
+}
+
+struct how_ended profile_how_ended(const struct profile *p)
+{
+	static const enum end_kind kinds[] = {
+		[PROFILE_END_RUNNING] = END_RUNNING,   [PROFILE_END_EXIT] = END_EXIT,
+		[PROFILE_END_SIGNAL] = END_SIGNAL,     [PROFILE_END_EXEC] = END_EXEC,
+		[PROFILE_END_DETACHED] = END_DETACHED, [PROFILE_END_UNKNOWN] = END_UNKNOWN,
+	};
+	struct how_ended end = {kinds[p->end], p->exit_status, p->signal, p->memory_limit_bytes,
+				  p->limit_is_cgroup};
+	if (end.kind == END_RUNNING && !p->complete)
+		end.kind = END_CUT;
+	if (end.kind == END_SIGNAL && p->oom_killed)
+		end.kind = END_OOM;
+	return end;
 }
 
 const char *profile_module_name(const struct profile *p, uint32_t module)

@@ -13,6 +13,7 @@
 #ifndef HEFT_PROFILE_PROFILE_H
 #define HEFT_PROFILE_PROFILE_H
 
+#include "hosted/end_words.h"
 #include "hosted/error.h"
 #include "hosted/name_pool.h"
 
@@ -495,6 +496,7 @@ const struct profile_label *profile_find_label(const struct profile_label_set *s
 int profile_root_processes(struct profile *p);
 
 /* Reading. */
+struct how_ended profile_how_ended(const struct profile *p); /* the recorded command */
 const char *profile_module_name(const struct profile *p, uint32_t module); /* without folders */
 /* Innermost user frame of a stack; if it has none, its innermost plumbing, or its outermost wrapper,
  * or else its innermost frame; PROFILE_NONE without a stack. */

@@ -20,6 +20,7 @@
  * difference of the totals. */
 #include "profile/profile_diff.h"
 
+#include "hosted/vector.h"
 #include "profile/estimate.h"
 #include "profile/stack_key.h"
 
@@ -109,14 +110,8 @@ static int add_entry(struct matcher *m, struct piece *old, struct piece *new)
 {
 	static const struct profile_diff_side none = {.site = PROFILE_NONE};
 	struct profile_diff *d = m->d;
-	if (d->count == m->capacity) {
-		uint32_t bigger = m->capacity ? m->capacity * 2 : 64;
-		void *p = realloc(d->entries, (size_t)bigger * sizeof *d->entries);
-		if (!p)
-			return HEFT_ENOMEM;
-		d->entries = p;
-		m->capacity = bigger;
-	}
+	if (!array_reserve(d->entries, d->count, m->capacity, 1))
+		return HEFT_ENOMEM;
 	d->entries[d->count++] = (struct profile_diff_entry){
 		.old = old ? old->sum : none,
 		.new = new ? new->sum : none,

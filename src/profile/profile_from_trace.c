@@ -318,13 +318,13 @@ static uint32_t count_sites(const struct load *l)
 
 static const struct trace_site *recorded_site(const struct load *l, uint32_t site)
 {
-	return &l->c->sites[l->split ? l->split->site[site] : site];
+	return &l->c->sites[l->split ? l->split->sites[site].site : site];
 }
 
 static int add_site(struct load *l, uint32_t site, uint32_t node, uint32_t *id)
 {
 	const struct trace_site *s = recorded_site(l, site);
-	uint32_t labels = l->split ? l->split->labels[l->split->group[site]] : PROFILE_NONE;
+	uint32_t labels = l->split ? l->split->labels[l->split->sites[site].group] : PROFILE_NONE;
 	/* Of a stack without its inner end the allocation function is not known either. */
 	bool lost = s->node < l->c->node_count && (l->c->nodes[s->node].flags & TRACE_FRAME_LOST);
 	return profile_add_labelled_site(l->p, node, lost ? PROFILE_VIA_UNKNOWN : s->via, labels, id);
@@ -489,7 +489,7 @@ static void take_ids(struct load *l, const uint32_t *final)
 	const struct profile *whole = l->p->lender;
 	uint32_t count = l->split ? l->split->count : whole->recorded_site_count;
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t site = whole->recorded_sites[l->split ? l->split->site[i] : i];
+		uint32_t site = whole->recorded_sites[l->split ? l->split->sites[i].site : i];
 		if (final[i] != PROFILE_NONE && site != PROFILE_NONE)
 			l->p->sites[final[i]].id = whole->sites[site].id;
 	}
@@ -514,7 +514,7 @@ static int load_own_behaviour(struct load *l, const uint32_t *final, const uint3
 	for (uint32_t i = 0; i < l->c->site_count; i++)
 		by_recorded[i] = PROFILE_NONE;
 	for (uint32_t i = 0; i < l->split->count; i++)
-		by_recorded[l->split->site[i]] = final[i];
+		by_recorded[l->split->sites[i].site] = final[i];
 	int rc = trace_behaviour_load_own(l->p, l->c, l->behaviour, final, by_recorded, nodes,
 					  l->thread_ids);
 	free(by_recorded);

@@ -4,28 +4,21 @@
  * Invariant: parents stay before their children, since new nodes come after all others. */
 #include "profile/profile.h"
 
+#include "hosted/vector.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-struct path {
-	uint32_t *nodes; /* of the site's stack, innermost first */
-	size_t length, size;
+struct path { /* nodes of the site's stack, innermost first */
+	VECTOR_MEMBERS(uint32_t);
 };
 
 static int follow(struct path *path, const struct profile *p, uint32_t node)
 {
-	path->length = 0;
-	for (; node != PROFILE_NONE; node = p->nodes[node].parent) {
-		if (path->length == path->size) {
-			size_t size = path->size ? path->size * 2 : 256;
-			uint32_t *nodes = reallocarray(path->nodes, size, sizeof *nodes);
-			if (!nodes)
-				return HEFT_ENOMEM;
-			path->nodes = nodes;
-			path->size = size;
-		}
-		path->nodes[path->length++] = node;
-	}
+	path->count = 0;
+	for (; node != PROFILE_NONE; node = p->nodes[node].parent)
+		if (!vector_push(path, node))
+			return HEFT_ENOMEM;
 	return 0;
 }
 
@@ -63,8 +56,8 @@ int profile_root_processes(struct profile *p)
 		rc = follow(&path, p, s->node);
 		if (rc == 0)
 			rc = root_of(p, s->labels, &at);
-		while (path.length && rc == 0) {
-			struct profile_node n = p->nodes[path.nodes[--path.length]];
+		while (path.count && rc == 0) {
+			struct profile_node n = p->nodes[path.items[--path.count]];
 			rc = profile_add_node(p, at, n.frame, n.flags, &at);
 		}
 		if (rc == 0) /* what has no stack has its process at least */
@@ -72,6 +65,6 @@ int profile_root_processes(struct profile *p)
 		s->labels = PROFILE_NONE;
 	}
 	p->by_process = false;
-	free(path.nodes);
+	vector_free(&path);
 	return rc;
 }

@@ -14,6 +14,9 @@
  * Invariant: a path's caller has a smaller id; id 0 is the empty path. */
 #include "profile/stack_key.h"
 
+#include "hosted/hash_index.h"
+#include "hosted/vector.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,30 +36,13 @@ struct path_name {
 	bool seen[2]; /* by side */
 };
 
-struct id_table {
-	uint32_t *slots; /* id + 1; 0: empty */
-	uint32_t mask;
-};
-
 struct stack_keys {
 	struct name_pool *pool;
 	struct path *paths;
 	struct path_name *names;
 	uint32_t path_count, path_capacity, name_count, name_capacity;
-	struct id_table path_ids, name_ids;
+	struct hash_index path_ids, name_ids;
 };
-
-static uint32_t hash_of(uint64_t a, uint64_t b)
-{
-	uint64_t h = (a * 0x9e3779b97f4a7c15u) ^ (b + (a >> 31));
-	h *= 0xff51afd7ed558ccdu;
-	return (uint32_t)(h ^ (h >> 32));
-}
-
-static uint32_t path_hash(const struct path *p)
-{
-	return hash_of((uint64_t)p->parent << 32 | p->name, p->line);
-}
 
 struct stack_keys *stack_keys_new(void)
 {
@@ -64,13 +50,11 @@ struct stack_keys *stack_keys_new(void)
 	if (!k)
 		return NULL;
 	k->pool = name_pool_new();
-	k->paths = calloc(64, sizeof *k->paths);
-	k->path_capacity = 64;
-	k->path_count = 1; /* the empty one, never in the table */
-	if (!k->pool || !k->paths) {
+	if (!k->pool || !array_reserve(k->paths, 0, k->path_capacity, 1)) {
 		stack_keys_free(k);
 		return NULL;
 	}
+	k->paths[k->path_count++] = (struct path){0}; /* the empty one, never in the table */
 	return k;
 }
 
@@ -80,68 +64,27 @@ void stack_keys_free(struct stack_keys *k)
 		return;
 	free(k->paths);
 	free(k->names);
-	free(k->path_ids.slots);
-	free(k->name_ids.slots);
+	hash_index_fini(&k->path_ids);
+	hash_index_fini(&k->name_ids);
 	name_pool_free(k->pool);
 	free(k);
-}
-
-/* Room for one more element and, in the table, for its id; entries are put in again by the caller
- * when *fresh says that the table is a new one. */
-static bool make_room(void **array, size_t element, uint32_t count, uint32_t *capacity,
-		      struct id_table *ids, bool *fresh)
-{
-	if (count >= UINT32_MAX / 4)
-		return false;
-	if (count == *capacity) {
-		uint32_t bigger = *capacity ? *capacity * 2 : 64;
-		void *p = realloc(*array, (size_t)bigger * element);
-		if (!p)
-			return false;
-		*array = p;
-		*capacity = bigger;
-	}
-	*fresh = !ids->slots || (uint64_t)count * 2 >= ids->mask;
-	if (*fresh) {
-		uint32_t mask = ids->slots ? ids->mask * 2 + 1 : 255;
-		uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
-		if (!slots)
-			return false;
-		free(ids->slots);
-		ids->slots = slots;
-		ids->mask = mask;
-	}
-	return true;
-}
-
-static void put(struct id_table *t, uint32_t hash, uint32_t id)
-{
-	uint32_t at = hash & t->mask;
-	while (t->slots[at])
-		at = (at + 1) & t->mask;
-	t->slots[at] = id + 1;
 }
 
 static int find_path(struct stack_keys *k, uint32_t parent, uint32_t name, uint32_t line,
 		     uint32_t *id)
 {
-	struct path key = {parent, name, line};
-	bool fresh;
-	if (!make_room((void **)&k->paths, sizeof *k->paths, k->path_count, &k->path_capacity,
-		       &k->path_ids, &fresh))
-		return HEFT_ENOMEM;
-	for (uint32_t i = 1; fresh && i < k->path_count; i++)
-		put(&k->path_ids, path_hash(&k->paths[i]), i);
-	for (uint32_t at = path_hash(&key) & k->path_ids.mask; k->path_ids.slots[at];
-	     at = (at + 1) & k->path_ids.mask) {
-		*id = k->path_ids.slots[at] - 1;
+	uint32_t hash = hash_number(hash_mix(hash_mix(0, (uint64_t)parent << 32 | name), line));
+	uint32_t at = hash;
+	while ((*id = hash_index_step(&k->path_ids, hash, &at)) != HASH_NONE) {
 		const struct path *p = &k->paths[*id];
 		if (p->parent == parent && p->name == name && p->line == line)
 			return 0;
 	}
+	if (!array_reserve(k->paths, k->path_count, k->path_capacity, 1) ||
+	    hash_index_add_at(&k->path_ids, hash, at, k->path_count) < 0)
+		return HEFT_ENOMEM;
 	*id = k->path_count++;
-	k->paths[*id] = key;
-	put(&k->path_ids, path_hash(&key), *id);
+	k->paths[*id] = (struct path){parent, name, line};
 	return 0;
 }
 
@@ -199,7 +142,6 @@ static int name_of_frame(struct stack_keys *k, const struct profile *p,
 	size_t module_length, length = function_length(f->function);
 	const char *module = module_part(p, f->module, &module_length);
 	bool nameless = !f->file && strstr(f->function, "+0x");
-	bool fresh;
 	if (nameless)
 		length = 0;
 	if (module_length > LONGEST_NAME / 2)
@@ -212,21 +154,15 @@ static int name_of_frame(struct stack_keys *k, const struct profile *p,
 	const char *kept = name_pool_add_n(k->pool, text, length + 1 + module_length);
 	if (!kept)
 		return HEFT_ENOMEM;
-	if (!make_room((void **)&k->names, sizeof *k->names, k->name_count, &k->name_capacity,
-		       &k->name_ids, &fresh))
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; fresh && i < k->name_count; i++)
-		put(&k->name_ids, hash_of((uintptr_t)k->names[i].text, 0), i);
-	uint32_t hash = hash_of((uintptr_t)kept, 0);
-	for (uint32_t at = hash & k->name_ids.mask; k->name_ids.slots[at];
-	     at = (at + 1) & k->name_ids.mask) {
-		*id = k->name_ids.slots[at] - 1;
+	uint32_t hash = hash_pointer(kept), at = hash;
+	while ((*id = hash_index_step(&k->name_ids, hash, &at)) != HASH_NONE)
 		if (k->names[*id].text == kept)
 			return 0;
-	}
+	if (!array_reserve(k->names, k->name_count, k->name_capacity, 1) ||
+	    hash_index_add_at(&k->name_ids, hash, at, k->name_count) < 0)
+		return HEFT_ENOMEM;
 	*id = k->name_count++;
 	k->names[*id] = (struct path_name){.text = kept, .nameless = nameless};
-	put(&k->name_ids, hash, *id);
 	return 0;
 }
 

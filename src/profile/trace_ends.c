@@ -13,6 +13,8 @@
  * that a long recording of few processes costs little and one of many is read once. */
 #include "profile/trace_load.h"
 
+#include "hosted/vector.h"
+
 #include <stdlib.h>
 
 static bool still_runs(const struct trace_process *p)
@@ -55,13 +57,10 @@ static int keep_last(struct load *l, uint32_t count)
 {
 	if (l->last && count <= l->last_count)
 		return 0;
-	uint32_t room = count < 1024 ? 1024 : count < UINT32_MAX / 2 ? count * 2 : count;
-	struct live_at_end *last = reallocarray(l->last, room, sizeof *last);
-	if (!last)
+	uint32_t had = l->last_count;
+	if (!array_reserve(l->last, had, l->last_count, count - had))
 		return HEFT_ENOMEM;
-	l->last = last;
-	for (; l->last_count < room; l->last_count++)
-		last[l->last_count] = (struct live_at_end){0};
+	memset(l->last + had, 0, (l->last_count - had) * sizeof *l->last);
 	return 0;
 }
 

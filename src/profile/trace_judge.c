@@ -17,6 +17,8 @@
  * Invariant: ids in events are checked before they are used. */
 #include "profile/trace_load.h"
 
+#include "hosted/vector.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +36,7 @@ struct judged {
 	struct tally tally;
 	struct behaviour behaviour;
 	uint32_t *local;    /* by the recording's site: number here + 1; 0: none */
-	uint32_t *recorded; /* the other way round */
+	struct split_site *recorded; /* the other way round; all in group 0 */
 	uint32_t count, capacity;
 	struct trace_event *kept; /* BATCH */
 	uint32_t kept_count;
@@ -147,15 +149,9 @@ static int flush(struct judged *one, const struct trace_contents *c)
 static int local_site(struct judged *one, uint32_t site, uint32_t *local)
 {
 	if (!one->local[site]) {
-		if (one->count == one->capacity) {
-			uint32_t capacity = one->capacity ? one->capacity * 2 : 256;
-			uint32_t *more = reallocarray(one->recorded, capacity, sizeof *more);
-			if (!more)
-				return HEFT_ENOMEM;
-			one->recorded = more;
-			one->capacity = capacity;
-		}
-		one->recorded[one->count++] = site;
+		if (!array_reserve(one->recorded, one->count, one->capacity, 1))
+			return HEFT_ENOMEM;
+		one->recorded[one->count++] = (struct split_site){.site = site};
 		one->local[site] = one->count;
 	}
 	*local = one->local[site] - 1;
@@ -222,10 +218,8 @@ static int make_part(struct judge *j, struct judged *one)
 	struct load *whole = j->l;
 	struct profile *p = whole->p;
 	uint32_t process = whole->processes[one->process], none = PROFILE_NONE;
-	struct trace_split numbers = {.site = one->recorded,
-				      .group = calloc((size_t)one->count + 1, sizeof(uint32_t)),
-				      .labels = &none,
-				      .count = one->count};
+	struct trace_split numbers = {
+		.sites = one->recorded, .labels = &none, .count = one->count};
 	const struct profile_selection sel = {
 		.has_process = true, .process = one->process, .part_of = p};
 	struct load l = {.p = profile_new(),
@@ -237,7 +231,7 @@ static int make_part(struct judge *j, struct judged *one)
 			 .split = &numbers,
 			 .behaviour = &one->behaviour};
 	tally_settle(&one->tally);
-	int rc = l.p && numbers.group ? trace_load_part(&l) : HEFT_ENOMEM;
+	int rc = l.p ? trace_load_part(&l) : HEFT_ENOMEM;
 	if (rc == 0) {
 		p->judged[p->judged_count++] =
 			(struct profile_judged){.p = l.p, .process = process};
@@ -247,7 +241,6 @@ static int make_part(struct judge *j, struct judged *one)
 	free(l.threads);
 	free(l.processes);
 	free(l.thread_ids);
-	free(numbers.group);
 	profile_free(l.p);
 	return rc;
 }

@@ -8,6 +8,8 @@
  * Invariant: ids in events are checked before they are used. */
 #include "profile/trace_load.h"
 
+#include "hosted/vector.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,16 +133,15 @@ static int load_difference(struct load *l, uint64_t from, uint64_t to)
 	return rc;
 }
 
-/* Room for what was live at the start, of as many sites as there are by now. */
+/* Memory for what was live at the start, of as many sites as there are by now. */
 static int keep_start(struct load *l, uint32_t count)
 {
-	struct live_at_start *start = reallocarray(l->start, (size_t)count + 1, sizeof *start);
-	if (!start)
+	uint32_t had = l->start_count;
+	if (l->start && count <= had)
+		return 0;
+	if (!array_reserve(l->start, had, l->start_count, count - had))
 		return HEFT_ENOMEM;
-	l->start = start;
-	for (uint32_t i = l->start_count; i <= count; i++)
-		start[i] = (struct live_at_start){0};
-	l->start_count = count + 1;
+	memset(l->start + had, 0, (l->start_count - had) * sizeof *l->start);
 	return 0;
 }
 

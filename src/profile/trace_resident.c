@@ -6,14 +6,14 @@
 
 #include <stdlib.h>
 
-struct process_end {
+struct ending {
 	uint64_t time_ns;
 	uint32_t process;
 };
 
 static int by_time(const void *a, const void *b)
 {
-	const struct process_end *x = a, *y = b;
+	const struct ending *x = a, *y = b;
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
@@ -21,7 +21,7 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 			const uint32_t *processes, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t *now = calloc((size_t)c->process_count + 1, sizeof *now);
-	struct process_end *ends = calloc((size_t)c->process_count + 1, sizeof *ends);
+	struct ending *ends = calloc((size_t)c->process_count + 1, sizeof *ends);
 	uint64_t all = 0;
 	size_t end_count = 0, next_end = 0;
 	if (!now || !ends) {
@@ -31,7 +31,7 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 	}
 	for (uint32_t i = 0; i < c->process_count; i++)
 		if (c->processes[i].end != TRACE_END_RUNNING)
-			ends[end_count++] = (struct process_end){c->processes[i].end_ns, i};
+			ends[end_count++] = (struct ending){c->processes[i].end_ns, i};
 	qsort(ends, end_count, sizeof *ends, by_time);
 	p->rss = c->rss_count < UINT32_MAX ? malloc((c->rss_count + 1) * sizeof *p->rss) : NULL;
 	if (!p->rss) {

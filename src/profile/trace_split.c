@@ -8,6 +8,8 @@
  * Invariant: ids are dense and never change. */
 #include "profile/trace_split.h"
 
+#include "hosted/vector.h"
+
 #include <stdlib.h>
 
 enum { ROOT_COLUMNS = 40 }; /* of a command in the name of a group */
@@ -58,45 +60,9 @@ void trace_split_free(struct trace_split *s)
 		return;
 	process_groups_fini(&s->groups);
 	free(s->labels);
-	free(s->site);
-	free(s->group);
-	free(s->slots);
+	free(s->sites);
+	hash_index_fini(&s->index);
 	free(s);
-}
-
-static uint32_t find_slot(const struct trace_split *s, uint32_t site, uint32_t group)
-{
-	uint64_t h = ((uint64_t)group << 32 | site) * 0x9e3779b97f4a7c15u;
-	uint32_t at = (uint32_t)(h >> 32) & s->mask;
-	for (; s->slots[at]; at = (at + 1) & s->mask)
-		if (s->site[s->slots[at] - 1] == site && s->group[s->slots[at] - 1] == group)
-			break;
-	return at;
-}
-
-static int grow(struct trace_split *s)
-{
-	uint32_t capacity = s->capacity ? s->capacity * 2 : 1024;
-	if (capacity > UINT32_MAX / 4)
-		return HEFT_ENOMEM;
-	uint32_t *site = reallocarray(s->site, capacity, sizeof *site);
-	if (site)
-		s->site = site;
-	uint32_t *group = reallocarray(s->group, capacity, sizeof *group);
-	if (group)
-		s->group = group;
-	uint32_t *slots = calloc((size_t)capacity * 2, sizeof *slots);
-	if (!site || !group || !slots) {
-		free(slots);
-		return HEFT_ENOMEM;
-	}
-	free(s->slots);
-	s->slots = slots;
-	s->capacity = capacity;
-	s->mask = capacity * 2 - 1;
-	for (uint32_t i = 0; i < s->count; i++)
-		slots[find_slot(s, s->site[i], s->group[i])] = i + 1;
-	return 0;
 }
 
 int trace_split_find(struct trace_split *s, uint32_t site, uint32_t process, uint32_t *id)
@@ -105,14 +71,14 @@ int trace_split_find(struct trace_split *s, uint32_t site, uint32_t process, uin
 	if (process >= s->process_count || s->processes[process] == PROFILE_NONE)
 		process = s->any_process;
 	uint32_t group = s->groups.of[s->processes[process]];
-	if (s->count == s->capacity && grow(s) < 0)
+	uint32_t hash = hash_pair(group, site), at = hash;
+	while ((*id = hash_index_step(&s->index, hash, &at)) != HASH_NONE)
+		if (s->sites[*id].site == site && s->sites[*id].group == group)
+			return 0;
+	if (!array_reserve(s->sites, s->count, s->capacity, 1) ||
+	    hash_index_add_at(&s->index, hash, at, s->count) < 0)
 		return HEFT_ENOMEM;
-	uint32_t at = find_slot(s, site, group);
-	if (!s->slots[at]) {
-		s->site[s->count] = site;
-		s->group[s->count] = group;
-		s->slots[at] = ++s->count;
-	}
-	*id = s->slots[at] - 1;
+	s->sites[s->count] = (struct split_site){site, group};
+	*id = s->count++;
 	return 0;
 }

@@ -3,7 +3,12 @@
 #ifndef HEFT_PROFILE_TRACE_SPLIT_H
 #define HEFT_PROFILE_TRACE_SPLIT_H
 
+#include "hosted/hash_index.h"
 #include "profile/process_groups.h"
+
+struct split_site {
+	uint32_t site, group;
+};
 
 struct trace_split {
 	struct process_groups groups;
@@ -11,9 +16,9 @@ struct trace_split {
 	uint32_t process_count;	   /* of the recording */
 	uint32_t any_process;	   /* one of these that the profile has */
 	uint32_t *labels;	   /* label set of each group */
-	uint32_t *site, *group;	   /* by split site */
+	struct split_site *sites;
 	uint32_t count, capacity;
-	uint32_t *slots, mask;
+	struct hash_index index; /* of the sites */
 };
 
 /* *out stays NULL where all processes are one group. Names of groups become label sets of the

@@ -15,6 +15,8 @@
  * is input), so one pass builds the merged tree. */
 #include "profile/trace_stacks.h"
 
+#include "hosted/hash_index.h"
+#include "hosted/vector.h"
 #include "symbol/perf_map.h"
 #include "symbol/symbol.h"
 
@@ -35,60 +37,22 @@ struct place {
 struct places {
 	struct place *items;
 	uint32_t count, capacity;
-	uint32_t *slots; /* index + 1 */
-	uint32_t mask;
+	struct hash_index index; /* by module and address */
 	uint32_t *frame_ids;
 	uint32_t frame_id_count, frame_id_capacity;
 };
 
-static uint32_t hash_place(uint32_t module, uint64_t address)
-{
-	uint64_t h = (address ^ ((uint64_t)module << 40)) * 0x9e3779b97f4a7c15u;
-	h = (h ^ (h >> 29)) * 0xff51afd7ed558ccdu;
-	return (uint32_t)(h >> 32);
-}
-
-static int grow_places(struct places *ps)
-{
-	uint32_t capacity = ps->capacity ? ps->capacity * 2 : 256;
-	if (capacity > UINT32_MAX / 4)
-		return HEFT_ENOMEM;
-	struct place *items = realloc(ps->items, (size_t)capacity * sizeof *items);
-	if (!items)
-		return HEFT_ENOMEM;
-	ps->items = items;
-	ps->capacity = capacity;
-	uint32_t mask = capacity * 2 - 1;
-	uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
-	if (!slots)
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < ps->count; i++) {
-		uint32_t at = hash_place(items[i].module, items[i].address) & mask;
-		while (slots[at])
-			at = (at + 1) & mask;
-		slots[at] = i + 1;
-	}
-	free(ps->slots);
-	ps->slots = slots;
-	ps->mask = mask;
-	return 0;
-}
-
 static int add_place(struct places *ps, uint32_t module, uint64_t address, uint32_t *id)
 {
-	if (ps->count == ps->capacity && grow_places(ps) < 0)
-		return HEFT_ENOMEM;
-	uint32_t at = hash_place(module, address) & ps->mask;
-	for (; ps->slots[at]; at = (at + 1) & ps->mask) {
-		const struct place *p = &ps->items[ps->slots[at] - 1];
-		if (p->module == module && p->address == address) {
-			*id = ps->slots[at] - 1;
+	uint32_t hash = hash_number(address ^ (uint64_t)module << 40), at = hash;
+	while ((*id = hash_index_step(&ps->index, hash, &at)) != HASH_NONE)
+		if (ps->items[*id].module == module && ps->items[*id].address == address)
 			return 0;
-		}
-	}
+	if (!array_reserve(ps->items, ps->count, ps->capacity, 1) ||
+	    hash_index_add_at(&ps->index, hash, at, ps->count) < 0)
+		return HEFT_ENOMEM;
 	ps->items[ps->count] = (struct place){.address = address, .module = module};
 	*id = ps->count++;
-	ps->slots[at] = *id + 1;
 	return 0;
 }
 
@@ -103,17 +67,8 @@ static int compare_places(const void *a, const void *b)
 
 static int add_frame_id(struct places *ps, uint32_t id)
 {
-	if (ps->frame_id_count == ps->frame_id_capacity) {
-		uint32_t capacity = ps->frame_id_capacity ? ps->frame_id_capacity * 2 : 512;
-		uint32_t *ids = realloc(ps->frame_ids, (size_t)capacity * sizeof *ids);
-		if (!ids || capacity > UINT32_MAX / 4) {
-			if (ids)
-				ps->frame_ids = ids;
-			return HEFT_ENOMEM;
-		}
-		ps->frame_ids = ids;
-		ps->frame_id_capacity = capacity;
-	}
+	if (!array_reserve(ps->frame_ids, ps->frame_id_count, ps->frame_id_capacity, 1))
+		return HEFT_ENOMEM;
 	ps->frame_ids[ps->frame_id_count++] = id;
 	return 0;
 }
@@ -380,7 +335,7 @@ int trace_stacks_load(struct profile *p, const struct trace_contents *c, const u
 			rc = profile_add_call(p, calls[i], at, place->address, &calls[i]);
 	}
 	free(ps.items);
-	free(ps.slots);
+	hash_index_fini(&ps.index);
 	free(ps.frame_ids);
 	return rc;
 }

@@ -14,6 +14,7 @@
  * time proportional to pattern times name. */
 #include "profile/user_frame.h"
 
+#include "hosted/vector.h"
 #include "profile/wrapper_frames.h"
 
 #include <errno.h>
@@ -248,14 +249,8 @@ void user_frame_settle(struct profile *p)
 
 static int32_t add_node(struct trie *t, unsigned char byte)
 {
-	if (t->count == t->capacity) {
-		uint32_t capacity = t->capacity ? t->capacity * 2 : 64;
-		struct trie_node *nodes = realloc(t->nodes, capacity * sizeof *nodes);
-		if (!nodes)
-			return HEFT_ENOMEM;
-		t->nodes = nodes;
-		t->capacity = capacity;
-	}
+	if (!array_reserve(t->nodes, t->count, t->capacity, 1))
+		return HEFT_ENOMEM;
 	t->nodes[t->count] = (struct trie_node){.rules = NO_RULE, .byte = byte};
 	return (int32_t)t->count++;
 }
@@ -286,14 +281,8 @@ static int add_rule(struct frame_rules *r, enum subject subject, const char *pat
 	struct trie *t = &r->tries[subject];
 	if (!t->count && add_node(t, 0) < 0)
 		return HEFT_ENOMEM;
-	if (r->count == r->capacity) {
-		uint32_t capacity = r->capacity ? r->capacity * 2 : 256;
-		struct rule *rules = realloc(r->rules, capacity * sizeof *rules);
-		if (!rules)
-			return HEFT_ENOMEM;
-		r->rules = rules;
-		r->capacity = capacity;
-	}
+	if (!array_reserve(r->rules, r->count, r->capacity, 1))
+		return HEFT_ENOMEM;
 	int32_t at = 0;
 	while (*pattern && (wrapper || (*pattern != '*' && *pattern != '?'))) {
 		if (*pattern == '\\' && pattern[1] && !wrapper)

@@ -19,6 +19,8 @@
  * One look at every node and site a round: a large profile must not feel it. */
 #include "profile/wrapper_frames.h"
 
+#include "hosted/hash_index.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -188,45 +190,34 @@ struct finder {
 	struct asked *asked; /* by frame */
 };
 
-static uint32_t hash_name(const char *name, uint32_t module)
-{
-	uint64_t h = ((uintptr_t)name ^ ((uint64_t)module << 44)) * 0x9e3779b97f4a7c15u;
-	return (uint32_t)(h >> 32);
-}
-
 /* One number a function: strings are one a text in the profile's pool. */
 static bool number_functions(struct finder *w)
 {
 	const struct profile *p = w->p;
-	uint32_t mask = 255;
-	while (mask < p->frame_count * 2u)
-		mask = mask * 2 + 1;
-	uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
-	if (!slots)
-		return false;
-	for (uint32_t i = 0; i < p->frame_count; i++) {
+	struct hash_index index = {0};
+	bool fits = hash_index_reserve(&index, p->frame_count) == 0;
+	for (uint32_t i = 0; i < p->frame_count && fits; i++) {
 		const struct profile_frame *f = &p->frames[i];
-		uint32_t at = hash_name(f->function, f->module) & mask;
-		for (; slots[at]; at = (at + 1) & mask) {
-			const struct function *have = &w->functions[slots[at] - 1];
-			if (have->name == f->function && have->module == f->module)
+		uint32_t hash = hash_number((uintptr_t)f->function ^ (uint64_t)f->module << 44);
+		uint32_t at = hash, id;
+		while ((id = hash_index_step(&index, hash, &at)) != HASH_NONE)
+			if (w->functions[id].name == f->function &&
+			    w->functions[id].module == f->module)
 				break;
+		if (id == HASH_NONE) {
+			id = w->function_count++;
+			w->functions[id] = (struct function){.name = f->function,
+							     .module = f->module,
+							     .code_bytes = f->code_bytes,
+							     .only_caller = NOT_SEEN};
+			hash_index_add_at(&index, hash, at, id);
 		}
-		if (!slots[at]) {
-			w->functions[w->function_count] =
-				(struct function){.name = f->function,
-						  .module = f->module,
-						  .code_bytes = f->code_bytes,
-						  .only_caller = NOT_SEEN};
-			slots[at] = ++w->function_count;
-		}
-		w->of_frame[i] = slots[at] - 1;
-		struct function *fn = &w->functions[slots[at] - 1];
-		fn->kept |= f->kept;
-		fn->runtime |= !f->user;
+		w->of_frame[i] = id;
+		w->functions[id].kept |= f->kept;
+		w->functions[id].runtime |= !f->user;
 	}
-	free(slots);
-	return true;
+	hash_index_fini(&index);
+	return fits;
 }
 
 static uint32_t function_at(const struct finder *w, uint32_t node)

@@ -4,7 +4,7 @@
 #include "record/process.h"
 
 #include "base/arch.h"
-#include "hosted/number_words.h"
+#include "hosted/end_words.h"
 #include "record/owner.h"
 
 #include <ctype.h>
@@ -173,40 +173,16 @@ void process_take_counts(struct process *p)
 	pthread_mutex_unlock(&p->entry.lock);
 }
 
-/* The words of src/report (words_end), which has them from a profile. */
 void process_end_words(const struct trace_process *f, char *text, size_t size)
 {
-	char limit[NUMBER_WORDS];
-	const char *name = sigabbrev_np(f->signal);
-	*text = 0;
-	switch ((enum trace_end)f->end) {
-	case TRACE_END_RUNNING:
-		break;
-	case TRACE_END_EXIT:
-		snprintf(text, size, "exit status %d", f->exit_status);
-		break;
-	case TRACE_END_SIGNAL:
-		snprintf(text, size, "killed by signal %d%s%s%s", f->signal, name ? " (SIG" : "",
-			 name ? name : "", name ? ")" : "");
-		break;
-	case TRACE_END_EXEC:
-		snprintf(text, size, "became another program");
-		break;
-	case TRACE_END_DETACHED:
-		snprintf(text, size, "went on after the recording ended");
-		break;
-	case TRACE_END_UNKNOWN:
-		snprintf(text, size, "ended, status unknown");
-		break;
-	case TRACE_END_OOM:
-		number_bytes(limit, f->memory_limit_bytes, "byte", "bytes");
-		snprintf(text, size, "killed by the kernel: out of memory%s%s%s",
-			 !f->memory_limit_bytes ? ""
-			 : f->limit_is_cgroup	? " (limit of its cgroup: "
-						: " (of ",
-			 f->memory_limit_bytes ? limit : "", f->memory_limit_bytes ? ")" : "");
-		break;
-	}
+	_Static_assert((int)TRACE_END_EXIT == END_EXIT && (int)TRACE_END_SIGNAL == END_SIGNAL &&
+			       (int)TRACE_END_EXEC == END_EXEC && (int)TRACE_END_OOM == END_OOM &&
+			       (int)TRACE_END_DETACHED == END_DETACHED &&
+			       (int)TRACE_END_UNKNOWN == END_UNKNOWN,
+		       "the same kinds of end");
+	struct how_ended end = {(enum end_kind)f->end, f->exit_status, f->signal,
+				  f->memory_limit_bytes, f->limit_is_cgroup};
+	snprintf(text, size, "%s", f->end == TRACE_END_RUNNING ? "" : words_of_end(&end).text);
 }
 
 /* The last number of the line `name` in the status of a process; -1: the process is gone. */

@@ -14,6 +14,7 @@
  * the input's. */
 #include "report/report_parts.h"
 
+#include "hosted/vector.h"
 #include "profile/estimate.h"
 #include "report/report_words.h"
 
@@ -24,40 +25,28 @@
 
 enum { FOLD_DEPTH = 256, PRUNE_PERCENT = 1, HEAD = 22, CALL_ROOM = 36, HEAD_ERROR = 12 };
 
+struct sum {
+	uint64_t value;
+	double spread; /* of estimates: squares of 95 % errors, which add up as variances do */
+	bool recursive;
+};
+
 struct tree {
 	const struct profile *p;
 	struct profile *nodes; /* only its nodes are used; frames are p's */
-	uint64_t *values;
-	double *spread; /* of estimates: squares of 95 % errors, which add up as variances do */
+	VECTOR(struct sum) sums; /* by node */
 	uint64_t unknown; /* of sites without a stack */
 	double unknown_spread;
-	bool *recursive;
-	uint32_t capacity;
 	uint32_t *first_child; /* into children, by node; [node_count] is for the roots */
 	uint32_t *children;
 };
 
-static int keep_room(struct tree *t)
+/* Every node has its sums, and there are those of one more. */
+static int reserve_sums(struct tree *t)
 {
-	if (t->nodes->node_count < t->capacity)
-		return 0;
-	uint32_t capacity = t->capacity ? t->capacity * 2 : 1024;
-	uint64_t *values = realloc(t->values, capacity * sizeof *values);
-	if (values)
-		t->values = values;
-	double *spread = realloc(t->spread, capacity * sizeof *spread);
-	if (spread)
-		t->spread = spread;
-	bool *recursive = realloc(t->recursive, capacity * sizeof *recursive);
-	if (recursive)
-		t->recursive = recursive;
-	if (!values || !spread || !recursive)
-		return HEFT_ENOMEM;
-	memset(values + t->capacity, 0, (capacity - t->capacity) * sizeof *values);
-	for (uint32_t i = t->capacity; i < capacity; i++)
-		spread[i] = 0;
-	memset(recursive + t->capacity, 0, (capacity - t->capacity) * sizeof *recursive);
-	t->capacity = capacity;
+	while (t->sums.count <= t->nodes->node_count)
+		if (!vector_add(&t->sums))
+			return HEFT_ENOMEM;
 	return 0;
 }
 
@@ -69,13 +58,13 @@ static int step(struct tree *t, uint32_t at, uint32_t frame, uint32_t *to)
 	for (int i = 0; i < FOLD_DEPTH && up != PROFILE_NONE; i++) {
 		const struct profile_frame *g = &t->p->frames[t->nodes->nodes[up].frame];
 		if (g->function == f->function && g->module == f->module) {
-			t->recursive[up] = true;
+			t->sums.items[up].recursive = true;
 			*to = up;
 			return 0;
 		}
 		up = t->nodes->nodes[up].parent;
 	}
-	if (keep_room(t) < 0)
+	if (reserve_sums(t) < 0)
 		return HEFT_ENOMEM;
 	return profile_add_node(t->nodes, at, frame, 0, to);
 }
@@ -85,8 +74,8 @@ static void add_site(struct tree *t, uint32_t node, uint32_t site, enum measure_
 {
 	uint64_t value = measure_of_site(&t->p->sites[site], sort);
 	double error = value ? (double)measure_error95(t->p, site, sort) : 0;
-	*(node == PROFILE_NONE ? &t->unknown : &t->values[node]) += value;
-	*(node == PROFILE_NONE ? &t->unknown_spread : &t->spread[node]) += error * error;
+	*(node == PROFILE_NONE ? &t->unknown : &t->sums.items[node].value) += value;
+	*(node == PROFILE_NONE ? &t->unknown_spread : &t->sums.items[node].spread) += error * error;
 }
 
 static int build_down(struct tree *t, const struct report_options *o)
@@ -150,8 +139,8 @@ static int by_value(const void *a, const void *b, void *ctx)
 {
 	const struct tree *t = ctx;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	if (t->values[x] != t->values[y])
-		return t->values[x] > t->values[y] ? -1 : 1;
+	if (t->sums.items[x].value != t->sums.items[y].value)
+		return t->sums.items[x].value > t->sums.items[y].value ? -1 : 1;
 	return x < y ? -1 : x > y;
 }
 
@@ -169,8 +158,8 @@ static int finish(struct tree *t)
 	for (uint32_t i = count; i-- > 0;) {
 		uint32_t parent = t->nodes->nodes[i].parent;
 		if (parent != PROFILE_NONE) {
-			t->values[parent] += t->values[i];
-			t->spread[parent] += t->spread[i];
+			t->sums.items[parent].value += t->sums.items[i].value;
+			t->sums.items[parent].spread += t->sums.items[i].spread;
 		}
 		first[(parent == PROFILE_NONE ? count : parent) + 2]++;
 	}
@@ -213,28 +202,28 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 {
 	static const char recursive[] = " [recursive]";
 	/* Paths only get shorter values downwards, so at most node_count levels. */
-	uint32_t capacity = 64, depth = 1;
-	struct level *levels = malloc(capacity * sizeof *levels);
+	VECTOR(struct level) levels = {0};
 	uint32_t roots = t->nodes->node_count;
-	if (!levels)
+	if (!vector_push(&levels,
+			 (struct level){t->first_child[roots], t->first_child[roots + 1]}))
 		return HEFT_ENOMEM;
-	levels[0] = (struct level){t->first_child[roots], t->first_child[roots + 1]};
-	while (depth) {
-		struct level *l = &levels[depth - 1];
+	while (levels.count) {
+		uint32_t depth = (uint32_t)levels.count;
+		struct level *l = &levels.items[depth - 1];
 		if (l->next == l->end) {
-			depth--;
+			levels.count--;
 			continue;
 		}
 		uint32_t node = t->children[l->next];
-		uint64_t value = t->values[node];
+		uint64_t value = t->sums.items[node].value;
 		if ((double)value * 100 < (double)total * PRUNE_PERCENT) {
 			uint64_t rest = 0;
 			double spread = 0;
 			uint32_t branches = 0;
 			for (; l->next < l->end; l->next++) {
-				rest += t->values[t->children[l->next]];
-				spread += t->spread[t->children[l->next]];
-				branches += t->values[t->children[l->next]] > 0;
+				rest += t->sums.items[t->children[l->next]].value;
+				spread += t->sums.items[t->children[l->next]].spread;
+				branches += t->sums.items[t->children[l->next]].value > 0;
 			}
 			if (branches) {
 				print_head(out, t, rest, spread, total, depth - 1, o);
@@ -246,29 +235,24 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 			continue;
 		}
 		l->next++;
-		size_t room = print_head(out, t, value, t->spread[node], total, depth - 1, o);
+		size_t room = print_head(out, t, value, t->sums.items[node].spread, total, depth - 1, o);
 		const struct profile_frame *f = &t->p->frames[t->nodes->nodes[node].frame];
 		if (!f->user)
 			words_style(out, o->color, STYLE_DIM);
-		size_t mark = t->recursive[node] ? sizeof recursive - 1 : 0;
+		size_t mark = t->sums.items[node].recursive ? sizeof recursive - 1 : 0;
 		words_print_place(out, t->p, t->nodes->nodes[node].frame,
 				  room > mark + 20 ? room - mark : 20);
 		if (mark)
 			fputs(recursive, out);
 		words_style(out, o->color, STYLE_PLAIN);
 		putc('\n', out);
-		if (depth == capacity) {
-			struct level *more = realloc(levels, 2 * (size_t)capacity * sizeof *more);
-			if (!more) {
-				free(levels);
-				return HEFT_ENOMEM;
-			}
-			levels = more;
-			capacity *= 2;
+		if (!vector_push(&levels, (struct level){t->first_child[node],
+							 t->first_child[node + 1]})) {
+			vector_free(&levels);
+			return HEFT_ENOMEM;
 		}
-		levels[depth++] = (struct level){t->first_child[node], t->first_child[node + 1]};
 	}
-	free(levels);
+	vector_free(&levels);
 	return 0;
 }
 
@@ -276,7 +260,7 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 {
 	struct tree t = {.p = p, .nodes = profile_new()};
 	uint64_t total = 0;
-	int rc = t.nodes ? keep_room(&t) : HEFT_ENOMEM;
+	int rc = t.nodes ? reserve_sums(&t) : HEFT_ENOMEM;
 	if (rc == 0)
 		rc = o->invert ? build_up(&t, o) : build_down(&t, o);
 	if (rc == 0)
@@ -313,9 +297,7 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 				  o->full ? "the same from the outermost call down"
 					  : "with the frames of the runtime");
 	profile_free(t.nodes);
-	free(t.values);
-	free(t.spread);
-	free(t.recursive);
+	vector_free(&t.sums);
 	free(t.first_child);
 	free(t.children);
 	return rc;

@@ -10,13 +10,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct words words_bytes(uint64_t bytes)
-{
-	struct words w;
-	number_bytes(w.text, bytes, "B", "B");
-	return w;
-}
-
 struct words words_growth(uint64_t from, uint64_t to)
 {
 	struct words w, size = words_bytes(from < to ? to - from : from - to);
@@ -37,16 +30,12 @@ struct words words_exact_bytes(uint64_t bytes)
 
 struct words words_blocks(uint64_t n)
 {
-	struct words w = words_count(n);
-	strcat(w.text, n == 1 ? " block" : " blocks"); /* 26 + 7 at most */
-	return w;
+	return words_many(n, "block", "blocks");
 }
 
 struct words words_processes(uint64_t n)
 {
-	struct words w = words_count(n);
-	strcat(w.text, n == 1 ? " process" : " processes"); /* 26 + 10 at most */
-	return w;
+	return words_many(n, "process", "processes");
 }
 
 struct place_words words_threads(const struct profile *p)
@@ -100,16 +89,6 @@ struct words words_share(uint64_t part, uint64_t of)
 	return w;
 }
 
-struct words words_percent(double share)
-{
-	struct words w;
-	snprintf(w.text, sizeof w.text, "%.1f %%",
-		 share > 1e6  ? 1e8
-		 : share >= 0 ? 100 * share
-			      : 0);
-	return w;
-}
-
 struct words words_value(uint64_t value, enum measure_id measure)
 {
 	switch (measures[measure].unit) {
@@ -144,42 +123,4 @@ void words_print_bar(FILE *out, uint64_t part, uint64_t whole, size_t columns, b
 void words_print_level(FILE *out, uint64_t part, uint64_t whole, bool utf8)
 {
 	fputs(number_level(part, whole, utf8), out);
-}
-
-struct end_words words_end(const struct profile *p)
-{
-	struct end_words w = {"ended, status unknown"};
-	switch (p->end) {
-	case PROFILE_END_EXIT:
-		snprintf(w.text, sizeof w.text, "exit status %" PRId32, p->exit_status);
-		break;
-	case PROFILE_END_SIGNAL: {
-		if (p->oom_killed) {
-			strcpy(w.text, "killed by the kernel: out of memory");
-			if (p->memory_limit_bytes)
-				snprintf(w.text + strlen(w.text), sizeof w.text - strlen(w.text),
-					 " (%s %s)",
-					 p->limit_is_cgroup ? "limit of its cgroup:" : "of",
-					 words_bytes(p->memory_limit_bytes).text);
-			break;
-		}
-		const char *name = sigabbrev_np(p->signal);
-		snprintf(w.text, sizeof w.text, "killed by signal %" PRId32 "%s%s%s", p->signal,
-			 name ? " (SIG" : "", name ? name : "", name ? ")" : "");
-		break;
-	}
-	case PROFILE_END_EXEC:
-		strcpy(w.text, "became another program");
-		break;
-	case PROFILE_END_DETACHED:
-		strcpy(w.text, "went on after the recording ended");
-		break;
-	case PROFILE_END_UNKNOWN:
-		break;
-	case PROFILE_END_RUNNING:
-		strcpy(w.text, p->complete ? "still running when the recording ended"
-					   : "the recording has no end");
-		break;
-	}
-	return w;
 }

@@ -15,7 +15,6 @@
 struct place_words {
 	char text[96];
 };
-struct words words_bytes(uint64_t bytes);              /* 12.3 MiB */
 struct words words_growth(uint64_t from, uint64_t to); /* +12.3 MiB, -5 B, 0 B */
 struct words words_exact_bytes(uint64_t bytes);        /* 12,345,678 B */
 struct words words_blocks(uint64_t n);                 /* 1 block, 12,345 blocks */
@@ -28,12 +27,12 @@ struct words words_within_count(uint64_t error);       /* " +- 1,234" */
 struct words words_rate(uint64_t n, uint64_t ns);      /* 9.9 M/s */
 struct words words_share(uint64_t part, uint64_t of);  /* 12.3 %; "-" of nothing */
 /* How it ended: exit status 0, killed by signal 9 (SIGKILL) ... */
-struct end_words {
-	char text[96];
-};
-struct end_words words_end(const struct profile *p);
+static inline struct end_words words_end(const struct profile *p)
+{
+	struct how_ended end = profile_how_ended(p);
+	return words_of_end(&end);
+}
 struct words words_value(uint64_t value, enum measure_id measure); /* in its unit */
-struct words words_percent(double share); /* 0.123 as 12.3 % */
 
 /* "function at file:line" in at most `max` columns: a long path is shortened from the left, a long
  * function in the middle. Returns the columns used. */

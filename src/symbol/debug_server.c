@@ -10,6 +10,8 @@
  * it brings a dozen others with it. */
 #include "symbol/debug_file.h"
 
+#include "hosted/monotonic.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +21,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { STEP_MS = 200 };
@@ -71,9 +72,7 @@ static void ask_and_exit(int answer, const uint8_t *id, size_t length, const cha
 
 static uint64_t now_ms(void)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+	return monotonic_ns() / 1000000;
 }
 
 /* Reads until the child closes its end or the time is up; false: it did not close. */

@@ -194,46 +194,21 @@ void name_cache_init(struct name_cache *c, struct name_pool *pool)
 
 void name_cache_fini(struct name_cache *c)
 {
-	free(c->table);
+	vector_free(&c->names);
+	hash_index_fini(&c->index);
 	memset(c, 0, sizeof *c);
-}
-
-static size_t slot_of(const struct name_cache *c, const char *mangled)
-{
-	uint64_t h = (uint64_t)(uintptr_t)mangled * 0x9e3779b97f4a7c15u;
-	size_t at = (size_t)(h >> 32) & c->mask;
-	while (c->table[at].mangled && c->table[at].mangled != mangled)
-		at = (at + 1) & c->mask;
-	return at;
-}
-
-static bool grow(struct name_cache *c)
-{
-	struct name_cache bigger = *c;
-	bigger.mask = c->table ? c->mask * 2 + 1 : 127;
-	bigger.table = calloc(bigger.mask + 1, sizeof *bigger.table);
-	if (!bigger.table)
-		return false;
-	for (size_t i = 0; c->table && i <= c->mask; i++)
-		if (c->table[i].mangled)
-			bigger.table[slot_of(&bigger, c->table[i].mangled)] = c->table[i];
-	free(c->table);
-	*c = bigger;
-	return true;
 }
 
 const char *name_cache_get(struct name_cache *c, const char *mangled)
 {
-	if ((!c->table || c->used * 2 >= c->mask) && !grow(c))
+	uint32_t hash = hash_pointer(mangled), i;
+	for (uint32_t at = hash; (i = hash_index_step(&c->index, hash, &at)) != HASH_NONE;)
+		if (c->names.items[i].mangled == mangled)
+			return c->names.items[i].name;
+	const char *name = symbol_demangle(c->pool, mangled);
+	if (!name || hash_index_reserve(&c->index, 1) < 0 ||
+	    !vector_push(&c->names, (struct name_cache_entry){mangled, name}))
 		return NULL;
-	size_t at = slot_of(c, mangled);
-	if (!c->table[at].mangled) {
-		const char *name = symbol_demangle(c->pool, mangled);
-		if (!name)
-			return NULL;
-		c->table[at].mangled = mangled;
-		c->table[at].name = name;
-		c->used++;
-	}
-	return c->table[at].name;
+	hash_index_add(&c->index, hash, (uint32_t)c->names.count - 1);
+	return name;
 }

@@ -13,6 +13,8 @@
  * instruction, strings by index) makes the reader give up, not guess. */
 #include "symbol/line_table.h"
 
+#include "hosted/vector.h"
+
 #include <dwarf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,19 +99,10 @@ struct header {
 	struct cursor program;
 };
 
-static bool add_file(struct line_table *t, uint32_t *capacity, const char *folder, const char *name)
+static bool add_file(struct line_table *t, const char *folder, const char *name)
 {
-	if (t->file_count == *capacity) {
-		uint32_t more = *capacity ? *capacity * 2 : 32;
-		struct line_file *files = realloc(t->files, (size_t)more * sizeof *files);
-		if (!files || more > MOST_FILES) {
-			if (files)
-				t->files = files;
-			return false;
-		}
-		t->files = files;
-		*capacity = more;
-	}
+	if (t->file_count >= MOST_FILES || !array_reserve(t->files, t->file_count, t->capacity, 1))
+		return false;
 	t->files[t->file_count++] = (struct line_file){folder, name};
 	return true;
 }
@@ -118,18 +111,16 @@ static bool add_file(struct line_table *t, uint32_t *capacity, const char *folde
 static bool read_files_old(struct line_table *t, struct cursor *c)
 {
 	struct line_table folders = {0};
-	uint32_t folder_capacity = 0, capacity = 0;
-	bool fine = add_file(&folders, &folder_capacity, NULL, NULL) &&
-		    add_file(t, &capacity, NULL, NULL);
+	bool fine = add_file(&folders, NULL, NULL) && add_file(t, NULL, NULL);
 	const char *name;
 	while (fine && !c->bad && *(name = string(c)))
-		fine = add_file(&folders, &folder_capacity, NULL, name);
+		fine = add_file(&folders, NULL, name);
 	while (fine && !c->bad && *(name = string(c))) {
 		uint64_t folder = uleb(c);
 		uleb(c); /* time */
 		uleb(c); /* size */
 		fine = folder < folders.file_count &&
-		       add_file(t, &capacity, folders.files[folder].name, name);
+		       add_file(t, folders.files[folder].name, name);
 	}
 	free(folders.files);
 	return fine && !c->bad;
@@ -187,7 +178,6 @@ static bool read_entries(struct line_table *t, struct cursor *c, const struct li
 			 const struct header *h, const struct line_table *folders)
 {
 	uint64_t kinds[MOST_FORMATS], forms[MOST_FORMATS];
-	uint32_t capacity = 0;
 	unsigned formats = (unsigned)fixed(c, 1);
 	if (formats > MOST_FORMATS)
 		return false;
@@ -210,7 +200,7 @@ static bool read_entries(struct line_table *t, struct cursor *c, const struct li
 				folder = number;
 		}
 		if (!name || (folders && folder >= folders->file_count) ||
-		    !add_file(t, &capacity, folders ? folders->files[folder].name : NULL, name))
+		    !add_file(t, folders ? folders->files[folder].name : NULL, name))
 			return false;
 	}
 	return !c->bad;

@@ -24,7 +24,7 @@ struct line_file {
 
 struct line_table { /* of one unit */
 	struct line_file *files;
-	uint32_t file_count;
+	uint32_t file_count, capacity;
 	uint16_t version;
 };
 

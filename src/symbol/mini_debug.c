@@ -6,6 +6,8 @@
  * memory and size, because the section is input. */
 #include "symbol/debug_file.h"
 
+#include "hosted/vector.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,25 +35,23 @@ static Elf_Data *debugdata_section(Elf *elf)
 static uint8_t *unpack(const uint8_t *packed, size_t packed_size, size_t *size)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
-	size_t capacity = packed_size < MOST_BYTES / 8 ? packed_size * 8 + 4096 : MOST_BYTES;
-	uint8_t *out = malloc(capacity);
-	if (!out || lzma_stream_decoder(&stream, MOST_MEMORY, 0) != LZMA_OK)
+	size_t capacity = 0;
+	uint8_t *out = NULL;
+	if (!array_reserve(out, 0, capacity,
+			   packed_size < MOST_BYTES / 8 ? packed_size * 8 + 4096 : MOST_BYTES) ||
+	    lzma_stream_decoder(&stream, MOST_MEMORY, 0) != LZMA_OK)
 		goto fail;
 	stream.next_in = packed;
 	stream.avail_in = packed_size;
 	for (;;) {
 		stream.next_out = out + stream.total_out;
-		stream.avail_out = capacity - stream.total_out;
+		stream.avail_out = (capacity < MOST_BYTES ? capacity : MOST_BYTES) - stream.total_out;
 		lzma_ret rc = lzma_code(&stream, LZMA_FINISH);
 		if (rc == LZMA_STREAM_END)
 			break;
-		if (rc != LZMA_OK || stream.avail_out || capacity >= MOST_BYTES)
+		if (rc != LZMA_OK || stream.avail_out || capacity >= MOST_BYTES ||
+		    !array_reserve(out, capacity, capacity, 1))
 			goto fail;
-		capacity = capacity < MOST_BYTES / 2 ? capacity * 2 : MOST_BYTES;
-		uint8_t *bigger = realloc(out, capacity);
-		if (!bigger)
-			goto fail;
-		out = bigger;
 	}
 	*size = stream.total_out;
 	lzma_end(&stream);

@@ -8,6 +8,7 @@
 #include "symbol/perf_map.h"
 
 #include "hosted/error.h"
+#include "hosted/vector.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,13 +106,8 @@ static struct perf_map *parse(char *text, size_t size)
 		next = stop ? stop + 1 : end;
 		if (!parse_line(at, stop ? stop : end, &c))
 			continue;
-		if (map->count == capacity) {
-			capacity = capacity ? capacity * 2 : 256;
-			struct code *more = realloc(map->codes, capacity * sizeof *more);
-			if (!more)
-				goto fail;
-			map->codes = more;
-		}
+		if (!array_reserve(map->codes, map->count, capacity, 1))
+			goto fail;
 		map->codes[map->count++] = c;
 	}
 	if (!map->count)

@@ -19,6 +19,7 @@
  * unit moves, since its parts refer to each other by offset. */
 #include "symbol/split_package.h"
 
+#include "hosted/vector.h"
 #include "symbol/debug_file.h"
 #include "symbol/elf_section.h"
 
@@ -212,9 +213,9 @@ static bool own_strings(const struct elf_bytes *all, struct elf_bytes *offsets,
 			struct elf_bytes *strings, bool has_header)
 {
 	struct elf_bytes made = {malloc(offsets->size + 1), offsets->size};
-	size_t used = 0, capacity = 4096;
-	char *text = malloc(capacity);
-	if (!made.data || !text)
+	size_t used = 0, capacity = 0;
+	char *text = NULL;
+	if (!made.data || !array_reserve(text, used, capacity, 4096))
 		goto fail;
 	if (offsets->size)
 		memcpy(made.data, offsets->data, offsets->size);
@@ -223,15 +224,8 @@ static bool own_strings(const struct elf_bytes *all, struct elf_bytes *offsets,
 		if (!all->data || offset >= all->size)
 			continue;
 		size_t length = strnlen((const char *)all->data + offset, all->size - offset);
-		if (used + length + 1 > UINT32_MAX)
+		if (used + length + 1 > UINT32_MAX || !array_reserve(text, used, capacity, length + 1))
 			goto fail;
-		if (used + length + 1 > capacity) {
-			capacity = 2 * (used + length + 1);
-			char *more = realloc(text, capacity);
-			if (!more)
-				goto fail;
-			text = more;
-		}
 		memcpy(text + used, all->data + offset, length);
 		text[used + length] = 0;
 		offset = (uint32_t)used;

@@ -5,6 +5,8 @@
  * The folder is kept within a bound by removing what was not used for longest. */
 #include "symbol/symbol_cache.h"
 
+#include "hosted/hash_index.h"
+#include "hosted/vector.h"
 #include "symbol/symbol_cache_format.h"
 
 #include <dirent.h>
@@ -20,57 +22,25 @@
 
 /* Strings by their address in the pool, which is one a string. */
 struct string_table {
-	const char **strings;
-	uint32_t *slots; /* index + 1 */
-	uint32_t count, mask;
+	VECTOR(const char *) strings;
+	struct hash_index index;
 	uint64_t bytes;
 };
-
-static bool grow_strings(struct string_table *t)
-{
-	uint32_t mask = t->slots ? t->mask * 2 + 1 : 1023;
-	if (mask > UINT32_MAX / 8)
-		return false;
-	uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
-	const char **strings = realloc(t->strings, ((size_t)mask + 1) / 2 * sizeof *strings);
-	if (strings)
-		t->strings = strings;
-	if (!slots || !strings) {
-		free(slots);
-		return false;
-	}
-	for (uint32_t i = 0; i < t->count; i++) {
-		uint64_t h = (uint64_t)(uintptr_t)strings[i] * 0x9e3779b97f4a7c15u;
-		uint32_t at = (uint32_t)(h >> 32) & mask;
-		while (slots[at])
-			at = (at + 1) & mask;
-		slots[at] = i + 1;
-	}
-	free(t->slots);
-	t->slots = slots;
-	t->mask = mask;
-	return true;
-}
 
 static bool add_string(struct string_table *t, const char *string, uint32_t *index)
 {
 	*index = CACHE_NO_STRING;
 	if (!string)
 		return true;
-	if ((!t->slots || t->count >= t->mask / 2) && !grow_strings(t))
-		return false;
-	uint64_t h = (uint64_t)(uintptr_t)string * 0x9e3779b97f4a7c15u;
-	uint32_t at = (uint32_t)(h >> 32) & t->mask;
-	for (; t->slots[at]; at = (at + 1) & t->mask)
-		if (t->strings[t->slots[at] - 1] == string) {
-			*index = t->slots[at] - 1;
+	uint32_t hash = hash_pointer(string), i;
+	for (uint32_t at = hash; (i = hash_index_step(&t->index, hash, &at)) != HASH_NONE;)
+		if (t->strings.items[i] == string) {
+			*index = i;
 			return true;
 		}
-	*index = t->count;
-	t->strings[t->count++] = string;
-	t->slots[at] = t->count;
+	*index = (uint32_t)t->strings.count;
 	t->bytes += strlen(string);
-	return true;
+	return hash_index_add(&t->index, hash, *index) == 0 && vector_push(&t->strings, string);
 }
 
 /* Two sorted lists as one; of an address in both, the new answer. NULL: no memory. */
@@ -142,7 +112,7 @@ static void *build(const struct symbol_cache_entry *e, const struct symbol_evide
 	const char *lacking = e->lacking ? name_pool_add(pool, e->lacking) : NULL;
 	if (!add_string(&t, lacking, &h.lacking))
 		goto out;
-	h.strings = t.count;
+	h.strings = (uint32_t)t.strings.count;
 	h.string_bytes = t.bytes;
 	if (cache_body_bytes(&h) > CACHE_MOST_BYTES - sizeof h)
 		goto out;
@@ -168,13 +138,13 @@ static void *build(const struct symbol_cache_entry *e, const struct symbol_evide
 		sum += i < count ? places[i].frame_count : 0;
 	}
 	sum = 0;
-	for (uint32_t i = 0; i < t.count; i++, at += 4) {
-		sum += (uint32_t)strlen(t.strings[i]);
+	for (size_t i = 0; i < t.strings.count; i++, at += 4) {
+		sum += (uint32_t)strlen(t.strings.items[i]);
 		memcpy(at, &sum, 4);
 	}
-	for (uint32_t i = 0; i < t.count; i++) {
-		size_t length = strlen(t.strings[i]);
-		memcpy(at, t.strings[i], length);
+	for (size_t i = 0; i < t.strings.count; i++) {
+		size_t length = strlen(t.strings.items[i]);
+		memcpy(at, t.strings.items[i], length);
 		at += length;
 	}
 	h.checksum = cache_checksum(&h, file + sizeof h, *size - sizeof h);
@@ -182,8 +152,8 @@ static void *build(const struct symbol_cache_entry *e, const struct symbol_evide
 out:
 	free(f);
 	free(lines);
-	free(t.strings);
-	free(t.slots);
+	vector_free(&t.strings);
+	hash_index_fini(&t.index);
 	return file;
 }
 
@@ -284,15 +254,14 @@ static int oldest_first(const void *a, const void *b)
 void symbol_cache_trim(const char *folder, uint64_t most_bytes)
 {
 	DIR *d = opendir(folder);
-	struct kept_file *files = NULL;
-	size_t count = 0, capacity = 0;
+	VECTOR(struct kept_file) files = {0};
 	uint64_t total = 0;
 	struct dirent *e;
 	time_t now = time(NULL);
 	while (d && (e = readdir(d))) {
 		struct stat st;
 		size_t length = strlen(e->d_name);
-		if (length >= sizeof files->name ||
+		if (length >= sizeof files.items->name ||
 		    strspn(e->d_name, "0123456789abcdef") < 4 || /* not one of ours */
 		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !S_ISREG(st.st_mode))
@@ -304,25 +273,21 @@ void symbol_cache_trim(const char *folder, uint64_t most_bytes)
 		}
 		if (unfinished)
 			continue;
-		if (count == capacity) {
-			capacity = capacity ? capacity * 2 : 64;
-			struct kept_file *more = realloc(files, capacity * sizeof *files);
-			if (!more)
-				break;
-			files = more;
-		}
-		memcpy(files[count].name, e->d_name, length + 1);
-		files[count].bytes = (uint64_t)st.st_size;
-		files[count].used = st.st_mtime;
-		total += files[count++].bytes;
+		struct kept_file *f = vector_add(&files);
+		if (!f)
+			break;
+		memcpy(f->name, e->d_name, length + 1);
+		f->bytes = (uint64_t)st.st_size;
+		f->used = st.st_mtime;
+		total += f->bytes;
 	}
 	if (d && total > most_bytes) {
-		qsort(files, count, sizeof *files, oldest_first);
-		for (size_t i = 0; i < count && total > most_bytes / 4 * 3; i++)
-			if (unlinkat(dirfd(d), files[i].name, 0) == 0)
-				total -= files[i].bytes;
+		qsort(files.items, files.count, sizeof *files.items, oldest_first);
+		for (size_t i = 0; i < files.count && total > most_bytes / 4 * 3; i++)
+			if (unlinkat(dirfd(d), files.items[i].name, 0) == 0)
+				total -= files.items[i].bytes;
 	}
-	free(files);
+	vector_free(&files);
 	if (d)
 		closedir(d);
 }

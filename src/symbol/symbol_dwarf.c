@@ -19,6 +19,9 @@
 #include "symbol/symbol_sources.h"
 
 #include "hosted/error.h"
+#include "hosted/hash_index.h"
+#include "hosted/vector.h"
+#include "symbol/die_ranges.h"
 #include "symbol/elf_section.h"
 #include "symbol/line_table.h"
 #include "symbol/split_package.h"
@@ -29,23 +32,13 @@
 #include <string.h>
 
 enum { LANG_CXX_17 = 0x2a, LANG_CXX_20 = 0x2b }; /* newer than elfutils' dwarf.h */
-enum { DEEPEST_NAMESPACE = 32, MOST_INLINED = 128, LONGEST_PATH = 4096 };
-
-struct range {
-	uint64_t low, high; /* [low, high) */
-	Dwarf_Off die;
-};
-
-struct range_list {
-	struct range *items;
-	size_t count, capacity;
-};
+enum { MOST_INLINED = 128, LONGEST_PATH = 4096 };
 
 struct unit {
 	Dwarf_Off offset; /* of its die: the key */
 	Dwarf_Die die;    /* for lines */
 	Dwarf_Die split;  /* where its functions are: the same, or the one in the .dwo file */
-	struct range_list functions;
+	struct die_ranges functions;
 	bool is_cxx, deep;
 	/* Of the lookup that goes on: its part of the answers' lines. */
 	size_t asked, filled;
@@ -71,9 +64,9 @@ struct dwarf_source {
 	Dwarf_Aranges *aranges;
 	size_t arange_count;
 	bool all_units_read;
-	struct range_list unit_ranges;
-	struct unit **units; /* a hash table by offset, at most half full */
-	size_t unit_count, unit_mask;
+	struct die_ranges unit_ranges;
+	VECTOR(struct unit *) units;
+	struct hash_index unit_index; /* of the units, by offset */
 	struct unit *last;
 	/* Paths repeat for every line: remember the last few by libdw's pointer. */
 	struct {
@@ -81,106 +74,10 @@ struct dwarf_source {
 	} paths[64];
 };
 
-static int add_range(struct range_list *list, uint64_t low, uint64_t high, Dwarf_Off die)
-{
-	if (low >= high)
-		return 0;
-	if (list->count == list->capacity) {
-		size_t capacity = list->capacity ? list->capacity * 2 : 32;
-		struct range *items = realloc(list->items, capacity * sizeof *items);
-		if (!items)
-			return HEFT_ENOMEM;
-		list->items = items;
-		list->capacity = capacity;
-	}
-	list->items[list->count++] = (struct range){low, high, die};
-	return 0;
-}
-
-static int add_die(struct range_list *list, Dwarf_Die *die)
-{
-	Dwarf_Addr base, low, high;
-	ptrdiff_t at = 0;
-	/* Most functions in C++ are declarations; to see that takes no reading of values. */
-	if (!dwarf_hasattr(die, DW_AT_low_pc) && !dwarf_hasattr(die, DW_AT_ranges))
-		return 0;
-	/* Low pc 0 is a function that the linker dropped. */
-	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
-		if (low != 0 && add_range(list, low, high, dwarf_dieoffset(die)) < 0)
-			return HEFT_ENOMEM;
-	return 0;
-}
-
-static int by_low(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-	if (x->low != y->low)
-		return x->low < y->low ? -1 : 1;
-	return x->high > y->high ? -1 : x->high < y->high; /* the wider first */
-}
-
-/* The narrowest of the ranges that begin nearest before the address. */
-static const struct range *find_range(const struct range_list *list, uint64_t address)
-{
-	size_t low = 0, high = list->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (list->items[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	/* Ranges hardly ever overlap; a few steps back find the outer one where they do. */
-	for (size_t steps = 0; low > 0 && steps < 8; steps++)
-		if (address < list->items[--low].high)
-			return &list->items[low];
-	return NULL;
-}
-
-/* With `deep` also what is inside functions: lambdas and members of local classes. */
-static int collect_functions(struct range_list *list, Dwarf_Die *parent, int depth, bool deep)
-{
-	Dwarf_Die die;
-	if (depth > DEEPEST_NAMESPACE || dwarf_child(parent, &die) != 0)
-		return 0;
-	do {
-		int rc = 0;
-		switch (dwarf_tag(&die)) {
-		case DW_TAG_subprogram:
-			rc = add_die(list, &die);
-			if (rc == 0 && deep)
-				rc = collect_functions(list, &die, depth + 1, deep);
-			break;
-		case DW_TAG_namespace:
-		case DW_TAG_module:
-			rc = collect_functions(list, &die, depth + 1, deep);
-			break;
-		case DW_TAG_structure_type:
-		case DW_TAG_class_type:
-		case DW_TAG_union_type:
-		case DW_TAG_lexical_block:
-		case DW_TAG_inlined_subroutine:
-			if (deep)
-				rc = collect_functions(list, &die, depth + 1, deep);
-			break;
-		default:
-			break;
-		}
-		if (rc < 0)
-			return rc;
-	} while (dwarf_siblingof(&die, &die) == 0);
-	return 0;
-}
-
 static int index_functions(struct unit *u, bool deep)
 {
-	u->functions.count = 0;
 	u->deep = deep;
-	if (collect_functions(&u->functions, &u->split, 0, deep) < 0)
-		return HEFT_ENOMEM;
-	if (u->functions.count)
-		qsort(u->functions.items, u->functions.count, sizeof *u->functions.items, by_low);
-	return 0;
+	return die_ranges_of_functions(&u->functions, &u->split, deep);
 }
 
 static int read_all_units(struct dwarf_source *s)
@@ -189,34 +86,9 @@ static int read_all_units(struct dwarf_source *s)
 	Dwarf_Die die;
 	s->all_units_read = true;
 	while (dwarf_get_units(s->dw, cu, &cu, NULL, NULL, &die, NULL) == 0)
-		if (add_die(&s->unit_ranges, &die) < 0)
+		if (die_ranges_add(&s->unit_ranges, &die) < 0)
 			return HEFT_ENOMEM;
-	if (s->unit_ranges.count)
-		qsort(s->unit_ranges.items, s->unit_ranges.count, sizeof *s->unit_ranges.items,
-		      by_low);
-	return 0;
-}
-
-static size_t unit_slot(struct unit **units, size_t mask, Dwarf_Off offset)
-{
-	size_t at = (size_t)((offset * 0x9e3779b97f4a7c15u) >> 32) & mask;
-	while (units[at] && units[at]->offset != offset)
-		at = (at + 1) & mask;
-	return at;
-}
-
-static int grow_units(struct dwarf_source *s)
-{
-	size_t mask = s->units ? s->unit_mask * 2 + 1 : 31;
-	struct unit **units = calloc(mask + 1, sizeof *units);
-	if (!units)
-		return HEFT_ENOMEM;
-	for (size_t i = 0; s->units && i <= s->unit_mask; i++)
-		if (s->units[i])
-			units[unit_slot(units, mask, s->units[i]->offset)] = s->units[i];
-	free(s->units);
-	s->units = units;
-	s->unit_mask = mask;
+	die_ranges_sort(&s->unit_ranges);
 	return 0;
 }
 
@@ -292,20 +164,22 @@ static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out
 		*out = s->last;
 		return 0;
 	}
-	if ((!s->units || s->unit_count * 2 >= s->unit_mask) && grow_units(s) < 0)
-		return HEFT_ENOMEM;
-	size_t slot = unit_slot(s->units, s->unit_mask, offset);
-	if (s->units[slot]) {
-		if (s->units[slot]->die.addr)
-			*out = s->last = s->units[slot];
+	uint32_t hash = hash_number(offset), i;
+	for (uint32_t at = hash; (i = hash_index_step(&s->unit_index, hash, &at)) != HASH_NONE;) {
+		struct unit *known = s->units.items[i];
+		if (known->offset != offset)
+			continue;
+		if (known->die.addr)
+			*out = s->last = known;
 		return 0;
 	}
 	struct unit *u = calloc(1, sizeof *u);
-	if (!u)
+	if (!u || hash_index_reserve(&s->unit_index, 1) < 0 || !vector_push(&s->units, u)) {
+		free(u);
 		return HEFT_ENOMEM;
+	}
 	u->offset = offset;
-	s->units[slot] = u;
-	s->unit_count++;
+	hash_index_add(&s->unit_index, hash, (uint32_t)s->units.count - 1);
 	if (!dwarf_offdie(s->dw, offset, &u->die)) {
 		memset(&u->die, 0, sizeof u->die);
 		return 0;
@@ -349,7 +223,7 @@ static int find_unit(struct dwarf_source *s, uint64_t address, struct unit **out
 		return open_unit(s, offset, out);
 	if (!s->all_units_read && read_all_units(s) < 0)
 		return HEFT_ENOMEM;
-	const struct range *r = find_range(&s->unit_ranges, address);
+	const struct die_range *r = die_ranges_find(&s->unit_ranges, address);
 	return r ? open_unit(s, r->die, out) : 0;
 }
 
@@ -507,11 +381,11 @@ static int look_up_one(struct dwarf_source *s, struct unit *u, const struct line
 	Dwarf_Die chain[MOST_INLINED], function;
 	size_t inlined = 0;
 	bool has_function = false;
-	const struct range *r = find_range(&u->functions, query->address);
+	const struct die_range *r = die_ranges_find(&u->functions, query->address);
 	if (!r && !u->deep && u->functions.count) {
 		if (index_functions(u, true) < 0)
 			return HEFT_ENOMEM;
-		r = find_range(&u->functions, query->address);
+		r = die_ranges_find(&u->functions, query->address);
 	}
 	if (r) {
 		Dwarf *dw = dwarf_cu_getdwarf(u->split.cu);
@@ -575,9 +449,8 @@ int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *queries, si
 	struct unit **units = calloc(count + 1, sizeof *units);
 	struct line_answer *answers = calloc(count + 1, sizeof *answers);
 	int rc = units && answers ? 0 : HEFT_ENOMEM;
-	for (size_t i = 0; s->units && i <= s->unit_mask; i++)
-		if (s->units[i])
-			s->units[i]->asked = s->units[i]->filled = 0;
+	for (size_t i = 0; i < s->units.count; i++)
+		s->units.items[i]->asked = s->units.items[i]->filled = 0;
 	for (size_t i = 0; i < count && rc == 0; i++) {
 		rc = find_unit(s, queries[i].address, &units[i]);
 		if (rc == 0 && units[i])
@@ -646,17 +519,16 @@ void dwarf_source_free(struct dwarf_source *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; s->units && i <= s->unit_mask; i++) {
-		struct unit *u = s->units[i];
-		if (!u)
-			continue;
-		free(u->functions.items);
+	for (size_t i = 0; i < s->units.count; i++) {
+		struct unit *u = s->units.items[i];
+		vector_free(&u->functions);
 		line_table_fini(&u->lines);
 		free(u->paths);
 		free(u);
 	}
-	free(s->units);
-	free(s->unit_ranges.items);
+	vector_free(&s->units);
+	hash_index_fini(&s->unit_index);
+	vector_free(&s->unit_ranges);
 	split_package_close(s->package);
 	dwarf_end(s->nameless);
 	elf_end(s->nameless_elf);

@@ -3,6 +3,9 @@
  * time back on purpose fools make, too. */
 #include "symbol/symbol_evidence.h"
 
+#include "hosted/monotonic.h"
+#include "hosted/vector.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,18 +36,9 @@ void symbol_evidence_add(struct symbol_evidence *e, const struct symbol_evidence
 {
 	if (has_line(e, line))
 		return;
-	if (e->count == e->capacity) {
-		size_t capacity = e->capacity ? e->capacity * 2 : 8;
-		struct symbol_evidence_line *lines = realloc(e->lines, capacity * sizeof *lines);
-		if (!lines) {
-			e->incomplete = true;
-			return;
-		}
-		e->lines = lines;
-		e->capacity = capacity;
-	}
 	char *path = strdup(line->path);
-	if (!path) {
+	if (!path || !array_reserve(e->lines, e->count, e->capacity, 1)) {
+		free(path);
 		e->incomplete = true;
 		return;
 	}
@@ -72,9 +66,7 @@ void symbol_evidence_look(struct symbol_evidence *e, const char *path)
 
 static int64_t now_ns(void)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return nanoseconds(now);
+	return (int64_t)clock_ns(CLOCK_REALTIME);
 }
 
 void symbol_evidence_asked(struct symbol_evidence *e, const char *urls, bool answered)

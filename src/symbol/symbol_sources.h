@@ -2,6 +2,8 @@
 #ifndef HEFT_SYMBOL_SYMBOL_SOURCES_H
 #define HEFT_SYMBOL_SYMBOL_SOURCES_H
 
+#include "hosted/hash_index.h"
+#include "hosted/vector.h"
 #include "symbol/symbol.h"
 #include "symbol/symbol_evidence.h"
 
@@ -10,12 +12,13 @@
 #include <libelf.h>
 
 /* Demangled names by the address of the mangled ones, which stay mapped while a module is open. */
+struct name_cache_entry {
+	const char *mangled, *name;
+};
 struct name_cache {
 	struct name_pool *pool;
-	struct name_cache_entry {
-		const char *mangled, *name;
-	} * table;
-	size_t mask, used;
+	VECTOR(struct name_cache_entry) names;
+	struct hash_index index; /* of the names, by the mangled one's address */
 };
 void name_cache_init(struct name_cache *c, struct name_pool *pool);
 void name_cache_fini(struct name_cache *c);

@@ -14,6 +14,7 @@
  * Invariant: watched in struct tally_site is set exactly for sites with a row. */
 #include "tally/behaviour.h"
 
+#include "hosted/vector.h"
 #include "tally/tally.h"
 
 #include <stdlib.h>
@@ -33,76 +34,50 @@ void behaviour_fini(struct behaviour *b)
 	free(b->pairs);
 	free(b->releases);
 	free(b->growths);
-	free(b->handover_map.slots);
-	free(b->pair_map.slots);
-	free(b->release_map.slots);
-	free(b->growth_map.slots);
+	hash_index_fini(&b->handover_index);
+	hash_index_fini(&b->pair_index);
+	hash_index_fini(&b->release_index);
+	hash_index_fini(&b->growth_index);
 	for (uint32_t i = 0; i < b->row_count; i++)
 		free(b->rows[i]);
 	free(b->rows);
 	memset(b, 0, sizeof *b);
 }
 
-/* ---- maps: open addressing over the entries, whose first three numbers are the key */
+/* ---- entries, found by the one to three numbers that they begin with */
 
-static uint64_t hash_key(const uint32_t *key, unsigned words)
-{
-	uint64_t h = 0x9e3779b97f4a7c15ull;
-	for (unsigned i = 0; i < words; i++)
-		h = (h ^ key[i]) * 0xff51afd7ed558ccdull, h ^= h >> 32;
-	return h;
-}
-
-/* Finds the entry with this key, or makes it if there may be one more: *made. NULL: neither. */
-static void *find(struct behaviour *b, struct behaviour_map *m, void **entries, uint32_t *count,
+/* Finds the entry with this key, or makes it if there may be one more: *made. NULL: neither. The array
+ * whose pointer is at entries_at may move. */
+static void *find(struct behaviour *b, struct hash_index *index, void *entries_at, uint32_t *count,
 		  uint32_t *capacity, size_t element, const uint32_t *key, unsigned words, bool *made)
 {
-	char *array = *entries;
+	char *entries;
+	memcpy(&entries, entries_at, sizeof entries); /* a pointer of another type */
 	*made = false;
-	uint32_t at = (uint32_t)hash_key(key, words) & m->mask;
-	for (; m->slots && m->slots[at]; at = (at + 1) & m->mask) {
-		void *e = array + (size_t)(m->slots[at] - 1) * element;
-		if (memcmp(e, key, words * sizeof *key) == 0)
-			return e;
-	}
+	uint64_t mixed = 0;
+	for (unsigned i = 0; i < words; i++)
+		mixed = hash_mix(mixed, key[i]);
+	uint32_t hash = hash_number(mixed), i;
+	for (uint32_t at = hash; (i = hash_index_step(index, hash, &at)) != HASH_NONE;)
+		if (memcmp(entries + i * element, key, words * sizeof *key) == 0)
+			return entries + i * element;
 	if (b->failed || *count >= BEHAVIOUR_ENTRIES)
 		return NULL;
 	if (*count == *capacity) {
-		uint32_t bigger = *capacity ? *capacity * 2 : 64;
-		char *grown = realloc(array, bigger * element);
-		if (!grown) {
-			b->failed = true;
-			return NULL;
-		}
-		*entries = array = grown;
-		*capacity = bigger;
+		size_t bigger = array_grow(entries_at, *capacity, *count, 1, BEHAVIOUR_ENTRIES, element);
+		b->failed = !bigger;
+		if (bigger)
+			*capacity = (uint32_t)bigger;
 	}
-	if (!m->slots || (uint64_t)*count * 2 >= m->mask) {
-		uint32_t mask = m->slots ? m->mask * 2 + 1 : 127;
-		uint32_t *slots = calloc((size_t)mask + 1, sizeof *slots);
-		if (!slots) {
-			b->failed = true;
-			return NULL;
-		}
-		for (uint32_t i = 0; i < *count; i++) {
-			uint32_t k[3];
-			memcpy(k, array + (size_t)i * element, words * sizeof *k);
-			uint32_t to = (uint32_t)hash_key(k, words) & mask;
-			while (slots[to])
-				to = (to + 1) & mask;
-			slots[to] = i + 1;
-		}
-		free(m->slots);
-		m->slots = slots;
-		m->mask = mask;
-		at = (uint32_t)hash_key(key, words) & mask;
-		while (slots[at])
-			at = (at + 1) & mask;
+	if (b->failed || hash_index_add(index, hash, *count) < 0) {
+		b->failed = true;
+		return NULL;
 	}
-	void *e = array + (size_t)*count * element;
+	memcpy(&entries, entries_at, sizeof entries);
+	char *e = entries + *count * element;
 	memset(e, 0, element);
 	memcpy(e, key, words * sizeof *key);
-	m->slots[at] = ++*count;
+	++*count;
 	*made = true;
 	return e;
 }
@@ -113,11 +88,9 @@ static struct behaviour_handover *handover_of(struct behaviour *b, uint32_t site
 	*made = false;
 	if (*near && b->handovers[*near - 1].site == site)
 		return &b->handovers[*near - 1];
-	void *array = b->handovers;
 	struct behaviour_handover *h =
-		find(b, &b->handover_map, &array, &b->handover_count, &b->handover_capacity,
-		     sizeof *b->handovers, &site, 1, made);
-	b->handovers = array;
+		find(b, &b->handover_index, &b->handovers, &b->handover_count,
+		     &b->handover_capacity, sizeof *b->handovers, &site, 1, made);
 	if (*made)
 		h->last_pair = BEHAVIOUR_NO_PAIR;
 	if (h)
@@ -128,23 +101,17 @@ static struct behaviour_handover *handover_of(struct behaviour *b, uint32_t site
 static struct behaviour_pair *pair_of(struct behaviour *b, uint32_t site, uint32_t from, uint32_t to,
 				      bool *made)
 {
-	void *array = b->pairs;
 	const uint32_t key[3] = {site, from, to};
-	void *e = find(b, &b->pair_map, &array, &b->pair_count, &b->pair_capacity, sizeof *b->pairs,
-		       key, 3, made);
-	b->pairs = array;
-	return e;
+	return find(b, &b->pair_index, &b->pairs, &b->pair_count, &b->pair_capacity,
+		    sizeof *b->pairs, key, 3, made);
 }
 
 static struct behaviour_release *release_of(struct behaviour *b, uint32_t site, uint32_t free_site,
 					    bool *made)
 {
-	void *array = b->releases;
 	const uint32_t key[2] = {site, free_site};
-	void *e = find(b, &b->release_map, &array, &b->release_count, &b->release_capacity,
-		       sizeof *b->releases, key, 2, made);
-	b->releases = array;
-	return e;
+	return find(b, &b->release_index, &b->releases, &b->release_count, &b->release_capacity,
+		    sizeof *b->releases, key, 2, made);
 }
 
 static struct behaviour_growth *growth_of(struct behaviour *b, uint32_t site, bool *made)
@@ -153,10 +120,9 @@ static struct behaviour_growth *growth_of(struct behaviour *b, uint32_t site, bo
 	*made = false;
 	if (*near && b->growths[*near - 1].site == site)
 		return &b->growths[*near - 1];
-	void *array = b->growths;
-	struct behaviour_growth *e = find(b, &b->growth_map, &array, &b->growth_count, &b->growth_capacity,
-		       sizeof *b->growths, &site, 1, made);
-	b->growths = array;
+	struct behaviour_growth *e =
+		find(b, &b->growth_index, &b->growths, &b->growth_count, &b->growth_capacity,
+		     sizeof *b->growths, &site, 1, made);
 	if (e)
 		*near = (uint32_t)(e - b->growths) + 1;
 	return e;

@@ -14,6 +14,7 @@
 #ifndef HEFT_TALLY_BEHAVIOUR_H
 #define HEFT_TALLY_BEHAVIOUR_H
 
+#include "hosted/hash_index.h"
 #include "tally/event.h"
 
 #include <stdbool.h>
@@ -61,24 +62,19 @@ struct behaviour_row {
 	uint64_t bytes[BEHAVIOUR_SLOTS], blocks[BEHAVIOUR_SLOTS];
 };
 
-struct behaviour_map { /* from a key of three numbers to an index; see behaviour.c */
-	uint32_t *slots;
-	uint32_t mask;
-};
-
 struct behaviour {
 	struct behaviour_handover *handovers;
 	uint32_t handover_count, handover_capacity;
-	struct behaviour_map handover_map;
+	struct hash_index handover_index;
 	struct behaviour_pair *pairs;
 	uint32_t pair_count, pair_capacity;
-	struct behaviour_map pair_map;
+	struct hash_index pair_index;
 	struct behaviour_release *releases;
 	uint32_t release_count, release_capacity;
-	struct behaviour_map release_map;
+	struct hash_index release_index;
 	struct behaviour_growth *growths;
 	uint32_t growth_count, growth_capacity;
-	struct behaviour_map growth_map;
+	struct hash_index growth_index;
 	/* Where the last ones were found, by site: a hash costs more than all the rest. */
 	uint32_t near_handover[BEHAVIOUR_NEAR], near_growth[BEHAVIOUR_NEAR]; /* index + 1 */
 	/* history: slot i is the state at (i + 1) * slot_ns */

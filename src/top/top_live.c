@@ -9,6 +9,8 @@
  * loader only, everything else of the source by the caller only. */
 #include "top/top.h"
 
+#include "hosted/monotonic.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -36,20 +38,13 @@ struct loader {
 	int code;
 };
 
-static uint64_t clock_ns(clockid_t id)
-{
-	struct timespec t;
-	clock_gettime(id, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void rest(struct loader *l, uint64_t ns)
 {
 	struct timespec until;
-	uint64_t end = clock_ns(CLOCK_MONOTONIC) + ns;
+	uint64_t end = monotonic_ns() + ns;
 	until.tv_sec = (time_t)(end / 1000000000u);
 	until.tv_nsec = (long)(end % 1000000000u);
-	while (!l->stop && !l->again && clock_ns(CLOCK_MONOTONIC) < end)
+	while (!l->stop && !l->again && monotonic_ns() < end)
 		pthread_cond_timedwait(&l->wake, &l->lock, &until);
 	while (!l->stop && !l->again && l->paused)
 		pthread_cond_wait(&l->wake, &l->lock);
@@ -68,11 +63,11 @@ static void *load_again_and_again(void *ctx)
 		l->again = false;
 		strcpy(name, l->thread_name);
 		pthread_mutex_unlock(&l->lock);
-		uint64_t begin = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		uint64_t begin = monotonic_ns(), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		int rc =
 			l->source->load(l->source->ctx, name[0] ? name : NULL, again, &p, &f, &err);
 		cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
-		uint64_t took = clock_ns(CLOCK_MONOTONIC) - begin;
+		uint64_t took = monotonic_ns() - begin;
 		pthread_mutex_lock(&l->lock);
 		if (strcmp(name, l->thread_name) != 0) { /* of what nobody wants any more */
 			findings_free(f);
@@ -232,11 +227,11 @@ static int draw(struct live *v, bool changed)
 	size_t width, height, cursor;
 	top_screen_size(v->screen, &width, &height);
 	if (!changed && width == v->width && height == v->height &&
-	    clock_ns(CLOCK_MONOTONIC) - v->drawn_ns < REDRAW_NS)
+	    monotonic_ns() - v->drawn_ns < REDRAW_NS)
 		return 0;
 	v->width = width;
 	v->height = height;
-	v->drawn_ns = clock_ns(CLOCK_MONOTONIC);
+	v->drawn_ns = monotonic_ns();
 	uint64_t now = clock_ns(CLOCK_REALTIME);
 	top_state_age(v->state,
 		      v->data_time_ns && now > v->data_time_ns ? now - v->data_time_ns : 0);

@@ -7,6 +7,7 @@
 #ifndef HEFT_TRACE_BYTE_BUFFER_H
 #define HEFT_TRACE_BYTE_BUFFER_H
 
+#include "hosted/vector.h"
 #include "trace/prefix_varint.h"
 
 #include <stdbool.h>
@@ -29,18 +30,8 @@ static inline bool buffer_reserve(struct byte_buffer *b, size_t more)
 {
 	if (b->failed || more > SIZE_MAX / 4)
 		return false;
-	size_t need = b->len + more + PREFIX_SCRATCH;
-	if (need <= b->capacity)
-		return true;
-	size_t bigger = b->capacity * 2 > need ? b->capacity * 2 : need + 4096;
-	uint8_t *p = realloc(b->data, bigger);
-	if (!p) {
-		b->failed = true;
-		return false;
-	}
-	b->data = p;
-	b->capacity = bigger;
-	return true;
+	b->failed = !array_reserve(b->data, b->len, b->capacity, more + PREFIX_SCRATCH);
+	return !b->failed;
 }
 
 static inline void buffer_put(struct byte_buffer *b, uint64_t value)

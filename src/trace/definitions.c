@@ -10,6 +10,8 @@
  * zero bytes, at which they end. */
 #include "trace/definitions.h"
 
+#include "hosted/vector.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,33 +56,10 @@ static void *arena_take(struct definitions *d, size_t n)
 	return p;
 }
 
-/* Makes room for one more (or `more`) elements; returns the array or NULL. */
-static void *more_room(struct definitions *d, void *array, size_t count, size_t *capacity,
-		       size_t more, size_t element)
-{
-	if (count + more <= *capacity && array)
-		return array;
-	size_t bigger = *capacity * 2 > count + more ? *capacity * 2 : count + more;
-	if (bigger < 16)
-		bigger = 16;
-	void *p = reallocarray(array, bigger, element);
-	if (!p) {
-		d->no_memory = true;
-		return NULL;
-	}
-	*capacity = bigger;
-	return p;
-}
-
-/* ROOM(d, table, of, more): whether d->table now has room for `more` beyond d->of_count. */
-#define ROOM(d, table, of, more)                                                                   \
-	__extension__({                                                                            \
-		void *room_ = more_room(d, (d)->table, (d)->of##_count, &(d)->of##_capacity, more, \
-					sizeof *(d)->table);                                       \
-		if (room_)                                                                         \
-			(d)->table = room_;                                                        \
-		room_ != NULL;                                                                     \
-	})
+/* RESERVE(d, table, of, more): whether d->table now has space for `more` beyond d->of_count. */
+#define RESERVE(d, table, of, more)                                                                \
+	(array_reserve((d)->table, (d)->of##_count, (d)->of##_capacity, more) ||                   \
+	 ((d)->no_memory = true, false))
 
 void definitions_fini(struct definitions *d)
 {
@@ -204,7 +183,7 @@ static const char *get_module(struct definitions *d, struct byte_cursor *c)
 	m.build_id_len = (uint32_t)n;
 	if (c->bad)
 		return "a complete module";
-	if (copy && ROOM(d, modules, module, 1))
+	if (copy && RESERVE(d, modules, module, 1))
 		d->modules[d->module_count++] = m;
 	return NULL;
 }
@@ -236,7 +215,7 @@ static const char *get_nodes(struct definitions *d, uint64_t *base, struct byte_
 	uint64_t count = cursor_get_max(c, cursor_left(c) / 3);
 	if (d->node_count + count >= TRACE_NONE)
 		return "fewer nodes";
-	if (!ROOM(d, nodes, node, count))
+	if (!RESERVE(d, nodes, node, count))
 		return NULL;
 	for (uint64_t i = 0; i < count; i++) {
 		struct trace_node *n = &d->nodes[d->node_count];
@@ -294,7 +273,7 @@ static const char *get_sites(struct definitions *d, uint64_t *base, struct byte_
 	uint64_t count = cursor_get_max(c, cursor_left(c) / 2);
 	if (d->site_count + count >= TRACE_NONE)
 		return "fewer sites";
-	if (!ROOM(d, sites, site, count))
+	if (!RESERVE(d, sites, site, count))
 		return NULL;
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t node = *base + (uint64_t)unzigzag(cursor_get(c));
@@ -372,7 +351,7 @@ static const char *get_process(struct definitions *d, struct byte_cursor *c)
 	get_end(c, &p);
 	if (c->bad)
 		return "a complete process";
-	if (!d->no_memory && ROOM(d, processes, process, 1))
+	if (!d->no_memory && RESERVE(d, processes, process, 1))
 		d->processes[d->process_count++] = p;
 	return NULL;
 }
@@ -425,7 +404,7 @@ static const char *get_thread(struct definitions *d, struct byte_cursor *c)
 	const char *name = get_string(d, c);
 	if (c->bad || process >= d->process_count)
 		return "a thread of a process that has been defined";
-	if (ROOM(d, threads, thread, 1))
+	if (RESERVE(d, threads, thread, 1))
 		d->threads[d->thread_count++] = (struct trace_thread){(uint32_t)process, tid, name};
 	return NULL;
 }
@@ -465,7 +444,7 @@ static const char *get_note(struct definitions *d, struct byte_cursor *c)
 	n.text = get_string(d, c);
 	if (c->bad)
 		return "a complete note";
-	if (ROOM(d, notes, note, 1))
+	if (RESERVE(d, notes, note, 1))
 		d->notes[d->note_count++] = n;
 	return NULL;
 }
@@ -528,7 +507,7 @@ const char *definitions_get_rss(struct definitions *d, struct byte_cursor *c, ui
 	uint64_t time_ns = 0;
 	if (count > cursor_left(c) / 3)
 		return "as many samples as the block says";
-	if (!ROOM(d, rss, rss, count))
+	if (!RESERVE(d, rss, rss, count))
 		return "enough memory for its samples";
 	for (uint64_t i = 0; i < count; i++) {
 		struct trace_rss *s = &d->rss[d->rss_count];
@@ -558,7 +537,7 @@ const char *definitions_get_anonymous(struct definitions *d, struct byte_cursor 
 {
 	if (count > cursor_left(c) / 6)
 		return "as many samples as the block says";
-	if (!ROOM(d, anonymous, anonymous, count))
+	if (!RESERVE(d, anonymous, anonymous, count))
 		return "enough memory for its samples";
 	for (uint64_t i = 0; i < count; i++) {
 		struct trace_anonymous *a = &d->anonymous[d->anonymous_count];

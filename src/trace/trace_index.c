@@ -3,20 +3,15 @@
  * whoever follows them makes progress and reads what is there. */
 #include "trace/trace_index.h"
 
+#include "hosted/vector.h"
 #include "trace/trace_block.h"
 
 #include <stdlib.h>
 
 bool trace_index_add(struct trace_index *x, const struct trace_index_entry *e)
 {
-	if (x->count == x->capacity) {
-		size_t bigger = x->capacity ? x->capacity * 2 : 256;
-		void *p = reallocarray(x->entries, bigger, sizeof *x->entries);
-		if (!p)
-			return false;
-		x->entries = p;
-		x->capacity = bigger;
-	}
+	if (!array_reserve(x->entries, x->count, x->capacity, 1))
+		return false;
 	x->entries[x->count++] = *e;
 	return true;
 }

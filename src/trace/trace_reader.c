@@ -12,6 +12,7 @@
  * against them. */
 #include "trace/trace.h"
 
+#include "hosted/vector.h"
 #include "trace/behaviour_block.h"
 #include "trace/definitions.h"
 #include "trace/events_block.h"
@@ -29,7 +30,7 @@ struct trace_reader {
 	struct tally tally;
 	struct behaviour behaviour;
 	struct trace_samples *samples; /* the last ones of each sampled process */
-	uint32_t samples_count;
+	uint32_t samples_count, samples_capacity;
 	struct trace_peak peak; /* the last one */
 	struct trace_contents contents;
 	bool have_meta;
@@ -52,14 +53,10 @@ static const char *take_samples(struct trace_reader *r, struct byte_cursor *c)
 	while (!expected && at < r->samples_count && r->samples[at].process != s.process)
 		at++;
 	if (!expected && at == r->samples_count) {
-		struct trace_samples *more =
-			reallocarray(r->samples, r->samples_count + 1u, sizeof *more);
-		if (!more)
+		if (!array_reserve(r->samples, r->samples_count, r->samples_capacity, 1))
 			expected = "enough memory for its samples";
-		else {
-			r->samples = more;
+		else
 			r->samples[r->samples_count++] = (struct trace_samples){0};
-		}
 	}
 	if (expected) {
 		trace_samples_fini(&s);

@@ -382,7 +382,7 @@ class TestLive:
         t.keys("C-c")
         t.until("[k]ill it")
         t.keys("k")
-        t.until("ended: signal 15 (SIGTERM)")
+        t.until("ended: killed by signal 15 (SIGTERM)")
         t.keys("q")
         t.until("status=143")
 

@@ -91,6 +91,29 @@ static void test_index_finds_every_number(void **state)
 	hash_index_fini(&x);
 }
 
+/* Looking for a key and adding it where the search ended, while the table grows: each key has one number,
+ * also where many share a hash. */
+static void test_index_adds_where_it_looked(void **state)
+{
+	(void)state;
+	enum { KEYS = 3000, HASHES = 700 };
+	struct hash_index x = {0};
+	uint32_t keys[KEYS], count = 0;
+	for (unsigned i = 0; i < 3 * KEYS; i++) {
+		uint32_t key = i % KEYS, hash = hash_number(key % HASHES), at = hash, number;
+		while ((number = hash_index_step(&x, hash, &at)) != HASH_NONE && keys[number] != key)
+			;
+		assert_int_equal(number, i < KEYS ? HASH_NONE : key);
+		if (number == HASH_NONE) {
+			assert_int_equal(hash_index_add_at(&x, hash, at, count), 0);
+			keys[count++] = key;
+		}
+	}
+	assert_int_equal(count, KEYS);
+	assert_int_equal(x.count, KEYS);
+	hash_index_fini(&x);
+}
+
 static void test_index_without_memory(void **state)
 {
 	(void)state;
@@ -140,6 +163,7 @@ int main(void)
 		cmocka_unit_test(test_vector),
 		cmocka_unit_test(test_array_of_narrow_counts),
 		cmocka_unit_test(test_index_finds_every_number),
+		cmocka_unit_test(test_index_adds_where_it_looked),
 		cmocka_unit_test(test_index_without_memory),
 		cmocka_unit_test(test_names),
 	};

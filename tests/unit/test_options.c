@@ -160,7 +160,7 @@ static void assert_size(const char *text, uint64_t expected)
 {
 	uint64_t bytes = 0;
 
-	if (cli_parse_size(text, &bytes) != 0 || bytes != expected)
+	if (size_parse(text, &bytes) != 0 || bytes != expected)
 		fail_msg("size '%s': %llu, not %llu", text, (unsigned long long)bytes,
 			 (unsigned long long)expected);
 }
@@ -187,7 +187,7 @@ static void reads_sizes(void **state)
 	assert_size("18446744073709551615", UINT64_MAX);
 	assert_size("17179869183G", 17179869183ULL << 30);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
-		if (cli_parse_size(wrong[i], &bytes) != HEFT_EUSAGE)
+		if (size_parse(wrong[i], &bytes) != HEFT_EUSAGE)
 			fail_msg("'%s' was taken for a size", wrong[i]);
 }
 
@@ -226,18 +226,18 @@ static void reads_numbers(void **state)
 	uint64_t n = 0;
 
 	(void)state;
-	assert_int_equal(cli_parse_number("0", 10, &n), 0);
+	assert_int_equal(number_parse("0", 10, &n), 0);
 	assert_int_equal(n, 0);
-	assert_int_equal(cli_parse_number("10", 10, &n), 0);
+	assert_int_equal(number_parse("10", 10, &n), 0);
 	assert_int_equal(n, 10);
-	assert_int_equal(cli_parse_number("11", 10, &n), HEFT_EUSAGE);
-	assert_int_equal(cli_parse_number("18446744073709551615", UINT64_MAX, &n), 0);
+	assert_int_equal(number_parse("11", 10, &n), HEFT_EUSAGE);
+	assert_int_equal(number_parse("18446744073709551615", UINT64_MAX, &n), 0);
 	assert_int_equal(n, UINT64_MAX);
-	assert_int_equal(cli_parse_number("18446744073709551616", UINT64_MAX, &n), HEFT_EUSAGE);
-	assert_int_equal(cli_parse_number("", 10, &n), HEFT_EUSAGE);
-	assert_int_equal(cli_parse_number("1x", 100, &n), HEFT_EUSAGE);
-	assert_int_equal(cli_parse_number("-1", 100, &n), HEFT_EUSAGE);
-	assert_int_equal(cli_parse_number("7", 5, &n), HEFT_EUSAGE);
+	assert_int_equal(number_parse("18446744073709551616", UINT64_MAX, &n), HEFT_EUSAGE);
+	assert_int_equal(number_parse("", 10, &n), HEFT_EUSAGE);
+	assert_int_equal(number_parse("1x", 100, &n), HEFT_EUSAGE);
+	assert_int_equal(number_parse("-1", 100, &n), HEFT_EUSAGE);
+	assert_int_equal(number_parse("7", 5, &n), HEFT_EUSAGE);
 }
 
 int main(void)

@@ -582,6 +582,32 @@ static void test_waiting_then_data(void **state)
 	top_state_free(s);
 }
 
+/* What the kernel killed for lack of memory is not just "signal 9": the report's words. */
+static void test_out_of_memory_is_said(void **state)
+{
+	(void)state;
+	char words[100];
+	struct profile *p = three_sites(4u << 20);
+	p->complete = true;
+	p->end = PROFILE_END_SIGNAL;
+	p->signal = 9;
+	top_end_words(words, sizeof words, p);
+	assert_string_equal(words, "ended: killed by signal 9 (SIGKILL)");
+	p->oom_killed = p->limit_is_cgroup = true;
+	p->memory_limit_bytes = 64u << 20;
+	top_end_words(words, sizeof words, p);
+	assert_string_equal(words, "ended: killed by the kernel: out of memory (limit of its cgroup: "
+				   "64.0 MiB)");
+	struct top_state *s = state_of(false);
+	assert_int_equal(top_state_update(s, p, NULL), 0);
+	top_state_ended(s, words);
+	assert_shown(s, "ended: killed by the kernel: out of memory  exact"); /* 100 columns */
+	char *wide = screen(s, 120, 24, NULL);
+	assert_non_null(strstr(wide, "out of memory (limit of its cgroup: 64.0 MiB)"));
+	free(wide);
+	top_state_free(s);
+}
+
 static void test_keys_choose(void **state)
 {
 	(void)state;
@@ -805,6 +831,7 @@ int main(void)
 		cmocka_unit_test(test_mark_counts_from_there),
 		cmocka_unit_test(test_order_is_stable_under_the_cursor),
 		cmocka_unit_test(test_own_program_is_asked_about),
+		cmocka_unit_test(test_out_of_memory_is_said),
 		cmocka_unit_test(test_long_table_scrolls),
 		cmocka_unit_test(test_any_size_of_screen),
 	};

@@ -1,0 +1,95 @@
+/* Inside src/import: a pprof profile (profile.proto) as it is read: its tables, their names in the model,
+ * the sample at hand. */
+#ifndef HEFT_IMPORT_PPROF_FILE_H
+#define HEFT_IMPORT_PPROF_FILE_H
+
+#include "hosted/hash_index.h"
+#include "hosted/vector.h"
+#include "import/address_maps.h"
+#include "import/import_source.h"
+#include "import/protobuf_scan.h"
+
+enum { PPROF_MAX_TYPES = 64, PPROF_MAX_LABELS = 256, PPROF_MAX_DEPTH = 1 << 16 };
+
+struct pprof_string {
+	uint32_t offset, length;
+};
+
+struct pprof_function {
+	uint64_t name, system_name, file;
+};
+
+struct pprof_line {
+	uint64_t function;
+	uint64_t line;
+};
+
+struct pprof_location {
+	uint64_t mapping, address;
+	uint32_t first_line, line_count;
+	uint32_t first_frame, frame_count; /* in frame_ids */
+	uint32_t module;
+};
+
+struct pprof_mapping {
+	uint64_t start, limit, offset, file, build_id;
+	struct address_range range;
+};
+
+/* Ids of the entries of a table, in its order. */
+struct pprof_ids {
+	VECTOR(uint64_t) list;
+	struct hash_index index;
+};
+
+struct pprof_file {
+	struct profile *p;
+	struct import_source *in;
+	struct heft_error *err;
+	const uint8_t *data;
+	size_t length;
+	VECTOR(struct pprof_string) strings;
+	VECTOR(struct pprof_function) functions;
+	VECTOR(struct pprof_location) locations;
+	VECTOR(struct pprof_line) lines;
+	VECTOR(struct pprof_mapping) mappings;
+	struct pprof_ids function_ids, location_ids, mapping_ids;
+	struct address_maps maps;
+	VECTOR(uint32_t) frame_ids;
+	struct {
+		uint64_t type, unit;
+	} types[PPROF_MAX_TYPES], period_type;
+	uint32_t type_count;
+	int measure_of[PPROF_MAX_TYPES]; /* -1: of no interest */
+	int64_t time_ns, duration_ns, period;
+	bool heft, vias_unknown; /* made by heft; of a file that does not tell `via` */
+	/* the sample at hand */
+	uint64_t ids[PPROF_MAX_DEPTH];
+	uint32_t id_count;
+	int64_t values[PPROF_MAX_TYPES];
+	uint32_t value_count;
+	struct profile_label labels[PPROF_MAX_LABELS];
+	uint32_t label_count;
+	uint32_t via; /* PROFILE_VIA_UNKNOWN: not said */
+};
+
+/* Whether a field of the top message has this number and wire type. */
+bool pprof_is_top_field(const struct protobuf_field *field);
+/* Fills the tables from f->data. */
+int pprof_tables_read(struct pprof_file *f);
+void pprof_tables_free(struct pprof_file *f);
+/* The entry with this id; PROFILE_NONE: there is none. */
+uint32_t pprof_find(const struct pprof_ids *ids, uint64_t id);
+/* A string of the table, in the profile's names; NULL: no memory. One that is not there is "". */
+const char *pprof_string_at(struct pprof_file *f, uint64_t index);
+bool pprof_string_is(const struct pprof_file *f, uint64_t index, const char *text);
+/* Field values of a message by number, for messages of plain numbers. */
+int pprof_read_numbers(struct pprof_file *f, struct protobuf_scan s, uint64_t *values,
+		       uint32_t count, const char *what);
+/* HEFT_EFORMAT, with what was expected at this place. */
+int pprof_bad(struct pprof_file *f, const uint8_t *at, const char *what);
+
+/* Mappings become modules, locations frames of the model: frame_ids. */
+int pprof_locations_load(struct pprof_file *f);
+
+#endif

@@ -1,0 +1,150 @@
+/* Which process a request is about, and answers that say why there is no profile.
+ *
+ * Which process: /debug/pprof/PID/heap, or ?pid=PID; without either the one that runs. The form with the
+ * path is what `go tool pprof` needs where there are several, since it asks for symbols beside the profile
+ * and drops the query. */
+#include "pprof/pprof_target.h"
+
+#include "hosted/program_name.h"
+#include "pprof/pprof_text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void pprof_refuse(struct http_answer *a, unsigned status, const char *text)
+{
+	http_answer_header(a, "X-Go-Pprof", "1"); /* go tool pprof then shows the text */
+	http_answer_text(a, status, "%s\n", text);
+}
+
+void pprof_refuse_with(struct http_answer *a, const struct heft_error *err)
+{
+	unsigned status = 500;
+	if (err->code == HEFT_ENOTFOUND)
+		status = 404;
+	else if (err->code == HEFT_EUSAGE)
+		status = 400;
+	else if (err->code == HEFT_EREFUSED)
+		status = 409;
+	pprof_refuse(a, status, *err->message ? err->message : "heft could not do this");
+}
+
+void pprof_refuse_method(struct http_answer *a, const char *allow)
+{
+	http_answer_header(a, "Allow", allow);
+	http_answer_text(a, 405, "this path takes %s only\n", allow);
+}
+
+bool pprof_page_open(struct pprof_page *p, struct http_answer *a)
+{
+	p->text = NULL;
+	p->out = open_memstream(&p->text, &p->length);
+	if (!p->out)
+		pprof_refuse(a, 500, "not enough memory");
+	return p->out != NULL;
+}
+
+void pprof_page_answer(struct pprof_page *p, struct http_answer *a, unsigned status, const char *type)
+{
+	if (fclose(p->out) == 0) {
+		http_answer_body(a, status, type, p->text, p->length);
+		return;
+	}
+	free(p->text);
+	pprof_refuse(a, 500, "not enough memory");
+}
+
+bool pprof_parse_digits(const char *text, size_t length, int32_t *number)
+{
+	int64_t n = 0;
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] < '0' || text[i] > '9' || n > INT32_MAX)
+			return false;
+		n = n * 10 + (text[i] - '0');
+	}
+	*number = (int32_t)n;
+	return length && n <= INT32_MAX;
+}
+
+bool pprof_parse_target(const struct http_request *q, struct pprof_target *t, struct http_answer *a)
+{
+	const char *slash = strchr(q->rest, '/'), *pid = http_query(q, "pid");
+	size_t length = slash ? (size_t)(slash - q->rest) : strlen(q->rest);
+	*t = (struct pprof_target){.name = q->rest};
+	t->named = pprof_parse_digits(q->rest, length, &t->pid);
+	if (t->named) {
+		t->name = slash ? slash + 1 : "";
+	} else if (pid && !(t->named = pprof_parse_digits(pid, strlen(pid), &t->pid))) {
+		pprof_refuse(a, 400, "invalid value for \"pid\" - must be a number");
+		return false;
+	}
+	return true;
+}
+
+void pprof_write_program(FILE *out, const struct source_process *p)
+{
+	char words[sizeof p->exe + PROGRAM_NAME + 2];
+	pprof_write_name(out, program_words(words, sizeof words, p->exe, p->command));
+}
+
+static void refuse_several(struct http_answer *a, const struct source_process *list, uint32_t count,
+			   const char *name)
+{
+	struct pprof_page p;
+	if (!pprof_page_open(&p, a))
+		return;
+	fputs("several processes are profiled here; name one:\n", p.out);
+	for (uint32_t i = 0; i < count; i++) {
+		fprintf(p.out, "  /debug/pprof/%" PRId32 "/%s  ", list[i].pid, name);
+		pprof_write_program(p.out, &list[i]);
+		fputs(list[i].running ? "\n" : "  (ended)\n", p.out);
+	}
+	http_answer_header(a, "X-Go-Pprof", "1");
+	pprof_page_answer(&p, a, 409, "text/plain; charset=utf-8");
+}
+
+/* The latest image of the pid asked for; without one, of the only pid that runs or, if none runs, the
+ * only one that did. NULL: the answer says why. */
+static const struct source_process *choose(const struct source_process *list, uint32_t count,
+					   const struct pprof_target *t, struct http_answer *a)
+{
+	const struct source_process *found = NULL;
+	for (uint32_t i = 0; i < count; i++) {
+		bool fits = !t->named || list[i].pid == t->pid;
+		if (fits && (!found || list[i].running >= found->running))
+			found = &list[i];
+	}
+	if (!found && t->named)
+		http_answer_text(a, 404,
+				 "no process %" PRId32
+				 " is profiled here; /debug/pprof/ lists them\n",
+				 t->pid);
+	else if (!found)
+		http_answer_text(a, 404, "no process is being profiled\n");
+	if (!found)
+		http_answer_header(a, "X-Go-Pprof", "1");
+	for (uint32_t i = 0; found && !t->named && i < count; i++)
+		if (list[i].pid != found->pid && list[i].running == found->running) {
+			refuse_several(a, list, count, t->name);
+			return NULL;
+		}
+	return found;
+}
+
+bool pprof_find_process(const struct source *s, const struct pprof_target *t,
+			struct source_process *out, struct http_answer *a)
+{
+	struct source_process *list = NULL;
+	uint32_t count = 0;
+	struct heft_error err = {0};
+	if (s->list(s->ctx, &list, &count, &err) < 0) {
+		pprof_refuse_with(a, &err);
+		return false;
+	}
+	const struct source_process *found = choose(list, count, t, a);
+	if (found)
+		*out = *found;
+	free(list);
+	return found != NULL;
+}
