@@ -1,12 +1,12 @@
 #!/bin/sh
-# Sets up the build directory, brings it up to date when tools have come or gone since, and says
-# when heft is built without its page.
-#   configure.sh BUILD [OPTION...]   for meson; an OPTION only counts when BUILD is set up anew
+# Sets up the build directory, updates it when tools were installed or removed since, and says when
+# heft is built without its page.
+#   configure.sh BUILD [OPTION...]   options for meson; they count only when BUILD is set up anew
 #   configure.sh BUILD again         also tries once more to get the page, if there is none
-#   configure.sh BUILD say           after building: nothing, or why there is no page and the way out
+#   configure.sh BUILD say           after building: prints why there is no page and what to do, if so
 #
-# Meson looks for optional tools only while it sets up: without this, a node, a g++ or a cmocka that
-# is installed later would change nothing. BUILD/found-tools.txt has what was there the last time.
+# Meson looks for optional tools only while it sets up: without this script, a node, a g++ or a cmocka
+# that is installed later would change nothing. BUILD/found-tools.txt lists the tools of the last time.
 set -eu
 build=$1
 shift
@@ -68,7 +68,7 @@ else
 	if [ "$old" = "$now" ] && { [ "${1:-}" != again ] || has_page; }; then
 		exit 0
 	fi
-	# The unit tests were left out for want of cmocka only, unless the user said so.
+	# The unit tests were left out only because cmocka was missing, unless the user said so.
 	tests=
 	case "$old" in *'cmocka -'*) pkg-config --exists cmocka && tests=-Dtests=true ;; esac
 	echo "make: setting up $build again, with the tools that are here now"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Profiles the CSV example and prints its report: what `make demo` shows.
+# Profiles the CSV example and prints its report. `make demo` runs this.
 set -eu
 build=${1:-build}
 work=$build/demo

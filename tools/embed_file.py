@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Turns files into C: embed_file.py OUT.c NAME=FILE... writes for each `const char NAME[]` (with a
-NUL at its end) and `const unsigned long NAME_size` (without it)."""
+"""Turns files into C. embed_file.py OUT.c NAME=FILE... writes two constants for each file:
+`const char NAME[]`, with a NUL at its end, and `const unsigned long NAME_size`, which does not count the NUL."""
 
 import pathlib
 import sys

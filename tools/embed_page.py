@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Turns the page into C: embed_page.py PAGE.html OUT.c writes it gzipped as `const char view_page[]`
 with `const unsigned long view_page_size`, its size when unpacked, and the Content-Security-Policy that
-lets in exactly the scripts and styles that stand in it."""
+allows exactly the scripts and styles in it."""
 
 import base64
 import gzip

@@ -6,13 +6,13 @@
 #   fresh.sh --all                each release as both; as root demo before all tests, as the user after
 #   fresh.sh RELEASE:USER:ORDER:SET ...   only these: bookworm|trixie : root|user : demo-test|test-demo : smoke|all
 #
-# Needs root. Everything of a try happens in mount, process and IPC namespaces of its own: mounts and
-# leftover processes end with it, also after Ctrl-C or kill -9. What is kept, in HEFT_FRESH_CACHE
-# (default ~/.cache/heft-fresh): the bare systems and the packages that apt fetched, so that a second
-# try downloads little, and the logs. The tree is a clone of HEAD: what is not committed is not tried.
+# Needs root. A try runs in mount, process and IPC namespaces of its own: its mounts and leftover
+# processes end with it, also after Ctrl-C or kill -9. HEFT_FRESH_CACHE (default ~/.cache/heft-fresh)
+# keeps the bare systems and the packages that apt fetched, so that a second try downloads little. It
+# also keeps the logs. The tree is a clone of HEAD: the script does not try uncommitted changes.
 #
-# The mirror is HEFT_FRESH_MIRROR, or the first Debian one of this machine's own apt sources. apt's
-# proxy, npm's settings and certificates of this machine are handed on to the try as they are.
+# The mirror is HEFT_FRESH_MIRROR, or the first Debian one of this machine's own apt sources. The try
+# gets apt's proxy, npm's settings and the certificates of this machine unchanged.
 set -u
 source=$(cd "$(dirname "$0")/.." && pwd)
 cache=${HEFT_FRESH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/heft-fresh}
@@ -25,7 +25,7 @@ fail() {
 
 # ---- inside the namespaces: fresh.sh --inside ROOT COMMAND..., never called by hand
 
-# The little of /dev that programs expect; a system's real devices stay outside.
+# Makes the few files of /dev that programs expect; a system's real devices stay outside.
 mount_system() {
 	local root=$1 device
 	mount --make-rprivate / &&
@@ -110,7 +110,7 @@ bare() {
 	unfinished=
 }
 
-# What this machine needs to reach its registries, and nothing else of it.
+# Copies what this machine needs to reach its registries, and nothing else.
 hand_on() {
 	local root=$1 home=$2 name
 	apt-config dump 2>/dev/null | grep -E '^Acquire::(https?::Proxy|Check-Valid-Until)' \
@@ -133,7 +133,7 @@ say() {
 	printf '[%5d s] %s\n' $((SECONDS - began)) "$*"
 }
 
-# step NAME WHAT COMMAND: in the clone, as the user; its last line is shown, and more if it fails.
+# step NAME WHAT COMMAND: runs it in the clone, as the user; shows its last line, and more if it fails.
 step() {
 	local what=$2 command=$3 log=$cache/logs/$try-$1.txt
 	say "$try: $what"
@@ -202,7 +202,7 @@ try_tests() {
 	fi
 }
 
-# One function, read whole: the script may be changed while it runs.
+# This is one function, so bash reads it whole: someone may change the script while it runs.
 main() {
 	[ "$(id -u)" -eq 0 ] || fail "this needs root: it makes systems to chroot into, and mounts"
 	for tool in debootstrap unshare chroot git; do

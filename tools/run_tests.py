@@ -40,7 +40,7 @@ MESON = "/usr/bin/meson" if os.path.exists("/usr/bin/meson") else "meson"
 SILENT_SECONDS = 1800
 BEGAN = time.monotonic()
 
-# What a test may lack: everything else is required, and installed by tools/setup.sh.
+# A test may be skipped if one of these is missing. Everything else is required; tools/setup.sh installs it.
 OPTIONAL = [re.compile(pattern) for pattern in (
     r"\b(rustc|cargo|Rust)\b",  # and crates, which come from a registry
     r"\bpromtool\b",
@@ -57,7 +57,7 @@ OPTIONAL_UNIT = {"knows_when_privileges_hide_the_preload": "only root can give f
                  "test_thousand_idle": "fewer than 2,500 files may be open",
                  "test_vdso": "the kernel gives no vdso"}
 
-# The part that --smoke runs: names of meson tests, or what pytest gets behind the folder's name.
+# --smoke runs this part: names of meson tests, or what pytest gets after the folder's name.
 SMOKE = {
     "memory": ["trace", "symbol", "import_dhat", "findings", "fuzz_trace_reader", "fuzz_import_dhat"],
     "race": ["nodes", "stream", "http"],

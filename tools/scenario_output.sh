@@ -3,13 +3,13 @@
 #   scenario_output.sh [PAGE...]      default: docs/scenario-*.md and README.md
 # HEFT_BUILD names the build directory (default: build beside this folder). The pages use jq too.
 #
-# A page says what to run, and everything up to the end mark is rewritten:
+# A page says what to run, and the script rewrites everything up to the end mark:
 #     <!-- output: heft run -o queue.heft ./queue -->
 #     <!-- end -->
 # Commands run in a directory of the page's own, with heft on the PATH and the examples beside them,
-# so that paths are those a reader would see; names of source files are written from the top of the
-# tree. A page is left as it was if a command fails (137 is not a failure: something was killed), if
-# its output has a path of this machine in it, or if an example is missing.
+# so that the paths are those that a reader would see. Names of source files begin at the top of the
+# tree. The script leaves a page as it was if a command fails (137 is not a failure: something was
+# killed), if its output has a path of this machine in it, or if an example is missing.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,7 +26,7 @@ fail() {
 	exit 1
 }
 
-# show PAGE COMMAND: the command and what it prints, as a block.
+# show PAGE COMMAND: prints the command and its output as a block.
 show() {
 	status=0
 	(cd "$scratch/work" && exec sh -c "$2") >"$scratch/raw" 2>&1 </dev/null || status=$?

@@ -6,8 +6,8 @@
 #   setup.sh check     installs nothing: names what `make` lacks and how to get it; fails if any
 #   setup.sh lacking   installs nothing: one line for each thing that `make test` lacks
 #
-# Debian 12 and 13 both have every package here under this name. Libraries are named by their -dev
-# packages, since libmimalloc2.0, libdebuginfod1t64 and the like change their names with the release.
+# Debian 12 and 13 both have every package here under this name. The list has the -dev packages of
+# libraries, because libmimalloc2.0, libdebuginfod1t64 and the like have other names in each release.
 set -eu
 
 build='gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libiberty-dev
@@ -15,8 +15,8 @@ libzstd-dev libxxhash-dev zlib1g-dev liblzma-dev libmicrohttpd-dev libncurses-de
 tests='g++ libcmocka-dev libjansson-dev libunwind-dev python3-pytest binutils mandoc bash perl git
 sqlite3 jq gdb libjemalloc2 libmimalloc-dev libgoogle-perftools-dev clang libclang-rt-dev curl
 libxml2-utils llvm dwz xz-utils libdebuginfod-dev zstd tmux bc lsof'
-# PROGRAM:PACKAGE: a program that came from elsewhere will do (and its package may not go with it).
-# The page is built with these; without them everything else works.
+# PROGRAM:PACKAGE: the program may also come from elsewhere (and may then conflict with the package).
+# The page needs these; without them everything else works.
 page='node:nodejs npm:npm'
 # Other tools, whose files and views the tests compare with heft's. `make test` fails without them.
 peers='chromium:chromium go:golang-go protoc:protobuf-compiler valgrind:valgrind heaptrack:heaptrack
@@ -30,7 +30,7 @@ missing() {
 	done
 }
 
-# The packages of those programs that are not there.
+# Prints the packages of those programs that are missing.
 absent() {
 	for peer in "$@"; do
 		program=${peer%%:*}
@@ -97,7 +97,7 @@ quietly() {
 quietly $root apt-get update -qq
 install="$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends"
 [ -z "$lacking" ] || quietly $install $lacking
-# All at once if that works, else what works.
+# Installs all at once if that works, else one by one what works.
 [ -z "$soft" ] || $install $soft >"$log" 2>&1 </dev/null ||
 	for package in $soft; do
 		$install "$package" >"$log" 2>&1 </dev/null ||
