@@ -5,7 +5,7 @@
  * program with many short children would seem to have had all of them at once. So the
  * end gets a place in the order of events: a process notes when it calls exit, _exit
  * or exec, and a process that waits for a child notes when the wait returned. For a
- * child that was killed that is all there is. commands.c and siblings.c are about
+ * child that was killed that is all there is. commands.c is about
  * children that are waited for in other ways.
  *
  * Nothing here takes a lock, or makes a system call that the program does not
@@ -105,10 +105,6 @@ static uint32_t span(uint64_t cycles)
 void heft_reaped(struct wire_header *h, int pid, uint32_t maxrss_kib, uint64_t since_tsc)
 {
 	uint64_t now = arch_stamp();
-	for (uint32_t i = 0; i < WIRE_UNREAPED && pid; i++) {
-		int32_t listed = pid;
-		atomic_compare_exchange_strong(&h->unreaped[i], &listed, 0);
-	}
 	uint32_t number = atomic_fetch_add(&h->reap_count, 1);
 	struct wire_reap *r = &h->reaps[number % WIRE_REAPS];
 	atomic_store(&r->maxrss_kib, maxrss_kib);

@@ -7,7 +7,6 @@
  * the log, so that the outside can say which program it could not record (static,
  * setuid, no access).
  *
- * Where a process is made, its dead siblings are noted too (siblings.c).
  *
  * All of it works in a vfork child: memory comes from the stack, nothing takes a lock,
  * and the functions to call were looked up at start. */
@@ -147,13 +146,8 @@ static char **completed(char **to, char *text, char *const *env, const struct mi
 static void about_to_exec(const char *path)
 {
 	int pid = sys_getpid();
-	struct wire_header *h = heft_own_header();
 	note(WIRE_LOG_EXEC, pid, path);
 	heft_execs(pid);
-	if (h && h->pid != pid) { /* a vfork child: its file comes with the next image */
-		heft_see_siblings(h);
-		heft_add_sibling(h, pid);
-	}
 }
 
 static int failed(int rc)
@@ -257,19 +251,12 @@ static int spawn(spawn_fn *next, pid_t *pid, const char *path,
 	WITH_OURS(env)
 	if (!next)
 		return ENOSYS;
-	struct wire_header *h = heft_own_header();
-	int before = errno;
-	if (h)
-		heft_see_siblings(h);
-	errno = before;
 	int rc = next(&child, path, actions, attributes, argv, env);
 	if (pid && !rc)
 		*pid = child;
 	if (!rc) {
 		int saved = errno;
 		note(WIRE_LOG_EXEC, child, path);
-		if (h)
-			heft_add_sibling(h, child);
 		errno = saved;
 	}
 	return rc;

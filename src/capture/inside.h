@@ -368,9 +368,6 @@ HIDDEN void heft_execs(int pid);
 HIDDEN void heft_stays(int pid);
 /* A child has ended by now; pid 0: one that began after since_tsc. */
 HIDDEN void heft_reaped(struct wire_header *h, int pid, uint32_t maxrss_kib, uint64_t since_tsc);
-/* siblings.c. Call heft_see_siblings before a new child of `parent` does anything, then heft_add_sibling. */
-HIDDEN void heft_see_siblings(struct wire_header *parent);
-HIDDEN void heft_add_sibling(struct wire_header *parent, int32_t pid);
 /* heft has mapped this many bytes more, or less, for itself: the outside subtracts them from the program's
  * memory. */
 static inline void heft_own_memory(int64_t bytes)

@@ -196,12 +196,8 @@ static int open_session(struct heft_process *p)
 	int forked = last_pid && last_pid != pid;
 	if (!heft_settings.session_dir[0] || (forked && heft_settings.follow_none))
 		return -1;
-	if (forked && heft_mapped) { /* still its parent's */
-		heft_see_siblings(heft_mapped);
-		heft_add_sibling(heft_mapped, pid);
-		if (heft_settings.sample_bytes)
-			inherit_switch(heft_mapped);
-	}
+	if (forked && heft_mapped && heft_settings.sample_bytes) /* the mapping is still its parent's */
+		inherit_switch(heft_mapped);
 	uint64_t now = arch_stamp();
 	char path[PATH_BYTES], *end = path + sizeof path - 1;
 	char *to = append(path, end, heft_settings.session_dir);

@@ -35,8 +35,8 @@ static void link_images(struct process_images *x, const struct profile *p, uint3
 	for (uint32_t i = 0; i < p->process_count; i++) {
 		const struct profile_process *q = &p->processes[order[i]];
 		const struct profile_process *before = i ? &p->processes[order[i - 1]] : NULL;
-		bool same = before && before->pid == q->pid &&
-			    (before->end == PROFILE_END_EXEC || q->start_ns < before->end_ns);
+		/* Two that run at a time under one number are of different namespaces. */
+		bool same = before && before->pid == q->pid && before->end == PROFILE_END_EXEC;
 		x->first[order[i]] = same ? x->first[order[i - 1]] : order[i];
 		x->next[order[i]] = PROFILE_NONE;
 		if (same)
@@ -150,9 +150,10 @@ static void add_totals(struct profile_process *to, const struct profile_process 
 	t->frees += more->frees;
 	t->allocated_bytes += more->allocated_bytes;
 	t->reallocated_bytes += more->reallocated_bytes;
-	t->live_bytes += more->live_bytes;
-	t->live_blocks += more->live_blocks;
-	t->live_slack_bytes += more->live_slack_bytes;
+	/* What the images before left is gone with them. */
+	t->live_bytes = more->live_bytes;
+	t->live_blocks = more->live_blocks;
+	t->live_slack_bytes = more->live_slack_bytes;
 	t->left_bytes += more->left_bytes;
 	t->left_blocks += more->left_blocks;
 	t->start_bytes += more->start_bytes;
@@ -160,8 +161,8 @@ static void add_totals(struct profile_process *to, const struct profile_process 
 	t->temporary += more->temporary;
 	t->dropped += more->dropped;
 	t->unknown_frees += more->unknown_frees;
-	to->errors.live_bytes = error_together(to->errors.live_bytes, q->errors.live_bytes);
-	to->errors.live_blocks = error_together(to->errors.live_blocks, q->errors.live_blocks);
+	to->errors.live_bytes = q->errors.live_bytes;
+	to->errors.live_blocks = q->errors.live_blocks;
 	to->errors.left_bytes = error_together(to->errors.left_bytes, q->errors.left_bytes);
 	to->errors.left_blocks = error_together(to->errors.left_blocks, q->errors.left_blocks);
 	to->errors.allocations = error_together(to->errors.allocations, q->errors.allocations);

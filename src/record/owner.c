@@ -72,9 +72,14 @@ static pid_t find_mapper(const struct stat *file, pid_t except)
 
 pid_t owner_of_file(const struct stat *file, pid_t likely)
 {
-	if (likely > 0 && likely != getpid() && has_mapped(likely, file)) /* we have it mapped too */
+	if (likely > 0 && owner_has_mapped(likely, file))
 		return likely;
 	return find_mapper(file, likely);
+}
+
+bool owner_has_mapped(pid_t pid, const struct stat *file)
+{
+	return pid != getpid() && has_mapped(pid, file); /* we have it mapped too */
 }
 
 bool owner_is_readable(pid_t pid)

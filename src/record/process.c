@@ -206,32 +206,38 @@ static int32_t status_number(pid_t pid, const char *name)
 	return (int32_t)strtol(end, NULL, 10);
 }
 
-/* Whether the process with this number here runs another program than p. */
+/* Whether the process with this number here runs another program than p, as far as we may know that. */
 static bool is_stranger(const struct process *p)
 {
 	char path[64], exe[4096];
 	snprintf(path, sizeof path, "/proc/%d/exe", p->pid);
 	ssize_t n = readlink(path, exe, sizeof exe - 1);
-	exe[n > 0 ? n : 0] = 0;
+	if (n <= 0)
+		return false;
+	exe[n] = 0;
 	return *p->entry.facts.exe && strcmp(exe, p->entry.facts.exe) != 0;
 }
 
-void process_find(struct process *p, pid_t parent_here)
+void process_find(struct process *p, const struct process_parent *known)
 {
 	int32_t parent = status_number(p->pid, "\nPPid:");
 	/* Numbers alone prove little: process 2 of a namespace, a child of process 1, has the numbers of a
 	 * stranger here. The number here of its parent proves it, if that is known. */
-	if (parent < 0 || (parent && parent == parent_here))
+	if (parent > 0 && parent == known->here)
+		return;
+	/* It is gone, if its numbers are ours. */
+	if (parent < 0 && (known->same_numbers || process_leaving_tsc(p)))
 		return;
 	const struct stat file = {.st_dev = p->view.file.device, .st_ino = p->view.file.inode};
-	pid_t owner = owner_of_file(&file, p->pid);
-	if (owner == p->pid)
+	if (owner_has_mapped(p->pid, &file))
 		return;
+	/* Who is on its way out may have nothing mapped any more: everybody else is not looked at for it. */
+	pid_t owner = process_leaving_tsc(p) ? 0 : owner_of_file(&file, 0);
 	/* A child that has not made its own file yet has the same file mapped. */
 	if (owner && status_number(owner, "\nNSpid:") != p->pid)
 		owner = 0;
-	/* We cannot see what the process of another user has mapped. */
-	if (!owner && !owner_is_readable(p->pid) && !is_stranger(p))
+	/* We cannot see what the process of another user has mapped. The machine's first is never ours. */
+	if (!owner && parent > 0 && !owner_is_readable(p->pid) && !is_stranger(p))
 		return;
 	if (p->pidfd >= 0)
 		close(p->pidfd);

@@ -111,10 +111,15 @@ void process_end_words(const struct trace_process *facts, char *text, size_t siz
 void process_ended_with(struct process *p, int status, uint64_t end_ns);
 /* The same where no status is known. */
 void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns);
-/* Sets seen_pid: whether `pid` is its number here too, and else which one is. parent_here: its parent's number
- * here; 0: not known. If its parent has another number, this looks at what it has mapped, and if that is not
- * its file, at every process. */
-void process_find(struct process *p, pid_t parent_here);
+/* What is known of a process's parent: its number here, or 0; and whether its numbers are those that it
+ * knows itself by, so that its children's are too. */
+struct process_parent {
+	pid_t here;
+	bool same_numbers;
+};
+/* Finds out whether `pid` is its number here too; if it is not, which one is. Costs a look at what it has
+ * mapped where its parent is not the known one, and a look at every process where that is not its file. */
+void process_find(struct process *p, const struct process_parent *known);
 /* When it said that it leaves, by exit or exec; 0: it did not, or the stamp makes no sense. */
 uint64_t process_leaving_tsc(const struct process *p);
 /* Begins to watch the resident memory of a running process. */

@@ -74,28 +74,35 @@ static void add_process(struct recorder *r, struct process *p)
 		process_free(p);
 		return;
 	}
-	pid_t parent_here = p->entry.facts.ppid == getpid() ? getpid() : 0;
+	struct process_parent parent = {0};
+	if (p->entry.facts.ppid == getpid())
+		parent = (struct process_parent){getpid(), true};
 	p->first_tsc = p->start_tsc;
-	/* The same pid again: the image before has been replaced by exec. */
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *q = r->set->list[i];
-		if (q->pid == p->pid && !q->ended) {
+		if (q->pid != p->entry.facts.ppid)
+			continue;
+		q->children.any = true;
+		q->children.seen += p->child;
+		parent = (struct process_parent){q->seen_pid, q->seen_pid == q->pid};
+	}
+	process_find(p, &parent);
+	/* The same pid again: the image before has been replaced by exec. In another namespace it is another
+	 * process. */
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *q = r->set->list[i];
+		if (q->pid != p->pid || (q->seen_pid != p->seen_pid && p->seen_pid))
+			continue;
+		p->children.any |= q->children.any; /* the kernel's account goes on */
+		if (!q->ended && (p->seen_pid || process_leaving_tsc(q))) {
 			recorder_see_exec(r, q, p);
 			p->first_tsc = q->first_tsc;
-		}
-		if (q->pid == p->pid) /* the kernel's account goes on */
-			p->children.any |= q->children.any;
-		if (q->pid == p->entry.facts.ppid) {
-			q->children.any = true;
-			q->children.seen += p->child;
-			parent_here = q->seen_pid;
 		}
 	}
 	if (!keep_known(r, p)) {
 		process_free(p);
 		return;
 	}
-	process_find(p, parent_here);
 	p->direct = p->pid == r->command.pid;
 	r->command.found |= p->direct;
 	if (p->direct) /* it may have gone into a cgroup of its own before it called exec */

@@ -7,7 +7,7 @@
  *
  *   - the process said that it leaves (exit, _exit, exec): the end is there, or after the last
  *     record that it made later;
- *   - its parent waited for it, or found it dead: a killed one ended before that;
+ *   - its parent waited for it: a killed one ended before that;
  *   - its parent called system() or pclose(), and it began in that time: it ended before that returned;
  *   - it was seen to die, or found gone in this round: it ended before that;
  *
@@ -107,8 +107,8 @@ static void take_late_account(struct recorder *r, const struct reaped_child *c)
 	}
 }
 
-/* Its parent has waited for p, or another child of it has found p dead (src/capture/siblings.c): that may
- * be before the kernel tells us. In a namespace the number may be another's. */
+/* Its parent has waited for p: that may be before the kernel tells us. In a namespace the number may be
+ * another's. */
 static void take_word(struct process *p, const struct reaped_child *c)
 {
 	if (!p->ended && !p->gone_tsc && p->pid == c->pid && p->entry.facts.ppid == c->parent &&
@@ -265,6 +265,14 @@ static uint64_t end_of(const struct recorder *r, struct process *p, uint64_t rou
 	return end > p->alive_tsc || believed ? end : p->alive_tsc;
 }
 
+/* Nobody reads what it writes from now on. Should it run all the same (we cannot see every process), it
+ * must not wait for us. */
+static void switch_off(struct process *p)
+{
+	if (!p->view.sampled && !p->view.corrupt)
+		atomic_store(&p->view.session.header->state, WIRE_OFF);
+}
+
 bool recorder_find_gone(struct recorder *r)
 {
 	bool found = false;
@@ -294,6 +302,7 @@ void recorder_see_ends(struct recorder *r, uint64_t round)
 			continue;
 		}
 		p->ended = true;
+		switch_off(p);
 		p->end_tsc = end_of(r, p, round);
 		uint64_t end_ns = drain_stamp_ns(&r->drain, p->end_tsc);
 		if (is_child)
@@ -307,6 +316,7 @@ void recorder_see_exec(struct recorder *r, struct process *old, const struct pro
 {
 	uint64_t leaving = process_leaving_tsc(old);
 	old->ended = true;
+	switch_off(old);
 	old->end_tsc = leaving && leaving < new->start_tsc ? leaving : new->start_tsc;
 	process_ended_as(old, TRACE_END_EXEC, drain_stamp_ns(&r->drain, old->end_tsc));
 }

@@ -54,7 +54,6 @@ enum {
 	WIRE_LOG_BYTES = 2 << 20,
 	WIRE_HEADER_BYTES = 24 << 10,
 	WIRE_REAPS = 384,
-	WIRE_UNREAPED = 8,
 	WIRE_TEXT_BYTES = 12 << 10, /* exe, then the arguments, each with its NUL */
 };
 
@@ -173,9 +172,6 @@ struct wire_header {
 	_Atomic uint64_t own_bytes; /* memory that heft's library has mapped for itself: large tables */
 	_Atomic uint32_t reap_count; /* all of them; the last one is at (reap_count - 1) % WIRE_REAPS */
 	struct wire_reap reaps[WIRE_REAPS];
-	/* Some of its children that may still run, or that nobody has waited for; 0: none. Each child adds
-	 * itself, and the next one removes the dead (src/capture/siblings.c). */
-	_Atomic int32_t unreaped[WIRE_UNREAPED];
 	_Alignas(64) char text[WIRE_TEXT_BYTES];
 };
 _Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "header fits");

@@ -83,27 +83,27 @@ def test_left_at_exit_in_other_formats(in_turn, tmp_path):
     assert "left_space" not in raw("one.pb.gz")  # of one process it is inuse_space
 
 
-@pytest.mark.parametrize("how", ["raw-wait4", "raw-waitid", "nobody-waits"])
+@pytest.mark.parametrize("how", ["raw-wait4", "raw-waitid", "nobody-waits", "spawn-raw", "vfork-raw"])
 def test_killed_children_that_nobody_waits_for_in_a_way_that_heft_sees(record, in_turn, how):
-    """The parent's next child finds that the one before is dead."""
+    """Nobody notes their end: the recorder sees it when it wakes, some of them later than the next begins."""
     count = 200
     done, rep = record([in_turn, how, count])
     assert done.returncode == 0
     t = rep["totals"]
     assert len(rep["processes"]) == count + 1
-    assert (t["peak_bytes"], t["peak_blocks"]) == (MIB, 1)
-    assert (t["left_bytes"], t["left_blocks"]) == (count * MIB, count)
+    assert MIB <= t["peak_bytes"] <= count * MIB // 2
+    assert sum(p["totals"]["left_bytes"] for p in rep.images()) == t["left_bytes"] >= count * MIB
     check_sums(rep)
 
 
-@pytest.mark.parametrize("how", ["system", "pclose", "spawn-raw", "vfork-raw"])
+@pytest.mark.parametrize("how", ["system", "pclose"])
 def test_killed_programs_in_turn(record, in_turn, how):
     """A program that has 1 MiB when it is killed, again and again: never more than one at a time."""
     count = 100
     done, rep = record([in_turn, how, count])
     assert done.returncode == 0
-    shells = 2 if how in ("system", "pclose") else 1  # each shell becomes the program
-    assert len(rep.images()) == shells * count + 1 and len(rep["processes"]) == count + 1
+    # each shell becomes the program
+    assert len(rep.images()) == 2 * count + 1 and len(rep["processes"]) == count + 1
     held = {"take": 0, "programs": 0}
     for site in rep["sites"]:
         for name in held.keys() & {f["function"] for f in site["stack"]}:
@@ -445,3 +445,37 @@ def test_strangers_with_the_same_numbers(tmp_path, first):
     rep = report(path)
     assert {"sh", "/bin/ls"} <= {p["command"][0] for p in rep["processes"]}
     assert all(p["end"] in ("exit", "unknown") for p in rep["processes"])
+
+
+BUSY = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+	usleep(100000);
+	for (int i = 0; i < 2000000; i++) {
+		void *volatile p = malloc(50);
+		free(p);
+	}
+	puts("done");
+}
+"""
+
+
+@pytest.mark.parametrize("script", [
+    "unshare -pf {busy} & unshare -pf {busy} & wait",
+    "unshare -pf --kill-child sh -c 'for i in 2 3 4 5 6 7 8; do /bin/true; done; {busy}; :'"])
+def test_processes_of_namespaces_are_neither_held_up_nor_lost(tmp_path, script):
+    """Two processes that both are number 1, and one whose number nobody has here."""
+    if run(["unshare", "-pf", "true"]).returncode:
+        pytest.skip("no pid namespaces here")
+    source, busy, path = tmp_path / "busy.c", tmp_path / "busy", tmp_path / "ns.heft"
+    source.write_text(BUSY)
+    subprocess.run(["gcc", "-O1", "-o", busy, source], check=True)
+    done = run([HEFT, "run", "-q", "-o", path, "--", "sh", "-c", script.format(busy=busy)])
+    count = script.count("{busy}")
+    assert (done.returncode, done.stdout) == (0, b"done\n" * count)
+    rep = report(path)
+    found = [p["totals"]["allocations"] for p in rep.images() if p["command"] == [str(busy)]]
+    assert len(found) == count and all(n >= 2_000_000 for n in found)
