@@ -363,7 +363,7 @@ class TestLive:
         assert lines[1].startswith("live 1.0M ")
         assert lines[2] == "no findings so far"
         assert re.match(r"   LIVE    Δ/s  SITE$", lines[3].rstrip())
-        assert re.match(r"   1\.0M  +\+?[0-9.]+[KMB]?  top_steps\.c:\d+ grow", lines[4])
+        assert re.match(r"   1\.0M  +(-|\+?[0-9.]+[KMB]?)  top_steps\.c:\d+ grow", lines[4])
         assert lines[9] == "[?] [q]uit [s]ort [g]roup [/]filter"
         steps.tell("exit 0")
         text = t.until(re.compile(r"^top_steps \d+  00:\d\d  ended", re.M))
