@@ -49,7 +49,7 @@ size_t cli_too_far(size_t length)
 	return length < 6 ? 2 : 3;
 }
 
-void cli_put(FILE *out, const char *text)
+static void cli_put(FILE *out, const char *text)
 {
 	char glyph[WORDS_GLYPH];
 	for (const char *at = text; *at;) {
