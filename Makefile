@@ -6,6 +6,7 @@
 #   make test      set up, build, run every test; the last line is "N passed, N failed"
 #                  SMOKE=1: a part of each stage
 #   make fresh     try demo and tests on bare Debian 12 and 13 (as root); ALL=1: every test
+#   make format    write every source as .clang-format says
 #   make bench     measure against heaptrack, side by side
 #   make install   DESTDIR= PREFIX=/usr/local
 #   make clean
@@ -15,7 +16,7 @@ BUILD := build
 PYTHON := /usr/bin/python3
 MESON := $(if $(wildcard /usr/bin/meson),/usr/bin/meson,meson)
 
-.PHONY: all built page setup demo test fresh bench install clean
+.PHONY: all built page setup demo test fresh format bench install clean
 
 all: built
 	@tools/configure.sh $(BUILD) say
@@ -45,6 +46,9 @@ test:
 # Both releases of Debian in folders of their own; ALL=1 runs every test. Needs root.
 fresh:
 	@tools/fresh.sh $(if $(ALL),--all)
+
+format:
+	@$(PYTHON) tools/layout_format.py
 
 bench:
 	@tools/setup.sh bench

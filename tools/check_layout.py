@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """Checks that the tree keeps its shape: which folder may include which, unique file names, what
-libheft-preload.so exports and needs, opening comments, manual pages without lint, self-contained
-headers, and sources that clang accepts too.
+libheft-preload.so exports and needs, opening comments, self-contained headers, and sources that clang
+accepts too. What needs more than a few lines is in files of its own: functions that nothing uses
+(layout_functions.py), manual pages (layout_manual.py), the steps of ARCHITECTURE.md (layout_walks.py)
+and the format of sources (layout_format.py).
 
-    check_layout.py [--build DIR]
+    check_layout.py [--build DIR] [--root DIR] [--only NAME,...]
 
 Prints one line a check, "ok NAME", "skipped NAME: why" or "FAILED NAME: what"; exit 1 if any
-failed."""
+failed. --only takes the names of CHECKS; --root is another tree, for the tests of these checks."""
 
 import argparse
 import concurrent.futures
@@ -16,6 +18,13 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+
+sys.dont_write_bytecode = True  # no files beside these
+
+import layout_format  # noqa: E402
+import layout_functions  # noqa: E402
+import layout_manual  # noqa: E402
+import layout_walks  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -41,6 +50,17 @@ MAY_INCLUDE = {
     "record": {"base", "hosted", "wire", "tally", "trace"},
     "cli": {"base", "hosted", "tally", "trace", "symbol", "profile", "import", "export", "findings", "report",
             "top", "http", "pprof", "pages", "record"},
+}
+
+# What a header brings in counts as included. These bring in more than their users may see:
+# (folder, header or folder of headers): the folders behind it, and why.
+BRINGS_IN = {
+    ("import", "profile/profile_from_trace.h"): (
+        {"trace", "tally"}, "one header has the selection, which imports take, and the reader of recordings"),
+    ("pages", "profile/profile_from_trace.h"): (
+        {"trace", "tally"}, "a view keeps its recording's reader and ladder, and hands them to profile"),
+    ("cli", "record"): (
+        {"wire"}, "struct process and struct drain have the session as members; cli reads their other fields"),
 }
 
 # The allocation functions heft stands in for, and the calls it must follow to see threads,
@@ -89,7 +109,7 @@ def tracked_files():
 
 
 def check_includes(files):
-    problems = []
+    problems, included = [], {}
     for name in files:
         parts = pathlib.PurePath(name).parts
         if parts[0] != "src" or not name.endswith((".c", ".h")) or len(parts) < 3:
@@ -98,6 +118,7 @@ def check_includes(files):
         if folder not in MAY_INCLUDE:
             problems.append(f"{name}: folder {folder} has no line in MAY_INCLUDE")
             continue
+        headers = included["/".join(parts[1:])] = []
         text = (ROOT / name).read_text(errors="replace")
         for number, line in enumerate(text.splitlines(), 1):
             m = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
@@ -108,6 +129,7 @@ def check_includes(files):
             if len(target) == 1 and target[0] != "heft.h":
                 problems.append(f'{where}: "{m.group(1)}" is not written from src/')
             elif target[0] in MAY_INCLUDE:
+                headers.append(m.group(1))
                 if target[0] != folder and target[0] not in MAY_INCLUDE[folder]:
                     problems.append(f"{where}: {folder} may not include {target[0]}")
             elif target[0] != "heft.h":
@@ -115,6 +137,43 @@ def check_includes(files):
             if m.group(1).endswith(".c"):
                 problems.append(f"{where}: a .c file is included")
     report("include directions", problems)
+    check_brought_in(included)
+
+
+def folder_of(name):
+    return name.split("/")[0]
+
+
+def brought_in(name, included):
+    """Headers that a file gets through others, and by which: (header, one that includes it)."""
+    seen, waiting = set(included[name]), list(included[name])
+    while waiting:
+        header = waiting.pop()
+        for inner in included.get(header, ()):
+            yield inner, header
+            if inner not in seen:
+                seen.add(inner)
+                waiting.append(inner)
+
+
+def check_brought_in(included):
+    found = {}  # (folder, header that brings it in, folder behind it): one file for which it does
+    for name in sorted(included):
+        folder = folder_of(name)
+        allowed = MAY_INCLUDE[folder] | {folder}
+        for inner, header in brought_in(name, included):
+            if folder_of(inner) not in allowed and folder_of(header) in allowed:
+                found.setdefault((folder, header, folder_of(inner)), name)
+    problems, used = [], set()
+    for (folder, header, behind), name in sorted(found.items()):
+        excepted = [key for key in ((folder, header), (folder, folder_of(header)))
+                    if behind in BRINGS_IN.get(key, (set(),))[0]]
+        used.update(excepted)
+        if not excepted:
+            problems.append(f"src/{name}: {folder} may not see {behind}, which {header} brings in")
+    problems += [f"{through} brings nothing into {folder} any more: its line in BRINGS_IN can go"
+                 for folder, through in sorted(set(BRINGS_IN) - used)]
+    report("headers bring in only what may be included", problems)
 
 
 def check_names(files):
@@ -217,6 +276,25 @@ def compiles(compiler, source, *flags):
     return (complaints or done.stderr.splitlines() or ["failed"])[0].replace(str(ROOT) + "/", "")
 
 
+def check_functions(build):
+    names = ("no function is dead", "what one file uses is static")
+    try:
+        found = layout_functions.check(ROOT, build)
+    except layout_functions.NoObjects as why:
+        found = [str(why)], []
+    for name, problems in zip(names, found):
+        report(name, problems)
+
+
+def check_format(files):
+    name = f"sources are as clang-format {layout_format.RELEASE} writes them"
+    formatter, why = layout_format.find_formatter()
+    if formatter:
+        report(name, layout_format.check(ROOT, files, formatter))
+    else:
+        print(f"skipped {name}: {why}")
+
+
 def check_compilers(files):
     sources = [f for f in files if f.startswith("src/")]
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -248,18 +326,39 @@ def check_public_header(files):
     report("the public header is plain C and C++", problems)
 
 
+CHECKS = {
+    "includes": lambda files, build: check_includes(files),
+    "names": lambda files, build: check_names(files),
+    "heads": lambda files, build: check_heads(files),
+    "library": lambda files, build: check_library(build),
+    "functions": lambda files, build: check_functions(build),
+    "pages": lambda files, build: check_pages(),
+    "manual": lambda files, build: report("manual pages agree with the verbs",
+                                          layout_manual.check(ROOT, build / "heft")),
+    "walks": lambda files, build: report("ARCHITECTURE.md names what there is", layout_walks.check(ROOT)),
+    "table": lambda files, build: report("ARCHITECTURE.md has the table of includes", list(
+        layout_walks.check_table((ROOT / "ARCHITECTURE.md").read_text(), MAY_INCLUDE))),
+    "format": lambda files, build: check_format(files),
+    "compilers": lambda files, build: check_compilers(files),
+    "header": lambda files, build: check_public_header(files),
+}
+
+
 def main():
+    global ROOT
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
+    parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--only", default=",".join(CHECKS))
     arguments = parser.parse_args()
+    wanted = arguments.only.split(",")
+    if set(wanted) - set(CHECKS):
+        parser.error(f"no check {', '.join(sorted(set(wanted) - set(CHECKS)))}")
+    ROOT = arguments.root.resolve()
+    build = (arguments.build or ROOT / "build").resolve()
     files = tracked_files()
-    check_includes(files)
-    check_names(files)
-    check_heads(files)
-    check_library(arguments.build)
-    check_pages()
-    check_compilers(files)
-    check_public_header(files)
+    for name in wanted:
+        CHECKS[name](files, build)
     return 1 if failed else 0
 
 

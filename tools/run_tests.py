@@ -10,7 +10,7 @@ Stages, each of which may be named with --only:
     unit     cmocka binaries, and the fuzz targets over their corpora
     memory   unit tests of hosted code under AddressSanitizer and UBSan
     race     unit tests of lock-free code under ThreadSanitizer
-    layout   tools/check_layout.py: includes, file names, symbols, manual pages
+    layout   tools/check_layout.py: includes, file names, symbols, dead functions, manual pages, format
     web      the page's types, size and unit tests (node)
     cli, integration, fault    pytest on the built heft
     browser  pytest with Chromium: what heft shows in a browser

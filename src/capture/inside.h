@@ -211,8 +211,6 @@ HIDDEN void *heft_arena_realloc(void *old, size_t size);
 HIDDEN int heft_resolve_next(void);
 /* The address of `name` in the next object, or NULL. Never allocates from the program. */
 HIDDEN void *heft_next_symbol(const char *name);
-/* Whether both addresses belong to one loaded object. */
-HIDDEN int heft_in_one_object(const void *f, const void *g);
 /* The next function of this name (0: there is none); its low bit is set if the allocator brings it and
  * libc does not: then it does not go through malloc and must be recorded by itself. in_runtimes: look in
  * the C++ runtimes too, which a C program may load later. The answer is kept in *known. */
@@ -253,7 +251,6 @@ static inline void heft_own_work_end(struct heft_own_work w)
 HIDDEN struct heft_thread *heft_make_space(void);
 /* Sampled mode: the thread, with a stream slot but no chunk. NULL: there is none (it has been counted). */
 HIDDEN struct heft_thread *heft_sample_thread(void);
-HIDDEN void heft_thread_close(void *thread);
 HIDDEN void heft_thread_renamed(void);
 /* Writes an EXT record with `count` words. */
 HIDDEN void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words, unsigned count);

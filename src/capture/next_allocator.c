@@ -151,7 +151,8 @@ void *heft_next_symbol(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
-int heft_in_one_object(const void *f, const void *g)
+/* Whether both addresses belong to one loaded object. */
+static int in_one_object(const void *f, const void *g)
 {
 	struct dl_find_object a, b;
 	return f && g && !_dl_find_object((void *)f, &a) && !_dl_find_object((void *)g, &b) &&
@@ -187,13 +188,13 @@ int heft_resolve_next(void)
 	 * blocks. */
 	const void *home = (const void *)next.malloc;
 	const void *in_libc = heft_next_symbol("gnu_get_libc_version");
-	if (!heft_in_one_object((const void *)next.usable, home))
+	if (!in_one_object((const void *)next.usable, home))
 		next.usable = NULL;
-	if (!heft_in_one_object((const void *)next.valloc, home))
+	if (!in_one_object((const void *)next.valloc, home))
 		next.valloc = page_aligned;
-	if (!heft_in_one_object((const void *)next.pvalloc, home))
+	if (!in_one_object((const void *)next.pvalloc, home))
 		next.pvalloc = pages;
-	next.is_glibc = next.usable && heft_in_one_object(in_libc, home);
+	next.is_glibc = next.usable && in_one_object(in_libc, home);
 	uint32_t own_malloc = (uint32_t)heft_redirect_init(home, in_libc);
 	heft_follow_init();
 	heft_ends_init();
@@ -223,8 +224,8 @@ NOINLINE uintptr_t heft_own_function(_Atomic uintptr_t *known, const char *name,
 	}
 	heft_own_work_end(work);
 	/* dlsym is libc's. */
-	uintptr_t own = heft_in_one_object(f, (const void *)heft_next.malloc) &&
-			!heft_in_one_object(f, (const void *)dlsym);
+	uintptr_t own = in_one_object(f, (const void *)heft_next.malloc) &&
+			!in_one_object(f, (const void *)dlsym);
 	uintptr_t found = (uintptr_t)f | own;
 	atomic_store_explicit(known, found, memory_order_release);
 	return found;

@@ -216,7 +216,8 @@ static int calls_our_libc(const struct library *lib)
 	return 0;
 }
 
-unsigned heft_redirect(const struct heft_object *o, int late)
+/* Returns how many slots were redirected. late: its code has run already. */
+static unsigned redirect_object(const struct heft_object *o, int late)
 {
 	struct library lib = {.o = *o, .late = late};
 	if (!atomic_load_explicit(&ready, memory_order_acquire) || was_there_at_start(o->map) ||
@@ -230,7 +231,7 @@ unsigned heft_redirect(const struct heft_object *o, int late)
 
 void heft_redirect_late(const struct heft_object *o)
 {
-	if (heft_redirect(o, 1) && heft_mapped)
+	if (redirect_object(o, 1) && heft_mapped)
 		atomic_fetch_add(&wire_session_at(heft_mapped).header->late_libraries, 1);
 }
 
@@ -240,6 +241,6 @@ EXPORT void __gmon_start__(void)
 	struct heft_object o;
 	heft_resolve_next();
 	if (!heft_object_at((uintptr_t)__builtin_return_address(0) - 1, &o))
-		heft_redirect(&o, 0);
+		redirect_object(&o, 0);
 	heft_own_work_end(work);
 }

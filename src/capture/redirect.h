@@ -7,9 +7,7 @@
 /* Called once, at start. next_malloc: what our malloc calls; in_libc: any function of libc. Returns whether
  * an object that comes before ours defines malloc itself. */
 HIDDEN int heft_redirect_init(const void *next_malloc, const void *in_libc);
-/* Returns how many slots were redirected. late: its code has run already. */
-HIDDEN unsigned heft_redirect(const struct heft_object *o, int late);
-/* The same for a library that was first seen on a call stack; the outside gets a count of them. */
+/* Redirects the slots of a library that was first seen on a call stack; the outside gets a count of them. */
 HIDDEN void heft_redirect_late(const struct heft_object *o);
 
 #endif

@@ -140,7 +140,7 @@ static struct heft_thread *open_thread(struct heft_process *p)
 
 /* Only a hint: other destructors, and libc after all of them, may still free, and those records go
  * into the same stream. The recorder takes the slot back once the thread is gone. */
-void heft_thread_close(void *thread)
+static void close_thread(void *thread)
 {
 	struct heft_thread *t = thread;
 	if (!t->is_open || atomic_load(&heft_process->phase) != HEFT_OPEN || heft_tls.thread != t)
@@ -153,7 +153,7 @@ static void watch_end_of_thread(struct heft_thread *t)
 {
 	int never = 0;
 	if (atomic_compare_exchange_strong(&end_of_thread_ready, &never, 1))
-		atomic_store(&end_of_thread_ready, pthread_key_create(&end_of_thread, heft_thread_close) ? 3 : 2);
+		atomic_store(&end_of_thread_ready, pthread_key_create(&end_of_thread, close_thread) ? 3 : 2);
 	if (atomic_load(&end_of_thread_ready) == 2)
 		pthread_setspecific(end_of_thread, t);
 }

@@ -131,11 +131,10 @@ int cli_words_after_dashes(int argc, char **argv);
  * NULL (then "heft: ..." and 2). */
 int cli_usage_error(const struct cli_verb *verb, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* "heft: ..." on stderr. */
 /* A text with names that a user or a program chose: control characters and the like are shown as \xNN,
  * lines stay. Whatever heft prints on a terminal goes through here or through name_words.h. */
-void cli_put(FILE *out, const char *text);
 void cli_putf(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* "heft: ..." on stderr. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a hosted error the same way, its second line (the way out) included. */
 void cli_print_error(const struct heft_error *err);

@@ -53,7 +53,7 @@ size_t cli_too_far(size_t length)
  * follows a log never sees half of a usual line. */
 enum { PUT_BYTES = 4096 };
 
-void cli_put(FILE *out, const char *text)
+static void cli_put(FILE *out, const char *text)
 {
 	char buffer[PUT_BYTES + WORDS_GLYPH];
 	size_t used = 0;

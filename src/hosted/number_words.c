@@ -35,7 +35,7 @@ void number_bytes(char text[NUMBER_WORDS], uint64_t bytes, const char *byte, con
 		snprintf(text, NUMBER_WORDS, "%" PRIu64 " %s", bytes, bytes == 1 ? byte : several);
 }
 
-void number_time(char text[NUMBER_WORDS], double ns)
+static void number_time(char text[NUMBER_WORDS], double ns)
 {
 	if (ns < 999.5)
 		snprintf(text, NUMBER_WORDS, "%.0f ns", ns > 0 ? ns : 0);

@@ -13,8 +13,6 @@ void number_count(char text[NUMBER_WORDS], uint64_t n);
 /* "12.3 MiB"; below 1024 "12", and after it `byte` for 1 or `bytes`. */
 void number_bytes(char text[NUMBER_WORDS], uint64_t bytes, const char *byte, const char *several);
 
-/* "178 us", "1.23 s", "2.5 h"; less than nothing is nothing. */
-void number_time(char text[NUMBER_WORDS], double ns);
 
 /* The same as values, for the middle of an expression. */
 struct words {

@@ -94,8 +94,10 @@ int address_maps_add_line(struct address_maps *m, struct profile *p, const char 
 	return code ? address_maps_add(m, &r) : 0;
 }
 
-int address_maps_module(struct address_maps *m, struct profile *p, const char *path,
-			const uint8_t *build_id, uint32_t build_id_len, uint32_t *module)
+/* Module of the profile for a path (and build id, if the input has one), added when first asked for;
+ * without a build id of its own the file's is taken. */
+static int module_of(struct address_maps *m, struct profile *p, const char *path,
+		     const uint8_t *build_id, uint32_t build_id_len, uint32_t *module)
 {
 	struct elf_layout layout = {0};
 	for (uint32_t i = 0; i < p->module_count; i++) {
@@ -127,7 +129,7 @@ int address_maps_module(struct address_maps *m, struct profile *p, const char *p
 
 static int prepare(struct address_maps *m, struct profile *p, struct address_range *r)
 {
-	int rc = address_maps_module(m, p, r->path, r->build_id, r->build_id_len, &r->module);
+	int rc = module_of(m, p, r->path, r->build_id, r->build_id_len, &r->module);
 	if (rc < 0)
 		return rc;
 	r->ready = true;

@@ -46,10 +46,6 @@ int address_maps_find(struct address_maps *m, struct profile *p, uint64_t pc, ui
 /* The same for an address that is known to be in this range. */
 int address_range_find(struct address_maps *m, struct profile *p, struct address_range *range,
 		       uint64_t pc, uint32_t *module, uint64_t *address);
-/* Module of the profile for a path (and build id, if the input has one), added when first asked for;
- * without a build id of its own the file's is taken. */
-int address_maps_module(struct address_maps *m, struct profile *p, const char *path,
-			const uint8_t *build_id, uint32_t build_id_len, uint32_t *module);
 
 /* Stacks of run-time addresses as they are read; addresses are resolved at the end, because the
  * mappings often stand there. */

@@ -89,7 +89,10 @@ static bool allocator_module(const struct profile *p, uint32_t module)
 	return false;
 }
 
-uint32_t import_caller_node(const struct profile *p, uint32_t node, uint32_t *via)
+/* The caller of the allocation function: passes over the allocator's own innermost frames, and says
+ * which function it was (PROFILE_VIA_UNKNOWN: the stack does not say). A stack of nothing else is kept
+ * as it is. */
+static uint32_t caller_node(const struct profile *p, uint32_t node, uint32_t *via)
 {
 	uint32_t at = node, called = PROFILE_VIA_UNKNOWN;
 	for (; at != PROFILE_NONE; at = p->nodes[at].parent) {
@@ -120,7 +123,7 @@ int import_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t
 int import_add_site(struct profile *p, uint32_t node, uint32_t labels, uint32_t *site)
 {
 	uint32_t via;
-	node = import_caller_node(p, node, &via);
+	node = caller_node(p, node, &via);
 	return import_add_site_via(p, node, via, labels, site);
 }
 

@@ -4,15 +4,11 @@
 
 #include "profile/profile.h"
 
-/* The caller of the allocation function: passes over the allocator's own innermost frames, which
- * other tools leave in their stacks, and says which function it was (PROFILE_VIA_UNKNOWN: the stack
- * does not tell). A stack of nothing else is kept as it is. */
-uint32_t import_caller_node(const struct profile *p, uint32_t node, uint32_t *via);
 /* profile_add_node within bounds: a small hostile file can name very many frames. HEFT_EFORMAT: too
  * many. */
 int import_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t *node);
-/* Site of a stack as the input has it: import_caller_node, then the site of that. Counts the stack
- * in `merged`. */
+/* Site of a stack as the input has it: other tools leave the allocator's own innermost frames in their
+ * stacks; they are passed over. Counts the stack in `merged`. */
 int import_add_site(struct profile *p, uint32_t node, uint32_t labels, uint32_t *site);
 /* The same where the allocation function is known and is no frame of the stack. */
 int import_add_site_via(struct profile *p, uint32_t node, uint32_t via, uint32_t labels,

@@ -352,11 +352,6 @@ const char *view_recording_name(const struct view_recording *r)
 	return r->name;
 }
 
-const char *view_recording_path(const struct view_recording *r)
-{
-	return r->path;
-}
-
 /* ---- growing files */
 
 static bool is_due(const struct view_recording *r)

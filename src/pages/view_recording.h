@@ -28,7 +28,6 @@ void view_recording_close(struct view_recording *r); /* once no part is held any
 void view_recording_prepare(struct view_recording *r);
 const char *view_recording_id(const struct view_recording *r);
 const char *view_recording_name(const struct view_recording *r);
-const char *view_recording_path(const struct view_recording *r);
 /* Loads again what has grown, unless that was just done. Whether it may grow further, and how long
  * it is by now (either may be NULL). */
 void view_recording_refresh(struct view_recording *r, bool *live, uint64_t *duration_ns);

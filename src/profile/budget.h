@@ -70,9 +70,6 @@ struct budget_result {
 	uint32_t part_count;
 };
 
-/* Whether a rule that holds does so though most of the memory was not recorded (profile.unseen): the
- * kernel tells what is resident, and what was not recorded can only be more. */
-bool budget_sees_all(const struct budget_rule *r);
 /* HEFT_EREFUSED if a rule asks for what this profile cannot answer in the way that people mean it. */
 int budget_refuse(const struct budget *b, const struct profile *p, struct heft_error *err);
 /* results[i] is of rules[i]; 0 or HEFT_ENOMEM. */

@@ -201,7 +201,9 @@ int budget_refuse(const struct budget *b, const struct profile *p, struct heft_e
 	return 0;
 }
 
-bool budget_sees_all(const struct budget_rule *r)
+/* Whether a rule that holds does so though most of the memory was not recorded (profile.unseen): the
+ * kernel tells what is resident, and what was not recorded can only be more. */
+static bool sees_all(const struct budget_rule *r)
 {
 	if (r->op == BUDGET_AT_LEAST || r->op == BUDGET_ABOVE)
 		return true;
@@ -240,7 +242,7 @@ int budget_measure(const struct budget *b, const struct profile *p,
 		if (r->measure && id_of(r) == MEASURE_PEAK_RSS_BYTES)
 			result->unmatched = !result->measured;
 		result->holds = holds(r, result);
-		result->unseen = result->holds && p->unseen && !budget_sees_all(r);
+		result->unseen = result->holds && p->unseen && !sees_all(r);
 		if (result->unseen)
 			result->holds = false;
 	}

@@ -138,14 +138,6 @@ static uint64_t number_at(const void *object, measure_field field)
 	return n;
 }
 
-enum measure_id measure_named(const char *name)
-{
-	int i = 0;
-	while (i < MEASURE_COUNT && strcmp(measures[i].name, name) != 0)
-		i++;
-	return (enum measure_id)i;
-}
-
 enum measure_id measure_of_option(const char *option)
 {
 	int i = 0;

@@ -74,8 +74,7 @@ struct measure {
 };
 extern const struct measure measures[MEASURE_COUNT];
 
-/* The one with this name, or with this option; MEASURE_COUNT: there is none. */
-enum measure_id measure_named(const char *name);
+/* The one with this option; MEASURE_COUNT: there is none. */
 enum measure_id measure_of_option(const char *option);
 
 /* "bytes", "count", "ns" */

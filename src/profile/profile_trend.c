@@ -41,7 +41,9 @@ static int64_t sort_and_count(uint64_t *y, uint64_t *scratch, uint32_t from, uin
 	return s;
 }
 
-int64_t trend_kendall(uint64_t *y, uint64_t *scratch, uint32_t count)
+/* Mann and Kendall's S: pairs that rise minus pairs that fall. `scratch` and `y` have `count`
+ * elements; y is sorted afterwards. */
+static int64_t kendall(uint64_t *y, uint64_t *scratch, uint32_t count)
 {
 	return sort_and_count(y, scratch, 0, count);
 }
@@ -92,7 +94,7 @@ int trend_of(struct trend *out, const uint64_t *y, uint32_t count)
 	if (!copy)
 		return HEFT_ENOMEM;
 	memcpy(copy, y, count * sizeof *copy);
-	double s = (double)trend_kendall(copy, copy + count, count);
+	double s = (double)kendall(copy, copy + count, count);
 	double variance = kendall_variance(copy, count);
 	if (variance > 0 && s != 0)
 		out->z = (s - (s > 0 ? 1 : -1)) / sqrt(variance);

@@ -13,10 +13,6 @@ struct trend {
 /* 0 or HEFT_ENOMEM. Long series are thinned for the slope. Fewer than 3 points: all 0. */
 int trend_of(struct trend *out, const uint64_t *y, uint32_t count);
 
-/* Mann and Kendall's S: pairs that rise minus pairs that fall. `scratch` and `y` have `count`
- * elements; y is sorted afterwards. */
-int64_t trend_kendall(uint64_t *y, uint64_t *scratch, uint32_t count);
-
 /* The least value in each of `parts` equal parts of the series. What a series never falls below is
  * what it keeps: sawteeth of temporary blocks do not show. count >= parts. */
 void trend_floors(uint64_t *floors, uint32_t parts, const uint64_t *y, uint32_t count);

@@ -32,10 +32,6 @@ static inline uint64_t live_table_slot(const struct live_table *t, uint64_t addr
 {
 	return (addr >> 3) * 0x9e3779b97f4a7c15ull >> (64 - t->bits);
 }
-static inline void live_table_prefetch(const struct live_table *t, uint64_t addr)
-{
-	__builtin_prefetch(&t->slots[live_table_slot(t, addr)], 1);
-}
 static inline struct live_block *live_table_find(const struct live_table *t, uint64_t addr)
 {
 	uint64_t mask = (1ull << t->bits) - 1;
@@ -45,16 +41,6 @@ static inline struct live_block *live_table_find(const struct live_table *t, uin
 			return b;
 		if (!b->addr)
 			return NULL;
-	}
-}
-/* The address's slot, or the empty one (addr 0) where it belongs. Room must be reserved. */
-static inline struct live_block *live_table_slot_for(const struct live_table *t, uint64_t addr)
-{
-	uint64_t mask = (1ull << t->bits) - 1;
-	for (uint64_t i = live_table_slot(t, addr);; i++) {
-		struct live_block *b = &t->slots[i & mask];
-		if (b->addr == addr || !b->addr)
-			return b;
 	}
 }
 /* The address must not be there, and room reserved. */
