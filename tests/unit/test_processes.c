@@ -149,15 +149,24 @@ static void test_counts(void **state)
 	assert_string_equal(words_threads(p).text, "26 threads in 26 processes");
 	profile_free(p);
 
-	/* exec keeps the thread that calls it, whether its end was noticed or not. */
+	/* exec keeps the thread that calls it. */
 	static const struct made_up chain[] = {
-		{5, "sh", 1, 0, 0, 600, PROFILE_END_EXIT},
+		{5, "sh", 1, 0, 0, 500, PROFILE_END_EXEC},
 		{5, "env", 2, 0, 500, 700, PROFILE_END_EXEC},
 		{5, "python3", 3, 0, 700, 900, PROFILE_END_EXIT},
 	};
 	p = made_up_profile(chain, 3);
 	assert_int_equal(profile_count_processes(p), 1);
 	assert_string_equal(words_threads(p).text, "1 thread in 1 process");
+	profile_free(p);
+
+	/* Two at a time under one number: each is the first of a namespace. */
+	static const struct made_up two[] = {
+		{1, "busy", 1, 0, 0, 600, PROFILE_END_EXIT},
+		{1, "busy", 2, 0, 500, 700, PROFILE_END_EXIT},
+	};
+	p = made_up_profile(two, 2);
+	assert_int_equal(profile_count_processes(p), 2);
 	profile_free(p);
 }
 
