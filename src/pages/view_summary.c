@@ -110,8 +110,11 @@ static void write_has(struct json_writer *w, const struct view_part *part)
 	json_write_key_bool(w, "windows", events);
 	json_write_key_bool(w, "lifetimes", p->lifetimes && (p->has & PROFILE_HAS_LIFETIMES));
 	json_write_key_bool(w, "heatmap", events);
-	json_write_key_bool(w, "threads", (p->has & PROFILE_HAS_THREADS) && everything->thread_count);
-	json_write_key_bool(w, "matrix", everything->handover_count > 0);
+	/* Samples name their threads. */
+	bool threads = (p->has & PROFILE_HAS_THREADS) || p->errors;
+	json_write_key_bool(w, "threads", threads && everything->thread_count);
+	json_write_key_bool(w, "matrix",
+			    (p->has & PROFILE_HAS_THREADS) && (p->has & PROFILE_HAS_CROSS_FREES));
 	json_write_key_bool(w, "sizes", events || p->size_count);
 	json_write_key_bool(w, "temporary", p->has & PROFILE_HAS_TEMPORARY);
 	json_write_key_bool(w, "ledger", false);

@@ -108,7 +108,7 @@ export interface Has {
   lifetimes: boolean;
   heatmap: boolean;
   threads: boolean;
-  matrix: boolean;
+  matrix: boolean; // which thread freed a block
   sizes: boolean;
   temporary: boolean;
   ledger: boolean;
@@ -299,7 +299,8 @@ export interface Lifetimes {
 
 // GET /api/r/ID/threads?process=N&program=NAME
 export interface Threads {
-  threads: { label: string; pid: number; tid: number; allocations: number; allocatedBytes: number; frees: number }[];
+  // What the file tells: of every allocation allocations and frees, of samples what is live and its 95 % error
+  threads: { label: string; pid: number; tid: number; liveBytes?: number; liveBlocks?: number; bytesError95?: number; blocksError95?: number; allocations?: number; allocatedBytes?: number; frees?: number }[];
   // hand-overs: blocks allocated by `from` and freed by `to`
   cells: { from: number; to: number; frees: number; waitMeanNs: number }[]; // indices; -1: others
 }
