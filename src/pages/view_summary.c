@@ -2,6 +2,7 @@
  * each with the selection that shows its proof. */
 #include "profile/site_callers.h"
 #include "pages/view_documents.h"
+#include "pages/view_measure.h"
 #include "pages/view_names.h"
 #include "pages/view_series.h"
 
@@ -131,9 +132,11 @@ static uint64_t peak_rss_time(const struct profile *p)
 	return most ? most->time_ns : 0;
 }
 
-static void write_totals(struct json_writer *w, const struct profile *p)
+static void write_totals(struct json_writer *w, const struct view_query *q,
+			 const struct profile *p)
 {
 	const struct profile_totals *t = &p->totals;
+	enum measure_id left = view_left_bytes(q, p);
 	json_write_key(w, "totals");
 	json_write_object(w);
 	json_write_key_uint(w, "allocations", t->allocations);
@@ -145,8 +148,8 @@ static void write_totals(struct json_writer *w, const struct profile *p)
 	json_write_key_uint(w, "peakTimeNs", t->peak_time_ns);
 	json_write_key_uint(w, "liveBytes", t->live_bytes);
 	json_write_key_uint(w, "liveBlocks", t->live_blocks);
-	json_write_key_uint(w, "leftBytes", t->left_bytes);
-	json_write_key_uint(w, "leftBlocks", t->left_blocks);
+	json_write_key_uint(w, "leftBytes", measure_of_totals(t, left));
+	json_write_key_uint(w, "leftBlocks", measure_of_totals(t, measures[left].blocks));
 	json_write_key_uint(w, "temporary", t->temporary);
 	json_write_key_uint(w, "threads", t->threads);
 	json_write_key_uint(w, "dropped", t->dropped);
@@ -164,6 +167,8 @@ static void write_totals(struct json_writer *w, const struct profile *p)
 	json_write_key_uint(w, "peakBlocks", e->peak_blocks);
 	json_write_key_uint(w, "liveBytes", e->live_bytes);
 	json_write_key_uint(w, "liveBlocks", e->live_blocks);
+	json_write_key_uint(w, "leftBytes", measure_of_errors(e, left));
+	json_write_key_uint(w, "leftBlocks", measure_of_errors(e, measures[left].blocks));
 	json_write_object_end(w);
 }
 
@@ -506,7 +511,7 @@ int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_q
 	json_write_object(&w);
 	write_head(&w, q, r, part);
 	write_has(&w, part);
-	write_totals(&w, part->p);
+	write_totals(&w, q, part->p);
 	write_quality(&w, part);
 	write_notes(&w, q, part->p);
 	write_findings(&w, q, part);

@@ -124,7 +124,7 @@ export interface Totals {
   peakTimeNs: number;
   liveBytes: number;
   liveBlocks: number;
-  leftBytes: number; // of each process when it ended
+  leftBytes: number; // of several processes, or of chosen ones: when each ended; of one, live at the end
   leftBlocks: number;
   temporary: number;
   threads: number;
@@ -166,7 +166,8 @@ export interface Timeline {
   toNs: number;
   timesNs: number[]; // of the points, rising
   bytes: number[]; // live heap, everything
-  rows: { site: number; place: Place; callers: string; bytes: number[] }[]; // the top 5 sites; the rest is the difference
+  leftBytes: number; // what processes left at their exits, each at its own: at no instant of the line
+  rows: { site: number; place: Place; callers: string; bytes: number[]; leftBytes: number }[]; // the top 5 sites; the rest is the difference
   rss: { timeNs: number; bytes: number }[]; // thinned, its maximum kept; empty: not known
   events: number[]; // allocations, reallocations and frees a second up to each point; empty: not known
   marks: { timeNs: number; name: string }[];
@@ -221,13 +222,14 @@ export interface SiteRow {
   peakBytes: number; // its part of the recording's peak, whatever is selected
   liveBytes: number;
   liveBlocks: number;
-  leftBytes: number;
+  leftBytes: number; // as Totals.leftBytes, whatever is selected
   leftBlocks: number;
   allocations: number;
+  reallocations: number;
   allocatedBytes: number;
   temporary: number;
-  p50Ns: number;
-  p99Ns: number;
+  p50Ns: number | null; // of mode live at an instant: of the whole run; null: no block was freed
+  p99Ns: number | null;
   trend: number[]; // up to 60 points of live bytes; empty: not known
   freedBy: string; // "consumer() 98 %", "" if not known
 }
@@ -274,6 +276,7 @@ export interface Source {
 
 // GET /api/r/ID/sizes?Selection
 export interface Sizes {
+  words: string; // "" or what to know
   rows: {
     low: number;
     high: number;
@@ -284,7 +287,7 @@ export interface Sizes {
     peakBytes: number;
     peakSlackBytes: number;
     liveBlocks: number;
-    liveBytes: number;
+    liveBytes: number; // at the instant; at the end as Totals.leftBytes
   }[];
 }
 
