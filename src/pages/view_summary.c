@@ -263,14 +263,15 @@ static void write_focus(struct json_writer *w, const char *function)
 static const struct proof {
 	const char *view, *mode, *metric;
 	bool late; /* from a fifth of the run on: what a start builds up is no growth */
+	bool all;  /* the view does not filter by function */
 } proofs[FINDING_KINDS] = {
-	[FINDING_UNBOUNDED_QUEUE] = {"lifetimes", "live", "bytes", false},
-	[FINDING_PER_INSTANCE_COST] = {"flame", "live", "bytes", false},
-	[FINDING_GROWTH_SLACK] = {"flame", "allocated", "bytes", false},
-	[FINDING_ALLOCATOR_ROUNDING] = {"sizes", "live", "bytes", false},
-	[FINDING_GROWING_SITE] = {"flame", "grew", "bytes", true},
-	[FINDING_TEMPORARY_CHURN] = {"flame", "churn", "count", false},
-	[FINDING_PROFILE_QUALITY] = {"findings", "live", "bytes", false},
+	[FINDING_UNBOUNDED_QUEUE] = {"lifetimes", "live", "bytes", false, false},
+	[FINDING_PER_INSTANCE_COST] = {"flame", "live", "bytes", false, false},
+	[FINDING_GROWTH_SLACK] = {"flame", "allocated", "bytes", false, false},
+	[FINDING_ALLOCATOR_ROUNDING] = {"sizes", "live", "bytes", false, true},
+	[FINDING_GROWING_SITE] = {"flame", "grew", "bytes", true, false},
+	[FINDING_TEMPORARY_CHURN] = {"flame", "churn", "count", false, false},
+	[FINDING_PROFILE_QUALITY] = {"findings", "live", "bytes", false, false},
 };
 
 static void write_explain(struct json_writer *w, const struct view_part *part,
@@ -290,7 +291,7 @@ static void write_explain(struct json_writer *w, const struct view_part *part,
 		json_write_key_uint(w, "from", start_ns + (end_ns - start_ns) / 5);
 		json_write_key_uint(w, "to", end_ns);
 	}
-	if (f->site < p->site_count && p->sites[f->site].node != PROFILE_NONE)
+	if (!proof->all && f->site < p->site_count && p->sites[f->site].node != PROFILE_NONE)
 		write_focus(w, view_user_function(p, p->sites[f->site].node));
 	json_write_object_end(w);
 }
