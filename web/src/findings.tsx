@@ -21,7 +21,7 @@ export function Findings({ summary }: { summary: Summary }) {
 
 // What was not freed: of several processes, each at its own end.
 export function endWords(summary: Summary): string {
-  return summary.live ? "Live now" : summary.processCount > 1 ? "Left at exit" : "Live at the end";
+  return summary.processCount > 1 ? "Left at exit" + (summary.live ? " or live now" : "") : summary.live ? "Live now" : "Live at the end";
 }
 
 function FourNumbers({ summary }: { summary: Summary }) {
