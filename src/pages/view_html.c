@@ -236,6 +236,7 @@ static int add_process(struct writing *x, uint32_t number)
 	} documents[] = {{"summary", view_summary, false},
 			 {"timeline", view_timeline, false},
 			 {"threads", view_threads, false},
+			 {"ledger", view_ledger, false},
 			 {"tree", view_tree, true},
 			 {"sites", view_sites, true}};
 	int rc = 0;

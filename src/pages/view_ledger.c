@@ -19,8 +19,7 @@ int view_ledger(FILE *out, struct view_recording *r, const struct view_query *q,
 {
 	const struct view_part *part = NULL;
 	struct json_writer w;
-	(void)q;
-	int rc = view_recording_whole(r, &part, err);
+	int rc = view_recording_processes(r, q, &part, err);
 	if (rc < 0)
 		return rc;
 	const struct profile *p = part->p;

@@ -22,6 +22,13 @@ static int refuse(const struct profile *p, const char *what, struct heft_error *
 			 p->rate_bytes ? "a sampled recording" : "this file", what);
 }
 
+enum measure_id view_left_bytes(const struct view_query *q, const struct profile *p)
+{
+	bool chosen = q->has_pid || q->has_process || q->program;
+	return chosen || profile_is_of_several(p->lender ? p->lender : p) ? MEASURE_LEFT_BYTES
+									  : MEASURE_LIVE_BYTES;
+}
+
 static int live_measure(struct view_measure *m, const struct view_query *q, const struct profile *p,
 			struct heft_error *err)
 {
@@ -33,7 +40,7 @@ static int live_measure(struct view_measure *m, const struct view_query *q, cons
 	if (q->count && (p->has & PROFILE_LACKS_BLOCKS))
 		return refuse(p, "how many blocks are live", err);
 	enum measure_id bytes = peak		       ? MEASURE_PEAK_BYTES
-				: q->at == VIEW_AT_END ? MEASURE_LEFT_BYTES
+				: q->at == VIEW_AT_END ? view_left_bytes(q, p)
 						       : MEASURE_LIVE_BYTES;
 	m->id = q->count ? measures[bytes].blocks : bytes;
 	return 0;

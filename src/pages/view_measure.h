@@ -11,6 +11,9 @@ struct view_measure {
 	uint32_t buckets; /* of lifetimes: counts the blocks that were freed soon instead; 0: does not */
 };
 
+/* What was not freed, in bytes: of several processes, or of chosen ones, what each left at its exit. Of
+ * one that called exec only what it had in the end, as the report says. */
+enum measure_id view_left_bytes(const struct view_query *q, const struct profile *p);
 /* HEFT_EREFUSED with the reason: the file does not tell it. A file that has no peak shows what is
  * live instead, and the other way round. */
 int view_measure_of(struct view_measure *m, const struct view_query *q, const struct profile *p,

@@ -63,9 +63,7 @@ static bool looks_like_source(const char *path)
 		"cu",  "cuh",   "ispc", "nim", "v",   "cr",  "py", "pyx",   "pxd", "java",
 		"kt",  "scala", "js",   "ts",  "rb",  "lua", "pl", "vala",  "C",   "H",
 	};
-	const char *base = strrchr(path, '/'), *dot = base ? strrchr(base, '.') : NULL;
-	if (path[0] != '/')
-		return false; /* relative to what, nobody knows */
+	const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
 	if (!dot)             /* <vector> and its like */
 		return strncmp(path, "/usr/include/", 13) == 0 && !strstr(path, "/../");
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
@@ -80,6 +78,8 @@ static int open_source(const char *path, struct stat *st, const char **words)
 	if (!looks_like_source(path))
 		return -1;
 	*words = "not on this machine";
+	if (path[0] != '/') /* relative to what, nobody knows */
+		return -1;
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;

@@ -1,7 +1,8 @@
 /* The documents "sites" and "site": a table of call sites, and one of them in full.
  *
- * Numbers are of the selection, but for the part of the peak. A site's course over the
- * run is that of the chosen processes; who frees its blocks was recorded of all together,
+ * Numbers are of the selection, but for the part of the peak and for what is left in the
+ * end: those are of the whole run. So are lifetimes where an instant is chosen, because
+ * what is live has none yet. A site's course over the run is that of the chosen processes; who frees its blocks was recorded of all together,
  * where its id leads to. */
 #include "profile/site_callers.h"
 #include "pages/view_documents.h"
@@ -29,23 +30,42 @@ static int greatest_first(const void *a, const void *b)
 	return x->site < y->site ? -1 : x->site > y->site;
 }
 
+/* The site whose lifetimes are shown, or NULL: no block had any. */
+static const struct profile_site *lifetime_site(const struct view_query *q,
+						const struct view_part *part, uint32_t site)
+{
+	const struct profile *p = part->p;
+	uint64_t counted = 0;
+	if (q->mode == VIEW_LIVE && q->at == VIEW_AT_TIME) /* of a thread alone it is not kept */
+		return q->thread ? NULL : view_part_site(part, p->sites[site].id);
+	for (int i = 0; p->lifetimes && i < PROFILE_LIFE_BUCKETS; i++)
+		counted += p->lifetimes[site][i];
+	return counted ? &p->sites[site] : NULL;
+}
+
 static uint64_t sort_key(const struct view_query *q, const struct view_measure *m,
 			 const struct view_part *part, uint32_t site)
 {
 	const struct profile *p = part->p;
-	const struct profile_site *whole = view_part_site(part, p->sites[site].id);
+	const struct profile_site *s = &p->sites[site], *whole = view_part_site(part, s->id);
 	static const enum measure_id sorts[] = {
 		[VIEW_BY_PEAK] = MEASURE_PEAK_BYTES,
-		[VIEW_BY_LIVE] = MEASURE_LEFT_BYTES, /* what the table shows of it */
 		[VIEW_BY_ALLOCATED] = MEASURE_ALLOCATED_BYTES,
 		[VIEW_BY_COUNT] = MEASURE_ALLOCATIONS,
 		[VIEW_BY_TEMPORARY] = MEASURE_TEMPORARY,
 		[VIEW_BY_LIFETIME] = MEASURE_LIFETIME,
 	};
-	if (q->sort == VIEW_BY_PEAK && whole)
-		return whole->peak_bytes;
-	return q->sort == VIEW_BY_VALUE ? view_value(m, p, site)
-					: measure_of_site(&p->sites[site], sorts[q->sort]);
+	switch (q->sort) {
+	case VIEW_BY_VALUE:
+		return view_value(m, p, site);
+	case VIEW_BY_LIVE: /* what the table shows of it */
+		return measure_of_site(whole ? whole : s, view_left_bytes(q, p));
+	case VIEW_BY_LIFETIME:
+		s = lifetime_site(q, part, site);
+		return s ? s->lifetime.mean_ns : 0;
+	default:
+		return measure_of_site(q->sort == VIEW_BY_PEAK && whole ? whole : s, sorts[q->sort]);
+	}
 }
 
 /* Nodes with a frame on their stack in which the text is found. NULL: no memory. */
@@ -96,6 +116,15 @@ static void write_freed_by(struct json_writer *w, const struct view_query *q,
 	json_write_key_string(w, "freedBy", text);
 }
 
+static void write_lifetime(struct json_writer *w, const char *key, const uint64_t *ns)
+{
+	json_write_key(w, key);
+	if (ns)
+		json_write_uint(w, *ns);
+	else
+		json_write_null(w);
+}
+
 static void write_row(struct json_writer *w, const struct view_query *q,
 		      const struct view_part *part, const struct view_measure *m, uint32_t site,
 		      const char *callers)
@@ -103,6 +132,8 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 	const struct profile *p = part->p;
 	const struct profile_site *s = &p->sites[site],
 				  *whole = view_part_site(part, s->id);
+	const struct profile_site *lived = lifetime_site(q, part, site);
+	enum measure_id left = view_left_bytes(q, p);
 	uint64_t error;
 	json_write_object(w);
 	json_write_key_uint(w, "id", s->id);
@@ -116,13 +147,15 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 	json_write_key_uint(w, "peakBytes", whole ? whole->peak_bytes : s->peak_bytes);
 	json_write_key_uint(w, "liveBytes", s->live_bytes);
 	json_write_key_uint(w, "liveBlocks", s->live_blocks);
-	json_write_key_uint(w, "leftBytes", s->left_bytes);
-	json_write_key_uint(w, "leftBlocks", s->left_blocks);
+	json_write_key_uint(w, "leftBytes", measure_of_site(whole ? whole : s, left));
+	json_write_key_uint(w, "leftBlocks",
+			    measure_of_site(whole ? whole : s, measures[left].blocks));
 	json_write_key_uint(w, "allocations", s->allocations);
+	json_write_key_uint(w, "reallocations", s->reallocations);
 	json_write_key_uint(w, "allocatedBytes", s->allocated_bytes);
 	json_write_key_uint(w, "temporary", s->temporary);
-	json_write_key_uint(w, "p50Ns", s->lifetime.p50_ns);
-	json_write_key_uint(w, "p99Ns", s->lifetime.p99_ns);
+	write_lifetime(w, "p50Ns", lived ? &lived->lifetime.p50_ns : NULL);
+	write_lifetime(w, "p99Ns", lived ? &lived->lifetime.p99_ns : NULL);
 	view_write_trend(w, "trend", part->whole, whole);
 	write_freed_by(w, q, p, s->id);
 	json_write_object_end(w);

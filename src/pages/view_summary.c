@@ -2,6 +2,7 @@
  * each with the selection that shows its proof. */
 #include "profile/site_callers.h"
 #include "pages/view_documents.h"
+#include "pages/view_measure.h"
 #include "pages/view_names.h"
 #include "pages/view_series.h"
 
@@ -110,8 +111,11 @@ static void write_has(struct json_writer *w, const struct view_part *part)
 	json_write_key_bool(w, "windows", events);
 	json_write_key_bool(w, "lifetimes", p->lifetimes && (p->has & PROFILE_HAS_LIFETIMES));
 	json_write_key_bool(w, "heatmap", events);
-	json_write_key_bool(w, "threads", (p->has & PROFILE_HAS_THREADS) && everything->thread_count);
-	json_write_key_bool(w, "matrix", everything->handover_count > 0);
+	/* Samples name their threads. */
+	bool threads = (p->has & PROFILE_HAS_THREADS) || p->errors;
+	json_write_key_bool(w, "threads", threads && everything->thread_count);
+	json_write_key_bool(w, "matrix",
+			    (p->has & PROFILE_HAS_THREADS) && (p->has & PROFILE_HAS_CROSS_FREES));
 	json_write_key_bool(w, "sizes", events || p->size_count);
 	json_write_key_bool(w, "temporary", p->has & PROFILE_HAS_TEMPORARY);
 	json_write_key_bool(w, "ledger", false);
@@ -128,9 +132,11 @@ static uint64_t peak_rss_time(const struct profile *p)
 	return most ? most->time_ns : 0;
 }
 
-static void write_totals(struct json_writer *w, const struct profile *p)
+static void write_totals(struct json_writer *w, const struct view_query *q,
+			 const struct profile *p)
 {
 	const struct profile_totals *t = &p->totals;
+	enum measure_id left = view_left_bytes(q, p);
 	json_write_key(w, "totals");
 	json_write_object(w);
 	json_write_key_uint(w, "allocations", t->allocations);
@@ -142,8 +148,8 @@ static void write_totals(struct json_writer *w, const struct profile *p)
 	json_write_key_uint(w, "peakTimeNs", t->peak_time_ns);
 	json_write_key_uint(w, "liveBytes", t->live_bytes);
 	json_write_key_uint(w, "liveBlocks", t->live_blocks);
-	json_write_key_uint(w, "leftBytes", t->left_bytes);
-	json_write_key_uint(w, "leftBlocks", t->left_blocks);
+	json_write_key_uint(w, "leftBytes", measure_of_totals(t, left));
+	json_write_key_uint(w, "leftBlocks", measure_of_totals(t, measures[left].blocks));
 	json_write_key_uint(w, "temporary", t->temporary);
 	json_write_key_uint(w, "threads", t->threads);
 	json_write_key_uint(w, "dropped", t->dropped);
@@ -161,6 +167,8 @@ static void write_totals(struct json_writer *w, const struct profile *p)
 	json_write_key_uint(w, "peakBlocks", e->peak_blocks);
 	json_write_key_uint(w, "liveBytes", e->live_bytes);
 	json_write_key_uint(w, "liveBlocks", e->live_blocks);
+	json_write_key_uint(w, "leftBytes", measure_of_errors(e, left));
+	json_write_key_uint(w, "leftBlocks", measure_of_errors(e, measures[left].blocks));
 	json_write_object_end(w);
 }
 
@@ -255,14 +263,15 @@ static void write_focus(struct json_writer *w, const char *function)
 static const struct proof {
 	const char *view, *mode, *metric;
 	bool late; /* from a fifth of the run on: what a start builds up is no growth */
+	bool all;  /* the view does not filter by function */
 } proofs[FINDING_KINDS] = {
-	[FINDING_UNBOUNDED_QUEUE] = {"lifetimes", "live", "bytes", false},
-	[FINDING_PER_INSTANCE_COST] = {"flame", "live", "bytes", false},
-	[FINDING_GROWTH_SLACK] = {"flame", "allocated", "bytes", false},
-	[FINDING_ALLOCATOR_ROUNDING] = {"sizes", "live", "bytes", false},
-	[FINDING_GROWING_SITE] = {"flame", "grew", "bytes", true},
-	[FINDING_TEMPORARY_CHURN] = {"flame", "churn", "count", false},
-	[FINDING_PROFILE_QUALITY] = {"findings", "live", "bytes", false},
+	[FINDING_UNBOUNDED_QUEUE] = {"lifetimes", "live", "bytes", false, false},
+	[FINDING_PER_INSTANCE_COST] = {"flame", "live", "bytes", false, false},
+	[FINDING_GROWTH_SLACK] = {"flame", "allocated", "bytes", false, false},
+	[FINDING_ALLOCATOR_ROUNDING] = {"sizes", "live", "bytes", false, true},
+	[FINDING_GROWING_SITE] = {"flame", "grew", "bytes", true, false},
+	[FINDING_TEMPORARY_CHURN] = {"flame", "churn", "count", false, false},
+	[FINDING_PROFILE_QUALITY] = {"findings", "live", "bytes", false, false},
 };
 
 static void write_explain(struct json_writer *w, const struct view_part *part,
@@ -282,7 +291,7 @@ static void write_explain(struct json_writer *w, const struct view_part *part,
 		json_write_key_uint(w, "from", start_ns + (end_ns - start_ns) / 5);
 		json_write_key_uint(w, "to", end_ns);
 	}
-	if (f->site < p->site_count && p->sites[f->site].node != PROFILE_NONE)
+	if (!proof->all && f->site < p->site_count && p->sites[f->site].node != PROFILE_NONE)
 		write_focus(w, view_user_function(p, p->sites[f->site].node));
 	json_write_object_end(w);
 }
@@ -503,7 +512,7 @@ int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_q
 	json_write_object(&w);
 	write_head(&w, q, r, part);
 	write_has(&w, part);
-	write_totals(&w, part->p);
+	write_totals(&w, q, part->p);
 	write_quality(&w, part);
 	write_notes(&w, q, part->p);
 	write_findings(&w, q, part);

@@ -60,18 +60,32 @@ static struct cell *cells_of(const struct profile *p, uint32_t *count)
 	return cells;
 }
 
-static void write_thread(struct json_writer *w, const struct profile_thread *t)
+/* A file that tells nothing of frees has what threads hold, and of a sampled one allocations add up by
+ * site alone. */
+static void write_thread(struct json_writer *w, const struct profile *p,
+			 const struct profile_thread *t)
 {
 	char label[160];
-	snprintf(label, sizeof label, "%.100s (%" PRId32 ")", t->name && *t->name ? t->name : "?",
-		 t->tid);
+	if (t->name && *t->name)
+		snprintf(label, sizeof label, "%.100s (%" PRId32 ")", t->name, t->tid);
+	else
+		snprintf(label, sizeof label, "thread %" PRId32, t->tid);
 	json_write_object(w);
 	json_write_key_string(w, "label", label);
 	json_write_key_int(w, "pid", t->pid);
 	json_write_key_int(w, "tid", t->tid);
-	json_write_key_uint(w, "allocations", t->allocations);
-	json_write_key_uint(w, "allocatedBytes", t->allocated_bytes);
-	json_write_key_uint(w, "frees", t->frees);
+	if (!(p->has & PROFILE_HAS_FREES)) {
+		json_write_key_uint(w, "liveBytes", t->live_bytes);
+		json_write_key_uint(w, "liveBlocks", t->live_blocks);
+		json_write_key_uint(w, "bytesError95", t->errors.live_bytes);
+		json_write_key_uint(w, "blocksError95", t->errors.live_blocks);
+	}
+	if ((p->has & PROFILE_HAS_ALLOCATED) && !p->errors) {
+		json_write_key_uint(w, "allocations", t->allocations);
+		json_write_key_uint(w, "allocatedBytes", t->allocated_bytes);
+	}
+	if (p->has & PROFILE_HAS_FREES)
+		json_write_key_uint(w, "frees", t->frees);
 	json_write_object_end(w);
 }
 
@@ -153,7 +167,7 @@ int view_threads(FILE *out, struct view_recording *r, const struct view_query *q
 		json_write_array(&w);
 		for (uint32_t i = 0; i < everything->thread_count; i++)
 			if (places[i] != PROFILE_NONE)
-				write_thread(&w, &everything->threads[i]);
+				write_thread(&w, everything, &everything->threads[i]);
 		json_write_array_end(&w);
 		write_cells(&w, cells, count, places, part->p == everything);
 		json_write_object_end(&w);

@@ -5,6 +5,9 @@
  * end: what was live there is known for every site, and a line that misses its own
  * peak would belie the number beside it.
  *
+ * What processes left at their exits stands apart: they ended one after the other, so
+ * it was never there at one instant.
+ *
  * Of chosen processes it is theirs, from the start of the first to the end of the last.
  *
  * Invariant: every list has as many entries as there are times. */
@@ -97,6 +100,7 @@ static void write_site(struct json_writer *w, const struct view_query *q, const 
 	view_write_name(w, q, "callers", callers);
 	write_line(w, "bytes", l, s->history < h->row_count ? h->rows[s->history].bytes : NULL,
 		   s->peak_bytes, s->live_bytes);
+	json_write_key_uint(w, "leftBytes", s->left_bytes);
 	json_write_object_end(w);
 }
 
@@ -199,6 +203,7 @@ int view_timeline(FILE *out, struct view_recording *r, const struct view_query *
 		json_write_array_end(&w);
 		write_line(&w, "bytes", &l, l.p->history.bytes, l.p->totals.peak_bytes,
 			   l.p->totals.live_bytes);
+		json_write_key_uint(&w, "leftBytes", l.p->totals.left_bytes);
 		write_sites(&w, q, &l);
 		write_rss(&w, l.p);
 		write_events(&w, &l);

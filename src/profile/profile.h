@@ -194,6 +194,7 @@ struct profile_size {
 	uint64_t slack_bytes;		       /* usable - requested, of these */
 	uint64_t peak_blocks, peak_bytes, peak_slack_bytes; /* live at the peak */
 	uint64_t live_blocks, live_bytes;		    /* live at the end */
+	uint64_t left_blocks, left_bytes; /* when its process ended, or the recording if that ran on */
 };
 
 /* Resident memory of all processes together, from then on. */

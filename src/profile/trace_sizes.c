@@ -79,6 +79,10 @@ void trace_sizes_apply(struct trace_sizes *s, const struct trace_event *e, bool 
 	case TRACE_GONE: { /* live at its end; no part of later peaks */
 		struct trace_size_count *c = of(s, e->size);
 		ended(s, e->size, e->slack);
+		if (counted) {
+			c->size.left_blocks++;
+			c->size.left_bytes += e->size;
+		}
 		if (counted && last) {
 			c->end_blocks++;
 			c->end_bytes += e->size;
@@ -108,9 +112,11 @@ int trace_sizes_load(struct trace_sizes *s, struct profile *p)
 		trace_size_bounds(i, &low, &high);
 		const struct trace_size_count *c = of(s, low);
 		struct profile_size size = c->size;
+		size.left_blocks += size.live_blocks;
+		size.left_bytes += size.live_bytes;
 		size.live_blocks += c->end_blocks;
 		size.live_bytes += c->end_bytes;
-		if (!size.allocations && !size.peak_blocks && !size.live_blocks)
+		if (!size.allocations && !size.peak_blocks && !size.left_blocks)
 			continue;
 		size.low_bytes = low;
 		size.high_bytes = high;

@@ -5,6 +5,7 @@
 #include "pages/view_names.h"
 #include "pages/view_pack.h"
 #include "pages/view_page.h"
+#include "pages/view_paths.h"
 
 #include "recording_fixture.h"
 
@@ -388,6 +389,7 @@ static void test_summary(void **state)
 	assert_string_equal(string(json_object_get(s, "quality"), "level"), "poor");
 	assert_int_equal(length(s, "threads"), 3);
 	assert_int_equal(length(s, "processes"), 2);
+	assert_true(json_is_true(json_object_get(json_object_get(s, "has"), "matrix")));
 	/* Escapes and bytes that are no UTF-8 arrive as JSON allows them. */
 	assert_string_equal(json_string_value(json_array_get(json_object_get(s, "command"), 1)),
 			    "\033[31mred");
@@ -408,6 +410,8 @@ static void test_timeline(void **state)
 	}
 	json_t *first = json_array_get(json_object_get(t, "rows"), 0);
 	assert_int_equal(element(first, "bytes", 1), 500);
+	assert_int_equal(number(first, "leftBytes"), 0);
+	assert_int_equal(number(t, "leftBytes"), 110);
 	assert_int_equal(length(t, "rss"), 4);
 	json_t *rss = json_array_get(json_object_get(t, "rss"), 3);
 	assert_int_equal(number(rss, "bytes"), 2200); /* the child has gone */
@@ -436,6 +440,28 @@ static void test_sites(void **state)
 	row = json_array_get(json_object_get(s, "rows"), 0);
 	assert_int_equal(number(row, "id"), 1);
 	assert_int_equal(number(row, "peakBytes"), 500);
+	json_decref(s);
+	/* At an instant: what is left and how long blocks live are of the run. The 50 lives for 2000 ns and
+	 * the 100 for 9000; the 500 is freed later, and was resized, not allocated there. */
+	s = document(view_sites, "at=6504");
+	assert_int_equal(number(s, "sum"), 630);
+	row = json_array_get(json_object_get(s, "rows"), 0);
+	assert_int_equal(number(row, "value"), 500);
+	assert_int_equal(number(row, "leftBytes"), 0);
+	assert_int_equal(number(row, "allocations"), 0);
+	assert_int_equal(number(row, "reallocations"), 1);
+	assert_true(number(row, "p50Ns") > 0);
+	row = json_array_get(json_object_get(s, "rows"), 1);
+	assert_int_equal(number(row, "value"), 100);
+	assert_int_equal(number(row, "leftBytes"), 100);
+	json_decref(s);
+	s = document(view_sites, "at=6504&sort=live"); /* the 10 is not there yet, but it is left */
+	row = json_array_get(json_object_get(s, "rows"), 0);
+	assert_int_equal(number(row, "leftBytes"), 100);
+	json_decref(s);
+	s = document(view_sites, "mode=allocated&from=0&to=3504"); /* before anything was freed */
+	row = json_array_get(json_object_get(s, "rows"), 0);
+	assert_true(json_is_null(json_object_get(row, "p50Ns")));
 	json_decref(s);
 	s = document(view_sites, "search=MAIN&n=2"); /* any frame, any case of letters */
 	assert_int_equal(number(s, "count"), 4);
@@ -507,6 +533,14 @@ static void test_source(void **state)
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rename(elsewhere, path), 0);
 	json_decref(files);
+	/* A name without its folder is a source file that is not here. */
+	size_t bytes;
+	int64_t changed;
+	const char *words = "";
+	assert_null(view_path_read("csu/libc-start.c", &bytes, &changed, &words));
+	assert_string_equal(words, "not on this machine");
+	assert_null(view_path_read("/etc/passwd", &bytes, &changed, &words));
+	assert_string_equal(words, "not a source file by its name");
 }
 
 static long long sum_cells(json_t *cells)
@@ -558,7 +592,14 @@ static void test_sizes_and_threads(void **state)
 	for (size_t i = 0; i < length(s, "rows"); i++)
 		peak += number(json_array_get(json_object_get(s, "rows"), i), "peakBytes");
 	assert_int_equal(peak, 630);
+	assert_string_equal(string(s, "words"), "");
 	json_decref(s);
+	s = document(view_sizes, "focus=f");
+	assert_non_null(strstr(string(s, "words"), "filter does not apply"));
+	json_decref(s);
+	json_t *ledger = document(view_ledger, "process=1"); /* the child's 500, not the 630 of all */
+	assert_int_equal(number(json_array_get(json_object_get(ledger, "rows"), 0), "bytes"), 500);
+	json_decref(ledger);
 	json_t *t = document(view_threads, "");
 	assert_int_equal(length(t, "threads"), 3);
 	json_t *worker = json_array_get(json_object_get(t, "threads"), 1);

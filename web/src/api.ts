@@ -15,7 +15,7 @@
 // A file holds tree, sites and functions of these five: live at the peak, at=end, mode=allocated,
 // mode=allocated&metric=count, mode=churn; besides them sizes, lifetimes, threads, ledger, files, and
 // with --source source?file=...
-// Of several processes it holds for the greatest summary, timeline, threads, tree and sites with process=N,
+// Of several processes it holds for the greatest summary, timeline, threads, ledger, tree and sites with process=N,
 // the last two also with at=end.
 // A file inverts a tree by itself where it has no document with invert=1.
 //
@@ -108,7 +108,7 @@ export interface Has {
   lifetimes: boolean;
   heatmap: boolean;
   threads: boolean;
-  matrix: boolean;
+  matrix: boolean; // which thread freed a block
   sizes: boolean;
   temporary: boolean;
   ledger: boolean;
@@ -124,7 +124,7 @@ export interface Totals {
   peakTimeNs: number;
   liveBytes: number;
   liveBlocks: number;
-  leftBytes: number; // of each process when it ended
+  leftBytes: number; // of several processes, or of chosen ones: when each ended; of one, live at the end
   leftBlocks: number;
   temporary: number;
   threads: number;
@@ -166,7 +166,8 @@ export interface Timeline {
   toNs: number;
   timesNs: number[]; // of the points, rising
   bytes: number[]; // live heap, everything
-  rows: { site: number; place: Place; callers: string; bytes: number[] }[]; // the top 5 sites; the rest is the difference
+  leftBytes: number; // what processes left at their exits, each at its own: at no instant of the line
+  rows: { site: number; place: Place; callers: string; bytes: number[]; leftBytes: number }[]; // the top 5 sites; the rest is the difference
   rss: { timeNs: number; bytes: number }[]; // thinned, its maximum kept; empty: not known
   events: number[]; // allocations, reallocations and frees a second up to each point; empty: not known
   marks: { timeNs: number; name: string }[];
@@ -221,13 +222,14 @@ export interface SiteRow {
   peakBytes: number; // its part of the recording's peak, whatever is selected
   liveBytes: number;
   liveBlocks: number;
-  leftBytes: number;
+  leftBytes: number; // as Totals.leftBytes, whatever is selected
   leftBlocks: number;
   allocations: number;
+  reallocations: number;
   allocatedBytes: number;
   temporary: number;
-  p50Ns: number;
-  p99Ns: number;
+  p50Ns: number | null; // of mode live at an instant: of the whole run; null: no block was freed
+  p99Ns: number | null;
   trend: number[]; // up to 60 points of live bytes; empty: not known
   freedBy: string; // "consumer() 98 %", "" if not known
 }
@@ -274,6 +276,7 @@ export interface Source {
 
 // GET /api/r/ID/sizes?Selection
 export interface Sizes {
+  words: string; // "" or what to know
   rows: {
     low: number;
     high: number;
@@ -284,7 +287,7 @@ export interface Sizes {
     peakBytes: number;
     peakSlackBytes: number;
     liveBlocks: number;
-    liveBytes: number;
+    liveBytes: number; // at the instant; at the end as Totals.leftBytes
   }[];
 }
 
@@ -299,7 +302,8 @@ export interface Lifetimes {
 
 // GET /api/r/ID/threads?process=N&program=NAME
 export interface Threads {
-  threads: { label: string; pid: number; tid: number; allocations: number; allocatedBytes: number; frees: number }[];
+  // What the file tells: of every allocation allocations and frees, of samples what is live and its 95 % error
+  threads: { label: string; pid: number; tid: number; liveBytes?: number; liveBlocks?: number; bytesError95?: number; blocksError95?: number; allocations?: number; allocatedBytes?: number; frees?: number }[];
   // hand-overs: blocks allocated by `from` and freed by `to`
   cells: { from: number; to: number; frees: number; waitMeanNs: number }[]; // indices; -1: others
 }
@@ -314,7 +318,7 @@ export interface Diff {
   before: number[]; // value in a, by node of tree
 }
 
-// GET /api/r/ID/ledger: bands from requested bytes to RSS, when recorded.
+// GET /api/r/ID/ledger?process=N&program=NAME: bands from requested bytes to RSS, when recorded.
 export interface Ledger {
   words: string; // "" or how to record one
   rows: { name: string; bytes: number; words: string }[];

@@ -15,6 +15,10 @@ export function Size({ n }: { n: number }) {
 export function Amount({ n, unit }: { n: number; unit: Unit }) {
   return <span class="num" title={exactAmount(n, unit)}>{amount(n, unit)}</span>;
 }
+// Of an estimate.
+export function Within({ n, unit }: { n?: number; unit: Unit }) {
+  return n ? <span class="faint num"> ± {amount(n, unit)}</span> : null;
+}
 export function Change({ n, unit }: { n: number; unit: Unit }) {
   return <span class={"num " + (n > 0 ? "more" : n < 0 ? "less" : "")} title={exactAmount(n, unit)}>{signed(n, unit)}</span>;
 }

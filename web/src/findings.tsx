@@ -3,7 +3,7 @@
 import type { Finding, Part, Summary } from "./api";
 import { Callers, Empty, PlaceName, Size, Sparkline } from "./bits";
 import { DEFAULTS, go, state, VIEWS, type State, type ViewName } from "./state";
-import { brief, bytes, clean, count, duration, exactBytes, functionWords, rate, several, share } from "./words";
+import { brief, bytes, clean, count, duration, exactBytes, functionWords, rate, share } from "./words";
 
 const SEVERITY = { high: { icon: "▲", words: "High" }, medium: { icon: "◆", words: "Medium" }, low: { icon: "●", words: "Low" } };
 
@@ -21,21 +21,23 @@ export function Findings({ summary }: { summary: Summary }) {
 
 // What was not freed: of several processes, each at its own end.
 export function endWords(summary: Summary): string {
-  return summary.live ? "Live now" : summary.processes.length > 1 ? "Left at exit" : "Live at the end";
+  return summary.processCount > 1 ? "Left at exit" + (summary.live ? " or live now" : "") : summary.live ? "Live now" : "Live at the end";
 }
 
 function FourNumbers({ summary }: { summary: Summary }) {
   const t = summary.totals, has = summary.has, e = summary.errors;
-  const error = (n: number | undefined) => (n ? ` ± ${bytes(n)}` : "");
+  const within = (n: number | undefined, words: (n: number) => string) => (n ? ` ± ${words(n)}` : "");
+  // Of bytes, then of the blocks that they are in.
+  const blocks = (n: number, bytesError?: number, blocksError?: number) => `${bytesError ? within(bytesError, bytes) + ", " : ""}${count(n)}${within(blocksError, count)} ${n === 1 ? "block" : "blocks"}`;
   const items: { name: string; value: string; title?: string; more: string }[] = [
-    { name: "Peak heap", value: has.peak ? bytes(t.peakBytes) : "not known", title: exactBytes(t.peakBytes) + error(e?.peakBytes),
-      more: has.peak ? `${several(t.peakBlocks, "block")}${has.times ? ` at ${duration(t.peakTimeNs)}` : ""}${error(e?.peakBytes)}` : "this file does not tell" },
-    { name: endWords(summary), value: has.live ? bytes(t.leftBytes) : "not known", title: exactBytes(t.leftBytes) + error(e?.liveBytes),
-      more: has.live ? `${several(t.leftBlocks, "block")}${error(e?.liveBytes)}` : "this file does not tell" },
+    { name: "Peak heap", value: has.peak ? bytes(t.peakBytes) : "not known", title: exactBytes(t.peakBytes),
+      more: has.peak ? blocks(t.peakBlocks, e?.peakBytes, e?.peakBlocks) + (has.times ? ` at ${duration(t.peakTimeNs)}` : "") : "this file does not tell" },
+    { name: endWords(summary), value: has.live ? bytes(t.leftBytes) : "not known", title: exactBytes(t.leftBytes),
+      more: has.live ? blocks(t.leftBlocks, e?.leftBytes, e?.leftBlocks) : "this file does not tell" },
     { name: "Peak RSS", value: t.peakRssBytes ? bytes(t.peakRssBytes) : "not known", title: exactBytes(t.peakRssBytes),
       more: t.peakRssBytes && t.peakBytes && has.peak ? `${(t.peakRssBytes / t.peakBytes).toFixed(1)} × the peak heap` : "this file does not tell" },
     { name: "Allocations", value: has.times && summary.durationNs ? rate(t.allocations, summary.endNs - summary.startNs) : count(t.allocations), title: count(t.allocations),
-      more: `${count(t.allocations)} in all${has.temporary && t.allocations ? `, ${share(t.temporary, t.allocations)} temporary` : ""}` },
+      more: `${count(t.allocations)}${within(e?.allocations, count)} in all${has.temporary && t.allocations ? `, ${share(t.temporary, t.allocations)} temporary` : ""}` },
   ];
   return <dl class="four">{items.map((i) => <div key={i.name}><dt>{i.name}</dt><dd title={i.title}>{i.value}</dd><dd class="faint">{i.more}</dd></div>)}</dl>;
 }
@@ -59,7 +61,6 @@ export function explainPatch(finding: Finding): Partial<State> {
 
 function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
   const s = SEVERITY[f.severity] ?? SEVERITY.low;
-  const explain = () => go(explainPatch(f));
   return <li class={`card ${f.severity}`} data-kind={f.kind}>
     <div class="card-head">
       <span class={`severity ${f.severity}`}><span aria-hidden="true">{s.icon}</span> {s.words}</span>
@@ -75,7 +76,7 @@ function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
     </div>
     <div class="card-foot">
       {f.where && <button class="link" onClick={() => go({ site: f.site, node: "" })} disabled={!f.site} title={clean(f.where.function)}>{functionWords(f.where.function, 60)} <PlaceName place={f.where} /><Callers text={f.callers} /></button>}
-      <button class="primary" onClick={explain}>Explain</button>
+      {f.explain.view !== "findings" && <button class="primary" onClick={() => go(explainPatch(f))}>Explain</button>}
     </div>
     {f.evidence.length > 0 && <details><summary>Why heft says so</summary><dl class="evidence">
       {f.evidence.map((e) => <div key={e.name}><dt>{clean(e.name).replace(/ (ns|bytes)$/, "")}</dt><dd><Evidence value={e.value} /></dd></div>)}</dl></details>}

@@ -9,7 +9,7 @@ import { endWords } from "./findings";
 import { shownFlame } from "./flame_view";
 import { Histogram } from "./lifetimes";
 import { address, chooseProcess, go, processOf, state } from "./state";
-import { clean, count, duration, quoted, several, share, type Unit } from "./words";
+import { clean, count, duration, lifetime, quoted, several, share, type Unit } from "./words";
 
 let stackText = "";
 
@@ -69,9 +69,9 @@ function SiteBody({ site, summary }: { site: Site; summary: Summary }) {
     <dl class="facts">
       {has.peak && <Fact name="At peak"><Size n={r.peakBytes} /></Fact>}
       {has.live && <Fact name={endWords(summary)}><Size n={r.leftBytes} /> <span class="faint">{several(r.leftBlocks, "block")}</span></Fact>}
-      {has.allocated && <Fact name="Allocated"><Size n={r.allocatedBytes} /> <span class="faint">{several(r.allocations, "time")}</span></Fact>}
+      {has.allocated && <Fact name="Allocated"><Size n={r.allocatedBytes} /> <span class="faint">{several(r.allocations, "time")}{r.reallocations ? `, ${several(r.reallocations, "reallocation")}` : ""}</span></Fact>}
       {has.temporary && <Fact name="Temporary">{count(r.temporary)} <span class="faint">{share(r.temporary, r.allocations)}</span></Fact>}
-      {has.lifetimes && <Fact name="Lifetime">{duration(r.p50Ns)} <span class="faint">median, p99 {duration(r.p99Ns)}</span></Fact>}
+      {has.lifetimes && <Fact name="Lifetime">{lifetime(r.p50Ns)} <span class="faint">median, p99 {lifetime(r.p99Ns)}</span></Fact>}
     </dl>
     {site.bytes.length > 1 && <><h3>Live over time</h3><Sparkline points={site.bytes} width={300} height={56} /></>}
     {has.lifetimes && site.lifetimes.some((n) => n > 0) && <><h3>Lifetimes</h3><Histogram counts={site.lifetimes} height={84} /></>}

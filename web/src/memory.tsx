@@ -3,10 +3,11 @@ import { abs, max } from "./arithmetic";
 import type { Ledger, Summary } from "./api";
 import { Document, Empty, ShareCell, Size } from "./bits";
 import { useDocument } from "./fetch";
+import { address, processOf, state } from "./state";
 import { bytes, clean } from "./words";
 
 export function MemoryView({ summary }: { summary: Summary }) {
-  const answer = useDocument<Ledger>(`/api/r/${summary.id}/ledger`);
+  const answer = useDocument<Ledger>(address(`/api/r/${summary.id}/ledger`, processOf(state.value)));
   const t = summary.totals;
   return <>
     {t.peakRssBytes > 0 && summary.has.peak && <p class="lead">At its peak the program asked for <strong>{bytes(t.peakBytes)}</strong>; the system gave it up to <strong>{bytes(t.peakRssBytes)}</strong> (RSS){t.peakRssBytes > t.peakBytes ? `, ${bytes(t.peakRssBytes - t.peakBytes)} more` : ""}.</p>}

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { Finding, Process } from "./api";
+import type { Finding, Process, Summary } from "./api";
 import { sortRows, type Column } from "./bits";
 import { timeTicks } from "./chart_parts";
-import { explainPatch } from "./findings";
+import { endWords, explainPatch } from "./findings";
 import { bucketLow } from "./lifetimes";
 import { processRows } from "./processes";
 import { escapeXml } from "./svg_text";
@@ -28,6 +28,14 @@ test("many processes of one program are one row, with the greatest and sums", ()
   assert.deepEqual(rows[0], { number: -1, program: "echo", words: "echo (30 processes)", pid: 100, peak: 1000, rss: 29, left: 90, ran: 300, allocated: 210 });
   assert.equal(rows[1].number, 30);
   assert.equal(processRows(all, true).length, 34);
+});
+
+test("several processes leave what one has at the end", () => {
+  const of = (processCount: number, live: boolean) => endWords({ processCount, live, processes: [{}, {}] } as unknown as Summary);
+  assert.equal(of(1, false), "Live at the end"); // two programs by exec are one process
+  assert.equal(of(1, true), "Live now");
+  assert.equal(of(2, false), "Left at exit");
+  assert.equal(of(2, true), "Left at exit or live now");
 });
 
 test("axes have few, round ticks", () => {

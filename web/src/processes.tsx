@@ -57,12 +57,12 @@ export function chosenWords(summary: Summary): string {
 
 const COLUMNS: Column<Row>[] = [
   { key: "command", head: "Command", wide: true, phone: true, value: (r) => r.words, cell: (r) => <span class="function" title={r.words}>{brief(r.words, 90)}</span> },
-  { key: "pid", head: "PID", title: "Of several: of the greatest", number: true, value: (r) => r.pid, cell: (r) => <span class="num">{r.pid}</span> },
-  { key: "peak", head: "Peak", title: "Of several: of the greatest", number: true, phone: true, value: (r) => r.peak, cell: (r) => <Size n={r.peak} /> },
-  { key: "rss", head: "Peak RSS", title: "Of several: of the greatest", number: true, value: (r) => r.rss, cell: (r) => r.rss ? <Size n={r.rss} /> : "–" },
-  { key: "left", head: "Left at exit", title: "Not freed when it ended. Of several: their sum", number: true, phone: true, value: (r) => r.left, cell: (r) => <Size n={r.left} /> },
-  { key: "allocated", head: "Allocated", title: "Of several: their sum", number: true, value: (r) => r.allocated, cell: (r) => <Size n={r.allocated} /> },
-  { key: "ran", head: "Ran", title: "Of several: their sum", number: true, value: (r) => r.ran, cell: (r) => <span class="num">{duration(r.ran)}</span> },
+  { key: "pid", head: "PID", number: true, value: (r) => r.pid, cell: (r) => <span class="num">{r.pid}</span> },
+  { key: "peak", head: "Peak", number: true, phone: true, value: (r) => r.peak, cell: (r) => <Size n={r.peak} /> },
+  { key: "rss", head: "Peak RSS", number: true, value: (r) => r.rss, cell: (r) => r.rss ? <Size n={r.rss} /> : "–" },
+  { key: "left", head: "Left at exit", title: "Not freed when it ended", number: true, phone: true, value: (r) => r.left, cell: (r) => <Size n={r.left} /> },
+  { key: "allocated", head: "Allocated", number: true, value: (r) => r.allocated, cell: (r) => <Size n={r.allocated} /> },
+  { key: "ran", head: "Ran", number: true, value: (r) => r.ran, cell: (r) => <span class="num">{duration(r.ran)}</span> },
 ];
 
 export function ProcessesView({ summary }: { summary: Summary }) {
@@ -78,6 +78,6 @@ export function ProcessesView({ summary }: { summary: Summary }) {
     {rows.length ? <Table label="Processes" columns={COLUMNS} rows={rows} sort="peak" chosen={chosen} rowKey={(r) => r.number < 0 ? r.program : r.number}
       open={(r) => chosen(r) ? chooseProcess(0, "") : chooseProcess(r.number + 1, r.number < 0 ? r.program : "")} />
       : <Empty title="No process here">Nothing matches the search.</Empty>}
-    <p class="note">{brief(summary.threadWords, 60)}. Choose a row to show it on the whole page; Esc goes back to all.</p>
+    <p class="note">{brief(summary.threadWords, 60)}. {rows.some((r) => r.number < 0) && "A row of several processes has the PID, peak and peak RSS of the greatest; the rest are sums, also of the times of those that ran at once. "}Choose a row to show it on the whole page; Esc goes back to all.</p>
   </>;
 }

@@ -2,11 +2,11 @@
 // what fits.
 import { min } from "./arithmetic";
 import type { Summary, SiteRow, Sites as Doc } from "./api";
-import { CHOOSE, Amount, Callers, Document, Empty, FunctionName, PlaceName, ShareCell, Size, Sparkline, Table, type Column } from "./bits";
+import { CHOOSE, Amount, Callers, Document, Empty, FunctionName, PlaceName, ShareCell, Size, Sparkline, Table, Within, type Column } from "./bits";
 import { useSelected } from "./fetch";
 import { go, selectedUnit, state } from "./state";
 import { signal } from "@preact/signals";
-import { amount, brief, count, duration, several, type Unit } from "./words";
+import { brief, count, lifetime, several, type Unit } from "./words";
 
 // How a column is called for the server: it returns the largest by this.
 const SERVER_SORT: Record<string, string> = { peak: "peak", live: "live", allocated: "allocated", count: "count", temporary: "temporary", p99: "lifetime", value: "" };
@@ -17,20 +17,21 @@ function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
   const has = summary.has;
   const out: Column<SiteRow>[] = [
     { key: "place", head: "Site", wide: true, phone: true, value: (r) => r.place.function, cell: (r) => <><FunctionName name={r.place.function} most={70} /> <PlaceName place={r.place} /><Callers text={r.callers} /></> },
-    { key: "value", head: "Selected", title: "Of what is selected above", number: true, phone: true, value: (r) => r.value, cell: (r) => <><Amount n={r.value} unit={unit} />{r.error95 ? <span class="faint num"> ± {amount(r.error95, unit)}</span> : ""}</> },
+    { key: "value", head: "Selected", title: "Of what is selected above", number: true, phone: true, value: (r) => r.value, cell: (r) => <><Amount n={r.value} unit={unit} /><Within n={r.error95} unit={unit} /></> },
     { key: "share", head: "Share", cell: (r) => <ShareCell part={r.value} whole={sum} /> },
   ];
   if (has.times) out.push({ key: "trend", head: "Over the run", cell: (r) => <Sparkline points={r.trend} /> });
   if (has.peak) out.push({ key: "peak", head: "At peak", number: true, value: (r) => r.peakBytes, cell: (r) => <Size n={r.peakBytes} /> });
-  if (has.live) out.push({ key: "live", head: summary.processes.length > 1 ? "Left at exit" : "At end", number: true, value: (r) => r.leftBytes, cell: (r) => <Size n={r.leftBytes} /> });
+  if (has.live) out.push({ key: "live", head: summary.processCount > 1 ? "Left at exit" : "At end", title: "Whatever is selected", number: true, value: (r) => r.leftBytes, cell: (r) => <Size n={r.leftBytes} /> });
   if (has.allocated) {
     out.push({ key: "allocated", head: "Allocated", number: true, value: (r) => r.allocatedBytes, cell: (r) => <Size n={r.allocatedBytes} /> });
     out.push({ key: "count", head: "Allocations", number: true, value: (r) => r.allocations, cell: (r) => <span class="num">{count(r.allocations)}</span> });
   }
   if (has.temporary && summary.totals.temporary) out.push({ key: "temporary", head: "Temporary", title: "Freed before the thread's next allocation", number: true, value: (r) => r.temporary, cell: (r) => <span class="num">{count(r.temporary)}</span> });
+  const life = (key: "p50" | "p99", title: string) => out.push({ key, head: "Life " + key, title, number: true, value: (r) => r[`${key}Ns`] ?? -1, cell: (r) => <span class="num">{lifetime(r[`${key}Ns`])}</span> });
   if (has.lifetimes) {
-    out.push({ key: "p50", head: "Life p50", title: "Median lifetime", number: true, value: (r) => r.p50Ns, cell: (r) => <span class="num">{duration(r.p50Ns)}</span> });
-    out.push({ key: "p99", head: "Life p99", title: "99 of 100 blocks live no longer", number: true, value: (r) => r.p99Ns, cell: (r) => <span class="num">{duration(r.p99Ns)}</span> });
+    life("p50", "Median lifetime");
+    life("p99", "99 of 100 blocks live no longer");
   }
   out.push({ key: "freedBy", head: "Freed by", cell: (r) => <span class="freed">{r.freedBy ? brief(r.freedBy, 40) : "–"}</span> });
   return out;

@@ -4,7 +4,7 @@ import { BarChart } from "./bar_chart";
 import { CHOOSE, Choice, Document, Empty, ShareCell, Size, Table, type Column } from "./bits";
 import { isFile, useDocument } from "./fetch";
 import { address, go, selectionOf, state } from "./state";
-import { bytes, count, share } from "./words";
+import { bytes, clean, count, share } from "./words";
 
 type Row = Doc["rows"][number];
 type Measure = "peak" | "live" | "allocated";
@@ -24,7 +24,7 @@ export function SizesView({ summary }: { summary: Summary }) {
   const s = state.value;
   // The document has all measures; a file holds only one.
   const answer = useDocument<Doc>(isFile() ? `/api/r/${summary.id}/sizes` : address(`/api/r/${summary.id}/sizes`, selectionOf(s)));
-  const which: Measure = s.mode !== "live" ? "allocated" : s.at === "end" ? "live" : "peak";
+  const which: Measure = s.mode !== "live" ? "allocated" : s.at === "peak" ? "peak" : "live";
   const m = MEASURES[which];
   return <Document answer={answer}>{(doc) => {
     const sum = doc.rows.reduce((a, r) => a + m.bytes(r), 0), slack = m.slack ? doc.rows.reduce((a, r) => a + m.slack!(r), 0) : 0;
@@ -37,9 +37,9 @@ export function SizesView({ summary }: { summary: Summary }) {
     ];
     if (m.slack) columns.push({ key: "slack", head: "Lost to rounding", number: true, value: m.slack, cell: (r) => <Size n={m.slack!(r)} /> });
     return <>
-      <div class="view-bar"><Choice label="measure" value={which} set={(v) => go(v === "allocated" ? { mode: "allocated" } : { mode: "live", at: v === "live" ? "end" : "peak" })}
-        options={(Object.keys(MEASURES) as Measure[]).map((k) => ({ value: k, words: MEASURES[k].words }))} />
-        <span class="note">{bytes(sum)}{m.slack ? `, and ${bytes(slack)} more (${share(slack, sum)}) for rounding` : ""}</span></div>
+      <div class="view-bar"><Choice label="measure" value={which} set={(v) => v !== which && go(v === "allocated" ? { mode: "allocated" } : { mode: "live", at: v === "live" ? "end" : "peak" })}
+        options={(Object.keys(MEASURES) as Measure[]).map((k) => ({ value: k, words: k === "live" && k === which && s.at !== "end" ? "At instant" : MEASURES[k].words }))} />
+        <span class="note">{bytes(sum)}{m.slack ? `, and ${bytes(slack)} more (${share(slack, sum)}) for rounding` : ""}. {clean(doc.words)}</span></div>
       {doc.rows.some((r) => value(r) > 0)
         ? <><BarChart height={180} caption="Block sizes" value={words} items={doc.rows.filter((r) => value(r) > 0).map((r) => ({ label: bytes(r.low), value: value(r), words: `${rangeWords(r)}: ${words(value(r))}` }))} />
           <Table label="Sizes" columns={columns} rows={doc.rows.filter((r) => m.blocks(r) > 0)} sort="bytes" rowKey={(r) => r.low} /></>

@@ -1,7 +1,7 @@
 // Threads: who allocates, and who hands memory to whom: rows allocate, columns free.
 import { max } from "./arithmetic";
 import type { Summary, Threads as Doc } from "./api";
-import { Document, Empty, Size, Table, type Column } from "./bits";
+import { Amount, Document, Empty, Table, Within, type Column } from "./bits";
 import { useDocument } from "./fetch";
 import { address, go, processOf, state } from "./state";
 import { brief, count, duration, several } from "./words";
@@ -14,21 +14,25 @@ export function ThreadsView({ summary }: { summary: Summary }) {
   const answer = useDocument<Doc>(address(`/api/r/${summary.id}/threads`, processOf(state.value)));
   return <Document answer={answer}>{(doc) => <>
     <h2>Handed over: allocated by a row's thread, freed by a column's</h2>
-    {!summary.has.matrix && doc.threads.length > 1 ? <Empty title="Not recorded">This file does not say which thread freed a block. A recording of every allocation (heft run) does.</Empty>
+    {!summary.has.matrix ? <Empty title="Not recorded">This file does not say which thread freed a block. A recording of every allocation (heft run) does.</Empty>
       : doc.cells.some((c) => c.frees > 0 && c.from !== c.to) ? <Matrix doc={doc} />
         : <Empty title="No thread frees what another one allocated">{doc.threads.length > 1 ? "Every block was freed by the thread that allocated it, or not at all." : "The program has one thread."}</Empty>}
     <h2>Threads</h2>
-    <Table label="Threads" columns={COLUMNS} rows={doc.threads} sort="allocated"
-      open={(t) => go({ thread: nameOf(t), view: "flame" })} chosen={(t) => nameOf(t) === state.value.thread} rowKey={(t, i) => `${t.pid}-${t.tid}-${i}`} />
-    <p class="note">A row opens the flame graph of what this thread allocated.</p>
+    <Table label="Threads" columns={COLUMNS.filter((c) => doc.threads.some((t) => c.key in t))} rows={doc.threads} sort={summary.has.matrix ? "allocatedBytes" : "liveBytes"}
+      open={summary.has.windows ? (t) => go({ thread: nameOf(t), view: "flame" }) : undefined} chosen={(t) => nameOf(t) === state.value.thread} rowKey={(t, i) => `${t.pid}-${t.tid}-${i}`} />
+    {summary.has.windows && <p class="note">A row opens the flame graph of what this thread allocated.</p>}
   </>}</Document>;
 }
 
+// Keys are names of fields: what the file does not tell has no column.
+const number = (key: "liveBytes" | "liveBlocks" | "allocatedBytes" | "allocations" | "frees", head: string, phone?: boolean, error?: "bytesError95" | "blocksError95"): Column<Row> => {
+  const unit = key.endsWith("Bytes") ? "bytes" : "count";
+  return { key, head, number: true, phone, value: (t) => t[key] ?? 0, cell: (t) => <><Amount n={t[key] ?? 0} unit={unit} />{error && <Within n={t[error]} unit={unit} />}</> };
+};
 const COLUMNS: Column<Row>[] = [
-  { key: "label", head: "Thread", wide: true, phone: true, value: (t) => t.label, cell: (t) => <><span class="function">{brief(t.label, 60)}</span> <span class="faint">{t.tid || ""}</span></> },
-  { key: "allocated", head: "Allocated", number: true, phone: true, value: (t) => t.allocatedBytes, cell: (t) => <Size n={t.allocatedBytes} /> },
-  { key: "allocations", head: "Allocations", number: true, value: (t) => t.allocations, cell: (t) => <span class="num">{count(t.allocations)}</span> },
-  { key: "frees", head: "Frees", number: true, phone: true, value: (t) => t.frees, cell: (t) => <span class="num">{count(t.frees)}</span> },
+  { key: "label", head: "Thread", wide: true, phone: true, value: (t) => t.label, cell: (t) => <span class="function">{brief(t.label, 60)}</span> },
+  number("liveBytes", "Live", true, "bytesError95"), number("liveBlocks", "Live blocks", false, "blocksError95"),
+  number("allocatedBytes", "Allocated", true), number("allocations", "Allocations"), number("frees", "Frees", true),
 ];
 
 function Matrix({ doc }: { doc: Doc }) {

@@ -54,7 +54,13 @@ export function choose(kind: Instant, summary: Summary): void {
 
 // What is left is then of each process at its own end.
 export function areSeveral(summary: Summary): boolean {
-  return summary.processes.length > 1 && !state.value.process;
+  return summary.processCount > 1 && !state.value.process;
+}
+
+// They ended one after the other: that is no instant of the timeline.
+const LEFT_WORDS = "at exit of each process";
+function isAtExits(summary: Summary): boolean {
+  return state.value.mode === "live" && state.value.at === "end" && areSeveral(summary);
 }
 
 export let shownTimeline: Doc | undefined;
@@ -105,7 +111,7 @@ const MODE_TITLES: Record<Mode, string> = {
 export function selectionWords(summary: Summary): string {
   const s = state.value;
   if (s.mode === "live") {
-    if (s.at === "end" && areSeveral(summary)) return "at exit of each process";
+    if (isAtExits(summary)) return LEFT_WORDS;
     const time = summary.has.times && duration(instantNs(summary));
     return "at " + [typeof s.at === "string" && s.at, time].filter(Boolean).join(", ");
   }
@@ -223,14 +229,14 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
     else return;
     taken(e);
   };
-  const now = instantNs(summary);
+  const now = instantNs(summary), left = isAtExits(summary);
   const i = indexAt(doc.timesNs, now);
   const window_ = drag ?? (st.mode !== "live" ? { from: st.from, to: st.to || doc.toNs } : null);
   const right = size.width - 8, bottom = size.height - 18;
   const peakX = s.x(summary.totals.peakTimeNs), late = peakX > size.width - 130;
   return <div class="timeline-row">
     <div class="chart-box" ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={round(doc.fromNs / 1000)} aria-valuemax={round(doc.toNs / 1000)}
-      aria-valuenow={round(now / 1000)} aria-valuetext={`${duration(now)}: live ${bytes(doc.bytes[i])}`}
+      aria-valuenow={round(now / 1000)} aria-valuetext={left ? `${LEFT_WORDS}: ${bytes(doc.leftBytes)}` : `${duration(now)}: live ${bytes(doc.bytes[i])}`}
       onPointerDown={down} onPointerMove={move} onPointerUp={up} onPointerLeave={() => setHover(null)}
       onPointerCancel={() => { start.current = null; setDrag(null); }} onKeyDown={keys}>
       <svg width={size.width} height={size.height} aria-hidden="true">
@@ -242,27 +248,28 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
         {window_ && <rect class="window" x={s.x(window_.from)} y={0} width={max(1, s.x(window_.to) - s.x(window_.from))} height={bottom} />}
         {summary.has.peak && <g class="peak-mark"><Upright x={peakX} top={8} height={bottom} /><Label x={peakX + (late ? -6 : 6)} y={11} anchor={late ? "end" : "start"}>{`▲ peak ${bytes(summary.totals.peakBytes)}`}</Label></g>}
         {doc.marks.map((m, k) => <path key={k} class="diamond" d={`M${s.x(m.timeNs)} ${bottom - 6}l5 6l-5 6l-5-6Z`}><title>{brief(m.name)} at {duration(m.timeNs)}</title></path>)}
-        {st.mode === "live" && <g class="instant"><Upright x={s.x(now)} height={bottom} /><path d={`M${s.x(now) - 5} 0h10l-5 7Z`} /></g>}
+        {st.mode === "live" && !left && <g class="instant"><Upright x={s.x(now)} height={bottom} /><path d={`M${s.x(now) - 5} 0h10l-5 7Z`} /></g>}
         {st.view === "diff" && typeof st.bat === "number" && !st.b && <g class="instant second"><Upright x={s.x(st.bat)} height={bottom} /><Label x={s.x(st.bat) + 8} y={24}>B</Label></g>}
         {hover !== null && <Upright kind="hover-line" x={s.x(hover)} height={bottom} />}
       </svg>
     </div>
-    <Legend doc={doc} at={hover ?? now} apart={s.rssMost > 0} hovering={hover !== null} />
+    <Legend doc={doc} at={hover ?? now} apart={s.rssMost > 0} hovering={hover !== null} left={left && hover === null} />
   </div>;
 }
 
 // The layers in words, with their sizes at the instant pointed at.
-function Legend({ doc, at, apart, hovering }: { doc: Doc; at: number; apart: boolean; hovering: boolean }) {
+function Legend({ doc, at, apart, hovering, left }: { doc: Doc; at: number; apart: boolean; hovering: boolean; left: boolean }) {
   const i = indexAt(doc.timesNs, at);
-  const rest = doc.bytes[i] - doc.rows.reduce((sum, r) => sum + r.bytes[i], 0);
+  const value = (of: { bytes: number[]; leftBytes: number }) => (left ? of.leftBytes : of.bytes[i]);
+  const rest = value(doc) - doc.rows.reduce((sum, r) => sum + value(r), 0);
   const rss = doc.rss.length ? doc.rss[indexAt(doc.rss.map((p) => p.timeNs), at)].bytes : 0;
   return <div class="layers" data-hovering={hovering}>
-    <div class="layers-head"><span>{duration(at)}</span><span class="num">{bytes(doc.bytes[i])}</span></div>
+    <div class="layers-head"><span>{left ? LEFT_WORDS : duration(at)}</span><span class="num">{bytes(value(doc))}</span></div>
     <ul>
-      {doc.rows.map((r, k) => <li key={r.site}><button class="layer-name" title={clean(r.place.function)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{functionWords(r.place.function, 60)} <PlaceName place={r.place} /><Callers text={r.callers} /></span></button><span class="num">{bytes(r.bytes[i])}</span></li>)}
+      {doc.rows.map((r, k) => <li key={r.site}><button class="layer-name" title={clean(r.place.function)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{functionWords(r.place.function, 60)} <PlaceName place={r.place} /><Callers text={r.callers} /></span></button><span class="num">{bytes(value(r))}</span></li>)}
       <li><span class="layer-name"><i class="swatch layer-other" /><span>other</span></span><span class="num">{bytes(max(0, rest))}</span></li>
-      {doc.rss.length > 0 && <li><span class="layer-name"><i class="swatch rss" /><span>RSS{apart ? " (own scale)" : ""}</span></span><span class="num">{bytes(rss)}</span></li>}
-      {doc.events.length > 0 && <li><span class="layer-name"><i class="swatch" /><span>allocations and frees</span></span><span class="num">{rate(doc.events[i] ?? 0, 1e9)}</span></li>}
+      {!left && doc.rss.length > 0 && <li><span class="layer-name"><i class="swatch rss" /><span>RSS{apart ? " (own scale)" : ""}</span></span><span class="num">{bytes(rss)}</span></li>}
+      {!left && doc.events.length > 0 && <li><span class="layer-name"><i class="swatch" /><span>allocations and frees</span></span><span class="num">{rate(doc.events[i] ?? 0, 1e9)}</span></li>}
     </ul>
   </div>;
 }

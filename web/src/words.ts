@@ -51,6 +51,11 @@ export function duration(ns: number): string {
   return `${fixed(ns / 3600e9, 1)} h`;
 }
 
+// null: no block was freed.
+export function lifetime(ns: number | null): string {
+  return ns === null ? "–" : duration(ns);
+}
+
 export function rate(n: number, ns: number): string {
   const r = ns > 0 ? (n * 1e9) / ns : 0;
   if (r >= 999.5e3) return `${fixed(r / 1e6, 2)} M/s`;
