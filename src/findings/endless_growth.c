@@ -21,11 +21,21 @@
 /* Nobody plans for more than a year. */
 #define LIMIT_FARTHEST_S (366.0 * 86400)
 
+bool endless_was_stopped(const struct profile *p)
+{
+	if (p->end == PROFILE_END_SIGNAL)
+		return true;
+	/* What a handler of these signals exits with, where it follows the shell's custom. */
+	return p->end == PROFILE_END_EXIT &&
+	       (p->exit_status == 128 + SIGHUP || p->exit_status == 128 + SIGINT ||
+		p->exit_status == 128 + SIGTERM);
+}
+
 bool endless_did_not_end(const struct profile *p)
 {
 	if (p->end == PROFILE_END_RUNNING || p->end == PROFILE_END_DETACHED)
 		return p->duration_ns >= ENDLESS_WATCHED_NS;
-	return p->end == PROFILE_END_SIGNAL && p->signal == SIGKILL;
+	return endless_was_stopped(p);
 }
 
 bool endless_is_large(const struct profile *p, uint64_t gained, uint64_t level)

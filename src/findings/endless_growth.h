@@ -17,7 +17,10 @@ struct endless {
 	bool freed_at_end;
 };
 
-/* It was killed, or the recording stopped while it ran, after a while. */
+/* A signal ended it, whichever: a kill, Ctrl-C, a crash. What it then frees, it frees because it was
+ * told to end. */
+bool endless_was_stopped(const struct profile *p);
+/* That, or the recording stopped while it ran, after a while. */
 bool endless_did_not_end(const struct profile *p);
 /* Is what was gained, up to a level, worth a word? */
 bool endless_is_large(const struct profile *p, uint64_t gained, uint64_t level);

@@ -121,7 +121,8 @@ static bool grows(const struct profile *p, const struct survivors *v, uint32_t p
 		.frees = v->frees,
 		.freed_at_end = endless_is_freed(v->live_bytes, level),
 	};
-	return !e->freed_at_end || life_of(p, process) >= ENDLESS_SERVICE_NS;
+	return !e->freed_at_end || life_of(p, process) >= ENDLESS_SERVICE_NS ||
+	       endless_was_stopped(p);
 }
 
 /* The same function in `processes` of several. */

@@ -8,12 +8,14 @@
  *             stage of the run after the first, about evenly, up to the end. A cache that fills up, tables
  *             made at the start and sawteeth all have a stage in which the floor does not rise.
  *   settled   somewhere else in the program blocks are replaced again and again at a constant level
- *             (sessions, a cache), or the program did not end by itself: it was killed, or the
- *             recording stopped while it ran.
+ *             (sessions, a cache), or the program did not end by itself: a signal ended it, or the
+ *             recording stopped while it ran. Then it must have grown up to the last quarter of the
+ *             time: what was loaded first and then only waited has an end.
  *
  * Blocks that are all freed when the program ends were not forgotten: a data set, an arena. They are
- * reported only after a run so long that it must be a service, or if they grow in step with blocks
- * that are replaced: about one for each, as when every request leaves something behind. */
+ * reported only after a run so long that it must be a service, if a signal ended it (Ctrl-C makes
+ * Python free everything), or if they grow in step with blocks that are replaced: about one for each,
+ * as when every request leaves something behind. */
 #include "findings/endless_growth.h"
 
 #include "findings/site_names.h"
@@ -51,6 +53,7 @@ struct growing {
 	uint32_t site;   /* the largest */
 	uint64_t largest;
 	uint64_t allocations, frees, live_bytes;
+	bool paced; /* the program: something else is replaced at a constant level */
 };
 
 static bool is_settled(const struct profile *p, uint32_t site)
@@ -92,22 +95,27 @@ static uint32_t last_top(const uint64_t *bytes, uint32_t count)
 	return top;
 }
 
+/* The first slot of those before `top` that are all at its level, but for 2 %. */
+static uint32_t reached_from(const uint64_t *bytes, uint32_t top)
+{
+	uint32_t reached = top;
+	while (reached > 0 && (double)bytes[reached - 1] >= GROWING_TOP * (double)bytes[top])
+		reached--;
+	return reached;
+}
+
 /* Bytes gained after start-up; 0: it does not grow from there to the end. `top` is the last slot of
  * its greatest level. */
 static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
 {
 	uint64_t floors[GROWING_PARTS];
 	*top = last_top(bytes, count);
-	uint64_t most = bytes[*top];
 	if (*top + 1 < GROWING_LEAST_SLOTS || (double)*top < GROWING_LATEST_TOP * (count - 1))
 		return 0;
 	for (uint32_t i = *top + 1; i < count; i++) /* taken down, or a phase among others? */
 		if (bytes[i] > bytes[i - 1])
 			return 0;
-	uint32_t reached = *top;
-	while (reached > 0 && (double)bytes[reached - 1] >= GROWING_TOP * (double)most)
-		reached--;
-	if ((double)reached < GROWING_LATEST_REACHED * *top)
+	if ((double)reached_from(bytes, *top) < GROWING_LATEST_REACHED * *top)
 		return 0;
 	trend_floors(floors, GROWING_PARTS, bytes, *top + 1);
 	enum { LAST = GROWING_PARTS - 1, FIRST = GROWING_STARTUP };
@@ -160,8 +168,12 @@ static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progr
 	uint64_t level = g->bytes[top];
 	if (!endless_is_large(p, gained, level))
 		return 0;
+	if (!g->paced && (double)reached_from(g->bytes, top) <
+				 GROWING_LATEST_TOP * (p->history.slot_count - 1))
+		return 0;
 	bool freed_at_end = endless_is_freed(g->live_bytes, level);
-	if (freed_at_end && p->duration_ns < ENDLESS_SERVICE_NS && !is_in_step(p, g->allocations))
+	if (freed_at_end && p->duration_ns < ENDLESS_SERVICE_NS && !endless_was_stopped(p) &&
+	    !is_in_step(p, g->allocations))
 		return 0;
 	struct trend trend;
 	if (trend_of(&trend, g->bytes, top + 1) < 0)
@@ -181,14 +193,14 @@ static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progr
 	return draft_add(d, &f);
 }
 
-static int look_at_functions(struct diagnosis *d, uint64_t *bytes)
+static int look_at_functions(struct diagnosis *d, uint64_t *bytes, bool paced)
 {
 	const struct profile *p = d->p;
 	const uint32_t *sites = d->by_function;
 	uint32_t count = d->by_function_count, slots = p->history.slot_count;
 	int rc = 0;
 	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
-		struct growing g = {.bytes = bytes, .site = PROFILE_NONE};
+		struct growing g = {.bytes = bytes, .site = PROFILE_NONE, .paced = paced};
 		for (uint32_t k = 0; k < slots; k++)
 			bytes[k] = 0;
 		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
@@ -218,13 +230,13 @@ int diagnose_growing_site(struct diagnosis *d)
 	const struct profile *p = d->p;
 	if (p->history.slot_count < GROWING_LEAST_SLOTS || !p->history.slot_ns)
 		return 0;
-	bool settled = endless_did_not_end(p);
-	for (uint32_t i = 0; i < p->site_count && !settled; i++)
-		settled = is_settled(p, i);
-	if (!settled)
+	bool paced = false;
+	for (uint32_t i = 0; i < p->site_count && !paced; i++)
+		paced = is_settled(p, i);
+	if (!paced && !endless_did_not_end(p))
 		return 0;
 	uint64_t *bytes = malloc(2 * (size_t)p->history.slot_count * sizeof *bytes);
-	int rc = bytes ? look_at_functions(d, bytes) : HEFT_ENOMEM;
+	int rc = bytes ? look_at_functions(d, bytes, paced) : HEFT_ENOMEM;
 	free(bytes);
 	return rc;
 }

@@ -194,9 +194,11 @@ def test_no_objects(compiled, record, mode):
 
 @pytest.mark.parametrize("mode, freed, severity, status", [
     ("leak", "never", "high", 0), ("leak-freed-at-end", "at-end", "medium", 0),
-    ("killed", "never", "high", 137)])
+    ("killed 9", "never", "high", 137), ("killed 15", "never", "high", 143),
+    ("killed 2", "never", "high", 130), ("killed 11", "never", "high", 139),
+    ("freed-then-killed 2", "at-end", "medium", 130), ("loader 143", "never", "high", 143)])
 def test_growth(compiled, record, mode, freed, severity, status):
-    found, _ = findings(record, [compiled("growth_shapes.c"), mode], status=status)
+    found, _ = findings(record, [compiled("growth_shapes.c"), *mode.split()], status=status)
     f = only(found, "growing-site")
     e = f["evidence"]
     assert (e["function"], e["freed"], f["severity"]) == ("keep_one", freed, severity)
@@ -205,9 +207,11 @@ def test_growth(compiled, record, mode, freed, severity, status):
     assert e["freed_share"] == (1 if freed == "at-end" else 0)
 
 
-@pytest.mark.parametrize("mode", ["arena", "lru", "tables", "loader"])
-def test_no_growth(compiled, record, mode):
-    found, _ = findings(record, [compiled("growth_shapes.c"), mode])
+@pytest.mark.parametrize("mode, status", [("arena", 0), ("lru", 0), ("tables", 0), ("loader", 0),
+                                          ("loader 1", 1), ("waits-then-killed 15", 143),
+                                          ("waits-then-killed 9", 137)])
+def test_no_growth(compiled, record, mode, status):
+    found, _ = findings(record, [compiled("growth_shapes.c"), *mode.split()], status=status)
     assert kinds(found) == []
 
 

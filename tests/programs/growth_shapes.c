@@ -1,5 +1,6 @@
-/* Live memory over time: what grows without end, and what only looks like it. argv[1] is the mode.
- * All but the loader and the killed one serve requests beside: 64 sessions are replaced in turn. */
+/* Live memory over time: what grows without end, and what only looks like it. argv[1] is the mode,
+ * argv[2] the signal that ends it (killed, freed-then-killed, waits-then-killed) or its exit status
+ * (loader). All but these serve requests beside: 64 sessions are replaced in turn. */
 #include "program.h"
 
 #include <signal.h>
@@ -60,7 +61,9 @@ int main(int argc, char **argv)
 	int leak = !strcmp(mode, "leak"), at_end = !strcmp(mode, "leak-freed-at-end");
 	int arena = !strcmp(mode, "arena"), lru = !strcmp(mode, "lru");
 	int tables = !strcmp(mode, "tables"), loader = !strcmp(mode, "loader");
-	int killed = !strcmp(mode, "killed");
+	int freed = !strcmp(mode, "freed-then-killed"), waits = !strcmp(mode, "waits-then-killed");
+	int killed = freed || waits || !strcmp(mode, "killed");
+	int last = argc > 2 ? atoi(argv[2]) : 0;
 
 	must(leak || at_end || arena || lru || tables || loader || killed, "which mode?");
 	if (tables)
@@ -79,10 +82,12 @@ int main(int argc, char **argv)
 		if (lru)
 			use_cache(n);
 	}
-	if (killed)
-		raise(SIGKILL);
-	if (at_end || arena)
+	for (int n = 0; waits && n < 2 * REQUESTS; n++)
+		pause_us(150);
+	if (at_end || arena || freed)
 		free_kept();
+	if (killed)
+		raise(last);
 	say("done\n");
-	return 0;
+	return last;
 }
