@@ -344,6 +344,7 @@ static int check(struct check *c, int *status, struct heft_error *err)
 		.findings = c->findings,
 		.profile = c->profile,
 		.recording = c->folder[0] ? NULL : c->recording,
+		.width = cli_width(out),
 		.color = cli_use_color(c->selection.color, out),
 		.verbose = c->verbose,
 	};

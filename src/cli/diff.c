@@ -168,6 +168,7 @@ int cmd_diff(int argc, char **argv)
 	c.options.ignore = s->ignore;
 	c.options.sort = s->sort;
 	c.options.limit = s->has_limit ? s->limit : s->json ? SIZE_MAX : CHANGES_SHOWN;
+	c.options.width = cli_width(stdout);
 	c.options.color = cli_use_color(s->color, stdout);
 	if (s->at_text && s->has_sort && s->sort != MEASURE_LIVE_BYTES)
 		return cli_usage_error(c.verb, "--at compares what is live then: --sort live");

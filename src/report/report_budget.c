@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { EXPLAINED = 3, LONGEST_RULE = 60, LONGEST_SUMMARY = 400 };
+enum { LONGEST_RULE = 60, PART_INDENT = 8 };
 
 uint32_t report_budget_broken(const struct report_budget *r)
 {
@@ -28,6 +28,11 @@ static uint32_t count_unseen(const struct report_budget *r)
 	for (uint32_t i = 0; i < r->budget->count; i++)
 		unseen += r->results[i].unseen;
 	return unseen;
+}
+
+static struct report_options lines_of(const struct report_budget *r)
+{
+	return (struct report_options){.width = r->width, .color = r->color};
 }
 
 static struct words value_words(const struct budget_rule *rule, uint64_t value)
@@ -107,12 +112,14 @@ static void print_parts(FILE *out, const struct report_budget *r, uint32_t index
 	const struct profile *p = r->profile;
 	const struct budget_rule *rule = &r->budget->rules[index];
 	const struct budget_result *result = &r->results[index];
+	struct report_options lines = lines_of(r);
 	struct site_callers *callers = callers_of_parts(p, rule, result);
 	for (uint32_t i = 0; i < result->part_count; i++) {
 		const struct budget_part *part = &result->parts[i];
 		if (!rule->measure) {
-			fprintf(out, "%8s", "");
-			words_print(out, r->findings[part->index].summary, LONGEST_SUMMARY);
+			fprintf(out, "%*s", PART_INDENT, "");
+			words_print_wrapped(out, r->findings[part->index].summary, PART_INDENT,
+					    report_width(&lines));
 			putc('\n', out);
 			continue;
 		}
@@ -176,14 +183,9 @@ static void print_warnings(FILE *out, const struct report_budget *r)
 		[BUDGET_IN_THREAD] = "thread",
 	};
 	const struct profile *p = r->profile;
+	struct report_options lines = lines_of(r);
+	report_print_warnings(out, p, &lines, false);
 	words_style(out, r->color, STYLE_WARN);
-	for (uint32_t i = 0; i < p->note_count; i++) {
-		if (p->notes[i].kind != PROFILE_NOTE_WARNING)
-			continue;
-		fputs("  ! ", out);
-		words_print(out, p->notes[i].text, LONGEST_SUMMARY);
-		putc('\n', out);
-	}
 	if (p->end == PROFILE_END_SIGNAL || (p->end == PROFILE_END_EXIT && p->exit_status)) {
 		fputs("  ! the recorded program failed: ", out);
 		fputs(words_end(p).text, out);
@@ -292,7 +294,7 @@ static void print_next(FILE *out, const struct report_budget *r)
 
 int report_budget_text(FILE *out, const struct report_budget *r)
 {
-	uint32_t broken = report_budget_broken(r), unseen = count_unseen(r), explained = 0;
+	uint32_t broken = report_budget_broken(r), unseen = count_unseen(r);
 	int width = rule_width(r);
 	print_warnings(out, r);
 	if (!broken)
@@ -326,7 +328,7 @@ int report_budget_text(FILE *out, const struct report_budget *r)
 		if (r->results[i].holds && !r->verbose)
 			continue;
 		print_result(out, r, i, width);
-		if (!r->results[i].holds && !r->results[i].unseen && explained++ < EXPLAINED)
+		if (!r->results[i].holds && !r->results[i].unseen)
 			print_parts(out, r, i);
 	}
 	if (broken)

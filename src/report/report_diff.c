@@ -94,8 +94,10 @@ static const char *per_words(const struct profile_diff *d, enum measure_id measu
 /* ---- totals */
 
 static void print_run(FILE *out, const char *which, const struct profile *p, const char *path,
-		      bool color)
+		      const struct report_diff_options *o)
 {
+	const struct report_options lines = {.width = o->width, .color = o->color};
+	bool color = o->color;
 	words_style(out, color, STYLE_BOLD);
 	fprintf(out, "%s  ", which);
 	if (p->argc) {
@@ -112,15 +114,7 @@ static void print_run(FILE *out, const char *which, const struct profile *p, con
 	words_print(out, path, 80);
 	words_style(out, color, STYLE_PLAIN);
 	putc('\n', out);
-	words_style(out, color, STYLE_WARN);
-	for (uint32_t i = 0; i < p->note_count; i++) {
-		if (p->notes[i].kind != PROFILE_NOTE_WARNING)
-			continue;
-		fputs("  ! ", out);
-		words_print(out, p->notes[i].text, 300);
-		putc('\n', out);
-	}
-	words_style(out, color, STYLE_PLAIN);
+	report_print_warnings(out, p, &lines, false);
 }
 
 /* error95: of the change; below 0: none. */
@@ -146,8 +140,8 @@ static double total_error(const struct profile_diff *d, enum measure_id measure)
 static void print_totals(FILE *out, const struct profile_diff *d,
 			 const struct report_diff_options *o)
 {
-	print_run(out, "old", d->old, o->old_path, o->color);
-	print_run(out, "new", d->new, o->new_path, o->color);
+	print_run(out, "old", d->old, o->old_path, o);
+	print_run(out, "new", d->new, o->new_path, o);
 	if (o->focus || o->ignore) {
 		fputs("only ", out);
 		if (o->focus) {

@@ -11,6 +11,7 @@ struct report_diff_options {
 	const char *old_path, *new_path;
 	enum measure_id sort;
 	size_t limit; /* changes shown; SIZE_MAX: all */
+	size_t width; /* of a line of text; 0: 100 */
 	bool color;
 	bool full; /* JSON: deep stacks are whole */
 	struct profile_threshold threshold;

@@ -87,6 +87,9 @@ def test_a_budget_that_cannot_be_judged_does_not_pass(tmp_path, memory):
     assert status == 1 and f"over budget: 1 of 2 rules of {budget} does not hold, 1 cannot be judged\n" in text
     status, text = check("peak_bytes <= 20M\n", "--ignore-unseen")
     assert status == 0 and "within budget" in text and "anonymous memory were resident" in text
+    for text in text, run([HEFT, "diff", path, path]).stdout.decode():  # a note of two lines, wrapped
+        assert "\\x0a" not in text and max(map(len, text.splitlines())) <= 100 + len(str(path))
+        assert re.search(r"does not\s+come\s+from\s+malloc\.\s+It\s+maps", text)
     status, text = check("peak_bytes <= 20M\n", "--json")
     out = json.loads(text)
     assert status == 1 and out["within"] is False and "anonymous memory were resident" in out["unseen"]

@@ -573,6 +573,44 @@ static void text_explains(void **state)
 	profile_free(p);
 }
 
+/* A note of two lines is wrapped as in a report; so is a finding. Of four rules that do not hold the
+ * last one is explained too. */
+static void text_is_wrapped_and_whole(void **state)
+{
+	(void)state;
+	static const struct budget_finding queue[] = {
+		{"unbounded-queue", "messages of one thread wait for another one that cannot keep up, "
+				    "and there is no end to it"}};
+	struct profile *p = make();
+	assert_int_equal(profile_add_note(p, PROFILE_NOTE_WARNING, 0,
+					  "most of this program's memory does not come from malloc.\n"
+					  "It maps memory itself"),
+			 0);
+	struct budget *b = parse("peak_bytes <= 1k\npeak_bytes <= 1k\npeak_bytes <= 1k\n"
+				 "allocations in send <= 99\nfinding unbounded-queue == 0\n");
+	struct budget_result results[5];
+	assert_int_equal(budget_measure(b, p, queue, 1, results), 0);
+	struct report_budget r = {
+		.budget = b, .results = results, .findings = queue, .profile = p, .width = 80};
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	assert_int_equal(report_budget_text(out, &r), 0);
+	fclose(out);
+	assert_memory_equal(text,
+			    "  ! most of this program's memory does not come from malloc. It maps memory\n"
+			    "    itself\nover budget: 5 of 5 rules",
+			    106);
+	assert_non_null(strstr(text, "allocations in send <= 99               99           100  "
+				     "+1 (+1.0 %)\n"
+				     "               100  100.0 %  send at /q/send.c:7 [malloc]\n"));
+	assert_non_null(strstr(text, "\n        messages of one thread wait for another one that cannot "
+				     "keep up, and\n        there is no end to it\n"));
+	free(text);
+	budget_free(b);
+	profile_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -589,6 +627,7 @@ int main(void)
 		cmocka_unit_test(files_are_replaced_whole),
 		cmocka_unit_test(starter_is_a_budget),
 		cmocka_unit_test(text_explains),
+		cmocka_unit_test(text_is_wrapped_and_whole),
 	};
 	return cmocka_run_group_tests_name("budget", tests, NULL, NULL);
 }
