@@ -22,7 +22,9 @@
 
 struct churn {
 	uint32_t site, name; /* the busiest one */
-	uint64_t temporary, allocations, allocated_bytes, own_peak_bytes;
+	uint64_t temporary, allocations, own_peak_bytes;
+	/* Of the temporary ones: a site's are taken to be as large as its blocks are on average. */
+	double bytes, blocks;
 };
 
 static int add_finding(struct diagnosis *d, const struct churn *c)
@@ -34,7 +36,7 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 	    share < CHURN_LEAST_SHARE ||
 	    share_of(c->temporary, c->allocations) < CHURN_LEAST_OWN_SHARE)
 		return 0;
-	uint64_t mean = c->allocated_bytes / c->allocations;
+	uint64_t mean = c->blocks > 0 ? whole_number(c->bytes / c->blocks) : 0;
 	struct draft f = draft_begin(FINDING_TEMPORARY_CHURN, c->site, c->own_peak_bytes);
 	f.finding.severity = share >= CHURN_MEDIUM_SHARE && rate >= CHURN_MEDIUM_RATE
 				     ? FINDING_MEDIUM
@@ -72,9 +74,15 @@ int diagnose_temporary_churn(struct diagnosis *d)
 				c.site = sites[next];
 			c.temporary += s->temporary;
 			c.allocations += s->allocations;
-			c.allocated_bytes += s->allocated_bytes;
-			if (s->temporary) /* an upper bound: they need not have been live together */
-				c.own_peak_bytes += s->own_peak_bytes;
+			if (!s->temporary)
+				continue;
+			/* An upper bound: they need not have been live together. */
+			c.own_peak_bytes += s->own_peak_bytes;
+			if (!s->allocations) /* resizes blocks that others made: their size is not told */
+				continue;
+			c.blocks += (double)s->temporary;
+			c.bytes += (double)s->temporary * (double)s->allocated_bytes /
+				   (double)s->allocations;
 		}
 		c.name = d->named[c.site];
 		rc = add_finding(d, &c);

@@ -365,6 +365,28 @@ static void test_churn(void **state)
 	}
 }
 
+/* 300,000 temporary blocks of 41 bytes, 100,000 of 81, and at another line of the same function 1,000
+ * large ones that stay: the mean is of the temporary ones, (300 * 41 + 100 * 81) / 400 = 51. */
+static void test_churn_mean(void **state)
+{
+	(void)state;
+	struct profile *p = new_profile(1 * SECOND);
+	struct profile_site *s = add_site(p, "main:9 handle:3 scratch:8", 0, 0);
+	s->allocations = s->frees = s->temporary = 300000;
+	s->allocated_bytes = 12300000;
+	s = add_site(p, "main:9 handle:3 scratch:9", 0, 0);
+	s->allocations = s->frees = s->temporary = 100000;
+	s->allocated_bytes = 8100000;
+	add_site(p, "main:9 handle:3 scratch:10", 1000, 16384);
+	struct findings *f = diagnose(p, 0);
+	const struct finding *c = find(f, FINDING_TEMPORARY_CHURN);
+	assert_non_null(c);
+	assert_int_equal(evidence(c, "temporary")->number, 400000);
+	assert_int_equal(evidence(c, "mean_bytes")->number, 51);
+	expect_text(c->summary, "400,000 temporary blocks of 51 bytes on average");
+	done(f, p);
+}
+
 static void test_no_churn(void **state)
 {
 	(void)state;
@@ -535,6 +557,7 @@ int main(void)
 		cmocka_unit_test(test_growth_of_a_batch_job),
 		cmocka_unit_test(test_freed_at_the_end),
 		cmocka_unit_test(test_churn),
+		cmocka_unit_test(test_churn_mean),
 		cmocka_unit_test(test_no_churn),
 		cmocka_unit_test(test_quality),
 		cmocka_unit_test(test_quality_in_words),
