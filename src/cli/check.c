@@ -307,22 +307,50 @@ static int refuse_blind_update(const struct check *c, struct heft_error *err)
 			 (int)strcspn(c->profile->unseen, "\n"), c->profile->unseen);
 }
 
+/* The whole run, and what is live in it as of --at: all else that rules measure is of the run, and so
+ * are the findings. */
+static int load_profile(struct check *c, struct heft_error *err)
+{
+	struct cli_selection *s = &c->selection;
+	struct trace_reader *reader = NULL;
+	struct profile *instant = NULL;
+	struct profile_selection at;
+	int rc = cli_selection_resolve(s, c->recording, err);
+	if (rc < 0)
+		return rc;
+	bool timed = s->part.has_window && s->duration_ns != UINT64_MAX; /* else loading refuses it */
+	at = s->part;
+	s->part.judge_events = asks_for_findings(c->budget) ? UINT64_MAX : 0;
+	if (timed)
+		s->part.has_window = false;
+	s->part.keep = timed;
+	rc = import_profile(&c->profile, c->recording, &s->part, err);
+	if (rc == 0)
+		rc = cli_apply_frame_rules(c->profile, s->frames, err);
+	if (rc == 0 && diagnose(c) < 0)
+		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory to look for findings");
+	if (rc < 0 || !timed || at.to_ns == s->duration_ns) /* the last moment: what the program left */
+		return rc < 0 ? rc : cli_selection_apply_moment(s, c->profile, err);
+	at.part_of = c->profile;
+	rc = trace_reader_open(&reader, c->recording, err);
+	if (rc == 0)
+		rc = profile_from_trace(&instant, reader, &at, err);
+	if (rc == 0)
+		profile_take_live(c->profile, instant);
+	profile_free(instant);
+	trace_reader_close(reader);
+	return rc;
+}
+
 static int check(struct check *c, int *status, struct heft_error *err)
 {
 	int rc = load_budget(c, err);
 	if (rc == 0 && c->argc)
 		rc = run_command(c, err);
 	if (rc == 0)
-		rc = cli_selection_resolve(&c->selection, c->recording, err);
-	if (c->selection.moment == CLI_AT_TIME &&
-	    c->selection.part.to_ns == c->selection.duration_ns) /* what the program left */
-		c->selection.part.has_window = false;
-	c->selection.part.judge_events = rc == 0 && asks_for_findings(c->budget) ? UINT64_MAX : 0;
-	if (rc == 0)
-		rc = import_profile(&c->profile, c->recording, &c->selection.part, err);
-	if (rc == 0)
-		rc = cli_selection_apply(&c->selection, c->profile, err);
-	if (rc == 0)
+		rc = load_profile(c, err);
+	/* At a moment that was asked for, what is live is clear of several processes too. */
+	if (rc == 0 && (!c->selection.at_text || c->selection.moment == CLI_AT_END))
 		rc = budget_refuse(c->budget, c->profile, err);
 	if (rc < 0)
 		return rc;
@@ -331,10 +359,9 @@ static int check(struct check *c, int *status, struct heft_error *err)
 	if (c->update && c->profile->unseen)
 		return refuse_blind_update(c, err);
 	c->results = calloc(c->budget->count, sizeof *c->results);
-	rc = c->results ? diagnose(c) : HEFT_ENOMEM;
-	if (rc == 0)
-		rc = budget_measure(c->budget, c->profile, c->findings, c->finding_count,
-				    c->results);
+	rc = c->results ? budget_measure(c->budget, c->profile, c->findings, c->finding_count,
+					 c->results)
+			: HEFT_ENOMEM;
 	if (rc < 0)
 		return heft_fail(err, rc, "not enough memory to check the budget");
 	FILE *out = c->argc ? stderr : stdout;
@@ -344,6 +371,7 @@ static int check(struct check *c, int *status, struct heft_error *err)
 		.findings = c->findings,
 		.profile = c->profile,
 		.recording = c->folder[0] ? NULL : c->recording,
+		.at = c->selection.at_text,
 		.width = cli_width(out),
 		.color = cli_use_color(c->selection.color, out),
 		.verbose = c->verbose,

@@ -163,16 +163,22 @@ int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft
 	return set_window(s, err);
 }
 
-int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct heft_error *err)
+int cli_selection_apply_moment(const struct cli_selection *s, struct profile *p,
+			       struct heft_error *err)
 {
 	static const enum profile_moment moments[] = {[CLI_AT_UNSAID] = PROFILE_AT_END,
 						      [CLI_AT_PEAK] = PROFILE_AT_PEAK,
 						      [CLI_AT_END] = PROFILE_AT_END,
 						      [CLI_AT_EXIT] = PROFILE_AT_EXIT,
 						      [CLI_AT_TIME] = PROFILE_AT_END};
+	return s->at_text ? profile_select_moment(p, moments[s->moment], err) : 0;
+}
+
+int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct heft_error *err)
+{
 	int rc = cli_apply_frame_rules(p, s->frames, err);
-	if (rc == 0 && s->at_text)
-		rc = profile_select_moment(p, moments[s->moment], err);
+	if (rc == 0)
+		rc = cli_selection_apply_moment(s, p, err);
 	if (rc == 0 && (s->focus || s->ignore))
 		rc = profile_filter(p, s->focus, s->ignore, err);
 	return rc;

@@ -41,5 +41,8 @@ int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft
 /* After loading: which frames are the user's own, then the moment that --at names in a word (what is
  * live is then what was live at that moment), then --focus and --ignore. */
 int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct heft_error *err);
+/* Of these, the moment alone. */
+int cli_selection_apply_moment(const struct cli_selection *s, struct profile *p,
+			       struct heft_error *err);
 
 #endif

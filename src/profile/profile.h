@@ -479,6 +479,9 @@ enum profile_moment { PROFILE_AT_END, PROFILE_AT_PEAK, PROFILE_AT_EXIT };
 /* What is live becomes what was live at the peak, or what processes had left at their exits: of sites,
  * totals and their errors. HEFT_EREFUSED: the file does not tell it. */
 int profile_select_moment(struct profile *p, enum profile_moment moment, struct heft_error *err);
+/* The same of any instant: what is live becomes what is live in `instant`, a part of p
+ * (profile_selection.part_of). All else stays as it is of the run. */
+void profile_take_live(struct profile *p, const struct profile *instant);
 /* The file is of one moment, not of a run: what is live is live then, not at an end. */
 bool profile_is_snapshot(const struct profile *p);
 /* Keeps only sites with a frame that matches `focus` and none that matches `ignore` (POSIX extended

@@ -208,6 +208,29 @@ int profile_select_moment(struct profile *p, enum profile_moment moment, struct 
 	return 0;
 }
 
+void profile_take_live(struct profile *p, const struct profile *instant)
+{
+#define TAKE(to, from)                                                                             \
+	((to)->live_bytes = (from)->live_bytes, (to)->live_blocks = (from)->live_blocks,           \
+	 (to)->live_slack_bytes = (from)->live_slack_bytes)
+	const struct profile_site nothing = {0};
+	for (uint32_t i = 0; i < p->site_count; i++)
+		TAKE(&p->sites[i], &nothing);
+	for (uint32_t i = 0; i < instant->site_count; i++) {
+		const struct profile_site *s = &instant->sites[i];
+		uint32_t at = s->id - 1; /* ids count from 1; after a filter some are missing */
+		if (at >= p->site_count || p->sites[at].id != s->id)
+			for (at = 0; at < p->site_count && p->sites[at].id != s->id;)
+				at++;
+		if (at < p->site_count)
+			TAKE(&p->sites[at], s);
+	}
+	TAKE(&p->totals, &instant->totals);
+#undef TAKE
+	free(p->ages); /* are of what is live at the end */
+	p->ages = NULL;
+}
+
 bool profile_is_snapshot(const struct profile *p)
 {
 	if (strcmp(p->format, "heft") == 0)

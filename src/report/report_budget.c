@@ -185,6 +185,16 @@ static void print_warnings(FILE *out, const struct report_budget *r)
 	const struct profile *p = r->profile;
 	struct report_options lines = lines_of(r);
 	report_print_warnings(out, p, &lines, false);
+	if (r->at) {
+		bool exit = strcmp(r->at, "exit") == 0;
+		bool named = strcmp(r->at, "peak") == 0 || strcmp(r->at, "end") == 0;
+		fputs(exit    ? "  - live is what each process had not freed when it ended"
+		      : named ? "  - live is what was live at the "
+			      : "  - live is what was live at ",
+		      out);
+		words_print(out, exit ? "" : r->at, LONGEST_RULE);
+		fputs("; all else is of the whole run\n", out);
+	}
 	words_style(out, r->color, STYLE_WARN);
 	if (p->end == PROFILE_END_SIGNAL || (p->end == PROFILE_END_EXIT && p->exit_status)) {
 		fputs("  ! the recorded program failed: ", out);
@@ -267,26 +277,46 @@ static const char *order_for(const struct budget_rule *rule)
 	return NULL;
 }
 
+static bool is_live(const struct budget_rule *rule)
+{
+	return rule->measure && strncmp(rule->measure->name, "live", 4) == 0;
+}
+
+/* The first rule that does not hold: of a moment that was asked for, if there is one, the first that
+ * is about it. */
+static uint32_t first_broken(const struct report_budget *r)
+{
+	uint32_t first = PROFILE_NONE;
+	for (uint32_t i = 0; i < r->budget->count; i++) {
+		if (r->results[i].holds || r->results[i].unseen)
+			continue;
+		if (r->at && is_live(&r->budget->rules[i]))
+			return i;
+		first = first == PROFILE_NONE ? i : first;
+	}
+	return first;
+}
+
 static void print_next(FILE *out, const struct report_budget *r)
 {
-	uint32_t first = 0;
-	while (r->results[first].holds)
-		first++;
 	if (count_unseen(r) == report_budget_broken(r)) {
 		fputs("\nNext: a rule for peak_rss_bytes holds such a program; --ignore-unseen judges "
 		      "what was recorded\n",
 		      out);
 		return;
 	}
-	while (r->results[first].holds || r->results[first].unseen)
-		first++;
-	const char *order = order_for(&r->budget->rules[first]);
+	const struct budget_rule *rule = &r->budget->rules[first_broken(r)];
+	const char *order = order_for(rule);
 	if (!r->recording) {
 		fputs("\nNext: the same with -o FILE keeps the recording for heft report\n", out);
 		return;
 	}
 	fputs("\nNext: heft report ", out);
-	if (order)
+	if (r->at && is_live(rule)) {
+		fputs("--at ", out);
+		words_print_shell(out, r->at);
+		putc(' ', out);
+	} else if (order)
 		fprintf(out, "--sort %s ", order);
 	words_print_shell(out, r->recording);
 	putc('\n', out);
@@ -436,6 +466,8 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 	json_write_key_string(&w, "budget", r->budget->name);
 	if (r->recording)
 		json_write_key_string(&w, "recording", r->recording);
+	if (r->at)
+		json_write_key_string(&w, "at", r->at);
 	json_write_key(&w, "command");
 	json_write_array(&w);
 	for (uint32_t i = 0; i < p->argc; i++)

@@ -13,6 +13,7 @@ struct report_budget {
 	const struct budget_finding *findings;
 	const struct profile *profile;
 	const char *recording; /* NULL: not kept */
+	const char *at;        /* the moment of which rules call something live; NULL: the end */
 	size_t width;          /* of a line of text; 0: 100 */
 	bool color;
 	bool verbose; /* every rule, not only those that do not hold */

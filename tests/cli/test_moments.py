@@ -111,6 +111,30 @@ def test_at_in_check(moments, heft, tmp_path):
     assert heft("check", "--budget", "budget", "--at", "end", moments).status == 0
 
 
+@pytest.mark.parametrize("at, live, words", [
+    ("0", 0, "at 0"), ("50%", 3000, "at 50%"), ("100%", 1000, "at 100%"), ("peak", 3000, "at the peak"),
+    ("exit", 1000, "when it ended")])
+def test_only_what_is_live_is_of_the_moment(moments, heft, tmp_path, at, live, words):
+    """3 allocations of 1,020 bytes and 1,980 of growth, 2 frees, a peak of 3,000, whatever the moment."""
+    rules = {"live_bytes": live, "live_blocks": live // 1000, "peak_bytes": 3000, "peak_blocks": 3,
+             "allocations": 3, "reallocations": 2, "allocated_bytes": 3000, "frees": 2, "left_bytes": 1000,
+             "live_bytes in keep_one": min(live, 1000), "peak_bytes in grow": 2000}
+    (tmp_path / "budget").write_text("".join(f"{r} > 1000000000\n" for r in [*rules, "peak_rss_bytes"]))
+    done = heft("check", "--json", "--budget", "budget", "--at", at, moments)
+    out = json.loads(done.out)
+    assert done.status == 1 and out["at"] == at
+    measured = {r["rule"].split(" >")[0]: r["measured"] for r in out["rules"]}
+    whole = json.loads(heft("report", "--json", moments).out)["totals"]
+    assert measured == {**rules, "peak_rss_bytes": whole["peak_rss_bytes"]}
+    (tmp_path / "budget").write_text("peak_bytes > 1000000000\nlive_bytes > 1000000000\n")
+    text = heft("check", "--budget", "budget", "--at", at, moments).out
+    assert re.search(rf"^  - live is what .*{words}; all else is of the whole run$", text, re.M)
+    assert text.endswith(f"\nNext: heft report --at {at} {moments}\n")
+    (tmp_path / "budget").write_text("peak_bytes > 1000000000\n")
+    assert heft("check", "--budget", "budget", "--at", at, moments).out.endswith(
+        f"\nNext: heft report {moments}\n")
+
+
 @pytest.mark.parametrize("verb, more", [("report", []), ("export", ["-f", "csv"]), ("diff", ["x"]),
                                         ("check", ["--budget", "b"])])
 def test_at_is_refused_alike(heft, verb, more):
