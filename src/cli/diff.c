@@ -95,7 +95,16 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	}
 }
 
-static int load(const struct diff_command *c, const char *path, struct profile **p,
+/* When the moment of --at was; at_ns stays as it is if it has no time. */
+static bool time_of(const struct cli_selection *s, const struct profile *p, uint64_t *at_ns)
+{
+	if (!(p->has & PROFILE_HAS_TIMES) || (s->moment != CLI_AT_TIME && s->moment != CLI_AT_PEAK))
+		return false;
+	*at_ns = s->moment == CLI_AT_PEAK ? p->totals.peak_time_ns : s->part.to_ns - s->start_ns;
+	return true;
+}
+
+static int load(struct diff_command *c, const char *path, struct profile **p, uint64_t *at_ns,
 		struct heft_error *err)
 {
 	struct cli_selection s = c->selection; /* a share of the run is another time in each */
@@ -104,6 +113,8 @@ static int load(const struct diff_command *c, const char *path, struct profile *
 		s.part.has_window = false;
 	if (rc == 0)
 		rc = import_profile(p, path, &s.part, err);
+	if (rc == 0)
+		c->options.has_times &= time_of(&s, *p, at_ns);
 	if (rc == 0)
 		rc = cli_selection_apply(&s, *p, err);
 	return rc;
@@ -132,9 +143,9 @@ static int compare(struct diff_command *c, struct heft_error *err)
 {
 	struct profile *old = NULL, *new = NULL;
 	struct profile_diff *d = NULL;
-	int rc = load(c, c->options.old_path, &old, err);
+	int rc = load(c, c->options.old_path, &old, &c->options.old_ns, err);
 	if (rc == 0)
-		rc = load(c, c->options.new_path, &new, err);
+		rc = load(c, c->options.new_path, &new, &c->options.new_ns, err);
 	if (rc == 0)
 		rc = profile_diff_new(&d, old, new, c->per.unit ? &c->per : NULL, err);
 	if (rc == 0)
@@ -174,6 +185,10 @@ int cmd_diff(int argc, char **argv)
 		return cli_usage_error(c.verb, "--at compares what is live then: --sort live");
 	if (s->at_text)
 		c.options.sort = MEASURE_LIVE_BYTES;
+	c.options.at = s->at_text;
+	c.options.moment = cli_moment_words(s->moment);
+	c.options.at_time = s->moment == CLI_AT_TIME;
+	c.options.has_times = true; /* unless one of them has none */
 	/* A peak is no rate: asked for rates, the first of them is shown. */
 	if (c.per.unit == PROFILE_PER_SECOND && !s->has_sort && !s->at_text)
 		c.options.sort = MEASURE_ALLOCATED_BYTES;

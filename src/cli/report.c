@@ -157,11 +157,6 @@ static void choose_span(struct report_command *c)
 /* Of a moment with a name, which only the recording itself tells. */
 static void choose_moment(struct report_command *c, const struct profile *p)
 {
-	static const char *const words[] = {
-		[CLI_AT_PEAK] = "what was live at the peak",
-		[CLI_AT_END] = "what was live at the end",
-		[CLI_AT_EXIT] = "what each process had not freed when it ended",
-	};
 	enum cli_moment moment = c->selection.moment;
 	if (moment == CLI_AT_UNSAID || moment == CLI_AT_TIME)
 		return;
@@ -169,7 +164,7 @@ static void choose_moment(struct report_command *c, const struct profile *p)
 	c->options.sort = MEASURE_LIVE_BYTES;
 	c->options.moment = moment == CLI_AT_END && profile_is_snapshot(p)
 				    ? "what was live when it was taken"
-				    : words[moment];
+				    : cli_moment_words(moment);
 	c->options.from_ns = c->options.to_ns =
 		moment == CLI_AT_PEAK ? p->totals.peak_time_ns : p->duration_ns;
 }

@@ -96,6 +96,18 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 	}
 }
 
+const char *cli_moment_words(enum cli_moment moment)
+{
+	static const char *const words[] = {
+		[CLI_AT_UNSAID] = "what was live at the end",
+		[CLI_AT_PEAK] = "what was live at the peak",
+		[CLI_AT_END] = "what was live at the end",
+		[CLI_AT_EXIT] = "what each process had not freed when it ended",
+		[CLI_AT_TIME] = "what was live",
+	};
+	return words[moment];
+}
+
 bool cli_selection_has_window(const struct cli_selection *s)
 {
 	return s->from_text || s->to_text;

@@ -31,6 +31,9 @@ struct cli_selection {
 int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 		      const struct cli_option *option, const char *value);
 
+/* "what was live at the peak": words for the moment of --at. */
+const char *cli_moment_words(enum cli_moment moment);
+
 /* --from or --to was given. */
 bool cli_selection_has_window(const struct cli_selection *s);
 

@@ -21,11 +21,30 @@ enum { CALLERS_SHOWN = 2, SITE_INDENT = 49, ERROR_ROOM = 19 };
  * no change. */
 /* Of one process, what is live at the end and what it left are one number; of several, people mean the
  * second. */
-static bool is_shown(const struct profile_diff *d, enum measure_id measure)
+static bool is_shown(const struct profile_diff *d, const struct report_diff_options *o,
+		     enum measure_id measure)
 {
+	if (o->at) /* the rest is of no moment */
+		return measure == o->sort;
 	bool several = profile_is_of_several(d->old) || profile_is_of_several(d->new);
-	return profile_diff_has(d, measure) && measures[measure].kind != MEASURE_OF_BLOCKS && (measure != MEASURE_LIVE_BYTES || !several) &&
+	return profile_diff_has(d, measure) && measures[measure].kind != MEASURE_OF_BLOCKS &&
+	       (measure != MEASURE_LIVE_BYTES || !several) &&
 	       (measure != MEASURE_LEFT_BYTES || several);
+}
+
+static bool is_then(const struct report_diff_options *o, enum measure_id measure)
+{
+	return o->at && measure == MEASURE_LIVE_BYTES;
+}
+
+static const char *title_of(const struct report_diff_options *o, enum measure_id measure)
+{
+	return is_then(o, measure) ? "live then" : measures[measure].title;
+}
+
+static const char *words_of(const struct report_diff_options *o, enum measure_id measure)
+{
+	return is_then(o, measure) ? "bytes live then" : measures[measure].words;
 }
 
 /* ---- numbers */
@@ -156,6 +175,17 @@ static void print_totals(FILE *out, const struct profile_diff *d,
 		}
 		fputs("; all numbers are of this part\n", out);
 	}
+	if (o->at) {
+		fprintf(out, "moment: %s", o->moment);
+		if (o->at_time) {
+			fputs(" at ", out);
+			words_print(out, o->at, 40);
+		}
+		if (o->has_times)
+			fprintf(out, ": %s into the old run, %s into the new one",
+				words_duration(o->old_ns).text, words_duration(o->new_ns).text);
+		putc('\n', out);
+	}
 	if (d->per.unit == PROFILE_PER_OPERATIONS)
 		fprintf(out, "divided by %.10g and %.10g operations\n", d->per.old, d->per.new);
 	fprintf(out, "\n  %-13s %12s %12s %12s", "", "old", "new", "change");
@@ -163,16 +193,16 @@ static void print_totals(FILE *out, const struct profile_diff *d,
 		fprintf(out, " %11s", "+-95 %");
 	putc('\n', out);
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
-		if (is_shown(d, i))
-			print_row(out, d, measures[i].title,
+		if (is_shown(d, o, i))
+			print_row(out, d, title_of(o, i),
 				  profile_diff_old(d, &d->old_total, i),
 				  profile_diff_new_value(d, &d->new_total, i),
 				  total_error(d, i), i, per_words(d, i));
 	if (o->sort == MEASURE_LIFETIME)
-		print_row(out, d, measures[o->sort].title, profile_diff_old(d, &d->old_total, o->sort),
+		print_row(out, d, title_of(o, o->sort), profile_diff_old(d, &d->old_total, o->sort),
 			  profile_diff_new_value(d, &d->new_total, o->sort), -1, o->sort, "");
 	if (d->old->totals.peak_rss_bytes && d->new->totals.peak_rss_bytes && !o->focus &&
-	    !o->ignore)
+	    !o->ignore && !o->at)
 		print_row(out, d, "peak RSS", (double)d->old->totals.peak_rss_bytes,
 			  (double)d->new->totals.peak_rss_bytes, -1, MEASURE_PEAK_BYTES, "");
 }
@@ -298,7 +328,7 @@ static int print_changes(FILE *out, const struct profile_diff *d,
 	if (!order)
 		return HEFT_ENOMEM;
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "\nBy %s%s: ", measures[o->sort].words, per_words(d, o->sort));
+	fprintf(out, "\nBy %s%s: ", words_of(o, o->sort), per_words(d, o->sort));
 	print_counts(out, s);
 	if (!changes)
 		fputs("no single stack stands out", out);
@@ -343,11 +373,12 @@ static void print_nothing(FILE *out, const struct profile_diff *d,
 	const char *significantly = s->counts[PROFILE_INSIGNIFICANT] ? " significantly" : "";
 	words_style(out, o->color, STYLE_BOLD);
 	if (anywhere)
-		fprintf(out, "\nBy %s nothing changed%s:", measures[o->sort].words, significantly);
+		fprintf(out, "\nBy %s nothing changed%s:", words_of(o, o->sort), significantly);
 	else
 		fprintf(out, "\nNothing changed%s:", significantly);
 	words_style(out, o->color, STYLE_PLAIN);
-	fprintf(out, " %s %s then, ", measures[o->sort].title, value_words(s->old, o->sort).text);
+	fprintf(out, " %s %s then, ", is_then(o, o->sort) ? "live" : title_of(o, o->sort),
+		value_words(s->old, o->sort).text);
 	fprintf(out, "%s now%s; ", value_words(s->new, o->sort).text, per_words(d, o->sort));
 	if (s->largest_entry == PROFILE_NONE) {
 		fputs("no call stack differs at all", out);
@@ -387,6 +418,15 @@ static void expression_of(const char *function, char *text, size_t size)
 	text[used] = 0;
 }
 
+static void print_at(FILE *out, const struct report_diff_options *o)
+{
+	if (!o->at)
+		return;
+	fputs("--at ", out);
+	words_print_shell(out, o->at);
+	putc(' ', out);
+}
+
 static void print_next_diff(FILE *out, const struct profile_diff *d,
 			    const struct report_diff_options *o, enum measure_id measure)
 {
@@ -421,7 +461,8 @@ static void print_next_report(FILE *out, const struct profile_diff *d,
 	uint32_t user = profile_first_user_node(p, site->node);
 	char expression[256] = "";
 	fputs("\nNext: heft report ", out);
-	if (o->sort != MEASURE_PEAK_BYTES)
+	print_at(out, o);
+	if (o->sort != MEASURE_PEAK_BYTES && !o->at)
 		fprintf(out, "--sort %s ", measures[o->sort].option);
 	if (user != PROFILE_NONE) {
 		expression_of(p->frames[p->nodes[user].frame].function, expression,
@@ -448,7 +489,7 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 	}
 	enum measure_id found = MEASURE_LIFETIME;
 	for (enum measure_id i = 0; i < MEASURE_COUNT && found == MEASURE_LIFETIME; i++) {
-		if (i == o->sort || !is_shown(d, i))
+		if (i == o->sort || !is_shown(d, o, i))
 			continue;
 		struct profile_threshold t =
 			profile_threshold_for(&o->threshold, o->sort, i);
@@ -459,11 +500,12 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 	print_nothing(out, d, o, &s, found != MEASURE_LIFETIME);
 	if (found == MEASURE_LIFETIME) {
 		fputs("\nNext: heft report ", out);
+		print_at(out, o);
 		words_print_shell(out, o->new_path);
 		putc('\n', out);
 		return 0;
 	}
-	fprintf(out, "By %s%s it did: ", measures[found].words, per_words(d, found));
+	fprintf(out, "By %s%s it did: ", words_of(o, found), per_words(d, found));
 	print_counts(out, &other);
 	fprintf(out, "%s%s in all.\n", other.counts[PROFILE_SAME] < d->count ? "; " : "",
 		change_words(other.new - other.old, found).text);

@@ -16,6 +16,11 @@ struct report_diff_options {
 	bool full; /* JSON: deep stacks are whole */
 	struct profile_threshold threshold;
 	const char *focus, *ignore; /* what the profiles were filtered with, or NULL */
+	/* The moment that was asked for, as it was written, or NULL: what is live is of then, and alone is
+	 * compared. `moment`: its words, to which `at` is added if at_time; has_times: when that was in each. */
+	const char *at, *moment;
+	bool at_time, has_times;
+	uint64_t old_ns, new_ns;
 };
 
 int report_diff_text(FILE *out, const struct profile_diff *d, const struct report_diff_options *o);

@@ -178,6 +178,12 @@ int report_diff_json(FILE *out, const struct profile_diff *d, const struct repor
 	json_write_key_string(&w, "sort", measures[o->sort].option);
 	json_write_key_string(&w, "per", units[d->per.unit]);
 	json_write_key_bool(&w, "changed", s.changed);
+	if (o->at)
+		json_write_key_string(&w, "at", o->at);
+	if (o->at && o->has_times) {
+		json_write_key_uint(&w, "old_at_ns", o->old_ns);
+		json_write_key_uint(&w, "new_at_ns", o->new_ns);
+	}
 	if (o->focus)
 		json_write_key_string(&w, "focus", o->focus);
 	if (o->ignore)

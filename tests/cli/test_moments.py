@@ -135,6 +135,37 @@ def test_only_what_is_live_is_of_the_moment(moments, heft, tmp_path, at, live, w
         f"\nNext: heft report {moments}\n")
 
 
+@pytest.mark.parametrize("at, live, words, row", [
+    ("50%", "2.9 KiB", r"what was live at 50%: [0-9.]+ ms into the old run, [0-9.]+ ms into the new one",
+     "live then"),
+    ("100%", "1000 B", r"what was live at 100%: [0-9.]+ ms into the old run, [0-9.]+ ms into the new one",
+     "live then"),
+    ("peak", "2.9 KiB", r"what was live at the peak: \S+ [mu]s into the old run, \S+ [mu]s into the new one",
+     "live then"),
+    ("end", "1000 B", "what was live at the end", "live then"),
+    ("exit", "1000 B", "what each process had not freed when it ended", "left at exit")])
+def test_diff_says_its_moment(moments, heft, at, live, words, row):
+    text = heft("diff", "--at", at, moments, moments).out
+    assert re.search(f"^moment: {words}$", text, re.M)
+    rows = re.findall(r"^  ([a-z]\S*(?: \S+)*?)  +(\S+ \S*B) +(\S+ \S*B) +0$", text, re.M)
+    assert rows == [(row, live, live)]  # nothing of another moment
+    assert text.endswith(f"\nNext: heft report --at {at} {moments}\n")
+    assert json.loads(heft("diff", "--json", "--at", at, moments, moments).out)["at"] == at
+
+
+def test_diff_at_a_moment_names_the_next_command(moments, heft):
+    """Half-way three blocks are live, at the start none: they are all new."""
+    text = heft("diff", "--at", "0", moments, moments).out
+    assert "Nothing changed: live 0 B then, 0 B now" in text
+    program = moments.parent / "moments"
+    longer = moments.parent / "longer.heft"
+    assert harness.run([harness.HEFT, "run", "-q", "--force", "-o", longer, "--", "sh", "-c",
+                        f"{program}; sleep 0.3"]).returncode == 0
+    text = heft("diff", "--at", "50%", longer, moments).out
+    assert re.search(r"^By bytes live then: ", text, re.M)
+    assert re.search(r"^Next: heft report --at 50% --focus '\^grow\$' ", text, re.M)
+
+
 @pytest.mark.parametrize("verb, more", [("report", []), ("export", ["-f", "csv"]), ("diff", ["x"]),
                                         ("check", ["--budget", "b"])])
 def test_at_is_refused_alike(heft, verb, more):
