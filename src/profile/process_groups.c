@@ -210,6 +210,26 @@ out:
 	return rc;
 }
 
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int process_groups_programs(const struct process_groups *g, const struct profile *p, uint32_t *programs)
+{
+	const char **names = malloc(((size_t)g->count + 1) * sizeof *names);
+	if (!names)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < g->count; i++)
+		names[i] = process_program(&p->processes[g->list[i].greatest]);
+	qsort(names, g->count, sizeof *names, by_name);
+	*programs = 0;
+	for (uint32_t i = 0; i < g->count; i++)
+		*programs += i == 0 || strcmp(names[i - 1], names[i]) != 0;
+	free(names);
+	return 0;
+}
+
 void process_groups_fini(struct process_groups *g)
 {
 	free(g->list);
@@ -237,6 +257,20 @@ static uint64_t after(uint64_t time_ns, uint64_t start_ns)
 	return time_ns > start_ns ? time_ns - start_ns : 0;
 }
 
+/* The command of a child in place of the recorded one, whose own words are as its user wrote them. */
+static int take_command(struct profile *p, const struct profile_process *q)
+{
+	p->argv = q->argv;
+	p->argc = q->argc;
+	if (q->argc || !q->exe || !*q->exe)
+		return 0;
+	char *exe = strdup(q->exe);
+	p->argv = exe ? profile_copy_strings(p, &exe, 1) : NULL;
+	p->argc = p->argv ? 1 : 0;
+	free(exe);
+	return p->argv ? 0 : HEFT_ENOMEM;
+}
+
 int profile_take_own_time(struct profile *p)
 {
 	struct process_images x;
@@ -246,6 +280,10 @@ int profile_take_own_time(struct profile *p)
 		return HEFT_ENOMEM;
 	if (x.count == 1) {
 		struct profile_process q = process_of_images(&x, p, 0);
+		if (q.pid != p->pid && take_command(p, &q) < 0) {
+			process_images_fini(&x);
+			return HEFT_ENOMEM;
+		}
 		p->pid = q.pid;
 		p->end = q.end == PROFILE_END_EXEC ? PROFILE_END_DETACHED : q.end;
 		p->exit_status = q.exit_status;

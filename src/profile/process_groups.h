@@ -33,6 +33,8 @@ struct process_groups {
 
 int process_groups_init(struct process_groups *g, const struct profile *p,
 			enum process_merging merging); /* 0 or HEFT_ENOMEM */
+/* How many programs the groups are of: several may be of one. 0 or HEFT_ENOMEM. */
+int process_groups_programs(const struct process_groups *g, const struct profile *p, uint32_t *programs);
 void process_groups_fini(struct process_groups *g);
 
 /* What the program is called: the first word of its command without folders. "?" if not known. */

@@ -12,19 +12,31 @@
 
 enum { NUMBER = 11, TIME = 9, PID = 9, COMMAND = 2 + 3 * (NUMBER + 1) + TIME + 1 + PID };
 
+/* A row is a process, or several of one program, or one program of those that a process was. */
+static bool rows_are_processes(const struct process_groups *g, uint32_t processes)
+{
+	uint32_t single = 0;
+	for (uint32_t i = 0; i < g->count; i++)
+		single += g->list[i].count == 1;
+	return single == g->count && g->count == processes;
+}
+
 static void print_head(FILE *out, const struct profile *p, const struct process_groups *g,
-		       uint32_t shown, const struct report_options *o)
+		       uint32_t programs, uint32_t shown, const struct report_options *o)
 {
 	uint32_t processes = profile_count_processes(p);
-	bool merged = g->count != processes; /* also where processes became other programs */
 	words_style(out, o->color, STYLE_BOLD);
 	putc('\n', out);
 	if (shown < g->count)
 		fprintf(out, "Top %" PRIu32 " of ", shown);
-	fprintf(out, "%s %s%s", words_count(g->count).text, merged ? "program" : "process",
-		g->count == 1 ? "" : merged ? "s" : "es");
-	if (merged)
-		fprintf(out, " in %s", words_processes(processes).text);
+	if (rows_are_processes(g, processes)) {
+		fputs(words_processes(processes).text, out);
+	} else {
+		if (shown < g->count && g->count != programs)
+			fprintf(out, "%s rows: ", words_count(g->count).text);
+		fprintf(out, "%s program%s in %s", words_count(programs).text,
+			programs == 1 ? "" : "s", words_processes(processes).text);
+	}
 	fputs(" by peak\n", out);
 	words_style(out, o->color, STYLE_PLAIN);
 	fprintf(out, "%*s %*s %*s %*s %*s  command\n", NUMBER, "peak", NUMBER, "peak RSS", NUMBER,
@@ -75,17 +87,20 @@ int report_print_processes(FILE *out, const struct profile *p, const struct repo
 	int rc = process_groups_init(&g, p, PROCESSES_AS_FIT);
 	if (rc < 0)
 		return rc;
+	uint32_t programs = 0;
+	rc = process_groups_programs(&g, p, &programs);
 	uint32_t shown = g.count < o->processes ? g.count : (uint32_t)o->processes;
-	print_head(out, p, &g, shown, o);
-	for (uint32_t i = 0; i < shown; i++)
+	if (rc == 0)
+		print_head(out, p, &g, programs, shown, o);
+	for (uint32_t i = 0; i < shown && rc == 0; i++)
 		print_group(out, p, &g.list[i], o);
-	if (shown < g.count)
+	if (shown < g.count && rc == 0)
 		fprintf(out, "... %s more\n", words_count(g.count - shown).text);
-	if (!o->selection) {
+	if (!o->selection && rc == 0) {
 		words_style(out, o->color, STYLE_DIM);
 		fputs("  - --pid PID reports on one of them alone\n", out);
 		words_style(out, o->color, STYLE_PLAIN);
 	}
 	process_groups_fini(&g);
-	return 0;
+	return rc;
 }

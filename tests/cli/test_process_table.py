@@ -91,6 +91,19 @@ def test_one_process_has_no_table(report):
     assert "  threads       1 in 1 process\n" in text
 
 
+def test_a_process_is_headed_by_its_own_command(report):
+    data = json.loads(report("many", "--json"))
+    first, child = data["processes"][0], data["processes"][-1]
+    assert child["command"][1:] == ["x"] and child["pid"] != data["pid"]
+    of_child = json.loads(report("many", "--json", "--pid", str(child["pid"])))
+    assert of_child["command"] == child["command"] and of_child["pid"] == child["pid"]
+    for view in [], ["--tree"], ["--threads"], ["--sizes"], ["--lifetimes"]:
+        title = report("many", "--pid", str(child["pid"]), *view).splitlines()[0]
+        assert re.match(r"(\S*/)?tiny x(:|$)", title), title
+    of_first = report("many", "--pid", str(first["pid"])).splitlines()[0]
+    assert of_first.endswith("family many 30")
+
+
 def test_no_thread_is_counted_that_is_not_known(report, families):
     assert "  processes     31\n" in report("sampled")
     for text in report("sampled"), (families / "sampled.txt").read_text():

@@ -279,6 +279,23 @@ static void expect_table(const struct profile *p, size_t rows, const char *table
 	free(text);
 }
 
+static void expect_title(const struct profile *p, size_t rows, const char *title)
+{
+	char *text = NULL;
+	size_t size;
+	struct report_options o = {.path = "x.heft", .limit = 20, .processes = rows};
+	FILE *out = open_memstream(&text, &size);
+	assert_int_equal(report_text(out, p, &o), 0);
+	fclose(out);
+	char *at = strstr(text, " by peak\n");
+	assert_non_null(at);
+	while (at > text && at[-1] != '\n')
+		at--;
+	strchr(at, '\n')[1] = 0;
+	assert_string_equal(at, title);
+	free(text);
+}
+
 static void test_table(void **state)
 {
 	(void)state;
@@ -303,6 +320,34 @@ static void test_table(void **state)
 	expect_table(p, 0, NULL);
 	p->process_count = 1;
 	expect_table(p, 10, NULL);
+	profile_free(p);
+}
+
+/* Five copies of one program, of which one became another: two programs, six rows. */
+static void test_table_counts_programs(void **state)
+{
+	(void)state;
+	static const struct made_up list[] = {
+		{1, "/usr/bin/perl", 5, 0, 0, 10, PROFILE_END_EXIT},
+		{2, "perl", 4000, 0, 0, 10, PROFILE_END_EXIT},
+		{3, "perl", 3000, 0, 0, 10, PROFILE_END_EXIT},
+		{4, "perl", 2000, 0, 0, 10, PROFILE_END_EXIT},
+		{5, "perl", 1000, 0, 0, 5, PROFILE_END_EXEC},
+		{5, "sh", 7, 0, 5, 10, PROFILE_END_EXIT},
+	};
+	struct profile *p = made_up_profile(list, 6);
+	struct process_groups g;
+	uint32_t programs;
+	assert_int_equal(process_groups_init(&g, p, PROCESSES_AS_FIT), 0);
+	assert_int_equal(g.count, 6);
+	assert_int_equal(process_groups_programs(&g, p, &programs), 0);
+	assert_int_equal(programs, 2);
+	process_groups_fini(&g);
+	expect_title(p, 10, "2 programs in 5 processes by peak\n");
+	expect_title(p, 3, "Top 3 of 6 rows: 2 programs in 5 processes by peak\n");
+	p->process_count = 4; /* without the one that became another */
+	expect_title(p, 10, "4 processes by peak\n");
+	expect_title(p, 1, "Top 1 of 4 processes by peak\n");
 	profile_free(p);
 }
 
@@ -463,6 +508,7 @@ int main(void)
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_images), cmocka_unit_test(test_words),
 		cmocka_unit_test(test_groups), cmocka_unit_test(test_table),
+		cmocka_unit_test(test_table_counts_programs),
 		cmocka_unit_test(test_split),  cmocka_unit_test(test_roots),
 		cmocka_unit_test(test_course),
 	};
