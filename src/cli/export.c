@@ -223,6 +223,9 @@ static int check_usage(struct export_command *c)
 				       s->moment == CLI_AT_PEAK ? "live at the peak" : "live then",
 				       measures[c->options.measure].option);
 	c->options.measure = of_moment;
+	/* The same numbers, by the name that says what they are. */
+	if (s->moment == CLI_AT_EXIT && draws_a_tree(c->exporter))
+		c->options.measure = MEASURE_LEFT_BYTES;
 	c->has_measure = true;
 	return CLI_GO_ON;
 }
@@ -238,6 +241,7 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 	/* A measure of its own: what is live stays what it is. */
 	if (s->moment == CLI_AT_PEAK && c->exporter != &json_exporter)
 		s->at_text = NULL;
+	c->options.live_then = s->at_text != NULL;
 	if (rc == 0)
 		rc = import_profile(p, path, &s->part, err);
 	c->options.moment = s->moment != CLI_AT_UNSAID && s->moment != CLI_AT_TIME;

@@ -82,6 +82,12 @@ static int check_options(struct report_command *c)
 	if (s->at_text && s->has_sort && s->sort != MEASURE_LIVE_BYTES && s->moment != CLI_AT_TIME)
 		return cli_usage_error(c->verb, "--at %s is about what is live then: --sort live",
 				       s->at_text);
+	if (s->at_text && !s->json &&
+	    (c->view == report_threads || c->view == report_sizes || c->view == report_lifetimes))
+		return cli_usage_error(c->verb,
+				       "%s is of all that happened, --at is a moment: --from and --to "
+				       "select a part of the run",
+				       c->view_name);
 	if (s->at_text && window)
 		return cli_usage_error(c->verb, "--at is a moment, --from and --to are a window: "
 						"one of them");
@@ -165,6 +171,7 @@ static void choose_moment(struct report_command *c, const struct profile *p)
 	c->options.moment = moment == CLI_AT_END && profile_is_snapshot(p)
 				    ? "what was live when it was taken"
 				    : cli_moment_words(moment);
+	c->options.timeless = moment == CLI_AT_EXIT; /* each process's own */
 	c->options.from_ns = c->options.to_ns =
 		moment == CLI_AT_PEAK ? p->totals.peak_time_ns : p->duration_ns;
 }
@@ -197,9 +204,7 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 	rc = import_profile(p, path, &c->selection.part, err);
 	if (rc == 0)
 		choose_moment(c, *p);
-	if (rc == 0 && c->options.moment) /* what it needs, it asks for itself */
-		return cli_selection_apply(&c->selection, *p, err);
-	if (rc == 0)
+	if (rc == 0 && !c->options.moment) /* what that needs, it asks for itself */
 		rc = choose_sort(c, *p, path, err);
 	if (rc == 0)
 		rc = cli_selection_apply(&c->selection, *p, err);

@@ -16,6 +16,7 @@ struct export_options {
 	bool source;                 /* html: with source lines */
 	bool moment; /* json: what is live is that of a moment with a name (--at peak) ... */
 	uint64_t moment_ns; /* ... which was then */
+	bool live_then; /* dhat, speedscope: what is live is of the moment of --at, not of the end */
 	struct view_recording *recording; /* html: what its documents are made of */
 	bool invert;                 /* folded, flamegraph: from the allocating function up */
 	const char *name;  /* of the file, or NULL: .gz and .zst ask for compression (heaptrack) */

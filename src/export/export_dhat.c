@@ -9,7 +9,8 @@
  * numbers end. A realloc counts as DHAT counts it: one more block, its new size more bytes.
  *
  * "At t-end" is to DHAT what a process had not freed when it ended. Of several processes that is what
- * each left at its exit; it need not have been there at once, so it may be more than their maximum. */
+ * each left at its exit; it need not have been there at once, so it may be more than their maximum.
+ * With --at it is what was live then. */
 #include "export/export_formats.h"
 
 #include "export/export_names.h"
@@ -34,7 +35,7 @@ struct dhat {
 	bool no_memory;
 	uint32_t via[PROFILE_VIA_COUNT], unknown;
 	uint32_t next; /* index in the table */
-	bool totals_are_live, ends;
+	bool totals_are_live, ends, live_then;
 };
 
 /* The table is written after the points. 0 is the root: an index is never 0. */
@@ -89,8 +90,8 @@ static void write_point(struct dhat *x, const struct profile_site *s)
 		json_write_key_uint(j, "mbk", own_peak_blocks(s, own, bytes, blocks));
 		json_write_key_uint(j, "gb", s->peak_bytes);
 		json_write_key_uint(j, "gbk", s->peak_blocks);
-		json_write_key_uint(j, "eb", s->left_bytes);
-		json_write_key_uint(j, "ebk", s->left_blocks);
+		json_write_key_uint(j, "eb", x->live_then ? s->live_bytes : s->left_bytes);
+		json_write_key_uint(j, "ebk", x->live_then ? s->live_blocks : s->left_blocks);
 	}
 	json_write_key(j, "fs");
 	json_write_array(j);
@@ -190,8 +191,7 @@ static int write_all(struct dhat *x)
 int export_dhat(FILE *out, const struct profile *p, const struct export_options *o,
 		struct heft_error *err)
 {
-	struct dhat x = {.p = p, .next = 1};
-	(void)o;
+	struct dhat x = {.p = p, .next = 1, .live_then = o->live_then};
 	json_write_init(&x.json, out);
 	int rc = write_all(&x);
 	pair_index_fini(&x.addresses);

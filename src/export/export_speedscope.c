@@ -131,7 +131,10 @@ static int choose(const struct profile *p, const struct export_options *o,
 		bool useful = measure_is_compared(m) && m != MEASURE_LIFETIME && !is_instant(p) &&
 			      (m != MEASURE_LEFT_BYTES || profile_is_of_several(p)) &&
 			      measure_known(p, m);
-		if (m == o->measure || useful)
+		/* --at exit: what is live is what was left, and no number of the end. */
+		bool taken = m == MEASURE_LIVE_BYTES && o->measure == MEASURE_LEFT_BYTES &&
+			     o->live_then;
+		if (m == o->measure || (useful && !taken))
 			chosen[count++] = m;
 	}
 	return count;

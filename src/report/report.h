@@ -37,6 +37,7 @@ struct report_options {
 	enum report_span span;
 	uint64_t from_ns, to_ns; /* of the span */
 	const char *moment;      /* words for an instant that has a name, or NULL */
+	bool timeless;           /* it is no instant of the run: each process ended at its own */
 	const char *selection;   /* words for what was selected; NULL: everything */
 	/* NULL: not looked for. Findings are of a whole recording: a selection has none. */
 	const struct findings *findings;

@@ -129,8 +129,9 @@ void report_print_span(FILE *out, const struct profile *p, const struct report_o
 		    words_duration(o->from_ns).text, words_duration(o->to_ns).text,
 		    words_share(o->to_ns - o->from_ns, p->duration_ns).text);
 	else if (o->span == REPORT_INSTANT && o->moment)
-		row(out, o, "moment", "%s%s%s", o->moment, p->has & PROFILE_HAS_TIMES ? ", " : "",
-		    p->has & PROFILE_HAS_TIMES ? when(p, o->to_ns).text : "");
+		row(out, o, "moment", "%s%s%s", o->moment,
+		    p->has & PROFILE_HAS_TIMES && !o->timeless ? ", " : "",
+		    p->has & PROFILE_HAS_TIMES && !o->timeless ? when(p, o->to_ns).text : "");
 	else if (o->span == REPORT_INSTANT)
 		row(out, o, "moment", "what was live %s", when(p, o->to_ns).text);
 }
@@ -386,8 +387,9 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 {
 	uint32_t *order = measure_sort_sites(p, o->sort);
 	bool then = o->span == REPORT_INSTANT || profile_is_snapshot(p);
-	const char *by = then && o->sort == MEASURE_LIVE_BYTES ? "bytes live then"
-							    : measures[o->sort].words;
+	const char *by = o->timeless                               ? "bytes left at exit"
+			 : then && o->sort == MEASURE_LIVE_BYTES ? "bytes live then"
+								 : measures[o->sort].words;
 	size_t any = p->site_count, indent = 2;
 	int rc = 0;
 	if (!order)
@@ -402,10 +404,13 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 		free(order);
 		return 0;
 	}
+	/* Of what is there at the end most sites have none: they are not among those to choose from. */
+	bool ended = o->sort == MEASURE_LIVE_BYTES || o->sort == MEASURE_LEFT_BYTES;
+	size_t sites = ended ? any : p->site_count;
 	struct columns columns = choose_columns(p, o);
 	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "\nTop %zu of %s site%s by %s\n", shown, words_count(p->site_count).text,
-		p->site_count == 1 ? "" : "s", by);
+	fprintf(out, "\nTop %zu of %s site%s by %s\n", shown, words_count(sites).text,
+		sites == 1 ? "" : "s", by);
 	words_style(out, o->color, STYLE_PLAIN);
 	for (size_t i = 0; i < columns.count; i++) {
 		fprintf(out, "%*s ", column_width(columns.of[i]),
@@ -426,9 +431,10 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 					indent);
 	}
 	site_callers_free(callers);
-	if (rc == 0 && shown < p->site_count)
-		fprintf(out, "... %s more site%s%s\n", words_count(p->site_count - shown).text,
-			p->site_count - shown == 1 ? "" : "s", shown == any ? " without any" : "");
+	size_t more = (shown == any ? p->site_count : sites) - shown;
+	if (rc == 0 && more)
+		fprintf(out, "... %s more site%s%s\n", words_count(more).text, more == 1 ? "" : "s",
+			shown == any ? " without any" : "");
 	bool any_few = false;
 	for (size_t i = 0; i < shown && !any_few; i++)
 		any_few = measure_is_rough(p, order[i], o->sort);

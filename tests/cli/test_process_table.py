@@ -111,6 +111,35 @@ def test_no_thread_is_counted_that_is_not_known(report, families):
     assert ", 31 processes\n" in (families / "sampled.txt").read_text()
 
 
+def test_left_at_exit_is_no_instant(report, heft, families):
+    """The children left 1,000, 2,000 and 3,000 bytes at ends of their own; when the last one ended,
+    nothing was live but what it left."""
+    text = report("few", "--at", "exit")
+    assert re.search(r"^  moment +what each process had not freed when it ended$", text, re.M)
+    assert "Top 1 of 1 site by bytes left at exit\n" in text and re.search(r"^\.\.\. \d+ more sites? without any$", text, re.M)
+    tree = report("few", "--tree", "--at", "exit")
+    assert re.search(r"^ +2\.9 KiB +50\.0 % +family few \(pid \d+\)$", tree, re.M), tree
+    sites = json.loads(report("few", "--json"))["sites"]
+    assert len([s for s in sites if s["left_bytes"]]) == 1 < len(sites)
+    done = heft("export", "-q", "-f", "speedscope", "-o", "-", "--at", "exit", families / "few.heft")
+    graph = json.loads(done.out)
+    names = {p["name"]: p["endValue"] for p in graph["profiles"]}
+    assert names["left at exit"] == 6000 and "live at the end" not in names
+    assert graph["profiles"][graph["activeProfileIndex"]]["name"] == "left at exit"
+    for at, left in ("exit", 6000), ("end", json.loads(report("few", "--json"))["totals"]["live_bytes"]):
+        dhat = heft("export", "-q", "-f", "dhat", "-o", "-", "--at", at, families / "few.heft").out
+        assert sum(p["eb"] for p in json.loads(dhat)["pps"]) == left
+    assert left < 6000
+
+
+@pytest.mark.parametrize("view", ["--threads", "--sizes", "--lifetimes"])
+@pytest.mark.parametrize("at", ["exit", "peak", "50%"])
+def test_views_of_all_that_happened_take_no_moment(heft, families, view, at):
+    done = heft("report", view, "--at", at, families / "few.heft")
+    assert done.status == 2 and done.out == ""
+    assert f"{view} is of all that happened, --at is a moment" in done.err
+
+
 def roots(text):
     """{root: bytes} of folded stacks."""
     sums = {}
