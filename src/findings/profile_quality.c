@@ -87,15 +87,22 @@ static double share_of_either(const struct profile *p, const struct doubt *d)
 	return heap > calls ? heap : calls;
 }
 
-/* "12.3 % of the heap comes", or "of allocations come" if that is what is large. */
+/* "12.3 % of the heap comes", "of allocations come" if only that is large, or both if that is larger:
+ * the evidence, which is the larger one, always stands in the sentence. */
 static struct phrase phrase_doubt(const struct profile *p, const struct doubt *d, double least,
-				  bool *heap)
+				  bool *heap_alone)
 {
 	struct phrase w;
-	*heap = share_of_heap(p, d) >= least;
-	snprintf(w.text, sizeof w.text, "%.40s of %s",
-		 words_percent(*heap ? share_of_heap(p, d) : share_of_calls(p, d)).text,
-		 *heap ? "the heap comes" : "allocations come");
+	double heap = share_of_heap(p, d), calls = share_of_calls(p, d);
+	*heap_alone = heap >= least && heap >= calls;
+	if (*heap_alone)
+		snprintf(w.text, sizeof w.text, "%.40s of the heap comes", words_percent(heap).text);
+	else if (heap >= least)
+		snprintf(w.text, sizeof w.text, "%.40s of the heap and %.40s of allocations come",
+			 words_percent(heap).text, words_percent(calls).text);
+	else
+		snprintf(w.text, sizeof w.text, "%.40s of allocations come",
+			 words_percent(calls).text);
 	return w;
 }
 
