@@ -19,6 +19,7 @@ struct diff_command {
 	struct report_diff_options options;
 	struct profile_per per;
 	const char *threshold; /* as written: its unit depends on the order */
+	bool had_sites;        /* one of them, before --focus and --ignore */
 };
 
 /* "1000" for both sides, or "1000,1200". */
@@ -113,11 +114,11 @@ static int load(struct diff_command *c, const char *path, struct profile **p, ui
 		s.part.has_window = false;
 	if (rc == 0)
 		rc = import_profile(p, path, &s.part, err);
-	if (rc == 0)
-		c->options.has_times &= time_of(&s, *p, at_ns);
-	if (rc == 0)
-		rc = cli_selection_apply(&s, *p, err);
-	return rc;
+	if (rc < 0)
+		return rc;
+	c->options.has_times &= time_of(&s, *p, at_ns);
+	c->had_sites |= (*p)->site_count > 0;
+	return cli_selection_apply_any(&s, *p, err); /* what is new is in one of them alone */
 }
 
 /* The measure that was asked for, or the first that both files tell. */
@@ -146,6 +147,9 @@ static int compare(struct diff_command *c, struct heft_error *err)
 	int rc = load(c, c->options.old_path, &old, &c->options.old_ns, err);
 	if (rc == 0)
 		rc = load(c, c->options.new_path, &new, &c->options.new_ns, err);
+	if (rc == 0 && c->had_sites && !old->site_count && !new->site_count &&
+	    cli_selection_say_nothing(&c->selection, new) < 0)
+		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for a note");
 	if (rc == 0)
 		rc = profile_diff_new(&d, old, new, c->per.unit ? &c->per : NULL, err);
 	if (rc == 0)

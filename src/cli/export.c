@@ -252,6 +252,10 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 		profile_drop_labels(*p);
 	if (rc == 0)
 		rc = cli_selection_apply(s, *p, err);
+	if (rc == 0 && (s->focus || s->ignore) && !(*p)->site_count && !s->quiet)
+		cli_putf(stderr, "heft: %s\n",
+			 (*p)->note_count ? (*p)->notes[(*p)->note_count - 1].text
+					  : "there is no call stack");
 	if (rc == 0)
 		rc = profile_root_processes(*p);
 	return rc;

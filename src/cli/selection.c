@@ -186,12 +186,33 @@ int cli_selection_apply_moment(const struct cli_selection *s, struct profile *p,
 	return s->at_text ? profile_select_moment(p, moments[s->moment], err) : 0;
 }
 
-int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct heft_error *err)
+int cli_selection_apply_any(const struct cli_selection *s, struct profile *p, struct heft_error *err)
 {
 	int rc = cli_apply_frame_rules(p, s->frames, err);
 	if (rc == 0)
 		rc = cli_selection_apply_moment(s, p, err);
 	if (rc == 0 && (s->focus || s->ignore))
 		rc = profile_filter(p, s->focus, s->ignore, err);
+	return rc;
+}
+
+int cli_selection_say_nothing(const struct cli_selection *s, struct profile *p)
+{
+	if (!s->ignore)
+		return profile_add_note(p, PROFILE_NOTE_WARNING, 0,
+					"no call stack matches --focus '%s', a regular expression for "
+					"functions, files and modules",
+					s->focus);
+	return profile_add_note(p, PROFILE_NOTE_WARNING, 0, "%s%s%s--ignore '%s' leaves no call stack",
+				s->focus ? "with --focus '" : "", s->focus ? s->focus : "",
+				s->focus ? "' " : "", s->ignore);
+}
+
+int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct heft_error *err)
+{
+	uint32_t before = p->site_count;
+	int rc = cli_selection_apply_any(s, p, err);
+	if (rc == 0 && before && !p->site_count && cli_selection_say_nothing(s, p) < 0)
+		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for a note");
 	return rc;
 }

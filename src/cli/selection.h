@@ -42,8 +42,12 @@ bool cli_selection_has_window(const struct cli_selection *s);
 int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft_error *err);
 
 /* After loading: which frames are the user's own, then the moment that --at names in a word (what is
- * live is then what was live at that moment), then --focus and --ignore. */
+ * live is then what was live at that moment), then --focus and --ignore. If these leave nothing, the
+ * profile gets a note that says so. */
 int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct heft_error *err);
+/* The same without that note; and the note: 0 or HEFT_ENOMEM. */
+int cli_selection_apply_any(const struct cli_selection *s, struct profile *p, struct heft_error *err);
+int cli_selection_say_nothing(const struct cli_selection *s, struct profile *p);
 /* Of these, the moment alone. */
 int cli_selection_apply_moment(const struct cli_selection *s, struct profile *p,
 			       struct heft_error *err);

@@ -240,3 +240,26 @@ def test_verbs_by_meaning(heft, said, meant):
     ("export", "metric", "measure"), ("diff", "filter", "focus"), ("run", "rate", "sample")])
 def test_options_by_meaning(heft, verb, said, meant):
     assert f"unknown option --{said}; did you mean --{meant}?" in heft(verb, f"--{said}", "x").err
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--focus", "nosuchfn"], "no call stack matches --focus 'nosuchfn'"),
+    (["--ignore", "."], "--ignore '.' leaves no call stack"),
+    (["--focus", "grow", "--ignore", "main"], "with --focus 'grow' --ignore 'main' leaves no call stack")])
+@pytest.mark.parametrize("verb", ["report", "report --json", "report --tree", "report --at peak",
+                                  "export -f folded -o -", "diff"])
+def test_a_selection_of_nothing_is_said(moments, heft, verb, options, words):
+    verb, *more = verb.split()
+    done = heft(verb, *more, *options, moments, *([moments] if verb == "diff" else []))
+    said = done.err if verb == "export" else done.out
+    assert done.status == 0 and words in " ".join(said.split()), done
+
+
+def test_a_function_that_only_one_side_has_is_compared(moments, heft, tmp_path):
+    empty = tmp_path / "true.heft"
+    assert harness.run([harness.HEFT, "run", "-q", "-o", empty, "--", "/bin/true"]).returncode == 0
+    done = heft("diff", "--focus", "grow", empty, moments)
+    assert done.status == 0 and "1 new" in done.out
+    assert "no call stack matches" not in done.out
+    done = heft("report", "--focus", "grow", moments)
+    assert "grow at " in done.out and "no call stack matches" not in done.out
