@@ -201,6 +201,9 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 	if (rc < 0)
 		return rc;
 	choose_span(c);
+	/* Short lives leave nothing at the peak: who has most of them comes first. */
+	if (c->view == report_lifetimes && !c->selection.json && !c->selection.has_sort)
+		c->options.sort = MEASURE_ALLOCATIONS;
 	rc = import_profile(p, path, &c->selection.part, err);
 	if (rc == 0)
 		choose_moment(c, *p);

@@ -61,8 +61,10 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 	char what[80];
 	if (!order)
 		return HEFT_ENOMEM;
-	while (any < p->site_count && measure_of_site(&p->sites[order[any]], o->sort))
-		any++;
+	/* Sites without any of what they are ordered by have lifetimes too, unless they have no blocks. */
+	for (uint32_t i = 0; i < p->site_count; i++)
+		if (blocks_of(p, &p->sites[order[i]]))
+			order[any++] = order[i];
 	size_t shown = o->limit < any ? o->limit : any;
 	snprintf(what, sizeof what, "lifetimes by site, ordered by %s", measures[o->sort].words);
 	report_print_title(out, p, o, what);
@@ -122,11 +124,11 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 		}
 	}
 	site_callers_free(callers);
-	if (!shown)
-		fprintf(out, "No site has %s.\n", measures[o->sort].words);
-	else if (shown < p->site_count)
-		fprintf(out, "... %s more site%s\n", words_count(p->site_count - shown).text,
-			p->site_count - shown == 1 ? "" : "s");
+	if (!any)
+		fputs("No site has blocks.\n", out);
+	else if (shown < any)
+		fprintf(out, "... %s more site%s\n", words_count(any - shown).text,
+			any - shown == 1 ? "" : "s");
 	free(order);
 	if (o->sort == MEASURE_LIFETIME)
 		report_print_next(out, o, "--lifetimes --sort count",
