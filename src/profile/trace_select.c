@@ -10,11 +10,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The name of a thread, or of a group of them as reports call it ("worker-*"): * is anything, ? one
+ * character. Not fnmatch(): names like "pool[1]" have brackets. */
+static bool name_matches(const char *name, const char *wanted)
+{
+	const char *star = NULL, *from = NULL; /* the last *, and what it has taken up to */
+	while (*name) {
+		if (*wanted == '*') {
+			star = wanted++;
+			from = name;
+		} else if (*wanted == '?' || *wanted == *name) {
+			wanted++;
+			name++;
+		} else if (star) {
+			wanted = star + 1;
+			name = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (*wanted == '*')
+		wanted++;
+	return !*wanted;
+}
+
 static bool thread_is(const struct trace_thread *t, const char *wanted)
 {
 	char tid[16];
 	snprintf(tid, sizeof tid, "%" PRId32, t->tid);
-	return strcmp(tid, wanted) == 0 || (t->name && strcmp(t->name, wanted) == 0);
+	return strcmp(tid, wanted) == 0 ||
+	       (t->name && (strcmp(t->name, wanted) == 0 || name_matches(t->name, wanted)));
 }
 
 static bool chooses_processes(const struct profile_selection *s)

@@ -106,6 +106,7 @@ def test_lifetimes(report):
         assert sum(site["lifetime_log2"]) == site["frees"] + site["live_blocks"]
     text = report("--lifetimes").out
     assert "p50" in text and "1us  1ms" in text
+    assert text.splitlines()[0].endswith(": lifetimes by site, ordered by number of allocations")
 
 
 def test_a_moment_and_a_window(report):
@@ -267,3 +268,48 @@ def test_run_ends_with_the_first_finding(heft):
     claim = lines[-2].split(None, 1)[1].removesuffix("...")
     report = heft("report", "--json", "--", next(iter(lines[-1].split()[-1:])))
     assert json.loads(report.out)["findings"][0]["summary"].startswith(claim)
+
+
+THREADS = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static void *work(void *name)
+{
+	pthread_setname_np(pthread_self(), name);
+	for (int i = 0; i < 10; i++)
+		free(malloc(100));
+	return NULL;
+}
+int main(void)
+{
+	static char names[25][16];
+	pthread_t threads[25];
+	for (int i = 0; i < 25; i++) {
+		snprintf(names[i], sizeof names[i], i < 24 ? "worker-%d" : "pool[%d]", i + 1);
+		pthread_create(&threads[i], NULL, work, names[i]);
+	}
+	for (int i = 0; i < 25; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+"""
+
+
+def test_threads_by_the_name_of_their_group(heft, tmp_path):
+    """24 workers and one of a pool make 10 blocks of 100 bytes each. Only * and ? are patterns: names
+    of threads have brackets."""
+    (tmp_path / "t.c").write_text(THREADS)
+    harness.run(["gcc", "-O1", "-fno-builtin", "-pthread", "-o", tmp_path / "t", tmp_path / "t.c"])
+    assert harness.run([harness.HEFT, "run", "-q", "-o", tmp_path / "t.heft", "--", tmp_path / "t"]).returncode == 0
+    assert "worker-* (24)" in heft("report", "--threads", "t.heft").out
+    for name, threads in [("worker-*", 24), ("worker-?", 9), ("worker-1*", 11), ("*", 26), ("w*r-*4", 3),
+                          ("pool[*]", 1), ("pool[25]", 1), ("worker-7", 1), ("*-?4*", 2)]:
+        rep = json.loads(heft("report", "--json", "--thread", name, "t.heft").out)
+        assert len(rep["threads"]) == threads, name
+        sites = [s for s in rep["sites"] if s["stack"][0]["function"] == "work"]
+        assert sum(s["allocations"] for s in sites) == 10 * min(threads, 25), name
+    for name in "worker", "worker-[1-4]", "*x":
+        done = heft("report", "--thread", name, "t.heft")
+        assert done.status == 1 and f"no thread '{name}' in this recording" in done.err
