@@ -5,10 +5,12 @@
 
 #include "hosted/number_words.h"
 #include "hosted/program_name.h"
+#include "profile/estimate.h"
 #include "record/owner.h"
 #include "record/sampled.h"
 #include "record/snapshot.h"
 #include "record/session_guard.h"
+#include "report/report_words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -101,8 +103,10 @@ static void show(const struct process *p, const char *path)
 	printf("  rate          one sample each %s%s\n", rate,
 	       atomic_load(&s->automatic) ? ", follows a budget of 0.5 % of CPU" : "");
 	printf("  samples       %s taken, %s live\n", taken, held);
-	printf("  live          %s in %.0f blocks (estimate)\n", live, sums.live_objects);
-	printf("  allocated     %s in %.0f blocks (estimate)\n", all, sums.allocated_objects);
+	printf("  live          %s in %s (estimate)\n", live,
+	       words_blocks(estimate_rounded(sums.live_objects)).text);
+	printf("  allocated     %s in %s (estimate)\n", all,
+	       words_blocks(estimate_rounded(sums.allocated_objects)).text);
 	printf("  cost          %s\n", cost);
 	cli_putf(stdout, "  session file  %s\n", path);
 	cli_putf(stdout, "  held by       %s\n", reader);

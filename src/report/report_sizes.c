@@ -37,9 +37,10 @@ static unsigned power_of(uint64_t low_bytes)
 	return power;
 }
 
+static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+
 static void print_range(FILE *out, unsigned power)
 {
-	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 	char text[80];
 	if (!power) {
 		snprintf(text, sizeof text, "0 B");
@@ -72,14 +73,25 @@ static bool is_empty(const struct profile_size *s)
 	return !s->allocations && !s->peak_blocks;
 }
 
+/* To the byte, as long as the column has room; then in the unit that gives its ends exactly, from the
+ * first to where the next class begins, as in the table above. */
 static void print_class(FILE *out, const struct profile_size *s)
 {
 	char text[80];
+	uint64_t low = s->low_bytes, next = s->high_bytes + 1;
 	if (s->low_bytes == s->high_bytes)
 		snprintf(text, sizeof text, "%s", words_exact_bytes(s->low_bytes).text);
 	else
 		snprintf(text, sizeof text, "%s-%s", words_count(s->low_bytes).text,
 			 words_exact_bytes(s->high_bytes).text);
+	for (unsigned unit = 1; unit < sizeof units / sizeof *units && strlen(text) > LABEL &&
+				low % 1024 == 0 && next % 1024 == 0 && next > low;
+	     unit++) {
+		low /= 1024;
+		next /= 1024;
+		snprintf(text, sizeof text, "%.30s-%.30s %s", words_count(low).text,
+			 words_count(next).text, units[unit]);
+	}
 	fprintf(out, "%*s", LABEL, text);
 }
 

@@ -75,7 +75,7 @@ struct words words_rate(uint64_t n, uint64_t ns)
 	else if (rate >= 9999.5)
 		snprintf(w.text, sizeof w.text, "%.0f k/s", rate / 1e3);
 	else
-		snprintf(w.text, sizeof w.text, "%.0f/s", rate);
+		snprintf(w.text, sizeof w.text, "%.30s/s", words_count((uint64_t)(rate + 0.5)).text);
 	return w;
 }
 

@@ -143,7 +143,7 @@ static void put_row_name(struct pen *pen, const struct profile *p, const struct 
 {
 	char more[48] = "";
 	if (row->sites > 1 && group != TOP_SITES)
-		snprintf(more, sizeof more, " (%" PRIu32 " sites)", row->sites);
+		snprintf(more, sizeof more, " (%.20s sites)", words_count(row->sites).text);
 	size_t reserved = strlen(more) + 12 < pen_left(pen) ? strlen(more) : 0;
 	size_t room = pen_left(pen) - reserved;
 	const struct profile_frame *f =
@@ -321,8 +321,8 @@ int top_print(FILE *out, const struct profile *p, const struct findings *f,
 	if (!rows.count)
 		snprintf(more, sizeof more, "nothing was allocated so far");
 	else if (rows.count > look->limit)
-		snprintf(more, sizeof more, "%7s %" PRIu32 " more (-n %" PRIu32 ")", "...",
-			 rows.count - (uint32_t)look->limit, rows.count);
+		snprintf(more, sizeof more, "%7s %.20s more (-n %" PRIu32 ")", "...",
+			 words_count(rows.count - look->limit).text, rows.count);
 	if (rc == 0 && more[0])
 		rc = top_frame_text(&lines, more, TOP_PLAIN, look);
 	for (size_t i = 0; rc == 0 && i < lines.count; i++)

@@ -264,7 +264,7 @@ static int finding_line(struct top_lines *to, const struct profile *p, const str
 	enum top_style style = first->severity == FINDING_LOW ? TOP_PLAIN : TOP_WARN;
 	char more[32] = "";
 	if (count > 1 && pen.width >= 60)
-		snprintf(more, sizeof more, " (+%" PRIu32 " more)", count - 1);
+		snprintf(more, sizeof more, " (+%.20s more)", words_count(count - 1).text);
 	pen_put(&pen, style, "! ");
 	pen_name(&pen, style, first->summary, pen_left(&pen) - strlen(more), PEN_END);
 	pen_put(&pen, TOP_DIM, more);

@@ -99,6 +99,20 @@ def test_sizes(report):
     assert "sizes" not in json.loads(report("--json").out)
 
 
+def test_large_sizes_fit_their_column(heft, tmp_path):
+    """Classes are eighths of a power of two: 1,200,000 bytes are in [9, 10) eighths of a MiB, 1,500 MiB
+    in [11, 12) eighths of a GiB."""
+    (tmp_path / "big.c").write_text("#include <stdlib.h>\nint main(void) { for (int i = 0; i < 3; i++) "
+                                    "free(malloc(1200000)); free(malloc(1500u << 20)); free(malloc(120000)); "
+                                    "return 0; }\n")
+    harness.run(["gcc", "-fno-builtin", "-o", tmp_path / "big", tmp_path / "big.c"])
+    assert harness.run([harness.HEFT, "run", "-q", "-o", tmp_path / "big.heft", "--", tmp_path / "big"]).returncode == 0
+    text = heft("report", "--sizes", "big.heft").out
+    lines = text[text.index("    most frequent"):].splitlines()[1:4]
+    assert [line[:29].split("  ")[-1].strip() for line in lines] == ["3", "1", "1"]
+    assert [line[:17].strip() for line in lines] == ["1,152-1,280 KiB", "114,688-122,879 B", "1,408-1,536 MiB"]
+
+
 def test_lifetimes(report):
     rep = json.loads(report("--lifetimes", "--json").out)
     assert sum(s["frees"] + s["live_blocks"] for s in rep["sites"]) > 0
@@ -313,3 +327,12 @@ def test_threads_by_the_name_of_their_group(heft, tmp_path):
     for name in "worker", "worker-[1-4]", "*x":
         done = heft("report", "--thread", name, "t.heft")
         assert done.status == 1 and f"no thread '{name}' in this recording" in done.err
+
+
+def test_thousands_of_sites_stand_apart(heft, tmp_path):
+    """1,100 calls of malloc, each a site of its own."""
+    calls = "".join("\tkeep = malloc(10);\n" for _ in range(1100))
+    (tmp_path / "s.c").write_text(f"#include <stdlib.h>\nvoid *volatile keep;\nint main(void)\n{{\n{calls}\treturn 0;\n}}\n")
+    harness.run(["gcc", "-g", "-O0", "-o", tmp_path / "s", tmp_path / "s.c"])
+    assert harness.run([harness.HEFT, "run", "-q", "-o", tmp_path / "s.heft", "--", tmp_path / "s"]).returncode == 0
+    assert "... 1,098 more (-n 1100)\n" in heft("top", "--once", "-n", "2", "s.heft").out

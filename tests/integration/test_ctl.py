@@ -42,6 +42,10 @@ def test_state(service):
     taken, live = re.fullmatch(r"([\d,]+) taken, ([\d,]+) live", shown["samples"]).groups()
     assert int(taken.replace(",", "")) >= 20 and int(live.replace(",", "")) >= 20
     assert shown["live"].startswith("5.7 MiB in ")  # 20 x 300,000 bytes
+    assert re.search(r" in \d\d blocks \(estimate\)$", shown["live"])
+    service.do("keep 3000 5000")  # of which 70 % are samples: 3,020 +- 75
+    blocks = re.search(r" in (\d,\d{3}) blocks \(estimate\)$", state(service.pid)["live"])
+    assert 2600 < int(blocks[1].replace(",", "")) < 3400
     assert os.path.exists(shown["session file"])
     assert shown["held by"].startswith("nobody")
 
