@@ -479,3 +479,38 @@ def test_processes_of_namespaces_are_neither_held_up_nor_lost(tmp_path, script):
     rep = report(path)
     found = [p["totals"]["allocations"] for p in rep.images() if p["command"] == [str(busy)]]
     assert len(found) == count and all(n >= 2_000_000 for n in found)
+
+
+# ---- over time
+
+OVERLAPPING = """
+import os, time
+for mib in 4, 8, 12, 16:
+    if os.fork() == 0:
+        held = bytearray(mib << 20)
+        time.sleep(0.06)
+        held = None
+        time.sleep(0.01)
+        os._exit(0)
+    time.sleep(0.025)
+for _ in range(4):
+    os.wait()
+"""
+
+
+def test_sizes_over_time_are_those_of_their_moments(tmp_path):
+    """Few events, far apart: the recorder takes those of many milliseconds at once."""
+    path = tmp_path / "overlap.heft"
+    assert run([HEFT, "run", "-q", "-o", path, "--", "/usr/bin/python3", "-Ic", OVERLAPPING]).returncode == 0
+    massif = run([HEFT, "export", "-q", "-f", "massif", "-o", "-", path]).stdout.decode()
+    course = [(float(t), int(b)) for t, b in re.findall(r"^time=([\d.]+)\nmem_heap_B=(\d+)$", massif, re.M)]
+    rep = report(path)
+    assert len(course) > 100 and max(b for _, b in course) == rep["totals"]["peak_bytes"]
+    last_ms = rep["duration_ns"] / 1e6 - 1
+    steps = sorted((abs(c[1] - before[1]), *c) for before, c in zip(course, course[1:]) if c[0] < last_ms)[-12:]
+    assert steps[0][0] > 0
+    for _, time_ms, size in steps:
+        def at(time):
+            return report(path, "-n", "1", "--at", f"{time:.3f}ms")["totals"]["live_bytes"]
+        # massif's times are cut to microseconds
+        assert size == at(time_ms) or size in (at(time_ms - 0.001), at(time_ms + 0.001)), time_ms
