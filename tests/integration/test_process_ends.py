@@ -481,6 +481,57 @@ def test_processes_of_namespaces_are_neither_held_up_nor_lost(tmp_path, script):
     assert len(found) == count and all(n >= 2_000_000 for n in found)
 
 
+# ---- how they ended
+
+WAITS = """
+import ctypes, os, signal, subprocess
+def fork(end, how):
+    pid = os.fork()
+    if pid == 0:
+        end(how) if end is os._exit else end(os.getpid(), how)
+    return pid
+os.waitpid(fork(os._exit, 3), 0)
+fork(os.kill, signal.SIGKILL), os.wait()
+fork(os._exit, 255), os.wait3(0)
+os.wait4(fork(os.kill, signal.SIGTERM), 0)
+os.waitid(os.P_PID, fork(os._exit, 4), os.WEXITED)
+os.waitid(os.P_PID, fork(os.kill, signal.SIGHUP), os.WEXITED)
+os.system("exit 5")
+os.system("kill -INT $$")
+libc = ctypes.CDLL(None)
+libc.popen.restype = ctypes.c_void_p
+libc.pclose(ctypes.c_void_p(libc.popen(b"kill -KILL $$", b"r")))
+subprocess.run(["sh", "-c", "exit 6"])
+"""
+WAITED = [("exit", 3, 0), ("signal", 0, 9), ("exit", 255, 0), ("signal", 0, 15), ("exit", 4, 0), ("signal", 0, 1),
+          ("exit", 5, 0), ("signal", 0, 2), ("signal", 0, 9), ("exit", 6, 0)]
+
+
+def end_of(p):
+    return p["end"], p["exit_status"], p["signal"]
+
+
+@pytest.fixture(scope="session")
+def blind(compiled):
+    """Without what newer kernels tell of others' children."""
+    return {"LD_PRELOAD": str(compiled("blind_to_exits.c", flags=["-shared", "-fPIC"], output="libblind.so"))}
+
+
+@pytest.mark.parametrize("told", ["by the parent", "by the kernel"])
+def test_how_children_ended(record, blind, told):
+    done, rep = record(["/usr/bin/python3", "-Ic", WAITS], env=blind if told == "by the parent" else {})
+    assert done.returncode == 0, done.stderr
+    assert [end_of(p) for p in rep["processes"]] == [("exit", 0, 0), *WAITED]
+    said = run([HEFT, "report", "--pid", str(rep["processes"][4]["pid"]), rep.path]).stdout.decode()
+    assert "killed by signal 15 (SIGTERM)" in said
+
+
+def test_an_end_that_nobody_tells_is_unknown(record, blind, in_turn):
+    done, rep = record([in_turn, "raw-wait4", 5], env=blind)
+    assert done.returncode == 0, done.stderr
+    assert [end_of(p) for p in rep["processes"]] == [("exit", 0, 0)] + [("unknown", None, None)] * 5
+
+
 # ---- over time
 
 OVERLAPPING = """
