@@ -150,10 +150,6 @@ static void add_totals(struct profile_process *to, const struct profile_process 
 	t->frees += more->frees;
 	t->allocated_bytes += more->allocated_bytes;
 	t->reallocated_bytes += more->reallocated_bytes;
-	/* What the images before left is gone with them. */
-	t->live_bytes = more->live_bytes;
-	t->live_blocks = more->live_blocks;
-	t->live_slack_bytes = more->live_slack_bytes;
 	t->left_bytes += more->left_bytes;
 	t->left_blocks += more->left_blocks;
 	t->start_bytes += more->start_bytes;
@@ -161,13 +157,20 @@ static void add_totals(struct profile_process *to, const struct profile_process 
 	t->temporary += more->temporary;
 	t->dropped += more->dropped;
 	t->unknown_frees += more->unknown_frees;
-	to->errors.live_bytes = q->errors.live_bytes;
-	to->errors.live_blocks = q->errors.live_blocks;
 	to->errors.left_bytes = error_together(to->errors.left_bytes, q->errors.left_bytes);
 	to->errors.left_blocks = error_together(to->errors.left_blocks, q->errors.left_blocks);
 	to->errors.allocations = error_together(to->errors.allocations, q->errors.allocations);
 	to->errors.allocated_bytes =
 		error_together(to->errors.allocated_bytes, q->errors.allocated_bytes);
+}
+
+static void take_live(struct profile_process *to, const struct profile_process *q)
+{
+	to->totals.live_bytes = q->totals.live_bytes;
+	to->totals.live_blocks = q->totals.live_blocks;
+	to->totals.live_slack_bytes = q->totals.live_slack_bytes;
+	to->errors.live_bytes = q->errors.live_bytes;
+	to->errors.live_blocks = q->errors.live_blocks;
 }
 
 struct profile_process process_of_images(const struct process_images *x, const struct profile *p,
@@ -179,6 +182,8 @@ struct profile_process process_of_images(const struct process_images *x, const s
 	for (uint32_t i = x->next[first]; i != PROFILE_NONE; i = x->next[i]) {
 		const struct profile_process *q = &p->processes[i];
 		add_totals(&all, q);
+		if (q->start_ns <= p->window_to_ns) /* an exec ends what the image before had */
+			take_live(&all, q);
 		all.exe = q->exe;
 		all.argv = q->argv;
 		all.argc = q->argc;

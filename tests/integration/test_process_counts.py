@@ -64,6 +64,9 @@ def test_json(recorded):
 def test_one_of_them(recorded):
     for p in report(recorded[0])["processes"]:
         alone = report(recorded[0], "--pid", str(p["pid"]))
+        for column in ("peak_bytes", "peak_blocks", "peak_slack_bytes", "live_bytes", "live_blocks",
+                       "live_slack_bytes", "left_bytes", "left_blocks", "allocations"):
+            assert p["totals"][column] == alone["totals"][column], column
         assert len(alone["processes"]) == alone["totals"]["threads"] == 1
         assert "  threads       1 in 1 process\n" in text("report", "--pid", str(p["pid"]), recorded[0])
 

@@ -42,6 +42,13 @@ def test_children_in_turn_have_the_peak_of_one(record, in_turn, how):
         check_sums(rep)
 
 
+def test_slack_of_each_process(record, in_turn):
+    """1 MiB is mapped: with its header of 16 bytes 257 pages, of which 4,080 bytes are more than was asked for."""
+    rep = record([in_turn, "exit", 3])[1]
+    assert [p["totals"]["peak_slack_bytes"] for p in rep["processes"]] == [0, 4080, 4080, 4080]
+    assert rep["totals"]["peak_slack_bytes"] == 4080
+
+
 def test_left_at_exit_in_other_formats(in_turn, tmp_path):
     """Twenty children leave 1 MiB each; the parent has nothing when it ends."""
     path = tmp_path / "turn.heft"
