@@ -213,6 +213,8 @@ static int load_processes(struct load *l)
 			.end = end_of(t->end),
 			.exit_status = t->exit_status,
 			.signal = t->signal,
+			.begins_after = trace_process_begins_after(l, i),
+			.is_outside = trace_process_is_outside(l, i),
 		};
 		pp.exe = name_pool_add(p->names, t->exe ? t->exe : "");
 		pp.argv = profile_copy_strings(p, t->argv, t->argc);
@@ -741,6 +743,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = trace_load_replay(&l);
 	if (rc == 0)
 		rc = load_threads(&l);
+	if (rc == 0 && !l.c->samples_count && !l.sel->thread)
+		rc = profile_add_silent_threads(l.p);
 	if (rc == 0)
 		rc = trace_notes_load(l.p, l.c, l.processes);
 	if (rc == 0 && !l.sel->part_of)

@@ -24,10 +24,10 @@ int ioctl(int fd, unsigned long request, ...)
 	return next(fd, request, argument);
 }
 
-FILE *fopen(const char *path, const char *mode)
+static FILE *open_other(const char *function, const char *path, const char *mode)
 {
 	FILE *(*next)(const char *, const char *) =
-		(FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
+		(FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, function);
 	const char *name = strrchr(path, '/');
 
 	if (strncmp(path, "/proc/", 6) == 0 && name && strcmp(name, "/stat") == 0) {
@@ -35,4 +35,14 @@ FILE *fopen(const char *path, const char *mode)
 		return NULL;
 	}
 	return next(path, mode);
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+	return open_other("fopen", path, mode);
+}
+
+FILE *fopen64(const char *path, const char *mode)
+{
+	return open_other("fopen64", path, mode);
 }
