@@ -278,10 +278,13 @@ static uint64_t site_left(const struct tally_site *s)
 	return sum(s->live_bytes, s->end_bytes);
 }
 
-static bool site_is_empty(const struct tally_site *s)
+/* A site that only lost blocks to another one, by realloc, has nothing but what it began with. */
+static bool site_is_empty(const struct load *l, uint32_t site)
 {
+	const struct tally_site *s = &l->tally->sites[site];
 	return !s->allocations && !s->reallocations && !s->frees && !s->live_blocks &&
-	       !s->end_blocks && !s->peak_blocks;
+	       !s->end_blocks && !s->peak_blocks &&
+	       !(l->start && site < l->start_count && l->start[site].blocks);
 }
 
 struct site_order {
@@ -342,7 +345,7 @@ static int want_sites(struct load *l, bool *sites, bool *nodes)
 	if (!order)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
-		if (!site_is_empty(&l->tally->sites[i]))
+		if (!site_is_empty(l, i))
 			order[candidates++] = (struct site_order){l->tally->sites[i].peak_bytes, i};
 	if (l->sel->top_only && candidates)
 		qsort(order, candidates, sizeof *order, by_peak);
