@@ -29,11 +29,11 @@ void heft_commands_init(void)
 	next_pclose = (__typeof__(next_pclose))heft_next_symbol("pclose");
 }
 
-static void note_end(uint64_t since_tsc)
+static void note_end(int status, uint64_t since_tsc)
 {
 	struct wire_header *h = heft_own_header();
 	if (h)
-		heft_reaped(h, 0, 0, since_tsc);
+		heft_reaped(h, 0, (uint16_t)status | WIRE_STATUS_KNOWN, 0, since_tsc);
 }
 
 EXPORT int system(const char *command)
@@ -46,7 +46,7 @@ EXPORT int system(const char *command)
 	}
 	int rc = next_system(command);
 	if (command && rc != -1)
-		note_end(since_tsc);
+		note_end(rc, since_tsc);
 	return rc;
 }
 
@@ -85,6 +85,6 @@ EXPORT int pclose(FILE *stream)
 	}
 	int rc = next_pclose(stream);
 	if (rc != -1 && since_tsc)
-		note_end(since_tsc);
+		note_end(rc, since_tsc);
 	return rc;
 }

@@ -4,8 +4,8 @@
  * milliseconds late. Until then the process's blocks would count as live, and a
  * program with many short children would seem to have had all of them at once. So the
  * end gets a place in the order of events: a process notes when it calls exit, _exit
- * or exec, and a process that waits for a child notes when the wait returned. For a
- * child that was killed that is all there is. commands.c is about
+ * or exec, and a process that waits for a child notes when the wait returned, and how
+ * the child ended. For a child that was killed that is all there is. commands.c is about
  * children that are waited for in other ways.
  *
  * Nothing here takes a lock, or makes a system call that the program does not
@@ -102,22 +102,24 @@ static uint32_t span(uint64_t cycles)
 	return cycles < UINT32_MAX ? (uint32_t)cycles : UINT32_MAX;
 }
 
-void heft_reaped(struct wire_header *h, int pid, uint32_t maxrss_kib, uint64_t since_tsc)
+void heft_reaped(struct wire_header *h, int pid, uint32_t status, uint32_t maxrss_kib,
+		 uint64_t since_tsc)
 {
 	uint64_t now = arch_stamp();
 	uint32_t number = atomic_fetch_add(&h->reap_count, 1);
 	struct wire_reap *r = &h->reaps[number % WIRE_REAPS];
+	atomic_store(&r->status, status);
 	atomic_store(&r->maxrss_kib, maxrss_kib);
 	atomic_store(&r->since, pid ? 0 : span(now - since_tsc));
 	atomic_store(&r->tsc, now);
 	atomic_store(&r->pid_number, (uint64_t)(number + 1u) << 32 | (uint32_t)pid);
 }
 
-static void reaped(pid_t pid, uint32_t maxrss_kib)
+static void reaped(pid_t pid, int status, uint32_t maxrss_kib)
 {
 	struct wire_header *h = heft_own_header();
 	if (h)
-		heft_reaped(h, pid, maxrss_kib, 0);
+		heft_reaped(h, pid, (uint16_t)status | WIRE_STATUS_KNOWN, maxrss_kib, 0);
 }
 
 /* For calls before the functions behind ours have been looked up. */
@@ -142,7 +144,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *usage)
 				 : (pid_t)as_libc(sys_call4(SYS_wait4, pid, (long)status, options,
 							    (long)usage));
 	if (child > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status)))
-		reaped(child, (uint32_t)usage->ru_maxrss);
+		reaped(child, *status, (uint32_t)usage->ru_maxrss);
 	return child;
 }
 
@@ -166,6 +168,14 @@ EXPORT pid_t wait(int *status)
 	return wait_for(-1, status, 0, NULL);
 }
 
+/* The status word of the other functions. */
+static int status_of(const siginfo_t *info)
+{
+	if (info->si_code == CLD_EXITED)
+		return (info->si_status & 0xff) << 8;
+	return (info->si_status & 0x7f) | (info->si_code == CLD_DUMPED ? 0x80 : 0);
+}
+
 EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
 	siginfo_t own_info = {0};
@@ -177,6 +187,6 @@ EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 	if (!rc && info->si_pid > 0 &&
 	    (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
 	     info->si_code == CLD_DUMPED))
-		reaped(info->si_pid, 0);
+		reaped(info->si_pid, status_of(info), 0);
 	return rc;
 }

@@ -363,8 +363,9 @@ HIDDEN struct wire_header *heft_own_header(void);
 /* The process `pid` is about to become another program; heft_stays: it is not, exec failed. */
 HIDDEN void heft_execs(int pid);
 HIDDEN void heft_stays(int pid);
-/* A child has ended by now; pid 0: one that began after since_tsc. */
-HIDDEN void heft_reaped(struct wire_header *h, int pid, uint32_t maxrss_kib, uint64_t since_tsc);
+/* A child has ended by now; pid 0: one that began after since_tsc. status: see struct wire_reap. */
+HIDDEN void heft_reaped(struct wire_header *h, int pid, uint32_t status, uint32_t maxrss_kib,
+			uint64_t since_tsc);
 /* heft has mapped this many bytes more, or less, for itself: the outside subtracts them from the program's
  * memory. */
 static inline void heft_own_memory(int64_t bytes)

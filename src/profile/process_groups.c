@@ -174,10 +174,13 @@ int process_groups_init(struct process_groups *g, const struct profile *p,
 		rc = HEFT_ENOMEM;
 	if (rc < 0)
 		goto out;
+	for (uint32_t i = 0; i < p->process_count; i++) {
+		g->of[i] = 0; /* of one outside the window, which nobody asks for */
+		if (first[i] != PROFILE_NONE)
+			last[first[i]] = i;
+	}
 	for (uint32_t i = 0; i < p->process_count; i++)
-		last[first[i]] = i;
-	for (uint32_t i = 0; i < p->process_count; i++)
-		if (!is_passing(&p->processes[i], last[first[i]] != i))
+		if (first[i] != PROFILE_NONE && !is_passing(&p->processes[i], last[first[i]] != i))
 			order[count++] = i;
 	bool merge = merging == PROCESSES_AS_FIT && count > PROCESSES_APART;
 	if (merge)
@@ -196,7 +199,7 @@ int process_groups_init(struct process_groups *g, const struct profile *p,
 		add_image(group, p, order[i]);
 	}
 	for (uint32_t i = p->process_count; i-- > 0;)
-		if (is_passing(&p->processes[i], last[first[i]] != i))
+		if (first[i] != PROFILE_NONE && is_passing(&p->processes[i], last[first[i]] != i))
 			g->of[i] = g->of[last[first[i]]];
 	rc = rank_groups(g, p, order, heads);
 out:

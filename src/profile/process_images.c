@@ -8,6 +8,8 @@
  * a later image with the same number is the same thread; two entries of one image are two threads,
  * whatever their numbers.
  *
+ * What lies outside the selected window is in no process: its first is PROFILE_NONE.
+ *
  * A process has one image at a time: its peak is the greatest of theirs, the rest adds up.
  *
  * Invariants: first[i] <= i by time, first[first[i]] == first[i]; the same holds for threads. */
@@ -32,16 +34,20 @@ static void link_images(struct process_images *x, const struct profile *p, uint3
 		order[i] = i;
 	if (p->process_count)
 		qsort_r(order, p->process_count, sizeof *order, by_pid, (void *)p);
+	uint32_t last = PROFILE_NONE;
 	for (uint32_t i = 0; i < p->process_count; i++) {
 		const struct profile_process *q = &p->processes[order[i]];
-		const struct profile_process *before = i ? &p->processes[order[i - 1]] : NULL;
+		const struct profile_process *before = last != PROFILE_NONE ? &p->processes[last] : NULL;
 		/* Two that run at a time under one number are of different namespaces. */
 		bool same = before && before->pid == q->pid && before->end == PROFILE_END_EXEC;
-		x->first[order[i]] = same ? x->first[order[i - 1]] : order[i];
-		x->next[order[i]] = PROFILE_NONE;
+		x->next[order[i]] = x->first[order[i]] = PROFILE_NONE;
+		if (q->is_outside)
+			continue;
+		x->first[order[i]] = same ? x->first[last] : order[i];
 		if (same)
-			x->next[order[i - 1]] = order[i];
+			x->next[last] = order[i];
 		x->count += !same;
+		last = order[i];
 	}
 }
 
@@ -84,8 +90,11 @@ static void link_threads(struct process_images *x, const struct profile *p, uint
 			    process_of(&f, at) == process_of(&f, before) &&
 			    p->threads[at].tid == p->threads[before].tid &&
 			    p->threads[at].process != p->threads[before].process;
+		x->next_thread[at] = x->first_thread[at] = PROFILE_NONE;
+		if (p->threads[at].process < p->process_count &&
+		    p->processes[p->threads[at].process].is_outside)
+			continue;
 		x->first_thread[at] = same ? x->first_thread[before] : at;
-		x->next_thread[at] = PROFILE_NONE;
 		if (same)
 			x->next_thread[before] = at;
 		x->thread_count += !same;
@@ -150,10 +159,6 @@ static void add_totals(struct profile_process *to, const struct profile_process 
 	t->frees += more->frees;
 	t->allocated_bytes += more->allocated_bytes;
 	t->reallocated_bytes += more->reallocated_bytes;
-	/* What the images before left is gone with them. */
-	t->live_bytes = more->live_bytes;
-	t->live_blocks = more->live_blocks;
-	t->live_slack_bytes = more->live_slack_bytes;
 	t->left_bytes += more->left_bytes;
 	t->left_blocks += more->left_blocks;
 	t->start_bytes += more->start_bytes;
@@ -161,13 +166,20 @@ static void add_totals(struct profile_process *to, const struct profile_process 
 	t->temporary += more->temporary;
 	t->dropped += more->dropped;
 	t->unknown_frees += more->unknown_frees;
-	to->errors.live_bytes = q->errors.live_bytes;
-	to->errors.live_blocks = q->errors.live_blocks;
 	to->errors.left_bytes = error_together(to->errors.left_bytes, q->errors.left_bytes);
 	to->errors.left_blocks = error_together(to->errors.left_blocks, q->errors.left_blocks);
 	to->errors.allocations = error_together(to->errors.allocations, q->errors.allocations);
 	to->errors.allocated_bytes =
 		error_together(to->errors.allocated_bytes, q->errors.allocated_bytes);
+}
+
+static void take_live(struct profile_process *to, const struct profile_process *q)
+{
+	to->totals.live_bytes = q->totals.live_bytes;
+	to->totals.live_blocks = q->totals.live_blocks;
+	to->totals.live_slack_bytes = q->totals.live_slack_bytes;
+	to->errors.live_bytes = q->errors.live_bytes;
+	to->errors.live_blocks = q->errors.live_blocks;
 }
 
 struct profile_process process_of_images(const struct process_images *x, const struct profile *p,
@@ -179,6 +191,8 @@ struct profile_process process_of_images(const struct process_images *x, const s
 	for (uint32_t i = x->next[first]; i != PROFILE_NONE; i = x->next[i]) {
 		const struct profile_process *q = &p->processes[i];
 		add_totals(&all, q);
+		if (!q->begins_after) /* an exec ends what the image before had */
+			take_live(&all, q);
 		all.exe = q->exe;
 		all.argv = q->argv;
 		all.argc = q->argc;
@@ -225,10 +239,29 @@ struct profile_thread *profile_whole_threads(const struct profile *p, uint32_t *
 	return list;
 }
 
+int profile_add_silent_threads(struct profile *p)
+{
+	struct process_images x;
+	int rc = process_images_init(&x, p);
+	if (rc < 0)
+		return rc;
+	for (uint32_t i = 0; i < p->process_count && rc == 0; i++) {
+		if (x.first[i] != i || x.threads[i])
+			continue;
+		p->processes[i].totals.threads = 1;
+		rc = profile_add_thread(p, &(struct profile_thread){.pid = p->processes[i].pid,
+								    .tid = p->processes[i].pid,
+								    .process = i,
+								    .name = ""});
+	}
+	process_images_fini(&x);
+	return rc;
+}
+
 uint32_t profile_count_processes(const struct profile *p)
 {
 	struct process_images x;
-	if (p->process_count < 2 || process_images_init(&x, p) < 0)
+	if (process_images_init(&x, p) < 0)
 		return p->process_count;
 	uint32_t count = x.count;
 	process_images_fini(&x);
@@ -242,6 +275,8 @@ uint64_t profile_count_threads(const struct profile *p)
 	if (p->totals.threads > p->thread_count || process_images_init(&x, p) < 0)
 		return p->totals.threads;
 	uint64_t count = x.thread_count;
+	for (uint32_t i = 0; i < p->process_count && p->rate_bytes && count; i++)
+		count += x.first[i] == i && !x.threads[i];
 	process_images_fini(&x);
 	return count;
 }

@@ -8,7 +8,8 @@
 #include "profile/profile.h"
 
 struct process_images {
-	uint32_t *first;	/* of each of the profile's processes: the first image of the same one */
+	uint32_t *first;	/* of each of the profile's processes: the first image of the same one;
+				 * PROFILE_NONE: it does not count (is_outside) */
 	uint32_t *next;		/* of each: the image that it became, or PROFILE_NONE */
 	uint32_t count;		/* processes */
 	uint32_t *threads;	/* of each first image: threads of its process */
@@ -30,7 +31,11 @@ struct profile_thread thread_of_images(const struct process_images *x, const str
 /* Every thread once. NULL: no memory; free() it. */
 struct profile_thread *profile_whole_threads(const struct profile *p, uint32_t *count);
 
+/* Every process has a thread, also one that never allocated: adds those that are missing. 0 or
+ * HEFT_ENOMEM. */
+int profile_add_silent_threads(struct profile *p);
 uint32_t profile_count_processes(const struct profile *p);
+/* Samples name few threads: then each process counts as one at least. */
 uint64_t profile_count_threads(const struct profile *p);
 
 #endif

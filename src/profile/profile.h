@@ -269,6 +269,8 @@ struct profile_process { /* one program image: an exec begins another with the s
 	uint64_t start_ns, end_ns;
 	enum profile_end end;
 	int32_t exit_status, signal;
+	bool begins_after; /* the window that is selected */
+	bool is_outside;   /* it began after the window or ended before it: it does not count */
 	struct profile_totals totals; /* all of them only with profile.process_totals */
 	struct profile_errors errors; /* of a sampled profile */
 };

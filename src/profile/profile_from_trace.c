@@ -213,6 +213,8 @@ static int load_processes(struct load *l)
 			.end = end_of(t->end),
 			.exit_status = t->exit_status,
 			.signal = t->signal,
+			.begins_after = trace_process_begins_after(l, i),
+			.is_outside = trace_process_is_outside(l, i),
 		};
 		pp.exe = name_pool_add(p->names, t->exe ? t->exe : "");
 		pp.argv = profile_copy_strings(p, t->argv, t->argc);
@@ -276,10 +278,13 @@ static uint64_t site_left(const struct tally_site *s)
 	return sum(s->live_bytes, s->end_bytes);
 }
 
-static bool site_is_empty(const struct tally_site *s)
+/* A site that only lost blocks to another one, by realloc, has nothing but what it began with. */
+static bool site_is_empty(const struct load *l, uint32_t site)
 {
+	const struct tally_site *s = &l->tally->sites[site];
 	return !s->allocations && !s->reallocations && !s->frees && !s->live_blocks &&
-	       !s->end_blocks && !s->peak_blocks;
+	       !s->end_blocks && !s->peak_blocks &&
+	       !(l->start && site < l->start_count && l->start[site].blocks);
 }
 
 struct site_order {
@@ -340,7 +345,7 @@ static int want_sites(struct load *l, bool *sites, bool *nodes)
 	if (!order)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
-		if (!site_is_empty(&l->tally->sites[i]))
+		if (!site_is_empty(l, i))
 			order[candidates++] = (struct site_order){l->tally->sites[i].peak_bytes, i};
 	if (l->sel->top_only && candidates)
 		qsort(order, candidates, sizeof *order, by_peak);
@@ -741,6 +746,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = trace_load_replay(&l);
 	if (rc == 0)
 		rc = load_threads(&l);
+	if (rc == 0 && !l.c->samples_count && !l.sel->thread)
+		rc = profile_add_silent_threads(l.p);
 	if (rc == 0)
 		rc = trace_notes_load(l.p, l.c, l.processes);
 	if (rc == 0 && !l.sel->part_of)

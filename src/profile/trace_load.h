@@ -53,6 +53,9 @@ static inline uint64_t trace_counts_from(const struct load *l)
 
 /* Which processes and threads are selected, and the words for that (trace_select.c). */
 bool trace_process_is_chosen(const struct load *l, uint32_t process);
+/* Whether it has no part in the window that is selected; false if it was asked for by name. */
+bool trace_process_is_outside(const struct load *l, uint32_t process);
+bool trace_process_begins_after(const struct load *l, uint32_t process);
 int trace_select_threads(struct load *l);
 int trace_describe_selection(struct load *l);
 /* What was selected, as a tally of its own. */

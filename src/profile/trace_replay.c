@@ -238,6 +238,7 @@ static void begin_processes(struct load *l)
 			.start_blocks = t->live_blocks,
 			.peak_bytes = t->live_bytes,
 			.peak_blocks = t->live_blocks,
+			.peak_slack_bytes = t->live_slack_bytes,
 			.peak_time_ns = l->processes_from_ns,
 		};
 	}
@@ -298,6 +299,7 @@ static int process_batch(void *ctx, const struct trace_event *events, size_t cou
 		if (t->live_bytes > t->peak_bytes) {
 			t->peak_bytes = t->live_bytes;
 			t->peak_blocks = t->live_blocks;
+			t->peak_slack_bytes = t->live_slack_bytes;
 			t->peak_time_ns = e->time_ns;
 		}
 	}

@@ -58,6 +58,22 @@ bool trace_process_is_chosen(const struct load *l, uint32_t process)
 	return !s->program || strcmp(process_program(&named), s->program) == 0;
 }
 
+bool trace_process_begins_after(const struct load *l, uint32_t process)
+{
+	/* Times in the file are rounded down. */
+	return l->sel->has_window && l->c->processes[process].start_ns > l->c->meta.tick_ns &&
+	       l->c->processes[process].start_ns - l->c->meta.tick_ns > l->sel->to_ns;
+}
+
+bool trace_process_is_outside(const struct load *l, uint32_t process)
+{
+	const struct trace_process *t = &l->c->processes[process];
+	if (!l->sel->has_window || l->sel->part_of || l->sel->by_process || chooses_processes(l->sel))
+		return false;
+	return trace_process_begins_after(l, process) ||
+	       (t->end != TRACE_END_RUNNING && t->end_ns < trace_counts_from(l));
+}
+
 static int no_such_process(struct load *l)
 {
 	char which[240];

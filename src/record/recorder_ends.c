@@ -22,6 +22,7 @@
 
 #include "base/arch.h"
 #include "hosted/monotonic.h"
+#include "record/owner.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -107,13 +108,72 @@ static void take_late_account(struct recorder *r, const struct reaped_child *c)
 	}
 }
 
-/* Its parent has waited for p: that may be before the kernel tells us. In a namespace the number may be
- * another's. */
+/* In a namespace the number may be another's. */
+static bool is_about(const struct reaped_child *c, const struct process *p)
+{
+	return p->pid == c->pid && p->entry.facts.ppid == c->parent && p->start_tsc < c->tsc &&
+	       p->seen_pid == p->pid;
+}
+
+/* Its parent has waited for p: that may be before the kernel tells us. */
 static void take_word(struct process *p, const struct reaped_child *c)
 {
-	if (!p->ended && !p->gone_tsc && p->pid == c->pid && p->entry.facts.ppid == c->parent &&
-	    p->start_tsc < c->tsc && p->seen_pid == p->pid)
+	if (!p->ended && !p->gone_tsc && is_about(c, p))
 		p->gone_tsc = c->tsc;
+}
+
+/* c is a call of system() or pclose(), and p, which is no fork, began in that time. */
+static bool is_command(const struct reaped_child *c, const struct process *p)
+{
+	return !c->pid && !p->child && c->parent == p->entry.facts.ppid && c->since_tsc < p->first_tsc &&
+	       p->first_tsc < c->tsc;
+}
+
+static uint32_t kept_reaps(const struct recorder *r)
+{
+	return r->reap_count < RECORDER_REAPS ? r->reap_count : RECORDER_REAPS;
+}
+
+/* How p ended, from who waited for it: the first time after its start, for its number may be another's
+ * after that. A command has no number: only if there is one process for one call. */
+static bool told_status(const struct recorder *r, const struct process *p, int *status)
+{
+	const struct reaped_child *command = NULL;
+	uint32_t commands = 0;
+	for (uint32_t i = kept_reaps(r); i; i--) {
+		const struct reaped_child *c = &r->reaps[(r->reap_count - i) % RECORDER_REAPS];
+		if (!(c->status & WIRE_STATUS_KNOWN))
+			continue;
+		if (is_about(c, p)) {
+			*status = (uint16_t)c->status;
+			return true;
+		}
+		if (is_command(c, p)) {
+			command = c;
+			commands++;
+		}
+	}
+	for (uint32_t i = 0; commands == 1 && i < r->set->count; i++) {
+		const struct process *q = r->set->list[i];
+		commands += q->pid != p->pid && is_command(command, q);
+	}
+	if (commands == 1)
+		*status = (uint16_t)command->status;
+	return commands == 1;
+}
+
+/* Somebody waited for a child, or said so, only after we had found that it ended. */
+static void take_late_statuses(struct recorder *r)
+{
+	int status;
+	for (uint32_t i = 0; i < r->set->count; i++) {
+		struct process *p = r->set->list[i];
+		if (!p->ended || p->entry.facts.end != TRACE_END_UNKNOWN || !told_status(r, p, &status))
+			continue;
+		process_ended_with(p, status, p->entry.facts.end_ns);
+		if (p->closed)
+			trace_writer_process_end(r->writer, p->index, &p->entry.facts);
+	}
 }
 
 /* From when on the child may have begun that was waited for at `tsc`. */
@@ -127,6 +187,7 @@ static uint64_t since_of(const struct wire_reap *w, uint64_t tsc)
 /* Takes over which children the processes have waited for. */
 static void gather_reaps(struct recorder *r)
 {
+	const uint32_t before = r->reap_count;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		const struct wire_header *h = p->view.session.header;
@@ -155,7 +216,7 @@ static void gather_reaps(struct recorder *r)
 			struct reaped_child *c = &r->reaps[r->reap_count++ % RECORDER_REAPS];
 			*c = (struct reaped_child){(int32_t)pid_number, p->pid,
 						   atomic_load(&w->maxrss_kib),
-						   atomic_load(&w->tsc), 0};
+						   atomic_load(&w->status), atomic_load(&w->tsc), 0};
 			c->since_tsc = since_of(w, c->tsc);
 			if (lost) /* the ones that were written over are older than this one */
 				p->children.reaps_lost_tsc = c->tsc;
@@ -166,13 +227,14 @@ static void gather_reaps(struct recorder *r)
 			take_late_account(r, c);
 		}
 	}
+	if (r->reap_count != before)
+		take_late_statuses(r);
 }
 
 /* The last time that somebody waited for p; NULL: nobody has. */
 static const struct reaped_child *reap_of(const struct recorder *r, const struct process *p)
 {
-	uint32_t kept = r->reap_count < RECORDER_REAPS ? r->reap_count : RECORDER_REAPS;
-	for (uint32_t i = 1; i <= kept; i++) {
+	for (uint32_t i = 1; i <= kept_reaps(r); i++) {
 		const struct reaped_child *c = &r->reaps[(r->reap_count - i) % RECORDER_REAPS];
 		if (c->pid == p->pid && c->tsc > p->start_tsc)
 			return c;
@@ -195,12 +257,10 @@ void recorder_watch(struct recorder *r, struct process *p)
  * where several threads made some at a time. 0: there was none. */
 static uint64_t command_end(const struct recorder *r, const struct process *p)
 {
-	uint32_t kept = r->reap_count < RECORDER_REAPS ? r->reap_count : RECORDER_REAPS;
 	uint64_t end = 0;
-	for (uint32_t i = 0; i < kept && !p->child; i++) {
+	for (uint32_t i = 0; i < kept_reaps(r); i++) {
 		const struct reaped_child *c = &r->reaps[i];
-		if (!c->pid && c->parent == p->entry.facts.ppid && c->since_tsc < p->first_tsc &&
-		    p->first_tsc < c->tsc && c->tsc > end)
+		if (is_command(c, p) && c->tsc > end)
 			end = c->tsc;
 	}
 	return end;
@@ -305,9 +365,12 @@ void recorder_see_ends(struct recorder *r, uint64_t round)
 		switch_off(p);
 		p->end_tsc = end_of(r, p, round);
 		uint64_t end_ns = drain_stamp_ns(&r->drain, p->end_tsc);
-		if (is_child)
-			process_ended_with(p, r->result->status, end_ns);
-		else /* another's child: only its parent knows */
+		/* Another's child: its parent knows, and the kernel, for a while. */
+		int status = r->result->status;
+		if (is_child || told_status(r, p, &status) ||
+		    (p->seen_pid && owner_exit_status(p->pidfd, p->seen_pid, &status)))
+			process_ended_with(p, status, end_ns);
+		else
 			process_ended_as(p, TRACE_END_UNKNOWN, end_ns);
 	}
 }

@@ -16,6 +16,7 @@ struct reaped_child { /* a child that one of the processes has waited for (wire_
 	int32_t pid; /* 0: one that began between since_tsc and tsc */
 	int32_t parent;
 	uint32_t maxrss_kib;
+	uint32_t status; /* as in struct wire_reap */
 	uint64_t tsc, since_tsc;
 };
 

@@ -179,8 +179,9 @@ static const char *end_name(enum profile_end end)
 {
 	switch (end) {
 	case PROFILE_END_EXIT:
-	case PROFILE_END_UNKNOWN: /* it ended, that much is known */
 		return "exit";
+	case PROFILE_END_UNKNOWN:
+		return "unknown";
 	case PROFILE_END_SIGNAL:
 		return "signal";
 	case PROFILE_END_DETACHED:
@@ -191,6 +192,20 @@ static const char *end_name(enum profile_end end)
 		break;
 	}
 	return "running";
+}
+
+static void write_end(struct json_writer *w, enum profile_end end, int32_t exit_status, int32_t signal)
+{
+	json_write_key_string(w, "end", end_name(end));
+	if (end == PROFILE_END_UNKNOWN) {
+		json_write_key(w, "exit_status");
+		json_write_null(w);
+		json_write_key(w, "signal");
+		json_write_null(w);
+		return;
+	}
+	json_write_key_int(w, "exit_status", exit_status);
+	json_write_key_int(w, "signal", signal);
 }
 
 static void write_head(struct json_writer *w, const struct profile *p,
@@ -217,9 +232,7 @@ static void write_head(struct json_writer *w, const struct profile *p,
 		json_write_key_string(w, "start", start);
 	write_if(w, p->has & PROFILE_HAS_TIMES, "duration_ns", p->duration_ns);
 	if (!foreign) { /* how it ended, other tools do not tell */
-		json_write_key_string(w, "end", end_name(p->end));
-		json_write_key_int(w, "exit_status", p->exit_status);
-		json_write_key_int(w, "signal", p->signal);
+		write_end(w, p->end, p->exit_status, p->signal);
 		if (p->oom_killed)
 			json_write_key_bool(w, "oom_killed", true);
 		write_if(w, p->memory_limit_bytes != 0, "memory_limit_bytes", p->memory_limit_bytes);
@@ -253,9 +266,7 @@ static void write_process(struct json_writer *w, const struct profile *p,
 	if (strcmp(p->format, "heft") == 0) {
 		json_write_key_uint(w, "start_ns", q->start_ns);
 		json_write_key_uint(w, "end_ns", q->end_ns);
-		json_write_key_string(w, "end", end_name(q->end));
-		json_write_key_int(w, "exit_status", q->exit_status);
-		json_write_key_int(w, "signal", q->signal);
+		write_end(w, q->end, q->exit_status, q->signal);
 	}
 	write_totals(w, p, &q->totals, p->errors ? &q->errors : NULL);
 }

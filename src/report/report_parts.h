@@ -14,6 +14,8 @@ void report_print_title(FILE *out, const struct profile *p, const struct report_
 void report_print_selection(FILE *out, const struct report_options *o);
 /* "  window  ..." or "  at  ..." if it is not the whole run. */
 void report_print_span(FILE *out, const struct profile *p, const struct report_options *o);
+/* Of a window, sorted by growth: what sites lost that shrank in it, which measures of growth leave out. */
+void report_print_shrunk(FILE *out, const struct profile *p, const struct report_options *o);
 void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o,
 			   bool infos);
 /* "Next: heft report OPTION FILE    (why)". */

@@ -136,6 +136,20 @@ void report_print_span(FILE *out, const struct profile *p, const struct report_o
 		row(out, o, "moment", "what was live %s", when(p, o->to_ns).text);
 }
 
+void report_print_shrunk(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	uint64_t by = 0, sites = 0;
+	for (uint32_t i = 0; i < p->site_count && o->sort == MEASURE_GREW_BYTES; i++) {
+		const struct profile_site *s = &p->sites[i];
+		sites += s->start_bytes > s->live_bytes;
+		by += s->start_bytes > s->live_bytes ? s->start_bytes - s->live_bytes : 0;
+	}
+	if (sites)
+		row(out, o, "left out", "%s site%s that shrank, by %s; all sites together grew %s",
+		    words_count(sites).text, sites == 1 ? "" : "s", words_bytes(by).text,
+		    words_growth(p->totals.start_bytes, p->totals.live_bytes).text);
+}
+
 static void print_allocations(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;

@@ -278,6 +278,7 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 				   : "from the outermost call down");
 		report_print_title(out, p, o, what);
 		report_print_span(out, p, o);
+		report_print_shrunk(out, p, o);
 		report_print_selection(out, o);
 		report_print_warnings(out, p, o, false);
 		fprintf(out, "%11s ", measures[o->sort].option);

@@ -5,9 +5,10 @@
  * looking up an entry may cost a hash; a hand-over remembers its last pair of
  * threads.
  *
- * History costs nothing an event: before a batch is applied, the slots that have
- * passed since are filled from the tally. A batch that spans the end of a slot
- * is counted to it as far as it goes. A site gets a row when its own peak first
+ * History costs nothing an event: the tally applies a batch at once unless it
+ * spans the end of a slot. Then the events before that end come first, and the
+ * slot is filled from what they add up to: a batch of a program that allocates
+ * seldom may span many slots. A site gets a row when its own peak first
  * reaches a BEHAVIOUR_NOTABLEth of the heap's; with all rows taken, the smallest
  * gives way to one twice its size.
  *

@@ -109,6 +109,13 @@ void behaviour_on_realloc(struct behaviour *b, const struct trace_event *e);
 uint64_t behaviour_watch(struct behaviour *b, struct tally *t, uint32_t site);
 /* Before events from time_ns on are applied to t: records the slots that have passed. */
 void behaviour_advance(struct behaviour *b, struct tally *t, uint64_t time_ns);
+/* Events from this time on need behaviour_advance first. A file may give slots of any length. */
+static inline uint64_t behaviour_slot_end(const struct behaviour *b)
+{
+	uint64_t end_ns;
+	return __builtin_mul_overflow((uint64_t)b->slot_count + 1, b->slot_ns, &end_ns) ? UINT64_MAX
+										       : end_ns;
+}
 
 /* A new entry with this key, all else 0. NULL: there is one already, or no memory or room. */
 struct behaviour_handover *behaviour_add_handover(struct behaviour *b, uint32_t site);

@@ -230,14 +230,13 @@ static __attribute__((noinline)) void apply(struct tally *t, const struct trace_
 	}
 }
 
-void tally_apply(struct tally *t, const struct trace_event *events, size_t count)
+/* Events that all belong to the slot of history that is being filled. */
+static void apply_events(struct tally *t, const struct trace_event *events, size_t count)
 {
 	/* Few sites are in the cache anyway. */
 	const size_t far = t->site_count > PREFETCH_FROM && count > PREFETCH_AHEAD
 				   ? count - PREFETCH_AHEAD
 				   : 0;
-	if (t->behaviour && count)
-		behaviour_advance(t->behaviour, t, events[0].time_ns);
 	for (size_t i = 0; i < count; i++) {
 		if (i < far) {
 			const struct trace_event *ahead = &events[i + PREFETCH_AHEAD];
@@ -248,6 +247,23 @@ void tally_apply(struct tally *t, const struct trace_event *events, size_t count
 		apply(t, &events[i]);
 	}
 	t->events += count;
+}
+
+void tally_apply(struct tally *t, const struct trace_event *events, size_t count)
+{
+	while (t->behaviour && count) {
+		behaviour_advance(t->behaviour, t, events[0].time_ns);
+		uint64_t end_ns = behaviour_slot_end(t->behaviour);
+		if (events[count - 1].time_ns < end_ns)
+			break;
+		size_t before = 1;
+		while (before < count && events[before].time_ns < end_ns)
+			before++;
+		apply_events(t, events, before);
+		events += before;
+		count -= before;
+	}
+	apply_events(t, events, count);
 }
 
 static __attribute__((noinline)) void on_cross(struct tally *t, struct tally_site *s,
@@ -264,14 +280,14 @@ static __attribute__((noinline)) void on_cross(struct tally *t, struct tally_sit
 		behaviour_on_handover(t->behaviour, &hand, s->live_blocks, s->live_bytes);
 }
 
-void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
+/* The same of a part of a batch. It may end between the two events of a pair. */
+static void apply_briefs(struct tally *t, const struct trace_batch *batch, const struct trace_brief *b,
+			 const struct trace_brief *const end)
 {
 	struct tally_site *const sites = t->sites;
 	struct tally_thread *const threads = t->threads;
-	const struct trace_brief *b = batch->brief, *const end = b + batch->count;
 	const bool far = t->site_count > PREFETCH_FROM;
-	if (t->behaviour && b < end)
-		behaviour_advance(t->behaviour, t, b->time_ns);
+	t->events += (uint64_t)(end - b);
 	uint64_t live_bytes = t->live_bytes, live_blocks = t->live_blocks;
 	for (; b < end; b++) {
 		const uint64_t size = trace_brief_size(b), slack = trace_brief_slack(b);
@@ -290,7 +306,7 @@ void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
 			s->allocations++;
 			s->allocated_bytes += size;
 			if (trace_brief_is_pair(b) && own_bytes <= s->own_peak_bytes &&
-			    live_bytes + size <= t->peak_bytes) {
+			    live_bytes + size <= t->peak_bytes && b + 1 < end) {
 				b++;
 				th->frees++;
 				s->frees++;
@@ -335,10 +351,26 @@ void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
 	}
 	t->live_bytes = live_bytes;
 	t->live_blocks = live_blocks;
-	t->events += batch->count;
 }
 _Static_assert((TRACE_BRIEF_FREE_TEMP & 1) == 1 && ((TRACE_BRIEF_FREE | TRACE_BRIEF_FREE_CROSS) & 1) == 0,
 	       "a temporary block counts as one");
+
+void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
+{
+	const struct trace_brief *b = batch->brief, *const end = b + batch->count;
+	while (t->behaviour && b < end) {
+		behaviour_advance(t->behaviour, t, b->time_ns);
+		uint64_t end_ns = behaviour_slot_end(t->behaviour);
+		if (end[-1].time_ns < end_ns)
+			break;
+		const struct trace_brief *next = b + 1;
+		while (next < end && next->time_ns < end_ns)
+			next++;
+		apply_briefs(t, batch, b, next);
+		b = next;
+	}
+	apply_briefs(t, batch, b, end);
+}
 
 void tally_settle(struct tally *t)
 {

@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x5345535354464548ull /* "HEFTSSES" */
-#define WIRE_VERSION 5u
+#define WIRE_VERSION 6u
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
@@ -52,7 +52,7 @@ enum {
 	WIRE_STREAMS = 8192,
 	WIRE_NODES = 1 << 20, /* 16 MiB */
 	WIRE_LOG_BYTES = 2 << 20,
-	WIRE_HEADER_BYTES = 24 << 10,
+	WIRE_HEADER_BYTES = 28 << 10,
 	WIRE_REAPS = 384,
 	WIRE_TEXT_BYTES = 12 << 10, /* exe, then the arguments, each with its NUL */
 };
@@ -124,7 +124,10 @@ struct wire_reap {
 	_Atomic uint64_t tsc;	      /* by then it had ended */
 	_Atomic uint32_t maxrss_kib; /* its greatest RSS, by the kernel; 0: not known */
 	_Atomic uint32_t since;	     /* cycles >> WIRE_SINCE_SHIFT; UINT32_MAX: that or longer */
+	_Atomic uint32_t status;     /* as wait gave it, | WIRE_STATUS_KNOWN; 0: not known */
+	uint32_t pad;
 };
+#define WIRE_STATUS_KNOWN (1u << 31)
 #define WIRE_SINCE_SHIFT 10
 
 /* It has many fields: it is the one part of the file that is no array, so all that both sides know of the

@@ -11,15 +11,18 @@ import pytest
 import harness
 
 
-@pytest.fixture(scope="session")
-def moments(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("moments")
-    program = folder / "moments"
-    subprocess.run(["gcc", *harness.C_FLAGS, "-o", program, harness.PROGRAMS / "moments.c"], check=True)
-    path = folder / "moments.heft"
+def record_program(folder, name):
+    program = folder / name
+    subprocess.run(["gcc", *harness.C_FLAGS, "-o", program, harness.PROGRAMS / f"{name}.c"], check=True)
+    path = folder / f"{name}.heft"
     done = harness.run([harness.HEFT, "run", "-q", "-o", path, "--", program])
     assert done.returncode == 0, done.stderr
     return path
+
+
+@pytest.fixture(scope="session")
+def moments(tmp_path_factory):
+    return record_program(tmp_path_factory.mktemp("moments"), "moments")
 
 
 def row_of(text, function):
@@ -263,3 +266,17 @@ def test_a_function_that_only_one_side_has_is_compared(moments, heft, tmp_path):
     assert "no call stack matches" not in done.out
     done = heft("report", "--focus", "grow", moments)
     assert "grow at " in done.out and "no call stack matches" not in done.out
+
+
+def test_growth_of_a_window(tmp_path, heft):
+    """seed() loses 4,096 bytes to resize(), which has 100 of them; hold() loses 10,000; grow() has 300,000."""
+    window = ["--from", "20%", "--to", "80%", record_program(tmp_path, "window_growth")]
+    rep = json.loads(heft("report", "--json", *window).out)
+    assert {s["stack"][0]["function"]: s["grew_bytes"] for s in rep["sites"]} == {
+        "seed": -4096, "resize": 100, "hold": -10000, "grow": 300000}
+    t = rep["totals"]
+    assert (t["start_bytes"], t["live_bytes"]) == (14096, 300100)
+    tree = heft("report", "--tree", *window).out
+    assert ": 293.1 KiB grown in the window" in tree
+    assert "  left out      2 sites that shrank, by 13.8 KiB; all sites together grew +279.3 KiB\n" in tree
+    assert "left out" not in heft("report", "--tree", "--sort", "live", *window).out

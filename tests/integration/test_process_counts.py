@@ -64,8 +64,44 @@ def test_json(recorded):
 def test_one_of_them(recorded):
     for p in report(recorded[0])["processes"]:
         alone = report(recorded[0], "--pid", str(p["pid"]))
+        for column in ("peak_bytes", "peak_blocks", "peak_slack_bytes", "live_bytes", "live_blocks",
+                       "live_slack_bytes", "left_bytes", "left_blocks", "allocations"):
+            assert p["totals"][column] == alone["totals"][column], column
         assert len(alone["processes"]) == alone["totals"]["threads"] == 1
         assert "  threads       1 in 1 process\n" in text("report", "--pid", str(p["pid"]), recorded[0])
+
+
+def test_sampled(tmp_path):
+    """Small programs leave no sample that names a thread: they have one all the same."""
+    path = tmp_path / "sampled.heft"
+    large = "import os; held = [bytearray(300000) for _ in range(60)]; os._exit(0)"
+    done = run([HEFT, "run", "--sample=1M", "-o", path, "--", "sh", "-c",
+                f"/usr/bin/python3 -Ic '{large}'; /bin/echo a >/dev/null"])
+    assert done.returncode == 0 and b", 3 threads in 3 processes\n" in done.stderr, done.stderr
+
+
+@pytest.fixture(scope="module")
+def sleeps(tmp_path_factory):
+    path = tmp_path_factory.mktemp("windows") / "sleeps.heft"
+    assert run([HEFT, "run", "-q", "-o", path, "--", "sh", "-c",
+                "sleep 0.4; /bin/echo a >/dev/null; exec sleep 0.4"]).returncode == 0
+    return path
+
+
+@pytest.mark.parametrize("options, commands", [
+    ([], ["sleep", "sleep", "/bin/echo"]),
+    (["--to", "30%"], ["sh", "sleep"]), (["--from", "10%", "--to", "30%"], ["sh", "sleep"]),
+    (["--from", "70%"], ["sleep"]), (["--at", "30%"], ["sh", "sleep"]),
+    # what had ended by then has allocated up to then
+    (["--at", "70%"], ["sleep", "sleep", "/bin/echo"])])
+def test_processes_of_a_window(sleeps, options, commands):
+    rep = report(sleeps, *options)
+    assert [p["command"][0] for p in rep["processes"]] == commands
+    assert rep["totals"]["threads"] == len(rep["threads"]) == len(commands)
+    assert sum(p["totals"]["allocations"] for p in rep["processes"]) == rep["totals"]["allocations"]
+    if "--at" not in options:
+        several = "1 process" if len(commands) == 1 else f"{len(commands)} processes"
+        assert f"  threads       {len(commands)} in {several}\n" in text("report", *options, sleeps)
 
 
 def test_check(recorded, tmp_path):

@@ -42,6 +42,13 @@ def test_children_in_turn_have_the_peak_of_one(record, in_turn, how):
         check_sums(rep)
 
 
+def test_slack_of_each_process(record, in_turn):
+    """1 MiB is mapped: with its header of 16 bytes 257 pages, of which 4,080 bytes are more than was asked for."""
+    rep = record([in_turn, "exit", 3])[1]
+    assert [p["totals"]["peak_slack_bytes"] for p in rep["processes"]] == [0, 4080, 4080, 4080]
+    assert rep["totals"]["peak_slack_bytes"] == 4080
+
+
 def test_left_at_exit_in_other_formats(in_turn, tmp_path):
     """Twenty children leave 1 MiB each; the parent has nothing when it ends."""
     path = tmp_path / "turn.heft"
@@ -479,3 +486,89 @@ def test_processes_of_namespaces_are_neither_held_up_nor_lost(tmp_path, script):
     rep = report(path)
     found = [p["totals"]["allocations"] for p in rep.images() if p["command"] == [str(busy)]]
     assert len(found) == count and all(n >= 2_000_000 for n in found)
+
+
+# ---- how they ended
+
+WAITS = """
+import ctypes, os, signal, subprocess
+def fork(end, how):
+    pid = os.fork()
+    if pid == 0:
+        end(how) if end is os._exit else end(os.getpid(), how)
+    return pid
+os.waitpid(fork(os._exit, 3), 0)
+fork(os.kill, signal.SIGKILL), os.wait()
+fork(os._exit, 255), os.wait3(0)
+os.wait4(fork(os.kill, signal.SIGTERM), 0)
+os.waitid(os.P_PID, fork(os._exit, 4), os.WEXITED)
+os.waitid(os.P_PID, fork(os.kill, signal.SIGHUP), os.WEXITED)
+os.system("exit 5")
+os.system("kill -INT $$")
+libc = ctypes.CDLL(None)
+libc.popen.restype = ctypes.c_void_p
+libc.pclose(ctypes.c_void_p(libc.popen(b"kill -KILL $$", b"r")))
+subprocess.run(["sh", "-c", "exit 6"])
+"""
+WAITED = [("exit", 3, 0), ("signal", 0, 9), ("exit", 255, 0), ("signal", 0, 15), ("exit", 4, 0), ("signal", 0, 1),
+          ("exit", 5, 0), ("signal", 0, 2), ("signal", 0, 9), ("exit", 6, 0)]
+
+
+def end_of(p):
+    return p["end"], p["exit_status"], p["signal"]
+
+
+@pytest.fixture(scope="session")
+def blind(compiled):
+    """Without what newer kernels tell of others' children."""
+    return {"LD_PRELOAD": str(compiled("blind_to_exits.c", flags=["-shared", "-fPIC"], output="libblind.so"))}
+
+
+@pytest.mark.parametrize("told", ["by the parent", "by the kernel"])
+def test_how_children_ended(record, blind, told):
+    done, rep = record(["/usr/bin/python3", "-Ic", WAITS], env=blind if told == "by the parent" else {})
+    assert done.returncode == 0, done.stderr
+    assert [end_of(p) for p in rep["processes"]] == [("exit", 0, 0), *WAITED]
+    said = run([HEFT, "report", "--pid", str(rep["processes"][4]["pid"]), rep.path]).stdout.decode()
+    assert "killed by signal 15 (SIGTERM)" in said
+
+
+def test_an_end_that_nobody_tells_is_unknown(record, blind, in_turn):
+    done, rep = record([in_turn, "raw-wait4", 5], env=blind)
+    assert done.returncode == 0, done.stderr
+    assert [end_of(p) for p in rep["processes"]] == [("exit", 0, 0)] + [("unknown", None, None)] * 5
+
+
+# ---- over time
+
+OVERLAPPING = """
+import os, time
+for mib in 4, 8, 12, 16:
+    if os.fork() == 0:
+        held = bytearray(mib << 20)
+        time.sleep(0.06)
+        held = None
+        time.sleep(0.01)
+        os._exit(0)
+    time.sleep(0.025)
+for _ in range(4):
+    os.wait()
+"""
+
+
+def test_sizes_over_time_are_those_of_their_moments(tmp_path):
+    """Few events, far apart: the recorder takes those of many milliseconds at once."""
+    path = tmp_path / "overlap.heft"
+    assert run([HEFT, "run", "-q", "-o", path, "--", "/usr/bin/python3", "-Ic", OVERLAPPING]).returncode == 0
+    massif = run([HEFT, "export", "-q", "-f", "massif", "-o", "-", path]).stdout.decode()
+    course = [(float(t), int(b)) for t, b in re.findall(r"^time=([\d.]+)\nmem_heap_B=(\d+)$", massif, re.M)]
+    rep = report(path)
+    assert len(course) > 100 and max(b for _, b in course) == rep["totals"]["peak_bytes"]
+    last_ms = rep["duration_ns"] / 1e6 - 1
+    steps = sorted((abs(c[1] - before[1]), *c) for before, c in zip(course, course[1:]) if c[0] < last_ms)[-12:]
+    assert steps[0][0] > 0
+    for _, time_ms, size in steps:
+        def at(time):
+            return report(path, "-n", "1", "--at", f"{time:.3f}ms")["totals"]["live_bytes"]
+        # massif's times are cut to microseconds
+        assert size == at(time_ms) or size in (at(time_ms - 0.001), at(time_ms + 0.001)), time_ms

@@ -272,26 +272,100 @@ static void test_more_sites_than_rows(void **state)
 	one_history(MODEL_MANY_SITES, 3, 250, 1500, 5000);
 }
 
-/* A batch is applied as a whole: all but the moments at which slots end stays the same. */
+/* As the recorder does it, pairs marked. */
+static void apply_in_batches(struct kept *k, const struct history *h)
+{
+	struct trace_batch *batch = aligned_alloc(64, sizeof *batch);
+	batch->count = batch->full_count = 0;
+	for (size_t i = 0; i < h->count; i++) {
+		trace_batch_add(batch, &h->steps[i].e);
+		struct trace_brief *last = &batch->brief[batch->count - 1];
+		if (batch->count > 1 && h->steps[i].block == h->steps[i - 1].block &&
+		    trace_brief_kind(last) == TRACE_BRIEF_FREE_TEMP &&
+		    trace_brief_kind(last - 1) == TRACE_BRIEF_ALLOC)
+			last[-1].birth_kind |= TRACE_BRIEF_PAIR;
+		if (batch->count == TRACE_BATCH || i + 1 == h->count) {
+			tally_apply_batch(&k->t, batch);
+			batch->count = batch->full_count = 0;
+		}
+	}
+	free(batch);
+}
+
+static void apply_together(struct kept *k, const struct history *h)
+{
+	struct trace_event *events = calloc(h->count, sizeof *events);
+	for (size_t i = 0; i < h->count; i++)
+		events[i] = h->steps[i].e;
+	tally_apply(&k->t, events, h->count);
+	free(events);
+}
+
+/* Events that come together, whether they span no slot, some or all of them: as if each came alone. */
 static void test_batches(void **state)
 {
 	(void)state;
-	struct history *h = history_new(MODEL_MANY_THREADS, 5, STEPS, SITES, 20000);
-	struct trace_event *events = calloc(h->count, sizeof *events);
-	struct account *a = account_new(h, h->count, NULL, NULL);
+	static const uint32_t paces[] = {100, 20000, 200000, 20000000};
+	static void (*const ways[])(struct kept *, const struct history *) = {apply_in_batches,
+									      apply_together};
+	for (unsigned i = 0; i < 4 * MODEL_MANY_SITES * 2; i++) {
+		struct history *h = history_new((enum model_shape)(i / 8), 5 + i, STEPS, SITES,
+						paces[i % 4]);
+		struct film f;
+		struct account *a = film_new(&f, h);
+		struct kept k;
+		kept_init(&k, h);
+		ways[i / 4 % 2](&k, h);
+		check_sites(&k.t, a, h);
+		check_entries(&k.b, a, h);
+		check_history(&k.b, &f);
+		check_rows(&k, a);
+		kept_fini(&k);
+		film_free(&f);
+		free(a);
+		history_free(h);
+	}
+}
+
+static struct trace_event event_of(enum trace_op op, uint64_t time_ns, uint64_t size)
+{
+	return (struct trace_event){.op = (uint8_t)op, .time_ns = time_ns, .size = size};
+}
+
+/* Slots of 65,536 ns. One batch: 100 bytes in the first, a temporary 40 from the second to the third,
+ * nothing in the fourth, the 100 freed in the fifth. */
+static void test_a_batch_over_five_slots(void **state)
+{
+	(void)state;
+	struct history h = {.sites = 1, .threads = 1};
+	struct trace_batch *batch = aligned_alloc(64, sizeof *batch);
+	batch->count = batch->full_count = 0;
+	struct trace_event e[] = {
+		event_of(TRACE_ALLOC, 10, 100),		  event_of(TRACE_ALLOC, 65536 + 10, 40),
+		event_of(TRACE_FREE, 2 * 65536 + 10, 40), event_of(TRACE_FREE, 4 * 65536 + 10, 100),
+		event_of(TRACE_ALLOC, 5 * 65536 + 10, 1),
+	};
+	e[2].flags = TRACE_TEMPORARY;
+	e[2].lifetime_ns = 65536;
+	for (unsigned i = 0; i < 5; i++)
+		trace_batch_add(batch, &e[i]);
+	batch->brief[1].birth_kind |= TRACE_BRIEF_PAIR;
 	struct kept k;
-	for (size_t i = 0; i < h->count; i++)
-		events[i] = h->steps[i].e;
-	kept_init(&k, h);
-	for (size_t i = 0; i < h->count; i += 100)
-		tally_apply(&k.t, events + i, 100);
-	check_sites(&k.t, a, h);
-	check_entries(&k.b, a, h);
-	check_rows(&k, a);
+	kept_init(&k, &h);
+	/* Both have been larger before: then a pair takes its shorter way. */
+	k.t.peak_bytes = k.t.sites[0].own_peak_bytes = 1000;
+	tally_apply_batch(&k.t, batch);
+	static const uint64_t bytes[] = {100, 140, 100, 100, 0}, events[] = {1, 2, 3, 3, 4};
+	assert_int_equal(k.b.slot_count, 5);
+	for (unsigned i = 0; i < 5; i++) {
+		assert_int_equal(k.b.bytes[i], bytes[i]);
+		assert_int_equal(k.b.events[i], events[i]);
+	}
+	assert_int_equal(k.t.live_bytes, 1);
+	assert_int_equal(k.t.sites[0].temporary, 1);
+	assert_int_equal(k.t.events, 5);
 	kept_fini(&k);
-	free(a);
-	free(events);
-	history_free(h);
+	free(batch);
 }
 
 /* Numbers that can be followed by eye: thread 0 makes one block a millisecond, thread 1 frees them
@@ -601,6 +675,7 @@ int main(void)
 		cmocka_unit_test(test_against_brute_force),
 		cmocka_unit_test(test_more_sites_than_rows),
 		cmocka_unit_test(test_batches),
+		cmocka_unit_test(test_a_batch_over_five_slots),
 		cmocka_unit_test(test_a_queue_that_falls_behind),
 		cmocka_unit_test(test_going_on_after_a_reload),
 		cmocka_unit_test(test_hostile_payloads),
