@@ -357,7 +357,7 @@ def test_peak_rss_of_short_processes_is_right_or_not_known(record, in_turn, how)
 
 def test_a_small_child_of_a_large_parent(record):
     """A spawned child begins with its parent's account: that is not its own."""
-    program = "import subprocess; x = b'x' * (50 << 20); subprocess.run(['/bin/true'])"
+    program = "import subprocess, time; x = b'x' * (50 << 20); time.sleep(0.3); subprocess.run(['/bin/true'])"
     _, rep = record(["/usr/bin/python3", "-c", program])
     true = rep.images()[-1]
     assert true["command"] == ["/bin/true"] and (true["totals"]["peak_rss_bytes"] or 0) < 10 * MIB
