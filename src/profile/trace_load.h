@@ -51,6 +51,14 @@ static inline uint64_t trace_counts_from(const struct load *l)
 	return l->sel->has_window && !trace_is_instant(l) ? l->sel->from_ns : 0;
 }
 
+/* Modules, facts of the run, processes and threads (trace_tables.c). */
+int trace_load_modules(struct load *l);
+int trace_load_meta(struct load *l);
+int trace_load_processes(struct load *l);
+int trace_load_threads(struct load *l);
+/* Stacks, and sites with their measures (trace_sites.c). */
+int trace_load_sites(struct load *l);
+int trace_load_totals(struct load *l);
 /* Which processes and threads are selected, and the words for that (trace_select.c). */
 bool trace_process_is_chosen(const struct load *l, uint32_t process);
 /* Whether it has no part in the window that is selected; false if it was asked for by name. */

@@ -1,0 +1,424 @@
+/* The sites of a recording into the model: their stacks, which are symbolised here, and their measures,
+ * which come from the tally of what is selected. Sites whose stacks read the same become one, unless
+ * stacks are kept apart. A summary looks at the largest only. */
+#include "profile/trace_load.h"
+
+#include "profile/estimate.h"
+#include "profile/process_images.h"
+#include "profile/trace_behaviour.h"
+#include "profile/trace_resident.h"
+#include "profile/trace_stacks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A summary looks at no more than this many of the largest stacks ... */
+enum { SUMMARY_STACKS = 64, SUMMARY_NODES = 4096 /* ... unless they are short */ };
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+static uint64_t site_left(const struct tally_site *s)
+{
+	return sum(s->live_bytes, s->end_bytes);
+}
+
+/* A site that only lost blocks to another one, by realloc, has nothing but what it began with. */
+static bool site_is_empty(const struct load *l, uint32_t site)
+{
+	const struct tally_site *s = &l->tally->sites[site];
+	return !s->allocations && !s->reallocations && !s->frees && !s->live_blocks &&
+	       !s->end_blocks && !s->peak_blocks &&
+	       !(l->start && site < l->start_count && l->start[site].blocks);
+}
+
+struct site_order {
+	uint64_t peak_bytes;
+	uint32_t site;
+};
+
+static int by_peak(const void *a, const void *b)
+{
+	const struct site_order *x = a, *y = b;
+	if (x->peak_bytes != y->peak_bytes)
+		return x->peak_bytes > y->peak_bytes ? -1 : 1;
+	return x->site < y->site ? -1 : x->site > y->site;
+}
+
+static size_t want_stack(const struct trace_contents *c, uint32_t node, bool *wanted)
+{
+	size_t added = 0;
+	while (node < c->node_count && !wanted[node]) {
+		wanted[node] = true;
+		added++;
+		uint32_t parent = c->nodes[node].parent;
+		if (parent >= node)
+			break;
+		node = parent;
+	}
+	return added;
+}
+
+/* How many sites the tally has: the recording's, or those apart by process. */
+static uint32_t count_sites(const struct load *l)
+{
+	uint32_t count = l->split ? l->split->count : l->c->site_count;
+	return l->tally->site_count < count ? l->tally->site_count : count;
+}
+
+static const struct trace_site *recorded_site(const struct load *l, uint32_t site)
+{
+	return &l->c->sites[l->split ? l->split->sites[site].site : site];
+}
+
+static int add_site(struct load *l, uint32_t site, uint32_t node, uint32_t *id)
+{
+	const struct trace_site *s = recorded_site(l, site);
+	uint32_t labels = l->split ? l->split->labels[l->split->sites[site].group] : PROFILE_NONE;
+	/* Of a stack without its inner end the allocation function is not known either. */
+	bool lost = s->node < l->c->node_count && (l->c->nodes[s->node].flags & TRACE_FRAME_LOST);
+	return profile_add_labelled_site(l->p, node, lost ? PROFILE_VIA_UNKNOWN : s->via, labels, id);
+}
+
+/* Decides which sites become sites of the profile, and so which stacks are symbolised. */
+static int want_sites(struct load *l, bool *sites, bool *nodes)
+{
+	const struct trace_contents *c = l->c;
+	uint32_t count = count_sites(l);
+	struct site_order *order = malloc(((size_t)count + 1) * sizeof *order);
+	uint32_t candidates = 0;
+	if (!order)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		if (!site_is_empty(l, i))
+			order[candidates++] = (struct site_order){l->tally->sites[i].peak_bytes, i};
+	if (l->sel->top_only && candidates)
+		qsort(order, candidates, sizeof *order, by_peak);
+	size_t used_nodes = 0;
+	for (uint32_t i = 0; i < candidates; i++) {
+		if (l->sel->top_only && (!order[i].peak_bytes ||
+					 (i >= SUMMARY_STACKS && used_nodes >= SUMMARY_NODES))) {
+			l->p->sites_left_out = candidates - i;
+			break;
+		}
+		sites[order[i].site] = true;
+		used_nodes += want_stack(c, recorded_site(l, order[i].site)->node, nodes);
+	}
+	free(order);
+	return 0;
+}
+
+struct site_sums { /* of the recording's sites that are one of the profile's */
+	struct tally_site tally;
+	uint64_t left_bytes, left_blocks;
+};
+
+/* Live when the recording ended: what was never freed, unless its process ended before. */
+static struct live_at_end live_at_end(const struct load *l, uint32_t site)
+{
+	const struct tally_site *s = &l->tally->sites[site];
+	struct live_at_end end = {s->end_bytes, s->end_blocks, s->end_slack};
+	if (l->last)
+		end = site < l->last_count ? l->last[site] : (struct live_at_end){0};
+	return (struct live_at_end){sum(s->live_bytes, end.bytes), sum(s->live_blocks, end.blocks),
+				    sum(s->live_slack, end.slack)};
+}
+
+static void add_measures(const struct load *l, struct site_sums *sums, uint32_t site)
+{
+	const struct tally_site *s = &l->tally->sites[site];
+	struct tally_site *all = &sums->tally;
+	struct live_at_end live = live_at_end(l, site);
+	sums->left_bytes += site_left(s);
+	sums->left_blocks += sum(s->live_blocks, s->end_blocks);
+	all->allocations += s->allocations;
+	all->allocated_bytes += s->allocated_bytes;
+	all->live_bytes += live.bytes;
+	all->live_blocks += live.blocks;
+	all->live_slack += live.slack;
+	all->peak_bytes += s->peak_bytes;
+	all->peak_blocks += s->peak_blocks;
+	all->peak_slack += s->peak_slack;
+	/* Stacks that read the same need not have been at their maxima together: the sum of their
+	 * own peaks is an upper bound, exact for a single stack. The heap's peak is another. */
+	all->own_peak_bytes += s->own_peak_bytes;
+	all->frees += s->frees;
+	all->temporary += s->temporary;
+	all->cross_thread_frees += s->cross_thread_frees;
+	all->reallocations += s->reallocations;
+	all->reallocated_bytes += s->reallocated_bytes;
+	all->end_blocks += s->end_blocks;
+	all->lifetime_sum_ns = sum(all->lifetime_sum_ns, s->lifetime_sum_ns);
+	if (s->lifetime_max_ns > all->lifetime_max_ns)
+		all->lifetime_max_ns = s->lifetime_max_ns;
+	for (int i = 0; i < TALLY_BUCKETS; i++) {
+		uint64_t n = (uint64_t)all->lifetime[i] + s->lifetime[i];
+		all->lifetime[i] = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+	}
+}
+
+static void take_measures(struct profile_site *site, const struct site_sums *sums)
+{
+	const struct tally_site *all = &sums->tally;
+	uint64_t ended = sum(all->frees, all->end_blocks);
+	site->allocations = all->allocations;
+	site->reallocations = all->reallocations;
+	site->frees = all->frees;
+	site->allocated_bytes = all->allocated_bytes;
+	site->reallocated_bytes = all->reallocated_bytes;
+	site->peak_bytes = all->peak_bytes;
+	site->peak_blocks = all->peak_blocks;
+	site->peak_slack_bytes = all->peak_slack;
+	site->own_peak_bytes = all->own_peak_bytes;
+	site->live_bytes = all->live_bytes;
+	site->live_blocks = all->live_blocks;
+	site->live_slack_bytes = all->live_slack;
+	site->left_bytes = sums->left_bytes;
+	site->left_blocks = sums->left_blocks;
+	site->temporary = all->temporary;
+	site->cross_thread_frees = all->cross_thread_frees;
+	site->lifetime.mean_ns = ended ? all->lifetime_sum_ns / ended : 0;
+	site->lifetime.p50_ns = tally_lifetime_quantile(all, 0.5);
+	site->lifetime.p99_ns = tally_lifetime_quantile(all, 0.99);
+	site->lifetime.max_ns = all->lifetime_max_ns;
+}
+
+_Static_assert((int)PROFILE_LIFE_BUCKETS == TALLY_BUCKETS, "one histogram");
+
+/* Of sites in order, from those in the order in which they were added. */
+static int load_lifetimes(struct profile *p, const uint32_t (*unsorted)[PROFILE_LIFE_BUCKETS])
+{
+	p->lifetimes = malloc(((size_t)p->site_count + 1) * sizeof *p->lifetimes);
+	if (!p->lifetimes)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->site_count; i++)
+		memcpy(p->lifetimes[i], unsorted[p->sites[i].release_first],
+		       sizeof *p->lifetimes);
+	return 0;
+}
+
+/* Of a sampled recording: how certain its numbers are, and when what is live was made. */
+static int load_errors(struct load *l, const uint32_t *final)
+{
+	struct profile *p = l->p;
+	p->errors = calloc((size_t)p->site_count + 1, sizeof *p->errors);
+	p->spreads = calloc((size_t)p->site_count + 1, sizeof *p->spreads);
+	if (!p->errors || !p->spreads)
+		return HEFT_ENOMEM;
+	uint32_t count = l->split ? l->split->count : l->c->site_count;
+	for (uint32_t i = 0; i < count; i++) {
+		if (final[i] != PROFILE_NONE)
+			estimate_add_spread(&p->spreads[final[i]], &l->spread[i]);
+		estimate_add_spread(&p->total_spread, &l->spread[i]); /* also what a summary leaves out */
+	}
+	return l->sel->top_only || l->sel->no_ages || l->split ? 0 : trace_load_births(l, final);
+}
+
+/* The stacks of the wanted nodes; nodes[] and calls[] become the profile's by the recording's. */
+static int load_stacks(struct load *l, const bool *wanted, uint32_t *nodes, uint32_t *calls)
+{
+	const struct profile *whole = l->sel->part_of;
+	if (!whole)
+		return trace_stacks_load(l->p, l->c, l->modules, wanted, l->sel, nodes, calls);
+	if (!whole->recorded_nodes || whole->recorded_site_count != l->c->site_count)
+		return heft_fail(l->err, HEFT_EUSAGE, "a part of another recording");
+	memcpy(nodes, whole->recorded_nodes, l->c->node_count * sizeof *nodes);
+	l->p->lender = whole;
+	l->p->modules = whole->modules;
+	l->p->module_count = whole->module_count;
+	l->p->frames = whole->frames;
+	l->p->frame_count = whole->frame_count;
+	l->p->nodes = whole->nodes;
+	l->p->node_count = whole->node_count;
+	return 0;
+}
+
+/* Sites of a part are named as in the whole. */
+static void take_ids(struct load *l, const uint32_t *final)
+{
+	const struct profile *whole = l->p->lender;
+	uint32_t count = l->split ? l->split->count : whole->recorded_site_count;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t site = whole->recorded_sites[l->split ? l->split->sites[i].site : i];
+		if (final[i] != PROFILE_NONE && site != PROFILE_NONE)
+			l->p->sites[final[i]].id = whole->sites[site].id;
+	}
+}
+
+/* Of the recording's sites that one of the profile stands for: is `a` the one to show? */
+static bool is_larger(const struct tally_site *a, const struct tally_site *b)
+{
+	if (a->peak_bytes != b->peak_bytes)
+		return a->peak_bytes > b->peak_bytes;
+	if (a->allocated_bytes != b->allocated_bytes)
+		return a->allocated_bytes > b->allocated_bytes;
+	return a < b; /* the order of the recording, so that reports repeat */
+}
+
+/* Of a part that has sites of its own. */
+static int load_own_behaviour(struct load *l, const uint32_t *final, const uint32_t *nodes)
+{
+	uint32_t *by_recorded = malloc(((size_t)l->c->site_count + 1) * sizeof *by_recorded);
+	if (!by_recorded)
+		return HEFT_ENOMEM;
+	for (uint32_t i = 0; i < l->c->site_count; i++)
+		by_recorded[i] = PROFILE_NONE;
+	for (uint32_t i = 0; i < l->split->count; i++)
+		by_recorded[l->split->sites[i].site] = final[i];
+	int rc = trace_behaviour_load_own(l->p, l->c, l->behaviour, final, by_recorded, nodes,
+					  l->thread_ids);
+	free(by_recorded);
+	return rc;
+}
+
+int trace_load_sites(struct load *l)
+{
+	const struct trace_contents *c = l->c;
+	struct profile *p = l->p;
+	uint32_t site_count = l->split ? l->split->count : c->site_count;
+	bool behaves = !l->sel->top_only && !l->sel->part_of && !l->split;
+	bool *sites = calloc((size_t)site_count + 1, sizeof *sites);
+	bool *wanted = calloc((size_t)c->node_count + 1, sizeof *wanted);
+	uint32_t *nodes = malloc(((size_t)c->node_count + 1) * sizeof *nodes);
+	uint32_t *calls = malloc(((size_t)c->node_count + 1) * sizeof *calls);
+	/* Recording sites of one profile site, chained: head by profile site, next by recording
+	 * site. So one merged histogram at a time is in memory. */
+	uint32_t *next = malloc(((size_t)site_count + 1) * sizeof *next);
+	uint32_t *head = malloc(((size_t)site_count + 1) * sizeof *head);
+	uint32_t *final = malloc(((size_t)site_count + 1) * sizeof *final);
+	uint32_t(*unsorted)[PROFILE_LIFE_BUCKETS] = NULL;
+	int rc = HEFT_ENOMEM;
+	if (!sites || !wanted || !nodes || !calls || !next || !head || !final)
+		goto out;
+	rc = want_sites(l, sites, wanted);
+	if (rc == 0 && behaves)
+		trace_behaviour_want(c, c->tally, sites, wanted);
+	if (rc == 0)
+		rc = load_stacks(l, wanted, nodes, calls);
+	for (uint32_t i = 0; i < site_count && rc == 0; i++) {
+		if (!sites[i])
+			continue;
+		uint32_t recorded = recorded_site(l, i)->node;
+		uint32_t node = recorded < c->node_count ? nodes[recorded] : PROFILE_NONE;
+		uint32_t id, before = p->site_count;
+		rc = add_site(l, i, node, &id);
+		if (rc < 0)
+			break;
+		next[i] = id == before ? PROFILE_NONE : head[id];
+		head[id] = i;
+	}
+	if (rc == 0) {
+		unsorted = malloc(((size_t)p->site_count + 1) * sizeof *unsorted);
+		if (!unsorted)
+			rc = HEFT_ENOMEM;
+	}
+	for (uint32_t id = 0; id < p->site_count && rc == 0; id++) {
+		struct site_sums all;
+		const struct tally_site *largest = NULL;
+		memset(&all, 0, sizeof all);
+		for (uint32_t i = head[id]; i != PROFILE_NONE; i = next[i]) {
+			const struct tally_site *one = &l->tally->sites[i];
+			add_measures(l, &all, i);
+			p->sites[id].merged++;
+			uint32_t node = recorded_site(l, i)->node;
+			if (p->call_count && node < c->node_count &&
+			    (!largest || is_larger(one, largest))) {
+				largest = one;
+				p->sites[id].call = calls[node];
+			}
+			if (l->start) {
+				p->sites[id].start_bytes += l->start[i].bytes;
+				p->sites[id].start_blocks += l->start[i].blocks;
+			}
+		}
+		uint64_t *own = &all.tally.own_peak_bytes, peak = l->tally->peak_bytes;
+		if (p->sites[id].merged > 1 && peak && *own > peak)
+			*own = peak;
+		take_measures(&p->sites[id], &all);
+		memcpy(unsorted[id], all.tally.lifetime, sizeof *unsorted);
+		p->sites[id].release_first = id; /* to find it again when they are in order */
+	}
+	if (rc == 0) {
+		profile_finish_sites(p);
+		rc = load_lifetimes(p, (const uint32_t(*)[PROFILE_LIFE_BUCKETS])unsorted);
+	}
+	if (rc == 0) {
+		/* The recording's sites now go to sites in order. */
+		for (uint32_t i = 0; i < site_count; i++)
+			final[i] = PROFILE_NONE;
+		for (uint32_t id = 0; id < p->site_count; id++) {
+			for (uint32_t i = head[p->sites[id].release_first]; i != PROFILE_NONE;
+			     i = next[i])
+				final[i] = id;
+			p->sites[id].release_first = 0;
+		}
+		if (l->spread)
+			rc = load_errors(l, final);
+		/* Behaviour is of the whole recording: a part need not repeat it. */
+		if (rc == 0 && behaves)
+			rc = trace_behaviour_load(p, c, final, nodes, l->thread_ids);
+		if (rc == 0 && l->behaviour)
+			rc = load_own_behaviour(l, final, nodes);
+	}
+	if (rc == 0 && p->lender)
+		take_ids(l, final);
+	if (rc == 0 && (l->sel->keep || p->lender || trace_judges(l)) && !l->split) {
+		p->recorded_site_count = c->site_count;
+		p->recorded_nodes = nodes;
+		p->recorded_sites = final;
+		nodes = final = NULL;
+	}
+out:
+	free(unsorted);
+	free(final);
+	free(sites);
+	free(wanted);
+	free(nodes);
+	free(calls);
+	free(next);
+	free(head);
+	return rc;
+}
+
+/* ---- totals */
+
+int trace_load_totals(struct load *l)
+{
+	struct profile *p = l->p;
+	struct profile_totals *t = &p->totals;
+	const struct tally *tally = l->tally;
+	for (uint32_t i = 0; i < tally->site_count; i++) {
+		const struct tally_site *s = &tally->sites[i];
+		t->allocations += s->allocations;
+		t->reallocations += s->reallocations;
+		t->frees += s->frees;
+		t->allocated_bytes += s->allocated_bytes;
+		t->reallocated_bytes += s->reallocated_bytes;
+		t->left_bytes += site_left(s);
+		t->left_blocks += sum(s->live_blocks, s->end_blocks);
+		struct live_at_end live = live_at_end(l, i);
+		t->live_bytes += live.bytes;
+		t->live_blocks += live.blocks;
+		t->live_slack_bytes += live.slack;
+		t->temporary += s->temporary;
+		t->peak_slack_bytes += s->peak_slack;
+		if (l->start) {
+			t->start_bytes += l->start[i].bytes;
+			t->start_blocks += l->start[i].blocks;
+		}
+	}
+	p->window_from_ns = l->sel->has_window ? l->sel->from_ns : 0;
+	p->window_to_ns = l->sel->has_window ? l->sel->to_ns : p->duration_ns;
+	t->peak_bytes = tally->peak_bytes;
+	t->peak_blocks = tally->peak_blocks;
+	t->peak_time_ns = tally->peak_time_ns;
+	t->threads = profile_count_threads(p);
+	for (uint32_t i = 0; i < p->process_count; i++) {
+		t->dropped += p->processes[i].totals.dropped;
+		t->unknown_frees += p->processes[i].totals.unknown_frees;
+	}
+	return trace_resident_peak(p, l->c, l->processes, trace_counts_from(l),
+				   l->sel->has_window ? l->sel->to_ns : UINT64_MAX);
+}
