@@ -18,6 +18,9 @@
 #include "profile/estimate.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+enum { COMM_LENGTH = 15 }; /* of a thread's name */
 
 static int by_pid(const void *a, const void *b, void *ctx)
 {
@@ -248,11 +251,17 @@ int profile_add_silent_threads(struct profile *p)
 	for (uint32_t i = 0; i < p->process_count && rc == 0; i++) {
 		if (x.first[i] != i || x.threads[i])
 			continue;
+		/* The kernel calls a thread that nobody named by its program's file. */
+		const char *exe = p->processes[i].exe ? p->processes[i].exe : "", *slash = strrchr(exe, '/');
+		const char *file = slash ? slash + 1 : exe;
+		const char *name = name_pool_add_n(p->names, file, strnlen(file, COMM_LENGTH));
+		if (!name)
+			rc = HEFT_ENOMEM;
 		p->processes[i].totals.threads = 1;
-		rc = profile_add_thread(p, &(struct profile_thread){.pid = p->processes[i].pid,
+		rc = rc < 0 ? rc : profile_add_thread(p, &(struct profile_thread){.pid = p->processes[i].pid,
 								    .tid = p->processes[i].pid,
 								    .process = i,
-								    .name = ""});
+								    .name = name});
 	}
 	process_images_fini(&x);
 	return rc;

@@ -502,7 +502,7 @@ fork(os.kill, signal.SIGKILL), os.wait()
 fork(os._exit, 255), os.wait3(0)
 os.wait4(fork(os.kill, signal.SIGTERM), 0)
 os.waitid(os.P_PID, fork(os._exit, 4), os.WEXITED)
-os.waitid(os.P_PID, fork(os.kill, signal.SIGHUP), os.WEXITED)
+os.waitid(os.P_PID, fork(os.kill, signal.SIGUSR1), os.WEXITED)
 os.system("exit 5")
 os.system("kill -INT $$")
 libc = ctypes.CDLL(None)
@@ -510,7 +510,7 @@ libc.popen.restype = ctypes.c_void_p
 libc.pclose(ctypes.c_void_p(libc.popen(b"kill -KILL $$", b"r")))
 subprocess.run(["sh", "-c", "exit 6"])
 """
-WAITED = [("exit", 3, 0), ("signal", 0, 9), ("exit", 255, 0), ("signal", 0, 15), ("exit", 4, 0), ("signal", 0, 1),
+WAITED = [("exit", 3, 0), ("signal", 0, 9), ("exit", 255, 0), ("signal", 0, 15), ("exit", 4, 0), ("signal", 0, 10),
           ("exit", 5, 0), ("signal", 0, 2), ("signal", 0, 9), ("exit", 6, 0)]
 
 
