@@ -74,11 +74,13 @@ EXPORT int pclose(FILE *stream)
 	uint64_t since_tsc = 0;
 	heft_resolve_next();
 	/* Before it is closed: after that another thread's stream may have the same address. */
-	for (uint32_t i = 0; stream && i < STREAMS && !since_tsc; i++)
-		if (atomic_load(&opened[i].stream) == stream) {
+	for (uint32_t i = 0; i < STREAMS && !since_tsc; i++) {
+		FILE *kept = atomic_load(&opened[i].stream);
+		if (kept && kept == stream) {
 			since_tsc = atomic_load(&opened[i].since_tsc);
 			atomic_store(&opened[i].stream, NULL);
 		}
+	}
 	if (!next_pclose) {
 		errno = ENOSYS;
 		return -1;
