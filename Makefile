@@ -7,7 +7,7 @@
 #                  SMOKE=1: a part of each stage
 #   make fresh     try demo and tests on bare Debian 12 and 13 (as root); ALL=1: every test
 #   make format    write every source as .clang-format says
-#   make bench     measure against heaptrack, side by side
+#   make bench     measure against heaptrack, side by side; ARGS=--instructions and others go to bench.py
 #   make install   DESTDIR= PREFIX=/usr/local
 #   make clean
 PREFIX ?= /usr/local
@@ -53,7 +53,7 @@ format:
 bench:
 	@tools/setup.sh bench
 	@$(MAKE) --no-print-directory all
-	@$(PYTHON) tests/bench/bench.py
+	@$(PYTHON) tests/bench/bench.py $(ARGS)
 
 install: all
 	@$(MESON) configure $(BUILD) --prefix $(PREFIX)
