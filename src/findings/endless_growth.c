@@ -23,8 +23,9 @@
 
 bool endless_was_stopped(const struct profile *p)
 {
+	/* SIGPIPE is the ordinary end of a filter: `heft run -- git log | head`. */
 	if (p->end == PROFILE_END_SIGNAL)
-		return true;
+		return p->signal != SIGPIPE;
 	/* What a handler of these signals exits with, where it follows the shell's custom. */
 	return p->end == PROFILE_END_EXIT &&
 	       (p->exit_status == 128 + SIGHUP || p->exit_status == 128 + SIGINT ||

@@ -17,7 +17,7 @@ struct endless {
 	bool freed_at_end;
 };
 
-/* A signal ended it, whichever: a kill, Ctrl-C, a crash. What it then frees, it frees because it was
+/* A signal ended it: a kill, Ctrl-C, a crash; not SIGPIPE. What it then frees, it frees because it was
  * told to end. */
 bool endless_was_stopped(const struct profile *p);
 /* That, or the recording stopped while it ran, after a while. */

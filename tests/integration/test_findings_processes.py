@@ -61,14 +61,23 @@ def test_two_programs_beside_each_other(record, compiled):
     """A loader fills a table and is done. That another program serves requests meanwhile does not make
     it a leak: alone, both are silent (test_findings.py)."""
     growth = compiled("growth_shapes.c")
-    found, rep, _ = found_in(record, ["/bin/sh", "-c", f"{growth} loader | {growth} lru; true"])
+    found, rep, _ = found_in(record, ["/bin/sh", "-c", f"{growth} loader & {growth} lru; wait"])
     assert len(rep["processes"]) >= 3
+    assert kinds(found) == [], [f["summary"] for f in found]
+
+
+def test_a_pipe_that_nobody_reads_is_an_ordinary_end(record, compiled):
+    """SIGPIPE ends the loader when it prints: its reader has left before."""
+    growth = compiled("growth_shapes.c")
+    found, rep, _ = found_in(record, ["/bin/sh", "-c", f"{growth} loader | true; true"])
+    (loader,) = [p for p in rep["processes"] if p["command"] == [str(growth), "loader"]]
+    assert (loader["end"], loader["signal"]) == ("signal", 13)
     assert kinds(found) == [], [f["summary"] for f in found]
 
 
 def test_a_leak_beside_another_program(record, compiled):
     growth = compiled("growth_shapes.c")
-    found, rep, _ = found_in(record, ["/bin/sh", "-c", f"{growth} leak | {growth} lru; true"])
+    found, rep, _ = found_in(record, ["/bin/sh", "-c", f"{growth} leak & {growth} lru; wait"])
     f = only(found, "growing-site")
     assert command_of(f, rep) == [str(growth), "leak"]
     assert f["summary"].startswith("in growth_shapes leak (pid ")
