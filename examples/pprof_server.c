@@ -87,15 +87,16 @@ static void serve_heap(int client)
 		perror("heft_pprof_dump");
 		answer(client, "503 Service Unavailable",
 		       why == ESRCH ? "no heft run or heft agent is there to make the profile\n"
-				      : "the profile could not be made\n");
+				    : "the profile could not be made\n");
 		if (f)
 			fclose(f);
 		return;
 	}
 	char bytes[1 << 16];
 	size_t n;
-	say(client, "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"
-		    "Content-Disposition: attachment; filename=\"heap\"\r\nConnection: close\r\n\r\n");
+	say(client,
+	    "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"
+	    "Content-Disposition: attachment; filename=\"heap\"\r\nConnection: close\r\n\r\n");
 	rewind(f);
 	while ((n = fread(bytes, 1, sizeof bytes, f)) > 0)
 		if (write(client, bytes, n) != (ssize_t)n)

@@ -54,7 +54,6 @@ int heft_pprof_dump(int fd) HEFT_WEAK;
 #define heft_sampling_active()                                                                     \
 	(HEFT_FUNCTION(heft_sampling_active) ? HEFT_FUNCTION(heft_sampling_active)() : 0)
 #define heft_pprof_dump(fd)                                                                        \
-	(HEFT_FUNCTION(heft_pprof_dump) ? HEFT_FUNCTION(heft_pprof_dump)(fd)                       \
-					: (errno = ENOSYS, -1))
+	(HEFT_FUNCTION(heft_pprof_dump) ? HEFT_FUNCTION(heft_pprof_dump)(fd) : (errno = ENOSYS, -1))
 
 #endif

@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 
 	for (int i = 1; i < argc; i += 2) {
 		std::string option = argv[i];
-		size_t *number = option == "--bound"	    ? &bound
+		size_t *number = option == "--bound"        ? &bound
 				 : option == "--messages"   ? &messages
 				 : option == "--payload"    ? &payload
 				 : option == "--service-us" ? &service_us

@@ -27,7 +27,10 @@ static inline void *arch_thread_pointer(void)
 	__asm__("mov %%fs:0, %0" : "=r"(tp));
 	return tp;
 }
-static inline void arch_pause(void) { __asm__ volatile("pause"); }
+static inline void arch_pause(void)
+{
+	__asm__ volatile("pause");
+}
 #else
 #error "no time stamp counter known for this architecture"
 #endif

@@ -29,12 +29,16 @@ static inline uint32_t block_size(uint64_t word)
 {
 	return (uint32_t)(word >> BLOCK_SITE_BITS) & ((1u << BLOCK_SIZE_BITS) - 1);
 }
-static inline uint32_t block_slack(uint64_t word) { return (uint32_t)(word >> BLOCK_SLACK_SHIFT); }
+static inline uint32_t block_slack(uint64_t word)
+{
+	return (uint32_t)(word >> BLOCK_SLACK_SHIFT);
+}
 
 /* Whether these fit, with a slack that is known. */
 static inline int block_fits(uint64_t site, uint64_t size, uint64_t slack)
 {
-	return site >> BLOCK_SITE_BITS == 0 && size <= BLOCK_SIZE_MAX && slack < BLOCK_SLACK_UNKNOWN;
+	return site >> BLOCK_SITE_BITS == 0 && size <= BLOCK_SIZE_MAX &&
+	       slack < BLOCK_SLACK_UNKNOWN;
 }
 
 #endif

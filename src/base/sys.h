@@ -35,7 +35,10 @@ static inline int sys_open(const char *path, int flags, int mode)
 {
 	return (int)sys_call4(SYS_openat, -100 /* AT_FDCWD */, (long)path, flags, mode);
 }
-static inline int sys_close(int fd) { return (int)sys_call4(SYS_close, fd, 0, 0, 0); }
+static inline int sys_close(int fd)
+{
+	return (int)sys_call4(SYS_close, fd, 0, 0, 0);
+}
 static inline long sys_read(int fd, void *buf, size_t n)
 {
 	return sys_call4(SYS_read, fd, (long)buf, (long)n, 0);
@@ -65,7 +68,8 @@ static inline void *sys_mmap(void *at, size_t n, int prot, int flags, int fd)
 /* Moves a mapping over another one of the same size, which is unmapped. 0, or a negative errno. */
 static inline int sys_mremap_to(void *p, size_t n, void *to)
 {
-	long r = sys_call6(SYS_mremap, (long)p, (long)n, (long)n, 3 /* MAYMOVE | FIXED */, (long)to, 0);
+	long r = sys_call6(SYS_mremap, (long)p, (long)n, (long)n, 3 /* MAYMOVE | FIXED */, (long)to,
+			   0);
 	return (unsigned long)r > -4096ul ? (int)r : 0;
 }
 static inline int sys_munmap(void *p, size_t n)
@@ -85,7 +89,8 @@ static inline int sys_madvise(void *p, size_t n, int advice)
 static inline int sys_populate(void *p, size_t n)
 {
 	uintptr_t from = (uintptr_t)p & ~4095ul, to = ((uintptr_t)p + n + 4095) & ~4095ul;
-	int rc = (int)sys_call4(SYS_madvise, (long)from, (long)(to - from), 23 /* POPULATE_WRITE */, 0);
+	int rc = (int)sys_call4(SYS_madvise, (long)from, (long)(to - from), 23 /* POPULATE_WRITE */,
+				0);
 	return rc == -22 /* EINVAL */ ? 0 : rc;
 }
 static inline int sys_rename(const char *from, const char *to)
@@ -97,15 +102,29 @@ static inline uint64_t sys_file_size_limit(void)
 	uint64_t limit[2] = {0, 0};
 	return sys_call4(SYS_prlimit64, 0, 1 /* RLIMIT_FSIZE */, 0, (long)limit) ? 0 : limit[0];
 }
-static inline int sys_getpid(void) { return (int)sys_call4(SYS_getpid, 0, 0, 0, 0); }
-static inline int sys_getppid(void) { return (int)sys_call4(SYS_getppid, 0, 0, 0, 0); }
+static inline int sys_getpid(void)
+{
+	return (int)sys_call4(SYS_getpid, 0, 0, 0, 0);
+}
+static inline int sys_getppid(void)
+{
+	return (int)sys_call4(SYS_getppid, 0, 0, 0, 0);
+}
 static inline uint32_t sys_maxrss_kib(void)
 {
 	struct rusage usage;
-	return sys_call4(SYS_getrusage, RUSAGE_SELF, (long)&usage, 0, 0) ? 0 : (uint32_t)usage.ru_maxrss;
+	return sys_call4(SYS_getrusage, RUSAGE_SELF, (long)&usage, 0, 0)
+		       ? 0
+		       : (uint32_t)usage.ru_maxrss;
 }
-static inline void sys_yield(void) { sys_call4(SYS_sched_yield, 0, 0, 0, 0); }
-static inline int sys_gettid(void) { return (int)sys_call4(SYS_gettid, 0, 0, 0, 0); }
+static inline void sys_yield(void)
+{
+	sys_call4(SYS_sched_yield, 0, 0, 0, 0);
+}
+static inline int sys_gettid(void)
+{
+	return (int)sys_call4(SYS_gettid, 0, 0, 0, 0);
+}
 static inline int sys_futex(void *word, int op, uint32_t value, const void *timeout)
 {
 	return (int)sys_call6(SYS_futex, (long)word, op, value, (long)timeout, 0, 0);

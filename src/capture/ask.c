@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 enum {
-	WAIT_MS = 50,		/* between looks at the outside's progress */
-	PATIENCE_MS = 2000,	/* without any progress: nobody is there */
-	LIMIT_MS = 60000,	/* with progress, but no piece */
-	TURN_MS = 10000,	/* until another thread has its profile */
-	WRITE_MS = 10000,	/* until a descriptor that does not block takes more */
+	WAIT_MS = 50,       /* between looks at the outside's progress */
+	PATIENCE_MS = 2000, /* without any progress: nobody is there */
+	LIMIT_MS = 60000,   /* with progress, but no piece */
+	TURN_MS = 10000,    /* until another thread has its profile */
+	WRITE_MS = 10000,   /* until a descriptor that does not block takes more */
 };
 
 static struct wire_header *sampled_header(void)
@@ -52,7 +52,8 @@ static int take_turn(struct wire_call *c)
 		int32_t owner = 0;
 		if (atomic_compare_exchange_strong(&c->owner, &owner, self))
 			return 0;
-		bool gone = owner == self || sys_call4(SYS_tgkill, sys_getpid(), owner, 0, 0) == -ESRCH;
+		bool gone = owner == self ||
+			    sys_call4(SYS_tgkill, sys_getpid(), owner, 0, 0) == -ESRCH;
 		if (gone && atomic_compare_exchange_strong(&c->owner, &owner, self))
 			return 0;
 		pause_ms((_Atomic uint32_t *)&c->owner, (uint32_t)owner, WAIT_MS);

@@ -250,12 +250,14 @@ static void recall(struct machine *m)
 /* Operations whose first operand is a register. In three others it is in the low six bits. */
 enum { OPERAND = 0x3f };
 #define BIT(operation) (1ull << (operation))
-static const uint64_t names_register =
-	BIT(DW_CFA_offset_extended) | BIT(DW_CFA_restore_extended) | BIT(DW_CFA_undefined) |
-	BIT(DW_CFA_same_value) | BIT(DW_CFA_register) | BIT(DW_CFA_def_cfa) | BIT(DW_CFA_def_cfa_register) |
-	BIT(DW_CFA_expression) | BIT(DW_CFA_offset_extended_sf) | BIT(DW_CFA_def_cfa_sf) |
-	BIT(DW_CFA_val_offset) | BIT(DW_CFA_val_offset_sf) | BIT(DW_CFA_val_expression) |
-	BIT(DW_CFA_GNU_negative_offset_extended);
+static const uint64_t names_register = BIT(DW_CFA_offset_extended) | BIT(DW_CFA_restore_extended) |
+				       BIT(DW_CFA_undefined) | BIT(DW_CFA_same_value) |
+				       BIT(DW_CFA_register) | BIT(DW_CFA_def_cfa) |
+				       BIT(DW_CFA_def_cfa_register) | BIT(DW_CFA_expression) |
+				       BIT(DW_CFA_offset_extended_sf) | BIT(DW_CFA_def_cfa_sf) |
+				       BIT(DW_CFA_val_offset) | BIT(DW_CFA_val_offset_sf) |
+				       BIT(DW_CFA_val_expression) |
+				       BIT(DW_CFA_GNU_negative_offset_extended);
 #undef BIT
 
 /* Runs a program until it comes to code after pc. */
@@ -280,18 +282,26 @@ static void run(const struct cfi_image *im, struct machine *m, struct cursor c, 
 		case DW_CFA_def_cfa: set_cfa(m, reg, (int64_t)uleb(&c)); break;
 		case DW_CFA_def_cfa_sf: set_cfa(m, reg, sleb(&c) * da); break;
 		case DW_CFA_def_cfa_register: set_cfa(m, reg, m->now.cfa_offset); break;
-		case DW_CFA_def_cfa_offset: set_cfa(m, m->now.cfa_register, (int64_t)uleb(&c)); break;
-		case DW_CFA_def_cfa_offset_sf: set_cfa(m, m->now.cfa_register, sleb(&c) * da); break;
+		case DW_CFA_def_cfa_offset:
+			set_cfa(m, m->now.cfa_register, (int64_t)uleb(&c));
+			break;
+		case DW_CFA_def_cfa_offset_sf:
+			set_cfa(m, m->now.cfa_register, sleb(&c) * da);
+			break;
 		case DW_CFA_def_cfa_expression: set_cfa_expression(m, expression(im, &c)); break;
 		case DW_CFA_undefined: set_rule(m, reg, CFI_UNDEFINED, 0); break;
 		case DW_CFA_same_value: set_rule(m, reg, CFI_SAME, 0); break;
 		case DW_CFA_offset:
-		case DW_CFA_offset_extended: set_rule(m, reg, CFI_AT_CFA, (int64_t)uleb(&c) * da); break;
+		case DW_CFA_offset_extended:
+			set_rule(m, reg, CFI_AT_CFA, (int64_t)uleb(&c) * da);
+			break;
 		case DW_CFA_offset_extended_sf: set_rule(m, reg, CFI_AT_CFA, sleb(&c) * da); break;
 		case DW_CFA_GNU_negative_offset_extended:
 			set_rule(m, reg, CFI_AT_CFA, -(int64_t)uleb(&c) * da);
 			break;
-		case DW_CFA_val_offset: set_rule(m, reg, CFI_CFA_PLUS, (int64_t)uleb(&c) * da); break;
+		case DW_CFA_val_offset:
+			set_rule(m, reg, CFI_CFA_PLUS, (int64_t)uleb(&c) * da);
+			break;
 		case DW_CFA_val_offset_sf: set_rule(m, reg, CFI_CFA_PLUS, sleb(&c) * da); break;
 		case DW_CFA_register: set_rule(m, reg, CFI_REGISTER, (int64_t)uleb(&c)); break;
 		case DW_CFA_expression: set_rule(m, reg, CFI_AT_EXPR, expression(im, &c)); break;
@@ -363,7 +373,8 @@ static int is_sigreturn(const struct cfi_image *im, uintptr_t pc)
 		!memcmp(c.at, restore_rt, sizeof restore_rt));
 }
 
-static cfi_row row_of_expression(const struct cfi_image *im, uintptr_t pc, const struct cfi_rules *r)
+static cfi_row row_of_expression(const struct cfi_image *im, uintptr_t pc,
+				 const struct cfi_rules *r)
 {
 	const struct cfi_rule *rbp = &r->reg[CFI_RBP];
 	int64_t off, rbp_off;

@@ -13,12 +13,14 @@
 #include <stdint.h>
 
 struct cfi_image {
-	uintptr_t low, high;	/* range of the object: nothing outside is read */
+	uintptr_t low, high;    /* range of the object: nothing outside is read */
 	uintptr_t eh_frame_hdr; /* 0: none */
-	struct heft_segments segments; /* nothing between them is read. Not known: all of the range may be */
+	struct heft_segments
+		segments; /* nothing between them is read. Not known: all of the range may be */
 };
 
-enum { /* DWARF register numbers, x86-64 */
+/* DWARF register numbers, x86-64 */
+enum {
 	CFI_RBX = 3,
 	CFI_RBP = 6,
 	CFI_RSP = 7,
@@ -27,13 +29,13 @@ enum { /* DWARF register numbers, x86-64 */
 };
 
 enum cfi_how {
-	CFI_SAME = 0,	/* the register still has the caller's value */
-	CFI_UNDEFINED,	/* gone. If it is the return address, this is the outermost frame */
-	CFI_AT_CFA,	/* saved at CFA + value */
-	CFI_CFA_PLUS,	/* is CFA + value */
-	CFI_REGISTER,	/* in register `value` */
-	CFI_AT_EXPR,	/* saved at the address an expression gives; value: offset from image.low */
-	CFI_EXPR,	/* is what an expression gives */
+	CFI_SAME = 0,  /* the register still has the caller's value */
+	CFI_UNDEFINED, /* gone. If it is the return address, this is the outermost frame */
+	CFI_AT_CFA,    /* saved at CFA + value */
+	CFI_CFA_PLUS,  /* is CFA + value */
+	CFI_REGISTER,  /* in register `value` */
+	CFI_AT_EXPR,   /* saved at the address an expression gives; value: offset from image.low */
+	CFI_EXPR,      /* is what an expression gives */
 };
 
 struct cfi_rule {
@@ -43,8 +45,8 @@ struct cfi_rule {
 
 struct cfi_rules {
 	struct cfi_rule reg[CFI_REGS];
-	int32_t cfa_offset;  /* CFA = cfa_register + cfa_offset ... */
-	int32_t cfa_expr;    /* ... or the expression at image.low + this, if not 0 */
+	int32_t cfa_offset; /* CFA = cfa_register + cfa_offset ... */
+	int32_t cfa_expr;   /* ... or the expression at image.low + this, if not 0 */
 	uint8_t cfa_register;
 	uint8_t signal_frame;
 };
@@ -62,17 +64,26 @@ int cfi_evaluate(const struct cfi_image *image, int32_t at, const uint64_t regs[
 /* A row: kind:3 | cfa offset / 8 : 16 | -(rbp slot offset from CFA) / 8 : 11. Never 0. */
 typedef uint32_t cfi_row;
 enum cfi_kind {
-	CFI_ROW_RSP = 1,  /* CFA = rsp + offset; rbp saved at its slot if that is not 0 */
-	CFI_ROW_RBP = 2,  /* CFA = rbp + offset; likewise */
-	CFI_ROW_DRAP = 3, /* realigned stack: CFA = *(rbp - offset), the caller's rbp = *rbp */
+	CFI_ROW_RSP = 1,    /* CFA = rsp + offset; rbp saved at its slot if that is not 0 */
+	CFI_ROW_RBP = 2,    /* CFA = rbp + offset; likewise */
+	CFI_ROW_DRAP = 3,   /* realigned stack: CFA = *(rbp - offset), the caller's rbp = *rbp */
 	CFI_ROW_SIGNAL = 4, /* kernel's signal frame: a ucontext lies at rsp */
 	CFI_ROW_END = 5,    /* outermost frame */
 	CFI_ROW_SLOW = 6,   /* only struct cfi_rules can say it */
 	CFI_ROW_NONE = 7,   /* no unwind information */
 };
-static inline unsigned cfi_row_kind(cfi_row r) { return r & 7; }
-static inline uint32_t cfi_row_offset(cfi_row r) { return (r >> 3 & 0xffff) * 8; }
-static inline uint32_t cfi_row_rbp(cfi_row r) { return (r >> 19) * 8; } /* slot = CFA - this; 0: none */
+static inline unsigned cfi_row_kind(cfi_row r)
+{
+	return r & 7;
+}
+static inline uint32_t cfi_row_offset(cfi_row r)
+{
+	return (r >> 3 & 0xffff) * 8;
+}
+static inline uint32_t cfi_row_rbp(cfi_row r)
+{
+	return (r >> 19) * 8;
+} /* slot = CFA - this; 0: none */
 
 /* pc: the exact address to look up (a return address minus one, or an interrupted pc). */
 cfi_row cfi_row_at(const struct cfi_image *image, uintptr_t pc);

@@ -10,21 +10,51 @@
 #include "capture/hotpath.h"
 #include "capture/sample.h"
 
-enum op { /* the order of `names` */
-	NEW, NEW_ARRAY, NEW_NOTHROW, NEW_ARRAY_NOTHROW,
-	NEW_ALIGNED, NEW_ARRAY_ALIGNED, NEW_ALIGNED_NOTHROW, NEW_ARRAY_ALIGNED_NOTHROW,
-	DELETE, DELETE_ARRAY, DELETE_SIZED, DELETE_ARRAY_SIZED, DELETE_NOTHROW,
-	DELETE_ARRAY_NOTHROW, DELETE_ALIGNED, DELETE_ARRAY_ALIGNED, DELETE_SIZED_ALIGNED,
-	DELETE_ARRAY_SIZED_ALIGNED, DELETE_ALIGNED_NOTHROW, DELETE_ARRAY_ALIGNED_NOTHROW, OPS
+/* The order of `names` */
+enum op {
+	NEW,
+	NEW_ARRAY,
+	NEW_NOTHROW,
+	NEW_ARRAY_NOTHROW,
+	NEW_ALIGNED,
+	NEW_ARRAY_ALIGNED,
+	NEW_ALIGNED_NOTHROW,
+	NEW_ARRAY_ALIGNED_NOTHROW,
+	DELETE,
+	DELETE_ARRAY,
+	DELETE_SIZED,
+	DELETE_ARRAY_SIZED,
+	DELETE_NOTHROW,
+	DELETE_ARRAY_NOTHROW,
+	DELETE_ALIGNED,
+	DELETE_ARRAY_ALIGNED,
+	DELETE_SIZED_ALIGNED,
+	DELETE_ARRAY_SIZED_ALIGNED,
+	DELETE_ALIGNED_NOTHROW,
+	DELETE_ARRAY_ALIGNED_NOTHROW,
+	OPS
 };
 static const char *const names[OPS] = {
-	"_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t",
-	"_ZnwmSt11align_val_t", "_ZnamSt11align_val_t",
-	"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t",
-	"_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZdlPvRKSt9nothrow_t", "_ZdaPvRKSt9nothrow_t",
-	"_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t",
-	"_ZdlPvmSt11align_val_t", "_ZdaPvmSt11align_val_t",
-	"_ZdlPvSt11align_val_tRKSt9nothrow_t", "_ZdaPvSt11align_val_tRKSt9nothrow_t",
+	"_Znwm",
+	"_Znam",
+	"_ZnwmRKSt9nothrow_t",
+	"_ZnamRKSt9nothrow_t",
+	"_ZnwmSt11align_val_t",
+	"_ZnamSt11align_val_t",
+	"_ZnwmSt11align_val_tRKSt9nothrow_t",
+	"_ZnamSt11align_val_tRKSt9nothrow_t",
+	"_ZdlPv",
+	"_ZdaPv",
+	"_ZdlPvm",
+	"_ZdaPvm",
+	"_ZdlPvRKSt9nothrow_t",
+	"_ZdaPvRKSt9nothrow_t",
+	"_ZdlPvSt11align_val_t",
+	"_ZdaPvSt11align_val_t",
+	"_ZdlPvmSt11align_val_t",
+	"_ZdaPvmSt11align_val_t",
+	"_ZdlPvSt11align_val_tRKSt9nothrow_t",
+	"_ZdaPvSt11align_val_tRKSt9nothrow_t",
 };
 
 static _Atomic uintptr_t next_op[OPS];
@@ -154,7 +184,9 @@ DELETE_HOOK(DELETE_ARRAY_NOTHROW, (void *p, const void *n), delete2_fn, (p, n))
 DELETE_HOOK(DELETE_ALIGNED, (void *p, size_t a), delete_size_fn, (p, a))
 DELETE_HOOK(DELETE_ARRAY_ALIGNED, (void *p, size_t a), delete_size_fn, (p, a))
 DELETE_HOOK(DELETE_SIZED_ALIGNED, (void *p, size_t size, size_t a), delete_size2_fn, (p, size, a))
-DELETE_HOOK(DELETE_ARRAY_SIZED_ALIGNED, (void *p, size_t size, size_t a), delete_size2_fn, (p, size, a))
-DELETE_HOOK(DELETE_ALIGNED_NOTHROW, (void *p, size_t a, const void *n), delete_aligned2_fn, (p, a, n))
+DELETE_HOOK(DELETE_ARRAY_SIZED_ALIGNED, (void *p, size_t size, size_t a), delete_size2_fn,
+	    (p, size, a))
+DELETE_HOOK(DELETE_ALIGNED_NOTHROW, (void *p, size_t a, const void *n), delete_aligned2_fn,
+	    (p, a, n))
 DELETE_HOOK(DELETE_ARRAY_ALIGNED_NOTHROW, (void *p, size_t a, const void *n), delete_aligned2_fn,
 	    (p, a, n))

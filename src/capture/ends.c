@@ -61,7 +61,8 @@ void heft_stays(int pid)
 {
 	struct wire_header *h = heft_own_header();
 	if (h && h->pid == pid)
-		atomic_store(&h->exec_tsc, 0); /* exit_tsc stays: another thread may have called exit */
+		atomic_store(&h->exec_tsc,
+			     0); /* exit_tsc stays: another thread may have called exit */
 }
 
 static __attribute__((destructor)) void at_end(void)

@@ -60,7 +60,8 @@ static void note(uint32_t kind, int pid, const char *path)
 	heft_log_end(m);
 }
 
-struct missing { /* which of our variables an environment lacks */
+/* Which of our variables an environment lacks */
+struct missing {
 	int session, preload, sample;
 	int bad; /* it is no environment */
 	size_t count;
@@ -69,7 +70,8 @@ struct missing { /* which of our variables an environment lacks */
 
 static struct missing missing_in(char *const *env)
 {
-	struct missing m = {.session = 1, .preload = 1, .sample = heft_settings.sample_text[0] != 0};
+	struct missing m = {
+		.session = 1, .preload = 1, .sample = heft_settings.sample_text[0] != 0};
 	m.bad = env && (uintptr_t)env < 4096;
 	size_t own = strlen(heft_settings.preload_path);
 	/* The kernel will refuse what is no address at all. */

@@ -30,8 +30,8 @@ static size_t take(const void *p)
 	unsigned i = heft_grown_slot(p);
 	uintptr_t addr = (uintptr_t)p;
 	size_t size = atomic_load_explicit(&heft_grown[i].size, memory_order_relaxed);
-	if (!atomic_compare_exchange_strong_explicit(&heft_grown[i].addr, &addr, 0, memory_order_relaxed,
-						     memory_order_relaxed))
+	if (!atomic_compare_exchange_strong_explicit(&heft_grown[i].addr, &addr, 0,
+						     memory_order_relaxed, memory_order_relaxed))
 		return 0;
 	atomic_fetch_sub_explicit(&heft_unusual.grown_blocks, 1, memory_order_relaxed);
 	return size;

@@ -148,8 +148,8 @@ static inline bool announce(struct heft_tls *tls, void *old)
 	return t != NULL;
 }
 
-static inline __attribute__((always_inline)) void *reallocate(void *old, size_t size, uintptr_t here,
-							      unsigned via)
+static inline __attribute__((always_inline)) void *reallocate(void *old, size_t size,
+							      uintptr_t here, unsigned via)
 {
 	struct heft_tls *tls = &heft_tls;
 	bool arena = heft_in_arena(old);

@@ -10,7 +10,7 @@
 /* The functions that return a new block, all alike: name, parameters, arguments, size of the block, via. */
 #define HEFT_ALLOCATING_FUNCTIONS(X)                                                               \
 	X(malloc, (size_t size), (size), size, WIRE_VIA_MALLOC)                                    \
-	X(calloc, (size_t n, size_t each), (n, each), n * each, WIRE_VIA_CALLOC)                   \
+	X(calloc, (size_t n, size_t each), (n, each), n *each, WIRE_VIA_CALLOC)                    \
 	X(aligned_alloc, (size_t alignment, size_t size), (alignment, size), size,                 \
 	  WIRE_VIA_ALIGNED_ALLOC)                                                                  \
 	X(memalign, (size_t alignment, size_t size), (alignment, size), size, WIRE_VIA_MEMALIGN)   \

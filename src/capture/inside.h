@@ -38,14 +38,15 @@
 /* ---- frames */
 
 struct heft_frame {
-	uint64_t pc;	  /* where this frame will go on: a return address, or an interrupted pc */
+	uint64_t pc;      /* where this frame will go on: a return address, or an interrupted pc */
 	uint64_t sp, rbp; /* its registers there */
 	union {
 		struct {
-			uint32_t rbp_slot; /* rbp was read from sp - this; 0: the callee did not save it */
-			uint16_t flags;	   /* enum wire_node_flag, | HEFT_FRAME_UNSTABLE */
-			uint8_t uses_rbp;  /* its own row needs rbp to find its caller */
-			uint8_t state;	   /* enum heft_frame_state; only in kept frames */
+			uint32_t
+				rbp_slot; /* rbp was read from sp - this; 0: the callee did not save it */
+			uint16_t flags;   /* enum wire_node_flag, | HEFT_FRAME_UNSTABLE */
+			uint8_t uses_rbp; /* its own row needs rbp to find its caller */
+			uint8_t state;    /* enum heft_frame_state; only in kept frames */
 		};
 		uint64_t meta; /* all four at once; most frames set the low half alone */
 	};
@@ -54,16 +55,18 @@ struct heft_frame {
 #define HEFT_FRAME_UNSTABLE (1u << 15)
 enum heft_frame_state {
 	HEFT_RBP_MATTERS = 1, /* this rbp is used further out before it is loaded again */
-	HEFT_CHECK_MORE = 2, /* this frame or one further out needs more than its return address checked */
+	HEFT_CHECK_MORE =
+		2, /* this frame or one further out needs more than its return address checked */
 };
 
 struct heft_kept {
-	struct heft_frame *frames; /* [0] is the outermost, [depth - 1] the caller of the hook, [-1] a
+	struct heft_frame
+		*frames;        /* [0] is the outermost, [depth - 1] the caller of the hook, [-1] a
 				      sentinel; there are heft_thread.capacity places */
-	struct heft_frame *top;    /* the innermost, &frames[depth - 1] */
-	uint64_t *hashes;	   /* of the path from the root to frames[i] */
-	uint32_t site;             /* of a call of `via` from top */
-	uint32_t via;              /* HEFT_NO_VIA: site is not known */
+	struct heft_frame *top; /* the innermost, &frames[depth - 1] */
+	uint64_t *hashes;       /* of the path from the root to frames[i] */
+	uint32_t site;          /* of a call of `via` from top */
+	uint32_t via;           /* HEFT_NO_VIA: site is not known */
 };
 #define HEFT_NO_VIA UINT32_MAX
 
@@ -76,7 +79,7 @@ struct heft_tip {
 	_Alignas(128) uint64_t key; /* pc of the hook's caller, via << 48; 0: none */
 	uint64_t sp;
 	uint64_t base_hash, base_rbp; /* of frames[base - 1] */
-	uint32_t base_words;	      /* its sp, in words from ours */
+	uint32_t base_words;          /* its sp, in words from ours */
 	uint32_t base;
 	uint32_t site;
 	uint16_t count; /* how many checks: `frames` return addresses, then those rbp that matter */
@@ -91,22 +94,23 @@ enum { HEFT_FRAMES_START = 384, HEFT_FRAMES_MAX = 1 << 20 };
 struct heft_thread {
 	/* What every call needs, in two cache lines that no other thread uses. */
 	_Alignas(64) struct wire_chunk *chunk; /* the stream's */
-	uint64_t pos;	/* bytes written in chunk->data */
+	uint64_t pos;                          /* bytes written in chunk->data */
 	uint64_t limit; /* a record may begin below this; 0 sends every hook to the slow path */
 	uint64_t last_tsc;
 	uint32_t generation;
-	uint32_t frees_to_skip;     /* frees before the next one that takes a call stack */
-	struct heft_kept kept;	    /* the previous capture */
-	struct heft_tip *tips;      /* NULL: no memory yet */
-	uint32_t tip_bits;          /* 1 << tip_bits of them are in use: one page at first */
+	uint32_t frees_to_skip;        /* frees before the next one that takes a call stack */
+	struct heft_kept kept;         /* the previous capture */
+	struct heft_tip *tips;         /* NULL: no memory yet */
+	uint32_t tip_bits;             /* 1 << tip_bits of them are in use: one page at first */
 	uint32_t tips_kept, tips_lost; /* since judge_tips last decided whether more are needed */
-	struct heft_kept other;	    /* one before it that had little in common with it */
-	struct heft_frame *scratch; /* for the capture that is being made; capacity places */
+	struct heft_kept other;        /* one before it that had little in common with it */
+	struct heft_frame *scratch;    /* for the capture that is being made; capacity places */
 	uint64_t *scratch_hashes;
-	struct heft_frame *frames_memory; /* holds all these arrays; the next thread in this slot gets it */
+	struct heft_frame
+		*frames_memory; /* holds all these arrays; the next thread in this slot gets it */
 	uint32_t capacity;
 	uintptr_t stack_low, stack_top; /* the known part of the thread's own stack */
-	uintptr_t foreign_page;		/* the last page that was found to be on another stack */
+	uintptr_t foreign_page;         /* the last page that was found to be on another stack */
 	struct wire_stream *stream;
 	uint32_t slot;
 	uint32_t frees_taken;
@@ -133,7 +137,7 @@ struct heft_index_level {
 
 struct heft_module {
 	uintptr_t start, end;
-	const void *map; /* its link_map: another library at the same address has another */
+	const void *map;   /* its link_map: another library at the same address has another */
 	uint64_t identity; /* hash of path, build id and range */
 	uint32_t generation;
 	_Atomic uint32_t ready; /* the other fields are written */
@@ -154,13 +158,14 @@ struct heft_process {
 
 extern HIDDEN struct heft_process *heft_process; /* wiped in a forked child */
 extern HIDDEN _Atomic uint32_t heft_generation;
-extern HIDDEN _Atomic uint32_t heft_several_threads; /* more than one thread of this process has recorded */
+extern HIDDEN _Atomic uint32_t
+	heft_several_threads; /* more than one thread of this process has recorded */
 
 struct heft_tls {
 	struct heft_thread *thread;
 	uintptr_t guard;
 	/* sampled mode (sample.h) */
-	uint64_t left;	     /* bytes to the next sample; 0 at first: nothing is drawn yet */
+	uint64_t left;       /* bytes to the next sample; 0 at first: nothing is drawn yet */
 	uint64_t rate_bytes; /* the rate that `left` was drawn with; 0: it was not drawn */
 	uint64_t random;
 };
@@ -179,8 +184,9 @@ struct heft_next {
 	void *(*valloc)(size_t);
 	void *(*pvalloc)(size_t);
 	size_t (*usable)(void *); /* malloc_usable_size; NULL: the allocator has none */
-	uint32_t is_glibc; /* the size lies before the block: no call is needed */
-	uint32_t own_malloc; /* an object before ours defines malloc: the program does not call ours */
+	uint32_t is_glibc;        /* the size lies before the block: no call is needed */
+	uint32_t
+		own_malloc; /* an object before ours defines malloc: the program does not call ours */
 	int (*dlclose)(void *);
 	int (*setname)(unsigned long, const char *);
 };
@@ -218,7 +224,8 @@ HIDDEN uintptr_t heft_own_function(_Atomic uintptr_t *known, const char *name, i
 
 /* ---- open_session.c: the process and its file */
 
-extern HIDDEN void *heft_mapped; /* the session file: ours, or just after a fork still the parent's */
+extern HIDDEN void
+	*heft_mapped; /* the session file: ours, or just after a fork still the parent's */
 /* Opens the session if it is not open; 0 if recording is possible. */
 HIDDEN int heft_process_open(void);
 /* The same for a call that has not set the guard, such as the first of the process. Returns whether the
@@ -253,7 +260,8 @@ HIDDEN struct heft_thread *heft_make_space(void);
 HIDDEN struct heft_thread *heft_sample_thread(void);
 HIDDEN void heft_thread_renamed(void);
 /* Writes an EXT record with `count` words. */
-HIDDEN void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words, unsigned count);
+HIDDEN void heft_emit_ext(struct heft_thread *t, unsigned kind, const uint64_t *words,
+			  unsigned count);
 /* Writes a record of nothing but an address, in whatever form it fits. */
 HIDDEN void heft_emit_address_long(struct heft_thread *t, unsigned type, unsigned ext_kind,
 				   uint64_t addr);
@@ -308,12 +316,13 @@ HIDDEN void heft_forget_code(void); /* after dlclose: empties the row cache */
 /* unwind.c */
 enum heft_step {
 	HEFT_STEP_OK,
-	HEFT_STEP_END,	   /* it was the outermost frame */
-	HEFT_STEP_LOST,	   /* nobody knows its caller */
+	HEFT_STEP_END,     /* it was the outermost frame */
+	HEFT_STEP_LOST,    /* nobody knows its caller */
 	HEFT_STEP_FOREIGN, /* its caller is on another stack */
 };
 HIDDEN NOINLINE enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame *f,
-						 uint32_t row, int native, struct heft_frame *caller);
+						 uint32_t row, int native,
+						 struct heft_frame *caller);
 HIDDEN uint32_t heft_row_fill(uint64_t pc, int exact);
 HIDDEN int heft_frames_grow(struct heft_thread *t, uint32_t need);
 /* Forgets all kept frames. The arrays are in `memory` (NULL: there are none). */

@@ -18,7 +18,8 @@ static const void *table(const struct heft_object *o, uint64_t pointer, uint64_t
 	return heft_object_holds(o, pointer, bytes) ? (const void *)pointer : NULL;
 }
 
-static struct heft_relocations relocations(const struct heft_object *o, uint64_t pointer, uint64_t bytes)
+static struct heft_relocations relocations(const struct heft_object *o, uint64_t pointer,
+					   uint64_t bytes)
 {
 	struct heft_relocations r = {.list = bytes ? table(o, pointer, bytes) : NULL};
 	r.count = r.list ? bytes / sizeof(Elf64_Rela) : 0;
@@ -80,7 +81,8 @@ static int defines(const struct heft_linkage *l, uint32_t i, const char *name)
 	const Elf64_Sym *s = &l->symbols[i];
 	enum { HIDDEN_VERSION = 0x8000 };
 	return s->st_shndx != SHN_UNDEF && s->st_value && ELF64_ST_BIND(s->st_info) != STB_LOCAL &&
-	       !(l->versions && l->versions[i] & HIDDEN_VERSION) && !strcmp(l->strings + s->st_name, name);
+	       !(l->versions && l->versions[i] & HIDDEN_VERSION) &&
+	       !strcmp(l->strings + s->st_name, name);
 }
 
 /* nbuckets, first symbol, words of the bloom filter, its shift; filter, buckets, chains */

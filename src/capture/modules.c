@@ -43,7 +43,8 @@ struct wire_module *heft_log_begin(struct wire_session *s, uint32_t bytes)
 	       !sys_populate(s->log + at, bytes)) {
 		struct wire_module *w = (struct wire_module *)(s->log + at);
 		uint32_t there = 0;
-		if (atomic_compare_exchange_strong(&w->bytes, &there, bytes | WIRE_LOG_UNFINISHED)) {
+		if (atomic_compare_exchange_strong(&w->bytes, &there,
+						   bytes | WIRE_LOG_UNFINISHED)) {
 			atomic_compare_exchange_strong(&h->log_used, &at, at + bytes);
 			return w;
 		}
@@ -105,7 +106,9 @@ void heft_module_announce(uint64_t pc)
 		m->generation = generation;
 		return;
 	}
-	uint32_t bytes = (uint32_t)((sizeof(struct wire_module) + cwd_bytes + path_bytes + id_bytes + 7) & ~7ul);
+	uint32_t bytes = (uint32_t)((sizeof(struct wire_module) + cwd_bytes + path_bytes +
+				     id_bytes + 7) &
+				    ~7ul);
 	struct wire_module *w = heft_log_begin(&p->session, bytes);
 	if (w) {
 		w->kind = WIRE_LOG_MODULE;

@@ -17,8 +17,9 @@ uint32_t heft_new_site(const struct heft_frame *frames, const uint64_t *hashes, 
 	int full = 0;
 	for (; have < depth && !full; have++) {
 		heft_module_announce(frames[have].flags & WIRE_NODE_EXACT ? frames[have].pc
-									   : frames[have].pc - 1);
-		uint32_t id = heft_node_add(HEFT_NODES, parent, heft_frame_key(&frames[have]), hashes[have]);
+									  : frames[have].pc - 1);
+		uint32_t id = heft_node_add(HEFT_NODES, parent, heft_frame_key(&frames[have]),
+					    hashes[have]);
 		if (id)
 			parent = id;
 		else

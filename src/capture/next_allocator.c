@@ -33,7 +33,8 @@ static void *arena_alloc(size_t size, size_t alignment)
 		errno = ENOMEM;
 		return NULL;
 	}
-	uintptr_t p = ((uintptr_t)heft_arena + at + 16 + alignment - 1) & ~(uintptr_t)(alignment - 1);
+	uintptr_t p = ((uintptr_t)heft_arena + at + 16 + alignment - 1) &
+		      ~(uintptr_t)(alignment - 1);
 	((size_t *)p)[-1] = size;
 	heft_filter_keep((void *)p);
 	return (void *)p;

@@ -94,7 +94,8 @@ static uint32_t insert(enum heft_index_kind kind, uint64_t hash, uint32_t id)
 			for (uint64_t i = hash; i < hash + PROBES; i++) {
 				uint64_t e = 0;
 				if (atomic_compare_exchange_strong(&slots[i & mask], &e, entry)) {
-					atomic_fetch_add_explicit(&l->used, 1, memory_order_relaxed);
+					atomic_fetch_add_explicit(&l->used, 1,
+								  memory_order_relaxed);
 					return id;
 				}
 				if (e >> ID_BITS == hash >> ID_BITS)
@@ -120,8 +121,8 @@ static inline void begin_look_up(const struct heft_index_level *l, unsigned leve
 
 void heft_index_prefetch(enum heft_index_kind kind, uint64_t hash)
 {
-	unsigned newest =
-		atomic_load_explicit(&heft_process->index_level[kind], memory_order_relaxed);
+	unsigned newest = atomic_load_explicit(&heft_process->index_level[kind],
+					       memory_order_relaxed);
 	begin_look_up(&heft_process->index[kind][newest], newest, hash);
 }
 
@@ -159,7 +160,8 @@ uint32_t heft_node_add(enum heft_index_kind kind, uint32_t parent, uint64_t pc_f
 	}
 	n->parent = parent;
 	n->check = ~parent;
-	atomic_store_explicit(&n->pc_flags, pc_flags | (uint64_t)WIRE_NODE_PRESENT << WIRE_FLAG_SHIFT,
+	atomic_store_explicit(&n->pc_flags,
+			      pc_flags | (uint64_t)WIRE_NODE_PRESENT << WIRE_FLAG_SHIFT,
 			      memory_order_release);
 	return insert(kind, hash, id);
 }

@@ -50,8 +50,9 @@ static int follow_header(uintptr_t header, uintptr_t end, const struct link_map 
 			 struct heft_segments *s)
 {
 	const Elf64_Ehdr *eh = (const Elf64_Ehdr *)header;
-	if (header & (PAGE - 1) || end - header < sizeof *eh || memcmp(eh->e_ident, ELFMAG, SELFMAG) ||
-	    eh->e_phentsize != sizeof(Elf64_Phdr) || eh->e_phoff & 7 || eh->e_phoff > end - header)
+	if (header & (PAGE - 1) || end - header < sizeof *eh ||
+	    memcmp(eh->e_ident, ELFMAG, SELFMAG) || eh->e_phentsize != sizeof(Elf64_Phdr) ||
+	    eh->e_phoff & 7 || eh->e_phoff > end - header)
 		return 0;
 	uint64_t bytes = (uint64_t)eh->e_phnum * sizeof(Elf64_Phdr);
 	if (bytes > end - header - eh->e_phoff)

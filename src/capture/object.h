@@ -9,8 +9,8 @@ struct link_map;
 
 struct heft_object {
 	const struct link_map *map;
-	uintptr_t start, end;	       /* the piece that the loader has around the address */
-	uintptr_t eh_frame_hdr;	       /* 0: it has none */
+	uintptr_t start, end;          /* the piece that the loader has around the address */
+	uintptr_t eh_frame_hdr;        /* 0: it has none */
 	struct heft_segments segments; /* bias is always known */
 };
 

@@ -73,7 +73,8 @@ static int make_file(const char *path)
 /* Maps the file wherever there is space and asks for the pages that are touched first. */
 static int map_file(int fd, void **at)
 {
-	*at = sys_mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd);
+	*at = sys_mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		       fd);
 	if (!*at)
 		return -ENOMEM;
 	struct wire_session s = wire_session_at(*at);
@@ -196,7 +197,8 @@ static int open_session(struct heft_process *p)
 	int forked = last_pid && last_pid != pid;
 	if (!heft_settings.session_dir[0] || (forked && heft_settings.follow_none))
 		return -1;
-	if (forked && heft_mapped && heft_settings.sample_bytes) /* the mapping is still its parent's */
+	if (forked && heft_mapped &&
+	    heft_settings.sample_bytes) /* the mapping is still its parent's */
 		inherit_switch(heft_mapped);
 	uint64_t now = arch_stamp();
 	char path[PATH_BYTES], *end = path + sizeof path - 1;
@@ -208,7 +210,8 @@ static int open_session(struct heft_process *p)
 	*to = 0;
 	int rc = open_file(path);
 	if (rc) {
-		if (forked && heft_mapped) { /* these are still the parent's pages: tell the outside there */
+		if (forked &&
+		    heft_mapped) { /* these are still the parent's pages: tell the outside there */
 			struct wire_header *h = wire_session_at(heft_mapped).header;
 			atomic_store(&h->lost_child_errno, (uint32_t)-rc);
 			atomic_fetch_add(&h->lost_children, 1);
@@ -236,7 +239,8 @@ int heft_process_open(void)
 		if (!p)
 			return -1;
 		sys_madvise(p, sizeof *p, MADV_WIPEONFORK);
-		heft_process = p; /* the first call is in a single thread: the constructor's at the latest */
+		heft_process =
+			p; /* the first call is in a single thread: the constructor's at the latest */
 	}
 	uint32_t fresh = HEFT_FRESH;
 	if (atomic_compare_exchange_strong(&p->phase, &fresh, HEFT_OPENING)) {

@@ -9,7 +9,10 @@
 /* -ln(u) for u in (0, 1]. */
 static inline double poisson_minus_log(double u)
 {
-	union { double d; uint64_t bits; } v = {.d = u};
+	union {
+		double d;
+		uint64_t bits;
+	} v = {.d = u};
 	int exponent = (int)(v.bits >> 52) - 1023;
 	v.bits = (v.bits & 0xfffffffffffffull) | 1023ull << 52; /* 1 <= d < 2 */
 	if (v.d > 1.4142135623730951) {

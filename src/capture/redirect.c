@@ -82,7 +82,8 @@ static int others_define(const char *name, const struct link_map *owner)
 		return 1;
 	for (const struct link_map *m = first;; m = m->l_next) {
 		struct heft_object o;
-		if (m != ours.map && m != owner && !object_of_map(m, &o) && heft_defined_at(&o, name))
+		if (m != ours.map && m != owner && !object_of_map(m, &o) &&
+		    heft_defined_at(&o, name))
 			return 1;
 		if (m == last)
 			return 0;
@@ -94,8 +95,18 @@ static int others_define(const char *name, const struct link_map *owner)
 static int of_the_allocator(const char *name)
 {
 	static const char *const family[] = {
-		"malloc", "calloc", "realloc", "reallocarray", "free", "free_sized",
-		"free_aligned_sized", "posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc",
+		"malloc",
+		"calloc",
+		"realloc",
+		"reallocarray",
+		"free",
+		"free_sized",
+		"free_aligned_sized",
+		"posix_memalign",
+		"aligned_alloc",
+		"memalign",
+		"valloc",
+		"pvalloc",
 	};
 	for (unsigned i = 0; i < sizeof family / sizeof *family; i++)
 		if (!strcmp(name, family[i]))
@@ -128,8 +139,9 @@ static uintptr_t wanted(const struct library *lib, const char *name, uint32_t ty
 	struct heft_object at;
 	int unbound = type == R_X86_64_JUMP_SLOT && lib->lazy && !heft_object_at(holds, &at) &&
 		      at.map == lib->o.map;
-	if (!unbound || (others_define(name, owner->map) &&
-			 (lib->late || !heft_scope_leads_to(lib->o.map, name, owner->map, first, last))))
+	if (!unbound ||
+	    (others_define(name, owner->map) &&
+	     (lib->late || !heft_scope_leads_to(lib->o.map, name, owner->map, first, last))))
 		return 0;
 	return to;
 }
@@ -141,7 +153,8 @@ enum { OPENING_TRIES = 20000 };
 
 static int open_page(void *page, _Atomic int *opening)
 {
-	for (int i = 0, free = 0; !atomic_compare_exchange_strong(opening, &free, 1); i++, free = 0) {
+	for (int i = 0, free = 0; !atomic_compare_exchange_strong(opening, &free, 1);
+	     i++, free = 0) {
 		if (i == OPENING_TRIES)
 			return 0;
 		sys_yield();
@@ -165,7 +178,8 @@ static int write_slot(const struct heft_object *o, uintptr_t slot, uintptr_t val
 		return 0;
 	if (relro) { /* the loader closes whole pages, both ends rounded down */
 		uintptr_t start = o->segments.bias + relro->p_vaddr, end = start + relro->p_memsz;
-		closed = slot >= (start & ~(uintptr_t)(PAGE - 1)) && slot < (end & ~(uintptr_t)(PAGE - 1));
+		closed = slot >= (start & ~(uintptr_t)(PAGE - 1)) &&
+			 slot < (end & ~(uintptr_t)(PAGE - 1));
 	}
 	void *page = (void *)(slot & ~(uintptr_t)(PAGE - 1));
 	static _Atomic int alone; /* where there is no process state yet: in a constructor */
@@ -187,14 +201,16 @@ static unsigned redirect(const struct library *lib, const struct heft_relocation
 		const Elf64_Rela *e = &r->list[i];
 		uint32_t type = (uint32_t)ELF64_R_TYPE(e->r_info);
 		uint64_t symbol = ELF64_R_SYM(e->r_info);
-		if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) ||
+		if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT &&
+		     type != R_X86_64_64) ||
 		    !symbol || e->r_addend)
 			continue;
 		const Elf64_Sym *s = &lib->l.symbols[symbol];
 		uintptr_t slot = lib->o.segments.bias + e->r_offset;
 		if (s->st_shndx != SHN_UNDEF || !heft_object_holds(&lib->o, slot, 8))
 			continue;
-		uintptr_t holds = atomic_load_explicit((_Atomic uintptr_t *)slot, memory_order_relaxed);
+		uintptr_t holds = atomic_load_explicit((_Atomic uintptr_t *)slot,
+						       memory_order_relaxed);
 		uintptr_t to = wanted(lib, lib->l.strings + s->st_name, type, holds);
 		if (to)
 			redirected += (unsigned)write_slot(&lib->o, slot, to);

@@ -27,7 +27,8 @@ static inline uint64_t heft_row_tag(uint64_t pc, int exact)
 static inline cfi_row heft_row(uint64_t pc, int exact)
 {
 	_Atomic uint64_t *pair = heft_row_pair(pc);
-	uint64_t e = atomic_load_explicit(pair, memory_order_relaxed), tag = heft_row_tag(pc, exact);
+	uint64_t e = atomic_load_explicit(pair, memory_order_relaxed),
+		 tag = heft_row_tag(pc, exact);
 	if (UNLIKELY(e >> 30 != tag))
 		e = atomic_load_explicit(pair + 1, memory_order_relaxed);
 	if (LIKELY(e >> 30 == tag))

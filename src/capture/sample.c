@@ -108,7 +108,10 @@ static uint64_t draw(struct heft_tls *tls, struct wire_header *h, uint64_t *left
 
 static void add_double(_Atomic uint64_t *to, double value)
 {
-	union { double d; uint64_t bits; } was, sum;
+	union {
+		double d;
+		uint64_t bits;
+	} was, sum;
 	was.bits = atomic_load_explicit(to, memory_order_relaxed);
 	do
 		sum.d = was.d + value;
@@ -182,7 +185,8 @@ static bool add_sum(struct wire_header *h, uint32_t site, uint64_t size, uint64_
 	/* What this sample adds to the variance of an estimate: S^2 (1-p)/p^2. */
 	double spread = (1 - chance) * objects * objects;
 	atomic_fetch_add_explicit(&sum->samples, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&sum->bytes_16, (uint64_t)(bytes * 16 + 0.5), memory_order_relaxed);
+	atomic_fetch_add_explicit(&sum->bytes_16, (uint64_t)(bytes * 16 + 0.5),
+				  memory_order_relaxed);
 	atomic_fetch_add_explicit(&sum->objects_1024, (uint64_t)(objects * 1024 + 0.5),
 				  memory_order_relaxed);
 	add_double(&sum->objects_variance, spread);
@@ -196,7 +200,8 @@ static inline uint32_t slot_of(uint32_t first, uint32_t i)
 	return (first ^ (i & WIRE_SAMPLE_BUCKET)) + i % WIRE_SAMPLE_BUCKET;
 }
 
-static bool put_block(struct wire_header *h, struct wire_live_level l, const void *p, const struct wire_sample *b)
+static bool put_block(struct wire_header *h, struct wire_live_level l, const void *p,
+		      const struct wire_sample *b)
 {
 	uint32_t first = wire_sample_bucket((uint64_t)p, l.bits);
 	for (uint32_t i = 0; i < 2 * WIRE_SAMPLE_BUCKET; i++) {
@@ -283,7 +288,8 @@ void heft_sample_forget_all(void)
 {
 	for (unsigned i = 0; i < 1 << HEFT_FILTER_BITS; i++) {
 		uint8_t count = atomic_load_explicit(&heft_filter[i], memory_order_relaxed);
-		if (count && count != 255) /* zeros are not written: a page of them may have no memory yet */
+		if (count &&
+		    count != 255) /* zeros are not written: a page of them may have no memory yet */
 			atomic_store_explicit(&heft_filter[i], 0, memory_order_relaxed);
 	}
 }

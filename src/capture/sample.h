@@ -56,9 +56,10 @@ static inline int heft_passes(size_t size)
 
 /* Blocks of the start-up arena must not reach the allocator: they stay in the filter for good. */
 HIDDEN void heft_filter_keep(const void *p);
-HIDDEN int heft_sample_make_tables(struct wire_header *h); /* asks for the first ones; 0, or -1: no memory */
+HIDDEN int
+heft_sample_make_tables(struct wire_header *h);   /* asks for the first ones; 0, or -1: no memory */
 HIDDEN void heft_gate_set(struct wire_header *h); /* as its switch says */
-HIDDEN void heft_sample_forget_all(void); /* after a fork: forgets the parent's samples */
+HIDDEN void heft_sample_forget_all(void);         /* after a fork: forgets the parent's samples */
 /* A new block of `size` bytes does not fit into the distance to the next sample: makes it a sample if it is
  * one, and draws the next distance. */
 HIDDEN void heft_sample_test(void *p, size_t size, uintptr_t hook, unsigned via);

@@ -15,7 +15,9 @@ enum { MOST = 256 }; /* objects of one scope: 2 KiB of the stack of whoever call
 
 static int linkage(const struct link_map *map, struct heft_object *o, struct heft_linkage *l)
 {
-	return heft_object_at((uintptr_t)map->l_ld, o) || o->map != map || heft_linkage_of(o, l) ? -1 : 0;
+	return heft_object_at((uintptr_t)map->l_ld, o) || o->map != map || heft_linkage_of(o, l)
+		       ? -1
+		       : 0;
 }
 
 static int is_called(const struct link_map *map, const char *name)
@@ -68,8 +70,9 @@ static unsigned list_scope(const struct link_map *root, const struct link_map *f
 	return count;
 }
 
-int heft_scope_leads_to(const struct link_map *library, const char *name, const struct link_map *owner,
-			const struct link_map *first, const struct link_map *last_at_start)
+int heft_scope_leads_to(const struct link_map *library, const char *name,
+			const struct link_map *owner, const struct link_map *first,
+			const struct link_map *last_at_start)
 {
 	const struct link_map *scope[MOST];
 	for (const struct link_map *root = last_at_start->l_next; root; root = root->l_next) {
@@ -79,8 +82,8 @@ int heft_scope_leads_to(const struct link_map *library, const char *name, const 
 			member++;
 		if (count && member == count)
 			continue; /* this one does not need the library */
-		while (i < count && (heft_object_at((uintptr_t)scope[i]->l_ld, &o) || o.map != scope[i] ||
-				     !heft_defined_at(&o, name)))
+		while (i < count && (heft_object_at((uintptr_t)scope[i]->l_ld, &o) ||
+				     o.map != scope[i] || !heft_defined_at(&o, name)))
 			i++;
 		if (i == count || scope[i] != owner)
 			return 0;

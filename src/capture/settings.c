@@ -95,7 +95,10 @@ static void take_sample(struct heft_settings *s, const char *text)
 	s->sample_auto = !strcmp(text, "auto");
 	for (; *text >= '0' && *text <= '9' && bytes < SAMPLE_LIMIT; text++)
 		bytes = bytes * 10 + (uint64_t)(*text - '0');
-	unsigned unit = *text == 'k' || *text == 'K' ? 10 : *text == 'M' ? 20 : *text == 'G' ? 30 : 0;
+	unsigned unit = *text == 'k' || *text == 'K' ? 10
+			: *text == 'M'               ? 20
+			: *text == 'G'               ? 30
+						     : 0;
 	bytes <<= unit;
 	s->sample_bytes = bytes && bytes < SAMPLE_LIMIT ? bytes : SAMPLE_DEFAULT;
 }

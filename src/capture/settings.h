@@ -5,11 +5,12 @@
 #include "capture/inside.h"
 
 struct heft_settings {
-	char session_dir[512];	/* where this process's file goes; "": nowhere */
-	char preload_path[512]; /* our entry of LD_PRELOAD; "": programs that are executed are not followed */
+	char session_dir[512]; /* where this process's file goes; "": nowhere */
+	char preload_path
+		[512]; /* our entry of LD_PRELOAD; "": programs that are executed are not followed */
 	char exe[4096];
-	char sample_text[32];	/* the value of HEFT_SAMPLE; "": exact */
-	uint64_t sample_bytes;	/* the same as a number; 0: exact */
+	char sample_text[32];  /* the value of HEFT_SAMPLE; "": exact */
+	uint64_t sample_bytes; /* the same as a number; 0: exact */
 	uint8_t sample_off, sample_auto;
 	uint8_t follow_none; /* --follow=none: children are not recorded */
 };

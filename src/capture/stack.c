@@ -31,7 +31,8 @@ enum { FEW_FRAMES = 8 }; /* a capture as short as this is not worth keeping as `
 
 #ifdef HEFT_STACK_CHECK
 /* Tests only: tests/integration/stack_check.c compares every capture with libunwind's. */
-HIDDEN void heft_stack_check(const struct heft_frame *outermost, uint32_t depth, struct heft_entry e);
+HIDDEN void heft_stack_check(const struct heft_frame *outermost, uint32_t depth,
+			     struct heft_entry e);
 #else
 static inline void heft_stack_check(const struct heft_frame *outermost, uint32_t depth,
 				    struct heft_entry e)
@@ -256,15 +257,17 @@ static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t
 
 /* A stack while it is unwound, innermost frame first. New frames are collected in the scratch. */
 struct walk {
-	struct heft_frame *next, *last; /* where the next new frame goes; the last place of the scratch */
-	const struct heft_frame *kept;	/* the innermost kept frame that is not inside of the one at hand */
-	uint64_t pc, sp, rbp;		/* of the frame at hand */
-	uint64_t meta;			/* its rbp_slot and flags, as in struct heft_frame */
+	struct heft_frame *next,
+		*last; /* where the next new frame goes; the last place of the scratch */
+	const struct heft_frame
+		*kept;        /* the innermost kept frame that is not inside of the one at hand */
+	uint64_t pc, sp, rbp; /* of the frame at hand */
+	uint64_t meta;        /* its rbp_slot and flags, as in struct heft_frame */
 };
 enum walk_end {
-	WALK_JOINED,	/* the frame at hand is a kept one, and all outside of it are unchanged */
+	WALK_JOINED,    /* the frame at hand is a kept one, and all outside of it are unchanged */
 	WALK_OUTERMOST, /* all frames are new; the last may be marked as truncated */
-	WALK_FOREIGN,	/* it leads to a stack that is not the thread's own */
+	WALK_FOREIGN,   /* it leads to a stack that is not the thread's own */
 	WALK_NO_MEMORY,
 };
 
@@ -311,8 +314,8 @@ take_kept(struct heft_thread *t, struct walk w, const struct heft_frame *changed
 }
 
 /* One frame out, where the row is none of the two that most frames have. */
-static inline __attribute__((always_inline)) enum heft_step step_special(struct heft_thread *t,
-									 struct walk *w, cfi_row row)
+static inline __attribute__((always_inline)) enum heft_step
+step_special(struct heft_thread *t, struct walk *w, cfi_row row)
 {
 	struct heft_frame caller = {0}, *inner = w->next - 1;
 	if (cfi_row_kind(row) == CFI_ROW_END)
@@ -332,7 +335,8 @@ static inline __attribute__((always_inline)) enum heft_step step_special(struct 
 }
 
 /* From the frame at hand, the last in the scratch, to its caller. */
-static inline __attribute__((always_inline)) enum heft_step step_out(struct heft_thread *t, struct walk *w)
+static inline __attribute__((always_inline)) enum heft_step step_out(struct heft_thread *t,
+								     struct walk *w)
 {
 	cfi_row row = heft_row(w->pc, (w->meta >> 32 & WIRE_NODE_EXACT) != 0);
 	unsigned kind = cfi_row_kind(row);
@@ -358,14 +362,16 @@ static inline __attribute__((always_inline)) enum heft_step step_out(struct heft
 }
 
 /* Unwinds from the frame at hand outwards and puts what is new into the scratch. */
-static inline __attribute__((always_inline)) enum walk_end collect(struct heft_thread *t, struct walk *w)
+static inline __attribute__((always_inline)) enum walk_end collect(struct heft_thread *t,
+								   struct walk *w)
 {
 	enum heft_step step;
 	do {
 		/* Do the kept frames go on from here? The sentinel's sp is above every other. */
 		while (w->kept->sp < w->sp)
 			w->kept--;
-		if (is_frame(w->kept, w->pc, w->sp, w->rbp, (uint32_t)w->meta, (uint16_t)(w->meta >> 32))) {
+		if (is_frame(w->kept, w->pc, w->sp, w->rbp, (uint32_t)w->meta,
+			     (uint16_t)(w->meta >> 32))) {
 			const struct heft_frame *changed = verify(w->kept - 1);
 			if (LIKELY(changed < t->kept.frames))
 				return WALK_JOINED;
@@ -394,8 +400,8 @@ static inline __attribute__((always_inline)) enum walk_end collect(struct heft_t
 
 /* Finds a place for `fresh` frames on top of the outermost `base` kept ones. Returns how many frames there
  * are then: in a stack deeper than any limit the innermost are cut. */
-static inline __attribute__((always_inline)) uint32_t prepare_kept(struct heft_thread *t, uint32_t base,
-								   uint32_t fresh)
+static inline __attribute__((always_inline)) uint32_t prepare_kept(struct heft_thread *t,
+								   uint32_t base, uint32_t fresh)
 {
 	uint32_t depth = base + fresh;
 	if (UNLIKELY(depth > t->capacity - 1) &&
@@ -420,7 +426,8 @@ turn_round(struct heft_thread *t, const struct heft_frame *f, uint32_t base, uin
 {
 	struct heft_frame *frames = t->kept.frames;
 	uint64_t *hashes = t->kept.hashes, h = base ? hashes[base - 1] : seed(t->generation);
-	unsigned state = base ? frames[base - 1].state : 0, flags = base ? frames[base - 1].flags : 0;
+	unsigned state = base ? frames[base - 1].state : 0,
+		 flags = base ? frames[base - 1].flags : 0;
 	if (base && frames[base - 1].rbp_slot)
 		state &= HEFT_CHECK_MORE; /* its rbp was loaded there: ours does not matter to it */
 	for (uint32_t i = base; i < depth; i++) {
@@ -433,7 +440,8 @@ turn_round(struct heft_thread *t, const struct heft_frame *f, uint32_t base, uin
 			h = heft_mix(h, heft_frame_key(f));
 			flags |= f->flags;
 			state |= f->uses_rbp; /* HEFT_RBP_MATTERS */
-			if ((state & HEFT_RBP_MATTERS && f->rbp_slot) || f->flags & HEFT_FRAME_UNSTABLE)
+			if ((state & HEFT_RBP_MATTERS && f->rbp_slot) ||
+			    f->flags & HEFT_FRAME_UNSTABLE)
 				state |= HEFT_CHECK_MORE;
 			v->state = (uint8_t)state;
 			if (f->rbp_slot)
@@ -447,8 +455,9 @@ turn_round(struct heft_thread *t, const struct heft_frame *f, uint32_t base, uin
 
 /* The outermost `base` kept frames stand, `fresh` new ones are in the scratch: they become the kept
  * capture. Returns its site. tip: where to remember how they stand upon the others. */
-static inline __attribute__((always_inline)) uint32_t commit(struct heft_thread *t, struct heft_entry e,
-							     uint32_t base, uint32_t fresh, unsigned via,
+static inline __attribute__((always_inline)) uint32_t commit(struct heft_thread *t,
+							     struct heft_entry e, uint32_t base,
+							     uint32_t fresh, unsigned via,
 							     uint64_t tip)
 {
 	uint32_t depth = prepare_kept(t, base, fresh);
@@ -476,8 +485,12 @@ static NOINLINE uint32_t site_by_walk(struct heft_thread *t, uintptr_t hook, uns
 		return foreign_site(t, e, via);
 	if (UNLIKELY(!t->capacity) && heft_frames_grow(t, 1))
 		return 0;
-	struct walk w = {.next = t->scratch, .last = t->scratch + t->capacity - 1, .kept = t->kept.top,
-			 .pc = e.pc, .sp = e.sp, .rbp = e.rbp};
+	struct walk w = {.next = t->scratch,
+			 .last = t->scratch + t->capacity - 1,
+			 .kept = t->kept.top,
+			 .pc = e.pc,
+			 .sp = e.sp,
+			 .rbp = e.rbp};
 	enum walk_end end = collect(t, &w);
 	if (UNLIKELY(end == WALK_FOREIGN))
 		return foreign_site(t, e, via);
@@ -527,8 +540,8 @@ static NOINLINE uint32_t site_by_tips(struct heft_thread *t, uintptr_t hook, uns
 		return site_by_walk(t, hook, via, at);
 	for (unsigned probe = 0; probe < TIP_PROBES; probe++) {
 		at = tip_place(t, h);
-		enum tip_answer a =
-			ask_tip(&t->kept, &t->tips[at], tip_key(e.pc, via), e.sp, &word);
+		enum tip_answer a = ask_tip(&t->kept, &t->tips[at], tip_key(e.pc, via), e.sp,
+					    &word);
 		if (a == TIP_STANDS) {
 			heft_tip_check(t, &t->tips[at], e);
 			return t->tips[at].site;

@@ -17,8 +17,13 @@
 _Atomic uint32_t heft_several_threads;
 __thread struct heft_tls heft_tls __attribute__((tls_model("initial-exec")));
 
-enum { RECORD_WORDS = 6, YIELD_CYCLES = 30000, STOPPED_AFTER_MS = 1000, WAIT_SLICE_MS = 20,
-       STREAMS_A_PAGE = 4096 / sizeof(struct wire_stream) };
+enum {
+	RECORD_WORDS = 6,
+	YIELD_CYCLES = 30000,
+	STOPPED_AFTER_MS = 1000,
+	WAIT_SLICE_MS = 20,
+	STREAMS_A_PAGE = 4096 / sizeof(struct wire_stream)
+};
 /* The longest record: SYNC, EXT and its WIRE_EXT_MAX_WORDS. */
 #define CHUNK_LIMIT ((WIRE_CHUNK_WORDS - RECORD_WORDS) * 8ull)
 
@@ -35,8 +40,8 @@ static uint32_t pop_chunk(struct wire_session *s)
 			break; /* somebody wrote over our pages */
 		uint64_t next = atomic_load_explicit(&s->chunks[index].next, memory_order_relaxed);
 		uint64_t want = ((head >> 32) + 1) << 32 | (uint32_t)next;
-		if (atomic_compare_exchange_weak_explicit(&h->free_head, &head, want,
-							  memory_order_acquire, memory_order_acquire))
+		if (atomic_compare_exchange_weak_explicit(
+			    &h->free_head, &head, want, memory_order_acquire, memory_order_acquire))
 			return index + 1;
 	}
 	if (atomic_load_explicit(&h->fresh, memory_order_relaxed) >= WIRE_CHUNKS)
@@ -131,7 +136,8 @@ static struct heft_thread *open_thread(struct heft_process *p)
 			       !atomic_compare_exchange_weak(&s->header->stream_high, &seen, i + 1))
 				;
 			if (i > 0)
-				atomic_store_explicit(&heft_several_threads, 1, memory_order_relaxed);
+				atomic_store_explicit(&heft_several_threads, 1,
+						      memory_order_relaxed);
 			return t;
 		}
 	}
@@ -153,7 +159,8 @@ static void watch_end_of_thread(struct heft_thread *t)
 {
 	int never = 0;
 	if (atomic_compare_exchange_strong(&end_of_thread_ready, &never, 1))
-		atomic_store(&end_of_thread_ready, pthread_key_create(&end_of_thread, close_thread) ? 3 : 2);
+		atomic_store(&end_of_thread_ready,
+			     pthread_key_create(&end_of_thread, close_thread) ? 3 : 2);
 	if (atomic_load(&end_of_thread_ready) == 2)
 		pthread_setspecific(end_of_thread, t);
 }
@@ -268,7 +275,8 @@ void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t tsc, uin
 	uint64_t dt, *w = open_record(t, tsc, &dt);
 	uint64_t slack = usable == WIRE_USABLE_UNKNOWN ? BLOCK_SLACK_UNKNOWN : usable - size;
 	unsigned short_type = ext_kind == WIRE_EXT_ALLOC ? WIRE_ALLOC : WIRE_REALLOC_END;
-	if (!(addr & 7) && addr >> 47 == 0 && size <= BLOCK_SIZE_MAX && slack <= BLOCK_SLACK_UNKNOWN &&
+	if (!(addr & 7) && addr >> 47 == 0 && size <= BLOCK_SIZE_MAX &&
+	    slack <= BLOCK_SLACK_UNKNOWN &&
 	    (slack < BLOCK_SLACK_UNKNOWN || usable == WIRE_USABLE_UNKNOWN)) {
 		*w++ = wire_word0(short_type, dt, addr);
 		*w++ = block_word(site, size, slack);

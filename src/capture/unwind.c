@@ -76,7 +76,8 @@ uint32_t heft_row_fill(uint64_t pc, int exact)
 	unsigned way = atomic_load_explicit(pair, memory_order_relaxed) != 0;
 	if (way && atomic_load_explicit(pair + 1, memory_order_relaxed))
 		way = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) & 1;
-	atomic_store_explicit(pair + way, heft_row_tag(pc, exact) << 30 | row, memory_order_relaxed);
+	atomic_store_explicit(pair + way, heft_row_tag(pc, exact) << 30 | row,
+			      memory_order_relaxed);
 	return row;
 }
 
@@ -130,7 +131,8 @@ int heft_on_own_stack(struct heft_thread *t, uintptr_t sp)
 	return 0;
 }
 
-struct reader { /* asks the kernel before it reads; remembers two pages */
+/* Asks the kernel before it reads; remembers two pages */
+struct reader {
 	const struct heft_thread *t;
 	uintptr_t page[2];
 };
@@ -288,7 +290,8 @@ enum heft_step heft_step_special(struct heft_thread *t, const struct heft_frame 
 	switch (cfi_row_kind(row)) {
 	case CFI_ROW_RSP:
 	case CFI_ROW_RBP: {
-		uint64_t cfa = (cfi_row_kind(row) == CFI_ROW_RSP ? f->sp : f->rbp) + cfi_row_offset(row);
+		uint64_t cfa = (cfi_row_kind(row) == CFI_ROW_RSP ? f->sp : f->rbp) +
+			       cfi_row_offset(row);
 		uint32_t slot = cfi_row_rbp(row);
 		if (careful_read(&r, cfa - 8, &caller->pc))
 			return HEFT_STEP_LOST;

@@ -46,28 +46,14 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct agent_command *a = ctx;
 	switch (option->id) {
-	case CLI_OPT_DIR:
-		a->o.dir = value;
-		break;
-	case CLI_OPT_OUTPUT_DIR:
-		a->o.output_dir = value;
-		break;
-	case CLI_OPT_LISTEN:
-		a->listen = value;
-		break;
-	case CLI_OPT_TOKEN_FILE:
-		a->token_file = value;
-		break;
-	case CLI_OPT_KEEP:
-		return set_keep(a, value);
-	case CLI_OPT_QUIET:
-		a->quiet = true;
-		break;
-	case CLI_OPT_VERBOSE:
-		a->o.verbose = true;
-		break;
-	default:
-		break;
+	case CLI_OPT_DIR: a->o.dir = value; break;
+	case CLI_OPT_OUTPUT_DIR: a->o.output_dir = value; break;
+	case CLI_OPT_LISTEN: a->listen = value; break;
+	case CLI_OPT_TOKEN_FILE: a->token_file = value; break;
+	case CLI_OPT_KEEP: return set_keep(a, value);
+	case CLI_OPT_QUIET: a->quiet = true; break;
+	case CLI_OPT_VERBOSE: a->o.verbose = true; break;
+	default: break;
 	}
 	return 0;
 }
@@ -151,11 +137,11 @@ static void warn_of_disk(const struct agent_command *a)
 	char text[4300];
 	if (statfs(a->o.dir, &fs) || fs.f_type == TMPFS_MAGIC || a->quiet)
 		return;
-	snprintf(
-		text, sizeof text,
-		"%s is not in memory (tmpfs): the kernel writes what programs change there to disk, "
-		"and each process takes some 20 ms longer to begin and end",
-		a->o.dir);
+	snprintf(text, sizeof text,
+		 "%s is not in memory (tmpfs): the kernel writes what programs change there to "
+		 "disk, "
+		 "and each process takes some 20 ms longer to begin and end",
+		 a->o.dir);
 	say(text);
 }
 

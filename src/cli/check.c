@@ -30,8 +30,8 @@ struct check {
 	int argc; /* of the command; 0: a recording is given */
 	bool update, force, verbose;
 	bool ignore_unseen; /* what was recorded is judged, even if it is the smaller part */
-	bool first;        /* there is no budget yet */
-	uint64_t headroom; /* percent */
+	bool first;         /* there is no budget yet */
+	uint64_t headroom;  /* percent */
 
 	struct budget *budget;
 	struct budget_result *results;
@@ -61,31 +61,18 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 {
 	struct check *c = ctx;
 	switch (option->id) {
-	case CLI_OPT_BUDGET:
-		c->budget_path = value;
-		return 0;
-	case CLI_OPT_UPDATE:
-		c->update = true;
-		return 0;
+	case CLI_OPT_BUDGET: c->budget_path = value; return 0;
+	case CLI_OPT_UPDATE: c->update = true; return 0;
 	case CLI_OPT_HEADROOM:
 		if (parse_percent(value, &c->headroom) < 0)
 			return cli_usage_error(
 				c->verb, "--headroom needs a percentage (10%%), not '%s'", value);
 		return 0;
-	case CLI_OPT_OUTPUT:
-		c->output = value;
-		return 0;
-	case CLI_OPT_FORCE:
-		c->force = true;
-		return 0;
-	case CLI_OPT_VERBOSE:
-		c->verbose = true;
-		return 0;
-	case CLI_OPT_IGNORE_UNSEEN:
-		c->ignore_unseen = true;
-		return 0;
-	default:
-		return cli_selection_set(&c->selection, c->verb, option, value);
+	case CLI_OPT_OUTPUT: c->output = value; return 0;
+	case CLI_OPT_FORCE: c->force = true; return 0;
+	case CLI_OPT_VERBOSE: c->verbose = true; return 0;
+	case CLI_OPT_IGNORE_UNSEEN: c->ignore_unseen = true; return 0;
+	default: return cli_selection_set(&c->selection, c->verb, option, value);
 	}
 }
 
@@ -318,7 +305,8 @@ static int load_profile(struct check *c, struct heft_error *err)
 	int rc = cli_selection_resolve(s, c->recording, err);
 	if (rc < 0)
 		return rc;
-	bool timed = s->part.has_window && s->duration_ns != UINT64_MAX; /* else loading refuses it */
+	bool timed = s->part.has_window &&
+		     s->duration_ns != UINT64_MAX; /* else loading refuses it */
 	at = s->part;
 	s->part.judge_events = asks_for_findings(c->budget) ? UINT64_MAX : 0;
 	if (timed)
@@ -329,7 +317,8 @@ static int load_profile(struct check *c, struct heft_error *err)
 		rc = cli_apply_frame_rules(c->profile, s->frames, err);
 	if (rc == 0 && diagnose(c) < 0)
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory to look for findings");
-	if (rc < 0 || !timed || at.to_ns == s->duration_ns) /* the last moment: what the program left */
+	if (rc < 0 || !timed ||
+	    at.to_ns == s->duration_ns) /* the last moment: what the program left */
 		return rc < 0 ? rc : cli_selection_apply_moment(s, c->profile, err);
 	at.part_of = c->profile;
 	rc = trace_reader_open(&reader, c->recording, err);

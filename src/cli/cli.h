@@ -15,8 +15,8 @@
 
 enum cli_exit {
 	CLI_SUCCESS = 0,
-	CLI_FAILED = 1,	       /* failed, or over budget */
-	CLI_USAGE = 2,	       /* everywhere but in `run` */
+	CLI_FAILED = 1,        /* failed, or over budget */
+	CLI_USAGE = 2,         /* everywhere but in `run` */
 	CLI_RUN_FAILED = 125,  /* `run`: heft's own failure, wrong usage included */
 	CLI_RUN_NOEXEC = 126,  /* `run`: cannot be executed */
 	CLI_RUN_NOTFOUND = 127 /* `run`: no such command */
@@ -81,22 +81,22 @@ enum cli_argument { CLI_NO_ARG, CLI_ARG, CLI_OPTIONAL_ARG /* only as --name=valu
 struct cli_option {
 	enum cli_option_id id;
 	const char *name; /* long, without its dashes; NULL ends a list */
-	char letter;	  /* 0: none */
+	char letter;      /* 0: none */
 	enum cli_argument argument;
-	const char *value;  /* how help names the argument; "a|b|c" is the list of all it can be */
-	const char *help;   /* one line */
-	bool hidden;	    /* parsed, but in neither help nor manual */
+	const char *value; /* how help names the argument; "a|b|c" is the list of all it can be */
+	const char *help;  /* one line */
+	bool hidden;       /* parsed, but in neither help nor manual */
 };
 
 struct cli_verb {
 	const char *name;
-	const char *summary;  /* a few words, for `heft help` */
-	const char *usage;    /* what follows "heft VERB " */
+	const char *summary; /* a few words, for `heft help` */
+	const char *usage;   /* what follows "heft VERB " */
 	const struct cli_option *options;
 	int (*function)(int argc, char **argv); /* argv[0] is the verb; returns the exit status */
-	int usage_status;     /* exit status for wrong usage */
+	int usage_status;                       /* exit status for wrong usage */
 	bool stops_at_operand; /* the first operand ends the options: the rest is another command */
-	const char *operands; /* for completions: "file", "command", "verb" */
+	const char *operands;  /* for completions: "file", "command", "verb" */
 };
 
 extern const struct cli_verb cli_verbs[]; /* ends with a NULL name */
@@ -117,8 +117,8 @@ size_t cli_too_far(size_t length);
  * --help, which is handled here for all verbs). */
 #define CLI_GO_ON (-1)
 typedef int cli_set_fn(void *ctx, const struct cli_option *option, const char *value);
-int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_set_fn *set, void *ctx,
-		      int *first);
+int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_set_fn *set,
+		      void *ctx, int *first);
 
 /* For verbs of one recording: exactly one operand. Returns CLI_GO_ON, or the status to end with. */
 int cli_one_recording(const struct cli_verb *verb, int argc, char **argv, int first);
@@ -146,8 +146,8 @@ int cli_finish_output(int status);
 
 /* Values. Each returns 0, or HEFT_EUSAGE if the text is not one. */
 struct cli_time {
-	bool relative;	 /* percent of the run */
-	double percent;	 /* 0 to 100 */
+	bool relative;  /* percent of the run */
+	double percent; /* 0 to 100 */
 	uint64_t time_ns;
 };
 int cli_parse_time(const char *text, struct cli_time *time); /* 10ns us ms s m h, or 50% */

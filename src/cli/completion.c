@@ -65,10 +65,11 @@ void cli_print_bash_completion(FILE *out)
 {
 	fprintf(out, "# bash completion for heft %s; written by heft itself\n_heft()\n{\n",
 		HEFT_VERSION);
-	fprintf(out, "\tlocal word=$2 last=$3 verb=${COMP_WORDS[1]} options operands valued stops i\n"
-		     "\tCOMPREPLY=()\n"
-		     "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-		     "\t\tCOMPREPLY=($(compgen -W '");
+	fprintf(out,
+		"\tlocal word=$2 last=$3 verb=${COMP_WORDS[1]} options operands valued stops i\n"
+		"\tCOMPREPLY=()\n"
+		"\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+		"\t\tCOMPREPLY=($(compgen -W '");
 	for (const struct cli_verb *v = cli_verbs; v->name; v++)
 		fprintf(out, "%s ", v->name);
 	fprintf(out, "--help --version' -- \"$word\"))\n\t\treturn\n\tfi\n");

@@ -78,12 +78,8 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 {
 	struct diff_command *c = ctx;
 	switch (option->id) {
-	case CLI_OPT_THRESHOLD:
-		c->threshold = value;
-		return 0;
-	case CLI_OPT_FULL:
-		c->options.full = true;
-		return 0;
+	case CLI_OPT_THRESHOLD: c->threshold = value; return 0;
+	case CLI_OPT_FULL: c->options.full = true; return 0;
 	case CLI_OPT_PER:
 		if (parse_per(value, &c->per) < 0)
 			return cli_usage_error(c->verb,
@@ -91,8 +87,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 					       "one for each side (1000,1200), not '%s'",
 					       value);
 		return 0;
-	default:
-		return cli_selection_set(&c->selection, c->verb, option, value);
+	default: return cli_selection_set(&c->selection, c->verb, option, value);
 	}
 }
 
@@ -196,10 +191,10 @@ int cmd_diff(int argc, char **argv)
 	/* A peak is no rate: asked for rates, the first of them is shown. */
 	if (c.per.unit == PROFILE_PER_SECOND && !s->has_sort && !s->at_text)
 		c.options.sort = MEASURE_ALLOCATED_BYTES;
-	c.options.threshold.share =
-		c.per.unit == PROFILE_PER_SECOND || c.options.sort == MEASURE_LIFETIME
-			? PROFILE_NOISE_TIMED
-			: PROFILE_NOISE;
+	c.options.threshold.share = c.per.unit == PROFILE_PER_SECOND ||
+						    c.options.sort == MEASURE_LIFETIME
+					    ? PROFILE_NOISE_TIMED
+					    : PROFILE_NOISE;
 	if (c.threshold && parse_threshold(c.threshold, c.options.sort, &c.options.threshold) < 0)
 		return cli_usage_error(
 			c.verb,

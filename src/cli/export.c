@@ -59,8 +59,9 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 	return rc < 0 ? heft_fail(err, rc, "not enough memory to write the report") : 0;
 }
 
-static const struct exporter json_exporter = {"json", "what heft report --json writes", "json",
-					      false, write_json, true, EXPORT_CALLS, false};
+static const struct exporter json_exporter = {
+	"json", "what heft report --json writes", "json", false, write_json, true, EXPORT_CALLS,
+	false};
 
 /* The page's documents come from the recording itself: some are more than a profile holds. */
 static int write_html(FILE *out, const struct profile *p, const struct export_options *o,
@@ -70,8 +71,9 @@ static int write_html(FILE *out, const struct profile *p, const struct export_op
 	return view_html(out, o->recording, o->source, err);
 }
 
-static const struct exporter html_exporter = {"html", "one page that opens anywhere", "html",
-					      false, write_html, true, EXPORT_MERGED, false};
+static const struct exporter html_exporter = {
+	"html", "one page that opens anywhere", "html", false, write_html, true, EXPORT_MERGED,
+	false};
 
 static const struct exporter *find_format(const char *name)
 {
@@ -91,32 +93,19 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		if (!c->exporter)
 			return cli_usage_error(c->verb, "no format '%s'", value);
 		return 0;
-	case CLI_OPT_OUTPUT:
-		c->output = value;
-		return 0;
-	case CLI_OPT_FORCE:
-		c->force = true;
-		return 0;
+	case CLI_OPT_OUTPUT: c->output = value; return 0;
+	case CLI_OPT_FORCE: c->force = true; return 0;
 	case CLI_OPT_MEASURE:
 		c->has_measure = true;
 		c->options.measure = measure_of_option(value);
 		if (c->options.measure == MEASURE_COUNT || !measure_is_compared(c->options.measure))
 			return cli_usage_error(c->verb, "--measure cannot be '%s'", value);
 		return 0;
-	case CLI_OPT_RAW:
-		c->options.raw = true;
-		return 0;
-	case CLI_OPT_FULL:
-		c->options.full = true;
-		return 0;
-	case CLI_OPT_INVERT:
-		c->options.invert = true;
-		return 0;
-	case CLI_OPT_SOURCE:
-		c->options.source = true;
-		return 0;
-	default:
-		return cli_selection_set(&c->selection, c->verb, option, value);
+	case CLI_OPT_RAW: c->options.raw = true; return 0;
+	case CLI_OPT_FULL: c->options.full = true; return 0;
+	case CLI_OPT_INVERT: c->options.invert = true; return 0;
+	case CLI_OPT_SOURCE: c->options.source = true; return 0;
+	default: return cli_selection_set(&c->selection, c->verb, option, value);
 	}
 }
 
@@ -138,16 +127,24 @@ static const char *format_of_name(const char *path)
 	static const struct {
 		const char *end, *format;
 	} ends[] = {
-		{".pb.gz", "pprof"},	    {".pprof", "pprof"},
-		{".pb", "pprof"},	    {".prof", "pprof"},
-		{".svg", "flamegraph"},	    {".folded", "folded"},
-		{".collapsed", "folded"},   {".html", "html"},
-		{".htm", "html"},	    {".csv", "csv"},
+		{".pb.gz", "pprof"},
+		{".pprof", "pprof"},
+		{".pb", "pprof"},
+		{".prof", "pprof"},
+		{".svg", "flamegraph"},
+		{".folded", "folded"},
+		{".collapsed", "folded"},
+		{".html", "html"},
+		{".htm", "html"},
+		{".csv", "csv"},
 		{".speedscope.json", "speedscope"},
 		{".speedscope", "speedscope"},
-		{".dhat.json", "dhat"},	    {".dhat", "dhat"},
-		{".heaptrack", "heaptrack"}, {".heaptrack.zst", "heaptrack"},
-		{".heaptrack.gz", "heaptrack"}, {".zst", "heaptrack"},
+		{".dhat.json", "dhat"},
+		{".dhat", "dhat"},
+		{".heaptrack", "heaptrack"},
+		{".heaptrack.zst", "heaptrack"},
+		{".heaptrack.gz", "heaptrack"},
+		{".zst", "heaptrack"},
 		{".massif", "massif"},
 	};
 	const char *name = strrchr(path, '/');
@@ -180,14 +177,16 @@ static int infer_format(struct export_command *c)
 		return cli_usage_error(c->verb,
 				       "which format? the name %s does not say it: -f names it",
 				       c->output);
-	return cli_usage_error(c->verb, "which format? -f names it, or the end of -o's name (.svg)");
+	return cli_usage_error(c->verb,
+			       "which format? -f names it, or the end of -o's name (.svg)");
 }
 
 /* Options that each are right and together make no sense. */
 static int check_usage(struct export_command *c)
 {
 	const struct cli_selection *s = &c->selection;
-	enum measure_id of_moment = s->moment == CLI_AT_PEAK ? MEASURE_PEAK_BYTES : MEASURE_LIVE_BYTES;
+	enum measure_id of_moment = s->moment == CLI_AT_PEAK ? MEASURE_PEAK_BYTES
+							     : MEASURE_LIVE_BYTES;
 	if (!c->exporter) {
 		int status = infer_format(c);
 		if (status != CLI_GO_ON)
@@ -205,15 +204,16 @@ static int check_usage(struct export_command *c)
 	if (c->options.source && c->exporter != &html_exporter)
 		return cli_usage_error(c->verb, "--source is for html");
 	if (c->exporter == &html_exporter &&
-	    (s->at_text || c->has_measure || cli_selection_has_window(s) ||
-	     s->part.has_pid || s->part.thread || s->focus || s->ignore))
+	    (s->at_text || c->has_measure || cli_selection_has_window(s) || s->part.has_pid ||
+	     s->part.thread || s->focus || s->ignore))
 		return cli_usage_error(c->verb, "html is of the whole recording: the page selects");
 	if (!s->at_text)
 		return CLI_GO_ON;
 	if (strcmp(c->exporter->name, "massif") == 0)
-		return cli_usage_error(c->verb, "massif is the course of a run, not a moment of it: "
-						"--at is for the other formats, --from and --to "
-						"select a part");
+		return cli_usage_error(c->verb,
+				       "massif is the course of a run, not a moment of it: "
+				       "--at is for the other formats, --from and --to "
+				       "select a part");
 	if (s->at_text && cli_selection_has_window(s))
 		return cli_usage_error(c->verb, "an instant (--at) or a part of the run "
 						"(--from, --to), not both");
@@ -264,7 +264,8 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 /* Without --measure and --at: the peak, or the nearest to it that the file tells. */
 static int settle_measure(struct export_command *c, const struct profile *p, struct heft_error *err)
 {
-	static const enum measure_id nearest[] = {MEASURE_PEAK_BYTES, MEASURE_LIVE_BYTES, MEASURE_ALLOCATED_BYTES};
+	static const enum measure_id nearest[] = {MEASURE_PEAK_BYTES, MEASURE_LIVE_BYTES,
+						  MEASURE_ALLOCATED_BYTES};
 	for (size_t i = 0; i < sizeof nearest / sizeof *nearest && !c->has_measure; i++)
 		if (measure_known(p, nearest[i])) {
 			c->options.measure = nearest[i];
@@ -273,8 +274,7 @@ static int settle_measure(struct export_command *c, const struct profile *p, str
 	if (measure_known(p, c->options.measure))
 		return 0;
 	return heft_fail(err, HEFT_EREFUSED, "a %s file does not tell the measure '%s'",
-			 p->format ? p->format : "foreign",
-			 measures[c->options.measure].option);
+			 p->format ? p->format : "foreign", measures[c->options.measure].option);
 }
 
 /* The input's name with the format's extension instead of its own, in the current directory. */

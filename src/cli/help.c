@@ -44,9 +44,10 @@ void cli_print_help(const struct cli_verb *verb, FILE *out)
 	for (const struct cli_verb *v = cli_verbs; v->name; v++)
 		fprintf(out, "  heft %-7s %-29s %s\n", v->name, v->usage, v->summary);
 	fprintf(out, "  %-42s %s\n", "heft -- CMD [ARG...]", "the same as heft run -- CMD");
-	fprintf(out, "  heft --version\n\n"
-		     "'heft help VERB' lists the options of a verb. Sizes take k, M, G (1024); times\n"
-		     "take ns, us, ms, s, m, h or a percentage of the run.\n");
+	fprintf(out,
+		"  heft --version\n\n"
+		"'heft help VERB' lists the options of a verb. Sizes take k, M, G (1024); times\n"
+		"take ns, us, ms, s, m, h or a percentage of the run.\n");
 }
 
 struct help_settings {

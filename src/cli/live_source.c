@@ -198,9 +198,10 @@ static int control(void *ctx, uint64_t key, const struct source_control *c, stru
 			       "heft run --sample samples it.",
 			       p->pid);
 	else
-		sampled_control(
-			p, c->set_on ? c->on : atomic_load(&p->view.session.header->sampling.on) != 0,
-			c->set_rate ? c->rate_bytes : 0);
+		sampled_control(p,
+				c->set_on ? c->on
+					  : atomic_load(&p->view.session.header->sampling.on) != 0,
+				c->set_rate ? c->rate_bytes : 0);
 	process_set_release(s->set, p);
 	return rc;
 }

@@ -141,8 +141,8 @@ int cli_usage_error(const struct cli_verb *verb, const char *fmt, ...)
 	put_formatted(stderr, fmt, ap);
 	va_end(ap);
 	if (verb)
-		fprintf(stderr, "\nusage: heft %s %s\n       'heft help %s' says more\n", verb->name,
-			verb->usage, verb->name);
+		fprintf(stderr, "\nusage: heft %s %s\n       'heft help %s' says more\n",
+			verb->name, verb->usage, verb->name);
 	else
 		fprintf(stderr, "\nusage: heft VERB [OPTIONS] ...\n       'heft help' says more\n");
 	return verb ? verb->usage_status : CLI_USAGE;
@@ -250,8 +250,8 @@ static int unknown_option(const struct cli_verb *verb, const char *name, size_t 
 }
 
 /* One "--name", "--name=value" or "--name value"; *taken is how many words it used. */
-static int parse_long(const struct cli_verb *verb, char **argv, int left, cli_set_fn *set, void *ctx,
-		      int *taken)
+static int parse_long(const struct cli_verb *verb, char **argv, int left, cli_set_fn *set,
+		      void *ctx, int *taken)
 {
 	const char *name = argv[0] + 2;
 	size_t length = strcspn(name, "=");
@@ -316,8 +316,8 @@ static void rotate_down(char **argv, int to, int from, int count)
 	}
 }
 
-int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_set_fn *set, void *ctx,
-		      int *first)
+int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_set_fn *set,
+		      void *ctx, int *first)
 {
 	int operands = 1; /* argv[operands..at) are the operands met so far */
 	int at = 1;

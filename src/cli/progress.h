@@ -4,7 +4,8 @@
 
 #include "profile/profile_from_trace.h"
 
-struct cli_progress { /* all zero but started_ms */
+/* All zero but started_ms */
+struct cli_progress {
 	uint64_t started_ms, shown_ms;
 	bool shown;
 };

@@ -41,31 +41,19 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 {
 	struct report_command *c = ctx;
 	switch (option->id) {
-	case CLI_OPT_ALL:
-		c->options.all_findings = true;
-		return 0;
-	case CLI_OPT_FULL:
-		c->options.full = true;
-		return 0;
-	case CLI_OPT_COMPACT:
-		c->options.compact = true;
-		return 0;
-	case CLI_OPT_INVERT:
-		c->options.invert = true;
-		return set_view(c, report_tree, "--invert");
-	case CLI_OPT_TREE:
-		return set_view(c, report_tree, "--tree");
+	case CLI_OPT_ALL: c->options.all_findings = true; return 0;
+	case CLI_OPT_FULL: c->options.full = true; return 0;
+	case CLI_OPT_COMPACT: c->options.compact = true; return 0;
+	case CLI_OPT_INVERT: c->options.invert = true; return set_view(c, report_tree, "--invert");
+	case CLI_OPT_TREE: return set_view(c, report_tree, "--tree");
 	case CLI_OPT_THREADS:
 		c->options.threads = true;
 		return set_view(c, report_threads, "--threads");
-	case CLI_OPT_SIZES:
-		c->options.sizes = true;
-		return set_view(c, report_sizes, "--sizes");
+	case CLI_OPT_SIZES: c->options.sizes = true; return set_view(c, report_sizes, "--sizes");
 	case CLI_OPT_LIFETIMES:
 		c->options.lifetimes = true;
 		return set_view(c, report_lifetimes, "--lifetimes");
-	default:
-		return cli_selection_set(&c->selection, c->verb, option, value);
+	default: return cli_selection_set(&c->selection, c->verb, option, value);
 	}
 }
 
@@ -84,10 +72,11 @@ static int check_options(struct report_command *c)
 				       s->at_text);
 	if (s->at_text && !s->json &&
 	    (c->view == report_threads || c->view == report_sizes || c->view == report_lifetimes))
-		return cli_usage_error(c->verb,
-				       "%s is of all that happened, --at is a moment: --from and --to "
-				       "select a part of the run",
-				       c->view_name);
+		return cli_usage_error(
+			c->verb,
+			"%s is of all that happened, --at is a moment: --from and --to "
+			"select a part of the run",
+			c->view_name);
 	if (s->at_text && window)
 		return cli_usage_error(c->verb, "--at is a moment, --from and --to are a window: "
 						"one of them");
@@ -172,8 +161,8 @@ static void choose_moment(struct report_command *c, const struct profile *p)
 				    ? "what was live when it was taken"
 				    : cli_moment_words(moment);
 	c->options.timeless = moment == CLI_AT_EXIT; /* each process's own */
-	c->options.from_ns = c->options.to_ns =
-		moment == CLI_AT_PEAK ? p->totals.peak_time_ns : p->duration_ns;
+	c->options.from_ns = c->options.to_ns = moment == CLI_AT_PEAK ? p->totals.peak_time_ns
+								      : p->duration_ns;
 }
 
 /* The measure that was asked for, or the first that the file tells. */

@@ -25,7 +25,7 @@ struct run {
 	struct recorder_options o;
 	struct live_server server;
 	const char *listen, *token_file;
-	int path_fd; /* where to tell the recording's path when it is finished; -1: nowhere */
+	int path_fd;      /* where to tell the recording's path when it is finished; -1: nowhere */
 	bool quiet, told; /* told: how it ended and where the recording is */
 	enum cli_color color;
 };
@@ -35,10 +35,11 @@ static int set_sample(struct run *r, const char *value)
 	r->o.sample_automatic = value && !strcmp(value, "auto");
 	r->o.sample_bytes = SAMPLED_RATE_DEFAULT;
 	if (value && !r->o.sample_automatic &&
-	    (size_parse(value, &r->o.sample_bytes) < 0 ||
-	     r->o.sample_bytes < SAMPLED_RATE_LEAST || r->o.sample_bytes > SAMPLED_RATE_MOST))
+	    (size_parse(value, &r->o.sample_bytes) < 0 || r->o.sample_bytes < SAMPLED_RATE_LEAST ||
+	     r->o.sample_bytes > SAMPLED_RATE_MOST))
 		return cli_usage_error(cli_verb_find("run"),
-				       "--sample needs a size from 1k to 1G or auto, not '%s'", value);
+				       "--sample needs a size from 1k to 1G or auto, not '%s'",
+				       value);
 	return 0;
 }
 
@@ -264,7 +265,8 @@ int cmd_run(int argc, char **argv)
 	if (r.o.limit_bytes && r.o.limit_bytes < SMALLEST_LIMIT) {
 		r.o.limit_bytes = SMALLEST_LIMIT;
 		if (!r.quiet)
-			say("--limit-size: no recording is of use with less than 16 KiB: this one may have "
+			say("--limit-size: no recording is of use with less than 16 KiB: this one "
+			    "may have "
 			    "16 KiB");
 	}
 	return record(&r, &result);

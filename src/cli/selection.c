@@ -34,9 +34,8 @@ static int set_moment(struct cli_selection *s, const struct cli_verb *verb, cons
 	s->moment = CLI_AT_TIME;
 	if (cli_parse_time(value, &s->at) == 0)
 		return 0;
-	return cli_usage_error(verb,
-			       "--at needs peak, end, exit or a time (1.5s, 20ms, 50%%), not '%s'",
-			       value);
+	return cli_usage_error(
+		verb, "--at needs peak, end, exit or a time (1.5s, 20ms, 50%%), not '%s'", value);
 }
 
 int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
@@ -44,24 +43,12 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 {
 	uint64_t number;
 	switch (option->id) {
-	case CLI_OPT_JSON:
-		s->json = true;
-		return 0;
-	case CLI_OPT_QUIET:
-		s->quiet = true;
-		return 0;
-	case CLI_OPT_FOCUS:
-		s->focus = value;
-		return 0;
-	case CLI_OPT_IGNORE:
-		s->ignore = value;
-		return 0;
-	case CLI_OPT_FRAMES:
-		s->frames = value;
-		return 0;
-	case CLI_OPT_THREAD:
-		s->part.thread = value;
-		return 0;
+	case CLI_OPT_JSON: s->json = true; return 0;
+	case CLI_OPT_QUIET: s->quiet = true; return 0;
+	case CLI_OPT_FOCUS: s->focus = value; return 0;
+	case CLI_OPT_IGNORE: s->ignore = value; return 0;
+	case CLI_OPT_FRAMES: s->frames = value; return 0;
+	case CLI_OPT_THREAD: s->part.thread = value; return 0;
 	case CLI_OPT_PID:
 		if (number_parse(value, INT32_MAX, &number) < 0)
 			return cli_usage_error(verb, "--pid needs a process id, not '%s'", value);
@@ -73,12 +60,9 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 		s->has_roots = true;
 		s->part.merging = strcmp(value, "each") == 0 ? PROCESSES_EACH : PROCESSES_AS_FIT;
 		return 0;
-	case CLI_OPT_FROM:
-		return set_time(verb, option, value, &s->from_text, &s->from);
-	case CLI_OPT_TO:
-		return set_time(verb, option, value, &s->to_text, &s->to);
-	case CLI_OPT_AT:
-		return set_moment(s, verb, value);
+	case CLI_OPT_FROM: return set_time(verb, option, value, &s->from_text, &s->from);
+	case CLI_OPT_TO: return set_time(verb, option, value, &s->to_text, &s->to);
+	case CLI_OPT_AT: return set_moment(s, verb, value);
 	case CLI_OPT_NUMBER:
 		if (number_parse(value, UINT32_MAX, &number) < 0)
 			return cli_usage_error(verb, "-n needs a number, not '%s'", value);
@@ -89,10 +73,8 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 		s->has_sort = true;
 		s->sort = measure_of_option(value);
 		return s->sort == MEASURE_COUNT ? HEFT_EUSAGE : 0;
-	case CLI_OPT_COLOR:
-		return cli_parse_color(value, &s->color);
-	default:
-		return cli_usage_error(verb, "--%s does not work here", option->name);
+	case CLI_OPT_COLOR: return cli_parse_color(value, &s->color);
+	default: return cli_usage_error(verb, "--%s does not work here", option->name);
 	}
 }
 
@@ -123,8 +105,8 @@ static int set_window(struct cli_selection *s, struct heft_error *err)
 	if (s->moment == CLI_AT_TIME)
 		part->from_ns = part->to_ns = cli_time_resolve(&s->at, duration);
 	if (s->moment == CLI_AT_TIME && part->to_ns > duration)
-		return heft_fail(err, HEFT_EUSAGE, "--at is after the end of the %s (%.6f s)", whose,
-				 (double)duration / 1e9);
+		return heft_fail(err, HEFT_EUSAGE, "--at is after the end of the %s (%.6f s)",
+				 whose, (double)duration / 1e9);
 	if (part->to_ns > duration)
 		part->to_ns = duration;
 	if (part->from_ns > part->to_ns)
@@ -186,7 +168,8 @@ int cli_selection_apply_moment(const struct cli_selection *s, struct profile *p,
 	return s->at_text ? profile_select_moment(p, moments[s->moment], err) : 0;
 }
 
-int cli_selection_apply_any(const struct cli_selection *s, struct profile *p, struct heft_error *err)
+int cli_selection_apply_any(const struct cli_selection *s, struct profile *p,
+			    struct heft_error *err)
 {
 	int rc = cli_apply_frame_rules(p, s->frames, err);
 	if (rc == 0)
@@ -199,11 +182,13 @@ int cli_selection_apply_any(const struct cli_selection *s, struct profile *p, st
 int cli_selection_say_nothing(const struct cli_selection *s, struct profile *p)
 {
 	if (!s->ignore)
-		return profile_add_note(p, PROFILE_NOTE_WARNING, 0,
-					"no call stack matches --focus '%s', a regular expression for "
-					"functions, files and modules",
-					s->focus);
-	return profile_add_note(p, PROFILE_NOTE_WARNING, 0, "%s%s%s--ignore '%s' leaves no call stack",
+		return profile_add_note(
+			p, PROFILE_NOTE_WARNING, 0,
+			"no call stack matches --focus '%s', a regular expression for "
+			"functions, files and modules",
+			s->focus);
+	return profile_add_note(p, PROFILE_NOTE_WARNING, 0,
+				"%s%s%s--ignore '%s' leaves no call stack",
 				s->focus ? "with --focus '" : "", s->focus ? s->focus : "",
 				s->focus ? "' " : "", s->ignore);
 }

@@ -17,8 +17,8 @@ struct cli_selection {
 	const char *from_text, *to_text, *at_text;
 	struct cli_time from, to, at;
 	enum cli_moment moment; /* of --at; the time is `at` */
-	uint64_t duration_ns; /* of the run, from there on; UINT64_MAX: it has no times */
-	uint64_t start_ns;    /* with --pid: when it began; duration_ns is then when it ended */
+	uint64_t duration_ns;   /* of the run, from there on; UINT64_MAX: it has no times */
+	uint64_t start_ns;      /* with --pid: when it began; duration_ns is then when it ended */
 	enum measure_id sort;
 	size_t limit;
 	bool has_sort, has_limit;
@@ -46,7 +46,8 @@ int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft
  * profile gets a note that says so. */
 int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct heft_error *err);
 /* The same without that note; and the note: 0 or HEFT_ENOMEM. */
-int cli_selection_apply_any(const struct cli_selection *s, struct profile *p, struct heft_error *err);
+int cli_selection_apply_any(const struct cli_selection *s, struct profile *p,
+			    struct heft_error *err);
 int cli_selection_say_nothing(const struct cli_selection *s, struct profile *p);
 /* Of these, the moment alone. */
 int cli_selection_apply_moment(const struct cli_selection *s, struct profile *p,

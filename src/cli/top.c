@@ -35,14 +35,16 @@
 #include <unistd.h>
 
 enum {
-	JUDGED_EVENTS = 2000000, /* it is read again and again: processes one by one up to so many */
+	JUDGED_EVENTS =
+		2000000, /* it is read again and again: processes one by one up to so many */
 	ROWS_SHOWN = 20,
 	WIDTH_WITHOUT_TERMINAL = 100,
 	SNAPSHOTS = 10000,
 	QUIET_S = 10 /* a recorder writes about once a second */
 };
 
-struct top_place { /* where the recording is, and of whom */
+/* Where the recording is, and of whom */
+struct top_place {
 	pthread_mutex_t lock;
 	char path[PATH_MAX]; /* "": not known yet */
 	char exe[64];
@@ -69,27 +71,20 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 {
 	struct top *t = ctx;
 	switch (option->id) {
-	case CLI_OPT_ONCE:
-		t->once = true;
-		return 0;
-	case CLI_OPT_SORT: /* one of its list */
-		return top_sort_parse(value, &t->sort);
-	case CLI_OPT_OUTPUT:
-		t->command.output = value;
-		return 0;
-	case CLI_OPT_FORCE:
-		t->command.force = true;
-		return 0;
+	case CLI_OPT_ONCE: t->once = true; return 0;
+	case CLI_OPT_SORT: /* one of its list */ return top_sort_parse(value, &t->sort);
+	case CLI_OPT_OUTPUT: t->command.output = value; return 0;
+	case CLI_OPT_FORCE: t->command.force = true; return 0;
 	case CLI_OPT_SAMPLE:
 		t->command.has_sample = true;
 		t->command.sample = value;
 		return 0;
 	case CLI_OPT_AT:
-		return cli_usage_error(t->verb, "this is a view of now, or of a recording's end: "
-						"heft report --at %s shows another moment",
+		return cli_usage_error(t->verb,
+				       "this is a view of now, or of a recording's end: "
+				       "heft report --at %s shows another moment",
 				       value);
-	default:
-		return cli_selection_set(&t->selection, t->verb, option, value);
+	default: return cli_selection_set(&t->selection, t->verb, option, value);
 	}
 }
 
@@ -361,7 +356,8 @@ static int print_once(struct top *t, FILE *out, struct heft_error *err)
 	rc = top_print(out, p, f, &view, &look);
 	if (rc == 0) {
 		if (t->held) {
-			fprintf(out, "Next: heft view %d    (the same in a browser)\n", (int)t->pid);
+			fprintf(out, "Next: heft view %d    (the same in a browser)\n",
+				(int)t->pid);
 		} else {
 			fputs("Next: heft report ", out);
 			words_print_shell(out, t->place.path);
@@ -425,7 +421,7 @@ static void leave_command(struct top *t, bool detached)
 	fputs("heft: ", stderr);
 	if (c->detached) {
 		cli_putf(stderr, "process %d goes on and is recorded in %s", (int)t->place.pid,
-			t->place.path);
+			 t->place.path);
 		if (kept)
 			cli_putf(stderr, "\n      its output goes to %s", c->kept);
 		fprintf(stderr, "\n      heft top %d shows it again\n", (int)t->place.pid);

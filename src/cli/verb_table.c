@@ -14,15 +14,26 @@
 #define OPTION_VERBOSE {CLI_OPT_VERBOSE, "verbose", 'v', CLI_NO_ARG, NULL, "say more", false}
 #define OPTION_JSON {CLI_OPT_JSON, "json", 0, CLI_NO_ARG, NULL, "write JSON instead of text", false}
 #define OPTION_COLOR                                                                               \
-	{CLI_OPT_COLOR, "color", 0, CLI_ARG, "auto|always|never",                                  \
-	 "colour the text (default: on a terminal)", false}
+	{CLI_OPT_COLOR,                                                                            \
+	 "color",                                                                                  \
+	 0,                                                                                        \
+	 CLI_ARG,                                                                                  \
+	 "auto|always|never",                                                                      \
+	 "colour the text (default: on a terminal)",                                               \
+	 false}
 #define OPTION_LISTEN(help) {CLI_OPT_LISTEN, "listen", 0, CLI_ARG, "ADDR:PORT", help, false}
 #define OPTION_TOKEN                                                                               \
-	{CLI_OPT_TOKEN_FILE, "token-file", 0, CLI_ARG, "FILE",                                     \
-	 "whoever asks must know FILE's first line (needed beyond 127.0.0.1)", false}
+	{CLI_OPT_TOKEN_FILE,                                                                       \
+	 "token-file",                                                                             \
+	 0,                                                                                        \
+	 CLI_ARG,                                                                                  \
+	 "FILE",                                                                                   \
+	 "whoever asks must know FILE's first line (needed beyond 127.0.0.1)",                     \
+	 false}
 #define OPTION_AT                                                                                  \
-	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME",                                                     \
-	 "only what was live at TIME, at the peak or end, or left at exit", false}
+	{CLI_OPT_AT, "at",   0,                                                                    \
+	 CLI_ARG,    "TIME", "only what was live at TIME, at the peak or end, or left at exit",    \
+	 false}
 #define END {.name = NULL}
 
 static const struct cli_option run_options[] = {
@@ -32,14 +43,16 @@ static const struct cli_option run_options[] = {
 	{CLI_OPT_FOLLOW, "follow", 0, CLI_ARG, "all|none",
 	 "record child processes too (default: all)", false},
 	{CLI_OPT_SAMPLE, "sample", 0, CLI_OPTIONAL_ARG, "BYTES",
-	 "a sample for each BYTES on average, not every allocation (default: 512k), or auto", false},
+	 "a sample for each BYTES on average, not every allocation (default: 512k), or auto",
+	 false},
 	{CLI_OPT_PATH_FD, "path-fd", 0, CLI_ARG, "FD",
 	 "tell the recording's path there when it is finished", true},
 	{CLI_OPT_LIMIT_SIZE, "limit-size", 0, CLI_ARG, "SIZE",
 	 "end the recording, not the program, when it has SIZE", false},
 	OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as Go has it, /metrics"),
 	OPTION_TOKEN,
-	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "go on serving for TIME after the end", false},
+	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "go on serving for TIME after the end",
+	 false},
 	OPTION_QUIET,
 	OPTION_VERBOSE,
 	OPTION_COLOR,
@@ -50,19 +63,22 @@ static const struct cli_option run_options[] = {
 static const struct cli_option report_options[] = {
 	{CLI_OPT_ALL, "all", 0, CLI_NO_ARG, NULL, "show all findings (default: the first seven)",
 	 false},
-	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "peak|live|left|allocated|count|temporary|lifetime|grew",
+	{CLI_OPT_SORT, "sort", 's', CLI_ARG,
+	 "peak|live|left|allocated|count|temporary|lifetime|grew",
 	 "order of the sites (default: peak; in a window grew, at a moment live)", false},
-	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N",
-	 "show N sites (default: 20; with --json all)", false},
+	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N", "show N sites (default: 20; with --json all)",
+	 false},
 	{CLI_OPT_FULL, "full", 0, CLI_NO_ARG, NULL,
 	 "show whole stacks, frames of the runtime too; with --json deep ones too", false},
 	{CLI_OPT_COMPACT, "compact", 0, CLI_NO_ARG, NULL,
 	 "with --json: every frame once, in a table; stacks are its numbers", false},
-	{CLI_OPT_TREE, "tree", 0, CLI_NO_ARG, NULL, "show call stacks as a tree from main down", false},
+	{CLI_OPT_TREE, "tree", 0, CLI_NO_ARG, NULL, "show call stacks as a tree from main down",
+	 false},
 	{CLI_OPT_INVERT, "invert", 0, CLI_NO_ARG, NULL,
 	 "show the tree from the allocating function up", false},
 	{CLI_OPT_PROCESSES, "processes", 0, CLI_ARG, "merged|each|none",
-	 "roots of the tree: processes, many of one program as one (default), each, or none", false},
+	 "roots of the tree: processes, many of one program as one (default), each, or none",
+	 false},
 	{CLI_OPT_THREADS, "threads", 0, CLI_NO_ARG, NULL,
 	 "show threads, and who frees whose blocks", false},
 	{CLI_OPT_SIZES, "sizes", 0, CLI_NO_ARG, NULL, "show sizes, and what rounding them up costs",
@@ -73,8 +89,10 @@ static const struct cli_option report_options[] = {
 	{CLI_OPT_TO, "to", 0, CLI_ARG, "TIME", "only what happened up to TIME", false},
 	{CLI_OPT_THREAD, "thread", 0, CLI_ARG, "NAME|TID", "only this thread", false},
 	{CLI_OPT_PID, "pid", 0, CLI_ARG, "PID", "only this process", false},
-	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE", false},
-	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE", false},
+	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE",
+	 false},
+	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE",
+	 false},
 	{CLI_OPT_FRAMES, "frames", 0, CLI_ARG, "FILE",
 	 "more rules for which frames are not your own", false},
 	OPTION_JSON,
@@ -93,10 +111,14 @@ static const struct cli_option diff_options[] = {
 	 "divide by N operations (OLD,NEW if they differ), or by seconds: --per s", false},
 	OPTION_AT,
 	{CLI_OPT_THRESHOLD, "threshold", 0, CLI_ARG, "X",
-	 "smaller changes are noise: 2% of the total, or an amount (default: 1%, of times 5%)", false},
-	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE", false},
-	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE", false},
-	{CLI_OPT_FULL, "full", 0, CLI_NO_ARG, NULL, "with --json: whole stacks, deep ones too", false},
+	 "smaller changes are noise: 2% of the total, or an amount (default: 1%, of times 5%)",
+	 false},
+	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE",
+	 false},
+	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE",
+	 false},
+	{CLI_OPT_FULL, "full", 0, CLI_NO_ARG, NULL, "with --json: whole stacks, deep ones too",
+	 false},
 	OPTION_COLOR,
 	OPTION_HELP,
 	END,
@@ -110,7 +132,8 @@ static const struct cli_option check_options[] = {
 	{CLI_OPT_HEADROOM, "headroom", 0, CLI_ARG, "PERCENT", "for --update (default: 10%)", false},
 	{CLI_OPT_IGNORE_UNSEEN, "ignore-unseen", 0, CLI_NO_ARG, NULL,
 	 "judge what was recorded, even if most of the memory was not", false},
-	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE", "keep the command's recording as FILE", false},
+	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE", "keep the command's recording as FILE",
+	 false},
 	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite FILE if it exists", false},
 	OPTION_JSON,
 	OPTION_QUIET,
@@ -121,27 +144,35 @@ static const struct cli_option check_options[] = {
 };
 
 static const struct cli_option export_options[] = {
-	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG, "pprof|heaptrack|dhat|massif|flamegraph|svg|folded|speedscope|csv|json|html",
+	{CLI_OPT_FORMAT, "format", 'f', CLI_ARG,
+	 "pprof|heaptrack|dhat|massif|flamegraph|svg|folded|speedscope|csv|json|html",
 	 "what to write (default: what OUT's name says); svg is flamegraph", false},
 	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "OUT",
 	 "write to OUT, - is standard output (default: FILE's name with the format's extension)",
 	 false},
 	{CLI_OPT_FORCE, "force", 0, CLI_NO_ARG, NULL, "overwrite OUT if it exists", false},
-	{CLI_OPT_MEASURE, "measure", 'm', CLI_ARG, "peak|live|left|allocated|count|temporary|lifetime",
+	{CLI_OPT_MEASURE, "measure", 'm', CLI_ARG,
+	 "peak|live|left|allocated|count|temporary|lifetime",
 	 "the number that a stack gets, where a format has one (default: peak)", false},
 	OPTION_AT,
 	{CLI_OPT_INVERT, "invert", 0, CLI_NO_ARG, NULL,
 	 "folded, flamegraph: from the allocating function up", false},
 	{CLI_OPT_PROCESSES, "processes", 0, CLI_ARG, "merged|each|none",
-	 "flamegraph, folded, speedscope: processes as roots, many of one program as one (default), "
-	 "each, or none", false},
+	 "flamegraph, folded, speedscope: processes as roots, many of one program as one "
+	 "(default), "
+	 "each, or none",
+	 false},
 	{CLI_OPT_RAW, "raw", 0, CLI_NO_ARG, NULL,
 	 "pprof: addresses and build ids instead of symbols; json: no stacks are merged", false},
 	{CLI_OPT_FULL, "full", 0, CLI_NO_ARG, NULL,
-	 "whole stacks: none folded or cut at 256 frames; pprof: readers hide no runtime frames", false},
-	{CLI_OPT_SOURCE, "source", 0, CLI_NO_ARG, NULL, "html: with the lines of source files", false},
-	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE", false},
-	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE", false},
+	 "whole stacks: none folded or cut at 256 frames; pprof: readers hide no runtime frames",
+	 false},
+	{CLI_OPT_SOURCE, "source", 0, CLI_NO_ARG, NULL, "html: with the lines of source files",
+	 false},
+	{CLI_OPT_FOCUS, "focus", 0, CLI_ARG, "RE", "only stacks with a frame that matches RE",
+	 false},
+	{CLI_OPT_IGNORE, "ignore", 0, CLI_ARG, "RE", "no stacks with a frame that matches RE",
+	 false},
 	{CLI_OPT_FROM, "from", 0, CLI_ARG, "TIME", "only what happened from TIME on", false},
 	{CLI_OPT_TO, "to", 0, CLI_ARG, "TIME", "only what happened up to TIME", false},
 	{CLI_OPT_THREAD, "thread", 0, CLI_ARG, "NAME|TID", "only this thread", false},
@@ -155,7 +186,8 @@ static const struct cli_option view_options[] = {
 	{CLI_OPT_PORT, "port", 0, CLI_ARG, "N",
 	 "serve on port N, 0 is any free one (default: 7777 or one after it)", false},
 	{CLI_OPT_NO_OPEN, "no-open", 0, CLI_NO_ARG, NULL, "open no browser", false},
-	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME", "open the page at TIME, at the peak or the end", false},
+	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME", "open the page at TIME, at the peak or the end",
+	 false},
 	OPTION_QUIET,
 	OPTION_HELP,
 	END,
@@ -165,7 +197,8 @@ static const struct cli_option top_options[] = {
 	{CLI_OPT_ONCE, "once", 0, CLI_NO_ARG, NULL, "print it once, as plain text", false},
 	{CLI_OPT_SORT, "sort", 's', CLI_ARG, "live|grew|blocks|age|peak|allocated",
 	 "order of the rows (default: live)", false},
-	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N", "with --once: show N rows (default: 20)", false},
+	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N", "with --once: show N rows (default: 20)",
+	 false},
 	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME", "refused: the view is of now", true},
 	{CLI_OPT_OUTPUT, "output", 'o', CLI_ARG, "FILE",
 	 "record CMD to FILE (default: heft.%e.%p.heft, as heft run does)", false},
@@ -212,24 +245,24 @@ static const struct cli_option help_options[] = {
 const struct cli_verb cli_verbs[] = {
 	{"run", "record every allocation of a program", "[OPTIONS] [--] CMD [ARG...]", run_options,
 	 cmd_run, CLI_RUN_FAILED, true, "command"},
-	{"report", "summary, findings and top sites of a recording", "[OPTIONS] FILE", report_options,
-	 cmd_report, CLI_USAGE, false, "file"},
+	{"report", "summary, findings and top sites of a recording", "[OPTIONS] FILE",
+	 report_options, cmd_report, CLI_USAGE, false, "file"},
 	{"diff", "what changed between two recordings", "[OPTIONS] OLD NEW", diff_options, cmd_diff,
 	 CLI_USAGE, false, "file"},
-	{"check", "exit 1 if over budget", "--budget FILE (FILE | -- CMD)", check_options, cmd_check,
-	 CLI_USAGE, false, "file"},
+	{"check", "exit 1 if over budget", "--budget FILE (FILE | -- CMD)", check_options,
+	 cmd_check, CLI_USAGE, false, "file"},
 	{"export", "write a recording in another tool's format", "[-f FORMAT] [OPTIONS] FILE",
 	 export_options, cmd_export, CLI_USAGE, false, "file"},
 	{"view", "look at recordings in a browser", "[OPTIONS] [FILE | PID]...", view_options,
 	 cmd_view, CLI_USAGE, false, "file"},
-	{"top", "live view of a program in the terminal", "(PID | FILE | -- CMD)",
-	 top_options, cmd_top, CLI_USAGE, false, "file"},
-	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options, cmd_verify,
-	 CLI_USAGE, false, "file"},
-	{"agent", "hold and serve the profiles of sampled programs", "[OPTIONS]",
-	 agent_options, cmd_agent, CLI_USAGE, false, ""},
-	{"ctl", "switch the sampling of a running program", "PID [KEY=VALUE...]",
-	 ctl_options, cmd_ctl, CLI_USAGE, false, ""},
+	{"top", "live view of a program in the terminal", "(PID | FILE | -- CMD)", top_options,
+	 cmd_top, CLI_USAGE, false, "file"},
+	{"verify", "check a recording, block by block", "[OPTIONS] FILE", verify_options,
+	 cmd_verify, CLI_USAGE, false, "file"},
+	{"agent", "hold and serve the profiles of sampled programs", "[OPTIONS]", agent_options,
+	 cmd_agent, CLI_USAGE, false, ""},
+	{"ctl", "switch the sampling of a running program", "PID [KEY=VALUE...]", ctl_options,
+	 cmd_ctl, CLI_USAGE, false, ""},
 	{"help", "explain heft or one of its verbs", "[VERB]", help_options, cmd_help, CLI_USAGE,
 	 false, "verb"},
 	{.name = NULL},
@@ -250,8 +283,9 @@ static const char *verb_meant(const char *name)
 		const char *verb, *names; /* each between spaces */
 	} meant[] = {
 		{"run", " start record rec launch exec profile trace spawn command "},
-		{"report", " show print stats stat summary summarize summarise analyze analyse list "
-			   "info inspect dump text cat read findings leaks json "},
+		{"report",
+		 " show print stats stat summary summarize summarise analyze analyse list "
+		 "info inspect dump text cat read findings leaks json "},
 		{"diff", " compare cmp delta changes difference versus vs "},
 		{"check", " test assert budget budgets gate ci limit "},
 		{"export", " convert write save pprof flamegraph flame svg csv folded speedscope "

@@ -39,9 +39,10 @@ int cmd_verify(int argc, char **argv)
 	if (rc < 0)
 		return cli_failed(&err, rc);
 	if (!c.quiet) {
-		cli_putf(stdout, "%s: %" PRIu64 " block%s, %" PRIu64 " event%s, %" PRIu64 " bytes: ",
-		       argv[first], result.blocks, result.blocks == 1 ? "" : "s", result.events,
-		       result.events == 1 ? "" : "s", result.bytes);
+		cli_putf(stdout,
+			 "%s: %" PRIu64 " block%s, %" PRIu64 " event%s, %" PRIu64 " bytes: ",
+			 argv[first], result.blocks, result.blocks == 1 ? "" : "s", result.events,
+			 result.events == 1 ? "" : "s", result.bytes);
 		if (result.complete)
 			printf("sound and complete\n");
 		else

@@ -30,7 +30,7 @@ struct view_command {
 	bool no_open, quiet, has_port;
 	struct cli_selection selection; /* of it only the moment */
 	uint16_t port;
-	char *newest; /* owned: the file that was chosen because none was named */
+	char *newest;    /* owned: the file that was chosen because none was named */
 	char moment[32]; /* of the page's address: "#at=end", or "" */
 	struct view_recording *recordings[MOST_FILES];
 	uint32_t count;
@@ -48,21 +48,16 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		c->has_port = true;
 		c->port = (uint16_t)number;
 		return 0;
-	case CLI_OPT_NO_OPEN:
-		c->no_open = true;
-		return 0;
-	case CLI_OPT_QUIET:
-		c->quiet = true;
-		return 0;
+	case CLI_OPT_NO_OPEN: c->no_open = true; return 0;
+	case CLI_OPT_QUIET: c->quiet = true; return 0;
 	case CLI_OPT_AT:
 		if (strcmp(value, "exit") == 0)
-			return cli_usage_error(c->verb,
-					       "--at exit is no moment of the run: every process has "
-					       "its own end. The page shows in its tables what each "
-					       "left; --at takes peak, end or a time");
+			return cli_usage_error(
+				c->verb, "--at exit is no moment of the run: every process has "
+					 "its own end. The page shows in its tables what each "
+					 "left; --at takes peak, end or a time");
 		return cli_selection_set(&c->selection, c->verb, option, value);
-	default:
-		return cli_usage_error(c->verb, "--%s does not work here", option->name);
+	default: return cli_usage_error(c->verb, "--%s does not work here", option->name);
 	}
 }
 
@@ -121,7 +116,8 @@ static int open_one(struct view_command *c, const char *operand, struct heft_err
 		struct heft_error ignored;
 		int rc = recording_of((pid_t)pid, path, sizeof path, err);
 		/* Sampled, and held by an agent: there is no file yet, but there is a profile. */
-		if (rc == HEFT_EREFUSED && snapshot_of((pid_t)pid, path, sizeof path, &ignored) == 0)
+		if (rc == HEFT_EREFUSED &&
+		    snapshot_of((pid_t)pid, path, sizeof path, &ignored) == 0)
 			rc = 0;
 		if (rc < 0)
 			return rc;
@@ -215,7 +211,7 @@ static int serve(struct view_command *c, const sigset_t *ends, struct heft_error
 		     : heft_fail(err, HEFT_EIO, "nobody would know the address");
 	if (rc == 0 && !c->quiet)
 		cli_putf(stderr, "heft: %s at the address above; Ctrl-C ends it\n",
-			c->count == 1 ? view_recording_name(c->recordings[0]) : "the recordings");
+			 c->count == 1 ? view_recording_name(c->recordings[0]) : "the recordings");
 	if (rc == 0 && !c->no_open)
 		open_browser(url);
 	if (rc == 0)

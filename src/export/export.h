@@ -11,14 +11,14 @@ struct view_recording; /* src/pages's */
 struct export_options {
 	/* For formats with one number a stack. The peak is the instant that was selected, if one was. */
 	enum measure_id measure;
-	bool raw;                    /* pprof: addresses and build ids instead of symbols */
+	bool raw; /* pprof: addresses and build ids instead of symbols */
 	bool full; /* deep stacks too are whole; pprof: without drop_frames, so that readers show all */
-	bool source;                 /* html: with source lines */
-	bool moment; /* json: what is live is that of a moment with a name (--at peak) ... */
+	bool source;        /* html: with source lines */
+	bool moment;        /* json: what is live is that of a moment with a name (--at peak) ... */
 	uint64_t moment_ns; /* ... which was then */
 	bool live_then; /* dhat, speedscope: what is live is of the moment of --at, not of the end */
 	struct view_recording *recording; /* html: what its documents are made of */
-	bool invert;                 /* folded, flamegraph: from the allocating function up */
+	bool invert;                      /* folded, flamegraph: from the allocating function up */
 	const char *name;  /* of the file, or NULL: .gz and .zst ask for compression (heaptrack) */
 	const char *title; /* of graphs; NULL: the command */
 	const char *focus, *ignore; /* what the profile was filtered with, or NULL */
@@ -37,8 +37,8 @@ struct exporter {
 	bool labels; /* keeps labels of sites; the others get stacks without (profile_drop_labels) */
 	enum {
 		EXPORT_MERGED, /* as they read: it has no addresses (Massif: of some call) */
-		EXPORT_CALLS,  /* merged, with the addresses of a recorded one each (profile.calls) */
-		EXPORT_APART   /* as they were recorded (profile.apart) */
+		EXPORT_CALLS, /* merged, with the addresses of a recorded one each (profile.calls) */
+		EXPORT_APART  /* as they were recorded (profile.apart) */
 	} stacks;
 	bool folds; /* has no form of its own for deep stacks: they are folded for it */
 };

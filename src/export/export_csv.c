@@ -83,8 +83,8 @@ static void write_text(FILE *out, const char *text)
 
 static void write_frame(FILE *out, const struct profile *p, uint32_t node)
 {
-	const struct profile_frame *f =
-		node == PROFILE_NONE ? NULL : &p->frames[p->nodes[node].frame];
+	const struct profile_frame *f = node == PROFILE_NONE ? NULL
+							     : &p->frames[p->nodes[node].frame];
 	write_text(out, f ? f->function : EXPORT_UNKNOWN_STACK);
 	write_text(out, f ? f->file : NULL);
 	putc_unlocked(',', out);
@@ -165,15 +165,16 @@ static void write_certainty(FILE *out, const struct profile *p, uint32_t site)
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
 		if (measures[i].errors)
 			fprintf(out, ",%" PRIu64, measure_error95(p, site, i));
-	fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",", s->samples, s->peak_samples,
-		s->live_samples, s->left_samples);
+	fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",", s->samples,
+		s->peak_samples, s->live_samples, s->left_samples);
 	if (p->ages && p->ages[site].count)
 		fprintf(out, "%" PRIu64, p->ages[site].p50_ns);
 }
 
 static void write_head(FILE *out, const struct profile *p)
 {
-	fputs("id,via,function,file,line,module,user_function,user_file,user_line,user_module,stack",
+	fputs("id,via,function,file,line,module,user_function,user_file,user_line,user_module,"
+	      "stack",
 	      out);
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
 		if (is_column(i))
@@ -181,7 +182,8 @@ static void write_head(FILE *out, const struct profile *p)
 	for (enum measure_id i = 0; p->errors && i < MEASURE_COUNT; i++)
 		if (measures[i].errors)
 			fprintf(out, ",%s_error95", measures[i].name);
-	fprintf(out, "%s\r\n", p->errors ? ",samples,peak_samples,live_samples,left_samples,age_p50_ns" : "");
+	fprintf(out, "%s\r\n",
+		p->errors ? ",samples,peak_samples,live_samples,left_samples,age_p50_ns" : "");
 }
 
 int export_csv(FILE *out, const struct profile *p, const struct export_options *o,

@@ -31,7 +31,7 @@ struct dhat {
 	 * recorded stack (profile_frame_address). */
 	struct pair_index addresses; /* upper and lower half */
 	struct pair_index frames;    /* frame, number of the address */
-	VECTOR(uint32_t) index; /* in the table, by number of the frame */
+	VECTOR(uint32_t) index;      /* in the table, by number of the frame */
 	bool no_memory;
 	uint32_t via[PROFILE_VIA_COUNT], unknown;
 	uint32_t next; /* index in the table */

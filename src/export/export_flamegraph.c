@@ -100,26 +100,17 @@ static bool is_instant(const struct profile *p)
 static void write_meaning(FILE *out, const struct graph *g)
 {
 	switch (g->o->measure) {
-	case MEASURE_PEAK_BYTES:
-		fputs(" live at the peak", out);
-		break;
+	case MEASURE_PEAK_BYTES: fputs(" live at the peak", out); break;
 	case MEASURE_LIVE_BYTES:
 		if (is_instant(g->p))
 			fprintf(out, " live at %s", words_duration(g->p->window_to_ns).text);
 		else
 			fputs(profile_is_snapshot(g->p) ? " live then" : " live at the end", out);
 		break;
-	case MEASURE_ALLOCATED_BYTES:
-		fputs(" allocated in all", out);
-		break;
-	case MEASURE_LIFETIME:
-		fputs(" of lifetimes, added up", out);
-		break;
-	case MEASURE_LEFT_BYTES:
-		fputs(" left at exit", out);
-		break;
-	default: /* the number says it: "12 allocations" */
-		break;
+	case MEASURE_ALLOCATED_BYTES: fputs(" allocated in all", out); break;
+	case MEASURE_LIFETIME: fputs(" of lifetimes, added up", out); break;
+	case MEASURE_LEFT_BYTES: fputs(" left at exit", out); break;
+	default: /* the number says it: "12 allocations" */ break;
 	}
 }
 
@@ -353,8 +344,8 @@ static void write_legend(FILE *out, const struct graph *g)
 	for (unsigned hue = 0; hue < HUE_COUNT; hue++) {
 		if (!g->hue_used[hue])
 			continue;
-		const char *name =
-			hue < HUES ? profile_module_name(g->p, g->hue_modules[hue]) : words[hue];
+		const char *name = hue < HUES ? profile_module_name(g->p, g->hue_modules[hue])
+					      : words[hue];
 		fprintf(out,
 			"<g class=\"legend\"><rect class=\"k%u\" x=\"%d\" y=\"81\" width=\"12\" "
 			"height=\"12\" rx=\"2\"/><text class=\"key\" x=\"%d\" y=\"92\">",

@@ -116,10 +116,11 @@ static void write_place(struct heaptrack *x, uint32_t place)
 {
 	const struct pair *pairs = x->places.index.pairs;
 	const struct profile_frame *frames = x->p->frames;
-	const struct profile_frame *outer =
-		&frames[pairs[export_place_outermost(&x->places, place)].a];
-	uint32_t module =
-		outer->module != PROFILE_NONE ? string(x, x->p->modules[outer->module].path) : 0;
+	const struct profile_frame
+		*outer = &frames[pairs[export_place_outermost(&x->places, place)].a];
+	uint32_t module = outer->module != PROFILE_NONE
+				  ? string(x, x->p->modules[outer->module].path)
+				  : 0;
 	for (uint32_t i = place; i != PROFILE_NONE; i = pairs[i].b) { /* before the line */
 		string(x, frames[pairs[i].a].function);
 		string(x, frames[pairs[i].a].file);
@@ -390,7 +391,8 @@ static void write_way_up(struct heaptrack *x, uint64_t peak_ns)
 		/* At the top empty blocks first: after the peak is reached they are too late. */
 		for (int pass = top ? 0 : 1; pass < 2; pass++) {
 			for (uint32_t i = 0; i < x->plan_count; i++)
-				make_due(x, &x->plans[i].peak, 0, step, pass == 0, &x->first_due[i]);
+				make_due(x, &x->plans[i].peak, 0, step, pass == 0,
+					 &x->first_due[i]);
 			for (uint32_t i = 0; i < x->plan_count; i++)
 				make_due(x, &x->plans[i].kept, 0, step, pass == 0,
 					 &x->second_due[i]);

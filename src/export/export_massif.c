@@ -33,13 +33,15 @@ enum {
 	WHOLE_MS_NS = 1000000000, /* runs from this length on have times without fractions */
 };
 
-struct part { /* of a site's bytes, on its way outwards */
+/* Of a site's bytes, on its way outwards */
+struct part {
 	uint32_t node;
 	uint32_t frame;
 	uint64_t bytes;
 };
 
-struct group { /* parts with the same next frame */
+/* Parts with the same next frame */
+struct group {
 	uint32_t first, count;
 	uint64_t bytes;
 };
@@ -261,7 +263,8 @@ static void write_all(struct massif *x, const struct export_options *o, const ch
 	write_name(x->out, command);
 	fputs("\ntime_unit: ms\n", x->out);
 	if (!(p->has & PROFILE_HAS_TIMES) || from_ns >= end_ns) { /* an instant, not a course */
-		bool live = !has_peak || (o->measure == MEASURE_LIVE_BYTES && p->has & PROFILE_HAS_LIVE);
+		bool live = !has_peak ||
+			    (o->measure == MEASURE_LIVE_BYTES && p->has & PROFILE_HAS_LIVE);
 		write_measured(x, from_ns, live ? MEASURE_LIVE_BYTES : MEASURE_PEAK_BYTES, "peak");
 		return;
 	}

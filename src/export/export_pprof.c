@@ -310,8 +310,8 @@ static void write_location(struct pprof *x, uint32_t place)
 {
 	const struct export_places *l = &x->places;
 	const struct profile_frame *frames = x->p->frames;
-	const struct profile_frame *outer =
-		&frames[l->index.pairs[export_place_outermost(l, place)].a];
+	const struct profile_frame
+		*outer = &frames[l->index.pairs[export_place_outermost(l, place)].a];
 	put_number(x, &x->message, LOCATION_ID, l->number[place]);
 	if (outer->module != PROFILE_NONE)
 		put_number(x, &x->message, LOCATION_MAPPING_ID, x->mapping[outer->module]);
@@ -365,7 +365,8 @@ static void write_about(struct pprof *x)
 			write_number(x, PROFILE_DROP_FRAMES, string(x, drop));
 		free(drop);
 	}
-	enum measure_id shown = x->column_count ? x->columns[x->column_count - 1] : MEASURE_PEAK_BYTES;
+	enum measure_id shown = x->column_count ? x->columns[x->column_count - 1]
+						: MEASURE_PEAK_BYTES;
 	for (int i = 0; i < x->column_count; i++)
 		if (x->columns[i] == x->o->measure)
 			shown = x->o->measure;

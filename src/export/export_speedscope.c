@@ -52,16 +52,12 @@ static void write_frames(struct json_writer *w, const struct export_tree *t, str
 static const char *measure_title(enum measure_id measure, const struct profile *p)
 {
 	switch (measure) {
-	case MEASURE_PEAK_BYTES:
-		return "live at the peak";
+	case MEASURE_PEAK_BYTES: return "live at the peak";
 	case MEASURE_LIVE_BYTES:
 		return p->selection || profile_is_snapshot(p) ? "live then" : "live at the end";
-	case MEASURE_ALLOCATED_BYTES:
-		return "allocated in all";
-	case MEASURE_LIFETIME:
-		return "sum of lifetimes";
-	default:
-		return measures[measure].state;
+	case MEASURE_ALLOCATED_BYTES: return "allocated in all";
+	case MEASURE_LIFETIME: return "sum of lifetimes";
+	default: return measures[measure].state;
 	}
 }
 

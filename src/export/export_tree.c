@@ -85,8 +85,8 @@ static int add_node(struct building *b, uint32_t parent, uint32_t frame, uint32_
 		return HEFT_ENOMEM;
 	int rc = profile_add_node(b->scratch, parent, frame, 0, id);
 	if (rc == 0 && *id == t->node_count)
-		t->nodes[t->node_count++] =
-			(struct export_tree_node){.parent = parent, .frame = frame};
+		t->nodes[t->node_count++] = (struct export_tree_node){.parent = parent,
+								      .frame = frame};
 	return rc;
 }
 
@@ -135,8 +135,8 @@ static int add_stacks_from_root(struct building *b, enum measure_id measure)
 		if (node == PROFILE_NONE)
 			rc = add_node(b, PROFILE_NONE, PROFILE_NONE, &unknown);
 		if (rc == 0) {
-			struct export_tree_node *n = &b->t->nodes[node == PROFILE_NONE ? unknown
-										       : to[node]];
+			struct export_tree_node
+				*n = &b->t->nodes[node == PROFILE_NONE ? unknown : to[node]];
 			n->self = sum(n->self, value);
 		}
 	}

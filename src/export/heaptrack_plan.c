@@ -45,8 +45,8 @@ static void plan_site(struct heaptrack *x, uint32_t site)
 	const struct profile_site *s = &x->p->sites[site];
 	uint32_t has = x->p->has;
 	struct plan plan = {.site = site};
-	uint64_t end_blocks =
-		has & PROFILE_HAS_LIVE ? at_least_one(s->live_blocks, s->live_bytes) : 0;
+	uint64_t end_blocks = has & PROFILE_HAS_LIVE ? at_least_one(s->live_blocks, s->live_bytes)
+						     : 0;
 	uint64_t end_bytes = end_blocks ? s->live_bytes : 0;
 	/* Without a peak of its own, the file's is what is live at its end. */
 	uint64_t peak_blocks = end_blocks, peak_bytes = end_bytes;
@@ -64,8 +64,8 @@ static void plan_site(struct heaptrack *x, uint32_t site)
 	uint64_t made_bytes = peak_bytes + end_bytes - kept_bytes;
 	uint64_t all = s->allocations + s->reallocations, all_bytes = export_foreign_bytes(s);
 	if (has & PROFILE_HAS_ALLOCATED && all > made)
-		plan.rest =
-			blocks_of(all - made, all_bytes > made_bytes ? all_bytes - made_bytes : 0);
+		plan.rest = blocks_of(all - made,
+				      all_bytes > made_bytes ? all_bytes - made_bytes : 0);
 	if (has & PROFILE_HAS_TEMPORARY)
 		plan.temporary = s->temporary;
 	x->peak += peak_bytes;
@@ -84,8 +84,11 @@ static void plan_levels(struct heaptrack *x)
 	uint64_t peak_ns = p->totals.peak_time_ns, end_ns = p->duration_ns;
 	if (peak_ns > end_ns)
 		end_ns = peak_ns;
-	x->steps[0] = end_ns ? (uint32_t)((double)peak_ns / (double)end_ns * HEAPTRACK_STEPS) : HEAPTRACK_STEPS / 2;
-	x->steps[0] = x->steps[0] < 1 ? 1 : x->steps[0] > HEAPTRACK_STEPS - 1 ? HEAPTRACK_STEPS - 1 : x->steps[0];
+	x->steps[0] = end_ns ? (uint32_t)((double)peak_ns / (double)end_ns * HEAPTRACK_STEPS)
+			     : HEAPTRACK_STEPS / 2;
+	x->steps[0] = x->steps[0] < 1                     ? 1
+		      : x->steps[0] > HEAPTRACK_STEPS - 1 ? HEAPTRACK_STEPS - 1
+							  : x->steps[0];
 	x->steps[1] = HEAPTRACK_STEPS - x->steps[0];
 	uint64_t most = 0;
 	uint32_t slot = 0;

@@ -70,8 +70,8 @@ static int add_finding(struct diagnosis *d, const struct rounded *r, uint64_t he
 		"%s blocks from %s hold %.1f bytes on average and take %.1f each in the allocator: "
 		"%s %s, %s of what they take",
 		words_count(r->blocks).text, phrase_place(p, name).text, mean, each,
-		header ? "rounding and block headers cost" : "rounding costs", words_exact_size(lost).text,
-		words_percent(share).text);
+		header ? "rounding and block headers cost" : "rounding costs",
+		words_exact_size(lost).text, words_percent(share).text);
 	f.finding.advice = diagnosis_text(
 		d, "Put the small blocks of one owner into one larger block (one buffer and "
 		   "offsets, an "

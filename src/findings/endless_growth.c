@@ -99,8 +99,8 @@ struct draft endless_draft(struct diagnosis *d, const struct endless *e)
 		e->freed_at_end ? "as long as the program runs" : "without end",
 		words_size(whole_number(e->rate)).text, within ? within : "",
 		words_size(e->level_bytes).text,
-		words_percent(share_of(e->level_bytes, p->totals.peak_bytes)).text, fate ? fate : "",
-		limit ? limit : "");
+		words_percent(share_of(e->level_bytes, p->totals.peak_bytes)).text,
+		fate ? fate : "", limit ? limit : "");
 	f.finding.advice = diagnosis_text(
 		d, "%s",
 		e->freed_at_end ? "Free each block when it is no longer needed, not at the end: "

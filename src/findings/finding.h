@@ -23,21 +23,21 @@ enum finding_kind {
 enum finding_severity { FINDING_LOW, FINDING_MEDIUM, FINDING_HIGH };
 
 enum evidence_type {
-	EVIDENCE_COUNT,	   /* number */
-	EVIDENCE_BYTES,	   /* number */
-	EVIDENCE_RATE,	   /* number: bytes a second */
-	EVIDENCE_TIME_NS,  /* number */
-	EVIDENCE_SHARE,	   /* share: 0 to 1 */
-	EVIDENCE_TEXT,	   /* text */
-	EVIDENCE_TEXTS,	   /* texts, count of them */
-	EVIDENCE_PARTS,	   /* parts, count of them, largest first */
+	EVIDENCE_COUNT,   /* number */
+	EVIDENCE_BYTES,   /* number */
+	EVIDENCE_RATE,    /* number: bytes a second */
+	EVIDENCE_TIME_NS, /* number */
+	EVIDENCE_SHARE,   /* share: 0 to 1 */
+	EVIDENCE_TEXT,    /* text */
+	EVIDENCE_TEXTS,   /* texts, count of them */
+	EVIDENCE_PARTS,   /* parts, count of them, largest first */
 };
 
 struct evidence_part {
 	const char *function;
 	const char *where; /* "file:line", or NULL */
 	uint64_t bytes;
-	double share; /* of the whole, 0 to 1 */
+	double share;  /* of the whole, 0 to 1 */
 	uint32_t site; /* profile site index */
 };
 
@@ -55,8 +55,8 @@ struct evidence {
 struct finding {
 	enum finding_kind kind;
 	enum finding_severity severity;
-	uint64_t bytes;	     /* what it is about: the order within a severity */
-	uint32_t site;	     /* index of the profile site it names first, or PROFILE_NONE */
+	uint64_t bytes;      /* what it is about: the order within a severity */
+	uint32_t site;       /* index of the profile site it names first, or PROFILE_NONE */
 	const char *summary; /* one sentence with numbers */
 	const char *advice;  /* what to do */
 	const struct evidence *evidence;
@@ -71,7 +71,7 @@ void findings_free(struct findings *f);
 uint32_t findings_count(const struct findings *f);
 const struct finding *findings_get(const struct findings *f, uint32_t index);
 
-const char *finding_kind_name(enum finding_kind kind);		   /* "unbounded-queue" */
+const char *finding_kind_name(enum finding_kind kind);             /* "unbounded-queue" */
 const char *finding_severity_name(enum finding_severity severity); /* "high" */
 
 #endif

@@ -11,7 +11,7 @@
 struct phrase {
 	char text[160];
 };
-struct phrase phrase_rate(double per_second); /* "1.2 million a second" */
+struct phrase phrase_rate(double per_second);  /* "1.2 million a second" */
 struct words words_exact_size(uint64_t bytes); /* "301,772 bytes" */
 
 /* A function's name without what stands in its brackets, long ones cut and marked. */

@@ -49,12 +49,9 @@ const char *finding_kind_name(enum finding_kind kind)
 const char *finding_severity_name(enum finding_severity severity)
 {
 	switch (severity) {
-	case FINDING_HIGH:
-		return "high";
-	case FINDING_MEDIUM:
-		return "medium";
-	case FINDING_LOW:
-		break;
+	case FINDING_HIGH: return "high";
+	case FINDING_MEDIUM: return "medium";
+	case FINDING_LOW: break;
 	}
 	return "low";
 }
@@ -236,9 +233,10 @@ static void cut(struct findings *f)
 }
 
 enum scope {
-	OF_ONE = 1,    /* looks at one process */
-	OF_ALL = 2,    /* looks at the whole, however many there are */
-	OF_EXACT = 4,  /* most rules know exact numbers: of estimates, counts that agree mean nothing */
+	OF_ONE = 1, /* looks at one process */
+	OF_ALL = 2, /* looks at the whole, however many there are */
+	OF_EXACT =
+		4, /* most rules know exact numbers: of estimates, counts that agree mean nothing */
 	OF_SAMPLED = 8,
 };
 
@@ -291,7 +289,8 @@ static uint32_t whole_site(const struct profile *whole, uint32_t id)
 }
 
 /* Do two findings say the same of two processes? */
-static bool same_words(const struct profile *whole, const struct finding *a, const struct finding *b)
+static bool same_words(const struct profile *whole, const struct finding *a,
+		       const struct finding *b)
 {
 	if (a->kind != b->kind || a->site == PROFILE_NONE || b->site == PROFILE_NONE)
 		return false;
@@ -302,8 +301,8 @@ static bool same_words(const struct profile *whole, const struct finding *a, con
 }
 
 /* Its words, evidence and sites become those of the whole. */
-static int settle_judged(struct findings *f, const struct profile *p, const struct profile_judged *j,
-			 struct finding *one)
+static int settle_judged(struct findings *f, const struct profile *p,
+			 const struct profile_judged *j, struct finding *one)
 {
 	struct diagnosis d = {.p = p, .pool = f->pool};
 	struct draft more = {.finding = *one};
@@ -314,7 +313,8 @@ static int settle_judged(struct findings *f, const struct profile *p, const stru
 		struct evidence *e = &more.evidence[i];
 		if (e->type != EVIDENCE_PARTS)
 			continue;
-		struct evidence_part *parts = name_pool_alloc(f->pool, e->count * sizeof *parts + 1);
+		struct evidence_part *parts = name_pool_alloc(f->pool,
+							      e->count * sizeof *parts + 1);
 		if (!parts)
 			return HEFT_ENOMEM;
 		memcpy(parts, e->parts, e->count * sizeof *parts);
@@ -369,7 +369,8 @@ static void merge_judged(struct findings *f, const struct profile *p, uint32_t f
 	f->count = kept;
 }
 
-static int judge_process(struct findings *f, const struct profile *p, const struct profile_judged *j)
+static int judge_process(struct findings *f, const struct profile *p,
+			 const struct profile_judged *j)
 {
 	struct profile *part = j->p;
 	uint32_t first = f->count;

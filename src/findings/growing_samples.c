@@ -135,8 +135,7 @@ static int report(struct diagnosis *d, const struct survivors *v, const struct e
 	if (d->p->process_count > 1) {
 		draft_count(&f, "pid", (uint64_t)d->p->processes[process].pid);
 		draft_count(&f, "processes", processes);
-		f.finding.summary =
-			diagnosis_in_process(d, d->p, process, f.finding.summary);
+		f.finding.summary = diagnosis_in_process(d, d->p, process, f.finding.summary);
 	}
 	return draft_add(d, &f);
 }
@@ -224,8 +223,8 @@ static uint64_t live_of(const struct profile *p, uint32_t site, uint32_t process
 	return estimate_rounded(bytes);
 }
 
-static void add_site(const struct diagnosis *d, struct survivors *v, uint32_t process, uint32_t site,
-		     const uint32_t *first)
+static void add_site(const struct diagnosis *d, struct survivors *v, uint32_t process,
+		     uint32_t site, const uint32_t *first)
 {
 	const struct profile *p = d->p;
 	const struct profile_site *s = &p->sites[site];

@@ -168,8 +168,8 @@ static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progr
 	uint64_t level = g->bytes[top];
 	if (!endless_is_large(p, gained, level))
 		return 0;
-	if (!g->paced && (double)reached_from(g->bytes, top) <
-				 GROWING_LATEST_TOP * (p->history.slot_count - 1))
+	if (!g->paced &&
+	    (double)reached_from(g->bytes, top) < GROWING_LATEST_TOP * (p->history.slot_count - 1))
 		return 0;
 	bool freed_at_end = endless_is_freed(g->live_bytes, level);
 	if (freed_at_end && p->duration_ns < ENDLESS_SERVICE_NS && !endless_was_stopped(p) &&

@@ -106,7 +106,8 @@ static int find_activations(struct activations *a, const struct profile *p)
 		a->rep[i] = i;
 		if (!may_matter(a, p, i))
 			continue;
-		uint32_t hash = hash_pair(n->parent, f->module) ^ hash_bytes(f->function, strlen(f->function));
+		uint32_t hash = hash_pair(n->parent, f->module) ^
+				hash_bytes(f->function, strlen(f->function));
 		uint32_t at = hash, first;
 		while ((first = hash_index_step(&index, hash, &at)) != HASH_NONE)
 			if (p->nodes[first].parent == n->parent &&
@@ -487,9 +488,10 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 		"%s objects of %s each, made at %s, are %s of the peak heap; the largest of %u "
 		"parts is "
 		"%s (%s) from %s, and %s in 1 GiB",
-		words_count(instances).text, words_exact_size(each).text, phrase_place(p, head).text,
-		words_percent(share).text, o->parts, words_exact_size(parts[0].bytes).text,
-		words_percent(parts[0].share).text, phrase_function(parts[0].function).text,
+		words_count(instances).text, words_exact_size(each).text,
+		phrase_place(p, head).text, words_percent(share).text, o->parts,
+		words_exact_size(parts[0].bytes).text, words_percent(parts[0].share).text,
+		phrase_function(parts[0].function).text,
 		words_many(GIB / (usable ? usable : 1), "object fits", "objects fit").text);
 	f.finding.advice = diagnosis_text(
 		d,

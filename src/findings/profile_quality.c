@@ -27,7 +27,8 @@
 #define QUALITY_LEAST_RATE 1024
 enum { MODULES_NAMED = 4 };
 
-struct doubt {                 /* what is at stacks with some flaw */
+/* What is at stacks with some flaw */
+struct doubt {
 	uint64_t bytes, calls; /* at the peak; allocations and reallocations */
 };
 
@@ -96,7 +97,8 @@ static struct phrase phrase_doubt(const struct profile *p, const struct doubt *d
 	double heap = share_of_heap(p, d), calls = share_of_calls(p, d);
 	*heap_alone = heap >= least && heap >= calls;
 	if (*heap_alone)
-		snprintf(w.text, sizeof w.text, "%.40s of the heap comes", words_percent(heap).text);
+		snprintf(w.text, sizeof w.text, "%.40s of the heap comes",
+			 words_percent(heap).text);
 	else if (heap >= least)
 		snprintf(w.text, sizeof w.text, "%.40s of the heap and %.40s of allocations come",
 			 words_percent(heap).text, words_percent(calls).text);
@@ -185,8 +187,8 @@ static struct phrase size_option(uint64_t bytes)
 {
 	struct phrase w;
 	bool mega = bytes >= 1 << 20;
-	snprintf(w.text, sizeof w.text, "%llu%s",
-		 (unsigned long long)(bytes >> (mega ? 20 : 10)), mega ? "M" : "k");
+	snprintf(w.text, sizeof w.text, "%llu%s", (unsigned long long)(bytes >> (mega ? 20 : 10)),
+		 mega ? "M" : "k");
 	return w;
 }
 
@@ -218,9 +220,9 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 	uint64_t better = p->errors ? better_rate(p) : 0;
 	if (better)
 		add_clause(d, &v, NULL,
-			   diagnosis_text(d, "all numbers come from %s",
-					  words_many(p->total_spread.samples, "sample", "samples")
-						  .text),
+			   diagnosis_text(
+				   d, "all numbers come from %s",
+				   words_many(p->total_spread.samples, "sample", "samples").text),
 			   diagnosis_text(d, "sample more often (--sample=%s)",
 					  size_option(better).text));
 	if (unknown >= QUALITY_LEAST_UNKNOWN_FREES)
@@ -244,7 +246,9 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 		add_clause(d, &v, &q->nameless,
 			   diagnosis_text(d, "%s from functions without names%s%s%s", part.text,
 					  module_count ? ", most of " : "",
-					  !module_count ? "" : heap ? "it in " : "them in ",
+					  !module_count ? ""
+					  : heap        ? "it in "
+							: "them in ",
 					  module_count ? modules[0] : ""),
 			   "install the debug symbols of what has no names (a -dbgsym package, "
 			   "debuginfod) or build it with -g");

@@ -41,16 +41,16 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 	f.finding.severity = share >= CHURN_MEDIUM_SHARE && rate >= CHURN_MEDIUM_RATE
 				     ? FINDING_MEDIUM
 				     : FINDING_LOW;
-	f.finding.summary = diagnosis_text(d,
-					   "%s temporary blocks of %s on average are made at %s: "
-					   "%s, %s of all allocations; each was freed "
-					   "before the thread allocated anything else",
-					   words_count(c->temporary).text, words_exact_size(mean).text,
-					   phrase_place(p, c->name).text, phrase_rate(rate).text,
-					   words_percent(share).text);
-	f.finding.advice =
-		diagnosis_text(d, "Reuse one buffer from call to call, or use the stack: "
-				  "this costs time, not memory.");
+	f.finding.summary = diagnosis_text(
+		d,
+		"%s temporary blocks of %s on average are made at %s: "
+		"%s, %s of all allocations; each was freed "
+		"before the thread allocated anything else",
+		words_count(c->temporary).text, words_exact_size(mean).text,
+		phrase_place(p, c->name).text, phrase_rate(rate).text, words_percent(share).text);
+	f.finding.advice = diagnosis_text(d,
+					  "Reuse one buffer from call to call, or use the stack: "
+					  "this costs time, not memory.");
 	draft_text(&f, "function", p->frames[p->nodes[c->name].frame].function);
 	draft_count(&f, "temporary", c->temporary);
 	draft_share(&f, "share", share);

@@ -200,8 +200,8 @@ static struct queue_group add_up(const struct diagnosis *d, const struct queue_s
 			continue;
 		bool counted = false; /* as a part of an item that has more blocks */
 		for (uint32_t k = group; k < i && !counted; k++)
-			counted =
-				list[k].group == group && same_item(d, list[k].site, list[i].site);
+			counted = list[k].group == group &&
+				  same_item(d, list[k].site, list[i].site);
 		if (!counted && list[i].certain) {
 			uint64_t made = d->p->sites[list[i].site].allocations;
 			g.taken += h->frees;
@@ -306,8 +306,8 @@ static uint32_t producer_node(const struct diagnosis *d, const struct queue_site
 	for (uint32_t i = group + 1; i < count; i++) {
 		if (list[i].group != group || !same_item(d, main, list[i].site))
 			continue;
-		uint32_t common =
-			common_user_node(p, p->sites[main].node, p->sites[list[i].site].node);
+		uint32_t common = common_user_node(p, p->sites[main].node,
+						   p->sites[list[i].site].node);
 		/* Nodes further out have smaller indices along one stack. */
 		if (common != PROFILE_NONE && common < node)
 			node = common;
@@ -359,11 +359,12 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 		"%s for each (freed at %s); each waits %s longer than the one before, and up "
 		"to "
 		"%s of %s were waiting: %s, %s, %s of the peak heap",
-		phrase_actor(producers.first, producers.threads, "makes", "make").text, made.text, words_time(arrival).text,
+		phrase_actor(producers.first, producers.threads, "makes", "make").text, made.text,
+		words_time(arrival).text,
 		phrase_actor(consumers.first, consumers.threads, "takes", "take").text,
-		words_time(service).text, freed.text,
-		words_time(growth).text, words_count(g.backlog_items).text,
-		words_count(g.made).text, words_many(g.backlog_blocks, "block", "blocks").text,
+		words_time(service).text, freed.text, words_time(growth).text,
+		words_count(g.backlog_items).text, words_count(g.made).text,
+		words_many(g.backlog_blocks, "block", "blocks").text,
 		words_size(g.backlog_bytes).text, words_percent(peak_share).text);
 	f.finding.advice = diagnosis_text(
 		d,
@@ -411,8 +412,8 @@ int diagnose_unbounded_queue(struct diagnosis *d)
 	for (uint32_t i = 0; i < p->site_count && rc == 0 && count < p->handover_count; i++) {
 		bool certain = is_queue(p, i);
 		if (certain || is_handed_over(p, i, QUEUE_LEAST_COMPANION_FREES))
-			list[count++] =
-				(struct queue_site){i, handover_of(p, i), PROFILE_NONE, certain};
+			list[count++] = (struct queue_site){i, handover_of(p, i), PROFILE_NONE,
+							    certain};
 	}
 	if (count)
 		qsort(list, count, sizeof *list, most_bytes_first);

@@ -19,8 +19,8 @@ static void out_of_memory(struct end_words *w, const struct how_ended *end)
 		before = end->limit_is_cgroup ? " (limit of its cgroup: " : " (of ";
 		after = ")";
 	}
-	snprintf(w->text, sizeof w->text, "killed by the kernel: out of memory%s%s%s", before, limit,
-		 after);
+	snprintf(w->text, sizeof w->text, "killed by the kernel: out of memory%s%s%s", before,
+		 limit, after);
 }
 
 struct end_words words_of_end(const struct how_ended *end)
@@ -35,23 +35,12 @@ struct end_words words_of_end(const struct how_ended *end)
 		snprintf(w.text, sizeof w.text, "killed by signal %" PRId32 "%s%s%s", end->signal,
 			 name ? " (SIG" : "", name ? name : "", name ? ")" : "");
 		break;
-	case END_OOM:
-		out_of_memory(&w, end);
-		break;
-	case END_EXEC:
-		strcpy(w.text, "became another program");
-		break;
-	case END_DETACHED:
-		strcpy(w.text, "went on after the recording ended");
-		break;
-	case END_RUNNING:
-		strcpy(w.text, "still running when the recording ended");
-		break;
-	case END_CUT:
-		strcpy(w.text, "the recording has no end");
-		break;
-	case END_UNKNOWN:
-		break;
+	case END_OOM: out_of_memory(&w, end); break;
+	case END_EXEC: strcpy(w.text, "became another program"); break;
+	case END_DETACHED: strcpy(w.text, "went on after the recording ended"); break;
+	case END_RUNNING: strcpy(w.text, "still running when the recording ended"); break;
+	case END_CUT: strcpy(w.text, "the recording has no end"); break;
+	case END_UNKNOWN: break;
 	}
 	return w;
 }

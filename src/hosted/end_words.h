@@ -21,7 +21,7 @@ struct how_ended {
 	enum end_kind kind;
 	int32_t exit_status, signal;
 	uint64_t memory_limit_bytes; /* of END_OOM: what it ran into; 0: not known */
-	bool limit_is_cgroup;	     /* else it is the machine's memory */
+	bool limit_is_cgroup;        /* else it is the machine's memory */
 };
 
 struct end_words {

@@ -19,7 +19,9 @@ static int fill(struct heft_error *err, int code, int sys_errno, uint64_t offset
 	if (head) {
 		int n = snprintf(err->message, sizeof err->message, "%s: at offset %llu: ", head,
 				 (unsigned long long)offset);
-		used = n < 0 ? 0 : (size_t)n < sizeof err->message ? (size_t)n : sizeof err->message - 1;
+		used = n < 0                             ? 0
+		       : (size_t)n < sizeof err->message ? (size_t)n
+							 : sizeof err->message - 1;
 	}
 	vsnprintf(err->message + used, sizeof err->message - used, fmt, ap);
 	if (sys_errno) {

@@ -7,9 +7,9 @@
 
 enum heft_code {
 	HEFT_OK = 0,
-	HEFT_EUSAGE = -1,   /* the caller asked for something that makes no sense */
-	HEFT_EIO = -2,	    /* the system refused: sys_errno says why */
-	HEFT_EFORMAT = -3,  /* input is not what it should be: offset says where */
+	HEFT_EUSAGE = -1,  /* the caller asked for something that makes no sense */
+	HEFT_EIO = -2,     /* the system refused: sys_errno says why */
+	HEFT_EFORMAT = -3, /* input is not what it should be: offset says where */
 	HEFT_ENOMEM = -4,
 	HEFT_EREFUSED = -5, /* heft will not do this, and the message says what to do instead */
 	HEFT_ENOTFOUND = -6,
@@ -17,8 +17,8 @@ enum heft_code {
 };
 
 struct heft_error {
-	int code;	 /* enum heft_code */
-	int sys_errno;	 /* 0 if no system call was involved */
+	int code;        /* enum heft_code */
+	int sys_errno;   /* 0 if no system call was involved */
 	uint64_t offset; /* in the input file, for HEFT_EFORMAT */
 	char message[1024];
 };

@@ -33,7 +33,8 @@ static void put(struct hash_slot *slots, uint32_t mask, struct hash_slot s)
 
 int hash_index_reserve(struct hash_index *x, uint32_t more)
 {
-	uint64_t needed = ((uint64_t)x->count + more) * 2, count = x->slots ? (uint64_t)x->mask + 1 : FIRST_SLOTS;
+	uint64_t needed = ((uint64_t)x->count + more) * 2,
+		 count = x->slots ? (uint64_t)x->mask + 1 : FIRST_SLOTS;
 	if (x->slots && needed <= count)
 		return 0;
 	while (count < needed)

@@ -25,7 +25,8 @@ struct hash_slot {
 	uint32_t number; /* + 1; 0: the slot is free */
 };
 
-struct hash_index { /* all zero: empty */
+/* All zero: empty */
+struct hash_index {
 	struct hash_slot *slots;
 	uint32_t mask; /* slots - 1: a power of two less one */
 	uint32_t count;
@@ -49,7 +50,8 @@ int hash_index_reserve(struct hash_index *x, uint32_t more); /* 0 or HEFT_ENOMEM
 /* Adds a number, which must be less than HASH_NONE. 0 or HEFT_ENOMEM. */
 int hash_index_add(struct hash_index *x, uint32_t hash, uint32_t number);
 /* The same after a search that found nothing and left `at` behind a free slot. */
-static inline int hash_index_add_at(struct hash_index *x, uint32_t hash, uint32_t at, uint32_t number)
+static inline int hash_index_add_at(struct hash_index *x, uint32_t hash, uint32_t at,
+				    uint32_t number)
 {
 	if (!x->slots || x->count >= x->mask / 2)
 		return hash_index_add(x, hash, number);

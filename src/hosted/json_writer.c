@@ -67,15 +67,9 @@ static void write_string(struct json_writer *w, const char *text)
 			putc_unlocked('\\', out);
 			switch (*s) {
 			case '"':
-			case '\\':
-				putc_unlocked(*s, out);
-				break;
-			case '\n':
-				putc_unlocked('n', out);
-				break;
-			case '\t':
-				putc_unlocked('t', out);
-				break;
+			case '\\': putc_unlocked(*s, out); break;
+			case '\n': putc_unlocked('n', out); break;
+			case '\t': putc_unlocked('t', out); break;
 			default:
 				fputs_unlocked("u00", out);
 				putc_unlocked(hex[*s >> 4], out);

@@ -42,9 +42,9 @@ struct decimal decimal_parse(const char *text, size_t length)
 
 bool decimal_scale(const struct decimal *d, uint64_t scale, uint64_t *value)
 {
-	unsigned __int128 scaled =
-		(unsigned __int128)d->whole * scale +
-		((unsigned __int128)d->billionths * scale + 500000000) / 1000000000;
+	unsigned __int128 scaled = (unsigned __int128)d->whole * scale +
+				   ((unsigned __int128)d->billionths * scale + 500000000) /
+					   1000000000;
 	*value = (uint64_t)scaled;
 	return scaled <= UINT64_MAX;
 }

@@ -13,7 +13,6 @@ void number_count(char text[NUMBER_WORDS], uint64_t n);
 /* "12.3 MiB"; below 1024 "12", and after it `byte` for 1 or `bytes`. */
 void number_bytes(char text[NUMBER_WORDS], uint64_t bytes, const char *byte, const char *several);
 
-
 /* The same as values, for the middle of an expression. */
 struct words {
 	char text[40];

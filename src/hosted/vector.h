@@ -22,16 +22,14 @@ size_t array_grow(void *items_at, size_t capacity, size_t count, size_t more, si
 /* Whether `items` now has room for `more` beyond `count`, which is at most `capacity`. The arguments
  * have no side effects; items and capacity are variables, and capacity may be of any unsigned type. */
 #define array_reserve(items, count, capacity, more)                                                \
-	((items) && (size_t)(more) <= (size_t)(capacity) - (size_t)(count) ?                       \
-		 true :                                                                            \
-		 ({                                                                                \
-			 size_t most_ = sizeof(capacity) < 8 ? UINT32_MAX : SIZE_MAX;              \
-			 size_t grown_ = array_grow(&(items), (capacity), (count), (more), most_,  \
-						    sizeof *(items));                              \
-			 if (grown_)                                                               \
-				 (capacity) = (__typeof__(capacity))grown_;                        \
-			 grown_ != 0;                                                              \
-		 }))
+	((items) && (size_t)(more) <= (size_t)(capacity) - (size_t)(count) ? true : ({             \
+		size_t most_ = sizeof(capacity) < 8 ? UINT32_MAX : SIZE_MAX;                       \
+		size_t grown_ = array_grow(&(items), (capacity), (count), (more), most_,           \
+					   sizeof *(items));                                       \
+		if (grown_)                                                                        \
+			(capacity) = (__typeof__(capacity))grown_;                                 \
+		grown_ != 0;                                                                       \
+	}))
 
 #define VECTOR_MEMBERS(type)                                                                       \
 	type *items;                                                                               \
@@ -45,8 +43,8 @@ size_t array_grow(void *items_at, size_t capacity, size_t count, size_t more, si
 /* The new last element, zeroed; NULL: no memory. */
 #define vector_add(v)                                                                              \
 	(vector_reserve(v, 1) ? (__typeof__((v)->items))memset(&(v)->items[(v)->count++], 0,       \
-							       sizeof *(v)->items) :               \
-				NULL)
+							       sizeof *(v)->items)                 \
+			      : NULL)
 /* Appends a value; false: no memory. */
 #define vector_push(v, ...)                                                                        \
 	((bool)(vector_reserve(v, 1) ? ((v)->items[(v)->count++] = (__VA_ARGS__), true) : false))

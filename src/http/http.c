@@ -74,8 +74,8 @@ static void end_reading(struct http_connection *c)
 
 static void client_begins(struct http_server *s, struct MHD_Connection *mhd, void **context)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+		mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct client *k = calloc(1, sizeof *k);
 	*context = k;
 	if (!k || !info)
@@ -243,8 +243,8 @@ static enum MHD_Result send_answer(struct http_connection *c)
 	s->failed += status / 100 == 5;
 	c->client->reading = false;
 	uint64_t slow = a->bytes / (16 * 1024) * SECOND;
-	c->client->deadline_ns =
-		after(monotonic_ns(), http_limit_ns(s->o.limits.answer_ms, HTTP_ANSWER_MS) + slow);
+	c->client->deadline_ns = after(monotonic_ns(),
+				       http_limit_ns(s->o.limits.answer_ms, HTTP_ANSWER_MS) + slow);
 	pthread_mutex_unlock(&s->lock);
 	enum MHD_Result rc = MHD_queue_response(c->mhd, status, r);
 	MHD_destroy_response(r);
@@ -360,8 +360,8 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *mhd, const c
 static void *on_first_line(void *ctx, const char *uri, struct MHD_Connection *mhd)
 {
 	struct http_server *s = ctx;
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+		mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	const char *query = strchr(uri, '?');
 	struct http_connection *c = calloc(1, sizeof *c);
 	if (!c || !(c->query = strdup(query ? query + 1 : ""))) {
@@ -376,8 +376,8 @@ static void *on_first_line(void *ctx, const char *uri, struct MHD_Connection *mh
 	s->active++;
 	if (c->client) {
 		c->client->asking = true;
-		c->client->deadline_ns =
-			after(monotonic_ns(), http_limit_ns(s->o.limits.request_ms, HTTP_REQUEST_MS));
+		c->client->deadline_ns = after(
+			monotonic_ns(), http_limit_ns(s->o.limits.request_ms, HTTP_REQUEST_MS));
 	}
 	pthread_mutex_unlock(&s->lock);
 	return c;
@@ -400,8 +400,8 @@ static void on_completed(void *ctx, struct MHD_Connection *mhd, void **own,
 		c->client->asking = false;
 		c->client->reading = true;
 		c->client->since_ns = monotonic_ns();
-		c->client->deadline_ns =
-			after(c->client->since_ns, http_limit_ns(s->o.limits.idle_ms, IDLE_MS));
+		c->client->deadline_ns = after(c->client->since_ns,
+					       http_limit_ns(s->o.limits.idle_ms, IDLE_MS));
 	}
 	if (--s->active == 0)
 		pthread_cond_signal(&s->calm);

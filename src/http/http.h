@@ -63,7 +63,8 @@ struct http_route {
 	bool quick; /* answers at once from memory: made by the network's own thread */
 };
 
-struct http_limits {          /* 0: the usual */
+/* 0: the usual */
+struct http_limits {
 	uint32_t connections; /* 2048; further ones get 503, and beyond a few of these wait */
 	uint32_t body_bytes;  /* of a POST; 1 MiB, else 413 */
 	uint32_t idle_ms;     /* without a request; 60 s */

@@ -103,8 +103,7 @@ static bool may_ask(struct http_connection *c)
 	if (!s->o.token || c->route->open)
 		return true;
 	switch (credentials_of(c)) {
-	case RIGHT:
-		return true;
+	case RIGHT: return true;
 	case WRONG:
 		http_answer_text(&c->answer, 403, "this is not the token of this server\n");
 		return false;
@@ -121,8 +120,8 @@ static bool may_ask(struct http_connection *c)
 static bool well_formed(struct http_connection *c)
 {
 	struct http_server *s = c->server;
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+		c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
 	if (info && info->header_size > HTTP_HEADERS) {
 		http_answer_text(&c->answer, 431, "the headers of a request may have %d bytes\n",
 				 HTTP_HEADERS);

@@ -21,7 +21,8 @@ enum {
 struct MHD_Connection;
 struct MHD_Daemon;
 
-struct client { /* a socket */
+/* A socket */
+struct client {
 	struct client *next, **at;
 	int fd;
 	bool asking;  /* a request has begun */
@@ -71,7 +72,7 @@ struct http_server {
 	struct http_connection *queue, **queue_end;
 	struct http_connection *waiting;
 	struct client *clients;
-	uint32_t sockets; /* at most; those above the limit of connections get 503 */
+	uint32_t sockets;              /* at most; those above the limit of connections get 503 */
 	uint32_t client_count, active; /* requests that were begun and not ended */
 	uint64_t requests, refused, failed;
 	uint64_t said_full_ns;

@@ -13,7 +13,7 @@
 
 enum {
 	CROWDED_MS = 5000, /* without a request, when connections run out */
-	TICK_MS = 10,	   /* the clock does not look more often */
+	TICK_MS = 10,      /* the clock does not look more often */
 };
 
 bool http_after_route(struct http_connection *c)
@@ -50,7 +50,8 @@ bool http_after_route(struct http_connection *c)
 		return false;
 	}
 	c->state = READY;
-	c->client->deadline_ns = after(monotonic_ns(), http_limit_ns(s->o.limits.answer_ms, HTTP_ANSWER_MS));
+	c->client->deadline_ns = after(monotonic_ns(),
+				       http_limit_ns(s->o.limits.answer_ms, HTTP_ANSWER_MS));
 	pthread_mutex_unlock(&s->lock);
 	if (later) {
 		if (a->drop)

@@ -29,7 +29,7 @@ struct address_maps {
 	struct address_range *ranges;
 	uint32_t count, capacity, last;
 	bool sorted;
-	const char *program;        /* of maps text: the first file, which is the program's */
+	const char *program; /* of maps text: the first file, which is the program's */
 	VECTOR(struct module_layout) layouts; /* by module of the profile */
 };
 

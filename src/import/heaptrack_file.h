@@ -45,8 +45,9 @@ struct heaptrack_file {
 	VECTOR(const char *) strings; /* names of the profile */
 	VECTOR(struct heaptrack_ip) ips;
 	VECTOR(uint32_t) words;
-	VECTOR(struct heaptrack_trace) traces; /* of an interpreted file; from 1 on, as in the file */
-	VECTOR(struct address_node) nodes;     /* of a raw file instead of traces */
+	VECTOR(struct heaptrack_trace)
+	traces;                            /* of an interpreted file; from 1 on, as in the file */
+	VECTOR(struct address_node) nodes; /* of a raw file instead of traces */
 	VECTOR(struct heaptrack_size) sizes;
 	struct heaptrack_sums sums; /* its traces are those of the file, and [0] is none */
 	struct address_maps maps;

@@ -206,27 +206,18 @@ static int read_definition(struct heaptrack_file *f, char *line, char *end)
 	uint64_t n;
 	size_t length;
 	switch (*line) {
-	case 's':
-		return read_string(f, line, end);
-	case 'i':
-		return read_ip(f, line);
-	case 't':
-		return read_trace(f, line);
-	case 'a':
-		return read_size(f, line);
-	case 'c':
-		return read_time(f, line);
-	case 'm':
-		return read_module(f, line, end);
-	case 'v':
-		return read_version(f, line);
+	case 's': return read_string(f, line, end);
+	case 'i': return read_ip(f, line);
+	case 't': return read_trace(f, line);
+	case 'a': return read_size(f, line);
+	case 'c': return read_time(f, line);
+	case 'm': return read_module(f, line, end);
+	case 'v': return read_version(f, line);
 	case 'R':
 		if (next_hex(&at, &n) && n > f->peak_pages)
 			f->peak_pages = n;
 		return 0;
-	case 'I':
-		next_hex(&at, &f->page_bytes);
-		return 0;
+	case 'I': next_hex(&at, &f->page_bytes); return 0;
 	case 'x':
 		if (set_raw(f, line) < 0)
 			return HEFT_EFORMAT;
@@ -234,20 +225,12 @@ static int read_definition(struct heaptrack_file *f, char *line, char *end)
 			return bad_line(f, line, "'x LENGTH PATH'");
 		f->exe = name_pool_add_n(f->p->names, string, length);
 		return f->exe ? 0 : HEFT_ENOMEM;
-	case 'X':
-		scan_blanks(&at);
-		return import_set_command(f->p, at, (size_t)(end - at));
-	case 'A':
-		f->attached = true;
-		return 0;
-	case '#':
-		f->heft |= strncmp(line, by_heft, strlen(by_heft)) == 0;
-		return 0;
+	case 'X': scan_blanks(&at); return import_set_command(f->p, at, (size_t)(end - at));
+	case 'A': f->attached = true; return 0;
+	case '#': f->heft |= strncmp(line, by_heft, strlen(by_heft)) == 0; return 0;
 	case 'S': /* suppressed leaks are leaks here */
-	case 0:
-		return 0;
-	default:
-		return bad_line(f, line, "a line of a heaptrack file");
+	case 0: return 0;
+	default: return bad_line(f, line, "a line of a heaptrack file");
 	}
 }
 

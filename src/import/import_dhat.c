@@ -364,8 +364,8 @@ static int describe(struct dhat_file *f)
 	if (f->live_only)
 		return 0;
 	if (f->lifetimes)
-		p->has |=
-			PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | (f->rust ? PROFILE_HAS_OWN_PEAK : 0u);
+		p->has |= PROFILE_HAS_PEAK | PROFILE_HAS_LIVE |
+			  (f->rust ? PROFILE_HAS_OWN_PEAK : 0u);
 	if (!f->unit_ns)
 		return profile_add_note(
 			p, PROFILE_NOTE_INFO, 0,

@@ -143,9 +143,7 @@ static int describe(struct gperftools_file *f)
 {
 	struct profile *p = f->p;
 	switch (f->kind) {
-	case EXACT:
-		p->has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
-		return 0;
+	case EXACT: p->has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED; return 0;
 	case GROWTH:
 		p->has = PROFILE_HAS_ALLOCATED;
 		return profile_add_note(
@@ -153,8 +151,7 @@ static int describe(struct gperftools_file *f)
 			"a growth profile: where the allocator took memory from the "
 			"system, not what is live");
 	case SAMPLED:
-	case SAMPLED_OLD:
-		break;
+	case SAMPLED_OLD: break;
 	}
 	p->has = PROFILE_HAS_LIVE | (f->accumulated ? PROFILE_HAS_ALLOCATED : 0u);
 	p->rate_bytes = f->rate > 1 ? f->rate : 0;

@@ -125,10 +125,10 @@ static int add_sites(struct heaptrack_file *f, const uint32_t *nodes, const uint
 		uint64_t before = site->allocations;
 		import_add(&site->allocations, t->blocks);
 		if (f->raw)
-			site->lifetime.mean_ns =
-				import_rounded(((double)site->lifetime.mean_ns * (double)before +
-						(double)t->lifetime_ms * 1e6) /
-					       (double)site->allocations);
+			site->lifetime.mean_ns = import_rounded(
+				((double)site->lifetime.mean_ns * (double)before +
+				 (double)t->lifetime_ms * 1e6) /
+				(double)site->allocations);
 		if ((uint64_t)t->longest_ms * 1000000 > site->lifetime.max_ns)
 			site->lifetime.max_ns = (uint64_t)t->longest_ms * 1000000;
 		import_add(&site->allocated_bytes, t->bytes);

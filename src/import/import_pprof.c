@@ -236,8 +236,8 @@ static int add_sample(struct pprof_file *f, const uint8_t *at)
 		if (f->measure_of[i] < 0)
 			continue;
 		if (f->values[i] < 0)
-			return pprof_bad(f, at,
-				   "no negative values: this is a difference of two profiles");
+			return pprof_bad(
+				f, at, "no negative values: this is a difference of two profiles");
 		n[f->measure_of[i]] = (uint64_t)f->values[i];
 		any |= (uint64_t)f->values[i];
 	}
@@ -248,8 +248,8 @@ static int add_sample(struct pprof_file *f, const uint8_t *at)
 		if (!l)
 			return pprof_bad(f, at, "locations that are in the profile");
 		for (uint32_t k = l->frame_count; k-- > 0;) {
-			int rc = import_add_node(
-				f->p, node, f->frame_ids.items[l->first_frame + k], &node);
+			int rc = import_add_node(f->p, node, f->frame_ids.items[l->first_frame + k],
+						 &node);
 			if (rc < 0)
 				return rc;
 		}
@@ -264,10 +264,10 @@ static int add_sample(struct pprof_file *f, const uint8_t *at)
 		return rc;
 	struct profile_site *s = &p->sites[id];
 	if (n[BLOCKS])
-		s->lifetime.mean_ns =
-			import_rounded(((double)s->lifetime.mean_ns * (double)s->allocations +
-					(double)n[LIFETIME_NS]) /
-				       ((double)s->allocations + (double)n[BLOCKS]));
+		s->lifetime.mean_ns = import_rounded(
+			((double)s->lifetime.mean_ns * (double)s->allocations +
+			 (double)n[LIFETIME_NS]) /
+			((double)s->allocations + (double)n[BLOCKS]));
 	import_add(&s->live_bytes, n[LIVE_BYTES]);
 	import_add(&s->live_blocks, n[LIVE_BLOCKS]);
 	import_add(&s->allocated_bytes, n[BYTES]);
@@ -300,7 +300,8 @@ static int read_samples(struct pprof_file *f)
 				 (rc = read_label(f, field.bytes)) < 0)
 				return rc;
 			if (!ok)
-				return pprof_bad(f, top.bytes.at, "a sample of numbers, not this deep");
+				return pprof_bad(f, top.bytes.at,
+						 "a sample of numbers, not this deep");
 		}
 		if (rc < 0)
 			return pprof_bad(f, sample.at, "a sample");

@@ -111,8 +111,8 @@ static int symbolise_locations(struct pprof_file *f)
 	int rc = nodes && frames ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < f->locations.count && rc == 0; i++)
 		if (!l[i].frame_count)
-			nodes[count++] =
-				(struct address_node){PROFILE_NONE, l[i].module, l[i].address};
+			nodes[count++] = (struct address_node){PROFILE_NONE, l[i].module,
+							       l[i].address};
 	if (rc == 0 && count)
 		rc = address_frames_load(f->p, nodes, count, f->in->selection, frames, &ids);
 	if (rc == 0 && count) {

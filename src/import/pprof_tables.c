@@ -141,11 +141,13 @@ static int read_table_entry(struct pprof_file *f, const struct protobuf_field *f
 			return rc;
 		if (f->mappings.count == MAX_TABLE)
 			return too_many(f, bytes.at);
-		struct pprof_mapping m = {
-			.start = v[2], .limit = v[3], .offset = v[4], .file = v[5], .build_id = v[6]};
+		struct pprof_mapping m = {.start = v[2],
+					  .limit = v[3],
+					  .offset = v[4],
+					  .file = v[5],
+					  .build_id = v[6]};
 		return vector_push(&f->mappings, m) ? add_id(&f->mapping_ids, v[1]) : HEFT_ENOMEM;
-	case 4:
-		return read_location(f, bytes);
+	case 4: return read_location(f, bytes);
 	case 5:
 		rc = pprof_read_numbers(f, bytes, v, 5, "a function");
 		if (rc < 0)
@@ -153,7 +155,8 @@ static int read_table_entry(struct pprof_file *f, const struct protobuf_field *f
 		if (f->functions.count == MAX_TABLE)
 			return too_many(f, bytes.at);
 		struct pprof_function fn = {v[2], v[3], v[4]};
-		return vector_push(&f->functions, fn) ? add_id(&f->function_ids, v[1]) : HEFT_ENOMEM;
+		return vector_push(&f->functions, fn) ? add_id(&f->function_ids, v[1])
+						      : HEFT_ENOMEM;
 	case 6: {
 		struct pprof_string s = {(uint32_t)(bytes.at - f->data),
 					 (uint32_t)(bytes.end - bytes.at)};
@@ -161,8 +164,7 @@ static int read_table_entry(struct pprof_file *f, const struct protobuf_field *f
 			return too_many(f, bytes.at);
 		return vector_push(&f->strings, s) ? 0 : HEFT_ENOMEM;
 	}
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 

@@ -69,8 +69,7 @@ static inline int protobuf_next(struct protobuf_scan *s, struct protobuf_field *
 			f->value |= (uint64_t)s->at[i] << (8 * i);
 		s->at += length;
 		return 1;
-	default:
-		break;
+	default: break;
 	}
 bad:
 	s->at = from.at;

@@ -29,14 +29,10 @@ static const uint64_t NEWS_NS = 1000000000;
 static unsigned status_of(int code)
 {
 	switch (code) {
-	case HEFT_EUSAGE:
-		return 400;
-	case HEFT_ENOTFOUND:
-		return 404;
-	case HEFT_EREFUSED:
-		return 422;
-	default:
-		return 500;
+	case HEFT_EUSAGE: return 400;
+	case HEFT_ENOTFOUND: return 404;
+	case HEFT_EREFUSED: return 422;
+	default: return 500;
 	}
 }
 
@@ -113,9 +109,9 @@ static void answer_page(void *ctx, const struct http_request *q, struct http_ans
 
 static void answer_icon(void *ctx, const struct http_request *q, struct http_answer *a)
 {
-	static const char icon[] =
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\">"
-		"<path d=\"M1 15V9h3v6zm5 0V1h4v14zm6 0V6h3v9z\" fill=\"#3b6ea5\"/></svg>";
+	static const char
+		icon[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\">"
+			 "<path d=\"M1 15V9h3v6zm5 0V1h4v14zm6 0V6h3v9z\" fill=\"#3b6ea5\"/></svg>";
 	(void)ctx;
 	(void)q;
 	http_answer_static(a, "image/svg+xml", icon, sizeof icon - 1, false);
@@ -208,8 +204,7 @@ static int export_measure_of(const struct view_query *q, enum measure_id *measur
 		*measure = q->count ? MEASURE_ALLOCATIONS : MEASURE_ALLOCATED_BYTES;
 		return 0;
 	case VIEW_GREW:
-	case VIEW_CHURN:
-		break;
+	case VIEW_CHURN: break;
 	}
 	return heft_fail(err, HEFT_EREFUSED,
 			 "other tools' formats hold what is live or what was allocated");

@@ -12,10 +12,10 @@
 /* ---- functions: frames of the same function and module are one */
 
 struct view_function {
-	const char *function, *module; /* the module without folders */
-	const struct profile *p;       /* of the frame that stands for it */
-	uint32_t frame;                /* PROFILE_NONE: stack unknown, or a process */
-	uint64_t weight;               /* of that frame */
+	const char *function, *module;           /* the module without folders */
+	const struct profile *p;                 /* of the frame that stands for it */
+	uint32_t frame;                          /* PROFILE_NONE: stack unknown, or a process */
+	uint64_t weight;                         /* of that frame */
 	const struct profile_label_set *process; /* no function, but processes; NULL: it is one */
 };
 
@@ -52,14 +52,15 @@ struct view_calls {
 	struct view_functions functions;
 	struct view_call *items;
 	uint32_t count, capacity, most; /* no more nodes than that */
-	struct hash_index index; /* by parent and function */
-	VECTOR(uint32_t) path;	 /* nodes of the profile */
+	struct hash_index index;        /* by parent and function */
+	VECTOR(uint32_t) path;          /* nodes of the profile */
 	uint32_t outermost; /* which all stacks that are added begin with; PROFILE_NONE: nothing */
 	const struct profile *reached_of;
 	uint32_t *reached; /* by its nodes: where they are in the tree from main down; 0: not yet */
 };
 
-struct view_amount { /* what a stack adds */
+/* What a stack adds */
+struct view_amount {
 	uint64_t value, before;
 	double lifetimes, blocks;
 };

@@ -13,7 +13,8 @@
 
 #include <stdlib.h>
 
-struct shown {           /* a node as it is written */
+/* A node as it is written */
+struct shown {
 	uint32_t call;   /* PROFILE_NONE: smaller ones together */
 	uint32_t parent; /* index of the shown one */
 	uint32_t stacks;
@@ -202,8 +203,8 @@ static int link_children(struct picture *v)
 static uint32_t show(struct picture *v, uint32_t node, uint32_t parent)
 {
 	const struct view_call *x = &v->c->items[node];
-	v->shown[v->shown_count] =
-		(struct shown){node, parent, x->stacks, x->self, x->total, x->before};
+	v->shown[v->shown_count] = (struct shown){node,    parent,   x->stacks,
+						  x->self, x->total, x->before};
 	return v->shown_count++;
 }
 
@@ -282,8 +283,8 @@ static void write_frames(struct json_writer *w, const struct view_query *q, cons
 	json_write_array(w);
 	for (uint32_t i = 0; i < v->frame_count; i++) {
 		uint32_t f = v->frames[i];
-		const struct view_function *x =
-			f == PROFILE_NONE ? NULL : &v->c->functions.items[f];
+		const struct view_function *x = f == PROFILE_NONE ? NULL
+								  : &v->c->functions.items[f];
 		if (x && x->process)
 			view_write_process(w, q, x->process);
 		else
@@ -313,21 +314,11 @@ static void write_column(struct json_writer *w, const char *key, const struct pi
 		case COLUMN_PARENT:
 			json_write_int(w, s->parent == PROFILE_NONE ? -1 : (int64_t)s->parent);
 			break;
-		case COLUMN_FRAME:
-			json_write_int(w, frame_number(v, s));
-			break;
-		case COLUMN_TOTAL:
-			json_write_uint(w, s->total);
-			break;
-		case COLUMN_SELF:
-			json_write_uint(w, s->self);
-			break;
-		case COLUMN_OTHER:
-			json_write_int(w, other_of(v, s));
-			break;
-		case COLUMN_BEFORE:
-			json_write_uint(w, s->before);
-			break;
+		case COLUMN_FRAME: json_write_int(w, frame_number(v, s)); break;
+		case COLUMN_TOTAL: json_write_uint(w, s->total); break;
+		case COLUMN_SELF: json_write_uint(w, s->self); break;
+		case COLUMN_OTHER: json_write_int(w, other_of(v, s)); break;
+		case COLUMN_BEFORE: json_write_uint(w, s->before); break;
 		}
 	}
 	json_write_array_end(w);

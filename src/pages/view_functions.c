@@ -26,7 +26,8 @@ static int greatest_first(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static struct row *rank(const struct view_sums *sums, const bool *wanted, uint32_t count, uint32_t *rows)
+static struct row *rank(const struct view_sums *sums, const bool *wanted, uint32_t count,
+			uint32_t *rows)
 {
 	struct row *list = malloc(((size_t)count + 1) * sizeof *list);
 	*rows = 0;

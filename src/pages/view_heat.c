@@ -41,8 +41,8 @@ static int count_batch(void *ctx, const struct trace_event *events, size_t count
 		    (c->threads && !c->threads[e->birth_thread]))
 			continue;
 		uint64_t birth = e->time_ns > e->lifetime_ns ? e->time_ns - e->lifetime_ns : 0;
-		uint64_t slot =
-			birth > c->heat->from_ns ? (birth - c->heat->from_ns) / c->slot_ns : 0;
+		uint64_t slot = birth > c->heat->from_ns ? (birth - c->heat->from_ns) / c->slot_ns
+							 : 0;
 		if (slot >= VIEW_HEAT_BIRTHS)
 			slot = VIEW_HEAT_BIRTHS - 1;
 		uint32_t bucket = bucket_of(e->lifetime_ns);

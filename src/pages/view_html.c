@@ -35,7 +35,8 @@ static const struct level {
 };
 enum { LEVELS = sizeof levels / sizeof *levels, PRUNED_WORDS = 8 };
 
-static const struct asked { /* selections that a file holds */
+/* Selections that a file holds */
+static const struct asked {
 	const char *query;
 	struct view_query part;
 } selections[] = {
@@ -233,12 +234,9 @@ static int add_process(struct writing *x, uint32_t number)
 		const char *name;
 		view_document *write;
 		bool exit; /* also of what it left */
-	} documents[] = {{"summary", view_summary, false},
-			 {"timeline", view_timeline, false},
-			 {"threads", view_threads, false},
-			 {"ledger", view_ledger, false},
-			 {"tree", view_tree, true},
-			 {"sites", view_sites, true}};
+	} documents[] = {{"summary", view_summary, false}, {"timeline", view_timeline, false},
+			 {"threads", view_threads, false}, {"ledger", view_ledger, false},
+			 {"tree", view_tree, true},        {"sites", view_sites, true}};
 	int rc = 0;
 	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
 		for (int exit = 0; exit <= documents[i].exit && rc == 0; exit++) {
@@ -300,8 +298,8 @@ static int write_summary(struct writing *x)
 	if (x->processes_shown < x->processes) {
 		number_count(a, x->processes_shown);
 		number_count(b, x->processes);
-		snprintf(room[n++], sizeof room[n], "all but the %s greatest of %s processes alone", a,
-			 b);
+		snprintf(room[n++], sizeof room[n], "all but the %s greatest of %s processes alone",
+			 a, b);
 	}
 	snprintf(room[n++], sizeof room[n],
 		 "windows, instants, filters and comparisons (heft "

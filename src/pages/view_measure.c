@@ -39,7 +39,7 @@ static int live_measure(struct view_measure *m, const struct view_query *q, cons
 		peak = !peak;
 	if (q->count && (p->has & PROFILE_LACKS_BLOCKS))
 		return refuse(p, "how many blocks are live", err);
-	enum measure_id bytes = peak		       ? MEASURE_PEAK_BYTES
+	enum measure_id bytes = peak                   ? MEASURE_PEAK_BYTES
 				: q->at == VIEW_AT_END ? view_left_bytes(q, p)
 						       : MEASURE_LIVE_BYTES;
 	m->id = q->count ? measures[bytes].blocks : bytes;
@@ -51,8 +51,7 @@ int view_measure_of(struct view_measure *m, const struct view_query *q, const st
 {
 	*m = (struct view_measure){0};
 	switch (q->mode) {
-	case VIEW_LIVE:
-		return live_measure(m, q, p, err);
+	case VIEW_LIVE: return live_measure(m, q, p, err);
 	case VIEW_GREW:
 		if (!(p->has & PROFILE_HAS_LIVE) || (q->count && (p->has & PROFILE_LACKS_BLOCKS)))
 			return refuse(p, "what grew", err);
@@ -63,8 +62,7 @@ int view_measure_of(struct view_measure *m, const struct view_query *q, const st
 			return refuse(p, "what was allocated", err);
 		m->id = q->count ? MEASURE_ALLOCATIONS : MEASURE_ALLOCATED_BYTES;
 		return 0;
-	case VIEW_CHURN:
-		break;
+	case VIEW_CHURN: break;
 	}
 	if (!p->lifetimes || !(p->has & PROFILE_HAS_LIFETIMES))
 		return refuse(p, "how long blocks live", err);
@@ -101,7 +99,7 @@ uint64_t view_sum(const struct view_measure *m, const struct profile *p)
 bool view_error(const struct view_measure *m, const struct profile *p, uint32_t site,
 		uint64_t *error)
 {
-	enum measure_id id = m->id == MEASURE_GREW_BYTES    ? MEASURE_LIVE_BYTES /* of the whole run */
+	enum measure_id id = m->id == MEASURE_GREW_BYTES ? MEASURE_LIVE_BYTES /* of the whole run */
 			     : m->id == MEASURE_GREW_BLOCKS ? MEASURE_LIVE_BLOCKS
 							    : m->id;
 	*error = measure_error95(p, site, id);

@@ -72,8 +72,8 @@ static void select_part(struct profile_selection *s, const struct view_query *q,
 					.ladder = own_stacks ? NULL : g->ladder};
 	if (!view_part_has_events(&g->whole_part->seen)) {
 		/* Whatever time was meant, this file does not know it: to be refused. */
-		s->has_window =
-			q->mode == VIEW_LIVE ? q->at == VIEW_AT_TIME : q->has_from || q->has_to;
+		s->has_window = q->mode == VIEW_LIVE ? q->at == VIEW_AT_TIME
+						     : q->has_from || q->has_to;
 		return;
 	}
 	if (q->mode == VIEW_LIVE) {

@@ -20,9 +20,9 @@ static int by_name(const void *a, const void *b)
 
 static uint32_t find(const struct view_paths *paths, const char *name)
 {
-	const char **found =
-		name ? bsearch(&name, paths->items, paths->count, sizeof *paths->items, by_name)
-		     : NULL;
+	const char **found = name ? bsearch(&name, paths->items, paths->count, sizeof *paths->items,
+					    by_name)
+				  : NULL;
 	return found ? (uint32_t)(found - paths->items) : PROFILE_NONE;
 }
 
@@ -64,7 +64,7 @@ static bool looks_like_source(const char *path)
 		"kt",  "scala", "js",   "ts",  "rb",  "lua", "pl", "vala",  "C",   "H",
 	};
 	const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-	if (!dot)             /* <vector> and its like */
+	if (!dot) /* <vector> and its like */
 		return strncmp(path, "/usr/include/", 13) == 0 && !strstr(path, "/../");
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
 		if (strcmp(dot + 1, endings[i]) == 0)

@@ -47,8 +47,8 @@ static bool number_of(struct parsing *s, const char *name, uint64_t most, uint64
 		return false;
 	if (number_parse(text, most, number) == 0)
 		return true;
-	s->rc = heft_fail(s->err, HEFT_EUSAGE, "%s needs a whole number up to %llu, not '%.40s'", name,
-			  (unsigned long long)most, text);
+	s->rc = heft_fail(s->err, HEFT_EUSAGE, "%s needs a whole number up to %llu, not '%.40s'",
+			  name, (unsigned long long)most, text);
 	return false;
 }
 

@@ -10,7 +10,8 @@
 
 enum view_mode { VIEW_LIVE, VIEW_GREW, VIEW_ALLOCATED, VIEW_CHURN };
 enum view_at { VIEW_AT_PEAK, VIEW_AT_END, VIEW_AT_TIME };
-enum view_processes { /* what the roots of a tree are, where there are several */
+/* What the roots of a tree are, where there are several */
+enum view_processes {
 	VIEW_PROCESSES_MERGED, /* processes, many of one program together */
 	VIEW_PROCESSES_EACH,
 	VIEW_PROCESSES_NONE, /* functions */
@@ -42,9 +43,9 @@ struct view_query {
 	bool has_from, has_to, has_pid, has_process;
 	uint64_t from_ns, to_ns;
 	int32_t pid;
-	uint32_t process; /* its number in the recording */
+	uint32_t process;                    /* its number in the recording */
 	bool count;                          /* blocks and calls instead of bytes */
-	const char *program;		     /* NULL: all */
+	const char *program;                 /* NULL: all */
 	const char *thread, *focus, *ignore; /* likewise */
 	uint64_t within_ns;
 	/* of single documents */

@@ -40,7 +40,7 @@ struct view_part {
 	/* What it is a part of: the chosen processes over the whole run, or everything; p itself where
 	 * nothing else is chosen. */
 	const struct profile *whole;
-	const uint32_t *site_of_id;	 /* site of the whole, by its id; NULL: in the order of ids */
+	const uint32_t *site_of_id; /* site of the whole, by its id; NULL: in the order of ids */
 	const struct findings *findings; /* of everything */
 	bool live;                       /* the file may still grow */
 };
@@ -49,8 +49,8 @@ enum view_extent {
 	VIEW_NO_SIZES,
 	VIEW_SIZES, /* also profile.sizes, which costs a replay */
 	/* For files with addresses; symbols are read once more: */
-	VIEW_APART, /* profile.apart */
-	VIEW_CALLS, /* profile.calls */
+	VIEW_APART,        /* profile.apart */
+	VIEW_CALLS,        /* profile.calls */
 	VIEW_BY_PROCESS,   /* sites apart for each group of processes, which costs a replay */
 	VIEW_EACH_PROCESS, /* for each process */
 };

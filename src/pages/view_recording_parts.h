@@ -40,8 +40,8 @@ struct view_heat;
 struct part {
 	struct view_part seen;
 	struct generation *generation;
-	struct profile *own; /* to be freed; NULL: the whole */
-	uint32_t *site_of_id; /* of chosen processes: theirs, by id */
+	struct profile *own;    /* to be freed; NULL: the whole */
+	uint32_t *site_of_id;   /* of chosen processes: theirs, by id */
 	struct part *processes; /* held: what it is a part of; NULL: everything, or itself */
 	struct view_heat *heat;
 	char *key;

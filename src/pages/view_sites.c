@@ -56,15 +56,13 @@ static uint64_t sort_key(const struct view_query *q, const struct view_measure *
 		[VIEW_BY_LIFETIME] = MEASURE_LIFETIME,
 	};
 	switch (q->sort) {
-	case VIEW_BY_VALUE:
-		return view_value(m, p, site);
+	case VIEW_BY_VALUE: return view_value(m, p, site);
 	case VIEW_BY_LIVE: /* what the table shows of it */
 		return measure_of_site(whole ? whole : s, view_left_bytes(q, p));
-	case VIEW_BY_LIFETIME:
-		s = lifetime_site(q, part, site);
-		return s ? s->lifetime.mean_ns : 0;
+	case VIEW_BY_LIFETIME: s = lifetime_site(q, part, site); return s ? s->lifetime.mean_ns : 0;
 	default:
-		return measure_of_site(q->sort == VIEW_BY_PEAK && whole ? whole : s, sorts[q->sort]);
+		return measure_of_site(q->sort == VIEW_BY_PEAK && whole ? whole : s,
+				       sorts[q->sort]);
 	}
 }
 
@@ -130,8 +128,7 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 		      const char *callers)
 {
 	const struct profile *p = part->p;
-	const struct profile_site *s = &p->sites[site],
-				  *whole = view_part_site(part, s->id);
+	const struct profile_site *s = &p->sites[site], *whole = view_part_site(part, s->id);
 	const struct profile_site *lived = lifetime_site(q, part, site);
 	enum measure_id left = view_left_bytes(q, p);
 	uint64_t error;
@@ -257,13 +254,14 @@ static void write_thread(struct json_writer *w, const char *key, const struct pr
 static void write_handover(struct json_writer *w, const struct profile *p,
 			   const struct profile_site *s)
 {
-	const struct profile_handover *h =
-		s->handover < p->handover_count ? &p->handovers[s->handover] : NULL;
+	const struct profile_handover *h = s->handover < p->handover_count
+						   ? &p->handovers[s->handover]
+						   : NULL;
 	json_write_key(w, "handover");
 	json_write_array(w);
 	for (uint32_t i = 0; h && i < h->threads_count && i < HANDOVERS_SHOWN; i++) {
-		const struct profile_handover_threads *t =
-			&p->handover_threads[h->threads_first + i];
+		const struct profile_handover_threads
+			*t = &p->handover_threads[h->threads_first + i];
 		json_write_object(w);
 		write_thread(w, "from", p, t->from);
 		write_thread(w, "to", p, t->to);

@@ -15,7 +15,7 @@ enum { MOST_LINES = 200000 };
 
 struct listing {
 	struct view_sums *lines; /* by number, [0] unused */
-	uint32_t count;     /* of the highest number that has any */
+	uint32_t count;          /* of the highest number that has any */
 };
 
 static uint32_t highest_line(const struct profile *p, const struct view_paths *paths, uint32_t file)

@@ -18,18 +18,12 @@
 static const char *end_name(enum profile_end end)
 {
 	switch (end) {
-	case PROFILE_END_EXIT:
-		return "exit";
-	case PROFILE_END_SIGNAL:
-		return "signal";
-	case PROFILE_END_DETACHED:
-		return "detached";
-	case PROFILE_END_EXEC:
-		return "exec";
-	case PROFILE_END_UNKNOWN:
-		return "unknown";
-	case PROFILE_END_RUNNING:
-		break;
+	case PROFILE_END_EXIT: return "exit";
+	case PROFILE_END_SIGNAL: return "signal";
+	case PROFILE_END_DETACHED: return "detached";
+	case PROFILE_END_EXEC: return "exec";
+	case PROFILE_END_UNKNOWN: return "unknown";
+	case PROFILE_END_RUNNING: break;
 	}
 	return "running";
 }
@@ -132,8 +126,7 @@ static uint64_t peak_rss_time(const struct profile *p)
 	return most ? most->time_ns : 0;
 }
 
-static void write_totals(struct json_writer *w, const struct view_query *q,
-			 const struct profile *p)
+static void write_totals(struct json_writer *w, const struct view_query *q, const struct profile *p)
 {
 	const struct profile_totals *t = &p->totals;
 	enum measure_id left = view_left_bytes(q, p);
@@ -314,25 +307,15 @@ static void write_value(struct json_writer *w, const struct view_query *q, const
 {
 	char rate[60];
 	switch (e->type) {
-	case EVIDENCE_COUNT:
-		json_write_string(w, words_count(e->number).text);
-		return;
-	case EVIDENCE_BYTES:
-		json_write_string(w, words_bytes(e->number).text);
-		return;
+	case EVIDENCE_COUNT: json_write_string(w, words_count(e->number).text); return;
+	case EVIDENCE_BYTES: json_write_string(w, words_bytes(e->number).text); return;
 	case EVIDENCE_RATE:
 		snprintf(rate, sizeof rate, "%s/s", words_bytes(e->number).text);
 		json_write_string(w, rate);
 		return;
-	case EVIDENCE_TIME_NS:
-		json_write_string(w, words_duration(e->number).text);
-		return;
-	case EVIDENCE_SHARE:
-		json_write_string(w, words_percent(e->share).text);
-		return;
-	case EVIDENCE_TEXT:
-		json_write_string(w, e->text);
-		return;
+	case EVIDENCE_TIME_NS: json_write_string(w, words_duration(e->number).text); return;
+	case EVIDENCE_SHARE: json_write_string(w, words_percent(e->share).text); return;
+	case EVIDENCE_TEXT: json_write_string(w, e->text); return;
 	case EVIDENCE_TEXTS:
 		json_write_array(w);
 		for (uint32_t i = 0; i < e->count; i++)
@@ -413,8 +396,7 @@ static void write_findings(struct json_writer *w, const struct view_query *q,
 		bool has_site = f->site < p->site_count;
 		const char *behind = has_site ? site_callers_text(callers, at++) : NULL;
 		/* Those of chosen processes are about sites that these have. */
-		if (!part->site_of_id ||
-		    (has_site && view_part_site(part, p->sites[f->site].id)))
+		if (!part->site_of_id || (has_site && view_part_site(part, p->sites[f->site].id)))
 			write_finding(w, q, part, p, f, behind);
 	}
 	json_write_array_end(w);
@@ -476,8 +458,7 @@ static int write_processes(struct json_writer *w, const struct view_query *q,
 	return 0;
 }
 
-static int write_threads(struct json_writer *w, const struct view_query *q,
-			 const struct profile *p)
+static int write_threads(struct json_writer *w, const struct view_query *q, const struct profile *p)
 {
 	uint32_t count;
 	struct profile_thread *threads = profile_whole_threads(p, &count);

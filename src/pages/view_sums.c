@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 struct walk {
-	uint64_t *below;	  /* by node: values of stacks through it */
+	uint64_t *below;           /* by node: values of stacks through it */
 	uint32_t *child, *sibling; /* by node: the first one, the next one */
-	uint32_t *open;		  /* by group: its nodes on the way down */
+	uint32_t *open;            /* by group: its nodes on the way down */
 };
 
 static int walk_init(struct walk *x, const struct profile *p, uint32_t groups)

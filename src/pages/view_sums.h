@@ -5,7 +5,7 @@
 #include "profile/profile.h"
 
 struct view_sums {
-	uint64_t self;	/* of stacks whose innermost frame is of the group */
+	uint64_t self;  /* of stacks whose innermost frame is of the group */
 	uint64_t total; /* of stacks with any frame of it */
 };
 

@@ -40,8 +40,8 @@ static struct cell *cells_of(const struct profile *p, uint32_t *count)
 	for (uint32_t i = 0; i < p->handover_count; i++) {
 		const struct profile_handover *h = &p->handovers[i];
 		for (uint32_t k = 0; k < h->threads_count && n < p->handover_threads_count; k++) {
-			const struct profile_handover_threads *t =
-				&p->handover_threads[h->threads_first + k];
+			const struct profile_handover_threads
+				*t = &p->handover_threads[h->threads_first + k];
 			cells[n++] = (struct cell){t->from, t->to, t->frees,
 						   h->wait_mean_ns * (double)t->frees};
 		}

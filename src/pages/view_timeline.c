@@ -155,7 +155,8 @@ static void write_events(struct json_writer *w, const struct line *l)
 	json_write_array(w);
 	for (uint32_t i = 0; h->events && h->slot_count && i < l->count; i++) {
 		uint32_t slot = l->points[i].slot;
-		uint64_t last = h->events[h->slot_count - 1], last_ns = h->start_ns + h->slot_count * h->slot_ns;
+		uint64_t last = h->events[h->slot_count - 1],
+			 last_ns = h->start_ns + h->slot_count * h->slot_ns;
 		double value;
 		if (slot >= h->slot_count) {
 			value = l->end_ns > last_ns && p->events >= last && !p->lender

@@ -110,8 +110,8 @@ static int build_tree(struct view_calls *c, const struct stacks *s, bool invert)
 		struct view_amount amount = amount_of(s, s->order[i]);
 		const struct profile_site *x = &s->p->sites[s->order[i]];
 		if (s->p->by_process && x->labels < s->p->label_set_count)
-			rc = view_functions_add_process(
-				&c->functions, &s->p->label_sets[x->labels], &c->outermost);
+			rc = view_functions_add_process(&c->functions, &s->p->label_sets[x->labels],
+							&c->outermost);
 		if (rc == 0)
 			rc = view_calls_add(c, s->p, ids, x->node, PROFILE_NONE, !invert, &amount);
 	}
@@ -172,8 +172,8 @@ static bool *frames_of_function(const struct profile *p, const struct view_query
 	bool *frames = calloc((size_t)p->frame_count + 1, sizeof *frames);
 	for (uint32_t i = 0; frames && i < p->frame_count; i++) {
 		const struct profile_frame *f = &p->frames[i];
-		const char *module =
-			f->module < p->module_count ? profile_module_name(p, f->module) : "";
+		const char *module = f->module < p->module_count ? profile_module_name(p, f->module)
+								 : "";
 		frames[i] = is_called(q, f->function, q->function) &&
 			    (!q->module || is_called(q, module, q->module));
 	}

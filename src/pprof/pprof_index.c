@@ -95,7 +95,8 @@ static void write_unseen(FILE *out, const struct source_process *p)
 	if (!p->partly)
 		return;
 	fprintf(out, "<tr><td></td><td colspan=\"6\"><b>%s</b>",
-		p->blind ? "heft cannot see into this process." : "Most of its memory is not seen.");
+		p->blind ? "heft cannot see into this process."
+			 : "Most of its memory is not seen.");
 	for (const char *line = p->unseen; *line;) {
 		char one[sizeof p->unseen];
 		size_t length = strcspn(line, "\n");

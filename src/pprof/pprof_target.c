@@ -45,7 +45,8 @@ bool pprof_page_open(struct pprof_page *p, struct http_answer *a)
 	return p->out != NULL;
 }
 
-void pprof_page_answer(struct pprof_page *p, struct http_answer *a, unsigned status, const char *type)
+void pprof_page_answer(struct pprof_page *p, struct http_answer *a, unsigned status,
+		       const char *type)
 {
 	if (fclose(p->out) == 0) {
 		http_answer_body(a, status, type, p->text, p->length);

@@ -14,7 +14,8 @@ struct pprof_target {
 };
 
 /* False: a pid that is none; the answer says so. */
-bool pprof_parse_target(const struct http_request *q, struct pprof_target *t, struct http_answer *a);
+bool pprof_parse_target(const struct http_request *q, struct pprof_target *t,
+			struct http_answer *a);
 /* False: there is no such process, or there are several; the answer says so. */
 bool pprof_find_process(const struct source *s, const struct pprof_target *t,
 			struct source_process *out, struct http_answer *a);
@@ -26,13 +27,15 @@ void pprof_refuse(struct http_answer *a, unsigned status, const char *text);
 void pprof_refuse_with(struct http_answer *a, const struct heft_error *err);
 void pprof_refuse_method(struct http_answer *a, const char *allow);
 
-struct pprof_page { /* written to a stream */
+/* Written to a stream */
+struct pprof_page {
 	FILE *out;
 	char *text;
 	size_t length;
 };
 /* False: no memory; the answer says so. */
 bool pprof_page_open(struct pprof_page *p, struct http_answer *a);
-void pprof_page_answer(struct pprof_page *p, struct http_answer *a, unsigned status, const char *type);
+void pprof_page_answer(struct pprof_page *p, struct http_answer *a, unsigned status,
+		       const char *type);
 
 #endif

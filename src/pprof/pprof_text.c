@@ -162,8 +162,8 @@ int pprof_write_text(FILE *out, const struct profile *p, bool allocated)
 {
 	struct profile_site all = {0};
 	uint64_t *numbers = frame_numbers(p);
-	uint32_t *order =
-		measure_sort_sites(p, allocated ? MEASURE_ALLOCATED_BYTES : MEASURE_LIVE_BYTES);
+	uint32_t *order = measure_sort_sites(p, allocated ? MEASURE_ALLOCATED_BYTES
+							  : MEASURE_LIVE_BYTES);
 	struct stack_fold fold;
 	int rc = stack_fold_init(&fold, p, STACK_LIST, NULL);
 	if (!numbers || !order)

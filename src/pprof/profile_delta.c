@@ -38,7 +38,8 @@ static int copy_frame(struct copying *c, const struct profile_frame *frame, uint
 		f.module = c->modules[f.module];
 	int rc = f.function ? profile_add_frame(c->to, &f, id) : HEFT_ENOMEM;
 	if (rc == 0)
-		c->to->frames[*id].user = frame->user; /* by rules that may not be the built-in ones */
+		c->to->frames[*id]
+			.user = frame->user; /* by rules that may not be the built-in ones */
 	return rc;
 }
 

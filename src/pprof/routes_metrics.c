@@ -14,12 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum of { /* where the number is */
-	  REAL,
-	  COUNT,
-	  KNOWN, /* a count, left out where it is 0: not known */
-	  FLAG,
-	  SHARE, /* left out below 0 */
+/* Where the number is */
+enum of {
+	REAL,
+	COUNT,
+	KNOWN, /* a count, left out where it is 0: not known */
+	FLAG,
+	SHARE, /* left out below 0 */
 };
 
 static const struct metric {
@@ -38,7 +39,8 @@ static const struct metric {
 	{"heft_allocated_objects_total", "counter", "Allocations so far.", REAL,
 	 AT(allocated_objects)},
 	{"heft_unseen", "gauge",
-	 "1 if most of the process' memory does not pass through malloc, where heft sees it; what is "
+	 "1 if most of the process' memory does not pass through malloc, where heft sees it; what "
+	 "is "
 	 "live and allocated is then left out if a profile would be refused (501).",
 	 FLAG, AT(partly)},
 	{"heft_anonymous_peak_bytes", "gauge",
@@ -86,13 +88,9 @@ static bool number_of(const struct metric *m, const struct source_process *p, ch
 	uint64_t count = 0;
 	double real = 0;
 	switch (m->of) {
-	case FLAG:
-		count = *(const bool *)at;
-		break;
+	case FLAG: count = *(const bool *)at; break;
 	case COUNT:
-	case KNOWN:
-		memcpy(&count, at, sizeof count);
-		break;
+	case KNOWN: memcpy(&count, at, sizeof count); break;
 	case REAL:
 		if (p->blind) /* a zero would say that it has no memory */
 			return false;

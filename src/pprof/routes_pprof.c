@@ -58,8 +58,8 @@ static void pending_free(void *kept)
 	free(v);
 }
 
-static struct pending *pending_new(struct pprof_routes *r, const struct http_request *q, uint64_t key,
-			       struct http_answer *a)
+static struct pending *pending_new(struct pprof_routes *r, const struct http_request *q,
+				   uint64_t key, struct http_answer *a)
 {
 	struct pending *v = calloc(1, sizeof *v);
 	if (!v) {
@@ -67,7 +67,8 @@ static struct pending *pending_new(struct pprof_routes *r, const struct http_req
 		return NULL;
 	}
 	v->r = r;
-	v->request = (struct snapshot_request){.of = r->snapshots, .key = key, .since_ns = q->arrived_ns};
+	v->request = (struct snapshot_request){
+		.of = r->snapshots, .key = key, .since_ns = q->arrived_ns};
 	return v;
 }
 
@@ -245,7 +246,8 @@ static void answer_profile(struct pprof_routes *r, const struct http_request *q,
 	v->counted = seconds != 0;
 	if (v->counted && ++r->differences > MOST_DIFFERENCES) {
 		http_answer_header(a, "Retry-After", "10");
-		pprof_refuse(a, 503, "too many requests with \"seconds\" at once; please come again");
+		pprof_refuse(a, 503,
+			     "too many requests with \"seconds\" at once; please come again");
 		pending_free(v);
 		return;
 	}
@@ -254,7 +256,8 @@ static void answer_profile(struct pprof_routes *r, const struct http_request *q,
 
 /* ---- the others */
 
-static void answer_cmdline(struct pprof_routes *r, const struct pprof_target *t, struct http_answer *a)
+static void answer_cmdline(struct pprof_routes *r, const struct pprof_target *t,
+			   struct http_answer *a)
 {
 	struct source_process p;
 	size_t length = 0;
@@ -336,8 +339,8 @@ static void answer_control(struct pprof_routes *r, const struct http_request *q,
 	struct heft_error err = {0};
 	if (!r->token) {
 		pprof_refuse(a, 403,
-		       "this server has no token, so nothing can be switched over HTTP\n"
-		       "start it with --token-file FILE, or use: heft ctl PID sample=on");
+			     "this server has no token, so nothing can be switched over HTTP\n"
+			     "start it with --token-file FILE, or use: heft ctl PID sample=on");
 		return;
 	}
 	if (!parse_control(q, &c, a) || !pprof_find_process(&r->source, t, &p, a))
@@ -385,8 +388,8 @@ static void answer_index(struct pprof_routes *r, const struct http_request *q,
 
 /* ---- dispatch */
 
-static void answer_get(struct pprof_routes *r, const struct http_request *q, const struct pprof_target *t,
-		       struct http_answer *a)
+static void answer_get(struct pprof_routes *r, const struct http_request *q,
+		       const struct pprof_target *t, struct http_answer *a)
 {
 	if (!*t->name)
 		answer_index(r, q, t, a);

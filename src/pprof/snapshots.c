@@ -32,7 +32,8 @@ struct snapshot {
 	} made[SNAPSHOT_FORMS];
 };
 
-struct snapshot_job { /* of one process */
+/* Of one process */
+struct snapshot_job {
 	struct snapshot_job *next;
 	uint64_t key;
 	uint32_t waiting;

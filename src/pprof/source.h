@@ -10,27 +10,28 @@
 struct source_process {
 	uint64_t key; /* of this image of the process: never reused, an exec makes another */
 	int32_t pid;
-	char exe[256];	   /* path */
+	char exe[256];      /* path */
 	char command[1024]; /* arguments, separated by NUL, another NUL at the end */
 	bool running;
-	char ended[200];   /* how, in words; "" while it runs */
-	bool sampled;	   /* else every allocation is recorded */
-	bool on;	   /* sampling is switched on */
-	bool automatic;	   /* the rate follows a cost budget */
+	char ended[200]; /* how, in words; "" while it runs */
+	bool sampled;    /* else every allocation is recorded */
+	bool on;         /* sampling is switched on */
+	bool automatic;  /* the rate follows a cost budget */
 	uint64_t rate_bytes;
 	uint64_t samples, live_samples, dropped;
 	/* estimates: what /metrics shows; live_* is of now (or of the end). Below 0: not known */
 	double live_bytes, live_objects, allocated_bytes, allocated_objects, peak_bytes;
 	uint64_t rss_bytes, memory_limit_bytes; /* 0: not known */
-	uint64_t age_ns;			/* since its start */
+	uint64_t age_ns;                        /* since its start */
 	uint64_t anonymous_peak_bytes; /* resident memory that is no file's; 0: not known */
-	bool partly; /* most of its memory does not pass through malloc: `unseen` says why */
-	bool blind;  /* so much of it that a profile would say nothing about the program */
+	bool partly;       /* most of its memory does not pass through malloc: `unseen` says why */
+	bool blind;        /* so much of it that a profile would say nothing about the program */
 	char unseen[2000]; /* lines; "" if neither */
 	double cost_share; /* CPU time spent on samples of all its CPU time; below 0: not known */
 };
 
-struct source_control { /* what to switch; what has no `set_` stays */
+/* What to switch; what has no `set_` stays */
+struct source_control {
 	bool set_on, on;
 	bool set_rate;
 	uint64_t rate_bytes;
@@ -40,7 +41,8 @@ struct source {
 	void *ctx;
 	/* All processes, in order of their start, running ones and those that are kept. *list is the
 	 * caller's to free(). 0 or a negative code. */
-	int (*list)(void *ctx, struct source_process **list, uint32_t *count, struct heft_error *err);
+	int (*list)(void *ctx, struct source_process **list, uint32_t *count,
+		    struct heft_error *err);
 	/* Its profile of this instant, symbolised; the caller's to free. HEFT_ENOTFOUND: no such
 	 * process (any more). */
 	int (*profile)(void *ctx, uint64_t key, struct profile **p, struct heft_error *err);

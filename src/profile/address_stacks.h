@@ -5,7 +5,8 @@
 
 #include "profile/profile_from_trace.h"
 
-struct address_node {     /* a frame under its caller */
+/* A frame under its caller */
+struct address_node {
 	uint32_t parent;  /* a smaller index; PROFILE_NONE: outermost */
 	uint32_t module;  /* of the profile; PROFILE_NONE: not known */
 	uint64_t address; /* as in the module's file, inside the call */

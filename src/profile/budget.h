@@ -48,13 +48,15 @@ int budget_parse(struct budget **out, const char *name, const char *text, size_t
 		 const char *const *kinds, size_t kind_count, struct heft_error *err);
 void budget_free(struct budget *b);
 
-struct budget_finding { /* what a diagnosis found */
+/* What a diagnosis found */
+struct budget_finding {
 	const char *kind, *summary;
 };
 
 enum { BUDGET_PARTS = 3 };
 
-struct budget_part {    /* who the measured number is made of, largest first */
+/* Who the measured number is made of, largest first */
+struct budget_part {
 	uint32_t index; /* of a site; of a thread with BUDGET_IN_THREAD; else of a finding */
 	uint64_t value;
 };
@@ -63,8 +65,8 @@ struct budget_result {
 	uint64_t measured;
 	uint64_t error95; /* of an estimate; a rule is broken only beyond it (docs/budgets.md) */
 	bool holds;
-	bool unknown;   /* the file does not tell this: it cannot hold */
-	bool unseen;    /* what was recorded holds, but most of the memory was not: it cannot hold */
+	bool unknown; /* the file does not tell this: it cannot hold */
+	bool unseen;  /* what was recorded holds, but most of the memory was not: it cannot hold */
 	bool unmatched; /* nothing in the profile matches the pattern, or has this number */
 	struct budget_part parts[BUDGET_PARTS];
 	uint32_t part_count;

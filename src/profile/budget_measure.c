@@ -57,16 +57,13 @@ static bool frame_matches(const struct profile *p, const struct profile_frame *f
 			  const struct budget_rule *r)
 {
 	switch (r->scope) {
-	case BUDGET_IN_FUNCTION:
-		return function_matches(f->function, r->pattern);
-	case BUDGET_IN_FILE:
-		return f->file && path_matches(f->file, r->pattern);
+	case BUDGET_IN_FUNCTION: return function_matches(f->function, r->pattern);
+	case BUDGET_IN_FILE: return f->file && path_matches(f->file, r->pattern);
 	case BUDGET_IN_MODULE:
 		return f->module < p->module_count &&
 		       path_matches(p->modules[f->module].path, r->pattern);
 	case BUDGET_ALL:
-	case BUDGET_IN_THREAD:
-		break;
+	case BUDGET_IN_THREAD: break;
 	}
 	return true;
 }
@@ -168,16 +165,11 @@ static bool holds(const struct budget_rule *r, const struct budget_result *resul
 	uint64_t least = result->measured > error ? result->measured - error : 0;
 	uint64_t most = saturating_add(result->measured, error);
 	switch (r->op) {
-	case BUDGET_AT_MOST:
-		return least <= r->limit;
-	case BUDGET_BELOW:
-		return least < r->limit;
-	case BUDGET_AT_LEAST:
-		return most >= r->limit;
-	case BUDGET_ABOVE:
-		return most > r->limit;
-	case BUDGET_EQUAL:
-		break;
+	case BUDGET_AT_MOST: return least <= r->limit;
+	case BUDGET_BELOW: return least < r->limit;
+	case BUDGET_AT_LEAST: return most >= r->limit;
+	case BUDGET_ABOVE: return most > r->limit;
+	case BUDGET_EQUAL: break;
 	}
 	return least <= r->limit && r->limit <= most;
 }
@@ -187,16 +179,17 @@ int budget_refuse(const struct budget *b, const struct profile *p, struct heft_e
 	bool several = profile_is_of_several(p);
 	for (uint32_t i = 0; several && i < b->count; i++) {
 		const struct budget_rule *r = &b->rules[i];
-		if (!r->measure || (id_of(r) != MEASURE_LIVE_BYTES && id_of(r) != MEASURE_LIVE_BLOCKS &&
-				     id_of(r) != MEASURE_LIVE_SLACK_BYTES))
+		if (!r->measure ||
+		    (id_of(r) != MEASURE_LIVE_BYTES && id_of(r) != MEASURE_LIVE_BLOCKS &&
+		     id_of(r) != MEASURE_LIVE_SLACK_BYTES))
 			continue;
-		return heft_fail(err, HEFT_EREFUSED,
-				 "%s is what is live when the recording ends, and %u processes were "
-				 "recorded: most of them had ended before\n"
-				 "use %s: what each process had not freed when it ended",
-				 r->measure->name, profile_count_processes(p),
-				 id_of(r) == MEASURE_LIVE_BLOCKS ? "left_blocks"
-									     : "left_bytes");
+		return heft_fail(
+			err, HEFT_EREFUSED,
+			"%s is what is live when the recording ends, and %u processes were "
+			"recorded: most of them had ended before\n"
+			"use %s: what each process had not freed when it ended",
+			r->measure->name, profile_count_processes(p),
+			id_of(r) == MEASURE_LIVE_BLOCKS ? "left_blocks" : "left_bytes");
 	}
 	return 0;
 }

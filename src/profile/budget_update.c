@@ -44,18 +44,13 @@ static uint64_t new_limit(const struct budget_rule *r, uint64_t measured, uint32
 {
 	uint64_t limit = measured;
 	switch (r->op) {
-	case BUDGET_AT_MOST:
-		return with_headroom(measured, ppm);
+	case BUDGET_AT_MOST: return with_headroom(measured, ppm);
 	case BUDGET_BELOW:
 		limit = with_headroom(measured, ppm);
 		return limit == UINT64_MAX ? limit : limit + 1;
-	case BUDGET_AT_LEAST:
-		return without_headroom(measured, ppm);
-	case BUDGET_ABOVE:
-		limit = without_headroom(measured, ppm);
-		return limit ? limit - 1 : 0;
-	case BUDGET_EQUAL:
-		break;
+	case BUDGET_AT_LEAST: return without_headroom(measured, ppm);
+	case BUDGET_ABOVE: limit = without_headroom(measured, ppm); return limit ? limit - 1 : 0;
+	case BUDGET_EQUAL: break;
 	}
 	return limit;
 }

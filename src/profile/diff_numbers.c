@@ -33,12 +33,9 @@ bool profile_diff_has(const struct profile_diff *d, enum measure_id measure)
 bool profile_diff_divides(const struct profile_diff *d, enum measure_id measure)
 {
 	switch (d->per.unit) {
-	case PROFILE_PER_RUN:
-		return false;
-	case PROFILE_PER_SECOND:
-		return measures[measure].kind == MEASURE_OVER_TIME;
-	case PROFILE_PER_OPERATIONS:
-		return measures[measure].kind != MEASURE_OF_BLOCKS;
+	case PROFILE_PER_RUN: return false;
+	case PROFILE_PER_SECOND: return measures[measure].kind == MEASURE_OVER_TIME;
+	case PROFILE_PER_OPERATIONS: return measures[measure].kind != MEASURE_OF_BLOCKS;
 	}
 	return false;
 }
@@ -74,7 +71,10 @@ static double side_error(const struct profile *p, const struct profile_diff_side
 		return profile_diff_side_error95(s, measure);
 	double unseen = estimate_unseen_bytes(p->rate_bytes);
 	if (measure != MEASURE_ALLOCATIONS)
-		return profile_diff_side_error95(other, measure) > 0 || measure_of(other, measure) > 0 ? unseen : 0;
+		return profile_diff_side_error95(other, measure) > 0 ||
+				       measure_of(other, measure) > 0
+			       ? unseen
+			       : 0;
 	double blocks = (double)other->sums.allocations;
 	return unseen / ((blocks > 0 ? (double)other->sums.allocated_bytes / blocks : 0) + 1);
 }
@@ -83,25 +83,25 @@ double profile_diff_error95(const struct profile_diff *d, const struct profile_d
 			    enum measure_id measure)
 {
 	bool divides = profile_diff_divides(d, measure);
-	return estimate_together(side_error(d->old, &e->old, &e->new, measure) /
-					 (divides ? d->per.old : 1),
-				 side_error(d->new, &e->new, &e->old, measure) /
-					 (divides ? d->per.new : 1));
+	return estimate_together(
+		side_error(d->old, &e->old, &e->new, measure) / (divides ? d->per.old : 1),
+		side_error(d->new, &e->new, &e->old, measure) / (divides ? d->per.new : 1));
 }
 
 double profile_diff_total_error95(const struct profile_diff *d, enum measure_id measure)
 {
 	bool divides = profile_diff_divides(d, measure);
-	return estimate_together(profile_diff_side_error95(&d->old_total, measure) / (divides ? d->per.old : 1),
-				 profile_diff_side_error95(&d->new_total, measure) / (divides ? d->per.new : 1));
+	return estimate_together(
+		profile_diff_side_error95(&d->old_total, measure) / (divides ? d->per.old : 1),
+		profile_diff_side_error95(&d->new_total, measure) / (divides ? d->per.new : 1));
 }
 
 const char *profile_change_name(enum profile_change change)
 {
 	static const char *const names[PROFILE_CHANGES] = {
-		[PROFILE_SAME] = "same",     [PROFILE_INSIGNIFICANT] = "insignificant",
-		[PROFILE_GROWN] = "grown",   [PROFILE_SHRUNK] = "shrunk",
-		[PROFILE_NEW] = "new",       [PROFILE_VANISHED] = "vanished",
+		[PROFILE_SAME] = "same",   [PROFILE_INSIGNIFICANT] = "insignificant",
+		[PROFILE_GROWN] = "grown", [PROFILE_SHRUNK] = "shrunk",
+		[PROFILE_NEW] = "new",     [PROFILE_VANISHED] = "vanished",
 	};
 	return change < PROFILE_CHANGES ? names[change] : "unknown";
 }

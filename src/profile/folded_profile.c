@@ -37,8 +37,8 @@ static int copy_frames(struct building *b)
 		memcpy(frames, b->p->frames, count * sizeof *frames);
 	b->recursion = count;
 	b->cut = count + 1;
-	frames[b->recursion] =
-		(struct profile_frame){.function = STACK_RECURSION, .module = PROFILE_NONE};
+	frames[b->recursion] = (struct profile_frame){.function = STACK_RECURSION,
+						      .module = PROFILE_NONE};
 	frames[b->cut] = (struct profile_frame){.function = STACK_CUT, .module = PROFILE_NONE};
 	b->own->frames = frames;
 	b->own->frame_count = count + 2;

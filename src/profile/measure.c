@@ -23,15 +23,16 @@
 
 const struct measure measures[MEASURE_COUNT] = {
 	[MEASURE_PEAK_BYTES] = {"peak_bytes", "peak", "peak", "at the peak", "bytes at the peak",
-				"peak_space", MEASURE_IS_BYTES, MEASURE_AT_MOMENT, HAS(PEAK), BOTH(peak_bytes),
-				ESTIMATED(peak_bytes, peak_samples), .blocks = MEASURE_PEAK_BLOCKS},
+				"peak_space", MEASURE_IS_BYTES, MEASURE_AT_MOMENT, HAS(PEAK),
+				BOTH(peak_bytes), ESTIMATED(peak_bytes, peak_samples),
+				.blocks = MEASURE_PEAK_BLOCKS},
 	[MEASURE_PEAK_BLOCKS] = {"peak_blocks", NULL, "peak blocks", "blocks at the peak",
-				 "blocks at the peak", "peak_objects", MEASURE_IS_COUNT, MEASURE_AT_MOMENT,
-				 HAS(PEAK), BOTH(peak_blocks), ESTIMATED(peak_blocks, peak_samples),
-				 SINGLE},
+				 "blocks at the peak", "peak_objects", MEASURE_IS_COUNT,
+				 MEASURE_AT_MOMENT, HAS(PEAK), BOTH(peak_blocks),
+				 ESTIMATED(peak_blocks, peak_samples), SINGLE},
 	[MEASURE_OWN_PEAK_BYTES] = {"own_peak_bytes", NULL, "own peak", "at its own peak",
-				    "bytes at its own peak", NULL, MEASURE_IS_BYTES, MEASURE_AT_MOMENT,
-				    HAS(OWN_PEAK), SITE(own_peak_bytes), SINGLE},
+				    "bytes at its own peak", NULL, MEASURE_IS_BYTES,
+				    MEASURE_AT_MOMENT, HAS(OWN_PEAK), SITE(own_peak_bytes), SINGLE},
 	[MEASURE_PEAK_SLACK_BYTES] = {"peak_slack_bytes", NULL, "peak slack", "slack at the peak",
 				      "slack of what is live at the peak", NULL, MEASURE_IS_BYTES,
 				      MEASURE_AT_MOMENT, HAS(PEAK) | HAS(USABLE),
@@ -40,33 +41,33 @@ const struct measure measures[MEASURE_COUNT] = {
 			       "time of the peak", NULL, MEASURE_IS_TIME, MEASURE_OF_RUN,
 			       HAS(PEAK) | HAS(TIMES), TOTALS(peak_time_ns), SINGLE},
 	[MEASURE_LIVE_BYTES] = {"live_bytes", "live", "live at end", "live at the end",
-				"bytes live at the end", "inuse_space", MEASURE_IS_BYTES, MEASURE_AT_MOMENT,
-				HAS(LIVE), BOTH(live_bytes), ESTIMATED(live_bytes, live_samples),
-				.blocks = MEASURE_LIVE_BLOCKS},
+				"bytes live at the end", "inuse_space", MEASURE_IS_BYTES,
+				MEASURE_AT_MOMENT, HAS(LIVE), BOTH(live_bytes),
+				ESTIMATED(live_bytes, live_samples), .blocks = MEASURE_LIVE_BLOCKS},
 	[MEASURE_LIVE_BLOCKS] = {"live_blocks", NULL, "live blocks", "blocks live at the end",
-				 "blocks live at the end", "inuse_objects", MEASURE_IS_COUNT, MEASURE_AT_MOMENT,
-				 HAS(LIVE), BOTH(live_blocks), ESTIMATED(live_blocks, live_samples),
-				 SINGLE},
+				 "blocks live at the end", "inuse_objects", MEASURE_IS_COUNT,
+				 MEASURE_AT_MOMENT, HAS(LIVE), BOTH(live_blocks),
+				 ESTIMATED(live_blocks, live_samples), SINGLE},
 	[MEASURE_LIVE_SLACK_BYTES] = {"live_slack_bytes", NULL, "live slack", "slack at the end",
 				      "slack of what is live at the end", NULL, MEASURE_IS_BYTES,
 				      MEASURE_AT_MOMENT, HAS(LIVE) | HAS(USABLE),
 				      BOTH(live_slack_bytes), SINGLE},
 	[MEASURE_LEFT_BYTES] = {"left_bytes", "left", "left at exit", "left at exit",
-				"bytes left at exit", "left_space", MEASURE_IS_BYTES, MEASURE_AT_MOMENT,
-				HAS(LIVE), BOTH(left_bytes), ESTIMATED(left_bytes, left_samples),
-				.blocks = MEASURE_LEFT_BLOCKS},
+				"bytes left at exit", "left_space", MEASURE_IS_BYTES,
+				MEASURE_AT_MOMENT, HAS(LIVE), BOTH(left_bytes),
+				ESTIMATED(left_bytes, left_samples), .blocks = MEASURE_LEFT_BLOCKS},
 	[MEASURE_LEFT_BLOCKS] = {"left_blocks", NULL, "left blocks", "blocks left at exit",
-				 "blocks left at exit", "left_objects", MEASURE_IS_COUNT, MEASURE_AT_MOMENT,
-				 HAS(LIVE), BOTH(left_blocks), ESTIMATED(left_blocks, left_samples),
-				 SINGLE},
+				 "blocks left at exit", "left_objects", MEASURE_IS_COUNT,
+				 MEASURE_AT_MOMENT, HAS(LIVE), BOTH(left_blocks),
+				 ESTIMATED(left_blocks, left_samples), SINGLE},
 	[MEASURE_START_BYTES] = {"start_bytes", NULL, "live at start", "live at the start",
 				 "bytes live when the window begins", NULL, MEASURE_IS_BYTES,
 				 MEASURE_AT_MOMENT, HAS(LIVE) | HAS(TIMES), BOTH(start_bytes),
 				 .blocks = MEASURE_START_BLOCKS},
-	[MEASURE_START_BLOCKS] = {"start_blocks", NULL, "blocks at start", "blocks live at the start",
-				  "blocks live when the window begins", NULL, MEASURE_IS_COUNT,
-				  MEASURE_AT_MOMENT, HAS(LIVE) | HAS(TIMES), BOTH(start_blocks),
-				  SINGLE},
+	[MEASURE_START_BLOCKS] = {"start_blocks", NULL, "blocks at start",
+				  "blocks live at the start", "blocks live when the window begins",
+				  NULL, MEASURE_IS_COUNT, MEASURE_AT_MOMENT, HAS(LIVE) | HAS(TIMES),
+				  BOTH(start_blocks), SINGLE},
 	[MEASURE_GREW_BYTES] = {"grew_bytes", "grew", "grew", "grown in the window",
 				"growth in the window", NULL, MEASURE_IS_BYTES, MEASURE_AT_MOMENT,
 				HAS(LIVE) | HAS(TIMES), SITE(live_bytes),
@@ -77,28 +78,31 @@ const struct measure measures[MEASURE_COUNT] = {
 				 MEASURE_AT_MOMENT, HAS(LIVE) | HAS(TIMES), SITE(live_blocks),
 				 .minus = offsetof(struct profile_site, start_blocks) + 1, SINGLE},
 	[MEASURE_ALLOCATED_BYTES] = {"allocated_bytes", "allocated", "allocated", "allocated",
-				     "allocated bytes", "alloc_space", MEASURE_IS_BYTES, MEASURE_OVER_TIME,
-				     HAS(ALLOCATED), BOTH(allocated_bytes), THREAD(allocated_bytes),
-				     ESTIMATED(allocated_bytes, samples),
+				     "allocated bytes", "alloc_space", MEASURE_IS_BYTES,
+				     MEASURE_OVER_TIME, HAS(ALLOCATED), BOTH(allocated_bytes),
+				     THREAD(allocated_bytes), ESTIMATED(allocated_bytes, samples),
 				     .blocks = MEASURE_ALLOCATIONS},
 	[MEASURE_ALLOCATIONS] = {"allocations", "count", "allocations", "allocations",
-				 "number of allocations", "alloc_objects", MEASURE_IS_COUNT, MEASURE_OVER_TIME,
-				 HAS(ALLOCATED), BOTH(allocations), THREAD(allocations),
-				 ESTIMATED(allocations, samples), SINGLE},
+				 "number of allocations", "alloc_objects", MEASURE_IS_COUNT,
+				 MEASURE_OVER_TIME, HAS(ALLOCATED), BOTH(allocations),
+				 THREAD(allocations), ESTIMATED(allocations, samples), SINGLE},
 	[MEASURE_REALLOCATIONS] = {"reallocations", NULL, "reallocations", "reallocations",
-				   "number of reallocations", NULL, MEASURE_IS_COUNT, MEASURE_OVER_TIME,
-				   HAS(FREES), BOTH(reallocations), THREAD(reallocations), SINGLE},
+				   "number of reallocations", NULL, MEASURE_IS_COUNT,
+				   MEASURE_OVER_TIME, HAS(FREES), BOTH(reallocations),
+				   THREAD(reallocations), SINGLE},
 	[MEASURE_REALLOCATED_BYTES] = {"reallocated_bytes", NULL, "reallocated", "reallocated",
-				       "reallocated bytes", NULL, MEASURE_IS_BYTES, MEASURE_OVER_TIME,
-				       HAS(FREES), BOTH(reallocated_bytes), SINGLE},
-	[MEASURE_FREES] = {"frees", NULL, "frees", "frees", "number of frees", NULL, MEASURE_IS_COUNT,
-			   MEASURE_OVER_TIME, HAS(FREES), BOTH(frees), THREAD(frees), SINGLE},
+				       "reallocated bytes", NULL, MEASURE_IS_BYTES,
+				       MEASURE_OVER_TIME, HAS(FREES), BOTH(reallocated_bytes),
+				       SINGLE},
+	[MEASURE_FREES] = {"frees", NULL, "frees", "frees", "number of frees", NULL,
+			   MEASURE_IS_COUNT, MEASURE_OVER_TIME, HAS(FREES), BOTH(frees),
+			   THREAD(frees), SINGLE},
 	[MEASURE_TEMPORARY] = {"temporary", "temporary", "temporary", "temporary allocations",
-			       "temporary allocations", "temporary_objects", MEASURE_IS_COUNT, MEASURE_OVER_TIME,
-			       HAS(TEMPORARY), BOTH(temporary), SINGLE},
+			       "temporary allocations", "temporary_objects", MEASURE_IS_COUNT,
+			       MEASURE_OVER_TIME, HAS(TEMPORARY), BOTH(temporary), SINGLE},
 	[MEASURE_CROSS_THREAD_FREES] = {"cross_thread_frees", NULL, "frees by other threads",
-					"frees by other threads", "frees by another thread",
-					NULL, MEASURE_IS_COUNT, MEASURE_OVER_TIME, HAS(CROSS_FREES),
+					"frees by other threads", "frees by another thread", NULL,
+					MEASURE_IS_COUNT, MEASURE_OVER_TIME, HAS(CROSS_FREES),
 					SITE(cross_thread_frees), SINGLE},
 	[MEASURE_LIFETIME] = {"lifetime_mean_ns", "lifetime", "mean lifetime", "mean lifetime",
 			      "mean lifetime", "lifetime", MEASURE_IS_TIME, MEASURE_OF_BLOCKS,
@@ -112,22 +116,24 @@ const struct measure measures[MEASURE_COUNT] = {
 	[MEASURE_LIFETIME_MAX] = {"lifetime_max_ns", NULL, "longest lifetime", "longest lifetime",
 				  "longest lifetime", NULL, MEASURE_IS_TIME, MEASURE_OF_BLOCKS,
 				  HAS(LIFETIMES), SITE(lifetime.max_ns), SINGLE},
-	[MEASURE_THREADS] = {"threads", NULL, "threads", "threads", "number of threads",
-			     NULL, MEASURE_IS_COUNT, MEASURE_OF_RUN, HAS(THREADS), TOTALS(threads), SINGLE},
-	[MEASURE_DROPPED] = {"dropped", NULL, "dropped", "events dropped", "dropped events",
-			     NULL, MEASURE_IS_COUNT, MEASURE_OF_RUN, 0, TOTALS(dropped), SINGLE},
+	[MEASURE_THREADS] = {"threads", NULL, "threads", "threads", "number of threads", NULL,
+			     MEASURE_IS_COUNT, MEASURE_OF_RUN, HAS(THREADS), TOTALS(threads),
+			     SINGLE},
+	[MEASURE_DROPPED] = {"dropped", NULL, "dropped", "events dropped", "dropped events", NULL,
+			     MEASURE_IS_COUNT, MEASURE_OF_RUN, 0, TOTALS(dropped), SINGLE},
 	[MEASURE_PEAK_RSS_BYTES] = {"peak_rss_bytes", NULL, "peak RSS", "resident at most",
-				    "peak of resident memory", NULL, MEASURE_IS_BYTES, MEASURE_OF_RUN, 0,
-				    TOTALS(peak_rss_bytes), SINGLE},
+				    "peak of resident memory", NULL, MEASURE_IS_BYTES,
+				    MEASURE_OF_RUN, 0, TOTALS(peak_rss_bytes), SINGLE},
 	[MEASURE_PEAK_ANONYMOUS_BYTES] = {"peak_anonymous_bytes", NULL, "peak anonymous",
-					  "anonymous at most", "peak of resident memory without files",
-					  NULL, MEASURE_IS_BYTES, MEASURE_OF_RUN, 0,
+					  "anonymous at most",
+					  "peak of resident memory without files", NULL,
+					  MEASURE_IS_BYTES, MEASURE_OF_RUN, 0,
 					  TOTALS(peak_anonymous_bytes), SINGLE},
 	[MEASURE_UNKNOWN_FREES] = {"unknown_frees", NULL, "unknown frees", "unknown frees",
-				   "frees of unknown blocks", NULL, MEASURE_IS_COUNT, MEASURE_OF_RUN, 0,
-				   TOTALS(unknown_frees), SINGLE},
-	[MEASURE_DURATION] = {"duration_ns", NULL, "duration", "long", "duration", NULL, MEASURE_IS_TIME,
-			      MEASURE_OF_RUN, HAS(TIMES), SINGLE},
+				   "frees of unknown blocks", NULL, MEASURE_IS_COUNT,
+				   MEASURE_OF_RUN, 0, TOTALS(unknown_frees), SINGLE},
+	[MEASURE_DURATION] = {"duration_ns", NULL, "duration", "long", "duration", NULL,
+			      MEASURE_IS_TIME, MEASURE_OF_RUN, HAS(TIMES), SINGLE},
 };
 
 static uint64_t number_at(const void *object, measure_field field)
@@ -141,15 +147,17 @@ static uint64_t number_at(const void *object, measure_field field)
 enum measure_id measure_of_option(const char *option)
 {
 	int i = 0;
-	while (i < MEASURE_COUNT && (!measures[i].option || strcmp(measures[i].option, option) != 0))
+	while (i < MEASURE_COUNT &&
+	       (!measures[i].option || strcmp(measures[i].option, option) != 0))
 		i++;
 	return (enum measure_id)i;
 }
 
 const char *measure_unit_name(enum measure_id id)
 {
-	static const char *const names[] = {
-		[MEASURE_IS_COUNT] = "count", [MEASURE_IS_BYTES] = "bytes", [MEASURE_IS_TIME] = "ns"};
+	static const char *const names[] = {[MEASURE_IS_COUNT] = "count",
+					    [MEASURE_IS_BYTES] = "bytes",
+					    [MEASURE_IS_TIME] = "ns"};
 	return names[measures[id].unit];
 }
 
@@ -209,7 +217,8 @@ uint64_t measure_samples(const struct profile *p, uint32_t site, enum measure_id
 {
 	if (!p->spreads)
 		return 0;
-	const struct profile_spread *s = site == PROFILE_NONE ? &p->total_spread : &p->spreads[site];
+	const struct profile_spread *s = site == PROFILE_NONE ? &p->total_spread
+							      : &p->spreads[site];
 	return measures[id].samples ? number_at(s, measures[id].samples) : s->samples;
 }
 
@@ -267,7 +276,8 @@ static void add_at(void *object, measure_field field, uint64_t n)
 
 static bool adds_up(const struct measure *m)
 {
-	return m->site && !m->minus && (m->kind == MEASURE_AT_MOMENT || m->kind == MEASURE_OVER_TIME);
+	return m->site && !m->minus &&
+	       (m->kind == MEASURE_AT_MOMENT || m->kind == MEASURE_OVER_TIME);
 }
 
 void measure_add_site(struct profile_site *to, const struct profile_site *from)

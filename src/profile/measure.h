@@ -50,7 +50,7 @@ enum measure_kind {
 	MEASURE_AT_MOMENT, /* the state at one moment: sites add up */
 	MEASURE_OVER_TIME, /* what happened in a time: sites add up, and it can be had per second */
 	MEASURE_OF_BLOCKS, /* a statistic of single blocks: sites do not add up */
-	MEASURE_OF_RUN,	   /* of the whole run */
+	MEASURE_OF_RUN,    /* of the whole run */
 };
 
 /* Where a number stands in a struct: its offset + 1; 0: the struct does not have it. */
@@ -69,7 +69,7 @@ struct measure {
 	/* In struct profile_site, profile_totals, profile_thread, profile_errors and profile_spread: the
 	 * last two as a number of bytes or blocks and its variance; `samples` in profile_spread. */
 	measure_field site, totals, thread, errors, spread, samples;
-	measure_field minus;	/* in profile_site: what is taken off */
+	measure_field minus;    /* in profile_site: what is taken off */
 	enum measure_id blocks; /* bytes at a moment: in how many blocks; else MEASURE_COUNT */
 };
 extern const struct measure measures[MEASURE_COUNT];

@@ -97,8 +97,8 @@ static int note_no_debug(struct profile *p, const bool *counts)
 		snprintf(system_words, sizeof system_words, "set DEBUGINFOD_URLS");
 	return profile_add_note(p, PROFILE_NOTE_INFO, 0,
 				"no debug information, so no files and lines, for %s%s%s%s%s%s",
-				modules.text, others, *system_words || own ? ": " : "", system_words,
-				*system_words && own ? "; " : "",
+				modules.text, others, *system_words || own ? ": " : "",
+				system_words, *system_words && own ? "; " : "",
 				own ? "build your own with -g" : "");
 }
 

@@ -86,7 +86,8 @@ static uint32_t common_words(const struct profile_process *a, const struct profi
 
 static void add_image(struct process_group *g, const struct profile *p, uint32_t process)
 {
-	const struct profile_process *q = &p->processes[process], *most = &p->processes[g->greatest];
+	const struct profile_process *q = &p->processes[process],
+				     *most = &p->processes[g->greatest];
 	g->words = g->images ? common_words(most, q, g->words) : q->argc ? q->argc : 1;
 	if (!g->images || q->totals.peak_bytes > most->totals.peak_bytes)
 		g->greatest = process;
@@ -218,7 +219,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-int process_groups_programs(const struct process_groups *g, const struct profile *p, uint32_t *programs)
+int process_groups_programs(const struct process_groups *g, const struct profile *p,
+			    uint32_t *programs)
 {
 	const char **names = malloc(((size_t)g->count + 1) * sizeof *names);
 	if (!names)
@@ -291,7 +293,8 @@ int profile_take_own_time(struct profile *p)
 		p->end = q.end == PROFILE_END_EXEC ? PROFILE_END_DETACHED : q.end;
 		p->exit_status = q.exit_status;
 		p->signal = q.signal;
-		p->oom_killed = p->oom_killed && q.end == PROFILE_END_SIGNAL && end == p->duration_ns;
+		p->oom_killed = p->oom_killed && q.end == PROFILE_END_SIGNAL &&
+				end == p->duration_ns;
 	}
 	process_images_fini(&x);
 	p->start_unix_ns += p->start_unix_ns ? (int64_t)start : 0;

@@ -19,9 +19,9 @@ enum process_merging {
 
 struct process_group {
 	uint32_t greatest; /* by peak, of the profile's processes */
-	uint32_t count;	   /* processes */
+	uint32_t count;    /* processes */
 	uint32_t images;   /* programs that these were, one after the other by exec */
-	uint32_t words;	   /* how many words of the command are the same in all */
+	uint32_t words;    /* how many words of the command are the same in all */
 	uint64_t left_bytes, left_blocks, allocated_bytes, run_ns; /* sums */
 };
 
@@ -34,7 +34,8 @@ struct process_groups {
 int process_groups_init(struct process_groups *g, const struct profile *p,
 			enum process_merging merging); /* 0 or HEFT_ENOMEM */
 /* How many programs the groups are of: several may be of one. 0 or HEFT_ENOMEM. */
-int process_groups_programs(const struct process_groups *g, const struct profile *p, uint32_t *programs);
+int process_groups_programs(const struct process_groups *g, const struct profile *p,
+			    uint32_t *programs);
 void process_groups_fini(struct process_groups *g);
 
 /* What the program is called: the first word of its command without folders. "?" if not known. */

@@ -40,7 +40,8 @@ static void link_images(struct process_images *x, const struct profile *p, uint3
 	uint32_t last = PROFILE_NONE;
 	for (uint32_t i = 0; i < p->process_count; i++) {
 		const struct profile_process *q = &p->processes[order[i]];
-		const struct profile_process *before = last != PROFILE_NONE ? &p->processes[last] : NULL;
+		const struct profile_process *before = last != PROFILE_NONE ? &p->processes[last]
+									    : NULL;
 		/* Two that run at a time under one number are of different namespaces. */
 		bool same = before && before->pid == q->pid && before->end == PROFILE_END_EXEC;
 		x->next[order[i]] = x->first[order[i]] = PROFILE_NONE;
@@ -172,8 +173,8 @@ static void add_totals(struct profile_process *to, const struct profile_process 
 	to->errors.left_bytes = error_together(to->errors.left_bytes, q->errors.left_bytes);
 	to->errors.left_blocks = error_together(to->errors.left_blocks, q->errors.left_blocks);
 	to->errors.allocations = error_together(to->errors.allocations, q->errors.allocations);
-	to->errors.allocated_bytes =
-		error_together(to->errors.allocated_bytes, q->errors.allocated_bytes);
+	to->errors.allocated_bytes = error_together(to->errors.allocated_bytes,
+						    q->errors.allocated_bytes);
 }
 
 static void take_live(struct profile_process *to, const struct profile_process *q)
@@ -220,8 +221,8 @@ struct profile_thread thread_of_images(const struct process_images *x, const str
 		all.live_bytes += t->live_bytes;
 		all.live_blocks += t->live_blocks;
 		all.errors.live_bytes = error_together(all.errors.live_bytes, t->errors.live_bytes);
-		all.errors.live_blocks =
-			error_together(all.errors.live_blocks, t->errors.live_blocks);
+		all.errors.live_blocks = error_together(all.errors.live_blocks,
+							t->errors.live_blocks);
 		if (t->name && *t->name)
 			all.name = t->name;
 	}
@@ -252,16 +253,19 @@ int profile_add_silent_threads(struct profile *p)
 		if (x.first[i] != i || x.threads[i])
 			continue;
 		/* The kernel calls a thread that nobody named by its program's file. */
-		const char *exe = p->processes[i].exe ? p->processes[i].exe : "", *slash = strrchr(exe, '/');
+		const char *exe = p->processes[i].exe ? p->processes[i].exe : "",
+			   *slash = strrchr(exe, '/');
 		const char *file = slash ? slash + 1 : exe;
 		const char *name = name_pool_add_n(p->names, file, strnlen(file, COMM_LENGTH));
 		if (!name)
 			rc = HEFT_ENOMEM;
 		p->processes[i].totals.threads = 1;
-		rc = rc < 0 ? rc : profile_add_thread(p, &(struct profile_thread){.pid = p->processes[i].pid,
-								    .tid = p->processes[i].pid,
-								    .process = i,
-								    .name = name});
+		rc = rc < 0 ? rc
+			    : profile_add_thread(
+				      p, &(struct profile_thread){.pid = p->processes[i].pid,
+								  .tid = p->processes[i].pid,
+								  .process = i,
+								  .name = name});
 	}
 	process_images_fini(&x);
 	return rc;

@@ -8,14 +8,15 @@
 #include "profile/profile.h"
 
 struct process_images {
-	uint32_t *first;	/* of each of the profile's processes: the first image of the same one;
+	uint32_t *first;   /* of each of the profile's processes: the first image of the same one;
 				 * PROFILE_NONE: it does not count (is_outside) */
-	uint32_t *next;		/* of each: the image that it became, or PROFILE_NONE */
-	uint32_t count;		/* processes */
-	uint32_t *threads;	/* of each first image: threads of its process */
-	uint32_t *first_thread; /* of each of the profile's threads: the first entry of the same one */
-	uint32_t *next_thread;	/* of each: its entry in a later image, or PROFILE_NONE */
-	uint32_t thread_count;	/* threads: exec keeps one, which goes on under the same number */
+	uint32_t *next;    /* of each: the image that it became, or PROFILE_NONE */
+	uint32_t count;    /* processes */
+	uint32_t *threads; /* of each first image: threads of its process */
+	uint32_t *
+		first_thread; /* of each of the profile's threads: the first entry of the same one */
+	uint32_t *next_thread; /* of each: its entry in a later image, or PROFILE_NONE */
+	uint32_t thread_count; /* threads: exec keeps one, which goes on under the same number */
 };
 
 int process_images_init(struct process_images *x, const struct profile *p); /* 0 or HEFT_ENOMEM */

@@ -351,8 +351,8 @@ int profile_add_note(struct profile *p, enum profile_note_kind kind, uint64_t ti
 	const char *kept = name_pool_add(p->names, text);
 	if (!kept)
 		return HEFT_ENOMEM;
-	p->notes[p->note_count++] =
-		(struct profile_note){.kind = kind, .time_ns = time_ns, .text = kept, .count = 1};
+	p->notes[p->note_count++] = (struct profile_note){
+		.kind = kind, .time_ns = time_ns, .text = kept, .count = 1};
 	return 0;
 }
 
@@ -434,7 +434,7 @@ struct how_ended profile_how_ended(const struct profile *p)
 		[PROFILE_END_DETACHED] = END_DETACHED, [PROFILE_END_UNKNOWN] = END_UNKNOWN,
 	};
 	struct how_ended end = {kinds[p->end], p->exit_status, p->signal, p->memory_limit_bytes,
-				  p->limit_is_cgroup};
+				p->limit_is_cgroup};
 	if (end.kind == END_RUNNING && !p->complete)
 		end.kind = END_CUT;
 	if (end.kind == END_SIGNAL && p->oom_killed)

@@ -27,9 +27,10 @@ struct profile_module {
 	const char *path;
 	const uint8_t *build_id;
 	uint32_t build_id_len;
-	bool runtime; /* libc, an allocator or a language's runtime library (user_frame.h) */
+	bool runtime;  /* libc, an allocator or a language's runtime library (user_frame.h) */
 	bool no_debug; /* looked for debug information (files and lines), found none */
-	const char *debug_lacking; /* its debug information names a file that is not there, or NULL */
+	const char
+		*debug_lacking; /* its debug information names a file that is not there, or NULL */
 };
 
 struct profile_frame {
@@ -41,11 +42,11 @@ struct profile_frame {
 	 * may have addresses of different stacks; in a profile with `apart` it is every stack's own. */
 	uint64_t address;
 	uint64_t code_bytes; /* the size of a function without a name; 0: not known */
-	bool inlined;     /* into its caller */
-	bool user; /* outside allocator, libc, language runtime and wrappers around malloc */
+	bool inlined;        /* into its caller */
+	bool user;    /* outside allocator, libc, language runtime and wrappers around malloc */
 	bool wrapper; /* not user because of what it does (wrapper_frames.h), not by a rule */
 	bool plumbing; /* not user, but a library that may stand for stacks without the user's code */
-	bool kept;    /* user because a rule says so, whatever it does */
+	bool kept;     /* user because a rule says so, whatever it does */
 };
 
 enum profile_node_flag {
@@ -66,25 +67,26 @@ struct profile_node {
 /* A return address of a stack as it was recorded. It stands for the frames from `node` up to its
  * caller's node: a function and what was inlined into it. */
 struct profile_call {
-	uint32_t caller; /* in the profile's calls, a smaller index; PROFILE_NONE: outermost */
-	uint32_t node;	 /* the innermost of its frames */
+	uint32_t caller;  /* in the profile's calls, a smaller index; PROFILE_NONE: outermost */
+	uint32_t node;    /* the innermost of its frames */
 	uint64_t address; /* as in the module's file, within the call */
 };
 
-enum profile_via { /* the allocation function called */
-		   PROFILE_VIA_MALLOC,
-		   PROFILE_VIA_CALLOC,
-		   PROFILE_VIA_REALLOC,
-		   PROFILE_VIA_POSIX_MEMALIGN,
-		   PROFILE_VIA_ALIGNED_ALLOC,
-		   PROFILE_VIA_MEMALIGN,
-		   PROFILE_VIA_VALLOC,
-		   PROFILE_VIA_PVALLOC,
-		   PROFILE_VIA_REALLOCARRAY,
-		   PROFILE_VIA_NEW,
-		   PROFILE_VIA_NEW_ARRAY,
-		   PROFILE_VIA_COUNT,
-		   PROFILE_VIA_UNKNOWN = PROFILE_VIA_COUNT /* a format that does not tell */
+/* The allocation function called */
+enum profile_via {
+	PROFILE_VIA_MALLOC,
+	PROFILE_VIA_CALLOC,
+	PROFILE_VIA_REALLOC,
+	PROFILE_VIA_POSIX_MEMALIGN,
+	PROFILE_VIA_ALIGNED_ALLOC,
+	PROFILE_VIA_MEMALIGN,
+	PROFILE_VIA_VALLOC,
+	PROFILE_VIA_PVALLOC,
+	PROFILE_VIA_REALLOCARRAY,
+	PROFILE_VIA_NEW,
+	PROFILE_VIA_NEW_ARRAY,
+	PROFILE_VIA_COUNT,
+	PROFILE_VIA_UNKNOWN = PROFILE_VIA_COUNT /* a format that does not tell */
 };
 const char *profile_via_name(uint32_t via);
 
@@ -98,26 +100,28 @@ struct profile_lifetime {
 enum { PROFILE_LIFE_BUCKETS = 40 };
 
 struct profile_site {
-	uint32_t id;   /* from 1, by peak contribution: what people and findings name it by. Of a part
+	uint32_t id; /* from 1, by peak contribution: what people and findings name it by. Of a part
 			  (profile.lender) it is the whole's */
 	uint32_t node; /* innermost; PROFILE_NONE: stack unknown */
 	uint32_t via;
-	uint32_t labels; /* in the profile's label_sets, or PROFILE_NONE: a stack with other labels is
+	uint32_t
+		labels; /* in the profile's label_sets, or PROFILE_NONE: a stack with other labels is
 			    another site */
 	uint32_t merged; /* how many call stacks of the recording it stands for */
-	uint32_t call; /* innermost, of the largest of those stacks; PROFILE_NONE: not kept */
+	uint32_t call;   /* innermost, of the largest of those stacks; PROFILE_NONE: not kept */
 	uint64_t allocations, reallocations, frees;
 	uint64_t allocated_bytes, reallocated_bytes;
 	uint64_t peak_bytes, peak_blocks;
 	uint64_t own_peak_bytes; /* exact if merged == 1, else an upper bound */
 	uint64_t live_bytes, live_blocks, live_slack_bytes; /* when the recording ended */
-	uint64_t left_bytes, left_blocks; /* when its process ended, or the recording if that ran on */
-	uint64_t peak_slack_bytes;	    /* usable - requested of what was live at the peak */
+	uint64_t left_bytes,
+		left_blocks;       /* when its process ended, or the recording if that ran on */
+	uint64_t peak_slack_bytes; /* usable - requested of what was live at the peak */
 	uint64_t start_bytes, start_blocks; /* live when the selected window began; 0 without one */
 	uint64_t temporary, cross_thread_frees;
 	struct profile_lifetime lifetime;
 	uint32_t handover, growth; /* indices into the profile's arrays, or PROFILE_NONE */
-	uint32_t history;	   /* row of the profile's history, or PROFILE_NONE: never large */
+	uint32_t history;          /* row of the profile's history, or PROFILE_NONE: never large */
 	uint32_t release_first, release_count; /* in the profile's releases, most frequent first */
 };
 
@@ -128,15 +132,16 @@ struct profile_site {
 struct profile_handover {
 	uint32_t site;
 	uint64_t frees, bytes;
-	uint64_t in_order;	 /* frees that did not overtake an earlier born block: first in, first
+	uint64_t in_order; /* frees that did not overtake an earlier born block: first in, first
 				    out. (A step back of less than 1/8 of the wait counts as order.) */
-	uint64_t backlog_blocks; /* most of the site's blocks that were live when one was freed so */
+	uint64_t
+		backlog_blocks; /* most of the site's blocks that were live when one was freed so */
 	uint64_t backlog_bytes, backlog_time_ns; /* at that moment, and when */
 	uint64_t first_birth_ns, last_birth_ns, first_free_ns, last_free_ns;
-	double wait_mean_ns;  /* lifetime */
-	double wait_slope;    /* of lifetime over birth time, by least squares: 1.0 means that a block
+	double wait_mean_ns; /* lifetime */
+	double wait_slope; /* of lifetime over birth time, by least squares: 1.0 means that a block
 				 born 1 s later lives 1 s longer */
-	double wait_fit;      /* r squared of that line, 0 to 1 */
+	double wait_fit;   /* r squared of that line, 0 to 1 */
 	uint32_t threads_first, threads_count; /* in handover_threads, most frequent first */
 };
 
@@ -156,22 +161,23 @@ struct profile_release {
 /* Blocks that were resized by a realloc at this site. */
 struct profile_growth {
 	uint32_t site;
-	uint64_t steps;	       /* reallocations here that grew a block */
-	uint64_t moved_steps;  /* of them, to another address */
-	uint64_t copied_bytes; /* old contents of those, unless the kernel moved the pages */
-	uint64_t blocks;       /* that ended (or were live at the end) with a size given here */
-	uint64_t final_bytes;  /* theirs */
+	uint64_t steps;         /* reallocations here that grew a block */
+	uint64_t moved_steps;   /* of them, to another address */
+	uint64_t copied_bytes;  /* old contents of those, unless the kernel moved the pages */
+	uint64_t blocks;        /* that ended (or were live at the end) with a size given here */
+	uint64_t final_bytes;   /* theirs */
 	uint64_t largest_bytes; /* the largest of them */
-	uint64_t measured_blocks, measured_bytes; /* of them, those whose contents were looked at when
+	uint64_t measured_blocks,
+		measured_bytes; /* of them, those whose contents were looked at when
 						     they ended: large ones */
-	uint64_t unused_bytes; /* of measured_bytes: zero bytes at blocks' ends, never written */
+	uint64_t unused_bytes;  /* of measured_bytes: zero bytes at blocks' ends, never written */
 };
 
 /* Live bytes over time: of everything, and of the sites that were ever large (a thousandth of the
  * peak). Slot i is the state at start_ns + (i + 1) * slot_ns. */
 struct profile_history_row {
 	uint32_t site;
-	uint32_t first; /* slots before this one are 0: the site was not large then */
+	uint32_t first;           /* slots before this one are 0: the site was not large then */
 	uint64_t *bytes, *blocks; /* slot_count of each */
 };
 
@@ -180,7 +186,8 @@ struct profile_history {
 	uint64_t slot_ns;
 	uint32_t slot_count;
 	uint64_t *bytes, *blocks; /* of all sites */
-	uint64_t *events; /* allocations, reallocations and frees so far: how far the program had come.
+	uint64_t *
+		events; /* allocations, reallocations and frees so far: how far the program had come.
 			     NULL: not known */
 	struct profile_history_row *rows;
 	uint32_t row_count;
@@ -189,12 +196,13 @@ struct profile_history {
 /* Allocations by size: exact requested sizes up to 1024, then eight classes for each power of two.
  * Only if asked for (profile_selection.sizes). */
 struct profile_size {
-	uint64_t low_bytes, high_bytes; /* requested, inclusive */
+	uint64_t low_bytes, high_bytes;        /* requested, inclusive */
 	uint64_t allocations, allocated_bytes; /* blocks made or resized to this; their bytes */
-	uint64_t slack_bytes;		       /* usable - requested, of these */
+	uint64_t slack_bytes;                  /* usable - requested, of these */
 	uint64_t peak_blocks, peak_bytes, peak_slack_bytes; /* live at the peak */
-	uint64_t live_blocks, live_bytes;		    /* live at the end */
-	uint64_t left_blocks, left_bytes; /* when its process ended, or the recording if that ran on */
+	uint64_t live_blocks, live_bytes;                   /* live at the end */
+	uint64_t left_blocks,
+		left_bytes; /* when its process ended, or the recording if that ran on */
 };
 
 /* Resident memory of all processes together, from then on. */
@@ -260,7 +268,8 @@ enum profile_end {
 	PROFILE_END_UNKNOWN,  /* ended; with what status is not known */
 };
 
-struct profile_process { /* one program image: an exec begins another with the same pid */
+/* One program image: an exec begins another with the same pid */
+struct profile_process {
 	int32_t pid, ppid;
 	uint32_t number; /* in the file; of a part it is the whole's */
 	const char *exe;
@@ -313,22 +322,21 @@ struct profile_note {
 	uint32_t count; /* how many that said the same it stands for; the text says it too */
 };
 
-
 /* What the file that a profile came from tells. A number that it does not tell is absent: reports
  * and exporters leave it out instead of showing 0. */
 enum profile_has {
-	PROFILE_HAS_PEAK = 1,	     /* peak_bytes, peak_blocks of sites and totals */
-	PROFILE_HAS_LIVE = 2,	     /* live_bytes, live_blocks, left_bytes, left_blocks */
-	PROFILE_HAS_ALLOCATED = 4,   /* allocations, allocated_bytes */
-	PROFILE_HAS_FREES = 8,	     /* frees; and reallocations apart from allocations */
-	PROFILE_HAS_TIMES = 16,	     /* duration, time of the peak */
-	PROFILE_HAS_THREADS = 32,    /* threads */
-	PROFILE_HAS_LIFETIMES = 64,  /* lifetime, lifetimes */
+	PROFILE_HAS_PEAK = 1,       /* peak_bytes, peak_blocks of sites and totals */
+	PROFILE_HAS_LIVE = 2,       /* live_bytes, live_blocks, left_bytes, left_blocks */
+	PROFILE_HAS_ALLOCATED = 4,  /* allocations, allocated_bytes */
+	PROFILE_HAS_FREES = 8,      /* frees; and reallocations apart from allocations */
+	PROFILE_HAS_TIMES = 16,     /* duration, time of the peak */
+	PROFILE_HAS_THREADS = 32,   /* threads */
+	PROFILE_HAS_LIFETIMES = 64, /* lifetime, lifetimes */
 	PROFILE_HAS_TEMPORARY = 128,
-	PROFILE_HAS_USABLE = 256,    /* slack: usable sizes are known */
-	PROFILE_HAS_CROSS_FREES = 512,	  /* cross_thread_frees */
+	PROFILE_HAS_USABLE = 256,         /* slack: usable sizes are known */
+	PROFILE_HAS_CROSS_FREES = 512,    /* cross_thread_frees */
 	PROFILE_HAS_MEAN_LIFETIME = 1024, /* of lifetime at least the mean */
-	PROFILE_HAS_OWN_PEAK = 2048,	  /* own_peak_bytes */
+	PROFILE_HAS_OWN_PEAK = 2048,      /* own_peak_bytes */
 	PROFILE_HAS_ALL = 4095,
 	/* The other way round, since hardly any file lacks them: live and peak bytes, but not how many
 	 * blocks those are. */
@@ -349,8 +357,8 @@ struct profile {
 	struct profile_index *index;
 
 	/* about the recording */
-	const char *format; /* "heft", "jemalloc", "pprof" ...: what it was read from */
-	uint32_t has;	    /* enum profile_has */
+	const char *format;  /* "heft", "jemalloc", "pprof" ...: what it was read from */
+	uint32_t has;        /* enum profile_has */
 	uint64_t rate_bytes; /* sampled: one sample each that many bytes on average; 0: exact */
 	const char *heft_version; /* that made it */
 	const char **argv;
@@ -360,11 +368,11 @@ struct profile {
 	uint64_t duration_ns;
 	enum profile_end end;
 	int32_t exit_status, signal;
-	bool oom_killed; /* by the kernel, for lack of memory */
+	bool oom_killed;             /* by the kernel, for lack of memory */
 	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
 	bool limit_is_cgroup;        /* of its cgroup, not all of the machine's memory */
-	bool complete;       /* false: cut, or still being written */
-	uint64_t cut_offset; /* if not complete: where the last readable part ends */
+	bool complete;               /* false: cut, or still being written */
+	uint64_t cut_offset;         /* if not complete: where the last readable part ends */
 	uint64_t file_bytes, events;
 	const char *selection; /* words for what was selected ("pid 12"); NULL: everything */
 	bool process_totals;
@@ -390,10 +398,11 @@ struct profile {
 	uint32_t process_count;
 	struct profile_note *notes;
 	uint32_t note_count;
-	const char *unseen; /* most of its memory is not recorded, in words (one of the notes); NULL: not so */
+	const char *
+		unseen; /* most of its memory is not recorded, in words (one of the notes); NULL: not so */
 	struct profile_totals totals;
 	uint32_t (*lifetimes)[PROFILE_LIFE_BUCKETS]; /* by site; NULL: not known */
-	struct profile_errors *errors; /* by site; NULL: exact, or not known */
+	struct profile_errors *errors;               /* by site; NULL: exact, or not known */
 	struct profile_errors total_errors;
 	struct profile_spread *spreads; /* by site, whenever there are errors */
 	struct profile_spread total_spread;
@@ -412,7 +421,8 @@ struct profile {
 	uint32_t size_count;
 	struct profile_rss *rss; /* in the order of time */
 	uint32_t rss_count;
-	uint64_t window_from_ns, window_to_ns; /* what was selected; 0 and duration_ns without one */
+	uint64_t window_from_ns,
+		window_to_ns;    /* what was selected; 0 and duration_ns without one */
 	uint32_t sites_left_out; /* summaries only: small sites that were not symbolised */
 
 	/* Of an exact recording of several processes: those that findings look at (trace_judge.c). */

@@ -39,7 +39,8 @@
 
 enum { LARGEST_ALIGNMENT = 1 << 22 }; /* pairs; beyond it a stack's sites are not told apart */
 
-struct piece { /* sites of one side that read the same, lines included */
+/* Sites of one side that read the same, lines included */
+struct piece {
 	struct profile_diff_side sum;
 	struct stack_key key;
 	uint32_t via;
@@ -73,8 +74,8 @@ static void add_side(struct profile_diff_side *sum, const struct profile_diff_si
 {
 	double mine = blocks_of(sum), others = blocks_of(more);
 	if (mine + others > 0)
-		sum->lifetime_ns =
-			(sum->lifetime_ns * mine + more->lifetime_ns * others) / (mine + others);
+		sum->lifetime_ns = (sum->lifetime_ns * mine + more->lifetime_ns * others) /
+				   (mine + others);
 	if (sum->site == PROFILE_NONE || (more->site != PROFILE_NONE && more->site < sum->site))
 		sum->site = more->site; /* sites are in order of their peaks */
 	sum->sites += more->sites;

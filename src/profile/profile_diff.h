@@ -9,7 +9,7 @@ struct profile_diff_side {
 	uint32_t site;  /* index of the largest of them by peak; PROFILE_NONE: not on this side */
 	uint32_t sites; /* how many */
 	struct profile_site sums; /* what adds up (measure_add_site); the rest is of no meaning */
-	double lifetime_ns;	  /* mean, over blocks */
+	double lifetime_ns;       /* mean, over blocks */
 	struct profile_spread variance; /* of a sampled side: squares of the 95 % errors */
 };
 
@@ -87,7 +87,7 @@ struct profile_threshold profile_threshold_for(const struct profile_threshold *g
 					       enum measure_id asked, enum measure_id measure);
 
 enum profile_change {
-	PROFILE_SAME, /* within the threshold */
+	PROFILE_SAME,          /* within the threshold */
 	PROFILE_INSIGNIFICANT, /* beyond it, but within the error of two estimates: perhaps none */
 	PROFILE_GROWN,
 	PROFILE_SHRUNK,
@@ -100,14 +100,15 @@ enum profile_change profile_diff_classify(const struct profile_diff *d,
 					  const struct profile_diff_entry *e,
 					  enum measure_id measure, double threshold);
 
-struct profile_diff_summary { /* of one measure */
+/* Of one measure */
+struct profile_diff_summary {
 	double old, new, threshold;
 	double error95; /* of new - old */
 	uint32_t counts[PROFILE_CHANGES];
 	double below;           /* sum of the changes that are within the threshold */
 	double largest;         /* the change furthest from 0 */
 	uint32_t largest_entry; /* PROFILE_NONE: nothing differs at all */
-	uint32_t next_entry;	/* the same of changes that are significant */
+	uint32_t next_entry;    /* the same of changes that are significant */
 	bool changed; /* the total or a stack is beyond the threshold and, of estimates, their error */
 };
 void profile_diff_summarise(const struct profile_diff *d, enum measure_id measure,

@@ -7,17 +7,18 @@
 #include "trace/trace.h"
 #include "trace/trace_ladder.h"
 
-struct profile_selection { /* all zero: everything */
+/* All zero: everything */
+struct profile_selection {
 	bool has_pid;
-	int32_t pid;        /* blocks allocated by processes with this pid */
+	int32_t pid;   /* blocks allocated by processes with this pid */
 	bool own_time; /* times are counted from when the first of the chosen processes began, to the
 			  end of the last: as if only they had been recorded. The window is not */
 	uint64_t origin_ns; /* what words for the window count from */
 	bool has_process;
-	uint32_t process; /* the one with this number (profile_process.number) */
-	const char *program; /* NULL: all. blocks allocated by processes of this program */
-	const char *thread; /* NULL: all. blocks allocated by threads of this name or tid */
-	bool has_window;    /* only what happened in [from_ns, to_ns] */
+	uint32_t process;        /* the one with this number (profile_process.number) */
+	const char *program;     /* NULL: all. blocks allocated by processes of this program */
+	const char *thread;      /* NULL: all. blocks allocated by threads of this name or tid */
+	bool has_window;         /* only what happened in [from_ns, to_ns] */
 	uint64_t from_ns, to_ns; /* equal: the instant, what was live then; counts are up to it */
 	/* Also live bytes and temporaries for each process: costs a replay of all events if there
 	 * is more than one process. */

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct path { /* nodes of the site's stack, innermost first */
+/* Nodes of the site's stack, innermost first */
+struct path {
 	VECTOR_MEMBERS(uint32_t);
 };
 

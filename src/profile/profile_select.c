@@ -143,8 +143,8 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore, str
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t node = p->sites[i].node;
-		bool keep =
-			node == PROFILE_NONE ? !focus : (!focus || wanted[node]) && !unwanted[node];
+		bool keep = node == PROFILE_NONE ? !focus
+						 : (!focus || wanted[node]) && !unwanted[node];
 		to[i] = keep ? kept : PROFILE_NONE;
 		if (!keep)
 			continue;
@@ -185,7 +185,8 @@ int profile_select_moment(struct profile *p, enum profile_moment moment, struct 
 {
 	bool peak = moment == PROFILE_AT_PEAK;
 	if (!(p->has & (peak ? PROFILE_HAS_PEAK : PROFILE_HAS_LIVE)))
-		return heft_fail(err, HEFT_EREFUSED, "a %s file does not tell what is live at the %s",
+		return heft_fail(err, HEFT_EREFUSED,
+				 "a %s file does not tell what is live at the %s",
 				 p->format ? p->format : "foreign", peak ? "peak" : "end");
 	if (moment == PROFILE_AT_END)
 		return 0;

@@ -23,8 +23,8 @@ static int64_t sort_and_count(uint64_t *y, uint64_t *scratch, uint32_t from, uin
 	if (to - from < 2)
 		return 0;
 	uint32_t middle = from + (to - from) / 2;
-	int64_t s =
-		sort_and_count(y, scratch, from, middle) + sort_and_count(y, scratch, middle, to);
+	int64_t s = sort_and_count(y, scratch, from, middle) +
+		    sort_and_count(y, scratch, middle, to);
 	/* Each of the later half: how many of the earlier half are below, how many above it. */
 	uint32_t below = from, not_above = from;
 	for (uint32_t k = middle; k < to; k++) {

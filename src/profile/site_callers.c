@@ -82,8 +82,8 @@ static void read_node(struct grouping *g, struct item *it)
 	if (it->node == PROFILE_NONE)
 		return;
 	const struct profile_frame *f = &p->frames[p->nodes[it->node].frame];
-	it->function =
-		name_pool_add(g->pool, words_shorten(text, f->function) ? text : f->function);
+	it->function = name_pool_add(g->pool,
+				     words_shorten(text, f->function) ? text : f->function);
 	it->file = pooled_path(g, f->file);
 	it->line_number = f->line;
 	if (!f->file && f->module < p->module_count)

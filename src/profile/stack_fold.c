@@ -30,7 +30,7 @@ struct stack_state {
 	uint32_t outer; /* the next entry's node */
 	uint32_t times, cycle;
 	uint32_t entries; /* of the folded stack, this one included */
-	uint32_t depth;	  /* frames of the whole stack */
+	uint32_t depth;   /* frames of the whole stack */
 	uint32_t far; /* the first node on the way out that is of the entries kept beyond a cut */
 };
 
@@ -80,7 +80,8 @@ static void fold_node(const struct folding *x, uint32_t node, uint32_t kept)
 {
 	struct stack_state *s = x->states;
 	uint32_t caller = x->p->nodes[node].parent, key = key_of(x, node), at = caller;
-	struct stack_state new = {.outer = caller, .times = 1, .entries = 1, .cycle = 1, .depth = 1};
+	struct stack_state new = {
+		.outer = caller, .times = 1, .entries = 1, .cycle = 1, .depth = 1};
 	if (caller != PROFILE_NONE) {
 		new.entries = s[caller].entries + 1;
 		new.depth = s[caller].depth + 1;

@@ -6,13 +6,15 @@
 #include "profile/profile.h"
 
 enum {
-	STACK_MOST = 256,     /* entries of a stack that is shown, and frames of one that is not folded */
-	STACK_LONG_SIDE = 193, /* of a cut stack at least so many entries on the side that matters, ... */
+	STACK_MOST =
+		256, /* entries of a stack that is shown, and frames of one that is not folded */
+	STACK_LONG_SIDE =
+		193, /* of a cut stack at least so many entries on the side that matters, ... */
 	STACK_SHORT_SIDE = 31, /* ... and so many on the other */
 };
 
-#define STACK_RECURSION "[recursion]"	/* where a tree has folded frames */
-#define STACK_CUT "[frames cut]"	/* where a tree has none of the frames */
+#define STACK_RECURSION "[recursion]" /* where a tree has folded frames */
+#define STACK_CUT "[frames cut]"      /* where a tree has none of the frames */
 
 /* One line of a stack that is shown. */
 struct stack_entry {
@@ -23,9 +25,9 @@ struct stack_entry {
 };
 
 enum stack_form {
-	STACK_WHOLE,	/* nothing is left out */
-	STACK_LIST,	/* for a list of stacks: innermost frames matter; only deep stacks are folded */
-	STACK_TREE,	/* for a tree from the outermost frame: all are folded if one is deep, so that
+	STACK_WHOLE, /* nothing is left out */
+	STACK_LIST, /* for a list of stacks: innermost frames matter; only deep stacks are folded */
+	STACK_TREE, /* for a tree from the outermost frame: all are folded if one is deep, so that
 			   stacks that differ in their depth alone meet */
 	STACK_TREE_INVERTED,
 };
@@ -34,7 +36,7 @@ struct stack_state;
 
 struct stack_fold {
 	const struct profile *p;
-	enum stack_form form;	/* STACK_WHOLE also if no stack of the profile is deep */
+	enum stack_form form;       /* STACK_WHOLE also if no stack of the profile is deep */
 	struct stack_state *states; /* by node; NULL if the form is whole */
 };
 
@@ -52,7 +54,7 @@ bool stack_fold_applies(const struct stack_fold *f, uint32_t node);
  * for (stack_walk_begin(&w, f, site->node); stack_walk_next(&w, &entry);) */
 struct stack_walk {
 	const struct stack_fold *f;
-	uint32_t next;	 /* node, or PROFILE_NONE */
+	uint32_t next; /* node, or PROFILE_NONE */
 	bool folded;
 	uint32_t listed, open; /* entries so far; the first one after the cycles that are begun */
 	bool cut;

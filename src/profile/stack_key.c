@@ -195,8 +195,8 @@ int stack_keys_add(struct stack_keys *k, const struct profile *p, unsigned side,
 	for (uint32_t i = 0; rc == 0 && i < p->node_count; i++) {
 		const struct profile_node *n = &p->nodes[i];
 		const struct profile_frame *f = &p->frames[n->frame];
-		const struct stack_key *from =
-			n->parent == PROFILE_NONE ? &empty : &keys[n->parent];
+		const struct stack_key *from = n->parent == PROFILE_NONE ? &empty
+									 : &keys[n->parent];
 		uint32_t name = names[n->frame];
 		keys[i].user = from->user;
 		rc = step(k, from->whole, name, 0, &keys[i].whole);

@@ -12,7 +12,8 @@
 /* Freeing stacks are symbolised for sites that reach this part of the peak. */
 enum { LARGE = 1024 };
 
-struct merged { /* a hand-over being added up: births in us since first_birth_ns */
+/* A hand-over being added up: births in us since first_birth_ns */
+struct merged {
 	double n, x, y, xx, xy, yy;
 };
 
@@ -78,7 +79,8 @@ static void fit_line(struct profile_handover *h, const struct merged *m)
 		h->wait_mean_ns = 0;
 }
 
-struct pair { /* of threads, by the profile's ids */
+/* Of threads, by the profile's ids */
+struct pair {
 	uint32_t site;
 	struct profile_handover_threads t;
 };
@@ -115,8 +117,8 @@ static int load_pairs(struct profile *p, const struct behaviour *b, const uint32
 		const struct behaviour_pair *f = &b->pairs[i];
 		uint32_t site = sites[f->site];
 		if (site != PROFILE_NONE && p->sites[site].handover < p->handover_count)
-			pairs[count++] =
-				(struct pair){site, {threads[f->from], threads[f->to], f->frees}};
+			pairs[count++] = (struct pair){
+				site, {threads[f->from], threads[f->to], f->frees}};
 	}
 	/* The same two threads again: of merged stacks, or of threads that were not selected. Added up
 	 * first, and only then put in order. */
@@ -224,8 +226,8 @@ static int load_releases(struct profile *p, const struct trace_contents *c, cons
 		if (sites[r->site] == PROFILE_NONE || node >= c->node_count ||
 		    nodes[node] == PROFILE_NONE)
 			continue;
-		p->releases[count++] =
-			(struct profile_release){sites[r->site], nodes[node], r->samples};
+		p->releases[count++] = (struct profile_release){sites[r->site], nodes[node],
+								r->samples};
 	}
 	qsort(p->releases, count, sizeof *p->releases, by_site_then_node);
 	uint32_t n = 0;

@@ -77,8 +77,8 @@ static int tail_batch(void *ctx, const struct trace_event *events, size_t count)
 		if (!l->threads[e->birth_thread] || !trace_ends_last(l, e->birth_thread))
 			continue;
 		uint32_t site = e->site;
-		if (l->split &&
-		    trace_split_find(l->split, site, c->threads[e->birth_thread].process, &site) < 0)
+		if (l->split && trace_split_find(l->split, site,
+						 c->threads[e->birth_thread].process, &site) < 0)
 			return HEFT_ENOMEM;
 		if (keep_last(l, site + 1) < 0)
 			return HEFT_ENOMEM;
@@ -101,7 +101,8 @@ int trace_ends_load(struct load *l)
 		from_ns = l->sel->from_ns;
 	if (keep_last(l, l->split ? 0 : l->c->site_count) < 0)
 		return HEFT_ENOMEM;
-	if (from_ns > to_ns || l->c->samples_count) /* samples are told apart as they are added up */
+	if (from_ns > to_ns ||
+	    l->c->samples_count) /* samples are told apart as they are added up */
 		return 0;
 	return trace_reader_events(l->reader, from_ns, to_ns, tail_batch, l, l->err);
 }

@@ -85,16 +85,12 @@ static int follow_batch(void *ctx, const struct trace_event *events, size_t coun
 			continue;
 		c->events += e->op != TRACE_GONE;
 		switch ((enum trace_op)e->op) {
-		case TRACE_ALLOC:
-			change(c, e->site, e->size, 1, add);
-			break;
+		case TRACE_ALLOC: change(c, e->site, e->size, 1, add); break;
 		case TRACE_GONE:
 			if (trace_ends_last(c->l, e->birth_thread))
 				break;
 			/* fall through */
-		case TRACE_FREE:
-			change(c, e->site, e->size, 1, take);
-			break;
+		case TRACE_FREE: change(c, e->site, e->size, 1, take); break;
 		case TRACE_REALLOC:
 			change(c, e->old_site, e->old_size, 1, take);
 			change(c, e->site, e->size, 1, add);

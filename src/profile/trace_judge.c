@@ -35,7 +35,7 @@ struct judged {
 	uint64_t start_ns;
 	struct tally tally;
 	struct behaviour behaviour;
-	uint32_t *local;    /* by the recording's site: number here + 1; 0: none */
+	uint32_t *local;             /* by the recording's site: number here + 1; 0: none */
 	struct split_site *recorded; /* the other way round; all in group 0 */
 	uint32_t count, capacity;
 	struct trace_event *kept; /* BATCH */
@@ -169,7 +169,8 @@ static int keep_event(struct judged *one, const struct trace_contents *c,
 	/* History is looked at between batches: none is longer than one of its slots, and what a
 	 * process leaves behind does not belong to the last one before. */
 	if (one->kept_count) {
-		const struct trace_event *first = one->kept, *last = &one->kept[one->kept_count - 1];
+		const struct trace_event *first = one->kept,
+					 *last = &one->kept[one->kept_count - 1];
 		if (one->kept_count == BATCH ||
 		    own.time_ns - first->time_ns >= one->behaviour.slot_ns ||
 		    (own.op == TRACE_GONE) != (last->op == TRACE_GONE)) {
@@ -218,8 +219,7 @@ static int make_part(struct judge *j, struct judged *one)
 	struct load *whole = j->l;
 	struct profile *p = whole->p;
 	uint32_t process = whole->processes[one->process], none = PROFILE_NONE;
-	struct trace_split numbers = {
-		.sites = one->recorded, .labels = &none, .count = one->count};
+	struct trace_split numbers = {.sites = one->recorded, .labels = &none, .count = one->count};
 	const struct profile_selection sel = {
 		.has_process = true, .process = one->process, .part_of = p};
 	struct load l = {.p = profile_new(),
@@ -233,8 +233,8 @@ static int make_part(struct judge *j, struct judged *one)
 	tally_settle(&one->tally);
 	int rc = l.p ? trace_load_part(&l) : HEFT_ENOMEM;
 	if (rc == 0) {
-		p->judged[p->judged_count++] =
-			(struct profile_judged){.p = l.p, .process = process};
+		p->judged[p->judged_count++] = (struct profile_judged){.p = l.p,
+								       .process = process};
 		set_times(l.p, &p->processes[process], p->duration_ns);
 		l.p = NULL;
 	}
@@ -261,10 +261,11 @@ int trace_judge(struct load *l)
 {
 	struct judge j = {.l = l};
 	if (!trace_judges(l))
-		return is_asked(l) ? profile_add_note(l->p, PROFILE_NOTE_INFO, 0,
-						      "findings of single processes are not shown here: "
-						      "there are too many events. heft report looks "
-						      "for them.")
+		return is_asked(l) ? profile_add_note(
+					     l->p, PROFILE_NOTE_INFO, 0,
+					     "findings of single processes are not shown here: "
+					     "there are too many events. heft report looks "
+					     "for them.")
 				   : 0;
 	l->p->judged = calloc(MOST, sizeof *l->p->judged);
 	int rc = l->p->judged ? choose(&j) : HEFT_ENOMEM;

@@ -22,17 +22,17 @@ struct load {
 	uint32_t *modules;                         /* the profile's, by the recording's */
 	uint32_t *thread_ids;                      /* the profile's, by the recording's */
 	struct profile_totals *replayed_processes; /* by the profile's process, or NULL */
-	uint64_t processes_from_ns; /* of the window that has not begun; 0 */
+	uint64_t processes_from_ns;                /* of the window that has not begun; 0 */
 	struct trace_split *split; /* of sites by process; NULL: they are the recording's */
-	struct live_at_start { /* of the window, by site of the tally; NULL: no window */
+	struct live_at_start {     /* of the window, by site of the tally; NULL: no window */
 		uint64_t bytes, blocks;
-	} * start;
+	} *start;
 	uint32_t start_count;
-	bool *last_processes;  /* by the recording's: ends with what is selected; NULL: the only one */
-	struct live_at_end {   /* of their blocks, by site of the tally; NULL: all that is left */
+	bool *last_processes; /* by the recording's: ends with what is selected; NULL: the only one */
+	struct live_at_end { /* of their blocks, by site of the tally; NULL: all that is left */
 		uint64_t bytes, blocks, slack;
-	} * last;
-	uint32_t last_count; /* sites beyond have nothing left */
+	} *last;
+	uint32_t last_count;           /* sites beyond have nothing left */
 	struct profile_spread *spread; /* of a sampled recording, by its sites; else NULL */
 	struct trace_sizes *sizes;
 	uint64_t sizes_from_ns;
@@ -74,9 +74,8 @@ int trace_ends_load(struct load *l);
 static inline bool trace_ends_last(const struct load *l, uint32_t thread)
 {
 	uint32_t process = l->c->threads[thread].process;
-	return !l->last_processes ||
-	       (process < l->c->process_count && l->last_processes[process] &&
-		l->c->processes[process].end != TRACE_END_RUNNING);
+	return !l->last_processes || (process < l->c->process_count && l->last_processes[process] &&
+				      l->c->processes[process].end != TRACE_END_RUNNING);
 }
 /* What each process left at its end, of a recording that is whole. */
 int trace_ends_left(struct load *l);

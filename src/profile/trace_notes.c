@@ -14,9 +14,9 @@
 struct note_key {
 	const struct trace_note *note;
 	size_t order;
-	char *shape; /* kind, then the text without numbers of processes */
+	char *shape;    /* kind, then the text without numbers of processes */
 	uint32_t count; /* of the first of a group: how many there are */
-	bool alike; /* of the first of a group: texts are equal, numbers and all */
+	bool alike;     /* of the first of a group: texts are equal, numbers and all */
 };
 
 /* Drops the digits that follow this word. */
@@ -63,8 +63,8 @@ static int add_group(struct profile *p, const struct note_key *k)
 								 : PROFILE_NOTE_WARNING;
 	char count[48] = ""; /* in front: summaries cut lines at their end */
 	if (k->count > 1)
-		snprintf(count, sizeof count, k->alike ? "(%" PRIu32 " times) " : "(%" PRIu32 " like this) ",
-			 k->count);
+		snprintf(count, sizeof count,
+			 k->alike ? "(%" PRIu32 " times) " : "(%" PRIu32 " like this) ", k->count);
 	int rc = profile_add_note(p, kind, n->time_ns, "%s%s", count, n->text);
 	if (!rc)
 		p->notes[p->note_count - 1].count = k->count;
@@ -91,7 +91,8 @@ static int load_texts(struct profile *p, const struct trace_contents *c)
 			group->alike &= !strcmp(group->note->text, keys[i].note->text);
 			continue;
 		}
-		struct note_key here = keys[i]; /* the shapes must all be freed: they change places */
+		struct note_key
+			here = keys[i]; /* the shapes must all be freed: they change places */
 		keys[i] = keys[groups];
 		keys[groups] = here;
 		keys[groups++].count = 1;
@@ -133,7 +134,8 @@ static int tell_loss(struct profile *p, enum profile_note_kind kind, const struc
 		snprintf(who, sizeof who, "pid %" PRId32, loss->pid);
 	else
 		snprintf(who, sizeof who, "%" PRIu32 " processes", loss->processes);
-	int rc = profile_add_note(p, kind, loss->time_ns, "%s: %" PRIu64 " %s", who, loss->sum, what);
+	int rc = profile_add_note(p, kind, loss->time_ns, "%s: %" PRIu64 " %s", who, loss->sum,
+				  what);
 	if (!rc)
 		p->notes[p->note_count - 1].count = loss->processes;
 	return rc;
@@ -155,8 +157,9 @@ static int load_losses(struct profile *p, const struct trace_contents *c, const 
 		 (double)dropped.time_ns / 1e9);
 	int rc = tell_loss(p, PROFILE_NOTE_WARNING, &dropped, events);
 	if (!rc)
-		rc = tell_loss(p, PROFILE_NOTE_WARNING, &stacks,
-			       "allocations have a cut stack, because the table of stacks was full");
+		rc = tell_loss(
+			p, PROFILE_NOTE_WARNING, &stacks,
+			"allocations have a cut stack, because the table of stacks was full");
 	if (!rc)
 		rc = tell_loss(p, PROFILE_NOTE_INFO, &reentrant,
 			       "calls made from inside an allocation function were not recorded");

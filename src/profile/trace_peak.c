@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct interval { /* a sample and when it was there for certain */
+/* A sample and when it was there for certain */
+struct interval {
 	const struct trace_sample *sample;
 	uint64_t until_ns;
 	uint32_t process;
@@ -32,7 +33,7 @@ struct known {
 	struct interval *list;
 	size_t count;
 	uint64_t time_ns; /* of the greatest sum, and */
-	double bytes;	  /* how much that is */
+	double bytes;     /* how much that is */
 };
 
 static double bytes_of(const struct trace_sample *s)
@@ -161,8 +162,8 @@ static int take_known(const struct known *k, struct trace_at_peak *out)
 		return HEFT_ENOMEM;
 	for (size_t i = 0; i < k->count; i++)
 		if (birth_of(&k->list[i]) <= k->time_ns && k->list[i].until_ns >= k->time_ns)
-			out->list[out->count++] = (struct trace_peak_sample){
-				k->list[i].sample, k->list[i].process};
+			out->list[out->count++] = (struct trace_peak_sample){k->list[i].sample,
+									     k->list[i].process};
 	out->time_ns = k->time_ns;
 	return 0;
 }

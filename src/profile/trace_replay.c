@@ -155,10 +155,10 @@ int trace_load_replay(struct load *l)
 		return HEFT_ENOMEM;
 	if (as_recorded && trace_is_instant(l) && to != UINT64_MAX) {
 		/* All that a tally holds, up to then. */
-		rc = l->sel->ladder ? trace_ladder_before(l->sel->ladder, l->reader, to + 1,
-							  &l->replayed, l->err)
-				    : trace_reader_tally_before(l->reader, to + 1, &l->replayed,
-								l->err);
+		rc = l->sel->ladder
+			     ? trace_ladder_before(l->sel->ladder, l->reader, to + 1, &l->replayed,
+						   l->err)
+			     : trace_reader_tally_before(l->reader, to + 1, &l->replayed, l->err);
 		if (rc == 0)
 			rc = tally_reserve(&l->replayed, l->c->site_count, l->c->thread_count);
 		if (rc < 0)
@@ -171,10 +171,10 @@ int trace_load_replay(struct load *l)
 		return load_difference(l, from, to);
 	if (from > 0 && as_recorded) {
 		/* From the nearest checkpoint. */
-		rc = l->sel->ladder ? trace_ladder_before(l->sel->ladder, l->reader, from,
-							  &l->replayed, l->err)
-				    : trace_reader_tally_before(l->reader, from, &l->replayed,
-								l->err);
+		rc = l->sel->ladder
+			     ? trace_ladder_before(l->sel->ladder, l->reader, from, &l->replayed,
+						   l->err)
+			     : trace_reader_tally_before(l->reader, from, &l->replayed, l->err);
 	} else {
 		rc = tally_reserve(&l->replayed, l->split ? 0 : l->c->site_count,
 				   l->c->thread_count);

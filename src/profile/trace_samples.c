@@ -11,7 +11,8 @@
 #include <stdlib.h>
 
 struct sums {
-	double live_bytes, live_blocks, gone_bytes, gone_blocks, peak_bytes, peak_blocks, allocated_bytes, allocations;
+	double live_bytes, live_blocks, gone_bytes, gone_blocks, peak_bytes, peak_blocks,
+		allocated_bytes, allocations;
 };
 
 const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uint32_t *count,
@@ -96,7 +97,8 @@ static int split_samples(const struct trace_contents *c, const bool *processes,
 	uint32_t id;
 	int rc = 0;
 	for (size_t i = 0; i < peak->count && rc == 0; i++)
-		rc = trace_split_find(split, peak->list[i].sample->site, peak->list[i].process, &id);
+		rc = trace_split_find(split, peak->list[i].sample->site, peak->list[i].process,
+				      &id);
 	for (uint32_t i = 0; i < c->samples_count && rc == 0; i++) {
 		const struct trace_samples *s = &c->samples[i];
 		if (!processes[s->process])
@@ -269,8 +271,8 @@ static int add_threads(struct load *l)
 		const struct trace_samples *s = &l->c->samples[i];
 		for (uint32_t k = 0; k < s->live_count; k++)
 			if (l->processes[s->process] != PROFILE_NONE)
-				list[used++] =
-					(struct by_thread){l->processes[s->process], &s->live[k]};
+				list[used++] = (struct by_thread){l->processes[s->process],
+								  &s->live[k]};
 	}
 	if (rc == 0)
 		qsort(list, used, sizeof *list, compare_threads);

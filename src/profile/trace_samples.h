@@ -20,8 +20,8 @@ const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uin
 struct trace_at_peak {
 	struct trace_peak_sample {
 		const struct trace_sample *sample; /* the recording's */
-		uint32_t process;		   /* likewise */
-	} * list; /* free() it */
+		uint32_t process;                  /* likewise */
+	} *list;                                   /* free() it */
 	size_t count;
 	uint64_t time_ns;
 };

@@ -68,7 +68,8 @@ bool trace_process_begins_after(const struct load *l, uint32_t process)
 bool trace_process_is_outside(const struct load *l, uint32_t process)
 {
 	const struct trace_process *t = &l->c->processes[process];
-	if (!l->sel->has_window || l->sel->part_of || l->sel->by_process || chooses_processes(l->sel))
+	if (!l->sel->has_window || l->sel->part_of || l->sel->by_process ||
+	    chooses_processes(l->sel))
 		return false;
 	return trace_process_begins_after(l, process) ||
 	       (t->end != TRACE_END_RUNNING && t->end_ns < trace_counts_from(l));
@@ -103,7 +104,8 @@ int trace_select_threads(struct load *l)
 		const struct trace_thread *t = &c->threads[i];
 		bool in = true;
 		if (chooses_processes(l->sel))
-			in = t->process < c->process_count && trace_process_is_chosen(l, t->process);
+			in = t->process < c->process_count &&
+			     trace_process_is_chosen(l, t->process);
 		if (in && l->sel->thread)
 			in = thread_is(t, l->sel->thread);
 		l->threads[i] = in;

@@ -79,7 +79,8 @@ static int add_site(struct load *l, uint32_t site, uint32_t node, uint32_t *id)
 	uint32_t labels = l->split ? l->split->labels[l->split->sites[site].group] : PROFILE_NONE;
 	/* Of a stack without its inner end the allocation function is not known either. */
 	bool lost = s->node < l->c->node_count && (l->c->nodes[s->node].flags & TRACE_FRAME_LOST);
-	return profile_add_labelled_site(l->p, node, lost ? PROFILE_VIA_UNKNOWN : s->via, labels, id);
+	return profile_add_labelled_site(l->p, node, lost ? PROFILE_VIA_UNKNOWN : s->via, labels,
+					 id);
 }
 
 /* Decides which sites become sites of the profile, and so which stacks are symbolised. */
@@ -110,7 +111,8 @@ static int want_sites(struct load *l, bool *sites, bool *nodes)
 	return 0;
 }
 
-struct site_sums { /* of the recording's sites that are one of the profile's */
+/* Of the recording's sites that are one of the profile's */
+struct site_sums {
 	struct tally_site tally;
 	uint64_t left_bytes, left_blocks;
 };
@@ -194,8 +196,7 @@ static int load_lifetimes(struct profile *p, const uint32_t (*unsorted)[PROFILE_
 	if (!p->lifetimes)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++)
-		memcpy(p->lifetimes[i], unsorted[p->sites[i].release_first],
-		       sizeof *p->lifetimes);
+		memcpy(p->lifetimes[i], unsorted[p->sites[i].release_first], sizeof *p->lifetimes);
 	return 0;
 }
 
@@ -211,7 +212,8 @@ static int load_errors(struct load *l, const uint32_t *final)
 	for (uint32_t i = 0; i < count; i++) {
 		if (final[i] != PROFILE_NONE)
 			estimate_add_spread(&p->spreads[final[i]], &l->spread[i]);
-		estimate_add_spread(&p->total_spread, &l->spread[i]); /* also what a summary leaves out */
+		estimate_add_spread(&p->total_spread,
+				    &l->spread[i]); /* also what a summary leaves out */
 	}
 	return l->sel->top_only || l->sel->no_ages || l->split ? 0 : trace_load_births(l, final);
 }

@@ -66,12 +66,8 @@ static void ended(struct trace_sizes *s, uint64_t size, uint32_t slack)
 void trace_sizes_apply(struct trace_sizes *s, const struct trace_event *e, bool counted, bool last)
 {
 	switch ((enum trace_op)e->op) {
-	case TRACE_ALLOC:
-		made(s, e->size, e->slack, counted);
-		break;
-	case TRACE_FREE:
-		ended(s, e->size, e->slack);
-		break;
+	case TRACE_ALLOC: made(s, e->size, e->slack, counted); break;
+	case TRACE_FREE: ended(s, e->size, e->slack); break;
 	case TRACE_REALLOC:
 		ended(s, e->old_size, e->old_slack);
 		made(s, e->size, e->slack, counted);

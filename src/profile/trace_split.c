@@ -28,7 +28,8 @@ static int name_groups(struct trace_split *s, struct profile *p)
 		free(name);
 		if (g->count > 1)
 			labels[1] = (struct profile_label){
-				.key = "program", .text = name_pool_add(p->names, process_program(q))};
+				.key = "program",
+				.text = name_pool_add(p->names, process_program(q))};
 		bool named = labels[0].text && (g->count == 1 || labels[1].text);
 		rc = named ? profile_add_label_set(p, labels, 2, &s->labels[i]) : HEFT_ENOMEM;
 	}

@@ -13,9 +13,9 @@ struct split_site {
 struct trace_split {
 	struct process_groups groups;
 	const uint32_t *processes; /* the profile's, by the recording's */
-	uint32_t process_count;	   /* of the recording */
-	uint32_t any_process;	   /* one of these that the profile has */
-	uint32_t *labels;	   /* label set of each group */
+	uint32_t process_count;    /* of the recording */
+	uint32_t any_process;      /* one of these that the profile has */
+	uint32_t *labels;          /* label set of each group */
 	struct split_site *sites;
 	uint32_t count, capacity;
 	struct hash_index index; /* of the sites */

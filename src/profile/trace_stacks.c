@@ -125,8 +125,7 @@ static int note_state(struct profile *p, uint32_t module, enum symbol_state stat
 					path);
 	case SYMBOL_NOT_ELF:
 	case SYMBOL_NOT_A_FILE:
-	case SYMBOL_USABLE:
-		break;
+	case SYMBOL_USABLE: break;
 	}
 	return 0;
 }
@@ -173,8 +172,8 @@ static int split_python(struct profile *p, struct symbol_frame *frame)
 	if (!file || !file[1])
 		return 0;
 	frame->file = name_pool_add(p->names, file + 1);
-	frame->function =
-		name_pool_add_n(p->names, frame->function, (size_t)(file - frame->function));
+	frame->function = name_pool_add_n(p->names, frame->function,
+					  (size_t)(file - frame->function));
 	return frame->file && frame->function ? 0 : HEFT_ENOMEM;
 }
 

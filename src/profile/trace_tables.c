@@ -46,19 +46,13 @@ int trace_load_modules(struct load *l)
 static enum profile_end end_of(uint32_t end)
 {
 	switch ((enum trace_end)end) {
-	case TRACE_END_RUNNING:
-		return PROFILE_END_RUNNING;
-	case TRACE_END_EXIT:
-		return PROFILE_END_EXIT;
+	case TRACE_END_RUNNING: return PROFILE_END_RUNNING;
+	case TRACE_END_EXIT: return PROFILE_END_EXIT;
 	case TRACE_END_SIGNAL:
-	case TRACE_END_OOM:
-		return PROFILE_END_SIGNAL;
-	case TRACE_END_EXEC:
-		return PROFILE_END_EXEC;
-	case TRACE_END_DETACHED:
-		return PROFILE_END_DETACHED;
-	case TRACE_END_UNKNOWN:
-		break;
+	case TRACE_END_OOM: return PROFILE_END_SIGNAL;
+	case TRACE_END_EXEC: return PROFILE_END_EXEC;
+	case TRACE_END_DETACHED: return PROFILE_END_DETACHED;
+	case TRACE_END_UNKNOWN: break;
 	}
 	return PROFILE_END_UNKNOWN;
 }
@@ -123,8 +117,7 @@ int trace_load_processes(struct load *l)
 		return HEFT_ENOMEM;
 	}
 	for (uint32_t i = 0; i < c->process_count; i++)
-		shown[i] =
-			!l->sel->thread && trace_process_is_chosen(l, i);
+		shown[i] = !l->sel->thread && trace_process_is_chosen(l, i);
 	for (uint32_t i = 0; i < c->thread_count; i++)
 		if (l->threads[i] && c->threads[i].process < c->process_count)
 			shown[c->threads[i].process] = true;

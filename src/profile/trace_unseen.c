@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct memory { /* of one process of the recording */
+/* Of one process of the recording */
+struct memory {
 	struct trace_anonymous last;
 	double allocated; /* what malloc needed for all its allocations */
 	enum unseen_memory unseen;
@@ -38,7 +39,8 @@ static void gather(const struct trace_contents *c, struct memory *all)
 				all[c->samples[i].process].allocated += unseen_memory_footprint(
 					c->samples[i].sums[k].bytes, c->samples[i].sums[k].objects);
 	for (size_t i = 0; i < c->note_count; i++)
-		if (c->notes[i].kind == TRACE_NOTE_OWN_MALLOC && c->notes[i].process < c->process_count)
+		if (c->notes[i].kind == TRACE_NOTE_OWN_MALLOC &&
+		    c->notes[i].process < c->process_count)
 			all[c->notes[i].process].named = true;
 	for (uint32_t i = 0; i < c->process_count; i++)
 		all[i].unseen = unseen_memory(&all[i].last, all[i].allocated);
@@ -50,7 +52,8 @@ static bool same_program(const struct trace_process *a, const struct trace_proce
 }
 
 /* Of the processes that are shown: the one of the same program with most, and how many there are. */
-static uint32_t find_largest(const struct load *l, struct memory *all, uint32_t first, uint32_t *count)
+static uint32_t find_largest(const struct load *l, struct memory *all, uint32_t first,
+			     uint32_t *count)
 {
 	uint32_t largest = first;
 	*count = 0;
@@ -75,14 +78,15 @@ static int add_note(struct load *l, struct memory *all, uint32_t first)
 	if (l->c->process_count > 1)
 		snprintf(which, sizeof which, "process %" PRId32 " (%.300s): ", t->pid, exe);
 	if (count > 1)
-		snprintf(others, sizeof others, "; %" PRIu32 " more process%s of this program likewise",
-			 count - 1, count == 2 ? "" : "es");
+		snprintf(others, sizeof others,
+			 "; %" PRIu32 " more process%s of this program likewise", count - 1,
+			 count == 2 ? "" : "es");
 	unseen_memory_words(&all[of].last, all[of].unseen, exe, all[of].named, words, sizeof words);
 	size_t line = strcspn(words, "\n");
 	if (line && words[line - 1] == '.') /* the others come before it */
 		line--;
-	int rc = profile_add_note(l->p, PROFILE_NOTE_WARNING, all[of].last.time_ns, "%s%.*s%s%s", which,
-				(int)line, words, others, words + line);
+	int rc = profile_add_note(l->p, PROFILE_NOTE_WARNING, all[of].last.time_ns, "%s%.*s%s%s",
+				  which, (int)line, words, others, words + line);
 	if (rc == 0 && !l->p->unseen)
 		l->p->unseen = l->p->notes[l->p->note_count - 1].text;
 	return rc;
@@ -93,8 +97,8 @@ static const char *find_named(const struct load *l, const struct memory *all)
 {
 	for (size_t i = 0; i < l->c->note_count; i++) {
 		const struct trace_note *n = &l->c->notes[i];
-		if (n->kind == TRACE_NOTE_OWN_MALLOC && n->process < l->c->process_count && n->text &&
-		    l->processes[n->process] != PROFILE_NONE &&
+		if (n->kind == TRACE_NOTE_OWN_MALLOC && n->process < l->c->process_count &&
+		    n->text && l->processes[n->process] != PROFILE_NONE &&
 		    (!all[n->process].last.peak_bytes || /* it ended too soon to be looked at */
 		     all[n->process].last.recorded_bytes < all[n->process].last.peak_bytes / 2))
 			return name_pool_add(l->p->names, n->text);
@@ -114,8 +118,10 @@ int trace_load_unseen(struct load *l)
 		if (l->processes[i] == PROFILE_NONE)
 			continue;
 		uint64_t peak = c->processes[i].peak_anonymous_bytes; /* known at its end */
-		l->p->processes[l->processes[i]].totals.peak_anonymous_bytes =
-			peak > all[i].last.peak_bytes ? peak : all[i].last.peak_bytes;
+		l->p->processes[l->processes[i]]
+			.totals.peak_anonymous_bytes = peak > all[i].last.peak_bytes
+							       ? peak
+							       : all[i].last.peak_bytes;
 		if (all[i].unseen && !all[i].said)
 			rc = add_note(l, all, i);
 	}

@@ -184,8 +184,8 @@ void frame_rules_apply(const struct frame_rules *r, struct profile *p)
 	uint32_t known = PROFILE_NONE;
 	int32_t of_known = NO_RULE;
 	for (uint32_t i = 0; i < p->module_count; i++)
-		p->modules[i].runtime =
-			said_by(r, decide_module(r, p->modules[i].path)) == FRAME_FOLDED;
+		p->modules[i].runtime = said_by(r, decide_module(r, p->modules[i].path)) ==
+					FRAME_FOLDED;
 	for (uint32_t i = 0; i < p->frame_count; i++) {
 		struct profile_frame *f = &p->frames[i];
 		if (f->module != known) {
@@ -489,7 +489,7 @@ bool user_frame_is_runtime(const char *function, const char *file)
 void user_frame_decide(struct profile_frame *f, bool runtime_module)
 {
 	const struct frame_rules *r = get_built_in();
-	enum frame_fold fold =
-		r ? frame_rules_decide(r, NULL, f->function, f->file) : FRAME_NOT_SAID;
+	enum frame_fold fold = r ? frame_rules_decide(r, NULL, f->function, f->file)
+				 : FRAME_NOT_SAID;
 	set_frame(f, runtime_module ? FRAME_FOLDED : fold);
 }

@@ -393,8 +393,9 @@ static void gather(struct finder *w, uint32_t function, struct evidence *e)
 			continue;
 		double mean = a->bytes / a->blocks;
 		/* Estimates are rounded to whole blocks and bytes, for each site. */
-		double off =
-			!p->rate_bytes ? 0 : 0.001 * mean + sqrt(a->sites) * (mean + 1) / a->blocks;
+		double off = !p->rate_bytes
+				     ? 0
+				     : 0.001 * mean + sqrt(a->sites) * (mean + 1) / a->blocks;
 		if (off > ROUGHEST)
 			continue;
 		bool whole = fabs(mean - round(mean)) < 0.001 + off;
@@ -423,8 +424,7 @@ static bool is_wrapper(const struct function *f, const struct evidence *e)
 {
 	bool one_size = e->sized > 1 && e->sizes == 1;
 	switch ((enum wrapper_name)f->kind) {
-	case WRAPPER_NAME_OPERATOR:
-		return true;
+	case WRAPPER_NAME_OPERATOR: return true;
 	case WRAPPER_NAME_MALLOC:
 		/* Called through a pointer, it has one caller but serves many. */
 		return e->caller_places >= 2 || e->beyond >= 2;
@@ -450,8 +450,7 @@ static bool is_wrapper(const struct function *f, const struct evidence *e)
 			return true;
 		return e->caller_functions >= 3 && e->places <= 2 && 4 * f->deep <= f->count &&
 		       sizes_are_callers(e);
-	case WRAPPER_NAME_OBJECT:
-		return false;
+	case WRAPPER_NAME_OBJECT: return false;
 	}
 	return false;
 }
@@ -498,8 +497,8 @@ static void pass_helpers(struct finder *w)
 		for (int k = 0; k < HELPERS && node != PROFILE_NONE; k++) {
 			struct function *f = &w->functions[function_at(w, node)];
 			node = caller_of(w, node);
-			int64_t caller =
-				node == PROFILE_NONE ? MANY : (int64_t)function_at(w, node);
+			int64_t caller = node == PROFILE_NONE ? MANY
+							      : (int64_t)function_at(w, node);
 			f->only_caller = f->only_caller == NOT_SEEN || f->only_caller == caller
 						 ? caller
 						 : MANY;

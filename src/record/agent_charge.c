@@ -100,7 +100,8 @@ bool charge_learn_end(struct charge *c, bool last)
 	if (owner_exit_status(p->pidfd, p->pid, &status))
 		process_ended_with(p, status, age_ns(p));
 	else if (last)
-		process_ended_as(p, oom_watch_rose(&p->kernel.oom) ? TRACE_END_OOM : TRACE_END_UNKNOWN,
+		process_ended_as(p,
+				 oom_watch_rose(&p->kernel.oom) ? TRACE_END_OOM : TRACE_END_UNKNOWN,
 				 age_ns(p));
 	else
 		return false;

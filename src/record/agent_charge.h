@@ -8,10 +8,10 @@ struct charge {
 	struct process *process; /* in the set */
 	int32_t named_pid;       /* of the file's name; in a container another than process->pid */
 	bool running;
-	bool saved;             /* or there is nothing to save: the session file is gone */
-	bool empty;             /* it never had a sample, and there is nothing else to say */
-	bool blind;             /* ended, and heft could not see into it: served with the reason only */
-	bool dropped;           /* saved, and the memory of its samples was given back */
+	bool saved;   /* or there is nothing to save: the session file is gone */
+	bool empty;   /* it never had a sample, and there is nothing else to say */
+	bool blind;   /* ended, and heft could not see into it: served with the reason only */
+	bool dropped; /* saved, and the memory of its samples was given back */
 	uint64_t ended_mono_ns; /* when its end was noticed */
 	uint64_t retry_mono_ns; /* it could not be saved: when to try again */
 	uint64_t check_mono_ns; /* when to see next whether it still has its file mapped, */

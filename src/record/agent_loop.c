@@ -78,7 +78,7 @@ struct agent {
 	uint32_t unseen_count;
 	bool told_full, told_unseen;
 	bool saved_some; /* since memory was last given back */
-	bool ends_left;	 /* there are more to save than in one go */
+	bool ends_left;  /* there are more to save than in one go */
 	uint64_t scan_again_ns, scan_not_before_ns;
 	uint64_t next_peak_ns, next_slow_ns, next_trim_ns;
 };
@@ -99,7 +99,8 @@ static void say(const struct agent *a, const char *fmt, ...)
 /* Its name and executable for a line of the log: a file may claim any bytes. */
 static const char *name_of(const struct process *p, char name[200])
 {
-	program_words(name, 200, p->entry.facts.exe, p->entry.facts.argc ? p->entry.facts.argv[0] : NULL);
+	program_words(name, 200, p->entry.facts.exe,
+		      p->entry.facts.argc ? p->entry.facts.argv[0] : NULL);
 	for (char *c = name; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';
@@ -226,7 +227,8 @@ static void remember_unseen(struct agent *a, int32_t named_pid, uint64_t start_t
 	a->told_unseen = true;
 }
 
-struct looking { /* of one go through the directory */
+/* Of one go through the directory */
+struct looking {
 	uint32_t looked, taken, unseen;
 };
 
@@ -248,15 +250,12 @@ static void look_at_file(struct agent *a, const char *name, struct looking *l)
 		take(a, &c);
 		l->taken++;
 		break;
-	case CHARGE_LATER:
-		a->rescan |= is_young(a, name);
-		break;
+	case CHARGE_LATER: a->rescan |= is_young(a, name); break;
 	case CHARGE_UNSEEN:
 		remember_unseen(a, pid, start_tsc, name);
 		l->unseen++;
 		break;
-	case CHARGE_NOTHING:
-		break;
+	case CHARGE_NOTHING: break;
 	}
 }
 
@@ -431,7 +430,8 @@ static void look_after(struct agent *a, struct charge *c, uint64_t now)
 	struct process *p = c->process;
 	uint64_t start = p->view.session.header->start_mono_ns;
 	process_read_rss(p, now > start ? now - start : 0);
-	process_look_for_allocator(p, now > start ? now - start : 0); /* who asks later may come too late */
+	process_look_for_allocator(p, now > start ? now - start
+						  : 0); /* who asks later may come too late */
 	sampled_follow_budget(p);
 	if (now >= c->limit_mono_ns) { /* the baseline of kills for memory is renewed, too */
 		process_watch_memory(p);

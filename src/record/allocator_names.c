@@ -123,7 +123,7 @@ static const char *const names[] = {
 	[DLMALLOC] = "dlmalloc",
 };
 _Static_assert(sizeof names / sizeof *names <= sizeof((struct allocator_names *)0)->seen /
-						      sizeof *((struct allocator_names *)0)->seen,
+						       sizeof *((struct allocator_names *)0)->seen,
 	       "one each");
 
 static bool matches(const struct rule *r, const char *name, size_t length)
@@ -132,14 +132,10 @@ static bool matches(const struct rule *r, const char *name, size_t length)
 	if (n > length)
 		return false;
 	switch (r->match) {
-	case WHOLE:
-		return n == length && memcmp(name, r->text, n) == 0;
-	case BEGIN:
-		return memcmp(name, r->text, n) == 0;
-	case END:
-		return memcmp(name + length - n, r->text, n) == 0;
-	case INSIDE:
-		return memmem(name, length, r->text, n) != NULL;
+	case WHOLE: return n == length && memcmp(name, r->text, n) == 0;
+	case BEGIN: return memcmp(name, r->text, n) == 0;
+	case END: return memcmp(name + length - n, r->text, n) == 0;
+	case INSIDE: return memmem(name, length, r->text, n) != NULL;
 	}
 	return false;
 }
@@ -212,7 +208,8 @@ static const struct words {
 /* Looking for one letter that all of them have goes through megabytes in a millisecond. */
 const char *allocator_by_words(const uint8_t *data, size_t size, bool *dumps)
 {
-	static const char profile[] = "heap_v2/%"; /* only in a jemalloc that was built to write some */
+	static const char
+		profile[] = "heap_v2/%"; /* only in a jemalloc that was built to write some */
 	const uint8_t *end = data + size, *at = data;
 	for (; (at = memchr(at, ':', (size_t)(end - at))); at++)
 		for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

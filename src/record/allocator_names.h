@@ -18,7 +18,7 @@ enum allocator_part {
 /* What is known of one file after all its symbols were seen. */
 struct allocator_names {
 	const char *allocator; /* NULL: none */
-	char entry[48];	       /* the function that shows it, as the file has it */
+	char entry[48];        /* the function that shows it, as the file has it */
 	bool dumps;
 	/* by allocator, while symbols are seen */
 	struct allocator_seen {

@@ -111,8 +111,14 @@ static void give_up(struct session_view *v)
 		v->streams[i].more = v->streams[i].open = false;
 }
 
-static uint64_t min64(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static uint64_t max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+static uint64_t max64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
 
 /* The stream at i of the heap has been read: moves it to its new place, or removes it if it has no more
  * records. Returns the watermark, which it may lower. */

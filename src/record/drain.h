@@ -15,11 +15,12 @@ struct drain {
 	struct stack_map stacks;
 	struct tsc_clock clock;
 	uint32_t thread_count;
-	uint64_t last_ns; /* time of the last event: never goes back */
+	uint64_t last_ns;     /* time of the last event: never goes back */
 	struct stream **heap; /* of this round, by next_tsc */
 	uint32_t heap_count, heap_capacity;
 	struct trace_batch batch;
-	struct reorder_output out; /* fills batch. failed: the recording ends, the program goes on */
+	struct reorder_output
+		out; /* fills batch. failed: the recording ends, the program goes on */
 	uint64_t event_total;
 	bool no_membarrier;
 };

@@ -76,7 +76,8 @@ static bool is_word(const char *name, size_t length, const char *word)
 static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const Elf64_Shdr *names,
 			 struct symbol_scan *scan)
 {
-	if (table->sh_entsize != sizeof(Elf64_Sym) || !inside(im, table->sh_offset, table->sh_size) ||
+	if (table->sh_entsize != sizeof(Elf64_Sym) ||
+	    !inside(im, table->sh_offset, table->sh_size) ||
 	    !inside(im, names->sh_offset, names->sh_size))
 		return;
 	const char *strings = (const char *)im->data + names->sh_offset;
@@ -94,7 +95,8 @@ static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const 
 
 		if (length == room) /* it does not end inside the table */
 			continue;
-		for (size_t p = 0; *name == '_' && p < sizeof(sanitizers) / sizeof(*sanitizers); p++)
+		for (size_t p = 0; *name == '_' && p < sizeof(sanitizers) / sizeof(*sanitizers);
+		     p++)
 			if (is_word(name, length, sanitizers[p].symbol))
 				scan->sanitizer = sanitizers[p].name;
 		if (sym.st_shndx == SHN_UNDEF) {
@@ -128,7 +130,8 @@ static void each_text(const struct image *im, const Elf64_Ehdr *eh, struct elf_f
 
 		if (!copy_out(im, eh->e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
 			return;
-		if (ph.p_type != PT_LOAD || ph.p_flags != PF_R || !inside(im, ph.p_offset, ph.p_filesz))
+		if (ph.p_type != PT_LOAD || ph.p_flags != PF_R ||
+		    !inside(im, ph.p_offset, ph.p_filesz))
 			continue;
 		searched = true;
 		if (look(im->data + ph.p_offset, ph.p_filesz, facts))
@@ -202,8 +205,8 @@ static void find_own_malloc(const struct image *im, const Elf64_Ehdr *eh, struct
 	allocator_names_end(&exported.needed, true);
 	if (exported.is_python || internal.is_python)
 		internal.defined.allocator = exported.defined.allocator = NULL;
-	const struct allocator_names *known =
-		internal.defined.allocator ? &internal.defined : &exported.defined;
+	const struct allocator_names *known = internal.defined.allocator ? &internal.defined
+									 : &exported.defined;
 
 	facts->sanitizer = exported.sanitizer;
 	facts->own_new = exported.has_new || internal.has_new;
@@ -345,8 +348,9 @@ void elf_facts_read(const uint8_t *file, size_t size, struct elf_facts *facts)
 	}
 	if (type != ET_EXEC && type != ET_DYN) {
 		facts->kind = ELF_NO_PROGRAM;
-		facts->what = type == ET_REL ? "an object file" : type == ET_CORE ? "a core dump"
-									     : "not a program";
+		facts->what = type == ET_REL    ? "an object file"
+			      : type == ET_CORE ? "a core dump"
+						: "not a program";
 		return;
 	}
 	read_segments(&im, &eh, facts);

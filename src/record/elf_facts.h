@@ -8,10 +8,10 @@
 
 enum elf_kind {
 	ELF_NOT_ELF,
-	ELF_DAMAGED,   /* begins as ELF, but its headers lead outside the file */
-	ELF_OTHER,     /* another class, byte order or machine: see what */
+	ELF_DAMAGED,    /* begins as ELF, but its headers lead outside the file */
+	ELF_OTHER,      /* another class, byte order or machine: see what */
 	ELF_NO_PROGRAM, /* an object file or a core dump */
-	ELF_STATIC,    /* no dynamic loader: LD_PRELOAD does nothing */
+	ELF_STATIC,     /* no dynamic loader: LD_PRELOAD does nothing */
 	ELF_DYNAMIC,
 };
 
@@ -26,19 +26,19 @@ enum elf_own_malloc {
 
 struct elf_facts {
 	enum elf_kind kind;
-	const char *what;	  /* DAMAGED: which part; OTHER, NO_PROGRAM: what it is */
-	char interpreter[256];	  /* DYNAMIC: its loader */
+	const char *what;      /* DAMAGED: which part; OTHER, NO_PROGRAM: what it is */
+	char interpreter[256]; /* DYNAMIC: its loader */
 	enum elf_own_malloc own_malloc;
-	char malloc_name[48];	  /* EXPORTED, INTERNAL, NEEDED: the symbol */
-	const char *sanitizer;	  /* DYNAMIC: one whose runtime replaces malloc, else NULL */
-	const char *allocator;	  /* its name if known ("jemalloc"), else NULL */
-	bool exports_malloc;	  /* of a shared library: it is an allocator behind malloc */
-	bool own_new;		  /* replaces C++'s operator new */
-	bool has_symbols;	  /* not stripped */
-	bool dumps;		  /* the allocator was built to write heap profiles itself */
-	char conf_name[48];	  /* jemalloc: the variable with its options; "": not known */
+	char malloc_name[48];  /* EXPORTED, INTERNAL, NEEDED: the symbol */
+	const char *sanitizer; /* DYNAMIC: one whose runtime replaces malloc, else NULL */
+	const char *allocator; /* its name if known ("jemalloc"), else NULL */
+	bool exports_malloc;   /* of a shared library: it is an allocator behind malloc */
+	bool own_new;          /* replaces C++'s operator new */
+	bool has_symbols;      /* not stripped */
+	bool dumps;            /* the allocator was built to write heap profiles itself */
+	char conf_name[48];    /* jemalloc: the variable with its options; "": not known */
 	uint8_t build_id[32];
-	uint32_t build_id_bytes;  /* 0: it has none */
+	uint32_t build_id_bytes; /* 0: it has none */
 };
 
 /* Looks at the whole file in memory. Never fails: what cannot be trusted is said in kind. */

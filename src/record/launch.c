@@ -19,7 +19,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define SCRIPT_DEPTH 4	/* as the kernel: an interpreter may be a script itself */
+#define SCRIPT_DEPTH 4  /* as the kernel: an interpreter may be a script itself */
 #define SCRIPT_LINE 256 /* as the kernel: bytes it looks at */
 
 /* ---- finding it */
@@ -121,8 +121,7 @@ static int check_privileges(const char *path, int fd, struct heft_error *err)
 	 * nothing, and the loader then honours LD_PRELOAD. */
 	if ((st.st_mode & S_ISUID) && st.st_uid != getuid())
 		what = "is a setuid program";
-	else if ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
-		 st.st_gid != getgid())
+	else if ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st.st_gid != getgid())
 		what = "is a setgid program";
 	else if (getuid() != 0 && getxattr(path, "security.capability", caps, sizeof(caps)) > 0)
 		what = "has file capabilities";
@@ -219,8 +218,8 @@ static int inspect_script(const char *path, const uint8_t *file, size_t size,
 }
 
 /* Neither ELF nor #!: execvp and shells hand it to /bin/sh unless it looks binary. */
-static int inspect_text(const char *path, const uint8_t *file, size_t size, struct launch_plan *plan,
-			int depth, struct heft_error *err)
+static int inspect_text(const char *path, const uint8_t *file, size_t size,
+			struct launch_plan *plan, int depth, struct heft_error *err)
 {
 	size_t look = size < SCRIPT_LINE ? size : SCRIPT_LINE;
 
@@ -248,7 +247,8 @@ static int inspect_elf(const char *path, const struct elf_facts *facts, struct l
 
 	switch (facts->kind) {
 	case ELF_DAMAGED:
-		return heft_fail(err, HEFT_ENOEXEC, "%s is a damaged ELF file: %s", path, facts->what);
+		return heft_fail(err, HEFT_ENOEXEC, "%s is a damaged ELF file: %s", path,
+				 facts->what);
 	case ELF_NO_PROGRAM:
 		return heft_fail(err, HEFT_ENOEXEC, "%s is %s: it cannot be executed", path,
 				 facts->what);
@@ -261,20 +261,22 @@ static int inspect_elf(const char *path, const struct elf_facts *facts, struct l
 	case ELF_STATIC:
 		if (is_loader(path))
 			break;
-		return heft_fail(err, HEFT_EREFUSED,
-				 "%s is statically linked: no library can be preloaded into it, so "
-				 "heft cannot see its allocations\n"
-				 "link it dynamically (gcc: without -static; Rust: a -gnu target "
-				 "without target-feature=+crt-static; Go: allocations are not malloc's)",
-				 path);
+		return heft_fail(
+			err, HEFT_EREFUSED,
+			"%s is statically linked: no library can be preloaded into it, so "
+			"heft cannot see its allocations\n"
+			"link it dynamically (gcc: without -static; Rust: a -gnu target "
+			"without target-feature=+crt-static; Go: allocations are not malloc's)",
+			path);
 	case ELF_DYNAMIC:
-		if (loader && (strncmp(loader, "/ld-musl", 8) == 0 ||
-			       strncmp(loader, "/linker64", 9) == 0))
-			return heft_fail(err, HEFT_EREFUSED,
-					 "%s is linked with %s (loader %s); heft's library needs glibc\n"
-					 "build it for glibc (Rust: --target x86_64-unknown-linux-gnu)",
-					 path, loader[1] == 'l' && loader[2] == 'd' ? "musl" : "bionic",
-					 facts->interpreter);
+		if (loader &&
+		    (strncmp(loader, "/ld-musl", 8) == 0 || strncmp(loader, "/linker64", 9) == 0))
+			return heft_fail(
+				err, HEFT_EREFUSED,
+				"%s is linked with %s (loader %s); heft's library needs glibc\n"
+				"build it for glibc (Rust: --target x86_64-unknown-linux-gnu)",
+				path, loader[1] == 'l' && loader[2] == 'd' ? "musl" : "bionic",
+				facts->interpreter);
 		if (access(facts->interpreter, F_OK) != 0)
 			return heft_fail(err, HEFT_ENOEXEC,
 					 "%s needs the dynamic loader %s, which is not here", path,
@@ -290,8 +292,7 @@ static int inspect_elf(const char *path, const struct elf_facts *facts, struct l
 		own_allocator_words(path, facts, false, plan->own_malloc_text,
 				    sizeof(plan->own_malloc_text));
 		break;
-	case ELF_NOT_ELF:
-		break;
+	case ELF_NOT_ELF: break;
 	}
 	return 0;
 }

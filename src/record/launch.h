@@ -18,7 +18,8 @@ struct launch_plan {
 	 * goes on, and summary and recording say it (TRACE_NOTE_OWN_MALLOC). */
 	enum elf_own_malloc own_malloc;
 	char malloc_name[48];
-	char own_malloc_text[OWN_ALLOCATOR_TEXT]; /* what it is and what to do, one sentence a line; "" if none */
+	char own_malloc_text
+		[OWN_ALLOCATOR_TEXT]; /* what it is and what to do, one sentence a line; "" if none */
 };
 
 /* Finds cmd as execvp does and looks at it. Returns 0, or fills err and returns HEFT_ENOTFOUND (no

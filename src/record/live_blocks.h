@@ -19,9 +19,9 @@
 #include "record/live_table.h"
 
 enum {
-	LIVE_REGION_BITS = 26,	   /* 64 MiB, glibc's largest arena */
-	LIVE_REGIONS = 512,	   /* with a shadow: 32 GiB */
-	LIVE_NEAR = 64,		   /* found at once */
+	LIVE_REGION_BITS = 26, /* 64 MiB, glibc's largest arena */
+	LIVE_REGIONS = 512,    /* with a shadow: 32 GiB */
+	LIVE_NEAR = 64,        /* found at once */
 	LIVE_THREADS = 0x7ffe,
 	LIVE_BIRTH_SHIFT = 4, /* births are kept to 16 cycles */
 	LIVE_UPPER = 2,
@@ -46,7 +46,7 @@ struct live_region {
 
 struct live_blocks {
 	struct live_region near[LIVE_NEAR]; /* with a shadow, by the low bits of its number */
-	struct live_region *regions;	    /* all of them */
+	struct live_region *regions;        /* all of them */
 	uint32_t region_count;
 	uint64_t base_tsc;
 	struct live_table table;
@@ -85,11 +85,18 @@ static inline struct live_entry *live_entry_at(struct live_blocks *l, uint64_t a
 
 /* From an address in eighths, as records have it. One that is not divisible by 16 leaves its odd bit on
  * top, so that its number is no region's, and no test is needed. */
-static inline uint64_t live_sixteenths(uint64_t eighths) { return eighths >> 1 | eighths << 63; }
-static inline uint64_t live_number(uint64_t sixteenths) { return sixteenths >> (LIVE_REGION_BITS - 4); }
+static inline uint64_t live_sixteenths(uint64_t eighths)
+{
+	return eighths >> 1 | eighths << 63;
+}
+static inline uint64_t live_number(uint64_t sixteenths)
+{
+	return sixteenths >> (LIVE_REGION_BITS - 4);
+}
 
 /* Its region, if that is near; else NULL. */
-static inline const struct live_region *live_region_near(const struct live_blocks *l, uint64_t number)
+static inline const struct live_region *live_region_near(const struct live_blocks *l,
+							 uint64_t number)
 {
 	const struct live_region *near = &l->near[number % LIVE_NEAR];
 	return __builtin_expect(near->number == number, 1) ? near : NULL;
@@ -104,7 +111,10 @@ static inline void live_entry_touched(struct live_entry *e)
 	((unsigned char *)base)[LIVE_SHADOW_BYTES + page] = 1;
 }
 /* LIVE_UPPER or 0 */
-static inline uint64_t live_upper(uint64_t eighths) { return eighths & LIVE_UPPER; }
+static inline uint64_t live_upper(uint64_t eighths)
+{
+	return eighths & LIVE_UPPER;
+}
 /* upper: live_upper; cycles: since base_tsc, below LIVE_AGE_LIMIT; thread < LIVE_THREADS */
 static inline void live_entry_set(struct live_entry *e, uint64_t upper, uint64_t cycles,
 				  uint32_t thread, uint64_t block)
@@ -119,7 +129,13 @@ static inline bool live_entry_is(uint64_t birth, uint64_t upper)
 {
 	return ((birth ^ upper) & (LIVE_UPPER | LIVE_SPECIAL)) == 0;
 }
-static inline uint64_t live_entry_birth(uint64_t birth) { return birth >> 17 << LIVE_BIRTH_SHIFT; }
-static inline uint32_t live_entry_thread(uint64_t birth) { return (uint32_t)(birth >> 2 & 0x7fff) - 1; }
+static inline uint64_t live_entry_birth(uint64_t birth)
+{
+	return birth >> 17 << LIVE_BIRTH_SHIFT;
+}
+static inline uint32_t live_entry_thread(uint64_t birth)
+{
+	return (uint32_t)(birth >> 2 & 0x7fff) - 1;
+}
 
 #endif

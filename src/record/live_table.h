@@ -13,8 +13,8 @@ struct live_block {
 	uint64_t addr; /* 0: empty slot. Real addresses are never 0 */
 	uint64_t birth_tsc;
 	uint64_t size : 47, grown : 1, slack : 16; /* grown: last sized by a realloc */
-	uint32_t site;	 /* of the recording */
-	uint32_t thread; /* who allocated it */
+	uint32_t site;                             /* of the recording */
+	uint32_t thread;                           /* who allocated it */
 };
 
 struct live_table {

@@ -13,13 +13,14 @@
 #define INLINE static inline __attribute__((always_inline))
 #define DT_MASK (WIRE_DT_MAX << 3)
 enum { FAR_BLOCKS = 1024 }; /* with more live blocks, not all entries are in the cache */
-enum { AHEAD = 24 };	    /* words between the prefetch of an entry and its use */
+enum { AHEAD = 24 };        /* words between the prefetch of an entry and its use */
 
-struct cursor { /* a stream while it is read */
+/* A stream while it is read */
+struct cursor {
 	const uint64_t *w, *end;   /* published words, from the next record on */
-	uint64_t cycles;	   /* stamp of the last record, since the clock's start */
-	uint64_t last;		   /* address of the thread's last allocation, in eighths */
-	uint64_t by;		   /* thread and birth thread of a brief event, without its kind */
+	uint64_t cycles;           /* stamp of the last record, since the clock's start */
+	uint64_t last;             /* address of the thread's last allocation, in eighths */
+	uint64_t by;               /* thread and birth thread of a brief event, without its kind */
 	struct live_region region; /* of the last address */
 	struct process *process;
 	struct stream *stream;
@@ -34,7 +35,8 @@ static bool is_alloc_or_free(uint64_t word)
 static bool is_plain(const struct drain *d, const struct stream *s)
 {
 	return s->thread.number < LIVE_THREADS && s->tsc >= d->clock.tsc0 &&
-	       s->tsc - d->clock.tsc0 < LIVE_AGE_LIMIT / 2 && !reorder_waits(&stream_process(s)->reorder);
+	       s->tsc - d->clock.tsc0 < LIVE_AGE_LIMIT / 2 &&
+	       !reorder_waits(&stream_process(s)->reorder);
 }
 
 static struct cursor cursor_begin(const struct drain *d, struct stream *s)
@@ -181,7 +183,8 @@ static bool match_cursors(struct drain *d, struct cursor *at, unsigned count, ui
 	if (time_base < d->last_ns)
 		time_base = d->last_ns;
 	struct trace_brief *b = d->batch.brief + d->batch.count, *const first = b;
-	struct trace_brief *const full = d->batch.brief + TRACE_BATCH - 1; /* a pair fits before it */
+	struct trace_brief *const full = d->batch.brief + TRACE_BATCH -
+					 1; /* a pair fits before it */
 	struct cursor *here = at, c = *here;
 	/* When the other stream has its next record. */
 	uint64_t other = count > 1 ? at[1].cycles + wire_dt_of(*at[1].w) : UINT64_MAX;
@@ -191,7 +194,8 @@ static bool match_cursors(struct drain *d, struct cursor *at, unsigned count, ui
 		const uint64_t word = *c.w, addr = word >> WIRE_ADDR_SHIFT; /* in eighths */
 		const unsigned type = wire_type_of(word);
 		const uint64_t stamp = c.cycles + wire_dt_of(word);
-		if (UNLIKELY(!is_alloc_or_free(word) || stamp < start)) /* the program wrote over it */
+		if (UNLIKELY(!is_alloc_or_free(word) ||
+			     stamp < start)) /* the program wrote over it */
 			break;
 		if (stamp > until) {
 			if (other > limit)

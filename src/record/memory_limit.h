@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct memory_groups { /* a process's memory cgroups, as paths below where those are mounted */
+/* A process's memory cgroups, as paths below where those are mounted */
+struct memory_groups {
 	bool has_v1, has_v2;
 	char v1[512], v2[512];
 };

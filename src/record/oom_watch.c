@@ -31,7 +31,8 @@ static void watch(struct oom_watch *w, const char *cgroups, const char *controll
 		struct oom_counter *c = &w->at[w->count];
 		if (w->count == OOM_COUNTERS)
 			return;
-		int n = snprintf(c->path, sizeof c->path, "%s%s%s/%s", cgroups, controller, up, file);
+		int n = snprintf(c->path, sizeof c->path, "%s%s%s/%s", cgroups, controller, up,
+				 file);
 		if (n > 0 && (size_t)n < sizeof c->path &&
 		    (c->kills = kills_in(c->path)) != UINT64_MAX)
 			w->count++;

@@ -116,15 +116,13 @@ void own_allocator_words(const char *path, const struct elf_facts *facts, bool l
 	int n = 0;
 	*out = 0;
 	switch (facts->own_malloc) {
-	case ELF_MALLOC_SHARED:
-		return;
+	case ELF_MALLOC_SHARED: return;
 	case ELF_MALLOC_EXPORTED:
 		n = snprintf(out, size,
 			     "%s defines malloc itself%s%s%s: the dynamic loader prefers it to "
 			     "heft's, so its allocations are not recorded.",
 			     path, facts->allocator ? " (" : "",
-			     facts->allocator ? facts->allocator : "",
-			     facts->allocator ? ")" : "");
+			     facts->allocator ? facts->allocator : "", facts->allocator ? ")" : "");
 		break;
 	case ELF_MALLOC_INTERNAL:
 		n = snprintf(out, size,
@@ -140,10 +138,11 @@ void own_allocator_words(const char *path, const struct elf_facts *facts, bool l
 			     path, of, name, facts->malloc_name);
 		break;
 	case ELF_MALLOC_LIKELY:
-		n = snprintf(out, size,
-			     "%s%s is stripped, but carries the messages of %s: if that allocator is "
-			     "linked in, what it allocates there is not recorded.",
-			     path, of, name);
+		n = snprintf(
+			out, size,
+			"%s%s is stripped, but carries the messages of %s: if that allocator is "
+			"linked in, what it allocates there is not recorded.",
+			path, of, name);
 		break;
 	}
 	if (n > 0 && (size_t)n < size)
@@ -159,8 +158,8 @@ static bool find_known(const struct stat *st, struct elf_facts *facts)
 	unsigned count = known_count < KNOWN_FILES ? known_count : KNOWN_FILES;
 	for (unsigned i = 0; i < count && !found; i++) {
 		const struct known_file *k = &known[i];
-		found = k->inode == st->st_ino && k->device == st->st_dev && k->size == st->st_size &&
-			k->changed.tv_sec == st->st_ctim.tv_sec &&
+		found = k->inode == st->st_ino && k->device == st->st_dev &&
+			k->size == st->st_size && k->changed.tv_sec == st->st_ctim.tv_sec &&
 			k->changed.tv_nsec == st->st_ctim.tv_nsec;
 		if (found)
 			*facts = k->facts;
@@ -172,14 +171,15 @@ static bool find_known(const struct stat *st, struct elf_facts *facts)
 static void remember(const struct stat *st, const struct elf_facts *facts)
 {
 	pthread_mutex_lock(&known_lock);
-	known[known_count++ % KNOWN_FILES] =
-		(struct known_file){st->st_dev, st->st_ino, st->st_size, st->st_ctim, *facts};
+	known[known_count++ % KNOWN_FILES] = (struct known_file){st->st_dev, st->st_ino,
+								 st->st_size, st->st_ctim, *facts};
 	if (known_count == 2 * KNOWN_FILES)
 		known_count = KNOWN_FILES;
 	pthread_mutex_unlock(&known_lock);
 }
 
-struct mapped { /* a line of maps */
+/* A line of maps */
+struct mapped {
 	dev_t device;
 	ino_t inode;
 	char path[4096];

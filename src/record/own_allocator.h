@@ -20,8 +20,8 @@ void own_allocator_words(const char *path, const struct elf_facts *facts, bool l
 
 struct own_allocator {
 	enum elf_own_malloc how; /* ELF_MALLOC_SHARED: none was found */
-	bool library;		 /* not the executable: other parts of the program may use malloc */
-	bool own_new;		 /* the executable replaces operator new */
+	bool library;            /* not the executable: other parts of the program may use malloc */
+	bool own_new;            /* the executable replaces operator new */
 	char text[OWN_ALLOCATOR_TEXT];
 };
 

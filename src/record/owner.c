@@ -62,8 +62,7 @@ static pid_t find_mapper(const struct stat *file, pid_t except)
 	struct dirent *e;
 	while (proc && !found && (e = readdir(proc)))
 		if (isdigit((unsigned char)e->d_name[0]) && atoi(e->d_name) != except &&
-		    atoi(e->d_name) != getpid() &&
-		    has_mapped(atoi(e->d_name), file))
+		    atoi(e->d_name) != getpid() && has_mapped(atoi(e->d_name), file))
 			found = atoi(e->d_name);
 	if (proc)
 		closedir(proc);
@@ -134,16 +133,18 @@ static bool session_path(pid_t pid, const char *mapped, char *path, size_t size)
 static int no_session(pid_t pid, bool library, bool removed, struct heft_error *err)
 {
 	if (removed)
-		return heft_fail(err, HEFT_EREFUSED,
-				 "process %d is recorded exactly (every allocation), or its session file "
-				 "was removed: it cannot be switched\n"
-				 "heft run --sample, or HEFT_SAMPLE with heft agent, sample a program.",
-				 pid);
+		return heft_fail(
+			err, HEFT_EREFUSED,
+			"process %d is recorded exactly (every allocation), or its session file "
+			"was removed: it cannot be switched\n"
+			"heft run --sample, or HEFT_SAMPLE with heft agent, sample a program.",
+			pid);
 	if (library)
-		return heft_fail(err, HEFT_ENOTFOUND,
-				 "process %d has heft's library, but is not sampled\n"
-				 "It needs HEFT_SAMPLE=512k and a directory HEFT_DIR it may write to.",
-				 pid);
+		return heft_fail(
+			err, HEFT_ENOTFOUND,
+			"process %d has heft's library, but is not sampled\n"
+			"It needs HEFT_SAMPLE=512k and a directory HEFT_DIR it may write to.",
+			pid);
 	return heft_fail(err, HEFT_ENOTFOUND,
 			 "process %d is not sampled by heft\n"
 			 "Start it with heft run --sample, or with LD_PRELOAD and HEFT_SAMPLE "

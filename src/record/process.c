@@ -48,7 +48,8 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 	struct process *p = calloc(1, sizeof *p);
 	int rc = p ? session_view_open(&p->view, dirfd, name, err)
 		   : heft_fail(err, HEFT_ENOMEM, "out of memory");
-	if (!rc && !p->view.sampled && reorder_init(&p->reorder)) { /* a sampled one has no records */
+	if (!rc && !p->view.sampled &&
+	    reorder_init(&p->reorder)) { /* a sampled one has no records */
 		session_view_close(&p->view);
 		rc = heft_fail(err, HEFT_ENOMEM, "out of memory");
 	}
@@ -150,8 +151,12 @@ static void set_end(struct process *p, enum trace_end end, int status, uint64_t 
 
 void process_ended_with(struct process *p, int status, uint64_t end_ns)
 {
-	bool oom = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_watch_rose(&p->kernel.oom);
-	set_end(p, oom ? TRACE_END_OOM : WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT,
+	bool oom = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
+		   oom_watch_rose(&p->kernel.oom);
+	set_end(p,
+		oom                   ? TRACE_END_OOM
+		: WIFSIGNALED(status) ? TRACE_END_SIGNAL
+				      : TRACE_END_EXIT,
 		status, end_ns);
 }
 
@@ -181,7 +186,7 @@ void process_end_words(const struct trace_process *f, char *text, size_t size)
 			       (int)TRACE_END_UNKNOWN == END_UNKNOWN,
 		       "the same kinds of end");
 	struct how_ended end = {(enum end_kind)f->end, f->exit_status, f->signal,
-				  f->memory_limit_bytes, f->limit_is_cgroup};
+				f->memory_limit_bytes, f->limit_is_cgroup};
 	snprintf(text, size, "%s", f->end == TRACE_END_RUNNING ? "" : words_of_end(&end).text);
 }
 

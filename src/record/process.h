@@ -15,25 +15,28 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-struct process_entry { /* what its recorder or agent knows of it; for any thread */
+/* What its recorder or agent knows of it; for any thread */
+struct process_entry {
 	pthread_mutex_t lock;
 	struct trace_process facts; /* pid, ppid, exe, argv and start_ns never change in a set */
-	struct process_rss {	    /* 0: not known */
+	struct process_rss {        /* 0: not known */
 		uint64_t bytes, peak_bytes, peak_ns; /* last read, and the most that was read */
-		uint64_t highest_bytes;	  /* the kernel's own maximum */
-		uint64_t anonymous_bytes; /* the most that was read without files and shared memory */
-		uint64_t inherited;	  /* how much of that a forked child got from its parent */
-		uint64_t read_ns;	  /* when it was last read, since the start of the process */
+		uint64_t highest_bytes;              /* the kernel's own maximum */
+		uint64_t
+			anonymous_bytes; /* the most that was read without files and shared memory */
+		uint64_t inherited;      /* how much of that a forked child got from its parent */
+		uint64_t read_ns;        /* when it was last read, since the start of the process */
 		uint64_t read_live_bytes; /* live bytes of the recording at that moment */
-		bool accounted;		  /* highest_bytes is about its whole life */
+		bool accounted;           /* highest_bytes is about its whole life */
 		bool gaps; /* calls are missing: it cannot be compared with the recording */
 	} rss;
-	struct process_shown { /* exact: a copy of what `reorder` had a moment ago */
+	/* Exact: a copy of what `reorder` had a moment ago */
+	struct process_shown {
 		uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
 	} shown;
 	struct own_allocator *allocator; /* another one than malloc; NULL: none found. Set once */
-	uint64_t allocator_look_ns;	 /* when to look for one again, since its start */
-	uint64_t limit_bytes;		 /* how much memory it may use; 0: not known */
+	uint64_t allocator_look_ns;      /* when to look for one again, since its start */
+	uint64_t limit_bytes;            /* how much memory it may use; 0: not known */
 	bool limit_is_cgroup;
 };
 
@@ -47,8 +50,9 @@ struct process {
 	struct sampled_part part;
 	struct process_answer answer;
 	struct process_entry entry;
-	struct process_place { /* in a process_set, whose lock guards it */
-		uint64_t key;	  /* never used again */
+	/* In a process_set, whose lock guards it */
+	struct process_place {
+		uint64_t key;     /* never used again */
 		uint32_t holders; /* threads that use the process now */
 		bool removed;
 	} place;
@@ -60,30 +64,31 @@ struct process {
 	pid_t seen_pid; /* its number here, another one than in its namespace; 0: it is not seen */
 	int pidfd;
 	uint32_t index; /* in the recording */
-	bool direct;	/* the command itself */
-	bool child;	/* forked: it has its parent's blocks */
+	bool direct;    /* the command itself */
+	bool child;     /* forked: it has its parent's blocks */
 
 	/* How it ends (recorder_ends.c). */
-	bool watched;	      /* its death sets gone_tsc */
-	bool gone;	      /* the process is gone; its next image may be on its way */
-	bool ended;	      /* the process, or this image of it, is over; records may be left */
-	bool done;	      /* all records were read: its blocks are gone */
-	bool closed;	      /* the recording has its end */
+	bool watched;         /* its death sets gone_tsc */
+	bool gone;            /* the process is gone; its next image may be on its way */
+	bool ended;           /* the process, or this image of it, is over; records may be left */
+	bool done;            /* all records were read: its blocks are gone */
+	bool closed;          /* the recording has its end */
 	bool losses_counted;  /* when it was switched off: later calls are not losses */
 	uint64_t alive_tsc;   /* it ran after this stamp */
 	uint64_t gone_tsc;    /* it was gone before this one; 0: it still runs */
 	uint64_t end_tsc;     /* the best known moment of its end; later records move it */
 	struct stream ending; /* stands for the end in the drain's heap */
 	struct process_children {
-		uint32_t seen;		 /* forked ones that have come */
-		uint32_t reaps_seen;	 /* entries of its header that were read */
-		uint32_t reap_waits;	 /* looks at an entry that was not written yet */
+		uint32_t seen;           /* forked ones that have come */
+		uint32_t reaps_seen;     /* entries of its header that were read */
+		uint32_t reap_waits;     /* looks at an entry that was not written yet */
 		uint64_t reaps_lost_tsc; /* entries before this stamp are missing; 0: none is */
-		bool any;		 /* then the kernel's account contains theirs */
+		bool any;                /* then the kernel's account contains theirs */
 	} children;
 
-	struct process_kernel { /* what the kernel says about it */
-		int status_fd;		   /* /proc/PID/status */
+	/* What the kernel says about it */
+	struct process_kernel {
+		int status_fd;             /* /proc/PID/status */
 		uint32_t start_maxrss_kib; /* as its header said at first */
 		struct oom_watch oom;
 	} kernel;

@@ -114,7 +114,8 @@ static bool look_for_allocator(struct process *p, uint64_t since_start_ns)
 		p->entry.allocator_look_ns = next;
 	}
 	pthread_mutex_unlock(&p->entry.lock);
-	if (!due || !own_allocator_of_process(p->seen_pid, &found) || found.how == ELF_MALLOC_SHARED)
+	if (!due || !own_allocator_of_process(p->seen_pid, &found) ||
+	    found.how == ELF_MALLOC_SHARED)
 		return false;
 	process_take_allocator(p, &found);
 	return true;
@@ -134,7 +135,8 @@ void process_look_at_program(struct process *p)
 	pthread_mutex_lock(&p->entry.lock);
 	bool known = p->entry.allocator;
 	pthread_mutex_unlock(&p->entry.lock);
-	if (!known && own_allocator_of_program(p->entry.facts.exe, &found) && found.how != ELF_MALLOC_SHARED)
+	if (!known && own_allocator_of_program(p->entry.facts.exe, &found) &&
+	    found.how != ELF_MALLOC_SHARED)
 		process_take_allocator(p, &found);
 }
 
@@ -196,7 +198,8 @@ enum process_sight process_sight(struct process *p, const struct sampled_sums *s
 	if (unseen && used + 2 < size) {
 		if (named)
 			text[used++] = '\n';
-		unseen_memory_words(&a, unseen, p->entry.facts.exe, named, text + used, size - used);
+		unseen_memory_words(&a, unseen, p->entry.facts.exe, named, text + used,
+				    size - used);
 	}
 	return blind ? PROCESS_BLIND : PROCESS_PARTLY;
 }

@@ -25,7 +25,7 @@ bool process_allocator_words(struct process *p, char *text, size_t size);
 enum process_sight {
 	PROCESS_SEEN,
 	PROCESS_PARTLY, /* most of its memory is elsewhere; what was recorded is still true */
-	PROCESS_BLIND,	/* what was recorded says nothing about it */
+	PROCESS_BLIND,  /* what was recorded says nothing about it */
 };
 /* Says why in text. sums: of a sampled process; else NULL. */
 struct sampled_sums;

@@ -67,7 +67,8 @@ uint64_t process_peak_rss(const struct process *p)
 uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 {
 	char text[4096];
-	ssize_t n = p->kernel.status_fd < 0 ? -1 : pread(p->kernel.status_fd, text, sizeof text - 1, 0);
+	ssize_t n = p->kernel.status_fd < 0 ? -1
+					    : pread(p->kernel.status_fd, text, sizeof text - 1, 0);
 	if (n <= 0)
 		return 0;
 	text[n] = 0;

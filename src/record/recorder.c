@@ -35,23 +35,25 @@ enum {
 	ROUND_MIN_US = 700,
 	ROUND_QUIET_US = 5000,
 	ROUND_MAX_US = 20000,
-	ROUND_EVENTS = 8000, /* as many make a round worth its while */
+	ROUND_EVENTS = 8000,  /* as many make a round worth its while */
 	BUSY_EVENTS = 150000, /* a round this full is followed by the next one at once */
 	RSS_EVERY_MS = 10,
 	RSS_YOUNG_MS = 30, /* a process that is younger is looked at in every round */
 	FLUSH_EVERY_MS = 1000,
 	CHECKPOINT_EVERY_MS = 10000,
 	CHECKPOINT_EVENTS = 4 << 20,
-	PEAK_EVERY_MS = 50,	 /* sampled processes: how often to look for a new maximum, */
-	PEAK_AGE_PARTS = 16,	 /* and of young ones, which may end soon: so often in their life so far */
-	SAMPLES_EVERY_MS = 2000, /* and to write down what they have, */
+	PEAK_EVERY_MS = 50, /* sampled processes: how often to look for a new maximum, */
+	PEAK_AGE_PARTS =
+		16, /* and of young ones, which may end soon: so often in their life so far */
+	SAMPLES_EVERY_MS = 2000,    /* and to write down what they have, */
 	SAMPLES_SELDOM_MS = 300000, /* less often as time goes by: each time it is all of it */
-	LATE_CHILD_MS = 300, /* a child that was forked but has not come yet is waited for */
-	CALLS_EVERY_MS = 20,	/* heft_pprof_dump: how often to look */
-	BUDGET_EVERY_MS = 1000, /* sampled processes: what it costs, and a better rate */
+	LATE_CHILD_MS = 300,        /* a child that was forked but has not come yet is waited for */
+	CALLS_EVERY_MS = 20,        /* heft_pprof_dump: how often to look */
+	BUDGET_EVERY_MS = 1000,     /* sampled processes: what it costs, and a better rate */
 	FOUND_AT_ONCE = 256,
 	LIMIT_PIECES = 16,
-	LAST_BLOCK_BYTES = 2, /* in the recording, of the end of a block that is never freed, as measured */
+	LAST_BLOCK_BYTES =
+		2, /* in the recording, of the end of a block that is never freed, as measured */
 	UNREADY_MS = 200, /* how long a process may take to make its file */
 };
 
@@ -239,7 +241,8 @@ static bool is_full(struct recorder *r)
 {
 	uint64_t limit = r->o->limit_bytes;
 	if (!limit || r->full ||
-	    trace_writer_bytes(r->writer) + trace_writer_waiting_bytes(r->writer) < r->due.size_bytes)
+	    trace_writer_bytes(r->writer) + trace_writer_waiting_bytes(r->writer) <
+		    r->due.size_bytes)
 		return false;
 	trace_writer_flush(r->writer);
 	uint64_t bytes = trace_writer_bytes(r->writer) +
@@ -261,7 +264,8 @@ static void heed_limit(struct recorder *r)
 	r->full_ns = now;
 	number_bytes(limit, r->o->limit_bytes, "byte", "bytes");
 	snprintf(text, sizeof text,
-		 "the recording reached its limit of %s (--limit-size) at %.3f s: what came after is "
+		 "the recording reached its limit of %s (--limit-size) at %.3f s: what came after "
+		 "is "
 		 "not in it",
 		 limit, (double)now / 1e9);
 	recorder_note(r, TRACE_NOTE_LOST, TRACE_NONE, text);
@@ -307,7 +311,8 @@ static void refresh_names(struct recorder *r)
 		for (uint32_t k = 0; k < p->view.slots && !p->done && !p->view.corrupt; k++) {
 			struct stream *s = &p->view.streams[k];
 			const char *name = p->view.session.streams[k].name;
-			if (!s->active || s->thread.number == TRACE_NONE || !memcmp(name, s->name, 16))
+			if (!s->active || s->thread.number == TRACE_NONE ||
+			    !memcmp(name, s->name, 16))
 				continue;
 			memcpy(s->name, name, 16);
 			char text[17] = {0};
@@ -411,8 +416,10 @@ static void take_signals(struct recorder *r)
 			continue;
 		if (r->command.ended)
 			r->stop = true;
-		else if (s.ssi_code == SI_USER || s.ssi_code == SI_QUEUE || sig == SIGTERM || sig == SIGHUP)
-			kill(r->command.pid, sig); /* the terminal's own reach the program without us */
+		else if (s.ssi_code == SI_USER || s.ssi_code == SI_QUEUE || sig == SIGTERM ||
+			 sig == SIGHUP)
+			kill(r->command.pid,
+			     sig); /* the terminal's own reach the program without us */
 	}
 }
 

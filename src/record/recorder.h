@@ -23,9 +23,9 @@ struct recorder_options {
 	bool force;
 	uint64_t sample_bytes; /* sampled, with this mean distance; 0: every allocation */
 	bool sample_automatic; /* sampled, at a rate that follows a budget */
-	uint64_t limit_bytes; /* of the recording: then it ends and the program goes on; 0: none */
-	bool follow; /* into forked and executed processes */
-	bool verbose; /* say which processes are recorded */
+	uint64_t limit_bytes;  /* of the recording: then it ends and the program goes on; 0: none */
+	bool follow;           /* into forked and executed processes */
+	bool verbose;          /* say which processes are recorded */
 	/* A line for the user while it goes on; NULL: none. */
 	void (*say)(const char *text);
 
@@ -35,22 +35,24 @@ struct recorder_options {
 	 * that are meant for the program. A failure is the reason not to run the command. */
 	int (*ready)(void *ctx, struct heft_error *err);
 	void *ready_ctx;
-	answer_make *answer; /* makes what a process gets that asks for its own profile; NULL: nothing */
+	answer_make *
+		answer; /* makes what a process gets that asks for its own profile; NULL: nothing */
 	void *answer_ctx;
 	void (*in_child)(void); /* in the program's process, before it is executed */
-	bool keep_ended;	/* snapshots of sampled processes that ended will be asked for */
-	uint64_t linger_ns;	/* how long to stay when all is written, unless a signal comes */
+	bool keep_ended;        /* snapshots of sampled processes that ended will be asked for */
+	uint64_t linger_ns;     /* how long to stay when all is written, unless a signal comes */
 	void (*ended)(void *ctx, struct recorder_result *result); /* before that */
 };
 
 struct recorder_result {
 	char path[4096]; /* of the recording; "" if none was begun */
 	bool launched;
-	int status;		   /* as from waitpid; of the command */
-	struct heft_error problem; /* of the recording, if code != 0: the program was not affected */
+	int status; /* as from waitpid; of the command */
+	struct heft_error
+		problem; /* of the recording, if code != 0: the program was not affected */
 	uint32_t processes;
 	uint64_t events, bytes;
-	char budget[160]; /* with sample_automatic: what became of the rate, in words; or "" */
+	char budget[160];   /* with sample_automatic: what became of the rate, in words; or "" */
 	struct tally tally; /* as in the recording, which need not be read for it */
 };
 void recorder_result_fini(struct recorder_result *result);

@@ -58,7 +58,8 @@ static void take_deaths(struct recorder *r)
 void recorder_sleep(struct recorder *r, uint64_t ns)
 {
 	uint64_t now = monotonic_ns(), until = now + ns;
-	struct pollfd f[] = {{.fd = r->signals, .events = POLLIN}, {.fd = r->deaths, .events = POLLIN}};
+	struct pollfd f[] = {{.fd = r->signals, .events = POLLIN},
+			     {.fd = r->deaths, .events = POLLIN}};
 	for (; now < until; now = monotonic_ns()) {
 		struct timespec wait = {0, (long)(until - now)};
 		if (ppoll(f, 2, &wait, NULL) <= 0 || f[0].revents || !(f[1].revents & POLLIN))
@@ -125,8 +126,8 @@ static void take_word(struct process *p, const struct reaped_child *c)
 /* c is a call of system() or pclose(), and p, which is no fork, began in that time. */
 static bool is_command(const struct reaped_child *c, const struct process *p)
 {
-	return !c->pid && !p->child && c->parent == p->entry.facts.ppid && c->since_tsc < p->first_tsc &&
-	       p->first_tsc < c->tsc;
+	return !c->pid && !p->child && c->parent == p->entry.facts.ppid &&
+	       c->since_tsc < p->first_tsc && p->first_tsc < c->tsc;
 }
 
 static uint32_t kept_reaps(const struct recorder *r)
@@ -168,7 +169,8 @@ static void take_late_statuses(struct recorder *r)
 	int status;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		if (!p->ended || p->entry.facts.end != TRACE_END_UNKNOWN || !told_status(r, p, &status))
+		if (!p->ended || p->entry.facts.end != TRACE_END_UNKNOWN ||
+		    !told_status(r, p, &status))
 			continue;
 		process_ended_with(p, status, p->entry.facts.end_ns);
 		if (p->closed)
@@ -200,7 +202,8 @@ static void gather_reaps(struct recorder *r)
 		for (; p->children.reaps_seen != count; p->children.reaps_seen++) {
 			const struct wire_reap *w = &h->reaps[p->children.reaps_seen % WIRE_REAPS];
 			uint64_t pid_number = atomic_load(&w->pid_number);
-			uint32_t ahead = (uint32_t)(pid_number >> 32) - (p->children.reaps_seen + 1u);
+			uint32_t ahead = (uint32_t)(pid_number >> 32) -
+					 (p->children.reaps_seen + 1u);
 			if (ahead && ahead < UINT32_MAX / 2) { /* written over while we read */
 				lost = true;
 				continue;
@@ -214,9 +217,10 @@ static void gather_reaps(struct recorder *r)
 			}
 			p->children.reap_waits = 0;
 			struct reaped_child *c = &r->reaps[r->reap_count++ % RECORDER_REAPS];
-			*c = (struct reaped_child){(int32_t)pid_number, p->pid,
-						   atomic_load(&w->maxrss_kib),
-						   atomic_load(&w->status), atomic_load(&w->tsc), 0};
+			*c = (struct reaped_child){
+				(int32_t)pid_number,         p->pid,
+				atomic_load(&w->maxrss_kib), atomic_load(&w->status),
+				atomic_load(&w->tsc),        0};
 			c->since_tsc = since_of(w, c->tsc);
 			if (lost) /* the ones that were written over are older than this one */
 				p->children.reaps_lost_tsc = c->tsc;
@@ -303,7 +307,8 @@ uint64_t recorder_leaving_limit(const struct recorder *r, uint64_t round)
 	uint64_t limit = UINT64_MAX;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		const struct process *p = r->set->list[i];
-		uint64_t leaving = p->ended || p->gone || p->view.sampled ? 0 : process_leaving_tsc(p);
+		uint64_t leaving = p->ended || p->gone || p->view.sampled ? 0
+									  : process_leaving_tsc(p);
 		if (leaving < limit && is_on_its_way(r, p, leaving, round))
 			limit = leaving;
 	}
@@ -389,9 +394,8 @@ void recorder_show_exact(struct process *p)
 	const struct reorder *r = &p->reorder;
 	pthread_mutex_lock(&p->entry.lock);
 	p->entry.shown = (struct process_shown){p->done ? r->left_bytes : r->live_bytes,
-					  p->done ? r->left_blocks : r->live_blocks,
-					  r->peak_bytes,
-					  r->peak_blocks};
+						p->done ? r->left_blocks : r->live_blocks,
+						r->peak_bytes, r->peak_blocks};
 	pthread_mutex_unlock(&p->entry.lock);
 }
 
@@ -401,7 +405,8 @@ static void take_execs(struct recorder *r, struct process *p)
 {
 	uint32_t count = p->stacks.exec_count;
 	uint64_t exits = p->view.corrupt ? 0 : atomic_load(&p->view.session.header->exit_tsc);
-	struct known_exec *execs = reallocarray(r->execs, r->exec_count + count + 1u, sizeof *execs);
+	struct known_exec *execs = reallocarray(r->execs, r->exec_count + count + 1u,
+						sizeof *execs);
 	if (!execs)
 		return;
 	r->execs = execs;

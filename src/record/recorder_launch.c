@@ -33,7 +33,8 @@ static void expand(const char *pattern, const char *exe, pid_t pid, char *out, s
 			else if (*c == 'p')
 				snprintf(piece, sizeof piece, "%d", (int)pid);
 			else if (*c == 't')
-				strftime(piece, sizeof piece, "%Y%m%dT%H%M%S", localtime_r(&now, &tm));
+				strftime(piece, sizeof piece, "%Y%m%dT%H%M%S",
+					 localtime_r(&now, &tm));
 		}
 		n += (size_t)snprintf(out + n, size - n, "%s", piece);
 	}
@@ -106,8 +107,8 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 	close(report[1]);
 	report[1] = -1;
 	allow_more_files();
-	expand(o->output ? o->output : "heft.%e.%p.heft", o->plan->path, r->command.pid, r->result->path,
-	       sizeof r->result->path);
+	expand(o->output ? o->output : "heft.%e.%p.heft", o->plan->path, r->command.pid,
+	       r->result->path, sizeof r->result->path);
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
 	struct memory_groups groups;

@@ -45,7 +45,8 @@ void recorder_note_losses(struct recorder *r, struct process *p)
 			 p->pid, (double)r->drain.last_ns / 1e9);
 	else if (p->view.sampled)
 		snprintf(text, sizeof text,
-			 "%llu samples found no place in the tables of process %d", dropped, p->pid);
+			 "%llu samples found no place in the tables of process %d", dropped,
+			 p->pid);
 	else if (atomic_load(&h->off_tsc))
 		snprintf(text, sizeof text,
 			 "process %d went on without being recorded from %.3f s on, because the "
@@ -78,7 +79,8 @@ void recorder_note_late_libraries(struct recorder *r, struct process *p)
 	    !atomic_load(&p->view.session.header->late_libraries))
 		return;
 	snprintf(text, sizeof text,
-		 "process %d freed %llu blocks that libraries loaded with RTLD_DEEPBIND had allocated "
+		 "process %d freed %llu blocks that libraries loaded with RTLD_DEEPBIND had "
+		 "allocated "
 		 "before heft saw them",
 		 p->pid, (unsigned long long)f->unknown_frees);
 	pthread_mutex_lock(&p->entry.lock);
@@ -108,11 +110,12 @@ static bool exec_came(const struct recorder *r, const struct known_process *know
 {
 	const struct known_exec *x = &r->execs[exec];
 	bool came = x->note.failed;
-	for (uint32_t k = exec + 1; k < r->exec_count && !came && r->execs[k].process == x->process; k++)
+	for (uint32_t k = exec + 1; k < r->exec_count && !came && r->execs[k].process == x->process;
+	     k++)
 		came = r->execs[k].note.pid == x->note.pid && r->execs[k].note.failed;
 	struct known_process wanted = {.pid = x->note.pid};
-	const struct known_process *p =
-		bsearch(&wanted, known, r->process_count, sizeof *known, by_pid);
+	const struct known_process *p = bsearch(&wanted, known, r->process_count, sizeof *known,
+						by_pid);
 	while (p && p > known && p[-1].pid == x->note.pid)
 		p--;
 	/* A spawned child may have opened its file before the note was written. */
@@ -133,11 +136,12 @@ void recorder_note_unfollowed(struct recorder *r)
 		struct launch_plan plan;
 		struct heft_error why = {0};
 		char text[1536];
-		const char *reason = "it did not load heft's library (was its environment cleared?)";
+		const char
+			*reason = "it did not load heft's library (was its environment cleared?)";
 		if (launch_inspect(x->path, &plan, &why))
 			reason = why.message;
-		snprintf(text, sizeof text, "process %d executed %s and was not recorded: %s", x->pid,
-			 x->path, reason);
+		snprintf(text, sizeof text, "process %d executed %s and was not recorded: %s",
+			 x->pid, x->path, reason);
 		char *line = strchr(text, '\n');
 		if (line)
 			*line = 0;
@@ -157,14 +161,16 @@ void recorder_note_absent_command(struct recorder *r)
 		.argv = r->o->argv,
 		.argc = (uint32_t)r->o->argc,
 		.end_ns = r->command.end_ns,
-		.end = !r->command.ended ? TRACE_END_DETACHED
-		       : WIFSIGNALED(status) ? TRACE_END_SIGNAL : TRACE_END_EXIT,
+		.end = !r->command.ended     ? TRACE_END_DETACHED
+		       : WIFSIGNALED(status) ? TRACE_END_SIGNAL
+					     : TRACE_END_EXIT,
 		.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
 		.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
 	};
 	trace_writer_process(r->writer, &p);
 	trace_writer_process_end(r->writer, r->process_count, &p);
 	recorder_note(r, TRACE_NOTE_UNFOLLOWED, r->process_count,
-	     "the command was not recorded: it ended before heft's library was loaded, or wrote over "
-	     "the memory it shares with heft");
+		      "the command was not recorded: it ended before heft's library was loaded, or "
+		      "wrote over "
+		      "the memory it shares with heft");
 }

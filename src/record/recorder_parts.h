@@ -12,7 +12,8 @@
 
 enum { RECORDER_REAPS = 1024 };
 
-struct reaped_child { /* a child that one of the processes has waited for (wire_reap) */
+/* A child that one of the processes has waited for (wire_reap) */
+struct reaped_child {
 	int32_t pid; /* 0: one that began between since_tsc and tsc */
 	int32_t parent;
 	uint32_t maxrss_kib;
@@ -20,7 +21,8 @@ struct reaped_child { /* a child that one of the processes has waited for (wire_
 	uint64_t tsc, since_tsc;
 };
 
-struct known_process { /* of every process that was ever found */
+/* Of every process that was ever found */
+struct known_process {
 	int32_t pid;
 	bool child;
 	uint32_t index;
@@ -55,15 +57,15 @@ struct recorder {
 	uint64_t last_end_ns; /* of the processes that have ended */
 	int signals;
 	int deaths; /* epoll: processes that are watched; -1: none is */
-	bool stop;     /* the user wants no more */
-	bool full;     /* the recording has the size that it may have: the program goes on without */
+	bool stop;  /* the user wants no more */
+	bool full;  /* the recording has the size that it may have: the program goes on without */
 	uint64_t full_ns;
-	uint64_t last_round;      /* its stamp */
+	uint64_t last_round; /* its stamp */
 	bool told_daemons;
-	bool child_signal; /* something ended since the last look: do not sleep over it */
-	bool rescan; /* a file was not ready: look again */
+	bool child_signal;      /* something ended since the last look: do not sleep over it */
+	bool rescan;            /* a file was not ready: look again */
 	struct sampled_sum sum; /* of sampled processes */
-	struct recorder_due { /* when to do next what is done now and then */
+	struct recorder_due {   /* when to do next what is done now and then */
 		uint64_t rss_ns, peak_ns, samples_ns, budget_ns, call_ns, flush_ns, checkpoint_ns;
 		uint64_t after_events; /* of the last checkpoint */
 		uint64_t size_bytes;   /* --limit-size: when to look how long it would be by now */

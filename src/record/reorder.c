@@ -144,7 +144,8 @@ static void add_growth(struct reorder *r, const struct live_block *b, struct tra
 		}
 }
 
-struct ending { /* how a block ends */
+/* How a block ends */
+struct ending {
 	uint64_t tsc; /* of the call that ends it, which may have waited */
 	uint32_t thread;
 	uint32_t free_site; /* TRACE_FREED_AT */
@@ -199,8 +200,8 @@ static void park(struct reorder *r, const struct reorder_now *now, const struct 
 		now->out->failed = HEFT_ENOMEM;
 		return;
 	}
-	r->parked[r->parked_count++] =
-		(struct reorder_parked){.block = *b, .tsc = now->tsc, .flags = flags};
+	r->parked[r->parked_count++] = (struct reorder_parked){
+		.block = *b, .tsc = now->tsc, .flags = flags};
 }
 
 /* The first allocation from q on that is parked at addr; NULL: there is none. */
@@ -385,17 +386,18 @@ void reorder_free(struct reorder *r, const struct reorder_now *now, struct reord
 	struct live_block b;
 	take_held(r, now, addr);
 	bool is_live = live_blocks_find(&r->blocks, addr, &b);
-	bool is_young = is_live && b.thread != t->number && now->tsc < b.birth_tsc + r->young_cycles;
+	bool is_young = is_live && b.thread != t->number &&
+			now->tsc < b.birth_tsc + r->young_cycles;
 	if (!is_live || is_young) {
 		keep_free(r, now,
-			  (struct reorder_free){addr, now->tsc, t->number, free_site, flags, is_young});
+			  (struct reorder_free){addr, now->tsc, t->number, free_site, flags,
+						is_young});
 		return;
 	}
 	if (is_last && b.thread == t->number)
 		flags |= TRACE_TEMPORARY;
 	live_blocks_remove(&r->blocks, addr);
-	emit_end(r, now, &b,
-		 &(struct ending){now->tsc, t->number, free_site, TRACE_FREE, flags});
+	emit_end(r, now, &b, &(struct ending){now->tsc, t->number, free_site, TRACE_FREE, flags});
 	if (r->parked_count)
 		unpark_at(r, now, addr, now->tsc);
 }

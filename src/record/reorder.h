@@ -8,7 +8,8 @@
 #include "record/tsc_clock.h"
 #include "tally/batch.h"
 
-struct reorder_output { /* where events go; one for all processes of a recording */
+/* Where events go; one for all processes of a recording */
+struct reorder_output {
 	struct trace_batch *batch;
 	void (*flush)(void *ctx); /* empties the batch when it is full */
 	void *ctx;
@@ -16,15 +17,17 @@ struct reorder_output { /* where events go; one for all processes of a recording
 	int failed; /* HEFT_ENOMEM: a block was lost, and sums are wrong from here on */
 };
 
-struct reorder_now { /* the moment of the call that is being taken */
+/* The moment of the call that is being taken */
+struct reorder_now {
 	struct reorder_output *out;
 	uint64_t tsc;
 	uint64_t time_ns; /* of its events: of tsc or later, since times never go back */
 };
 
-struct reorder_thread { /* one thread of the process; begins zeroed but for its number */
-	uint32_t number;	  /* in the recording */
-	uint64_t last_addr;	  /* of its last allocation or reallocation: finds temporaries */
+/* One thread of the process; begins zeroed but for its number */
+struct reorder_thread {
+	uint32_t number;          /* in the recording */
+	uint64_t last_addr;       /* of its last allocation or reallocation: finds temporaries */
 	struct live_block moving; /* the thread is resizing it; addr 0: none, or one never seen */
 };
 
@@ -35,13 +38,14 @@ struct reorder {
 	uint64_t live_bytes, live_blocks;
 	uint64_t peak_bytes, peak_blocks, peak_time_ns;
 	uint64_t left_bytes, left_blocks; /* what was live when the process ended */
-	uint64_t unknown_frees;		  /* frees of blocks that were never seen */
-	uint64_t inherited_frees;	  /* the same in a child: the blocks are its parent's */
-	bool is_child;			  /* the process was forked */
-	bool several_threads;		  /* only then calls can be out of order */
-	struct reorder_parked *parked;	  /* allocations that wait, the oldest first */
+	uint64_t unknown_frees;           /* frees of blocks that were never seen */
+	uint64_t inherited_frees;         /* the same in a child: the blocks are its parent's */
+	bool is_child;                    /* the process was forked */
+	bool several_threads;             /* only then calls can be out of order */
+	struct reorder_parked *parked;    /* allocations that wait, the oldest first */
 	uint32_t parked_count, parked_capacity;
-	struct reorder_free { /* frees that wait, the oldest first */
+	/* Frees that wait, the oldest first */
+	struct reorder_free {
 		uint64_t addr, tsc;
 		uint32_t thread;
 		uint32_t free_site; /* TRACE_FREED_AT */
@@ -49,7 +53,7 @@ struct reorder {
 		bool held; /* its block is live; else the free is early */
 	} frees[REORDER_FREES];
 	uint32_t free_count;
-	uint64_t young_cycles; /* a free of another thread's block is held if that is younger */
+	uint64_t young_cycles;  /* a free of another thread's block is held if that is younger */
 	struct reorder_unused { /* what the program said about blocks that grew; a ring */
 		uint64_t addr, bytes;
 	} unused[REORDER_UNUSED];

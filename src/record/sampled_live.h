@@ -10,7 +10,8 @@ unsigned sampled_levels(_Atomic uint32_t *in_use);
 typedef void sampled_each(void *ctx, const struct wire_sample *b);
 void sampled_each_live(const struct process *p, sampled_each *each, void *ctx);
 
-struct sampled_copy { /* begins zeroed */
+/* Begins zeroed */
+struct sampled_copy {
 	struct wire_sample *list;
 	uint32_t count, capacity;
 	bool failed;

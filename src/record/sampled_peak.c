@@ -119,7 +119,8 @@ static bool is_looked_at(const struct process *p)
 	return p->view.sampled && !p->closed && !p->view.corrupt;
 }
 
-struct step { /* of the sum */
+/* Of the sum */
+struct step {
 	uint64_t tsc;
 	double bytes;
 };
@@ -136,7 +137,7 @@ struct steps {
 	struct step *list;
 	size_t count, capacity;
 	bool failed;
-	double bytes;	    /* of the process being added */
+	double bytes; /* of the process being added */
 	uint64_t newest_tsc;
 };
 
@@ -270,7 +271,8 @@ void sampled_sum_look(struct sampled_sum *s, struct process *const *list, uint32
 /* What p had at the greatest sum, converted for the recording. 0 samples: no memory. */
 static struct trace_peak_part part_of(struct drain *d, struct process *p)
 {
-	struct trace_peak_part part = {.process = p->index, .count = p->part.together.count, .own = true};
+	struct trace_peak_part part = {
+		.process = p->index, .count = p->part.together.count, .own = true};
 	process_stacks_read_log(&d->stacks, &p->stacks);
 	part.samples = sampled_convert(d, &p->stacks, p->part.together.samples, &part.count);
 	if (!part.samples)
@@ -282,8 +284,7 @@ void sampled_sum_close(struct sampled_sum *s, struct drain *d, struct process *p
 {
 	if (!p->part.together.count)
 		return;
-	struct trace_peak_part *more =
-		reallocarray(s->closed, s->closed_count + 1u, sizeof *more);
+	struct trace_peak_part *more = reallocarray(s->closed, s->closed_count + 1u, sizeof *more);
 	if (more) {
 		s->closed = more;
 		s->closed[s->closed_count++] = part_of(d, p);

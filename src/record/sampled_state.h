@@ -21,37 +21,45 @@ struct process_rest {
 	char recording[]; /* path */
 };
 
-struct sampled_state { /* any thread may use it */
+/* Any thread may use it */
+struct sampled_state {
 	pthread_mutex_t lock;
-	struct process_peak { /* its live samples when it had most */
+	/* Its live samples when it had most */
+	struct process_peak {
 		struct wire_sample *samples;
 		uint32_t count;
 		double bytes, objects;
 		uint64_t tsc;
 		uint64_t cost_tsc; /* when last looked */
 	} peak;
-	struct process_cost { /* of its samples, when last looked at */
+	/* Of its samples, when last looked at */
+	struct process_cost {
 		uint64_t cpu_ns, cost_tsc, tsc, mono_ns;
 		double share; /* below 0: not known */
 	} cost;
 	struct process_rest *_Atomic rest; /* once it was saved; else NULL. It needs no lock */
 };
 
-struct sampled_part { /* its part in the sum of several processes; for the recorder's thread */
-	struct process_level { /* its estimate when last looked at */
+/* Its part in the sum of several processes; for the recorder's thread */
+struct sampled_part {
+	/* Its estimate when last looked at */
+	struct process_level {
 		double bytes;
-		uint64_t cost_tsc; /* at that look; nothing has changed while it and `live` are the same */
+		uint64_t
+			cost_tsc; /* at that look; nothing has changed while it and `live` are the same */
 		uint32_t live;
 		uint32_t version; /* rises with every change; 0: not looked at yet */
 	} level;
-	struct process_together { /* its live samples at the greatest sum of all processes */
+	/* Its live samples at the greatest sum of all processes */
+	struct process_together {
 		struct wire_sample *samples;
 		uint32_t count;
 		uint32_t version; /* of the level that they are */
 	} together;
 };
 
-struct process_answer { /* to heft_pprof_dump (answer_call.h); for the thread that owns it */
+/* To heft_pprof_dump (answer_call.h); for the thread that owns it */
+struct process_answer {
 	char *bytes;
 	size_t length, given;
 };

@@ -22,9 +22,9 @@ struct session_view {
 		ino_t inode;
 		uid_t uid;
 	} file;
-	_Atomic bool corrupt;	  /* it makes no sense: nothing more is read */
+	_Atomic bool corrupt;     /* it makes no sense: nothing more is read */
 	_Atomic uint64_t dropped; /* calls of threads that are gone that were not recorded */
-	struct stream *streams;	  /* by slot */
+	struct stream *streams;   /* by slot */
 	uint32_t slots, stream_capacity;
 	uint32_t rounds;
 	/* Chunks that were read, to be given back at the end of the round: a list by `next`. */

@@ -41,7 +41,8 @@ static struct trace_process facts_of(struct process *p, struct trace_meta *meta)
 	meta->memory_limit_bytes = p->entry.limit_bytes;
 	meta->limit_is_cgroup = p->entry.limit_is_cgroup;
 	pthread_mutex_unlock(&p->entry.lock);
-	f.end_ns = f.end_ns > f.start_ns ? f.end_ns - f.start_ns : 0; /* a recorder's times are its own */
+	f.end_ns = f.end_ns > f.start_ns ? f.end_ns - f.start_ns
+					 : 0; /* a recorder's times are its own */
 	f.start_ns = 0;
 	f.dropped = atomic_load(&h->dropped);
 	f.reentrant = atomic_load(&h->reentrant);
@@ -74,7 +75,8 @@ static void write_notes(struct process *p, struct trace_writer *w, const struct 
 		trace_writer_note(w, &n);
 	if (f->dropped) {
 		n.kind = TRACE_NOTE_LOST;
-		snprintf(text, sizeof text, "%llu samples found no place in the tables of process %d",
+		snprintf(text, sizeof text,
+			 "%llu samples found no place in the tables of process %d",
 			 (unsigned long long)f->dropped, f->pid);
 		trace_writer_note(w, &n);
 	}

@@ -36,9 +36,11 @@ void stack_map_write(struct stack_map *m, struct trace_writer *w)
 	for (; m->written.modules < m->module_count; m->written.modules++)
 		trace_writer_module(w, &m->modules[m->written.modules]);
 	if (m->written.nodes < m->node_count)
-		trace_writer_nodes(w, m->nodes + m->written.nodes, m->node_count - m->written.nodes);
+		trace_writer_nodes(w, m->nodes + m->written.nodes,
+				   m->node_count - m->written.nodes);
 	if (m->written.sites < m->site_count)
-		trace_writer_sites(w, m->sites + m->written.sites, m->site_count - m->written.sites);
+		trace_writer_sites(w, m->sites + m->written.sites,
+				   m->site_count - m->written.sites);
 	m->written.nodes = m->node_count;
 	m->written.sites = m->site_count;
 }
@@ -153,7 +155,8 @@ int process_stacks_read_log(struct stack_map *m, struct process_stacks *p)
 {
 	int rc = read_unfinished(m, p);
 	while (!rc && WIRE_LOG_BYTES - p->log_read >= sizeof(struct wire_module)) {
-		uint32_t at = p->log_read, bytes = entry_bytes(p, at), length = entry_length(at, bytes);
+		uint32_t at = p->log_read, bytes = entry_bytes(p, at),
+			 length = entry_length(at, bytes);
 		if (!bytes)
 			break;
 		if (!length)
@@ -163,7 +166,8 @@ int process_stacks_read_log(struct stack_map *m, struct process_stacks *p)
 			rc = take_entry(m, p, at, bytes);
 		else if (p->unfinished_count == UNFINISHED_MOST)
 			rc = HEFT_EFORMAT;
-		else if (!array_reserve(p->unfinished, p->unfinished_count, p->unfinished_capacity, 1))
+		else if (!array_reserve(p->unfinished, p->unfinished_count, p->unfinished_capacity,
+					1))
 			rc = HEFT_ENOMEM;
 		else
 			p->unfinished[p->unfinished_count++] = at;
@@ -254,7 +258,8 @@ static struct trace_node locate(const struct process_stacks *p, uint64_t pc_flag
 }
 
 /* Reads node `id` of the session; HEFT_EFORMAT: there is none. */
-static int read_node(const struct process_stacks *p, uint32_t id, uint64_t *pc_flags, uint32_t *parent)
+static int read_node(const struct process_stacks *p, uint32_t id, uint64_t *pc_flags,
+		     uint32_t *parent)
 {
 	struct wire_node *n = &p->session->nodes[id];
 	*pc_flags = atomic_load_explicit(&n->pc_flags, memory_order_acquire);
@@ -266,7 +271,8 @@ static int read_node(const struct process_stacks *p, uint32_t id, uint64_t *pc_f
 }
 
 /* The recording's node for process node `id`; root (0) gives TRACE_NONE. */
-static int resolve_node(struct stack_map *m, struct process_stacks *p, uint32_t id, uint32_t *result)
+static int resolve_node(struct stack_map *m, struct process_stacks *p, uint32_t id,
+			uint32_t *result)
 {
 	/* Walks up to the first known ancestor, then down again and adds nodes. It remembers the last STACK
 	 * nodes of the way up, which are the first ones of the way down. A longer way is walked several

@@ -10,7 +10,8 @@
 #include "trace/trace.h"
 #include "wire/session.h"
 
-struct stack_map { /* of the recording; begins zeroed */
+/* Of the recording; begins zeroed */
+struct stack_map {
 	struct trace_module *modules;
 	uint32_t module_count, module_capacity;
 	struct trace_node *nodes;
@@ -18,7 +19,8 @@ struct stack_map { /* of the recording; begins zeroed */
 	struct trace_site *sites;
 	uint32_t site_count, site_capacity;
 	struct hash_index node_ids, site_ids;
-	struct stack_map_written { /* how many of each the recording has */
+	/* How many of each the recording has */
+	struct stack_map_written {
 		uint32_t modules, nodes, sites;
 	} written;
 };
@@ -35,12 +37,13 @@ struct exec_note {
 	bool failed;
 };
 
-struct process_stacks { /* of one process */
+/* Of one process */
+struct process_stacks {
 	const struct wire_session *session;
-	uint32_t *node_of; /* process node -> recording node + 1; 0 not yet */
-	uint32_t *site_of; /* process node -> site + 1; 0 not yet */
-	uint32_t known;	   /* length of both */
-	uint32_t log_read; /* bytes of the module log that were read */
+	uint32_t *node_of;    /* process node -> recording node + 1; 0 not yet */
+	uint32_t *site_of;    /* process node -> site + 1; 0 not yet */
+	uint32_t known;       /* length of both */
+	uint32_t log_read;    /* bytes of the module log that were read */
 	uint32_t *unfinished; /* offsets of entries before log_read that were still being written */
 	uint32_t unfinished_count, unfinished_capacity;
 	struct process_module *modules;

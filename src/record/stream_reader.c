@@ -39,8 +39,8 @@ static void return_chunks(struct session_view *v)
 		atomic_store_explicit(&v->session.chunks[v->give_last - 1].next, (uint32_t)head,
 				      memory_order_relaxed);
 		want = ((head >> 32) + 1) << 32 | v->give_first;
-	} while (!atomic_compare_exchange_weak_explicit(&h->free_head, &head, want,
-							memory_order_release, memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&h->free_head, &head, want, memory_order_release, memory_order_relaxed));
 	v->give_first = v->give_last = v->give_count = 0;
 }
 
@@ -164,7 +164,8 @@ static int decode_ext(const uint64_t *w, uint32_t left, struct stream_record *r)
 		r->node = (uint32_t)w[4];
 		r->slack_unknown = usable == WIRE_USABLE_UNKNOWN || usable < r->size;
 		if (!r->slack_unknown)
-			r->slack = usable - r->size < 0xffff ? (uint32_t)(usable - r->size) : 0xffff;
+			r->slack = usable - r->size < 0xffff ? (uint32_t)(usable - r->size)
+							     : 0xffff;
 		if (check_block(r))
 			return HEFT_EFORMAT;
 	} else if (kind == WIRE_EXT_FREE_AT) {
@@ -229,7 +230,8 @@ int streams_look(struct session_view *v, uint64_t round_tsc, uint64_t now_ns, bo
 		struct stream *s = &v->streams[i];
 		struct wire_stream *w = &v->session.streams[i];
 		if (!s->active) {
-			if (atomic_load_explicit(&w->state, memory_order_acquire) == WIRE_STREAM_FREE)
+			if (atomic_load_explicit(&w->state, memory_order_acquire) ==
+			    WIRE_STREAM_FREE)
 				continue;
 			uint32_t first = atomic_load_explicit(&w->first, memory_order_acquire);
 			if (!first || v->sampled) /* a sampled process has no chunks */
@@ -284,7 +286,8 @@ void streams_give_back(struct session_view *v, pid_t pid)
 		if (!s->active || s->more || s->pos != s->end)
 			continue;
 		/* Most threads say that they end. The others are looked for now and then. */
-		if (!all && atomic_load_explicit(&w->state, memory_order_acquire) != WIRE_STREAM_CLOSED)
+		if (!all &&
+		    atomic_load_explicit(&w->state, memory_order_acquire) != WIRE_STREAM_CLOSED)
 			continue;
 		if (!thread_is_gone(pid, w->tid))
 			continue;

@@ -12,20 +12,21 @@
 
 struct session_view;
 
-struct stream { /* a slot that a thread has borrowed, from its first record to its last */
+/* A slot that a thread has borrowed, from its first record to its last */
+struct stream {
 	struct session_view *view;
 	struct wire_chunk *chunk; /* the one that is being read */
-	uint32_t pos, end;	  /* bytes of it that were read, and that this round may read */
+	uint32_t pos, end;        /* bytes of it that were read, and that this round may read */
 	uint32_t slot;
-	uint64_t tsc;	     /* of the last record that was read */
+	uint64_t tsc;        /* of the last record that was read */
 	uint64_t next_tsc;   /* of the next one, if `more` */
-	uint64_t bound;	     /* no record that is still to come is older than this */
+	uint64_t bound;      /* no record that is still to come is older than this */
 	uint64_t open_since; /* when (ns) it was first seen open at open_pos; 0: it is not open */
 	uint64_t open_pos;
-	bool active; /* a thread has the slot */
-	bool open;   /* the thread had taken a stamp and not published, when this round looked */
-	bool more;   /* there is a record before `end` */
-	bool is_end; /* this is not a stream, but the end of a process (process.ending) */
+	bool active;   /* a thread has the slot */
+	bool open;     /* the thread had taken a stamp and not published, when this round looked */
+	bool more;     /* there is a record before `end` */
+	bool is_end;   /* this is not a stream, but the end of a process (process.ending) */
 	char name[16]; /* of the thread, as the recording has it */
 	struct reorder_thread thread; /* for the matcher; number TRACE_NONE: none was matched yet */
 };
@@ -40,16 +41,17 @@ enum stream_call {
 	STREAM_UNUSED,
 };
 
-struct stream_record { /* one call, as the program wrote it; 0 where such a call has no value */
+/* One call, as the program wrote it; 0 where such a call has no value */
+struct stream_record {
 	enum stream_call call;
 	bool slack_unknown;
 	bool has_free_node;
 	uint64_t addr;
-	uint64_t size;		/* ALLOC, REALLOC_END: of the new block */
-	uint64_t unused_bytes;	/* UNUSED */
-	uint32_t slack;		/* ALLOC, REALLOC_END */
-	uint32_t node;		/* ALLOC, REALLOC_END: its call stack */
-	uint32_t free_node;	/* FREE with has_free_node: the call stack of the free */
+	uint64_t size;         /* ALLOC, REALLOC_END: of the new block */
+	uint64_t unused_bytes; /* UNUSED */
+	uint32_t slack;        /* ALLOC, REALLOC_END */
+	uint32_t node;         /* ALLOC, REALLOC_END: its call stack */
+	uint32_t free_node;    /* FREE with has_free_node: the call stack of the free */
 };
 
 /* Looks at every stream: what is published, and who is open. now_ns: the time of this round. over: the

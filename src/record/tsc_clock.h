@@ -7,8 +7,8 @@
 
 struct tsc_clock {
 	uint64_t tsc0, ns0; /* the start: the same moment by both clocks */
-	uint64_t mult;	    /* ns per cycle << 32 */
-	bool measured;	    /* mult does not change any more */
+	uint64_t mult;      /* ns per cycle << 32 */
+	bool measured;      /* mult does not change any more */
 };
 
 /* The recording starts now. */

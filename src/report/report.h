@@ -25,14 +25,14 @@ struct report_options {
 	const char *path;  /* of the recording, for the next command to try */
 	const char *again; /* options that the next command must repeat, or NULL */
 	enum measure_id sort;
-	size_t limit; /* sites shown; REPORT_ALL: all */
+	size_t limit;     /* sites shown; REPORT_ALL: all */
 	size_t processes; /* rows of the table of processes in the text report; 0: no table */
-	size_t width; /* of a line of text; 0: 100 */
+	size_t width;     /* of a line of text; 0: 100 */
 	bool color;
-	bool utf8;                  /* bars of block characters */
-	bool full;                  /* whole stacks, frames of the runtime included, nothing folded */
-	bool compact;               /* JSON: a table of frames, and stacks as numbers of it */
-	bool invert;                /* the tree from the allocating function up */
+	bool utf8;    /* bars of block characters */
+	bool full;    /* whole stacks, frames of the runtime included, nothing folded */
+	bool compact; /* JSON: a table of frames, and stacks as numbers of it */
+	bool invert;  /* the tree from the allocating function up */
 	const char *focus, *ignore; /* what the profile was filtered with, or NULL */
 	enum report_span span;
 	uint64_t from_ns, to_ns; /* of the span */

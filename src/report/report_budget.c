@@ -38,12 +38,9 @@ static struct report_options lines_of(const struct report_budget *r)
 static struct words value_words(const struct budget_rule *rule, uint64_t value)
 {
 	switch (rule->measure ? rule->measure->unit : MEASURE_IS_COUNT) {
-	case MEASURE_IS_BYTES:
-		return words_bytes(value);
-	case MEASURE_IS_TIME:
-		return words_duration(value);
-	case MEASURE_IS_COUNT:
-		break;
+	case MEASURE_IS_BYTES: return words_bytes(value);
+	case MEASURE_IS_TIME: return words_duration(value);
+	case MEASURE_IS_COUNT: break;
 	}
 	return words_count(value);
 }
@@ -262,14 +259,10 @@ static const char *order_for(const struct budget_rule *rule)
 {
 	static const struct {
 		const char *prefix, *order;
-	} orders[] = {{"live", "live"},
-		      {"left", "left"},
-		      {"allocated", "allocated"},
-		      {"reallocated", "allocated"},
-		      {"allocations", "count"},
-		      {"frees", "count"},
-		      {"reallocations", "count"},
-		      {"temporary", "temporary"},
+	} orders[] = {{"live", "live"},           {"left", "left"},
+		      {"allocated", "allocated"}, {"reallocated", "allocated"},
+		      {"allocations", "count"},   {"frees", "count"},
+		      {"reallocations", "count"}, {"temporary", "temporary"},
 		      {"cross", "lifetime"}};
 	for (size_t i = 0; rule->measure && i < sizeof orders / sizeof *orders; i++)
 		if (strncmp(rule->measure->name, orders[i].prefix, strlen(orders[i].prefix)) == 0)
@@ -300,7 +293,8 @@ static uint32_t first_broken(const struct report_budget *r)
 static void print_next(FILE *out, const struct report_budget *r)
 {
 	if (count_unseen(r) == report_budget_broken(r)) {
-		fputs("\nNext: a rule for peak_rss_bytes holds such a program; --ignore-unseen judges "
+		fputs("\nNext: a rule for peak_rss_bytes holds such a program; --ignore-unseen "
+		      "judges "
 		      "what was recorded\n",
 		      out);
 		return;

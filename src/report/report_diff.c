@@ -65,10 +65,8 @@ static struct words value_words(double value, enum measure_id measure)
 			return words_count(whole(value));
 		snprintf(w.text, sizeof w.text, "%.3g", value);
 		return w;
-	case MEASURE_IS_TIME:
-		return words_duration(whole(value));
-	case MEASURE_IS_BYTES:
-		break;
+	case MEASURE_IS_TIME: return words_duration(whole(value));
+	case MEASURE_IS_BYTES: break;
 	}
 	if (whole_number || value >= 100)
 		return words_bytes(whole(value));
@@ -145,7 +143,7 @@ static void print_row(FILE *out, const struct profile_diff *d, const char *label
 	if (profile_diff_is_estimate(d))
 		fprintf(out, " %11s", error95 < 0 ? "" : value_words(error95, measure).text);
 	struct words share = share_words(new - old, old);
-	bool noise = new != old && fabs(new - old) <= error95;
+	bool noise = new != old &&fabs(new - old) <= error95;
 	if (share.text[0] || *per || noise)
 		fprintf(out, " %9s%s%s", share.text, per, noise ? "  ~ not significant" : "");
 	putc('\n', out);
@@ -194,10 +192,9 @@ static void print_totals(FILE *out, const struct profile_diff *d,
 	putc('\n', out);
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
 		if (is_shown(d, o, i))
-			print_row(out, d, title_of(o, i),
-				  profile_diff_old(d, &d->old_total, i),
-				  profile_diff_new_value(d, &d->new_total, i),
-				  total_error(d, i), i, per_words(d, i));
+			print_row(out, d, title_of(o, i), profile_diff_old(d, &d->old_total, i),
+				  profile_diff_new_value(d, &d->new_total, i), total_error(d, i), i,
+				  per_words(d, i));
 	if (o->sort == MEASURE_LIFETIME)
 		print_row(out, d, title_of(o, o->sort), profile_diff_old(d, &d->old_total, o->sort),
 			  profile_diff_new_value(d, &d->new_total, o->sort), -1, o->sort, "");
@@ -392,8 +389,7 @@ static void print_nothing(FILE *out, const struct profile_diff *d,
 	print_threshold(out, d, s, o);
 	fputs(", counts as noise (--threshold)", out);
 	if (s->counts[PROFILE_INSIGNIFICANT])
-		fprintf(out,
-			"; beyond it, %s %s not significant:\nwithin the +-95 %% of samples",
+		fprintf(out, "; beyond it, %s %s not significant:\nwithin the +-95 %% of samples",
 			words_count(s->counts[PROFILE_INSIGNIFICANT]).text,
 			s->counts[PROFILE_INSIGNIFICANT] == 1 ? "difference is"
 							      : "differences are");
@@ -491,8 +487,7 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 	for (enum measure_id i = 0; i < MEASURE_COUNT && found == MEASURE_LIFETIME; i++) {
 		if (i == o->sort || !is_shown(d, o, i))
 			continue;
-		struct profile_threshold t =
-			profile_threshold_for(&o->threshold, o->sort, i);
+		struct profile_threshold t = profile_threshold_for(&o->threshold, o->sort, i);
 		profile_diff_summarise(d, i, &t, &other);
 		if (other.changed)
 			found = i;

@@ -71,8 +71,7 @@ static void write_measures(struct json_writer *w, const struct profile_diff *d,
 	json_write_key(w, "measures");
 	json_write_object(w);
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
-		struct profile_threshold t =
-			profile_threshold_for(&o->threshold, o->sort, i);
+		struct profile_threshold t = profile_threshold_for(&o->threshold, o->sort, i);
 		struct profile_diff_summary s;
 		if (!profile_diff_has(d, i))
 			continue;
@@ -112,7 +111,8 @@ static void write_significance(struct json_writer *w, const struct profile_diff 
 			write_number(w, key_of(i), profile_diff_error95(d, e, i));
 	json_write_object_end(w);
 	json_write_key_bool(w, "significant",
-			    fabs(profile_diff_change(d, e, sort)) > profile_diff_error95(d, e, sort));
+			    fabs(profile_diff_change(d, e, sort)) >
+				    profile_diff_error95(d, e, sort));
 }
 
 static void write_entry(struct json_writer *w, const struct profile_diff *d,
@@ -144,12 +144,11 @@ static void write_entry(struct json_writer *w, const struct profile_diff *d,
 	json_write_key(w, "new");
 	write_side(w, d->new, &e->new);
 	json_write_key_string(w, "via", profile_via_name(p->sites[shown->site].via));
-	json_stacks_write(&stacks[e->new.sites > 0], w, "stack", "stack_", p->sites[shown->site].node,
-			  p->sites[shown->site].call);
+	json_stacks_write(&stacks[e->new.sites > 0], w, "stack", "stack_",
+			  p->sites[shown->site].node, p->sites[shown->site].call);
 	if (both)
 		json_stacks_write(&stacks[0], w, "old_stack", "old_stack_",
-				  d->old->sites[e->old.site].node,
-				  d->old->sites[e->old.site].call);
+				  d->old->sites[e->old.site].node, d->old->sites[e->old.site].call);
 	json_write_object_end(w);
 	json_write_newline(w);
 }

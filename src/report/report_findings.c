@@ -89,7 +89,7 @@ static void print_value(FILE *out, const struct evidence *e, bool alone)
 	char rest[64];
 	const char *gap = rest_of_name(rest, sizeof rest, e) ? " " : "";
 	switch (e->type) {
-	case EVIDENCE_COUNT: /* 4,980 blocks */
+	case EVIDENCE_COUNT:                       /* 4,980 blocks */
 		if (strcmp(e->name, "pid") == 0) { /* a number, not an amount */
 			fprintf(out, "%" PRIu64, e->number);
 			break;
@@ -102,9 +102,7 @@ static void print_value(FILE *out, const struct evidence *e, bool alone)
 			fprintf(out, " (%s)", words_exact_bytes(e->number).text);
 		fprintf(out, "%s%s", gap, rest);
 		break;
-	case EVIDENCE_RATE:
-		fprintf(out, "%s/s%s%s", words_bytes(e->number).text, gap, rest);
-		break;
+	case EVIDENCE_RATE: fprintf(out, "%s/s%s%s", words_bytes(e->number).text, gap, rest); break;
 	case EVIDENCE_TIME_NS: /* growth 178 us */
 		fprintf(out, "%s%s%s", rest, gap, words_duration(e->number).text);
 		break;
@@ -125,8 +123,7 @@ static void print_value(FILE *out, const struct evidence *e, bool alone)
 		if (e->count > TEXTS_SHOWN)
 			fprintf(out, " and %" PRIu32 " more", e->count - TEXTS_SHOWN);
 		break;
-	case EVIDENCE_PARTS:
-		break;
+	case EVIDENCE_PARTS: break;
 	}
 }
 
@@ -137,16 +134,11 @@ static bool is_listed(const struct evidence *e)
 	case EVIDENCE_COUNT:
 	case EVIDENCE_BYTES:
 	case EVIDENCE_RATE:
-	case EVIDENCE_TIME_NS:
-		return e->number != 0;
-	case EVIDENCE_SHARE:
-		return e->share > 0;
-	case EVIDENCE_TEXT:
-		return e->text && *e->text;
-	case EVIDENCE_TEXTS:
-		return e->count != 0;
-	case EVIDENCE_PARTS:
-		break;
+	case EVIDENCE_TIME_NS: return e->number != 0;
+	case EVIDENCE_SHARE: return e->share > 0;
+	case EVIDENCE_TEXT: return e->text && *e->text;
+	case EVIDENCE_TEXTS: return e->count != 0;
+	case EVIDENCE_PARTS: break;
 	}
 	return false;
 }
@@ -344,7 +336,8 @@ int report_print_findings(FILE *out, const struct profile *p, const struct repor
 	fputs("\nFindings\n", out);
 	words_style(out, o->color, STYLE_PLAIN);
 	if (!count)
-		fputs(p->unseen ? "  none in what was recorded, which is a small part of the program's "
+		fputs(p->unseen ? "  none in what was recorded, which is a small part of the "
+				  "program's "
 				  "memory\n"
 				: "  none: nothing that heft knows to look for stands out\n",
 		      out);
@@ -358,8 +351,8 @@ int report_print_findings(FILE *out, const struct profile *p, const struct repor
 	struct site_callers *callers = sites ? site_callers_new(p, sites, listed) : NULL;
 	for (uint32_t i = 0; i < shown && rc == 0; i++) {
 		const struct finding *f = findings_get(o->findings, i);
-		const char *behind =
-			f->site < p->site_count ? site_callers_text(callers, at++) : NULL;
+		const char *behind = f->site < p->site_count ? site_callers_text(callers, at++)
+							     : NULL;
 		rc = print_finding(out, p, f, i + 1, behind, o);
 	}
 	site_callers_free(callers);

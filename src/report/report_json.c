@@ -55,13 +55,10 @@ static bool is_shown(const struct profile *p, enum measure_id id, uint64_t value
 {
 	switch (id) {
 	case MEASURE_DROPPED:
-	case MEASURE_UNKNOWN_FREES:
-		return (p->has & PROFILE_HAS_FREES) || value;
+	case MEASURE_UNKNOWN_FREES: return (p->has & PROFILE_HAS_FREES) || value;
 	case MEASURE_PEAK_RSS_BYTES:
-	case MEASURE_PEAK_ANONYMOUS_BYTES:
-		return value;
-	default:
-		return measure_known(p, id);
+	case MEASURE_PEAK_ANONYMOUS_BYTES: return value;
+	default: return measure_known(p, id);
 	}
 }
 
@@ -142,8 +139,8 @@ static void write_site(struct json_writer *w, const struct json_stacks *stacks,
 	uint32_t has = p->has;
 	json_write_object(w);
 	json_write_key_uint(w, "id", s->id);
-	uint32_t user = json_stacks_write(stacks, w, o->compact ? "stack_frames" : "stack", "stack_",
-					  s->node, s->call);
+	uint32_t user = json_stacks_write(stacks, w, o->compact ? "stack_frames" : "stack",
+					  "stack_", s->node, s->call);
 	json_write_key_uint(w, "merged_stacks", s->merged);
 	json_write_key_uint(w, "first_user", user);
 	json_write_key_string(w, "via", profile_via_name(s->via));
@@ -151,9 +148,10 @@ static void write_site(struct json_writer *w, const struct json_stacks *stacks,
 		write_labels(w, &p->label_sets[s->labels]);
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
 		bool start = i == MEASURE_START_BYTES || i == MEASURE_START_BLOCKS;
-		write_if(w, measures[i].site && !measures[i].minus &&
-				    measures[i].kind != MEASURE_OF_BLOCKS && measure_known(p, i) &&
-				    (!start || o->span == REPORT_WINDOW),
+		write_if(w,
+			 measures[i].site && !measures[i].minus &&
+				 measures[i].kind != MEASURE_OF_BLOCKS && measure_known(p, i) &&
+				 (!start || o->span == REPORT_WINDOW),
 			 measures[i].name, measure_of_site(s, i));
 	}
 	if (o->span == REPORT_WINDOW)
@@ -178,23 +176,18 @@ static void write_site(struct json_writer *w, const struct json_stacks *stacks,
 static const char *end_name(enum profile_end end)
 {
 	switch (end) {
-	case PROFILE_END_EXIT:
-		return "exit";
-	case PROFILE_END_UNKNOWN:
-		return "unknown";
-	case PROFILE_END_SIGNAL:
-		return "signal";
-	case PROFILE_END_DETACHED:
-		return "detached";
-	case PROFILE_END_EXEC:
-		return "exec";
-	case PROFILE_END_RUNNING:
-		break;
+	case PROFILE_END_EXIT: return "exit";
+	case PROFILE_END_UNKNOWN: return "unknown";
+	case PROFILE_END_SIGNAL: return "signal";
+	case PROFILE_END_DETACHED: return "detached";
+	case PROFILE_END_EXEC: return "exec";
+	case PROFILE_END_RUNNING: break;
 	}
 	return "running";
 }
 
-static void write_end(struct json_writer *w, enum profile_end end, int32_t exit_status, int32_t signal)
+static void write_end(struct json_writer *w, enum profile_end end, int32_t exit_status,
+		      int32_t signal)
 {
 	json_write_key_string(w, "end", end_name(end));
 	if (end == PROFILE_END_UNKNOWN) {
@@ -235,7 +228,8 @@ static void write_head(struct json_writer *w, const struct profile *p,
 		write_end(w, p->end, p->exit_status, p->signal);
 		if (p->oom_killed)
 			json_write_key_bool(w, "oom_killed", true);
-		write_if(w, p->memory_limit_bytes != 0, "memory_limit_bytes", p->memory_limit_bytes);
+		write_if(w, p->memory_limit_bytes != 0, "memory_limit_bytes",
+			 p->memory_limit_bytes);
 	}
 	json_write_key_bool(w, "complete", p->complete);
 	if (!p->complete)
@@ -343,8 +337,8 @@ static void write_handovers(struct json_writer *w, const struct profile *p)
 		for (uint32_t k = 0; k < h->threads_count; k++) {
 			if (h->threads_first + k >= p->handover_threads_count)
 				break;
-			const struct profile_handover_threads *t =
-				&p->handover_threads[h->threads_first + k];
+			const struct profile_handover_threads
+				*t = &p->handover_threads[h->threads_first + k];
 			json_write_object(w);
 			json_write_key_uint(w, "site", p->sites[h->site].id);
 			json_write_key_int(w, "from_tid",
@@ -403,15 +397,9 @@ static void write_evidence(struct json_writer *w, const struct profile *p, const
 	case EVIDENCE_COUNT:
 	case EVIDENCE_BYTES:
 	case EVIDENCE_RATE:
-	case EVIDENCE_TIME_NS:
-		json_write_uint(w, e->number);
-		break;
-	case EVIDENCE_SHARE:
-		json_write_real(w, e->share);
-		break;
-	case EVIDENCE_TEXT:
-		json_write_string(w, e->text);
-		break;
+	case EVIDENCE_TIME_NS: json_write_uint(w, e->number); break;
+	case EVIDENCE_SHARE: json_write_real(w, e->share); break;
+	case EVIDENCE_TEXT: json_write_string(w, e->text); break;
 	case EVIDENCE_TEXTS:
 		json_write_array(w);
 		for (uint32_t i = 0; i < e->count; i++)

@@ -53,7 +53,8 @@ int json_stacks_init(struct json_stacks *s, const struct profile *p, bool full, 
 	size_t length = 0;
 	FILE *out = open_memstream(&s->text, &length);
 	s->starts = malloc(((size_t)p->frame_count + 1) * sizeof *s->starts);
-	if (!out || !s->starts || stack_fold_init(&s->fold, p, full ? STACK_WHOLE : STACK_LIST, NULL) < 0) {
+	if (!out || !s->starts ||
+	    stack_fold_init(&s->fold, p, full ? STACK_WHOLE : STACK_LIST, NULL) < 0) {
 		if (out)
 			fclose(out);
 		goto no_memory;
@@ -97,8 +98,8 @@ static void write_node(const struct json_stacks *s, struct json_writer *w, uint3
 	static const struct profile_frame unknown = {.function = "[stack unknown]",
 						     .module = PROFILE_NONE};
 	if (s->compact) {
-		json_write_uint(w, node == PROFILE_NONE ? s->p->frame_count
-							: s->p->nodes[node].frame);
+		json_write_uint(w,
+				node == PROFILE_NONE ? s->p->frame_count : s->p->nodes[node].frame);
 		return;
 	}
 	json_write_object(w);
@@ -189,7 +190,8 @@ static void write_addresses(const struct json_stacks *s, struct json_writer *w, 
 	json_write_array(w);
 	for (stack_walk_begin(&walk, &s->fold, node); stack_walk_next(&walk, &e);) {
 		char text[24];
-		snprintf(text, sizeof text, "0x%" PRIx64, address_at(s->p, &from, e.node, &call, &inlined));
+		snprintf(text, sizeof text, "0x%" PRIx64,
+			 address_at(s->p, &from, e.node, &call, &inlined));
 		json_write_string(w, text);
 	}
 	json_write_array_end(w);
@@ -208,8 +210,8 @@ uint32_t json_stacks_write(const struct json_stacks *s, struct json_writer *w, c
 		write_node(s, w, node, 0, false);
 	for (stack_walk_begin(&walk, &s->fold, node); stack_walk_next(&walk, &e); place++) {
 		bool inlined = false;
-		uint64_t address =
-			s->compact ? 0 : address_at(s->p, &from, e.node, &along, &inlined);
+		uint64_t address = s->compact ? 0
+					      : address_at(s->p, &from, e.node, &along, &inlined);
 		write_node(s, w, e.node, address, inlined);
 		flags |= s->p->nodes[e.node].flags;
 		if (e.node == wanted)

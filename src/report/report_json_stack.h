@@ -8,8 +8,8 @@
 struct json_stacks {
 	const struct profile *p;
 	struct stack_fold fold;
-	bool compact;	/* stacks are numbers of frames, which stand in a table */
-	char *text;	/* every frame's object up to its flags */
+	bool compact;   /* stacks are numbers of frames, which stand in a table */
+	char *text;     /* every frame's object up to its flags */
 	size_t *starts; /* in it, by frame; one more at the end */
 };
 

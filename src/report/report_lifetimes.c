@@ -13,7 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = PROFILE_LIFE_BUCKETS / 2, INDENT = 62, MEAN_INDENT = 22, ONE_LINE = 60, LEAST = 30, BELOW = 14 };
+enum {
+	COLUMNS = PROFILE_LIFE_BUCKETS / 2,
+	INDENT = 62,
+	MEAN_INDENT = 22,
+	ONE_LINE = 60,
+	LEAST = 30,
+	BELOW = 14
+};
 
 /* Bucket 2 begins at 1 us, 12 at 1 ms, 22 at 1 s, 28 at about 1 min, 34 at about 1 h. */
 static const char scale[] = " 1us  1ms  1s 1m 1h ";
@@ -72,7 +79,8 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 	report_print_selection(out, o);
 	report_print_warnings(out, p, o, false);
 	if (p->has & PROFILE_HAS_LIFETIMES)
-		fprintf(out, "  a block that is live at the end counts as if it had ended then\n\n");
+		fprintf(out,
+			"  a block that is live at the end counts as if it had ended then\n\n");
 	else
 		fprintf(out, "  of lifetimes this format tells only the mean\n\n");
 	words_style(out, o->color, STYLE_BOLD);
@@ -91,8 +99,7 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 		fprintf(out, "%11s ", words_count(blocks_of(p, s)).text);
 		if (spread) {
 			fprintf(out, "%8s %8s %8s  ", lifetime(s, t->p50_ns).text,
-				lifetime(s, t->p99_ns).text,
-				lifetime(s, t->max_ns).text);
+				lifetime(s, t->p99_ns).text, lifetime(s, t->max_ns).text);
 			if (p->lifetimes)
 				print_histogram(out, p->lifetimes[order[i]], o->utf8);
 			else

@@ -82,8 +82,8 @@ size_t words_print_frame(FILE *out, const struct profile *p, uint32_t node, size
 	uint32_t flags = p->nodes[node].flags;
 	size_t marks = (flags & PROFILE_GUESSED ? sizeof guessed - 1 : 0) +
 		       (flags & PROFILE_LOST ? sizeof lost - 1 : 0);
-	size_t used =
-		words_print_place(out, p, p->nodes[node].frame, max > marks ? max - marks : 0);
+	size_t used = words_print_place(out, p, p->nodes[node].frame,
+					max > marks ? max - marks : 0);
 	if (flags & PROFILE_GUESSED)
 		fputs(guessed, out);
 	if (flags & PROFILE_LOST)

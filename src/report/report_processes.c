@@ -82,7 +82,8 @@ static void print_group(FILE *out, const struct profile *p, const struct process
 int report_print_processes(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	struct process_groups g;
-	if (p->process_count < 2 || !o->processes || o->span != REPORT_WHOLE || o->focus || o->ignore)
+	if (p->process_count < 2 || !o->processes || o->span != REPORT_WHOLE || o->focus ||
+	    o->ignore)
 		return 0;
 	int rc = process_groups_init(&g, p, PROCESSES_AS_FIT);
 	if (rc < 0)

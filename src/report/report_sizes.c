@@ -178,7 +178,8 @@ int report_sizes(FILE *out, const struct profile *p, const struct report_options
 	for (unsigned i = 0; i < POWERS; i++)
 		if (powers[i].allocations > most)
 			most = powers[i].allocations;
-	snprintf(what, sizeof what, "%s made or resized, by size", words_blocks(all.allocations).text);
+	snprintf(what, sizeof what, "%s made or resized, by size",
+		 words_blocks(all.allocations).text);
 	report_print_title(out, p, o, what);
 	report_print_span(out, p, o);
 	report_print_selection(out, o);

@@ -93,7 +93,8 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	if (t->peak_rss_bytes)
 		fprintf(out, "; peak RSS %s", words_bytes(t->peak_rss_bytes).text);
 	putc('\n', out);
-	bool several = profile_is_of_several(p); /* what is live in the end is then the last one's */
+	bool several = profile_is_of_several(
+		p); /* what is live in the end is then the last one's */
 	fprintf(out, "  %s  %s%s in %s\n", several ? "left at exit" : "live at end ",
 		words_bytes(several ? t->left_bytes : t->live_bytes).text,
 		p->errors ? words_within(several ? p->total_errors.left_bytes

@@ -183,7 +183,8 @@ static void print_source(FILE *out, const struct profile *p, const struct report
 		    words_bytes(p->rate_bytes).text,
 		    p->errors ? ", true within +- in 95 % of cases" : "");
 	if (p->rate_bytes && p->errors)
-		row(out, o, "not seen", "a site of less than %s may be missing, or be short by as much",
+		row(out, o, "not seen",
+		    "a site of less than %s may be missing, or be short by as much",
 		    words_bytes(estimate_rounded(estimate_unseen_bytes(p->rate_bytes))).text);
 }
 
@@ -211,8 +212,11 @@ static void print_end(FILE *out, const struct profile *p, const struct report_op
 	const struct profile_errors *e = &p->total_errors;
 	uint64_t blocks = left ? t->left_blocks : t->live_blocks;
 	bool lacks = p->has & PROFILE_LACKS_BLOCKS;
-	row(out, o, left ? "left at exit" : profile_is_snapshot(p) ? "live then" : "live at end", "%s%s%s%s%s",
-	    words_bytes(left ? t->left_bytes : t->live_bytes).text,
+	row(out, o,
+	    left                     ? "left at exit"
+	    : profile_is_snapshot(p) ? "live then"
+				     : "live at end",
+	    "%s%s%s%s%s", words_bytes(left ? t->left_bytes : t->live_bytes).text,
 	    within(p, left ? e->left_bytes : e->live_bytes).text, lacks ? "" : " in ",
 	    lacks ? "" : blocks_within(p, blocks, left ? e->left_blocks : e->live_blocks).text,
 	    o->span == REPORT_WINDOW ? " (of the window)" : "");
@@ -258,8 +262,7 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		row(out, o, "peak", "%s%s in %s%s%s", words_bytes(t->peak_bytes).text,
 		    within(p, p->total_errors.peak_bytes).text,
 		    blocks_within(p, t->peak_blocks, p->total_errors.peak_blocks).text,
-		    times ? " " : "",
-		    times ? when(p, t->peak_time_ns).text : "");
+		    times ? " " : "", times ? when(p, t->peak_time_ns).text : "");
 	if (p->has & PROFILE_HAS_LIVE)
 		print_end(out, p, o);
 	if (p->has & PROFILE_HAS_TEMPORARY)
@@ -293,7 +296,8 @@ static struct columns choose_columns(const struct profile *p, const struct repor
 	if (o->span == REPORT_INSTANT && p->errors)
 		return (struct columns){{SORTED, ERROR95, SHARE, COUNT, SAMPLES}, 5};
 	if (o->span == REPORT_INSTANT)
-		return (struct columns){{SORTED, SHARE, COUNT}, p->has & PROFILE_LACKS_BLOCKS ? 2 : 3};
+		return (struct columns){{SORTED, SHARE, COUNT},
+					p->has & PROFILE_LACKS_BLOCKS ? 2 : 3};
 	if (o->span == REPORT_WINDOW && o->sort == MEASURE_GREW_BYTES)
 		return (struct columns){{SORTED, LIVE, BYTES, CALLS}, 4};
 	if (o->span == REPORT_WINDOW)
@@ -317,26 +321,16 @@ static struct columns choose_columns(const struct profile *p, const struct repor
 static const char *column_name(enum column c, enum measure_id sort)
 {
 	switch (c) {
-	case SORTED:
-		return measures[sort].option;
-	case SHARE:
-		return sort == MEASURE_LIFETIME ? "" : "share";
-	case COUNT:
-		return "count";
-	case BYTES:
-		return "allocated";
-	case CALLS:
-		return "calls";
-	case GREW:
-		return "grew";
-	case LIVE:
-		return "live";
-	case ERROR95:
-		return "+-95 %";
-	case SAMPLES:
-		return "samples";
-	case AGE:
-		return "age p50";
+	case SORTED: return measures[sort].option;
+	case SHARE: return sort == MEASURE_LIFETIME ? "" : "share";
+	case COUNT: return "count";
+	case BYTES: return "allocated";
+	case CALLS: return "calls";
+	case GREW: return "grew";
+	case LIVE: return "live";
+	case ERROR95: return "+-95 %";
+	case SAMPLES: return "samples";
+	case AGE: return "age p50";
 	}
 	return "";
 }
@@ -347,10 +341,8 @@ static struct words column_value(enum column c, const struct profile *p,
 	uint64_t value = measure_of_site(s, sort);
 	uint32_t site = (uint32_t)(s - p->sites);
 	switch (c) {
-	case SORTED:
-		return value_of(value, sort);
-	case ERROR95:
-		return value_of(measure_error95(p, site, sort), sort);
+	case SORTED: return value_of(value, sort);
+	case ERROR95: return value_of(measure_error95(p, site, sort), sort);
 	case SAMPLES: {
 		struct words w;
 		snprintf(w.text, sizeof w.text, "%s%.20s",
@@ -362,18 +354,16 @@ static struct words column_value(enum column c, const struct profile *p,
 		return p->ages[site].count ? words_duration(p->ages[site].p50_ns)
 					   : (struct words){"-"};
 	case SHARE:
-		return sort == MEASURE_LIFETIME ? (struct words){""}
-						   : words_share(value, measure_of_totals(&p->totals, sort));
+		return sort == MEASURE_LIFETIME
+			       ? (struct words){""}
+			       : words_share(value, measure_of_totals(&p->totals, sort));
 	case COUNT: /* blocks at the moment that the bytes are of */
 		return words_count(measure_of_site(s, measures[sort].blocks));
 	case CALLS: /* that gave or resized a block */
 		return words_count(s->allocations + s->reallocations);
-	case BYTES:
-		return words_bytes(s->allocated_bytes);
-	case GREW:
-		return words_growth(s->start_bytes, s->live_bytes);
-	case LIVE:
-		break;
+	case BYTES: return words_bytes(s->allocated_bytes);
+	case GREW: return words_growth(s->start_bytes, s->live_bytes);
+	case LIVE: break;
 	}
 	return words_bytes(s->live_bytes);
 }
@@ -401,7 +391,7 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 {
 	uint32_t *order = measure_sort_sites(p, o->sort);
 	bool then = o->span == REPORT_INSTANT || profile_is_snapshot(p);
-	const char *by = o->timeless                               ? "bytes left at exit"
+	const char *by = o->timeless                             ? "bytes left at exit"
 			 : then && o->sort == MEASURE_LIVE_BYTES ? "bytes live then"
 								 : measures[o->sort].words;
 	size_t any = p->site_count, indent = 2;

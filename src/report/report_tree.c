@@ -33,9 +33,9 @@ struct sum {
 
 struct tree {
 	const struct profile *p;
-	struct profile *nodes; /* only its nodes are used; frames are p's */
+	struct profile *nodes;   /* only its nodes are used; frames are p's */
 	VECTOR(struct sum) sums; /* by node */
-	uint64_t unknown; /* of sites without a stack */
+	uint64_t unknown;        /* of sites without a stack */
 	double unknown_spread;
 	uint32_t *first_child; /* into children, by node; [node_count] is for the roots */
 	uint32_t *children;
@@ -204,8 +204,7 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 	/* Paths only get shorter values downwards, so at most node_count levels. */
 	VECTOR(struct level) levels = {0};
 	uint32_t roots = t->nodes->node_count;
-	if (!vector_push(&levels,
-			 (struct level){t->first_child[roots], t->first_child[roots + 1]}))
+	if (!vector_push(&levels, (struct level){t->first_child[roots], t->first_child[roots + 1]}))
 		return HEFT_ENOMEM;
 	while (levels.count) {
 		uint32_t depth = (uint32_t)levels.count;
@@ -235,7 +234,8 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 			continue;
 		}
 		l->next++;
-		size_t room = print_head(out, t, value, t->sums.items[node].spread, total, depth - 1, o);
+		size_t room = print_head(out, t, value, t->sums.items[node].spread, total,
+					 depth - 1, o);
 		const struct profile_frame *f = &t->p->frames[t->nodes->nodes[node].frame];
 		if (!f->user)
 			words_style(out, o->color, STYLE_DIM);
@@ -246,8 +246,8 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 			fputs(recursive, out);
 		words_style(out, o->color, STYLE_PLAIN);
 		putc('\n', out);
-		if (!vector_push(&levels, (struct level){t->first_child[node],
-							 t->first_child[node + 1]})) {
+		if (!vector_push(&levels,
+				 (struct level){t->first_child[node], t->first_child[node + 1]})) {
 			vector_free(&levels);
 			return HEFT_ENOMEM;
 		}

@@ -75,7 +75,8 @@ struct words words_rate(uint64_t n, uint64_t ns)
 	else if (rate >= 9999.5)
 		snprintf(w.text, sizeof w.text, "%.0f k/s", rate / 1e3);
 	else
-		snprintf(w.text, sizeof w.text, "%.30s/s", words_count((uint64_t)(rate + 0.5)).text);
+		snprintf(w.text, sizeof w.text, "%.30s/s",
+			 words_count((uint64_t)(rate + 0.5)).text);
 	return w;
 }
 
@@ -92,12 +93,9 @@ struct words words_share(uint64_t part, uint64_t of)
 struct words words_value(uint64_t value, enum measure_id measure)
 {
 	switch (measures[measure].unit) {
-	case MEASURE_IS_COUNT:
-		return words_count(value);
-	case MEASURE_IS_TIME:
-		return words_duration(value);
-	case MEASURE_IS_BYTES:
-		break;
+	case MEASURE_IS_COUNT: return words_count(value);
+	case MEASURE_IS_TIME: return words_duration(value);
+	case MEASURE_IS_BYTES: break;
 	}
 	return words_bytes(value);
 }

@@ -22,10 +22,10 @@ struct words words_processes(uint64_t n);              /* 1 process, 201 process
 /* "3 threads in 1 process", "4 threads", "201 processes": what is known of them; "" of nothing. */
 struct place_words words_threads(const struct profile *p);
 /* What stands behind an estimate. */
-struct words words_within(uint64_t error_bytes);       /* " +- 1.2 MiB" */
-struct words words_within_count(uint64_t error);       /* " +- 1,234" */
-struct words words_rate(uint64_t n, uint64_t ns);      /* 9.9 M/s */
-struct words words_share(uint64_t part, uint64_t of);  /* 12.3 %; "-" of nothing */
+struct words words_within(uint64_t error_bytes);      /* " +- 1.2 MiB" */
+struct words words_within_count(uint64_t error);      /* " +- 1,234" */
+struct words words_rate(uint64_t n, uint64_t ns);     /* 9.9 M/s */
+struct words words_share(uint64_t part, uint64_t of); /* 12.3 %; "-" of nothing */
 /* How it ended: exit status 0, killed by signal 9 (SIGKILL) ... */
 static inline struct end_words words_end(const struct profile *p)
 {

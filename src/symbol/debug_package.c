@@ -272,7 +272,8 @@ bool debug_package_name_in(const char *dpkg, const char *path, char *name, size_
 	if (!found)
 		return false;
 	/* libc6's is older than the automatic ones. */
-	int n = snprintf(name, size, "%s-%s", owner, strcmp(owner, "libc6") == 0 ? "dbg" : "dbgsym");
+	int n = snprintf(name, size, "%s-%s", owner,
+			 strcmp(owner, "libc6") == 0 ? "dbg" : "dbgsym");
 	return n > 0 && (size_t)n < size;
 }
 

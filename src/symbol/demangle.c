@@ -20,8 +20,8 @@ enum { LONGEST_MANGLED = 16 * 1024, LONGEST_NAME = 64 * 1024 };
 /* gcc splits and specialises functions into clones: f.constprop.0, f.part.1.cold are still f. */
 static size_t without_clone(const char *name, size_t length)
 {
-	static const char *const marks[] = {".constprop.", ".isra.", ".part.", ".cold",
-					    ".lto_priv.", " [clone "};
+	static const char *const marks[] = {".constprop.", ".isra.",     ".part.",
+					    ".cold",       ".lto_priv.", " [clone "};
 	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
 		const char *at = strstr(name, marks[i]);
 		if (at && at > name && (size_t)(at - name) < length)
@@ -89,7 +89,7 @@ static size_t rust_escape(const char **at, const char *end, char out[4])
 		return 1;
 	}
 	size_t more = letter < 0x800 ? 1 : letter < 0x10000 ? 2 : 3;
-	out[0] = (char)(more == 1 ? 0xc0 | letter >> 6
+	out[0] = (char)(more == 1   ? 0xc0 | letter >> 6
 			: more == 2 ? 0xe0 | letter >> 12
 				    : 0xf0 | letter >> 18);
 	for (size_t i = 1; i <= more; i++)
@@ -154,8 +154,8 @@ const char *symbol_demangle(struct name_pool *pool, const char *name)
 	 * for it. */
 	bool is_d = name[0] == '_' && name[1] == 'D' &&
 		    ((name[2] >= '1' && name[2] <= '9') || strcmp(name, "_Dmain") == 0);
-	bool mangled =
-		is_d || (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == '_'));
+	bool mangled = is_d ||
+		       (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == '_'));
 	if (length > LONGEST_NAME)
 		length = LONGEST_NAME;
 	if (!mangled)

@@ -74,9 +74,7 @@ static int collect_functions(struct die_ranges *list, Dwarf_Die *parent, int dep
 				rc = collect_functions(list, &die, depth + 1, deep);
 			break;
 		case DW_TAG_namespace:
-		case DW_TAG_module:
-			rc = collect_functions(list, &die, depth + 1, deep);
-			break;
+		case DW_TAG_module: rc = collect_functions(list, &die, depth + 1, deep); break;
 		case DW_TAG_structure_type:
 		case DW_TAG_class_type:
 		case DW_TAG_union_type:
@@ -85,8 +83,7 @@ static int collect_functions(struct die_ranges *list, Dwarf_Die *parent, int dep
 			if (deep)
 				rc = collect_functions(list, &die, depth + 1, deep);
 			break;
-		default:
-			break;
+		default: break;
 		}
 		if (rc < 0)
 			return rc;

@@ -11,7 +11,8 @@ struct die_range {
 	Dwarf_Off die;
 };
 
-struct die_ranges { /* all zero: empty; vector_free frees it */
+/* All zero: empty; vector_free frees it */
+struct die_ranges {
 	VECTOR_MEMBERS(struct die_range);
 };
 

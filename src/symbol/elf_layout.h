@@ -8,7 +8,8 @@
 
 enum { ELF_LAYOUT_ID_MAX = 64, ELF_LAYOUT_LOADS = 32 };
 
-struct elf_load { /* a PT_LOAD segment */
+/* A PT_LOAD segment */
+struct elf_load {
 	uint64_t offset, address, file_bytes;
 	bool executable;
 };

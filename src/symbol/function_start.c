@@ -113,21 +113,15 @@ static unsigned address_encoding(const struct unwind_bytes *u, size_t offset)
 	for (size_t i = 1; i < length && !c.bad; i++) {
 		unsigned of_personality;
 		switch (augmentation[i]) {
-		case 'R':
-			encoding = (unsigned)take(&c, 1);
-			return c.bad ? ABSENT : encoding;
-		case 'L':
-			take(&c, 1);
-			break;
+		case 'R': encoding = (unsigned)take(&c, 1); return c.bad ? ABSENT : encoding;
+		case 'L': take(&c, 1); break;
 		case 'P':
 			of_personality = (unsigned)take(&c, 1);
 			take_value(&c, of_personality);
 			break;
 		case 'S':
-		case 'B':
-			break;
-		default:
-			return ABSENT;
+		case 'B': break;
+		default: return ABSENT;
 		}
 	}
 	return c.bad ? ABSENT : encoding;

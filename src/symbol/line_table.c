@@ -119,8 +119,7 @@ static bool read_files_old(struct line_table *t, struct cursor *c)
 		uint64_t folder = uleb(c);
 		uleb(c); /* time */
 		uleb(c); /* size */
-		fine = folder < folders.file_count &&
-		       add_file(t, folders.files[folder].name, name);
+		fine = folder < folders.file_count && add_file(t, folders.files[folder].name, name);
 	}
 	free(folders.files);
 	return fine && !c->bad;
@@ -133,30 +132,18 @@ static bool read_form(struct cursor *c, const struct line_sections *s, const str
 	*text = NULL;
 	*number = 0;
 	switch (form) {
-	case DW_FORM_string:
-		*text = string(c);
-		return true;
+	case DW_FORM_string: *text = string(c); return true;
 	case DW_FORM_line_strp:
 		*text = string_at(s->line_str, s->line_str_size, fixed(c, h->offset_bytes));
 		return *text != NULL;
 	case DW_FORM_strp:
 		*text = string_at(s->str, s->str_size, fixed(c, h->offset_bytes));
 		return *text != NULL;
-	case DW_FORM_udata:
-		*number = uleb(c);
-		return true;
-	case DW_FORM_data1:
-		*number = fixed(c, 1);
-		return true;
-	case DW_FORM_data2:
-		*number = fixed(c, 2);
-		return true;
-	case DW_FORM_data4:
-		*number = fixed(c, 4);
-		return true;
-	case DW_FORM_data8:
-		*number = fixed(c, 8);
-		return true;
+	case DW_FORM_udata: *number = uleb(c); return true;
+	case DW_FORM_data1: *number = fixed(c, 1); return true;
+	case DW_FORM_data2: *number = fixed(c, 2); return true;
+	case DW_FORM_data4: *number = fixed(c, 4); return true;
+	case DW_FORM_data8: *number = fixed(c, 8); return true;
 	case DW_FORM_data16:
 		fixed(c, 8);
 		fixed(c, 8);
@@ -168,8 +155,7 @@ static bool read_form(struct cursor *c, const struct line_sections *s, const str
 		c->at += length;
 		return true;
 	}
-	default:
-		return false;
+	default: return false;
 	}
 }
 
@@ -298,8 +284,9 @@ static void emit(struct line_answer *answers, size_t count, size_t *next, struct
 		if (last->dropped)
 			continue;
 		answers[*next].file = last->file;
-		answers[*next].line =
-			last->line > 0 && last->line <= UINT32_MAX ? (uint32_t)last->line : 0;
+		answers[*next].line = last->line > 0 && last->line <= UINT32_MAX
+					      ? (uint32_t)last->line
+					      : 0;
 		answers[*next].found = true;
 	}
 	last->in_sequence = true;
@@ -349,24 +336,16 @@ static bool run(const struct header *h, struct line_answer *answers, size_t coun
 			c.at = after;
 			break;
 		}
-		case DW_LNS_copy:
-			emit(answers, count, &next, &last, address, file, line);
-			break;
-		case DW_LNS_advance_pc:
-			address += uleb(&c) * h->minimum;
-			break;
+		case DW_LNS_copy: emit(answers, count, &next, &last, address, file, line); break;
+		case DW_LNS_advance_pc: address += uleb(&c) * h->minimum; break;
 		case DW_LNS_advance_line:
 			line = (int64_t)((uint64_t)line + (uint64_t)sleb(&c));
 			break;
-		case DW_LNS_set_file:
-			file = uleb(&c);
-			break;
+		case DW_LNS_set_file: file = uleb(&c); break;
 		case DW_LNS_const_add_pc:
 			address += (uint64_t)((255 - h->opcode_base) / h->line_range) * h->minimum;
 			break;
-		case DW_LNS_fixed_advance_pc:
-			address += fixed(&c, 2);
-			break;
+		case DW_LNS_fixed_advance_pc: address += fixed(&c, 2); break;
 		default: /* a column, a flag, or one that is not known: its length is told */
 			for (unsigned i = 0; i < h->lengths[opcode - 1]; i++)
 				uleb(&c);

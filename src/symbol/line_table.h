@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct line_sections { /* of the file that the unit is in; data NULL: has none */
+/* Of the file that the unit is in; data NULL: has none */
+struct line_sections {
 	const uint8_t *line, *line_str, *str;
 	size_t line_size, line_str_size, str_size;
 };
@@ -22,7 +23,8 @@ struct line_file {
 	const char *folder, *name; /* in the sections; folder NULL: none */
 };
 
-struct line_table { /* of one unit */
+/* Of one unit */
+struct line_table {
 	struct line_file *files;
 	uint32_t file_count, capacity;
 	uint16_t version;

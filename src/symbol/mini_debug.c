@@ -45,7 +45,8 @@ static uint8_t *unpack(const uint8_t *packed, size_t packed_size, size_t *size)
 	stream.avail_in = packed_size;
 	for (;;) {
 		stream.next_out = out + stream.total_out;
-		stream.avail_out = (capacity < MOST_BYTES ? capacity : MOST_BYTES) - stream.total_out;
+		stream.avail_out = (capacity < MOST_BYTES ? capacity : MOST_BYTES) -
+				   stream.total_out;
 		lzma_ret rc = lzma_code(&stream, LZMA_FINISH);
 		if (rc == LZMA_STREAM_END)
 			break;

@@ -224,7 +224,8 @@ static bool own_strings(const struct elf_bytes *all, struct elf_bytes *offsets,
 		if (!all->data || offset >= all->size)
 			continue;
 		size_t length = strnlen((const char *)all->data + offset, all->size - offset);
-		if (used + length + 1 > UINT32_MAX || !array_reserve(text, used, capacity, length + 1))
+		if (used + length + 1 > UINT32_MAX ||
+		    !array_reserve(text, used, capacity, length + 1))
 			goto fail;
 		memcpy(text + used, all->data + offset, length);
 		text[used + length] = 0;

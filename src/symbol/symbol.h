@@ -23,11 +23,12 @@ enum symbol_state {
 	SYMBOL_NOT_ELF,
 };
 
-enum symbol_debug { /* what debug information (DWARF) there is for a module */
-		    SYMBOL_DEBUG_NOT_ASKED,
-		    SYMBOL_DEBUG_NONE,
-		    SYMBOL_DEBUG_PARTIAL, /* a part of it is elsewhere (.dwo, .dwp, dwz) and not found */
-		    SYMBOL_DEBUG_WHOLE,
+/* What debug information (DWARF) there is for a module */
+enum symbol_debug {
+	SYMBOL_DEBUG_NOT_ASKED,
+	SYMBOL_DEBUG_NONE,
+	SYMBOL_DEBUG_PARTIAL, /* a part of it is elsewhere (.dwo, .dwp, dwz) and not found */
+	SYMBOL_DEBUG_WHOLE,
 };
 
 struct symbol_frame {
@@ -50,7 +51,8 @@ struct symbol_query {
  * someone decides whether to show it. */
 typedef void symbol_progress_fn(void *ctx, const char *path, size_t done, size_t total);
 
-struct symbol_options { /* all zero: no cache, no network, the default folder */
+/* All zero: no cache, no network, the default folder */
+struct symbol_options {
 	const char
 		*debug_roots; /* folders with debug files, separated by ':'; NULL: /usr/lib/debug */
 	const char *cache_folder; /* NULL: no cache */

@@ -27,7 +27,8 @@ int symbol_cache_answer(struct symbol_cache *c, struct name_pool *pool,
 struct symbol_query *symbol_cache_everything(struct symbol_cache *c, struct name_pool *pool,
 					     size_t *count);
 
-struct symbol_cache_entry { /* what is to be kept */
+/* What is to be kept */
+struct symbol_cache_entry {
 	const uint8_t *build_id;
 	size_t build_id_len;
 	enum symbol_debug debug;

@@ -144,8 +144,9 @@ static bool from_file(struct dwarf_source *s, Dwarf_Die *skeleton, Dwarf_Die *sp
 			size_t size = 0;
 			char *bytes = elf_rawfile(dwarf_getelf(s->dw), &size);
 			s->nameless_elf = bytes ? elf_memory(bytes, size) : NULL;
-			s->nameless = s->nameless_elf ? dwarf_begin_elf(s->nameless_elf, DWARF_C_READ, NULL)
-						      : NULL;
+			s->nameless = s->nameless_elf
+					      ? dwarf_begin_elf(s->nameless_elf, DWARF_C_READ, NULL)
+					      : NULL;
 		}
 		if (!s->nameless ||
 		    !dwarf_offdie(s->nameless, dwarf_dieoffset(skeleton), &nameless))
@@ -153,7 +154,8 @@ static bool from_file(struct dwarf_source *s, Dwarf_Die *skeleton, Dwarf_Die *sp
 		skeleton = &nameless;
 	}
 	memset(split, 0, sizeof *split);
-	return dwarf_cu_info(skeleton->cu, NULL, NULL, NULL, split, NULL, NULL, NULL) == 0 && split->addr;
+	return dwarf_cu_info(skeleton->cu, NULL, NULL, NULL, split, NULL, NULL, NULL) == 0 &&
+	       split->addr;
 }
 
 /* A unit that cannot be read is remembered too, with an empty die, and gives NULL. */
@@ -191,11 +193,8 @@ static int open_unit(struct dwarf_source *s, Dwarf_Off offset, struct unit **out
 	case DW_LANG_C_plus_plus_11:
 	case DW_LANG_C_plus_plus_14:
 	case LANG_CXX_17:
-	case LANG_CXX_20:
-		u->is_cxx = true;
-		break;
-	default:
-		break;
+	case LANG_CXX_20: u->is_cxx = true; break;
+	default: break;
 	}
 	uint8_t type = 0;
 	Dwarf_Die split;
@@ -395,8 +394,8 @@ static int look_up_one(struct dwarf_source *s, struct unit *u, const struct line
 		}
 	}
 
-	struct symbol_frame *frames =
-		name_pool_alloc(s->names->pool, (inlined + 1) * sizeof *frames);
+	struct symbol_frame *frames = name_pool_alloc(s->names->pool,
+						      (inlined + 1) * sizeof *frames);
 	if (!frames)
 		return HEFT_ENOMEM;
 	/* Each frame's name is its own die's; its place is where the next inner one is called,

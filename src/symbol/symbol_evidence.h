@@ -24,7 +24,8 @@ struct symbol_evidence_line {
 	int64_t time_ns;
 };
 
-struct symbol_evidence { /* all zero: none */
+/* All zero: none */
+struct symbol_evidence {
 	struct symbol_evidence_line *lines;
 	size_t count, capacity;
 	bool incomplete; /* memory ran out: must not be relied on */

@@ -124,8 +124,8 @@ static int look_up(struct symbol_session *s, const struct symbol_module_id *id, 
 			.count = count,
 		};
 		/* Answers with and without debug information do not mix. */
-		enum symbol_debug before =
-			cache ? symbol_cache_debug(cache) : SYMBOL_DEBUG_NOT_ASKED;
+		enum symbol_debug before = cache ? symbol_cache_debug(cache)
+						 : SYMBOL_DEBUG_NOT_ASKED;
 		bool alike = cache && (before >= SYMBOL_DEBUG_PARTIAL) ==
 					      (outcome->debug >= SYMBOL_DEBUG_PARTIAL);
 		if (alike && before < entry.debug) {

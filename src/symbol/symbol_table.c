@@ -28,14 +28,9 @@ static int rank_of(const GElf_Sym *sym, const char *name)
 	int rank = 0;
 	switch (GELF_ST_BIND(sym->st_info)) {
 	case STB_GLOBAL:
-	case STB_GNU_UNIQUE:
-		rank = 2;
-		break;
-	case STB_WEAK:
-		rank = 1;
-		break;
-	default:
-		rank = 0;
+	case STB_GNU_UNIQUE: rank = 2; break;
+	case STB_WEAK: rank = 1; break;
+	default: rank = 0;
 	}
 	if (name[0] != '_' || name[1] == 'Z' || name[1] == 'R')
 		rank += 3;

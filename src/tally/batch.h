@@ -14,7 +14,7 @@
 enum trace_brief_kind {
 	TRACE_BRIEF_FULL = 0, /* the event is full[block] */
 	TRACE_BRIEF_ALLOC = 1,
-	TRACE_BRIEF_FREE = 2,	    /* by the thread that allocated the block */
+	TRACE_BRIEF_FREE = 2,       /* by the thread that allocated the block */
 	TRACE_BRIEF_FREE_TEMP = 3,  /* the same, TRACE_TEMPORARY */
 	TRACE_BRIEF_FREE_CROSS = 4, /* by another thread */
 	/* With ALLOC, if the next event of the batch is the FREE_TEMP of the same block: programs do that
@@ -30,7 +30,7 @@ enum {
 struct trace_brief {
 	uint64_t time_ns;     /* never goes back; of every kind, FULL too */
 	uint64_t lifetime_ns; /* FREE: at most time_ns. ALLOC: 0 */
-	uint64_t block;	      /* base/block_word.h, with a slack that is known */
+	uint64_t block;       /* base/block_word.h, with a slack that is known */
 	uint32_t thread;      /* who did it; of every kind */
 	uint32_t birth_kind;  /* birth thread:24 << 8 | TRACE_BRIEF_PAIR or 0 | kind */
 };
@@ -42,12 +42,18 @@ struct trace_batch {
 	uint32_t count, full_count;
 };
 
-static inline uint32_t trace_brief_kind(const struct trace_brief *b) { return b->birth_kind & 0x7f; }
+static inline uint32_t trace_brief_kind(const struct trace_brief *b)
+{
+	return b->birth_kind & 0x7f;
+}
 static inline uint32_t trace_brief_is_pair(const struct trace_brief *b)
 {
 	return b->birth_kind & TRACE_BRIEF_PAIR;
 }
-static inline uint32_t trace_brief_birth(const struct trace_brief *b) { return b->birth_kind >> 8; }
+static inline uint32_t trace_brief_birth(const struct trace_brief *b)
+{
+	return b->birth_kind >> 8;
+}
 static inline uint32_t trace_brief_site(const struct trace_brief *b)
 {
 	return block_site(b->block);

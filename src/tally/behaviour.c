@@ -50,7 +50,8 @@ void behaviour_fini(struct behaviour *b)
 /* Finds the entry with this key, or makes it if there may be one more: *made. NULL: neither. The array
  * whose pointer is at entries_at may move. */
 static void *find(struct behaviour *b, struct hash_index *index, void *entries_at, uint32_t *count,
-		  uint32_t *capacity, size_t element, const uint32_t *key, unsigned words, bool *made)
+		  uint32_t *capacity, size_t element, const uint32_t *key, unsigned words,
+		  bool *made)
 {
 	char *entries;
 	memcpy(&entries, entries_at, sizeof entries); /* a pointer of another type */
@@ -65,7 +66,8 @@ static void *find(struct behaviour *b, struct hash_index *index, void *entries_a
 	if (b->failed || *count >= BEHAVIOUR_ENTRIES)
 		return NULL;
 	if (*count == *capacity) {
-		size_t bigger = array_grow(entries_at, *capacity, *count, 1, BEHAVIOUR_ENTRIES, element);
+		size_t bigger = array_grow(entries_at, *capacity, *count, 1, BEHAVIOUR_ENTRIES,
+					   element);
 		b->failed = !bigger;
 		if (bigger)
 			*capacity = (uint32_t)bigger;
@@ -89,9 +91,9 @@ static struct behaviour_handover *handover_of(struct behaviour *b, uint32_t site
 	*made = false;
 	if (*near && b->handovers[*near - 1].site == site)
 		return &b->handovers[*near - 1];
-	struct behaviour_handover *h =
-		find(b, &b->handover_index, &b->handovers, &b->handover_count,
-		     &b->handover_capacity, sizeof *b->handovers, &site, 1, made);
+	struct behaviour_handover *h = find(b, &b->handover_index, &b->handovers,
+					    &b->handover_count, &b->handover_capacity,
+					    sizeof *b->handovers, &site, 1, made);
 	if (*made)
 		h->last_pair = BEHAVIOUR_NO_PAIR;
 	if (h)
@@ -99,8 +101,8 @@ static struct behaviour_handover *handover_of(struct behaviour *b, uint32_t site
 	return h;
 }
 
-static struct behaviour_pair *pair_of(struct behaviour *b, uint32_t site, uint32_t from, uint32_t to,
-				      bool *made)
+static struct behaviour_pair *pair_of(struct behaviour *b, uint32_t site, uint32_t from,
+				      uint32_t to, bool *made)
 {
 	const uint32_t key[3] = {site, from, to};
 	return find(b, &b->pair_index, &b->pairs, &b->pair_count, &b->pair_capacity,
@@ -121,9 +123,8 @@ static struct behaviour_growth *growth_of(struct behaviour *b, uint32_t site, bo
 	*made = false;
 	if (*near && b->growths[*near - 1].site == site)
 		return &b->growths[*near - 1];
-	struct behaviour_growth *e =
-		find(b, &b->growth_index, &b->growths, &b->growth_count, &b->growth_capacity,
-		     sizeof *b->growths, &site, 1, made);
+	struct behaviour_growth *e = find(b, &b->growth_index, &b->growths, &b->growth_count,
+					  &b->growth_capacity, sizeof *b->growths, &site, 1, made);
 	if (e)
 		*near = (uint32_t)(e - b->growths) + 1;
 	return e;
@@ -161,8 +162,8 @@ struct behaviour_growth *behaviour_add_growth(struct behaviour *b, uint32_t site
 
 /* ---- events */
 
-void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *e, uint64_t live_blocks,
-			   uint64_t live_bytes)
+void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *e,
+			   uint64_t live_blocks, uint64_t live_bytes)
 {
 	uint64_t birth = e->time_ns > e->lifetime_ns ? e->time_ns - e->lifetime_ns : 0;
 	bool made;
@@ -194,8 +195,7 @@ void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *e, 
 		h->backlog_bytes = live_bytes;
 		h->backlog_time_ns = e->time_ns;
 	}
-	struct behaviour_pair *p =
-		h->last_pair < b->pair_count ? &b->pairs[h->last_pair] : NULL;
+	struct behaviour_pair *p = h->last_pair < b->pair_count ? &b->pairs[h->last_pair] : NULL;
 	if (!p || p->from != e->from || p->to != e->to) {
 		p = pair_of(b, e->site, e->from, e->to, &made);
 		if (!p)
@@ -209,8 +209,8 @@ void behaviour_on_free(struct behaviour *b, const struct trace_event *e, uint64_
 		       uint64_t live_bytes)
 {
 	if (e->op == TRACE_FREE && e->thread != e->birth_thread) {
-		const struct behaviour_hand hand = {e->time_ns, e->lifetime_ns, e->size,
-						    e->site,	e->birth_thread, e->thread};
+		const struct behaviour_hand hand = {e->time_ns, e->lifetime_ns,  e->size,
+						    e->site,    e->birth_thread, e->thread};
 		behaviour_on_handover(b, &hand, live_blocks, live_bytes);
 	}
 	bool made;

@@ -22,14 +22,15 @@
 #define BEHAVIOUR_NO_PAIR UINT32_MAX
 
 enum {
-	BEHAVIOUR_SLOTS = 256,	     /* of history: 128 to 256 are in use after the first ones */
-	BEHAVIOUR_ROWS = 256,	     /* sites with a history of their own */
+	BEHAVIOUR_SLOTS = 256,       /* of history: 128 to 256 are in use after the first ones */
+	BEHAVIOUR_ROWS = 256,        /* sites with a history of their own */
 	BEHAVIOUR_ENTRIES = 1 << 17, /* of each map */
 	BEHAVIOUR_NEAR = 256,
-	BEHAVIOUR_NOTABLE = 1024,    /* a row needs this part of the peak */
+	BEHAVIOUR_NOTABLE = 1024, /* a row needs this part of the peak */
 };
 
-struct behaviour_handover { /* frees of a site's blocks by threads other than their own */
+/* Frees of a site's blocks by threads other than their own */
+struct behaviour_handover {
 	uint32_t site;
 	uint32_t last_pair; /* the pair of the last one: most often that of the next */
 	uint64_t frees, bytes, in_order;
@@ -39,17 +40,20 @@ struct behaviour_handover { /* frees of a site's blocks by threads other than th
 	double birth, wait, birth_birth, birth_wait, wait_wait;
 };
 
-struct behaviour_pair { /* allocating and freeing thread */
+/* Allocating and freeing thread */
+struct behaviour_pair {
 	uint32_t site, from, to;
 	uint64_t frees;
 };
 
-struct behaviour_release { /* seen freeing stacks */
+/* Seen freeing stacks */
+struct behaviour_release {
 	uint32_t site, free_site;
 	uint64_t samples;
 };
 
-struct behaviour_growth { /* blocks that were given a size here by realloc */
+/* Blocks that were given a size here by realloc */
+struct behaviour_growth {
 	uint32_t site;
 	uint64_t steps, moved_steps, copied_bytes;
 	uint64_t blocks, final_bytes, largest_bytes;
@@ -93,7 +97,8 @@ struct tally_site;
 void behaviour_init(struct behaviour *b);
 void behaviour_fini(struct behaviour *b);
 
-struct behaviour_hand { /* one free by another thread than its block's */
+/* One free by another thread than its block's */
+struct behaviour_hand {
 	uint64_t time_ns, lifetime_ns, size;
 	uint32_t site, from, to;
 };
@@ -114,7 +119,7 @@ static inline uint64_t behaviour_slot_end(const struct behaviour *b)
 {
 	uint64_t end_ns;
 	return __builtin_mul_overflow((uint64_t)b->slot_count + 1, b->slot_ns, &end_ns) ? UINT64_MAX
-										       : end_ns;
+											: end_ns;
 }
 
 /* A new entry with this key, all else 0. NULL: there is one already, or no memory or room. */

@@ -10,12 +10,13 @@
 enum trace_op {
 	TRACE_ALLOC = 0,
 	TRACE_FREE = 1,
-	TRACE_REALLOC = 2, /* the block moves from old_site/old_size to site/size, keeps its birth */
-	TRACE_GONE = 3,	   /* never freed: its process (or the recording) ended; one event a block */
+	TRACE_REALLOC =
+		2,      /* the block moves from old_site/old_size to site/size, keeps its birth */
+	TRACE_GONE = 3, /* never freed: its process (or the recording) ended; one event a block */
 };
 
 enum trace_event_flag {
-	TRACE_TEMPORARY = 1,	 /* FREE: by the allocating thread before its next allocation */
+	TRACE_TEMPORARY = 1,     /* FREE: by the allocating thread before its next allocation */
 	TRACE_SLACK_UNKNOWN = 2, /* the allocator did not tell the usable size; slack is 0 */
 	/* The recorder's own: files do not keep them, nor the fields that they announce. */
 	TRACE_MOVED = 4,     /* REALLOC: to another address */
@@ -28,23 +29,24 @@ enum { TRACE_KEPT_FLAGS = 3, TRACE_TOLD_FLAGS = TRACE_GROWN | TRACE_FREED_AT | T
 
 struct trace_event {
 	uint64_t time_ns;     /* since the start of the recording; never goes back */
-	uint64_t size;	      /* requested bytes: of the new block, or of the block that ends */
+	uint64_t size;        /* requested bytes: of the new block, or of the block that ends */
 	uint64_t lifetime_ns; /* FREE, GONE: since birth. else 0 */
 	union { /* op says which. The hot loops copy events, so an event stays small */
-		uint64_t old_size;     /* REALLOC: what the block had before */
-		uint64_t unused_bytes; /* FREE, GONE with TRACE_MEASURED: at its end, never written */
+		uint64_t old_size; /* REALLOC: what the block had before */
+		uint64_t
+			unused_bytes; /* FREE, GONE with TRACE_MEASURED: at its end, never written */
 	};
 	uint32_t site; /* of the block (REALLOC: its new site) */
 	union {
 		uint32_t old_site;  /* REALLOC */
 		uint32_t free_site; /* FREE with TRACE_FREED_AT: where it was freed */
 	};
-	uint32_t thread;      /* who did it (GONE: who allocated it) */
+	uint32_t thread;       /* who did it (GONE: who allocated it) */
 	uint32_t birth_thread; /* FREE, REALLOC, GONE: who allocated it. ALLOC: == thread */
-	uint32_t slack;	      /* usable - size of the block named by site/size */
-	uint32_t old_slack;   /* REALLOC */
-	uint8_t op;	      /* enum trace_op */
-	uint8_t flags;	      /* enum trace_event_flag */
+	uint32_t slack;        /* usable - size of the block named by site/size */
+	uint32_t old_slack;    /* REALLOC */
+	uint8_t op;            /* enum trace_op */
+	uint8_t flags;         /* enum trace_event_flag */
 };
 
 #endif

@@ -72,7 +72,8 @@ static void *allocate(size_t *count, uint32_t need, size_t element, unsigned map
 		*count *= is_mapped(*count * element) ? mapped_factor : 2;
 	if (*count > UINT32_MAX)
 		return NULL;
-	size_t bytes = *count * element; /* whole pages where it is mapped: a power of two of elements */
+	size_t bytes = *count *
+		       element; /* whole pages where it is mapped: a power of two of elements */
 	if (is_mapped(bytes))
 		return map_zeroed(bytes);
 	/* 64-byte alignment keeps the hot fields of a site in one cache line. */
@@ -146,7 +147,8 @@ static inline void note_own_peak(struct tally *t, struct tally_site *s)
 	if (s->live_bytes > s->own_peak_bytes) {
 		s->own_peak_bytes = s->live_bytes;
 		if (UNLIKELY(s->live_bytes >= t->notable_bytes && !s->watched) && t->behaviour)
-			t->notable_bytes = behaviour_watch(t->behaviour, t, (uint32_t)(s - t->sites));
+			t->notable_bytes = behaviour_watch(t->behaviour, t,
+							   (uint32_t)(s - t->sites));
 	}
 }
 
@@ -281,8 +283,8 @@ static __attribute__((noinline)) void on_cross(struct tally *t, struct tally_sit
 }
 
 /* The same of a part of a batch. It may end between the two events of a pair. */
-static void apply_briefs(struct tally *t, const struct trace_batch *batch, const struct trace_brief *b,
-			 const struct trace_brief *const end)
+static void apply_briefs(struct tally *t, const struct trace_batch *batch,
+			 const struct trace_brief *b, const struct trace_brief *const end)
 {
 	struct tally_site *const sites = t->sites;
 	struct tally_thread *const threads = t->threads;
@@ -352,7 +354,8 @@ static void apply_briefs(struct tally *t, const struct trace_batch *batch, const
 	t->live_bytes = live_bytes;
 	t->live_blocks = live_blocks;
 }
-_Static_assert((TRACE_BRIEF_FREE_TEMP & 1) == 1 && ((TRACE_BRIEF_FREE | TRACE_BRIEF_FREE_CROSS) & 1) == 0,
+_Static_assert((TRACE_BRIEF_FREE_TEMP & 1) == 1 &&
+		       ((TRACE_BRIEF_FREE | TRACE_BRIEF_FREE_CROSS) & 1) == 0,
 	       "a temporary block counts as one");
 
 void tally_apply_batch(struct tally *t, const struct trace_batch *batch)

@@ -42,7 +42,7 @@ struct tally_site {
 	uint64_t reallocations;
 
 	uint64_t reallocated_bytes; /* sum of the new sizes of all reallocations */
-	uint64_t end_bytes;	    /* GONE: live when the process or the recording ended */
+	uint64_t end_bytes;         /* GONE: live when the process or the recording ended */
 	uint64_t end_blocks;
 	uint64_t end_slack;
 	uint32_t lifetime[TALLY_BUCKETS];
@@ -60,9 +60,9 @@ struct tally {
 	uint64_t live_bytes, live_blocks;
 	uint64_t peak_bytes, peak_blocks, peak_time_ns;
 	uint64_t events;
-	uint32_t peak_epoch; /* of the last new maximum; starts at 0, sites at 0 */
+	uint32_t peak_epoch;         /* of the last new maximum; starts at 0, sites at 0 */
 	struct behaviour *behaviour; /* kept along if not NULL; not owned */
-	uint64_t notable_bytes;	     /* a site whose own peak reaches this is to be watched */
+	uint64_t notable_bytes;      /* a site whose own peak reaches this is to be watched */
 };
 
 void tally_init(struct tally *t);

@@ -45,7 +45,8 @@ struct top_point {
 	uint64_t time_ns, live_bytes;
 };
 
-struct top_view { /* what the user chose, and what the view remembers */
+/* What the user chose, and what the view remembers */
+struct top_view {
 	enum top_group group;
 	enum top_sort sort;
 	const char *filter; /* NULL or "": none. An extended expression, or else plain text */
@@ -98,7 +99,8 @@ enum top_style {
 	TOP_SHRINKS,
 	TOP_HEAD,
 };
-struct top_span { /* bytes of the line's text that are not plain */
+/* Bytes of the line's text that are not plain */
+struct top_span {
 	uint16_t from, to;
 	enum top_style style;
 };
@@ -116,7 +118,8 @@ struct top_lines {
 int top_lines_add(struct top_lines *l, const struct top_line *line); /* 0 or HEFT_ENOMEM */
 void top_lines_free(struct top_lines *l);
 
-struct top_look { /* what the text has to fit, and what it says besides the profile */
+/* What the text has to fit, and what it says besides the profile */
+struct top_look {
 	size_t width;
 	bool utf8;
 	const char *state;  /* "running", "ended: exit status 0" ... */
@@ -146,25 +149,27 @@ int top_print(FILE *out, const struct profile *p, const struct findings *f,
 
 /* ---- keys (top_state.c) */
 
-enum top_key { /* characters are themselves */
-	       TOP_KEY_UP = 0x110000,
-	       TOP_KEY_DOWN,
-	       TOP_KEY_PAGE_UP,
-	       TOP_KEY_PAGE_DOWN,
-	       TOP_KEY_HOME,
-	       TOP_KEY_END,
-	       TOP_KEY_ENTER,
-	       TOP_KEY_ESCAPE,
-	       TOP_KEY_BACKSPACE,
+/* Characters are themselves */
+enum top_key {
+	TOP_KEY_UP = 0x110000,
+	TOP_KEY_DOWN,
+	TOP_KEY_PAGE_UP,
+	TOP_KEY_PAGE_DOWN,
+	TOP_KEY_HOME,
+	TOP_KEY_END,
+	TOP_KEY_ENTER,
+	TOP_KEY_ESCAPE,
+	TOP_KEY_BACKSPACE,
 };
-enum top_action { /* what the caller has to do */
-		  TOP_GO_ON,
-		  TOP_QUIT,
-		  TOP_KILL,   /* the program, and go on */
-		  TOP_DETACH, /* quit, leaving the program alone */
-		  TOP_SNAPSHOT,
-		  TOP_SELECT, /* load again: the thread has changed */
-		  TOP_OUTPUT, /* bring the program's output */
+/* What the caller has to do */
+enum top_action {
+	TOP_GO_ON,
+	TOP_QUIT,
+	TOP_KILL,   /* the program, and go on */
+	TOP_DETACH, /* quit, leaving the program alone */
+	TOP_SNAPSHOT,
+	TOP_SELECT, /* load again: the thread has changed */
+	TOP_OUTPUT, /* bring the program's output */
 };
 
 struct top_state;
@@ -207,7 +212,8 @@ int top_screen_key(struct top_screen *s, int timeout_ms);
 
 /* ---- all of it, live (top_live.c) */
 
-struct top_source { /* where data come from and what else can be done; called from one thread each */
+/* Where data come from and what else can be done; called from one thread each */
+struct top_source {
 	void *ctx;
 	/* Once, when the screen is there; NULL: nothing to be started. */
 	int (*start)(void *ctx, struct heft_error *err);

@@ -161,7 +161,8 @@ static void state_words(const struct top_state *s, char *text, size_t size)
 /* The row to begin with, so that the cursor's is on the screen and no line stays empty at the end. */
 static uint32_t first_row(const struct top_state *s, size_t lines_free)
 {
-	uint32_t first = s->first, lines = lines_free < UINT32_MAX ? (uint32_t)lines_free : UINT32_MAX;
+	uint32_t first = s->first,
+		 lines = lines_free < UINT32_MAX ? (uint32_t)lines_free : UINT32_MAX;
 	uint32_t last = s->rows.count > lines ? s->rows.count - lines : 0;
 	if (first > last)
 		first = last;
@@ -174,8 +175,8 @@ static uint32_t first_row(const struct top_state *s, size_t lines_free)
 
 /* How many of these lines are above the screen, so that the cursor's row is on it, and as much of
  * its stack as can be. *cursor is its line among them. */
-static size_t lines_above(const struct top_state *s, const struct top_lines *table, size_t lines_free,
-			  size_t *cursor)
+static size_t lines_above(const struct top_state *s, const struct top_lines *table,
+			  size_t lines_free, size_t *cursor)
 {
 	size_t at = 0, end;
 	for (uint32_t row = s->first; at < table->count; at++)

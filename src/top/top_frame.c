@@ -146,8 +146,9 @@ static void put_row_name(struct pen *pen, const struct profile *p, const struct 
 		snprintf(more, sizeof more, " (%.20s sites)", words_count(row->sites).text);
 	size_t reserved = strlen(more) + 12 < pen_left(pen) ? strlen(more) : 0;
 	size_t room = pen_left(pen) - reserved;
-	const struct profile_frame *f =
-		group != TOP_MODULES && row->name < p->frame_count ? &p->frames[row->name] : NULL;
+	const struct profile_frame *f = group != TOP_MODULES && row->name < p->frame_count
+						? &p->frames[row->name]
+						: NULL;
 	if (group == TOP_MODULES && row->name < p->module_count)
 		pen_name(pen, TOP_PLAIN, profile_module_name(p, row->name), room, PEN_NAME);
 	else if (!f)

@@ -19,19 +19,12 @@ void top_end_words(char *text, size_t size, const struct profile *p)
 	switch (end.kind) {
 	case END_EXIT:
 	case END_SIGNAL:
-	case END_OOM:
-		snprintf(text, size, "ended: %s", words_of_end(&end).text);
-		return;
+	case END_OOM: snprintf(text, size, "ended: %s", words_of_end(&end).text); return;
 	case END_DETACHED:
-	case END_EXEC:
-		snprintf(text, size, "recording ended");
-		return;
-	case END_UNKNOWN:
-		snprintf(text, size, "ended");
-		return;
+	case END_EXEC: snprintf(text, size, "recording ended"); return;
+	case END_UNKNOWN: snprintf(text, size, "ended"); return;
 	case END_RUNNING:
-	case END_CUT:
-		break;
+	case END_CUT: break;
 	}
 	snprintf(text, size, "%s",
 		 !(p->has & PROFILE_HAS_TIMES) ? "a snapshot"
@@ -45,7 +38,7 @@ static const char *first_program(const struct profile *p, char name[PROGRAM_NAME
 	const struct profile_process *first = p->process_count ? &p->processes[0] : NULL;
 	return program_name(name, first ? first->exe : NULL,
 			    first && first->argc ? first->argv[0]
-			    : p->argc		 ? p->argv[0]
+			    : p->argc            ? p->argv[0]
 						 : NULL);
 }
 
@@ -139,10 +132,10 @@ static int numbers_line(struct top_lines *to, const struct profile *p, const str
 		top_growth(text, rows->growth);
 		if (pen_left(&pen) > 10)
 			pen_putf(&pen,
-			     way > 0   ? TOP_GROWS
-			     : way < 0 ? TOP_SHRINKS
-				       : TOP_PLAIN,
-			     " %s%s/s", arrows[look->utf8][way + 1], text);
+				 way > 0   ? TOP_GROWS
+				 : way < 0 ? TOP_SHRINKS
+					   : TOP_PLAIN,
+				 " %s%s/s", arrows[look->utf8][way + 1], text);
 	}
 	if (p->has & PROFILE_HAS_PEAK) {
 		top_bytes(text, p->totals.peak_bytes);

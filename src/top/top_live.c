@@ -64,8 +64,8 @@ static void *load_again_and_again(void *ctx)
 		strcpy(name, l->thread_name);
 		pthread_mutex_unlock(&l->lock);
 		uint64_t begin = monotonic_ns(), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-		int rc =
-			l->source->load(l->source->ctx, name[0] ? name : NULL, again, &p, &f, &err);
+		int rc = l->source->load(l->source->ctx, name[0] ? name : NULL, again, &p, &f,
+					 &err);
 		cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
 		uint64_t took = monotonic_ns() - begin;
 		pthread_mutex_lock(&l->lock);
@@ -264,23 +264,17 @@ static enum top_action act(struct live *v, int key)
 	if (top_state_paused(v->state) != paused)
 		loader_ask(&v->loader, v->state, paused);
 	switch (action) {
-	case TOP_SNAPSHOT:
-		snapshot(v);
-		break;
-	case TOP_SELECT:
-		loader_ask(&v->loader, v->state, true);
-		break;
+	case TOP_SNAPSHOT: snapshot(v); break;
+	case TOP_SELECT: loader_ask(&v->loader, v->state, true); break;
 	case TOP_KILL:
 		if (v->source->kill)
 			v->source->kill(v->source->ctx);
 		top_state_say(v->state, "told it to end (SIGTERM); once more: SIGKILL");
 		break;
 	case TOP_QUIT:
-	case TOP_DETACH:
-		return action;
+	case TOP_DETACH: return action;
 	case TOP_GO_ON:
-	case TOP_OUTPUT:
-		break;
+	case TOP_OUTPUT: break;
 	}
 	return TOP_GO_ON;
 }

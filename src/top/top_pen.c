@@ -101,8 +101,7 @@ static void put_ascii(FILE *out, const char *text)
 			putc('?', out);
 }
 
-void pen_name(struct pen *pen, enum top_style style, const char *name, size_t max,
-	      enum pen_fit fit)
+void pen_name(struct pen *pen, enum top_style style, const char *name, size_t max, enum pen_fit fit)
 {
 	char *text = NULL;
 	size_t size, room = pen_left(pen) < max ? pen_left(pen) : max;

@@ -17,7 +17,7 @@ struct pen {
 
 void pen_begin(struct pen *pen, const struct top_look *look);
 int pen_end(struct pen *pen, struct top_lines *to); /* 0 or HEFT_ENOMEM */
-size_t pen_left(const struct pen *pen);		    /* columns */
+size_t pen_left(const struct pen *pen);             /* columns */
 
 /* Text of our own: of known width. False, and nothing is written, if it does not fit. */
 bool pen_put(struct pen *pen, enum top_style style, const char *text);

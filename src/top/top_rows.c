@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define RATE_SPAN_NS 5000000000u /* shorter ones jump, longer ones lag behind */
-#define RATE_LEAST_NS 100000000u  /* what was made in less tells nothing of a second */
+#define RATE_LEAST_NS 100000000u /* what was made in less tells nothing of a second */
 /* A step in the median lifetime that is no step of the histogram's buckets. */
 #define AGE_STEP 1.2
 
@@ -87,9 +87,9 @@ static bool *filter_sites(const struct profile *p, const char *filter)
 	m.is_expression = regcomp(&m.expression, filter, REG_EXTENDED | REG_ICASE | REG_NOSUB) == 0;
 	for (uint32_t i = 0; i < p->frame_count; i++) {
 		const struct profile_frame *f = &p->frames[i];
-		frames[i] =
-			matches(&m, f->function) || matches(&m, f->file) ||
-			(f->module < p->module_count && matches(&m, p->modules[f->module].path));
+		frames[i] = matches(&m, f->function) || matches(&m, f->file) ||
+			    (f->module < p->module_count &&
+			     matches(&m, p->modules[f->module].path));
 	}
 	if (m.is_expression)
 		regfree(&m.expression);
@@ -190,8 +190,9 @@ static void add_history(struct top_row *row, const struct profile *p, uint32_t s
 	const uint64_t *bytes = h->rows[index].bytes;
 	row->has_trend = true;
 	for (uint32_t i = 0; i < TOP_TREND; i++)
-		row->trend[i] +=
-			bytes[((uint64_t)(i + 1) * h->slot_count + TOP_TREND - 1) / TOP_TREND - 1];
+		row->trend[i] += bytes[((uint64_t)(i + 1) * h->slot_count + TOP_TREND - 1) /
+					       TOP_TREND -
+				       1];
 	struct history_point at;
 	if (rate && history_point(p, &at)) {
 		row->has_growth = true;
@@ -244,8 +245,9 @@ static void take_age(struct top_row *row, const struct profile *p, const struct 
 		row->age_ns = median_of(buckets);
 	}
 	row->has_age = row->age_ns > 0;
-	const struct top_site_sample *then =
-		row->sites == 1 && v->before ? top_sample_find(v->before, keys[g->site]) : NULL;
+	const struct top_site_sample *then = row->sites == 1 && v->before
+						     ? top_sample_find(v->before, keys[g->site])
+						     : NULL;
 	if (then && then->age_ns && row->has_age) {
 		double ratio = (double)row->age_ns / (double)then->age_ns;
 		row->age_trend = ratio > AGE_STEP ? 1 : ratio < 1 / AGE_STEP ? -1 : 0;
@@ -270,8 +272,8 @@ static void fill_row(struct top_row *row, const struct profile *p, const struct 
 			double e = (double)p->errors[g[i].site].live_bytes;
 			square_error += e * e;
 		}
-		const struct top_site_sample *old =
-			from ? top_sample_find(from, keys[g[i].site]) : NULL;
+		const struct top_site_sample *old = from ? top_sample_find(from, keys[g[i].site])
+							 : NULL;
 		then += old ? (double)old->live_bytes : 0;
 		add_history(row, p, g[i].site, !from);
 	}
@@ -307,19 +309,13 @@ static void total_growth(struct top_rows *r, const struct profile *p, const stru
 static double measure(const struct top_row *r, enum top_sort sort)
 {
 	switch (sort) {
-	case TOP_BY_GREW:
-		return r->has_growth ? r->growth : 0;
-	case TOP_BY_BLOCKS:
-		return (double)r->live_blocks;
-	case TOP_BY_AGE:
-		return r->has_age ? (double)r->age_ns : 0;
-	case TOP_BY_PEAK:
-		return (double)r->peak_bytes;
-	case TOP_BY_ALLOCATED:
-		return (double)r->allocated_bytes;
+	case TOP_BY_GREW: return r->has_growth ? r->growth : 0;
+	case TOP_BY_BLOCKS: return (double)r->live_blocks;
+	case TOP_BY_AGE: return r->has_age ? (double)r->age_ns : 0;
+	case TOP_BY_PEAK: return (double)r->peak_bytes;
+	case TOP_BY_ALLOCATED: return (double)r->allocated_bytes;
 	case TOP_BY_LIVE:
-	case TOP_SORTS:
-		break;
+	case TOP_SORTS: break;
 	}
 	return (double)r->live_bytes;
 }

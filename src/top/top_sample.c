@@ -51,8 +51,8 @@ static int by_key(const void *a, const void *b)
 struct top_sample *top_sample_new(const struct profile *p)
 {
 	uint64_t *keys = top_site_keys(p);
-	struct top_sample *s =
-		keys ? malloc(sizeof *s + (size_t)p->site_count * sizeof *s->sites) : NULL;
+	struct top_sample *s = keys ? malloc(sizeof *s + (size_t)p->site_count * sizeof *s->sites)
+				    : NULL;
 	if (s) {
 		*s = (struct top_sample){p->duration_ns, p->totals.live_bytes, p->site_count};
 		for (uint32_t i = 0; i < p->site_count; i++)

@@ -105,23 +105,13 @@ static attr_t attributes(const struct top_screen *s, enum top_style style, short
 {
 	*pair = 0;
 	switch (style) {
-	case TOP_TITLE:
-		return A_BOLD;
-	case TOP_DIM:
-		return A_DIM;
-	case TOP_WARN:
-		*pair = s->color ? PAIR_WARN : 0;
-		return A_BOLD;
-	case TOP_GROWS:
-		*pair = s->color ? PAIR_GROWS : 0;
-		return A_NORMAL;
-	case TOP_SHRINKS:
-		*pair = s->color ? PAIR_SHRINKS : 0;
-		return A_NORMAL;
-	case TOP_HEAD:
-		return A_REVERSE;
-	case TOP_PLAIN:
-		break;
+	case TOP_TITLE: return A_BOLD;
+	case TOP_DIM: return A_DIM;
+	case TOP_WARN: *pair = s->color ? PAIR_WARN : 0; return A_BOLD;
+	case TOP_GROWS: *pair = s->color ? PAIR_GROWS : 0; return A_NORMAL;
+	case TOP_SHRINKS: *pair = s->color ? PAIR_SHRINKS : 0; return A_NORMAL;
+	case TOP_HEAD: return A_REVERSE;
+	case TOP_PLAIN: break;
 	}
 	return A_NORMAL;
 }
@@ -188,30 +178,19 @@ int top_screen_key(struct top_screen *s, int timeout_ms)
 		       : c == 27               ? TOP_KEY_ESCAPE
 		       : c == 127 || c == '\b' ? TOP_KEY_BACKSPACE
 					       : (int)c;
-	case KEY_CODE_YES:
-		break;
-	default:
-		return -1;
+	case KEY_CODE_YES: break;
+	default: return -1;
 	}
 	switch (c) {
-	case KEY_UP:
-		return TOP_KEY_UP;
-	case KEY_DOWN:
-		return TOP_KEY_DOWN;
-	case KEY_PPAGE:
-		return TOP_KEY_PAGE_UP;
-	case KEY_NPAGE:
-		return TOP_KEY_PAGE_DOWN;
-	case KEY_HOME:
-		return TOP_KEY_HOME;
-	case KEY_END:
-		return TOP_KEY_END;
-	case KEY_ENTER:
-		return TOP_KEY_ENTER;
-	case KEY_BACKSPACE:
-		return TOP_KEY_BACKSPACE;
-	default:
-		return -1;
+	case KEY_UP: return TOP_KEY_UP;
+	case KEY_DOWN: return TOP_KEY_DOWN;
+	case KEY_PPAGE: return TOP_KEY_PAGE_UP;
+	case KEY_NPAGE: return TOP_KEY_PAGE_DOWN;
+	case KEY_HOME: return TOP_KEY_HOME;
+	case KEY_END: return TOP_KEY_END;
+	case KEY_ENTER: return TOP_KEY_ENTER;
+	case KEY_BACKSPACE: return TOP_KEY_BACKSPACE;
+	default: return -1;
 	}
 }
 

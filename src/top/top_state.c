@@ -162,8 +162,8 @@ static void add_point(struct top_state *s)
 		for (size_t i = 0; i < *count; i++)
 			s->points[i] = s->points[2 * i + 1];
 	}
-	s->points[(*count)++] =
-		(struct top_point){s->profile->duration_ns, s->profile->totals.live_bytes};
+	s->points[(*count)++] = (struct top_point){s->profile->duration_ns,
+						   s->profile->totals.live_bytes};
 }
 
 int top_state_update(struct top_state *s, struct profile *p, struct findings *f)
@@ -333,11 +333,8 @@ enum top_action top_state_key(struct top_state *s, int key)
 	}
 	switch (key) {
 	case 'q':
-	case 3: /* Ctrl-C */
-		return quit_key(s);
-	case 's':
-		sort_by(s, (s->view.sort + 1) % TOP_SORTS);
-		break;
+	case 3: /* Ctrl-C */ return quit_key(s);
+	case 's': sort_by(s, (s->view.sort + 1) % TOP_SORTS); break;
 	case 'g':
 		s->view.group = (s->view.group + 1) % TOP_GROUPS;
 		s->cursor = 0;
@@ -352,14 +349,9 @@ enum top_action top_state_key(struct top_state *s, int key)
 		snprintf(s->filter_before, sizeof s->filter_before, "%s", s->filter);
 		begin_prompt(s, PROMPT_FILTER, s->filter);
 		break;
-	case 'm':
-		toggle_mark(s);
-		break;
-	case 'x':
-		return TOP_SNAPSHOT;
-	case ' ':
-		s->paused = !s->paused;
-		break;
+	case 'm': toggle_mark(s); break;
+	case 'x': return TOP_SNAPSHOT;
+	case ' ': s->paused = !s->paused; break;
 	case 'w':
 		if (s->o.web)
 			top_state_say(s, "web page: heft view %s", s->o.web);
@@ -374,37 +366,18 @@ enum top_action top_state_key(struct top_state *s, int key)
 		s->overlay = OUTPUT;
 		return TOP_OUTPUT;
 	case '?':
-	case 'h':
-		s->overlay = HELP;
-		break;
-	case TOP_KEY_ENTER:
-		expand_row(s);
-		break;
-	case TOP_KEY_ESCAPE:
-		s->expanded = 0;
-		break;
+	case 'h': s->overlay = HELP; break;
+	case TOP_KEY_ENTER: expand_row(s); break;
+	case TOP_KEY_ESCAPE: s->expanded = 0; break;
 	case TOP_KEY_UP:
-	case 'k':
-		move_cursor(s, -1);
-		break;
+	case 'k': move_cursor(s, -1); break;
 	case TOP_KEY_DOWN:
-	case 'j':
-		move_cursor(s, 1);
-		break;
-	case TOP_KEY_PAGE_UP:
-		move_cursor(s, -page);
-		break;
-	case TOP_KEY_PAGE_DOWN:
-		move_cursor(s, page);
-		break;
-	case TOP_KEY_HOME:
-		s->cursor = 0;
-		break;
-	case TOP_KEY_END:
-		move_cursor(s, (int64_t)s->rows.count);
-		break;
-	default:
-		break;
+	case 'j': move_cursor(s, 1); break;
+	case TOP_KEY_PAGE_UP: move_cursor(s, -page); break;
+	case TOP_KEY_PAGE_DOWN: move_cursor(s, page); break;
+	case TOP_KEY_HOME: s->cursor = 0; break;
+	case TOP_KEY_END: move_cursor(s, (int64_t)s->rows.count); break;
+	default: break;
 	}
 	return TOP_GO_ON;
 }

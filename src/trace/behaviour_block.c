@@ -13,17 +13,28 @@
 
 #define HANDOVER(field) offsetof(struct behaviour_handover, field)
 static const size_t handover_fields[] = {
-	HANDOVER(frees), HANDOVER(bytes), HANDOVER(in_order), HANDOVER(backlog_blocks),
-	HANDOVER(backlog_bytes), HANDOVER(backlog_time_ns), HANDOVER(first_birth_ns),
-	HANDOVER(last_birth_ns), HANDOVER(first_free_ns), HANDOVER(last_free_ns),
+	HANDOVER(frees),
+	HANDOVER(bytes),
+	HANDOVER(in_order),
+	HANDOVER(backlog_blocks),
+	HANDOVER(backlog_bytes),
+	HANDOVER(backlog_time_ns),
+	HANDOVER(first_birth_ns),
+	HANDOVER(last_birth_ns),
+	HANDOVER(first_free_ns),
+	HANDOVER(last_free_ns),
 	/* doubles, by their bits */
-	HANDOVER(birth), HANDOVER(wait), HANDOVER(birth_birth), HANDOVER(birth_wait),
+	HANDOVER(birth),
+	HANDOVER(wait),
+	HANDOVER(birth_birth),
+	HANDOVER(birth_wait),
 	HANDOVER(wait_wait),
 };
 #define GROWTH(field) offsetof(struct behaviour_growth, field)
 static const size_t growth_fields[] = {
-	GROWTH(steps), GROWTH(moved_steps), GROWTH(copied_bytes), GROWTH(blocks), GROWTH(final_bytes),
-	GROWTH(largest_bytes), GROWTH(measured_blocks), GROWTH(measured_bytes), GROWTH(unused_bytes),
+	GROWTH(steps),           GROWTH(moved_steps),    GROWTH(copied_bytes),
+	GROWTH(blocks),          GROWTH(final_bytes),    GROWTH(largest_bytes),
+	GROWTH(measured_blocks), GROWTH(measured_bytes), GROWTH(unused_bytes),
 };
 _Static_assert(sizeof(double) == sizeof(uint64_t), "stored by their bits");
 
@@ -39,7 +50,8 @@ static void set_field(void *base, size_t offset, uint64_t value)
 	memcpy((char *)base + offset, &value, sizeof value);
 }
 
-static void put_slots(struct byte_buffer *out, const uint64_t *values, uint32_t first, uint32_t count)
+static void put_slots(struct byte_buffer *out, const uint64_t *values, uint32_t first,
+		      uint32_t count)
 {
 	uint64_t last = 0;
 	for (uint32_t i = first; i < count; i++) {
@@ -156,8 +168,9 @@ const char *behaviour_get(struct byte_cursor *c, struct behaviour *b, uint32_t s
 	uint32_t count = get_count(c, 1 + LENGTH(handover_fields), BEHAVIOUR_ENTRIES);
 	for (uint32_t i = 0; i < count && !c->bad; i++) {
 		uint64_t site = cursor_get(c);
-		struct behaviour_handover *h =
-			site < site_limit ? behaviour_add_handover(b, (uint32_t)site) : NULL;
+		struct behaviour_handover *h = site < site_limit
+						       ? behaviour_add_handover(b, (uint32_t)site)
+						       : NULL;
 		if (!h)
 			return defined;
 		for (size_t k = 0; k < LENGTH(handover_fields); k++)
@@ -186,8 +199,9 @@ const char *behaviour_get(struct byte_cursor *c, struct behaviour *b, uint32_t s
 	count = get_count(c, 1 + LENGTH(growth_fields), BEHAVIOUR_ENTRIES);
 	for (uint32_t i = 0; i < count && !c->bad; i++) {
 		uint64_t site = cursor_get(c);
-		struct behaviour_growth *g =
-			site < site_limit ? behaviour_add_growth(b, (uint32_t)site) : NULL;
+		struct behaviour_growth *g = site < site_limit
+						     ? behaviour_add_growth(b, (uint32_t)site)
+						     : NULL;
 		if (!g)
 			return defined;
 		for (size_t k = 0; k < LENGTH(growth_fields); k++)

@@ -85,7 +85,7 @@ static size_t compress(struct block_writer *w, uint8_t *to, const struct byte_pi
 	ZSTD_CCtx_setPledgedSrcSize(w->zstd, raw_bytes);
 	for (size_t i = 0; i < count; i++) {
 		ZSTD_inBuffer in = {pieces[i].data, pieces[i].len, 0};
-		ZSTD_EndDirective end = i + 1 == count		   ? ZSTD_e_end
+		ZSTD_EndDirective end = i + 1 == count           ? ZSTD_e_end
 					: in.size >= PIECE_APART ? ZSTD_e_flush
 								 : ZSTD_e_continue;
 		size_t left = ZSTD_compressStream2(w->zstd, &out, &in, end);
@@ -175,8 +175,8 @@ static int create_file(struct block_writer *w, const char *path, bool force, str
 	struct stat st;
 	int saved = errno;
 	if ((saved == EEXIST || saved == EISDIR) && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-		heft_fail(err, HEFT_EREFUSED, "%s is a directory\nGive -o the name of a file in it.",
-			  path);
+		heft_fail(err, HEFT_EREFUSED,
+			  "%s is a directory\nGive -o the name of a file in it.", path);
 	} else if (saved == EEXIST) {
 		heft_fail(err, HEFT_EREFUSED,
 			  "%s exists\nUse --force to overwrite it, or -o to write another file.",
@@ -184,7 +184,8 @@ static int create_file(struct block_writer *w, const char *path, bool force, str
 	} else {
 		errno = saved;
 		heft_fail_errno(err, "cannot write the recording %s", path);
-		if (err && (saved == EACCES || saved == EPERM || saved == EROFS || saved == ENOENT)) {
+		if (err &&
+		    (saved == EACCES || saved == EPERM || saved == EROFS || saved == ENOENT)) {
 			size_t used = strlen(err->message);
 			snprintf(err->message + used, sizeof err->message - used,
 				 "\nUse -o to write it somewhere else.");

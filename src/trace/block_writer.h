@@ -12,7 +12,7 @@ struct block_writer {
 	int fd; /* -1: closed */
 	bool seekable;
 	char *path;
-	uint64_t offset;	 /* where the last complete block ends */
+	uint64_t offset;         /* where the last complete block ends */
 	struct heft_error error; /* the first one; code 0: none */
 	ZSTD_CCtx *zstd;
 	uint8_t *out; /* header and payload of a block as they are written */

@@ -235,7 +235,8 @@ static const char *get_nodes(struct definitions *d, uint64_t *base, struct byte_
 	return c->bad ? "a number of nodes" : NULL;
 }
 
-void definitions_add_sites(struct definitions_run *run, const struct trace_site *sites, size_t count)
+void definitions_add_sites(struct definitions_run *run, const struct trace_site *sites,
+			   size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		uint64_t node = put_id(sites[i].node);
@@ -455,35 +456,16 @@ const char *definitions_get(struct definitions *d, struct byte_cursor *c)
 	const char *wrong = NULL;
 	while (!wrong && cursor_left(c)) {
 		switch (cursor_get(c)) {
-		case RECORD_MODULE:
-			wrong = get_module(d, c);
-			break;
-		case RECORD_NODES:
-			wrong = get_nodes(d, &node_base, c);
-			break;
-		case RECORD_SITES:
-			wrong = get_sites(d, &site_base, c);
-			break;
-		case RECORD_PROCESS:
-			wrong = get_process(d, c);
-			break;
-		case RECORD_PROCESS_END:
-			wrong = get_process_end(d, c);
-			break;
-		case RECORD_PROCESS_MEMORY:
-			wrong = get_process_memory(d, c);
-			break;
-		case RECORD_THREAD:
-			wrong = get_thread(d, c);
-			break;
-		case RECORD_THREAD_NAME:
-			wrong = get_thread_name(d, c);
-			break;
-		case RECORD_NOTE:
-			wrong = get_note(d, c);
-			break;
-		default:
-			wrong = "a known kind of definition";
+		case RECORD_MODULE: wrong = get_module(d, c); break;
+		case RECORD_NODES: wrong = get_nodes(d, &node_base, c); break;
+		case RECORD_SITES: wrong = get_sites(d, &site_base, c); break;
+		case RECORD_PROCESS: wrong = get_process(d, c); break;
+		case RECORD_PROCESS_END: wrong = get_process_end(d, c); break;
+		case RECORD_PROCESS_MEMORY: wrong = get_process_memory(d, c); break;
+		case RECORD_THREAD: wrong = get_thread(d, c); break;
+		case RECORD_THREAD_NAME: wrong = get_thread_name(d, c); break;
+		case RECORD_NOTE: wrong = get_note(d, c); break;
+		default: wrong = "a known kind of definition";
 		}
 		if (d->no_memory)
 			wrong = "enough memory for its definitions";

@@ -19,7 +19,8 @@ void definitions_put_module(struct byte_buffer *b, const struct trace_module *m)
 /* first is the id of nodes[0]. */
 void definitions_add_nodes(struct definitions_run *run, uint32_t first,
 			   const struct trace_node *nodes, size_t count);
-void definitions_add_sites(struct definitions_run *run, const struct trace_site *sites, size_t count);
+void definitions_add_sites(struct definitions_run *run, const struct trace_site *sites,
+			   size_t count);
 /* Puts what was added, and empties the runs. */
 void definitions_put_runs(struct byte_buffer *b, struct definitions_run *nodes,
 			  struct definitions_run *sites);
@@ -33,7 +34,8 @@ void definitions_put_rss(struct byte_buffer *b, const struct trace_rss *samples,
 void definitions_put_anonymous(struct byte_buffer *b, const struct trace_anonymous *a);
 
 struct definitions_chunk;
-struct definitions { /* the tables as read so far */
+/* The tables as read so far */
+struct definitions {
 	struct trace_meta meta;
 	struct trace_module *modules;
 	struct trace_node *nodes;

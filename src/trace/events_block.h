@@ -19,17 +19,17 @@
 enum { EVENTS_PER_BLOCK = 1 << 20 };
 
 enum events_column {
-	COLUMN_TICKS,	 /* runs of events in one tick */
+	COLUMN_TICKS,    /* runs of events in one tick */
 	COLUMN_SWITCHES, /* a bit an event: not of the same thread as the one before */
-	COLUMN_THREADS,	 /* a byte a switch: to which thread */
-	COLUMN_MISSES,	 /* a bit an event: its code was not predicted */
-	COLUMN_CODES,	 /* those codes */
-	COLUMN_RESIZES,	 /* a bit an event: its size or slack was not predicted */
-	COLUMN_SIZES,	 /* those sizes, and slacks */
-	COLUMN_LIVES,	 /* lifetimes of FREE and GONE */
-	COLUMN_SITES,	 /* ids and first sizes of sites in the order of their first use */
+	COLUMN_THREADS,  /* a byte a switch: to which thread */
+	COLUMN_MISSES,   /* a bit an event: its code was not predicted */
+	COLUMN_CODES,    /* those codes */
+	COLUMN_RESIZES,  /* a bit an event: its size or slack was not predicted */
+	COLUMN_SIZES,    /* those sizes, and slacks */
+	COLUMN_LIVES,    /* lifetimes of FREE and GONE */
+	COLUMN_SITES,    /* ids and first sizes of sites in the order of their first use */
 	COLUMN_REALLOCS, /* what a REALLOC has beyond the others */
-	COLUMN_ESCAPES,	 /* what KIND_ESCAPE says in full */
+	COLUMN_ESCAPES,  /* what KIND_ESCAPE says in full */
 	COLUMN_COUNT
 };
 
@@ -48,10 +48,10 @@ enum { THREAD_BEFORE = 0, THREAD_FOLLOWS = 255 };
 enum events_kind {
 	KIND_ESCAPE, /* op, flags and birth thread are in COLUMN_ESCAPES */
 	KIND_ALLOC,
-	KIND_FREE,	/* by the thread that allocated the block */
-	KIND_FREE_TEMP, /* the same, of the block that this thread allocated last */
+	KIND_FREE,       /* by the thread that allocated the block */
+	KIND_FREE_TEMP,  /* the same, of the block that this thread allocated last */
 	KIND_FREE_CROSS, /* allocated by the thread whose block this thread last freed so */
-	KIND_REALLOC,	 /* by the thread that allocated the block */
+	KIND_REALLOC,    /* by the thread that allocated the block */
 	KIND_GONE,
 	CODE_KIND = 7,
 	CODE_SITE_SHIFT = 3,
@@ -70,7 +70,8 @@ static inline unsigned kind_from(uint32_t kind)
 
 static inline uint64_t word_of(uint64_t size, uint32_t slack)
 {
-	return block_fits(0, size, slack) ? block_word(0, size, slack) >> BLOCK_SITE_BITS : WORD_NONE;
+	return block_fits(0, size, slack) ? block_word(0, size, slack) >> BLOCK_SITE_BITS
+					  : WORD_NONE;
 }
 
 static inline uint64_t word_size(uint64_t word)
@@ -86,10 +87,11 @@ static inline uint32_t word_slack(uint64_t word)
 struct events_site {
 	/* The last word of: [0] ALLOC, REALLOC and temporary FREE, [1] other FREE and GONE. */
 	_Alignas(32) uint64_t word[2];
-	uint32_t code; /* number within the block << CODE_SITE_SHIFT; CODE_NONE: not yet seen in it */
+	uint32_t
+		code; /* number within the block << CODE_SITE_SHIFT; CODE_NONE: not yet seen in it */
 	uint32_t last_alloc; /* low bits of the tick of its last ALLOC */
 	uint32_t last_birth; /* of the birth of its block that ended last, temporary ones aside */
-	uint32_t id;	     /* (decoder) */
+	uint32_t id;         /* (decoder) */
 };
 _Static_assert(sizeof(struct events_site) == 32, "half a cache line, never across two");
 #define CODE_NONE UINT32_MAX
@@ -115,8 +117,9 @@ enum { CONTEXT_BITS = 16, CONTEXT_SHIFT = 24, FAMILIAR_BITS = 13, SLACK_BITS = 1
 enum { CODE_RANKS = 4, CODE_NEW = CODE_RANKS, CODE_FULL = CODE_NEW + CODE_KIND + 1 };
 
 struct events_model {
-	uint32_t next[1 << CONTEXT_BITS];		   /* the code that followed this context */
-	uint32_t familiar[1 << FAMILIAR_BITS][CODE_RANKS]; /* codes that followed this code, last first */
+	uint32_t next[1 << CONTEXT_BITS]; /* the code that followed this context */
+	uint32_t familiar[1 << FAMILIAR_BITS]
+			 [CODE_RANKS];       /* codes that followed this code, last first */
 	uint32_t slack_off[1 << SLACK_BITS]; /* by size: how far slack_guess was off */
 	uint32_t unknown; /* TRACE_SLACK_UNKNOWN if the last escape had it, else 0 */
 };
@@ -191,7 +194,7 @@ static inline void slack_learn(struct events_model *m, uint64_t size, uint32_t s
 /* ---- encoding */
 struct events_encoder {
 	struct events_site *sites; /* by site id */
-	uint32_t *used;		   /* sites of this block, by number */
+	uint32_t *used;            /* sites of this block, by number */
 	struct events_thread *threads;
 	uint32_t site_capacity, thread_capacity;
 	uint32_t epoch, site_count; /* of this block */
@@ -215,7 +218,8 @@ void events_encoder_fini(struct events_encoder *e);
 int events_encoder_reserve(struct events_encoder *e, uint32_t sites, uint32_t threads);
 /* Takes events until the block is full; returns how many it took. Both write the same. */
 size_t events_encode(struct events_encoder *e, const struct trace_event *events, size_t count);
-uint32_t events_encode_batch(struct events_encoder *e, const struct trace_batch *batch, uint32_t first);
+uint32_t events_encode_batch(struct events_encoder *e, const struct trace_batch *batch,
+			     uint32_t first);
 /* Bytes of the block so far, about. */
 size_t events_encoder_bytes(const struct events_encoder *e);
 
@@ -233,7 +237,7 @@ void events_encoder_begin(struct events_encoder *e);
 enum { EVENTS_BATCH = 512, EVENTS_READ_SLACK = EVENTS_BATCH * 40 + 64 };
 
 struct events_decoder {
-	struct events_site *sites; /* by local number */
+	struct events_site *sites;     /* by local number */
 	struct events_thread *threads; /* by thread id */
 	uint32_t thread_capacity, site_capacity;
 	uint32_t site_limit, thread_limit; /* ids must be below */

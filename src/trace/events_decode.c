@@ -193,7 +193,9 @@ static const char *get_realloc(struct events_decoder *d, struct trace_event *ev)
 	return NULL;
 }
 
-static const struct { uint8_t op, flags; } kinds[CODE_KIND + 1] = {
+static const struct {
+	uint8_t op, flags;
+} kinds[CODE_KIND + 1] = {
 	[KIND_ALLOC] = {TRACE_ALLOC, 0},
 	[KIND_FREE] = {TRACE_FREE, 0},
 	[KIND_FREE_TEMP] = {TRACE_FREE, TRACE_TEMPORARY},
@@ -226,8 +228,8 @@ static uint64_t get_code(struct events_decoder *d, uint64_t context, bool *fresh
 	d->at[COLUMN_CODES] = prefix_get(d->at[COLUMN_CODES], &value);
 	*fresh = value >= CODE_NEW && value < CODE_FULL;
 	uint64_t code = value < CODE_RANKS ? familiar[value]
-			: *fresh	   ? ((uint64_t)d->site_count << CODE_SITE_SHIFT) + (value - CODE_NEW)
-					   : value - CODE_FULL;
+			: *fresh ? ((uint64_t)d->site_count << CODE_SITE_SHIFT) + (value - CODE_NEW)
+				 : value - CODE_FULL;
 	if (code >> CODE_SITE_SHIFT <= d->site_count)
 		familiar_rank(familiar, (uint32_t)code);
 	return code;
@@ -267,7 +269,8 @@ static uint64_t get_birth(struct events_decoder *d, struct events_site *s, struc
 }
 
 /* The thread's state is in *t, but for its context. */
-static const char *next_thread(struct events_decoder *d, struct events_thread **t, uint64_t *context)
+static const char *next_thread(struct events_decoder *d, struct events_thread **t,
+			       uint64_t *context)
 {
 	(*t)->context = *context;
 	const char *wrong = switch_thread(d);

@@ -27,7 +27,7 @@ static void end_tick_run(struct events_encoder *e, uint32_t now, uint64_t next_t
 }
 
 static __attribute__((noinline)) void next_tick(struct events_encoder *e, uint32_t now,
-						 uint64_t time_ns)
+						uint64_t time_ns)
 {
 	uint64_t tick = time_ns >> e->tick_shift;
 	if (now == 0)
@@ -60,7 +60,7 @@ static inline uint64_t group_bit(uint32_t i)
 }
 
 static __attribute__((noinline)) void new_site(struct events_encoder *e, uint32_t site,
-						uint64_t size)
+					       uint64_t size)
 {
 	struct events_site *s = &e->sites[site];
 	e->used[e->site_count] = site;
@@ -87,7 +87,7 @@ static inline void put_size(struct events_encoder *e, uint64_t size, uint32_t sl
 
 /* A code that was not predicted. */
 static __attribute__((noinline)) void put_code(struct events_encoder *e, uint64_t context,
-						uint32_t code)
+					       uint32_t code)
 {
 	uint64_t value = familiar_rank(familiar_after(&e->model, context), code);
 	if (value == CODE_RANKS) {
@@ -116,8 +116,8 @@ static inline void put_life(struct events_encoder *e, struct events_site *s, uin
 	}
 	uint64_t by_thread = zigzag((int64_t)near);
 	uint64_t by_site = zigzag((int64_t)((uint32_t)tick - last_site_birth - life));
-	e->at[COLUMN_LIVES] =
-		prefix_put(p, 1 + (by_thread <= by_site ? by_thread << 1 | 1 : by_site << 1));
+	e->at[COLUMN_LIVES] = prefix_put(
+		p, 1 + (by_thread <= by_site ? by_thread << 1 | 1 : by_site << 1));
 }
 
 static void put_escape(struct events_encoder *e, unsigned op, unsigned flags, uint32_t birth_thread)
@@ -245,7 +245,7 @@ static void encode_full(struct events_encoder *e, const struct trace_event *ev)
 /* A brief event at a site that is new in the block, or with another slack than its size has usually.
  * Returns false if it is as the site predicts, after that was introduced. */
 static __attribute__((noinline)) bool put_unusual(struct events_encoder *e,
-						      const struct trace_brief *b, unsigned from)
+						  const struct trace_brief *b, unsigned from)
 {
 	struct events_site *s = &e->sites[trace_brief_site(b)];
 	const uint64_t word = b->block >> BLOCK_SITE_BITS, size = word_size(word);
@@ -261,7 +261,7 @@ static __attribute__((noinline)) bool put_unusual(struct events_encoder *e,
 
 /* A brief event that is not as its site predicts, unless that is new. */
 static inline bool put_resize(struct events_encoder *e, struct events_site *s,
-				  const struct trace_brief *b, unsigned from)
+			      const struct trace_brief *b, unsigned from)
 {
 	const uint64_t word = b->block >> BLOCK_SITE_BITS, size = word_size(word);
 	uint32_t slack = slack_guess(size) + *slack_slot(&e->model, size);
@@ -282,7 +282,8 @@ static inline bool escapes(const struct trace_brief *b, const struct events_thre
 		       : trace_brief_birth(b) != t->last_cross;
 }
 
-static __attribute__((noinline)) uint32_t escape(struct events_encoder *e, const struct trace_brief *b,
+static __attribute__((noinline)) uint32_t escape(struct events_encoder *e,
+						 const struct trace_brief *b,
 						 struct events_thread *t)
 {
 	bool temporary = trace_brief_kind(b) == TRACE_BRIEF_FREE_TEMP;
@@ -309,13 +310,15 @@ static __attribute__((noinline)) uint32_t escape(struct events_encoder *e, const
  * it also stops at an event of another thread, and keeps the thread's state in registers; with true it
  * takes all, and a change of thread is no branch that could be mispredicted. Both are made of the same
  * text, and write the same. */
-static inline __attribute__((always_inline)) uint32_t
-encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t begin, uint32_t end,
-	    const bool switching)
+static inline __attribute__((always_inline)) uint32_t encode_some(struct events_encoder *e,
+								  const struct trace_batch *batch,
+								  uint32_t begin, uint32_t end,
+								  const bool switching)
 {
 	/* Stores through byte pointers may alias anything: what changes often lives in locals. */
 	const unsigned shift = e->tick_shift;
-	const struct trace_brief *const first = batch->brief + begin, *const last = batch->brief + end;
+	const struct trace_brief *const first = batch->brief + begin, *const last = batch->brief +
+										    end;
 	const struct trace_brief *b;
 	struct events_site *const sites = e->sites;
 	uint32_t thread = e->thread, previous_thread = e->previous_thread;
@@ -409,15 +412,15 @@ encode_some(struct events_encoder *e, const struct trace_batch *batch, uint32_t 
 #undef PREDICT
 
 static __attribute__((noinline)) uint32_t encode_steady(struct events_encoder *e,
-							 const struct trace_batch *batch,
-							 uint32_t begin, uint32_t end)
+							const struct trace_batch *batch,
+							uint32_t begin, uint32_t end)
 {
 	return encode_some(e, batch, begin, end, false);
 }
 
 static __attribute__((noinline)) uint32_t encode_switching(struct events_encoder *e,
-							    const struct trace_batch *batch,
-							    uint32_t begin, uint32_t end)
+							   const struct trace_batch *batch,
+							   uint32_t begin, uint32_t end)
 {
 	return encode_some(e, batch, begin, end, true);
 }
@@ -470,7 +473,8 @@ static void encode_group(struct events_encoder *e, const struct trace_batch *bat
 	}
 }
 
-uint32_t events_encode_batch(struct events_encoder *e, const struct trace_batch *batch, uint32_t first)
+uint32_t events_encode_batch(struct events_encoder *e, const struct trace_batch *batch,
+			     uint32_t first)
 {
 	uint32_t count = batch->count - first, room = EVENTS_PER_BLOCK - e->count, done = 0;
 	if (count > room)

@@ -177,8 +177,7 @@ const char *trace_peak_get(struct byte_cursor *c, struct trace_peak *p, uint32_t
 		struct trace_peak_part *part = &p->parts[p->part_count++];
 		uint64_t process = cursor_get(c);
 		part->own = true;
-		if (c->bad || process >= process_limit ||
-		    (i && process <= p->parts[i - 1].process))
+		if (c->bad || process >= process_limit || (i && process <= p->parts[i - 1].process))
 			return "a peak of processes that are defined, in their order";
 		part->process = (uint32_t)process;
 		const char *expected = get_blocks(c, &part->samples, &part->count, site_limit);

@@ -10,25 +10,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct trace_sample { /* one live block */
+/* One live block */
+struct trace_sample {
 	uint32_t site;
 	int32_t tid; /* of the thread that allocated it */
 	uint64_t size, rate_bytes;
 	uint64_t birth_ns;
 };
 
-struct trace_sample_sum { /* all samples ever of a site */
+/* All samples ever of a site */
+struct trace_sample_sum {
 	uint32_t site;
 	uint64_t samples;
-	double bytes, objects;		    /* estimates */
+	double bytes, objects;                   /* estimates */
 	double bytes_variance, objects_variance; /* of those */
 };
 
-struct trace_samples { /* of one process */
+/* Of one process */
+struct trace_samples {
 	uint32_t process;
 	uint64_t time_ns;
 	uint64_t rate_bytes; /* in force then */
-	bool on;	     /* not switched off */
+	bool on;             /* not switched off */
 	struct trace_sample *live;
 	uint32_t live_count;
 	struct trace_sample_sum *sums;
@@ -38,7 +41,8 @@ struct trace_samples { /* of one process */
 	uint32_t peak_count;
 };
 
-struct trace_peak { /* the samples of all processes at the greatest sum of theirs that was seen */
+/* The samples of all processes at the greatest sum of theirs that was seen */
+struct trace_peak {
 	uint64_t time_ns;
 	struct trace_peak_part {
 		uint32_t process;

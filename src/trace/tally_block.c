@@ -68,7 +68,8 @@ static uint64_t likely_live_slack(const struct tally_site *s)
 
 static uint64_t likely_own_peak_bytes(const struct tally_site *s)
 {
-	uint64_t left = s->end_bytes + s->live_bytes, one = mean(s->allocated_bytes, s->allocations);
+	uint64_t left = s->end_bytes + s->live_bytes,
+		 one = mean(s->allocated_bytes, s->allocations);
 	return left > one ? left : one;
 }
 
@@ -104,23 +105,46 @@ static const struct {
 	bool exact; /* not touched by the rounding of times */
 	uint64_t (*likely)(const struct tally_site *s);
 } site_fields[] = {
-	SITE(allocations), SITE(allocated_bytes), SITE(end_blocks), SITE(live_blocks),
-	SITE(reallocations), SITE(reallocated_bytes), SITE_LIKELY(frees), SITE(temporary),
-	SITE(cross_thread_frees), SITE_LIKELY(end_bytes), SITE_LIKELY(live_bytes),
-	SITE_LIKELY(end_slack), SITE_LIKELY(live_slack), SITE_LIKELY(own_peak_bytes),
-	SITE_LIKELY(peak_blocks), SITE_LIKELY(peak_bytes), SITE_LIKELY(peak_slack),
+	SITE(allocations),
+	SITE(allocated_bytes),
+	SITE(end_blocks),
+	SITE(live_blocks),
+	SITE(reallocations),
+	SITE(reallocated_bytes),
+	SITE_LIKELY(frees),
+	SITE(temporary),
+	SITE(cross_thread_frees),
+	SITE_LIKELY(end_bytes),
+	SITE_LIKELY(live_bytes),
+	SITE_LIKELY(end_slack),
+	SITE_LIKELY(live_slack),
+	SITE_LIKELY(own_peak_bytes),
+	SITE_LIKELY(peak_blocks),
+	SITE_LIKELY(peak_bytes),
+	SITE_LIKELY(peak_slack),
 	{offsetof(struct tally_site, lifetime_sum_ns), "lifetime_sum_ns", false, NULL},
-	{offsetof(struct tally_site, lifetime_max_ns), "lifetime_max_ns", false, likely_lifetime_max_ns},
+	{offsetof(struct tally_site, lifetime_max_ns), "lifetime_max_ns", false,
+	 likely_lifetime_max_ns},
 };
 #define THREAD(field) {offsetof(struct tally_thread, field), #field}
-static const struct { size_t offset; const char *name; } thread_fields[] = {
-	THREAD(allocations), THREAD(allocated_bytes), THREAD(reallocations), THREAD(frees),
+static const struct {
+	size_t offset;
+	const char *name;
+} thread_fields[] = {
+	THREAD(allocations),
+	THREAD(allocated_bytes),
+	THREAD(reallocations),
+	THREAD(frees),
 };
 #define TOTAL(field) {offsetof(struct tally, field), #field, true}
 #define TOTAL_ROUNDED(field) {offsetof(struct tally, field), #field, false}
-static const struct { size_t offset; const char *name; bool exact; } total_fields[] = {
-	TOTAL(live_bytes), TOTAL(live_blocks), TOTAL(peak_bytes), TOTAL(peak_blocks),
-	TOTAL_ROUNDED(peak_time_ns), TOTAL(events),
+static const struct {
+	size_t offset;
+	const char *name;
+	bool exact;
+} total_fields[] = {
+	TOTAL(live_bytes),  TOTAL(live_blocks),          TOTAL(peak_bytes),
+	TOTAL(peak_blocks), TOTAL_ROUNDED(peak_time_ns), TOTAL(events),
 };
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
@@ -275,8 +299,9 @@ const char *tally_block_get(struct byte_cursor *c, struct tally *t, uint32_t sit
 	} else if (t->site_count != site_count || t->thread_count != thread_count) {
 		return "parts of one tally";
 	}
-	if (c->bad || part >= parts || cursor_left(c) < (size_t)sites * LENGTH(site_fields) +
-							       (size_t)threads * LENGTH(thread_fields))
+	if (c->bad || part >= parts ||
+	    cursor_left(c) <
+		    (size_t)sites * LENGTH(site_fields) + (size_t)threads * LENGTH(thread_fields))
 		return "a tally as long as its sites and threads";
 	if (tally_reserve(t, site_count, thread_count))
 		return "enough memory for its sites";

@@ -17,20 +17,23 @@
 
 #define TRACE_NONE UINT32_MAX
 
-struct trace_module { /* one loaded ELF object (or a JIT region, vdso ...) */
+/* One loaded ELF object (or a JIT region, vdso ...) */
+struct trace_module {
 	const char *path;
 	const uint8_t *build_id;
 	uint32_t build_id_len; /* 0: has none */
 };
 
 enum trace_frame_flag {
-	TRACE_FRAME_GUESS = 1,	   /* found by frame pointer without unwind tables: may be wrong */
-	TRACE_FRAME_TRUNCATED = 2, /* the stack goes on beyond this frame but could not be followed */
-	TRACE_FRAME_EXACT_PC = 4,  /* an interrupted pc (signal), not a return address */
-	TRACE_FRAME_LOST = 8,	   /* callees are missing: the node table was full */
+	TRACE_FRAME_GUESS = 1, /* found by frame pointer without unwind tables: may be wrong */
+	TRACE_FRAME_TRUNCATED =
+		2, /* the stack goes on beyond this frame but could not be followed */
+	TRACE_FRAME_EXACT_PC = 4, /* an interrupted pc (signal), not a return address */
+	TRACE_FRAME_LOST = 8,     /* callees are missing: the node table was full */
 };
 
-struct trace_node { /* one frame under its caller: a path to the root is a call stack */
+/* One frame under its caller: a path to the root is a call stack */
+struct trace_node {
 	uint32_t parent; /* TRACE_NONE: outermost */
 	uint32_t module; /* TRACE_NONE: unknown; then offset is the raw address */
 	uint64_t offset; /* pc - load bias of the module: an address as in its ELF file.
@@ -38,10 +41,19 @@ struct trace_node { /* one frame under its caller: a path to the root is a call 
 	uint32_t flags;
 };
 
-enum trace_via { /* the allocation function called */
-	TRACE_VIA_MALLOC, TRACE_VIA_CALLOC, TRACE_VIA_REALLOC, TRACE_VIA_POSIX_MEMALIGN,
-	TRACE_VIA_ALIGNED_ALLOC, TRACE_VIA_MEMALIGN, TRACE_VIA_VALLOC, TRACE_VIA_PVALLOC,
-	TRACE_VIA_REALLOCARRAY, TRACE_VIA_NEW, TRACE_VIA_NEW_ARRAY,
+/* The allocation function called */
+enum trace_via {
+	TRACE_VIA_MALLOC,
+	TRACE_VIA_CALLOC,
+	TRACE_VIA_REALLOC,
+	TRACE_VIA_POSIX_MEMALIGN,
+	TRACE_VIA_ALIGNED_ALLOC,
+	TRACE_VIA_MEMALIGN,
+	TRACE_VIA_VALLOC,
+	TRACE_VIA_PVALLOC,
+	TRACE_VIA_REALLOCARRAY,
+	TRACE_VIA_NEW,
+	TRACE_VIA_NEW_ARRAY,
 	TRACE_VIA_FREE, /* a place that frees: no block has this one */
 	TRACE_VIA_COUNT
 };
@@ -57,11 +69,18 @@ struct trace_thread {
 	const char *name;
 };
 
-enum trace_end { TRACE_END_RUNNING, TRACE_END_EXIT, TRACE_END_SIGNAL, TRACE_END_EXEC,
-		 TRACE_END_DETACHED, TRACE_END_UNKNOWN, /* ended, status not known to us */
-		 TRACE_END_OOM /* killed by the kernel for lack of memory; signal is SIGKILL */ };
+enum trace_end {
+	TRACE_END_RUNNING,
+	TRACE_END_EXIT,
+	TRACE_END_SIGNAL,
+	TRACE_END_EXEC,
+	TRACE_END_DETACHED,
+	TRACE_END_UNKNOWN, /* ended, status not known to us */
+	TRACE_END_OOM      /* killed by the kernel for lack of memory; signal is SIGKILL */
+};
 
-struct trace_process { /* one program image: an exec begins another with the same pid */
+/* One program image: an exec begins another with the same pid */
+struct trace_process {
 	int32_t pid, ppid;
 	uint64_t start_ns; /* since the start of the recording */
 	const char *exe;
@@ -72,34 +91,47 @@ struct trace_process { /* one program image: an exec begins another with the sam
 	uint32_t end; /* enum trace_end */
 	int32_t exit_status, signal;
 	uint64_t memory_limit_bytes; /* of TRACE_END_OOM: what it ran into; 0: not known */
-	bool limit_is_cgroup;	     /* of its cgroup, not the machine's memory */
-	uint64_t dropped;	  /* events that could not be recorded */
-	uint64_t dropped_from_ns; /* when that began; 0 if dropped == 0 */
-	uint64_t unknown_frees;	  /* frees of blocks never seen */
-	uint64_t inherited_frees; /* frees of blocks that the parent had before fork */
-	uint64_t lost_stacks;	  /* allocations whose stack was cut because tables were full */
-	uint64_t reentrant;	  /* calls from inside a hook (signal handlers): not recorded */
+	bool limit_is_cgroup;        /* of its cgroup, not the machine's memory */
+	uint64_t dropped;            /* events that could not be recorded */
+	uint64_t dropped_from_ns;    /* when that began; 0 if dropped == 0 */
+	uint64_t unknown_frees;      /* frees of blocks never seen */
+	uint64_t inherited_frees;    /* frees of blocks that the parent had before fork */
+	uint64_t lost_stacks;        /* allocations whose stack was cut because tables were full */
+	uint64_t reentrant;          /* calls from inside a hook (signal handlers): not recorded */
 	uint64_t peak_bytes, peak_blocks, peak_time_ns; /* of this process alone */
 	uint64_t peak_rss_bytes; /* the kernel's own maximum (VmHWM); 0: not known */
-	uint64_t peak_anonymous_bytes; /* most of it that no file or shared memory was behind; 0: not known */
+	uint64_t
+		peak_anonymous_bytes; /* most of it that no file or shared memory was behind; 0: not known */
 };
 
-struct trace_rss { uint64_t time_ns; uint32_t process; uint64_t rss_bytes; };
+struct trace_rss {
+	uint64_t time_ns;
+	uint32_t process;
+	uint64_t rss_bytes;
+};
 
 /* Memory that belongs to a process alone (anonymous: no file's) and was resident, beside what was
  * recorded of it. A later one of the same process replaces it. */
 struct trace_anonymous {
 	uint64_t time_ns;
 	uint32_t process;
-	uint64_t peak_bytes;	  /* greatest seen */
+	uint64_t peak_bytes;      /* greatest seen */
 	uint64_t inherited_bytes; /* of a forked child: what it had from its parent */
 	uint64_t recorded_bytes, recorded_blocks; /* peak of its live allocations */
 };
 
-enum trace_note_kind { TRACE_NOTE_UNFOLLOWED, /* a child that could not be recorded, and why */
-		       TRACE_NOTE_OWN_MALLOC, /* the program defines malloc itself */
-		       TRACE_NOTE_LOST, TRACE_NOTE_INFO };
-struct trace_note { uint32_t kind; uint32_t process; uint64_t time_ns; const char *text; };
+enum trace_note_kind {
+	TRACE_NOTE_UNFOLLOWED, /* a child that could not be recorded, and why */
+	TRACE_NOTE_OWN_MALLOC, /* the program defines malloc itself */
+	TRACE_NOTE_LOST,
+	TRACE_NOTE_INFO
+};
+struct trace_note {
+	uint32_t kind;
+	uint32_t process;
+	uint64_t time_ns;
+	const char *text;
+};
 
 struct trace_meta {
 	const char *heft_version;
@@ -108,7 +140,7 @@ struct trace_meta {
 	uint32_t argc;
 	uint32_t page_bytes;
 	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
-	bool limit_is_cgroup;	     /* of its cgroup, not all of the machine's memory */
+	bool limit_is_cgroup;        /* of its cgroup, not all of the machine's memory */
 	uint64_t tick_ns; /* file times are multiples of this; a power of two, about 2048 */
 };
 
@@ -121,7 +153,8 @@ int trace_writer_module(struct trace_writer *w, const struct trace_module *m);
 int trace_writer_nodes(struct trace_writer *w, const struct trace_node *nodes, size_t count);
 int trace_writer_sites(struct trace_writer *w, const struct trace_site *sites, size_t count);
 int trace_writer_process(struct trace_writer *w, const struct trace_process *p);
-int trace_writer_process_end(struct trace_writer *w, uint32_t process, const struct trace_process *p);
+int trace_writer_process_end(struct trace_writer *w, uint32_t process,
+			     const struct trace_process *p);
 int trace_writer_thread(struct trace_writer *w, const struct trace_thread *t);
 int trace_writer_thread_name(struct trace_writer *w, uint32_t thread, const char *name);
 int trace_writer_rss(struct trace_writer *w, const struct trace_rss *samples, size_t count);
@@ -163,23 +196,33 @@ int trace_reader_open_written(struct trace_reader **out, const char *path, struc
 			      struct heft_error *err);
 void trace_reader_close(struct trace_reader *r);
 
-struct trace_contents { /* everything but the events; owned by the reader */
+/* Everything but the events; owned by the reader */
+struct trace_contents {
 	struct trace_meta meta;
-	const struct trace_module *modules;	uint32_t module_count;
-	const struct trace_node *nodes;		uint32_t node_count;
-	const struct trace_site *sites;		uint32_t site_count;
-	const struct trace_thread *threads;	uint32_t thread_count;
-	const struct trace_process *processes;	uint32_t process_count;
-	const struct trace_rss *rss;		size_t rss_count;
-	const struct trace_anonymous *anonymous; size_t anonymous_count; /* in the order written */
-	const struct trace_note *notes;		size_t note_count;
+	const struct trace_module *modules;
+	uint32_t module_count;
+	const struct trace_node *nodes;
+	uint32_t node_count;
+	const struct trace_site *sites;
+	uint32_t site_count;
+	const struct trace_thread *threads;
+	uint32_t thread_count;
+	const struct trace_process *processes;
+	uint32_t process_count;
+	const struct trace_rss *rss;
+	size_t rss_count;
+	const struct trace_anonymous *anonymous;
+	size_t anonymous_count; /* in the order written */
+	const struct trace_note *notes;
+	size_t note_count;
 	const struct tally *tally; /* settled; of the whole recording (or up to the cut) */
 	const struct behaviour *behaviour;
-	const struct trace_samples *samples;	uint32_t samples_count; /* sampled processes */
+	const struct trace_samples *samples;
+	uint32_t samples_count;        /* sampled processes */
 	const struct trace_peak *peak; /* of several sampled processes; no parts: not recorded */
 	uint64_t duration_ns;
 	uint64_t file_bytes, events;
-	bool complete;	    /* false: cut or still being written */
+	bool complete;       /* false: cut or still being written */
 	uint64_t cut_offset; /* if not complete: where the last complete block ends */
 };
 const struct trace_contents *trace_reader_contents(const struct trace_reader *r);
@@ -197,7 +240,11 @@ int trace_reader_tally_before(struct trace_reader *r, uint64_t before_ns, struct
 
 /* Checks every block: header, checksum, decoding, ids, times, and that the tally at the end equals
  * the replay of all events. */
-struct trace_verify { uint64_t blocks, events, bytes; bool complete; uint64_t cut_offset; };
+struct trace_verify {
+	uint64_t blocks, events, bytes;
+	bool complete;
+	uint64_t cut_offset;
+};
 int trace_verify(const char *path, struct trace_verify *result, struct heft_error *err);
 
 #endif

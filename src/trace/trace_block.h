@@ -35,7 +35,7 @@ enum trace_block_type {
 	TRACE_BLOCK_SAMPLES,   /* of one process; a later one of the same replaces it */
 	TRACE_BLOCK_PEAK,      /* of several sampled processes; a later one replaces it */
 	TRACE_BLOCK_ANONYMOUS, /* resident memory that is no file's, beside what was recorded */
-	TRACE_BLOCK_TYPES /* from here on: of a later minor revision, skipped */
+	TRACE_BLOCK_TYPES      /* from here on: of a later minor revision, skipped */
 };
 
 enum { TRACE_BLOCK_ZSTD = 1 };
@@ -47,7 +47,8 @@ struct trace_block_header {
 	uint32_t raw_bytes;    /* of the payload, uncompressed */
 	uint32_t stored_bytes; /* of the payload in the file: follows the header */
 	uint64_t first_ns, last_ns;
-	uint64_t count;	   /* EVENTS: events; RSS, ANONYMOUS: samples; CHECKPOINT, TALLY: parts left after it */
+	uint64_t
+		count; /* EVENTS: events; RSS, ANONYMOUS: samples; CHECKPOINT, TALLY: parts left after it */
 	uint64_t checksum; /* of the 40 bytes before, the block's offset, and the stored payload */
 };
 _Static_assert(sizeof(struct trace_block_header) == TRACE_BLOCK_HEADER_BYTES, "as on disk");

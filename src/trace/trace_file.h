@@ -27,7 +27,7 @@ struct trace_block {
 enum trace_load {
 	TRACE_LOAD_OK = 0,
 	TRACE_LOAD_CUT = 1, /* the file ends within the block */
-	/* else: a negative code, err is filled */
+			    /* else: a negative code, err is filled */
 };
 
 /* Opens the file and checks its header. */

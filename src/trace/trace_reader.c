@@ -94,23 +94,16 @@ static int take_tables(struct trace_reader *r, struct trace_block *b, struct hef
 			expected = definitions_get_meta(&r->tables, &b->payload);
 		r->have_meta = true;
 		break;
-	case TRACE_BLOCK_DEFINITIONS:
-		expected = definitions_get(&r->tables, &b->payload);
-		break;
+	case TRACE_BLOCK_DEFINITIONS: expected = definitions_get(&r->tables, &b->payload); break;
 	case TRACE_BLOCK_RSS:
 		expected = definitions_get_rss(&r->tables, &b->payload, b->header.count);
 		break;
 	case TRACE_BLOCK_ANONYMOUS:
 		expected = definitions_get_anonymous(&r->tables, &b->payload, b->header.count);
 		break;
-	case TRACE_BLOCK_SAMPLES:
-		expected = take_samples(r, &b->payload);
-		break;
-	case TRACE_BLOCK_PEAK:
-		expected = take_peak(r, &b->payload);
-		break;
-	default:
-		break;
+	case TRACE_BLOCK_SAMPLES: expected = take_samples(r, &b->payload); break;
+	case TRACE_BLOCK_PEAK: expected = take_peak(r, &b->payload); break;
+	default: break;
 	}
 	return expected ? trace_file_expected(&r->file, b, expected, err) : 0;
 }
@@ -139,10 +132,10 @@ static int load_tally(struct trace_reader *r, struct tally *t, uint64_t offset, 
 		if (rc)
 			return rc;
 		uint32_t before = left;
-		const char *expected =
-			b.header.type != type
-				? "another part of a tally"
-				: tally_block_get(&b.payload, t, site_limit, thread_limit, &left);
+		const char *expected = b.header.type != type
+					       ? "another part of a tally"
+					       : tally_block_get(&b.payload, t, site_limit,
+								 thread_limit, &left);
 		/* Parts count down: a first one that is not the first would never end. */
 		if (!expected && parts++ && left != before - 1)
 			expected = "the next part of a tally";
@@ -179,11 +172,11 @@ static int load_behaviour(struct trace_reader *r, uint64_t offset, uint64_t tall
 	int rc = load(r, offset, &b, err);
 	if (rc || b.next_offset != tally_offset)
 		return rc;
-	const char *expected =
-		b.header.type != TRACE_BLOCK_BEHAVIOUR
-			? "what the index says"
-			: behaviour_get(&b.payload, &r->behaviour, (uint32_t)r->tables.site_count,
-					(uint32_t)r->tables.thread_count);
+	const char *expected = b.header.type != TRACE_BLOCK_BEHAVIOUR
+				       ? "what the index says"
+				       : behaviour_get(&b.payload, &r->behaviour,
+						       (uint32_t)r->tables.site_count,
+						       (uint32_t)r->tables.thread_count);
 	return expected ? trace_file_expected(&r->file, &b, expected, err) : 0;
 }
 
@@ -235,8 +228,9 @@ static int open_complete(struct trace_reader *r, const struct trace_end_payload 
 	if (!r->have_meta)
 		return heft_fail_format(err, r->file.path, end->index_offset,
 					"expected a meta block in the index");
-	int rc = r->tally.sites ? take_written(r, err)
-				: load_tally(r, &r->tally, end->tally_offset, TRACE_BLOCK_TALLY, err);
+	int rc = r->tally.sites
+			 ? take_written(r, err)
+			 : load_tally(r, &r->tally, end->tally_offset, TRACE_BLOCK_TALLY, err);
 	if (!rc)
 		rc = load_behaviour(r, behaviour_offset, end->tally_offset, err);
 	if (rc)
@@ -256,12 +250,12 @@ static int walk_block(struct trace_reader *r, const struct trace_index_entry *e,
 	int rc = load(r, e->offset, &b, err);
 	if (rc)
 		return rc;
-	const char *expected =
-		b.header.type != TRACE_BLOCK_EVENTS
-			? "an events block where the index says so"
-			: events_decode_begin(&r->decoder, b.payload.at, cursor_left(&b.payload),
-					      (uint32_t)r->tables.site_count,
-					      (uint32_t)r->tables.thread_count);
+	const char *expected = b.header.type != TRACE_BLOCK_EVENTS
+				       ? "an events block where the index says so"
+				       : events_decode_begin(&r->decoder, b.payload.at,
+							     cursor_left(&b.payload),
+							     (uint32_t)r->tables.site_count,
+							     (uint32_t)r->tables.thread_count);
 	while (!expected) {
 		size_t count;
 		expected = events_decode(&r->decoder, r->batch, &count);
@@ -334,9 +328,9 @@ static int open_cut(struct trace_reader *r, struct heft_error *err)
 				c->duration_ns = h->last_ns;
 		}
 		if ((h->type == TRACE_BLOCK_EVENTS || h->type == TRACE_BLOCK_CHECKPOINT) &&
-		    !trace_index_add(&r->index, &(struct trace_index_entry){offset, h->first_ns,
-									    h->last_ns, h->count,
-									    h->type}))
+		    !trace_index_add(&r->index,
+				     &(struct trace_index_entry){offset, h->first_ns, h->last_ns,
+								 h->count, h->type}))
 			return no_memory(r, err);
 		offset = b.next_offset;
 		if (h->type == TRACE_BLOCK_END) {
@@ -508,7 +502,8 @@ int trace_reader_tally_before(struct trace_reader *r, uint64_t before_ns, struct
 			return rc;
 		from = i + 1;
 	}
-	if (!from && tally_reserve(t, (uint32_t)r->tables.site_count, (uint32_t)r->tables.thread_count))
+	if (!from &&
+	    tally_reserve(t, (uint32_t)r->tables.site_count, (uint32_t)r->tables.thread_count))
 		return no_memory(r, err);
 	for (size_t i = from; i < r->index.count && before_ns; i++) {
 		const struct trace_index_entry *e = &r->index.entries[i];

@@ -73,9 +73,9 @@ static const char *check_tally(struct verifier *v, struct trace_block *b)
 		if (b->header.type == TRACE_BLOCK_TALLY)
 			v->tally_offset = b->offset;
 	}
-	const char *expected =
-		tally_block_get(&b->payload, &v->stored, (uint32_t)v->tables.site_count,
-				(uint32_t)v->tables.thread_count, &left);
+	const char *expected = tally_block_get(&b->payload, &v->stored,
+					       (uint32_t)v->tables.site_count,
+					       (uint32_t)v->tables.thread_count, &left);
 	if (expected)
 		return expected;
 	if (left != b->header.count || (before && left != before - 1) ||
@@ -101,7 +101,8 @@ static const char *check_behaviour(struct verifier *v, struct trace_block *b)
 static const char *check_samples(struct verifier *v, struct trace_block *b)
 {
 	struct trace_samples stored = {0};
-	const char *expected = trace_samples_get(&b->payload, &stored, (uint32_t)v->tables.site_count,
+	const char *expected = trace_samples_get(&b->payload, &stored,
+						 (uint32_t)v->tables.site_count,
 						 (uint32_t)v->tables.process_count);
 	trace_samples_fini(&stored);
 	return expected;
@@ -119,8 +120,7 @@ static const char *check_peak(struct verifier *v, struct trace_block *b)
 static const char *check_index(struct verifier *v, struct trace_block *b)
 {
 	struct trace_index stored = {0};
-	const char *expected =
-		trace_index_get(&b->payload, &stored, b->header.count, b->offset);
+	const char *expected = trace_index_get(&b->payload, &stored, b->header.count, b->offset);
 	if (!expected && stored.count != v->seen.count)
 		expected = "an entry for every block";
 	for (size_t i = 0; i < stored.count && !expected; i++) {
@@ -167,29 +167,19 @@ static const char *check_block(struct verifier *v, struct trace_block *b, uint64
 			v->decoder.tick_shift = (unsigned)__builtin_ctzll(v->tables.meta.tick_ns);
 		return expected;
 	}
-	case TRACE_BLOCK_DEFINITIONS:
-		return definitions_get(&v->tables, &b->payload);
-	case TRACE_BLOCK_EVENTS:
-		return check_events(v, b);
-	case TRACE_BLOCK_RSS:
-		return definitions_get_rss(&v->tables, &b->payload, b->header.count);
+	case TRACE_BLOCK_DEFINITIONS: return definitions_get(&v->tables, &b->payload);
+	case TRACE_BLOCK_EVENTS: return check_events(v, b);
+	case TRACE_BLOCK_RSS: return definitions_get_rss(&v->tables, &b->payload, b->header.count);
 	case TRACE_BLOCK_ANONYMOUS:
 		return definitions_get_anonymous(&v->tables, &b->payload, b->header.count);
 	case TRACE_BLOCK_CHECKPOINT:
-	case TRACE_BLOCK_TALLY:
-		return check_tally(v, b);
-	case TRACE_BLOCK_BEHAVIOUR:
-		return check_behaviour(v, b);
-	case TRACE_BLOCK_SAMPLES:
-		return check_samples(v, b);
-	case TRACE_BLOCK_PEAK:
-		return check_peak(v, b);
-	case TRACE_BLOCK_INDEX:
-		return check_index(v, b);
-	case TRACE_BLOCK_END:
-		return check_end(v, b);
-	default:
-		return NULL; /* a later minor revision's */
+	case TRACE_BLOCK_TALLY: return check_tally(v, b);
+	case TRACE_BLOCK_BEHAVIOUR: return check_behaviour(v, b);
+	case TRACE_BLOCK_SAMPLES: return check_samples(v, b);
+	case TRACE_BLOCK_PEAK: return check_peak(v, b);
+	case TRACE_BLOCK_INDEX: return check_index(v, b);
+	case TRACE_BLOCK_END: return check_end(v, b);
+	default: return NULL; /* a later minor revision's */
 	}
 }
 
@@ -206,10 +196,9 @@ static int verify(struct verifier *v, struct trace_verify *result, struct heft_e
 		const char *expected = check_block(v, &b, result->blocks);
 		if (expected)
 			return trace_file_expected(&v->file, &b, expected, err);
-		if (!trace_index_add(&v->seen,
-				     &(struct trace_index_entry){offset, b.header.first_ns,
-								 b.header.last_ns, b.header.count,
-								 b.header.type}))
+		if (!trace_index_add(&v->seen, &(struct trace_index_entry){
+						       offset, b.header.first_ns, b.header.last_ns,
+						       b.header.count, b.header.type}))
 			return heft_fail(err, HEFT_ENOMEM, "%s: out of memory", v->file.path);
 		result->blocks++;
 		offset = b.next_offset;

@@ -21,12 +21,12 @@
 
 enum {
 	DEFINITIONS_FLUSH = 1 << 20, /* bytes */
-	RSS_FLUSH = 4096,	     /* samples */
+	RSS_FLUSH = 4096,            /* samples */
 	EVENTS_FLUSH = 16 << 20,     /* bytes */
 	NODES_AT_ONCE = 4096,
 	CHECKPOINT_SITE_BYTES = 6,  /* as measured */
 	CHECKPOINT_SMALL = 1 << 16, /* bytes: always worth it */
-	CHECKPOINT_SHARE = 8,	    /* else at most an eighth of a recording is checkpoints */
+	CHECKPOINT_SHARE = 8,       /* else at most an eighth of a recording is checkpoints */
 };
 
 struct trace_writer {
@@ -120,8 +120,8 @@ static int flush_definitions(struct trace_writer *w)
 		return block_writer_no_memory(&w->file);
 	if (!w->definitions.len)
 		return 0;
-	int rc = block_write(&w->file, TRACE_BLOCK_DEFINITIONS, w->definitions.data, w->definitions.len, 0,
-			     0, 0);
+	int rc = block_write(&w->file, TRACE_BLOCK_DEFINITIONS, w->definitions.data,
+			     w->definitions.len, 0, 0, 0);
 	w->definitions.len = 0;
 	return rc;
 }
@@ -190,7 +190,8 @@ int trace_writer_process(struct trace_writer *w, const struct trace_process *p)
 	return defined(w);
 }
 
-int trace_writer_process_end(struct trace_writer *w, uint32_t process, const struct trace_process *p)
+int trace_writer_process_end(struct trace_writer *w, uint32_t process,
+			     const struct trace_process *p)
 {
 	if (w->file.error.code)
 		return w->file.error.code;
@@ -265,8 +266,8 @@ static int flush_anonymous(struct trace_writer *w)
 		return rc;
 	if (w->anonymous.failed)
 		return block_writer_no_memory(&w->file);
-	rc = block_write(&w->file, TRACE_BLOCK_ANONYMOUS, w->anonymous.data, w->anonymous.len, last, last,
-			 count);
+	rc = block_write(&w->file, TRACE_BLOCK_ANONYMOUS, w->anonymous.data, w->anonymous.len, last,
+			 last, count);
 	w->anonymous.len = 0;
 	return rc;
 }
@@ -316,7 +317,8 @@ static int flush_events(struct trace_writer *w)
 	struct events_payload payload;
 	events_encoder_end(&w->encoder, &payload);
 	rc = block_write_pieces(&w->file, TRACE_BLOCK_EVENTS, payload.pieces, COLUMN_COUNT + 1,
-			  payload.first_tick * w->tick_ns, payload.last_tick * w->tick_ns, count);
+				payload.first_tick * w->tick_ns, payload.last_tick * w->tick_ns,
+				count);
 	events_encoder_begin(&w->encoder);
 	return rc;
 }
@@ -325,7 +327,8 @@ static int flush_events(struct trace_writer *w)
 static void events_taken(struct trace_writer *w, size_t count)
 {
 	w->events += count;
-	if (w->encoder.count == EVENTS_PER_BLOCK || events_encoder_bytes(&w->encoder) >= EVENTS_FLUSH)
+	if (w->encoder.count == EVENTS_PER_BLOCK ||
+	    events_encoder_bytes(&w->encoder) >= EVENTS_FLUSH)
 		flush_events(w);
 }
 
@@ -436,7 +439,8 @@ static int write_end(struct trace_writer *w, uint64_t duration_ns, struct tally 
 		if (rc)
 			return rc;
 	}
-	return block_write(&w->file, TRACE_BLOCK_END, &end, sizeof end, duration_ns, duration_ns, 0);
+	return block_write(&w->file, TRACE_BLOCK_END, &end, sizeof end, duration_ns, duration_ns,
+			   0);
 }
 
 int trace_writer_end(struct trace_writer *w, uint64_t duration_ns, struct tally *tally)

@@ -34,8 +34,8 @@ double unseen_memory_footprint(double bytes, double blocks)
 enum unseen_memory unseen_memory(const struct trace_anonymous *a, double allocated)
 {
 	double own = (double)a->peak_bytes - (double)a->inherited_bytes;
-	double recorded =
-		unseen_memory_footprint((double)a->recorded_bytes, (double)a->recorded_blocks);
+	double recorded = unseen_memory_footprint((double)a->recorded_bytes,
+						  (double)a->recorded_blocks);
 	bool little = own >= LITTLE_BYTES && own >= TIMES_LITTLE * recorded;
 	if (!little && (own < LEAST_BYTES || own < TIMES_RECORDED * recorded))
 		return UNSEEN_NOTHING;
@@ -54,19 +54,21 @@ void unseen_memory_words(const struct trace_anonymous *a, enum unseen_memory how
 	char recorded[NUMBER_WORDS], resident[NUMBER_WORDS];
 	number_bytes(recorded, a->recorded_bytes, "byte", "bytes");
 	number_bytes(resident, a->peak_bytes - a->inherited_bytes, "byte", "bytes");
-	int n = snprintf(text, size,
-			 "heft recorded a peak of %s, but %s of anonymous memory were resident: most "
-			 "of %s memory %s",
-			 recorded, resident, *exe ? "this program's" : "its",
-			 how == UNSEEN_MOST ? "does not come from malloc"
-					    : "does not come from malloc, or malloc keeps it after "
-					      "it was freed");
+	int n = snprintf(
+		text, size,
+		"heft recorded a peak of %s, but %s of anonymous memory were resident: most "
+		"of %s memory %s",
+		recorded, resident, *exe ? "this program's" : "its",
+		how == UNSEEN_MOST ? "does not come from malloc"
+				   : "does not come from malloc, or malloc keeps it after "
+				     "it was freed");
 	if (n < 0 || (size_t)n >= size || named)
 		return;
 	snprintf(text + n, size - (size_t)n, ".\n%s",
-		 begins(exe, "python")
-			 ? "Python has arenas of its own for small objects: with PYTHONMALLOC=malloc "
-			   "in its environment heft sees every one."
-			 : "It maps memory itself (as Go, a JVM, V8 or Python's arenas do), or it has "
-			   "an allocator linked in that heft does not know.");
+		 begins(exe, "python") ? "Python has arenas of its own for small objects: with "
+					 "PYTHONMALLOC=malloc "
+					 "in its environment heft sees every one."
+				       : "It maps memory itself (as Go, a JVM, V8 or Python's "
+					 "arenas do), or it has "
+					 "an allocator linked in that heft does not know.");
 }

@@ -7,7 +7,7 @@
 
 enum unseen_memory {
 	UNSEEN_NOTHING, /* or not enough to speak of */
-	UNSEEN_MOST,	/* most of its memory cannot be malloc's */
+	UNSEEN_MOST,    /* most of its memory cannot be malloc's */
 	UNSEEN_OR_KEPT, /* ... or malloc keeps what was freed */
 };
 

@@ -33,13 +33,13 @@ enum wire_type {
 };
 
 enum wire_ext {
-	WIRE_EXT_ALLOC = 1,	    /* addr, size, usable (~0: unknown), site */
-	WIRE_EXT_FREE = 2,	    /* addr */
+	WIRE_EXT_ALLOC = 1,         /* addr, size, usable (~0: unknown), site */
+	WIRE_EXT_FREE = 2,          /* addr */
 	WIRE_EXT_REALLOC_BEGIN = 3, /* addr */
 	WIRE_EXT_REALLOC_END = 4,   /* as EXT_ALLOC */
 	WIRE_EXT_REALLOC_FREED = 5, /* nothing */
-	WIRE_EXT_FREE_AT = 6,	    /* addr, site of the free */
-	WIRE_EXT_UNUSED = 7,	    /* addr, bytes at its end that were never written */
+	WIRE_EXT_FREE_AT = 6,       /* addr, site of the free */
+	WIRE_EXT_UNUSED = 7,        /* addr, bytes at its end that were never written */
 };
 
 enum {
@@ -54,14 +54,29 @@ static inline uint64_t wire_word0(enum wire_type type, uint64_t dt, uint64_t add
 {
 	return (uint64_t)type | dt << 3 | addr >> 3 << WIRE_ADDR_SHIFT;
 }
-static inline unsigned wire_type_of(uint64_t w) { return (unsigned)(w & 7); }
-static inline uint64_t wire_dt_of(uint64_t w) { return w >> 3 & WIRE_DT_MAX; }
-static inline uint64_t wire_addr_of(uint64_t w) { return w >> WIRE_ADDR_SHIFT << 3; }
+static inline unsigned wire_type_of(uint64_t w)
+{
+	return (unsigned)(w & 7);
+}
+static inline uint64_t wire_dt_of(uint64_t w)
+{
+	return w >> 3 & WIRE_DT_MAX;
+}
+static inline uint64_t wire_addr_of(uint64_t w)
+{
+	return w >> WIRE_ADDR_SHIFT << 3;
+}
 static inline uint64_t wire_ext_word(unsigned kind, uint64_t dt, unsigned words)
 {
 	return (uint64_t)WIRE_EXT | dt << 3 | (uint64_t)kind << 20 | (uint64_t)words << 28;
 }
-static inline unsigned wire_ext_kind(uint64_t w) { return (unsigned)(w >> 20 & 0xff); }
-static inline unsigned wire_ext_words(uint64_t w) { return (unsigned)(w >> 28 & 0xfff); }
+static inline unsigned wire_ext_kind(uint64_t w)
+{
+	return (unsigned)(w >> 20 & 0xff);
+}
+static inline unsigned wire_ext_words(uint64_t w)
+{
+	return (unsigned)(w >> 28 & 0xfff);
+}
 
 #endif

@@ -43,12 +43,13 @@ struct wire_sum {
 	_Atomic uint32_t site; /* node index; 0: empty */
 	uint32_t pad;
 	_Atomic uint64_t samples;
-	_Atomic uint64_t bytes_16;     /* estimated bytes, in sixteenths */
-	_Atomic uint64_t objects_1024; /* estimated objects, in 1024ths */
+	_Atomic uint64_t bytes_16;                         /* estimated bytes, in sixteenths */
+	_Atomic uint64_t objects_1024;                     /* estimated objects, in 1024ths */
 	_Atomic uint64_t bytes_variance, objects_variance; /* doubles, by their bits */
 };
 
-struct wire_live_level { /* where its parts are */
+/* Where its parts are */
+struct wire_live_level {
 	_Atomic uint64_t *addresses;
 	struct wire_sample *blocks;
 	unsigned bits;
@@ -107,7 +108,8 @@ static inline uint64_t wire_sample_hash(uint64_t addr)
 /* The first slot of the address's bucket; the one beside it is at ^ WIRE_SAMPLE_BUCKET. */
 static inline uint32_t wire_sample_bucket(uint64_t addr, unsigned bits)
 {
-	return (uint32_t)(wire_sample_hash(addr) >> (64 - bits)) & ~(uint32_t)(WIRE_SAMPLE_BUCKET - 1);
+	return (uint32_t)(wire_sample_hash(addr) >> (64 - bits)) &
+	       ~(uint32_t)(WIRE_SAMPLE_BUCKET - 1);
 }
 
 #endif

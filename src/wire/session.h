@@ -74,14 +74,16 @@ enum { WIRE_SAMPLE_LEVELS = 3 };
 
 /* What the calls of a process do. */
 enum wire_gate {
-	WIRE_GATE_COUNT = 0, /* count bytes to the next sample, look for live samples in frees. Before the first
+	WIRE_GATE_COUNT =
+		0, /* count bytes to the next sample, look for live samples in frees. Before the first
 				call has opened the process there is nothing to count down, so that call
 				finds out */
 	WIRE_GATE_EXACT = 1, /* record everything */
 	WIRE_GATE_PASS = 2,  /* sampling is switched off and no sample is live: do nothing */
 };
 
-struct wire_sampling { /* only in sampled processes (wire/samples.h) */
+/* Only in sampled processes (wire/samples.h) */
+struct wire_sampling {
 	/* The outside may set these at any time. */
 	_Alignas(64) _Atomic uint32_t on;
 	_Atomic uint32_t automatic;  /* the outside keeps the rate within a cost budget */
@@ -89,14 +91,16 @@ struct wire_sampling { /* only in sampled processes (wire/samples.h) */
 	/* The gate is closed only while no sample is live, so both change in one step. */
 	union {
 		struct {
-			_Atomic uint32_t gate; /* enum wire_gate. Who switches sampling on sets `on`, then opens it */
-			_Atomic uint32_t live; /* how many samples are live. Only the process writes it */
+			_Atomic uint32_t
+				gate; /* enum wire_gate. Who switches sampling on sets `on`, then opens it */
+			_Atomic uint32_t
+				live; /* how many samples are live. Only the process writes it */
 		};
 		_Atomic uint64_t gate_and_live;
 	};
 	/* Only the process writes these. */
 	_Atomic uint32_t live_levels, sum_levels; /* tables in use */
-	_Atomic uint64_t cost_tsc;		  /* cycles spent on taking samples */
+	_Atomic uint64_t cost_tsc;                /* cycles spent on taking samples */
 };
 
 /* A process asks the outside for its own profile (heft_pprof_dump). The bytes come in pieces through
@@ -104,10 +108,10 @@ struct wire_sampling { /* only in sampled processes (wire/samples.h) */
  * it wakes the other (futex). */
 enum wire_call_state {
 	WIRE_CALL_IDLE,
-	WIRE_CALL_ASKED, /* process */
-	WIRE_CALL_PIECE, /* outside: `bytes` of it, more to come */
-	WIRE_CALL_LAST,	 /* outside: `bytes` of it, and that was all */
-	WIRE_CALL_TAKEN, /* process: the next piece may come */
+	WIRE_CALL_ASKED,  /* process */
+	WIRE_CALL_PIECE,  /* outside: `bytes` of it, more to come */
+	WIRE_CALL_LAST,   /* outside: `bytes` of it, and that was all */
+	WIRE_CALL_TAKEN,  /* process: the next piece may come */
 	WIRE_CALL_FAILED, /* outside: it could not make the profile */
 };
 struct wire_call {
@@ -120,10 +124,11 @@ struct wire_call {
  * `since` before tsc (system, pclose). Written without a lock, also in signal handlers: `pid_number` is set
  * last. An entry is lost if the process waits for WIRE_REAPS more children before the outside has read it. */
 struct wire_reap {
-	_Atomic uint64_t pid_number; /* number << 32 | pid; numbers begin at 1. Another number: not written yet */
-	_Atomic uint64_t tsc;	      /* by then it had ended */
+	_Atomic uint64_t
+		pid_number; /* number << 32 | pid; numbers begin at 1. Another number: not written yet */
+	_Atomic uint64_t tsc;        /* by then it had ended */
 	_Atomic uint32_t maxrss_kib; /* its greatest RSS, by the kernel; 0: not known */
-	_Atomic uint32_t since;	     /* cycles >> WIRE_SINCE_SHIFT; UINT32_MAX: that or longer */
+	_Atomic uint32_t since;      /* cycles >> WIRE_SINCE_SHIFT; UINT32_MAX: that or longer */
 	_Atomic uint32_t status;     /* as wait gave it, | WIRE_STATUS_KNOWN; 0: not known */
 	uint32_t pad;
 };
@@ -135,45 +140,51 @@ struct wire_reap {
 struct wire_header {
 	_Atomic uint64_t magic; /* stored last */
 	uint32_t version;
-	uint32_t origin; /* enum wire_origin */
+	uint32_t origin;   /* enum wire_origin */
 	int32_t pid, ppid; /* in a forked child ppid is the process whose memory it began with */
 	uint64_t start_tsc;
-	uint32_t own_malloc;  /* 1: the program's malloc is not ours */
-	uint32_t text_bytes;  /* used bytes of text */
+	uint32_t own_malloc; /* 1: the program's malloc is not ours */
+	uint32_t text_bytes; /* used bytes of text */
 	uint32_t arg_count;
 	uint32_t usable_known; /* 1: slack is recorded */
-	uint32_t mode;	       /* enum wire_mode */
-	uint32_t start_maxrss_kib; /* the greatest RSS at the start, by the kernel: from before exec */
-	uint64_t start_mono_ns; /* the time of start_tsc by the monotonic clock */
+	uint32_t mode;         /* enum wire_mode */
+	uint32_t
+		start_maxrss_kib; /* the greatest RSS at the start, by the kernel: from before exec */
+	uint64_t start_mono_ns;   /* the time of start_tsc by the monotonic clock */
 	int64_t start_unix_ns;
 	_Alignas(64) _Atomic uint32_t state; /* enum wire_state */
-	_Atomic uint32_t stream_high; /* streams from here on were never used */
+	_Atomic uint32_t stream_high;        /* streams from here on were never used */
 	_Atomic uint64_t off_tsc;
-	_Atomic uint64_t reentrant;   /* calls from inside a hook, passed through */
-	_Atomic uint64_t lost_stacks; /* allocations recorded under an ancestor only */
+	_Atomic uint64_t reentrant;     /* calls from inside a hook, passed through */
+	_Atomic uint64_t lost_stacks;   /* allocations recorded under an ancestor only */
 	_Atomic uint32_t lost_children; /* forked children that could not open their file */
 	_Atomic uint32_t lost_child_errno;
-	_Atomic uint64_t dropped; /* events that were not recorded, without a stream to count them in */
+	_Atomic uint64_t
+		dropped; /* events that were not recorded, without a stream to count them in */
 	_Atomic uint32_t flushes; /* calls of dlclose */
-	_Atomic uint32_t forks;	  /* calls of fork(): so many children may still open their files */
+	_Atomic uint32_t forks;   /* calls of fork(): so many children may still open their files */
 	/* Libraries whose calls were redirected to us after they had run for a while: we may see frees of
 	 * what they allocated before. */
 	_Atomic uint32_t late_libraries;
 	_Alignas(64) _Atomic uint64_t free_head; /* tag << 32 | chunk index + 1 */
-	_Atomic uint32_t fresh;			 /* chunks never used begin here */
+	_Atomic uint32_t fresh;                  /* chunks never used begin here */
 	_Atomic uint32_t waiters;
 	_Atomic uint32_t starved; /* the file system is full: there will be no more chunks */
 	_Alignas(64) _Atomic uint32_t progress; /* recorder: rises with every round; futex word */
-	_Atomic uint32_t behind; /* recorder: it has much to read; threads offer it their processor */
-	_Alignas(64) _Atomic uint32_t node_count; /* may exceed WIRE_NODES: then the table is full */
+	_Atomic uint32_t
+		behind; /* recorder: it has much to read; threads offer it their processor */
+	_Alignas(64) _Atomic uint32_t
+		node_count;                     /* may exceed WIRE_NODES: then the table is full */
 	_Alignas(64) _Atomic uint32_t log_used; /* a hint for writers: entries may follow it */
 	struct wire_sampling sampling;
 	struct wire_call call;
 	/* When it called exit or exec: it ends then or later, and records that follow move the end. 0: it has
 	 * not, or its exec failed. */
 	_Alignas(64) _Atomic uint64_t exit_tsc, exec_tsc;
-	_Atomic uint64_t own_bytes; /* memory that heft's library has mapped for itself: large tables */
-	_Atomic uint32_t reap_count; /* all of them; the last one is at (reap_count - 1) % WIRE_REAPS */
+	_Atomic uint64_t
+		own_bytes; /* memory that heft's library has mapped for itself: large tables */
+	_Atomic uint32_t
+		reap_count; /* all of them; the last one is at (reap_count - 1) % WIRE_REAPS */
 	struct wire_reap reaps[WIRE_REAPS];
 	_Alignas(64) char text[WIRE_TEXT_BYTES];
 };
@@ -182,7 +193,8 @@ _Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "header fits");
 enum wire_stream_state {
 	WIRE_STREAM_FREE = 0,
 	WIRE_STREAM_ACTIVE = 1,
-	WIRE_STREAM_CLOSED = 2, /* its thread is ending; the recorder frees the slot once it is gone */
+	WIRE_STREAM_CLOSED =
+		2, /* its thread is ending; the recorder frees the slot once it is gone */
 };
 
 struct wire_stream {
@@ -230,17 +242,18 @@ enum wire_node_flag {
 #define WIRE_LOG_UNFINISHED 1u
 enum wire_log_kind {
 	WIRE_LOG_MODULE = 1,
-	WIRE_LOG_EXEC = 2,	  /* start: pid, end: time stamp, path: what it executes */
+	WIRE_LOG_EXEC = 2,        /* start: pid, end: time stamp, path: what it executes */
 	WIRE_LOG_EXEC_FAILED = 3, /* start: pid; the last exec of this pid failed */
 };
 struct wire_module {
-	_Atomic uint32_t bytes; /* of the whole entry, | WIRE_LOG_UNFINISHED; 0 = end of log so far */
-	uint32_t first_node;	/* holds for nodes from this index on */
-	uint64_t start, end;	/* mapped range */
-	uint64_t bias;		/* run-time address - ELF address */
+	_Atomic uint32_t
+		bytes;       /* of the whole entry, | WIRE_LOG_UNFINISHED; 0 = end of log so far */
+	uint32_t first_node; /* holds for nodes from this index on */
+	uint64_t start, end; /* mapped range */
+	uint64_t bias;       /* run-time address - ELF address */
 	uint16_t path_bytes, build_id_bytes;
 	uint32_t kind; /* enum wire_log_kind */
-	char data[]; /* path, then build id */
+	char data[];   /* path, then build id */
 };
 
 #define WIRE_STREAMS_OFFSET ((uint64_t)WIRE_HEADER_BYTES)
@@ -250,7 +263,8 @@ struct wire_module {
 #define WIRE_FILE_BYTES (WIRE_CHUNKS_OFFSET + (uint64_t)WIRE_CHUNKS * WIRE_CHUNK_BYTES)
 _Static_assert(WIRE_FILE_BYTES <= 64u << 20, "at most 64 MiB a process");
 
-struct wire_session { /* where the parts of a mapped file are */
+/* Where the parts of a mapped file are */
+struct wire_session {
 	struct wire_header *header;
 	struct wire_stream *streams;
 	unsigned char *log;

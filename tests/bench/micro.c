@@ -114,15 +114,9 @@ static NOINLINE void top_1(struct lane *lane)
 {
 	for (long i = 0; i < lane->iterations; i++) {
 		switch (i % 3) {
-		case 0:
-			pair(lane);
-			break;
-		case 1:
-			top_frame_1(lane);
-			break;
-		default:
-			top_frame_2(lane);
-			break;
+		case 0: pair(lane); break;
+		case 1: top_frame_1(lane); break;
+		default: top_frame_2(lane); break;
 		}
 	}
 	lane->operations = lane->iterations;

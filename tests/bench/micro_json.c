@@ -199,8 +199,8 @@ static NOINLINE void parse_array(struct json_input *in, struct json_value *value
 	do {
 		if (value->as.array.count == value->as.array.room) {
 			size_t room = value->as.array.room ? value->as.array.room * 2 : 4;
-			struct json_value *items =
-				realloc(value->as.array.items, room * sizeof(*items));
+			struct json_value *items = realloc(value->as.array.items,
+							   room * sizeof(*items));
 
 			if (!items)
 				out_of_memory();
@@ -264,9 +264,7 @@ static NOINLINE void parse_value(struct json_input *in, struct json_value *value
 static NOINLINE void free_value(struct json_value *value)
 {
 	switch (value->kind) {
-	case JSON_STRING:
-		free(value->as.string);
-		break;
+	case JSON_STRING: free(value->as.string); break;
 	case JSON_ARRAY:
 		for (size_t i = 0; i < value->as.array.count; i++)
 			free_value(&value->as.array.items[i]);
@@ -280,8 +278,7 @@ static NOINLINE void free_value(struct json_value *value)
 			free(member);
 		}
 		break;
-	default:
-		break;
+	default: break;
 	}
 }
 

@@ -54,8 +54,8 @@ static place *const places[10];
 #define PLACE(n)                                                                                   \
 	static NOINLINE void *place_##n(unsigned path, int depth)                                  \
 	{                                                                                          \
-		void *block =                                                                      \
-			depth ? places[path % 10](path / 10, depth - 1) : malloc(BLOCK_BYTES);     \
+		void *block = depth ? places[path % 10](path / 10, depth - 1)                      \
+				    : malloc(BLOCK_BYTES);                                         \
                                                                                                    \
 		KEEP(block);                                                                       \
 		return block;                                                                      \

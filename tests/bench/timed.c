@@ -161,21 +161,14 @@ int main(int argc, char **argv)
 		child_environment[variables] = environ[variables];
 	while ((option = getopt(argc, argv, "+o:t:m:e:")) != -1) {
 		switch (option) {
-		case 'o':
-			result_path = optarg;
-			break;
-		case 't':
-			limits.seconds = strtol(optarg, NULL, 10);
-			break;
-		case 'm':
-			limits.bytes = (rlim_t)strtoull(optarg, NULL, 10);
-			break;
+		case 'o': result_path = optarg; break;
+		case 't': limits.seconds = strtol(optarg, NULL, 10); break;
+		case 'm': limits.bytes = (rlim_t)strtoull(optarg, NULL, 10); break;
 		case 'e':
 			if (set_variable(optarg, &variables) < 0)
 				return 2;
 			break;
-		default:
-			return 2;
+		default: return 2;
 		}
 	}
 	if (optind >= argc)

@@ -43,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				cfi_evaluate(&im, r.cfa_expr, regs, NULL, any_memory, NULL, &v);
 			for (int k = 0; k < CFI_REGS; k++)
 				if (r.reg[k].how == CFI_EXPR || r.reg[k].how == CFI_AT_EXPR)
-					cfi_evaluate(&im, r.reg[k].value, regs, &cfa, any_memory, NULL, &v);
+					cfi_evaluate(&im, r.reg[k].value, regs, &cfa, any_memory,
+						     NULL, &v);
 		}
 	}
 	free(copy);

@@ -34,7 +34,8 @@ static size_t touch(const struct profile *p)
 	for (uint32_t i = 0; i < p->module_count; i++)
 		sum += strlen(p->modules[i].path);
 	for (uint32_t i = 0; i < p->frame_count; i++) {
-		sum += strlen(p->frames[i].function) + (p->frames[i].file ? strlen(p->frames[i].file) : 0);
+		sum += strlen(p->frames[i].function) +
+		       (p->frames[i].file ? strlen(p->frames[i].file) : 0);
 		MUST(p->frames[i].module == PROFILE_NONE || p->frames[i].module < p->module_count);
 	}
 	for (uint32_t i = 0; i < p->node_count; i++) {

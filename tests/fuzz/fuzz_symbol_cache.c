@@ -23,8 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		h.checksum = cache_checksum(&h, copy + sizeof h, size - sizeof h);
 		memcpy(copy, &h, sizeof h);
 	}
-	struct symbol_cache *c =
-		symbol_cache_parse(copy, size, size >= sizeof h ? h.build_id : copy, 20);
+	struct symbol_cache *c = symbol_cache_parse(copy, size,
+						    size >= sizeof h ? h.build_id : copy, 20);
 	struct name_pool *pool = name_pool_new();
 	if (c && pool) {
 		size_t count = 0, length = 0;

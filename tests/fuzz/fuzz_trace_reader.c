@@ -72,7 +72,8 @@ static uint64_t touch(const struct trace_contents *c)
 	for (size_t i = 0; i < c->note_count; i++)
 		sum += strlen(c->notes[i].text);
 	for (size_t i = 0; i < c->anonymous_count; i++)
-		sum += (uint64_t)c->processes[c->anonymous[i].process].pid + c->anonymous[i].peak_bytes;
+		sum += (uint64_t)c->processes[c->anonymous[i].process].pid +
+		       c->anonymous[i].peak_bytes;
 	for (uint32_t i = 0; i < c->samples_count; i++) {
 		if (c->samples[i].process >= c->process_count)
 			abort();
@@ -284,8 +285,8 @@ enum { WITHOUT_CHECKPOINT = 1, CUT = 2, BEHAVIOUR = 4 };
 static void make(const char *path, int kind)
 {
 	static char *argv[] = {"./a", "b", NULL};
-	struct trace_meta meta = {.heft_version = "0", .argv = argv, .argc = 2,
-				  .page_bytes = 4096, .tick_ns = 1024};
+	struct trace_meta meta = {
+		.heft_version = "0", .argv = argv, .argc = 2, .page_bytes = 4096, .tick_ns = 1024};
 	struct heft_error err;
 	struct trace_writer *w;
 	struct behaviour behaviour;
@@ -314,17 +315,44 @@ static void make(const char *path, int kind)
 	struct trace_event events[] = {
 		{.time_ns = 10, .size = 24, .site = 0, .op = TRACE_ALLOC},
 		{.time_ns = 20, .size = 30, .site = 1, .slack = 10, .op = TRACE_ALLOC},
-		{.time_ns = 30, .size = 30, .lifetime_ns = 10, .site = 1, .slack = 10,
-		 .op = TRACE_FREE, .flags = TRACE_TEMPORARY},
-		{.time_ns = 5000, .size = 40, .old_size = 24, .site = 2, .old_site = 0,
-		 .op = TRACE_REALLOC, .flags = TRACE_MOVED | TRACE_COPIED},
-		{.time_ns = 6000, .size = 9, .site = 2, .thread = 1, .birth_thread = 1,
-		 .op = TRACE_ALLOC, .flags = TRACE_SLACK_UNKNOWN},
-		{.time_ns = 7000, .size = 40, .lifetime_ns = 6990, .site = 2, .thread = 1,
-		 .op = TRACE_FREE, .free_site = 1, .unused_bytes = 16,
+		{.time_ns = 30,
+		 .size = 30,
+		 .lifetime_ns = 10,
+		 .site = 1,
+		 .slack = 10,
+		 .op = TRACE_FREE,
+		 .flags = TRACE_TEMPORARY},
+		{.time_ns = 5000,
+		 .size = 40,
+		 .old_size = 24,
+		 .site = 2,
+		 .old_site = 0,
+		 .op = TRACE_REALLOC,
+		 .flags = TRACE_MOVED | TRACE_COPIED},
+		{.time_ns = 6000,
+		 .size = 9,
+		 .site = 2,
+		 .thread = 1,
+		 .birth_thread = 1,
+		 .op = TRACE_ALLOC,
+		 .flags = TRACE_SLACK_UNKNOWN},
+		{.time_ns = 7000,
+		 .size = 40,
+		 .lifetime_ns = 6990,
+		 .site = 2,
+		 .thread = 1,
+		 .op = TRACE_FREE,
+		 .free_site = 1,
+		 .unused_bytes = 16,
 		 .flags = TRACE_FREED_AT | TRACE_GROWN | TRACE_MEASURED},
-		{.time_ns = 9000, .size = 9, .lifetime_ns = 3000, .site = 2, .thread = 1,
-		 .birth_thread = 1, .op = TRACE_GONE, .flags = TRACE_SLACK_UNKNOWN},
+		{.time_ns = 9000,
+		 .size = 9,
+		 .lifetime_ns = 3000,
+		 .site = 2,
+		 .thread = 1,
+		 .birth_thread = 1,
+		 .op = TRACE_GONE,
+		 .flags = TRACE_SLACK_UNKNOWN},
 	};
 	size_t count = sizeof events / sizeof events[0];
 	trace_writer_events(w, events, 4);

@@ -13,7 +13,7 @@ enum { DEPTH = 6 };
 
 /* Sites at every depth of a stack that calls itself, and one without a stack. */
 static int small_profile(void *ctx, const char *path, const struct profile_selection *sel,
-		     struct profile **out, struct heft_error *err)
+			 struct profile **out, struct heft_error *err)
 {
 	static const char *const names[] = {"main", "f", "f", "<script>", "g\"\\", "\xff\x1b["};
 	struct profile *p = profile_new();
@@ -124,8 +124,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (rc < 0 && (rc != HEFT_EUSAGE || !err.message[0]))
 			abort();
 		/* A long expression is the regular expressions' own business. */
-		bool plain =
-			(!q.focus || strlen(q.focus) < 20) && (!q.ignore || strlen(q.ignore) < 20);
+		bool plain = (!q.focus || strlen(q.focus) < 20) &&
+			     (!q.ignore || strlen(q.ignore) < 20);
 		if (rc == 0 && document && plain)
 			ask(r, document, &q);
 	}

@@ -8,8 +8,8 @@
 
 static void print_place(const struct profile *p, uint32_t node)
 {
-	const struct profile_frame *f =
-		node != PROFILE_NONE ? &p->frames[p->nodes[node].frame] : NULL;
+	const struct profile_frame *f = node != PROFILE_NONE ? &p->frames[p->nodes[node].frame]
+							     : NULL;
 	printf("{\"function\":\"%s\",\"line\":%u}", f ? f->function : "", f ? f->line : 0);
 }
 

@@ -33,7 +33,8 @@ static void open_counts(void)
 	counts = &nowhere;
 	if (!dir)
 		return;
-	snprintf(path, sizeof path, "%s/%d.%llx.counts", dir, owner, (unsigned long long)arch_stamp());
+	snprintf(path, sizeof path, "%s/%d.%llx.counts", dir, owner,
+		 (unsigned long long)arch_stamp());
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (fd < 0 || ftruncate(fd, sizeof *counts))
 		return;
@@ -58,8 +59,8 @@ static void tell(const char *what, const struct heft_frame *f, uint32_t depth, c
 		return;
 	for (uint32_t i = 0; i < most && i < 60; i++) {
 		uint64_t a = i < depth ? f[depth - 1 - i].pc : 0, b = i < n ? u[i] : 0;
-		len = snprintf(line, sizeof line, "  %2u %s %012llx (flags %x sp %llx) %012llx\n", i,
-			       a == b ? " " : "*", (unsigned long long)a,
+		len = snprintf(line, sizeof line, "  %2u %s %012llx (flags %x sp %llx) %012llx\n",
+			       i, a == b ? " " : "*", (unsigned long long)a,
 			       i < depth ? f[depth - 1 - i].flags : 0u,
 			       (unsigned long long)(i < depth ? f[depth - 1 - i].sp : 0),
 			       (unsigned long long)b);
@@ -118,7 +119,8 @@ void heft_stack_check(const struct heft_frame *frames, uint32_t depth, struct he
 	}
 	/* In code without tables (V8's builtins in node) libunwind guesses too, and goes on through an
 	 * address where nothing is. heft's stack ends there, and says so. */
-	bool nowhere = same == depth && cut && same < n && !sys_readable((void *)(pcs[same] & ~7ull));
+	bool nowhere = same == depth && cut && same < n &&
+		       !sys_readable((void *)(pcs[same] & ~7ull));
 	if (same == depth && (same == n || n == MOST || nowhere))
 		__atomic_fetch_add(&counts->equal, 1, __ATOMIC_RELAXED);
 	else if (guess) {

@@ -37,7 +37,8 @@ static void ask(int fd)
 {
 	errno = 0;
 	int rc = heft_pprof_dump(fd);
-	printf("active %d dump %d %s\n", heft_sampling_active(), rc, rc ? strerrorname_np(errno) : "0");
+	printf("active %d dump %d %s\n", heft_sampling_active(), rc,
+	       rc ? strerrorname_np(errno) : "0");
 }
 
 static void *ask_in_thread(void *arg)
@@ -99,7 +100,8 @@ int main(int argc, char **argv)
 	} else {
 		int fd = open_out("");
 		if (!strcmp(where, "jailed") &&
-		    (chroot("/proc/self/fdinfo") || setgroups(0, NULL) || setgid(65534) || setuid(65534)))
+		    (chroot("/proc/self/fdinfo") || setgroups(0, NULL) || setgid(65534) ||
+		     setuid(65534)))
 			return 77;
 		ask(fd);
 		close(fd);

@@ -10,8 +10,8 @@
 
 int ioctl(int fd, unsigned long request, ...)
 {
-	int (*next)(int, unsigned long, void *) =
-		(int (*)(int, unsigned long, void *))dlsym(RTLD_NEXT, "ioctl");
+	int (*next)(int, unsigned long,
+		    void *) = (int (*)(int, unsigned long, void *))dlsym(RTLD_NEXT, "ioctl");
 	va_list more;
 
 	va_start(more, request);
@@ -26,8 +26,8 @@ int ioctl(int fd, unsigned long request, ...)
 
 static FILE *open_other(const char *function, const char *path, const char *mode)
 {
-	FILE *(*next)(const char *, const char *) =
-		(FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, function);
+	FILE *(*next)(const char *, const char *) = (FILE * (*)(const char *, const char *))
+		dlsym(RTLD_NEXT, function);
 	const char *name = strrchr(path, '/');
 
 	if (strncmp(path, "/proc/", 6) == 0 && name && strcmp(name, "/stat") == 0) {

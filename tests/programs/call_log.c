@@ -35,7 +35,8 @@ static struct log *the_log;
 static int *mine; /* in memory that fork wipes: a vfork child's calls are its parent's */
 static pid_t log_pid;
 static char directory[400];
-static void *(*next_malloc)(size_t), *(*next_calloc)(size_t, size_t), *(*next_realloc)(void *, size_t);
+static void *(*next_malloc)(size_t), *(*next_calloc)(size_t, size_t),
+	*(*next_realloc)(void *, size_t);
 static void *(*next_memalign)(size_t, size_t), *(*next_aligned_alloc)(size_t, size_t);
 static int (*next_posix_memalign)(void **, size_t, size_t);
 static void (*next_free)(void *);
@@ -84,7 +85,8 @@ static struct log *own_log(void)
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, sizeof *the_log))
 		abort();
-	the_log = mmap(NULL, sizeof *the_log, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	the_log = mmap(NULL, sizeof *the_log, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		       fd, 0);
 	close(fd);
 	log_pid = pid;
 	if (!mine) {
@@ -162,8 +164,14 @@ void *realloc(void *p, size_t n)
 	return q ? made(q, n) : q;
 }
 
-void *memalign(size_t alignment, size_t n) { return made(next_memalign(alignment, n), n); }
-void *aligned_alloc(size_t alignment, size_t n) { return made(next_aligned_alloc(alignment, n), n); }
+void *memalign(size_t alignment, size_t n)
+{
+	return made(next_memalign(alignment, n), n);
+}
+void *aligned_alloc(size_t alignment, size_t n)
+{
+	return made(next_aligned_alloc(alignment, n), n);
+}
 
 int posix_memalign(void **p, size_t alignment, size_t n)
 {

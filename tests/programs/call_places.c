@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-#define AND_BACK __asm__ volatile("nop") /* the call before it is no jump, and not its neighbour's twin */
+#define AND_BACK                                                                                   \
+	__asm__ volatile("nop") /* the call before it is no jump, and not its neighbour's twin */
 
 NOINLINE static void leaf(size_t n)
 {

@@ -152,7 +152,8 @@ static void programs(int count)
 					_exit(9);
 				}
 			} else
-				must(posix_spawn(&pid, self, NULL, NULL, argv, environ) == 0, "spawn");
+				must(posix_spawn(&pid, self, NULL, NULL, argv, environ) == 0,
+				     "spawn");
 			must(syscall(SYS_wait4, pid, &status, 0, NULL) == pid, "wait4");
 		}
 		must(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "status");

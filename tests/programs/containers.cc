@@ -28,7 +28,8 @@ template <typename Key> std::map<Key, Row> *make_table(int rows, const std::func
 
 int main()
 {
-	auto *kept = make_table<std::string>(200, [](int i) { return std::to_string(i) + " is a key"; });
+	auto *kept = make_table<std::string>(200,
+					     [](int i) { return std::to_string(i) + " is a key"; });
 	for (int i = 0; i < 20; i++)
 		delete make_table<int>(50, [i](int k) { return i * k; });
 	return kept->size() == 200 ? 0 : 1;

@@ -111,14 +111,9 @@ int main(int argc, char **argv)
 		execv("/proc/self/exe", again);
 	}
 	switch (argv[1][0]) {
-	case 's':
-		self(1);
-		break;
-	case 'p':
-		pair(1);
-		break;
-	default:
-		argv[1][1] == 'u' ? first(1) : red(1);
+	case 's': self(1); break;
+	case 'p': pair(1); break;
+	default: argv[1][1] == 'u' ? first(1) : red(1);
 	}
 	say_number("blocks", blocks);
 	return 0;

@@ -8,7 +8,8 @@
 extern "C" void *plugin_alloc(size_t n);
 extern "C" void plugin_free(void *p);
 
-static std::vector<std::string> *made = new std::vector<std::string>(3, std::string(100, 'x')); // @cxx.begin
+static std::vector<std::string> *made = new std::vector<std::string>(
+	3, std::string(100, 'x')); // @cxx.begin
 
 extern "C" NOINLINE void *plugin_alloc(size_t n)
 {

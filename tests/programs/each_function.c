@@ -33,7 +33,7 @@ NOINLINE static void case_malloc(void)
 NOINLINE static void case_calloc(void)
 {
 	char *a = calloc(3, 50); /* @calloc.a */
-	void *b = calloc(0, 8);	 /* @calloc.b */
+	void *b = calloc(0, 8);  /* @calloc.b */
 	void *c = calloc(opaque(SIZE_MAX / 2), 4);
 
 	must(a && a[0] == 0 && a[149] == 0, "calloc: zeroed");
@@ -154,7 +154,7 @@ NOINLINE static void case_reallocarray(void)
 
 NOINLINE static void case_free_sized(void)
 {
-	void *p = malloc(48);		   /* @free_sized.a */
+	void *p = malloc(48);              /* @free_sized.a */
 	void *q = aligned_alloc(128, 256); /* @free_sized.b */
 
 	keep(p), keep(q);
@@ -183,10 +183,11 @@ NOINLINE static void case_strdup(void)
 
 	memset(text, 'x', sizeof text - 1);
 
-	char *a = strdup(text);	    /* @strdup.a */
+	char *a = strdup(text);         /* @strdup.a */
 	char *b = strndup(text, 60000); /* @strdup.b */
 
-	must(!strcmp(a, text) && strlen(b) == 60000 && !strncmp(b, text, 60000), "strdup: what was copied");
+	must(!strcmp(a, text) && strlen(b) == 60000 && !strncmp(b, text, 60000),
+	     "strdup: what was copied");
 	free(a);
 	keep(b);
 }
@@ -294,8 +295,13 @@ NOINLINE static void case_peak(void)
 NOINLINE static void case_sizes(void)
 {
 	static const size_t border[] = {
-		0, 127, 128, 16383, 16384, 65535, 65536, (1u << 20) - 1, 1u << 20,
-		(1u << 24) - 1, 1u << 24, (1u << 24) + 1, 1u << 28,
+		0,        127,
+		128,      16383,
+		16384,    65535,
+		65536,    (1u << 20) - 1,
+		1u << 20, (1u << 24) - 1,
+		1u << 24, (1u << 24) + 1,
+		1u << 28,
 	};
 
 	for (size_t i = 0; i < sizeof(border) / sizeof(border[0]); i++) {
@@ -378,31 +384,31 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "nothing", case_nothing },
-		{ "malloc", case_malloc },
-		{ "calloc", case_calloc },
-		{ "realloc", case_realloc },
-		{ "realloc_null", case_realloc_null },
-		{ "realloc_zero", case_realloc_zero },
-		{ "realloc_fails", case_realloc_fails },
-		{ "posix_memalign", case_posix_memalign },
-		{ "aligned_alloc", case_aligned_alloc },
-		{ "memalign", case_memalign },
-		{ "valloc", case_valloc },
-		{ "pvalloc", case_pvalloc },
-		{ "reallocarray", case_reallocarray },
-		{ "free_sized", case_free_sized },
-		{ "malloc_zero", case_malloc_zero },
-		{ "free_null", case_free_null },
-		{ "strdup", case_strdup },
-		{ "chain", case_chain },
-		{ "same_line", case_same_line },
-		{ "temporary", case_temporary },
-		{ "peak", case_peak },
-		{ "sizes", case_sizes },
-		{ "huge", case_huge },
-		{ "limited", case_limited },
-		{ "under_ulimit", case_under_ulimit },
+		{"nothing", case_nothing},
+		{"malloc", case_malloc},
+		{"calloc", case_calloc},
+		{"realloc", case_realloc},
+		{"realloc_null", case_realloc_null},
+		{"realloc_zero", case_realloc_zero},
+		{"realloc_fails", case_realloc_fails},
+		{"posix_memalign", case_posix_memalign},
+		{"aligned_alloc", case_aligned_alloc},
+		{"memalign", case_memalign},
+		{"valloc", case_valloc},
+		{"pvalloc", case_pvalloc},
+		{"reallocarray", case_reallocarray},
+		{"free_sized", case_free_sized},
+		{"malloc_zero", case_malloc_zero},
+		{"free_null", case_free_null},
+		{"strdup", case_strdup},
+		{"chain", case_chain},
+		{"same_line", case_same_line},
+		{"temporary", case_temporary},
+		{"peak", case_peak},
+		{"sizes", case_sizes},
+		{"huge", case_huge},
+		{"limited", case_limited},
+		{"under_ulimit", case_under_ulimit},
 	};
 
 	must(argc == 2, "usage: each_function CASE");

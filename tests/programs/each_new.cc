@@ -12,7 +12,10 @@ struct alignas(64) Wide {
 };
 struct Destructible { // an array of these stores its length: 8 bytes more
 	char bytes[24];
-	~Destructible() { keep(this); }
+	~Destructible()
+	{
+		keep(this);
+	}
 };
 } // namespace
 
@@ -28,7 +31,7 @@ NOINLINE void case_new()
 
 NOINLINE void case_new_array()
 {
-	char *a = new char[1000];		   // @new_array.a
+	char *a = new char[1000];               // @new_array.a
 	Destructible *b = new Destructible[10]; // @new_array.b
 	keep(a);
 	keep(b);
@@ -41,7 +44,7 @@ NOINLINE void case_nothrow()
 	void *c = operator new(opaque(PTRDIFF_MAX), std::nothrow); // throws and catches inside
 	must(c == nullptr, "nothrow new of too much");
 	char *a = new (std::nothrow) char[7000]; // @nothrow.a
-	long *b = new (std::nothrow) long;	 // @nothrow.b
+	long *b = new (std::nothrow) long;       // @nothrow.b
 	keep(a);
 	keep(b);
 	operator delete[](a, std::nothrow);
@@ -50,7 +53,7 @@ NOINLINE void case_nothrow()
 
 NOINLINE void case_sized()
 {
-	void *a = operator new(300);	 // @sized.a
+	void *a = operator new(300);   // @sized.a
 	void *b = operator new[](400); // @sized.b
 	keep(a);
 	keep(b);
@@ -60,8 +63,8 @@ NOINLINE void case_sized()
 
 NOINLINE void case_aligned()
 {
-	Wide *a = new Wide;				       // @aligned.a
-	Wide *b = new Wide[3];				       // @aligned.b
+	Wide *a = new Wide;                                 // @aligned.a
+	Wide *b = new Wide[3];                              // @aligned.b
 	void *c = operator new(256, std::align_val_t(256)); // @aligned.c
 	must((reinterpret_cast<uintptr_t>(a) & 63) == 0, "aligned new");
 	must((reinterpret_cast<uintptr_t>(c) & 255) == 0, "aligned new 256");
@@ -99,7 +102,7 @@ NOINLINE void case_throwing()
 // After the throw has left operator new, allocations come from deeper frames than the one it left.
 NOINLINE void deeper(int depth)
 {
-	volatile char room[64] = { static_cast<char>(depth) };
+	volatile char room[64] = {static_cast<char>(depth)};
 	if (depth > 0) {
 		deeper(depth - 1);
 		keep(room);
@@ -135,14 +138,10 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)();
 	} cases[] = {
-		{ "new", case_new },
-		{ "new_array", case_new_array },
-		{ "nothrow", case_nothrow },
-		{ "sized", case_sized },
-		{ "aligned", case_aligned },
-		{ "aligned_nothrow", case_aligned_nothrow },
-		{ "throwing", case_throwing },
-		{ "throwing_deep", case_throwing_deep },
+		{"new", case_new},           {"new_array", case_new_array},
+		{"nothrow", case_nothrow},   {"sized", case_sized},
+		{"aligned", case_aligned},   {"aligned_nothrow", case_aligned_nothrow},
+		{"throwing", case_throwing}, {"throwing_deep", case_throwing_deep},
 	};
 
 	must(argc == 2, "usage: each_new CASE");

@@ -15,10 +15,8 @@ NOINLINE static void in_preinit(int argc, char **argv, char **envp)
 	preinit_block = malloc(1001); /* @preinit */
 	keep(preinit_block);
 }
-__attribute__((section(".preinit_array"), used)) static void (*const preinit[])(int, char **,
-										 char **) = {
-	in_preinit
-};
+__attribute__((section(".preinit_array"),
+	       used)) static void (*const preinit[])(int, char **, char **) = {in_preinit};
 
 __attribute__((constructor, noipa)) static void in_constructor(void)
 {

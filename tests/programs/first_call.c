@@ -31,7 +31,8 @@ NOINLINE static void in_preinit(int argc, char **argv)
 	keep(p);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char **) = in_preinit;
+__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int,
+									      char **) = in_preinit;
 
 int main(void)
 {

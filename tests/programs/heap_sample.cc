@@ -4,7 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-class MallocExtension {
+class MallocExtension
+{
 public:
 	static MallocExtension *instance();
 	void GetHeapSample(std::string *out);

@@ -11,8 +11,8 @@
 int main(int argc, char **argv)
 {
 	/* push rbp; mov rbp, rsp; mov edi, 6363; movabs rax, malloc; call rax; pop rbp; ret */
-	uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0xbf, 0xdb, 0x18, 0,	  0,    0x48, 0xb8, 0,
-			  0,    0,    0,    0,	  0,	0,    0,    0xff, 0xd0, 0x5d, 0xc3};
+	uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0xbf, 0xdb, 0x18, 0,    0,    0x48, 0xb8, 0,
+			  0,    0,    0,    0,    0,    0,    0,    0xff, 0xd0, 0x5d, 0xc3};
 	void *(*target)(size_t) = malloc;
 	memcpy(code + 11, &target, 8);
 	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,

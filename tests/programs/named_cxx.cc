@@ -2,7 +2,8 @@
 #include <cstddef>
 #include <cstdlib>
 
-namespace outer {
+namespace outer
+{
 template <class T> struct box {
 	__attribute__((noinline)) T *make(std::size_t count) const;
 };
@@ -10,7 +11,8 @@ template <class T> T *box<T>::make(std::size_t count) const
 {
 	return static_cast<T *>(std::malloc(count)); // @make
 }
-namespace {
+namespace
+{
 __attribute__((noinline)) void *unseen(int size)
 {
 	void *p = std::malloc(std::size_t(size)); // @unseen

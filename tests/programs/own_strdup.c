@@ -6,10 +6,22 @@
 void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 void __libc_free(void *);
 
-void *malloc(size_t size) { return __libc_malloc(size); }
-void *calloc(size_t n, size_t each) { return __libc_calloc(n, each); }
-void *realloc(void *p, size_t size) { return __libc_realloc(p, size); }
-void free(void *p) { __libc_free(p); }
+void *malloc(size_t size)
+{
+	return __libc_malloc(size);
+}
+void *calloc(size_t n, size_t each)
+{
+	return __libc_calloc(n, each);
+}
+void *realloc(void *p, size_t size)
+{
+	return __libc_realloc(p, size);
+}
+void free(void *p)
+{
+	__libc_free(p);
+}
 
 char *strndup(const char *text, size_t most)
 {

@@ -77,7 +77,7 @@ NOINLINE static void *work(void *arg)
 	struct {
 		void *p;
 		size_t n;
-	} slot[SLOTS] = { 0 };
+	} slot[SLOTS] = {0};
 
 	b->tid = (uint64_t)syscall(SYS_gettid);
 	for (uint64_t i = 0; rounds == 0 || i < rounds; i++) {

@@ -139,7 +139,8 @@ static void read_log(const char *directory, const char *name, uint64_t next)
 	close(fd);
 }
 
-struct under_way { /* of one process: the calls before and after an instant */
+/* Of one process: the calls before and after an instant */
+struct under_way {
 	const struct event *before_last, *last, *next;
 	uint64_t live;
 	uint64_t less, more; /* that somebody else may have seen */
@@ -170,7 +171,8 @@ static void see_under_way(struct under_way *u, uint64_t *less, uint64_t *more)
 static void bounds(const uint64_t *sums, const uint64_t *lives)
 {
 	struct under_way *of = calloc(processes + 1, sizeof *of);
-	size_t *next = calloc(count + 1, sizeof *next), *first = calloc(processes + 1, sizeof *first);
+	size_t *next = calloc(count + 1, sizeof *next),
+	       *first = calloc(processes + 1, sizeof *first);
 	uint64_t less = 0, more = 0;
 	if (!of || !next || !first)
 		abort();
@@ -233,7 +235,7 @@ int main(int argc, char **argv)
 		lives[i] = live[e->process];
 	}
 	bounds(sums, lives);
-	printf("%llu %llu %u %llu %llu\n", (unsigned long long)peak, (unsigned long long)left, processes,
-	       (unsigned long long)low, (unsigned long long)high);
+	printf("%llu %llu %u %llu %llu\n", (unsigned long long)peak, (unsigned long long)left,
+	       processes, (unsigned long long)low, (unsigned long long)high);
 	return 0;
 }

@@ -8,9 +8,14 @@
 
 struct Row {
 	char *text;
-	Row() : text(nullptr) {}
+	Row() : text(nullptr)
+	{
+	}
 	Row(const Row &other);
-	~Row() { delete[] text; }
+	~Row()
+	{
+		delete[] text;
+	}
 	Row &operator=(const Row &) = delete;
 };
 

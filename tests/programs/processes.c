@@ -68,8 +68,8 @@ static int is(const char *name)
 /* Comes back only if there is no such mode. */
 static void execute(char *const argv[])
 {
-	static char *const empty[] = { NULL };
-	static char *const little[] = { "ONLY=this", NULL };
+	static char *const empty[] = {NULL};
+	static char *const little[] = {"ONLY=this", NULL};
 	char *slash = strrchr(leaf, '/');
 	char directory[4096];
 
@@ -131,7 +131,7 @@ static void drop_privileges(void)
 
 int main(int argc, char **argv)
 {
-	char *leaf_argv[] = { NULL, "one", "two", NULL };
+	char *leaf_argv[] = {NULL, "one", "two", NULL};
 	pid_t pid;
 
 	must(argc >= 3, "usage: processes MODE LEAF");
@@ -227,7 +227,7 @@ int main(int argc, char **argv)
 		must(!posix_spawn(&pid, leaf, NULL, NULL, leaf_argv, environ), "posix_spawn");
 		expect_status(pid, 9);
 	} else if (is("posix_spawn-empty")) {
-		char *empty[] = { NULL };
+		char *empty[] = {NULL};
 
 		must(!posix_spawn(&pid, leaf, NULL, NULL, leaf_argv, empty), "posix_spawn");
 		expect_status(pid, 9);
@@ -275,7 +275,7 @@ int main(int argc, char **argv)
 		if (pid == 0) {
 			must(close_range(0, ~0U, 0) == 0, "close_range");
 			child_work();
-			execv(leaf, (char *[]){ (char *)leaf, NULL });
+			execv(leaf, (char *[]){(char *)leaf, NULL});
 			_exit(1);
 		}
 		expect_status(pid, 9);

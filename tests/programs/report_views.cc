@@ -46,8 +46,7 @@ NOINLINE void odd(int depth)
 	__asm__ volatile("" ::: "memory");
 }
 
-template <class T, int N>
-struct a_rather_long_name_of_a_class_template_that_goes_on_and_on_and_on {
+template <class T, int N> struct a_rather_long_name_of_a_class_template_that_goes_on_and_on_and_on {
 	NOINLINE static void reserve_some_room_for_quite_a_few_things_in(std::vector<T> &v)
 	{
 		v.reserve(N); /* @reserve */

@@ -52,8 +52,8 @@ NOINLINE static void far_away(void)
 int main(void)
 {
 	/* In any order, with others between: what was seen last is not what comes next. */
-	void (*const way[])(void) = {through_large, far_away, through_small, far_away, through_small, through_large,
-				     far_away};
+	void (*const way[])(void) = {through_large, far_away,      through_small, far_away,
+				     through_small, through_large, far_away};
 	for (int i = 0; i < ROUNDS; i++)
 		for (unsigned k = 0; k < sizeof way / sizeof *way; k++) {
 			way[k]();

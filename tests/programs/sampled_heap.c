@@ -32,9 +32,18 @@ static void dropped(void *p, size_t size)
 	live_blocks--;
 }
 
-NOINLINE static void *keep_small(void) { return made(malloc(100), 100); }
-NOINLINE static void *pass_small(void) { return made(malloc(48), 48); }
-NOINLINE static void *keep_large(void) { return made(calloc(1, 300000), 300000); }
+NOINLINE static void *keep_small(void)
+{
+	return made(malloc(100), 100);
+}
+NOINLINE static void *pass_small(void)
+{
+	return made(malloc(48), 48);
+}
+NOINLINE static void *keep_large(void)
+{
+	return made(calloc(1, 300000), 300000);
+}
 
 /* Many small blocks are kept, many more come and go, a few large ones stay. */
 static void mixed(unsigned n)
@@ -48,7 +57,10 @@ static void mixed(unsigned n)
 	}
 }
 
-NOINLINE static void *grow(void *p, size_t size) { return realloc(p, size); }
+NOINLINE static void *grow(void *p, size_t size)
+{
+	return realloc(p, size);
+}
 
 /* Blocks that grow: what counts is what they are in the end. */
 static void resized(unsigned n)
@@ -126,14 +138,17 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(unsigned);
-	} shapes[] = {{"mixed", mixed}, {"resized", resized}, {"aligned", aligned},
-		      {"threads", threads}, {"forked", forked}};
+	} shapes[] = {{"mixed", mixed},
+		      {"resized", resized},
+		      {"aligned", aligned},
+		      {"threads", threads},
+		      {"forked", forked}};
 	for (size_t i = 0; argc > 1 && i < sizeof shapes / sizeof *shapes; i++)
 		if (!strcmp(argv[1], shapes[i].name))
 			shapes[i].run(n);
 	char line[128];
-	int length = snprintf(line, sizeof line, "allocated %llu %llu live %llu %llu\n", allocated, blocks,
-			      live, live_blocks);
+	int length = snprintf(line, sizeof line, "allocated %llu %llu live %llu %llu\n", allocated,
+			      blocks, live, live_blocks);
 	if (write(1, line, (size_t)length) != length)
 		return 1;
 	if (argc > 3)

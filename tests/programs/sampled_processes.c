@@ -205,7 +205,14 @@ static void change_root(char **argv)
 	expect_status(pid, 4);
 }
 
-enum { TRAP_FLAG = 0x100, STRIDE = 11, JUMP_STRIDE = 7, JUMP_ROUNDS = 100, STEPPED_THREADS = 2, RETURN = 0xc3 };
+enum {
+	TRAP_FLAG = 0x100,
+	STRIDE = 11,
+	JUMP_STRIDE = 7,
+	JUMP_ROUNDS = 100,
+	STEPPED_THREADS = 2,
+	RETURN = 0xc3
+};
 
 extern const unsigned char __executable_start[], etext[];
 

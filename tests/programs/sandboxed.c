@@ -11,14 +11,22 @@
 #include <sys/syscall.h>
 
 #define ALLOW(number)                                                                              \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),                                         \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
 int main(int argc, char **argv)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		ALLOW(SYS_read), ALLOW(SYS_write), ALLOW(SYS_exit_group), ALLOW(SYS_exit), ALLOW(SYS_brk),
-		ALLOW(SYS_mmap), ALLOW(SYS_munmap), ALLOW(SYS_futex), ALLOW(SYS_fstat),
+		ALLOW(SYS_read),
+		ALLOW(SYS_write),
+		ALLOW(SYS_exit_group),
+		ALLOW(SYS_exit),
+		ALLOW(SYS_brk),
+		ALLOW(SYS_mmap),
+		ALLOW(SYS_munmap),
+		ALLOW(SYS_futex),
+		ALLOW(SYS_fstat),
 		ALLOW(SYS_newfstatat),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
 	struct sock_fprog program = {sizeof filter / sizeof *filter, filter};

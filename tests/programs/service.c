@@ -32,7 +32,10 @@ NOINLINE static void *keep_block(size_t size)
 	return p;
 }
 
-NOINLINE static void *grow_block(void) { return keep_block(GROW_BYTES); }
+NOINLINE static void *grow_block(void)
+{
+	return keep_block(GROW_BYTES);
+}
 
 static void answer(const char *text)
 {

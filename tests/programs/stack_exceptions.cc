@@ -9,8 +9,14 @@
 
 struct Guard {
 	char *block;
-	Guard() : block(new char[801]) { keep(block); }
-	~Guard() { delete[] block; }
+	Guard() : block(new char[801])
+	{
+		keep(block);
+	}
+	~Guard()
+	{
+		delete[] block;
+	}
 };
 
 extern "C" {

@@ -130,8 +130,8 @@ NOINLINE static void raiser(void)
 
 static void run_signal_on(int flags)
 {
-	struct sigaction fault = { .sa_sigaction = fault_handler, .sa_flags = SA_SIGINFO | flags };
-	struct sigaction plain = { .sa_handler = handler, .sa_flags = flags };
+	struct sigaction fault = {.sa_sigaction = fault_handler, .sa_flags = SA_SIGINFO | flags};
+	struct sigaction plain = {.sa_handler = handler, .sa_flags = flags};
 
 	sigaction(SIGILL, &fault, NULL);
 	sigaction(SIGUSR1, &plain, NULL);
@@ -151,7 +151,7 @@ static void run_signal(void)
 static void run_altstack(void)
 {
 	static char stack[64 << 10];
-	stack_t alt = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	stack_t alt = {.ss_sp = stack, .ss_size = sizeof(stack)};
 
 	must(sigaltstack(&alt, NULL) == 0, "sigaltstack");
 	run_signal_on(SA_ONSTACK);
@@ -169,8 +169,8 @@ NOINLINE static void spin(void)
 
 static void run_timer(void)
 {
-	struct sigaction plain = { .sa_handler = handler };
-	struct itimerval every = { { 0, 2000 }, { 0, 2000 } }, never = { 0 };
+	struct sigaction plain = {.sa_handler = handler};
+	struct itimerval every = {{0, 2000}, {0, 2000}}, never = {0};
 
 	sigaction(SIGALRM, &plain, NULL);
 	setitimer(ITIMER_REAL, &every, NULL);
@@ -404,11 +404,10 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} modes[] = {
-		{ "recursion", run_recursion }, { "zigzag", run_zigzag },
-		{ "signal", run_signal },	{ "altstack", run_altstack },
-		{ "timer", run_timer },		{ "coroutine", run_coroutine },
-		{ "longjmp", run_longjmp },	{ "frames", run_frames },
-		{ "noreturn", run_noreturn },	{ "tables", run_tables },
+		{"recursion", run_recursion}, {"zigzag", run_zigzag}, {"signal", run_signal},
+		{"altstack", run_altstack},   {"timer", run_timer},   {"coroutine", run_coroutine},
+		{"longjmp", run_longjmp},     {"frames", run_frames}, {"noreturn", run_noreturn},
+		{"tables", run_tables},
 	};
 
 	must(argc == 2, "usage: stack_shapes MODE");

@@ -6,7 +6,7 @@ void untabled(void (*call)(void));
 
 NOINLINE void untabled(void (*call)(void))
 {
-	void (*volatile bait[4])(void) = { call, call, call, call };
+	void (*volatile bait[4])(void) = {call, call, call, call};
 
 	bait[1]();
 	keep(bait);

@@ -129,7 +129,7 @@ NOINLINE static void *temporary_other(void *arg)
 	void *p;
 
 	pthread_barrier_wait(&filled); /* the main thread has `mine` */
-	p = malloc(20); /* @temporary.other */
+	p = malloc(20);                /* @temporary.other */
 	keep(p);
 	handed = malloc(21); /* @temporary.handed: freed by the main thread */
 	pthread_barrier_wait(&topped);
@@ -251,8 +251,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} modes[] = {
-		{ "same", run_same },	{ "pairs", run_pairs }, { "temporary", run_temporary },
-		{ "names", run_names }, { "short", run_short }, { "alive", run_alive },
+		{"same", run_same},   {"pairs", run_pairs}, {"temporary", run_temporary},
+		{"names", run_names}, {"short", run_short}, {"alive", run_alive},
 	};
 
 	must(argc == 3, "usage: threads MODE COUNT");

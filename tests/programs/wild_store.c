@@ -91,7 +91,7 @@ static int scribble(const char *kind)
 
 NOINLINE static void churn(int rounds)
 {
-	void *slot[64] = { 0 };
+	void *slot[64] = {0};
 
 	for (int i = 0; i < rounds; i++) {
 		void **s = &slot[(unsigned)i * 7 % 64];

@@ -107,7 +107,7 @@ static inline void model_end(struct history *h, struct step *s, uint64_t now)
 		if (model_draw(h, 2)) { /* a hostile measure may exceed the block */
 			s->e.flags |= TRACE_MEASURED;
 			s->e.unused_bytes = model_draw(h, 10) ? model_draw(h, (uint32_t)b->size + 1)
-							  : b->size + 7;
+							      : b->size + 7;
 		}
 	}
 	b->live = false;
@@ -204,7 +204,8 @@ struct account_growth {
 	uint64_t steps, moved, copied, blocks, final, largest, measured, measured_bytes, unused;
 };
 
-struct account_state { /* of one site, or of all */
+/* Of one site, or of all */
+struct account_state {
 	uint64_t bytes, blocks, slack;
 };
 

@@ -60,8 +60,8 @@ static inline struct profile_site *add_site(struct profile *p, const char *words
 	struct profile_site *s = &p->sites[id];
 	s->merged = 1;
 	s->allocations = s->peak_blocks = s->live_blocks = blocks;
-	s->allocated_bytes = s->peak_bytes = s->own_peak_bytes = s->live_bytes =
-		blocks * bytes_each;
+	s->allocated_bytes = s->peak_bytes = s->own_peak_bytes = s->live_bytes = blocks *
+										 bytes_each;
 	return s;
 }
 

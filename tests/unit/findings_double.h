@@ -23,12 +23,9 @@ const struct finding *findings_get(const struct findings *f, uint32_t index)
 const char *finding_kind_name(enum finding_kind kind)
 {
 	switch (kind) {
-	case FINDING_UNBOUNDED_QUEUE:
-		return "unbounded-queue";
-	case FINDING_PER_INSTANCE_COST:
-		return "per-instance-cost";
-	default:
-		return "growing-site";
+	case FINDING_UNBOUNDED_QUEUE: return "unbounded-queue";
+	case FINDING_PER_INSTANCE_COST: return "per-instance-cost";
+	default: return "growing-site";
 	}
 }
 

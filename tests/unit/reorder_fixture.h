@@ -78,8 +78,11 @@ static inline struct reorder_now at(struct world *w, uint64_t ns)
 static inline void allocate(struct world *w, int thread, uint64_t ns, uint64_t addr, uint64_t size)
 {
 	struct reorder_now now = at(w, ns);
-	struct live_block b = {.addr = addr, .birth_tsc = now.tsc, .size = size & 0xffffff,
-			       .site = (uint32_t)thread + 1, .thread = (uint32_t)thread};
+	struct live_block b = {.addr = addr,
+			       .birth_tsc = now.tsc,
+			       .size = size & 0xffffff,
+			       .site = (uint32_t)thread + 1,
+			       .thread = (uint32_t)thread};
 	reorder_alloc(&w->r, &now, &w->threads[thread], &b, 0);
 }
 
@@ -98,8 +101,11 @@ static inline void announce(struct world *w, int thread, uint64_t ns, uint64_t a
 static inline void complete(struct world *w, int thread, uint64_t ns, uint64_t addr, uint64_t size)
 {
 	struct reorder_now now = at(w, ns);
-	struct live_block b = {.addr = addr, .birth_tsc = now.tsc, .size = size & 0xffffff,
-			       .site = (uint32_t)thread + 11, .thread = (uint32_t)thread};
+	struct live_block b = {.addr = addr,
+			       .birth_tsc = now.tsc,
+			       .size = size & 0xffffff,
+			       .site = (uint32_t)thread + 11,
+			       .thread = (uint32_t)thread};
 	reorder_realloc_end(&w->r, &now, &w->threads[thread], &b, 0);
 }
 
@@ -120,8 +126,8 @@ static inline void end(struct world *w, uint64_t ns)
 
 /* ---- what came of it */
 
-static inline const struct trace_event *next(struct world *w, enum trace_op op, int thread, uint64_t time_ns,
-				      uint64_t size)
+static inline const struct trace_event *next(struct world *w, enum trace_op op, int thread,
+					     uint64_t time_ns, uint64_t size)
 {
 	flush(w);
 	assert_true(w->read < w->count);
@@ -134,7 +140,7 @@ static inline const struct trace_event *next(struct world *w, enum trace_op op, 
 }
 
 static inline void next_free(struct world *w, int thread, uint64_t time_ns, uint64_t size,
-		      uint64_t lifetime_ns, unsigned flags)
+			     uint64_t lifetime_ns, unsigned flags)
 {
 	const struct trace_event *e = next(w, TRACE_FREE, thread, time_ns, size);
 	assert_int_equal(e->lifetime_ns, lifetime_ns);

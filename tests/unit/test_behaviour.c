@@ -14,7 +14,8 @@
 
 enum { SITES = 12, STEPS = 1500 };
 
-struct kept { /* a tally with its behaviour */
+/* A tally with its behaviour */
+struct kept {
 	struct tally t;
 	struct behaviour b;
 };
@@ -136,7 +137,8 @@ static void check_sites(struct tally *t, const struct account *a, const struct h
 
 /* ---- history */
 
-struct film { /* the state after every step */
+/* The state after every step */
+struct film {
 	const struct history *h;
 	struct account_state *total, *site; /* [step], [step * sites + site] */
 	uint64_t *peak, *own;               /* as they were then */
@@ -341,7 +343,7 @@ static void test_a_batch_over_five_slots(void **state)
 	struct trace_batch *batch = aligned_alloc(64, sizeof *batch);
 	batch->count = batch->full_count = 0;
 	struct trace_event e[] = {
-		event_of(TRACE_ALLOC, 10, 100),		  event_of(TRACE_ALLOC, 65536 + 10, 40),
+		event_of(TRACE_ALLOC, 10, 100),           event_of(TRACE_ALLOC, 65536 + 10, 40),
 		event_of(TRACE_FREE, 2 * 65536 + 10, 40), event_of(TRACE_FREE, 4 * 65536 + 10, 100),
 		event_of(TRACE_ALLOC, 5 * 65536 + 10, 1),
 	};

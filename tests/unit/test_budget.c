@@ -312,11 +312,11 @@ static void estimates_have_room(void **state)
 		const char *rule;
 		bool holds;
 	} cases[] = {
-		{"live_bytes <= 900", true},	{"live_bytes <= 803", false},
-		{"live_bytes < 805", true},	{"live_bytes >= 1196", true},
-		{"live_bytes >= 1197", false},	{"live_bytes == 1100", true},
-		{"live_bytes == 1300", false},	{"live_bytes <= 0", false},
-		{"live_bytes == 0", false},	{"live_bytes in f <= 803", false},
+		{"live_bytes <= 900", true},      {"live_bytes <= 803", false},
+		{"live_bytes < 805", true},       {"live_bytes >= 1196", true},
+		{"live_bytes >= 1197", false},    {"live_bytes == 1100", true},
+		{"live_bytes == 1300", false},    {"live_bytes <= 0", false},
+		{"live_bytes == 0", false},       {"live_bytes in f <= 803", false},
 		{"live_bytes in f <= 805", true}, {"live_bytes in nothing <= 0", true},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -367,11 +367,8 @@ static const char *renewed(const char *rule, uint64_t measured, uint32_t ppm,
 	char *text;
 	size_t size;
 	switch (b->rules[0].op) {
-	case BUDGET_EQUAL:
-		r.holds = measured == b->rules[0].limit;
-		break;
-	default:
-		break;
+	case BUDGET_EQUAL: r.holds = measured == b->rules[0].limit; break;
+	default: break;
 	}
 	assert_int_equal(budget_renew(b, &r, ppm, &update, &text, &size), 0);
 	if (update != expected)
@@ -382,21 +379,11 @@ static const char *renewed(const char *rule, uint64_t measured, uint32_t ppm,
 	if (update == BUDGET_CHANGED) {
 		uint64_t limit = again->rules[0].limit;
 		switch (again->rules[0].op) {
-		case BUDGET_AT_MOST:
-			assert_true(measured <= limit);
-			break;
-		case BUDGET_BELOW:
-			assert_true(measured < limit);
-			break;
-		case BUDGET_AT_LEAST:
-			assert_true(measured >= limit);
-			break;
-		case BUDGET_ABOVE:
-			assert_true(measured > limit);
-			break;
-		case BUDGET_EQUAL:
-			assert_true(measured == limit);
-			break;
+		case BUDGET_AT_MOST: assert_true(measured <= limit); break;
+		case BUDGET_BELOW: assert_true(measured < limit); break;
+		case BUDGET_AT_LEAST: assert_true(measured >= limit); break;
+		case BUDGET_ABOVE: assert_true(measured > limit); break;
+		case BUDGET_EQUAL: assert_true(measured == limit); break;
 		}
 	}
 	free(text);
@@ -579,13 +566,15 @@ static void text_is_wrapped_and_whole(void **state)
 {
 	(void)state;
 	static const struct budget_finding queue[] = {
-		{"unbounded-queue", "messages of one thread wait for another one that cannot keep up, "
-				    "and there is no end to it"}};
+		{"unbounded-queue",
+		 "messages of one thread wait for another one that cannot keep up, "
+		 "and there is no end to it"}};
 	struct profile *p = make();
-	assert_int_equal(profile_add_note(p, PROFILE_NOTE_WARNING, 0,
-					  "most of this program's memory does not come from malloc.\n"
-					  "It maps memory itself"),
-			 0);
+	assert_int_equal(
+		profile_add_note(p, PROFILE_NOTE_WARNING, 0,
+				 "most of this program's memory does not come from malloc.\n"
+				 "It maps memory itself"),
+		0);
 	struct budget *b = parse("peak_bytes <= 1k\npeak_bytes <= 1k\npeak_bytes <= 1k\n"
 				 "allocations in send <= 99\nfinding unbounded-queue == 0\n");
 	struct budget_result results[5];
@@ -597,15 +586,18 @@ static void text_is_wrapped_and_whole(void **state)
 	FILE *out = open_memstream(&text, &size);
 	assert_int_equal(report_budget_text(out, &r), 0);
 	fclose(out);
-	assert_memory_equal(text,
-			    "  ! most of this program's memory does not come from malloc. It maps memory\n"
-			    "    itself\nover budget: 5 of 5 rules",
-			    106);
-	assert_non_null(strstr(text, "allocations in send <= 99               99           100  "
-				     "+1 (+1.0 %)\n"
-				     "               100  100.0 %  send at /q/send.c:7 [malloc]\n"));
-	assert_non_null(strstr(text, "\n        messages of one thread wait for another one that cannot "
-				     "keep up, and\n        there is no end to it\n"));
+	assert_memory_equal(
+		text,
+		"  ! most of this program's memory does not come from malloc. It maps memory\n"
+		"    itself\nover budget: 5 of 5 rules",
+		106);
+	assert_non_null(strstr(text,
+			       "allocations in send <= 99               99           100  "
+			       "+1 (+1.0 %)\n"
+			       "               100  100.0 %  send at /q/send.c:7 [malloc]\n"));
+	assert_non_null(strstr(text,
+			       "\n        messages of one thread wait for another one that cannot "
+			       "keep up, and\n        there is no end to it\n"));
 	free(text);
 	budget_free(b);
 	profile_free(p);

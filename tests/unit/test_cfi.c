@@ -26,8 +26,10 @@ static struct cfi_image image_of(void *code, uintptr_t *bias, const char **path)
 	assert_int_equal(_dl_find_object(code, &o), 0);
 	*bias = o.dlfo_link_map->l_addr;
 	*path = o.dlfo_link_map->l_name[0] ? o.dlfo_link_map->l_name : "/proc/self/exe";
-	return (struct cfi_image){(uintptr_t)o.dlfo_map_start, (uintptr_t)o.dlfo_map_end,
-				  (uintptr_t)o.dlfo_eh_frame, {0}};
+	return (struct cfi_image){(uintptr_t)o.dlfo_map_start,
+				  (uintptr_t)o.dlfo_map_end,
+				  (uintptr_t)o.dlfo_eh_frame,
+				  {0}};
 }
 
 /* elfutils' answer in our words; -1 if it is an expression (compared by kind only). */
@@ -64,7 +66,8 @@ static int compare_at(Dwarf_CFI *cfi, const struct cfi_image *im, uintptr_t bias
 		const struct cfi_rule *rule = &r.reg[reg];
 		if (count == 0 && ops == mem) /* undefined */
 			bad |= rule->how != CFI_UNDEFINED &&
-			       !(rule->how == CFI_SAME && reg != CFI_RA); /* caller-saved by the ABI */
+			       !(rule->how == CFI_SAME &&
+				 reg != CFI_RA); /* caller-saved by the ABI */
 		else if (count == 0)
 			bad |= rule->how != CFI_SAME && rule->how != CFI_UNDEFINED;
 		else if (ops[0].atom == 0x9c && count == 1) /* at CFA + 0 */
@@ -119,9 +122,21 @@ static void compare_object(void *code, unsigned least)
 	close(fd);
 }
 
-static void test_libc(void **state) { (void)state; compare_object((void *)qsort, 50000); }
-static void test_libdw(void **state) { (void)state; compare_object((void *)dwarf_cfi_end, 10000); }
-static void test_itself(void **state) { (void)state; compare_object((void *)compare_at, 50); }
+static void test_libc(void **state)
+{
+	(void)state;
+	compare_object((void *)qsort, 50000);
+}
+static void test_libdw(void **state)
+{
+	(void)state;
+	compare_object((void *)dwarf_cfi_end, 10000);
+}
+static void test_itself(void **state)
+{
+	(void)state;
+	compare_object((void *)compare_at, 50);
+}
 
 static void test_loader(void **state)
 {
@@ -136,7 +151,8 @@ static void test_rows_say_what_rules_say(void **state)
 	const char *path;
 	struct cfi_image im = image_of((void *)qsort, &bias, &path);
 	unsigned kinds[8] = {0};
-	for (uintptr_t pc = (uintptr_t)qsort & ~4095ul; pc < ((uintptr_t)qsort & ~4095ul) + 200000; pc++) {
+	for (uintptr_t pc = (uintptr_t)qsort & ~4095ul; pc < ((uintptr_t)qsort & ~4095ul) + 200000;
+	     pc++) {
 		struct cfi_rules r;
 		cfi_row row = cfi_row_at(&im, pc);
 		kinds[cfi_row_kind(row)]++;
@@ -171,10 +187,10 @@ static void test_expressions(void **state)
 		int has_value;
 		uint64_t value;
 	} cases[] = {
-		{0, {0}, 1, 7},				    /* nothing: the CFA itself */
+		{0, {0}, 1, 7}, /* nothing: the CFA itself */
 		{1, {DW_OP_lit0 + 31}, 1, 31},
-		{2, {DW_OP_breg0 + 7, 0x78}, 1, 0x1f8},	    /* rsp - 8 */
-		{2, {DW_OP_breg0 + 17, 0}, 0, 0},	    /* no such register */
+		{2, {DW_OP_breg0 + 7, 0x78}, 1, 0x1f8}, /* rsp - 8 */
+		{2, {DW_OP_breg0 + 17, 0}, 0, 0},       /* no such register */
 		{2, {DW_OP_const1s, 0xff}, 1, UINT64_MAX},
 		{3, {DW_OP_const2u, 0xff, 0xff}, 1, 0xffff},
 		{3, {DW_OP_constu, 0x80, 1}, 1, 128},
@@ -182,7 +198,7 @@ static void test_expressions(void **state)
 		{4, {DW_OP_breg0 + 6, 0, DW_OP_deref_size, 1}, 1, 0},
 		{4, {DW_OP_breg0 + 6, 0, DW_OP_deref_size, 9}, 0, 0},
 		{4, {DW_OP_const2u, 0, 0x10, DW_OP_deref}, 0, 0}, /* cannot be read */
-		{2, {DW_OP_lit0 + 3, DW_OP_minus}, 1, 4},	  /* 7 - 3, not 3 - 7 */
+		{2, {DW_OP_lit0 + 3, DW_OP_minus}, 1, 4},         /* 7 - 3, not 3 - 7 */
 		{3, {DW_OP_lit0 + 3, DW_OP_swap, DW_OP_minus}, 1, (uint64_t)-4},
 		{2, {DW_OP_lit0 + 2, DW_OP_div}, 1, 3},
 		{2, {DW_OP_lit0, DW_OP_div}, 0, 0},
@@ -202,12 +218,12 @@ static void test_expressions(void **state)
 		{5, {DW_OP_dup, DW_OP_bra, 1, 0, DW_OP_neg}, 1, 7}, /* 7 is not 0: jumps over neg */
 		{5, {DW_OP_lit0, DW_OP_bra, 1, 0, DW_OP_neg}, 1, (uint64_t)-7},
 		{4, {DW_OP_skip, 1, 0, DW_OP_neg}, 1, 7},
-		{4, {DW_OP_skip, 2, 0, DW_OP_neg}, 0, 0},	/* beyond the end */
-		{3, {DW_OP_skip, 0xfd, 0xff}, 0, 0},		/* to itself, for ever */
-		{3, {DW_OP_skip, 0xfc, 0xff}, 0, 0},		/* before the start */
+		{4, {DW_OP_skip, 2, 0, DW_OP_neg}, 0, 0},       /* beyond the end */
+		{3, {DW_OP_skip, 0xfd, 0xff}, 0, 0},            /* to itself, for ever */
+		{3, {DW_OP_skip, 0xfc, 0xff}, 0, 0},            /* before the start */
 		{4, {DW_OP_dup, DW_OP_skip, 0xfc, 0xff}, 0, 0}, /* fills the stack */
-		{2, {DW_OP_const2u, 1}, 0, 0},			/* its operand is cut */
-		{1, {DW_OP_call_frame_cfa}, 0, 0},		/* has no place in unwind tables */
+		{2, {DW_OP_const2u, 1}, 0, 0},                  /* its operand is cut */
+		{1, {DW_OP_call_frame_cfa}, 0, 0},              /* has no place in unwind tables */
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		uint8_t image[16];
@@ -251,7 +267,8 @@ static uint8_t *put_header(uint8_t *at, uint8_t count_encoding, const uint8_t *f
 static void test_reads_stay_in_segments(void **state)
 {
 	(void)state;
-	uint8_t *base = mmap(NULL, 3 * GAP_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *base = mmap(NULL, 3 * GAP_PAGE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(base, MAP_FAILED);
 	assert_int_equal(mprotect(base + GAP_PAGE, GAP_PAGE, PROT_NONE), 0);
 	const Elf64_Phdr headers[] = {
@@ -261,11 +278,13 @@ static void test_reads_stay_in_segments(void **state)
 	};
 	uint8_t *hdr = base + 256, *frames = base + 2 * GAP_PAGE;
 	uintptr_t code = (uintptr_t)base + GAP_PAGE + 64;
-	struct cfi_image im = {(uintptr_t)base, (uintptr_t)base + 3 * GAP_PAGE, (uintptr_t)hdr,
+	struct cfi_image im = {(uintptr_t)base,
+			       (uintptr_t)base + 3 * GAP_PAGE,
+			       (uintptr_t)hdr,
 			       {headers, 3, (uintptr_t)base}};
 	/* CIE: CFA = rsp + 8, return address at CFA - 8 */
-	static const uint8_t cie[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b,
-				      0x0c, 7, 8, 0x90, 1, 0, 0};
+	static const uint8_t cie[] = {20, 0,    0,  0, 0,    0,    0, 0, 1,    'z', 'R', 0,
+				      1,  0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,   0,   0};
 	memcpy(frames, cie, sizeof cie);
 	uint8_t *fde = frames + sizeof cie, *at = put32(fde, 16);
 	at = put32(at, (uint64_t)(at - frames));

@@ -96,8 +96,8 @@ static void add_score(struct score *s, const struct site *site, double bytes, do
 	s->bytes += site->bytes / bytes;
 	s->objects += site->objects / objects;
 	s->bytes_covered += covers(site->bytes, estimate_error95(site->bytes_variance), bytes);
-	s->objects_covered +=
-		covers(site->objects, estimate_error95(site->objects_variance), objects);
+	s->objects_covered += covers(site->objects, estimate_error95(site->objects_variance),
+				     objects);
 	s->runs++;
 }
 
@@ -130,8 +130,8 @@ static void test_two_thousand_runs(void **state)
 		for (int round = 0; round < ROUNDS; round++)
 			for (int k = 0; k < KINDS; k++) {
 				double chance = trace_sample_chance(kinds[k].size, rate);
-				uint64_t blocks =
-					(uint64_t)ceil((double)kinds[k].expected / chance / ROUNDS);
+				uint64_t blocks = (uint64_t)ceil((double)kinds[k].expected /
+								 chance / ROUNDS);
 				allocate(&s, &sites[k], kinds[k].size, blocks);
 				sites[k].blocks += blocks;
 			}

@@ -146,8 +146,10 @@ static void lines_folders_and_names_do_not_matter(void **state)
 	struct profile_diff *d = compare(old, new, NULL);
 	assert_int_equal(d->count, 1);
 	assert_int_equal(entry(d, 1000, 1500)->matched, PROFILE_MATCHED_STACK);
-	assert_int_equal(profile_diff_classify(d, d->entries, MEASURE_PEAK_BYTES, 0), PROFILE_GROWN);
-	assert_int_equal(profile_diff_classify(d, d->entries, MEASURE_ALLOCATIONS, 0), PROFILE_SAME);
+	assert_int_equal(profile_diff_classify(d, d->entries, MEASURE_PEAK_BYTES, 0),
+			 PROFILE_GROWN);
+	assert_int_equal(profile_diff_classify(d, d->entries, MEASURE_ALLOCATIONS, 0),
+			 PROFILE_SAME);
 	done(d);
 }
 
@@ -314,7 +316,8 @@ static void unknown_stacks_match(void **state)
 	d = compare(make("/p", "/l"), make("/p", "/l"), NULL);
 	assert_int_equal(d->count, 0);
 	struct profile_diff_summary s;
-	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &(struct profile_threshold){.share = 0.01}, &s);
+	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &(struct profile_threshold){.share = 0.01},
+			       &s);
 	assert_false(s.changed);
 	done(d);
 }
@@ -326,8 +329,8 @@ static void numbers_are_divided(void **state)
 	site(old, "main:1", 1000, 10);
 	site(new, "main:1", 1200, 10);
 	new->duration_ns = 4000000000; /* old: 2 s */
-	struct profile_diff *d =
-		compare(old, new, &(struct profile_per){PROFILE_PER_OPERATIONS, 1000, 1200});
+	struct profile_diff *d = compare(old, new,
+					 &(struct profile_per){PROFILE_PER_OPERATIONS, 1000, 1200});
 	const struct profile_diff_entry *e = d->entries;
 	assert_true(profile_diff_change(d, e, MEASURE_ALLOCATIONS) == 0);
 	assert_true(profile_diff_old(d, &e->old, MEASURE_PEAK_BYTES) == 10);
@@ -379,7 +382,8 @@ static void threshold_and_summary(void **state)
 	struct profile_diff *d = compare(old, new, NULL);
 	struct profile_diff_summary s;
 	/* 1 % of 10500 is 105: b and c are noise. */
-	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &(struct profile_threshold){.share = 0.01}, &s);
+	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &(struct profile_threshold){.share = 0.01},
+			       &s);
 	assert_true(s.old == 10500 && s.new == 9640 && s.threshold == 105);
 	assert_int_equal(s.counts[PROFILE_SAME], 2);
 	assert_int_equal(s.counts[PROFILE_SHRUNK], 1);
@@ -407,7 +411,8 @@ static void threshold_and_summary(void **state)
 		site(new, text, 1, 120);
 	}
 	d = compare(old, new, NULL);
-	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &(struct profile_threshold){.share = 0.01}, &s);
+	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &(struct profile_threshold){.share = 0.01},
+			       &s);
 	assert_int_equal(s.counts[PROFILE_SAME], 200);
 	assert_true(s.changed);
 	done(d);
@@ -502,7 +507,8 @@ static void make_sampled(struct profile *p, uint64_t rate, const uint64_t *sampl
 /* Sites a to d, in order of their peaks; an old of 0 has none. Blocks of one rate: each is a sample. */
 static struct profile *sampled_sites(const uint64_t samples[4])
 {
-	static const char *const stacks[] = {"main:1 a:1", "main:2 b:1", "main:3 c:1", "main:4 d:1"};
+	static const char *const stacks[] = {"main:1 a:1", "main:2 b:1", "main:3 c:1",
+					     "main:4 d:1"};
 	struct profile *p = make("/bin/prog", "/lib/l.so");
 	for (int i = 0; i < 4; i++)
 		if (samples[i])
@@ -540,8 +546,8 @@ static void differences_of_estimates(void **state)
 	assert_true(s.changed);
 	assert_int_equal(s.counts[PROFILE_INSIGNIFICANT], 2);
 	assert_ptr_equal(&d->entries[s.next_entry], a);
-	struct report_diff_options o = {.old_path = "o", .new_path = "n", .limit = 20,
-					.threshold = none};
+	struct report_diff_options o = {
+		.old_path = "o", .new_path = "n", .limit = 20, .threshold = none};
 	char *text = text_of(d, &o);
 	expect(text, "By bytes at the peak: 1 grown, 1 shrunk, 2 not significant");
 	expect(text, "~ +29.3 KiB");
@@ -559,8 +565,8 @@ static void nothing_significant_is_no_change(void **state)
 	struct profile_diff_summary s;
 	profile_diff_summarise(d, MEASURE_PEAK_BYTES, &none, &s);
 	assert_false(s.changed);
-	struct report_diff_options o = {.old_path = "o", .new_path = "n", .limit = 20,
-					.threshold = none};
+	struct report_diff_options o = {
+		.old_path = "o", .new_path = "n", .limit = 20, .threshold = none};
 	char *text = text_of(d, &o);
 	expect(text, "Nothing changed significantly:");
 	expect(text, "~ not significant");
@@ -574,7 +580,8 @@ static void estimates_beside_exact_numbers(void **state)
 	(void)state;
 	struct profile *exact = make("/bin/prog", "/lib/l.so");
 	site(exact, "main:1 a:1", 990, 1000);
-	struct profile_site *grown = site_via(exact, "main:2 b:1", "a.c", PROFILE_VIA_REALLOC, 0, 0);
+	struct profile_site *grown = site_via(exact, "main:2 b:1", "a.c", PROFILE_VIA_REALLOC, 0,
+					      0);
 	grown->reallocations = 400;
 	grown->allocated_bytes = 1000;
 	grown->reallocated_bytes = 400000;

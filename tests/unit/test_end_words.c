@@ -22,8 +22,7 @@ static void test_every_kind(void **state)
 		     "killed by signal 15 (SIGTERM)");
 	assert_words((struct how_ended){.kind = END_SIGNAL, .signal = 99}, "killed by signal 99");
 	assert_words((struct how_ended){.kind = END_EXEC}, "became another program");
-	assert_words((struct how_ended){.kind = END_DETACHED},
-		     "went on after the recording ended");
+	assert_words((struct how_ended){.kind = END_DETACHED}, "went on after the recording ended");
 	assert_words((struct how_ended){.kind = END_UNKNOWN}, "ended, status unknown");
 	assert_words((struct how_ended){.kind = END_RUNNING},
 		     "still running when the recording ended");

@@ -32,10 +32,10 @@ static void add(struct trace_batch *batch, const struct trace_event *e, bool bri
 		batch->full[batch->full_count++] = *e;
 		return;
 	}
-	uint32_t kind = e->op == TRACE_ALLOC			? TRACE_BRIEF_ALLOC
-			: e->birth_thread != e->thread		? TRACE_BRIEF_FREE_CROSS
-			: e->flags & TRACE_TEMPORARY		? TRACE_BRIEF_FREE_TEMP
-								: TRACE_BRIEF_FREE;
+	uint32_t kind = e->op == TRACE_ALLOC           ? TRACE_BRIEF_ALLOC
+			: e->birth_thread != e->thread ? TRACE_BRIEF_FREE_CROSS
+			: e->flags & TRACE_TEMPORARY   ? TRACE_BRIEF_FREE_TEMP
+						       : TRACE_BRIEF_FREE;
 	b->lifetime_ns = e->lifetime_ns;
 	b->block = block_word(e->site, e->size, e->slack);
 	b->birth_kind = e->birth_thread << 8 | kind;
@@ -85,13 +85,14 @@ static void check_block(const uint8_t *payload, size_t len, const struct trace_e
 		for (size_t i = 0; i < n; i++, at++) {
 			assert_true(at < count);
 			struct trace_event e = rounded(events[at], 1 << TICK_SHIFT);
-			assert_true(batch[i].time_ns == e.time_ns && batch[i].size == e.size &&
-				    batch[i].lifetime_ns == e.lifetime_ns &&
-				    batch[i].old_size == e.old_size && batch[i].site == e.site &&
-				    batch[i].old_site == e.old_site && batch[i].thread == e.thread &&
-				    batch[i].birth_thread == e.birth_thread &&
-				    batch[i].slack == e.slack && batch[i].old_slack == e.old_slack &&
-				    batch[i].op == e.op && batch[i].flags == e.flags);
+			assert_true(
+				batch[i].time_ns == e.time_ns && batch[i].size == e.size &&
+				batch[i].lifetime_ns == e.lifetime_ns &&
+				batch[i].old_size == e.old_size && batch[i].site == e.site &&
+				batch[i].old_site == e.old_site && batch[i].thread == e.thread &&
+				batch[i].birth_thread == e.birth_thread &&
+				batch[i].slack == e.slack && batch[i].old_slack == e.old_slack &&
+				batch[i].op == e.op && batch[i].flags == e.flags);
 		}
 	}
 	assert_int_equal(at, count);
@@ -179,8 +180,8 @@ static void test_damaged(void **state)
 	for (int round = 0; round < 20000; round++) {
 		memcpy(copy, bytes, len + EVENTS_READ_SLACK);
 		for (uint32_t i = 0; i <= heap_random(&random, 3); i++)
-			copy[heap_random(&random, (uint32_t)len)] ^=
-				(uint8_t)(1u << heap_random(&random, 8));
+			copy[heap_random(&random, (uint32_t)len)] ^= (uint8_t)(1u << heap_random(
+										       &random, 8));
 		decoded += decode_damaged(copy, len, sites, threads);
 	}
 	assert_true(decoded > 100 * count); /* much of it is still readable */

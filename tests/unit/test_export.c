@@ -98,7 +98,8 @@ static void test_csv(void **state)
 	if (!strstr(text, expected))
 		fail_msg("%s is not in %s", expected, text);
 	snprintf(expected, sizeof expected,
-		 "\r\n3,\"calloc\",%s,%s,\"main;f\",30,1,30,0,0,0,0,0,0,30,1,0,0,1,0,1,", place, place);
+		 "\r\n3,\"calloc\",%s,%s,\"main;f\",30,1,30,0,0,0,0,0,0,30,1,0,0,1,0,1,", place,
+		 place);
 	if (!strstr(text, expected))
 		fail_msg("%s is not in %s", expected, text);
 	assert_non_null(strstr(text, ",\"malloc\",\"[stack unknown]\",,,,\"[stack unknown]\",,,,"
@@ -137,7 +138,8 @@ static void test_speedscope(void **state)
 {
 	(void)state;
 	struct profile *p = load(NULL);
-	char *text = text_of("speedscope", p, &(struct export_options){.measure = MEASURE_LIVE_BYTES});
+	char *text = text_of("speedscope", p,
+			     &(struct export_options){.measure = MEASURE_LIVE_BYTES});
 	json_t *j = parse(text), *shared = json_object_get(j, "shared");
 	json_t *frames = json_object_get(shared, "frames"), *profile;
 	json_t *profiles = json_object_get(j, "profiles");
@@ -188,7 +190,8 @@ static void test_flamegraph(void **state)
 {
 	(void)state;
 	struct profile *p = load(NULL);
-	char *text = text_of("flamegraph", p, &(struct export_options){.measure = MEASURE_PEAK_BYTES});
+	char *text = text_of("flamegraph", p,
+			     &(struct export_options){.measure = MEASURE_PEAK_BYTES});
 	/* depth, start, value: main and f span everything, the 500 come first below f. */
 	assert_non_null(strstr(text, "data-f=\"0 0 630\""));
 	assert_non_null(strstr(text, "data-f=\"1 0 630\"><title>main\n"));
@@ -286,10 +289,10 @@ static size_t files_in(const char *folder)
 static void test_files(void **state)
 {
 	(void)state;
-	static const struct exporter word = {"word", "", "word", true, write_word, false, EXPORT_MERGED,
-					     false};
-	static const struct exporter half = {"half", "", "half", true, write_half, false, EXPORT_MERGED,
-					     false};
+	static const struct exporter word = {"word",     "",    "word",        true,
+					     write_word, false, EXPORT_MERGED, false};
+	static const struct exporter half = {"half",     "",    "half",        true,
+					     write_half, false, EXPORT_MERGED, false};
 	struct export_options o = {0};
 	struct heft_error err = {0};
 	struct stat st;

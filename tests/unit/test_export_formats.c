@@ -232,9 +232,10 @@ static void test_pprof_raw_and_absent(void **state)
 	static const struct {
 		enum measure_id measure;
 		const char *type;
-	} shown[] = {{MEASURE_PEAK_BYTES, "peak_space"},	 {MEASURE_LIVE_BYTES, "inuse_space"},
-		     {MEASURE_ALLOCATED_BYTES, "alloc_space"},	 {MEASURE_ALLOCATIONS, "alloc_objects"},
-		     {MEASURE_TEMPORARY, "temporary_objects"}, {MEASURE_LIFETIME, "lifetime"}};
+	} shown[] = {
+		{MEASURE_PEAK_BYTES, "peak_space"},       {MEASURE_LIVE_BYTES, "inuse_space"},
+		{MEASURE_ALLOCATED_BYTES, "alloc_space"}, {MEASURE_ALLOCATIONS, "alloc_objects"},
+		{MEASURE_TEMPORARY, "temporary_objects"}, {MEASURE_LIFETIME, "lifetime"}};
 	p->has = PROFILE_HAS_ALL;
 	for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
 		o = (struct export_options){.measure = shown[i].measure};

@@ -5,7 +5,8 @@
 
 #include <zstd.h>
 
-struct replay { /* what heaptrack_print adds up, of each trace and in all */
+/* What heaptrack_print adds up, of each trace and in all */
+struct replay {
 	struct sums {
 		int64_t calls, live, peak, temporary, live_blocks, peak_blocks;
 	} all, traces[256];
@@ -34,9 +35,7 @@ static void replay_heaptrack(struct text t, struct replay *r)
 		assert_non_null(end);
 		*end = 0;
 		switch (*line) {
-		case 't':
-			r->traces_count++;
-			break;
+		case 't': r->traces_count++; break;
 		case 'a':
 			assert_true(count < 4096);
 			next_hex(next_hex(line + 1, &infos[count].size), &infos[count].trace);
@@ -48,9 +47,7 @@ static void replay_heaptrack(struct text t, struct replay *r)
 			assert_true(n >= r->ms);
 			r->ms = n;
 			break;
-		case 'R':
-			next_hex(line + 1, &r->rss_pages);
-			break;
+		case 'R': next_hex(line + 1, &r->rss_pages); break;
 		case '+':
 		case '-':
 			next_hex(line + 1, &n);
@@ -75,8 +72,7 @@ static void replay_heaptrack(struct text t, struct replay *r)
 				}
 			}
 			break;
-		default:
-			assert_non_null(strchr("vXIsi#", *line));
+		default: assert_non_null(strchr("vXIsi#", *line));
 		}
 		*end = '\n';
 	}

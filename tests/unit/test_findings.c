@@ -82,16 +82,18 @@ static void test_queue_in_words(void **state)
 	simulate(ITEMS, 4000, 182000, 0);
 	struct profile *p = queue_profile(ITEMS);
 	struct findings *f = diagnose(p, 0);
-	expect_text(findings_get(f, 0)->summary,
-		    "unbounded queue: thread \"queue\" makes items at send_message (prog.c:37), one "
-		    "every 4 us, thread \"worker\" takes 182 us for each (freed at deliver_messages "
-		    "(prog.c:73)); each waits");
+	expect_text(
+		findings_get(f, 0)->summary,
+		"unbounded queue: thread \"queue\" makes items at send_message (prog.c:37), one "
+		"every 4 us, thread \"worker\" takes 182 us for each (freed at deliver_messages "
+		"(prog.c:73)); each waits");
 	findings_free(f);
 	p->threads[0].name = "";
 	p->threads[1].name = NULL;
 	f = diagnose(p, 0);
 	expect_text(findings_get(f, 0)->summary,
-		    "unbounded queue: a thread without a name makes items at send_message (prog.c:37), one "
+		    "unbounded queue: a thread without a name makes items at send_message "
+		    "(prog.c:37), one "
 		    "every 4 us, a thread without a name takes 182 us for each (freed");
 	done(f, p);
 }
@@ -528,15 +530,15 @@ static void test_sheet(void **state)
 {
 	(void)state;
 	struct profile *p = new_profile(1 * SECOND);
-	add_site(p, "main:97 read_sheet:85 split_row:55 make_field:38", 86982, 10)->peak_bytes =
-		882982;
+	add_site(p, "main:97 read_sheet:85 split_row:55 make_field:38", 86982, 10)
+		->peak_bytes = 882982;
 	p->sites[0].peak_slack_bytes = 86982 * 24 - 882982; /* chunks of 32, 8 of them the header */
 	struct profile_site *s = add_site(p, "main:97 read_sheet:90 add_row:68 grow:28", 1, 393216);
 	s->reallocations = 12;
 	s->allocations = 0;
 	s->peak_slack_bytes = 4080;
-	add_site(p, "main:97 read_sheet:85 split_row:54 grow:28", 12427, 192)->peak_slack_bytes =
-		12427 * 8;
+	add_site(p, "main:97 read_sheet:85 split_row:54 grow:28", 12427, 192)
+		->peak_slack_bytes = 12427 * 8;
 	struct profile_growth *g = add_growth(p, 1);
 	g->steps = 12;
 	g->moved_steps = 9;
@@ -626,8 +628,8 @@ static void test_no_rounding(void **state)
 	} cases[] = {{10000, 1000, 16}, {500, 9, 15}, {100000, 56, 0}, {100000, 10, 0}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct profile *p = new_profile(1 * SECOND);
-		add_site(p, "main:9 make:3", cases[i].blocks, cases[i].bytes)->peak_slack_bytes =
-			cases[i].blocks * cases[i].slack;
+		add_site(p, "main:9 make:3", cases[i].blocks, cases[i].bytes)
+			->peak_slack_bytes = cases[i].blocks * cases[i].slack;
 		add_site(p, "main:10 rest:3", 1, 1 << 20)->peak_slack_bytes = i == 3 ? 0 : 100;
 		struct findings *f = diagnose(p, 0);
 		assert_int_equal(count_of(f, FINDING_ALLOCATOR_ROUNDING), 0);

@@ -95,8 +95,11 @@ static struct profile *sampled_profile(void)
 		double at = (i % SAMPLES + 0.5) / SAMPLES;
 		at = i < SAMPLES ? at : 1 - at / 100;
 		p->peak_births.list[i] = (struct profile_birth){
-			.site = i / SAMPLES, .at = at, .bytes = 1000,
-			.age_ns = (uint64_t)((1 - at) * 100e9), .variance = 1e6};
+			.site = i / SAMPLES,
+			.at = at,
+			.bytes = 1000,
+			.age_ns = (uint64_t)((1 - at) * 100e9),
+			.variance = 1e6};
 	}
 	p->totals.peak_bytes = 2 * SAMPLES * 1000;
 	p->total_spread.samples = 2 * SAMPLES;

@@ -104,8 +104,8 @@ static struct profile *server(uint64_t duration_ns)
 	struct profile *p = new_profile(duration_ns);
 	set_slots(p, SLOTS);
 	add_site(p, "main:97 handle_request:76 remember_request:44 allocate:33", 20000, 1024);
-	struct profile_site *s =
-		add_site(p, "main:97 handle_request:75 refresh_cache:57 allocate:33", 512, 4096);
+	struct profile_site *s = add_site(
+		p, "main:97 handle_request:75 refresh_cache:57 allocate:33", 512, 4096);
 	s->allocations = 20000;
 	s->frees = 20000 - 512;
 	struct profile_history_row *leak = add_history(p, LEAK);
@@ -153,7 +153,8 @@ static void test_time_to_the_limit(void **state)
 	assert_non_null(g);
 	assert_int_equal(evidence(g, "limit_bytes")->number, 60 << 20);
 	assert_int_equal(evidence(g, "time_to_limit_ns")->number, 3939200000);
-	expect_text(g->summary, "; at this rate its cgroup's limit of 60.0 MiB is used up in 3.94 s");
+	expect_text(g->summary,
+		    "; at this rate its cgroup's limit of 60.0 MiB is used up in 3.94 s");
 	done(f, p);
 	/* Beyond it already, or years away: not a word. */
 	for (int k = 0; k < 2; k++) {
@@ -437,10 +438,12 @@ static void test_quality(void **state)
 	assert_string_equal(evidence(q, "nameless_modules")->texts[0], "prog");
 	expect_text(q->summary, "50 events (20.0 % of all) are missing");
 	/* Both, where the evidence is the other one. */
-	expect_text(q->summary, "40.0 % of the heap and 50.0 % of allocations come from stacks that were "
-				"partly guessed");
-	expect_text(q->summary, "60.0 % of the heap comes from functions without names, most of it in "
-				"prog");
+	expect_text(q->summary,
+		    "40.0 % of the heap and 50.0 % of allocations come from stacks that were "
+		    "partly guessed");
+	expect_text(q->summary,
+		    "60.0 % of the heap comes from functions without names, most of it in "
+		    "prog");
 	expect_text(q->summary, "1 file was replaced");
 	expect_text(q->advice, "-g");
 	done(f, p);
@@ -461,10 +464,13 @@ static void test_quality_in_words(void **state)
 	struct findings *f = diagnose(p, 0);
 	const struct finding *q = findings_get(f, 0);
 	assert_int_equal(q->kind, FINDING_PROFILE_QUALITY);
-	expect_text(q->summary, ": 1 event (0.7 % of all) is missing; "); /* of 100 made, 40 freed */
-	expect_text(q->summary, "; 10.0 % of allocations come from stacks whose outer frames are missing; ");
-	expect_text(q->summary, "; 30.0 % of allocations come from functions without names, most of them "
-				"in prog");
+	expect_text(q->summary,
+		    ": 1 event (0.7 % of all) is missing; "); /* of 100 made, 40 freed */
+	expect_text(q->summary,
+		    "; 10.0 % of allocations come from stacks whose outer frames are missing; ");
+	expect_text(q->summary,
+		    "; 30.0 % of allocations come from functions without names, most of them "
+		    "in prog");
 	done(f, p);
 }
 

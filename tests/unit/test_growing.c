@@ -57,7 +57,8 @@ static void test_array_of_narrow_counts(void **state)
 	(void)state;
 	uint16_t *items = NULL;
 	uint32_t count = 0, capacity = 0, none = 0;
-	assert_true(array_reserve(items, count, capacity, none)); /* an empty array can be asked for */
+	assert_true(
+		array_reserve(items, count, capacity, none)); /* an empty array can be asked for */
 	assert_non_null(items);
 	assert_true(array_reserve(items, count, capacity, 1000));
 	assert_in_range(capacity, 1000, 2000);
@@ -101,7 +102,8 @@ static void test_index_adds_where_it_looked(void **state)
 	uint32_t keys[KEYS], count = 0;
 	for (unsigned i = 0; i < 3 * KEYS; i++) {
 		uint32_t key = i % KEYS, hash = hash_number(key % HASHES), at = hash, number;
-		while ((number = hash_index_step(&x, hash, &at)) != HASH_NONE && keys[number] != key)
+		while ((number = hash_index_step(&x, hash, &at)) != HASH_NONE &&
+		       keys[number] != key)
 			;
 		assert_int_equal(number, i < KEYS ? HASH_NONE : key);
 		if (number == HASH_NONE) {

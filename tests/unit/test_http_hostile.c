@@ -451,8 +451,8 @@ static void test_host_and_origin(void **state)
 	for (int check = 0; check < 2; check++) {
 		start((struct http_options){.check_host = check});
 		for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-			int status =
-				status_with_host(cases[i].method, cases[i].host, cases[i].origin);
+			int status = status_with_host(cases[i].method, cases[i].host,
+						      cases[i].origin);
 			int expected = check ? cases[i].checked : cases[i].unchecked;
 			if (status != expected)
 				fprintf(stderr, "%s %s\n", cases[i].method, cases[i].host);

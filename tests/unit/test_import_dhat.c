@@ -56,17 +56,17 @@ static void test_valgrind(void **state)
 /* dhat-rs: microseconds, columns beside lines, escapes. */
 static void test_rust(void **state)
 {
-	struct profile *p =
-		import_text("{\"dhatFileVersion\":2,\"mode\":\"rust-heap\",\"verb\":\"Allocated\","
-			    "\"bklt\":true,"
-			    "\"bkacc\":false,\"tu\":\"\xc2\xb5s\",\"Mtu\":\"s\",\"tuth\":10,"
-			    "\"cmd\":\"t\",\"pid\":1,"
-			    "\"tg\":70,\"te\":90,\"pps\":[{\"tb\":10,\"tbk\":4,\"tl\":20,\"mb\":6,"
-			    "\"mbk\":2,\"gb\":5,"
-			    "\"gbk\":1,\"eb\":0,\"ebk\":0,\"fs\":[1,2]}],"
-			    "\"ftbl\":[\"[root]\",\"0x10: k\\u00e9y\\ud83d\\ude00<T>::push (src/a "
-			    "\\\"b\\\".rs:12:5)\","
-			    "\"0x20: main (src/main.rs:3:1)\"]}");
+	struct profile *p = import_text(
+		"{\"dhatFileVersion\":2,\"mode\":\"rust-heap\",\"verb\":\"Allocated\","
+		"\"bklt\":true,"
+		"\"bkacc\":false,\"tu\":\"\xc2\xb5s\",\"Mtu\":\"s\",\"tuth\":10,"
+		"\"cmd\":\"t\",\"pid\":1,"
+		"\"tg\":70,\"te\":90,\"pps\":[{\"tb\":10,\"tbk\":4,\"tl\":20,\"mb\":6,"
+		"\"mbk\":2,\"gb\":5,"
+		"\"gbk\":1,\"eb\":0,\"ebk\":0,\"fs\":[1,2]}],"
+		"\"ftbl\":[\"[root]\",\"0x10: k\\u00e9y\\ud83d\\ude00<T>::push (src/a "
+		"\\\"b\\\".rs:12:5)\","
+		"\"0x20: main (src/main.rs:3:1)\"]}");
 	(void)state;
 	assert_int_equal(p->has, PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED |
 					 PROFILE_HAS_TIMES | PROFILE_HAS_MEAN_LIFETIME |

@@ -231,8 +231,8 @@ static void test_unsymbolised(void **state)
 	assert_int_equal(p->has, PROFILE_HAS_LIVE | PROFILE_LACKS_BLOCKS);
 	assert_int_equal(site_of(p, "lib+0x2123", "other+0x456")->live_bytes, 77);
 	assert_int_equal(site_of(p, "other+0x2123", "other+0x456")->live_bytes, 77);
-	const struct profile_frame *f =
-		&p->frames[p->nodes[site_of(p, "lib+0x2123", NULL)->node].frame];
+	const struct profile_frame
+		*f = &p->frames[p->nodes[site_of(p, "lib+0x2123", NULL)->node].frame];
 	assert_int_equal(p->modules[f->module].build_id_len, 2);
 	assert_memory_equal(p->modules[f->module].build_id, "\x0a\x0b", 2);
 	/* nothing was left behind by symbolising: two sites under one root */

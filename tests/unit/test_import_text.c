@@ -98,8 +98,8 @@ static void test_jemalloc_bad(void **state)
 	import_bad_text("heap_v2/5\n@ 0x1\n  t*: 1: 2 [0: 0]", 33, "cut");
 	import_bad_text("heap_v2/5\n@ 0x1\n\nMAPPED_LIBRARIES:\n", 17, "'t*'");
 	/* cut anywhere before the mappings it is refused, never read as less */
-	size_t maps =
-		(size_t)(strstr(jemalloc, "MAPPED") - jemalloc) + strlen("MAPPED_LIBRARIES:\n");
+	size_t maps = (size_t)(strstr(jemalloc, "MAPPED") - jemalloc) +
+		      strlen("MAPPED_LIBRARIES:\n");
 	for (size_t n = strlen("heap_v2/"); n < maps; n++) {
 		struct profile *p = NULL;
 		struct heft_error err;
@@ -139,10 +139,10 @@ static void test_own_mappings(void **state)
 
 static void test_gperftools(void **state)
 {
-	struct profile *p =
-		import_text("heap profile:      3:     1300 [     5:     9000] @ heapprofile\n"
-			    "     2:     1000 [     4:     8000] @ 0x401010 0x401021\n"
-			    "     1:      300 [     1:     1000] @ 0x401030\n" MAPS);
+	struct profile *p = import_text(
+		"heap profile:      3:     1300 [     5:     9000] @ heapprofile\n"
+		"     2:     1000 [     4:     8000] @ 0x401010 0x401021\n"
+		"     1:      300 [     1:     1000] @ 0x401030\n" MAPS);
 	(void)state;
 	assert_string_equal(p->format, "gperftools");
 	assert_int_equal(p->has, PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED);

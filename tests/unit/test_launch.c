@@ -195,10 +195,11 @@ static void notices_an_allocator_of_its_own(void **state)
 	put_text("own.c", "#include <stddef.h>\nstatic char heap[9];\n"
 			  "void *malloc(size_t n) { return n < 9 ? heap : 0; }\n"
 			  "int main(void) { return !malloc(1); }\n");
-	put_text("hidden.c", "#include <stddef.h>\nstatic char heap[9];\n"
-			     "__attribute__((visibility(\"hidden\"), noinline))\n"
-			     "void *_rjem_malloc(size_t n) { return n < 9 ? heap : 0; }\n"
-			     "int main(int c, char **v) { (void)v; return !_rjem_malloc((size_t)c); }\n");
+	put_text("hidden.c",
+		 "#include <stddef.h>\nstatic char heap[9];\n"
+		 "__attribute__((visibility(\"hidden\"), noinline))\n"
+		 "void *_rjem_malloc(size_t n) { return n < 9 ? heap : 0; }\n"
+		 "int main(int c, char **v) { (void)v; return !_rjem_malloc((size_t)c); }\n");
 	put_text("text.c", "#include <stdio.h>\n"
 			   "int main(void) { fputs(\"<jemalloc>: Out of memory\", stdout); }\n");
 	shell("cd %s && gcc -fno-builtin -o exported own.c && gcc -o internal hidden.c && "
@@ -307,7 +308,8 @@ static void says_how_jemalloc_writes_profiles(void **state)
 	put_text("prof.c", "#include <stdio.h>\nvoid *_rjem_mallocx(void) { return 0; }\n"
 			   "void _rjem_sdallocx(void) {}\nvoid _rjem_je_prof_dump_impl(void) {}\n"
 			   "int main(void) { return puts(\"_RJEM_MALLOC_CONF\"); }\n");
-	shell("cd %s && gcc -o prof prof.c && sed s/_rjem_je_prof_dump_impl/nothing/ prof.c > none.c && "
+	shell("cd %s && gcc -o prof prof.c && sed s/_rjem_je_prof_dump_impl/nothing/ prof.c > "
+	      "none.c && "
 	      "gcc -o none none.c",
 	      scratch);
 	expect(at("prof"), 0, NULL);
@@ -320,10 +322,12 @@ static void takes_symbols_from_a_debug_file(void **state)
 {
 	(void)state;
 	struct elf_facts facts;
-	put_text("apart.c", "#include <stdio.h>\n__attribute__((noinline)) void *mi_malloc(void) { return 0; }\n"
+	put_text("apart.c", "#include <stdio.h>\n__attribute__((noinline)) void *mi_malloc(void) { "
+			    "return 0; }\n"
 			    "__attribute__((noinline)) void mi_free(void) {}\n"
 			    "int main(void) { mi_free(); return !mi_malloc(); }\n");
-	shell("cd %s && gcc -o apart apart.c && objcopy --only-keep-debug apart apart.debug && strip apart",
+	shell("cd %s && gcc -o apart apart.c && objcopy --only-keep-debug apart apart.debug && "
+	      "strip apart",
 	      scratch);
 	int fd = open(at("apart"), O_RDONLY);
 	own_allocator_of_file(fd, &facts);
@@ -413,7 +417,8 @@ static void follows_scripts(void **state)
 	assert_string_equal(plan.elf, "/bin/sh");
 	expect(put_text("nothing", ""), 0, NULL);
 	assert_string_equal(plan.elf, "/bin/sh");
-	expect(put_text("lost", "#!/no/such/shell\n"), HEFT_ENOEXEC, "its interpreter /no/such/shell");
+	expect(put_text("lost", "#!/no/such/shell\n"), HEFT_ENOEXEC,
+	       "its interpreter /no/such/shell");
 	expect(put_text("none", "#!\n"), HEFT_ENOEXEC, "names no interpreter");
 	expect(put_text("short", "#!"), HEFT_ENOEXEC, "names no interpreter");
 	expect(put_text("dos", "#!/bin/sh\r\n"), HEFT_ENOEXEC, "carriage return");
@@ -487,7 +492,9 @@ static struct tiny_symbols make_tiny_symbols(void)
 	f.t.eh.e_shoff = offsetof(struct tiny_symbols, sh);
 	f.t.eh.e_shnum = 2;
 	f.t.eh.e_shentsize = sizeof(Elf64_Shdr);
-	f.sh[0] = (Elf64_Shdr){.sh_type = SHT_DYNSYM, .sh_link = 1, .sh_entsize = sizeof(Elf64_Sym),
+	f.sh[0] = (Elf64_Shdr){.sh_type = SHT_DYNSYM,
+			       .sh_link = 1,
+			       .sh_entsize = sizeof(Elf64_Sym),
 			       .sh_offset = offsetof(struct tiny_symbols, sym),
 			       .sh_size = sizeof(f.sym)};
 	f.sh[1] = (Elf64_Shdr){.sh_type = SHT_STRTAB,

@@ -111,7 +111,8 @@ static void test_random_history(void **state)
 	struct seen seen = {.want = want};
 	live_blocks_all(&l, see, &seen);
 	assert_int_equal(seen.count, count);
-	assert_int_equal(l.region_count, PLACES / 4 < LIVE_REGIONS - 2 ? PLACES / 4 + 2 : LIVE_REGIONS);
+	assert_int_equal(l.region_count,
+			 PLACES / 4 < LIVE_REGIONS - 2 ? PLACES / 4 + 2 : LIVE_REGIONS);
 	live_blocks_fini(&l);
 }
 
@@ -146,8 +147,8 @@ static void test_more_regions_than_shadows(void **state)
 	struct live_block b;
 	assert_int_equal(live_blocks_init(&l), 0);
 	for (uint64_t i = 1; i <= REGIONS; i++)
-		assert_true(live_blocks_add(
-			&l, &(struct live_block){.addr = i << LIVE_REGION_BITS, .size = i & 0xffff}));
+		assert_true(live_blocks_add(&l, &(struct live_block){.addr = i << LIVE_REGION_BITS,
+								     .size = i & 0xffff}));
 	assert_int_equal(l.region_count, LIVE_REGIONS);
 	assert_int_equal(l.table.count, 500);
 	for (uint64_t i = 1; i <= REGIONS; i++) {

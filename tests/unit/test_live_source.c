@@ -59,8 +59,8 @@ static void write_session(const char *name)
 	const uint64_t present = (uint64_t)WIRE_NODE_PRESENT << WIRE_FLAG_SHIFT;
 	s.nodes[0] = (struct wire_node){present, 0, ~0u};
 	s.nodes[1] = (struct wire_node){present | 0x1234, 0, ~0u};
-	s.nodes[2] =
-		(struct wire_node){present | (uint64_t)WIRE_NODE_VIA << WIRE_FLAG_SHIFT, 1, ~1u};
+	s.nodes[2] = (struct wire_node){present | (uint64_t)WIRE_NODE_VIA << WIRE_FLAG_SHIFT, 1,
+					~1u};
 	h->node_count = 3;
 	struct wire_live_level live = wire_live_level(base, 0);
 	for (uint32_t i = 0; i < BLOCKS; i++) {
@@ -192,12 +192,14 @@ static void test_what_cannot_be_switched(void **state)
 	assert_int_equal(source.control(source.ctx, 99, &(struct source_control){0}, &err),
 			 HEFT_ENOTFOUND);
 	p->view.sampled = false;
-	assert_int_equal(source.control(source.ctx, p->place.key, &(struct source_control){0}, &err),
-			 HEFT_EREFUSED);
+	assert_int_equal(
+		source.control(source.ctx, p->place.key, &(struct source_control){0}, &err),
+		HEFT_EREFUSED);
 	p->view.sampled = true;
 	process_ended_as(p, TRACE_END_EXEC, 1);
-	assert_int_equal(source.control(source.ctx, p->place.key, &(struct source_control){0}, &err),
-			 HEFT_EREFUSED);
+	assert_int_equal(
+		source.control(source.ctx, p->place.key, &(struct source_control){0}, &err),
+		HEFT_EREFUSED);
 	process_set_fini(&set);
 }
 

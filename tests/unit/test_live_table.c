@@ -31,7 +31,8 @@ static void test_random_history(void **state)
 		} else {
 			value[i] = (uint64_t)step + 1;
 			assert_int_equal(live_table_reserve(&t, 1), 0);
-			live_table_add(&t, &(struct live_block){.addr = addr, .birth_tsc = value[i]});
+			live_table_add(&t,
+				       &(struct live_block){.addr = addr, .birth_tsc = value[i]});
 			count++;
 		}
 		assert_int_equal(t.count, count);

@@ -79,8 +79,8 @@ static void check_handover(const struct profile *p, const struct history *h,
 	check_line(h, a, place, x);
 	assert_int_equal(x->threads_count, different);
 	for (uint32_t i = 0; i < different; i++) {
-		const struct profile_handover_threads *t =
-			&p->handover_threads[x->threads_first + i];
+		const struct profile_handover_threads
+			*t = &p->handover_threads[x->threads_first + i];
 		/* Threads of the profile are those of the recording, all and in order. */
 		assert_int_equal(t->frees, pairs[t->from][t->to]);
 		pairs[t->from][t->to] = 0; /* each once */

@@ -134,7 +134,8 @@ static void no_room(void **state)
 static void garbage(void **state)
 {
 	struct world *w = *state;
-	static const uint32_t bad[] = {4, 8, 12, WIRE_LOG_BYTES + 8, UINT32_MAX, UINT32_MAX - 7, 2, 3};
+	static const uint32_t bad[] = {4, 8, 12, WIRE_LOG_BYTES + 8, UINT32_MAX, UINT32_MAX - 7,
+				       2, 3};
 	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
 		w->stacks.log_read = 0;
 		*(uint32_t *)w->session.log = bad[i];
@@ -235,7 +236,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(stopped_writer_hides_nothing, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(killed_before_it_said_where_it_ends, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(killed_before_it_said_where_it_ends, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(no_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(garbage, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(looking_up_writes_nothing, set_up, tear_down),

@@ -76,7 +76,8 @@ static void takes_every_form(void **state)
 {
 	(void)state;
 	assert_int_equal(parse(&permuting, "-o a --output b --output=c -od -qv -qoe"), CLI_GO_ON);
-	assert_string_equal(seen, "output=a;output=b;output=c;output=d;quiet;verbose;quiet;output=e;");
+	assert_string_equal(seen,
+			    "output=a;output=b;output=c;output=d;quiet;verbose;quiet;output=e;");
 	assert_int_equal(first, count);
 	assert_int_equal(parse(&permuting, "--output= --sample --sample=9"), CLI_GO_ON);
 	assert_string_equal(seen, "output=;sample;sample=9;");
@@ -167,9 +168,21 @@ static void assert_size(const char *text, uint64_t expected)
 
 static void reads_sizes(void **state)
 {
-	static const char *const wrong[] = {"", "k", "-1", "+1", "1 k", "1kk", "1e3", "0x10", ".",
-					    "1.2.3", "1Bk", "10Mb", "18446744073709551616",
-					    "17179869184G", "1x"};
+	static const char *const wrong[] = {"",
+					    "k",
+					    "-1",
+					    "+1",
+					    "1 k",
+					    "1kk",
+					    "1e3",
+					    "0x10",
+					    ".",
+					    "1.2.3",
+					    "1Bk",
+					    "10Mb",
+					    "18446744073709551616",
+					    "17179869184G",
+					    "1x"};
 	uint64_t bytes;
 
 	(void)state;

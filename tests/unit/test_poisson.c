@@ -90,7 +90,8 @@ static void test_estimates(void **state)
 		double spread = sqrt(expect * (1 - chance)) + 1e-9;
 		if (fabs((double)samples - expect) > 5 * spread + 1)
 			fail_msg("size %llu: %llu samples, not %.0f +- %.0f",
-				 (unsigned long long)size, (unsigned long long)samples, expect, spread);
+				 (unsigned long long)size, (unsigned long long)samples, expect,
+				 spread);
 	}
 }
 

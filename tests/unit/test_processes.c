@@ -58,8 +58,8 @@ static void add_process(struct profile *p, const struct made_up *m)
 					       .threads = m->peak ? 1 : 0}};
 	assert_non_null(q.argv);
 	assert_int_equal(profile_add_process(p, &q, &id), 0);
-	struct profile_thread t = {.pid = m->pid, .tid = m->pid, .process = id,
-				   .allocations = q.totals.allocations};
+	struct profile_thread t = {
+		.pid = m->pid, .tid = m->pid, .process = id, .allocations = q.totals.allocations};
 	t.name = name_pool_add(p->names, argv[0]);
 	if (q.totals.threads)
 		assert_int_equal(profile_add_thread(p, &t), 0);
@@ -301,16 +301,19 @@ static void test_table(void **state)
 	(void)state;
 	struct profile *p = shell_loop();
 	p->processes[2].totals.peak_rss_bytes = 2048;
-	expect_table(p, 10,
-		     "3 programs in 26 processes by peak\n"
-		     "       peak    peak RSS        left       ran       pid  command\n"
-		     "    8.8 KiB     2.0 KiB        50 B    200 ns        11  seq 24\n"
-		     "    3.9 KiB           -         0 B     10 us        10  sh -c loop\n"
-		     "      123 B           -        10 B     50 ns       100  echo -n (24 processes)\n"
-		     "                                                         the greatest of 24; together they "
-		     "allocated\n"
-		     "                                                         2.6 KiB, left 240 B in 24 blocks\n"
-		     "  - --pid PID reports on one of them alone\n");
+	expect_table(
+		p, 10,
+		"3 programs in 26 processes by peak\n"
+		"       peak    peak RSS        left       ran       pid  command\n"
+		"    8.8 KiB     2.0 KiB        50 B    200 ns        11  seq 24\n"
+		"    3.9 KiB           -         0 B     10 us        10  sh -c loop\n"
+		"      123 B           -        10 B     50 ns       100  echo -n (24 processes)\n"
+		"                                                         the greatest of 24; "
+		"together they "
+		"allocated\n"
+		"                                                         2.6 KiB, left 240 B in "
+		"24 blocks\n"
+		"  - --pid PID reports on one of them alone\n");
 	expect_table(p, 1,
 		     "Top 1 of 3 programs in 26 processes by peak\n"
 		     "       peak    peak RSS        left       ran       pid  command\n"
@@ -359,8 +362,9 @@ static const struct profile_site *site_of(const struct profile *p, const char *p
 	const struct profile_site *found = NULL;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		const struct profile_site *s = &p->sites[i];
-		const char *name =
-			profile_find_label(&p->label_sets[s->labels], PROFILE_LABEL_PROCESS)->text;
+		const char *name = profile_find_label(&p->label_sets[s->labels],
+						      PROFILE_LABEL_PROCESS)
+					   ->text;
 		if (s->via == via && s->allocations == allocations && strstr(name, process)) {
 			assert_null(found);
 			found = s;
@@ -385,8 +389,9 @@ static void test_split(void **state)
 	profile_free(p);
 
 	/* From 2000 to 5000: main makes and frees 50, worker makes 30, the child 200. */
-	p = load_from(r, &(struct profile_selection){
-				 .by_process = true, .has_window = true, .from_ns = 2000, .to_ns = 5000});
+	p = load_from(
+		r, &(struct profile_selection){
+			   .by_process = true, .has_window = true, .from_ns = 2000, .to_ns = 5000});
 	const struct profile_site *s = site_of(p, "(pid 100)", PROFILE_VIA_MALLOC, 1);
 	assert_int_equal(s->start_bytes, 100);
 	assert_int_equal(s->live_bytes, 100);
@@ -403,8 +408,9 @@ static void test_split(void **state)
 	assert_int_equal(whole->sites[s->id - 1].peak_bytes, 500);
 	profile_free(p);
 	/* Of one process there is nothing to tell apart. */
-	p = load_from(r, &(struct profile_selection){
-				 .by_process = true, .has_pid = true, .pid = 200, .part_of = whole});
+	p = load_from(r,
+		      &(struct profile_selection){
+			      .by_process = true, .has_pid = true, .pid = 200, .part_of = whole});
 	assert_false(p->by_process);
 	assert_int_equal(p->totals.peak_bytes, 500);
 	profile_free(p);
@@ -478,10 +484,10 @@ static void test_course(void **state)
 	p = load_from(r, &sel);
 	h = &p->history;
 	assert_int_equal(h->start_ns, 0);
-	assert_int_equal(h->bytes[38], 0);	/* 975 */
-	assert_int_equal(h->bytes[39], 100);	/* 1000: with what happens then */
-	assert_int_equal(h->bytes[130], 180);	/* 3275 */
-	assert_int_equal(h->bytes[300], 100);	/* 7525 */
+	assert_int_equal(h->bytes[38], 0);    /* 975 */
+	assert_int_equal(h->bytes[39], 100);  /* 1000: with what happens then */
+	assert_int_equal(h->bytes[130], 180); /* 3275 */
+	assert_int_equal(h->bytes[300], 100); /* 7525 */
 	assert_int_equal(h->bytes[399], 110);
 	profile_free(p);
 
@@ -505,10 +511,9 @@ static void test_course(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_counts),
-		cmocka_unit_test(test_images), cmocka_unit_test(test_words),
-		cmocka_unit_test(test_groups), cmocka_unit_test(test_table),
-		cmocka_unit_test(test_table_counts_programs),
+		cmocka_unit_test(test_counts), cmocka_unit_test(test_images),
+		cmocka_unit_test(test_words),  cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_table),  cmocka_unit_test(test_table_counts_programs),
 		cmocka_unit_test(test_split),  cmocka_unit_test(test_roots),
 		cmocka_unit_test(test_course),
 	};

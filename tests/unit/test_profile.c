@@ -401,9 +401,8 @@ static void test_apart(void **state)
 {
 	(void)state;
 	struct profile *p = profile_new();
-	struct profile_frame frame = {.function = name_pool_add(p->names, "f"),
-				      .line = 3,
-				      .module = PROFILE_NONE};
+	struct profile_frame frame = {
+		.function = name_pool_add(p->names, "f"), .line = 3, .module = PROFILE_NONE};
 	uint32_t a, b, first;
 	p->apart = true;
 	for (uint32_t i = 0; i < 3000; i++) {
@@ -426,9 +425,8 @@ static void test_calls(void **state)
 {
 	(void)state;
 	struct profile *p = profile_new();
-	struct profile_frame frame = {.function = name_pool_add(p->names, "main"),
-				      .address = 1,
-				      .module = PROFILE_NONE};
+	struct profile_frame frame = {
+		.function = name_pool_add(p->names, "main"), .address = 1, .module = PROFILE_NONE};
 	uint32_t frames[3], nodes[3], outer, inner, call;
 	bool inlined;
 	profile_add_frame(p, &frame, &frames[0]);

@@ -44,7 +44,8 @@ static void test_names(void **state)
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char name[PROGRAM_NAME], words[100];
-		assert_string_equal(program_name(name, cases[i].exe, cases[i].argv0), cases[i].name);
+		assert_string_equal(program_name(name, cases[i].exe, cases[i].argv0),
+				    cases[i].name);
 		assert_string_equal(
 			program_words(words, sizeof words, cases[i].exe, cases[i].argv0),
 			cases[i].words);

@@ -75,7 +75,7 @@ static void test_parked_and_freed(void **state)
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
 	allocate(w, T2, 200, A, 20);
-	release(w, T2, 205, A); /* its own: it waits with its allocation */
+	release(w, T2, 205, A);      /* its own: it waits with its allocation */
 	allocate(w, T2, 206, A, 30); /* and another one behind it */
 	next(w, TRACE_ALLOC, T1, 100, 10);
 	nothing_more(w);
@@ -134,7 +134,8 @@ static void test_parked_stays_for_50_ms(void **state)
 	expire(w, 200 + 49999999);
 	next(w, TRACE_ALLOC, T1, 100, 10);
 	nothing_more(w);
-	expire(w, 200 + 50000000); /* the first ends where the second begins; the third still waits */
+	expire(w,
+	       200 + 50000000); /* the first ends where the second begins; the third still waits */
 	next_free(w, T1, 50000200, 10, 50000100, 0);
 	next(w, TRACE_ALLOC, T2, 50000200, 20);
 	nothing_more(w);
@@ -261,10 +262,10 @@ static void test_end(void **state)
 	resize_something(w); /* 1 byte at C */
 	allocate(w, T1, 10000, A, 10);
 	allocate(w, T1, 10010, B, 20);
-	release(w, T2, 10100, B); /* held */
+	release(w, T2, 10100, B);       /* held */
 	release(w, T2, 10110, 0x90000); /* early */
-	allocate(w, T2, 10120, A, 40); /* parked */
-	announce(w, T1, 10200, C); /* moving */
+	allocate(w, T2, 10120, A, 40);  /* parked */
+	announce(w, T1, 10200, C);      /* moving */
 	next(w, TRACE_ALLOC, T1, 10000, 10);
 	next(w, TRACE_ALLOC, T1, 10010, 20);
 	nothing_more(w);

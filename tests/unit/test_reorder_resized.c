@@ -36,7 +36,8 @@ static void test_held_stays_for_2_us(void **state)
 	next(w, TRACE_ALLOC, T1, 10000, 10);
 	nothing_more(w);
 	expire(w, 10500 + 2000);
-	next_free(w, T2, 12500, 10, 500, 0); /* it lived until it was freed, not until we believed it */
+	next_free(w, T2, 12500, 10, 500,
+		  0); /* it lived until it was freed, not until we believed it */
 	nothing_more(w);
 	live_is(w, 1, 1);
 }

@@ -172,7 +172,8 @@ static void test_json_findings(void **state)
 	json_t *threads = json_object_get(e, "consumer_threads");
 	assert_int_equal(json_array_size(threads), 5);
 	assert_string_equal(json_string_value(json_array_get(threads, 1)), "\033[31mred");
-	json_t *parts = json_object_get(json_object_get(json_array_get(list, 1), "evidence"), "parts");
+	json_t *parts = json_object_get(json_object_get(json_array_get(list, 1), "evidence"),
+					"parts");
 	assert_int_equal(json_array_size(parts), 7);
 	json_t *part = json_array_get(parts, 0);
 	assert_int_equal(number(part, "bytes"), 262144);
@@ -352,7 +353,9 @@ static void test_names_fit(void **state)
 		{"abcdefghij", 9, "abc...hij"},
 		{"abcdefghij", 4, "a..."},
 		{"abcdefghij", 2, ".."},
-		{"\xff" "bcdefghij", 9, "...hij"},	/* an escape is not cut */
+		{"\xff"
+		 "bcdefghij",
+		 9, "...hij"}, /* an escape is not cut */
 		{"abcdef\xff", 9, "abc..."},
 		{"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e", 6,
 		 "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e"}, /* two columns each */
@@ -421,7 +424,9 @@ static void test_text(void **state)
 	expect_in(text, "  ! pid 300 was not followed: static\n");
 	expect_in(text, "  ! pid 200: 7 events are missing");
 	expect_in(text, "Top 2 of 5 sites by bytes at the peak");
-	expect_in(text, "      500 B   79.4 %         1         1  [unknown]+0x1234 [guessed] [realloc]\n");
+	expect_in(
+		text,
+		"      500 B   79.4 %         1         1  [unknown]+0x1234 [guessed] [realloc]\n");
 	expect_in(text, "      100 B   15.9 %         1         2  f at ");
 	expect_in(text, "prog.c:5 [malloc]\n");
 	expect_in(text, "< main at ");

@@ -212,7 +212,10 @@ static void add_sampled_site(struct profile *p, const char *function, uint32_t s
 	for (uint32_t i = 0; i < samples; i++) {
 		double at = from + (to - from) * (i + 0.5) / samples;
 		p->live_births.list[p->live_births.count++] = (struct profile_birth){
-			.site = site, .at = at, .bytes = rate, .age_ns = (uint64_t)((1 - at) * 1e11)};
+			.site = site,
+			.at = at,
+			.bytes = rate,
+			.age_ns = (uint64_t)((1 - at) * 1e11)};
 		p->ages[site].old_share += (at < 0.5) / (double)samples;
 	}
 	p->ages[site].p50_ns = (uint64_t)((1 - (from + to) / 2) * 1e11);
@@ -265,8 +268,8 @@ static void hand_over(struct profile *p)
 static void test_views(void **state)
 {
 	(void)state;
-	struct profile *p =
-		load(&(struct profile_selection){.sizes = true, .process_totals = true});
+	struct profile *p = load(
+		&(struct profile_selection){.sizes = true, .process_totals = true});
 	struct report_options o = plain;
 	expect_golden("sizes.txt", text_of(report_sizes, p, &o), 100);
 	expect_golden("lifetimes.txt", text_of(report_lifetimes, p, &o), 100);
@@ -431,11 +434,11 @@ static int make(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_report),  cmocka_unit_test(test_trees),
-		cmocka_unit_test(test_spans),   cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_sampled),
-		cmocka_unit_test(test_views),   cmocka_unit_test(test_many_threads),
-		cmocka_unit_test(test_summary), cmocka_unit_test(test_hostile_names),
+		cmocka_unit_test(test_report),        cmocka_unit_test(test_trees),
+		cmocka_unit_test(test_spans),         cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_sampled),       cmocka_unit_test(test_views),
+		cmocka_unit_test(test_many_threads),  cmocka_unit_test(test_summary),
+		cmocka_unit_test(test_hostile_names),
 	};
 	return cmocka_run_group_tests(tests, make, fixture_remove);
 }

@@ -384,10 +384,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, start, stop)
-		SERVED(test_scrapes_at_once),    SERVED(test_no_old_snapshot),
-		SERVED(test_shared_failure),     SERVED(test_mixed),
-		SERVED(test_stop_in_the_middle), SERVED(test_too_many_differences),
-		cmocka_unit_test(test_delta),    cmocka_unit_test(test_text_and_symbols),
+		SERVED(test_scrapes_at_once),
+		SERVED(test_no_old_snapshot),
+		SERVED(test_shared_failure),
+		SERVED(test_mixed),
+		SERVED(test_stop_in_the_middle),
+		SERVED(test_too_many_differences),
+		cmocka_unit_test(test_delta),
+		cmocka_unit_test(test_text_and_symbols),
 		cmocka_unit_test(test_text_of_deep_stacks),
 		cmocka_unit_test(test_bytes),
 	};

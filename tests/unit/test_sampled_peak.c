@@ -34,31 +34,58 @@ static void write_recording(const char *path, const struct scene *s)
 	struct heft_error err;
 	struct tally t;
 	char *argv[] = {"program", NULL};
-	struct trace_meta meta = {.heft_version = "test", .argv = argv, .argc = 1, .page_bytes = 4096,
+	struct trace_meta meta = {.heft_version = "test",
+				  .argv = argv,
+				  .argc = 1,
+				  .page_bytes = 4096,
 				  .tick_ns = 2048};
 	struct trace_sample first[] = {block(0, 1000), block(0, 2000)}, second[2];
 	memcpy(second, s->second, sizeof second);
 	if (trace_writer_open(&w, path, true, &meta, &err))
 		fail_msg("%s", err.message);
 	struct trace_module module = {.path = "/nowhere/program"};
-	struct trace_node nodes[] = {{TRACE_NONE, 0, 0x1000, 0}, {0, 0, 0x2000, 0}, {0, 0, 0x3000, 0}};
+	struct trace_node nodes[] = {
+		{TRACE_NONE, 0, 0x1000, 0}, {0, 0, 0x2000, 0}, {0, 0, 0x3000, 0}};
 	struct trace_site sites[] = {{1, TRACE_VIA_MALLOC}, {2, TRACE_VIA_CALLOC}};
-	struct trace_process processes[] = {
-		{.pid = 7, .exe = "/nowhere/program", .argv = argv, .argc = 1,
-		 .end = TRACE_END_EXIT, .end_ns = 10000},
-		{.pid = 8, .ppid = 7, .exe = "/nowhere/program", .argv = argv, .argc = 1,
-		 .start_ns = s->second_start_ns, .end = TRACE_END_EXIT, .end_ns = 20000}};
+	struct trace_process processes[] = {{.pid = 7,
+					     .exe = "/nowhere/program",
+					     .argv = argv,
+					     .argc = 1,
+					     .end = TRACE_END_EXIT,
+					     .end_ns = 10000},
+					    {.pid = 8,
+					     .ppid = 7,
+					     .exe = "/nowhere/program",
+					     .argv = argv,
+					     .argc = 1,
+					     .start_ns = s->second_start_ns,
+					     .end = TRACE_END_EXIT,
+					     .end_ns = 20000}};
 	trace_writer_module(w, &module);
 	trace_writer_nodes(w, nodes, 3);
 	trace_writer_sites(w, sites, 2);
 	trace_writer_process(w, &processes[0]);
 	trace_writer_process(w, &processes[1]);
-	assert_int_equal(trace_writer_samples(w, &(struct trace_samples){
-		.process = 0, .time_ns = 10000, .rate_bytes = 1000, .on = true, .live = first,
-		.live_count = 1, .peak = first, .peak_count = 2, .peak_time_ns = 4000}), 0);
-	assert_int_equal(trace_writer_samples(w, &(struct trace_samples){
-		.process = 1, .time_ns = 20000, .rate_bytes = 1000, .on = true, .live = second,
-		.live_count = 2, .peak = second, .peak_count = 2, .peak_time_ns = 20000}), 0);
+	assert_int_equal(trace_writer_samples(w, &(struct trace_samples){.process = 0,
+									 .time_ns = 10000,
+									 .rate_bytes = 1000,
+									 .on = true,
+									 .live = first,
+									 .live_count = 1,
+									 .peak = first,
+									 .peak_count = 2,
+									 .peak_time_ns = 4000}),
+			 0);
+	assert_int_equal(trace_writer_samples(w, &(struct trace_samples){.process = 1,
+									 .time_ns = 20000,
+									 .rate_bytes = 1000,
+									 .on = true,
+									 .live = second,
+									 .live_count = 2,
+									 .peak = second,
+									 .peak_count = 2,
+									 .peak_time_ns = 20000}),
+			 0);
 	if (s->peak.part_count)
 		assert_int_equal(trace_writer_peak(w, &s->peak), 0);
 	tally_init(&t);
@@ -199,16 +226,16 @@ static void test_hostile(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_overlap),	     cmocka_unit_test(test_early_overlap),
-		cmocka_unit_test(test_in_turn),	     cmocka_unit_test(test_seen),
+		cmocka_unit_test(test_overlap), cmocka_unit_test(test_early_overlap),
+		cmocka_unit_test(test_in_turn), cmocka_unit_test(test_seen),
 		cmocka_unit_test(test_hostile),
 	};
 	if (argc > 1) { /* a seed for the fuzzer */
 		struct trace_sample first[] = {block(0, 1000)}, second[] = {block(1, 6000)};
 		struct trace_peak_part parts[] = {{0, first, 1, false}, {1, second, 1, false}};
-		write_recording(argv[1], &(struct scene){5000,
-							 {block(1, 6000), block(1, 7000)},
-							 {6500, parts, 2}});
+		write_recording(
+			argv[1],
+			&(struct scene){5000, {block(1, 6000), block(1, 7000)}, {6500, parts, 2}});
 		return 0;
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@
 
 static struct trace_sample live[] = {
 	{0, 10, 1000000, 1000, 5000}, /* 1000 times the rate: certainly sampled */
-	{1, 11, 99, 100, 9000},	      /* (99 + 1) / 100: p = 1 - 1/e */
+	{1, 11, 99, 100, 9000},       /* (99 + 1) / 100: p = 1 - 1/e */
 	{1, 11, 99, 100, 2000},
 };
 static struct trace_sample peak[] = {{0, 10, 1000000, 1000, 5000}};
@@ -27,9 +27,17 @@ static struct trace_sample_sum sums[] = {{0, 3, 3000000.5, 3.25, 1e12, 0.5},
 static struct trace_samples samples(void)
 {
 	return (struct trace_samples){
-		.process = 0, .time_ns = 10000, .rate_bytes = 1000, .on = true,
-		.live = live, .live_count = 3, .sums = sums, .sum_count = 2,
-		.peak_time_ns = 6000, .peak = peak, .peak_count = 1,
+		.process = 0,
+		.time_ns = 10000,
+		.rate_bytes = 1000,
+		.on = true,
+		.live = live,
+		.live_count = 3,
+		.sums = sums,
+		.sum_count = 2,
+		.peak_time_ns = 6000,
+		.peak = peak,
+		.peak_count = 1,
 	};
 }
 
@@ -38,14 +46,19 @@ static void write_recording(const char *path)
 	struct trace_writer *w;
 	struct heft_error err;
 	char *argv[] = {"program", NULL};
-	struct trace_meta meta = {.heft_version = "test", .argv = argv, .argc = 1, .page_bytes = 4096,
+	struct trace_meta meta = {.heft_version = "test",
+				  .argv = argv,
+				  .argc = 1,
+				  .page_bytes = 4096,
 				  .tick_ns = 2048};
 	if (trace_writer_open(&w, path, true, &meta, &err))
 		fail_msg("%s", err.message);
 	struct trace_module module = {.path = "/nowhere/program"};
-	struct trace_node nodes[] = {{TRACE_NONE, 0, 0x1000, 0}, {0, 0, 0x2000, 0}, {0, 0, 0x3000, 0}};
+	struct trace_node nodes[] = {
+		{TRACE_NONE, 0, 0x1000, 0}, {0, 0, 0x2000, 0}, {0, 0, 0x3000, 0}};
 	struct trace_site sites[] = {{1, TRACE_VIA_MALLOC}, {2, TRACE_VIA_CALLOC}};
-	struct trace_process process = {.pid = 7, .exe = "/nowhere/program", .argv = argv, .argc = 1};
+	struct trace_process process = {
+		.pid = 7, .exe = "/nowhere/program", .argv = argv, .argc = 1};
 	trace_writer_module(w, &module);
 	trace_writer_nodes(w, nodes, 3);
 	trace_writer_sites(w, sites, 2);
@@ -122,9 +135,11 @@ static void test_estimates(void **state)
 	assert_int_equal(small->allocated_bytes, 1234);
 	assert_int_equal(p->errors[0].allocated_bytes, lround(hypot(1959964, 2995.732)));
 	/* 1.96 x 5, and 3 R in blocks of 1234 / 13 bytes. */
-	assert_int_equal(p->errors[1].allocations, lround(hypot(9.8, 2995.732 / (1234.0 / 13 + 1))));
+	assert_int_equal(p->errors[1].allocations,
+			 lround(hypot(9.8, 2995.732 / (1234.0 / 13 + 1))));
 	assert_int_equal(p->totals.live_bytes, large->live_bytes + small->live_bytes);
-	assert_int_equal(p->total_errors.live_bytes, p->errors[1].live_bytes); /* 3 samples, few too */
+	assert_int_equal(p->total_errors.live_bytes,
+			 p->errors[1].live_bytes); /* 3 samples, few too */
 	assert_int_equal(p->totals.peak_bytes, 1000000);
 	assert_int_equal(p->totals.peak_time_ns, 6000);
 	profile_free(p);
@@ -244,12 +259,9 @@ static void test_hostile(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_estimates),
-		cmocka_unit_test(test_ages),
-		cmocka_unit_test(test_certainty),
-		cmocka_unit_test(test_filtered),
-		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_estimates),
+		cmocka_unit_test(test_ages),       cmocka_unit_test(test_certainty),
+		cmocka_unit_test(test_filtered),   cmocka_unit_test(test_hostile),
 	};
 	if (argc > 1) { /* a seed for the fuzzer */
 		write_recording(argv[1]);

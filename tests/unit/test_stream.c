@@ -28,7 +28,10 @@ struct heft_next heft_next;
 unsigned char heft_arena[HEFT_ARENA_BYTES];
 union heft_unusual heft_unusual;
 uint8_t heft_sampling;
-int heft_process_open(void) { return -1; }
+int heft_process_open(void)
+{
+	return -1;
+}
 void heft_frames_reset(struct heft_thread *t, struct heft_frame *memory)
 {
 	t->frames_memory = memory;
@@ -137,7 +140,8 @@ static void test_every_record_arrives_once(void **state)
 		bool was_over = over;
 		over = atomic_load(&running) == 0;
 		uint64_t round = arch_stamp_after();
-		syscall(SYS_membarrier, 1 << 0, 0, 0); /* GLOBAL: the writers are not registered here */
+		syscall(SYS_membarrier, 1 << 0, 0,
+			0); /* GLOBAL: the writers are not registered here */
 		assert_true(streams_look(&reader->view, round, got + 1, false) >= 0);
 		uint64_t bound = round;
 		for (uint32_t i = 0; i < reader->view.slots; i++) {
@@ -146,13 +150,15 @@ static void test_every_record_arrives_once(void **state)
 				continue;
 			while (s->more) {
 				uint64_t w = s->chunk->data[s->pos / 8];
-				uint64_t addr = wire_addr_of(w), id = addr >> 32, n = (uint32_t)addr >> 3;
+				uint64_t addr = wire_addr_of(w), id = addr >> 32,
+					 n = (uint32_t)addr >> 3;
 				bool block = wire_type_of(w) == WIRE_ALLOC;
 				assert_true(id >= 1 && id <= GENERATIONS * WRITERS);
 				assert_int_equal(n, ++last[id]);
 				assert_int_equal(wire_type_of(w), n % 3 ? WIRE_FREE : WIRE_ALLOC);
 				if (block)
-					assert_int_equal(block_size(s->chunk->data[s->pos / 8 + 1]), n);
+					assert_int_equal(block_size(s->chunk->data[s->pos / 8 + 1]),
+							 n);
 				late += s->next_tsc < watermark;
 				s->tsc = s->next_tsc;
 				s->pos += block ? 16 : 8;

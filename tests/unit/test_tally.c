@@ -28,8 +28,10 @@ static uint32_t draw(uint32_t n)
 static void one_history(unsigned seed, unsigned steps)
 {
 	struct block b[BLOCKS] = {0};
-	uint64_t peak = 0, peak_time = 0, at_peak[SITES] = {0}, own[SITES] = {0}, allocated[SITES] = {0};
-	uint64_t reallocated[SITES] = {0}, ends[SITES] = {0}, frees = 0, cross = 0, longest[SITES] = {0};
+	uint64_t peak = 0, peak_time = 0, at_peak[SITES] = {0}, own[SITES] = {0},
+		 allocated[SITES] = {0};
+	uint64_t reallocated[SITES] = {0}, ends[SITES] = {0}, frees = 0, cross = 0,
+		 longest[SITES] = {0};
 	struct tally t;
 	rng = seed;
 	tally_init(&t);
@@ -38,7 +40,8 @@ static void one_history(unsigned seed, unsigned steps)
 		struct block *k = &b[draw(BLOCKS)];
 		struct trace_event e = {.time_ns = step * 1000, .thread = draw(THREADS)};
 		if (!k->live) {
-			*k = (struct block){draw(1000), step * 1000, draw(SITES), e.thread, draw(16), 1};
+			*k = (struct block){draw(1000), step * 1000, draw(SITES),
+					    e.thread,   draw(16),    1};
 			e.op = TRACE_ALLOC;
 			e.size = k->size;
 			e.site = k->site;
@@ -164,9 +167,11 @@ static void test_reserve_keeps_and_zeroes(void **state)
 		assert_int_equal(t.site_count, counts[i]);
 		assert_int_equal((uintptr_t)t.sites % 64, 0);
 		for (uint32_t k = 0; k < had; k++)
-			assert_true(t.sites[k].allocations == k + 1 && t.sites[k].lifetime[TALLY_BUCKETS - 1] == k);
+			assert_true(t.sites[k].allocations == k + 1 &&
+				    t.sites[k].lifetime[TALLY_BUCKETS - 1] == k);
 		for (uint32_t k = had; k < t.site_count; k++) {
-			assert_true(t.sites[k].allocations == 0 && t.sites[k].lifetime[TALLY_BUCKETS - 1] == 0);
+			assert_true(t.sites[k].allocations == 0 &&
+				    t.sites[k].lifetime[TALLY_BUCKETS - 1] == 0);
 			t.sites[k].allocations = k + 1;
 			t.sites[k].lifetime[TALLY_BUCKETS - 1] = k;
 		}
@@ -188,8 +193,12 @@ static size_t some_events(struct trace_event *events, size_t count)
 		struct block *k = &b[draw(BLOCKS)];
 		struct trace_event e = {.time_ns = now += draw(5000), .thread = draw(THREADS)};
 		if (!k->live) {
-			*k = (struct block){draw(50) ? draw(5000) : 1ull << 30, now, draw(SITES),
-					    e.thread, draw(100), 1};
+			*k = (struct block){draw(50) ? draw(5000) : 1ull << 30,
+					    now,
+					    draw(SITES),
+					    e.thread,
+					    draw(100),
+					    1};
 			e.op = TRACE_ALLOC;
 		} else {
 			e.op = draw(20) ? TRACE_FREE : TRACE_GONE;

@@ -252,7 +252,8 @@ static void test_growth_in_a_short_time(void **state)
 	assert_int_equal((int64_t)rows.rows[0].growth, 8 << 20);
 	top_rows_free(&rows);
 
-	sample->time_ns = 450000000u; /* 2 MiB in 50 ms would be 40 MiB/s: the run's average is used */
+	sample->time_ns =
+		450000000u; /* 2 MiB in 50 ms would be 40 MiB/s: the run's average is used */
 	rows = rows_of(p, (struct top_view){.before = sample});
 	assert_int_equal((int64_t)rows.growth, 13 << 20);
 	top_rows_free(&rows);
@@ -489,8 +490,8 @@ static void test_hostile_names_in_any_width(void **state)
 							.utf8 = utf8,
 							.state = "running",
 							.thread = "th\033[2J\xff",
-							.expanded =
-								rows.count ? rows.rows[0].key : 0,
+							.expanded = rows.count ? rows.rows[0].key
+									       : 0,
 							.limit = SIZE_MAX};
 				assert_int_equal(top_frame_head(&lines, p, NULL, &rows, &v, &look),
 						 0);
@@ -596,8 +597,9 @@ static void test_out_of_memory_is_said(void **state)
 	p->oom_killed = p->limit_is_cgroup = true;
 	p->memory_limit_bytes = 64u << 20;
 	top_end_words(words, sizeof words, p);
-	assert_string_equal(words, "ended: killed by the kernel: out of memory (limit of its cgroup: "
-				   "64.0 MiB)");
+	assert_string_equal(words,
+			    "ended: killed by the kernel: out of memory (limit of its cgroup: "
+			    "64.0 MiB)");
 	struct top_state *s = state_of(false);
 	assert_int_equal(top_state_update(s, p, NULL), 0);
 	top_state_ended(s, words);

@@ -35,10 +35,23 @@ static int remove_path(void **state)
 static void test_varint(void **state)
 {
 	(void)state;
-	static const struct { uint64_t value; int length; } cases[] = {
-		{0, 1}, {1, 1}, {127, 1}, {128, 2}, {16383, 2}, {16384, 3}, {(1ull << 21) - 1, 3},
-		{1ull << 21, 4}, {(1ull << 49) - 1, 7}, {1ull << 49, 8}, {(1ull << 56) - 1, 8},
-		{1ull << 56, 9}, {UINT64_MAX, 9},
+	static const struct {
+		uint64_t value;
+		int length;
+	} cases[] = {
+		{0, 1},
+		{1, 1},
+		{127, 1},
+		{128, 2},
+		{16383, 2},
+		{16384, 3},
+		{(1ull << 21) - 1, 3},
+		{1ull << 21, 4},
+		{(1ull << 49) - 1, 7},
+		{1ull << 49, 8},
+		{(1ull << 56) - 1, 8},
+		{1ull << 56, 9},
+		{UINT64_MAX, 9},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		uint8_t bytes[32] = {0};
@@ -64,8 +77,12 @@ static void test_tables(void **state)
 	(void)state;
 	struct heft_error err = {0};
 	char *argv[] = {"./server", "", "--port=80", NULL};
-	struct trace_meta meta = {.heft_version = "0.1.0", .start_unix_ns = -5, .argv = argv,
-				  .argc = 3, .page_bytes = 16384, .tick_ns = 1024};
+	struct trace_meta meta = {.heft_version = "0.1.0",
+				  .start_unix_ns = -5,
+				  .argv = argv,
+				  .argc = 3,
+				  .page_bytes = 16384,
+				  .tick_ns = 1024};
 	struct trace_writer *w;
 	assert_int_equal(trace_writer_open(&w, path, true, &meta, &err), 0);
 	static const uint8_t id[20] = {0, 1, 2, 0xff};
@@ -80,11 +97,15 @@ static void test_tables(void **state)
 	assert_int_equal(trace_writer_nodes(w, nodes, 2), 0);
 	assert_int_equal(trace_writer_flush(w), 0);
 	assert_int_equal(trace_writer_nodes(w, nodes + 2, 2), 0);
-	struct trace_site sites[] = {{3, TRACE_VIA_CALLOC}, {TRACE_NONE, TRACE_VIA_NEW_ARRAY},
-				     {0, TRACE_VIA_MALLOC}};
+	struct trace_site sites[] = {
+		{3, TRACE_VIA_CALLOC}, {TRACE_NONE, TRACE_VIA_NEW_ARRAY}, {0, TRACE_VIA_MALLOC}};
 	assert_int_equal(trace_writer_sites(w, sites, 3), 0);
-	struct trace_process first = {.pid = 100, .ppid = 1, .start_ns = 7, .exe = "/bin/server",
-				      .argv = argv, .argc = 3};
+	struct trace_process first = {.pid = 100,
+				      .ppid = 1,
+				      .start_ns = 7,
+				      .exe = "/bin/server",
+				      .argv = argv,
+				      .argc = 3};
 	struct trace_process second = {.pid = 101, .ppid = 100, .start_ns = 9, .exe = ""};
 	assert_int_equal(trace_writer_process(w, &first), 0);
 	assert_int_equal(trace_writer_process(w, &second), 0);
@@ -92,21 +113,31 @@ static void test_tables(void **state)
 	assert_int_equal(trace_writer_thread(w, &(struct trace_thread){1, -1, ""}), 0);
 	assert_int_equal(trace_writer_flush(w), 0);
 	assert_int_equal(trace_writer_thread_name(w, 1, "worker"), 0);
-	struct trace_process end = {.end_ns = 99, .end = TRACE_END_SIGNAL, .exit_status = -1,
-				    .signal = 9, .dropped = 3, .dropped_from_ns = 50,
-				    .unknown_frees = 4, .inherited_frees = 5, .lost_stacks = 6,
-				    .reentrant = 7, .peak_bytes = 1ull << 40, .peak_blocks = 8,
+	struct trace_process end = {.end_ns = 99,
+				    .end = TRACE_END_SIGNAL,
+				    .exit_status = -1,
+				    .signal = 9,
+				    .dropped = 3,
+				    .dropped_from_ns = 50,
+				    .unknown_frees = 4,
+				    .inherited_frees = 5,
+				    .lost_stacks = 6,
+				    .reentrant = 7,
+				    .peak_bytes = 1ull << 40,
+				    .peak_blocks = 8,
 				    .peak_time_ns = 60};
 	assert_int_equal(trace_writer_process_end(w, 0, &end), 0);
 	struct trace_rss rss[] = {{10, 0, 4096}, {20, 1, 8192}, {15, 0, 0}};
 	assert_int_equal(trace_writer_rss(w, rss, 3), 0);
-	struct trace_anonymous memory[] = {{40, 1, 1 << 20, 7, 500, 3}, {50, 1, 1ull << 40, 8, 600, 4}};
+	struct trace_anonymous memory[] = {{40, 1, 1 << 20, 7, 500, 3},
+					   {50, 1, 1ull << 40, 8, 600, 4}};
 	assert_int_equal(trace_writer_anonymous(w, &memory[0]), 0);
 	assert_int_equal(trace_writer_anonymous(w, &memory[1]), 0);
 	assert_int_equal(trace_writer_note(w, &(struct trace_note){TRACE_NOTE_OWN_MALLOC, 1, 30,
-								   "it defines malloc"}), 0);
-	assert_int_equal(trace_writer_note(w, &(struct trace_note){TRACE_NOTE_INFO, TRACE_NONE, 31,
-								   ""}), 0);
+								   "it defines malloc"}),
+			 0);
+	assert_int_equal(
+		trace_writer_note(w, &(struct trace_note){TRACE_NOTE_INFO, TRACE_NONE, 31, ""}), 0);
 	struct tally tally;
 	tally_init(&tally);
 	assert_int_equal(trace_writer_close(w, 1000, &tally, &err), 0);
@@ -273,24 +304,68 @@ static void test_every_kind(void **state)
 		{.time_ns = 0, .size = 24, .site = 0, .op = TRACE_ALLOC},
 		{.time_ns = 2047, .size = 25, .site = 1, .slack = 15, .op = TRACE_ALLOC},
 		{.time_ns = 2048, .size = 24, .lifetime_ns = 2048, .site = 0, .op = TRACE_FREE},
-		{.time_ns = 4095, .size = 100, .site = 2, .thread = 1, .birth_thread = 1,
-		 .slack = 4, .op = TRACE_ALLOC},
-		{.time_ns = 4095, .size = 100, .site = 2, .thread = 1, .birth_thread = 1,
-		 .slack = 4, .op = TRACE_FREE, .flags = TRACE_TEMPORARY},
-		{.time_ns = 9000, .size = 50, .old_size = 25, .site = 3, .old_site = 1,
-		 .slack = 6, .old_slack = 15, .op = TRACE_REALLOC},
-		{.time_ns = 9001, .size = 50, .lifetime_ns = 6954, .site = 3, .thread = 2,
-		 .birth_thread = 0, .slack = 6, .op = TRACE_FREE},
-		{.time_ns = 9002, .size = UINT64_MAX / 4, .site = 3, .slack = UINT32_MAX,
+		{.time_ns = 4095,
+		 .size = 100,
+		 .site = 2,
+		 .thread = 1,
+		 .birth_thread = 1,
+		 .slack = 4,
 		 .op = TRACE_ALLOC},
-		{.time_ns = 9003, .size = 0, .site = 3, .op = TRACE_ALLOC,
+		{.time_ns = 4095,
+		 .size = 100,
+		 .site = 2,
+		 .thread = 1,
+		 .birth_thread = 1,
+		 .slack = 4,
+		 .op = TRACE_FREE,
+		 .flags = TRACE_TEMPORARY},
+		{.time_ns = 9000,
+		 .size = 50,
+		 .old_size = 25,
+		 .site = 3,
+		 .old_site = 1,
+		 .slack = 6,
+		 .old_slack = 15,
+		 .op = TRACE_REALLOC},
+		{.time_ns = 9001,
+		 .size = 50,
+		 .lifetime_ns = 6954,
+		 .site = 3,
+		 .thread = 2,
+		 .birth_thread = 0,
+		 .slack = 6,
+		 .op = TRACE_FREE},
+		{.time_ns = 9002,
+		 .size = UINT64_MAX / 4,
+		 .site = 3,
+		 .slack = UINT32_MAX,
+		 .op = TRACE_ALLOC},
+		{.time_ns = 9003,
+		 .size = 0,
+		 .site = 3,
+		 .op = TRACE_ALLOC,
 		 .flags = TRACE_SLACK_UNKNOWN},
-		{.time_ns = 9003, .size = 8, .old_size = 0, .site = 3, .old_site = 3, .thread = 2,
-		 .birth_thread = 0, .op = TRACE_REALLOC, .flags = TRACE_SLACK_UNKNOWN},
-		{.time_ns = 1ull << 40, .size = 8, .lifetime_ns = (1ull << 40) - 9003, .site = 3,
-		 .op = TRACE_GONE, .flags = TRACE_SLACK_UNKNOWN},
-		{.time_ns = 1ull << 40, .size = UINT64_MAX / 4, .lifetime_ns = (1ull << 40) - 9002,
-		 .site = 3, .slack = UINT32_MAX, .op = TRACE_GONE},
+		{.time_ns = 9003,
+		 .size = 8,
+		 .old_size = 0,
+		 .site = 3,
+		 .old_site = 3,
+		 .thread = 2,
+		 .birth_thread = 0,
+		 .op = TRACE_REALLOC,
+		 .flags = TRACE_SLACK_UNKNOWN},
+		{.time_ns = 1ull << 40,
+		 .size = 8,
+		 .lifetime_ns = (1ull << 40) - 9003,
+		 .site = 3,
+		 .op = TRACE_GONE,
+		 .flags = TRACE_SLACK_UNKNOWN},
+		{.time_ns = 1ull << 40,
+		 .size = UINT64_MAX / 4,
+		 .lifetime_ns = (1ull << 40) - 9002,
+		 .site = 3,
+		 .slack = UINT32_MAX,
+		 .op = TRACE_GONE},
 	};
 	size_t count = sizeof events / sizeof events[0];
 	record(events, count, 4, 3, 2048, 0);
@@ -323,8 +398,15 @@ static void test_every_kind(void **state)
 static void test_simulated_heaps(void **state)
 {
 	(void)state;
-	static const struct { uint32_t sites, threads; size_t count; uint64_t tick_ns; } cases[] = {
-		{1, 1, 1, 2048}, {40, 1, 5000, 2048}, {60, 7, 5000, 1}, {64, 3, 20000, 1ull << 30},
+	static const struct {
+		uint32_t sites, threads;
+		size_t count;
+		uint64_t tick_ns;
+	} cases[] = {
+		{1, 1, 1, 2048},
+		{40, 1, 5000, 2048},
+		{60, 7, 5000, 1},
+		{64, 3, 20000, 1ull << 30},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct trace_event *events = heap_events(i + 1, cases[i].sites, cases[i].threads,
@@ -384,7 +466,8 @@ static void test_windows(void **state)
 	size_t count = 5000;
 	struct trace_event *events = calloc(count, sizeof *events);
 	for (size_t i = 0; i < count; i++)
-		events[i] = (struct trace_event){.time_ns = i * 1024, .size = 24, .op = TRACE_ALLOC};
+		events[i] = (struct trace_event){
+			.time_ns = i * 1024, .size = 24, .op = TRACE_ALLOC};
 	struct tally tally;
 	tally_init(&tally);
 	assert_int_equal(tally_reserve(&tally, 1, 1), 0);
@@ -402,9 +485,15 @@ static void test_windows(void **state)
 	struct trace_reader *r;
 	assert_int_equal(trace_reader_open(&r, path, &err), 0);
 	static const struct window windows[] = {
-		{0, UINT64_MAX, 5000}, {0, 0, 2}, {1, 2047, 0}, {2048, 2048, 2}, {2048, 4096, 4},
+		{0, UINT64_MAX, 5000},
+		{0, 0, 2},
+		{1, 2047, 0},
+		{2048, 2048, 2},
+		{2048, 4096, 4},
 		{1999 * 1024, 2000 * 1024, 2}, /* 1998 and 1999 are at 1998 * 1024; 2000, 2001 */
-		{4998 * 1024, UINT64_MAX, 2}, {4999 * 1024, UINT64_MAX, 0}, {10, 5, 0},
+		{4998 * 1024, UINT64_MAX, 2},
+		{4999 * 1024, UINT64_MAX, 0},
+		{10, 5, 0},
 		{1000 * 1024, 2999 * 1024, 2000},
 	};
 	for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
@@ -432,7 +521,8 @@ static void test_opening(void **state)
 	assert_non_null(strstr(err.message, "directory"));
 	assert_int_equal(trace_writer_open(&w, "/tmp", true, &meta, &err), HEFT_EREFUSED);
 	assert_non_null(strstr(err.message, "directory"));
-	assert_int_equal(trace_writer_open(&w, "/nonexistent/x.heft", false, &meta, &err), HEFT_EIO);
+	assert_int_equal(trace_writer_open(&w, "/nonexistent/x.heft", false, &meta, &err),
+			 HEFT_EIO);
 	assert_non_null(strstr(err.message, "/nonexistent/x.heft"));
 	assert_non_null(strstr(err.message, "-o"));
 	meta.tick_ns = 2000;
@@ -497,13 +587,15 @@ static void unseen_memory_in_words(void **state)
 	char text[1024];
 	struct trace_anonymous a = {.peak_bytes = 27787264, .recorded_bytes = 1741};
 	unseen_memory_words(&a, UNSEEN_MOST, "/usr/bin/x", true, text, sizeof text);
-	assert_string_equal(text, "heft recorded a peak of 1.7 KiB, but 26.5 MiB of anonymous memory "
-				  "were resident: most of this program's memory does not come from "
-				  "malloc");
+	assert_string_equal(text,
+			    "heft recorded a peak of 1.7 KiB, but 26.5 MiB of anonymous memory "
+			    "were resident: most of this program's memory does not come from "
+			    "malloc");
 	unseen_memory_words(&a, UNSEEN_MOST, "/usr/bin/python3.11", false, text, sizeof text);
 	assert_non_null(strstr(text, "\nPython has arenas of its own"));
 	unseen_memory_words(&a, UNSEEN_OR_KEPT, "x", false, text, sizeof text);
-	assert_non_null(strstr(text, "or malloc keeps it after it was freed.\nIt maps memory itself"));
+	assert_non_null(
+		strstr(text, "or malloc keeps it after it was freed.\nIt maps memory itself"));
 	unseen_memory_words(&a, UNSEEN_OR_KEPT, "x", false, text, 40);
 	assert_int_equal(strlen(text), 39);
 }

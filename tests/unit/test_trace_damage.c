@@ -44,8 +44,9 @@ static void write_good(void)
 		struct trace_rss rss = {events[i].time_ns, 0, 4096 * i};
 		assert_int_equal(trace_writer_rss(w, &rss, 1), 0);
 		if (i / PIECE % 3 == 2)
-			assert_int_equal(trace_writer_checkpoint(w, events[i + PIECE - 1].time_ns,
-								 &tally), 0);
+			assert_int_equal(
+				trace_writer_checkpoint(w, events[i + PIECE - 1].time_ns, &tally),
+				0);
 		assert_int_equal(trace_writer_flush(w), 0);
 	}
 	assert_int_equal(trace_writer_close(w, events[EVENTS - 1].time_ns, &tally, &err), 0);
@@ -413,12 +414,9 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cut_at_every_byte),
-		cmocka_unit_test(test_every_byte_wrong),
-		cmocka_unit_test(test_lengths_that_lie),
-		cmocka_unit_test(test_wrong_tally),
-		cmocka_unit_test(test_trailing_bytes),
-		cmocka_unit_test(test_cut_between_parts),
+		cmocka_unit_test(test_cut_at_every_byte), cmocka_unit_test(test_every_byte_wrong),
+		cmocka_unit_test(test_lengths_that_lie),  cmocka_unit_test(test_wrong_tally),
+		cmocka_unit_test(test_trailing_bytes),    cmocka_unit_test(test_cut_between_parts),
 		cmocka_unit_test(test_full_disk),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -329,8 +329,8 @@ static void test_pruned_trees(void **state)
 	/* What is below the first child of the first child, with that as its root. */
 	tree = document(view_tree, "root=0.0&processes=none");
 	check_tree(tree, 630);
-	json_t *f =
-		json_array_get(json_object_get(tree, "frames"), (size_t)element(tree, "frame", 0));
+	json_t *f = json_array_get(json_object_get(tree, "frames"),
+				   (size_t)element(tree, "frame", 0));
 	assert_string_equal(string(f, "function"), "f");
 	assert_int_equal(length(tree, "parent"), 2);
 	json_decref(tree);
@@ -597,7 +597,8 @@ static void test_sizes_and_threads(void **state)
 	s = document(view_sizes, "focus=f");
 	assert_non_null(strstr(string(s, "words"), "filter does not apply"));
 	json_decref(s);
-	json_t *ledger = document(view_ledger, "process=1"); /* the child's 500, not the 630 of all */
+	json_t *ledger = document(view_ledger,
+				  "process=1"); /* the child's 500, not the 630 of all */
 	assert_int_equal(number(json_array_get(json_object_get(ledger, "rows"), 0), "bytes"), 500);
 	json_decref(ledger);
 	json_t *t = document(view_threads, "");
@@ -743,14 +744,14 @@ static void test_html(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_trees),     cmocka_unit_test(test_pruned_trees),
+		cmocka_unit_test(test_trees),         cmocka_unit_test(test_pruned_trees),
 		cmocka_unit_test(test_process_roots), cmocka_unit_test(test_chosen_process),
-		cmocka_unit_test(test_sandwich),  cmocka_unit_test(test_summary),
-		cmocka_unit_test(test_timeline),  cmocka_unit_test(test_sites),
-		cmocka_unit_test(test_functions), cmocka_unit_test(test_source),
-		cmocka_unit_test(test_lifetimes), cmocka_unit_test(test_sizes_and_threads),
-		cmocka_unit_test(test_diff),      cmocka_unit_test(test_queries),
-		cmocka_unit_test(test_cut_names), cmocka_unit_test(test_packing),
+		cmocka_unit_test(test_sandwich),      cmocka_unit_test(test_summary),
+		cmocka_unit_test(test_timeline),      cmocka_unit_test(test_sites),
+		cmocka_unit_test(test_functions),     cmocka_unit_test(test_source),
+		cmocka_unit_test(test_lifetimes),     cmocka_unit_test(test_sizes_and_threads),
+		cmocka_unit_test(test_diff),          cmocka_unit_test(test_queries),
+		cmocka_unit_test(test_cut_names),     cmocka_unit_test(test_packing),
 		cmocka_unit_test(test_html),
 	};
 	return cmocka_run_group_tests(tests, make, drop);

@@ -108,8 +108,8 @@ static void check_parts(const struct recording *r, struct trace_reader *reader,
 		sel.from_ns = model_draw(h, (uint32_t)last);
 		sel.to_ns = sel.from_ns + model_draw(h, (uint32_t)(last - sel.from_ns) + 1);
 		if (i % 3 == 0) /* an instant, of an event */
-			sel.from_ns = sel.to_ns =
-				stored(r, model_draw(h, (uint32_t)h->count)).time_ns;
+			sel.from_ns = sel.to_ns = stored(r, model_draw(h, (uint32_t)h->count))
+							  .time_ns;
 		if (i % 5 == 0)
 			sel.from_ns = 0;
 		if (i % 7 == 0)

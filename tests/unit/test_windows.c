@@ -122,9 +122,7 @@ static void count_in(struct measures *m, const struct trace_event *e)
 {
 	uint64_t growth = e->size > e->old_size ? e->size - e->old_size : 0;
 	switch ((enum trace_op)e->op) {
-	case TRACE_ALLOC:
-		m->allocations++, m->allocated += e->size;
-		break;
+	case TRACE_ALLOC: m->allocations++, m->allocated += e->size; break;
 	case TRACE_REALLOC:
 		m->reallocations++, m->reallocated += e->size, m->allocated += growth;
 		break;
@@ -132,9 +130,7 @@ static void count_in(struct measures *m, const struct trace_event *e)
 		m->frees++, m->cross += e->thread != e->birth_thread;
 		m->temporary += (e->flags & TRACE_TEMPORARY) != 0;
 		break;
-	case TRACE_GONE:
-		m->end_bytes += e->size, m->end_blocks++, m->end_slack += e->slack;
-		break;
+	case TRACE_GONE: m->end_bytes += e->size, m->end_blocks++, m->end_slack += e->slack; break;
 	}
 }
 
@@ -278,7 +274,8 @@ static void check_window(const struct recording *r, uint64_t from, uint64_t to, 
 			add_up(&m, &w.sites[s]);
 		for (uint32_t i = 0; i < p->site_count; i++)
 			if (place_of(p, p->sites[i].node) == place) {
-				check_site(&p->sites[i], &m, p->process_count > 1, w.all.peak_bytes);
+				check_site(&p->sites[i], &m, p->process_count > 1,
+					   w.all.peak_bytes);
 				seen++;
 			}
 	}
@@ -314,7 +311,8 @@ static void check_window(const struct recording *r, uint64_t from, uint64_t to, 
 	assert_int_equal(sum.left_blocks, p->totals.left_blocks);
 	/* At an instant a process that is gone has nothing; of a window its own end counts. */
 	assert_int_equal(sum.live_bytes, from == to ? p->totals.live_bytes : p->totals.left_bytes);
-	assert_int_equal(sum.live_blocks, from == to ? p->totals.live_blocks : p->totals.left_blocks);
+	assert_int_equal(sum.live_blocks,
+			 from == to ? p->totals.live_blocks : p->totals.left_blocks);
 	assert_int_equal(sum.start_bytes, p->totals.start_bytes);
 	assert_int_equal(sum.temporary, p->totals.temporary);
 	profile_free(p);

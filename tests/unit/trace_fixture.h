@@ -219,8 +219,12 @@ static inline struct trace_writer *open_writer(const char *path, uint32_t sites,
 					       uint64_t tick_ns)
 {
 	static char *argv[] = {"./a", "x", NULL};
-	struct trace_meta meta = {.heft_version = "0.1.0", .start_unix_ns = 1700000000000000000,
-				  .argv = argv, .argc = 2, .page_bytes = 4096, .tick_ns = tick_ns};
+	struct trace_meta meta = {.heft_version = "0.1.0",
+				  .start_unix_ns = 1700000000000000000,
+				  .argv = argv,
+				  .argc = 2,
+				  .page_bytes = 4096,
+				  .tick_ns = tick_ns};
 	struct heft_error err = {0};
 	struct trace_writer *w = NULL;
 	if (trace_writer_open(&w, path, true, &meta, &err))
@@ -228,8 +232,8 @@ static inline struct trace_writer *open_writer(const char *path, uint32_t sites,
 	struct trace_process p = {.pid = 10, .ppid = 9, .exe = "/bin/a", .argv = argv, .argc = 2};
 	assert_int_equal(trace_writer_process(w, &p), 0);
 	for (uint32_t i = 0; i < threads; i++)
-		assert_int_equal(trace_writer_thread(w, &(struct trace_thread){0, 10 + (int)i, "t"}),
-				 0);
+		assert_int_equal(
+			trace_writer_thread(w, &(struct trace_thread){0, 10 + (int)i, "t"}), 0);
 	struct trace_site *s = calloc(sites + 1, sizeof *s);
 	for (uint32_t i = 0; i < sites; i++)
 		s[i] = (struct trace_site){TRACE_NONE, TRACE_VIA_MALLOC};
