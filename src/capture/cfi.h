@@ -15,8 +15,8 @@
 struct cfi_image {
 	uintptr_t low, high;    /* range of the object: nothing outside is read */
 	uintptr_t eh_frame_hdr; /* 0: none */
-	struct heft_segments
-		segments; /* nothing between them is read. Not known: all of the range may be */
+	/* Nothing between them is read. Not known: all of the range may be. */
+	struct heft_segments segments;
 };
 
 /* DWARF register numbers, x86-64 */

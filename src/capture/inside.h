@@ -42,8 +42,8 @@ struct heft_frame {
 	uint64_t sp, rbp; /* its registers there */
 	union {
 		struct {
-			uint32_t
-				rbp_slot; /* rbp was read from sp - this; 0: the callee did not save it */
+			/* rbp was read from sp - this; 0: the callee did not save it. */
+			uint32_t rbp_slot;
 			uint16_t flags;   /* enum wire_node_flag, | HEFT_FRAME_UNSTABLE */
 			uint8_t uses_rbp; /* its own row needs rbp to find its caller */
 			uint8_t state;    /* enum heft_frame_state; only in kept frames */
@@ -60,9 +60,9 @@ enum heft_frame_state {
 };
 
 struct heft_kept {
-	struct heft_frame
-		*frames;        /* [0] is the outermost, [depth - 1] the caller of the hook, [-1] a
-				      sentinel; there are heft_thread.capacity places */
+	/* [0] is the outermost, [depth - 1] the caller of the hook, [-1] a sentinel; there are
+	 * heft_thread.capacity places. */
+	struct heft_frame *frames;
 	struct heft_frame *top; /* the innermost, &frames[depth - 1] */
 	uint64_t *hashes;       /* of the path from the root to frames[i] */
 	uint32_t site;          /* of a call of `via` from top */
@@ -106,8 +106,8 @@ struct heft_thread {
 	struct heft_kept other;        /* one before it that had little in common with it */
 	struct heft_frame *scratch;    /* for the capture that is being made; capacity places */
 	uint64_t *scratch_hashes;
-	struct heft_frame
-		*frames_memory; /* holds all these arrays; the next thread in this slot gets it */
+	/* Holds all these arrays; the next thread in this slot gets it. */
+	struct heft_frame *frames_memory;
 	uint32_t capacity;
 	uintptr_t stack_low, stack_top; /* the known part of the thread's own stack */
 	uintptr_t foreign_page;         /* the last page that was found to be on another stack */
@@ -185,8 +185,8 @@ struct heft_next {
 	void *(*pvalloc)(size_t);
 	size_t (*usable)(void *); /* malloc_usable_size; NULL: the allocator has none */
 	uint32_t is_glibc;        /* the size lies before the block: no call is needed */
-	uint32_t
-		own_malloc; /* an object before ours defines malloc: the program does not call ours */
+	/* An object before ours defines malloc: the program does not call ours. */
+	uint32_t own_malloc;
 	int (*dlclose)(void *);
 	int (*setname)(unsigned long, const char *);
 };

@@ -259,8 +259,8 @@ static inline void keep_tip(struct heft_thread *t, struct heft_entry e, uint32_t
 struct walk {
 	struct heft_frame *next,
 		*last; /* where the next new frame goes; the last place of the scratch */
-	const struct heft_frame
-		*kept;        /* the innermost kept frame that is not inside of the one at hand */
+	/* The innermost kept frame that is not inside of the one at hand. */
+	const struct heft_frame *kept;
 	uint64_t pc, sp, rbp; /* of the frame at hand */
 	uint64_t meta;        /* its rbp_slot and flags, as in struct heft_frame */
 };

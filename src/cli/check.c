@@ -369,7 +369,7 @@ static int check(struct check *c, int *status, struct heft_error *err)
 	if (c->selection.json)
 		report_budget_json(stdout, &r);
 	/* What is over stays over; what is within so far need not stay so. */
-	if (!c->profile->complete && (c->update || !broken))
+	if (!c->profile->run.complete && (c->update || !broken))
 		return heft_fail(
 			err, HEFT_EREFUSED, "%s has no end (cut, or still being written)\n%s",
 			c->recording,

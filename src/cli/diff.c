@@ -94,7 +94,8 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 /* When the moment of --at was; at_ns stays as it is if it has no time. */
 static bool time_of(const struct cli_selection *s, const struct profile *p, uint64_t *at_ns)
 {
-	if (!(p->has & PROFILE_HAS_TIMES) || (s->moment != CLI_AT_TIME && s->moment != CLI_AT_PEAK))
+	if (!(p->run.has & PROFILE_HAS_TIMES) ||
+	    (s->moment != CLI_AT_TIME && s->moment != CLI_AT_PEAK))
 		return false;
 	*at_ns = s->moment == CLI_AT_PEAK ? p->totals.peak_time_ns : s->part.to_ns - s->start_ns;
 	return true;

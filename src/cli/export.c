@@ -36,21 +36,21 @@ static int write_json(FILE *out, const struct profile *p, const struct export_op
 		.full = o->full,
 		.focus = o->focus,
 		.ignore = o->ignore,
-		.from_ns = p->window_from_ns,
-		.to_ns = p->window_to_ns,
-		.selection = p->selection,
+		.from_ns = p->chosen.from_ns,
+		.to_ns = p->chosen.to_ns,
+		.selection = p->chosen.words,
 	};
 	struct findings *findings = NULL;
 	int rc = 0;
 	report.sort = o->measure;
-	if (p->window_from_ns || p->window_to_ns != p->duration_ns)
-		report.span = p->window_from_ns == p->window_to_ns ? REPORT_INSTANT : REPORT_WINDOW;
+	if (p->chosen.from_ns || p->chosen.to_ns != p->run.duration_ns)
+		report.span = p->chosen.from_ns == p->chosen.to_ns ? REPORT_INSTANT : REPORT_WINDOW;
 	if (o->moment) {
 		report.span = REPORT_INSTANT;
 		report.sort = MEASURE_LIVE_BYTES;
 		report.from_ns = report.to_ns = o->moment_ns;
 	}
-	if (report.span == REPORT_WHOLE && !p->selection && !o->focus && !o->ignore)
+	if (report.span == REPORT_WHOLE && !p->chosen.words && !o->focus && !o->ignore)
 		rc = findings_new(&findings, p);
 	report.findings = findings;
 	if (rc == 0)
@@ -247,8 +247,8 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 	c->options.moment = s->moment != CLI_AT_UNSAID && s->moment != CLI_AT_TIME;
 	if (rc == 0)
 		c->options.moment_ns = s->moment == CLI_AT_PEAK ? (*p)->totals.peak_time_ns
-								: (*p)->duration_ns;
-	if (rc == 0 && !c->exporter->labels && !(*p)->by_process)
+								: (*p)->run.duration_ns;
+	if (rc == 0 && !c->exporter->labels && !(*p)->chosen.by_process)
 		profile_drop_labels(*p);
 	if (rc == 0)
 		rc = cli_selection_apply(s, *p, err);
@@ -274,7 +274,8 @@ static int settle_measure(struct export_command *c, const struct profile *p, str
 	if (measure_known(p, c->options.measure))
 		return 0;
 	return heft_fail(err, HEFT_EREFUSED, "a %s file does not tell the measure '%s'",
-			 p->format ? p->format : "foreign", measures[c->options.measure].option);
+			 p->run.format ? p->run.format : "foreign",
+			 measures[c->options.measure].option);
 }
 
 /* The input's name with the format's extension instead of its own, in the current directory. */
@@ -308,10 +309,10 @@ static int check_not_input(const char *input, const char *output, struct heft_er
 static void say_incomplete(const struct export_command *c, const char *path,
 			   const struct profile *p)
 {
-	if (!p->complete && !c->selection.quiet)
+	if (!p->run.complete && !c->selection.quiet)
 		cli_error("%s has no end (cut, or still being written): what is written is of its "
 			  "first %.3f s",
-			  path, (double)p->duration_ns / 1e9);
+			  path, (double)p->run.duration_ns / 1e9);
 }
 
 static int export_page(struct export_command *c, const char *path, struct heft_error *err)

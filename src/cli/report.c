@@ -162,7 +162,7 @@ static void choose_moment(struct report_command *c, const struct profile *p)
 				    : cli_moment_words(moment);
 	c->options.timeless = moment == CLI_AT_EXIT; /* each process's own */
 	c->options.from_ns = c->options.to_ns = moment == CLI_AT_PEAK ? p->totals.peak_time_ns
-								      : p->duration_ns;
+								      : p->run.duration_ns;
 }
 
 /* The measure that was asked for, or the first that the file tells. */

@@ -175,7 +175,7 @@ static int find_recording(struct top *t, struct heft_error *err)
 static void set_program(struct top *t, const struct profile *p)
 {
 	const char *exe = p->process_count && p->processes[0].exe ? p->processes[0].exe
-			  : p->argc                               ? p->argv[0]
+			  : p->run.argc                           ? p->run.argv[0]
 								  : "";
 	const char *slash = strrchr(exe, '/');
 	pthread_mutex_lock(&t->place.lock);
@@ -183,7 +183,7 @@ static void set_program(struct top *t, const struct profile *p)
 	for (char *c = t->place.exe; *c; c++) /* becomes part of a file's name */
 		if (!isalnum((unsigned char)*c) && !strchr("._-+", *c))
 			*c = '_';
-	t->place.pid = p->pid;
+	t->place.pid = p->run.pid;
 	pthread_mutex_unlock(&t->place.lock);
 }
 
@@ -343,7 +343,7 @@ static int print_once(struct top *t, FILE *out, struct heft_error *err)
 	top_end_words(state, sizeof state, p);
 	if (t->held && kill(t->pid, 0) == 0)
 		snprintf(state, sizeof state, "running");
-	if (!t->held && !p->complete && time(NULL) - t->facts.st_mtim.tv_sec > QUIET_S)
+	if (!t->held && !p->run.complete && time(NULL) - t->facts.st_mtim.tv_sec > QUIET_S)
 		snprintf(state, sizeof state, "has no end"); /* cut, or its recorder hangs */
 	const struct top_view view = {.sort = t->sort};
 	size_t width = cli_width(out);

@@ -41,11 +41,11 @@ static int stacks_init(struct csv_stacks *x, const struct profile *p, bool full)
 	size_t length = 0;
 	*x = (struct csv_stacks){.p = p};
 	FILE *out = open_memstream(&x->text, &length);
-	x->starts = malloc(((size_t)p->frame_count + 1) * sizeof *x->starts);
-	for (uint32_t i = 0; out && x->starts && i <= p->frame_count; i++) {
+	x->starts = malloc(((size_t)p->stacks.frame_count + 1) * sizeof *x->starts);
+	for (uint32_t i = 0; out && x->starts && i <= p->stacks.frame_count; i++) {
 		x->starts[i] = (size_t)ftell(out);
-		if (i < p->frame_count)
-			write_name(out, p->frames[i].function, ';');
+		if (i < p->stacks.frame_count)
+			write_name(out, p->stacks.frames[i].function, ';');
 	}
 	if (!out || fclose(out) != 0 || !x->starts)
 		return HEFT_ENOMEM;
@@ -83,14 +83,16 @@ static void write_text(FILE *out, const char *text)
 
 static void write_frame(FILE *out, const struct profile *p, uint32_t node)
 {
-	const struct profile_frame *f = node == PROFILE_NONE ? NULL
-							     : &p->frames[p->nodes[node].frame];
+	const struct profile_frame *f = node == PROFILE_NONE
+						? NULL
+						: &p->stacks.frames[p->stacks.nodes[node].frame];
 	write_text(out, f ? f->function : EXPORT_UNKNOWN_STACK);
 	write_text(out, f ? f->file : NULL);
 	putc_unlocked(',', out);
 	if (f && f->line)
 		write_number(out, f->line);
-	write_text(out, f && f->module < p->module_count ? p->modules[f->module].path : NULL);
+	write_text(out, f && f->module < p->stacks.module_count ? p->stacks.modules[f->module].path
+								: NULL);
 }
 
 /* Before the outermost frame of those that repeat: how often, and how many they are. The outer one of
@@ -125,7 +127,7 @@ static int write_stack(FILE *out, struct csv_stacks *x, uint32_t node)
 	if (!depth)
 		fputs_unlocked(EXPORT_UNKNOWN_STACK, out);
 	for (size_t i = depth; i-- > 0;) {
-		uint32_t frame = x->p->nodes[x->entries[i].node].frame;
+		uint32_t frame = x->p->stacks.nodes[x->entries[i].node].frame;
 		if (x->entries[i].cut)
 			fprintf(out, "[%" PRIu32 " frames cut];", x->entries[i].cut);
 		if (marked)
@@ -161,14 +163,14 @@ static void write_measures(FILE *out, const struct profile *p, const struct prof
 /* How certain estimates are. A table of an exact profile has no such columns. */
 static void write_certainty(FILE *out, const struct profile *p, uint32_t site)
 {
-	const struct profile_spread *s = &p->spreads[site];
+	const struct profile_spread *s = &p->estimates.spreads[site];
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
 		if (measures[i].errors)
 			fprintf(out, ",%" PRIu64, measure_error95(p, site, i));
 	fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",", s->samples,
 		s->peak_samples, s->live_samples, s->left_samples);
-	if (p->ages && p->ages[site].count)
-		fprintf(out, "%" PRIu64, p->ages[site].p50_ns);
+	if (p->estimates.ages && p->estimates.ages[site].count)
+		fprintf(out, "%" PRIu64, p->estimates.ages[site].p50_ns);
 }
 
 static void write_head(FILE *out, const struct profile *p)
@@ -179,11 +181,12 @@ static void write_head(FILE *out, const struct profile *p)
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++)
 		if (is_column(i))
 			fprintf(out, ",%s", measures[i].name);
-	for (enum measure_id i = 0; p->errors && i < MEASURE_COUNT; i++)
+	for (enum measure_id i = 0; p->estimates.errors && i < MEASURE_COUNT; i++)
 		if (measures[i].errors)
 			fprintf(out, ",%s_error95", measures[i].name);
 	fprintf(out, "%s\r\n",
-		p->errors ? ",samples,peak_samples,live_samples,left_samples,age_p50_ns" : "");
+		p->estimates.errors ? ",samples,peak_samples,live_samples,left_samples,age_p50_ns"
+				    : "");
 }
 
 int export_csv(FILE *out, const struct profile *p, const struct export_options *o,
@@ -204,7 +207,7 @@ int export_csv(FILE *out, const struct profile *p, const struct export_options *
 		write_frame(out, p, profile_first_user_node(p, s->node));
 		rc = write_stack(out, &stacks, s->node);
 		write_measures(out, p, s);
-		if (p->errors)
+		if (p->estimates.errors)
 			write_certainty(out, p, order[i]);
 		fputs("\r\n", out);
 	}

@@ -84,7 +84,7 @@ static void write_point(struct dhat *x, const struct profile_site *s)
 	json_write_key_uint(j, "tb", bytes);
 	json_write_key_uint(j, "tbk", blocks);
 	if (x->ends) {
-		if (x->p->has & PROFILE_HAS_LIFETIMES)
+		if (x->p->run.has & PROFILE_HAS_LIFETIMES)
 			json_write_key_uint(j, "tl", measure_of_stack(s, MEASURE_LIFETIME) / 1000);
 		json_write_key_uint(j, "mb", own);
 		json_write_key_uint(j, "mbk", own_peak_blocks(s, own, bytes, blocks));
@@ -105,10 +105,11 @@ static void write_point(struct dhat *x, const struct profile_site *s)
 		json_write_uint(j, x->unknown);
 	}
 	uint32_t call = s->call;
-	for (uint32_t node = s->node; node != PROFILE_NONE; node = x->p->nodes[node].parent) {
+	for (uint32_t node = s->node; node != PROFILE_NONE;
+	     node = x->p->stacks.nodes[node].parent) {
 		bool inlined;
 		uint64_t address = profile_frame_address(x->p, node, &call, &inlined);
-		json_write_uint(j, frame_index(x, x->p->nodes[node].frame, address));
+		json_write_uint(j, frame_index(x, x->p->stacks.nodes[node].frame, address));
 	}
 	json_write_array_end(j);
 	json_write_object_end(j);
@@ -134,7 +135,7 @@ static int write_table(struct dhat *x)
 		}
 		const struct pair *entry = &x->frames.pairs[frame++];
 		const struct pair *address = &x->addresses.pairs[entry->b];
-		struct profile_frame f = x->p->frames[entry->a];
+		struct profile_frame f = x->p->stacks.frames[entry->a];
 		f.address = (uint64_t)address->a << 32 | address->b;
 		char *text = export_valgrind_frame(x->p, &f);
 		if (!text)
@@ -155,8 +156,9 @@ static int write_all(struct dhat *x)
 		return HEFT_ENOMEM;
 	/* A file that tells only what is live (jemalloc without accumulated counts) has no other
 	 * totals; one that does not tell the peak or the end has no such columns. */
-	x->totals_are_live = !(p->has & PROFILE_HAS_ALLOCATED);
-	x->ends = !x->totals_are_live && p->has & PROFILE_HAS_PEAK && p->has & PROFILE_HAS_LIVE;
+	x->totals_are_live = !(p->run.has & PROFILE_HAS_ALLOCATED);
+	x->ends = !x->totals_are_live && p->run.has & PROFILE_HAS_PEAK &&
+		  p->run.has & PROFILE_HAS_LIVE;
 	json_write_object(j);
 	json_write_key_uint(j, "dhatFileVersion", 2);
 	json_write_key_string(j, "mode", x->totals_are_live ? "heap-live" : "heap");
@@ -169,8 +171,8 @@ static int write_all(struct dhat *x)
 	if (x->ends)
 		json_write_key_uint(j, "tuth", SHORT_LIVED_US);
 	json_write_key_string(j, "cmd", command);
-	json_write_key_int(j, "pid", p->pid);
-	json_write_key_uint(j, "te", p->duration_ns / 1000);
+	json_write_key_int(j, "pid", p->run.pid);
+	json_write_key_uint(j, "te", p->run.duration_ns / 1000);
 	if (x->ends)
 		json_write_key_uint(j, "tg", p->totals.peak_time_ns / 1000);
 	json_write_newline(j);

@@ -62,12 +62,12 @@ static void write_command(FILE *out, const struct graph *g, size_t most)
 		export_name_xml(out, g->o->title, most);
 		return;
 	}
-	for (uint32_t i = 0; i < g->p->argc && most > 3; i++) {
+	for (uint32_t i = 0; i < g->p->run.argc && most > 3; i++) {
 		if (i) {
 			putc(' ', out);
 			most--;
 		}
-		most -= export_name_xml(out, g->p->argv[i], most);
+		most -= export_name_xml(out, g->p->run.argv[i], most);
 	}
 }
 
@@ -93,7 +93,7 @@ static void write_value(FILE *out, const struct graph *g, uint64_t value)
 
 static bool is_instant(const struct profile *p)
 {
-	return p->selection && p->window_from_ns == p->window_to_ns;
+	return p->chosen.words && p->chosen.from_ns == p->chosen.to_ns;
 }
 
 /* What the numbers are, after the total: "live at the peak". */
@@ -103,7 +103,7 @@ static void write_meaning(FILE *out, const struct graph *g)
 	case MEASURE_PEAK_BYTES: fputs(" live at the peak", out); break;
 	case MEASURE_LIVE_BYTES:
 		if (is_instant(g->p))
-			fprintf(out, " live at %s", words_duration(g->p->window_to_ns).text);
+			fprintf(out, " live at %s", words_duration(g->p->chosen.to_ns).text);
 		else
 			fputs(profile_is_snapshot(g->p) ? " live then" : " live at the end", out);
 		break;
@@ -120,10 +120,10 @@ static unsigned hue_of(const struct graph *g, uint32_t frame)
 {
 	if (frame == PROFILE_NONE)
 		return HUE_UNKNOWN;
-	const struct profile_frame *f = &g->p->frames[frame];
+	const struct profile_frame *f = &g->p->stacks.frames[frame];
 	if (!f->user)
 		return HUE_RUNTIME;
-	return f->module < g->p->module_count ? g->hues[f->module] : HUE_OTHER;
+	return f->module < g->p->stacks.module_count ? g->hues[f->module] : HUE_OTHER;
 }
 
 /* A function keeps its shade wherever it stands, and from one recording to the next. */
@@ -139,26 +139,27 @@ static unsigned shade_of(const char *name)
 static int choose_hues(struct graph *g)
 {
 	const struct profile *p = g->p;
-	uint64_t *weights = calloc((size_t)p->module_count + 1, sizeof *weights);
-	g->hues = malloc((size_t)p->module_count + 1);
+	uint64_t *weights = calloc((size_t)p->stacks.module_count + 1, sizeof *weights);
+	g->hues = malloc((size_t)p->stacks.module_count + 1);
 	if (!weights || !g->hues) {
 		free(weights);
 		return HEFT_ENOMEM;
 	}
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t node = profile_first_user_node(p, p->sites[i].node);
-		uint32_t module = node == PROFILE_NONE ? PROFILE_NONE
-						       : p->frames[p->nodes[node].frame].module;
+		uint32_t module = node == PROFILE_NONE
+					  ? PROFILE_NONE
+					  : p->stacks.frames[p->stacks.nodes[node].frame].module;
 		uint64_t value = measure_of_stack(&p->sites[i], g->o->measure);
-		if (module < p->module_count && !p->modules[module].runtime)
+		if (module < p->stacks.module_count && !p->stacks.modules[module].runtime)
 			weights[module] = weights[module] > UINT64_MAX - value
 						  ? UINT64_MAX
 						  : weights[module] + value;
 	}
-	memset(g->hues, HUE_OTHER, p->module_count);
+	memset(g->hues, HUE_OTHER, p->stacks.module_count);
 	for (int i = 0; i < HUES; i++) {
 		uint32_t best = PROFILE_NONE;
-		for (uint32_t m = 0; m < p->module_count; m++)
+		for (uint32_t m = 0; m < p->stacks.module_count; m++)
 			if (weights[m] && (best == PROFILE_NONE || weights[m] > weights[best]))
 				best = m;
 		g->hue_modules[i] = best;
@@ -182,7 +183,7 @@ static void write_title(FILE *out, const struct graph *g, uint32_t node)
 	putc('\n', out);
 	if (n->frame != PROFILE_NONE) {
 		const struct export_tree_function *f = &t->functions[n->frame];
-		uint32_t module = g->p->frames[n->frame].module;
+		uint32_t module = g->p->stacks.frames[n->frame].module;
 		const char *between = "";
 		if (f->file && *f->file) {
 			export_name_xml(out, f->file, PLACE_LETTERS);
@@ -190,7 +191,7 @@ static void write_title(FILE *out, const struct graph *g, uint32_t node)
 				fprintf(out, ":%" PRIu32, f->line);
 			between = ", ";
 		}
-		if (module < g->p->module_count) {
+		if (module < g->p->stacks.module_count) {
 			fputs(between, out);
 			export_name_xml(out, profile_module_name(g->p, module), PLACE_LETTERS);
 			between = ", ";
@@ -361,27 +362,27 @@ static void write_facts(FILE *out, const struct graph *g)
 	const char *between = "";
 	char when[40];
 	struct tm tm;
-	time_t seconds = (time_t)(p->start_unix_ns / 1000000000);
+	time_t seconds = (time_t)(p->run.start_unix_ns / 1000000000);
 	fputs("<text class=\"facts\" x=\"10\" y=\"66\">", out);
-	if (p->start_unix_ns > 0 && gmtime_r(&seconds, &tm) &&
+	if (p->run.start_unix_ns > 0 && gmtime_r(&seconds, &tm) &&
 	    strftime(when, sizeof when, "%Y-%m-%d %H:%M UTC", &tm)) {
 		fputs(when, out);
 		between = ", ";
 	}
-	if ((p->has & PROFILE_HAS_TIMES) && p->duration_ns) {
-		fprintf(out, "%sran %s", between, words_duration(p->duration_ns).text);
+	if ((p->run.has & PROFILE_HAS_TIMES) && p->run.duration_ns) {
+		fprintf(out, "%sran %s", between, words_duration(p->run.duration_ns).text);
 		between = ", ";
 	}
-	if (p->rate_bytes)
+	if (p->run.rate_bytes)
 		fprintf(out, "%ssampled each %s: estimates", between,
-			export_bytes(p->rate_bytes).text);
+			export_bytes(p->run.rate_bytes).text);
 	else
 		fprintf(out, "%sexact", between);
-	if (!p->complete)
+	if (!p->run.complete)
 		fputs(", recording cut", out);
-	if (p->selection) {
+	if (p->chosen.words) {
 		fputs(", only ", out);
-		export_name_xml(out, p->selection, 100);
+		export_name_xml(out, p->chosen.words, 100);
 	}
 	if (g->o->focus) {
 		fputs(", focus ", out);

@@ -115,11 +115,11 @@ static void write_head(struct heaptrack *x)
 static void write_place(struct heaptrack *x, uint32_t place)
 {
 	const struct pair *pairs = x->places.index.pairs;
-	const struct profile_frame *frames = x->p->frames;
-	const struct profile_frame
-		*outer = &frames[pairs[export_place_outermost(&x->places, place)].a];
+	const struct profile_frame *frames = x->p->stacks.frames;
+	const struct profile_frame *outer =
+		&frames[pairs[export_place_outermost(&x->places, place)].a];
 	uint32_t module = outer->module != PROFILE_NONE
-				  ? string(x, x->p->modules[outer->module].path)
+				  ? string(x, x->p->stacks.modules[outer->module].path)
 				  : 0;
 	for (uint32_t i = place; i != PROFILE_NONE; i = pairs[i].b) { /* before the line */
 		string(x, frames[pairs[i].a].function);
@@ -143,7 +143,7 @@ static void write_stacks(struct heaptrack *x)
 	uint32_t traces = 0, ips = x->places.used;
 	for (uint32_t i = 0; i < x->places.used; i++)
 		write_place(x, x->places.in_order[i]);
-	for (uint32_t i = 0; i < x->p->node_count; i++) {
+	for (uint32_t i = 0; i < x->p->stacks.node_count; i++) {
 		if (!x->places.starts[i])
 			continue;
 		uint32_t caller = x->places.caller[i];
@@ -446,7 +446,7 @@ static void write_events(struct heaptrack *x)
 {
 	const struct profile *p = x->p;
 	uint64_t peak_ns = p->totals.peak_time_ns;
-	uint64_t end_ns = p->duration_ns > peak_ns ? p->duration_ns : peak_ns;
+	uint64_t end_ns = p->run.duration_ns > peak_ns ? p->run.duration_ns : peak_ns;
 	packed_text(x->out, "c 0\n");
 	write_way_up(x, peak_ns);
 	if (p->totals.peak_rss_bytes)
@@ -487,7 +487,7 @@ int export_heaptrack(FILE *out, const struct profile *p, const struct export_opt
 	if (rc < 0)
 		return rc;
 	x.out = malloc(sizeof *x.out);
-	x.trace = calloc((size_t)p->node_count + 1, sizeof *x.trace);
+	x.trace = calloc((size_t)p->stacks.node_count + 1, sizeof *x.trace);
 	x.plans = calloc((size_t)p->site_count + 1, sizeof *x.plans);
 	x.rest_due = calloc((size_t)p->site_count + 1, 3);
 	x.first_due = x.rest_due ? x.rest_due + p->site_count + 1 : NULL;

@@ -88,8 +88,9 @@ static struct group *make_groups(struct massif *x, uint32_t first, uint32_t coun
 {
 	struct part *parts = x->parts + first;
 	for (uint32_t i = 0; i < count; i++)
-		parts[i].frame = parts[i].node == PROFILE_NONE ? PROFILE_NONE
-							       : x->p->nodes[parts[i].node].frame;
+		parts[i].frame = parts[i].node == PROFILE_NONE
+					 ? PROFILE_NONE
+					 : x->p->stacks.nodes[parts[i].node].frame;
 	qsort(parts, count, sizeof *parts, by_frame);
 	struct group *groups = malloc(((size_t)count + 1) * sizeof *groups);
 	uint32_t n = 0;
@@ -124,7 +125,7 @@ static void write_frame(struct massif *x, uint32_t frame)
 	if (frame == PROFILE_NONE) {
 		fputs("0x0: " EXPORT_UNKNOWN_STACK, x->out);
 	} else {
-		char *text = export_valgrind_frame(x->p, &x->p->frames[frame]);
+		char *text = export_valgrind_frame(x->p, &x->p->stacks.frames[frame]);
 		if (text)
 			write_name(x->out, text);
 		else
@@ -145,7 +146,7 @@ static void write_node(struct massif *x, uint32_t first, uint32_t count, uint64_
 	if (!label)
 		for (uint32_t i = first; i < first + count; i++)
 			if (x->parts[i].node != PROFILE_NONE)
-				x->parts[i].node = x->p->nodes[x->parts[i].node].parent;
+				x->parts[i].node = x->p->stacks.nodes[x->parts[i].node].parent;
 	uint64_t cut = 0; /* of stacks that go on */
 	if (depth < DEPTH) {
 		groups = make_groups(x, first, count, depth, &group_count);
@@ -193,7 +194,7 @@ static void write_snapshot(struct massif *x, uint64_t time_ns, uint64_t bytes, c
 {
 	x->total = bytes;
 	fprintf(x->out, "#-----------\nsnapshot=%" PRIu32 "\n#-----------\n", x->snapshots++);
-	if (x->p->duration_ns >= WHOLE_MS_NS)
+	if (x->p->run.duration_ns >= WHOLE_MS_NS)
 		fprintf(x->out, "time=%" PRIu64 "\n", time_ns / 1000000);
 	else
 		fprintf(x->out, "time=%" PRIu64 ".%03" PRIu64 "\n", time_ns / 1000000,
@@ -224,7 +225,7 @@ static void write_measured(struct massif *x, uint64_t time_ns, enum measure_id m
  * filtered. */
 static uint64_t slot_rows(struct massif *x, uint32_t slot, uint32_t *parts)
 {
-	const struct profile_history *h = &x->p->history;
+	const struct profile_history *h = &x->p->behaviour.history;
 	uint64_t sum = 0;
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < h->row_count; i++) {
@@ -240,7 +241,7 @@ static uint64_t slot_rows(struct massif *x, uint32_t slot, uint32_t *parts)
 
 static void write_slot(struct massif *x, uint32_t slot, bool filtered)
 {
-	const struct profile_history *h = &x->p->history;
+	const struct profile_history *h = &x->p->behaviour.history;
 	uint32_t parts;
 	uint64_t rows = slot_rows(x, slot, &parts);
 	uint64_t bytes = filtered ? rows : h->bytes[slot];
@@ -255,24 +256,24 @@ static void write_slot(struct massif *x, uint32_t slot, bool filtered)
 static void write_all(struct massif *x, const struct export_options *o, const char *command)
 {
 	const struct profile *p = x->p;
-	bool has_peak = p->has & PROFILE_HAS_PEAK, filtered = o->focus || o->ignore;
-	uint64_t from_ns = p->window_from_ns;
-	uint64_t end_ns = p->window_to_ns ? p->window_to_ns : p->duration_ns;
+	bool has_peak = p->run.has & PROFILE_HAS_PEAK, filtered = o->focus || o->ignore;
+	uint64_t from_ns = p->chosen.from_ns;
+	uint64_t end_ns = p->chosen.to_ns ? p->chosen.to_ns : p->run.duration_ns;
 	uint64_t peak_ns = p->totals.peak_time_ns;
 	fputs("desc: heft " HEFT_VERSION "\ncmd: ", x->out);
 	write_name(x->out, command);
 	fputs("\ntime_unit: ms\n", x->out);
-	if (!(p->has & PROFILE_HAS_TIMES) || from_ns >= end_ns) { /* an instant, not a course */
+	if (!(p->run.has & PROFILE_HAS_TIMES) || from_ns >= end_ns) { /* an instant, not a course */
 		bool live = !has_peak ||
-			    (o->measure == MEASURE_LIVE_BYTES && p->has & PROFILE_HAS_LIVE);
+			    (o->measure == MEASURE_LIVE_BYTES && p->run.has & PROFILE_HAS_LIVE);
 		write_measured(x, from_ns, live ? MEASURE_LIVE_BYTES : MEASURE_PEAK_BYTES, "peak");
 		return;
 	}
 	peak_ns = peak_ns < from_ns ? from_ns : peak_ns > end_ns ? end_ns : peak_ns;
 	write_snapshot(x, from_ns, p->totals.start_bytes, "empty");
 	/* The history is of the whole recording: nothing of it is known of a part. */
-	for (uint32_t i = 0; !p->selection && i < p->history.slot_count; i++) {
-		uint64_t time_ns = (i + 1) * p->history.slot_ns;
+	for (uint32_t i = 0; !p->chosen.words && i < p->behaviour.history.slot_count; i++) {
+		uint64_t time_ns = (i + 1) * p->behaviour.history.slot_ns;
 		if (has_peak && peak_ns <= time_ns) {
 			write_measured(x, peak_ns, MEASURE_PEAK_BYTES, "peak");
 			has_peak = false;
@@ -284,7 +285,7 @@ static void write_all(struct massif *x, const struct export_options *o, const ch
 	}
 	if (has_peak)
 		write_measured(x, peak_ns, MEASURE_PEAK_BYTES, "peak");
-	if (p->has & PROFILE_HAS_LIVE)
+	if (p->run.has & PROFILE_HAS_LIVE)
 		write_measured(x, end_ns, MEASURE_LIVE_BYTES, "detailed");
 }
 
@@ -296,7 +297,7 @@ int export_massif(FILE *out, const struct profile *p, const struct export_option
 	x.parts = malloc(((size_t)p->site_count + 1) * sizeof *x.parts);
 	if (command && x.parts) {
 		x.no_memory = false;
-		x.small_sites = p->site_count - p->history.row_count;
+		x.small_sites = p->site_count - p->behaviour.history.row_count;
 		write_all(&x, o, command);
 	}
 	free(command);

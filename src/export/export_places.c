@@ -23,28 +23,29 @@ static void mark_used(struct export_places *x)
 			if (!x->number[place]) {
 				x->in_order[x->used++] = place;
 				x->number[place] = x->used;
-				x->address[place] = p->frames[x->index.pairs[place].a].address;
+				x->address[place] =
+					p->stacks.frames[x->index.pairs[place].a].address;
 			}
 		}
 }
 
 int export_places_init(struct export_places *x, const struct profile *p)
 {
-	size_t nodes = (size_t)p->node_count + 1;
+	size_t nodes = (size_t)p->stacks.node_count + 1;
 	*x = (struct export_places){.p = p};
 	x->place = malloc(nodes * sizeof *x->place);
 	x->caller = malloc(nodes * sizeof *x->caller);
 	x->starts = calloc(nodes, sizeof *x->starts);
 	if (!x->place || !x->caller || !x->starts)
 		goto no_memory;
-	for (uint32_t i = 0; i < p->node_count; i++) {
-		uint32_t parent = p->nodes[i].parent, outer = PROFILE_NONE;
+	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
+		uint32_t parent = p->stacks.nodes[i].parent, outer = PROFILE_NONE;
 		x->caller[i] = parent;
-		if (p->frames[p->nodes[i].frame].inlined && parent != PROFILE_NONE) {
+		if (p->stacks.frames[p->stacks.nodes[i].frame].inlined && parent != PROFILE_NONE) {
 			outer = x->place[parent];
 			x->caller[i] = x->caller[parent];
 		}
-		if (pair_index_find(&x->index, p->nodes[i].frame, outer, &x->place[i]) < 0)
+		if (pair_index_find(&x->index, p->stacks.nodes[i].frame, outer, &x->place[i]) < 0)
 			goto no_memory;
 	}
 	x->number = calloc((size_t)x->index.count + 1, sizeof *x->number);
@@ -81,16 +82,16 @@ uint32_t export_place_outermost(const struct export_places *x, uint32_t place)
 uint32_t export_main_module(const struct profile *p)
 {
 	const char *exe = p->process_count ? p->processes[0].exe : NULL;
-	for (uint32_t i = 0; exe && i < p->module_count; i++)
-		if (strcmp(p->modules[i].path, exe) == 0)
+	for (uint32_t i = 0; exe && i < p->stacks.module_count; i++)
+		if (strcmp(p->stacks.modules[i].path, exe) == 0)
 			return i;
-	const char *name = p->argc ? strrchr(p->argv[0], '/') : NULL;
-	name = name ? name + 1 : p->argc ? p->argv[0] : NULL;
-	for (uint32_t i = 0; name && i < p->module_count; i++)
+	const char *name = p->run.argc ? strrchr(p->run.argv[0], '/') : NULL;
+	name = name ? name + 1 : p->run.argc ? p->run.argv[0] : NULL;
+	for (uint32_t i = 0; name && i < p->stacks.module_count; i++)
 		if (strcmp(profile_module_name(p, i), name) == 0)
 			return i;
-	for (uint32_t i = 0; !exe && !name && i < p->module_count; i++)
-		if (!p->modules[i].runtime && !strstr(p->modules[i].path, ".so"))
+	for (uint32_t i = 0; !exe && !name && i < p->stacks.module_count; i++)
+		if (!p->stacks.modules[i].runtime && !strstr(p->stacks.modules[i].path, ".so"))
 			return i;
 	return PROFILE_NONE;
 }
@@ -167,13 +168,13 @@ void string_table_fini(struct string_table *t)
 char *export_command(const struct profile *p)
 {
 	size_t length = 1;
-	for (uint32_t i = 0; i < p->argc; i++)
-		length += strlen(p->argv[i]) + 1;
+	for (uint32_t i = 0; i < p->run.argc; i++)
+		length += strlen(p->run.argv[i]) + 1;
 	char *command = malloc(length), *at = command;
-	for (uint32_t i = 0; command && i < p->argc; i++) {
+	for (uint32_t i = 0; command && i < p->run.argc; i++) {
 		if (i)
 			*at++ = ' ';
-		at = stpcpy(at, p->argv[i]);
+		at = stpcpy(at, p->run.argv[i]);
 	}
 	if (command)
 		*at = 0;
@@ -185,7 +186,7 @@ char *export_command(const struct profile *p)
 char *export_valgrind_frame(const struct profile *p, const struct profile_frame *f)
 {
 	char *text = NULL;
-	const char *module = f->module != PROFILE_NONE ? p->modules[f->module].path : NULL;
+	const char *module = f->module != PROFILE_NONE ? p->stacks.modules[f->module].path : NULL;
 	int rc;
 	if (f->file && f->line)
 		rc = asprintf(&text, "0x%" PRIX64 ": %s (%s:%" PRIu32 ")", f->address, f->function,

@@ -245,7 +245,7 @@ static void write_sample(struct pprof *x, const struct profile_site *s)
 	x->inner.length = 0;
 	/* "unknown" where a recording's stack lost its inner end; a format that never tells says so once. */
 	if (s->via != PROFILE_VIA_MALLOC &&
-	    (s->via < PROFILE_VIA_COUNT || strcmp(x->p->format, "heft") == 0)) {
+	    (s->via < PROFILE_VIA_COUNT || strcmp(x->p->run.format, "heft") == 0)) {
 		put_number(x, &x->inner, LABEL_KEY, string(x, "via"));
 		put_number(x, &x->inner, LABEL_STR, string(x, profile_via_name(s->via)));
 		put_bytes(x, &x->message, SAMPLE_LABEL, x->inner.data, x->inner.length);
@@ -283,7 +283,7 @@ static void write_mappings(struct pprof *x)
 	if (x->program)
 		write_mapping(x, 1, x->program, NULL);
 	for (uint32_t k = 0; k < x->mapping_count; k++) {
-		const struct profile_module *m = &x->p->modules[x->mapped[k]];
+		const struct profile_module *m = &x->p->stacks.modules[x->mapped[k]];
 		char id[2 * 64 + 1];
 		uint32_t length = m->build_id_len < 64 ? m->build_id_len : 64;
 		for (uint32_t i = 0; i < length; i++) {
@@ -309,9 +309,9 @@ static void put_line(struct pprof *x, const char *function, const char *file, ui
 static void write_location(struct pprof *x, uint32_t place)
 {
 	const struct export_places *l = &x->places;
-	const struct profile_frame *frames = x->p->frames;
-	const struct profile_frame
-		*outer = &frames[l->index.pairs[export_place_outermost(l, place)].a];
+	const struct profile_frame *frames = x->p->stacks.frames;
+	const struct profile_frame *outer =
+		&frames[l->index.pairs[export_place_outermost(l, place)].a];
 	put_number(x, &x->message, LOCATION_ID, l->number[place]);
 	if (outer->module != PROFILE_NONE)
 		put_number(x, &x->message, LOCATION_MAPPING_ID, x->mapping[outer->module]);
@@ -350,12 +350,13 @@ static void write_about(struct pprof *x)
 	const struct profile *p = x->p;
 	/* When the snapshot was taken: at the end of the recording. It has to be there. */
 	int64_t time_ns = (int64_t)time(NULL) * 1000000000;
-	if (p->start_unix_ns > 0 && p->duration_ns < (uint64_t)(INT64_MAX - p->start_unix_ns))
-		time_ns = p->start_unix_ns + (int64_t)p->duration_ns;
+	if (p->run.start_unix_ns > 0 &&
+	    p->run.duration_ns < (uint64_t)(INT64_MAX - p->run.start_unix_ns))
+		time_ns = p->run.start_unix_ns + (int64_t)p->run.duration_ns;
 	write_number(x, PROFILE_TIME_NANOS, (uint64_t)time_ns);
 	write_number(x, PROFILE_DURATION_NANOS, x->o->difference_ns);
 	write_type(x, PROFILE_PERIOD_TYPE, "space", "bytes");
-	write_number(x, PROFILE_PERIOD, p->rate_bytes ? p->rate_bytes : 1);
+	write_number(x, PROFILE_PERIOD, p->run.rate_bytes ? p->run.rate_bytes : 1);
 	/* Who names raw addresses may name them otherwise. */
 	if (!x->o->full && !x->o->raw) {
 		char *drop = pprof_drop_frames(p);
@@ -374,9 +375,9 @@ static void write_about(struct pprof *x)
 	char *command = export_command(p);
 	write_comment(x, "heft ", HEFT_VERSION);
 	/* No label `via` means malloc, unless it means that the input did not tell. */
-	for (uint32_t i = 0; i < p->site_count && strcmp(p->format, "heft") != 0; i++)
+	for (uint32_t i = 0; i < p->site_count && strcmp(p->run.format, "heft") != 0; i++)
 		if (p->sites[i].via >= PROFILE_VIA_COUNT) {
-			write_comment(x, "read from ", p->format);
+			write_comment(x, "read from ", p->run.format);
 			break;
 		}
 	if (!command)
@@ -384,8 +385,8 @@ static void write_about(struct pprof *x)
 	else if (*command)
 		write_comment(x, "command: ", command);
 	free(command);
-	if (p->selection)
-		write_comment(x, "only: ", p->selection);
+	if (p->chosen.words)
+		write_comment(x, "only: ", p->chosen.words);
 	if (p->unseen)
 		write_comment(x, "warning: ", p->unseen);
 }
@@ -399,7 +400,7 @@ static void add_column(struct pprof *x, enum measure_id id)
 			return;
 	if (!m->pprof || !measure_known(x->p, id) ||
 	    (id == MEASURE_LIFETIME && x->o->measure != MEASURE_LIFETIME) ||
-	    (id == MEASURE_ALLOCATIONS && x->p->has & PROFILE_LACKS_BLOCKS) ||
+	    (id == MEASURE_ALLOCATIONS && x->p->run.has & PROFILE_LACKS_BLOCKS) ||
 	    /* What one process left at its exit is what is in use at the end. */
 	    ((id == MEASURE_LEFT_BYTES || id == MEASURE_LEFT_BLOCKS) &&
 	     (!profile_is_of_several(x->p) || x->o->difference_ns)))
@@ -427,7 +428,7 @@ static void write_all(struct pprof *x)
 	add_mapping(x, program);
 	for (uint32_t i = 0; i < x->places.used; i++) {
 		uint32_t outer = export_place_outermost(&x->places, x->places.in_order[i]);
-		add_mapping(x, p->frames[x->places.index.pairs[outer].a].module);
+		add_mapping(x, p->stacks.frames[x->places.index.pairs[outer].a].module);
 	}
 	write_mappings(x);
 	for (uint32_t i = 0; i < x->places.used; i++)
@@ -450,8 +451,8 @@ int export_pprof(FILE *out, const struct profile *p, const struct export_options
 {
 	struct pprof x = {.p = p, .o = o, .no_memory = true};
 	x.out = malloc(sizeof *x.out);
-	x.mapping = calloc((size_t)p->module_count + 1, sizeof *x.mapping);
-	x.mapped = calloc((size_t)p->module_count + 1, sizeof *x.mapped);
+	x.mapping = calloc((size_t)p->stacks.module_count + 1, sizeof *x.mapping);
+	x.mapped = calloc((size_t)p->stacks.module_count + 1, sizeof *x.mapped);
 	if (x.out && x.mapping && x.mapped && string_table_init(&x.strings) == 0 &&
 	    export_places_init(&x.places, p) == 0 && packed_open(x.out, out, PACKED_GZIP) == 0) {
 		x.no_memory = false;

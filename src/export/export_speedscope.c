@@ -24,7 +24,7 @@ struct numbering {
 
 static uint32_t frame_slot(const struct profile *p, uint32_t frame)
 {
-	return frame == PROFILE_NONE ? p->frame_count : frame;
+	return frame == PROFILE_NONE ? p->stacks.frame_count : frame;
 }
 
 /* Writes the frames that the tree has and that were not written before. */
@@ -54,7 +54,7 @@ static const char *measure_title(enum measure_id measure, const struct profile *
 	switch (measure) {
 	case MEASURE_PEAK_BYTES: return "live at the peak";
 	case MEASURE_LIVE_BYTES:
-		return p->selection || profile_is_snapshot(p) ? "live then" : "live at the end";
+		return p->chosen.words || profile_is_snapshot(p) ? "live then" : "live at the end";
 	case MEASURE_ALLOCATED_BYTES: return "allocated in all";
 	case MEASURE_LIFETIME: return "sum of lifetimes";
 	default: return measures[measure].state;
@@ -109,14 +109,14 @@ static char *command_line(const struct profile *p)
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
 		return NULL;
-	for (uint32_t i = 0; i < p->argc; i++)
-		fprintf(out, "%s%s", i ? " " : "", p->argv[i]);
+	for (uint32_t i = 0; i < p->run.argc; i++)
+		fprintf(out, "%s%s", i ? " " : "", p->run.argv[i]);
 	return fclose(out) == 0 ? text : NULL;
 }
 
 static bool is_instant(const struct profile *p)
 {
-	return p->selection && p->window_from_ns == p->window_to_ns;
+	return p->chosen.words && p->chosen.from_ns == p->chosen.to_ns;
 }
 
 static int choose(const struct profile *p, const struct export_options *o,
@@ -143,7 +143,7 @@ int export_speedscope(FILE *out, const struct profile *p, const struct export_op
 	struct export_tree trees[MEASURE_COUNT];
 	int count = choose(p, o, chosen), made = 0, rc = 0;
 	uint32_t most = 0;
-	struct numbering ids = {malloc(((size_t)p->frame_count + 1) * sizeof *ids.ids), 0};
+	struct numbering ids = {malloc(((size_t)p->stacks.frame_count + 1) * sizeof *ids.ids), 0};
 	uint32_t *path = NULL;
 	char *command = command_line(p);
 	struct json_writer w;
@@ -161,7 +161,7 @@ int export_speedscope(FILE *out, const struct profile *p, const struct export_op
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory to write the stacks");
 		goto out;
 	}
-	for (uint32_t i = 0; i <= p->frame_count; i++)
+	for (uint32_t i = 0; i <= p->stacks.frame_count; i++)
 		ids.ids[i] = PROFILE_NONE;
 	json_write_init(&w, out);
 	json_write_object(&w);

@@ -24,7 +24,7 @@ static int by_function(const void *a, const void *b, void *ctx)
 {
 	const struct profile *p = ctx;
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	const struct profile_frame *x = &p->frames[i], *y = &p->frames[j];
+	const struct profile_frame *x = &p->stacks.frames[i], *y = &p->stacks.frames[j];
 	int order = x->function == y->function ? 0 : strcmp(x->function, y->function);
 	if (order)
 		return order;
@@ -41,15 +41,15 @@ static bool same_text(const char *a, const char *b)
 /* Fills stands[frame]. */
 static int group_frames(const struct profile *p, uint32_t *stands)
 {
-	uint32_t *order = malloc(((size_t)p->frame_count + 1) * sizeof *order);
+	uint32_t *order = malloc(((size_t)p->stacks.frame_count + 1) * sizeof *order);
 	if (!order)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->frame_count; i++)
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
 		order[i] = i;
-	qsort_r(order, p->frame_count, sizeof *order, by_function, (void *)p);
-	for (uint32_t i = 0; i < p->frame_count; i++) {
-		const struct profile_frame *f = &p->frames[order[i]];
-		const struct profile_frame *before = i ? &p->frames[order[i - 1]] : NULL;
+	qsort_r(order, p->stacks.frame_count, sizeof *order, by_function, (void *)p);
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++) {
+		const struct profile_frame *f = &p->stacks.frames[order[i]];
+		const struct profile_frame *before = i ? &p->stacks.frames[order[i - 1]] : NULL;
 		bool same = before && f->module == before->module &&
 			    same_text(f->function, before->function);
 		stands[order[i]] = same ? stands[order[i - 1]] : order[i];
@@ -98,9 +98,9 @@ static int add_inverted(struct building *b, uint32_t node, uint32_t *id)
 	*id = PROFILE_NONE;
 	if (node == PROFILE_NONE)
 		return add_node(b, PROFILE_NONE, PROFILE_NONE, id);
-	for (uint32_t n = node; n != PROFILE_NONE && rc == 0; n = p->nodes[n].parent) {
-		uint32_t frame = p->nodes[n].frame, stand = b->stands[frame];
-		note_frame(&b->t->functions[stand], &p->frames[frame]);
+	for (uint32_t n = node; n != PROFILE_NONE && rc == 0; n = p->stacks.nodes[n].parent) {
+		uint32_t frame = p->stacks.nodes[n].frame, stand = b->stands[frame];
+		note_frame(&b->t->functions[stand], &p->stacks.frames[frame]);
 		rc = add_node(b, *id, stand, id);
 	}
 	return rc;
@@ -111,20 +111,21 @@ static int add_inverted(struct building *b, uint32_t node, uint32_t *id)
 static int add_stacks_from_root(struct building *b, enum measure_id measure)
 {
 	const struct profile *p = b->t->p;
-	uint32_t *to = calloc((size_t)p->node_count + 1, sizeof *to); /* 1: wanted; then the node */
+	uint32_t *to = calloc((size_t)p->stacks.node_count + 1,
+			      sizeof *to); /* 1: wanted; then the node */
 	uint32_t unknown;
 	int rc = to ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
 		if (measure_of_stack(&p->sites[i], measure))
 			for (uint32_t n = p->sites[i].node; n != PROFILE_NONE && !to[n];
-			     n = p->nodes[n].parent)
+			     n = p->stacks.nodes[n].parent)
 				to[n] = 1;
-	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
+	for (uint32_t i = 0; i < p->stacks.node_count && rc == 0; i++) {
 		if (!to[i])
 			continue;
-		uint32_t parent = p->nodes[i].parent, frame = p->nodes[i].frame;
+		uint32_t parent = p->stacks.nodes[i].parent, frame = p->stacks.nodes[i].frame;
 		uint32_t stand = b->stands[frame];
-		note_frame(&b->t->functions[stand], &p->frames[frame]);
+		note_frame(&b->t->functions[stand], &p->stacks.frames[frame]);
 		rc = add_node(b, parent == PROFILE_NONE ? parent : to[parent], stand, &to[i]);
 	}
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
@@ -135,8 +136,8 @@ static int add_stacks_from_root(struct building *b, enum measure_id measure)
 		if (node == PROFILE_NONE)
 			rc = add_node(b, PROFILE_NONE, PROFILE_NONE, &unknown);
 		if (rc == 0) {
-			struct export_tree_node
-				*n = &b->t->nodes[node == PROFILE_NONE ? unknown : to[node]];
+			struct export_tree_node *n =
+				&b->t->nodes[node == PROFILE_NONE ? unknown : to[node]];
 			n->self = sum(n->self, value);
 		}
 	}
@@ -215,11 +216,11 @@ static int finish(struct export_tree *t)
 int export_tree_init(struct export_tree *t, const struct profile *p, enum measure_id measure,
 		     bool invert, struct heft_error *err)
 {
-	uint32_t *stands = malloc(((size_t)p->frame_count + 1) * sizeof *stands);
+	uint32_t *stands = malloc(((size_t)p->stacks.frame_count + 1) * sizeof *stands);
 	struct building b = {.t = t, .scratch = profile_new(), .stands = stands};
 	int rc = HEFT_ENOMEM;
 	*t = (struct export_tree){.p = p};
-	t->functions = calloc((size_t)p->frame_count + 1, sizeof *t->functions);
+	t->functions = calloc((size_t)p->stacks.frame_count + 1, sizeof *t->functions);
 	if (stands && b.scratch && t->functions)
 		rc = group_frames(p, stands);
 	if (rc == 0)
@@ -249,6 +250,6 @@ const char *export_tree_name(const struct export_tree *t, uint32_t node)
 	uint32_t frame = t->nodes[node].frame;
 	if (frame == PROFILE_NONE)
 		return EXPORT_UNKNOWN_STACK;
-	const char *name = t->p->frames[frame].function;
+	const char *name = t->p->stacks.frames[frame].function;
 	return *name ? name : "[no name]";
 }

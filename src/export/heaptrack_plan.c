@@ -43,7 +43,7 @@ static uint64_t at_least_one(uint64_t blocks, uint64_t bytes)
 static void plan_site(struct heaptrack *x, uint32_t site)
 {
 	const struct profile_site *s = &x->p->sites[site];
-	uint32_t has = x->p->has;
+	uint32_t has = x->p->run.has;
 	struct plan plan = {.site = site};
 	uint64_t end_blocks = has & PROFILE_HAS_LIVE ? at_least_one(s->live_blocks, s->live_bytes)
 						     : 0;
@@ -79,9 +79,9 @@ static void plan_site(struct heaptrack *x, uint32_t site)
 static void plan_levels(struct heaptrack *x)
 {
 	const struct profile *p = x->p;
-	const struct profile_history *h = &p->history;
-	bool follow = h->slot_count && !p->selection && !x->o->focus && !x->o->ignore;
-	uint64_t peak_ns = p->totals.peak_time_ns, end_ns = p->duration_ns;
+	const struct profile_history *h = &p->behaviour.history;
+	bool follow = h->slot_count && !p->chosen.words && !x->o->focus && !x->o->ignore;
+	uint64_t peak_ns = p->totals.peak_time_ns, end_ns = p->run.duration_ns;
 	if (peak_ns > end_ns)
 		end_ns = peak_ns;
 	x->steps[0] = end_ns ? (uint32_t)((double)peak_ns / (double)end_ns * HEAPTRACK_STEPS)

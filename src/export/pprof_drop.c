@@ -55,8 +55,8 @@ static size_t simple_name(const char **name)
 static int find_names(struct drop *d)
 {
 	int rc = 0;
-	for (uint32_t i = 0; i < d->p->frame_count && rc == 0; i++) {
-		const char *function = d->p->frames[i].function;
+	for (uint32_t i = 0; i < d->p->stacks.frame_count && rc == 0; i++) {
+		const char *function = d->p->stacks.frames[i].function;
 		size_t length = simple_name(&function);
 		char *name = strndup(function, length);
 		rc = name ? string_table_find(&d->names, name, &d->name[i]) : HEFT_ENOMEM;
@@ -70,16 +70,16 @@ static int keep_names(struct drop *d)
 {
 	const struct profile *p = d->p;
 	/* by node: in some site's stack, with a user frame at or beneath it */
-	bool *above = calloc((size_t)p->node_count + 1, sizeof *above);
+	bool *above = calloc((size_t)p->stacks.node_count + 1, sizeof *above);
 	if (!above)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t n = p->sites[i].node;
-		while (n != PROFILE_NONE && !p->frames[p->nodes[n].frame].user)
-			n = p->nodes[n].parent;
-		for (; n != PROFILE_NONE && !above[n]; n = p->nodes[n].parent) {
+		while (n != PROFILE_NONE && !p->stacks.frames[p->stacks.nodes[n].frame].user)
+			n = p->stacks.nodes[n].parent;
+		for (; n != PROFILE_NONE && !above[n]; n = p->stacks.nodes[n].parent) {
 			above[n] = true;
-			d->keep[d->name[p->nodes[n].frame]] = true;
+			d->keep[d->name[p->stacks.nodes[n].frame]] = true;
 		}
 	}
 	free(above);
@@ -107,14 +107,14 @@ static int take_names(struct drop *d)
 	const struct profile *p = d->p;
 	enum { NO_USER = UINT32_MAX, USER = 0 }; /* 0 is the name "", which is no candidate */
 	/* by node: the outermost candidate of the frames beneath the innermost user frame */
-	uint32_t *outermost = malloc(((size_t)p->node_count + 1) * sizeof *outermost);
+	uint32_t *outermost = malloc(((size_t)p->stacks.node_count + 1) * sizeof *outermost);
 	if (!outermost)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->node_count; i++) {
-		const struct profile_node *n = &p->nodes[i];
+	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
+		const struct profile_node *n = &p->stacks.nodes[i];
 		uint32_t name = d->name[n->frame];
 		outermost[i] = n->parent == PROFILE_NONE ? (uint32_t)NO_USER : outermost[n->parent];
-		if (p->frames[n->frame].user)
+		if (p->stacks.frames[n->frame].user)
 			outermost[i] = USER;
 		else if (outermost[i] == USER && !d->keep[name])
 			outermost[i] = name;
@@ -133,7 +133,7 @@ char *pprof_drop_frames(const struct profile *p)
 {
 	struct drop d = {.p = p};
 	int rc = string_table_init(&d.names);
-	d.name = calloc((size_t)p->frame_count + 1, sizeof *d.name);
+	d.name = calloc((size_t)p->stacks.frame_count + 1, sizeof *d.name);
 	d.list = malloc(LONGEST_LIST + 1);
 	if (rc == 0 && (!d.name || !d.list))
 		rc = HEFT_ENOMEM;

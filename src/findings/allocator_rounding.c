@@ -28,7 +28,7 @@ static bool is_glibc_malloc(const struct profile *p)
 					     "snmalloc", "rpmalloc", "scudo",    "libasan",
 					     "musl",     "libtsan"};
 	bool glibc = false;
-	for (uint32_t i = 0; i < p->module_count; i++) {
+	for (uint32_t i = 0; i < p->stacks.module_count; i++) {
 		const char *name = profile_module_name(p, i);
 		for (size_t k = 0; k < sizeof others / sizeof *others; k++)
 			if (strstr(name, others[k]))
@@ -76,7 +76,7 @@ static int add_finding(struct diagnosis *d, const struct rounded *r, uint64_t he
 		d, "Put the small blocks of one owner into one larger block (one buffer and "
 		   "offsets, an "
 		   "arena, a pool), or keep short ones inside the object that points to them.");
-	draft_text(&f, "function", p->frames[p->nodes[name].frame].function);
+	draft_text(&f, "function", p->stacks.frames[p->stacks.nodes[name].frame].function);
 	draft_count(&f, "blocks", r->blocks);
 	draft_bytes(&f, "requested_bytes", r->bytes);
 	draft_bytes(&f, "rounding_bytes", r->slack);

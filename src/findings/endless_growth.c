@@ -24,18 +24,18 @@
 bool endless_was_stopped(const struct profile *p)
 {
 	/* SIGPIPE is the ordinary end of a filter: `heft run -- git log | head`. */
-	if (p->end == PROFILE_END_SIGNAL)
-		return p->signal != SIGPIPE;
+	if (p->run.end == PROFILE_END_SIGNAL)
+		return p->run.signal != SIGPIPE;
 	/* What a handler of these signals exits with, where it follows the shell's custom. */
-	return p->end == PROFILE_END_EXIT &&
-	       (p->exit_status == 128 + SIGHUP || p->exit_status == 128 + SIGINT ||
-		p->exit_status == 128 + SIGTERM);
+	return p->run.end == PROFILE_END_EXIT &&
+	       (p->run.exit_status == 128 + SIGHUP || p->run.exit_status == 128 + SIGINT ||
+		p->run.exit_status == 128 + SIGTERM);
 }
 
 bool endless_did_not_end(const struct profile *p)
 {
-	if (p->end == PROFILE_END_RUNNING || p->end == PROFILE_END_DETACHED)
-		return p->duration_ns >= ENDLESS_WATCHED_NS;
+	if (p->run.end == PROFILE_END_RUNNING || p->run.end == PROFILE_END_DETACHED)
+		return p->run.duration_ns >= ENDLESS_WATCHED_NS;
 	return endless_was_stopped(p);
 }
 
@@ -62,9 +62,9 @@ static double time_to_limit_ns(const struct profile *p, double rate)
 {
 	uint64_t used = p->totals.peak_rss_bytes > p->totals.peak_bytes ? p->totals.peak_rss_bytes
 									: p->totals.peak_bytes;
-	if (p->memory_limit_bytes <= used || rate <= 0)
+	if (p->run.memory_limit_bytes <= used || rate <= 0)
 		return 0;
-	double seconds = (double)(p->memory_limit_bytes - used) / rate;
+	double seconds = (double)(p->run.memory_limit_bytes - used) / rate;
 	return seconds < LIMIT_FARTHEST_S ? seconds * 1e9 : 0;
 }
 
@@ -87,8 +87,8 @@ struct draft endless_draft(struct diagnosis *d, const struct endless *e)
 					words_size(whole_number(e->rate_error95)).text);
 	if (limit_ns > 0)
 		limit = diagnosis_text(d, "; at this rate %s of %s is used up in %s",
-				       p->limit_is_cgroup ? "its cgroup's limit" : "the memory",
-				       words_size(p->memory_limit_bytes).text,
+				       p->run.limit_is_cgroup ? "its cgroup's limit" : "the memory",
+				       words_size(p->run.memory_limit_bytes).text,
 				       words_time(limit_ns).text);
 	f.no_memory = !fate || !within || !limit;
 	f.finding.summary = diagnosis_text(
@@ -107,7 +107,7 @@ struct draft endless_draft(struct diagnosis *d, const struct endless *e)
 				  "the longer the program runs, the more it holds."
 				: "Find who should free these blocks, or put a limit on what "
 				  "keeps them (a list, a map, a cache without eviction).");
-	draft_text(&f, "function", p->frames[p->nodes[name].frame].function);
+	draft_text(&f, "function", p->stacks.frames[p->stacks.nodes[name].frame].function);
 	draft_rate(&f, "bytes_per_second", e->rate);
 	if (e->rate_error95 > 0)
 		draft_rate(&f, "bytes_per_second_error95", e->rate_error95);
@@ -117,7 +117,7 @@ struct draft endless_draft(struct diagnosis *d, const struct endless *e)
 	draft_bytes(&f, "level_bytes", e->level_bytes);
 	draft_count(&f, "allocations", e->allocations);
 	if (limit_ns > 0) {
-		draft_bytes(&f, "limit_bytes", p->memory_limit_bytes);
+		draft_bytes(&f, "limit_bytes", p->run.memory_limit_bytes);
 		draft_time(&f, "time_to_limit_ns", limit_ns);
 	}
 	return f;

@@ -45,12 +45,12 @@ struct phrase phrase_function(const char *function)
 struct phrase phrase_where(const struct profile *p, uint32_t frame)
 {
 	struct phrase w = {""};
-	const struct profile_frame *f = &p->frames[frame];
+	const struct profile_frame *f = &p->stacks.frames[frame];
 	const char *name = NULL;
 	if (f->file) {
 		const char *slash = strrchr(f->file, '/');
 		name = slash && slash[1] ? slash + 1 : f->file;
-	} else if (f->module < p->module_count && !strstr(f->function, "+0x")) {
+	} else if (f->module < p->stacks.module_count && !strstr(f->function, "+0x")) {
 		name = profile_module_name(p, f->module);
 	}
 	if (name && f->file && f->line)
@@ -63,10 +63,10 @@ struct phrase phrase_where(const struct profile *p, uint32_t frame)
 struct phrase phrase_place(const struct profile *p, uint32_t node)
 {
 	struct phrase w = {"an unknown place"};
-	if (node >= p->node_count)
+	if (node >= p->stacks.node_count)
 		return w;
-	uint32_t frame = p->nodes[node].frame;
-	struct phrase name = phrase_function(p->frames[frame].function);
+	uint32_t frame = p->stacks.nodes[node].frame;
+	struct phrase name = phrase_function(p->stacks.frames[frame].function);
 	struct phrase where = phrase_where(p, frame);
 	if (where.text[0])
 		snprintf(w.text, sizeof w.text, "%.78s (%.70s)", name.text, where.text);

@@ -258,7 +258,8 @@ static const struct {
 static int diagnose(struct findings *f, const struct profile *p, const struct profile *whole,
 		    unsigned scopes)
 {
-	bool sampled = p->errors || p->rate_bytes > 1; /* other tools' samples have no errors */
+	bool sampled = p->estimates.errors ||
+		       p->run.rate_bytes > 1; /* other tools' samples have no errors */
 	unsigned kind = sampled ? OF_SAMPLED : OF_EXACT;
 	struct diagnosis d = {.p = p, .whole = whole, .out = f, .pool = f->pool};
 	d.named = site_names_new(p);
@@ -297,7 +298,7 @@ static bool same_words(const struct profile *whole, const struct finding *a,
 	uint32_t x = profile_first_user_node(whole, whole->sites[a->site].node);
 	uint32_t y = profile_first_user_node(whole, whole->sites[b->site].node);
 	return x != PROFILE_NONE && y != PROFILE_NONE &&
-	       same_function(whole, whole->nodes[x].frame, whole->nodes[y].frame);
+	       same_function(whole, whole->stacks.nodes[x].frame, whole->stacks.nodes[y].frame);
 }
 
 /* Its words, evidence and sites become those of the whole. */
@@ -375,8 +376,8 @@ static int judge_process(struct findings *f, const struct profile *p,
 	struct profile *part = j->p;
 	uint32_t first = f->count;
 	/* Rules for frames may have come since. */
-	part->frames = p->frames;
-	part->nodes = p->nodes;
+	part->stacks.frames = p->stacks.frames;
+	part->stacks.nodes = p->stacks.nodes;
 	int rc = diagnose(f, part, p, OF_ONE);
 	for (uint32_t i = first; i < f->count && rc == 0; i++)
 		rc = settle_judged(f, p, j, &f->list[i]);

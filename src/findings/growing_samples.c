@@ -96,9 +96,9 @@ static double even_growth(const struct survivors *v)
 static uint64_t life_of(const struct profile *p, uint32_t process)
 {
 	if (p->process_count <= 1)
-		return p->duration_ns;
+		return p->run.duration_ns;
 	const struct profile_process *q = &p->processes[process];
-	uint64_t end = q->end == PROFILE_END_RUNNING ? p->duration_ns : q->end_ns;
+	uint64_t end = q->end == PROFILE_END_RUNNING ? p->run.duration_ns : q->end_ns;
 	return end > q->start_ns ? end - q->start_ns : 0;
 }
 
@@ -144,8 +144,8 @@ static int report(struct diagnosis *d, const struct survivors *v, const struct e
 static uint32_t *births_by_site(const struct profile *p)
 {
 	uint32_t *first = calloc((size_t)p->site_count + 2, sizeof *first);
-	for (uint32_t i = 0; first && i < p->peak_births.count; i++)
-		first[p->peak_births.list[i].site + 1]++;
+	for (uint32_t i = 0; first && i < p->estimates.peak_births.count; i++)
+		first[p->estimates.peak_births.list[i].site + 1]++;
 	for (uint32_t i = 0; first && i < p->site_count; i++)
 		first[i + 1] += first[i];
 	return first;
@@ -167,7 +167,7 @@ static bool is_settled_site(const struct profile *p, const uint32_t *first, uint
 	double young = 0, all = 0, square = 0;
 	uint64_t bytes = s->peak_bytes, blocks = s->peak_blocks, made = s->allocations;
 	for (uint32_t i = first[site]; i < first[site + 1]; i++) {
-		const struct profile_birth *b = &p->peak_births.list[i];
+		const struct profile_birth *b = &p->estimates.peak_births.list[i];
 		if (several && b->process != process)
 			continue;
 		all += b->bytes;
@@ -204,7 +204,7 @@ static bool is_watched(const struct profile *p, const uint32_t *first, uint32_t 
 		const struct profile_process *q = &p->processes[process];
 		peak = q->totals.peak_time_ns > q->start_ns ? q->totals.peak_time_ns - q->start_ns
 							    : 0;
-		if ((double)life < LEAST_LIFE * (double)p->duration_ns)
+		if ((double)life < LEAST_LIFE * (double)p->run.duration_ns)
 			return false;
 	}
 	return (double)peak >= BIRTHS_EARLIEST_PEAK * (double)life && is_settled(p, first, process);
@@ -214,12 +214,12 @@ static bool is_watched(const struct profile *p, const uint32_t *first, uint32_t 
 static uint64_t live_of(const struct profile *p, uint32_t site, uint32_t process)
 {
 	double bytes = 0;
-	if (p->process_count <= 1 || !p->ages)
+	if (p->process_count <= 1 || !p->estimates.ages)
 		return p->sites[site].live_bytes;
-	const struct profile_age *a = &p->ages[site];
+	const struct profile_age *a = &p->estimates.ages[site];
 	for (uint32_t i = a->first; i < a->first + a->count; i++)
-		if (p->live_births.list[i].process == process)
-			bytes += p->live_births.list[i].bytes;
+		if (p->estimates.live_births.list[i].process == process)
+			bytes += p->estimates.live_births.list[i].bytes;
 	return estimate_rounded(bytes);
 }
 
@@ -230,7 +230,7 @@ static void add_site(const struct diagnosis *d, struct survivors *v, uint32_t pr
 	const struct profile_site *s = &p->sites[site];
 	double part = part_of(p, process), bytes = 0;
 	for (uint32_t k = first[site]; k < first[site + 1]; k++) {
-		const struct profile_birth *b = &p->peak_births.list[k];
+		const struct profile_birth *b = &p->estimates.peak_births.list[k];
 		if (p->process_count > 1 && b->process != process)
 			continue;
 		add_birth(v, b);
@@ -238,7 +238,7 @@ static void add_site(const struct diagnosis *d, struct survivors *v, uint32_t pr
 	}
 	v->allocations += estimate_rounded((double)s->allocations * part);
 	/* Estimates of both are rounded: it is the samples that were freed. */
-	if (p->spreads[site].samples > p->spreads[site].left_samples)
+	if (p->estimates.spreads[site].samples > p->estimates.spreads[site].left_samples)
 		v->frees += estimate_rounded((double)s->frees * part);
 	v->live_bytes += live_of(p, site, process);
 	if (estimate_rounded(bytes) > v->largest) {
@@ -283,7 +283,7 @@ int diagnose_growing_samples(struct diagnosis *d)
 {
 	const struct profile *p = d->p;
 	uint32_t count = p->process_count > 1 ? p->process_count : 1, used = 0;
-	if (!p->peak_births.count)
+	if (!p->estimates.peak_births.count)
 		return 0;
 	uint32_t *first = births_by_site(p), *watched = malloc(count * sizeof *watched);
 	int rc = first && watched ? 0 : HEFT_ENOMEM;

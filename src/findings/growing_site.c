@@ -59,10 +59,10 @@ struct growing {
 static bool is_settled(const struct profile *p, uint32_t site)
 {
 	const struct profile_site *s = &p->sites[site];
-	if (s->history >= p->history.row_count)
+	if (s->history >= p->behaviour.history.row_count)
 		return false;
-	const struct profile_history_row *row = &p->history.rows[s->history];
-	uint32_t count = p->history.slot_count, from = count / 4, to = count - count / 8;
+	const struct profile_history_row *row = &p->behaviour.history.rows[s->history];
+	uint32_t count = p->behaviour.history.slot_count, from = count / 4, to = count - count / 8;
 	uint64_t least = UINT64_MAX, most = 0, blocks = 0;
 	for (uint32_t i = from; i < to; i++) {
 		if (row->bytes[i] < least)
@@ -138,7 +138,7 @@ static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
  * less as there are live blocks: what is freed at the end is no progress.) */
 static double progress_at(const struct profile *p, uint32_t i)
 {
-	return (double)p->history.events[i] + (double)p->history.blocks[i];
+	return (double)p->behaviour.history.events[i] + (double)p->behaviour.history.blocks[i];
 }
 
 /* The same over the program's own progress in place of time, if that is known: a program that waits,
@@ -146,8 +146,8 @@ static double progress_at(const struct profile *p, uint32_t i)
  * parts of all allocations had been made. */
 static void over_progress(const struct profile *p, const uint64_t *bytes, uint64_t *out)
 {
-	uint32_t count = p->history.slot_count, at = 0;
-	double all = p->history.events ? progress_at(p, count - 1) : 0;
+	uint32_t count = p->behaviour.history.slot_count, at = 0;
+	double all = p->behaviour.history.events ? progress_at(p, count - 1) : 0;
 	for (uint32_t k = 0; k < count; k++) {
 		while (all > 0 && at + 1 < count && progress_at(p, at) < all * (k + 1) / count)
 			at++;
@@ -160,19 +160,19 @@ static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progr
 	const struct profile *p = d->p;
 	uint32_t top;
 	over_progress(p, g->bytes, progress);
-	uint64_t gained = growth_of(progress, p->history.slot_count, &top);
+	uint64_t gained = growth_of(progress, p->behaviour.history.slot_count, &top);
 	if (!gained)
 		return 0;
 	/* When it was at its top, for the rate. */
-	top = last_top(g->bytes, p->history.slot_count);
+	top = last_top(g->bytes, p->behaviour.history.slot_count);
 	uint64_t level = g->bytes[top];
 	if (!endless_is_large(p, gained, level))
 		return 0;
-	if (!g->paced &&
-	    (double)reached_from(g->bytes, top) < GROWING_LATEST_TOP * (p->history.slot_count - 1))
+	if (!g->paced && (double)reached_from(g->bytes, top) <
+				 GROWING_LATEST_TOP * (p->behaviour.history.slot_count - 1))
 		return 0;
 	bool freed_at_end = endless_is_freed(g->live_bytes, level);
-	if (freed_at_end && p->duration_ns < ENDLESS_SERVICE_NS && !endless_was_stopped(p) &&
+	if (freed_at_end && p->run.duration_ns < ENDLESS_SERVICE_NS && !endless_was_stopped(p) &&
 	    !is_in_step(p, g->allocations))
 		return 0;
 	struct trend trend;
@@ -182,7 +182,7 @@ static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progr
 		return 0;
 	struct endless e = {
 		.site = g->site,
-		.rate = trend.slope * 1e9 / (double)p->history.slot_ns,
+		.rate = trend.slope * 1e9 / (double)p->behaviour.history.slot_ns,
 		.gained_bytes = gained,
 		.level_bytes = level,
 		.allocations = g->allocations,
@@ -197,7 +197,7 @@ static int look_at_functions(struct diagnosis *d, uint64_t *bytes, bool paced)
 {
 	const struct profile *p = d->p;
 	const uint32_t *sites = d->by_function;
-	uint32_t count = d->by_function_count, slots = p->history.slot_count;
+	uint32_t count = d->by_function_count, slots = p->behaviour.history.slot_count;
 	int rc = 0;
 	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
 		struct growing g = {.bytes = bytes, .site = PROFILE_NONE, .paced = paced};
@@ -206,9 +206,10 @@ static int look_at_functions(struct diagnosis *d, uint64_t *bytes, bool paced)
 		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
 		     next++) {
 			const struct profile_site *s = &p->sites[sites[next]];
-			if (s->history >= p->history.row_count || d->queued[sites[next]])
+			if (s->history >= p->behaviour.history.row_count || d->queued[sites[next]])
 				continue;
-			const struct profile_history_row *row = &p->history.rows[s->history];
+			const struct profile_history_row *row =
+				&p->behaviour.history.rows[s->history];
 			for (uint32_t k = 0; k < slots; k++)
 				bytes[k] += row->bytes[k];
 			g.allocations += s->allocations;
@@ -228,14 +229,14 @@ static int look_at_functions(struct diagnosis *d, uint64_t *bytes, bool paced)
 int diagnose_growing_site(struct diagnosis *d)
 {
 	const struct profile *p = d->p;
-	if (p->history.slot_count < GROWING_LEAST_SLOTS || !p->history.slot_ns)
+	if (p->behaviour.history.slot_count < GROWING_LEAST_SLOTS || !p->behaviour.history.slot_ns)
 		return 0;
 	bool paced = false;
 	for (uint32_t i = 0; i < p->site_count && !paced; i++)
 		paced = is_settled(p, i);
 	if (!paced && !endless_did_not_end(p))
 		return 0;
-	uint64_t *bytes = malloc(2 * (size_t)p->history.slot_count * sizeof *bytes);
+	uint64_t *bytes = malloc(2 * (size_t)p->behaviour.history.slot_count * sizeof *bytes);
 	int rc = bytes ? look_at_functions(d, bytes, paced) : HEFT_ENOMEM;
 	free(bytes);
 	return rc;

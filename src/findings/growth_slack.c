@@ -46,7 +46,8 @@ static int look_at(struct diagnosis *d, uint32_t site, const struct profile_grow
 		   "give "
 		   "the rest back with one realloc (shrink_to_fit) when the array is complete.");
 	draft_text(&f, "function",
-		   name == PROFILE_NONE ? "unknown" : p->frames[p->nodes[name].frame].function);
+		   name == PROFILE_NONE ? "unknown"
+					: p->stacks.frames[p->stacks.nodes[name].frame].function);
 	draft_count(&f, "steps", g->steps);
 	draft_count(&f, "moved_steps", g->moved_steps);
 	draft_bytes(&f, "copied_bytes", g->copied_bytes);
@@ -63,7 +64,7 @@ int diagnose_growth_slack(struct diagnosis *d)
 	const struct profile *p = d->p;
 	int rc = 0;
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
-		if (p->sites[i].growth < p->growth_count)
-			rc = look_at(d, i, &p->growths[p->sites[i].growth]);
+		if (p->sites[i].growth < p->behaviour.growth_count)
+			rc = look_at(d, i, &p->behaviour.growths[p->sites[i].growth]);
 	return rc;
 }

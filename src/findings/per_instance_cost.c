@@ -87,7 +87,7 @@ static bool is_enough(const struct profile *p, uint64_t bytes)
  * program has half a million nodes, and a hundred of these.) */
 static bool may_matter(const struct activations *a, const struct profile *p, uint32_t node)
 {
-	uint32_t parent = p->nodes[node].parent;
+	uint32_t parent = p->stacks.nodes[node].parent;
 	return parent == PROFILE_NONE || is_enough(p, a->bytes[parent]);
 }
 
@@ -96,13 +96,13 @@ static int find_activations(struct activations *a, const struct profile *p)
 {
 	struct hash_index index = {0}; /* of first nodes, by caller and function */
 	int rc = 0;
-	a->rep = malloc(((size_t)p->node_count + 1) * sizeof *a->rep);
-	a->heavy = malloc(((size_t)p->node_count + 1) * sizeof *a->heavy);
+	a->rep = malloc(((size_t)p->stacks.node_count + 1) * sizeof *a->rep);
+	a->heavy = malloc(((size_t)p->stacks.node_count + 1) * sizeof *a->heavy);
 	if (!a->rep || !a->heavy)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
-		const struct profile_node *n = &p->nodes[i];
-		const struct profile_frame *f = &p->frames[n->frame];
+	for (uint32_t i = 0; i < p->stacks.node_count && rc == 0; i++) {
+		const struct profile_node *n = &p->stacks.nodes[i];
+		const struct profile_frame *f = &p->stacks.frames[n->frame];
 		a->rep[i] = i;
 		if (!may_matter(a, p, i))
 			continue;
@@ -110,8 +110,8 @@ static int find_activations(struct activations *a, const struct profile *p)
 				hash_bytes(f->function, strlen(f->function));
 		uint32_t at = hash, first;
 		while ((first = hash_index_step(&index, hash, &at)) != HASH_NONE)
-			if (p->nodes[first].parent == n->parent &&
-			    same_function(p, p->nodes[first].frame, n->frame))
+			if (p->stacks.nodes[first].parent == n->parent &&
+			    same_function(p, p->stacks.nodes[first].frame, n->frame))
 				break;
 		if (first == HASH_NONE)
 			rc = hash_index_add_at(&index, hash, at, i);
@@ -125,22 +125,22 @@ static int find_activations(struct activations *a, const struct profile *p)
 /* What is live under each node at the peak. */
 static int add_up_bytes(struct activations *a, const struct profile *p)
 {
-	a->bytes = calloc((size_t)p->node_count + 1, sizeof *a->bytes);
+	a->bytes = calloc((size_t)p->stacks.node_count + 1, sizeof *a->bytes);
 	if (!a->bytes)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++)
-		if (p->sites[i].node < p->node_count)
+		if (p->sites[i].node < p->stacks.node_count)
 			a->bytes[p->sites[i].node] += p->sites[i].peak_bytes;
-	for (uint32_t i = p->node_count; i-- > 0;) /* callees have larger indices */
-		if (p->nodes[i].parent != PROFILE_NONE)
-			a->bytes[p->nodes[i].parent] += a->bytes[i];
+	for (uint32_t i = p->stacks.node_count; i-- > 0;) /* callees have larger indices */
+		if (p->stacks.nodes[i].parent != PROFILE_NONE)
+			a->bytes[p->stacks.nodes[i].parent] += a->bytes[i];
 	return 0;
 }
 
 /* From there on by activation, under its first node. */
 static void add_up_activations(struct activations *a, const struct profile *p)
 {
-	for (uint32_t i = 0; i < p->node_count; i++)
+	for (uint32_t i = 0; i < p->stacks.node_count; i++)
 		if (a->rep[i] != i)
 			a->bytes[a->rep[i]] += a->bytes[i];
 }
@@ -149,17 +149,17 @@ static void add_up_activations(struct activations *a, const struct profile *p)
  * nearest one, itself or further out. */
 static void find_heavy(struct activations *a, const struct profile *p)
 {
-	for (uint32_t i = 0; i < p->node_count; i++) {
-		uint32_t parent = p->nodes[i].parent;
+	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
+		uint32_t parent = p->stacks.nodes[i].parent;
 		uint64_t bytes = a->bytes[a->rep[i]];
-		bool heavy = is_enough(p, bytes) && p->frames[p->nodes[i].frame].user;
+		bool heavy = is_enough(p, bytes) && p->stacks.frames[p->stacks.nodes[i].frame].user;
 		a->heavy[i] = heavy ? i : parent == PROFILE_NONE ? PROFILE_NONE : a->heavy[parent];
 	}
 }
 
 static uint32_t next_heavy(const struct activations *a, const struct profile *p, uint32_t node)
 {
-	uint32_t parent = p->nodes[node].parent;
+	uint32_t parent = p->stacks.nodes[node].parent;
 	return parent == PROFILE_NONE ? PROFILE_NONE : a->heavy[parent];
 }
 
@@ -179,7 +179,7 @@ static bool is_pool_chunk(const struct profile_site *s)
 static bool may_be_part(const struct diagnosis *d, uint32_t site)
 {
 	const struct profile_site *s = &d->p->sites[site];
-	return s->peak_blocks >= INSTANCES_LEAST && s->node < d->p->node_count &&
+	return s->peak_blocks >= INSTANCES_LEAST && s->node < d->p->stacks.node_count &&
 	       !d->queued[site] && !is_pool_chunk(s);
 }
 
@@ -190,7 +190,7 @@ static struct member *find_members(const struct diagnosis *d, struct activations
 {
 	const struct profile *p = d->p;
 	uint32_t sites = p->site_count < SITES_LOOKED_AT ? p->site_count : SITES_LOOKED_AT;
-	uint32_t *place = calloc((size_t)p->node_count + 1, sizeof *place), used = 0;
+	uint32_t *place = calloc((size_t)p->stacks.node_count + 1, sizeof *place), used = 0;
 	struct member *list = NULL;
 	for (int pass = 0; pass < 2 && place; pass++) {
 		for (uint32_t i = 0; i < sites; i++) {
@@ -205,7 +205,7 @@ static struct member *find_members(const struct diagnosis *d, struct activations
 				n = next_heavy(a, p, n);
 			}
 		}
-		for (uint32_t i = 0; i < p->node_count && pass == 0; i++) {
+		for (uint32_t i = 0; i < p->stacks.node_count && pass == 0; i++) {
 			uint32_t here = place[i];
 			place[i] = used;
 			used += here;
@@ -239,16 +239,17 @@ static bool move_together(const struct profile *p, uint32_t reference, uint32_t 
 			  bool must_be_seen)
 {
 	uint32_t a = p->sites[reference].history, b = p->sites[site].history;
-	if (a >= p->history.row_count || b >= p->history.row_count)
+	if (a >= p->behaviour.history.row_count || b >= p->behaviour.history.row_count)
 		return !must_be_seen; /* too small to have been followed */
-	const struct profile_history_row *x = &p->history.rows[a], *y = &p->history.rows[b];
+	const struct profile_history_row *x = &p->behaviour.history.rows[a],
+					 *y = &p->behaviour.history.rows[b];
 	uint32_t from = x->first > y->first ? x->first : y->first, changes = 0, stray = 0;
 	uint64_t most = 0;
-	for (uint32_t i = from; i < p->history.slot_count; i++)
+	for (uint32_t i = from; i < p->behaviour.history.slot_count; i++)
 		if (x->blocks[i] > most)
 			most = x->blocks[i];
 	uint64_t within = k * (2 + (uint64_t)(INSTANCE_TOLERANCE * (double)most));
-	for (uint32_t i = from; i < p->history.slot_count; i++) {
+	for (uint32_t i = from; i < p->behaviour.history.slot_count; i++) {
 		if (i && x->blocks[i] == x->blocks[i - 1] && y->blocks[i] == y->blocks[i - 1])
 			continue;
 		uint64_t expected = k * x->blocks[i], is = y->blocks[i];
@@ -271,7 +272,8 @@ static bool multiples_count(const struct profile *p, const struct object *o, uin
 {
 	const struct profile_site *r = &p->sites[o->reference], *s = &p->sites[site];
 	bool same_kind = r->peak_bytes / r->peak_blocks == s->peak_bytes / s->peak_blocks &&
-			 same_function(p, p->nodes[r->node].frame, p->nodes[s->node].frame);
+			 same_function(p, p->stacks.nodes[r->node].frame,
+				       p->stacks.nodes[s->node].frame);
 	return r->peak_blocks >= INSTANCES_FOR_MULTIPLES &&
 	       r->peak_blocks >= INSTANCES_FOR_EACH_BLOCK * k && !same_kind &&
 	       !node_is_nameless(p, o->rep);
@@ -346,7 +348,7 @@ static bool find_object(const struct profile *p, const struct member *members, u
 static uint32_t depth_of(const struct profile *p, uint32_t node)
 {
 	uint32_t depth = 0;
-	for (; node != PROFILE_NONE; node = p->nodes[node].parent)
+	for (; node != PROFILE_NONE; node = p->stacks.nodes[node].parent)
 		depth++;
 	return depth;
 }
@@ -365,7 +367,7 @@ static bool is_under(const struct profile *p, const struct activations *a,
 {
 	uint32_t n = inner->rep;
 	for (uint32_t k = inner->depth; k > outer->depth; k--)
-		n = p->nodes[n].parent;
+		n = p->stacks.nodes[n].parent;
 	return n != PROFILE_NONE && a->rep[n] == outer->rep;
 }
 
@@ -383,8 +385,8 @@ static void choose(const struct profile *p, const struct activations *a, struct 
 				continue;
 			inner_bytes += list[k].bytes;
 			one_constructor |= first != PROFILE_NONE &&
-					   same_function(p, p->nodes[list[first].rep].frame,
-							 p->nodes[list[k].rep].frame);
+					   same_function(p, p->stacks.nodes[list[first].rep].frame,
+							 p->stacks.nodes[list[k].rep].frame);
 			first = k;
 		}
 		if (one_constructor ||
@@ -414,10 +416,10 @@ static uint32_t head_of(const struct profile *p, const struct activations *a,
 	uint32_t best = o->rep;
 	for (uint32_t i = o->first; i < o->first + o->count; i++)
 		for (uint32_t n = p->sites[members[i].site].node; n != PROFILE_NONE;
-		     n = p->nodes[n].parent)
+		     n = p->stacks.nodes[n].parent)
 			if (a->rep[n] == o->rep) {
-				if (p->frames[p->nodes[n].frame].line <
-				    p->frames[p->nodes[best].frame].line)
+				if (p->stacks.frames[p->stacks.nodes[n].frame].line <
+				    p->stacks.frames[p->stacks.nodes[best].frame].line)
 					best = n;
 				break;
 			}
@@ -438,8 +440,8 @@ static int list_parts(struct diagnosis *d, const struct member *members, const s
 		/* A wrapper's caller may stand outside the object. */
 		if (depth_of(p, name) < o->depth)
 			name = profile_first_user_node(p, p->sites[site].node);
-		uint32_t frame = p->nodes[name].frame;
-		parts[used].function = p->frames[frame].function;
+		uint32_t frame = p->stacks.nodes[name].frame;
+		parts[used].function = p->stacks.frames[frame].function;
 		parts[used].where = diagnosis_keep(d, phrase_where(p, frame));
 		parts[used].bytes = (p->sites[site].peak_bytes + o->instances / 2) / o->instances;
 		parts[used].share = share_of(p->sites[site].peak_bytes, o->bytes);
@@ -466,7 +468,8 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 		struct object *other = &list[k];
 		double each = (double)other->bytes / (double)other->instances;
 		if (!other->taken || other->parts != o->parts ||
-		    !same_function(p, p->nodes[other->rep].frame, p->nodes[o->rep].frame) ||
+		    !same_function(p, p->stacks.nodes[other->rep].frame,
+				   p->stacks.nodes[o->rep].frame) ||
 		    fabs(each * (double)o->instances / (double)o->bytes - 1) > INSTANCE_TOLERANCE)
 			continue;
 		instances += other->instances;
@@ -497,7 +500,7 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 		d,
 		"Begin with the largest part: make it smaller, make it when it is first needed, or "
 		"share it between the objects.");
-	draft_text(&f, "function", p->frames[p->nodes[head].frame].function);
+	draft_text(&f, "function", p->stacks.frames[p->stacks.nodes[head].frame].function);
 	draft_count(&f, "instances", instances);
 	draft_bytes(&f, "bytes_each", each);
 	draft_bytes(&f, "usable_bytes_each", usable);

@@ -49,7 +49,7 @@ static void look_at_site(const struct diagnosis *d, uint32_t site, struct qualit
 {
 	const struct profile *p = d->p;
 	const struct profile_site *s = &p->sites[site];
-	if (s->node >= p->node_count) {
+	if (s->node >= p->stacks.node_count) {
 		add_doubt(&q->lost, s);
 		return;
 	}
@@ -63,10 +63,10 @@ static void look_at_site(const struct diagnosis *d, uint32_t site, struct qualit
 	/* What people look at first is the name of the first user frame. Stacks without one are a
 	 * runtime library's own business, with or without names. */
 	uint32_t node = profile_first_user_node(p, s->node);
-	if (p->frames[p->nodes[node].frame].user && node_is_nameless(p, node)) {
-		uint32_t module = p->frames[p->nodes[node].frame].module;
+	if (p->stacks.frames[p->stacks.nodes[node].frame].user && node_is_nameless(p, node)) {
+		uint32_t module = p->stacks.frames[p->stacks.nodes[node].frame].module;
 		add_doubt(&q->nameless, s);
-		if (module < p->module_count)
+		if (module < p->stacks.module_count)
 			add_doubt(&q->modules[module], s);
 	}
 }
@@ -120,7 +120,7 @@ static int worst_modules(struct diagnosis *d, struct quality *q, const char *con
 	while (*count < MODULES_NAMED) {
 		uint32_t worst = PROFILE_NONE;
 		double most = 0;
-		for (uint32_t i = 0; i < p->module_count; i++) {
+		for (uint32_t i = 0; i < p->stacks.module_count; i++) {
 			double share = share_of_heap(p, &q->modules[i]) +
 				       share_of_calls(p, &q->modules[i]);
 			if (share > most) {
@@ -174,12 +174,13 @@ static void add_stack_clause(struct diagnosis *d, struct verdict *v, const struc
 /* A rate that would give enough samples of what was allocated; 0: there are enough. */
 static uint64_t better_rate(const struct profile *p)
 {
-	uint64_t rate = p->rate_bytes;
-	if (p->total_spread.samples >= QUALITY_LEAST_SAMPLES || !p->totals.allocated_bytes)
+	uint64_t rate = p->run.rate_bytes;
+	if (p->estimates.total_spread.samples >= QUALITY_LEAST_SAMPLES ||
+	    !p->totals.allocated_bytes)
 		return 0;
 	while (rate / 2 >= QUALITY_LEAST_RATE && p->totals.allocated_bytes / rate < QUALITY_SAMPLES)
 		rate /= 2;
-	return rate < p->rate_bytes ? rate : 0;
+	return rate < p->run.rate_bytes ? rate : 0;
 }
 
 /* As --sample takes it. */
@@ -197,8 +198,9 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 	const struct profile *p = d->p;
 	const struct profile_totals *t = &p->totals;
 	/* What can be missing of a sampled profile is samples. */
-	uint64_t events = t->dropped + (p->errors ? p->total_spread.samples
-						  : t->allocations + t->reallocations + t->frees);
+	uint64_t events = t->dropped + (p->estimates.errors
+						? p->estimates.total_spread.samples
+						: t->allocations + t->reallocations + t->frees);
 	double dropped = share_of(t->dropped, events);
 	double unknown = share_of(t->unknown_frees, t->frees + t->unknown_frees);
 	const char *const *modules = NULL;
@@ -210,19 +212,22 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 		add_clause(
 			d, &v, NULL,
 			diagnosis_text(d, "%s (%s of all) %s missing",
-				       p->errors ? words_many(t->dropped, "sample", "samples").text
-						 : words_many(t->dropped, "event", "events").text,
+				       p->estimates.errors
+					       ? words_many(t->dropped, "sample", "samples").text
+					       : words_many(t->dropped, "event", "events").text,
 				       words_percent(dropped).text, t->dropped == 1 ? "is" : "are"),
-			p->errors ? "sample less often (a larger --sample), so that all of them fit"
-				  : "give the recorder a core of its own or a faster disk, and "
-				    "record again");
+			p->estimates.errors
+				? "sample less often (a larger --sample), so that all of them fit"
+				: "give the recorder a core of its own or a faster disk, and "
+				  "record again");
 	}
-	uint64_t better = p->errors ? better_rate(p) : 0;
+	uint64_t better = p->estimates.errors ? better_rate(p) : 0;
 	if (better)
 		add_clause(d, &v, NULL,
-			   diagnosis_text(
-				   d, "all numbers come from %s",
-				   words_many(p->total_spread.samples, "sample", "samples").text),
+			   diagnosis_text(d, "all numbers come from %s",
+					  words_many(p->estimates.total_spread.samples, "sample",
+						     "samples")
+						  .text),
 			   diagnosis_text(d, "sample more often (--sample=%s)",
 					  size_option(better).text));
 	if (unknown >= QUALITY_LEAST_UNKNOWN_FREES)
@@ -275,8 +280,8 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 	draft_share(&f, "lost_share", share_of_either(p, &q->lost));
 	draft_share(&f, "unknown_free_share", unknown);
 	draft_count(&f, "replaced_files", q->replaced);
-	if (p->errors)
-		draft_count(&f, "samples", p->total_spread.samples);
+	if (p->estimates.errors)
+		draft_count(&f, "samples", p->estimates.total_spread.samples);
 	return draft_add(d, &f);
 }
 
@@ -284,12 +289,12 @@ int diagnose_profile_quality(struct diagnosis *d)
 {
 	const struct profile *p = d->p;
 	struct quality q = {0};
-	q.modules = calloc((size_t)p->module_count + 1, sizeof *q.modules);
-	q.flags = calloc((size_t)p->node_count + 1, sizeof *q.flags);
+	q.modules = calloc((size_t)p->stacks.module_count + 1, sizeof *q.modules);
+	q.flags = calloc((size_t)p->stacks.node_count + 1, sizeof *q.flags);
 	int rc = q.modules && q.flags ? 0 : HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
-		uint32_t parent = p->nodes[i].parent;
-		q.flags[i] = p->nodes[i].flags | (parent < i ? q.flags[parent] : 0);
+	for (uint32_t i = 0; i < p->stacks.node_count && rc == 0; i++) {
+		uint32_t parent = p->stacks.nodes[i].parent;
+		q.flags[i] = p->stacks.nodes[i].flags | (parent < i ? q.flags[parent] : 0);
 	}
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
 		look_at_site(d, i, &q);

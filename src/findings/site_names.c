@@ -8,17 +8,18 @@
 
 uint32_t user_caller(const struct profile *p, uint32_t node)
 {
-	for (uint32_t n = p->nodes[node].parent; n != PROFILE_NONE; n = p->nodes[n].parent)
-		if (p->frames[p->nodes[n].frame].user)
+	for (uint32_t n = p->stacks.nodes[node].parent; n != PROFILE_NONE;
+	     n = p->stacks.nodes[n].parent)
+		if (p->stacks.frames[p->stacks.nodes[n].frame].user)
 			return n;
 	return PROFILE_NONE;
 }
 
 bool node_is_nameless(const struct profile *p, uint32_t node)
 {
-	if (node >= p->node_count)
+	if (node >= p->stacks.node_count)
 		return true;
-	const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
 	return !f->file && strstr(f->function, "+0x") != NULL;
 }
 
@@ -27,17 +28,18 @@ uint32_t *site_names_new(const struct profile *p)
 	uint32_t *named = malloc(((size_t)p->site_count + 1) * sizeof *named);
 	for (uint32_t i = 0; named && i < p->site_count; i++) {
 		uint32_t node = p->sites[i].node;
-		named[i] = node < p->node_count ? profile_first_user_node(p, node) : PROFILE_NONE;
+		named[i] = node < p->stacks.node_count ? profile_first_user_node(p, node)
+						       : PROFILE_NONE;
 	}
 	return named;
 }
 
 uint32_t release_name(const struct profile *p, uint32_t node)
 {
-	if (node >= p->node_count)
+	if (node >= p->stacks.node_count)
 		return PROFILE_NONE;
 	uint32_t named = profile_first_user_node(p, node);
-	const char *function = p->frames[p->nodes[named].frame].function;
+	const char *function = p->stacks.frames[p->stacks.nodes[named].frame].function;
 	size_t length = strlen(function);
 	bool frees = length >= 4 && strcasecmp(function + length - 4, "free") == 0;
 	uint32_t up = frees ? user_caller(p, named) : PROFILE_NONE;
@@ -46,14 +48,14 @@ uint32_t release_name(const struct profile *p, uint32_t node)
 
 bool same_function(const struct profile *p, uint32_t frame, uint32_t other)
 {
-	const struct profile_frame *a = &p->frames[frame], *b = &p->frames[other];
+	const struct profile_frame *a = &p->stacks.frames[frame], *b = &p->stacks.frames[other];
 	return frame == other || (a->module == b->module && strcmp(a->function, b->function) == 0);
 }
 
 static uint32_t depth_of(const struct profile *p, uint32_t node)
 {
 	uint32_t depth = 0;
-	for (; node != PROFILE_NONE; node = p->nodes[node].parent)
+	for (; node != PROFILE_NONE; node = p->stacks.nodes[node].parent)
 		depth++;
 	return depth;
 }
@@ -62,22 +64,22 @@ uint32_t common_user_node(const struct profile *p, uint32_t a, uint32_t b)
 {
 	uint32_t da = depth_of(p, a), db = depth_of(p, b);
 	for (; da > db; da--)
-		a = p->nodes[a].parent;
+		a = p->stacks.nodes[a].parent;
 	for (; db > da; db--)
-		b = p->nodes[b].parent;
+		b = p->stacks.nodes[b].parent;
 	/* At equal depth: go out until both are one node, remembering where they parted. */
 	uint32_t parted_a = PROFILE_NONE, parted_b = PROFILE_NONE;
 	while (a != b) {
 		parted_a = a;
 		parted_b = b;
-		a = p->nodes[a].parent;
-		b = p->nodes[b].parent;
+		a = p->stacks.nodes[a].parent;
+		b = p->stacks.nodes[b].parent;
 	}
 	if (parted_a != PROFILE_NONE &&
-	    same_function(p, p->nodes[parted_a].frame, p->nodes[parted_b].frame))
+	    same_function(p, p->stacks.nodes[parted_a].frame, p->stacks.nodes[parted_b].frame))
 		a = parted_a;
-	while (a != PROFILE_NONE && !p->frames[p->nodes[a].frame].user)
-		a = p->nodes[a].parent;
+	while (a != PROFILE_NONE && !p->stacks.frames[p->stacks.nodes[a].frame].user)
+		a = p->stacks.nodes[a].parent;
 	return a;
 }
 
@@ -110,7 +112,7 @@ uint32_t *sites_by_function(const struct profile *p, const uint32_t *named, uint
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		if (named[i] == PROFILE_NONE)
 			continue;
-		const struct profile_frame *f = &p->frames[p->nodes[named[i]].frame];
+		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[named[i]].frame];
 		keys[(*count)++] = (struct function_key){f->function, f->module, i};
 	}
 	if (*count)
@@ -123,5 +125,6 @@ uint32_t *sites_by_function(const struct profile *p, const uint32_t *named, uint
 
 bool named_alike(const struct profile *p, const uint32_t *named, uint32_t site, uint32_t other)
 {
-	return same_function(p, p->nodes[named[site]].frame, p->nodes[named[other]].frame);
+	return same_function(p, p->stacks.nodes[named[site]].frame,
+			     p->stacks.nodes[named[other]].frame);
 }

@@ -31,7 +31,8 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 {
 	const struct profile *p = d->p;
 	double share = share_of(c->temporary, p->totals.allocations);
-	double rate = p->duration_ns ? (double)c->temporary * 1e9 / (double)p->duration_ns : 0;
+	double rate = p->run.duration_ns ? (double)c->temporary * 1e9 / (double)p->run.duration_ns
+					 : 0;
 	if (c->temporary < CHURN_LEAST_TEMPORARIES || rate < CHURN_LEAST_RATE ||
 	    share < CHURN_LEAST_SHARE ||
 	    share_of(c->temporary, c->allocations) < CHURN_LEAST_OWN_SHARE)
@@ -51,7 +52,7 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 	f.finding.advice = diagnosis_text(d,
 					  "Reuse one buffer from call to call, or use the stack: "
 					  "this costs time, not memory.");
-	draft_text(&f, "function", p->frames[p->nodes[c->name].frame].function);
+	draft_text(&f, "function", p->stacks.frames[p->stacks.nodes[c->name].frame].function);
 	draft_count(&f, "temporary", c->temporary);
 	draft_share(&f, "share", share);
 	draft_count(&f, "per_second", whole_number(rate));

@@ -83,7 +83,7 @@ struct queue_group {
 static const struct profile_handover *handover_of(const struct profile *p, uint32_t site)
 {
 	uint32_t at = p->sites[site].handover;
-	return at < p->handover_count ? &p->handovers[at] : NULL;
+	return at < p->behaviour.handover_count ? &p->behaviour.handovers[at] : NULL;
 }
 
 static double interval(uint64_t from, uint64_t to, uint64_t items)
@@ -149,8 +149,8 @@ static bool near(uint64_t a, uint64_t b, double within)
 
 static uint32_t main_consumer(const struct profile *p, const struct profile_handover *h)
 {
-	return h->threads_count && h->threads_first < p->handover_threads_count
-		       ? p->handover_threads[h->threads_first].to
+	return h->threads_count && h->threads_first < p->behaviour.handover_threads_count
+		       ? p->behaviour.handover_threads[h->threads_first].to
 		       : PROFILE_NONE;
 }
 
@@ -158,7 +158,8 @@ static bool has_consumer(const struct profile *p, const struct profile_handover 
 {
 	for (uint32_t i = 0; i < h->threads_count; i++) {
 		uint64_t at = (uint64_t)h->threads_first + i;
-		if (at < p->handover_threads_count && p->handover_threads[at].to == thread)
+		if (at < p->behaviour.handover_threads_count &&
+		    p->behaviour.handover_threads[at].to == thread)
 			return true;
 	}
 	return false;
@@ -184,8 +185,8 @@ static bool same_item(const struct diagnosis *d, uint32_t a, uint32_t b)
 		return false;
 	uint32_t common = common_user_node(p, p->sites[a].node, p->sites[b].node);
 	return common != PROFILE_NONE &&
-	       (same_function(p, p->nodes[common].frame, p->nodes[x].frame) ||
-		same_function(p, p->nodes[common].frame, p->nodes[y].frame));
+	       (same_function(p, p->stacks.nodes[common].frame, p->stacks.nodes[x].frame) ||
+		same_function(p, p->stacks.nodes[common].frame, p->stacks.nodes[y].frame));
 }
 
 static struct queue_group add_up(const struct diagnosis *d, const struct queue_site *list,
@@ -250,10 +251,10 @@ static int thread_names(struct diagnosis *d, const struct queue_site *list, uint
 		const struct profile_handover *h = list[i].h;
 		for (uint32_t k = 0; list[i].group == group && k < h->threads_count; k++) {
 			uint64_t at = (uint64_t)h->threads_first + k;
-			if (at >= p->handover_threads_count)
+			if (at >= p->behaviour.handover_threads_count)
 				break;
-			uint32_t thread = consumers ? p->handover_threads[at].to
-						    : p->handover_threads[at].from;
+			uint32_t thread = consumers ? p->behaviour.handover_threads[at].to
+						    : p->behaviour.handover_threads[at].from;
 			if (thread >= p->thread_count || seen[thread])
 				continue;
 			seen[thread] = true;
@@ -317,7 +318,8 @@ static uint32_t producer_node(const struct diagnosis *d, const struct queue_site
 
 static const char *function_of(const struct profile *p, uint32_t node)
 {
-	return node < p->node_count ? p->frames[p->nodes[node].frame].function : "unknown";
+	return node < p->stacks.node_count ? p->stacks.frames[p->stacks.nodes[node].frame].function
+					   : "unknown";
 }
 
 static int report_group(struct diagnosis *d, const struct queue_site *list, uint32_t count,
@@ -335,10 +337,11 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 	double growth = service > arrival ? service - arrival : 0;
 	uint32_t producer = producer_node(d, list, count, group), consumer = PROFILE_NONE;
 	uint32_t freed_in = PROFILE_NONE;
-	if (s->release_count && s->release_first < p->release_count) {
-		uint32_t node = p->releases[s->release_first].node;
+	if (s->release_count && s->release_first < p->behaviour.release_count) {
+		uint32_t node = p->behaviour.releases[s->release_first].node;
 		consumer = release_name(p, node);
-		freed_in = node < p->node_count ? profile_first_user_node(p, node) : PROFILE_NONE;
+		freed_in = node < p->stacks.node_count ? profile_first_user_node(p, node)
+						       : PROFILE_NONE;
 	}
 	struct actors producers, consumers;
 	if (thread_names(d, list, count, group, false, &producers) < 0 ||
@@ -346,10 +349,11 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 		return HEFT_ENOMEM;
 
 	const struct profile_handover *h = list[group].h;
-	bool endless = (double)h->backlog_time_ns >= QUEUE_ENDLESS_LATE * (double)p->duration_ns &&
+	bool endless = (double)h->backlog_time_ns >=
+			       QUEUE_ENDLESS_LATE * (double)p->run.duration_ns &&
 		       (double)s->live_blocks >= QUEUE_ENDLESS_LEFT * (double)h->backlog_blocks &&
 		       (double)(h->last_birth_ns - h->first_birth_ns) >=
-			       QUEUE_ENDLESS_SPAN * (double)p->duration_ns;
+			       QUEUE_ENDLESS_SPAN * (double)p->run.duration_ns;
 	struct draft f = draft_begin(FINDING_UNBOUNDED_QUEUE, g.main, g.backlog_bytes);
 	f.finding.severity = endless ? FINDING_HIGH : severity_of(d, g.backlog_bytes);
 	struct phrase made = phrase_place(p, producer), freed = phrase_place(p, consumer);
@@ -406,10 +410,11 @@ static int most_bytes_first(const void *a, const void *b)
 int diagnose_unbounded_queue(struct diagnosis *d)
 {
 	const struct profile *p = d->p;
-	struct queue_site *list = malloc(((size_t)p->handover_count + 1) * sizeof *list);
+	struct queue_site *list = malloc(((size_t)p->behaviour.handover_count + 1) * sizeof *list);
 	uint32_t count = 0;
 	int rc = list ? 0 : HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->site_count && rc == 0 && count < p->handover_count; i++) {
+	for (uint32_t i = 0; i < p->site_count && rc == 0 && count < p->behaviour.handover_count;
+	     i++) {
 		bool certain = is_queue(p, i);
 		if (certain || is_handed_over(p, i, QUEUE_LEAST_COMPANION_FREES))
 			list[count++] = (struct queue_site){i, handover_of(p, i), PROFILE_NONE,

@@ -100,8 +100,8 @@ static int module_of(struct address_maps *m, struct profile *p, const char *path
 		     const uint8_t *build_id, uint32_t build_id_len, uint32_t *module)
 {
 	struct elf_layout layout = {0};
-	for (uint32_t i = 0; i < p->module_count; i++) {
-		const struct profile_module *pm = &p->modules[i];
+	for (uint32_t i = 0; i < p->stacks.module_count; i++) {
+		const struct profile_module *pm = &p->stacks.modules[i];
 		if (pm->path == path &&
 		    (!build_id_len || (build_id_len == pm->build_id_len &&
 				       !memcmp(build_id, pm->build_id, build_id_len)))) {

@@ -36,12 +36,12 @@ static int load(struct profile **out, const struct importer *i, struct import_so
 	struct profile *p = profile_new();
 	if (!p)
 		return import_no_memory(in, err);
-	p->format = i->name;
-	p->has = 0;
-	p->end = PROFILE_END_UNKNOWN;
+	p->run.format = i->name;
+	p->run.has = 0;
+	p->run.end = PROFILE_END_UNKNOWN;
 	if (in->selection) {
-		p->apart = in->selection->apart;
-		p->keep_calls = in->selection->calls;
+		p->chosen.apart = in->selection->apart;
+		p->chosen.keep_calls = in->selection->calls;
 	}
 	if (err)
 		err->code = 0;
@@ -51,7 +51,7 @@ static int load(struct profile **out, const struct importer *i, struct import_so
 	if (rc == HEFT_EFORMAT && err && !err->code)
 		import_fail(in, import_source_offset(in, in->at), err,
 			    "expected fewer frames in all stacks together");
-	p->file_bytes = in->read_bytes;
+	p->run.file_bytes = in->read_bytes;
 	if (rc == 0)
 		*out = p;
 	else

@@ -135,12 +135,12 @@ static int read_place(struct dhat_file *f, char *text, size_t length, struct pro
 		if (!path)
 			return HEFT_ENOMEM;
 		uint32_t i = 0;
-		while (i < f->p->module_count && f->p->modules[i].path != path)
+		while (i < f->p->stacks.module_count && f->p->stacks.modules[i].path != path)
 			i++;
-		if (i == f->p->module_count && i < 65536 &&
+		if (i == f->p->stacks.module_count && i < 65536 &&
 		    profile_add_module(f->p, path, NULL, 0, &i) < 0)
 			return HEFT_ENOMEM;
-		frame->module = i < f->p->module_count ? i : PROFILE_NONE;
+		frame->module = i < f->p->stacks.module_count ? i : PROFILE_NONE;
 		open[-1] = 0;
 		return 0;
 	}
@@ -264,7 +264,7 @@ static int read_member(struct dhat_file *f, const char *key)
 		return json_scan_uint(&f->json, &f->tg);
 	if (strcmp(key, "pid") == 0) {
 		rc = json_scan_uint(&f->json, &n);
-		f->p->pid = n <= INT32_MAX ? (int32_t)n : 0;
+		f->p->run.pid = n <= INT32_MAX ? (int32_t)n : 0;
 		return rc;
 	}
 	if (strcmp(key, "cmd") == 0) {
@@ -320,10 +320,10 @@ static int add_point(struct dhat_file *f, const struct dhat_point *point)
 		const struct dhat_frame *frame = &f->frames.items[fs[i]];
 		bool inlined = frame->address && frame->address == outer;
 		if (inlined)
-			f->p->frames[frame->frame].inlined = true;
+			f->p->stacks.frames[frame->frame].inlined = true;
 		int rc = import_add_node(f->p, node, frame->frame, &node);
 		if (rc == 0 && inlined && call != PROFILE_NONE)
-			f->p->calls[call].node = node;
+			f->p->stacks.calls[call].node = node;
 		else if (rc == 0)
 			rc = profile_add_call(f->p, call, node, frame->address, &call);
 		if (rc < 0)
@@ -360,19 +360,19 @@ static int add_point(struct dhat_file *f, const struct dhat_point *point)
 static int describe(struct dhat_file *f)
 {
 	struct profile *p = f->p;
-	p->has = f->live_only ? PROFILE_HAS_LIVE : PROFILE_HAS_ALLOCATED;
+	p->run.has = f->live_only ? PROFILE_HAS_LIVE : PROFILE_HAS_ALLOCATED;
 	if (f->live_only)
 		return 0;
 	if (f->lifetimes)
-		p->has |= PROFILE_HAS_PEAK | PROFILE_HAS_LIVE |
-			  (f->rust ? PROFILE_HAS_OWN_PEAK : 0u);
+		p->run.has |= PROFILE_HAS_PEAK | PROFILE_HAS_LIVE |
+			      (f->rust ? PROFILE_HAS_OWN_PEAK : 0u);
 	if (!f->unit_ns)
 		return profile_add_note(
 			p, PROFILE_NOTE_INFO, 0,
 			"the file's clock counts instructions: there are no times and "
 			"no lifetimes");
-	p->has |= PROFILE_HAS_TIMES | (f->lifetimes ? PROFILE_HAS_MEAN_LIFETIME : 0u);
-	p->duration_ns = as_ns(f, f->te);
+	p->run.has |= PROFILE_HAS_TIMES | (f->lifetimes ? PROFILE_HAS_MEAN_LIFETIME : 0u);
+	p->run.duration_ns = as_ns(f, f->te);
 	if (f->lifetimes)
 		p->totals.peak_time_ns = as_ns(f, f->tg);
 	return 0;

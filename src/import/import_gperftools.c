@@ -143,9 +143,9 @@ static int describe(struct gperftools_file *f)
 {
 	struct profile *p = f->p;
 	switch (f->kind) {
-	case EXACT: p->has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED; return 0;
+	case EXACT: p->run.has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED; return 0;
 	case GROWTH:
-		p->has = PROFILE_HAS_ALLOCATED;
+		p->run.has = PROFILE_HAS_ALLOCATED;
 		return profile_add_note(
 			p, PROFILE_NOTE_INFO, 0,
 			"a growth profile: where the allocator took memory from the "
@@ -153,8 +153,8 @@ static int describe(struct gperftools_file *f)
 	case SAMPLED:
 	case SAMPLED_OLD: break;
 	}
-	p->has = PROFILE_HAS_LIVE | (f->accumulated ? PROFILE_HAS_ALLOCATED : 0u);
-	p->rate_bytes = f->rate > 1 ? f->rate : 0;
+	p->run.has = PROFILE_HAS_LIVE | (f->accumulated ? PROFILE_HAS_ALLOCATED : 0u);
+	p->run.rate_bytes = f->rate > 1 ? f->rate : 0;
 	return 0;
 }
 
@@ -166,9 +166,9 @@ int import_gperftools_load(struct profile *p, struct import_source *in, struct h
 		rc = describe(&f);
 	for (uint32_t i = 0; i < f.lines.lines.count && rc == 0; i++) {
 		struct stack_counts *c = &f.lines.lines.items[i].counts;
-		if (!(p->has & PROFILE_HAS_ALLOCATED))
+		if (!(p->run.has & PROFILE_HAS_ALLOCATED))
 			c->blocks = c->bytes = 0;
-		if (!(p->has & PROFILE_HAS_LIVE))
+		if (!(p->run.has & PROFILE_HAS_LIVE))
 			c->live_blocks = c->live_bytes = 0;
 	}
 	if (rc == 0)

@@ -161,11 +161,11 @@ static void end_lives(struct heaptrack_file *f)
 static int describe(struct heaptrack_file *f)
 {
 	struct profile *p = f->p;
-	p->has = PROFILE_HAS_OWN_PEAK | PROFILE_HAS_PEAK | PROFILE_HAS_LIVE |
-		 PROFILE_HAS_ALLOCATED | PROFILE_HAS_TIMES | PROFILE_HAS_TEMPORARY |
-		 (f->raw ? PROFILE_HAS_MEAN_LIFETIME : 0u);
-	p->events = f->events;
-	p->duration_ns = (uint64_t)f->sums.now_ms * 1000000;
+	p->run.has = PROFILE_HAS_OWN_PEAK | PROFILE_HAS_PEAK | PROFILE_HAS_LIVE |
+		     PROFILE_HAS_ALLOCATED | PROFILE_HAS_TIMES | PROFILE_HAS_TEMPORARY |
+		     (f->raw ? PROFILE_HAS_MEAN_LIFETIME : 0u);
+	p->run.events = f->events;
+	p->run.duration_ns = (uint64_t)f->sums.now_ms * 1000000;
 	p->totals.peak_time_ns = (uint64_t)f->sums.peak_ms * 1000000;
 	p->totals.unknown_frees = f->unknown_frees;
 	if (__builtin_mul_overflow(f->peak_pages, f->page_bytes, &p->totals.peak_rss_bytes))

@@ -189,12 +189,12 @@ int import_jemalloc_load(struct profile *p, struct import_source *in, struct hef
 	struct jemalloc_file f = {.p = p, .in = in, .err = err};
 	int rc = read_lines(&f);
 	if (rc == 0) {
-		p->has = PROFILE_HAS_LIVE;
+		p->run.has = PROFILE_HAS_LIVE;
 		if (f.accumulated)
-			p->has |= PROFILE_HAS_ALLOCATED;
+			p->run.has |= PROFILE_HAS_ALLOCATED;
 		if (f.threads.count)
-			p->has |= PROFILE_HAS_THREADS;
-		p->rate_bytes = f.rate > 1 ? f.rate : 0;
+			p->run.has |= PROFILE_HAS_THREADS;
+		p->run.rate_bytes = f.rate > 1 ? f.rate : 0;
 		rc = add_threads(&f);
 	}
 	if (rc == 0)

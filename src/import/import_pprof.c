@@ -137,21 +137,21 @@ static int choose_types(struct pprof_file *f)
 				   "expected a heap profile with a sample type such as "
 				   "inuse_space/bytes; this has %s",
 				   f->type_count ? words : "none");
-	f->p->has = 0;
+	f->p->run.has = 0;
 	if (seen & (1u << LIVE_BYTES | 1u << LIVE_BLOCKS))
-		f->p->has |= PROFILE_HAS_LIVE;
+		f->p->run.has |= PROFILE_HAS_LIVE;
 	if (!(seen & (1u << LIVE_BLOCKS | 1u << PEAK_BLOCKS | 1u << BLOCKS)))
-		f->p->has |= PROFILE_LACKS_BLOCKS;
+		f->p->run.has |= PROFILE_LACKS_BLOCKS;
 	if (seen & (1u << BYTES | 1u << BLOCKS))
-		f->p->has |= PROFILE_HAS_ALLOCATED;
+		f->p->run.has |= PROFILE_HAS_ALLOCATED;
 	if (seen & (1u << PEAK_BYTES | 1u << PEAK_BLOCKS))
-		f->p->has |= PROFILE_HAS_PEAK;
+		f->p->run.has |= PROFILE_HAS_PEAK;
 	if (seen & 1u << OWN_PEAK_BYTES)
-		f->p->has |= PROFILE_HAS_OWN_PEAK;
+		f->p->run.has |= PROFILE_HAS_OWN_PEAK;
 	if (seen & 1u << TEMPORARY)
-		f->p->has |= PROFILE_HAS_TEMPORARY;
+		f->p->run.has |= PROFILE_HAS_TEMPORARY;
 	if ((seen & 1u << LIFETIME_NS) && (seen & 1u << BLOCKS))
-		f->p->has |= PROFILE_HAS_MEAN_LIFETIME;
+		f->p->run.has |= PROFILE_HAS_MEAN_LIFETIME;
 	return 0;
 }
 
@@ -209,7 +209,7 @@ static int keep_calls(struct pprof_file *f, uint32_t site)
 {
 	uint32_t node = PROFILE_NONE, call = PROFILE_NONE;
 	int rc = 0;
-	if (!f->p->keep_calls || f->p->sites[site].call != PROFILE_NONE)
+	if (!f->p->chosen.keep_calls || f->p->sites[site].call != PROFILE_NONE)
 		return 0;
 	for (uint32_t i = f->id_count; i-- > 0 && rc == 0;) {
 		const struct pprof_location *l = location(f, f->ids[i]); /* add_sample found it */
@@ -344,14 +344,14 @@ static int read_comments(struct pprof_file *f)
 static void describe(struct pprof_file *f)
 {
 	struct profile *p = f->p;
-	p->start_unix_ns = f->time_ns;
+	p->run.start_unix_ns = f->time_ns;
 	if (f->duration_ns > 0) {
-		p->duration_ns = (uint64_t)f->duration_ns;
-		p->has |= PROFILE_HAS_TIMES;
+		p->run.duration_ns = (uint64_t)f->duration_ns;
+		p->run.has |= PROFILE_HAS_TIMES;
 	}
 	if (f->period > 1 && pprof_string_is(f, f->period_type.type, "space") &&
 	    pprof_string_is(f, f->period_type.unit, "bytes"))
-		p->rate_bytes = (uint64_t)f->period;
+		p->run.rate_bytes = (uint64_t)f->period;
 }
 
 int import_pprof_load(struct profile *p, struct import_source *in, struct heft_error *err)

@@ -95,8 +95,8 @@ static bool allocator_module(const struct profile *p, uint32_t module)
 static uint32_t caller_node(const struct profile *p, uint32_t node, uint32_t *via)
 {
 	uint32_t at = node, called = PROFILE_VIA_UNKNOWN;
-	for (; at != PROFILE_NONE; at = p->nodes[at].parent) {
-		const struct profile_frame *f = &p->frames[p->nodes[at].frame];
+	for (; at != PROFILE_NONE; at = p->stacks.nodes[at].parent) {
+		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[at].frame];
 		uint32_t one = PROFILE_VIA_UNKNOWN;
 		bool function = allocation_function(f->function, &one);
 		if (!function && !allocator_module(p, f->module))
@@ -115,7 +115,7 @@ static uint32_t caller_node(const struct profile *p, uint32_t node, uint32_t *vi
 int import_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_t *node)
 {
 	enum { MAX_NODES = 1 << 26 };
-	if (p->node_count >= MAX_NODES)
+	if (p->stacks.node_count >= MAX_NODES)
 		return HEFT_EFORMAT;
 	return profile_add_node(p, parent, frame, 0, node);
 }
@@ -131,8 +131,8 @@ int import_add_site_via(struct profile *p, uint32_t node, uint32_t via, uint32_t
 			uint32_t *site)
 {
 	/* What heft's own exporters write for a site without a stack. */
-	if (node != PROFILE_NONE && p->nodes[node].parent == PROFILE_NONE &&
-	    !strcmp(p->frames[p->nodes[node].frame].function, "[stack unknown]"))
+	if (node != PROFILE_NONE && p->stacks.nodes[node].parent == PROFILE_NONE &&
+	    !strcmp(p->stacks.frames[p->stacks.nodes[node].frame].function, "[stack unknown]"))
 		node = PROFILE_NONE;
 	int rc = profile_add_labelled_site(p, node, via, labels, site);
 	if (rc == 0)
@@ -147,7 +147,7 @@ void import_keep_call(struct profile *p, uint32_t site, uint32_t node, uint32_t 
 	if (s->call != PROFILE_NONE || call == PROFILE_NONE || s->node == PROFILE_NONE)
 		return;
 	/* Along the frames of the allocator, which are no part of the site. */
-	for (; node != s->node; node = p->nodes[node].parent) {
+	for (; node != s->node; node = p->stacks.nodes[node].parent) {
 		if (node == PROFILE_NONE)
 			return;
 		profile_frame_address(p, node, &call, &inlined);
@@ -180,16 +180,16 @@ void import_unbias(uint64_t rate, uint64_t *blocks, uint64_t *bytes)
 static int add_process(struct profile *p, const char *exe)
 {
 	uint32_t id;
-	struct profile_process process = {.pid = p->pid,
-					  .exe = exe       ? exe
-						 : p->argc ? p->argv[0]
-							   : name_pool_add(p->names, ""),
-					  .argv = p->argv,
-					  .argc = p->argc,
-					  .end_ns = p->duration_ns,
-					  .end = p->end,
+	struct profile_process process = {.pid = p->run.pid,
+					  .exe = exe           ? exe
+						 : p->run.argc ? p->run.argv[0]
+							       : name_pool_add(p->names, ""),
+					  .argv = p->run.argv,
+					  .argc = p->run.argc,
+					  .end_ns = p->run.duration_ns,
+					  .end = p->run.end,
 					  .totals = p->totals};
-	if (!exe && !p->argc && !p->pid && !p->thread_count) /* threads belong to one */
+	if (!exe && !p->run.argc && !p->run.pid && !p->thread_count) /* threads belong to one */
 		return 0;
 	return process.exe ? profile_add_process(p, &process, &id) : HEFT_ENOMEM;
 }
@@ -215,11 +215,11 @@ int import_finish(struct profile *p, const char *exe)
 	t->left_bytes = t->live_bytes;
 	t->left_blocks = t->live_blocks;
 	t->threads = p->thread_count;
-	p->window_to_ns = p->duration_ns;
+	p->chosen.to_ns = p->run.duration_ns;
 	profile_finish_sites(p);
 	user_frame_settle(p);
 	profile_link_behaviour(p);
-	p->process_totals = true;
+	p->chosen.process_totals = true;
 	return add_process(p, exe);
 }
 
@@ -233,19 +233,19 @@ int import_set_command(struct profile *p, const char *command, size_t length)
 		while (at < end && *at == ' ')
 			at++;
 	}
-	p->argv = name_pool_alloc(p->names, ((size_t)words + 1) * sizeof *p->argv);
-	if (!p->argv)
+	p->run.argv = name_pool_alloc(p->names, ((size_t)words + 1) * sizeof *p->run.argv);
+	if (!p->run.argv)
 		return HEFT_ENOMEM;
 	for (const char *at = command; at < end; i++) {
 		const char *word = at;
 		while (at < end && *at != ' ')
 			at++;
-		p->argv[i] = name_pool_add_n(p->names, word, (size_t)(at - word));
-		if (!p->argv[i])
+		p->run.argv[i] = name_pool_add_n(p->names, word, (size_t)(at - word));
+		if (!p->run.argv[i])
 			return HEFT_ENOMEM;
 		while (at < end && *at == ' ')
 			at++;
 	}
-	p->argc = i;
+	p->run.argc = i;
 	return 0;
 }

@@ -109,9 +109,9 @@ static void answer_page(void *ctx, const struct http_request *q, struct http_ans
 
 static void answer_icon(void *ctx, const struct http_request *q, struct http_answer *a)
 {
-	static const char
-		icon[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\">"
-			 "<path d=\"M1 15V9h3v6zm5 0V1h4v14zm6 0V6h3v9z\" fill=\"#3b6ea5\"/></svg>";
+	static const char icon[] =
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\">"
+		"<path d=\"M1 15V9h3v6zm5 0V1h4v14zm6 0V6h3v9z\" fill=\"#3b6ea5\"/></svg>";
 	(void)ctx;
 	(void)q;
 	http_answer_static(a, "image/svg+xml", icon, sizeof icon - 1, false);
@@ -149,7 +149,7 @@ static void answer_recordings(void *ctx, const struct http_request *q, struct ht
 			json_write_object(&w);
 			json_write_key_string(&w, "id", view_recording_id(v->recordings[i]));
 			json_write_key_string(&w, "name", view_recording_name(v->recordings[i]));
-			json_write_key_string(&w, "format", part->p->format);
+			json_write_key_string(&w, "format", part->p->run.format);
 			json_write_key_bool(&w, "live", part->live);
 			json_write_object_end(&w);
 			view_part_drop(part);

@@ -45,8 +45,9 @@ static int find_function(struct view_functions *f, const struct view_function *w
 static int add_function(struct view_functions *f, const struct profile *p, uint32_t frame,
 			uint64_t weight, uint32_t *id)
 {
-	const struct profile_frame *x = &p->frames[frame];
-	const char *module = x->module < p->module_count ? profile_module_name(p, x->module) : "";
+	const struct profile_frame *x = &p->stacks.frames[frame];
+	const char *module = x->module < p->stacks.module_count ? profile_module_name(p, x->module)
+								: "";
 	struct view_function wanted = {x->function, module, p, frame, weight, NULL};
 	if (find_function(f, &wanted, id) < 0)
 		return HEFT_ENOMEM;
@@ -61,8 +62,8 @@ static int add_function(struct view_functions *f, const struct profile *p, uint3
 /* What stands on stacks with each frame; recursion counts more than once. */
 static uint64_t *frame_weights(const struct profile *p, const uint64_t *values)
 {
-	uint64_t *nodes = calloc((size_t)p->node_count + 1, sizeof *nodes);
-	uint64_t *frames = calloc((size_t)p->frame_count + 1, sizeof *frames);
+	uint64_t *nodes = calloc((size_t)p->stacks.node_count + 1, sizeof *nodes);
+	uint64_t *frames = calloc((size_t)p->stacks.frame_count + 1, sizeof *frames);
 	if (!nodes || !frames) {
 		free(nodes);
 		free(frames);
@@ -71,8 +72,8 @@ static uint64_t *frame_weights(const struct profile *p, const uint64_t *values)
 	for (uint32_t i = 0; i < p->site_count; i++)
 		if (p->sites[i].node != PROFILE_NONE)
 			nodes[p->sites[i].node] += values[i];
-	for (uint32_t i = p->node_count; i-- > 0;) {
-		const struct profile_node *n = &p->nodes[i];
+	for (uint32_t i = p->stacks.node_count; i-- > 0;) {
+		const struct profile_node *n = &p->stacks.nodes[i];
 		frames[n->frame] += nodes[i];
 		if (n->parent != PROFILE_NONE)
 			nodes[n->parent] += nodes[i];
@@ -85,9 +86,9 @@ int view_functions_add(struct view_functions *f, const struct profile *p, const 
 		       uint32_t **ids)
 {
 	uint64_t *weights = frame_weights(p, values);
-	*ids = malloc(((size_t)p->frame_count + 1) * sizeof **ids);
+	*ids = malloc(((size_t)p->stacks.frame_count + 1) * sizeof **ids);
 	int rc = weights && *ids ? 0 : HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->frame_count && rc == 0; i++)
+	for (uint32_t i = 0; i < p->stacks.frame_count && rc == 0; i++)
 		rc = add_function(f, p, i, weights[i], &(*ids)[i]);
 	free(weights);
 	if (rc < 0) {
@@ -154,11 +155,11 @@ static int remember(struct view_calls *c, const struct profile *p)
 	if (c->reached_of == p)
 		return 0;
 	free(c->reached);
-	c->reached = calloc((size_t)p->node_count + 1, sizeof *c->reached);
+	c->reached = calloc((size_t)p->stacks.node_count + 1, sizeof *c->reached);
 	c->reached_of = c->reached ? p : NULL;
 	/* Stacks that do not merge make a call for each node: memory for all of them at once saves the
 	 * steps to get there. */
-	uint32_t expected = p->node_count < c->most ? p->node_count : c->most;
+	uint32_t expected = p->stacks.node_count < c->most ? p->stacks.node_count : c->most;
 	if (!c->reached || !array_reserve(c->items, c->count, c->capacity, expected))
 		return HEFT_ENOMEM;
 	return hash_index_reserve(&c->index, expected);
@@ -190,7 +191,7 @@ int view_calls_add(struct view_calls *c, const struct profile *p, const uint32_t
 	if (known && remember(c, p) < 0)
 		return HEFT_ENOMEM;
 	c->path.count = 0;
-	for (uint32_t n = node; n != end && n != PROFILE_NONE; n = p->nodes[n].parent) {
+	for (uint32_t n = node; n != end && n != PROFILE_NONE; n = p->stacks.nodes[n].parent) {
 		if (known && c->reached[n]) {
 			at = c->reached[n];
 			break;
@@ -204,7 +205,8 @@ int view_calls_add(struct view_calls *c, const struct profile *p, const uint32_t
 		return HEFT_ENOMEM;
 	for (; whole && i < c->path.count; i++) {
 		uint32_t child, n = c->path.items[inward ? c->path.count - 1 - i : i];
-		if (child_of(c, at, n == PROFILE_NONE ? n : ids[p->nodes[n].frame], &child) < 0)
+		if (child_of(c, at, n == PROFILE_NONE ? n : ids[p->stacks.nodes[n].frame], &child) <
+		    0)
 			return HEFT_ENOMEM;
 		whole = child != PROFILE_NONE;
 		if (!whole)

@@ -81,7 +81,7 @@ int view_functions(FILE *out, struct view_recording *r, const struct view_query 
 	struct view_sums *sums = calloc((size_t)f.count + 1, sizeof *sums);
 	bool *wanted = calloc((size_t)f.count + 1, sizeof *wanted);
 	if (rc == 0 && sums && wanted && view_add_up(sums, f.count, p, values, ids) == 0) {
-		for (uint32_t i = 0; i < p->frame_count; i++)
+		for (uint32_t i = 0; i < p->stacks.frame_count; i++)
 			wanted[ids[i]] |= view_frame_found(q, p, i);
 		list = rank(sums, wanted, f.count, &rows);
 	}

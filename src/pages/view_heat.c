@@ -35,9 +35,9 @@ static int count_batch(void *ctx, const struct trace_event *events, size_t count
 		const struct trace_event *e = &events[i];
 		if (e->op != TRACE_FREE && e->op != TRACE_GONE)
 			continue;
-		if (e->site >= p->recorded_site_count || e->birth_thread >= c->thread_count)
+		if (e->site >= p->recorded.site_count || e->birth_thread >= c->thread_count)
 			return HEFT_EFORMAT;
-		if (p->recorded_sites[e->site] == PROFILE_NONE ||
+		if (p->recorded.sites[e->site] == PROFILE_NONE ||
 		    (c->threads && !c->threads[e->birth_thread]))
 			continue;
 		uint64_t birth = e->time_ns > e->lifetime_ns ? e->time_ns - e->lifetime_ns : 0;
@@ -87,11 +87,11 @@ int view_heat_of(const struct view_part *part, const struct view_heat **out, str
 				     .part = part,
 				     .threads = threads,
 				     .thread_count = view_part_contents(part)->thread_count};
-		heat->from_ns = p->window_from_ns;
-		heat->to_ns = p->window_to_ns;
+		heat->from_ns = p->chosen.from_ns;
+		heat->to_ns = p->chosen.to_ns;
 		c.slot_ns = (heat->to_ns - heat->from_ns) / VIEW_HEAT_BIRTHS + 1;
 		/* The last events may carry the time of the end itself. */
-		uint64_t to = heat->to_ns < p->duration_ns ? heat->to_ns : UINT64_MAX;
+		uint64_t to = heat->to_ns < p->run.duration_ns ? heat->to_ns : UINT64_MAX;
 		rc = view_part_events(part, heat->from_ns, to, count_batch, &c, err);
 	} else {
 		heft_fail(err, rc, "not enough memory for the heat map");

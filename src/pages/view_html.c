@@ -327,7 +327,7 @@ static void write_recordings(struct writing *x, const struct profile *p)
 	json_write_object(&w);
 	json_write_key_string(&w, "id", view_recording_id(x->r));
 	json_write_key_string(&w, "name", view_recording_name(x->r));
-	json_write_key_string(&w, "format", p->format);
+	json_write_key_string(&w, "format", p->run.format);
 	json_write_key_bool(&w, "live", false);
 	json_write_object_end(&w);
 	json_write_array_end(&w);

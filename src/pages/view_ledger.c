@@ -33,9 +33,9 @@ int view_ledger(FILE *out, struct view_recording *r, const struct view_query *q,
 		"stacks, mappings) is not told apart.");
 	json_write_key(&w, "rows");
 	json_write_array(&w);
-	if (p->has & PROFILE_HAS_PEAK)
+	if (p->run.has & PROFILE_HAS_PEAK)
 		write_band(&w, "requested", t->peak_bytes, "live at the peak of the heap");
-	if (p->has & PROFILE_HAS_USABLE)
+	if (p->run.has & PROFILE_HAS_USABLE)
 		write_band(&w, "rounding", t->peak_slack_bytes,
 			   "what the allocator gave beyond that");
 	json_write_array_end(&w);

@@ -23,7 +23,7 @@ static void write_histogram(struct json_writer *w, const struct profile *p)
 		low[i] = i ? UINT64_C(256) << i : 0;
 	for (uint32_t s = 0; s < p->site_count; s++)
 		for (int i = 0; i < PROFILE_LIFE_BUCKETS; i++)
-			counts[i] += p->lifetimes[s][i];
+			counts[i] += p->behaviour.lifetimes[s][i];
 	write_buckets(w, "lowNs", low);
 	write_buckets(w, "counts", counts);
 	json_write_key_uint(w, "liveAtEnd", p->totals.live_blocks);
@@ -66,9 +66,9 @@ int view_lifetimes(FILE *out, struct view_recording *r, const struct view_query 
 	int rc = view_recording_part(r, &ended, VIEW_NO_SIZES, &part, err);
 	if (rc < 0)
 		return rc;
-	if (!part->p->lifetimes || !(part->p->has & PROFILE_HAS_LIFETIMES))
+	if (!part->p->behaviour.lifetimes || !(part->p->run.has & PROFILE_HAS_LIFETIMES))
 		rc = heft_fail(err, HEFT_EREFUSED, "%s does not tell how long blocks live",
-			       part->p->rate_bytes ? "a sampled recording" : "this file");
+			       part->p->run.rate_bytes ? "a sampled recording" : "this file");
 	if (rc == 0 && view_part_has_events(part))
 		rc = view_heat_of(part, &heat, err);
 	if (rc == 0) {

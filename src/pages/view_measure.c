@@ -19,25 +19,26 @@ static uint32_t buckets_within(uint64_t within_ns)
 static int refuse(const struct profile *p, const char *what, struct heft_error *err)
 {
 	return heft_fail(err, HEFT_EREFUSED, "%s does not tell %s",
-			 p->rate_bytes ? "a sampled recording" : "this file", what);
+			 p->run.rate_bytes ? "a sampled recording" : "this file", what);
 }
 
 enum measure_id view_left_bytes(const struct view_query *q, const struct profile *p)
 {
 	bool chosen = q->has_pid || q->has_process || q->program;
-	return chosen || profile_is_of_several(p->lender ? p->lender : p) ? MEASURE_LEFT_BYTES
-									  : MEASURE_LIVE_BYTES;
+	return chosen || profile_is_of_several(p->stacks.lender ? p->stacks.lender : p)
+		       ? MEASURE_LEFT_BYTES
+		       : MEASURE_LIVE_BYTES;
 }
 
 static int live_measure(struct view_measure *m, const struct view_query *q, const struct profile *p,
 			struct heft_error *err)
 {
 	bool peak = q->at == VIEW_AT_PEAK;
-	if (!(p->has & (PROFILE_HAS_PEAK | PROFILE_HAS_LIVE)))
+	if (!(p->run.has & (PROFILE_HAS_PEAK | PROFILE_HAS_LIVE)))
 		return refuse(p, "what is live", err);
-	if (!(p->has & (peak ? PROFILE_HAS_PEAK : PROFILE_HAS_LIVE)))
+	if (!(p->run.has & (peak ? PROFILE_HAS_PEAK : PROFILE_HAS_LIVE)))
 		peak = !peak;
-	if (q->count && (p->has & PROFILE_LACKS_BLOCKS))
+	if (q->count && (p->run.has & PROFILE_LACKS_BLOCKS))
 		return refuse(p, "how many blocks are live", err);
 	enum measure_id bytes = peak                   ? MEASURE_PEAK_BYTES
 				: q->at == VIEW_AT_END ? view_left_bytes(q, p)
@@ -53,18 +54,19 @@ int view_measure_of(struct view_measure *m, const struct view_query *q, const st
 	switch (q->mode) {
 	case VIEW_LIVE: return live_measure(m, q, p, err);
 	case VIEW_GREW:
-		if (!(p->has & PROFILE_HAS_LIVE) || (q->count && (p->has & PROFILE_LACKS_BLOCKS)))
+		if (!(p->run.has & PROFILE_HAS_LIVE) ||
+		    (q->count && (p->run.has & PROFILE_LACKS_BLOCKS)))
 			return refuse(p, "what grew", err);
 		m->id = q->count ? MEASURE_GREW_BLOCKS : MEASURE_GREW_BYTES;
 		return 0;
 	case VIEW_ALLOCATED:
-		if (!(p->has & PROFILE_HAS_ALLOCATED))
+		if (!(p->run.has & PROFILE_HAS_ALLOCATED))
 			return refuse(p, "what was allocated", err);
 		m->id = q->count ? MEASURE_ALLOCATIONS : MEASURE_ALLOCATED_BYTES;
 		return 0;
 	case VIEW_CHURN: break;
 	}
-	if (!p->lifetimes || !(p->has & PROFILE_HAS_LIFETIMES))
+	if (!p->behaviour.lifetimes || !(p->run.has & PROFILE_HAS_LIFETIMES))
 		return refuse(p, "how long blocks live", err);
 	*m = (struct view_measure){MEASURE_FREES, buckets_within(q->within_ns)};
 	return 0;
@@ -76,7 +78,7 @@ uint64_t view_value(const struct view_measure *m, const struct profile *p, uint3
 	if (!m->buckets)
 		return measure_of_site(&p->sites[site], m->id);
 	for (uint32_t i = 0; i < m->buckets; i++)
-		soon += p->lifetimes[site][i];
+		soon += p->behaviour.lifetimes[site][i];
 	return soon;
 }
 
@@ -103,7 +105,7 @@ bool view_error(const struct view_measure *m, const struct profile *p, uint32_t 
 			     : m->id == MEASURE_GREW_BLOCKS ? MEASURE_LIVE_BLOCKS
 							    : m->id;
 	*error = measure_error95(p, site, id);
-	return p->errors && measures[id].errors;
+	return p->estimates.errors && measures[id].errors;
 }
 
 const char *view_unit(const struct view_measure *m)

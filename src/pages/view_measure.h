@@ -8,8 +8,8 @@
 
 struct view_measure {
 	enum measure_id id;
-	uint32_t
-		buckets; /* of lifetimes: counts the blocks that were freed soon instead; 0: does not */
+	/* Of lifetimes: counts the blocks that were freed soon instead; 0: does not. */
+	uint32_t buckets;
 };
 
 /* What was not freed, in bytes: of several processes, or of chosen ones, what each left at its exit. Of

@@ -45,12 +45,13 @@ void view_write_name(struct json_writer *w, const struct view_query *q, const ch
 static void write_place_members(struct json_writer *w, const struct view_query *q,
 				const struct profile *p, uint32_t frame)
 {
-	const struct profile_frame *f = frame == PROFILE_NONE ? NULL : &p->frames[frame];
+	const struct profile_frame *f = frame == PROFILE_NONE ? NULL : &p->stacks.frames[frame];
 	view_write_name(w, q, "function", f ? f->function : UNKNOWN);
 	view_write_name(w, q, "file", f ? f->file : NULL);
 	json_write_key_uint(w, "line", f ? f->line : 0);
 	view_write_name(w, q, "module",
-			f && f->module < p->module_count ? profile_module_name(p, f->module) : "");
+			f && f->module < p->stacks.module_count ? profile_module_name(p, f->module)
+								: "");
 }
 
 void view_write_process(struct json_writer *w, const struct view_query *q,
@@ -80,8 +81,8 @@ void view_write_frame(struct json_writer *w, const struct view_query *q, const s
 {
 	json_write_object(w);
 	write_place_members(w, q, p, frame);
-	json_write_key_bool(w, "user", frame != PROFILE_NONE && p->frames[frame].user);
-	json_write_key_bool(w, "inlined", frame != PROFILE_NONE && p->frames[frame].inlined);
+	json_write_key_bool(w, "user", frame != PROFILE_NONE && p->stacks.frames[frame].user);
+	json_write_key_bool(w, "inlined", frame != PROFILE_NONE && p->stacks.frames[frame].inlined);
 	json_write_object_end(w);
 }
 
@@ -102,7 +103,7 @@ static void write_cut(struct json_writer *w, uint32_t frames)
 static uint32_t user_frame_of(const struct profile *p, uint32_t node)
 {
 	node = node == PROFILE_NONE ? node : profile_first_user_node(p, node);
-	return node == PROFILE_NONE ? node : p->nodes[node].frame;
+	return node == PROFILE_NONE ? node : p->stacks.nodes[node].frame;
 }
 
 void view_write_place(struct json_writer *w, const struct view_query *q, const struct profile *p,
@@ -121,17 +122,17 @@ void view_write_stack(struct json_writer *w, const struct view_query *q, const s
 	if (node == PROFILE_NONE)
 		view_write_frame(w, q, p, PROFILE_NONE);
 	uint32_t depth = 0, at = 0;
-	for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent)
+	for (uint32_t n = node; n != PROFILE_NONE; n = p->stacks.nodes[n].parent)
 		depth++;
 	/* A page shows no 60,000 lines: the middle of a deep stack is cut. */
 	uint32_t cut = depth > STACK_MOST ? depth - STACK_LONG_SIDE - STACK_SHORT_SIDE : 0;
-	for (; node != PROFILE_NONE; node = p->nodes[node].parent, at++) {
+	for (; node != PROFILE_NONE; node = p->stacks.nodes[node].parent, at++) {
 		if (at >= STACK_LONG_SIDE && at < STACK_LONG_SIDE + cut) {
 			if (at == STACK_LONG_SIDE)
 				write_cut(w, cut);
 			continue;
 		}
-		view_write_frame(w, q, p, p->nodes[node].frame);
+		view_write_frame(w, q, p, p->stacks.nodes[node].frame);
 	}
 	json_write_array_end(w);
 }
@@ -139,14 +140,14 @@ void view_write_stack(struct json_writer *w, const struct view_query *q, const s
 const char *view_user_function(const struct profile *p, uint32_t node)
 {
 	uint32_t frame = user_frame_of(p, node);
-	return frame == PROFILE_NONE ? UNKNOWN : p->frames[frame].function;
+	return frame == PROFILE_NONE ? UNKNOWN : p->stacks.frames[frame].function;
 }
 
 bool view_frame_found(const struct view_query *q, const struct profile *p, uint32_t frame)
 {
-	const struct profile_frame *f = &p->frames[frame];
+	const struct profile_frame *f = &p->stacks.frames[frame];
 	return !q->search || strcasestr(f->function, q->search) ||
 	       (f->file && strcasestr(f->file, q->search)) ||
-	       (f->module < p->module_count &&
+	       (f->module < p->stacks.module_count &&
 		strcasestr(profile_module_name(p, f->module), q->search));
 }

@@ -53,8 +53,8 @@ int view_unpack(const void *packed, size_t packed_bytes, char *data, size_t byte
 
 char *view_base64(const void *data, size_t bytes, size_t *length)
 {
-	static const char
-		letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	static const char letters[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const unsigned char *in = data;
 	char *out = malloc((bytes + 2) / 3 * 4 + 1), *at = out;
 	if (!out)

@@ -54,7 +54,7 @@ static void select_part(struct profile_selection *s, const struct view_query *q,
 			enum view_extent extent, const struct generation *g)
 {
 	const struct profile *whole = g->whole;
-	uint64_t end = whole->duration_ns;
+	uint64_t end = whole->run.duration_ns;
 	bool own_stacks = extent == VIEW_APART || extent == VIEW_CALLS;
 	*s = (struct profile_selection){.has_pid = q->has_pid,
 					.pid = q->pid,
@@ -131,7 +131,7 @@ static bool is_everything(const struct profile_selection *s, const struct view_q
 			  const struct profile *whole)
 {
 	return !s->has_window && !chooses_processes(q) && !s->thread && !q->focus && !q->ignore &&
-	       s->part_of && (!s->sizes || whole->sizes) &&
+	       s->part_of && (!s->sizes || whole->behaviour.sizes) &&
 	       (!s->by_process || whole->process_count < 2);
 }
 
@@ -193,7 +193,7 @@ static int load_part(struct generation *g, const struct profile_selection *s,
 	with.history = is_processes_alone(s, q);
 	int rc = g->reader ? profile_from_trace(p, g->reader, &with, err)
 			   : import_part(g->recording, s, p, err);
-	if (rc == 0 && !(*p)->lender && loader->rules)
+	if (rc == 0 && !(*p)->stacks.lender && loader->rules)
 		rc = loader->rules(loader->ctx, *p, err);
 	if (rc == 0 && (q->focus || q->ignore))
 		rc = profile_filter(*p, q->focus, q->ignore, err);

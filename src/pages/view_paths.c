@@ -28,22 +28,22 @@ static uint32_t find(const struct view_paths *paths, const char *name)
 
 int view_paths_of(struct view_paths *paths, const struct profile *p)
 {
-	size_t room = (size_t)p->frame_count + 1;
+	size_t room = (size_t)p->stacks.frame_count + 1;
 	uint32_t named = 0;
 	paths->count = 0;
 	paths->items = malloc(room * sizeof *paths->items);
 	paths->by_frame = malloc(room * sizeof *paths->by_frame);
 	if (!paths->items || !paths->by_frame)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->frame_count; i++)
-		if (p->frames[i].file && *p->frames[i].file)
-			paths->items[named++] = p->frames[i].file;
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
+		if (p->stacks.frames[i].file && *p->stacks.frames[i].file)
+			paths->items[named++] = p->stacks.frames[i].file;
 	qsort(paths->items, named, sizeof *paths->items, by_name);
 	for (uint32_t i = 0; i < named; i++)
 		if (!i || strcmp(paths->items[i], paths->items[paths->count - 1]) != 0)
 			paths->items[paths->count++] = paths->items[i];
-	for (uint32_t i = 0; i < p->frame_count; i++)
-		paths->by_frame[i] = find(paths, p->frames[i].file);
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
+		paths->by_frame[i] = find(paths, p->stacks.frames[i].file);
 	return 0;
 }
 

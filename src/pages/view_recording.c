@@ -108,8 +108,8 @@ static int load_profiles(struct view_recording *r, struct generation *g, struct 
 	if (rc == 0)
 		rc = findings_new(&g->findings, g->whole);
 	if (rc == 0) {
-		g->live = g->live && !g->whole->complete;
-		g->file_bytes = g->whole->file_bytes;
+		g->live = g->live && !g->whole->run.complete;
+		g->file_bytes = g->whole->run.file_bytes;
 	}
 	return rc;
 }
@@ -293,6 +293,6 @@ void view_recording_refresh(struct view_recording *r, bool *live, uint64_t *dura
 	if (live)
 		*live = r->now->live;
 	if (duration_ns)
-		*duration_ns = r->now->whole->duration_ns;
+		*duration_ns = r->now->whole->run.duration_ns;
 	pthread_mutex_unlock(&r->lock);
 }

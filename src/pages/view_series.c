@@ -29,7 +29,7 @@ void view_write_series(struct json_writer *w, const char *key, const struct prof
 void view_write_times(struct json_writer *w, const char *key, const struct profile *p,
 		      uint32_t step)
 {
-	const struct profile_history *h = &p->history;
+	const struct profile_history *h = &p->behaviour.history;
 	json_write_key(w, key);
 	json_write_array(w);
 	if (h->slot_count && step)
@@ -41,7 +41,7 @@ void view_write_times(struct json_writer *w, const char *key, const struct profi
 void view_write_trend(struct json_writer *w, const char *key, const struct profile *p,
 		      const struct profile_site *s)
 {
-	const struct profile_history *h = &p->history;
+	const struct profile_history *h = &p->behaviour.history;
 	bool known = s && s->history < h->row_count;
 	view_write_series(w, key, h, known ? h->rows[s->history].bytes : NULL,
 			  view_series_step(h, VIEW_TREND_POINTS));

@@ -38,8 +38,8 @@ static const struct profile_site *lifetime_site(const struct view_query *q,
 	uint64_t counted = 0;
 	if (q->mode == VIEW_LIVE && q->at == VIEW_AT_TIME) /* of a thread alone it is not kept */
 		return q->thread ? NULL : view_part_site(part, p->sites[site].id);
-	for (int i = 0; p->lifetimes && i < PROFILE_LIFE_BUCKETS; i++)
-		counted += p->lifetimes[site][i];
+	for (int i = 0; p->behaviour.lifetimes && i < PROFILE_LIFE_BUCKETS; i++)
+		counted += p->behaviour.lifetimes[site][i];
 	return counted ? &p->sites[site] : NULL;
 }
 
@@ -69,18 +69,19 @@ static uint64_t sort_key(const struct view_query *q, const struct view_measure *
 /* Nodes with a frame on their stack in which the text is found. NULL: no memory. */
 static bool *search_nodes(const struct view_query *q, const struct profile *p)
 {
-	bool *frames = calloc((size_t)p->frame_count + 1, sizeof *frames);
-	bool *nodes = calloc((size_t)p->node_count + 1, sizeof *nodes);
+	bool *frames = calloc((size_t)p->stacks.frame_count + 1, sizeof *frames);
+	bool *nodes = calloc((size_t)p->stacks.node_count + 1, sizeof *nodes);
 	if (!frames || !nodes) {
 		free(frames);
 		free(nodes);
 		return NULL;
 	}
-	for (uint32_t i = 0; i < p->frame_count; i++)
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
 		frames[i] = view_frame_found(q, p, i);
-	for (uint32_t i = 0; i < p->node_count; i++) {
-		uint32_t parent = p->nodes[i].parent;
-		nodes[i] = frames[p->nodes[i].frame] || (parent != PROFILE_NONE && nodes[parent]);
+	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
+		uint32_t parent = p->stacks.nodes[i].parent;
+		nodes[i] = frames[p->stacks.nodes[i].frame] ||
+			   (parent != PROFILE_NONE && nodes[parent]);
 	}
 	free(frames);
 	return nodes;
@@ -90,7 +91,7 @@ static bool *search_nodes(const struct view_query *q, const struct profile *p)
 static const struct profile_site *recorded_site(const struct profile *p, uint32_t id,
 						const struct profile **everything)
 {
-	*everything = p->lender ? p->lender : p;
+	*everything = p->stacks.lender ? p->stacks.lender : p;
 	return id && id <= (*everything)->site_count ? &(*everything)->sites[id - 1] : NULL;
 }
 
@@ -103,10 +104,10 @@ static void write_freed_by(struct json_writer *w, const struct view_query *q,
 	uint64_t all = 0;
 	char text[VIEW_NAME_BYTES + 40] = "";
 	for (uint32_t i = 0; s && i < s->release_count; i++)
-		all += whole->releases[s->release_first + i].samples;
+		all += whole->behaviour.releases[s->release_first + i].samples;
 	if (all) {
 		struct view_name room;
-		const struct profile_release *first = &whole->releases[s->release_first];
+		const struct profile_release *first = &whole->behaviour.releases[s->release_first];
 		const char *function = view_user_function(whole, first->node);
 		snprintf(text, sizeof text, "%s %.0f %%", view_cut(q, function, &room),
 			 (double)first->samples * 100 / (double)all);
@@ -227,11 +228,11 @@ static void write_releases(struct json_writer *w, const struct view_query *q,
 {
 	uint64_t all = 0;
 	for (uint32_t i = 0; i < s->release_count; i++)
-		all += p->releases[s->release_first + i].samples;
+		all += p->behaviour.releases[s->release_first + i].samples;
 	json_write_key(w, "freedBy");
 	json_write_array(w);
 	for (uint32_t i = 0; all && i < s->release_count && i < RELEASES_SHOWN; i++) {
-		const struct profile_release *x = &p->releases[s->release_first + i];
+		const struct profile_release *x = &p->behaviour.releases[s->release_first + i];
 		json_write_object(w);
 		json_write_key(w, "share");
 		json_write_real(w, (double)x->samples / (double)all);
@@ -254,14 +255,14 @@ static void write_thread(struct json_writer *w, const char *key, const struct pr
 static void write_handover(struct json_writer *w, const struct profile *p,
 			   const struct profile_site *s)
 {
-	const struct profile_handover *h = s->handover < p->handover_count
-						   ? &p->handovers[s->handover]
+	const struct profile_handover *h = s->handover < p->behaviour.handover_count
+						   ? &p->behaviour.handovers[s->handover]
 						   : NULL;
 	json_write_key(w, "handover");
 	json_write_array(w);
 	for (uint32_t i = 0; h && i < h->threads_count && i < HANDOVERS_SHOWN; i++) {
-		const struct profile_handover_threads
-			*t = &p->handover_threads[h->threads_first + i];
+		const struct profile_handover_threads *t =
+			&p->behaviour.handover_threads[h->threads_first + i];
 		json_write_object(w);
 		write_thread(w, "from", p, t->from);
 		write_thread(w, "to", p, t->to);
@@ -274,7 +275,7 @@ static void write_handover(struct json_writer *w, const struct profile *p,
 static void write_course(struct json_writer *w, const struct profile *p,
 			 const struct profile_site *s)
 {
-	const struct profile_history *h = &p->history;
+	const struct profile_history *h = &p->behaviour.history;
 	bool known = s->history < h->row_count;
 	uint32_t step = known ? view_series_step(h, VIEW_SLOTS) : 0;
 	view_write_times(w, "timesNs", p, step);
@@ -285,15 +286,15 @@ static void write_lifetimes(struct json_writer *w, const struct profile *p, uint
 {
 	json_write_key(w, "lifetimes");
 	json_write_array(w);
-	for (int i = 0; p->lifetimes && i < PROFILE_LIFE_BUCKETS; i++)
-		json_write_uint(w, p->lifetimes[site][i]);
+	for (int i = 0; p->behaviour.lifetimes && i < PROFILE_LIFE_BUCKETS; i++)
+		json_write_uint(w, p->behaviour.lifetimes[site][i]);
 	json_write_array_end(w);
 }
 
 static void write_first_user(struct json_writer *w, const struct profile *p, uint32_t node)
 {
 	uint32_t user = node == PROFILE_NONE ? node : profile_first_user_node(p, node), place = 0;
-	for (; node != user && node != PROFILE_NONE; node = p->nodes[node].parent)
+	for (; node != user && node != PROFILE_NONE; node = p->stacks.nodes[node].parent)
 		place++;
 	json_write_key_uint(w, "firstUser", place);
 }

@@ -39,8 +39,8 @@ int view_sizes(FILE *out, struct view_recording *r, const struct view_query *q,
 						    : "");
 	json_write_key(&w, "rows");
 	json_write_array(&w);
-	for (uint32_t i = 0; i < part->p->size_count; i++)
-		write_size(&w, &part->p->sizes[i], left);
+	for (uint32_t i = 0; i < part->p->behaviour.size_count; i++)
+		write_size(&w, &part->p->behaviour.sizes[i], left);
 	json_write_array_end(&w);
 	json_write_object_end(&w);
 	view_part_drop(part);

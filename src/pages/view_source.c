@@ -21,10 +21,10 @@ struct listing {
 static uint32_t highest_line(const struct profile *p, const struct view_paths *paths, uint32_t file)
 {
 	uint32_t highest = 0;
-	for (uint32_t i = 0; i < p->frame_count; i++)
-		if (paths->by_frame[i] == file && p->frames[i].line > highest &&
-		    p->frames[i].line <= MOST_LINES)
-			highest = p->frames[i].line;
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
+		if (paths->by_frame[i] == file && p->stacks.frames[i].line > highest &&
+		    p->stacks.frames[i].line <= MOST_LINES)
+			highest = p->stacks.frames[i].line;
 	return highest;
 }
 
@@ -36,11 +36,11 @@ static int add_up(struct listing *l, const struct profile *p, const struct view_
 	if (!l->lines)
 		return HEFT_ENOMEM;
 	uint64_t *values = view_values(m, p);
-	uint32_t *groups = malloc(((size_t)p->frame_count + 1) * sizeof *groups);
+	uint32_t *groups = malloc(((size_t)p->stacks.frame_count + 1) * sizeof *groups);
 	int rc = values && groups ? 0 : HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->frame_count && rc == 0; i++)
-		groups[i] = paths->by_frame[i] == file && p->frames[i].line <= l->count
-				    ? p->frames[i].line
+	for (uint32_t i = 0; i < p->stacks.frame_count && rc == 0; i++)
+		groups[i] = paths->by_frame[i] == file && p->stacks.frames[i].line <= l->count
+				    ? p->stacks.frames[i].line
 				    : PROFILE_NONE;
 	if (rc == 0)
 		rc = view_add_up(l->lines, l->count + 1, p, values, groups);
@@ -89,7 +89,7 @@ static void write_source(FILE *out, const struct profile *p, const struct listin
 	size_t length = 0;
 	int64_t changed = 0;
 	char *text = view_path_read(path, &length, &changed, &words);
-	if (text && p->start_unix_ns && changed > p->start_unix_ns)
+	if (text && p->run.start_unix_ns && changed > p->run.start_unix_ns)
 		words = "newer than the program: lines may have moved";
 	json_write_init(&w, out);
 	json_write_object(&w);

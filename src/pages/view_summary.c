@@ -43,9 +43,9 @@ static void write_command(struct json_writer *w, const struct view_query *q, con
 static void write_start(struct json_writer *w, const struct profile *p)
 {
 	char start[40] = "";
-	time_t seconds = (time_t)(p->start_unix_ns / 1000000000);
+	time_t seconds = (time_t)(p->run.start_unix_ns / 1000000000);
 	struct tm tm;
-	if (p->start_unix_ns && gmtime_r(&seconds, &tm))
+	if (p->run.start_unix_ns && gmtime_r(&seconds, &tm))
 		strftime(start, sizeof start, "%Y-%m-%dT%H:%M:%SZ", &tm);
 	json_write_key_string(w, "start", start);
 }
@@ -53,7 +53,7 @@ static void write_start(struct json_writer *w, const struct profile *p)
 void view_span(const struct view_part *part, uint64_t *start_ns, uint64_t *end_ns)
 {
 	*start_ns = 0;
-	*end_ns = part->p->duration_ns;
+	*end_ns = part->p->run.duration_ns;
 	if (part->site_of_id)
 		process_span(part->p, start_ns, end_ns);
 }
@@ -65,53 +65,55 @@ static void write_head(struct json_writer *w, const struct view_query *q, struct
 	uint64_t start_ns, end_ns;
 	json_write_key_string(w, "id", view_recording_id(r));
 	json_write_key_string(w, "name", view_recording_name(r));
-	write_command(w, q, p->argv, p->argc);
-	json_write_key_int(w, "pid", p->pid);
-	json_write_key_string(w, "format", p->format);
-	json_write_key_string(w, "mode", p->rate_bytes ? "sample" : "exact");
-	json_write_key_uint(w, "rateBytes", p->rate_bytes);
+	write_command(w, q, p->run.argv, p->run.argc);
+	json_write_key_int(w, "pid", p->run.pid);
+	json_write_key_string(w, "format", p->run.format);
+	json_write_key_string(w, "mode", p->run.rate_bytes ? "sample" : "exact");
+	json_write_key_uint(w, "rateBytes", p->run.rate_bytes);
 	write_start(w, p);
-	json_write_key_uint(w, "durationNs", p->duration_ns);
+	json_write_key_uint(w, "durationNs", p->run.duration_ns);
 	view_span(part, &start_ns, &end_ns);
 	json_write_key_uint(w, "startNs", start_ns);
 	json_write_key_uint(w, "endNs", end_ns);
-	json_write_key_string(w, "end", part->live ? "running" : end_name(p->end));
+	json_write_key_string(w, "end", part->live ? "running" : end_name(p->run.end));
 	json_write_key_string(w, "endWords",
-			      part->live                       ? "still running"
-			      : strcmp(p->format, "heft") == 0 ? words_end(p).text
-							       : "");
-	json_write_key_bool(w, "complete", p->complete);
+			      part->live                           ? "still running"
+			      : strcmp(p->run.format, "heft") == 0 ? words_end(p).text
+								   : "");
+	json_write_key_bool(w, "complete", p->run.complete);
 	json_write_key_bool(w, "live", part->live);
 }
 
 static bool names_files(const struct profile *p)
 {
-	for (uint32_t i = 0; i < p->frame_count; i++)
-		if (p->frames[i].file)
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
+		if (p->stacks.frames[i].file)
 			return true;
 	return false;
 }
 
 static void write_has(struct json_writer *w, const struct view_part *part)
 {
-	const struct profile *p = part->p, *everything = p->lender ? p->lender : p;
+	const struct profile *p = part->p, *everything = p->stacks.lender ? p->stacks.lender : p;
 	bool events = view_part_has_events(part);
 	json_write_key(w, "has");
 	json_write_object(w);
-	json_write_key_bool(w, "peak", p->has & PROFILE_HAS_PEAK);
-	json_write_key_bool(w, "live", p->has & PROFILE_HAS_LIVE);
-	json_write_key_bool(w, "allocated", p->has & PROFILE_HAS_ALLOCATED);
-	json_write_key_bool(w, "times", events && p->duration_ns);
+	json_write_key_bool(w, "peak", p->run.has & PROFILE_HAS_PEAK);
+	json_write_key_bool(w, "live", p->run.has & PROFILE_HAS_LIVE);
+	json_write_key_bool(w, "allocated", p->run.has & PROFILE_HAS_ALLOCATED);
+	json_write_key_bool(w, "times", events && p->run.duration_ns);
 	json_write_key_bool(w, "windows", events);
-	json_write_key_bool(w, "lifetimes", p->lifetimes && (p->has & PROFILE_HAS_LIFETIMES));
+	json_write_key_bool(w, "lifetimes",
+			    p->behaviour.lifetimes && (p->run.has & PROFILE_HAS_LIFETIMES));
 	json_write_key_bool(w, "heatmap", events);
 	/* Samples name their threads. */
-	bool threads = (p->has & PROFILE_HAS_THREADS) || p->errors;
+	bool threads = (p->run.has & PROFILE_HAS_THREADS) || p->estimates.errors;
 	json_write_key_bool(w, "threads", threads && everything->thread_count);
 	json_write_key_bool(w, "matrix",
-			    (p->has & PROFILE_HAS_THREADS) && (p->has & PROFILE_HAS_CROSS_FREES));
-	json_write_key_bool(w, "sizes", events || p->size_count);
-	json_write_key_bool(w, "temporary", p->has & PROFILE_HAS_TEMPORARY);
+			    (p->run.has & PROFILE_HAS_THREADS) &&
+				    (p->run.has & PROFILE_HAS_CROSS_FREES));
+	json_write_key_bool(w, "sizes", events || p->behaviour.size_count);
+	json_write_key_bool(w, "temporary", p->run.has & PROFILE_HAS_TEMPORARY);
 	json_write_key_bool(w, "ledger", false);
 	json_write_key_bool(w, "source", names_files(p));
 	json_write_object_end(w);
@@ -120,9 +122,9 @@ static void write_has(struct json_writer *w, const struct view_part *part)
 static uint64_t peak_rss_time(const struct profile *p)
 {
 	const struct profile_rss *most = NULL;
-	for (uint32_t i = 0; i < p->rss_count; i++)
-		if (!most || p->rss[i].bytes > most->bytes)
-			most = &p->rss[i];
+	for (uint32_t i = 0; i < p->run.rss_count; i++)
+		if (!most || p->run.rss[i].bytes > most->bytes)
+			most = &p->run.rss[i];
 	return most ? most->time_ns : 0;
 }
 
@@ -149,9 +151,9 @@ static void write_totals(struct json_writer *w, const struct view_query *q, cons
 	json_write_key_uint(w, "peakRssBytes", t->peak_rss_bytes);
 	json_write_key_uint(w, "peakRssTimeNs", peak_rss_time(p));
 	json_write_object_end(w);
-	if (!p->errors)
+	if (!p->estimates.errors)
 		return;
-	const struct profile_errors *e = &p->total_errors;
+	const struct profile_errors *e = &p->estimates.total_errors;
 	json_write_key(w, "errors");
 	json_write_object(w);
 	json_write_key_uint(w, "allocations", e->allocations);
@@ -178,7 +180,7 @@ static void worsen(enum quality *level, enum quality to)
 static enum quality quality_of(const struct view_part *part)
 {
 	const struct profile *p = part->p;
-	enum quality level = p->rate_bytes ? QUALITY_FAIR : QUALITY_GOOD;
+	enum quality level = p->run.rate_bytes ? QUALITY_FAIR : QUALITY_GOOD;
 	for (uint32_t i = 0; i < p->note_count; i++)
 		/* Of one that is still being written, the end is not missing. */
 		if (p->notes[i].kind == PROFILE_NOTE_WARNING && !part->live)
@@ -202,12 +204,12 @@ static void write_quality(struct json_writer *w, const struct view_part *part)
 	json_write_key_string(w, "level", names[quality_of(part)]);
 	json_write_key(w, "words");
 	json_write_array(w);
-	if (p->rate_bytes) {
+	if (p->run.rate_bytes) {
 		char text[120];
 		snprintf(text, sizeof text, "estimates: one sample for each %s on average",
-			 words_bytes(p->rate_bytes).text);
+			 words_bytes(p->run.rate_bytes).text);
 		json_write_string(w, text);
-	} else if (strcmp(p->format, "heft") == 0) {
+	} else if (strcmp(p->run.format, "heft") == 0) {
 		json_write_string(w, p->unseen ? "every allocation by malloc was recorded"
 					       : "exact: every allocation was recorded");
 	}
@@ -379,7 +381,7 @@ static void write_findings(struct json_writer *w, const struct view_query *q,
 			   const struct view_part *part)
 {
 	/* They name sites of everything. */
-	const struct profile *p = part->p->lender ? part->p->lender : part->p;
+	const struct profile *p = part->p->stacks.lender ? part->p->stacks.lender : part->p;
 	uint32_t count = part->findings ? findings_count(part->findings) : 0, listed = 0, at = 0;
 	uint32_t *sites = malloc(((size_t)count + 1) * sizeof *sites);
 	for (uint32_t i = 0; sites && i < count; i++) {

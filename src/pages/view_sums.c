@@ -14,7 +14,7 @@ struct walk {
 
 static int walk_init(struct walk *x, const struct profile *p, uint32_t groups)
 {
-	size_t nodes = (size_t)p->node_count + 1;
+	size_t nodes = (size_t)p->stacks.node_count + 1;
 	x->below = calloc(nodes, sizeof *x->below);
 	x->child = malloc(nodes * sizeof *x->child);
 	x->sibling = malloc(nodes * sizeof *x->sibling);
@@ -34,12 +34,12 @@ static void walk_fini(struct walk *x)
 static uint32_t link_nodes(struct walk *x, const struct profile *p)
 {
 	uint32_t root = PROFILE_NONE;
-	for (uint32_t i = 0; i < p->node_count; i++)
+	for (uint32_t i = 0; i < p->stacks.node_count; i++)
 		x->child[i] = PROFILE_NONE;
-	for (uint32_t i = p->node_count; i-- > 0;) {
+	for (uint32_t i = p->stacks.node_count; i-- > 0;) {
 		if (!x->below[i]) /* adds nothing, nor does anything below it */
 			continue;
-		uint32_t parent = p->nodes[i].parent;
+		uint32_t parent = p->stacks.nodes[i].parent;
 		uint32_t *list = parent == PROFILE_NONE ? &root : &x->child[parent];
 		x->sibling[i] = *list;
 		*list = i;
@@ -59,13 +59,13 @@ int view_add_up(struct view_sums *sums, uint32_t count, const struct profile *p,
 		if (node == PROFILE_NONE)
 			continue;
 		x.below[node] += values[i];
-		uint32_t group = groups[p->nodes[node].frame];
+		uint32_t group = groups[p->stacks.nodes[node].frame];
 		if (group < count)
 			sums[group].self += values[i];
 	}
 	uint32_t node = rc == 0 ? link_nodes(&x, p) : PROFILE_NONE;
 	while (node != PROFILE_NONE) {
-		uint32_t group = groups[p->nodes[node].frame];
+		uint32_t group = groups[p->stacks.nodes[node].frame];
 		if (group < count && x.open[group]++ == 0)
 			sums[group].total += x.below[node];
 		if (x.child[node] != PROFILE_NONE) {
@@ -73,14 +73,14 @@ int view_add_up(struct view_sums *sums, uint32_t count, const struct profile *p,
 			continue;
 		}
 		for (;;) { /* out of all that end here, to what is beside */
-			group = groups[p->nodes[node].frame];
+			group = groups[p->stacks.nodes[node].frame];
 			if (group < count)
 				x.open[group]--;
 			if (x.sibling[node] != PROFILE_NONE) {
 				node = x.sibling[node];
 				break;
 			}
-			node = p->nodes[node].parent;
+			node = p->stacks.nodes[node].parent;
 			if (node == PROFILE_NONE)
 				break;
 		}

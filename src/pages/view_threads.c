@@ -32,16 +32,18 @@ static int by_frees(const void *a, const void *b)
 
 static struct cell *cells_of(const struct profile *p, uint32_t *count)
 {
-	struct cell *cells = malloc(((size_t)p->handover_threads_count + 1) * sizeof *cells);
+	struct cell *cells = malloc(((size_t)p->behaviour.handover_threads_count + 1) *
+				    sizeof *cells);
 	uint32_t n = 0, kept = 0;
 	*count = 0;
 	if (!cells)
 		return NULL;
-	for (uint32_t i = 0; i < p->handover_count; i++) {
-		const struct profile_handover *h = &p->handovers[i];
-		for (uint32_t k = 0; k < h->threads_count && n < p->handover_threads_count; k++) {
-			const struct profile_handover_threads
-				*t = &p->handover_threads[h->threads_first + k];
+	for (uint32_t i = 0; i < p->behaviour.handover_count; i++) {
+		const struct profile_handover *h = &p->behaviour.handovers[i];
+		for (uint32_t k = 0;
+		     k < h->threads_count && n < p->behaviour.handover_threads_count; k++) {
+			const struct profile_handover_threads *t =
+				&p->behaviour.handover_threads[h->threads_first + k];
 			cells[n++] = (struct cell){t->from, t->to, t->frees,
 						   h->wait_mean_ns * (double)t->frees};
 		}
@@ -74,17 +76,17 @@ static void write_thread(struct json_writer *w, const struct profile *p,
 	json_write_key_string(w, "label", label);
 	json_write_key_int(w, "pid", t->pid);
 	json_write_key_int(w, "tid", t->tid);
-	if (!(p->has & PROFILE_HAS_FREES)) {
+	if (!(p->run.has & PROFILE_HAS_FREES)) {
 		json_write_key_uint(w, "liveBytes", t->live_bytes);
 		json_write_key_uint(w, "liveBlocks", t->live_blocks);
 		json_write_key_uint(w, "bytesError95", t->errors.live_bytes);
 		json_write_key_uint(w, "blocksError95", t->errors.live_blocks);
 	}
-	if ((p->has & PROFILE_HAS_ALLOCATED) && !p->errors) {
+	if ((p->run.has & PROFILE_HAS_ALLOCATED) && !p->estimates.errors) {
 		json_write_key_uint(w, "allocations", t->allocations);
 		json_write_key_uint(w, "allocatedBytes", t->allocated_bytes);
 	}
-	if (p->has & PROFILE_HAS_FREES)
+	if (p->run.has & PROFILE_HAS_FREES)
 		json_write_key_uint(w, "frees", t->frees);
 	json_write_object_end(w);
 }
@@ -157,7 +159,8 @@ int view_threads(FILE *out, struct view_recording *r, const struct view_query *q
 	int rc = view_recording_processes(r, q, &part, err);
 	if (rc < 0)
 		return rc;
-	const struct profile *everything = part->p->lender ? part->p->lender : part->p;
+	const struct profile *everything = part->p->stacks.lender ? part->p->stacks.lender
+								  : part->p;
 	struct cell *cells = cells_of(everything, &count);
 	uint32_t *places = places_of(q, everything, part->p);
 	if (cells && places) {

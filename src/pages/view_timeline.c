@@ -44,14 +44,14 @@ static void add_point(struct line *l, uint64_t time_ns, enum point_kind kind, ui
 static int lay_points(struct line *l, uint32_t slots)
 {
 	const struct profile *p = l->p;
-	const struct profile_history *h = &p->history;
+	const struct profile_history *h = &p->behaviour.history;
 	bool peak_due = true;
 	l->step = view_series_step(h, slots);
 	l->points = malloc(((size_t)h->slot_count + 5) * sizeof *l->points);
 	if (!l->points)
 		return HEFT_ENOMEM;
 	/* Another tool's file, or a sampled recording, has no history and no line. */
-	if (!p->recorded_sites || p->rate_bytes || !p->duration_ns)
+	if (!p->recorded.sites || p->run.rate_bytes || !p->run.duration_ns)
 		return 0;
 	add_point(l, l->start_ns, POINT_START, 0);
 	for (uint32_t i = l->step ? (h->slot_count - 1) % l->step : 0; i < h->slot_count;
@@ -72,8 +72,8 @@ static int lay_points(struct line *l, uint32_t slots)
 static void write_line(struct json_writer *w, const char *key, const struct line *l,
 		       const uint64_t *slots, uint64_t peak, uint64_t end)
 {
-	uint32_t count = l->p->history.slot_count;
-	if (l->p->lender && slots && count) /* of several, what the last one left */
+	uint32_t count = l->p->behaviour.history.slot_count;
+	if (l->p->stacks.lender && slots && count) /* of several, what the last one left */
 		end = slots[count - 1];
 	json_write_key(w, key);
 	json_write_array(w);
@@ -92,7 +92,7 @@ static void write_site(struct json_writer *w, const struct view_query *q, const 
 		       const struct profile_site *s, const char *callers)
 {
 	const struct profile *p = l->p;
-	const struct profile_history *h = &p->history;
+	const struct profile_history *h = &p->behaviour.history;
 	json_write_object(w);
 	json_write_key_uint(w, "site", s->id);
 	json_write_key(w, "place");
@@ -111,7 +111,8 @@ static void write_sites(struct json_writer *w, const struct view_query *q, const
 	/* By peak: so they are ordered. One without a history would seem to come from nowhere. */
 	for (uint32_t i = 0; l->count && i < p->site_count && shown < TOP_SITES; i++)
 		if (p->sites[i].peak_bytes &&
-		    (!p->history.slot_count || p->sites[i].history < p->history.row_count))
+		    (!p->behaviour.history.slot_count ||
+		     p->sites[i].history < p->behaviour.history.row_count))
 			sites[shown++] = i;
 	struct site_callers *callers = site_callers_new(p, sites, shown);
 	json_write_key(w, "rows");
@@ -125,14 +126,14 @@ static void write_sites(struct json_writer *w, const struct view_query *q, const
 /* Of each stretch the greatest: what is looked for is how far it went. */
 static void write_rss(struct json_writer *w, const struct profile *p)
 {
-	uint32_t step = p->rss_count / RSS_POINTS + 1;
+	uint32_t step = p->run.rss_count / RSS_POINTS + 1;
 	json_write_key(w, "rss");
 	json_write_array(w);
-	for (uint32_t i = 0; i < p->rss_count; i += step) {
-		const struct profile_rss *greatest = &p->rss[i];
-		for (uint32_t k = i; k < i + step && k < p->rss_count; k++)
-			if (p->rss[k].bytes > greatest->bytes)
-				greatest = &p->rss[k];
+	for (uint32_t i = 0; i < p->run.rss_count; i += step) {
+		const struct profile_rss *greatest = &p->run.rss[i];
+		for (uint32_t k = i; k < i + step && k < p->run.rss_count; k++)
+			if (p->run.rss[k].bytes > greatest->bytes)
+				greatest = &p->run.rss[k];
 		json_write_object(w);
 		json_write_key_uint(w, "timeNs", greatest->time_ns);
 		json_write_key_uint(w, "bytes", greatest->bytes);
@@ -150,7 +151,7 @@ static double rate(uint64_t events, uint64_t ns)
 static void write_events(struct json_writer *w, const struct line *l)
 {
 	const struct profile *p = l->p;
-	const struct profile_history *h = &p->history;
+	const struct profile_history *h = &p->behaviour.history;
 	json_write_key(w, "events");
 	json_write_array(w);
 	for (uint32_t i = 0; h->events && h->slot_count && i < l->count; i++) {
@@ -159,8 +160,8 @@ static void write_events(struct json_writer *w, const struct line *l)
 			 last_ns = h->start_ns + h->slot_count * h->slot_ns;
 		double value;
 		if (slot >= h->slot_count) {
-			value = l->end_ns > last_ns && p->events >= last && !p->lender
-					? rate(p->events - last, l->end_ns - last_ns)
+			value = l->end_ns > last_ns && p->run.events >= last && !p->stacks.lender
+					? rate(p->run.events - last, l->end_ns - last_ns)
 					: 0;
 		} else {
 			uint32_t from = slot >= l->step ? slot - l->step : UINT32_MAX;
@@ -178,7 +179,7 @@ static uint64_t near_limit(const struct profile *p)
 {
 	uint64_t most = p->totals.peak_rss_bytes > p->totals.peak_bytes ? p->totals.peak_rss_bytes
 									: p->totals.peak_bytes;
-	return p->memory_limit_bytes / 4 <= most ? p->memory_limit_bytes : 0;
+	return p->run.memory_limit_bytes / 4 <= most ? p->run.memory_limit_bytes : 0;
 }
 
 int view_timeline(FILE *out, struct view_recording *r, const struct view_query *q,
@@ -202,7 +203,7 @@ int view_timeline(FILE *out, struct view_recording *r, const struct view_query *
 		for (uint32_t i = 0; i < l.count; i++)
 			json_write_uint(&w, l.points[i].time_ns);
 		json_write_array_end(&w);
-		write_line(&w, "bytes", &l, l.p->history.bytes, l.p->totals.peak_bytes,
+		write_line(&w, "bytes", &l, l.p->behaviour.history.bytes, l.p->totals.peak_bytes,
 			   l.p->totals.live_bytes);
 		json_write_key_uint(&w, "leftBytes", l.p->totals.left_bytes);
 		write_sites(&w, q, &l);

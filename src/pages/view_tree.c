@@ -97,7 +97,7 @@ static struct view_tree_shape shape_of(const struct stacks *s, const struct view
 {
 	struct view_tree_shape shape = {.limit = q->limit,
 					.unit = view_unit(&s->measure),
-					.lifetimes = s->p->has & PROFILE_HAS_MEAN_LIFETIME};
+					.lifetimes = s->p->run.has & PROFILE_HAS_MEAN_LIFETIME};
 	shape.has_error = view_error(&s->measure, s->p, PROFILE_NONE, &shape.error);
 	return shape;
 }
@@ -109,7 +109,7 @@ static int build_tree(struct view_calls *c, const struct stacks *s, bool invert)
 	for (uint32_t i = 0; i < s->count && rc == 0; i++) {
 		struct view_amount amount = amount_of(s, s->order[i]);
 		const struct profile_site *x = &s->p->sites[s->order[i]];
-		if (s->p->by_process && x->labels < s->p->label_set_count)
+		if (s->p->chosen.by_process && x->labels < s->p->label_set_count)
 			rc = view_functions_add_process(&c->functions, &s->p->label_sets[x->labels],
 							&c->outermost);
 		if (rc == 0)
@@ -169,11 +169,12 @@ static bool is_called(const struct view_query *q, const char *name, const char *
 
 static bool *frames_of_function(const struct profile *p, const struct view_query *q)
 {
-	bool *frames = calloc((size_t)p->frame_count + 1, sizeof *frames);
-	for (uint32_t i = 0; frames && i < p->frame_count; i++) {
-		const struct profile_frame *f = &p->frames[i];
-		const char *module = f->module < p->module_count ? profile_module_name(p, f->module)
-								 : "";
+	bool *frames = calloc((size_t)p->stacks.frame_count + 1, sizeof *frames);
+	for (uint32_t i = 0; frames && i < p->stacks.frame_count; i++) {
+		const struct profile_frame *f = &p->stacks.frames[i];
+		const char *module = f->module < p->stacks.module_count
+					     ? profile_module_name(p, f->module)
+					     : "";
 		frames[i] = is_called(q, f->function, q->function) &&
 			    (!q->module || is_called(q, module, q->module));
 	}
@@ -189,15 +190,15 @@ static int build_side(struct view_calls *c, const struct stacks *s, const bool *
 	int rc = view_functions_add(&c->functions, p, s->values, &ids);
 	for (uint32_t i = 0; i < s->count && rc == 0; i++) {
 		uint32_t node = p->sites[s->order[i]].node, outermost = PROFILE_NONE;
-		for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent)
-			if (frames[p->nodes[n].frame])
+		for (uint32_t n = node; n != PROFILE_NONE; n = p->stacks.nodes[n].parent)
+			if (frames[p->stacks.nodes[n].frame])
 				outermost = n;
 		if (outermost == PROFILE_NONE)
 			continue;
 		struct view_amount amount = amount_of(s, s->order[i]);
 		rc = callers ? view_calls_add(c, p, ids, outermost, PROFILE_NONE, false, &amount)
-			     : view_calls_add(c, p, ids, node, p->nodes[outermost].parent, true,
-					      &amount);
+			     : view_calls_add(c, p, ids, node, p->stacks.nodes[outermost].parent,
+					      true, &amount);
 	}
 	free(ids);
 	view_calls_settle(c);

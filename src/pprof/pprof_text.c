@@ -45,15 +45,16 @@ static uint64_t frame_number(const struct profile *p, const struct profile_frame
 {
 	uint64_t h = text_hash(f->line, f->function);
 	h = text_hash(h, f->file);
-	h = text_hash(h, f->module < p->module_count ? p->modules[f->module].path : NULL);
+	h = text_hash(h, f->module < p->stacks.module_count ? p->stacks.modules[f->module].path
+							    : NULL);
 	return (h & 0x3ffffffffffe) | 0x400000000000;
 }
 
 static uint64_t *frame_numbers(const struct profile *p)
 {
-	uint64_t *numbers = malloc(((size_t)p->frame_count + 1) * sizeof *numbers);
-	for (uint32_t i = 0; numbers && i < p->frame_count; i++)
-		numbers[i] = frame_number(p, &p->frames[i]);
+	uint64_t *numbers = malloc(((size_t)p->stacks.frame_count + 1) * sizeof *numbers);
+	for (uint32_t i = 0; numbers && i < p->stacks.frame_count; i++)
+		numbers[i] = frame_number(p, &p->stacks.frames[i]);
 	return numbers;
 }
 
@@ -72,7 +73,7 @@ static void write_sums(FILE *out, const struct profile_site *s)
 
 static void write_frame(FILE *out, const struct profile *p, const struct profile_node *n)
 {
-	const struct profile_frame *f = &p->frames[n->frame];
+	const struct profile_frame *f = &p->stacks.frames[n->frame];
 	fprintf(out, "#\t0x%" PRIx64 "\t", f->address);
 	pprof_write_name(out, f->function);
 	if (f->file) {
@@ -80,9 +81,9 @@ static void write_frame(FILE *out, const struct profile *p, const struct profile
 		pprof_write_name(out, f->file);
 		if (f->line)
 			fprintf(out, ":%" PRIu32, f->line);
-	} else if (f->module < p->module_count) {
+	} else if (f->module < p->stacks.module_count) {
 		putc('\t', out);
-		pprof_write_name(out, p->modules[f->module].path);
+		pprof_write_name(out, p->stacks.modules[f->module].path);
 	}
 	fputs(f->inlined ? "\t(inlined)\n" : "\n", out);
 }
@@ -95,7 +96,7 @@ static void write_numbers(FILE *out, const struct stack_fold *fold, uint32_t nod
 	for (stack_walk_begin(&w, fold, node); stack_walk_next(&w, &e);) {
 		if (e.times > 1)
 			fprintf(out, " 0x%x", RECURSION_NUMBER);
-		fprintf(out, " 0x%" PRIx64, numbers[fold->p->nodes[e.node].frame]);
+		fprintf(out, " 0x%" PRIx64, numbers[fold->p->stacks.nodes[e.node].frame]);
 		if (e.cut)
 			fprintf(out, " 0x%x", CUT_NUMBER);
 	}
@@ -112,7 +113,7 @@ static void write_frames(FILE *out, const struct stack_fold *fold, uint32_t node
 				fprintf(out, " of %" PRIu32, e.cycle);
 			fputs("]\n", out);
 		}
-		write_frame(out, fold->p, &fold->p->nodes[e.node]);
+		write_frame(out, fold->p, &fold->p->stacks.nodes[e.node]);
 		if (e.cut)
 			fprintf(out, "#\t0x0\t[%" PRIu32 " frames cut]\n", e.cut);
 	}
@@ -137,16 +138,16 @@ static void write_site(FILE *out, const struct stack_fold *fold, const struct pr
 static void write_about(FILE *out, const struct profile *p)
 {
 	fputs("# heft " HEFT_VERSION ", pid ", out);
-	fprintf(out, "%" PRId32 "\n# command:", p->pid);
-	for (uint32_t i = 0; i < p->argc; i++) {
+	fprintf(out, "%" PRId32 "\n# command:", p->run.pid);
+	for (uint32_t i = 0; i < p->run.argc; i++) {
 		putc(' ', out);
-		pprof_write_name(out, p->argv[i]);
+		pprof_write_name(out, p->run.argv[i]);
 	}
-	if (p->rate_bytes)
+	if (p->run.rate_bytes)
 		fprintf(out,
 			"\n# estimates from samples, one for each %" PRIu64
 			" bytes allocated on average\n",
-			p->rate_bytes);
+			p->run.rate_bytes);
 	else
 		fputs("\n# every allocation was counted\n", out);
 	if (p->unseen) { /* its first line: what follows is a way out */
@@ -209,13 +210,13 @@ static int compare_named(const void *a, const void *b)
 
 static struct named *named_addresses(const struct profile *p, size_t *count)
 {
-	struct named *all = malloc(2 * ((size_t)p->frame_count + 1) * sizeof *all);
+	struct named *all = malloc(2 * ((size_t)p->stacks.frame_count + 1) * sizeof *all);
 	uint64_t *numbers = frame_numbers(p);
 	*count = 0;
-	for (uint32_t i = 0; all && numbers && i < p->frame_count; i++) {
+	for (uint32_t i = 0; all && numbers && i < p->stacks.frame_count; i++) {
 		all[(*count)++] = (struct named){numbers[i], i, false};
-		if (p->frames[i].address && !p->frames[i].inlined)
-			all[(*count)++] = (struct named){p->frames[i].address, i, true};
+		if (p->stacks.frames[i].address && !p->stacks.frames[i].inlined)
+			all[(*count)++] = (struct named){p->stacks.frames[i].address, i, true};
 	}
 	if (!numbers) {
 		free(all);
@@ -252,7 +253,7 @@ static const char *name_of(const struct profile *p, const struct named *all, siz
 			found = NULL;
 	}
 	if (found)
-		return p->frames[found->frame].function;
+		return p->stacks.frames[found->frame].function;
 	uint64_t mark = (address + 1) / 2; /* its own number, or one less */
 	return mark && mark < sizeof mark_names / sizeof *mark_names ? mark_names[mark] : NULL;
 }

@@ -16,8 +16,8 @@ struct copying {
 
 static int copy_module(struct profile *to, const struct profile_module *m, uint32_t *id)
 {
-	for (uint32_t i = 0; i < to->module_count; i++) {
-		const struct profile_module *have = &to->modules[i];
+	for (uint32_t i = 0; i < to->stacks.module_count; i++) {
+		const struct profile_module *have = &to->stacks.modules[i];
 		if (strcmp(have->path, m->path) == 0 && have->build_id_len == m->build_id_len &&
 		    (!m->build_id_len ||
 		     memcmp(have->build_id, m->build_id, m->build_id_len) == 0)) {
@@ -38,8 +38,8 @@ static int copy_frame(struct copying *c, const struct profile_frame *frame, uint
 		f.module = c->modules[f.module];
 	int rc = f.function ? profile_add_frame(c->to, &f, id) : HEFT_ENOMEM;
 	if (rc == 0)
-		c->to->frames[*id]
-			.user = frame->user; /* by rules that may not be the built-in ones */
+		c->to->stacks.frames[*id].user =
+			frame->user; /* by rules that may not be the built-in ones */
 	return rc;
 }
 
@@ -69,12 +69,12 @@ static int copy_all(struct copying *c, uint64_t sign)
 {
 	const struct profile *p = c->from;
 	int rc = 0;
-	for (uint32_t i = 0; i < p->module_count && rc == 0; i++)
-		rc = copy_module(c->to, &p->modules[i], &c->modules[i]);
-	for (uint32_t i = 0; i < p->frame_count && rc == 0; i++)
-		rc = copy_frame(c, &p->frames[i], &c->frames[i]);
-	for (uint32_t i = 0; i < p->node_count && rc == 0; i++)
-		rc = copy_node(c, &p->nodes[i], &c->nodes[i]);
+	for (uint32_t i = 0; i < p->stacks.module_count && rc == 0; i++)
+		rc = copy_module(c->to, &p->stacks.modules[i], &c->modules[i]);
+	for (uint32_t i = 0; i < p->stacks.frame_count && rc == 0; i++)
+		rc = copy_frame(c, &p->stacks.frames[i], &c->frames[i]);
+	for (uint32_t i = 0; i < p->stacks.node_count && rc == 0; i++)
+		rc = copy_node(c, &p->stacks.nodes[i], &c->nodes[i]);
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
 		rc = copy_site(c, &p->sites[i], sign);
 	return rc;
@@ -84,9 +84,9 @@ static int add_signed(struct profile *to, const struct profile *from, uint64_t s
 {
 	struct copying c = {.to = to, .from = from};
 	int rc = HEFT_ENOMEM;
-	c.modules = calloc((size_t)from->module_count + 1, sizeof *c.modules);
-	c.frames = calloc((size_t)from->frame_count + 1, sizeof *c.frames);
-	c.nodes = calloc((size_t)from->node_count + 1, sizeof *c.nodes);
+	c.modules = calloc((size_t)from->stacks.module_count + 1, sizeof *c.modules);
+	c.frames = calloc((size_t)from->stacks.frame_count + 1, sizeof *c.frames);
+	c.nodes = calloc((size_t)from->stacks.node_count + 1, sizeof *c.nodes);
 	if (c.modules && c.frames && c.nodes)
 		rc = copy_all(&c, sign);
 	free(c.modules);
@@ -97,18 +97,19 @@ static int add_signed(struct profile *to, const struct profile *from, uint64_t s
 
 static int copy_about(struct profile *to, const struct profile *before, const struct profile *after)
 {
-	to->has = before->has & after->has & (PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED);
-	to->has |= (before->has | after->has) & PROFILE_LACKS_BLOCKS;
-	to->format = name_pool_add(to->names, after->format ? after->format : "heft");
-	to->rate_bytes = after->rate_bytes;
-	to->pid = after->pid;
-	to->start_unix_ns = after->start_unix_ns;
-	to->duration_ns = after->duration_ns;
-	if (after->argc) {
-		to->argv = profile_copy_strings(to, (char *const *)after->argv, after->argc);
-		to->argc = to->argv ? after->argc : 0;
+	to->run.has = before->run.has & after->run.has & (PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED);
+	to->run.has |= (before->run.has | after->run.has) & PROFILE_LACKS_BLOCKS;
+	to->run.format = name_pool_add(to->names, after->run.format ? after->run.format : "heft");
+	to->run.rate_bytes = after->run.rate_bytes;
+	to->run.pid = after->run.pid;
+	to->run.start_unix_ns = after->run.start_unix_ns;
+	to->run.duration_ns = after->run.duration_ns;
+	if (after->run.argc) {
+		to->run.argv = profile_copy_strings(to, (char *const *)after->run.argv,
+						    after->run.argc);
+		to->run.argc = to->run.argv ? after->run.argc : 0;
 	}
-	if (!to->format || (after->argc && !to->argv))
+	if (!to->run.format || (after->run.argc && !to->run.argv))
 		return HEFT_ENOMEM;
 	if (!after->process_count)
 		return 0;
@@ -126,7 +127,7 @@ int profile_delta(const struct profile *before, const struct profile *after, str
 	struct profile *d = profile_new();
 	int rc = d ? copy_about(d, before, after) : HEFT_ENOMEM;
 	if (d)
-		d->apart = after->apart;
+		d->chosen.apart = after->chosen.apart;
 	if (rc == 0)
 		rc = add_signed(d, after, 1);
 	if (rc == 0)

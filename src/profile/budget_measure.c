@@ -60,8 +60,8 @@ static bool frame_matches(const struct profile *p, const struct profile_frame *f
 	case BUDGET_IN_FUNCTION: return function_matches(f->function, r->pattern);
 	case BUDGET_IN_FILE: return f->file && path_matches(f->file, r->pattern);
 	case BUDGET_IN_MODULE:
-		return f->module < p->module_count &&
-		       path_matches(p->modules[f->module].path, r->pattern);
+		return f->module < p->stacks.module_count &&
+		       path_matches(p->stacks.modules[f->module].path, r->pattern);
 	case BUDGET_ALL:
 	case BUDGET_IN_THREAD: break;
 	}
@@ -71,17 +71,17 @@ static bool frame_matches(const struct profile *p, const struct profile_frame *f
 /* Nodes with a matching frame on their way to the root. NULL: no memory; free() it. */
 static bool *matching_nodes(const struct profile *p, const struct budget_rule *r)
 {
-	bool *frames = calloc((size_t)p->frame_count + 1, sizeof *frames);
-	bool *nodes = calloc((size_t)p->node_count + 1, sizeof *nodes);
+	bool *frames = calloc((size_t)p->stacks.frame_count + 1, sizeof *frames);
+	bool *nodes = calloc((size_t)p->stacks.node_count + 1, sizeof *nodes);
 	if (!frames || !nodes) {
 		free(frames);
 		free(nodes);
 		return NULL;
 	}
-	for (uint32_t i = 0; i < p->frame_count; i++)
-		frames[i] = frame_matches(p, &p->frames[i], r);
-	for (uint32_t i = 0; i < p->node_count; i++) {
-		const struct profile_node *n = &p->nodes[i];
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
+		frames[i] = frame_matches(p, &p->stacks.frames[i], r);
+	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
+		const struct profile_node *n = &p->stacks.nodes[i];
 		nodes[i] = frames[n->frame] || (n->parent != PROFILE_NONE && nodes[n->parent]);
 	}
 	free(frames);
@@ -120,8 +120,8 @@ static int measure_sites(const struct profile *p, const struct budget_rule *r,
 		uint64_t value = measure_of_site(s, id_of(r));
 		matched++;
 		result->measured = saturating_add(result->measured, value);
-		if (p->spreads)
-			variance += measure_variance(&p->spreads[i], id_of(r));
+		if (p->estimates.spreads)
+			variance += measure_variance(&p->estimates.spreads[i], id_of(r));
 		add_part(result, i, value);
 	}
 	result->error95 = estimate_rounded(estimate_error95(variance));
@@ -213,8 +213,9 @@ int budget_measure(const struct budget *b, const struct profile *p,
 		struct budget_result *result = &results[i];
 		memset(result, 0, sizeof *result);
 		/* Samples add up by site: what a thread allocated they do not tell. */
-		result->unknown = r->measure && (!measure_known(p, id_of(r)) ||
-						 (r->scope == BUDGET_IN_THREAD && p->errors));
+		result->unknown = r->measure &&
+				  (!measure_known(p, id_of(r)) ||
+				   (r->scope == BUDGET_IN_THREAD && p->estimates.errors));
 		if (result->unknown)
 			continue;
 		if (!r->measure)
@@ -228,7 +229,7 @@ int budget_measure(const struct budget *b, const struct profile *p,
 			if (r->measure->totals)
 				result->measured = measure_of_totals(&p->totals, id_of(r));
 			else if (id_of(r) == MEASURE_DURATION)
-				result->measured = p->duration_ns;
+				result->measured = p->run.duration_ns;
 			result->error95 = measure_error95(p, PROFILE_NONE, id_of(r));
 		}
 		/* No process lives without memory: it was not looked at in time. */

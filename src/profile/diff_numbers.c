@@ -60,16 +60,16 @@ double profile_diff_change(const struct profile_diff *d, const struct profile_di
 
 bool profile_diff_is_estimate(const struct profile_diff *d)
 {
-	return d->old->errors || d->new->errors;
+	return d->old->estimates.errors || d->new->estimates.errors;
 }
 
 /* Of one side; `other` is the same stack on the other one. */
 static double side_error(const struct profile *p, const struct profile_diff_side *s,
 			 const struct profile_diff_side *other, enum measure_id measure)
 {
-	if (!p->errors || s->sites)
+	if (!p->estimates.errors || s->sites)
 		return profile_diff_side_error95(s, measure);
-	double unseen = estimate_unseen_bytes(p->rate_bytes);
+	double unseen = estimate_unseen_bytes(p->run.rate_bytes);
 	if (measure != MEASURE_ALLOCATIONS)
 		return profile_diff_side_error95(other, measure) > 0 ||
 				       measure_of(other, measure) > 0
@@ -139,8 +139,9 @@ void profile_diff_summarise(const struct profile_diff *d, enum measure_id measur
 	s->new = profile_diff_new_value(d, &d->new_total, measure);
 	double whole = s->old > s->new ? s->old : s->new;
 	if (measure == MEASURE_LIFETIME)
-		whole = (double)(d->old->duration_ns > d->new->duration_ns ? d->old->duration_ns
-									   : d->new->duration_ns);
+		whole = (double)(d->old->run.duration_ns > d->new->run.duration_ns
+					 ? d->old->run.duration_ns
+					 : d->new->run.duration_ns);
 	if (!threshold->absolute)
 		s->threshold = threshold->share * whole;
 	else

@@ -29,19 +29,19 @@ static uint64_t sum(uint64_t a, uint64_t b)
 
 static int copy_frames(struct building *b)
 {
-	uint32_t count = b->p->frame_count;
+	uint32_t count = b->p->stacks.frame_count;
 	struct profile_frame *frames = malloc(((size_t)count + 2) * sizeof *frames);
 	if (!frames)
 		return HEFT_ENOMEM;
 	if (count)
-		memcpy(frames, b->p->frames, count * sizeof *frames);
+		memcpy(frames, b->p->stacks.frames, count * sizeof *frames);
 	b->recursion = count;
 	b->cut = count + 1;
 	frames[b->recursion] = (struct profile_frame){.function = STACK_RECURSION,
 						      .module = PROFILE_NONE};
 	frames[b->cut] = (struct profile_frame){.function = STACK_CUT, .module = PROFILE_NONE};
-	b->own->frames = frames;
-	b->own->frame_count = count + 2;
+	b->own->stacks.frames = frames;
+	b->own->stacks.frame_count = count + 2;
 	return 0;
 }
 
@@ -59,15 +59,15 @@ static int add_stack(struct building *b, uint32_t node, uint32_t *id)
 			begins[count + entries[count].cycle - 1] = true;
 	*id = PROFILE_NONE;
 	while (count-- > 0 && rc == 0) {
-		const struct profile_node *n = &b->p->nodes[entries[count].node];
+		const struct profile_node *n = &b->p->stacks.nodes[entries[count].node];
 		if (entries[count].cut)
 			rc = profile_add_node(b->own, *id, b->cut, 0, id);
 		if (rc == 0 && begins[count])
 			rc = profile_add_node(b->own, *id, b->recursion, 0, id);
 		if (rc == 0)
 			rc = profile_add_node(b->own, *id, n->frame, n->flags, id);
-		if (rc == 0 && !b->own->nodes[*id].address)
-			b->own->nodes[*id].address = n->address;
+		if (rc == 0 && !b->own->stacks.nodes[*id].address)
+			b->own->stacks.nodes[*id].address = n->address;
 	}
 	return rc;
 }
@@ -119,9 +119,10 @@ static int add_sites(struct building *b)
 {
 	const struct profile *p = b->p;
 	int rc = 0;
-	if (p->lifetimes) {
-		b->own->lifetimes = calloc((size_t)p->site_count + 1, sizeof *b->own->lifetimes);
-		rc = b->own->lifetimes ? 0 : HEFT_ENOMEM;
+	if (p->behaviour.lifetimes) {
+		b->own->behaviour.lifetimes = calloc((size_t)p->site_count + 1,
+						     sizeof *b->own->behaviour.lifetimes);
+		rc = b->own->behaviour.lifetimes ? 0 : HEFT_ENOMEM;
 	}
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
 		const struct profile_site *s = &p->sites[i];
@@ -132,8 +133,8 @@ static int add_sites(struct building *b)
 			rc = profile_add_labelled_site(b->own, node, s->via, s->labels, &site);
 		if (rc == 0)
 			merge_site(&b->own->sites[site], s);
-		if (rc == 0 && p->lifetimes)
-			merge_buckets(b->own->lifetimes[site], p->lifetimes[i]);
+		if (rc == 0 && p->behaviour.lifetimes)
+			merge_buckets(b->own->behaviour.lifetimes[site], p->behaviour.lifetimes[i]);
 	}
 	return rc;
 }
@@ -145,20 +146,21 @@ static struct profile *make_view(const struct building *b)
 		return NULL;
 	*view = *b->p;
 	view->index = NULL;
-	view->frames = b->own->frames;
-	view->frame_count = b->own->frame_count;
-	view->nodes = b->own->nodes;
-	view->node_count = b->own->node_count;
+	view->stacks.frames = b->own->stacks.frames;
+	view->stacks.frame_count = b->own->stacks.frame_count;
+	view->stacks.nodes = b->own->stacks.nodes;
+	view->stacks.node_count = b->own->stacks.node_count;
 	view->sites = b->own->sites;
 	view->site_count = b->own->site_count;
-	view->lifetimes = b->own->lifetimes;
-	view->errors = NULL;
-	view->spreads = NULL;
-	view->ages = NULL;
-	view->recorded_nodes = view->recorded_sites = NULL;
-	view->live_births = view->peak_births = (struct profile_births){0};
-	view->handover_count = view->handover_threads_count = 0;
-	view->release_count = view->growth_count = view->history.row_count = 0;
+	view->behaviour.lifetimes = b->own->behaviour.lifetimes;
+	view->estimates.errors = NULL;
+	view->estimates.spreads = NULL;
+	view->estimates.ages = NULL;
+	view->recorded.nodes = view->recorded.sites = NULL;
+	view->estimates.live_births = view->estimates.peak_births = (struct profile_births){0};
+	view->behaviour.handover_count = view->behaviour.handover_threads_count = 0;
+	view->behaviour.release_count = view->behaviour.growth_count =
+		view->behaviour.history.row_count = 0;
 	return view;
 }
 

@@ -170,7 +170,8 @@ bool measure_known(const struct profile *p, enum measure_id id)
 {
 	const struct measure *m = &measures[id];
 	bool blocks = m->unit == MEASURE_IS_COUNT && m->kind == MEASURE_AT_MOMENT;
-	return (p->has & m->needs) == m->needs && !(blocks && p->has & PROFILE_LACKS_BLOCKS);
+	return (p->run.has & m->needs) == m->needs &&
+	       !(blocks && p->run.has & PROFILE_LACKS_BLOCKS);
 }
 
 uint64_t measure_of_site(const struct profile_site *site, enum measure_id id)
@@ -208,17 +209,18 @@ uint64_t measure_of_errors(const struct profile_errors *errors, enum measure_id 
 
 uint64_t measure_error95(const struct profile *p, uint32_t site, enum measure_id id)
 {
-	if (!p->errors)
+	if (!p->estimates.errors)
 		return 0;
-	return measure_of_errors(site == PROFILE_NONE ? &p->total_errors : &p->errors[site], id);
+	return measure_of_errors(
+		site == PROFILE_NONE ? &p->estimates.total_errors : &p->estimates.errors[site], id);
 }
 
 uint64_t measure_samples(const struct profile *p, uint32_t site, enum measure_id id)
 {
-	if (!p->spreads)
+	if (!p->estimates.spreads)
 		return 0;
-	const struct profile_spread *s = site == PROFILE_NONE ? &p->total_spread
-							      : &p->spreads[site];
+	const struct profile_spread *s = site == PROFILE_NONE ? &p->estimates.total_spread
+							      : &p->estimates.spreads[site];
 	return measures[id].samples ? number_at(s, measures[id].samples) : s->samples;
 }
 
@@ -232,8 +234,8 @@ double measure_variance(const struct profile_spread *spread, enum measure_id id)
 
 bool measure_is_rough(const struct profile *p, uint32_t site, enum measure_id id)
 {
-	return p->errors && estimate_is_few((double)measure_of_site(&p->sites[site], id),
-					    (double)measure_error95(p, site, id));
+	return p->estimates.errors && estimate_is_few((double)measure_of_site(&p->sites[site], id),
+						      (double)measure_error95(p, site, id));
 }
 
 struct sort_key {

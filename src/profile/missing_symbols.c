@@ -53,8 +53,8 @@ static void find_modules(const struct profile *p, bool *counts)
 						s->allocated_bytes < allocated / COUNTS_FROM))
 			continue;
 		uint32_t node = profile_first_user_node(p, s->node);
-		const struct profile_frame *f = &p->frames[p->nodes[node].frame];
-		if (f->user && f->module < p->module_count)
+		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+		if (f->user && f->module < p->stacks.module_count)
 			counts[f->module] = true;
 	}
 }
@@ -64,8 +64,8 @@ static int note_no_debug(struct profile *p, const bool *counts)
 	struct words modules = {0}, packages = {0};
 	unsigned more = 0;
 	bool own = false, system = false;
-	for (uint32_t i = 0; i < p->module_count; i++) {
-		const struct profile_module *m = &p->modules[i];
+	for (uint32_t i = 0; i < p->stacks.module_count; i++) {
+		const struct profile_module *m = &p->stacks.modules[i];
 		char package[256];
 		if (!counts[i] || !m->no_debug || m->path[0] != '/')
 			continue;
@@ -104,18 +104,18 @@ static int note_no_debug(struct profile *p, const bool *counts)
 
 int missing_symbols_note(struct profile *p)
 {
-	bool *counts = calloc((size_t)p->module_count + 1, sizeof *counts);
+	bool *counts = calloc((size_t)p->stacks.module_count + 1, sizeof *counts);
 	if (!counts)
 		return HEFT_ENOMEM;
 	find_modules(p, counts);
 	int rc = note_no_debug(p, counts);
-	for (uint32_t i = 0; i < p->module_count && rc == 0; i++)
-		if (counts[i] && p->modules[i].debug_lacking) {
+	for (uint32_t i = 0; i < p->stacks.module_count && rc == 0; i++)
+		if (counts[i] && p->stacks.modules[i].debug_lacking) {
 			rc = profile_add_note(p, PROFILE_NOTE_INFO, 0,
 					      "debug information of %s is incomplete: %s is not "
 					      "there",
 					      profile_module_name(p, i),
-					      p->modules[i].debug_lacking);
+					      p->stacks.modules[i].debug_lacking);
 			break;
 		}
 	free(counts);

@@ -70,7 +70,7 @@ static int by_program(const void *a, const void *b, void *ctx)
 
 uint64_t process_run_ns(const struct profile *p, const struct profile_process *q)
 {
-	uint64_t end = q->end == PROFILE_END_RUNNING ? p->duration_ns : q->end_ns;
+	uint64_t end = q->end == PROFILE_END_RUNNING ? p->run.duration_ns : q->end_ns;
 	return end > q->start_ns ? end - q->start_ns : 0;
 }
 
@@ -247,14 +247,14 @@ void process_span(const struct profile *p, uint64_t *start_ns, uint64_t *end_ns)
 	uint64_t start = UINT64_MAX, end = 0;
 	for (uint32_t i = 0; i < p->process_count; i++) {
 		const struct profile_process *q = &p->processes[i];
-		uint64_t own = q->end == PROFILE_END_RUNNING ? p->duration_ns : q->end_ns;
+		uint64_t own = q->end == PROFILE_END_RUNNING ? p->run.duration_ns : q->end_ns;
 		start = q->start_ns < start ? q->start_ns : start;
 		end = own > end ? own : end;
 	}
-	end = end < p->duration_ns ? end : p->duration_ns;
+	end = end < p->run.duration_ns ? end : p->run.duration_ns;
 	bool known = start < end;
 	*start_ns = known ? start : 0;
-	*end_ns = known ? end : p->duration_ns;
+	*end_ns = known ? end : p->run.duration_ns;
 }
 
 static uint64_t after(uint64_t time_ns, uint64_t start_ns)
@@ -265,15 +265,15 @@ static uint64_t after(uint64_t time_ns, uint64_t start_ns)
 /* The command of a child in place of the recorded one, whose own words are as its user wrote them. */
 static int take_command(struct profile *p, const struct profile_process *q)
 {
-	p->argv = q->argv;
-	p->argc = q->argc;
+	p->run.argv = q->argv;
+	p->run.argc = q->argc;
 	if (q->argc || !q->exe || !*q->exe)
 		return 0;
 	char *exe = strdup(q->exe);
-	p->argv = exe ? profile_copy_strings(p, &exe, 1) : NULL;
-	p->argc = p->argv ? 1 : 0;
+	p->run.argv = exe ? profile_copy_strings(p, &exe, 1) : NULL;
+	p->run.argc = p->run.argv ? 1 : 0;
 	free(exe);
-	return p->argv ? 0 : HEFT_ENOMEM;
+	return p->run.argv ? 0 : HEFT_ENOMEM;
 }
 
 int profile_take_own_time(struct profile *p)
@@ -285,25 +285,25 @@ int profile_take_own_time(struct profile *p)
 		return HEFT_ENOMEM;
 	if (x.count == 1) {
 		struct profile_process q = process_of_images(&x, p, 0);
-		if (q.pid != p->pid && take_command(p, &q) < 0) {
+		if (q.pid != p->run.pid && take_command(p, &q) < 0) {
 			process_images_fini(&x);
 			return HEFT_ENOMEM;
 		}
-		p->pid = q.pid;
-		p->end = q.end == PROFILE_END_EXEC ? PROFILE_END_DETACHED : q.end;
-		p->exit_status = q.exit_status;
-		p->signal = q.signal;
-		p->oom_killed = p->oom_killed && q.end == PROFILE_END_SIGNAL &&
-				end == p->duration_ns;
+		p->run.pid = q.pid;
+		p->run.end = q.end == PROFILE_END_EXEC ? PROFILE_END_DETACHED : q.end;
+		p->run.exit_status = q.exit_status;
+		p->run.signal = q.signal;
+		p->run.oom_killed = p->run.oom_killed && q.end == PROFILE_END_SIGNAL &&
+				    end == p->run.duration_ns;
 	}
 	process_images_fini(&x);
-	p->start_unix_ns += p->start_unix_ns ? (int64_t)start : 0;
-	p->duration_ns = end - start;
+	p->run.start_unix_ns += p->run.start_unix_ns ? (int64_t)start : 0;
+	p->run.duration_ns = end - start;
 	p->totals.peak_time_ns = after(p->totals.peak_time_ns, start);
-	p->window_from_ns = after(p->window_from_ns, start);
-	p->window_to_ns = after(p->window_to_ns, start);
-	if (p->window_to_ns > p->duration_ns)
-		p->window_to_ns = p->duration_ns;
+	p->chosen.from_ns = after(p->chosen.from_ns, start);
+	p->chosen.to_ns = after(p->chosen.to_ns, start);
+	if (p->chosen.to_ns > p->run.duration_ns)
+		p->chosen.to_ns = p->run.duration_ns;
 	for (uint32_t i = 0; i < p->process_count; i++) {
 		struct profile_process *q = &p->processes[i];
 		q->start_ns = after(q->start_ns, start);
@@ -312,7 +312,7 @@ int profile_take_own_time(struct profile *p)
 	}
 	for (uint32_t i = 0; i < p->note_count; i++)
 		p->notes[i].time_ns = after(p->notes[i].time_ns, start);
-	for (uint32_t i = 0; i < p->rss_count; i++)
-		p->rss[i].time_ns = after(p->rss[i].time_ns, start);
+	for (uint32_t i = 0; i < p->run.rss_count; i++)
+		p->run.rss[i].time_ns = after(p->run.rss[i].time_ns, start);
 	return 0;
 }

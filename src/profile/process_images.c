@@ -288,7 +288,7 @@ uint64_t profile_count_threads(const struct profile *p)
 	if (p->totals.threads > p->thread_count || process_images_init(&x, p) < 0)
 		return p->totals.threads;
 	uint64_t count = x.thread_count;
-	for (uint32_t i = 0; i < p->process_count && p->rate_bytes && count; i++)
+	for (uint32_t i = 0; i < p->process_count && p->run.rate_bytes && count; i++)
 		count += x.first[i] == i && !x.threads[i];
 	process_images_fini(&x);
 	return count;

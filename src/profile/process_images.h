@@ -13,8 +13,8 @@ struct process_images {
 	uint32_t *next;    /* of each: the image that it became, or PROFILE_NONE */
 	uint32_t count;    /* processes */
 	uint32_t *threads; /* of each first image: threads of its process */
-	uint32_t *
-		first_thread; /* of each of the profile's threads: the first entry of the same one */
+	/* Of each of the profile's threads: the first entry of the same one. */
+	uint32_t *first_thread;
 	uint32_t *next_thread; /* of each: its entry in a later image, or PROFILE_NONE */
 	uint32_t thread_count; /* threads: exec keeps one, which goes on under the same number */
 };

@@ -29,15 +29,15 @@ struct profile *profile_new(void)
 	struct profile *p = calloc(1, sizeof *p);
 	if (!p)
 		return NULL;
-	p->format = "heft";
-	p->has = PROFILE_HAS_ALL;
+	p->run.format = "heft";
+	p->run.has = PROFILE_HAS_ALL;
 	p->names = name_pool_new();
 	p->index = calloc(1, sizeof *p->index);
 	if (!p->names || !p->index) {
 		profile_free(p);
 		return NULL;
 	}
-	p->complete = true;
+	p->run.complete = true;
 	return p;
 }
 
@@ -52,39 +52,39 @@ void profile_free(struct profile *p)
 		hash_index_fini(&p->index->label_sets);
 		free(p->index);
 	}
-	if (!p->lender) {
-		free(p->modules);
-		free(p->frames);
-		free(p->nodes);
+	if (!p->stacks.lender) {
+		free(p->stacks.modules);
+		free(p->stacks.frames);
+		free(p->stacks.nodes);
 	}
-	free(p->calls);
-	free(p->recorded_nodes);
-	free(p->recorded_sites);
-	free(p->rss);
+	free(p->stacks.calls);
+	free(p->recorded.nodes);
+	free(p->recorded.sites);
+	free(p->run.rss);
 	free(p->sites);
 	free(p->label_sets);
 	free(p->threads);
 	free(p->processes);
 	free(p->notes);
-	free(p->lifetimes);
-	free(p->errors);
-	free(p->spreads);
-	free(p->live_births.list);
-	free(p->peak_births.list);
-	free(p->ages);
-	free(p->handovers);
-	free(p->handover_threads);
-	free(p->releases);
-	free(p->growths);
-	for (uint32_t i = 0; i < p->history.row_count; i++) {
-		free(p->history.rows[i].bytes);
-		free(p->history.rows[i].blocks);
+	free(p->behaviour.lifetimes);
+	free(p->estimates.errors);
+	free(p->estimates.spreads);
+	free(p->estimates.live_births.list);
+	free(p->estimates.peak_births.list);
+	free(p->estimates.ages);
+	free(p->behaviour.handovers);
+	free(p->behaviour.handover_threads);
+	free(p->behaviour.releases);
+	free(p->behaviour.growths);
+	for (uint32_t i = 0; i < p->behaviour.history.row_count; i++) {
+		free(p->behaviour.history.rows[i].bytes);
+		free(p->behaviour.history.rows[i].blocks);
 	}
-	free(p->history.rows);
-	free(p->history.bytes);
-	free(p->history.blocks);
-	free(p->history.events);
-	free(p->sizes);
+	free(p->behaviour.history.rows);
+	free(p->behaviour.history.bytes);
+	free(p->behaviour.history.blocks);
+	free(p->behaviour.history.events);
+	free(p->behaviour.sizes);
 	for (uint32_t i = 0; i < p->judged_count; i++)
 		profile_free(p->judged[i].p);
 	free(p->judged);
@@ -92,9 +92,9 @@ void profile_free(struct profile *p)
 	free(p);
 }
 
-/* RESERVE(p, sites, site): whether there is space for one more. */
-#define RESERVE(p, array, name)                                                                    \
-	array_reserve((p)->array, (p)->name##_count, (p)->index->name##_capacity, 1)
+/* RESERVE(p, p, sites, site): whether there is space for one more in a list of the profile or its part. */
+#define RESERVE(p, part, array, name)                                                              \
+	array_reserve((part)->array, (part)->name##_count, (p)->index->name##_capacity, 1)
 
 static uint32_t mix(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
@@ -129,9 +129,9 @@ static uint32_t hash_site(const struct profile_site *s)
 int profile_add_module(struct profile *p, const char *path, const uint8_t *build_id,
 		       uint32_t length, uint32_t *id)
 {
-	if (!RESERVE(p, modules, module))
+	if (!RESERVE(p, &p->stacks, modules, module))
 		return HEFT_ENOMEM;
-	struct profile_module *m = &p->modules[p->module_count];
+	struct profile_module *m = &p->stacks.modules[p->stacks.module_count];
 	memset(m, 0, sizeof *m);
 	m->path = name_pool_add(p->names, path ? path : "");
 	if (!m->path)
@@ -145,27 +145,29 @@ int profile_add_module(struct profile *p, const char *path, const uint8_t *build
 		m->build_id_len = length;
 	}
 	m->runtime = user_frame_module_is_runtime(m->path);
-	*id = p->module_count++;
+	*id = p->stacks.module_count++;
 	return 0;
 }
 
 int profile_add_frame(struct profile *p, const struct profile_frame *frame, uint32_t *id)
 {
 	struct hash_index *t = &p->index->frames;
-	uint32_t hash = p->apart ? hash_apart_frame(frame) : hash_frame(frame), at = hash;
+	uint32_t hash = p->chosen.apart ? hash_apart_frame(frame) : hash_frame(frame), at = hash;
 	while ((*id = hash_index_step(t, hash, &at)) != HASH_NONE) {
-		const struct profile_frame *f = &p->frames[*id];
+		const struct profile_frame *f = &p->stacks.frames[*id];
 		if (f->function == frame->function && f->file == frame->file &&
 		    f->line == frame->line && f->module == frame->module &&
-		    (!p->apart || (f->address == frame->address && f->inlined == frame->inlined)))
+		    (!p->chosen.apart ||
+		     (f->address == frame->address && f->inlined == frame->inlined)))
 			return 0;
 	}
-	if (!RESERVE(p, frames, frame) || hash_index_add_at(t, hash, at, p->frame_count) < 0)
+	if (!RESERVE(p, &p->stacks, frames, frame) ||
+	    hash_index_add_at(t, hash, at, p->stacks.frame_count) < 0)
 		return HEFT_ENOMEM;
-	struct profile_frame *f = &p->frames[p->frame_count];
+	struct profile_frame *f = &p->stacks.frames[p->stacks.frame_count];
 	*f = *frame;
-	user_frame_decide(f, f->module != PROFILE_NONE && p->modules[f->module].runtime);
-	*id = p->frame_count++;
+	user_frame_decide(f, f->module != PROFILE_NONE && p->stacks.modules[f->module].runtime);
+	*id = p->stacks.frame_count++;
 	return 0;
 }
 
@@ -176,17 +178,18 @@ int profile_add_node(struct profile *p, uint32_t parent, uint32_t frame, uint32_
 	struct profile_node key = {.parent = parent, .frame = frame, .flags = flags};
 	uint32_t hash = hash_node(&key), at = hash;
 	while ((*id = hash_index_step(t, hash, &at)) != HASH_NONE) {
-		struct profile_node *n = &p->nodes[*id];
+		struct profile_node *n = &p->stacks.nodes[*id];
 		if (n->parent == parent && n->frame == frame &&
 		    !((n->flags ^ flags) & PROFILE_LOST)) {
 			n->flags |= flags;
 			return 0;
 		}
 	}
-	if (!RESERVE(p, nodes, node) || hash_index_add_at(t, hash, at, p->node_count) < 0)
+	if (!RESERVE(p, &p->stacks, nodes, node) ||
+	    hash_index_add_at(t, hash, at, p->stacks.node_count) < 0)
 		return HEFT_ENOMEM;
-	p->nodes[p->node_count] = key;
-	*id = p->node_count++;
+	p->stacks.nodes[p->stacks.node_count] = key;
+	*id = p->stacks.node_count++;
 	return 0;
 }
 
@@ -194,28 +197,28 @@ int profile_add_call(struct profile *p, uint32_t caller, uint32_t node, uint64_t
 		     uint32_t *id)
 {
 	*id = PROFILE_NONE;
-	if (!p->keep_calls)
+	if (!p->chosen.keep_calls)
 		return 0;
-	if (!RESERVE(p, calls, call))
+	if (!RESERVE(p, &p->stacks, calls, call))
 		return HEFT_ENOMEM;
-	p->calls[p->call_count] = (struct profile_call){caller, node, address};
-	*id = p->call_count++;
+	p->stacks.calls[p->stacks.call_count] = (struct profile_call){caller, node, address};
+	*id = p->stacks.call_count++;
 	return 0;
 }
 
 void profile_forget_nodes(struct profile *p, uint32_t first)
 {
-	if (first >= p->node_count)
+	if (first >= p->stacks.node_count)
 		return;
-	p->node_count = first;
+	p->stacks.node_count = first;
 	hash_index_clear(&p->index->nodes);
 	for (uint32_t i = 0; i < first; i++) /* there is memory for more than these */
-		hash_index_add(&p->index->nodes, hash_node(&p->nodes[i]), i);
+		hash_index_add(&p->index->nodes, hash_node(&p->stacks.nodes[i]), i);
 }
 
 int profile_expect_nodes(struct profile *p, uint32_t count)
 {
-	return array_reserve(p->nodes, p->node_count, p->index->node_capacity, count)
+	return array_reserve(p->stacks.nodes, p->stacks.node_count, p->index->node_capacity, count)
 		       ? hash_index_reserve(&p->index->nodes, count)
 		       : HEFT_ENOMEM;
 }
@@ -244,7 +247,7 @@ int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, ui
 		if (s->node == node && s->via == via && s->labels == labels)
 			return 0;
 	}
-	if (!RESERVE(p, sites, site) || hash_index_add_at(t, hash, at, p->site_count) < 0)
+	if (!RESERVE(p, p, sites, site) || hash_index_add_at(t, hash, at, p->site_count) < 0)
 		return HEFT_ENOMEM;
 	p->sites[p->site_count] = key;
 	*id = p->site_count++;
@@ -311,7 +314,7 @@ int profile_add_label_set(struct profile *p, struct profile_label *labels, uint3
 		if (p->label_sets[*id].identity == set.identity)
 			return 0;
 	struct profile_label *copy = name_pool_alloc(p->names, count * sizeof *copy);
-	if (!copy || !RESERVE(p, label_sets, label_set) ||
+	if (!copy || !RESERVE(p, p, label_sets, label_set) ||
 	    hash_index_add_at(t, hash, at, p->label_set_count) < 0)
 		return HEFT_ENOMEM;
 	memcpy(copy, labels, count * sizeof *copy);
@@ -323,7 +326,7 @@ int profile_add_label_set(struct profile *p, struct profile_label *labels, uint3
 
 int profile_add_process(struct profile *p, const struct profile_process *process, uint32_t *id)
 {
-	if (!RESERVE(p, processes, process))
+	if (!RESERVE(p, p, processes, process))
 		return HEFT_ENOMEM;
 	p->processes[p->process_count] = *process;
 	*id = p->process_count++;
@@ -332,7 +335,7 @@ int profile_add_process(struct profile *p, const struct profile_process *process
 
 int profile_add_thread(struct profile *p, const struct profile_thread *thread)
 {
-	if (!RESERVE(p, threads, thread))
+	if (!RESERVE(p, p, threads, thread))
 		return HEFT_ENOMEM;
 	p->threads[p->thread_count++] = *thread;
 	return 0;
@@ -346,7 +349,7 @@ int profile_add_note(struct profile *p, enum profile_note_kind kind, uint64_t ti
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	if (!RESERVE(p, notes, note))
+	if (!RESERVE(p, p, notes, note))
 		return HEFT_ENOMEM;
 	const char *kept = name_pool_add(p->names, text);
 	if (!kept)
@@ -401,7 +404,7 @@ void profile_finish_sites(struct profile *p)
 {
 	if (p->site_count)
 		qsort(p->sites, p->site_count, sizeof *p->sites,
-		      p->has & PROFILE_HAS_PEAK ? by_peak : by_live);
+		      p->run.has & PROFILE_HAS_PEAK ? by_peak : by_live);
 	for (uint32_t i = 0; i < p->site_count; i++)
 		p->sites[i].id = i + 1;
 	/* Sites have moved: the index no longer holds. */
@@ -433,36 +436,37 @@ struct how_ended profile_how_ended(const struct profile *p)
 		[PROFILE_END_SIGNAL] = END_SIGNAL,     [PROFILE_END_EXEC] = END_EXEC,
 		[PROFILE_END_DETACHED] = END_DETACHED, [PROFILE_END_UNKNOWN] = END_UNKNOWN,
 	};
-	struct how_ended end = {kinds[p->end], p->exit_status, p->signal, p->memory_limit_bytes,
-				p->limit_is_cgroup};
-	if (end.kind == END_RUNNING && !p->complete)
+	struct how_ended end = {kinds[p->run.end], p->run.exit_status, p->run.signal,
+				p->run.memory_limit_bytes, p->run.limit_is_cgroup};
+	if (end.kind == END_RUNNING && !p->run.complete)
 		end.kind = END_CUT;
-	if (end.kind == END_SIGNAL && p->oom_killed)
+	if (end.kind == END_SIGNAL && p->run.oom_killed)
 		end.kind = END_OOM;
 	return end;
 }
 
 const char *profile_module_name(const struct profile *p, uint32_t module)
 {
-	if (module >= p->module_count || !p->modules[module].path[0])
+	if (module >= p->stacks.module_count || !p->stacks.modules[module].path[0])
 		return "[unknown]";
-	const char *slash = strrchr(p->modules[module].path, '/');
-	return slash && slash[1] ? slash + 1 : p->modules[module].path;
+	const char *slash = strrchr(p->stacks.modules[module].path, '/');
+	return slash && slash[1] ? slash + 1 : p->stacks.modules[module].path;
 }
 
 uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
 {
 	uint32_t plumbing = PROFILE_NONE, wrapper = PROFILE_NONE;
-	for (uint32_t n = node; n != PROFILE_NONE; n = p->nodes[n].parent) {
-		const struct profile_frame *f = &p->frames[p->nodes[n].frame];
+	for (uint32_t n = node; n != PROFILE_NONE; n = p->stacks.nodes[n].parent) {
+		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[n].frame];
 		if (f->user)
 			return n;
 		if (f->wrapper)
 			wrapper = n;
 		/* An interpreter's function says less than what it runs, which has no module. */
-		if (f->plumbing && (plumbing == PROFILE_NONE ||
-				    (f->module == PROFILE_NONE &&
-				     p->frames[p->nodes[plumbing].frame].module != PROFILE_NONE)))
+		if (f->plumbing &&
+		    (plumbing == PROFILE_NONE ||
+		     (f->module == PROFILE_NONE &&
+		      p->stacks.frames[p->stacks.nodes[plumbing].frame].module != PROFILE_NONE)))
 			plumbing = n;
 	}
 	return plumbing != PROFILE_NONE ? plumbing : wrapper != PROFILE_NONE ? wrapper : node;
@@ -471,16 +475,16 @@ uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
 uint64_t profile_frame_address(const struct profile *p, uint32_t node, uint32_t *call,
 			       bool *inlined)
 {
-	const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
 	*inlined = f->inlined;
-	if (*call >= p->call_count)
+	if (*call >= p->stacks.call_count)
 		return f->address;
-	uint32_t caller = p->calls[*call].caller;
-	if (caller < p->call_count && p->calls[caller].node == node) {
+	uint32_t caller = p->stacks.calls[*call].caller;
+	if (caller < p->stacks.call_count && p->stacks.calls[caller].node == node) {
 		*call = caller;
-		caller = p->calls[caller].caller;
+		caller = p->stacks.calls[caller].caller;
 	}
-	*inlined = p->nodes[node].parent !=
-		   (caller < p->call_count ? p->calls[caller].node : PROFILE_NONE);
-	return p->calls[*call].address;
+	*inlined = p->stacks.nodes[node].parent !=
+		   (caller < p->stacks.call_count ? p->stacks.calls[caller].node : PROFILE_NONE);
+	return p->stacks.calls[*call].address;
 }

@@ -6,8 +6,8 @@
  * is its innermost node. Two stacks that read the same (function, file, line and
  * module of every frame) are the same node: merging happens as the tree is built.
  * Addresses do not survive that: a merged frame has those of several calls. What
- * writes addresses either asks for stacks that are not merged (profile.apart), or
- * takes them from one of the recorded stacks of a site (profile.calls).
+ * writes addresses either asks for stacks that are not merged (chosen.apart), or
+ * takes them from one of the recorded stacks of a site (stacks.calls).
  *
  * Strings belong to the profile. Ids are indices; PROFILE_NONE is none. */
 #ifndef HEFT_PROFILE_PROFILE_H
@@ -29,8 +29,8 @@ struct profile_module {
 	uint32_t build_id_len;
 	bool runtime;  /* libc, an allocator or a language's runtime library (user_frame.h) */
 	bool no_debug; /* looked for debug information (files and lines), found none */
-	const char
-		*debug_lacking; /* its debug information names a file that is not there, or NULL */
+	/* A file that its debug information names and that is not there. */
+	const char *debug_lacking;
 };
 
 struct profile_frame {
@@ -92,7 +92,7 @@ const char *profile_via_name(uint32_t via);
 
 struct profile_lifetime {
 	uint64_t mean_ns, p50_ns, p99_ns,
-		max_ns; /* of blocks freed, or live at the end, up to there */
+		max_ns; /* of blocks until they are freed or the end comes */
 };
 
 /* Lifetime histogram: bucket 0 is under 512 ns, bucket i holds [2^(i+8), 2^(i+9)) ns, the last one
@@ -101,12 +101,10 @@ enum { PROFILE_LIFE_BUCKETS = 40 };
 
 struct profile_site {
 	uint32_t id; /* from 1, by peak contribution: what people and findings name it by. Of a part
-			  (profile.lender) it is the whole's */
+			  (stacks.lender) it is the whole's */
 	uint32_t node; /* innermost; PROFILE_NONE: stack unknown */
 	uint32_t via;
-	uint32_t
-		labels; /* in the profile's label_sets, or PROFILE_NONE: a stack with other labels is
-			    another site */
+	uint32_t labels; /* in label_sets, or PROFILE_NONE: other labels are another site */
 	uint32_t merged; /* how many call stacks of the recording it stands for */
 	uint32_t call;   /* innermost, of the largest of those stacks; PROFILE_NONE: not kept */
 	uint64_t allocations, reallocations, frees;
@@ -114,9 +112,8 @@ struct profile_site {
 	uint64_t peak_bytes, peak_blocks;
 	uint64_t own_peak_bytes; /* exact if merged == 1, else an upper bound */
 	uint64_t live_bytes, live_blocks, live_slack_bytes; /* when the recording ended */
-	uint64_t left_bytes,
-		left_blocks;       /* when its process ended, or the recording if that ran on */
-	uint64_t peak_slack_bytes; /* usable - requested of what was live at the peak */
+	uint64_t left_bytes, left_blocks;   /* when its process ended, or the recording before */
+	uint64_t peak_slack_bytes;          /* usable - requested of what was live at the peak */
 	uint64_t start_bytes, start_blocks; /* live when the selected window began; 0 without one */
 	uint64_t temporary, cross_thread_frees;
 	struct profile_lifetime lifetime;
@@ -134,8 +131,7 @@ struct profile_handover {
 	uint64_t frees, bytes;
 	uint64_t in_order; /* frees that did not overtake an earlier born block: first in, first
 				    out. (A step back of less than 1/8 of the wait counts as order.) */
-	uint64_t
-		backlog_blocks; /* most of the site's blocks that were live when one was freed so */
+	uint64_t backlog_blocks; /* most of the site's blocks that were live at such a free */
 	uint64_t backlog_bytes, backlog_time_ns; /* at that moment, and when */
 	uint64_t first_birth_ns, last_birth_ns, first_free_ns, last_free_ns;
 	double wait_mean_ns; /* lifetime */
@@ -167,10 +163,8 @@ struct profile_growth {
 	uint64_t blocks;        /* that ended (or were live at the end) with a size given here */
 	uint64_t final_bytes;   /* theirs */
 	uint64_t largest_bytes; /* the largest of them */
-	uint64_t measured_blocks,
-		measured_bytes; /* of them, those whose contents were looked at when
-						     they ended: large ones */
-	uint64_t unused_bytes;  /* of measured_bytes: zero bytes at blocks' ends, never written */
+	uint64_t measured_blocks, measured_bytes; /* of large ones, whose contents were looked at */
+	uint64_t unused_bytes; /* of measured_bytes: zero bytes at blocks' ends, never written */
 };
 
 /* Live bytes over time: of everything, and of the sites that were ever large (a thousandth of the
@@ -186,9 +180,8 @@ struct profile_history {
 	uint64_t slot_ns;
 	uint32_t slot_count;
 	uint64_t *bytes, *blocks; /* of all sites */
-	uint64_t *
-		events; /* allocations, reallocations and frees so far: how far the program had come.
-			     NULL: not known */
+	/* Allocations, reallocations and frees so far: how far the program had come. NULL: not known. */
+	uint64_t *events;
 	struct profile_history_row *rows;
 	uint32_t row_count;
 };
@@ -201,8 +194,7 @@ struct profile_size {
 	uint64_t slack_bytes;                  /* usable - requested, of these */
 	uint64_t peak_blocks, peak_bytes, peak_slack_bytes; /* live at the peak */
 	uint64_t live_blocks, live_bytes;                   /* live at the end */
-	uint64_t left_blocks,
-		left_bytes; /* when its process ended, or the recording if that ran on */
+	uint64_t left_blocks, left_bytes; /* when its process ended, or the recording before */
 };
 
 /* Resident memory of all processes together, from then on. */
@@ -352,15 +344,12 @@ struct profile_judged {
 
 struct profile_index; /* the hash tables behind profile_add_* */
 
-struct profile {
-	struct name_pool *names;
-	struct profile_index *index;
-
-	/* about the recording */
-	const char *format;  /* "heft", "jemalloc", "pprof" ...: what it was read from */
-	uint32_t has;        /* enum profile_has */
-	uint64_t rate_bytes; /* sampled: one sample each that many bytes on average; 0: exact */
+/* What is known of the run that was recorded, and of the file. */
+struct profile_run {
+	const char *format;       /* "heft", "jemalloc", "pprof" ...: what it was read from */
 	const char *heft_version; /* that made it */
+	uint32_t has;             /* enum profile_has */
+	uint64_t rate_bytes; /* sampled: one sample each that many bytes on average; 0: exact */
 	const char **argv;
 	uint32_t argc;
 	int32_t pid;
@@ -368,71 +357,90 @@ struct profile {
 	uint64_t duration_ns;
 	enum profile_end end;
 	int32_t exit_status, signal;
-	bool oom_killed;             /* by the kernel, for lack of memory */
+	bool oom_killed;      /* by the kernel, for lack of memory */
+	bool limit_is_cgroup; /* the limit is its cgroup's, not all of the machine's memory */
 	uint64_t memory_limit_bytes; /* what the program may use; 0: not known */
-	bool limit_is_cgroup;        /* of its cgroup, not all of the machine's memory */
 	bool complete;               /* false: cut, or still being written */
 	uint64_t cut_offset;         /* if not complete: where the last readable part ends */
 	uint64_t file_bytes, events;
-	const char *selection; /* words for what was selected ("pid 12"); NULL: everything */
-	bool process_totals;
+	struct profile_rss *rss; /* in the order of time */
+	uint32_t rss_count;
+};
+
+/* Which part of the recording this is, and in which form. */
+struct profile_chosen {
+	const char *words;       /* "pid 12"; NULL: everything */
+	uint64_t from_ns, to_ns; /* 0 and the run's duration without a window */
+	bool process_totals;     /* processes have all their totals */
 	bool by_process; /* a site is of one group of processes, which its label "process" names */
 	bool apart; /* frames of different addresses are different ones: no stacks are merged */
-	bool keep_calls; /* fill `calls` */
+	bool keep_calls;         /* fill stacks.calls */
+	uint32_t sites_left_out; /* summaries only: small sites that were not symbolised */
+};
 
+struct profile_stacks {
 	struct profile_module *modules;
-	uint32_t module_count;
 	struct profile_frame *frames;
-	uint32_t frame_count;
 	struct profile_node *nodes;
-	uint32_t node_count;
 	struct profile_call *calls;
-	uint32_t call_count; /* 0: not kept */
-	struct profile_site *sites;
-	uint32_t site_count; /* by peak contribution */
+	uint32_t module_count, frame_count, node_count;
+	uint32_t call_count;          /* 0: not kept */
+	const struct profile *lender; /* modules, frames and nodes are its own, not ours; or NULL */
+};
+
+/* What blocks did: the lists behind the indices of a site. */
+struct profile_behaviour {
+	uint32_t (*lifetimes)[PROFILE_LIFE_BUCKETS]; /* by site; NULL: not known */
+	struct profile_handover *handovers;
+	struct profile_handover_threads *handover_threads;
+	struct profile_release *releases;
+	struct profile_growth *growths;
+	uint32_t handover_count, handover_threads_count, release_count, growth_count;
+	struct profile_history history;
+	struct profile_size *sizes;
+	uint32_t size_count;
+};
+
+/* How certain a sampled profile is; all NULL or 0 in an exact one. */
+struct profile_estimates {
+	struct profile_errors *errors; /* by site */
+	struct profile_errors total_errors;
+	struct profile_spread *spreads; /* by site, whenever there are errors */
+	struct profile_spread total_spread;
+	struct profile_births live_births, peak_births;
+	struct profile_age *ages; /* by site; NULL: not known */
+};
+
+/* Indices by the recording's own; only with profile_selection.keep or .part_of. */
+struct profile_recorded {
+	uint32_t *nodes, *sites; /* PROFILE_NONE: not in the profile */
+	uint32_t site_count;
+};
+
+struct profile {
+	struct name_pool *names;
+	struct profile_index *index;
+	struct profile_run run;
+	struct profile_chosen chosen;
+	struct profile_stacks stacks;
+	struct profile_site *sites; /* by peak contribution */
+	uint32_t site_count;
 	struct profile_label_set *label_sets;
 	uint32_t label_set_count;
 	struct profile_thread *threads;
 	uint32_t thread_count;
 	struct profile_process *processes;
 	uint32_t process_count;
+	struct profile_totals totals;
+	struct profile_behaviour behaviour;
+	struct profile_estimates estimates;
 	struct profile_note *notes;
 	uint32_t note_count;
-	const char *
-		unseen; /* most of its memory is not recorded, in words (one of the notes); NULL: not so */
-	struct profile_totals totals;
-	uint32_t (*lifetimes)[PROFILE_LIFE_BUCKETS]; /* by site; NULL: not known */
-	struct profile_errors *errors;               /* by site; NULL: exact, or not known */
-	struct profile_errors total_errors;
-	struct profile_spread *spreads; /* by site, whenever there are errors */
-	struct profile_spread total_spread;
-	struct profile_births live_births, peak_births;
-	struct profile_age *ages; /* by site; NULL: not known */
-	struct profile_handover *handovers;
-	uint32_t handover_count;
-	struct profile_handover_threads *handover_threads;
-	uint32_t handover_threads_count;
-	struct profile_release *releases;
-	uint32_t release_count;
-	struct profile_growth *growths;
-	uint32_t growth_count;
-	struct profile_history history;
-	struct profile_size *sizes;
-	uint32_t size_count;
-	struct profile_rss *rss; /* in the order of time */
-	uint32_t rss_count;
-	uint64_t window_from_ns,
-		window_to_ns;    /* what was selected; 0 and duration_ns without one */
-	uint32_t sites_left_out; /* summaries only: small sites that were not symbolised */
-
+	const char *unseen; /* a note that most of its memory is not recorded, or NULL */
 	/* Of an exact recording of several processes: those that findings look at (trace_judge.c). */
 	struct profile_judged *judged;
 	uint32_t judged_count;
-
-	/* Only with profile_selection.keep or .part_of: indices by the recording's own. */
-	uint32_t *recorded_nodes, *recorded_sites; /* PROFILE_NONE: not in the profile */
-	uint32_t recorded_site_count;
-	const struct profile *lender; /* modules, frames and nodes are its own, not ours; or NULL */
+	struct profile_recorded recorded;
 };
 
 struct profile *profile_new(void); /* NULL: no memory */

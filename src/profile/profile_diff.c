@@ -383,7 +383,7 @@ static int make_pieces(struct side *s, const struct stack_key *keys, bool via, b
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		s->pieces[i].sum = side_of_site(p, i);
-		if (beside_samples && !p->errors)
+		if (beside_samples && !p->estimates.errors)
 			count_as_samples_do(&s->pieces[i].sum, &p->sites[i]);
 		s->pieces[i].via = via ? p->sites[i].via : PROFILE_VIA_UNKNOWN;
 		if (p->sites[i].node != PROFILE_NONE)
@@ -406,7 +406,7 @@ static int make_pieces(struct side *s, const struct stack_key *keys, bool via, b
 static int note_what_stays(struct matcher *m, struct side *s, unsigned which)
 {
 	const struct profile *p = s->p;
-	uint32_t *paths = malloc(((size_t)p->node_count + 1) * sizeof *paths);
+	uint32_t *paths = malloc(((size_t)p->stacks.node_count + 1) * sizeof *paths);
 	int rc = paths ? stack_keys_without(m->keys, p, which, paths) : HEFT_ENOMEM;
 	for (uint32_t i = 0; rc == 0 && i < s->count; i++) {
 		uint32_t node = p->sites[s->pieces[i].sum.site].node;
@@ -420,11 +420,11 @@ static int load_sides(struct matcher *m)
 {
 	struct side *const sides[] = {&m->old, &m->new};
 	bool via = tells_via(m->old.p) && tells_via(m->new.p);
-	bool samples = m->old.p->errors || m->new.p->errors;
+	bool samples = m->old.p->estimates.errors || m->new.p->estimates.errors;
 	int rc = 0;
 	for (unsigned i = 0; rc == 0 && i < 2; i++) {
 		const struct profile *p = sides[i]->p;
-		struct stack_key *keys = malloc(((size_t)p->node_count + 1) * sizeof *keys);
+		struct stack_key *keys = malloc(((size_t)p->stacks.node_count + 1) * sizeof *keys);
 		rc = keys ? stack_keys_add(m->keys, p, i, keys) : HEFT_ENOMEM;
 		if (rc == 0)
 			rc = make_pieces(sides[i], keys, via, samples);
@@ -448,8 +448,8 @@ static int set_per(struct profile_diff *d, const struct profile_per *per, struct
 {
 	d->per = per ? *per : (struct profile_per){.unit = PROFILE_PER_RUN, .old = 1, .new = 1};
 	if (d->per.unit == PROFILE_PER_SECOND) {
-		d->per.old = (double)d->old->duration_ns / 1e9;
-		d->per.new = (double)d->new->duration_ns / 1e9;
+		d->per.old = (double)d->old->run.duration_ns / 1e9;
+		d->per.new = (double)d->new->run.duration_ns / 1e9;
 	}
 	if (d->per.old > 0 && d->per.new > 0)
 		return 0;

@@ -53,9 +53,10 @@ static int estimate(struct load *l)
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < c->samples_count; i++)
-		if (c->samples[i].rate_bytes > l->p->rate_bytes)
-			l->p->rate_bytes = c->samples[i].rate_bytes;
-	l->p->has = PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED | PROFILE_HAS_TIMES;
+		if (c->samples[i].rate_bytes > l->p->run.rate_bytes)
+			l->p->run.rate_bytes = c->samples[i].rate_bytes;
+	l->p->run.has = PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED |
+			PROFILE_HAS_TIMES;
 	l->tally = &l->replayed;
 	return 0;
 }
@@ -105,8 +106,8 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	l.p = profile_new();
 	int rc = l.p ? 0 : HEFT_ENOMEM;
 	if (l.p) {
-		l.p->apart = l.sel->apart;
-		l.p->keep_calls = l.sel->calls && !l.sel->part_of;
+		l.p->chosen.apart = l.sel->apart;
+		l.p->chosen.keep_calls = l.sel->calls && !l.sel->part_of;
 	}
 
 	if (rc == 0)
@@ -152,16 +153,16 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	}
 	if (rc == 0 && !l.spread && l.p->process_count)
 		rc = load_process_totals(&l);
-	if (rc == 0 && l.sel->history && l.p->lender && !l.spread && !l.split)
+	if (rc == 0 && l.sel->history && l.p->stacks.lender && !l.spread && !l.split)
 		rc = trace_load_history(&l);
 	if (rc == 0 && l.sel->sizes)
 		rc = trace_load_sizes(&l);
 	if (rc == 0)
 		rc = trace_judge(&l);
-	if (rc == 0 && !l.sel->keep && !l.p->lender) {
-		free(l.p->recorded_nodes);
-		free(l.p->recorded_sites);
-		l.p->recorded_nodes = l.p->recorded_sites = NULL;
+	if (rc == 0 && !l.sel->keep && !l.p->stacks.lender) {
+		free(l.p->recorded.nodes);
+		free(l.p->recorded.sites);
+		l.p->recorded.nodes = l.p->recorded.sites = NULL;
 	}
 	if (rc == 0 && l.sel->own_time)
 		rc = profile_take_own_time(l.p);

@@ -17,7 +17,7 @@ struct path {
 static int follow(struct path *path, const struct profile *p, uint32_t node)
 {
 	path->count = 0;
-	for (; node != PROFILE_NONE; node = p->nodes[node].parent)
+	for (; node != PROFILE_NONE; node = p->stacks.nodes[node].parent)
 		if (!vector_push(path, node))
 			return HEFT_ENOMEM;
 	return 0;
@@ -39,7 +39,8 @@ static int root_of(struct profile *p, uint32_t labels, uint32_t *root)
 	uint32_t id;
 	int rc = profile_add_frame(p, &frame, &id);
 	if (rc == 0) {
-		p->frames[id].user = true; /* what leaves out the runtime's frames leaves it in */
+		p->stacks.frames[id].user =
+			true; /* what leaves out the runtime's frames leaves it in */
 		rc = profile_add_node(p, PROFILE_NONE, id, 0, root);
 	}
 	return rc;
@@ -49,7 +50,7 @@ int profile_root_processes(struct profile *p)
 {
 	struct path path = {0};
 	int rc = 0;
-	for (uint32_t i = 0; p->by_process && i < p->site_count && rc == 0; i++) {
+	for (uint32_t i = 0; p->chosen.by_process && i < p->site_count && rc == 0; i++) {
 		struct profile_site *s = &p->sites[i];
 		uint32_t at;
 		if (s->labels >= p->label_set_count)
@@ -58,14 +59,14 @@ int profile_root_processes(struct profile *p)
 		if (rc == 0)
 			rc = root_of(p, s->labels, &at);
 		while (path.count && rc == 0) {
-			struct profile_node n = p->nodes[path.items[--path.count]];
+			struct profile_node n = p->stacks.nodes[path.items[--path.count]];
 			rc = profile_add_node(p, at, n.frame, n.flags, &at);
 		}
 		if (rc == 0) /* what has no stack has its process at least */
 			s->node = at;
 		s->labels = PROFILE_NONE;
 	}
-	p->by_process = false;
+	p->chosen.by_process = false;
 	vector_free(&path);
 	return rc;
 }

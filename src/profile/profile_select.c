@@ -32,11 +32,11 @@ void profile_settle_errors(struct profile *p)
 {
 	const struct profile_totals *t = &p->totals;
 	for (uint32_t i = 0; i < p->site_count; i++)
-		p->errors[i] = estimate_errors(
-			&p->spreads[i], p->rate_bytes,
+		p->estimates.errors[i] = estimate_errors(
+			&p->estimates.spreads[i], p->run.rate_bytes,
 			mean_bytes(p->sites[i].allocated_bytes, p->sites[i].allocations));
-	p->total_errors = estimate_errors(&p->total_spread, p->rate_bytes,
-					  mean_bytes(t->allocated_bytes, t->allocations));
+	p->estimates.total_errors = estimate_errors(&p->estimates.total_spread, p->run.rate_bytes,
+						    mean_bytes(t->allocated_bytes, t->allocations));
 }
 
 static int compile(regex_t *re, const char *text, const char *option, struct heft_error *err)
@@ -56,20 +56,20 @@ static bool frame_matches(const struct profile *p, const struct profile_frame *f
 		return true;
 	if (f->file && regexec(re, f->file, 0, NULL, 0) == 0)
 		return true;
-	return f->module < p->module_count &&
-	       regexec(re, p->modules[f->module].path, 0, NULL, 0) == 0;
+	return f->module < p->stacks.module_count &&
+	       regexec(re, p->stacks.modules[f->module].path, 0, NULL, 0) == 0;
 }
 
 /* Marks nodes on whose path to the root a frame matches. */
 static int mark_nodes(const struct profile *p, const regex_t *re, bool *nodes)
 {
-	bool *frames = calloc((size_t)p->frame_count + 1, sizeof *frames);
+	bool *frames = calloc((size_t)p->stacks.frame_count + 1, sizeof *frames);
 	if (!frames)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->frame_count; i++)
-		frames[i] = frame_matches(p, &p->frames[i], re);
-	for (uint32_t i = 0; i < p->node_count; i++) {
-		const struct profile_node *n = &p->nodes[i];
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
+		frames[i] = frame_matches(p, &p->stacks.frames[i], re);
+	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
+		const struct profile_node *n = &p->stacks.nodes[i];
 		nodes[i] = frames[n->frame] || (n->parent != PROFILE_NONE && nodes[n->parent]);
 	}
 	free(frames);
@@ -78,9 +78,9 @@ static int mark_nodes(const struct profile *p, const regex_t *re, bool *nodes)
 
 static void recount_errors(struct profile *p)
 {
-	p->total_spread = (struct profile_spread){0};
+	p->estimates.total_spread = (struct profile_spread){0};
 	for (uint32_t i = 0; i < p->site_count; i++)
-		estimate_add_spread(&p->total_spread, &p->spreads[i]);
+		estimate_add_spread(&p->estimates.total_spread, &p->estimates.spreads[i]);
 	profile_settle_errors(p);
 }
 
@@ -98,7 +98,7 @@ static int by_stack(const void *a, const void *b)
 void profile_drop_labels(struct profile *p)
 {
 	uint32_t kept = 0;
-	if (!p->label_set_count || p->lifetimes || !p->site_count)
+	if (!p->label_set_count || p->behaviour.lifetimes || !p->site_count)
 		return;
 	qsort(p->sites, p->site_count, sizeof *p->sites, by_stack);
 	for (uint32_t i = 0; i < p->site_count; i++) {
@@ -117,8 +117,8 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore, str
 {
 	regex_t re;
 	int rc = HEFT_ENOMEM;
-	bool *wanted = calloc((size_t)p->node_count + 1, sizeof *wanted);
-	bool *unwanted = calloc((size_t)p->node_count + 1, sizeof *unwanted);
+	bool *wanted = calloc((size_t)p->stacks.node_count + 1, sizeof *wanted);
+	bool *unwanted = calloc((size_t)p->stacks.node_count + 1, sizeof *unwanted);
 	uint32_t *to = malloc(((size_t)p->site_count + 1) * sizeof *to);
 	if (!wanted || !unwanted || !to)
 		goto out;
@@ -148,18 +148,19 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore, str
 		to[i] = keep ? kept : PROFILE_NONE;
 		if (!keep)
 			continue;
-		if (p->lifetimes)
-			memmove(p->lifetimes[kept], p->lifetimes[i], sizeof *p->lifetimes);
-		if (p->spreads)
-			p->spreads[kept] = p->spreads[i];
-		if (p->ages)
-			p->ages[kept] = p->ages[i];
+		if (p->behaviour.lifetimes)
+			memmove(p->behaviour.lifetimes[kept], p->behaviour.lifetimes[i],
+				sizeof *p->behaviour.lifetimes);
+		if (p->estimates.spreads)
+			p->estimates.spreads[kept] = p->estimates.spreads[i];
+		if (p->estimates.ages)
+			p->estimates.ages[kept] = p->estimates.ages[i];
 		p->sites[kept++] = p->sites[i];
 	}
 	p->site_count = kept;
 	profile_sites_moved(p, to);
 	measure_sum_sites(&p->totals, p->sites, p->site_count);
-	if (p->spreads)
+	if (p->estimates.spreads)
 		recount_errors(p);
 	rc = 0;
 out:
@@ -184,10 +185,10 @@ static void select_errors(struct profile_errors *e, struct profile_spread *s, bo
 int profile_select_moment(struct profile *p, enum profile_moment moment, struct heft_error *err)
 {
 	bool peak = moment == PROFILE_AT_PEAK;
-	if (!(p->has & (peak ? PROFILE_HAS_PEAK : PROFILE_HAS_LIVE)))
+	if (!(p->run.has & (peak ? PROFILE_HAS_PEAK : PROFILE_HAS_LIVE)))
 		return heft_fail(err, HEFT_EREFUSED,
 				 "a %s file does not tell what is live at the %s",
-				 p->format ? p->format : "foreign", peak ? "peak" : "end");
+				 p->run.format ? p->run.format : "foreign", peak ? "peak" : "end");
 	if (moment == PROFILE_AT_END)
 		return 0;
 #define SELECT(x)                                                                                  \
@@ -198,13 +199,13 @@ int profile_select_moment(struct profile *p, enum profile_moment moment, struct 
 		SELECT(&p->sites[i]);
 	SELECT(&p->totals);
 #undef SELECT
-	p->has |= PROFILE_HAS_LIVE;
-	for (uint32_t i = 0; i < p->site_count && p->errors; i++)
-		select_errors(&p->errors[i], &p->spreads[i], peak);
-	select_errors(&p->total_errors, &p->total_spread, peak);
+	p->run.has |= PROFILE_HAS_LIVE;
+	for (uint32_t i = 0; i < p->site_count && p->estimates.errors; i++)
+		select_errors(&p->estimates.errors[i], &p->estimates.spreads[i], peak);
+	select_errors(&p->estimates.total_errors, &p->estimates.total_spread, peak);
 	if (peak || profile_is_of_several(p)) {
-		free(p->ages); /* are of what is live at the end */
-		p->ages = NULL;
+		free(p->estimates.ages); /* are of what is live at the end */
+		p->estimates.ages = NULL;
 	}
 	return 0;
 }
@@ -228,13 +229,13 @@ void profile_take_live(struct profile *p, const struct profile *instant)
 	}
 	TAKE(&p->totals, &instant->totals);
 #undef TAKE
-	free(p->ages); /* are of what is live at the end */
-	p->ages = NULL;
+	free(p->estimates.ages); /* are of what is live at the end */
+	p->estimates.ages = NULL;
 }
 
 bool profile_is_snapshot(const struct profile *p)
 {
-	if (strcmp(p->format, "heft") == 0)
-		return p->rate_bytes && p->complete && p->end == PROFILE_END_RUNNING;
-	return !(p->has & PROFILE_HAS_TIMES) && !(p->has & PROFILE_HAS_PEAK);
+	if (strcmp(p->run.format, "heft") == 0)
+		return p->run.rate_bytes && p->run.complete && p->run.end == PROFILE_END_RUNNING;
+	return !(p->run.has & PROFILE_HAS_TIMES) && !(p->run.has & PROFILE_HAS_PEAK);
 }

@@ -56,8 +56,9 @@ struct grouping {
 static uint32_t caller_of(const struct item *it, uint32_t node)
 {
 	const struct profile *p = it->p;
-	for (node = p->nodes[node].parent; node != PROFILE_NONE; node = p->nodes[node].parent) {
-		const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+	for (node = p->stacks.nodes[node].parent; node != PROFILE_NONE;
+	     node = p->stacks.nodes[node].parent) {
+		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
 		if (f->user || (it->library && f->plumbing))
 			return node;
 	}
@@ -81,18 +82,18 @@ static void read_node(struct grouping *g, struct item *it)
 	it->line_number = it->repeat = 0;
 	if (it->node == PROFILE_NONE)
 		return;
-	const struct profile_frame *f = &p->frames[p->nodes[it->node].frame];
+	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[it->node].frame];
 	it->function = name_pool_add(g->pool,
 				     words_shorten(text, f->function) ? text : f->function);
 	it->file = pooled_path(g, f->file);
 	it->line_number = f->line;
-	if (!f->file && f->module < p->module_count)
-		it->module = pooled_path(g, p->modules[f->module].path);
+	if (!f->file && f->module < p->stacks.module_count)
+		it->module = pooled_path(g, p->stacks.modules[f->module].path);
 	g->failed |= !it->function;
 	/* Recursion is one caller: the last of it stands for all. */
 	for (uint32_t n = it->node; n != PROFILE_NONE && it->repeat < MOST_REPEATS;
 	     n = caller_of(it, n)) {
-		if (p->nodes[n].frame != p->nodes[it->node].frame)
+		if (p->stacks.nodes[n].frame != p->stacks.nodes[it->node].frame)
 			break;
 		it->node = n;
 		it->repeat++;
@@ -181,7 +182,8 @@ static const char *text_of(struct grouping *g, const struct item *it)
 	uint32_t before = 0;
 	for (uint32_t i = 0; i < it->shown_count; i++) {
 		const struct shown_caller *c = &it->shown[i];
-		const struct profile_frame *f = &it->p->frames[it->p->nodes[c->node].frame];
+		const struct profile_frame *f =
+			&it->p->stacks.frames[it->p->stacks.nodes[c->node].frame];
 		line[0] = times[0] = 0;
 		if (c->line && f->line)
 			snprintf(line, sizeof line, ":%" PRIu32, f->line);
@@ -220,13 +222,13 @@ struct site_callers *site_callers_new_among(const struct site_of *list, uint32_t
 	for (uint32_t i = 0; i < count && !g.failed; i++) {
 		const struct profile *p = list[i].p;
 		uint32_t node = p->sites[list[i].site].node;
-		if (node >= p->node_count)
+		if (node >= p->stacks.node_count)
 			continue;
 		struct item *it = &items[used++];
 		it->p = p;
 		it->position = i;
 		it->node = profile_first_user_node(p, node);
-		it->library = !p->frames[p->nodes[it->node].frame].user;
+		it->library = !p->stacks.frames[p->stacks.nodes[it->node].frame].user;
 		read_node(&g, it);
 	}
 	if (used)

@@ -54,7 +54,7 @@ struct folding {
 
 static uint32_t key_of(const struct folding *x, uint32_t node)
 {
-	uint32_t frame = x->p->nodes[node].frame;
+	uint32_t frame = x->p->stacks.nodes[node].frame;
 	return x->keys ? x->keys[frame] : frame;
 }
 
@@ -79,7 +79,7 @@ static bool comes_again(const struct folding *x, uint32_t caller, uint32_t at, u
 static void fold_node(const struct folding *x, uint32_t node, uint32_t kept)
 {
 	struct stack_state *s = x->states;
-	uint32_t caller = x->p->nodes[node].parent, key = key_of(x, node), at = caller;
+	uint32_t caller = x->p->stacks.nodes[node].parent, key = key_of(x, node), at = caller;
 	struct stack_state new = {
 		.outer = caller, .times = 1, .entries = 1, .cycle = 1, .depth = 1};
 	if (caller != PROFILE_NONE) {
@@ -103,12 +103,12 @@ static void fold_node(const struct folding *x, uint32_t node, uint32_t kept)
 /* How deep the deepest stack is, at most `enough`. */
 static int deepest(const struct profile *p, uint32_t enough, uint32_t *depth)
 {
-	uint16_t *depths = malloc(((size_t)p->node_count + 1) * sizeof *depths);
+	uint16_t *depths = malloc(((size_t)p->stacks.node_count + 1) * sizeof *depths);
 	*depth = 0;
 	if (!depths)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->node_count && *depth < enough; i++) {
-		uint32_t parent = p->nodes[i].parent;
+	for (uint32_t i = 0; i < p->stacks.node_count && *depth < enough; i++) {
+		uint32_t parent = p->stacks.nodes[i].parent;
 		depths[i] = parent == PROFILE_NONE ? 1 : (uint16_t)(depths[parent] + 1);
 		if (depths[i] > *depth)
 			*depth = depths[i];
@@ -130,11 +130,11 @@ int stack_fold_init(struct stack_fold *f, const struct profile *p, enum stack_fo
 		f->form = STACK_WHOLE;
 		return 0;
 	}
-	struct stack_state *made = malloc((size_t)p->node_count * sizeof *made);
+	struct stack_state *made = malloc((size_t)p->stacks.node_count * sizeof *made);
 	if (!made)
 		return HEFT_ENOMEM;
 	struct folding x = {p, keys, made};
-	for (uint32_t i = 0; i < p->node_count; i++)
+	for (uint32_t i = 0; i < p->stacks.node_count; i++)
 		fold_node(&x, i, outer_kept(form));
 	f->states = made;
 	return 0;
@@ -151,7 +151,7 @@ uint32_t stack_fold_depth(const struct stack_fold *f, uint32_t node)
 	uint32_t depth = 0;
 	if (f->form != STACK_WHOLE && node != PROFILE_NONE)
 		return f->states[node].depth;
-	for (; node != PROFILE_NONE; node = f->p->nodes[node].parent)
+	for (; node != PROFILE_NONE; node = f->p->stacks.nodes[node].parent)
 		depth++;
 	return depth;
 }
@@ -178,7 +178,7 @@ bool stack_walk_next(struct stack_walk *w, struct stack_entry *entry)
 		return false;
 	*entry = (struct stack_entry){.node = w->next, .times = 1, .cycle = 1};
 	if (!w->folded) {
-		w->next = w->f->p->nodes[w->next].parent;
+		w->next = w->f->p->stacks.nodes[w->next].parent;
 		return true;
 	}
 	const struct stack_state *all = w->f->states, *s = &all[w->next];

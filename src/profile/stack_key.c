@@ -113,10 +113,12 @@ static const char *base_name(const char *path)
 static const char *module_part(const struct profile *p, uint32_t module, size_t *length)
 {
 	*length = 0;
-	if (module >= p->module_count)
+	if (module >= p->stacks.module_count)
 		return "";
-	const char *path = p->modules[module].path;
-	const char *program = p->process_count ? p->processes[0].exe : p->argc ? p->argv[0] : NULL;
+	const char *path = p->stacks.modules[module].path;
+	const char *program = p->process_count ? p->processes[0].exe
+			      : p->run.argc    ? p->run.argv[0]
+					       : NULL;
 	const char *name = base_name(path), *end = strstr(name, ".so.");
 	if (program && strcmp(base_name(program), name) == 0)
 		return "";
@@ -169,9 +171,9 @@ static int name_of_frame(struct stack_keys *k, const struct profile *p,
 /* Name ids by frame; free() it. NULL: no memory. */
 static uint32_t *frame_names(struct stack_keys *k, const struct profile *p, unsigned side)
 {
-	uint32_t *names = malloc(((size_t)p->frame_count + 1) * sizeof *names);
-	for (uint32_t i = 0; names && i < p->frame_count; i++) {
-		if (name_of_frame(k, p, &p->frames[i], &names[i]) < 0) {
+	uint32_t *names = malloc(((size_t)p->stacks.frame_count + 1) * sizeof *names);
+	for (uint32_t i = 0; names && i < p->stacks.frame_count; i++) {
+		if (name_of_frame(k, p, &p->stacks.frames[i], &names[i]) < 0) {
 			free(names);
 			return NULL;
 		}
@@ -192,9 +194,9 @@ int stack_keys_add(struct stack_keys *k, const struct profile *p, unsigned side,
 	static const struct stack_key empty = {0, 0, 0};
 	uint32_t *names = frame_names(k, p, side);
 	int rc = names ? 0 : HEFT_ENOMEM;
-	for (uint32_t i = 0; rc == 0 && i < p->node_count; i++) {
-		const struct profile_node *n = &p->nodes[i];
-		const struct profile_frame *f = &p->frames[n->frame];
+	for (uint32_t i = 0; rc == 0 && i < p->stacks.node_count; i++) {
+		const struct profile_node *n = &p->stacks.nodes[i];
+		const struct profile_frame *f = &p->stacks.frames[n->frame];
 		const struct stack_key *from = n->parent == PROFILE_NONE ? &empty
 									 : &keys[n->parent];
 		uint32_t name = names[n->frame];
@@ -214,13 +216,13 @@ int stack_keys_without(struct stack_keys *k, const struct profile *p, unsigned s
 {
 	uint32_t *names = frame_names(k, p, side);
 	int rc = names ? 0 : HEFT_ENOMEM;
-	for (uint32_t i = 0; rc == 0 && i < p->node_count; i++) {
-		const struct profile_node *n = &p->nodes[i];
-		const struct profile_frame *f = &p->frames[n->frame];
+	for (uint32_t i = 0; rc == 0 && i < p->stacks.node_count; i++) {
+		const struct profile_node *n = &p->stacks.nodes[i];
+		const struct profile_frame *f = &p->stacks.frames[n->frame];
 		uint32_t from = n->parent == PROFILE_NONE ? 0 : paths[n->parent];
 		bool known = k->names[names[n->frame]].seen[!side];
 		bool inner = n->parent != PROFILE_NONE &&
-			     p->frames[p->nodes[n->parent].frame].module == f->module;
+			     p->stacks.frames[p->stacks.nodes[n->parent].frame].module == f->module;
 		paths[i] = from;
 		if (in_path(f) && (known || !inner))
 			rc = step(k, from, names[n->frame], 0, &paths[i]);

@@ -107,8 +107,9 @@ static int load_pairs(struct profile *p, const struct behaviour *b, const uint32
 		      const uint32_t *threads)
 {
 	struct pair *pairs = malloc(((size_t)b->pair_count + 1) * sizeof *pairs);
-	p->handover_threads = malloc(((size_t)b->pair_count + 1) * sizeof *p->handover_threads);
-	if (!pairs || !p->handover_threads) {
+	p->behaviour.handover_threads = malloc(((size_t)b->pair_count + 1) *
+					       sizeof *p->behaviour.handover_threads);
+	if (!pairs || !p->behaviour.handover_threads) {
 		free(pairs);
 		return HEFT_ENOMEM;
 	}
@@ -116,7 +117,7 @@ static int load_pairs(struct profile *p, const struct behaviour *b, const uint32
 	for (uint32_t i = 0; i < b->pair_count; i++) {
 		const struct behaviour_pair *f = &b->pairs[i];
 		uint32_t site = sites[f->site];
-		if (site != PROFILE_NONE && p->sites[site].handover < p->handover_count)
+		if (site != PROFILE_NONE && p->sites[site].handover < p->behaviour.handover_count)
 			pairs[count++] = (struct pair){
 				site, {threads[f->from], threads[f->to], f->frees}};
 	}
@@ -131,12 +132,13 @@ static int load_pairs(struct profile *p, const struct behaviour *b, const uint32
 	}
 	qsort(pairs, n, sizeof *pairs, by_site_then_frees);
 	for (uint32_t i = 0; i < n; i++) {
-		struct profile_handover *h = &p->handovers[p->sites[pairs[i].site].handover];
+		struct profile_handover *h =
+			&p->behaviour.handovers[p->sites[pairs[i].site].handover];
 		if (!h->threads_count++)
 			h->threads_first = i;
-		p->handover_threads[i] = pairs[i].t;
+		p->behaviour.handover_threads[i] = pairs[i].t;
 	}
-	p->handover_threads_count = n;
+	p->behaviour.handover_threads_count = n;
 	free(pairs);
 	return 0;
 }
@@ -144,8 +146,9 @@ static int load_pairs(struct profile *p, const struct behaviour *b, const uint32
 static int load_handovers(struct profile *p, const struct behaviour *b, const uint32_t *sites)
 {
 	struct merged *lines = calloc((size_t)b->handover_count + 1, sizeof *lines);
-	p->handovers = calloc((size_t)b->handover_count + 1, sizeof *p->handovers);
-	if (!lines || !p->handovers) {
+	p->behaviour.handovers = calloc((size_t)b->handover_count + 1,
+					sizeof *p->behaviour.handovers);
+	if (!lines || !p->behaviour.handovers) {
 		free(lines);
 		return HEFT_ENOMEM;
 	}
@@ -157,14 +160,16 @@ static int load_handovers(struct profile *p, const struct behaviour *b, const ui
 			if (site == PROFILE_NONE || !f->frees)
 				continue;
 			if (p->sites[site].handover == PROFILE_NONE) {
-				p->sites[site].handover = p->handover_count;
-				p->handovers[p->handover_count++] = (struct profile_handover){
-					.site = site,
-					.first_birth_ns = UINT64_MAX,
-					.first_free_ns = UINT64_MAX,
-				};
+				p->sites[site].handover = p->behaviour.handover_count;
+				p->behaviour.handovers[p->behaviour.handover_count++] =
+					(struct profile_handover){
+						.site = site,
+						.first_birth_ns = UINT64_MAX,
+						.first_free_ns = UINT64_MAX,
+					};
 			}
-			struct profile_handover *h = &p->handovers[p->sites[site].handover];
+			struct profile_handover *h =
+				&p->behaviour.handovers[p->sites[site].handover];
 			if (pass == 0) {
 				if (f->first_birth_ns < h->first_birth_ns)
 					h->first_birth_ns = f->first_birth_ns;
@@ -186,8 +191,8 @@ static int load_handovers(struct profile *p, const struct behaviour *b, const ui
 			if (f->last_free_ns > h->last_free_ns)
 				h->last_free_ns = f->last_free_ns;
 		}
-	for (uint32_t i = 0; i < p->handover_count; i++)
-		fit_line(&p->handovers[i], &lines[i]);
+	for (uint32_t i = 0; i < p->behaviour.handover_count; i++)
+		fit_line(&p->behaviour.handovers[i], &lines[i]);
 	free(lines);
 	return 0;
 }
@@ -216,8 +221,9 @@ static int load_releases(struct profile *p, const struct trace_contents *c, cons
 			 const uint32_t *nodes)
 {
 	const struct behaviour *b = c->behaviour;
-	p->releases = malloc(((size_t)b->release_count + 1) * sizeof *p->releases);
-	if (!p->releases)
+	p->behaviour.releases = malloc(((size_t)b->release_count + 1) *
+				       sizeof *p->behaviour.releases);
+	if (!p->behaviour.releases)
 		return HEFT_ENOMEM;
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < b->release_count; i++) {
@@ -226,20 +232,21 @@ static int load_releases(struct profile *p, const struct trace_contents *c, cons
 		if (sites[r->site] == PROFILE_NONE || node >= c->node_count ||
 		    nodes[node] == PROFILE_NONE)
 			continue;
-		p->releases[count++] = (struct profile_release){sites[r->site], nodes[node],
-								r->samples};
+		p->behaviour.releases[count++] = (struct profile_release){sites[r->site],
+									  nodes[node], r->samples};
 	}
-	qsort(p->releases, count, sizeof *p->releases, by_site_then_node);
+	qsort(p->behaviour.releases, count, sizeof *p->behaviour.releases, by_site_then_node);
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < count; i++) {
-		struct profile_release *r = &p->releases[i], *last = n ? &p->releases[n - 1] : NULL;
+		struct profile_release *r = &p->behaviour.releases[i],
+				       *last = n ? &p->behaviour.releases[n - 1] : NULL;
 		if (last && last->site == r->site && last->node == r->node)
 			last->samples += r->samples;
 		else
-			p->releases[n++] = *r;
+			p->behaviour.releases[n++] = *r;
 	}
-	p->release_count = n;
-	qsort(p->releases, n, sizeof *p->releases, by_site_then_samples);
+	p->behaviour.release_count = n;
+	qsort(p->behaviour.releases, n, sizeof *p->behaviour.releases, by_site_then_samples);
 	return 0;
 }
 
@@ -247,8 +254,8 @@ static int load_releases(struct profile *p, const struct trace_contents *c, cons
 
 static int load_growths(struct profile *p, const struct behaviour *b, const uint32_t *sites)
 {
-	p->growths = calloc((size_t)b->growth_count + 1, sizeof *p->growths);
-	if (!p->growths)
+	p->behaviour.growths = calloc((size_t)b->growth_count + 1, sizeof *p->behaviour.growths);
+	if (!p->behaviour.growths)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < b->growth_count; i++) {
 		const struct behaviour_growth *f = &b->growths[i];
@@ -256,10 +263,10 @@ static int load_growths(struct profile *p, const struct behaviour *b, const uint
 		if (site == PROFILE_NONE)
 			continue;
 		if (p->sites[site].growth == PROFILE_NONE) {
-			p->sites[site].growth = p->growth_count;
-			p->growths[p->growth_count++].site = site;
+			p->sites[site].growth = p->behaviour.growth_count;
+			p->behaviour.growths[p->behaviour.growth_count++].site = site;
 		}
-		struct profile_growth *g = &p->growths[p->sites[site].growth];
+		struct profile_growth *g = &p->behaviour.growths[p->sites[site].growth];
 		g->steps += f->steps;
 		g->moved_steps += f->moved_steps;
 		g->copied_bytes += f->copied_bytes;
@@ -286,7 +293,7 @@ static uint64_t *copy_slots(const uint64_t *values, uint32_t count)
 
 static int load_history(struct profile *p, const struct behaviour *b, const uint32_t *sites)
 {
-	struct profile_history *h = &p->history;
+	struct profile_history *h = &p->behaviour.history;
 	h->bytes = copy_slots(b->bytes, b->slot_count);
 	h->blocks = copy_slots(b->blocks, b->slot_count);
 	h->events = copy_slots(b->events, b->slot_count);
@@ -330,14 +337,14 @@ static uint64_t part_of(uint64_t n, uint64_t part, uint64_t whole)
 /* What only the recorder saw of arrays, divided by the steps in which each process grew them. */
 static int share_growths(struct profile *p, const struct behaviour *all, const uint32_t *sites)
 {
-	struct profile_growth *sums = calloc((size_t)p->growth_count + 1, sizeof *sums);
+	struct profile_growth *sums = calloc((size_t)p->behaviour.growth_count + 1, sizeof *sums);
 	if (!sums)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < all->growth_count; i++) {
 		const struct behaviour_growth *f = &all->growths[i];
 		uint32_t site = sites[f->site];
 		uint32_t at = site == PROFILE_NONE ? PROFILE_NONE : p->sites[site].growth;
-		if (at >= p->growth_count)
+		if (at >= p->behaviour.growth_count)
 			continue;
 		sums[at].steps += f->steps;
 		sums[at].moved_steps += f->moved_steps;
@@ -348,8 +355,8 @@ static int share_growths(struct profile *p, const struct behaviour *all, const u
 		if (f->largest_bytes > sums[at].largest_bytes)
 			sums[at].largest_bytes = f->largest_bytes;
 	}
-	for (uint32_t i = 0; i < p->growth_count; i++) {
-		struct profile_growth *g = &p->growths[i];
+	for (uint32_t i = 0; i < p->behaviour.growth_count; i++) {
+		struct profile_growth *g = &p->behaviour.growths[i];
 		const struct profile_growth *s = &sums[i];
 		g->moved_steps = part_of(s->moved_steps, g->steps, s->steps);
 		g->copied_bytes = part_of(s->copied_bytes, g->steps, s->steps);

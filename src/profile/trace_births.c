@@ -86,8 +86,9 @@ int trace_load_births(struct load *l, const uint32_t *final)
 		live += c->samples[i].live_count;
 		peak += n;
 	}
-	p->ages = calloc((size_t)p->site_count + 1, sizeof *p->ages);
-	if (!make_room(&p->live_births, live) || !make_room(&p->peak_births, peak) || !p->ages)
+	p->estimates.ages = calloc((size_t)p->site_count + 1, sizeof *p->estimates.ages);
+	if (!make_room(&p->estimates.live_births, live) ||
+	    !make_room(&p->estimates.peak_births, peak) || !p->estimates.ages)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < c->samples_count; i++) {
 		const struct trace_samples *s = &c->samples[i];
@@ -98,18 +99,22 @@ int trace_load_births(struct load *l, const uint32_t *final)
 		uint32_t process = l->processes[s->process];
 		if (process == PROFILE_NONE)
 			continue;
-		add_births(&p->live_births, s->live, s->live_count, final, q, process, s->time_ns);
-		add_births(&p->peak_births, at_peak, n, final, q, process, peak_ns);
+		add_births(&p->estimates.live_births, s->live, s->live_count, final, q, process,
+			   s->time_ns);
+		add_births(&p->estimates.peak_births, at_peak, n, final, q, process, peak_ns);
 	}
-	qsort(p->live_births.list, p->live_births.count, sizeof *p->live_births.list, oldest_first);
-	qsort(p->peak_births.list, p->peak_births.count, sizeof *p->peak_births.list, oldest_first);
-	for (uint32_t i = 0; i < p->live_births.count; i++) {
-		struct profile_age *a = &p->ages[p->live_births.list[i].site];
+	qsort(p->estimates.live_births.list, p->estimates.live_births.count,
+	      sizeof *p->estimates.live_births.list, oldest_first);
+	qsort(p->estimates.peak_births.list, p->estimates.peak_births.count,
+	      sizeof *p->estimates.peak_births.list, oldest_first);
+	for (uint32_t i = 0; i < p->estimates.live_births.count; i++) {
+		struct profile_age *a = &p->estimates.ages[p->estimates.live_births.list[i].site];
 		if (!a->count++)
 			a->first = i;
 	}
 	for (uint32_t i = 0; i < p->site_count; i++)
-		if (p->ages[i].count)
-			describe(&p->ages[i], &p->live_births.list[p->ages[i].first]);
+		if (p->estimates.ages[i].count)
+			describe(&p->estimates.ages[i],
+				 &p->estimates.live_births.list[p->estimates.ages[i].first]);
 	return 0;
 }

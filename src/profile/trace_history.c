@@ -57,7 +57,7 @@ static void fill_slots(struct course *c, uint64_t time_ns)
 static struct level *level_of(struct course *c, uint32_t recorded_site)
 {
 	const struct profile *p = c->l->p;
-	uint32_t site = p->recorded_sites[recorded_site];
+	uint32_t site = p->recorded.sites[recorded_site];
 	uint32_t row = site < p->site_count ? p->sites[site].history : PROFILE_NONE;
 	return row < c->h->row_count ? &c->now[row] : NULL;
 }
@@ -103,7 +103,7 @@ static int follow_batch(void *ctx, const struct trace_event *events, size_t coun
 /* Lines for the sites that were ever large: they are in the order of their part of the peak. */
 static int choose_rows(struct profile *p)
 {
-	struct profile_history *h = &p->history;
+	struct profile_history *h = &p->behaviour.history;
 	h->rows = calloc(MOST_ROWS, sizeof *h->rows);
 	if (!h->rows)
 		return HEFT_ENOMEM;
@@ -125,7 +125,7 @@ static int choose_rows(struct profile *p)
 int trace_load_history(struct load *l)
 {
 	struct profile *p = l->p;
-	struct course c = {.l = l, .h = &p->history};
+	struct course c = {.l = l, .h = &p->behaviour.history};
 	uint64_t end_ns;
 	process_span(p, &c.h->start_ns, &end_ns);
 	uint64_t span = end_ns - c.h->start_ns;

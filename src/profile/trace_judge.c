@@ -206,12 +206,12 @@ static int batch(void *ctx, const struct trace_event *events, size_t count)
 static void set_times(struct profile *part, const struct profile_process *q, uint64_t duration_ns)
 {
 	uint64_t end_ns = q->end == PROFILE_END_RUNNING ? duration_ns : q->end_ns;
-	part->duration_ns = end_ns > q->start_ns ? end_ns - q->start_ns : 0;
+	part->run.duration_ns = end_ns > q->start_ns ? end_ns - q->start_ns : 0;
 	/* What became another program has ended by itself. */
-	part->end = q->end == PROFILE_END_EXEC ? PROFILE_END_EXIT : q->end;
-	part->exit_status = q->exit_status;
-	part->signal = q->signal;
-	part->pid = q->pid;
+	part->run.end = q->end == PROFILE_END_EXEC ? PROFILE_END_EXIT : q->end;
+	part->run.exit_status = q->exit_status;
+	part->run.signal = q->signal;
+	part->run.pid = q->pid;
 }
 
 static int make_part(struct judge *j, struct judged *one)
@@ -235,7 +235,7 @@ static int make_part(struct judge *j, struct judged *one)
 	if (rc == 0) {
 		p->judged[p->judged_count++] = (struct profile_judged){.p = l.p,
 								       .process = process};
-		set_times(l.p, &p->processes[process], p->duration_ns);
+		set_times(l.p, &p->processes[process], p->run.duration_ns);
 		l.p = NULL;
 	}
 	free(l.threads);

@@ -91,8 +91,8 @@ static int load_texts(struct profile *p, const struct trace_contents *c)
 			group->alike &= !strcmp(group->note->text, keys[i].note->text);
 			continue;
 		}
-		struct note_key
-			here = keys[i]; /* the shapes must all be freed: they change places */
+		/* The shapes must all be freed: they change places. */
+		struct note_key here = keys[i];
 		keys[i] = keys[groups];
 		keys[groups] = here;
 		keys[groups++].count = 1;

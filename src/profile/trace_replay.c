@@ -127,7 +127,7 @@ static int load_difference(struct load *l, uint64_t from, uint64_t to)
 		t->frees -= start.threads[i].frees;
 	}
 	end->peak_bytes = end->peak_blocks = end->peak_time_ns = 0;
-	l->p->has &= ~(uint32_t)(PROFILE_HAS_PEAK | PROFILE_HAS_OWN_PEAK);
+	l->p->run.has &= ~(uint32_t)(PROFILE_HAS_PEAK | PROFILE_HAS_OWN_PEAK);
 	l->tally = end;
 	tally_fini(&start);
 	return rc;
@@ -309,7 +309,7 @@ static int process_batch(void *ctx, const struct trace_event *events, size_t cou
 int trace_load_process_totals(struct load *l)
 {
 	struct profile *p = l->p;
-	p->process_totals = true;
+	p->chosen.process_totals = true;
 	if (p->process_count == 1) {
 		p->processes[0].totals = p->totals;
 		return 0;

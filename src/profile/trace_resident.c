@@ -33,8 +33,9 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 		if (c->processes[i].end != TRACE_END_RUNNING)
 			ends[end_count++] = (struct ending){c->processes[i].end_ns, i};
 	qsort(ends, end_count, sizeof *ends, by_time);
-	p->rss = c->rss_count < UINT32_MAX ? malloc((c->rss_count + 1) * sizeof *p->rss) : NULL;
-	if (!p->rss) {
+	p->run.rss = c->rss_count < UINT32_MAX ? malloc((c->rss_count + 1) * sizeof *p->run.rss)
+					       : NULL;
+	if (!p->run.rss) {
 		free(now);
 		free(ends);
 		return HEFT_ENOMEM;
@@ -80,9 +81,9 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 		if (all > p->totals.peak_rss_bytes)
 			p->totals.peak_rss_bytes = all;
 		/* Samples of several processes at one time are one sum, the last. */
-		if (!p->rss_count || p->rss[p->rss_count - 1].time_ns != s->time_ns)
-			p->rss_count++;
-		p->rss[p->rss_count - 1] = (struct profile_rss){s->time_ns, all};
+		if (!p->run.rss_count || p->run.rss[p->run.rss_count - 1].time_ns != s->time_ns)
+			p->run.rss_count++;
+		p->run.rss[p->run.rss_count - 1] = (struct profile_rss){s->time_ns, all};
 	}
 	if (!known)
 		p->totals.peak_rss_bytes = 0;

@@ -287,7 +287,7 @@ static int add_threads(struct load *l)
 			break;
 		p->threads[id].live_bytes = estimate_rounded(e.live_bytes);
 		p->threads[id].live_blocks = estimate_rounded(e.live_blocks);
-		p->threads[id].errors = estimate_errors(&v, p->rate_bytes, 0);
+		p->threads[id].errors = estimate_errors(&v, p->run.rate_bytes, 0);
 	}
 	free(list);
 	free(known);
@@ -302,8 +302,8 @@ int trace_load_sampled_parts(struct load *l)
 			add_process(l, &l->c->samples[i]);
 	if (p->process_count == 1) { /* to the last digit, whatever was rounded */
 		p->processes[0].totals = p->totals;
-		p->processes[0].errors = p->total_errors;
+		p->processes[0].errors = p->estimates.total_errors;
 	}
-	p->process_totals = true;
+	p->chosen.process_totals = true;
 	return add_threads(l);
 }

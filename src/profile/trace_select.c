@@ -144,6 +144,6 @@ int trace_describe_selection(struct load *l)
 					 (double)(s->to_ns - s->origin_ns) / 1e9);
 	if (!used)
 		return 0;
-	l->p->selection = name_pool_add(l->p->names, words);
-	return l->p->selection ? 0 : HEFT_ENOMEM;
+	l->p->chosen.words = name_pool_add(l->p->names, words);
+	return l->p->chosen.words ? 0 : HEFT_ENOMEM;
 }

@@ -101,7 +101,7 @@ static int want_sites(struct load *l, bool *sites, bool *nodes)
 	for (uint32_t i = 0; i < candidates; i++) {
 		if (l->sel->top_only && (!order[i].peak_bytes ||
 					 (i >= SUMMARY_STACKS && used_nodes >= SUMMARY_NODES))) {
-			l->p->sites_left_out = candidates - i;
+			l->p->chosen.sites_left_out = candidates - i;
 			break;
 		}
 		sites[order[i].site] = true;
@@ -192,11 +192,13 @@ _Static_assert((int)PROFILE_LIFE_BUCKETS == TALLY_BUCKETS, "one histogram");
 /* Of sites in order, from those in the order in which they were added. */
 static int load_lifetimes(struct profile *p, const uint32_t (*unsorted)[PROFILE_LIFE_BUCKETS])
 {
-	p->lifetimes = malloc(((size_t)p->site_count + 1) * sizeof *p->lifetimes);
-	if (!p->lifetimes)
+	p->behaviour.lifetimes = malloc(((size_t)p->site_count + 1) *
+					sizeof *p->behaviour.lifetimes);
+	if (!p->behaviour.lifetimes)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++)
-		memcpy(p->lifetimes[i], unsorted[p->sites[i].release_first], sizeof *p->lifetimes);
+		memcpy(p->behaviour.lifetimes[i], unsorted[p->sites[i].release_first],
+		       sizeof *p->behaviour.lifetimes);
 	return 0;
 }
 
@@ -204,15 +206,15 @@ static int load_lifetimes(struct profile *p, const uint32_t (*unsorted)[PROFILE_
 static int load_errors(struct load *l, const uint32_t *final)
 {
 	struct profile *p = l->p;
-	p->errors = calloc((size_t)p->site_count + 1, sizeof *p->errors);
-	p->spreads = calloc((size_t)p->site_count + 1, sizeof *p->spreads);
-	if (!p->errors || !p->spreads)
+	p->estimates.errors = calloc((size_t)p->site_count + 1, sizeof *p->estimates.errors);
+	p->estimates.spreads = calloc((size_t)p->site_count + 1, sizeof *p->estimates.spreads);
+	if (!p->estimates.errors || !p->estimates.spreads)
 		return HEFT_ENOMEM;
 	uint32_t count = l->split ? l->split->count : l->c->site_count;
 	for (uint32_t i = 0; i < count; i++) {
 		if (final[i] != PROFILE_NONE)
-			estimate_add_spread(&p->spreads[final[i]], &l->spread[i]);
-		estimate_add_spread(&p->total_spread,
+			estimate_add_spread(&p->estimates.spreads[final[i]], &l->spread[i]);
+		estimate_add_spread(&p->estimates.total_spread,
 				    &l->spread[i]); /* also what a summary leaves out */
 	}
 	return l->sel->top_only || l->sel->no_ages || l->split ? 0 : trace_load_births(l, final);
@@ -224,26 +226,26 @@ static int load_stacks(struct load *l, const bool *wanted, uint32_t *nodes, uint
 	const struct profile *whole = l->sel->part_of;
 	if (!whole)
 		return trace_stacks_load(l->p, l->c, l->modules, wanted, l->sel, nodes, calls);
-	if (!whole->recorded_nodes || whole->recorded_site_count != l->c->site_count)
+	if (!whole->recorded.nodes || whole->recorded.site_count != l->c->site_count)
 		return heft_fail(l->err, HEFT_EUSAGE, "a part of another recording");
-	memcpy(nodes, whole->recorded_nodes, l->c->node_count * sizeof *nodes);
-	l->p->lender = whole;
-	l->p->modules = whole->modules;
-	l->p->module_count = whole->module_count;
-	l->p->frames = whole->frames;
-	l->p->frame_count = whole->frame_count;
-	l->p->nodes = whole->nodes;
-	l->p->node_count = whole->node_count;
+	memcpy(nodes, whole->recorded.nodes, l->c->node_count * sizeof *nodes);
+	l->p->stacks.lender = whole;
+	l->p->stacks.modules = whole->stacks.modules;
+	l->p->stacks.module_count = whole->stacks.module_count;
+	l->p->stacks.frames = whole->stacks.frames;
+	l->p->stacks.frame_count = whole->stacks.frame_count;
+	l->p->stacks.nodes = whole->stacks.nodes;
+	l->p->stacks.node_count = whole->stacks.node_count;
 	return 0;
 }
 
 /* Sites of a part are named as in the whole. */
 static void take_ids(struct load *l, const uint32_t *final)
 {
-	const struct profile *whole = l->p->lender;
-	uint32_t count = l->split ? l->split->count : whole->recorded_site_count;
+	const struct profile *whole = l->p->stacks.lender;
+	uint32_t count = l->split ? l->split->count : whole->recorded.site_count;
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t site = whole->recorded_sites[l->split ? l->split->sites[i].site : i];
+		uint32_t site = whole->recorded.sites[l->split ? l->split->sites[i].site : i];
 		if (final[i] != PROFILE_NONE && site != PROFILE_NONE)
 			l->p->sites[final[i]].id = whole->sites[site].id;
 	}
@@ -325,7 +327,7 @@ int trace_load_sites(struct load *l)
 			add_measures(l, &all, i);
 			p->sites[id].merged++;
 			uint32_t node = recorded_site(l, i)->node;
-			if (p->call_count && node < c->node_count &&
+			if (p->stacks.call_count && node < c->node_count &&
 			    (!largest || is_larger(one, largest))) {
 				largest = one;
 				p->sites[id].call = calls[node];
@@ -364,12 +366,12 @@ int trace_load_sites(struct load *l)
 		if (rc == 0 && l->behaviour)
 			rc = load_own_behaviour(l, final, nodes);
 	}
-	if (rc == 0 && p->lender)
+	if (rc == 0 && p->stacks.lender)
 		take_ids(l, final);
-	if (rc == 0 && (l->sel->keep || p->lender || trace_judges(l)) && !l->split) {
-		p->recorded_site_count = c->site_count;
-		p->recorded_nodes = nodes;
-		p->recorded_sites = final;
+	if (rc == 0 && (l->sel->keep || p->stacks.lender || trace_judges(l)) && !l->split) {
+		p->recorded.site_count = c->site_count;
+		p->recorded.nodes = nodes;
+		p->recorded.sites = final;
 		nodes = final = NULL;
 	}
 out:
@@ -411,8 +413,8 @@ int trace_load_totals(struct load *l)
 			t->start_blocks += l->start[i].blocks;
 		}
 	}
-	p->window_from_ns = l->sel->has_window ? l->sel->from_ns : 0;
-	p->window_to_ns = l->sel->has_window ? l->sel->to_ns : p->duration_ns;
+	p->chosen.from_ns = l->sel->has_window ? l->sel->from_ns : 0;
+	p->chosen.to_ns = l->sel->has_window ? l->sel->to_ns : p->run.duration_ns;
 	t->peak_bytes = tally->peak_bytes;
 	t->peak_blocks = tally->peak_blocks;
 	t->peak_time_ns = tally->peak_time_ns;

@@ -100,8 +100,8 @@ void trace_sizes_begin(struct trace_sizes *s)
 
 int trace_sizes_load(struct trace_sizes *s, struct profile *p)
 {
-	p->sizes = malloc(TRACE_SIZE_CLASSES * sizeof *p->sizes);
-	if (!p->sizes)
+	p->behaviour.sizes = malloc(TRACE_SIZE_CLASSES * sizeof *p->behaviour.sizes);
+	if (!p->behaviour.sizes)
 		return HEFT_ENOMEM;
 	for (unsigned i = 0; i < TRACE_SIZE_CLASSES; i++) {
 		uint64_t low, high;
@@ -116,7 +116,7 @@ int trace_sizes_load(struct trace_sizes *s, struct profile *p)
 			continue;
 		size.low_bytes = low;
 		size.high_bytes = high;
-		p->sizes[p->size_count++] = size;
+		p->behaviour.sizes[p->behaviour.size_count++] = size;
 	}
 	return 0;
 }

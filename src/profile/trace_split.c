@@ -47,7 +47,7 @@ int trace_split_new(struct trace_split **out, struct profile *p, const uint32_t 
 		s->process_count = process_count;
 		s->any_process = p->processes[0].number;
 		rc = name_groups(s, p);
-		p->by_process = rc == 0;
+		p->chosen.by_process = rc == 0;
 		*out = s;
 		return rc;
 	}

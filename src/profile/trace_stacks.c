@@ -112,7 +112,7 @@ static int keep_place(struct profile *p, struct places *ps, struct place *place,
 
 static int note_state(struct profile *p, uint32_t module, enum symbol_state state)
 {
-	const char *path = p->modules[module].path;
+	const char *path = p->stacks.modules[module].path;
 	switch (state) {
 	case SYMBOL_REPLACED:
 		return profile_add_note(p, PROFILE_NOTE_INFO, 0,
@@ -142,7 +142,7 @@ struct name_sources {
 static int symbolise_module(struct profile *p, struct places *ps, struct place **order,
 			    uint32_t count, const struct name_sources *from)
 {
-	struct profile_module *pm = &p->modules[order[0]->module];
+	struct profile_module *pm = &p->stacks.modules[order[0]->module];
 	struct symbol_module_id id = {pm->path, pm->build_id, pm->build_id_len};
 	struct symbol_outcome outcome;
 	struct symbol_query *queries = calloc(count, sizeof *queries);
@@ -246,7 +246,7 @@ static int symbolise(struct profile *p, struct places *ps, const struct trace_co
 			uint32_t module = order[i]->module;
 			for (next = i + 1; next < ps->count && order[next]->module == module;)
 				next++;
-			if (module != PROFILE_NONE && p->modules[module].runtime == runtime)
+			if (module != PROFILE_NONE && p->stacks.modules[module].runtime == runtime)
 				rc = symbolise_module(p, ps, order + i, next - i, &from);
 			else if (module == PROFILE_NONE && runtime && !(rc = open_maps(c, &from)))
 				rc = symbolise_unknown(p, ps, order + i, next - i, &from);
@@ -281,11 +281,11 @@ static int add_lost(struct profile *p, uint32_t *node, uint32_t *call)
 {
 	if (*node == PROFILE_NONE)
 		return 0;
-	struct profile_node n = p->nodes[*node];
+	struct profile_node n = p->stacks.nodes[*node];
 	int rc = profile_add_node(p, n.parent, n.frame, n.flags | PROFILE_LOST, node);
 	if (rc < 0 || *call == PROFILE_NONE)
 		return rc;
-	struct profile_call last = p->calls[*call];
+	struct profile_call last = p->stacks.calls[*call];
 	return profile_add_call(p, last.caller, *node, last.address, call);
 }
 
@@ -328,8 +328,8 @@ int trace_stacks_load(struct profile *p, const struct trace_contents *c, const u
 			rc = profile_add_node(p, at, ps.frame_ids[place->first + k],
 					      flags_of(n->flags, k == place->count - 1), &at);
 		nodes[i] = at;
-		if (rc == 0 && at != PROFILE_NONE && !p->nodes[at].address)
-			p->nodes[at].address = place->address;
+		if (rc == 0 && at != PROFILE_NONE && !p->stacks.nodes[at].address)
+			p->stacks.nodes[at].address = place->address;
 		if (rc == 0)
 			rc = profile_add_call(p, calls[i], at, place->address, &calls[i]);
 	}

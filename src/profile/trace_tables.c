@@ -72,33 +72,34 @@ int trace_load_meta(struct load *l)
 {
 	const struct trace_contents *c = l->c;
 	struct profile *p = l->p;
-	p->heft_version = name_pool_add(p->names, c->meta.heft_version ? c->meta.heft_version : "");
-	p->argv = profile_copy_strings(p, c->meta.argv, c->meta.argc);
-	if (!p->heft_version || !p->argv)
+	p->run.heft_version = name_pool_add(p->names,
+					    c->meta.heft_version ? c->meta.heft_version : "");
+	p->run.argv = profile_copy_strings(p, c->meta.argv, c->meta.argc);
+	if (!p->run.heft_version || !p->run.argv)
 		return HEFT_ENOMEM;
-	p->argc = c->meta.argc;
-	p->start_unix_ns = c->meta.start_unix_ns;
-	p->duration_ns = c->duration_ns;
-	p->memory_limit_bytes = c->meta.memory_limit_bytes;
-	p->limit_is_cgroup = c->meta.limit_is_cgroup;
-	p->complete = c->complete;
-	p->cut_offset = c->cut_offset;
-	p->file_bytes = c->file_bytes;
-	p->events = c->events;
-	p->end = PROFILE_END_RUNNING;
+	p->run.argc = c->meta.argc;
+	p->run.start_unix_ns = c->meta.start_unix_ns;
+	p->run.duration_ns = c->duration_ns;
+	p->run.memory_limit_bytes = c->meta.memory_limit_bytes;
+	p->run.limit_is_cgroup = c->meta.limit_is_cgroup;
+	p->run.complete = c->complete;
+	p->run.cut_offset = c->cut_offset;
+	p->run.file_bytes = c->file_bytes;
+	p->run.events = c->events;
+	p->run.end = PROFILE_END_RUNNING;
 	if (c->process_count) {
 		const struct trace_process *last = last_image(c);
-		p->pid = c->processes[0].pid;
+		p->run.pid = c->processes[0].pid;
 		if (c->complete) {
-			p->end = end_of(last->end);
-			if (p->end == PROFILE_END_EXEC) /* what it became was not recorded */
-				p->end = PROFILE_END_DETACHED;
-			p->exit_status = last->exit_status;
-			p->signal = last->signal;
+			p->run.end = end_of(last->end);
+			if (p->run.end == PROFILE_END_EXEC) /* what it became was not recorded */
+				p->run.end = PROFILE_END_DETACHED;
+			p->run.exit_status = last->exit_status;
+			p->run.signal = last->signal;
 			if (last->end == TRACE_END_OOM) {
-				p->oom_killed = true;
-				p->memory_limit_bytes = last->memory_limit_bytes;
-				p->limit_is_cgroup = last->limit_is_cgroup;
+				p->run.oom_killed = true;
+				p->run.memory_limit_bytes = last->memory_limit_bytes;
+				p->run.limit_is_cgroup = last->limit_is_cgroup;
 			}
 		}
 	}

@@ -118,10 +118,8 @@ int trace_load_unseen(struct load *l)
 		if (l->processes[i] == PROFILE_NONE)
 			continue;
 		uint64_t peak = c->processes[i].peak_anonymous_bytes; /* known at its end */
-		l->p->processes[l->processes[i]]
-			.totals.peak_anonymous_bytes = peak > all[i].last.peak_bytes
-							       ? peak
-							       : all[i].last.peak_bytes;
+		l->p->processes[l->processes[i]].totals.peak_anonymous_bytes =
+			peak > all[i].last.peak_bytes ? peak : all[i].last.peak_bytes;
 		if (all[i].unseen && !all[i].said)
 			rc = add_note(l, all, i);
 	}

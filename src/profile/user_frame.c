@@ -183,15 +183,15 @@ void frame_rules_apply(const struct frame_rules *r, struct profile *p)
 	/* Frames come by module more or less, so the last module's answer is often the next one's. */
 	uint32_t known = PROFILE_NONE;
 	int32_t of_known = NO_RULE;
-	for (uint32_t i = 0; i < p->module_count; i++)
-		p->modules[i].runtime = said_by(r, decide_module(r, p->modules[i].path)) ==
-					FRAME_FOLDED;
-	for (uint32_t i = 0; i < p->frame_count; i++) {
-		struct profile_frame *f = &p->frames[i];
+	for (uint32_t i = 0; i < p->stacks.module_count; i++)
+		p->stacks.modules[i].runtime =
+			said_by(r, decide_module(r, p->stacks.modules[i].path)) == FRAME_FOLDED;
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++) {
+		struct profile_frame *f = &p->stacks.frames[i];
 		if (f->module != known) {
 			known = f->module;
-			of_known = known < p->module_count
-					   ? decide_module(r, p->modules[known].path)
+			of_known = known < p->stacks.module_count
+					   ? decide_module(r, p->stacks.modules[known].path)
 					   : NO_RULE;
 		}
 		set_frame(f, said_by(r, decide_code(r, f->function, f->file, of_known)));
@@ -221,17 +221,19 @@ static bool is_python_module(const char *path)
 static void settle_python(struct profile *p)
 {
 	bool any = false;
-	for (uint32_t i = 0; i < p->frame_count; i++)
-		if (is_python_code(&p->frames[i]) && p->frames[i].user)
-			any = p->frames[i].kept = true;
-	bool *of_python = any ? calloc((size_t)p->module_count + 1, sizeof *of_python) : NULL;
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
+		if (is_python_code(&p->stacks.frames[i]) && p->stacks.frames[i].user)
+			any = p->stacks.frames[i].kept = true;
+	bool *of_python = any ? calloc((size_t)p->stacks.module_count + 1, sizeof *of_python)
+			      : NULL;
 	if (!of_python)
 		return;
-	for (uint32_t i = 0; i < p->module_count; i++)
-		of_python[i] = is_python_module(p->modules[i].path);
-	for (uint32_t i = 0; i < p->frame_count; i++) {
-		struct profile_frame *f = &p->frames[i];
-		if (f->module < p->module_count && of_python[f->module] && f->user && !f->kept)
+	for (uint32_t i = 0; i < p->stacks.module_count; i++)
+		of_python[i] = is_python_module(p->stacks.modules[i].path);
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++) {
+		struct profile_frame *f = &p->stacks.frames[i];
+		if (f->module < p->stacks.module_count && of_python[f->module] && f->user &&
+		    !f->kept)
 			set_frame(f, FRAME_PLUMBING);
 	}
 	free(of_python);
@@ -239,7 +241,7 @@ static void settle_python(struct profile *p)
 
 void user_frame_settle(struct profile *p)
 {
-	if (p->lender)
+	if (p->stacks.lender)
 		return;
 	settle_python(p);
 	wrapper_frames_find(p);

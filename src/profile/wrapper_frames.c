@@ -195,9 +195,9 @@ static bool number_functions(struct finder *w)
 {
 	const struct profile *p = w->p;
 	struct hash_index index = {0};
-	bool fits = hash_index_reserve(&index, p->frame_count) == 0;
-	for (uint32_t i = 0; i < p->frame_count && fits; i++) {
-		const struct profile_frame *f = &p->frames[i];
+	bool fits = hash_index_reserve(&index, p->stacks.frame_count) == 0;
+	for (uint32_t i = 0; i < p->stacks.frame_count && fits; i++) {
+		const struct profile_frame *f = &p->stacks.frames[i];
 		uint32_t hash = hash_number((uintptr_t)f->function ^ (uint64_t)f->module << 44);
 		uint32_t at = hash, id;
 		while ((id = hash_index_step(&index, hash, &at)) != HASH_NONE)
@@ -222,7 +222,7 @@ static bool number_functions(struct finder *w)
 
 static uint32_t function_at(const struct finder *w, uint32_t node)
 {
-	return w->of_frame[w->p->nodes[node].frame];
+	return w->of_frame[w->p->stacks.nodes[node].frame];
 }
 
 static uint8_t kind_of(const struct finder *w, uint32_t node)
@@ -231,7 +231,7 @@ static uint8_t kind_of(const struct finder *w, uint32_t node)
 	if (!f->judged) {
 		f->judged = true;
 		f->kind = (uint8_t)wrapper_name_of(
-			f->name, w->p->frames[w->p->nodes[node].frame].file != NULL);
+			f->name, w->p->stacks.frames[w->p->stacks.nodes[node].frame].file != NULL);
 	}
 	return f->kind;
 }
@@ -241,9 +241,10 @@ static uint32_t caller_of(const struct finder *w, uint32_t node)
 {
 	const struct profile *p = w->p;
 	uint32_t f = function_at(w, node);
-	node = p->nodes[node].parent;
-	for (int i = 0; i < LONGEST_WALK && node != PROFILE_NONE; i++, node = p->nodes[node].parent)
-		if (p->frames[p->nodes[node].frame].user && function_at(w, node) != f)
+	node = p->stacks.nodes[node].parent;
+	for (int i = 0; i < LONGEST_WALK && node != PROFILE_NONE;
+	     i++, node = p->stacks.nodes[node].parent)
+		if (p->stacks.frames[p->stacks.nodes[node].frame].user && function_at(w, node) != f)
 			return node;
 	return PROFILE_NONE;
 }
@@ -328,7 +329,7 @@ static void add_asked(struct asked *to, const struct profile *p, uint32_t site)
 	to->bytes += bytes + (s->reallocations ? 0.37 * blocks : 0);
 	to->blocks += blocks;
 	to->sites++;
-	to->looks += p->spreads ? (double)p->spreads[site].samples : blocks;
+	to->looks += p->estimates.spreads ? (double)p->estimates.spreads[site].samples : blocks;
 }
 
 static int by_size(const void *a, const void *b)
@@ -345,10 +346,10 @@ static bool is_same_size(double a, double b)
 /* Where in the function it allocates: on which line, or at which address. */
 static uint64_t place_of(const struct profile *p, uint32_t node)
 {
-	const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
 	if (f->line)
 		return (uint64_t)1 << 63 | f->line;
-	return p->nodes[node].address;
+	return p->stacks.nodes[node].address;
 }
 
 static void gather(struct finder *w, uint32_t function, struct evidence *e)
@@ -371,7 +372,7 @@ static void gather(struct finder *w, uint32_t function, struct evidence *e)
 		uint32_t caller = caller_of(w, node);
 		if (caller == PROFILE_NONE)
 			continue;
-		uint32_t frame = p->nodes[caller].frame;
+		uint32_t frame = p->stacks.nodes[caller].frame;
 		if (w->seen_fn[w->of_frame[frame]] != w->judging) {
 			w->seen_fn[w->of_frame[frame]] = w->judging;
 			e->caller_functions++;
@@ -393,7 +394,7 @@ static void gather(struct finder *w, uint32_t function, struct evidence *e)
 			continue;
 		double mean = a->bytes / a->blocks;
 		/* Estimates are rounded to whole blocks and bytes, for each site. */
-		double off = !p->rate_bytes
+		double off = !p->run.rate_bytes
 				     ? 0
 				     : 0.001 * mean + sqrt(a->sites) * (mean + 1) / a->blocks;
 		if (off > ROUGHEST)
@@ -566,10 +567,10 @@ static bool judge_siblings(struct finder *w)
 static void fold(struct finder *w)
 {
 	struct profile *p = w->p;
-	for (uint32_t i = 0; i < p->frame_count; i++)
-		if (p->frames[i].user && w->functions[w->of_frame[i]].wrapper) {
-			p->frames[i].user = false;
-			p->frames[i].wrapper = true;
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
+		if (p->stacks.frames[i].user && w->functions[w->of_frame[i]].wrapper) {
+			p->stacks.frames[i].user = false;
+			p->stacks.frames[i].wrapper = true;
 		}
 }
 
@@ -578,8 +579,8 @@ static void name_sites(struct finder *w)
 	const struct profile *p = w->p;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t node = w->first[i];
-		while (node != PROFILE_NONE && !p->frames[p->nodes[node].frame].user)
-			node = p->nodes[node].parent;
+		while (node != PROFILE_NONE && !p->stacks.frames[p->stacks.nodes[node].frame].user)
+			node = p->stacks.nodes[node].parent;
 		if (node != w->first[i] && node != PROFILE_NONE)
 			w->functions[function_at(w, node)].changed = true;
 		w->first[i] = w->named[i] = node;
@@ -592,7 +593,8 @@ static void find(struct finder *w)
 {
 	const struct profile *p = w->p;
 	for (uint32_t i = 0; i < p->site_count; i++)
-		w->first[i] = p->sites[i].node < p->node_count ? p->sites[i].node : PROFILE_NONE;
+		w->first[i] = p->sites[i].node < p->stacks.node_count ? p->sites[i].node
+								      : PROFILE_NONE;
 	for (uint32_t i = 0; i < w->function_count; i++)
 		w->functions[i].changed = true;
 	for (int round = 0; round < ROUNDS; round++) {
@@ -615,8 +617,8 @@ static void find(struct finder *w)
 void wrapper_frames_find(struct profile *p)
 {
 	struct finder w = {.p = p};
-	size_t frames = (size_t)p->frame_count + 1, sites = (size_t)p->site_count + 1;
-	if (p->lender || !p->site_count)
+	size_t frames = (size_t)p->stacks.frame_count + 1, sites = (size_t)p->site_count + 1;
+	if (p->stacks.lender || !p->site_count)
 		return;
 	w.of_frame = malloc(frames * sizeof *w.of_frame);
 	w.functions = malloc(frames * sizeof *w.functions);

@@ -208,8 +208,8 @@ static const struct words {
 /* Looking for one letter that all of them have goes through megabytes in a millisecond. */
 const char *allocator_by_words(const uint8_t *data, size_t size, bool *dumps)
 {
-	static const char
-		profile[] = "heap_v2/%"; /* only in a jemalloc that was built to write some */
+	static const char profile[] =
+		"heap_v2/%"; /* only in a jemalloc that was built to write some */
 	const uint8_t *end = data + size, *at = data;
 	for (; (at = memchr(at, ':', (size_t)(end - at))); at++)
 		for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

@@ -19,8 +19,8 @@ struct drain {
 	struct stream **heap; /* of this round, by next_tsc */
 	uint32_t heap_count, heap_capacity;
 	struct trace_batch batch;
-	struct reorder_output
-		out; /* fills batch. failed: the recording ends, the program goes on */
+	/* Fills batch. failed: the recording ends, the program goes on. */
+	struct reorder_output out;
 	uint64_t event_total;
 	bool no_membarrier;
 };

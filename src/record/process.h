@@ -22,10 +22,10 @@ struct process_entry {
 	struct process_rss {        /* 0: not known */
 		uint64_t bytes, peak_bytes, peak_ns; /* last read, and the most that was read */
 		uint64_t highest_bytes;              /* the kernel's own maximum */
-		uint64_t
-			anonymous_bytes; /* the most that was read without files and shared memory */
-		uint64_t inherited;      /* how much of that a forked child got from its parent */
-		uint64_t read_ns;        /* when it was last read, since the start of the process */
+		/* The most that was read without files and shared memory. */
+		uint64_t anonymous_bytes;
+		uint64_t inherited; /* how much of that a forked child got from its parent */
+		uint64_t read_ns;   /* when it was last read, since the start of the process */
 		uint64_t read_live_bytes; /* live bytes of the recording at that moment */
 		bool accounted;           /* highest_bytes is about its whole life */
 		bool gaps; /* calls are missing: it cannot be compared with the recording */

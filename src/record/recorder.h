@@ -48,8 +48,8 @@ struct recorder_result {
 	char path[4096]; /* of the recording; "" if none was begun */
 	bool launched;
 	int status; /* as from waitpid; of the command */
-	struct heft_error
-		problem; /* of the recording, if code != 0: the program was not affected */
+	/* Of the recording, if code != 0: the program was not affected. */
+	struct heft_error problem;
 	uint32_t processes;
 	uint64_t events, bytes;
 	char budget[160];   /* with sample_automatic: what became of the rate, in words; or "" */

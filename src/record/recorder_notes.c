@@ -136,8 +136,8 @@ void recorder_note_unfollowed(struct recorder *r)
 		struct launch_plan plan;
 		struct heft_error why = {0};
 		char text[1536];
-		const char
-			*reason = "it did not load heft's library (was its environment cleared?)";
+		const char *reason =
+			"it did not load heft's library (was its environment cleared?)";
 		if (launch_inspect(x->path, &plan, &why))
 			reason = why.message;
 		snprintf(text, sizeof text, "process %d executed %s and was not recorded: %s",

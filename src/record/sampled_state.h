@@ -45,8 +45,8 @@ struct sampled_part {
 	/* Its estimate when last looked at */
 	struct process_level {
 		double bytes;
-		uint64_t
-			cost_tsc; /* at that look; nothing has changed while it and `live` are the same */
+		/* At that look; nothing has changed while it and `live` are the same. */
+		uint64_t cost_tsc;
 		uint32_t live;
 		uint32_t version; /* rises with every change; 0: not looked at yet */
 	} level;

@@ -31,7 +31,7 @@ static void print_births(FILE *out, const struct profile *p, const struct profil
 {
 	double parts[PARTS] = {0}, most = 0;
 	for (uint32_t i = a->first; i < a->first + a->count; i++) {
-		const struct profile_birth *b = &p->live_births.list[i];
+		const struct profile_birth *b = &p->estimates.live_births.list[i];
 		unsigned at = b->at < 1 ? (unsigned)(b->at * PARTS) : PARTS - 1;
 		parts[at] += b->bytes;
 		most = parts[at] > most ? parts[at] : most;
@@ -43,11 +43,11 @@ static void print_births(FILE *out, const struct profile *p, const struct profil
 static void print_site(FILE *out, const struct profile *p, uint32_t site, const char *callers,
 		       const struct report_options *o)
 {
-	const struct profile_age *a = &p->ages[site];
+	const struct profile_age *a = &p->estimates.ages[site];
 	bool narrow = report_width(o) < NARROW;
 	fprintf(out, "%11s ", words_bytes(p->sites[site].live_bytes).text);
 	if (!narrow)
-		fprintf(out, "%11s ", words_bytes(p->errors[site].live_bytes).text);
+		fprintf(out, "%11s ", words_bytes(p->estimates.errors[site].live_bytes).text);
 	fprintf(out, "%8s ", words_duration(a->p50_ns).text);
 	if (!narrow)
 		fprintf(out, "%8s ", words_percent(a->old_share).text);
@@ -81,7 +81,7 @@ static void print_head(FILE *out, const struct report_options *o)
 
 int report_print_ages(FILE *out, const struct profile *p, const struct report_options *o)
 {
-	if (!p->ages || !o->limit)
+	if (!p->estimates.ages || !o->limit)
 		return 0;
 	struct aged *list = malloc(((size_t)p->site_count + 1) * sizeof *list);
 	uint32_t count = 0;
@@ -92,7 +92,7 @@ int report_print_ages(FILE *out, const struct profile *p, const struct report_op
 		    (double)p->sites[i].live_bytes >=
 			    AGES_LEAST_SHARE * (double)p->totals.live_bytes)
 			list[count++] = (struct aged){
-				p->ages[i].old_share * (double)p->sites[i].live_bytes, i};
+				p->estimates.ages[i].old_share * (double)p->sites[i].live_bytes, i};
 	qsort(list, count, sizeof *list, most_old_first);
 	if (count) {
 		print_head(out, o);

@@ -193,7 +193,8 @@ static void print_warnings(FILE *out, const struct report_budget *r)
 		fputs("; all else is of the whole run\n", out);
 	}
 	words_style(out, r->color, STYLE_WARN);
-	if (p->end == PROFILE_END_SIGNAL || (p->end == PROFILE_END_EXIT && p->exit_status)) {
+	if (p->run.end == PROFILE_END_SIGNAL ||
+	    (p->run.end == PROFILE_END_EXIT && p->run.exit_status)) {
 		fputs("  ! the recorded program failed: ", out);
 		fputs(words_end(p).text, out);
 		putc('\n', out);
@@ -432,7 +433,8 @@ static void write_parts(struct json_writer *w, const struct report_budget *r, ui
 			uint32_t user = profile_first_user_node(p, s->node);
 			json_write_key_uint(w, "site", s->id);
 			if (user != PROFILE_NONE) {
-				const struct profile_frame *f = &p->frames[p->nodes[user].frame];
+				const struct profile_frame *f =
+					&p->stacks.frames[p->stacks.nodes[user].frame];
 				json_write_key_string(w, "function", f->function);
 				json_write_key_string(w, "file", f->file);
 				json_write_key_uint(w, "line", f->line);
@@ -464,11 +466,11 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 		json_write_key_string(&w, "at", r->at);
 	json_write_key(&w, "command");
 	json_write_array(&w);
-	for (uint32_t i = 0; i < p->argc; i++)
-		json_write_string(&w, p->argv[i]);
+	for (uint32_t i = 0; i < p->run.argc; i++)
+		json_write_string(&w, p->run.argv[i]);
 	json_write_array_end(&w);
-	json_write_key_bool(&w, "complete", p->complete);
-	json_write_key_bool(&w, "within", p->complete && report_budget_broken(r) == 0);
+	json_write_key_bool(&w, "complete", p->run.complete);
+	json_write_key_bool(&w, "within", p->run.complete && report_budget_broken(r) == 0);
 	if (p->unseen)
 		json_write_key_string(&w, "unseen", p->unseen);
 	json_write_key(&w, "rules");
@@ -493,7 +495,7 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 		json_write_key_string(&w, "operator", budget_operator_sign(rule->op));
 		json_write_key_uint(&w, "limit", rule->limit);
 		json_write_key_uint(&w, "measured", result->measured);
-		if (p->errors && rule->measure && rule->measure->errors)
+		if (p->estimates.errors && rule->measure && rule->measure->errors)
 			json_write_key_uint(&w, "measured_error95", result->error95);
 		json_write_key_bool(&w, "holds", result->holds);
 		json_write_key_bool(&w, "matched", !result->unmatched);

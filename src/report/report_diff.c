@@ -117,15 +117,15 @@ static void print_run(FILE *out, const char *which, const struct profile *p, con
 	bool color = o->color;
 	words_style(out, color, STYLE_BOLD);
 	fprintf(out, "%s  ", which);
-	if (p->argc) {
-		words_print_command(out, p->argv, p->argc, 60);
+	if (p->run.argc) {
+		words_print_command(out, p->run.argv, p->run.argc, 60);
 		fputs("  ", out);
 	}
 	words_style(out, color, STYLE_PLAIN);
-	if (strcmp(p->format, "heft")) /* how it ended, other tools do not tell */
-		fprintf(out, "%s", p->format);
+	if (strcmp(p->run.format, "heft")) /* how it ended, other tools do not tell */
+		fprintf(out, "%s", p->run.format);
 	else
-		fprintf(out, "%s, %s", words_duration(p->duration_ns).text, words_end(p).text);
+		fprintf(out, "%s, %s", words_duration(p->run.duration_ns).text, words_end(p).text);
 	words_style(out, color, STYLE_DIM);
 	fputs("  ", out);
 	words_print(out, path, 80);
@@ -257,11 +257,13 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 	words_style(out, o->color, STYLE_DIM);
 	report_print_via(out, p, s);
 	putc('\n', out);
-	const char *last = user == PROFILE_NONE ? NULL : p->frames[p->nodes[user].frame].function;
+	const char *last = user == PROFILE_NONE
+				   ? NULL
+				   : p->stacks.frames[p->stacks.nodes[user].frame].function;
 	unsigned callers = 0;
-	for (uint32_t n = user == PROFILE_NONE ? user : p->nodes[user].parent;
-	     n != PROFILE_NONE && callers < CALLERS_SHOWN; n = p->nodes[n].parent) {
-		const struct profile_frame *f = &p->frames[p->nodes[n].frame];
+	for (uint32_t n = user == PROFILE_NONE ? user : p->stacks.nodes[user].parent;
+	     n != PROFILE_NONE && callers < CALLERS_SHOWN; n = p->stacks.nodes[n].parent) {
+		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[n].frame];
 		if (!f->user || f->function == last) /* recursion says it once */
 			continue;
 		fprintf(out, "%*s< ", indent, "");
@@ -461,7 +463,7 @@ static void print_next_report(FILE *out, const struct profile_diff *d,
 	if (o->sort != MEASURE_PEAK_BYTES && !o->at)
 		fprintf(out, "--sort %s ", measures[o->sort].option);
 	if (user != PROFILE_NONE) {
-		expression_of(p->frames[p->nodes[user].frame].function, expression,
+		expression_of(p->stacks.frames[p->stacks.nodes[user].frame].function, expression,
 			      sizeof expression);
 		fputs("--focus ", out);
 		words_print_shell(out, expression);

@@ -36,7 +36,7 @@ static void write_side(struct json_writer *w, const struct profile *p,
 		if (measures[i].site && !measures[i].minus && measures[i].totals)
 			json_write_key_uint(w, measures[i].name, measure_of_site(&s->sums, i));
 	json_write_key_uint(w, "lifetime_ns", (uint64_t)s->lifetime_ns);
-	for (enum measure_id i = 0; p->errors && i < MEASURE_COUNT; i++)
+	for (enum measure_id i = 0; p->estimates.errors && i < MEASURE_COUNT; i++)
 		if (measures[i].errors) {
 			char key[64];
 			snprintf(key, sizeof key, "%s_error95", measures[i].name);
@@ -53,11 +53,11 @@ static void write_run(struct json_writer *w, const char *key, const struct profi
 	json_write_key_string(w, "file", path);
 	json_write_key(w, "command");
 	json_write_array(w);
-	for (uint32_t i = 0; i < p->argc; i++)
-		json_write_string(w, p->argv[i]);
+	for (uint32_t i = 0; i < p->run.argc; i++)
+		json_write_string(w, p->run.argv[i]);
 	json_write_array_end(w);
-	json_write_key_uint(w, "duration_ns", p->duration_ns);
-	json_write_key_bool(w, "complete", p->complete);
+	json_write_key_uint(w, "duration_ns", p->run.duration_ns);
+	json_write_key_bool(w, "complete", p->run.complete);
 	write_number(w, "per", per);
 	json_write_key(w, "totals");
 	write_side(w, p, total);

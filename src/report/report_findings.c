@@ -292,8 +292,8 @@ static int print_finding(FILE *out, const struct profile *p, const struct findin
 	if (f->site < p->site_count) {
 		char id[32];
 		uint32_t node = profile_first_user_node(p, p->sites[f->site].node);
-		if (node < p->node_count)
-			known = p->frames[p->nodes[node].frame].function;
+		if (node < p->stacks.node_count)
+			known = p->stacks.frames[p->stacks.nodes[node].frame].function;
 		int length = snprintf(id, sizeof id, " (site %" PRIu32 ")", p->sites[f->site].id);
 		label(out, o, "where", 5);
 		size_t room = width - INDENT - LABEL - (size_t)length;

@@ -55,7 +55,7 @@ static bool is_shown(const struct profile *p, enum measure_id id, uint64_t value
 {
 	switch (id) {
 	case MEASURE_DROPPED:
-	case MEASURE_UNKNOWN_FREES: return (p->has & PROFILE_HAS_FREES) || value;
+	case MEASURE_UNKNOWN_FREES: return (p->run.has & PROFILE_HAS_FREES) || value;
 	case MEASURE_PEAK_RSS_BYTES:
 	case MEASURE_PEAK_ANONYMOUS_BYTES: return value;
 	default: return measure_known(p, id);
@@ -72,7 +72,7 @@ static void write_totals(struct json_writer *w, const struct profile *p,
 		uint64_t value = measure_of_totals(t, i);
 		write_if(w, measures[i].totals && is_shown(p, i, value), measures[i].name, value);
 		/* The program ended before anybody looked. */
-		if (i == MEASURE_PEAK_RSS_BYTES && !value && p->has & PROFILE_HAS_FREES) {
+		if (i == MEASURE_PEAK_RSS_BYTES && !value && p->run.has & PROFILE_HAS_FREES) {
 			json_write_key(w, measures[i].name);
 			json_write_null(w);
 		}
@@ -111,16 +111,16 @@ static void write_labels(struct json_writer *w, const struct profile_label_set *
 /* How far estimates of a site may be believed, and how old is what it has live. */
 static void write_certainty(struct json_writer *w, const struct profile *p, uint32_t site)
 {
-	write_errors(w, &p->errors[site]);
-	json_write_key_uint(w, "samples", p->spreads[site].samples);
-	json_write_key_uint(w, "peak_samples", p->spreads[site].peak_samples);
-	json_write_key_uint(w, "live_samples", p->spreads[site].live_samples);
+	write_errors(w, &p->estimates.errors[site]);
+	json_write_key_uint(w, "samples", p->estimates.spreads[site].samples);
+	json_write_key_uint(w, "peak_samples", p->estimates.spreads[site].peak_samples);
+	json_write_key_uint(w, "live_samples", p->estimates.spreads[site].live_samples);
 	json_write_key_bool(w, "few_samples", measure_is_rough(p, site, MEASURE_ALLOCATED_BYTES));
 	json_write_key_bool(w, "peak_few_samples", measure_is_rough(p, site, MEASURE_PEAK_BYTES));
 	json_write_key_bool(w, "live_few_samples", measure_is_rough(p, site, MEASURE_LIVE_BYTES));
-	if (!p->ages || !p->ages[site].count)
+	if (!p->estimates.ages || !p->estimates.ages[site].count)
 		return;
-	const struct profile_age *a = &p->ages[site];
+	const struct profile_age *a = &p->estimates.ages[site];
 	json_write_key(w, "age_ns");
 	json_write_object(w);
 	json_write_key_uint(w, "min", a->min_ns);
@@ -136,7 +136,7 @@ static void write_site(struct json_writer *w, const struct json_stacks *stacks,
 		       const struct profile_site *s, const struct report_options *o)
 {
 	const struct profile *p = stacks->p;
-	uint32_t has = p->has;
+	uint32_t has = p->run.has;
 	json_write_object(w);
 	json_write_key_uint(w, "id", s->id);
 	uint32_t user = json_stacks_write(stacks, w, o->compact ? "stack_frames" : "stack",
@@ -165,9 +165,9 @@ static void write_site(struct json_writer *w, const struct json_stacks *stacks,
 		write_if(w, has & PROFILE_HAS_LIFETIMES, "max", s->lifetime.max_ns);
 		json_write_object_end(w);
 	}
-	if (o->lifetimes && p->lifetimes && (has & PROFILE_HAS_LIFETIMES))
-		write_histogram(w, p->lifetimes[s - p->sites]);
-	if (p->errors)
+	if (o->lifetimes && p->behaviour.lifetimes && (has & PROFILE_HAS_LIFETIMES))
+		write_histogram(w, p->behaviour.lifetimes[s - p->sites]);
+	if (p->estimates.errors)
 		write_certainty(w, p, (uint32_t)(s - p->sites));
 	json_write_object_end(w);
 	json_write_newline(w);
@@ -204,40 +204,41 @@ static void write_end(struct json_writer *w, enum profile_end end, int32_t exit_
 static void write_head(struct json_writer *w, const struct profile *p,
 		       const struct report_options *o)
 {
-	bool foreign = strcmp(p->format, "heft") != 0;
+	bool foreign = strcmp(p->run.format, "heft") != 0;
 	char start[40] = "";
-	time_t seconds = (time_t)(p->start_unix_ns / 1000000000);
+	time_t seconds = (time_t)(p->run.start_unix_ns / 1000000000);
 	struct tm tm;
 	if (gmtime_r(&seconds, &tm))
 		strftime(start, sizeof start, "%Y-%m-%dT%H:%M:%SZ", &tm);
 	json_write_key_uint(w, "schema", 1);
 	json_write_key_string(w, "heft", HEFT_VERSION);
-	json_write_key_string(w, "recorded_by", p->heft_version);
-	write_command(w, p->argv, p->argc, NULL);
-	json_write_key_int(w, "pid", p->pid);
-	json_write_key_string(w, "format", p->format);
-	json_write_key_string(w, "mode", p->rate_bytes ? "sample" : "exact");
-	json_write_key_uint(w, "rate_bytes", p->rate_bytes);
-	if (p->errors) /* what a site may hold without having been seen, in 5 % of cases */
+	json_write_key_string(w, "recorded_by", p->run.heft_version);
+	write_command(w, p->run.argv, p->run.argc, NULL);
+	json_write_key_int(w, "pid", p->run.pid);
+	json_write_key_string(w, "format", p->run.format);
+	json_write_key_string(w, "mode", p->run.rate_bytes ? "sample" : "exact");
+	json_write_key_uint(w, "rate_bytes", p->run.rate_bytes);
+	if (p->estimates
+		    .errors) /* what a site may hold without having been seen, in 5 % of cases */
 		json_write_key_uint(w, "unseen_bytes",
-				    estimate_rounded(estimate_unseen_bytes(p->rate_bytes)));
-	if (!foreign || p->start_unix_ns)
+				    estimate_rounded(estimate_unseen_bytes(p->run.rate_bytes)));
+	if (!foreign || p->run.start_unix_ns)
 		json_write_key_string(w, "start", start);
-	write_if(w, p->has & PROFILE_HAS_TIMES, "duration_ns", p->duration_ns);
+	write_if(w, p->run.has & PROFILE_HAS_TIMES, "duration_ns", p->run.duration_ns);
 	if (!foreign) { /* how it ended, other tools do not tell */
-		write_end(w, p->end, p->exit_status, p->signal);
-		if (p->oom_killed)
+		write_end(w, p->run.end, p->run.exit_status, p->run.signal);
+		if (p->run.oom_killed)
 			json_write_key_bool(w, "oom_killed", true);
-		write_if(w, p->memory_limit_bytes != 0, "memory_limit_bytes",
-			 p->memory_limit_bytes);
+		write_if(w, p->run.memory_limit_bytes != 0, "memory_limit_bytes",
+			 p->run.memory_limit_bytes);
 	}
-	json_write_key_bool(w, "complete", p->complete);
-	if (!p->complete)
-		json_write_key_uint(w, "cut_offset", p->cut_offset);
-	json_write_key_uint(w, "events", p->events);
-	json_write_key_uint(w, "file_bytes", p->file_bytes);
-	if (p->selection)
-		json_write_key_string(w, "selection", p->selection);
+	json_write_key_bool(w, "complete", p->run.complete);
+	if (!p->run.complete)
+		json_write_key_uint(w, "cut_offset", p->run.cut_offset);
+	json_write_key_uint(w, "events", p->run.events);
+	json_write_key_uint(w, "file_bytes", p->run.file_bytes);
+	if (p->chosen.words)
+		json_write_key_string(w, "selection", p->chosen.words);
 	if (o->span != REPORT_WHOLE) {
 		json_write_key_uint(w, "from_ns", o->from_ns);
 		json_write_key_uint(w, "to_ns", o->to_ns);
@@ -257,12 +258,12 @@ static void write_process(struct json_writer *w, const struct profile *p,
 	write_command(w, q->argv, q->argc, q->exe);
 	json_write_key_string(w, "name", program_name(name, q->exe, q->argc ? q->argv[0] : NULL));
 	json_write_key_string(w, "exe", q->exe);
-	if (strcmp(p->format, "heft") == 0) {
+	if (strcmp(p->run.format, "heft") == 0) {
 		json_write_key_uint(w, "start_ns", q->start_ns);
 		json_write_key_uint(w, "end_ns", q->end_ns);
 		write_end(w, q->end, q->exit_status, q->signal);
 	}
-	write_totals(w, p, &q->totals, p->errors ? &q->errors : NULL);
+	write_totals(w, p, &q->totals, p->estimates.errors ? &q->errors : NULL);
 }
 
 /* One that called exec is one process; "images" are the programs that it was. */
@@ -309,16 +310,16 @@ static void write_threads(struct json_writer *w, const struct profile *p,
 		json_write_key_int(w, "tid", t->tid);
 		json_write_key_string(w, "name", t->name);
 		/* samples tell what a thread has live, their sums are by site only */
-		bool made = (p->has & PROFILE_HAS_ALLOCATED) && !p->errors;
+		bool made = (p->run.has & PROFILE_HAS_ALLOCATED) && !p->estimates.errors;
 		write_if(w, made, "allocations", t->allocations);
 		write_if(w, made, "allocated_bytes", t->allocated_bytes);
-		write_if(w, p->has & PROFILE_HAS_FREES, "reallocations", t->reallocations);
-		write_if(w, p->has & PROFILE_HAS_FREES, "frees", t->frees);
+		write_if(w, p->run.has & PROFILE_HAS_FREES, "reallocations", t->reallocations);
+		write_if(w, p->run.has & PROFILE_HAS_FREES, "frees", t->frees);
 		/* recordings know what frees a thread made, not what it has live */
-		write_if(w, !(p->has & PROFILE_HAS_FREES), "live_bytes", t->live_bytes);
-		write_if(w, !(p->has & PROFILE_HAS_FREES), "live_blocks", t->live_blocks);
-		write_if(w, p->errors, "live_bytes_error95", t->errors.live_bytes);
-		write_if(w, p->errors, "live_blocks_error95", t->errors.live_blocks);
+		write_if(w, !(p->run.has & PROFILE_HAS_FREES), "live_bytes", t->live_bytes);
+		write_if(w, !(p->run.has & PROFILE_HAS_FREES), "live_blocks", t->live_blocks);
+		write_if(w, p->estimates.errors, "live_bytes_error95", t->errors.live_bytes);
+		write_if(w, p->estimates.errors, "live_blocks_error95", t->errors.live_blocks);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}
@@ -330,15 +331,15 @@ static void write_handovers(struct json_writer *w, const struct profile *p)
 {
 	json_write_key(w, "handovers");
 	json_write_array(w);
-	for (uint32_t i = 0; i < p->handover_count; i++) {
-		const struct profile_handover *h = &p->handovers[i];
+	for (uint32_t i = 0; i < p->behaviour.handover_count; i++) {
+		const struct profile_handover *h = &p->behaviour.handovers[i];
 		if (h->site >= p->site_count)
 			continue;
 		for (uint32_t k = 0; k < h->threads_count; k++) {
-			if (h->threads_first + k >= p->handover_threads_count)
+			if (h->threads_first + k >= p->behaviour.handover_threads_count)
 				break;
-			const struct profile_handover_threads
-				*t = &p->handover_threads[h->threads_first + k];
+			const struct profile_handover_threads *t =
+				&p->behaviour.handover_threads[h->threads_first + k];
 			json_write_object(w);
 			json_write_key_uint(w, "site", p->sites[h->site].id);
 			json_write_key_int(w, "from_tid",
@@ -356,8 +357,8 @@ static void write_sizes(struct json_writer *w, const struct profile *p)
 {
 	json_write_key(w, "sizes");
 	json_write_array(w);
-	for (uint32_t i = 0; i < p->size_count; i++) {
-		const struct profile_size *s = &p->sizes[i];
+	for (uint32_t i = 0; i < p->behaviour.size_count; i++) {
+		const struct profile_size *s = &p->behaviour.sizes[i];
 		json_write_object(w);
 		json_write_key_uint(w, "low_bytes", s->low_bytes);
 		json_write_key_uint(w, "high_bytes", s->high_bytes);
@@ -476,7 +477,7 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	json_write_init(&w, out);
 	json_write_object(&w);
 	write_head(&w, p, o);
-	write_totals(&w, p, &p->totals, p->errors ? &p->total_errors : NULL);
+	write_totals(&w, p, &p->totals, p->estimates.errors ? &p->estimates.total_errors : NULL);
 	json_write_key(&w, "sites");
 	json_write_array(&w);
 	json_write_newline(&w);

@@ -27,7 +27,8 @@ static void write_frame(struct json_writer *w, const struct profile *p,
 	json_write_key_string(w, "file", f->file);
 	json_write_key_uint(w, "line", f->line);
 	json_write_key_string(w, "module",
-			      f->module < p->module_count ? p->modules[f->module].path : "");
+			      f->module < p->stacks.module_count ? p->stacks.modules[f->module].path
+								 : "");
 }
 
 /* By hand: there are as many as frames. */
@@ -52,19 +53,19 @@ int json_stacks_init(struct json_stacks *s, const struct profile *p, bool full, 
 	*s = (struct json_stacks){.p = p, .compact = compact};
 	size_t length = 0;
 	FILE *out = open_memstream(&s->text, &length);
-	s->starts = malloc(((size_t)p->frame_count + 1) * sizeof *s->starts);
+	s->starts = malloc(((size_t)p->stacks.frame_count + 1) * sizeof *s->starts);
 	if (!out || !s->starts ||
 	    stack_fold_init(&s->fold, p, full ? STACK_WHOLE : STACK_LIST, NULL) < 0) {
 		if (out)
 			fclose(out);
 		goto no_memory;
 	}
-	for (uint32_t i = 0; i <= p->frame_count; i++) {
+	for (uint32_t i = 0; i <= p->stacks.frame_count; i++) {
 		struct json_writer w;
 		s->starts[i] = (size_t)ftell(out);
 		json_write_init(&w, out);
-		if (i < p->frame_count)
-			write_frame(&w, p, &p->frames[i]);
+		if (i < p->stacks.frame_count)
+			write_frame(&w, p, &p->stacks.frames[i]);
 	}
 	if (fclose(out) == 0)
 		return 0;
@@ -98,8 +99,8 @@ static void write_node(const struct json_stacks *s, struct json_writer *w, uint3
 	static const struct profile_frame unknown = {.function = "[stack unknown]",
 						     .module = PROFILE_NONE};
 	if (s->compact) {
-		json_write_uint(w,
-				node == PROFILE_NONE ? s->p->frame_count : s->p->nodes[node].frame);
+		json_write_uint(w, node == PROFILE_NONE ? s->p->stacks.frame_count
+							: s->p->stacks.nodes[node].frame);
 		return;
 	}
 	json_write_object(w);
@@ -107,11 +108,11 @@ static void write_node(const struct json_stacks *s, struct json_writer *w, uint3
 		write_frame(w, s->p, &unknown);
 		write_address(w, 0, false);
 	} else {
-		uint32_t frame = s->p->nodes[node].frame;
+		uint32_t frame = s->p->stacks.nodes[node].frame;
 		json_write_members(w, s->text + s->starts[frame],
 				   s->starts[frame + 1] - s->starts[frame]);
 		write_address(w, address, inlined);
-		write_flags(w, s->p->nodes[node].flags);
+		write_flags(w, s->p->stacks.nodes[node].flags);
 	}
 	json_write_object_end(w);
 }
@@ -170,11 +171,11 @@ static uint64_t address_at(const struct profile *p, uint32_t *from, uint32_t nod
 	if (node != *from)
 		*call = PROFILE_NONE;
 	if (*call == PROFILE_NONE) {
-		const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
 		*inlined = f->inlined;
 		return f->address;
 	}
-	*from = p->nodes[node].parent;
+	*from = p->stacks.nodes[node].parent;
 	return profile_frame_address(p, node, call, inlined);
 }
 
@@ -213,7 +214,7 @@ uint32_t json_stacks_write(const struct json_stacks *s, struct json_writer *w, c
 		uint64_t address = s->compact ? 0
 					      : address_at(s->p, &from, e.node, &along, &inlined);
 		write_node(s, w, e.node, address, inlined);
-		flags |= s->p->nodes[e.node].flags;
+		flags |= s->p->stacks.nodes[e.node].flags;
 		if (e.node == wanted)
 			user = place;
 	}
@@ -236,10 +237,10 @@ void json_stacks_write_table(const struct json_stacks *s, struct json_writer *w)
 	json_write_key(w, "frames");
 	json_write_array(w);
 	json_write_newline(w);
-	for (uint32_t i = 0; i < s->p->frame_count; i++) {
+	for (uint32_t i = 0; i < s->p->stacks.frame_count; i++) {
 		json_write_object(w);
 		json_write_members(w, s->text + s->starts[i], s->starts[i + 1] - s->starts[i]);
-		write_address(w, s->p->frames[i].address, s->p->frames[i].inlined);
+		write_address(w, s->p->stacks.frames[i].address, s->p->stacks.frames[i].inlined);
 		json_write_object_end(w);
 		json_write_newline(w);
 	}

@@ -41,7 +41,7 @@ static void print_histogram(FILE *out, const uint32_t *buckets, bool utf8)
 /* Blocks whose lifetimes are known. */
 static uint64_t blocks_of(const struct profile *p, const struct profile_site *s)
 {
-	return p->has & PROFILE_HAS_FREES ? s->frees + s->left_blocks : s->allocations;
+	return p->run.has & PROFILE_HAS_FREES ? s->frees + s->left_blocks : s->allocations;
 }
 
 /* "-" where none is known: in a window in which none of a site's blocks was freed. */
@@ -53,16 +53,16 @@ static struct words lifetime(const struct profile_site *s, uint64_t ns)
 
 int report_lifetimes(FILE *out, const struct profile *p, const struct report_options *o)
 {
-	if (!(p->has & (PROFILE_HAS_LIFETIMES | PROFILE_HAS_MEAN_LIFETIME))) {
+	if (!(p->run.has & (PROFILE_HAS_LIFETIMES | PROFILE_HAS_MEAN_LIFETIME))) {
 		report_print_title(out, p, o, "lifetimes");
 		fprintf(out, "  The file does not tell lifetimes.%s\n",
-			p->ages ? " The report has the ages of what is live." : "");
+			p->estimates.ages ? " The report has the ages of what is live." : "");
 		report_print_next(out, o, "", "the report");
 		return 0;
 	}
 	uint32_t *order = measure_sort_sites(p, o->sort);
 	size_t width = report_width(o), any = 0;
-	size_t left = p->has & PROFILE_HAS_LIFETIMES ? INDENT : MEAN_INDENT;
+	size_t left = p->run.has & PROFILE_HAS_LIFETIMES ? INDENT : MEAN_INDENT;
 	bool below = width < left + LEAST; /* the site has a line of its own */
 	size_t indent = below ? BELOW : left, room = width - indent;
 	char what[80];
@@ -78,13 +78,13 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
 	report_print_warnings(out, p, o, false);
-	if (p->has & PROFILE_HAS_LIFETIMES)
+	if (p->run.has & PROFILE_HAS_LIFETIMES)
 		fprintf(out,
 			"  a block that is live at the end counts as if it had ended then\n\n");
 	else
 		fprintf(out, "  of lifetimes this format tells only the mean\n\n");
 	words_style(out, o->color, STYLE_BOLD);
-	bool spread = p->has & PROFILE_HAS_LIFETIMES;
+	bool spread = p->run.has & PROFILE_HAS_LIFETIMES;
 	if (spread)
 		fprintf(out, "%11s %8s %8s %8s  %s%s\n", "blocks", "p50", "p99", "max", scale,
 			below ? "" : "  site");
@@ -100,8 +100,8 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 		if (spread) {
 			fprintf(out, "%8s %8s %8s  ", lifetime(s, t->p50_ns).text,
 				lifetime(s, t->p99_ns).text, lifetime(s, t->max_ns).text);
-			if (p->lifetimes)
-				print_histogram(out, p->lifetimes[order[i]], o->utf8);
+			if (p->behaviour.lifetimes)
+				print_histogram(out, p->behaviour.lifetimes[order[i]], o->utf8);
 			else
 				fprintf(out, "%*s", COLUMNS, "");
 		} else {
@@ -124,7 +124,8 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 		if (called != PROFILE_NONE) {
 			words_style(out, o->color, STYLE_DIM);
 			fprintf(out, "%*s> ", (int)indent, "");
-			words_print_short(out, p->frames[p->nodes[called].frame].function,
+			words_print_short(out,
+					  p->stacks.frames[p->stacks.nodes[called].frame].function,
 					  room - 2);
 			words_style(out, o->color, STYLE_PLAIN);
 			putc('\n', out);

@@ -27,14 +27,14 @@ static size_t print_path(FILE *out, const char *path, size_t max)
 
 size_t words_print_place(FILE *out, const struct profile *p, uint32_t frame, size_t max)
 {
-	const struct profile_frame *f = &p->frames[frame];
+	const struct profile_frame *f = &p->stacks.frames[frame];
 	char line[16] = "";
 	const char *where = NULL, *link = " at ";
 	if (f->file) {
 		where = words_from_here(f->file);
 		if (f->line)
 			snprintf(line, sizeof line, ":%" PRIu32, f->line);
-	} else if (f->module < p->module_count && !strstr(f->function, "+0x")) {
+	} else if (f->module < p->stacks.module_count && !strstr(f->function, "+0x")) {
 		where = profile_module_name(p, f->module);
 		link = " in ";
 	}
@@ -75,14 +75,14 @@ size_t words_print_place(FILE *out, const struct profile *p, uint32_t frame, siz
 size_t words_print_frame(FILE *out, const struct profile *p, uint32_t node, size_t max)
 {
 	static const char guessed[] = " [guessed]", lost[] = " [inner frames missing]";
-	if (node >= p->node_count) {
+	if (node >= p->stacks.node_count) {
 		fputs("[stack unknown]", out);
 		return 15;
 	}
-	uint32_t flags = p->nodes[node].flags;
+	uint32_t flags = p->stacks.nodes[node].flags;
 	size_t marks = (flags & PROFILE_GUESSED ? sizeof guessed - 1 : 0) +
 		       (flags & PROFILE_LOST ? sizeof lost - 1 : 0);
-	size_t used = words_print_place(out, p, p->nodes[node].frame,
+	size_t used = words_print_place(out, p, p->stacks.nodes[node].frame,
 					max > marks ? max - marks : 0);
 	if (flags & PROFILE_GUESSED)
 		fputs(guessed, out);

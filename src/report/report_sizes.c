@@ -143,13 +143,14 @@ static int most_first(const void *a, const void *b)
 static int print_frequent(FILE *out, const struct profile *p, const struct profile_size *all,
 			  const struct report_options *o)
 {
-	const struct profile_size **order = malloc(((size_t)p->size_count + 1) * sizeof *order);
+	const struct profile_size **order = malloc(((size_t)p->behaviour.size_count + 1) *
+						   sizeof *order);
 	uint32_t count = 0;
 	if (!order)
 		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->size_count; i++)
-		if (p->sizes[i].allocations)
-			order[count++] = &p->sizes[i];
+	for (uint32_t i = 0; i < p->behaviour.size_count; i++)
+		if (p->behaviour.sizes[i].allocations)
+			order[count++] = &p->behaviour.sizes[i];
 	if (count)
 		qsort(order, count, sizeof *order, most_first);
 	putc('\n', out);
@@ -168,8 +169,8 @@ int report_sizes(FILE *out, const struct profile *p, const struct report_options
 	uint64_t most = 0;
 	char what[120];
 	memset(powers, 0, sizeof powers);
-	for (uint32_t i = 0; i < p->size_count; i++) {
-		const struct profile_size *s = &p->sizes[i];
+	for (uint32_t i = 0; i < p->behaviour.size_count; i++) {
+		const struct profile_size *s = &p->behaviour.sizes[i];
 		if (is_empty(s))
 			continue;
 		add(&powers[power_of(s->low_bytes)], s);

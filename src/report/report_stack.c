@@ -29,20 +29,20 @@ struct shown_frame {
 
 static bool same_function(const struct profile *p, uint32_t a, uint32_t b)
 {
-	const struct profile_frame *x = &p->frames[p->nodes[a].frame];
-	const struct profile_frame *y = &p->frames[p->nodes[b].frame];
+	const struct profile_frame *x = &p->stacks.frames[p->stacks.nodes[a].frame];
+	const struct profile_frame *y = &p->stacks.frames[p->stacks.nodes[b].frame];
 	return x->function == y->function && x->module == y->module;
 }
 
 static bool is_user(const struct profile *p, const struct shown_frame *f)
 {
-	return p->frames[p->nodes[f->node].frame].user;
+	return p->stacks.frames[p->stacks.nodes[f->node].frame].user;
 }
 
 static size_t stack_depth(const struct profile *p, uint32_t node)
 {
 	size_t depth = 0;
-	for (; node != PROFILE_NONE; node = p->nodes[node].parent)
+	for (; node != PROFILE_NONE; node = p->stacks.nodes[node].parent)
 		depth++;
 	return depth;
 }
@@ -123,9 +123,9 @@ size_t report_print_callers(FILE *out, const char *callers, size_t max)
 static size_t callers_room(const struct profile *p, uint32_t node, const char *callers, size_t max)
 {
 	char text[WORDS_SHORT];
-	if (!callers || node >= p->node_count)
+	if (!callers || node >= p->stacks.node_count)
 		return 0;
-	const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
 	size_t wanted = words_columns(callers) + 3;
 	size_t name = words_columns(words_shorten(text, f->function) ? text : f->function);
 	size_t place = f->file ? PLACE_LEAST : 0;
@@ -136,8 +136,8 @@ static size_t callers_room(const struct profile *p, uint32_t node, const char *c
 /* A frame before its callers: there is no room for a module's name that is cut. */
 static bool drops_module(const struct profile *p, uint32_t node, size_t max)
 {
-	const struct profile_frame *f = &p->frames[p->nodes[node].frame];
-	return !f->file && f->module < p->module_count &&
+	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+	return !f->file && f->module < p->stacks.module_count &&
 	       words_columns(f->function) + words_columns(profile_module_name(p, f->module)) + 4 >
 		       max;
 }
@@ -155,8 +155,9 @@ static void print_heading(FILE *out, const struct stack *s, size_t head,
 		size_t room = s->room - via - callers;
 		uint32_t node = s->shown[head].node;
 		if (callers && s->shown[head].repeat < 2 && drops_module(s->p, node, room))
-			words_print_function(out, s->p->frames[s->p->nodes[node].frame].function,
-					     room);
+			words_print_function(
+				out, s->p->stacks.frames[s->p->stacks.nodes[node].frame].function,
+				room);
 		else
 			print_frame(out, s->p, &s->shown[head], room);
 		report_print_callers(out, s->callers, callers);
@@ -189,8 +190,10 @@ static size_t print_inside(FILE *out, const struct stack *s, size_t head)
 	size_t used = strlen(more) + 2;
 	/* What the user's line calls says more than where that ends up. */
 	fprintf(out, "%*s> ", (int)s->indent, "");
-	words_print_short(out, s->p->frames[s->p->nodes[s->shown[head - 1].node].frame].function,
-			  s->room > used + SHORTEST ? s->room - used : SHORTEST);
+	words_print_short(
+		out,
+		s->p->stacks.frames[s->p->stacks.nodes[s->shown[head - 1].node].frame].function,
+		s->room > used + SHORTEST ? s->room - used : SHORTEST);
 	fprintf(out, "%s\n", more);
 	return inside;
 }
@@ -200,7 +203,7 @@ static size_t head_of(const struct stack *s, const struct profile_site *site)
 {
 	size_t inside = 0, at = 0;
 	uint32_t user = profile_first_user_node(s->p, site->node);
-	for (uint32_t n = site->node; n != user; n = s->p->nodes[n].parent)
+	for (uint32_t n = site->node; n != user; n = s->p->stacks.nodes[n].parent)
 		inside++;
 	for (size_t frames = 0; at + 1 < s->count; at++)
 		if ((frames += s->shown[at].frames) > inside)
@@ -260,14 +263,14 @@ int report_print_stack(FILE *out, const struct profile *p, const struct profile_
 		free(s.shown);
 		return HEFT_ENOMEM;
 	}
-	for (uint32_t n = site->node; n != PROFILE_NONE; n = p->nodes[n].parent)
+	for (uint32_t n = site->node; n != PROFILE_NONE; n = p->stacks.nodes[n].parent)
 		nodes[at++] = n;
 	s.count = fold_recursion(p, nodes, depth, s.shown);
 	if (o->full)
 		print_whole(out, &s, site, o->color);
 	else
 		print_folded(out, &s, site, o->color);
-	if (depth && (p->nodes[nodes[depth - 1]].flags & PROFILE_TRUNCATED))
+	if (depth && (p->stacks.nodes[nodes[depth - 1]].flags & PROFILE_TRUNCATED))
 		fprintf(out, "%*s... the stack goes on, but could not be followed\n", (int)indent,
 			"");
 	words_style(out, o->color, STYLE_PLAIN);
@@ -279,7 +282,7 @@ int report_print_stack(FILE *out, const struct profile *p, const struct profile_
 uint32_t report_called_node(const struct profile *p, const struct profile_site *s)
 {
 	uint32_t user = profile_first_user_node(p, s->node), called = PROFILE_NONE;
-	for (uint32_t n = s->node; n != user; n = p->nodes[n].parent)
+	for (uint32_t n = s->node; n != user; n = p->stacks.nodes[n].parent)
 		called = n;
 	return called;
 }
@@ -297,7 +300,7 @@ void report_print_site(FILE *out, const struct profile *p, const struct profile_
 	if (called == PROFILE_NONE)
 		return;
 	fputs(" > ", out);
-	words_print_short(out, p->frames[p->nodes[called].frame].function,
+	words_print_short(out, p->stacks.frames[p->stacks.nodes[called].frame].function,
 			  max > used + 3 ? max - used - 3 : 3);
 }
 
@@ -306,7 +309,8 @@ void report_print_via(FILE *out, const struct profile *p, const struct profile_s
 	uint32_t called = report_called_node(p, s);
 	if (called != PROFILE_NONE) {
 		fputs(" > ", out);
-		words_print_short(out, p->frames[p->nodes[called].frame].function, 40);
+		words_print_short(out, p->stacks.frames[p->stacks.nodes[called].frame].function,
+				  40);
 	}
 	if (s->via < PROFILE_VIA_COUNT) /* other tools do not always tell */
 		fprintf(out, " [%s]", profile_via_name(s->via));

@@ -21,9 +21,10 @@ static void print_site(FILE *out, const struct profile *p, const struct profile_
 		       const char *callers, size_t width)
 {
 	uint32_t site = (uint32_t)(s - p->sites);
-	int used = fprintf(out, "  %11s%s %7s  ", words_bytes(s->peak_bytes).text,
-			   p->errors ? words_within(p->errors[site].peak_bytes).text : "",
-			   words_share(s->peak_bytes, p->totals.peak_bytes).text);
+	int used = fprintf(
+		out, "  %11s%s %7s  ", words_bytes(s->peak_bytes).text,
+		p->estimates.errors ? words_within(p->estimates.errors[site].peak_bytes).text : "",
+		words_share(s->peak_bytes, p->totals.peak_bytes).text);
 	if (measure_is_rough(p, site, MEASURE_PEAK_BYTES))
 		used += fprintf(out, "(few samples) ");
 	size_t indent = used > 0 ? (size_t)used : 0;
@@ -80,15 +81,15 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	const struct profile_totals *t = &p->totals;
 	words_style(out, color, STYLE_BOLD);
 	fputs("heft: ", out);
-	words_print_command(out, p->argv, p->argc, 60);
+	words_print_command(out, p->run.argv, p->run.argc, 60);
 	words_style(out, color, STYLE_PLAIN);
-	fprintf(out, ": %s, %s", words_duration(p->duration_ns).text, words_end(p).text);
+	fprintf(out, ": %s, %s", words_duration(p->run.duration_ns).text, words_end(p).text);
 	if (profile_count_processes(p) > 1 || t->threads > 1)
 		fprintf(out, ", %s", words_threads(p).text);
 	putc('\n', out);
 	print_warnings(out, p, width, color);
 	fprintf(out, "  peak          %s%s in %s at %s", words_bytes(t->peak_bytes).text,
-		p->errors ? words_within(p->total_errors.peak_bytes).text : "",
+		p->estimates.errors ? words_within(p->estimates.total_errors.peak_bytes).text : "",
 		words_blocks(t->peak_blocks).text, words_duration(t->peak_time_ns).text);
 	if (t->peak_rss_bytes)
 		fprintf(out, "; peak RSS %s", words_bytes(t->peak_rss_bytes).text);
@@ -97,18 +98,20 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 		p); /* what is live in the end is then the last one's */
 	fprintf(out, "  %s  %s%s in %s\n", several ? "left at exit" : "live at end ",
 		words_bytes(several ? t->left_bytes : t->live_bytes).text,
-		p->errors ? words_within(several ? p->total_errors.left_bytes
-						 : p->total_errors.live_bytes)
-				    .text
-			  : "",
+		p->estimates.errors ? words_within(several ? p->estimates.total_errors.left_bytes
+							   : p->estimates.total_errors.live_bytes)
+					      .text
+				    : "",
 		words_blocks(several ? t->left_blocks : t->live_blocks).text);
 	fprintf(out, "  allocations   %s%s (%s)", words_count(t->allocations).text,
-		p->errors ? words_within_count(p->total_errors.allocations).text : "",
-		words_rate(t->allocations, p->duration_ns).text);
-	if (p->has & PROFILE_HAS_TEMPORARY)
+		p->estimates.errors ? words_within_count(p->estimates.total_errors.allocations).text
+				    : "",
+		words_rate(t->allocations, p->run.duration_ns).text);
+	if (p->run.has & PROFILE_HAS_TEMPORARY)
 		fprintf(out, ", %s temporary", words_share(t->temporary, t->allocations).text);
-	if (p->rate_bytes)
-		fprintf(out, "; estimates from a sample each %s", words_bytes(p->rate_bytes).text);
+	if (p->run.rate_bytes)
+		fprintf(out, "; estimates from a sample each %s",
+			words_bytes(p->run.rate_bytes).text);
 	putc('\n', out);
 	static const uint32_t first[TOP_SITES] = {0, 1, 2};
 	uint32_t shown = 0;
@@ -118,9 +121,10 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	for (uint32_t i = 0; i < shown; i++)
 		print_site(out, p, &p->sites[i], site_callers_text(callers, i), width);
 	site_callers_free(callers);
-	fprintf(out, "  recording     %s", words_bytes(p->file_bytes).text);
-	if (p->events)
-		fprintf(out, ", %.2f bytes an event", (double)p->file_bytes / (double)p->events);
+	fprintf(out, "  recording     %s", words_bytes(p->run.file_bytes).text);
+	if (p->run.events)
+		fprintf(out, ", %.2f bytes an event",
+			(double)p->run.file_bytes / (double)p->run.events);
 	putc('\n', out);
 	print_first_finding(out, findings, width, color);
 	fputs("Next: heft report ", out);

@@ -54,9 +54,9 @@ static struct words when(const struct profile *p, uint64_t time_ns)
 {
 	struct words w;
 	char share[24] = "";
-	if (p->duration_ns && time_ns <= p->duration_ns)
+	if (p->run.duration_ns && time_ns <= p->run.duration_ns)
 		snprintf(share, sizeof share, " (%.0f %% of the run)",
-			 100 * (double)time_ns / (double)p->duration_ns);
+			 100 * (double)time_ns / (double)p->run.duration_ns);
 	snprintf(w.text, sizeof w.text, "at %.12s%s", words_duration(time_ns).text, share);
 	return w;
 }
@@ -95,8 +95,8 @@ void report_print_title(FILE *out, const struct profile *p, const struct report_
 	size_t taken = *what ? strlen(what) + 2 : 0, width = report_width(o);
 	words_style(out, o->color, STYLE_BOLD);
 	size_t room = width > taken + 12 ? width - taken : 12;
-	if (p->argc)
-		words_print_command(out, p->argv, p->argc, room);
+	if (p->run.argc)
+		words_print_command(out, p->run.argv, p->run.argc, room);
 	else if (o->path)
 		words_print_fit(out, o->path, room);
 	words_style(out, o->color, STYLE_PLAIN);
@@ -127,11 +127,11 @@ void report_print_span(FILE *out, const struct profile *p, const struct report_o
 	if (o->span == REPORT_WINDOW)
 		row(out, o, "window", "from %s to %s: %s of the run",
 		    words_duration(o->from_ns).text, words_duration(o->to_ns).text,
-		    words_share(o->to_ns - o->from_ns, p->duration_ns).text);
+		    words_share(o->to_ns - o->from_ns, p->run.duration_ns).text);
 	else if (o->span == REPORT_INSTANT && o->moment)
 		row(out, o, "moment", "%s%s%s", o->moment,
-		    p->has & PROFILE_HAS_TIMES && !o->timeless ? ", " : "",
-		    p->has & PROFILE_HAS_TIMES && !o->timeless ? when(p, o->to_ns).text : "");
+		    p->run.has & PROFILE_HAS_TIMES && !o->timeless ? ", " : "",
+		    p->run.has & PROFILE_HAS_TIMES && !o->timeless ? when(p, o->to_ns).text : "");
 	else if (o->span == REPORT_INSTANT)
 		row(out, o, "moment", "what was live %s", when(p, o->to_ns).text);
 }
@@ -153,14 +153,14 @@ void report_print_shrunk(FILE *out, const struct profile *p, const struct report
 static void print_allocations(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
-	uint64_t span_ns = o->span == REPORT_WINDOW ? o->to_ns - o->from_ns : p->duration_ns;
+	uint64_t span_ns = o->span == REPORT_WINDOW ? o->to_ns - o->from_ns : p->run.duration_ns;
 	char rate[64] = "", more[64] = "";
-	if (p->has & PROFILE_HAS_TIMES)
+	if (p->run.has & PROFILE_HAS_TIMES)
 		snprintf(rate, sizeof rate, " (%s)", words_rate(t->allocations, span_ns).text);
 	if (t->reallocations)
 		snprintf(more, sizeof more, "; %s reallocation%s",
 			 words_count(t->reallocations).text, t->reallocations == 1 ? "" : "s");
-	const struct profile_errors *e = p->errors ? &p->total_errors : NULL;
+	const struct profile_errors *e = p->estimates.errors ? &p->estimates.total_errors : NULL;
 	row(out, o, "allocations", "%s%s%s, %s%s in all%s", words_count(t->allocations).text,
 	    e ? words_within_count(e->allocations).text : "", rate,
 	    words_bytes(t->allocated_bytes).text, e ? words_within(e->allocated_bytes).text : "",
@@ -171,33 +171,33 @@ static void print_allocations(FILE *out, const struct profile *p, const struct r
 static void print_source(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	char pid[24] = "";
-	if (p->pid)
-		snprintf(pid, sizeof pid, ", pid %" PRId32, p->pid);
-	if (p->format && strcmp(p->format, "heft") != 0)
-		row(out, o, "file", "%s%s", p->format, pid);
+	if (p->run.pid)
+		snprintf(pid, sizeof pid, ", pid %" PRId32, p->run.pid);
+	if (p->run.format && strcmp(p->run.format, "heft") != 0)
+		row(out, o, "file", "%s%s", p->run.format, pid);
 	else
-		row(out, o, "ran", "%s, %s%s", words_duration(p->duration_ns).text,
+		row(out, o, "ran", "%s, %s%s", words_duration(p->run.duration_ns).text,
 		    words_end(p).text, pid);
-	if (p->rate_bytes)
+	if (p->run.rate_bytes)
 		row(out, o, "sampled", "one sample for each %s on average: numbers are estimates%s",
-		    words_bytes(p->rate_bytes).text,
-		    p->errors ? ", true within +- in 95 % of cases" : "");
-	if (p->rate_bytes && p->errors)
+		    words_bytes(p->run.rate_bytes).text,
+		    p->estimates.errors ? ", true within +- in 95 % of cases" : "");
+	if (p->run.rate_bytes && p->estimates.errors)
 		row(out, o, "not seen",
 		    "a site of less than %s may be missing, or be short by as much",
-		    words_bytes(estimate_rounded(estimate_unseen_bytes(p->rate_bytes))).text);
+		    words_bytes(estimate_rounded(estimate_unseen_bytes(p->run.rate_bytes))).text);
 }
 
 /* " +- 1.2 MiB" for estimates. */
 static struct words within(const struct profile *p, uint64_t error)
 {
-	return p->errors ? words_within(error) : (struct words){""};
+	return p->estimates.errors ? words_within(error) : (struct words){""};
 }
 
 static struct words blocks_within(const struct profile *p, uint64_t blocks, uint64_t error)
 {
 	struct words w = words_blocks(blocks);
-	if (p->errors)
+	if (p->estimates.errors)
 		snprintf(w.text, sizeof w.text, "%.14s%.14s blocks", words_count(blocks).text,
 			 words_within_count(error).text);
 	return w;
@@ -209,9 +209,9 @@ static void print_end(FILE *out, const struct profile *p, const struct report_op
 {
 	const struct profile_totals *t = &p->totals;
 	bool left = profile_is_of_several(p) && o->span == REPORT_WHOLE;
-	const struct profile_errors *e = &p->total_errors;
+	const struct profile_errors *e = &p->estimates.total_errors;
 	uint64_t blocks = left ? t->left_blocks : t->live_blocks;
-	bool lacks = p->has & PROFILE_LACKS_BLOCKS;
+	bool lacks = p->run.has & PROFILE_LACKS_BLOCKS;
 	row(out, o,
 	    left                     ? "left at exit"
 	    : profile_is_snapshot(p) ? "live then"
@@ -225,7 +225,7 @@ static void print_end(FILE *out, const struct profile *p, const struct report_op
 static void print_threads(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	uint32_t processes = profile_count_processes(p);
-	uint64_t threads = p->has & PROFILE_HAS_THREADS ? profile_count_threads(p) : 0;
+	uint64_t threads = p->run.has & PROFILE_HAS_THREADS ? profile_count_threads(p) : 0;
 	if (threads && processes)
 		row(out, o, "threads", "%s in %s", words_count(threads).text,
 		    words_processes(processes).text);
@@ -238,34 +238,34 @@ static void print_threads(FILE *out, const struct profile *p, const struct repor
 static void print_totals(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
-	bool window = o->span == REPORT_WINDOW, times = p->has & PROFILE_HAS_TIMES;
+	bool window = o->span == REPORT_WINDOW, times = p->run.has & PROFILE_HAS_TIMES;
 	report_print_title(out, p, o, "");
 	print_source(out, p, o);
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
 	if (o->span == REPORT_INSTANT) {
-		bool lacks = p->has & PROFILE_LACKS_BLOCKS;
-		const struct profile_errors *e = &p->total_errors;
+		bool lacks = p->run.has & PROFILE_LACKS_BLOCKS;
+		const struct profile_errors *e = &p->estimates.total_errors;
 		row(out, o, "live", "%s%s%s%s", words_bytes(t->live_bytes).text,
 		    within(p, e->live_bytes).text, lacks ? "" : " in ",
 		    lacks ? "" : blocks_within(p, t->live_blocks, e->live_blocks).text);
 		report_print_warnings(out, p, o, true);
 		return;
 	}
-	if (p->has & PROFILE_HAS_ALLOCATED)
+	if (p->run.has & PROFILE_HAS_ALLOCATED)
 		print_allocations(out, p, o);
 	if (window)
 		row(out, o, "grew", "%s, from %s in %s at its start",
 		    words_growth(t->start_bytes, t->live_bytes).text,
 		    words_bytes(t->start_bytes).text, words_blocks(t->start_blocks).text);
-	if (p->has & PROFILE_HAS_PEAK)
+	if (p->run.has & PROFILE_HAS_PEAK)
 		row(out, o, "peak", "%s%s in %s%s%s", words_bytes(t->peak_bytes).text,
-		    within(p, p->total_errors.peak_bytes).text,
-		    blocks_within(p, t->peak_blocks, p->total_errors.peak_blocks).text,
+		    within(p, p->estimates.total_errors.peak_bytes).text,
+		    blocks_within(p, t->peak_blocks, p->estimates.total_errors.peak_blocks).text,
 		    times ? " " : "", times ? when(p, t->peak_time_ns).text : "");
-	if (p->has & PROFILE_HAS_LIVE)
+	if (p->run.has & PROFILE_HAS_LIVE)
 		print_end(out, p, o);
-	if (p->has & PROFILE_HAS_TEMPORARY)
+	if (p->run.has & PROFILE_HAS_TEMPORARY)
 		row(out, o, "temporary", "%s (%s of allocations)", words_count(t->temporary).text,
 		    words_share(t->temporary, t->allocations).text);
 	if (t->peak_rss_bytes)
@@ -293,27 +293,28 @@ static struct words value_of(uint64_t value, enum measure_id sort)
 
 static struct columns choose_columns(const struct profile *p, const struct report_options *o)
 {
-	if (o->span == REPORT_INSTANT && p->errors)
+	if (o->span == REPORT_INSTANT && p->estimates.errors)
 		return (struct columns){{SORTED, ERROR95, SHARE, COUNT, SAMPLES}, 5};
 	if (o->span == REPORT_INSTANT)
 		return (struct columns){{SORTED, SHARE, COUNT},
-					p->has & PROFILE_LACKS_BLOCKS ? 2 : 3};
+					p->run.has & PROFILE_LACKS_BLOCKS ? 2 : 3};
 	if (o->span == REPORT_WINDOW && o->sort == MEASURE_GREW_BYTES)
 		return (struct columns){{SORTED, LIVE, BYTES, CALLS}, 4};
 	if (o->span == REPORT_WINDOW)
 		return (struct columns){{SORTED, GREW, o->sort == MEASURE_LIVE_BYTES ? BYTES : LIVE,
 					 o->sort == MEASURE_ALLOCATIONS ? BYTES : CALLS},
 					4};
-	if (p->errors)
+	if (p->estimates.errors)
 		return (struct columns){{SORTED, ERROR95, SHARE, SAMPLES, AGE},
-					p->ages && report_width(o) >= WIDE_ENOUGH ? 5 : 4};
+					p->estimates.ages && report_width(o) >= WIDE_ENOUGH ? 5
+											    : 4};
 	struct columns columns = {{SORTED, SHARE}, 2};
 	bool moment = measures[o->sort].kind == MEASURE_AT_MOMENT;
-	if (moment && !(p->has & PROFILE_LACKS_BLOCKS))
+	if (moment && !(p->run.has & PROFILE_LACKS_BLOCKS))
 		columns.of[columns.count++] = COUNT;
 	if (o->sort == MEASURE_ALLOCATIONS)
 		columns.of[columns.count++] = BYTES;
-	else if (p->has & PROFILE_HAS_ALLOCATED)
+	else if (p->run.has & PROFILE_HAS_ALLOCATED)
 		columns.of[columns.count++] = CALLS;
 	return columns;
 }
@@ -351,8 +352,9 @@ static struct words column_value(enum column c, const struct profile *p,
 		return w;
 	}
 	case AGE: /* of what is live: nothing is, nothing is said */
-		return p->ages[site].count ? words_duration(p->ages[site].p50_ns)
-					   : (struct words){"-"};
+		return p->estimates.ages[site].count
+			       ? words_duration(p->estimates.ages[site].p50_ns)
+			       : (struct words){"-"};
 	case SHARE:
 		return sort == MEASURE_LIFETIME
 			       ? (struct words){""}

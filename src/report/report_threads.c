@@ -92,8 +92,8 @@ static int most_first(const void *a, const void *b)
 static void count_handovers(struct census *c)
 {
 	const struct profile *p = c->p;
-	for (uint32_t i = 0; i < p->handover_threads_count; i++) {
-		const struct profile_handover_threads *h = &p->handover_threads[i];
+	for (uint32_t i = 0; i < p->behaviour.handover_threads_count; i++) {
+		const struct profile_handover_threads *h = &p->behaviour.handover_threads[i];
 		if (h->from < p->thread_count)
 			c->given[h->from] += h->frees;
 		if (h->to < p->thread_count)
@@ -334,8 +334,8 @@ static int print_matrix(FILE *out, const struct census *c, const struct report_o
 		if (p->threads[i].frees > c->taken[i])
 			cells[at * side + at] += p->threads[i].frees - c->taken[i];
 	}
-	for (uint32_t i = 0; i < p->handover_threads_count; i++) {
-		const struct profile_handover_threads *h = &p->handover_threads[i];
+	for (uint32_t i = 0; i < p->behaviour.handover_threads_count; i++) {
+		const struct profile_handover_threads *h = &p->behaviour.handover_threads[i];
 		uint32_t from = h->from < p->thread_count ? PLACE(c->group_of[h->from]) : shown;
 		uint32_t to = h->to < p->thread_count ? PLACE(c->group_of[h->to]) : shown;
 		cells[from * side + to] += h->frees;
@@ -417,7 +417,8 @@ static int live_first(const void *a, const void *b)
 static int print_live_threads(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	enum { NAME = 24 };
-	bool made = (p->has & PROFILE_HAS_ALLOCATED) && !p->errors; /* samples add up by site */
+	bool made = (p->run.has & PROFILE_HAS_ALLOCATED) &&
+		    !p->estimates.errors; /* samples add up by site */
 	char what[80];
 	uint32_t count;
 	struct profile_thread *order = profile_whole_threads(p, &count);
@@ -425,14 +426,14 @@ static int print_live_threads(FILE *out, const struct profile *p, const struct r
 		return HEFT_ENOMEM;
 	qsort(order, count, sizeof *order, live_first);
 	snprintf(what, sizeof what, "%" PRIu32 " thread%s%s", count, count == 1 ? "" : "s",
-		 p->errors ? " with live samples" : "");
+		 p->estimates.errors ? " with live samples" : "");
 	report_print_title(out, p, o, what);
 	words_style(out, o->color, STYLE_BOLD);
 	fprintf(out, "\n  %-*s %*s", NAME, "thread", CELL, "live");
-	if (p->errors)
+	if (p->estimates.errors)
 		fprintf(out, " %*s", CELL, "+-95 %");
 	fprintf(out, " %*s", CELL, "live blocks");
-	if (p->errors)
+	if (p->estimates.errors)
 		fprintf(out, " %*s", CELL, "+-95 %");
 	if (made)
 		fprintf(out, " %*s %*s", CELL, "allocations", CELL, "allocated");
@@ -447,10 +448,10 @@ static int print_live_threads(FILE *out, const struct profile *p, const struct r
 					      NAME - (size_t)digits);
 		fprintf(out, "%-*s %*s", (int)(NAME - used), number, CELL,
 			words_bytes(t->live_bytes).text);
-		if (p->errors)
+		if (p->estimates.errors)
 			fprintf(out, " %*s", CELL, words_bytes(t->errors.live_bytes).text);
 		fprintf(out, " %*s", CELL, words_count(t->live_blocks).text);
-		if (p->errors)
+		if (p->estimates.errors)
 			fprintf(out, " %*s", CELL, words_count(t->errors.live_blocks).text);
 		if (made)
 			fprintf(out, " %*s %*s", CELL, words_count(t->allocations).text, CELL,
@@ -468,14 +469,14 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 {
 	struct census c;
 	uint64_t crossed = 0;
-	bool sampled = p->errors && p->thread_count;
-	if (!(p->has & PROFILE_HAS_THREADS) && !sampled) {
+	bool sampled = p->estimates.errors && p->thread_count;
+	if (!(p->run.has & PROFILE_HAS_THREADS) && !sampled) {
 		report_print_title(out, p, o, "threads");
 		fputs("  The file does not tell threads.\n", out);
 		report_print_next(out, o, "", "the report");
 		return 0;
 	}
-	if (sampled || !(p->has & PROFILE_HAS_FREES))
+	if (sampled || !(p->run.has & PROFILE_HAS_FREES))
 		return print_live_threads(out, p, o);
 	int rc = census_init(&c, p);
 	if (rc < 0)
@@ -488,7 +489,7 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 	report_print_warnings(out, p, o, false);
 	putc('\n', out);
 	/* Hand-overs are of the whole recording, whatever is selected. */
-	bool matrix = p->handover_threads_count && !report_is_selection(o);
+	bool matrix = p->behaviour.handover_threads_count && !report_is_selection(o);
 	print_table(out, &c, o, matrix);
 	if (matrix)
 		rc = print_matrix(out, &c, o);

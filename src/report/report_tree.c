@@ -44,7 +44,7 @@ struct tree {
 /* Every node has its sums, and there are those of one more. */
 static int reserve_sums(struct tree *t)
 {
-	while (t->sums.count <= t->nodes->node_count)
+	while (t->sums.count <= t->nodes->stacks.node_count)
 		if (!vector_add(&t->sums))
 			return HEFT_ENOMEM;
 	return 0;
@@ -53,16 +53,17 @@ static int reserve_sums(struct tree *t)
 /* From `at` by one call: to the node of that function further up if it is there, else to a child. */
 static int step(struct tree *t, uint32_t at, uint32_t frame, uint32_t *to)
 {
-	const struct profile_frame *f = &t->p->frames[frame];
+	const struct profile_frame *f = &t->p->stacks.frames[frame];
 	uint32_t up = at;
 	for (int i = 0; i < FOLD_DEPTH && up != PROFILE_NONE; i++) {
-		const struct profile_frame *g = &t->p->frames[t->nodes->nodes[up].frame];
+		const struct profile_frame *g =
+			&t->p->stacks.frames[t->nodes->stacks.nodes[up].frame];
 		if (g->function == f->function && g->module == f->module) {
 			t->sums.items[up].recursive = true;
 			*to = up;
 			return 0;
 		}
-		up = t->nodes->nodes[up].parent;
+		up = t->nodes->stacks.nodes[up].parent;
 	}
 	if (reserve_sums(t) < 0)
 		return HEFT_ENOMEM;
@@ -81,19 +82,19 @@ static void add_site(struct tree *t, uint32_t node, uint32_t site, enum measure_
 static int build_down(struct tree *t, const struct report_options *o)
 {
 	const struct profile *p = t->p;
-	uint32_t *map = malloc(((size_t)p->node_count + 1) * sizeof *map);
+	uint32_t *map = malloc(((size_t)p->stacks.node_count + 1) * sizeof *map);
 	int rc = map ? 0 : HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->node_count && rc == 0; i++) {
-		const struct profile_node *n = &p->nodes[i];
+	for (uint32_t i = 0; i < p->stacks.node_count && rc == 0; i++) {
+		const struct profile_node *n = &p->stacks.nodes[i];
 		map[i] = n->parent == PROFILE_NONE ? PROFILE_NONE : map[n->parent];
-		if (o->full || p->frames[n->frame].user)
+		if (o->full || p->stacks.frames[n->frame].user)
 			rc = step(t, map[i], n->frame, &map[i]);
 	}
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
 		const struct profile_site *s = &p->sites[i];
 		uint32_t to = s->node == PROFILE_NONE ? PROFILE_NONE : map[s->node];
 		if (s->node != PROFILE_NONE && to == PROFILE_NONE)
-			rc = step(t, PROFILE_NONE, p->nodes[s->node].frame, &to);
+			rc = step(t, PROFILE_NONE, p->stacks.nodes[s->node].frame, &to);
 		if (rc == 0)
 			add_site(t, to, i, o->sort);
 	}
@@ -104,10 +105,10 @@ static int build_down(struct tree *t, const struct report_options *o)
 /* Nodes whose stack out from there has a frame of the user's: all others show what they have. */
 static bool *find_own(const struct profile *p, bool full)
 {
-	bool *own = malloc((size_t)p->node_count + 1);
-	for (uint32_t i = 0; own && i < p->node_count; i++) {
-		const struct profile_node *n = &p->nodes[i];
-		own[i] = !full && (p->frames[n->frame].user ||
+	bool *own = malloc((size_t)p->stacks.node_count + 1);
+	for (uint32_t i = 0; own && i < p->stacks.node_count; i++) {
+		const struct profile_node *n = &p->stacks.nodes[i];
+		own[i] = !full && (p->stacks.frames[n->frame].user ||
 				   (n->parent != PROFILE_NONE && own[n->parent]));
 	}
 	return own;
@@ -123,9 +124,10 @@ static int build_up(struct tree *t, const struct report_options *o)
 			continue;
 		uint32_t at = PROFILE_NONE;
 		for (uint32_t n = p->sites[i].node; n != PROFILE_NONE && rc == 0;
-		     n = p->nodes[n].parent) {
-			uint32_t frame = p->nodes[n].frame;
-			if (o->full || p->frames[frame].user || (at == PROFILE_NONE && !own[n]))
+		     n = p->stacks.nodes[n].parent) {
+			uint32_t frame = p->stacks.nodes[n].frame;
+			if (o->full || p->stacks.frames[frame].user ||
+			    (at == PROFILE_NONE && !own[n]))
 				rc = step(t, at, frame, &at);
 		}
 		if (rc == 0)
@@ -147,7 +149,7 @@ static int by_value(const void *a, const void *b, void *ctx)
 /* Adds values up to the roots and lists every node's children, greatest first. */
 static int finish(struct tree *t)
 {
-	uint32_t count = t->nodes->node_count;
+	uint32_t count = t->nodes->stacks.node_count;
 	t->first_child = calloc((size_t)count + 3, sizeof *t->first_child);
 	t->children = malloc(((size_t)count + 1) * sizeof *t->children);
 	if (!t->first_child || !t->children)
@@ -156,7 +158,7 @@ static int finish(struct tree *t)
 	 * while filling, so that it ends up in place. */
 	uint32_t *first = t->first_child;
 	for (uint32_t i = count; i-- > 0;) {
-		uint32_t parent = t->nodes->nodes[i].parent;
+		uint32_t parent = t->nodes->stacks.nodes[i].parent;
 		if (parent != PROFILE_NONE) {
 			t->sums.items[parent].value += t->sums.items[i].value;
 			t->sums.items[parent].spread += t->sums.items[i].spread;
@@ -166,7 +168,7 @@ static int finish(struct tree *t)
 	for (uint32_t i = 2; i < count + 3; i++)
 		first[i] += first[i - 1];
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t parent = t->nodes->nodes[i].parent;
+		uint32_t parent = t->nodes->stacks.nodes[i].parent;
 		t->children[first[(parent == PROFILE_NONE ? count : parent) + 1]++] = i;
 	}
 	for (uint32_t i = 0; i <= count; i++)
@@ -180,10 +182,10 @@ static int finish(struct tree *t)
 static size_t print_head(FILE *out, const struct tree *t, uint64_t value, double spread,
 			 uint64_t total, uint32_t depth, const struct report_options *o)
 {
-	size_t width = report_width(o), left = t->p->errors ? HEAD + HEAD_ERROR : HEAD;
+	size_t width = report_width(o), left = t->p->estimates.errors ? HEAD + HEAD_ERROR : HEAD;
 	size_t deepest = width > left + CALL_ROOM ? (width - left - CALL_ROOM) / 2 : 0;
 	fprintf(out, "%11s ", words_value(value, o->sort).text);
-	if (t->p->errors)
+	if (t->p->estimates.errors)
 		fprintf(out, "%*s ", HEAD_ERROR - 1,
 			words_value(estimate_rounded(sqrt(spread)), o->sort).text);
 	fprintf(out, "%8s  %*s", words_share(value, total).text,
@@ -203,7 +205,7 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 	static const char recursive[] = " [recursive]";
 	/* Paths only get shorter values downwards, so at most node_count levels. */
 	VECTOR(struct level) levels = {0};
-	uint32_t roots = t->nodes->node_count;
+	uint32_t roots = t->nodes->stacks.node_count;
 	if (!vector_push(&levels, (struct level){t->first_child[roots], t->first_child[roots + 1]}))
 		return HEFT_ENOMEM;
 	while (levels.count) {
@@ -236,11 +238,12 @@ static int print_tree(FILE *out, struct tree *t, const struct report_options *o,
 		l->next++;
 		size_t room = print_head(out, t, value, t->sums.items[node].spread, total,
 					 depth - 1, o);
-		const struct profile_frame *f = &t->p->frames[t->nodes->nodes[node].frame];
+		const struct profile_frame *f =
+			&t->p->stacks.frames[t->nodes->stacks.nodes[node].frame];
 		if (!f->user)
 			words_style(out, o->color, STYLE_DIM);
 		size_t mark = t->sums.items[node].recursive ? sizeof recursive - 1 : 0;
-		words_print_place(out, t->p, t->nodes->nodes[node].frame,
+		words_print_place(out, t->p, t->nodes->stacks.nodes[node].frame,
 				  room > mark + 20 ? room - mark : 20);
 		if (mark)
 			fputs(recursive, out);
@@ -282,7 +285,7 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 		report_print_selection(out, o);
 		report_print_warnings(out, p, o, false);
 		fprintf(out, "%11s ", measures[o->sort].option);
-		if (p->errors)
+		if (p->estimates.errors)
 			fprintf(out, "%*s ", HEAD_ERROR - 1, "+-95 %");
 		fprintf(out, "%8s  %s\n", "share", "call");
 		rc = print_tree(out, &t, o, total);

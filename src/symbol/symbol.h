@@ -53,8 +53,8 @@ typedef void symbol_progress_fn(void *ctx, const char *path, size_t done, size_t
 
 /* All zero: no cache, no network, the default folder */
 struct symbol_options {
-	const char
-		*debug_roots; /* folders with debug files, separated by ':'; NULL: /usr/lib/debug */
+	/* Folders with debug files, separated by ':'; NULL: /usr/lib/debug. */
+	const char *debug_roots;
 	const char *cache_folder; /* NULL: no cache */
 	const char *server_urls;  /* debuginfod's; NULL: never asked */
 	unsigned server_seconds;  /* most that a session waits for servers in all */

@@ -33,8 +33,8 @@ struct trace_event {
 	uint64_t lifetime_ns; /* FREE, GONE: since birth. else 0 */
 	union { /* op says which. The hot loops copy events, so an event stays small */
 		uint64_t old_size; /* REALLOC: what the block had before */
-		uint64_t
-			unused_bytes; /* FREE, GONE with TRACE_MEASURED: at its end, never written */
+		/* FREE, GONE with TRACE_MEASURED: at its end, never written. */
+		uint64_t unused_bytes;
 	};
 	uint32_t site; /* of the block (REALLOC: its new site) */
 	union {

@@ -52,9 +52,8 @@ struct top_view {
 	const char *filter; /* NULL or "": none. An extended expression, or else plain text */
 	const struct top_sample *before; /* a while ago, for rates; NULL: from the history */
 	const struct top_sample *mark;   /* NULL: none. Growth is counted from here */
-	const struct top_point
-		*points; /* what was live at earlier refreshes, where the recording has
-					    no history; NULL: not known */
+	/* What was live at earlier refreshes, where the recording has no history; NULL: not known. */
+	const struct top_point *points;
 	size_t point_count;
 };
 

@@ -21,12 +21,12 @@ struct columns {
 
 static struct columns columns_for(const struct profile *p, const struct top_view *v, size_t width)
 {
-	bool sampled = p->errors != NULL;
+	bool sampled = p->estimates.errors != NULL;
 	return (struct columns){
-		.growth = width >= 36 && (p->has & PROFILE_HAS_TIMES || v->mark),
-		.blocks = width >= 46 && !(p->has & PROFILE_LACKS_BLOCKS),
-		.age = width >= 56 && p->has & PROFILE_HAS_LIFETIMES,
-		.trend = width >= 72 && p->history.row_count,
+		.growth = width >= 36 && (p->run.has & PROFILE_HAS_TIMES || v->mark),
+		.blocks = width >= 46 && !(p->run.has & PROFILE_LACKS_BLOCKS),
+		.age = width >= 56 && p->run.has & PROFILE_HAS_LIFETIMES,
+		.trend = width >= 72 && p->behaviour.history.row_count,
 		.error = width >= 60 && sampled,
 	};
 }
@@ -97,14 +97,14 @@ static const char *without_folders(const char *path)
 /* "q.c:88 conn_queue_push": the line is what people go to, the name may be cut. */
 static void put_place(struct pen *pen, const struct profile *p, uint32_t frame)
 {
-	const struct profile_frame *f = &p->frames[frame];
+	const struct profile_frame *f = &p->stacks.frames[frame];
 	size_t room = pen_left(pen);
 	if (f->file) {
 		pen_name(pen, TOP_PLAIN, without_folders(f->file), room > 24 ? room / 2 : room,
 			 PEN_NAME);
 		if (f->line)
 			pen_putf(pen, TOP_PLAIN, ":%" PRIu32, f->line);
-	} else if (f->module < p->module_count && !strstr(f->function, "+0x")) {
+	} else if (f->module < p->stacks.module_count && !strstr(f->function, "+0x")) {
 		pen_name(pen, TOP_PLAIN, profile_module_name(p, f->module),
 			 room > 24 ? room / 3 : room, PEN_NAME);
 	}
@@ -120,22 +120,22 @@ static void put_place(struct pen *pen, const struct profile *p, uint32_t frame)
 static void put_caller(struct pen *pen, const struct profile *p, uint32_t site, const char *callers)
 {
 	uint32_t node = p->sites[site].node;
-	if (node >= p->node_count || pen_left(pen) < CALLER_LEAST)
+	if (node >= p->stacks.node_count || pen_left(pen) < CALLER_LEAST)
 		return;
 	if (callers) {
 		pen_put(pen, TOP_DIM, pen->utf8 ? " \xe2\x86\x90 " : " <- ");
 		pen_name(pen, TOP_DIM, callers, pen_left(pen), PEN_NAME);
 		return;
 	}
-	for (node = p->nodes[profile_first_user_node(p, node)].parent; node < p->node_count;
-	     node = p->nodes[node].parent)
-		if (p->frames[p->nodes[node].frame].user)
+	for (node = p->stacks.nodes[profile_first_user_node(p, node)].parent;
+	     node < p->stacks.node_count; node = p->stacks.nodes[node].parent)
+		if (p->stacks.frames[p->stacks.nodes[node].frame].user)
 			break;
-	if (node >= p->node_count)
+	if (node >= p->stacks.node_count)
 		return;
 	pen_put(pen, TOP_DIM, pen->utf8 ? " \xe2\x86\x90 " : " <- ");
-	pen_name(pen, TOP_DIM, p->frames[p->nodes[node].frame].function, pen_left(pen),
-		 PEN_FUNCTION);
+	pen_name(pen, TOP_DIM, p->stacks.frames[p->stacks.nodes[node].frame].function,
+		 pen_left(pen), PEN_FUNCTION);
 }
 
 static void put_row_name(struct pen *pen, const struct profile *p, const struct top_row *row,
@@ -146,10 +146,10 @@ static void put_row_name(struct pen *pen, const struct profile *p, const struct 
 		snprintf(more, sizeof more, " (%.20s sites)", words_count(row->sites).text);
 	size_t reserved = strlen(more) + 12 < pen_left(pen) ? strlen(more) : 0;
 	size_t room = pen_left(pen) - reserved;
-	const struct profile_frame *f = group != TOP_MODULES && row->name < p->frame_count
-						? &p->frames[row->name]
+	const struct profile_frame *f = group != TOP_MODULES && row->name < p->stacks.frame_count
+						? &p->stacks.frames[row->name]
 						: NULL;
-	if (group == TOP_MODULES && row->name < p->module_count)
+	if (group == TOP_MODULES && row->name < p->stacks.module_count)
 		pen_name(pen, TOP_PLAIN, profile_module_name(p, row->name), room, PEN_NAME);
 	else if (!f)
 		pen_name(pen, TOP_DIM, "[stack unknown]", room, PEN_END);
@@ -238,19 +238,19 @@ static int facts_line(struct top_lines *to, const struct profile *p, const struc
 		pen_put(&pen, TOP_DIM, profile_via_name(s->via));
 	top_bytes(text, s->allocated_bytes);
 	top_count(other, s->allocations);
-	if (p->has & PROFILE_HAS_ALLOCATED)
+	if (p->run.has & PROFILE_HAS_ALLOCATED)
 		pen_partf(&pen, TOP_DIM, "allocated %s in %s", text, other);
-	if (p->has & PROFILE_HAS_FREES && s->allocations)
+	if (p->run.has & PROFILE_HAS_FREES && s->allocations)
 		pen_partf(&pen, TOP_DIM, "freed %.0f %%",
 			  100 * (double)s->frees / (double)s->allocations);
 	top_bytes(text, s->peak_bytes);
-	if (p->has & PROFILE_HAS_PEAK)
+	if (p->run.has & PROFILE_HAS_PEAK)
 		pen_partf(&pen, TOP_DIM, "at peak %s", text);
-	uint32_t node = s->release_count && s->release_first < p->release_count
-				? p->releases[s->release_first].node
+	uint32_t node = s->release_count && s->release_first < p->behaviour.release_count
+				? p->behaviour.releases[s->release_first].node
 				: PROFILE_NONE;
-	if (node < p->node_count && pen_part(&pen, TOP_DIM, "freed by "))
-		put_place(&pen, p, p->nodes[profile_first_user_node(p, node)].frame);
+	if (node < p->stacks.node_count && pen_part(&pen, TOP_DIM, "freed by "))
+		put_place(&pen, p, p->stacks.nodes[profile_first_user_node(p, node)].frame);
 	return pen_end(&pen, to);
 }
 
@@ -259,10 +259,10 @@ static int stack_lines(struct top_lines *to, const struct profile *p, const stru
 {
 	int rc = facts_line(to, p, row, look);
 	unsigned depth = 0;
-	for (uint32_t node = p->sites[row->site].node; rc == 0 && node < p->node_count;
-	     node = p->nodes[node].parent) {
+	for (uint32_t node = p->sites[row->site].node; rc == 0 && node < p->stacks.node_count;
+	     node = p->stacks.nodes[node].parent) {
 		struct pen pen;
-		const struct profile_frame *f = &p->frames[p->nodes[node].frame];
+		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
 		pen_begin(&pen, look);
 		pen.line.stack = true;
 		pen_pad(&pen, 4);
@@ -270,7 +270,7 @@ static int stack_lines(struct top_lines *to, const struct profile *p, const stru
 			pen_put(&pen, TOP_DIM, "... more callers: heft report --full");
 			return pen_end(&pen, to);
 		}
-		put_place(&pen, p, p->nodes[node].frame);
+		put_place(&pen, p, p->stacks.nodes[node].frame);
 		if (!f->user) {
 			pen.line.span_count = 0;
 			pen_span(&pen, 0, TOP_DIM);

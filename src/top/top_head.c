@@ -27,9 +27,9 @@ void top_end_words(char *text, size_t size, const struct profile *p)
 	case END_CUT: break;
 	}
 	snprintf(text, size, "%s",
-		 !(p->has & PROFILE_HAS_TIMES) ? "a snapshot"
-		 : p->complete                 ? "ended"
-					       : "running");
+		 !(p->run.has & PROFILE_HAS_TIMES) ? "a snapshot"
+		 : p->run.complete                 ? "ended"
+						   : "running");
 }
 
 /* What the first process was started as. */
@@ -38,7 +38,7 @@ static const char *first_program(const struct profile *p, char name[PROGRAM_NAME
 	const struct profile_process *first = p->process_count ? &p->processes[0] : NULL;
 	return program_name(name, first ? first->exe : NULL,
 			    first && first->argc ? first->argv[0]
-			    : p->argc            ? p->argv[0]
+			    : p->run.argc        ? p->run.argv[0]
 						 : NULL);
 }
 
@@ -61,16 +61,16 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 	char program[PROGRAM_NAME];
 	const char *name = first_program(p, program);
 	pen_begin(&pen, look);
-	if (p->pid)
-		snprintf(pid, sizeof pid, " %" PRId32, p->pid);
+	if (p->run.pid)
+		snprintf(pid, sizeof pid, " %" PRId32, p->run.pid);
 	if (pen.width >= 60)
 		pen_put(&pen, TOP_TITLE, "heft top  ");
 	/* The pid and, unless it is very narrow, the time have their places before a long name. */
 	size_t rest = strlen(pid) + (pen.width >= 30 ? 8 : 0), room = pen_left(&pen);
 	pen_name(&pen, TOP_TITLE, name, room > rest + 4 ? room - rest : 4, PEN_NAME);
 	pen_put(&pen, TOP_TITLE, pid);
-	if (p->has & PROFILE_HAS_TIMES) {
-		top_clock(text, p->duration_ns);
+	if (p->run.has & PROFILE_HAS_TIMES) {
+		top_clock(text, p->run.duration_ns);
 		pen_part(&pen, TOP_PLAIN, text);
 	}
 	if (look->state)
@@ -86,11 +86,11 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 	if (v->group != TOP_SITES || v->sort != TOP_BY_LIVE)
 		pen_partf(&pen, TOP_PLAIN, "%s by %s", top_group_name(v->group),
 			  top_sort_name(v->sort));
-	top_bytes(text, p->rate_bytes);
-	if (p->rate_bytes)
+	top_bytes(text, p->run.rate_bytes);
+	if (p->run.rate_bytes)
 		pen_partf(&pen, TOP_PLAIN, "1 sample/%s", text);
-	else if (p->format && strcmp(p->format, "heft") != 0)
-		pen_partf(&pen, TOP_PLAIN, "%.20s", p->format);
+	else if (p->run.format && strcmp(p->run.format, "heft") != 0)
+		pen_partf(&pen, TOP_PLAIN, "%.20s", p->run.format);
 	else
 		pen_part(&pen, TOP_PLAIN, "exact");
 	if (p->totals.dropped) {
@@ -103,7 +103,7 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 
 static uint64_t resident_now(const struct profile *p)
 {
-	return p->rss_count ? p->rss[p->rss_count - 1].bytes : 0;
+	return p->run.rss_count ? p->run.rss[p->run.rss_count - 1].bytes : 0;
 }
 
 /* Resident memory beyond what is live is worth a mark when it is as much as half of that again, and
@@ -118,10 +118,10 @@ static int numbers_line(struct top_lines *to, const struct profile *p, const str
 	uint64_t live = p->totals.live_bytes, rss = resident_now(p);
 	pen_begin(&pen, look);
 	top_bytes(text, live);
-	if (p->has & PROFILE_HAS_LIVE)
+	if (p->run.has & PROFILE_HAS_LIVE)
 		pen_partf(&pen, TOP_TITLE, "live %s", text);
-	if (p->rate_bytes && p->total_errors.live_bytes && pen.width >= 60) {
-		top_bytes(text, p->total_errors.live_bytes);
+	if (p->run.rate_bytes && p->estimates.total_errors.live_bytes && pen.width >= 60) {
+		top_bytes(text, p->estimates.total_errors.live_bytes);
 		pen_putf(&pen, TOP_PLAIN, " %s%s", look->utf8 ? "\xc2\xb1" : "+-", text);
 	}
 	if (rows->has_growth) {
@@ -137,10 +137,10 @@ static int numbers_line(struct top_lines *to, const struct profile *p, const str
 					   : TOP_PLAIN,
 				 " %s%s/s", arrows[look->utf8][way + 1], text);
 	}
-	if (p->has & PROFILE_HAS_PEAK) {
+	if (p->run.has & PROFILE_HAS_PEAK) {
 		top_bytes(text, p->totals.peak_bytes);
 		top_clock(other, p->totals.peak_time_ns);
-		if (!(p->has & PROFILE_HAS_TIMES) ||
+		if (!(p->run.has & PROFILE_HAS_TIMES) ||
 		    !pen_partf(&pen, TOP_PLAIN, "peak %s@%s", text, other))
 			pen_partf(&pen, TOP_PLAIN, "peak %s", text);
 	}
@@ -148,13 +148,13 @@ static int numbers_line(struct top_lines *to, const struct profile *p, const str
 		top_bytes(text, rss);
 		pen_partf(&pen, TOP_PLAIN, "RSS %s", text);
 	}
-	if (rss > live && p->has & PROFILE_HAS_LIVE) {
+	if (rss > live && p->run.has & PROFILE_HAS_LIVE) {
 		bool large = rss - live > GAP_LEAST_BYTES && rss - live > live / 2;
 		top_bytes(text, rss - live);
 		pen_partf(&pen, large ? TOP_WARN : TOP_PLAIN, "gap %s%s", text, large ? " !" : "");
 	}
 	top_count(text, p->totals.live_blocks);
-	if (p->has & PROFILE_HAS_LIVE && !(p->has & PROFILE_LACKS_BLOCKS))
+	if (p->run.has & PROFILE_HAS_LIVE && !(p->run.has & PROFILE_LACKS_BLOCKS))
 		pen_partf(&pen, TOP_PLAIN, "blocks %s", text);
 	top_count(text, p->totals.threads);
 	if (p->totals.threads > 1)
@@ -167,7 +167,7 @@ enum { GRAPH_MAX = 256 };
 static size_t heap_graph(uint64_t values[GRAPH_MAX], size_t columns, const struct profile *p,
 			 const struct top_view *v)
 {
-	const struct profile_history *h = &p->history;
+	const struct profile_history *h = &p->behaviour.history;
 	bool history = h->slot_count && h->bytes;
 	size_t count = history ? h->slot_count : v->point_count;
 	if (columns > count)
@@ -188,13 +188,13 @@ static size_t resident_graph(uint64_t values[GRAPH_MAX], size_t columns, const s
 {
 	uint64_t now = 0;
 	uint32_t at = 0;
-	if (!p->rss_count || !p->duration_ns)
+	if (!p->run.rss_count || !p->run.duration_ns)
 		return 0;
 	for (size_t i = 0; i < columns; i++) {
-		double until = (double)p->duration_ns * (double)(i + 1) / (double)columns;
+		double until = (double)p->run.duration_ns * (double)(i + 1) / (double)columns;
 		values[i] = now;
-		for (; at < p->rss_count && (double)p->rss[at].time_ns <= until; at++) {
-			now = p->rss[at].bytes;
+		for (; at < p->run.rss_count && (double)p->run.rss[at].time_ns <= until; at++) {
+			now = p->run.rss[at].bytes;
 			if (now > values[i])
 				values[i] = now;
 		}
@@ -209,7 +209,8 @@ static int graphs_line(struct top_lines *to, const struct profile *p, const stru
 	uint64_t values[GRAPH_MAX];
 	char text[TOP_NUMBER];
 	pen_begin(&pen, look);
-	bool both = pen.width >= 40 && p->rss_count && (p->history.slot_count || v->point_count);
+	bool both = pen.width >= 40 && p->run.rss_count &&
+		    (p->behaviour.history.slot_count || v->point_count);
 	size_t mark = v->mark && pen.width >= 60 ? 14 : 0;
 	size_t room = pen.width > mark + 16 ? pen.width - mark - 16 : 4;
 	size_t columns = both ? room / 2 : room;
@@ -247,7 +248,7 @@ static int finding_line(struct top_lines *to, const struct profile *p, const str
 	uint32_t count = f ? findings_count(f) : 0;
 	pen_begin(&pen, look);
 	if (!count) {
-		const char *words = f ? p->complete ? "no findings" : "no findings so far"
+		const char *words = f ? p->run.complete ? "no findings" : "no findings so far"
 				    : look->thread ? "findings are of all threads together"
 						   : "";
 		pen_name(&pen, TOP_DIM, words, pen.width, PEN_END);

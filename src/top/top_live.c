@@ -161,8 +161,8 @@ struct live {
 	struct loader loader;
 	struct top_state *state;
 	struct top_screen *screen;
-	uint64_t
-		data_time_ns; /* by the machine's clock: when the newest data were true; 0: unknown */
+	/* By the machine's clock: when the newest data were true; 0: unknown. */
+	uint64_t data_time_ns;
 	bool ended;
 	size_t width, height; /* when it was last drawn */
 	uint64_t drawn_ns;
@@ -184,10 +184,10 @@ static int take_fresh(struct live *v, struct heft_error *err)
 	pthread_mutex_unlock(&l->lock);
 	if (p) {
 		char words[100];
-		v->data_time_ns = p->start_unix_ns > 0 && !p->complete
-					  ? (uint64_t)p->start_unix_ns + p->duration_ns
+		v->data_time_ns = p->run.start_unix_ns > 0 && !p->run.complete
+					  ? (uint64_t)p->run.start_unix_ns + p->run.duration_ns
 					  : 0;
-		if (p->complete) {
+		if (p->run.complete) {
 			top_end_words(words, sizeof words, p);
 			top_state_ended(v->state, words);
 		}

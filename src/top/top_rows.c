@@ -73,8 +73,8 @@ static bool matches(const struct matcher *m, const char *text)
 static bool *filter_sites(const struct profile *p, const char *filter)
 {
 	bool *sites = malloc((size_t)p->site_count + 1);
-	bool *frames = calloc((size_t)p->frame_count + 1, 1);
-	bool *nodes = calloc((size_t)p->node_count + 1, 1);
+	bool *frames = calloc((size_t)p->stacks.frame_count + 1, 1);
+	bool *nodes = calloc((size_t)p->stacks.node_count + 1, 1);
 	if (!sites || !frames || !nodes) {
 		free(sites);
 		sites = NULL;
@@ -85,20 +85,20 @@ static bool *filter_sites(const struct profile *p, const char *filter)
 		goto out;
 	struct matcher m = {.text = filter};
 	m.is_expression = regcomp(&m.expression, filter, REG_EXTENDED | REG_ICASE | REG_NOSUB) == 0;
-	for (uint32_t i = 0; i < p->frame_count; i++) {
-		const struct profile_frame *f = &p->frames[i];
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++) {
+		const struct profile_frame *f = &p->stacks.frames[i];
 		frames[i] = matches(&m, f->function) || matches(&m, f->file) ||
-			    (f->module < p->module_count &&
-			     matches(&m, p->modules[f->module].path));
+			    (f->module < p->stacks.module_count &&
+			     matches(&m, p->stacks.modules[f->module].path));
 	}
 	if (m.is_expression)
 		regfree(&m.expression);
-	for (uint32_t i = 0; i < p->node_count; i++) {
-		uint32_t parent = p->nodes[i].parent;
-		nodes[i] = frames[p->nodes[i].frame] || (parent < i && nodes[parent]);
+	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
+		uint32_t parent = p->stacks.nodes[i].parent;
+		nodes[i] = frames[p->stacks.nodes[i].frame] || (parent < i && nodes[parent]);
 	}
 	for (uint32_t i = 0; i < p->site_count; i++)
-		sites[i] = p->sites[i].node < p->node_count && nodes[p->sites[i].node];
+		sites[i] = p->sites[i].node < p->stacks.node_count && nodes[p->sites[i].node];
 out:
 	free(frames);
 	free(nodes);
@@ -124,14 +124,16 @@ static int by_key(const void *a, const void *b)
 static uint32_t naming_frame(const struct profile *p, uint32_t site)
 {
 	uint32_t node = p->sites[site].node;
-	return node < p->node_count ? p->nodes[profile_first_user_node(p, node)].frame
-				    : PROFILE_NONE;
+	return node < p->stacks.node_count ? p->stacks.nodes[profile_first_user_node(p, node)].frame
+					   : PROFILE_NONE;
 }
 
 static uint64_t group_key(const struct profile *p, enum top_group group, uint32_t frame)
 {
-	const struct profile_frame *f = frame == PROFILE_NONE ? NULL : &p->frames[frame];
-	const char *module = f && f->module < p->module_count ? p->modules[f->module].path : NULL;
+	const struct profile_frame *f = frame == PROFILE_NONE ? NULL : &p->stacks.frames[frame];
+	const char *module = f && f->module < p->stacks.module_count
+				     ? p->stacks.modules[f->module].path
+				     : NULL;
 	uint64_t key = top_key_number(TOP_KEY_BEGIN, group);
 	if (f && group == TOP_FUNCTIONS)
 		key = top_key_text(key, f->function);
@@ -160,9 +162,9 @@ struct history_point {
  * rate; it may be too short, or of more than what is selected. */
 static bool history_point(const struct profile *p, struct history_point *at)
 {
-	const struct profile_history *h = &p->history;
-	uint64_t now = p->duration_ns;
-	if (!h->slot_count || !h->slot_ns || !h->bytes || p->selection || now < h->start_ns)
+	const struct profile_history *h = &p->behaviour.history;
+	uint64_t now = p->run.duration_ns;
+	if (!h->slot_count || !h->slot_ns || !h->bytes || p->chosen.words || now < h->start_ns)
 		return false;
 	uint64_t slots = now - h->start_ns > RATE_SPAN_NS
 				 ? (now - h->start_ns - RATE_SPAN_NS) / h->slot_ns
@@ -178,21 +180,20 @@ static double history_rate(const struct profile *p, const struct history_point *
 			   const uint64_t *bytes, uint64_t now_bytes)
 {
 	double then = at->slot == PROFILE_NONE ? 0 : (double)bytes[at->slot];
-	return a_second((double)now_bytes - then, p->duration_ns - at->time_ns);
+	return a_second((double)now_bytes - then, p->run.duration_ns - at->time_ns);
 }
 
 static void add_history(struct top_row *row, const struct profile *p, uint32_t site, bool rate)
 {
-	const struct profile_history *h = &p->history;
+	const struct profile_history *h = &p->behaviour.history;
 	uint32_t index = p->sites[site].history;
 	if (index >= h->row_count || !h->slot_count || !h->slot_ns)
 		return;
 	const uint64_t *bytes = h->rows[index].bytes;
 	row->has_trend = true;
 	for (uint32_t i = 0; i < TOP_TREND; i++)
-		row->trend[i] += bytes[((uint64_t)(i + 1) * h->slot_count + TOP_TREND - 1) /
-					       TOP_TREND -
-				       1];
+		row->trend[i] +=
+			bytes[((uint64_t)(i + 1) * h->slot_count + TOP_TREND - 1) / TOP_TREND - 1];
 	struct history_point at;
 	if (rate && history_point(p, &at)) {
 		row->has_growth = true;
@@ -217,8 +218,8 @@ static uint64_t median_of(const uint64_t buckets[PROFILE_LIFE_BUCKETS])
 /* The earlier sample, if rates can be taken from it. */
 static const struct top_sample *recent(const struct profile *p, const struct top_view *v)
 {
-	return v->before && v->before->time_ns < p->duration_ns &&
-			       p->duration_ns - v->before->time_ns >= RATE_LEAST_NS
+	return v->before && v->before->time_ns < p->run.duration_ns &&
+			       p->run.duration_ns - v->before->time_ns >= RATE_LEAST_NS
 		       ? v->before
 		       : NULL;
 }
@@ -233,15 +234,15 @@ static const struct top_sample *since(const struct profile *p, const struct top_
 static void take_age(struct top_row *row, const struct profile *p, const struct grouped *g,
 		     const uint64_t *keys, const struct top_view *v)
 {
-	if (!(p->has & PROFILE_HAS_LIFETIMES))
+	if (!(p->run.has & PROFILE_HAS_LIFETIMES))
 		return;
 	if (row->sites == 1)
 		row->age_ns = p->sites[g->site].lifetime.p50_ns;
-	else if (p->lifetimes) {
+	else if (p->behaviour.lifetimes) {
 		uint64_t buckets[PROFILE_LIFE_BUCKETS] = {0};
 		for (uint32_t i = 0; i < row->sites; i++)
 			for (int b = 0; b < PROFILE_LIFE_BUCKETS; b++)
-				buckets[b] += p->lifetimes[g[i].site][b];
+				buckets[b] += p->behaviour.lifetimes[g[i].site][b];
 		row->age_ns = median_of(buckets);
 	}
 	row->has_age = row->age_ns > 0;
@@ -268,8 +269,8 @@ static void fill_row(struct top_row *row, const struct profile *p, const struct 
 		row->allocated_bytes += s->allocated_bytes;
 		if (s->live_bytes > p->sites[row->site].live_bytes)
 			row->site = g[i].site;
-		if (p->errors) {
-			double e = (double)p->errors[g[i].site].live_bytes;
+		if (p->estimates.errors) {
+			double e = (double)p->estimates.errors[g[i].site].live_bytes;
 			square_error += e * e;
 		}
 		const struct top_site_sample *old = from ? top_sample_find(from, keys[g[i].site])
@@ -280,14 +281,15 @@ static void fill_row(struct top_row *row, const struct profile *p, const struct 
 	row->error_bytes = (uint64_t)sqrt(square_error);
 	row->name = naming_frame(p, row->site);
 	if (v->group == TOP_MODULES)
-		row->name = row->name == PROFILE_NONE ? PROFILE_NONE : p->frames[row->name].module;
+		row->name = row->name == PROFILE_NONE ? PROFILE_NONE
+						      : p->stacks.frames[row->name].module;
 	take_age(row, p, g, keys, v);
 	if (!from)
 		return;
 	row->has_growth = true;
 	row->growth = (double)row->live_bytes - then;
 	if (!v->mark)
-		row->growth = a_second(row->growth, p->duration_ns - from->time_ns);
+		row->growth = a_second(row->growth, p->run.duration_ns - from->time_ns);
 }
 
 static void total_growth(struct top_rows *r, const struct profile *p, const struct top_view *v)
@@ -297,10 +299,10 @@ static void total_growth(struct top_rows *r, const struct profile *p, const stru
 	if (from) {
 		r->has_growth = true;
 		r->growth = a_second((double)p->totals.live_bytes - (double)from->live_bytes,
-				     p->duration_ns - from->time_ns);
+				     p->run.duration_ns - from->time_ns);
 	} else if (history_point(p, &at)) {
 		r->has_growth = true;
-		r->growth = history_rate(p, &at, p->history.bytes, p->totals.live_bytes);
+		r->growth = history_rate(p, &at, p->behaviour.history.bytes, p->totals.live_bytes);
 	}
 }
 

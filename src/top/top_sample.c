@@ -14,25 +14,26 @@
 
 uint64_t *top_site_keys(const struct profile *p)
 {
-	uint64_t *nodes = malloc(((size_t)p->node_count + 1) * sizeof *nodes);
+	uint64_t *nodes = malloc(((size_t)p->stacks.node_count + 1) * sizeof *nodes);
 	uint64_t *keys = malloc(((size_t)p->site_count + 1) * sizeof *keys);
 	if (!nodes || !keys) {
 		free(nodes);
 		free(keys);
 		return NULL;
 	}
-	for (uint32_t i = 0; i < p->node_count; i++) { /* callers have smaller indices */
-		const struct profile_frame *f = &p->frames[p->nodes[i].frame];
-		uint32_t parent = p->nodes[i].parent;
+	for (uint32_t i = 0; i < p->stacks.node_count; i++) { /* callers have smaller indices */
+		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[i].frame];
+		uint32_t parent = p->stacks.nodes[i].parent;
 		uint64_t key = top_key_number(parent < i ? nodes[parent] : TOP_KEY_BEGIN, f->line);
 		key = top_key_text(key, f->function);
 		key = top_key_text(key, f->file);
-		nodes[i] = top_key_text(
-			key, f->module < p->module_count ? p->modules[f->module].path : NULL);
+		nodes[i] = top_key_text(key, f->module < p->stacks.module_count
+						     ? p->stacks.modules[f->module].path
+						     : NULL);
 	}
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		const struct profile_site *s = &p->sites[i];
-		uint64_t key = s->node < p->node_count ? nodes[s->node] : TOP_KEY_BEGIN;
+		uint64_t key = s->node < p->stacks.node_count ? nodes[s->node] : TOP_KEY_BEGIN;
 		key = top_key_number(key, s->via);
 		if (s->labels < p->label_set_count)
 			key = top_key_text(key, p->label_sets[s->labels].identity);
@@ -54,7 +55,7 @@ struct top_sample *top_sample_new(const struct profile *p)
 	struct top_sample *s = keys ? malloc(sizeof *s + (size_t)p->site_count * sizeof *s->sites)
 				    : NULL;
 	if (s) {
-		*s = (struct top_sample){p->duration_ns, p->totals.live_bytes, p->site_count};
+		*s = (struct top_sample){p->run.duration_ns, p->totals.live_bytes, p->site_count};
 		for (uint32_t i = 0; i < p->site_count; i++)
 			s->sites[i] = (struct top_site_sample){keys[i], p->sites[i].live_bytes,
 							       p->sites[i].lifetime.p50_ns};

@@ -155,14 +155,14 @@ static void add_sample(struct top_state *s)
 static void add_point(struct top_state *s)
 {
 	size_t *count = &s->view.point_count;
-	if (*count && s->points[*count - 1].time_ns >= s->profile->duration_ns)
+	if (*count && s->points[*count - 1].time_ns >= s->profile->run.duration_ns)
 		return;
 	if (*count == POINTS) {
 		*count = POINTS / 2;
 		for (size_t i = 0; i < *count; i++)
 			s->points[i] = s->points[2 * i + 1];
 	}
-	s->points[(*count)++] = (struct top_point){s->profile->duration_ns,
+	s->points[(*count)++] = (struct top_point){s->profile->run.duration_ns,
 						   s->profile->totals.live_bytes};
 }
 
@@ -356,7 +356,7 @@ enum top_action top_state_key(struct top_state *s, int key)
 		if (s->o.web)
 			top_state_say(s, "web page: heft view %s", s->o.web);
 		else if (s->profile)
-			top_state_say(s, "web page: heft view %" PRId32, s->profile->pid);
+			top_state_say(s, "web page: heft view %" PRId32, s->profile->run.pid);
 		break;
 	case 'o':
 		if (!s->o.own_program) {

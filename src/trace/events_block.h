@@ -87,8 +87,8 @@ static inline uint32_t word_slack(uint64_t word)
 struct events_site {
 	/* The last word of: [0] ALLOC, REALLOC and temporary FREE, [1] other FREE and GONE. */
 	_Alignas(32) uint64_t word[2];
-	uint32_t
-		code; /* number within the block << CODE_SITE_SHIFT; CODE_NONE: not yet seen in it */
+	/* Number within the block << CODE_SITE_SHIFT; CODE_NONE: not yet seen in it. */
+	uint32_t code;
 	uint32_t last_alloc; /* low bits of the tick of its last ALLOC */
 	uint32_t last_birth; /* of the birth of its block that ended last, temporary ones aside */
 	uint32_t id;         /* (decoder) */

@@ -100,8 +100,8 @@ struct trace_process {
 	uint64_t reentrant;          /* calls from inside a hook (signal handlers): not recorded */
 	uint64_t peak_bytes, peak_blocks, peak_time_ns; /* of this process alone */
 	uint64_t peak_rss_bytes; /* the kernel's own maximum (VmHWM); 0: not known */
-	uint64_t
-		peak_anonymous_bytes; /* most of it that no file or shared memory was behind; 0: not known */
+	/* Most of it that no file or shared memory was behind; 0: not known. */
+	uint64_t peak_anonymous_bytes;
 };
 
 struct trace_rss {

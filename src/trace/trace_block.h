@@ -47,8 +47,8 @@ struct trace_block_header {
 	uint32_t raw_bytes;    /* of the payload, uncompressed */
 	uint32_t stored_bytes; /* of the payload in the file: follows the header */
 	uint64_t first_ns, last_ns;
-	uint64_t
-		count; /* EVENTS: events; RSS, ANONYMOUS: samples; CHECKPOINT, TALLY: parts left after it */
+	/* EVENTS: events; RSS, ANONYMOUS: samples; CHECKPOINT, TALLY: parts left after it. */
+	uint64_t count;
 	uint64_t checksum; /* of the 40 bytes before, the block's offset, and the stored payload */
 };
 _Static_assert(sizeof(struct trace_block_header) == TRACE_BLOCK_HEADER_BYTES, "as on disk");

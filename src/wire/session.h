@@ -148,9 +148,9 @@ struct wire_header {
 	uint32_t arg_count;
 	uint32_t usable_known; /* 1: slack is recorded */
 	uint32_t mode;         /* enum wire_mode */
-	uint32_t
-		start_maxrss_kib; /* the greatest RSS at the start, by the kernel: from before exec */
-	uint64_t start_mono_ns;   /* the time of start_tsc by the monotonic clock */
+	/* The greatest RSS at the start, by the kernel: from before exec. */
+	uint32_t start_maxrss_kib;
+	uint64_t start_mono_ns; /* the time of start_tsc by the monotonic clock */
 	int64_t start_unix_ns;
 	_Alignas(64) _Atomic uint32_t state; /* enum wire_state */
 	_Atomic uint32_t stream_high;        /* streams from here on were never used */

@@ -124,9 +124,9 @@ static void run_file(const char *path)
 		for (int k = 0; k <= i % 2; k++) {
 			static const char likely[] = "<>=.0918kMsn* \t\n\r\"#:[\\";
 			rng = rng * 6364136223846793005ull + 1442695040888963407ull;
-			bad[(rng >> 33) % n] = i % 3 ? (uint8_t)likely[(rng >> 20) %
-								       (sizeof likely - 1)]
-						     : (uint8_t)(rng >> 20);
+			bad[(rng >> 33) % n] =
+				i % 3 ? (uint8_t)likely[(rng >> 20) % (sizeof likely - 1)]
+				      : (uint8_t)(rng >> 20);
 		}
 		LLVMFuzzerTestOneInput(bad, i % 4 ? n : (rng >> 33) % n);
 	}

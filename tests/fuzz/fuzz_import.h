@@ -29,34 +29,35 @@ static size_t touch(const struct profile *p)
 {
 	size_t sum = 0;
 	uint64_t live = 0, blocks = 0;
-	for (uint32_t i = 0; i < p->argc; i++)
-		sum += strlen(p->argv[i]);
-	for (uint32_t i = 0; i < p->module_count; i++)
-		sum += strlen(p->modules[i].path);
-	for (uint32_t i = 0; i < p->frame_count; i++) {
-		sum += strlen(p->frames[i].function) +
-		       (p->frames[i].file ? strlen(p->frames[i].file) : 0);
-		MUST(p->frames[i].module == PROFILE_NONE || p->frames[i].module < p->module_count);
+	for (uint32_t i = 0; i < p->run.argc; i++)
+		sum += strlen(p->run.argv[i]);
+	for (uint32_t i = 0; i < p->stacks.module_count; i++)
+		sum += strlen(p->stacks.modules[i].path);
+	for (uint32_t i = 0; i < p->stacks.frame_count; i++) {
+		sum += strlen(p->stacks.frames[i].function) +
+		       (p->stacks.frames[i].file ? strlen(p->stacks.frames[i].file) : 0);
+		MUST(p->stacks.frames[i].module == PROFILE_NONE ||
+		     p->stacks.frames[i].module < p->stacks.module_count);
 	}
-	for (uint32_t i = 0; i < p->node_count; i++) {
-		MUST(p->nodes[i].parent == PROFILE_NONE || p->nodes[i].parent < i);
-		MUST(p->nodes[i].frame < p->frame_count);
+	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
+		MUST(p->stacks.nodes[i].parent == PROFILE_NONE || p->stacks.nodes[i].parent < i);
+		MUST(p->stacks.nodes[i].frame < p->stacks.frame_count);
 	}
-	for (uint32_t i = 0; i < p->call_count; i++) {
-		MUST(p->calls[i].caller == PROFILE_NONE || p->calls[i].caller < i);
-		MUST(p->calls[i].node < p->node_count);
+	for (uint32_t i = 0; i < p->stacks.call_count; i++) {
+		MUST(p->stacks.calls[i].caller == PROFILE_NONE || p->stacks.calls[i].caller < i);
+		MUST(p->stacks.calls[i].node < p->stacks.node_count);
 	}
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		const struct profile_site *s = &p->sites[i];
 		uint32_t call = s->call;
 		bool inlined = false;
-		MUST(call == PROFILE_NONE || call < p->call_count);
-		for (uint32_t n = s->node; n != PROFILE_NONE; n = p->nodes[n].parent)
+		MUST(call == PROFILE_NONE || call < p->stacks.call_count);
+		for (uint32_t n = s->node; n != PROFILE_NONE; n = p->stacks.nodes[n].parent)
 			sum += profile_frame_address(p, n, &call, &inlined);
 		/* The way ends at the outermost call, with the frame that it is in. */
 		MUST(call == PROFILE_NONE || s->node == PROFILE_NONE ||
-		     (p->calls[call].caller == PROFILE_NONE && !inlined));
-		MUST(s->node == PROFILE_NONE || s->node < p->node_count);
+		     (p->stacks.calls[call].caller == PROFILE_NONE && !inlined));
+		MUST(s->node == PROFILE_NONE || s->node < p->stacks.node_count);
 		MUST(s->labels == PROFILE_NONE || s->labels < p->label_set_count);
 		MUST(s->via <= PROFILE_VIA_UNKNOWN && s->id == i + 1);
 		if (__builtin_add_overflow(live, s->live_bytes, &live))
@@ -93,8 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct profile *p = profile_new();
 	if (!p)
 		abort();
-	p->has = 0;
-	p->keep_calls = true;
+	p->run.has = 0;
+	p->chosen.keep_calls = true;
 	int rc = i->load(p, in, &err);
 	if (rc == 0)
 		touch(p);

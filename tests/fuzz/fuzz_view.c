@@ -43,8 +43,8 @@ static int small_profile(void *ctx, const char *path, const struct profile_selec
 		p->sites[i].allocations = 1 + i % 2;
 		p->sites[i].allocated_bytes = 1000;
 	}
-	p->format = "pprof";
-	p->has = PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
+	p->run.format = "pprof";
+	p->run.has = PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
 	profile_finish_sites(p);
 	*out = p;
 	return 0;

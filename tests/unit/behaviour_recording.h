@@ -44,7 +44,7 @@ static inline uint64_t address_of_place(uint32_t site)
 
 static inline uint32_t place_of(const struct profile *p, uint32_t node)
 {
-	const char *name = p->frames[p->nodes[node].frame].function;
+	const char *name = p->stacks.frames[p->stacks.nodes[node].frame].function;
 	uint64_t address = strtoull(strstr(name, "+0x") + 3, NULL, 16);
 	return (uint32_t)((address & 0xfff) / 0x100) + (address >= 0x9000 ? 100 : 0);
 }

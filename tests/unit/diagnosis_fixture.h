@@ -24,8 +24,8 @@ static inline struct profile *new_profile(uint64_t duration_ns)
 	assert_non_null(p);
 	assert_int_equal(profile_add_module(p, "/usr/lib/libc.so.6", NULL, 0, &libc), 0);
 	assert_int_equal(profile_add_module(p, "/home/prog", NULL, 0, &fixture_module), 0);
-	p->duration_ns = duration_ns;
-	p->end = PROFILE_END_EXIT;
+	p->run.duration_ns = duration_ns;
+	p->run.end = PROFILE_END_EXIT;
 	return p;
 }
 
@@ -92,8 +92,8 @@ static inline void add_handover(struct profile *p, uint32_t site, uint64_t items
 {
 	struct profile_site *s = &p->sites[site];
 	uint64_t size = s->allocated_bytes / s->allocations;
-	s->handover = p->handover_count;
-	struct profile_handover *h = APPEND(p->handovers, p->handover_count);
+	s->handover = p->behaviour.handover_count;
+	struct profile_handover *h = APPEND(p->behaviour.handovers, p->behaviour.handover_count);
 	h->site = site;
 	h->frees = s->frees = s->cross_thread_frees = items;
 	h->bytes = items * size;
@@ -147,9 +147,10 @@ static inline void add_handover(struct profile *p, uint32_t site, uint64_t items
 	h->wait_mean_ns = mean_y;
 	h->wait_slope = xx > 0 ? xy / xx : 0;
 	h->wait_fit = xx > 0 && yy > 0 ? xy * xy / (xx * yy) : 0;
-	h->threads_first = p->handover_threads_count;
+	h->threads_first = p->behaviour.handover_threads_count;
 	h->threads_count = 1;
-	struct profile_handover_threads *t = APPEND(p->handover_threads, p->handover_threads_count);
+	struct profile_handover_threads *t = APPEND(p->behaviour.handover_threads,
+						    p->behaviour.handover_threads_count);
 	*t = (struct profile_handover_threads){from, to, items};
 	s->peak_blocks = h->backlog_blocks;
 	s->peak_bytes = s->own_peak_bytes = h->backlog_bytes;
@@ -158,35 +159,36 @@ static inline void add_handover(struct profile *p, uint32_t site, uint64_t items
 static inline void add_release(struct profile *p, uint32_t site, const char *words)
 {
 	struct profile_site *s = &p->sites[site];
-	s->release_first = p->release_count;
+	s->release_first = p->behaviour.release_count;
 	s->release_count = 1;
-	struct profile_release *r = APPEND(p->releases, p->release_count);
+	struct profile_release *r = APPEND(p->behaviour.releases, p->behaviour.release_count);
 	*r = (struct profile_release){site, stack(p, words), 100};
 }
 
 static inline struct profile_growth *add_growth(struct profile *p, uint32_t site)
 {
-	p->sites[site].growth = p->growth_count;
-	struct profile_growth *g = APPEND(p->growths, p->growth_count);
+	p->sites[site].growth = p->behaviour.growth_count;
+	struct profile_growth *g = APPEND(p->behaviour.growths, p->behaviour.growth_count);
 	g->site = site;
 	return g;
 }
 
 static inline void set_slots(struct profile *p, uint32_t count)
 {
-	p->history.slot_count = count;
-	p->history.slot_ns = p->duration_ns / count;
-	p->history.bytes = calloc(count, sizeof(uint64_t));
-	p->history.blocks = calloc(count, sizeof(uint64_t));
+	p->behaviour.history.slot_count = count;
+	p->behaviour.history.slot_ns = p->run.duration_ns / count;
+	p->behaviour.history.bytes = calloc(count, sizeof(uint64_t));
+	p->behaviour.history.blocks = calloc(count, sizeof(uint64_t));
 }
 
 static inline struct profile_history_row *add_history(struct profile *p, uint32_t site)
 {
-	p->sites[site].history = p->history.row_count;
-	struct profile_history_row *row = APPEND(p->history.rows, p->history.row_count);
+	p->sites[site].history = p->behaviour.history.row_count;
+	struct profile_history_row *row = APPEND(p->behaviour.history.rows,
+						 p->behaviour.history.row_count);
 	row->site = site;
-	row->bytes = calloc(p->history.slot_count, sizeof(uint64_t));
-	row->blocks = calloc(p->history.slot_count, sizeof(uint64_t));
+	row->bytes = calloc(p->behaviour.history.slot_count, sizeof(uint64_t));
+	row->blocks = calloc(p->behaviour.history.slot_count, sizeof(uint64_t));
 	return row;
 }
 

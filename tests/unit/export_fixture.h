@@ -134,12 +134,12 @@ static inline struct profile *by_hand(void)
 	}
 	profile_finish_sites(p);
 	add_up(p);
-	p->has = PROFILE_HAS_ALL;
-	p->argv = profile_copy_strings(p, argv, 2);
-	p->argc = 2;
-	p->pid = 77;
-	p->start_unix_ns = 1700000000000000000;
-	p->duration_ns = p->window_to_ns = 10000000;
+	p->run.has = PROFILE_HAS_ALL;
+	p->run.argv = profile_copy_strings(p, argv, 2);
+	p->run.argc = 2;
+	p->run.pid = 77;
+	p->run.start_unix_ns = 1700000000000000000;
+	p->run.duration_ns = p->chosen.to_ns = 10000000;
 	p->totals.peak_time_ns = 3000000;
 	p->totals.peak_rss_bytes = 5 * 4096;
 	return p;

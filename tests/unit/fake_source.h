@@ -101,14 +101,14 @@ static inline struct profile *fake_profile(uint64_t n, int32_t pid)
 	uint32_t module;
 	if (!p || profile_add_module(p, "/x/prog", (const uint8_t *)"\xab\xcd", 2, &module) < 0)
 		abort();
-	p->format = "heft";
-	p->has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
-	p->rate_bytes = 524288;
-	p->pid = pid;
-	p->argv = profile_copy_strings(p, argv, 2);
-	p->argc = 2;
-	p->start_unix_ns = (int64_t)time(NULL) * 1000000000 - 5000000000;
-	p->duration_ns = 5000000000;
+	p->run.format = "heft";
+	p->run.has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
+	p->run.rate_bytes = 524288;
+	p->run.pid = pid;
+	p->run.argv = profile_copy_strings(p, argv, 2);
+	p->run.argc = 2;
+	p->run.start_unix_ns = (int64_t)time(NULL) * 1000000000 - 5000000000;
+	p->run.duration_ns = 5000000000;
 	uint32_t main_ = fake_node(p, PROFILE_NONE, "main", 10, 0x1010, false);
 	uint32_t outer = fake_node(p, main_, "outer", 30, 0x1030, false);
 	fake_site(p, fake_node(p, outer, "grow", 20, 0x1030, true), n, 100 * n, 10 * n, 1000 * n);

@@ -66,11 +66,12 @@ static inline const struct profile_site *site_of(const struct profile *p, const 
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t node = p->sites[i].node;
 		if (node == PROFILE_NONE ||
-		    strcmp(p->frames[p->nodes[node].frame].function, function))
+		    strcmp(p->stacks.frames[p->stacks.nodes[node].frame].function, function))
 			continue;
-		uint32_t parent = p->nodes[node].parent;
-		if (!caller || (parent != PROFILE_NONE &&
-				!strcmp(p->frames[p->nodes[parent].frame].function, caller)))
+		uint32_t parent = p->stacks.nodes[node].parent;
+		if (!caller ||
+		    (parent != PROFILE_NONE &&
+		     !strcmp(p->stacks.frames[p->stacks.nodes[parent].frame].function, caller)))
 			return &p->sites[i];
 	}
 	fail_msg("no site %s < %s", function, caller ? caller : "(anything)");

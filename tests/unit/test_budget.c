@@ -217,7 +217,7 @@ static struct profile *make(void)
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(profile_add_thread(p, &threads[i]), 0);
 	p->totals.threads = 3;
-	p->duration_ns = 5000000;
+	p->run.duration_ns = 5000000;
 	profile_finish_sites(p);
 	return p;
 }
@@ -286,7 +286,7 @@ static void what_is_not_told_does_not_hold(void **state)
 {
 	(void)state;
 	struct profile *p = make();
-	p->has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
+	p->run.has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
 	struct budget *b = parse("temporary <= 5\nallocations <= 1000\npeak_bytes in main == 0\n");
 	struct budget_result r[3];
 	enum budget_update updates[3];
@@ -322,14 +322,14 @@ static void estimates_have_room(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct profile *p = profile_new();
 		add_site(p, add_stack(p, PROFILE_NONE, "f", "f.c", PROFILE_NONE), 10, 1000);
-		p->has = PROFILE_HAS_LIVE;
+		p->run.has = PROFILE_HAS_LIVE;
 		p->totals.live_bytes = p->sites[0].live_bytes = 1000;
-		p->spreads = calloc(2, sizeof *p->spreads);
-		p->errors = calloc(2, sizeof *p->errors);
-		assert_true(p->spreads && p->errors);
-		p->spreads[0].live_bytes = 10000; /* of a standard error of 100 */
-		p->spreads[0].live_samples = 5;
-		p->total_spread = p->spreads[0];
+		p->estimates.spreads = calloc(2, sizeof *p->estimates.spreads);
+		p->estimates.errors = calloc(2, sizeof *p->estimates.errors);
+		assert_true(p->estimates.spreads && p->estimates.errors);
+		p->estimates.spreads[0].live_bytes = 10000; /* of a standard error of 100 */
+		p->estimates.spreads[0].live_samples = 5;
+		p->estimates.total_spread = p->estimates.spreads[0];
 		profile_settle_errors(p);
 		struct budget *b = parse(cases[i].rule);
 		struct budget_result r;

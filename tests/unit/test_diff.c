@@ -25,7 +25,7 @@ static struct profile *make(const char *program, const char *library)
 	assert_int_equal(profile_add_module(p, library, NULL, 0, &id), 0);
 	struct profile_process process = {.pid = 1, .exe = program};
 	assert_int_equal(profile_add_process(p, &process, &id), 0);
-	p->duration_ns = 2000000000;
+	p->run.duration_ns = 2000000000;
 	return p;
 }
 
@@ -328,7 +328,7 @@ static void numbers_are_divided(void **state)
 	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
 	site(old, "main:1", 1000, 10);
 	site(new, "main:1", 1200, 10);
-	new->duration_ns = 4000000000; /* old: 2 s */
+	new->run.duration_ns = 4000000000; /* old: 2 s */
 	struct profile_diff *d = compare(old, new,
 					 &(struct profile_per){PROFILE_PER_OPERATIONS, 1000, 1200});
 	const struct profile_diff_entry *e = d->entries;
@@ -342,7 +342,7 @@ static void numbers_are_divided(void **state)
 	assert_true(profile_diff_new_value(d, &e->new, MEASURE_ALLOCATED_BYTES) == 3000);
 	assert_true(profile_diff_new_value(d, &e->new, MEASURE_PEAK_BYTES) == 12000); /* no rate */
 	profile_diff_free(d);
-	new->duration_ns = 0;
+	new->run.duration_ns = 0;
 	struct heft_error err = {0};
 	assert_int_equal(profile_diff_new(&d, old, new,
 					  &(struct profile_per){.unit = PROFILE_PER_SECOND}, &err),
@@ -361,11 +361,11 @@ static void measures_that_both_tell(void **state)
 	struct profile_diff *d = compare(old, new, NULL);
 	assert_true(profile_diff_has(d, MEASURE_PEAK_BYTES));
 	assert_true(profile_diff_has(d, MEASURE_LIFETIME));
-	old->has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
+	old->run.has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
 	assert_false(profile_diff_has(d, MEASURE_PEAK_BYTES));
 	assert_true(profile_diff_has(d, MEASURE_LIVE_BYTES));
 	assert_true(profile_diff_has(d, MEASURE_ALLOCATIONS));
-	new->has = PROFILE_HAS_PEAK | PROFILE_HAS_ALLOCATED;
+	new->run.has = PROFILE_HAS_PEAK | PROFILE_HAS_ALLOCATED;
 	assert_false(profile_diff_has(d, MEASURE_LIVE_BYTES));
 	done(d);
 }
@@ -486,20 +486,20 @@ static void text_says_that_nothing_changed(void **state)
  * variances are those of small blocks: n R^2. */
 static void make_sampled(struct profile *p, uint64_t rate, const uint64_t *samples)
 {
-	p->rate_bytes = rate;
-	p->spreads = calloc(p->site_count + 1, sizeof *p->spreads);
-	p->errors = calloc(p->site_count + 1, sizeof *p->errors);
-	assert_true(p->spreads && p->errors);
+	p->run.rate_bytes = rate;
+	p->estimates.spreads = calloc(p->site_count + 1, sizeof *p->estimates.spreads);
+	p->estimates.errors = calloc(p->site_count + 1, sizeof *p->estimates.errors);
+	assert_true(p->estimates.spreads && p->estimates.errors);
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		double r = (double)rate, n = (double)samples[i];
-		p->spreads[i] = (struct profile_spread){
+		p->estimates.spreads[i] = (struct profile_spread){
 			.peak_bytes = n * r * r,
 			.allocated_bytes = n * r * r,
 			.allocations = n,
 			.samples = samples[i],
 			.peak_samples = samples[i],
 		};
-		estimate_add_spread(&p->total_spread, &p->spreads[i]);
+		estimate_add_spread(&p->estimates.total_spread, &p->estimates.spreads[i]);
 	}
 	profile_settle_errors(p);
 }

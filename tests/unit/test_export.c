@@ -110,7 +110,7 @@ static void test_csv(void **state)
 	assert_int_equal(lines, 6);
 	free(text);
 	/* What is not known is empty, not 0. */
-	p->has = PROFILE_HAS_LIVE;
+	p->run.has = PROFILE_HAS_LIVE;
 	text = text_of("csv", p, &(struct export_options){.measure = MEASURE_LIVE_BYTES});
 	assert_non_null(strstr(text, ",\"main;f\",,,,,100,1,,100,1,,,,,,,,,,,\r\n"));
 	assert_ptr_equal(strstr(text, "\r\n2,\"malloc\""), strstr(text, "\r\n")); /* the largest */
@@ -241,7 +241,7 @@ static void test_measures(void **state)
 	/* A sum that does not fit says the most there is instead of little. */
 	struct profile_site site = {.frees = 3, .lifetime.mean_ns = UINT64_MAX / 2};
 	assert_true(measure_of_stack(&site, MEASURE_LIFETIME) == UINT64_MAX);
-	struct profile p = {.has = PROFILE_HAS_LIVE};
+	struct profile p = {.run.has = PROFILE_HAS_LIVE};
 	assert_true(measure_known(&p, MEASURE_LIVE_BYTES));
 	assert_false(measure_known(&p, MEASURE_PEAK_BYTES));
 	assert_null(exporter_find("nonsense"));

@@ -212,8 +212,8 @@ static void test_pprof_raw_and_absent(void **state)
 	struct profile *p = by_hand();
 	struct export_options o = {.measure = MEASURE_LIVE_BYTES, .raw = true};
 	struct field f;
-	p->has = PROFILE_HAS_LIVE;
-	p->rate_bytes = 524288;
+	p->run.has = PROFILE_HAS_LIVE;
+	p->run.rate_bytes = 524288;
 	struct text t = gunzip(write_with(export_pprof, p, &o));
 	assert_int_equal(count_of(t, 1), 2);
 	expect_type(t, message(t, 1, 0), "inuse_objects", "count");
@@ -236,7 +236,7 @@ static void test_pprof_raw_and_absent(void **state)
 		{MEASURE_PEAK_BYTES, "peak_space"},       {MEASURE_LIVE_BYTES, "inuse_space"},
 		{MEASURE_ALLOCATED_BYTES, "alloc_space"}, {MEASURE_ALLOCATIONS, "alloc_objects"},
 		{MEASURE_TEMPORARY, "temporary_objects"}, {MEASURE_LIFETIME, "lifetime"}};
-	p->has = PROFILE_HAS_ALL;
+	p->run.has = PROFILE_HAS_ALL;
 	for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
 		o = (struct export_options){.measure = shown[i].measure};
 		t = gunzip(write_with(export_pprof, p, &o));
@@ -252,12 +252,12 @@ static void test_pprof_program_and_addresses(void **state)
 	struct profile *p = by_hand();
 	struct export_options o = {.measure = MEASURE_PEAK_BYTES};
 	/* A place has the address of its innermost frame. */
-	p->frames[p->nodes[p->sites[0].node].frame].address = 0x1007;
+	p->stacks.frames[p->stacks.nodes[p->sites[0].node].frame].address = 0x1007;
 	/* The program is named, and no frame is in it. */
 	struct profile_process process = {.pid = 77, .exe = name_pool_add(p->names, "/x/other")};
 	uint32_t id;
 	assert_int_equal(profile_add_process(p, &process, &id), 0);
-	p->argc = 0;
+	p->run.argc = 0;
 	struct text t = gunzip(write_with(export_pprof, p, &o));
 	assert_int_equal(number_of(message(t, 4, 0), 3), 0x1007);
 	assert_int_equal(number_of(message(t, 4, 1), 3), 0x1010);
@@ -392,13 +392,13 @@ static void test_dhat(void **state)
 		assert_string_equal(json_string_value(json_array_get(names, i)), table[i]);
 	json_decref(j);
 	/* What is live is all that some files tell. */
-	p->has = PROFILE_HAS_LIVE;
+	p->run.has = PROFILE_HAS_LIVE;
 	j = write_dhat(p);
 	assert_true(json_is_false(json_object_get(j, "bklt")));
 	assert_null(json_object_get(j, "tg"));
 	expect_point(j, 0, "{\"fs\":[1,2,3,4,5],\"tb\":100,\"tbk\":1}");
 	json_decref(j);
-	p->has = PROFILE_HAS_ALL & ~(uint32_t)PROFILE_HAS_LIFETIMES;
+	p->run.has = PROFILE_HAS_ALL & ~(uint32_t)PROFILE_HAS_LIFETIMES;
 	j = write_dhat(p);
 	expect_point(j, 3,
 		     "{\"eb\":10,\"ebk\":1,\"fs\":[1,9],\"gb\":0,\"gbk\":0,\"mb\":10,"
@@ -453,7 +453,7 @@ static void test_massif(void **state)
 				      MASSIF_PEAK MASSIF_SNAPSHOT("2", "10.000", "117", "detailed")
 					      MASSIF_END);
 	/* Without times it is one instant. */
-	p->has &= ~(uint32_t)PROFILE_HAS_TIMES;
+	p->run.has &= ~(uint32_t)PROFILE_HAS_TIMES;
 	expect_massif(p, &o, MASSIF_HEAD MASSIF_SNAPSHOT("0", "0.000", "407", "peak") MASSIF_PEAK);
 	o.measure = MEASURE_LIVE_BYTES;
 	expect_massif(p, &o, MASSIF_HEAD MASSIF_SNAPSHOT("0", "0.000", "117", "peak") MASSIF_END);
@@ -472,7 +472,7 @@ static void add_history(struct profile *p)
 	/* every ms; the peak is between two of them */
 	static const uint64_t all[] = {50, 200, 390, 300, 300, 300, 300, 300, 300, 120};
 	static const uint64_t row[] = {0, 150, 300, 290, 290, 290, 290, 290, 290, 100};
-	struct profile_history *h = &p->history;
+	struct profile_history *h = &p->behaviour.history;
 	p->totals.peak_time_ns = 2500000;
 	h->slot_ns = 1000000;
 	h->slot_count = 10;
@@ -481,7 +481,7 @@ static void add_history(struct profile *p)
 	h->rows = calloc(2, sizeof *h->rows);
 	h->rows[0] = (struct profile_history_row){0, 1, slots(row), slots(row)};
 	h->row_count = 1;
-	p->duration_ns = p->window_to_ns = 10500000;
+	p->run.duration_ns = p->chosen.to_ns = 10500000;
 	profile_link_behaviour(p);
 }
 
@@ -528,16 +528,16 @@ static void test_massif_of_a_part(void **state)
 				       "mem_stacks_B=0\nheap_tree=detailed\nn1: 100"));
 	free(t.data);
 	o.focus = NULL;
-	p->selection = "from 0.001000 s to 0.005000 s";
-	p->window_from_ns = 1000000;
-	p->window_to_ns = 5000000;
+	p->chosen.words = "from 0.001000 s to 0.005000 s";
+	p->chosen.from_ns = 1000000;
+	p->chosen.to_ns = 5000000;
 	p->totals.start_bytes = 55;
 	expect_massif(p, &o,
 		      MASSIF_HEAD MASSIF_SNAPSHOT("0", "1.000", "55", "empty")
 			      MASSIF_SNAPSHOT("1", "2.500", "407", "peak")
 				      MASSIF_PEAK MASSIF_SNAPSHOT("2", "5.000", "117", "detailed")
 					      MASSIF_END);
-	p->window_to_ns = p->window_from_ns; /* an instant */
+	p->chosen.to_ns = p->chosen.from_ns; /* an instant */
 	o.measure = MEASURE_LIVE_BYTES;
 	expect_massif(p, &o, MASSIF_HEAD MASSIF_SNAPSHOT("0", "1.000", "117", "peak") MASSIF_END);
 	profile_free(p);
@@ -558,7 +558,7 @@ static void test_massif_small_and_deep(void **state)
 			  0),
 		     .peak_bytes = 4, .peak_blocks = 1);
 	profile_finish_sites(p);
-	p->has = PROFILE_HAS_PEAK;
+	p->run.has = PROFILE_HAS_PEAK;
 	struct text t = write_with(export_massif, p, &(struct export_options){0});
 	assert_non_null(strstr(t.data, "\nn2: 5012 (heap"));
 	assert_non_null(strstr(t.data, "\n n1: 5000 0x12B: deep (d.c:300)\n"));
@@ -579,7 +579,7 @@ static void test_nothing(void **state)
 {
 	(void)state;
 	struct profile *p = profile_new();
-	p->has = PROFILE_HAS_ALL;
+	p->run.has = PROFILE_HAS_ALL;
 	struct text t = gunzip(write_with(export_pprof, p, &(struct export_options){0}));
 	assert_int_equal(count_of(t, 2), 0);
 	assert_true(number_of(whole(t), 9) > 1700000000000000000); /* it has to be there */

@@ -217,8 +217,8 @@ static struct profile *random_run(void)
 			}
 		}
 	}
-	p->has = PROFILE_HAS_ALL;
-	p->duration_ns = events * 1000000ull;
+	p->run.has = PROFILE_HAS_ALL;
+	p->run.duration_ns = events * 1000000ull;
 	return p;
 }
 
@@ -265,7 +265,7 @@ static void test_heaptrack_of_what_is_live(void **state)
 	(void)state;
 	struct profile *p = by_hand();
 	struct replay *r = malloc(sizeof *r);
-	p->has = PROFILE_HAS_LIVE;
+	p->run.has = PROFILE_HAS_LIVE;
 	p->sites[0].live_blocks = 0;
 	struct text t = write_with(export_heaptrack, p, &(struct export_options){0});
 	replay_heaptrack(t, r);
@@ -304,7 +304,7 @@ static void test_contradictions(void **state)
 		}
 		if (rnd(2))
 			p->totals.peak_time_ns = UINT64_MAX;
-		p->has = rnd(512);
+		p->run.has = rnd(512);
 		for (size_t k = 0; k < 4; k++) {
 			struct text t = write_with(all[k], p, &(struct export_options){0});
 			if (all[k] == export_heaptrack) {
@@ -312,7 +312,8 @@ static void test_contradictions(void **state)
 				for (uint32_t i = 0; i < p->site_count; i++)
 					live += (int64_t)p->sites[i].live_bytes;
 				replay_heaptrack(t, r);
-				assert_int_equal(r->all.live, p->has & PROFILE_HAS_LIVE ? live : 0);
+				assert_int_equal(r->all.live,
+						 p->run.has & PROFILE_HAS_LIVE ? live : 0);
 			}
 			free(t.data);
 		}
@@ -325,7 +326,7 @@ static void test_heaptrack_of_nothing(void **state)
 {
 	(void)state;
 	struct profile *p = profile_new();
-	p->has = PROFILE_HAS_ALL;
+	p->run.has = PROFILE_HAS_ALL;
 	struct text t = write_with(export_heaptrack, p, &(struct export_options){0});
 	assert_non_null(strstr(t.data, "X unknown\n"));
 	free(t.data);

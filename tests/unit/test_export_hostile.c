@@ -40,9 +40,9 @@ static struct profile *make(void)
 {
 	struct profile *p = profile_new();
 	assert_non_null(p);
-	p->has = PROFILE_HAS_ALL;
-	p->complete = true;
-	p->format = "heft";
+	p->run.has = PROFILE_HAS_ALL;
+	p->run.complete = true;
+	p->run.format = "heft";
 	return p;
 }
 
@@ -84,8 +84,8 @@ static struct profile *make_evil(void)
 {
 	static const char *argv[] = {"./a", evil};
 	struct profile *p = make();
-	p->argv = argv;
-	p->argc = 2;
+	p->run.argv = argv;
+	p->run.argc = 2;
 	uint32_t root = add_node(p, PROFILE_NONE, add_frame(p, evil, evil));
 	char *longest = malloc(10001);
 	memset(longest, '<', 10000);
@@ -100,8 +100,8 @@ static struct profile *make_evil(void)
 
 static void free_evil(struct profile *p)
 {
-	p->argc = 0; /* not the profile's own */
-	p->argv = NULL;
+	p->run.argc = 0; /* not the profile's own */
+	p->run.argv = NULL;
 	profile_free(p);
 }
 

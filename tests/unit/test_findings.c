@@ -174,7 +174,7 @@ static void test_burst_in_heaps(void **state)
 		freed[i] = (i ? freed[i - 1] : 30 * MS) + 180000;
 	}
 	struct profile *p = queue_profile(ITEMS);
-	assert_true(p->handovers[0].wait_fit < 0.5);
+	assert_true(p->behaviour.handovers[0].wait_fit < 0.5);
 	struct findings *f = diagnose(p, 0);
 	assert_int_equal(count_of(f, FINDING_UNBOUNDED_QUEUE), 1);
 	done(f, p);
@@ -233,12 +233,13 @@ static void test_queues_at_random(void **state)
 				"round %d: %u found; %d items, %d consumers, arrival %d, bound %d, "
 				"fit %g, growth %g, in order %d, backlog %d",
 				round, found, (int)items, (int)consumers, (int)arrival, (int)bound,
-				p->handovers[0].wait_fit,
-				p->handovers[0].wait_slope *
-					(double)(p->handovers[0].last_birth_ns -
-						 p->handovers[0].first_birth_ns) /
-					p->handovers[0].wait_mean_ns,
-				(int)p->handovers[0].in_order, (int)p->handovers[0].backlog_blocks);
+				p->behaviour.handovers[0].wait_fit,
+				p->behaviour.handovers[0].wait_slope *
+					(double)(p->behaviour.handovers[0].last_birth_ns -
+						 p->behaviour.handovers[0].first_birth_ns) /
+					p->behaviour.handovers[0].wait_mean_ns,
+				(int)p->behaviour.handovers[0].in_order,
+				(int)p->behaviour.handovers[0].backlog_blocks);
 		done(f, p);
 	}
 }
@@ -279,7 +280,7 @@ static void test_stack_is_no_queue(void **state)
 	simulate(ITEMS, 4000, 182000, 0);
 	struct profile *p = queue_profile(ITEMS);
 	for (uint32_t i = 0; i < 2; i++) /* last in, first out: most overtake */
-		p->handovers[i].in_order = ITEMS / 10;
+		p->behaviour.handovers[i].in_order = ITEMS / 10;
 	struct findings *f = diagnose(p, 0);
 	assert_int_equal(count_of(f, FINDING_UNBOUNDED_QUEUE), 0);
 	done(f, p);
@@ -530,15 +531,15 @@ static void test_sheet(void **state)
 {
 	(void)state;
 	struct profile *p = new_profile(1 * SECOND);
-	add_site(p, "main:97 read_sheet:85 split_row:55 make_field:38", 86982, 10)
-		->peak_bytes = 882982;
+	add_site(p, "main:97 read_sheet:85 split_row:55 make_field:38", 86982, 10)->peak_bytes =
+		882982;
 	p->sites[0].peak_slack_bytes = 86982 * 24 - 882982; /* chunks of 32, 8 of them the header */
 	struct profile_site *s = add_site(p, "main:97 read_sheet:90 add_row:68 grow:28", 1, 393216);
 	s->reallocations = 12;
 	s->allocations = 0;
 	s->peak_slack_bytes = 4080;
-	add_site(p, "main:97 read_sheet:85 split_row:54 grow:28", 12427, 192)
-		->peak_slack_bytes = 12427 * 8;
+	add_site(p, "main:97 read_sheet:85 split_row:54 grow:28", 12427, 192)->peak_slack_bytes =
+		12427 * 8;
 	struct profile_growth *g = add_growth(p, 1);
 	g->steps = 12;
 	g->moved_steps = 9;
@@ -628,8 +629,8 @@ static void test_no_rounding(void **state)
 	} cases[] = {{10000, 1000, 16}, {500, 9, 15}, {100000, 56, 0}, {100000, 10, 0}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct profile *p = new_profile(1 * SECOND);
-		add_site(p, "main:9 make:3", cases[i].blocks, cases[i].bytes)
-			->peak_slack_bytes = cases[i].blocks * cases[i].slack;
+		add_site(p, "main:9 make:3", cases[i].blocks, cases[i].bytes)->peak_slack_bytes =
+			cases[i].blocks * cases[i].slack;
 		add_site(p, "main:10 rest:3", 1, 1 << 20)->peak_slack_bytes = i == 3 ? 0 : 100;
 		struct findings *f = diagnose(p, 0);
 		assert_int_equal(count_of(f, FINDING_ALLOCATOR_ROUNDING), 0);

@@ -54,7 +54,7 @@ static struct profile *full_profile(void)
 	s->allocations = 10000;
 	s->frees = 9900;
 	struct profile_history_row *leak = add_history(p, 3), *cache = add_history(p, 4);
-	leak = &p->history.rows[0];
+	leak = &p->behaviour.history.rows[0];
 	for (uint32_t i = 0; i < SLOTS; i++) {
 		leak->blocks[i] = 100 * (i + 1);
 		leak->bytes[i] = 100 * leak->blocks[i];
@@ -79,22 +79,22 @@ static struct profile *sampled_profile(void)
 {
 	enum { SAMPLES = 400 };
 	struct profile *p = new_profile(100ull * SECOND);
-	p->end = PROFILE_END_SIGNAL;
-	p->signal = 9;
-	p->rate_bytes = 1000;
+	p->run.end = PROFILE_END_SIGNAL;
+	p->run.signal = 9;
+	p->run.rate_bytes = 1000;
 	p->totals.dropped = 5;
-	p->totals.peak_time_ns = p->duration_ns;
+	p->totals.peak_time_ns = p->run.duration_ns;
 	add_site(p, "main:1 remember:2", SAMPLES, 1000);
 	add_site(p, "main:1 serve:2", SAMPLES, 1000);
-	p->spreads = calloc(2, sizeof *p->spreads);
-	p->errors = calloc(2, sizeof *p->errors);
-	p->peak_births.list = calloc(2 * SAMPLES, sizeof *p->peak_births.list);
-	assert_true(p->spreads && p->errors && p->peak_births.list);
-	p->peak_births.count = 2 * SAMPLES;
+	p->estimates.spreads = calloc(2, sizeof *p->estimates.spreads);
+	p->estimates.errors = calloc(2, sizeof *p->estimates.errors);
+	p->estimates.peak_births.list = calloc(2 * SAMPLES, sizeof *p->estimates.peak_births.list);
+	assert_true(p->estimates.spreads && p->estimates.errors && p->estimates.peak_births.list);
+	p->estimates.peak_births.count = 2 * SAMPLES;
 	for (uint32_t i = 0; i < 2 * SAMPLES; i++) {
 		double at = (i % SAMPLES + 0.5) / SAMPLES;
 		at = i < SAMPLES ? at : 1 - at / 100;
-		p->peak_births.list[i] = (struct profile_birth){
+		p->estimates.peak_births.list[i] = (struct profile_birth){
 			.site = i / SAMPLES,
 			.at = at,
 			.bytes = 1000,
@@ -102,7 +102,7 @@ static struct profile *sampled_profile(void)
 			.variance = 1e6};
 	}
 	p->totals.peak_bytes = 2 * SAMPLES * 1000;
-	p->total_spread.samples = 2 * SAMPLES;
+	p->estimates.total_spread.samples = 2 * SAMPLES;
 	return p;
 }
 
@@ -182,10 +182,10 @@ static double any_number(void)
 /* Overwrites the numbers; those that the loader checks (nodes, counts of arrays) stay. */
 static void spoil(struct profile *p)
 {
-	p->duration_ns = any();
-	p->end = (enum profile_end)(any() % 6);
-	p->signal = (int32_t)any();
-	p->history.slot_ns = any();
+	p->run.duration_ns = any();
+	p->run.end = (enum profile_end)(any() % 6);
+	p->run.signal = (int32_t)any();
+	p->behaviour.history.slot_ns = any();
 	uint64_t *totals = (uint64_t *)&p->totals;
 	for (size_t i = 0; i < sizeof p->totals / sizeof *totals; i++)
 		totals[i] = any();
@@ -203,8 +203,8 @@ static void spoil(struct profile *p)
 		if (any() % 4 == 0)
 			s->node = PROFILE_NONE;
 	}
-	for (uint32_t i = 0; i < p->handover_count; i++) {
-		struct profile_handover *h = &p->handovers[i];
+	for (uint32_t i = 0; i < p->behaviour.handover_count; i++) {
+		struct profile_handover *h = &p->behaviour.handovers[i];
 		uint64_t *fields[] = {&h->frees,         &h->in_order,       &h->backlog_blocks,
 				      &h->backlog_bytes, &h->first_birth_ns, &h->last_birth_ns,
 				      &h->first_free_ns, &h->last_free_ns};
@@ -218,32 +218,33 @@ static void spoil(struct profile *p)
 		if (any() % 2)
 			h->wait_fit = any_number();
 	}
-	for (uint32_t i = 0; i < p->handover_threads_count; i++)
-		p->handover_threads[i].to = (uint32_t)any();
-	for (uint32_t i = 0; i < p->growth_count; i++) {
-		p->growths[i].measured_bytes = any();
-		p->growths[i].unused_bytes = any();
-		p->growths[i].steps = any();
+	for (uint32_t i = 0; i < p->behaviour.handover_threads_count; i++)
+		p->behaviour.handover_threads[i].to = (uint32_t)any();
+	for (uint32_t i = 0; i < p->behaviour.growth_count; i++) {
+		p->behaviour.growths[i].measured_bytes = any();
+		p->behaviour.growths[i].unused_bytes = any();
+		p->behaviour.growths[i].steps = any();
 	}
-	for (uint32_t i = 0; i < p->history.row_count; i++)
-		for (uint32_t k = 0; k < p->history.slot_count; k++)
+	for (uint32_t i = 0; i < p->behaviour.history.row_count; i++)
+		for (uint32_t k = 0; k < p->behaviour.history.slot_count; k++)
 			if (any() % 8 == 0)
-				p->history.rows[i].bytes[k] = p->history.rows[i].blocks[k] = any();
+				p->behaviour.history.rows[i].bytes[k] =
+					p->behaviour.history.rows[i].blocks[k] = any();
 }
 
 static void spoil_samples(struct profile *p)
 {
-	p->rate_bytes = any();
-	for (uint32_t i = 0; i < p->peak_births.count; i++) {
-		struct profile_birth *b = &p->peak_births.list[i];
+	p->run.rate_bytes = any();
+	for (uint32_t i = 0; i < p->estimates.peak_births.count; i++) {
+		struct profile_birth *b = &p->estimates.peak_births.list[i];
 		b->age_ns = any() % 4 ? b->age_ns : any();
 		b->bytes = any() % 4 ? b->bytes : (double)any();
 		b->at = any() % 8 ? b->at : any() % 2 ? 0 : 1;
 	}
-	for (uint32_t i = 0; i < 2 && p->spreads; i++) {
-		p->spreads[i].samples = any();
-		p->spreads[i].peak_bytes = (double)any();
-		p->errors[i].peak_bytes = any();
+	for (uint32_t i = 0; i < 2 && p->estimates.spreads; i++) {
+		p->estimates.spreads[i].samples = any();
+		p->estimates.spreads[i].peak_bytes = (double)any();
+		p->estimates.errors[i].peak_bytes = any();
 	}
 }
 

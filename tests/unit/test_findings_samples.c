@@ -76,7 +76,8 @@ static void add_sampled(struct profile *p, const char *words, uint32_t count, sh
 	s->allocations *= turns + 1;
 	s->frees = s->allocations - s->live_blocks;
 	for (uint32_t i = 0; i < count; i++) {
-		struct profile_birth *b = APPEND(p->peak_births.list, p->peak_births.count);
+		struct profile_birth *b = APPEND(p->estimates.peak_births.list,
+						 p->estimates.peak_births.count);
 		b->site = site;
 		b->at = made(x);
 		b->age_ns = (uint64_t)((1 - b->at) * (double)LIFE_NS);
@@ -84,7 +85,7 @@ static void add_sampled(struct profile *p, const char *words, uint32_t count, sh
 		b->variance = w.bytes_variance;
 	}
 	uint32_t spreads = site;
-	struct profile_spread *v = APPEND(p->spreads, spreads);
+	struct profile_spread *v = APPEND(p->estimates.spreads, spreads);
 	v->samples = (uint64_t)count * (turns + 1);
 	v->live_samples = v->left_samples = v->peak_samples = count;
 	v->peak_bytes = v->live_bytes = count * w.bytes_variance;
@@ -92,22 +93,22 @@ static void add_sampled(struct profile *p, const char *words, uint32_t count, sh
 	p->totals.peak_bytes += s->peak_bytes;
 	p->totals.live_bytes += s->live_bytes;
 	p->totals.allocations += s->allocations;
-	p->total_spread.samples += v->samples;
-	p->total_spread.peak_samples += count;
+	p->estimates.total_spread.samples += v->samples;
+	p->estimates.total_spread.peak_samples += count;
 }
 
 static struct profile *sampled_profile(void)
 {
 	struct profile *p = new_profile(LIFE_NS);
-	p->rate_bytes = RATE;
+	p->run.rate_bytes = RATE;
 	p->totals.peak_time_ns = LIFE_NS;
 	return p;
 }
 
 static void finish(struct profile *p)
 {
-	p->errors = calloc((size_t)p->site_count + 1, sizeof *p->errors);
-	assert_non_null(p->errors);
+	p->estimates.errors = calloc((size_t)p->site_count + 1, sizeof *p->estimates.errors);
+	assert_non_null(p->estimates.errors);
 	profile_settle_errors(p);
 }
 
@@ -130,8 +131,8 @@ static double found_share(uint32_t count, shape made, double x, uint32_t turns)
 	uint32_t found = 0;
 	for (int i = 0; i < TRIALS; i++) {
 		struct profile *p = sampled_profile();
-		p->end = PROFILE_END_SIGNAL;
-		p->signal = SIGKILL;
+		p->run.end = PROFILE_END_SIGNAL;
+		p->run.signal = SIGKILL;
 		add_sampled(p, "main:1 keep:7", count, made, x, turns);
 		finish(p);
 		found += growing(p);
@@ -202,15 +203,15 @@ static void test_settled(void **state)
 	}
 	/* Running, but only for a moment. */
 	struct profile *p = sampled_profile();
-	p->duration_ns = 5ull * SECOND;
-	p->totals.peak_time_ns = p->duration_ns;
-	p->end = PROFILE_END_RUNNING;
+	p->run.duration_ns = 5ull * SECOND;
+	p->totals.peak_time_ns = p->run.duration_ns;
+	p->run.end = PROFILE_END_RUNNING;
 	add_sampled(p, "main:1 keep:7", 1000, leak, 0, 0);
 	finish(p);
 	assert_int_equal(growing(p), 0);
 	/* The peak was long ago. */
 	p = sampled_profile();
-	p->end = PROFILE_END_RUNNING;
+	p->run.end = PROFILE_END_RUNNING;
 	p->totals.peak_time_ns = LIFE_NS / 2;
 	add_sampled(p, "main:1 keep:7", 1000, leak, 0, 0);
 	finish(p);
@@ -221,7 +222,7 @@ static void test_evidence(void **state)
 {
 	(void)state;
 	struct profile *p = sampled_profile();
-	p->end = PROFILE_END_RUNNING;
+	p->run.end = PROFILE_END_RUNNING;
 	add_sampled(p, "main:1 keep:7", 1000, leak, 0, 1);
 	add_sampled(p, "main:2 other:8", 1000, start_up, 0.01, 0);
 	finish(p);

@@ -146,8 +146,8 @@ static void test_time_to_the_limit(void **state)
 {
 	(void)state;
 	struct profile *p = server(2 * (uint64_t)SECOND);
-	p->memory_limit_bytes = 60 << 20;
-	p->limit_is_cgroup = true;
+	p->run.memory_limit_bytes = 60 << 20;
+	p->run.limit_is_cgroup = true;
 	struct findings *f = diagnose(p, 0);
 	const struct finding *g = find(f, FINDING_GROWING_SITE);
 	assert_non_null(g);
@@ -159,7 +159,7 @@ static void test_time_to_the_limit(void **state)
 	/* Beyond it already, or years away: not a word. */
 	for (int k = 0; k < 2; k++) {
 		p = server(2 * (uint64_t)SECOND);
-		p->memory_limit_bytes = k ? 1 << 20 : 1ull << 60;
+		p->run.memory_limit_bytes = k ? 1 << 20 : 1ull << 60;
 		f = diagnose(p, 0);
 		g = find(f, FINDING_GROWING_SITE);
 		assert_non_null(g);
@@ -173,11 +173,11 @@ static void test_leaking_server_that_pauses(void **state)
 {
 	(void)state;
 	struct profile *p = server(2 * (uint64_t)SECOND);
-	struct profile_history_row *leak = &p->history.rows[0];
-	p->history.events = calloc(SLOTS, sizeof *p->history.events);
+	struct profile_history_row *leak = &p->behaviour.history.rows[0];
+	p->behaviour.history.events = calloc(SLOTS, sizeof *p->behaviour.history.events);
 	for (uint32_t i = 0; i < SLOTS; i++) {
 		uint32_t ran = i < 80 ? i : i < 140 ? 80 : i - 60;
-		p->history.events[i] = 1000 * (ran + 1);
+		p->behaviour.history.events[i] = 1000 * (ran + 1);
 		leak->blocks[i] = 20000 / (SLOTS - 60) * (ran + 1);
 		leak->bytes[i] = 1024 * leak->blocks[i];
 	}
@@ -197,8 +197,8 @@ static void expect_no_growth(struct profile *p, const char *what)
 static void set_levels(struct profile *p, uint32_t row, uint64_t (*level)(uint32_t slot))
 {
 	for (uint32_t i = 0; i < SLOTS; i++) {
-		p->history.rows[row].bytes[i] = level(i);
-		p->history.rows[row].blocks[i] = level(i) / 1024;
+		p->behaviour.history.rows[row].bytes[i] = level(i);
+		p->behaviour.history.rows[row].blocks[i] = level(i) / 1024;
 	}
 }
 
@@ -286,8 +286,8 @@ static void test_growth_of_a_batch_job(void **state)
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
 		p = server(2 * (uint64_t)SECOND);
 		p->sites[CACHE].history = PROFILE_NONE;
-		p->end = PROFILE_END_SIGNAL;
-		p->signal = signals[i];
+		p->run.end = PROFILE_END_SIGNAL;
+		p->run.signal = signals[i];
 		struct findings *f = diagnose(p, 0);
 		assert_int_equal(count_of(f, FINDING_GROWING_SITE), 1);
 		done(f, p);
@@ -296,19 +296,20 @@ static void test_growth_of_a_batch_job(void **state)
 	p = server(2 * (uint64_t)SECOND);
 	p->sites[CACHE].history = PROFILE_NONE;
 	set_levels(p, LEAK, plateau);
-	p->end = PROFILE_END_SIGNAL;
-	p->signal = SIGTERM;
+	p->run.end = PROFILE_END_SIGNAL;
+	p->run.signal = SIGTERM;
 	expect_no_growth(p, "a loader that waits for its signal");
 	/* Two large buffers, filled in turn and replaced each time: still a loader. */
 	p = server(2 * (uint64_t)SECOND);
 	for (uint32_t i = 0; i < SLOTS; i++)
-		p->history.rows[CACHE].blocks[i] = 2, p->history.rows[CACHE].bytes[i] = 2 << 20;
+		p->behaviour.history.rows[CACHE].blocks[i] = 2,
+		p->behaviour.history.rows[CACHE].bytes[i] = 2 << 20;
 	expect_no_growth(p, "a loader with two buffers");
 	/* The loader's own temporary buffers are no sign that it has settled. */
 	p = server(2 * (uint64_t)SECOND);
 	for (uint32_t i = 0; i < SLOTS; i++)
-		p->history.rows[CACHE].blocks[i] = i % 2,
-		p->history.rows[CACHE].bytes[i] = i % 2 * 4096;
+		p->behaviour.history.rows[CACHE].blocks[i] = i % 2,
+		p->behaviour.history.rows[CACHE].bytes[i] = i % 2 * 4096;
 	expect_no_growth(p, "a loader with temporaries");
 }
 
@@ -323,7 +324,7 @@ static void test_freed_at_the_end(void **state)
 				p->sites[LEAK].allocations = 20;
 			all_freed(&p->sites[LEAK]);
 			for (uint32_t i = SLOTS - 20; i < SLOTS; i++)
-				p->history.rows[0].bytes[i] = (SLOTS - 1 - i) * 1000;
+				p->behaviour.history.rows[0].bytes[i] = (SLOTS - 1 - i) * 1000;
 			if (!in_step && !is_long) {
 				expect_no_growth(p, "an arena freed at exit");
 				continue;
@@ -418,7 +419,7 @@ static void test_quality(void **state)
 	struct profile *p = new_profile(1 * SECOND);
 	add_site(p, "main:9 prog+0x1234", 100, 6000);
 	add_site(p, "main:9 named:3", 100, 4000);
-	p->nodes[p->sites[1].node].flags = PROFILE_GUESSED;
+	p->stacks.nodes[p->sites[1].node].flags = PROFILE_GUESSED;
 	p->totals.dropped = 50;
 	assert_int_equal(profile_add_note(p, PROFILE_NOTE_WARNING, 0,
 					  "/usr/lib/libx.so was replaced since the recording: its "
@@ -459,7 +460,7 @@ static void test_quality_in_words(void **state)
 	s->allocations = s->frees = 30;
 	s = add_site(p, "main:9 other:4", 0, 0);
 	s->allocations = s->frees = 10;
-	p->nodes[s->node].flags = PROFILE_TRUNCATED;
+	p->stacks.nodes[s->node].flags = PROFILE_TRUNCATED;
 	p->totals.dropped = 1;
 	struct findings *f = diagnose(p, 0);
 	const struct finding *q = findings_get(f, 0);

@@ -24,11 +24,11 @@ static void test_valgrind(void **state)
 {
 	struct profile *p = import_text(dhat);
 	(void)state;
-	assert_string_equal(p->format, "dhat");
+	assert_string_equal(p->run.format, "dhat");
 	/* the clock counts instructions: no times, no lifetimes */
-	assert_int_equal(p->has, PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED);
-	assert_int_equal(p->pid, 77);
-	assert_string_equal(p->argv[1], "b");
+	assert_int_equal(p->run.has, PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED);
+	assert_int_equal(p->run.pid, 77);
+	assert_string_equal(p->run.argv[1], "b");
 	assert_int_equal(p->site_count, 3);
 	const struct profile_site *s = site_of(p, "leak", "main");
 	assert_int_equal(s->via, PROFILE_VIA_MALLOC);
@@ -41,13 +41,13 @@ static void test_valgrind(void **state)
 	assert_int_equal(s->own_peak_bytes, 0); /* Valgrind's mb is wrong */
 	s = site_of(p, "inner(int)", "ns::outer(char const*)");
 	assert_int_equal(s->via, PROFILE_VIA_NEW);
-	const struct profile_frame *f = &p->frames[p->nodes[s->node].frame];
+	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[s->node].frame];
 	assert_true(f->inlined);
 	assert_string_equal(f->file, "x.h");
 	assert_int_equal(f->line, 7);
 	s = site_of(p, "x.so+0x3000", "operator()(int)");
-	f = &p->frames[p->nodes[s->node].frame];
-	assert_string_equal(p->modules[f->module].path, "/lib/x.so");
+	f = &p->stacks.frames[p->stacks.nodes[s->node].frame];
+	assert_string_equal(p->stacks.modules[f->module].path, "/lib/x.so");
 	assert_int_equal(p->totals.allocations, 8);
 	assert_int_equal(p->totals.peak_bytes, 2008);
 	profile_free(p);
@@ -68,15 +68,15 @@ static void test_rust(void **state)
 		"\\\"b\\\".rs:12:5)\","
 		"\"0x20: main (src/main.rs:3:1)\"]}");
 	(void)state;
-	assert_int_equal(p->has, PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED |
-					 PROFILE_HAS_TIMES | PROFILE_HAS_MEAN_LIFETIME |
-					 PROFILE_HAS_OWN_PEAK);
-	assert_int_equal(p->duration_ns, 90000);
+	assert_int_equal(p->run.has, PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED |
+					     PROFILE_HAS_TIMES | PROFILE_HAS_MEAN_LIFETIME |
+					     PROFILE_HAS_OWN_PEAK);
+	assert_int_equal(p->run.duration_ns, 90000);
 	assert_int_equal(p->totals.peak_time_ns, 70000);
 	const struct profile_site *s = site_of(p, "k\xc3\xa9y\xf0\x9f\x98\x80<T>::push", "main");
 	assert_int_equal(s->lifetime.mean_ns, 5000);
 	assert_int_equal(s->own_peak_bytes, 6);
-	const struct profile_frame *f = &p->frames[p->nodes[s->node].frame];
+	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[s->node].frame];
 	assert_string_equal(f->file, "src/a \"b\".rs");
 	assert_int_equal(f->line, 12);
 	profile_free(p);

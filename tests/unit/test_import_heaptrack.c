@@ -16,13 +16,13 @@ static void test_interpreted(void **state)
 {
 	struct profile *p = import_text(interpreted);
 	(void)state;
-	assert_string_equal(p->format, "heaptrack");
-	assert_int_equal(p->has, PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED |
-					 PROFILE_HAS_TIMES | PROFILE_HAS_TEMPORARY |
-					 PROFILE_HAS_OWN_PEAK);
-	assert_int_equal(p->argc, 3);
-	assert_string_equal(p->argv[2], "argument");
-	assert_int_equal(p->duration_ns, 32000000);
+	assert_string_equal(p->run.format, "heaptrack");
+	assert_int_equal(p->run.has, PROFILE_HAS_PEAK | PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED |
+					     PROFILE_HAS_TIMES | PROFILE_HAS_TEMPORARY |
+					     PROFILE_HAS_OWN_PEAK);
+	assert_int_equal(p->run.argc, 3);
+	assert_string_equal(p->run.argv[2], "argument");
+	assert_int_equal(p->run.duration_ns, 32000000);
 	assert_int_equal(p->totals.peak_bytes, 124);
 	assert_int_equal(p->totals.peak_blocks, 2);
 	assert_int_equal(p->totals.peak_time_ns, 16000000);
@@ -39,11 +39,11 @@ static void test_interpreted(void **state)
 	assert_int_equal(g->peak_bytes, 100);
 	assert_int_equal(g->own_peak_bytes, 100);
 	assert_int_equal(g->live_blocks, 1);
-	const struct profile_frame *frame = &p->frames[p->nodes[g->node].frame];
+	const struct profile_frame *frame = &p->stacks.frames[p->stacks.nodes[g->node].frame];
 	assert_true(frame->inlined);
 	assert_int_equal(frame->line, 0x1e);
 	assert_string_equal(frame->file, "p.c");
-	assert_string_equal(p->modules[frame->module].path, "/bin/prog");
+	assert_string_equal(p->stacks.modules[frame->module].path, "/bin/prog");
 	profile_free(p);
 }
 
@@ -77,7 +77,7 @@ static void test_raw(void **state)
 					"m 1 -\nm 9 /no/other 90000 0 1000\nt 90020 1\n"
 					"+ 40 3 aaa0\nc 1a\n+ 8 3 aaa0\n- 0\nc 24\n- bbb0\n");
 	(void)state;
-	assert_true(p->has & PROFILE_HAS_MEAN_LIFETIME);
+	assert_true(p->run.has & PROFILE_HAS_MEAN_LIFETIME);
 	const struct profile_site *so = site_of(p, "so.so+0x20", "a bin+0x10");
 	const struct profile_site *bin = site_of(p, "a bin+0x10", NULL);
 	const struct profile_site *other = site_of(p, "other+0x20", "a bin+0x10");

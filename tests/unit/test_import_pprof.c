@@ -166,10 +166,10 @@ static void test_go(void **state)
 	number(&b, 9, 1700000000000000000);
 	strings(&b, table);
 	struct profile *p = import_message(&b);
-	assert_string_equal(p->format, "pprof");
-	assert_int_equal(p->has, PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED);
-	assert_int_equal(p->rate_bytes, 524288);
-	assert_int_equal(p->start_unix_ns, 1700000000000000000);
+	assert_string_equal(p->run.format, "pprof");
+	assert_int_equal(p->run.has, PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED);
+	assert_int_equal(p->run.rate_bytes, 524288);
+	assert_int_equal(p->run.start_unix_ns, 1700000000000000000);
 	assert_int_equal(p->site_count, 2);
 	const struct profile_site *s = &p->sites[0];
 	assert_int_equal(s->allocations, 11);
@@ -178,11 +178,11 @@ static void test_go(void **state)
 	assert_int_equal(s->live_bytes, 450);
 	assert_int_equal(s->labels, PROFILE_NONE);
 	assert_ptr_equal(site_of(p, "inner", "leaf"), s);
-	const struct profile_node *leaf = &p->nodes[p->nodes[s->node].parent];
-	assert_true(p->frames[p->nodes[s->node].frame].inlined);
-	assert_false(p->frames[leaf->frame].inlined);
-	assert_int_equal(p->frames[leaf->frame].line, 30);
-	assert_string_equal(p->frames[p->nodes[leaf->parent].frame].function, "main");
+	const struct profile_node *leaf = &p->stacks.nodes[p->stacks.nodes[s->node].parent];
+	assert_true(p->stacks.frames[p->stacks.nodes[s->node].frame].inlined);
+	assert_false(p->stacks.frames[leaf->frame].inlined);
+	assert_int_equal(p->stacks.frames[leaf->frame].line, 30);
+	assert_string_equal(p->stacks.frames[p->stacks.nodes[leaf->parent].frame].function, "main");
 	const struct profile_site *labelled = &p->sites[1];
 	assert_int_equal(labelled->node, s->node);
 	assert_int_equal(labelled->live_bytes, 2);
@@ -228,15 +228,15 @@ static void test_unsymbolised(void **state)
 	location(&b, 3, 3, 0x456, 0, 0);
 	strings(&b, names);
 	struct profile *p = import_message(&b);
-	assert_int_equal(p->has, PROFILE_HAS_LIVE | PROFILE_LACKS_BLOCKS);
+	assert_int_equal(p->run.has, PROFILE_HAS_LIVE | PROFILE_LACKS_BLOCKS);
 	assert_int_equal(site_of(p, "lib+0x2123", "other+0x456")->live_bytes, 77);
 	assert_int_equal(site_of(p, "other+0x2123", "other+0x456")->live_bytes, 77);
-	const struct profile_frame
-		*f = &p->frames[p->nodes[site_of(p, "lib+0x2123", NULL)->node].frame];
-	assert_int_equal(p->modules[f->module].build_id_len, 2);
-	assert_memory_equal(p->modules[f->module].build_id, "\x0a\x0b", 2);
+	const struct profile_frame *f =
+		&p->stacks.frames[p->stacks.nodes[site_of(p, "lib+0x2123", NULL)->node].frame];
+	assert_int_equal(p->stacks.modules[f->module].build_id_len, 2);
+	assert_memory_equal(p->stacks.modules[f->module].build_id, "\x0a\x0b", 2);
 	/* nothing was left behind by symbolising: two sites under one root */
-	assert_int_equal(p->node_count, 3);
+	assert_int_equal(p->stacks.node_count, 3);
 	profile_free(p);
 }
 
@@ -274,10 +274,10 @@ static void test_heft_round(void **state)
 	number(&b, 13, 11);
 	strings(&b, names);
 	struct profile *p = import_message(&b);
-	assert_int_equal(p->has,
+	assert_int_equal(p->run.has,
 			 PROFILE_HAS_PEAK | PROFILE_HAS_ALLOCATED | PROFILE_HAS_MEAN_LIFETIME);
-	assert_int_equal(p->argc, 2);
-	assert_string_equal(p->argv[0], "./a");
+	assert_int_equal(p->run.argc, 2);
+	assert_string_equal(p->run.argv[0], "./a");
 	const struct profile_site *s = site_of(p, "f", NULL);
 	assert_int_equal(s->via, PROFILE_VIA_CALLOC);
 	assert_int_equal(s->labels, PROFILE_NONE);

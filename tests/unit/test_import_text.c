@@ -27,9 +27,10 @@ static void test_jemalloc(void **state)
 {
 	struct profile *p = import_text(jemalloc);
 	(void)state;
-	assert_string_equal(p->format, "jemalloc");
-	assert_int_equal(p->has, PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED | PROFILE_HAS_THREADS);
-	assert_int_equal(p->rate_bytes, 1000);
+	assert_string_equal(p->run.format, "jemalloc");
+	assert_int_equal(p->run.has,
+			 PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED | PROFILE_HAS_THREADS);
+	assert_int_equal(p->run.rate_bytes, 1000);
 	assert_int_equal(p->site_count, 2);
 	/* the innermost address is exact, the callers' are return addresses; a program that runs this
 	 * low is linked for these addresses, the library is at 0x7f0000001000 - 0x3000 */
@@ -40,8 +41,9 @@ static void test_jemalloc(void **state)
 	assert_int_equal(s->allocated_bytes, 31640);
 	assert_int_equal(s->via, PROFILE_VIA_UNKNOWN);
 	assert_int_equal(s->id, 1); /* most live bytes first: there is no peak */
-	uint32_t outer = p->nodes[p->nodes[s->node].parent].parent;
-	assert_string_equal(p->frames[p->nodes[outer].frame].function, "lib a.so+0x3234");
+	uint32_t outer = p->stacks.nodes[p->stacks.nodes[s->node].parent].parent;
+	assert_string_equal(p->stacks.frames[p->stacks.nodes[outer].frame].function,
+			    "lib a.so+0x3234");
 	s = site_of(p, "prog+0x401030", "prog+0x401020");
 	assert_int_equal(s->live_blocks, 0);
 	assert_int_equal(s->live_bytes, 0);
@@ -70,8 +72,8 @@ static void test_jemalloc_exact(void **state)
 					"@ 0x401010\n  t*: 2: 64 [0: 0]\n"
 					"@\n  t*: 1: 8 [0: 0]\n" MAPS);
 	(void)state;
-	assert_int_equal(p->has, PROFILE_HAS_LIVE);
-	assert_int_equal(p->rate_bytes, 0);
+	assert_int_equal(p->run.has, PROFILE_HAS_LIVE);
+	assert_int_equal(p->run.rate_bytes, 0);
 	assert_int_equal(p->site_count, 2);
 	const struct profile_site *s = site_of(p, "prog+0x401010", NULL);
 	assert_int_equal(s->live_bytes, 96);
@@ -130,9 +132,9 @@ static void test_own_mappings(void **state)
 	fclose(out);
 	struct profile *p = import_ok(text, length);
 	const struct profile_site *s = site_of(p, "marked_place", NULL);
-	const struct profile_frame *f = &p->frames[p->nodes[s->node].frame];
+	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[s->node].frame];
 	assert_non_null(strstr(f->file, "test_import_text.c"));
-	assert_true(p->modules[f->module].build_id_len > 0);
+	assert_true(p->stacks.modules[f->module].build_id_len > 0);
 	profile_free(p);
 	free(text);
 }
@@ -144,9 +146,9 @@ static void test_gperftools(void **state)
 		"     2:     1000 [     4:     8000] @ 0x401010 0x401021\n"
 		"     1:      300 [     1:     1000] @ 0x401030\n" MAPS);
 	(void)state;
-	assert_string_equal(p->format, "gperftools");
-	assert_int_equal(p->has, PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED);
-	assert_int_equal(p->rate_bytes, 0);
+	assert_string_equal(p->run.format, "gperftools");
+	assert_int_equal(p->run.has, PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED);
+	assert_int_equal(p->run.rate_bytes, 0);
 	const struct profile_site *s = site_of(p, "prog+0x40100f", "prog+0x401020");
 	assert_int_equal(s->live_blocks, 2);
 	assert_int_equal(s->live_bytes, 1000);
@@ -162,8 +164,8 @@ static void test_gperftools_sampled(void **state)
 	/* as the sample of a live process has it: the brackets repeat, so nothing is known of them */
 	struct profile *p = import_text("heap profile: 10: 10000 [10: 10000] @ heap_v2/1000\n"
 					"10: 10000 [10: 10000] @ 0x401010\n" MAPS);
-	assert_int_equal(p->has, PROFILE_HAS_LIVE);
-	assert_int_equal(p->rate_bytes, 1000);
+	assert_int_equal(p->run.has, PROFILE_HAS_LIVE);
+	assert_int_equal(p->run.rate_bytes, 1000);
 	assert_int_equal(p->sites[0].live_bytes, 15820);
 	assert_int_equal(p->sites[0].live_blocks, 16);
 	assert_int_equal(p->sites[0].allocations, 0);
@@ -178,7 +180,7 @@ static void test_gperftools_sampled(void **state)
 	profile_free(p);
 	p = import_text("heap profile: 1: 1048576 [1: 1048576] @ growth\n"
 			"1: 1048576 [1: 1048576] @ 0x401010\n" MAPS);
-	assert_int_equal(p->has, PROFILE_HAS_ALLOCATED);
+	assert_int_equal(p->run.has, PROFILE_HAS_ALLOCATED);
 	assert_int_equal(p->totals.allocated_bytes, 1048576);
 	assert_int_equal(p->totals.live_bytes, 0);
 	profile_free(p);

@@ -62,8 +62,8 @@ static void check_handover(const struct profile *p, const struct history *h,
 		assert_int_equal(p->sites[site].handover, PROFILE_NONE);
 		return;
 	}
-	assert_true(p->sites[site].handover < p->handover_count);
-	const struct profile_handover *x = &p->handovers[p->sites[site].handover];
+	assert_true(p->sites[site].handover < p->behaviour.handover_count);
+	const struct profile_handover *x = &p->behaviour.handovers[p->sites[site].handover];
 	assert_int_equal(x->site, site);
 	assert_int_equal(x->frees, sum.frees);
 	assert_int_equal(x->frees, p->sites[site].cross_thread_frees);
@@ -79,8 +79,8 @@ static void check_handover(const struct profile *p, const struct history *h,
 	check_line(h, a, place, x);
 	assert_int_equal(x->threads_count, different);
 	for (uint32_t i = 0; i < different; i++) {
-		const struct profile_handover_threads
-			*t = &p->handover_threads[x->threads_first + i];
+		const struct profile_handover_threads *t =
+			&p->behaviour.handover_threads[x->threads_first + i];
 		/* Threads of the profile are those of the recording, all and in order. */
 		assert_int_equal(t->frees, pairs[t->from][t->to]);
 		pairs[t->from][t->to] = 0; /* each once */
@@ -103,7 +103,8 @@ static void check_releases(const struct profile *p, const struct account *a, uin
 		different += samples[f] != 0;
 	assert_int_equal(p->sites[site].release_count, different);
 	for (uint32_t i = 0; i < different; i++) {
-		const struct profile_release *x = &p->releases[p->sites[site].release_first + i];
+		const struct profile_release *x =
+			&p->behaviour.releases[p->sites[site].release_first + i];
 		uint32_t at = place_of(p, x->node) - 100;
 		assert_int_equal(x->site, site);
 		assert_int_equal(x->samples, samples[at]);
@@ -129,8 +130,8 @@ static void check_growth(const struct profile *p, const struct account *a, uint3
 		assert_int_equal(p->sites[site].growth, PROFILE_NONE);
 		return;
 	}
-	assert_true(p->sites[site].growth < p->growth_count);
-	const struct profile_growth *g = &p->growths[p->sites[site].growth];
+	assert_true(p->sites[site].growth < p->behaviour.growth_count);
+	const struct profile_growth *g = &p->behaviour.growths[p->sites[site].growth];
 	assert_int_equal(g->site, site);
 	assert_int_equal(g->steps, sum.steps);
 	assert_int_equal(g->moved_steps, sum.moved);
@@ -147,13 +148,14 @@ static void check_growth(const struct profile *p, const struct account *a, uint3
 static void check_row(const struct profile *p, const struct history *h, uint32_t site,
 		      uint32_t place)
 {
-	assert_true(p->sites[site].history < p->history.row_count);
-	const struct profile_history_row *row = &p->history.rows[p->sites[site].history];
+	assert_true(p->sites[site].history < p->behaviour.history.row_count);
+	const struct profile_history_row *row = &p->behaviour.history.rows[p->sites[site].history];
 	assert_int_equal(row->site, site);
 	uint64_t bytes = 0, blocks = 0;
 	size_t at = 0;
-	for (uint32_t i = 0; i < p->history.slot_count; i++) {
-		for (; at < h->count && h->steps[at].e.time_ns < (i + 1) * p->history.slot_ns;
+	for (uint32_t i = 0; i < p->behaviour.history.slot_count; i++) {
+		for (; at < h->count &&
+		       h->steps[at].e.time_ns < (i + 1) * p->behaviour.history.slot_ns;
 		     at++) {
 			const struct trace_event *e = &h->steps[at].e;
 			bool comes = e->op == TRACE_ALLOC || e->op == TRACE_REALLOC;
@@ -194,10 +196,10 @@ static void check_behaviour(const struct profile *p, const struct history *h,
 	}
 	assert_int_equal(seen, places);
 	/* No entry belongs to nobody. */
-	assert_int_equal(handovers, p->handover_count);
-	assert_int_equal(growths, p->growth_count);
-	assert_int_equal(rows, p->history.row_count);
-	assert_int_equal(releases, p->release_count);
+	assert_int_equal(handovers, p->behaviour.handover_count);
+	assert_int_equal(growths, p->behaviour.growth_count);
+	assert_int_equal(rows, p->behaviour.history.row_count);
+	assert_int_equal(releases, p->behaviour.release_count);
 }
 
 static void test_merging(void **state)

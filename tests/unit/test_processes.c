@@ -70,13 +70,13 @@ static struct profile *made_up_profile(const struct made_up *list, size_t count)
 	static const char *argv[] = {"./build.sh"};
 	struct profile *p = profile_new();
 	assert_non_null(p);
-	p->argv = argv;
-	p->argc = 1;
-	p->format = "heft";
-	p->has = PROFILE_HAS_ALL;
-	p->end = PROFILE_END_EXIT;
-	p->complete = true;
-	p->duration_ns = 10000;
+	p->run.argv = argv;
+	p->run.argc = 1;
+	p->run.format = "heft";
+	p->run.has = PROFILE_HAS_ALL;
+	p->run.end = PROFILE_END_EXIT;
+	p->run.complete = true;
+	p->run.duration_ns = 10000;
 	for (size_t i = 0; i < count; i++)
 		add_process(p, &list[i]);
 	return p;
@@ -362,9 +362,8 @@ static const struct profile_site *site_of(const struct profile *p, const char *p
 	const struct profile_site *found = NULL;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		const struct profile_site *s = &p->sites[i];
-		const char *name = profile_find_label(&p->label_sets[s->labels],
-						      PROFILE_LABEL_PROCESS)
-					   ->text;
+		const char *name =
+			profile_find_label(&p->label_sets[s->labels], PROFILE_LABEL_PROCESS)->text;
 		if (s->via == via && s->allocations == allocations && strstr(name, process)) {
 			assert_null(found);
 			found = s;
@@ -379,7 +378,7 @@ static void test_split(void **state)
 	(void)state;
 	struct trace_reader *r = open_fixture();
 	struct profile *p = load_from(r, &(struct profile_selection){.by_process = true});
-	assert_true(p->by_process);
+	assert_true(p->chosen.by_process);
 	assert_int_equal(p->totals.peak_bytes, 630);
 	/* At the peak of both together: 100 + 30 in the parent, 500 in the child. */
 	assert_int_equal(site_of(p, "(pid 100)", PROFILE_VIA_MALLOC, 2)->peak_bytes, 100);
@@ -411,7 +410,7 @@ static void test_split(void **state)
 	p = load_from(r,
 		      &(struct profile_selection){
 			      .by_process = true, .has_pid = true, .pid = 200, .part_of = whole});
-	assert_false(p->by_process);
+	assert_false(p->chosen.by_process);
 	assert_int_equal(p->totals.peak_bytes, 500);
 	profile_free(p);
 	profile_free(whole);
@@ -428,11 +427,12 @@ static void test_roots(void **state)
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t node = p->sites[i].node, depth = 0;
 		assert_int_not_equal(node, PROFILE_NONE);
-		for (; p->nodes[node].parent != PROFILE_NONE; node = p->nodes[node].parent) {
-			assert_true(p->nodes[node].parent < node);
+		for (; p->stacks.nodes[node].parent != PROFILE_NONE;
+		     node = p->stacks.nodes[node].parent) {
+			assert_true(p->stacks.nodes[node].parent < node);
 			depth++;
 		}
-		const char *root = p->frames[p->nodes[node].frame].function;
+		const char *root = p->stacks.frames[p->stacks.nodes[node].frame].function;
 		if (strcmp(root, "prog (pid 200)") == 0)
 			child += p->sites[i].peak_bytes;
 		else if (strcmp(root, "prog \\x1b[31mred \\xff\" (pid 100)") == 0)
@@ -458,8 +458,8 @@ static void test_course(void **state)
 	struct profile_selection sel = {
 		.has_process = true, .process = 1, .history = true, .part_of = whole};
 	struct profile *p = load_from(r, &sel);
-	const struct profile_history *h = &p->history;
-	assert_string_equal(p->selection, "process 200");
+	const struct profile_history *h = &p->behaviour.history;
+	assert_string_equal(p->chosen.words, "process 200");
 	assert_int_equal(p->process_count, 1);
 	assert_int_equal(p->processes[0].number, 1);
 	assert_int_equal(p->totals.peak_bytes, 500);
@@ -482,7 +482,7 @@ static void test_course(void **state)
 	/* The parent ends last: its line ends with what it left. From 0 to 10000 in slots of 25 ns. */
 	sel.process = 0;
 	p = load_from(r, &sel);
-	h = &p->history;
+	h = &p->behaviour.history;
 	assert_int_equal(h->start_ns, 0);
 	assert_int_equal(h->bytes[38], 0);    /* 975 */
 	assert_int_equal(h->bytes[39], 100);  /* 1000: with what happens then */
@@ -498,9 +498,9 @@ static void test_course(void **state)
 	sel = (struct profile_selection){.program = "prog", .history = true, .part_of = whole};
 	p = load_from(r, &sel); /* both */
 	assert_int_equal(p->process_count, 2);
-	assert_int_equal(p->history.bytes[249], 630); /* 6250 */
-	assert_int_equal(p->history.bytes[300], 600); /* 7525 */
-	assert_int_equal(p->history.bytes[399], 110);
+	assert_int_equal(p->behaviour.history.bytes[249], 630); /* 6250 */
+	assert_int_equal(p->behaviour.history.bytes[300], 600); /* 7525 */
+	assert_int_equal(p->behaviour.history.bytes[399], 110);
 	profile_free(p);
 	sel.program = "other";
 	assert_int_equal(profile_from_trace(&p, r, &sel, &err), HEFT_ENOTFOUND);

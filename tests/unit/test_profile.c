@@ -23,7 +23,7 @@ static const struct profile_site *site_of(const struct profile *p, const char *f
 		const struct profile_site *s = &p->sites[i];
 		if (s->via != via || s->node == PROFILE_NONE)
 			continue;
-		const struct profile_frame *f = &p->frames[p->nodes[s->node].frame];
+		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[s->node].frame];
 		if (strcmp(f->function, function) == 0 && f->line == line) {
 			assert_null(found);
 			found = s;
@@ -84,12 +84,12 @@ static void test_totals(void **state)
 	/* 2000 + 500 at 3000; at 9600 the second process is gone. */
 	assert_int_equal(p->totals.peak_rss_bytes, 2500);
 	expect_sums(p);
-	assert_int_equal(p->pid, 100);
-	assert_int_equal(p->end, PROFILE_END_EXIT);
-	assert_int_equal(p->exit_status, 3);
-	assert_int_equal(p->duration_ns, 20000);
-	assert_true(p->complete);
-	assert_null(p->selection);
+	assert_int_equal(p->run.pid, 100);
+	assert_int_equal(p->run.end, PROFILE_END_EXIT);
+	assert_int_equal(p->run.exit_status, 3);
+	assert_int_equal(p->run.duration_ns, 20000);
+	assert_true(p->run.complete);
+	assert_null(p->chosen.words);
 	profile_free(p);
 }
 
@@ -98,7 +98,7 @@ static void test_sites_merge_by_what_is_read(void **state)
 	(void)state;
 	struct profile *p = load(NULL);
 	assert_int_equal(p->site_count, 5);
-	assert_int_equal(p->module_count, 1);
+	assert_int_equal(p->stacks.module_count, 1);
 	const struct profile_site *same = site_of(p, "f", 5, PROFILE_VIA_MALLOC);
 	assert_int_equal(same->merged, 2);
 	assert_int_equal(same->allocations, 2);
@@ -123,16 +123,17 @@ static void test_sites_merge_by_what_is_read(void **state)
 	assert_int_equal(calloc_site->own_peak_bytes, 30);
 	assert_int_equal(site_of(p, "f", 6, PROFILE_VIA_MALLOC)->allocations, 1);
 	/* Its stack: f, called by main. */
-	uint32_t parent = p->nodes[same->node].parent;
-	assert_string_equal(p->frames[p->nodes[parent].frame].function, "main");
-	assert_int_equal(p->frames[p->nodes[parent].frame].line, 11);
-	assert_int_equal(p->nodes[parent].parent, PROFILE_NONE);
+	uint32_t parent = p->stacks.nodes[same->node].parent;
+	assert_string_equal(p->stacks.frames[p->stacks.nodes[parent].frame].function, "main");
+	assert_int_equal(p->stacks.frames[p->stacks.nodes[parent].frame].line, 11);
+	assert_int_equal(p->stacks.nodes[parent].parent, PROFILE_NONE);
 	/* Unknown code: an address, marked as a guess, and the realloc's numbers. */
 	const struct profile_site *s = &p->sites[0]; /* the greatest at the peak */
 	assert_int_equal(s->id, 1);
 	assert_int_equal(s->via, PROFILE_VIA_REALLOC);
-	assert_string_equal(p->frames[p->nodes[s->node].frame].function, "[unknown]+0x1234");
-	assert_true(p->nodes[s->node].flags & PROFILE_GUESSED);
+	assert_string_equal(p->stacks.frames[p->stacks.nodes[s->node].frame].function,
+			    "[unknown]+0x1234");
+	assert_true(p->stacks.nodes[s->node].flags & PROFILE_GUESSED);
 	assert_int_equal(s->peak_bytes, 500);
 	assert_int_equal(s->reallocations, 1);
 	assert_int_equal(s->allocated_bytes, 300);
@@ -194,7 +195,7 @@ static void test_select_thread(void **state)
 		assert_int_equal(p->totals.threads, 1);
 		assert_int_equal(p->thread_count, 1);
 		assert_int_equal(p->site_count, 2);
-		assert_non_null(p->selection);
+		assert_non_null(p->chosen.words);
 		expect_sums(p);
 		profile_free(p);
 	}
@@ -298,7 +299,7 @@ static void test_summary_takes_the_top(void **state)
 	(void)state;
 	struct profile *p = load(&(struct profile_selection){.top_only = true});
 	assert_int_equal(p->site_count, 3); /* those with something at the peak */
-	assert_int_equal(p->sites_left_out,
+	assert_int_equal(p->chosen.sites_left_out,
 			 3); /* stacks of the recording: nothing of them is live then */
 	assert_int_equal(p->sites[1].peak_bytes, 100);
 	assert_int_equal(p->totals.allocations, 5);
@@ -315,8 +316,8 @@ static void test_cut_recording(void **state)
 	fixture_record(path, false);
 	if (profile_from_recording(&p, path, NULL, &err) < 0)
 		fail_msg("%s", err.message);
-	assert_false(p->complete);
-	assert_int_equal(p->end, PROFILE_END_RUNNING);
+	assert_false(p->run.complete);
+	assert_int_equal(p->run.end, PROFILE_END_RUNNING);
 	assert_int_equal(p->totals.allocations, 5);
 	assert_int_equal(p->totals.live_bytes, 110); /* not gone, just live */
 	assert_non_null(strstr(p->notes[0].text, "no end"));
@@ -363,11 +364,11 @@ static void test_building(void **state)
 	frame.module = program;
 	assert_int_equal(profile_add_frame(p, &frame, &b), 0);
 	assert_int_not_equal(a, b);
-	assert_false(p->frames[a].user);
-	assert_true(p->frames[b].user);
+	assert_false(p->stacks.frames[a].user);
+	assert_true(p->stacks.frames[b].user);
 	frame.function = name_pool_add(p->names, "std::vector<int>::push_back(int&&)");
 	assert_int_equal(profile_add_frame(p, &frame, &c), 0);
-	assert_false(p->frames[c].user);
+	assert_false(p->stacks.frames[c].user);
 	assert_int_equal(profile_add_node(p, PROFILE_NONE, b, 0, &n), 0);
 	assert_int_equal(profile_add_node(p, n, c, 0, &m), 0);
 	assert_int_equal(profile_first_user_node(p, m), n);
@@ -387,7 +388,7 @@ static void test_building(void **state)
 	profile_add_node(p, n, a, PROFILE_GUESSED, &m);
 	profile_add_site(p, m, 0, &t);
 	assert_int_equal(t, 17);
-	assert_int_equal(p->nodes[m].flags, PROFILE_GUESSED);
+	assert_int_equal(p->stacks.nodes[m].flags, PROFILE_GUESSED);
 	assert_int_equal(p->site_count, 5000);
 	profile_add_node(p, n, a, PROFILE_LOST, &b); /* not what was called with all it called */
 	assert_int_not_equal(m, b);
@@ -404,7 +405,7 @@ static void test_apart(void **state)
 	struct profile_frame frame = {
 		.function = name_pool_add(p->names, "f"), .line = 3, .module = PROFILE_NONE};
 	uint32_t a, b, first;
-	p->apart = true;
+	p->chosen.apart = true;
 	for (uint32_t i = 0; i < 3000; i++) {
 		frame.address = 0x1000 + i;
 		assert_int_equal(profile_add_frame(p, &frame, &a), 0);
@@ -440,7 +441,7 @@ static void test_calls(void **state)
 	assert_int_equal(profile_add_call(p, PROFILE_NONE, nodes[0], 0x10, &outer), 0);
 	assert_int_equal(outer, PROFILE_NONE); /* nobody asked for them */
 	assert_int_equal(profile_frame_address(p, nodes[0], &outer, &inlined), 1);
-	p->keep_calls = true;
+	p->chosen.keep_calls = true;
 	assert_int_equal(profile_add_call(p, PROFILE_NONE, nodes[0], 0x10, &outer), 0);
 	assert_int_equal(profile_add_call(p, outer, nodes[2], 0x20, &inner), 0);
 	call = inner;

@@ -157,9 +157,9 @@ static void test_foreign(void **state)
 	p->sites[site].live_bytes = p->totals.live_bytes = 1 << 20;
 	p->sites[site].live_blocks = p->totals.live_blocks = 1024;
 	profile_finish_sites(p);
-	p->format = "jemalloc";
-	p->has = PROFILE_HAS_LIVE;
-	p->rate_bytes = 512 << 10;
+	p->run.format = "jemalloc";
+	p->run.has = PROFILE_HAS_LIVE;
+	p->run.rate_bytes = 512 << 10;
 	assert_false(measure_known(p, MEASURE_PEAK_BYTES));
 	assert_true(measure_known(p, MEASURE_LIVE_BYTES));
 	o.path = "jeprof.heap";
@@ -183,17 +183,17 @@ static void add_sampled_site(struct profile *p, const char *function, uint32_t s
 	struct profile_frame f = {.function = name_pool_add(p->names, function),
 				  .module = PROFILE_NONE};
 	uint32_t frame, node, site;
-	double rate = (double)p->rate_bytes;
+	double rate = (double)p->run.rate_bytes;
 	assert_int_equal(profile_add_frame(p, &f, &frame), 0);
 	assert_int_equal(profile_add_node(p, PROFILE_NONE, frame, 0, &node), 0);
 	assert_int_equal(profile_add_site(p, node, PROFILE_VIA_MALLOC, &site), 0);
 	struct profile_site *s = &p->sites[site];
-	s->live_bytes = s->peak_bytes = s->allocated_bytes = samples * p->rate_bytes;
+	s->live_bytes = s->peak_bytes = s->allocated_bytes = samples * p->run.rate_bytes;
 	s->live_blocks = s->peak_blocks = s->allocations = samples * 512;
 	p->totals.live_bytes = p->totals.peak_bytes = p->totals.allocated_bytes += s->live_bytes;
 	p->totals.live_blocks = p->totals.peak_blocks = p->totals.allocations += s->live_blocks;
 	double v = samples * rate * rate, blocks = samples * 512.0 * 512;
-	p->spreads[site] = (struct profile_spread){
+	p->estimates.spreads[site] = (struct profile_spread){
 		.live_bytes = v,
 		.live_blocks = blocks,
 		.peak_bytes = v,
@@ -207,18 +207,19 @@ static void add_sampled_site(struct profile *p, const char *function, uint32_t s
 		.peak_samples = samples,
 		.left_samples = samples,
 	};
-	estimate_add_spread(&p->total_spread, &p->spreads[site]);
-	p->ages[site] = (struct profile_age){.first = p->live_births.count, .count = samples};
+	estimate_add_spread(&p->estimates.total_spread, &p->estimates.spreads[site]);
+	p->estimates.ages[site] = (struct profile_age){.first = p->estimates.live_births.count,
+						       .count = samples};
 	for (uint32_t i = 0; i < samples; i++) {
 		double at = from + (to - from) * (i + 0.5) / samples;
-		p->live_births.list[p->live_births.count++] = (struct profile_birth){
-			.site = site,
-			.at = at,
-			.bytes = rate,
-			.age_ns = (uint64_t)((1 - at) * 1e11)};
-		p->ages[site].old_share += (at < 0.5) / (double)samples;
+		p->estimates.live_births.list[p->estimates.live_births.count++] =
+			(struct profile_birth){.site = site,
+					       .at = at,
+					       .bytes = rate,
+					       .age_ns = (uint64_t)((1 - at) * 1e11)};
+		p->estimates.ages[site].old_share += (at < 0.5) / (double)samples;
 	}
-	p->ages[site].p50_ns = (uint64_t)((1 - (from + to) / 2) * 1e11);
+	p->estimates.ages[site].p50_ns = (uint64_t)((1 - (from + to) / 2) * 1e11);
 }
 
 /* A leak, a working set, and something of which little is known. */
@@ -228,17 +229,18 @@ static void test_sampled(void **state)
 	struct profile *p = profile_new();
 	struct report_options o = plain;
 	static const char *const argv[] = {"./server"};
-	p->format = "heft";
-	p->argv = (const char **)argv;
-	p->argc = 1;
-	p->has = PROFILE_HAS_LIVE | PROFILE_HAS_PEAK | PROFILE_HAS_ALLOCATED | PROFILE_HAS_TIMES;
-	p->end = PROFILE_END_RUNNING;
-	p->duration_ns = p->totals.peak_time_ns = 100000000000;
-	p->rate_bytes = 512 << 10;
-	p->spreads = calloc(4, sizeof *p->spreads);
-	p->errors = calloc(4, sizeof *p->errors);
-	p->ages = calloc(4, sizeof *p->ages);
-	p->live_births.list = calloc(1000, sizeof *p->live_births.list);
+	p->run.format = "heft";
+	p->run.argv = (const char **)argv;
+	p->run.argc = 1;
+	p->run.has = PROFILE_HAS_LIVE | PROFILE_HAS_PEAK | PROFILE_HAS_ALLOCATED |
+		     PROFILE_HAS_TIMES;
+	p->run.end = PROFILE_END_RUNNING;
+	p->run.duration_ns = p->totals.peak_time_ns = 100000000000;
+	p->run.rate_bytes = 512 << 10;
+	p->estimates.spreads = calloc(4, sizeof *p->estimates.spreads);
+	p->estimates.errors = calloc(4, sizeof *p->estimates.errors);
+	p->estimates.ages = calloc(4, sizeof *p->estimates.ages);
+	p->estimates.live_births.list = calloc(1000, sizeof *p->estimates.live_births.list);
 	add_sampled_site(p, "remember", 400, 0, 1);
 	add_sampled_site(p, "serve", 200, 0.9, 1);
 	add_sampled_site(p, "configure", 4, 0, 0.01);
@@ -248,21 +250,21 @@ static void test_sampled(void **state)
 	expect_golden("sampled_tree.txt", text_of(report_tree, p, &o), 100);
 	o.width = 72;
 	expect_golden("sampled_narrow.txt", text_of(report_text, p, &o), 72);
-	p->argv = NULL;
+	p->run.argv = NULL;
 	profile_free(p);
 }
 
 /* The hand-over that the recording has: main freed worker's 30 bytes. */
 static void hand_over(struct profile *p)
 {
-	free(p->handovers);
-	free(p->handover_threads);
-	p->handovers = calloc(1, sizeof *p->handovers);
-	p->handover_threads = calloc(1, sizeof *p->handover_threads);
-	assert_true(p->handovers && p->handover_threads);
-	p->handovers[0] = (struct profile_handover){.frees = 1, .threads_count = 1};
-	p->handover_threads[0] = (struct profile_handover_threads){1, 0, 1};
-	p->handover_count = p->handover_threads_count = 1;
+	free(p->behaviour.handovers);
+	free(p->behaviour.handover_threads);
+	p->behaviour.handovers = calloc(1, sizeof *p->behaviour.handovers);
+	p->behaviour.handover_threads = calloc(1, sizeof *p->behaviour.handover_threads);
+	assert_true(p->behaviour.handovers && p->behaviour.handover_threads);
+	p->behaviour.handovers[0] = (struct profile_handover){.frees = 1, .threads_count = 1};
+	p->behaviour.handover_threads[0] = (struct profile_handover_threads){1, 0, 1};
+	p->behaviour.handover_count = p->behaviour.handover_threads_count = 1;
 }
 
 static void test_views(void **state)
@@ -313,11 +315,11 @@ static void test_many_threads(void **state)
 		t.name = name_pool_add(p->names, name);
 		assert_int_equal(profile_add_thread(p, &t), 0);
 	}
-	p->handover_threads = calloc(64, sizeof *p->handover_threads);
-	assert_non_null(p->handover_threads);
+	p->behaviour.handover_threads = calloc(64, sizeof *p->behaviour.handover_threads);
+	assert_non_null(p->behaviour.handover_threads);
 	for (uint32_t i = 0; i < 64; i++)
-		p->handover_threads[i] = (struct profile_handover_threads){0, i + 1, 15};
-	p->handover_threads_count = 64;
+		p->behaviour.handover_threads[i] = (struct profile_handover_threads){0, i + 1, 15};
+	p->behaviour.handover_threads_count = 64;
 	p->totals.live_blocks = 40;
 	struct report_options o = plain;
 	o.limit = 5;
@@ -331,7 +333,7 @@ static void test_summary(void **state)
 	struct profile *p = load(&(struct profile_selection){.top_only = true});
 	char *text = NULL;
 	size_t size, lines = 0;
-	p->file_bytes = 1000;       /* compression is not what is tested */
+	p->run.file_bytes = 1000;   /* compression is not what is tested */
 	for (int i = 0; i < 5; i++) /* more to say than there is room for */
 		profile_add_note(p, PROFILE_NOTE_WARNING, 0, "warning %d", i);
 	FILE *out = open_memstream(&text, &size);
@@ -381,8 +383,8 @@ static void test_hostile_names(void **state)
 		struct profile *p = profile_new();
 		uint32_t site, process, at = PROFILE_NONE;
 		const char *argv[] = {names[i], names[i], names[i]};
-		p->argv = profile_copy_strings(p, (char *const *)argv, 3);
-		p->argc = 3;
+		p->run.argv = profile_copy_strings(p, (char *const *)argv, 3);
+		p->run.argc = 3;
 		for (size_t k = 0; k < 3; k++)
 			at = add_call(p, at, names[i], k ? names[i] : NULL);
 		at = add_call(p, at, "std::x", names[i]);
@@ -390,7 +392,8 @@ static void test_hostile_names(void **state)
 		p->sites[site].peak_bytes = p->sites[site].allocations = 5;
 		p->totals.peak_bytes = p->totals.allocations = 5;
 		profile_finish_sites(p);
-		struct profile_process q = {.pid = 1, .exe = names[i], .argv = p->argv, .argc = 3};
+		struct profile_process q = {
+			.pid = 1, .exe = names[i], .argv = p->run.argv, .argc = 3};
 		assert_int_equal(profile_add_process(p, &q, &process), 0);
 		assert_int_equal(profile_add_process(p, &q, &process), 0);
 		struct profile_thread t = {.pid = 1, .tid = 1, .frees = 1};

@@ -219,7 +219,7 @@ static const struct profile_site *site_named(const struct profile *p, const char
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t node = p->sites[i].node;
 		if (node != PROFILE_NONE &&
-		    strcmp(p->frames[p->nodes[node].frame].function, function) == 0)
+		    strcmp(p->stacks.frames[p->stacks.nodes[node].frame].function, function) == 0)
 			return &p->sites[i];
 	}
 	return NULL;
@@ -245,10 +245,10 @@ static void test_delta(void **state)
 	assert_int_equal((int64_t)s->live_blocks, -4);
 	assert_int_equal((int64_t)s->live_bytes, -400);
 	assert_int_equal((int64_t)s->allocated_bytes, -500);
-	assert_int_equal(d->module_count, 1);
+	assert_int_equal(d->stacks.module_count, 1);
 	assert_int_equal(d->site_count, 5);
-	assert_int_equal(d->rate_bytes, 524288);
-	assert_string_equal(d->argv[1], "-x");
+	assert_int_equal(d->run.rate_bytes, 524288);
+	assert_string_equal(d->run.argv[1], "-x");
 	profile_free(d);
 	profile_free(before);
 	profile_free(after);

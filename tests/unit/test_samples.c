@@ -117,29 +117,30 @@ static void test_estimates(void **state)
 	if (profile_from_recording(&p, path, NULL, &err))
 		fail_msg("%s", err.message);
 	unlink(path);
-	assert_int_equal(p->rate_bytes, 1000);
+	assert_int_equal(p->run.rate_bytes, 1000);
 	assert_int_equal(p->site_count, 2);
 	const struct profile_site *large = &p->sites[0], *small = &p->sites[1];
 	assert_int_equal(large->live_bytes, 1000000);
 	assert_int_equal(large->live_blocks, 1);
 	assert_int_equal(large->peak_bytes, 1000000);
 	/* Certain, but for what the site may have beside it: one sample tells nothing of small blocks. */
-	assert_int_equal(p->errors[0].live_bytes, 2996);
+	assert_int_equal(p->estimates.errors[0].live_bytes, 2996);
 	/* 2 / (1 - 1/e) blocks of 99 bytes; variance 2 (1/e) / (1 - 1/e)^2, times 99^2. */
 	double chance = 1 - exp(-1), v = 2 * exp(-1) / (chance * chance);
 	assert_int_equal(small->live_blocks, 3);
 	assert_int_equal(small->live_bytes, lround(2 * 99 / chance));
-	assert_int_equal(p->errors[1].live_bytes, lround(hypot(1.959964 * sqrt(v) * 99, 2995.732)));
+	assert_int_equal(p->estimates.errors[1].live_bytes,
+			 lround(hypot(1.959964 * sqrt(v) * 99, 2995.732)));
 	assert_int_equal(large->allocations, 3);
 	assert_int_equal(large->allocated_bytes, 3000001);
 	assert_int_equal(small->allocated_bytes, 1234);
-	assert_int_equal(p->errors[0].allocated_bytes, lround(hypot(1959964, 2995.732)));
+	assert_int_equal(p->estimates.errors[0].allocated_bytes, lround(hypot(1959964, 2995.732)));
 	/* 1.96 x 5, and 3 R in blocks of 1234 / 13 bytes. */
-	assert_int_equal(p->errors[1].allocations,
+	assert_int_equal(p->estimates.errors[1].allocations,
 			 lround(hypot(9.8, 2995.732 / (1234.0 / 13 + 1))));
 	assert_int_equal(p->totals.live_bytes, large->live_bytes + small->live_bytes);
-	assert_int_equal(p->total_errors.live_bytes,
-			 p->errors[1].live_bytes); /* 3 samples, few too */
+	assert_int_equal(p->estimates.total_errors.live_bytes,
+			 p->estimates.errors[1].live_bytes); /* 3 samples, few too */
 	assert_int_equal(p->totals.peak_bytes, 1000000);
 	assert_int_equal(p->totals.peak_time_ns, 6000);
 	profile_free(p);
@@ -163,20 +164,21 @@ static void test_ages(void **state)
 {
 	(void)state;
 	struct profile *p = load_profile();
-	assert_int_equal(p->live_births.count, 3);
-	assert_int_equal(p->peak_births.count, 1);
-	assert_int_equal(p->peak_births.list[0].age_ns, 1000); /* at 6000 */
-	assert_int_equal(p->ages[0].count, 1);
-	assert_int_equal(p->ages[0].p50_ns, 5000);
-	assert_int_equal(p->ages[0].max_ns, 5000);
-	const struct profile_age *a = &p->ages[1];
+	assert_int_equal(p->estimates.live_births.count, 3);
+	assert_int_equal(p->estimates.peak_births.count, 1);
+	assert_int_equal(p->estimates.peak_births.list[0].age_ns, 1000); /* at 6000 */
+	assert_int_equal(p->estimates.ages[0].count, 1);
+	assert_int_equal(p->estimates.ages[0].p50_ns, 5000);
+	assert_int_equal(p->estimates.ages[0].max_ns, 5000);
+	const struct profile_age *a = &p->estimates.ages[1];
 	assert_int_equal(a->count, 2);
 	assert_int_equal(a->min_ns, 1000);
 	assert_int_equal(a->p50_ns, 1000); /* half of the bytes are no older */
 	assert_int_equal(a->p99_ns, 8000);
 	assert_int_equal(a->max_ns, 8000);
 	assert_true(fabs(a->old_share - 0.5) < 1e-9); /* one of two, at 0.2 of the life */
-	assert_int_equal(p->live_births.list[a->first].age_ns, 8000); /* the oldest first */
+	assert_int_equal(p->estimates.live_births.list[a->first].age_ns,
+			 8000); /* the oldest first */
 	profile_free(p);
 }
 
@@ -192,17 +194,17 @@ static void test_certainty(void **state)
 	assert_true(measure_is_rough(p, 1, MEASURE_LIVE_BYTES));
 	/* No sample at the peak: up to 3 R bytes may be there, in blocks of 1234 / 13 bytes (and 1). */
 	assert_int_equal(p->sites[1].peak_bytes, 0);
-	assert_int_equal(p->errors[1].peak_bytes, 2996);
-	assert_int_equal(p->errors[1].peak_blocks, lround(2995.732 / (1234.0 / 13 + 1)));
+	assert_int_equal(p->estimates.errors[1].peak_bytes, 2996);
+	assert_int_equal(p->estimates.errors[1].peak_blocks, lround(2995.732 / (1234.0 / 13 + 1)));
 	/* By thread: 10 has the large block, 11 the small ones. */
 	assert_int_equal(p->thread_count, 2);
 	assert_int_equal(p->threads[0].tid, 10);
 	assert_int_equal(p->threads[0].live_bytes, 1000000);
 	assert_int_equal(p->threads[1].live_bytes, p->sites[1].live_bytes);
-	assert_int_equal(p->threads[1].errors.live_bytes, p->errors[1].live_bytes);
+	assert_int_equal(p->threads[1].errors.live_bytes, p->estimates.errors[1].live_bytes);
 	/* The only process has what all have. */
 	assert_int_equal(p->processes[0].totals.live_bytes, p->totals.live_bytes);
-	assert_int_equal(p->processes[0].errors.live_bytes, p->total_errors.live_bytes);
+	assert_int_equal(p->processes[0].errors.live_bytes, p->estimates.total_errors.live_bytes);
 	profile_free(p);
 }
 
@@ -212,16 +214,16 @@ static void test_filtered(void **state)
 	(void)state;
 	struct profile *p = load_profile();
 	struct heft_error err;
-	struct profile_errors kept = p->errors[1];
+	struct profile_errors kept = p->estimates.errors[1];
 	assert_int_equal(profile_filter(p, "program\\+0x2fff", NULL, &err), 0);
 	assert_int_equal(p->site_count, 1);
-	assert_memory_equal(&p->errors[0], &kept, sizeof kept);
-	assert_memory_equal(&p->total_errors, &kept, sizeof kept);
-	assert_int_equal(p->total_spread.live_samples, 2);
-	assert_int_equal(p->live_births.count, 2);
-	assert_int_equal(p->peak_births.count, 0);
-	assert_int_equal(p->ages[0].first, 0);
-	assert_int_equal(p->ages[0].max_ns, 8000);
+	assert_memory_equal(&p->estimates.errors[0], &kept, sizeof kept);
+	assert_memory_equal(&p->estimates.total_errors, &kept, sizeof kept);
+	assert_int_equal(p->estimates.total_spread.live_samples, 2);
+	assert_int_equal(p->estimates.live_births.count, 2);
+	assert_int_equal(p->estimates.peak_births.count, 0);
+	assert_int_equal(p->estimates.ages[0].first, 0);
+	assert_int_equal(p->estimates.ages[0].max_ns, 8000);
 	profile_free(p);
 }
 

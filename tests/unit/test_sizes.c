@@ -143,8 +143,8 @@ static void one_history(enum model_shape shape, unsigned seed, size_t from)
 		uint64_t low, high;
 		if (!c[i].allocations && !c[i].peak_blocks && !c[i].blocks)
 			continue;
-		assert_true(n < p->size_count);
-		const struct profile_size *z = &p->sizes[n++];
+		assert_true(n < p->behaviour.size_count);
+		const struct profile_size *z = &p->behaviour.sizes[n++];
 		trace_size_bounds(i, &low, &high);
 		assert_int_equal(z->low_bytes, low);
 		assert_int_equal(z->high_bytes, high);
@@ -157,7 +157,7 @@ static void one_history(enum model_shape shape, unsigned seed, size_t from)
 		assert_int_equal(z->live_blocks, c[i].blocks);
 		assert_int_equal(z->live_bytes, c[i].bytes);
 	}
-	assert_int_equal(n, p->size_count);
+	assert_int_equal(n, p->behaviour.size_count);
 	profile_free(p);
 	free(s);
 	history_free(h);

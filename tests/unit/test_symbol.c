@@ -43,36 +43,36 @@ static const char c_source[] = "#define MARK(name) __asm__ volatile(#name \": no
 			       "	return outer(argc) + hidden(argc) == 7;\n"
 			       "}\n";
 
-static const char cxx_source
-	[] = "#define MARK(name) __asm__ volatile(#name \": nop\")\n" /* 1 */
-	     "namespace ns {\n"
-	     "struct S {\n"
-	     "	S(int x);\n"
-	     "	int f(int, const char *) const;\n" /* 5 */
-	     "	int v;\n"
-	     "};\n"
-	     "__attribute__((noinline)) S::S(int x) : v(x) { MARK(mark_ctor); }\n"
-	     "__attribute__((noinline)) int S::f(int x, const char *) const\n"
-	     "{\n" /* 10 */
-	     "	MARK(mark_method);\n"
-	     "	return v + x;\n"
-	     "}\n"
-	     "template <class T> __attribute__((noinline)) T twice(T x)\n"
-	     "{\n" /* 15 */
-	     "	MARK(mark_template);\n"
-	     "	return x + x;\n"
-	     "}\n"
-	     "}\n"
-	     "namespace { __attribute__((noinline, noclone)) int own(int x)\n" /* 20 */
-	     "{\n"
-	     "	MARK(mark_own);\n"
-	     "	return x - 1;\n"
-	     "} }\n"
-	     "int main(int argc, char **argv)\n" /* 25 */
-	     "{\n"
-	     "	ns::S s(argc);\n"
-	     "	return s.f(argc, argv[0]) + ns::twice<long>(argc) + own(argc) == 9;\n"
-	     "}\n";
+static const char cxx_source[] =
+	"#define MARK(name) __asm__ volatile(#name \": nop\")\n" /* 1 */
+	"namespace ns {\n"
+	"struct S {\n"
+	"	S(int x);\n"
+	"	int f(int, const char *) const;\n" /* 5 */
+	"	int v;\n"
+	"};\n"
+	"__attribute__((noinline)) S::S(int x) : v(x) { MARK(mark_ctor); }\n"
+	"__attribute__((noinline)) int S::f(int x, const char *) const\n"
+	"{\n" /* 10 */
+	"	MARK(mark_method);\n"
+	"	return v + x;\n"
+	"}\n"
+	"template <class T> __attribute__((noinline)) T twice(T x)\n"
+	"{\n" /* 15 */
+	"	MARK(mark_template);\n"
+	"	return x + x;\n"
+	"}\n"
+	"}\n"
+	"namespace { __attribute__((noinline, noclone)) int own(int x)\n" /* 20 */
+	"{\n"
+	"	MARK(mark_own);\n"
+	"	return x - 1;\n"
+	"} }\n"
+	"int main(int argc, char **argv)\n" /* 25 */
+	"{\n"
+	"	ns::S s(argc);\n"
+	"	return s.f(argc, argv[0]) + ns::twice<long>(argc) + own(argc) == 9;\n"
+	"}\n";
 
 static void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static void shell(const char *fmt, ...)

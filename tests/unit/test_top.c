@@ -57,10 +57,10 @@ static void test_numbers(void **state)
 static struct profile *three_sites(uint64_t push_bytes)
 {
 	struct profile *p = new_profile(10ull * SECOND);
-	p->has = PROFILE_HAS_ALL;
-	p->complete = false;
-	p->end = PROFILE_END_RUNNING;
-	p->pid = 4711;
+	p->run.has = PROFILE_HAS_ALL;
+	p->run.complete = false;
+	p->run.end = PROFILE_END_RUNNING;
+	p->run.pid = 4711;
 	struct profile_process process = {.pid = 4711,
 					  .exe = name_pool_add(p->names, "/srv/api-server")};
 	uint32_t id;
@@ -77,10 +77,10 @@ static struct profile *three_sites(uint64_t push_bytes)
 	p->totals.peak_bytes = 8u << 20;
 	p->totals.peak_time_ns = 7ull * SECOND;
 	p->totals.threads = 3;
-	p->rss = malloc(2 * sizeof *p->rss);
-	p->rss[0] = (struct profile_rss){SECOND, 40u << 20};
-	p->rss[1] = (struct profile_rss){7500000000u, 60u << 20};
-	p->rss_count = 2;
+	p->run.rss = malloc(2 * sizeof *p->run.rss);
+	p->run.rss[0] = (struct profile_rss){SECOND, 40u << 20};
+	p->run.rss[1] = (struct profile_rss){7500000000u, 60u << 20};
+	p->run.rss_count = 2;
 	profile_finish_sites(p);
 	return p;
 }
@@ -88,8 +88,8 @@ static struct profile *three_sites(uint64_t push_bytes)
 /* Live bytes of everything and of the first site over the eight seconds of its run. */
 static void give_history(struct profile *p)
 {
-	struct profile_history *h = &p->history;
-	p->duration_ns = 8ull * SECOND;
+	struct profile_history *h = &p->behaviour.history;
+	p->run.duration_ns = 8ull * SECOND;
 	h->slot_ns = SECOND;
 	h->slot_count = 8;
 	h->bytes = calloc(8, sizeof *h->bytes);
@@ -115,7 +115,7 @@ static struct top_rows rows_of(const struct profile *p, struct top_view v)
 
 static const char *name_of(const struct profile *p, const struct top_row *row)
 {
-	return p->frames[row->name].function;
+	return p->stacks.frames[row->name].function;
 }
 
 /* ---- rows */
@@ -176,7 +176,7 @@ static void test_growth_from_samples(void **state)
 {
 	(void)state;
 	struct profile *before = three_sites(2u << 20), *p = three_sites(4u << 20);
-	before->duration_ns = 6ull * SECOND;
+	before->run.duration_ns = 6ull * SECOND;
 	struct top_sample *sample = top_sample_new(before);
 	assert_non_null(sample);
 	assert_int_equal(sample->count, 3);
@@ -195,7 +195,7 @@ static void test_growth_from_samples(void **state)
 	top_rows_free(&rows);
 
 	/* A sample of the same moment tells nothing. */
-	sample->time_ns = p->duration_ns;
+	sample->time_ns = p->run.duration_ns;
 	rows = rows_of(p, (struct top_view){.before = sample});
 	assert_false(rows.has_growth);
 	top_rows_free(&rows);
@@ -210,8 +210,8 @@ static void test_growth_up_to_the_end(void **state)
 	(void)state;
 	struct profile *p = three_sites(4u << 20);
 	give_history(p);
-	p->complete = true;
-	p->end = PROFILE_END_EXIT;
+	p->run.complete = true;
+	p->run.end = PROFILE_END_EXIT;
 	p->totals.live_bytes = p->sites[0].live_bytes = 0;
 	struct top_rows rows = rows_of(p, (struct top_view){0});
 	/* At 3 s it had 1.5 MiB and the other sites 2.5 MiB. */
@@ -219,14 +219,14 @@ static void test_growth_up_to_the_end(void **state)
 	top_rows_free(&rows);
 
 	/* 0.4 s longer: slots do not end with the run. 3 s is still the last one that is 5 s ago. */
-	p->duration_ns = 8400000000u;
+	p->run.duration_ns = 8400000000u;
 	p->totals.live_bytes = 4u << 20;
 	rows = rows_of(p, (struct top_view){0});
 	assert_int_equal((int64_t)rows.growth, 0);
 	top_rows_free(&rows);
 
 	/* The history is of all threads. */
-	p->selection = "thread 12";
+	p->chosen.words = "thread 12";
 	rows = rows_of(p, (struct top_view){0});
 	assert_false(rows.has_growth || rows.rows[0].has_growth);
 	top_rows_free(&rows);
@@ -239,13 +239,13 @@ static void test_growth_in_a_short_time(void **state)
 	(void)state;
 	struct profile *p = three_sites(4u << 20), *before = three_sites(2u << 20);
 	give_history(p);
-	p->duration_ns = 500000000u;
-	p->history.slot_ns = 62500000u;
+	p->run.duration_ns = 500000000u;
+	p->behaviour.history.slot_ns = 62500000u;
 	struct top_rows rows = rows_of(p, (struct top_view){0});
 	assert_int_equal((int64_t)rows.growth, 13 << 20); /* 6.5 MiB in half a second */
 	top_rows_free(&rows);
 
-	before->duration_ns = 250000000u;
+	before->run.duration_ns = 250000000u;
 	struct top_sample *sample = top_sample_new(before);
 	rows = rows_of(p, (struct top_view){.before = sample});
 	assert_int_equal((int64_t)rows.growth, 8 << 20); /* 2 MiB in a quarter */
@@ -258,7 +258,7 @@ static void test_growth_in_a_short_time(void **state)
 	assert_int_equal((int64_t)rows.growth, 13 << 20);
 	top_rows_free(&rows);
 
-	p->duration_ns = 50000000u;
+	p->run.duration_ns = 50000000u;
 	rows = rows_of(p, (struct top_view){0});
 	assert_false(rows.has_growth || rows.rows[0].has_growth);
 	top_rows_free(&rows);
@@ -287,7 +287,7 @@ static void test_age_trend(void **state)
 {
 	(void)state;
 	struct profile *before = three_sites(4u << 20), *p = three_sites(4u << 20);
-	before->duration_ns = SECOND;
+	before->run.duration_ns = SECOND;
 	p->sites[0].lifetime.p50_ns *= 2;
 	struct top_sample *sample = top_sample_new(before);
 	struct top_rows rows = rows_of(p, (struct top_view){.before = sample});
@@ -375,12 +375,12 @@ static void test_frame_shows_errors_of_samples(void **state)
 {
 	(void)state;
 	struct profile *p = three_sites(4u << 20);
-	p->rate_bytes = 512u << 10;
-	p->errors = calloc(3, sizeof *p->errors);
-	p->errors[0].live_bytes = 300u << 10;
-	p->errors[1].live_bytes = 400u << 10;
-	p->errors[2].live_bytes = 300u << 10;
-	p->total_errors.live_bytes = 600u << 10;
+	p->run.rate_bytes = 512u << 10;
+	p->estimates.errors = calloc(3, sizeof *p->estimates.errors);
+	p->estimates.errors[0].live_bytes = 300u << 10;
+	p->estimates.errors[1].live_bytes = 400u << 10;
+	p->estimates.errors[2].live_bytes = 300u << 10;
+	p->estimates.total_errors.live_bytes = 600u << 10;
 	char *text = printed(p, NULL, (struct top_view){.group = TOP_FUNCTIONS}, 80, true, 0);
 	assert_non_null(strstr(text, "1 sample/512K"));
 	assert_non_null(strstr(text, "live 6.5M ±600K"));
@@ -589,13 +589,13 @@ static void test_out_of_memory_is_said(void **state)
 	(void)state;
 	char words[100];
 	struct profile *p = three_sites(4u << 20);
-	p->complete = true;
-	p->end = PROFILE_END_SIGNAL;
-	p->signal = 9;
+	p->run.complete = true;
+	p->run.end = PROFILE_END_SIGNAL;
+	p->run.signal = 9;
 	top_end_words(words, sizeof words, p);
 	assert_string_equal(words, "ended: killed by signal 9 (SIGKILL)");
-	p->oom_killed = p->limit_is_cgroup = true;
-	p->memory_limit_bytes = 64u << 20;
+	p->run.oom_killed = p->run.limit_is_cgroup = true;
+	p->run.memory_limit_bytes = 64u << 20;
 	top_end_words(words, sizeof words, p);
 	assert_string_equal(words,
 			    "ended: killed by the kernel: out of memory (limit of its cgroup: "
@@ -672,7 +672,7 @@ static void test_mark_counts_from_there(void **state)
 	top_state_key(s, 'm');
 	assert_shown(s, "marked at 00:10");
 	struct profile *later = three_sites(7u << 20);
-	later->duration_ns = 20ull * SECOND;
+	later->run.duration_ns = 20ull * SECOND;
 	assert_int_equal(top_state_update(s, later, NULL), 0);
 	assert_shown(s, "+MARK");
 	assert_shown(s, "   7.0M  +3.0M");
@@ -755,7 +755,7 @@ static void test_long_table_scrolls(void **state)
 {
 	(void)state;
 	struct profile *p = new_profile(SECOND);
-	p->has = PROFILE_HAS_ALL;
+	p->run.has = PROFILE_HAS_ALL;
 	for (int i = 0; i < 300; i++) { /* f0. has most */
 		char words[64];
 		snprintf(words, sizeof words, "main:1 f%d.:%d", i, i + 2);

@@ -205,14 +205,14 @@ static void test_the_last_rule_decides(void **state)
 	};
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(profile_add_frame(p, &frames[i], &ids[i]), 0);
-	assert_false(p->frames[ids[0]].user);
-	assert_true(p->frames[ids[1]].user);
-	assert_false(p->frames[ids[2]].user);
+	assert_false(p->stacks.frames[ids[0]].user);
+	assert_true(p->stacks.frames[ids[1]].user);
+	assert_false(p->stacks.frames[ids[2]].user);
 	frame_rules_apply(r, p);
-	assert_true(p->frames[ids[0]].user);
-	assert_false(p->modules[module].runtime);
-	assert_false(p->frames[ids[1]].user);
-	assert_true(p->frames[ids[2]].user);
+	assert_true(p->stacks.frames[ids[0]].user);
+	assert_false(p->stacks.modules[module].runtime);
+	assert_false(p->stacks.frames[ids[1]].user);
+	assert_true(p->stacks.frames[ids[2]].user);
 	profile_free(p);
 	frame_rules_free(r);
 }

@@ -44,8 +44,8 @@ static void check_site(const struct profile *part, const struct profile_site *s,
 	uint64_t mean = s->lifetime.mean_ns, other = t->lifetime.mean_ns;
 	uint64_t apart = mean > other ? mean - other : other - mean;
 	assert_true(apart <= (instant ? LARGEST_TICK : 0));
-	const uint32_t *lives = part->lifetimes[s - part->sites];
-	const uint32_t *others = alone->lifetimes[t - alone->sites];
+	const uint32_t *lives = part->behaviour.lifetimes[s - part->sites];
+	const uint32_t *others = alone->behaviour.lifetimes[t - alone->sites];
 	uint64_t all = 0, all_others = 0;
 	for (int i = 0; i < PROFILE_LIFE_BUCKETS; i++) {
 		all += lives[i];
@@ -73,9 +73,9 @@ static void check_part(struct trace_reader *r, const struct profile *whole,
 	sel.part_of = whole;
 	sel.ladder = ladder;
 	struct profile *part = load(r, &sel);
-	bool peaks = part->has & PROFILE_HAS_PEAK;
+	bool peaks = part->run.has & PROFILE_HAS_PEAK;
 	assert_true(peaks || (ladder && sel.from_ns < sel.to_ns));
-	assert_ptr_equal(part->frames, whole->frames);
+	assert_ptr_equal(part->stacks.frames, whole->stacks.frames);
 	for (uint32_t place = 0; place < PLACES; place++) {
 		const struct profile_site *s = same_place(part, place),
 					  *t = same_place(alone, place);
@@ -108,8 +108,8 @@ static void check_parts(const struct recording *r, struct trace_reader *reader,
 		sel.from_ns = model_draw(h, (uint32_t)last);
 		sel.to_ns = sel.from_ns + model_draw(h, (uint32_t)(last - sel.from_ns) + 1);
 		if (i % 3 == 0) /* an instant, of an event */
-			sel.from_ns = sel.to_ns = stored(r, model_draw(h, (uint32_t)h->count))
-							  .time_ns;
+			sel.from_ns = sel.to_ns =
+				stored(r, model_draw(h, (uint32_t)h->count)).time_ns;
 		if (i % 5 == 0)
 			sel.from_ns = 0;
 		if (i % 7 == 0)

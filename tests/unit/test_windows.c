@@ -234,13 +234,13 @@ static void add_up(struct measures *sum, const struct measures *m)
 static void check_sizes(const struct profile *p, const struct window *w)
 {
 	uint64_t made = 0, peak = 0, peak_blocks = 0, live = 0, live_blocks = 0, slack = 0;
-	for (uint32_t i = 0; i < p->size_count; i++) {
-		made += p->sizes[i].allocations;
-		peak += p->sizes[i].peak_bytes;
-		peak_blocks += p->sizes[i].peak_blocks;
-		slack += p->sizes[i].peak_slack_bytes;
-		live += p->sizes[i].live_bytes;
-		live_blocks += p->sizes[i].live_blocks;
+	for (uint32_t i = 0; i < p->behaviour.size_count; i++) {
+		made += p->behaviour.sizes[i].allocations;
+		peak += p->behaviour.sizes[i].peak_bytes;
+		peak_blocks += p->behaviour.sizes[i].peak_blocks;
+		slack += p->behaviour.sizes[i].peak_slack_bytes;
+		live += p->behaviour.sizes[i].live_bytes;
+		live_blocks += p->behaviour.sizes[i].live_blocks;
 	}
 	assert_int_equal(made, w->all.allocations + w->all.reallocations);
 	assert_int_equal(peak, w->all.peak_bytes);
@@ -285,8 +285,8 @@ static void check_window(const struct recording *r, uint64_t from, uint64_t to, 
 	/* Events have times in ticks, a checkpoint that an instant began from has the true one. */
 	uint64_t tick = from == to ? r->tick_ns : 1;
 	assert_int_equal(p->totals.peak_time_ns / tick, w.peak_time_ns / tick);
-	assert_int_equal(p->window_from_ns, from);
-	assert_int_equal(p->window_to_ns, to);
+	assert_int_equal(p->chosen.from_ns, from);
+	assert_int_equal(p->chosen.to_ns, to);
 	check_sizes(p, &w);
 	/* What processes did, together (thread i is of process i % 2). */
 	struct profile_totals sum = {0};

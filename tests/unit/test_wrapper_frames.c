@@ -7,7 +7,9 @@
 
 static const char *heading(const struct profile *p, uint32_t site)
 {
-	return p->frames[p->nodes[profile_first_user_node(p, p->sites[site].node)].frame].function;
+	return p->stacks
+		.frames[p->stacks.nodes[profile_first_user_node(p, p->sites[site].node)].frame]
+		.function;
 }
 
 static void expect_headings(struct profile *p, const char *const *expected)
@@ -211,9 +213,9 @@ static void test_without_names(void **state)
 		p = new_profile(SECOND);
 		add_site(p, "main:1 prog+0x1000 prog+0x500", 10, 0)->allocated_bytes = 1001;
 		add_site(p, "main:2 prog+0x2000 prog+0x500", 10, 0)->allocated_bytes = 2003;
-		for (uint32_t i = 0; i < p->frame_count; i++)
-			if (strcmp(p->frames[i].function, "prog+0x500") == 0)
-				p->frames[i].code_bytes = thin ? 96 : 2000;
+		for (uint32_t i = 0; i < p->stacks.frame_count; i++)
+			if (strcmp(p->stacks.frames[i].function, "prog+0x500") == 0)
+				p->stacks.frames[i].code_bytes = thin ? 96 : 2000;
 		if (thin)
 			EXPECT(p, "prog+0x1000", "prog+0x2000");
 		else
