@@ -11,7 +11,6 @@
 #include "findings/finding.h"
 #include "hosted/end_words.h"
 #include "profile/budget.h"
-#include "import/import.h"
 #include "record/launch.h"
 #include "record/recorder.h"
 #include "report/report_budget.h"
@@ -296,23 +295,18 @@ static int refuse_blind_update(const struct check *c, struct heft_error *err)
 
 /* The whole run, and what is live in it as of --at: all else that rules measure is of the run, and so
  * are the findings. */
-static int load_profile(struct check *c, struct heft_error *err)
+static int load_moment(struct check *c, const struct input_file *in, struct heft_error *err)
 {
 	struct cli_selection *s = &c->selection;
-	struct trace_reader *reader = NULL;
 	struct profile *instant = NULL;
-	struct profile_selection at;
-	int rc = cli_selection_resolve(s, c->recording, err);
-	if (rc < 0)
-		return rc;
+	struct profile_selection at = s->part;
 	bool timed = s->part.has_window &&
 		     s->duration_ns != UINT64_MAX; /* else loading refuses it */
-	at = s->part;
 	s->part.judge_events = asks_for_findings(c->budget) ? UINT64_MAX : 0;
 	if (timed)
 		s->part.has_window = false;
 	s->part.keep = timed;
-	rc = import_profile(&c->profile, c->recording, &s->part, err);
+	int rc = input_file_load(in, &s->part, &c->profile, err);
 	if (rc == 0)
 		rc = cli_apply_frame_rules(c->profile, s->frames, err);
 	if (rc == 0 && diagnose(c) < 0)
@@ -321,16 +315,25 @@ static int load_profile(struct check *c, struct heft_error *err)
 	    at.to_ns == s->duration_ns) /* the last moment: what the program left */
 		return rc < 0 ? rc : cli_selection_apply_moment(s, c->profile, err);
 	at.part_of = c->profile;
-	rc = trace_reader_open(&reader, c->recording, err);
-	if (rc == 0)
-		rc = profile_from_trace(&instant, reader, &at, err);
+	rc = input_file_load(in, &at, &instant, err);
 	if (rc == 0)
 		profile_take_live(c->profile, instant);
 	profile_free(instant);
-	trace_reader_close(reader);
 	return rc;
 }
 
+static int load_profile(struct check *c, struct heft_error *err)
+{
+	struct cli_selection *s = &c->selection;
+	struct input_file in;
+	int rc = input_file_open(&in, c->recording, err);
+	if (rc == 0)
+		rc = cli_selection_resolve(s, &in, err);
+	if (rc == 0)
+		rc = load_moment(c, &in, err);
+	input_file_close(&in);
+	return rc;
+}
 static int check(struct check *c, int *status, struct heft_error *err)
 {
 	int rc = load_budget(c, err);

@@ -5,7 +5,6 @@
 
 #include "cli/selection.h"
 #include "profile/profile_diff.h"
-#include "import/import.h"
 #include "report/report_diff.h"
 
 #include <stdlib.h>
@@ -105,11 +104,15 @@ static int load(struct diff_command *c, const char *path, struct profile **p, ui
 		struct heft_error *err)
 {
 	struct cli_selection s = c->selection; /* a share of the run is another time in each */
-	int rc = cli_selection_resolve(&s, path, err);
+	struct input_file in;
+	int rc = input_file_open(&in, path, err);
+	if (rc == 0)
+		rc = cli_selection_resolve(&s, &in, err);
 	if (s.moment == CLI_AT_TIME && s.part.to_ns == s.duration_ns) /* what the program left */
 		s.part.has_window = false;
 	if (rc == 0)
-		rc = import_profile(p, path, &s.part, err);
+		rc = input_file_load(&in, &s.part, p, err);
+	input_file_close(&in);
 	if (rc < 0)
 		return rc;
 	c->options.has_times &= time_of(&s, *p, at_ns);

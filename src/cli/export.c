@@ -10,7 +10,6 @@
 #include "cli/selection.h"
 #include "cli/view_files.h"
 #include "export/export.h"
-#include "import/import.h"
 #include "report/report.h"
 #include "pages/view_html.h"
 
@@ -234,7 +233,10 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 		struct heft_error *err)
 {
 	struct cli_selection *s = &c->selection;
-	int rc = cli_selection_resolve(s, path, err);
+	struct input_file in;
+	int rc = input_file_open(&in, path, err);
+	if (rc == 0)
+		rc = cli_selection_resolve(s, &in, err);
 	/* At the very end the program is gone; what is meant is what it left. */
 	if (s->moment == CLI_AT_TIME && s->part.to_ns == s->duration_ns)
 		s->part.has_window = false;
@@ -243,7 +245,8 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 		s->at_text = NULL;
 	c->options.live_then = s->at_text != NULL;
 	if (rc == 0)
-		rc = import_profile(p, path, &s->part, err);
+		rc = input_file_load(&in, &s->part, p, err);
+	input_file_close(&in);
 	c->options.moment = s->moment != CLI_AT_UNSAID && s->moment != CLI_AT_TIME;
 	if (rc == 0)
 		c->options.moment_ns = s->moment == CLI_AT_PEAK ? (*p)->totals.peak_time_ns

@@ -6,7 +6,6 @@
 #include "cli/progress.h"
 #include "cli/selection.h"
 #include "findings/finding.h"
-#include "import/import.h"
 #include "report/report.h"
 #include "report/report_words.h"
 
@@ -186,14 +185,18 @@ static int choose_sort(struct report_command *c, const struct profile *p, const 
 static int load(struct report_command *c, const char *path, struct profile **p,
 		struct heft_error *err)
 {
-	int rc = cli_selection_resolve(&c->selection, path, err);
-	if (rc < 0)
-		return rc;
-	choose_span(c);
+	struct input_file in;
+	int rc = input_file_open(&in, path, err);
+	if (rc == 0)
+		rc = cli_selection_resolve(&c->selection, &in, err);
+	if (rc == 0)
+		choose_span(c);
 	/* Short lives leave nothing at the peak: who has most of them comes first. */
 	if (c->view == report_lifetimes && !c->selection.json && !c->selection.has_sort)
 		c->options.sort = MEASURE_ALLOCATIONS;
-	rc = import_profile(p, path, &c->selection.part, err);
+	if (rc == 0)
+		rc = input_file_load(&in, &c->selection.part, p, err);
+	input_file_close(&in);
 	if (rc == 0)
 		choose_moment(c, *p);
 	if (rc == 0 && !c->options.moment) /* what that needs, it asks for itself */

@@ -140,20 +140,18 @@ static void set_life(struct cli_selection *s, const struct trace_contents *c)
 	}
 }
 
-int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft_error *err)
+int cli_selection_resolve(struct cli_selection *s, const struct input_file *in,
+			  struct heft_error *err)
 {
-	struct trace_reader *reader = NULL;
 	s->part.own_time = s->part.has_pid;
 	if (s->moment != CLI_AT_TIME && !cli_selection_has_window(s))
 		return 0;
 	s->part.has_window = true;
 	s->duration_ns = UINT64_MAX;
 	s->start_ns = 0;
-	int rc = trace_reader_open(&reader, path, err);
-	if (rc < 0)
-		return rc == HEFT_EFORMAT ? 0 : rc;
-	set_life(s, trace_reader_contents(reader));
-	trace_reader_close(reader);
+	if (!in->reader)
+		return 0;
+	set_life(s, trace_reader_contents(in->reader));
 	return set_window(s, err);
 }
 

@@ -5,6 +5,7 @@
 #define HEFT_CLI_SELECTION_H
 
 #include "cli/cli.h"
+#include "cli/input_file.h"
 #include "profile/measure.h"
 #include "profile/profile_from_trace.h"
 
@@ -37,9 +38,10 @@ const char *cli_moment_words(enum cli_moment moment);
 /* --from or --to was given. */
 bool cli_selection_has_window(const struct cli_selection *s);
 
-/* Times to nanoseconds of the recording at `path`, in s->part: a moment is a window that ends where
+/* Times to nanoseconds of the recording, in s->part: a moment is a window that ends where
  * it begins. A file of another format has no times: the window stays empty, and loading refuses it. */
-int cli_selection_resolve(struct cli_selection *s, const char *path, struct heft_error *err);
+int cli_selection_resolve(struct cli_selection *s, const struct input_file *in,
+			  struct heft_error *err);
 
 /* After loading: which frames are the user's own, then the moment that --at names in a word (what is
  * live is then what was live at that moment), then --focus and --ignore. If these leave nothing, the

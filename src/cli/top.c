@@ -9,13 +9,13 @@
  * What loading and drawing share (`struct top_place`) is touched with its lock held: loading runs in
  * a thread of its own (top_live.c). */
 #include "cli/cli.h"
+#include "cli/input_file.h"
 
 #include "cli/selection.h"
 #include "cli/top_command.h"
 #include "findings/finding.h"
 #include "hosted/end_words.h"
 #include "hosted/name_words.h"
-#include "import/import.h"
 #include "profile/profile_from_trace.h"
 #include "record/recording_of.h"
 #include "record/session_guard.h"
@@ -214,7 +214,7 @@ static int load(void *ctx, const char *thread, bool again, struct profile **p, s
 		    facts.st_mtim.tv_nsec == t->facts.st_mtim.tv_nsec;
 	if (same && !again)
 		return 1;
-	rc = t->held ? load_held(t, p, err) : import_profile(p, t->place.path, &selection, err);
+	rc = t->held ? load_held(t, p, err) : input_file_profile(t->place.path, &selection, p, err);
 	/* One that has just begun has nothing to read yet. */
 	if (rc == HEFT_EFORMAT && !t->file)
 		return 1;

@@ -94,7 +94,11 @@ static int choose_moment(struct view_command *c, const char *path, struct heft_e
 		snprintf(c->moment, sizeof c->moment, "#at=end");
 	if (s->moment != CLI_AT_TIME)
 		return 0;
-	int rc = cli_selection_resolve(s, path, err);
+	struct input_file in;
+	int rc = input_file_open(&in, path, err);
+	if (rc == 0)
+		rc = cli_selection_resolve(s, &in, err);
+	input_file_close(&in);
 	if (rc == 0 && s->duration_ns == UINT64_MAX)
 		return heft_fail(err, HEFT_EREFUSED,
 				 "%s has no times: --at takes peak or end there", path);
@@ -126,12 +130,12 @@ static int open_one(struct view_command *c, const char *operand, struct heft_err
 		name = process;
 	}
 	snprintf(id, sizeof id, "%" PRIu32, c->count + 1);
-	int rc = c->count ? 0 : choose_moment(c, operand, err); /* the page opens with the first */
-	if (rc == 0)
-		rc = view_recording_open(&c->recordings[c->count], operand, id, name,
-					 &cli_view_loader, err);
+	int rc = view_recording_open(&c->recordings[c->count], operand, id, name, &cli_view_loader,
+				     err);
 	if (rc == 0)
 		view_recording_prepare(c->recordings[c->count++]);
+	if (rc == 0 && c->count == 1) /* the page opens with the first */
+		rc = choose_moment(c, operand, err);
 	return rc;
 }
 

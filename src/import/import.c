@@ -1,4 +1,4 @@
-/* The table of formats, and the one way in for every verb that takes a FILE.
+/* The table of formats, and the one way in for files of other tools.
  *
  * Order matters: text formats know themselves by their first words, pprof is
  * protobuf without a magic number and comes last. */
@@ -88,14 +88,12 @@ int import_profile(struct profile **out, const char *path, const struct profile_
 	if (length > IMPORT_HEAD_BYTES)
 		length = IMPORT_HEAD_BYTES;
 	if (profile_is_recording(in->at, length)) {
-		bool plain = in->compression == 0, file = strcmp(path, "-") != 0;
+		bool piped = strcmp(path, "-") == 0;
 		import_source_close(in);
-		if (plain && file)
-			return profile_from_recording(out, path, sel, err);
 		return heft_fail(err, HEFT_EREFUSED,
 				 "%s: a heft recording is read as the file it is, not %s",
-				 file ? path : "standard input",
-				 file ? "compressed once more" : "through a pipe");
+				 piped ? "standard input" : path,
+				 piped ? "through a pipe" : "compressed once more");
 	}
 	const struct importer *i = importers;
 	while (i->name && !i->recognise(in->at, length))

@@ -17,7 +17,7 @@ struct importer {
 };
 extern const struct importer importers[]; /* ends with a NULL name */
 
-/* Any file that heft can read, its own recordings included: what every verb with a FILE uses.
+/* A file of another tool; src/profile opens heft's own recordings (profile_open_recording).
  * Selections (pid, thread, window, sizes) are for recordings; with another format they are refused
  * with the reason. A file of no known format: a message that names those that are. */
 int import_profile(struct profile **out, const char *path, const struct profile_selection *sel,

@@ -72,34 +72,17 @@ static bool is_being_written(const char *path)
 	return written;
 }
 
-static int is_recording(const char *path, bool *recording, struct heft_error *err)
-{
-	uint8_t head[64];
-	FILE *in = fopen(path, "re");
-	if (!in)
-		return heft_fail_errno(err, "cannot open %s", path);
-	size_t n = fread(head, 1, sizeof head, in);
-	bool failed = ferror(in);
-	if (failed)
-		heft_fail_errno(err, "cannot read %s", path);
-	fclose(in);
-	*recording = profile_is_recording(head, n);
-	return failed ? HEFT_EIO : 0;
-}
-
 static int load_profiles(struct view_recording *r, struct generation *g, struct heft_error *err)
 {
 	struct profile_selection keeping = {.keep = true, .judge_events = JUDGED_EVENTS};
-	bool recording = false;
-	int rc = is_recording(r->path, &recording, err);
-	if (rc == 0 && recording) {
-		/* Asked first: a recording that is whole by then was written to before. */
-		g->live = is_being_written(r->path);
+	/* Asked before it is read: a recording that is whole by then was written to before. */
+	bool written = is_being_written(r->path);
+	int rc = profile_open_recording(&g->reader, r->path, err);
+	if (rc == 0 && g->reader) {
+		g->live = written;
 		if (g->live) /* it is read again and again */
 			keeping.judge_events = JUDGED_LIVE_EVENTS;
-		rc = trace_reader_open(&g->reader, r->path, err);
-		if (rc == 0)
-			rc = profile_from_trace(&g->whole, g->reader, &keeping, err);
+		rc = profile_from_trace(&g->whole, g->reader, &keeping, err);
 	} else if (rc == 0) {
 		rc = r->loader->import(r->loader->ctx, r->path, NULL, &g->whole, err);
 	}

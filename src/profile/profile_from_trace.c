@@ -23,10 +23,11 @@
 #include "profile/user_frame.h"
 #include "trace/trace_block.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- a sampled recording */
 
@@ -190,6 +191,20 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 	}
 	*out = l.p;
 	return 0;
+}
+
+int profile_open_recording(struct trace_reader **r, const char *path, struct heft_error *err)
+{
+	uint8_t head[sizeof TRACE_FILE_MAGIC - 1];
+	struct stat facts;
+	*r = NULL;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	bool recording = fd >= 0 && fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
+			 pread(fd, head, sizeof head, 0) == (ssize_t)sizeof head &&
+			 profile_is_recording(head, sizeof head);
+	if (fd >= 0)
+		close(fd);
+	return recording ? trace_reader_open(r, path, err) : 0;
 }
 
 int profile_from_recording(struct profile **out, const char *path,

@@ -61,6 +61,9 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 
 /* Whether these first bytes of a file are those of a recording. */
 bool profile_is_recording(const uint8_t *head, size_t length);
+/* Opens a heft recording; *r is NULL if the file is none, or is not a file that can be read: then it
+ * is for src/import, which says what is wrong with it. */
+int profile_open_recording(struct trace_reader **r, const char *path, struct heft_error *err);
 /* Opens, loads and closes. */
 int profile_from_recording(struct profile **out, const char *path,
 			   const struct profile_selection *sel, struct heft_error *err);
