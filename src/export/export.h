@@ -2,7 +2,7 @@
 #ifndef HEFT_EXPORT_EXPORT_H
 #define HEFT_EXPORT_EXPORT_H
 
-#include "profile/measure.h"
+#include "profile/profile_delta.h"
 
 #include <stdio.h>
 
@@ -22,8 +22,6 @@ struct export_options {
 	const char *name;  /* of the file, or NULL: .gz and .zst ask for compression (heaptrack) */
 	const char *title; /* of graphs; NULL: the command */
 	const char *focus, *ignore; /* what the profile was filtered with, or NULL */
-	/* pprof: the profile is a difference over this time, its values are signed; 0: it is not */
-	uint64_t difference_ns;
 };
 
 struct exporter {
@@ -49,6 +47,10 @@ const struct exporter *exporter_find(const char *name);
 /* Writes to the stream, deep stacks folded (folded_profile.h) unless o->full. */
 int exporter_write(const struct exporter *x, FILE *out, const struct profile *p,
 		   const struct export_options *o, struct heft_error *err);
+
+/* The difference of two snapshots as pprof, with `measure` as the type that viewers show first. */
+int export_pprof_delta(FILE *out, const struct profile_delta *d, enum measure_id measure,
+		       struct heft_error *err);
 
 /* Whether export_to_path would refuse the path, to be asked before anything slow: it is there and
  * not forced, or it is a terminal and the format is binary. */

@@ -91,6 +91,7 @@ struct message {
 struct pprof {
 	const struct profile *p;
 	const struct export_options *o;
+	const struct profile_delta *delta; /* p has its stacks; NULL: p has the numbers */
 	struct packed_stream *out;
 	struct export_places places;
 	struct string_table strings;
@@ -199,12 +200,16 @@ static const char *unit_of(enum measure_id id)
 	return measures[id].unit == MEASURE_IS_TIME ? "nanoseconds" : measure_unit_name(id);
 }
 
-static uint64_t value_of(const struct pprof *x, const struct profile_site *s, enum measure_id id)
+/* What a sample has of it, as the bits of a signed number. */
+static uint64_t value_of(const struct pprof *x, uint32_t site, enum measure_id id)
 {
+	if (x->delta)
+		return (uint64_t)profile_change_of(&x->delta->changes[site], id);
+	const struct profile_site *s = &x->p->sites[site];
 	uint64_t n = measure_of_stack(s, id);
 	if (id == MEASURE_ALLOCATIONS) /* a reallocation is one to Go */
 		n += s->reallocations;
-	return n > INT64_MAX && !x->o->difference_ns ? INT64_MAX : n;
+	return n > INT64_MAX ? INT64_MAX : n;
 }
 
 static void put_labels(struct pprof *x, const struct profile_label_set *set)
@@ -223,11 +228,12 @@ static void put_labels(struct pprof *x, const struct profile_label_set *set)
 	}
 }
 
-static void write_sample(struct pprof *x, const struct profile_site *s)
+static void write_sample(struct pprof *x, uint32_t site)
 {
+	const struct profile_site *s = &x->p->sites[site];
 	bool any = false;
 	for (int i = 0; i < x->column_count; i++)
-		any = any || value_of(x, s, x->columns[i]);
+		any = any || value_of(x, site, x->columns[i]);
 	if (!any)
 		return;
 	if (s->node == PROFILE_NONE) {
@@ -240,7 +246,7 @@ static void write_sample(struct pprof *x, const struct profile_site *s)
 	put_bytes(x, &x->message, SAMPLE_LOCATION_ID, x->inner.data, x->inner.length);
 	x->inner.length = 0;
 	for (int i = 0; i < x->column_count; i++)
-		put_varint(x, &x->inner, value_of(x, s, x->columns[i]));
+		put_varint(x, &x->inner, value_of(x, site, x->columns[i]));
 	put_bytes(x, &x->message, SAMPLE_VALUE, x->inner.data, x->inner.length);
 	x->inner.length = 0;
 	/* "unknown" where a recording's stack lost its inner end; a format that never tells says so once. */
@@ -354,7 +360,7 @@ static void write_about(struct pprof *x)
 	    p->run.duration_ns < (uint64_t)(INT64_MAX - p->run.start_unix_ns))
 		time_ns = p->run.start_unix_ns + (int64_t)p->run.duration_ns;
 	write_number(x, PROFILE_TIME_NANOS, (uint64_t)time_ns);
-	write_number(x, PROFILE_DURATION_NANOS, x->o->difference_ns);
+	write_number(x, PROFILE_DURATION_NANOS, x->delta ? x->delta->time_ns : 0);
 	write_type(x, PROFILE_PERIOD_TYPE, "space", "bytes");
 	write_number(x, PROFILE_PERIOD, p->run.rate_bytes ? p->run.rate_bytes : 1);
 	/* Who names raw addresses may name them otherwise. */
@@ -403,7 +409,7 @@ static void add_column(struct pprof *x, enum measure_id id)
 	    (id == MEASURE_ALLOCATIONS && x->p->run.has & PROFILE_LACKS_BLOCKS) ||
 	    /* What one process left at its exit is what is in use at the end. */
 	    ((id == MEASURE_LEFT_BYTES || id == MEASURE_LEFT_BLOCKS) &&
-	     (!profile_is_of_several(x->p) || x->o->difference_ns)))
+	     (!profile_is_of_several(x->p) || x->delta)))
 		return;
 	x->columns[x->column_count++] = id;
 	write_type(x, PROFILE_SAMPLE_TYPE, m->pprof, unit_of(id));
@@ -420,7 +426,7 @@ static void write_all(struct pprof *x)
 		add_column(x, id);
 	}
 	for (uint32_t i = 0; i < p->site_count; i++)
-		write_sample(x, &p->sites[i]);
+		write_sample(x, i);
 	uint32_t program = export_main_module(p);
 	if (program == PROFILE_NONE && p->process_count && p->processes[0].exe &&
 	    *p->processes[0].exe)
@@ -446,10 +452,10 @@ static void write_all(struct pprof *x)
 			    strlen(x->strings.strings[i]));
 }
 
-int export_pprof(FILE *out, const struct profile *p, const struct export_options *o,
-		 struct heft_error *err)
+static int write_pprof(FILE *out, const struct profile *p, const struct profile_delta *delta,
+		       const struct export_options *o, struct heft_error *err)
 {
-	struct pprof x = {.p = p, .o = o, .no_memory = true};
+	struct pprof x = {.p = p, .o = o, .delta = delta, .no_memory = true};
 	x.out = malloc(sizeof *x.out);
 	x.mapping = calloc((size_t)p->stacks.module_count + 1, sizeof *x.mapping);
 	x.mapped = calloc((size_t)p->stacks.module_count + 1, sizeof *x.mapped);
@@ -469,4 +475,17 @@ int export_pprof(FILE *out, const struct profile *p, const struct export_options
 	string_table_fini(&x.strings);
 	export_places_fini(&x.places);
 	return x.no_memory ? heft_fail(err, HEFT_ENOMEM, "not enough memory to write pprof") : 0;
+}
+
+int export_pprof(FILE *out, const struct profile *p, const struct export_options *o,
+		 struct heft_error *err)
+{
+	return write_pprof(out, p, NULL, o, err);
+}
+
+int export_pprof_delta(FILE *out, const struct profile_delta *d, enum measure_id measure,
+		       struct heft_error *err)
+{
+	const struct export_options o = {.measure = measure};
+	return write_pprof(out, profile_delta_view(d), d, &o, err);
 }

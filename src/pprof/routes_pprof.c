@@ -11,7 +11,6 @@
 #include "pprof/pprof_pages.h"
 #include "pprof/pprof_target.h"
 #include "pprof/pprof_text.h"
-#include "pprof/profile_delta.h"
 #include "pprof/snapshots.h"
 
 #include <inttypes.h>
@@ -122,14 +121,15 @@ static void answer_whole(struct pending *v, struct http_answer *a)
 static void answer_difference(struct pending *v, struct http_answer *a)
 {
 	struct heft_error err = {0};
-	struct profile *d = NULL;
+	struct profile_delta d;
 	char *bytes;
 	size_t length;
-	int rc = profile_delta(snapshot_profile(v->before), snapshot_profile(v->now), &d, &err);
+	int rc = profile_delta_init(&d, snapshot_profile(v->before), snapshot_profile(v->now),
+				    monotonic_ns() - v->before_ns, &err);
 	if (rc == 0)
-		rc = snapshot_render(d, v->allocs ? SNAPSHOT_ALLOCS : SNAPSHOT_HEAP,
-				     monotonic_ns() - v->before_ns, &bytes, &length, &err);
-	profile_free(d);
+		rc = snapshot_render_delta(&d, v->allocs ? SNAPSHOT_ALLOCS : SNAPSHOT_HEAP, &bytes,
+					   &length, &err);
+	profile_delta_fini(&d);
 	if (rc < 0)
 		pprof_refuse_with(a, &err);
 	else
@@ -496,5 +496,5 @@ void pprof_routes_free(struct pprof_routes *r)
 
 int pprof_bytes(const struct profile *p, char **bytes, size_t *length, struct heft_error *err)
 {
-	return snapshot_render(p, SNAPSHOT_HEAP, 0, bytes, length, err);
+	return snapshot_render(p, SNAPSHOT_HEAP, bytes, length, err);
 }

@@ -208,27 +208,29 @@ int snapshot_take(struct snapshot_request *request, struct snapshot **out, struc
 
 /* ---- forms */
 
-static int write_form(FILE *out, const struct profile *p, enum snapshot_form form,
-		      uint64_t difference_ns, struct heft_error *err)
+/* d: the difference, where it is one; p is then not looked at. */
+static int write_form(FILE *out, const struct profile *p, const struct profile_delta *d,
+		      enum snapshot_form form, struct heft_error *err)
 {
 	bool allocs = form == SNAPSHOT_ALLOCS || form == SNAPSHOT_ALLOCS_TEXT;
 	if (form == SNAPSHOT_HEAP_TEXT || form == SNAPSHOT_ALLOCS_TEXT)
 		return pprof_write_text(out, p, allocs) < 0 ? no_memory(err) : 0;
 	struct export_options o = {
 		.measure = allocs ? MEASURE_ALLOCATED_BYTES : MEASURE_LIVE_BYTES,
-		.difference_ns = difference_ns,
 	};
+	if (d)
+		return export_pprof_delta(out, d, o.measure, err);
 	return exporter_write(exporter_find("pprof"), out, p, &o, err);
 }
 
-int snapshot_render(const struct profile *p, enum snapshot_form form, uint64_t difference_ns,
-		    char **bytes, size_t *length, struct heft_error *err)
+static int render(const struct profile *p, const struct profile_delta *d, enum snapshot_form form,
+		  char **bytes, size_t *length, struct heft_error *err)
 {
 	*bytes = NULL;
 	FILE *out = open_memstream(bytes, length);
 	if (!out)
 		return no_memory(err);
-	int rc = write_form(out, p, form, difference_ns, err);
+	int rc = write_form(out, p, d, form, err);
 	if (fclose(out) != 0 && rc == 0)
 		rc = no_memory(err);
 	if (rc < 0) {
@@ -238,6 +240,18 @@ int snapshot_render(const struct profile *p, enum snapshot_form form, uint64_t d
 	return rc;
 }
 
+int snapshot_render(const struct profile *p, enum snapshot_form form, char **bytes, size_t *length,
+		    struct heft_error *err)
+{
+	return render(p, NULL, form, bytes, length, err);
+}
+
+int snapshot_render_delta(const struct profile_delta *d, enum snapshot_form form, char **bytes,
+			  size_t *length, struct heft_error *err)
+{
+	return render(NULL, d, form, bytes, length, err);
+}
+
 int snapshot_bytes(struct snapshot *s, enum snapshot_form form, char **bytes, size_t *length,
 		   struct heft_error *err)
 {
@@ -245,8 +259,8 @@ int snapshot_bytes(struct snapshot *s, enum snapshot_form form, char **bytes, si
 	if (pthread_mutex_trylock(&s->rendering) != 0)
 		return SNAPSHOT_LATER;
 	if (!s->made[form].bytes)
-		rc = snapshot_render(s->profile, form, 0, &s->made[form].bytes,
-				     &s->made[form].length, err);
+		rc = snapshot_render(s->profile, form, &s->made[form].bytes, &s->made[form].length,
+				     err);
 	if (rc == 0) {
 		*length = s->made[form].length;
 		*bytes = malloc(*length + 1);

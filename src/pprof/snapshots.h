@@ -4,6 +4,7 @@
 #define HEFT_PPROF_SNAPSHOTS_H
 
 #include "pprof/source.h"
+#include "profile/profile_delta.h"
 
 struct snapshots;
 struct snapshot; /* a profile, or why there is none; shared and unchanging */
@@ -36,8 +37,10 @@ enum snapshot_form {
 /* 0 and a copy of the bytes to free(), SNAPSHOT_LATER or a negative code. */
 int snapshot_bytes(struct snapshot *s, enum snapshot_form form, char **bytes, size_t *length,
 		   struct heft_error *err);
-/* Any profile in a form. difference_ns as in export_options. */
-int snapshot_render(const struct profile *p, enum snapshot_form form, uint64_t difference_ns,
-		    char **bytes, size_t *length, struct heft_error *err);
+/* Any profile, or difference, in a form. */
+int snapshot_render(const struct profile *p, enum snapshot_form form, char **bytes, size_t *length,
+		    struct heft_error *err);
+int snapshot_render_delta(const struct profile_delta *d, enum snapshot_form form, char **bytes,
+			  size_t *length, struct heft_error *err);
 
 #endif

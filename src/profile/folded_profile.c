@@ -19,6 +19,7 @@ struct building {
 	const struct profile *p;
 	struct profile *own;
 	struct stack_fold fold;
+	uint32_t *sites;         /* of `own`, by those of p */
 	uint32_t recursion, cut; /* frames */
 };
 
@@ -118,11 +119,13 @@ static void merge_buckets(uint32_t *a, const uint32_t *b)
 static int add_sites(struct building *b)
 {
 	const struct profile *p = b->p;
-	int rc = 0;
+	b->sites = malloc(((size_t)p->site_count + 1) * sizeof *b->sites);
+	int rc = b->sites ? 0 : HEFT_ENOMEM;
 	if (p->behaviour.lifetimes) {
 		b->own->behaviour.lifetimes = calloc((size_t)p->site_count + 1,
 						     sizeof *b->own->behaviour.lifetimes);
-		rc = b->own->behaviour.lifetimes ? 0 : HEFT_ENOMEM;
+		if (!b->own->behaviour.lifetimes)
+			rc = HEFT_ENOMEM;
 	}
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
 		const struct profile_site *s = &p->sites[i];
@@ -131,8 +134,10 @@ static int add_sites(struct building *b)
 			rc = add_stack(b, s->node, &node);
 		if (rc == 0)
 			rc = profile_add_labelled_site(b->own, node, s->via, s->labels, &site);
-		if (rc == 0)
+		if (rc == 0) {
 			merge_site(&b->own->sites[site], s);
+			b->sites[i] = site;
+		}
 		if (rc == 0 && p->behaviour.lifetimes)
 			merge_buckets(b->own->behaviour.lifetimes[site], p->behaviour.lifetimes[i]);
 	}
@@ -179,6 +184,7 @@ int folded_profile_init(struct folded_profile *f, const struct profile *p, bool 
 			rc = f->view ? 0 : HEFT_ENOMEM;
 		}
 		f->own = b.own;
+		f->sites = b.sites;
 	}
 	stack_fold_fini(&b.fold);
 	if (rc < 0)
@@ -189,6 +195,7 @@ int folded_profile_init(struct folded_profile *f, const struct profile *p, bool 
 void folded_profile_fini(struct folded_profile *f)
 {
 	profile_free(f->own);
+	free(f->sites);
 	free(f->view);
 	*f = (struct folded_profile){0};
 }

@@ -6,6 +6,7 @@
 
 struct folded_profile {
 	struct profile *view; /* what to read; it borrows from the one that was folded */
+	uint32_t *sites;      /* by site of the one that was folded: which it became */
 	struct profile *own;
 };
 

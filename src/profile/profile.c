@@ -233,6 +233,7 @@ int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, ui
 {
 	struct hash_index *t = &p->index->sites;
 	struct profile_site key = {
+		.added = p->site_count,
 		.node = node,
 		.via = via,
 		.labels = labels,

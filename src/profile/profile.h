@@ -102,7 +102,8 @@ enum { PROFILE_LIFE_BUCKETS = 40 };
 struct profile_site {
 	uint32_t id; /* from 1, by peak contribution: what people and findings name it by. Of a part
 			  (stacks.lender) it is the whole's */
-	uint32_t node; /* innermost; PROFILE_NONE: stack unknown */
+	uint32_t added; /* which it was when sites were added, before they were put in order */
+	uint32_t node;  /* innermost; PROFILE_NONE: stack unknown */
 	uint32_t via;
 	uint32_t labels; /* in label_sets, or PROFILE_NONE: other labels are another site */
 	uint32_t merged; /* how many call stacks of the recording it stands for */

@@ -197,7 +197,7 @@ static int load_lifetimes(struct profile *p, const uint32_t (*unsorted)[PROFILE_
 	if (!p->behaviour.lifetimes)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++)
-		memcpy(p->behaviour.lifetimes[i], unsorted[p->sites[i].release_first],
+		memcpy(p->behaviour.lifetimes[i], unsorted[p->sites[i].added],
 		       sizeof *p->behaviour.lifetimes);
 	return 0;
 }
@@ -342,7 +342,6 @@ int trace_load_sites(struct load *l)
 			*own = peak;
 		take_measures(&p->sites[id], &all);
 		memcpy(unsorted[id], all.tally.lifetime, sizeof *unsorted);
-		p->sites[id].release_first = id; /* to find it again when they are in order */
 	}
 	if (rc == 0) {
 		profile_finish_sites(p);
@@ -353,10 +352,8 @@ int trace_load_sites(struct load *l)
 		for (uint32_t i = 0; i < site_count; i++)
 			final[i] = PROFILE_NONE;
 		for (uint32_t id = 0; id < p->site_count; id++) {
-			for (uint32_t i = head[p->sites[id].release_first]; i != PROFILE_NONE;
-			     i = next[i])
+			for (uint32_t i = head[p->sites[id].added]; i != PROFILE_NONE; i = next[i])
 				final[i] = id;
-			p->sites[id].release_first = 0;
 		}
 		if (l->spread)
 			rc = load_errors(l, final);

@@ -2,7 +2,6 @@
  * shared, differences, the text and its symbols. tests/integration/test_http.py has the endpoints. */
 #include "pprof/pprof_pages.h"
 #include "pprof/pprof_text.h"
-#include "pprof/profile_delta.h"
 #include "pprof/routes_pprof.h"
 #include "pprof/snapshots.h"
 
@@ -214,13 +213,15 @@ static void test_too_many_differences(void **state)
 
 /* ---- the parts */
 
-static const struct profile_site *site_named(const struct profile *p, const char *function)
+static const struct profile_change *change_named(const struct profile_delta *d,
+						 const char *function)
 {
+	const struct profile *p = profile_delta_view(d);
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t node = p->sites[i].node;
 		if (node != PROFILE_NONE &&
 		    strcmp(p->stacks.frames[p->stacks.nodes[node].frame].function, function) == 0)
-			return &p->sites[i];
+			return &d->changes[i];
 	}
 	return NULL;
 }
@@ -229,27 +230,54 @@ static void test_delta(void **state)
 {
 	(void)state;
 	struct heft_error err = {0};
-	struct profile *before = fake_profile(2, 1), *after = fake_profile(5, 1), *d = NULL;
+	struct profile_delta d;
+	struct profile *before = fake_profile(2, 1), *after = fake_profile(5, 1);
 	uint32_t extra = fake_node(before, PROFILE_NONE, "only before", 1, 0x9, false);
 	fake_site(before, extra, 4, 400, 5, 500);
-	assert_int_equal(profile_delta(before, after, &d, &err), 0);
-	const struct profile_site *s = site_named(d, "grow");
-	assert_int_equal(s->live_blocks, 3);
-	assert_int_equal(s->live_bytes, 300);
-	assert_int_equal(s->allocations, 30);
-	assert_int_equal(s->allocated_bytes, 3000);
-	s = site_named(d, "shrink");
-	assert_int_equal((int64_t)s->live_bytes, -30);
-	assert_int_equal(s->live_blocks, 0);
-	s = site_named(d, "only before");
-	assert_int_equal((int64_t)s->live_blocks, -4);
-	assert_int_equal((int64_t)s->live_bytes, -400);
-	assert_int_equal((int64_t)s->allocated_bytes, -500);
-	assert_int_equal(d->stacks.module_count, 1);
-	assert_int_equal(d->site_count, 5);
-	assert_int_equal(d->run.rate_bytes, 524288);
-	assert_string_equal(d->run.argv[1], "-x");
-	profile_free(d);
+	assert_int_equal(profile_delta_init(&d, before, after, 1, &err), 0);
+	const struct profile_change *c = change_named(&d, "grow");
+	assert_int_equal(c->live_blocks, 3);
+	assert_int_equal(c->live_bytes, 300);
+	assert_int_equal(c->allocations, 30);
+	assert_int_equal(c->allocated_bytes, 3000);
+	c = change_named(&d, "shrink");
+	assert_int_equal(c->live_bytes, -30);
+	assert_int_equal(c->live_blocks, 0);
+	c = change_named(&d, "only before");
+	assert_int_equal(c->live_blocks, -4);
+	assert_int_equal(c->live_bytes, -400);
+	assert_int_equal(c->allocated_bytes, -500);
+	assert_int_equal(d.p->stacks.module_count, 1);
+	assert_int_equal(d.p->site_count, 5);
+	assert_int_equal(d.p->run.rate_bytes, 524288);
+	assert_string_equal(d.p->run.argv[1], "-x");
+	profile_delta_fini(&d);
+	profile_free(before);
+	profile_free(after);
+}
+
+/* Recursions of 5,000 and 6,000 levels are one stack when they are folded: its change is the sum of
+ * both, and may be negative. */
+static void test_delta_of_deep_stacks(void **state)
+{
+	(void)state;
+	struct heft_error err = {0};
+	struct profile_delta d;
+	struct profile *before = fake_profile(2, 1), *after = fake_profile(2, 1);
+	for (uint32_t depth = 5000; depth <= 6000; depth += 1000) {
+		uint32_t node = fake_node(before, PROFILE_NONE, "begin", 1, 0x10, false);
+		for (uint32_t i = 0; i < depth; i++)
+			node = fake_node(before, node, "again", 2, 0x20, false);
+		fake_site(before, fake_node(before, node, "leaf", 3, 0x30, false), 1, depth, 1,
+			  depth);
+	}
+	assert_int_equal(profile_delta_init(&d, before, after, 1, &err), 0);
+	assert_non_null(d.folded.view);
+	const struct profile_change *c = change_named(&d, "leaf");
+	assert_int_equal(c->live_blocks, -2);
+	assert_int_equal(c->live_bytes, -11000);
+	assert_int_equal(change_named(&d, "grow")->live_bytes, 0);
+	profile_delta_fini(&d);
 	profile_free(before);
 	profile_free(after);
 }
@@ -391,6 +419,7 @@ int main(void)
 		SERVED(test_stop_in_the_middle),
 		SERVED(test_too_many_differences),
 		cmocka_unit_test(test_delta),
+		cmocka_unit_test(test_delta_of_deep_stacks),
 		cmocka_unit_test(test_text_and_symbols),
 		cmocka_unit_test(test_text_of_deep_stacks),
 		cmocka_unit_test(test_bytes),
