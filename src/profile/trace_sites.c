@@ -277,109 +277,150 @@ static int load_own_behaviour(struct load *l, const uint32_t *final, const uint3
 	return rc;
 }
 
-int trace_load_sites(struct load *l)
+/* What trace_load_sites works with. Several sites of the recording may be one of the profile: they
+ * are chained, so that one merged histogram at a time is in memory. */
+struct site_loading {
+	uint32_t count;  /* of the recording's sites, or of their parts by process */
+	bool *sites;     /* by recording site: wanted */
+	bool *wanted;    /* by recording node */
+	uint32_t *nodes; /* of the profile, by recording node */
+	uint32_t *calls; /* of the profile, by recording node */
+	uint32_t *head;  /* by profile site: the last of its recording sites ... */
+	uint32_t *next;  /* ... and by recording site the one before */
+	uint32_t *final; /* by recording site: its profile site, when these are in order */
+	uint32_t (*lifetimes)[PROFILE_LIFE_BUCKETS]; /* by profile site as they were added */
+};
+
+static int loading_init(struct site_loading *w, const struct load *l)
 {
-	const struct trace_contents *c = l->c;
-	struct profile *p = l->p;
-	uint32_t site_count = l->split ? l->split->count : c->site_count;
-	bool behaves = !l->sel->top_only && !l->sel->part_of && !l->split;
-	bool *sites = calloc((size_t)site_count + 1, sizeof *sites);
-	bool *wanted = calloc((size_t)c->node_count + 1, sizeof *wanted);
-	uint32_t *nodes = malloc(((size_t)c->node_count + 1) * sizeof *nodes);
-	uint32_t *calls = malloc(((size_t)c->node_count + 1) * sizeof *calls);
-	/* Recording sites of one profile site, chained: head by profile site, next by recording
-	 * site. So one merged histogram at a time is in memory. */
-	uint32_t *next = malloc(((size_t)site_count + 1) * sizeof *next);
-	uint32_t *head = malloc(((size_t)site_count + 1) * sizeof *head);
-	uint32_t *final = malloc(((size_t)site_count + 1) * sizeof *final);
-	uint32_t(*unsorted)[PROFILE_LIFE_BUCKETS] = NULL;
-	int rc = HEFT_ENOMEM;
-	if (!sites || !wanted || !nodes || !calls || !next || !head || !final)
-		goto out;
-	rc = want_sites(l, sites, wanted);
-	if (rc == 0 && behaves)
-		trace_behaviour_want(c, c->tally, sites, wanted);
-	if (rc == 0)
-		rc = load_stacks(l, wanted, nodes, calls);
-	for (uint32_t i = 0; i < site_count && rc == 0; i++) {
-		if (!sites[i])
+	size_t sites = l->split ? l->split->count : l->c->site_count, nodes = l->c->node_count;
+	*w = (struct site_loading){
+		.count = (uint32_t)sites,
+		.sites = calloc(sites + 1, sizeof *w->sites),
+		.wanted = calloc(nodes + 1, sizeof *w->wanted),
+		.nodes = malloc((nodes + 1) * sizeof *w->nodes),
+		.calls = malloc((nodes + 1) * sizeof *w->calls),
+		.head = malloc((sites + 1) * sizeof *w->head),
+		.next = malloc((sites + 1) * sizeof *w->next),
+		.final = malloc((sites + 1) * sizeof *w->final),
+	};
+	return w->sites && w->wanted && w->nodes && w->calls && w->head && w->next && w->final
+		       ? 0
+		       : HEFT_ENOMEM;
+}
+
+static void loading_fini(struct site_loading *w)
+{
+	free(w->sites);
+	free(w->wanted);
+	free(w->nodes);
+	free(w->calls);
+	free(w->head);
+	free(w->next);
+	free(w->final);
+	free(w->lifetimes);
+}
+
+static int add_sites(struct load *l, struct site_loading *w)
+{
+	int rc = 0;
+	for (uint32_t i = 0; i < w->count && rc == 0; i++) {
+		if (!w->sites[i])
 			continue;
 		uint32_t recorded = recorded_site(l, i)->node;
-		uint32_t node = recorded < c->node_count ? nodes[recorded] : PROFILE_NONE;
-		uint32_t id, before = p->site_count;
+		uint32_t node = recorded < l->c->node_count ? w->nodes[recorded] : PROFILE_NONE;
+		uint32_t id, before = l->p->site_count;
 		rc = add_site(l, i, node, &id);
 		if (rc < 0)
 			break;
-		next[i] = id == before ? PROFILE_NONE : head[id];
-		head[id] = i;
+		w->next[i] = id == before ? PROFILE_NONE : w->head[id];
+		w->head[id] = i;
 	}
-	if (rc == 0) {
-		unsorted = malloc(((size_t)p->site_count + 1) * sizeof *unsorted);
-		if (!unsorted)
-			rc = HEFT_ENOMEM;
-	}
-	for (uint32_t id = 0; id < p->site_count && rc == 0; id++) {
-		struct site_sums all;
-		const struct tally_site *largest = NULL;
-		memset(&all, 0, sizeof all);
-		for (uint32_t i = head[id]; i != PROFILE_NONE; i = next[i]) {
-			const struct tally_site *one = &l->tally->sites[i];
-			add_measures(l, &all, i);
-			p->sites[id].merged++;
-			uint32_t node = recorded_site(l, i)->node;
-			if (p->stacks.call_count && node < c->node_count &&
-			    (!largest || is_larger(one, largest))) {
-				largest = one;
-				p->sites[id].call = calls[node];
-			}
-			if (l->start) {
-				p->sites[id].start_bytes += l->start[i].bytes;
-				p->sites[id].start_blocks += l->start[i].blocks;
-			}
+	return rc;
+}
+
+/* The numbers of a profile's site: the sums over the recording's. */
+static void fill_site(const struct load *l, struct site_loading *w, uint32_t id)
+{
+	struct profile *p = l->p;
+	struct profile_site *s = &p->sites[id];
+	struct site_sums all;
+	const struct tally_site *largest = NULL;
+	memset(&all, 0, sizeof all);
+	for (uint32_t i = w->head[id]; i != PROFILE_NONE; i = w->next[i]) {
+		const struct tally_site *one = &l->tally->sites[i];
+		add_measures(l, &all, i);
+		s->merged++;
+		uint32_t node = recorded_site(l, i)->node;
+		if (p->stacks.call_count && node < l->c->node_count &&
+		    (!largest || is_larger(one, largest))) {
+			largest = one;
+			s->call = w->calls[node];
 		}
-		uint64_t *own = &all.tally.own_peak_bytes, peak = l->tally->peak_bytes;
-		if (p->sites[id].merged > 1 && peak && *own > peak)
-			*own = peak;
-		take_measures(&p->sites[id], &all);
-		memcpy(unsorted[id], all.tally.lifetime, sizeof *unsorted);
-	}
-	if (rc == 0) {
-		profile_finish_sites(p);
-		rc = load_lifetimes(p, (const uint32_t(*)[PROFILE_LIFE_BUCKETS])unsorted);
-	}
-	if (rc == 0) {
-		/* The recording's sites now go to sites in order. */
-		for (uint32_t i = 0; i < site_count; i++)
-			final[i] = PROFILE_NONE;
-		for (uint32_t id = 0; id < p->site_count; id++) {
-			for (uint32_t i = head[p->sites[id].added]; i != PROFILE_NONE; i = next[i])
-				final[i] = id;
+		if (l->start) {
+			s->start_bytes += l->start[i].bytes;
+			s->start_blocks += l->start[i].blocks;
 		}
-		if (l->spread)
-			rc = load_errors(l, final);
-		/* Behaviour is of the whole recording: a part need not repeat it. */
-		if (rc == 0 && behaves)
-			rc = trace_behaviour_load(p, c, final, nodes, l->thread_ids);
-		if (rc == 0 && l->behaviour)
-			rc = load_own_behaviour(l, final, nodes);
 	}
+	uint64_t *own = &all.tally.own_peak_bytes, peak = l->tally->peak_bytes;
+	if (s->merged > 1 && peak && *own > peak)
+		*own = peak;
+	take_measures(s, &all);
+	memcpy(w->lifetimes[id], all.tally.lifetime, sizeof *w->lifetimes);
+}
+
+/* Puts the sites in order; what belongs to sites follows. */
+static int order_sites(struct load *l, struct site_loading *w)
+{
+	struct profile *p = l->p;
+	profile_finish_sites(p);
+	int rc = load_lifetimes(p, (const uint32_t(*)[PROFILE_LIFE_BUCKETS])w->lifetimes);
+	for (uint32_t i = 0; i < w->count; i++)
+		w->final[i] = PROFILE_NONE;
+	for (uint32_t id = 0; id < p->site_count; id++)
+		for (uint32_t i = w->head[p->sites[id].added]; i != PROFILE_NONE; i = w->next[i])
+			w->final[i] = id;
+	if (rc == 0 && l->spread)
+		rc = load_errors(l, w->final);
+	return rc;
+}
+
+int trace_load_sites(struct load *l)
+{
+	struct profile *p = l->p;
+	struct site_loading w;
+	/* Behaviour is of the whole recording: a part need not repeat it. */
+	bool behaves = !l->sel->top_only && !l->sel->part_of && !l->split;
+	int rc = loading_init(&w, l);
+	if (rc == 0)
+		rc = want_sites(l, w.sites, w.wanted);
+	if (rc == 0 && behaves)
+		trace_behaviour_want(l->c, l->c->tally, w.sites, w.wanted);
+	if (rc == 0)
+		rc = load_stacks(l, w.wanted, w.nodes, w.calls);
+	if (rc == 0)
+		rc = add_sites(l, &w);
+	if (rc == 0) {
+		w.lifetimes = malloc(((size_t)p->site_count + 1) * sizeof *w.lifetimes);
+		rc = w.lifetimes ? 0 : HEFT_ENOMEM;
+	}
+	for (uint32_t id = 0; id < p->site_count && rc == 0; id++)
+		fill_site(l, &w, id);
+	if (rc == 0)
+		rc = order_sites(l, &w);
+	if (rc == 0 && behaves)
+		rc = trace_behaviour_load(p, l->c, w.final, w.nodes, l->thread_ids);
+	if (rc == 0 && l->behaviour)
+		rc = load_own_behaviour(l, w.final, w.nodes);
 	if (rc == 0 && p->stacks.lender)
-		take_ids(l, final);
+		take_ids(l, w.final);
 	if (rc == 0 && (l->sel->keep || p->stacks.lender || trace_judges(l)) && !l->split) {
-		p->recorded.site_count = c->site_count;
-		p->recorded.nodes = nodes;
-		p->recorded.sites = final;
-		nodes = final = NULL;
+		p->recorded.site_count = l->c->site_count;
+		p->recorded.nodes = w.nodes;
+		p->recorded.sites = w.final;
+		w.nodes = w.final = NULL;
 	}
-out:
-	free(unsorted);
-	free(final);
-	free(sites);
-	free(wanted);
-	free(nodes);
-	free(calls);
-	free(next);
-	free(head);
+	loading_fini(&w);
 	return rc;
 }
 
