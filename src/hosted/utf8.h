@@ -1,8 +1,9 @@
-/* Well-formed UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF. */
 #ifndef HEFT_HOSTED_UTF8_H
 #define HEFT_HOSTED_UTF8_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Length of the well-formed sequence of two to four bytes at s (NUL-terminated); 0: there is none. */
 static inline size_t utf8_sequence_length(const unsigned char *s)
@@ -32,6 +33,17 @@ static inline size_t utf8_sequence_length(const unsigned char *s)
 		if ((s[i] & 0xc0) != 0x80)
 			return 0;
 	return length;
+}
+
+/* Writes a code point of at most U+10FFFF; returns how many bytes it has. */
+static inline size_t utf8_encode(uint32_t code, char bytes[4])
+{
+	static const unsigned char marks[] = {0, 0xc0, 0xe0, 0xf0};
+	unsigned more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+	bytes[0] = (char)(marks[more] | code >> 6 * more);
+	for (unsigned i = 1; i <= more; i++)
+		bytes[i] = (char)(0x80 | (code >> 6 * (more - i) & 63));
+	return more + 1;
 }
 
 #endif

@@ -1,6 +1,6 @@
-/* The screen: head, table or what lies over it, bottom line.
+/* Draws the screen: the head, the table or an overlay in its place, the bottom line.
  *
- * Invariant: the screen has exactly as many lines as the terminal has. */
+ * Invariant: it draws exactly as many lines as the terminal has. */
 #include "top/top_state.h"
 
 #include "hosted/error.h"
@@ -62,7 +62,7 @@ static int overlay_output(const struct top_state *s, struct top_lines *out, size
 	while (rc == 0 && *at) {
 		size_t length = strcspn(at, "\n");
 		char *line = strndup(at, length);
-		for (char *c = line; c && *c; c++) /* blanks like any other, on a line of its own */
+		for (char *c = line; c && *c; c++) /* tabs and returns must not move the cursor */
 			if (*c == '\t' || *c == '\r')
 				*c = ' ';
 		rc = line ? top_frame_text(out, line, TOP_PLAIN, look) : HEFT_ENOMEM;
@@ -103,7 +103,7 @@ static int overlay_threads(const struct top_state *s, struct top_lines *out, siz
 	return rc;
 }
 
-/* The keys, as many as fit, [?] always. */
+/* Lists as many keys as fit, and always [?]. */
 static void key_words(char *text, size_t size, size_t width, const struct top_state *s)
 {
 	static const char *const words[] = {"[q]uit",       "[s]ort", "[g]roup",  "[/]filter",
@@ -158,7 +158,7 @@ static void state_words(const struct top_state *s, char *text, size_t size)
 		snprintf(text, size, "running");
 }
 
-/* The row to begin with, so that the cursor's is on the screen and no line stays empty at the end. */
+/* The first row to show, so that the cursor is on the screen and the last lines are not empty. */
 static uint32_t first_row(const struct top_state *s, size_t lines_free)
 {
 	uint32_t first = s->first,
@@ -173,8 +173,8 @@ static uint32_t first_row(const struct top_state *s, size_t lines_free)
 	return first;
 }
 
-/* How many of these lines are above the screen, so that the cursor's row is on it, and as much of
- * its stack as can be. *cursor is its line among them. */
+/* How many of the table's lines to skip, so that the cursor's row is on the screen with as much of its
+ * stack as fits. *cursor is the row's line in the table. */
 static size_t lines_above(const struct top_state *s, const struct top_lines *table,
 			  size_t lines_free, size_t *cursor)
 {
@@ -188,7 +188,7 @@ static size_t lines_above(const struct top_state *s, const struct top_lines *tab
 	return end <= lines_free ? 0 : end - lines_free < at ? end - lines_free : at;
 }
 
-/* Moves the lines [from, to) of one list to the end of another, to be freed there. */
+/* Moves the lines [first, end) of one list to the end of another, which owns them from then on. */
 static int take_lines(struct top_lines *to, struct top_lines *from, size_t first, size_t end)
 {
 	for (size_t i = first; i < end && i < from->count; i++) {
@@ -199,7 +199,7 @@ static int take_lines(struct top_lines *to, struct top_lines *from, size_t first
 	return 0;
 }
 
-/* Which lines of the head a low screen keeps: title, numbers, finding, graphs, in this order. */
+/* A low screen shows the first of these that fit: title, numbers, finding, graphs. */
 static int draw_head(struct top_state *s, size_t height, struct top_lines *out,
 		     const struct top_look *look)
 {
@@ -228,7 +228,7 @@ static int draw_table(struct top_state *s, size_t height, size_t lines_free, str
 	}
 	s->page = lines_free;
 	s->first = first_row(s, lines_free);
-	struct top_look part = *look; /* only what can be on the screen is written */
+	struct top_look part = *look; /* only rows that may be on the screen */
 	part.first = s->first;
 	part.limit = lines_free;
 	if (rc == 0)

@@ -1,6 +1,6 @@
-/* Rows into text: the table, a stack, and all of it as plain text. Every line fits the width it is made
- * for, whatever the names and numbers are: what matters less is left out, names are cut and the cut is
- * marked. */
+/* Writes rows as text: the table, the stack of a row, and everything as plain text. Every line fits the
+ * width it is made for, whatever the names and numbers are: it leaves out what matters less, cuts names
+ * and marks the cut. */
 #include "top/top_pen.h"
 
 #include "hosted/name_words.h"
@@ -14,20 +14,19 @@
 
 enum { STACK_FRAMES = 64, CALLER_LEAST = 12 };
 
-/* What fits: with each column the names still have some 20 columns. */
+/* Which columns of the table fit; names always have some 20 columns. */
 struct columns {
 	bool growth, blocks, age, trend, error;
 };
 
 static struct columns columns_for(const struct profile *p, const struct top_view *v, size_t width)
 {
-	bool sampled = p->estimates.errors != NULL;
 	return (struct columns){
 		.growth = width >= 36 && (p->run.has & PROFILE_HAS_TIMES || v->mark),
 		.blocks = width >= 46 && !(p->run.has & PROFILE_LACKS_BLOCKS),
-		.age = width >= 56 && p->run.has & PROFILE_HAS_LIFETIMES,
+		.age = width >= 56 && measure_known(p, MEASURE_LIFETIME_P50),
 		.trend = width >= 72 && p->behaviour.history.row_count,
-		.error = width >= 60 && sampled,
+		.error = width >= 60 && p->estimates.errors,
 	};
 }
 
@@ -40,21 +39,23 @@ static void put_right(struct pen *pen, enum top_style style, const char *text, s
 	pen_put(pen, style, text);
 }
 
-static const char *first_column(enum top_sort sort)
+/* The bytes that the first column shows. */
+static enum top_sort first_column(const struct top_view *v)
 {
-	return sort == TOP_BY_PEAK ? "PEAK" : sort == TOP_BY_ALLOCATED ? "ALLOC" : "LIVE";
+	return v->sort == TOP_BY_PEAK || v->sort == TOP_BY_ALLOCATED ? v->sort : TOP_BY_LIVE;
 }
 
-static const char *first_of_names(enum top_group group)
-{
-	static const char *const names[] = {
-		[TOP_SITES] = "SITE",
-		[TOP_FUNCTIONS] = "FUNCTION",
-		[TOP_FILES] = "FILE",
-		[TOP_MODULES] = "MODULE",
-	};
-	return names[group];
-}
+static const char *const bytes_titles[] = {
+	[TOP_BY_LIVE] = "LIVE",
+	[TOP_BY_PEAK] = "PEAK",
+	[TOP_BY_ALLOCATED] = "ALLOC",
+};
+static const char *const name_titles[] = {
+	[TOP_SITES] = "SITE",
+	[TOP_FUNCTIONS] = "FUNCTION",
+	[TOP_FILES] = "FILE",
+	[TOP_MODULES] = "MODULE",
+};
 
 int top_frame_columns(struct top_lines *out, const struct profile *p, const struct top_view *v,
 		      const struct top_look *look)
@@ -62,7 +63,7 @@ int top_frame_columns(struct top_lines *out, const struct profile *p, const stru
 	struct pen pen;
 	struct columns c = columns_for(p, v, look->width);
 	pen_begin(&pen, look);
-	put_right(&pen, TOP_PLAIN, first_column(v->sort), WIDE_NUMBER);
+	put_right(&pen, TOP_PLAIN, bytes_titles[first_column(v)], WIDE_NUMBER);
 	if (c.error)
 		put_right(&pen, TOP_PLAIN,
 			  look->utf8 ? "\xc2\xb1"
@@ -81,7 +82,7 @@ int top_frame_columns(struct top_lines *out, const struct profile *p, const stru
 		put_right(&pen, TOP_PLAIN, "AGE p50", WIDE_AGE);
 	if (c.trend)
 		pen_part(&pen, TOP_PLAIN, "TREND   ");
-	pen_part(&pen, TOP_PLAIN, first_of_names(v->group));
+	pen_part(&pen, TOP_PLAIN, name_titles[v->group]);
 	pen_pad(&pen, pen.width);
 	pen.line.span_count = 0;
 	pen_span(&pen, 0, TOP_HEAD);
@@ -115,8 +116,8 @@ static void put_place(struct pen *pen, const struct profile *p, uint32_t frame)
 	pen_name(pen, TOP_PLAIN, f->function, pen_left(pen), PEN_FUNCTION);
 }
 
-/* Who called it: sites of one line differ in that. `callers` are those that tell it from other rows,
- * if there are such. */
+/* Sites of one line differ in who called them. `callers` are those that other rows do not have; NULL:
+ * there are none. */
 static void put_caller(struct pen *pen, const struct profile *p, uint32_t site, const char *callers)
 {
 	uint32_t node = p->sites[site].node;
@@ -175,9 +176,9 @@ static void put_age(struct pen *pen, const struct top_row *row)
 	static const char *const arrows[2][3] = {{"v", "", "^"},
 						 {"\xe2\x86\x93", "", "\xe2\x86\x91"}};
 	char text[TOP_NUMBER], age[TOP_NUMBER + 8];
-	top_age(text, row->age_ns);
+	top_age(text, row->values[TOP_BY_AGE]);
 	snprintf(age, sizeof age, "%s%s", text, arrows[pen->utf8][row->age_trend + 1]);
-	put_right(pen, TOP_PLAIN, row->has_age ? age : "-", WIDE_AGE);
+	put_right(pen, TOP_PLAIN, row->values[TOP_BY_AGE] ? age : "-", WIDE_AGE);
 }
 
 static int row_line(struct top_lines *to, const struct profile *p, const struct top_row *row,
@@ -188,9 +189,7 @@ static int row_line(struct top_lines *to, const struct profile *p, const struct 
 	char text[TOP_NUMBER];
 	pen_begin(&pen, look);
 	pen.line.key = row->key;
-	top_bytes(text, v->sort == TOP_BY_PEAK        ? row->peak_bytes
-			: v->sort == TOP_BY_ALLOCATED ? row->allocated_bytes
-						      : row->live_bytes);
+	top_bytes(text, row->values[first_column(v)]);
 	put_right(&pen, TOP_PLAIN, text, WIDE_NUMBER);
 	if (c.error) {
 		top_bytes(text, row->error_bytes);
@@ -205,7 +204,7 @@ static int row_line(struct top_lines *to, const struct profile *p, const struct 
 			  row->has_growth ? text : "-", WIDE_NUMBER);
 	}
 	if (c.blocks) {
-		top_count(text, row->live_blocks);
+		top_count(text, row->values[TOP_BY_BLOCKS]);
 		put_right(&pen, TOP_PLAIN, text, WIDE_NUMBER);
 	}
 	if (c.age)
@@ -238,13 +237,13 @@ static int facts_line(struct top_lines *to, const struct profile *p, const struc
 		pen_put(&pen, TOP_DIM, profile_via_name(s->via));
 	top_bytes(text, s->allocated_bytes);
 	top_count(other, s->allocations);
-	if (p->run.has & PROFILE_HAS_ALLOCATED)
+	if (measure_known(p, MEASURE_ALLOCATED_BYTES))
 		pen_partf(&pen, TOP_DIM, "allocated %s in %s", text, other);
-	if (p->run.has & PROFILE_HAS_FREES && s->allocations)
+	if (measure_known(p, MEASURE_FREES) && s->allocations)
 		pen_partf(&pen, TOP_DIM, "freed %.0f %%",
 			  100 * (double)s->frees / (double)s->allocations);
 	top_bytes(text, s->peak_bytes);
-	if (p->run.has & PROFILE_HAS_PEAK)
+	if (measure_known(p, MEASURE_PEAK_BYTES))
 		pen_partf(&pen, TOP_DIM, "at peak %s", text);
 	uint32_t node = s->release_count && s->release_first < p->behaviour.release_count
 				? p->behaviour.releases[s->release_first].node
@@ -287,7 +286,7 @@ int top_frame_rows(struct top_lines *out, const struct profile *p, const struct 
 	uint32_t end = rows->count, count = 0;
 	if (end > look->first && end - look->first > look->limit)
 		end = look->first + (uint32_t)look->limit;
-	/* Without memory for it, rows that read the same do. */
+	/* Without memory for this, rows that look the same are shown as they are. */
 	uint32_t *sites = v->group == TOP_SITES ? malloc(((size_t)end + 1) * sizeof *sites) : NULL;
 	for (uint32_t i = look->first; sites && i < end; i++)
 		sites[count++] = rows->rows[i].site;

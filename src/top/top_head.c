@@ -1,5 +1,5 @@
-/* The lines above the table: what runs and how it ended, numbers, graphs, the first finding. What
- * matters less is left out where a line is too narrow. */
+/* Writes the lines above the table: what runs and how it ended, numbers, graphs, the first finding. A line
+ * that is too narrow leaves out what matters less. */
 #include "top/top_pen.h"
 
 #include "hosted/name_words.h"
@@ -42,7 +42,8 @@ static const char *first_program(const struct profile *p, char name[PROGRAM_NAME
 						 : NULL);
 }
 
-/* All of it, or without what stands in brackets, or its first word: "ended" of "ended: exit status 0". */
+/* Puts as much of the state as fits: all of it, or what stands before the bracket, or before the colon
+ * ("ended: exit status 0"). */
 static void put_state(struct pen *pen, const char *state)
 {
 	enum top_style style = strcmp(state, "running") == 0 ? TOP_PLAIN : TOP_WARN;
@@ -69,7 +70,7 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 	size_t rest = strlen(pid) + (pen.width >= 30 ? 8 : 0), room = pen_left(&pen);
 	pen_name(&pen, TOP_TITLE, name, room > rest + 4 ? room - rest : 4, PEN_NAME);
 	pen_put(&pen, TOP_TITLE, pid);
-	if (p->run.has & PROFILE_HAS_TIMES) {
+	if (measure_known(p, MEASURE_DURATION)) {
 		top_clock(text, p->run.duration_ns);
 		pen_part(&pen, TOP_PLAIN, text);
 	}
@@ -106,8 +107,8 @@ static uint64_t resident_now(const struct profile *p)
 	return p->run.rss_count ? p->run.rss[p->run.rss_count - 1].bytes : 0;
 }
 
-/* Resident memory beyond what is live is worth a mark when it is as much as half of that again, and
- * not merely the program's text and libraries. */
+/* A gap between resident and live memory gets a mark if it is more than half of what is live, and more
+ * than the program's text and libraries. */
 #define GAP_LEAST_BYTES (32u << 20)
 
 static int numbers_line(struct top_lines *to, const struct profile *p, const struct top_rows *rows,
@@ -118,7 +119,7 @@ static int numbers_line(struct top_lines *to, const struct profile *p, const str
 	uint64_t live = p->totals.live_bytes, rss = resident_now(p);
 	pen_begin(&pen, look);
 	top_bytes(text, live);
-	if (p->run.has & PROFILE_HAS_LIVE)
+	if (measure_known(p, MEASURE_LIVE_BYTES))
 		pen_partf(&pen, TOP_TITLE, "live %s", text);
 	if (p->run.rate_bytes && p->estimates.total_errors.live_bytes && pen.width >= 60) {
 		top_bytes(text, p->estimates.total_errors.live_bytes);
@@ -127,7 +128,8 @@ static int numbers_line(struct top_lines *to, const struct profile *p, const str
 	if (rows->has_growth) {
 		static const char *const arrows[2][3] = {{"v", "=", "^"},
 							 {"\xe2\x96\xbc", "=", "\xe2\x96\xb2"}};
-		double steady = 1024 + (double)live / 1000; /* a second: less is no way to go */
+		double steady = 1024 +
+				(double)live / 1000; /* less than this a second has no arrow */
 		int way = rows->growth >= steady ? 1 : rows->growth <= -steady ? -1 : 0;
 		top_growth(text, rows->growth);
 		if (pen_left(&pen) > 10)
@@ -137,10 +139,10 @@ static int numbers_line(struct top_lines *to, const struct profile *p, const str
 					   : TOP_PLAIN,
 				 " %s%s/s", arrows[look->utf8][way + 1], text);
 	}
-	if (p->run.has & PROFILE_HAS_PEAK) {
+	if (measure_known(p, MEASURE_PEAK_BYTES)) {
 		top_bytes(text, p->totals.peak_bytes);
 		top_clock(other, p->totals.peak_time_ns);
-		if (!(p->run.has & PROFILE_HAS_TIMES) ||
+		if (!measure_known(p, MEASURE_PEAK_TIME) ||
 		    !pen_partf(&pen, TOP_PLAIN, "peak %s@%s", text, other))
 			pen_partf(&pen, TOP_PLAIN, "peak %s", text);
 	}
@@ -148,13 +150,13 @@ static int numbers_line(struct top_lines *to, const struct profile *p, const str
 		top_bytes(text, rss);
 		pen_partf(&pen, TOP_PLAIN, "RSS %s", text);
 	}
-	if (rss > live && p->run.has & PROFILE_HAS_LIVE) {
+	if (rss > live && measure_known(p, MEASURE_LIVE_BYTES)) {
 		bool large = rss - live > GAP_LEAST_BYTES && rss - live > live / 2;
 		top_bytes(text, rss - live);
 		pen_partf(&pen, large ? TOP_WARN : TOP_PLAIN, "gap %s%s", text, large ? " !" : "");
 	}
 	top_count(text, p->totals.live_blocks);
-	if (p->run.has & PROFILE_HAS_LIVE && !(p->run.has & PROFILE_LACKS_BLOCKS))
+	if (measure_known(p, MEASURE_LIVE_BLOCKS))
 		pen_partf(&pen, TOP_PLAIN, "blocks %s", text);
 	top_count(text, p->totals.threads);
 	if (p->totals.threads > 1)
@@ -174,7 +176,7 @@ static size_t heap_graph(uint64_t values[GRAPH_MAX], size_t columns, const struc
 		columns = count;
 	for (size_t i = 0; i < columns; i++) {
 		values[i] = 0;
-		/* The greatest of a column's part: a peak that shows nowhere is a lie. */
+		/* A column shows the greatest value of its time, so that every peak is seen. */
 		for (size_t s = i * count / columns; s < (i + 1) * count / columns; s++) {
 			uint64_t bytes = history ? h->bytes[s] : v->points[s].live_bytes;
 			if (bytes > values[i])
@@ -233,7 +235,7 @@ static int graphs_line(struct top_lines *to, const struct profile *p, const stru
 	return pen_end(&pen, to);
 }
 
-/* The numbers below are of a small part of the program's memory. */
+/* The program has much memory that heft does not see: the numbers below are of a small part. */
 static int unseen_line(struct top_lines *to, const struct profile *p, const struct top_look *look)
 {
 	char first[256];

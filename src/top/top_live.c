@@ -1,12 +1,12 @@
-/* The view while the program runs: one thread loads profiles, the caller's draws and takes keys, so
- * that a key answers at once however long loading takes.
+/* The view while the program runs. One thread loads profiles, the caller's thread draws and takes keys, so
+ * that a key has its effect at once however long loading takes.
  *
- * Loading a recording costs more the longer it is. The loader therefore rests nine times as long as
- * its last load took CPU time (never less than a second from one to the next): the view takes at most
- * a tenth of one CPU, and says how old its data are when that is long.
+ * A longer recording takes longer to load. So the loader rests nine times as long as its last load took of
+ * CPU time, and begins at most one load a second: the view takes at most a tenth of one CPU. It says how
+ * old its data are if they are older than usual.
  *
- * Invariants: the loader's fields are touched with the lock held; source->load is called by the
- * loader only, everything else of the source by the caller only. */
+ * Invariants: the loader's fields are touched with the lock held; only the loader calls source->load, only
+ * the caller's thread calls the source's other functions. */
 #include "top/top.h"
 
 #include "hosted/monotonic.h"
@@ -69,7 +69,7 @@ static void *load_again_and_again(void *ctx)
 		cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
 		uint64_t took = monotonic_ns() - begin;
 		pthread_mutex_lock(&l->lock);
-		if (strcmp(name, l->thread_name) != 0) { /* of what nobody wants any more */
+		if (strcmp(name, l->thread_name) != 0) { /* another thread was chosen meanwhile */
 			findings_free(f);
 			profile_free(p);
 		} else if (rc == 0) {
@@ -161,14 +161,14 @@ struct live {
 	struct loader loader;
 	struct top_state *state;
 	struct top_screen *screen;
-	/* By the machine's clock: when the newest data were true; 0: unknown. */
+	/* The machine's clock when the newest data were recorded; 0: unknown. */
 	uint64_t data_time_ns;
 	bool ended;
 	size_t width, height; /* when it was last drawn */
 	uint64_t drawn_ns;
 };
 
-/* Takes what the loader has. 0 or 1 (something new), or the error with which nothing can be shown. */
+/* Takes what the loader has: 0: nothing, 1: something new, negative: nothing can be shown. */
 static int take_fresh(struct live *v, struct heft_error *err)
 {
 	struct loader *l = &v->loader;
@@ -208,19 +208,19 @@ static int take_fresh(struct live *v, struct heft_error *err)
 	return failed;
 }
 
-/* True: it has just ended. */
-static bool see_end(struct live *v)
+/* True: the program has just ended. */
+static bool check_end(struct live *v)
 {
 	char words[100];
 	if (v->ended || !v->source->ended || !v->source->ended(v->source->ctx, words, sizeof words))
 		return false;
 	v->ended = true;
 	top_state_ended(v->state, words);
-	loader_ask(&v->loader, v->state, true); /* what came last */
+	loader_ask(&v->loader, v->state, true); /* for the program's last events */
 	return true;
 }
 
-/* Unless nothing can have changed. */
+/* Draws the screen, unless nothing can have changed. */
 static int draw(struct live *v, bool changed)
 {
 	struct top_lines lines = {0};
@@ -283,7 +283,7 @@ static int loop(struct live *v, struct heft_error *err)
 {
 	for (int key = -1;;) {
 		int rc = take_fresh(v, err);
-		bool ended = see_end(v);
+		bool ended = check_end(v);
 		if (rc >= 0)
 			rc = draw(v, rc || ended || key >= 0);
 		if (rc < 0)
@@ -295,8 +295,8 @@ static int loop(struct live *v, struct heft_error *err)
 			key = 3;
 		}
 		if (end_signal == SIGTERM && v->source->kill && !v->ended)
-			v->source->kill(v->source->ctx); /* as `heft run` hands it on */
-		if (end_signal) /* else the terminal is gone: no reason to end the program */
+			v->source->kill(v->source->ctx); /* `heft run` passes it on too */
+		if (end_signal) /* SIGHUP, the terminal is gone, does not end the program */
 			return end_signal == SIGTERM ? TOP_RESULT_QUIT : TOP_RESULT_DETACHED;
 		if (key >= 0)
 			action = act(v, key);

@@ -1,7 +1,7 @@
-/* Numbers of two or three digits with a unit. A tenth shows only below ten of a unit, and what would
- * round to four digits is one of the next unit, so columns never jump.
+/* Writes numbers with two or three digits and a unit. Tenths are shown below ten only, and a number that
+ * would round to four digits takes the next unit, so columns never jump.
  *
- * Invariant: never more than five columns (a sign makes six; a clock of days has more). */
+ * Invariant: a number has at most five columns, with a sign six. A clock that shows days has more. */
 #include "top/top_numbers.h"
 
 #include <inttypes.h>

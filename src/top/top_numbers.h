@@ -1,5 +1,4 @@
-/* Inside src/top: numbers in at most five columns, since a table of them has to leave room for
- * names. */
+/* Inside src/top: numbers in at most five columns, so that a table has space left for names. */
 #ifndef HEFT_TOP_TOP_NUMBERS_H
 #define HEFT_TOP_TOP_NUMBERS_H
 

@@ -1,5 +1,5 @@
-/* Lines of text (top_pen.h). Foreign text goes through pen_name and nothing else, so no line can hold
- * anything but printable characters (printable ASCII without UTF-8).
+/* Lines of text (top_pen.h). Only pen_name takes foreign text, so a line holds printable characters only
+ * (without UTF-8, printable ASCII only).
  *
  * Invariants: spans lie inside their line and do not overlap; a line's columns never exceed the
  * width. */
@@ -73,14 +73,14 @@ bool pen_put(struct pen *pen, enum top_style style, const char *text)
 	return true;
 }
 
-bool pen_putf(struct pen *pen, enum top_style style, const char *fmt, ...)
+struct pen_text pen_format(const char *fmt, ...)
 {
-	char text[512];
+	struct pen_text text;
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	vsnprintf(text.text, sizeof text.text, fmt, ap);
 	va_end(ap);
-	return pen_put(pen, style, text);
+	return text;
 }
 
 void pen_pad(struct pen *pen, size_t column)
@@ -91,7 +91,7 @@ void pen_pad(struct pen *pen, size_t column)
 	}
 }
 
-/* Without UTF-8 a character becomes as many marks as it has columns, roughly. */
+/* Writes "?" for each character that is not ASCII. */
 static void put_ascii(FILE *out, const char *text)
 {
 	for (const unsigned char *s = (const unsigned char *)text; *s; s++)
@@ -133,16 +133,6 @@ bool pen_part(struct pen *pen, enum top_style style, const char *text)
 		return false;
 	pen_pad(pen, pen->columns + gap);
 	return pen_put(pen, style, text);
-}
-
-bool pen_partf(struct pen *pen, enum top_style style, const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	return pen_part(pen, style, text);
 }
 
 void pen_graph(struct pen *pen, const uint64_t *values, size_t columns)

@@ -1,14 +1,15 @@
-/* A profile into rows: sites, or what several of them have in common, with what changed.
+/* Makes the rows of a profile: a row is a site, or all sites of one function, file or module.
  *
- * Growth is what is live now minus what was: since the mark if there is one, else a second, since an
- * earlier sample. Without one (the first frame, or the only one) the recording's own history tells,
- * for the sites that were ever large. A filter asks every frame once and passes the answer down the
- * tree of stacks.
+ * Growth is what is live now minus what was live earlier: since the mark if there is one, else per second
+ * since an earlier sample. Without a sample (in the first frame, or the only one) growth comes from the
+ * recording's own history, which has the sites that were ever large. A filter tests every frame once; a
+ * node of the tree of stacks passes if its frame or one of its callers does.
  *
  * Invariant: a row's numbers are the sums over its sites; every site that passes the filter and ever
  * had a block is in one row. */
 #include "top/top.h"
 
+#include "hosted/hash_index.h"
 #include "top/top_key.h"
 
 #include <math.h>
@@ -16,20 +17,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RATE_SPAN_NS 5000000000u /* shorter ones jump, longer ones lag behind */
-#define RATE_LEAST_NS 100000000u /* what was made in less tells nothing of a second */
-/* A step in the median lifetime that is no step of the histogram's buckets. */
+#define RATE_SPAN_NS 5000000000u /* rates over less time jump, rates over more lag behind */
+#define RATE_LEAST_NS 100000000u /* a shorter time does not give a rate per second */
+/* The median lifetime has changed if it did by this factor: steps between buckets are smaller. */
 #define AGE_STEP 1.2
 
-static const char *const sort_names[] = {
-	[TOP_BY_LIVE] = "live", [TOP_BY_GREW] = "grew", [TOP_BY_BLOCKS] = "blocks",
-	[TOP_BY_AGE] = "age",   [TOP_BY_PEAK] = "peak", [TOP_BY_ALLOCATED] = "allocated",
+/* What the view sorts by: a measure of the model, and what the view calls it. */
+static const struct {
+	const char *name;
+	enum measure_id measure;
+} sorts[TOP_SORTS] = {
+	[TOP_BY_LIVE] = {"live", MEASURE_LIVE_BYTES},
+	[TOP_BY_GREW] = {"grew", MEASURE_COUNT}, /* from two samples, not from the profile */
+	[TOP_BY_BLOCKS] = {"blocks", MEASURE_LIVE_BLOCKS},
+	[TOP_BY_AGE] = {"age", MEASURE_LIFETIME_P50},
+	[TOP_BY_PEAK] = {"peak", MEASURE_PEAK_BYTES},
+	[TOP_BY_ALLOCATED] = {"allocated", MEASURE_ALLOCATED_BYTES},
 };
 
 int top_sort_parse(const char *name, enum top_sort *sort)
 {
 	for (unsigned i = 0; i < TOP_SORTS; i++)
-		if (strcmp(sort_names[i], name) == 0) {
+		if (strcmp(sorts[i].name, name) == 0) {
 			*sort = (enum top_sort)i;
 			return 0;
 		}
@@ -38,7 +47,7 @@ int top_sort_parse(const char *name, enum top_sort *sort)
 
 const char *top_sort_name(enum top_sort sort)
 {
-	return sort_names[sort];
+	return sorts[sort].name;
 }
 
 const char *top_group_name(enum top_group group)
@@ -57,7 +66,7 @@ const char *top_group_name(enum top_group group)
 struct matcher {
 	const char *text;
 	regex_t expression;
-	bool is_expression; /* else it is looked for as it stands */
+	bool is_expression; /* else the text itself is searched for */
 };
 
 static bool matches(const struct matcher *m, const char *text)
@@ -69,7 +78,7 @@ static bool matches(const struct matcher *m, const char *text)
 	return strcasestr(text, m->text) != NULL;
 }
 
-/* By site whether it is shown. NULL: no memory. */
+/* Whether each site is shown. NULL: no memory. */
 static bool *filter_sites(const struct profile *p, const char *filter)
 {
 	bool *sites = malloc((size_t)p->site_count + 1);
@@ -158,8 +167,8 @@ struct history_point {
 };
 
 /* The last slot that is RATE_SPAN_NS ago, or the beginning. What is live now is the profile's own
- * number: the last slot may be older than what the program did at its end. False: the history tells no
- * rate; it may be too short, or of more than what is selected. */
+ * number: the program may have gone on after the last slot. False: there is no rate, because the history
+ * is too short or covers more than what is selected. */
 static bool history_point(const struct profile *p, struct history_point *at)
 {
 	const struct profile_history *h = &p->behaviour.history;
@@ -224,33 +233,35 @@ static const struct top_sample *recent(const struct profile *p, const struct top
 		       : NULL;
 }
 
-static const struct top_sample *since(const struct profile *p, const struct top_view *v)
+/* What growth is counted from; NULL: the history. */
+static const struct top_sample *growth_start(const struct profile *p, const struct top_view *v)
 {
 	if (v->mark)
 		return v->mark;
 	return recent(p, v);
 }
 
-static void take_age(struct top_row *row, const struct profile *p, const struct grouped *g,
-		     const uint64_t *keys, const struct top_view *v)
+/* Medians do not add up: that of several sites comes from their histograms. */
+static void set_age(struct top_row *row, const struct profile *p, const struct grouped *g,
+		    const uint64_t *keys, const struct top_view *v)
 {
-	if (!(p->run.has & PROFILE_HAS_LIFETIMES))
-		return;
-	if (row->sites == 1)
-		row->age_ns = p->sites[g->site].lifetime.p50_ns;
-	else if (p->behaviour.lifetimes) {
+	uint64_t *age_ns = &row->values[TOP_BY_AGE];
+	if (!measure_known(p, MEASURE_LIFETIME_P50))
+		*age_ns = 0;
+	else if (row->sites > 1) {
 		uint64_t buckets[PROFILE_LIFE_BUCKETS] = {0};
 		for (uint32_t i = 0; i < row->sites; i++)
 			for (int b = 0; b < PROFILE_LIFE_BUCKETS; b++)
-				buckets[b] += p->behaviour.lifetimes[g[i].site][b];
-		row->age_ns = median_of(buckets);
+				buckets[b] += p->behaviour.lifetimes
+						      ? p->behaviour.lifetimes[g[i].site][b]
+						      : 0;
+		*age_ns = median_of(buckets);
 	}
-	row->has_age = row->age_ns > 0;
 	const struct top_site_sample *then = row->sites == 1 && v->before
 						     ? top_sample_find(v->before, keys[g->site])
 						     : NULL;
-	if (then && then->age_ns && row->has_age) {
-		double ratio = (double)row->age_ns / (double)then->age_ns;
+	if (then && then->age_ns && *age_ns) {
+		double ratio = (double)*age_ns / (double)then->age_ns;
 		row->age_trend = ratio > AGE_STEP ? 1 : ratio < 1 / AGE_STEP ? -1 : 0;
 	}
 }
@@ -258,21 +269,18 @@ static void take_age(struct top_row *row, const struct profile *p, const struct 
 static void fill_row(struct top_row *row, const struct profile *p, const struct top_view *v,
 		     const struct grouped *g, uint32_t count, const uint64_t *keys)
 {
-	const struct top_sample *from = since(p, v);
+	const struct top_sample *from = growth_start(p, v);
 	double then = 0, square_error = 0;
 	*row = (struct top_row){.key = g->key, .site = g->site, .sites = count};
 	for (uint32_t i = 0; i < count; i++) {
 		const struct profile_site *s = &p->sites[g[i].site];
-		row->live_bytes += s->live_bytes;
-		row->live_blocks += s->live_blocks;
-		row->peak_bytes += s->peak_bytes;
-		row->allocated_bytes += s->allocated_bytes;
+		double error = (double)measure_error95(p, g[i].site, MEASURE_LIVE_BYTES);
+		for (int k = 0; k < TOP_SORTS; k++)
+			if (sorts[k].measure != MEASURE_COUNT)
+				row->values[k] += measure_of_site(s, sorts[k].measure);
 		if (s->live_bytes > p->sites[row->site].live_bytes)
 			row->site = g[i].site;
-		if (p->estimates.errors) {
-			double e = (double)p->estimates.errors[g[i].site].live_bytes;
-			square_error += e * e;
-		}
+		square_error += error * error;
 		const struct top_site_sample *old = from ? top_sample_find(from, keys[g[i].site])
 							 : NULL;
 		then += old ? (double)old->live_bytes : 0;
@@ -283,11 +291,11 @@ static void fill_row(struct top_row *row, const struct profile *p, const struct 
 	if (v->group == TOP_MODULES)
 		row->name = row->name == PROFILE_NONE ? PROFILE_NONE
 						      : p->stacks.frames[row->name].module;
-	take_age(row, p, g, keys, v);
+	set_age(row, p, g, keys, v);
 	if (!from)
 		return;
 	row->has_growth = true;
-	row->growth = (double)row->live_bytes - then;
+	row->growth = (double)row->values[TOP_BY_LIVE] - then;
 	if (!v->mark)
 		row->growth = a_second(row->growth, p->run.duration_ns - from->time_ns);
 }
@@ -308,25 +316,16 @@ static void total_growth(struct top_rows *r, const struct profile *p, const stru
 
 /* ---- order */
 
-static double measure(const struct top_row *r, enum top_sort sort)
+static double sort_value(const struct top_row *r, enum top_sort sort)
 {
-	switch (sort) {
-	case TOP_BY_GREW: return r->has_growth ? r->growth : 0;
-	case TOP_BY_BLOCKS: return (double)r->live_blocks;
-	case TOP_BY_AGE: return r->has_age ? (double)r->age_ns : 0;
-	case TOP_BY_PEAK: return (double)r->peak_bytes;
-	case TOP_BY_ALLOCATED: return (double)r->allocated_bytes;
-	case TOP_BY_LIVE:
-	case TOP_SORTS: break;
-	}
-	return (double)r->live_bytes;
+	return sort == TOP_BY_GREW ? r->growth : (double)r->values[sort];
 }
 
 static int compare_rows(const void *a, const void *b, void *ctx)
 {
 	const struct top_row *x = a, *y = b;
 	enum top_sort sort = *(const enum top_sort *)ctx;
-	double first = measure(x, sort), second = measure(y, sort);
+	double first = sort_value(x, sort), second = sort_value(y, sort);
 	if (first != second)
 		return first > second ? -1 : 1;
 	return x->site < y->site ? -1 : x->site > y->site; /* by peak */
@@ -374,42 +373,31 @@ void top_rows_free(struct top_rows *r)
 
 /* ---- keeping an order */
 
-struct place {
-	uint64_t key;
-	uint32_t at;
-};
-
-static int by_place_key(const void *a, const void *b)
-{
-	const struct place *x = a, *y = b;
-	return x->key < y->key ? -1 : x->key > y->key;
-}
-
 int top_rows_reorder(struct top_rows *r, const uint64_t *keys, uint32_t count)
 {
-	struct place *now = malloc(((size_t)r->count + 1) * sizeof *now);
+	struct hash_index by_key = {0};
 	struct top_row *rows = malloc(((size_t)r->count + 1) * sizeof *rows);
 	bool *taken = calloc((size_t)r->count + 1, 1);
 	uint32_t used = 0;
-	int rc = now && rows && taken ? 0 : HEFT_ENOMEM;
+	int rc = rows && taken ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; rc == 0 && i < r->count; i++)
-		now[i] = (struct place){r->rows[i].key, i};
-	if (rc == 0 && r->count)
-		qsort(now, r->count, sizeof *now, by_place_key);
+		rc = hash_index_add(&by_key, hash_number(r->rows[i].key), i);
 	for (uint32_t i = 0; rc == 0 && i < count; i++) {
-		struct place wanted = {.key = keys[i]};
-		struct place *found = bsearch(&wanted, now, r->count, sizeof *now, by_place_key);
-		if (!found || taken[found->at])
+		uint32_t hash = hash_number(keys[i]), at = hash, n;
+		while ((n = hash_index_step(&by_key, hash, &at)) != HASH_NONE &&
+		       r->rows[n].key != keys[i])
+			;
+		if (n == HASH_NONE || taken[n])
 			continue;
-		taken[found->at] = true;
-		rows[used++] = r->rows[found->at];
+		taken[n] = true;
+		rows[used++] = r->rows[n];
 	}
 	for (uint32_t i = 0; rc == 0 && i < r->count; i++)
 		if (!taken[i])
 			rows[used++] = r->rows[i];
 	if (rc == 0)
 		memcpy(r->rows, rows, r->count * sizeof *rows);
-	free(now);
+	hash_index_fini(&by_key);
 	free(rows);
 	free(taken);
 	return rc;

@@ -1,10 +1,10 @@
-/* What each site had live at some time.
+/* Keeps what each site had live at some time.
  *
- * Sites are found again by a hash of their stack's words: their numbers change from one profile of a
- * growing recording to the next. A sample keeps 24 bytes a site, so that many of them can be kept
- * where a whole profile would be too much.
+ * The numbers of sites change from one profile of a growing recording to the next, so a sample finds a
+ * site by a hash of the names in its stack. A sample has 24 bytes a site: the view can keep several, where
+ * whole profiles would take too much memory.
  *
- * Invariant: keys are never 0, which stands for no row. */
+ * Invariant: keys are never 0; 0 means no row. */
 #include "top/top.h"
 
 #include "top/top_key.h"

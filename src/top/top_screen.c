@@ -1,9 +1,9 @@
-/* The terminal, through ncurses: draws lines, gives keys. Nothing else in heft knows of ncurses, and
- * without it at build time this file only says so.
+/* Draws lines on the terminal and reads keys, through ncurses. No other file uses ncurses; built without
+ * it, this file only says so.
  *
- * Lines are written as cells (mvadd_wchnstr), which neither wraps nor interprets anything: whatever a
- * line holds, it stays on its line. Characters that the terminal gives no width are left out. The
- * terminal is opened by its device, not as standard output, which may be the program's own.
+ * Lines are written as cells (mvadd_wchnstr), which neither wrap nor interpret anything, so a line cannot
+ * write outside its own line. Characters without a width are left out. The terminal is opened by its
+ * device, because standard output may belong to the program.
  *
  * Invariant: after top_screen_close, or a refused open, the terminal is as it was. */
 #include "top/top.h"
@@ -47,7 +47,7 @@ int top_screen_open(struct top_screen **out, bool color, struct heft_error *err)
 	if (!s)
 		return heft_fail(err, HEFT_ENOMEM, "out of memory");
 	setlocale(LC_CTYPE, ""); /* ncurses asks it how characters are written */
-	use_env(FALSE); /* the size is the terminal's, not what LINES and COLUMNS once were */
+	use_env(FALSE);          /* ask the terminal for its size, not LINES and COLUMNS */
 	s->in = fopen("/dev/tty", "re");
 	s->out = fopen("/dev/tty", "we");
 	if (s->in && s->out && term && *term && strcmp(term, "dumb") != 0)
@@ -93,7 +93,7 @@ void top_screen_close(struct top_screen *s)
 void top_screen_size(struct top_screen *s, size_t *width, size_t *height)
 {
 	struct winsize now;
-	/* Asked each time: ncurses' own handler misses what happens while it is not reading. */
+	/* Ask each time: ncurses' own handler misses a change while it is not reading. */
 	if (ioctl(fileno(s->out), TIOCGWINSZ, &now) == 0 && now.ws_row && now.ws_col &&
 	    (now.ws_row != LINES || now.ws_col != COLS))
 		resizeterm(now.ws_row, now.ws_col);

@@ -1,12 +1,13 @@
-/* What the view shows now, and what keys do to it: no terminal in here.
+/* What the view shows now, and what keys do to it. Nothing in this file knows of a terminal.
  *
- * The order of rows follows the numbers only while the cursor is on the first row; anywhere else the
- * order stays as it is, because a row that is being looked at must not run away. `s` sorts anew.
- * Samples of the last refreshes are kept, so that rates are over some seconds, not over one.
+ * New data sort the rows again only while the cursor is on the first row. Elsewhere the order stays, so
+ * that the row somebody looks at does not move away. `s` sorts again. The view keeps samples of its last
+ * refreshes, so that a rate covers several seconds, not one.
  *
  * Invariants: `rows` is of `profile` under the present choices; cursor < rows.count, or 0. */
 #include "top/top_state.h"
 
+#include "hosted/utf8.h"
 #include "top/top_numbers.h"
 
 #include <inttypes.h>
@@ -66,7 +67,7 @@ void top_state_say(struct top_state *s, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The message has said so long enough. */
+/* Removes the message that was waiting for this. */
 static void has_happened(struct top_state *s, enum awaited what)
 {
 	if (s->awaited != what)
@@ -102,8 +103,8 @@ bool top_state_shows_output(const struct top_state *s)
 
 /* ---- rows */
 
-/* Counts the rows anew. The order is kept if asked for; the cursor stays with its row if the order
- * does, else it stays at its place. */
+/* Makes the rows again. With `keep_order` they keep their order and the cursor follows its row; else the
+ * cursor keeps its place on the screen. */
 static int renew_rows(struct top_state *s, bool keep_order)
 {
 	struct top_rows rows;
@@ -151,7 +152,7 @@ static void add_sample(struct top_state *s)
 	s->samples[s->sample_count++] = now;
 }
 
-/* When there is no room for more, every other one goes: the whole time stays in sight. */
+/* When the array is full, every other point goes, so that the points still cover the whole time. */
 static void add_point(struct top_state *s)
 {
 	size_t *count = &s->view.point_count;
@@ -173,7 +174,7 @@ int top_state_update(struct top_state *s, struct profile *p, struct findings *f)
 	profile_free(s->profile);
 	s->profile = p;
 	s->findings = f;
-	/* Of a recording that has ended (and was never seen running) there is nothing to wait for. */
+	/* The first profile has no sample before it: its rates come from the history. */
 	s->view.before = s->sample_count ? s->samples[0] : NULL;
 	int rc = renew_rows(s, s->cursor > 0);
 	add_sample(s);
@@ -217,31 +218,7 @@ static void begin_prompt(struct top_state *s, enum prompt prompt, const char *te
 	snprintf(s->typed, sizeof s->typed, "%s", text);
 }
 
-static size_t encode(char out[4], unsigned code)
-{
-	if (code < 0x80) {
-		out[0] = (char)code;
-		return 1;
-	}
-	if (code < 0x800) {
-		out[0] = (char)(0xc0 | code >> 6);
-		out[1] = (char)(0x80 | (code & 63));
-		return 2;
-	}
-	if (code < 0x10000) {
-		out[0] = (char)(0xe0 | code >> 12);
-		out[1] = (char)(0x80 | (code >> 6 & 63));
-		out[2] = (char)(0x80 | (code & 63));
-		return 3;
-	}
-	out[0] = (char)(0xf0 | code >> 18);
-	out[1] = (char)(0x80 | (code >> 12 & 63));
-	out[2] = (char)(0x80 | (code >> 6 & 63));
-	out[3] = (char)(0x80 | (code & 63));
-	return 4;
-}
-
-/* A key while a line is typed. True: it is finished, or given up (*given_up). */
+/* Takes a key of a line that is being typed. True: the line is complete, or given up (*given_up). */
 static bool type_key(struct top_state *s, int key, bool *given_up)
 {
 	size_t length = strlen(s->typed);
@@ -255,7 +232,7 @@ static bool type_key(struct top_state *s, int key, bool *given_up)
 		s->typed[length] = 0;
 	} else if (key >= ' ' && key < 0x110000 && key != 0x7f &&
 		   !(key >= 0xd800 && key < 0xe000)) {
-		size_t n = encode(bytes, (unsigned)key);
+		size_t n = utf8_encode((uint32_t)key, bytes);
 		if (length + n < sizeof s->typed) {
 			memcpy(s->typed + length, bytes, n);
 			s->typed[length + n] = 0;
@@ -273,7 +250,7 @@ static enum top_action prompt_key(struct top_state *s, int key)
 		return key == 'k' ? TOP_KILL : key == 'd' ? TOP_DETACH : TOP_GO_ON;
 	}
 	bool done = type_key(s, key, &given_up);
-	if (s->prompt == PROMPT_FILTER) { /* shown at once, taken back by Escape */
+	if (s->prompt == PROMPT_FILTER) { /* each key shows its effect, Escape takes it back */
 		snprintf(s->filter, sizeof s->filter, "%s", given_up ? s->filter_before : s->typed);
 		s->cursor = 0;
 		renew_rows(s, false);

@@ -1,4 +1,4 @@
-/* Inside src/top: what the view shows. top_state.c changes it, top_draw.c draws it. */
+/* Inside src/top: what the view shows now. top_state.c changes it, top_draw.c draws it. */
 #ifndef HEFT_TOP_TOP_STATE_H
 #define HEFT_TOP_TOP_STATE_H
 
@@ -23,10 +23,10 @@ struct top_state {
 	char filter[TYPED], filter_before[TYPED], thread[TYPED], typed[TYPED];
 	uint32_t cursor;
 	uint32_t first; /* row at the top of the screen when it was last drawn */
-	size_t page;    /* lines of the table there were then */
+	size_t page;    /* lines of the table when it was last drawn */
 	uint64_t expanded;
 	bool paused, ended;
-	enum awaited awaited; /* what the message says is under way */
+	enum awaited awaited; /* the message stays until this has come */
 	char end_words[100];
 	uint64_t age_ns;
 	enum overlay overlay;

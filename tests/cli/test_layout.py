@@ -138,6 +138,42 @@ def test_functions_without_a_build(tree):
     assert tree.check("functions") == ["compile_commands.json is not in the build directory"]
 
 
+# ---- limits
+
+def function_of(lines, head="static int work(int a,\n\t\tint b)"):
+    """A function of so many lines, its head included."""
+    return "\n".join([head, "{", *["\ta++;"] * (lines - head.count("\n") - 3), "}", ""])
+
+
+def test_a_function_may_have_100_lines(tree):
+    tree.write("src/trace/fits.c", "/* Text */\n" + function_of(100))
+    tree.write("src/trace/long.c", "/* Text */\n\n" + function_of(40) + "\n" + function_of(101))
+    tree.write("tests/unit/test_long.c", function_of(300))
+    assert tree.check("limits") == ["src/trace/long.c:44: work() has 101 lines, more than 100"]
+
+
+def test_a_file_may_have_600_lines(tree):
+    tree.write("src/trace/fits.c", "\n" * 600)
+    tree.write("src/trace/long.h", "\n" * 601)
+    assert tree.check("limits") == ["src/trace/long.h has 601 lines, more than 600"]
+
+
+def test_a_struct_may_have_30_fields(tree):
+    """Every name counts, also those of a struct within; a comment, an array and a function's parameters do not."""
+    most = "struct fits {\n" + "\tint a, b; /* c, d; e */\n" * 14 + \
+        "\tint table[3], (*call)(int, int);\n};\n"
+    more = "struct wide {\n\tstruct {\n" + "\t\tint a, b;\n" * 15 + "\t} part;\n};\n"
+    tree.write("src/trace/structs.h", most + "\n/* Wide. */\n" + more + "\n/* Wide too.\n * fields: a wire format */\n" +
+               more.replace("wide", "excused"))
+    assert tree.check("limits") == ['src/trace/structs.h:20: struct wide has 31 fields, more than 30, '
+                                    'and no "fields: WHY" above it']
+
+
+def test_an_exception_to_a_limit_that_is_not_needed_any_more(tree):
+    tree.write("src/record/recorder.c", "/* Short */\n")
+    assert tree.check("limits") == ["src/record/recorder.c keeps the limits: its line in PENDING can go"]
+
+
 # ---- manual pages
 
 HELP = """heft 0.1.0: a heap profiler

@@ -126,28 +126,28 @@ static void test_rows_are_sorted_and_grouped(void **state)
 	struct profile *p = three_sites(4u << 20);
 	struct top_rows rows = rows_of(p, (struct top_view){0});
 	assert_int_equal(rows.count, 3);
-	assert_int_equal(rows.rows[0].live_bytes, 4u << 20);
+	assert_int_equal(rows.rows[0].values[TOP_BY_LIVE], 4u << 20);
 	assert_string_equal(name_of(p, &rows.rows[0]), "push");
 	assert_false(rows.rows[0].has_growth); /* neither a sample nor a history */
-	assert_true(rows.rows[0].has_age);
+	assert_true(rows.rows[0].values[TOP_BY_AGE]);
 	top_rows_free(&rows);
 
 	rows = rows_of(p, (struct top_view){.group = TOP_FUNCTIONS});
 	assert_int_equal(rows.count, 2);
 	assert_string_equal(name_of(p, &rows.rows[0]), "push");
 	assert_int_equal(rows.rows[0].sites, 2);
-	assert_int_equal(rows.rows[0].live_bytes, 5u << 20);
-	assert_int_equal(rows.rows[0].live_blocks, 5u << 10);
+	assert_int_equal(rows.rows[0].values[TOP_BY_LIVE], 5u << 20);
+	assert_int_equal(rows.rows[0].values[TOP_BY_BLOCKS], 5u << 10);
 	top_rows_free(&rows);
 
 	rows = rows_of(p, (struct top_view){.group = TOP_MODULES});
 	assert_int_equal(rows.count, 1);
 	assert_int_equal(rows.rows[0].sites, 3);
-	assert_int_equal(rows.rows[0].live_bytes, 13u << 19);
+	assert_int_equal(rows.rows[0].values[TOP_BY_LIVE], 13u << 19);
 	top_rows_free(&rows);
 
 	rows = rows_of(p, (struct top_view){.sort = TOP_BY_BLOCKS});
-	assert_int_equal(rows.rows[2].live_blocks, 96);
+	assert_int_equal(rows.rows[2].values[TOP_BY_BLOCKS], 96);
 	top_rows_free(&rows);
 	profile_free(p);
 }
@@ -158,7 +158,7 @@ static void test_filter(void **state)
 	struct profile *p = three_sites(4u << 20);
 	struct top_rows rows = rows_of(p, (struct top_view){.filter = "SERVE"});
 	assert_int_equal(rows.count, 1); /* a caller matches too, in any case */
-	assert_int_equal(rows.rows[0].live_bytes, 4u << 20);
+	assert_int_equal(rows.rows[0].values[TOP_BY_LIVE], 4u << 20);
 	top_rows_free(&rows);
 	rows = rows_of(p, (struct top_view){.filter = "^(load|serve)$"});
 	assert_int_equal(rows.count, 2);

@@ -4,6 +4,7 @@
 
 #include "profile/site_callers.h"
 #include "profile/wrapper_frames.h"
+#include "profile/wrapper_name.h"
 
 static const char *heading(const struct profile *p, uint32_t site)
 {
