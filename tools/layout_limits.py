@@ -14,7 +14,6 @@ STRUCT_FIELDS = 30
 PENDING = {
     "src/import/pprof_file.h: pprof_file",
     "src/pages/view_query.h: view_query",
-    "src/profile/trace_sites.c: trace_load_sites",
     "src/record/process.h: process",
     "src/record/recorder.c",
     "src/record/recorder_parts.h: recorder",

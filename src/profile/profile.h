@@ -99,6 +99,7 @@ struct profile_lifetime {
  * everything above. */
 enum { PROFILE_LIFE_BUCKETS = 40 };
 
+/* fields: a row of the table of sites; each measure is a column of it. */
 struct profile_site {
 	uint32_t id; /* from 1, by peak contribution: what people and findings name it by. Of a part
 			  (stacks.lender) it is the whole's */
