@@ -429,7 +429,7 @@ static void look_after(struct agent *a, struct charge *c, uint64_t now)
 {
 	struct process *p = c->process;
 	uint64_t start = p->view.session.header->start_mono_ns;
-	process_read_rss(p, now > start ? now - start : 0);
+	process_read_rss(p, now > start ? now - start : 0, 0);
 	process_look_for_allocator(p, now > start ? now - start
 						  : 0); /* who asks later may come too late */
 	sampled_follow_budget(p);

@@ -3,7 +3,7 @@
 #ifndef HEFT_RECORD_DRAIN_H
 #define HEFT_RECORD_DRAIN_H
 
-#include "record/process.h"
+#include "record/recorded_process.h"
 #include "record/tsc_clock.h"
 #include "tally/tally.h"
 #include "trace/trace.h"

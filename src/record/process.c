@@ -45,14 +45,15 @@ static void copy_command(struct trace_process *f, const struct wire_header *h)
 
 int process_open(struct process **out, int dirfd, const char *name, struct heft_error *err)
 {
-	struct process *p = calloc(1, sizeof *p);
+	return process_open_larger(out, sizeof **out, NULL, dirfd, name, err);
+}
+
+int process_open_larger(struct process **out, size_t bytes, void (*fini)(struct process *),
+			int dirfd, const char *name, struct heft_error *err)
+{
+	struct process *p = calloc(1, bytes);
 	int rc = p ? session_view_open(&p->view, dirfd, name, err)
 		   : heft_fail(err, HEFT_ENOMEM, "out of memory");
-	if (!rc && !p->view.sampled &&
-	    reorder_init(&p->reorder)) { /* a sampled one has no records */
-		session_view_close(&p->view);
-		rc = heft_fail(err, HEFT_ENOMEM, "out of memory");
-	}
 	if (rc) {
 		free(p);
 		return rc;
@@ -61,11 +62,11 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
 	char *dot;
 	p->pid = (int32_t)strtol(name, &dot, 16);
 	p->start_tsc = *dot == '.' ? strtoull(dot + 1, NULL, 16) : 0;
-	p->child = p->reorder.is_child = h->origin == WIRE_FROM_FORK;
+	p->fini = fini;
+	p->child = h->origin == WIRE_FROM_FORK;
 	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
 	p->seen_pid = p->pid;
 	p->stacks.session = &p->view.session;
-	p->ending = (struct stream){.view = &p->view, .is_end = true};
 	p->kernel.start_maxrss_kib = h->start_maxrss_kib;
 	p->kernel.status_fd = -1;
 	p->samples.cost.share = -1;
@@ -96,7 +97,8 @@ void process_free(struct process *p)
 		free((void *)p->entry.facts.exe);
 		free((void *)p->entry.facts.argv);
 	}
-	reorder_fini(&p->reorder);
+	if (p->fini)
+		p->fini(p);
 	process_stacks_fini(&p->stacks);
 	free(p->samples.peak.samples);
 	free(p->samples.rest);
@@ -163,19 +165,6 @@ void process_ended_with(struct process *p, int status, uint64_t end_ns)
 void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns)
 {
 	set_end(p, end, end == TRACE_END_OOM ? SIGKILL : 0, end_ns);
-}
-
-void process_take_counts(struct process *p)
-{
-	struct trace_process *f = &p->entry.facts;
-	const struct reorder *r = &p->reorder;
-	pthread_mutex_lock(&p->entry.lock);
-	f->peak_bytes = r->peak_bytes;
-	f->peak_blocks = r->peak_blocks;
-	f->peak_time_ns = r->peak_time_ns;
-	f->unknown_frees = r->unknown_frees;
-	f->inherited_frees = r->inherited_frees;
-	pthread_mutex_unlock(&p->entry.lock);
 }
 
 void process_end_words(const struct trace_process *f, char *text, size_t size)

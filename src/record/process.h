@@ -4,11 +4,9 @@
 #define HEFT_RECORD_PROCESS_H
 
 #include "record/oom_watch.h"
-#include "record/reorder.h"
 #include "record/sampled_state.h"
 #include "record/session_view.h"
 #include "record/stack_map.h"
-#include "record/stream_reader.h"
 #include "trace/trace.h"
 
 #include <pthread.h>
@@ -30,7 +28,7 @@ struct process_entry {
 		bool accounted;           /* highest_bytes is about its whole life */
 		bool gaps; /* calls are missing: it cannot be compared with the recording */
 	} rss;
-	/* Exact: a copy of what `reorder` had a moment ago */
+	/* Exact: what the recorder had counted a moment ago */
 	struct process_shown {
 		uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
 	} shown;
@@ -45,7 +43,6 @@ struct process_entry {
 struct process {
 	struct session_view view;
 	struct process_stacks stacks;
-	struct reorder reorder; /* exact: its blocks, and the calls that wait */
 	struct sampled_state samples;
 	struct sampled_part part;
 	struct process_answer answer;
@@ -56,60 +53,41 @@ struct process {
 		uint32_t holders; /* threads that use the process now */
 		bool removed;
 	} place;
+	void (*fini)(struct process *p); /* of a larger struct; or NULL */
 
 	/* Who it is. pid and start_tsc are those of the file's name: the program may write over the header. */
 	int32_t pid;
 	uint64_t start_tsc;
-	uint64_t first_tsc; /* start of its first image: exec made others of it */
 	pid_t seen_pid; /* its number here, another one than in its namespace; 0: it is not seen */
 	int pidfd;
 	uint32_t index; /* in the recording */
-	bool direct;    /* the command itself */
 	bool child;     /* forked: it has its parent's blocks */
 
-	/* How it ends (recorder_ends.c). */
-	bool watched;         /* its death sets gone_tsc */
-	bool gone;            /* the process is gone; its next image may be on its way */
-	bool ended;           /* the process, or this image of it, is over; records may be left */
-	bool done;            /* all records were read: its blocks are gone */
-	bool closed;          /* the recording has its end */
-	bool losses_counted;  /* when it was switched off: later calls are not losses */
-	uint64_t alive_tsc;   /* it ran after this stamp */
-	uint64_t gone_tsc;    /* it was gone before this one; 0: it still runs */
-	uint64_t end_tsc;     /* the best known moment of its end; later records move it */
-	struct stream ending; /* stands for the end in the drain's heap */
-	struct process_children {
-		uint32_t seen;           /* forked ones that have come */
-		uint32_t reaps_seen;     /* entries of its header that were read */
-		uint32_t reap_waits;     /* looks at an entry that was not written yet */
-		uint64_t reaps_lost_tsc; /* entries before this stamp are missing; 0: none is */
-		bool any;                /* then the kernel's account contains theirs */
-	} children;
+	/* How it ends; for a recorder (record/recorded_process.h has more) */
+	bool ended;       /* the process, or this image of it, is over; records may be left */
+	bool closed;      /* the recording has its end */
+	uint64_t end_tsc; /* the best known moment of its end; later records move it */
 
 	/* What the kernel says about it */
 	struct process_kernel {
 		int status_fd;             /* /proc/PID/status */
 		uint32_t start_maxrss_kib; /* as its header said at first */
+		bool has_children;         /* then its account contains theirs */
 		struct oom_watch oom;
 	} kernel;
-	struct trace_anonymous written; /* what the recording has */
 };
-
-/* The process whose stream it is. */
-static inline struct process *stream_process(const struct stream *s)
-{
-	return (struct process *)(void *)((char *)s->view - offsetof(struct process, view));
-}
 
 /* Maps the session file `name` in dirfd. HEFT_ENOTFOUND: not ready yet, try again. */
 int process_open(struct process **out, int dirfd, const char *name, struct heft_error *err);
+/* The same for a struct that has this one as its first member and so many bytes; the others are zeroed. fini
+ * frees what they own, when process_free does. */
+int process_open_larger(struct process **out, size_t bytes, void (*fini)(struct process *),
+			int dirfd, const char *name, struct heft_error *err);
 void process_free(struct process *p);
 /* Frees all memory of the samples of a process that has a rest. Nobody may be using them. */
 void process_drop_samples(struct process *p);
 /* Reads its memory limit, and watches from now on whether the kernel kills for lack of memory. */
 void process_watch_memory(struct process *p);
-/* An exact process has ended: copies what `reorder` counted into its facts. */
-void process_take_counts(struct process *p);
 /* How it ended, in words: "killed by signal 9 (SIGKILL)". "" while it runs. */
 void process_end_words(const struct trace_process *facts, char *text, size_t size);
 /* It ended at end_ns with this status of waitpid: its facts say so from now on. */
@@ -134,7 +112,8 @@ void process_watch_rss(struct process *p);
 void process_take_account(struct process *p, uint64_t maxrss_kib);
 /* The most that was resident; 0: not known, because its heap grew a good deal after it was last seen. */
 uint64_t process_peak_rss(const struct process *p);
-/* Reads its resident memory into entry.rss. time_ns: since its start. Returns the bytes; 0: not known. */
-uint64_t process_read_rss(struct process *p, uint64_t time_ns);
+/* Reads its resident memory into entry.rss. time_ns: since its start. live_bytes: what is recorded as live now.
+ * Returns the bytes; 0: not known. */
+uint64_t process_read_rss(struct process *p, uint64_t time_ns, uint64_t live_bytes);
 
 #endif

@@ -44,7 +44,7 @@ void process_see_gaps(struct process *p)
 void process_begin_memory(struct process *p, struct process *parent)
 {
 	uint64_t had = 0;
-	process_read_rss(p, 0);
+	process_read_rss(p, 0, 0);
 	if (!p->child)
 		return;
 	if (parent) {

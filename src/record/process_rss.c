@@ -47,7 +47,7 @@ void process_take_account(struct process *p, uint64_t maxrss_kib)
 {
 	/* The account goes on over exec, fork and vfork: as much as at the start may be the image's before. And
 	 * it contains the accounts of the children that the process has waited for. */
-	if (p->children.any || maxrss_kib <= p->kernel.start_maxrss_kib)
+	if (p->kernel.has_children || maxrss_kib <= p->kernel.start_maxrss_kib)
 		return;
 	pthread_mutex_lock(&p->entry.lock);
 	raise_to(&p->entry.rss.highest_bytes, maxrss_kib * 1024);
@@ -64,7 +64,7 @@ uint64_t process_peak_rss(const struct process *p)
 	return !p->view.sampled && !p->entry.rss.accounted && later && grown > seen / 8 ? 0 : seen;
 }
 
-uint64_t process_read_rss(struct process *p, uint64_t time_ns)
+uint64_t process_read_rss(struct process *p, uint64_t time_ns, uint64_t live_bytes)
 {
 	char text[4096];
 	ssize_t n = p->kernel.status_fd < 0 ? -1
@@ -86,7 +86,7 @@ uint64_t process_read_rss(struct process *p, uint64_t time_ns)
 	pthread_mutex_lock(&p->entry.lock);
 	p->entry.rss.bytes = bytes;
 	p->entry.rss.read_ns = time_ns;
-	p->entry.rss.read_live_bytes = p->reorder.live_bytes;
+	p->entry.rss.read_live_bytes = live_bytes;
 	if (bytes > p->entry.rss.peak_bytes) {
 		p->entry.rss.peak_bytes = bytes;
 		p->entry.rss.peak_ns = time_ns;
