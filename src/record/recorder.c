@@ -229,7 +229,7 @@ static uint64_t end_of_recording(const struct recorder *r)
 static void write_last(struct recorder *r)
 {
 	recorder_leave(r);
-	sampled_sum_write(&r->sum, &r->drain, r->set->list, r->set->count);
+	sampled_sum_write(&r->sum, &r->samples_to, r->set->list, r->set->count);
 	recorder_note_absent_command(r);
 	recorder_note_unfollowed(r);
 	drain_flush(&r->drain);
@@ -380,10 +380,10 @@ static void look_at_processes(struct recorder *r, uint64_t now)
 		if (budget && !p->ended)
 			sampled_follow_budget(p);
 		if (write) /* so that it is there even if we are killed */
-			sampled_write(&r->drain, p, &p->stacks, p->index, now);
+			sampled_write(&r->samples_to, p, &p->stacks, p->index, now);
 	}
 	if (write)
-		sampled_sum_write(&r->sum, &r->drain, r->set->list, r->set->count);
+		sampled_sum_write(&r->sum, &r->samples_to, r->set->list, r->set->count);
 }
 
 static void now_and_then(struct recorder *r)

@@ -452,8 +452,8 @@ static void close_process(struct recorder *r, struct process *p)
 		r->last_end_ns = f->end_ns;
 	if (p->view.sampled) {
 		recorder_note_budget(r, p);
-		sampled_write(&r->drain, p, &p->stacks, p->index, f->end_ns);
-		sampled_sum_close(&r->sum, &r->drain, p);
+		sampled_write(&r->samples_to, p, &p->stacks, p->index, f->end_ns);
+		sampled_sum_close(&r->sum, &r->samples_to, p);
 		session_dir_drop(&r->dir, p->pid, p->start_tsc);
 	} else
 		recorder_show_exact(p);

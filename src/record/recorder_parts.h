@@ -65,7 +65,8 @@ struct recorder {
 	bool child_signal;      /* something ended since the last look: do not sleep over it */
 	bool rescan;            /* a file was not ready: look again */
 	struct sampled_sum sum; /* of sampled processes */
-	struct recorder_due {   /* when to do next what is done now and then */
+	struct sampled_output samples_to;
+	struct recorder_due { /* when to do next what is done now and then */
 		uint64_t rss_ns, peak_ns, samples_ns, budget_ns, call_ns, flush_ns, checkpoint_ns;
 		uint64_t after_events; /* of the last checkpoint */
 		uint64_t size_bytes;   /* --limit-size: when to look how long it would be by now */

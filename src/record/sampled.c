@@ -80,38 +80,38 @@ uint64_t sampled_last_seen_ns(const struct process *p)
 /* ---- into a recording */
 
 /* Leaves out samples that make no sense. */
-struct trace_sample *sampled_convert(struct drain *d, struct process_stacks *stacks,
+struct trace_sample *sampled_convert(const struct sampled_output *to, struct process_stacks *stacks,
 				     const struct wire_sample *b, uint32_t *count)
 {
 	struct trace_sample *list = calloc(*count + 1u, sizeof *list);
 	uint32_t used = 0;
 	for (uint32_t i = 0; list && i < *count; i++, b++) {
 		uint32_t site;
-		if (stack_map_site(&d->stacks, stacks, b->site, &site))
+		if (stack_map_site(to->stacks, stacks, b->site, &site))
 			continue;
 		list[used++] = (struct trace_sample){
 			.site = site,
 			.tid = b->tid,
 			.size = b->size,
 			.rate_bytes = b->rate_bytes,
-			.birth_ns = drain_stamp_ns(d, b->birth_tsc),
+			.birth_ns = tsc_clock_time(to->clock, b->birth_tsc),
 		};
 	}
 	*count = used;
 	return list;
 }
 
-static int convert_live(struct drain *d, struct process *p, struct process_stacks *stacks,
-			struct trace_samples *out)
+static int convert_live(const struct sampled_output *to, struct process *p,
+			struct process_stacks *stacks, struct trace_samples *out)
 {
 	struct sampled_copy now = {0};
 	sampled_each_live(p, sampled_copy_add, &now);
 	pthread_mutex_lock(&p->samples.lock);
 	out->live_count = now.count;
 	out->peak_count = p->samples.peak.count;
-	out->live = sampled_convert(d, stacks, now.list, &out->live_count);
-	out->peak = sampled_convert(d, stacks, p->samples.peak.samples, &out->peak_count);
-	out->peak_time_ns = drain_stamp_ns(d, p->samples.peak.tsc);
+	out->live = sampled_convert(to, stacks, now.list, &out->live_count);
+	out->peak = sampled_convert(to, stacks, p->samples.peak.samples, &out->peak_count);
+	out->peak_time_ns = tsc_clock_time(to->clock, p->samples.peak.tsc);
 	if (out->peak_time_ns > out->time_ns) /* the last look came after its end */
 		out->peak_time_ns = out->time_ns;
 	pthread_mutex_unlock(&p->samples.lock);
@@ -119,8 +119,8 @@ static int convert_live(struct drain *d, struct process *p, struct process_stack
 	return now.failed || !out->live || !out->peak ? HEFT_ENOMEM : 0;
 }
 
-static int convert_sums(struct drain *d, struct process *p, struct process_stacks *stacks,
-			struct trace_samples *out)
+static int convert_sums(const struct sampled_output *to, struct process *p,
+			struct process_stacks *stacks, struct trace_samples *out)
 {
 	unsigned n = sampled_levels(&p->view.session.header->sampling.sum_levels);
 	size_t room = 1;
@@ -133,15 +133,15 @@ static int convert_sums(struct drain *d, struct process *p, struct process_stack
 		struct wire_sum_level l = wire_sum_level(p->view.base, k);
 		for (uint32_t i = 0; i < 1u << l.bits; i++) {
 			struct trace_sample_sum s = sum_of(&l.sums[i]);
-			if (s.site && !stack_map_site(&d->stacks, stacks, s.site, &s.site))
+			if (s.site && !stack_map_site(to->stacks, stacks, s.site, &s.site))
 				out->sums[out->sum_count++] = s;
 		}
 	}
 	return 0;
 }
 
-void sampled_write(struct drain *d, struct process *p, struct process_stacks *stacks,
-		   uint32_t index, uint64_t time_ns)
+void sampled_write(const struct sampled_output *to, struct process *p,
+		   struct process_stacks *stacks, uint32_t index, uint64_t time_ns)
 {
 	struct wire_header *h = p->view.session.header;
 	struct trace_samples now = {
@@ -151,11 +151,11 @@ void sampled_write(struct drain *d, struct process *p, struct process_stacks *st
 		.on = atomic_load(&h->sampling.on) != 0,
 	};
 	sampled_look_for_peak(p); /* so that the peak is never less than what is live */
-	process_stacks_read_log(&d->stacks, stacks);
-	bool complete = !convert_live(d, p, stacks, &now) && !convert_sums(d, p, stacks, &now);
-	stack_map_write(&d->stacks, d->writer);
+	process_stacks_read_log(to->stacks, stacks);
+	bool complete = !convert_live(to, p, stacks, &now) && !convert_sums(to, p, stacks, &now);
+	stack_map_write(to->stacks, to->writer);
 	if (complete)
-		trace_writer_samples(d->writer, &now); /* latches its failure */
+		trace_writer_samples(to->writer, &now); /* latches its failure */
 	trace_samples_fini(&now);
 }
 

@@ -3,8 +3,8 @@
 #ifndef HEFT_RECORD_SAMPLED_H
 #define HEFT_RECORD_SAMPLED_H
 
-#include "record/drain.h"
-#include "trace/samples_block.h"
+#include "record/process.h"
+#include "record/tsc_clock.h"
 
 /* What the samples of a process add up to; of one that has ended, what they did then. */
 void sampled_sums(const struct process *p, struct sampled_sums *sums);
@@ -15,6 +15,13 @@ uint64_t sampled_last_seen_ns(const struct process *p);
 void sampled_see_peak(struct process *p);
 /* The same even if it made no sample since the last look. */
 void sampled_look_for_peak(struct process *p);
+
+/* The recording that samples are converted for: its sites, its times, and where it is written */
+struct sampled_output {
+	struct stack_map *stacks;
+	const struct tsc_clock *clock;
+	struct trace_writer *writer;
+};
 
 /* ---- several processes (sampled_peak.c) */
 struct sampled_sum { /* the greatest sum of what all processes had at one instant */
@@ -29,20 +36,20 @@ struct sampled_sum { /* the greatest sum of what all processes had at one instan
  * then, and when a process has ended, before it is closed. */
 void sampled_sum_look(struct sampled_sum *s, struct process *const *list, uint32_t count);
 /* p is about to be closed, and its memory is still there: keeps what it had at the greatest sum. */
-void sampled_sum_close(struct sampled_sum *s, struct drain *d, struct process *p);
+void sampled_sum_close(struct sampled_sum *s, const struct sampled_output *to, struct process *p);
 /* Writes it down if it has changed. */
-void sampled_sum_write(struct sampled_sum *s, struct drain *d, struct process *const *list,
-		       uint32_t count);
+void sampled_sum_write(struct sampled_sum *s, const struct sampled_output *to,
+		       struct process *const *list, uint32_t count);
 void sampled_sum_fini(struct sampled_sum *s);
 
 /* Converts samples to the sites and times of the recording. The caller frees the result. *count: how many
  * there are, and then how many made sense. NULL: no memory. */
-struct trace_sample *sampled_convert(struct drain *d, struct process_stacks *stacks,
+struct trace_sample *sampled_convert(const struct sampled_output *to, struct process_stacks *stacks,
 				     const struct wire_sample *b, uint32_t *count);
-/* Writes what it has at time_ns, and what it had at its peak, into the drain's recording, where it is
- * process `index`. */
-void sampled_write(struct drain *d, struct process *p, struct process_stacks *stacks,
-		   uint32_t index, uint64_t time_ns);
+/* Writes what it has at time_ns, and what it had at its peak, into the recording, where it is process
+ * `index`. */
+void sampled_write(const struct sampled_output *to, struct process *p,
+		   struct process_stacks *stacks, uint32_t index, uint64_t time_ns);
 
 /* Limits of the mean distance of samples. Below, an exact recording costs less; above, a process may have
  * one sample a day, which is no profile. */

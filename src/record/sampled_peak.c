@@ -269,25 +269,25 @@ void sampled_sum_look(struct sampled_sum *s, struct process *const *list, uint32
 }
 
 /* What p had at the greatest sum, converted for the recording. 0 samples: no memory. */
-static struct trace_peak_part part_of(struct drain *d, struct process *p)
+static struct trace_peak_part part_of(const struct sampled_output *to, struct process *p)
 {
 	struct trace_peak_part part = {
 		.process = p->index, .count = p->part.together.count, .own = true};
-	process_stacks_read_log(&d->stacks, &p->stacks);
-	part.samples = sampled_convert(d, &p->stacks, p->part.together.samples, &part.count);
+	process_stacks_read_log(to->stacks, &p->stacks);
+	part.samples = sampled_convert(to, &p->stacks, p->part.together.samples, &part.count);
 	if (!part.samples)
 		part.count = 0;
 	return part;
 }
 
-void sampled_sum_close(struct sampled_sum *s, struct drain *d, struct process *p)
+void sampled_sum_close(struct sampled_sum *s, const struct sampled_output *to, struct process *p)
 {
 	if (!p->part.together.count)
 		return;
 	struct trace_peak_part *more = reallocarray(s->closed, s->closed_count + 1u, sizeof *more);
 	if (more) {
 		s->closed = more;
-		s->closed[s->closed_count++] = part_of(d, p);
+		s->closed[s->closed_count++] = part_of(to, p);
 	}
 	drop_together(p);
 }
@@ -298,10 +298,10 @@ static int by_process(const void *a, const void *b)
 	return x->process < y->process ? -1 : x->process > y->process;
 }
 
-void sampled_sum_write(struct sampled_sum *s, struct drain *d, struct process *const *list,
-		       uint32_t count)
+void sampled_sum_write(struct sampled_sum *s, const struct sampled_output *to,
+		       struct process *const *list, uint32_t count)
 {
-	struct trace_peak peak = {.time_ns = drain_stamp_ns(d, s->tsc)};
+	struct trace_peak peak = {.time_ns = tsc_clock_time(to->clock, s->tsc)};
 	uint32_t with = s->closed_count;
 	for (uint32_t i = 0; i < count; i++)
 		with += list[i]->part.together.count > 0;
@@ -313,10 +313,10 @@ void sampled_sum_write(struct sampled_sum *s, struct drain *d, struct process *c
 	}
 	for (uint32_t i = 0; i < count; i++)
 		if (list[i]->part.together.count)
-			peak.parts[peak.part_count++] = part_of(d, list[i]);
+			peak.parts[peak.part_count++] = part_of(to, list[i]);
 	qsort(peak.parts, peak.part_count, sizeof *peak.parts, by_process);
-	stack_map_write(&d->stacks, d->writer);
-	trace_writer_peak(d->writer, &peak); /* latches its failure */
+	stack_map_write(to->stacks, to->writer);
+	trace_writer_peak(to->writer, &peak); /* latches its failure */
 	s->unsaved = false;
 	trace_peak_fini(&peak);
 }

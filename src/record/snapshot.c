@@ -4,6 +4,7 @@
  * does not notice. */
 #include "record/snapshot.h"
 
+#include "hosted/monotonic.h"
 #include "record/owner.h"
 #include "record/process_memory.h"
 #include "record/sampled.h"
@@ -16,21 +17,22 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Sets the clock to the start of the process, with the rate between then and now. The header may say anything:
- * if the rate is impossible, the usual one stays. */
-static void set_clock(struct drain *d, const struct process *p)
+/* A clock that began with the process, at the rate between then and now. The header may say anything: if the
+ * rate is impossible, the usual one stays. */
+static struct tsc_clock clock_of(const struct process *p)
 {
 	const struct wire_header *h = p->view.session.header;
-	uint64_t tsc = d->clock.tsc0, ns = d->clock.ns0; /* drain_init has just read both */
-	double each = tsc > p->start_tsc && ns > h->start_mono_ns
-			      ? (double)(ns - h->start_mono_ns) / (double)(tsc - p->start_tsc)
+	struct tsc_clock c;
+	tsc_clock_start(&c);
+	double each = c.tsc0 > p->start_tsc && c.ns0 > h->start_mono_ns
+			      ? (double)(c.ns0 - h->start_mono_ns) / (double)(c.tsc0 - p->start_tsc)
 			      : 0;
 	if (each > 0.05 && each < 10) {
-		d->clock.tsc0 = p->start_tsc;
-		d->clock.ns0 = h->start_mono_ns;
-		d->clock.mult = (uint64_t)(each * 4294967296.0);
-	} else
-		d->clock.tsc0 = p->start_tsc;
+		c.ns0 = h->start_mono_ns;
+		c.mult = (uint64_t)(each * 4294967296.0);
+	}
+	c.tsc0 = p->start_tsc;
+	return c;
 }
 
 static struct trace_process facts_of(struct process *p, struct trace_meta *meta)
@@ -93,24 +95,27 @@ int snapshot_write(struct process *p, const char *path, bool force, struct heft_
 	struct trace_process f = facts_of(p, &meta);
 	meta.argv = f.argv;
 	meta.argc = f.argc;
-	struct drain d;
 	struct trace_writer *w;
 	int rc = trace_writer_open(&w, path, force, &meta, err);
 	if (rc)
 		return rc;
-	drain_init(&d, w);
-	set_clock(&d, p);
-	uint64_t now_ns = f.end == TRACE_END_RUNNING ? drain_now_ns(&d) : f.end_ns;
+	struct stack_map map = {0};
+	struct tally tally;
+	tally_init(&tally);
+	const struct tsc_clock clock = clock_of(p);
+	const struct sampled_output to = {&map, &clock, w};
+	uint64_t now_ns = f.end == TRACE_END_RUNNING ? monotonic_ns() - clock.ns0 : f.end_ns;
 	struct process_stacks stacks = {.session = &p->view.session};
 	trace_writer_process(w, &f);
-	sampled_write(&d, p, &stacks, 0, now_ns);
+	sampled_write(&to, p, &stacks, 0, now_ns);
 	write_rss(p, w, now_ns);
 	write_notes(p, w, &f);
 	if (f.end != TRACE_END_RUNNING)
 		trace_writer_process_end(w, 0, &f);
-	rc = trace_writer_close(w, now_ns, &d.tally, err);
+	rc = trace_writer_close(w, now_ns, &tally, err);
 	process_stacks_fini(&stacks);
-	drain_fini(&d);
+	stack_map_fini(&map);
+	tally_fini(&tally);
 	return rc;
 }
 
