@@ -10,9 +10,9 @@
 #include "cli/cli.h"
 #include "hosted/monotonic.h"
 #include "profile/profile_from_trace.h"
-#include "record/process_memory.h"
-#include "record/sampled.h"
-#include "record/snapshot.h"
+#include "session/process_memory.h"
+#include "agent/sampled.h"
+#include "agent/snapshot.h"
 #include "pprof/routes_pprof.h"
 
 #include <stdlib.h>

@@ -18,8 +18,8 @@
 #include "hosted/name_words.h"
 #include "profile/profile_from_trace.h"
 #include "record/recording_of.h"
-#include "record/session_guard.h"
-#include "record/snapshot.h"
+#include "session/session_guard.h"
+#include "agent/snapshot.h"
 #include "top/top.h"
 
 #include <ctype.h>

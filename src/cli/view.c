@@ -9,7 +9,7 @@
 #include "cli/selection.h"
 #include "cli/view_files.h"
 #include "record/recording_of.h"
-#include "record/snapshot.h"
+#include "agent/snapshot.h"
 #include "http/http.h"
 #include "pages/routes_view.h"
 

@@ -4,7 +4,7 @@
 #define HEFT_RECORD_DRAIN_H
 
 #include "record/recorded_process.h"
-#include "record/tsc_clock.h"
+#include "session/tsc_clock.h"
 #include "tally/tally.h"
 #include "trace/trace.h"
 

@@ -3,7 +3,7 @@
 #ifndef HEFT_RECORD_RECORDED_PROCESS_H
 #define HEFT_RECORD_RECORDED_PROCESS_H
 
-#include "record/process.h"
+#include "session/process.h"
 #include "record/reorder.h"
 #include "record/stream_reader.h"
 

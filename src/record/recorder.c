@@ -13,8 +13,8 @@
 #include "hosted/number_words.h"
 #include "hosted/program_name.h"
 #include "hosted/vector.h"
-#include "record/answer_call.h"
-#include "record/session_guard.h"
+#include "agent/answer_call.h"
+#include "session/session_guard.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -22,7 +22,7 @@
 
 #include "base/arch.h"
 #include "hosted/monotonic.h"
-#include "record/owner.h"
+#include "session/owner.h"
 
 #include <errno.h>
 #include <poll.h>

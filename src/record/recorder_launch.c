@@ -3,7 +3,7 @@
  * made is a reason not to run it, and its name may hold the command's pid. */
 #include "record/recorder_parts.h"
 
-#include "record/memory_limit.h"
+#include "session/memory_limit.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  * soon as one is found, and numbers that show a reader of the recording whether there is more. */
 #include "record/recorder_parts.h"
 
-#include "record/process_memory.h"
+#include "session/process_memory.h"
 
 #include <stdio.h>
 #include <string.h>

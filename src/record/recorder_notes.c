@@ -2,7 +2,7 @@
  * processes were not followed, what sampling was allowed to cost. */
 #include "record/recorder_parts.h"
 
-#include "record/sampled.h"
+#include "agent/sampled.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
 #define HEFT_RECORD_RECORDER_PARTS_H
 
 #include "record/drain.h"
-#include "record/process_set.h"
+#include "session/process_set.h"
 #include "record/recorder.h"
-#include "record/sampled.h"
-#include "record/session_dir.h"
+#include "agent/sampled.h"
+#include "session/session_dir.h"
 
 #include <signal.h>
 
@@ -107,7 +107,7 @@ void recorder_count_losses(struct recorder *r, struct process *p);
 void recorder_note_losses(struct recorder *r, struct process *p);
 void recorder_note_late_libraries(struct recorder *r, struct process *p);
 void recorder_note_budget(struct recorder *r, struct process *p);
-/* recorder_memory.c: whether heft sees the process's memory (record/process_memory.h). Of one that was
+/* recorder_memory.c: whether heft sees the process's memory (session/process_memory.h). Of one that was
  * just found; now and then, since_ns after its start; what is known so far, into the recording. */
 void recorder_begin_memory(struct recorder *r, struct process *p);
 void recorder_look_for_allocator(struct recorder *r, struct process *p, uint64_t since_ns);

@@ -2,7 +2,7 @@
  * several threads list them and take their profiles, as a server's do. Run under ThreadSanitizer. */
 #include "cli/live_source.h"
 #include "profile/profile.h"
-#include "record/sampled.h"
+#include "agent/sampled.h"
 #include "wire/samples.h"
 
 #include <fcntl.h>
