@@ -49,7 +49,7 @@ MAY_INCLUDE = {
     "pprof": {"base", "hosted", "profile", "export", "http"},
     "pages": {"base", "hosted", "profile", "export", "findings", "report", "http"},
     "session": {"base", "hosted", "wire", "tally", "trace"},
-    "agent": {"base", "hosted", "wire", "tally", "trace", "session"},
+    "agent": {"base", "hosted", "wire", "tally", "trace", "profile", "session"},
     "record": {"base", "hosted", "wire", "tally", "trace", "session", "agent"},
     "cli": {"base", "hosted", "tally", "trace", "symbol", "profile", "import", "export", "findings", "report",
             "top", "http", "pprof", "pages", "session", "agent", "record"},

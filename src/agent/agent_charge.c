@@ -9,7 +9,7 @@
 #include "hosted/monotonic.h"
 #include "session/owner.h"
 #include "session/session_dir.h"
-#include "agent/snapshot.h"
+#include "agent/sampled_recording.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -134,7 +134,7 @@ int charge_save(const struct charge *c, const char *dir, char *path, size_t size
 		if (snprintf(path, size, "%s/heft.%s.%d%s.heft", dir, exe, p->pid, suffix) >=
 		    (int)size)
 			return heft_fail(err, HEFT_EREFUSED, "the path %s is too long", dir);
-		rc = snapshot_write(p, path, false, err);
+		rc = sampled_recording_write(p, path, false, err);
 		if (rc != HEFT_EREFUSED)
 			break;
 	}

@@ -7,8 +7,8 @@
 #include "base/arch.h"
 #include "hosted/monotonic.h"
 #include "hosted/number_words.h"
+#include "hosted/vector.h"
 #include "agent/sampled_live.h"
-#include "wire/samples.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ void sampled_sums(const struct process *p, struct sampled_sums *sums)
 		return;
 	}
 	memset(sums, 0, sizeof *sums);
-	sampled_each_live(p, add_live, sums);
+	sampled_each_live(p->view.base, add_live, sums);
 	unsigned n = sampled_levels(&p->view.session.header->sampling.sum_levels);
 	for (unsigned k = 0; k < n; k++) {
 		struct wire_sum_level l = wire_sum_level(p->view.base, k);
@@ -69,7 +69,8 @@ void sampled_sums(const struct process *p, struct sampled_sums *sums)
 
 uint64_t sampled_last_seen_ns(const struct process *p)
 {
-	uint64_t newest = sampled_newest_tsc(p), start = p->view.session.header->start_mono_ns;
+	uint64_t newest = sampled_newest_tsc(p->view.base),
+		 start = p->view.session.header->start_mono_ns;
 	uint64_t tsc = arch_stamp_after(), now = monotonic_ns();
 	if (newest <= p->start_tsc || newest >= tsc || now <= start)
 		return 0;
@@ -101,60 +102,62 @@ struct trace_sample *sampled_convert(const struct sampled_output *to, struct pro
 	return list;
 }
 
-static int convert_live(const struct sampled_output *to, struct process *p,
-			struct process_stacks *stacks, struct trace_samples *out)
+static int convert_live(const struct sampled_output *to, void *base, struct process_stacks *stacks,
+			const struct process_peak *peak, struct trace_samples *out)
 {
-	struct sampled_copy now = {0};
-	sampled_each_live(p, sampled_copy_add, &now);
-	pthread_mutex_lock(&p->samples.lock);
+	struct sample_list now = {0};
+	sampled_each_live(base, sample_list_add, &now);
 	out->live_count = now.count;
-	out->peak_count = p->samples.peak.count;
+	out->peak_count = peak->count;
 	out->live = sampled_convert(to, stacks, now.list, &out->live_count);
-	out->peak = sampled_convert(to, stacks, p->samples.peak.samples, &out->peak_count);
-	out->peak_time_ns = tsc_clock_time(to->clock, p->samples.peak.tsc);
+	out->peak = sampled_convert(to, stacks, peak->samples, &out->peak_count);
+	out->peak_time_ns = tsc_clock_time(to->clock, peak->tsc);
 	if (out->peak_time_ns > out->time_ns) /* the last look came after its end */
 		out->peak_time_ns = out->time_ns;
-	pthread_mutex_unlock(&p->samples.lock);
 	free(now.list);
 	return now.failed || !out->live || !out->peak ? HEFT_ENOMEM : 0;
 }
 
-static int convert_sums(const struct sampled_output *to, struct process *p,
-			struct process_stacks *stacks, struct trace_samples *out)
+static int convert_sums(const struct sampled_output *to, void *base, struct process_stacks *stacks,
+			struct trace_samples *out)
 {
-	unsigned n = sampled_levels(&p->view.session.header->sampling.sum_levels);
-	size_t room = 1;
-	for (unsigned k = 0; k < n; k++)
-		room += (size_t)1 << wire_sum_level(p->view.base, k).bits;
-	out->sums = calloc(room, sizeof *out->sums);
-	if (!out->sums)
-		return HEFT_ENOMEM;
+	unsigned n = sampled_levels(&wire_session_at(base).header->sampling.sum_levels);
+	uint32_t capacity = 0;
 	for (unsigned k = 0; k < n; k++) {
-		struct wire_sum_level l = wire_sum_level(p->view.base, k);
+		struct wire_sum_level l = wire_sum_level(base, k);
 		for (uint32_t i = 0; i < 1u << l.bits; i++) {
 			struct trace_sample_sum s = sum_of(&l.sums[i]);
-			if (s.site && !stack_map_site(to->stacks, stacks, s.site, &s.site))
-				out->sums[out->sum_count++] = s;
+			if (!s.site || stack_map_site(to->stacks, stacks, s.site, &s.site))
+				continue;
+			if (!array_reserve(out->sums, out->sum_count, capacity, 1))
+				return HEFT_ENOMEM;
+			out->sums[out->sum_count++] = s;
 		}
 	}
 	return 0;
 }
 
+int sampled_convert_all(const struct sampled_output *to, void *base, struct process_stacks *stacks,
+			const struct process_peak *peak, struct trace_samples *out)
+{
+	const struct wire_sampling *s = &wire_session_at(base).header->sampling;
+	out->rate_bytes = atomic_load(&s->rate_bytes);
+	out->on = atomic_load(&s->on) != 0;
+	process_stacks_read_log(to->stacks, stacks); /* what makes no sense ends it */
+	int rc = convert_live(to, base, stacks, peak, out);
+	return rc ? rc : convert_sums(to, base, stacks, out);
+}
+
 void sampled_write(const struct sampled_output *to, struct process *p,
 		   struct process_stacks *stacks, uint32_t index, uint64_t time_ns)
 {
-	struct wire_header *h = p->view.session.header;
-	struct trace_samples now = {
-		.process = index,
-		.time_ns = time_ns,
-		.rate_bytes = atomic_load(&h->sampling.rate_bytes),
-		.on = atomic_load(&h->sampling.on) != 0,
-	};
+	struct trace_samples now = {.process = index, .time_ns = time_ns};
 	sampled_look_for_peak(p); /* so that the peak is never less than what is live */
-	process_stacks_read_log(to->stacks, stacks);
-	bool complete = !convert_live(to, p, stacks, &now) && !convert_sums(to, p, stacks, &now);
+	pthread_mutex_lock(&p->samples.lock);
+	int rc = sampled_convert_all(to, p->view.base, stacks, &p->samples.peak, &now);
+	pthread_mutex_unlock(&p->samples.lock);
 	stack_map_write(to->stacks, to->writer);
-	if (complete)
+	if (!rc)
 		trace_writer_samples(to->writer, &now); /* latches its failure */
 	trace_samples_fini(&now);
 }

@@ -46,6 +46,10 @@ void sampled_sum_fini(struct sampled_sum *s);
  * there are, and then how many made sense. NULL: no memory. */
 struct trace_sample *sampled_convert(const struct sampled_output *to, struct process_stacks *stacks,
 				     const struct wire_sample *b, uint32_t *count);
+/* Converts everything that a session file holds, mapped or copied at `base`, into out, which has process and
+ * time_ns and else zeros. `stacks` are those of that file. HEFT_ENOMEM. trace_samples_fini(out) in any case. */
+int sampled_convert_all(const struct sampled_output *to, void *base, struct process_stacks *stacks,
+			const struct process_peak *peak, struct trace_samples *out);
 /* Writes what it has at time_ns, and what it had at its peak, into the recording, where it is process
  * `index`. */
 void sampled_write(const struct sampled_output *to, struct process *p,

@@ -5,7 +5,6 @@
 
 #include "hosted/vector.h"
 #include "trace/samples_block.h"
-#include "wire/samples.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,21 +30,21 @@ static bool take(const struct wire_live_level *l, uint32_t i, struct wire_sample
 	       out->size < SIZE_LIMIT && out->rate_bytes && out->rate_bytes < RATE_LIMIT;
 }
 
-void sampled_each_live(const struct process *p, sampled_each *each, void *ctx)
+void sampled_each_live(void *base, sampled_each *each, void *ctx)
 {
 	struct wire_sample b;
-	unsigned n = sampled_levels(&p->view.session.header->sampling.live_levels);
+	unsigned n = sampled_levels(&wire_session_at(base).header->sampling.live_levels);
 	for (unsigned k = 0; k < n; k++) {
-		struct wire_live_level l = wire_live_level(p->view.base, k);
+		struct wire_live_level l = wire_live_level(base, k);
 		for (uint32_t i = 0; i < 1u << l.bits; i++)
 			if (take(&l, i, &b))
 				each(ctx, &b);
 	}
 }
 
-void sampled_copy_add(void *ctx, const struct wire_sample *b)
+void sample_list_add(void *ctx, const struct wire_sample *b)
 {
-	struct sampled_copy *k = ctx;
+	struct sample_list *k = ctx;
 	k->failed = k->failed || !array_reserve(k->list, k->count, k->capacity, 1);
 	if (!k->failed)
 		k->list[k->count++] = *b;
@@ -63,9 +62,9 @@ static void see_birth(void *ctx, const struct wire_sample *b)
 		*newest = b->birth_tsc;
 }
 
-uint64_t sampled_newest_tsc(const struct process *p)
+uint64_t sampled_newest_tsc(void *base)
 {
 	uint64_t newest = 0;
-	sampled_each_live(p, see_birth, &newest);
+	sampled_each_live(base, see_birth, &newest);
 	return newest;
 }

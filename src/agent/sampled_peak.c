@@ -15,7 +15,6 @@
 #include "base/arch.h"
 #include "hosted/vector.h"
 #include "agent/sampled_live.h"
-#include "wire/samples.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,7 @@ static void add_bytes(void *ctx, const struct wire_sample *b)
 static double live_bytes(const struct process *p)
 {
 	double sum = 0;
-	sampled_each_live(p, add_bytes, &sum);
+	sampled_each_live(p->view.base, add_bytes, &sum);
 	return sum;
 }
 
@@ -56,7 +55,7 @@ static bool is_peak(struct process *p, double bytes)
 	return more;
 }
 
-static double objects_of(const struct sampled_copy *k)
+static double objects_of(const struct sample_list *k)
 {
 	double objects = 0;
 	for (uint32_t i = 0; i < k->count; i++)
@@ -66,10 +65,10 @@ static double objects_of(const struct sampled_copy *k)
 
 static void keep_peak(struct process *p, double bytes)
 {
-	struct sampled_copy k = {0};
+	struct sample_list k = {0};
 	if (!is_peak(p, bytes))
 		return;
-	sampled_each_live(p, sampled_copy_add, &k);
+	sampled_each_live(p->view.base, sample_list_add, &k);
 	if (k.failed) {
 		free(k.list);
 		return;
@@ -170,7 +169,7 @@ static uint64_t greatest_instant(struct process *const *list, uint32_t count, do
 			continue;
 		s.bytes = 0;
 		s.newest_tsc = 0;
-		sampled_each_live(p, add_birth, &s);
+		sampled_each_live(p->view.base, add_birth, &s);
 		if (p->ended && p->end_tsc < s.newest_tsc)
 			p->end_tsc = s.newest_tsc;
 		if (p->ended)
@@ -191,7 +190,7 @@ static uint64_t greatest_instant(struct process *const *list, uint32_t count, do
 }
 
 struct copy_until {
-	struct sampled_copy copy;
+	struct sample_list copy;
 	uint64_t tsc;
 };
 
@@ -199,7 +198,7 @@ static void add_older(void *ctx, const struct wire_sample *b)
 {
 	struct copy_until *c = ctx;
 	if (b->birth_tsc <= c->tsc)
-		sampled_copy_add(&c->copy, b);
+		sample_list_add(&c->copy, b);
 }
 
 static void drop_together(struct process *p)
@@ -217,7 +216,7 @@ static void keep_together(struct process *p, uint64_t at_tsc, bool whole)
 	drop_together(p);
 	if (!is_looked_at(p) || p->start_tsc > at_tsc || (p->ended && p->end_tsc < at_tsc))
 		return;
-	sampled_each_live(p, add_older, &c);
+	sampled_each_live(p->view.base, add_older, &c);
 	if (c.copy.failed || !c.copy.count) {
 		free(c.copy.list);
 		return;

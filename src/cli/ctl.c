@@ -8,7 +8,6 @@
 #include "profile/estimate.h"
 #include "session/owner.h"
 #include "agent/sampled.h"
-#include "agent/snapshot.h"
 #include "session/session_guard.h"
 #include "report/report_words.h"
 

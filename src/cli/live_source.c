@@ -12,7 +12,7 @@
 #include "profile/profile_from_trace.h"
 #include "session/process_memory.h"
 #include "agent/sampled.h"
-#include "agent/snapshot.h"
+#include "agent/sampled_profile.h"
 #include "pprof/routes_pprof.h"
 
 #include <stdlib.h>
@@ -132,18 +132,6 @@ static int list(void *ctx, struct source_process **out, uint32_t *count, struct 
 	return *out ? 0 : heft_fail(err, HEFT_ENOMEM, "out of memory");
 }
 
-static int from_snapshot(struct process *p, struct profile **out, struct heft_error *err)
-{
-	const struct profile_selection selection = {.no_ages = true, .apart = true};
-	struct trace_reader *reader;
-	int rc = snapshot_open(p, &reader, err);
-	if (rc)
-		return rc;
-	rc = profile_from_trace(out, reader, &selection, err);
-	trace_reader_close(reader);
-	return rc;
-}
-
 static int from_recording(const struct live_source *s, const struct process *p,
 			  struct profile **out, struct heft_error *err)
 {
@@ -158,8 +146,10 @@ static int from_recording(const struct live_source *s, const struct process *p,
 static int make_profile(const struct live_source *s, struct process *p, struct profile **out,
 			struct heft_error *err)
 {
+	const struct profile_selection selection = {.no_ages = true, .apart = true};
 	struct heft_error ignored;
-	int rc = p->view.sampled ? from_snapshot(p, out, err) : from_recording(s, p, out, err);
+	int rc = p->view.sampled ? sampled_profile(out, p, &selection, err)
+				 : from_recording(s, p, out, err);
 	if (!rc)
 		cli_apply_frame_rules(*out, NULL,
 				      &ignored); /* a bad rule file is reports' to refuse */

@@ -59,6 +59,10 @@ struct profile_selection {
 int profile_from_trace(struct profile **out, struct trace_reader *r,
 		       const struct profile_selection *sel, struct heft_error *err);
 
+/* The same of what a sampled process had, without a file: c has samples and no events. */
+int profile_from_samples(struct profile **out, const struct trace_contents *c,
+			 const struct profile_selection *sel, struct heft_error *err);
+
 /* Whether these first bytes of a file are those of a recording. */
 bool profile_is_recording(const uint8_t *head, size_t length);
 /* Opens a heft recording; *r is NULL if the file is none, or is not a file that can be read: then it

@@ -8,6 +8,7 @@
 #include "session/owner.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -77,6 +78,33 @@ int process_open_larger(struct process **out, size_t bytes, void (*fini)(struct 
 	pthread_mutex_init(&p->entry.lock, NULL);
 	*out = p;
 	return 0;
+}
+
+int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
+		    struct heft_error *err)
+{
+	char copy[4200];
+	int rc = owner_file(pid, path, size, err);
+	if (rc)
+		return rc;
+	snprintf(copy, sizeof copy, "%s", path);
+	char *slash = strrchr(copy, '/');
+	if (!slash)
+		return heft_fail(err, HEFT_ENOTFOUND, "process %d is not sampled by heft", pid);
+	*slash = 0;
+	int dir = open(copy, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	rc = process_open(out, dir, slash + 1, err);
+	if (dir >= 0)
+		close(dir);
+	if (rc == HEFT_EIO && (err->sys_errno == EACCES || err->sys_errno == EPERM))
+		return heft_fail(err, HEFT_EREFUSED,
+				 "process %d is another user's\nAsk as that user or as root.", pid);
+	if (rc == HEFT_ENOTFOUND)
+		return heft_fail(err, rc, "process %d has a session file that makes no sense: %s",
+				 pid, path);
+	if (!rc)
+		(*out)->pid = pid; /* as seen from here */
+	return rc;
 }
 
 static void close_descriptors(struct process *p)

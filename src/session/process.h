@@ -83,6 +83,9 @@ int process_open(struct process **out, int dirfd, const char *name, struct heft_
  * frees what they own, when process_free does. */
 int process_open_larger(struct process **out, size_t bytes, void (*fini)(struct process *),
 			int dirfd, const char *name, struct heft_error *err);
+/* Opens the session file that a process has mapped, even if an agent holds it. path: its path. */
+int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
+		    struct heft_error *err);
 void process_free(struct process *p);
 /* Frees all memory of the samples of a process that has a rest. Nobody may be using them. */
 void process_drop_samples(struct process *p);

@@ -17,6 +17,7 @@ struct session_view {
 	struct wire_session session;
 	void *base;
 	bool sampled; /* as its header said at first: it has tables of samples, and no chunks */
+	int fd;       /* sampled: the file, for who reads a copy of it; else -1 */
 	struct session_file { /* identifies it */
 		dev_t device;
 		ino_t inode;
