@@ -146,7 +146,7 @@ static int from_recording(const struct live_source *s, const struct process *p,
 static int make_profile(const struct live_source *s, struct process *p, struct profile **out,
 			struct heft_error *err)
 {
-	const struct profile_selection selection = {.no_ages = true, .apart = true};
+	const struct profile_selection selection = {.numbers_only = true, .apart = true};
 	struct heft_error ignored;
 	int rc = p->view.sampled ? sampled_profile(out, p, &selection, err)
 				 : from_recording(s, p, out, err);

@@ -150,7 +150,7 @@ static int load_all(struct profile **out, struct trace_reader *r, const struct t
 		rc = trace_load_unseen(&l);
 	if (rc == 0) {
 		user_frame_settle(l.p);
-		rc = missing_symbols_note(l.p);
+		rc = l.sel->numbers_only ? 0 : missing_symbols_note(l.p);
 	}
 	if (rc == 0 && !l.spread && l.p->process_count)
 		rc = load_process_totals(&l);
