@@ -48,9 +48,11 @@ MAY_INCLUDE = {
     "http": {"base", "hosted"},
     "pprof": {"base", "hosted", "profile", "export", "http"},
     "pages": {"base", "hosted", "profile", "export", "findings", "report", "http"},
-    "record": {"base", "hosted", "wire", "tally", "trace"},
+    "session": {"base", "hosted", "wire", "tally", "trace"},
+    "agent": {"base", "hosted", "wire", "tally", "trace", "profile", "session"},
+    "record": {"base", "hosted", "wire", "tally", "trace", "session", "agent"},
     "cli": {"base", "hosted", "tally", "trace", "symbol", "profile", "import", "export", "findings", "report",
-            "top", "http", "pprof", "pages", "record"},
+            "top", "http", "pprof", "pages", "session", "agent", "record"},
 }
 
 # What a header brings in counts as included. These bring in more than their users may see:
@@ -60,8 +62,8 @@ BRINGS_IN = {
         {"trace", "tally"}, "one header has the selection, which imports take, and the reader of recordings"),
     ("pages", "profile/profile_from_trace.h"): (
         {"trace", "tally"}, "a view keeps its recording's reader and ladder, and hands them to profile"),
-    ("cli", "record"): (
-        {"wire"}, "struct process and struct drain have the session as members; cli reads their other fields"),
+    ("cli", "session"): (
+        {"wire"}, "struct process has the session as a member; cli reads its other fields"),
 }
 
 # The allocation functions heft stands in for, and the calls it must follow to see threads,

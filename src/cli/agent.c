@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 
 #include "cli/live_server.h"
-#include "record/agent_loop.h"
+#include "agent/agent_loop.h"
 
 #include <linux/magic.h>
 #include <stdlib.h>
@@ -119,7 +119,7 @@ static int choose_dirs(struct agent_command *a, struct heft_error *err)
 		a->o.output_dir = a->output;
 	}
 	/* Root's programs drop their privileges and still have to leave their files: see
-	 * record/session_dir.c. */
+	 * session/session_dir.c. */
 	int rc = make_dir(a->o.dir, root ? 01733 : 0700, err);
 	return rc ? rc : make_dir(a->o.output_dir, root ? 0755 : 0700, err);
 }

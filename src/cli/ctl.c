@@ -6,10 +6,9 @@
 #include "hosted/number_words.h"
 #include "hosted/program_name.h"
 #include "profile/estimate.h"
-#include "record/owner.h"
-#include "record/sampled.h"
-#include "record/snapshot.h"
-#include "record/session_guard.h"
+#include "session/owner.h"
+#include "agent/sampled.h"
+#include "session/session_guard.h"
 #include "report/report_words.h"
 
 #include <errno.h>

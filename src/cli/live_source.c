@@ -10,9 +10,9 @@
 #include "cli/cli.h"
 #include "hosted/monotonic.h"
 #include "profile/profile_from_trace.h"
-#include "record/process_memory.h"
-#include "record/sampled.h"
-#include "record/snapshot.h"
+#include "session/process_memory.h"
+#include "agent/sampled.h"
+#include "agent/sampled_profile.h"
 #include "pprof/routes_pprof.h"
 
 #include <stdlib.h>
@@ -87,7 +87,7 @@ static void describe_exact(const struct process_shown *shown, struct source_proc
 	out->cost_share = -1;
 }
 
-static void describe(struct process *p, struct source_process *out)
+static void describe_process(struct process *p, struct source_process *out)
 {
 	struct sampled_sums sums;
 	memset(out, 0, sizeof *out);
@@ -116,7 +116,15 @@ static void describe(struct process *p, struct source_process *out)
 	describe_sight(p, p->view.sampled ? &sums : NULL, out);
 }
 
-static int list(void *ctx, struct source_process **out, uint32_t *count, struct heft_error *err)
+static bool is_running(struct process *p)
+{
+	pthread_mutex_lock(&p->entry.lock);
+	bool running = p->entry.facts.end == TRACE_END_RUNNING;
+	pthread_mutex_unlock(&p->entry.lock);
+	return running;
+}
+
+static int list(void *ctx, struct source_entry **out, uint32_t *count, struct heft_error *err)
 {
 	struct live_source *s = ctx;
 	struct process **held;
@@ -125,23 +133,23 @@ static int list(void *ctx, struct source_process **out, uint32_t *count, struct 
 	*out = calloc(*count + 1u, sizeof **out);
 	for (uint32_t i = 0; i < *count; i++) {
 		if (*out)
-			describe(held[i], &(*out)[i]);
+			(*out)[i] = (struct source_entry){held[i]->place.key, held[i]->pid,
+							  is_running(held[i])};
 		process_set_release(s->set, held[i]);
 	}
 	free(held);
 	return *out ? 0 : heft_fail(err, HEFT_ENOMEM, "out of memory");
 }
 
-static int from_snapshot(struct process *p, struct profile **out, struct heft_error *err)
+static int describe(void *ctx, uint64_t key, struct source_process *out, struct heft_error *err)
 {
-	const struct profile_selection selection = {.no_ages = true, .apart = true};
-	struct trace_reader *reader;
-	int rc = snapshot_open(p, &reader, err);
-	if (rc)
-		return rc;
-	rc = profile_from_trace(out, reader, &selection, err);
-	trace_reader_close(reader);
-	return rc;
+	struct live_source *s = ctx;
+	struct process *p = process_set_hold(s->set, key);
+	if (!p)
+		return no_such_process(err);
+	describe_process(p, out);
+	process_set_release(s->set, p);
+	return 0;
 }
 
 static int from_recording(const struct live_source *s, const struct process *p,
@@ -158,8 +166,10 @@ static int from_recording(const struct live_source *s, const struct process *p,
 static int make_profile(const struct live_source *s, struct process *p, struct profile **out,
 			struct heft_error *err)
 {
+	const struct profile_selection selection = {.numbers_only = true, .apart = true};
 	struct heft_error ignored;
-	int rc = p->view.sampled ? from_snapshot(p, out, err) : from_recording(s, p, out, err);
+	int rc = p->view.sampled ? sampled_profile(out, p, &selection, err)
+				 : from_recording(s, p, out, err);
 	if (!rc)
 		cli_apply_frame_rules(*out, NULL,
 				      &ignored); /* a bad rule file is reports' to refuse */
@@ -187,10 +197,7 @@ static int control(void *ctx, uint64_t key, const struct source_control *c, stru
 	struct process *p = process_set_hold(s->set, key);
 	if (!p)
 		return no_such_process(err);
-	pthread_mutex_lock(&p->entry.lock);
-	bool running = p->entry.facts.end == TRACE_END_RUNNING;
-	pthread_mutex_unlock(&p->entry.lock);
-	if (!running)
+	if (!is_running(p))
 		rc = heft_fail(err, HEFT_EREFUSED, "process %d has ended", p->pid);
 	else if (!p->view.sampled)
 		rc = heft_fail(err, HEFT_EREFUSED,
@@ -208,7 +215,11 @@ static int control(void *ctx, uint64_t key, const struct source_control *c, stru
 
 struct source live_source(struct live_source *s)
 {
-	return (struct source){.ctx = s, .list = list, .profile = profile, .control = control};
+	return (struct source){.ctx = s,
+			       .list = list,
+			       .describe = describe,
+			       .profile = profile,
+			       .control = control};
 }
 
 int live_source_answer(void *ctx, struct process *p, char **bytes, size_t *length)
@@ -216,7 +227,7 @@ int live_source_answer(void *ctx, struct process *p, char **bytes, size_t *lengt
 	struct profile *profile_of_now;
 	struct heft_error err = {0};
 	struct source_process about;
-	describe(p, &about);
+	describe_process(p, &about);
 	if (about.blind) /* no profile is better than an empty one */
 		return HEFT_EREFUSED;
 	int rc = make_profile(ctx, p, &profile_of_now, &err);

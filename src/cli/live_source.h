@@ -2,7 +2,7 @@
 #ifndef HEFT_CLI_LIVE_SOURCE_H
 #define HEFT_CLI_LIVE_SOURCE_H
 
-#include "record/process_set.h"
+#include "session/process_set.h"
 #include "pprof/source.h"
 
 struct live_source {

@@ -10,7 +10,7 @@
 #include "profile/profile_from_trace.h"
 #include "record/launch.h"
 #include "record/recorder.h"
-#include "record/sampled.h"
+#include "agent/sampled.h"
 #include "report/report.h"
 
 #include <fcntl.h>

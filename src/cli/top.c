@@ -18,8 +18,9 @@
 #include "hosted/name_words.h"
 #include "profile/profile_from_trace.h"
 #include "record/recording_of.h"
-#include "record/session_guard.h"
-#include "record/snapshot.h"
+#include "session/session_guard.h"
+#include "agent/sampled_profile.h"
+#include "agent/sampled_recording.h"
 #include "top/top.h"
 
 #include <ctype.h>
@@ -190,12 +191,7 @@ static void set_program(struct top *t, const struct profile *p)
 /* Samples tell no threads: of one there is what there is of all. */
 static int load_held(struct top *t, struct profile **p, struct heft_error *err)
 {
-	struct trace_reader *reader = NULL;
-	int rc = snapshot_open(t->held, &reader, err);
-	if (rc == 0)
-		rc = profile_from_trace(p, reader, NULL, err);
-	trace_reader_close(reader);
-	return rc;
+	return sampled_profile(p, t->held, NULL, err);
 }
 
 static int load(void *ctx, const char *thread, bool again, struct profile **p, struct findings **f,
@@ -292,7 +288,7 @@ static int snapshot_held(struct top *t, const struct top_place *place, char *pat
 		if (access(path, F_OK) != 0)
 			break;
 	}
-	return snapshot_write(t->held, path, false, err);
+	return sampled_recording_write(t->held, path, false, err);
 }
 
 /* The recording as it is now. What is being written at this moment is cut, as in every recording

@@ -9,7 +9,7 @@
 #include "cli/selection.h"
 #include "cli/view_files.h"
 #include "record/recording_of.h"
-#include "record/snapshot.h"
+#include "agent/sampled_recording.h"
 #include "http/http.h"
 #include "pages/routes_view.h"
 
@@ -121,7 +121,7 @@ static int open_one(struct view_command *c, const char *operand, struct heft_err
 		int rc = recording_of((pid_t)pid, path, sizeof path, err);
 		/* Sampled, and held by an agent: there is no file yet, but there is a profile. */
 		if (rc == HEFT_EREFUSED &&
-		    snapshot_of((pid_t)pid, path, sizeof path, &ignored) == 0)
+		    sampled_recording_of((pid_t)pid, path, sizeof path, &ignored) == 0)
 			rc = 0;
 		if (rc < 0)
 			return rc;

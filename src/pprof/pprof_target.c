@@ -89,28 +89,66 @@ void pprof_write_program(FILE *out, const struct source_process *p)
 	pprof_write_name(out, program_words(words, sizeof words, p->exe, p->command));
 }
 
-static void refuse_several(struct http_answer *a, const struct source_process *list, uint32_t count,
-			   const char *name)
+static bool list_entries(const struct source *s, struct source_entry **list, uint32_t *count,
+			 struct http_answer *a)
 {
+	struct heft_error err = {0};
+	if (s->list(s->ctx, list, count, &err) == 0)
+		return true;
+	pprof_refuse_with(a, &err);
+	return false;
+}
+
+bool pprof_describe_all(const struct source *s, const struct pprof_target *t,
+			struct source_process **list, uint32_t *count, struct http_answer *a)
+{
+	struct source_entry *entries = NULL;
+	struct heft_error ignored;
+	uint32_t found = 0;
+	*count = 0;
+	if (!list_entries(s, &entries, &found, a))
+		return false;
+	*list = calloc((size_t)found + 1, sizeof **list);
+	for (uint32_t i = 0; *list && i < found; i++)
+		if ((!t->named || entries[i].pid == t->pid) && /* one may be gone by now */
+		    s->describe(s->ctx, entries[i].key, &(*list)[*count], &ignored) == 0)
+			++*count;
+	free(entries);
+	if (!*list)
+		pprof_refuse(a, 500, "not enough memory");
+	return *list != NULL;
+}
+
+static void refuse_several(const struct source *s, const struct pprof_target *t,
+			   struct http_answer *a)
+{
+	struct source_process *list;
 	struct pprof_page p;
-	if (!pprof_page_open(&p, a))
+	uint32_t count;
+	if (!pprof_describe_all(s, t, &list, &count, a))
 		return;
+	if (!pprof_page_open(&p, a)) {
+		free(list);
+		return;
+	}
 	fputs("several processes are profiled here; name one:\n", p.out);
 	for (uint32_t i = 0; i < count; i++) {
-		fprintf(p.out, "  /debug/pprof/%" PRId32 "/%s  ", list[i].pid, name);
+		fprintf(p.out, "  /debug/pprof/%" PRId32 "/%s  ", list[i].pid, t->name);
 		pprof_write_program(p.out, &list[i]);
 		fputs(list[i].running ? "\n" : "  (ended)\n", p.out);
 	}
+	free(list);
 	http_answer_header(a, "X-Go-Pprof", "1");
 	pprof_page_answer(&p, a, 409, "text/plain; charset=utf-8");
 }
 
 /* The latest image of the pid asked for; without one, of the only pid that runs or, if none runs, the
  * only one that did. NULL: the answer says why. */
-static const struct source_process *choose(const struct source_process *list, uint32_t count,
-					   const struct pprof_target *t, struct http_answer *a)
+static const struct source_entry *choose(const struct source *s, const struct source_entry *list,
+					 uint32_t count, const struct pprof_target *t,
+					 struct http_answer *a)
 {
-	const struct source_process *found = NULL;
+	const struct source_entry *found = NULL;
 	for (uint32_t i = 0; i < count; i++) {
 		bool fits = !t->named || list[i].pid == t->pid;
 		if (fits && (!found || list[i].running >= found->running))
@@ -127,7 +165,7 @@ static const struct source_process *choose(const struct source_process *list, ui
 		http_answer_header(a, "X-Go-Pprof", "1");
 	for (uint32_t i = 0; found && !t->named && i < count; i++)
 		if (list[i].pid != found->pid && list[i].running == found->running) {
-			refuse_several(a, list, count, t->name);
+			refuse_several(s, t, a);
 			return NULL;
 		}
 	return found;
@@ -136,16 +174,16 @@ static const struct source_process *choose(const struct source_process *list, ui
 bool pprof_find_process(const struct source *s, const struct pprof_target *t,
 			struct source_process *out, struct http_answer *a)
 {
-	struct source_process *list = NULL;
+	struct source_entry *list = NULL;
 	uint32_t count = 0;
 	struct heft_error err = {0};
-	if (s->list(s->ctx, &list, &count, &err) < 0) {
-		pprof_refuse_with(a, &err);
+	if (!list_entries(s, &list, &count, a))
 		return false;
-	}
-	const struct source_process *found = choose(list, count, t, a);
-	if (found)
-		*out = *found;
+	const struct source_entry *found = choose(s, list, count, t, a);
+	int rc = found ? s->describe(s->ctx, found->key, out, &err) : 0;
+	bool chosen = found && rc == 0;
 	free(list);
-	return found != NULL;
+	if (rc < 0)
+		pprof_refuse_with(a, &err);
+	return chosen;
 }

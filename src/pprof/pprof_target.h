@@ -19,6 +19,10 @@ bool pprof_parse_target(const struct http_request *q, struct pprof_target *t,
 /* False: there is no such process, or there are several; the answer says so. */
 bool pprof_find_process(const struct source *s, const struct pprof_target *t,
 			struct source_process *out, struct http_answer *a);
+/* All processes, or those with the pid that is asked for. *list is the caller's to free(). False: the answer says
+ * why. */
+bool pprof_describe_all(const struct source *s, const struct pprof_target *t,
+			struct source_process **list, uint32_t *count, struct http_answer *a);
 bool pprof_parse_digits(const char *text, size_t length, int32_t *number);
 /* The name that it was started under, where the path does not say it, and the path. */
 void pprof_write_program(FILE *out, const struct source_process *p);

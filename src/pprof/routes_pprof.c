@@ -363,19 +363,13 @@ static void answer_control(struct pprof_routes *r, const struct http_request *q,
 static void answer_index(struct pprof_routes *r, const struct http_request *q,
 			 const struct pprof_target *t, struct http_answer *a)
 {
-	struct source_process *list = NULL;
-	uint32_t count = 0, kept = 0;
-	struct heft_error err = {0};
+	struct source_process *list;
+	uint32_t count;
 	struct pprof_page p;
-	if (r->source.list(r->source.ctx, &list, &count, &err) < 0) {
-		pprof_refuse_with(a, &err);
+	if (!pprof_describe_all(&r->source, t, &list, &count, a))
 		return;
-	}
-	for (uint32_t i = 0; i < count; i++)
-		if (!t->named || list[i].pid == t->pid)
-			list[kept++] = list[i];
 	if (pprof_page_open(&p, a)) {
-		pprof_write_index(p.out, list, kept, strchr(q->rest, '/') ? "../" : "",
+		pprof_write_index(p.out, list, count, strchr(q->rest, '/') ? "../" : "",
 				  http_query(q, "token"));
 		pprof_page_answer(&p, a, 200, "text/html; charset=utf-8");
 		http_answer_header(a, "Content-Security-Policy",
@@ -437,15 +431,13 @@ static void answer_no_slash(void *ctx, const struct http_request *q, struct http
 static void answer_metrics(void *ctx, const struct http_request *q, struct http_answer *a)
 {
 	struct pprof_routes *r = ctx;
-	struct source_process *list = NULL;
-	uint32_t count = 0;
+	const struct pprof_target all = {0};
+	struct source_process *list;
+	uint32_t count;
 	struct http_stats stats;
-	struct heft_error err = {0};
 	struct pprof_page p;
-	if (r->source.list(r->source.ctx, &list, &count, &err) < 0) {
-		pprof_refuse_with(a, &err);
+	if (!pprof_describe_all(&r->source, &all, &list, &count, a))
 		return;
-	}
 	http_request_stats(q, &stats);
 	if (pprof_page_open(&p, a)) {
 		metrics_write(p.out, list, count, &stats);

@@ -7,8 +7,15 @@
 
 #include "profile/profile.h"
 
-struct source_process {
+/* A process, by what it is found by */
+struct source_entry {
 	uint64_t key; /* of this image of the process: never reused, an exec makes another */
+	int32_t pid;
+	bool running;
+};
+
+struct source_process {
+	uint64_t key;
 	int32_t pid;
 	char exe[256];      /* path */
 	char command[1024]; /* arguments, separated by NUL, another NUL at the end */
@@ -39,10 +46,11 @@ struct source_control {
 
 struct source {
 	void *ctx;
-	/* All processes, in order of their start, running ones and those that are kept. *list is the
-	 * caller's to free(). 0 or a negative code. */
-	int (*list)(void *ctx, struct source_process **list, uint32_t *count,
-		    struct heft_error *err);
+	/* All processes, in order of their start, running ones and those that are kept. None of them is
+	 * looked at. *list is the caller's to free(). 0 or a negative code. */
+	int (*list)(void *ctx, struct source_entry **list, uint32_t *count, struct heft_error *err);
+	/* All about one of them: adds up its samples. HEFT_ENOTFOUND: no such process (any more). */
+	int (*describe)(void *ctx, uint64_t key, struct source_process *p, struct heft_error *err);
 	/* Its profile of this instant, symbolised; the caller's to free. HEFT_ENOTFOUND: no such
 	 * process (any more). */
 	int (*profile)(void *ctx, uint64_t key, struct profile **p, struct heft_error *err);

@@ -93,16 +93,16 @@ int trace_load_part(struct load *l)
 	return rc == 0 ? trace_load_totals(l) : rc;
 }
 
-int profile_from_trace(struct profile **out, struct trace_reader *r,
-		       const struct profile_selection *sel, struct heft_error *err)
+/* r: for events; NULL if c has samples, of which nothing is replayed. */
+static int load_all(struct profile **out, struct trace_reader *r, const struct trace_contents *c,
+		    const struct profile_selection *sel, struct heft_error *err)
 {
 	static const struct profile_selection everything;
-	struct load l = {.reader = r, .sel = sel ? sel : &everything, .err = err};
+	struct load l = {.reader = r, .c = c, .sel = sel ? sel : &everything, .err = err};
 	*out = NULL;
 	if (err)
 		err->message[0] = 0;
-	l.c = trace_reader_contents(r);
-	l.tally = l.c->tally;
+	l.tally = c->tally;
 	tally_init(&l.replayed);
 	l.p = profile_new();
 	int rc = l.p ? 0 : HEFT_ENOMEM;
@@ -150,7 +150,7 @@ int profile_from_trace(struct profile **out, struct trace_reader *r,
 		rc = trace_load_unseen(&l);
 	if (rc == 0) {
 		user_frame_settle(l.p);
-		rc = missing_symbols_note(l.p);
+		rc = l.sel->numbers_only ? 0 : missing_symbols_note(l.p);
 	}
 	if (rc == 0 && !l.spread && l.p->process_count)
 		rc = load_process_totals(&l);
@@ -205,6 +205,20 @@ int profile_open_recording(struct trace_reader **r, const char *path, struct hef
 	if (fd >= 0)
 		close(fd);
 	return recording ? trace_reader_open(r, path, err) : 0;
+}
+
+int profile_from_trace(struct profile **out, struct trace_reader *r,
+		       const struct profile_selection *sel, struct heft_error *err)
+{
+	return load_all(out, r, trace_reader_contents(r), sel, err);
+}
+
+int profile_from_samples(struct profile **out, const struct trace_contents *c,
+			 const struct profile_selection *sel, struct heft_error *err)
+{
+	if (!c->samples_count)
+		return heft_fail(err, HEFT_EFORMAT, "there are no samples");
+	return load_all(out, NULL, c, sel, err);
 }
 
 int profile_from_recording(struct profile **out, const char *path,

@@ -34,7 +34,9 @@ struct profile_selection {
 	bool sizes; /* also profile.sizes: costs a replay of all events */
 	bool apart; /* stacks are not merged (profile.apart): for what writes addresses */
 	bool calls; /* also profile.calls: for what writes addresses of merged stacks */
-	bool no_ages; /* not profile.ages and births: sorting 100,000 samples is half of a scrape's time */
+	/* For a scrape: without profile.ages and births (sorting 100,000 samples is half of its time), and
+	 * without words about missing symbols (their packages are looked for in all of the system's). */
+	bool numbers_only;
 	/* For a summary: symbolise only stacks that can be among the first by peak, and of runtime
 	 * libraries only the symbol tables. */
 	bool top_only;
@@ -58,6 +60,10 @@ struct profile_selection {
  * pid, thread and window nothing is replayed: the recording's own tally is taken. */
 int profile_from_trace(struct profile **out, struct trace_reader *r,
 		       const struct profile_selection *sel, struct heft_error *err);
+
+/* The same of what a sampled process had, without a file: c has samples and no events. */
+int profile_from_samples(struct profile **out, const struct trace_contents *c,
+			 const struct profile_selection *sel, struct heft_error *err);
 
 /* Whether these first bytes of a file are those of a recording. */
 bool profile_is_recording(const uint8_t *head, size_t length);

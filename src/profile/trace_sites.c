@@ -217,7 +217,8 @@ static int load_errors(struct load *l, const uint32_t *final)
 		estimate_add_spread(&p->estimates.total_spread,
 				    &l->spread[i]); /* also what a summary leaves out */
 	}
-	return l->sel->top_only || l->sel->no_ages || l->split ? 0 : trace_load_births(l, final);
+	return l->sel->top_only || l->sel->numbers_only || l->split ? 0
+								    : trace_load_births(l, final);
 }
 
 /* The stacks of the wanted nodes; nodes[] and calls[] become the profile's by the recording's. */

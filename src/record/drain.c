@@ -142,7 +142,7 @@ static uint64_t heap_update(struct drain *d, uint32_t i, uint64_t watermark)
 static uint64_t end_in_order(struct drain *d, uint64_t watermark)
 {
 	struct stream *s = d->heap[0];
-	struct process *p = stream_process(s);
+	struct process *p = &stream_process(s)->process;
 	uint64_t last = 0;
 	for (uint32_t i = 0; i < p->view.slots && !p->view.corrupt; i++)
 		if (p->view.streams[i].active && p->view.streams[i].more)
@@ -186,9 +186,10 @@ static uint64_t merge_some(struct drain *d, uint64_t watermark)
 
 static int add_end(struct drain *d, struct process *p)
 {
-	p->ending.next_tsc = p->end_tsc;
-	p->ending.more = true;
-	return heap_add(d, &p->ending);
+	struct stream *ending = &recorded(p)->ending;
+	ending->next_tsc = p->end_tsc;
+	ending->more = true;
+	return heap_add(d, ending);
 }
 
 static void give_back(struct process *p)
@@ -238,7 +239,8 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count, 
 	uint64_t before = d->event_total, watermark = min64(round, limit), now = drain_now_ns(d);
 	d->heap_count = 0;
 	for (size_t i = 0; i < count; i++)
-		if (!processes[i]->done && add_process(d, processes[i], round, now, &watermark)) {
+		if (!recorded(processes[i])->done &&
+		    add_process(d, processes[i], round, now, &watermark)) {
 			d->out.failed = HEFT_ENOMEM;
 			return 0;
 		}
@@ -246,7 +248,7 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count, 
 		watermark = merge_some(d, watermark);
 	drain_flush(d);
 	for (size_t i = 0; i < count; i++)
-		if (!processes[i]->done && !processes[i]->view.corrupt)
+		if (!recorded(processes[i])->done && !processes[i]->view.corrupt)
 			give_back(processes[i]);
 	return d->event_total - before;
 }

@@ -3,8 +3,8 @@
 #ifndef HEFT_RECORD_DRAIN_H
 #define HEFT_RECORD_DRAIN_H
 
-#include "record/process.h"
-#include "record/tsc_clock.h"
+#include "record/recorded_process.h"
+#include "session/tsc_clock.h"
 #include "tally/tally.h"
 #include "trace/trace.h"
 

@@ -4,7 +4,7 @@
 #define HEFT_RECORD_LAUNCH_H
 
 #include "hosted/error.h"
-#include "record/own_allocator.h"
+#include "session/own_allocator.h"
 
 #include <limits.h>
 #include <stdbool.h>

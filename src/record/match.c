@@ -11,12 +11,12 @@
 
 RARE void new_thread(struct drain *d, struct stream *s)
 {
-	struct process *p = stream_process(s);
-	const struct wire_stream *w = &p->view.session.streams[s->slot];
+	struct recorded_process *p = stream_process(s);
+	const struct wire_stream *w = &p->process.view.session.streams[s->slot];
 	char name[17] = {0};
 	__builtin_memcpy(name, w->name, 16);
 	__builtin_memcpy(s->name, name, 16);
-	struct trace_thread t = {.process = p->index, .tid = w->tid, .name = name};
+	struct trace_thread t = {.process = p->process.index, .tid = w->tid, .name = name};
 	trace_writer_thread(d->writer, &t);
 	s->thread.number = d->thread_count++;
 	p->reorder.blocks.base_tsc = d->clock.tsc0;
@@ -32,11 +32,11 @@ static uint64_t time_of(struct drain *d, uint64_t tsc)
 	return ns;
 }
 
-static int take_block(struct drain *d, struct process *p, struct stream *s,
+static int take_block(struct drain *d, struct recorded_process *p, struct stream *s,
 		      const struct reorder_now *now, const struct stream_record *rec)
 {
 	uint32_t site;
-	if (stack_map_site(&d->stacks, &p->stacks, rec->node, &site))
+	if (stack_map_site(&d->stacks, &p->process.stacks, rec->node, &site))
 		return HEFT_EFORMAT;
 	const struct live_block b = {
 		.addr = rec->addr,
@@ -54,11 +54,12 @@ static int take_block(struct drain *d, struct process *p, struct stream *s,
 	return 0;
 }
 
-static int take_free(struct drain *d, struct process *p, struct stream *s,
+static int take_free(struct drain *d, struct recorded_process *p, struct stream *s,
 		     const struct reorder_now *now, const struct stream_record *rec)
 {
 	uint32_t site = 0;
-	if (rec->has_free_node && stack_map_site(&d->stacks, &p->stacks, rec->free_node, &site))
+	if (rec->has_free_node &&
+	    stack_map_site(&d->stacks, &p->process.stacks, rec->free_node, &site))
 		return HEFT_EFORMAT;
 	reorder_free(&p->reorder, now, &s->thread, rec->addr,
 		     rec->has_free_node ? TRACE_FREED_AT : 0, site);
@@ -68,14 +69,14 @@ static int take_free(struct drain *d, struct process *p, struct stream *s,
 /* Takes the next record of s, of any kind. Returns its bytes, or HEFT_EFORMAT. */
 RARE int take_record(struct drain *d, struct stream *s)
 {
-	struct process *p = stream_process(s);
+	struct recorded_process *p = stream_process(s);
 	struct reorder *r = &p->reorder;
 	const struct reorder_now now = {&d->out, s->next_tsc, time_of(d, s->next_tsc)};
 	struct stream_record rec;
 	int used = stream_decode(s, &rec), rc = 0;
 	if (used < 0)
 		return used;
-	r->several_threads = p->view.slots > 1;
+	r->several_threads = p->process.view.slots > 1;
 	switch (rec.call) {
 	case STREAM_ALLOC:
 	case STREAM_REALLOC_END: rc = take_block(d, p, s, &now, &rec); break;
@@ -114,10 +115,11 @@ int match_streams(struct drain *d, struct stream *s, struct stream *next, uint64
 void drain_process_end(struct drain *d, struct process *p)
 {
 	const struct reorder_now now = {&d->out, p->end_tsc, time_of(d, p->end_tsc)};
-	reorder_end_waiting(&p->reorder, &now);
+	struct reorder *r = &recorded(p)->reorder;
+	reorder_end_waiting(r, &now);
 	for (uint32_t i = 0; i < p->view.slots; i++)
-		reorder_end_thread(&p->reorder, &now, &p->view.streams[i].thread);
-	reorder_end_blocks(&p->reorder, &now);
+		reorder_end_thread(r, &now, &p->view.streams[i].thread);
+	reorder_end_blocks(r, &now);
 	drain_flush(d);
-	p->done = true;
+	recorded(p)->done = true;
 }

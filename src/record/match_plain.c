@@ -22,7 +22,7 @@ struct cursor {
 	uint64_t last;             /* address of the thread's last allocation, in eighths */
 	uint64_t by;               /* thread and birth thread of a brief event, without its kind */
 	struct live_region region; /* of the last address */
-	struct process *process;
+	struct recorded_process *process;
 	struct stream *stream;
 };
 
@@ -126,7 +126,7 @@ INLINE struct trace_brief *take_alloc(struct cursor *c, struct trace_brief *b, s
 				      uint64_t word, uint64_t stamp, uint64_t time_ns,
 				      uint64_t mult, uint64_t until)
 {
-	struct process *const p = c->process;
+	struct recorded_process *const p = c->process;
 	struct reorder *const r = &p->reorder;
 	if (UNLIKELY(e->birth || c->end - c->w < 2))
 		return b;
@@ -134,8 +134,8 @@ INLINE struct trace_brief *take_alloc(struct cursor *c, struct trace_brief *b, s
 	const uint64_t w1 = c->w[1], size = block_size(w1);
 	const uint32_t node = block_site(w1);
 	uint32_t site;
-	if (UNLIKELY(node >= p->stacks.known ||
-		     (site = p->stacks.site_of[node] - 1) >= 1u << BLOCK_SITE_BITS ||
+	if (UNLIKELY(node >= p->process.stacks.known ||
+		     (site = p->process.stacks.site_of[node] - 1) >= 1u << BLOCK_SITE_BITS ||
 		     w1 >= BLOCK_SLACK_UNKNOWN << BLOCK_SLACK_SHIFT))
 		return b;
 	const uint64_t block = w1 - node + site, live_bytes = r->live_bytes + size;

@@ -13,8 +13,8 @@
 #include "hosted/number_words.h"
 #include "hosted/program_name.h"
 #include "hosted/vector.h"
-#include "record/answer_call.h"
-#include "record/session_guard.h"
+#include "agent/answer_call.h"
+#include "session/session_guard.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -79,13 +79,13 @@ static void add_process(struct recorder *r, struct process *p)
 	struct process_parent parent = {0};
 	if (p->entry.facts.ppid == getpid())
 		parent = (struct process_parent){getpid(), true};
-	p->first_tsc = p->start_tsc;
+	recorded(p)->first_tsc = p->start_tsc;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *q = r->set->list[i];
 		if (q->pid != p->entry.facts.ppid)
 			continue;
-		q->children.any = true;
-		q->children.seen += p->child;
+		q->kernel.has_children = true;
+		recorded(q)->children_seen += p->child;
 		parent = (struct process_parent){q->seen_pid, q->seen_pid == q->pid};
 	}
 	process_find(p, &parent);
@@ -95,19 +95,20 @@ static void add_process(struct recorder *r, struct process *p)
 		struct process *q = r->set->list[i];
 		if (q->pid != p->pid || (q->seen_pid != p->seen_pid && p->seen_pid))
 			continue;
-		p->children.any |= q->children.any; /* the kernel's account goes on */
+		p->kernel.has_children |= q->kernel.has_children; /* the kernel's account goes on */
 		if (!q->ended && (p->seen_pid || process_leaving_tsc(q))) {
 			recorder_see_exec(r, q, p);
-			p->first_tsc = q->first_tsc;
+			recorded(p)->first_tsc = recorded(q)->first_tsc;
 		}
 	}
 	if (!keep_known(r, p)) {
 		process_free(p);
 		return;
 	}
-	p->direct = p->pid == r->command.pid;
-	r->command.found |= p->direct;
-	if (p->direct) /* it may have gone into a cgroup of its own before it called exec */
+	recorded(p)->direct = p->pid == r->command.pid;
+	r->command.found |= recorded(p)->direct;
+	if (recorded(p)
+		    ->direct) /* it may have gone into a cgroup of its own before it called exec */
 		process_watch_memory(p);
 	p->entry.facts.start_ns = drain_stamp_ns(&r->drain, p->start_tsc);
 	if (process_set_add(r->set, p)) {
@@ -180,7 +181,7 @@ static size_t take_files(struct recorder *r, uint64_t *unready)
 		uint64_t start_tsc;
 		if (has_file(r->set, e->d_name))
 			continue;
-		int rc = process_open(&found[n], r->dir.fd, e->d_name, &err);
+		int rc = recorded_process_open(&found[n], r->dir.fd, e->d_name, &err);
 		if (rc == HEFT_ENOTFOUND) {
 			r->rescan = true;
 			if (session_file_name(e->d_name, &pid, &start_tsc) &&
@@ -228,7 +229,7 @@ static uint64_t end_of_recording(const struct recorder *r)
 static void write_last(struct recorder *r)
 {
 	recorder_leave(r);
-	sampled_sum_write(&r->sum, &r->drain, r->set->list, r->set->count);
+	sampled_sum_write(&r->sum, &r->samples_to, r->set->list, r->set->count);
 	recorder_note_absent_command(r);
 	recorder_note_unfollowed(r);
 	drain_flush(&r->drain);
@@ -292,7 +293,8 @@ static void sample_rss(struct recorder *r, uint64_t now)
 		if (p->ended)
 			continue;
 		uint64_t since = now > p->entry.facts.start_ns ? now - p->entry.facts.start_ns : 0;
-		struct trace_rss s = {now, p->index, process_read_rss(p, since)};
+		struct trace_rss s = {now, p->index,
+				      process_read_rss(p, since, recorded(p)->reorder.live_bytes)};
 		if (!s.rss_bytes)
 			continue;
 		alive++;
@@ -308,7 +310,8 @@ static void refresh_names(struct recorder *r)
 {
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		for (uint32_t k = 0; k < p->view.slots && !p->done && !p->view.corrupt; k++) {
+		for (uint32_t k = 0; k < p->view.slots && !recorded(p)->done && !p->view.corrupt;
+		     k++) {
 			struct stream *s = &p->view.streams[k];
 			const char *name = p->view.session.streams[k].name;
 			if (!s->active || s->thread.number == TRACE_NONE ||
@@ -368,7 +371,7 @@ static void look_at_processes(struct recorder *r, uint64_t now)
 		r->due.budget_ns = now + BUDGET_EVERY_MS * 1000000ull;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		if (p->done || p->view.corrupt)
+		if (recorded(p)->done || p->view.corrupt)
 			continue;
 		if (!p->view.sampled) {
 			recorder_show_exact(p);
@@ -377,10 +380,10 @@ static void look_at_processes(struct recorder *r, uint64_t now)
 		if (budget && !p->ended)
 			sampled_follow_budget(p);
 		if (write) /* so that it is there even if we are killed */
-			sampled_write(&r->drain, p, &p->stacks, p->index, now);
+			sampled_write(&r->samples_to, p, &p->stacks, p->index, now);
 	}
 	if (write)
-		sampled_sum_write(&r->sum, &r->drain, r->set->list, r->set->count);
+		sampled_sum_write(&r->sum, &r->samples_to, r->set->list, r->set->count);
 }
 
 static void now_and_then(struct recorder *r)
@@ -397,7 +400,7 @@ static void now_and_then(struct recorder *r)
 		r->due.checkpoint_ns = now + CHECKPOINT_EVERY_MS * 1000000ull;
 	} else if (now >= r->due.flush_ns) {
 		for (uint32_t i = 0; i < r->set->count; i++)
-			if (!r->set->list[i]->done)
+			if (!recorded(r->set->list[i])->done)
 				recorder_write_memory(r, r->set->list[i]);
 		trace_writer_flush(r->writer);
 	} else

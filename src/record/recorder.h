@@ -3,7 +3,7 @@
 #define HEFT_RECORD_RECORDER_H
 
 #include "hosted/error.h"
-#include "record/answer_call.h"
+#include "agent/answer_call.h"
 #include "record/launch.h"
 #include "tally/tally.h"
 
@@ -29,7 +29,7 @@ struct recorder_options {
 	/* A line for the user while it goes on; NULL: none. */
 	void (*say)(const char *text);
 
-	/* For whoever answers questions about the processes meanwhile (record/process_set.h). */
+	/* For whoever answers questions about the processes meanwhile (session/process_set.h). */
 	struct process_set *set; /* to be filled; the caller's, who frees it. NULL: not needed */
 	/* Called before the program is started, with signals blocked: threads that it starts take none
 	 * that are meant for the program. A failure is the reason not to run the command. */

@@ -22,7 +22,7 @@
 
 #include "base/arch.h"
 #include "hosted/monotonic.h"
-#include "record/owner.h"
+#include "session/owner.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -49,8 +49,8 @@ static void take_deaths(struct recorder *r)
 		for (int i = 0; i < n; i++)
 			for (uint32_t k = 0; k < r->set->count; k++)
 				if (r->set->list[k]->place.key == e[i].data.u64 &&
-				    !r->set->list[k]->gone_tsc)
-					r->set->list[k]->gone_tsc = now;
+				    !recorded(r->set->list[k])->gone_tsc)
+					recorded(r->set->list[k])->gone_tsc = now;
 	} while (n == 64);
 }
 
@@ -70,8 +70,8 @@ void recorder_sleep(struct recorder *r, uint64_t ns)
 
 static bool has_ended(const struct process *p)
 {
-	if (p->watched || p->gone_tsc)
-		return p->gone_tsc;
+	if (recorded(p)->watched || recorded(p)->gone_tsc)
+		return recorded(p)->gone_tsc;
 	if (p->pidfd < 0)
 		return !p->seen_pid || (kill(p->seen_pid, 0) && errno == ESRCH);
 	struct pollfd f = {.fd = p->pidfd, .events = POLLIN};
@@ -119,15 +119,15 @@ static bool is_about(const struct reaped_child *c, const struct process *p)
 /* Its parent has waited for p: that may be before the kernel tells us. */
 static void take_word(struct process *p, const struct reaped_child *c)
 {
-	if (!p->ended && !p->gone_tsc && is_about(c, p))
-		p->gone_tsc = c->tsc;
+	if (!p->ended && !recorded(p)->gone_tsc && is_about(c, p))
+		recorded(p)->gone_tsc = c->tsc;
 }
 
 /* c is a call of system() or pclose(), and p, which is no fork, began in that time. */
 static bool is_command(const struct reaped_child *c, const struct process *p)
 {
 	return !c->pid && !p->child && c->parent == p->entry.facts.ppid &&
-	       c->since_tsc < p->first_tsc && p->first_tsc < c->tsc;
+	       c->since_tsc < recorded(p)->first_tsc && recorded(p)->first_tsc < c->tsc;
 }
 
 static uint32_t kept_reaps(const struct recorder *r)
@@ -193,29 +193,29 @@ static void gather_reaps(struct recorder *r)
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
 		const struct wire_header *h = p->view.session.header;
-		if (p->done || p->view.corrupt)
+		if (recorded(p)->done || p->view.corrupt)
 			continue;
 		uint32_t count = atomic_load(&h->reap_count);
-		bool lost = count - p->children.reaps_seen > WIRE_REAPS;
+		bool lost = count - recorded(p)->reaps_seen > WIRE_REAPS;
 		if (lost)
-			p->children.reaps_seen = count - WIRE_REAPS;
-		for (; p->children.reaps_seen != count; p->children.reaps_seen++) {
-			const struct wire_reap *w = &h->reaps[p->children.reaps_seen % WIRE_REAPS];
+			recorded(p)->reaps_seen = count - WIRE_REAPS;
+		for (; recorded(p)->reaps_seen != count; recorded(p)->reaps_seen++) {
+			const struct wire_reap *w = &h->reaps[recorded(p)->reaps_seen % WIRE_REAPS];
 			uint64_t pid_number = atomic_load(&w->pid_number);
 			uint32_t ahead = (uint32_t)(pid_number >> 32) -
-					 (p->children.reaps_seen + 1u);
+					 (recorded(p)->reaps_seen + 1u);
 			if (ahead && ahead < UINT32_MAX / 2) { /* written over while we read */
 				lost = true;
 				continue;
 			}
 			if (ahead) {
 				/* Being written: the next look finds it, unless its thread was killed. */
-				if (p->children.reap_waits++ < REAP_PATIENCE)
+				if (recorded(p)->reap_waits++ < REAP_PATIENCE)
 					break;
-				p->children.reap_waits = 0;
+				recorded(p)->reap_waits = 0;
 				continue;
 			}
-			p->children.reap_waits = 0;
+			recorded(p)->reap_waits = 0;
 			struct reaped_child *c = &r->reaps[r->reap_count++ % RECORDER_REAPS];
 			*c = (struct reaped_child){
 				(int32_t)pid_number,         p->pid,
@@ -223,9 +223,9 @@ static void gather_reaps(struct recorder *r)
 				atomic_load(&w->tsc),        0};
 			c->since_tsc = since_of(w, c->tsc);
 			if (lost) /* the ones that were written over are older than this one */
-				p->children.reaps_lost_tsc = c->tsc;
+				recorded(p)->reaps_lost_tsc = c->tsc;
 			lost = false;
-			p->children.any = true;
+			p->kernel.has_children = true;
 			for (uint32_t k = 0; k < r->set->count; k++)
 				take_word(r->set->list[k], c);
 			take_late_account(r, c);
@@ -250,8 +250,8 @@ void recorder_watch(struct recorder *r, struct process *p)
 {
 	/* Once: nobody asks again after it has come. Closing the descriptor ends it. */
 	struct epoll_event e = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = p->place.key};
-	p->watched = p->pidfd >= 0 && r->deaths >= 0 &&
-		     !epoll_ctl(r->deaths, EPOLL_CTL_ADD, p->pidfd, &e);
+	recorded(p)->watched = p->pidfd >= 0 && r->deaths >= 0 &&
+			       !epoll_ctl(r->deaths, EPOLL_CTL_ADD, p->pidfd, &e);
 	const struct reaped_child *c = reap_of(r, p);
 	if (c)
 		take_word(p, c);
@@ -276,9 +276,9 @@ static uint64_t lost_end(const struct recorder *r, const struct process *p)
 {
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		const struct process *q = r->set->list[i];
-		if (q->pid == p->entry.facts.ppid && q->children.reaps_lost_tsc > p->start_tsc &&
+		if (q->pid == p->entry.facts.ppid && recorded(q)->reaps_lost_tsc > p->start_tsc &&
 		    kill(p->seen_pid, 0) && errno == ESRCH)
-			return q->children.reaps_lost_tsc;
+			return recorded(q)->reaps_lost_tsc;
 	}
 	return 0;
 }
@@ -287,7 +287,9 @@ static uint64_t lost_end(const struct recorder *r, const struct process *p)
 static uint64_t end_of_killed(const struct recorder *r, const struct process *p,
 			      const struct reaped_child *reap, uint64_t round)
 {
-	uint64_t seen = p->gone_tsc && p->gone_tsc < round ? p->gone_tsc : round;
+	uint64_t seen = recorded(p)->gone_tsc && recorded(p)->gone_tsc < round
+				? recorded(p)->gone_tsc
+				: round;
 	uint64_t end = reap ? reap->tsc : command_end(r, p);
 	if (!end)
 		end = lost_end(r, p);
@@ -307,8 +309,9 @@ uint64_t recorder_leaving_limit(const struct recorder *r, uint64_t round)
 	uint64_t limit = UINT64_MAX;
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		const struct process *p = r->set->list[i];
-		uint64_t leaving = p->ended || p->gone || p->view.sampled ? 0
-									  : process_leaving_tsc(p);
+		uint64_t leaving = p->ended || recorded(p)->gone || p->view.sampled
+					   ? 0
+					   : process_leaving_tsc(p);
 		if (leaving < limit && is_on_its_way(r, p, leaving, round))
 			limit = leaving;
 	}
@@ -319,15 +322,15 @@ static uint64_t end_of(const struct recorder *r, struct process *p, uint64_t rou
 {
 	const struct reaped_child *reap = reap_of(r, p);
 	uint64_t end = process_leaving_tsc(p);
-	bool believed = is_on_its_way(r, p, end, p->alive_tsc);
-	p->children.any |= !p->view.corrupt && atomic_load(&p->view.session.header->forks);
+	bool believed = is_on_its_way(r, p, end, recorded(p)->alive_tsc);
+	p->kernel.has_children |= !p->view.corrupt && atomic_load(&p->view.session.header->forks);
 	if (!end)
 		end = end_of_killed(r, p, reap, round);
 	if (p->pid == r->command.pid)
 		process_take_account(p, r->command.maxrss_kib);
 	else if (reap)
 		process_take_account(p, reap->maxrss_kib);
-	return end > p->alive_tsc || believed ? end : p->alive_tsc;
+	return end > recorded(p)->alive_tsc || believed ? end : recorded(p)->alive_tsc;
 }
 
 /* Nobody reads what it writes from now on. Should it run all the same (we cannot see every process), it
@@ -346,10 +349,10 @@ bool recorder_find_gone(struct recorder *r)
 	gather_reaps(r); /* before anything is read: who is dead for others is dead for us */
 	for (uint32_t i = 0; i < r->set->count; i++) {
 		struct process *p = r->set->list[i];
-		if (p->ended || p->gone ||
+		if (p->ended || recorded(p)->gone ||
 		    (p->pid == r->command.pid ? !r->command.ended : !has_ended(p)))
 			continue;
-		p->gone = found = true;
+		recorded(p)->gone = found = true;
 	}
 	return found;
 }
@@ -362,8 +365,8 @@ void recorder_see_ends(struct recorder *r, uint64_t round)
 		bool is_child = p->pid == r->command.pid;
 		if (p->ended)
 			continue;
-		if (!p->gone) {
-			p->alive_tsc = round;
+		if (!recorded(p)->gone) {
+			recorded(p)->alive_tsc = round;
 			continue;
 		}
 		p->ended = true;
@@ -391,11 +394,24 @@ void recorder_see_exec(struct recorder *r, struct process *old, const struct pro
 
 void recorder_show_exact(struct process *p)
 {
-	const struct reorder *r = &p->reorder;
+	const struct reorder *r = &recorded(p)->reorder;
 	pthread_mutex_lock(&p->entry.lock);
-	p->entry.shown = (struct process_shown){p->done ? r->left_bytes : r->live_bytes,
-						p->done ? r->left_blocks : r->live_blocks,
+	p->entry.shown = (struct process_shown){recorded(p)->done ? r->left_bytes : r->live_bytes,
+						recorded(p)->done ? r->left_blocks : r->live_blocks,
 						r->peak_bytes, r->peak_blocks};
+	pthread_mutex_unlock(&p->entry.lock);
+}
+
+static void take_counts(struct process *p)
+{
+	struct trace_process *f = &p->entry.facts;
+	const struct reorder *r = &recorded(p)->reorder;
+	pthread_mutex_lock(&p->entry.lock);
+	f->peak_bytes = r->peak_bytes;
+	f->peak_blocks = r->peak_blocks;
+	f->peak_time_ns = r->peak_time_ns;
+	f->unknown_frees = r->unknown_frees;
+	f->inherited_frees = r->inherited_frees;
 	pthread_mutex_unlock(&p->entry.lock);
 }
 
@@ -422,8 +438,8 @@ static void close_process(struct recorder *r, struct process *p)
 {
 	struct trace_process *f = &p->entry.facts;
 	process_stacks_read_log(&r->drain.stacks, &p->stacks);
-	process_take_counts(p);
-	if (!p->losses_counted)
+	take_counts(p);
+	if (!recorded(p)->losses_counted)
 		recorder_count_losses(r, p);
 	recorder_note_losses(r, p);
 	recorder_note_late_libraries(r, p);
@@ -436,8 +452,8 @@ static void close_process(struct recorder *r, struct process *p)
 		r->last_end_ns = f->end_ns;
 	if (p->view.sampled) {
 		recorder_note_budget(r, p);
-		sampled_write(&r->drain, p, &p->stacks, p->index, f->end_ns);
-		sampled_sum_close(&r->sum, &r->drain, p);
+		sampled_write(&r->samples_to, p, &p->stacks, p->index, f->end_ns);
+		sampled_sum_close(&r->sum, &r->samples_to, p);
 		session_dir_drop(&r->dir, p->pid, p->start_tsc);
 	} else
 		recorder_show_exact(p);
@@ -454,7 +470,7 @@ static bool is_awaiting(const struct recorder *r, const struct process *p)
 {
 	const struct wire_header *h = p->view.session.header;
 	return r->o->follow && !p->view.corrupt &&
-	       atomic_load(&h->forks) > p->children.seen + atomic_load(&h->lost_children);
+	       atomic_load(&h->forks) > recorded(p)->children_seen + atomic_load(&h->lost_children);
 }
 
 bool recorder_children_missing(const struct recorder *r)
@@ -487,7 +503,7 @@ static void look_before_closing(struct recorder *r)
 {
 	bool ended = false;
 	for (uint32_t i = 0; i < r->set->count; i++)
-		ended |= r->set->list[i]->view.sampled && r->set->list[i]->done &&
+		ended |= r->set->list[i]->view.sampled && recorded(r->set->list[i])->done &&
 			 !r->set->list[i]->closed;
 	if (ended)
 		sampled_sum_look(&r->sum, r->set->list, r->set->count);
@@ -501,7 +517,7 @@ bool recorder_close_ended(struct recorder *r)
 		struct process *p = r->set->list[i];
 		if (p->closed)
 			continue;
-		if (p->done) {
+		if (recorded(p)->done) {
 			close_process(r, p);
 			closed = true;
 		} else
@@ -525,10 +541,10 @@ void recorder_leave(struct recorder *r)
 			p->end_tsc = now;
 			process_ended_as(p, TRACE_END_DETACHED, drain_stamp_ns(&r->drain, now));
 			recorder_count_losses(r, p);
-			p->losses_counted = true;
+			recorded(p)->losses_counted = true;
 			atomic_store(&p->view.session.header->state, WIRE_OFF);
 		}
-		if (!p->done)
+		if (!recorded(p)->done)
 			drain_process_end(&r->drain, p);
 		close_process(r, p);
 	}

@@ -3,7 +3,7 @@
  * made is a reason not to run it, and its name may hold the command's pid. */
 #include "record/recorder_parts.h"
 
-#include "record/memory_limit.h"
+#include "session/memory_limit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -134,6 +134,7 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 		goto out;
 	}
 	drain_init(&r->drain, r->writer);
+	r->samples_to = (struct sampled_output){&r->drain.stacks, &r->drain.clock, r->writer};
 	if (write(go[1], "g", 1) != 1)
 		rc = heft_fail_errno(err, "cannot start %s", o->argv[0]);
 	int failed_with = 0;

@@ -2,7 +2,7 @@
  * soon as one is found, and numbers that show a reader of the recording whether there is more. */
 #include "record/recorder_parts.h"
 
-#include "record/process_memory.h"
+#include "session/process_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,7 @@ void recorder_begin_memory(struct recorder *r, struct process *p)
 {
 	const struct launch_plan *plan = r->o->plan;
 	process_begin_memory(p, p->child ? find_parent(r, p) : NULL);
-	if (p->direct && !p->child && plan->own_malloc_text[0]) {
+	if (recorded(p)->direct && !p->child && plan->own_malloc_text[0]) {
 		struct own_allocator found = {.how = plan->own_malloc};
 		snprintf(found.text, sizeof found.text, "%s", plan->own_malloc_text);
 		process_take_allocator(p, &found);
@@ -57,10 +57,10 @@ void recorder_look_for_allocator(struct recorder *r, struct process *p, uint64_t
 void recorder_write_memory(struct recorder *r, struct process *p)
 {
 	struct trace_anonymous a;
-	if (!process_anonymous(p, &a) || (a.peak_bytes == p->written.peak_bytes &&
-					  a.recorded_bytes == p->written.recorded_bytes))
+	if (!process_anonymous(p, &a) || (a.peak_bytes == recorded(p)->written.peak_bytes &&
+					  a.recorded_bytes == recorded(p)->written.recorded_bytes))
 		return;
 	a.time_ns = drain_now_ns(&r->drain);
 	trace_writer_anonymous(r->writer, &a);
-	p->written = a;
+	recorded(p)->written = a;
 }

@@ -2,7 +2,7 @@
  * processes were not followed, what sampling was allowed to cost. */
 #include "record/recorder_parts.h"
 
-#include "record/sampled.h"
+#include "agent/sampled.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ void recorder_note_budget(struct recorder *r, struct process *p)
 	if (!sampled_budget_words(p, text, sizeof text))
 		return;
 	recorder_note(r, TRACE_NOTE_INFO, p->index, text);
-	if (p->direct)
+	if (recorded(p)->direct)
 		memcpy(r->result->budget, text, sizeof text);
 }
 

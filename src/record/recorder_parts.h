@@ -3,10 +3,10 @@
 #define HEFT_RECORD_RECORDER_PARTS_H
 
 #include "record/drain.h"
-#include "record/process_set.h"
+#include "session/process_set.h"
 #include "record/recorder.h"
-#include "record/sampled.h"
-#include "record/session_dir.h"
+#include "agent/sampled.h"
+#include "session/session_dir.h"
 
 #include <signal.h>
 
@@ -65,7 +65,8 @@ struct recorder {
 	bool child_signal;      /* something ended since the last look: do not sleep over it */
 	bool rescan;            /* a file was not ready: look again */
 	struct sampled_sum sum; /* of sampled processes */
-	struct recorder_due {   /* when to do next what is done now and then */
+	struct sampled_output samples_to;
+	struct recorder_due { /* when to do next what is done now and then */
 		uint64_t rss_ns, peak_ns, samples_ns, budget_ns, call_ns, flush_ns, checkpoint_ns;
 		uint64_t after_events; /* of the last checkpoint */
 		uint64_t size_bytes;   /* --limit-size: when to look how long it would be by now */
@@ -106,7 +107,7 @@ void recorder_count_losses(struct recorder *r, struct process *p);
 void recorder_note_losses(struct recorder *r, struct process *p);
 void recorder_note_late_libraries(struct recorder *r, struct process *p);
 void recorder_note_budget(struct recorder *r, struct process *p);
-/* recorder_memory.c: whether heft sees the process's memory (record/process_memory.h). Of one that was
+/* recorder_memory.c: whether heft sees the process's memory (session/process_memory.h). Of one that was
  * just found; now and then, since_ns after its start; what is known so far, into the recording. */
 void recorder_begin_memory(struct recorder *r, struct process *p);
 void recorder_look_for_allocator(struct recorder *r, struct process *p, uint64_t since_ns);

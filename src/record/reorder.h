@@ -5,7 +5,7 @@
 #define HEFT_RECORD_REORDER_H
 
 #include "record/live_blocks.h"
-#include "record/tsc_clock.h"
+#include "session/tsc_clock.h"
 #include "tally/batch.h"
 
 /* Where events go; one for all processes of a recording */

@@ -9,7 +9,7 @@
 #include "record/stream_reader.h"
 
 #include "hosted/vector.h"
-#include "record/session_view.h"
+#include "session/session_view.h"
 #include "trace/trace.h"
 
 #include <errno.h>

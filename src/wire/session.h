@@ -1,6 +1,6 @@
 /* What passes from a profiled process to heft: one file a process in the
  * session directory, which both have mapped. This header is the whole contract: the
- * inside (src/capture) writes the file, the outside (src/record) reads it as hostile
+ * inside (src/capture) writes the file, the outside (src/session) reads it as hostile
  * input.
  *
  *   header | streams | module log | stack nodes | chunks

@@ -21,6 +21,7 @@ import statistics
 import subprocess
 
 import bench_redis
+import bench_scrapes
 import bench_served
 from bench_measure import instructions_of, key_values
 from bench_programs import CFLAGS, HERE, MICRO_WORK, SMALLER, Row, real_rows
@@ -44,7 +45,7 @@ CALLGRIND_STEPS = {"same": (400_000, 2_000_000), "json": (20, 100)}
 class SampledRow(Row):
     def __init__(self, name, kind, argv, idle=None, **others):
         super().__init__(f"sampled-{name}", "sampled", argv, **others)
-        self.kind = kind  # pair, program, server, served, instructions
+        self.kind = kind  # pair, program, server, served, scrapes, instructions
         self.idle = idle
 
 
@@ -69,6 +70,7 @@ def rows(work, micro, quick):
     if bench_redis.available():
         yield SampledRow("redis", "server", ["redis-server"])
     yield SampledRow("served", "served", [HERE / "served.c"], env={"QUICK": "1"} if quick else {})
+    yield SampledRow("scrapes", "scrapes", [HERE / "scraped.c"], env={"QUICK": "1"} if quick else {})
     if shutil.which("valgrind"):
         yield SampledRow("instructions", "instructions", [micro])
 
@@ -184,9 +186,11 @@ def measure(bench, row, repeat, say):
         out.update(bench_redis.measure(bench, sampler.sampled, 3 * repeat, say))
     elif row.kind == "served":
         out.update(bench_served.run(bench, bool(row.env)))
+    elif row.kind == "scrapes":
+        out.update(bench_scrapes.run(bench, bool(row.env)))
     else:
         out.update(measure_instructions(sampler, row, say))
-    if row.kind not in ("instructions", "served"):
+    if row.kind not in ("instructions", "served", "scrapes"):
         out["seen"] = sampler.seen or recorded(bench)
     bench.recording.unlink(missing_ok=True)
     return out
@@ -318,6 +322,8 @@ def text(results):
     own = [result for result in results if result["group"] == "sampled"]
     parts = [make(own) for make in (pair_table, program_table, server_table, instructions_table)]
     parts += [bench_served.line(result) for result in own if result["kind"] == "served"]
+    parts += [table(bench_scrapes.HEAD, bench_scrapes.rows(result)) for result in own
+              if result["kind"] == "scrapes"]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -381,6 +387,8 @@ def goals(results):
                                    noise(s, "cpu_us"))
         elif result["kind"] == "served":
             out += bench_served.goals(result)
+        elif result["kind"] == "scrapes":
+            out += bench_scrapes.goals(result)
         elif result["kind"] == "instructions":
             out += instruction_goals(result)
     return out

@@ -1,5 +1,5 @@
 /* Switches the sampling of its own process on and off, through a mapping of its session file as any
- * outside would (record/sampled.c, set_on), while threads allocate, resize and free. Says what it
+ * outside would (agent/sampled.c, set_on), while threads allocate, resize and free. Says what it
  * finds in the table of live samples. argv[1] is the mode, argv[2] the directory of the file.
  *
  * Blocks that count have at least BLOCK_BYTES, which nothing else here has. */

@@ -24,6 +24,7 @@ struct fake_source {
 	struct source_process processes[8];
 	uint32_t count;
 	atomic_int snapshots; /* made so far */
+	atomic_int described; /* processes, so far */
 	uint32_t slow_ms;     /* for each */
 	bool fails;
 	pthread_mutex_t lock;
@@ -119,15 +120,31 @@ static inline struct profile *fake_profile(uint64_t n, int32_t pid)
 	return p;
 }
 
-static inline int fake_list(void *ctx, struct source_process **list, uint32_t *count,
+static inline int fake_list(void *ctx, struct source_entry **list, uint32_t *count,
 			    struct heft_error *err)
 {
 	struct fake_source *f = ctx;
 	(void)err;
-	*list = malloc(sizeof f->processes);
+	*list = malloc((f->count + 1) * sizeof **list);
 	pthread_mutex_lock(&f->lock);
-	memcpy(*list, f->processes, sizeof f->processes);
 	*count = f->count;
+	for (uint32_t i = 0; i < f->count; i++) {
+		const struct source_process *p = &f->processes[i];
+		(*list)[i] = (struct source_entry){p->key, p->pid, p->running};
+	}
+	pthread_mutex_unlock(&f->lock);
+	return 0;
+}
+
+static inline int fake_describe(void *ctx, uint64_t key, struct source_process *p,
+				struct heft_error *err)
+{
+	struct fake_source *f = ctx;
+	f->described++;
+	if (key < 1 || key > f->count)
+		return heft_fail(err, HEFT_ENOTFOUND, "no such process any more");
+	pthread_mutex_lock(&f->lock);
+	*p = f->processes[key - 1];
 	pthread_mutex_unlock(&f->lock);
 	return 0;
 }
@@ -165,7 +182,7 @@ static inline int fake_control(void *ctx, uint64_t key, const struct source_cont
 static inline struct source fake_source_of(struct fake_source *f)
 {
 	pthread_mutex_init(&f->lock, NULL);
-	return (struct source){f, fake_list, fake_take, fake_control};
+	return (struct source){f, fake_list, fake_describe, fake_take, fake_control};
 }
 
 #endif

@@ -2,7 +2,7 @@
  * several threads list them and take their profiles, as a server's do. Run under ThreadSanitizer. */
 #include "cli/live_source.h"
 #include "profile/profile.h"
-#include "record/sampled.h"
+#include "agent/sampled.h"
 #include "wire/samples.h"
 
 #include <fcntl.h>
@@ -101,17 +101,21 @@ static void *ask(void *arg)
 {
 	struct asking *a = arg;
 	while (!a->stop) {
-		struct source_process *list;
+		struct source_entry *list;
 		struct heft_error err;
 		uint32_t count;
 		if (a->source.list(a->source.ctx, &list, &count, &err))
 			abort();
 		for (uint32_t i = 0; i < count; i++) {
+			struct source_process about;
 			struct profile *p;
-			if (list[i].live_samples != BLOCKS ||
-			    list[i].live_bytes != (double)BLOCKS * BLOCK_BYTES)
+			int rc = a->source.describe(a->source.ctx, list[i].key, &about, &err);
+			if (rc == HEFT_ENOTFOUND)
+				continue; /* it went in between */
+			if (rc || about.key != list[i].key || about.live_samples != BLOCKS ||
+			    about.live_bytes != (double)BLOCKS * BLOCK_BYTES)
 				abort();
-			int rc = a->source.profile(a->source.ctx, list[i].key, &p, &err);
+			rc = a->source.profile(a->source.ctx, list[i].key, &p, &err);
 			if (rc == HEFT_ENOTFOUND)
 				continue; /* it went in between */
 			if (rc || p->totals.live_bytes != (uint64_t)BLOCKS * BLOCK_BYTES)

@@ -1,5 +1,5 @@
 /* The limit of a program's memory, from made-up /proc and cgroup trees. */
-#include "record/oom_watch.h"
+#include "session/oom_watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #include "capture/inside.h"
 #include "capture/redirect.h"
 #include "capture/settings.h"
-#include "record/stack_map.h"
+#include "session/stack_map.h"
 
 #include <pthread.h>
 #include <setjmp.h>

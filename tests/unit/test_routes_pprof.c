@@ -128,6 +128,34 @@ static void test_shared_failure(void **state)
 	assert_in_range(atomic_load(&fake.snapshots), 1, 3);
 }
 
+/* Of eight processes a scrape describes the one that it is about. A page about all describes all of them. */
+static void test_one_of_many(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *line;
+		int status, described;
+	} asked[] = {
+		{"GET /debug/pprof/104/heap", 200, 1},
+		{"GET /debug/pprof/heap?pid=107", 200, 1},
+		{"GET /debug/pprof/101/cmdline", 200, 1},
+		{"GET /debug/pprof/104/", 200, 1},
+		{"GET /debug/pprof/99/heap", 404, 0},
+		{"GET /debug/pprof/heap", 409, 8}, /* which one? It names them all */
+		{"GET /debug/pprof/", 200, 8},
+		{"GET /metrics", 200, 8},
+	};
+	for (int32_t pid = 101; pid < 108; pid++)
+		fake_process(&fake, pid, "/x/prog", true);
+	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+		fake.described = 0;
+		struct http_reply r = client_ask(port, asked[i].line, "", "");
+		assert_int_equal(r.status, asked[i].status);
+		assert_int_equal(fake.described, asked[i].described);
+		reply_free(&r);
+	}
+}
+
 /* Everything at once, for the sanitizers. */
 static void test_mixed(void **state)
 {
@@ -414,6 +442,7 @@ int main(void)
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, start, stop)
 		SERVED(test_scrapes_at_once),
 		SERVED(test_no_old_snapshot),
+		SERVED(test_one_of_many),
 		SERVED(test_shared_failure),
 		SERVED(test_mixed),
 		SERVED(test_stop_in_the_middle),

@@ -4,7 +4,7 @@
  * order, and none older than the watermark of the round before. Run under
  * ThreadSanitizer too. */
 #include "capture/hotpath.h"
-#include "record/process.h"
+#include "record/recorded_process.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -76,7 +76,7 @@ static void begin(uint32_t chunks)
 	atomic_store(&heft_process->phase, HEFT_OPEN);
 	int d = open(dir, O_RDONLY | O_DIRECTORY);
 	struct heft_error err;
-	assert_int_equal(process_open(&reader, d, name, &err), 0);
+	assert_int_equal(recorded_process_open(&reader, d, name, &err), 0);
 	/* Both ends share one mapping, as ThreadSanitizer sees addresses. */
 	munmap(reader->view.base, WIRE_FILE_BYTES);
 	reader->view.base = base;

@@ -1,0 +1,15 @@
+/* Answering a process that asks for its own profile (heft_pprof_dump; wire/session.h). */
+#ifndef HEFT_AGENT_ANSWER_CALL_H
+#define HEFT_AGENT_ANSWER_CALL_H
+
+#include "session/process.h"
+
+/* Makes the bytes of the answer, which the caller frees. 0, or a negative code. */
+typedef int answer_make(void *ctx, struct process *p, char **bytes, size_t *length);
+
+/* Looks once: begins an answer if the process asked, and goes on with it if the process took the last piece.
+ * One thread calls it for each sampled process every few hundredths of a second. While make() works, another
+ * thread must raise header->progress, or the process gives up. */
+void answer_call(struct process *p, answer_make *make, void *ctx);
+
+#endif

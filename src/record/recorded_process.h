@@ -1,0 +1,50 @@
+/* A process of a recorder: what the drain, the matcher and the recorder's loop keep about it beside what
+ * anybody does (process.h). The recorder's thread owns it. */
+#ifndef HEFT_RECORD_RECORDED_PROCESS_H
+#define HEFT_RECORD_RECORDED_PROCESS_H
+
+#include "session/process.h"
+#include "record/reorder.h"
+#include "record/stream_reader.h"
+
+struct recorded_process {
+	struct process process; /* first, so that one is the other */
+	struct reorder reorder; /* exact: its blocks, and the calls that wait */
+	bool direct;            /* the command itself */
+	uint64_t first_tsc;     /* start of its first image: exec made others of it */
+
+	/* How it ends (recorder_ends.c) */
+	bool watched;            /* its death sets gone_tsc */
+	bool gone;               /* the process is gone; its next image may be on its way */
+	bool done;               /* all records were read: its blocks are gone */
+	bool losses_counted;     /* when it was switched off: later calls are not losses */
+	uint64_t alive_tsc;      /* it ran after this stamp */
+	uint64_t gone_tsc;       /* it was gone before this one; 0: it still runs */
+	struct stream ending;    /* stands for the end in the drain's heap */
+	uint32_t children_seen;  /* forked ones that have come */
+	uint32_t reaps_seen;     /* entries of its header that were read */
+	uint32_t reap_waits;     /* looks at an entry that was not written yet */
+	uint64_t reaps_lost_tsc; /* entries before this stamp are missing; 0: none is */
+
+	struct trace_anonymous written; /* what the recording has */
+};
+
+/* Every process of a recorder was opened by recorded_process_open. */
+static inline struct recorded_process *recorded(const struct process *p)
+{
+	_Static_assert(offsetof(struct recorded_process, process) == 0, "one is the other");
+	return (struct recorded_process *)(void *)(uintptr_t)p;
+}
+
+/* The process whose stream it is. */
+static inline struct recorded_process *stream_process(const struct stream *s)
+{
+	return (struct recorded_process *)(void *)((char *)s->view -
+						   offsetof(struct recorded_process, process.view));
+}
+
+/* process_open for a recorder */
+int recorded_process_open(struct process **out, int dirfd, const char *name,
+			  struct heft_error *err);
+
+#endif

@@ -1,0 +1,34 @@
+/* Allocators that a program has beside malloc, in its executable or in a library of its own: found
+ * in the files that it has mapped, and said in words. */
+#ifndef HEFT_SESSION_OWN_ALLOCATOR_H
+#define HEFT_SESSION_OWN_ALLOCATOR_H
+
+#include "session/elf_facts.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum { OWN_ALLOCATOR_TEXT = 1400 };
+
+/* Facts of an executable or library: its symbols, or those of the file where they are kept apart
+ * (by build id). Other files give ELF_NOT_ELF. */
+void own_allocator_of_file(int fd, struct elf_facts *facts);
+
+/* What it is and what to do, one sentence a line; "" if it has none. */
+void own_allocator_words(const char *path, const struct elf_facts *facts, bool library, char *text,
+			 size_t size);
+
+struct own_allocator {
+	enum elf_own_malloc how; /* ELF_MALLOC_SHARED: none was found */
+	bool library;            /* not the executable: other parts of the program may use malloc */
+	bool own_new;            /* the executable replaces operator new */
+	char text[OWN_ALLOCATOR_TEXT];
+};
+
+/* Looks at what a running process has mapped now. Files are looked at once, whoever has them mapped.
+ * False: there is no such process any more, or it may not be looked at. */
+bool own_allocator_of_process(pid_t pid, struct own_allocator *out);
+/* Of an executable alone: of a process that is no longer there. */
+bool own_allocator_of_program(const char *path, struct own_allocator *out);
+
+#endif

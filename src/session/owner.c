@@ -1,0 +1,230 @@
+/* The link between a process and its session file is the mapping itself: a pid may
+ * have been given to another process, and in a container it is another number. What
+ * /proc says of mappings is true in both cases. */
+#include "session/owner.h"
+
+#include "wire/session.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+struct mapping {
+	unsigned major, minor;
+	unsigned long inode;
+	int path; /* where it stands in the line */
+};
+
+/* A line of /proc/PID/maps that is a shared mapping. */
+static bool read_mapping(const char *line, struct mapping *m)
+{
+	char rights[5];
+	m->path = 0;
+	return sscanf(line, "%*x-%*x %4s %*x %x:%x %lu %n", rights, &m->major, &m->minor, &m->inode,
+		      &m->path) == 4 &&
+	       rights[3] == 's' && m->path;
+}
+
+static FILE *open_maps(pid_t pid)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/maps", pid);
+	return fopen(path, "re");
+}
+
+static bool has_mapped(pid_t pid, const struct stat *file)
+{
+	char line[4200];
+	struct mapping m;
+	bool found = false;
+	FILE *f = open_maps(pid);
+	while (f && !found && fgets(line, sizeof line, f))
+		found = read_mapping(line, &m) && m.inode == file->st_ino &&
+			makedev(m.major, m.minor) == file->st_dev;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* Any process but `except` and us that has it mapped. */
+static pid_t find_mapper(const struct stat *file, pid_t except)
+{
+	pid_t found = 0;
+	DIR *proc = opendir("/proc");
+	struct dirent *e;
+	while (proc && !found && (e = readdir(proc)))
+		if (isdigit((unsigned char)e->d_name[0]) && atoi(e->d_name) != except &&
+		    atoi(e->d_name) != getpid() && has_mapped(atoi(e->d_name), file))
+			found = atoi(e->d_name);
+	if (proc)
+		closedir(proc);
+	return found;
+}
+
+pid_t owner_of_file(const struct stat *file, pid_t likely)
+{
+	if (likely > 0 && owner_has_mapped(likely, file))
+		return likely;
+	return find_mapper(file, likely);
+}
+
+bool owner_has_mapped(pid_t pid, const struct stat *file)
+{
+	return pid != getpid() && has_mapped(pid, file); /* we have it mapped too */
+}
+
+bool owner_is_readable(pid_t pid)
+{
+	FILE *f = open_maps(pid);
+	if (f)
+		fclose(f);
+	return f;
+}
+
+pid_t owner_reader_of_file(const struct stat *file, pid_t pid)
+{
+	return find_mapper(file, pid);
+}
+
+/* A write lease is given only for a file that nobody else has open, and a mapping keeps it open. The
+ * kernel knows of processes in every pid namespace. */
+enum owner_use owner_file_use(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return OWNER_USE_UNKNOWN;
+	enum owner_use use = OWNER_NOT_IN_USE;
+	if (fcntl(fd, F_SETLEASE, F_WRLCK))
+		use = errno == EAGAIN ? OWNER_IN_USE : OWNER_USE_UNKNOWN;
+	else
+		fcntl(fd, F_SETLEASE, F_UNLCK);
+	close(fd);
+	return use;
+}
+
+/* Session files are named PID.STAMP in hex, and have a size of their own. */
+static bool is_session_file(const char *path)
+{
+	struct stat st;
+	const char *name = strrchr(path, '/');
+	const char *dot = name ? strchr(name, '.') : NULL;
+	return dot && strspn(name + 1, "0123456789abcdef") == (size_t)(dot - name - 1) &&
+	       strspn(dot + 1, "0123456789abcdef") == strlen(dot + 1) && stat(path, &st) == 0 &&
+	       S_ISREG(st.st_mode) && (uint64_t)st.st_size == WIRE_FILE_BYTES;
+}
+
+/* The path of this mapping as it can be opened from here: in a container it is another. */
+static bool session_path(pid_t pid, const char *mapped, char *path, size_t size)
+{
+	if (snprintf(path, size, "%s", mapped) < (int)size && is_session_file(path))
+		return true;
+	return snprintf(path, size, "/proc/%d/root%s", pid, mapped) < (int)size &&
+	       is_session_file(path);
+}
+
+static int no_session(pid_t pid, bool library, bool removed, struct heft_error *err)
+{
+	if (removed)
+		return heft_fail(
+			err, HEFT_EREFUSED,
+			"process %d is recorded exactly (every allocation), or its session file "
+			"was removed: it cannot be switched\n"
+			"heft run --sample, or HEFT_SAMPLE with heft agent, sample a program.",
+			pid);
+	if (library)
+		return heft_fail(
+			err, HEFT_ENOTFOUND,
+			"process %d has heft's library, but is not sampled\n"
+			"It needs HEFT_SAMPLE=512k and a directory HEFT_DIR it may write to.",
+			pid);
+	return heft_fail(err, HEFT_ENOTFOUND,
+			 "process %d is not sampled by heft\n"
+			 "Start it with heft run --sample, or with LD_PRELOAD and HEFT_SAMPLE "
+			 "(man heft-agent).",
+			 pid);
+}
+
+int owner_file(pid_t pid, char *path, size_t size, struct heft_error *err)
+{
+	char line[4200];
+	struct mapping m;
+	bool library = false, removed = false;
+	FILE *f = open_maps(pid);
+	int first = f ? fgetc(f) : EOF;
+	if (first == EOF) {
+		int rc = !f && errno == ENOENT
+				 ? heft_fail(err, HEFT_ENOTFOUND, "there is no process %d", pid)
+				 : heft_fail(err, HEFT_EREFUSED,
+					     "process %d is not ours to look into\n"
+					     "Ask as its user or as root.",
+					     pid);
+		if (f)
+			fclose(f);
+		return rc;
+	}
+	ungetc(first, f);
+	while (fgets(line, sizeof line, f)) {
+		line[strcspn(line, "\n")] = 0;
+		library |= strstr(line, WIRE_PRELOAD_NAME) != NULL;
+		if (!read_mapping(line, &m))
+			continue;
+		removed |= strstr(line, "/heft") && strstr(line, " (deleted)");
+		if (session_path(pid, line + m.path, path, size)) {
+			fclose(f);
+			return 0;
+		}
+	}
+	fclose(f);
+	return no_session(pid, library, library && removed, err);
+}
+
+/* include/uapi/linux/pidfd.h, which is newer than the headers of many systems. */
+struct pidfd_facts {
+	uint64_t mask, cgroup;
+	uint32_t ids[11];
+	int32_t exit_code;
+};
+#define FACTS_EXIT (1u << 3)
+#define GET_FACTS _IOWR(0xff, 11, struct pidfd_facts)
+
+/* A process that has ended but was not waited for still has its line in /proc. */
+static bool zombie_status(int pidfd, pid_t pid, int *status)
+{
+	char path[64], line[1024];
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	FILE *f = fopen(path, "re");
+	char *got = f ? fgets(line, sizeof line, f) : NULL;
+	if (f)
+		fclose(f);
+	/* The last of 52 fields; the second, in parentheses, may hold anything. */
+	char *field = got ? strrchr(line, ')') : NULL;
+	bool zombie = field && field[1] == ' ' && field[2] == 'Z';
+	for (int i = 2; zombie && field && i < 52; i++)
+		field = strchr(field + 1, ' ');
+	/* Still the same process: nobody had waited for it after we read that. */
+	if (!zombie || !field || syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0))
+		return false;
+	*status = atoi(field + 1);
+	return true;
+}
+
+bool owner_exit_status(int pidfd, pid_t pid, int *status)
+{
+	struct pidfd_facts facts = {.mask = FACTS_EXIT};
+	if (pidfd < 0)
+		return false;
+	if (zombie_status(pidfd, pid, status))
+		return true;
+	if (ioctl(pidfd, GET_FACTS, &facts) || !(facts.mask & FACTS_EXIT))
+		return false;
+	*status = facts.exit_code;
+	return true;
+}

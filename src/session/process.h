@@ -1,0 +1,122 @@
+/* One profiled process as heft sees it from outside, by its parts: its session file, its
+ * blocks, its samples, what is known of it. */
+#ifndef HEFT_SESSION_PROCESS_H
+#define HEFT_SESSION_PROCESS_H
+
+#include "session/oom_watch.h"
+#include "session/sampled_state.h"
+#include "session/session_view.h"
+#include "session/stack_map.h"
+#include "trace/trace.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* What its recorder or agent knows of it; for any thread */
+struct process_entry {
+	pthread_mutex_t lock;
+	struct trace_process facts; /* pid, ppid, exe, argv and start_ns never change in a set */
+	struct process_rss {        /* 0: not known */
+		uint64_t bytes, peak_bytes, peak_ns; /* last read, and the most that was read */
+		uint64_t highest_bytes;              /* the kernel's own maximum */
+		/* The most that was read without files and shared memory. */
+		uint64_t anonymous_bytes;
+		uint64_t inherited; /* how much of that a forked child got from its parent */
+		uint64_t read_ns;   /* when it was last read, since the start of the process */
+		uint64_t read_live_bytes; /* live bytes of the recording at that moment */
+		bool accounted;           /* highest_bytes is about its whole life */
+		bool gaps; /* calls are missing: it cannot be compared with the recording */
+	} rss;
+	/* Exact: what the recorder had counted a moment ago */
+	struct process_shown {
+		uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
+	} shown;
+	struct own_allocator *allocator; /* another one than malloc; NULL: none found. Set once */
+	uint64_t allocator_look_ns;      /* when to look for one again, since its start */
+	uint64_t limit_bytes;            /* how much memory it may use; 0: not known */
+	bool limit_is_cgroup;
+};
+
+/* The recorder's or the agent's thread owns it. Other threads take the lock of `entry` or `samples`, and read
+ * what never changes. */
+struct process {
+	struct session_view view;
+	struct process_stacks stacks;
+	struct sampled_state samples;
+	struct sampled_part part;
+	struct process_answer answer;
+	struct process_entry entry;
+	/* In a process_set, whose lock guards it */
+	struct process_place {
+		uint64_t key;     /* never used again */
+		uint32_t holders; /* threads that use the process now */
+		bool removed;
+	} place;
+	void (*fini)(struct process *p); /* of a larger struct; or NULL */
+
+	/* Who it is. pid and start_tsc are those of the file's name: the program may write over the header. */
+	int32_t pid;
+	uint64_t start_tsc;
+	pid_t seen_pid; /* its number here, another one than in its namespace; 0: it is not seen */
+	int pidfd;
+	uint32_t index; /* in the recording */
+	bool child;     /* forked: it has its parent's blocks */
+
+	/* How it ends; for a recorder (record/recorded_process.h has more) */
+	bool ended;       /* the process, or this image of it, is over; records may be left */
+	bool closed;      /* the recording has its end */
+	uint64_t end_tsc; /* the best known moment of its end; later records move it */
+
+	/* What the kernel says about it */
+	struct process_kernel {
+		int status_fd;             /* /proc/PID/status */
+		uint32_t start_maxrss_kib; /* as its header said at first */
+		bool has_children;         /* then its account contains theirs */
+		struct oom_watch oom;
+	} kernel;
+};
+
+/* Maps the session file `name` in dirfd. HEFT_ENOTFOUND: not ready yet, try again. */
+int process_open(struct process **out, int dirfd, const char *name, struct heft_error *err);
+/* The same for a struct that has this one as its first member and so many bytes; the others are zeroed. fini
+ * frees what they own, when process_free does. */
+int process_open_larger(struct process **out, size_t bytes, void (*fini)(struct process *),
+			int dirfd, const char *name, struct heft_error *err);
+/* Opens the session file that a process has mapped, even if an agent holds it. path: its path. */
+int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
+		    struct heft_error *err);
+void process_free(struct process *p);
+/* Frees all memory of the samples of a process that has a rest. Nobody may be using them. */
+void process_drop_samples(struct process *p);
+/* Reads its memory limit, and watches from now on whether the kernel kills for lack of memory. */
+void process_watch_memory(struct process *p);
+/* How it ended, in words: "killed by signal 9 (SIGKILL)". "" while it runs. */
+void process_end_words(const struct trace_process *facts, char *text, size_t size);
+/* It ended at end_ns with this status of waitpid: its facts say so from now on. */
+void process_ended_with(struct process *p, int status, uint64_t end_ns);
+/* The same where no status is known. */
+void process_ended_as(struct process *p, enum trace_end end, uint64_t end_ns);
+/* What is known of a process's parent: its number here, or 0; and whether its numbers are those that it
+ * knows itself by, so that its children's are too. */
+struct process_parent {
+	pid_t here;
+	bool same_numbers;
+};
+/* Finds out whether `pid` is its number here too; if it is not, which one is. Costs a look at what it has
+ * mapped where its parent is not the known one, and a look at every process where that is not its file. */
+void process_find(struct process *p, const struct process_parent *known);
+/* When it said that it leaves, by exit or exec; 0: it did not, or the stamp makes no sense. */
+uint64_t process_leaving_tsc(const struct process *p);
+/* Begins to watch the resident memory of a running process. */
+void process_watch_rss(struct process *p);
+/* Somebody waited for it and got the kernel's account. It counts if it can only be about this image of this
+ * process. */
+void process_take_account(struct process *p, uint64_t maxrss_kib);
+/* The most that was resident; 0: not known, because its heap grew a good deal after it was last seen. */
+uint64_t process_peak_rss(const struct process *p);
+/* Reads its resident memory into entry.rss. time_ns: since its start. live_bytes: what is recorded as live now.
+ * Returns the bytes; 0: not known. */
+uint64_t process_read_rss(struct process *p, uint64_t time_ns, uint64_t live_bytes);
+
+#endif

@@ -1,0 +1,170 @@
+/* Choosing and making the session directory.
+ *
+ * It has to be on a memory file system: the files in it are shared memory, and
+ * on a disk the kernel would write every page of them out. It is ours alone
+ * (0700), except for root: a service started by root drops its privileges and
+ * then forks or executes, and its new process still has to leave its file here.
+ * So root's directory may be written, though not listed, by others (1733); the
+ * recorder takes what it reads from there as hostile anyway.
+ *
+ * Directories of recorders that were killed are cleaned up by the next one. */
+#include "session/session_dir.h"
+
+#include "wire/session.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PREFIX "heft-run-"
+/* A file the kernel cannot back any more is a SIGBUS in the profiled program: ask for room. */
+#define ROOM_BYTES (4ull * WIRE_FILE_BYTES)
+
+static bool suitable(const char *base, bool memory_only)
+{
+	struct statfs fs;
+	if (statfs(base, &fs) || access(base, W_OK | X_OK))
+		return false;
+	if (memory_only && fs.f_type != TMPFS_MAGIC)
+		return false;
+	return (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >= ROOM_BYTES;
+}
+
+static void empty_and_remove(const char *path)
+{
+	DIR *dir = opendir(path);
+	if (dir) {
+		struct dirent *e;
+		while ((e = readdir(dir)))
+			if (e->d_name[0] != '.')
+				unlinkat(dirfd(dir), e->d_name, 0);
+		closedir(dir);
+	}
+	rmdir(path);
+}
+
+static void clean_up_after_the_dead(const char *base)
+{
+	DIR *dir = opendir(base);
+	struct dirent *e;
+	while (dir && (e = readdir(dir))) {
+		if (strncmp(e->d_name, PREFIX, sizeof PREFIX - 1))
+			continue;
+		int pid = atoi(e->d_name + sizeof PREFIX - 1);
+		char path[512];
+		struct stat st;
+		if (pid <= 0 || (!kill(pid, 0) || errno != ESRCH) ||
+		    snprintf(path, sizeof path, "%s/%s", base, e->d_name) >= (int)sizeof path ||
+		    lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+			continue;
+		empty_and_remove(path);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+int session_dir_make(struct session_dir *d, struct heft_error *err)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	const char *bases[] = {getenv("HEFT_DIR"), runtime, "/dev/shm", "/run", "/tmp"};
+	const char *base = NULL;
+	for (size_t i = 0; !base && i < sizeof bases / sizeof *bases; i++)
+		if (bases[i] && bases[i][0] == '/' && strlen(bases[i]) < 200 &&
+		    suitable(bases[i], i > 0))
+			base = bases[i];
+	if (!base && suitable("/tmp", false))
+		base = "/tmp";
+	if (!base)
+		return heft_fail(err, HEFT_EREFUSED,
+				 "no memory file system with %llu MiB free for the session "
+				 "(tried HEFT_DIR, XDG_RUNTIME_DIR, /dev/shm, /run, /tmp)\n"
+				 "mount a tmpfs or make /dev/shm larger, and set HEFT_DIR to it",
+				 (unsigned long long)(ROOM_BYTES >> 20));
+	clean_up_after_the_dead(base);
+	snprintf(d->path, sizeof d->path, "%s/" PREFIX "%d-XXXXXX", base, getpid());
+	if (!mkdtemp(d->path))
+		return heft_fail_errno(err, "cannot make a session directory in %s", base);
+	if (geteuid() == 0)
+		chmod(d->path, 01733);
+	d->fd = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d->changed_ns = 0;
+	d->on_disk = !suitable(base, true);
+	if (d->fd < 0) {
+		int rc = heft_fail_errno(err, "session directory %s", d->path);
+		session_dir_remove(d);
+		return rc;
+	}
+	session_dir_spares(d);
+	return 0;
+}
+
+/* A directory's time may be as coarse as a clock tick: one of the last few ticks is not proof that
+ * nothing came after it. */
+#define TICKS_NS 20000000
+
+bool session_dir_changed(struct session_dir *d)
+{
+	struct stat st;
+	struct timespec now;
+	if (fstat(d->fd, &st) || clock_gettime(CLOCK_REALTIME, &now))
+		return true;
+	int64_t changed = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
+	bool recent = now.tv_sec * 1000000000ll + now.tv_nsec - changed < TICKS_NS;
+	if (changed == d->changed_ns && !recent)
+		return false;
+	d->changed_ns = changed;
+	return true;
+}
+
+void session_dir_spares(const struct session_dir *d)
+{
+	for (int i = 0; i < WIRE_SPARES; i++) {
+		char name[32];
+		snprintf(name, sizeof name, WIRE_SPARE_NAME "%x", i);
+		int fd = openat(d->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0)
+			continue; /* still there */
+		if (ftruncate(fd, (off_t)WIRE_FILE_BYTES))
+			unlinkat(d->fd, name, 0); /* we have a limit ourselves */
+		close(fd);
+	}
+}
+
+bool session_file_name(const char *name, int32_t *pid, uint64_t *start_tsc)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t first = strspn(name, digits);
+	size_t second = name[first] == '.' ? strspn(name + first + 1, digits) : 0;
+	*pid = 0;
+	*start_tsc = 0;
+	if (!first || first > 8 || !second || second > 16 || name[first + 1 + second])
+		return false;
+	*pid = (int32_t)strtoul(name, NULL, 16);
+	*start_tsc = strtoull(name + first + 1, NULL, 16);
+	return *pid > 0;
+}
+
+void session_dir_drop(const struct session_dir *d, int32_t pid, uint64_t start_tsc)
+{
+	char name[32];
+	snprintf(name, sizeof name, "%" PRIx32 ".%" PRIx64, (uint32_t)pid, start_tsc);
+	unlinkat(d->fd, name, 0);
+}
+
+void session_dir_remove(struct session_dir *d)
+{
+	if (d->fd >= 0)
+		close(d->fd);
+	empty_and_remove(d->path);
+	d->fd = -1;
+}
