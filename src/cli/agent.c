@@ -1,8 +1,8 @@
-/* `heft agent`: one a machine. Where things are by default depends on who runs it:
- * root has the machine's places (/run/heft, /var/lib/heft), anyone else their own
- * (XDG_RUNTIME_DIR, XDG_STATE_HOME). Directories that are not there are made.
+/* `heft agent` watches all sampled programs of a machine. Its default directories depend on who runs it:
+ * root uses /run/heft and /var/lib/heft, anyone else XDG_RUNTIME_DIR and XDG_STATE_HOME. It makes
+ * directories that do not exist.
  *
- * What it says goes to stderr, one line an event: systemd keeps that in the journal. */
+ * It writes one line an event to stderr, which systemd keeps in the journal. */
 #include "cli/cli.h"
 
 #include "cli/live_server.h"
@@ -63,8 +63,8 @@ static void say(const char *text)
 	cli_putf(stderr, "heft agent: %s\n", text);
 }
 
-/* Where the environment says, or NULL. */
-static const char *own_place(const char *variable, const char *below_home, char *path, size_t size)
+/* The user's own directory for heft, by the environment; NULL: it names none. */
+static const char *user_dir(const char *variable, const char *below_home, char *path, size_t size)
 {
 	const char *base = getenv(variable), *home = getenv("HOME");
 	if (base && *base == '/')
@@ -76,7 +76,7 @@ static const char *own_place(const char *variable, const char *below_home, char 
 	return path;
 }
 
-/* Makes it with this mode, and those above it as usual. */
+/* Makes a directory with this mode, and those above it with 0755. */
 static int make_dir(const char *path, mode_t mode, struct heft_error *err)
 {
 	char part[4096];
@@ -90,7 +90,7 @@ static int make_dir(const char *path, mode_t mode, struct heft_error *err)
 		mkdir(part, 0755);
 		*slash = '/';
 	}
-	/* chmod: the mode is meant whatever the umask is. */
+	/* chmod, because the umask takes bits from mkdir's mode. */
 	if (mkdir(path, 0700) || chmod(path, mode))
 		return heft_fail_errno(err, "cannot make the directory %s", path);
 	return 0;
@@ -104,7 +104,7 @@ static int choose_dirs(struct agent_command *a, struct heft_error *err)
 		a->o.dir = given;
 	if (!a->o.dir)
 		a->o.dir = root ? DEFAULT_DIR
-				: own_place("XDG_RUNTIME_DIR", NULL, a->dir, sizeof a->dir);
+				: user_dir("XDG_RUNTIME_DIR", NULL, a->dir, sizeof a->dir);
 	if (!a->o.dir)
 		return heft_fail(
 			err, HEFT_EUSAGE,
@@ -112,19 +112,19 @@ static int choose_dirs(struct agent_command *a, struct heft_error *err)
 			"--dir names one, the same that programs have in HEFT_DIR.");
 	if (!a->o.output_dir)
 		a->o.output_dir = root ? DEFAULT_OUTPUT
-				       : own_place("XDG_STATE_HOME", ".local/state", a->output,
-						   sizeof a->output);
+				       : user_dir("XDG_STATE_HOME", ".local/state", a->output,
+						  sizeof a->output);
 	if (!a->o.output_dir) {
 		snprintf(a->output, sizeof a->output, "%.3900s/ended", a->o.dir);
 		a->o.output_dir = a->output;
 	}
-	/* Root's programs drop their privileges and still have to leave their files: see
+	/* Programs of root that drop their privileges must still make their files here: see
 	 * session/session_dir.c. */
 	int rc = make_dir(a->o.dir, root ? 01733 : 0700, err);
 	return rc ? rc : make_dir(a->o.output_dir, root ? 0755 : 0700, err);
 }
 
-/* Symbols are looked up once if there is a cache. A service of root's has no home for one. */
+/* With a cache, symbols are looked up only once. A service of root has no HOME to keep one in. */
 static void choose_cache(void)
 {
 	if (geteuid() == 0 && !getenv("HOME"))
@@ -173,7 +173,7 @@ int cmd_agent(int argc, char **argv)
 	if (!rc)
 		rc = choose_dirs(&a, &err);
 	if (!rc) {
-		umask(077); /* what is saved is its user's alone */
+		umask(077); /* only its user may read what it saves */
 		warn_of_disk(&a);
 		choose_cache();
 		a.o.set = &a.server.set;
@@ -185,8 +185,5 @@ int cmd_agent(int argc, char **argv)
 		rc = agent_run(&a.o, &err);
 	}
 	live_server_fini(&a.server);
-	if (!rc)
-		return CLI_SUCCESS;
-	cli_print_error(&err);
-	return rc == HEFT_EUSAGE ? CLI_USAGE : CLI_FAILED;
+	return rc ? cli_failed(&err, rc) : CLI_SUCCESS;
 }

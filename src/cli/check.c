@@ -1,10 +1,9 @@
-/* `heft check --budget FILE (RECORDING | -- CMD ...)`: exit 0 if every rule holds, 1 if not.
+/* `heft check --budget FILE (RECORDING | -- CMD ...)`: exits with 0 if every rule holds, with 1 if not.
  *
- * The budget is read before anything else is done: a command is never run for a budget that cannot
- * be checked. A command is run as `heft run` does, into a recording of its own that is removed
- * afterwards unless -o names it; its input and output are its own, so heft's words go to stderr
- * then. A command that fails has not done its work, and its numbers say nothing: that is a failure
- * too, and nothing is updated. */
+ * It reads the budget first, so that a command never runs for a budget that cannot be checked. It runs a
+ * command as `heft run` does and removes the recording afterwards, unless -o names it. The command keeps
+ * its own input and output, so heft writes to stderr then. A command that fails has not done its work and
+ * its numbers mean nothing: the check fails too, and updates nothing. */
 #include "cli/cli.h"
 
 #include "cli/selection.h"
@@ -26,9 +25,9 @@ struct check {
 	struct cli_selection selection;
 	const char *budget_path, *output, *recording;
 	char **argv;
-	int argc; /* of the command; 0: a recording is given */
+	int argc; /* words of the command; 0: a recording is given */
 	bool update, force, verbose;
-	bool ignore_unseen; /* what was recorded is judged, even if it is the smaller part */
+	bool ignore_unseen; /* check what was recorded, even if it is the smaller part */
 	bool first;         /* there is no budget yet */
 	uint64_t headroom;  /* percent */
 
@@ -36,10 +35,10 @@ struct check {
 	struct budget_result *results;
 	struct profile *profile;
 	struct findings *found;
-	struct budget_finding *findings; /* the same, as budgets see them */
+	struct budget_finding *findings; /* `found`, as budgets see it */
 	size_t finding_count;
 	struct recorder_result result;
-	char folder[PATH_MAX]; /* of the command's recording; "": none to be removed */
+	char folder[PATH_MAX]; /* of the command's recording, to be removed; "": none */
 	char path[PATH_MAX];
 };
 
@@ -166,13 +165,8 @@ static int update_budget(struct check *c, const struct report_budget *r, FILE *o
 
 /* ---- the command */
 
-static void say(const char *text)
-{
-	cli_putf(stderr, "heft: %s\n", text);
-}
-
-/* A place for the recording, as a pattern for the recorder: % is written twice. */
-static int make_place(struct check *c, struct heft_error *err)
+/* Makes a folder for the recording. The path is a pattern for the recorder, so % is written twice. */
+static int make_folder(struct check *c, struct heft_error *err)
 {
 	const char *base = getenv("TMPDIR");
 	if (!base || !*base)
@@ -211,7 +205,7 @@ static int run_command(struct check *c, struct heft_error *err)
 		.output = c->output,
 		.force = c->force,
 		.follow = true,
-		.say = c->selection.quiet ? NULL : say,
+		.say = c->selection.quiet ? NULL : cli_say,
 	};
 	int rc = cli_locate_preload(preload, sizeof preload, err);
 	if (rc == 0)
@@ -219,9 +213,9 @@ static int run_command(struct check *c, struct heft_error *err)
 	if (rc < 0)
 		return rc;
 	if (plan.own_malloc_text[0] && !c->selection.quiet)
-		say(plan.own_malloc_text);
+		cli_say(plan.own_malloc_text);
 	if (!c->output) {
-		rc = make_place(c, err);
+		rc = make_folder(c, err);
 		o.output = c->path;
 	}
 	if (rc == 0)
@@ -264,7 +258,7 @@ static bool asks_for_findings(const struct budget *b)
 	return asked;
 }
 
-/* What the report would find, if a rule asks. */
+/* Finds what the report would find, if a rule asks for findings. */
 static int diagnose(struct check *c)
 {
 	if (!asks_for_findings(c->budget))
@@ -284,7 +278,7 @@ static int diagnose(struct check *c)
 	return 0;
 }
 
-/* Limits of what was recorded would hold whatever the rest does. */
+/* Limits on the recorded part would hold whatever the program does with the memory heft does not see. */
 static int refuse_blind_update(const struct check *c, struct heft_error *err)
 {
 	return heft_fail(err, HEFT_EREFUSED,
@@ -293,15 +287,15 @@ static int refuse_blind_update(const struct check *c, struct heft_error *err)
 			 (int)strcspn(c->profile->unseen, "\n"), c->profile->unseen);
 }
 
-/* The whole run, and what is live in it as of --at: all else that rules measure is of the run, and so
- * are the findings. */
+/* Loads the whole run. With --at, what is live is what was live at that moment; everything else that rules
+ * measure, and the findings, are of the whole run. */
 static int load_moment(struct check *c, const struct input_file *in, struct heft_error *err)
 {
 	struct cli_selection *s = &c->selection;
 	struct profile *instant = NULL;
 	struct profile_selection at = s->part;
 	bool timed = s->part.has_window &&
-		     s->duration_ns != UINT64_MAX; /* else loading refuses it */
+		     s->duration_ns != UINT64_MAX; /* without times, loading refuses --at */
 	s->part.judge_events = asks_for_findings(c->budget) ? UINT64_MAX : 0;
 	if (timed)
 		s->part.has_window = false;
@@ -311,8 +305,7 @@ static int load_moment(struct check *c, const struct input_file *in, struct heft
 		rc = cli_apply_frame_rules(c->profile, s->frames, err);
 	if (rc == 0 && diagnose(c) < 0)
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory to look for findings");
-	if (rc < 0 || !timed ||
-	    at.to_ns == s->duration_ns) /* the last moment: what the program left */
+	if (rc < 0 || !timed || cli_selection_at_end(s))
 		return rc < 0 ? rc : cli_selection_apply_moment(s, c->profile, err);
 	at.part_of = c->profile;
 	rc = input_file_load(in, &at, &instant, err);
@@ -341,13 +334,13 @@ static int check(struct check *c, int *status, struct heft_error *err)
 		rc = run_command(c, err);
 	if (rc == 0)
 		rc = load_profile(c, err);
-	/* At a moment that was asked for, what is live is clear of several processes too. */
+	/* What is live at one moment is well defined for several processes too. */
 	if (rc == 0 && (!c->selection.at_text || c->selection.moment == CLI_AT_END))
 		rc = budget_refuse(c->budget, c->profile, err);
 	if (rc < 0)
 		return rc;
 	if (c->ignore_unseen)
-		c->profile->unseen = NULL; /* the warning stays: it is a note too */
+		c->profile->unseen = NULL; /* a note of the profile still warns */
 	if (c->update && c->profile->unseen)
 		return refuse_blind_update(c, err);
 	c->results = calloc(c->budget->count, sizeof *c->results);
@@ -371,7 +364,7 @@ static int check(struct check *c, int *status, struct heft_error *err)
 	uint32_t broken = report_budget_broken(&r);
 	if (c->selection.json)
 		report_budget_json(stdout, &r);
-	/* What is over stays over; what is within so far need not stay so. */
+	/* A rule that is broken stays broken; a rule that holds so far may be broken later. */
 	if (!c->profile->run.complete && (c->update || !broken))
 		return heft_fail(
 			err, HEFT_EREFUSED, "%s has no end (cut, or still being written)\n%s",

@@ -1,6 +1,6 @@
-/* The command line: one table of verbs drives dispatch, help, completions and the test that every
- * verb has its manual page. A verb is one file here with one function; it declares its options in
- * the table (verb_table.c) and gets them back, one call each, from cli_parse_options(). */
+/* The command line. One table of verbs (verb_table.c) drives dispatch, help, completions and the test that
+ * every verb has its manual page. A verb is one file here with one function. Its options stand in the
+ * table; cli_parse_options() calls the verb back once for each option that was given. */
 #ifndef HEFT_CLI_CLI_H
 #define HEFT_CLI_CLI_H
 
@@ -16,13 +16,13 @@
 enum cli_exit {
 	CLI_SUCCESS = 0,
 	CLI_FAILED = 1,        /* failed, or over budget */
-	CLI_USAGE = 2,         /* everywhere but in `run` */
-	CLI_RUN_FAILED = 125,  /* `run`: heft's own failure, wrong usage included */
-	CLI_RUN_NOEXEC = 126,  /* `run`: cannot be executed */
+	CLI_USAGE = 2,         /* wrong usage, in every verb but `run` */
+	CLI_RUN_FAILED = 125,  /* `run`: heft itself failed, or wrong usage */
+	CLI_RUN_NOEXEC = 126,  /* `run`: the command cannot be executed */
 	CLI_RUN_NOTFOUND = 127 /* `run`: no such command */
 };
 
-/* What an option means, whatever verb it stands under. */
+/* What an option means, the same in every verb. */
 enum cli_option_id {
 	CLI_OPT_HELP,
 	CLI_OPT_OUTPUT,
@@ -83,10 +83,17 @@ struct cli_option {
 	const char *name; /* long, without its dashes; NULL ends a list */
 	char letter;      /* 0: none */
 	enum cli_argument argument;
-	const char *value; /* how help names the argument; "a|b|c" is the list of all it can be */
-	const char *help;  /* one line */
-	bool hidden;       /* parsed, but in neither help nor manual */
+	const char
+		*value; /* how help names the argument; "a|b|c" lists all values that it can have */
+	const char *help; /* one line */
+	bool hidden;      /* parsed, but neither in help nor in the manual */
 };
+/* "NAME|TID" describes two kinds of value, "all|none" lists all values: only values themselves are
+ * written in small letters. */
+static inline bool cli_option_has_list(const struct cli_option *o)
+{
+	return o->value && o->value[0] >= 'a' && o->value[0] <= 'z';
+}
 
 struct cli_verb {
 	const char *name;
@@ -95,53 +102,55 @@ struct cli_verb {
 	const struct cli_option *options;
 	int (*function)(int argc, char **argv); /* argv[0] is the verb; returns the exit status */
 	int usage_status;                       /* exit status for wrong usage */
-	bool stops_at_operand; /* the first operand ends the options: the rest is another command */
+	bool stops_at_operand; /* the first operand begins another command, with its own options */
 	const char *operands;  /* for completions: "file", "command", "verb" */
 };
 
 extern const struct cli_verb cli_verbs[]; /* ends with a NULL name */
 const struct cli_verb *cli_verb_find(const char *name);
-/* The verb nearest to a mistyped one, or NULL if none is near. */
+/* The verb that a mistyped one is most like; NULL: it is like none. */
 const struct cli_verb *cli_verb_nearest(const char *name);
 
-/* Insertions, deletions, replacements and swaps of neighbours between two words; words longer than
- * 31 bytes are never near. */
+/* How many insertions, deletions, replacements and swaps of neighbours make one word the other. Words of
+ * more than 31 bytes are far from every word. */
 size_t cli_edit_distance(const char *a, const char *b);
-/* The distance from which on a word of that length is another word, not a slip. */
+/* The smallest distance at which a word of this length is another word, not a mistyped one. */
 size_t cli_too_far(size_t length);
 
-/* Each option found is handed to set() in order, its value already checked against an "a|b|c"
- * list. set() returns 0, or the exit status to end with (having told why: cli_usage_error).
- * argv is permuted so that the operands stand last: *first is the index of the first one, argc if
- * there is none. `--` ends the options. Returns CLI_GO_ON, or the status to end with (0 after
- * --help, which is handled here for all verbs). */
+/* Calls set() for each option in order; a value of an "a|b|c" list is already checked. set() returns 0, or
+ * the exit status to end with, after it has printed why (cli_usage_error). argv is permuted so that the
+ * operands stand last: *first is the index of the first one, argc if there is none. `--` ends the
+ * options. Returns CLI_GO_ON, or the status to end with: 0 after --help, which works here for all
+ * verbs. */
 #define CLI_GO_ON (-1)
 typedef int cli_set_fn(void *ctx, const struct cli_option *option, const char *value);
 int cli_parse_options(const struct cli_verb *verb, int argc, char **argv, cli_set_fn *set,
 		      void *ctx, int *first);
 
-/* For verbs of one recording: exactly one operand. Returns CLI_GO_ON, or the status to end with. */
+/* For verbs that take exactly one recording. Returns CLI_GO_ON, or the status to end with. */
 int cli_one_recording(const struct cli_verb *verb, int argc, char **argv, int first);
 
-/* How many words stand after the first "--", for verbs that take a command there; -1: there is no
- * "--". To be asked before cli_parse_options, which moves words. */
+/* How many words stand after the first "--", for verbs that take a command there; -1: there is no "--".
+ * Call it before cli_parse_options, which moves words. */
 int cli_words_after_dashes(int argc, char **argv);
 
-/* "heft VERB: ..." and where to find help, on stderr; returns the verb's usage status. verb may be
- * NULL (then "heft: ..." and 2). */
+/* Prints "heft VERB: ..." and where to find help on stderr; returns the verb's usage status. Without a verb
+ * (NULL): "heft: ...", and 2. */
 int cli_usage_error(const struct cli_verb *verb, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* A text with names that a user or a program chose: control characters and the like are shown as \xNN,
- * lines stay. Whatever heft prints on a terminal goes through here or through name_words.h. */
+/* Prints a text that may hold names of a user or a program: shows control characters and the like as \xNN,
+ * but keeps line ends. Everything that heft prints on a terminal goes through here or name_words.h. */
 void cli_putf(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* "heft: " and a text on stderr, for functions that report by a callback. */
+void cli_say(const char *text);
 /* "heft: ..." on stderr. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Prints a hosted error the same way, its second line (the way out) included. */
+/* Prints a hosted error the same way, and what can be done about it (its further lines). */
 void cli_print_error(const struct heft_error *err);
-/* The same, and the status that a verb ends with for it: CLI_USAGE of HEFT_EUSAGE, else CLI_FAILED. */
+/* The same; returns the status to end with: CLI_USAGE for HEFT_EUSAGE, else CLI_FAILED. */
 int cli_failed(const struct heft_error *err, int rc);
-/* Ends a verb that wrote to stdout: flushes it, and returns `status`, or CLI_FAILED (told) if the
- * output did not arrive, as on a full disk. */
+/* Ends a verb that wrote to stdout: flushes it and returns `status`. If the output could not be written, as
+ * on a full disk, says so and returns CLI_FAILED. */
 int cli_finish_output(int status);
 
 /* Values. Each returns 0, or HEFT_EUSAGE if the text is not one. */
@@ -155,7 +164,7 @@ uint64_t cli_time_resolve(const struct cli_time *time, uint64_t duration_ns);
 
 enum cli_color { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER };
 int cli_parse_color(const char *text, enum cli_color *color);
-/* auto: `stream` is a terminal that can show it, and NO_COLOR is not set. */
+/* CLI_COLOR_AUTO: if `stream` is a terminal that can show colours, and NO_COLOR is not set. */
 bool cli_use_color(enum cli_color color, FILE *stream);
 
 /* Columns of a line: $COLUMNS, or the terminal's; 0: neither is known. */
@@ -163,12 +172,12 @@ size_t cli_width(FILE *stream);
 /* The locale's text is UTF-8. */
 bool cli_is_utf8(void);
 
-/* Decides which frames are the user's own by the built-in rules, the user's file, and `file` unless
- * it is NULL. Every verb that shows frames calls this once its profile is loaded. */
+/* Decides which frames are the user's own, by the built-in rules, the user's file, and `file` unless it is
+ * NULL. Every verb that shows frames calls this when its profile is loaded. */
 int cli_apply_frame_rules(struct profile *p, const char *file, struct heft_error *err);
 
-/* Where the library for the profiled program is: beside this executable (a build directory), or in
- * ../lib/heft relative to it (installed). Fills path (absolute) or err. */
+/* Finds the library for the profiled program: beside this executable (in a build directory), or in
+ * ../lib/heft relative to it (installed). The path is absolute. */
 int cli_locate_preload(char *path, size_t size, struct heft_error *err);
 
 void cli_print_help(const struct cli_verb *verb, FILE *out); /* NULL: heft itself */

@@ -1,14 +1,9 @@
-/* Completions for bash, written from the verb table. The script is plain data in case branches: it
- * never runs heft while the user types. After the first operand of `run` the words belong to
- * another command, whose own completion is asked (_command_offset, where bash-completion has it). */
+/* Writes completions for bash from the verb table. The script is plain data in case branches and never
+ * runs heft while the user types. After the first operand of `run` the words belong to another command;
+ * the script then asks that command's own completion (_command_offset, if bash-completion has it). */
 #include "cli/cli.h"
 
 #include <string.h>
-
-static bool has_list(const struct cli_option *o)
-{
-	return o->value && o->value[0] >= 'a' && o->value[0] <= 'z';
-}
 
 static void print_words(const char *list, FILE *out)
 {
@@ -29,7 +24,7 @@ static void print_verb_options(const struct cli_verb *verb, FILE *out)
 	fprintf(out, "' operands=%s", verb->operands);
 	if (verb->stops_at_operand)
 		fprintf(out, " stops=1");
-	/* Options whose value is the next word: needed to tell a value from an operand. */
+	/* Options whose value is the next word, so that a value is not taken for an operand. */
 	fprintf(out, " valued='");
 	for (const struct cli_option *o = verb->options; o->name; o++) {
 		if (o->hidden || o->argument != CLI_ARG)
@@ -49,7 +44,7 @@ static void print_verb_values(const struct cli_verb *verb, FILE *out)
 		fprintf(out, "\t%s:--%s", verb->name, o->name);
 		if (o->letter)
 			fprintf(out, "|%s:-%c", verb->name, o->letter);
-		if (has_list(o)) {
+		if (cli_option_has_list(o)) {
 			fprintf(out, ") COMPREPLY=($(compgen -W '");
 			print_words(o->value, out);
 			fprintf(out, "' -- \"$word\")); return ;;\n");

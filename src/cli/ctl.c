@@ -1,6 +1,5 @@
-/* `heft ctl`: look at or switch the sampling of a running program. It needs no
- * server: the switches are words of the session file that the process has mapped, and
- * /proc says which file that is. */
+/* `heft ctl` shows or switches the sampling of a running program. It needs no server: the switches are
+ * words of the session file that the process has mapped, and /proc says which file that is. */
 #include "cli/cli.h"
 
 #include "hosted/number_words.h"
@@ -20,7 +19,7 @@
 struct change {
 	bool any;
 	bool set_on, on, automatic;
-	uint64_t rate_bytes; /* 0: stays */
+	uint64_t rate_bytes; /* 0: stays as it is */
 };
 
 static int parse_change(const char *text, struct change *c)
@@ -53,13 +52,13 @@ static void apply(struct process *p, const struct change *c)
 	bool on = c->set_on ? c->on : atomic_load(&p->view.session.header->sampling.on) != 0;
 	if (c->automatic) {
 		if (c->rate_bytes)
-			sampled_control(p, true, c->rate_bytes); /* where it begins */
+			sampled_control(p, true, c->rate_bytes); /* it begins with this rate */
 		sampled_control_automatic(p);
 	} else
 		sampled_control(p, on, c->rate_bytes);
 }
 
-/* "heft agent (pid 12)" of whoever else has the file mapped. */
+/* Says who else has the file mapped: "heft agent (pid 12)". */
 static void describe_reader(const struct process *p, char *text, size_t size)
 {
 	const struct stat file = {.st_dev = p->view.file.device, .st_ino = p->view.file.inode};
@@ -74,8 +73,7 @@ static void describe_reader(const struct process *p, char *text, size_t size)
 	if (fd >= 0)
 		close(fd);
 	const char *verb = n > 0 && (size_t)n > strlen(line) + 1 ? line + strlen(line) + 1 : "";
-	const char *slash = strrchr(line, '/');
-	snprintf(text, size, "%s %s (pid %d)", slash ? slash + 1 : line, verb, reader);
+	snprintf(text, size, "%s %s (pid %d)", path_file(line), verb, reader);
 }
 
 static void show(const struct process *p, const char *path)
@@ -111,12 +109,6 @@ static void show(const struct process *p, const char *path)
 	cli_putf(stdout, "  held by       %s\n", reader);
 }
 
-static int failed(const struct heft_error *err)
-{
-	cli_print_error(err);
-	return CLI_FAILED;
-}
-
 int cmd_ctl(int argc, char **argv)
 {
 	const struct cli_verb *verb = cli_verb_find("ctl");
@@ -138,15 +130,15 @@ int cmd_ctl(int argc, char **argv)
 			return rc;
 	session_guard_install();
 	if (process_open_of((pid_t)pid, path, sizeof path, &p, &err))
-		return failed(&err);
+		return cli_failed(&err, HEFT_EREFUSED);
 	if (!p->view.sampled) {
 		process_free(p);
-		heft_fail(&err, HEFT_EREFUSED,
-			  "process %d is recorded exactly: every allocation, which cannot be "
-			  "switched\n"
-			  "heft run --sample samples it.",
-			  (int)pid);
-		return failed(&err);
+		rc = heft_fail(&err, HEFT_EREFUSED,
+			       "process %d is recorded exactly: every allocation, which cannot be "
+			       "switched\n"
+			       "heft run --sample samples it.",
+			       (int)pid);
+		return cli_failed(&err, rc);
 	}
 	if (change.any)
 		apply(p, &change);

@@ -1,6 +1,6 @@
-/* `heft diff OLD NEW`: two recordings to profiles, compared, in one of two forms. Differences are
- * what was asked for, not a failure: the exit status is 0 with and without them. Everything is
- * printed at the end of loading, so a bad recording or option leaves stdout empty. */
+/* `heft diff OLD NEW` compares two recordings, as text or JSON. Differences are no failure: the exit status
+ * is 0 with and without them. It prints everything after loading, so a bad recording or option leaves
+ * stdout empty. */
 #include "cli/cli.h"
 
 #include "cli/selection.h"
@@ -17,11 +17,11 @@ struct diff_command {
 	struct cli_selection selection;
 	struct report_diff_options options;
 	struct profile_per per;
-	const char *threshold; /* as written: its unit depends on the order */
-	bool had_sites;        /* one of them, before --focus and --ignore */
+	const char *threshold; /* as it was typed: its unit depends on the measure */
+	bool had_sites;        /* one recording had sites before --focus and --ignore */
 };
 
-/* "1000" for both sides, or "1000,1200". */
+/* Reads "1000" for both sides, or "1000,1200". */
 static int parse_operations(const char *text, struct profile_per *per)
 {
 	char first[32];
@@ -51,7 +51,7 @@ static int parse_per(const char *text, struct profile_per *per)
 	return parse_operations(text, per);
 }
 
-/* A share ("2%") of the total, or an amount in the measure's own unit. */
+/* Reads a percentage of the total ("2%"), or an amount in the measure's own unit. */
 static int parse_threshold(const char *text, enum measure_id sort, struct profile_threshold *t)
 {
 	struct cli_time time;
@@ -90,7 +90,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	}
 }
 
-/* When the moment of --at was; at_ns stays as it is if it has no time. */
+/* Sets *at_ns to the time of --at; false: that moment has no time. */
 static bool time_of(const struct cli_selection *s, const struct profile *p, uint64_t *at_ns)
 {
 	if (!(p->run.has & PROFILE_HAS_TIMES) ||
@@ -103,12 +103,12 @@ static bool time_of(const struct cli_selection *s, const struct profile *p, uint
 static int load(struct diff_command *c, const char *path, struct profile **p, uint64_t *at_ns,
 		struct heft_error *err)
 {
-	struct cli_selection s = c->selection; /* a share of the run is another time in each */
+	struct cli_selection s = c->selection; /* a percentage is another time in each recording */
 	struct input_file in;
 	int rc = input_file_open(&in, path, err);
 	if (rc == 0)
 		rc = cli_selection_resolve(&s, &in, err);
-	if (s.moment == CLI_AT_TIME && s.part.to_ns == s.duration_ns) /* what the program left */
+	if (cli_selection_at_end(&s))
 		s.part.has_window = false;
 	if (rc == 0)
 		rc = input_file_load(&in, &s.part, p, err);
@@ -117,10 +117,10 @@ static int load(struct diff_command *c, const char *path, struct profile **p, ui
 		return rc;
 	c->options.has_times &= time_of(&s, *p, at_ns);
 	c->had_sites |= (*p)->site_count > 0;
-	return cli_selection_apply_any(&s, *p, err); /* what is new is in one of them alone */
+	return cli_selection_apply_any(&s, *p, err); /* a site may be in one recording only */
 }
 
-/* The measure that was asked for, or the first that both files tell. */
+/* Takes the measure that was asked for, or the first that both files have. */
 static int choose_measure(struct diff_command *c, const struct profile_diff *d,
 			  struct heft_error *err)
 {
@@ -147,7 +147,7 @@ static int compare(struct diff_command *c, struct heft_error *err)
 	if (rc == 0)
 		rc = load(c, c->options.new_path, &new, &c->options.new_ns, err);
 	if (rc == 0 && c->had_sites && !old->site_count && !new->site_count &&
-	    cli_selection_say_nothing(&c->selection, new) < 0)
+	    cli_selection_note_nothing(&c->selection, new) < 0)
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for a note");
 	if (rc == 0)
 		rc = profile_diff_new(&d, old, new, c->per.unit ? &c->per : NULL, err);
@@ -191,8 +191,8 @@ int cmd_diff(int argc, char **argv)
 	c.options.at = s->at_text;
 	c.options.moment = cli_moment_words(s->moment);
 	c.options.at_time = s->moment == CLI_AT_TIME;
-	c.options.has_times = true; /* unless one of them has none */
-	/* A peak is no rate: asked for rates, the first of them is shown. */
+	c.options.has_times = true; /* load() clears it if a recording has no times */
+	/* A peak has no rate: --per second shows the first measure that has one. */
 	if (c.per.unit == PROFILE_PER_SECOND && !s->has_sort && !s->at_text)
 		c.options.sort = MEASURE_ALLOCATED_BYTES;
 	c.options.threshold.share = c.per.unit == PROFILE_PER_SECOND ||

@@ -1,15 +1,15 @@
-/* `heft export -f FORMAT FILE`: options to a selection, a profile, and a file in another tool's
- * format. The table of formats is src/export's; json, which is the report's, and html, which is the
- * server's, are added here, the one place that may know both.
+/* `heft export -f FORMAT FILE` writes a profile in another tool's format. src/export has the table of
+ * formats. json, which src/report writes, and html, which src/pages writes, are added here: only src/cli
+ * may know all three.
  *
- * What would be refused in the end (an output file that exists) is refused before the recording is
- * read. The one number a stack that most formats hold follows --at (what is live at an instant) or
- * --measure; together they must mean the same. */
+ * An output file that exists is refused before the recording is read. Most formats hold one number a
+ * stack: --at (what is live at an instant) or --measure chooses it; both together must mean the same. */
 #include "cli/cli.h"
 
 #include "cli/selection.h"
 #include "cli/view_files.h"
 #include "export/export.h"
+#include "hosted/program_name.h"
 #include "report/report.h"
 #include "pages/view_html.h"
 
@@ -62,7 +62,7 @@ static const struct exporter json_exporter = {
 	"json", "what heft report --json writes", "json", false, write_json, true, EXPORT_CALLS,
 	false};
 
-/* The page's documents come from the recording itself: some are more than a profile holds. */
+/* The page needs the recording itself: some of its documents have more than a profile holds. */
 static int write_html(FILE *out, const struct profile *p, const struct export_options *o,
 		      struct heft_error *err)
 {
@@ -119,8 +119,8 @@ static bool ends_with(const char *name, size_t length, const char *end)
 	return length > strlen(end) && strncmp(name + length - strlen(end), end, strlen(end)) == 0;
 }
 
-/* What the name of the output says, as the tools themselves name their files. A number at the end is
- * a process, as in dhat.out.123. */
+/* The format that the name of the output stands for: tools name their files so. A number at the end is a
+ * process, as in dhat.out.123. */
 static const char *format_of_name(const char *path)
 {
 	static const struct {
@@ -146,8 +146,7 @@ static const char *format_of_name(const char *path)
 		{".zst", "heaptrack"},
 		{".massif", "massif"},
 	};
-	const char *name = strrchr(path, '/');
-	name = name ? name + 1 : path;
+	const char *name = path_file(path);
 	if (strncmp(name, "massif.out", 10) == 0)
 		return "massif";
 	if (strncmp(name, "dhat.out", 8) == 0)
@@ -180,7 +179,7 @@ static int infer_format(struct export_command *c)
 			       "which format? -f names it, or the end of -o's name (.svg)");
 }
 
-/* Options that each are right and together make no sense. */
+/* Refuses options that make no sense together. */
 static int check_usage(struct export_command *c)
 {
 	const struct cli_selection *s = &c->selection;
@@ -222,7 +221,7 @@ static int check_usage(struct export_command *c)
 				       s->moment == CLI_AT_PEAK ? "live at the peak" : "live then",
 				       measures[c->options.measure].option);
 	c->options.measure = of_moment;
-	/* The same numbers, by the name that says what they are. */
+	/* The numbers are the same; this measure says what they are. */
 	if (s->moment == CLI_AT_EXIT && draws_a_tree(c->exporter))
 		c->options.measure = MEASURE_LEFT_BYTES;
 	c->has_measure = true;
@@ -237,10 +236,9 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 	int rc = input_file_open(&in, path, err);
 	if (rc == 0)
 		rc = cli_selection_resolve(s, &in, err);
-	/* At the very end the program is gone; what is meant is what it left. */
-	if (s->moment == CLI_AT_TIME && s->part.to_ns == s->duration_ns)
+	if (cli_selection_at_end(s))
 		s->part.has_window = false;
-	/* A measure of its own: what is live stays what it is. */
+	/* The peak is a measure of its own: what is live stays live at the end. */
 	if (s->moment == CLI_AT_PEAK && c->exporter != &json_exporter)
 		s->at_text = NULL;
 	c->options.live_then = s->at_text != NULL;
@@ -264,8 +262,8 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 	return rc;
 }
 
-/* Without --measure and --at: the peak, or the nearest to it that the file tells. */
-static int settle_measure(struct export_command *c, const struct profile *p, struct heft_error *err)
+/* Without --measure and --at: takes the peak, or the measure nearest to it that the file has. */
+static int choose_measure(struct export_command *c, const struct profile *p, struct heft_error *err)
 {
 	static const enum measure_id nearest[] = {MEASURE_PEAK_BYTES, MEASURE_LIVE_BYTES,
 						  MEASURE_ALLOCATED_BYTES};
@@ -281,15 +279,14 @@ static int settle_measure(struct export_command *c, const struct profile *p, str
 			 measures[c->options.measure].option);
 }
 
-/* The input's name with the format's extension instead of its own, in the current directory. */
+/* Makes a name in the current directory: the input's, with the format's extension. */
 static void default_name(const char *input, const char *extension, char *name, size_t size)
 {
-	const char *base = strrchr(input, '/');
-	base = base ? base + 1 : input;
+	const char *base = path_file(input);
 	size_t length = strlen(base);
 	if (ends_with(base, length, ".gz") || ends_with(base, length, ".zst"))
 		length = (size_t)(strrchr(base, '.') - base);
-	for (size_t i = length; i-- > 1;) /* a number is a process id, no extension */
+	for (size_t i = length; i-- > 1;) /* a number is a process id, not an extension */
 		if (base[i] == '.') {
 			if (strspn(base + i + 1, "0123456789") < length - i - 1)
 				length = i;
@@ -321,8 +318,7 @@ static void say_incomplete(const struct export_command *c, const char *path,
 static int export_page(struct export_command *c, const char *path, struct heft_error *err)
 {
 	const struct view_part *part = NULL;
-	const char *name = strrchr(path, '/');
-	int rc = view_recording_open(&c->options.recording, path, "1", name ? name + 1 : path,
+	int rc = view_recording_open(&c->options.recording, path, "1", path_file(path),
 				     &cli_view_loader, err);
 	if (rc == 0)
 		rc = view_recording_whole(c->options.recording, &part, err);
@@ -346,7 +342,7 @@ static int export_profile(struct export_command *c, const char *path, struct hef
 	c->selection.part.calls = c->exporter->stacks == EXPORT_CALLS;
 	int rc = load(c, path, &p, err);
 	if (rc == 0)
-		rc = settle_measure(c, p, err);
+		rc = choose_measure(c, p, err);
 	if (rc == 0)
 		rc = export_to_path(c->exporter, c->output, c->force, p, &c->options, err);
 	if (rc == 0)

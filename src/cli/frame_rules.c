@@ -1,7 +1,7 @@
-/* Which rules for frames hold: the built-in ones, then the user's file, then the one named on the
- * command line, so that each can un-fold what those before it fold. The user's file is
- * $XDG_CONFIG_HOME/heft/frames or ~/.config/heft/frames, and need not be there for us (HOME is often
- * still another user's after a change of user); one that was named must. */
+/* Rules for frames come from three places: heft itself, the user's file, and the file named on the command
+ * line. Later rules win. The user's file is $XDG_CONFIG_HOME/heft/frames or ~/.config/heft/frames. It need
+ * not exist or be readable (after a change of user, HOME is often another user's); a file that was named
+ * must be. */
 #include "cli/cli.h"
 
 #include "profile/user_frame.h"
@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the user's file is; false: nowhere. */
+/* The path of the user's file; false: the environment names none. */
 static bool user_file(char *path, size_t size)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 	int n = -1;
-	/* A relative one is to be ignored, says the XDG specification. */
+	/* The XDG specification says to ignore a relative path. */
 	if (config && config[0] == '/')
 		n = snprintf(path, size, "%s/heft/frames", config);
 	else if (home && home[0] == '/')

@@ -1,4 +1,4 @@
-/* `heft help`, `heft help VERB` and `--help`: all printed from the verb table. */
+/* Prints `heft help`, `heft help VERB` and `--help`, all from the verb table. */
 #include "cli/cli.h"
 
 #include <string.h>

@@ -1,17 +1,11 @@
-/* The life of a server beside a recorder or an agent. Its threads are started when
- * the signals of the loop are blocked already, and ended before the set of processes
- * goes. */
+/* Starts and stops a server beside a recorder or an agent. Its threads start when the loop has already
+ * blocked its signals, and end before the set of processes is freed. */
 #include "cli/live_server.h"
 
 #include "cli/cli.h"
 #include "pprof/routes_pprof.h"
 
 #include <string.h>
-
-static void say(const char *text)
-{
-	cli_putf(stderr, "heft: %s\n", text);
-}
 
 int live_server_init(struct live_server *s, const char *listen, const char *token_file,
 		     struct heft_error *err)
@@ -41,7 +35,7 @@ int live_server_start(void *server, struct heft_error *err)
 		.address = s->address,
 		.port = s->port,
 		.token = token,
-		.say = say,
+		.say = cli_say,
 	};
 	struct source source = live_source(&s->source);
 	if (pprof_routes_new(&s->routes, &source, token))

@@ -1,10 +1,10 @@
-/* A process_set as a source of profiles. A sampled process's profile is a snapshot
- * of its session file; one that is recorded exactly has its profile in the recording,
- * up to the last complete block, at most a second ago.
+/* Makes profiles of the processes of a process_set. The profile of a sampled process is a snapshot of its
+ * session file. The profile of a process that is recorded exactly comes from the recording, up to its last
+ * complete block, which is at most a second old.
  *
- * Everything here runs in the server's threads beside the recorder's or agent's loop:
- * processes are held while they are looked at, and of their fields only those are
- * read that the loop changes under their lock or never. */
+ * Everything here runs in the server's threads, beside the loop of the recorder or agent. It holds a
+ * process while it reads it, and reads only fields that the loop never changes, or changes under their
+ * lock. */
 #include "cli/live_source.h"
 
 #include "cli/cli.h"
@@ -31,7 +31,7 @@ static uint64_t age_ns(const struct process *p, const struct trace_process *f)
 	return now > start ? now - start : 0;
 }
 
-/* Arguments one after another, each with its NUL, and one more at the end. */
+/* Copies the arguments one after another, each with its NUL, and one more NUL at the end. */
 static void copy_command(const struct trace_process *f, char *to, size_t size)
 {
 	size_t at = 0;
@@ -171,8 +171,7 @@ static int make_profile(const struct live_source *s, struct process *p, struct p
 	int rc = p->view.sampled ? sampled_profile(out, p, &selection, err)
 				 : from_recording(s, p, out, err);
 	if (!rc)
-		cli_apply_frame_rules(*out, NULL,
-				      &ignored); /* a bad rule file is reports' to refuse */
+		cli_apply_frame_rules(*out, NULL, &ignored); /* reports refuse a bad rule file */
 	return rc;
 }
 

@@ -1,4 +1,4 @@
-/* The profiles of a process_set's processes, for whoever serves them (pprof/source.h). */
+/* Profiles of the processes of a process_set, for whoever serves them (pprof/source.h). */
 #ifndef HEFT_CLI_LIVE_SOURCE_H
 #define HEFT_CLI_LIVE_SOURCE_H
 
@@ -7,14 +7,14 @@
 
 struct live_source {
 	struct process_set *set;
-	/* Of processes that are recorded exactly: the file being written. Not read before the set has
-	 * one of them. */
+	/* The file that processes are recorded in exactly. It is read only if the set has such a
+	 * process. */
 	const char *recording;
 };
 
-/* The source points to s, which must live as long. */
+/* The source points to s, which must live as long as the source. */
 struct source live_source(struct live_source *s);
-/* For answer_call: what /debug/pprof/heap answers. ctx: a live_source. */
+/* Makes what /debug/pprof/heap answers, for answer_call. ctx is a live_source. */
 int live_source_answer(void *ctx, struct process *p, char **bytes, size_t *length);
 
 #endif

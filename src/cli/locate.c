@@ -1,7 +1,7 @@
-/* Where the library for the profiled program is. It is found relative to the running executable,
- * never through a path fixed at build time: a build directory runs in place, and an installed tree
- * can be moved or unpacked anywhere. The path ends up in LD_PRELOAD, whose separators are ':' and
- * ' ': a directory with one of them in its name cannot be named there, and is refused. */
+/* Finds the library for the profiled program, relative to the running executable and never by a path that
+ * was fixed at build time: a build directory runs in place, and an installed tree can be moved anywhere.
+ * The path goes into LD_PRELOAD, which is separated by ':' and ' '. So a directory with one of these in its
+ * name is refused. */
 #include "cli/cli.h"
 
 #include <errno.h>

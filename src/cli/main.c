@@ -1,5 +1,5 @@
-/* heft's front door: finds the verb in the table and calls it. `heft -- CMD` is `heft run -- CMD`.
- * SIGPIPE keeps its default: a report into `head` ends quietly. */
+/* Finds the verb in the table and calls it. `heft -- CMD` is `heft run -- CMD`. SIGPIPE keeps its default,
+ * so that `heft report ... | head` ends quietly. */
 #include "cli/cli.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Options of one verb, parsed over its list in the verb table. getopt_long is not used because its
- * own tables would be a second declaration of every option, and because its messages could neither
- * suggest the option that was meant nor check a value against the list the table gives.
+/* Parses the options of one verb by its list in the verb table. getopt_long would need a second
+ * declaration of every option, could not suggest the option that was meant, and could not check a value
+ * against the list in the table.
  *
  * Invariants: set() sees options in command-line order; after a return of CLI_GO_ON,
  * argv[*first..argc) are exactly the operands, in order, and no element of argv was lost. */
@@ -49,8 +49,8 @@ size_t cli_too_far(size_t length)
 	return length < 6 ? 2 : 3;
 }
 
-/* Standard error has no buffer of its own: a text leaves in pieces as large as this one, so that whoever
- * follows a log never sees half of a usual line. */
+/* Standard error has no buffer of its own. Text is written in pieces of this size, so that somebody who
+ * follows a log does not see half of a line. */
 enum { PUT_BYTES = 4096 };
 
 static void cli_put(FILE *out, const char *text)
@@ -85,6 +85,11 @@ void cli_putf(FILE *out, const char *fmt, ...)
 	va_start(ap, fmt);
 	put_formatted(out, fmt, ap);
 	va_end(ap);
+}
+
+void cli_say(const char *text)
+{
+	cli_putf(stderr, "heft: %s\n", text);
 }
 
 void cli_error(const char *fmt, ...)
@@ -164,13 +169,6 @@ static bool in_list(const char *list, const char *value)
 	return false;
 }
 
-/* "NAME|TID" describes two kinds of value, "all|none" lists all there are: only names of values
- * are written in small letters. */
-static bool is_list(const char *value)
-{
-	return value && value[0] >= 'a' && value[0] <= 'z';
-}
-
 static int deliver(const struct cli_verb *verb, const struct cli_option *o, const char *value,
 		   cli_set_fn *set, void *ctx)
 {
@@ -178,7 +176,7 @@ static int deliver(const struct cli_verb *verb, const struct cli_option *o, cons
 		cli_print_help(verb, stdout);
 		return cli_finish_output(CLI_SUCCESS);
 	}
-	if (value && is_list(o->value) && !in_list(o->value, value))
+	if (value && cli_option_has_list(o) && !in_list(o->value, value))
 		return cli_usage_error(verb, "--%s cannot be '%s': it is one of %s", o->name, value,
 				       o->value);
 	int status = set(ctx, o, value);
@@ -186,7 +184,7 @@ static int deliver(const struct cli_verb *verb, const struct cli_option *o, cons
 	return status == 0 ? CLI_GO_ON : status;
 }
 
-/* What other tools call an option of this verb, or NULL. */
+/* The option of this verb that other tools call by this name; NULL: there is none. */
 static const char *option_meant(const struct cli_verb *verb, const char *word)
 {
 	static const struct {
@@ -249,7 +247,7 @@ static int unknown_option(const struct cli_verb *verb, const char *name, size_t 
 	return cli_usage_error(verb, "unknown option --%.*s", (int)length, name);
 }
 
-/* One "--name", "--name=value" or "--name value"; *taken is how many words it used. */
+/* Parses one "--name", "--name=value" or "--name value"; *taken is how many words it was. */
 static int parse_long(const struct cli_verb *verb, char **argv, int left, cli_set_fn *set,
 		      void *ctx, int *taken)
 {
@@ -275,7 +273,7 @@ static int parse_long(const struct cli_verb *verb, char **argv, int left, cli_se
 	return unknown_option(verb, name, length);
 }
 
-/* One "-q", "-qv", "-n5" or "-n 5". */
+/* Parses one "-q", "-qv", "-n5" or "-n 5". */
 static int parse_short(const struct cli_verb *verb, char **argv, int left, cli_set_fn *set,
 		       void *ctx, int *taken)
 {
@@ -305,7 +303,7 @@ static int parse_short(const struct cli_verb *verb, char **argv, int left, cli_s
 	return CLI_GO_ON;
 }
 
-/* Moves argv[from..from+count) down to argv[to..], keeping what it passes in order. */
+/* Moves argv[from..from+count) down to argv[to..]; the words between keep their order behind it. */
 static void rotate_down(char **argv, int to, int from, int count)
 {
 	for (int i = 0; i < count; i++) {

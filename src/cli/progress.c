@@ -1,12 +1,12 @@
-/* One line on stderr that is written over and in the end taken away, and only if
- * loading takes longer than a second: most reports never show it. */
+/* Shows progress in one line on stderr, and removes it at the end. It appears only if loading takes longer
+ * than a second, so most reports never show it. */
 #include "cli/progress.h"
 
 #include "hosted/monotonic.h"
 #include "hosted/name_words.h"
+#include "hosted/program_name.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { QUIET_MS = 1000, STEP_MS = 100 };
@@ -22,11 +22,10 @@ static void show(void *ctx, const char *module, size_t done, size_t total)
 	uint64_t now = now_ms();
 	if (now - p->started_ms < QUIET_MS || (p->shown && now - p->shown_ms < STEP_MS))
 		return;
-	const char *slash = strrchr(module, '/');
 	p->shown = true;
 	p->shown_ms = now;
 	fputs("\r\033[Kheft: reading symbols: ", stderr);
-	words_print_fit(stderr, slash ? slash + 1 : module, 60);
+	words_print_fit(stderr, path_file(module), 60);
 	fprintf(stderr, ", %zu %%", total ? done * 100 / total : 0);
 	fflush(stderr);
 }

@@ -1,4 +1,4 @@
-/* Showing that symbols are still being read, on a terminal only. */
+/* Shows that symbols are still being read, on a terminal only. */
 #ifndef HEFT_CLI_PROGRESS_H
 #define HEFT_CLI_PROGRESS_H
 
@@ -12,7 +12,7 @@ struct cli_progress {
 
 /* Lets the selection report progress, if stderr is a terminal. The progress must outlive it. */
 void cli_progress_attach(struct cli_progress *progress, struct profile_selection *selection);
-/* Takes away what is shown. */
+/* Removes the line. */
 void cli_progress_end(struct cli_progress *progress);
 
 #endif

@@ -1,6 +1,5 @@
-/* `heft report FILE`: options to a selection, a profile, and one of its views.
- * Everything it prints goes to stdout, all at once at the end of loading: a bad
- * recording, option or rule file leaves stdout empty. */
+/* `heft report FILE` loads what the options select and prints one view of it. It prints to stdout after
+ * loading, so a bad recording, option or rule file leaves stdout empty. */
 #include "cli/cli.h"
 
 #include "cli/progress.h"
@@ -22,8 +21,8 @@ struct report_command {
 	struct cli_selection selection;
 	struct report_options options;
 	report_view *view;             /* NULL: the report itself */
-	const char *view_name, *clash; /* the option that chose it; another one that did too */
-	char *again, *words;           /* owned: options to repeat, what was selected */
+	const char *view_name, *clash; /* the option that chose the view; a second such option */
+	char *again, *words;           /* owned: the options to repeat, what is selected in words */
 };
 
 static int set_view(struct report_command *c, report_view *view, const char *name)
@@ -56,7 +55,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	}
 }
 
-/* What does not go together. Returns CLI_GO_ON or the status to end with. */
+/* Refuses options that do not go together. Returns CLI_GO_ON or the status to end with. */
 static int check_options(struct report_command *c)
 {
 	const struct cli_selection *s = &c->selection;
@@ -97,7 +96,7 @@ static void repeat(FILE *out, const char *option, const char *value)
 	words_print_shell(out, value);
 }
 
-/* The words for what is selected, and the options that select it again. */
+/* Writes what is selected in words, and the options that select it again. */
 static int describe(struct report_command *c)
 {
 	const struct cli_selection *s = &c->selection;
@@ -140,15 +139,15 @@ static void choose_span(struct report_command *c)
 	c->options.span = instant ? REPORT_INSTANT : REPORT_WINDOW;
 	c->options.from_ns = part->from_ns - c->selection.start_ns;
 	c->options.to_ns = part->to_ns - c->selection.start_ns;
-	/* The last moment is the end, when everything not freed is live, although the program was
-	 * gone a little before. */
+	/* At the last moment, what the program did not free is live, although it ended a little
+	 * earlier. */
 	if (instant && part->to_ns == c->selection.duration_ns)
 		part->from_ns = 0;
 	if (!c->selection.has_sort)
 		c->options.sort = instant ? MEASURE_LIVE_BYTES : MEASURE_GREW_BYTES;
 }
 
-/* Of a moment with a name, which only the recording itself tells. */
+/* Sets the time of a moment that has a name; only the recording knows that time. */
 static void choose_moment(struct report_command *c, const struct profile *p)
 {
 	enum cli_moment moment = c->selection.moment;
@@ -159,12 +158,12 @@ static void choose_moment(struct report_command *c, const struct profile *p)
 	c->options.moment = moment == CLI_AT_END && profile_is_snapshot(p)
 				    ? "what was live when it was taken"
 				    : cli_moment_words(moment);
-	c->options.timeless = moment == CLI_AT_EXIT; /* each process's own */
+	c->options.timeless = moment == CLI_AT_EXIT; /* every process has its own exit */
 	c->options.from_ns = c->options.to_ns = moment == CLI_AT_PEAK ? p->totals.peak_time_ns
 								      : p->run.duration_ns;
 }
 
-/* The measure that was asked for, or the first that the file tells. */
+/* Takes the measure that was asked for, or the first that the file has. */
 static int choose_sort(struct report_command *c, const struct profile *p, const char *path,
 		       struct heft_error *err)
 {
@@ -191,7 +190,7 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 		rc = cli_selection_resolve(&c->selection, &in, err);
 	if (rc == 0)
 		choose_span(c);
-	/* Short lives leave nothing at the peak: who has most of them comes first. */
+	/* Blocks that live shortly are not in the peak: sort by the number of allocations. */
 	if (c->view == report_lifetimes && !c->selection.json && !c->selection.has_sort)
 		c->options.sort = MEASURE_ALLOCATIONS;
 	if (rc == 0)
@@ -199,7 +198,7 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 	input_file_close(&in);
 	if (rc == 0)
 		choose_moment(c, *p);
-	if (rc == 0 && !c->options.moment) /* what that needs, it asks for itself */
+	if (rc == 0 && !c->options.moment) /* applying a moment checks what it needs */
 		rc = choose_sort(c, *p, path, err);
 	if (rc == 0)
 		rc = cli_selection_apply(&c->selection, *p, err);
@@ -212,7 +211,7 @@ static int write_report(struct report_command *c, const struct profile *p)
 {
 	struct findings *findings = NULL;
 	int rc = 0;
-	/* Findings are of whole recordings, and only the report itself shows them. */
+	/* Findings need the whole recording, and only the report itself shows them. */
 	bool whole = c->options.span == REPORT_WHOLE && !c->options.selection &&
 		     !c->options.focus && !c->options.ignore;
 	if (whole && (c->selection.json || !c->view))

@@ -1,9 +1,8 @@
-/* `heft run`: record a command, then say in a few lines what it did.
+/* `heft run` records a command, then says in a few lines what the command did.
  *
- * The exit status is the command's own (128 + signal); heft's failures are 125,
- * a command that cannot be executed 126, one that is not found 127. Whatever
- * goes wrong with the recording afterwards is said, but never changes the
- * command's status. */
+ * The exit status is the command's own (128 + signal). 125 is a failure of heft, 126 a command that cannot
+ * be executed, 127 a command that was not found. If the recording goes wrong later, heft says so, but the
+ * status stays the command's. */
 #include "cli/cli.h"
 
 #include "cli/live_server.h"
@@ -25,8 +24,8 @@ struct run {
 	struct recorder_options o;
 	struct live_server server;
 	const char *listen, *token_file;
-	int path_fd;      /* where to tell the recording's path when it is finished; -1: nowhere */
-	bool quiet, told; /* told: how it ended and where the recording is */
+	int path_fd;       /* gets the recording's path when it is complete; -1: nobody asked */
+	bool quiet, ended; /* ended: report_end was called */
 	enum cli_color color;
 };
 
@@ -93,11 +92,6 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 	return 0;
 }
 
-static void say(const char *text)
-{
-	cli_putf(stderr, "heft: %s\n", text);
-}
-
 static int refused(const struct heft_error *err, int rc)
 {
 	cli_print_error(err);
@@ -108,11 +102,11 @@ static int refused(const struct heft_error *err, int rc)
 	}
 }
 
-/* A finding needs the whole profile: of its largest sites alone, a queue looks like objects that
- * are merely large. Up to so many stack frames that costs well under 0.1 s; beyond, the summary does
- * without, to be there at once. */
+/* Findings need the whole profile: among the largest sites alone, a queue looks like objects that are
+ * merely large. For this many stack frames that takes well under 0.1 s. A larger profile gets a summary
+ * without findings, so that it appears at once. */
 enum { WHOLE_PROFILE_NODES = 20000 };
-/* To look at each of several processes takes another 0.1 s for so many events. */
+/* For this many events, findings for each of several processes take another 0.1 s. */
 enum { JUDGED_EVENTS = 2000000 };
 
 static int load_for_summary(struct recorder_result *result, struct profile **p, bool *whole,
@@ -141,12 +135,12 @@ static void summarise(const struct run *r, struct recorder_result *result)
 		cli_print_error(&err);
 		return;
 	}
-	/* A bad rule file is the report's to refuse; the command's status is not heft's to change. */
+	/* A bad rule file does not change the command's status; `heft report` refuses it. */
 	if (cli_apply_frame_rules(p, NULL, &err) < 0)
 		cli_print_error(&err);
 	if (whole)
-		findings_new(&findings, p); /* without memory for them there are none */
-	/* At once: stderr has no buffer. */
+		findings_new(&findings, p); /* if memory runs out, there are none */
+	/* Write it in one piece: stderr has no buffer. */
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
@@ -159,12 +153,12 @@ static void summarise(const struct run *r, struct recorder_result *result)
 	profile_free(p);
 }
 
-/* How it ended, once. */
-static void tell(struct run *r, struct recorder_result *result)
+/* Says how the command ended and where the recording is; only the first call does. */
+static void report_end(struct run *r, struct recorder_result *result)
 {
-	if (r->told)
+	if (r->ended)
 		return;
-	r->told = true;
+	r->ended = true;
 	if (r->path_fd >= 0)
 		dprintf(r->path_fd, "%s", result->path);
 	if (result->problem.code)
@@ -172,15 +166,15 @@ static void tell(struct run *r, struct recorder_result *result)
 	if (r->quiet || !result->path[0])
 		return;
 	if (result->budget[0])
-		say(result->budget);
+		cli_say(result->budget);
 	summarise(r, result);
 }
 
-static void tell_and_linger(void *ctx, struct recorder_result *result)
+static void report_and_linger(void *ctx, struct recorder_result *result)
 {
 	struct run *r = ctx;
 	char url[400];
-	tell(r, result);
+	report_end(r, result);
 	if (r->quiet)
 		return;
 	live_server_url(&r->server, url, sizeof url);
@@ -209,7 +203,7 @@ static int check_serving(const struct run *r)
 	return 0;
 }
 
-/* Runs the command; the exit status. */
+/* Runs the command; returns the exit status. */
 static int record(struct run *r, struct recorder_result *result)
 {
 	struct heft_error err = {0};
@@ -218,7 +212,7 @@ static int record(struct run *r, struct recorder_result *result)
 	r->o.set = &r->server.set;
 	r->o.keep_ended = r->listen != NULL;
 	r->o.ready = begin_to_serve;
-	r->o.ended = tell_and_linger;
+	r->o.ended = report_and_linger;
 	r->o.ready_ctx = r;
 	r->o.in_child = http_restore_file_limit;
 	r->o.answer = live_source_answer;
@@ -226,7 +220,7 @@ static int record(struct run *r, struct recorder_result *result)
 	if (!rc)
 		rc = recorder_run(&r->o, result, &err);
 	if (!rc)
-		tell(r, result);
+		report_end(r, result);
 	recorder_result_fini(result);
 	live_server_fini(&r->server);
 	if (rc)
@@ -256,18 +250,17 @@ int cmd_run(int argc, char **argv)
 	r.o.plan = &plan;
 	r.o.preload = preload;
 	if (!r.quiet)
-		r.o.say = say;
+		r.o.say = cli_say;
 	if ((rc = cli_locate_preload(preload, sizeof preload, &err)) ||
 	    (rc = launch_inspect(argv[first], &plan, &err)))
 		return refused(&err, rc);
 	if (plan.own_malloc_text[0] && !r.quiet)
-		say(plan.own_malloc_text);
+		cli_say(plan.own_malloc_text);
 	if (r.o.limit_bytes && r.o.limit_bytes < SMALLEST_LIMIT) {
 		r.o.limit_bytes = SMALLEST_LIMIT;
 		if (!r.quiet)
-			say("--limit-size: no recording is of use with less than 16 KiB: this one "
-			    "may have "
-			    "16 KiB");
+			cli_say("--limit-size: no recording is of use with less than 16 KiB: this "
+				"one may have 16 KiB");
 	}
 	return record(&r, &result);
 }

@@ -1,8 +1,8 @@
-/* The options that select: one reading of --pid, --from, --focus and their like for all verbs, so
- * that they take the same values and are refused in the same words everywhere.
+/* Reads --pid, --from, --focus and the like for all verbs, so that they take the same values and refuse
+ * others in the same words everywhere.
  *
- * Times may be shares of the run, and how long it was stands in the recording: they are resolved
- * once its path is known, before it is loaded.
+ * A time may be a percentage of the run, whose length stands in the recording. So times are resolved when
+ * the path of the recording is known, before it is loaded.
  *
  * Invariant: after a successful resolve, from_ns <= to_ns <= the duration. */
 #include "cli/selection.h"
@@ -55,7 +55,7 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 		s->part.has_pid = true;
 		s->part.pid = (int32_t)number;
 		return 0;
-	case CLI_OPT_PROCESSES: /* one of its list */
+	case CLI_OPT_PROCESSES: /* a value of its list */
 		s->no_roots = strcmp(value, "none") == 0;
 		s->has_roots = true;
 		s->part.merging = strcmp(value, "each") == 0 ? PROCESSES_EACH : PROCESSES_AS_FIT;
@@ -69,7 +69,7 @@ int cli_selection_set(struct cli_selection *s, const struct cli_verb *verb,
 		s->limit = (size_t)number;
 		s->has_limit = true;
 		return 0;
-	case CLI_OPT_SORT: /* one of its list, as is the colour */
+	case CLI_OPT_SORT: /* a value of its list, as the colour */
 		s->has_sort = true;
 		s->sort = measure_of_option(value);
 		return s->sort == MEASURE_COUNT ? HEFT_EUSAGE : 0;
@@ -119,8 +119,8 @@ static int set_window(struct cli_selection *s, struct heft_error *err)
 	return 0;
 }
 
-/* When the chosen process began and ended: times and shares are of its life. */
-static void set_life(struct cli_selection *s, const struct trace_contents *c)
+/* Sets when the chosen process began and ended: with --pid, times count from its start. */
+static void set_run_time(struct cli_selection *s, const struct trace_contents *c)
 {
 	uint64_t start = UINT64_MAX, end = 0;
 	s->start_ns = 0;
@@ -151,8 +151,13 @@ int cli_selection_resolve(struct cli_selection *s, const struct input_file *in,
 	s->start_ns = 0;
 	if (!in->reader)
 		return 0;
-	set_life(s, trace_reader_contents(in->reader));
+	set_run_time(s, trace_reader_contents(in->reader));
 	return set_window(s, err);
+}
+
+bool cli_selection_at_end(const struct cli_selection *s)
+{
+	return s->moment == CLI_AT_TIME && s->part.to_ns == s->duration_ns;
 }
 
 int cli_selection_apply_moment(const struct cli_selection *s, struct profile *p,
@@ -177,7 +182,7 @@ int cli_selection_apply_any(const struct cli_selection *s, struct profile *p,
 	return rc;
 }
 
-int cli_selection_say_nothing(const struct cli_selection *s, struct profile *p)
+int cli_selection_note_nothing(const struct cli_selection *s, struct profile *p)
 {
 	if (!s->ignore)
 		return profile_add_note(
@@ -195,7 +200,7 @@ int cli_selection_apply(const struct cli_selection *s, struct profile *p, struct
 {
 	uint32_t before = p->site_count;
 	int rc = cli_selection_apply_any(s, p, err);
-	if (rc == 0 && before && !p->site_count && cli_selection_say_nothing(s, p) < 0)
+	if (rc == 0 && before && !p->site_count && cli_selection_note_nothing(s, p) < 0)
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for a note");
 	return rc;
 }

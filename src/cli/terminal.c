@@ -1,4 +1,4 @@
-/* What the place where text goes can show: how wide it is, and whether it takes more than ASCII. */
+/* What a terminal can show: how wide it is, and whether it takes more than ASCII. */
 #include "cli/cli.h"
 
 #include <langinfo.h>
@@ -22,7 +22,7 @@ size_t cli_width(FILE *stream)
 
 bool cli_is_utf8(void)
 {
-	/* Asked without setting it: numbers must not change with the locale. */
+	/* Ask without setting the locale: it must not change how numbers are written. */
 	locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
 	if (!locale)
 		return false;

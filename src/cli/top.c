@@ -1,13 +1,12 @@
-/* `heft top (PID | FILE | -- CMD)`: the live view, or one frame of it as text.
+/* `heft top (PID | FILE | -- CMD)` shows the live view, or prints one frame of it as text.
  *
- * All three are one thing: a recording, which is read again when it has grown. A process is shown by
- * the recording that it is being written to, a command by the one that is begun for it. A sampled
- * process that an agent holds has none: it is shown by its session file. Without a
- * terminal to draw on, or with --once, one frame is printed: of a command when it has ended, and to
- * stderr then, because stdout is the command's.
+ * All three are a recording that is read again when it has grown: a process has the one that it is recorded
+ * in, a command gets one. A sampled process of an agent has no recording; the view reads its session file.
+ * Without a terminal, or with --once, heft prints one frame. A command's frame is printed when the command
+ * has ended, to stderr, because stdout is the command's.
  *
- * What loading and drawing share (`struct top_place`) is touched with its lock held: loading runs in
- * a thread of its own (top_live.c). */
+ * Loading runs in a thread of its own (top_live.c). What it shares with drawing (`struct top_place`) is
+ * touched with its lock held. */
 #include "cli/cli.h"
 #include "cli/input_file.h"
 
@@ -16,6 +15,7 @@
 #include "findings/finding.h"
 #include "hosted/end_words.h"
 #include "hosted/name_words.h"
+#include "hosted/program_name.h"
 #include "profile/profile_from_trace.h"
 #include "record/recording_of.h"
 #include "session/session_guard.h"
@@ -36,20 +36,19 @@
 #include <unistd.h>
 
 enum {
-	JUDGED_EVENTS =
-		2000000, /* it is read again and again: processes one by one up to so many */
+	JUDGED_EVENTS = 2000000, /* with more, findings for each process take too long for a view */
 	ROWS_SHOWN = 20,
 	WIDTH_WITHOUT_TERMINAL = 100,
 	SNAPSHOTS = 10000,
 	QUIET_S = 10 /* a recorder writes about once a second */
 };
 
-/* Where the recording is, and of whom */
+/* Where the recording is, and which program it is of */
 struct top_place {
 	pthread_mutex_t lock;
 	char path[PATH_MAX]; /* "": not known yet */
 	char exe[64];
-	pid_t pid; /* of the program; 0: not known */
+	pid_t pid; /* the program's; 0: not known */
 };
 
 struct top {
@@ -62,9 +61,8 @@ struct top {
 	bool is_command;
 	struct top_command command;
 	struct top_place place;
-	struct process *held; /* sampled, and in an agent's hands: there is no recording to read */
-	/* of the last load */
-	struct stat facts;
+	struct process *held; /* a sampled process of an agent, which has no recording to read */
+	struct stat facts;    /* the recording when it was last loaded */
 	bool loaded;
 };
 
@@ -73,7 +71,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	struct top *t = ctx;
 	switch (option->id) {
 	case CLI_OPT_ONCE: t->once = true; return 0;
-	case CLI_OPT_SORT: /* one of its list */ return top_sort_parse(value, &t->sort);
+	case CLI_OPT_SORT: /* a value of its list */ return top_sort_parse(value, &t->sort);
 	case CLI_OPT_OUTPUT: t->command.output = value; return 0;
 	case CLI_OPT_FORCE: t->command.force = true; return 0;
 	case CLI_OPT_SAMPLE:
@@ -128,8 +126,8 @@ static void set_path(struct top *t, const char *path)
 	pthread_mutex_unlock(&t->place.lock);
 }
 
-/* A process that is sampled, whoever holds its session file (heft agent): what it has is read from
- * there. Without one *err, of why it has no recording either, stays. */
+/* Opens the session file of a sampled process, whoever else holds it (heft agent). If there is none, *err
+ * still says why there is no recording. */
 static int hold_process(struct top *t, int rc, struct heft_error *err)
 {
 	struct heft_error other = {0};
@@ -146,7 +144,7 @@ static int hold_process(struct top *t, int rc, struct heft_error *err)
 	return rc;
 }
 
-/* 0: it is known; 1: not yet. */
+/* 0: the recording is known; 1: not yet. */
 static int find_recording(struct top *t, struct heft_error *err)
 {
 	char path[PATH_MAX];
@@ -156,7 +154,7 @@ static int find_recording(struct top *t, struct heft_error *err)
 		int rc = top_command_recording(&t->command, path, sizeof path);
 		if (rc == HEFT_ENOTFOUND)
 			return 1;
-		if (rc < 0) { /* `heft run` has told why */
+		if (rc < 0) { /* `heft run` has said why */
 			err->message[0] = 0;
 			return rc;
 		}
@@ -178,17 +176,16 @@ static void set_program(struct top *t, const struct profile *p)
 	const char *exe = p->process_count && p->processes[0].exe ? p->processes[0].exe
 			  : p->run.argc                           ? p->run.argv[0]
 								  : "";
-	const char *slash = strrchr(exe, '/');
 	pthread_mutex_lock(&t->place.lock);
-	snprintf(t->place.exe, sizeof t->place.exe, "%s", slash ? slash + 1 : exe);
-	for (char *c = t->place.exe; *c; c++) /* becomes part of a file's name */
+	snprintf(t->place.exe, sizeof t->place.exe, "%s", path_file(exe));
+	for (char *c = t->place.exe; *c; c++) /* it becomes a part of a file's name */
 		if (!isalnum((unsigned char)*c) && !strchr("._-+", *c))
 			*c = '_';
 	t->place.pid = p->run.pid;
 	pthread_mutex_unlock(&t->place.lock);
 }
 
-/* Samples tell no threads: of one there is what there is of all. */
+/* Samples do not know their threads: a view of one thread shows all of them. */
 static int load_held(struct top *t, struct profile **p, struct heft_error *err)
 {
 	return sampled_profile(p, t->held, NULL, err);
@@ -211,12 +208,12 @@ static int load(void *ctx, const char *thread, bool again, struct profile **p, s
 	if (same && !again)
 		return 1;
 	rc = t->held ? load_held(t, p, err) : input_file_profile(t->place.path, &selection, p, err);
-	/* One that has just begun has nothing to read yet. */
+	/* A recording that has just begun has nothing to read yet. */
 	if (rc == HEFT_EFORMAT && !t->file)
 		return 1;
 	if (rc == 0)
 		rc = cli_apply_frame_rules(*p, NULL, err);
-	/* Findings are of the whole; without memory for them there are none. */
+	/* Findings are of all threads; if memory runs out, there are none. */
 	if (rc == 0 && !thread)
 		findings_new(f, *p);
 	if (rc < 0) {
@@ -269,30 +266,8 @@ static char *output(void *ctx)
 	return t->is_command ? top_command_tail(&t->command) : NULL;
 }
 
-static int copy(int from, int to)
-{
-	char bytes[64 << 10];
-	ssize_t n;
-	while ((n = read(from, bytes, sizeof bytes)) > 0)
-		for (ssize_t at = 0, put; at < n; at += put)
-			if ((put = write(to, bytes + at, (size_t)(n - at))) <= 0)
-				return -1;
-	return n < 0 ? -1 : 0;
-}
-
-static int snapshot_held(struct top *t, const struct top_place *place, char *path, size_t size,
-			 struct heft_error *err)
-{
-	for (unsigned i = 1; i <= SNAPSHOTS; i++) {
-		snprintf(path, size, "heft.%s.%d.snapshot-%u.heft", place->exe, (int)place->pid, i);
-		if (access(path, F_OK) != 0)
-			break;
-	}
-	return sampled_recording_write(t->held, path, false, err);
-}
-
-/* The recording as it is now. What is being written at this moment is cut, as in every recording
- * that is read while it grows. */
+/* Copies the recording as it is now. The block that is being written at this moment is cut, as in every
+ * recording that is read while it grows. */
 static int snapshot(void *ctx, char *path, size_t size, struct heft_error *err)
 {
 	struct top *t = ctx;
@@ -300,27 +275,25 @@ static int snapshot(void *ctx, char *path, size_t size, struct heft_error *err)
 	pthread_mutex_lock(&t->place.lock);
 	place = t->place;
 	pthread_mutex_unlock(&t->place.lock);
-	int to = -1, from = place.path[0] ? open(place.path, O_RDONLY | O_CLOEXEC) : -1;
-	if (t->held && t->loaded)
-		return snapshot_held(t, &place, path, size, err);
-	if (from < 0)
+	bool held = t->held && t->loaded;
+	int to = -1, rc = 0, from = place.path[0] ? open(place.path, O_RDONLY | O_CLOEXEC) : -1;
+	if (from < 0 && !held)
 		return heft_fail(err, HEFT_EREFUSED, "nothing is recorded yet");
-	for (unsigned i = 1; to < 0 && i <= SNAPSHOTS; i++) {
+	for (unsigned i = 1; to < 0 && i <= SNAPSHOTS; i++) { /* the first name that no file has */
 		snprintf(path, size, "heft.%s.%d.snapshot-%u.heft", place.exe, (int)place.pid, i);
-		to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (to < 0 && errno != EEXIST)
+		if (held && access(path, F_OK) != 0)
+			return sampled_recording_write(t->held, path, false, err);
+		to = held ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (to < 0 && !held && errno != EEXIST)
 			break;
 	}
-	int rc = 0;
-	if (to < 0) {
+	if (to < 0 || top_command_copy(from, to) != 0)
 		rc = heft_fail_errno(err, "cannot write %s", path);
-	} else if (copy(from, to) != 0) {
-		rc = heft_fail_errno(err, "cannot write %s", path);
-		unlink(path);
-	}
 	close(from);
 	if (to >= 0 && close(to) != 0 && rc == 0)
-		rc = heft_fail_errno(err, "cannot write %s", path);
+		return heft_fail_errno(err, "cannot write %s", path);
+	if (to >= 0 && rc < 0)
+		unlink(path);
 	return rc;
 }
 
@@ -367,13 +340,13 @@ static int print_once(struct top *t, FILE *out, struct heft_error *err)
 	return rc;
 }
 
-/* Runs the command to its end, its streams its own. */
+/* Runs the command to its end, with heft's own streams. */
 static int run_once(struct top *t, struct heft_error *err)
 {
 	int rc = top_command_start(&t->command, false, err);
 	if (rc < 0)
 		return rc;
-	/* What the terminal sends is for the command; its recorder sees to the rest. */
+	/* Ctrl-C is for the command, and its recorder ends with it. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
 	top_command_ended(&t->command, true);
@@ -403,7 +376,7 @@ static int show_live(struct top *t, struct heft_error *err)
 	return top_live(&source, &options, cli_use_color(t->selection.color, terminal), err);
 }
 
-/* After the view of a command: what it wrote, and where its recording is. */
+/* Called after the view of a command: prints what it wrote, and where its recording is. */
 static void leave_command(struct top *t, bool detached)
 {
 	struct top_command *c = &t->command;
@@ -446,7 +419,7 @@ int cmd_top(int argc, char **argv)
 	if (status != CLI_GO_ON)
 		return status;
 	if (!t.once && has_terminal(&t)) {
-		/* A process or file that is not there is told before the screen is taken. */
+		/* Fail before the screen changes if the process or file does not exist. */
 		rc = t.is_command ? 0 : find_recording(&t, &err);
 		if (rc == 0)
 			rc = show_live(&t, &err);

@@ -1,13 +1,13 @@
-/* The command of `heft top -- CMD`: a `heft run -q` of this same executable records it, so there is
- * one recorder, and the command outlives the view if it is told to.
+/* Runs the command of `heft top -- CMD`. A `heft run -q` of this same executable records it, so there is
+ * one recorder, and the command can outlive the view.
  *
- * The view has the terminal. What the command writes to a terminal goes to a file instead, standard
- * output and error to the same one, opened for appending: their order is kept, nothing can block, and
- * nothing is lost whoever ends first. A stream that is redirected is not touched. `heft run` gets a
- * session of its own, so that neither keys nor a hang-up of the terminal reach the command.
+ * The view has the terminal. What the command would write to the terminal goes to a file instead. Standard
+ * output and error append to the same file: their order is kept, nothing can block, and nothing is lost
+ * whoever ends first. A redirected stream stays as it is. `heft run` gets a session of its own, so that
+ * neither keys nor a hang-up of the terminal reach the command.
  *
- * The recording's name is known from the recorder's open files while it runs, and from a pipe when it
- * has ended, in case it was too quick to be looked at. */
+ * While the recorder runs, its open files give the name of the recording. When it has ended, a pipe gives
+ * it, in case it ran too shortly to be looked at. */
 #include "cli/top_command.h"
 
 #include "record/recording_of.h"
@@ -123,7 +123,7 @@ bool top_command_ended(struct top_command *c, bool wait)
 int top_command_recording(struct top_command *c, char *path, size_t size)
 {
 	ssize_t n = c->path_fd < 0 ? 0 : read(c->path_fd, path, size - 1);
-	if (n < 0) /* it runs */
+	if (n < 0) /* the recorder runs */
 		return recording_written_by(c->recorder, path, size) == 0 ? 0 : HEFT_ENOTFOUND;
 	if (c->path_fd >= 0)
 		close(c->path_fd);
@@ -137,7 +137,7 @@ void top_command_kill(struct top_command *c, pid_t program)
 	if (c->ended || c->recorder <= 0)
 		return;
 	if (!c->kills++)
-		kill(c->recorder, SIGTERM); /* which hands it on */
+		kill(c->recorder, SIGTERM); /* the recorder passes it on */
 	else if (program > 0)
 		kill(program, SIGKILL);
 }
@@ -161,33 +161,27 @@ char *top_command_tail(const struct top_command *c)
 	return text;
 }
 
-static void write_all(int fd, const char *bytes, size_t count)
+int top_command_copy(int from, int to)
 {
-	while (count) {
-		ssize_t n = write(fd, bytes, count);
-		if (n < 0 && errno != EINTR)
-			return;
-		bytes += n > 0 ? n : 0;
-		count -= n > 0 ? (size_t)n : 0;
-	}
+	char bytes[64 << 10];
+	ssize_t n;
+	while ((n = read(from, bytes, sizeof bytes)) > 0)
+		for (ssize_t at = 0, put; at < n; at += put > 0 ? put : 0)
+			if ((put = write(to, bytes + at, (size_t)(n - at))) < 0 && errno != EINTR)
+				return -1;
+	return n < 0 ? -1 : 0;
 }
 
 void top_command_release(struct top_command *c)
 {
-	char bytes[16 << 10];
-	off_t at = 0;
-	ssize_t n;
 	if (c->path_fd >= 0)
 		close(c->path_fd);
 	c->path_fd = -1;
 	if (!c->kept[0])
 		return;
-	/* Whichever is the terminal: it is the same one. */
-	int to = isatty(STDOUT_FILENO) ? STDOUT_FILENO : STDERR_FILENO;
-	while ((n = pread(c->kept_fd, bytes, sizeof bytes, at)) > 0) {
-		write_all(to, bytes, (size_t)n);
-		at += n;
-	}
+	/* Both streams are the same terminal, or only one is a terminal. */
+	if (lseek(c->kept_fd, 0, SEEK_SET) == 0)
+		top_command_copy(c->kept_fd, isatty(STDOUT_FILENO) ? STDOUT_FILENO : STDERR_FILENO);
 	close(c->kept_fd);
 	if (!c->detached)
 		unlink(c->kept);

@@ -1,4 +1,4 @@
-/* Inside src/cli: the command of `heft top -- CMD`, recorded by a `heft run` of its own. */
+/* Inside src/cli: the command of `heft top -- CMD`, which a `heft run` of its own records. */
 #ifndef HEFT_CLI_TOP_COMMAND_H
 #define HEFT_CLI_TOP_COMMAND_H
 
@@ -18,27 +18,28 @@ struct top_command {
 	pid_t recorder; /* the `heft run`; 0: not started */
 	bool ended;
 	int status;  /* exit status, as `heft run` gave it */
-	int path_fd; /* where it tells the recording's path at its end; -1: read to its end */
+	int path_fd; /* gives the recording's path when it has ended; -1: was read */
 	int kills;
 	bool detached;
-	char kept[PATH_MAX]; /* file with what it wrote to the terminal; "": it goes elsewhere */
+	char kept[PATH_MAX]; /* the file with what it wrote to the terminal; "": there is none */
 	int kept_fd;
 };
 
-/* Starts it. With `screen` the terminal belongs to the view: what the command writes there is kept
- * in a file, and it cannot read from there. */
+/* Starts the command. With `screen` the terminal belongs to the view: a file keeps what the command writes
+ * to it, and the command cannot read from it. */
 int top_command_start(struct top_command *c, bool screen, struct heft_error *err);
-/* True once it has ended; `wait` for that. */
+/* True once the command has ended; with `wait`, waits for that. */
 bool top_command_ended(struct top_command *c, bool wait);
-/* The recording's path. HEFT_ENOTFOUND: not known yet; HEFT_EREFUSED: there is none and never will
- * be, and why has been said by `heft run`. */
+/* The recording's path. HEFT_ENOTFOUND: not known yet; HEFT_EREFUSED: there will be none, and `heft run` has
+ * said why. */
 int top_command_recording(struct top_command *c, char *path, size_t size);
-/* The first time by SIGTERM, then `program` by SIGKILL. */
+/* The first call sends SIGTERM to the recorder, the next ones send SIGKILL to `program`. */
 void top_command_kill(struct top_command *c, pid_t program);
-/* The last lines it wrote, for free(); NULL: they were not kept. */
+/* The last lines that the command wrote, free() them; NULL: they were not kept. */
 char *top_command_tail(const struct top_command *c);
-/* Writes all that was kept where it belongs, and removes the file unless the command still writes
- * to it. */
+/* Copies a file to its end. 0, or -1 and errno. */
+int top_command_copy(int from, int to);
+/* Writes what was kept to the terminal, and removes the file unless the command still writes to it. */
 void top_command_release(struct top_command *c);
 
 #endif

@@ -1,5 +1,5 @@
-/* Values of options: times, which may be relative, and colour. Numbers and sizes are read by
- * hosted/number_parse.c. */
+/* Reads values of options: times, which may be percentages of the run, and colour. hosted/number_parse.c
+ * reads numbers and sizes. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ int cli_parse_time(const char *text, struct cli_time *time)
 		time->percent = (double)d.whole + (double)d.billionths / 1e9;
 		return time->percent > 100 ? HEFT_EUSAGE : 0;
 	}
-	if (!*unit && !d.whole && !d.billionths) /* nothing is nothing in every unit */
+	if (!*unit && !d.whole && !d.billionths) /* 0 needs no unit */
 		return 0;
 	uint64_t ns = time_unit(unit, length - d.length);
 	return ns && decimal_scale(&d, ns, &time->time_ns) ? 0 : HEFT_EUSAGE;

@@ -1,7 +1,6 @@
-/* The one table of verbs. Dispatch (main.c), help (help.c), completions (completion.c) and the
- * manual-page test (tests/unit/test_verbs.c) all read it, so a verb or an option is declared here
- * and nowhere else. Options that several verbs share are macros, so that the same option has the
- * same letter and the same words everywhere.
+/* The table of verbs. Dispatch (main.c), help (help.c), completions (completion.c) and the test of manual
+ * pages (tests/unit/test_verbs.c) read it, so a verb or an option is declared only here. Options that
+ * several verbs share are macros, so that an option has the same letter and words in every verb.
  *
  * Invariant: every option list ends with OPTION_HELP and END, because --help works everywhere. */
 #include "cli/cli.h"
@@ -276,7 +275,7 @@ const struct cli_verb *cli_verb_find(const char *name)
 	return NULL;
 }
 
-/* What other tools call it, and what people try first. */
+/* The verb that other tools call by this name, or that people try first. */
 static const char *verb_meant(const char *name)
 {
 	static const struct {
@@ -319,7 +318,7 @@ const struct cli_verb *cli_verb_nearest(const char *name)
 	for (const struct cli_verb *v = cli_verbs; v->name; v++) {
 		size_t distance = cli_edit_distance(name, v->name);
 
-		/* The start of a verb is meant as that verb, however long the rest is. */
+		/* The start of a verb means that verb, however long the rest is. */
 		if (length >= 2 && strncmp(v->name, name, length) == 0)
 			distance = 0;
 		if (distance < best_distance && distance < strlen(v->name)) {

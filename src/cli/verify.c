@@ -1,6 +1,6 @@
-/* `heft verify FILE`: every block checked, and the totals at the end compared with a
- * replay of all events. A recording without an end (cut, or still being written) is
- * sound up to where it goes, and says so; damage is exit status 1. */
+/* `heft verify FILE` checks every block, and compares the totals at the end with a replay of all events. A
+ * recording without an end (cut, or still being written) is sound as far as it goes; heft says so. Damage
+ * is exit status 1. */
 #include "cli/cli.h"
 
 #include "trace/trace.h"

@@ -1,13 +1,13 @@
-/* `heft view [FILE...]`: opens recordings and serves their page on loopback until it
- * is interrupted. The address, with the token that it needs, is the one line on
- * stdout; everything else is said on stderr.
+/* `heft view [FILE...]` opens recordings and serves their page on loopback until it is interrupted. The
+ * address, with its token, is the one line on stdout; everything else goes to stderr.
  *
- * Signals are blocked before any thread starts and waited for here: an end by Ctrl-C
- * is the usual one, and success. */
+ * Signals are blocked before any thread starts, and this file waits for them. Ctrl-C is the usual end, and
+ * a success. */
 #include "cli/cli.h"
 
 #include "cli/selection.h"
 #include "cli/view_files.h"
+#include "hosted/program_name.h"
 #include "record/recording_of.h"
 #include "agent/sampled_recording.h"
 #include "http/http.h"
@@ -28,10 +28,10 @@ enum { USUAL_PORT = 7777, FURTHER_PORTS = 100, MOST_FILES = 64 };
 struct view_command {
 	const struct cli_verb *verb;
 	bool no_open, quiet, has_port;
-	struct cli_selection selection; /* of it only the moment */
+	struct cli_selection selection; /* only its moment is used */
 	uint16_t port;
-	char *newest;    /* owned: the file that was chosen because none was named */
-	char moment[32]; /* of the page's address: "#at=end", or "" */
+	char *newest;    /* owned: the newest file, if none was named */
+	char moment[32]; /* the end of the page's address: "#at=end", or "" */
 	struct view_recording *recordings[MOST_FILES];
 	uint32_t count;
 };
@@ -63,7 +63,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 
 /* ---- which recordings */
 
-/* The newest recording here: what was just made is what one wants to see. */
+/* Finds the newest recording in this directory: people want to see what they have just recorded. */
 static char *find_newest(void)
 {
 	glob_t found;
@@ -86,7 +86,7 @@ static char *find_newest(void)
 	return name;
 }
 
-/* As the page's address has it: what it shows by itself is the peak. */
+/* Writes the moment as the page's address has it. Without one, the page shows the peak. */
 static int choose_moment(struct view_command *c, const char *path, struct heft_error *err)
 {
 	struct cli_selection *s = &c->selection;
@@ -102,7 +102,7 @@ static int choose_moment(struct view_command *c, const char *path, struct heft_e
 	if (rc == 0 && s->duration_ns == UINT64_MAX)
 		return heft_fail(err, HEFT_EREFUSED,
 				 "%s has no times: --at takes peak or end there", path);
-	if (rc == 0 && s->part.to_ns == s->duration_ns) /* the program is gone: what it left */
+	if (rc == 0 && cli_selection_at_end(s))
 		snprintf(c->moment, sizeof c->moment, "#at=end");
 	else if (rc == 0)
 		snprintf(c->moment, sizeof c->moment, "#at=%" PRIu64, s->part.to_ns);
@@ -113,13 +113,12 @@ static int open_one(struct view_command *c, const char *operand, struct heft_err
 {
 	char path[PATH_MAX], id[16], process[32];
 	uint64_t pid;
-	const char *name = strrchr(operand, '/');
-	name = name ? name + 1 : operand;
+	const char *name = path_file(operand);
 	/* A number that is no file is a process. */
 	if (access(operand, F_OK) < 0 && number_parse(operand, INT32_MAX, &pid) == 0) {
 		struct heft_error ignored;
 		int rc = recording_of((pid_t)pid, path, sizeof path, err);
-		/* Sampled, and held by an agent: there is no file yet, but there is a profile. */
+		/* A sampled process of an agent has no recording yet, but it has a profile. */
 		if (rc == HEFT_EREFUSED &&
 		    sampled_recording_of((pid_t)pid, path, sizeof path, &ignored) == 0)
 			rc = 0;
@@ -134,7 +133,7 @@ static int open_one(struct view_command *c, const char *operand, struct heft_err
 				     err);
 	if (rc == 0)
 		view_recording_prepare(c->recordings[c->count++]);
-	if (rc == 0 && c->count == 1) /* the page opens with the first */
+	if (rc == 0 && c->count == 1) /* the page opens with the first one */
 		rc = choose_moment(c, operand, err);
 	return rc;
 }
@@ -164,13 +163,13 @@ static void say(const char *text)
 	cli_error("%s", text);
 }
 
-/* A browser, if there is a screen; what it says is not ours to show. */
+/* Starts a browser if there is a screen, without its output. */
 static void open_browser(const char *url)
 {
 	const char *x = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
 	if (!((x && *x) || (wayland && *wayland)))
 		return;
-	signal(SIGCHLD, SIG_IGN); /* nobody waits for it */
+	signal(SIGCHLD, SIG_IGN); /* heft does not wait for the browser */
 	pid_t pid = fork();
 	if (pid != 0)
 		return;
@@ -183,7 +182,7 @@ static void open_browser(const char *url)
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGCHLD, SIG_DFL);
 	http_restore_file_limit();
-	setpgid(0, 0); /* Ctrl-C is for us */
+	setpgid(0, 0); /* Ctrl-C ends heft, not the browser */
 	execlp("xdg-open", "xdg-open", url, (char *)NULL);
 	_exit(127);
 }
@@ -234,7 +233,7 @@ int cmd_view(int argc, char **argv)
 	int status = cli_parse_options(c.verb, argc, argv, set_option, &c, &first);
 	if (status != CLI_GO_ON)
 		return status;
-	signal(SIGPIPE, SIG_IGN); /* of whoever reads the address */
+	signal(SIGPIPE, SIG_IGN); /* whoever reads the address may be gone */
 	int rc = open_all(&c, argc, argv, first, &err);
 	if (rc == 0) {
 		sigemptyset(&ends);

@@ -1,6 +1,5 @@
-/* Other tools' files for the page: through the importers, which src/pages does not
- * know. Stacks that differ in their labels alone are one: the page has no place for
- * labels. */
+/* Loads files for the page through the importers, which src/pages does not know. Stacks that differ only in
+ * their labels become one, because the page does not show labels. */
 #include "cli/view_files.h"
 
 #include "cli/cli.h"

@@ -1,5 +1,4 @@
-/* How the page's recordings are loaded: any file that heft reads, with the user's rules for frames.
- * For the verbs that show or write the page. */
+/* Loads recordings for the page: any file that heft reads, with the user's rules for frames. */
 #ifndef HEFT_CLI_VIEW_FILES_H
 #define HEFT_CLI_VIEW_FILES_H
 
