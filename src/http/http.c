@@ -1,22 +1,22 @@
-/* The network: libmicrohttpd's thread takes requests in and sends answers out, workers make them,
- * a clock calls back what waits and ends what takes too long.
+/* The network. libmicrohttpd's thread reads requests and sends answers, workers make the answers, and a
+ * clock continues requests that wait and ends clients that take too long.
  *
- * A request is one struct http_connection, which always has one owner. The network's thread has it
- * while it is read and sent. It is *suspended* before it goes to the queue of the workers or to the
- * list of those that wait, and nobody touches it after it was *resumed*: from then on it is the
- * network's again, which may free it at once. `lock` guards queue, list and the clients' deadlines;
- * no route, and no function of libmicrohttpd but suspending, is called with it held.
+ * A request is one struct http_connection, which always has one owner. The network's thread owns it while
+ * it is read and sent. The request is *suspended* before it goes to the queue of the workers or to the list
+ * of waiting requests. Nobody touches it after it was *resumed*: it then belongs to the network's thread
+ * again, which may free it at once. `lock` guards the queue, the list and the clients' deadlines. No route
+ * is called with it held, and no function of libmicrohttpd but the one that suspends.
  *
- * libmicrohttpd closes connections on which nothing happens; a byte now and then keeps one open for
- * ever. So every client has a deadline here too: for a request to arrive, and for its answer to be
- * taken. Past it the socket is shut down (not closed: that is the network thread's, which is told
- * of it by the end of file). The same happens to clients that have hung up in the middle of a
- * request: libmicrohttpd misses an end of file that comes along with the last bytes. Who closes the
- * sending side alone counts as gone, as with Go's server. The socket of a client in the list is
- * open: it is taken off before libmicrohttpd closes it.
+ * libmicrohttpd closes a connection on which nothing happens, but one byte now and then keeps it open for
+ * ever. So every client also has a deadline here: for its request to arrive, and for it to take the answer.
+ * After that its socket is shut down. It is not closed: the network's thread does that when it sees the end
+ * of file. Clients that hang up in the middle of a request are shut down too, because libmicrohttpd misses
+ * an end of file that comes together with the last bytes. A client that closes only its sending side counts
+ * as gone, as with Go's server. The socket of every client in the list is open: the client leaves the list
+ * before libmicrohttpd closes its socket.
  *
- * Every descriptor is close-on-exec, SIGPIPE is blocked in the network's thread and sends say
- * MSG_NOSIGNAL; all threads block all signals, which are the verbs' to take. */
+ * Every descriptor is close-on-exec. SIGPIPE is blocked in the network's thread, and sends use
+ * MSG_NOSIGNAL. All threads block all signals; the verbs handle them. */
 #include "http/http_state.h"
 
 #include "hosted/vector.h"
@@ -30,10 +30,10 @@
 
 enum {
 	USUAL_CONNECTIONS = 2048,
-	SPARE_CONNECTIONS = 64, /* that are told to come again */
+	SPARE_CONNECTIONS = 64, /* get 503 and are asked to come again */
 	USUAL_BODY = 1 << 20,
-	MEMORY = 2 * HTTP_HEADERS, /* of a connection, where libmicrohttpd itself gives up */
-	PATIENCE = 8, /* bodies of so many times the limit are read before they get 413 */
+	MEMORY = 2 * HTTP_HEADERS, /* bytes of a connection; libmicrohttpd refuses more by itself */
+	PATIENCE = 8, /* a body up to so many times the limit is read before it gets 413 */
 	IDLE_MS = 60000,
 };
 
@@ -63,7 +63,7 @@ void http_request_stats(const struct http_request *q, struct http_stats *stats)
 
 /* ---- clients and their deadlines */
 
-/* The whole request is there: the time for it ends. */
+/* The whole request has arrived: its deadline ends. */
 static void end_reading(struct http_connection *c)
 {
 	pthread_mutex_lock(&c->server->lock);
@@ -142,10 +142,7 @@ static ssize_t on_more(void *ctx, uint64_t at, char *buffer, size_t size)
 	}
 	MHD_suspend_connection(c->mhd);
 	c->client->deadline_ns = NEVER;
-	c->state = WAITING;
-	c->next = s->waiting;
-	s->waiting = c;
-	pthread_cond_signal(&s->tick);
+	http_wait_locked(s, c);
 	pthread_mutex_unlock(&s->lock);
 	return 0;
 }
@@ -208,7 +205,7 @@ static void add_headers(struct http_connection *c, struct MHD_Response *r)
 	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
 	for (uint32_t i = 0; i < a->header_count; i++)
 		MHD_add_response_header(r, a->headers[i].name, a->headers[i].value);
-	if (a->status == 401) { /* the second one makes browsers ask for a password */
+	if (a->status == 401) { /* Basic makes browsers ask for a password */
 		MHD_add_response_header(r, "WWW-Authenticate", "Bearer realm=\"heft\"");
 		MHD_add_response_header(r, "WWW-Authenticate", "Basic realm=\"heft\"");
 	}
@@ -253,7 +250,7 @@ static enum MHD_Result send_answer(struct http_connection *c)
 
 /* ---- to the routes */
 
-/* The whole request is there. */
+/* The whole request has arrived. */
 static enum MHD_Result start_route(struct http_connection *c)
 {
 	struct http_server *s = c->server;
@@ -287,8 +284,8 @@ static enum MHD_Result start_route(struct http_connection *c)
 
 /* ---- taking requests in */
 
-/* The headers are there. An answer that is ready now is sent when the body was read, so that the
- * connection stays in step; only of bodies without measure nothing is read. */
+/* The headers have arrived. An answer that is ready now is sent after the body was read, so that the
+ * connection can take the next request. A body far above the limit is not read. */
 static enum MHD_Result begin(struct http_connection *c, const char *path, const char *method)
 {
 	c->begun = true;
@@ -344,7 +341,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *mhd, const c
 	(void)ctx;
 	(void)mhd;
 	(void)version;
-	if (!c || !c->client) /* there was no memory for it */
+	if (!c || !c->client) /* memory ran out */
 		return MHD_NO;
 	if (!c->begun)
 		return begin(c, path, method);
@@ -356,7 +353,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *mhd, const c
 	return c->state == READING ? start_route(c) : send_answer(c);
 }
 
-/* The first line of a request is there: its life begins, and its time runs. */
+/* The first line of a request has arrived: makes the request and starts its deadline. */
 static void *on_first_line(void *ctx, const char *uri, struct MHD_Connection *mhd)
 {
 	struct http_server *s = ctx;
@@ -426,7 +423,7 @@ static void init_threads(struct http_server *s)
 	pthread_condattr_destroy(&monotonic);
 }
 
-/* Threads that were started are ended by http_server_stop, whatever else failed. */
+/* If this fails, http_server_stop ends the threads that were started. */
 static int start_threads(struct http_server *s, int fd, struct heft_error *err)
 {
 	sigset_t all, before;
@@ -487,8 +484,8 @@ uint16_t http_server_port(const struct http_server *s)
 	return s->port;
 }
 
-/* Answers that are being sent may reach their clients, for a moment. */
-static void wait_for_calm(struct http_server *s)
+/* Waits a moment for answers that are being sent. */
+static void wait_for_answers(struct http_server *s)
 {
 	uint64_t until = after(monotonic_ns(), SECOND / 2);
 	struct timespec t = {(time_t)(until / SECOND), (long)(until % SECOND)};
@@ -504,7 +501,7 @@ void http_server_stop(struct http_server *s)
 		return;
 	int fd = s->daemon ? MHD_quiesce_daemon(s->daemon) : -1;
 	pthread_mutex_lock(&s->lock);
-	s->stopping = true; /* from here on nothing is suspended any more */
+	s->stopping = true; /* from here on no request is suspended */
 	pthread_cond_broadcast(&s->work);
 	pthread_cond_broadcast(&s->tick);
 	pthread_mutex_unlock(&s->lock);
@@ -514,7 +511,7 @@ void http_server_stop(struct http_server *s)
 		pthread_join(s->clock, NULL);
 	http_give_up_waiting(s);
 	if (s->daemon) {
-		wait_for_calm(s);
+		wait_for_answers(s);
 		MHD_stop_daemon(s->daemon);
 	}
 	if (fd >= 0)

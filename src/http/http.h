@@ -1,9 +1,9 @@
-/* HTTP for everything that heft serves: listening, limits, who may ask. The routes
- * make the answers (pprof/routes_pprof.c, pprof/routes_metrics.c, pages/routes_view.c).
- * Only this folder knows libmicrohttpd.
+/* HTTP for everything that heft serves: listening, limits, who may ask. Routes make the answers
+ * (pprof/routes_pprof.c, pprof/routes_metrics.c, pages/routes_view.c). Only this folder knows
+ * libmicrohttpd.
  *
- * One thread does the network and suspends a connection while one of a few workers
- * makes its answer: a slow client costs a buffer, never a thread. */
+ * One thread does the network. It suspends a connection while one of a few workers makes the answer, so a
+ * slow client costs a buffer, never a thread. */
 #ifndef HEFT_HTTP_HTTP_H
 #define HEFT_HTTP_HTTP_H
 
@@ -16,101 +16,102 @@
 struct http_server;
 
 struct http_request {
-	const char *method; /* "GET", "POST"; HEAD is answered as GET without its body */
+	const char *method; /* "GET" or "POST"; HEAD gets the answer of GET without the body */
 	const char *path;   /* decoded, begins with '/', without the query */
-	const char *rest;   /* of the path, behind what a route with '*' names; else "" */
+	const char *rest;   /* the part of the path that '*' of the route stands for; else "" */
 	const char *body;   /* of a POST; ends with NUL */
 	size_t body_bytes;
 	const struct http_connection *connection; /* for http_query and http_header */
-	void *kept;        /* an answer that came back later (http_later) finds what it left here */
-	const char *query; /* all of it as it was sent, undecoded; "" without one */
-	uint64_t arrived_ns; /* monotonic_ns() when the whole request was there */
+	void *kept;          /* what the route kept when it was called before (http_later) */
+	const char *query;   /* the whole query as it was sent, not decoded; "": none */
+	uint64_t arrived_ns; /* monotonic_ns() when the whole request had arrived */
 };
-/* The decoded value of a query parameter, "" for one without value, NULL: not there. */
+/* The decoded value of a query parameter; "" if it has no value; NULL: it is not there. */
 const char *http_query(const struct http_request *q, const char *name);
 const char *http_header(const struct http_request *q, const char *name);
 
-bool http_takes_gzip(const struct http_request *q); /* the client unpacks */
+bool http_takes_gzip(const struct http_request *q); /* the client can unpack it */
 
 struct http_answer; /* to be filled by a route */
-/* The body is taken over and freed with free(). */
+/* Takes the body and frees it with free(). */
 void http_answer_body(struct http_answer *a, unsigned status, const char *type, char *body,
 		      size_t bytes);
 /* text/plain; the text is copied. */
 void http_answer_text(struct http_answer *a, unsigned status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Not copied: static data, such as the embedded page. gzip: it is packed, and a client that cannot
- * unpack gets it unpacked. */
+/* The body is static data, such as the embedded page, and is not copied. gzip: it is packed; a client that
+ * cannot unpack gets it unpacked. */
 void http_answer_static(struct http_answer *a, const char *type, const void *body, size_t bytes,
 			bool gzip);
 void http_answer_header(struct http_answer *a, const char *name, const char *value);
-/* No answer yet: the route is called again after `ns` with q->kept = kept. If the client goes or the
- * server ends in the meantime, drop(kept) is called instead. */
+/* There is no answer yet: calls the route again after `ns`, with q->kept = kept. If the client leaves or the
+ * server stops meanwhile, calls drop(kept) instead. */
 void http_later(struct http_answer *a, uint64_t ns, void *kept, void (*drop)(void *kept));
-/* Server-sent events: the route is called every `ns` from now on and adds what is new to say
- * (http_event); a comment goes out where nothing is. drop as above. */
+/* Begins server-sent events: calls the route every `ns` from now on. The route adds what is new
+ * (http_event); if there is nothing, a comment is sent. drop is as above. */
 void http_answer_events(struct http_answer *a, uint64_t ns, void *kept, void (*drop)(void *kept));
 void http_event(struct http_answer *a, const char *name, const char *data);
-/* In place of further events, if nothing more is to be said: the client sees the end. */
+/* Ends the stream of events: the client sees its end. */
 void http_events_end(struct http_answer *a);
 
 struct http_route {
-	const char *method; /* "GET" or "POST"; another one of a known path is 405 */
-	const char *path;   /* exact, or up to a '*' at its end */
+	const char *method; /* "GET" or "POST"; other methods get 405 */
+	const char *path;   /* a whole path, or the start of one, with '*' at its end */
 	void (*answer)(void *ctx, const struct http_request *q, struct http_answer *a);
 	void *ctx;
-	bool open;  /* no token needed, not even where one is (/healthz) */
-	bool quick; /* answers at once from memory: made by the network's own thread */
+	bool open;  /* needs no token, even if the server has one (/healthz) */
+	bool quick; /* takes no time, so the network's own thread makes the answer */
 };
 
-/* 0: the usual */
+/* 0: the default, which is given here */
 struct http_limits {
-	uint32_t connections; /* 2048; further ones get 503, and beyond a few of these wait */
-	uint32_t body_bytes;  /* of a POST; 1 MiB, else 413 */
-	uint32_t idle_ms;     /* without a request; 60 s */
-	uint32_t request_ms;  /* for a whole request from its first line on; 20 s */
-	uint32_t answer_ms;   /* to take an answer, plus a second for each 16 KiB; 30 s */
+	uint32_t connections; /* 2048; a few more get 503, the rest wait */
+	uint32_t body_bytes;  /* of a POST: 1 MiB; more gets 413 */
+	uint32_t idle_ms;     /* a connection without a request: 60 s */
+	uint32_t request_ms;  /* a whole request from its first line on: 20 s */
+	uint32_t answer_ms;   /* to take an answer: 30 s, and a second for each 16 KiB */
 };
 
 struct http_options {
-	const char *address; /* NULL: 127.0.0.1. Others need a token. IPv6 as ::1 or [::1] */
-	uint16_t port;       /* 0: any free one */
-	uint16_t tries;      /* further ports to try if it is taken */
-	const char *token;   /* NULL: none asked for */
-	/* Where it may stand: always "Authorization: Bearer T", the password of Basic (with any name:
-	 * go tool pprof http://x:T@host/...) and the query parameter "token". */
-	bool check_host; /* refuse other Host and Origin headers than our own (DNS rebinding) */
+	const char *
+		address; /* NULL: 127.0.0.1; others than loopback need a token; IPv6: ::1 or [::1] */
+	uint16_t port;   /* 0: any free one */
+	uint16_t tries;  /* further ports to try if it is taken */
+	const char *token; /* NULL: none asked for */
+	/* Clients send the token as "Authorization: Bearer T", as the password of Basic with any name
+	 * (go tool pprof http://x:T@host/...), or as the query parameter "token". */
+	bool check_host; /* refuse Host and Origin headers that are not ours (DNS rebinding) */
 	struct http_limits limits;
 	const char *headers;           /* further lines "Name: value\n" on every answer, or NULL */
-	void (*say)(const char *text); /* what goes wrong while serving; NULL: silence */
+	void (*say)(const char *text); /* says what goes wrong while serving; NULL: silence */
 };
 
-/* Routes end with a NULL path and, as everything in options, must live as long as the server.
- * Refuses an address that is not loopback without a token: HEFT_EREFUSED, with the way out. */
+/* Routes end with a NULL path. They, and everything in the options, must live as long as the server. An
+ * address that is not loopback needs a token: HEFT_EREFUSED says what to do. */
 int http_server_start(struct http_server **out, const struct http_options *o,
 		      const struct http_route *routes, struct heft_error *err);
 uint16_t http_server_port(const struct http_server *s);
-/* Ends open connections; waits for routes that are at work. NULL is nothing. */
+/* Ends open connections and waits for routes that are at work. NULL: does nothing. */
 void http_server_stop(struct http_server *s);
 
 struct http_stats {
 	uint64_t connections;     /* open now */
 	uint64_t requests;        /* answered so far */
-	uint64_t refused, failed; /* of them, with a status of 4xx and of 5xx */
+	uint64_t refused, failed; /* requests that were answered with 4xx and with 5xx */
 };
 void http_request_stats(const struct http_request *q, struct http_stats *stats);
 
-/* The server raises the soft limit of open files if the hard one allows. Whoever starts programs
- * calls this in the child before exec: it has the limit again that heft was given. May be called
- * after fork, and without any server. */
+/* The server raises the soft limit of open files as far as the hard limit allows. Whoever starts programs
+ * calls this in the child before exec, to give it heft's original limit. It may be called after fork, and
+ * without any server. */
 void http_restore_file_limit(void);
 
-/* "127.0.0.1:6060", ":6060", "6060", "[::1]:0" taken apart; text is changed. Without an address:
- * NULL, which is loopback. HEFT_EUSAGE. */
+/* Splits "127.0.0.1:6060", ":6060", "6060" or "[::1]:0"; changes the text. Without an address, *address is
+ * NULL, which means loopback. 0 or HEFT_EUSAGE. */
 int http_parse_listen(char *text, const char **address, uint16_t *port);
-/* A token of 32 hex digits from the kernel. */
+/* Makes a token of 32 hex digits from the kernel's random numbers. */
 void http_make_token(char token[33]);
-/* The first line of a file that only its owner may read; 16 characters at least. */
+/* Reads the first line of a file, which only its owner may read; it needs at least 16 characters. */
 int http_read_token(const char *path, char *token, size_t size, struct heft_error *err);
 
 #endif

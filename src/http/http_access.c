@@ -1,12 +1,12 @@
-/* Who may ask: tokens, the names that a request may call us by, addresses to listen on.
+/* Checks who may ask: tokens, and the names that a request may use for this server. Reads addresses to
+ * listen on.
  *
- * Host and Origin: a page from elsewhere, opened in a browser on this machine, can send requests to
- * loopback. It cannot read the answers unless its own name is made to point here (DNS rebinding);
- * then Host has that name. So Host must be a number or name of ours; its port does not matter and
- * may be that of a tunnel. An Origin must be exactly what Host says: another port is another
- * server's page.
+ * A foreign page, opened in a browser on this machine, can send requests to loopback. It can read the
+ * answers only if its own name is made to point here (DNS rebinding); then Host has that name. So Host must
+ * be an address or a name of this server. Its port does not matter and may be that of a tunnel. Origin must
+ * be exactly what Host says: another port is the page of another server.
  *
- * Everything here is given by strangers: no function writes outside what it was given. */
+ * All input comes from strangers: no function writes outside the buffers it was given. */
 #include "http/http_parts.h"
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 
 enum { LEAST_TOKEN = 16 };
 
-/* "name", "name:port", "[v6]:port": the name, without brackets. */
+/* Takes the name, without brackets, from "name", "name:port" or "[v6]:port". */
 static bool host_name(const char *host, char *name, size_t size)
 {
 	const char *end, *port;
@@ -149,7 +149,8 @@ int http_parse_listen(char *text, const char **address, uint16_t *port)
 		*address = text;
 		return is_number(text) ? 0 : HEFT_EUSAGE;
 	}
-	if (strchr(text, ':')) /* IPv6 needs brackets: where would the port begin? */
+	if (strchr(text,
+		   ':')) /* without brackets nobody knows where IPv6 ends and the port begins */
 		return HEFT_EUSAGE;
 	*address = *text ? text : NULL;
 	return 0;
@@ -165,7 +166,7 @@ void http_make_token(char token[33])
 		if (n > 0)
 			have += (size_t)n;
 		else if (n < 0 && errno != EINTR)
-			abort(); /* Linux has had it since 3.17: a guessable token must not be */
+			abort(); /* Linux has it since 3.17; a token must never be guessable */
 	}
 	for (size_t i = 0; i < sizeof bytes; i++) {
 		token[2 * i] = digits[bytes[i] >> 4];

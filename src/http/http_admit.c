@@ -1,6 +1,6 @@
-/* Who is let in: the form and size of a request, its path and method, the names it calls us by, its
- * token. Whoever is not gets the reason, and what to do about it, but never an echo of what it sent.
- * Called by the network's thread when the headers of a request are there. */
+/* Decides whether a request is allowed: by its form and size, its path and method, the names it uses for
+ * this server, and its token. A refusal says the reason and what to do, but never repeats what the client
+ * sent. The network's thread calls this when the headers of a request have arrived. */
 #include "http/http_state.h"
 
 #include <microhttpd.h>
@@ -81,7 +81,7 @@ static enum credentials credentials_of(const struct http_connection *c)
 	return right ? RIGHT : header || query ? WRONG : ABSENT;
 }
 
-/* Host, Origin, token. True: it may go on. */
+/* Checks Host, Origin and token. True: the request is allowed. */
 static bool may_ask(struct http_connection *c)
 {
 	struct http_server *s = c->server;
@@ -95,7 +95,7 @@ static bool may_ask(struct http_connection *c)
 				 s->own.any ? "127.0.0.1" : s->own.address, s->port, s->port);
 		return false;
 	}
-	/* Browsers send passwords along with other pages' requests; those can change nothing here. */
+	/* Browsers send passwords also with requests of other pages, which must not change anything. */
 	if ((s->o.check_host || post) && origin && !http_origin_is_host(origin, host)) {
 		http_answer_text(&c->answer, 403, "requests of other servers' pages are refused\n");
 		return false;
@@ -116,7 +116,7 @@ static bool may_ask(struct http_connection *c)
 	}
 }
 
-/* Where nothing but the connection's own bytes was looked at: sizes, number, form. */
+/* Checks what the bytes of the connection alone show: sizes, number of connections, form. */
 static bool well_formed(struct http_connection *c)
 {
 	struct http_server *s = c->server;
@@ -127,7 +127,7 @@ static bool well_formed(struct http_connection *c)
 				 HTTP_HEADERS);
 		return false;
 	}
-	if (c->nul) { /* would end a text where its sender did not */
+	if (c->nul) { /* a NUL would end the text too early */
 		http_answer_text(&c->answer, 400, "a NUL byte has no place in an address\n");
 		return false;
 	}

@@ -1,8 +1,8 @@
-/* An answer in the making: what routes say through http.h is kept in a plain struct, and only the
- * network's own thread makes libmicrohttpd's response of it. So routes can be called, and tested,
- * without a network, and a worker never touches a connection.
+/* An answer that is being made. What a route says through http.h goes into a plain struct, and only the
+ * network's own thread makes libmicrohttpd's response from it. So routes can be called and tested without a
+ * network, and a worker never touches a connection.
  *
- * Running out of memory latches (no_memory): the client then gets 500, never half an answer. */
+ * If memory runs out, no_memory stays set: the client then gets 500, never half an answer. */
 #include "http/http_parts.h"
 
 #include "hosted/vector.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* What makes it a whole answer; a second one replaces the first. */
+/* Begins a whole answer; a second one replaces the first. */
 static void set_whole(struct http_answer *a, unsigned status, const char *type)
 {
 	free(a->body);
@@ -102,7 +102,7 @@ void http_events_end(struct http_answer *a)
 	a->kind = HTTP_EVENTS_END;
 }
 
-/* Each line of the data has its own "data:"; what could end the event early is left out. */
+/* Each line of the data gets its own "data:". Characters that could end the event early are left out. */
 void http_event(struct http_answer *a, const char *name, const char *data)
 {
 	char *text = NULL;

@@ -1,7 +1,7 @@
-/* Where to listen: the address as people write it, whether it is this machine's own, a port that is
- * free, and enough descriptors for the connections that may come.
+/* Listens: reads the address as people write it, checks whether it is loopback, finds a free port, and
+ * gets enough descriptors for the connections.
  *
- * An address that others can reach needs a token: the profile of a program tells much about it. */
+ * An address that others can reach needs a token, because a profile tells much about a program. */
 #include "http/http_parts.h"
 
 #include <arpa/inet.h>
@@ -13,12 +13,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { OTHER_FILES = 256 }; /* that heft has open besides connections */
+enum { OTHER_FILES = 256 }; /* files that heft has open besides connections */
 
 static struct rlimit given_files;
 static bool files_raised;
 
-/* Files for everything else come first: symbols are read while clients wait. */
+/* Everything else gets its files first: heft reads symbols while clients wait. */
 static uint32_t sockets_of(rlim_t files)
 {
 	rlim_t sockets = files > 2 * OTHER_FILES ? files - OTHER_FILES : files / 2;

@@ -1,5 +1,5 @@
 /* Inside src/http: the server, its clients and their requests, for http.c (the network), http_work.c
- * (threads that make answers) and http_admit.c (who is let in). */
+ * (threads that make answers) and http_admit.c (which requests are allowed). */
 #ifndef HEFT_HTTP_HTTP_STATE_H
 #define HEFT_HTTP_HTTP_STATE_H
 
@@ -12,10 +12,10 @@
 #define NEVER UINT64_MAX
 
 enum {
-	HTTP_REQUEST_MS = 20000, /* where the options give no limit */
+	HTTP_REQUEST_MS = 20000, /* if the options give no limit */
 	HTTP_ANSWER_MS = 30000,
 	HTTP_WORKERS = 4,
-	HTTP_HEADERS = 16 * 1024, /* bytes of a request's: 431 above */
+	HTTP_HEADERS = 16 * 1024, /* bytes of a request's headers; more get 431 */
 };
 
 struct MHD_Connection;
@@ -32,10 +32,10 @@ struct client {
 
 enum state {
 	READING,
-	WORKING, /* or in the queue for it */
-	WAITING, /* in the list */
+	WORKING, /* with a worker, or in the queue */
+	WAITING, /* in the list of waiting requests */
 	READY,
-	GONE, /* the client, while nobody looked */
+	GONE, /* the client has gone meanwhile */
 };
 
 struct http_connection {
@@ -93,16 +93,18 @@ static inline uint64_t http_limit_ns(uint32_t given_ms, uint32_t usual_ms)
 void *http_worker(void *server); /* threads */
 void *http_clock(void *server);
 void http_call_route(struct http_connection *c);
-/* What a route said decides where its request goes: to the list, or back to the network. Gives whether
- * it has to be resumed. */
+/* Call it after a route: puts the request into the list if the route wants to be called again. True: the
+ * request goes back to the network and must be resumed. */
 bool http_after_route(struct http_connection *c);
 void http_enqueue_locked(struct http_server *s, struct http_connection *c);
-/* All that wait go back to the network without the routes' answers: the server is stopping. */
+/* Puts a suspended request into the list of waiting ones. */
+void http_wait_locked(struct http_server *s, struct http_connection *c);
+/* The server is stopping: gives all waiting requests back to the network, without the routes' answers. */
 void http_give_up_waiting(struct http_server *s);
 
 /* ---- http_admit.c */
 
-/* Finds the route of a request (c->route), or fills in the answer why there is none. */
+/* Finds the route of a request (c->route), or fills in the answer that says why it has none. */
 void http_admit(struct http_connection *c, const char *method, const char *path);
 
 #endif

@@ -1,5 +1,6 @@
-/* Threads that make answers: workers call routes, a clock calls back what waits and ends clients that take
- * too long. http.c says who owns a request when; here it is suspended, or was never handed out.
+/* The threads that make answers: workers call routes, and a clock continues requests that wait and ends
+ * clients that take too long. http.c says who owns a request at which time. Every request in this file is
+ * suspended, or the network's thread itself calls.
  *
  * Invariant: no route, and no function of libmicrohttpd, is called with `lock` held. */
 #include "http/http_state.h"
@@ -12,9 +13,18 @@
 #include <sys/socket.h>
 
 enum {
-	CROWDED_MS = 5000, /* without a request, when connections run out */
-	TICK_MS = 10,      /* the clock does not look more often */
+	CROWDED_MS =
+		5000, /* a client without a request may stay so long when connections run out */
+	TICK_MS = 10, /* the clock looks at waiting requests at most so often */
 };
+
+void http_wait_locked(struct http_server *s, struct http_connection *c)
+{
+	c->state = WAITING;
+	c->next = s->waiting;
+	s->waiting = c;
+	pthread_cond_signal(&s->tick);
+}
 
 bool http_after_route(struct http_connection *c)
 {
@@ -32,7 +42,7 @@ bool http_after_route(struct http_connection *c)
 		c->done = a->kind != HTTP_EVENTS && a->kind != HTTP_NO_ANSWER;
 		c->sent = 0;
 		c->due_ns = after(monotonic_ns(), a->wait_ns);
-		if (!a->event_bytes && !c->done) { /* keeps it alive, and shows who has gone */
+		if (!a->event_bytes && !c->done) { /* sending shows whether the client is gone */
 			free(a->events);
 			a->events = strdup(":\n\n");
 			a->event_bytes = a->events ? 3 : 0;
@@ -41,11 +51,8 @@ bool http_after_route(struct http_connection *c)
 	pthread_mutex_lock(&s->lock);
 	bool later = a->kind == HTTP_LATER && !c->stream;
 	if (later && !s->stopping) {
-		c->state = WAITING;
 		c->due_ns = after(monotonic_ns(), a->wait_ns);
-		c->next = s->waiting;
-		s->waiting = c;
-		pthread_cond_signal(&s->tick);
+		http_wait_locked(s, c);
 		pthread_mutex_unlock(&s->lock);
 		return false;
 	}
@@ -72,7 +79,7 @@ void http_call_route(struct http_connection *c)
 	c->route->answer(c->route->ctx, &c->request, a);
 }
 
-/* Back to the network without the route's answer. */
+/* Gives a request back to the network without the route's answer. */
 static void give_up(struct http_connection *c, enum state state)
 {
 	if (!c->stream) {
@@ -135,8 +142,8 @@ static bool has_hung_up(int fd)
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
-/* Gives requests that are due to the workers, and returns a list of those whose client has gone (at the
- * end: of all). *next_ns is when to look again. */
+/* Gives requests that are due to the workers. Returns a list of those whose client has gone, or of all if
+ * the server is stopping. *next_ns is when to look again. */
 static struct http_connection *take_waiting(struct http_server *s, uint64_t now, bool look,
 					    uint64_t *next_ns)
 {
@@ -176,7 +183,7 @@ void http_give_up_waiting(struct http_server *s)
 	give_up_all(left, READY);
 }
 
-/* Nothing is there that could still be read. */
+/* Nothing is left to read. */
 static bool is_drained(int fd)
 {
 	int bytes = 0;
@@ -229,7 +236,7 @@ void *http_clock(void *ctx)
 		}
 		uint64_t soonest = after(now, TICK_MS * 1000000ull);
 		if (next_ns < soonest && s->waiting && s->waiting->next)
-			next_ns = soonest; /* many that wait are looked at together */
+			next_ns = soonest; /* looks at several waiting requests together */
 		wait_until(s, next_ns);
 	}
 	pthread_mutex_unlock(&s->lock);
