@@ -10,18 +10,18 @@
 
 #include <string.h>
 
-/* Where a block is larger, the overhead is a small part of it in any allocator. */
+/* In larger blocks the overhead is a small part, with any allocator. */
 #define ROUNDING_LARGEST_MEAN 512
 #define ROUNDING_LEAST_BLOCKS 1000
-/* Of what the blocks take. glibc gives multiples of 16 and keeps 8: blocks of random sizes around
- * 50 bytes lose a quarter. */
+/* The overhead's share of what the blocks take. glibc gives multiples of 16 and keeps 8 bytes: blocks of
+ * random sizes around 50 bytes lose a quarter. */
 #define ROUNDING_LEAST_SHARE 0.25
 #define ROUNDING_LEAST_BYTES (64u << 10)
 #define ROUNDING_LEAST_PEAK_SHARE 0.02
 /* glibc: the size field in front of every block (malloc.c, "minimum overhead per allocated chunk"). */
 #define GLIBC_HEADER_BYTES 8
 
-/* Among the modules is glibc, and no allocator that would stand in for its malloc. */
+/* glibc is among the modules, and no allocator that would replace its malloc. */
 static bool is_glibc_malloc(const struct profile *p)
 {
 	static const char *const others[] = {"jemalloc", "mimalloc", "tcmalloc", "hoard",
@@ -38,7 +38,7 @@ static bool is_glibc_malloc(const struct profile *p)
 	return glibc;
 }
 
-/* A function may make small and large blocks: only sites that lose count, not their neighbours. */
+/* A function may make small and large blocks. Only its sites that lose much are counted. */
 static bool loses_much(const struct profile_site *s, uint64_t header)
 {
 	uint64_t lost = s->peak_slack_bytes + header * s->peak_blocks;
@@ -89,7 +89,7 @@ static int add_finding(struct diagnosis *d, const struct rounded *r, uint64_t he
 int diagnose_allocator_rounding(struct diagnosis *d)
 {
 	const struct profile *p = d->p;
-	if (!p->totals.peak_slack_bytes) /* not measured */
+	if (!p->totals.peak_slack_bytes) /* usable sizes were not measured */
 		return 0;
 	uint64_t header = is_glibc_malloc(p) ? GLIBC_HEADER_BYTES : 0;
 	const uint32_t *sites = d->by_function;

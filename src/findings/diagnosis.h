@@ -1,26 +1,27 @@
-/* Inside src/findings: what a diagnosis works with. Each is a function that looks at the profile
- * and adds what it is sure of; 0 or HEFT_ENOMEM. */
+/* Inside src/findings: what a diagnosis works with. A diagnosis is a function that looks at the profile and
+ * adds the findings that it is sure of. 0 or HEFT_ENOMEM. */
 #ifndef HEFT_FINDINGS_DIAGNOSIS_H
 #define HEFT_FINDINGS_DIAGNOSIS_H
 
 #include "findings/finding.h"
 #include "findings/finding_words.h"
 
-/* Severity, from the contract. */
+/* Shares of the peak that make a finding severe (docs/findings.md). */
 #define SEVERITY_HIGH_SHARE 0.25
 #define SEVERITY_MEDIUM_SHARE 0.05
 
-/* Of one kind at most so many are shown: what comes after the fifth is small, and a page of
- * findings hides the first. */
+/* So many findings of one kind are shown at most: later ones are small, and a page of findings hides the
+ * first. */
 enum { FINDINGS_OF_A_KIND = 5 };
 
 struct diagnosis {
-	const struct profile *p;     /* what is looked at: of several processes one of them */
-	const struct profile *whole; /* the same, or what it is a part of */
+	const struct profile
+		*p; /* what is looked at: the whole profile, or one process of several */
+	const struct profile *whole; /* the whole profile */
 	struct findings *out;
 	struct name_pool *pool; /* lives as long as the findings */
-	uint32_t *named;        /* by site: site_names.h */
-	uint32_t *by_function;  /* sites, those of one function together: site_names.h */
+	uint32_t *named;        /* by site, the node that names it: site_names.h */
+	uint32_t *by_function;  /* sites, ordered by function: site_names.h */
 	uint32_t by_function_count;
 	bool *queued; /* by site: explained by unbounded-queue */
 };
@@ -30,13 +31,12 @@ int diagnose_per_instance_cost(struct diagnosis *d);
 int diagnose_growth_slack(struct diagnosis *d);
 int diagnose_allocator_rounding(struct diagnosis *d);
 int diagnose_growing_site(struct diagnosis *d);
-int diagnose_growing_samples(struct diagnosis *d); /* the same of a sampled profile */
+int diagnose_growing_samples(struct diagnosis *d); /* the same for a sampled profile */
 int diagnose_temporary_churn(struct diagnosis *d);
 int diagnose_profile_quality(struct diagnosis *d);
 
-/* A finding while it is written. Texts that the add functions take must live as long as the
- * findings: in the profile, in the pool, or for ever. A text that is NULL (no memory) makes
- * draft_add fail, so callers need not look. */
+/* A finding that is being written. Texts must live as long as the findings: in the profile, in the pool, or
+ * as constants. A text that is NULL (no memory) makes draft_add fail, so callers need not check it. */
 enum { DRAFT_EVIDENCE = 20 };
 struct draft {
 	struct finding finding;
@@ -56,17 +56,17 @@ void draft_parts(struct draft *f, const char *name, const struct evidence_part *
 		 uint32_t count);
 int draft_add(struct diagnosis *d, const struct draft *f);
 
-/* By the peak of the whole: what is all of a small process may be a small part of the memory. */
+/* By the bytes' share of the whole peak: all memory of a small process may be a small share of it. */
 enum finding_severity severity_of(const struct diagnosis *d, uint64_t bytes);
 /* Formatted text in the pool; NULL: no memory. */
 const char *diagnosis_text(struct diagnosis *d, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* A phrase in the pool. */
+/* Copies a phrase into the pool. */
 const char *diagnosis_keep(struct diagnosis *d, struct phrase phrase);
 /* "in worker -n 4 (pid 12), one of 8 processes of this program: ...", in the pool. */
 const char *diagnosis_in_process(struct diagnosis *d, const struct profile *whole, uint32_t process,
 				 const char *summary);
-double share_of(uint64_t part, uint64_t whole); /* 0 of nothing */
-uint64_t whole_number(double value); /* rounded; what does not fit is the nearest that does */
+double share_of(uint64_t part, uint64_t whole); /* 0 if the whole is 0 */
+uint64_t whole_number(double value);            /* rounded; clamped to what fits */
 
 #endif

@@ -1,32 +1,32 @@
-/* What the two rules about growth without end have in common: when it is worth a word, what counts as
- * a program that has found its pace, and the words. */
+/* What the two rules about growth without end share: when growth is worth reporting, when a program has
+ * reached a steady state, and the words. */
 #include "findings/endless_growth.h"
 
 #include <signal.h>
 
 #define ENDLESS_LEAST_PEAK_SHARE 0.05
 #define ENDLESS_LEAST_BYTES (256u << 10)
-/* Of what it holds in the end, at least half came after start-up: a level that only wanders up (a
- * random walk does, in one of 300 runs) is not growth. */
+/* At least half of what it holds at the end came after start-up. A random walk drifts up too, but passes
+ * this in only one of 300 runs. */
 #define ENDLESS_LEAST_GAIN 0.5
-/* Freed at the end: less than half of it is left. */
+/* It counts as freed at the end if less than half of it is left. */
 #define ENDLESS_LEFT_SHARE 0.5
-/* Seen for less than this, a program that still runs may just be starting. */
+/* A program that was watched for less than this, and still runs, may just be starting. */
 #define ENDLESS_WATCHED_NS 10000000000u
-/* A population was replaced at least twice; two buffers that a loader fills in turn are no sessions.
- * Smaller than this part of the peak it proves nothing. */
+/* A population was replaced at least twice: two buffers that a loader fills in turn are not sessions. A
+ * population smaller than this share of the peak proves nothing. */
 #define POPULATION_TURNS 2
 #define POPULATION_LEAST_BLOCKS 16
 #define POPULATION_LEAST_SHARE 0.005
-/* Nobody plans for more than a year. */
+/* A limit that is more than a year away is not mentioned. */
 #define LIMIT_FARTHEST_S (366.0 * 86400)
 
 bool endless_was_stopped(const struct profile *p)
 {
-	/* SIGPIPE is the ordinary end of a filter: `heft run -- git log | head`. */
+	/* SIGPIPE is how a filter usually ends: `heft run -- git log | head`. */
 	if (p->run.end == PROFILE_END_SIGNAL)
 		return p->run.signal != SIGPIPE;
-	/* What a handler of these signals exits with, where it follows the shell's custom. */
+	/* A handler of these signals exits with this status if it follows the shell's custom. */
 	return p->run.end == PROFILE_END_EXIT &&
 	       (p->run.exit_status == 128 + SIGHUP || p->run.exit_status == 128 + SIGINT ||
 		p->run.exit_status == 128 + SIGTERM);
@@ -57,7 +57,7 @@ bool endless_is_population(const struct profile *p, uint64_t bytes, uint64_t blo
 	       frees >= POPULATION_TURNS * blocks && blocks >= POPULATION_LEAST_BLOCKS;
 }
 
-/* When all memory will be used up at this rate; 0: not known, or so far away that it is no matter. */
+/* How long memory lasts at this rate; 0: not known, or so long that it does not matter. */
 static double time_to_limit_ns(const struct profile *p, double rate)
 {
 	uint64_t used = p->totals.peak_rss_bytes > p->totals.peak_bytes ? p->totals.peak_rss_bytes
@@ -72,7 +72,7 @@ struct draft endless_draft(struct diagnosis *d, const struct endless *e)
 {
 	const struct profile *p = d->p;
 	uint32_t name = d->named[e->site];
-	/* A block that was resized here is freed here, but was made elsewhere. */
+	/* A block that was resized here counts as freed here, but was made elsewhere. */
 	double freed = e->frees > e->allocations ? 1 : share_of(e->frees, e->allocations);
 	struct draft f = draft_begin(FINDING_GROWING_SITE, e->site, e->level_bytes);
 	f.finding.severity = e->freed_at_end ? FINDING_MEDIUM : FINDING_HIGH;

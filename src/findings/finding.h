@@ -1,9 +1,8 @@
-/* Findings: what is wrong, where, with which evidence, and what to do about it.
+/* Findings say what is wrong, where, with which evidence, and what to do about it.
  *
- * One file a diagnosis; each looks at the profile and adds what it is sure of. A
- * wrong finding is worse than none: every rule states its thresholds as named
- * constants with their reasons, and has programs on which it must stay silent
- * (docs/findings.md). */
+ * Each diagnosis is one file. It looks at the profile and adds the findings that it is sure of. A wrong
+ * finding is worse than none: every rule has its thresholds as named constants with their reasons, and is
+ * tested on programs for which it must stay silent (docs/findings.md). */
 #ifndef HEFT_FINDINGS_FINDING_H
 #define HEFT_FINDINGS_FINDING_H
 
@@ -55,8 +54,8 @@ struct evidence {
 struct finding {
 	enum finding_kind kind;
 	enum finding_severity severity;
-	uint64_t bytes;      /* what it is about: the order within a severity */
-	uint32_t site;       /* index of the profile site it names first, or PROFILE_NONE */
+	uint64_t bytes;      /* how much memory it is about; orders findings of one severity */
+	uint32_t site;       /* the profile site that it names first, or PROFILE_NONE */
 	const char *summary; /* one sentence with numbers */
 	const char *advice;  /* what to do */
 	const struct evidence *evidence;
@@ -65,7 +64,7 @@ struct finding {
 
 struct findings; /* owns everything its findings point to; the profile must outlive it */
 
-/* Runs every diagnosis and ranks: severity, then bytes. 0 or HEFT_ENOMEM. */
+/* Runs every diagnosis and sorts the findings by severity, then by bytes. 0 or HEFT_ENOMEM. */
 int findings_new(struct findings **out, const struct profile *p);
 void findings_free(struct findings *f);
 uint32_t findings_count(const struct findings *f);

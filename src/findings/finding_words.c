@@ -1,13 +1,13 @@
-/* Numbers and places for the sentences of findings.
+/* Writes numbers and places for the sentences of findings.
  *
- * A sentence that a person reads gives sizes in units and counts with separators; what can be
- * worked with stands in the evidence, exact. Names are shown as the program has them: whoever
- * prints a sentence to a terminal makes them harmless (report_words.h), as with every other name.
- * Names are cut, though, since a C++ name of 2,000 characters makes a sentence unreadable; the
- * evidence has them whole. */
+ * Sentences are for people: sizes have units, counts have separators. The evidence has the exact numbers.
+ * Names are as the program has them; whoever prints a sentence on a terminal cleans them (report_words.h),
+ * as every other name. Long names are cut, because a C++ name of 2,000 characters makes a sentence
+ * unreadable; the evidence has them whole. */
 #include "findings/finding_words.h"
 
 #include "hosted/name_words.h"
+#include "hosted/program_name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,8 +48,8 @@ struct phrase phrase_where(const struct profile *p, uint32_t frame)
 	const struct profile_frame *f = &p->stacks.frames[frame];
 	const char *name = NULL;
 	if (f->file) {
-		const char *slash = strrchr(f->file, '/');
-		name = slash && slash[1] ? slash + 1 : f->file;
+		name = path_file(f->file);
+		name = *name ? name : f->file;
 	} else if (f->module < p->stacks.module_count && !strstr(f->function, "+0x")) {
 		name = profile_module_name(p, f->module);
 	}

@@ -14,11 +14,11 @@ struct phrase {
 struct phrase phrase_rate(double per_second);  /* "1.2 million a second" */
 struct words words_exact_size(uint64_t bytes); /* "301,772 bytes" */
 
-/* A function's name without what stands in its brackets, long ones cut and marked. */
+/* A function's name without what stands in brackets. A long name is cut, and the cut marked. */
 struct phrase phrase_function(const char *function);
-/* "file.c:12" without folders; the module's name where no file is known; "" without either. */
+/* "file.c:12" without folders; the module's name if no file is known; "" without either. */
 struct phrase phrase_where(const struct profile *p, uint32_t frame);
-/* "conn_new (connections.c:41)"; of PROFILE_NONE "an unknown place". */
+/* "conn_new (connections.c:41)"; "an unknown place" for PROFILE_NONE. */
 struct phrase phrase_place(const struct profile *p, uint32_t node);
 
 #endif

@@ -1,13 +1,14 @@
-/* Runs the diagnoses, keeps what they found and ranks it.
+/* Runs the diagnoses, keeps what they found and sorts it.
  *
- * A diagnosis sees the whole profile and nothing of the others, with one exception: the queue comes
- * first and marks the sites it explains, because a message that waits is not also an object that is
- * too large.
+ * A diagnosis sees the whole profile and nothing of the other diagnoses, with one exception: the queue comes
+ * first and marks the sites it explains, because a message that waits is not also an object that is too
+ * large.
  *
- * Of several processes each is looked at by itself (profile.judged), and every finding says which one
- * it is of: a sum over processes grows just because one comes after the other. Where several show
- * the same at the same function (workers), it is reported once, of the one with the most bytes. How
- * good the profile is, is a question to the whole. Samples know their processes (growing_samples.c).
+ * If there are several processes, each is looked at by itself (profile.judged), and every finding says which
+ * process it is of: a sum over processes grows just because one starts after the other. If several processes
+ * show the same at the same function (workers), it is reported once, for the process with the most bytes.
+ * The quality of a profile is a question about the whole. Samples know their processes
+ * (growing_samples.c).
  *
  * Invariants: a finding's memory is in the pool, so freeing is one call; the order is total
  * (severity, bytes, kind, then the order of finding), so that reports repeat. */
@@ -22,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROCESS_COLUMNS = 60 }; /* of a command in a sentence */
+enum { PROCESS_COLUMNS = 60 }; /* width of a command in a sentence */
 #define PROCESSES "processes"
 
 struct findings {
@@ -83,8 +84,8 @@ struct draft draft_begin(enum finding_kind kind, uint32_t site, uint64_t bytes)
 
 static struct evidence *next_evidence(struct draft *f, const char *name, enum evidence_type type)
 {
-	/* A draft has room for what the longest one holds; more would be a mistake of ours, and
-	 * then the last one is lost rather than the report. */
+	/* DRAFT_EVIDENCE is enough for every diagnosis. If one has more by mistake, its last evidence
+	 * is lost, not the report. */
 	uint32_t at = f->finding.evidence_count;
 	if (at < DRAFT_EVIDENCE)
 		f->finding.evidence_count++;
@@ -210,7 +211,7 @@ static bool comes_before(const struct finding *a, const struct finding *b)
 	return a->kind < b->kind;
 }
 
-/* Insertion: there are at most a few dozen, and it keeps the order of equals. */
+/* Insertion sort keeps the order of equals; there are at most a few dozen. */
 static void rank(struct findings *f)
 {
 	for (uint32_t i = 1; i < f->count; i++) {
@@ -233,10 +234,9 @@ static void cut(struct findings *f)
 }
 
 enum scope {
-	OF_ONE = 1, /* looks at one process */
-	OF_ALL = 2, /* looks at the whole, however many there are */
-	OF_EXACT =
-		4, /* most rules know exact numbers: of estimates, counts that agree mean nothing */
+	OF_ONE = 1,   /* looks at one process */
+	OF_ALL = 2,   /* looks at the whole, however many processes there are */
+	OF_EXACT = 4, /* compares counts, which mean nothing if they are estimates */
 	OF_SAMPLED = 8,
 };
 
@@ -254,12 +254,12 @@ static const struct {
 	{diagnose_profile_quality, OF_ALL | OF_EXACT | OF_SAMPLED},
 };
 
-/* Runs what has one of `scopes` and is of such profiles. */
+/* Runs the diagnoses that have one of `scopes` and fit this profile, exact or sampled. */
 static int diagnose(struct findings *f, const struct profile *p, const struct profile *whole,
 		    unsigned scopes)
 {
 	bool sampled = p->estimates.errors ||
-		       p->run.rate_bytes > 1; /* other tools' samples have no errors */
+		       p->run.rate_bytes > 1; /* samples of other tools have no error bounds */
 	unsigned kind = sampled ? OF_SAMPLED : OF_EXACT;
 	struct diagnosis d = {.p = p, .whole = whole, .out = f, .pool = f->pool};
 	d.named = site_names_new(p);
@@ -278,7 +278,7 @@ static int diagnose(struct findings *f, const struct profile *p, const struct pr
 
 /* ---- one process of several */
 
-/* The whole's index of a part's site: both have the same id. PROFILE_NONE: it has none. */
+/* The index of a part's site in the whole profile: both have the same id. PROFILE_NONE: there is none. */
 static uint32_t whole_site(const struct profile *whole, uint32_t id)
 {
 	if (id && id <= whole->site_count && whole->sites[id - 1].id == id)
@@ -289,7 +289,7 @@ static uint32_t whole_site(const struct profile *whole, uint32_t id)
 	return PROFILE_NONE;
 }
 
-/* Do two findings say the same of two processes? */
+/* Whether two findings say the same about two processes. */
 static bool same_words(const struct profile *whole, const struct finding *a,
 		       const struct finding *b)
 {
@@ -301,8 +301,9 @@ static bool same_words(const struct profile *whole, const struct finding *a,
 	       same_function(whole, whole->stacks.nodes[x].frame, whole->stacks.nodes[y].frame);
 }
 
-/* Its words, evidence and sites become those of the whole. */
-static int settle_judged(struct findings *f, const struct profile *p,
+/* Makes a finding of one process one of the whole profile: its words name the process, its sites are those
+ * of the whole. */
+static int adopt_finding(struct findings *f, const struct profile *p,
 			 const struct profile_judged *j, struct finding *one)
 {
 	struct diagnosis d = {.p = p, .pool = f->pool};
@@ -336,8 +337,8 @@ static int settle_judged(struct findings *f, const struct profile *p,
 	return 0;
 }
 
-/* How many show it: the last of a judged finding's evidence, which is in our own pool. NULL: it is of
- * the whole. */
+/* The evidence that counts the processes with this finding: the last one, in the pool of these findings.
+ * NULL: the finding is of the whole. */
 static struct evidence *processes_of(const struct finding *f)
 {
 	if (!f->evidence_count)
@@ -346,7 +347,7 @@ static struct evidence *processes_of(const struct finding *f)
 	return strcmp(last->name, PROCESSES) == 0 ? (struct evidence *)(uintptr_t)last : NULL;
 }
 
-/* Of what the processes before it show, the greater one stays. */
+/* Merges the findings from `first` on with the same findings of earlier processes; the greater one stays. */
 static void merge_judged(struct findings *f, const struct profile *p, uint32_t first)
 {
 	uint32_t kept = first;
@@ -375,12 +376,12 @@ static int judge_process(struct findings *f, const struct profile *p,
 {
 	struct profile *part = j->p;
 	uint32_t first = f->count;
-	/* Rules for frames may have come since. */
+	/* Rules for frames may have changed since the part was made. */
 	part->stacks.frames = p->stacks.frames;
 	part->stacks.nodes = p->stacks.nodes;
 	int rc = diagnose(f, part, p, OF_ONE);
 	for (uint32_t i = first; i < f->count && rc == 0; i++)
-		rc = settle_judged(f, p, j, &f->list[i]);
+		rc = adopt_finding(f, p, j, &f->list[i]);
 	if (rc == 0)
 		merge_judged(f, p, first);
 	return rc;
@@ -394,7 +395,7 @@ int findings_new(struct findings **out, const struct profile *p)
 		return HEFT_ENOMEM;
 	f->pool = name_pool_new();
 	int rc = f->pool ? 0 : HEFT_ENOMEM;
-	/* Where they are several but nobody has taken them apart, there is no verdict on any. */
+	/* Several processes that were not split up cannot be judged one by one. */
 	bool several = p->process_count > 1;
 	if (rc == 0)
 		rc = diagnose(f, p, p, several ? OF_ALL : OF_ALL | OF_ONE);

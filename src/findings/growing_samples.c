@@ -1,27 +1,28 @@
-/* growing-site in a sampled profile, which has no history but knows when each live sample was made.
+/* Finds growing-site in a sampled profile, which has no history but knows when each live sample was made
+ * (its birth).
  *
- * Of a leak, a constant part of what is allocated stays: its survivors were made evenly over the run.
- * A working set's were made just now, what start-up left was made then, and a cache that fills up has
- * made fewer and fewer. So the births of what is live at the peak are looked at, function by
- * function, in the life of the process up to there:
+ * A leak keeps a constant share of what it allocates: its survivors were made evenly over the run. The
+ * blocks of a working set were made just now, those of start-up at the start, and a cache that fills up made
+ * fewer and fewer. So this file looks at the births of what is live at the peak, function by function, from
+ * the start of the process to its peak:
  *
- *   whole     every part of it must have left survivors, the first and the last eighth too: a queue
- *             or a ring whose blocks live for less than the run has none from its beginning
- *   even      of its middle (the last eighth also holds what is about to be freed, the first what
- *             start-up made) either half must have left at least a third, and that must be
- *             significant: not to be put down to chance with more than 5 % probability
- *   settled   as for exact recordings: somewhere else a population of blocks is replaced again and
- *             again, all of it young; or the program did not end by itself
+ *   whole     every eighth of that time must have left survivors, the first and the last too: a queue or a
+ *             ring whose blocks live for less than the run has none from the beginning
+ *   even      each half of the middle must have left at least a third of the middle's survivors, and that
+ *             must be significant: at most 5 % probable by chance. The last eighth is left out because it
+ *             also holds what is about to be freed, the first because it holds start-up
+ *   settled   as for exact recordings: elsewhere a population of blocks is replaced again and again, so
+ *             all its blocks are young; or the program did not end by itself
  *
- * Of several processes each is looked at by itself: its births, up to its own peak, in its own life. A
- * sum over processes would grow just because one comes after the other. Only what ran for half of the
- * recording is looked at; shorter ones were started for a task. Where several processes show it at the
- * same function (workers), it is reported once, with the numbers of the one that holds most.
+ * If there are several processes, each is looked at by itself: a sum over processes would grow just because
+ * one starts after the other. Only processes that ran for half of the recording are looked at; shorter ones
+ * were started for a task. If several processes show it at the same function (workers), it is reported once,
+ * with the numbers of the process that holds most.
  *
- * For a plateau of blocks with exponential lifetimes, the earlier half holds a third if they live for
- * 0.54 of the run on average: at shorter lifetimes the rule is silent (but for 5 % of borderline
- * cases), and by four such lifetimes a plateau is reached within 2 %. Even growth passes in half of
- * the cases with 70 samples, in 99 of 100 with 220 (docs/sampling.md). */
+ * For a plateau of blocks with exponential lifetimes, the earlier half holds a third if blocks live for 0.54
+ * of the run on average. At shorter lifetimes the rule is silent (but for 5 % of borderline cases), and
+ * after four such lifetimes a plateau is reached within 2 %. Even growth passes in half of the cases with 70
+ * samples, in 99 of 100 with 220 (docs/sampling.md). */
 #include "findings/endless_growth.h"
 
 #include "findings/site_names.h"
@@ -32,18 +33,18 @@
 #include <stdlib.h>
 
 enum { EIGHTHS = 8 };
-/* What every eighth must have of its even share; as for stages of history (growing_site.c). */
+/* Every eighth must have this part of its even share, as stages of the history do (growing_site.c). */
 #define BIRTHS_LEAST_PART 0.25
-/* A half of the middle, at least: see above. */
+/* Each half of the middle must have this share: see above. */
 #define BIRTHS_LEAST_HALF (1.0 / 3)
-/* One-sided chance of 5 %. */
+/* The one-sided quantile for 5 %. */
 #define BIRTHS_Z 1.645
-/* It still grows when it is largest: not long before the end. */
+/* Growth without end has its peak near the end. */
 #define BIRTHS_EARLIEST_PEAK 0.75
-/* Young: of a population nearly all, within the last quarter of its process's life. */
+/* Nearly all blocks of a population are young: made in the last quarter of the process's life. */
 #define YOUNG_AFTER 0.75
 #define YOUNG_SHARE 0.9
-/* A process of several ran for at least this part of the recording. */
+/* One of several processes must have run for at least this part of the recording. */
 #define LEAST_LIFE 0.5
 
 struct survivors {
@@ -75,8 +76,8 @@ static double sum(const double *parts, unsigned from, unsigned to)
 	return all;
 }
 
-/* Bytes gained in the middle, from 1/8 to 7/8; 0: it does not grow evenly over all of the run. How
- * many blocks survive is chance too, not only which of them are sampled: hence whole squares. */
+/* Bytes gained in the middle, from 1/8 to 7/8; 0: it does not grow evenly over the whole run. The variance
+ * uses whole squares, because chance also decides how many blocks survive, not only which are sampled. */
 static double even_growth(const struct survivors *v)
 {
 	double early = sum(v->part, 1, EIGHTHS / 2), late = sum(v->part, EIGHTHS / 2, EIGHTHS - 1);
@@ -102,7 +103,7 @@ static uint64_t life_of(const struct profile *p, uint32_t process)
 	return end > q->start_ns ? end - q->start_ns : 0;
 }
 
-/* Whether it grows, and how; `process`: it is one of several, else 0. */
+/* Whether it grows, and how. `process` is one of several, or 0. */
 static bool grows(const struct profile *p, const struct survivors *v, uint32_t process,
 		  struct endless *e)
 {
@@ -125,7 +126,7 @@ static bool grows(const struct profile *p, const struct survivors *v, uint32_t p
 	       endless_was_stopped(p);
 }
 
-/* The same function in `processes` of several. */
+/* Reports a function that grows in so many of several processes. */
 static int report(struct diagnosis *d, const struct survivors *v, const struct endless *e,
 		  uint32_t process, uint32_t processes)
 {
@@ -140,7 +141,7 @@ static int report(struct diagnosis *d, const struct survivors *v, const struct e
 	return draft_add(d, &f);
 }
 
-/* Where a site's births begin: [site_count] is their end. NULL: no memory. */
+/* Where the births of each site begin; [site_count] is the end of all. NULL: no memory. */
 static uint32_t *births_by_site(const struct profile *p)
 {
 	uint32_t *first = calloc((size_t)p->site_count + 2, sizeof *first);
@@ -151,7 +152,8 @@ static uint32_t *births_by_site(const struct profile *p)
 	return first;
 }
 
-/* What a process of several has of a site's numbers, which are of all: as much as of everything. */
+/* The share of a process in a site's numbers, which are sums over all processes: estimated as its share in
+ * everything. */
 static double part_of(const struct profile *p, uint32_t process)
 {
 	return p->process_count <= 1 ? 1
@@ -196,7 +198,7 @@ static bool is_settled(const struct profile *p, const uint32_t *first, uint32_t 
 	return settled;
 }
 
-/* Whether growth in this process would mean something. */
+/* Whether growth in this process means something. */
 static bool is_watched(const struct profile *p, const uint32_t *first, uint32_t process)
 {
 	uint64_t life = life_of(p, process), peak = p->totals.peak_time_ns;
@@ -210,7 +212,7 @@ static bool is_watched(const struct profile *p, const uint32_t *first, uint32_t 
 	return (double)peak >= BIRTHS_EARLIEST_PEAK * (double)life && is_settled(p, first, process);
 }
 
-/* What a process has live at a site now. */
+/* How much a process has live at a site now. */
 static uint64_t live_of(const struct profile *p, uint32_t site, uint32_t process)
 {
 	double bytes = 0;
@@ -237,7 +239,7 @@ static void add_site(const struct diagnosis *d, struct survivors *v, uint32_t pr
 		bytes += b->bytes;
 	}
 	v->allocations += estimate_rounded((double)s->allocations * part);
-	/* Estimates of both are rounded: it is the samples that were freed. */
+	/* Both estimates are rounded; the numbers of samples show whether any were freed. */
 	if (p->estimates.spreads[site].samples > p->estimates.spreads[site].left_samples)
 		v->frees += estimate_rounded((double)s->frees * part);
 	v->live_bytes += live_of(p, site, process);

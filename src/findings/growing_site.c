@@ -1,21 +1,21 @@
-/* growing-site: memory of a function that only ever grows, in a program that has found its pace.
+/* growing-site: the memory of a function only ever grows, in a program that has reached a steady state.
  *
- * That live bytes rise from start to end is not enough: a compiler, a loader or a script that fills
- * a table does just that, and then it is done. What makes growth a leak in all but name is that it
- * goes on while the rest of the program has settled. So two things must be seen:
+ * Live bytes that rise from start to end are not enough: a compiler, a loader or a script that fills a table
+ * does just that, and then it is done. Growth is a leak in all but name if it goes on while the rest of the
+ * program is steady. So two things must be seen:
  *
- *   growth    what the function keeps (the floor of its live bytes) rises through every
- *             stage of the run after the first, about evenly, up to the end. A cache that fills up, tables
- *             made at the start and sawteeth all have a stage in which the floor does not rise.
- *   settled   somewhere else in the program blocks are replaced again and again at a constant level
- *             (sessions, a cache), or the program did not end by itself: a signal ended it, or the
- *             recording stopped while it ran. Then it must have grown up to the last quarter of the
- *             time: what was loaded first and then only waited has an end.
+ *   growth    what the function keeps (the floor of its live bytes) rises in every stage of the run after
+ *             the first, about evenly, up to the end. A cache that fills up, tables made at the start and
+ *             sawteeth all have a stage in which the floor does not rise.
+ *   settled   elsewhere in the program blocks are replaced again and again at a constant level (sessions, a
+ *             cache). Or the program did not end by itself: a signal ended it, or the recording stopped
+ *             while it ran. Then the function must have grown up to the last quarter of the time: a program
+ *             that first loads and then waits does not.
  *
  * Blocks that are all freed when the program ends were not forgotten: a data set, an arena. They are
- * reported only after a run so long that it must be a service, if a signal ended it (Ctrl-C makes
- * Python free everything), or if they grow in step with blocks that are replaced: about one for each,
- * as when every request leaves something behind. */
+ * reported only if the run was so long that the program is a service, if a signal ended it (Ctrl-C makes
+ * Python free everything), or if they grow in step with blocks that are replaced, about one for each, as
+ * when every request leaves something behind. */
 #include "findings/endless_growth.h"
 
 #include "findings/site_names.h"
@@ -26,34 +26,33 @@
 enum {
 	GROWING_PARTS = 16,
 	GROWING_STARTUP = 2,
-	GROWING_LEAST_SLOTS = 2 * GROWING_PARTS, /* a floor of one point is no floor */
+	GROWING_LEAST_SLOTS = 2 * GROWING_PARTS, /* a floor needs more than one point */
 };
-/* The first parts are start-up. After them, no stage of two or three parts may gain less than this
- * part of its share. (Not every single part: a program that is not run for a few milliseconds does
- * not grow meanwhile.) */
+/* The first parts are start-up. After them, every stage of two or three parts must gain this part of its
+ * share. (Not every single part: a program that does not run for a few milliseconds does not grow.) */
 #define GROWING_LEAST_STAGE 0.25
 /* A cache that is filled at random fills up ever more slowly: the second half of the run after
  * start-up must gain this part of its share. Even growth gains 1, growth with the square root of
  * time 0.8, a cache with as many replacements as four times its places 0.35. */
 #define GROWING_LEAST_LATE 0.7
-/* Two-sided chance of one in a thousand (profile_trend.h). */
+/* The two-sided quantile for one in a thousand (profile_trend.h). */
 #define GROWING_LEAST_Z 3.29
-/* It grows to its top, which comes late, and after which it is only taken down; it does not reach
- * that level (but for 2 %) long before. */
+/* It grows to its top, which comes late, and after it only shrinks. It does not reach that level, less 2 %,
+ * long before. */
 #define GROWING_LATEST_TOP 0.75
 #define GROWING_TOP 0.98
 #define GROWING_LATEST_REACHED 0.9
-/* Settled: after the first quarter of the run its level stays within half of its highest. */
+/* A level is constant if it stays above half of its highest after the first quarter of the run. */
 #define SETTLED_FLOOR 0.5
-/* In step: as many blocks as were replaced elsewhere, within this factor. */
+/* Two sites grow in step if their numbers of blocks differ by at most this factor. */
 #define GROWING_IN_STEP 4
 
 struct growing {
-	uint64_t *bytes; /* live, by slot */
-	uint32_t site;   /* the largest */
+	uint64_t *bytes; /* live bytes, by slot */
+	uint32_t site;   /* the largest one */
 	uint64_t largest;
 	uint64_t allocations, frees, live_bytes;
-	bool paced; /* the program: something else is replaced at a constant level */
+	bool paced; /* other blocks of the program are replaced at a constant level */
 };
 
 static bool is_settled(const struct profile *p, uint32_t site)
@@ -95,7 +94,7 @@ static uint32_t last_top(const uint64_t *bytes, uint32_t count)
 	return top;
 }
 
-/* The first slot of those before `top` that are all at its level, but for 2 %. */
+/* The first of the slots before `top` that are all at its level, less 2 %. */
 static uint32_t reached_from(const uint64_t *bytes, uint32_t top)
 {
 	uint32_t reached = top;
@@ -104,15 +103,15 @@ static uint32_t reached_from(const uint64_t *bytes, uint32_t top)
 	return reached;
 }
 
-/* Bytes gained after start-up; 0: it does not grow from there to the end. `top` is the last slot of
- * its greatest level. */
+/* Bytes gained after start-up; 0: it does not grow up to the end. *top is the last slot of its greatest
+ * level. */
 static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
 {
 	uint64_t floors[GROWING_PARTS];
 	*top = last_top(bytes, count);
 	if (*top + 1 < GROWING_LEAST_SLOTS || (double)*top < GROWING_LATEST_TOP * (count - 1))
 		return 0;
-	for (uint32_t i = *top + 1; i < count; i++) /* taken down, or a phase among others? */
+	for (uint32_t i = *top + 1; i < count; i++) /* it must not grow again after its top */
 		if (bytes[i] > bytes[i - 1])
 			return 0;
 	if ((double)reached_from(bytes, *top) < GROWING_LATEST_REACHED * *top)
@@ -134,16 +133,16 @@ static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
 	return (double)floors[LAST] - (double)middle >= GROWING_LEAST_LATE * even ? gained : 0;
 }
 
-/* How far the program had come at slot i: twice its allocations. (Calls so far, and as many frees
- * less as there are live blocks: what is freed at the end is no progress.) */
+/* How far the program had come at slot i: twice its allocations. (That is its calls, plus one free for each
+ * live block: frees at the end are no progress.) */
 static double progress_at(const struct profile *p, uint32_t i)
 {
 	return (double)p->behaviour.history.events[i] + (double)p->behaviour.history.blocks[i];
 }
 
-/* The same over the program's own progress in place of time, if that is known: a program that waits,
- * or is not run for a while, does not grow meanwhile. Slot k is the state when k + 1 of `slot_count`
- * parts of all allocations had been made. */
+/* Measures the levels by the program's progress instead of time, if progress is known: a program that waits
+ * or does not run does not grow. Slot k is the state when k + 1 of `slot_count` parts of all allocations
+ * had been made. */
 static void over_progress(const struct profile *p, const uint64_t *bytes, uint64_t *out)
 {
 	uint32_t count = p->behaviour.history.slot_count, at = 0;
@@ -163,7 +162,7 @@ static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progr
 	uint64_t gained = growth_of(progress, p->behaviour.history.slot_count, &top);
 	if (!gained)
 		return 0;
-	/* When it was at its top, for the rate. */
+	/* The rate needs the time of the top. */
 	top = last_top(g->bytes, p->behaviour.history.slot_count);
 	uint64_t level = g->bytes[top];
 	if (!endless_is_large(p, gained, level))

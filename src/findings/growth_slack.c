@@ -1,8 +1,8 @@
-/* growth-slack: arrays that grow by realloc and end with room that nobody used.
+/* growth-slack: arrays that grow by realloc and end with bytes that nobody used.
  *
- * Only what was looked at is claimed: when a large block ends, the recorder sees how many bytes at
- * its end were never written. Sizes alone would not do: a doubling array may end exactly full. A
- * site's blocks need not have been live together, so no more is claimed than the part of what was
+ * The finding claims only what was seen: when a large block ends, the recorder looks how many bytes at its
+ * end were never written. Sizes alone are not enough, because a doubling array may end exactly full. The
+ * blocks of a site need not have been live together, so the finding claims at most that share of what was
  * live at the peak. */
 #include "findings/diagnosis.h"
 

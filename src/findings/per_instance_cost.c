@@ -1,15 +1,14 @@
-/* per-instance-cost: blocks that are always made together are one object; how much is one?
+/* per-instance-cost: blocks that are always made together are one object; how much does one cost?
  *
- * Flame graphs and site lists show the parts of an object apart from each other, and each part for
- * all objects together. Here sites are put together again. An activation is a function as entered
- * by one call: nodes under one parent, of one function, whatever the line. Of all sites under an
- * activation those are parts of one object whose counts agree: live at the peak, made, freed, and
- * live over time where that is known; exactly, or in whole multiples (an object may own several
- * blocks of one site).
+ * Flame graphs and lists of sites show the parts of an object separately, and each part for all objects
+ * together. This file puts the parts together again. An activation is a function entered by one call: nodes
+ * under one parent, of one function, on any line. Sites under an activation are parts of one object if their
+ * counts agree: live at the peak, made, freed, and live over time if that is known. They agree exactly or in
+ * whole multiples, because an object may own several blocks of one site.
  *
- * Counts may agree by chance, the more so the more sites an activation has (main has them all). So
- * the parts must be nearly everything that the activation has live, an activation further in is
- * preferred, and objects must be many and not small. */
+ * Counts may agree by chance, especially if an activation has many sites (main has all). So the parts must
+ * be nearly everything that the activation has live, inner activations are preferred, and objects must be
+ * many and not small. */
 #include "findings/diagnosis.h"
 
 #include "findings/site_names.h"
@@ -20,40 +19,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fewer are not a population. */
+/* Fewer objects are not a population. */
 #define INSTANCES_LEAST 10
 /* A list node with its string is an object too, but nobody asks what one costs. */
 #define INSTANCE_LEAST_BYTES 1024
 #define INSTANCES_LEAST_BYTES (256u << 10)
 #define INSTANCES_LEAST_PEAK_SHARE SEVERITY_MEDIUM_SHARE
 #define INSTANCE_LEAST_PARTS 2
-/* Blocks of one site in one object: more are a collection of its own. One count is a multiple of
- * another by chance once in as many cases as there are objects (46 and 414 pages of one cache were
- * seen), so multiples need many objects, four times as many as blocks, and blocks of another kind. */
+/* Blocks of one site in one object; more are a collection. With n objects, one count is a multiple of
+ * another by chance in one of n cases (46 and 414 pages of one cache were seen). So multiples need many
+ * objects, four times as many as blocks, and blocks of another kind. */
 #define INSTANCE_MOST_BLOCKS 64
 #define INSTANCES_FOR_EACH_BLOCK 4
 #define INSTANCES_FOR_MULTIPLES 100
-/* Parts' bytes over all bytes live under the activation. */
+/* The share of the parts in all bytes that are live under the activation. */
 #define INSTANCE_LEAST_COVERAGE 0.8
-/* An activation further out is the object only if it has this much more. */
+/* An outer activation is the object only if it has this much more. */
 #define INSTANCE_OUTER_GAIN 1.02
-/* At the peak, or when a slot of the history was taken, one object may be half made: from 100
- * objects on, counts may differ by this part. Fewer must agree exactly. */
+/* At the peak, or at the end of a slot of the history, an object may be half made. So the counts of 100
+ * objects and more may differ by this part. Counts of fewer objects must agree exactly. */
 #define INSTANCE_TOLERANCE 0.01
 #define INSTANCE_EXACT_BELOW 100
-/* Over time: of the slots in which a count changed, this part may disagree; fewer slots than this
- * tell nothing. */
+/* Counts over time may disagree in this part of the slots in which a count changed. Fewer slots than this
+ * show nothing. */
 #define INSTANCE_STRAY_CHANGES 0.1
 #define INSTANCE_LEAST_CHANGES 3
-/* A pool's chunk leaves room for the allocator's header and its own. */
+/* The chunk of a pool is smaller than a power of two by the allocator's header and its own. */
 #define CHUNK_LEAST_BYTES 4096
 #define CHUNK_HEADER_BYTES 128
-/* How much is looked at: the sites with the most bytes, and so many user frames of each. */
+/* Looks at the sites with the most bytes, and at so many user frames of each. */
 enum { SITES_LOOKED_AT = 20000, FRAMES_LOOKED_AT = 48, COUNTS_TRIED = 8 };
 
 #define GIB ((uint64_t)1 << 30)
 
-/* Site `site` is under activation `rep` (its first node). */
+/* A site under an activation, which `rep`, its first node, stands for */
 struct member {
 	uint32_t rep, site;
 };
@@ -62,10 +61,10 @@ struct object {
 	uint32_t rep; /* a node of the activation */
 	uint32_t depth;
 	uint32_t first, count; /* members of the activation */
-	uint32_t reference;    /* site that is there once in each */
+	uint32_t reference;    /* the site that has one block in each object */
 	uint64_t instances, bytes, blocks, slack;
 	uint32_t parts;
-	bool outermost; /* main, or a thread's function: everything is under it */
+	bool outermost; /* main, or the function of a thread: everything is under it */
 	bool taken;
 };
 
@@ -83,18 +82,18 @@ static bool is_enough(const struct profile *p, uint64_t bytes)
 	       share_of(bytes, p->totals.peak_bytes) >= INSTANCES_LEAST_PEAK_SHARE;
 }
 
-/* An activation is within its caller's bytes: only where those are enough can it matter. (A large
- * program has half a million nodes, and a hundred of these.) */
+/* An activation has at most the bytes of its caller. If those are too few, it cannot matter. (A large
+ * program has half a million nodes, and a hundred that matter.) */
 static bool may_matter(const struct activations *a, const struct profile *p, uint32_t node)
 {
 	uint32_t parent = p->stacks.nodes[node].parent;
 	return parent == PROFILE_NONE || is_enough(p, a->bytes[parent]);
 }
 
-/* Each node's activation is named by its first node; nodes that cannot matter are their own. */
+/* Finds the activation of each node; its first node stands for it. A node that cannot matter is its own. */
 static int find_activations(struct activations *a, const struct profile *p)
 {
-	struct hash_index index = {0}; /* of first nodes, by caller and function */
+	struct hash_index index = {0}; /* first nodes, by caller and function */
 	int rc = 0;
 	a->rep = malloc(((size_t)p->stacks.node_count + 1) * sizeof *a->rep);
 	a->heavy = malloc(((size_t)p->stacks.node_count + 1) * sizeof *a->heavy);
@@ -122,7 +121,7 @@ static int find_activations(struct activations *a, const struct profile *p)
 	return rc;
 }
 
-/* What is live under each node at the peak. */
+/* Adds up what is live under each node at the peak. */
 static int add_up_bytes(struct activations *a, const struct profile *p)
 {
 	a->bytes = calloc((size_t)p->stacks.node_count + 1, sizeof *a->bytes);
@@ -137,7 +136,7 @@ static int add_up_bytes(struct activations *a, const struct profile *p)
 	return 0;
 }
 
-/* From there on by activation, under its first node. */
+/* Adds up the nodes of each activation, under its first node. */
 static void add_up_activations(struct activations *a, const struct profile *p)
 {
 	for (uint32_t i = 0; i < p->stacks.node_count; i++)
@@ -145,8 +144,8 @@ static void add_up_activations(struct activations *a, const struct profile *p)
 			a->bytes[a->rep[i]] += a->bytes[i];
 }
 
-/* Only user frames whose activation has enough bytes for a finding are looked at: each node's
- * nearest one, itself or further out. */
+/* Finds the nearest user frame of each node, itself or further out, whose activation has enough bytes for a
+ * finding. */
 static void find_heavy(struct activations *a, const struct profile *p)
 {
 	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
@@ -163,9 +162,9 @@ static uint32_t next_heavy(const struct activations *a, const struct profile *p,
 	return parent == PROFILE_NONE ? PROFILE_NONE : a->heavy[parent];
 }
 
-/* Blocks of one size just below a power of two are chunks of a pool that cuts them up: how many
- * there are says how full the pools are. (perl's pools for scalars and for their bodies grow in
- * step, as many chunks each.) */
+/* Blocks of one size just below a power of two are chunks that a pool cuts up. Their number says how full
+ * the pool is, not how many objects there are. (perl's pools for scalars and for their bodies grow in step,
+ * with equal numbers of chunks.) */
 static bool is_pool_chunk(const struct profile_site *s)
 {
 	uint64_t size = s->peak_bytes / s->peak_blocks, power = CHUNK_LEAST_BYTES;
@@ -183,8 +182,8 @@ static bool may_be_part(const struct diagnosis *d, uint32_t site)
 	       !d->queued[site] && !is_pool_chunk(s);
 }
 
-/* Every (activation, site) pair, by activation and then by bytes (sites are in that order): counted
- * first, then put in place. */
+/* Lists every pair of activation and site, by activation and then by bytes (the order of sites). It counts
+ * them first, then puts them in place. */
 static struct member *find_members(const struct diagnosis *d, struct activations *a,
 				   uint32_t *count)
 {
@@ -222,7 +221,7 @@ static struct member *find_members(const struct diagnosis *d, struct activations
 
 /* ---- do two sites belong to one object? */
 
-/* Several blocks for each object: exactly so, or any count would do that lies near a multiple. */
+/* Several blocks for each object must match exactly: many counts are near some multiple. */
 static bool is_multiple(uint64_t count, uint64_t k, uint64_t of)
 {
 	uint64_t expected = k * of, off = count > expected ? count - expected : expected - count;
@@ -232,15 +231,15 @@ static bool is_multiple(uint64_t count, uint64_t k, uint64_t of)
 	return off <= half_made;
 }
 
-/* Only slots in which a count changed tell anything: long after both were made, two lists of equal
- * length agree as well as the parts of objects do. Under main every two sites meet: there, agreement
- * must be seen, not assumed. */
+/* Compares two sites over time. Only slots in which a count changed are evidence: once both are complete, two
+ * lists of equal length agree as well as the parts of objects do. Under main any two sites meet: there,
+ * agreement must be seen, not assumed. */
 static bool move_together(const struct profile *p, uint32_t reference, uint32_t site, uint64_t k,
 			  bool must_be_seen)
 {
 	uint32_t a = p->sites[reference].history, b = p->sites[site].history;
 	if (a >= p->behaviour.history.row_count || b >= p->behaviour.history.row_count)
-		return !must_be_seen; /* too small to have been followed */
+		return !must_be_seen; /* too small to have a history */
 	const struct profile_history_row *x = &p->behaviour.history.rows[a],
 					 *y = &p->behaviour.history.rows[b];
 	uint32_t from = x->first > y->first ? x->first : y->first, changes = 0, stray = 0;
@@ -261,7 +260,7 @@ static bool move_together(const struct profile *p, uint32_t reference, uint32_t 
 	return stray <= INSTANCE_STRAY_CHANGES * (double)changes;
 }
 
-/* The peak may fall into the making of one object. */
+/* An object may be half made at the peak. */
 static bool agrees_at_peak(uint64_t count, uint64_t k, uint64_t of)
 {
 	return is_multiple(count, k, of) || (k > 1 && count < k * of && count + k > k * of);
@@ -279,7 +278,7 @@ static bool multiples_count(const struct profile *p, const struct object *o, uin
 	       !node_is_nameless(p, o->rep);
 }
 
-/* Blocks of `site` in each object that has one of `reference`; 0: they do not agree. */
+/* How many blocks of `site` each object has, if it has one of `reference`; 0: the counts do not agree. */
 static uint64_t blocks_in_each(const struct profile *p, const struct object *o, uint32_t site)
 {
 	const struct profile_site *r = &p->sites[o->reference], *s = &p->sites[site];
@@ -288,7 +287,7 @@ static uint64_t blocks_in_each(const struct profile *p, const struct object *o, 
 	    !agrees_at_peak(s->peak_blocks, k, r->peak_blocks) ||
 	    !is_multiple(s->live_blocks, k, r->live_blocks))
 		return 0;
-	/* A block that was resized belongs to the last resizing site, and the counts of calls say
+	/* A block that was resized belongs to the site that resized it last. Numbers of calls mean
 	 * nothing there. */
 	bool resized = r->reallocations || s->reallocations || !r->allocations || !s->allocations;
 	if (!resized && (!is_multiple(s->allocations, k, r->allocations) ||
@@ -315,12 +314,12 @@ static void try_reference(const struct profile *p, const struct member *members,
 		o.slack += s->peak_slack_bytes;
 		o.parts++;
 	}
-	/* Of two with the same bytes the one with more instances: a pair of objects is no object. */
+	/* With the same bytes, more instances are better: a pair of objects is not an object. */
 	if (o.bytes > best->bytes || (o.bytes == best->bytes && o.instances > best->instances))
 		*best = o;
 }
 
-/* `all`: bytes live under the activation. */
+/* Finds the best object of an activation; `all` is the bytes live under it. */
 static bool find_object(const struct profile *p, const struct member *members, uint64_t all,
 			struct object *o)
 {
@@ -361,7 +360,7 @@ static int innermost_first(const void *a, const void *b)
 	return x->rep < y->rep ? -1 : x->rep > y->rep;
 }
 
-/* Is the activation of `inner` under that of `outer`? */
+/* Whether the activation of `inner` is under that of `outer`. */
 static bool is_under(const struct profile *p, const struct activations *a,
 		     const struct object *inner, const struct object *outer)
 {
@@ -371,8 +370,8 @@ static bool is_under(const struct profile *p, const struct activations *a,
 	return n != PROFILE_NONE && a->rep[n] == outer->rep;
 }
 
-/* Inner objects stand unless one further out has more; an outer one that only adds up different
- * callers of one constructor does not. */
+/* Keeps inner objects unless an outer one has more. An outer one that only adds up different callers of one
+ * constructor does not have more. */
 static void choose(const struct profile *p, const struct activations *a, struct object *list,
 		   uint32_t count)
 {
@@ -409,7 +408,7 @@ static int largest_first(const void *a, const void *b)
 	return x->site < y->site ? -1 : x->site > y->site;
 }
 
-/* The frame of an activation with the smallest line: nearest to the function's head. */
+/* The frame of an activation with the smallest line, which is nearest to the function's head. */
 static uint32_t head_of(const struct profile *p, const struct activations *a,
 			const struct member *members, const struct object *o)
 {
@@ -437,7 +436,7 @@ static int list_parts(struct diagnosis *d, const struct member *members, const s
 		uint32_t site = members[i].site, name = d->named[site];
 		if (!blocks_in_each(p, o, site))
 			continue;
-		/* A wrapper's caller may stand outside the object. */
+		/* The caller of a wrapper may be outside the object. */
 		if (depth_of(p, name) < o->depth)
 			name = profile_first_user_node(p, p->sites[site].node);
 		uint32_t frame = p->stacks.nodes[name].frame;
@@ -463,7 +462,7 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 	const struct profile *p = d->p;
 	struct object *o = &list[index];
 	uint64_t instances = o->instances, bytes = o->bytes, slack = o->slack;
-	/* The same constructor, entered by other calls. */
+	/* Add the same constructor, entered by other calls. */
 	for (uint32_t k = index + 1; k < count; k++) {
 		struct object *other = &list[k];
 		double each = (double)other->bytes / (double)other->instances;

@@ -1,9 +1,9 @@
-/* profile-quality: what makes the numbers or names of this profile less trustworthy, and what to do
- * about it. One finding for all of it, because it is one question: how far may I believe this?
+/* profile-quality says what makes the numbers or names of this profile less trustworthy, and what to do
+ * about it. It is one finding, because it answers one question: how far can I trust this profile?
  *
- * Losing events falsifies every number, so it is never silent. Names and stacks are judged by the
- * bytes at the peak and the allocations that they concern: a nameless frame in a site of 40 bytes
- * is no news. */
+ * Lost events falsify every number, so they are always reported. Names and stacks are judged by how many
+ * bytes at the peak and how many allocations they concern: a frame without a name in a site of 40 bytes is
+ * not worth reporting. */
 #include "findings/diagnosis.h"
 
 #include "findings/site_names.h"
@@ -12,31 +12,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parts of the peak or of all allocations below which nobody is misled. */
+/* Smaller shares of the peak and of all allocations mislead nobody. */
 #define QUALITY_LEAST_STACK_SHARE 0.02
 #define QUALITY_LEAST_NAME_SHARE 0.1
-/* Frees of blocks that nobody saw made: a few are normal when recording began after the program. */
+/* Frees of blocks whose allocation was not seen. A few are normal if the recording began after the
+ * program. */
 #define QUALITY_LEAST_UNKNOWN_FREES 0.01
-/* A quarter of the events missing: the peak itself may be another. */
+/* If a quarter of the events is missing, even the peak may be at another time. */
 #define QUALITY_HIGH_DROPPED 0.25
 #define QUALITY_MEDIUM_SHARE 0.25
-/* A hundred samples in all give a total that is certain to 20 %, a thousand one to 6 % and the sites
- * that make most of it to 20 %. The least rate is what --sample takes. */
+/* A hundred samples give a total that is right to 20 %. A thousand give a total that is right to 6 %, and
+ * its largest sites right to 20 %. The least rate is the smallest that --sample takes. */
 #define QUALITY_LEAST_SAMPLES 100
 #define QUALITY_SAMPLES 1000
 #define QUALITY_LEAST_RATE 1024
 enum { MODULES_NAMED = 4 };
 
-/* What is at stacks with some flaw */
+/* How much a flaw of stacks concerns */
 struct doubt {
 	uint64_t bytes, calls; /* at the peak; allocations and reallocations */
 };
 
 struct quality {
 	struct doubt guessed, truncated, lost, nameless;
-	uint32_t replaced;     /* files */
-	struct doubt *modules; /* nameless, by module */
-	uint32_t *flags;       /* by node: a stack is as good as its worst frame */
+	uint32_t replaced;     /* files that were replaced since */
+	struct doubt *modules; /* frames without names, by module */
+	uint32_t *flags;       /* by node: the flaws of its frame and of all its callers */
 };
 
 static void add_doubt(struct doubt *d, const struct profile_site *s)
@@ -60,8 +61,8 @@ static void look_at_site(const struct diagnosis *d, uint32_t site, struct qualit
 		add_doubt(&q->truncated, s);
 	if (flags & PROFILE_LOST)
 		add_doubt(&q->lost, s);
-	/* What people look at first is the name of the first user frame. Stacks without one are a
-	 * runtime library's own business, with or without names. */
+	/* People look at the name of the first user frame. A stack without one is inside a runtime
+	 * library; its names do not matter. */
 	uint32_t node = profile_first_user_node(p, s->node);
 	if (p->stacks.frames[p->stacks.nodes[node].frame].user && node_is_nameless(p, node)) {
 		uint32_t module = p->stacks.frames[p->stacks.nodes[node].frame].module;
@@ -81,15 +82,15 @@ static double share_of_calls(const struct profile *p, const struct doubt *d)
 	return share_of(d->calls, p->totals.allocations + p->totals.reallocations);
 }
 
-/* The larger of the two. */
+/* The larger of its shares of the peak and of the allocations. */
 static double share_of_either(const struct profile *p, const struct doubt *d)
 {
 	double heap = share_of_heap(p, d), calls = share_of_calls(p, d);
 	return heap > calls ? heap : calls;
 }
 
-/* "12.3 % of the heap comes", "of allocations come" if only that is large, or both if that is larger:
- * the evidence, which is the larger one, always stands in the sentence. */
+/* Writes "12.3 % of the heap comes", or "of allocations come" if only that share is large, or both if the
+ * second is larger. The larger share, which is the evidence, is always in the sentence. */
 static struct phrase phrase_doubt(const struct profile *p, const struct doubt *d, double least,
 				  bool *heap_alone)
 {
@@ -108,7 +109,7 @@ static struct phrase phrase_doubt(const struct profile *p, const struct doubt *d
 	return w;
 }
 
-/* Names of the modules with the most nameless bytes. */
+/* Names the modules with the most bytes at frames without names. */
 static int worst_modules(struct diagnosis *d, struct quality *q, const char *const **out,
 			 uint32_t *count)
 {
@@ -137,17 +138,17 @@ static int worst_modules(struct diagnosis *d, struct quality *q, const char *con
 	return 0;
 }
 
-/* One clause of the sentence; `text` grows in the pool. */
+/* Adds a clause to the sentence, in the pool. */
 static const char *and_also(struct diagnosis *d, const char *text, const char *clause)
 {
 	return !text || !clause ? clause : diagnosis_text(d, "%s; %s", text, clause);
 }
 
-/* A finding while its clauses are put together. */
+/* The finding while its clauses are collected */
 struct verdict {
 	const char *what, *how;
 	uint64_t bytes;
-	double worst; /* share of the heap */
+	double worst; /* the greatest share of the heap */
 };
 
 static void add_clause(struct diagnosis *d, struct verdict *v, const struct doubt *doubt,
@@ -171,7 +172,7 @@ static void add_stack_clause(struct diagnosis *d, struct verdict *v, const struc
 	add_clause(d, v, doubt, diagnosis_text(d, "%s from stacks %s", part.text, flaw), how);
 }
 
-/* A rate that would give enough samples of what was allocated; 0: there are enough. */
+/* A sampling rate that would give enough samples; 0: there are enough. */
 static uint64_t better_rate(const struct profile *p)
 {
 	uint64_t rate = p->run.rate_bytes;
@@ -183,7 +184,7 @@ static uint64_t better_rate(const struct profile *p)
 	return rate < p->run.rate_bytes ? rate : 0;
 }
 
-/* As --sample takes it. */
+/* Writes a size as --sample takes it. */
 static struct phrase size_option(uint64_t bytes)
 {
 	struct phrase w;
@@ -197,7 +198,7 @@ static int add_finding(struct diagnosis *d, struct quality *q)
 {
 	const struct profile *p = d->p;
 	const struct profile_totals *t = &p->totals;
-	/* What can be missing of a sampled profile is samples. */
+	/* A sampled profile lacks samples, not events. */
 	uint64_t events = t->dropped + (p->estimates.errors
 						? p->estimates.total_spread.samples
 						: t->allocations + t->reallocations + t->frees);

@@ -1,5 +1,5 @@
-/* Which function to name: as everywhere the first user frame, which is not a wrapper around malloc
- * (profile/wrapper_frames.c finds those). And what functions and stacks have in common. */
+/* Names sites: by the first user frame, as everywhere. A wrapper around malloc is no user frame
+ * (profile/wrapper_frames.c). Also finds what functions and stacks have in common. */
 #include "findings/site_names.h"
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ uint32_t common_user_node(const struct profile *p, uint32_t a, uint32_t b)
 		a = p->stacks.nodes[a].parent;
 	for (; db > da; db--)
 		b = p->stacks.nodes[b].parent;
-	/* At equal depth: go out until both are one node, remembering where they parted. */
+	/* From equal depth, go outward until both are one node; remember where they parted. */
 	uint32_t parted_a = PROFILE_NONE, parted_b = PROFILE_NONE;
 	while (a != b) {
 		parted_a = a;

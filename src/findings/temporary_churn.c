@@ -1,11 +1,10 @@
-/* temporary-churn: blocks that are freed before their thread allocates anything else, by the
- * hundred thousand, from one function.
+/* temporary-churn: one function makes hundreds of thousands of blocks that are freed before their thread
+ * allocates anything else.
  *
- * It costs time, not memory: a reused buffer would be at most as large as the largest of them. So
- * the severity is low, and medium only where such blocks are most of what a very busy allocator
- * does; `bytes` is what they ever held at once. Programs allocate temporaries everywhere, and one
- * here or there is nobody's business: only functions that make a real part of all allocations, at a
- * rate at which it can be felt, are named. */
+ * This costs time, not memory: a reused buffer would be as large as the largest of them. So the severity is
+ * low, or medium if such blocks are most of what a very busy allocator does. `bytes` is what they ever held
+ * at once. Every program has some temporaries. Only functions that make a large share of all allocations,
+ * at a rate that costs noticeable time, are named. */
 #include "findings/diagnosis.h"
 
 #include "findings/site_names.h"
@@ -14,16 +13,17 @@
 #define CHURN_LEAST_TEMPORARIES 100000
 #define CHURN_LEAST_RATE 50000.0 /* a second: 0.1 % of a core */
 #define CHURN_LEAST_SHARE 0.1    /* of all allocations */
-/* Of the function's own: else it is not a scratch buffer, but a block that is sometimes short-lived. */
+/* The share of the function's own blocks that are temporary. With less, its blocks are not scratch buffers
+ * but sometimes live shortly. */
 #define CHURN_LEAST_OWN_SHARE 0.9
-/* Extreme: half of all allocations, and at least 2 % of a core. */
+/* Medium severity needs half of all allocations, and at least 2 % of a core. */
 #define CHURN_MEDIUM_SHARE 0.5
 #define CHURN_MEDIUM_RATE 1e6
 
 struct churn {
 	uint32_t site, name; /* the busiest one */
 	uint64_t temporary, allocations, own_peak_bytes;
-	/* Of the temporary ones: a site's are taken to be as large as its blocks are on average. */
+	/* Of the temporary blocks, which are taken to be as large as the site's blocks on average. */
 	double bytes, blocks;
 };
 
@@ -77,9 +77,9 @@ int diagnose_temporary_churn(struct diagnosis *d)
 			c.allocations += s->allocations;
 			if (!s->temporary)
 				continue;
-			/* An upper bound: they need not have been live together. */
+			/* This is an upper bound: they need not have been live together. */
 			c.own_peak_bytes += s->own_peak_bytes;
-			if (!s->allocations) /* resizes blocks that others made: their size is not told */
+			if (!s->allocations) /* it only resizes blocks, whose size is not known here */
 				continue;
 			c.blocks += (double)s->temporary;
 			c.bytes += (double)s->temporary * (double)s->allocated_bytes /

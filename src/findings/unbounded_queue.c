@@ -1,6 +1,6 @@
-/* unbounded-queue: one thread makes blocks, another frees them, and it does not keep up.
+/* unbounded-queue: one thread makes blocks, another frees them and does not keep up.
  *
- * What tells a queue from any other way to hand blocks over:
+ * A queue differs from other ways to pass blocks on:
  *   - another thread frees them, nearly all of them;
  *   - first in, first out;
  *   - each waits longer than the one before. A bounded queue, a cache or a pool that keeps up makes
@@ -19,11 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fewer hand-overs say nothing about a trend. */
+/* Fewer hand-overs do not show a trend. */
 #define QUEUE_LEAST_FREES 100
 /* Once a site is known to feed a queue, its companions (a list's chunks of 31 slots) may be fewer. */
 #define QUEUE_LEAST_COMPANION_FREES 8
-/* The rest may be freed by the producer: what it takes back at the end, or messages to itself. */
+/* The producer may free the rest: what it takes back at the end, or messages to itself. */
 #define QUEUE_LEAST_CROSS_SHARE 0.9
 /* Two consumers, or batches freed back to front, overtake a little. With 0.75 four consumers of
  * irregular speed would pass too, but so did one of 1100 simulated queues that kept up. */
@@ -35,7 +35,7 @@
  * from nothing gives 2, one that is three times as long at the end as at the start gives 1, a bound
  * of 64 at most 0.8 (the same 130 items) and 0.1 over 5000. */
 #define QUEUE_LEAST_GROWTH 1.0
-/* A backlog of a handful, or of a small part of what went through, is a queue that breathes. */
+/* Every queue varies: a backlog of a few items, or of a small share of all items, is normal. */
 #define QUEUE_LEAST_BACKLOG 32
 #define QUEUE_LEAST_BACKLOG_SHARE 0.05
 /* Or the items came in a burst: within a tenth of the time from first birth to last free, three
@@ -51,14 +51,14 @@
  * block takes a microsecond at most, so a table that is taken down is freed faster than this. */
 #define QUEUE_LONGEST_FIRST_WAIT 0.15
 #define QUEUE_LEAST_WORK_NS 20000.0
-/* Below this it is not worth anybody's time. */
+/* A smaller backlog is not worth reporting. */
 #define QUEUE_LEAST_BYTES (64u << 10)
 #define QUEUE_LEAST_PEAK_SHARE 0.01
 /* Two sites feed one queue if births and frees begin and end together: within this part of the
  * time from first birth to last free. */
 #define QUEUE_SAME_TIME 0.1
-/* Growth without end: the backlog was at its highest in the last tenth of the run, nine tenths of
- * it were never taken out, and the producer was at it for half of the run. */
+/* Growth without end: the backlog was highest in the last tenth of the run, nine tenths of it were never
+ * taken out, and the producer worked for half of the run. */
 #define QUEUE_ENDLESS_LATE 0.9
 #define QUEUE_ENDLESS_LEFT 0.9
 #define QUEUE_ENDLESS_SPAN 0.5
@@ -69,11 +69,11 @@ struct queue_site {
 	uint32_t site;
 	const struct profile_handover *h;
 	uint32_t group; /* index of the first queue_site of its group */
-	bool certain;   /* fulfils every condition itself */
+	bool certain;   /* it fulfils every condition itself */
 };
 
 struct queue_group {
-	uint32_t main;        /* site with the most bytes */
+	uint32_t main;        /* the site with the most bytes */
 	uint32_t sites;       /* how many */
 	uint64_t made, taken; /* items */
 	uint64_t backlog_items, backlog_blocks, backlog_bytes;
@@ -91,7 +91,7 @@ static double interval(uint64_t from, uint64_t to, uint64_t items)
 	return items > 1 && to > from ? (double)(to - from) / (double)(items - 1) : 0;
 }
 
-/* Companions need the hand-over and its order, not the trend. */
+/* Whether blocks are handed over in order. Companions need this, but not the trend. */
 static bool is_handed_over(const struct profile *p, uint32_t site, uint64_t least)
 {
 	const struct profile_handover *h = handover_of(p, site);
@@ -176,7 +176,7 @@ static bool same_queue(const struct profile *p, const struct profile_handover *a
 	       near(a->last_free_ns, b->last_free_ns, within);
 }
 
-/* Blocks of one item are made by one call: of the same function, entered from the same place. */
+/* One call makes all blocks of an item: a call of the same function from the same place. */
 static bool same_item(const struct diagnosis *d, uint32_t a, uint32_t b)
 {
 	const struct profile *p = d->p;
@@ -199,7 +199,7 @@ static struct queue_group add_up(const struct diagnosis *d, const struct queue_s
 		const struct profile_handover *h = list[i].h;
 		if (list[i].group != group)
 			continue;
-		bool counted = false; /* as a part of an item that has more blocks */
+		bool counted = false; /* it belongs to an item that has more blocks */
 		for (uint32_t k = group; k < i && !counted; k++)
 			counted = list[k].group == group &&
 				  same_item(d, list[k].site, list[i].site);
@@ -236,8 +236,8 @@ struct actors {
 	uint32_t threads;  /* and how many threads have it */
 };
 
-/* Names of the group's producing or consuming threads, each once, most frequent first; threads of
- * one name together: "worker (16 threads)". */
+/* Names the producing or consuming threads of the group, each name once, the most frequent first. Threads
+ * of one name are together: "worker (16 threads)". */
 static int thread_names(struct diagnosis *d, const struct queue_site *list, uint32_t count,
 			uint32_t group, bool consumers, struct actors *out)
 {
@@ -282,8 +282,8 @@ static int thread_names(struct diagnosis *d, const struct queue_site *list, uint
 	return rc;
 }
 
-/* Who does it, and the verb: 'thread "producer" makes', '16 threads "worker" make', 'a thread without a name
- * makes'. `name` is the most frequent one's, of so many threads. */
+/* Writes who does it, with the verb: 'thread "producer" makes', '16 threads "worker" make', 'a thread without
+ * a name makes'. `name` is the most frequent name, which so many threads have. */
 static struct phrase phrase_actor(const char *name, uint32_t threads, const char *one,
 				  const char *many)
 {
@@ -333,7 +333,7 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 	const struct profile_site *s = &p->sites[g.main];
 	double arrival = interval(g.first_birth_ns, g.last_birth_ns, g.taken);
 	double service = interval(g.first_free_ns, g.last_free_ns, g.taken);
-	/* In order, so the last free is of the last birth: the wait grew by this from item to item. */
+	/* Items leave in order, so the last free is of the last one made: the wait grew by this for each item. */
 	double growth = service > arrival ? service - arrival : 0;
 	uint32_t producer = producer_node(d, list, count, group), consumer = PROFILE_NONE;
 	uint32_t freed_in = PROFILE_NONE;
