@@ -7,7 +7,6 @@
  * the log, so that the outside can say which program it could not record (static,
  * setuid, no access).
  *
- *
  * All of it works in a vfork child: memory comes from the stack, nothing takes a lock,
  * and the functions to call were looked up at start. */
 #include "capture/settings.h"

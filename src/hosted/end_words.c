@@ -1,6 +1,6 @@
-/* The words for the end of a process (end_words.h). They read after "ended: " and after a comma.
+/* Says how a process ended (end_words.h). The words can stand after "ended: " and after a comma.
  *
- * Invariant: they fit a struct end_words, whatever the numbers are. */
+ * Invariant: they fit into struct end_words, whatever the numbers are. */
 #include "hosted/end_words.h"
 
 #include "hosted/number_words.h"

@@ -1,5 +1,5 @@
-/* Filling struct heft_error. Kept apart from any printing: hosted code reports,
- * cli/ decides what a person sees. */
+/* Fills struct heft_error. Nothing here prints: hosted code reports errors, src/cli decides what a person
+ * sees. */
 #include "hosted/error.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* What went wrong, for hosted code: functions return 0 or a negative HEFT_E*
- * code and fill one of these; only cli/ prints or exits. */
+/* Errors of hosted code: a function returns 0 or a negative HEFT_E* code and fills struct heft_error. Only
+ * src/cli prints or exits. */
 #ifndef HEFT_HOSTED_ERROR_H
 #define HEFT_HOSTED_ERROR_H
 
@@ -9,7 +9,7 @@ enum heft_code {
 	HEFT_OK = 0,
 	HEFT_EUSAGE = -1,  /* the caller asked for something that makes no sense */
 	HEFT_EIO = -2,     /* the system refused: sys_errno says why */
-	HEFT_EFORMAT = -3, /* input is not what it should be: offset says where */
+	HEFT_EFORMAT = -3, /* the input is malformed: offset says where */
 	HEFT_ENOMEM = -4,
 	HEFT_EREFUSED = -5, /* heft will not do this, and the message says what to do instead */
 	HEFT_ENOTFOUND = -6,
@@ -23,14 +23,14 @@ struct heft_error {
 	char message[1024];
 };
 
-/* Fills err (which may be NULL) and returns code, so that `return heft_fail(...)` reads well.
- * The message is one line without a trailing newline; a second line, if any, is the way out. */
+/* Fills err (which may be NULL) and returns code, for `return heft_fail(...)`. The message is one line
+ * without a newline at its end. Further lines say what can be done. */
 int heft_fail(struct heft_error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same for a failed system call: appends ": strerror(errno)" and keeps errno. */
+/* For a failed system call: appends ": strerror(errno)" and keeps errno. */
 int heft_fail_errno(struct heft_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* The same for bad input: the message becomes "FILE: at offset N: WHAT". */
+/* For malformed input: the message becomes "FILE: at offset N: WHAT". */
 int heft_fail_format(struct heft_error *err, const char *file, uint64_t offset, const char *fmt,
 		     ...) __attribute__((format(printf, 4, 5)));
 

@@ -1,5 +1,5 @@
-/* The slow half of the table: growing. Large tables are read all over, so they get huge pages where the
- * system has them to give: fewer page faults to make them, fewer misses to read them. */
+/* Grows the table. A large table is read at random places, so it gets huge pages if the system has them:
+ * they need fewer page faults and cause fewer TLB misses. */
 #include "hosted/hash_index.h"
 
 #include "hosted/error.h"

@@ -1,8 +1,8 @@
 /* A hash table that finds the number of an element in the caller's own array.
  *
- * The table holds numbers and the hashes of their keys; keys stay with the caller, who compares them.
- * So one table serves keys of any type, and it grows without asking anybody. Open addressing with
- * linear steps, at most half full; nothing is ever removed.
+ * The table holds numbers and the hashes of their keys. The caller has the keys and compares them. So one
+ * table works for keys of any type, and it grows without the keys. It uses open addressing with linear
+ * steps and is at most half full. Nothing is ever removed.
  *
  *	uint32_t hash = hash_pair(a, b), at = hash, i;
  *	while ((i = hash_index_step(&x, hash, &at)) != HASH_NONE)
@@ -10,8 +10,8 @@
  *			return i;
  *	rc = hash_index_add_at(&x, hash, at, new_number);
  *
- * Debian's uthash chains elements through pointers of their own, and stb_ds does not survive a failed
- * allocation: therefore this one. */
+ * Debian's uthash chains elements through pointers in them, and stb_ds does not survive a failed
+ * allocation. So heft has its own. */
 #ifndef HEFT_HOSTED_HASH_INDEX_H
 #define HEFT_HOSTED_HASH_INDEX_H
 
@@ -22,17 +22,17 @@
 
 struct hash_slot {
 	uint32_t hash;
-	uint32_t number; /* + 1; 0: the slot is free */
+	uint32_t number; /* the number + 1; 0: the slot is free */
 };
 
-/* All zero: empty */
+/* All zero means empty */
 struct hash_index {
 	struct hash_slot *slots;
-	uint32_t mask; /* slots - 1: a power of two less one */
+	uint32_t mask; /* the number of slots, a power of two, less one */
 	uint32_t count;
 };
 
-/* The next number that was added with this hash, and HASH_NONE after the last. *at begins as the hash. */
+/* Returns the next number that was added with this hash; HASH_NONE after the last. *at starts as the hash. */
 static inline uint32_t hash_index_step(const struct hash_index *x, uint32_t hash, uint32_t *at)
 {
 	if (!x->slots)
@@ -49,7 +49,7 @@ static inline uint32_t hash_index_step(const struct hash_index *x, uint32_t hash
 int hash_index_reserve(struct hash_index *x, uint32_t more); /* 0 or HEFT_ENOMEM */
 /* Adds a number, which must be less than HASH_NONE. 0 or HEFT_ENOMEM. */
 int hash_index_add(struct hash_index *x, uint32_t hash, uint32_t number);
-/* The same after a search that found nothing and left `at` behind a free slot. */
+/* The same after a search that found nothing: `at` is behind the free slot where it ended. */
 static inline int hash_index_add_at(struct hash_index *x, uint32_t hash, uint32_t at,
 				    uint32_t number)
 {
@@ -59,7 +59,7 @@ static inline int hash_index_add_at(struct hash_index *x, uint32_t hash, uint32_
 	x->count++;
 	return 0;
 }
-void hash_index_clear(struct hash_index *x); /* empty, its memory kept */
+void hash_index_clear(struct hash_index *x); /* empties it, keeps its memory */
 void hash_index_fini(struct hash_index *x);
 
 static inline uint32_t hash_number(uint64_t n)
@@ -79,7 +79,7 @@ static inline uint32_t hash_pointer(const void *p)
 	return hash_number((uintptr_t)p);
 }
 
-/* For longer keys: begin with 0 and mix one number after the other, then take hash_number of it. */
+/* For longer keys: start with 0, mix in one number after the other, then take hash_number of the result. */
 static inline uint64_t hash_mix(uint64_t h, uint64_t n)
 {
 	h = (h ^ n) * 0xff51afd7ed558ccdu;

@@ -1,11 +1,9 @@
-/* A streaming JSON writer: a report of a large program has a million frames, so
- * nothing is built in memory first.
+/* Writes JSON as a stream, without building it in memory: the report of a large program has a million
+ * frames.
  *
- * Names come from ELF files, command lines and thread names and need not be UTF-8.
- * JSON must be: every byte that does not belong to a well-formed sequence becomes
- * U+FFFD.
- * Integers are written with all 64 bits; readers that only have doubles round them
- * themselves. */
+ * Names come from ELF files, command lines and thread names and need not be UTF-8, but JSON must be: every
+ * byte that does not belong to a well-formed sequence becomes U+FFFD. Integers are written with all 64
+ * bits; readers that have only doubles round them. */
 #include "hosted/json_writer.h"
 
 #include "hosted/utf8.h"
@@ -117,7 +115,7 @@ void json_write_uint(struct json_writer *w, uint64_t n)
 		fwrite_unlocked(digits + at, 1, sizeof digits - at, w->out);
 		return;
 	}
-	while (at < sizeof digits) /* a call costs more than a few digits */
+	while (at < sizeof digits) /* a library call costs more than a few digits */
 		putc_unlocked(digits[at++], w->out);
 }
 
@@ -142,7 +140,7 @@ void json_write_bool(struct json_writer *w, bool b)
 void json_write_real(struct json_writer *w, double x)
 {
 	value_begins(w);
-	if (x != x || x > 1e300 || x < -1e300) /* JSON has no words for these */
+	if (x != x || x > 1e300 || x < -1e300) /* JSON cannot express these */
 		x = 0;
 	fprintf(w->out, "%.9g", x);
 }

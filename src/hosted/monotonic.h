@@ -1,4 +1,4 @@
-/* Clocks in nanoseconds; monotonic_ns is the one that only goes forward. */
+/* Clocks in nanoseconds. monotonic_ns never goes back. */
 #ifndef HEFT_HOSTED_MONOTONIC_H
 #define HEFT_HOSTED_MONOTONIC_H
 

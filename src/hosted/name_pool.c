@@ -1,11 +1,9 @@
-/* An arena with a hash table of the strings in it. Symbolising meets the same
- * few thousand names millions of times: one copy each keeps the memory flat,
- * and merging stacks by name becomes comparing pointers.
+/* An arena with a hash table of the strings in it. Symbolising sees the same few thousand names millions of
+ * times. One copy of each saves memory, and stacks can be merged by comparing pointers.
  *
- * Chunks double up to 256 KiB, because a run of `true` needs a few hundred
- * bytes of names and must not pay for more.
+ * The size of chunks doubles up to 256 KiB: a run of `true` needs only a few hundred bytes of names.
  *
- * Invariant: a pointer handed out never moves. */
+ * Invariant: what a returned pointer points to never moves. */
 #include "hosted/name_pool.h"
 
 #include "hosted/hash_index.h"
@@ -32,7 +30,7 @@ struct name_pool {
 	char *at;
 	size_t left, next_size;
 	VECTOR(struct entry) entries;
-	struct hash_index index; /* of the entries, by name */
+	struct hash_index index; /* finds entries by name */
 };
 
 struct name_pool *name_pool_new(void)
@@ -70,7 +68,7 @@ static void *take(struct name_pool *pool, size_t size, size_t align)
 	size_t want = pool->next_size;
 	if (size > SIZE_MAX - sizeof(struct chunk))
 		return NULL;
-	if (size > want / 2) { /* big ones get a chunk of their own, the current one goes on */
+	if (size > want / 2) { /* a large one gets its own chunk; the current chunk stays in use */
 		struct chunk *own = malloc(sizeof *own + size);
 		if (!own)
 			return NULL;
@@ -108,7 +106,7 @@ const char *name_pool_add_n(struct name_pool *pool, const char *s, size_t length
 		if (e->length == length && memcmp(e->name, s, length) == 0)
 			return e->name;
 	}
-	/* First what can fail without a trace, so that the entry and its number come together. */
+	/* Reserve both first, so that either both are added or none. */
 	if (hash_index_reserve(&pool->index, 1) < 0 || !vector_reserve(&pool->entries, 1))
 		return NULL;
 	char *copy = take(pool, length + 1, 1);

@@ -1,11 +1,11 @@
-/* Names that cannot do harm, fitted into a line.
+/* Prints foreign names so that they do no harm and fit into a line.
  *
- * Names come from the profiled program: a function, thread or file name may hold escape sequences
- * for the terminal, direction marks that reorder a line, or bytes that are no text at all.
- * Everything that is not plainly printable is shown as \xNN. Names may also be of any length: a C++
- * function of 10,000 characters takes one line like every other. Cuts are always marked.
+ * The name of a function, thread or file comes from the profiled program. It may hold escape sequences for
+ * the terminal, direction marks that reorder a line, or bytes that are no text at all. Everything that is
+ * not printable is shown as \xNN. Names may have any length: a C++ function of 10,000 characters takes one
+ * line like every other. Cuts are always marked.
  *
- * A name is walked glyph by glyph, so a cut never falls into a character or an escape. */
+ * Names are read glyph by glyph, so a cut never falls into a character or an escape. */
 #include "hosted/name_words.h"
 
 #include "hosted/utf8.h"
@@ -17,7 +17,7 @@
 
 enum { CUT = 3 /* "..." */ };
 
-/* C1 controls, marks that change the direction of text, separators of lines, and U+FFFE and U+FFFF,
+/* True for C1 controls, marks that change the direction of text, line separators, and U+FFFE and U+FFFF,
  * which are no characters (XML forbids them). */
 static bool is_trouble(const unsigned char *s, size_t length)
 {
@@ -32,7 +32,7 @@ static bool is_trouble(const unsigned char *s, size_t length)
 	return s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe;
 }
 
-/* Scripts whose characters take two columns. */
+/* True for scripts whose characters take two columns. */
 static bool is_wide(const unsigned char *s, size_t length)
 {
 	if (length == 4)
@@ -148,7 +148,7 @@ size_t words_print_fit(FILE *out, const char *name, size_t max)
 	return used;
 }
 
-/* Length of the operator's sign after "operator", as far as it holds brackets. */
+/* The length of the sign after "operator", if it contains brackets; else 0. */
 static size_t operator_sign(const char *s)
 {
 	static const char *const signs[] = {
@@ -159,7 +159,7 @@ static size_t operator_sign(const char *s)
 	return 0;
 }
 
-/* Rust's "<Type as Trait>::method" keeps its outer pair, which says what it is. */
+/* Rust's "<Type as Trait>::method" keeps its outer brackets, because the type stands in them. */
 bool words_shorten(char text[WORDS_SHORT], const char *function)
 {
 	static const char word[] = "operator", nameless[] = "(anonymous namespace)";
@@ -218,12 +218,12 @@ void words_print_command(FILE *out, const char *const *argv, uint32_t argc, size
 	size_t used = 0;
 	for (uint32_t i = 0; i < argc; i++) {
 		size_t columns = words_columns(argv[i]) + (i > 0);
-		size_t after = i + 1 < argc ? CUT + 1 : 0; /* room to mark a cut */
+		size_t after = i + 1 < argc ? CUT + 1 : 0; /* columns to mark a cut */
 		if (used + columns + after > max) {
 			size_t room = max > used + CUT + (i > 0) ? max - used - CUT - (i > 0) : 0;
 			if (i)
 				putc(' ', out);
-			if (columns - (i > 0) <= room) /* it would fit, the mark after it not */
+			if (columns - (i > 0) <= room) /* it fits, but the mark after it does not */
 				room = room ? room - 1 : 0;
 			words_print(out, argv[i], room);
 			return;
@@ -270,7 +270,7 @@ void words_print_shell(FILE *out, const char *path)
 	putc('\'', out);
 }
 
-/* Length of the word here and of the unit that follows it: "97.7 %" stays together. */
+/* The length of the word here with a unit that follows it: "97.7 %" stays together. */
 static size_t word_length(const char *text)
 {
 	static const char *const units[] = {"%",   "B",  "KiB", "MiB", "GiB", "TiB",

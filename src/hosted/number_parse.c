@@ -1,4 +1,4 @@
-/* Reading numbers (number_parse.h), in whole numbers throughout: what is read is what was written. */
+/* Reads numbers (number_parse.h) with integers only, so that nothing is rounded on the way. */
 #include "hosted/number_parse.h"
 
 #include "hosted/error.h"
@@ -49,7 +49,7 @@ bool decimal_scale(const struct decimal *d, uint64_t scale, uint64_t *value)
 	return scaled <= UINT64_MAX;
 }
 
-/* k, M, G, T in either case, then i and B as people write them. */
+/* Takes k, M, G, T in either case, then i and B as people write them. */
 uint64_t size_unit(const char *text, size_t length)
 {
 	static const char letters[] = "kmgt";

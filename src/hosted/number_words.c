@@ -1,7 +1,7 @@
-/* Thousands apart, sizes in the unit that fits, no more digits than say something. 1023.95 KiB would
- * read "1024.0 KiB": from there on it is the next unit.
+/* Writes counts with separators, and sizes in the unit that fits, without digits that say nothing.
+ * 1023.95 KiB would become "1024.0 KiB", so it takes the next unit.
  *
- * Invariant: every number fits NUMBER_WORDS; a unit's word is cut if it does not. */
+ * Invariant: every number fits NUMBER_WORDS; the word of a unit is cut if it does not fit. */
 #include "hosted/number_words.h"
 
 #include <inttypes.h>

@@ -16,7 +16,7 @@ static bool is_blank(char c)
 	return (unsigned char)c <= ' ' || c == 0x7f;
 }
 
-/* The last part of a path of `length` bytes. */
+/* Finds the last part of a path of `length` bytes. */
 static const char *last_part(const char *path, size_t *length)
 {
 	size_t from = *length;
@@ -39,7 +39,7 @@ static const char *started_as(const char *argv0, const char *exe, size_t *length
 	const char *name = argv0;
 	if (*name == '-')
 		name++;
-	/* A path may have blanks in it: the file tells that this is one. */
+	/* A path may have blanks in it; it is one if the file's name ends like it. */
 	*length = strlen(name);
 	const char *last = last_part(name, length);
 	if (*length && program_name_is_file(last, exe))

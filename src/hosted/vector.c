@@ -1,4 +1,5 @@
-/* Growing: at least double, at least 16 elements, never more than the index type can count. */
+/* Grows an array: at least to double its size, to at least 16 elements, never to more than its index can
+ * count. */
 #include "hosted/vector.h"
 
 enum { FIRST_CAPACITY = 16 };

@@ -1,10 +1,9 @@
-/* Growing arrays: one way for all of hosted code.
+/* Growing arrays, for all hosted code.
  *
- * VECTOR(type) is a whole vector: items, count, capacity; a struct with VECTOR_MEMBERS(type) is one
- * with a name, which functions can take. Where a struct shows its array as a plain
- * pointer with a count (`p->sites`, `p->site_count`), array_reserve grows that pointer instead.
- * Capacity doubles, so that n additions cost n. Nothing changes when memory runs out: the array stays
- * as it was, and the call says false or NULL. */
+ * VECTOR(type) is a vector: items, count, capacity. A struct with VECTOR_MEMBERS(type) is a vector with a
+ * name, which functions can take. If a struct has its array as a pointer and a count (`p->sites`,
+ * `p->site_count`), array_reserve grows that pointer. The capacity doubles, so n additions take time
+ * proportional to n. If memory runs out, the array stays as it was, and the call returns false or NULL. */
 #ifndef HEFT_HOSTED_VECTOR_H
 #define HEFT_HOSTED_VECTOR_H
 
@@ -19,8 +18,8 @@
 size_t array_grow(void *items_at, size_t capacity, size_t count, size_t more, size_t most,
 		  size_t element_bytes);
 
-/* Whether `items` now has room for `more` beyond `count`, which is at most `capacity`. The arguments
- * have no side effects; items and capacity are variables, and capacity may be of any unsigned type. */
+/* Makes `items` large enough for `more` elements beyond `count`; false: no memory. The arguments have no
+ * side effects. items and capacity are variables; capacity may have any unsigned type. */
 #define array_reserve(items, count, capacity, more)                                                \
 	((items) && (size_t)(more) <= (size_t)(capacity) - (size_t)(count) ? true : ({             \
 		size_t most_ = sizeof(capacity) < 8 ? UINT32_MAX : SIZE_MAX;                       \
