@@ -4,12 +4,10 @@
  * files and folders given, and over damaged copies of each. */
 #include "profile/budget.h"
 
-#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const char *const kinds[] = {"unbounded-queue", "growth-slack"};
 static const struct budget_finding found[] = {{"unbounded-queue", "a queue"}};
@@ -106,53 +104,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef HEFT_LIBFUZZER
-static unsigned ran;
+#define FUZZ_OWN_DAMAGE
 
-static void run_file(const char *path)
+/* A byte or two wrong, some copies cut. */
+static void fuzz_damage(uint8_t *bytes, size_t size)
 {
-	FILE *f = fopen(path, "rb");
-	static uint8_t data[1 << 16];
-	size_t n = f ? fread(data, 1, sizeof data, f) : 0;
-	if (!f)
-		return;
-	fclose(f);
-	LLVMFuzzerTestOneInput(data, n);
+	static const char likely[] = "<>=.0918kMsn* \t\n\r\"#:[\\";
+	uint8_t *bad = malloc(size + 1);
 	uint64_t rng = 7;
-	for (int i = 0; i < 3000 && n; i++) { /* a byte or two wrong, cut somewhere */
-		static uint8_t bad[1 << 16];
-		memcpy(bad, data, n);
+	for (int i = 0; i < 3000 && size && bad; i++) {
+		memcpy(bad, bytes, size);
 		for (int k = 0; k <= i % 2; k++) {
-			static const char likely[] = "<>=.0918kMsn* \t\n\r\"#:[\\";
 			rng = rng * 6364136223846793005ull + 1442695040888963407ull;
-			bad[(rng >> 33) % n] =
+			bad[(rng >> 33) % size] =
 				i % 3 ? (uint8_t)likely[(rng >> 20) % (sizeof likely - 1)]
 				      : (uint8_t)(rng >> 20);
 		}
-		LLVMFuzzerTestOneInput(bad, i % 4 ? n : (rng >> 33) % n);
+		LLVMFuzzerTestOneInput(bad, i % 4 ? size : (rng >> 33) % size);
 	}
-	ran++;
-}
-
-int main(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		struct stat st;
-		if (!stat(argv[i], &st) && !S_ISDIR(st.st_mode)) {
-			run_file(argv[i]);
-			continue;
-		}
-		DIR *d = opendir(argv[i]);
-		struct dirent *e;
-		while (d && (e = readdir(d))) {
-			char path[4096];
-			snprintf(path, sizeof path, "%s/%s", argv[i], e->d_name);
-			if (e->d_name[0] != '.')
-				run_file(path);
-		}
-		if (d)
-			closedir(d);
-	}
-	printf("%u files\n", ran);
-	return ran ? 0 : 1; /* an empty corpus proves nothing */
+	free(bad);
 }
 #endif
+
+#include "fuzz_corpus.h"

@@ -5,12 +5,10 @@
  * given, and over damaged copies of each. */
 #include "capture/cfi.h"
 
-#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static int any_memory(void *ctx, uintptr_t address, uint64_t *value)
 {
@@ -51,51 +49,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-#ifndef HEFT_LIBFUZZER
-static unsigned ran;
-
-static void run_file(const char *path)
-{
-	FILE *f = fopen(path, "rb");
-	static uint8_t data[1 << 16];
-	size_t n = f ? fread(data, 1, sizeof data, f) : 0;
-	if (!f)
-		return;
-	fclose(f);
-	LLVMFuzzerTestOneInput(data, n);
-	uint64_t rng = 7;
-	for (int i = 0; i < 300 && n; i++) { /* a few bytes wrong, cut somewhere */
-		static uint8_t bad[1 << 16];
-		memcpy(bad, data, n);
-		for (int k = 0; k < 3; k++) {
-			rng = rng * 6364136223846793005ull + 1442695040888963407ull;
-			bad[(rng >> 33) % n] ^= (uint8_t)(rng >> 20 | 1);
-		}
-		LLVMFuzzerTestOneInput(bad, i % 4 ? n : (rng >> 33) % n);
-	}
-	ran++;
-}
-
-int main(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		struct stat st;
-		if (!stat(argv[i], &st) && !S_ISDIR(st.st_mode)) {
-			run_file(argv[i]);
-			continue;
-		}
-		DIR *d = opendir(argv[i]);
-		struct dirent *e;
-		while (d && (e = readdir(d))) {
-			char path[4096];
-			snprintf(path, sizeof path, "%s/%s", argv[i], e->d_name);
-			if (e->d_name[0] != '.')
-				run_file(path);
-		}
-		if (d)
-			closedir(d);
-	}
-	printf("%u files\n", ran);
-	return ran ? 0 : 1; /* an empty corpus proves nothing */
-}
-#endif
+#include "fuzz_corpus.h"

@@ -4,12 +4,10 @@
  * copies of each. */
 #include "profile/user_frame.h"
 
-#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { LARGEST = 1 << 14 };
 
@@ -49,55 +47,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef HEFT_LIBFUZZER
-static unsigned ran;
+#define FUZZ_OWN_DAMAGE
 
-static void run_file(const char *path)
+static void fuzz_damage(uint8_t *bytes, size_t size)
 {
-	FILE *f = fopen(path, "rb");
-	static uint8_t data[LARGEST];
-	size_t n = f ? fread(data, 1, sizeof data, f) : 0;
-	if (!f)
-		return;
-	fclose(f);
-	LLVMFuzzerTestOneInput(data, n);
-	ran++;
+	static const char likely[] = "*?\\!\n #/\0a";
 	uint32_t seed = 1;
-	for (int round = 0; round < 400 && n; round++) {
+	for (int round = 0; round < 400 && size; round++) {
 		uint8_t kept[4];
 		size_t at[4];
 		for (int i = 0; i < 4; i++) {
-			static const char likely[] = "*?\\!\n #/\0a";
 			seed = seed * 1664525 + 1013904223;
-			at[i] = (seed >> 8) % n;
-			kept[i] = data[at[i]];
-			data[at[i]] = seed & 0x80 ? (uint8_t)seed
-						  : (uint8_t)likely[seed % (sizeof likely - 1)];
+			at[i] = (seed >> 8) % size;
+			kept[i] = bytes[at[i]];
+			bytes[at[i]] = seed & 0x80 ? (uint8_t)seed
+						   : (uint8_t)likely[seed % (sizeof likely - 1)];
 		}
-		LLVMFuzzerTestOneInput(data, n - (size_t)round % 7 * n / 16);
+		LLVMFuzzerTestOneInput(bytes, size - (size_t)round % 7 * size / 16);
 		for (int i = 4; i-- > 0;)
-			data[at[i]] = kept[i];
+			bytes[at[i]] = kept[i];
 	}
-}
-
-int main(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		struct dirent *e;
-		DIR *folder = opendir(argv[i]);
-		if (!folder) {
-			run_file(argv[i]);
-			continue;
-		}
-		while ((e = readdir(folder))) {
-			char path[4096];
-			struct stat st;
-			snprintf(path, sizeof path, "%s/%s", argv[i], e->d_name);
-			if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
-				run_file(path);
-		}
-		closedir(folder);
-	}
-	printf("%u inputs\n", ran);
-	return ran ? 0 : 1;
 }
 #endif
+
+#include "fuzz_corpus.h"

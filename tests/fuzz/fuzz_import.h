@@ -9,11 +9,9 @@
 #include "import/import.h"
 #include "import/import_source.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -106,35 +104,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef HEFT_LIBFUZZER
+#define FUZZ_OWN_DAMAGE
 
-static int run(const char *path)
+/* Every byte wrong once, and the file cut at every place. */
+static void fuzz_damage(uint8_t *bytes, size_t size)
 {
-	struct stat st;
-	int files = 0;
-	if (stat(path, &st)) {
-		perror(path);
-		exit(1);
-	}
-	if (S_ISDIR(st.st_mode)) {
-		DIR *d = opendir(path);
-		for (struct dirent *e; d && (e = readdir(d));) {
-			char name[4096];
-			if (e->d_name[0] == '.')
-				continue;
-			snprintf(name, sizeof name, "%s/%s", path, e->d_name);
-			files += run(name);
-		}
-		if (d)
-			closedir(d);
-		return files;
-	}
-	size_t size = (size_t)st.st_size;
-	uint8_t *bytes = malloc(size + 1);
-	FILE *f = fopen(path, "rb");
-	if (!bytes || !f || fread(bytes, 1, size, f) != size)
-		abort();
-	fclose(f);
-	LLVMFuzzerTestOneInput(bytes, size);
 	for (size_t i = 0; i < size; i++) {
 		uint8_t was = bytes[i];
 		bytes[i] = (uint8_t)(was + 1 + i * 7 % 254);
@@ -142,17 +116,7 @@ static int run(const char *path)
 		bytes[i] = was;
 		LLVMFuzzerTestOneInput(bytes, i);
 	}
-	free(bytes);
-	return 1;
 }
-
-int main(int argc, char **argv)
-{
-	int files = 0;
-	for (int i = 1; i < argc; i++)
-		files += run(argv[i]);
-	printf("%d files\n", files);
-	return files ? 0 : 1;
-}
-
 #endif
+
+#include "fuzz_corpus.h"

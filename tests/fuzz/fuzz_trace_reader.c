@@ -14,12 +14,10 @@
 #include "trace/trace_block.h"
 #include "trace/trace_index.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -168,57 +166,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef HEFT_LIBFUZZER
+#define FUZZ_OWN_DAMAGE
+#define FUZZ_OWN_MAIN
 
-static uint8_t *slurp(const char *path, size_t *size)
+/* Every byte behind the header wrong once. */
+static void fuzz_damage(uint8_t *bytes, size_t size)
 {
-	FILE *f = fopen(path, "rb");
-	struct stat st;
-	if (!f || fstat(fileno(f), &st)) {
-		perror(path);
-		exit(1);
-	}
-	*size = (size_t)st.st_size;
-	uint8_t *bytes = malloc(*size + 1);
-	if (!bytes || fread(bytes, 1, *size, f) != *size)
-		abort();
-	fclose(f);
-	return bytes;
-}
-
-static int run(const char *path)
-{
-	struct stat st;
-	int files = 0;
-	if (stat(path, &st)) {
-		perror(path);
-		exit(1);
-	}
-	if (S_ISDIR(st.st_mode)) {
-		DIR *d = opendir(path);
-		for (struct dirent *e; d && (e = readdir(d));) {
-			char name[4096];
-			if (e->d_name[0] == '.')
-				continue;
-			snprintf(name, sizeof name, "%s/%s", path, e->d_name);
-			files += run(name);
-		}
-		if (d)
-			closedir(d);
-		return files;
-	}
-	size_t size;
-	uint8_t *bytes = slurp(path, &size);
-	LLVMFuzzerTestOneInput(bytes, size);
-	/* Some damage of its own: the runner is worth something without a fuzzer too. */
 	for (size_t i = TRACE_FILE_HEADER_BYTES; i < size; i++) {
 		uint8_t was = bytes[i];
 		bytes[i] = (uint8_t)(was + 1 + i % 254);
 		LLVMFuzzerTestOneInput(bytes, size);
 		bytes[i] = was;
 	}
-	free(bytes);
-	return 1;
 }
+
+#include "fuzz_corpus.h"
 
 /* Rewrites a recording with every block stored as it is, so that changes reach what it holds;
  * the index and the end then name the new offsets. */
@@ -226,7 +188,7 @@ static void store_uncompressed(const char *path)
 {
 	static uint8_t raw[1 << 20];
 	size_t size, at = TRACE_FILE_HEADER_BYTES;
-	uint8_t *file = slurp(path, &size);
+	uint8_t *file = fuzz_read(path, &size);
 	struct byte_buffer payload = {0};
 	struct trace_index index = {0};
 	struct trace_end_payload end = {0};
@@ -397,10 +359,10 @@ int main(int argc, char **argv)
 		store_uncompressed(argv[2]);
 		return 0;
 	}
-	int files = 0;
+	unsigned files = 0;
 	for (int i = 1; i < argc; i++)
-		files += run(argv[i]);
-	printf("%d files\n", files);
+		files += fuzz_run(argv[i]);
+	printf("%u files\n", files);
 	return files ? 0 : 1;
 }
 
