@@ -9,15 +9,13 @@
 #include "behaviour_model.h"
 #include "profile/profile_from_trace.h"
 #include "trace/trace_block.h"
+#include "unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { PLACES = 5, ALIKE = 3, SITES = PLACES * ALIKE, FREE_PLACES = 2, CHECKPOINTS = 12 };
 

@@ -4,13 +4,12 @@
 
 #include "profile/user_frame.h"
 #include "findings/finding.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define MS 1000000u
 #define SECOND 1000000000u

@@ -3,13 +3,12 @@
 #define HEFT_TESTS_EXPORT_FIXTURE_H
 
 #include "export/export_formats.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <zlib.h>
 
 struct text {

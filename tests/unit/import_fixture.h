@@ -3,16 +3,14 @@
 #define HEFT_TESTS_IMPORT_FIXTURE_H
 
 #include "import/import.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static int import_bytes_with(struct profile **p, const void *bytes, size_t length,
 			     const struct profile_selection *sel, struct heft_error *err)

@@ -16,19 +16,17 @@
 #define HEFT_TESTS_RECORDING_FIXTURE_H
 
 #include "trace/trace.h"
+#include "unit_test.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <gelf.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { FIXTURE_MAIN, FIXTURE_SAME_1, FIXTURE_SAME_2, FIXTURE_OTHER, FIXTURE_UNKNOWN };
 

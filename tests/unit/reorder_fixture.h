@@ -7,15 +7,13 @@
 #include "record/reorder.h"
 
 #include "hosted/error.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { A = 0x10000, B = 0x20000, C = 0x30000, EVENTS = 40000 };
 enum { T1, T2, T3, THREADS };
@@ -169,6 +167,6 @@ static inline void resize_something(struct world *w)
 	w->read = w->count;
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define CASE(name) TEST_WITH(name, set_up, tear_down)
 
 #endif

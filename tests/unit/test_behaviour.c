@@ -4,13 +4,11 @@
 #include "behaviour_model.h"
 #include "trace/behaviour_block.h"
 #include "trace/tally_block.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 enum { SITES = 12, STEPS = 1500 };
 
@@ -255,9 +253,8 @@ static void one_history(enum model_shape shape, unsigned seed, uint32_t sites, s
 	history_free(h);
 }
 
-static void test_against_brute_force(void **state)
+TEST(test_against_brute_force)
 {
-	(void)state;
 	/* A pace of 200 us: 1500 steps are 0.2 s, so that slots have halved in number several times */
 	static const uint32_t paces[] = {100, 20000, 200000};
 	for (int shape = 0; shape < MODEL_MANY_SITES; shape++)
@@ -265,9 +262,8 @@ static void test_against_brute_force(void **state)
 			one_history((enum model_shape)shape, seed, SITES, STEPS, paces[seed - 1]);
 }
 
-static void test_more_sites_than_rows(void **state)
+TEST(test_more_sites_than_rows)
 {
-	(void)state;
 	one_history(MODEL_MANY_SITES, 1, 600, 2500, 5000);
 	one_history(MODEL_MANY_SITES, 2, 300, 1500,
 		    100); /* nearly all before the first slot ends */
@@ -304,9 +300,8 @@ static void apply_together(struct kept *k, const struct history *h)
 }
 
 /* Events that come together, whether they span no slot, some or all of them: as if each came alone. */
-static void test_batches(void **state)
+TEST(test_batches)
 {
-	(void)state;
 	static const uint32_t paces[] = {100, 20000, 200000, 20000000};
 	static void (*const ways[])(struct kept *, const struct history *) = {apply_in_batches,
 									      apply_together};
@@ -336,9 +331,8 @@ static struct trace_event event_of(enum trace_op op, uint64_t time_ns, uint64_t 
 
 /* Slots of 65,536 ns. One batch: 100 bytes in the first, a temporary 40 from the second to the third,
  * nothing in the fourth, the 100 freed in the fifth. */
-static void test_a_batch_over_five_slots(void **state)
+TEST(test_a_batch_over_five_slots)
 {
-	(void)state;
 	struct history h = {.sites = 1, .threads = 1};
 	struct trace_batch *batch = aligned_alloc(64, sizeof *batch);
 	batch->count = batch->full_count = 0;
@@ -372,9 +366,8 @@ static void test_a_batch_over_five_slots(void **state)
 
 /* Numbers that can be followed by eye: thread 0 makes one block a millisecond, thread 1 frees them
  * in order, each 1 ms later after its birth than the one before. */
-static void test_a_queue_that_falls_behind(void **state)
+TEST(test_a_queue_that_falls_behind)
 {
-	(void)state;
 	enum { N = 100 };
 	struct trace_event e[2 * N];
 	struct history h = {.sites = 1, .threads = 2};
@@ -553,9 +546,8 @@ static void stop_and_go_on(enum model_shape shape, unsigned seed, uint32_t sites
 	history_free(h);
 }
 
-static void test_going_on_after_a_reload(void **state)
+TEST(test_going_on_after_a_reload)
 {
-	(void)state;
 	for (int shape = 0; shape < MODEL_MANY_SITES; shape++)
 		for (unsigned seed = 11; seed <= 12; seed++)
 			stop_and_go_on((enum model_shape)shape, seed, SITES, 30000);
@@ -595,9 +587,8 @@ static void use(struct behaviour *b, const struct history *h)
 	tally_fini(&k.t);
 }
 
-static void test_hostile_payloads(void **state)
+TEST(test_hostile_payloads)
 {
-	(void)state;
 	struct history *h = history_new(MODEL_FIFO, 3, 80, 4, 30000);
 	struct kept k;
 	struct byte_buffer good = {0};
@@ -644,9 +635,8 @@ static void test_hostile_payloads(void **state)
 }
 
 /* Numbers of entries that would take much memory, from a few bytes. */
-static void test_hostile_counts(void **state)
+TEST(test_hostile_counts)
 {
-	(void)state;
 	struct history h = {.sites = 10, .threads = 2};
 	struct behaviour b;
 	for (unsigned list = 0; list < 7; list++) {
@@ -671,17 +661,4 @@ static void test_hostile_counts(void **state)
 	buffer_fini(&out);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_against_brute_force),
-		cmocka_unit_test(test_more_sites_than_rows),
-		cmocka_unit_test(test_batches),
-		cmocka_unit_test(test_a_batch_over_five_slots),
-		cmocka_unit_test(test_a_queue_that_falls_behind),
-		cmocka_unit_test(test_going_on_after_a_reload),
-		cmocka_unit_test(test_hostile_payloads),
-		cmocka_unit_test(test_hostile_counts),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

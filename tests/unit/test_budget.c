@@ -2,8 +2,8 @@
  * of them. */
 #include "profile/budget.h"
 #include "report/report_budget.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const char *const kinds[] = {"unbounded-queue", "growth-slack"};
 
@@ -34,9 +32,8 @@ static void expect_bad(const char *text, size_t size, const char *message)
 	assert_string_equal(err.message, message);
 }
 
-static void rules_are_read(void **state)
+TEST(rules_are_read)
 {
-	(void)state;
 	struct budget *b = parse("# a budget\n"
 				 "\n"
 				 "peak_bytes <= 20M   # comment\r\n"
@@ -79,9 +76,8 @@ static void rules_are_read(void **state)
 	budget_free(b);
 }
 
-static void limits_are_exact(void **state)
+TEST(limits_are_exact)
 {
-	(void)state;
 	static const struct {
 		const char *text;
 		uint64_t value;
@@ -104,9 +100,8 @@ static void limits_are_exact(void **state)
 	}
 }
 
-static void mistakes_are_located(void **state)
+TEST(mistakes_are_located)
 {
-	(void)state;
 	static const struct {
 		const char *text, *message;
 	} cases[] = {
@@ -228,9 +223,8 @@ static const struct budget_finding found[] = {
 	{"unbounded-queue", "second queue"},
 };
 
-static void rules_measure(void **state)
+TEST(rules_measure)
 {
-	(void)state;
 	static const struct {
 		const char *rule;
 		uint64_t measured;
@@ -282,9 +276,8 @@ static void rules_measure(void **state)
 }
 
 /* Foreign files do not tell everything: what is not known cannot hold, and is no 0. */
-static void what_is_not_told_does_not_hold(void **state)
+TEST(what_is_not_told_does_not_hold)
 {
-	(void)state;
 	struct profile *p = make();
 	p->run.has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED;
 	struct budget *b = parse("temporary <= 5\nallocations <= 1000\npeak_bytes in main == 0\n");
@@ -305,9 +298,8 @@ static void what_is_not_told_does_not_hold(void **state)
 }
 
 /* An estimate breaks a rule beyond its error only, but one of 0 by any sample. */
-static void estimates_have_room(void **state)
+TEST(estimates_have_room)
 {
-	(void)state;
 	static const struct {
 		const char *rule;
 		bool holds;
@@ -341,9 +333,8 @@ static void estimates_have_room(void **state)
 	}
 }
 
-static void sums_saturate(void **state)
+TEST(sums_saturate)
 {
-	(void)state;
 	struct profile *p = make();
 	p->sites[0].allocations = p->sites[1].allocations = UINT64_MAX;
 	struct budget *b = parse("allocations in main <= 1000");
@@ -392,9 +383,8 @@ static const char *renewed(const char *rule, uint64_t measured, uint32_t ppm,
 	return kept;
 }
 
-static void limits_are_renewed(void **state)
+TEST(limits_are_renewed)
 {
-	(void)state;
 	const uint32_t ten = 100000; /* 10 % */
 #define EXPECT(rule, measured, ppm, update, text)                                                  \
 	assert_string_equal(renewed(rule, measured, ppm, update), text)
@@ -422,9 +412,8 @@ static void limits_are_renewed(void **state)
 #undef EXPECT
 }
 
-static void equal_is_not_loosened(void **state)
+TEST(equal_is_not_loosened)
 {
-	(void)state;
 	assert_string_equal(renewed("live_bytes == 0", 40, 100000, BUDGET_KEPT_BROKEN),
 			    "live_bytes == 0");
 	assert_string_equal(renewed("finding unbounded-queue == 0", 1, 100000, BUDGET_KEPT_BROKEN),
@@ -440,9 +429,8 @@ static void equal_is_not_loosened(void **state)
 	assert_string_equal(renewed("frees > 0", 0, 100000, BUDGET_KEPT_BROKEN), "frees > 0");
 }
 
-static void the_rest_of_the_file_stays(void **state)
+TEST(the_rest_of_the_file_stays)
 {
-	(void)state;
 	struct budget *b = parse("# head\r\n\r\n  peak_bytes   <=\t20M   # why\r\n"
 				 "allocations in gone <= 7 # gone\n"
 				 "live_bytes == 0\n# tail");
@@ -466,9 +454,8 @@ static void the_rest_of_the_file_stays(void **state)
 	budget_free(b);
 }
 
-static void files_are_replaced_whole(void **state)
+TEST(files_are_replaced_whole)
 {
-	(void)state;
 	char folder[] = "/tmp/heft-budget-XXXXXX", path[64], link[64], *text;
 	size_t size;
 	struct stat st;
@@ -496,17 +483,15 @@ static void files_are_replaced_whole(void **state)
 	assert_int_equal(budget_write_file(path, "x", 1, &err), HEFT_EIO);
 }
 
-static void starter_is_a_budget(void **state)
+TEST(starter_is_a_budget)
 {
-	(void)state;
 	struct budget *b = parse(budget_starter);
 	assert_true(b->count >= 4);
 	budget_free(b);
 }
 
-static void text_explains(void **state)
+TEST(text_explains)
 {
-	(void)state;
 	struct profile *p = make();
 	struct budget *b = parse("peak_bytes <= 1k\nallocations in send <= 99\n"
 				 "finding unbounded-queue == 0\nthreads <= 6\n");
@@ -562,9 +547,8 @@ static void text_explains(void **state)
 
 /* A note of two lines is wrapped as in a report; so is a finding. Of four rules that do not hold the
  * last one is explained too. */
-static void text_is_wrapped_and_whole(void **state)
+TEST(text_is_wrapped_and_whole)
 {
-	(void)state;
 	static const struct budget_finding queue[] = {
 		{"unbounded-queue",
 		 "messages of one thread wait for another one that cannot keep up, "
@@ -603,23 +587,4 @@ static void text_is_wrapped_and_whole(void **state)
 	profile_free(p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rules_are_read),
-		cmocka_unit_test(limits_are_exact),
-		cmocka_unit_test(mistakes_are_located),
-		cmocka_unit_test(rules_measure),
-		cmocka_unit_test(what_is_not_told_does_not_hold),
-		cmocka_unit_test(estimates_have_room),
-		cmocka_unit_test(sums_saturate),
-		cmocka_unit_test(limits_are_renewed),
-		cmocka_unit_test(equal_is_not_loosened),
-		cmocka_unit_test(the_rest_of_the_file_stays),
-		cmocka_unit_test(files_are_replaced_whole),
-		cmocka_unit_test(starter_is_a_budget),
-		cmocka_unit_test(text_explains),
-		cmocka_unit_test(text_is_wrapped_and_whole),
-	};
-	return cmocka_run_group_tests_name("budget", tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -2,6 +2,7 @@
  * libdw and this program, every table entry at addresses close together. Captures of running programs are compared with
  * libunwind in tests/integration. */
 #include "capture/cfi.h"
+#include "unit_test.h"
 
 #include <dlfcn.h>
 #include <dwarf.h>
@@ -9,7 +10,6 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <link.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,8 +17,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static struct cfi_image image_of(void *code, uintptr_t *bias, const char **path)
 {
@@ -122,31 +120,26 @@ static void compare_object(void *code, unsigned least)
 	close(fd);
 }
 
-static void test_libc(void **state)
+TEST(test_libc)
 {
-	(void)state;
 	compare_object((void *)qsort, 50000);
 }
-static void test_libdw(void **state)
+TEST(test_libdw)
 {
-	(void)state;
 	compare_object((void *)dwarf_cfi_end, 10000);
 }
-static void test_itself(void **state)
+TEST(test_itself)
 {
-	(void)state;
 	compare_object((void *)compare_at, 50);
 }
 
-static void test_loader(void **state)
+TEST(test_loader)
 {
-	(void)state;
 	compare_object(dlsym(RTLD_DEFAULT, "_dl_find_object"), 5000);
 }
 
-static void test_rows_say_what_rules_say(void **state)
+TEST(test_rows_say_what_rules_say)
 {
-	(void)state;
 	uintptr_t bias;
 	const char *path;
 	struct cfi_image im = image_of((void *)qsort, &bias, &path);
@@ -179,9 +172,8 @@ static int ten_times(void *ctx, uintptr_t address, uint64_t *value)
 }
 
 /* Expressions that start with 7 on the stack, in a frame with rbp 0x100 and rsp 0x200. */
-static void test_expressions(void **state)
+TEST(test_expressions)
 {
-	(void)state;
 	static const struct {
 		uint8_t length, operations[12];
 		int has_value;
@@ -238,9 +230,8 @@ static void test_expressions(void **state)
 	}
 }
 
-static void test_without_tables(void **state)
+TEST(test_without_tables)
 {
-	(void)state;
 	struct cfi_image none = {4096, 8192, 0, {0}};
 	assert_int_equal(cfi_row_at(&none, 5000), CFI_ROW_NONE);
 }
@@ -264,9 +255,8 @@ static uint8_t *put_header(uint8_t *at, uint8_t count_encoding, const uint8_t *f
 	return put32(at + 4, (uint64_t)(frames - (at + 4)));
 }
 
-static void test_reads_stay_in_segments(void **state)
+TEST(test_reads_stay_in_segments)
 {
-	(void)state;
 	uint8_t *base = mmap(NULL, 3 * GAP_PAGE, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(base, MAP_FAILED);
@@ -324,17 +314,4 @@ static void test_reads_stay_in_segments(void **state)
 	munmap(base, 3 * GAP_PAGE);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_libc),
-		cmocka_unit_test(test_libdw),
-		cmocka_unit_test(test_itself),
-		cmocka_unit_test(test_loader),
-		cmocka_unit_test(test_rows_say_what_rules_say),
-		cmocka_unit_test(test_without_tables),
-		cmocka_unit_test(test_expressions),
-		cmocka_unit_test(test_reads_stay_in_segments),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

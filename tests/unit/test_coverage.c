@@ -5,15 +5,13 @@
 #include "capture/sample.h"
 #include "profile/estimate.h"
 #include "trace/samples_block.h"
+#include "unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { RUNS = 2000, ROUNDS = 10 };
 
@@ -58,9 +56,8 @@ static void allocate(struct sampler *s, struct site *site, uint64_t size, uint64
 }
 
 /* The shortcut above takes the very blocks that the hook's countdown takes. */
-static void test_shortcut(void **state)
+TEST(test_shortcut)
 {
-	(void)state;
 	static const uint64_t sizes[] = {0, 16, 1000, 65536, 300000};
 	struct sampler s = sampler_new(5, 65536);
 	uint64_t random = 5, n = 0;
@@ -114,9 +111,8 @@ static void check_score(const struct score *s, const char *what)
 }
 
 /* Sites of small, middling and large blocks beside each other, 100 or more samples expected of each. */
-static void test_two_thousand_runs(void **state)
+TEST(test_two_thousand_runs)
 {
-	(void)state;
 	static const struct {
 		uint64_t size, expected;
 	} kinds[] = {{16, 100},    {100, 150},    {1000, 200},
@@ -146,9 +142,8 @@ static void test_two_thousand_runs(void **state)
 
 /* One block of 8 MiB and a million of 8 bytes at one site: 16,388,608 bytes, 1,000,001 objects. Whoever
  * adds up first and divides by the mean size then has 27 objects. */
-static void test_two_sizes_at_one_site(void **state)
+TEST(test_two_sizes_at_one_site)
 {
-	(void)state;
 	struct score score = {0};
 	for (uint64_t run = 0; run < RUNS; run++) {
 		struct sampler s = sampler_new(run * 7919 + 3, 32768);
@@ -185,9 +180,8 @@ static void coverage_at(double expected, double *alone, double *together)
 
 /* Why ten samples: below, the variance alone holds the truth in as few as 4 of 10 cases; from there on
  * in more than 9 of 10. With what may be there unseen it does so in 92 of 100, however few there are. */
-static void test_few_samples(void **state)
+TEST(test_few_samples)
 {
-	(void)state;
 	double worst_few = 1, worst_many = 1, worst = 1;
 	for (double expected = 0.5; expected < 200; expected *= 1.2) {
 		double alone, together;
@@ -219,9 +213,8 @@ static void test_few_samples(void **state)
 }
 
 /* What may be there unseen: a site of 3 R bytes has no sample in 5 % of the runs. */
-static void test_unseen(void **state)
+TEST(test_unseen)
 {
-	(void)state;
 	const uint64_t rate = 524288, size = 1000;
 	uint64_t blocks = (uint64_t)(estimate_unseen_bytes(rate) / (double)size), unseen = 0;
 	enum { MANY = 20000 };
@@ -241,9 +234,8 @@ static void test_unseen(void **state)
 
 /* Two profiles of the same heap: a difference is called significant in about 5 % of the cases, of few
  * samples never more often. */
-static void test_differences(void **state)
+TEST(test_differences)
 {
-	(void)state;
 	enum { MANY = 20000 };
 	const uint64_t rate = 524288, size = 200;
 	static const double expected[] = {0.5, 1, 2, 3, 5, 10, 30, 100};
@@ -269,15 +261,4 @@ static void test_differences(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_shortcut),
-		cmocka_unit_test(test_two_thousand_runs),
-		cmocka_unit_test(test_two_sizes_at_one_site),
-		cmocka_unit_test(test_few_samples),
-		cmocka_unit_test(test_unseen),
-		cmocka_unit_test(test_differences),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -2,16 +2,14 @@
 #include "profile/estimate.h"
 #include "profile/profile_diff.h"
 #include "report/report_diff.h"
+#include "unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { PROGRAM, LIBC, LIBRARY };
 
@@ -136,9 +134,8 @@ static const struct profile_diff_entry *entry(const struct profile_diff *d, int6
 	return found;
 }
 
-static void lines_folders_and_names_do_not_matter(void **state)
+TEST(lines_folders_and_names_do_not_matter)
 {
-	(void)state;
 	struct profile *old = make("/a/prog", "/lib/libx.so.1.2"),
 		       *new = make("/b/prog-2", "/usr/libx.so.1.3");
 	site_via(old, "main:10 parse:20 lib!load:7", "/a/p.c", 0, 10, 100);
@@ -153,9 +150,8 @@ static void lines_folders_and_names_do_not_matter(void **state)
 	done(d);
 }
 
-static void another_module_is_another_stack(void **state)
+TEST(another_module_is_another_stack)
 {
-	(void)state;
 	struct profile *old = make("/a/prog", "/lib/libx.so.1"),
 		       *new = make("/a/prog", "/lib/liby.so.1");
 	site(old, "main:10 lib!load:7", 10, 100);
@@ -170,9 +166,8 @@ static void another_module_is_another_stack(void **state)
 }
 
 /* Five buffers of one function; the third goes, the lines of the rest move. */
-static void lines_keep_their_order(void **state)
+TEST(lines_keep_their_order)
 {
-	(void)state;
 	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
 	site(old, "main:5 conn_new:10", 300, 14544);
 	site(old, "main:5 conn_new:11", 300, 404);
@@ -193,9 +188,8 @@ static void lines_keep_their_order(void **state)
 	done(d);
 }
 
-static void kind_of_allocation_decides_between_neighbours(void **state)
+TEST(kind_of_allocation_decides_between_neighbours)
 {
-	(void)state;
 	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
 	site_via(old, "main:5 f:10", "a.c", PROFILE_VIA_MALLOC, 1, 64);
 	site_via(old, "main:5 f:11", "a.c", PROFILE_VIA_CALLOC, 1, 65);
@@ -215,9 +209,8 @@ static void kind_of_allocation_decides_between_neighbours(void **state)
 	done(d);
 }
 
-static void recursion_is_one_stack(void **state)
+TEST(recursion_is_one_stack)
 {
-	(void)state;
 	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
 	site(old, "main:5 walk:10", 1, 10);
 	site(old, "main:5 walk:11 walk:10", 1, 10);
@@ -240,9 +233,8 @@ static void recursion_is_one_stack(void **state)
 	done(d);
 }
 
-static void functions_without_names(void **state)
+TEST(functions_without_names)
 {
-	(void)state;
 	struct profile *old = make("/p", "/l/libx.so"), *new = make("/p", "/l/libx.so");
 	/* Callbacks: the library's unnamed function stands on both sides of the program's. */
 	site(old, "main:5 lib!libx.so+0x10 callback:9 lib!libx.so+0x99", 1, 10);
@@ -256,9 +248,8 @@ static void functions_without_names(void **state)
 	done(d);
 }
 
-static void runtime_frames_may_change(void **state)
+TEST(runtime_frames_may_change)
 {
-	(void)state;
 	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
 	site(old, "main:5 fill:9 std::vector<int>::push_back:1 std::__allocate:2", 100, 64);
 	site(new, "main:5 fill:9 std::vector<int>::push_back:1", 100, 96);
@@ -273,9 +264,8 @@ static void runtime_frames_may_change(void **state)
 	done(d);
 }
 
-static void inlining_is_seen_through(void **state)
+TEST(inlining_is_seen_through)
 {
-	(void)state;
 	for (int turn = 0; turn < 2; turn++) { /* inlined today, or no longer */
 		struct profile *a = make("/p", "/l"), *b = make("/p", "/l");
 		site(a, "main parse make_row", 100, 64);
@@ -303,9 +293,8 @@ static void inlining_is_seen_through(void **state)
 	done(d);
 }
 
-static void unknown_stacks_match(void **state)
+TEST(unknown_stacks_match)
 {
-	(void)state;
 	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
 	site(old, "", 1, 10);
 	site(new, "", 1, 30);
@@ -322,9 +311,8 @@ static void unknown_stacks_match(void **state)
 	done(d);
 }
 
-static void numbers_are_divided(void **state)
+TEST(numbers_are_divided)
 {
-	(void)state;
 	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
 	site(old, "main:1", 1000, 10);
 	site(new, "main:1", 1200, 10);
@@ -352,9 +340,8 @@ static void numbers_are_divided(void **state)
 	profile_free(new);
 }
 
-static void measures_that_both_tell(void **state)
+TEST(measures_that_both_tell)
 {
-	(void)state;
 	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
 	site(old, "main:1", 1, 10);
 	site(new, "main:1", 1, 20);
@@ -370,9 +357,8 @@ static void measures_that_both_tell(void **state)
 	done(d);
 }
 
-static void threshold_and_summary(void **state)
+TEST(threshold_and_summary)
 {
-	(void)state;
 	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
 	site(old, "main:1 a:1", 1, 10000);
 	site(new, "main:1 a:1", 1, 9000);
@@ -434,9 +420,8 @@ static void expect(const char *text, const char *words)
 		fail_msg("'%s' is not in\n%s", words, text);
 }
 
-static void text_says_that_nothing_changed(void **state)
+TEST(text_says_that_nothing_changed)
 {
-	(void)state;
 	struct report_diff_options o = {
 		.old_path = "a.heft", .new_path = "b's.heft", .limit = 20, .threshold.share = 0.01};
 	struct profile *old = make("/p", "/l"), *new = make("/p", "/l");
@@ -520,9 +505,8 @@ static struct profile *sampled_sites(const uint64_t samples[4])
 
 /* 1000 to 1100 samples: 100 R, and 1.96 sqrt(2100) R = 89.8 R. 400 to 430: 30 against 56.5. 30 to 5:
  * 25 against 12. A new one of 3: 3 R against 1.96 sqrt(3) R and, on either side, 3 R unseen: 5.4. */
-static void differences_of_estimates(void **state)
+TEST(differences_of_estimates)
 {
-	(void)state;
 	struct profile_diff *d = compare(sampled_sites((uint64_t[]){1000, 400, 30, 0}),
 					 sampled_sites((uint64_t[]){1100, 430, 5, 3}), NULL);
 	assert_true(profile_diff_is_estimate(d));
@@ -556,9 +540,8 @@ static void differences_of_estimates(void **state)
 	done(d);
 }
 
-static void nothing_significant_is_no_change(void **state)
+TEST(nothing_significant_is_no_change)
 {
-	(void)state;
 	struct profile_diff *d = compare(sampled_sites((uint64_t[]){1000, 400, 30, 0}),
 					 sampled_sites((uint64_t[]){1050, 380, 35, 4}), NULL);
 	struct profile_threshold none = {.absolute = true};
@@ -575,9 +558,8 @@ static void nothing_significant_is_no_change(void **state)
 }
 
 /* An exact side has no error, and its reallocations count as samples' do. */
-static void estimates_beside_exact_numbers(void **state)
+TEST(estimates_beside_exact_numbers)
 {
-	(void)state;
 	struct profile *exact = make("/bin/prog", "/lib/l.so");
 	site(exact, "main:1 a:1", 990, 1000);
 	struct profile_site *grown = site_via(exact, "main:2 b:1", "a.c", PROFILE_VIA_REALLOC, 0,
@@ -602,25 +584,4 @@ static void estimates_beside_exact_numbers(void **state)
 	done(d);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_folders_and_names_do_not_matter),
-		cmocka_unit_test(another_module_is_another_stack),
-		cmocka_unit_test(lines_keep_their_order),
-		cmocka_unit_test(kind_of_allocation_decides_between_neighbours),
-		cmocka_unit_test(recursion_is_one_stack),
-		cmocka_unit_test(functions_without_names),
-		cmocka_unit_test(runtime_frames_may_change),
-		cmocka_unit_test(inlining_is_seen_through),
-		cmocka_unit_test(unknown_stacks_match),
-		cmocka_unit_test(numbers_are_divided),
-		cmocka_unit_test(measures_that_both_tell),
-		cmocka_unit_test(threshold_and_summary),
-		cmocka_unit_test(text_says_that_nothing_changed),
-		cmocka_unit_test(differences_of_estimates),
-		cmocka_unit_test(nothing_significant_is_no_change),
-		cmocka_unit_test(estimates_beside_exact_numbers),
-	};
-	return cmocka_run_group_tests_name("diff", tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -1,22 +1,19 @@
 /* The words for the end of a process: the table of kinds, memory limits, and that nothing overflows. */
 #include "hosted/end_words.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 static void assert_words(struct how_ended end, const char *expected)
 {
 	assert_string_equal(words_of_end(&end).text, expected);
 }
 
-static void test_every_kind(void **state)
+TEST(test_every_kind)
 {
-	(void)state;
 	assert_words((struct how_ended){.kind = END_EXIT, .exit_status = 3}, "exit status 3");
 	assert_words((struct how_ended){.kind = END_SIGNAL, .signal = SIGTERM},
 		     "killed by signal 15 (SIGTERM)");
@@ -30,9 +27,8 @@ static void test_every_kind(void **state)
 }
 
 /* The signal that the kernel sends is not worth saying beside the reason. */
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-	(void)state;
 	struct how_ended end = {.kind = END_OOM, .signal = SIGKILL};
 	assert_words(end, "killed by the kernel: out of memory");
 	end.memory_limit_bytes = 64u << 20;
@@ -43,21 +39,12 @@ static void test_out_of_memory(void **state)
 	assert_words(end, "killed by the kernel: out of memory (limit of its cgroup: 16.0 EiB)");
 }
 
-static void test_status_of_wait(void **state)
+TEST(test_status_of_wait)
 {
-	(void)state;
 	assert_string_equal(words_of_status(4 << 8).text, "exit status 4");
 	assert_string_equal(words_of_status(SIGSEGV).text, "killed by signal 11 (SIGSEGV)");
 	assert_string_equal(words_of_status(SIGSEGV | 0x80).text, /* with a core file */
 			    "killed by signal 11 (SIGSEGV)");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_kind),
-		cmocka_unit_test(test_out_of_memory),
-		cmocka_unit_test(test_status_of_wait),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

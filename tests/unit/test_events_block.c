@@ -1,12 +1,9 @@
 /* Events blocks from batches: whether an event stands in brief or in full makes no difference to the
  * bytes, and what was put in comes out. Heaps are simulated (trace_fixture.h), or loop as programs do,
  * with more threads than fit a byte. Files around the blocks are in test_trace.c. */
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include "trace/events_block.h"
 #include "trace_fixture.h"
@@ -134,9 +131,8 @@ static void check(const struct trace_event *events, size_t count, uint32_t sites
 	free(b);
 }
 
-static void test_simulated(void **state)
+TEST(test_simulated)
 {
-	(void)state;
 	static struct heap random;
 	for (uint32_t seed = 1; seed <= 40; seed++) {
 		uint32_t sites = 1 + heap_random(&random, seed * 20);
@@ -165,9 +161,8 @@ static size_t decode_damaged(const uint8_t *payload, size_t len, uint32_t sites,
 	return total;
 }
 
-static void test_damaged(void **state)
+TEST(test_damaged)
 {
-	(void)state;
 	static struct heap random;
 	uint32_t sites = 40, threads = 5;
 	size_t count = 1500, decoded = 0;
@@ -238,9 +233,8 @@ static void loop_events(struct trace_event *events, size_t count, struct heap *r
 	}
 }
 
-static void test_loops(void **state)
+TEST(test_loops)
 {
-	(void)state;
 	static struct heap random;
 	static struct trace_event events[60000];
 	size_t count = sizeof events / sizeof events[0];
@@ -252,16 +246,11 @@ static void test_loops(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_simulated),
-		cmocka_unit_test(test_loops),
-		cmocka_unit_test(test_damaged),
-	};
 	events_decoder_init(&decoder, TICK_SHIFT);
 	if (events_encoder_init(&brief_encoder, TICK_SHIFT) ||
 	    events_encoder_init(&full_encoder, TICK_SHIFT))
 		return 1;
-	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = unit_tests_run(NULL, NULL);
 	events_encoder_fini(&brief_encoder);
 	events_encoder_fini(&full_encoder);
 	events_decoder_fini(&decoder);

@@ -41,9 +41,8 @@ static void expect_folded(const struct profile *p, enum measure_id measure, bool
 	free(text);
 }
 
-static void test_folded(void **state)
+TEST(test_folded)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	/* 100 and 30 at line 5; the realloc's 500 below line 6. */
 	expect_folded(p, MEASURE_PEAK_BYTES, false, "main;f 130\nmain;f;[unknown]+0x1234 500\n");
@@ -60,9 +59,8 @@ static void test_folded(void **state)
 	profile_free(p);
 }
 
-static void test_selections(void **state)
+TEST(test_selections)
 {
-	(void)state;
 	struct profile_selection at = {.has_window = true, .from_ns = 3500, .to_ns = 3500};
 	struct profile *p = load(&at);
 	expect_folded(p, MEASURE_LIVE_BYTES, false, "main;f 180\n");
@@ -75,9 +73,8 @@ static void test_selections(void **state)
 	profile_free(p);
 }
 
-static void test_csv(void **state)
+TEST(test_csv)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	char *text = text_of("csv", p, &(struct export_options){.measure = MEASURE_PEAK_BYTES});
 	char expected[2048], place[512];
@@ -134,9 +131,8 @@ static void expect_array(json_t *array, size_t count, const long long *numbers)
 		assert_int_equal(json_integer_value(json_array_get(array, i)), numbers[i]);
 }
 
-static void test_speedscope(void **state)
+TEST(test_speedscope)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	char *text = text_of("speedscope", p,
 			     &(struct export_options){.measure = MEASURE_LIVE_BYTES});
@@ -186,9 +182,8 @@ static void test_speedscope(void **state)
 	profile_free(p);
 }
 
-static void test_flamegraph(void **state)
+TEST(test_flamegraph)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	char *text = text_of("flamegraph", p,
 			     &(struct export_options){.measure = MEASURE_PEAK_BYTES});
@@ -222,9 +217,8 @@ static void test_flamegraph(void **state)
 	profile_free(p);
 }
 
-static void test_measures(void **state)
+TEST(test_measures)
 {
-	(void)state;
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
 		for (enum measure_id k = 0; k < i; k++)
 			assert_string_not_equal(measures[k].name, measures[i].name);
@@ -286,9 +280,8 @@ static size_t files_in(const char *folder)
 	return count;
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-	(void)state;
 	static const struct exporter word = {"word",     "",    "word",        true,
 					     write_word, false, EXPORT_MERGED, false};
 	static const struct exporter half = {"half",     "",    "half",        true,
@@ -336,13 +329,4 @@ static void test_files(void **state)
 	assert_non_null(strstr(err.message, "/dev/full"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_folded),     cmocka_unit_test(test_selections),
-		cmocka_unit_test(test_csv),        cmocka_unit_test(test_speedscope),
-		cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_measures),
-		cmocka_unit_test(test_files),
-	};
-	return cmocka_run_group_tests(tests, fixture_make, fixture_remove);
-}
+UNIT_TESTS(fixture_make, fixture_remove)

@@ -134,9 +134,8 @@ static void expect_line(struct text t, struct cursor location, uint32_t nth, con
 	assert_string_equal(string_at(t, number_of(of, 4)), file);
 }
 
-static void test_pprof(void **state)
+TEST(test_pprof)
 {
-	(void)state;
 	static const char *const types[] = {"alloc_objects",    "alloc_space",  "inuse_objects",
 					    "inuse_space",      "peak_objects", "peak_space",
 					    "temporary_objects"};
@@ -206,9 +205,8 @@ static void test_pprof(void **state)
 	profile_free(p);
 }
 
-static void test_pprof_raw_and_absent(void **state)
+TEST(test_pprof_raw_and_absent)
 {
-	(void)state;
 	struct profile *p = by_hand();
 	struct export_options o = {.measure = MEASURE_LIVE_BYTES, .raw = true};
 	struct field f;
@@ -246,9 +244,8 @@ static void test_pprof_raw_and_absent(void **state)
 	profile_free(p);
 }
 
-static void test_pprof_program_and_addresses(void **state)
+TEST(test_pprof_program_and_addresses)
 {
-	(void)state;
 	struct profile *p = by_hand();
 	struct export_options o = {.measure = MEASURE_PEAK_BYTES};
 	/* A place has the address of its innermost frame. */
@@ -273,9 +270,8 @@ static void test_pprof_program_and_addresses(void **state)
 
 /* What may be hidden: no name that has a frame of the user's own beneath it anywhere, and of the others
  * the outermost of each stack; as pprof compares it, up to the parameters. */
-static void test_pprof_drop_frames(void **state)
+TEST(test_pprof_drop_frames)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	uint32_t libc, program;
 	profile_add_module(p, "/lib/libc.so.6", NULL, 0, &libc);
@@ -345,9 +341,8 @@ static void expect_point(json_t *j, size_t nth, const char *expected)
 	free(text);
 }
 
-static void test_dhat(void **state)
+TEST(test_dhat)
 {
-	(void)state;
 	struct profile *p = by_hand();
 	json_t *j = write_dhat(p);
 	assert_int_equal(number_in(j, "dhatFileVersion"), 2);
@@ -442,9 +437,8 @@ static void expect_massif(const struct profile *p, const struct export_options *
 	free(t.data);
 }
 
-static void test_massif(void **state)
+TEST(test_massif)
 {
-	(void)state;
 	struct profile *p = by_hand();
 	struct export_options o = {.measure = MEASURE_PEAK_BYTES};
 	expect_massif(p, &o,
@@ -485,9 +479,8 @@ static void add_history(struct profile *p)
 	profile_link_behaviour(p);
 }
 
-static void test_massif_history(void **state)
+TEST(test_massif_history)
 {
-	(void)state;
 	struct profile *p = by_hand();
 	struct export_options o = {.measure = MEASURE_PEAK_BYTES};
 	add_history(p);
@@ -516,9 +509,8 @@ static void test_massif_history(void **state)
 }
 
 /* Of a part of the run the history tells nothing; of some of the sites, theirs. */
-static void test_massif_of_a_part(void **state)
+TEST(test_massif_of_a_part)
 {
-	(void)state;
 	struct profile *p = by_hand();
 	struct export_options o = {.measure = MEASURE_PEAK_BYTES, .focus = "g"};
 	add_history(p);
@@ -543,9 +535,8 @@ static void test_massif_of_a_part(void **state)
 	profile_free(p);
 }
 
-static void test_massif_small_and_deep(void **state)
+TEST(test_massif_small_and_deep)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	uint32_t deep = PROFILE_NONE;
 	for (uint32_t i = 0; i < 300; i++)
@@ -575,9 +566,8 @@ static void test_massif_small_and_deep(void **state)
 	profile_free(p);
 }
 
-static void test_nothing(void **state)
+TEST(test_nothing)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	p->run.has = PROFILE_HAS_ALL;
 	struct text t = gunzip(write_with(export_pprof, p, &(struct export_options){0}));
@@ -594,19 +584,4 @@ static void test_nothing(void **state)
 	profile_free(p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pprof),
-		cmocka_unit_test(test_pprof_raw_and_absent),
-		cmocka_unit_test(test_pprof_program_and_addresses),
-		cmocka_unit_test(test_pprof_drop_frames),
-		cmocka_unit_test(test_dhat),
-		cmocka_unit_test(test_massif),
-		cmocka_unit_test(test_massif_history),
-		cmocka_unit_test(test_massif_of_a_part),
-		cmocka_unit_test(test_massif_small_and_deep),
-		cmocka_unit_test(test_nothing),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

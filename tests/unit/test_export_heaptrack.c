@@ -79,9 +79,8 @@ static void replay_heaptrack(struct text t, struct replay *r)
 	free(infos);
 }
 
-static void test_heaptrack(void **state)
+TEST(test_heaptrack)
 {
-	(void)state;
 	struct profile *p = by_hand();
 	struct replay *r = malloc(sizeof *r);
 	struct export_options o = {0};
@@ -130,9 +129,8 @@ static void test_heaptrack(void **state)
 }
 
 /* Too many to have a line each: refused, not begun. */
-static void test_heaptrack_too_many(void **state)
+TEST(test_heaptrack_too_many)
 {
-	(void)state;
 	struct profile *p = by_hand();
 	struct heft_error err = {0};
 	p->sites[0].allocations = UINT64_MAX;
@@ -222,9 +220,8 @@ static struct profile *random_run(void)
 	return p;
 }
 
-static void test_heaptrack_replays_any_run(void **state)
+TEST(test_heaptrack_replays_any_run)
 {
-	(void)state;
 	struct replay *r = malloc(sizeof *r);
 	uint64_t temporary = 0, wrong = 0;
 	for (uint32_t seed = 0; seed < 500; seed++) {
@@ -260,9 +257,8 @@ static void test_heaptrack_replays_any_run(void **state)
 }
 
 /* A dump tells what is live, some files without counts: that is then all there is. */
-static void test_heaptrack_of_what_is_live(void **state)
+TEST(test_heaptrack_of_what_is_live)
 {
-	(void)state;
 	struct profile *p = by_hand();
 	struct replay *r = malloc(sizeof *r);
 	p->run.has = PROFILE_HAS_LIVE;
@@ -280,9 +276,8 @@ static void test_heaptrack_of_what_is_live(void **state)
 
 /* Foreign files may say anything: numbers that contradict each other give some file, in bounded
  * time, and what is said of the end holds. */
-static void test_contradictions(void **state)
+TEST(test_contradictions)
 {
-	(void)state;
 	static const uint64_t odd[] = {0, 1, 2, 3, 7, 1000};
 	export_fn *const all[] = {export_pprof, export_dhat, export_massif, export_heaptrack};
 	struct replay *r = malloc(sizeof *r);
@@ -322,9 +317,8 @@ static void test_contradictions(void **state)
 	free(r);
 }
 
-static void test_heaptrack_of_nothing(void **state)
+TEST(test_heaptrack_of_nothing)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	p->run.has = PROFILE_HAS_ALL;
 	struct text t = write_with(export_heaptrack, p, &(struct export_options){0});
@@ -333,15 +327,4 @@ static void test_heaptrack_of_nothing(void **state)
 	profile_free(p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_heaptrack),
-		cmocka_unit_test(test_heaptrack_too_many),
-		cmocka_unit_test(test_heaptrack_replays_any_run),
-		cmocka_unit_test(test_heaptrack_of_what_is_live),
-		cmocka_unit_test(test_contradictions),
-		cmocka_unit_test(test_heaptrack_of_nothing),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

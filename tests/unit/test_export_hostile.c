@@ -1,14 +1,12 @@
 /* Exports of profiles that were made to break them: names that are markup, line breaks, escape
  * sequences, no text at all or endless; more frames than a picture can hold; stacks without end. */
 #include "export/export.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static uint32_t add_frame(struct profile *p, const char *function, const char *file)
 {
@@ -105,9 +103,8 @@ static void free_evil(struct profile *p)
 	profile_free(p);
 }
 
-static void test_names_in_svg(void **state)
+TEST(test_names_in_svg)
 {
-	(void)state;
 	size_t size;
 	struct profile *p = make_evil();
 	char *text = text_of("flamegraph", p, &size);
@@ -126,9 +123,8 @@ static void test_names_in_svg(void **state)
 	free_evil(p);
 }
 
-static void test_names_in_lines(void **state)
+TEST(test_names_in_lines)
 {
-	(void)state;
 	size_t size;
 	struct profile *p = make_evil();
 	char *text = text_of("folded", p, &size);
@@ -156,9 +152,8 @@ static void test_names_in_lines(void **state)
 }
 
 /* 40,000 frames with long names that are all escapes: far more than a megabyte. */
-static void test_many_frames(void **state)
+TEST(test_many_frames)
 {
-	(void)state;
 	struct profile *p = make();
 	char name[600];
 	size_t size;
@@ -190,9 +185,8 @@ static void test_many_frames(void **state)
 	profile_free(p);
 }
 
-static void test_deep_stack(void **state)
+TEST(test_deep_stack)
 {
-	(void)state;
 	struct profile *p = make();
 	size_t size;
 	uint32_t frame = add_frame(p, "again", "a.c"), node = PROFILE_NONE;
@@ -210,9 +204,8 @@ static void test_deep_stack(void **state)
 	profile_free(p);
 }
 
-static void test_nothing(void **state)
+TEST(test_nothing)
 {
-	(void)state;
 	struct profile *p = make();
 	size_t size;
 	profile_finish_sites(p);
@@ -225,12 +218,4 @@ static void test_nothing(void **state)
 	profile_free(p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names_in_svg), cmocka_unit_test(test_names_in_lines),
-		cmocka_unit_test(test_many_frames),  cmocka_unit_test(test_deep_stack),
-		cmocka_unit_test(test_nothing),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -41,9 +41,8 @@ static struct profile *queue_profile(uint64_t items)
 	return p;
 }
 
-static void test_queue_without_a_bound(void **state)
+TEST(test_queue_without_a_bound)
 {
-	(void)state;
 	simulate(ITEMS, 4000, 182000, 0);
 	struct profile *p = queue_profile(ITEMS);
 	struct findings *f = diagnose(p, 0);
@@ -76,9 +75,8 @@ static void test_queue_without_a_bound(void **state)
 }
 
 /* Who makes and who takes: one thread, one without a name, several. */
-static void test_queue_in_words(void **state)
+TEST(test_queue_in_words)
 {
-	(void)state;
 	simulate(ITEMS, 4000, 182000, 0);
 	struct profile *p = queue_profile(ITEMS);
 	struct findings *f = diagnose(p, 0);
@@ -98,9 +96,8 @@ static void test_queue_in_words(void **state)
 	done(f, p);
 }
 
-static void test_queue_with_a_bound(void **state)
+TEST(test_queue_with_a_bound)
 {
-	(void)state;
 	static const uint64_t runs[] = {130, 200, 500, 2000, 5000};
 	static const uint64_t bounds[] = {8, 64, 100};
 	for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
@@ -115,9 +112,8 @@ static void test_queue_with_a_bound(void **state)
 		}
 }
 
-static void test_queue_that_keeps_up(void **state)
+TEST(test_queue_that_keeps_up)
 {
-	(void)state;
 	/* Jitter: arrivals and services vary, the consumer is 20 % faster. */
 	uint32_t x = 1;
 	uint64_t now = 1 * MS, idle = 0;
@@ -135,9 +131,8 @@ static void test_queue_that_keeps_up(void **state)
 	done(f, p);
 }
 
-static void test_queue_that_is_barely_overloaded(void **state)
+TEST(test_queue_that_is_barely_overloaded)
 {
-	(void)state;
 	/* 10 % too slow, and the program is killed in mid-run: a tenth of what came is waiting. */
 	simulate(ITEMS, 100000, 111111, 0);
 	struct profile *p = queue_profile(ITEMS);
@@ -149,9 +144,8 @@ static void test_queue_that_is_barely_overloaded(void **state)
 	done(f, p);
 }
 
-static void test_queue_with_batches(void **state)
+TEST(test_queue_with_batches)
 {
-	(void)state;
 	/* The consumer takes 50 at a time and frees them together, back to front. */
 	simulate(ITEMS, 4000, 182000, 0);
 	for (uint64_t i = 0; i < ITEMS; i += 50) {
@@ -165,9 +159,8 @@ static void test_queue_with_batches(void **state)
 	done(f, p);
 }
 
-static void test_burst_in_heaps(void **state)
+TEST(test_burst_in_heaps)
 {
-	(void)state;
 	/* The producer was stopped twice for a while: no line fits. */
 	for (uint64_t i = 0; i < ITEMS; i++) {
 		born[i] = 1 * MS + 1000 * i + (i > 10 ? 15 * MS : 0) + (i > 4700 ? 60 * MS : 0);
@@ -209,9 +202,8 @@ static void simulate_irregular(uint64_t items, uint64_t arrival, uint64_t servic
 	}
 }
 
-static void test_queues_at_random(void **state)
+TEST(test_queues_at_random)
 {
-	(void)state;
 	for (int round = 0; round < 1500; round++) {
 		uint64_t items = 300 + irregular(600) % 1500, consumers = 1 + irregular(2) % 4;
 		uint64_t service = 100000 * consumers;
@@ -244,9 +236,8 @@ static void test_queues_at_random(void **state)
 	}
 }
 
-static void test_table_taken_down_by_another_thread(void **state)
+TEST(test_table_taken_down_by_another_thread)
 {
-	(void)state;
 	/* Freed in order once it is built, and slower than it was built: each lives longer. */
 	for (uint64_t slow = 1; slow <= 16; slow *= 4) {
 		for (uint64_t i = 0; i < ITEMS; i++) {
@@ -260,9 +251,8 @@ static void test_table_taken_down_by_another_thread(void **state)
 	}
 }
 
-static void test_cache_emptied_by_another_thread(void **state)
+TEST(test_cache_emptied_by_another_thread)
 {
-	(void)state;
 	/* Each entry lives until 1000 newer ones are there. */
 	for (uint64_t i = 0; i < ITEMS; i++) {
 		born[i] = 1 * MS + 100000 * i;
@@ -274,9 +264,8 @@ static void test_cache_emptied_by_another_thread(void **state)
 	done(f, p);
 }
 
-static void test_stack_is_no_queue(void **state)
+TEST(test_stack_is_no_queue)
 {
-	(void)state;
 	simulate(ITEMS, 4000, 182000, 0);
 	struct profile *p = queue_profile(ITEMS);
 	for (uint32_t i = 0; i < 2; i++) /* last in, first out: most overtake */
@@ -286,9 +275,8 @@ static void test_stack_is_no_queue(void **state)
 	done(f, p);
 }
 
-static void test_queue_of_nothing_much(void **state)
+TEST(test_queue_of_nothing_much)
 {
-	(void)state;
 	simulate(ITEMS, 4000, 182000, 0);
 	struct profile *p = queue_profile(ITEMS);
 	struct findings *f = diagnose(p, (uint64_t)600 << 20); /* 5 of 600 MiB */
@@ -296,9 +284,8 @@ static void test_queue_of_nothing_much(void **state)
 	done(f, p);
 }
 
-static void test_several_producers_of_one_queue(void **state)
+TEST(test_several_producers_of_one_queue)
 {
-	(void)state;
 	struct profile *p = new_profile(1 * SECOND);
 	uint32_t worker = add_thread(p, "drain");
 	for (uint32_t i = 0; i < 3; i++) {
@@ -324,9 +311,8 @@ static void test_several_producers_of_one_queue(void **state)
 	done(f, p);
 }
 
-static void test_two_queues(void **state)
+TEST(test_two_queues)
 {
-	(void)state;
 	simulate(ITEMS, 4000, 182000, 0);
 	struct profile *p = queue_profile(ITEMS);
 	uint32_t other = add_thread(p, "logger");
@@ -359,9 +345,8 @@ static struct profile *connections(const char *caller, uint64_t count)
 	return p;
 }
 
-static void test_connections(void **state)
+TEST(test_connections)
 {
-	(void)state;
 	struct profile *p = connections("main:79", 300);
 	add_site(p, "main:77", 1, 300 * 8);
 	struct findings *f = diagnose(p, 0);
@@ -386,9 +371,8 @@ static void test_connections(void **state)
 	done(f, p);
 }
 
-static void test_objects_with_several_blocks_of_a_site(void **state)
+TEST(test_objects_with_several_blocks_of_a_site)
 {
-	(void)state;
 	struct profile *p = new_profile(1 * SECOND);
 	add_site(p, "main:9 session_new:20", 200, 128);
 	add_site(p, "main:9 session_new:24 make_page:4", 1600, 4096); /* 8 for each */
@@ -404,9 +388,8 @@ static void test_objects_with_several_blocks_of_a_site(void **state)
 }
 
 /* perl has pools for scalars and for their bodies: one of each for every so many hashes. */
-static void test_chunks_of_pools_are_no_object(void **state)
+TEST(test_chunks_of_pools_are_no_object)
 {
-	(void)state;
 	struct profile *p = new_profile(1 * SECOND);
 	add_site(p, "main:9 run:3 store:20 more_scalars:4", 237, 4028);
 	add_site(p, "main:9 run:3 store:22 more_bodies:4", 237, 4080);
@@ -422,9 +405,8 @@ static void test_chunks_of_pools_are_no_object(void **state)
 	done(f, p);
 }
 
-static void test_one_constructor_two_callers(void **state)
+TEST(test_one_constructor_two_callers)
 {
-	(void)state;
 	/* 200 and 100 of them: counts that are multiples of each other. */
 	struct profile *p = new_profile(1 * SECOND);
 	add_site(p, "main:9 serve:2 accept_v4:5 conn_new:20", 200, 8192);
@@ -439,9 +421,8 @@ static void test_one_constructor_two_callers(void **state)
 	done(f, p);
 }
 
-static void test_no_objects(void **state)
+TEST(test_no_objects)
 {
-	(void)state;
 	/* Rows of strings: small, and not even the same number in each. */
 	struct profile *p = new_profile(1 * SECOND);
 	add_site(p, "main:9 read:5 split_row:20 grow:3", 12427, 192);
@@ -486,9 +467,8 @@ static void test_no_objects(void **state)
 	done(f, p);
 }
 
-static void test_counts_must_move_together(void **state)
+TEST(test_counts_must_move_together)
 {
-	(void)state;
 	/* First all of one, then all of the other: two arrays, not a thousand objects. */
 	for (int together = 0; together < 2; together++) {
 		struct profile *p = new_profile(1 * SECOND);
@@ -510,9 +490,8 @@ static void test_counts_must_move_together(void **state)
 	}
 }
 
-static void test_queue_is_not_an_object_too(void **state)
+TEST(test_queue_is_not_an_object_too)
 {
-	(void)state;
 	simulate(ITEMS, 4000, 182000, 0);
 	struct profile *p = queue_profile(ITEMS);
 	struct findings *f = diagnose(p, 0);
@@ -527,9 +506,8 @@ static void test_queue_is_not_an_object_too(void **state)
 
 /* ---- growth-slack, allocator-rounding: scenario 3 */
 
-static void test_sheet(void **state)
+TEST(test_sheet)
 {
-	(void)state;
 	struct profile *p = new_profile(1 * SECOND);
 	add_site(p, "main:97 read_sheet:85 split_row:55 make_field:38", 86982, 10)->peak_bytes =
 		882982;
@@ -569,9 +547,8 @@ static void test_sheet(void **state)
 	done(f, p);
 }
 
-static void test_slack_of_blocks_that_came_and_went(void **state)
+TEST(test_slack_of_blocks_that_came_and_went)
 {
-	(void)state;
 	/* 1000 arrays of 64 KiB one after the other, half empty: 32 KiB at any time. */
 	struct profile *p = new_profile(1 * SECOND);
 	add_site(p, "main:9 push:3", 1, 65536);
@@ -587,9 +564,8 @@ static void test_slack_of_blocks_that_came_and_went(void **state)
 	done(f, p);
 }
 
-static void test_no_slack(void **state)
+TEST(test_no_slack)
 {
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		struct profile *p = new_profile(1 * SECOND);
 		add_site(p, "main:9 push:3", 1, 1 << 20);
@@ -604,9 +580,8 @@ static void test_no_slack(void **state)
 	}
 }
 
-static void test_rounding_without_headers(void **state)
+TEST(test_rounding_without_headers)
 {
-	(void)state;
 	struct profile *p = new_profile(1 * SECOND);
 	uint32_t id;
 	assert_int_equal(profile_add_module(p, "/usr/lib/libjemalloc.so.2", NULL, 0, &id), 0);
@@ -620,9 +595,8 @@ static void test_rounding_without_headers(void **state)
 	done(f, p);
 }
 
-static void test_no_rounding(void **state)
+TEST(test_no_rounding)
 {
-	(void)state;
 	/* Larger blocks; few blocks; well-fitting ones; not measured. */
 	static const struct {
 		uint64_t blocks, bytes, slack;
@@ -640,9 +614,8 @@ static void test_no_rounding(void **state)
 
 /* ---- names in sentences */
 
-static void test_names_in_sentences(void **state)
+TEST(test_names_in_sentences)
 {
-	(void)state;
 	char name[100];
 	assert_string_equal(phrase_function("map<int, char>::get(int)").text, "map<..>::get(..)");
 	assert_string_equal(phrase_function("a::operator<<(int)").text, "a::operator<<(..)");
@@ -659,36 +632,4 @@ static void test_names_in_sentences(void **state)
 	assert_string_equal(cut.text + 71, "x...");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_queue_without_a_bound),
-		cmocka_unit_test(test_queue_with_a_bound),
-		cmocka_unit_test(test_queue_in_words),
-		cmocka_unit_test(test_queue_that_keeps_up),
-		cmocka_unit_test(test_queue_that_is_barely_overloaded),
-		cmocka_unit_test(test_queue_with_batches),
-		cmocka_unit_test(test_burst_in_heaps),
-		cmocka_unit_test(test_queues_at_random),
-		cmocka_unit_test(test_table_taken_down_by_another_thread),
-		cmocka_unit_test(test_cache_emptied_by_another_thread),
-		cmocka_unit_test(test_stack_is_no_queue),
-		cmocka_unit_test(test_queue_of_nothing_much),
-		cmocka_unit_test(test_several_producers_of_one_queue),
-		cmocka_unit_test(test_two_queues),
-		cmocka_unit_test(test_connections),
-		cmocka_unit_test(test_objects_with_several_blocks_of_a_site),
-		cmocka_unit_test(test_chunks_of_pools_are_no_object),
-		cmocka_unit_test(test_one_constructor_two_callers),
-		cmocka_unit_test(test_no_objects),
-		cmocka_unit_test(test_counts_must_move_together),
-		cmocka_unit_test(test_queue_is_not_an_object_too),
-		cmocka_unit_test(test_sheet),
-		cmocka_unit_test(test_slack_of_blocks_that_came_and_went),
-		cmocka_unit_test(test_no_slack),
-		cmocka_unit_test(test_rounding_without_headers),
-		cmocka_unit_test(test_no_rounding),
-		cmocka_unit_test(test_names_in_sentences),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -125,9 +125,8 @@ static void run_out_of_memory(struct profile *p, long at_least)
 	}
 }
 
-static void test_no_memory_of_samples(void **state)
+TEST(test_no_memory_of_samples)
 {
-	(void)state;
 	struct profile *p = sampled_profile();
 	struct findings *f;
 	assert_int_equal(findings_new(&f, p), 0);
@@ -138,9 +137,8 @@ static void test_no_memory_of_samples(void **state)
 	run_out_of_memory(p, 8);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-	(void)state;
 	struct profile *p = full_profile();
 	struct findings *f = diagnose(p, 0);
 	bool seen[FINDING_KINDS] = {false};
@@ -248,9 +246,8 @@ static void spoil_samples(struct profile *p)
 	}
 }
 
-static void test_any_numbers(void **state)
+TEST(test_any_numbers)
 {
-	(void)state;
 	for (int round = 0; round < 3000; round++) {
 		struct profile *p = round % 3 ? full_profile() : sampled_profile();
 		struct findings *f;
@@ -268,12 +265,4 @@ static void test_any_numbers(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_memory),
-		cmocka_unit_test(test_no_memory_of_samples),
-		cmocka_unit_test(test_any_numbers),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -140,9 +140,8 @@ static double found_share(uint32_t count, shape made, double x, uint32_t turns)
 	return (double)found / TRIALS;
 }
 
-static void test_even_growth(void **state)
+TEST(test_even_growth)
 {
-	(void)state;
 	static const uint32_t counts[] = {20, 50, 70, 100, 150, 220, 1000};
 	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
 		print_message("%4u samples of even growth: found in %.1f %%\n", counts[i],
@@ -154,9 +153,8 @@ static void test_even_growth(void **state)
 	assert_true(found_share(15, leak, 0, 0) == 0);
 }
 
-static void test_what_does_not_grow(void **state)
+TEST(test_what_does_not_grow)
 {
-	(void)state;
 	static const struct {
 		const char *name;
 		shape made;
@@ -189,9 +187,8 @@ static void test_what_does_not_grow(void **state)
 
 /* Of a program that ended by itself: something else must have been replaced again and again, and be
  * young. */
-static void test_settled(void **state)
+TEST(test_settled)
 {
-	(void)state;
 	for (int with = 0; with < 4; with++) {
 		struct profile *p = sampled_profile();
 		add_sampled(p, "main:1 keep:7", 1000, leak, 0, 0);
@@ -218,9 +215,8 @@ static void test_settled(void **state)
 	assert_int_equal(growing(p), 0);
 }
 
-static void test_evidence(void **state)
+TEST(test_evidence)
 {
-	(void)state;
 	struct profile *p = sampled_profile();
 	p->run.end = PROFILE_END_RUNNING;
 	add_sampled(p, "main:1 keep:7", 1000, leak, 0, 1);
@@ -256,9 +252,8 @@ static void test_evidence(void **state)
 }
 
 /* Of a sampled profile: lost samples, and too few of them. */
-static void test_quality(void **state)
+TEST(test_quality)
 {
-	(void)state;
 	struct profile *p = sampled_profile();
 	struct findings *f;
 	add_sampled(p, "main:1 keep:7", 40, start_up, 0.1, 0);
@@ -285,12 +280,4 @@ static void test_quality(void **state)
 	profile_free(p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_even_growth), cmocka_unit_test(test_what_does_not_grow),
-		cmocka_unit_test(test_settled),     cmocka_unit_test(test_evidence),
-		cmocka_unit_test(test_quality),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

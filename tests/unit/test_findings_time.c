@@ -52,9 +52,8 @@ static struct trend brute_force(const uint64_t *y, uint32_t n)
 	return t;
 }
 
-static void test_trend_against_brute_force(void **state)
+TEST(test_trend_against_brute_force)
 {
-	(void)state;
 	for (int round = 0; round < 400; round++) {
 		uint64_t y[120];
 		uint32_t n = 3 + draw(118), range = round % 3 == 0 ? 4 : 1000000, rise = draw(2000);
@@ -67,9 +66,8 @@ static void test_trend_against_brute_force(void **state)
 	}
 }
 
-static void test_trend_of_known_series(void **state)
+TEST(test_trend_of_known_series)
 {
-	(void)state;
 	uint64_t y[1000];
 	struct trend t;
 	for (uint32_t i = 0; i < 1000; i++)
@@ -121,9 +119,8 @@ static struct profile *server(uint64_t duration_ns)
 	return p;
 }
 
-static void test_leaking_server(void **state)
+TEST(test_leaking_server)
 {
-	(void)state;
 	struct profile *p = server(2 * (uint64_t)SECOND);
 	struct findings *f = diagnose(p, 0);
 	assert_int_equal(findings_count(f), 1);
@@ -142,9 +139,8 @@ static void test_leaking_server(void **state)
 }
 
 /* 22,577,152 bytes in use at the peak, 10,240,000 more a second: a limit of 60 MiB is 3.94 s away. */
-static void test_time_to_the_limit(void **state)
+TEST(test_time_to_the_limit)
 {
-	(void)state;
 	struct profile *p = server(2 * (uint64_t)SECOND);
 	p->run.memory_limit_bytes = 60 << 20;
 	p->run.limit_is_cgroup = true;
@@ -169,9 +165,8 @@ static void test_time_to_the_limit(void **state)
 }
 
 /* A server that is not run in the middle of the run does not grow meanwhile, and yet it leaks. */
-static void test_leaking_server_that_pauses(void **state)
+TEST(test_leaking_server_that_pauses)
 {
-	(void)state;
 	struct profile *p = server(2 * (uint64_t)SECOND);
 	struct profile_history_row *leak = &p->behaviour.history.rows[0];
 	p->behaviour.history.events = calloc(SLOTS, sizeof *p->behaviour.history.events);
@@ -243,9 +238,8 @@ static uint64_t random_walk(uint32_t i)
 	return at;
 }
 
-static void test_no_growth(void **state)
+TEST(test_no_growth)
 {
-	(void)state;
 	static const struct {
 		const char *what;
 		uint64_t (*level)(uint32_t);
@@ -274,9 +268,8 @@ static void test_no_growth(void **state)
 	}
 }
 
-static void test_growth_of_a_batch_job(void **state)
+TEST(test_growth_of_a_batch_job)
 {
-	(void)state;
 	/* A loader: everything is kept, nothing is replaced. */
 	struct profile *p = server(2 * (uint64_t)SECOND);
 	p->sites[CACHE].history = PROFILE_NONE;
@@ -313,9 +306,8 @@ static void test_growth_of_a_batch_job(void **state)
 	expect_no_growth(p, "a loader with temporaries");
 }
 
-static void test_freed_at_the_end(void **state)
+TEST(test_freed_at_the_end)
 {
-	(void)state;
 	/* 20 chunks beside 20,000 requests are an arena; one record for each request is not. */
 	for (int in_step = 0; in_step < 2; in_step++)
 		for (int is_long = 0; is_long < 2; is_long++) {
@@ -341,9 +333,8 @@ static void test_freed_at_the_end(void **state)
 
 /* ---- temporary-churn */
 
-static void test_churn(void **state)
+TEST(test_churn)
 {
-	(void)state;
 	for (int extreme = 0; extreme < 2; extreme++) {
 		struct profile *p = new_profile(1 * SECOND);
 		struct profile_site *s = add_site(p, "main:9 handle:3 scratch:8", 0, 0);
@@ -369,9 +360,8 @@ static void test_churn(void **state)
 
 /* 300,000 temporary blocks of 41 bytes, 100,000 of 81, and at another line of the same function 1,000
  * large ones that stay: the mean is of the temporary ones, (300 * 41 + 100 * 81) / 400 = 51. */
-static void test_churn_mean(void **state)
+TEST(test_churn_mean)
 {
-	(void)state;
 	struct profile *p = new_profile(1 * SECOND);
 	struct profile_site *s = add_site(p, "main:9 handle:3 scratch:8", 0, 0);
 	s->allocations = s->frees = s->temporary = 300000;
@@ -389,9 +379,8 @@ static void test_churn_mean(void **state)
 	done(f, p);
 }
 
-static void test_no_churn(void **state)
+TEST(test_no_churn)
 {
-	(void)state;
 	/* Few; slow; a small share; mostly not temporary. */
 	static const struct {
 		uint64_t temporary, allocations, others, seconds;
@@ -413,9 +402,8 @@ static void test_no_churn(void **state)
 
 /* ---- profile-quality */
 
-static void test_quality(void **state)
+TEST(test_quality)
 {
-	(void)state;
 	struct profile *p = new_profile(1 * SECOND);
 	add_site(p, "main:9 prog+0x1234", 100, 6000);
 	add_site(p, "main:9 named:3", 100, 4000);
@@ -451,9 +439,8 @@ static void test_quality(void **state)
 }
 
 /* Of one event, and of allocations that hold nothing at the peak. */
-static void test_quality_in_words(void **state)
+TEST(test_quality_in_words)
 {
-	(void)state;
 	struct profile *p = new_profile(1 * SECOND);
 	add_site(p, "main:9 named:3", 60, 4000);
 	struct profile_site *s = add_site(p, "main:9 prog+0x1234", 0, 0);
@@ -475,9 +462,8 @@ static void test_quality_in_words(void **state)
 	done(f, p);
 }
 
-static void test_good_quality(void **state)
+TEST(test_good_quality)
 {
-	(void)state;
 	struct profile *p = new_profile(1 * SECOND);
 	add_site(p, "main:9 named:3", 1000, 4000);
 	add_site(p, "main:9 lib+0x88", 9, 4000);
@@ -493,9 +479,8 @@ static void test_good_quality(void **state)
 
 /* ---- all of them */
 
-static void test_order(void **state)
+TEST(test_order)
 {
-	(void)state;
 	/* The leak is high whatever its size; of the rest, the larger first within a severity. */
 	struct profile *p = server(2 * (uint64_t)SECOND);
 	add_site(p, "main:9 conn_new:4", 100, 40000);
@@ -517,9 +502,8 @@ static void test_order(void **state)
 	assert_string_equal(finding_severity_name(FINDING_MEDIUM), "medium");
 }
 
-static void test_indices_out_of_range(void **state)
+TEST(test_indices_out_of_range)
 {
-	(void)state;
 	/* A damaged recording may give any number; none may be followed. */
 	struct profile *p = server(2 * (uint64_t)SECOND);
 	for (uint32_t i = 0; i < p->site_count; i++) {
@@ -538,9 +522,8 @@ static void test_indices_out_of_range(void **state)
 	done(f, p);
 }
 
-static void test_long_names(void **state)
+TEST(test_long_names)
 {
-	(void)state;
 	struct profile *p = server(2 * (uint64_t)SECOND);
 	char name[300] = "std_like::vector<";
 	memset(name + strlen(name), 'x', 200);
@@ -554,26 +537,4 @@ static void test_long_names(void **state)
 	done(f, p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_trend_against_brute_force),
-		cmocka_unit_test(test_trend_of_known_series),
-		cmocka_unit_test(test_leaking_server),
-		cmocka_unit_test(test_time_to_the_limit),
-		cmocka_unit_test(test_leaking_server_that_pauses),
-		cmocka_unit_test(test_no_growth),
-		cmocka_unit_test(test_growth_of_a_batch_job),
-		cmocka_unit_test(test_freed_at_the_end),
-		cmocka_unit_test(test_churn),
-		cmocka_unit_test(test_churn_mean),
-		cmocka_unit_test(test_no_churn),
-		cmocka_unit_test(test_quality),
-		cmocka_unit_test(test_quality_in_words),
-		cmocka_unit_test(test_good_quality),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_indices_out_of_range),
-		cmocka_unit_test(test_long_names),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -3,14 +3,12 @@
 #include "hosted/hash_index.h"
 #include "hosted/name_pool.h"
 #include "hosted/vector.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static bool no_memory;
 
@@ -28,9 +26,8 @@ void *__wrap_calloc(size_t count, size_t size)
 	return no_memory ? NULL : __real_calloc(count, size);
 }
 
-static void test_vector(void **state)
+TEST(test_vector)
 {
-	(void)state;
 	VECTOR(uint64_t) v = {0};
 	for (uint64_t i = 0; i < 1000; i++)
 		assert_true(vector_push(&v, i * i));
@@ -52,9 +49,8 @@ static void test_vector(void **state)
 	assert_null(v.items);
 }
 
-static void test_array_of_narrow_counts(void **state)
+TEST(test_array_of_narrow_counts)
 {
-	(void)state;
 	uint16_t *items = NULL;
 	uint32_t count = 0, capacity = 0, none = 0;
 	assert_true(
@@ -69,9 +65,8 @@ static void test_array_of_narrow_counts(void **state)
 	free(items);
 }
 
-static void test_index_finds_every_number(void **state)
+TEST(test_index_finds_every_number)
 {
-	(void)state;
 	enum { COUNT = 300000 }; /* some tables of 2 MiB on the way */
 	struct hash_index x = {0};
 	uint32_t at = 5;
@@ -94,9 +89,8 @@ static void test_index_finds_every_number(void **state)
 
 /* Looking for a key and adding it where the search ended, while the table grows: each key has one number,
  * also where many share a hash. */
-static void test_index_adds_where_it_looked(void **state)
+TEST(test_index_adds_where_it_looked)
 {
-	(void)state;
 	enum { KEYS = 3000, HASHES = 700 };
 	struct hash_index x = {0};
 	uint32_t keys[KEYS], count = 0;
@@ -116,9 +110,8 @@ static void test_index_adds_where_it_looked(void **state)
 	hash_index_fini(&x);
 }
 
-static void test_index_without_memory(void **state)
+TEST(test_index_without_memory)
 {
-	(void)state;
 	struct hash_index x = {0};
 	no_memory = true;
 	assert_int_not_equal(hash_index_add(&x, 1, 1), 0);
@@ -138,9 +131,8 @@ static void test_index_without_memory(void **state)
 	hash_index_fini(&x);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-	(void)state;
 	struct name_pool *pool = name_pool_new();
 	const char *names[2000];
 	char text[32];
@@ -159,15 +151,4 @@ static void test_names(void **state)
 	name_pool_free(pool);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_vector),
-		cmocka_unit_test(test_array_of_narrow_counts),
-		cmocka_unit_test(test_index_finds_every_number),
-		cmocka_unit_test(test_index_adds_where_it_looked),
-		cmocka_unit_test(test_index_without_memory),
-		cmocka_unit_test(test_names),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -3,14 +3,12 @@
 #include "http/http_parts.h"
 
 #include "http_client.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <zlib.h>
-
-#include <cmocka.h>
 
 static atomic_int dropped, calls, begun; /* begun: answers that keep something */
 static char packed[256];
@@ -146,9 +144,8 @@ static void expect(const char *line, const char *headers, const char *body, int 
 	reply_free(&r);
 }
 
-static void test_routes(void **state)
+TEST_WITH(test_routes, start_plain, stop_plain)
 {
-	(void)state;
 	expect("GET /hello", "", "", 200, "hello (none)||");
 	expect("GET /hello?name=a%20b+c", "", "", 200, "hello a b c||name=a%20b+c");
 	expect("GET /hello?name", "", "", 200, "hello ||name");
@@ -168,9 +165,8 @@ static void test_routes(void **state)
 	assert_int_equal(atomic_load(&dropped), 0);
 }
 
-static void test_methods(void **state)
+TEST_WITH(test_methods, start_plain, stop_plain)
 {
-	(void)state;
 	expect("POST /hello", "", "", 405, "this path takes GET, HEAD only");
 	expect("GET /echo", "", "", 405, "this path takes POST only");
 	expect("DELETE /both", "", "", 405, "this path takes GET, HEAD, POST only");
@@ -186,9 +182,8 @@ static void test_methods(void **state)
 	reply_free(&r);
 }
 
-static void test_headers(void **state)
+TEST_WITH(test_headers, start_plain, stop_plain)
 {
-	(void)state;
 	struct http_reply r = client_ask(port, "GET /under/a%0d%0aX-Evil:%201", "", "");
 	assert_non_null(strstr(r.text, "\r\nX-Content-Type-Options: nosniff\r\n"));
 	assert_non_null(strstr(r.text, "\r\nX-One: 1\r\n"));
@@ -202,9 +197,8 @@ static void test_headers(void **state)
 	reply_free(&r);
 }
 
-static void test_packed(void **state)
+TEST_WITH(test_packed, start_plain, stop_plain)
 {
-	(void)state;
 	expect("GET /style", "", "", 200, "body { color: red }");
 	expect("GET /style", "Accept-Encoding: gzip;q=0, br\r\n", "", 200, "body {");
 	struct http_reply r = client_ask(port, "GET /style", "Accept-Encoding: br, gzip\r\n", "");
@@ -214,9 +208,8 @@ static void test_packed(void **state)
 	reply_free(&r);
 }
 
-static void test_kept_connection(void **state)
+TEST_WITH(test_kept_connection, start_plain, stop_plain)
 {
-	(void)state;
 	int fd = client_connect(port);
 	char part[2000];
 	for (int i = 0; i < 20; i++) {
@@ -234,9 +227,8 @@ static void test_kept_connection(void **state)
 	close(fd);
 }
 
-static void test_events(void **state)
+TEST_WITH(test_events, start_plain, stop_plain)
 {
-	(void)state;
 	struct http_reply r = client_ask(port, "GET /events", "", "");
 	assert_int_equal(r.status, 200);
 	assert_non_null(strstr(r.text, "\r\nContent-Type: text/event-stream; charset=utf-8\r\n"));
@@ -259,9 +251,8 @@ static void wait_for(atomic_int *counter, int n)
 }
 
 /* Whoever hangs up is noticed while nothing is sent, and what was kept for it goes. */
-static void test_client_goes(void **state)
+TEST_WITH(test_client_goes, start_plain, stop_plain)
 {
-	(void)state;
 	static const char *const paths[] = {"/later?ns=3600000000000", "/events?forever"};
 	for (int i = 0; i < 2; i++) {
 		char line[100];
@@ -276,9 +267,8 @@ static void test_client_goes(void **state)
 }
 
 /* The end of the server is the end of those that wait; they are told. */
-static void test_stop_while_waiting(void **state)
+TEST_WITH(test_stop_while_waiting, start_plain, stop_plain)
 {
-	(void)state;
 	int later[8], events[8];
 	for (int i = 0; i < 8; i++) {
 		later[i] = client_connect(port);
@@ -308,13 +298,6 @@ static void test_stop_while_waiting(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-#define PLAIN(test) cmocka_unit_test_setup_teardown(test, start_plain, stop_plain)
-		PLAIN(test_routes),          PLAIN(test_methods),
-		PLAIN(test_headers),         PLAIN(test_packed),
-		PLAIN(test_kept_connection), PLAIN(test_events),
-		PLAIN(test_client_goes),     PLAIN(test_stop_while_waiting),
-	};
 	z_stream z = {.next_in = (Bytef *)"body { color: red }", .avail_in = 19};
 	z.next_out = (Bytef *)packed;
 	z.avail_out = sizeof packed;
@@ -322,5 +305,5 @@ int main(void)
 	deflate(&z, Z_FINISH);
 	packed_bytes = z.total_out;
 	deflateEnd(&z);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_tests_run(NULL, NULL);
 }

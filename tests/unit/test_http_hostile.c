@@ -3,16 +3,14 @@
 #include "http/http_parts.h"
 
 #include "http_client.h"
+#include "unit_test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 
@@ -97,9 +95,8 @@ static int status_of_bytes(const char *data, size_t length, bool hang_up)
 	return status;
 }
 
-static void test_large_headers(void **state)
+TEST(test_large_headers)
 {
-	(void)state;
 	start((struct http_options){0});
 	static char header[200000];
 	static const size_t lengths[] = {1000, 15000, 20000, 60000, 150000};
@@ -123,9 +120,8 @@ static void test_large_headers(void **state)
 	stop();
 }
 
-static void test_large_bodies(void **state)
+TEST(test_large_bodies)
 {
-	(void)state;
 	start((struct http_options){.limits = {.body_bytes = 1000}});
 	static char body[20001];
 	memset(body, 'b', sizeof body - 1);
@@ -144,9 +140,8 @@ static void test_large_bodies(void **state)
 }
 
 /* A body in chunks says nothing of its length beforehand. */
-static void test_chunked_bodies(void **state)
+TEST(test_chunked_bodies)
 {
-	(void)state;
 	start((struct http_options){.limits = {.body_bytes = 1000}});
 	static char text[40000];
 	static const char head[] = "POST /ok HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
@@ -174,9 +169,8 @@ static void test_chunked_bodies(void **state)
 }
 
 /* How long a client may take that sends its request byte by byte: the bytes do not save it. */
-static void test_slow_requests(void **state)
+TEST(test_slow_requests)
 {
-	(void)state;
 	start((struct http_options){.limits = {.idle_ms = 300, .request_ms = 300}});
 	static const char *const begin[] = {
 		"",
@@ -218,9 +212,8 @@ static void wait_for_connections(unsigned n)
 	assert_int_equal(open_connections(), n);
 }
 
-static void test_idle_and_stalled(void **state)
+TEST(test_idle_and_stalled)
 {
-	(void)state;
 	start((struct http_options){.limits = {.idle_ms = 300, .request_ms = 300}});
 	int idle = client_connect(port), kept = client_connect(port),
 	    stalled = client_connect(port);
@@ -238,9 +231,8 @@ static void test_idle_and_stalled(void **state)
 	stop();
 }
 
-static void test_broken_requests(void **state)
+TEST(test_broken_requests)
 {
-	(void)state;
 	start((struct http_options){.limits = {.request_ms = 400}});
 	static const char *const broken[] = {
 		"",
@@ -274,9 +266,8 @@ static void test_broken_requests(void **state)
 	stop();
 }
 
-static void test_too_many(void **state)
+TEST(test_too_many)
 {
-	(void)state;
 	enum { MOST = 20, MORE = 10 };
 	start((struct http_options){.limits = {.connections = MOST}});
 	int fds[MOST + MORE];
@@ -298,9 +289,8 @@ static void test_too_many(void **state)
 	stop();
 }
 
-static void test_thousand_idle(void **state)
+TEST(test_thousand_idle)
 {
-	(void)state;
 	enum { MANY = 1000 };
 	struct rlimit files;
 	getrlimit(RLIMIT_NOFILE, &files);
@@ -337,9 +327,8 @@ static void test_thousand_idle(void **state)
 }
 
 /* The profiled program is a child of heft: nothing of the server may be open in it. */
-static void test_close_on_exec(void **state)
+TEST(test_close_on_exec)
 {
-	(void)state;
 	bool before[4096] = {0};
 	DIR *d = opendir("/proc/self/fd");
 	for (struct dirent *e; (e = readdir(d));)
@@ -366,9 +355,8 @@ static void test_close_on_exec(void **state)
 	stop();
 }
 
-static void test_tokens(void **state)
+TEST(test_tokens)
 {
-	(void)state;
 	start((struct http_options){.token = TOKEN});
 	static const struct {
 		const char *line, *header;
@@ -421,9 +409,8 @@ static int status_with_host(const char *method, const char *host, const char *or
 	return status_of_bytes(text, strlen(text), false);
 }
 
-static void test_host_and_origin(void **state)
+TEST(test_host_and_origin)
 {
-	(void)state;
 	static const struct {
 		const char *method, *host, *origin;
 		int checked, unchecked;
@@ -470,9 +457,8 @@ static void test_host_and_origin(void **state)
 	assert_false(http_host_is_own(&any, "localhost:x"));
 }
 
-static void test_ports(void **state)
+TEST(test_ports)
 {
-	(void)state;
 	struct http_server *second = NULL;
 	struct heft_error err = {0};
 	char number[16];
@@ -494,9 +480,8 @@ static void test_ports(void **state)
 	http_server_stop(NULL);
 }
 
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
-	(void)state;
 	struct http_server *s;
 	struct heft_error err = {0};
 	static const char *const reachable[] = {"0.0.0.0", "::", "[::]", "192.0.2.1",
@@ -515,9 +500,8 @@ static void test_addresses(void **state)
 	}
 }
 
-static void test_parse_listen(void **state)
+TEST(test_parse_listen)
 {
-	(void)state;
 	static const struct {
 		const char *text, *address;
 		int port; /* below 0: refused */
@@ -568,9 +552,8 @@ static void write_file(const char *path, const char *text, mode_t mode)
 	chmod(path, mode);
 }
 
-static void test_token_files(void **state)
+TEST(test_token_files)
 {
-	(void)state;
 	char path[] = "/tmp/heft-token-XXXXXX", token[64], other[33];
 	struct heft_error err = {0};
 	int fd = mkstemp(path);
@@ -603,17 +586,4 @@ static void test_token_files(void **state)
 	assert_string_not_equal(token, other);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_large_headers),    cmocka_unit_test(test_large_bodies),
-		cmocka_unit_test(test_chunked_bodies),   cmocka_unit_test(test_slow_requests),
-		cmocka_unit_test(test_idle_and_stalled), cmocka_unit_test(test_broken_requests),
-		cmocka_unit_test(test_too_many),         cmocka_unit_test(test_thousand_idle),
-		cmocka_unit_test(test_close_on_exec),    cmocka_unit_test(test_tokens),
-		cmocka_unit_test(test_host_and_origin),  cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_addresses),        cmocka_unit_test(test_parse_listen),
-		cmocka_unit_test(test_token_files),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -21,7 +21,7 @@ static size_t pack_gzip(const void *from, size_t length, uint8_t *to, size_t roo
 	return room - z.avail_out;
 }
 
-static void test_compressed(void **state)
+TEST(test_compressed)
 {
 	uint8_t packed[4096];
 	size_t n = pack_gzip(small, strlen(small), packed, sizeof packed);
@@ -45,7 +45,7 @@ static void test_compressed(void **state)
 }
 
 /* Cut or damaged in any byte: refused or (a changed byte that is not looked at) read, never worse. */
-static void test_damaged_compression(void **state)
+TEST(test_damaged_compression)
 {
 	uint8_t packed[4096], copy[4096];
 	(void)state;
@@ -65,7 +65,7 @@ static void test_damaged_compression(void **state)
 }
 
 /* 256 MiB of nothing in 256 KiB: refused by its ratio after 64 MiB. */
-static void test_bombs(void **state)
+TEST(test_bombs)
 {
 	static const struct {
 		const char *head, *line;
@@ -92,7 +92,7 @@ static void test_bombs(void **state)
 	free(packed);
 }
 
-static void test_long_line(void **state)
+TEST(test_long_line)
 {
 	size_t length = 3 << 20;
 	char *text = malloc(length);
@@ -105,7 +105,7 @@ static void test_long_line(void **state)
 	free(text);
 }
 
-static void test_not_a_profile(void **state)
+TEST(test_not_a_profile)
 {
 	static const char *const texts[] = {"",
 					    "x",
@@ -126,7 +126,7 @@ static void test_not_a_profile(void **state)
 	import_bad(zeros, sizeof zeros, 0, "not a profile");
 }
 
-static void test_selection(void **state)
+TEST(test_selection)
 {
 	struct profile *p = NULL;
 	struct heft_error err;
@@ -144,7 +144,7 @@ static void test_selection(void **state)
 	assert_non_null(strstr(err.message, "--thread"));
 }
 
-static void test_source_window(void **state)
+TEST(test_source_window)
 {
 	/* lines of every length around the window's size come out whole, with their offsets */
 	size_t length = 5 << 20, line_count = 0, sum = 0;
@@ -174,13 +174,4 @@ static void test_source_window(void **state)
 	free(text);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_compressed),    cmocka_unit_test(test_damaged_compression),
-		cmocka_unit_test(test_bombs),         cmocka_unit_test(test_long_line),
-		cmocka_unit_test(test_not_a_profile), cmocka_unit_test(test_selection),
-		cmocka_unit_test(test_source_window),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

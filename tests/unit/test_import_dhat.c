@@ -20,7 +20,7 @@ static const char dhat[] =
 	",\"0x2000: inner(int) (x.h:7)\",\"0x2000: ns::outer(char const*) (x.cc:9)\"\n"
 	",\"0x3000: ??? (in /lib/x.so)\",\"0x4000: operator()(int)\"]}\n";
 
-static void test_valgrind(void **state)
+TEST(test_valgrind)
 {
 	struct profile *p = import_text(dhat);
 	(void)state;
@@ -54,7 +54,7 @@ static void test_valgrind(void **state)
 }
 
 /* dhat-rs: microseconds, columns beside lines, escapes. */
-static void test_rust(void **state)
+TEST(test_rust)
 {
 	struct profile *p = import_text(
 		"{\"dhatFileVersion\":2,\"mode\":\"rust-heap\",\"verb\":\"Allocated\","
@@ -84,7 +84,7 @@ static void test_rust(void **state)
 
 #define BEGIN "{\"dhatFileVersion\":2,\"mode\":\"heap\""
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
 	struct profile *p;
 	struct heft_error err;
@@ -107,12 +107,4 @@ static void test_bad(void **state)
 		assert_int_equal(import_bytes_with(&p, dhat, n, NULL, &err), HEFT_EFORMAT);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_valgrind),
-		cmocka_unit_test(test_rust),
-		cmocka_unit_test(test_bad),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

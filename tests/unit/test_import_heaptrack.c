@@ -12,7 +12,7 @@
 
 static const char interpreted[] = HEAD "+ 0\nc 10\n+ 1\nR 20\n- 0\n+ 0\nc 20\n- 0\n- 1\nR 5\n+ 1\n";
 
-static void test_interpreted(void **state)
+TEST(test_interpreted)
 {
 	struct profile *p = import_text(interpreted);
 	(void)state;
@@ -49,7 +49,7 @@ static void test_interpreted(void **state)
 
 /* The peak moves on: 10 of a; then 4 of b after a went down; then a and b rise to 14 of each. Only
  * the last one counts, and a site that did not change after the peak is taken as it is at the end. */
-static void test_peak_moves(void **state)
+TEST(test_peak_moves)
 {
 	struct profile *p = import_text("v 10400 3\ns 1 m\ns 1 a\ns 1 b\ns 1 c\n"
 					"i 1 1 2\ni 2 1 3\ni 3 1 4\nt 1 0\nt 2 0\nt 3 0\n"
@@ -68,7 +68,7 @@ static void test_peak_moves(void **state)
 
 /* Addresses: a free takes what was there; an address made again without a free replaces it; a free
  * of what is unknown is counted. Modules change while it runs. */
-static void test_raw(void **state)
+TEST(test_raw)
 {
 	struct profile *p = import_text("v 10400 3\nx 9 /no/a bin\nX ./a\nI 1000 100\n"
 					"m 1 -\nm 1 x 5000 0 1000\nm 9 /no/so.so 90000 0 1000\n"
@@ -93,7 +93,7 @@ static void test_raw(void **state)
 	profile_free(p);
 }
 
-static void test_old_strings(void **state)
+TEST(test_old_strings)
 {
 	struct profile *p = import_text("v 10000 1\nX a\ns /bin/a b\ns operator()(int) const\n"
 					"i 1 1 2\nt 1 0\na 8 1\n+ 0\n");
@@ -102,9 +102,8 @@ static void test_old_strings(void **state)
 	profile_free(p);
 }
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
-	(void)state;
 	import_bad_text("v 10400 4\n", 0, "file format 1 to 3");
 	import_bad_text("v 10400 3\n+ 0\n", 10, "'a'");
 	import_bad_text("v 10400 3\n+ \n", 10, "'a'");
@@ -127,12 +126,4 @@ static void test_bad(void **state)
 	import_bad_text(HEAD "+ 10000000000000000\n", sizeof HEAD - 1, "'a'");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_interpreted), cmocka_unit_test(test_peak_moves),
-		cmocka_unit_test(test_raw),         cmocka_unit_test(test_old_strings),
-		cmocka_unit_test(test_bad),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

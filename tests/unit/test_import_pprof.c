@@ -144,7 +144,7 @@ static struct profile *import_message(const struct bytes *b)
 
 /* The same stack three times: two object sizes that are one site, one tenant that is another. The
  * strings come last, as Go has it. */
-static void test_go(void **state)
+TEST(test_go)
 {
 	struct bytes b = {.length = 0};
 	uint64_t stack[] = {7, 3}; /* ids need not begin at 1 */
@@ -198,7 +198,7 @@ static void test_go(void **state)
 
 /* One sample type and no names, as jemalloc_pprof writes it: addresses by mapping. Two libraries at
  * the same offset stay two. */
-static void test_unsymbolised(void **state)
+TEST(test_unsymbolised)
 {
 	struct bytes b = {.length = 0}, m = {.length = 0};
 	static const char *const names[] = {"",          "inuse_space", "bytes", "/no/lib",
@@ -241,7 +241,7 @@ static void test_unsymbolised(void **state)
 }
 
 /* A heft profile comes back: peak, lifetimes as sums, the function called, the command. */
-static void test_heft_round(void **state)
+TEST(test_heft_round)
 {
 	struct bytes b = {.length = 0};
 	static const char *const names[] = {"",
@@ -297,7 +297,7 @@ static void bad_message(const struct bytes *b, const char *words)
 		fail_msg("expected '%s': %s", words, err.message);
 }
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
 	struct bytes b = {.length = 0};
 	uint64_t id = 1;
@@ -350,13 +350,4 @@ static void test_bad(void **state)
 	profile_free(p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_go),
-		cmocka_unit_test(test_unsymbolised),
-		cmocka_unit_test(test_heft_round),
-		cmocka_unit_test(test_bad),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -23,7 +23,7 @@ static const char jemalloc[] = "heap_v2/1000\n"
 			       "@ 0x401030 0x401021 0x7f0000001235\n"
 			       "  t*: 0: 0 [5: 500]\n" MAPS;
 
-static void test_jemalloc(void **state)
+TEST(test_jemalloc)
 {
 	struct profile *p = import_text(jemalloc);
 	(void)state;
@@ -65,7 +65,7 @@ static void test_jemalloc(void **state)
 
 /* A rate of 1 samples everything; without prof_accum nothing is known since the start; a stack that
  * comes twice is one site. */
-static void test_jemalloc_exact(void **state)
+TEST(test_jemalloc_exact)
 {
 	struct profile *p = import_text("heap_v2/1\n  t*: 3: 96 [0: 0]\n"
 					"@ 0x401010\n  t*: 1: 32 [0: 0]\n"
@@ -83,7 +83,7 @@ static void test_jemalloc_exact(void **state)
 	profile_free(p);
 }
 
-static void test_jemalloc_bad(void **state)
+TEST(test_jemalloc_bad)
 {
 	char text[sizeof jemalloc + 64];
 	(void)state;
@@ -117,7 +117,7 @@ void marked_place(void)
 	__asm__ volatile("");
 }
 
-static void test_own_mappings(void **state)
+TEST(test_own_mappings)
 {
 	char *text = NULL, line[4096];
 	size_t length;
@@ -139,7 +139,7 @@ static void test_own_mappings(void **state)
 	free(text);
 }
 
-static void test_gperftools(void **state)
+TEST(test_gperftools)
 {
 	struct profile *p = import_text(
 		"heap profile:      3:     1300 [     5:     9000] @ heapprofile\n"
@@ -158,9 +158,8 @@ static void test_gperftools(void **state)
 	profile_free(p);
 }
 
-static void test_gperftools_sampled(void **state)
+TEST(test_gperftools_sampled)
 {
-	(void)state;
 	/* as the sample of a live process has it: the brackets repeat, so nothing is known of them */
 	struct profile *p = import_text("heap profile: 10: 10000 [10: 10000] @ heap_v2/1000\n"
 					"10: 10000 [10: 10000] @ 0x401010\n" MAPS);
@@ -186,22 +185,12 @@ static void test_gperftools_sampled(void **state)
 	profile_free(p);
 }
 
-static void test_gperftools_bad(void **state)
+TEST(test_gperftools_bad)
 {
-	(void)state;
 	import_bad_text("heap profile: 1: 2 @ heapprofile\n", 0, "'heap profile:");
 	import_bad_text("heap profile: 1: 2 [1: 2] @ cpu\n", 28, "'heapprofile'");
 	import_bad_text("heap profile: 1: 2 [1: 2] @ heapprofile\nxyz\n", 40, "'objects: bytes");
 	import_bad_text("heap profile: 1: 2 [1: 2] @ heapprofile\n1: 2 [1: 2] @ 0x1\n", 58, "cut");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_jemalloc),       cmocka_unit_test(test_jemalloc_exact),
-		cmocka_unit_test(test_jemalloc_bad),   cmocka_unit_test(test_own_mappings),
-		cmocka_unit_test(test_gperftools),     cmocka_unit_test(test_gperftools_sampled),
-		cmocka_unit_test(test_gperftools_bad),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -1,11 +1,11 @@
 /* What launch_inspect finds in real programs (made here with the compiler) and in hand-made files
  * that no compiler would write. Each case runs in one scratch directory. */
 #include "record/launch.h"
+#include "unit_test.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char scratch[64];
 static struct launch_plan plan;
@@ -123,7 +121,7 @@ static int remove_scratch(void **state)
 	return system(command);
 }
 
-static void finds_in_path_as_execvp_does(void **state)
+TEST(finds_in_path_as_execvp_does)
 {
 	char path[256];
 	char *old = strdup(getenv("PATH"));
@@ -160,9 +158,8 @@ static void finds_in_path_as_execvp_does(void **state)
 	free(old);
 }
 
-static void names_what_cannot_be_executed(void **state)
+TEST(names_what_cannot_be_executed)
 {
-	(void)state;
 	expect(scratch, HEFT_ENOEXEC, "is a directory");
 	expect(at("missing"), HEFT_ENOTFOUND, "No such file");
 	expect(put("plain", "hello\n", 6, 0644), HEFT_ENOEXEC, "chmod +x");
@@ -170,9 +167,8 @@ static void names_what_cannot_be_executed(void **state)
 	expect(at("plain/below"), HEFT_ENOTFOUND, "Not a directory");
 }
 
-static void reads_real_programs(void **state)
+TEST(reads_real_programs)
 {
-	(void)state;
 	put_text("empty.c", "int main(void) { return 0; }\n");
 	shell("cd %s && gcc -o dynamic empty.c && gcc -static -o static empty.c && "
 	      "gcc -static-pie -o static-pie empty.c && gcc -c -o object.o empty.c && "
@@ -189,9 +185,8 @@ static void reads_real_programs(void **state)
 	expect("/lib64/ld-linux-x86-64.so.2", 0, NULL);
 }
 
-static void notices_an_allocator_of_its_own(void **state)
+TEST(notices_an_allocator_of_its_own)
 {
-	(void)state;
 	put_text("own.c", "#include <stddef.h>\nstatic char heap[9];\n"
 			  "void *malloc(size_t n) { return n < 9 ? heap : 0; }\n"
 			  "int main(void) { return !malloc(1); }\n");
@@ -245,9 +240,8 @@ static void expect_entries(const char *first, const char *second, enum elf_own_m
 	}
 }
 
-static void knows_allocators_by_any_entry(void **state)
+TEST(knows_allocators_by_any_entry)
 {
-	(void)state;
 	expect_entries("mi_malloc_aligned", "mi_free", ELF_MALLOC_INTERNAL, "mimalloc linked in");
 	expect_entries("mi_zalloc_aligned", "mi_free_size", ELF_MALLOC_INTERNAL, "mimalloc");
 	expect_entries("_rjem_mallocx", "_rjem_sdallocx", ELF_MALLOC_INTERNAL, "jemalloc");
@@ -266,9 +260,8 @@ static void knows_allocators_by_any_entry(void **state)
 	expect_entries("my_malloc", "my_free", ELF_MALLOC_SHARED, NULL);
 }
 
-static void knows_who_carries_one_unused(void **state)
+TEST(knows_who_carries_one_unused)
 {
-	(void)state;
 	/* CPython 3.13 has all of mimalloc in it, and takes small objects from arenas of its own. */
 	put_text("python.c", "void *mi_malloc(void) { return 0; }\nvoid mi_free(void) {}\n"
 			     "void *PyMem_RawMalloc(void) { return 0; }\n"
@@ -278,9 +271,8 @@ static void knows_who_carries_one_unused(void **state)
 	assert_int_equal(plan.own_malloc, ELF_MALLOC_SHARED);
 }
 
-static void knows_calls_of_a_shared_allocator(void **state)
+TEST(knows_calls_of_a_shared_allocator)
 {
-	(void)state;
 	put_text("shared.c", "void *mi_malloc(void) { return 0; }\nvoid mi_free(void) {}\n"
 			     "int mallctlbymib(void) { return 0; }\n");
 	put_text("calls.c", "void *mi_malloc(void);\nvoid mi_free(void);\n"
@@ -302,9 +294,8 @@ static void knows_calls_of_a_shared_allocator(void **state)
 	assert_int_equal(plan.own_malloc, ELF_MALLOC_SHARED);
 }
 
-static void says_how_jemalloc_writes_profiles(void **state)
+TEST(says_how_jemalloc_writes_profiles)
 {
-	(void)state;
 	put_text("prof.c", "#include <stdio.h>\nvoid *_rjem_mallocx(void) { return 0; }\n"
 			   "void _rjem_sdallocx(void) {}\nvoid _rjem_je_prof_dump_impl(void) {}\n"
 			   "int main(void) { return puts(\"_RJEM_MALLOC_CONF\"); }\n");
@@ -318,9 +309,8 @@ static void says_how_jemalloc_writes_profiles(void **state)
 	assert_null(strstr(plan.own_malloc_text, "prof:true"));
 }
 
-static void takes_symbols_from_a_debug_file(void **state)
+TEST(takes_symbols_from_a_debug_file)
 {
-	(void)state;
 	struct elf_facts facts;
 	put_text("apart.c", "#include <stdio.h>\n__attribute__((noinline)) void *mi_malloc(void) { "
 			    "return 0; }\n"
@@ -348,17 +338,15 @@ static void takes_symbols_from_a_debug_file(void **state)
 	free(file);
 }
 
-static void refuses_sanitized_programs(void **state)
+TEST(refuses_sanitized_programs)
 {
-	(void)state;
 	put_text("sane.c", "int main(void) { return 0; }\n");
 	shell("cd %s && gcc -fsanitize=address -o asan sane.c", scratch);
 	expect(at("asan"), HEFT_EREFUSED, "AddressSanitizer");
 }
 
-static void knows_when_privileges_hide_the_preload(void **state)
+TEST(knows_when_privileges_hide_the_preload)
 {
-	(void)state;
 	put_text("priv.c", "int main(void) { return 0; }\n");
 	shell("cd %s && gcc -o suid priv.c && chmod u+s suid && cp suid group && chmod 2755 group",
 	      scratch);
@@ -395,7 +383,7 @@ static void knows_when_privileges_hide_the_preload(void **state)
 	assert_int_equal(status, 0);
 }
 
-static void follows_scripts(void **state)
+TEST(follows_scripts)
 {
 	char text[256];
 
@@ -436,7 +424,7 @@ static void follows_scripts(void **state)
 	expect(put_text("by-static", text), HEFT_EREFUSED, "interp is statically linked");
 }
 
-static void survives_hostile_elf(void **state)
+TEST(survives_hostile_elf)
 {
 	struct tiny t = make_tiny("/lib64/ld-linux-x86-64.so.2");
 
@@ -507,7 +495,7 @@ static struct tiny_symbols make_tiny_symbols(void)
 	return f;
 }
 
-static void survives_hostile_symbols(void **state)
+TEST(survives_hostile_symbols)
 {
 	struct tiny_symbols f = make_tiny_symbols();
 
@@ -533,7 +521,7 @@ static void survives_hostile_symbols(void **state)
 
 /* Every byte takes every value, at every length: in a block of exactly that size, so that reading
  * past its end shows under AddressSanitizer. */
-static void survives_any_changed_byte(void **state)
+TEST(survives_any_changed_byte)
 {
 	struct tiny_symbols whole = make_tiny_symbols();
 	uint8_t *file = malloc(sizeof(whole));
@@ -560,7 +548,7 @@ static void survives_any_changed_byte(void **state)
 	}
 }
 
-static void names_other_architectures(void **state)
+TEST(names_other_architectures)
 {
 	struct tiny t = make_tiny("/lib64/ld-linux-x86-64.so.2");
 
@@ -592,7 +580,7 @@ static const char *value_of(char **env, const char *name)
 	return NULL;
 }
 
-static void environment_touches_only_its_own(void **state)
+TEST(environment_touches_only_its_own)
 {
 	char *plain[] = {"A=1", "B=two words", NULL};
 	char *others[] = {"A=1", "LD_PRELOAD=libx.so:/h/own.so liby.so", "HEFT_SESSION=old",
@@ -623,26 +611,4 @@ static void environment_touches_only_its_own(void **state)
 	free(e);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(finds_in_path_as_execvp_does),
-		cmocka_unit_test(names_what_cannot_be_executed),
-		cmocka_unit_test(reads_real_programs),
-		cmocka_unit_test(notices_an_allocator_of_its_own),
-		cmocka_unit_test(knows_allocators_by_any_entry),
-		cmocka_unit_test(knows_who_carries_one_unused),
-		cmocka_unit_test(knows_calls_of_a_shared_allocator),
-		cmocka_unit_test(says_how_jemalloc_writes_profiles),
-		cmocka_unit_test(takes_symbols_from_a_debug_file),
-		cmocka_unit_test(refuses_sanitized_programs),
-		cmocka_unit_test(knows_when_privileges_hide_the_preload),
-		cmocka_unit_test(follows_scripts),
-		cmocka_unit_test(survives_hostile_elf),
-		cmocka_unit_test(survives_hostile_symbols),
-		cmocka_unit_test(survives_any_changed_byte),
-		cmocka_unit_test(names_other_architectures),
-		cmocka_unit_test(environment_touches_only_its_own),
-	};
-	return cmocka_run_group_tests_name("launch", tests, make_scratch, remove_scratch);
-}
+UNIT_TESTS(make_scratch, remove_scratch)

@@ -1,14 +1,12 @@
 /* The live blocks against a plain array: random additions, look-ups and removals
  * of blocks of every kind, those that lie in a shadow and those that do not. */
 #include "record/live_blocks.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { PLACES = 4000 };
 static const uint64_t base_tsc = 1ull << 40;
@@ -82,9 +80,8 @@ static void see(void *ctx, const struct live_block *b)
 	fail_msg("a block that is not there");
 }
 
-static void test_random_history(void **state)
+TEST(test_random_history)
 {
-	(void)state;
 	static struct live_block want[PLACES];
 	struct live_blocks l;
 	struct live_block b;
@@ -117,9 +114,8 @@ static void test_random_history(void **state)
 }
 
 /* An empty entry says that there is no block, also where the table has it. */
-static void test_an_entry_tells_of_the_table(void **state)
+TEST(test_an_entry_tells_of_the_table)
 {
-	(void)state;
 	struct live_blocks l;
 	struct live_block huge = {.addr = 0x555555559010ull, .size = 1ull << 40}, b;
 	assert_int_equal(live_blocks_init(&l), 0);
@@ -139,9 +135,8 @@ static void test_an_entry_tells_of_the_table(void **state)
 }
 
 /* More regions than get a shadow: garbage, or a very large program. */
-static void test_more_regions_than_shadows(void **state)
+TEST(test_more_regions_than_shadows)
 {
-	(void)state;
 	enum { REGIONS = LIVE_REGIONS + 500 };
 	struct live_blocks l;
 	struct live_block b;
@@ -160,12 +155,4 @@ static void test_more_regions_than_shadows(void **state)
 	live_blocks_fini(&l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_history),
-		cmocka_unit_test(test_an_entry_tells_of_the_table),
-		cmocka_unit_test(test_more_regions_than_shadows),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

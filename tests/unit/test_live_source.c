@@ -4,10 +4,10 @@
 #include "profile/profile.h"
 #include "agent/sampled.h"
 #include "wire/samples.h"
+#include "unit_test.h"
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -18,8 +18,6 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 4, ROUNDS = 60, KEPT = 3, BLOCKS = 5, BLOCK_BYTES = 1000000 };
 
@@ -128,9 +126,8 @@ static void *ask(void *arg)
 	return NULL;
 }
 
-static void test_while_the_loop_goes_on(void **state)
+TEST(test_while_the_loop_goes_on)
 {
-	(void)state;
 	struct process_set set;
 	struct live_source live = {.set = &set};
 	struct asking asking = {.source = live_source(&live)};
@@ -158,9 +155,8 @@ static void test_while_the_loop_goes_on(void **state)
 	process_set_fini(&set);
 }
 
-static void test_keys_are_not_reused(void **state)
+TEST(test_keys_are_not_reused)
 {
-	(void)state;
 	struct process_set set;
 	process_set_init(&set);
 	struct process *a = open_session(1000), *b = open_session(1001);
@@ -176,9 +172,8 @@ static void test_keys_are_not_reused(void **state)
 	process_set_fini(&set);
 }
 
-static void test_what_cannot_be_switched(void **state)
+TEST(test_what_cannot_be_switched)
 {
-	(void)state;
 	struct process_set set;
 	struct live_source live = {.set = &set};
 	struct source source = live_source(&live);
@@ -209,14 +204,9 @@ static void test_what_cannot_be_switched(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_while_the_loop_goes_on),
-		cmocka_unit_test(test_keys_are_not_reused),
-		cmocka_unit_test(test_what_cannot_be_switched),
-	};
 	if (!mkdtemp(folder))
 		return 1;
-	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = unit_tests_run(NULL, NULL);
 	rmdir(folder);
 	return failed;
 }

@@ -1,17 +1,14 @@
 /* The live table against a plain array: random additions, look-ups and removals
  * over few addresses, so that probe sequences overlap and wrap. */
 #include "record/live_table.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
-static void test_random_history(void **state)
+TEST(test_random_history)
 {
-	(void)state;
 	enum { ADDRESSES = 5000 };
 	static uint64_t value[ADDRESSES]; /* 0: not there */
 	struct live_table t;
@@ -44,9 +41,8 @@ static void test_random_history(void **state)
 	live_table_fini(&t);
 }
 
-static void test_grows_with_its_contents(void **state)
+TEST(test_grows_with_its_contents)
 {
-	(void)state;
 	struct live_table t;
 	assert_int_equal(live_table_init(&t), 0);
 	for (uint64_t i = 1; i <= 100000; i++) {
@@ -62,11 +58,4 @@ static void test_grows_with_its_contents(void **state)
 	live_table_fini(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_history),
-		cmocka_unit_test(test_grows_with_its_contents),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

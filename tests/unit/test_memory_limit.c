@@ -1,15 +1,13 @@
 /* The limit of a program's memory, from made-up /proc and cgroup trees. */
 #include "session/oom_watch.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 static char root[64], proc[80], groups[80];
 
@@ -54,9 +52,8 @@ static uint64_t limit_now(bool *is_cgroup)
 	return memory_limit(proc, groups, &g, is_cgroup);
 }
 
-static void test_oom_kills(void **state)
+TEST_WITH(test_oom_kills, begin, end)
 {
-	(void)state;
 	struct memory_groups g;
 	struct oom_watch w;
 	char gone[128];
@@ -85,9 +82,8 @@ static void test_oom_kills(void **state)
 	assert_true(oom_watch_rose(&w));
 }
 
-static void test_limits(void **state)
+TEST_WITH(test_limits, begin, end)
 {
-	(void)state;
 	bool is_cgroup = true;
 	/* No cgroup at all: the machine's 4 GiB. */
 	assert_int_equal(limit_now(&is_cgroup), 4ull << 30);
@@ -116,11 +112,4 @@ static void test_limits(void **state)
 	assert_int_equal(limit_now(&is_cgroup), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_limits, begin, end),
-		cmocka_unit_test_setup_teardown(test_oom_kills, begin, end),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -202,9 +202,8 @@ static void check_behaviour(const struct profile *p, const struct history *h,
 	assert_int_equal(releases, p->behaviour.release_count);
 }
 
-static void test_merging(void **state)
+TEST(test_merging)
 {
-	(void)state;
 	for (int shape = 0; shape < MODEL_MANY_SITES; shape++) {
 		struct recording r;
 		struct heft_error err;
@@ -222,9 +221,8 @@ static void test_merging(void **state)
 	}
 }
 
-static void test_filter(void **state)
+TEST(test_filter)
 {
-	(void)state;
 	static const struct {
 		const char *focus, *ignore;
 		uint32_t places;
@@ -251,11 +249,4 @@ static void test_filter(void **state)
 	history_free(r.h);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_merging),
-		cmocka_unit_test(test_filter),
-	};
-	return cmocka_run_group_tests(tests, make_path, remove_path);
-}
+UNIT_TESTS(make_path, remove_path)

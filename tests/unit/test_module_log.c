@@ -4,9 +4,9 @@
 #include "capture/redirect.h"
 #include "capture/settings.h"
 #include "session/stack_map.h"
+#include "unit_test.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,8 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct heft_process *heft_process;
 struct heft_settings heft_settings;
@@ -88,7 +86,7 @@ static const char *module_of(struct world *w, uint32_t id)
 	return module == TRACE_NONE ? "" : w->map.modules[module].path;
 }
 
-static void stopped_writer_hides_nothing(void **state)
+TEST_WITH(stopped_writer_hides_nothing, set_up, tear_down)
 {
 	struct world *w = *state;
 	struct wire_module *first = begin(w, "/lib/first", 0x10000);
@@ -104,7 +102,7 @@ static void stopped_writer_hides_nothing(void **state)
 	assert_int_equal(w->stacks.module_count, 2);
 }
 
-static void killed_before_it_said_where_it_ends(void **state)
+TEST_WITH(killed_before_it_said_where_it_ends, set_up, tear_down)
 {
 	struct world *w = *state;
 	begin(w, "/lib/first", 0x10000);
@@ -114,7 +112,7 @@ static void killed_before_it_said_where_it_ends(void **state)
 	assert_string_equal(module_of(w, 1), "/lib/second");
 }
 
-static void no_room(void **state)
+TEST_WITH(no_room, set_up, tear_down)
 {
 	struct world *w = *state;
 	char path[4000];
@@ -131,7 +129,7 @@ static void no_room(void **state)
 	assert_int_equal(w->stacks.module_count, count);
 }
 
-static void garbage(void **state)
+TEST_WITH(garbage, set_up, tear_down)
 {
 	struct world *w = *state;
 	static const uint32_t bad[] = {4, 8, 12, WIRE_LOG_BYTES + 8, UINT32_MAX, UINT32_MAX - 7,
@@ -157,7 +155,7 @@ static void garbage(void **state)
 }
 
 /* What a recording has of the map: written by stack_map_write and by nothing else, each once. */
-static void looking_up_writes_nothing(void **state)
+TEST_WITH(looking_up_writes_nothing, set_up, tear_down)
 {
 	struct world *w = *state;
 	struct trace_meta meta = {.heft_version = "test", .page_bytes = 4096, .tick_ns = 2048};
@@ -209,7 +207,7 @@ static void *write_entries(void *arg)
 	return NULL;
 }
 
-static void several_writers(void **state)
+TEST_WITH(several_writers, set_up, tear_down)
 {
 	struct world *w = *state;
 	pthread_t thread[THREADS];
@@ -232,16 +230,4 @@ static void several_writers(void **state)
 		assert_int_equal(seen[i], THREADS);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(stopped_writer_hides_nothing, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(killed_before_it_said_where_it_ends, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(no_room, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(garbage, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(looking_up_writes_nothing, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(several_writers, set_up, tear_down),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

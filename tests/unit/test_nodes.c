@@ -1,16 +1,14 @@
 /* The stack table under several threads: every path gets a node, its parents
  * spell the path, the same path is found again. Run under ThreadSanitizer too. */
 #include "capture/inside.h"
+#include "unit_test.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 struct heft_process *heft_process;
 
@@ -86,9 +84,8 @@ static void *worker(void *arg)
 	return (void *)wrong;
 }
 
-static void test_threads_share_the_table(void **state)
+TEST(test_threads_share_the_table)
 {
-	(void)state;
 	begin();
 	pthread_t t[THREADS];
 	for (uintptr_t i = 0; i < THREADS; i++)
@@ -108,9 +105,8 @@ static void test_threads_share_the_table(void **state)
 	end();
 }
 
-static void test_a_full_table_says_so(void **state)
+TEST(test_a_full_table_says_so)
 {
-	(void)state;
 	begin();
 	atomic_store(&heft_process->session.header->node_count, WIRE_NODES - 2);
 	assert_int_not_equal(heft_node_add(HEFT_NODES, 0, 0x1000, 11), 0);
@@ -120,11 +116,4 @@ static void test_a_full_table_says_so(void **state)
 	end();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_threads_share_the_table),
-		cmocka_unit_test(test_a_full_table_says_so),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

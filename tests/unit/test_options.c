@@ -1,12 +1,10 @@
 /* Parsing of options and of their values. */
 #include "cli/cli.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static int no_verb(int argc, char **argv)
 {
@@ -72,9 +70,8 @@ static int parse(const struct cli_verb *verb, const char *line)
 	return status;
 }
 
-static void takes_every_form(void **state)
+TEST(takes_every_form)
 {
-	(void)state;
 	assert_int_equal(parse(&permuting, "-o a --output b --output=c -od -qv -qoe"), CLI_GO_ON);
 	assert_string_equal(seen,
 			    "output=a;output=b;output=c;output=d;quiet;verbose;quiet;output=e;");
@@ -83,9 +80,8 @@ static void takes_every_form(void **state)
 	assert_string_equal(seen, "output=;sample;sample=9;");
 }
 
-static void moves_operands_last(void **state)
+TEST(moves_operands_last)
 {
-	(void)state;
 	assert_int_equal(parse(&permuting, "one -q two -o x three - four"), CLI_GO_ON);
 	assert_string_equal(seen, "quiet;output=x;");
 	assert_int_equal(count - first, 5);
@@ -104,9 +100,8 @@ static void moves_operands_last(void **state)
 	assert_string_equal(words[first + 2], "two");
 }
 
-static void stops_at_the_command(void **state)
+TEST(stops_at_the_command)
 {
-	(void)state;
 	assert_int_equal(parse(&stopping, "-q prog -v --output x"), CLI_GO_ON);
 	assert_string_equal(seen, "quiet;");
 	assert_string_equal(words[first], "prog");
@@ -118,9 +113,8 @@ static void stops_at_the_command(void **state)
 	assert_int_equal(first, count);
 }
 
-static void refuses_with_the_verbs_own_status(void **state)
+TEST(refuses_with_the_verbs_own_status)
 {
-	(void)state;
 	assert_int_equal(parse(&permuting, "--nonsense"), 2);
 	assert_int_equal(parse(&stopping, "--nonsense"), 125);
 	assert_int_equal(parse(&permuting, "-x"), 2);
@@ -140,9 +134,8 @@ static void refuses_with_the_verbs_own_status(void **state)
 	assert_string_equal(seen, "");
 }
 
-static void measures_slips(void **state)
+TEST(measures_slips)
 {
-	(void)state;
 	assert_int_equal(cli_edit_distance("report", "report"), 0);
 	assert_int_equal(cli_edit_distance("reprot", "report"), 1); /* a swap */
 	assert_int_equal(cli_edit_distance("", "run"), 3);
@@ -166,7 +159,7 @@ static void assert_size(const char *text, uint64_t expected)
 			 (unsigned long long)expected);
 }
 
-static void reads_sizes(void **state)
+TEST(reads_sizes)
 {
 	static const char *const wrong[] = {"",
 					    "k",
@@ -212,7 +205,7 @@ static void assert_time(const char *text, uint64_t expected)
 		fail_msg("time '%s' was misread", text);
 }
 
-static void reads_times(void **state)
+TEST(reads_times)
 {
 	static const char *const wrong[] = {"", "5", "s", "-1s", "101%", "1S", "1sec", "1 s", "%"};
 	struct cli_time t;
@@ -234,7 +227,7 @@ static void reads_times(void **state)
 			fail_msg("'%s' was taken for a time", wrong[i]);
 }
 
-static void reads_numbers(void **state)
+TEST(reads_numbers)
 {
 	uint64_t n = 0;
 
@@ -253,17 +246,4 @@ static void reads_numbers(void **state)
 	assert_int_equal(number_parse("7", 5, &n), HEFT_EUSAGE);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(takes_every_form),
-		cmocka_unit_test(moves_operands_last),
-		cmocka_unit_test(stops_at_the_command),
-		cmocka_unit_test(refuses_with_the_verbs_own_status),
-		cmocka_unit_test(measures_slips),
-		cmocka_unit_test(reads_sizes),
-		cmocka_unit_test(reads_times),
-		cmocka_unit_test(reads_numbers),
-	};
-	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

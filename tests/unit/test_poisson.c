@@ -1,14 +1,12 @@
 /* The arithmetic of sampling against libm, and its statistics against what they must be. The seed is
  * fixed, so a run says the same every time; bounds are five standard deviations. */
 #include "capture/poisson.h"
+#include "unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 static void near(double got, double want, double relative)
 {
@@ -16,9 +14,8 @@ static void near(double got, double want, double relative)
 		fail_msg("%.17g, not %.17g", got, want);
 }
 
-static void test_logarithm(void **state)
+TEST(test_logarithm)
 {
-	(void)state;
 	near(poisson_minus_log(0x1p-53), -log(0x1p-53), 1e-14);
 	assert_true(poisson_minus_log(1.0) == 0);
 	for (int i = 1; i < 100000; i++) {
@@ -32,9 +29,8 @@ static void test_logarithm(void **state)
 	}
 }
 
-static void test_chance(void **state)
+TEST(test_chance)
 {
-	(void)state;
 	for (double x = 1e-9; x < 60; x *= 1.01)
 		near(poisson_chance(x), -expm1(-x), 1e-12);
 	assert_true(poisson_chance(1e9) == 1);
@@ -43,9 +39,8 @@ static void test_chance(void **state)
 
 /* Mean and variance of an exponential distribution of mean R are R and R squared; its tail beyond
  * 20 R (which 26 random bits cannot reach) is e^-20. */
-static void test_distances(void **state)
+TEST(test_distances)
 {
-	(void)state;
 	enum { N = 2000000 };
 	const double rate = 524288;
 	uint64_t s = 42;
@@ -66,9 +61,8 @@ static void test_distances(void **state)
 
 /* A thread that allocates blocks of one size: as many are sampled as should be, and their weights
  * add up to what was allocated, for sizes from far below to far above the rate. */
-static void test_estimates(void **state)
+TEST(test_estimates)
 {
-	(void)state;
 	static const uint64_t sizes[] = {0, 16, 1000, 100000, 524288, 5000000};
 	const uint64_t rate = 524288;
 	uint64_t s = 1;
@@ -95,13 +89,4 @@ static void test_estimates(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_logarithm),
-		cmocka_unit_test(test_chance),
-		cmocka_unit_test(test_distances),
-		cmocka_unit_test(test_estimates),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -104,9 +104,8 @@ static struct profile *shell_loop(void)
 
 /* One process that was three programs; the first had a second thread, which its exec ended. The next
  * process got the same number. */
-static void test_images(void **state)
+TEST(test_images)
 {
-	(void)state;
 	static const struct made_up list[] = {
 		{10, "env work", 300, 5, 0, 100, PROFILE_END_EXEC},
 		{10, "work hard", 900, 7, 100, 200, PROFILE_END_EXEC},
@@ -139,9 +138,8 @@ static void test_images(void **state)
 	profile_free(p);
 }
 
-static void test_counts(void **state)
+TEST(test_counts)
 {
-	(void)state;
 	struct profile *p = shell_loop();
 	/* 27 images: 11 is one process in two of them, 100 is two. */
 	assert_int_equal(profile_count_processes(p), 26);
@@ -180,9 +178,8 @@ static void expect_words(uint64_t threads, uint32_t processes, const char *words
 	profile_free(p);
 }
 
-static void test_words(void **state)
+TEST(test_words)
 {
-	(void)state;
 	expect_words(0, 201, "201 processes"); /* samples name few threads, or none */
 	expect_words(0, 1, "1 process");
 	expect_words(0, 0, "");
@@ -202,9 +199,8 @@ static void expect_name(const struct profile *p, const struct process_group *g, 
 	free(text);
 }
 
-static void test_groups(void **state)
+TEST(test_groups)
 {
-	(void)state;
 	struct process_groups g;
 	struct profile *p = shell_loop();
 	assert_int_equal(process_groups_init(&g, p, PROCESSES_AS_FIT), 0);
@@ -296,9 +292,8 @@ static void expect_title(const struct profile *p, size_t rows, const char *title
 	free(text);
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
-	(void)state;
 	struct profile *p = shell_loop();
 	p->processes[2].totals.peak_rss_bytes = 2048;
 	expect_table(
@@ -327,9 +322,8 @@ static void test_table(void **state)
 }
 
 /* Five copies of one program, of which one became another: two programs, six rows. */
-static void test_table_counts_programs(void **state)
+TEST(test_table_counts_programs)
 {
-	(void)state;
 	static const struct made_up list[] = {
 		{1, "/usr/bin/perl", 5, 0, 0, 10, PROFILE_END_EXIT},
 		{2, "perl", 4000, 0, 0, 10, PROFILE_END_EXIT},
@@ -373,9 +367,8 @@ static const struct profile_site *site_of(const struct profile *p, const char *p
 	return found;
 }
 
-static void test_split(void **state)
+TEST(test_split)
 {
-	(void)state;
 	struct trace_reader *r = open_fixture();
 	struct profile *p = load_from(r, &(struct profile_selection){.by_process = true});
 	assert_true(p->chosen.by_process);
@@ -417,9 +410,8 @@ static void test_split(void **state)
 	trace_reader_close(r);
 }
 
-static void test_roots(void **state)
+TEST(test_roots)
 {
-	(void)state;
 	struct trace_reader *r = open_fixture();
 	struct profile *p = load_from(r, &(struct profile_selection){.by_process = true});
 	uint64_t parent = 0, child = 0;
@@ -450,9 +442,8 @@ static void test_roots(void **state)
 
 /* ---- one process over time */
 
-static void test_course(void **state)
+TEST(test_course)
 {
-	(void)state;
 	struct trace_reader *r = open_fixture();
 	struct profile *whole = load_from(r, &(struct profile_selection){.keep = true});
 	struct profile_selection sel = {
@@ -508,14 +499,4 @@ static void test_course(void **state)
 	trace_reader_close(r);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_counts), cmocka_unit_test(test_images),
-		cmocka_unit_test(test_words),  cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_table),  cmocka_unit_test(test_table_counts_programs),
-		cmocka_unit_test(test_split),  cmocka_unit_test(test_roots),
-		cmocka_unit_test(test_course),
-	};
-	return cmocka_run_group_tests(tests, fixture_make, fixture_remove);
-}
+UNIT_TESTS(fixture_make, fixture_remove)

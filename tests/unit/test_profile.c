@@ -62,9 +62,8 @@ static void expect_sums(const struct profile *p)
 	assert_int_equal(t.temporary, p->totals.temporary);
 }
 
-static void test_totals(void **state)
+TEST(test_totals)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	assert_int_equal(p->totals.allocations, 5);
 	assert_int_equal(p->totals.reallocations, 1);
@@ -93,9 +92,8 @@ static void test_totals(void **state)
 	profile_free(p);
 }
 
-static void test_sites_merge_by_what_is_read(void **state)
+TEST(test_sites_merge_by_what_is_read)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	assert_int_equal(p->site_count, 5);
 	assert_int_equal(p->stacks.module_count, 1);
@@ -141,9 +139,8 @@ static void test_sites_merge_by_what_is_read(void **state)
 	profile_free(p);
 }
 
-static void test_threads_processes_and_notes(void **state)
+TEST(test_threads_processes_and_notes)
 {
-	(void)state;
 	struct profile *p = load(&(struct profile_selection){.process_totals = true});
 	assert_int_equal(p->thread_count, 3);
 	assert_string_equal(p->threads[1].name, "worker");
@@ -181,9 +178,8 @@ static void test_threads_processes_and_notes(void **state)
 	profile_free(p);
 }
 
-static void test_select_thread(void **state)
+TEST(test_select_thread)
 {
-	(void)state;
 	const char *const names[] = {"worker", "101"};
 	for (int i = 0; i < 2; i++) {
 		struct profile *p = load(&(struct profile_selection){.thread = names[i]});
@@ -201,9 +197,8 @@ static void test_select_thread(void **state)
 	}
 }
 
-static void test_select_process(void **state)
+TEST(test_select_process)
 {
-	(void)state;
 	struct profile *p = load(
 		&(struct profile_selection){.has_pid = true, .pid = 200, .process_totals = true});
 	assert_int_equal(p->totals.allocations, 1);
@@ -218,9 +213,8 @@ static void test_select_process(void **state)
 	profile_free(p);
 }
 
-static void test_select_window(void **state)
+TEST(test_select_window)
 {
-	(void)state;
 	struct profile *p = load(
 		&(struct profile_selection){.has_window = true, .from_ns = 4500, .to_ns = 7500});
 	assert_int_equal(p->totals.allocations, 1);
@@ -235,9 +229,8 @@ static void test_select_window(void **state)
 	profile_free(p);
 }
 
-static void test_nothing_selected(void **state)
+TEST(test_nothing_selected)
 {
-	(void)state;
 	struct profile *p;
 	struct heft_error err;
 	struct profile_selection sel = {.has_pid = true, .pid = 300};
@@ -249,9 +242,8 @@ static void test_nothing_selected(void **state)
 	assert_non_null(strstr(err.message, "no thread 'nobody'"));
 }
 
-static void test_filters(void **state)
+TEST(test_filters)
 {
-	(void)state;
 	struct heft_error err;
 	struct profile *p = load(NULL);
 	assert_int_equal(profile_filter(p, "^f$", NULL, &err), 0);
@@ -275,9 +267,8 @@ static void test_filters(void **state)
 	profile_free(p);
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	uint32_t *order = measure_sort_sites(p, MEASURE_ALLOCATIONS);
 	assert_int_equal(p->sites[order[0]].allocations, 2);
@@ -294,9 +285,8 @@ static void test_order(void **state)
 	profile_free(p);
 }
 
-static void test_summary_takes_the_top(void **state)
+TEST(test_summary_takes_the_top)
 {
-	(void)state;
 	struct profile *p = load(&(struct profile_selection){.top_only = true});
 	assert_int_equal(p->site_count, 3); /* those with something at the peak */
 	assert_int_equal(p->chosen.sites_left_out,
@@ -306,9 +296,8 @@ static void test_summary_takes_the_top(void **state)
 	profile_free(p);
 }
 
-static void test_cut_recording(void **state)
+TEST(test_cut_recording)
 {
-	(void)state;
 	char path[160];
 	struct profile *p;
 	struct heft_error err;
@@ -325,9 +314,8 @@ static void test_cut_recording(void **state)
 	profile_free(p);
 }
 
-static void test_replaced_program(void **state)
+TEST(test_replaced_program)
 {
-	(void)state;
 	char command[512];
 	setenv("XDG_CACHE_HOME", "/dev/null", 1); /* names found before would still be known */
 	snprintf(command, sizeof command,
@@ -347,9 +335,8 @@ static void test_replaced_program(void **state)
 	assert_int_equal(system(command), 0);
 }
 
-static void test_building(void **state)
+TEST(test_building)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	uint32_t libc, program, a, b, c, n, m, s, t;
 	assert_int_equal(
@@ -398,9 +385,8 @@ static void test_building(void **state)
 }
 
 /* Frames of one function at several addresses, in a profile that tells them apart. */
-static void test_apart(void **state)
+TEST(test_apart)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	struct profile_frame frame = {
 		.function = name_pool_add(p->names, "f"), .line = 3, .module = PROFILE_NONE};
@@ -422,9 +408,8 @@ static void test_apart(void **state)
 
 /* A site of f, inlined g in it, called by main: its addresses are those of its calls, whatever the
  * frames say. */
-static void test_calls(void **state)
+TEST(test_calls)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	struct profile_frame frame = {
 		.function = name_pool_add(p->names, "main"), .address = 1, .module = PROFILE_NONE};
@@ -454,9 +439,8 @@ static void test_calls(void **state)
 	profile_free(p);
 }
 
-static void test_user_frames(void **state)
+TEST(test_user_frames)
 {
-	(void)state;
 	assert_true(user_frame_module_is_runtime("/lib/x86_64-linux-gnu/libstdc++.so.6.0.30"));
 	assert_true(user_frame_module_is_runtime("/lib/libc-2.31.so"));
 	assert_true(user_frame_module_is_runtime("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"));
@@ -470,25 +454,4 @@ static void test_user_frames(void **state)
 	assert_false(user_frame_is_runtime("stdin_read", "/src/stdin.c"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_totals),
-		cmocka_unit_test(test_sites_merge_by_what_is_read),
-		cmocka_unit_test(test_threads_processes_and_notes),
-		cmocka_unit_test(test_select_thread),
-		cmocka_unit_test(test_select_process),
-		cmocka_unit_test(test_select_window),
-		cmocka_unit_test(test_nothing_selected),
-		cmocka_unit_test(test_filters),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_summary_takes_the_top),
-		cmocka_unit_test(test_cut_recording),
-		cmocka_unit_test(test_replaced_program),
-		cmocka_unit_test(test_building),
-		cmocka_unit_test(test_apart),
-		cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_user_frames),
-	};
-	return cmocka_run_group_tests(tests, fixture_make, fixture_remove);
-}
+UNIT_TESTS(fixture_make, fixture_remove)

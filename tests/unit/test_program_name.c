@@ -1,16 +1,13 @@
 /* What a program is called, by its file and the name it was started under. */
 #include "hosted/program_name.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void test_names(void **state)
+TEST(test_names)
 {
-	(void)state;
 	static const struct {
 		const char *exe, *argv0, *name, *words;
 	} cases[] = {
@@ -52,9 +49,8 @@ static void test_names(void **state)
 	}
 }
 
-static void test_long(void **state)
+TEST(test_long)
 {
-	(void)state;
 	char name[PROGRAM_NAME], words[20], text[4 * PROGRAM_NAME];
 	memset(text, 'x', sizeof text);
 	text[sizeof text - 1] = 0;
@@ -62,11 +58,4 @@ static void test_long(void **state)
 	assert_int_equal(strlen(program_words(words, sizeof words, text, "a")), sizeof words - 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_long),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

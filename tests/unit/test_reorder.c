@@ -4,7 +4,7 @@
 
 /* ---- empty and live */
 
-static void test_in_order(void **state)
+CASE(test_in_order)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -27,7 +27,7 @@ static void test_in_order(void **state)
 	assert_false(reorder_waits(&w->r));
 }
 
-static void test_site_of_the_free(void **state)
+CASE(test_site_of_the_free)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -39,7 +39,7 @@ static void test_site_of_the_free(void **state)
 	assert_int_equal(e->free_site, 77);
 }
 
-static void test_batches_are_flushed(void **state)
+CASE(test_batches_are_flushed)
 {
 	struct world *w = *state;
 	for (uint64_t i = 0; i < 3 * TRACE_BATCH; i++)
@@ -52,7 +52,7 @@ static void test_batches_are_flushed(void **state)
 
 /* ---- parked */
 
-static void test_parked_until_the_free_comes(void **state)
+CASE(test_parked_until_the_free_comes)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -70,7 +70,7 @@ static void test_parked_until_the_free_comes(void **state)
 	next_free(w, T2, 230, 20, 30, TRACE_TEMPORARY);
 }
 
-static void test_parked_and_freed(void **state)
+CASE(test_parked_and_freed)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -90,7 +90,7 @@ static void test_parked_and_freed(void **state)
 }
 
 /* Only as many as the frees that came. */
-static void test_parked_behind_one_that_is_live(void **state)
+CASE(test_parked_behind_one_that_is_live)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -110,7 +110,7 @@ static void test_parked_behind_one_that_is_live(void **state)
 }
 
 /* The second free of a thread with one parked block is of the block that is live. */
-static void test_parked_is_freed_once(void **state)
+CASE(test_parked_is_freed_once)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -125,7 +125,7 @@ static void test_parked_is_freed_once(void **state)
 	live_is(w, 0, 0);
 }
 
-static void test_parked_stays_for_50_ms(void **state)
+CASE(test_parked_stays_for_50_ms)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -150,7 +150,7 @@ static void test_parked_stays_for_50_ms(void **state)
 }
 
 /* A thread resizes its own parked block: it has it, so the one before it is gone. */
-static void test_parked_and_resized(void **state)
+CASE(test_parked_and_resized)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -168,7 +168,7 @@ static void test_parked_and_resized(void **state)
 }
 
 /* The announcement of a realloc gives the address away as a free does. */
-static void test_announced_lets_the_parked_in(void **state)
+CASE(test_announced_lets_the_parked_in)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -186,7 +186,7 @@ static void test_announced_lets_the_parked_in(void **state)
 
 /* ---- early */
 
-static void test_early_free_finds_its_block(void **state)
+CASE(test_early_free_finds_its_block)
 {
 	struct world *w = *state;
 	release(w, T2, 95, A);
@@ -200,7 +200,7 @@ static void test_early_free_finds_its_block(void **state)
 	assert_false(reorder_waits(&w->r));
 }
 
-static void test_early_stays_for_20_us(void **state)
+CASE(test_early_stays_for_20_us)
 {
 	struct world *w = *state;
 	release(w, T2, 95, A);
@@ -213,7 +213,7 @@ static void test_early_stays_for_20_us(void **state)
 	live_is(w, 10, 1);
 }
 
-static void test_one_thread_has_no_early_frees(void **state)
+CASE(test_one_thread_has_no_early_frees)
 {
 	struct world *w = *state;
 	w->r.several_threads = false;
@@ -223,7 +223,7 @@ static void test_one_thread_has_no_early_frees(void **state)
 	live_is(w, 10, 1);
 }
 
-static void test_child_frees_what_it_inherited(void **state)
+CASE(test_child_frees_what_it_inherited)
 {
 	struct world *w = *state;
 	w->r.is_child = true;
@@ -241,7 +241,7 @@ static void test_child_frees_what_it_inherited(void **state)
 	assert_int_equal(w->r.unknown_frees, 0);
 }
 
-static void test_too_many_early_frees(void **state)
+CASE(test_too_many_early_frees)
 {
 	struct world *w = *state;
 	for (uint64_t i = 0; i <= REORDER_FREES; i++)
@@ -256,7 +256,7 @@ static void test_too_many_early_frees(void **state)
 
 /* ---- the end */
 
-static void test_end(void **state)
+CASE(test_end)
 {
 	struct world *w = *state;
 	resize_something(w); /* 1 byte at C */
@@ -289,7 +289,7 @@ static void test_end(void **state)
 /* ---- anything, in any order */
 
 /* Whatever comes, every block that begins ends once, and the sums are those of the events. */
-static void test_every_block_ends(void **state)
+CASE(test_every_block_ends)
 {
 	struct world *w = *state;
 	uint64_t seed = 1, live = 0;
@@ -334,26 +334,4 @@ static void test_every_block_ends(void **state)
 	live_is(w, 0, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(test_in_order),
-		CASE(test_site_of_the_free),
-		CASE(test_batches_are_flushed),
-		CASE(test_parked_until_the_free_comes),
-		CASE(test_parked_and_freed),
-		CASE(test_parked_behind_one_that_is_live),
-		CASE(test_parked_is_freed_once),
-		CASE(test_parked_stays_for_50_ms),
-		CASE(test_parked_and_resized),
-		CASE(test_announced_lets_the_parked_in),
-		CASE(test_early_free_finds_its_block),
-		CASE(test_early_stays_for_20_us),
-		CASE(test_one_thread_has_no_early_frees),
-		CASE(test_child_frees_what_it_inherited),
-		CASE(test_too_many_early_frees),
-		CASE(test_end),
-		CASE(test_every_block_ends),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

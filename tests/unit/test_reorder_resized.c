@@ -4,7 +4,7 @@
 
 /* ---- held: from the first realloc of a process with several threads on */
 
-static void test_held_until_it_is_resized(void **state)
+CASE(test_held_until_it_is_resized)
 {
 	struct world *w = *state;
 	resize_something(w);
@@ -26,7 +26,7 @@ static void test_held_until_it_is_resized(void **state)
 	assert_int_equal(w->r.unknown_frees, 0);
 }
 
-static void test_held_stays_for_2_us(void **state)
+CASE(test_held_stays_for_2_us)
 {
 	struct world *w = *state;
 	resize_something(w);
@@ -42,7 +42,7 @@ static void test_held_stays_for_2_us(void **state)
 	live_is(w, 1, 1);
 }
 
-static void test_held_is_freed_before_the_next_block(void **state)
+CASE(test_held_is_freed_before_the_next_block)
 {
 	struct world *w = *state;
 	resize_something(w);
@@ -61,7 +61,7 @@ static void test_held_is_freed_before_the_next_block(void **state)
 	assert_int_equal(w->r.unknown_frees, 1);
 }
 
-static void test_held_is_freed_before_a_realloc_ends_there(void **state)
+CASE(test_held_is_freed_before_a_realloc_ends_there)
 {
 	struct world *w = *state;
 	resize_something(w);
@@ -77,7 +77,7 @@ static void test_held_is_freed_before_a_realloc_ends_there(void **state)
 	assert_int_equal(w->r.unknown_frees, 0);
 }
 
-static void test_held_lets_the_parked_in(void **state)
+CASE(test_held_lets_the_parked_in)
 {
 	struct world *w = *state;
 	resize_something(w);
@@ -93,7 +93,7 @@ static void test_held_lets_the_parked_in(void **state)
 	assert_false(reorder_waits(&w->r));
 }
 
-static void test_who_is_not_held(void **state)
+CASE(test_who_is_not_held)
 {
 	struct world *w = *state;
 	allocate(w, T1, 5000, A, 10);
@@ -113,7 +113,7 @@ static void test_who_is_not_held(void **state)
 }
 
 /* An early free in a process that resizes: it may be of what the new block is resized to. */
-static void test_early_becomes_held(void **state)
+CASE(test_early_becomes_held)
 {
 	struct world *w = *state;
 	resize_something(w);
@@ -131,7 +131,7 @@ static void test_early_becomes_held(void **state)
 
 /* ---- announced */
 
-static void test_announced_address_is_anybodys(void **state)
+CASE(test_announced_address_is_anybodys)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -156,7 +156,7 @@ static void test_announced_address_is_anybodys(void **state)
 }
 
 /* Who resizes a block has not made it. */
-static void test_resized_by_another_thread(void **state)
+CASE(test_resized_by_another_thread)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -172,7 +172,7 @@ static void test_resized_by_another_thread(void **state)
 }
 
 /* glibc maps large blocks by themselves, 16 bytes into a page: the kernel moves those. */
-static void test_moved_pages_are_not_copied(void **state)
+CASE(test_moved_pages_are_not_copied)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, 0x7f0000000010, 128 << 10);
@@ -188,7 +188,7 @@ static void test_moved_pages_are_not_copied(void **state)
 	live_is(w, 1000, 1);
 }
 
-static void test_realloc_failed(void **state)
+CASE(test_realloc_failed)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -202,7 +202,7 @@ static void test_realloc_failed(void **state)
 	live_is(w, 0, 0);
 }
 
-static void test_realloc_was_a_free(void **state)
+CASE(test_realloc_was_a_free)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -219,7 +219,7 @@ static void test_realloc_was_a_free(void **state)
 	live_is(w, 0, 0);
 }
 
-static void test_realloc_of_a_block_never_seen(void **state)
+CASE(test_realloc_of_a_block_never_seen)
 {
 	struct world *w = *state;
 	w->r.is_child = true;
@@ -233,7 +233,7 @@ static void test_realloc_of_a_block_never_seen(void **state)
 	next_free(w, T1, 300, 20, 100, TRACE_TEMPORARY);
 }
 
-static void test_realloc_onto_a_live_block(void **state)
+CASE(test_realloc_onto_a_live_block)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -251,7 +251,7 @@ static void test_realloc_onto_a_live_block(void **state)
 
 /* ---- unused */
 
-static void test_unused_end_of_a_block_that_grew(void **state)
+CASE(test_unused_end_of_a_block_that_grew)
 {
 	struct world *w = *state;
 	allocate(w, T1, 100, A, 10);
@@ -275,7 +275,7 @@ static void test_unused_end_of_a_block_that_grew(void **state)
 	next_free(w, T1, 800, 30, 300, TRACE_TEMPORARY | TRACE_GROWN);
 }
 
-static void test_unused_ring_keeps_the_last(void **state)
+CASE(test_unused_ring_keeps_the_last)
 {
 	struct world *w = *state;
 	const uint64_t count = 2 * REORDER_UNUSED + 10;
@@ -297,25 +297,4 @@ static void test_unused_ring_keeps_the_last(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(test_held_until_it_is_resized),
-		CASE(test_held_stays_for_2_us),
-		CASE(test_held_is_freed_before_the_next_block),
-		CASE(test_held_is_freed_before_a_realloc_ends_there),
-		CASE(test_held_lets_the_parked_in),
-		CASE(test_who_is_not_held),
-		CASE(test_early_becomes_held),
-		CASE(test_announced_address_is_anybodys),
-		CASE(test_resized_by_another_thread),
-		CASE(test_moved_pages_are_not_copied),
-		CASE(test_realloc_failed),
-		CASE(test_realloc_was_a_free),
-		CASE(test_realloc_of_a_block_never_seen),
-		CASE(test_realloc_onto_a_live_block),
-		CASE(test_unused_end_of_a_block_that_grew),
-		CASE(test_unused_ring_keeps_the_last),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -56,9 +56,8 @@ static const char *string(json_t *object, const char *key)
 	return json_string_value(value);
 }
 
-static void test_json(void **state)
+TEST(test_json)
 {
-	(void)state;
 	struct profile *p = load(&(struct profile_selection){.process_totals = true});
 	char *text = text_of(report_json, p, &(struct report_options){.limit = REPORT_ALL});
 	json_t *j = parse(text), *totals = json_object_get(j, "totals");
@@ -151,9 +150,8 @@ static void test_json(void **state)
 	profile_free(p);
 }
 
-static void test_json_findings(void **state)
+TEST(test_json_findings)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	struct report_options o = {.limit = REPORT_ALL, .findings = &fixture_findings};
 	char *text = text_of(report_json, p, &o);
@@ -196,9 +194,8 @@ static void test_json_findings(void **state)
 }
 
 /* The views' data: 30 B live 4 us and 50 B live 2 us in [2048, 4096) and [1024, 2048) ns. */
-static void test_json_views(void **state)
+TEST(test_json_views)
 {
-	(void)state;
 	struct profile *p = load(&(struct profile_selection){.sizes = true});
 	struct report_options o = {
 		.limit = REPORT_ALL, .sizes = true, .lifetimes = true, .threads = true};
@@ -225,9 +222,8 @@ static void test_json_views(void **state)
 	profile_free(p);
 }
 
-static void test_json_strings(void **state)
+TEST(test_json_strings)
 {
-	(void)state;
 	static const struct {
 		const char *in, *out;
 	} cases[] = {
@@ -256,9 +252,8 @@ static void test_json_strings(void **state)
 	}
 }
 
-static void test_json_structure(void **state)
+TEST(test_json_structure)
 {
-	(void)state;
 	char *text = NULL;
 	size_t size;
 	struct json_writer w;
@@ -282,9 +277,8 @@ static void test_json_structure(void **state)
 	free(text);
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
-	(void)state;
 	assert_string_equal(words_bytes(0).text, "0 B");
 	assert_string_equal(words_bytes(1023).text, "1023 B");
 	assert_string_equal(words_bytes(1024).text, "1.0 KiB");
@@ -318,9 +312,8 @@ static char *printed(const char *name, size_t max)
 	return text;
 }
 
-static void test_names_are_inert(void **state)
+TEST(test_names_are_inert)
 {
-	(void)state;
 	static const struct {
 		const char *in;
 		size_t max;
@@ -341,9 +334,8 @@ static void test_names_are_inert(void **state)
 	}
 }
 
-static void test_names_fit(void **state)
+TEST(test_names_fit)
 {
-	(void)state;
 	static const struct {
 		const char *in;
 		size_t max;
@@ -374,9 +366,8 @@ static void test_names_fit(void **state)
 	}
 }
 
-static void test_short_names(void **state)
+TEST(test_short_names)
 {
-	(void)state;
 	static const struct {
 		const char *in, *out;
 	} cases[] = {
@@ -410,9 +401,8 @@ static void expect_in(const char *text, const char *part)
 		fail_msg("no '%s' in:\n%s", part, text ? text : "(nothing)");
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	struct report_options o = {.path = "x y.heft", .limit = 2};
 	char *text = text_of(report_text, p, &o);
@@ -441,9 +431,8 @@ static void test_text(void **state)
 	profile_free(p);
 }
 
-static void test_tree(void **state)
+TEST(test_tree)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	struct report_options o = {.path = "x", .sort = MEASURE_ALLOCATED_BYTES};
 	char *text = text_of(report_tree, p, &o);
@@ -483,9 +472,8 @@ static void add_site(struct profile *p, uint32_t node, uint64_t bytes)
 	p->totals.allocations++;
 }
 
-static void test_recursion(void **state)
+TEST(test_recursion)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	uint32_t at = add_call(p, PROFILE_NONE, "main");
 	for (int i = 0; i < 1000; i++)
@@ -516,9 +504,8 @@ static void test_recursion(void **state)
 	profile_free(p);
 }
 
-static void test_folding_marks_what_it_hides(void **state)
+TEST(test_folding_marks_what_it_hides)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	uint32_t at = PROFILE_NONE;
 	const char *const calls[] = {"_start",
@@ -552,9 +539,8 @@ static void test_folding_marks_what_it_hides(void **state)
 	profile_free(p);
 }
 
-static void test_run_summary(void **state)
+TEST(test_run_summary)
 {
-	(void)state;
 	struct profile *p = load(&(struct profile_selection){.top_only = true});
 	for (int i = 0; i < 5; i++) /* more to say than there is room for */
 		profile_add_note(p, PROFILE_NOTE_WARNING, 0, "warning %d", i);
@@ -579,23 +565,4 @@ static void test_run_summary(void **state)
 	profile_free(p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(test_json_findings),
-		cmocka_unit_test(test_json_views),
-		cmocka_unit_test(test_json_strings),
-		cmocka_unit_test(test_json_structure),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_names_are_inert),
-		cmocka_unit_test(test_names_fit),
-		cmocka_unit_test(test_short_names),
-		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_tree),
-		cmocka_unit_test(test_recursion),
-		cmocka_unit_test(test_folding_marks_what_it_hides),
-		cmocka_unit_test(test_run_summary),
-	};
-	return cmocka_run_group_tests(tests, fixture_make, fixture_remove);
-}
+UNIT_TESTS(fixture_make, fixture_remove)

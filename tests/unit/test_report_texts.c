@@ -75,9 +75,8 @@ static void expect_golden(const char *name, char *text, size_t width)
 
 static const struct report_options plain = {.path = "recording.heft", .limit = 20, .processes = 10};
 
-static void test_report(void **state)
+TEST(test_report)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	struct report_options o = plain;
 	o.findings = &fixture_findings;
@@ -97,9 +96,8 @@ static void test_report(void **state)
 	profile_free(p);
 }
 
-static void test_trees(void **state)
+TEST(test_trees)
 {
-	(void)state;
 	struct profile *p = load(NULL);
 	struct report_options o = plain;
 	o.sort = MEASURE_ALLOCATED_BYTES;
@@ -110,9 +108,8 @@ static void test_trees(void **state)
 }
 
 /* At 4.5 us: 100 and 30 are live. From then to 8 us: the 200 became 500, the 30 went, 10 came. */
-static void test_spans(void **state)
+TEST(test_spans)
 {
-	(void)state;
 	struct profile_selection sel = {.has_window = true, .from_ns = 4500, .to_ns = 8000};
 	struct report_options o = plain;
 	struct profile *p = load(&sel);
@@ -143,9 +140,8 @@ static void test_spans(void **state)
 }
 
 /* A file of another tool's that tells only what is live, of every 512 KiB. */
-static void test_foreign(void **state)
+TEST(test_foreign)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	struct report_options o = plain;
 	uint32_t frame, node, site;
@@ -223,9 +219,8 @@ static void add_sampled_site(struct profile *p, const char *function, uint32_t s
 }
 
 /* A leak, a working set, and something of which little is known. */
-static void test_sampled(void **state)
+TEST(test_sampled)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	struct report_options o = plain;
 	static const char *const argv[] = {"./server"};
@@ -267,9 +262,8 @@ static void hand_over(struct profile *p)
 	p->behaviour.handover_count = p->behaviour.handover_threads_count = 1;
 }
 
-static void test_views(void **state)
+TEST(test_views)
 {
-	(void)state;
 	struct profile *p = load(
 		&(struct profile_selection){.sizes = true, .process_totals = true});
 	struct report_options o = plain;
@@ -287,9 +281,8 @@ static void test_views(void **state)
 
 /* A pool: main allocates 1000 blocks, 64 workers free 15 each; a logger and 20 helpers do a little
  * of their own. */
-static void test_many_threads(void **state)
+TEST(test_many_threads)
 {
-	(void)state;
 	struct profile *p = profile_new();
 	uint32_t process;
 	struct profile_process q = {.pid = 7, .exe = "pool"};
@@ -327,9 +320,8 @@ static void test_many_threads(void **state)
 	profile_free(p);
 }
 
-static void test_summary(void **state)
+TEST(test_summary)
 {
-	(void)state;
 	struct profile *p = load(&(struct profile_selection){.top_only = true});
 	char *text = NULL;
 	size_t size, lines = 0;
@@ -360,9 +352,8 @@ static uint32_t add_call(struct profile *p, uint32_t parent, const char *functio
 	return node;
 }
 
-static void test_hostile_names(void **state)
+TEST(test_hostile_names)
 {
-	(void)state;
 	static report_fn *const views[] = {report_text, report_tree, report_threads, report_sizes,
 					   report_lifetimes};
 	char *longest = malloc(10001), *wild = malloc(10001);
@@ -434,14 +425,4 @@ static int make(void **state)
 	return fixture_make(state) || chdir(fixture_folder) ? -1 : 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_report),        cmocka_unit_test(test_trees),
-		cmocka_unit_test(test_spans),         cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_sampled),       cmocka_unit_test(test_views),
-		cmocka_unit_test(test_many_threads),  cmocka_unit_test(test_summary),
-		cmocka_unit_test(test_hostile_names),
-	};
-	return cmocka_run_group_tests(tests, make, fixture_remove);
-}
+UNIT_TESTS(make, fixture_remove)

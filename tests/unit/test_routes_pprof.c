@@ -7,12 +7,10 @@
 
 #include "fake_source.h"
 #include "http_client.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 20 };
 
@@ -79,9 +77,8 @@ static int different_bodies(const struct asking *a, int count)
 }
 
 /* All of them come while the first snapshot is being made: they share the second. */
-static void test_scrapes_at_once(void **state)
+TEST_WITH(test_scrapes_at_once, start, stop)
 {
-	(void)state;
 	struct asking a[THREADS] = {0};
 	fake.slow_ms = 400;
 	for (int i = 0; i < THREADS; i++)
@@ -97,9 +94,8 @@ static void test_scrapes_at_once(void **state)
 }
 
 /* Who comes after a snapshot was begun gets a later one. */
-static void test_no_old_snapshot(void **state)
+TEST_WITH(test_no_old_snapshot, start, stop)
 {
-	(void)state;
 	char line[40];
 	for (int n = 1; n <= 3; n++) {
 		struct http_reply r = client_ask(port, "GET /debug/pprof/heap?debug=1", "", "");
@@ -110,9 +106,8 @@ static void test_no_old_snapshot(void **state)
 	assert_int_equal(atomic_load(&fake.snapshots), 3);
 }
 
-static void test_shared_failure(void **state)
+TEST_WITH(test_shared_failure, start, stop)
 {
-	(void)state;
 	struct asking a[THREADS] = {0};
 	fake.slow_ms = 400;
 	fake.fails = true;
@@ -129,9 +124,8 @@ static void test_shared_failure(void **state)
 }
 
 /* Of eight processes a scrape describes the one that it is about. A page about all describes all of them. */
-static void test_one_of_many(void **state)
+TEST_WITH(test_one_of_many, start, stop)
 {
-	(void)state;
 	static const struct {
 		const char *line;
 		int status, described;
@@ -157,9 +151,8 @@ static void test_one_of_many(void **state)
 }
 
 /* Everything at once, for the sanitizers. */
-static void test_mixed(void **state)
+TEST_WITH(test_mixed, start, stop)
 {
-	(void)state;
 	static const char *const lines[] = {
 		"GET /debug/pprof/heap",
 		"GET /debug/pprof/allocs",
@@ -184,9 +177,8 @@ static void test_mixed(void **state)
 }
 
 /* The server goes down while snapshots are made and waited for, and between two of them. */
-static void test_stop_in_the_middle(void **state)
+TEST_WITH(test_stop_in_the_middle, start, stop)
 {
-	(void)state;
 	int fds[10];
 	fake.slow_ms = 300;
 	for (int i = 0; i < 10; i++) {
@@ -209,9 +201,8 @@ static void test_stop_in_the_middle(void **state)
 }
 
 /* Of one more than there may be, one is refused; when the others have gone, there is room again. */
-static void test_too_many_differences(void **state)
+TEST_WITH(test_too_many_differences, start, stop)
 {
-	(void)state;
 	enum { ONE_MORE = 65 };
 	struct pollfd fds[ONE_MORE];
 	for (int i = 0; i < ONE_MORE; i++) {
@@ -254,9 +245,8 @@ static const struct profile_change *change_named(const struct profile_delta *d,
 	return NULL;
 }
 
-static void test_delta(void **state)
+TEST(test_delta)
 {
-	(void)state;
 	struct heft_error err = {0};
 	struct profile_delta d;
 	struct profile *before = fake_profile(2, 1), *after = fake_profile(5, 1);
@@ -286,9 +276,8 @@ static void test_delta(void **state)
 
 /* Recursions of 5,000 and 6,000 levels are one stack when they are folded: its change is the sum of
  * both, and may be negative. */
-static void test_delta_of_deep_stacks(void **state)
+TEST(test_delta_of_deep_stacks)
 {
-	(void)state;
 	struct heft_error err = {0};
 	struct profile_delta d;
 	struct profile *before = fake_profile(2, 1), *after = fake_profile(2, 1);
@@ -345,9 +334,8 @@ static uint64_t number_behind(const char *text, const char *line, int n)
 
 /* 60,000 levels of two functions that call each other are two frames and a mark; 1,000 different
  * functions are cut. */
-static void test_text_of_deep_stacks(void **state)
+TEST(test_text_of_deep_stacks)
 {
-	(void)state;
 	struct profile *p = fake_profile(7, 42);
 	uint32_t node = fake_node(p, PROFILE_NONE, "begin", 1, 0x10, false);
 	for (int i = 0; i < 30000; i++) {
@@ -380,9 +368,8 @@ static void test_text_of_deep_stacks(void **state)
 	profile_free(p);
 }
 
-static void test_text_and_symbols(void **state)
+TEST(test_text_and_symbols)
 {
-	(void)state;
 	struct profile *p = fake_profile(7, 42);
 	char *text = text_of(p, false), asked[200], expected[300];
 	/* 7 + 3 + 1, 700 + 4930 + 7; 70 + 3 + 1 + 1, 7000 + 5000 + 7 + 3 */
@@ -422,9 +409,8 @@ static void test_text_and_symbols(void **state)
 	profile_free(p);
 }
 
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
-	(void)state;
 	struct heft_error err = {0};
 	char *bytes;
 	size_t length;
@@ -436,22 +422,4 @@ static void test_bytes(void **state)
 	profile_free(p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define SERVED(test) cmocka_unit_test_setup_teardown(test, start, stop)
-		SERVED(test_scrapes_at_once),
-		SERVED(test_no_old_snapshot),
-		SERVED(test_one_of_many),
-		SERVED(test_shared_failure),
-		SERVED(test_mixed),
-		SERVED(test_stop_in_the_middle),
-		SERVED(test_too_many_differences),
-		cmocka_unit_test(test_delta),
-		cmocka_unit_test(test_delta_of_deep_stacks),
-		cmocka_unit_test(test_text_and_symbols),
-		cmocka_unit_test(test_text_of_deep_stacks),
-		cmocka_unit_test(test_bytes),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

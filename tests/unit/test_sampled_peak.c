@@ -2,16 +2,14 @@
  * what each tells by itself. Blocks are a thousand times the rate, so each stands for itself. */
 #include "profile/profile_from_trace.h"
 #include "trace/trace.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define MB 1000000
 
@@ -130,9 +128,8 @@ static void check(const struct scene *s, int32_t pid, uint64_t first, uint64_t s
 }
 
 /* The first has two from 2000 to 4000, one up to 10000: with two of the second's, three from 7000 on. */
-static void test_overlap(void **state)
+TEST(test_overlap)
 {
-	(void)state;
 	struct scene s = {5000, {block(1, 6000), block(1, 7000)}, {0}};
 	check(&s, 0, MB, 2 * MB, 7000);
 	check(&s, 7, 2 * MB, 0, 4000);
@@ -140,17 +137,15 @@ static void test_overlap(void **state)
 }
 
 /* Three at 3500 if the second begins so early: both of the first, and one. */
-static void test_early_overlap(void **state)
+TEST(test_early_overlap)
 {
-	(void)state;
 	struct scene s = {3000, {block(1, 3500), block(1, 15000)}, {0}};
 	check(&s, 0, 2 * MB, MB, 3500);
 }
 
 /* One after the other: two, when the first had two. */
-static void test_in_turn(void **state)
+TEST(test_in_turn)
 {
-	(void)state;
 	struct scene s = {12000, {block(1, 13000), block(1, 14000)}, {0}};
 	check(&s, 0, 2 * MB, 0, 2000);
 	/* The last moment of the first counts, the one after it does not. */
@@ -162,9 +157,8 @@ static void test_in_turn(void **state)
 }
 
 /* What the recorder saw has blocks that neither keeps; it counts if it is more. */
-static void test_seen(void **state)
+TEST(test_seen)
 {
-	(void)state;
 	struct trace_sample first[] = {block(0, 1000), block(0, 5000), block(0, 5500)};
 	struct trace_sample second[] = {block(1, 6000)};
 	struct trace_peak_part parts[] = {{0, first, 3, false}, {1, second, 1, false}};
@@ -175,9 +169,8 @@ static void test_seen(void **state)
 	check(&s, 0, MB, 2 * MB, 7000); /* less than what is known: from before a crash */
 }
 
-static void test_hostile(void **state)
+TEST(test_hostile)
 {
-	(void)state;
 	struct trace_sample first[] = {block(0, 1000)}, second[] = {block(1, 6000), block(0, 1)};
 	struct trace_peak_part parts[] = {{0, first, 1, false}, {2, second, 2, false}};
 	struct trace_peak good = {6500, parts, 2}, back;
@@ -225,11 +218,6 @@ static void test_hostile(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_overlap), cmocka_unit_test(test_early_overlap),
-		cmocka_unit_test(test_in_turn), cmocka_unit_test(test_seen),
-		cmocka_unit_test(test_hostile),
-	};
 	if (argc > 1) { /* a seed for the fuzzer */
 		struct trace_sample first[] = {block(0, 1000)}, second[] = {block(1, 6000)};
 		struct trace_peak_part parts[] = {{0, first, 1, false}, {1, second, 1, false}};
@@ -238,5 +226,5 @@ int main(int argc, char **argv)
 			&(struct scene){5000, {block(1, 6000), block(1, 7000)}, {6500, parts, 2}});
 		return 0;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_tests_run(NULL, NULL);
 }

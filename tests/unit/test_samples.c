@@ -3,17 +3,15 @@
 #include "profile/measure.h"
 #include "profile/profile_from_trace.h"
 #include "trace/trace.h"
+#include "unit_test.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static struct trace_sample live[] = {
 	{0, 10, 1000000, 1000, 5000}, /* 1000 times the rate: certainly sampled */
@@ -74,9 +72,8 @@ static void write_recording(const char *path)
 	tally_fini(&t);
 }
 
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
-	(void)state;
 	char path[] = "/tmp/heft-samples-XXXXXX";
 	close(mkstemp(path));
 	write_recording(path);
@@ -106,9 +103,8 @@ static void test_round_trip(void **state)
 	unlink(path);
 }
 
-static void test_estimates(void **state)
+TEST(test_estimates)
 {
-	(void)state;
 	char path[] = "/tmp/heft-samples-XXXXXX";
 	close(mkstemp(path));
 	write_recording(path);
@@ -160,9 +156,8 @@ static struct profile *load_profile(void)
 }
 
 /* What was seen at 10,000 ns of a process that began at 0: births at 5000, 9000 and 2000. */
-static void test_ages(void **state)
+TEST(test_ages)
 {
-	(void)state;
 	struct profile *p = load_profile();
 	assert_int_equal(p->estimates.live_births.count, 3);
 	assert_int_equal(p->estimates.peak_births.count, 1);
@@ -182,9 +177,8 @@ static void test_ages(void **state)
 	profile_free(p);
 }
 
-static void test_certainty(void **state)
+TEST(test_certainty)
 {
-	(void)state;
 	struct profile *p = load_profile();
 	assert_int_equal(measure_samples(p, 0, MEASURE_ALLOCATED_BYTES), 3);
 	assert_int_equal(measure_samples(p, 1, MEASURE_LIVE_BYTES), 2);
@@ -209,9 +203,8 @@ static void test_certainty(void **state)
 }
 
 /* A filter leaves errors, samples and ages of what it keeps. */
-static void test_filtered(void **state)
+TEST(test_filtered)
 {
-	(void)state;
 	struct profile *p = load_profile();
 	struct heft_error err;
 	struct profile_errors kept = p->estimates.errors[1];
@@ -227,9 +220,8 @@ static void test_filtered(void **state)
 	profile_free(p);
 }
 
-static void test_hostile(void **state)
+TEST(test_hostile)
 {
-	(void)state;
 	struct byte_buffer b = {0};
 	struct trace_samples good = samples();
 	trace_samples_put(&b, &good);
@@ -260,14 +252,9 @@ static void test_hostile(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_estimates),
-		cmocka_unit_test(test_ages),       cmocka_unit_test(test_certainty),
-		cmocka_unit_test(test_filtered),   cmocka_unit_test(test_hostile),
-	};
 	if (argc > 1) { /* a seed for the fuzzer */
 		write_recording(argv[1]);
 		return 0;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_tests_run(NULL, NULL);
 }

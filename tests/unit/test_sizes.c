@@ -2,16 +2,13 @@
  * a list of every live block says. */
 #include "behaviour_model.h"
 #include "profile/trace_sizes.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
-#include <cmocka.h>
-
-static void test_classes_share_out_all_sizes(void **state)
+TEST(test_classes_share_out_all_sizes)
 {
-	(void)state;
 	uint64_t next = 0;
 	for (unsigned i = 0; i < TRACE_SIZE_CLASSES; i++) {
 		uint64_t low, high;
@@ -30,9 +27,8 @@ static void test_classes_share_out_all_sizes(void **state)
 	assert_int_equal(next, 0); /* beyond UINT64_MAX */
 }
 
-static void test_some_classes(void **state)
+TEST(test_some_classes)
 {
-	(void)state;
 	uint64_t low, high;
 	trace_size_bounds(trace_size_class(1025), &low, &high);
 	assert_int_equal(low, 1025);
@@ -163,29 +159,18 @@ static void one_history(enum model_shape shape, unsigned seed, size_t from)
 	history_free(h);
 }
 
-static void test_against_brute_force(void **state)
+TEST(test_against_brute_force)
 {
-	(void)state;
 	for (int shape = 0; shape < MODEL_SHAPES; shape++)
 		one_history((enum model_shape)shape, 21, 0);
 }
 
-static void test_windows(void **state)
+TEST(test_windows)
 {
-	(void)state;
 	static const size_t from[] = {1, 150, 350, 699, 700 /* nothing happens in it */};
 	for (int shape = 0; shape < MODEL_SHAPES; shape++)
 		one_history((enum model_shape)shape, 22, from[(unsigned)shape % 5]);
 	one_history(MODEL_MANY_THREADS, 23, 700);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_classes_share_out_all_sizes),
-		cmocka_unit_test(test_some_classes),
-		cmocka_unit_test(test_against_brute_force),
-		cmocka_unit_test(test_windows),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

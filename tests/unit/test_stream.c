@@ -5,11 +5,11 @@
  * ThreadSanitizer too. */
 #include "capture/hotpath.h"
 #include "record/recorded_process.h"
+#include "unit_test.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -19,8 +19,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* What the other half of the library would bring. */
 struct heft_process *heft_process;
@@ -127,9 +125,8 @@ static void *writers(void *arg)
 	return NULL;
 }
 
-static void test_every_record_arrives_once(void **state)
+TEST(test_every_record_arrives_once)
 {
-	(void)state;
 	begin(FEW_CHUNKS);
 	static uint64_t last[GENERATIONS * WRITERS + 1];
 	uint64_t got = 0, watermark = 0, late = 0, latest = 0;
@@ -196,9 +193,8 @@ static void *one_writer(void *arg)
 	return arg;
 }
 
-static void test_a_dead_recorder_is_left_behind(void **state)
+TEST(test_a_dead_recorder_is_left_behind)
 {
-	(void)state;
 	begin(3);
 	atomic_store(&running, 1);
 	atomic_store(&written, 0);
@@ -214,9 +210,8 @@ static void test_a_dead_recorder_is_left_behind(void **state)
 	end();
 }
 
-static void test_garbage_is_noticed(void **state)
+TEST(test_garbage_is_noticed)
 {
-	(void)state;
 	begin(FEW_CHUNKS);
 	atomic_store(&running, 1);
 	struct heft_thread *t = heft_make_space();
@@ -235,12 +230,4 @@ static void test_garbage_is_noticed(void **state)
 	end();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_record_arrives_once),
-		cmocka_unit_test(test_a_dead_recorder_is_left_behind),
-		cmocka_unit_test(test_garbage_is_noticed),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -1,12 +1,12 @@
 /* The symboliser against programs compiled here, with names and lines known by hand. Labels in the
  * programs ("mark_...") give the addresses to ask for; they are read from the unstripped file. */
 #include "symbol/symbol_module.h"
+#include "unit_test.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <link.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,8 +15,6 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[64];
 
@@ -222,9 +220,8 @@ static void expect_frame(uint32_t i, const char *function, const char *file, uin
 	assert_int_equal(one.frames[i].inlined, inlined);
 }
 
-static void test_c_with_inlined_call(void **state)
+TEST(test_c_with_inlined_call)
 {
-	(void)state;
 	assert_int_equal(ask("c", address_of("c", "mark_inner")), SYMBOL_USABLE);
 	assert_int_equal(one.frame_count, 2);
 	expect_frame(0, "inner", "a.c", 5, true);
@@ -234,9 +231,8 @@ static void test_c_with_inlined_call(void **state)
 	expect_frame(0, "hidden", "a.c", 15, false);
 }
 
-static void test_cxx_names(void **state)
+TEST(test_cxx_names)
 {
-	(void)state;
 	ask("cxx", address_of("cxx", "mark_method"));
 	assert_int_equal(one.frame_count, 1);
 	expect_frame(0, "ns::S::f(int, char const*) const", "b.cc", 11, false);
@@ -249,9 +245,8 @@ static void test_cxx_names(void **state)
 	expect_frame(0, "(anonymous namespace)::own(int)", "b.cc", 22, false);
 }
 
-static void test_symbol_table_only(void **state)
+TEST(test_symbol_table_only)
 {
-	(void)state;
 	/* The label inside the function is a symbol too, but the function is meant. */
 	ask("c.symtab", address_of("c", "mark_hidden") + 1);
 	assert_int_equal(one.frame_count, 1);
@@ -261,9 +256,8 @@ static void test_symbol_table_only(void **state)
 	expect_frame(0, "outer", NULL, 0, false);
 }
 
-static void test_stripped_has_exported_names_only(void **state)
+TEST(test_stripped_has_exported_names_only)
 {
-	(void)state;
 	ask("c.stripped", address_of("c", "mark_inner"));
 	assert_int_equal(one.frame_count, 1);
 	expect_frame(0, "outer", NULL, 0, false);
@@ -280,9 +274,8 @@ static void test_stripped_has_exported_names_only(void **state)
 	expect_frame(0, "ns::S::f(int, char const*) const", NULL, 0, false);
 }
 
-static void test_separate_debug_file(void **state)
+TEST(test_separate_debug_file)
 {
-	(void)state;
 	ask("c.linked", address_of("c", "mark_inner"));
 	assert_int_equal(one.frame_count, 2);
 	expect_frame(0, "inner", "a.c", 5, true);
@@ -294,9 +287,8 @@ static void test_separate_debug_file(void **state)
 	assert_int_equal(one.frame_count, 0);
 }
 
-static void test_names_only_opens_no_debug_information(void **state)
+TEST(test_names_only_opens_no_debug_information)
 {
-	(void)state;
 	char path[128];
 	uint8_t id[64];
 	enum symbol_state s;
@@ -313,9 +305,8 @@ static void test_names_only_opens_no_debug_information(void **state)
 	assert_int_equal(q.frames[0].line, 0);
 }
 
-static void test_batch(void **state)
+TEST(test_batch)
 {
-	(void)state;
 	char path[128];
 	uint8_t id[64];
 	enum symbol_state s;
@@ -351,9 +342,8 @@ static void expect_state(const char *path, const uint8_t *id, size_t length,
 	symbol_module_close(m);
 }
 
-static void test_files_that_cannot_be_used(void **state)
+TEST(test_files_that_cannot_be_used)
 {
-	(void)state;
 	char path[128];
 	uint8_t id[64];
 	size_t length = build_id_of("c", id);
@@ -378,9 +368,8 @@ static void test_files_that_cannot_be_used(void **state)
 	expect_state(NULL, NULL, 0, SYMBOL_NOT_A_FILE);
 }
 
-static void test_broken_files(void **state)
+TEST(test_broken_files)
 {
-	(void)state;
 	/* Every 97th truncation and a byte flipped every 61 bytes: no crash, whatever it says. */
 	char path[128], copy[128];
 	uint8_t id[64];
@@ -410,9 +399,8 @@ static void test_broken_files(void **state)
 }
 
 /* Rust's older mangling, first demangled by somebody who takes it for C++'s. */
-static void test_half_demangled(void **state)
+TEST(test_half_demangled)
 {
-	(void)state;
 	static const struct {
 		const char *half, *whole;
 	} cases[] = {
@@ -444,9 +432,8 @@ static void test_half_demangled(void **state)
 		assert_string_equal(symbol_demangle(pool, cases[i].half), cases[i].whole);
 }
 
-static void test_demangle(void **state)
+TEST(test_demangle)
 {
-	(void)state;
 	assert_string_equal(symbol_demangle(pool, "main"), "main");
 	assert_string_equal(symbol_demangle(pool, "_ZN2ns1fEi"), "ns::f(int)");
 	assert_string_equal(symbol_demangle(pool, "_ZN2ns5twiceIlEET_S1_"),
@@ -471,9 +458,8 @@ static void test_demangle(void **state)
 }
 
 /* The vdso is in no file; every process has it. */
-static void test_vdso(void **state)
+TEST(test_vdso)
 {
-	(void)state;
 	const char *start = (const char *)getauxval(AT_SYSINFO_EHDR);
 	if (!start)
 		skip();
@@ -518,9 +504,8 @@ static void test_vdso(void **state)
 }
 
 /* Split debug information in a package: no crash, whatever is wrong with it. */
-static void test_broken_package(void **state)
+TEST(test_broken_package)
 {
-	(void)state;
 	uint8_t id[64];
 	char path[128], dwp[128];
 	static char bytes[1 << 16];
@@ -556,9 +541,8 @@ static void test_broken_package(void **state)
 	}
 }
 
-static void test_name_pool(void **state)
+TEST(test_name_pool)
 {
-	(void)state;
 	struct name_pool *p = name_pool_new();
 	char name[32];
 	const char *first = name_pool_add(p, "name 7");
@@ -577,23 +561,7 @@ static void test_name_pool(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_c_with_inlined_call),
-		cmocka_unit_test(test_cxx_names),
-		cmocka_unit_test(test_symbol_table_only),
-		cmocka_unit_test(test_stripped_has_exported_names_only),
-		cmocka_unit_test(test_separate_debug_file),
-		cmocka_unit_test(test_names_only_opens_no_debug_information),
-		cmocka_unit_test(test_batch),
-		cmocka_unit_test(test_files_that_cannot_be_used),
-		cmocka_unit_test(test_broken_files),
-		cmocka_unit_test(test_broken_package),
-		cmocka_unit_test(test_vdso),
-		cmocka_unit_test(test_demangle),
-		cmocka_unit_test(test_half_demangled),
-		cmocka_unit_test(test_name_pool),
-	};
-	int failed = cmocka_run_group_tests(tests, make_programs, remove_programs);
+	int failed = unit_tests_run(make_programs, remove_programs);
 	name_pool_free(pool);
 	return failed;
 }

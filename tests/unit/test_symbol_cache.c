@@ -5,9 +5,9 @@
 #include "symbol/perf_map.h"
 #include "symbol/symbol_cache.h"
 #include "symbol/symbol_cache_format.h"
+#include "unit_test.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,8 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[64];
 static const uint8_t id[20] = {0xab, 0xcd, 1, 2, 3};
@@ -87,9 +85,8 @@ static void write_entry(enum symbol_debug debug, const struct symbol_evidence *e
 	assert_true(symbol_cache_write(folder, &entry, old, pool));
 }
 
-static void test_what_is_written_is_read(void **state)
+TEST(test_what_is_written_is_read)
 {
-	(void)state;
 	const struct symbol_evidence none = {0};
 	write_entry(SYMBOL_DEBUG_PARTIAL, &none, NULL);
 	struct symbol_cache *c = symbol_cache_open(folder, id, sizeof id);
@@ -121,9 +118,8 @@ static void test_what_is_written_is_read(void **state)
 	symbol_cache_close(c);
 }
 
-static void test_new_answers_are_added(void **state)
+TEST(test_new_answers_are_added)
 {
-	(void)state;
 	const struct symbol_evidence none = {0};
 	write_entry(SYMBOL_DEBUG_WHOLE, &none, NULL);
 	struct symbol_cache *c = symbol_cache_open(folder, id, sizeof id);
@@ -157,9 +153,8 @@ static void test_new_answers_are_added(void **state)
 	symbol_cache_close(c);
 }
 
-static void test_every_damage_is_noticed(void **state)
+TEST(test_every_damage_is_noticed)
 {
-	(void)state;
 	static uint8_t bytes[8192];
 	const struct symbol_evidence none = {0};
 	write_entry(SYMBOL_DEBUG_WHOLE, &none, NULL);
@@ -183,9 +178,8 @@ static void test_every_damage_is_noticed(void **state)
 }
 
 /* With a right checksum, what does not fit together must still be refused. */
-static void test_right_checksum_wrong_content(void **state)
+TEST(test_right_checksum_wrong_content)
 {
-	(void)state;
 	static uint8_t bytes[8192];
 	const struct symbol_evidence none = {0};
 	write_entry(SYMBOL_DEBUG_WHOLE, &none, NULL);
@@ -221,9 +215,8 @@ static void test_right_checksum_wrong_content(void **state)
 	}
 }
 
-static void test_file_that_is_not_our_own(void **state)
+TEST(test_file_that_is_not_our_own)
 {
-	(void)state;
 	const struct symbol_evidence none = {0};
 	write_entry(SYMBOL_DEBUG_WHOLE, &none, NULL);
 	assert_int_equal(chmod(entry_path(), 0666), 0); /* anyone might have written it */
@@ -239,9 +232,8 @@ static void test_file_that_is_not_our_own(void **state)
 	assert_null(symbol_cache_open(folder, id, 0));
 }
 
-static void test_evidence(void **state)
+TEST(test_evidence)
 {
-	(void)state;
 	struct symbol_evidence e = {0};
 	char there[256], absent[256];
 	snprintf(there, sizeof there, "%s", path_in("there"));
@@ -284,9 +276,8 @@ static void test_evidence(void **state)
 	symbol_evidence_fini(&e);
 }
 
-static void test_folder_stays_bounded(void **state)
+TEST(test_folder_stays_bounded)
 {
-	(void)state;
 	char command[512];
 	/* Five files of 1,000 bytes, the first not used for longest; a bound of 4,000. */
 	snprintf(command, sizeof command,
@@ -313,9 +304,8 @@ static const char *name_in(const struct perf_map *map, uint64_t address)
 	return name;
 }
 
-static void test_perf_map(void **state)
+TEST(test_perf_map)
 {
-	(void)state;
 	static const char text[] = "1000 100 a function\n"
 				   "0x1080 40 one inside it\n"
 				   "5000 10 old name\n"
@@ -347,9 +337,8 @@ static void test_perf_map(void **state)
 	assert_null(perf_map_open(-1, 0));
 }
 
-static void test_package_names(void **state)
+TEST(test_package_names)
 {
-	(void)state;
 	char name[128];
 	assert_false(debug_package_name("/opt/x/libc.so.6", name, sizeof name));
 	assert_false(debug_package_name("/usr/lib/libheft-no-such.so.6", name, sizeof name));
@@ -376,9 +365,8 @@ static void write_list(const char *where, const char *file, const char *text)
 }
 
 /* A folder like dpkg's, with what makes paths differ from lists. */
-static void test_packages_of_paths(void **state)
+TEST(test_packages_of_paths)
 {
-	(void)state;
 	static const struct {
 		const char *path, *package; /* NULL: not sure */
 	} cases[] = {
@@ -443,19 +431,4 @@ static void test_packages_of_paths(void **state)
 	assert_int_equal(system(text), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_is_written_is_read),
-		cmocka_unit_test(test_new_answers_are_added),
-		cmocka_unit_test(test_every_damage_is_noticed),
-		cmocka_unit_test(test_right_checksum_wrong_content),
-		cmocka_unit_test(test_file_that_is_not_our_own),
-		cmocka_unit_test(test_evidence),
-		cmocka_unit_test(test_folder_stays_bounded),
-		cmocka_unit_test(test_perf_map),
-		cmocka_unit_test(test_package_names),
-		cmocka_unit_test(test_packages_of_paths),
-	};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+UNIT_TESTS(set_up, tear_down)

@@ -1,14 +1,12 @@
 /* The tally against brute force: random histories, with every live block kept in
  * a plain list and every sum made anew after every event. */
 #include "tally/tally.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { SITES = 7, THREADS = 3, BLOCKS = 64 };
 
@@ -126,16 +124,14 @@ static void one_history(unsigned seed, unsigned steps)
 	tally_fini(&t);
 }
 
-static void test_against_brute_force(void **state)
+TEST(test_against_brute_force)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 60; seed++)
 		one_history(seed, 50 + seed * 20);
 }
 
-static void test_first_of_two_equal_peaks(void **state)
+TEST(test_first_of_two_equal_peaks)
 {
-	(void)state;
 	/* 100 at site 0, gone, then 100 at site 1: the peak is the first instant, site 0's. */
 	struct trace_event e[] = {
 		{.time_ns = 1, .size = 100, .site = 0, .op = TRACE_ALLOC},
@@ -155,7 +151,7 @@ static void test_first_of_two_equal_peaks(void **state)
 }
 
 /* Through all sizes, the mapped ones included: what was there stays, what is new is zero. */
-static void test_reserve_keeps_and_zeroes(void **state)
+TEST(test_reserve_keeps_and_zeroes)
 {
 	static const uint32_t counts[] = {1, 64, 65, 5000, 13107, 13108, 16385, 131073, 400000};
 	struct tally t;
@@ -223,9 +219,8 @@ static size_t some_events(struct trace_event *events, size_t count)
 }
 
 /* In brief, in full or as pairs: a batch adds up to the same. */
-static void test_batches(void **state)
+TEST(test_batches)
 {
-	(void)state;
 	enum { EVENTS = 20000 };
 	static struct trace_event events[EVENTS];
 	static struct trace_batch batch;
@@ -279,13 +274,4 @@ static void test_batches(void **state)
 	behaviour_fini(&second);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_against_brute_force),
-		cmocka_unit_test(test_first_of_two_equal_peaks),
-		cmocka_unit_test(test_reserve_keeps_and_zeroes),
-		cmocka_unit_test(test_batches),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

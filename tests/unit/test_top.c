@@ -23,9 +23,8 @@ static void check_number(void (*write)(char[TOP_NUMBER], uint64_t), uint64_t n,
 	assert_string_equal(text, expected);
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
-	(void)state;
 	char text[TOP_NUMBER];
 	check_number(top_bytes, 0, "0B");
 	check_number(top_bytes, 999, "999B");
@@ -120,9 +119,8 @@ static const char *name_of(const struct profile *p, const struct top_row *row)
 
 /* ---- rows */
 
-static void test_rows_are_sorted_and_grouped(void **state)
+TEST(test_rows_are_sorted_and_grouped)
 {
-	(void)state;
 	struct profile *p = three_sites(4u << 20);
 	struct top_rows rows = rows_of(p, (struct top_view){0});
 	assert_int_equal(rows.count, 3);
@@ -152,9 +150,8 @@ static void test_rows_are_sorted_and_grouped(void **state)
 	profile_free(p);
 }
 
-static void test_filter(void **state)
+TEST(test_filter)
 {
-	(void)state;
 	struct profile *p = three_sites(4u << 20);
 	struct top_rows rows = rows_of(p, (struct top_view){.filter = "SERVE"});
 	assert_int_equal(rows.count, 1); /* a caller matches too, in any case */
@@ -172,9 +169,8 @@ static void test_filter(void **state)
 	profile_free(p);
 }
 
-static void test_growth_from_samples(void **state)
+TEST(test_growth_from_samples)
 {
-	(void)state;
 	struct profile *before = three_sites(2u << 20), *p = three_sites(4u << 20);
 	before->run.duration_ns = 6ull * SECOND;
 	struct top_sample *sample = top_sample_new(before);
@@ -205,9 +201,8 @@ static void test_growth_from_samples(void **state)
 }
 
 /* A program that frees everything in the last moment: the history's last slot is older than that. */
-static void test_growth_up_to_the_end(void **state)
+TEST(test_growth_up_to_the_end)
 {
-	(void)state;
 	struct profile *p = three_sites(4u << 20);
 	give_history(p);
 	p->run.complete = true;
@@ -234,9 +229,8 @@ static void test_growth_up_to_the_end(void **state)
 }
 
 /* Rates of runs and windows under a second are rates; under a tenth of one there is none. */
-static void test_growth_in_a_short_time(void **state)
+TEST(test_growth_in_a_short_time)
 {
-	(void)state;
 	struct profile *p = three_sites(4u << 20), *before = three_sites(2u << 20);
 	give_history(p);
 	p->run.duration_ns = 500000000u;
@@ -267,9 +261,8 @@ static void test_growth_in_a_short_time(void **state)
 	profile_free(p);
 }
 
-static void test_growth_from_history(void **state)
+TEST(test_growth_from_history)
 {
-	(void)state;
 	struct profile *p = three_sites(4u << 20);
 	give_history(p);
 	struct top_rows rows = rows_of(p, (struct top_view){0});
@@ -283,9 +276,8 @@ static void test_growth_from_history(void **state)
 	profile_free(p);
 }
 
-static void test_age_trend(void **state)
+TEST(test_age_trend)
 {
-	(void)state;
 	struct profile *before = three_sites(4u << 20), *p = three_sites(4u << 20);
 	before->run.duration_ns = SECOND;
 	p->sites[0].lifetime.p50_ns *= 2;
@@ -299,9 +291,8 @@ static void test_age_trend(void **state)
 	profile_free(p);
 }
 
-static void test_reorder(void **state)
+TEST(test_reorder)
 {
-	(void)state;
 	struct profile *p = three_sites(4u << 20);
 	struct top_rows rows = rows_of(p, (struct top_view){0});
 	uint64_t first = rows.rows[0].key, last = rows.rows[2].key;
@@ -336,9 +327,8 @@ static void check_printed(const struct profile *p, struct top_view v, size_t wid
 	free(text);
 }
 
-static void test_frame(void **state)
+TEST(test_frame)
 {
-	(void)state;
 	struct profile *p = three_sites(4u << 20);
 	give_history(p);
 	check_printed(p, (struct top_view){0}, 90, true,
@@ -371,9 +361,8 @@ static void test_frame(void **state)
 	profile_free(p);
 }
 
-static void test_frame_shows_errors_of_samples(void **state)
+TEST(test_frame_shows_errors_of_samples)
 {
-	(void)state;
 	struct profile *p = three_sites(4u << 20);
 	p->run.rate_bytes = 512u << 10;
 	p->estimates.errors = calloc(3, sizeof *p->estimates.errors);
@@ -390,9 +379,8 @@ static void test_frame_shows_errors_of_samples(void **state)
 	profile_free(p);
 }
 
-static void test_expanded_stack(void **state)
+TEST(test_expanded_stack)
 {
-	(void)state;
 	struct profile *p = three_sites(4u << 20);
 	struct top_rows rows = rows_of(p, (struct top_view){0});
 	char *text = printed(p, NULL, (struct top_view){0}, 80, true, rows.rows[0].key);
@@ -405,9 +393,8 @@ static void test_expanded_stack(void **state)
 	profile_free(p);
 }
 
-static void test_finding_in_words(void **state)
+TEST(test_finding_in_words)
 {
-	(void)state;
 	struct profile *p = three_sites(4u << 20);
 	char *text = printed(p, &fixture_findings, (struct top_view){0}, 80, true, 0);
 	assert_non_null(strstr(text,
@@ -475,9 +462,8 @@ static struct profile *hostile_profile(void)
 	return p;
 }
 
-static void test_hostile_names_in_any_width(void **state)
+TEST(test_hostile_names_in_any_width)
 {
-	(void)state;
 	struct profile *p = hostile_profile();
 	for (size_t width = 1; width <= 200; width += width < 40 ? 1 : 7)
 		for (int group = 0; group < TOP_GROUPS; group++)
@@ -559,9 +545,8 @@ static void type(struct top_state *s, const char *text)
 		assert_int_equal(top_state_key(s, *text), TOP_GO_ON);
 }
 
-static void test_waiting_then_data(void **state)
+TEST(test_waiting_then_data)
 {
-	(void)state;
 	struct top_state *s = state_of(false);
 	assert_shown(s, "waiting for data");
 	top_state_key(s, TOP_KEY_DOWN);
@@ -584,9 +569,8 @@ static void test_waiting_then_data(void **state)
 }
 
 /* What the kernel killed for lack of memory is not just "signal 9": the report's words. */
-static void test_out_of_memory_is_said(void **state)
+TEST(test_out_of_memory_is_said)
 {
-	(void)state;
 	char words[100];
 	struct profile *p = three_sites(4u << 20);
 	p->run.complete = true;
@@ -610,9 +594,8 @@ static void test_out_of_memory_is_said(void **state)
 	top_state_free(s);
 }
 
-static void test_keys_choose(void **state)
+TEST(test_keys_choose)
 {
-	(void)state;
 	struct top_state *s = state_of(false);
 	assert_int_equal(top_state_update(s, three_sites(4u << 20), NULL), 0);
 	top_state_key(s, 's');
@@ -642,9 +625,8 @@ static void test_keys_choose(void **state)
 	top_state_free(s);
 }
 
-static void test_thread_is_asked_for(void **state)
+TEST(test_thread_is_asked_for)
 {
-	(void)state;
 	struct top_state *s = state_of(false);
 	struct profile *p = three_sites(4u << 20);
 	add_thread(p, "rx\033[31m");
@@ -664,9 +646,8 @@ static void test_thread_is_asked_for(void **state)
 	top_state_free(s);
 }
 
-static void test_mark_counts_from_there(void **state)
+TEST(test_mark_counts_from_there)
 {
-	(void)state;
 	struct top_state *s = state_of(false);
 	assert_int_equal(top_state_update(s, three_sites(4u << 20), NULL), 0);
 	top_state_key(s, 'm');
@@ -684,9 +665,8 @@ static void test_mark_counts_from_there(void **state)
 }
 
 /* A row under the cursor stays where it is; on the first row the order follows the numbers. */
-static void test_order_is_stable_under_the_cursor(void **state)
+TEST(test_order_is_stable_under_the_cursor)
 {
-	(void)state;
 	struct top_state *s = state_of(false);
 	size_t cursor;
 	assert_int_equal(top_state_update(s, three_sites(4u << 20), NULL), 0);
@@ -714,9 +694,8 @@ static void test_order_is_stable_under_the_cursor(void **state)
 	top_state_free(s);
 }
 
-static void test_own_program_is_asked_about(void **state)
+TEST(test_own_program_is_asked_about)
 {
-	(void)state;
 	struct top_state *s = state_of(true);
 	assert_int_equal(top_state_update(s, three_sites(4u << 20), NULL), 0);
 	assert_int_equal(top_state_key(s, 'q'), TOP_GO_ON);
@@ -751,9 +730,8 @@ static void assert_under_cursor(struct top_state *s, size_t height, const char *
 	free(text);
 }
 
-static void test_long_table_scrolls(void **state)
+TEST(test_long_table_scrolls)
 {
-	(void)state;
 	struct profile *p = new_profile(SECOND);
 	p->run.has = PROFILE_HAS_ALL;
 	for (int i = 0; i < 300; i++) { /* f0. has most */
@@ -788,9 +766,8 @@ static void test_long_table_scrolls(void **state)
 	top_state_free(s);
 }
 
-static void test_any_size_of_screen(void **state)
+TEST(test_any_size_of_screen)
 {
-	(void)state;
 	struct top_state *s = state_of(true);
 	assert_int_equal(top_state_update(s, hostile_profile(), NULL), 0);
 	top_state_key(s, TOP_KEY_ENTER);
@@ -810,32 +787,4 @@ static void test_any_size_of_screen(void **state)
 	top_state_free(s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_rows_are_sorted_and_grouped),
-		cmocka_unit_test(test_filter),
-		cmocka_unit_test(test_growth_from_samples),
-		cmocka_unit_test(test_growth_from_history),
-		cmocka_unit_test(test_growth_up_to_the_end),
-		cmocka_unit_test(test_growth_in_a_short_time),
-		cmocka_unit_test(test_age_trend),
-		cmocka_unit_test(test_reorder),
-		cmocka_unit_test(test_frame),
-		cmocka_unit_test(test_frame_shows_errors_of_samples),
-		cmocka_unit_test(test_expanded_stack),
-		cmocka_unit_test(test_finding_in_words),
-		cmocka_unit_test(test_hostile_names_in_any_width),
-		cmocka_unit_test(test_waiting_then_data),
-		cmocka_unit_test(test_keys_choose),
-		cmocka_unit_test(test_thread_is_asked_for),
-		cmocka_unit_test(test_mark_counts_from_there),
-		cmocka_unit_test(test_order_is_stable_under_the_cursor),
-		cmocka_unit_test(test_own_program_is_asked_about),
-		cmocka_unit_test(test_out_of_memory_is_said),
-		cmocka_unit_test(test_long_table_scrolls),
-		cmocka_unit_test(test_any_size_of_screen),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

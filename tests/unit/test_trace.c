@@ -1,17 +1,15 @@
 /* The recording file when nothing goes wrong: what was put in comes out. Values
  * are chosen by hand, or come from a simulated heap (trace_fixture.h) and are
  * compared with a brute-force account. Damage is in test_trace_damage.c. */
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include "trace/prefix_varint.h"
 #include "trace/trace.h"
 #include "trace/unseen_memory.h"
 #include "trace_fixture.h"
+#include "unit_test.h"
 
 #include <sys/stat.h>
 
@@ -32,9 +30,8 @@ static int remove_path(void **state)
 	return unlink(path);
 }
 
-static void test_varint(void **state)
+TEST(test_varint)
 {
-	(void)state;
 	static const struct {
 		uint64_t value;
 		int length;
@@ -72,9 +69,8 @@ static void test_varint(void **state)
 	assert_true(unzigzag(zigzag(INT64_MIN)) == INT64_MIN);
 }
 
-static void test_tables(void **state)
+TEST(test_tables)
 {
-	(void)state;
 	struct heft_error err = {0};
 	char *argv[] = {"./server", "", "--port=80", NULL};
 	struct trace_meta meta = {.heft_version = "0.1.0",
@@ -296,9 +292,8 @@ static void check_recorded(const struct trace_event *events, size_t count, uint6
 	trace_reader_close(r);
 }
 
-static void test_every_kind(void **state)
+TEST(test_every_kind)
 {
-	(void)state;
 	/* Every operation and flag, slack known and unknown, other threads, equal times, extremes. */
 	struct trace_event events[] = {
 		{.time_ns = 0, .size = 24, .site = 0, .op = TRACE_ALLOC},
@@ -395,9 +390,8 @@ static void test_every_kind(void **state)
 	trace_reader_close(r);
 }
 
-static void test_simulated_heaps(void **state)
+TEST(test_simulated_heaps)
 {
-	(void)state;
 	static const struct {
 		uint32_t sites, threads;
 		size_t count;
@@ -425,9 +419,8 @@ static void test_simulated_heaps(void **state)
 	}
 }
 
-static void test_large(void **state)
+TEST(test_large)
 {
-	(void)state;
 	/* Several events blocks (1048576 each), and tallies of several parts (65536 sites each). */
 	size_t count = 1200000;
 	uint32_t sites = 140000;
@@ -459,9 +452,8 @@ static int stop_at_once(void *ctx, const struct trace_event *events, size_t coun
 	return -77;
 }
 
-static void test_windows(void **state)
+TEST(test_windows)
 {
-	(void)state;
 	/* One event every 1024 ns, so two in a tick of 2048. Blocks of 1000 events. */
 	size_t count = 5000;
 	struct trace_event *events = calloc(count, sizeof *events);
@@ -508,9 +500,8 @@ static void test_windows(void **state)
 	trace_reader_close(r);
 }
 
-static void test_opening(void **state)
+TEST(test_opening)
 {
-	(void)state;
 	struct heft_error err = {0};
 	struct trace_meta meta = {.heft_version = "0", .tick_ns = 2048};
 	struct trace_writer *w;
@@ -558,9 +549,8 @@ static enum unseen_memory judge(uint64_t recorded, uint64_t blocks, uint64_t res
 	return unseen_memory(&a, allocated * (1 << 20));
 }
 
-static void unseen_memory_is_a_lot(void **state)
+TEST(unseen_memory_is_a_lot)
 {
-	(void)state;
 	const uint64_t mib = 1 << 20;
 	/* The mimalloc crate's example, and a program that maps 10 MiB and allocates nothing. */
 	assert_int_equal(judge(1700, 3, 26, 0, 0.1), UNSEEN_MOST);
@@ -581,9 +571,8 @@ static void unseen_memory_is_a_lot(void **state)
 	assert_int_equal(judge(0, 0, 84, 64, 0), UNSEEN_MOST);
 }
 
-static void unseen_memory_in_words(void **state)
+TEST(unseen_memory_in_words)
 {
-	(void)state;
 	char text[1024];
 	struct trace_anonymous a = {.peak_bytes = 27787264, .recorded_bytes = 1741};
 	unseen_memory_words(&a, UNSEEN_MOST, "/usr/bin/x", true, text, sizeof text);
@@ -600,18 +589,4 @@ static void unseen_memory_in_words(void **state)
 	assert_int_equal(strlen(text), 39);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(unseen_memory_is_a_lot),
-		cmocka_unit_test(unseen_memory_in_words),
-		cmocka_unit_test(test_varint),
-		cmocka_unit_test(test_tables),
-		cmocka_unit_test(test_every_kind),
-		cmocka_unit_test(test_simulated_heaps),
-		cmocka_unit_test(test_large),
-		cmocka_unit_test(test_windows),
-		cmocka_unit_test(test_opening),
-	};
-	return cmocka_run_group_tests(tests, make_path, remove_path);
-}
+UNIT_TESTS(make_path, remove_path)

@@ -2,16 +2,14 @@
  * lengths that lie, a full disk. What is left must open up to the last complete
  * block with exactly the numbers of the events that are left, and nothing may
  * crash (these tests also run under ASan and UBSan). */
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "trace/trace.h"
 #include "trace/trace_block.h"
 #include "trace_fixture.h"
+#include "unit_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,9 +101,8 @@ static int count_events(void *ctx, const struct trace_event *batch, size_t count
 	return 0;
 }
 
-static void test_cut_at_every_byte(void **state)
+TEST(test_cut_at_every_byte)
 {
-	(void)state;
 	struct heft_error err;
 	struct brute brute = {0};
 	uint64_t brute_events = UINT64_MAX;
@@ -148,9 +145,8 @@ static void test_cut_at_every_byte(void **state)
 	}
 }
 
-static void test_every_byte_wrong(void **state)
+TEST(test_every_byte_wrong)
 {
-	(void)state;
 	static const uint8_t masks[] = {0x01, 0x80, 0xff};
 	struct heft_error err;
 	write_file(path, good, good_bytes);
@@ -221,9 +217,8 @@ static void say_unknown_type(struct trace_block_header *h)
 	h->type = 200;
 }
 
-static void test_lengths_that_lie(void **state)
+TEST(test_lengths_that_lie)
 {
-	(void)state;
 	static void (*const changes[])(struct trace_block_header *) = {
 		say_4_gib, say_stored_60_mib, say_60_mib, say_more_events, say_unknown_type,
 	};
@@ -258,9 +253,8 @@ static void test_lengths_that_lie(void **state)
 	free(file);
 }
 
-static void test_wrong_tally(void **state)
+TEST(test_wrong_tally)
 {
-	(void)state;
 	struct heft_error err = {0};
 	struct tally tally;
 	tally_init(&tally);
@@ -281,9 +275,8 @@ static void test_wrong_tally(void **state)
 	assert_non_null(strstr(err.message, path));
 }
 
-static void test_trailing_bytes(void **state)
+TEST(test_trailing_bytes)
 {
-	(void)state;
 	struct heft_error err;
 	char *file = malloc(good_bytes + 100);
 	memcpy(file, good, good_bytes);
@@ -301,9 +294,8 @@ static void test_trailing_bytes(void **state)
 }
 
 /* A checkpoint of several parts that is cut between them does not count. */
-static void test_cut_between_parts(void **state)
+TEST(test_cut_between_parts)
 {
-	(void)state;
 	uint32_t sites = TRACE_TALLY_PART + 10;
 	struct heft_error err = {0};
 	struct tally tally;
@@ -381,9 +373,8 @@ static int write_until_full(rlim_t limit)
 	return 0;
 }
 
-static void test_full_disk(void **state)
+TEST(test_full_disk)
 {
-	(void)state;
 	struct heft_error err;
 	for (rlim_t limit = 300; limit < good_bytes / 2; limit += 97) {
 		pid_t child = fork();
@@ -411,13 +402,4 @@ static void test_full_disk(void **state)
 	assert_int_equal(access("/dev/full", F_OK), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cut_at_every_byte), cmocka_unit_test(test_every_byte_wrong),
-		cmocka_unit_test(test_lengths_that_lie),  cmocka_unit_test(test_wrong_tally),
-		cmocka_unit_test(test_trailing_bytes),    cmocka_unit_test(test_cut_between_parts),
-		cmocka_unit_test(test_full_disk),
-	};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+UNIT_TESTS(set_up, tear_down)

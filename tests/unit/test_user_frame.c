@@ -1,16 +1,14 @@
 /* Rules for frames: what the built-in ones fold, what a user's file adds and un-folds, how patterns
  * match, and what a bad file is told. */
 #include "profile/user_frame.h"
+#include "unit_test.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static void expect_code(bool folded, const char *function, const char *file)
 {
@@ -19,9 +17,8 @@ static void expect_code(bool folded, const char *function, const char *file)
 			 folded ? "" : "not ");
 }
 
-static void test_built_in_functions(void **state)
+TEST(test_built_in_functions)
 {
-	(void)state;
 	static const char *const runtime[] = {
 		"operator new(unsigned long)",
 		"operator new[](unsigned long)",
@@ -81,9 +78,8 @@ static void test_built_in_functions(void **state)
 		expect_code(false, own[i], NULL);
 }
 
-static void test_built_in_files_and_modules(void **state)
+TEST(test_built_in_files_and_modules)
 {
-	(void)state;
 	expect_code(true, "push", "/usr/include/c++/12/bits/stl_vector.h");
 	expect_code(true, "push", "/usr/lib/llvm-14/include/c++/v1/vector");
 	expect_code(true, "f", "/rustc/90b35a623/library/alloc/src/vec/mod.rs");
@@ -121,9 +117,8 @@ static struct frame_rules *rules_of(const char *text)
 	return r;
 }
 
-static void test_patterns(void **state)
+TEST(test_patterns)
 {
-	(void)state;
 	static const struct {
 		const char *pattern, *name;
 		bool matches;
@@ -164,9 +159,8 @@ static void test_patterns(void **state)
 	}
 }
 
-static void test_the_last_rule_decides(void **state)
+TEST(test_the_last_rule_decides)
 {
-	(void)state;
 	struct frame_rules *r = rules_of("# mine\n"
 					 "\n"
 					 "  module libpool.so*  \r\n"
@@ -217,9 +211,8 @@ static void test_the_last_rule_decides(void **state)
 	frame_rules_free(r);
 }
 
-static void test_bad_rules_are_named(void **state)
+TEST(test_bad_rules_are_named)
 {
-	(void)state;
 	static const struct {
 		const char *text;
 		size_t length;
@@ -260,9 +253,8 @@ static void test_bad_rules_are_named(void **state)
 	frame_rules_free(r);
 }
 
-static void test_file(void **state)
+TEST(test_file)
 {
-	(void)state;
 	char path[] = "/tmp/heft-frames-XXXXXX";
 	struct frame_rules *r;
 	struct heft_error err = {0};
@@ -281,15 +273,4 @@ static void test_file(void **state)
 	frame_rules_free(r);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_built_in_functions),
-		cmocka_unit_test(test_built_in_files_and_modules),
-		cmocka_unit_test(test_patterns),
-		cmocka_unit_test(test_the_last_rule_decides),
-		cmocka_unit_test(test_bad_rules_are_named),
-		cmocka_unit_test(test_file),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

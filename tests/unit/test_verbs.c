@@ -1,14 +1,12 @@
 /* The verb table against what it promises: every verb complete, every verb and option with its
  * place in a manual page, every page with its verb, completions that bash accepts. */
 #include "cli/cli.h"
+#include "unit_test.h"
 
 #include <dirent.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static char *read_page(const char *name)
 {
@@ -31,9 +29,8 @@ static char *read_page(const char *name)
 	return text;
 }
 
-static void every_verb_is_complete(void **state)
+TEST(every_verb_is_complete)
 {
-	(void)state;
 	for (const struct cli_verb *v = cli_verbs; v->name; v++) {
 		assert_true(v->summary && *v->summary && v->usage && v->function && v->operands);
 		assert_true(v->usage_status == CLI_USAGE || v->usage_status == CLI_RUN_FAILED);
@@ -55,7 +52,7 @@ static void every_verb_is_complete(void **state)
 	assert_null(cli_verb_find("nonsense"));
 }
 
-static void every_verb_has_its_page(void **state)
+TEST(every_verb_has_its_page)
 {
 	char *overview = read_page("heft.1");
 
@@ -87,7 +84,7 @@ static void every_verb_has_its_page(void **state)
 	free(overview);
 }
 
-static void every_page_has_its_verb(void **state)
+TEST(every_page_has_its_verb)
 {
 	const char *root = getenv("HEFT_SOURCE_ROOT");
 	char path[512];
@@ -134,7 +131,7 @@ static void ask_bash(const char *script, char *answer, size_t size)
 	remove(path);
 }
 
-static void completions_work_in_bash(void **state)
+TEST(completions_work_in_bash)
 {
 	char answer[4096];
 
@@ -163,13 +160,4 @@ static void completions_work_in_bash(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_verb_is_complete),
-		cmocka_unit_test(every_verb_has_its_page),
-		cmocka_unit_test(every_page_has_its_verb),
-		cmocka_unit_test(completions_work_in_bash),
-	};
-	return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

@@ -177,9 +177,8 @@ static void check_node(json_t *tree, const char *path, long long total, long lon
 	assert_int_equal(element(tree, "self", node), self);
 }
 
-static void test_trees(void **state)
+TEST(test_trees)
 {
-	(void)state;
 	static const struct {
 		const char *query;
 		long long sum;
@@ -230,9 +229,8 @@ static void test_trees(void **state)
 /* Processes are the outermost frames, where there are several. */
 #define PARENT "prog \\x1b[31mred \\xff\" (pid 100)"
 
-static void test_process_roots(void **state)
+TEST(test_process_roots)
 {
-	(void)state;
 	static const char *const queries[] = {"", "processes=each"};
 	for (int i = 0; i < 2; i++) { /* two are shown one by one in any case */
 		json_t *tree = document(view_tree, queries[i]);
@@ -259,9 +257,8 @@ static void test_process_roots(void **state)
 }
 
 /* The documents of one process: everything but the list of processes is its own. */
-static void test_chosen_process(void **state)
+TEST(test_chosen_process)
 {
-	(void)state;
 	json_t *s = document(view_summary, "process=1");
 	json_t *t = json_object_get(s, "totals");
 	assert_int_equal(number(t, "peakBytes"), 500);
@@ -310,9 +307,8 @@ static void test_chosen_process(void **state)
 	json_decref(both);
 }
 
-static void test_pruned_trees(void **state)
+TEST(test_pruned_trees)
 {
-	(void)state;
 	json_t *tree = document(view_tree, "mode=allocated&limit=2&processes=none");
 	/* main 680 and f 680 stay; the unknown code's 300 and the unknown stack's 10 do not. */
 	check_tree(tree, 690);
@@ -347,9 +343,8 @@ static void test_pruned_trees(void **state)
 	}
 }
 
-static void test_sandwich(void **state)
+TEST(test_sandwich)
 {
-	(void)state;
 	json_t *both = document(view_sandwich, "function=f&module=prog");
 	json_t *callers = json_object_get(both, "callers"),
 	       *callees = json_object_get(both, "callees");
@@ -367,9 +362,8 @@ static void test_sandwich(void **state)
 
 /* ---- tables */
 
-static void test_summary(void **state)
+TEST(test_summary)
 {
-	(void)state;
 	json_t *s = document(view_summary, "");
 	json_t *t = json_object_get(s, "totals");
 	assert_int_equal(number(t, "allocations"), 5);
@@ -398,9 +392,8 @@ static void test_summary(void **state)
 	json_decref(s);
 }
 
-static void test_timeline(void **state)
+TEST(test_timeline)
 {
-	(void)state;
 	json_t *t = document(view_timeline, "");
 	static const long long times[] = {0, 6000, 20000}, bytes[] = {0, 630, 110};
 	assert_int_equal(length(t, "timesNs"), 3); /* too short for a slot: what is known anyway */
@@ -418,9 +411,8 @@ static void test_timeline(void **state)
 	json_decref(t);
 }
 
-static void test_sites(void **state)
+TEST(test_sites)
 {
-	(void)state;
 	json_t *s = document(view_sites, "");
 	json_t *row = json_array_get(json_object_get(s, "rows"), 0);
 	assert_int_equal(number(s, "count"), 5);
@@ -478,9 +470,8 @@ static void test_sites(void **state)
 	assert_int_equal(ask(view_site, "site=0", &one, &err), HEFT_ENOTFOUND);
 }
 
-static void test_functions(void **state)
+TEST(test_functions)
 {
-	(void)state;
 	json_t *f = document(view_functions, "");
 	json_t *row = json_array_get(json_object_get(f, "rows"), 0);
 	assert_string_equal(string(json_object_get(row, "frame"), "function"), "f");
@@ -490,9 +481,8 @@ static void test_functions(void **state)
 	json_decref(f);
 }
 
-static void test_source(void **state)
+TEST(test_source)
 {
-	(void)state;
 	char query[200];
 	struct heft_error err;
 	json_t *files = document(view_files, "");
@@ -552,9 +542,8 @@ static long long sum_cells(json_t *cells)
 	return sum;
 }
 
-static void test_lifetimes(void **state)
+TEST(test_lifetimes)
 {
-	(void)state;
 	json_t *l = document(view_lifetimes, ""), *heat = json_object_get(l, "heat");
 	assert_int_equal(element(l, "counts", 2), 2); /* 2000 ns */
 	assert_int_equal(element(l, "counts", 3), 2); /* 4000 ns */
@@ -584,9 +573,8 @@ static void test_lifetimes(void **state)
 	json_decref(l);
 }
 
-static void test_sizes_and_threads(void **state)
+TEST(test_sizes_and_threads)
 {
-	(void)state;
 	json_t *s = document(view_sizes, "");
 	long long peak = 0;
 	for (size_t i = 0; i < length(s, "rows"); i++)
@@ -609,9 +597,8 @@ static void test_sizes_and_threads(void **state)
 	json_decref(t);
 }
 
-static void test_diff(void **state)
+TEST(test_diff)
 {
-	(void)state;
 	struct parameters given = {"a.at=4504&b.at=peak"};
 	struct view_parameters from = {&given, parameter};
 	struct view_query a, b;
@@ -650,9 +637,8 @@ static void test_diff(void **state)
 
 /* ---- what is asked for */
 
-static void test_queries(void **state)
+TEST(test_queries)
 {
-	(void)state;
 	static const char *const wrong[] = {
 		"mode=x",      "at=-1",        "at=1e3",     "at=9223372036854775808",
 		"from=5&to=4", "metric=kg",    "pid=x",      "pid=4294967296",
@@ -668,9 +654,8 @@ static void test_queries(void **state)
 	assert_int_equal(ask(view_tree, "thread=nobody", &answer, &err), HEFT_ENOTFOUND);
 }
 
-static void test_cut_names(void **state)
+TEST(test_cut_names)
 {
-	(void)state;
 	struct view_query q;
 	struct view_name room;
 	char name[3000];
@@ -694,9 +679,8 @@ static void test_cut_names(void **state)
 
 /* ---- packing and the one-file report */
 
-static void test_packing(void **state)
+TEST(test_packing)
 {
-	(void)state;
 	static const char *const texts[] = {"", "f", "fo", "foo", "foob", "fooba", "foobar"};
 	static const char *const coded[] = {"",         "Zg==",     "Zm8=",    "Zm9v",
 					    "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"}; /* RFC 4648 */
@@ -718,9 +702,8 @@ static void test_packing(void **state)
 	free(packed);
 }
 
-static void test_html(void **state)
+TEST(test_html)
 {
-	(void)state;
 	char *text = NULL;
 	size_t size;
 	struct heft_error err;
@@ -741,18 +724,4 @@ static void test_html(void **state)
 	free(text);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_trees),         cmocka_unit_test(test_pruned_trees),
-		cmocka_unit_test(test_process_roots), cmocka_unit_test(test_chosen_process),
-		cmocka_unit_test(test_sandwich),      cmocka_unit_test(test_summary),
-		cmocka_unit_test(test_timeline),      cmocka_unit_test(test_sites),
-		cmocka_unit_test(test_functions),     cmocka_unit_test(test_source),
-		cmocka_unit_test(test_lifetimes),     cmocka_unit_test(test_sizes_and_threads),
-		cmocka_unit_test(test_diff),          cmocka_unit_test(test_queries),
-		cmocka_unit_test(test_cut_names),     cmocka_unit_test(test_packing),
-		cmocka_unit_test(test_html),
-	};
-	return cmocka_run_group_tests(tests, make, drop);
-}
+UNIT_TESTS(make, drop)

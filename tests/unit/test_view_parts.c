@@ -124,9 +124,8 @@ static void check_parts(const struct recording *r, struct trace_reader *reader,
 	check_part(reader, whole, ladder, &(struct profile_selection){0});
 }
 
-static void test_parts(void **state)
+TEST(test_parts)
 {
-	(void)state;
 	static const uint64_t ticks[] = {1, LARGEST_TICK};
 	static const struct profile_selection keeping = {.keep = true};
 	for (unsigned k = 0; k < 2; k++) {
@@ -154,9 +153,8 @@ static void test_parts(void **state)
 }
 
 /* A part of another recording is refused, not read wildly. */
-static void test_foreign_part(void **state)
+TEST(test_foreign_part)
 {
-	(void)state;
 	struct recording r;
 	struct trace_reader *reader;
 	struct heft_error err;
@@ -172,9 +170,8 @@ static void test_foreign_part(void **state)
 }
 
 /* No rung where none helps; a ladder that was stopped at once still answers. */
-static void test_ladder_bounds(void **state)
+TEST(test_ladder_bounds)
 {
-	(void)state;
 	struct recording r;
 	struct trace_reader *reader, *own;
 	struct heft_error err;
@@ -203,12 +200,4 @@ static void test_ladder_bounds(void **state)
 	history_free(r.h);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_foreign_part),
-		cmocka_unit_test(test_ladder_bounds),
-	};
-	return cmocka_run_group_tests(tests, make_path, remove_path);
-}
+UNIT_TESTS(make_path, remove_path)

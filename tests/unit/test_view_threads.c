@@ -4,9 +4,9 @@
 #include "pages/view_recording.h"
 
 #include "trace/trace.h"
+#include "unit_test.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { ASKERS = 4, ROUNDS = 60, STEPS = 40, BLOCK = 1000 };
 
@@ -141,9 +139,8 @@ static void *watch(void *ctx)
 	return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-	(void)state;
 	struct heft_error err;
 	struct tally tally;
 	pthread_t askers[ASKERS], watcher;
@@ -176,8 +173,4 @@ static void test_threads(void **state)
 	unlink(path);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads)};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

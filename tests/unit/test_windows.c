@@ -64,9 +64,8 @@ static void check_moments(const struct recording *r)
 	trace_reader_close(reader);
 }
 
-static void test_tally_before(void **state)
+TEST(test_tally_before)
 {
-	(void)state;
 	static const uint64_t ticks[] = {1, 2048};
 	for (unsigned i = 0; i < 2; i++) {
 		struct recording r;
@@ -318,9 +317,8 @@ static void check_window(const struct recording *r, uint64_t from, uint64_t to, 
 	profile_free(p);
 }
 
-static void test_windows(void **state)
+TEST(test_windows)
 {
-	(void)state;
 	static const uint64_t ticks[] = {1, 2048, 16};
 	for (unsigned k = 0; k < 3; k++) {
 		struct recording r;
@@ -429,9 +427,8 @@ static void check_cut(const struct recording *r, uint64_t size)
 	free(then);
 }
 
-static void test_cut_files(void **state)
+TEST(test_cut_files)
 {
-	(void)state;
 	struct recording r;
 	record(&r, MODEL_MANY_THREADS, 71, 900, 1);
 	assert_true(r.checkpoints >= 3);
@@ -452,12 +449,4 @@ static void test_cut_files(void **state)
 	history_free(r.h);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tally_before),
-		cmocka_unit_test(test_windows),
-		cmocka_unit_test(test_cut_files),
-	};
-	return cmocka_run_group_tests(tests, make_path, remove_path);
-}
+UNIT_TESTS(make_path, remove_path)

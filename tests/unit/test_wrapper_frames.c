@@ -23,9 +23,8 @@ static void expect_headings(struct profile *p, const char *const *expected)
 }
 #define EXPECT(p, ...) expect_headings(p, (const char *const[]){__VA_ARGS__})
 
-static void test_names(void **state)
+TEST(test_names)
 {
-	(void)state;
 	static const struct {
 		const char *function;
 		enum wrapper_name kind;
@@ -61,9 +60,8 @@ static void test_names(void **state)
 	assert_int_equal(wrapper_name_of("git+0x289600", false), WRAPPER_NAME_NONE);
 }
 
-static void test_callers_decide_the_sizes(void **state)
+TEST(test_callers_decide_the_sizes)
 {
-	(void)state;
 	struct profile *p = new_profile(SECOND);
 	add_site(p, "main:1 users:10 grab:5", 10, 120);
 	add_site(p, "main:2 orders:20 grab:5", 12, 136);
@@ -104,9 +102,8 @@ static void test_callers_decide_the_sizes(void **state)
 	}
 }
 
-static void test_constructors_stay(void **state)
+TEST(test_constructors_stay)
 {
-	(void)state;
 	static const char *const names[] = {"node_new", "wheel", "node_alloc", "alloc_wheel"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		struct profile *p = new_profile(SECOND);
@@ -137,9 +134,8 @@ static void test_constructors_stay(void **state)
 	EXPECT(p, "work", "work", "work", "deeper");
 }
 
-static void test_names_need_less(void **state)
+TEST(test_names_need_less)
 {
-	(void)state;
 	struct profile *p = new_profile(SECOND);
 	add_site(p, "main:1 users:10 my_malloc:5", 10, 64);
 	add_site(p, "main:2 users:11 my_malloc:5", 10, 64); /* one function, two lines */
@@ -157,9 +153,8 @@ static void test_names_need_less(void **state)
 	EXPECT(p, "data_new", "data_new");
 }
 
-static void test_wrappers_of_wrappers(void **state)
+TEST(test_wrappers_of_wrappers)
 {
-	(void)state;
 	struct profile *p = new_profile(SECOND);
 	add_site(p, "main:1 users:10 zeroed_alloc:7 safe_alloc:6 os::malloc:5", 10, 120);
 	add_site(p, "main:2 orders:20 zeroed_alloc:7 safe_alloc:6 os::malloc:5", 12, 136);
@@ -189,9 +184,8 @@ static void test_wrappers_of_wrappers(void **state)
 	EXPECT(p, "users", "orders", "my_malloc");
 }
 
-static void test_without_names(void **state)
+TEST(test_without_names)
 {
-	(void)state;
 	struct profile *p = new_profile(SECOND);
 	char words[128];
 	/* Six callers, each with sizes of its own data. */
@@ -224,9 +218,8 @@ static void test_without_names(void **state)
 	}
 }
 
-static void test_rules_come_first(void **state)
+TEST(test_rules_come_first)
 {
-	(void)state;
 	struct frame_rules *r;
 	struct heft_error err;
 	static const char text[] = "!function grab\n~function lib::*\n";
@@ -248,9 +241,8 @@ static void test_rules_come_first(void **state)
 	frame_rules_free(r);
 }
 
-static void test_libraries_carry_the_users_code(void **state)
+TEST(test_libraries_carry_the_users_code)
 {
-	(void)state;
 	struct profile *p = new_profile(SECOND);
 	add_site(p, "main:1 shop::load:7 serde_json::de::from_slice:3 alloc::vec::push:2", 10, 120);
 	add_site(p, "tokio::runtime::task:1 hyper::proto::h1::io::WriteBuf::new:3 alloc::alloc:2",
@@ -267,9 +259,8 @@ static void test_libraries_carry_the_users_code(void **state)
 	assert_false(user_frame_is_runtime("tokio_shop::run", NULL));
 }
 
-static void test_python(void **state)
+TEST(test_python)
 {
-	(void)state;
 	struct profile *p = new_profile(SECOND);
 	uint32_t python, own, node = PROFILE_NONE, frame, id;
 	assert_int_equal(profile_add_module(p, "/usr/bin/python3.12", NULL, 0, &python), 0);
@@ -308,9 +299,8 @@ static void test_python(void **state)
 	EXPECT(p, "PyList_Resize_it");
 }
 
-static void test_callers_tell_sites_apart(void **state)
+TEST(test_callers_tell_sites_apart)
 {
-	(void)state;
 	struct profile *p = new_profile(SECOND);
 	add_site(p, "main:1 a:10 node_new:5", 10, 56); /* by its caller */
 	add_site(p, "main:1 b:10 node_new:5", 10, 56); /* by its caller's caller */
@@ -348,9 +338,8 @@ static void test_callers_tell_sites_apart(void **state)
 	profile_free(p);
 }
 
-static void test_nothing_to_look_at(void **state)
+TEST(test_nothing_to_look_at)
 {
-	(void)state;
 	struct profile *p = new_profile(SECOND);
 	user_frame_settle(p);
 	uint32_t id;
@@ -362,20 +351,4 @@ static void test_nothing_to_look_at(void **state)
 	profile_free(p);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_callers_decide_the_sizes),
-		cmocka_unit_test(test_constructors_stay),
-		cmocka_unit_test(test_names_need_less),
-		cmocka_unit_test(test_wrappers_of_wrappers),
-		cmocka_unit_test(test_without_names),
-		cmocka_unit_test(test_rules_come_first),
-		cmocka_unit_test(test_libraries_carry_the_users_code),
-		cmocka_unit_test(test_python),
-		cmocka_unit_test(test_callers_tell_sites_apart),
-		cmocka_unit_test(test_nothing_to_look_at),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_TESTS(NULL, NULL)

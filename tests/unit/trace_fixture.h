@@ -5,6 +5,7 @@
 #define HEFT_TESTS_TRACE_FIXTURE_H
 
 #include "trace/trace.h"
+#include "unit_test.h"
 
 #include <assert.h>
 #include <stdio.h>
