@@ -170,18 +170,22 @@ def test_nothing_is_dropped_when_the_recorder_is_slow(churn, expected, tmp_path,
     check_sums(rep)
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 10 MiB, of a recording of 24 in blocks of 4; only root can have one."""
+def small_file_system(directory, size):
+    """Mounts one there until the test ends; only root can."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
-    directory = tmp_path / "small"
     directory.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=10m", "heft-test", directory],
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "heft-test", directory],
                       timeout=TIME_LIMIT, capture_output=True).returncode:
         pytest.skip("mounting is not allowed here")
     yield directory
     subprocess.run(["umount", "-l", directory], timeout=TIME_LIMIT, check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """10 MiB, for a recording of 24 in blocks of 4."""
+    yield from small_file_system(tmp_path / "small", "10m")
 
 
 def test_full_disk(churn, expected, tmp_path, small_disk):
@@ -249,16 +253,8 @@ def test_file_size_limit_of_the_recorder(churn, expected, tmp_path):
 
 @pytest.fixture
 def session_disk(tmp_path):
-    """A memory file system for the session alone, just large enough to be accepted."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    directory = tmp_path / "session"
-    directory.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=288m", "heft-test", directory],
-                      timeout=TIME_LIMIT, capture_output=True).returncode:
-        pytest.skip("mounting is not allowed here")
-    yield directory
-    subprocess.run(["umount", "-l", directory], timeout=TIME_LIMIT, check=True)
+    """Memory for the session alone, just enough to be accepted."""
+    yield from small_file_system(tmp_path / "session", "288m")
 
 
 def test_shared_memory_runs_out(churn, expected, tmp_path, session_disk):

@@ -13,15 +13,13 @@ which is why that one is not held to 4. The place whose blocks are 36 times the 
 it: it is exact."""
 
 import math
-import os
 import random
 import signal
 import struct
-import time
 
 import pytest
 
-from harness import HEFT, children_of, end_group, report, run, start, wait_until
+from harness import HEFT, children_of, kill_program, report, run, start, wait_until
 
 RATE = 16 << 10
 THREADS = 2
@@ -91,16 +89,13 @@ def report_of(path, status=signal.SIGKILL):
 def killed(program, path, books_file, seconds):
     heft = start([HEFT, "run", "-q", f"--sample={RATE}", "-o", path, "--", program, books_file,
                   str(THREADS), "0"])
-    try:
+
+    def pid_from_books():
         wait_until(lambda: books_file.exists() and books_file.stat().st_size > 0
                    and read_books(books_file)[1], what="start of the program")
-        pid = read_books(books_file)[0]
-        time.sleep(seconds)
-        os.kill(pid, signal.SIGKILL)
-        _, err = heft.communicate(timeout=60)
-    finally:
-        end_group(heft)
-    assert heft.returncode == 128 + signal.SIGKILL, err
+        return read_books(books_file)[0]
+
+    kill_program(heft, pid_from_books, seconds)
     return report_of(path)
 
 
@@ -175,14 +170,8 @@ def test_killed_before_and_during_start(compiled, tmp_path):
         books_file, path = tmp_path / f"books{i}", tmp_path / f"early{i}.heft"
         heft = start([HEFT, "run", "-q", f"--sample={RATE}", "-o", path, "--",
                       compiled("sampled_tally.c"), books_file, str(THREADS), "0"])
-        try:
-            pid = wait_until(lambda: children_of(heft.pid), what="the program's process")[0]
-            time.sleep(moments.uniform(0, 0.01))
-            os.kill(pid, signal.SIGKILL)
-            _, err = heft.communicate(timeout=60)
-        finally:
-            end_group(heft)
-        assert heft.returncode == 128 + signal.SIGKILL, err
+        kill_program(heft, lambda: wait_until(lambda: children_of(heft.pid), what="the program's process")[0],
+                     moments.uniform(0, 0.01))
         rep = report(path)
         assert rep["end"] == "signal"
         if books_file.exists() and books_file.stat().st_size > 0:

@@ -2,15 +2,13 @@
 between the two books that the program keeps in a shared file (tests/programs/own_tally.c),
 which differ by the call in flight on each thread."""
 
-import os
 import random
 import signal
 import struct
-import time
 
 import pytest
 
-from harness import HEFT, check_sums, children_of, end_group, report, start, wait_until
+from harness import HEFT, check_sums, children_of, kill_program, report, start, wait_until
 
 BOOK = struct.Struct("=Q2Q2Q2Q2Q7Q")
 THREADS = 2
@@ -25,6 +23,12 @@ def read_books(path):
         books.append({"tid": n[0], "allocations": (n[2], n[1]), "frees": (n[4], n[3]),
                       "reallocations": (n[6], n[5]), "allocated_bytes": (n[8], n[7])})
     return pid, ready, books
+
+
+def pid_from_books(path):
+    wait_until(lambda: path.exists() and path.stat().st_size > 0 and read_books(path)[1],
+               what="start of the program")
+    return read_books(path)[0]
 
 
 def between(value, low_high, what):
@@ -71,16 +75,7 @@ def test_program_killed_at_a_random_moment(compiled, tmp_path, batch):
     for i in range(10):
         books_file, path = tmp_path / f"books{i}", tmp_path / f"killed{i}.heft"
         heft = start([HEFT, "run", "-q", "-o", path, "--", program, books_file, str(THREADS), "0"])
-        try:
-            wait_until(lambda: books_file.exists() and books_file.stat().st_size > 0
-                       and read_books(books_file)[1], what="start of the program")
-            pid = read_books(books_file)[0]
-            time.sleep(moments.uniform(0, 0.06))
-            os.kill(pid, signal.SIGKILL)
-            _, err = heft.communicate(timeout=60)
-        finally:
-            end_group(heft)
-        assert heft.returncode == 128 + signal.SIGKILL, err
+        kill_program(heft, lambda: pid_from_books(books_file), moments.uniform(0, 0.06))
         rep = report(path)
         assert (rep["end"], rep["signal"]) == ("signal", signal.SIGKILL)
         check_sums(rep)
@@ -107,14 +102,8 @@ def test_killed_before_and_during_start(compiled, tmp_path):
     for i in range(10):
         books_file, path = tmp_path / f"books{i}", tmp_path / f"early{i}.heft"
         heft = start([HEFT, "run", "-q", "-o", path, "--", program, books_file, "2", "0"])
-        try:
-            pid = wait_until(lambda: children_of(heft.pid), what="the program's process")[0]
-            time.sleep(moments.uniform(0, 0.01))
-            os.kill(pid, signal.SIGKILL)
-            _, err = heft.communicate(timeout=60)
-        finally:
-            end_group(heft)
-        assert heft.returncode == 128 + signal.SIGKILL, err
+        kill_program(heft, lambda: wait_until(lambda: children_of(heft.pid), what="the program's process")[0],
+                     moments.uniform(0, 0.01))
         rep = report(path)
         check_sums(rep)
         if books_file.exists() and books_file.stat().st_size > 0:

@@ -74,6 +74,18 @@ def end_group(process):
         pass
 
 
+def kill_program(heft, find_pid, seconds):
+    """Kills the recorded program, whose pid find_pid() gives, after so long, and waits for heft."""
+    try:
+        pid = find_pid()
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGKILL)
+        _, err = heft.communicate(timeout=60)
+    finally:
+        end_group(heft)
+    assert heft.returncode == 128 + signal.SIGKILL, err
+
+
 def children_of(pid):
     found = []
     for path in glob.glob(f"/proc/{pid}/task/*/children"):

@@ -16,11 +16,10 @@
 #define HEFT_TESTS_RECORDING_FIXTURE_H
 
 #include "trace/trace.h"
-#include "unit_test.h"
+#include "elf_fixture.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
-#include <gelf.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -45,23 +44,6 @@ static const char fixture_source[] = "#define MARK(name) __asm__ volatile(#name 
 				     "	MARK(mark_main);\n"
 				     "}\n";
 
-static inline uint64_t fixture_address(Elf *elf, const char *symbol)
-{
-	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
-		GElf_Shdr shdr;
-		GElf_Sym sym;
-		gelf_getshdr(scn, &shdr);
-		if (shdr.sh_type != SHT_SYMTAB)
-			continue;
-		Elf_Data *data = elf_getdata(scn, NULL);
-		for (int i = 0; gelf_getsym(data, i, &sym); i++)
-			if (strcmp(elf_strptr(elf, shdr.sh_link, sym.st_name), symbol) == 0)
-				return sym.st_value;
-	}
-	fail_msg("no symbol %s", symbol);
-	return 0;
-}
-
 static inline void fixture_tables(struct trace_writer *w)
 {
 	const void *id;
@@ -77,10 +59,10 @@ static inline void fixture_tables(struct trace_writer *w)
 	assert_int_equal(trace_writer_module(w, &module), 0);
 	/* Return addresses: the byte after the instruction meant. */
 	struct trace_node nodes[] = {
-		{TRACE_NONE, 0, fixture_address(elf, "mark_main") + 1, 0},
-		{FIXTURE_MAIN, 0, fixture_address(elf, "mark_1") + 1, 0},
-		{FIXTURE_MAIN, 1, fixture_address(elf, "mark_2"), TRACE_FRAME_EXACT_PC},
-		{FIXTURE_MAIN, 1, fixture_address(elf, "mark_3") + 1, 0},
+		{TRACE_NONE, 0, elf_symbol_value(elf, "mark_main") + 1, 0},
+		{FIXTURE_MAIN, 0, elf_symbol_value(elf, "mark_1") + 1, 0},
+		{FIXTURE_MAIN, 1, elf_symbol_value(elf, "mark_2"), TRACE_FRAME_EXACT_PC},
+		{FIXTURE_MAIN, 1, elf_symbol_value(elf, "mark_3") + 1, 0},
 		{FIXTURE_OTHER, TRACE_NONE, 0x1235, TRACE_FRAME_GUESS},
 	};
 	struct trace_site sites[] = {

@@ -73,14 +73,21 @@ static inline struct reorder_now at(struct world *w, uint64_t ns)
 	return (struct reorder_now){&w->out, ns * CYCLES, w->last_ns};
 }
 
+/* A block of the thread's own site: its number + first_site. */
+static inline struct live_block new_block(const struct reorder_now *now, int thread,
+					  uint32_t first_site, uint64_t addr, uint64_t size)
+{
+	return (struct live_block){.addr = addr,
+				   .birth_tsc = now->tsc,
+				   .size = size & 0xffffff,
+				   .site = (uint32_t)thread + first_site,
+				   .thread = (uint32_t)thread};
+}
+
 static inline void allocate(struct world *w, int thread, uint64_t ns, uint64_t addr, uint64_t size)
 {
 	struct reorder_now now = at(w, ns);
-	struct live_block b = {.addr = addr,
-			       .birth_tsc = now.tsc,
-			       .size = size & 0xffffff,
-			       .site = (uint32_t)thread + 1,
-			       .thread = (uint32_t)thread};
+	struct live_block b = new_block(&now, thread, 1, addr, size);
 	reorder_alloc(&w->r, &now, &w->threads[thread], &b, 0);
 }
 
@@ -99,11 +106,7 @@ static inline void announce(struct world *w, int thread, uint64_t ns, uint64_t a
 static inline void complete(struct world *w, int thread, uint64_t ns, uint64_t addr, uint64_t size)
 {
 	struct reorder_now now = at(w, ns);
-	struct live_block b = {.addr = addr,
-			       .birth_tsc = now.tsc,
-			       .size = size & 0xffffff,
-			       .site = (uint32_t)thread + 11,
-			       .thread = (uint32_t)thread};
+	struct live_block b = new_block(&now, thread, 11, addr, size);
 	reorder_realloc_end(&w->r, &now, &w->threads[thread], &b, 0);
 }
 

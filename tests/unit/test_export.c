@@ -1,22 +1,12 @@
 /* Exports of the recording in recording_fixture.h: every number follows from the table there. And
  * how a file comes to be: whole or not at all. */
 #include "export/export.h"
-#include "profile/profile_from_trace.h"
 
-#include "recording_fixture.h"
+#include "profile_fixture.h"
 
 #include <dirent.h>
 #include <jansson.h>
 #include <sys/stat.h>
-
-static struct profile *load(const struct profile_selection *sel)
-{
-	struct profile *p;
-	struct heft_error err;
-	if (profile_from_recording(&p, fixture_path, sel, &err) < 0)
-		fail_msg("%s", err.message);
-	return p;
-}
 
 static char *text_of(const char *format, const struct profile *p, const struct export_options *o)
 {

@@ -4,10 +4,10 @@
 #include "profile/process_groups.h"
 #include "profile/process_images.h"
 #include "profile/profile_from_trace.h"
-#include "report/report.h"
 #include "report/report_words.h"
 
 #include "recording_fixture.h"
+#include "report_fixture.h"
 
 static struct profile *load_from(struct trace_reader *r, const struct profile_selection *sel)
 {
@@ -254,14 +254,15 @@ TEST(test_groups)
 
 /* ---- the table */
 
+static char *report_of(const struct profile *p, size_t rows)
+{
+	struct report_options o = {.path = "x.heft", .limit = 20, .processes = rows};
+	return text_of(report_text, p, &o);
+}
+
 static void expect_table(const struct profile *p, size_t rows, const char *table)
 {
-	char *text = NULL;
-	size_t size;
-	struct report_options o = {.path = "x.heft", .limit = 20, .processes = rows};
-	FILE *out = open_memstream(&text, &size);
-	assert_int_equal(report_text(out, p, &o), 0);
-	fclose(out);
+	char *text = report_of(p, rows);
 	char *at = strstr(text, " by peak\n"), *end = at ? strstr(at, "\n\n") : NULL;
 	if (!table) {
 		assert_null(at);
@@ -277,12 +278,7 @@ static void expect_table(const struct profile *p, size_t rows, const char *table
 
 static void expect_title(const struct profile *p, size_t rows, const char *title)
 {
-	char *text = NULL;
-	size_t size;
-	struct report_options o = {.path = "x.heft", .limit = 20, .processes = rows};
-	FILE *out = open_memstream(&text, &size);
-	assert_int_equal(report_text(out, p, &o), 0);
-	fclose(out);
+	char *text = report_of(p, rows);
 	char *at = strstr(text, " by peak\n");
 	assert_non_null(at);
 	while (at > text && at[-1] != '\n')

@@ -1,19 +1,9 @@
 /* The model and its loader, on the recording of recording_fixture.h: every expected number follows
  * from the table there. */
 #include "profile/measure.h"
-#include "profile/profile_from_trace.h"
 #include "profile/user_frame.h"
 
-#include "recording_fixture.h"
-
-static struct profile *load(const struct profile_selection *sel)
-{
-	struct profile *p;
-	struct heft_error err;
-	if (profile_from_recording(&p, fixture_path, sel, &err) < 0)
-		fail_msg("%s", err.message);
-	return p;
-}
+#include "profile_fixture.h"
 
 static const struct profile_site *site_of(const struct profile *p, const char *function,
 					  uint32_t line, uint32_t via)

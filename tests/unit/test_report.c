@@ -1,35 +1,13 @@
 /* Reports of the recording in recording_fixture.h: JSON read back by another library, text by its
  * lines; and the writers' own promises (escapes, UTF-8, rounding, folding). */
 #include "hosted/json_writer.h"
-#include "profile/profile_from_trace.h"
-#include "report/report.h"
 #include "report/report_words.h"
 
 #include "findings_double.h"
-#include "recording_fixture.h"
+#include "profile_fixture.h"
+#include "report_fixture.h"
 
 #include <jansson.h>
-
-static struct profile *load(const struct profile_selection *sel)
-{
-	struct profile *p;
-	struct heft_error err;
-	if (profile_from_recording(&p, fixture_path, sel, &err) < 0)
-		fail_msg("%s", err.message);
-	return p;
-}
-
-typedef int report_fn(FILE *out, const struct profile *p, const struct report_options *o);
-
-static char *text_of(report_fn *report, const struct profile *p, const struct report_options *o)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-	assert_int_equal(report(out, p, o), 0);
-	assert_int_equal(fclose(out), 0);
-	return text;
-}
 
 static json_t *parse(const char *text)
 {

@@ -2,33 +2,11 @@
  * findings in findings_double.h: HEFT_UPDATE_GOLDEN=1 renews them. And what holds for every text:
  * no line is wider than asked for, and names of the program's can do nothing to a terminal. */
 #include "profile/estimate.h"
-#include "profile/profile_from_trace.h"
-#include "report/report.h"
 #include "report/report_words.h"
 
 #include "findings_double.h"
-#include "recording_fixture.h"
-
-typedef int report_fn(FILE *out, const struct profile *p, const struct report_options *o);
-
-static char *text_of(report_fn *report, const struct profile *p, const struct report_options *o)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-	assert_int_equal(report(out, p, o), 0);
-	assert_int_equal(fclose(out), 0);
-	return text;
-}
-
-static struct profile *load(const struct profile_selection *sel)
-{
-	struct profile *p;
-	struct heft_error err;
-	if (profile_from_recording(&p, fixture_path, sel, &err) < 0)
-		fail_msg("%s", err.message);
-	return p;
-}
+#include "profile_fixture.h"
+#include "report_fixture.h"
 
 /* Longest line in columns; all columns are ASCII or made so, or block characters. */
 static size_t widest(const char *text)

@@ -2,7 +2,7 @@
  * what each tells by itself. Blocks are a thousand times the rate, so each stands for itself. */
 #include "profile/profile_from_trace.h"
 #include "trace/trace.h"
-#include "unit_test.h"
+#include "samples_fixture.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,40 +28,25 @@ struct scene {
  * them is there at its end at 10000. The second one keeps two blocks of site 1 up to its end at 20000. */
 static void write_recording(const char *path, const struct scene *s)
 {
-	struct trace_writer *w;
+	struct trace_writer *w = samples_begin(path);
 	struct heft_error err;
 	struct tally t;
-	char *argv[] = {"program", NULL};
-	struct trace_meta meta = {.heft_version = "test",
-				  .argv = argv,
-				  .argc = 1,
-				  .page_bytes = 4096,
-				  .tick_ns = 2048};
 	struct trace_sample first[] = {block(0, 1000), block(0, 2000)}, second[2];
 	memcpy(second, s->second, sizeof second);
-	if (trace_writer_open(&w, path, true, &meta, &err))
-		fail_msg("%s", err.message);
-	struct trace_module module = {.path = "/nowhere/program"};
-	struct trace_node nodes[] = {
-		{TRACE_NONE, 0, 0x1000, 0}, {0, 0, 0x2000, 0}, {0, 0, 0x3000, 0}};
-	struct trace_site sites[] = {{1, TRACE_VIA_MALLOC}, {2, TRACE_VIA_CALLOC}};
 	struct trace_process processes[] = {{.pid = 7,
 					     .exe = "/nowhere/program",
-					     .argv = argv,
+					     .argv = samples_argv,
 					     .argc = 1,
 					     .end = TRACE_END_EXIT,
 					     .end_ns = 10000},
 					    {.pid = 8,
 					     .ppid = 7,
 					     .exe = "/nowhere/program",
-					     .argv = argv,
+					     .argv = samples_argv,
 					     .argc = 1,
 					     .start_ns = s->second_start_ns,
 					     .end = TRACE_END_EXIT,
 					     .end_ns = 20000}};
-	trace_writer_module(w, &module);
-	trace_writer_nodes(w, nodes, 3);
-	trace_writer_sites(w, sites, 2);
 	trace_writer_process(w, &processes[0]);
 	trace_writer_process(w, &processes[1]);
 	assert_int_equal(trace_writer_samples(w, &(struct trace_samples){.process = 0,

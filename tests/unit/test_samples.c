@@ -3,7 +3,7 @@
 #include "profile/measure.h"
 #include "profile/profile_from_trace.h"
 #include "trace/trace.h"
-#include "unit_test.h"
+#include "samples_fixture.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -41,25 +41,10 @@ static struct trace_samples samples(void)
 
 static void write_recording(const char *path)
 {
-	struct trace_writer *w;
+	struct trace_writer *w = samples_begin(path);
 	struct heft_error err;
-	char *argv[] = {"program", NULL};
-	struct trace_meta meta = {.heft_version = "test",
-				  .argv = argv,
-				  .argc = 1,
-				  .page_bytes = 4096,
-				  .tick_ns = 2048};
-	if (trace_writer_open(&w, path, true, &meta, &err))
-		fail_msg("%s", err.message);
-	struct trace_module module = {.path = "/nowhere/program"};
-	struct trace_node nodes[] = {
-		{TRACE_NONE, 0, 0x1000, 0}, {0, 0, 0x2000, 0}, {0, 0, 0x3000, 0}};
-	struct trace_site sites[] = {{1, TRACE_VIA_MALLOC}, {2, TRACE_VIA_CALLOC}};
 	struct trace_process process = {
-		.pid = 7, .exe = "/nowhere/program", .argv = argv, .argc = 1};
-	trace_writer_module(w, &module);
-	trace_writer_nodes(w, nodes, 3);
-	trace_writer_sites(w, sites, 2);
+		.pid = 7, .exe = "/nowhere/program", .argv = samples_argv, .argc = 1};
 	trace_writer_process(w, &process);
 	struct trace_samples early = samples(), late = samples();
 	early.live_count = 1;

@@ -1,7 +1,7 @@
 /* The symboliser against programs compiled here, with names and lines known by hand. Labels in the
  * programs ("mark_...") give the addresses to ask for; they are read from the unstripped file. */
 #include "symbol/symbol_module.h"
-#include "unit_test.h"
+#include "elf_fixture.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
@@ -130,27 +130,16 @@ static int remove_programs(void **state)
 static uint64_t address_of(const char *program, const char *symbol)
 {
 	char path[128];
-	uint64_t found = 0;
 	snprintf(path, sizeof path, "%s/%s", folder, program);
 	int fd = open(path, O_RDONLY);
 	elf_version(EV_CURRENT);
 	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
 	assert_non_null(elf);
-	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
-		GElf_Shdr shdr;
-		GElf_Sym sym;
-		gelf_getshdr(scn, &shdr);
-		if (shdr.sh_type != SHT_SYMTAB)
-			continue;
-		Elf_Data *data = elf_getdata(scn, NULL);
-		for (int i = 0; gelf_getsym(data, i, &sym); i++)
-			if (strcmp(elf_strptr(elf, shdr.sh_link, sym.st_name), symbol) == 0)
-				found = sym.st_value;
-	}
+	uint64_t value = elf_symbol_value(elf, symbol);
 	elf_end(elf);
 	close(fd);
-	assert_int_not_equal(found, 0);
-	return found;
+	assert_int_not_equal(value, 0);
+	return value;
 }
 
 static size_t build_id_of(const char *program, uint8_t *id)

@@ -153,14 +153,21 @@ TEST(test_new_answers_are_added)
 	symbol_cache_close(c);
 }
 
-TEST(test_every_damage_is_noticed)
+/* Writes an entry and reads its file. */
+static size_t entry_bytes(uint8_t *bytes, size_t most)
 {
-	static uint8_t bytes[8192];
 	const struct symbol_evidence none = {0};
 	write_entry(SYMBOL_DEBUG_WHOLE, &none, NULL);
 	FILE *f = fopen(entry_path(), "rb");
-	size_t size = fread(bytes, 1, sizeof bytes, f);
+	size_t size = fread(bytes, 1, most, f);
 	fclose(f);
+	return size;
+}
+
+TEST(test_every_damage_is_noticed)
+{
+	static uint8_t bytes[8192];
+	size_t size = entry_bytes(bytes, sizeof bytes);
 	assert_in_range(size, sizeof(struct cached_header) + 1, sizeof bytes - 1);
 	struct symbol_cache *c = symbol_cache_parse(bytes, size, id, sizeof id);
 	assert_non_null(c);
@@ -181,11 +188,7 @@ TEST(test_every_damage_is_noticed)
 TEST(test_right_checksum_wrong_content)
 {
 	static uint8_t bytes[8192];
-	const struct symbol_evidence none = {0};
-	write_entry(SYMBOL_DEBUG_WHOLE, &none, NULL);
-	FILE *f = fopen(entry_path(), "rb");
-	size_t size = fread(bytes, 1, sizeof bytes, f);
-	fclose(f);
+	size_t size = entry_bytes(bytes, sizeof bytes);
 	struct cached_header h;
 	size_t addresses = sizeof h, frames = addresses + 3 * 24;
 	size_t first = frames + 3 * sizeof(struct cached_frame);
