@@ -3,59 +3,40 @@
  * Those of the C++ runtime call malloc and free: we pass calls on to them and see
  * malloc. An allocator that brings operators of its own (jemalloc, tcmalloc,
  * mimalloc) does not go through malloc: then the operator is the hook
- * (heft_own_function tells which it is).
+ * (heft_own_function says which it is).
  *
  * A C program may load C++ code later, with a runtime that RTLD_NEXT cannot
  * see. So what was not found at start is looked for at the first call. */
 #include "capture/hotpath.h"
 #include "capture/sample.h"
 
-/* The order of `names` */
-enum op {
-	NEW,
-	NEW_ARRAY,
-	NEW_NOTHROW,
-	NEW_ARRAY_NOTHROW,
-	NEW_ALIGNED,
-	NEW_ARRAY_ALIGNED,
-	NEW_ALIGNED_NOTHROW,
-	NEW_ARRAY_ALIGNED_NOTHROW,
-	DELETE,
-	DELETE_ARRAY,
-	DELETE_SIZED,
-	DELETE_ARRAY_SIZED,
-	DELETE_NOTHROW,
-	DELETE_ARRAY_NOTHROW,
-	DELETE_ALIGNED,
-	DELETE_ARRAY_ALIGNED,
-	DELETE_SIZED_ALIGNED,
-	DELETE_ARRAY_SIZED_ALIGNED,
-	DELETE_ALIGNED_NOTHROW,
-	DELETE_ARRAY_ALIGNED_NOTHROW,
-	OPS
-};
-static const char *const names[OPS] = {
-	"_Znwm",
-	"_Znam",
-	"_ZnwmRKSt9nothrow_t",
-	"_ZnamRKSt9nothrow_t",
-	"_ZnwmSt11align_val_t",
-	"_ZnamSt11align_val_t",
-	"_ZnwmSt11align_val_tRKSt9nothrow_t",
-	"_ZnamSt11align_val_tRKSt9nothrow_t",
-	"_ZdlPv",
-	"_ZdaPv",
-	"_ZdlPvm",
-	"_ZdaPvm",
-	"_ZdlPvRKSt9nothrow_t",
-	"_ZdaPvRKSt9nothrow_t",
-	"_ZdlPvSt11align_val_t",
-	"_ZdaPvSt11align_val_t",
-	"_ZdlPvmSt11align_val_t",
-	"_ZdaPvmSt11align_val_t",
-	"_ZdlPvSt11align_val_tRKSt9nothrow_t",
-	"_ZdaPvSt11align_val_tRKSt9nothrow_t",
-};
+/* The operators, and what the linker calls them: the names are fixed by the C++ ABI. */
+#define OPERATORS(X)                                                                               \
+	X(NEW, _Znwm)                                                                              \
+	X(NEW_ARRAY, _Znam)                                                                        \
+	X(NEW_NOTHROW, _ZnwmRKSt9nothrow_t)                                                        \
+	X(NEW_ARRAY_NOTHROW, _ZnamRKSt9nothrow_t)                                                  \
+	X(NEW_ALIGNED, _ZnwmSt11align_val_t)                                                       \
+	X(NEW_ARRAY_ALIGNED, _ZnamSt11align_val_t)                                                 \
+	X(NEW_ALIGNED_NOTHROW, _ZnwmSt11align_val_tRKSt9nothrow_t)                                 \
+	X(NEW_ARRAY_ALIGNED_NOTHROW, _ZnamSt11align_val_tRKSt9nothrow_t)                           \
+	X(DELETE, _ZdlPv)                                                                          \
+	X(DELETE_ARRAY, _ZdaPv)                                                                    \
+	X(DELETE_SIZED, _ZdlPvm)                                                                   \
+	X(DELETE_ARRAY_SIZED, _ZdaPvm)                                                             \
+	X(DELETE_NOTHROW, _ZdlPvRKSt9nothrow_t)                                                    \
+	X(DELETE_ARRAY_NOTHROW, _ZdaPvRKSt9nothrow_t)                                              \
+	X(DELETE_ALIGNED, _ZdlPvSt11align_val_t)                                                   \
+	X(DELETE_ARRAY_ALIGNED, _ZdaPvSt11align_val_t)                                             \
+	X(DELETE_SIZED_ALIGNED, _ZdlPvmSt11align_val_t)                                            \
+	X(DELETE_ARRAY_SIZED_ALIGNED, _ZdaPvmSt11align_val_t)                                      \
+	X(DELETE_ALIGNED_NOTHROW, _ZdlPvSt11align_val_tRKSt9nothrow_t)                             \
+	X(DELETE_ARRAY_ALIGNED_NOTHROW, _ZdaPvSt11align_val_tRKSt9nothrow_t)
+
+#define OP(op, symbol) op,
+enum op { OPERATORS(OP) OPS };
+#define NAME(op, symbol) #symbol,
+static const char *const names[OPS] = {OPERATORS(NAME)};
 
 static _Atomic uintptr_t next_op[OPS];
 
@@ -70,9 +51,9 @@ static inline uintptr_t find(enum op op)
  * exception must not leave it set. So we call the nothrow sibling of a throwing operator first; only if
  * that has no memory we call the throwing one, without the guard, and it throws.
  * call: the arguments of the next function; quiet: the operator to call first, and how. */
-#define NEW_HOOK(op, args, type, call, via, quiet, quiet_type, quiet_call)                         \
-	EXPORT void *HOOK_##op args __asm__(SYM_##op);                                             \
-	EXPORT void *HOOK_##op args                                                                \
+#define NEW_HOOK(op, symbol, args, type, call, via, quiet, quiet_type, quiet_call)                 \
+	EXPORT void *symbol args;                                                                  \
+	EXPORT void *symbol args                                                                   \
 	{                                                                                          \
 		uintptr_t v = find(op);                                                            \
 		type *f = (type *)(v & ~1ul);                                                      \
@@ -99,9 +80,9 @@ static inline uintptr_t find(enum op op)
 		}                                                                                  \
 		return allocated(tls, made, size, HERE(), via, site);                              \
 	}
-#define DELETE_HOOK(op, args, type, call)                                                          \
-	EXPORT void HOOK_##op args __asm__(SYM_##op);                                              \
-	EXPORT void HOOK_##op args                                                                 \
+#define DELETE_HOOK(op, symbol, args, type, call)                                                  \
+	EXPORT void symbol args;                                                                   \
+	EXPORT void symbol args                                                                    \
 	{                                                                                          \
 		uintptr_t v = find(op);                                                            \
 		type *f = (type *)(v & ~1ul);                                                      \
@@ -129,27 +110,6 @@ static inline uintptr_t find(enum op op)
 
 static const char nothrow; /* std::nothrow: only its address is ever taken */
 
-#define SYM_NEW "_Znwm"
-#define SYM_NEW_ARRAY "_Znam"
-#define SYM_NEW_NOTHROW "_ZnwmRKSt9nothrow_t"
-#define SYM_NEW_ARRAY_NOTHROW "_ZnamRKSt9nothrow_t"
-#define SYM_NEW_ALIGNED "_ZnwmSt11align_val_t"
-#define SYM_NEW_ARRAY_ALIGNED "_ZnamSt11align_val_t"
-#define SYM_NEW_ALIGNED_NOTHROW "_ZnwmSt11align_val_tRKSt9nothrow_t"
-#define SYM_NEW_ARRAY_ALIGNED_NOTHROW "_ZnamSt11align_val_tRKSt9nothrow_t"
-#define SYM_DELETE "_ZdlPv"
-#define SYM_DELETE_ARRAY "_ZdaPv"
-#define SYM_DELETE_SIZED "_ZdlPvm"
-#define SYM_DELETE_ARRAY_SIZED "_ZdaPvm"
-#define SYM_DELETE_NOTHROW "_ZdlPvRKSt9nothrow_t"
-#define SYM_DELETE_ARRAY_NOTHROW "_ZdaPvRKSt9nothrow_t"
-#define SYM_DELETE_ALIGNED "_ZdlPvSt11align_val_t"
-#define SYM_DELETE_ARRAY_ALIGNED "_ZdaPvSt11align_val_t"
-#define SYM_DELETE_SIZED_ALIGNED "_ZdlPvmSt11align_val_t"
-#define SYM_DELETE_ARRAY_SIZED_ALIGNED "_ZdaPvmSt11align_val_t"
-#define SYM_DELETE_ALIGNED_NOTHROW "_ZdlPvSt11align_val_tRKSt9nothrow_t"
-#define SYM_DELETE_ARRAY_ALIGNED_NOTHROW "_ZdaPvSt11align_val_tRKSt9nothrow_t"
-
 typedef void *new_fn(size_t);
 typedef void *new2_fn(size_t, const void *);
 typedef void *new_aligned_fn(size_t, size_t);
@@ -160,33 +120,40 @@ typedef void delete2_fn(void *, const void *);
 typedef void delete_size2_fn(void *, size_t, size_t);
 typedef void delete_aligned2_fn(void *, size_t, const void *);
 
-NEW_HOOK(NEW, (size_t size), new_fn, (size), WIRE_VIA_NEW, NEW_NOTHROW, new2_fn, (size, &nothrow))
-NEW_HOOK(NEW_ARRAY, (size_t size), new_fn, (size), WIRE_VIA_NEW_ARRAY, NEW_ARRAY_NOTHROW, new2_fn,
+NEW_HOOK(NEW, _Znwm, (size_t size), new_fn, (size), WIRE_VIA_NEW, NEW_NOTHROW, new2_fn,
 	 (size, &nothrow))
-NEW_HOOK(NEW_NOTHROW, (size_t size, const void *n), new2_fn, (size, n), WIRE_VIA_NEW, NEW_NOTHROW,
-	 new2_fn, (size, n))
-NEW_HOOK(NEW_ARRAY_NOTHROW, (size_t size, const void *n), new2_fn, (size, n), WIRE_VIA_NEW_ARRAY,
-	 NEW_ARRAY_NOTHROW, new2_fn, (size, n))
-NEW_HOOK(NEW_ALIGNED, (size_t size, size_t a), new_aligned_fn, (size, a), WIRE_VIA_NEW,
-	 NEW_ALIGNED_NOTHROW, new_aligned2_fn, (size, a, &nothrow))
-NEW_HOOK(NEW_ARRAY_ALIGNED, (size_t size, size_t a), new_aligned_fn, (size, a), WIRE_VIA_NEW_ARRAY,
-	 NEW_ARRAY_ALIGNED_NOTHROW, new_aligned2_fn, (size, a, &nothrow))
-NEW_HOOK(NEW_ALIGNED_NOTHROW, (size_t size, size_t a, const void *n), new_aligned2_fn, (size, a, n),
-	 WIRE_VIA_NEW, NEW_ALIGNED_NOTHROW, new_aligned2_fn, (size, a, n))
-NEW_HOOK(NEW_ARRAY_ALIGNED_NOTHROW, (size_t size, size_t a, const void *n), new_aligned2_fn,
-	 (size, a, n), WIRE_VIA_NEW_ARRAY, NEW_ARRAY_ALIGNED_NOTHROW, new_aligned2_fn, (size, a, n))
-DELETE_HOOK(DELETE, (void *p), delete_fn, (p))
-DELETE_HOOK(DELETE_ARRAY, (void *p), delete_fn, (p))
-DELETE_HOOK(DELETE_SIZED, (void *p, size_t size), delete_size_fn, (p, size))
-DELETE_HOOK(DELETE_ARRAY_SIZED, (void *p, size_t size), delete_size_fn, (p, size))
-DELETE_HOOK(DELETE_NOTHROW, (void *p, const void *n), delete2_fn, (p, n))
-DELETE_HOOK(DELETE_ARRAY_NOTHROW, (void *p, const void *n), delete2_fn, (p, n))
-DELETE_HOOK(DELETE_ALIGNED, (void *p, size_t a), delete_size_fn, (p, a))
-DELETE_HOOK(DELETE_ARRAY_ALIGNED, (void *p, size_t a), delete_size_fn, (p, a))
-DELETE_HOOK(DELETE_SIZED_ALIGNED, (void *p, size_t size, size_t a), delete_size2_fn, (p, size, a))
-DELETE_HOOK(DELETE_ARRAY_SIZED_ALIGNED, (void *p, size_t size, size_t a), delete_size2_fn,
-	    (p, size, a))
-DELETE_HOOK(DELETE_ALIGNED_NOTHROW, (void *p, size_t a, const void *n), delete_aligned2_fn,
-	    (p, a, n))
-DELETE_HOOK(DELETE_ARRAY_ALIGNED_NOTHROW, (void *p, size_t a, const void *n), delete_aligned2_fn,
-	    (p, a, n))
+NEW_HOOK(NEW_ARRAY, _Znam, (size_t size), new_fn, (size), WIRE_VIA_NEW_ARRAY, NEW_ARRAY_NOTHROW,
+	 new2_fn, (size, &nothrow))
+NEW_HOOK(NEW_NOTHROW, _ZnwmRKSt9nothrow_t, (size_t size, const void *n), new2_fn, (size, n),
+	 WIRE_VIA_NEW, NEW_NOTHROW, new2_fn, (size, n))
+NEW_HOOK(NEW_ARRAY_NOTHROW, _ZnamRKSt9nothrow_t, (size_t size, const void *n), new2_fn, (size, n),
+	 WIRE_VIA_NEW_ARRAY, NEW_ARRAY_NOTHROW, new2_fn, (size, n))
+NEW_HOOK(NEW_ALIGNED, _ZnwmSt11align_val_t, (size_t size, size_t a), new_aligned_fn, (size, a),
+	 WIRE_VIA_NEW, NEW_ALIGNED_NOTHROW, new_aligned2_fn, (size, a, &nothrow))
+NEW_HOOK(NEW_ARRAY_ALIGNED, _ZnamSt11align_val_t, (size_t size, size_t a), new_aligned_fn,
+	 (size, a), WIRE_VIA_NEW_ARRAY, NEW_ARRAY_ALIGNED_NOTHROW, new_aligned2_fn,
+	 (size, a, &nothrow))
+NEW_HOOK(NEW_ALIGNED_NOTHROW, _ZnwmSt11align_val_tRKSt9nothrow_t,
+	 (size_t size, size_t a, const void *n), new_aligned2_fn, (size, a, n), WIRE_VIA_NEW,
+	 NEW_ALIGNED_NOTHROW, new_aligned2_fn, (size, a, n))
+NEW_HOOK(NEW_ARRAY_ALIGNED_NOTHROW, _ZnamSt11align_val_tRKSt9nothrow_t,
+	 (size_t size, size_t a, const void *n), new_aligned2_fn, (size, a, n), WIRE_VIA_NEW_ARRAY,
+	 NEW_ARRAY_ALIGNED_NOTHROW, new_aligned2_fn, (size, a, n))
+DELETE_HOOK(DELETE, _ZdlPv, (void *p), delete_fn, (p))
+DELETE_HOOK(DELETE_ARRAY, _ZdaPv, (void *p), delete_fn, (p))
+DELETE_HOOK(DELETE_SIZED, _ZdlPvm, (void *p, size_t size), delete_size_fn, (p, size))
+DELETE_HOOK(DELETE_ARRAY_SIZED, _ZdaPvm, (void *p, size_t size), delete_size_fn, (p, size))
+DELETE_HOOK(DELETE_NOTHROW, _ZdlPvRKSt9nothrow_t, (void *p, const void *n), delete2_fn, (p, n))
+DELETE_HOOK(DELETE_ARRAY_NOTHROW, _ZdaPvRKSt9nothrow_t, (void *p, const void *n), delete2_fn,
+	    (p, n))
+DELETE_HOOK(DELETE_ALIGNED, _ZdlPvSt11align_val_t, (void *p, size_t a), delete_size_fn, (p, a))
+DELETE_HOOK(DELETE_ARRAY_ALIGNED, _ZdaPvSt11align_val_t, (void *p, size_t a), delete_size_fn,
+	    (p, a))
+DELETE_HOOK(DELETE_SIZED_ALIGNED, _ZdlPvmSt11align_val_t, (void *p, size_t size, size_t a),
+	    delete_size2_fn, (p, size, a))
+DELETE_HOOK(DELETE_ARRAY_SIZED_ALIGNED, _ZdaPvmSt11align_val_t, (void *p, size_t size, size_t a),
+	    delete_size2_fn, (p, size, a))
+DELETE_HOOK(DELETE_ALIGNED_NOTHROW, _ZdlPvSt11align_val_tRKSt9nothrow_t,
+	    (void *p, size_t a, const void *n), delete_aligned2_fn, (p, a, n))
+DELETE_HOOK(DELETE_ARRAY_ALIGNED_NOTHROW, _ZdaPvSt11align_val_tRKSt9nothrow_t,
+	    (void *p, size_t a, const void *n), delete_aligned2_fn, (p, a, n))
