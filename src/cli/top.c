@@ -382,7 +382,7 @@ static void leave_command(struct top *t, bool detached)
 	struct top_command *c = &t->command;
 	bool kept = c->kept[0] != 0;
 	if (!detached)
-		top_command_ended(c, true); /* it was told to end */
+		top_command_ended(c, true); /* heft has sent it SIGTERM */
 	c->detached = detached && !c->ended;
 	top_command_release(c);
 	if (!t->place.path[0])

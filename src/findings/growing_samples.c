@@ -11,7 +11,7 @@
  *   even      each half of the middle must have left at least a third of the middle's survivors, and that
  *             must be significant: at most 5 % probable by chance. The last eighth is left out because it
  *             also holds what is about to be freed, the first because it holds start-up
- *   settled   as for exact recordings: elsewhere a population of blocks is replaced again and again, so
+ *   steady    as for exact recordings: elsewhere a population of blocks is replaced again and again, so
  *             all its blocks are young; or the program did not end by itself
  *
  * If there are several processes, each is looked at by itself: a sum over processes would grow just because
@@ -161,8 +161,8 @@ static double part_of(const struct profile *p, uint32_t process)
 						p->totals.allocated_bytes);
 }
 
-static bool is_settled_site(const struct profile *p, const uint32_t *first, uint32_t site,
-			    uint32_t process)
+static bool is_steady_site(const struct profile *p, const uint32_t *first, uint32_t site,
+			   uint32_t process)
 {
 	const struct profile_site *s = &p->sites[site];
 	bool several = p->process_count > 1;
@@ -190,12 +190,12 @@ static bool is_settled_site(const struct profile *p, const uint32_t *first, uint
 	       endless_is_population(p, bytes, blocks, made > blocks ? made - blocks : 0);
 }
 
-static bool is_settled(const struct profile *p, const uint32_t *first, uint32_t process)
+static bool is_steady(const struct profile *p, const uint32_t *first, uint32_t process)
 {
-	bool settled = endless_did_not_end(p);
-	for (uint32_t i = 0; i < p->site_count && !settled; i++)
-		settled = is_settled_site(p, first, i, process);
-	return settled;
+	bool steady = endless_did_not_end(p);
+	for (uint32_t i = 0; i < p->site_count && !steady; i++)
+		steady = is_steady_site(p, first, i, process);
+	return steady;
 }
 
 /* Whether growth in this process means something. */
@@ -209,7 +209,7 @@ static bool is_watched(const struct profile *p, const uint32_t *first, uint32_t 
 		if ((double)life < LEAST_LIFE * (double)p->run.duration_ns)
 			return false;
 	}
-	return (double)peak >= BIRTHS_EARLIEST_PEAK * (double)life && is_settled(p, first, process);
+	return (double)peak >= BIRTHS_EARLIEST_PEAK * (double)life && is_steady(p, first, process);
 }
 
 /* How much a process has live at a site now. */

@@ -7,7 +7,7 @@
  *   growth    what the function keeps (the floor of its live bytes) rises in every stage of the run after
  *             the first, about evenly, up to the end. A cache that fills up, tables made at the start and
  *             sawteeth all have a stage in which the floor does not rise.
- *   settled   elsewhere in the program blocks are replaced again and again at a constant level (sessions, a
+ *   steady    elsewhere in the program blocks are replaced again and again at a constant level (sessions, a
  *             cache). Or the program did not end by itself: a signal ended it, or the recording stopped
  *             while it ran. Then the function must have grown up to the last quarter of the time: a program
  *             that first loads and then waits does not.
@@ -43,7 +43,7 @@ enum {
 #define GROWING_TOP 0.98
 #define GROWING_LATEST_REACHED 0.9
 /* A level is constant if it stays above half of its highest after the first quarter of the run. */
-#define SETTLED_FLOOR 0.5
+#define STEADY_FLOOR 0.5
 /* Two sites grow in step if their numbers of blocks differ by at most this factor. */
 #define GROWING_IN_STEP 4
 
@@ -55,7 +55,7 @@ struct growing {
 	bool paced; /* other blocks of the program are replaced at a constant level */
 };
 
-static bool is_settled(const struct profile *p, uint32_t site)
+static bool is_steady(const struct profile *p, uint32_t site)
 {
 	const struct profile_site *s = &p->sites[site];
 	if (s->history >= p->behaviour.history.row_count)
@@ -72,13 +72,13 @@ static bool is_settled(const struct profile *p, uint32_t site)
 			blocks = row->blocks[i];
 	}
 	return to > from && endless_is_population(p, most, blocks, s->frees) &&
-	       (double)least >= SETTLED_FLOOR * (double)most;
+	       (double)least >= STEADY_FLOOR * (double)most;
 }
 
 static bool is_in_step(const struct profile *p, uint64_t allocations)
 {
 	for (uint32_t i = 0; i < p->site_count; i++)
-		if (is_settled(p, i) && allocations <= GROWING_IN_STEP * p->sites[i].frees &&
+		if (is_steady(p, i) && allocations <= GROWING_IN_STEP * p->sites[i].frees &&
 		    p->sites[i].frees <= GROWING_IN_STEP * allocations)
 			return true;
 	return false;
@@ -232,7 +232,7 @@ int diagnose_growing_site(struct diagnosis *d)
 		return 0;
 	bool paced = false;
 	for (uint32_t i = 0; i < p->site_count && !paced; i++)
-		paced = is_settled(p, i);
+		paced = is_steady(p, i);
 	if (!paced && !endless_did_not_end(p))
 		return 0;
 	uint64_t *bytes = malloc(2 * (size_t)p->behaviour.history.slot_count * sizeof *bytes);

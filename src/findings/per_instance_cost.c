@@ -12,6 +12,7 @@
 #include "findings/diagnosis.h"
 
 #include "findings/site_names.h"
+#include "hosted/compare.h"
 #include "hosted/hash_index.h"
 #include "hosted/vector.h"
 
@@ -355,9 +356,7 @@ static uint32_t depth_of(const struct profile *p, uint32_t node)
 static int innermost_first(const void *a, const void *b)
 {
 	const struct object *x = a, *y = b;
-	if (x->depth != y->depth)
-		return x->depth > y->depth ? -1 : 1;
-	return x->rep < y->rep ? -1 : x->rep > y->rep;
+	return compare_numbers(y->depth, x->depth) ?: compare_numbers(x->rep, y->rep);
 }
 
 /* Whether the activation of `inner` is under that of `outer`. */
@@ -403,9 +402,7 @@ static void choose(const struct profile *p, const struct activations *a, struct 
 static int largest_first(const void *a, const void *b)
 {
 	const struct evidence_part *x = a, *y = b;
-	if (x->bytes != y->bytes)
-		return x->bytes > y->bytes ? -1 : 1;
-	return x->site < y->site ? -1 : x->site > y->site;
+	return compare_numbers(y->bytes, x->bytes) ?: compare_numbers(x->site, y->site);
 }
 
 /* The frame of an activation with the smallest line, which is nearest to the function's head. */

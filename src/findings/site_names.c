@@ -2,6 +2,8 @@
  * (profile/wrapper_frames.c). Also finds what functions and stacks have in common. */
 #include "findings/site_names.h"
 
+#include "hosted/compare.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -91,12 +93,8 @@ struct function_key {
 static int by_function(const void *a, const void *b)
 {
 	const struct function_key *x = a, *y = b;
-	int order = strcmp(x->function, y->function);
-	if (!order)
-		order = x->module < y->module ? -1 : x->module > y->module;
-	if (!order)
-		order = x->site < y->site ? -1 : x->site > y->site;
-	return order;
+	return strcmp(x->function, y->function) ?: compare_numbers(x->module, y->module)
+		       ?: compare_numbers(x->site, y->site);
 }
 
 uint32_t *sites_by_function(const struct profile *p, const uint32_t *named, uint32_t *count)

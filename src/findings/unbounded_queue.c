@@ -13,6 +13,7 @@
 #include "findings/diagnosis.h"
 
 #include "findings/site_names.h"
+#include "hosted/compare.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -212,14 +213,10 @@ static struct queue_group add_up(const struct diagnosis *d, const struct queue_s
 		g.sites++;
 		g.backlog_blocks += h->backlog_blocks;
 		g.backlog_bytes += h->backlog_bytes;
-		if (h->first_birth_ns < g.first_birth_ns)
-			g.first_birth_ns = h->first_birth_ns;
-		if (h->last_birth_ns > g.last_birth_ns)
-			g.last_birth_ns = h->last_birth_ns;
-		if (h->first_free_ns < g.first_free_ns)
-			g.first_free_ns = h->first_free_ns;
-		if (h->last_free_ns > g.last_free_ns)
-			g.last_free_ns = h->last_free_ns;
+		g.first_birth_ns = lesser(g.first_birth_ns, h->first_birth_ns);
+		g.last_birth_ns = greater(g.last_birth_ns, h->last_birth_ns);
+		g.first_free_ns = lesser(g.first_free_ns, h->first_free_ns);
+		g.last_free_ns = greater(g.last_free_ns, h->last_free_ns);
 	}
 	/* The sites need not have been at their highest together. */
 	if (g.backlog_bytes > d->p->totals.peak_bytes && d->p->totals.peak_bytes)
@@ -400,11 +397,9 @@ static int report_group(struct diagnosis *d, const struct queue_site *list, uint
 static int most_bytes_first(const void *a, const void *b)
 {
 	const struct queue_site *x = a, *y = b;
-	if (x->certain != y->certain)
-		return x->certain ? -1 : 1;
-	if (x->h->backlog_bytes != y->h->backlog_bytes)
-		return x->h->backlog_bytes > y->h->backlog_bytes ? -1 : 1;
-	return x->site < y->site ? -1 : x->site > y->site;
+	return y->certain - x->certain
+		       ?: compare_numbers(y->h->backlog_bytes, x->h->backlog_bytes)
+		       ?: compare_numbers(x->site, y->site);
 }
 
 int diagnose_unbounded_queue(struct diagnosis *d)

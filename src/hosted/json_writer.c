@@ -21,30 +21,37 @@ static void value_begins(struct json_writer *w)
 	w->comma = true;
 }
 
-void json_write_object(struct json_writer *w)
+static void begin(struct json_writer *w, char bracket)
 {
 	value_begins(w);
-	putc_unlocked('{', w->out);
+	putc_unlocked(bracket, w->out);
 	w->comma = false;
+}
+
+static void end(struct json_writer *w, char bracket)
+{
+	putc_unlocked(bracket, w->out);
+	w->comma = true;
+}
+
+void json_write_object(struct json_writer *w)
+{
+	begin(w, '{');
 }
 
 void json_write_object_end(struct json_writer *w)
 {
-	putc_unlocked('}', w->out);
-	w->comma = true;
+	end(w, '}');
 }
 
 void json_write_array(struct json_writer *w)
 {
-	value_begins(w);
-	putc_unlocked('[', w->out);
-	w->comma = false;
+	begin(w, '[');
 }
 
 void json_write_array_end(struct json_writer *w)
 {
-	putc_unlocked(']', w->out);
-	w->comma = true;
+	end(w, ']');
 }
 
 static void write_string(struct json_writer *w, const char *text)

@@ -119,8 +119,8 @@ size_t words_print_fit(FILE *out, const char *name, size_t max)
 {
 	size_t total = words_columns(name), used = 0;
 	bool cut = total > max;
-	size_t room = max > CUT ? max - CUT : 0;
-	size_t head = cut ? (room + 1) / 2 : total, tail = room - (room + 1) / 2;
+	size_t space = max > CUT ? max - CUT : 0;
+	size_t head = cut ? (space + 1) / 2 : total, tail = space - (space + 1) / 2;
 	const unsigned char *s = (const unsigned char *)name;
 	while (*s) {
 		struct glyph g = glyph_at(s);
@@ -220,12 +220,13 @@ void words_print_command(FILE *out, const char *const *argv, uint32_t argc, size
 		size_t columns = words_columns(argv[i]) + (i > 0);
 		size_t after = i + 1 < argc ? CUT + 1 : 0; /* columns to mark a cut */
 		if (used + columns + after > max) {
-			size_t room = max > used + CUT + (i > 0) ? max - used - CUT - (i > 0) : 0;
+			size_t space = max > used + CUT + (i > 0) ? max - used - CUT - (i > 0) : 0;
 			if (i)
 				putc(' ', out);
-			if (columns - (i > 0) <= room) /* it fits, but the mark after it does not */
-				room = room ? room - 1 : 0;
-			words_print(out, argv[i], room);
+			if (columns - (i > 0) <=
+			    space) /* it fits, but the mark after it does not */
+				space = space ? space - 1 : 0;
+			words_print(out, argv[i], space);
 			return;
 		}
 		if (i)
@@ -288,23 +289,23 @@ static size_t word_length(const char *text)
 
 void words_print_wrapped(FILE *out, const char *text, size_t indent, size_t width)
 {
-	size_t room = width > indent + 20 ? width - indent : 20, at = 0;
+	size_t space = width > indent + 20 ? width - indent : 20, at = 0;
 	while (*(text += strspn(text, " \n"))) {
 		size_t length = word_length(text);
 		char *word = strndup(text, length);
 		if (!word)
 			return;
 		size_t columns = words_columns(word);
-		if (columns > room)
-			columns = room;
-		if (at && at + 1 + columns > room) {
+		if (columns > space)
+			columns = space;
+		if (at && at + 1 + columns > space) {
 			fprintf(out, "\n%*s", (int)indent, "");
 			at = 0;
 		} else if (at) {
 			putc(' ', out);
 			at++;
 		}
-		at += words_print_fit(out, word, room);
+		at += words_print_fit(out, word, space);
 		free(word);
 		text += length;
 	}

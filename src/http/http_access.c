@@ -9,6 +9,8 @@
  * All input comes from strangers: no function writes outside the buffers it was given. */
 #include "http/http_parts.h"
 
+#include "hosted/number_parse.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -124,12 +126,10 @@ bool http_basic_password(const char *header, char *password, size_t size)
 
 static bool parse_port(const char *text, uint16_t *port)
 {
-	size_t length = strlen(text);
-	if (!length || length > 5 || strspn(text, "0123456789") != length)
-		return false;
-	long n = strtol(text, NULL, 10);
-	*port = (uint16_t)n;
-	return n <= UINT16_MAX;
+	uint64_t number = 0;
+	bool valid = strlen(text) <= 5 && number_parse(text, UINT16_MAX, &number) == 0;
+	*port = (uint16_t)number;
+	return valid;
 }
 
 int http_parse_listen(char *text, const char **address, uint16_t *port)
@@ -149,8 +149,7 @@ int http_parse_listen(char *text, const char **address, uint16_t *port)
 		*address = text;
 		return is_number(text) ? 0 : HEFT_EUSAGE;
 	}
-	if (strchr(text,
-		   ':')) /* without brackets nobody knows where IPv6 ends and the port begins */
+	if (strchr(text, ':')) /* IPv6 needs brackets, to show where the port begins */
 		return HEFT_EUSAGE;
 	*address = *text ? text : NULL;
 	return 0;

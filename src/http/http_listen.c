@@ -52,7 +52,7 @@ union address {
 	struct sockaddr any;
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
-	struct sockaddr_storage room;
+	struct sockaddr_storage storage;
 };
 
 static int resolve(const char *text, union address *to, struct heft_error *err)

@@ -3,6 +3,7 @@
  * Invariant: it draws exactly as many lines as the terminal has. */
 #include "top/top_state.h"
 
+#include "hosted/compare.h"
 #include "hosted/error.h"
 #include "profile/process_images.h"
 #include "top/top_numbers.h"
@@ -75,9 +76,7 @@ static int overlay_output(const struct top_state *s, struct top_lines *out, size
 static int by_allocated(const void *a, const void *b)
 {
 	const struct profile_thread *x = a, *y = b;
-	return x->allocated_bytes > y->allocated_bytes   ? -1
-	       : x->allocated_bytes < y->allocated_bytes ? 1
-							 : 0;
+	return compare_numbers(y->allocated_bytes, x->allocated_bytes);
 }
 
 static int overlay_threads(const struct top_state *s, struct top_lines *out, size_t lines_free,

@@ -99,19 +99,19 @@ static const char *without_folders(const char *path)
 static void put_place(struct pen *pen, const struct profile *p, uint32_t frame)
 {
 	const struct profile_frame *f = &p->stacks.frames[frame];
-	size_t room = pen_left(pen);
+	size_t space = pen_left(pen);
 	if (f->file) {
-		pen_name(pen, TOP_PLAIN, without_folders(f->file), room > 24 ? room / 2 : room,
+		pen_name(pen, TOP_PLAIN, without_folders(f->file), space > 24 ? space / 2 : space,
 			 PEN_NAME);
 		if (f->line)
 			pen_putf(pen, TOP_PLAIN, ":%" PRIu32, f->line);
 	} else if (f->module < p->stacks.module_count && !strstr(f->function, "+0x")) {
 		pen_name(pen, TOP_PLAIN, profile_module_name(p, f->module),
-			 room > 24 ? room / 3 : room, PEN_NAME);
+			 space > 24 ? space / 3 : space, PEN_NAME);
 	}
 	if (pen_left(pen) < 6)
 		return;
-	if (pen_left(pen) < room)
+	if (pen_left(pen) < space)
 		pen_put(pen, TOP_PLAIN, " ");
 	pen_name(pen, TOP_PLAIN, f->function, pen_left(pen), PEN_FUNCTION);
 }
@@ -146,27 +146,27 @@ static void put_row_name(struct pen *pen, const struct profile *p, const struct 
 	if (row->sites > 1 && group != TOP_SITES)
 		snprintf(more, sizeof more, " (%.20s sites)", words_count(row->sites).text);
 	size_t reserved = strlen(more) + 12 < pen_left(pen) ? strlen(more) : 0;
-	size_t room = pen_left(pen) - reserved;
+	size_t space = pen_left(pen) - reserved;
 	const struct profile_frame *f = group != TOP_MODULES && row->name < p->stacks.frame_count
 						? &p->stacks.frames[row->name]
 						: NULL;
 	if (group == TOP_MODULES && row->name < p->stacks.module_count)
-		pen_name(pen, TOP_PLAIN, profile_module_name(p, row->name), room, PEN_NAME);
+		pen_name(pen, TOP_PLAIN, profile_module_name(p, row->name), space, PEN_NAME);
 	else if (!f)
-		pen_name(pen, TOP_DIM, "[stack unknown]", room, PEN_END);
+		pen_name(pen, TOP_DIM, "[stack unknown]", space, PEN_END);
 	else if (group == TOP_SITES) {
 		size_t behind = callers ? words_columns(callers) + 4 : 0;
-		behind = behind < room / 2 ? behind : room / 2;
+		behind = behind < space / 2 ? behind : space / 2;
 		pen->width -= behind;
 		put_place(pen, p, row->name);
 		pen->width += behind;
 		put_caller(pen, p, row->site, callers);
 	} else if (group == TOP_FUNCTIONS)
-		pen_name(pen, TOP_PLAIN, f->function, room, PEN_FUNCTION);
+		pen_name(pen, TOP_PLAIN, f->function, space, PEN_FUNCTION);
 	else if (f->file)
-		pen_name(pen, TOP_PLAIN, f->file, room, PEN_NAME);
+		pen_name(pen, TOP_PLAIN, f->file, space, PEN_NAME);
 	else
-		pen_name(pen, TOP_PLAIN, profile_module_name(p, f->module), room, PEN_NAME);
+		pen_name(pen, TOP_PLAIN, profile_module_name(p, f->module), space, PEN_NAME);
 	if (reserved)
 		pen_put(pen, TOP_DIM, more);
 }

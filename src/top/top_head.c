@@ -67,8 +67,8 @@ static int title_line(struct top_lines *to, const struct profile *p, const struc
 	if (pen.width >= 60)
 		pen_put(&pen, TOP_TITLE, "heft top  ");
 	/* The pid and, unless it is very narrow, the time have their places before a long name. */
-	size_t rest = strlen(pid) + (pen.width >= 30 ? 8 : 0), room = pen_left(&pen);
-	pen_name(&pen, TOP_TITLE, name, room > rest + 4 ? room - rest : 4, PEN_NAME);
+	size_t rest = strlen(pid) + (pen.width >= 30 ? 8 : 0), space = pen_left(&pen);
+	pen_name(&pen, TOP_TITLE, name, space > rest + 4 ? space - rest : 4, PEN_NAME);
 	pen_put(&pen, TOP_TITLE, pid);
 	if (measure_known(p, MEASURE_DURATION)) {
 		top_clock(text, p->run.duration_ns);
@@ -214,8 +214,8 @@ static int graphs_line(struct top_lines *to, const struct profile *p, const stru
 	bool both = pen.width >= 40 && p->run.rss_count &&
 		    (p->behaviour.history.slot_count || v->point_count);
 	size_t mark = v->mark && pen.width >= 60 ? 14 : 0;
-	size_t room = pen.width > mark + 16 ? pen.width - mark - 16 : 4;
-	size_t columns = both ? room / 2 : room;
+	size_t space = pen.width > mark + 16 ? pen.width - mark - 16 : 4;
+	size_t columns = both ? space / 2 : space;
 	if (columns > GRAPH_MAX)
 		columns = GRAPH_MAX;
 	size_t n = heap_graph(values, columns, p, v);

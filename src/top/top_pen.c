@@ -104,16 +104,16 @@ static void put_ascii(FILE *out, const char *text)
 void pen_name(struct pen *pen, enum top_style style, const char *name, size_t max, enum pen_fit fit)
 {
 	char *text = NULL;
-	size_t size, room = pen_left(pen) < max ? pen_left(pen) : max;
+	size_t size, space = pen_left(pen) < max ? pen_left(pen) : max;
 	FILE *out = pen->out ? open_memstream(&text, &size) : NULL;
 	if (!out)
 		return;
 	if (fit == PEN_FUNCTION)
-		words_print_function(out, name, room);
-	else if (fit == PEN_END && words_columns(name) > room && room > 3)
-		words_print(out, name, room - 3);
+		words_print_function(out, name, space);
+	else if (fit == PEN_END && words_columns(name) > space && space > 3)
+		words_print(out, name, space - 3);
 	else
-		words_print_fit(out, name, room);
+		words_print_fit(out, name, space);
 	if (fclose(out) == 0 && text) {
 		long from = ftell(pen->out);
 		pen->columns += words_columns(text);

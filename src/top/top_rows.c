@@ -9,6 +9,7 @@
  * had a block is in one row. */
 #include "top/top.h"
 
+#include "hosted/compare.h"
 #include "hosted/hash_index.h"
 #include "top/top_key.h"
 
@@ -124,9 +125,7 @@ struct grouped {
 static int by_key(const void *a, const void *b)
 {
 	const struct grouped *x = a, *y = b;
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return x->site < y->site ? -1 : x->site > y->site;
+	return compare_numbers(x->key, y->key) ?: compare_numbers(x->site, y->site);
 }
 
 /* The frame that names a site. */
@@ -326,9 +325,8 @@ static int compare_rows(const void *a, const void *b, void *ctx)
 	const struct top_row *x = a, *y = b;
 	enum top_sort sort = *(const enum top_sort *)ctx;
 	double first = sort_value(x, sort), second = sort_value(y, sort);
-	if (first != second)
-		return first > second ? -1 : 1;
-	return x->site < y->site ? -1 : x->site > y->site; /* by peak */
+	/* Equal rows keep the order of sites, which is by peak. */
+	return (first < second) - (first > second) ?: compare_numbers(x->site, y->site);
 }
 
 int top_rows_new(struct top_rows *out, const struct profile *p, const struct top_view *v)

@@ -7,6 +7,7 @@
  * Invariant: keys are never 0; 0 means no row. */
 #include "top/top.h"
 
+#include "hosted/compare.h"
 #include "top/top_key.h"
 
 #include <stdlib.h>
@@ -46,7 +47,7 @@ uint64_t *top_site_keys(const struct profile *p)
 static int by_key(const void *a, const void *b)
 {
 	const struct top_site_sample *x = a, *y = b;
-	return x->key < y->key ? -1 : x->key > y->key;
+	return compare_numbers(x->key, y->key);
 }
 
 struct top_sample *top_sample_new(const struct profile *p)

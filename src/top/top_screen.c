@@ -128,7 +128,7 @@ static void draw_line(struct top_screen *s, int y, const struct top_line *line, 
 {
 	mbstate_t state = {0};
 	size_t length = strlen(line->text);
-	int columns = 0, count = 0, room = COLS < CELLS - 1 ? COLS : CELLS - 1;
+	int columns = 0, count = 0, space = COLS < CELLS - 1 ? COLS : CELLS - 1;
 	for (size_t at = 0; at < length;) {
 		wchar_t c;
 		short pair;
@@ -143,7 +143,7 @@ static void draw_line(struct top_screen *s, int y, const struct top_line *line, 
 		at += n;
 		if (width <= 0)
 			continue;
-		if (columns + width > room)
+		if (columns + width > space)
 			break;
 		if (cursor)
 			attribute |= A_REVERSE;
@@ -154,7 +154,7 @@ static void draw_line(struct top_screen *s, int y, const struct top_line *line, 
 	clrtoeol();
 	if (count)
 		mvadd_wchnstr(y, 0, s->cells, count);
-	if (cursor && columns < room)
+	if (cursor && columns < space)
 		mvchgat(y, columns, -1, A_REVERSE, 0, NULL);
 }
 
