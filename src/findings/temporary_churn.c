@@ -23,7 +23,7 @@
 struct churn {
 	uint32_t site, name; /* the busiest one */
 	uint64_t temporary, allocations, own_peak_bytes;
-	/* Of the temporary blocks, which are taken to be as large as the site's blocks on average. */
+	/* The temporary blocks, taken to be as large as the site's blocks are on average. */
 	double bytes, blocks;
 };
 

@@ -204,7 +204,7 @@ struct account_growth {
 	uint64_t steps, moved, copied, blocks, final, largest, measured, measured_bytes, unused;
 };
 
-/* Of one site, or of all */
+/* What one site has live, or all sites together */
 struct account_state {
 	uint64_t bytes, blocks, slack;
 };

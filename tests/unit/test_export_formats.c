@@ -508,7 +508,7 @@ TEST(test_massif_history)
 	profile_free(p);
 }
 
-/* Of a part of the run the history tells nothing; of some of the sites, theirs. */
+/* The history says nothing about a part of the run; if sites are selected, it is that of these sites. */
 TEST(test_massif_of_a_part)
 {
 	struct profile *p = by_hand();

@@ -185,9 +185,8 @@ TEST(test_what_does_not_grow)
 		}
 }
 
-/* Of a program that ended by itself: something else must have been replaced again and again, and be
- * young. */
-TEST(test_settled)
+/* If a program ended by itself, something else must have been replaced again and again, and be young. */
+TEST(test_steady)
 {
 	for (int with = 0; with < 4; with++) {
 		struct profile *p = sampled_profile();
@@ -251,7 +250,7 @@ TEST(test_evidence)
 	profile_free(p);
 }
 
-/* Of a sampled profile: lost samples, and too few of them. */
+/* A sampled profile may have lost samples, or have too few of them. */
 TEST(test_quality)
 {
 	struct profile *p = sampled_profile();

@@ -438,7 +438,7 @@ TEST(test_quality)
 	done(f, p);
 }
 
-/* Of one event, and of allocations that hold nothing at the peak. */
+/* The words for one event, and for allocations that hold nothing at the peak. */
 TEST(test_quality_in_words)
 {
 	struct profile *p = new_profile(1 * SECOND);

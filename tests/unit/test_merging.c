@@ -166,7 +166,7 @@ static void check_row(const struct profile *p, const struct history *h, uint32_t
 				blocks += comes ? 1 : (uint64_t)-1;
 			}
 		}
-		/* Of the three, one that was never large by then is not in it. */
+		/* One of the three that was never large by then is not in it. */
 		if (i >= row->first) {
 			assert_true(row->bytes[i] <= bytes && row->blocks[i] <= blocks);
 			assert_true(bytes - row->bytes[i] <=

@@ -395,7 +395,7 @@ TEST(test_split)
 	assert_int_equal(whole->sites[s->id - 1].via, PROFILE_VIA_REALLOC);
 	assert_int_equal(whole->sites[s->id - 1].peak_bytes, 500);
 	profile_free(p);
-	/* Of one process there is nothing to tell apart. */
+	/* One process has nothing to tell apart. */
 	p = load_from(r,
 		      &(struct profile_selection){
 			      .by_process = true, .has_pid = true, .pid = 200, .part_of = whole});

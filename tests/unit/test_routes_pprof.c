@@ -123,7 +123,7 @@ TEST_WITH(test_shared_failure, start, stop)
 	assert_in_range(atomic_load(&fake.snapshots), 1, 3);
 }
 
-/* Of eight processes a scrape describes the one that it is about. A page about all describes all of them. */
+/* A scrape describes only its own process among eight. A page about all describes all of them. */
 TEST_WITH(test_one_of_many, start, stop)
 {
 	static const struct {
@@ -200,7 +200,7 @@ TEST_WITH(test_stop_in_the_middle, start, stop)
 	}
 }
 
-/* Of one more than there may be, one is refused; when the others have gone, there is room again. */
+/* The server refuses one request more than it takes; when the others have gone, it takes more again. */
 TEST_WITH(test_too_many_differences, start, stop)
 {
 	enum { ONE_MORE = 65 };

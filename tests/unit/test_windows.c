@@ -178,7 +178,7 @@ static void brute_window(struct window *w, const struct recording *r, uint64_t f
 	}
 }
 
-/* Of two processes, which run on: what went before the end is left, but not live. */
+/* With `several`, two processes run on: what went before the end is left, but not live. */
 static void check_site(const struct profile_site *s, const struct measures *m, bool several,
 		       uint64_t heap_peak)
 {

@@ -287,8 +287,8 @@ TEST(test_python)
 		if (stack_of[i].site)
 			assert_int_equal(profile_add_site(p, node, PROFILE_VIA_MALLOC, &id), 0);
 	}
-	/* Of an extension that is not installed, the user's own: that. Of the interpreter: what it
-	 * runs. */
+	/* An extension that is not installed is the user's own and heads its site; the interpreter's site
+	 * is headed by what it runs. */
 	EXPECT(p, "py::main", "fast_load");
 
 	/* Without Python's functions the interpreter's are all there is. */
