@@ -13,7 +13,8 @@
 
 #include "hosted/monotonic.h"
 #include "hosted/program_name.h"
-#include "agent/agent_charge.h"
+#include "hosted/vector.h"
+#include "agent/agent_process.h"
 #include "session/process_memory.h"
 #include "agent/sampled.h"
 #include "session/session_dir.h"
@@ -49,12 +50,12 @@
 #define TRIM_EVERY_NS (10000 * MS)
 
 enum {
-	CHARGES_MOST = 8192, /* processes at once, ended ones included */
-	SCAN_MOST = 32768,   /* files looked at in one go */
-	TAKE_MOST = 64,      /* taken in one go, so that the loop comes round */
-	SAVE_MOST = 8,       /* saved in one go */
-	UNSEEN_MOST = 8,     /* searched for in vain in one go */
-	ENDING_LOOKS = 4,    /* a process that is just ending cannot be seen either: not for long */
+	PROCESSES_MOST = 8192, /* processes at once, ended ones included */
+	SCAN_MOST = 32768,     /* files looked at in one go */
+	TAKE_MOST = 64,        /* taken in one go, so that the loop comes round */
+	SAVE_MOST = 8,         /* saved in one go */
+	UNSEEN_MOST = 8,       /* searched for in vain in one go */
+	ENDING_LOOKS = 4, /* a process that is just ending cannot be seen either: not for long */
 	UNSEEN_KNOWN =
 		4096, /* files whose process cannot be seen: remembered, not searched for again */
 	SIGNALS_KEY = 0, /* in epoll, where a process has its key */
@@ -69,14 +70,14 @@ struct unseen {
 struct agent {
 	const struct agent_options *o;
 	struct session_dir dir;
-	struct charge *charges; /* running or ended, in the order they came */
+	struct agent_process *list; /* running or ended, in the order they came */
 	uint32_t count, capacity;
 	int epoll, signals;
 	bool stop;
 	bool rescan, more;     /* some file was not ready; there are more to take */
 	struct unseen *unseen; /* a ring */
 	uint32_t unseen_count;
-	bool told_full, told_unseen;
+	bool said_full, said_unseen;
 	bool saved_some; /* since memory was last given back */
 	bool ends_left;  /* there are more to save than in one go */
 	uint64_t scan_again_ns, scan_not_before_ns;
@@ -109,29 +110,15 @@ static const char *name_of(const struct process *p, char name[200])
 
 /* ---- taking files */
 
-static struct charge *find_charge(struct agent *a, int32_t named_pid, uint64_t start_tsc)
+static struct agent_process *find_process(struct agent *a, int32_t named_pid, uint64_t start_tsc)
 {
 	for (uint32_t i = 0; i < a->count; i++)
-		if (a->charges[i].named_pid == named_pid &&
-		    a->charges[i].process->start_tsc == start_tsc)
-			return &a->charges[i];
+		if (a->list[i].named_pid == named_pid && a->list[i].process->start_tsc == start_tsc)
+			return &a->list[i];
 	return NULL;
 }
 
-static bool room_for_one(struct agent *a)
-{
-	if (a->count < a->capacity)
-		return true;
-	uint32_t bigger = a->capacity ? a->capacity * 2 : 64;
-	struct charge *list = realloc(a->charges, bigger * sizeof *list);
-	if (!list)
-		return false;
-	a->charges = list;
-	a->capacity = bigger;
-	return true;
-}
-
-static void end_charge(struct agent *a, struct charge *c)
+static void end_process(struct agent *a, struct agent_process *c)
 {
 	c->running = false;
 	c->ended_mono_ns = monotonic_ns();
@@ -140,39 +127,39 @@ static void end_charge(struct agent *a, struct charge *c)
 }
 
 /* The same process again: it was replaced by exec. */
-static void end_image_before(struct agent *a, const struct charge *c)
+static void end_image_before(struct agent *a, const struct agent_process *c)
 {
 	for (uint32_t i = 0; i < a->count; i++) {
-		struct charge *b = &a->charges[i];
+		struct agent_process *b = &a->list[i];
 		uint64_t start = b->process->view.session.header->start_mono_ns;
 		uint64_t end = c->process->view.session.header->start_mono_ns;
 		if (!b->running || b->process->pid != c->process->pid)
 			continue;
 		process_ended_as(b->process, TRACE_END_EXEC, end > start ? end - start : 0);
-		end_charge(a, b);
+		end_process(a, b);
 	}
 }
 
-static void take(struct agent *a, const struct charge *c)
+static void take(struct agent *a, const struct agent_process *c)
 {
 	struct process *p = c->process;
 	char name[200];
 	if (!c->running) /* all that is left to look at */
 		process_look_at_program(p);
-	if (!room_for_one(a) || process_set_add(a->o->set, p)) {
+	if (!array_reserve(a->list, a->count, a->capacity, 1) || process_set_add(a->o->set, p)) {
 		process_free(p); /* no memory: its file stays, and another look will come */
 		return;
 	}
 	if (c->running)
 		end_image_before(a, c);
-	struct charge *own = &a->charges[a->count++];
+	struct agent_process *own = &a->list[a->count++];
 	*own = *c;
 	if (a->o->verbose)
 		say(a, "process %d (%s): %s", p->pid, name_of(p, name),
 		    c->running ? "found" : "ended before this agent looked");
 	if (!c->running) {
 		process_ended_as(p, TRACE_END_UNKNOWN, sampled_last_seen_ns(p));
-		end_charge(a, own);
+		end_process(a, own);
 		return;
 	}
 	process_watch_memory(p);
@@ -218,13 +205,13 @@ static void remember_unseen(struct agent *a, int32_t named_pid, uint64_t start_t
 	a->rescan = true;
 	if (ending)
 		return;
-	if (!a->told_unseen)
+	if (!a->said_unseen)
 		say(a,
 		    "%s/%s is in use by a process that cannot be seen from here\n"
 		    "The agent has to share the pid namespace of the programs' host "
 		    "(docs/always-on.md).",
 		    a->o->dir, name);
-	a->told_unseen = true;
+	a->said_unseen = true;
 }
 
 /* Of one go through the directory */
@@ -234,28 +221,28 @@ struct looking {
 
 static void look_at_file(struct agent *a, const char *name, struct looking *l)
 {
-	struct charge c;
+	struct agent_process c;
 	int32_t pid;
 	uint64_t start_tsc;
 	l->looked++;
-	if (!session_file_name(name, &pid, &start_tsc) || find_charge(a, pid, start_tsc))
+	if (!session_file_name(name, &pid, &start_tsc) || find_process(a, pid, start_tsc))
 		return;
 	struct unseen *u = find_unseen(a, pid, start_tsc);
 	if (u && monotonic_ns() < u->again_ns) {
 		a->rescan = true;
 		return;
 	}
-	switch (charge_open(&c, a->dir.fd, name)) {
-	case CHARGE_TAKEN:
+	switch (agent_process_open(&c, a->dir.fd, name)) {
+	case AGENT_TAKEN:
 		take(a, &c);
 		l->taken++;
 		break;
-	case CHARGE_LATER: a->rescan |= is_young(a, name); break;
-	case CHARGE_UNSEEN:
+	case AGENT_LATER: a->rescan |= is_young(a, name); break;
+	case AGENT_UNSEEN:
 		remember_unseen(a, pid, start_tsc, name);
 		l->unseen++;
 		break;
-	case CHARGE_NOTHING: break;
+	case AGENT_NOTHING: break;
 	}
 }
 
@@ -273,15 +260,15 @@ static void scan(struct agent *a)
 	struct looking l = {0};
 	a->rescan = a->more = false;
 	while (dir && l.looked < SCAN_MOST && l.taken < TAKE_MOST && l.unseen < UNSEEN_MOST &&
-	       a->count < CHARGES_MOST && (e = readdir(dir)))
+	       a->count < PROCESSES_MOST && (e = readdir(dir)))
 		look_at_file(a, e->d_name, &l);
 	if (dir)
 		closedir(dir);
 	a->more = l.taken == TAKE_MOST || l.unseen == UNSEEN_MOST;
-	if ((l.looked == SCAN_MOST || a->count == CHARGES_MOST) && !a->told_full) {
+	if ((l.looked == SCAN_MOST || a->count == PROCESSES_MOST) && !a->said_full) {
 		say(a, "%s has more files than are looked after: %u processes are", a->o->dir,
 		    a->count);
-		a->told_full = true;
+		a->said_full = true;
 	}
 	if (l.taken)
 		session_dir_spares(&a->dir);
@@ -304,7 +291,7 @@ static void keep_rest(struct process *p, const struct sampled_sums *sums, const 
 	atomic_store(&p->samples.rest, rest);
 }
 
-static void drop_samples(struct agent *a, struct charge *c)
+static void drop_samples(struct agent *a, struct agent_process *c)
 {
 	if (!c->dropped && c->saved && (c->blind || atomic_load(&c->process->samples.rest)))
 		c->dropped = process_set_drop_samples(a->o->set, c->process);
@@ -315,7 +302,7 @@ static void drop_samples(struct agent *a, struct charge *c)
 static void drop_rests(struct agent *a, uint64_t now)
 {
 	for (uint32_t i = 0; i < a->count; i++)
-		drop_samples(a, &a->charges[i]);
+		drop_samples(a, &a->list[i]);
 	if (!a->saved_some && now < a->next_trim_ns)
 		return;
 	malloc_trim(0);
@@ -323,9 +310,9 @@ static void drop_rests(struct agent *a, uint64_t now)
 	a->next_trim_ns = now + TRIM_EVERY_NS;
 }
 
-/* Saves what it had. Of a process that never had a sample there is nothing to tell, unless heft could
- * not see into it: then that is. */
-static void save(struct agent *a, struct charge *c)
+/* Saves what it had. A process that never had a sample is not worth a file. If heft could not see
+ * into it, it is kept and says that. */
+static void save(struct agent *a, struct agent_process *c)
 {
 	struct process *p = c->process;
 	struct sampled_sums sums;
@@ -336,7 +323,7 @@ static void save(struct agent *a, struct charge *c)
 	c->blind = process_sight(p, &sums, reason, sizeof reason) == PROCESS_BLIND;
 	c->empty = !sums.samples && !c->blind;
 	if (sums.samples) {
-		if (charge_save(c, a->o->output_dir, path, sizeof path, &err)) {
+		if (agent_process_save(c, a->o->output_dir, path, sizeof path, &err)) {
 			if (!c->retry_mono_ns)
 				say(a, "process %d (%s) cannot be saved: %s", p->pid,
 				    name_of(p, name), err.message);
@@ -354,10 +341,10 @@ static void save(struct agent *a, struct charge *c)
 }
 
 /* Whether something was saved, or tried. */
-static bool see_end(struct agent *a, struct charge *c, uint64_t now)
+static bool see_end(struct agent *a, struct agent_process *c, uint64_t now)
 {
 	if (c->process->entry.facts.end == TRACE_END_RUNNING &&
-	    !charge_learn_end(c, now - c->ended_mono_ns > STATUS_PATIENCE_NS))
+	    !agent_process_learn_end(c, now - c->ended_mono_ns > STATUS_PATIENCE_NS))
 		return false;
 	if (now < c->retry_mono_ns)
 		return false;
@@ -367,9 +354,9 @@ static bool see_end(struct agent *a, struct charge *c, uint64_t now)
 
 static void drop(struct agent *a, uint32_t at)
 {
-	struct process *p = a->charges[at].process;
+	struct process *p = a->list[at].process;
 	a->count--;
-	memmove(a->charges + at, a->charges + at + 1, (a->count - at) * sizeof *a->charges);
+	memmove(a->list + at, a->list + at + 1, (a->count - at) * sizeof *a->list);
 	process_set_remove(a->o->set, p);
 }
 
@@ -379,18 +366,17 @@ static void drop_old(struct agent *a, uint64_t now)
 	for (;;) {
 		uint32_t kept = 0, first = UINT32_MAX;
 		for (uint32_t i = 0; i < a->count; i++) {
-			struct charge *c = &a->charges[i];
+			struct agent_process *c = &a->list[i];
 			if (!c->saved)
 				continue;
 			kept++;
 			if (c->empty) /* before any other */
 				c->ended_mono_ns = 0;
-			if (first == UINT32_MAX ||
-			    c->ended_mono_ns < a->charges[first].ended_mono_ns)
+			if (first == UINT32_MAX || c->ended_mono_ns < a->list[first].ended_mono_ns)
 				first = i;
 		}
-		if (first == UINT32_MAX || (!a->charges[first].empty && kept <= a->o->keep_count &&
-					    now - a->charges[first].ended_mono_ns <= a->o->keep_ns))
+		if (first == UINT32_MAX || (!a->list[first].empty && kept <= a->o->keep_count &&
+					    now - a->list[first].ended_mono_ns <= a->o->keep_ns))
 			return;
 		drop(a, first);
 	}
@@ -406,7 +392,7 @@ static void see_ends(struct agent *a, uint64_t now)
 {
 	uint32_t saved = 0;
 	for (uint32_t i = 0; i < a->count && saved < SAVE_MOST;) {
-		struct charge *c = &a->charges[i];
+		struct agent_process *c = &a->list[i];
 		if (!c->saved && is_spoilt(c->process)) {
 			say(a,
 			    "process %d wrote over the memory it shares with heft: it is left "
@@ -425,7 +411,7 @@ static void see_ends(struct agent *a, uint64_t now)
 
 /* ---- now and then */
 
-static void look_after(struct agent *a, struct charge *c, uint64_t now)
+static void look_after(struct agent *a, struct agent_process *c, uint64_t now)
 {
 	struct process *p = c->process;
 	uint64_t start = p->view.session.header->start_mono_ns;
@@ -439,9 +425,9 @@ static void look_after(struct agent *a, struct charge *c, uint64_t now)
 	}
 	if (now >= c->check_mono_ns) {
 		c->check_mono_ns = now + CHECK_EVERY_NS;
-		if (charge_was_replaced(c)) {
+		if (agent_process_was_replaced(c)) {
 			process_ended_as(p, TRACE_END_EXEC, now > start ? now - start : 0);
-			end_charge(a, c);
+			end_process(a, c);
 		}
 	}
 }
@@ -451,7 +437,7 @@ static void now_and_then(struct agent *a)
 	uint64_t now = monotonic_ns();
 	bool peak = now >= a->next_peak_ns, slow = now >= a->next_slow_ns;
 	for (uint32_t i = 0; i < a->count; i++) {
-		struct charge *c = &a->charges[i];
+		struct agent_process *c = &a->list[i];
 		if (c->running && a->o->answer)
 			answer_call(c->process, a->o->answer, a->o->answer_ctx);
 		if (c->running && peak)
@@ -480,9 +466,9 @@ static void wait_for_events(struct agent *a)
 			continue;
 		}
 		for (uint32_t k = 0; k < a->count; k++)
-			if (a->charges[k].process->place.key == events[i].data.u64 &&
-			    a->charges[k].running)
-				end_charge(a, &a->charges[k]);
+			if (a->list[k].process->place.key == events[i].data.u64 &&
+			    a->list[k].running)
+				end_process(a, &a->list[k]);
 	}
 }
 
@@ -527,6 +513,7 @@ int agent_run(const struct agent_options *o, struct heft_error *err)
 	sigaddset(&blocked, SIGXFSZ);
 	pthread_sigmask(SIG_BLOCK, &blocked, &before);
 	session_guard_install();
+	session_allow_files();
 	a.unseen = calloc(UNSEEN_KNOWN, sizeof *a.unseen);
 	int rc = a.unseen ? open_dir(&a, err) : heft_fail(err, HEFT_ENOMEM, "out of memory");
 	if (!rc)
@@ -543,7 +530,7 @@ int agent_run(const struct agent_options *o, struct heft_error *err)
 		}
 		process_set_stop_heartbeat(o->set);
 	}
-	free(a.charges);
+	free(a.list);
 	free(a.unseen);
 	for (int i = 0; i < 3; i++) {
 		int fd = (int[]){a.dir.fd, a.epoll, a.signals}[i];

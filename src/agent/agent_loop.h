@@ -1,5 +1,5 @@
-/* What `heft agent` does: takes the session files of sampled processes into its charge, looks after
- * them while they run, and saves what they had when they end. */
+/* What `heft agent` does: finds the session files of sampled processes, looks after the processes while
+ * they run, and saves what they had when they end. */
 #ifndef HEFT_AGENT_AGENT_LOOP_H
 #define HEFT_AGENT_AGENT_LOOP_H
 

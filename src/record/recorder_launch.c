@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -60,16 +59,6 @@ static void child_main(const struct recorder_options *o, char **env, int go, int
 	_exit(e == ENOENT ? 127 : 126);
 }
 
-/* A process costs us two descriptors while it runs. The program keeps the limit that it was started with. */
-static void allow_more_files(void)
-{
-	struct rlimit files;
-	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-		return;
-	files.rlim_cur = files.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &files);
-}
-
 int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error *err)
 {
 	const struct recorder_options *o = r->o;
@@ -106,7 +95,7 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 	}
 	close(report[1]);
 	report[1] = -1;
-	allow_more_files();
+	session_allow_files(); /* the program keeps the limit that it was started with */
 	expand(o->output ? o->output : "heft.%e.%p.heft", o->plan->path, r->command.pid,
 	       r->result->path, sizeof r->result->path);
 	struct timespec now;

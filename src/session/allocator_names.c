@@ -225,7 +225,7 @@ const char *allocator_by_words(const uint8_t *data, size_t size, bool *dumps)
 	return NULL;
 }
 
-bool allocator_conf_name(const uint8_t *data, size_t size, char *name, size_t room)
+bool allocator_conf_name(const uint8_t *data, size_t size, char *name, size_t name_size)
 {
 	static const char tail[] = "MALLOC_CONF"; /* with its NUL, and a NUL before the prefix */
 	const uint8_t *end = data + size, *at = data;
@@ -235,7 +235,7 @@ bool allocator_conf_name(const uint8_t *data, size_t size, char *name, size_t ro
 					(first[-1] >= '0' && first[-1] <= '9') || first[-1] == '_'))
 			first--;
 		size_t length = (size_t)(at - first) + sizeof tail - 1;
-		if (length + 1 > room || (first > data && first[-1] != 0))
+		if (length + 1 > name_size || (first > data && first[-1] != 0))
 			continue;
 		memcpy(name, first, length + 1);
 		return true;

@@ -37,6 +37,6 @@ void allocator_names_end(struct allocator_names *n, bool called);
 const char *allocator_by_words(const uint8_t *data, size_t size, bool *dumps);
 /* jemalloc reads options from a variable whose name has its prefix: the one in these bytes, as
  * "_RJEM_MALLOC_CONF"; false: none. */
-bool allocator_conf_name(const uint8_t *data, size_t size, char *name, size_t room);
+bool allocator_conf_name(const uint8_t *data, size_t size, char *name, size_t name_size);
 
 #endif

@@ -90,10 +90,10 @@ static void scan_symbols(const struct image *im, const Elf64_Shdr *table, const 
 		if (sym.st_name >= names->sh_size)
 			continue;
 		const char *name = strings + sym.st_name;
-		size_t room = names->sh_size - sym.st_name, length = strnlen(name, room);
+		size_t left = names->sh_size - sym.st_name, length = strnlen(name, left);
 		unsigned type = ELF64_ST_TYPE(sym.st_info);
 
-		if (length == room) /* it does not end inside the table */
+		if (length == left) /* it does not end inside the table */
 			continue;
 		for (size_t p = 0; *name == '_' && p < sizeof(sanitizers) / sizeof(*sanitizers);
 		     p++)

@@ -253,7 +253,7 @@ static bool parse_line(char *line, struct mapped *m)
 bool own_allocator_of_process(pid_t pid, struct own_allocator *out)
 {
 	char path[64], *line = NULL;
-	size_t room = 0;
+	size_t line_size = 0;
 	struct stat exe = {0};
 	struct mapped m, last = {0};
 	struct elf_facts facts;
@@ -265,7 +265,7 @@ bool own_allocator_of_process(pid_t pid, struct own_allocator *out)
 	FILE *maps = fopen(path, "re");
 	if (!maps)
 		return false;
-	for (unsigned files = 0; files < MAPPED_FILES && getline(&line, &room, maps) > 0;) {
+	for (unsigned files = 0; files < MAPPED_FILES && getline(&line, &line_size, maps) > 0;) {
 		if (!parse_line(line, &m) || (m.inode == last.inode && m.device == last.device))
 			continue;
 		if (facts_of(pid, &m, &facts))

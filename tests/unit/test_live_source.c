@@ -3,7 +3,8 @@
 #include "cli/live_source.h"
 #include "profile/profile.h"
 #include "agent/sampled.h"
-#include "wire/samples.h"
+
+#include "sampled_session.h"
 #include "unit_test.h"
 
 #include <fcntl.h>
@@ -19,59 +20,20 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 4, ROUNDS = 60, KEPT = 3, BLOCKS = 5, BLOCK_BYTES = 1000000 };
+enum { THREADS = 4, ROUNDS = 60, KEPT = 3 };
 
 static char folder[] = "/tmp/heft-live-XXXXXX";
 
-static uint64_t mono_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
-
-/* A session file as a sampled process leaves it: one site, BLOCKS live blocks that are far larger than
- * the rate. */
 static void write_session(const char *name)
 {
 	char path[128];
 	snprintf(path, sizeof path, "%s/%s", folder, name);
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
 	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, (off_t)WIRE_FILE_BYTES), 0);
-	void *base = mmap(NULL, WIRE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_true(base != MAP_FAILED);
-	close(fd);
-	struct wire_session s = wire_session_at(base);
-	struct wire_header *h = s.header;
-	h->version = WIRE_VERSION;
-	h->mode = WIRE_SAMPLED;
-	h->start_mono_ns = mono_ns();
-	strcpy(h->text, "/bin/program");
-	memcpy(h->text + 13, "program\0-x", 11);
-	h->text_bytes = 24;
-	h->arg_count = 2;
-	h->sampling.on = 1;
-	h->sampling.rate_bytes = 1024;
-	h->sampling.live_levels = h->sampling.sum_levels = 1;
-	const uint64_t present = (uint64_t)WIRE_NODE_PRESENT << WIRE_FLAG_SHIFT;
-	s.nodes[0] = (struct wire_node){present, 0, ~0u};
-	s.nodes[1] = (struct wire_node){present | 0x1234, 0, ~0u};
-	s.nodes[2] = (struct wire_node){present | (uint64_t)WIRE_NODE_VIA << WIRE_FLAG_SHIFT, 1,
-					~1u};
-	h->node_count = 3;
-	struct wire_live_level live = wire_live_level(base, 0);
-	for (uint32_t i = 0; i < BLOCKS; i++) {
-		live.blocks[i * 100] = (struct wire_sample){BLOCK_BYTES, 1024, 1, 2, 7};
-		live.addresses[i * 100] = 0x1000 * (i + 1);
-	}
-	struct wire_sum *sum = &wire_sum_level(base, 0).sums[0];
-	sum->site = 2;
-	sum->samples = BLOCKS;
-	sum->bytes_16 = 16ull * BLOCKS * BLOCK_BYTES;
-	sum->objects_1024 = 1024ull * BLOCKS;
-	h->magic = WIRE_MAGIC;
+	void *base = sampled_session_make(fd);
+	assert_non_null(base);
 	munmap(base, WIRE_FILE_BYTES);
+	close(fd);
 }
 
 static struct process *open_session(int number)

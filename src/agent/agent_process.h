@@ -1,10 +1,10 @@
-/* Inside src/agent: one session file in an agent's charge. */
-#ifndef HEFT_AGENT_AGENT_CHARGE_H
-#define HEFT_AGENT_AGENT_CHARGE_H
+/* Inside src/agent: one process that an agent looks after, and its session file. */
+#ifndef HEFT_AGENT_AGENT_PROCESS_H
+#define HEFT_AGENT_AGENT_PROCESS_H
 
 #include "session/process_set.h"
 
-struct charge {
+struct agent_process {
 	struct process *process; /* in the set */
 	int32_t named_pid;       /* of the file's name; in a container another than process->pid */
 	bool running;
@@ -18,25 +18,25 @@ struct charge {
 	uint64_t limit_mono_ns; /* and what its memory limit is */
 };
 
-enum charge_found {
-	CHARGE_TAKEN,
-	CHARGE_LATER,   /* not ready: look again */
-	CHARGE_UNSEEN,  /* in use by a process that cannot be seen from here; costly to find out */
-	CHARGE_NOTHING, /* not a session file of a sampled process */
+enum agent_found {
+	AGENT_TAKEN,
+	AGENT_LATER,   /* not ready: look again */
+	AGENT_UNSEEN,  /* in use by a process that cannot be seen from here; costly to find out */
+	AGENT_NOTHING, /* not a session file of a sampled process */
 };
-/* Opens the session file `name`. With CHARGE_TAKEN c->process is the caller's to add to a set; c->running
+/* Opens the session file `name`. With AGENT_TAKEN c->process is the caller's to add to a set; c->running
  * says whether there is still a process, c->process->pid which. */
-enum charge_found charge_open(struct charge *c, int dirfd, const char *name);
+enum agent_found agent_process_open(struct agent_process *c, int dirfd, const char *name);
 
 /* A running one whose process has another program now, without heft. */
-bool charge_was_replaced(const struct charge *c);
+bool agent_process_was_replaced(const struct agent_process *c);
 
 /* Sets the facts of its end if the status is to be had by now, or if it will not be (last). */
-bool charge_learn_end(struct charge *c, bool last);
+bool agent_process_learn_end(struct agent_process *c, bool last);
 
 /* Writes its recording into dir under a name that is not taken, for the user whose process it was.
  * path: where. */
-int charge_save(const struct charge *c, const char *dir, char *path, size_t size,
-		struct heft_error *err);
+int agent_process_save(const struct agent_process *c, const char *dir, char *path, size_t size,
+		       struct heft_error *err);
 
 #endif

@@ -4,7 +4,7 @@
  * change or cut it at any time (session_guard.h). Whose process it is, is not what
  * it says but who has it mapped. A file that somebody has open is never taken for a
  * dead process's, even if that somebody cannot be seen (another pid namespace). */
-#include "agent/agent_charge.h"
+#include "agent/agent_process.h"
 
 #include "hosted/monotonic.h"
 #include "session/owner.h"
@@ -56,29 +56,29 @@ static bool find_owner(struct process *p)
 	return p->pidfd >= 0 && owner_of_file(&file, owner) == owner;
 }
 
-enum charge_found charge_open(struct charge *c, int dirfd, const char *name)
+enum agent_found agent_process_open(struct agent_process *c, int dirfd, const char *name)
 {
 	struct heft_error err;
 	uint64_t start_tsc;
 	memset(c, 0, sizeof *c);
 	if (!session_file_name(name, &c->named_pid, &start_tsc))
-		return CHARGE_NOTHING;
+		return AGENT_NOTHING;
 	enum owner_use use = owner_file_use(dirfd, name); /* before it is mapped here too */
 	int rc = process_open(&c->process, dirfd, name, &err);
 	if (rc)
-		return rc == HEFT_ENOTFOUND ? CHARGE_LATER : CHARGE_NOTHING;
+		return rc == HEFT_ENOTFOUND ? AGENT_LATER : AGENT_NOTHING;
 	struct process *p = c->process;
 	/* /proc is looked through only for a file that may have an owner. */
 	c->running = use != OWNER_NOT_IN_USE && find_owner(p);
 	if (p->view.sampled && (c->running || use != OWNER_IN_USE))
-		return CHARGE_TAKEN;
+		return AGENT_TAKEN;
 	bool sampled = p->view.sampled;
 	process_free(p);
 	c->process = NULL;
-	return sampled ? CHARGE_UNSEEN : CHARGE_NOTHING;
+	return sampled ? AGENT_UNSEEN : AGENT_NOTHING;
 }
 
-bool charge_was_replaced(const struct charge *c)
+bool agent_process_was_replaced(const struct agent_process *c)
 {
 	const struct process *p = c->process;
 	struct stat file = file_of(p);
@@ -93,7 +93,7 @@ static uint64_t age_ns(const struct process *p)
 	return now > start ? now - start : 0;
 }
 
-bool charge_learn_end(struct charge *c, bool last)
+bool agent_process_learn_end(struct agent_process *c, bool last)
 {
 	struct process *p = c->process;
 	int status;
@@ -120,8 +120,8 @@ static void safe_name(const char *exe, char *out, size_t size)
 	out[n] = 0;
 }
 
-int charge_save(const struct charge *c, const char *dir, char *path, size_t size,
-		struct heft_error *err)
+int agent_process_save(const struct agent_process *c, const char *dir, char *path, size_t size,
+		       struct heft_error *err)
 {
 	struct process *p = c->process;
 	char exe[101];

@@ -1,0 +1,75 @@
+/* Fuzzes the reader of sampled processes' session files. An input is pieces of such a file: offset (4 bytes),
+ * length (2), then so many bytes; the rest of the file is holes. So a small input reaches every table. Whatever
+ * the file says, the indexes in what was read of it are inside their tables. */
+#include "agent/sampled_reading.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void check(const struct trace_contents *c)
+{
+	bool good = c->samples_count == 1 && c->process_count == 1;
+	for (uint32_t i = 0; i < c->node_count; i++)
+		good = good && (c->nodes[i].parent == TRACE_NONE || c->nodes[i].parent < i) &&
+		       (c->nodes[i].module == TRACE_NONE || c->nodes[i].module < c->module_count);
+	for (uint32_t i = 0; i < c->site_count; i++)
+		good = good && c->sites[i].via < TRACE_VIA_COUNT &&
+		       (c->sites[i].node == TRACE_NONE || c->sites[i].node < c->node_count);
+	for (uint32_t i = 0; i < c->samples->live_count; i++)
+		good = good && c->samples->live[i].site < c->site_count;
+	for (uint32_t i = 0; i < c->samples->sum_count; i++)
+		good = good && c->samples->sums[i].site < c->site_count;
+	for (uint32_t i = 0; i < c->module_count; i++)
+		good = good && strlen(c->modules[i].path) <= UINT16_MAX;
+	if (!good)
+		abort();
+}
+
+/* Writes the pieces into the file. */
+static void fill(int fd, const uint8_t *data, size_t size)
+{
+	while (size > 6) {
+		uint32_t at;
+		uint16_t length;
+		memcpy(&at, data, sizeof at);
+		memcpy(&length, data + 4, sizeof length);
+		data += 6;
+		size -= 6;
+		if (length > size)
+			length = (uint16_t)size;
+		if (at < WIRE_FILE_BYTES && length <= WIRE_FILE_BYTES - at &&
+		    pwrite(fd, data, length, at) != length)
+			abort();
+		data += length;
+		size -= length;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const uint64_t magic = WIRE_MAGIC;
+	static const uint32_t version = WIRE_VERSION, mode = WIRE_SAMPLED;
+	const struct sampled_known known = {.facts = {.pid = 1, .exe = "/bin/x"}, .start_tsc = 1};
+	struct sampled_reading r;
+	struct heft_error err;
+	int fd = memfd_create("session", MFD_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, (off_t)WIRE_FILE_BYTES))
+		abort();
+	fill(fd, data, size);
+	/* Nothing is read of a file that does not begin like this. */
+	if (pwrite(fd, &magic, sizeof magic, offsetof(struct wire_header, magic)) < 0 ||
+	    pwrite(fd, &version, sizeof version, offsetof(struct wire_header, version)) < 0 ||
+	    pwrite(fd, &mode, sizeof mode, offsetof(struct wire_header, mode)) < 0)
+		abort();
+	if (sampled_read(&r, fd, &known, &err) == 0) {
+		check(&r.contents);
+		sampled_reading_fini(&r);
+	}
+	close(fd);
+	return 0;
+}
+
+#include "fuzz_corpus.h"
