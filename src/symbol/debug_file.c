@@ -1,13 +1,15 @@
-/* Separate debug files: where distributions put what they strip. By build id
- * under ROOT/.build-id, then by the name in .gnu_debuglink beside the module, in
- * its .debug folder and under ROOT, then from a debuginfod server.
+/* Finds separate debug files, where distributions put what they strip. It looks by build id under
+ * ROOT/.build-id; then by the name in .gnu_debuglink beside the module, in its .debug folder and under ROOT; then
+ * it asks a debuginfod server.
  *
- * elfutils' own finder is not used because it asks the server without bound of
- * time, and does not tell where it looked: cached answers depend on that.
+ * elfutils has a finder too, but that one waits for the server without a limit, and does not report where it
+ * looked, which cached answers depend on.
  *
  * Invariant: a debug file is used only if it belongs to the module: the same
  * build id or, for a module without one, the checksum of .gnu_debuglink. */
 #include "symbol/debug_file.h"
+
+#include "hosted/hex.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
@@ -87,7 +89,7 @@ static bool try_file(struct symbol_evidence *evidence, const uint8_t *id, size_t
 	return false;
 }
 
-/* The next of the roots, copied into root; false: that was the last one. */
+/* Copies the next of the roots into root; false: there are no more. */
 static bool next_root(const char **at, char *root, size_t size)
 {
 	while (**at) {
@@ -114,11 +116,10 @@ static const char *roots_of(const struct debug_file_search *s)
 static bool find_by_id(const struct debug_file_search *s, const uint8_t *id, size_t length,
 		       struct debug_file *out)
 {
-	char root[PATH_MAX], rest[2 * LONGEST_ID + 1] = "";
+	char root[PATH_MAX], rest[2 * LONGEST_ID + 1];
 	if (length < 2 || length > LONGEST_ID)
 		return false;
-	for (size_t i = 1; i < length; i++)
-		snprintf(rest + 2 * (i - 1), 3, "%02x", id[i]);
+	hex_put(rest, id + 1, length - 1);
 	for (const char *at = roots_of(s); next_root(&at, root, sizeof root);) {
 		int n = snprintf(out->path, sizeof out->path, "%s/.build-id/%02x/%s.debug", root,
 				 id[0], rest);

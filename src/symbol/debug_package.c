@@ -1,17 +1,20 @@
-/* From a file to the Debian package with its debug information, without running dpkg.
+/* Finds the Debian package with a file's debug information, without running dpkg.
  *
  * The package is the one whose list in dpkg's folder names the file. By rule a library's package is
- * called after its soname and a program's often after the program, so those lists are looked at first;
- * if they do not name the file, all are (`dpkg -S` does the same: 10 MB on a machine of 800 packages).
+ * called after its soname and a program's often after the program, so those lists are read first.
+ * If they do not name the file, all are read (`dpkg -S` does the same: 10 MB on a machine of 800 packages).
  *
  * A file has several paths, and a list has one of them:
  * - /lib is a link to /usr/lib (merged /usr), lists have either;
  * - the loader knows a library by the link it found, which may lead through /etc/alternatives;
  * - a diversion (dpkg-divert) puts a package's file aside for another package's.
  *
- * Nothing is said unless it is sure: one package owns the file, and its debug information is in the
+ * There is an answer only if it is sure: one package owns the file, and its debug information is in the
  * package of that name with -dbgsym. */
 #include "symbol/debug_package.h"
+
+#include "hosted/whole_io.h"
+#include "symbol/debug_file.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -26,13 +29,14 @@
 #define DPKG "/var/lib/dpkg"
 enum { LONGEST_LIST = 4 << 20, LONGEST_NAME = 256, LONGEST_PATH = 4096, MOST_PATHS = 4 };
 
-/* What a file is called in lists, and who does not count as its owner. */
+/* The paths that a file has in lists, and the package that does not count as its owner. */
 struct sought {
 	const char *dpkg; /* dpkg's folder */
 	char paths[MOST_PATHS][LONGEST_PATH];
 	unsigned count;
-	char owner[LONGEST_NAME]; /* a diversion says it; "": whoever lists it */
-	char other[LONGEST_NAME]; /* diverted it: lists the path, but has another file there */
+	char owner[LONGEST_NAME]; /* as a diversion says; "": whoever lists it */
+	char other
+		[LONGEST_NAME]; /* the package that diverted it: it lists the path, but has another file there */
 };
 
 bool debug_package_is_system(const char *path)
@@ -62,13 +66,12 @@ static char *read_small(const char *path, size_t *size)
 {
 	struct stat st;
 	char *text = NULL;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = debug_file_open_regular(path);
 	if (fd < 0)
 		return NULL;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
-	    st.st_size <= LONGEST_LIST && (text = malloc((size_t)st.st_size))) {
-		ssize_t got = read(fd, text, (size_t)st.st_size);
-		*size = got > 0 ? (size_t)got : 0;
+	if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= LONGEST_LIST &&
+	    (text = malloc((size_t)st.st_size))) {
+		*size = read_whole(fd, text, (size_t)st.st_size);
 	}
 	close(fd);
 	return text;
@@ -86,7 +89,7 @@ static void add_path(struct sought *s, const char *path)
 	strcpy(s->paths[s->count++], path);
 }
 
-/* The path, and what it is with /usr before it or without. */
+/* Adds the path, and the same path with /usr before it or without. */
 static void add_both(struct sought *s, const char *path)
 {
 	static const char *const merged[] = {"/lib", "/bin/", "/sbin/"}; /* and lib32, lib64 ... */
@@ -110,8 +113,8 @@ static bool is_sought(const struct sought *s, const char *path, size_t length)
 	return false;
 }
 
-/* dpkg's file of diversions: three lines each, where it was, where it is now, and for which package
- * (":" is an administrator's). False: the file at this path is nobody's. */
+/* Reads dpkg's file of diversions. Each takes three lines: where the file was, where it is now, and the package
+ * that diverted it (":" is the administrator). False: no package owns the file at this path. */
 static bool follow_diversions(struct sought *s)
 {
 	char path[LONGEST_PATH];
@@ -181,7 +184,7 @@ static bool package_has(const struct sought *s, const char *package)
 	return false;
 }
 
-/* By the rules for names of packages. */
+/* Tries the names that the package has by the rules for names of packages. */
 static bool guess_package(const struct sought *s, const char *path, char owner[LONGEST_NAME])
 {
 	char stem[LONGEST_NAME], major[16] = "", guesses[5][LONGEST_NAME];
@@ -217,7 +220,7 @@ static bool guess_package(const struct sought *s, const char *path, char owner[L
 	return false;
 }
 
-/* By all lists; false too if several packages have the file. */
+/* Searches all lists; false too if several packages have the file. */
 static bool search_packages(const struct sought *s, char owner[LONGEST_NAME])
 {
 	char path[LONGEST_PATH];
@@ -244,7 +247,7 @@ static bool search_packages(const struct sought *s, char owner[LONGEST_NAME])
 	return owner[0] && !several;
 }
 
-/* Python's own packages have theirs in ones of other names. */
+/* The debug information of Python's own packages is in packages with other names. */
 static bool has_dbgsym(const char *package)
 {
 	if (strncmp(package, "lib", 3) == 0)
@@ -271,7 +274,7 @@ bool debug_package_name_in(const char *dpkg, const char *path, char *name, size_
 	free(s);
 	if (!found)
 		return false;
-	/* libc6's is older than the automatic ones. */
+	/* The package of libc6 is older than the automatic ones, and has another name. */
 	int n = snprintf(name, size, "%s-%s", owner,
 			 strcmp(owner, "libc6") == 0 ? "dbg" : "dbgsym");
 	return n > 0 && (size_t)n < size;

@@ -1,16 +1,17 @@
-/* Debug files from debuginfod servers, by elfutils' client library.
+/* Gets debug files from debuginfod servers, through elfutils' client library.
  *
  * A report must never hang on a network: names, connections and transfers can
  * all wait without bound, some of them inside libraries that cannot be
- * interrupted. So a child process does the asking; when the session's time is up
- * it is killed. The file it fetched is in the client's own cache folder, and what
- * comes back is a path, which is opened and checked like any other.
+ * interrupted. So a child process asks, and is killed when the session's time is up.
+ * The client puts the file into its own cache folder, and the child answers with the
+ * path, which is opened and checked like any other.
  *
  * The library is loaded in the child only, and only if a server is configured:
  * it brings a dozen others with it. */
 #include "symbol/debug_file.h"
 
 #include "hosted/monotonic.h"
+#include "hosted/whole_io.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,26 +30,15 @@ enum { STEP_MS = 200 };
 
 enum { NO_CLIENT = 'n', NOT_THERE = '-', FOUND = '+' };
 
-/* debuginfod.h's, by hand: its header is a package of its own, its ABI has not changed. */
+/* As debuginfod.h declares them. That header is in a package of its own, and its ABI has not changed. */
 struct debuginfod_client;
 typedef struct debuginfod_client *begin_fn(void);
 typedef int find_fn(struct debuginfod_client *client, const unsigned char *build_id, int length,
 		    char **path);
 
-static void write_all(int fd, const char *bytes, size_t count)
-{
-	while (count) {
-		ssize_t n = write(fd, bytes, count);
-		if (n <= 0)
-			return;
-		bytes += n;
-		count -= (size_t)n;
-	}
-}
-
 static void ask_and_exit(int answer, const uint8_t *id, size_t length, const char *urls)
 {
-	/* What the library prints is not for our stderr. */
+	/* The library prints messages, which are not for our stderr. */
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null >= 0) {
 		dup2(null, STDIN_FILENO);
@@ -64,9 +54,8 @@ static void ask_and_exit(int answer, const uint8_t *id, size_t length, const cha
 	char *path = NULL, word = NO_CLIENT;
 	if (client)
 		word = find(client, id, (int)length, &path) >= 0 && path ? FOUND : NOT_THERE;
-	write_all(answer, &word, 1);
-	if (path)
-		write_all(answer, path, strlen(path));
+	if (write_whole(answer, &word, 1) && path)
+		write_whole(answer, path, strlen(path));
 	_exit(0);
 }
 
@@ -132,7 +121,7 @@ int debug_server_fetch(struct symbol_search *session, const uint8_t *id, size_t 
 		;
 	text[got] = 0;
 	if (!whole || !got || text[0] == NO_CLIENT) {
-		session->server_left_ms = 0; /* one that does not answer is not asked again */
+		session->server_left_ms = 0; /* a server that does not answer is not asked again */
 		return -1;
 	}
 	if (text[0] != FOUND || text[1] != '/' || got > size)

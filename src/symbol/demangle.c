@@ -1,4 +1,4 @@
-/* Names as people write them. libiberty knows C++, both Rust manglings and D; we
+/* Demangles names. libiberty knows C++, both Rust manglings and D; we
  * ask for parameters (overloads must stay apart) but not for return types, so
  * that `ns::f(int)` reads like its declaration, and Rust's hash goes.
  *
@@ -10,6 +10,9 @@
  * A mangled name is hostile: libiberty's own recursion limit stays on, and
  * names longer than any compiler makes are not tried. */
 #include "symbol/symbol_sources.h"
+
+#include "hosted/hex.h"
+#include "hosted/utf8.h"
 
 #include <libiberty/demangle.h>
 #include <stdlib.h>
@@ -39,7 +42,7 @@ static bool has_rust_hash(const char *name, size_t length)
 	return false;
 }
 
-/* Of a name that was demangled as C++: the length up to Rust's hash, or all of it. */
+/* The length of a name that was demangled as C++, without Rust's hash at its end. */
 static size_t without_hash(const char *name, size_t length)
 {
 	enum { HASH = 19 /* "::h" and 16 digits */ };
@@ -54,7 +57,8 @@ static size_t without_hash(const char *name, size_t length)
 		       : length;
 }
 
-/* What the escape at *at stands for ("$LT$" is <), as UTF-8; moves *at behind it. 0: it is none. */
+/* Writes what the escape at *at stands for ("$LT$" is <), as UTF-8, and moves *at behind it. Returns the number of
+ * bytes; 0: it is no escape. */
 static size_t rust_escape(const char **at, const char *end, char out[4])
 {
 	static const struct {
@@ -76,28 +80,16 @@ static size_t rust_escape(const char **at, const char *end, char out[4])
 				: 0;
 	if (!digits || digits > 6 || *at + 2 + digits >= end || (*at)[2 + digits] != '$')
 		return 0;
-	for (size_t i = 0; i < digits; i++) {
-		char c = (*at)[2 + i];
-		letter = letter << 4 | (uint32_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-	}
+	for (size_t i = 0; i < digits; i++)
+		letter = letter << 4 | (uint32_t)hex_digit((*at)[2 + i]);
 	if (letter < ' ' || letter == 0x7f || letter > 0x10ffff ||
 	    (letter >= 0xd800 && letter < 0xe000))
 		return 0;
 	*at += digits + 3;
-	if (letter < 0x80) {
-		out[0] = (char)letter;
-		return 1;
-	}
-	size_t more = letter < 0x800 ? 1 : letter < 0x10000 ? 2 : 3;
-	out[0] = (char)(more == 1   ? 0xc0 | letter >> 6
-			: more == 2 ? 0xe0 | letter >> 12
-				    : 0xf0 | letter >> 18);
-	for (size_t i = 1; i <= more; i++)
-		out[i] = (char)(0x80 | (letter >> (6 * (more - i)) & 0x3f));
-	return more + 1;
+	return utf8_encode(letter, out);
 }
 
-/* An escape that only Rust has: $C$ may also be a class of Java's within others. */
+/* Whether there is an escape that only Rust has: $C$ may also be a nested class of Java. */
 static bool is_rust(const char *name, const char *end)
 {
 	char out[4];
@@ -109,7 +101,7 @@ static bool is_rust(const char *name, const char *end)
 	return false;
 }
 
-/* A Rust name that was demangled as C++, as Rust has it; the name itself if it is none. */
+/* Turns a Rust name that was demangled as C++ into the name as Rust has it; other names stay as they are. */
 static const char *unescape_rust(struct name_pool *pool, const char *name, size_t length)
 {
 	size_t rest = without_hash(name, length), used = 0;

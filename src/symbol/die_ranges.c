@@ -5,6 +5,7 @@
 #include "symbol/die_ranges.h"
 
 #include "hosted/error.h"
+#include "hosted/sorted.h"
 
 #include <dwarf.h>
 
@@ -45,18 +46,11 @@ void die_ranges_sort(struct die_ranges *list)
 
 const struct die_range *die_ranges_find(const struct die_ranges *list, uint64_t address)
 {
-	size_t low = 0, high = list->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (list->items[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t at = count_before(i, list->count, list->items[i].low <= address);
 	/* Ranges hardly ever overlap; a few steps back find the outer one where they do. */
-	for (size_t steps = 0; low > 0 && steps < 8; steps++)
-		if (address < list->items[--low].high)
-			return &list->items[low];
+	for (size_t steps = 0; at > 0 && steps < 8; steps++)
+		if (address < list->items[--at].high)
+			return &list->items[at];
 	return NULL;
 }
 

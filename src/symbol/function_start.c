@@ -1,16 +1,17 @@
-/* Functions of a stripped program, by its unwind tables (.eh_frame): each entry (FDE) covers one
- * function, so its first address stands for all addresses of that function. Then the sites of a
- * function meet, although nobody knows its name.
+/* Finds where the functions of a stripped program begin, by its unwind tables (.eh_frame). Each entry (FDE)
+ * covers one function, so its first address stands for all addresses of that function. Then all sites of a
+ * function are under one name, although nobody knows the real one.
  *
- * The entries are read one after the other and each is looked for among the queries, which are
- * sorted: a few nanoseconds an entry, and it needs no search table (.eh_frame_hdr), which not every
- * file has. An address that no entry covers stays as it is: the function before it may end long
- * before.
+ * The entries are read one after the other, and each is searched for among the sorted queries. That takes a few
+ * nanoseconds an entry, and no search table (.eh_frame_hdr), which not every file has. An address that no entry
+ * covers stays as it is: the function before it may end long before.
  *
- * Only what compilers write is understood: pointers of 2, 4 or 8 bytes, absolute or relative to
- * themselves. The bytes are hostile: every read is checked, every step goes forward. */
+ * libdw's walk over the entries (dwarf_next_cfi) leaves their addresses encoded: therefore this is by hand. Only what
+ * compilers write is understood: pointers of 2, 4 or 8 bytes, absolute or relative to themselves. The bytes are hostile: every read is checked, every step goes forward. */
 #include "symbol/function_start.h"
 
+#include "hosted/sorted.h"
+#include "symbol/dwarf_cursor.h"
 #include "symbol/elf_section.h"
 #include "symbol/symbol_sources.h"
 
@@ -19,35 +20,6 @@
 
 enum { ABSENT = 0xff, RELATIVE = 0x10, INDIRECT = 0x80 };
 
-struct cursor {
-	const uint8_t *at, *end;
-	bool bad;
-};
-
-static uint64_t take(struct cursor *c, size_t bytes)
-{
-	uint64_t value = 0;
-	if (c->bad || (size_t)(c->end - c->at) < bytes) {
-		c->bad = true;
-		return 0;
-	}
-	memcpy(&value, c->at, bytes); /* little-endian, as the machine is */
-	c->at += bytes;
-	return value;
-}
-
-static uint64_t take_leb(struct cursor *c)
-{
-	uint64_t value = 0;
-	for (unsigned shift = 0;; shift += 7) {
-		uint64_t byte = take(c, 1);
-		if (shift < 64)
-			value |= (byte & 0x7f) << shift;
-		if (c->bad || !(byte & 0x80))
-			return value;
-	}
-}
-
 /* How many bytes a pointer of this encoding has; 0: one that compilers do not use here. */
 static size_t encoded_bytes(unsigned encoding)
 {
@@ -55,10 +27,10 @@ static size_t encoded_bytes(unsigned encoding)
 	return bytes[encoding & 0x0f];
 }
 
-static uint64_t take_value(struct cursor *c, unsigned encoding)
+static uint64_t take_value(struct dwarf_cursor *c, unsigned encoding)
 {
 	size_t bytes = encoded_bytes(encoding);
-	uint64_t value = take(c, bytes);
+	uint64_t value = dwarf_fixed(c, bytes);
 	if (!bytes)
 		c->bad = true;
 	if ((encoding & 0x08) && bytes < 8 && bytes && value >> (bytes * 8 - 1))
@@ -66,57 +38,56 @@ static uint64_t take_value(struct cursor *c, unsigned encoding)
 	return value;
 }
 
-/* The body of the entry at `offset`, after its id; *offset becomes the next one's. False: the end. */
-static bool open_entry(const struct unwind_bytes *u, size_t *offset, struct cursor *body,
+/* Opens the entry at `offset`: *body is what follows its id, and *offset becomes the next entry's. False: there are no
+ * more. */
+static bool open_entry(const struct unwind_bytes *u, size_t *offset, struct dwarf_cursor *body,
 		       uint32_t *id, size_t *id_offset)
 {
-	struct cursor c = {u->data + *offset, u->data + u->size, false};
-	uint64_t length = take(&c, 4);
-	if (length == 0xffffffff)
-		length = take(&c, 8);
-	if (c.bad || length < 4 || length > (uint64_t)(c.end - c.at))
+	struct dwarf_cursor c = {u->data + *offset, u->data + u->size, false};
+	unsigned offset_bytes;
+	uint64_t length = dwarf_length(&c, &offset_bytes);
+	if (c.bad || length < 4 || length > dwarf_left(&c))
 		return false;
 	c.end = c.at + length;
 	*offset = (size_t)(c.end - u->data);
 	*id_offset = (size_t)(c.at - u->data);
-	*id = (uint32_t)take(&c, 4);
+	*id = (uint32_t)dwarf_fixed(&c, 4);
 	*body = c;
 	return true;
 }
 
-/* How a CIE's entries write their addresses; ABSENT: not understood. */
+/* How the entries of a CIE encode their addresses; ABSENT: not understood. */
 static unsigned address_encoding(const struct unwind_bytes *u, size_t offset)
 {
-	struct cursor c;
+	struct dwarf_cursor c;
 	uint32_t id;
 	size_t id_offset;
 	unsigned encoding = 0;
 	if (offset >= u->size || !open_entry(u, &offset, &c, &id, &id_offset) || id != 0)
 		return ABSENT;
-	unsigned version = (unsigned)take(&c, 1);
-	const char *augmentation = (const char *)c.at;
-	size_t length = strnlen(augmentation, (size_t)(c.end - c.at));
-	if (c.bad || length == (size_t)(c.end - c.at) || (version != 1 && version != 3))
+	unsigned version = (unsigned)dwarf_fixed(&c, 1);
+	const char *augmentation = dwarf_string(&c);
+	size_t length = strlen(augmentation);
+	if (c.bad || (version != 1 && version != 3))
 		return ABSENT;
-	c.at += length + 1;
 	if (!length)
 		return 0;
 	if (augmentation[0] != 'z')
 		return ABSENT;
-	take_leb(&c); /* code and data alignment */
-	take_leb(&c);
+	dwarf_uleb(&c); /* code and data alignment */
+	dwarf_uleb(&c);
 	if (version == 1)
-		take(&c, 1); /* return address register */
+		dwarf_fixed(&c, 1); /* return address register */
 	else
-		take_leb(&c);
-	take_leb(&c); /* length of what follows */
+		dwarf_uleb(&c);
+	dwarf_uleb(&c); /* length of what follows */
 	for (size_t i = 1; i < length && !c.bad; i++) {
 		unsigned of_personality;
 		switch (augmentation[i]) {
-		case 'R': encoding = (unsigned)take(&c, 1); return c.bad ? ABSENT : encoding;
-		case 'L': take(&c, 1); break;
+		case 'R': encoding = (unsigned)dwarf_fixed(&c, 1); return c.bad ? ABSENT : encoding;
+		case 'L': dwarf_fixed(&c, 1); break;
 		case 'P':
-			of_personality = (unsigned)take(&c, 1);
+			of_personality = (unsigned)dwarf_fixed(&c, 1);
 			take_value(&c, of_personality);
 			break;
 		case 'S':
@@ -136,14 +107,12 @@ void function_starts_in(const struct unwind_bytes *u, struct symbol_query *queri
 {
 	size_t known_cie = SIZE_MAX, id_offset;
 	unsigned encoding = ABSENT;
-	struct cursor c;
+	struct dwarf_cursor c;
 	uint32_t id;
 	for (size_t offset = 0; count && offset < u->size;) {
 		if (!open_entry(u, &offset, &c, &id, &id_offset))
 			return;
-		if (!id) /* a CIE itself */
-			continue;
-		if (id > id_offset)
+		if (!id || id > id_offset) /* a CIE itself, or damaged */
 			continue;
 		if (id_offset - id != known_cie) {
 			known_cie = id_offset - id;
@@ -161,7 +130,7 @@ void function_starts_in(const struct unwind_bytes *u, struct symbol_query *queri
 			continue;
 		if (start > queries[count - 1].address || start + size <= queries[0].address)
 			continue;
-		for (size_t i = symbol_first_not_below(queries, count, start);
+		for (size_t i = count_before(q, count, queries[q].address < start);
 		     i < count && queries[i].address - start < size; i++)
 			if (needs_start(&queries[i])) {
 				queries[i].function_start = start;

@@ -1,19 +1,21 @@
-/* The line number program (DWARF 2 to 5) run once for all addresses of a unit.
+/* Runs the line number program (DWARF 2 to 5) once for all addresses of a unit.
  *
  * libdw keeps every row of a unit in a list of its own allocations and sorts them,
- * which took a third of the time and most of the memory of a lookup. Here no row
- * is kept: as the program runs, each pair of neighbouring rows is a range of
+ * which took a third of the time and most of the memory of a lookup: therefore this
+ * is written by hand. No row is kept: as the program runs, each pair of neighbouring rows is a range of
  * addresses, and the questions that lie in it are answered with the first row.
  *
  * The rule is libdw's: the last row at or before the address, in the sequence
  * that covers it.
  *
  * Invariants: the tables are input; every read goes through the cursor, which
- * stops at the end and remembers that it did. What is rare (several operations an
- * instruction, strings by index) makes the reader give up, not guess. */
+ * stops at the end and remembers that it did. The reader gives up at what is rare
+ * (several operations an instruction, strings by index), and libdw is asked. */
 #include "symbol/line_table.h"
 
+#include "hosted/sorted.h"
 #include "hosted/vector.h"
+#include "symbol/dwarf_cursor.h"
 
 #include <dwarf.h>
 #include <stdio.h>
@@ -21,69 +23,6 @@
 #include <string.h>
 
 enum { MOST_FILES = 1 << 20, MOST_FORMATS = 16 };
-
-struct cursor {
-	const uint8_t *at, *end;
-	bool bad;
-};
-
-static uint64_t fixed(struct cursor *c, size_t bytes)
-{
-	uint64_t value = 0;
-	if ((size_t)(c->end - c->at) < bytes) {
-		c->bad = true;
-		c->at = c->end;
-		return 0;
-	}
-	memcpy(&value, c->at, bytes);
-	c->at += bytes;
-	return value;
-}
-
-static uint64_t uleb(struct cursor *c)
-{
-	uint64_t value = 0;
-	for (unsigned shift = 0; c->at < c->end; shift += 7) {
-		uint8_t byte = *c->at++;
-		if (shift < 64)
-			value |= (uint64_t)(byte & 127) << shift;
-		if (!(byte & 128))
-			return value;
-	}
-	c->bad = true;
-	return 0;
-}
-
-static int64_t sleb(struct cursor *c)
-{
-	uint64_t value = 0;
-	for (unsigned shift = 0; c->at < c->end;) {
-		uint8_t byte = *c->at++;
-		if (shift < 64)
-			value |= (uint64_t)(byte & 127) << shift;
-		shift += 7;
-		if (!(byte & 128)) {
-			if ((byte & 64) && shift < 64)
-				value |= ~UINT64_C(0) << shift;
-			return (int64_t)value;
-		}
-	}
-	c->bad = true;
-	return 0;
-}
-
-static const char *string(struct cursor *c)
-{
-	const uint8_t *end = memchr(c->at, 0, (size_t)(c->end - c->at));
-	const char *text = (const char *)c->at;
-	if (!end) {
-		c->bad = true;
-		c->at = c->end;
-		return "";
-	}
-	c->at = end + 1;
-	return text;
-}
 
 static const char *string_at(const uint8_t *section, size_t size, uint64_t offset)
 {
@@ -95,8 +34,8 @@ static const char *string_at(const uint8_t *section, size_t size, uint64_t offse
 struct header {
 	unsigned version, offset_bytes, address_bytes, minimum, operations, line_range, opcode_base;
 	int line_base;
-	const uint8_t *lengths; /* of standard opcodes, from 1 on */
-	struct cursor program;
+	const uint8_t *lengths; /* operands of each standard opcode, from 1 on */
+	struct dwarf_cursor program;
 };
 
 static bool add_file(struct line_table *t, const char *folder, const char *name)
@@ -108,17 +47,17 @@ static bool add_file(struct line_table *t, const char *folder, const char *name)
 }
 
 /* Versions 2 to 4: folders, then files, both ended by an empty name; numbered from 1. */
-static bool read_files_old(struct line_table *t, struct cursor *c)
+static bool read_files_old(struct line_table *t, struct dwarf_cursor *c)
 {
 	struct line_table folders = {0};
 	bool fine = add_file(&folders, NULL, NULL) && add_file(t, NULL, NULL);
 	const char *name;
-	while (fine && !c->bad && *(name = string(c)))
+	while (fine && !c->bad && *(name = dwarf_string(c)))
 		fine = add_file(&folders, NULL, name);
-	while (fine && !c->bad && *(name = string(c))) {
-		uint64_t folder = uleb(c);
-		uleb(c); /* time */
-		uleb(c); /* size */
+	while (fine && !c->bad && *(name = dwarf_string(c))) {
+		uint64_t folder = dwarf_uleb(c);
+		dwarf_uleb(c); /* time */
+		dwarf_uleb(c); /* size */
 		fine = folder < folders.file_count && add_file(t, folders.files[folder].name, name);
 	}
 	free(folders.files);
@@ -126,31 +65,31 @@ static bool read_files_old(struct line_table *t, struct cursor *c)
 }
 
 /* One field of a version 5 table; false: a form that is not understood. */
-static bool read_form(struct cursor *c, const struct line_sections *s, const struct header *h,
+static bool read_form(struct dwarf_cursor *c, const struct line_sections *s, const struct header *h,
 		      uint64_t form, const char **text, uint64_t *number)
 {
 	*text = NULL;
 	*number = 0;
 	switch (form) {
-	case DW_FORM_string: *text = string(c); return true;
+	case DW_FORM_string: *text = dwarf_string(c); return true;
 	case DW_FORM_line_strp:
-		*text = string_at(s->line_str, s->line_str_size, fixed(c, h->offset_bytes));
+		*text = string_at(s->line_str, s->line_str_size, dwarf_fixed(c, h->offset_bytes));
 		return *text != NULL;
 	case DW_FORM_strp:
-		*text = string_at(s->str, s->str_size, fixed(c, h->offset_bytes));
+		*text = string_at(s->str, s->str_size, dwarf_fixed(c, h->offset_bytes));
 		return *text != NULL;
-	case DW_FORM_udata: *number = uleb(c); return true;
-	case DW_FORM_data1: *number = fixed(c, 1); return true;
-	case DW_FORM_data2: *number = fixed(c, 2); return true;
-	case DW_FORM_data4: *number = fixed(c, 4); return true;
-	case DW_FORM_data8: *number = fixed(c, 8); return true;
+	case DW_FORM_udata: *number = dwarf_uleb(c); return true;
+	case DW_FORM_data1: *number = dwarf_fixed(c, 1); return true;
+	case DW_FORM_data2: *number = dwarf_fixed(c, 2); return true;
+	case DW_FORM_data4: *number = dwarf_fixed(c, 4); return true;
+	case DW_FORM_data8: *number = dwarf_fixed(c, 8); return true;
 	case DW_FORM_data16:
-		fixed(c, 8);
-		fixed(c, 8);
+		dwarf_fixed(c, 8);
+		dwarf_fixed(c, 8);
 		return true;
 	case DW_FORM_block: {
-		uint64_t length = uleb(c);
-		if (length > (uint64_t)(c->end - c->at))
+		uint64_t length = dwarf_uleb(c);
+		if (length > dwarf_left(c))
 			return false;
 		c->at += length;
 		return true;
@@ -160,18 +99,19 @@ static bool read_form(struct cursor *c, const struct line_sections *s, const str
 }
 
 /* Version 5: a description of the entries, then the entries; numbered from 0. */
-static bool read_entries(struct line_table *t, struct cursor *c, const struct line_sections *s,
-			 const struct header *h, const struct line_table *folders)
+static bool read_entries(struct line_table *t, struct dwarf_cursor *c,
+			 const struct line_sections *s, const struct header *h,
+			 const struct line_table *folders)
 {
 	uint64_t kinds[MOST_FORMATS], forms[MOST_FORMATS];
-	unsigned formats = (unsigned)fixed(c, 1);
+	unsigned formats = (unsigned)dwarf_fixed(c, 1);
 	if (formats > MOST_FORMATS)
 		return false;
 	for (unsigned i = 0; i < formats; i++) {
-		kinds[i] = uleb(c);
-		forms[i] = uleb(c);
+		kinds[i] = dwarf_uleb(c);
+		forms[i] = dwarf_uleb(c);
 	}
-	uint64_t count = uleb(c);
+	uint64_t count = dwarf_uleb(c);
 	if (c->bad || count > MOST_FILES)
 		return false;
 	for (uint64_t i = 0; i < count && !c->bad; i++) {
@@ -192,7 +132,7 @@ static bool read_entries(struct line_table *t, struct cursor *c, const struct li
 	return !c->bad;
 }
 
-static bool read_files(struct line_table *t, struct cursor *c, const struct line_sections *s,
+static bool read_files(struct line_table *t, struct dwarf_cursor *c, const struct line_sections *s,
 		       const struct header *h)
 {
 	struct line_table folders = {0};
@@ -208,39 +148,34 @@ static bool read_header(struct line_table *t, const struct line_sections *s, uin
 {
 	if (!s->line || offset >= s->line_size)
 		return false;
-	struct cursor c = {s->line + offset, s->line + s->line_size, false};
-	uint64_t length = fixed(&c, 4);
-	h->offset_bytes = 4;
-	if (length == 0xffffffff) {
-		length = fixed(&c, 8);
-		h->offset_bytes = 8;
-	}
-	if (c.bad || length > (uint64_t)(c.end - c.at))
+	struct dwarf_cursor c = {s->line + offset, s->line + s->line_size, false};
+	uint64_t length = dwarf_length(&c, &h->offset_bytes);
+	if (c.bad || length > dwarf_left(&c))
 		return false;
 	c.end = c.at + length;
-	h->version = (unsigned)fixed(&c, 2);
+	h->version = (unsigned)dwarf_fixed(&c, 2);
 	if (h->version < 2 || h->version > 5)
 		return false;
 	h->address_bytes = 8;
 	if (h->version == 5) {
-		h->address_bytes = (unsigned)fixed(&c, 1);
-		if (fixed(&c, 1) != 0) /* segments */
+		h->address_bytes = (unsigned)dwarf_fixed(&c, 1);
+		if (dwarf_fixed(&c, 1) != 0) /* segments */
 			return false;
 	}
-	uint64_t header_length = fixed(&c, h->offset_bytes);
-	if (c.bad || header_length > (uint64_t)(c.end - c.at))
+	uint64_t header_length = dwarf_fixed(&c, h->offset_bytes);
+	if (c.bad || header_length > dwarf_left(&c))
 		return false;
-	h->program = (struct cursor){c.at + header_length, c.end, false};
+	h->program = (struct dwarf_cursor){c.at + header_length, c.end, false};
 	c.end = h->program.at;
-	h->minimum = (unsigned)fixed(&c, 1);
-	h->operations = h->version >= 4 ? (unsigned)fixed(&c, 1) : 1;
-	fixed(&c, 1); /* is_stmt at the start: every row counts here */
-	h->line_base = (int8_t)fixed(&c, 1);
-	h->line_range = (unsigned)fixed(&c, 1);
-	h->opcode_base = (unsigned)fixed(&c, 1);
+	h->minimum = (unsigned)dwarf_fixed(&c, 1);
+	h->operations = h->version >= 4 ? (unsigned)dwarf_fixed(&c, 1) : 1;
+	dwarf_fixed(&c, 1); /* is_stmt at the start: every row counts here */
+	h->line_base = (int8_t)dwarf_fixed(&c, 1);
+	h->line_range = (unsigned)dwarf_fixed(&c, 1);
+	h->opcode_base = (unsigned)dwarf_fixed(&c, 1);
 	h->lengths = c.at;
 	if (!h->opcode_base || !h->line_range || h->operations != 1 ||
-	    (size_t)(c.end - c.at) < h->opcode_base - 1)
+	    dwarf_left(&c) < h->opcode_base - 1)
 		return false;
 	c.at += h->opcode_base - 1;
 	t->version = (uint16_t)h->version;
@@ -255,31 +190,15 @@ struct row {
 	bool dropped;
 };
 
-static size_t first_not_below(const struct line_answer *answers, size_t count, uint64_t address)
-{
-	size_t low = 0, high = count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (answers[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /* Answers what lies between the row before and this one. *next is the first question that is not
  * before the last row. */
 static void emit(struct line_answer *answers, size_t count, size_t *next, struct row *last,
 		 uint64_t address, uint64_t file, int64_t line)
 {
-	if (!last->in_sequence) {
-		/* Code that the linker dropped is left at 0, over what really is there. */
+	if (!last->in_sequence) /* code that the linker dropped is left at 0, over what really is there */
 		last->dropped = address < 2;
-		*next = first_not_below(answers, count, address);
-	} else if (address < last->address) {
-		*next = first_not_below(answers, count, address);
-	}
+	if (!last->in_sequence || address < last->address)
+		*next = count_before(i, count, answers[i].address < address);
 	for (; *next < count && answers[*next].address < address; (*next)++) {
 		if (last->dropped)
 			continue;
@@ -297,7 +216,7 @@ static void emit(struct line_answer *answers, size_t count, size_t *next, struct
 
 static bool run(const struct header *h, struct line_answer *answers, size_t count)
 {
-	struct cursor c = h->program;
+	struct dwarf_cursor c = h->program;
 	struct row last = {0};
 	size_t next = 0;
 	uint64_t address = 0, file = 1;
@@ -315,8 +234,8 @@ static bool run(const struct header *h, struct line_answer *answers, size_t coun
 		}
 		switch (opcode) {
 		case 0: {
-			uint64_t length = uleb(&c);
-			if (!length || length > (uint64_t)(c.end - c.at))
+			uint64_t length = dwarf_uleb(&c);
+			if (!length || length > dwarf_left(&c))
 				return false;
 			const uint8_t *after = c.at + length;
 			unsigned extended = *c.at++;
@@ -329,7 +248,7 @@ static bool run(const struct header *h, struct line_answer *answers, size_t coun
 			} else if (extended == DW_LNE_set_address) {
 				if (length - 1 != 8 && length - 1 != 4)
 					return false;
-				address = fixed(&c, length - 1);
+				address = dwarf_fixed(&c, length - 1);
 			} else if (extended == DW_LNE_define_file) {
 				return false;
 			}
@@ -337,18 +256,18 @@ static bool run(const struct header *h, struct line_answer *answers, size_t coun
 			break;
 		}
 		case DW_LNS_copy: emit(answers, count, &next, &last, address, file, line); break;
-		case DW_LNS_advance_pc: address += uleb(&c) * h->minimum; break;
+		case DW_LNS_advance_pc: address += dwarf_uleb(&c) * h->minimum; break;
 		case DW_LNS_advance_line:
-			line = (int64_t)((uint64_t)line + (uint64_t)sleb(&c));
+			line = (int64_t)((uint64_t)line + (uint64_t)dwarf_sleb(&c));
 			break;
-		case DW_LNS_set_file: file = uleb(&c); break;
+		case DW_LNS_set_file: file = dwarf_uleb(&c); break;
 		case DW_LNS_const_add_pc:
 			address += (uint64_t)((255 - h->opcode_base) / h->line_range) * h->minimum;
 			break;
-		case DW_LNS_fixed_advance_pc: address += fixed(&c, 2); break;
-		default: /* a column, a flag, or one that is not known: its length is told */
+		case DW_LNS_fixed_advance_pc: address += dwarf_fixed(&c, 2); break;
+		default: /* a column, a flag, or one that is not known: the header gives its length */
 			for (unsigned i = 0; i < h->lengths[opcode - 1]; i++)
-				uleb(&c);
+				dwarf_uleb(&c);
 			break;
 		}
 	}

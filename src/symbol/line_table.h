@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of the file that the unit is in; data NULL: has none */
+/* The sections of the file that the unit is in; NULL: it has no such section */
 struct line_sections {
 	const uint8_t *line, *line_str, *str;
 	size_t line_size, line_str_size, str_size;
@@ -23,7 +23,7 @@ struct line_file {
 	const char *folder, *name; /* in the sections; folder NULL: none */
 };
 
-/* Of one unit */
+/* The files of one unit */
 struct line_table {
 	struct line_file *files;
 	uint32_t file_count, capacity;
@@ -35,8 +35,8 @@ struct line_table {
  * nothing was answered; libdw may do better. */
 bool line_table_read(struct line_table *t, const struct line_sections *s, uint64_t offset,
 		     struct line_answer *answers, size_t count);
-/* The file's path into `path`: the unit's folder, the file's folder and its name, as far as each is
- * relative. False: no such file, or too long. */
+/* Writes the file's path: the unit's folder, the file's folder and its name, as far as each is relative. False:
+ * there is no such file, or the path is too long. */
 bool line_table_path(const struct line_table *t, uint32_t file, const char *comp_dir, char *path,
 		     size_t size);
 void line_table_fini(struct line_table *t);

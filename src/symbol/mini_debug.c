@@ -7,30 +7,14 @@
 #include "symbol/debug_file.h"
 
 #include "hosted/vector.h"
+#include "symbol/elf_section.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #ifdef HEFT_LZMA
 #include <lzma.h>
 
 enum { MOST_MEMORY = 128 << 20, MOST_BYTES = 256 << 20 };
-
-static Elf_Data *debugdata_section(Elf *elf)
-{
-	size_t strings;
-	if (elf_getshdrstrndx(elf, &strings) != 0)
-		return NULL;
-	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
-		GElf_Shdr shdr;
-		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_PROGBITS)
-			continue;
-		const char *name = elf_strptr(elf, strings, shdr.sh_name);
-		if (name && strcmp(name, ".gnu_debugdata") == 0)
-			return elf_rawdata(scn, NULL);
-	}
-	return NULL;
-}
 
 static uint8_t *unpack(const uint8_t *packed, size_t packed_size, size_t *size)
 {
@@ -66,11 +50,11 @@ fail:
 Elf *mini_debug_open(Elf *elf, void **memory)
 {
 	size_t size = 0;
-	Elf_Data *data = debugdata_section(elf);
+	struct elf_bytes packed = elf_section_bytes(elf, ".gnu_debugdata");
 	*memory = NULL;
-	if (!data || !data->d_buf || !data->d_size)
+	if (!packed.size)
 		return NULL;
-	uint8_t *bytes = unpack(data->d_buf, data->d_size, &size);
+	uint8_t *bytes = unpack(packed.data, packed.size, &size);
 	Elf *inner = bytes && size ? elf_memory((char *)bytes, size) : NULL;
 	if (!inner || elf_kind(inner) != ELF_K_ELF) {
 		elf_end(inner);

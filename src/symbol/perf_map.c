@@ -1,6 +1,6 @@
-/* Reading perf maps (perf_map.h). The file is in a folder that everyone may write
- * to, so it is opened without following links and used only if it is ours; its
- * text is input like any other: lines that are no lines are passed over.
+/* Reads perf maps (perf_map.h). The file is in a folder that everyone may write
+ * to, so it is opened without following links and used only if it is ours. Its
+ * text is input like any other: lines that cannot be read are skipped.
  *
  * Entries are sorted by start. Where code was replaced, entries overlap: those of
  * one start are reduced to the last, and a search steps back over a few to find
@@ -8,9 +8,11 @@
 #include "symbol/perf_map.h"
 
 #include "hosted/error.h"
+#include "hosted/hex.h"
+#include "hosted/sorted.h"
 #include "hosted/vector.h"
+#include "hosted/whole_io.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -43,7 +45,7 @@ void perf_map_close(struct perf_map *map)
 	free(map);
 }
 
-/* A hexadecimal number of at most 16 digits, "0x" before it or not; the blank after it is taken. */
+/* Reads a hexadecimal number of at most 16 digits, with or without "0x", and the blank after it. */
 static bool hexadecimal(const char **at, const char *end, uint64_t *value)
 {
 	const char *p = *at;
@@ -51,14 +53,10 @@ static bool hexadecimal(const char **at, const char *end, uint64_t *value)
 	if (end - p >= 2 && p[0] == '0' && (p[1] == 'x' || p[1] == 'X'))
 		p += 2;
 	for (*value = 0; p < end && digits <= 16; p++, digits++) {
-		unsigned c = (unsigned char)*p, digit;
-		if (c >= '0' && c <= '9')
-			digit = c - '0';
-		else if ((c | 32) >= 'a' && (c | 32) <= 'f')
-			digit = (c | 32) - 'a' + 10;
-		else
+		int digit = hex_digit(*p);
+		if (digit < 0)
 			break;
-		*value = *value << 4 | digit;
+		*value = *value << 4 | (unsigned)digit;
 	}
 	if (!digits || digits > 16 || p == end || *p != ' ')
 		return false;
@@ -145,18 +143,9 @@ struct perf_map *perf_map_open(int32_t pid, int64_t not_before_ns)
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
 	    st.st_size > 0 && st.st_size <= MOST_BYTES &&
 	    (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec >= not_before_ns) {
-		size_t size = (size_t)st.st_size, got = 0;
-		char *text = malloc(size);
-		while (text && got < size) {
-			ssize_t n = read(fd, text + got, size - got);
-			if (n < 0 && errno == EINTR)
-				continue;
-			if (n <= 0)
-				break;
-			got += (size_t)n;
-		}
+		char *text = malloc((size_t)st.st_size);
 		if (text)
-			map = parse(text, got);
+			map = parse(text, read_whole(fd, text, (size_t)st.st_size));
 	}
 	close(fd);
 	return map;
@@ -165,18 +154,11 @@ struct perf_map *perf_map_open(int32_t pid, int64_t not_before_ns)
 int perf_map_name(const struct perf_map *map, struct name_pool *pool, uint64_t address,
 		  const char **name)
 {
-	size_t low = 0, high = map->count;
+	size_t at = count_before(i, map->count, map->codes[i].start <= address);
 	*name = NULL;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (map->codes[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	const struct code *best = NULL;
-	for (int steps = 0; low > 0 && steps < STEPS_BACK; steps++) {
-		const struct code *c = &map->codes[--low];
+	for (int steps = 0; at > 0 && steps < STEPS_BACK; steps++) {
+		const struct code *c = &map->codes[--at];
 		if (address - c->start < c->size && (!best || c->order > best->order))
 			best = c;
 	}

@@ -14,8 +14,8 @@ struct perf_map;
 struct perf_map *perf_map_open(int32_t pid, int64_t not_before_ns);
 /* From a map's text, which is copied. NULL: no line of it can be used, or no memory. */
 struct perf_map *perf_map_parse(const char *text, size_t size);
-/* The name of the code at an address, in the pool. *name is NULL if there is none. Of code at one
- * place the last counts: compilers write anew what they replace. Returns 0 or HEFT_ENOMEM. */
+/* The name of the code at an address, in the pool. *name is NULL if there is none. If several
+ * entries cover the address, the last one written counts: code is replaced. Returns 0 or HEFT_ENOMEM. */
 int perf_map_name(const struct perf_map *map, struct name_pool *pool, uint64_t address,
 		  const char **name);
 void perf_map_close(struct perf_map *map);

@@ -1,19 +1,17 @@
-/* Units out of a .dwp file. elfutils learned to read these only lately (0.192), its
- * way of joining a skeleton unit to its split one cannot be used from outside, and it
- * dies of a damaged package. So the unit that is asked for is taken out of the package: its parts of each
- * section, with the addresses of the skeleton's file, become a small ELF file in
- * memory that looks like an ordinary one, and libdw reads that.
+/* Takes units out of a .dwp file. This is done by hand because elfutils before 0.192 cannot read a package, and
+ * later ones read beyond the end of a damaged package.
  *
- *  - .debug_str is shared by all units of a package and large: the strings that
- *    the unit's .debug_str_offsets names are copied, and the offsets renewed.
- *  - .debug_addr and .debug_ranges stay in the linked file: they are copied from
- *    where the skeleton says that its part begins, so that the base is 0. Where it
- *    ends is not said: an address or range takes at least a byte of the unit, so
- *    its size is a bound.
- *  - Range lists count from the skeleton's low pc, which a split unit does not
- *    have. It is put in where there is room without moving anything: a version 5
- *    unit becomes a plain one, whose header is 8 bytes shorter, and a version 4
- *    unit loses its id.
+ * The parts of a unit, with the addresses of the skeleton's file, become a small ELF file in memory that looks
+ * like an ordinary one, and libdw reads that.
+ *
+ *  - All units of a package share .debug_str, which is large. Only the strings that the unit's
+ *    .debug_str_offsets names are copied, and the offsets are renewed.
+ *  - .debug_addr and .debug_ranges stay in the linked file. They are copied from where the skeleton says that
+ *    its part begins, so that the base is 0. Nothing says where the part ends, but an address or range takes
+ *    at least a byte of the unit, so the unit's size is a bound.
+ *  - Range lists count from the skeleton's low pc, which a split unit does not have. It is put in where there
+ *    is space without moving anything: a version 5 unit becomes a plain one, whose header is 8 bytes shorter,
+ *    and a version 4 unit loses its id.
  *
  * Invariants: the index and all sections are input and checked; nothing in the
  * unit moves, since its parts refer to each other by offset. */
@@ -21,6 +19,7 @@
 
 #include "hosted/vector.h"
 #include "symbol/debug_file.h"
+#include "symbol/dwarf_cursor.h"
 #include "symbol/elf_section.h"
 
 #include <dwarf.h>
@@ -40,7 +39,6 @@ static const uint32_t columns_v2[PARTS] = {1, 3, 4, 6, 0, 0, 0, 0};
 static const uint32_t columns_v5[PARTS] = {1, 3, 4, 6, 8, 0, 0, 0};
 
 struct opened_unit {
-	struct opened_unit *next;
 	Elf *elf;
 	Dwarf *dw;
 	void *image;
@@ -50,7 +48,7 @@ struct split_package {
 	Elf *elf;
 	int fd;
 	struct elf_bytes index, sections[PARTS]; /* the package's; owned by elf */
-	struct opened_unit *opened;
+	VECTOR(struct opened_unit) opened;
 };
 
 static uint32_t u32_at(const uint8_t *p)
@@ -60,7 +58,7 @@ static uint32_t u32_at(const uint8_t *p)
 	return v;
 }
 
-/* Of a unit, from its header. */
+/* The version of a unit, from its header. */
 static unsigned version_of(const struct elf_bytes *info)
 {
 	uint16_t version;
@@ -110,23 +108,26 @@ struct split_package *split_package_open(const char *file, struct symbol_evidenc
 	return p;
 }
 
+static void close_unit(struct opened_unit *u)
+{
+	dwarf_end(u->dw);
+	elf_end(u->elf);
+	free(u->image);
+}
+
 void split_package_close(struct split_package *p)
 {
 	if (!p)
 		return;
-	for (struct opened_unit *u = p->opened, *next; u; u = next) {
-		next = u->next;
-		dwarf_end(u->dw);
-		elf_end(u->elf);
-		free(u->image);
-		free(u);
-	}
+	for (size_t i = 0; i < p->opened.count; i++)
+		close_unit(&p->opened.items[i]);
+	vector_free(&p->opened);
 	elf_end(p->elf);
 	close(p->fd);
 	free(p);
 }
 
-/* The unit's parts of the package's sections. */
+/* Finds the unit's parts of the package's sections. */
 static bool find_parts(const struct split_package *p, uint64_t id, struct elf_bytes *parts)
 {
 	const uint8_t *at = p->index.data;
@@ -170,45 +171,31 @@ static bool find_parts(const struct split_package *p, uint64_t id, struct elf_by
 	return parts[INFO].size > 11 && parts[ABBREV].size;
 }
 
-static bool uleb(const uint8_t **at, const uint8_t *end, uint64_t *value)
-{
-	*value = 0;
-	for (unsigned shift = 0; *at < end; shift += 7) {
-		uint8_t byte = *(*at)++;
-		if (shift < 64)
-			*value |= (uint64_t)(byte & 127) << shift;
-		if (!(byte & 128))
-			return true;
-	}
-	return false;
-}
-
 /* Finds the declaration of an abbreviation: where its attributes begin and their end mark is. */
 static bool find_abbreviation(const struct elf_bytes *abbrev, uint64_t code, size_t *first,
 			      size_t *mark)
 {
-	const uint8_t *at = abbrev->data, *end = at + abbrev->size;
+	struct dwarf_cursor c = {abbrev->data, abbrev->data + abbrev->size, false};
 	for (;;) {
-		uint64_t this, tag, name, form, ignored;
-		if (!uleb(&at, end, &this) || !this || !uleb(&at, end, &tag) || at == end)
-			return false;
-		at++; /* has children */
-		*first = (size_t)(at - abbrev->data);
-		for (;;) {
-			*mark = (size_t)(at - abbrev->data);
-			if (!uleb(&at, end, &name) || !uleb(&at, end, &form))
+		uint64_t this = dwarf_uleb(&c), name, form;
+		dwarf_uleb(&c);     /* tag */
+		dwarf_fixed(&c, 1); /* whether it has children */
+		*first = (size_t)(c.at - abbrev->data);
+		do {
+			*mark = (size_t)(c.at - abbrev->data);
+			name = dwarf_uleb(&c);
+			form = dwarf_uleb(&c);
+			if (form == DW_FORM_implicit_const)
+				dwarf_uleb(&c);
+			if (!this || c.bad)
 				return false;
-			if (form == DW_FORM_implicit_const && !uleb(&at, end, &ignored))
-				return false;
-			if (!name && !form)
-				break;
-		}
+		} while (name || form);
 		if (this == code)
 			return true;
 	}
 }
 
-/* The strings that the unit uses, and the offsets made to fit. Both are newly allocated. */
+/* Copies the strings that the unit uses, and makes the offsets fit. Both are newly allocated. */
 static bool own_strings(const struct elf_bytes *all, struct elf_bytes *offsets,
 			struct elf_bytes *strings, bool has_header)
 {
@@ -242,7 +229,7 @@ fail:
 	return false;
 }
 
-/* An ELF file of these sections. NULL: no memory. */
+/* Makes an ELF file of these sections. NULL: no memory. */
 static void *make_image(const struct elf_bytes *parts, size_t *size)
 {
 	static const char symbols[] = ".shstrtab";
@@ -302,20 +289,17 @@ static bool open_image(const struct elf_bytes *parts, struct opened_unit *u, Dwa
 	u->dw = u->elf ? dwarf_begin_elf(u->elf, DWARF_C_READ, NULL) : NULL;
 	if (u->dw && dwarf_get_units(u->dw, NULL, &cu, NULL, NULL, unit, NULL) == 0)
 		return true;
-	dwarf_end(u->dw);
-	elf_end(u->elf);
-	free(u->image);
+	close_unit(u);
 	return false;
 }
 
-/* Gives the unit a low pc (see above). info and abbrev are made anew, for the caller to free. */
+/* Gives the unit a low pc (see above). Allocates new bytes for INFO and ABBREV, which the caller frees. */
 static bool put_low_pc(struct elf_bytes *parts, Dwarf_Die *unit, uint64_t low_pc)
 {
 	struct elf_bytes info = {malloc(parts[INFO].size), parts[INFO].size};
 	struct elf_bytes abbrev = {malloc(parts[ABBREV].size + 2), parts[ABBREV].size};
 	Dwarf_Die child;
 	Dwarf_Attribute id;
-	uint64_t code;
 	size_t first, mark;
 	bool done = false;
 	if (!info.data || !abbrev.data)
@@ -325,9 +309,9 @@ static bool put_low_pc(struct elf_bytes *parts, Dwarf_Die *unit, uint64_t low_pc
 	Dwarf_Off start = dwarf_dieoffset(unit);
 	if (start >= info.size)
 		goto out;
-	const uint8_t *at = info.data + start;
-	if (!uleb(&at, info.data + info.size, &code) ||
-	    !find_abbreviation(&abbrev, code, &first, &mark))
+	struct dwarf_cursor c = {info.data + start, info.data + info.size, false};
+	uint64_t code = dwarf_uleb(&c);
+	if (c.bad || !find_abbreviation(&abbrev, code, &first, &mark))
 		goto out;
 	unsigned version = version_of(&info);
 	if (version == 5) {
@@ -393,7 +377,7 @@ static struct elf_bytes from_offset(struct elf_bytes whole, uint64_t offset, siz
 bool split_package_unit(struct split_package *p, Dwarf_Die *skeleton, uint64_t id, Dwarf_Die *unit)
 {
 	struct elf_bytes parts[PARTS] = {{0}};
-	struct opened_unit opened, *kept = NULL;
+	struct opened_unit opened;
 	Dwarf_Addr low_pc = 0;
 	Dwarf *dw = dwarf_cu_getdwarf(skeleton->cu);
 	Elf *main = dw ? dwarf_getelf(dw) : NULL;
@@ -411,28 +395,18 @@ bool split_package_unit(struct split_package *p, Dwarf_Die *skeleton, uint64_t i
 	bool found = open_image(parts, &opened, unit);
 	if (found && dwarf_lowpc(skeleton, &low_pc) == 0 && low_pc) {
 		bool put = put_low_pc(parts, unit, low_pc);
-		dwarf_end(opened.dw);
-		elf_end(opened.elf);
-		free(opened.image);
+		close_unit(&opened);
 		found = put && open_image(parts, &opened, unit);
 		if (put) {
 			free(parts[INFO].data);
 			free(parts[ABBREV].data);
 		}
 	}
-	if (found) {
-		kept = malloc(sizeof *kept);
-		if (kept) {
-			*kept = opened;
-			kept->next = p->opened;
-			p->opened = kept;
-		} else {
-			dwarf_end(opened.dw);
-			elf_end(opened.elf);
-			free(opened.image);
-		}
+	if (found && !vector_push(&p->opened, opened)) {
+		close_unit(&opened);
+		found = false;
 	}
 	free(parts[STR_OFFSETS].data);
 	free(parts[STR].data);
-	return kept != NULL;
+	return found;
 }

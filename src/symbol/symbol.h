@@ -42,7 +42,7 @@ struct symbol_query {
 	uint64_t address; /* as in the ELF file, inside the instruction that is meant */
 	const struct symbol_frame *frames; /* innermost first, in the pool */
 	uint32_t frame_count;              /* 0: nothing is known */
-	/* Where there is no name, of the function by unwind tables, or 0: */
+	/* The function by unwind tables, if it has no name; 0: not known */
 	uint64_t function_start, function_bytes;
 	bool bare; /* while looking up: the outermost name lacks scope and parameters */
 };

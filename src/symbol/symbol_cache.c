@@ -1,6 +1,6 @@
-/* Reading cached answers. The file is in the user's own folder, but it may be
+/* Reads cached answers. The file is in the user's own folder, but it may be
  * damaged, cut by a full disk or made by somebody: all of it is checked once, when
- * it is opened, and what does not fit makes it as if it were not there.
+ * it is opened, and a file that does not fit is treated as missing.
  *
  * It is read, not mapped: a file cut while it is mapped would end the process.
  *
@@ -9,9 +9,11 @@
 #include "symbol/symbol_cache.h"
 
 #include "hosted/error.h"
+#include "hosted/hex.h"
+#include "hosted/sorted.h"
+#include "hosted/whole_io.h"
 #include "symbol/symbol_cache_format.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -178,26 +180,10 @@ struct symbol_cache *symbol_cache_parse(const void *bytes, size_t size, const ui
 	return check(&h, body, size - sizeof h);
 }
 
-static bool read_whole(int fd, void *to, size_t size)
-{
-	char *at = to;
-	while (size) {
-		ssize_t n = read(fd, at, size);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
 static int open_own(const char *folder, const uint8_t *id, size_t length, struct stat *st)
 {
 	char path[PATH_MAX], name[2 * SYMBOL_CACHE_LONGEST_ID + 1];
-	for (size_t i = 0; i < length; i++)
-		snprintf(name + 2 * i, 3, "%02x", id[i]);
+	hex_put(name, id, length);
 	int n = snprintf(path, sizeof path, "%s/%s", folder, name);
 	if (n < 0 || (size_t)n >= sizeof path)
 		return -1;
@@ -224,9 +210,9 @@ struct symbol_cache *symbol_cache_open(const char *folder, const uint8_t *id, si
 	struct symbol_cache *c = NULL;
 	size_t size = (size_t)st.st_size;
 	if (st.st_size >= (off_t)sizeof h && st.st_size <= CACHE_MOST_BYTES &&
-	    read_whole(fd, &h, sizeof h) && header_fits(&h, size, id, length) &&
+	    read_whole(fd, &h, sizeof h) == sizeof h && header_fits(&h, size, id, length) &&
 	    (body = malloc(size - sizeof h))) {
-		if (read_whole(fd, body, size - sizeof h))
+		if (read_whole(fd, body, size - sizeof h) == size - sizeof h)
 			c = check(&h, body, size - sizeof h);
 		else
 			free(body);
@@ -303,14 +289,9 @@ int symbol_cache_answer(struct symbol_cache *c, struct name_pool *pool,
 	uint32_t at = 0;
 	use_pool(c, pool);
 	for (size_t i = 0; i < count; i++) {
-		uint32_t high = c->header.places;
-		while (at < high) {
-			uint32_t middle = at + (high - at) / 2;
-			if (c->addresses[middle] < queries[i].address)
-				at = middle + 1;
-			else
-				high = middle;
-		}
+		const uint64_t *rest = c->addresses + at;
+		at += (uint32_t)count_before(k, c->header.places - at,
+					     rest[k] < queries[i].address);
 		answered[i] = at < c->header.places && c->addresses[at] == queries[i].address;
 		if (answered[i] && take_place(c, at, &queries[i]) < 0)
 			return HEFT_ENOMEM;

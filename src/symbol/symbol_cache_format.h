@@ -3,7 +3,7 @@
  *
  *   header
  *   addresses   uint64_t[places], strictly ascending
- *   functions   struct cached_function[places]: of those without a name, or 0
+ *   functions   struct cached_function[places]: 0 for those that have a name
  *   evidence    struct cached_evidence[evidence]
  *   frames      struct cached_frame[frames]
  *   first       uint32_t[places + 1]: place i has frames first[i] .. first[i + 1]
@@ -23,7 +23,7 @@
 #define CACHE_MAGIC "heftsyms"
 #define CACHE_NO_STRING UINT32_MAX
 enum {
-	CACHE_VERSION = 2, /* also when answers become better: names, demangling */
+	CACHE_VERSION = 2, /* raised also when answers become better: names, demangling */
 	CACHE_MOST_BYTES = 64 << 20,
 	CACHE_MOST_EVIDENCE = 4096,
 };

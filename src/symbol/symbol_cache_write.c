@@ -1,16 +1,17 @@
-/* Writing cached answers: beside the old file and then renamed, so that a reader
- * sees one or the other, and two writers at once only cost one of them its work.
+/* Writes cached answers: a new file beside the old one, which is then renamed. So a reader
+ * sees one or the other, and of two writers at once only one loses its work.
  * Nothing here is ever an error: without a cache heft works as well, only slower.
  *
  * The folder is kept within a bound by removing what was not used for longest. */
 #include "symbol/symbol_cache.h"
 
 #include "hosted/hash_index.h"
+#include "hosted/hex.h"
 #include "hosted/vector.h"
+#include "hosted/whole_io.h"
 #include "symbol/symbol_cache_format.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Strings by their address in the pool, which is one a string. */
+/* Strings, found by their address in the pool, which has each string once. */
 struct string_table {
 	VECTOR(const char *) strings;
 	struct hash_index index;
@@ -43,7 +44,7 @@ static bool add_string(struct string_table *t, const char *string, uint32_t *ind
 	return hash_index_add(&t->index, hash, *index) == 0 && vector_push(&t->strings, string);
 }
 
-/* Two sorted lists as one; of an address in both, the new answer. NULL: no memory. */
+/* Merges two sorted lists; if an address is in both, the new answer stays. NULL: no memory. */
 static struct symbol_query *merge(const struct symbol_query *old, size_t old_count,
 				  const struct symbol_query *new, size_t new_count, size_t *count)
 {
@@ -64,7 +65,7 @@ static struct symbol_query *merge(const struct symbol_query *old, size_t old_cou
 	return all;
 }
 
-/* The whole file in memory; NULL: no memory, or too large. */
+/* Makes the whole file in memory; NULL: no memory, or too large. */
 static void *build(const struct symbol_cache_entry *e, const struct symbol_evidence *evidence,
 		   const struct symbol_query *places, size_t count, struct name_pool *pool,
 		   size_t *size)
@@ -181,8 +182,7 @@ static bool write_file(const char *folder, const uint8_t *id, size_t id_length, 
 		       size_t size)
 {
 	char path[PATH_MAX], beside[PATH_MAX], name[2 * SYMBOL_CACHE_LONGEST_ID + 1];
-	for (size_t i = 0; i < id_length; i++)
-		snprintf(name + 2 * i, 3, "%02x", id[i]);
+	hex_put(name, id, id_length);
 	int n = snprintf(path, sizeof path, "%s/%s", folder, name);
 	int k = snprintf(beside, sizeof beside, "%s/%s.%ld.new", folder, name, (long)getpid());
 	if (n < 0 || k < 0 || (size_t)n >= sizeof path || (size_t)k >= sizeof beside)
@@ -190,15 +190,7 @@ static bool write_file(const char *folder, const uint8_t *id, size_t id_length, 
 	int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return false;
-	bool whole = true;
-	while (size && whole) {
-		ssize_t written = write(fd, bytes, size);
-		if (written < 0 && errno == EINTR)
-			continue;
-		whole = written > 0;
-		bytes += whole ? written : 0;
-		size -= whole ? (size_t)written : 0;
-	}
+	bool whole = write_whole(fd, bytes, size);
 	if (close(fd) < 0 || !whole || rename(beside, path) < 0) {
 		unlink(beside);
 		return false;

@@ -1,4 +1,4 @@
-/* Function, file, line and inlined calls from DWARF, by libdw.
+/* Finds function, file, line and inlined calls in DWARF, by libdw.
  *
  * libdw's dwarf_getscopes walks a whole compilation unit for every address,
  * which is slow on large C++ units. Here a unit that is asked for gets an index
@@ -40,7 +40,7 @@ struct unit {
 	Dwarf_Die split;  /* where its functions are: the same, or the one in the .dwo file */
 	struct die_ranges functions;
 	bool is_cxx, deep;
-	/* Of the lookup that goes on: its part of the answers' lines. */
+	/* This unit's part of the current lookup */
 	size_t asked, filled;
 	struct line_answer *answers;
 	struct line_table lines;
@@ -68,7 +68,7 @@ struct dwarf_source {
 	VECTOR(struct unit *) units;
 	struct hash_index unit_index; /* of the units, by offset */
 	struct unit *last;
-	/* Paths repeat for every line: remember the last few by libdw's pointer. */
+	/* Paths repeat for every line: the last few are kept, by libdw's pointer. */
 	struct {
 		const char *raw, *path;
 	} paths[64];
@@ -133,9 +133,9 @@ static bool from_package(struct dwarf_source *s, Dwarf_Die *skeleton, uint64_t i
 	return s->package && split_package_unit(s->package, skeleton, id, split);
 }
 
-/* From the .dwo file, which libdw finds by itself. From 0.192 on it looks for a package first, and
- * reads beyond a damaged one: where there is a package (of an older build: the unit is not in it),
- * libdw gets the same bytes from memory, and so does not know the name to look for. */
+/* Takes the unit from its .dwo file, which libdw finds by itself. From 0.192 on libdw looks for a package first,
+ * and reads beyond the end of a damaged one. So if there is a package (of an older build: the unit is not in it),
+ * libdw gets the same bytes from memory, and does not know which name to look for. */
 static bool from_file(struct dwarf_source *s, Dwarf_Die *skeleton, Dwarf_Die *split)
 {
 	Dwarf_Die nameless;
@@ -226,7 +226,7 @@ static int find_unit(struct dwarf_source *s, uint64_t address, struct unit **out
 	return r ? open_unit(s, r->die, out) : 0;
 }
 
-/* One spelling a file: "/a/b/../c/./d.c" is "/a/c/d.c". */
+/* Gives a file one spelling: "/a/b/../c/./d.c" becomes "/a/c/d.c". */
 static const char *clean_path(struct dwarf_source *s, const char *raw)
 {
 	char clean[LONGEST_PATH];
@@ -259,7 +259,7 @@ static const char *clean_path(struct dwarf_source *s, const char *raw)
 		    : name_pool_add(s->names->pool, raw);
 }
 
-/* The same for libdw's strings, which are the same pointer for every line of a file. */
+/* The same for strings of libdw, which returns the same pointer for every line of a file. */
 static const char *known_path(struct dwarf_source *s, const char *raw)
 {
 	size_t slot = ((uintptr_t)raw >> 3) % (sizeof s->paths / sizeof *s->paths);
@@ -270,7 +270,7 @@ static const char *known_path(struct dwarf_source *s, const char *raw)
 	return s->paths[slot].path;
 }
 
-/* *bare: it has no linkage name, as functions that only one C++ file sees. */
+/* *bare: the function has no linkage name; only its own C++ file sees it. */
 static const char *function_name(struct dwarf_source *s, Dwarf_Die *die, bool *bare)
 {
 	Dwarf_Attribute attr;
@@ -436,13 +436,14 @@ static int read_lines(struct dwarf_source *s, struct unit *u)
 	return u->paths ? 0 : HEFT_ENOMEM;
 }
 
-static void tick(const struct dwarf_source *s, size_t done, size_t total)
+static void show_progress(const struct dwarf_source *s, size_t done, size_t total)
 {
 	if (s->options->progress && done % 64 == 0)
 		s->options->progress(s->options->progress_ctx, s->module_path, done, total);
 }
 
-/* Three passes: which unit each address is in, then each unit's lines in one go, then the rest. */
+/* Works in three passes: finds the unit of each address, reads the lines of each unit at once, then looks up the
+ * rest. */
 int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *queries, size_t count)
 {
 	struct unit **units = calloc(count + 1, sizeof *units);
@@ -454,7 +455,7 @@ int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *queries, si
 		rc = find_unit(s, queries[i].address, &units[i]);
 		if (rc == 0 && units[i])
 			units[i]->asked++;
-		tick(s, i, 2 * count);
+		show_progress(s, i, 2 * count);
 	}
 	size_t given = 0;
 	for (size_t i = 0; i < count && rc == 0; i++) {
@@ -469,12 +470,12 @@ int dwarf_source_lookup(struct dwarf_source *s, struct symbol_query *queries, si
 		if (u->filled == u->asked)
 			rc = read_lines(s, u);
 	}
-	/* In the same order the unit's answers are counted off again. */
+	/* The answers of a unit are in the order of the queries. */
 	for (size_t i = 0; i < count && rc == 0; i++) {
 		struct unit *u = units[i];
 		if (u)
 			rc = look_up_one(s, u, &u->answers[u->asked - u->filled--], &queries[i]);
-		tick(s, count + i, 2 * count);
+		show_progress(s, count + i, 2 * count);
 	}
 	free(units);
 	free(answers);

@@ -21,7 +21,7 @@ static bool is_file(enum symbol_evidence_kind kind)
 	return kind == SYMBOL_EVIDENCE_FILE || kind == SYMBOL_EVIDENCE_ABSENT;
 }
 
-/* A path that was there and is absent now is still the same path: what was seen first counts. */
+/* A path that was there and is absent now is still the same path: the first look counts. */
 static bool has_line(const struct symbol_evidence *e, const struct symbol_evidence_line *line)
 {
 	for (size_t i = 0; i < e->count; i++)

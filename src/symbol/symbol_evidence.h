@@ -1,6 +1,6 @@
-/* What answers without whole debug information rest on: the files that were used and the places
- * where something better was looked for in vain. As long as all of it still holds, asking again
- * would give the same answers; checking it costs one stat a line. */
+/* Evidence for answers that were given without whole debug information: the files that were used and the places
+ * where better ones were not found. As long as all of it still holds, asking again would give the same answers. A
+ * check takes one stat a line. */
 #ifndef HEFT_SYMBOL_SYMBOL_EVIDENCE_H
 #define HEFT_SYMBOL_SYMBOL_EVIDENCE_H
 
@@ -11,8 +11,8 @@
 enum symbol_evidence_kind {
 	SYMBOL_EVIDENCE_FILE,   /* the file is there, with this size and time of change */
 	SYMBOL_EVIDENCE_ABSENT, /* there is no such file */
-	SYMBOL_EVIDENCE_ASKED, /* path: the servers' URLs, which do not have it; time_ns: until when
-				   that is believed; size: 0 */
+	/* path: the URLs of the servers, which do not have it; time_ns: until when that is believed */
+	SYMBOL_EVIDENCE_ASKED,
 	SYMBOL_EVIDENCE_ROOTS, /* path: the folders that debug files were looked for in */
 	SYMBOL_EVIDENCE_KINDS
 };
@@ -31,7 +31,7 @@ struct symbol_evidence {
 	bool incomplete; /* memory ran out: must not be relied on */
 };
 
-/* How long a server's "no" is believed, and how long that there was no answer. */
+/* How long heft believes a server that does not have a file, and one that did not answer. */
 enum { SYMBOL_NO_SECONDS = 3600, SYMBOL_SILENCE_SECONDS = 300 };
 
 /* Looks at the path and notes what is there. A path twice is noted once. */

@@ -1,4 +1,4 @@
-/* One module's answers. For a batch of addresses the sources are tried in the
+/* Answers the queries of one module. For a batch of addresses the sources are tried in the
  * order of what they know: DWARF of the file itself or of its separate debug
  * file, then .symtab, the table inside .gnu_debugdata, then .dynsym. Nothing is
  * opened before it is needed, and the symbol tables are read only for what DWARF
@@ -14,6 +14,7 @@
 
 #include "hosted/error.h"
 #include "symbol/debug_file.h"
+#include "symbol/elf_section.h"
 #include "symbol/function_start.h"
 #include "symbol/symbol_sources.h"
 
@@ -75,7 +76,7 @@ static bool is_vdso(const char *path)
 	return strcmp(path, "[vdso]") == 0 || strncmp(path, "linux-vdso.so", 13) == 0;
 }
 
-/* Opens the file itself, as far as there is one. */
+/* Opens the module's own file, if there is one. */
 static enum symbol_state open_file(struct symbol_module *m, const struct symbol_module_id *id)
 {
 	if (!id->path || !*id->path)
@@ -178,25 +179,10 @@ void symbol_module_close(struct symbol_module *m)
 	free(m);
 }
 
-static bool has_section(Elf *elf, const char *wanted)
-{
-	size_t strings;
-	if (elf_getshdrstrndx(elf, &strings) != 0)
-		return false;
-	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
-		GElf_Shdr shdr;
-		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS)
-			continue;
-		const char *name = elf_strptr(elf, strings, shdr.sh_name);
-		if (name && strcmp(name, wanted) == 0)
-			return true;
-	}
-	return false;
-}
-
 static bool has_dwarf(Elf *elf)
 {
-	return elf && (has_section(elf, ".debug_info") || has_section(elf, ".zdebug_info"));
+	uint64_t address;
+	return elf && elf_section_address(elf, ".debug_info", &address);
 }
 
 /* libdw unpacks every section it knows as soon as a file is opened, which for a distribution's

@@ -1,5 +1,5 @@
-/* A report's lookups: the cache first, the module's files for the rest, and what
- * came of it into the cache. A module whose answers are all cached is not even
+/* The lookups of a report: the cache answers first, the module's files answer the
+ * rest, and the new answers go into the cache. A module whose answers are all cached is not even
  * opened: then it does not matter whether its file is still there.
  *
  * Cached answers that came from whole debug information hold for good, since a
@@ -25,7 +25,8 @@ struct symbol_session {
 	bool wrote;
 };
 
-static const char *set(const char *name)
+/* The value of a variable of the environment; NULL: it is not set, or empty. */
+static const char *variable(const char *name)
 {
 	const char *value = getenv(name);
 	return value && *value ? value : NULL;
@@ -34,19 +35,19 @@ static const char *set(const char *name)
 int symbol_options_from_environment(struct symbol_options *options, struct name_pool *pool)
 {
 	char folder[4096];
-	const char *cache = set("XDG_CACHE_HOME"), *home = set("HOME"), *seconds;
+	const char *cache = variable("XDG_CACHE_HOME"), *home = variable("HOME"), *seconds;
 	memset(options, 0, sizeof *options);
-	options->debug_roots = set("HEFT_DEBUG_ROOTS");
-	options->server_urls = set("DEBUGINFOD_URLS");
+	options->debug_roots = variable("HEFT_DEBUG_ROOTS");
+	options->server_urls = variable("DEBUGINFOD_URLS");
 	options->server_seconds = SERVER_SECONDS;
-	if ((seconds = set("HEFT_DEBUGINFOD_SECONDS"))) {
+	if ((seconds = variable("HEFT_DEBUGINFOD_SECONDS"))) {
 		char *end;
 		unsigned long value = strtoul(seconds, &end, 10);
 		if (!*end && value <= 86400)
 			options->server_seconds = (unsigned)value;
 	}
 	int n = -1;
-	if (cache && cache[0] == '/') /* the specification: a relative one is to be ignored */
+	if (cache && cache[0] == '/') /* the specification says that a relative one is ignored */
 		n = snprintf(folder, sizeof folder, "%s/heft/symbols", cache);
 	else if (home && home[0] == '/')
 		n = snprintf(folder, sizeof folder, "%s/.cache/heft/symbols", home);

@@ -29,9 +29,6 @@ const char *name_cache_get(struct name_cache *c, const char *mangled); /* NULL: 
 void symbol_table_lookup(Elf *elf, uint32_t section_type, const struct symbol_query *queries,
 			 const char **names, size_t count);
 
-/* The first query at or after the address; they are sorted by it. */
-size_t symbol_first_not_below(const struct symbol_query *queries, size_t count, uint64_t address);
-
 struct dwarf_source;
 struct dwarf_source_from {
 	Dwarf *dw;

@@ -1,4 +1,4 @@
-/* Names from .symtab and .dynsym, for many addresses in one pass.
+/* Finds names in .symtab and .dynsym, for many addresses in one pass.
  *
  * The table is not sorted: a program asks for some thousand addresses and a
  * large table has a million symbols, so each symbol is placed among the sorted
@@ -12,17 +12,19 @@
  * 0 too: the function is meant.) */
 #include "symbol/symbol_sources.h"
 
+#include "hosted/sorted.h"
+
 #include <gelf.h>
 #include <stdlib.h>
 
 struct candidate {
-	uint64_t start, end; /* end: of what the symbol covers */
+	uint64_t start, end; /* what the symbol covers */
 	const char *name;
 	int rank;
 };
 
-/* Of two symbols at one address the better known one: a function before a label, a plain name
- * before one with an underscore (fopen is _IO_fopen too), global before weak before local. */
+/* Ranks the symbols at one address: a function is above a label, a plain name above one with an underscore
+ * (fopen is _IO_fopen too), global above weak above local. */
 static int rank_of(const GElf_Sym *sym, const char *name)
 {
 	int rank = 0;
@@ -37,19 +39,6 @@ static int rank_of(const GElf_Sym *sym, const char *name)
 	if (GELF_ST_TYPE(sym->st_info) != STT_NOTYPE)
 		rank += 6;
 	return rank;
-}
-
-size_t symbol_first_not_below(const struct symbol_query *queries, size_t count, uint64_t address)
-{
-	size_t low = 0, high = count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (queries[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
 }
 
 /* Where code of the symbol's section ends; 0: the section holds no code. */
@@ -83,7 +72,7 @@ static void scan(Elf *elf, Elf_Data *data, const GElf_Shdr *shdr,
 			continue;
 		if (sym.st_shndx == SHN_UNDEF || sym.st_value > queries[count - 1].address)
 			continue;
-		size_t at = symbol_first_not_below(queries, count, sym.st_value);
+		size_t at = count_before(q, count, queries[q].address < sym.st_value);
 		if (at == count)
 			continue;
 		if (sym.st_shndx != last_section) {
@@ -126,8 +115,8 @@ void symbol_table_lookup(Elf *elf, uint32_t section_type, const struct symbol_qu
 		if (data)
 			scan(elf, data, &shdr, queries, best, count);
 	}
-	/* A symbol was put down at the first address it may be for; the nearest one before an
-	 * address is the last one put down at or before it. */
+	/* scan() put each symbol at the first address that it may cover, so the nearest symbol before
+	 * an address is the last one put there or earlier. */
 	const struct candidate *sized = NULL, *unsized = NULL;
 	for (size_t i = 0; i < count; i++) {
 		uint64_t address = queries[i].address;
