@@ -1,13 +1,16 @@
-/* Run-time addresses into modules (address_maps.h).
+/* Turns run-time addresses into modules (address_maps.h).
  *
  * A module enters the profile only when an address falls into it, and only then is its
  * file opened: for its build id, where the input has none, and for its segments. If the
  * file is gone, or is another one than the input names by build id, the slide is taken
- * from the mapping alone: right for nearly all libraries, and it only shows as the
+ * from the mapping alone. That is right for nearly all libraries, and it only shows as the
  * number after "module+".
  *
  * Bounds: a hostile list of mappings or of stacks ends at MAX_RANGES and MAX_NODES. */
 #include "import/address_maps.h"
+
+#include "hosted/sorted.h"
+#include "import/text_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +19,14 @@ enum { MAX_RANGES = 1 << 16, MAX_NODES = 1 << 27 };
 
 void address_maps_fini(struct address_maps *m)
 {
-	free(m->ranges);
+	vector_free(&m->ranges);
 	vector_free(&m->layouts);
 	memset(m, 0, sizeof *m);
 }
 
 void address_maps_clear(struct address_maps *m)
 {
-	m->count = m->last = 0;
+	m->ranges.count = m->last = 0;
 	m->sorted = true;
 }
 
@@ -31,58 +34,36 @@ int address_maps_add(struct address_maps *m, const struct address_range *range)
 {
 	if (range->start >= range->end)
 		return 0;
-	if (m->count == MAX_RANGES)
+	if (m->ranges.count == MAX_RANGES)
 		return HEFT_EFORMAT;
-	if (!array_reserve(m->ranges, m->count, m->capacity, 1))
+	if (!vector_push(&m->ranges, *range))
 		return HEFT_ENOMEM;
-	m->ranges[m->count] = *range;
-	m->ranges[m->count].ready = false;
-	m->count++;
+	m->ranges.items[m->ranges.count - 1].ready = false;
 	m->sorted = false;
 	return 0;
-}
-
-static const char *hex(const char *s, const char *end, uint64_t *value)
-{
-	uint64_t v = 0;
-	const char *at = s;
-	for (; at < end && at - s < 16; at++) {
-		char c = *at;
-		unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-				 : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
-							: 16;
-		if (digit == 16)
-			break;
-		v = v << 4 | digit;
-	}
-	*value = v;
-	return at == s ? NULL : at;
 }
 
 /* "55d0c0a000-55d0c0b000 r-xp 00001000 fe:00 1234    /path with blanks" */
 int address_maps_add_line(struct address_maps *m, struct profile *p, const char *line,
 			  size_t length)
 {
-	const char *end = line + length, *at;
+	const char *end = line + length, *at = line;
 	struct address_range r = {0};
-	while (line < end && *line == ' ')
-		line++;
-	at = hex(line, end, &r.start);
-	if (!at || at == end || *at++ != '-' || !(at = hex(at, end, &r.end)))
+	scan_blanks(&at);
+	if (!scan_hex(&at, &r.start) || !scan_one(&at, '-') || !scan_hex(&at, &r.end))
 		return 0;
 	if (end - at < 6 || at[0] != ' ' || at[5] != ' ')
 		return 0;
 	bool code = at[3] == 'x';
-	at = hex(at + 6, end, &r.offset);
-	for (int field = 0; at && field < 2; field++) { /* device, inode */
-		while (at < end && *at == ' ')
-			at++;
-		while (at < end && *at != ' ')
-			at++;
+	at += 6;
+	if (!scan_hex(&at, &r.offset))
+		return 0;
+	for (int field = 0; field < 2; field++) { /* device, inode */
+		scan_blanks(&at);
+		at += strcspn(at, " ");
 	}
-	while (at && at < end && *at == ' ')
-		at++;
-	if (!at || at == end)
+	scan_blanks(&at);
+	if (at == end)
 		return 0;
 	if (!code && (m->program || *at != '/'))
 		return 0;
@@ -94,44 +75,42 @@ int address_maps_add_line(struct address_maps *m, struct profile *p, const char 
 	return code ? address_maps_add(m, &r) : 0;
 }
 
-/* Module of the profile for a path (and build id, if the input has one), added when first asked for;
- * without a build id of its own the file's is taken. */
-static int module_of(struct address_maps *m, struct profile *p, const char *path,
-		     const uint8_t *build_id, uint32_t build_id_len, uint32_t *module)
+/* Finds the module of a range in the profile, or adds it. A range without a build id gets that of the
+ * file. */
+static int find_module(struct address_maps *m, struct profile *p, struct address_range *r)
 {
-	struct elf_layout layout = {0};
+	struct module_layout l = {0};
+	const uint8_t *id = r->build_id;
+	uint32_t length = r->build_id_len;
 	for (uint32_t i = 0; i < p->stacks.module_count; i++) {
 		const struct profile_module *pm = &p->stacks.modules[i];
-		if (pm->path == path &&
-		    (!build_id_len || (build_id_len == pm->build_id_len &&
-				       !memcmp(build_id, pm->build_id, build_id_len)))) {
-			*module = i;
+		if (pm->path == r->path && (!length || (length == pm->build_id_len &&
+							!memcmp(id, pm->build_id, length)))) {
+			r->module = i;
 			return 0;
 		}
 	}
-	bool readable = path[0] == '/' && elf_layout_read(path, &layout);
-	if (readable && build_id_len &&
-	    (layout.build_id_len != build_id_len ||
-	     memcmp(layout.build_id, build_id, build_id_len)))
-		readable = false; /* another file by now */
-	if (!build_id_len && readable) {
-		build_id = layout.build_id;
-		build_id_len = layout.build_id_len;
+	l.readable = r->path[0] == '/' && elf_layout_read(r->path, &l.layout);
+	if (l.readable && length &&
+	    (l.layout.build_id_len != length || memcmp(l.layout.build_id, id, length)))
+		l.readable = false; /* another file by now */
+	if (!length && l.readable) {
+		id = l.layout.build_id;
+		length = l.layout.build_id_len;
 	}
-	if (profile_add_module(p, path, build_id, build_id_len, module) < 0)
+	if (profile_add_module(p, r->path, id, length, &r->module) < 0)
 		return HEFT_ENOMEM;
-	while (m->layouts.count <= *module)
+	while (m->layouts.count <= r->module)
 		if (!vector_add(&m->layouts))
 			return HEFT_ENOMEM;
-	m->layouts.items[*module] = (struct module_layout){layout, readable};
+	m->layouts.items[r->module] = l;
 	return 0;
 }
 
 static int prepare(struct address_maps *m, struct profile *p, struct address_range *r)
 {
-	int rc = module_of(m, p, r->path, r->build_id, r->build_id_len, &r->module);
-	if (rc < 0)
-		return rc;
+	if (find_module(m, p, r) < 0)
+		return HEFT_ENOMEM;
 	r->ready = true;
 	if (r->biased)
 		return 0;
@@ -153,26 +132,21 @@ static int compare_ranges(const void *a, const void *b)
 
 static struct address_range *find_range(struct address_maps *m, uint64_t pc)
 {
+	struct address_range *ranges = m->ranges.items;
+	size_t count = m->ranges.count;
 	if (!m->sorted) {
-		if (m->count)
-			qsort(m->ranges, m->count, sizeof *m->ranges, compare_ranges);
+		if (count)
+			qsort(ranges, count, sizeof *ranges, compare_ranges);
 		m->sorted = true;
 		m->last = 0;
 	}
-	if (m->last < m->count && pc >= m->ranges[m->last].start && pc < m->ranges[m->last].end)
-		return &m->ranges[m->last];
-	uint32_t low = 0, high = m->count;
-	while (low < high) { /* the last one that begins at or before pc */
-		uint32_t middle = low + (high - low) / 2;
-		if (m->ranges[middle].start <= pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || pc >= m->ranges[low - 1].end)
+	if (m->last < count && pc >= ranges[m->last].start && pc < ranges[m->last].end)
+		return &ranges[m->last];
+	size_t after = count_before(i, count, ranges[i].start <= pc);
+	if (after == 0 || pc >= ranges[after - 1].end)
 		return NULL;
-	m->last = low - 1;
-	return &m->ranges[m->last];
+	m->last = after - 1;
+	return &ranges[m->last];
 }
 
 int address_range_find(struct address_maps *m, struct profile *p, struct address_range *r,
@@ -199,7 +173,7 @@ int address_maps_find(struct address_maps *m, struct profile *p, uint64_t pc, ui
 
 void address_tree_fini(struct address_tree *t)
 {
-	free(t->nodes);
+	vector_free(&t->nodes);
 	hash_index_fini(&t->index);
 	memset(t, 0, sizeof *t);
 }
@@ -208,15 +182,14 @@ int address_tree_add(struct address_tree *t, uint32_t parent, uint64_t pc, uint3
 {
 	uint32_t hash = hash_number(hash_mix(hash_mix(0, parent), pc));
 	for (uint32_t at = hash; (*id = hash_index_step(&t->index, hash, &at)) != HASH_NONE;)
-		if (t->nodes[*id].parent == parent && t->nodes[*id].address == pc)
+		if (t->nodes.items[*id].parent == parent && t->nodes.items[*id].address == pc)
 			return 0;
-	if (t->count == MAX_NODES)
+	*id = (uint32_t)t->nodes.count;
+	if (*id == MAX_NODES)
 		return HEFT_EFORMAT;
-	if (!array_reserve(t->nodes, t->count, t->capacity, 1) ||
-	    hash_index_add(&t->index, hash, t->count) < 0)
+	if (!vector_push(&t->nodes, (struct address_node){parent, PROFILE_NONE, pc}) ||
+	    hash_index_add(&t->index, hash, *id) < 0)
 		return HEFT_ENOMEM;
-	t->nodes[t->count] = (struct address_node){parent, PROFILE_NONE, pc};
-	*id = t->count++;
 	return 0;
 }
 
@@ -224,11 +197,12 @@ int address_tree_load(struct address_tree *t, struct address_maps *m, struct pro
 		      const struct profile_selection *sel, uint32_t **nodes, uint32_t **calls)
 {
 	hash_index_fini(&t->index); /* nothing is added any more */
-	*nodes = malloc(((size_t)t->count + 1) * sizeof **nodes);
-	*calls = malloc(((size_t)t->count + 1) * sizeof **calls);
+	struct address_node *from = t->nodes.items;
+	uint32_t count = (uint32_t)t->nodes.count;
+	*nodes = malloc(((size_t)count + 1) * sizeof **nodes);
+	*calls = malloc(((size_t)count + 1) * sizeof **calls);
 	int rc = *nodes && *calls ? 0 : HEFT_ENOMEM;
-	for (uint32_t i = 0; i < t->count && rc == 0; i++)
-		rc = address_maps_find(m, p, t->nodes[i].address, &t->nodes[i].module,
-				       &t->nodes[i].address);
-	return rc == 0 ? address_stacks_load(p, t->nodes, t->count, sel, *nodes, *calls) : rc;
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		rc = address_maps_find(m, p, from[i].address, &from[i].module, &from[i].address);
+	return rc == 0 ? address_stacks_load(p, from, count, sel, *nodes, *calls) : rc;
 }

@@ -1,4 +1,4 @@
-/* Where a process had its modules: from a run-time address to a module of the profile and an address
+/* Where a process had its modules: leads from a run-time address to a module of the profile and an address
  * as in its file. Ranges come from /proc/PID/maps text, from pprof or from heaptrack. */
 #ifndef HEFT_IMPORT_ADDRESS_MAPS_H
 #define HEFT_IMPORT_ADDRESS_MAPS_H
@@ -26,10 +26,10 @@ struct module_layout {
 };
 
 struct address_maps {
-	struct address_range *ranges;
-	uint32_t count, capacity, last;
+	VECTOR(struct address_range) ranges;
+	size_t last; /* the range that was found last */
 	bool sorted;
-	const char *program; /* of maps text: the first file, which is the program's */
+	const char *program; /* the first file of maps text, which is the program's */
 	VECTOR(struct module_layout) layouts; /* by module of the profile */
 };
 
@@ -37,7 +37,7 @@ void address_maps_fini(struct address_maps *m);
 void address_maps_clear(struct address_maps *m); /* for ranges of a later moment; modules stay */
 /* 0, HEFT_ENOMEM, or HEFT_EFORMAT if there are too many. */
 int address_maps_add(struct address_maps *m, const struct address_range *range);
-/* A line of /proc/PID/maps; what is not code of a file is passed over, as is what cannot be read. */
+/* Adds a line of /proc/PID/maps, which a NUL ends; skips what is not code of a file or cannot be read. */
 int address_maps_add_line(struct address_maps *m, struct profile *p, const char *line,
 			  size_t length);
 /* Never fails to answer: an address in no range keeps its value and has no module. */
@@ -50,9 +50,8 @@ int address_range_find(struct address_maps *m, struct profile *p, struct address
 /* Stacks of run-time addresses as they are read; addresses are resolved at the end, because the
  * mappings often stand there. */
 struct address_tree {
-	struct address_node *nodes; /* `address` is the run-time address, inside the call */
-	uint32_t count, capacity;
-	struct hash_index index; /* by parent and address */
+	VECTOR(struct address_node) nodes; /* `address` is the run-time address, inside the call */
+	struct hash_index index;           /* by parent and address */
 };
 
 void address_tree_fini(struct address_tree *t);

@@ -1,6 +1,5 @@
-/* A table of live blocks: open addressing, at most half full, and a block that goes
- * moves those behind it back, so there are no tombstones however many come and go. Not hash_index,
- * which never removes. */
+/* A table of live blocks, with open addressing and at most half full. If a block is removed, those behind it
+ * move back, so there are no tombstones however many come and go. hash_index cannot be used: it never removes. */
 #include "import/heaptrack_blocks.h"
 
 #include "hosted/error.h"

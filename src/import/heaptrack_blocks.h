@@ -17,8 +17,8 @@ struct heaptrack_blocks {
 	uint64_t mask, count;
 };
 
-/* 0, HEFT_ENOMEM, or HEFT_EFORMAT if there are too many. A block that is there is replaced: *was is
- * what it was, or has address 0. */
+/* 0, HEFT_ENOMEM, or HEFT_EFORMAT if there are too many. A block that is there is replaced: *was becomes
+ * the old one, or has address 0. */
 int heaptrack_blocks_put(struct heaptrack_blocks *b, const struct heaptrack_block *block,
 			 struct heaptrack_block *was);
 bool heaptrack_blocks_take(struct heaptrack_blocks *b, uint64_t address,

@@ -41,13 +41,12 @@ struct heaptrack_trace {
 struct heaptrack_file {
 	struct profile *p;
 	struct import_source *in;
-	struct heft_error *err;
 	VECTOR(const char *) strings; /* names of the profile */
 	VECTOR(struct heaptrack_ip) ips;
 	VECTOR(uint32_t) words;
-	VECTOR(struct heaptrack_trace)
-	traces;                            /* of an interpreted file; from 1 on, as in the file */
-	VECTOR(struct address_node) nodes; /* of a raw file instead of traces */
+	/* An interpreted file has traces, which are numbered from 1 in the file; a raw file has nodes instead. */
+	VECTOR(struct heaptrack_trace) traces;
+	VECTOR(struct address_node) nodes;
 	VECTOR(struct heaptrack_size) sizes;
 	struct heaptrack_sums sums; /* its traces are those of the file, and [0] is none */
 	struct address_maps maps;
@@ -60,7 +59,7 @@ struct heaptrack_file {
 	bool heft; /* made by heft: its stacks begin at the caller already */
 };
 
-/* Reads the whole file: `f` has p, in and err, and is empty otherwise. The caller frees what is in it. */
+/* Reads the whole file: `f` has p and in, and is empty otherwise. The caller frees what is in it. */
 int heaptrack_lines_read(struct heaptrack_file *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading a heaptrack file (heaptrack_file.h), line by line.
+/* Reads a heaptrack file (heaptrack_file.h), line by line.
  *
  * Files have hundreds of millions of lines, nearly all of them + and -, so these are read
  * where they stand, without looking for the end of the line first, and all sums are made
@@ -28,7 +28,7 @@ static const char by_heft[] = "# made from sums by heft"; /* export_heaptrack.c 
 
 static int bad_line(struct heaptrack_file *f, const void *line, const char *what)
 {
-	return import_fail(f->in, import_source_offset(f->in, line), f->err, "expected %s", what);
+	return import_expected(f->in, line, what);
 }
 
 /* Blanks, then a number. */
@@ -38,7 +38,7 @@ static bool next_hex(const char **at, uint64_t *value)
 	return scan_hex(at, value);
 }
 
-/* "<length> <bytes>", or in files before version 3 what goes up to the next blank or the end. */
+/* "<length> <bytes>", or in files before version 3 the text up to the next blank or the end. */
 static bool next_string(const struct heaptrack_file *f, const char **at, const char *end, bool line,
 			const char **string, size_t *length)
 {
@@ -131,7 +131,7 @@ static int read_size(struct heaptrack_file *f, const char *line)
 	return FITS(f->sizes) && vector_push(&f->sizes, at_trace) ? 0 : HEFT_ENOMEM;
 }
 
-/* The first 'x' or 'm' says so, before anything that the two kinds of files hold differently. */
+/* The first 'x' or 'm' says that the file is raw, before anything that the two kinds hold differently. */
 static int set_raw(struct heaptrack_file *f, const char *line)
 {
 	if (!f->raw && (f->traces.count || f->ips.count || f->sizes.count || f->events))
@@ -193,13 +193,13 @@ static int read_version(struct heaptrack_file *f, const char *line)
 	if (!next_hex(&at, &f->version))
 		f->version = heaptrack == 0x010200 ? 1 : 0;
 	if (f->version < 1 || f->version > NEWEST_VERSION)
-		return import_fail(f->in, import_source_offset(f->in, line), f->err,
+		return import_fail(f->in, import_source_offset(f->in, line),
 				   "expected heaptrack's file format 1 to %d, not %" PRIu64,
 				   NEWEST_VERSION, f->version);
 	return 0;
 }
 
-/* Every line but + and -; `end` is its NUL. */
+/* Reads any line but + and -; `end` is its NUL. */
 static int read_definition(struct heaptrack_file *f, char *line, char *end)
 {
 	const char *at = line + 1, *string;
@@ -249,11 +249,7 @@ static int read_raw_event(struct heaptrack_file *f, const char *line)
 			return 0;
 		}
 		heaptrack_sums_free(&f->sums, was.trace, was.size, temporary);
-		struct heaptrack_sum *t = &f->sums.traces[was.trace];
-		uint32_t ms = f->sums.now_ms - was.birth_ms;
-		t->lifetime_ms += ms;
-		if (ms > t->longest_ms)
-			t->longest_ms = ms;
+		heaptrack_sums_add_life(&f->sums, &was);
 		return 0;
 	}
 	if (!next_hex(&at, &b.size) || !next_hex(&at, &trace) || !next_hex(&at, &b.address) ||
@@ -273,30 +269,30 @@ static int read_raw_event(struct heaptrack_file *f, const char *line)
 	return 0;
 }
 
-/* Lower-case digits by value, everything else 16 and more. */
+/* The values of lower-case digits; 16 for everything else. */
 static const uint8_t digits[256] = {
 	[0 ... '0' - 1] = 16,
 	['0'] = 0,
-	1,
-	2,
-	3,
-	4,
-	5,
-	6,
-	7,
-	8,
-	9,
+	['1'] = 1,
+	['2'] = 2,
+	['3'] = 3,
+	['4'] = 4,
+	['5'] = 5,
+	['6'] = 6,
+	['7'] = 7,
+	['8'] = 8,
+	['9'] = 9,
 	['9' + 1 ... 'a' - 1] = 16,
 	['a'] = 10,
-	11,
-	12,
-	13,
-	14,
-	15,
+	['b'] = 11,
+	['c'] = 12,
+	['d'] = 13,
+	['e'] = 14,
+	['f'] = 15,
 	['g' ... 255] = 16,
 };
 
-/* The lines from in->at to `limit`, which is behind a newline. */
+/* Reads the lines from in->at to `limit`, which is behind a newline. */
 static int read_lines(struct heaptrack_file *f, uint8_t *limit)
 {
 	const struct heaptrack_size *sizes = f->sizes.items;
@@ -307,7 +303,7 @@ static int read_lines(struct heaptrack_file *f, uint8_t *limit)
 		uint8_t *line = at;
 		if ((*at == '+' || *at == '-') && at[1] == ' ' && !f->raw) {
 			uint64_t index = 0;
-			/* A newline ends it at the latest; what overflows is no index either way. */
+			/* A newline ends it at the latest; a number that overflows is too long to be an index. */
 			for (at += 2; digits[*at] < 16; at++)
 				index = index << 4 | digits[*at];
 			if (*at != '\n' || at == line + 2 || at > line + 18 ||
@@ -367,7 +363,7 @@ int heaptrack_lines_read(struct heaptrack_file *f)
 		} else if (in->end - in->at > IMPORT_LINE_MAX) {
 			return bad_line(f, in->at, "a shorter line");
 		}
-		int rc = import_source_more(in, f->err);
+		int rc = import_source_more(in);
 		if (rc < 0)
 			return rc;
 		if (rc == 0)

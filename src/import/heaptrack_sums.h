@@ -2,6 +2,8 @@
 #ifndef HEFT_IMPORT_HEAPTRACK_SUMS_H
 #define HEFT_IMPORT_HEAPTRACK_SUMS_H
 
+#include "import/heaptrack_blocks.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,8 +27,8 @@ struct heaptrack_sums {
 	uint32_t now_ms, peak_ms;
 };
 
-/* Before a trace changes, what it has is what it had at the peak, if it has not changed since the
- * peak: so no peak needs a walk over all traces. */
+/* Called before a trace changes. If it has not changed since the peak, its numbers are still those of the
+ * peak, and are kept: so no peak needs a walk over all traces. */
 static inline void heaptrack_sum_keep(struct heaptrack_sums *s, struct heaptrack_sum *t)
 {
 	if (t->epoch != s->epoch) {
@@ -36,8 +38,8 @@ static inline void heaptrack_sum_keep(struct heaptrack_sums *s, struct heaptrack
 	}
 }
 
-/* Makes every trace's peak numbers those of the greatest peak, and starts epochs anew. */
-static inline void heaptrack_sums_settle(struct heaptrack_sums *s)
+/* Makes the peak numbers of every trace those of the greatest peak, and starts epochs anew. */
+static inline void heaptrack_sums_finish(struct heaptrack_sums *s)
 {
 	for (uint32_t i = 0; i < s->count; i++) {
 		heaptrack_sum_keep(s, &s->traces[i]);
@@ -61,7 +63,7 @@ static inline void heaptrack_sums_allocate(struct heaptrack_sums *s, uint32_t tr
 		s->peak_bytes = s->live_bytes;
 		s->peak_ms = s->now_ms;
 		if (++s->epoch == UINT32_MAX)
-			heaptrack_sums_settle(s);
+			heaptrack_sums_finish(s);
 	}
 }
 
@@ -78,6 +80,17 @@ static inline bool heaptrack_sums_free(struct heaptrack_sums *s, uint32_t trace,
 	t->temporary += temporary;
 	s->live_bytes -= size;
 	return true;
+}
+
+/* The life of a block ends now. */
+static inline void heaptrack_sums_add_life(struct heaptrack_sums *s,
+					   const struct heaptrack_block *b)
+{
+	struct heaptrack_sum *t = &s->traces[b->trace];
+	uint32_t ms = s->now_ms - b->birth_ms;
+	t->lifetime_ms += ms;
+	if (ms > t->longest_ms)
+		t->longest_ms = ms;
 }
 
 #endif

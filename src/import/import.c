@@ -1,7 +1,7 @@
 /* The table of formats, and the one way in for files of other tools.
  *
- * Order matters: text formats know themselves by their first words, pprof is
- * protobuf without a magic number and comes last. */
+ * Order matters: text formats have first words of their own; pprof is protobuf
+ * without a magic number, and comes last. */
 #include "import/import.h"
 
 #include "import/import_formats.h"
@@ -20,22 +20,22 @@ const struct importer importers[] = {
 	{NULL, NULL, NULL, NULL},
 };
 
-static int unknown_format(const struct import_source *in, struct heft_error *err)
+static int unknown_format(const struct import_source *in)
 {
 	char known[512] = "";
 	for (const struct importer *i = importers; i->name; i++) {
 		size_t used = strlen(known);
 		snprintf(known + used, sizeof known - used, ", %s", i->summary);
 	}
-	return import_fail(in, 0, err, "not a profile: expected a heft recording%s", known);
+	return import_fail(in, 0, "not a profile: expected a heft recording%s", known);
 }
 
-static int load(struct profile **out, const struct importer *i, struct import_source *in,
-		struct heft_error *err)
+static int load(struct profile **out, const struct importer *i, struct import_source *in)
 {
+	struct heft_error *err = in->err;
 	struct profile *p = profile_new();
 	if (!p)
-		return import_no_memory(in, err);
+		return import_no_memory(in);
 	p->run.format = i->name;
 	p->run.has = 0;
 	p->run.end = PROFILE_END_UNKNOWN;
@@ -45,12 +45,11 @@ static int load(struct profile **out, const struct importer *i, struct import_so
 	}
 	if (err)
 		err->code = 0;
-	int rc = i->load(p, in, err);
+	int rc = i->load(p, in);
 	if (rc == HEFT_ENOMEM && err && !err->code)
-		import_no_memory(in, err);
+		import_no_memory(in);
 	if (rc == HEFT_EFORMAT && err && !err->code)
-		import_fail(in, import_source_offset(in, in->at), err,
-			    "expected fewer frames in all stacks together");
+		import_expected(in, in->at, "fewer frames in all stacks together");
 	p->run.file_bytes = in->read_bytes;
 	if (rc == 0)
 		*out = p;
@@ -59,7 +58,7 @@ static int load(struct profile **out, const struct importer *i, struct import_so
 	return rc;
 }
 
-/* What only a recording, with all its events, can answer. */
+/* Refuses what only a recording, with all its events, can answer. */
 static int refuse_selection(const struct import_source *in, const struct importer *i,
 			    const struct profile_selection *sel, struct heft_error *err)
 {
@@ -99,13 +98,13 @@ int import_profile(struct profile **out, const char *path, const struct profile_
 	while (i->name && !i->recognise(in->at, length))
 		i++;
 	if (!i->name)
-		rc = unknown_format(in, err);
+		rc = unknown_format(in);
 	if (rc == 0 && sel) {
 		in->selection = sel;
 		rc = refuse_selection(in, i, sel, err);
 	}
 	if (rc == 0)
-		rc = load(out, i, in, err);
+		rc = load(out, i, in);
 	import_source_close(in);
 	return rc;
 }

@@ -1,11 +1,11 @@
-/* Foreign files into the model: recognised by content, one file a format, one
- * table of them (import.c). Everything in such a file is hostile. */
+/* Reads files of other tools into the model. A file is recognised by its content. Each format has a source
+ * file, and a row in the table of import.c. Everything in such a file is hostile. */
 #ifndef HEFT_IMPORT_IMPORT_H
 #define HEFT_IMPORT_IMPORT_H
 
 #include "profile/profile_from_trace.h"
 
-struct import_source; /* bytes of a file, decompressed (gzip, zstd) as they are read: source.h */
+struct import_source; /* bytes of a file, decompressed (gzip, zstd) as they are read: import_source.h */
 
 struct importer {
 	const char *name; /* as profile.format will say: "jemalloc", "pprof" ... */
@@ -13,7 +13,7 @@ struct importer {
 	/* Whether these first bytes (decompressed; all of them if the file is short) are its own. */
 	bool (*recognise)(const uint8_t *head, size_t length);
 	/* Fills an empty profile, sites finished. */
-	int (*load)(struct profile *p, struct import_source *in, struct heft_error *err);
+	int (*load)(struct profile *p, struct import_source *in);
 };
 extern const struct importer importers[]; /* ends with a NULL name */
 

@@ -1,4 +1,4 @@
-/* DHAT's JSON, version 2: Valgrind's and dhat-rs'. Program points (pps) are stacks with
+/* Reads DHAT's JSON, version 2, of Valgrind and dhat-rs. Program points (pps) are stacks with
  * their sums; frames are texts in a table (ftbl) that stands behind them:
  *
  *   tb tbk   bytes and blocks allocated          gb gbk   live at the peak
@@ -8,7 +8,7 @@
  * A frame reads "0x109271: hold (a.c:8)" or "0x48417B4: malloc (in /usr/...so)"; frames of
  * the same address one after another are calls inlined into the last of them. Valgrind's
  * clock counts instructions: then there are no times and no lifetimes. A realloc counts as
- * another allocation here. mb is not taken from Valgrind, which updates it only when the
+ * another allocation here. mb of Valgrind is not used: Valgrind updates it only when the
  * whole heap is at a new maximum. */
 #include "import/import_formats.h"
 #include "hosted/vector.h"
@@ -17,8 +17,6 @@
 #include "import/text_scan.h"
 #include "symbol/symbol.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,13 +35,12 @@ struct dhat_frame {
 
 struct dhat_file {
 	struct profile *p;
-	struct heft_error *err;
 	struct json_scan json;
 	VECTOR(struct dhat_point) points;
 	VECTOR(uint32_t) references;
 	VECTOR(struct dhat_frame) frames;
 	uint64_t version, te, tg, unit_ns; /* unit_ns 0: not a time */
-	bool live_only; /* heft's, of a file that tells nothing else: tb and tbk are what is live */
+	bool live_only; /* heft's mode for files that know nothing else: tb and tbk are what is live */
 	bool lifetimes, rust, mode_seen, points_seen, frames_seen;
 };
 
@@ -93,20 +90,14 @@ static int read_point(struct dhat_file *f)
 	bool first = true;
 	int rc = json_scan_take(&f->json, '{');
 	point.offset = import_source_offset(f->json.in, f->json.in->at) - 1;
-	while (rc >= 0 && (rc = json_scan_next(&f->json, '{', &first)) == 1) {
+	while (rc >= 0 && (rc = json_scan_key(&f->json, &first)) == 1) {
 		uint64_t *to = NULL;
-		rc = json_scan_string(&f->json);
-		if (rc < 0)
-			return rc;
-		bool stack = strcmp(f->json.text, "fs") == 0;
 		for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 			if (strcmp(f->json.text, numbers[i].key) == 0)
 				to = numbers[i].to;
-		rc = json_scan_take(&f->json, ':');
-		if (rc == 0)
-			rc = stack ? read_references(f, &point)
-			     : to  ? json_scan_uint(&f->json, to)
-				   : json_scan_skip(&f->json);
+		rc = strcmp(f->json.text, "fs") == 0 ? read_references(f, &point)
+		     : to                            ? json_scan_uint(&f->json, to)
+						     : json_scan_skip(&f->json);
 	}
 	if (rc < 0)
 		return rc;
@@ -115,8 +106,8 @@ static int read_point(struct dhat_file *f)
 	return vector_push(&f->points, point) ? 0 : HEFT_ENOMEM;
 }
 
-/* "(in MODULE)" or "(FILE:LINE)" or "(FILE:LINE:COLUMN)" at the end of a frame's text, which is cut
- * there. Names end with brackets too: what is neither is part of the name. */
+/* Reads "(in MODULE)", "(FILE:LINE)" or "(FILE:LINE:COLUMN)" at the end of a frame's text, and cuts the
+ * text there. Names end with brackets too: anything else is a part of the name. */
 static int read_place(struct dhat_file *f, char *text, size_t length, struct profile_frame *frame)
 {
 	char *open = NULL;
@@ -182,14 +173,9 @@ static int read_frame(struct dhat_file *f)
 	rc = read_place(f, text, strlen(text), &frame);
 	if (rc < 0)
 		return rc;
-	if (strcmp(text, "???") == 0) {
-		char name[512];
-		snprintf(name, sizeof name, "%.400s+0x%" PRIx64,
-			 profile_module_name(f->p, frame.module), frame.address);
-		frame.function = name_pool_add(f->p->names, name);
-	} else {
-		frame.function = symbol_demangle(f->p->names, text);
-	}
+	frame.function = strcmp(text, "???") == 0
+				 ? import_place_name(f->p, frame.module, frame.address)
+				 : symbol_demangle(f->p->names, text);
 	if (f->frames.count == MAX_FRAMES)
 		return too_many(f);
 	struct dhat_frame known = {.address = frame.address};
@@ -217,7 +203,7 @@ static int read_mode(struct dhat_file *f)
 	f->live_only = strcmp(f->json.text, "heap-live") == 0;
 	if (f->rust || f->live_only || strcmp(f->json.text, "heap") == 0)
 		return 0;
-	return import_fail(f->json.in, import_source_offset(f->json.in, f->json.in->at), f->err,
+	return import_fail(f->json.in, import_source_offset(f->json.in, f->json.in->at),
 			   "expected a heap profile; mode '%.40s' counts something else",
 			   f->json.text);
 }
@@ -235,58 +221,77 @@ static int read_unit(struct dhat_file *f)
 	return rc;
 }
 
-static int read_member(struct dhat_file *f, const char *key)
+static int read_points(struct dhat_file *f)
 {
-	uint64_t n = 0;
-	int rc;
-	if (strcmp(key, "pps") == 0) {
-		f->points_seen = true;
-		return read_array(f, read_point);
-	}
-	if (strcmp(key, "ftbl") == 0) {
-		f->frames_seen = true;
-		return read_array(f, read_frame);
-	}
-	if (strcmp(key, "dhatFileVersion") == 0) {
-		rc = json_scan_uint(&f->json, &f->version);
-		return rc == 0 && f->version != 2 ? json_scan_fail(&f->json, "dhatFileVersion 2")
-						  : rc;
-	}
-	if (strcmp(key, "mode") == 0)
-		return read_mode(f);
-	if (strcmp(key, "tu") == 0)
-		return read_unit(f);
-	if (strcmp(key, "bklt") == 0)
-		return json_scan_bool(&f->json, &f->lifetimes);
-	if (strcmp(key, "te") == 0)
-		return json_scan_uint(&f->json, &f->te);
-	if (strcmp(key, "tg") == 0)
-		return json_scan_uint(&f->json, &f->tg);
-	if (strcmp(key, "pid") == 0) {
-		rc = json_scan_uint(&f->json, &n);
-		f->p->run.pid = n <= INT32_MAX ? (int32_t)n : 0;
-		return rc;
-	}
-	if (strcmp(key, "cmd") == 0) {
-		rc = json_scan_string(&f->json);
-		return rc == 0 ? import_set_command(f->p, f->json.text, f->json.length) : rc;
-	}
+	f->points_seen = true;
+	return read_array(f, read_point);
+}
+
+static int read_frames(struct dhat_file *f)
+{
+	f->frames_seen = true;
+	return read_array(f, read_frame);
+}
+
+static int read_version(struct dhat_file *f)
+{
+	int rc = json_scan_uint(&f->json, &f->version);
+	return rc == 0 && f->version != 2 ? json_scan_fail(&f->json, "dhatFileVersion 2") : rc;
+}
+
+static int read_lifetimes(struct dhat_file *f)
+{
+	return json_scan_bool(&f->json, &f->lifetimes);
+}
+
+static int read_end_time(struct dhat_file *f)
+{
+	return json_scan_uint(&f->json, &f->te);
+}
+
+static int read_peak_time(struct dhat_file *f)
+{
+	return json_scan_uint(&f->json, &f->tg);
+}
+
+static int read_pid(struct dhat_file *f)
+{
+	uint64_t pid = 0;
+	int rc = json_scan_uint(&f->json, &pid);
+	f->p->run.pid = pid <= INT32_MAX ? (int32_t)pid : 0;
+	return rc;
+}
+
+static int read_command(struct dhat_file *f)
+{
+	int rc = json_scan_string(&f->json);
+	return rc == 0 ? import_set_command(f->p, f->json.text, f->json.length) : rc;
+}
+
+static int skip_value(struct dhat_file *f)
+{
 	return json_scan_skip(&f->json);
 }
 
 static int read_file(struct dhat_file *f)
 {
+	static const struct {
+		const char *key;
+		int (*read)(struct dhat_file *f);
+	} members[] = {
+		{"pps", read_points},  {"ftbl", read_frames},  {"dhatFileVersion", read_version},
+		{"mode", read_mode},   {"tu", read_unit},      {"bklt", read_lifetimes},
+		{"te", read_end_time}, {"tg", read_peak_time}, {"pid", read_pid},
+		{"cmd", read_command},
+	};
 	bool first = true;
 	int rc = json_scan_take(&f->json, '{');
-	while (rc >= 0 && (rc = json_scan_next(&f->json, '{', &first)) == 1) {
-		char key[32];
-		rc = json_scan_string(&f->json);
-		if (rc < 0)
-			return rc;
-		snprintf(key, sizeof key, "%s", f->json.text);
-		rc = json_scan_take(&f->json, ':');
-		if (rc == 0)
-			rc = read_member(f, key);
+	while (rc >= 0 && (rc = json_scan_key(&f->json, &first)) == 1) {
+		int (*read)(struct dhat_file *f) = skip_value;
+		for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+			if (strcmp(f->json.text, members[i].key) == 0)
+				read = members[i].read;
+		rc = read(f);
 	}
 	if (rc < 0)
 		return rc;
@@ -294,9 +299,8 @@ static int read_file(struct dhat_file *f)
 	if (rc)
 		return rc < 0 ? rc : json_scan_fail(&f->json, "nothing after the profile");
 	if (!f->version || !f->mode_seen || !f->points_seen || !f->frames_seen)
-		return import_fail(f->json.in, import_source_offset(f->json.in, f->json.in->at),
-				   f->err,
-				   "expected dhatFileVersion, mode, pps and ftbl before the end");
+		return import_expected(f->json.in, f->json.in->at,
+				       "dhatFileVersion, mode, pps and ftbl before the end");
 	return 0;
 }
 
@@ -309,11 +313,11 @@ static uint64_t as_ns(const struct dhat_file *f, uint64_t time)
 static int add_point(struct dhat_file *f, const struct dhat_point *point)
 {
 	const uint32_t *fs = point->count ? f->references.items + point->first : NULL;
-	uint32_t node = PROFILE_NONE, call = PROFILE_NONE, id;
+	uint32_t node = PROFILE_NONE, call = PROFILE_NONE;
 	uint64_t outer = 0;
 	for (uint32_t i = point->count; i-- > 0;) {
 		if (fs[i] >= f->frames.count)
-			return import_fail(f->json.in, point->offset, f->err,
+			return import_fail(f->json.in, point->offset,
 					   "expected frames that are in ftbl");
 		if (fs[i] == 0) /* "[root]" */
 			continue;
@@ -330,31 +334,23 @@ static int add_point(struct dhat_file *f, const struct dhat_point *point)
 			return rc;
 		outer = frame->address;
 	}
-	if (import_add_site(f->p, node, PROFILE_NONE, &id) < 0)
-		return HEFT_ENOMEM;
-	import_keep_call(f->p, id, node, call);
-	struct profile_site *s = &f->p->sites[id];
-	uint64_t before = s->allocations;
+	struct import_measures m = {0};
 	if (f->live_only) {
-		import_add(&s->live_blocks, point->tbk);
-		import_add(&s->live_bytes, point->tb);
-		return 0;
+		m.live_blocks = point->tbk;
+		m.live_bytes = point->tb;
+	} else {
+		m.allocations = point->tbk;
+		m.allocated_bytes = point->tb;
 	}
-	import_add(&s->allocations, point->tbk);
-	import_add(&s->allocated_bytes, point->tb);
-	if (!f->lifetimes)
-		return 0;
-	import_add(&s->live_bytes, point->eb);
-	import_add(&s->live_blocks, point->ebk);
-	import_add(&s->peak_bytes, point->gb);
-	import_add(&s->peak_blocks, point->gbk);
-	if (f->rust)
-		import_add(&s->own_peak_bytes, point->mb);
-	if (f->unit_ns && s->allocations)
-		s->lifetime.mean_ns = import_rounded(((double)s->lifetime.mean_ns * (double)before +
-						      (double)point->tl * (double)f->unit_ns) /
-						     (double)s->allocations);
-	return 0;
+	if (f->lifetimes && !f->live_only) {
+		m.live_bytes = point->eb;
+		m.live_blocks = point->ebk;
+		m.peak_bytes = point->gb;
+		m.peak_blocks = point->gbk;
+		m.own_peak_bytes = f->rust ? point->mb : 0;
+		m.lifetime_sum_ns = (double)point->tl * (double)f->unit_ns;
+	}
+	return import_add_stack(f->p, node, call, &m);
 }
 
 static int describe(struct dhat_file *f)
@@ -378,9 +374,9 @@ static int describe(struct dhat_file *f)
 	return 0;
 }
 
-int import_dhat_load(struct profile *p, struct import_source *in, struct heft_error *err)
+int import_dhat_load(struct profile *p, struct import_source *in)
 {
-	struct dhat_file f = {.p = p, .err = err, .json = {.in = in, .err = err}};
+	struct dhat_file f = {.p = p, .json = {.in = in}};
 	int rc = read_file(&f);
 	for (uint32_t i = 0; i < f.points.count && rc == 0; i++)
 		rc = add_point(&f, &f.points.items[i]);

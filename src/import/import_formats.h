@@ -7,14 +7,14 @@
 struct import_source;
 
 bool import_jemalloc_recognise(const uint8_t *head, size_t length);
-int import_jemalloc_load(struct profile *p, struct import_source *in, struct heft_error *err);
+int import_jemalloc_load(struct profile *p, struct import_source *in);
 bool import_gperftools_recognise(const uint8_t *head, size_t length);
-int import_gperftools_load(struct profile *p, struct import_source *in, struct heft_error *err);
+int import_gperftools_load(struct profile *p, struct import_source *in);
 bool import_heaptrack_recognise(const uint8_t *head, size_t length);
-int import_heaptrack_load(struct profile *p, struct import_source *in, struct heft_error *err);
+int import_heaptrack_load(struct profile *p, struct import_source *in);
 bool import_dhat_recognise(const uint8_t *head, size_t length);
-int import_dhat_load(struct profile *p, struct import_source *in, struct heft_error *err);
+int import_dhat_load(struct profile *p, struct import_source *in);
 bool import_pprof_recognise(const uint8_t *head, size_t length);
-int import_pprof_load(struct profile *p, struct import_source *in, struct heft_error *err);
+int import_pprof_load(struct profile *p, struct import_source *in);
 
 #endif

@@ -1,4 +1,4 @@
-/* gperftools' (tcmalloc's) heap text:
+/* Reads the heap text of gperftools (tcmalloc):
  *
  *   heap profile:   1004:  1080320 [  8005:  5380330] @ heapprofile
  *     1000:  1000000 [  5000:  5000000] @ 0x55b49f300272 0x55b49f3002cf ...
@@ -6,13 +6,13 @@
  *   MAPPED_LIBRARIES:
  *   /proc/PID/maps as it was
  *
- * Live objects and bytes, and in brackets those since the start. What follows the "@" of
- * the first line says how the numbers came about: `heapprofile` counted everything;
- * `heap_v2/R` sampled by a Poisson process of rate R; `heap/X`, the older way, took
- * everything above X/2 bytes and smaller blocks in proportion; `growth` tells where
+ * The numbers are live objects and bytes, and in brackets those since the start. The word
+ * behind the "@" of the first line says how they came about: `heapprofile` counted
+ * everything; `heap_v2/R` sampled by a Poisson process of rate R; `heap/X`, the older way,
+ * took everything above X/2 bytes and smaller blocks in proportion; `growth` says where
  * tcmalloc asked the system for memory. A sampled profile repeats its live numbers in the
- * brackets because it does not know the others: then they are absent. The innermost address
- * is where malloc returns to. */
+ * brackets because it does not know the others: then the profile has none. The innermost
+ * address is where malloc returns to. */
 #include "import/import_formats.h"
 #include "import/import_sites.h"
 #include "import/stack_lines.h"
@@ -25,9 +25,6 @@ static const char magic[] = "heap profile:";
 enum gperftools_kind { EXACT, SAMPLED, SAMPLED_OLD, GROWTH };
 
 struct gperftools_file {
-	struct profile *p;
-	struct import_source *in;
-	struct heft_error *err;
 	struct stack_lines lines;
 	enum gperftools_kind kind;
 	uint64_t rate;
@@ -63,10 +60,11 @@ static void unbias(const struct gperftools_file *f, struct stack_counts *c)
 
 static int read_head(struct gperftools_file *f)
 {
+	struct import_source *in = f->lines.in;
 	char *line;
 	size_t length;
 	struct stack_counts all;
-	int rc = import_source_line(f->in, &line, &length, f->err);
+	int rc = import_source_line(in, &line, &length);
 	if (rc < 0)
 		return rc;
 	const char *at = line + sizeof magic - 1;
@@ -76,8 +74,7 @@ static int read_head(struct gperftools_file *f)
 	scan_blanks(&at);
 	if (!ok)
 		return import_fail(
-			f->in, 0, f->err,
-			"expected 'heap profile: objects: bytes [objects: bytes] @ KIND'");
+			in, 0, "expected 'heap profile: objects: bytes [objects: bytes] @ KIND'");
 	if (strcmp(at, "heapprofile") == 0) {
 		f->kind = EXACT;
 	} else if (strncmp(at, "growth", 6) == 0) {
@@ -94,54 +91,43 @@ static int read_head(struct gperftools_file *f)
 	} else {
 		ok = false;
 	}
-	if (!ok)
-		return import_fail(
-			f->in, import_source_offset(f->in, at), f->err,
-			"expected 'heapprofile', 'heap_v2/RATE', 'heap/RATE' or 'growth'");
-	return 0;
+	return ok ? 0
+		  : import_expected(in, at,
+				    "'heapprofile', 'heap_v2/RATE', 'heap/RATE' or 'growth'");
 }
 
 static int read_lines(struct gperftools_file *f)
 {
+	struct stack_lines *l = &f->lines;
 	char *line;
-	size_t length;
+	const char *at;
 	int rc = read_head(f);
 	if (rc < 0)
 		return rc;
-	while ((rc = import_source_line(f->in, &line, &length, f->err)) == 1) {
-		const char *at = line;
+	while ((rc = stack_lines_next(l, &line, &at)) == 1) {
 		struct stack_counts c;
 		uint32_t node;
-		scan_blanks(&at);
-		if (*at == 0)
-			continue;
-		if (strcmp(at, "MAPPED_LIBRARIES:") == 0)
-			return stack_lines_maps(&f->lines, f->p, f->in, f->err);
 		bool ok = stack_lines_counts(&at, &c);
 		scan_blanks(&at);
 		if (!ok || !scan_one(&at, '@'))
-			return import_fail(
-				f->in, import_source_offset(f->in, line), f->err,
-				"expected 'objects: bytes [objects: bytes] @ addresses' or "
-				"'MAPPED_LIBRARIES:'");
+			return import_expected(l->in, line,
+					       "'objects: bytes [objects: bytes] @ addresses' or "
+					       "'MAPPED_LIBRARIES:'");
 		f->accumulated |= c.blocks != c.live_blocks || c.bytes != c.live_bytes;
 		unbias(f, &c);
-		rc = stack_lines_addresses(&f->lines, f->in, line, at, true, &node, f->err);
+		rc = stack_lines_addresses(l, line, at, true, &node);
 		if (rc == 0)
-			rc = stack_lines_add(&f->lines, node, &c);
+			rc = stack_lines_add(l, node, &c);
 		if (rc < 0)
 			return rc;
 	}
-	if (rc < 0)
-		return rc;
-	return import_fail(f->in, import_source_offset(f->in, f->in->end), f->err,
-			   "expected 'MAPPED_LIBRARIES:': the file was cut");
+	return rc < 0 ? rc : stack_lines_maps(l);
 }
 
-/* What the numbers mean, by kind. */
+/* Says what the numbers mean, by kind. */
 static int describe(struct gperftools_file *f)
 {
-	struct profile *p = f->p;
+	struct profile *p = f->lines.p;
 	switch (f->kind) {
 	case EXACT: p->run.has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED; return 0;
 	case GROWTH:
@@ -158,9 +144,9 @@ static int describe(struct gperftools_file *f)
 	return 0;
 }
 
-int import_gperftools_load(struct profile *p, struct import_source *in, struct heft_error *err)
+int import_gperftools_load(struct profile *p, struct import_source *in)
 {
-	struct gperftools_file f = {.p = p, .in = in, .err = err};
+	struct gperftools_file f = {.lines = {.p = p, .in = in}};
 	int rc = read_lines(&f);
 	if (rc == 0)
 		rc = describe(&f);
@@ -172,7 +158,7 @@ int import_gperftools_load(struct profile *p, struct import_source *in, struct h
 			c->live_blocks = c->live_bytes = 0;
 	}
 	if (rc == 0)
-		rc = stack_lines_finish(&f.lines, p, in);
+		rc = stack_lines_finish(&f.lines);
 	stack_lines_fini(&f.lines);
 	return rc;
 }

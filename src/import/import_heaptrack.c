@@ -1,13 +1,11 @@
-/* heaptrack's files into the model: what heaptrack_lines.c read becomes frames, stacks and sites.
- * Only stacks that something was allocated at enter the profile. */
+/* Makes the model of a heaptrack file: what heaptrack_lines.c read becomes frames, stacks and sites.
+ * Only stacks that allocated something enter the profile. */
 #include "import/import_formats.h"
+#include "hosted/hex.h"
 #include "import/heaptrack_file.h"
 #include "import/import_sites.h"
-#include "import/text_scan.h"
 #include "symbol/symbol.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +18,7 @@ bool import_heaptrack_recognise(const uint8_t *head, size_t length)
 	size_t at = 2;
 	if (length < 4 || head[0] != 'v' || head[1] != ' ')
 		return false;
-	while (at < length && at < 40 && (head[at] == ' ' || scan_digit((char)head[at]) >= 0))
+	while (at < length && at < 40 && (head[at] == ' ' || hex_digit((char)head[at]) >= 0))
 		at++;
 	return at > 2 && at < length && head[at] == '\n';
 }
@@ -30,8 +28,8 @@ static const char *string_at(const struct heaptrack_file *f, uint32_t index)
 	return index ? f->strings.items[index - 1] : NULL;
 }
 
-/* Frames of an instruction, the outermost first, under `node`; it becomes the innermost, and `call`
- * theirs. */
+/* Adds the frames of an instruction under *node, the outermost first. *node becomes the innermost of them, and
+ * *call their call. */
 static int add_ip(struct heaptrack_file *f, const struct heaptrack_ip *ip, const uint32_t *modules,
 		  uint32_t *node, uint32_t *call)
 {
@@ -42,19 +40,15 @@ static int add_ip(struct heaptrack_file *f, const struct heaptrack_ip *ip, const
 		frame.module = ip->module ? modules[ip->module - 1] : PROFILE_NONE;
 		if (ip->frame_count) {
 			frame.function = string_at(f, words[3 * i]);
-			/* heaptrack knows C++'s mangling only. An @ is no symbol's version here. */
+			/* heaptrack demangles C++ only. An @ does not begin a symbol version here. */
 			if (frame.function && !strchr(frame.function, '@') &&
 			    !(frame.function = symbol_demangle(f->p->names, frame.function)))
 				return HEFT_ENOMEM;
 			frame.file = string_at(f, words[3 * i + 1]);
 			frame.line = frame.file ? words[3 * i + 2] : 0;
 		}
-		if (!frame.function) {
-			char name[512];
-			int n = snprintf(name, sizeof name, "%.400s+0x%" PRIx64,
-					 profile_module_name(f->p, frame.module), ip->address);
-			frame.function = name_pool_add_n(f->p->names, name, (size_t)n);
-		}
+		if (!frame.function)
+			frame.function = import_place_name(f->p, frame.module, ip->address);
 		uint32_t id;
 		if (!frame.function || profile_add_frame(f->p, &frame, &id) < 0)
 			return HEFT_ENOMEM;
@@ -65,7 +59,7 @@ static int add_ip(struct heaptrack_file *f, const struct heaptrack_ip *ip, const
 	return profile_add_call(f->p, *call, *node, ip->address, call);
 }
 
-/* Modules are strings among strings: those that instructions name. */
+/* Adds the modules: those strings that instructions name as theirs. */
 static int add_modules(struct heaptrack_file *f, uint32_t *modules)
 {
 	const struct heaptrack_ip *ips = f->ips.items;
@@ -80,7 +74,7 @@ static int add_modules(struct heaptrack_file *f, uint32_t *modules)
 	return 0;
 }
 
-/* nodes[i], calls[i]: the profile's of trace i + 1, for traces that something was allocated at. */
+/* nodes[i] and calls[i] become those of trace i + 1 in the profile, for traces that allocated something. */
 static int load_named_nodes(struct heaptrack_file *f, uint32_t *nodes, uint32_t *calls)
 {
 	const struct heaptrack_trace *traces = f->traces.items;
@@ -106,56 +100,42 @@ static int load_named_nodes(struct heaptrack_file *f, uint32_t *nodes, uint32_t 
 
 static int add_sites(struct heaptrack_file *f, const uint32_t *nodes, const uint32_t *calls)
 {
-	struct heaptrack_sums *s = &f->sums;
-	for (uint32_t i = 0; i < s->count; i++) {
-		const struct heaptrack_sum *t = &s->traces[i];
-		uint32_t id;
+	int rc = 0;
+	for (uint32_t i = 0; i < f->sums.count && rc == 0; i++) {
+		const struct heaptrack_sum *t = &f->sums.traces[i];
 		if (!t->blocks)
 			continue;
-		uint32_t node = i ? nodes[i - 1] : PROFILE_NONE;
-		int rc = f->heft ? import_add_site_via(f->p, node, PROFILE_VIA_UNKNOWN,
-						       PROFILE_NONE, &id)
-				 : import_add_site(f->p, node, PROFILE_NONE, &id);
+		uint32_t node = i ? nodes[i - 1] : PROFILE_NONE, site;
+		const struct import_measures m = {
+			.allocations = t->blocks,
+			.allocated_bytes = t->bytes,
+			.frees = t->blocks - t->live_blocks,
+			.temporary = t->temporary,
+			.live_blocks = t->live_blocks,
+			.live_bytes = t->live_bytes,
+			.peak_blocks = t->peak_blocks,
+			.peak_bytes = t->peak_bytes,
+			.own_peak_bytes = t->own_peak_bytes,
+			.lifetime_max_ns = (uint64_t)t->longest_ms * 1000000,
+			.lifetime_sum_ns = f->raw ? (double)t->lifetime_ms * 1e6 : 0,
+		};
+		rc = f->heft ? import_add_site_via(f->p, node, PROFILE_VIA_UNKNOWN, PROFILE_NONE,
+						   &site)
+			     : import_add_site(f->p, node, PROFILE_NONE, &site);
 		if (rc < 0)
-			return rc;
-		if (i)
-			import_keep_call(f->p, id, node, calls[i - 1]);
-		struct profile_site *site = &f->p->sites[id];
-		/* the mean of the mean, by blocks */
-		uint64_t before = site->allocations;
-		import_add(&site->allocations, t->blocks);
-		if (f->raw)
-			site->lifetime.mean_ns = import_rounded(
-				((double)site->lifetime.mean_ns * (double)before +
-				 (double)t->lifetime_ms * 1e6) /
-				(double)site->allocations);
-		if ((uint64_t)t->longest_ms * 1000000 > site->lifetime.max_ns)
-			site->lifetime.max_ns = (uint64_t)t->longest_ms * 1000000;
-		import_add(&site->allocated_bytes, t->bytes);
-		import_add(&site->frees, t->blocks - t->live_blocks);
-		import_add(&site->live_blocks, t->live_blocks);
-		import_add(&site->live_bytes, t->live_bytes);
-		import_add(&site->peak_blocks, t->peak_blocks);
-		import_add(&site->peak_bytes, t->peak_bytes);
-		import_add(&site->own_peak_bytes, t->own_peak_bytes);
-		import_add(&site->temporary, t->temporary);
+			break;
+		import_keep_call(f->p, site, node, i ? calls[i - 1] : PROFILE_NONE);
+		import_add_measures(&f->p->sites[site], &m);
 	}
-	return 0;
+	return rc;
 }
 
-/* What is live lives up to the end. */
+/* Blocks that are still live count as if they lived up to the end. */
 static void end_lives(struct heaptrack_file *f)
 {
-	for (uint64_t i = 0; f->blocks.slots && i <= f->blocks.mask; i++) {
-		const struct heaptrack_block *b = &f->blocks.slots[i];
-		if (!b->address)
-			continue;
-		struct heaptrack_sum *t = &f->sums.traces[b->trace];
-		uint32_t ms = f->sums.now_ms - b->birth_ms;
-		t->lifetime_ms += ms;
-		if (ms > t->longest_ms)
-			t->longest_ms = ms;
-	}
+	for (uint64_t i = 0; f->blocks.slots && i <= f->blocks.mask; i++)
+		if (f->blocks.slots[i].address)
+			heaptrack_sums_add_life(&f->sums, &f->blocks.slots[i]);
 }
 
 static int describe(struct heaptrack_file *f)
@@ -181,15 +161,15 @@ static int describe(struct heaptrack_file *f)
 	return rc;
 }
 
-int import_heaptrack_load(struct profile *p, struct import_source *in, struct heft_error *err)
+int import_heaptrack_load(struct profile *p, struct import_source *in)
 {
-	struct heaptrack_file f = {.p = p, .in = in, .err = err};
+	struct heaptrack_file f = {.p = p, .in = in};
 	uint32_t *nodes = NULL, *calls = NULL;
 	in->max_ratio = MAX_RATIO;
 	int rc = heaptrack_lines_read(&f);
 	if (rc < 0)
 		goto out;
-	heaptrack_sums_settle(&f.sums);
+	heaptrack_sums_finish(&f.sums);
 	end_lives(&f);
 	nodes = malloc(f.sums.count * sizeof *nodes);
 	calls = malloc(f.sums.count * sizeof *calls);

@@ -1,4 +1,4 @@
-/* jemalloc's heap dump, heap_v2:
+/* Reads jemalloc's heap dump, heap_v2:
  *
  *   heap_v2/524288
  *     t*: 28106: 56637512 [0: 0]           everything: live objects and bytes, and since the start
@@ -10,11 +10,11 @@
  *   MAPPED_LIBRARIES:
  *   /proc/PID/maps as it was
  *
- * Numbers are of sampled objects. Each line is made an estimate by itself, by its own
- * mean size; jemalloc with prof_unbias (5.3) has bent its numbers so that exactly this
- * gives the right sums. The totals at the top cannot be turned so (their mean size is
- * of everything), hence totals are the sums over stacks, and a thread's are the sums of
- * its lines. Numbers since the start are 0 unless the program ran with prof_accum. */
+ * The numbers count sampled objects. Each line becomes an estimate by itself, by its own
+ * mean size; jemalloc with prof_unbias (5.3) writes its numbers so that exactly this
+ * gives the right sums. The totals at the top cannot be estimated so (their mean size is
+ * that of everything), hence totals are the sums over stacks, and those of a thread are
+ * the sums of its lines. Numbers since the start are 0 unless the program ran with prof_accum. */
 #include "import/import_formats.h"
 #include "import/import_sites.h"
 #include "import/stack_lines.h"
@@ -34,9 +34,6 @@ struct jemalloc_thread {
 };
 
 struct jemalloc_file {
-	struct profile *p;
-	struct import_source *in;
-	struct heft_error *err;
 	struct stack_lines lines;
 	VECTOR(struct jemalloc_thread) threads;
 	struct hash_index thread_index; /* by number */
@@ -83,23 +80,22 @@ static int counts_line(struct jemalloc_file *f, const char *line, const char *at
 	bool all = scan_one(&at, '*');
 	if ((!all && !scan_decimal(&at, &number)) || !scan_one(&at, ':') ||
 	    !stack_lines_counts(&at, &c))
-		return import_fail(f->in, import_source_offset(f->in, line), f->err,
-				   "expected 't*: objects: bytes [objects: bytes]'");
+		return import_expected(f->lines.in, line, "'t*: objects: bytes [objects: bytes]'");
 	f->accumulated |= c.blocks;
 	unbias(f, &c);
 	if (all) {
 		if (!f->in_stack)
 			return 0; /* the sums of what follows, not estimates */
 		if (f->has_counts)
-			return import_fail(f->in, import_source_offset(f->in, line), f->err,
-					   "expected one line 't*' for a stack, not two");
+			return import_expected(f->lines.in, line,
+					       "one line 't*' for a stack, not two");
 		f->has_counts = true;
 		return stack_lines_add(&f->lines, f->node, &c);
 	}
 	struct jemalloc_thread *t;
 	int rc = find_thread(f, number, &t);
 	if (rc == HEFT_EFORMAT)
-		return import_fail(f->in, import_source_offset(f->in, line), f->err,
+		return import_fail(f->lines.in, import_source_offset(f->lines.in, line),
 				   "expected at most %d threads", MAX_THREADS);
 	if (rc < 0)
 		return rc;
@@ -110,7 +106,7 @@ static int counts_line(struct jemalloc_file *f, const char *line, const char *at
 		import_add(&t->counts.bytes, c.bytes);
 	} else {
 		scan_blanks(&at);
-		t->name = name_pool_add(f->p->names, at);
+		t->name = name_pool_add(f->lines.p->names, at);
 		if (!t->name)
 			return HEFT_ENOMEM;
 	}
@@ -121,49 +117,41 @@ static int end_stack(const struct jemalloc_file *f, const char *line)
 {
 	if (!f->in_stack || f->has_counts)
 		return 0;
-	return import_fail(f->in, import_source_offset(f->in, line), f->err,
-			   "expected a line 't*' with the numbers of the stack before");
+	return import_expected(f->lines.in, line,
+			       "a line 't*' with the numbers of the stack before");
 }
 
 static int read_lines(struct jemalloc_file *f)
 {
+	struct stack_lines *l = &f->lines;
 	char *line;
 	size_t length;
-	int rc = import_source_line(f->in, &line, &length, f->err);
+	int rc = import_source_line(l->in, &line, &length);
 	if (rc < 0)
 		return rc;
 	const char *at = line + sizeof magic - 1;
 	if (rc == 0 || !scan_decimal(&at, &f->rate) || !f->rate || *at)
-		return import_fail(f->in, 0, f->err, "expected 'heap_v2/' and the sampling rate");
-	while ((rc = import_source_line(f->in, &line, &length, f->err)) == 1) {
-		at = line;
-		scan_blanks(&at);
-		if (*at == 0)
-			continue;
+		return import_fail(l->in, 0, "expected 'heap_v2/' and the sampling rate");
+	while ((rc = stack_lines_next(l, &line, &at)) == 1) {
 		if (scan_one(&at, '@')) {
 			rc = end_stack(f, line);
 			f->in_stack = true;
 			f->has_counts = false;
 			if (rc == 0)
-				rc = stack_lines_addresses(&f->lines, f->in, line, at, false,
-							   &f->node, f->err);
+				rc = stack_lines_addresses(l, line, at, false, &f->node);
 		} else if (*at == 't' && (at[1] == '*' || (at[1] >= '0' && at[1] <= '9'))) {
 			rc = counts_line(f, line, at + 1);
-		} else if (strcmp(at, "MAPPED_LIBRARIES:") == 0) {
-			rc = end_stack(f, line);
-			return rc == 0 ? stack_lines_maps(&f->lines, f->p, f->in, f->err) : rc;
 		} else {
-			rc = import_fail(f->in, import_source_offset(f->in, line), f->err,
-					 "expected a stack ('@'), its numbers ('t*') or "
-					 "'MAPPED_LIBRARIES:'");
+			rc = import_expected(l->in, line,
+					     "a stack ('@'), its numbers ('t*') or "
+					     "'MAPPED_LIBRARIES:'");
 		}
 		if (rc < 0)
 			return rc;
 	}
-	if (rc < 0)
-		return rc;
-	return import_fail(f->in, import_source_offset(f->in, f->in->end), f->err,
-			   "expected 'MAPPED_LIBRARIES:': the file was cut");
+	if (rc == 0)
+		rc = end_stack(f, line);
+	return rc < 0 ? rc : stack_lines_maps(l);
 }
 
 static int add_threads(struct jemalloc_file *f)
@@ -178,15 +166,15 @@ static int add_threads(struct jemalloc_file *f)
 			.live_blocks = t->counts.live_blocks,
 			.live_bytes = t->counts.live_bytes,
 		};
-		if (profile_add_thread(f->p, &thread) < 0)
+		if (profile_add_thread(f->lines.p, &thread) < 0)
 			return HEFT_ENOMEM;
 	}
 	return 0;
 }
 
-int import_jemalloc_load(struct profile *p, struct import_source *in, struct heft_error *err)
+int import_jemalloc_load(struct profile *p, struct import_source *in)
 {
-	struct jemalloc_file f = {.p = p, .in = in, .err = err};
+	struct jemalloc_file f = {.lines = {.p = p, .in = in}};
 	int rc = read_lines(&f);
 	if (rc == 0) {
 		p->run.has = PROFILE_HAS_LIVE;
@@ -198,7 +186,7 @@ int import_jemalloc_load(struct profile *p, struct import_source *in, struct hef
 		rc = add_threads(&f);
 	}
 	if (rc == 0)
-		rc = stack_lines_finish(&f.lines, p, in);
+		rc = stack_lines_finish(&f.lines);
 	stack_lines_fini(&f.lines);
 	vector_free(&f.threads);
 	hash_index_fini(&f.thread_index);

@@ -1,8 +1,8 @@
-/* pprof (profile.proto) of any producer.
+/* Reads pprof (profile.proto) of any producer.
  *
  * The message is read twice where it stands: once for the tables (strings, mappings,
- * functions, locations, which may come in any order), once for the samples. Which number
- * of a sample is which is told by the sample types' names, as producers agree on them;
+ * functions, locations, which may come in any order), once for the samples. The names of
+ * the sample types, on which producers agree, say which number of a sample is which;
  * values are estimates already and are not scaled again.
  *
  * Labels make a site of their own, except Go's "bytes" (the size of one object): it would
@@ -32,7 +32,7 @@ enum measure {
 	MEASURES
 };
 
-/* By the names that producers give them; '-' counts as '_'. */
+/* The names that producers give them; '-' counts as '_'. */
 static const struct {
 	const char *name;
 	enum measure measure;
@@ -56,6 +56,15 @@ static const struct {
 	{"lifetime", LIFETIME_NS},
 };
 
+/* What the profile has if a measure is there. */
+static const uint32_t has_of[MEASURES] = {
+	[LIVE_BYTES] = PROFILE_HAS_LIVE,           [LIVE_BLOCKS] = PROFILE_HAS_LIVE,
+	[BYTES] = PROFILE_HAS_ALLOCATED,           [BLOCKS] = PROFILE_HAS_ALLOCATED,
+	[PEAK_BYTES] = PROFILE_HAS_PEAK,           [PEAK_BLOCKS] = PROFILE_HAS_PEAK,
+	[OWN_PEAK_BYTES] = PROFILE_HAS_OWN_PEAK,   [TEMPORARY] = PROFILE_HAS_TEMPORARY,
+	[LIFETIME_NS] = PROFILE_HAS_MEAN_LIFETIME,
+};
+
 bool import_pprof_recognise(const uint8_t *head, size_t length)
 {
 	struct protobuf_scan s = {head, head + length};
@@ -69,7 +78,7 @@ bool import_pprof_recognise(const uint8_t *head, size_t length)
 		if (rc == 0)
 			return seen & (1 << 1 | 1 << 2);
 		if (rc < 0) {
-			/* The last one may go on beyond the head: its tag must do. */
+			/* The last one may go on beyond the head: only its tag is checked. */
 			uint64_t tag;
 			struct protobuf_scan rest = {at, s.end};
 			if (whole || !protobuf_varint(&rest, &tag))
@@ -133,43 +142,36 @@ static int choose_types(struct pprof_file *f)
 			 unit);
 	}
 	if (!seen)
-		return import_fail(f->in, 0, f->err,
+		return import_fail(f->in, 0,
 				   "expected a heap profile with a sample type such as "
 				   "inuse_space/bytes; this has %s",
 				   f->type_count ? words : "none");
 	f->p->run.has = 0;
-	if (seen & (1u << LIVE_BYTES | 1u << LIVE_BLOCKS))
-		f->p->run.has |= PROFILE_HAS_LIVE;
+	for (int m = 0; m < MEASURES; m++)
+		if (seen & 1u << m)
+			f->p->run.has |= has_of[m];
 	if (!(seen & (1u << LIVE_BLOCKS | 1u << PEAK_BLOCKS | 1u << BLOCKS)))
 		f->p->run.has |= PROFILE_LACKS_BLOCKS;
-	if (seen & (1u << BYTES | 1u << BLOCKS))
-		f->p->run.has |= PROFILE_HAS_ALLOCATED;
-	if (seen & (1u << PEAK_BYTES | 1u << PEAK_BLOCKS))
-		f->p->run.has |= PROFILE_HAS_PEAK;
-	if (seen & 1u << OWN_PEAK_BYTES)
-		f->p->run.has |= PROFILE_HAS_OWN_PEAK;
-	if (seen & 1u << TEMPORARY)
-		f->p->run.has |= PROFILE_HAS_TEMPORARY;
-	if ((seen & 1u << LIFETIME_NS) && (seen & 1u << BLOCKS))
-		f->p->run.has |= PROFILE_HAS_MEAN_LIFETIME;
+	if (!(seen & 1u << BLOCKS)) /* a mean needs their number */
+		f->p->run.has &= ~(uint32_t)PROFILE_HAS_MEAN_LIFETIME;
 	return 0;
 }
 
 static bool keep_id(void *ctx, uint64_t value)
 {
 	struct pprof_file *f = ctx;
-	if (f->id_count == PPROF_MAX_DEPTH)
+	if (f->sample.id_count == PPROF_MAX_DEPTH)
 		return false;
-	f->ids[f->id_count++] = value;
+	f->sample.ids[f->sample.id_count++] = value;
 	return true;
 }
 
 static bool keep_value(void *ctx, uint64_t value)
 {
 	struct pprof_file *f = ctx;
-	if (f->value_count < PPROF_MAX_TYPES)
-		f->values[f->value_count] = (int64_t)value;
-	f->value_count++;
+	if (f->sample.value_count < PPROF_MAX_TYPES)
+		f->sample.values[f->sample.value_count] = (int64_t)value;
+	f->sample.value_count++;
 	return true;
 }
 
@@ -184,12 +186,12 @@ static int read_label(struct pprof_file *f, struct protobuf_scan s)
 	if (pprof_string_is(f, v[1], "via")) /* heft's own: the allocation function */
 		for (uint32_t via = 0; via <= PROFILE_VIA_UNKNOWN; via++)
 			if (pprof_string_is(f, v[2], profile_via_name(via))) {
-				f->via = via;
+				f->sample.via = via;
 				return 0;
 			}
-	if (f->label_count == PPROF_MAX_LABELS)
+	if (f->sample.label_count == PPROF_MAX_LABELS)
 		return pprof_bad(f, s.at, "fewer labels of a sample");
-	struct profile_label *l = &f->labels[f->label_count++];
+	struct profile_label *l = &f->sample.labels[f->sample.label_count++];
 	*l = (struct profile_label){.key = pprof_string_at(f, v[1]), .number = (int64_t)v[3]};
 	if (v[2])
 		l->text = pprof_string_at(f, v[2]);
@@ -204,16 +206,17 @@ static const struct pprof_location *location(const struct pprof_file *f, uint64_
 	return i == PROFILE_NONE ? NULL : &f->locations.items[i];
 }
 
-/* The addresses of the sample at hand, if it is the first of its site. */
+/* Keeps the addresses of the current sample, if it is the first of its site. */
 static int keep_calls(struct pprof_file *f, uint32_t site)
 {
 	uint32_t node = PROFILE_NONE, call = PROFILE_NONE;
 	int rc = 0;
 	if (!f->p->chosen.keep_calls || f->p->sites[site].call != PROFILE_NONE)
 		return 0;
-	for (uint32_t i = f->id_count; i-- > 0 && rc == 0;) {
-		const struct pprof_location *l = location(f, f->ids[i]); /* add_sample found it */
-		for (uint32_t k = l->frame_count; k-- > 0 && rc == 0;)   /* they are all there */
+	for (uint32_t i = f->sample.id_count; i-- > 0 && rc == 0;) {
+		const struct pprof_location *l = location(
+			f, f->sample.ids[i]);                          /* add_sample found it */
+		for (uint32_t k = l->frame_count; k-- > 0 && rc == 0;) /* they are all there */
 			rc = profile_add_node(f->p, node, f->frame_ids.items[l->first_frame + k], 0,
 					      &node);
 		if (rc == 0 && l->frame_count)
@@ -224,27 +227,27 @@ static int keep_calls(struct pprof_file *f, uint32_t site)
 	return rc;
 }
 
-/* The sample at hand, into its site. */
+/* Adds the current sample to its site. */
 static int add_sample(struct pprof_file *f, const uint8_t *at)
 {
 	struct profile *p = f->p;
 	uint32_t node = PROFILE_NONE, labels = PROFILE_NONE, id;
 	uint64_t n[MEASURES] = {0}, any = 0;
-	if (f->value_count != f->type_count)
+	if (f->sample.value_count != f->type_count)
 		return pprof_bad(f, at, "one value for each sample type");
 	for (uint32_t i = 0; i < f->type_count; i++) {
 		if (f->measure_of[i] < 0)
 			continue;
-		if (f->values[i] < 0)
+		if (f->sample.values[i] < 0)
 			return pprof_bad(
 				f, at, "no negative values: this is a difference of two profiles");
-		n[f->measure_of[i]] = (uint64_t)f->values[i];
-		any |= (uint64_t)f->values[i];
+		n[f->measure_of[i]] = (uint64_t)f->sample.values[i];
+		any |= (uint64_t)f->sample.values[i];
 	}
 	if (!any)
 		return 0;
-	for (uint32_t i = f->id_count; i-- > 0;) {
-		const struct pprof_location *l = location(f, f->ids[i]);
+	for (uint32_t i = f->sample.id_count; i-- > 0;) {
+		const struct pprof_location *l = location(f, f->sample.ids[i]);
 		if (!l)
 			return pprof_bad(f, at, "locations that are in the profile");
 		for (uint32_t k = l->frame_count; k-- > 0;) {
@@ -254,28 +257,27 @@ static int add_sample(struct pprof_file *f, const uint8_t *at)
 				return rc;
 		}
 	}
-	if (f->label_count && profile_add_label_set(f->p, f->labels, f->label_count, &labels) < 0)
+	if (f->sample.label_count &&
+	    profile_add_label_set(f->p, f->sample.labels, f->sample.label_count, &labels) < 0)
 		return HEFT_ENOMEM;
-	int rc = f->via == PROFILE_VIA_UNKNOWN ? import_add_site(p, node, labels, &id)
-					       : import_add_site_via(p, node, f->via, labels, &id);
+	int rc = f->sample.via == PROFILE_VIA_UNKNOWN
+			 ? import_add_site(p, node, labels, &id)
+			 : import_add_site_via(p, node, f->sample.via, labels, &id);
 	if (rc == 0)
 		rc = keep_calls(f, id);
 	if (rc < 0)
 		return rc;
-	struct profile_site *s = &p->sites[id];
-	if (n[BLOCKS])
-		s->lifetime.mean_ns = import_rounded(
-			((double)s->lifetime.mean_ns * (double)s->allocations +
-			 (double)n[LIFETIME_NS]) /
-			((double)s->allocations + (double)n[BLOCKS]));
-	import_add(&s->live_bytes, n[LIVE_BYTES]);
-	import_add(&s->live_blocks, n[LIVE_BLOCKS]);
-	import_add(&s->allocated_bytes, n[BYTES]);
-	import_add(&s->allocations, n[BLOCKS]);
-	import_add(&s->peak_bytes, n[PEAK_BYTES]);
-	import_add(&s->peak_blocks, n[PEAK_BLOCKS]);
-	import_add(&s->own_peak_bytes, n[OWN_PEAK_BYTES]);
-	import_add(&s->temporary, n[TEMPORARY]);
+	import_add_measures(&p->sites[id], &(struct import_measures){
+						   .allocations = n[BLOCKS],
+						   .allocated_bytes = n[BYTES],
+						   .temporary = n[TEMPORARY],
+						   .live_blocks = n[LIVE_BLOCKS],
+						   .live_bytes = n[LIVE_BYTES],
+						   .peak_blocks = n[PEAK_BLOCKS],
+						   .peak_bytes = n[PEAK_BYTES],
+						   .own_peak_bytes = n[OWN_PEAK_BYTES],
+						   .lifetime_sum_ns = (double)n[LIFETIME_NS],
+					   });
 	return 0;
 }
 
@@ -288,8 +290,9 @@ static int read_samples(struct pprof_file *f)
 			continue;
 		struct protobuf_scan sample = top.bytes;
 		int rc;
-		f->id_count = f->value_count = f->label_count = 0;
-		f->via = f->heft && !f->vias_unknown ? PROFILE_VIA_MALLOC : PROFILE_VIA_UNKNOWN;
+		f->sample.id_count = f->sample.value_count = f->sample.label_count = 0;
+		f->sample.via = f->heft && !f->vias_unknown ? PROFILE_VIA_MALLOC
+							    : PROFILE_VIA_UNKNOWN;
 		while ((rc = protobuf_next(&sample, &field)) == 1) {
 			bool ok = true;
 			if (field.number == 1)
@@ -312,22 +315,30 @@ static int read_samples(struct pprof_file *f)
 	return 0;
 }
 
+/* Whether the text begins with these words and goes on; it then moves behind them. */
+static bool take_words(struct pprof_string *s, const uint8_t *data, const char *words)
+{
+	uint32_t length = (uint32_t)strlen(words);
+	if (s->length <= length || memcmp(data + s->offset, words, length) != 0)
+		return false;
+	s->offset += length;
+	s->length -= length;
+	return true;
+}
+
 /* heft leaves its version and the command in comments. */
 static bool read_comment(void *ctx, uint64_t index)
 {
-	static const char heft[] = "heft ", other[] = "read from ", command[] = "command: ";
 	struct pprof_file *f = ctx;
 	if (index >= f->strings.count)
 		return true;
 	struct pprof_string s = f->strings.items[index];
-	const char *text = (const char *)f->data + s.offset;
-	if (s.length > strlen(heft) && !memcmp(text, heft, strlen(heft)))
+	if (take_words(&s, f->data, "heft "))
 		f->heft = true;
-	else if (s.length > strlen(other) && !memcmp(text, other, strlen(other)))
-		f->vias_unknown = true; /* heft passed on what does not tell */
-	else if (f->heft && s.length > strlen(command) && !memcmp(text, command, strlen(command)))
-		return import_set_command(f->p, text + strlen(command),
-					  s.length - strlen(command)) == 0;
+	else if (take_words(&s, f->data, "read from "))
+		f->vias_unknown = true; /* heft converted a file that does not know it */
+	else if (f->heft && take_words(&s, f->data, "command: "))
+		return import_set_command(f->p, (const char *)f->data + s.offset, s.length) == 0;
 	return true;
 }
 
@@ -354,7 +365,7 @@ static void describe(struct pprof_file *f)
 		p->run.rate_bytes = (uint64_t)f->period;
 }
 
-int import_pprof_load(struct profile *p, struct import_source *in, struct heft_error *err)
+int import_pprof_load(struct profile *p, struct import_source *in)
 {
 	uint8_t *data = NULL;
 	struct pprof_file *f = calloc(1, sizeof *f);
@@ -362,8 +373,7 @@ int import_pprof_load(struct profile *p, struct import_source *in, struct heft_e
 		return HEFT_ENOMEM;
 	f->p = p;
 	f->in = in;
-	f->err = err;
-	int rc = import_source_rest(in, MAX_FILE, &data, &f->length, err);
+	int rc = import_source_rest(in, MAX_FILE, &data, &f->length);
 	f->data = data;
 	if (rc == 0)
 		rc = pprof_tables_read(f);

@@ -1,15 +1,18 @@
 /* The common end of every importer (import_sites.h).
  *
  * Tools differ in where a stack begins: jemalloc shows its own profiling code,
- * DHAT the malloc of Valgrind, others the caller. heft's sites begin with the
+ * DHAT shows the malloc of Valgrind, others show the caller. heft's sites begin with the
  * caller of the allocation function, which itself is `via`, so that sites of two
  * formats can be compared. The outermost allocation function of the innermost run
  * of allocator frames is the one that was called: "operator new" over "malloc". */
 #include "import/import_sites.h"
 
+#include "hosted/vector.h"
 #include "profile/user_frame.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,13 +52,13 @@ static const struct {
 	{"do_memalign", PROFILE_VIA_UNKNOWN},
 };
 
-/* Prefixes under which the same functions go. */
+/* Prefixes that the same functions may have */
 static const char *const prefixes[] = {
 	"_rjem_je_",      "_rjem_", "je_", "jet_",  "__libc_",
 	"__interceptor_", "tc_",    "mi_", "rtld_", "",
 };
 
-/* Libraries that are nothing but allocator or its profiler. */
+/* Libraries that hold only an allocator or its profiler */
 static const char *const allocator_modules[] = {
 	"libjemalloc", "libtcmalloc",   "libmimalloc",
 	"vgpreload_",  "libheaptrack_", "libheft-preload",
@@ -89,9 +92,9 @@ static bool allocator_module(const struct profile *p, uint32_t module)
 	return false;
 }
 
-/* The caller of the allocation function: passes over the allocator's own innermost frames, and says
- * which function it was (PROFILE_VIA_UNKNOWN: the stack does not say). A stack of nothing else is kept
- * as it is. */
+/* The caller of the allocation function: skips the allocator's own innermost frames. *via becomes the
+ * function that was called (PROFILE_VIA_UNKNOWN: the stack does not say). A stack that has only such
+ * frames stays as it is. */
 static uint32_t caller_node(const struct profile *p, uint32_t node, uint32_t *via)
 {
 	uint32_t at = node, called = PROFILE_VIA_UNKNOWN;
@@ -146,13 +149,52 @@ void import_keep_call(struct profile *p, uint32_t site, uint32_t node, uint32_t 
 	bool inlined;
 	if (s->call != PROFILE_NONE || call == PROFILE_NONE || s->node == PROFILE_NONE)
 		return;
-	/* Along the frames of the allocator, which are no part of the site. */
+	/* Skips the frames of the allocator, which are no part of the site. */
 	for (; node != s->node; node = p->stacks.nodes[node].parent) {
 		if (node == PROFILE_NONE)
 			return;
 		profile_frame_address(p, node, &call, &inlined);
 	}
 	s->call = call;
+}
+
+const char *import_place_name(struct profile *p, uint32_t module, uint64_t address)
+{
+	char name[512];
+	snprintf(name, sizeof name, "%.400s+0x%" PRIx64, profile_module_name(p, module), address);
+	return name_pool_add(p->names, name);
+}
+
+int import_add_stack(struct profile *p, uint32_t node, uint32_t call,
+		     const struct import_measures *measures)
+{
+	uint32_t site;
+	int rc = import_add_site(p, node, PROFILE_NONE, &site);
+	if (rc < 0)
+		return rc;
+	import_keep_call(p, site, node, call);
+	import_add_measures(&p->sites[site], measures);
+	return 0;
+}
+
+void import_add_measures(struct profile_site *s, const struct import_measures *m)
+{
+	if (m->allocations)
+		s->lifetime.mean_ns = import_rounded(
+			((double)s->lifetime.mean_ns * (double)s->allocations +
+			 m->lifetime_sum_ns) /
+			((double)s->allocations + (double)m->allocations));
+	if (m->lifetime_max_ns > s->lifetime.max_ns)
+		s->lifetime.max_ns = m->lifetime_max_ns;
+	import_add(&s->allocations, m->allocations);
+	import_add(&s->allocated_bytes, m->allocated_bytes);
+	import_add(&s->frees, m->frees);
+	import_add(&s->temporary, m->temporary);
+	import_add(&s->live_blocks, m->live_blocks);
+	import_add(&s->live_bytes, m->live_bytes);
+	import_add(&s->peak_blocks, m->peak_blocks);
+	import_add(&s->peak_bytes, m->peak_bytes);
+	import_add(&s->own_peak_bytes, m->own_peak_bytes);
 }
 
 void import_add(uint64_t *sum, uint64_t value)
@@ -189,7 +231,8 @@ static int add_process(struct profile *p, const char *exe)
 					  .end_ns = p->run.duration_ns,
 					  .end = p->run.end,
 					  .totals = p->totals};
-	if (!exe && !p->run.argc && !p->run.pid && !p->thread_count) /* threads belong to one */
+	if (!exe && !p->run.argc && !p->run.pid &&
+	    !p->thread_count) /* threads belong to a process */
 		return 0;
 	return process.exe ? profile_add_process(p, &process, &id) : HEFT_ENOMEM;
 }
@@ -225,27 +268,23 @@ int import_finish(struct profile *p, const char *exe)
 
 int import_set_command(struct profile *p, const char *command, size_t length)
 {
-	uint32_t words = 0, i = 0;
+	VECTOR(const char *) words = {0};
 	const char *end = command + length;
-	for (const char *at = command; at < end; words++) {
-		while (at < end && *at != ' ')
-			at++;
-		while (at < end && *at == ' ')
-			at++;
-	}
-	p->run.argv = name_pool_alloc(p->names, ((size_t)words + 1) * sizeof *p->run.argv);
-	if (!p->run.argv)
-		return HEFT_ENOMEM;
-	for (const char *at = command; at < end; i++) {
+	bool ok = true;
+	for (const char *at = command; at < end && ok;) {
 		const char *word = at;
 		while (at < end && *at != ' ')
 			at++;
-		p->run.argv[i] = name_pool_add_n(p->names, word, (size_t)(at - word));
-		if (!p->run.argv[i])
-			return HEFT_ENOMEM;
+		const char *name = name_pool_add_n(p->names, word, (size_t)(at - word));
+		ok = name && vector_push(&words, name);
 		while (at < end && *at == ' ')
 			at++;
 	}
-	p->run.argc = i;
-	return 0;
+	size_t bytes = words.count * sizeof *words.items;
+	p->run.argv = ok ? name_pool_alloc(p->names, bytes + sizeof *words.items) : NULL;
+	if (p->run.argv && bytes)
+		memcpy(p->run.argv, words.items, bytes);
+	p->run.argc = p->run.argv ? (uint32_t)words.count : 0;
+	vector_free(&words);
+	return p->run.argv ? 0 : HEFT_ENOMEM;
 }

@@ -1,12 +1,13 @@
-/* Pulling JSON values out of a stream (json_scan.h). Not jansson, which makes an object of
- * every value before the first one can be looked at: DHAT files of large programs have
- * hundreds of megabytes, and hostile ones would cost ten times their size.
+/* Takes JSON values out of a stream (json_scan.h). This is by hand because jansson makes an object of
+ * every value before the first one can be read: DHAT files of large programs have hundreds of
+ * megabytes, and hostile ones would cost ten times their size.
  *
  * Bounds: a string has at most LONGEST_STRING bytes, nesting MAX_DEPTH levels. */
 #include "import/json_scan.h"
 
+#include "hosted/hex.h"
+#include "hosted/utf8.h"
 #include "hosted/vector.h"
-#include "import/text_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,7 @@ void json_scan_fini(struct json_scan *s)
 
 int json_scan_fail(struct json_scan *s, const char *expected)
 {
-	return import_fail(s->in, import_source_offset(s->in, s->in->at), s->err, "expected %s%s",
-			   expected,
+	return import_fail(s->in, import_source_offset(s->in, s->in->at), "expected %s%s", expected,
 			   s->in->at == s->in->end && s->in->ended ? ": the file was cut" : "");
 }
 
@@ -31,7 +31,7 @@ static int next_byte(struct json_scan *s)
 {
 	struct import_source *in = s->in;
 	if (in->at == in->end) {
-		int rc = import_source_more(in, s->err);
+		int rc = import_source_more(in);
 		if (rc <= 0)
 			return rc;
 	}
@@ -66,26 +66,19 @@ static int put(struct json_scan *s, uint32_t c)
 	if (s->length >= LONGEST_STRING)
 		return json_scan_fail(s, "a shorter string");
 	if (!array_reserve(s->text, s->length, s->capacity, 1))
-		return import_no_memory(s->in, s->err);
+		return import_no_memory(s->in);
 	s->text[s->length++] = (char)(c ? c : '?');
 	return 0;
 }
 
 static int put_code_point(struct json_scan *s, uint32_t c)
 {
-	int rc;
-	if (c < 0x80)
-		return put(s, c);
-	if (c < 0x800)
-		rc = put(s, 0xc0 | c >> 6);
-	else {
-		rc = c < 0x10000 ? put(s, 0xe0 | c >> 12) : put(s, 0xf0 | c >> 18);
-		if (rc == 0 && c >= 0x10000)
-			rc = put(s, 0x80 | (c >> 12 & 0x3f));
-		if (rc == 0)
-			rc = put(s, 0x80 | (c >> 6 & 0x3f));
-	}
-	return rc == 0 ? put(s, 0x80 | (c & 0x3f)) : rc;
+	char bytes[4];
+	size_t count = utf8_encode(c, bytes);
+	int rc = 0;
+	for (size_t i = 0; i < count && rc == 0; i++)
+		rc = put(s, (unsigned char)bytes[i]);
+	return rc;
 }
 
 static int four_digits(struct json_scan *s, uint32_t *value)
@@ -95,7 +88,7 @@ static int four_digits(struct json_scan *s, uint32_t *value)
 		int c = next_byte(s);
 		if (c < 0)
 			return c;
-		int digit = scan_digit((char)c);
+		int digit = hex_digit((char)c);
 		if (digit < 0)
 			return json_scan_fail(s, "four digits after \\u");
 		*value = *value << 4 | (uint32_t)digit;
@@ -159,7 +152,7 @@ int json_scan_string(struct json_scan *s)
 		if (rc < 0)
 			return rc;
 	}
-	rc = put(s, '.'); /* so that there is room, and then an end */
+	rc = put(s, '.'); /* reserves the byte for the NUL */
 	if (rc < 0)
 		return rc;
 	s->text[--s->length] = 0;
@@ -196,7 +189,7 @@ int json_scan_bool(struct json_scan *s, bool *value)
 		return c;
 	const char *word = c == 't' ? "true" : "false";
 	*value = c == 't';
-	int rc = import_source_need(s->in, strlen(word), s->err);
+	int rc = import_source_need(s->in, strlen(word));
 	if (rc < 0)
 		return rc;
 	if ((size_t)(s->in->end - s->in->at) < strlen(word) ||
@@ -225,7 +218,18 @@ int json_scan_next(struct json_scan *s, char open, bool *first)
 	return 1;
 }
 
-/* Brackets are counted, not matched: what is passed over need not be sound, only bounded. */
+int json_scan_key(struct json_scan *s, bool *first)
+{
+	int rc = json_scan_next(s, '{', first);
+	if (rc != 1)
+		return rc;
+	rc = json_scan_string(s);
+	if (rc == 0)
+		rc = json_scan_take(s, ':');
+	return rc < 0 ? rc : 1;
+}
+
+/* Brackets are counted, not matched: a skipped value need not be sound, only bounded. */
 int json_scan_skip(struct json_scan *s)
 {
 	int depth = 0;

@@ -1,5 +1,5 @@
 /* Inside src/import: JSON as a stream of values, for files of any size in a window of fixed size.
- * Every function leaves the source behind what it read; a negative code means that `err` is filled. */
+ * Every function leaves the source behind what it read; a negative code means that the source's `err` is filled. */
 #ifndef HEFT_IMPORT_JSON_SCAN_H
 #define HEFT_IMPORT_JSON_SCAN_H
 
@@ -7,7 +7,6 @@
 
 struct json_scan {
 	struct import_source *in;
-	struct heft_error *err;
 	char *text; /* of the last string, ended by a NUL; NULs inside are '?' */
 	size_t length, capacity;
 };
@@ -26,6 +25,8 @@ int json_scan_skip(struct json_scan *s);
 /* In an object or array, before each member: 1 there is one, 0 it ended. *first is true before the
  * first call. `open` is '{' or '['. */
 int json_scan_next(struct json_scan *s, char open, bool *first);
+/* The same for an object, and takes the key, which becomes the text. */
+int json_scan_key(struct json_scan *s, bool *first);
 int json_scan_fail(struct json_scan *s, const char *expected);
 
 #endif

@@ -1,5 +1,5 @@
 /* Inside src/import: a pprof profile (profile.proto) as it is read: its tables, their names in the model,
- * the sample at hand. */
+ * and the current sample. */
 #ifndef HEFT_IMPORT_PPROF_FILE_H
 #define HEFT_IMPORT_PPROF_FILE_H
 
@@ -42,10 +42,20 @@ struct pprof_ids {
 	struct hash_index index;
 };
 
+/* One sample */
+struct pprof_sample {
+	uint64_t ids[PPROF_MAX_DEPTH]; /* of its locations, innermost first */
+	uint32_t id_count;
+	int64_t values[PPROF_MAX_TYPES];
+	uint32_t value_count;
+	struct profile_label labels[PPROF_MAX_LABELS];
+	uint32_t label_count;
+	uint32_t via; /* PROFILE_VIA_UNKNOWN: not said */
+};
+
 struct pprof_file {
 	struct profile *p;
 	struct import_source *in;
-	struct heft_error *err;
 	const uint8_t *data;
 	size_t length;
 	VECTOR(struct pprof_string) strings;
@@ -60,17 +70,10 @@ struct pprof_file {
 		uint64_t type, unit;
 	} types[PPROF_MAX_TYPES], period_type;
 	uint32_t type_count;
-	int measure_of[PPROF_MAX_TYPES]; /* -1: of no interest */
+	int measure_of[PPROF_MAX_TYPES]; /* -1: none of heft's */
 	int64_t time_ns, duration_ns, period;
-	bool heft, vias_unknown; /* made by heft; of a file that does not tell `via` */
-	/* the sample at hand */
-	uint64_t ids[PPROF_MAX_DEPTH];
-	uint32_t id_count;
-	int64_t values[PPROF_MAX_TYPES];
-	uint32_t value_count;
-	struct profile_label labels[PPROF_MAX_LABELS];
-	uint32_t label_count;
-	uint32_t via; /* PROFILE_VIA_UNKNOWN: not said */
+	bool heft, vias_unknown;    /* made by heft; from a file that does not know `via` */
+	struct pprof_sample sample; /* that is being read */
 };
 
 /* Whether a field of the top message has this number and wire type. */
@@ -83,13 +86,13 @@ uint32_t pprof_find(const struct pprof_ids *ids, uint64_t id);
 /* A string of the table, in the profile's names; NULL: no memory. One that is not there is "". */
 const char *pprof_string_at(struct pprof_file *f, uint64_t index);
 bool pprof_string_is(const struct pprof_file *f, uint64_t index, const char *text);
-/* Field values of a message by number, for messages of plain numbers. */
+/* Reads a message of plain numbers: values[i] becomes field i. */
 int pprof_read_numbers(struct pprof_file *f, struct protobuf_scan s, uint64_t *values,
 		       uint32_t count, const char *what);
 /* HEFT_EFORMAT, with what was expected at this place. */
 int pprof_bad(struct pprof_file *f, const uint8_t *at, const char *what);
 
-/* Mappings become modules, locations frames of the model: frame_ids. */
+/* Makes modules of the mappings, and frames (frame_ids) of the locations. */
 int pprof_locations_load(struct pprof_file *f);
 
 #endif

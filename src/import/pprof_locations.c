@@ -1,19 +1,15 @@
-/* Locations of a pprof profile as frames of the model. A location with lines has its names; one without
- * is symbolised by its mapping, all such at once. */
+/* Makes frames of the model from the locations of a pprof profile. A location with lines has its names; all
+ * others are symbolised at once, by their mappings. */
 #include "import/pprof_file.h"
 
+#include "hosted/hex.h"
 #include "symbol/symbol.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Mappings as ranges of run-time addresses. */
+/* Makes ranges of run-time addresses from the mappings. */
 static int prepare_mappings(struct pprof_file *f)
 {
 	struct pprof_mapping *m = f->mappings.items;
@@ -39,7 +35,7 @@ static int prepare_mappings(struct pprof_file *f)
 		if (!bytes)
 			return HEFT_ENOMEM;
 		for (size_t k = 0; k + 1 < length && length <= 128 && length % 2 == 0; k += 2) {
-			int high = digit(id[k]), low = digit(id[k + 1]);
+			int high = hex_digit(id[k]), low = hex_digit(id[k + 1]);
 			if (high < 0 || low < 0) { /* Go's own build ids are no ELF build ids */
 				r->build_id_len = 0;
 				break;
@@ -69,7 +65,7 @@ static int place_location(struct pprof_file *f, struct pprof_location *l)
 	return m ? 0 : address_maps_find(&f->maps, f->p, l->address, &l->module, &l->address);
 }
 
-/* Frames of a location that has names: lines are innermost first. */
+/* Makes the frames of a location that has names: lines are innermost first. */
 static int name_location(struct pprof_file *f, struct pprof_location *l)
 {
 	const struct pprof_line *lines = l->line_count ? f->lines.items + l->first_line : NULL;
@@ -101,7 +97,7 @@ static int name_location(struct pprof_file *f, struct pprof_location *l)
 	return 0;
 }
 
-/* Names for the locations that came without, all at once. */
+/* Finds names for the locations that came without, all at once. */
 static int symbolise_locations(struct pprof_file *f)
 {
 	struct pprof_location *l = f->locations.items;

@@ -1,4 +1,4 @@
-/* The tables of a pprof profile: strings, mappings, functions, locations, which may come in any order
+/* Reads the tables of a pprof profile: strings, mappings, functions, locations. They may come in any order
  * and refer to each other by id.
  *
  * Bounds: MAX_TABLE entries of a table, all indices checked. */
@@ -22,13 +22,19 @@ bool pprof_is_top_field(const struct protobuf_field *field)
 
 int pprof_bad(struct pprof_file *f, const uint8_t *at, const char *what)
 {
-	return import_fail(f->in, (uint64_t)(at - f->data), f->err, "expected %s", what);
+	return import_fail(f->in, (uint64_t)(at - f->data), "expected %s", what);
 }
 
 static int too_many(struct pprof_file *f, const uint8_t *at)
 {
 	return pprof_bad(f, at, "fewer entries in a table of the profile");
 }
+
+/* Appends an entry, which stands at `where`. 0, HEFT_ENOMEM, or HEFT_EFORMAT if there are too many. */
+#define table_push(f, table, where, ...)                                                           \
+	((table)->count == MAX_TABLE       ? too_many(f, where)                                    \
+	 : vector_push(table, __VA_ARGS__) ? 0                                                     \
+					   : HEFT_ENOMEM)
 
 /* The first of two entries with the same id counts. */
 static int add_id(struct pprof_ids *ids, uint64_t id)
@@ -41,7 +47,7 @@ static int add_id(struct pprof_ids *ids, uint64_t id)
 	return 0;
 }
 
-/* Producers number from 1 in order, so that is tried first. */
+/* Producers number their entries from 1 in order, so that is tried first. */
 uint32_t pprof_find(const struct pprof_ids *ids, uint64_t id)
 {
 	if (id && id <= ids->list.count && ids->list.items[id - 1] == id)
@@ -98,20 +104,18 @@ static int read_location(struct pprof_file *f, struct protobuf_scan s)
 		else if (field.number == 4 && field.wire == 2) {
 			uint64_t v[3] = {0};
 			rc = pprof_read_numbers(f, field.bytes, v, 3, "a line of a location");
+			if (rc == 0)
+				rc = table_push(f, &f->lines, start,
+						(struct pprof_line){v[1], v[2]});
 			if (rc < 0)
 				return rc;
-			if (f->lines.count == MAX_TABLE)
-				return too_many(f, start);
-			if (!vector_push(&f->lines, (struct pprof_line){v[1], v[2]}))
-				return HEFT_ENOMEM;
 			l.line_count++;
 		}
 	}
 	if (rc < 0)
 		return pprof_bad(f, s.at, "a location");
-	if (f->locations.count == MAX_TABLE)
-		return too_many(f, start);
-	return vector_push(&f->locations, l) ? add_id(&f->location_ids, id) : HEFT_ENOMEM;
+	rc = table_push(f, &f->locations, start, l);
+	return rc == 0 ? add_id(&f->location_ids, id) : rc;
 }
 
 static int read_table_entry(struct pprof_file *f, const struct protobuf_field *field)
@@ -137,33 +141,25 @@ static int read_table_entry(struct pprof_file *f, const struct protobuf_field *f
 		return 0;
 	case 3:
 		rc = pprof_read_numbers(f, bytes, v, 7, "a mapping");
-		if (rc < 0)
-			return rc;
-		if (f->mappings.count == MAX_TABLE)
-			return too_many(f, bytes.at);
-		struct pprof_mapping m = {.start = v[2],
-					  .limit = v[3],
-					  .offset = v[4],
-					  .file = v[5],
-					  .build_id = v[6]};
-		return vector_push(&f->mappings, m) ? add_id(&f->mapping_ids, v[1]) : HEFT_ENOMEM;
+		if (rc == 0)
+			rc = table_push(f, &f->mappings, bytes.at,
+					(struct pprof_mapping){.start = v[2],
+							       .limit = v[3],
+							       .offset = v[4],
+							       .file = v[5],
+							       .build_id = v[6]});
+		return rc == 0 ? add_id(&f->mapping_ids, v[1]) : rc;
 	case 4: return read_location(f, bytes);
 	case 5:
 		rc = pprof_read_numbers(f, bytes, v, 5, "a function");
-		if (rc < 0)
-			return rc;
-		if (f->functions.count == MAX_TABLE)
-			return too_many(f, bytes.at);
-		struct pprof_function fn = {v[2], v[3], v[4]};
-		return vector_push(&f->functions, fn) ? add_id(&f->function_ids, v[1])
-						      : HEFT_ENOMEM;
-	case 6: {
-		struct pprof_string s = {(uint32_t)(bytes.at - f->data),
-					 (uint32_t)(bytes.end - bytes.at)};
-		if (f->strings.count == MAX_TABLE)
-			return too_many(f, bytes.at);
-		return vector_push(&f->strings, s) ? 0 : HEFT_ENOMEM;
-	}
+		if (rc == 0)
+			rc = table_push(f, &f->functions, bytes.at,
+					(struct pprof_function){v[2], v[3], v[4]});
+		return rc == 0 ? add_id(&f->function_ids, v[1]) : rc;
+	case 6:
+		return table_push(f, &f->strings, bytes.at,
+				  (struct pprof_string){(uint32_t)(bytes.at - f->data),
+							(uint32_t)(bytes.end - bytes.at)});
 	default: return 0;
 	}
 }

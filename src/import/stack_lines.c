@@ -1,4 +1,4 @@
-/* Text profiles of addresses (stack_lines.h). The mappings come last in the file, so stacks
+/* Reads text profiles of addresses (stack_lines.h). The mappings come last in the file, so stacks
  * are kept as a tree of addresses until then; equal stacks share their nodes. */
 #include "import/stack_lines.h"
 
@@ -16,36 +16,43 @@ void stack_lines_fini(struct stack_lines *l)
 	address_maps_fini(&l->maps);
 	vector_free(&l->lines);
 	vector_free(&l->pcs);
-	memset(l, 0, sizeof *l);
+}
+
+int stack_lines_next(struct stack_lines *l, char **line, const char **at)
+{
+	size_t length;
+	int rc;
+	while ((rc = import_source_line(l->in, line, &length)) == 1) {
+		*at = *line;
+		scan_blanks(at);
+		if (**at)
+			return strcmp(*at, "MAPPED_LIBRARIES:") != 0;
+	}
+	return rc < 0 ? rc
+		      : import_expected(l->in, l->in->end, "'MAPPED_LIBRARIES:': the file was cut");
+}
+
+/* "n: b" and the blanks around it */
+static bool scan_pair(const char **at, uint64_t *blocks, uint64_t *bytes)
+{
+	scan_blanks(at);
+	if (!scan_decimal(at, blocks) || !scan_one(at, ':'))
+		return false;
+	scan_blanks(at);
+	if (!scan_decimal(at, bytes))
+		return false;
+	scan_blanks(at);
+	return true;
 }
 
 bool stack_lines_counts(const char **at, struct stack_counts *c)
 {
-	const char *s = *at;
-	scan_blanks(&s);
-	if (!scan_decimal(&s, &c->live_blocks) || !scan_one(&s, ':'))
-		return false;
-	scan_blanks(&s);
-	if (!scan_decimal(&s, &c->live_bytes))
-		return false;
-	scan_blanks(&s);
-	if (!scan_one(&s, '['))
-		return false;
-	scan_blanks(&s);
-	if (!scan_decimal(&s, &c->blocks) || !scan_one(&s, ':'))
-		return false;
-	scan_blanks(&s);
-	if (!scan_decimal(&s, &c->bytes))
-		return false;
-	scan_blanks(&s);
-	if (!scan_one(&s, ']'))
-		return false;
-	*at = s;
-	return true;
+	return scan_pair(at, &c->live_blocks, &c->live_bytes) && scan_one(at, '[') &&
+	       scan_pair(at, &c->blocks, &c->bytes) && scan_one(at, ']');
 }
 
-int stack_lines_addresses(struct stack_lines *l, struct import_source *in, const char *line,
-			  const char *at, bool all, uint32_t *node, struct heft_error *err)
+int stack_lines_addresses(struct stack_lines *l, const char *line, const char *at, bool all,
+			  uint32_t *node)
 {
 	l->pcs.count = 0;
 	for (;;) {
@@ -54,8 +61,7 @@ int stack_lines_addresses(struct stack_lines *l, struct import_source *in, const
 		if (*at == 0 || *at == '\r')
 			break;
 		if (!(scan_one(&at, '0') && scan_one(&at, 'x') && scan_hex(&at, &pc)))
-			return import_fail(in, import_source_offset(in, at), err,
-					   "expected an address of a stack (0x...)");
+			return import_expected(l->in, at, "an address of a stack (0x...)");
 		if (!vector_push(&l->pcs, pc))
 			return HEFT_ENOMEM;
 	}
@@ -65,8 +71,7 @@ int stack_lines_addresses(struct stack_lines *l, struct import_source *in, const
 		pc -= pc && (i || all);
 		int rc = address_tree_add(&l->tree, *node, pc, node);
 		if (rc == HEFT_EFORMAT)
-			return import_fail(in, import_source_offset(in, line), err,
-					   "expected fewer different stacks");
+			return import_expected(l->in, line, "fewer different stacks");
 		if (rc < 0)
 			return rc;
 	}
@@ -81,43 +86,38 @@ int stack_lines_add(struct stack_lines *l, uint32_t node, const struct stack_cou
 	return 0;
 }
 
-int stack_lines_maps(struct stack_lines *l, struct profile *p, struct import_source *in,
-		     struct heft_error *err)
+int stack_lines_maps(struct stack_lines *l)
 {
 	char *line;
 	size_t length;
 	int rc;
-	while ((rc = import_source_line(in, &line, &length, err)) == 1) {
-		rc = address_maps_add_line(&l->maps, p, line, length);
+	while ((rc = import_source_line(l->in, &line, &length)) == 1) {
+		rc = address_maps_add_line(&l->maps, l->p, line, length);
 		if (rc == HEFT_EFORMAT)
-			return import_fail(in, import_source_offset(in, line), err,
-					   "expected fewer mappings");
+			return import_expected(l->in, line, "fewer mappings");
 		if (rc < 0)
 			return rc;
 	}
 	return rc;
 }
 
-int stack_lines_finish(struct stack_lines *l, struct profile *p, const struct import_source *in)
+int stack_lines_finish(struct stack_lines *l)
 {
 	uint32_t *nodes = NULL, *calls = NULL;
-	int rc = address_tree_load(&l->tree, &l->maps, p, in->selection, &nodes, &calls);
+	int rc = address_tree_load(&l->tree, &l->maps, l->p, l->in->selection, &nodes, &calls);
 	for (size_t i = 0; i < l->lines.count && rc == 0; i++) {
 		const struct stack_line *line = &l->lines.items[i];
-		uint32_t id;
-		uint32_t node = line->node == PROFILE_NONE ? PROFILE_NONE : nodes[line->node];
-		rc = import_add_site(p, node, PROFILE_NONE, &id);
-		if (rc < 0)
-			break;
-		if (node != PROFILE_NONE)
-			import_keep_call(p, id, node, calls[line->node]);
-		struct profile_site *s = &p->sites[id];
-		import_add(&s->live_blocks, line->counts.live_blocks);
-		import_add(&s->live_bytes, line->counts.live_bytes);
-		import_add(&s->allocations, line->counts.blocks);
-		import_add(&s->allocated_bytes, line->counts.bytes);
+		bool known = line->node != PROFILE_NONE;
+		rc = import_add_stack(l->p, known ? nodes[line->node] : PROFILE_NONE,
+				      known ? calls[line->node] : PROFILE_NONE,
+				      &(struct import_measures){
+					      .live_blocks = line->counts.live_blocks,
+					      .live_bytes = line->counts.live_bytes,
+					      .allocations = line->counts.blocks,
+					      .allocated_bytes = line->counts.bytes,
+				      });
 	}
 	free(nodes);
 	free(calls);
-	return rc == 0 ? import_finish(p, l->maps.program) : rc;
+	return rc == 0 ? import_finish(l->p, l->maps.program) : rc;
 }

@@ -1,7 +1,9 @@
-/* Inside src/import: numbers of text formats. A scan moves *at only if it finds one; digits that
+/* Inside src/import: reads numbers of text formats. A scan moves *at only if it finds one; digits that
  * overflow are no number. Lines end with a NUL, which ends every scan. */
 #ifndef HEFT_IMPORT_TEXT_SCAN_H
 #define HEFT_IMPORT_TEXT_SCAN_H
+
+#include "hosted/hex.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,22 +23,11 @@ static inline bool scan_decimal(const char **at, uint64_t *value)
 	return true;
 }
 
-static inline int scan_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 static inline bool scan_hex(const char **at, uint64_t *value)
 {
 	const char *s = *at;
 	uint64_t v = 0;
-	for (int digit; (digit = scan_digit(*s)) >= 0; s++) {
+	for (int digit; (digit = hex_digit(*s)) >= 0; s++) {
 		if (v >> 60)
 			return false;
 		v = v << 4 | (unsigned)digit;
@@ -48,7 +39,7 @@ static inline bool scan_hex(const char **at, uint64_t *value)
 	return true;
 }
 
-/* Passes over one given character. */
+/* Takes one given character. */
 static inline bool scan_one(const char **at, char c)
 {
 	if (**at != c)

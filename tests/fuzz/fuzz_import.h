@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	p->run.has = 0;
 	p->chosen.keep_calls = true;
-	int rc = i->load(p, in, &err);
+	int rc = i->load(p, in);
 	if (rc == 0)
 		touch(p);
 	MUST(rc <= 0);

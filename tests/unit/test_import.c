@@ -160,7 +160,7 @@ TEST(test_source_window)
 	text[length - 1] = '\n';
 	assert_int_equal(import_source_open_bytes(&in, "text", text, length, &err), 0);
 	size_t n, at = 0;
-	while (import_source_line(in, &line, &n, &err) == 1) {
+	while (import_source_line(in, &line, &n) == 1) {
 		assert_int_equal(import_source_offset(in, line), at);
 		assert_memory_equal(line, text + at, n);
 		assert_int_equal(text[at + n], '\n');
