@@ -130,33 +130,17 @@ static struct behaviour_growth *growth_of(struct behaviour *b, uint32_t site, bo
 	return e;
 }
 
-struct behaviour_handover *behaviour_add_handover(struct behaviour *b, uint32_t site)
+void *behaviour_add(struct behaviour *b, enum behaviour_list list, const uint32_t *key)
 {
-	bool made;
-	struct behaviour_handover *e = handover_of(b, site, &made);
-	return made ? e : NULL;
-}
-
-struct behaviour_pair *behaviour_add_pair(struct behaviour *b, uint32_t site, uint32_t from,
-					  uint32_t to)
-{
-	bool made;
-	struct behaviour_pair *e = pair_of(b, site, from, to, &made);
-	return made ? e : NULL;
-}
-
-struct behaviour_release *behaviour_add_release(struct behaviour *b, uint32_t site,
-						uint32_t free_site)
-{
-	bool made;
-	struct behaviour_release *e = release_of(b, site, free_site, &made);
-	return made ? e : NULL;
-}
-
-struct behaviour_growth *behaviour_add_growth(struct behaviour *b, uint32_t site)
-{
-	bool made;
-	struct behaviour_growth *e = growth_of(b, site, &made);
+	bool made = false;
+	void *e = NULL;
+	switch (list) {
+	case BEHAVIOUR_HANDOVERS: e = handover_of(b, key[0], &made); break;
+	case BEHAVIOUR_PAIRS: e = pair_of(b, key[0], key[1], key[2], &made); break;
+	case BEHAVIOUR_RELEASES: e = release_of(b, key[0], key[1], &made); break;
+	case BEHAVIOUR_GROWTHS: e = growth_of(b, key[0], &made); break;
+	case BEHAVIOUR_LISTS: break;
+	}
 	return made ? e : NULL;
 }
 

@@ -122,12 +122,15 @@ static inline uint64_t behaviour_slot_end(const struct behaviour *b)
 											: end_ns;
 }
 
-/* A new entry with this key, all else 0. NULL: there is one already, or no memory or room. */
-struct behaviour_handover *behaviour_add_handover(struct behaviour *b, uint32_t site);
-struct behaviour_pair *behaviour_add_pair(struct behaviour *b, uint32_t site, uint32_t from,
-					  uint32_t to);
-struct behaviour_release *behaviour_add_release(struct behaviour *b, uint32_t site,
-						uint32_t free_site);
-struct behaviour_growth *behaviour_add_growth(struct behaviour *b, uint32_t site);
+enum behaviour_list {
+	BEHAVIOUR_HANDOVERS,
+	BEHAVIOUR_PAIRS,
+	BEHAVIOUR_RELEASES,
+	BEHAVIOUR_GROWTHS,
+	BEHAVIOUR_LISTS
+};
+/* Adds an entry with this key, which are the numbers that it begins with; all else is 0. NULL: there is one
+ * already, or there is no memory or space for it. */
+void *behaviour_add(struct behaviour *b, enum behaviour_list list, const uint32_t *key);
 
 #endif

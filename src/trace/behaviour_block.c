@@ -1,54 +1,53 @@
 /* Behaviour in the file: four lists of entries in the order in which they came
  * up, then history as differences from slot to slot. Floating-point sums are
- * stored as their bits, so that a reader goes on exactly.
+ * stored by their bits, so that a reader goes on exactly.
  *
- * Reading believes nothing: counts are compared with the bytes that are left
- * before anything is allocated, ids with what was defined, keys must differ. */
+ * A reader trusts nothing: it compares counts with the bytes that are left before
+ * it allocates, compares ids with those that were defined, and refuses equal keys. */
 #include "trace/behaviour_block.h"
+
+#include "trace/record_fields.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
-
-#define HANDOVER(field) offsetof(struct behaviour_handover, field)
-static const size_t handover_fields[] = {
-	HANDOVER(frees),
-	HANDOVER(bytes),
-	HANDOVER(in_order),
-	HANDOVER(backlog_blocks),
-	HANDOVER(backlog_bytes),
-	HANDOVER(backlog_time_ns),
-	HANDOVER(first_birth_ns),
-	HANDOVER(last_birth_ns),
-	HANDOVER(first_free_ns),
-	HANDOVER(last_free_ns),
-	/* doubles, by their bits */
-	HANDOVER(birth),
-	HANDOVER(wait),
-	HANDOVER(birth_birth),
-	HANDOVER(birth_wait),
-	HANDOVER(wait_wait),
+/* Stored by their bits, also those that are doubles: a sum may be negative. */
+#define BITS(record, member) {offsetof(struct record, member), FIELD_UINT64}
+#define HANDOVER(member) BITS(behaviour_handover, member)
+static const struct record_field handover_fields[] = {
+	HANDOVER(frees),          HANDOVER(bytes),         HANDOVER(in_order),
+	HANDOVER(backlog_blocks), HANDOVER(backlog_bytes), HANDOVER(backlog_time_ns),
+	HANDOVER(first_birth_ns), HANDOVER(last_birth_ns), HANDOVER(first_free_ns),
+	HANDOVER(last_free_ns),   HANDOVER(birth),         HANDOVER(wait),
+	HANDOVER(birth_birth),    HANDOVER(birth_wait),    HANDOVER(wait_wait),
 };
-#define GROWTH(field) offsetof(struct behaviour_growth, field)
-static const size_t growth_fields[] = {
+#define GROWTH(member) BITS(behaviour_growth, member)
+static const struct record_field growth_fields[] = {
 	GROWTH(steps),           GROWTH(moved_steps),    GROWTH(copied_bytes),
 	GROWTH(blocks),          GROWTH(final_bytes),    GROWTH(largest_bytes),
 	GROWTH(measured_blocks), GROWTH(measured_bytes), GROWTH(unused_bytes),
 };
+static const struct record_field pair_fields[] = {BITS(behaviour_pair, frees)};
+static const struct record_field release_fields[] = {BITS(behaviour_release, samples)};
 _Static_assert(sizeof(double) == sizeof(uint64_t), "stored by their bits");
 
-static uint64_t field(const void *base, size_t offset)
-{
-	uint64_t value;
-	memcpy(&value, (const char *)base + offset, sizeof value);
-	return value;
-}
-
-static void set_field(void *base, size_t offset, uint64_t value)
-{
-	memcpy((char *)base + offset, &value, sizeof value);
-}
+/* The four lists, in the order of the file. An entry begins with its key: ids of sites, then of threads. */
+static const struct {
+	uint8_t sites, threads;
+	uint8_t field_count;
+	uint16_t bytes; /* of an entry */
+	const struct record_field *fields;
+} lists[BEHAVIOUR_LISTS] = {
+	[BEHAVIOUR_HANDOVERS] = {1, 0, FIELD_COUNT(handover_fields),
+				 sizeof(struct behaviour_handover), handover_fields},
+	[BEHAVIOUR_PAIRS] = {1, 2, FIELD_COUNT(pair_fields), sizeof(struct behaviour_pair),
+			     pair_fields},
+	[BEHAVIOUR_RELEASES] = {2, 0, FIELD_COUNT(release_fields), sizeof(struct behaviour_release),
+				release_fields},
+	[BEHAVIOUR_GROWTHS] = {1, 0, FIELD_COUNT(growth_fields), sizeof(struct behaviour_growth),
+			       growth_fields},
+};
+enum { LONGEST_KEY = 3 };
 
 static void put_slots(struct byte_buffer *out, const uint64_t *values, uint32_t first,
 		      uint32_t count)
@@ -75,30 +74,25 @@ static bool is_kept(const struct behaviour_row *r, const struct tally *t)
 
 void behaviour_put(struct byte_buffer *out, const struct behaviour *b, const struct tally *t)
 {
-	buffer_put(out, b->handover_count);
-	for (uint32_t i = 0; i < b->handover_count; i++) {
-		buffer_put(out, b->handovers[i].site);
-		for (size_t k = 0; k < LENGTH(handover_fields); k++)
-			buffer_put(out, field(&b->handovers[i], handover_fields[k]));
-	}
-	buffer_put(out, b->pair_count);
-	for (uint32_t i = 0; i < b->pair_count; i++) {
-		buffer_put(out, b->pairs[i].site);
-		buffer_put(out, b->pairs[i].from);
-		buffer_put(out, b->pairs[i].to);
-		buffer_put(out, b->pairs[i].frees);
-	}
-	buffer_put(out, b->release_count);
-	for (uint32_t i = 0; i < b->release_count; i++) {
-		buffer_put(out, b->releases[i].site);
-		buffer_put(out, b->releases[i].free_site);
-		buffer_put(out, b->releases[i].samples);
-	}
-	buffer_put(out, b->growth_count);
-	for (uint32_t i = 0; i < b->growth_count; i++) {
-		buffer_put(out, b->growths[i].site);
-		for (size_t k = 0; k < LENGTH(growth_fields); k++)
-			buffer_put(out, field(&b->growths[i], growth_fields[k]));
+	const struct {
+		const void *entries;
+		uint32_t count;
+	} from[BEHAVIOUR_LISTS] = {
+		[BEHAVIOUR_HANDOVERS] = {b->handovers, b->handover_count},
+		[BEHAVIOUR_PAIRS] = {b->pairs, b->pair_count},
+		[BEHAVIOUR_RELEASES] = {b->releases, b->release_count},
+		[BEHAVIOUR_GROWTHS] = {b->growths, b->growth_count},
+	};
+	for (unsigned l = 0; l < BEHAVIOUR_LISTS; l++) {
+		buffer_put(out, from[l].count);
+		for (uint32_t i = 0; i < from[l].count; i++) {
+			const char *entry = (const char *)from[l].entries + i * lists[l].bytes;
+			uint32_t key[LONGEST_KEY];
+			memcpy(key, entry, sizeof key);
+			for (unsigned k = 0; k < lists[l].sites + lists[l].threads; k++)
+				buffer_put(out, key[k]);
+			fields_put(out, entry, lists[l].fields, lists[l].field_count);
+		}
 	}
 	uint32_t rows = 0;
 	for (uint32_t i = 0; i < b->row_count; i++)
@@ -161,51 +155,32 @@ static const char *get_history(struct byte_cursor *c, struct behaviour *b, uint3
 	return c->bad || c->at != c->end ? "a history as long as its slots and rows" : NULL;
 }
 
+/* Reads an entry of a list; false: its key is not defined, or was there before. */
+static bool get_entry(struct byte_cursor *c, struct behaviour *b, unsigned list,
+		      uint32_t site_limit, uint32_t thread_limit)
+{
+	uint32_t key[LONGEST_KEY] = {0};
+	bool defined = true;
+	for (unsigned k = 0; k < lists[list].sites + lists[list].threads; k++) {
+		uint64_t id = cursor_get(c);
+		defined &= id < (k < lists[list].sites ? site_limit : thread_limit);
+		key[k] = (uint32_t)id;
+	}
+	void *entry = defined ? behaviour_add(b, list, key) : NULL;
+	if (entry)
+		fields_get(c, entry, lists[list].fields, lists[list].field_count);
+	return entry;
+}
+
 const char *behaviour_get(struct byte_cursor *c, struct behaviour *b, uint32_t site_limit,
 			  uint32_t thread_limit)
 {
-	static const char *const defined = "sites and threads that are defined, each once";
-	uint32_t count = get_count(c, 1 + LENGTH(handover_fields), BEHAVIOUR_ENTRIES);
-	for (uint32_t i = 0; i < count && !c->bad; i++) {
-		uint64_t site = cursor_get(c);
-		struct behaviour_handover *h = site < site_limit
-						       ? behaviour_add_handover(b, (uint32_t)site)
-						       : NULL;
-		if (!h)
-			return defined;
-		for (size_t k = 0; k < LENGTH(handover_fields); k++)
-			set_field(h, handover_fields[k], cursor_get(c));
-	}
-	count = get_count(c, 4, BEHAVIOUR_ENTRIES);
-	for (uint32_t i = 0; i < count && !c->bad; i++) {
-		uint64_t site = cursor_get(c), from = cursor_get(c), to = cursor_get(c);
-		struct behaviour_pair *p = NULL;
-		if (site < site_limit && from < thread_limit && to < thread_limit)
-			p = behaviour_add_pair(b, (uint32_t)site, (uint32_t)from, (uint32_t)to);
-		if (!p)
-			return defined;
-		p->frees = cursor_get(c);
-	}
-	count = get_count(c, 3, BEHAVIOUR_ENTRIES);
-	for (uint32_t i = 0; i < count && !c->bad; i++) {
-		uint64_t site = cursor_get(c), free_site = cursor_get(c);
-		struct behaviour_release *r = NULL;
-		if (site < site_limit && free_site < site_limit)
-			r = behaviour_add_release(b, (uint32_t)site, (uint32_t)free_site);
-		if (!r)
-			return defined;
-		r->samples = cursor_get(c);
-	}
-	count = get_count(c, 1 + LENGTH(growth_fields), BEHAVIOUR_ENTRIES);
-	for (uint32_t i = 0; i < count && !c->bad; i++) {
-		uint64_t site = cursor_get(c);
-		struct behaviour_growth *g = site < site_limit
-						     ? behaviour_add_growth(b, (uint32_t)site)
-						     : NULL;
-		if (!g)
-			return defined;
-		for (size_t k = 0; k < LENGTH(growth_fields); k++)
-			set_field(g, growth_fields[k], cursor_get(c));
+	for (unsigned l = 0; l < BEHAVIOUR_LISTS; l++) {
+		size_t least = lists[l].sites + lists[l].threads + (size_t)lists[l].field_count;
+		uint32_t count = get_count(c, least, BEHAVIOUR_ENTRIES);
+		for (uint32_t i = 0; i < count && !c->bad; i++)
+			if (!get_entry(c, b, l, site_limit, thread_limit))
+				return "sites and threads that are defined, each once";
 	}
 	if (c->bad)
 		return "as many entries as it says";

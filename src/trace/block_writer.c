@@ -1,4 +1,4 @@
-/* Writing blocks (block_writer.h), each with one write(2).
+/* Writes blocks (block_writer.h), each with one write(2).
  *
  * The file is readable at any moment: a block is either wholly there or, after a
  * kill or a full disk, the cut last one, which readers ignore. The first failure is
@@ -8,6 +8,7 @@
  * position stands. */
 #include "trace/block_writer.h"
 
+#include "hosted/whole_io.h"
 #include "trace/trace_block.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static int fail_write(struct block_writer *w)
 {
 	heft_fail_errno(&w->error, "cannot write %s", w->path);
 	size_t used = strlen(w->error.message);
-	/* What was written of this block is worth nothing, and takes room on a full disk. */
+	/* The part of this block that was written is worth nothing, and takes space on a full disk. */
 	bool cut = w->seekable && ftruncate(w->fd, (off_t)w->offset) == 0;
 	snprintf(w->error.message + used, sizeof w->error.message - used,
 		 "\nThe recording ends there%s; what was written before can be read.",
@@ -44,23 +45,12 @@ static int fail_write(struct block_writer *w)
 	return w->error.code;
 }
 
-static int write_all(struct block_writer *w, const uint8_t *p, size_t n)
+static int write_all(struct block_writer *w, const void *bytes, size_t n)
 {
-	while (n) {
-		ssize_t done = write(w->fd, p, n);
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done == 0)
-			errno = ENOSPC;
-		if (done <= 0)
-			return fail_write(w);
-		p += done;
-		n -= (size_t)done;
-	}
-	return 0;
+	return write_whole(w->fd, bytes, n) ? 0 : fail_write(w);
 }
 
-/* Space in `out` for a block of raw bytes; what was in it is of no use any more. */
+/* Makes `out` large enough for a block of raw bytes; what was in it may be lost. */
 static int reserve_out(struct block_writer *w, size_t raw_bytes)
 {
 	size_t need = TRACE_BLOCK_HEADER_BYTES + ZSTD_compressBound(raw_bytes);
@@ -75,8 +65,8 @@ static int reserve_out(struct block_writer *w, size_t raw_bytes)
 	return 0;
 }
 
-/* One frame of all pieces; its length, or 0 if it is no shorter than they are. Long pieces end with the
- * end of a zstd block, so that neighbours with other statistics do not share their code tables. */
+/* Compresses all pieces into one frame. Returns its length, or 0 if it is no shorter than they are. A long piece ends
+ * with the end of a zstd block, so that neighbours with other statistics do not share their code tables. */
 static size_t compress(struct block_writer *w, uint8_t *to, const struct byte_piece *pieces,
 		       size_t count, size_t raw_bytes)
 {
@@ -142,11 +132,7 @@ int block_write_pieces(struct block_writer *w, unsigned type, const struct byte_
 	h.stored_bytes = (uint32_t)stored;
 	h.checksum = trace_block_checksum(&h, w->offset, payload);
 	memcpy(w->out, &h, sizeof h);
-	if (!trace_index_add(&w->index, &(struct trace_index_entry){.offset = w->offset,
-								    .first_ns = first_ns,
-								    .last_ns = last_ns,
-								    .count = count,
-								    .type = type}))
+	if (!trace_index_add(&w->index, w->offset, &h))
 		return block_writer_no_memory(w);
 	rc = write_all(w, w->out, sizeof h + stored);
 	if (!rc)
@@ -208,7 +194,7 @@ int block_writer_init(struct block_writer *w, const char *path, bool force, stru
 		return rc;
 	struct trace_file_header h;
 	trace_file_header_fill(&h);
-	rc = write_all(w, (const uint8_t *)&h, sizeof h);
+	rc = write_all(w, &h, sizeof h);
 	w->offset = sizeof h;
 	if (rc && err)
 		*err = w->error;

@@ -1,4 +1,4 @@
-/* Records of the recording's tables, written and read (see definitions.h).
+/* Writes and reads the records of the recording's tables (see definitions.h).
  *
  * Nodes and sites come in the thousands and in runs; they are stored as
  * differences to their neighbours within the block. A node's parent has a lower
@@ -11,6 +11,8 @@
 #include "trace/definitions.h"
 
 #include "hosted/vector.h"
+#include "trace/record_fields.h"
+#include "trace/trace_block.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,32 +29,12 @@ enum record {
 	RECORD_PROCESS_MEMORY, /* since version 3 */
 };
 
-enum { CHUNK_BYTES = 64 << 10 };
-
-struct definitions_chunk {
-	struct definitions_chunk *next;
-	size_t used, capacity;
-	_Alignas(16) uint8_t bytes[];
-};
-
-static void *arena_take(struct definitions *d, size_t n)
+static void *take_memory(struct definitions *d, size_t bytes)
 {
-	n = (n + 15) & ~(size_t)15;
-	struct definitions_chunk *c = d->chunks;
-	if (!c || c->capacity - c->used < n) {
-		size_t capacity = n > CHUNK_BYTES ? n : CHUNK_BYTES;
-		c = malloc(sizeof *c + capacity);
-		if (!c) {
-			d->no_memory = true;
-			return NULL;
-		}
-		c->capacity = capacity;
-		c->used = 0;
-		c->next = d->chunks;
-		d->chunks = c;
-	}
-	void *p = c->bytes + c->used;
-	c->used += n;
+	if (!d->names)
+		d->names = name_pool_new();
+	void *p = d->names ? name_pool_alloc(d->names, bytes) : NULL;
+	d->no_memory |= !p;
 	return p;
 }
 
@@ -71,10 +53,7 @@ void definitions_fini(struct definitions *d)
 	free(d->rss);
 	free(d->anonymous);
 	free(d->notes);
-	for (struct definitions_chunk *c = d->chunks, *next; c; c = next) {
-		next = c->next;
-		free(c);
-	}
+	name_pool_free(d->names);
 	memset(d, 0, sizeof *d);
 }
 
@@ -82,12 +61,8 @@ static const char *get_string(struct definitions *d, struct byte_cursor *c)
 {
 	size_t n;
 	const uint8_t *from = cursor_get_bytes(c, &n);
-	char *s = arena_take(d, n + 1);
-	if (!s)
-		return "";
-	memcpy(s, from, n);
-	s[n] = 0;
-	return s;
+	char *s = take_memory(d, n + 1); /* zeroed: a NUL ends it */
+	return s ? memcpy(s, from, n) : "";
 }
 
 static void put_argv(struct byte_buffer *b, char *const *argv, uint32_t argc)
@@ -100,7 +75,7 @@ static void put_argv(struct byte_buffer *b, char *const *argv, uint32_t argc)
 static char **get_argv(struct definitions *d, struct byte_cursor *c, uint32_t *argc)
 {
 	*argc = (uint32_t)cursor_get_max(c, cursor_left(c));
-	char **argv = arena_take(d, ((size_t)*argc + 1) * sizeof *argv);
+	char **argv = take_memory(d, ((size_t)*argc + 1) * sizeof *argv);
 	if (!argv) {
 		*argc = 0;
 		return NULL;
@@ -122,37 +97,50 @@ static uint32_t get_id(struct byte_cursor *c, size_t limit)
 	return (uint32_t)cursor_get_max(c, limit) - 1;
 }
 
-static int32_t get_int32(struct byte_cursor *c)
-{
-	int64_t v = unzigzag(cursor_get(c));
-	if (v < INT32_MIN || v > INT32_MAX)
-		c->bad = true;
-	return (int32_t)v;
-}
+#define META(member) FIELD(trace_meta, member)
+static const struct record_field meta_fields[] = {META(page_bytes), META(tick_ns)};
+static const struct record_field meta_limit[] = {META(memory_limit_bytes), META(limit_is_cgroup)};
+#define PROCESS(member) FIELD(trace_process, member)
+static const struct record_field process_start[] = {PROCESS(pid), PROCESS(ppid), PROCESS(start_ns)};
+static const struct record_field process_end[] = {
+	PROCESS(end),           PROCESS(end_ns),          PROCESS(exit_status),
+	PROCESS(signal),        PROCESS(dropped),         PROCESS(dropped_from_ns),
+	PROCESS(unknown_frees), PROCESS(inherited_frees), PROCESS(lost_stacks),
+	PROCESS(reentrant),     PROCESS(peak_bytes),      PROCESS(peak_blocks),
+	PROCESS(peak_time_ns),
+};
+static const struct record_field process_limit[] = {PROCESS(memory_limit_bytes),
+						    PROCESS(limit_is_cgroup)};
+static const struct record_field process_memory[] = {PROCESS(peak_rss_bytes),
+						     PROCESS(peak_anonymous_bytes)};
+static const struct record_field thread_fields[] = {FIELD(trace_thread, process),
+						    FIELD(trace_thread, tid)};
+#define ANONYMOUS(member) FIELD(trace_anonymous, member)
+static const struct record_field anonymous_fields[] = {
+	ANONYMOUS(process),         ANONYMOUS(time_ns),        ANONYMOUS(peak_bytes),
+	ANONYMOUS(inherited_bytes), ANONYMOUS(recorded_bytes), ANONYMOUS(recorded_blocks),
+};
+#define PUT(b, record, fields) fields_put(b, record, fields, FIELD_COUNT(fields))
+#define GET(c, record, fields) fields_get(c, record, fields, FIELD_COUNT(fields))
 
 void definitions_put_meta(struct byte_buffer *b, const struct trace_meta *m)
 {
 	buffer_put_string(b, m->heft_version);
 	buffer_put(b, zigzag(m->start_unix_ns));
 	put_argv(b, m->argv, m->argc);
-	buffer_put(b, m->page_bytes);
-	buffer_put(b, m->tick_ns);
-	buffer_put(b, m->memory_limit_bytes);
-	buffer_put(b, m->limit_is_cgroup);
+	PUT(b, m, meta_fields);
+	PUT(b, m, meta_limit);
 }
 
-const char *definitions_get_meta(struct definitions *d, struct byte_cursor *c)
+static const char *get_meta(struct definitions *d, struct byte_cursor *c)
 {
 	struct trace_meta *m = &d->meta;
 	m->heft_version = get_string(d, c);
 	m->start_unix_ns = unzigzag(cursor_get(c));
 	m->argv = get_argv(d, c, &m->argc);
-	m->page_bytes = (uint32_t)cursor_get_max(c, UINT32_MAX);
-	m->tick_ns = cursor_get(c);
-	if (cursor_left(c)) {
-		m->memory_limit_bytes = cursor_get(c);
-		m->limit_is_cgroup = cursor_get(c) != 0;
-	}
+	GET(c, m, meta_fields);
+	if (cursor_left(c))
+		GET(c, m, meta_limit);
 	/* More may follow: a later minor revision's. */
 	if (d->no_memory)
 		return "enough memory for its strings";
@@ -176,7 +164,7 @@ static const char *get_module(struct definitions *d, struct byte_cursor *c)
 	size_t n;
 	m.path = get_string(d, c);
 	const uint8_t *id = cursor_get_bytes(c, &n);
-	uint8_t *copy = arena_take(d, n);
+	uint8_t *copy = take_memory(d, n);
 	if (copy)
 		memcpy(copy, id, n);
 	m.build_id = copy;
@@ -213,7 +201,7 @@ void definitions_add_nodes(struct definitions_run *run, uint32_t first,
 static const char *get_nodes(struct definitions *d, uint64_t *base, struct byte_cursor *c)
 {
 	uint64_t count = cursor_get_max(c, cursor_left(c) / 3);
-	if (d->node_count + count >= TRACE_NONE)
+	if (count >= TRACE_NONE - (uint64_t)d->node_count)
 		return "fewer nodes";
 	if (!RESERVE(d, nodes, node, count))
 		return NULL;
@@ -224,7 +212,7 @@ static const char *get_nodes(struct definitions *d, uint64_t *base, struct byte_
 		up >>= 1;
 		if (up > d->node_count)
 			return "a node under an earlier one";
-		n->parent = up ? (uint32_t)(d->node_count - up) : TRACE_NONE;
+		n->parent = up ? d->node_count - (uint32_t)up : TRACE_NONE;
 		n->module = get_id(c, d->module_count);
 		n->offset = *base += (uint64_t)unzigzag(cursor_get(c));
 		n->flags = has_flags ? (uint32_t)cursor_get_max(c, UINT32_MAX) : 0;
@@ -272,7 +260,7 @@ void definitions_put_runs(struct byte_buffer *b, struct definitions_run *nodes,
 static const char *get_sites(struct definitions *d, uint64_t *base, struct byte_cursor *c)
 {
 	uint64_t count = cursor_get_max(c, cursor_left(c) / 2);
-	if (d->site_count + count >= TRACE_NONE)
+	if (count >= TRACE_NONE - (uint64_t)d->site_count)
 		return "fewer sites";
 	if (!RESERVE(d, sites, site, count))
 		return NULL;
@@ -289,52 +277,23 @@ static const char *get_sites(struct definitions *d, uint64_t *base, struct byte_
 
 static void put_end(struct byte_buffer *b, const struct trace_process *p)
 {
-	buffer_put(b, p->end);
-	buffer_put(b, p->end_ns);
-	buffer_put(b, zigzag(p->exit_status));
-	buffer_put(b, zigzag(p->signal));
-	buffer_put(b, p->dropped);
-	buffer_put(b, p->dropped_from_ns);
-	buffer_put(b, p->unknown_frees);
-	buffer_put(b, p->inherited_frees);
-	buffer_put(b, p->lost_stacks);
-	buffer_put(b, p->reentrant);
-	buffer_put(b, p->peak_bytes);
-	buffer_put(b, p->peak_blocks);
-	buffer_put(b, p->peak_time_ns);
-	if (p->end == TRACE_END_OOM) {
-		buffer_put(b, p->memory_limit_bytes);
-		buffer_put(b, p->limit_is_cgroup);
-	}
+	PUT(b, p, process_end);
+	if (p->end == TRACE_END_OOM)
+		PUT(b, p, process_limit);
 }
 
 static void get_end(struct byte_cursor *c, struct trace_process *p)
 {
-	p->end = (uint32_t)cursor_get_max(c, TRACE_END_OOM);
-	p->end_ns = cursor_get(c);
-	p->exit_status = get_int32(c);
-	p->signal = get_int32(c);
-	p->dropped = cursor_get(c);
-	p->dropped_from_ns = cursor_get(c);
-	p->unknown_frees = cursor_get(c);
-	p->inherited_frees = cursor_get(c);
-	p->lost_stacks = cursor_get(c);
-	p->reentrant = cursor_get(c);
-	p->peak_bytes = cursor_get(c);
-	p->peak_blocks = cursor_get(c);
-	p->peak_time_ns = cursor_get(c);
-	if (p->end == TRACE_END_OOM) {
-		p->memory_limit_bytes = cursor_get(c);
-		p->limit_is_cgroup = cursor_get(c) != 0;
-	}
+	GET(c, p, process_end);
+	if (p->end == TRACE_END_OOM)
+		GET(c, p, process_limit);
+	c->bad |= p->end > TRACE_END_OOM;
 }
 
 void definitions_put_process(struct byte_buffer *b, const struct trace_process *p)
 {
 	buffer_put(b, RECORD_PROCESS);
-	buffer_put(b, zigzag(p->pid));
-	buffer_put(b, zigzag(p->ppid));
-	buffer_put(b, p->start_ns);
+	PUT(b, p, process_start);
 	buffer_put_string(b, p->exe);
 	put_argv(b, p->argv, p->argc);
 	put_end(b, p);
@@ -342,11 +301,8 @@ void definitions_put_process(struct byte_buffer *b, const struct trace_process *
 
 static const char *get_process(struct definitions *d, struct byte_cursor *c)
 {
-	struct trace_process p;
-	memset(&p, 0, sizeof p);
-	p.pid = get_int32(c);
-	p.ppid = get_int32(c);
-	p.start_ns = cursor_get(c);
+	struct trace_process p = {0};
+	GET(c, &p, process_start);
 	p.exe = get_string(d, c);
 	p.argv = get_argv(d, c, &p.argc);
 	get_end(c, &p);
@@ -367,8 +323,7 @@ void definitions_put_process_end(struct byte_buffer *b, uint32_t process,
 		return;
 	buffer_put(b, RECORD_PROCESS_MEMORY);
 	buffer_put(b, process);
-	buffer_put(b, p->peak_rss_bytes);
-	buffer_put(b, p->peak_anonymous_bytes);
+	PUT(b, p, process_memory);
 }
 
 static const char *get_process_memory(struct definitions *d, struct byte_cursor *c)
@@ -376,8 +331,7 @@ static const char *get_process_memory(struct definitions *d, struct byte_cursor 
 	uint64_t process = cursor_get(c);
 	if (process >= d->process_count)
 		return "the memory of a process that has been defined";
-	d->processes[process].peak_rss_bytes = cursor_get(c);
-	d->processes[process].peak_anonymous_bytes = cursor_get(c);
+	GET(c, &d->processes[process], process_memory);
 	return c->bad ? "complete memory of a process" : NULL;
 }
 
@@ -393,20 +347,19 @@ static const char *get_process_end(struct definitions *d, struct byte_cursor *c)
 void definitions_put_thread(struct byte_buffer *b, const struct trace_thread *t)
 {
 	buffer_put(b, RECORD_THREAD);
-	buffer_put(b, t->process);
-	buffer_put(b, zigzag(t->tid));
+	PUT(b, t, thread_fields);
 	buffer_put_string(b, t->name);
 }
 
 static const char *get_thread(struct definitions *d, struct byte_cursor *c)
 {
-	uint64_t process = cursor_get(c);
-	int32_t tid = get_int32(c);
-	const char *name = get_string(d, c);
-	if (c->bad || process >= d->process_count)
+	struct trace_thread t;
+	GET(c, &t, thread_fields);
+	t.name = get_string(d, c);
+	if (c->bad || t.process >= d->process_count)
 		return "a thread of a process that has been defined";
 	if (RESERVE(d, threads, thread, 1))
-		d->threads[d->thread_count++] = (struct trace_thread){(uint32_t)process, tid, name};
+		d->threads[d->thread_count++] = t;
 	return NULL;
 }
 
@@ -450,7 +403,7 @@ static const char *get_note(struct definitions *d, struct byte_cursor *c)
 	return NULL;
 }
 
-const char *definitions_get(struct definitions *d, struct byte_cursor *c)
+static const char *get_records(struct definitions *d, struct byte_cursor *c)
 {
 	uint64_t node_base = 0, site_base = 0;
 	const char *wrong = NULL;
@@ -484,7 +437,7 @@ void definitions_put_rss(struct byte_buffer *b, const struct trace_rss *samples,
 	}
 }
 
-const char *definitions_get_rss(struct definitions *d, struct byte_cursor *c, uint64_t count)
+static const char *get_rss(struct definitions *d, struct byte_cursor *c, uint64_t count)
 {
 	uint64_t time_ns = 0;
 	if (count > cursor_left(c) / 3)
@@ -507,15 +460,10 @@ const char *definitions_get_rss(struct definitions *d, struct byte_cursor *c, ui
 
 void definitions_put_anonymous(struct byte_buffer *b, const struct trace_anonymous *a)
 {
-	buffer_put(b, a->process);
-	buffer_put(b, a->time_ns);
-	buffer_put(b, a->peak_bytes);
-	buffer_put(b, a->inherited_bytes);
-	buffer_put(b, a->recorded_bytes);
-	buffer_put(b, a->recorded_blocks);
+	PUT(b, a, anonymous_fields);
 }
 
-const char *definitions_get_anonymous(struct definitions *d, struct byte_cursor *c, uint64_t count)
+static const char *get_anonymous(struct definitions *d, struct byte_cursor *c, uint64_t count)
 {
 	if (count > cursor_left(c) / 6)
 		return "as many samples as the block says";
@@ -523,16 +471,22 @@ const char *definitions_get_anonymous(struct definitions *d, struct byte_cursor 
 		return "enough memory for its samples";
 	for (uint64_t i = 0; i < count; i++) {
 		struct trace_anonymous *a = &d->anonymous[d->anonymous_count];
-		uint64_t process = cursor_get(c);
-		a->process = (uint32_t)process;
-		a->time_ns = cursor_get(c);
-		a->peak_bytes = cursor_get(c);
-		a->inherited_bytes = cursor_get(c);
-		a->recorded_bytes = cursor_get(c);
-		a->recorded_blocks = cursor_get(c);
-		if (c->bad || process >= d->process_count)
+		GET(c, a, anonymous_fields);
+		if (c->bad || a->process >= d->process_count)
 			return "a sample of a process that has been defined";
 		d->anonymous_count++;
 	}
 	return c->at == c->end ? NULL : "as many samples as the block says";
+}
+
+const char *definitions_get_block(struct definitions *d, unsigned type, uint64_t count,
+				  struct byte_cursor *c)
+{
+	switch (type) {
+	case TRACE_BLOCK_META: return get_meta(d, c);
+	case TRACE_BLOCK_DEFINITIONS: return get_records(d, c);
+	case TRACE_BLOCK_RSS: return get_rss(d, c, count);
+	case TRACE_BLOCK_ANONYMOUS: return get_anonymous(d, c, count);
+	default: return NULL;
+	}
 }

@@ -4,10 +4,11 @@
 #ifndef HEFT_TRACE_DEFINITIONS_H
 #define HEFT_TRACE_DEFINITIONS_H
 
+#include "hosted/name_pool.h"
 #include "trace/byte_buffer.h"
 #include "trace/trace.h"
 
-/* Nodes or sites that wait for their block. They come one by one, and leave as one record. */
+/* Nodes or sites that wait for their block. They come one by one, and are written as one record. */
 struct definitions_run {
 	struct byte_buffer elements;
 	uint64_t count;
@@ -21,7 +22,7 @@ void definitions_add_nodes(struct definitions_run *run, uint32_t first,
 			   const struct trace_node *nodes, size_t count);
 void definitions_add_sites(struct definitions_run *run, const struct trace_site *sites,
 			   size_t count);
-/* Puts what was added, and empties the runs. */
+/* Writes what was added, and empties the runs. */
 void definitions_put_runs(struct byte_buffer *b, struct definitions_run *nodes,
 			  struct definitions_run *sites);
 void definitions_put_process(struct byte_buffer *b, const struct trace_process *p);
@@ -33,8 +34,7 @@ void definitions_put_note(struct byte_buffer *b, const struct trace_note *n);
 void definitions_put_rss(struct byte_buffer *b, const struct trace_rss *samples, size_t count);
 void definitions_put_anonymous(struct byte_buffer *b, const struct trace_anonymous *a);
 
-struct definitions_chunk;
-/* The tables as read so far */
+/* The tables as read so far; all zero: none */
 struct definitions {
 	struct trace_meta meta;
 	struct trace_module *modules;
@@ -45,19 +45,18 @@ struct definitions {
 	struct trace_rss *rss;
 	struct trace_anonymous *anonymous;
 	struct trace_note *notes;
-	size_t module_count, node_count, site_count, thread_count, process_count, rss_count,
-		anonymous_count, note_count;
-	size_t module_capacity, node_capacity, site_capacity, thread_capacity, process_capacity,
-		rss_capacity, anonymous_capacity, note_capacity;
-	struct definitions_chunk *chunks; /* strings */
+	uint32_t module_count, node_count, site_count, thread_count, process_count;
+	size_t rss_count, anonymous_count, note_count;
+	uint32_t module_capacity, node_capacity, site_capacity, thread_capacity, process_capacity;
+	size_t rss_capacity, anonymous_capacity, note_capacity;
+	struct name_pool *names; /* NULL: no string was read yet */
 	bool no_memory;
 };
 
 void definitions_fini(struct definitions *d);
-/* Each takes the whole payload of one block. NULL, or what was expected. */
-const char *definitions_get_meta(struct definitions *d, struct byte_cursor *c);
-const char *definitions_get(struct definitions *d, struct byte_cursor *c);
-const char *definitions_get_rss(struct definitions *d, struct byte_cursor *c, uint64_t count);
-const char *definitions_get_anonymous(struct definitions *d, struct byte_cursor *c, uint64_t count);
+/* Reads the whole payload of a block, if it is one of the tables. `count` is that of the block's header. NULL, or
+ * what was expected. */
+const char *definitions_get_block(struct definitions *d, unsigned type, uint64_t count,
+				  struct byte_cursor *c);
 
 #endif

@@ -1,10 +1,11 @@
-/* Decoding the columns of an events block: the mirror of events_encode.c.
+/* Decodes the columns of an events block: the mirror of events_encode.c.
  *
  * The payload is hostile. Columns lie one behind the other with slack behind
  * the last, and a batch reads at most EVENTS_READ_SLACK bytes of each, so bounds
- * are checked once per batch: a column that was overrun has been read from its
- * neighbour, which gives nonsense but nothing unsafe, and the batch is then
- * refused as a whole. Functions return what was expected, or NULL. What is used as an index is checked at once.
+ * are checked once per batch: if a column was overrun, its neighbour was read,
+ * which gives nonsense but nothing unsafe, and the batch is then refused as a
+ * whole. Numbers that are used as an index are checked at once. Functions return
+ * what was expected, or NULL.
  *
  * Invariants: a site's state exists for every number below site_count; threads
  * are below thread_limit before their state is touched. */
@@ -253,6 +254,26 @@ static const char *get_size(struct events_decoder *d, struct trace_event *ev)
 	return NULL;
 }
 
+/* The size and slack of an event at site s, as predicted or as stored, and the word that they make. */
+static inline __attribute__((always_inline)) const char *
+get_block(struct events_decoder *d, struct events_site *s, unsigned from, bool resized,
+	  struct trace_event *ev, uint64_t *word)
+{
+	*word = s->word[from];
+	ev->size = word_size(*word);
+	ev->slack = word_slack(*word);
+	if (!resized)
+		return __builtin_expect(*word == WORD_NONE, 0) ? "a size that can be predicted"
+							       : NULL;
+	const char *wrong = get_size(d, ev);
+	if (wrong)
+		return wrong;
+	*word = word_of(ev->size, ev->slack);
+	if (*word != WORD_NONE && ev->op != TRACE_REALLOC)
+		s->word[from] = *word;
+	return NULL;
+}
+
 /* The tick at which the block of a FREE or GONE was born. */
 static uint64_t get_birth(struct events_decoder *d, struct events_site *s, struct events_thread *t)
 {
@@ -268,7 +289,7 @@ static uint64_t get_birth(struct events_decoder *d, struct events_site *s, struc
 	return born;
 }
 
-/* The thread's state is in *t, but for its context. */
+/* Goes on with another thread: *t becomes its state, and *context its context. */
 static const char *next_thread(struct events_decoder *d, struct events_thread **t,
 			       uint64_t *context)
 {
@@ -323,7 +344,7 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 			*next = (uint32_t)code;
 		}
 		misses <<= 1;
-		const unsigned kind = code & CODE_KIND;
+		unsigned kind = code & CODE_KIND;
 		ev->time_ns = tick << shift;
 		ev->lifetime_ns = ev->old_size = 0;
 		ev->old_site = ev->old_slack = 0;
@@ -339,6 +360,8 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 			if (ev->birth_thread != ev->thread)
 				t->last_cross = ev->birth_thread;
 			from = ev->op & 1;
+			if (ev->op == TRACE_ALLOC)
+				kind = KIND_ALLOC;
 		}
 		if (__builtin_expect(fresh, 0)) {
 			wrong = new_site(d);
@@ -349,20 +372,11 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 			return "a site of this block";
 		context = context_after(context, (uint32_t)code);
 		struct events_site *s = &sites[code >> CODE_SITE_SHIFT];
-		uint64_t word = s->word[from];
+		uint64_t word;
 		ev->site = s->id;
-		ev->size = word_size(word);
-		ev->slack = word_slack(word);
-		if ((int64_t)resizes < 0) {
-			wrong = get_size(d, ev);
-			if (wrong)
-				return wrong;
-			word = word_of(ev->size, ev->slack);
-			if (word != WORD_NONE && ev->op != TRACE_REALLOC)
-				s->word[from] = word;
-		} else if (__builtin_expect(word == WORD_NONE, 0)) {
-			return "a size that can be predicted";
-		}
+		wrong = get_block(d, s, from, (int64_t)resizes < 0, ev, &word);
+		if (wrong)
+			return wrong;
 		resizes <<= 1;
 		if (kind == KIND_ALLOC) {
 			t->last_alloc = tick;
@@ -378,11 +392,8 @@ static const char *decode_batch(struct events_decoder *d, struct trace_event *ev
 				return wrong;
 			if (word != WORD_NONE)
 				s->word[from] = word;
-		} else if (kind == CODE_KIND) {
+		} else {
 			return "a known kind of event";
-		} else { /* an escaped ALLOC */
-			t->last_alloc = tick;
-			s->last_alloc = (uint32_t)tick;
 		}
 	}
 	t->context = context;

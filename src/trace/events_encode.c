@@ -1,9 +1,9 @@
-/* Encoding matched events into the columns of an events block.
+/* Encodes matched events into the columns of an events block.
  *
  * This runs for every event while a program is being recorded, on a core that
- * the program would like to have. So: buffers hold the worst case and nothing
- * is checked per byte; what usually holds is predicted and costs no byte, which
- * makes zstd cheaper afterwards too (it costs about 2.5 ns a byte); and the rare
+ * the program could use. So buffers hold the worst case and nothing
+ * is checked per byte; what usually holds is predicted and takes no byte, which
+ * makes zstd cheaper afterwards too (it takes about 2.5 ns a byte); and the rare
  * half of an event is out of line. Writing codes and lifetimes without branches
  * was tried and is slower: what the model predicts, the processor predicts too.
  *
@@ -72,7 +72,7 @@ static __attribute__((noinline)) void new_site(struct events_encoder *e, uint32_
 	e->last_site = site;
 }
 
-/* A size and slack that are not those of the prediction. */
+/* Writes a size and slack that were not predicted. */
 static inline void put_size(struct events_encoder *e, uint64_t size, uint32_t slack)
 {
 	struct events_model *m = &e->model;
@@ -85,7 +85,7 @@ static inline void put_size(struct events_encoder *e, uint64_t size, uint32_t sl
 	e->at[COLUMN_SIZES] = p;
 }
 
-/* A code that was not predicted. */
+/* Writes a code that was not predicted. */
 static __attribute__((noinline)) void put_code(struct events_encoder *e, uint64_t context,
 					       uint32_t code)
 {
@@ -98,7 +98,7 @@ static __attribute__((noinline)) void put_code(struct events_encoder *e, uint64_
 	e->at[COLUMN_CODES] = prefix_put_56(e->at[COLUMN_CODES], value);
 }
 
-/* When the block of a FREE or GONE was born. It may be the site's last one; or one born soon after or
+/* Writes when the block of a FREE or GONE was born. It may be the site's last one, or one that was born soon after or
  * before the block that ended last, at this site or in this thread. */
 static inline void put_life(struct events_encoder *e, struct events_site *s, uint64_t tick,
 			    uint64_t born, uint64_t *last_birth)
@@ -128,10 +128,10 @@ static void put_escape(struct events_encoder *e, unsigned op, unsigned flags, ui
 	e->model.unknown = flags & TRACE_SLACK_UNKNOWN;
 }
 
-/* ---- events in full: whatever is not brief, one at a time */
+/* ---- events in full: all that are not brief, one at a time */
 
-/* How events are told apart, by op | flags << 2 | SHAPE_CROSS | SHAPE_STRANGER, where the flag
- * TRACE_SLACK_UNKNOWN is that of the event xor that of the model. All others are escapes. */
+/* The kind of an event, by op | flags << 2 | SHAPE_CROSS | SHAPE_STRANGER, where the flag TRACE_SLACK_UNKNOWN is
+ * that of the event xor that of the model. All others are escapes. */
 enum { SHAPE_CROSS = 16, SHAPE_STRANGER = 32 };
 static const uint8_t kind_of[64] = {
 	[TRACE_ALLOC] = KIND_ALLOC,
@@ -142,7 +142,7 @@ static const uint8_t kind_of[64] = {
 	[TRACE_FREE | SHAPE_CROSS] = KIND_FREE_CROSS,
 };
 
-/* What REALLOC has beyond the others. */
+/* Writes what a REALLOC has beyond the others. */
 static void put_realloc(struct events_encoder *e, const struct trace_event *ev)
 {
 	uint32_t fresh = e->fresh;
@@ -242,8 +242,8 @@ static void encode_full(struct events_encoder *e, const struct trace_event *ev)
 
 /* ---- brief events */
 
-/* A brief event at a site that is new in the block, or with another slack than its size has usually.
- * Returns false if it is as the site predicts, after that was introduced. */
+/* The same at a site that is new in the block, or with another slack than its size usually has. Returns false if
+ * the site, once it is in the block, predicts it. */
 static __attribute__((noinline)) bool put_unusual(struct events_encoder *e,
 						  const struct trace_brief *b, unsigned from)
 {
@@ -259,7 +259,7 @@ static __attribute__((noinline)) bool put_unusual(struct events_encoder *e,
 	return true;
 }
 
-/* A brief event that is not as its site predicts, unless that is new. */
+/* Writes the size of a brief event that is not what its site predicts. */
 static inline bool put_resize(struct events_encoder *e, struct events_site *s,
 			      const struct trace_brief *b, unsigned from)
 {
@@ -443,9 +443,9 @@ static void end_group(struct events_encoder *e)
 
 size_t events_encode(struct events_encoder *e, const struct trace_event *events, size_t count)
 {
-	size_t room = EVENTS_PER_BLOCK - e->count;
-	if (count > room)
-		count = room;
+	size_t most = EVENTS_PER_BLOCK - e->count;
+	if (count > most)
+		count = most;
 	if (count && e->count == 0)
 		next_tick(e, 0, events[0].time_ns);
 	for (size_t i = 0; i < count; i++) {
@@ -456,7 +456,7 @@ size_t events_encode(struct events_encoder *e, const struct trace_event *events,
 	return count;
 }
 
-/* The events [i, end) of a batch, which are of one group. */
+/* Encodes the events [i, end) of a batch, which belong to one group. */
 static void encode_group(struct events_encoder *e, const struct trace_batch *batch, uint32_t i,
 			 uint32_t end)
 {
@@ -476,9 +476,9 @@ static void encode_group(struct events_encoder *e, const struct trace_batch *bat
 uint32_t events_encode_batch(struct events_encoder *e, const struct trace_batch *batch,
 			     uint32_t first)
 {
-	uint32_t count = batch->count - first, room = EVENTS_PER_BLOCK - e->count, done = 0;
-	if (count > room)
-		count = room;
+	uint32_t count = batch->count - first, most = EVENTS_PER_BLOCK - e->count, done = 0;
+	if (count > most)
+		count = most;
 	if (count && e->count == 0)
 		next_tick(e, 0, batch->brief[first].time_ns);
 	while (done < count) {

@@ -3,6 +3,8 @@
  * anything is allocated. */
 #include "trace/samples_block.h"
 
+#include "trace/record_fields.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,33 +27,23 @@ void trace_samples_fini(struct trace_samples *s)
 	memset(s, 0, sizeof *s);
 }
 
-static void put_double(struct byte_buffer *b, double value)
-{
-	uint64_t bits;
-	memcpy(&bits, &value, sizeof bits);
-	buffer_put(b, bits);
-}
-
-/* Never negative, never beyond reason, never not a number. */
-static double get_double(struct byte_cursor *c)
-{
-	double value;
-	uint64_t bits = cursor_get(c);
-	memcpy(&value, &bits, sizeof value);
-	if (!(value >= 0 && value < 1e38))
-		c->bad = true;
-	return c->bad ? 0 : value;
-}
+#define SAMPLE(member) FIELD(trace_sample, member)
+static const struct record_field sample_fields[] = {SAMPLE(site), SAMPLE(tid), SAMPLE(size),
+						    SAMPLE(rate_bytes)};
+#define SUM(member) FIELD(trace_sample_sum, member)
+static const struct record_field sum_fields[] = {SUM(site),           SUM(samples),
+						 SUM(bytes),          SUM(objects),
+						 SUM(bytes_variance), SUM(objects_variance)};
+#define HEAD(member) FIELD(trace_samples, member)
+static const struct record_field head_fields[] = {HEAD(process), HEAD(time_ns), HEAD(rate_bytes),
+						  HEAD(on), HEAD(peak_time_ns)};
 
 static void put_blocks(struct byte_buffer *b, const struct trace_sample *blocks, uint32_t count)
 {
 	uint64_t last = 0;
 	buffer_put(b, count);
 	for (uint32_t i = 0; i < count; i++) {
-		buffer_put(b, blocks[i].site);
-		buffer_put(b, zigzag(blocks[i].tid));
-		buffer_put(b, blocks[i].size);
-		buffer_put(b, blocks[i].rate_bytes);
+		fields_put(b, &blocks[i], sample_fields, FIELD_COUNT(sample_fields));
 		buffer_put(b, zigzag((int64_t)(blocks[i].birth_ns - last)));
 		last = blocks[i].birth_ns;
 	}
@@ -69,13 +61,9 @@ static const char *get_blocks(struct byte_cursor *c, struct trace_sample **block
 		return "enough memory for its samples";
 	for (uint32_t i = 0; i < n; i++) {
 		struct trace_sample *s = &(*blocks)[i];
-		uint64_t site = cursor_get(c);
-		s->site = (uint32_t)site;
-		s->tid = (int32_t)unzigzag(cursor_get(c));
-		s->size = cursor_get(c);
-		s->rate_bytes = cursor_get(c);
+		fields_get(c, s, sample_fields, FIELD_COUNT(sample_fields));
 		s->birth_ns = last += (uint64_t)unzigzag(cursor_get(c));
-		if (c->bad || site >= site_limit || s->size >> 48)
+		if (c->bad || s->site >= site_limit || s->size >> 48)
 			return "samples of sites that are defined";
 	}
 	*count = n;
@@ -84,36 +72,20 @@ static const char *get_blocks(struct byte_cursor *c, struct trace_sample **block
 
 void trace_samples_put(struct byte_buffer *b, const struct trace_samples *s)
 {
-	buffer_put(b, s->process);
-	buffer_put(b, s->time_ns);
-	buffer_put(b, s->rate_bytes);
-	buffer_put(b, s->on);
-	buffer_put(b, s->peak_time_ns);
+	fields_put(b, s, head_fields, FIELD_COUNT(head_fields));
 	put_blocks(b, s->live, s->live_count);
 	put_blocks(b, s->peak, s->peak_count);
 	buffer_put(b, s->sum_count);
-	for (uint32_t i = 0; i < s->sum_count; i++) {
-		const struct trace_sample_sum *x = &s->sums[i];
-		buffer_put(b, x->site);
-		buffer_put(b, x->samples);
-		put_double(b, x->bytes);
-		put_double(b, x->objects);
-		put_double(b, x->bytes_variance);
-		put_double(b, x->objects_variance);
-	}
+	for (uint32_t i = 0; i < s->sum_count; i++)
+		fields_put(b, &s->sums[i], sum_fields, FIELD_COUNT(sum_fields));
 }
 
 const char *trace_samples_get(struct byte_cursor *c, struct trace_samples *s, uint32_t site_limit,
 			      uint32_t process_limit)
 {
-	uint64_t process = cursor_get(c);
-	s->time_ns = cursor_get(c);
-	s->rate_bytes = cursor_get(c);
-	s->on = cursor_get(c) != 0;
-	s->peak_time_ns = cursor_get(c);
-	if (c->bad || process >= process_limit)
+	fields_get(c, s, head_fields, FIELD_COUNT(head_fields));
+	if (c->bad || s->process >= process_limit)
 		return "samples of a process that is defined";
-	s->process = (uint32_t)process;
 	const char *expected = get_blocks(c, &s->live, &s->live_count, site_limit);
 	if (!expected)
 		expected = get_blocks(c, &s->peak, &s->peak_count, site_limit);
@@ -126,22 +98,15 @@ const char *trace_samples_get(struct byte_cursor *c, struct trace_samples *s, ui
 	if (!s->sums)
 		return "enough memory for its sums";
 	for (uint32_t i = 0; i < n; i++) {
-		struct trace_sample_sum *x = &s->sums[i];
-		uint64_t site = cursor_get(c);
-		x->site = (uint32_t)site;
-		x->samples = cursor_get(c);
-		x->bytes = get_double(c);
-		x->objects = get_double(c);
-		x->bytes_variance = get_double(c);
-		x->objects_variance = get_double(c);
-		if (c->bad || site >= site_limit)
+		fields_get(c, &s->sums[i], sum_fields, FIELD_COUNT(sum_fields));
+		if (c->bad || s->sums[i].site >= site_limit)
 			return "sums of sites that are defined";
 	}
 	s->sum_count = n;
 	return c->at == c->end ? NULL : "samples as long as their block";
 }
 
-/* ---- of several processes */
+/* ---- the peak of several processes */
 
 void trace_peak_fini(struct trace_peak *p)
 {

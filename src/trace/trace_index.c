@@ -4,16 +4,21 @@
 #include "trace/trace_index.h"
 
 #include "hosted/vector.h"
-#include "trace/trace_block.h"
 
 #include <stdlib.h>
 
-bool trace_index_add(struct trace_index *x, const struct trace_index_entry *e)
+static bool add(struct trace_index *x, const struct trace_index_entry *e)
 {
 	if (!array_reserve(x->entries, x->count, x->capacity, 1))
 		return false;
 	x->entries[x->count++] = *e;
 	return true;
+}
+
+bool trace_index_add(struct trace_index *x, uint64_t offset, const struct trace_block_header *h)
+{
+	return add(x,
+		   &(struct trace_index_entry){offset, h->first_ns, h->last_ns, h->count, h->type});
 }
 
 void trace_index_fini(struct trace_index *x)
@@ -45,14 +50,14 @@ const char *trace_index_get(struct byte_cursor *c, struct trace_index *x, uint64
 	for (uint64_t i = 0; i < count; i++) {
 		e.type = (uint32_t)cursor_get_max(c, UINT8_MAX);
 		uint64_t step = cursor_get(c);
-		uint64_t room = limit - e.offset;
+		uint64_t rest = limit - e.offset;
 		e.offset += step;
 		e.first_ns += (uint64_t)unzigzag(cursor_get(c));
 		e.last_ns = e.first_ns + cursor_get(c);
 		e.count = cursor_get(c);
-		if (c->bad || step == 0 || step >= room || e.last_ns < e.first_ns)
+		if (c->bad || step == 0 || step >= rest || e.last_ns < e.first_ns)
 			return "an index of blocks one after the other";
-		if (!trace_index_add(x, &e))
+		if (!add(x, &e))
 			return "enough memory for its entries";
 	}
 	return c->at == c->end ? NULL : "an index as long as its entries";

@@ -4,6 +4,7 @@
 #define HEFT_TRACE_TRACE_INDEX_H
 
 #include "trace/byte_buffer.h"
+#include "trace/trace_block.h"
 
 #include <stdbool.h>
 
@@ -17,7 +18,8 @@ struct trace_index {
 	size_t count, capacity;
 };
 
-bool trace_index_add(struct trace_index *x, const struct trace_index_entry *e);
+/* Adds the block at an offset; false: no memory. */
+bool trace_index_add(struct trace_index *x, uint64_t offset, const struct trace_block_header *h);
 void trace_index_fini(struct trace_index *x);
 void trace_index_put(struct byte_buffer *b, const struct trace_index *x);
 /* Offsets must rise and stay below limit. NULL, or what was expected. */

@@ -1,4 +1,4 @@
-/* Reading a recording.
+/* Reads a recording.
  *
  * A complete one is opened from its end: the end block names the index, the
  * index names all others, and only tables and the final tally are loaded, never
@@ -47,8 +47,8 @@ static int no_memory(const struct trace_reader *r, struct heft_error *err)
 static const char *take_samples(struct trace_reader *r, struct byte_cursor *c)
 {
 	struct trace_samples s = {0};
-	const char *expected = trace_samples_get(c, &s, (uint32_t)r->tables.site_count,
-						 (uint32_t)r->tables.process_count);
+	const char *expected = trace_samples_get(c, &s, r->tables.site_count,
+						 r->tables.process_count);
 	uint32_t at = 0;
 	while (!expected && at < r->samples_count && r->samples[at].process != s.process)
 		at++;
@@ -70,8 +70,7 @@ static const char *take_samples(struct trace_reader *r, struct byte_cursor *c)
 static const char *take_peak(struct trace_reader *r, struct byte_cursor *c)
 {
 	struct trace_peak p = {0};
-	const char *expected = trace_peak_get(c, &p, (uint32_t)r->tables.site_count,
-					      (uint32_t)r->tables.process_count);
+	const char *expected = trace_peak_get(c, &p, r->tables.site_count, r->tables.process_count);
 	if (expected) {
 		trace_peak_fini(&p);
 		return expected;
@@ -81,31 +80,29 @@ static const char *take_peak(struct trace_reader *r, struct byte_cursor *c)
 	return NULL;
 }
 
-/* Takes what the tables need from a loaded block. */
+/* Reads a loaded block, if it holds tables. */
 static int take_tables(struct trace_reader *r, struct trace_block *b, struct heft_error *err)
 {
 	const char *expected = NULL;
-	if (!r->have_meta && b->header.type != TRACE_BLOCK_META)
+	unsigned type = b->header.type;
+	if (!r->have_meta && type != TRACE_BLOCK_META)
 		return heft_fail_format(err, r->file.path, b->offset,
 					"expected the meta block first");
-	switch (b->header.type) {
-	case TRACE_BLOCK_META:
-		if (!r->have_meta)
-			expected = definitions_get_meta(&r->tables, &b->payload);
-		r->have_meta = true;
-		break;
-	case TRACE_BLOCK_DEFINITIONS: expected = definitions_get(&r->tables, &b->payload); break;
-	case TRACE_BLOCK_RSS:
-		expected = definitions_get_rss(&r->tables, &b->payload, b->header.count);
-		break;
-	case TRACE_BLOCK_ANONYMOUS:
-		expected = definitions_get_anonymous(&r->tables, &b->payload, b->header.count);
-		break;
-	case TRACE_BLOCK_SAMPLES: expected = take_samples(r, &b->payload); break;
-	case TRACE_BLOCK_PEAK: expected = take_peak(r, &b->payload); break;
-	default: break;
-	}
+	if (type == TRACE_BLOCK_SAMPLES)
+		expected = take_samples(r, &b->payload);
+	else if (type == TRACE_BLOCK_PEAK)
+		expected = take_peak(r, &b->payload);
+	else if (type != TRACE_BLOCK_META || !r->have_meta)
+		expected = definitions_get_block(&r->tables, type, b->header.count, &b->payload);
+	r->have_meta = true;
 	return expected ? trace_file_expected(&r->file, b, expected, err) : 0;
+}
+
+static bool holds_tables(unsigned type)
+{
+	return type == TRACE_BLOCK_META || type == TRACE_BLOCK_DEFINITIONS ||
+	       type == TRACE_BLOCK_RSS || type == TRACE_BLOCK_SAMPLES || type == TRACE_BLOCK_PEAK ||
+	       type == TRACE_BLOCK_ANONYMOUS;
 }
 
 /* Loads a block that must be there. */
@@ -123,8 +120,8 @@ static int load(struct trace_reader *r, uint64_t offset, struct trace_block *b,
 static int load_tally(struct trace_reader *r, struct tally *t, uint64_t offset, unsigned type,
 		      struct heft_error *err)
 {
-	uint32_t site_limit = (uint32_t)r->tables.site_count;
-	uint32_t thread_limit = (uint32_t)r->tables.thread_count;
+	uint32_t site_limit = r->tables.site_count;
+	uint32_t thread_limit = r->tables.thread_count;
 	uint32_t left = 1, parts = 0;
 	struct trace_block b;
 	while (left) {
@@ -148,18 +145,17 @@ static int load_tally(struct trace_reader *r, struct tally *t, uint64_t offset, 
 	return 0;
 }
 
-/* The tally is here already; a recorder's may have room for more than was defined. */
+/* Takes over the recorder's tally, which may have reserved more than was defined. */
 static int take_written(struct trace_reader *r, struct heft_error *err)
 {
 	struct tally *t = &r->tally;
 	t->behaviour = NULL;
 	if (t->site_count > r->tables.site_count)
-		t->site_count = (uint32_t)r->tables.site_count;
+		t->site_count = r->tables.site_count;
 	if (t->thread_count > r->tables.thread_count)
-		t->thread_count = (uint32_t)r->tables.thread_count;
-	return tally_reserve(t, (uint32_t)r->tables.site_count, (uint32_t)r->tables.thread_count)
-		       ? no_memory(r, err)
-		       : 0;
+		t->thread_count = r->tables.thread_count;
+	return tally_reserve(t, r->tables.site_count, r->tables.thread_count) ? no_memory(r, err)
+									      : 0;
 }
 
 /* The behaviour that stands directly before the tally at tally_offset, if there is one at offset. */
@@ -175,8 +171,8 @@ static int load_behaviour(struct trace_reader *r, uint64_t offset, uint64_t tall
 	const char *expected = b.header.type != TRACE_BLOCK_BEHAVIOUR
 				       ? "what the index says"
 				       : behaviour_get(&b.payload, &r->behaviour,
-						       (uint32_t)r->tables.site_count,
-						       (uint32_t)r->tables.thread_count);
+						       r->tables.site_count,
+						       r->tables.thread_count);
 	return expected ? trace_file_expected(&r->file, &b, expected, err) : 0;
 }
 
@@ -212,9 +208,7 @@ static int open_complete(struct trace_reader *r, const struct trace_end_payload 
 		const struct trace_index_entry *e = &r->index.entries[i];
 		if (e->type == TRACE_BLOCK_BEHAVIOUR && e->offset < end->tally_offset)
 			behaviour_offset = e->offset;
-		if (e->type != TRACE_BLOCK_META && e->type != TRACE_BLOCK_DEFINITIONS &&
-		    e->type != TRACE_BLOCK_RSS && e->type != TRACE_BLOCK_SAMPLES &&
-		    e->type != TRACE_BLOCK_PEAK && e->type != TRACE_BLOCK_ANONYMOUS)
+		if (!holds_tables(e->type))
 			continue;
 		struct trace_block b;
 		int rc = load(r, e->offset, &b, err);
@@ -252,10 +246,9 @@ static int walk_block(struct trace_reader *r, const struct trace_index_entry *e,
 		return rc;
 	const char *expected = b.header.type != TRACE_BLOCK_EVENTS
 				       ? "an events block where the index says so"
-				       : events_decode_begin(&r->decoder, b.payload.at,
-							     cursor_left(&b.payload),
-							     (uint32_t)r->tables.site_count,
-							     (uint32_t)r->tables.thread_count);
+				       : events_decode_begin(
+						 &r->decoder, b.payload.at, cursor_left(&b.payload),
+						 r->tables.site_count, r->tables.thread_count);
 	while (!expected) {
 		size_t count;
 		expected = events_decode(&r->decoder, r->batch, &count);
@@ -283,90 +276,109 @@ static int replay(void *ctx, const struct trace_event *events, size_t count)
 	return 0;
 }
 
-static int open_cut(struct trace_reader *r, struct heft_error *err)
+/* What a scan finds in a file without an end. */
+struct scan {
+	uint64_t part_offset; /* the first part of the tally that is being read; 0: none */
+	uint64_t parts_left;  /* of that tally */
+	unsigned type;        /* of that tally */
+	uint64_t tally_offset, behaviour_offset; /* the last complete tally, and its behaviour */
+	uint64_t behaviour_seen;                 /* the last one */
+	size_t replay_from;                      /* in the index: what follows that tally */
+};
+
+/* Notes a block, which may be a part of a tally: a tally counts once all its parts are there. */
+static void note_tally(struct scan *s, const struct trace_block *b, size_t index_count)
+{
+	const struct trace_block_header *h = &b->header;
+	if (h->type != TRACE_BLOCK_CHECKPOINT && h->type != TRACE_BLOCK_TALLY) {
+		s->part_offset = 0;
+		if (h->type == TRACE_BLOCK_BEHAVIOUR)
+			s->behaviour_seen = b->offset;
+		return;
+	}
+	if (!s->part_offset || h->count + 1 != s->parts_left || h->type != s->type)
+		s->part_offset = b->offset;
+	s->parts_left = h->count;
+	s->type = h->type;
+	if (s->parts_left)
+		return;
+	s->tally_offset = s->part_offset;
+	s->behaviour_offset = s->behaviour_seen;
+	s->replay_from = index_count;
+	s->part_offset = 0;
+}
+
+/* Whether the times in the header of such a block are those of the recording. */
+static bool has_times(unsigned type)
+{
+	return type == TRACE_BLOCK_EVENTS || type == TRACE_BLOCK_RSS ||
+	       type == TRACE_BLOCK_CHECKPOINT || type == TRACE_BLOCK_TALLY ||
+	       type == TRACE_BLOCK_SAMPLES || type == TRACE_BLOCK_PEAK || type == TRACE_BLOCK_END;
+}
+
+/* Reads block by block, up to the end or the first that is not whole. */
+static int scan_blocks(struct trace_reader *r, struct scan *s, struct heft_error *err)
 {
 	struct trace_contents *c = &r->contents;
+	const struct trace_block_header *h;
 	struct trace_block b;
-	uint64_t offset = TRACE_FILE_HEADER_BYTES;
-	uint64_t part_offset = 0, tally_offset = 0; /* of the first part: current, last complete */
-	uint64_t behaviour_seen = 0, behaviour_offset = 0; /* the last one, that of tally_offset */
-	unsigned tally_type = 0;
-	uint64_t parts_left = 0;
-	size_t replay_from = 0;
-
-	for (;;) {
-		int rc = trace_file_scan(&r->file, offset, &b, NULL);
+	c->cut_offset = TRACE_FILE_HEADER_BYTES;
+	do {
+		int rc = trace_file_scan(&r->file, c->cut_offset, &b, NULL);
 		if (rc == HEFT_EIO || rc == HEFT_ENOMEM)
-			return trace_file_scan(&r->file, offset, &b, err);
+			return trace_file_scan(&r->file, c->cut_offset, &b, err);
 		if (rc)
-			break; /* cut, or damaged: what lies before is what there is */
+			return 0; /* cut, or damaged: the blocks before it are what there is */
 		rc = take_tables(r, &b, err);
 		if (rc)
 			return rc;
-		const struct trace_block_header *h = &b.header;
-		if (h->type == TRACE_BLOCK_CHECKPOINT || h->type == TRACE_BLOCK_TALLY) {
-			if (!part_offset || h->count + 1 != parts_left || h->type != tally_type)
-				part_offset = offset;
-			parts_left = h->count;
-			tally_type = h->type;
-			if (!parts_left) {
-				tally_offset = part_offset;
-				behaviour_offset = behaviour_seen;
-				replay_from = r->index.count;
-				part_offset = 0;
-			}
-		} else {
-			part_offset = 0;
-			if (h->type == TRACE_BLOCK_BEHAVIOUR)
-				behaviour_seen = offset;
-		}
-		if (h->type == TRACE_BLOCK_EVENTS || h->type == TRACE_BLOCK_RSS ||
-		    h->type == TRACE_BLOCK_CHECKPOINT || h->type == TRACE_BLOCK_TALLY ||
-		    h->type == TRACE_BLOCK_SAMPLES || h->type == TRACE_BLOCK_PEAK ||
-		    h->type == TRACE_BLOCK_END) {
-			if (h->last_ns > c->duration_ns)
-				c->duration_ns = h->last_ns;
-		}
+		h = &b.header;
+		note_tally(s, &b, r->index.count);
+		if (has_times(h->type) && h->last_ns > c->duration_ns)
+			c->duration_ns = h->last_ns;
 		if ((h->type == TRACE_BLOCK_EVENTS || h->type == TRACE_BLOCK_CHECKPOINT) &&
-		    !trace_index_add(&r->index,
-				     &(struct trace_index_entry){offset, h->first_ns, h->last_ns,
-								 h->count, h->type}))
+		    !trace_index_add(&r->index, b.offset, h))
 			return no_memory(r, err);
-		offset = b.next_offset;
-		if (h->type == TRACE_BLOCK_END) {
-			c->complete = true;
-			break;
-		}
-	}
-	c->cut_offset = offset;
+		c->cut_offset = b.next_offset;
+	} while (h->type != TRACE_BLOCK_END);
+	c->complete = true;
+	return 0;
+}
+
+static int open_cut(struct trace_reader *r, struct heft_error *err)
+{
+	struct scan found = {0};
+	struct trace_block b;
+	int rc = scan_blocks(r, &found, err);
+	if (rc)
+		return rc;
 	if (!r->have_meta)
-		return heft_fail_format(err, r->file.path, offset,
+		return heft_fail_format(err, r->file.path, r->contents.cut_offset,
 					"expected a complete meta block: nothing was recorded");
-	if (tally_offset) {
-		int rc = trace_file_load(&r->file, tally_offset, &b, err);
+	if (found.tally_offset) {
+		rc = trace_file_load(&r->file, found.tally_offset, &b, err);
 		if (!rc)
-			rc = load_tally(r, &r->tally, tally_offset, b.header.type, err);
+			rc = load_tally(r, &r->tally, found.tally_offset, b.header.type, err);
 		if (!rc)
-			rc = load_behaviour(r, behaviour_offset, tally_offset, err);
+			rc = load_behaviour(r, found.behaviour_offset, found.tally_offset, err);
 		if (rc)
 			return rc;
-	} else if (tally_reserve(&r->tally, (uint32_t)r->tables.site_count,
-				 (uint32_t)r->tables.thread_count)) {
+	} else if (tally_reserve(&r->tally, r->tables.site_count, r->tables.thread_count)) {
 		return no_memory(r, err);
 	}
 	r->decoder.tick_shift = (unsigned)__builtin_ctzll(r->tables.meta.tick_ns);
-	/* From here on as the recorder would have gone on, as far as stored events tell. */
+	/* From here on as the recorder would have gone on, as far as stored events allow it. */
 	for (uint32_t i = 0; i < r->behaviour.row_count; i++)
 		r->tally.sites[r->behaviour.rows[i]->site].watched = 1;
 	r->tally.behaviour = &r->behaviour;
-	for (size_t i = replay_from; i < r->index.count; i++) {
+	for (size_t i = found.replay_from; i < r->index.count; i++) {
 		if (r->index.entries[i].type != TRACE_BLOCK_EVENTS)
 			continue;
-		int rc = walk_block(r, &r->index.entries[i], 0, UINT64_MAX, replay, &r->tally, err);
+		rc = walk_block(r, &r->index.entries[i], 0, UINT64_MAX, replay, &r->tally, err);
 		if (rc)
 			return rc;
 	}
-	c->events = r->tally.events;
+	r->contents.events = r->tally.events;
 	return 0;
 }
 
@@ -410,15 +422,15 @@ int trace_reader_open_written(struct trace_reader **out, const char *path, struc
 	const struct definitions *d = &r->tables;
 	c->meta = d->meta;
 	c->modules = d->modules;
-	c->module_count = (uint32_t)d->module_count;
+	c->module_count = d->module_count;
 	c->nodes = d->nodes;
-	c->node_count = (uint32_t)d->node_count;
+	c->node_count = d->node_count;
 	c->sites = d->sites;
-	c->site_count = (uint32_t)d->site_count;
+	c->site_count = d->site_count;
 	c->threads = d->threads;
-	c->thread_count = (uint32_t)d->thread_count;
+	c->thread_count = d->thread_count;
 	c->processes = d->processes;
-	c->process_count = (uint32_t)d->process_count;
+	c->process_count = d->process_count;
 	c->rss = d->rss;
 	c->rss_count = d->rss_count;
 	c->anonymous = d->anonymous;
@@ -502,8 +514,7 @@ int trace_reader_tally_before(struct trace_reader *r, uint64_t before_ns, struct
 			return rc;
 		from = i + 1;
 	}
-	if (!from &&
-	    tally_reserve(t, (uint32_t)r->tables.site_count, (uint32_t)r->tables.thread_count))
+	if (!from && tally_reserve(t, r->tables.site_count, r->tables.thread_count))
 		return no_memory(r, err);
 	for (size_t i = from; i < r->index.count && before_ns; i++) {
 		const struct trace_index_entry *e = &r->index.entries[i];

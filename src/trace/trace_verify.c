@@ -1,4 +1,4 @@
-/* Checking a recording from its first to its last byte.
+/* Checks a recording from its first to its last byte.
  *
  * Stricter than the reader, which takes what it can get: definitions must stand
  * before what uses them, every tally (checkpoints too) must equal the replay of
@@ -33,11 +33,12 @@ struct verifier {
 
 static const char *check_events(struct verifier *v, struct trace_block *b)
 {
-	uint32_t sites = (uint32_t)v->tables.site_count;
-	uint32_t threads = (uint32_t)v->tables.thread_count;
+	uint32_t sites = v->tables.site_count;
+	uint32_t threads = v->tables.thread_count;
 	const struct trace_block_header *h = &b->header;
 	uint64_t count = 0, first_ns = 0;
 	size_t n;
+	v->decoder.tick_shift = (unsigned)__builtin_ctzll(v->tables.meta.tick_ns);
 	const char *expected = events_decode_begin(&v->decoder, b->payload.at,
 						   cursor_left(&b->payload), sites, threads);
 	if (expected)
@@ -73,9 +74,8 @@ static const char *check_tally(struct verifier *v, struct trace_block *b)
 		if (b->header.type == TRACE_BLOCK_TALLY)
 			v->tally_offset = b->offset;
 	}
-	const char *expected = tally_block_get(&b->payload, &v->stored,
-					       (uint32_t)v->tables.site_count,
-					       (uint32_t)v->tables.thread_count, &left);
+	const char *expected = tally_block_get(&b->payload, &v->stored, v->tables.site_count,
+					       v->tables.thread_count, &left);
 	if (expected)
 		return expected;
 	if (left != b->header.count || (before && left != before - 1) ||
@@ -92,8 +92,8 @@ static const char *check_behaviour(struct verifier *v, struct trace_block *b)
 {
 	struct behaviour stored;
 	behaviour_init(&stored);
-	const char *expected = behaviour_get(&b->payload, &stored, (uint32_t)v->tables.site_count,
-					     (uint32_t)v->tables.thread_count);
+	const char *expected = behaviour_get(&b->payload, &stored, v->tables.site_count,
+					     v->tables.thread_count);
 	behaviour_fini(&stored);
 	return expected;
 }
@@ -101,9 +101,8 @@ static const char *check_behaviour(struct verifier *v, struct trace_block *b)
 static const char *check_samples(struct verifier *v, struct trace_block *b)
 {
 	struct trace_samples stored = {0};
-	const char *expected = trace_samples_get(&b->payload, &stored,
-						 (uint32_t)v->tables.site_count,
-						 (uint32_t)v->tables.process_count);
+	const char *expected = trace_samples_get(&b->payload, &stored, v->tables.site_count,
+						 v->tables.process_count);
 	trace_samples_fini(&stored);
 	return expected;
 }
@@ -111,8 +110,8 @@ static const char *check_samples(struct verifier *v, struct trace_block *b)
 static const char *check_peak(struct verifier *v, struct trace_block *b)
 {
 	struct trace_peak stored = {0};
-	const char *expected = trace_peak_get(&b->payload, &stored, (uint32_t)v->tables.site_count,
-					      (uint32_t)v->tables.process_count);
+	const char *expected = trace_peak_get(&b->payload, &stored, v->tables.site_count,
+					      v->tables.process_count);
 	trace_peak_fini(&stored);
 	return expected;
 }
@@ -161,17 +160,7 @@ static const char *check_block(struct verifier *v, struct trace_block *b, uint64
 	if (v->parts_left && type != v->tally_type)
 		return "the next part of a tally";
 	switch (type) {
-	case TRACE_BLOCK_META: {
-		const char *expected = definitions_get_meta(&v->tables, &b->payload);
-		if (!expected)
-			v->decoder.tick_shift = (unsigned)__builtin_ctzll(v->tables.meta.tick_ns);
-		return expected;
-	}
-	case TRACE_BLOCK_DEFINITIONS: return definitions_get(&v->tables, &b->payload);
 	case TRACE_BLOCK_EVENTS: return check_events(v, b);
-	case TRACE_BLOCK_RSS: return definitions_get_rss(&v->tables, &b->payload, b->header.count);
-	case TRACE_BLOCK_ANONYMOUS:
-		return definitions_get_anonymous(&v->tables, &b->payload, b->header.count);
 	case TRACE_BLOCK_CHECKPOINT:
 	case TRACE_BLOCK_TALLY: return check_tally(v, b);
 	case TRACE_BLOCK_BEHAVIOUR: return check_behaviour(v, b);
@@ -179,7 +168,7 @@ static const char *check_block(struct verifier *v, struct trace_block *b, uint64
 	case TRACE_BLOCK_PEAK: return check_peak(v, b);
 	case TRACE_BLOCK_INDEX: return check_index(v, b);
 	case TRACE_BLOCK_END: return check_end(v, b);
-	default: return NULL; /* a later minor revision's */
+	default: return definitions_get_block(&v->tables, type, b->header.count, &b->payload);
 	}
 }
 
@@ -196,9 +185,7 @@ static int verify(struct verifier *v, struct trace_verify *result, struct heft_e
 		const char *expected = check_block(v, &b, result->blocks);
 		if (expected)
 			return trace_file_expected(&v->file, &b, expected, err);
-		if (!trace_index_add(&v->seen, &(struct trace_index_entry){
-						       offset, b.header.first_ns, b.header.last_ns,
-						       b.header.count, b.header.type}))
+		if (!trace_index_add(&v->seen, offset, &b.header))
 			return heft_fail(err, HEFT_ENOMEM, "%s: out of memory", v->file.path);
 		result->blocks++;
 		offset = b.next_offset;

@@ -1,7 +1,7 @@
-/* Writing a recording: definitions and events are collected and leave as
+/* Writes a recording: definitions and events are collected and written as
  * complete blocks (block_writer.c).
  *
- * Definitions leave before the events that use them. After the first failure every
+ * Definitions are written before the events that use them. After the first failure every
  * call returns its code at once, so that the recorder can go on serving the program
  * without a file.
  *
@@ -38,7 +38,7 @@ struct trace_writer {
 	size_t rss_count;
 	struct byte_buffer anonymous;
 	uint64_t anonymous_count, anonymous_ns; /* that wait for their block; when the last was */
-	uint32_t module_count, node_count, site_count, thread_count, process_count;
+	uint32_t node_count, site_count, thread_count;
 	uint64_t events;
 	uint64_t tick_ns;
 	bool ended; /* the end is written, or could not be: end_code */
@@ -46,7 +46,7 @@ struct trace_writer {
 	struct events_encoder encoder;
 };
 
-/* A block of what is in scratch, which is empty again. */
+/* Writes a block of what is in scratch, which is then empty again. */
 static int write_scratch(struct trace_writer *w, unsigned type, uint64_t first_ns, uint64_t last_ns,
 			 uint64_t count)
 {
@@ -126,11 +126,14 @@ static int flush_definitions(struct trace_writer *w)
 	return rc;
 }
 
-/* After every definition: the latched error, or a block that is large enough. */
+/* Called after every definition. Writes a block if there is enough for one. After a failure, what was just defined
+ * is dropped, and the code is returned. */
 static int defined(struct trace_writer *w)
 {
-	if (w->file.error.code)
+	if (w->file.error.code) {
+		w->definitions.len = w->nodes.elements.len = w->sites.elements.len = 0;
 		return w->file.error.code;
+	}
 	size_t waiting = w->definitions.len + w->nodes.elements.len + w->sites.elements.len;
 	bool failed = w->definitions.failed || w->nodes.elements.failed || w->sites.elements.failed;
 	return failed || waiting >= DEFINITIONS_FLUSH ? flush_definitions(w) : 0;
@@ -138,28 +141,22 @@ static int defined(struct trace_writer *w)
 
 int trace_writer_module(struct trace_writer *w, const struct trace_module *m)
 {
-	if (w->file.error.code)
-		return w->file.error.code;
-	w->module_count++;
 	definitions_put_module(&w->definitions, m);
 	return defined(w);
 }
 
 int trace_writer_nodes(struct trace_writer *w, const struct trace_node *nodes, size_t count)
 {
-	if (w->file.error.code)
-		return w->file.error.code;
 	while (count) {
 		size_t n = count < NODES_AT_ONCE ? count : NODES_AT_ONCE;
 		definitions_add_nodes(&w->nodes, w->node_count, nodes, n);
 		w->node_count += (uint32_t)n;
 		nodes += n;
 		count -= n;
-		int rc = defined(w);
-		if (rc)
-			return rc;
+		if (defined(w))
+			break;
 	}
-	return 0;
+	return w->file.error.code;
 }
 
 int trace_writer_sites(struct trace_writer *w, const struct trace_site *sites, size_t count)
@@ -174,18 +171,14 @@ int trace_writer_sites(struct trace_writer *w, const struct trace_site *sites, s
 		w->site_count += (uint32_t)n;
 		sites += n;
 		count -= n;
-		int rc = defined(w);
-		if (rc)
-			return rc;
+		if (defined(w))
+			break;
 	}
-	return 0;
+	return w->file.error.code;
 }
 
 int trace_writer_process(struct trace_writer *w, const struct trace_process *p)
 {
-	if (w->file.error.code)
-		return w->file.error.code;
-	w->process_count++;
 	definitions_put_process(&w->definitions, p);
 	return defined(w);
 }
@@ -193,8 +186,6 @@ int trace_writer_process(struct trace_writer *w, const struct trace_process *p)
 int trace_writer_process_end(struct trace_writer *w, uint32_t process,
 			     const struct trace_process *p)
 {
-	if (w->file.error.code)
-		return w->file.error.code;
 	definitions_put_process_end(&w->definitions, process, p);
 	return defined(w);
 }
@@ -212,16 +203,12 @@ int trace_writer_thread(struct trace_writer *w, const struct trace_thread *t)
 
 int trace_writer_thread_name(struct trace_writer *w, uint32_t thread, const char *name)
 {
-	if (w->file.error.code)
-		return w->file.error.code;
 	definitions_put_thread_name(&w->definitions, thread, name);
 	return defined(w);
 }
 
 int trace_writer_note(struct trace_writer *w, const struct trace_note *note)
 {
-	if (w->file.error.code)
-		return w->file.error.code;
 	definitions_put_note(&w->definitions, note);
 	return defined(w);
 }

@@ -222,8 +222,7 @@ static void store_uncompressed(const char *path)
 			end.events = was.events;
 			stored = (const uint8_t *)&end;
 		}
-		trace_index_add(&index, &(struct trace_index_entry){offset, h.first_ns, h.last_ns,
-								    h.count, h.type});
+		trace_index_add(&index, offset, &h);
 		h.stored_bytes = h.raw_bytes;
 		h.flags = 0;
 		h.checksum = trace_block_checksum(&h, offset, stored);
