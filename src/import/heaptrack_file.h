@@ -56,7 +56,8 @@ struct heaptrack_file {
 	uint64_t version;
 	const char *exe;
 	bool raw, attached;
-	bool heft; /* made by heft: its stacks begin at the caller already */
+	bool heft;           /* made by heft: its stacks begin at the caller already */
+	uint8_t digits[256]; /* the values of lower-case digits, 16 for everything else */
 };
 
 /* Reads the whole file: `f` has p and in, and is empty otherwise. The caller frees what is in it. */

@@ -269,34 +269,12 @@ static int read_raw_event(struct heaptrack_file *f, const char *line)
 	return 0;
 }
 
-/* The values of lower-case digits; 16 for everything else. */
-static const uint8_t digits[256] = {
-	[0 ... '0' - 1] = 16,
-	['0'] = 0,
-	['1'] = 1,
-	['2'] = 2,
-	['3'] = 3,
-	['4'] = 4,
-	['5'] = 5,
-	['6'] = 6,
-	['7'] = 7,
-	['8'] = 8,
-	['9'] = 9,
-	['9' + 1 ... 'a' - 1] = 16,
-	['a'] = 10,
-	['b'] = 11,
-	['c'] = 12,
-	['d'] = 13,
-	['e'] = 14,
-	['f'] = 15,
-	['g' ... 255] = 16,
-};
-
 /* Reads the lines from in->at to `limit`, which is behind a newline. */
 static int read_lines(struct heaptrack_file *f, uint8_t *limit)
 {
 	const struct heaptrack_size *sizes = f->sizes.items;
 	size_t size_count = f->sizes.count;
+	const uint8_t *digits = f->digits;
 	uint8_t *at = f->in->at;
 	int rc = 0;
 	while (at < limit && rc == 0) {
@@ -352,6 +330,10 @@ int heaptrack_lines_read(struct heaptrack_file *f)
 {
 	struct import_source *in = f->in;
 	f->last_made = NO_LAST;
+	for (int c = 0; c < 256; c++) {
+		int digit = hex_digit((char)c);
+		f->digits[c] = digit < 0 || (c >= 'A' && c <= 'F') ? 16 : (uint8_t)digit;
+	}
 	if (more_sums(f) < 0)
 		return HEFT_ENOMEM;
 	for (;;) {

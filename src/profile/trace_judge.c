@@ -230,7 +230,7 @@ static int make_part(struct judge *j, struct judged *one)
 			 .tally = &one->tally,
 			 .split = &numbers,
 			 .behaviour = &one->behaviour};
-	tally_settle(&one->tally);
+	tally_update_peaks(&one->tally);
 	int rc = l.p ? trace_load_part(&l) : HEFT_ENOMEM;
 	if (rc == 0) {
 		p->judged[p->judged_count++] = (struct profile_judged){.p = l.p,

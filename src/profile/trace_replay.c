@@ -163,7 +163,7 @@ int trace_load_replay(struct load *l)
 			rc = tally_reserve(&l->replayed, l->c->site_count, l->c->thread_count);
 		if (rc < 0)
 			return rc;
-		tally_settle(&l->replayed);
+		tally_update_peaks(&l->replayed);
 		l->tally = &l->replayed;
 		return keep_start(l, l->replayed.site_count);
 	}
@@ -189,7 +189,7 @@ int trace_load_replay(struct load *l)
 		rc = trace_reader_events(l->reader, from, to, replay_batch, l, l->err);
 	if (rc < 0)
 		return rc;
-	tally_settle(&l->replayed);
+	tally_update_peaks(&l->replayed);
 	l->tally = &l->replayed;
 	return keep_start(l, l->replayed.site_count);
 }

@@ -3,7 +3,7 @@
  * Nearly all events are allocations and plain frees of blocks of ordinary size:
  * they stand in 32 bytes each, so that a batch stays in the first-level cache
  * and every step touches half a line an event. All others (reallocations, huge
- * blocks, blocks that end with their process, frees that tell more) stand in
+ * blocks, blocks that end with their process, frees that carry more) stand in
  * full (event.h) beside it, and the brief one only keeps their place in the order. */
 #ifndef HEFT_TALLY_BATCH_H
 #define HEFT_TALLY_BATCH_H
@@ -67,10 +67,10 @@ static inline uint32_t trace_brief_slack(const struct trace_brief *b)
 	return block_slack(b->block);
 }
 
-/* There is room for it. */
+/* The batch must have space for it. */
 void trace_batch_add(struct trace_batch *batch, const struct trace_event *e);
 
-/* The event in full. */
+/* Returns event i in full. */
 static inline struct trace_event trace_batch_event(const struct trace_batch *batch, uint32_t i)
 {
 	const struct trace_brief *b = &batch->brief[i];

@@ -1,8 +1,8 @@
-/* Keeping behaviour (see behaviour.h).
+/* Keeps behaviour (see behaviour.h).
  *
- * Called for the few events that tell something: frees by another thread, frees
+ * The tally calls this for few events: frees by another thread, frees
  * that carry their own call stack, reallocs, sites that reach a new size. So
- * looking up an entry may cost a hash; a hand-over remembers its last pair of
+ * looking up an entry may take a hash; a hand-over remembers its last pair of
  * threads.
  *
  * History costs nothing an event: the tally applies a batch at once unless it

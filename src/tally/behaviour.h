@@ -3,10 +3,9 @@
  * by realloc; live bytes over time. Findings read it.
  *
  * The recorder keeps one beside its tally and stores it with every checkpoint
- * and at the end. Part of it (who frees, addresses that change, unused ends) is
- * told by fields of events that the file does not keep (event.h): that part
- * comes from the recorder alone, while a replay of stored events continues the
- * rest.
+ * and at the end. Part of it (who frees, addresses that change, unused ends) needs
+ * fields of events that the file does not keep (event.h): only the recorder can add
+ * to that part, while a replay of stored events continues the rest.
  *
  * Everything is bounded: maps by a number of entries, after which new keys are not
  * counted apart (sums show how many those were); history by slots, which halve in number and double
@@ -103,14 +102,14 @@ struct behaviour_hand {
 	uint32_t site, from, to;
 };
 
-/* From the tally, for events that tell something. live_*: of the site, as before the event. */
+/* The tally calls these. live_*: the site's numbers before the event. */
 void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *hand,
 			   uint64_t live_blocks, uint64_t live_bytes);
 void behaviour_on_free(struct behaviour *b, const struct trace_event *e, uint64_t live_blocks,
 		       uint64_t live_bytes);
 void behaviour_on_realloc(struct behaviour *b, const struct trace_event *e);
-/* From tally_apply: this site has become large enough for a row. Returns the bytes from which on the
- * next one is. */
+/* tally_apply calls this when a site has become large enough for a row. Returns the bytes from which on the next one
+ * is. */
 uint64_t behaviour_watch(struct behaviour *b, struct tally *t, uint32_t site);
 /* Before events from time_ns on are applied to t: records the slots that have passed. */
 void behaviour_advance(struct behaviour *b, struct tally *t, uint64_t time_ns);

@@ -17,7 +17,7 @@ enum trace_op {
 
 enum trace_event_flag {
 	TRACE_TEMPORARY = 1,     /* FREE: by the allocating thread before its next allocation */
-	TRACE_SLACK_UNKNOWN = 2, /* the allocator did not tell the usable size; slack is 0 */
+	TRACE_SLACK_UNKNOWN = 2, /* the usable size is not known; slack is 0 */
 	/* The recorder's own: files do not keep them, nor the fields that they announce. */
 	TRACE_MOVED = 4,     /* REALLOC: to another address */
 	TRACE_COPIED = 8,    /* REALLOC: MOVED, and not by moving its pages */
@@ -25,7 +25,11 @@ enum trace_event_flag {
 	TRACE_FREED_AT = 32, /* FREE: free_site is known */
 	TRACE_MEASURED = 64, /* FREE, GONE: unused_bytes is known */
 };
-enum { TRACE_KEPT_FLAGS = 3, TRACE_TOLD_FLAGS = TRACE_GROWN | TRACE_FREED_AT | TRACE_MEASURED };
+/* Those that files keep; those that behaviour reads */
+enum {
+	TRACE_KEPT_FLAGS = 3,
+	TRACE_BEHAVIOUR_FLAGS = TRACE_GROWN | TRACE_FREED_AT | TRACE_MEASURED
+};
 
 struct trace_event {
 	uint64_t time_ns;     /* since the start of the recording; never goes back */

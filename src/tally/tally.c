@@ -1,7 +1,7 @@
-/* Adding up matched events (see tally.h for what and why).
+/* Adds up matched events (see tally.h for what and why).
  *
  * This runs once for every event while a program is being recorded, on a core
- * that the program would like to have, so it is written for the cache: the
+ * that the program could use, so it is written for the cache: the
  * numbers every event touches are the first 64 bytes of struct tally_site,
  * and the site of an event some steps ahead is prefetched. Lifetimes land in
  * the histogram at the end of the struct.
@@ -28,8 +28,8 @@ void tally_init(struct tally *t)
 	memset(t, 0, sizeof *t);
 }
 
-/* Large arrays are mapped, with zeroed pages that come when they are touched: room ahead costs nothing,
- * so it is not made often. The many sites of a large program are worth huge pages, for they are touched
+/* Large arrays are mapped. Their pages are zero and take memory only when they are touched, so capacity costs
+ * nothing and grows in large steps. The many sites of a large program are worth huge pages, for they are touched
  * in any order. */
 static bool is_mapped(size_t bytes)
 {
@@ -73,7 +73,7 @@ static void *allocate(size_t *count, uint32_t need, size_t element, unsigned map
 	if (*count > UINT32_MAX)
 		return NULL;
 	size_t bytes = *count *
-		       element; /* whole pages where it is mapped: a power of two of elements */
+		       element; /* a power of two of elements: whole pages where it is mapped */
 	if (is_mapped(bytes))
 		return map_zeroed(bytes);
 	/* 64-byte alignment keeps the hot fields of a site in one cache line. */
@@ -141,7 +141,7 @@ static inline void end_of_life(struct tally_site *s, uint64_t lifetime_ns)
 	s->lifetime[bucket] += s->lifetime[bucket] != UINT32_MAX;
 }
 
-/* After s changed: has it more than ever? */
+/* Called after s changed: notes whether it has more than ever. */
 static inline void note_own_peak(struct tally *t, struct tally_site *s)
 {
 	if (s->live_bytes > s->own_peak_bytes) {
@@ -174,7 +174,7 @@ static __attribute__((noinline)) void apply(struct tally *t, const struct trace_
 	}
 	case TRACE_FREE:
 		if (UNLIKELY((e->thread != e->birth_thread) |
-			     ((e->flags & TRACE_TOLD_FLAGS) != 0)) &&
+			     ((e->flags & TRACE_BEHAVIOUR_FLAGS) != 0)) &&
 		    behaviour)
 			behaviour_on_free(behaviour, e, s->live_blocks, s->live_bytes);
 		t->threads[e->thread].frees++;
@@ -210,7 +210,7 @@ static __attribute__((noinline)) void apply(struct tally *t, const struct trace_
 		break;
 	}
 	case TRACE_GONE:
-		if (UNLIKELY(e->flags & TRACE_TOLD_FLAGS) && behaviour)
+		if (UNLIKELY(e->flags & TRACE_BEHAVIOUR_FLAGS) && behaviour)
 			behaviour_on_free(behaviour, e, s->live_blocks, s->live_bytes);
 		s->live_bytes -= e->size;
 		s->live_blocks--;
@@ -232,7 +232,7 @@ static __attribute__((noinline)) void apply(struct tally *t, const struct trace_
 	}
 }
 
-/* Events that all belong to the slot of history that is being filled. */
+/* Applies events that all belong to the current slot of history. */
 static void apply_events(struct tally *t, const struct trace_event *events, size_t count)
 {
 	/* Few sites are in the cache anyway. */
@@ -282,7 +282,7 @@ static __attribute__((noinline)) void on_cross(struct tally *t, struct tally_sit
 		behaviour_on_handover(t->behaviour, &hand, s->live_blocks, s->live_bytes);
 }
 
-/* The same of a part of a batch. It may end between the two events of a pair. */
+/* The same for a part of a batch, which may end between the two events of a pair. */
 static void apply_briefs(struct tally *t, const struct trace_batch *batch,
 			 const struct trace_brief *b, const struct trace_brief *const end)
 {
@@ -375,7 +375,7 @@ void tally_apply_batch(struct tally *t, const struct trace_batch *batch)
 	apply_briefs(t, batch, b, end);
 }
 
-void tally_settle(struct tally *t)
+void tally_update_peaks(struct tally *t)
 {
 	for (uint32_t i = 0; i < t->site_count; i++)
 		keep_peak(t, &t->sites[i]);

@@ -5,9 +5,9 @@
  * continues one from a checkpoint (cut files) or makes a new one over selected
  * events (--pid, --thread, time windows).
  *
- * The peak in O(1) an event: a new maximum only raises `peak_epoch`. A site
+ * The peak takes O(1) an event: a new maximum only raises `peak_epoch`. A site
  * that changes first saves its live numbers if its own epoch is older. At the
- * end (tally_settle) every site whose epoch is older has not changed since. */
+ * end (tally_update_peaks) every site whose epoch is older has not changed since. */
 #ifndef HEFT_TALLY_TALLY_H
 #define HEFT_TALLY_TALLY_H
 
@@ -36,7 +36,8 @@ struct tally_site {
 	uint64_t lifetime_max_ns;
 	uint64_t temporary;
 	uint64_t cross_thread_frees;
-	uint64_t peak_bytes; /* valid after tally_settle: live at the first instant of the peak */
+	uint64_t
+		peak_bytes; /* valid after tally_update_peaks: live at the first instant of the peak */
 	uint64_t peak_blocks;
 	uint64_t peak_slack;
 	uint64_t reallocations;
@@ -62,7 +63,7 @@ struct tally {
 	uint64_t events;
 	uint32_t peak_epoch;         /* of the last new maximum; starts at 0, sites at 0 */
 	struct behaviour *behaviour; /* kept along if not NULL; not owned */
-	uint64_t notable_bytes;      /* a site whose own peak reaches this is to be watched */
+	uint64_t notable_bytes;      /* a site whose own peak reaches this will be watched */
 };
 
 void tally_init(struct tally *t);
@@ -73,7 +74,7 @@ int tally_reserve(struct tally *t, uint32_t sites, uint32_t threads);
 void tally_apply(struct tally *t, const struct trace_event *events, size_t count);
 void tally_apply_batch(struct tally *t, const struct trace_batch *batch);
 /* Brings peak_bytes/peak_blocks of all sites up to date; may be followed by more events. */
-void tally_settle(struct tally *t);
+void tally_update_peaks(struct tally *t);
 /* The lifetime below which `fraction` (0..1) of a site's blocks stay, interpolated in its
  * histogram bucket; never above lifetime_max_ns. */
 uint64_t tally_lifetime_quantile(const struct tally_site *s, double fraction);

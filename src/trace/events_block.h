@@ -57,7 +57,7 @@ enum events_kind {
 	CODE_SITE_SHIFT = 3,
 };
 
-/* Which of a site's two predictions a kind uses, see struct events_site; an escape's is that of its op. */
+/* Which of a site's two predictions a kind uses (struct events_site); an escape uses that of its op. */
 static inline unsigned kind_from(uint32_t kind)
 {
 	return ~kind & 1;
@@ -150,7 +150,7 @@ static inline uint32_t *familiar_after(struct events_model *m, uint64_t context)
 	return m->familiar[last * 0x9e3779b1u >> (32 - FAMILIAR_BITS)];
 }
 
-/* Puts a code first; returns which it was. */
+/* Moves a code to the front; returns which one it was. */
 static inline unsigned familiar_rank(uint32_t *f, uint32_t code)
 {
 	uint32_t a = f[0], b = f[1], c = f[2], d = f[3];
@@ -184,7 +184,7 @@ static inline uint32_t slack_predict(struct events_model *m, uint64_t size)
 	return m->unknown ? 0 : slack_guess(size) + *slack_slot(m, size);
 }
 
-/* A slack that was not predicted. */
+/* Remembers a slack that was not predicted. */
 static inline void slack_learn(struct events_model *m, uint64_t size, uint32_t slack)
 {
 	if (!m->unknown)
@@ -209,7 +209,7 @@ struct events_encoder {
 	bool switching; /* the last group had switches: expect more */
 	uint8_t *at[COLUMN_COUNT], *start[COLUMN_COUNT];
 	uint8_t *buffer;
-	struct events_model model; /* last: large, and only made up when a block begins */
+	struct events_model model; /* last: it is large, and only reset when a block begins */
 };
 
 int events_encoder_init(struct events_encoder *e, unsigned tick_shift);

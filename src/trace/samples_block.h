@@ -1,7 +1,6 @@
 /* What a sampled process knew of its heap at one moment: blocks that were sampled
- * and are live, and what all samples ever added up to, by site. The weight of a
- * sample is its own affair (notes on the arithmetic: capture/poisson.h); readers
- * add up. */
+ * and are live, and the sums of all samples ever, by site. Each sample has its own
+ * weight (capture/poisson.h has the arithmetic), so that readers only add up. */
 #ifndef HEFT_TRACE_SAMPLES_BLOCK_H
 #define HEFT_TRACE_SAMPLES_BLOCK_H
 
@@ -18,7 +17,7 @@ struct trace_sample {
 	uint64_t birth_ns;
 };
 
-/* All samples ever of a site */
+/* All samples that were ever taken at a site */
 struct trace_sample_sum {
 	uint32_t site;
 	uint64_t samples;
@@ -26,7 +25,7 @@ struct trace_sample_sum {
 	double bytes_variance, objects_variance; /* of those */
 };
 
-/* Of one process */
+/* The samples of one process */
 struct trace_samples {
 	uint32_t process;
 	uint64_t time_ns;

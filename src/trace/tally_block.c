@@ -1,12 +1,12 @@
 /* Tallies in the file: one column for each number, sites one after the other,
- * so that the many zeros and the likeness of neighbours compress well. What a
- * number will probably be, given those before it (a site's frees are its
- * allocations less what is left), is taken off: with 100,000 sites, most of them
- * seen once, that is two thirds of a recording's tally.
+ * so that the many zeros and the likeness of neighbours compress well. A column holds
+ * the difference to what the number probably is, given those before it (a site's frees
+ * are its allocations less what is left): with 100,000 sites, most of them seen once,
+ * that saves two thirds of a recording's tally.
  *
- * A checkpoint must allow to go on exactly as if the tally had never been
- * written: live numbers, own peaks, and for the peak the contributions saved so
- * far. Tallies are settled before they are written, so every site is at the
+ * A reader that starts at a checkpoint must go on exactly as if the tally had never
+ * been written, so it holds live numbers, own peaks, and what each site contributes to
+ * the peak. tally_update_peaks comes before the writing: then every site is at the
  * tally's epoch, and only that one number is stored. */
 #include "trace/tally_block.h"
 
@@ -96,15 +96,16 @@ static uint64_t likely_lifetime_max_ns(const struct tally_site *s)
 	return mean(s->lifetime_sum_ns, ended(s));
 }
 
-#define SITE(field) {offsetof(struct tally_site, field), #field, true, NULL}
-#define SITE_LIKELY(field) {offsetof(struct tally_site, field), #field, true, likely_##field}
-/* The order is the file's. */
-static const struct {
+/* A number of a tally. The tables have the order of the file. */
+struct tally_field {
 	size_t offset;
 	const char *name;
 	bool exact; /* not touched by the rounding of times */
 	uint64_t (*likely)(const struct tally_site *s);
-} site_fields[] = {
+};
+#define SITE(field) {offsetof(struct tally_site, field), #field, true, NULL}
+#define SITE_LIKELY(field) {offsetof(struct tally_site, field), #field, true, likely_##field}
+static const struct tally_field site_fields[] = {
 	SITE(allocations),
 	SITE(allocated_bytes),
 	SITE(end_blocks),
@@ -126,23 +127,16 @@ static const struct {
 	{offsetof(struct tally_site, lifetime_max_ns), "lifetime_max_ns", false,
 	 likely_lifetime_max_ns},
 };
-#define THREAD(field) {offsetof(struct tally_thread, field), #field}
-static const struct {
-	size_t offset;
-	const char *name;
-} thread_fields[] = {
+#define THREAD(field) {offsetof(struct tally_thread, field), #field, true, NULL}
+static const struct tally_field thread_fields[] = {
 	THREAD(allocations),
 	THREAD(allocated_bytes),
 	THREAD(reallocations),
 	THREAD(frees),
 };
-#define TOTAL(field) {offsetof(struct tally, field), #field, true}
-#define TOTAL_ROUNDED(field) {offsetof(struct tally, field), #field, false}
-static const struct {
-	size_t offset;
-	const char *name;
-	bool exact;
-} total_fields[] = {
+#define TOTAL(field) {offsetof(struct tally, field), #field, true, NULL}
+#define TOTAL_ROUNDED(field) {offsetof(struct tally, field), #field, false, NULL}
+static const struct tally_field total_fields[] = {
 	TOTAL(live_bytes),  TOTAL(live_blocks),          TOTAL(peak_bytes),
 	TOTAL(peak_blocks), TOTAL_ROUNDED(peak_time_ns), TOTAL(events),
 };
@@ -224,16 +218,16 @@ static void get_lifetimes(struct byte_cursor *c, struct tally_site *s)
 }
 
 /* All columns in one pass over the sites: a site is several cache lines, and 100,000 of them fit no
- * cache. Each column gets room for the worst case, then they are pushed together. */
+ * cache. Each column gets space for the worst case, then they are moved together. */
 static bool put_site_fields(struct byte_buffer *b, const struct tally_site *sites, uint32_t count)
 {
-	size_t room = (size_t)count * PREFIX_MAX + PREFIX_SCRATCH;
+	size_t column = (size_t)count * PREFIX_MAX + PREFIX_SCRATCH; /* bytes, at worst */
 	uint8_t *at[LENGTH(site_fields)];
-	if (!buffer_reserve(b, room * LENGTH(site_fields)))
+	if (!buffer_reserve(b, column * LENGTH(site_fields)))
 		return false;
 	uint8_t *base = b->data + b->len;
 	for (size_t i = 0; i < LENGTH(site_fields); i++)
-		at[i] = base + i * room;
+		at[i] = base + i * column;
 	for (uint32_t j = 0; j < count; j++) {
 		const struct tally_site *s = &sites[j];
 		for (size_t i = 0; i < LENGTH(site_fields); i++) {
@@ -245,8 +239,8 @@ static bool put_site_fields(struct byte_buffer *b, const struct tally_site *site
 	}
 	uint8_t *end = at[0];
 	for (size_t i = 1; i < LENGTH(site_fields); i++) {
-		size_t bytes = (size_t)(at[i] - (base + i * room));
-		memmove(end, base + i * room, bytes);
+		size_t bytes = (size_t)(at[i] - (base + i * column));
+		memmove(end, base + i * column, bytes);
 		end += bytes;
 	}
 	b->len = (size_t)(end - b->data);
@@ -344,51 +338,50 @@ static const char *differs(const char *what, uint32_t id, const char *name, uint
 	return text;
 }
 
+/* Compares two records; NULL: they agree. Fields that are not exact are skipped if tick_ns is 0. */
+static const char *compare(const char *what, uint32_t id, const void *x, const void *y,
+			   const struct tally_field *fields, size_t count, uint64_t tick_ns)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint64_t is = field(x, fields[i].offset), should = field(y, fields[i].offset);
+		if (!fields[i].exact)
+			is = tick_ns ? is / tick_ns * tick_ns : should;
+		if (is != should)
+			return differs(what, id, fields[i].name, field(x, fields[i].offset),
+				       should);
+	}
+	return NULL;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
 const char *tally_block_difference(const struct tally *a, const struct tally *b, uint64_t tick_ns)
 {
 	static const struct tally_site no_site;
 	static const struct tally_thread no_thread;
-
-	for (size_t i = 0; i < LENGTH(total_fields); i++) {
-		uint64_t x = field(a, total_fields[i].offset), y = field(b, total_fields[i].offset);
-		if (total_fields[i].exact ? x != y : x / tick_ns * tick_ns != y)
-			return differs("", UINT32_MAX, total_fields[i].name, x, y);
-	}
+	const char *wrong = compare("", UINT32_MAX, a, b, total_fields, LENGTH(total_fields),
+				    tick_ns);
 	uint32_t sites = a->site_count > b->site_count ? a->site_count : b->site_count;
-	for (uint32_t j = 0; j < sites; j++) {
+	for (uint32_t j = 0; j < sites && !wrong; j++) {
 		const struct tally_site *x = j < a->site_count ? &a->sites[j] : &no_site;
 		const struct tally_site *y = j < b->site_count ? &b->sites[j] : &no_site;
-		for (size_t i = 0; i < LENGTH(site_fields); i++) {
-			uint64_t is = field(x, site_fields[i].offset);
-			uint64_t should = field(y, site_fields[i].offset);
-			if (site_fields[i].exact && is != should)
-				return differs("site", j, site_fields[i].name, is, should);
-		}
+		wrong = compare("site", j, x, y, site_fields, LENGTH(site_fields), 0);
 		/* Rounding both birth and end moves a lifetime by less than a tick. */
-		uint64_t ended = x->frees + x->end_blocks;
-		uint64_t far = x->lifetime_sum_ns > y->lifetime_sum_ns
-				       ? x->lifetime_sum_ns - y->lifetime_sum_ns
-				       : y->lifetime_sum_ns - x->lifetime_sum_ns;
-		if (far && far / tick_ns >= ended)
-			return differs("site", j, "lifetime_sum_ns about", x->lifetime_sum_ns,
-				       y->lifetime_sum_ns);
-		far = x->lifetime_max_ns > y->lifetime_max_ns
-			      ? x->lifetime_max_ns - y->lifetime_max_ns
-			      : y->lifetime_max_ns - x->lifetime_max_ns;
-		if (far >= tick_ns)
-			return differs("site", j, "lifetime_max_ns about", x->lifetime_max_ns,
-				       y->lifetime_max_ns);
+		uint64_t far = distance(x->lifetime_sum_ns, y->lifetime_sum_ns);
+		if (!wrong && far && far / tick_ns >= ended(x))
+			wrong = differs("site", j, "lifetime_sum_ns about", x->lifetime_sum_ns,
+					y->lifetime_sum_ns);
+		if (!wrong && distance(x->lifetime_max_ns, y->lifetime_max_ns) >= tick_ns)
+			wrong = differs("site", j, "lifetime_max_ns about", x->lifetime_max_ns,
+					y->lifetime_max_ns);
 	}
 	uint32_t threads = a->thread_count > b->thread_count ? a->thread_count : b->thread_count;
-	for (uint32_t j = 0; j < threads; j++) {
-		const struct tally_thread *x = j < a->thread_count ? &a->threads[j] : &no_thread;
-		const struct tally_thread *y = j < b->thread_count ? &b->threads[j] : &no_thread;
-		for (size_t i = 0; i < LENGTH(thread_fields); i++) {
-			uint64_t is = field(x, thread_fields[i].offset);
-			uint64_t should = field(y, thread_fields[i].offset);
-			if (is != should)
-				return differs("thread", j, thread_fields[i].name, is, should);
-		}
-	}
-	return NULL;
+	for (uint32_t j = 0; j < threads && !wrong; j++)
+		wrong = compare("thread", j, j < a->thread_count ? &a->threads[j] : &no_thread,
+				j < b->thread_count ? &b->threads[j] : &no_thread, thread_fields,
+				LENGTH(thread_fields), 0);
+	return wrong;
 }

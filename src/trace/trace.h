@@ -26,8 +26,8 @@ struct trace_module {
 
 enum trace_frame_flag {
 	TRACE_FRAME_GUESS = 1, /* found by frame pointer without unwind tables: may be wrong */
-	TRACE_FRAME_TRUNCATED =
-		2, /* the stack goes on beyond this frame but could not be followed */
+	/* The stack goes on beyond this frame but could not be followed. */
+	TRACE_FRAME_TRUNCATED = 2,
 	TRACE_FRAME_EXACT_PC = 4, /* an interrupted pc (signal), not a return address */
 	TRACE_FRAME_LOST = 8,     /* callees are missing: the node table was full */
 };
@@ -86,12 +86,12 @@ struct trace_process {
 	const char *exe;
 	char *const *argv; /* argc of them */
 	uint32_t argc;
-	/* Known at its end; before: end == RUNNING. */
+	/* Known once it has ended; before that, end is RUNNING. */
 	uint64_t end_ns;
 	uint32_t end; /* enum trace_end */
 	int32_t exit_status, signal;
-	uint64_t memory_limit_bytes; /* of TRACE_END_OOM: what it ran into; 0: not known */
-	bool limit_is_cgroup;        /* of its cgroup, not the machine's memory */
+	uint64_t memory_limit_bytes; /* that it ran into (TRACE_END_OOM); 0: not known */
+	bool limit_is_cgroup;        /* the limit is its cgroup's, not the machine's memory */
 	uint64_t dropped;            /* events that could not be recorded */
 	uint64_t dropped_from_ns;    /* when that began; 0 if dropped == 0 */
 	uint64_t unknown_frees;      /* frees of blocks never seen */
@@ -100,7 +100,7 @@ struct trace_process {
 	uint64_t reentrant;          /* calls from inside a hook (signal handlers): not recorded */
 	uint64_t peak_bytes, peak_blocks, peak_time_ns; /* of this process alone */
 	uint64_t peak_rss_bytes; /* the kernel's own maximum (VmHWM); 0: not known */
-	/* Most of it that no file or shared memory was behind; 0: not known. */
+	/* The most of it that belonged to no file and was not shared; 0: not known. */
 	uint64_t peak_anonymous_bytes;
 };
 
@@ -110,8 +110,8 @@ struct trace_rss {
 	uint64_t rss_bytes;
 };
 
-/* Memory that belongs to a process alone (anonymous: no file's) and was resident, beside what was
- * recorded of it. A later one of the same process replaces it. */
+/* Resident memory that belongs to a process alone (anonymous: no file's), beside what was recorded. A later
+ * one of the same process replaces it. */
 struct trace_anonymous {
 	uint64_t time_ns;
 	uint32_t process;
@@ -160,29 +160,29 @@ int trace_writer_thread_name(struct trace_writer *w, uint32_t thread, const char
 int trace_writer_rss(struct trace_writer *w, const struct trace_rss *samples, size_t count);
 int trace_writer_anonymous(struct trace_writer *w, const struct trace_anonymous *a);
 int trace_writer_note(struct trace_writer *w, const struct trace_note *note);
-/* What a sampled process has now; replaces what was written of it before. */
+/* Writes what a sampled process has now, which replaces what was written for it before. */
 int trace_writer_samples(struct trace_writer *w, const struct trace_samples *samples);
-/* The peak of several sampled processes; replaces what was written before. */
+/* Writes the peak of several sampled processes, which replaces what was written before. */
 int trace_writer_peak(struct trace_writer *w, const struct trace_peak *peak);
 /* Ids in the events must have been added before. Times never go back. */
 int trace_writer_events(struct trace_writer *w, const struct trace_event *events, size_t count);
-/* The hot call: the same for a batch. */
+/* The same for a batch. The recorder calls this one all the time. */
 int trace_writer_batch(struct trace_writer *w, const struct trace_batch *batch);
 /* Writes out everything buffered as complete blocks (the recorder calls it at least once a second). */
 int trace_writer_flush(struct trace_writer *w);
-/* tally as of all events written so far; flushes. A large one is not
- * written before there is much more than that since the last. */
+/* Writes out everything buffered, then the tally, which is that of all events so far. A large tally is
+ * left out until the file has grown by much more than its size since the last one. */
 int trace_writer_checkpoint(struct trace_writer *w, uint64_t time_ns, struct tally *tally);
-/* Final tally, index, end. duration_ns is that of the recording. Frees w in any case. */
+/* Writes the final tally, the index and the end. duration_ns is that of the recording. Frees w in any case. */
 int trace_writer_close(struct trace_writer *w, uint64_t duration_ns, struct tally *tally,
 		       struct heft_error *err);
 /* Writes the end at once: whatever comes after it is not recorded, and trace_writer_close only closes. */
 int trace_writer_end(struct trace_writer *w, uint64_t duration_ns, struct tally *tally);
 void trace_writer_abandon(struct trace_writer *w); /* closes and frees without an end block */
 uint64_t trace_writer_bytes(const struct trace_writer *w);
-/* What was given and is not written yet, before it is compressed. */
+/* Bytes that were given and are not written yet, before compression. */
 uint64_t trace_writer_waiting_bytes(const struct trace_writer *w);
-/* What the end would add to what is written: as long as this is, but for the index. */
+/* Bytes that the end would add to the file, without the index. */
 uint64_t trace_writer_end_bytes(struct trace_writer *w, struct tally *tally);
 
 /* ---- reading */
@@ -215,7 +215,8 @@ struct trace_contents {
 	size_t anonymous_count; /* in the order written */
 	const struct trace_note *notes;
 	size_t note_count;
-	const struct tally *tally; /* settled; of the whole recording (or up to the cut) */
+	const struct tally
+		*tally; /* of the whole recording, or up to the cut; its peaks are up to date */
 	const struct behaviour *behaviour;
 	const struct trace_samples *samples;
 	uint32_t samples_count;        /* sampled processes */

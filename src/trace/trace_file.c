@@ -1,4 +1,4 @@
-/* Reading single blocks (see trace_file.h).
+/* Reads single blocks (see trace_file.h).
  *
  * Order matters here: the header is checked before the payload is read, the
  * length against the file before memory is taken, the checksum before anything
@@ -84,7 +84,7 @@ void trace_file_close(struct trace_file *f)
 	f->fd = -1;
 }
 
-/* n bytes and the slack that decoders may read behind them, zeroed. */
+/* Makes space for n bytes and the slack that decoders may read behind them, which is zeroed. */
 static uint8_t *reserve(uint8_t **buffer, size_t *capacity, size_t n)
 {
 	size_t need = n + EVENTS_READ_SLACK;

@@ -38,7 +38,7 @@ void trace_file_close(struct trace_file *f);
 int trace_file_load(struct trace_file *f, uint64_t offset, struct trace_block *b,
 		    struct heft_error *err);
 /* The same, but an events block is only checked, not decompressed: its payload is empty. Most of a
- * recording is events, and who looks for the other blocks need not wait for them. */
+ * recording is events, and a reader that needs the other blocks does not wait for them. */
 int trace_file_scan(struct trace_file *f, uint64_t offset, struct trace_block *b,
 		    struct heft_error *err);
 /* "PATH: at offset N: expected WHAT in the NAME block" */

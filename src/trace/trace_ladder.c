@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Laying goes through some ten million events a second. Of no more than this it will soon pass any
- * moment, and replaying the same events beside it would only slow it down. */
+/* A caller waits for the laying if the recording has no more events than this. The laying goes through some ten
+ * million events a second and soon passes any moment; replaying the same events beside it would only slow it down. */
 enum { WAIT_EVENTS = 128 << 20 };
 enum { MOST_RUNGS = 256 };
 
@@ -20,7 +20,7 @@ struct rung {
 };
 
 struct trace_ladder {
-	pthread_mutex_t lock; /* of count, laying and whole */
+	pthread_mutex_t lock; /* guards count, laying and whole */
 	pthread_cond_t more;
 	struct rung rungs[MOST_RUNGS];
 	uint32_t count, most;
@@ -66,7 +66,7 @@ void trace_ladder_free(struct trace_ladder *l)
 	free(l);
 }
 
-/* Into t, which is empty. */
+/* Copies into t, which is empty. */
 static int copy_tally(struct tally *t, const struct tally *from)
 {
 	int rc = tally_reserve(t, from->site_count, from->thread_count);
@@ -119,7 +119,7 @@ static int lay_batch(void *ctx, const struct trace_event *events, size_t count)
 	uint64_t due = x->l->distance * ((uint64_t)x->l->count + 1);
 	size_t first = 0;
 	if (x->l->count < x->l->most && x->now.events + count >= due) {
-		/* At the first change of time from here on. */
+		/* The rung stands at the first change of time from here on. */
 		uint64_t last = x->last_ns;
 		for (; first < count && events[first].time_ns == last; first++)
 			last = events[first].time_ns;
@@ -167,7 +167,7 @@ int trace_ladder_before(struct trace_ladder *l, struct trace_reader *r, uint64_t
 		pthread_cond_wait(&l->more, &l->lock);
 	const struct rung *from = l->count || l->whole ? &start : NULL;
 	for (uint32_t i = 0; i < l->count && l->rungs[i].time_ns <= before_ns; i++)
-		/* The last one of a ladder that grows may be far away: the file knows better. */
+		/* The last rung of a ladder that still grows may be far away: the file may have a nearer tally. */
 		from = i + 1 < l->count || l->whole ? &l->rungs[i] : NULL;
 	pthread_mutex_unlock(&l->lock);
 	if (!from)

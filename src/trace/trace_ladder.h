@@ -19,8 +19,8 @@ void trace_ladder_free(struct trace_ladder *l);
  * meanwhile. Returns early, with 0, when *stop becomes true. */
 int trace_ladder_lay(struct trace_ladder *l, struct trace_reader *own, const atomic_bool *stop,
 		     struct heft_error *err);
-/* As trace_reader_tally_before, from whichever is near. May wait for the laying, which somebody has
- * to do. One caller a reader at a time. */
+/* As trace_reader_tally_before, but starts at the nearest rung. May wait for trace_ladder_lay, which another thread
+ * has to call. Only one caller at a time may use a reader. */
 int trace_ladder_before(struct trace_ladder *l, struct trace_reader *r, uint64_t before_ns,
 			struct tally *t, struct heft_error *err);
 

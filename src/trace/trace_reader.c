@@ -416,7 +416,7 @@ int trace_reader_open_written(struct trace_reader **out, const char *path, struc
 		return rc;
 	}
 	r->decoder.tick_shift = (unsigned)__builtin_ctzll(r->tables.meta.tick_ns);
-	tally_settle(&r->tally);
+	tally_update_peaks(&r->tally);
 
 	struct trace_contents *c = &r->contents;
 	const struct definitions *d = &r->tables;

@@ -22,6 +22,9 @@ struct verifier {
 	struct definitions tables;
 	struct trace_index seen;
 	struct tally replayed, stored;
+	struct behaviour behaviour; /* the last ones, only read */
+	struct trace_samples samples;
+	struct trace_peak peak;
 	uint32_t parts_left;
 	unsigned tally_type;
 	uint64_t tally_offset; /* of the last complete TALLY */
@@ -84,36 +87,8 @@ static const char *check_tally(struct verifier *v, struct trace_block *b)
 	v->parts_left = left;
 	if (left)
 		return NULL;
-	tally_settle(&v->replayed);
+	tally_update_peaks(&v->replayed);
 	return tally_block_difference(&v->stored, &v->replayed, v->tables.meta.tick_ns);
-}
-
-static const char *check_behaviour(struct verifier *v, struct trace_block *b)
-{
-	struct behaviour stored;
-	behaviour_init(&stored);
-	const char *expected = behaviour_get(&b->payload, &stored, v->tables.site_count,
-					     v->tables.thread_count);
-	behaviour_fini(&stored);
-	return expected;
-}
-
-static const char *check_samples(struct verifier *v, struct trace_block *b)
-{
-	struct trace_samples stored = {0};
-	const char *expected = trace_samples_get(&b->payload, &stored, v->tables.site_count,
-						 v->tables.process_count);
-	trace_samples_fini(&stored);
-	return expected;
-}
-
-static const char *check_peak(struct verifier *v, struct trace_block *b)
-{
-	struct trace_peak stored = {0};
-	const char *expected = trace_peak_get(&b->payload, &stored, v->tables.site_count,
-					      v->tables.process_count);
-	trace_peak_fini(&stored);
-	return expected;
 }
 
 static const char *check_index(struct verifier *v, struct trace_block *b)
@@ -155,6 +130,7 @@ static const char *check_end(struct verifier *v, struct trace_block *b)
 static const char *check_block(struct verifier *v, struct trace_block *b, uint64_t blocks)
 {
 	unsigned type = b->header.type;
+	const struct definitions *t = &v->tables;
 	if ((type == TRACE_BLOCK_META) != (blocks == 0))
 		return "the meta block first, and once";
 	if (v->parts_left && type != v->tally_type)
@@ -163,9 +139,16 @@ static const char *check_block(struct verifier *v, struct trace_block *b, uint64
 	case TRACE_BLOCK_EVENTS: return check_events(v, b);
 	case TRACE_BLOCK_CHECKPOINT:
 	case TRACE_BLOCK_TALLY: return check_tally(v, b);
-	case TRACE_BLOCK_BEHAVIOUR: return check_behaviour(v, b);
-	case TRACE_BLOCK_SAMPLES: return check_samples(v, b);
-	case TRACE_BLOCK_PEAK: return check_peak(v, b);
+	case TRACE_BLOCK_BEHAVIOUR:
+		behaviour_fini(&v->behaviour);
+		behaviour_init(&v->behaviour);
+		return behaviour_get(&b->payload, &v->behaviour, t->site_count, t->thread_count);
+	case TRACE_BLOCK_SAMPLES:
+		trace_samples_fini(&v->samples);
+		return trace_samples_get(&b->payload, &v->samples, t->site_count, t->process_count);
+	case TRACE_BLOCK_PEAK:
+		trace_peak_fini(&v->peak);
+		return trace_peak_get(&b->payload, &v->peak, t->site_count, t->process_count);
 	case TRACE_BLOCK_INDEX: return check_index(v, b);
 	case TRACE_BLOCK_END: return check_end(v, b);
 	default: return definitions_get_block(&v->tables, type, b->header.count, &b->payload);
@@ -221,6 +204,9 @@ int trace_verify(const char *path, struct trace_verify *result, struct heft_erro
 	trace_index_fini(&v->seen);
 	tally_fini(&v->replayed);
 	tally_fini(&v->stored);
+	behaviour_fini(&v->behaviour);
+	trace_samples_fini(&v->samples);
+	trace_peak_fini(&v->peak);
 	events_decoder_fini(&v->decoder);
 	free(v);
 	return rc;

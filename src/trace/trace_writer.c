@@ -57,7 +57,7 @@ static int write_scratch(struct trace_writer *w, unsigned type, uint64_t first_n
 					       last_ns, count);
 }
 
-/* Whether what is in scratch is more than a block holds: it is dropped then. */
+/* Whether scratch has more than a block can hold: then it is dropped. */
 static bool too_large(struct trace_writer *w)
 {
 	bool large = !w->scratch.failed && w->scratch.len > TRACE_BLOCK_LIMIT;
@@ -366,8 +366,8 @@ static int write_behaviour(struct trace_writer *w, uint64_t time_ns, const struc
 
 static int write_tally(struct trace_writer *w, unsigned type, uint64_t time_ns, struct tally *tally)
 {
-	tally_settle(tally);
-	/* A recorder may have reserved more than it has defined: those are all zero. */
+	tally_update_peaks(tally);
+	/* A recorder may have reserved more than it has defined: the rest is all zero. */
 	struct tally view = *tally;
 	if (view.site_count > w->site_count)
 		view.site_count = w->site_count;
@@ -382,8 +382,8 @@ static int write_tally(struct trace_writer *w, unsigned type, uint64_t time_ns, 
 	return rc;
 }
 
-/* With 100,000 sites a tally is as large as a million events. It saves the reader of a cut file to
- * replay what was written since the last one: it is not worth it before that is much more. */
+/* With 100,000 sites a tally is as large as a million events. It saves the reader of a cut file the replay of
+ * what was written since the last one, so it is not worth it before that is much more. */
 static bool checkpoint_pays(const struct trace_writer *w, const struct tally *tally)
 {
 	uint64_t bytes = 0;
@@ -446,7 +446,7 @@ uint64_t trace_writer_end_bytes(struct trace_writer *w, struct tally *tally)
 	uint64_t bytes = 0;
 	if (w->file.error.code)
 		return 0;
-	tally_settle(tally);
+	tally_update_peaks(tally);
 	if (tally->behaviour) {
 		behaviour_put(&w->scratch, tally->behaviour, tally);
 		bytes += block_writer_length(&w->file, &w->scratch);

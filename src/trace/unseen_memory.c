@@ -1,4 +1,4 @@
-/* Resident anonymous memory against recorded memory.
+/* Compares resident anonymous memory with recorded memory.
  *
  * Anonymous is what is no file's and not shared: the heap, stacks, relocated data of libraries, and
  * whatever the program maps itself. An ordinary program has a few MiB of it beside its heap (clang:
@@ -7,8 +7,8 @@
  * after frees, which is worst with many threads. So the rule wants a lot of memory, and many times
  * what the recorded blocks need; less will do where next to nothing was recorded.
  *
- * What malloc never gave out it cannot keep: if all allocations together are less than half of the
- * memory, most of it is not malloc's. Else it may be that malloc keeps it, and the words say both. */
+ * malloc cannot keep what it never gave out: if all allocations together are less than half of the
+ * memory, most of it is not malloc's. Otherwise malloc may keep it, and the words say both. */
 #include "trace/unseen_memory.h"
 
 #include "hosted/number_words.h"
@@ -19,7 +19,7 @@
 /* Chosen on some fifty programs of a Debian system (docs/allocators.md). */
 #define LEAST_BYTES (16.0 * (1 << 20))
 #define TIMES_RECORDED 3
-/* Next to nothing: */
+/* For programs of which next to nothing was recorded: */
 #define LITTLE_BYTES (8.0 * (1 << 20))
 #define TIMES_LITTLE 32
 

@@ -10,9 +10,9 @@
  * lowest bit says that the thread is between taking a time stamp and publishing
  * the record that carries it ("open"). Publishing is one store of `pos`.
  *
- * A chunk's way: from the counter of fresh ones or the free list to a thread; when it
- * is full, from the link in its predecessor to the recorder; then to the free list,
- * which is a Treiber stack with a tag against ABA. Nobody waits for anybody who may
+ * A chunk goes from the counter of fresh ones or the free list to a thread. When it is
+ * full, the recorder finds it by the link in its predecessor, reads it and puts it on the
+ * free list, which is a Treiber stack with a tag against ABA. Nobody waits for anybody who may
  * have been killed: a process that dies in the middle only leaks chunks of its own
  * file.
  *
@@ -82,7 +82,7 @@ enum wire_gate {
 	WIRE_GATE_PASS = 2,  /* sampling is switched off and no sample is live: do nothing */
 };
 
-/* Only in sampled processes (wire/samples.h) */
+/* Used only in sampled processes (wire/samples.h) */
 struct wire_sampling {
 	/* The outside may set these at any time. */
 	_Alignas(64) _Atomic uint32_t on;

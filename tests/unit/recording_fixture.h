@@ -171,7 +171,7 @@ static inline void fixture_record(const char *path, bool complete)
 	tally_init(&tally);
 	assert_int_equal(tally_reserve(&tally, 6, 3), 0);
 	tally_apply(&tally, events, count);
-	tally_settle(&tally);
+	tally_update_peaks(&tally);
 	assert_int_equal(trace_writer_events(w, events, count), 0);
 	struct trace_rss rss[] = {
 		{1000, 0, 1000}, {2000, 1, 500}, {3000, 0, 2000}, {9600, 0, 2200}};

@@ -115,7 +115,7 @@ static void check_entries(const struct behaviour *b, const struct account *a,
 
 static void check_sites(struct tally *t, const struct account *a, const struct history *h)
 {
-	tally_settle(t);
+	tally_update_peaks(t);
 	uint64_t slack = 0;
 	for (uint32_t s = 0; s < h->sites; s++) {
 		assert_int_equal(t->sites[s].live_bytes, a->now[s].bytes);
@@ -431,7 +431,7 @@ static void reload_tally(struct tally *t, struct tally *from, const struct histo
 	struct byte_buffer out = {0};
 	uint8_t *copy;
 	uint32_t left;
-	tally_settle(from);
+	tally_update_peaks(from);
 	tally_block_put(&out, from, 0);
 	struct byte_cursor c = cursor_over(&copy, out.data, out.len);
 	tally_init(t);

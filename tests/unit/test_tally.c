@@ -93,12 +93,12 @@ static void one_history(unsigned seed, unsigned steps)
 		}
 		assert_int_equal(t.live_bytes, sum);
 		if (step % 97 == 0) { /* settling in between must change nothing */
-			tally_settle(&t);
+			tally_update_peaks(&t);
 			for (int i = 0; i < SITES; i++)
 				assert_int_equal(t.sites[i].peak_bytes, at_peak[i]);
 		}
 	}
-	tally_settle(&t);
+	tally_update_peaks(&t);
 	assert_int_equal(t.peak_bytes, peak);
 	assert_int_equal(t.peak_time_ns, peak_time);
 	uint64_t f = 0, c = 0;
@@ -142,7 +142,7 @@ TEST(test_first_of_two_equal_peaks)
 	tally_init(&t);
 	assert_int_equal(tally_reserve(&t, 2, 1), 0);
 	tally_apply(&t, e, 3);
-	tally_settle(&t);
+	tally_update_peaks(&t);
 	assert_int_equal(t.peak_time_ns, 1);
 	assert_int_equal(t.sites[0].peak_bytes, 100);
 	assert_int_equal(t.sites[1].peak_bytes, 0);
@@ -251,8 +251,8 @@ TEST(test_batches)
 		tally_apply(&one, events + from, i - from);
 		tally_apply_batch(&other, &batch);
 	}
-	tally_settle(&one);
-	tally_settle(&other);
+	tally_update_peaks(&one);
+	tally_update_peaks(&other);
 	assert_true(pairs > 1000);
 	for (unsigned i = 0; i < SITES; i++) {
 		one.sites[i].peak_epoch = other.sites[i].peak_epoch = 0;

@@ -14,7 +14,7 @@ static void check_before(const struct recording *r, struct trace_reader *reader,
 	struct account *a = account_new(r->h, n, NULL, NULL);
 	tally_init(&t);
 	assert_int_equal(trace_reader_tally_before(reader, before_ns, &t, &err), 0);
-	tally_settle(&t);
+	tally_update_peaks(&t);
 	assert_int_equal(t.events, n);
 	assert_int_equal(t.live_bytes, a->total.bytes);
 	assert_int_equal(t.live_blocks, a->total.blocks);
@@ -35,7 +35,7 @@ static void check_before(const struct recording *r, struct trace_reader *reader,
 		struct trace_event e = stored(r, i);
 		tally_apply(&fresh, &e, 1);
 	}
-	tally_settle(&fresh);
+	tally_update_peaks(&fresh);
 	const char *difference = tally_block_difference(&t, &fresh, r->tick_ns);
 	if (difference)
 		fail_msg("before %llu: %s", (unsigned long long)before_ns, difference);
