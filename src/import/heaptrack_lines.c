@@ -31,7 +31,7 @@ static int bad_line(struct heaptrack_file *f, const void *line, const char *what
 	return import_expected(f->in, line, what);
 }
 
-/* Blanks, then a number. */
+/* Skips blanks and reads a number. */
 static bool next_hex(const char **at, uint64_t *value)
 {
 	scan_blanks(at);

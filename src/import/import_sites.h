@@ -29,7 +29,7 @@ int import_add_site_via(struct profile *p, uint32_t node, uint32_t via, uint32_t
 			uint32_t *site);
 void import_keep_call(struct profile *p, uint32_t site, uint32_t node, uint32_t call);
 void import_add_measures(struct profile_site *site, const struct import_measures *measures);
-/* Adds without wrapping round: numbers of hostile files. */
+/* Adds without wrapping round, because files are hostile. */
 void import_add(uint64_t *sum, uint64_t value);
 uint64_t import_rounded(double value); /* within the range */
 /* Turns a line of a sampled profile into an estimate: `blocks` of `bytes` together, taken with one

@@ -44,7 +44,7 @@ struct import_source {
 
 /* "-" is standard input. */
 int import_source_open(struct import_source **out, const char *path, struct heft_error *err);
-/* The same over bytes in memory, which stay the caller's. */
+/* The same for bytes in memory, which are copied. */
 int import_source_open_bytes(struct import_source **out, const char *name, const void *bytes,
 			     size_t length, struct heft_error *err);
 void import_source_close(struct import_source *in);
@@ -57,7 +57,7 @@ int import_source_more(struct import_source *in);
 /* The next line without its newline, ended by a NUL, valid until the next call. 1, 0 at the end, or
  * a negative code: also if the last line has no newline, for then the file was cut. */
 int import_source_line(struct import_source *in, char **line, size_t *length);
-/* All that is left, in one piece of at most `max` bytes: free() it. */
+/* Reads all that is left, in one piece of at most `max` bytes, which the caller frees. */
 int import_source_rest(struct import_source *in, size_t max, uint8_t **bytes, size_t *length);
 /* Where a byte of the window stands in the decompressed data. */
 uint64_t import_source_offset(const struct import_source *in, const void *byte);

@@ -20,7 +20,7 @@ int json_scan_string(struct json_scan *s);
 /* A number that is not negative; fractions are cut off, what is too large becomes the largest. */
 int json_scan_uint(struct json_scan *s, uint64_t *value);
 int json_scan_bool(struct json_scan *s, bool *value);
-/* Passes over a value of any kind. */
+/* Skips a value of any kind. */
 int json_scan_skip(struct json_scan *s);
 /* In an object or array, before each member: 1 there is one, 0 it ended. *first is true before the
  * first call. `open` is '{' or '['. */

@@ -61,7 +61,7 @@ static bool has_line(const char *text, size_t size, const char *line)
 	return false;
 }
 
-/* The whole file, or NULL; free() it. */
+/* Reads a whole file; NULL: it cannot be read. The caller frees it. */
 static char *read_small(const char *path, size_t *size)
 {
 	struct stat st;

@@ -18,9 +18,9 @@ struct die_ranges {
 
 /* Adds the ranges of one entry. 0 or HEFT_ENOMEM. */
 int die_ranges_add(struct die_ranges *list, Dwarf_Die *die);
-/* Before the first search, and after anything was added. */
+/* Must be called before the first search, and after anything was added. */
 void die_ranges_sort(struct die_ranges *list);
-/* Replaces the list by the functions of a unit, sorted; with `deep` also by those inside functions:
+/* Replaces the list by the functions of a unit, sorted; with `deep` the list also has those inside functions:
  * lambdas and members of local classes. 0 or HEFT_ENOMEM. */
 int die_ranges_of_functions(struct die_ranges *list, Dwarf_Die *unit, bool deep);
 /* The narrowest of the ranges that begin nearest before the address; NULL: none covers it. */

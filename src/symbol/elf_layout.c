@@ -1,7 +1,7 @@
-/* Segments and build id of an ELF file (elf_layout.h).
+/* Reads the segments and the build id of an ELF file (elf_layout.h).
  *
- * A mapping in /proc/PID/maps tells which bytes of a file stand where in memory; the
- * segment that holds those bytes tells which addresses the file itself gives them. The
+ * A mapping in /proc/PID/maps says which bytes of a file stand where in memory; the
+ * segment that holds those bytes says which addresses the file itself gives them. The
  * two differ for good reasons (linkers shift later segments by a page), so guessing
  * from the mapping alone is wrong for data and for some code. */
 #include "symbol/elf_layout.h"

@@ -1,5 +1,5 @@
-/* Where an ELF file's parts lie, and which file it is: for turning a running process's addresses,
- * known only by its mappings, into addresses as in the file. */
+/* Where the parts of an ELF file lie, and which file it is. With it, addresses of a running process, which are
+ * known only by its mappings, become addresses as in the file. */
 #ifndef HEFT_SYMBOL_ELF_LAYOUT_H
 #define HEFT_SYMBOL_ELF_LAYOUT_H
 
@@ -23,8 +23,8 @@ struct elf_layout {
 
 /* False: the file is not there, may not be read, or is no ELF file. */
 bool elf_layout_read(const char *path, struct elf_layout *layout);
-/* What to take from run-time addresses of a mapping of the file (its first address, and which part
- * of the file it shows) to get addresses as in the file. False: no segment is mapped so. */
+/* *slide becomes what to subtract from run-time addresses in a mapping of the file to get addresses as in the file.
+ * The mapping is [start, end) and shows the file from `offset` on. False: no segment is mapped so. */
 bool elf_layout_slide(const struct elf_layout *layout, uint64_t start, uint64_t end,
 		      uint64_t offset, uint64_t *slide);
 

@@ -14,7 +14,7 @@ struct elf_bytes {
 
 /* The name is as in an object that is not packed: ".debug_line". */
 struct elf_bytes elf_section_bytes(Elf *elf, const char *name);
-/* Where it lies as the file has it. False: there is no such section. */
+/* *address becomes the address that the file gives the section. False: there is no such section. */
 bool elf_section_address(Elf *elf, const char *name, uint64_t *address);
 
 #endif

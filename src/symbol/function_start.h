@@ -6,7 +6,7 @@
 
 #include <libelf.h>
 
-/* The bytes of .eh_frame, and where they lie as the file has it. */
+/* The bytes of .eh_frame, and the address that the file gives them */
 struct unwind_bytes {
 	const uint8_t *data;
 	size_t size;

@@ -64,7 +64,7 @@ static bool read_files_old(struct line_table *t, struct dwarf_cursor *c)
 	return fine && !c->bad;
 }
 
-/* One field of a version 5 table; false: a form that is not understood. */
+/* Reads one field of a version 5 table; false: its form is not understood. */
 static bool read_form(struct dwarf_cursor *c, const struct line_sections *s, const struct header *h,
 		      uint64_t form, const char **text, uint64_t *number)
 {

@@ -1,9 +1,9 @@
-/* .gnu_debugdata: some distributions leave the names of all functions in their
- * stripped files, as a small ELF file packed with xz. There is a symbol table in
- * it and nothing else of use.
+/* Opens .gnu_debugdata: some distributions leave the names of all functions in their
+ * stripped files, as a small ELF file packed with xz. It has a symbol table and
+ * nothing else of use.
  *
- * It is unpacked into memory by libdw's own companion, liblzma, with a bound on
- * memory and size, because the section is input. */
+ * liblzma unpacks it into memory, with a bound on memory and size, because the
+ * section is input. */
 #include "symbol/debug_file.h"
 
 #include "hosted/vector.h"

@@ -23,11 +23,11 @@ const struct symbol_evidence *symbol_cache_evidence(const struct symbol_cache *c
 /* Answers sorted queries; answered[i] is set for those it knows. Returns 0 or HEFT_ENOMEM. */
 int symbol_cache_answer(struct symbol_cache *c, struct name_pool *pool,
 			struct symbol_query *queries, bool *answered, size_t count);
-/* All it knows, sorted; free() it. NULL: no memory. */
+/* Returns all it knows, sorted; the caller frees it. NULL: no memory. */
 struct symbol_query *symbol_cache_everything(struct symbol_cache *c, struct name_pool *pool,
 					     size_t *count);
 
-/* What is to be kept */
+/* What the cache will keep of a module */
 struct symbol_cache_entry {
 	const uint8_t *build_id;
 	size_t build_id_len;

@@ -34,15 +34,15 @@ struct symbol_evidence {
 /* How long heft believes a server that does not have a file, and one that did not answer. */
 enum { SYMBOL_NO_SECONDS = 3600, SYMBOL_SILENCE_SECONDS = 300 };
 
-/* Looks at the path and notes what is there. A path twice is noted once. */
+/* Looks at the path and notes what is there. The same path is noted only once. */
 void symbol_evidence_look(struct symbol_evidence *e, const char *path);
-/* The servers were asked just now. */
+/* Notes that the servers were asked just now. */
 void symbol_evidence_asked(struct symbol_evidence *e, const char *urls, bool answered);
-/* Where debug files are looked for; NULL: the default. */
+/* Notes the folders in which debug files are looked for; NULL: the default. */
 void symbol_evidence_roots(struct symbol_evidence *e, const char *roots);
 /* Takes over a line unless its path is there already. */
 void symbol_evidence_add(struct symbol_evidence *e, const struct symbol_evidence_line *line);
-/* server_urls and roots: those in use now. */
+/* Whether everything is still as noted. server_urls and roots are those in use now. */
 bool symbol_evidence_holds(const struct symbol_evidence *e, const char *server_urls,
 			   const char *roots);
 bool symbol_evidence_has_file(const struct symbol_evidence *e, const char *path);

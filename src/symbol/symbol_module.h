@@ -5,7 +5,7 @@
 #include "symbol/symbol.h"
 #include "symbol/symbol_evidence.h"
 
-/* What lasts over the modules of a session. */
+/* What all modules of a session share */
 struct symbol_search {
 	const struct symbol_options *options;
 	uint64_t server_left_ms; /* what may still be waited for servers */
@@ -20,7 +20,7 @@ int symbol_module_open(struct symbol_module **out, enum symbol_state *state, str
 void symbol_module_set_names_only(struct symbol_module *m, bool names_only);
 /* Answers all queries, which must be sorted by address. Returns 0 or HEFT_ENOMEM. */
 int symbol_module_lookup(struct symbol_module *m, struct symbol_query *queries, size_t count);
-/* After a lookup: what it could draw on, and what that depends on. */
+/* After a lookup: the debug information that there was, and what the answers depend on. */
 enum symbol_debug symbol_module_debug(const struct symbol_module *m, const char **lacking);
 const struct symbol_evidence *symbol_module_evidence(const struct symbol_module *m);
 void symbol_module_close(struct symbol_module *m);

@@ -39,13 +39,13 @@ struct behaviour_handover {
 	double birth, wait, birth_birth, birth_wait, wait_wait;
 };
 
-/* Allocating and freeing thread */
+/* How many blocks one thread allocated and another freed */
 struct behaviour_pair {
 	uint32_t site, from, to;
 	uint64_t frees;
 };
 
-/* Seen freeing stacks */
+/* A stack that was seen to free blocks of a site */
 struct behaviour_release {
 	uint32_t site, free_site;
 	uint64_t samples;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Stored by their bits, also those that are doubles: a sum may be negative. */
+/* All fields are stored by their bits, also doubles: a reader goes on with exactly the same sums. */
 #define BITS(record, member) {offsetof(struct record, member), FIELD_UINT64}
 #define HANDOVER(member) BITS(behaviour_handover, member)
 static const struct record_field handover_fields[] = {

@@ -7,7 +7,7 @@
 
 /* Leaves out the rows of sites that did not stay notable. */
 void behaviour_put(struct byte_buffer *out, const struct behaviour *b, const struct tally *t);
-/* Into an initialised one; NULL, or what was expected. */
+/* Reads into an initialised one. NULL, or what was expected. */
 const char *behaviour_get(struct byte_cursor *c, struct behaviour *b, uint32_t site_limit,
 			  uint32_t thread_limit);
 

@@ -83,7 +83,7 @@ static const char *switch_thread(struct events_decoder *d)
 	return NULL;
 }
 
-/* The next group's bits, the first event's highest. */
+/* Reads the bits of the next group; the highest is the first event's. */
 static uint64_t get_bits(struct events_decoder *d, enum events_column column, uint64_t events)
 {
 	uint64_t bits;
@@ -221,7 +221,7 @@ static const char *get_escape(struct events_decoder *d, struct trace_event *ev)
 	return NULL;
 }
 
-/* A code that was not predicted; *fresh if its site is new in the block. */
+/* Reads a code that was not predicted; *fresh: its site is new in the block. */
 static uint64_t get_code(struct events_decoder *d, uint64_t context, bool *fresh)
 {
 	uint64_t value;
@@ -236,7 +236,7 @@ static uint64_t get_code(struct events_decoder *d, uint64_t context, bool *fresh
 	return code;
 }
 
-/* A size and slack that were not predicted. */
+/* Reads a size and slack that were not predicted. */
 static const char *get_size(struct events_decoder *d, struct trace_event *ev)
 {
 	uint64_t head, slack;

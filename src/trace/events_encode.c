@@ -273,7 +273,7 @@ static inline bool put_resize(struct events_encoder *e, struct events_site *s,
 	return true;
 }
 
-/* Whether a brief event of these two kinds is not what they promise. */
+/* Whether a temporary or cross-thread free is not what its kind predicts, so that it needs an escape. */
 static inline bool escapes(const struct trace_brief *b, const struct events_thread *t,
 			   uint64_t last_alloc, unsigned shift)
 {

@@ -127,7 +127,7 @@ void trace_peak_put(struct byte_buffer *b, const struct trace_peak *p)
 	}
 }
 
-/* Processes rise, so that none is there twice. */
+/* The numbers of processes must rise, so that none is there twice. */
 const char *trace_peak_get(struct byte_cursor *c, struct trace_peak *p, uint32_t site_limit,
 			   uint32_t process_limit)
 {

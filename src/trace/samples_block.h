@@ -40,7 +40,7 @@ struct trace_samples {
 	uint32_t peak_count;
 };
 
-/* The samples of all processes at the greatest sum of theirs that was seen */
+/* The samples of all processes when their sum was the greatest that was seen */
 struct trace_peak {
 	uint64_t time_ns;
 	struct trace_peak_part {
@@ -60,7 +60,7 @@ const char *trace_peak_get(struct byte_cursor *c, struct trace_peak *p, uint32_t
 
 void trace_samples_fini(struct trace_samples *s);
 void trace_samples_put(struct byte_buffer *b, const struct trace_samples *s);
-/* Into a zeroed one; NULL, or what was expected. Fini it in any case. */
+/* Reads into a zeroed one, which needs trace_samples_fini in any case. NULL, or what was expected. */
 const char *trace_samples_get(struct byte_cursor *c, struct trace_samples *s, uint32_t site_limit,
 			      uint32_t process_limit);
 

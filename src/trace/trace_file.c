@@ -107,7 +107,7 @@ int trace_file_expected(const struct trace_file *f, const struct trace_block *b,
 				trace_block_name(b->header.type));
 }
 
-/* Header and stored bytes, checked; the payload is still as it is stored. */
+/* Reads and checks the header and the stored bytes; the payload is not unpacked yet. */
 static int load_stored(struct trace_file *f, uint64_t offset, struct trace_block *b,
 		       struct heft_error *err)
 {

@@ -310,7 +310,7 @@ static int flush_events(struct trace_writer *w)
 	return rc;
 }
 
-/* After every piece of work of the encoder. */
+/* Called after the encoder took events. Writes the block if it is full. */
 static void events_taken(struct trace_writer *w, size_t count)
 {
 	w->events += count;

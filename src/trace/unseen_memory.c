@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Chosen on some fifty programs of a Debian system (docs/allocators.md). */
+/* These numbers were chosen on some fifty programs of a Debian system (docs/allocators.md). */
 #define LEAST_BYTES (16.0 * (1 << 20))
 #define TIMES_RECORDED 3
 /* For programs of which next to nothing was recorded: */
