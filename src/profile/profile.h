@@ -491,7 +491,7 @@ void profile_link_behaviour(struct profile *p);
 void profile_sites_moved(struct profile *p, const uint32_t *to);
 
 /* Sets the errors of sites and totals from their spreads, once the numbers are there. */
-void profile_settle_errors(struct profile *p);
+void profile_compute_errors(struct profile *p);
 
 /* Selecting (profile_select.c). */
 /* Whether it is of several processes: then "live at the end" is of the last ones alone, and what people

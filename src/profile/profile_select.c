@@ -28,7 +28,7 @@ static double mean_bytes(uint64_t bytes, uint64_t blocks)
 	return blocks ? (double)bytes / (double)blocks : 0;
 }
 
-void profile_settle_errors(struct profile *p)
+void profile_compute_errors(struct profile *p)
 {
 	const struct profile_totals *t = &p->totals;
 	for (uint32_t i = 0; i < p->site_count; i++)
@@ -81,7 +81,7 @@ static void recount_errors(struct profile *p)
 	p->estimates.total_spread = (struct profile_spread){0};
 	for (uint32_t i = 0; i < p->site_count; i++)
 		estimate_add_spread(&p->estimates.total_spread, &p->estimates.spreads[i]);
-	profile_settle_errors(p);
+	profile_compute_errors(p);
 }
 
 static int by_stack(const void *a, const void *b)

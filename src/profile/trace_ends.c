@@ -1,19 +1,17 @@
 /* What is live at the end of a recording of several processes.
  *
  * A block that is never freed ends with its process. What a process left when it
- * ended is one number (left at exit); what is live when the recording ends is
- * another: only blocks of the processes that end there, the last ones, are. Their
- * blocks end with the last events of the recording, so these are looked at, and no
- * others. Of a single process both are the same, and nothing is read.
+ * ended is one number (left at exit). What is live when the recording ends is
+ * another: blocks of the processes that live to the end, the last ones. Their blocks
+ * end with the last events of the recording, so only these events are read. In a
+ * recording of one process both numbers are the same, and nothing is read.
  *
- * Of a selection its own last processes count: "the recording" is then theirs.
+ * A selection has last processes of its own.
  *
  * What each process left is found the same way: its blocks end where it does. Only the
- * events at the ends of processes are read, ends that lie close together in one go, so
- * that a long recording of few processes costs little and one of many is read once. */
+ * events at the ends of processes are read, and ends that are close together in one go:
+ * a long recording of few processes costs little, and one of many is read once. */
 #include "profile/trace_load.h"
-
-#include "hosted/vector.h"
 
 #include <stdlib.h>
 
@@ -22,8 +20,8 @@ static bool still_runs(const struct trace_process *p)
 	return p->end == TRACE_END_RUNNING || p->end == TRACE_END_DETACHED;
 }
 
-/* Which processes end with the recording, and from when on their blocks do. Of one that is still running
- * (the recording was cut) no block has ended so. */
+/* Finds the processes that live to the end, and the time from which on their blocks end. The blocks of
+ * a process that still runs (the recording was cut) have not ended. */
 static int find_last(struct load *l, uint64_t *from_ns)
 {
 	const struct trace_contents *c = l->c;
@@ -53,17 +51,6 @@ static int find_last(struct load *l, uint64_t *from_ns)
 	return 0;
 }
 
-static int keep_last(struct load *l, uint32_t count)
-{
-	if (l->last && count <= l->last_count)
-		return 0;
-	uint32_t had = l->last_count;
-	if (!array_reserve(l->last, had, l->last_count, count - had))
-		return HEFT_ENOMEM;
-	memset(l->last + had, 0, (l->last_count - had) * sizeof *l->last);
-	return 0;
-}
-
 static int tail_batch(void *ctx, const struct trace_event *events, size_t count)
 {
 	struct load *l = ctx;
@@ -80,7 +67,7 @@ static int tail_batch(void *ctx, const struct trace_event *events, size_t count)
 		if (l->split && trace_split_find(l->split, site,
 						 c->threads[e->birth_thread].process, &site) < 0)
 			return HEFT_ENOMEM;
-		if (keep_last(l, site + 1) < 0)
+		if (trace_grow_sums(&l->last, &l->last_count, site + 1) < 0)
 			return HEFT_ENOMEM;
 		l->last[site].bytes += e->size;
 		l->last[site].blocks++;
@@ -99,10 +86,10 @@ int trace_ends_load(struct load *l)
 		return rc;
 	if (l->sel->has_window && from_ns < l->sel->from_ns)
 		from_ns = l->sel->from_ns;
-	if (keep_last(l, l->split ? 0 : l->c->site_count) < 0)
+	if (trace_grow_sums(&l->last, &l->last_count, l->split ? 0 : l->c->site_count) < 0)
 		return HEFT_ENOMEM;
-	if (from_ns > to_ns ||
-	    l->c->samples_count) /* samples are told apart as they are added up */
+	/* Samples of the last processes are added up apart (trace_samples.c). */
+	if (from_ns > to_ns || l->c->samples_count)
 		return 0;
 	return trace_reader_events(l->reader, from_ns, to_ns, tail_batch, l, l->err);
 }

@@ -196,7 +196,7 @@ void frame_rules_apply(const struct frame_rules *r, struct profile *p)
 		}
 		set_frame(f, said_by(r, decide_code(r, f->function, f->file, of_known)));
 	}
-	user_frame_settle(p);
+	user_frame_find_machinery(p);
 }
 
 /* ---- what only the whole profile shows */
@@ -218,7 +218,7 @@ static bool is_python_module(const char *path)
 }
 
 /* Where Python's own functions have frames, theirs is the code that the user wrote. */
-static void settle_python(struct profile *p)
+static void fold_interpreter(struct profile *p)
 {
 	bool any = false;
 	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
@@ -239,11 +239,11 @@ static void settle_python(struct profile *p)
 	free(of_python);
 }
 
-void user_frame_settle(struct profile *p)
+void user_frame_find_machinery(struct profile *p)
 {
 	if (p->stacks.lender)
 		return;
-	settle_python(p);
+	fold_interpreter(p);
 	wrapper_frames_find(p);
 }
 

@@ -46,7 +46,7 @@ bool user_frame_is_runtime(const char *function, const char *file);
 /* Decides what only the whole profile shows, after the rules: its own wrappers around malloc
  * (wrapper_frames.h), and that an interpreter is machinery where the functions that it runs have
  * frames of their own. Call when the sites have their numbers. */
-void user_frame_settle(struct profile *p);
+void user_frame_find_machinery(struct profile *p);
 /* Sets what a frame is by the built-in rules. */
 void user_frame_decide(struct profile_frame *f, bool runtime_module);
 
