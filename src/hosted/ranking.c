@@ -16,3 +16,14 @@ void rank_greatest_first(struct ranked *list, size_t count)
 	if (count)
 		qsort(list, count, sizeof *list, greatest_first);
 }
+
+uint32_t *rank_take_order(struct ranked *list, size_t count)
+{
+	uint32_t *order = list ? malloc((count + 1) * sizeof *order) : NULL;
+	if (order)
+		rank_greatest_first(list, count);
+	for (size_t i = 0; order && i < count; i++)
+		order[i] = list[i].index;
+	free(list);
+	return order;
+}

@@ -13,6 +13,8 @@ struct ranked {
 };
 
 void rank_greatest_first(struct ranked *list, size_t count);
+/* Frees the list, which may be NULL, and returns its numbers in that order. NULL: no memory; free() it. */
+uint32_t *rank_take_order(struct ranked *list, size_t count);
 
 /* A value for a number that is not below 0: the bits of such doubles are in the order of the doubles. */
 static inline uint64_t rank_value(double number)

@@ -1,8 +1,8 @@
 /* Building and freeing the model (profile.h says what it is).
  *
- * Frames, nodes and sites are found again by hash tables that hold only indices:
- * merging two stacks that read the same is nothing but finding the same node
- * twice. Frames compare strings by pointer, because every string is in the pool.
+ * Hash tables that hold only indices find frames, nodes and sites again. Two stacks
+ * that read the same find the same node: that merges them. Frames compare strings by
+ * pointer, because every string is in the pool.
  *
  * Invariant: a node's parent is a smaller index, so one pass from 0 up sees
  * every caller before its callees. */
@@ -110,7 +110,7 @@ static uint32_t hash_frame(const struct profile_frame *f)
 	return mix((uintptr_t)f->function, (uintptr_t)f->file, f->line, f->module);
 }
 
-/* The same of a profile whose frames are told apart by address too. */
+/* The same for a profile that keeps frames of different addresses apart. */
 static uint32_t hash_apart_frame(const struct profile_frame *f)
 {
 	return mix(hash_frame(f), f->address, f->inlined, 4);
