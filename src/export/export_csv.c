@@ -83,9 +83,7 @@ static void write_text(FILE *out, const char *text)
 
 static void write_frame(FILE *out, const struct profile *p, uint32_t node)
 {
-	const struct profile_frame *f = node == PROFILE_NONE
-						? NULL
-						: &p->stacks.frames[p->stacks.nodes[node].frame];
+	const struct profile_frame *f = node == PROFILE_NONE ? NULL : profile_node_frame(p, node);
 	write_text(out, f ? f->function : EXPORT_UNKNOWN_STACK);
 	write_text(out, f ? f->file : NULL);
 	putc_unlocked(',', out);

@@ -41,7 +41,7 @@ int export_places_init(struct export_places *x, const struct profile *p)
 	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
 		uint32_t parent = p->stacks.nodes[i].parent, outer = PROFILE_NONE;
 		x->caller[i] = parent;
-		if (p->stacks.frames[p->stacks.nodes[i].frame].inlined && parent != PROFILE_NONE) {
+		if (profile_node_frame(p, i)->inlined && parent != PROFILE_NONE) {
 			outer = x->place[parent];
 			x->caller[i] = x->caller[parent];
 		}

@@ -75,7 +75,7 @@ static int keep_names(struct drop *d)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t n = p->sites[i].node;
-		while (n != PROFILE_NONE && !p->stacks.frames[p->stacks.nodes[n].frame].user)
+		while (n != PROFILE_NONE && !profile_node_frame(p, n)->user)
 			n = p->stacks.nodes[n].parent;
 		for (; n != PROFILE_NONE && !above[n]; n = p->stacks.nodes[n].parent) {
 			above[n] = true;

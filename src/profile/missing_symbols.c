@@ -53,7 +53,7 @@ static void find_modules(const struct profile *p, bool *counts)
 						s->allocated_bytes < allocated / COUNTS_FROM))
 			continue;
 		uint32_t node = profile_first_user_node(p, s->node);
-		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+		const struct profile_frame *f = profile_node_frame(p, node);
 		if (f->user && f->module < p->stacks.module_count)
 			counts[f->module] = true;
 	}

@@ -458,16 +458,15 @@ uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
 {
 	uint32_t plumbing = PROFILE_NONE, wrapper = PROFILE_NONE;
 	for (uint32_t n = node; n != PROFILE_NONE; n = p->stacks.nodes[n].parent) {
-		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[n].frame];
+		const struct profile_frame *f = profile_node_frame(p, n);
 		if (f->user)
 			return n;
 		if (f->wrapper)
 			wrapper = n;
 		/* An interpreter's function says less than what it runs, which has no module. */
-		if (f->plumbing &&
-		    (plumbing == PROFILE_NONE ||
-		     (f->module == PROFILE_NONE &&
-		      p->stacks.frames[p->stacks.nodes[plumbing].frame].module != PROFILE_NONE)))
+		if (f->plumbing && (plumbing == PROFILE_NONE ||
+				    (f->module == PROFILE_NONE &&
+				     profile_node_frame(p, plumbing)->module != PROFILE_NONE)))
 			plumbing = n;
 	}
 	return plumbing != PROFILE_NONE ? plumbing : wrapper != PROFILE_NONE ? wrapper : node;
@@ -476,7 +475,7 @@ uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
 uint64_t profile_frame_address(const struct profile *p, uint32_t node, uint32_t *call,
 			       bool *inlined)
 {
-	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+	const struct profile_frame *f = profile_node_frame(p, node);
 	*inlined = f->inlined;
 	if (*call >= p->stacks.call_count)
 		return f->address;

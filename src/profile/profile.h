@@ -526,6 +526,10 @@ const struct profile_label *profile_find_label(const struct profile_label_set *s
 int profile_root_processes(struct profile *p);
 
 /* Reading. */
+static inline const struct profile_frame *profile_node_frame(const struct profile *p, uint32_t node)
+{
+	return &p->stacks.frames[p->stacks.nodes[node].frame];
+}
 struct how_ended profile_how_ended(const struct profile *p); /* the recorded command */
 const char *profile_module_name(const struct profile *p, uint32_t module); /* without folders */
 /* The innermost user frame of a stack. A stack without one has its innermost plumbing, or its outermost

@@ -58,7 +58,7 @@ static uint32_t caller_of(const struct item *it, uint32_t node)
 	const struct profile *p = it->p;
 	for (node = p->stacks.nodes[node].parent; node != PROFILE_NONE;
 	     node = p->stacks.nodes[node].parent) {
-		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+		const struct profile_frame *f = profile_node_frame(p, node);
 		if (f->user || (it->library && f->plumbing))
 			return node;
 	}
@@ -82,7 +82,7 @@ static void read_node(struct grouping *g, struct item *it)
 	it->line_number = it->repeat = 0;
 	if (it->node == PROFILE_NONE)
 		return;
-	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[it->node].frame];
+	const struct profile_frame *f = profile_node_frame(p, it->node);
 	it->function = name_pool_add(g->pool,
 				     words_shorten(text, f->function) ? text : f->function);
 	it->file = pooled_path(g, f->file);
@@ -182,8 +182,7 @@ static const char *text_of(struct grouping *g, const struct item *it)
 	uint32_t before = 0;
 	for (uint32_t i = 0; i < it->shown_count; i++) {
 		const struct shown_caller *c = &it->shown[i];
-		const struct profile_frame *f =
-			&it->p->stacks.frames[it->p->stacks.nodes[c->node].frame];
+		const struct profile_frame *f = profile_node_frame(it->p, c->node);
 		line[0] = times[0] = 0;
 		if (c->line && f->line)
 			snprintf(line, sizeof line, ":%" PRIu32, f->line);
@@ -228,7 +227,7 @@ struct site_callers *site_callers_new_among(const struct site_of *list, uint32_t
 		it->p = p;
 		it->position = i;
 		it->node = profile_first_user_node(p, node);
-		it->library = !p->stacks.frames[p->stacks.nodes[it->node].frame].user;
+		it->library = !profile_node_frame(p, it->node)->user;
 		read_node(&g, it);
 	}
 	if (used)

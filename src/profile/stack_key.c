@@ -222,7 +222,7 @@ int stack_keys_without(struct stack_keys *k, const struct profile *p, unsigned s
 		uint32_t from = n->parent == PROFILE_NONE ? 0 : paths[n->parent];
 		bool known = k->names[names[n->frame]].seen[!side];
 		bool inner = n->parent != PROFILE_NONE &&
-			     p->stacks.frames[p->stacks.nodes[n->parent].frame].module == f->module;
+			     profile_node_frame(p, n->parent)->module == f->module;
 		paths[i] = from;
 		if (in_path(f) && (known || !inner))
 			rc = step(k, from, names[n->frame], 0, &paths[i]);

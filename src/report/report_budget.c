@@ -433,8 +433,7 @@ static void write_parts(struct json_writer *w, const struct report_budget *r, ui
 			uint32_t user = profile_first_user_node(p, s->node);
 			json_write_key_uint(w, "site", s->id);
 			if (user != PROFILE_NONE) {
-				const struct profile_frame *f =
-					&p->stacks.frames[p->stacks.nodes[user].frame];
+				const struct profile_frame *f = profile_node_frame(p, user);
 				json_write_key_string(w, "function", f->function);
 				json_write_key_string(w, "file", f->file);
 				json_write_key_uint(w, "line", f->line);

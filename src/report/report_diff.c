@@ -257,13 +257,11 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 	words_style(out, o->color, STYLE_DIM);
 	report_print_via(out, p, s);
 	putc('\n', out);
-	const char *last = user == PROFILE_NONE
-				   ? NULL
-				   : p->stacks.frames[p->stacks.nodes[user].frame].function;
+	const char *last = user == PROFILE_NONE ? NULL : profile_node_frame(p, user)->function;
 	unsigned callers = 0;
 	for (uint32_t n = user == PROFILE_NONE ? user : p->stacks.nodes[user].parent;
 	     n != PROFILE_NONE && callers < CALLERS_SHOWN; n = p->stacks.nodes[n].parent) {
-		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[n].frame];
+		const struct profile_frame *f = profile_node_frame(p, n);
 		if (!f->user || f->function == last) /* recursion says it once */
 			continue;
 		fprintf(out, "%*s< ", indent, "");
@@ -463,8 +461,7 @@ static void print_next_report(FILE *out, const struct profile_diff *d,
 	if (o->sort != MEASURE_PEAK_BYTES && !o->at)
 		fprintf(out, "--sort %s ", measures[o->sort].option);
 	if (user != PROFILE_NONE) {
-		expression_of(p->stacks.frames[p->stacks.nodes[user].frame].function, expression,
-			      sizeof expression);
+		expression_of(profile_node_frame(p, user)->function, expression, sizeof expression);
 		fputs("--focus ", out);
 		words_print_shell(out, expression);
 		putc(' ', out);

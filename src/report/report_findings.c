@@ -293,7 +293,7 @@ static int print_finding(FILE *out, const struct profile *p, const struct findin
 		char id[32];
 		uint32_t node = profile_first_user_node(p, p->sites[f->site].node);
 		if (node < p->stacks.node_count)
-			known = p->stacks.frames[p->stacks.nodes[node].frame].function;
+			known = profile_node_frame(p, node)->function;
 		int length = snprintf(id, sizeof id, " (site %" PRIu32 ")", p->sites[f->site].id);
 		label(out, o, "where", 5);
 		size_t room = width - INDENT - LABEL - (size_t)length;

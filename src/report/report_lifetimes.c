@@ -124,9 +124,7 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 		if (called != PROFILE_NONE) {
 			words_style(out, o->color, STYLE_DIM);
 			fprintf(out, "%*s> ", (int)indent, "");
-			words_print_short(out,
-					  p->stacks.frames[p->stacks.nodes[called].frame].function,
-					  room - 2);
+			words_print_short(out, profile_node_frame(p, called)->function, room - 2);
 			words_style(out, o->color, STYLE_PLAIN);
 			putc('\n', out);
 		}

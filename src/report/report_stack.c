@@ -29,14 +29,14 @@ struct shown_frame {
 
 static bool same_function(const struct profile *p, uint32_t a, uint32_t b)
 {
-	const struct profile_frame *x = &p->stacks.frames[p->stacks.nodes[a].frame];
-	const struct profile_frame *y = &p->stacks.frames[p->stacks.nodes[b].frame];
+	const struct profile_frame *x = profile_node_frame(p, a);
+	const struct profile_frame *y = profile_node_frame(p, b);
 	return x->function == y->function && x->module == y->module;
 }
 
 static bool is_user(const struct profile *p, const struct shown_frame *f)
 {
-	return p->stacks.frames[p->stacks.nodes[f->node].frame].user;
+	return profile_node_frame(p, f->node)->user;
 }
 
 static size_t stack_depth(const struct profile *p, uint32_t node)
@@ -125,7 +125,7 @@ static size_t callers_room(const struct profile *p, uint32_t node, const char *c
 	char text[WORDS_SHORT];
 	if (!callers || node >= p->stacks.node_count)
 		return 0;
-	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+	const struct profile_frame *f = profile_node_frame(p, node);
 	size_t wanted = words_columns(callers) + 3;
 	size_t name = words_columns(words_shorten(text, f->function) ? text : f->function);
 	size_t place = f->file ? PLACE_LEAST : 0;
@@ -136,7 +136,7 @@ static size_t callers_room(const struct profile *p, uint32_t node, const char *c
 /* A frame before its callers: there is no room for a module's name that is cut. */
 static bool drops_module(const struct profile *p, uint32_t node, size_t max)
 {
-	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+	const struct profile_frame *f = profile_node_frame(p, node);
 	return !f->file && f->module < p->stacks.module_count &&
 	       words_columns(f->function) + words_columns(profile_module_name(p, f->module)) + 4 >
 		       max;
@@ -155,9 +155,7 @@ static void print_heading(FILE *out, const struct stack *s, size_t head,
 		size_t room = s->room - via - callers;
 		uint32_t node = s->shown[head].node;
 		if (callers && s->shown[head].repeat < 2 && drops_module(s->p, node, room))
-			words_print_function(
-				out, s->p->stacks.frames[s->p->stacks.nodes[node].frame].function,
-				room);
+			words_print_function(out, profile_node_frame(s->p, node)->function, room);
 		else
 			print_frame(out, s->p, &s->shown[head], room);
 		report_print_callers(out, s->callers, callers);
@@ -190,10 +188,8 @@ static size_t print_inside(FILE *out, const struct stack *s, size_t head)
 	size_t used = strlen(more) + 2;
 	/* What the user's line calls says more than where that ends up. */
 	fprintf(out, "%*s> ", (int)s->indent, "");
-	words_print_short(
-		out,
-		s->p->stacks.frames[s->p->stacks.nodes[s->shown[head - 1].node].frame].function,
-		s->room > used + SHORTEST ? s->room - used : SHORTEST);
+	words_print_short(out, profile_node_frame(s->p, s->shown[head - 1].node)->function,
+			  s->room > used + SHORTEST ? s->room - used : SHORTEST);
 	fprintf(out, "%s\n", more);
 	return inside;
 }
@@ -300,7 +296,7 @@ void report_print_site(FILE *out, const struct profile *p, const struct profile_
 	if (called == PROFILE_NONE)
 		return;
 	fputs(" > ", out);
-	words_print_short(out, p->stacks.frames[p->stacks.nodes[called].frame].function,
+	words_print_short(out, profile_node_frame(p, called)->function,
 			  max > used + 3 ? max - used - 3 : 3);
 }
 
@@ -309,8 +305,7 @@ void report_print_via(FILE *out, const struct profile *p, const struct profile_s
 	uint32_t called = report_called_node(p, s);
 	if (called != PROFILE_NONE) {
 		fputs(" > ", out);
-		words_print_short(out, p->stacks.frames[p->stacks.nodes[called].frame].function,
-				  40);
+		words_print_short(out, profile_node_frame(p, called)->function, 40);
 	}
 	if (s->via < PROFILE_VIA_COUNT) /* other tools do not always tell */
 		fprintf(out, " [%s]", profile_via_name(s->via));
