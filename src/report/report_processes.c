@@ -98,9 +98,8 @@ int report_print_processes(FILE *out, const struct profile *p, const struct repo
 	if (shown < g.count && rc == 0)
 		fprintf(out, "... %s more\n", words_count(g.count - shown).text);
 	if (!o->selection && rc == 0) {
-		words_style(out, o->color, STYLE_DIM);
-		fputs("  - --pid PID reports on one of them alone\n", out);
-		words_style(out, o->color, STYLE_PLAIN);
+		words_print_styled(out, o->color, STYLE_DIM,
+				   "  - --pid PID reports on one of them alone\n");
 	}
 	process_groups_fini(&g);
 	return rc;
