@@ -1,5 +1,5 @@
-/* Telling sites apart by their callers (site_callers.h). A list in which "node_new at node.c:12"
- * stands five times makes people open all five.
+/* Callers that distinguish sites (site_callers.h). A list in which "node_new at node.c:12" stands five
+ * times makes people open all five.
  *
  * Sites are grouped by how their first user frame reads, which is without template and call
  * arguments, since that is how lists show long names. A group is split by the next user frame
@@ -134,7 +134,7 @@ static bool reads_same(const struct item *x, const struct item *y)
 	       x->line_number == y->line_number && x->repeat == y->repeat;
 }
 
-/* Of items that read the same up to this level. */
+/* Splits items that read the same up to this level. */
 static void split(struct grouping *g, struct item *items, uint32_t count, uint32_t depth)
 {
 	if (count < 2 || depth > DEEPEST || g->failed)
@@ -162,7 +162,7 @@ static void split(struct grouping *g, struct item *items, uint32_t count, uint32
 		struct item *it = &items[i];
 		if (it->node == PROFILE_NONE)
 			continue;
-		/* Of very many the last is kept: it is the one that parts this group. */
+		/* If there are too many, the last one is kept: it splits this group. */
 		if (it->shown_count < MOST_SHOWN)
 			it->shown_count++;
 		it->shown[it->shown_count - 1] = (struct shown_caller){

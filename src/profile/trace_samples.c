@@ -1,8 +1,8 @@
-/* From samples to estimates (estimate.h), each sample by itself. Numbers are rounded once, by site,
- * and totals are sums of the rounded ones.
+/* From samples to estimates (estimate.h), sample by sample. Numbers are rounded once, by site, and
+ * totals are sums of the rounded ones.
  *
- * The peak of a sampled process is the greatest estimate that was seen; of several processes the greatest
- * sum at one instant (trace_peak.c). */
+ * The peak of a sampled process is the greatest estimate that the recorder saw. The peak of several is
+ * the greatest sum at one instant (trace_peak.c). */
 #include "profile/trace_samples.h"
 
 #include "profile/estimate.h"
@@ -18,7 +18,7 @@ struct sums {
 const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uint32_t *count,
 					      uint64_t *time_ns)
 {
-	bool live = !s->peak_time_ns; /* it has most now */
+	bool live = !s->peak_time_ns; /* it has most at the end */
 	*count = live ? s->live_count : s->peak_count;
 	*time_ns = live ? s->time_ns : s->peak_time_ns;
 	return live ? s->live : s->peak;
@@ -90,7 +90,7 @@ static void fill(struct tally *t, const struct sums *sites)
 	}
 }
 
-/* Names every site of the wanted processes, so that none is new afterwards. */
+/* Numbers every site of the wanted processes, so that none is new afterwards. */
 static int split_samples(const struct trace_contents *c, const bool *processes,
 			 const struct trace_at_peak *peak, struct trace_split *split)
 {
@@ -234,8 +234,8 @@ static uint32_t *known_threads(struct profile *p)
 	return known;
 }
 
-/* Samples name their threads, whether or not the recording has more to say about them: the last of
- * that number from known[*at] on, or one that is added. */
+/* Finds the thread of a sample: the last of that number from known[*at] on. A thread that the recording
+ * does not list is added. */
 static int find_thread(struct profile *p, const uint32_t *known, uint32_t count, uint32_t *at,
 		       const struct by_thread *b, uint32_t *id)
 {
@@ -300,7 +300,7 @@ int trace_load_sampled_parts(struct load *l)
 	for (uint32_t i = 0; i < l->c->samples_count; i++)
 		if (l->processes[l->c->samples[i].process] != PROFILE_NONE)
 			add_process(l, &l->c->samples[i]);
-	if (p->process_count == 1) { /* to the last digit, whatever was rounded */
+	if (p->process_count == 1) { /* the same to the last digit, whatever was rounded */
 		p->processes[0].totals = p->totals;
 		p->processes[0].errors = p->estimates.total_errors;
 	}
