@@ -17,6 +17,7 @@
 
 #include "export/export_names.h"
 #include "export/export_places.h"
+#include "hosted/compare.h"
 #include "hosted/name_words.h"
 #include "profile/stack_fold.h"
 
@@ -69,17 +70,13 @@ static void write_name(FILE *out, const char *name)
 static int by_frame(const void *a, const void *b)
 {
 	const struct part *x = a, *y = b;
-	if (x->frame != y->frame)
-		return x->frame < y->frame ? -1 : 1;
-	return x->node < y->node ? -1 : x->node > y->node;
+	return compare_numbers(x->frame, y->frame) ?: compare_numbers(x->node, y->node);
 }
 
 static int greatest_first(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
-	if (x->bytes != y->bytes)
-		return x->bytes > y->bytes ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
+	return compare_numbers(y->bytes, x->bytes) ?: compare_numbers(x->first, y->first);
 }
 
 /* Parts that end here (their stacks have no further frame) stand first and are in no group. */

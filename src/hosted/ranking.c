@@ -1,14 +1,14 @@
 /* One comparison for all lists that show the greatest first (ranking.h). */
 #include "hosted/ranking.h"
 
+#include "hosted/compare.h"
+
 #include <stdlib.h>
 
 static int greatest_first(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
-	if (x->value != y->value)
-		return x->value > y->value ? -1 : 1;
-	return x->index < y->index ? -1 : x->index > y->index;
+	return compare_numbers(y->value, x->value) ?: compare_numbers(x->index, y->index);
 }
 
 void rank_greatest_first(struct ranked *list, size_t count)

@@ -11,6 +11,7 @@
  * equal ones in the order of their first processes. */
 #include "profile/process_groups.h"
 
+#include "hosted/compare.h"
 #include "hosted/name_words.h"
 #include "profile/process_images.h"
 
@@ -110,9 +111,7 @@ static int by_peak(const void *a, const void *b, void *ctx)
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
 	uint64_t x = r->p->processes[r->list[i].greatest].totals.peak_bytes;
 	uint64_t y = r->p->processes[r->list[k].greatest].totals.peak_bytes;
-	if (x != y)
-		return x > y ? -1 : 1;
-	return r->first[i] < r->first[k] ? -1 : r->first[i] > r->first[k];
+	return compare_numbers(y, x) ?: compare_numbers(r->first[i], r->first[k]);
 }
 
 /* Puts the groups into order; order and first have room for one number a group. */

@@ -15,6 +15,7 @@
  * Invariants: first[i] <= i by time, first[first[i]] == first[i]; the same holds for threads. */
 #include "profile/process_images.h"
 
+#include "hosted/compare.h"
 #include "profile/estimate.h"
 
 #include <stdlib.h>
@@ -26,9 +27,8 @@ static int by_pid(const void *a, const void *b, void *ctx)
 {
 	const struct profile *p = ctx;
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
-	if (p->processes[i].pid != p->processes[k].pid)
-		return p->processes[i].pid < p->processes[k].pid ? -1 : 1;
-	return i < k ? -1 : i > k;
+	return compare_numbers((uint32_t)p->processes[i].pid, (uint32_t)p->processes[k].pid)
+		       ?: compare_numbers(i, k);
 }
 
 static void link_images(struct process_images *x, const struct profile *p, uint32_t *order)
@@ -72,13 +72,7 @@ static int by_thread(const void *a, const void *b, void *ctx)
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
 	uint32_t of = process_of(f, i), other = process_of(f, k);
 	const struct profile_thread *t = &f->p->threads[i], *u = &f->p->threads[k];
-	if (of != other)
-		return of < other ? -1 : 1;
-	if (t->tid != u->tid)
-		return t->tid < u->tid ? -1 : 1;
-	if (t->process != u->process)
-		return t->process < u->process ? -1 : 1;
-	return i < k ? -1 : i > k;
+	return compare_numbers(of, other) ?: compare_numbers((uint32_t)t->tid, (uint32_t)u->tid) ?: compare_numbers(t->process, u->process) ?: compare_numbers(i, k);
 }
 
 static void link_threads(struct process_images *x, const struct profile *p, uint32_t *order)

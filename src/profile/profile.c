@@ -8,6 +8,7 @@
  * every caller before its callees. */
 #include "profile/profile.h"
 
+#include "hosted/compare.h"
 #include "hosted/hash_index.h"
 #include "hosted/vector.h"
 #include "profile/user_frame.h"
@@ -258,14 +259,10 @@ int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, ui
 static int compare_labels(const void *a, const void *b)
 {
 	const struct profile_label *x = a, *y = b;
-	int order = strcmp(x->key, y->key);
-	if (!order)
-		order = strcmp(x->text ? x->text : "", y->text ? y->text : "");
-	if (!order)
-		order = x->number < y->number ? -1 : x->number > y->number;
-	if (!order)
-		order = strcmp(x->unit ? x->unit : "", y->unit ? y->unit : "");
-	return order;
+	return strcmp(x->key, y->key)
+		       ?: strcmp(x->text ? x->text : "", y->text ? y->text : "")
+		       ?: (x->number > y->number) - (x->number < y->number)
+		       ?: strcmp(x->unit ? x->unit : "", y->unit ? y->unit : "");
 }
 
 /* Writes the set once for people and once with every part delimited by its length. */
@@ -371,34 +368,22 @@ const char **profile_copy_strings(struct profile *p, char *const *strings, uint3
 	return copy;
 }
 
-static int compare_u64(uint64_t a, uint64_t b)
-{
-	return a > b ? -1 : a < b;
-}
-
+/* Equal sites keep the order of the recording, so that reports repeat. */
 static int by_peak(const void *a, const void *b)
 {
 	const struct profile_site *x = a, *y = b;
-	int order = compare_u64(x->peak_bytes, y->peak_bytes);
-	if (!order)
-		order = compare_u64(x->own_peak_bytes, y->own_peak_bytes);
-	if (!order)
-		order = compare_u64(x->allocated_bytes, y->allocated_bytes);
-	if (!order)
-		order = compare_u64(x->allocations, y->allocations);
-	if (!order) /* the order of the recording makes it total, so that reports repeat */
-		order = x->node != y->node ? (x->node < y->node ? -1 : 1)
-					   : (x->via < y->via ? -1 : x->via > y->via);
-	if (!order)
-		order = x->labels < y->labels ? -1 : x->labels > y->labels;
-	return order;
+	return compare_numbers(y->peak_bytes, x->peak_bytes)
+		       ?: compare_numbers(y->own_peak_bytes, x->own_peak_bytes)
+		       ?: compare_numbers(y->allocated_bytes, x->allocated_bytes)
+		       ?: compare_numbers(y->allocations, x->allocations)
+		       ?: compare_numbers(x->node, y->node) ?: compare_numbers(x->via, y->via)
+		       ?: compare_numbers(x->labels, y->labels);
 }
 
 static int by_live(const void *a, const void *b)
 {
 	const struct profile_site *x = a, *y = b;
-	int order = compare_u64(x->live_bytes, y->live_bytes);
-	return order ? order : by_peak(a, b);
+	return compare_numbers(y->live_bytes, x->live_bytes) ?: by_peak(a, b);
 }
 
 void profile_finish_sites(struct profile *p)

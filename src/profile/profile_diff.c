@@ -20,6 +20,7 @@
  * difference of the totals. */
 #include "profile/profile_diff.h"
 
+#include "hosted/compare.h"
 #include "hosted/vector.h"
 #include "profile/estimate.h"
 #include "profile/stack_key.h"
@@ -224,7 +225,7 @@ static int compare_sizes(const struct piece *a, const struct piece *b)
 		x = a->sum.site;
 		y = b->sum.site;
 	}
-	return x < y ? -1 : x > y;
+	return (x > y) - (x < y);
 }
 
 static int in_order(const void *a, const void *b, void *ctx)
@@ -345,13 +346,7 @@ static int match_all(struct matcher *m)
 static int by_key(const void *a, const void *b)
 {
 	const struct piece *x = a, *y = b;
-	if (x->key.whole != y->key.whole)
-		return x->key.whole < y->key.whole ? -1 : 1;
-	if (x->key.lines != y->key.lines)
-		return x->key.lines < y->key.lines ? -1 : 1;
-	if (x->via != y->via)
-		return x->via < y->via ? -1 : 1;
-	return x->sum.site < y->sum.site ? -1 : x->sum.site > y->sum.site;
+	return compare_numbers(x->key.whole, y->key.whole) ?: compare_numbers(x->key.lines, y->key.lines) ?: compare_numbers(x->via, y->via) ?: compare_numbers(x->sum.site, y->sum.site);
 }
 
 /* Other tools do not always tell which function was called: then it cannot part stacks that are the

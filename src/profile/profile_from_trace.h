@@ -30,9 +30,9 @@ struct profile_selection {
 	 * behaviour. */
 	bool by_process;
 	enum process_merging merging;
-	bool sizes;   /* also behaviour.sizes */
-	bool apart;   /* stacks are not merged (chosen.apart): for formats with addresses */
-	bool calls;   /* also stacks.calls: for formats with merged stacks and addresses */
+	bool sizes; /* also behaviour.sizes */
+	bool apart; /* stacks are not merged (chosen.apart): for formats with addresses */
+	bool calls; /* also stacks.calls: for formats with merged stacks and addresses */
 	/* For a scrape: no estimates.ages and births (sorting 100,000 samples is half of its time), and no
 	 * note about missing symbols (it searches all packages of the system). */
 	bool numbers_only;

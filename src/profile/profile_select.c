@@ -7,6 +7,7 @@
  * show their part of it. */
 #include "profile/profile.h"
 
+#include "hosted/compare.h"
 #include "profile/estimate.h"
 #include "profile/measure.h"
 #include "profile/process_images.h"
@@ -101,11 +102,7 @@ static void recount_errors(struct profile *p)
 static int by_stack(const void *a, const void *b)
 {
 	const struct profile_site *x = a, *y = b;
-	if (x->node != y->node)
-		return x->node < y->node ? -1 : 1;
-	if (x->via != y->via)
-		return x->via < y->via ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
+	return compare_numbers(x->node, y->node) ?: compare_numbers(x->via, y->via) ?: compare_numbers(x->id, y->id);
 }
 
 /* Formats with labels have neither histograms nor behaviour: only sums move. */

@@ -11,6 +11,7 @@
  * Stacks of hostile files may be endless: DEEPEST and MOST_REPEATS bound the work. */
 #include "profile/site_callers.h"
 
+#include "hosted/compare.h"
 #include "hosted/name_words.h"
 
 #include <inttypes.h>
@@ -107,25 +108,15 @@ static void step_out(struct grouping *g, struct item *it)
 	read_node(g, it);
 }
 
-static int compare_pointers(const void *a, const void *b)
-{
-	uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-	return x < y ? -1 : x > y;
-}
-
 static int compare(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
-	int order = compare_pointers(x->function, y->function);
-	if (!order)
-		order = compare_pointers(x->file, y->file);
-	if (!order)
-		order = compare_pointers(x->module, y->module);
-	if (!order)
-		order = x->line_number < y->line_number ? -1 : x->line_number > y->line_number;
-	if (!order)
-		order = x->repeat < y->repeat ? -1 : x->repeat > y->repeat;
-	return order ? order : (x->position < y->position ? -1 : x->position > y->position);
+	return compare_numbers((uintptr_t)x->function, (uintptr_t)y->function)
+		       ?: compare_numbers((uintptr_t)x->file, (uintptr_t)y->file)
+		       ?: compare_numbers((uintptr_t)x->module, (uintptr_t)y->module)
+		       ?: compare_numbers(x->line_number, y->line_number)
+		       ?: compare_numbers(x->repeat, y->repeat)
+		       ?: compare_numbers(x->position, y->position);
 }
 
 static bool reads_same(const struct item *x, const struct item *y)

@@ -5,6 +5,7 @@
  * Invariant: every index was checked when the recording was read. */
 #include "profile/trace_behaviour.h"
 
+#include "hosted/compare.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,11 +87,7 @@ struct pair {
 static int by_site_then_threads(const void *a, const void *b)
 {
 	const struct pair *x = a, *y = b;
-	if (x->site != y->site)
-		return x->site < y->site ? -1 : 1;
-	if (x->t.from != y->t.from)
-		return x->t.from < y->t.from ? -1 : 1;
-	return x->t.to < y->t.to ? -1 : x->t.to > y->t.to;
+	return compare_numbers(x->site, y->site) ?: compare_numbers(x->t.from, y->t.from) ?: compare_numbers(x->t.to, y->t.to);
 }
 
 static int by_site_then_frees(const void *a, const void *b)
@@ -205,9 +202,7 @@ static int load_handovers(struct profile *p, const struct behaviour *b, const ui
 static int by_site_then_node(const void *a, const void *b)
 {
 	const struct profile_release *x = a, *y = b;
-	if (x->site != y->site)
-		return x->site < y->site ? -1 : 1;
-	return x->node < y->node ? -1 : x->node > y->node;
+	return compare_numbers(x->site, y->site) ?: compare_numbers(x->node, y->node);
 }
 
 static int by_site_then_samples(const void *a, const void *b)

@@ -5,6 +5,7 @@
  * A block that was resized is as old as its last resize, because it was sampled anew then. */
 #include "profile/trace_load.h"
 
+#include "hosted/compare.h"
 #include "profile/estimate.h"
 
 #include <stdlib.h>
@@ -35,11 +36,7 @@ static void add_births(struct profile_births *to, const struct trace_sample *blo
 static int oldest_first(const void *a, const void *b)
 {
 	const struct profile_birth *x = a, *y = b;
-	if (x->site != y->site)
-		return x->site < y->site ? -1 : 1;
-	if (x->age_ns != y->age_ns)
-		return x->age_ns > y->age_ns ? -1 : 1;
-	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+	return compare_numbers(x->site, y->site) ?: compare_numbers(y->age_ns, x->age_ns) ?: (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
 /* The age that `share` of the bytes are younger than or as old as. */

@@ -13,6 +13,7 @@
  * a long recording of few processes costs little, and one of many is read once. */
 #include "profile/trace_load.h"
 
+#include "hosted/compare.h"
 #include <stdlib.h>
 
 static bool still_runs(const struct trace_process *p)
@@ -105,7 +106,7 @@ struct process_end {
 static int by_time(const void *a, const void *b)
 {
 	const struct process_end *x = a, *y = b;
-	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
+	return compare_numbers(x->from_ns, y->from_ns);
 }
 
 static int left_batch(void *ctx, const struct trace_event *events, size_t count)

@@ -5,6 +5,7 @@
  * What the processes lost is added up over them. */
 #include "profile/trace_notes.h"
 
+#include "hosted/compare.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,7 +54,7 @@ static int by_shape(const void *a, const void *b)
 static int by_order(const void *a, const void *b)
 {
 	const struct note_key *x = a, *y = b;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return compare_numbers(x->order, y->order);
 }
 
 static int add_group(struct profile *p, const struct note_key *k)

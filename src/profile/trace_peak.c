@@ -12,6 +12,7 @@
  * over time, and it is always the sum of samples that were there at one instant. */
 #include "profile/trace_samples.h"
 
+#include "hosted/compare.h"
 #include "profile/estimate.h"
 
 #include <stdlib.h>
@@ -52,15 +53,7 @@ static int by_sample(const void *a, const void *b)
 {
 	const struct interval *i = a, *k = b;
 	const struct trace_sample *x = i->sample, *y = k->sample;
-	if (x->birth_ns != y->birth_ns)
-		return x->birth_ns < y->birth_ns ? -1 : 1;
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	if (x->site != y->site)
-		return x->site < y->site ? -1 : 1;
-	if (x->size != y->size)
-		return x->size < y->size ? -1 : 1;
-	return x->rate_bytes < y->rate_bytes ? -1 : x->rate_bytes > y->rate_bytes;
+	return compare_numbers(x->birth_ns, y->birth_ns) ?: compare_numbers((uint32_t)x->tid, (uint32_t)y->tid) ?: compare_numbers(x->site, y->site) ?: compare_numbers(x->size, y->size) ?: compare_numbers(x->rate_bytes, y->rate_bytes);
 }
 
 /* The samples of one process, each once: what it had at its peak and at its end overlaps. */

@@ -4,6 +4,7 @@
  * processes share count in each, as in every RSS. */
 #include "profile/trace_resident.h"
 
+#include "hosted/compare.h"
 #include <stdlib.h>
 
 struct ending {
@@ -14,7 +15,7 @@ struct ending {
 static int by_time(const void *a, const void *b)
 {
 	const struct ending *x = a, *y = b;
-	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+	return compare_numbers(x->time_ns, y->time_ns);
 }
 
 int trace_resident_peak(struct profile *p, const struct trace_contents *c,

@@ -15,6 +15,7 @@
  * is input), so one pass builds the merged tree. */
 #include "profile/trace_stacks.h"
 
+#include "hosted/compare.h"
 #include "hosted/hash_index.h"
 #include "hosted/vector.h"
 #include "symbol/perf_map.h"
@@ -60,9 +61,7 @@ static int compare_places(const void *a, const void *b)
 {
 	const struct place *x = *(const struct place *const *)a,
 			   *y = *(const struct place *const *)b;
-	if (x->module != y->module)
-		return x->module < y->module ? -1 : 1;
-	return x->address < y->address ? -1 : x->address > y->address;
+	return compare_numbers(x->module, y->module) ?: compare_numbers(x->address, y->address);
 }
 
 static int add_frame_id(struct places *ps, uint32_t id)

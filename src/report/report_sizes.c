@@ -7,6 +7,7 @@
  * most, because a program that makes a million blocks of 48 bytes has one type to look at. */
 #include "report/report_parts.h"
 
+#include "hosted/compare.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -135,9 +136,8 @@ static int most_first(const void *a, const void *b)
 {
 	const struct profile_size *x = *(const struct profile_size *const *)a;
 	const struct profile_size *y = *(const struct profile_size *const *)b;
-	if (x->allocations != y->allocations)
-		return x->allocations > y->allocations ? -1 : 1;
-	return x->low_bytes < y->low_bytes ? -1 : x->low_bytes > y->low_bytes;
+	return compare_numbers(y->allocations, x->allocations)
+		       ?: compare_numbers(x->low_bytes, y->low_bytes);
 }
 
 static int print_frequent(FILE *out, const struct profile *p, const struct profile_size *all,

@@ -10,6 +10,7 @@
  * what was handed to it. */
 #include "report/report_parts.h"
 
+#include "hosted/compare.h"
 #include "profile/process_images.h"
 #include "report/report_words.h"
 
@@ -84,9 +85,8 @@ static int by_pattern(const void *a, const void *b, void *ctx)
 static int most_first(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
-	if (x->allocations + x->frees != y->allocations + y->frees)
-		return x->allocations + x->frees > y->allocations + y->frees ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
+	return compare_numbers(y->allocations + y->frees, x->allocations + x->frees)
+		       ?: compare_numbers(x->first, y->first);
 }
 
 static void add_to_group(struct group *g, const struct group *more)
