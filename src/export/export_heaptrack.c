@@ -60,10 +60,10 @@ static void put_event(struct heaptrack *x, char what, uint64_t n)
 static void put_time(struct heaptrack *x, uint64_t time_ns)
 {
 	uint64_t ms = time_ns / 1000000;
-	if (ms > x->last_ms)
-		put_event(x, 'c', ms);
-	if (ms > x->last_ms)
-		x->last_ms = ms;
+	if (ms <= x->last_ms)
+		return;
+	put_event(x, 'c', ms);
+	x->last_ms = ms;
 }
 
 /* Strings are written where they are first needed. */
@@ -190,7 +190,7 @@ static void write_blocks_info(struct heaptrack *x, struct plan *plan, struct blo
 			write_info(x, heaptrack_size(b, large), plan->trace);
 }
 
-/* Index 0 is not used by any event: readers take it for "none". */
+/* No event uses index 0: readers take it for "none". */
 static void write_infos(struct heaptrack *x)
 {
 	if (x->plan_count)
@@ -272,8 +272,8 @@ static void release_final(struct heaptrack *x, bool at_once)
 	release(x, x->final.index, x->final.size);
 }
 
-/* Before a block is made: what waits to be freed goes if both are too much. */
-static void make_room(struct heaptrack *x, uint64_t size)
+/* Before a block is made: frees the blocks that wait for it, if all together are too much. */
+static void free_space_for(struct heaptrack *x, uint64_t size)
 {
 	if (x->live + size >= x->peak)
 		release_pending(x);
@@ -287,7 +287,7 @@ static void make_and_free(struct heaptrack *x, struct plan *plan)
 {
 	uint64_t size;
 	uint32_t index = next_rest(plan, plan->rest.made & 1, &size);
-	make_room(x, size);
+	free_space_for(x, size);
 	if (index == x->pending)
 		release_pending(x);
 	make(x, index, size);
@@ -309,7 +309,7 @@ static void do_rest(struct heaptrack *x, struct plan *plan, uint32_t nth)
 		plan->rest_done++;
 	}
 	while (plan->temporary_done < due_temporary) {
-		make_room(x, heaptrack_size(&plan->rest, true));
+		free_space_for(x, heaptrack_size(&plan->rest, true));
 		if (plan->temporary_done < due_temporary) /* not by release_pending() */
 			make_temporary(x, plan);
 	}
@@ -325,7 +325,7 @@ static void make_until(struct heaptrack *x, struct blocks *b, double level, bool
 		uint64_t size = heaptrack_size(b, large);
 		if (empty_only && size)
 			break;
-		make_room(x, size);
+		free_space_for(x, size);
 		make(x, b->index + large, size);
 		b->made++;
 		release_pending(x);

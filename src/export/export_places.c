@@ -200,9 +200,9 @@ char *export_valgrind_frame(const struct profile *p, const struct profile_frame 
 	return rc < 0 ? NULL : text;
 }
 
-/* A site allocates or reallocates; then this is exact, for one of the two is 0 or, with
- * reallocations alone, their growth. Where realloc(NULL) and realloc(block) come from one call, the
- * model has no sum of the first alone, and this is the least that it can have been. */
+/* Exact for a site that only allocates or only reallocates: one of the numbers is 0, or the growth of
+ * the reallocations. If one call is both realloc(NULL) and realloc(block), the model has no sum of the
+ * first alone, and this is the least that it can be. */
 uint64_t export_foreign_bytes(const struct profile_site *site)
 {
 	return site->allocated_bytes > site->reallocated_bytes ? site->allocated_bytes

@@ -52,29 +52,43 @@ static int find_last(struct load *l, uint64_t *from_ns)
 	return 0;
 }
 
-static int tail_batch(void *ctx, const struct trace_event *events, size_t count)
+/* Calls `add` for every block of the batch that ended with its process. */
+static int each_gone(struct load *l, const struct trace_event *events, size_t count,
+		     int (*add)(struct load *l, const struct trace_event *e, uint32_t process))
 {
-	struct load *l = ctx;
 	const struct trace_contents *c = l->c;
-	for (size_t i = 0; i < count; i++) {
+	int rc = 0;
+	for (size_t i = 0; i < count && rc == 0; i++) {
 		const struct trace_event *e = &events[i];
 		if (e->op != TRACE_GONE)
 			continue;
-		if (e->site >= c->site_count || e->birth_thread >= c->thread_count)
+		if (e->birth_thread >= c->thread_count)
 			return HEFT_EFORMAT;
-		if (!l->threads[e->birth_thread] || !trace_ends_last(l, e->birth_thread))
-			continue;
-		uint32_t site = e->site;
-		if (l->split && trace_split_find(l->split, site,
-						 c->threads[e->birth_thread].process, &site) < 0)
-			return HEFT_ENOMEM;
-		if (trace_grow_sums(&l->last, &l->last_count, site + 1) < 0)
-			return HEFT_ENOMEM;
-		l->last[site].bytes += e->size;
-		l->last[site].blocks++;
-		l->last[site].slack += e->slack;
+		rc = add(l, e, c->threads[e->birth_thread].process);
 	}
+	return rc;
+}
+
+/* A block that lives to the end, if its process does. */
+static int add_last(struct load *l, const struct trace_event *e, uint32_t process)
+{
+	uint32_t site = e->site;
+	if (site >= l->c->site_count)
+		return HEFT_EFORMAT;
+	if (!l->threads[e->birth_thread] || !trace_ends_last(l, e->birth_thread))
+		return 0;
+	if ((l->split && trace_split_find(l->split, site, process, &site) < 0) ||
+	    trace_grow_sums(&l->last, &l->last_count, site + 1) < 0)
+		return HEFT_ENOMEM;
+	l->last[site].bytes += e->size;
+	l->last[site].blocks++;
+	l->last[site].slack += e->slack;
 	return 0;
+}
+
+static int last_batch(void *ctx, const struct trace_event *events, size_t count)
+{
+	return each_gone(ctx, events, count, add_last);
 }
 
 int trace_ends_load(struct load *l)
@@ -92,7 +106,7 @@ int trace_ends_load(struct load *l)
 	/* Samples of the last processes are added up apart (trace_samples.c). */
 	if (from_ns > to_ns || l->c->samples_count)
 		return 0;
-	return trace_reader_events(l->reader, from_ns, to_ns, tail_batch, l, l->err);
+	return trace_reader_events(l->reader, from_ns, to_ns, last_batch, l, l->err);
 }
 
 /* ---- what each process left */
@@ -109,24 +123,19 @@ static int by_time(const void *a, const void *b)
 	return compare_numbers(x->from_ns, y->from_ns);
 }
 
+static int add_left(struct load *l, const struct trace_event *e, uint32_t process)
+{
+	if (process >= l->c->process_count || l->processes[process] == PROFILE_NONE)
+		return 0;
+	struct profile_totals *t = &l->p->processes[l->processes[process]].totals;
+	t->left_bytes += e->size;
+	t->left_blocks++;
+	return 0;
+}
+
 static int left_batch(void *ctx, const struct trace_event *events, size_t count)
 {
-	struct load *l = ctx;
-	const struct trace_contents *c = l->c;
-	for (size_t i = 0; i < count; i++) {
-		const struct trace_event *e = &events[i];
-		if (e->op != TRACE_GONE)
-			continue;
-		if (e->birth_thread >= c->thread_count)
-			return HEFT_EFORMAT;
-		uint32_t process = c->threads[e->birth_thread].process;
-		if (process >= c->process_count || l->processes[process] == PROFILE_NONE)
-			continue;
-		struct profile_totals *t = &l->p->processes[l->processes[process]].totals;
-		t->left_bytes += e->size;
-		t->left_blocks++;
-	}
-	return 0;
+	return each_gone(ctx, events, count, add_left);
 }
 
 int trace_ends_left(struct load *l)

@@ -24,31 +24,24 @@ const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uin
 	return live ? s->live : s->peak;
 }
 
-static void add_left(const struct estimate_weight *w, struct profile_spread *s)
-{
-	s->left_blocks += w->objects_variance;
-	s->left_bytes += w->bytes_variance;
-	s->left_samples++;
-}
-
-static void add_live(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
+/* Adds a block that was not freed. is_last: its process lives to the end of the recording. */
+static void add_left(const struct trace_sample *b, bool is_last, struct sums *e,
+		     struct profile_spread *s)
 {
 	struct estimate_weight w = estimate_of_block(b->size, b->rate_bytes);
-	add_left(&w, s);
+	s->left_blocks += w.objects_variance;
+	s->left_bytes += w.bytes_variance;
+	s->left_samples++;
+	if (!is_last) {
+		e->gone_blocks += w.objects;
+		e->gone_bytes += w.bytes;
+		return;
+	}
 	e->live_blocks += w.objects;
 	e->live_bytes += w.bytes;
 	s->live_blocks += w.objects_variance;
 	s->live_bytes += w.bytes_variance;
 	s->live_samples++;
-}
-
-/* Its process has ended before the recording. */
-static void add_gone(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
-{
-	struct estimate_weight w = estimate_of_block(b->size, b->rate_bytes);
-	add_left(&w, s);
-	e->gone_blocks += w.objects;
-	e->gone_bytes += w.bytes;
 }
 
 static void add_peak(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
@@ -155,10 +148,7 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 		bool is_last = !last || last[s->process];
 		for (uint32_t k = 0; k < s->live_count; k++) {
 			uint32_t site = site_in(split, s->live[k].site, s->process);
-			if (is_last)
-				add_live(&s->live[k], &sites[site], &v[site]);
-			else
-				add_gone(&s->live[k], &sites[site], &v[site]);
+			add_left(&s->live[k], is_last, &sites[site], &v[site]);
 		}
 		for (uint32_t k = 0; k < s->sum_count; k++) {
 			uint32_t site = site_in(split, s->sums[k].site, s->process);
@@ -181,7 +171,7 @@ static void add_process(struct load *l, const struct trace_samples *s)
 	uint32_t peak_count;
 	const struct trace_sample *peak = trace_samples_peak(s, &peak_count, &t->peak_time_ns);
 	for (uint32_t k = 0; k < s->live_count; k++)
-		add_live(&s->live[k], &e, &v);
+		add_left(&s->live[k], true, &e, &v);
 	for (uint32_t k = 0; k < peak_count; k++)
 		add_peak(&peak[k], &e, &v);
 	for (uint32_t k = 0; k < s->sum_count; k++)
@@ -281,7 +271,7 @@ static int add_threads(struct load *l)
 		struct profile_spread v = {0};
 		uint32_t id;
 		for (next = i; next < used && !compare_threads(&list[i], &list[next]); next++)
-			add_live(list[next].sample, &e, &v);
+			add_left(list[next].sample, true, &e, &v);
 		rc = find_thread(p, known, known_count, &at, &list[i], &id);
 		if (rc < 0)
 			break;
