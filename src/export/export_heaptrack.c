@@ -8,10 +8,9 @@
  * moments between start, peak and end are not those of the run: sizes are means, and the curve is
  * the history's envelope (what it never again falls below, or never again exceeds).
  *
- * Invariants: the sum of live bytes reaches the peak with one allocation, the last one of the
- * steps before it, and never before; it never exceeds it after. Sums of sizes of a kind are exact.
- * What cannot be shown so (a filtered profile whose part of the peak is less than it has at another
- * time) gives a greater peak in heaptrack: that is the greatest sum of its file.
+ * Invariants: one allocation, the last one of the steps before the peak, brings the live bytes to the
+ * peak; they never exceed it later. Sums of sizes of a kind are exact. A filtered profile may have more
+ * at another time than its part of the peak: heaptrack then shows that greater sum as the peak.
  *
  * One line an event is the format's nature: the file is streamed, and packed by its name. */
 #include "export/export_formats.h"
@@ -224,7 +223,7 @@ static void release(struct heaptrack *x, uint32_t index, uint64_t size)
 	x->live -= size;
 }
 
-/* The rest in the order small, large. */
+/* The next block of the rest: small ones first. */
 static uint32_t next_rest(struct plan *plan, bool other, uint64_t *size)
 {
 	struct blocks *b = &plan->rest;
@@ -263,7 +262,7 @@ static void release_pending(struct heaptrack *x)
 	release(x, index, x->pending_size);
 }
 
-/* Frees the block of the peak once something came after it, or if it has to be. */
+/* Frees the block of the peak when another one came after it, or at once if it must be. */
 static void release_final(struct heaptrack *x, bool at_once)
 {
 	if (!x->final.live || (x->last == x->final.index && !at_once))
@@ -281,8 +280,8 @@ static void free_space_for(struct heaptrack *x, uint64_t size)
 		release_final(x, true);
 }
 
-/* Not temporary: another is made before it is freed. Equal blocks take two indices in turn, for
- * heaptrack compares indices. */
+/* Not temporary: another block is made before it is freed. Equal blocks take two indices in turn,
+ * because heaptrack compares indices. */
 static void make_and_free(struct heaptrack *x, struct plan *plan)
 {
 	uint64_t size;
@@ -315,8 +314,8 @@ static void do_rest(struct heaptrack *x, struct plan *plan, uint32_t nth)
 	}
 }
 
-/* Small ones first: the sum is never more than the share. What waits to be freed is freed as soon
- * as a block came between, or before it if both are too much. */
+/* Makes small ones first, so that the sum is never more than the share. A block that waits to be freed
+ * is freed after the next one, or before it if both are too much. */
 static void make_until(struct heaptrack *x, struct blocks *b, double level, bool empty_only)
 {
 	uint64_t due = level >= 1 ? b->count : (uint64_t)((double)b->count * level);
@@ -332,7 +331,7 @@ static void make_until(struct heaptrack *x, struct blocks *b, double level, bool
 	}
 }
 
-/* Large ones first: the sum is never less than the share. */
+/* Frees large ones first, so that the sum is never less than the share. */
 static void free_until(struct heaptrack *x, struct blocks *b, double level)
 {
 	double exact = (double)b->count * level;

@@ -1,6 +1,6 @@
-/* One line for all that lacks files and lines, and what would provide it: said of
- * modules that stand at the head of sites that count, since of the others nobody
- * wants to know. */
+/* One note that names the modules without files and lines, and what would provide them.
+ * It names only modules of the first user frames of large sites: the others matter to
+ * nobody. */
 #include "profile/missing_symbols.h"
 
 #include "symbol/debug_package.h"

@@ -1,14 +1,13 @@
 /* Processes and threads across exec (process_images.h).
  *
- * Images of one pid stand in the order of time. The next one is the same process if the one before
- * ended by exec, or if it began before that end: an end is noticed late at times. A number that the
- * kernel gave to another process begins after the end of the first.
+ * Images of one pid are in the order of time. The next one is the same process if the one before ended
+ * by exec. If the kernel gave a number out again, the image before ended otherwise.
  *
- * exec ends all threads but the caller's, and that one gets the number of the process. So an entry of
- * a later image with the same number is the same thread; two entries of one image are two threads,
- * whatever their numbers.
+ * exec ends all threads but the caller's, which gets the number of the process. So an entry of a later
+ * image with the same number is the same thread. Two entries of one image are two threads, whatever
+ * their numbers.
  *
- * What lies outside the selected window is in no process: its first is PROFILE_NONE.
+ * Images outside the selected window are in no process: their first is PROFILE_NONE.
  *
  * A process has one image at a time: its peak is the greatest of theirs, the rest adds up.
  *
@@ -42,7 +41,7 @@ static void link_images(struct process_images *x, const struct profile *p, uint3
 		const struct profile_process *q = &p->processes[order[i]];
 		const struct profile_process *before = last != PROFILE_NONE ? &p->processes[last]
 									    : NULL;
-		/* Two that run at a time under one number are of different namespaces. */
+		/* Two that run at the same time under one number are of different namespaces. */
 		bool same = before && before->pid == q->pid && before->end == PROFILE_END_EXEC;
 		x->next[order[i]] = x->first[order[i]] = PROFILE_NONE;
 		if (q->is_outside)
@@ -278,7 +277,7 @@ uint32_t profile_count_processes(const struct profile *p)
 uint64_t profile_count_threads(const struct profile *p)
 {
 	struct process_images x;
-	/* Some formats tell how many there were, and nothing of each. */
+	/* Some formats have only the number of threads. */
 	if (p->totals.threads > p->thread_count || process_images_init(&x, p) < 0)
 		return p->totals.threads;
 	uint64_t count = x.thread_count;

@@ -1,10 +1,10 @@
 /* From the recording's addresses to the model's stacks.
  *
  * A recording of a large program has several hundred thousand nodes but only some
- * ten thousand distinct places (module, address) in code, so places are collected
- * first, sorted by module and address, and each module's symbols are asked for all
- * of them at once. A place that is a return address means the call before it, hence
- * the byte before it; for an interrupted instruction (a signal) it is exact.
+ * ten thousand distinct places (module, address) in code. So places are collected
+ * first, sorted by module and address, and all places of a module are looked up at
+ * once. A return address stands for the call before it, so the byte before it is looked
+ * up; the address of an interrupted instruction (a signal) is exact.
  *
  * Places in no module are code that the program made itself; a perf map may name it.
  *

@@ -1,5 +1,5 @@
-/* The tables of a recording into the model: modules, facts of the run, processes, threads. Every index is
- * checked before it is used. */
+/* The tables of a recording into the model: modules, facts of the run, processes, threads. Every index
+ * is checked before it is used. */
 #include "profile/trace_load.h"
 
 #include <stdlib.h>

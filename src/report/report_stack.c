@@ -1,9 +1,9 @@
 /* One site's call stack in text.
  *
- * It is headed by the innermost frame that is the user's own, because that is the line people can
- * change; frames of the runtime inside it and callers beyond the first few are counted, not listed.
- * With --full every frame has its line, innermost first. Recursion shows once, with how often it
- * repeats. Whatever is left out is marked. */
+ * It begins with the innermost frame that is the user's own, because people can change that line.
+ * Frames of the runtime inside it and callers beyond the first few are counted, not listed. With --full
+ * every frame has its line, innermost first. Recursion shows once, with how often it repeats. Whatever
+ * is left out is marked. */
 #include "report/report_parts.h"
 
 #include "report/report_words.h"
@@ -21,10 +21,10 @@ enum {
 	PLACE_LEAST = 16
 };
 
-/* A frame of the stack, which repeats `repeat` times together with the cycle - 1 before it. */
+/* A frame of the stack. It repeats `repeat` times together with the cycle - 1 before it. */
 struct shown_frame {
 	uint32_t node, repeat, cycle;
-	size_t frames; /* of the stack that it stands for: all of them together make the depth */
+	size_t frames; /* how many frames of the stack it stands for */
 };
 
 static bool same_function(const struct profile *p, uint32_t a, uint32_t b)
@@ -106,20 +106,20 @@ struct stack {
 	struct shown_frame *shown;
 	size_t count, depth;
 	size_t indent, room; /* of the lines */
-	const char *callers; /* that tell its heading apart, or NULL */
+	const char *callers; /* that distinguish its heading, or NULL */
 };
 
 size_t report_print_callers(FILE *out, const char *callers, size_t max)
 {
-	/* A few letters of a long one say nothing; a short one needs no more. */
+	/* A few letters of a long name say nothing; a short one may fit. */
 	if (!callers || (max < 8 && max < words_columns(callers) + 3))
 		return 0;
 	fputs(" < ", out);
 	return 3 + words_print_fit(out, callers, max - 3);
 }
 
-/* Columns that the callers behind a frame get of a line: what they need, if the function's name and
- * something of its place have room too, or half. */
+/* How many columns of a line the callers after a frame get: what they need, if the function's name and
+ * part of its place fit too, else half. */
 static size_t callers_room(const struct profile *p, uint32_t node, const char *callers, size_t max)
 {
 	char text[WORDS_SHORT];
@@ -133,7 +133,7 @@ static size_t callers_room(const struct profile *p, uint32_t node, const char *c
 	return wanted < most ? wanted : most;
 }
 
-/* A frame before its callers: there is no room for a module's name that is cut. */
+/* Whether a frame before its callers is shown without its module, whose name does not fit. */
 static bool drops_module(const struct profile *p, uint32_t node, size_t max)
 {
 	const struct profile_frame *f = profile_node_frame(p, node);
@@ -186,7 +186,7 @@ static size_t print_inside(FILE *out, const struct stack *s, size_t head)
 	if (s->room < strlen(more) + 2 + SHORTEST)
 		more[0] = 0;
 	size_t used = strlen(more) + 2;
-	/* What the user's line calls says more than where that ends up. */
+	/* The function that the user's line calls says more than the innermost one. */
 	fprintf(out, "%*s> ", (int)s->indent, "");
 	words_print_short(out, profile_node_frame(s->p, s->shown[head - 1].node)->function,
 			  s->room > used + SHORTEST ? s->room - used : SHORTEST);
@@ -288,7 +288,7 @@ void report_print_site(FILE *out, const struct profile *p, const struct profile_
 {
 	uint32_t called = report_called_node(p, s);
 	uint32_t user = profile_first_user_node(p, s->node);
-	/* What that line calls tells apart sites that stand on one line. */
+	/* What that line calls distinguishes sites that are on one line. */
 	size_t room = called == PROFILE_NONE ? max : max - max / 3;
 	size_t behind = callers_room(p, user, callers, room);
 	size_t used = words_print_frame(out, p, user, room - behind);

@@ -1,5 +1,5 @@
-/* Numbers as people read them: units that fit the size, thousands apart, no more digits than say
- * something. Bars and colours are here too, because they are numbers shown another way.
+/* Numbers as people read them: units that fit the size, commas between thousands, few digits. Bars and
+ * colours are here too.
  *
  * Invariant: every number fits struct words, whatever it is. */
 #include "report/report_words.h"
