@@ -9,7 +9,7 @@
 struct view_recording; /* src/pages's */
 
 struct export_options {
-	/* For formats with one number a stack. The peak is the instant that was selected, if one was. */
+	/* For formats with one number a stack. With --at, the peak is that instant. */
 	enum measure_id measure;
 	bool raw; /* pprof: addresses and build ids instead of symbols */
 	bool full; /* deep stacks too are whole; pprof: without drop_frames, so that readers show all */
@@ -29,16 +29,17 @@ struct exporter {
 	const char *summary;   /* a few words for help */
 	const char *extension; /* of the default file name, without the dot before it */
 	bool binary;           /* not for a terminal */
-	/* exporter_write() calls it. Writes to the stream, whose errors latch for the caller to check. 0 or a negative code. */
+	/* exporter_write() calls it. Writes to the stream, whose errors latch for the caller to check.
+	 * 0 or a negative code. */
 	int (*write)(FILE *out, const struct profile *p, const struct export_options *o,
 		     struct heft_error *err);
 	bool labels; /* keeps labels of sites; the others get stacks without (profile_drop_labels) */
 	enum {
 		EXPORT_MERGED, /* as they read: it has no addresses (Massif: of some call) */
-		EXPORT_CALLS, /* merged, with the addresses of a recorded one each (profile.calls) */
-		EXPORT_APART  /* as they were recorded (profile.apart) */
+		EXPORT_CALLS, /* merged, each with the addresses of one recorded stack (stacks.calls) */
+		EXPORT_APART /* as they were recorded (chosen.apart) */
 	} stacks;
-	bool folds; /* has no form of its own for deep stacks: they are folded for it */
+	bool folds; /* the format has no form for deep stacks: they are folded for it */
 };
 
 extern const struct exporter exporters[]; /* ends with a NULL name */
@@ -52,13 +53,12 @@ int exporter_write(const struct exporter *x, FILE *out, const struct profile *p,
 int export_pprof_delta(FILE *out, const struct profile_delta *d, enum measure_id measure,
 		       struct heft_error *err);
 
-/* Whether export_to_path would refuse the path, to be asked before anything slow: it is there and
- * not forced, or it is a terminal and the format is binary. */
+/* Whether export_to_path would refuse the path: the file exists and is not forced, or it is a terminal
+ * and the format is binary. Ask before anything slow. */
 int export_path_check(const struct exporter *x, const char *path, bool force,
 		      struct heft_error *err);
-/* Through a file beside it that is renamed when it is whole; "-" is stdout, and what is no regular
- * file (a pipe, a device) is written to as it is. An existing file needs force. Nothing is left
- * behind after a failure. */
+/* Writes a file beside the path and renames it when it is whole. "-" is stdout; a pipe or a device is
+ * written to directly. An existing file needs force. A failure leaves nothing behind. */
 int export_to_path(const struct exporter *x, const char *path, bool force, const struct profile *p,
 		   const struct export_options *o, struct heft_error *err);
 

@@ -1,8 +1,8 @@
-/* Every site with every measure as CSV by RFC 4180: lines end in CRLF, a field with a comma, a
- * quote or a line break is quoted. The columns are named as in `heft report --json`; what the
- * profile's source does not tell is an empty field, which no reader takes for a 0. The stack is one
- * field, as folded stacks have it: root first, ";" between. In deep ones "[recursion x9 of 3]" stands
- * before three frames that come nine times in turn, and "[500 frames cut]" where so many are missing. */
+/* Every site with every measure as CSV by RFC 4180: lines end in CRLF, a field with a comma, a quote or
+ * a line break is quoted. The columns have the names of `heft report --json`; a number that the
+ * profile does not have is an empty field, which no reader takes for 0. The stack is one field, as
+ * folded stacks have it: root first, ";" between. In deep stacks "[recursion x9 of 3]" stands before
+ * three frames that come nine times in turn, and "[500 frames cut]" where so many are missing. */
 #include "export/export_formats.h"
 #include "export/export_names.h"
 #include "hosted/name_words.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every frame's name as a stack has it, made fit once: a stack is then a row of copies. */
+/* The name of every frame, made harmless once: a stack is then a row of copies. */
 struct csv_stacks {
 	const struct profile *p;
 	struct stack_fold fold;
@@ -23,7 +23,7 @@ struct csv_stacks {
 	size_t capacity; /* of entries */
 };
 
-/* A name of the program's inside a quoted field. */
+/* Writes a name of the program inside a quoted field. */
 static void write_name(FILE *out, const char *name, char separator)
 {
 	char piece[WORDS_GLYPH];
@@ -83,9 +83,7 @@ static void write_text(FILE *out, const char *text)
 
 static void write_frame(FILE *out, const struct profile *p, uint32_t node)
 {
-	const struct profile_frame *f = node == PROFILE_NONE
-						? NULL
-						: &p->stacks.frames[p->stacks.nodes[node].frame];
+	const struct profile_frame *f = node == PROFILE_NONE ? NULL : profile_node_frame(p, node);
 	write_text(out, f ? f->function : EXPORT_UNKNOWN_STACK);
 	write_text(out, f ? f->file : NULL);
 	putc_unlocked(',', out);
@@ -141,8 +139,8 @@ static int write_stack(FILE *out, struct csv_stacks *x, uint32_t node)
 	return 0;
 }
 
-/* Whether a table of sites has it. The state at the start of a window and what grew in it belong to
- * reports of windows. */
+/* Whether the table has the measure. Those of windows (the state at the start, growth) belong to
+ * reports. */
 static bool is_column(enum measure_id id)
 {
 	return measures[id].site && !measures[id].minus && id != MEASURE_START_BYTES &&
@@ -160,7 +158,7 @@ static void write_measures(FILE *out, const struct profile *p, const struct prof
 	}
 }
 
-/* How certain estimates are. A table of an exact profile has no such columns. */
+/* The errors of estimates. The table of an exact profile has no such columns. */
 static void write_certainty(FILE *out, const struct profile *p, uint32_t site)
 {
 	const struct profile_spread *s = &p->estimates.spreads[site];

@@ -8,9 +8,9 @@
  * Times are microseconds: sums of lifetimes in nanoseconds would pass 2^53, where the viewer's
  * numbers end. A realloc counts as DHAT counts it: one more block, its new size more bytes.
  *
- * "At t-end" is to DHAT what a process had not freed when it ended. Of several processes that is what
- * each left at its exit; it need not have been there at once, so it may be more than their maximum.
- * With --at it is what was live then. */
+ * DHAT's "at t-end" is what a process had not freed when it ended. For several processes that is what
+ * each left at its exit; it was not there all at once, so it may be more than their maximum. With --at
+ * it is what was live then. */
 #include "export/export_formats.h"
 
 #include "export/export_names.h"
@@ -27,7 +27,7 @@ enum { SHORT_LIVED_US = 500 /* as Valgrind's own and dhat-rs' files say */ };
 struct dhat {
 	const struct profile *p;
 	struct json_writer json;
-	/* A frame is in the table once for each address that it has: those of a site are of one
+	/* A frame is in the table once for each of its addresses. The addresses of a site are of one
 	 * recorded stack (profile_frame_address). */
 	struct pair_index addresses; /* upper and lower half */
 	struct pair_index frames;    /* frame, number of the address */
@@ -53,8 +53,8 @@ no_memory:
 	return 0;
 }
 
-/* The format demands the blocks of a point's own peak, which the model does not keep: those of the
- * global peak or of the end where that was it, else as many as the bytes are by the mean size. */
+/* The format demands the blocks of a point's own peak, which the model does not have. They are those of
+ * the global peak or of the end if that was the own peak, else the bytes divided by the mean size. */
 static uint64_t own_peak_blocks(const struct profile_site *s, uint64_t own_bytes, uint64_t bytes,
 				uint64_t blocks)
 {
@@ -154,8 +154,8 @@ static int write_all(struct dhat *x)
 	char *command = export_command(p);
 	if (!command)
 		return HEFT_ENOMEM;
-	/* A file that tells only what is live (jemalloc without accumulated counts) has no other
-	 * totals; one that does not tell the peak or the end has no such columns. */
+	/* A file that has only what is live (jemalloc without accumulated counts) has no other totals;
+	 * one without the peak or the end has no such columns. */
 	x->totals_are_live = !(p->run.has & PROFILE_HAS_ALLOCATED);
 	x->ends = !x->totals_are_live && p->run.has & PROFILE_HAS_PEAK &&
 		  p->run.has & PROFILE_HAS_LIVE;

@@ -8,10 +8,9 @@
  * moments between start, peak and end are not those of the run: sizes are means, and the curve is
  * the history's envelope (what it never again falls below, or never again exceeds).
  *
- * Invariants: the sum of live bytes reaches the peak with one allocation, the last one of the
- * steps before it, and never before; it never exceeds it after. Sums of sizes of a kind are exact.
- * What cannot be shown so (a filtered profile whose part of the peak is less than it has at another
- * time) gives a greater peak in heaptrack: that is the greatest sum of its file.
+ * Invariants: one allocation, the last one of the steps before the peak, brings the live bytes to the
+ * peak; they never exceed it later. Sums of sizes of a kind are exact. A filtered profile may have more
+ * at another time than its part of the peak: heaptrack then shows that greater sum as the peak.
  *
  * One line an event is the format's nature: the file is streamed, and packed by its name. */
 #include "export/export_formats.h"
@@ -60,10 +59,10 @@ static void put_event(struct heaptrack *x, char what, uint64_t n)
 static void put_time(struct heaptrack *x, uint64_t time_ns)
 {
 	uint64_t ms = time_ns / 1000000;
-	if (ms > x->last_ms)
-		put_event(x, 'c', ms);
-	if (ms > x->last_ms)
-		x->last_ms = ms;
+	if (ms <= x->last_ms)
+		return;
+	put_event(x, 'c', ms);
+	x->last_ms = ms;
 }
 
 /* Strings are written where they are first needed. */
@@ -190,7 +189,7 @@ static void write_blocks_info(struct heaptrack *x, struct plan *plan, struct blo
 			write_info(x, heaptrack_size(b, large), plan->trace);
 }
 
-/* Index 0 is not used by any event: readers take it for "none". */
+/* No event uses index 0: readers take it for "none". */
 static void write_infos(struct heaptrack *x)
 {
 	if (x->plan_count)
@@ -224,7 +223,7 @@ static void release(struct heaptrack *x, uint32_t index, uint64_t size)
 	x->live -= size;
 }
 
-/* The rest in the order small, large. */
+/* The next block of the rest: small ones first. */
 static uint32_t next_rest(struct plan *plan, bool other, uint64_t *size)
 {
 	struct blocks *b = &plan->rest;
@@ -263,7 +262,7 @@ static void release_pending(struct heaptrack *x)
 	release(x, index, x->pending_size);
 }
 
-/* Frees the block of the peak once something came after it, or if it has to be. */
+/* Frees the block of the peak when another one came after it, or at once if it must be. */
 static void release_final(struct heaptrack *x, bool at_once)
 {
 	if (!x->final.live || (x->last == x->final.index && !at_once))
@@ -272,8 +271,8 @@ static void release_final(struct heaptrack *x, bool at_once)
 	release(x, x->final.index, x->final.size);
 }
 
-/* Before a block is made: what waits to be freed goes if both are too much. */
-static void make_room(struct heaptrack *x, uint64_t size)
+/* Before a block is made: frees the blocks that wait for it, if all together are too much. */
+static void free_space_for(struct heaptrack *x, uint64_t size)
 {
 	if (x->live + size >= x->peak)
 		release_pending(x);
@@ -281,13 +280,13 @@ static void make_room(struct heaptrack *x, uint64_t size)
 		release_final(x, true);
 }
 
-/* Not temporary: another is made before it is freed. Equal blocks take two indices in turn, for
- * heaptrack compares indices. */
+/* Not temporary: another block is made before it is freed. Equal blocks take two indices in turn,
+ * because heaptrack compares indices. */
 static void make_and_free(struct heaptrack *x, struct plan *plan)
 {
 	uint64_t size;
 	uint32_t index = next_rest(plan, plan->rest.made & 1, &size);
-	make_room(x, size);
+	free_space_for(x, size);
 	if (index == x->pending)
 		release_pending(x);
 	make(x, index, size);
@@ -309,14 +308,14 @@ static void do_rest(struct heaptrack *x, struct plan *plan, uint32_t nth)
 		plan->rest_done++;
 	}
 	while (plan->temporary_done < due_temporary) {
-		make_room(x, heaptrack_size(&plan->rest, true));
+		free_space_for(x, heaptrack_size(&plan->rest, true));
 		if (plan->temporary_done < due_temporary) /* not by release_pending() */
 			make_temporary(x, plan);
 	}
 }
 
-/* Small ones first: the sum is never more than the share. What waits to be freed is freed as soon
- * as a block came between, or before it if both are too much. */
+/* Makes small ones first, so that the sum is never more than the share. A block that waits to be freed
+ * is freed after the next one, or before it if both are too much. */
 static void make_until(struct heaptrack *x, struct blocks *b, double level, bool empty_only)
 {
 	uint64_t due = level >= 1 ? b->count : (uint64_t)((double)b->count * level);
@@ -325,14 +324,14 @@ static void make_until(struct heaptrack *x, struct blocks *b, double level, bool
 		uint64_t size = heaptrack_size(b, large);
 		if (empty_only && size)
 			break;
-		make_room(x, size);
+		free_space_for(x, size);
 		make(x, b->index + large, size);
 		b->made++;
 		release_pending(x);
 	}
 }
 
-/* Large ones first: the sum is never less than the share. */
+/* Frees large ones first, so that the sum is never less than the share. */
 static void free_until(struct heaptrack *x, struct blocks *b, double level)
 {
 	double exact = (double)b->count * level;

@@ -1,10 +1,10 @@
 /* Massif: what ms_print and massif-visualizer read: live bytes over time, with trees of callers at
  * some instants.
  *
- * The peak's tree is exact, and so is that at the end. Between them stand the slots of the history:
- * totals of everything, and from time to time a tree of the sites that have a history of their own,
- * if they explain enough of it. The others were never large, and are added up as places "below
- * massif's threshold".
+ * The trees of the peak and of the end are exact. The slots of the history are between them: totals of
+ * everything, and now and then a tree of the sites that have a history of their own, if these explain
+ * enough of it. The other sites were never large: they are added up as places "below massif's
+ * threshold".
  *
  * Rules of the readers: the word after a `#` is a comment, even inside a name, so it becomes a
  * colon; no node may exceed its snapshot; children come greatest first, what is small is one line;
@@ -17,6 +17,7 @@
 
 #include "export/export_names.h"
 #include "export/export_places.h"
+#include "hosted/compare.h"
 #include "hosted/name_words.h"
 #include "profile/stack_fold.h"
 
@@ -27,20 +28,20 @@
 enum {
 	SMALL_EXACT = 1000, /* a place below this part of its snapshot is not shown by itself: */
 	SMALL_SLOT = 100,   /* at the peak and the end, and in between */
-	DEPTH = 200,        /* the most that Massif itself can be told */
-	DETAILED = 10,      /* of this many snapshots one has a tree */
+	DEPTH = 200,        /* the most that Massif itself accepts */
+	DETAILED = 10,      /* one of this many snapshots has a tree */
 	EXPLAINED = 2,      /* if its sites have at least this part of all bytes */
 	WHOLE_MS_NS = 1000000000, /* runs from this length on have times without fractions */
 };
 
-/* Of a site's bytes, on its way outwards */
+/* The bytes of a site, and the node that its stack has been followed to, outwards. */
 struct part {
 	uint32_t node;
 	uint32_t frame;
 	uint64_t bytes;
 };
 
-/* Parts with the same next frame */
+/* Parts with the same next frame. */
 struct group {
 	uint32_t first, count;
 	uint64_t bytes;
@@ -69,17 +70,13 @@ static void write_name(FILE *out, const char *name)
 static int by_frame(const void *a, const void *b)
 {
 	const struct part *x = a, *y = b;
-	if (x->frame != y->frame)
-		return x->frame < y->frame ? -1 : 1;
-	return x->node < y->node ? -1 : x->node > y->node;
+	return compare_numbers(x->frame, y->frame) ?: compare_numbers(x->node, y->node);
 }
 
 static int greatest_first(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
-	if (x->bytes != y->bytes)
-		return x->bytes > y->bytes ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
+	return compare_numbers(y->bytes, x->bytes) ?: compare_numbers(x->first, y->first);
 }
 
 /* Parts that end here (their stacks have no further frame) stand first and are in no group. */
@@ -221,7 +218,7 @@ static void write_measured(struct massif *x, uint64_t time_ns, enum measure_id m
 	write_tree(x, n, 0);
 }
 
-/* All bytes of a slot: the filter's own where there is one, for the history of everything was not
+/* The bytes of a slot by site. With a filter these are all bytes: the history of everything is not
  * filtered. */
 static uint64_t slot_rows(struct massif *x, uint32_t slot, uint32_t *parts)
 {
@@ -271,7 +268,7 @@ static void write_all(struct massif *x, const struct export_options *o, const ch
 	}
 	peak_ns = peak_ns < from_ns ? from_ns : peak_ns > end_ns ? end_ns : peak_ns;
 	write_snapshot(x, from_ns, p->totals.start_bytes, "empty");
-	/* The history is of the whole recording: nothing of it is known of a part. */
+	/* The history is of the whole recording: a part has none. */
 	for (uint32_t i = 0; !p->chosen.words && i < p->behaviour.history.slot_count; i++) {
 		uint64_t time_ns = (i + 1) * p->behaviour.history.slot_ns;
 		if (has_peak && peak_ns <= time_ns) {

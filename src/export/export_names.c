@@ -1,5 +1,5 @@
-/* Names for XML, and numbers for people. Functions, files and command lines are the profiled
- * program's: hosted/name_words.h makes them one line of valid UTF-8, here markup is escaped too. */
+/* Names for XML, and numbers for people. The profiled program chose its names: hosted/name_words.h makes
+ * them one line of valid UTF-8, this file also escapes markup. */
 #include "export/export_names.h"
 
 #include "hosted/name_words.h"

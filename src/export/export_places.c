@@ -41,7 +41,7 @@ int export_places_init(struct export_places *x, const struct profile *p)
 	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
 		uint32_t parent = p->stacks.nodes[i].parent, outer = PROFILE_NONE;
 		x->caller[i] = parent;
-		if (p->stacks.frames[p->stacks.nodes[i].frame].inlined && parent != PROFILE_NONE) {
+		if (profile_node_frame(p, i)->inlined && parent != PROFILE_NONE) {
 			outer = x->place[parent];
 			x->caller[i] = x->caller[parent];
 		}
@@ -200,9 +200,9 @@ char *export_valgrind_frame(const struct profile *p, const struct profile_frame 
 	return rc < 0 ? NULL : text;
 }
 
-/* A site allocates or reallocates; then this is exact, for one of the two is 0 or, with
- * reallocations alone, their growth. Where realloc(NULL) and realloc(block) come from one call, the
- * model has no sum of the first alone, and this is the least that it can have been. */
+/* Exact for a site that only allocates or only reallocates: one of the numbers is 0, or the growth of
+ * the reallocations. If one call is both realloc(NULL) and realloc(block), the model has no sum of the
+ * first alone, and this is the least that it can be. */
 uint64_t export_foreign_bytes(const struct profile_site *site)
 {
 	return site->allocated_bytes > site->reallocated_bytes ? site->allocated_bytes

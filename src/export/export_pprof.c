@@ -78,7 +78,7 @@ enum {
 
 enum { WIRE_VARINT = 0, WIRE_BYTES = 2 };
 
-/* What a sample holds: first Go's four in Go's order, then the others that have a type of theirs. */
+/* The values of a sample begin with Go's four in Go's order; the others that have a type follow. */
 static const enum measure_id of_go[] = {MEASURE_ALLOCATIONS, MEASURE_ALLOCATED_BYTES,
 					MEASURE_LIVE_BLOCKS, MEASURE_LIVE_BYTES};
 enum { OF_GO = sizeof of_go / sizeof *of_go };
@@ -135,7 +135,7 @@ static void put_varint(struct pprof *x, struct message *m, uint64_t n)
 	put_raw(x, m, bytes, varint(bytes, n));
 }
 
-/* 0 is what a field is that is not there. */
+/* A field of 0 is left out: readers take a missing field for 0. */
 static void put_number(struct pprof *x, struct message *m, uint32_t field, uint64_t n)
 {
 	if (!n)
@@ -144,12 +144,13 @@ static void put_number(struct pprof *x, struct message *m, uint32_t field, uint6
 	put_varint(x, m, n);
 }
 
-static void put_bytes(struct pprof *x, struct message *m, uint32_t field, const void *data,
-		      size_t length)
+/* Ends the inner message: it becomes a field of the message. */
+static void put_inner(struct pprof *x, uint32_t field)
 {
-	put_varint(x, m, field << 3 | WIRE_BYTES);
-	put_varint(x, m, length);
-	put_raw(x, m, data, length);
+	put_varint(x, &x->message, field << 3 | WIRE_BYTES);
+	put_varint(x, &x->message, x->inner.length);
+	put_raw(x, &x->message, x->inner.data, x->inner.length);
+	x->inner.length = 0;
 }
 
 /* Fields of the profile itself go out at once. */
@@ -200,7 +201,7 @@ static const char *unit_of(enum measure_id id)
 	return measures[id].unit == MEASURE_IS_TIME ? "nanoseconds" : measure_unit_name(id);
 }
 
-/* What a sample has of it, as the bits of a signed number. */
+/* A value of a sample, as the bits of a signed number. */
 static uint64_t value_of(const struct pprof *x, uint32_t site, enum measure_id id)
 {
 	if (x->delta)
@@ -223,8 +224,7 @@ static void put_labels(struct pprof *x, const struct profile_label_set *set)
 			put_number(x, &x->inner, LABEL_NUM, (uint64_t)l->number);
 		if (!l->text && l->unit)
 			put_number(x, &x->inner, LABEL_NUM_UNIT, string(x, l->unit));
-		put_bytes(x, &x->message, SAMPLE_LABEL, x->inner.data, x->inner.length);
-		x->inner.length = 0;
+		put_inner(x, SAMPLE_LABEL);
 	}
 }
 
@@ -243,19 +243,16 @@ static void write_sample(struct pprof *x, uint32_t site)
 	}
 	for (uint32_t node = s->node; node != PROFILE_NONE; node = x->places.caller[node])
 		put_varint(x, &x->inner, x->places.number[x->places.place[node]]);
-	put_bytes(x, &x->message, SAMPLE_LOCATION_ID, x->inner.data, x->inner.length);
-	x->inner.length = 0;
+	put_inner(x, SAMPLE_LOCATION_ID);
 	for (int i = 0; i < x->column_count; i++)
 		put_varint(x, &x->inner, value_of(x, site, x->columns[i]));
-	put_bytes(x, &x->message, SAMPLE_VALUE, x->inner.data, x->inner.length);
-	x->inner.length = 0;
-	/* "unknown" where a recording's stack lost its inner end; a format that never tells says so once. */
+	put_inner(x, SAMPLE_VALUE);
+	/* "unknown" if a recorded stack lost its inner end; a format that never has it says so once. */
 	if (s->via != PROFILE_VIA_MALLOC &&
 	    (s->via < PROFILE_VIA_COUNT || strcmp(x->p->run.format, "heft") == 0)) {
 		put_number(x, &x->inner, LABEL_KEY, string(x, "via"));
 		put_number(x, &x->inner, LABEL_STR, string(x, profile_via_name(s->via)));
-		put_bytes(x, &x->message, SAMPLE_LABEL, x->inner.data, x->inner.length);
-		x->inner.length = 0;
+		put_inner(x, SAMPLE_LABEL);
 	}
 	if (s->labels < x->p->label_set_count) /* of a pprof file that was read */
 		put_labels(x, &x->p->label_sets[s->labels]);
@@ -308,8 +305,7 @@ static void put_line(struct pprof *x, const char *function, const char *file, ui
 		x->no_memory = true;
 	put_number(x, &x->inner, LINE_FUNCTION_ID, (uint64_t)number + 1);
 	put_number(x, &x->inner, LINE_LINE, line);
-	put_bytes(x, &x->message, LOCATION_LINE, x->inner.data, x->inner.length);
-	x->inner.length = 0;
+	put_inner(x, LOCATION_LINE);
 }
 
 static void write_location(struct pprof *x, uint32_t place)
@@ -322,7 +318,7 @@ static void write_location(struct pprof *x, uint32_t place)
 	if (outer->module != PROFILE_NONE)
 		put_number(x, &x->message, LOCATION_MAPPING_ID, x->mapping[outer->module]);
 	put_number(x, &x->message, LOCATION_ADDRESS, l->address[place]);
-	/* Nobody can name an address without a module: such a one keeps its name. */
+	/* No reader can name an address without a module: it keeps its name. */
 	if (!x->o->raw || outer->module == PROFILE_NONE || !l->address[place])
 		for (uint32_t i = place; i != PROFILE_NONE; i = l->index.pairs[i].b) {
 			const struct profile_frame *f = &frames[l->index.pairs[i].a];
@@ -363,7 +359,7 @@ static void write_about(struct pprof *x)
 	write_number(x, PROFILE_DURATION_NANOS, x->delta ? x->delta->time_ns : 0);
 	write_type(x, PROFILE_PERIOD_TYPE, "space", "bytes");
 	write_number(x, PROFILE_PERIOD, p->run.rate_bytes ? p->run.rate_bytes : 1);
-	/* Who names raw addresses may name them otherwise. */
+	/* A reader that names raw addresses may name them otherwise. */
 	if (!x->o->full && !x->o->raw) {
 		char *drop = pprof_drop_frames(p);
 		if (!drop)
@@ -380,7 +376,7 @@ static void write_about(struct pprof *x)
 	write_number(x, PROFILE_DEFAULT_SAMPLE_TYPE, string(x, measures[shown].pprof));
 	char *command = export_command(p);
 	write_comment(x, "heft ", HEFT_VERSION);
-	/* No label `via` means malloc, unless it means that the input did not tell. */
+	/* A missing label `via` means malloc, unless the input did not have it. */
 	for (uint32_t i = 0; i < p->site_count && strcmp(p->run.format, "heft") != 0; i++)
 		if (p->sites[i].via >= PROFILE_VIA_COUNT) {
 			write_comment(x, "read from ", p->run.format);
@@ -400,7 +396,7 @@ static void write_about(struct pprof *x)
 static void add_column(struct pprof *x, enum measure_id id)
 {
 	const struct measure *m = &measures[id];
-	/* Lifetimes are for whoever asks: no other reader expects them. */
+	/* Lifetimes only if they are asked for: no reader expects them. */
 	for (int i = 0; i < x->column_count; i++)
 		if (x->columns[i] == id)
 			return;

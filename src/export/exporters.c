@@ -1,12 +1,12 @@
-/* The table of formats, what each measure is of a site, and how a file comes to be.
+/* The table of formats, and how a file is written.
  *
- * A new format is one file with one function and its line in the table here; the formats know the
- * model and the stream they write to, nothing else. (json, which is the report's own, stands in
- * src/cli/export.c: the report is not this folder's to know.)
+ * A new format is one file with one function and its line in the table here. A format knows the model
+ * and the stream it writes to, nothing else. (json is the report's own: it is in src/cli/export.c,
+ * because this folder does not know the report.)
  *
- * A file is written under another name beside its place and renamed when all of it has reached the
- * file system: whoever looks sees the old file, or nothing, or the whole new one. Without force the
- * rename itself refuses an existing file, so that two exports at once cannot overwrite each other. */
+ * A file is written under another name beside its place and renamed when all of it is in the file
+ * system: readers see the old file, or nothing, or the whole new one. Without force the rename itself
+ * refuses an existing file, so that two exports at once cannot overwrite each other. */
 #include "export/export.h"
 
 #include "export/export_formats.h"
@@ -90,7 +90,7 @@ int exporter_write(const struct exporter *x, FILE *out, const struct profile *p,
 	return rc;
 }
 
-/* Writes to the stream and brings it to the file system. */
+/* Writes to the stream and flushes it. */
 static int write_whole(FILE *out, const struct exporter *x, const char *name,
 		       const struct profile *p, const struct export_options *o,
 		       struct heft_error *err)

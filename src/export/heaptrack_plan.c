@@ -1,10 +1,10 @@
 /* What a heaptrack file has to make and free, and when (export_heaptrack.c says why it is made up).
  *
- * A site's blocks are four kinds. Those live at the peak and at the end ("kept"), at the peak alone,
- * at the end alone, and the rest, which come and go. How many are kept is not known; as many as
- * possible is assumed. The run is cut into steps. Before the peak each step makes a share of the
- * blocks of the peak; after it, each frees a share of those that go and makes a share of those of
- * the end. The rest are spread over the steps in which they fit under the peak. */
+ * A site has four kinds of blocks: live at the peak and at the end ("kept"), at the peak alone, at the
+ * end alone, and the rest, which come and go. Nobody knows how many are kept: this assumes as many as
+ * possible. The run is cut into steps. Before the peak each step makes a share of the blocks of the
+ * peak; after it, each step frees a share of those that go and makes a share of those of the end. The
+ * rest are spread over the steps in which they fit under the peak. */
 #include "export/heaptrack_plan.h"
 
 #define NEARLY 0.999999
@@ -19,8 +19,8 @@ static struct blocks blocks_of(uint64_t count, uint64_t bytes)
 	return b;
 }
 
-/* Whether that many blocks can be live at both instants, and how many bytes they have then: all of
- * an instant whose blocks they all are, else no more than their share of either. */
+/* Whether that many blocks can be live at both instants, and how many bytes they then have: all bytes of
+ * an instant if they are all its blocks, else no more than their share of either. */
 static bool can_keep(uint64_t kept, uint64_t peak_blocks, uint64_t peak_bytes, uint64_t end_blocks,
 		     uint64_t end_bytes, uint64_t *bytes)
 {
@@ -34,7 +34,7 @@ static bool can_keep(uint64_t kept, uint64_t peak_blocks, uint64_t peak_bytes, u
 	       (kept < end_blocks || *bytes == end_bytes);
 }
 
-/* Some files tell bytes without counts. */
+/* Some files have bytes without counts. */
 static uint64_t at_least_one(uint64_t blocks, uint64_t bytes)
 {
 	return blocks ? blocks : bytes > 0;
@@ -74,8 +74,8 @@ static void plan_site(struct heaptrack *x, uint32_t site)
 		x->plans[x->plan_count++] = plan;
 }
 
-/* How far each step gets: on the way up the most that the history has had so far, on the way down
- * the most that it still will have; without one, evenly. */
+/* How far each step gets: on the way up the most that the history had so far, on the way down the most
+ * that it will still have; evenly without a history. */
 static void plan_levels(struct heaptrack *x)
 {
 	const struct profile *p = x->p;
@@ -142,9 +142,9 @@ static void plan_rest(struct heaptrack *x, struct plan *plan)
 		plan->after++;
 }
 
-/* Takes the last block of the peak out of its site's others: of a site with more temporaries than
- * blocks of the rest, for one of those was live at the peak. Without such a site it is a block that
- * is kept, which needs no care; if none is, any. */
+/* Takes the last block of the peak from its site: from one with more temporaries than blocks of the
+ * rest, because one of those was live at the peak. Without such a site a block that is kept reaches the
+ * peak, which needs no care; if none is kept, any block. */
 static void plan_final(struct heaptrack *x)
 {
 	struct plan *of = NULL;

@@ -25,8 +25,8 @@ struct plan {
 	uint32_t before, after; /* in how many steps the rest fits */
 };
 
-/* The block with which the peak is reached. It has an index of its own, for the first one to be
- * freed afterwards is temporary to heaptrack if it has the index of the last one made. */
+/* The block that reaches the peak. It has an index of its own, because heaptrack takes the next free for
+ * that of a temporary block if it has the index of the last allocation. */
 struct final {
 	bool exists, live;
 	bool temporary; /* freed directly, as it was in the run */

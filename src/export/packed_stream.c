@@ -11,7 +11,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-/* Fast ones: of 100,000 stacks gzip's usual level would take most of the time, for 6 % less. */
+/* Fast levels: for 100,000 stacks gzip's usual level takes most of the time and saves 6 %. */
 enum { GZIP_WINDOW = 15 + 16 /* zlib's way to ask for gzip */, GZIP_LEVEL = 1, ZSTD_LEVEL = 1 };
 
 static bool ends_with(const char *s, const char *end)
@@ -92,7 +92,7 @@ static void pack_zstd(struct packed_stream *s, bool last)
 
 static void pack(struct packed_stream *s, bool last)
 {
-	if (!s->failed && !ferror(s->out)) { /* else there is nothing to be gained */
+	if (!s->failed && !ferror(s->out)) {
 		if (s->packing == PACKED_GZIP)
 			pack_gzip(s, last);
 		else if (s->packing == PACKED_ZSTD)

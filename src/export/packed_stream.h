@@ -23,7 +23,7 @@ struct packed_stream {
 int packed_open(struct packed_stream *s, FILE *out, enum packing packing); /* 0 or HEFT_ENOMEM */
 /* Writes what is left and the trailer. 0, HEFT_ENOMEM or, if `out` failed, HEFT_EIO. */
 int packed_close(struct packed_stream *s);
-void packed_flush(struct packed_stream *s); /* of the buffer, when it is full */
+void packed_flush(struct packed_stream *s); /* empties the buffer, when it is full */
 void packed_write(struct packed_stream *s, const void *data, size_t length);
 void packed_text(struct packed_stream *s, const char *text);
 

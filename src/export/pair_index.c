@@ -1,4 +1,4 @@
-/* Numbers for pairs: for functions (name, file), for places (a frame and what it is inlined into). */
+/* Numbers for pairs: functions (name, file) and places (a frame and what it is inlined into). */
 #include "export/pair_index.h"
 
 #include "hosted/error.h"

@@ -5,16 +5,16 @@
  * - it compares whole names, cut at the first parenthesis that is not of "(anonymous namespace)" or
  *   "operator()", and without a leading dot;
  * - going from the root, it drops the first frame that matches *and everything it called*.
- * So a name may be in the list only if no stack of this profile has a user frame beneath it: else
- * that frame would vanish, and with it who allocated. A list of well-known names cannot know that (a
- * user's own class may be called as one of them), so the list is made anew for each profile:
+ * So a name may be in the list only if no stack of this profile has a user frame beneath it: that frame
+ * would vanish, and nobody would see who allocated. A fixed list of names cannot know that (a user's
+ * own class may have such a name), so each profile gets a list of its own:
  *
- * 1. every name that has, in some stack, a user frame beneath it or is one, is no candidate;
- * 2. of each stack, the outermost candidate beneath the innermost user frame is taken: what it called
- *    goes with it.
+ * 1. a name that is a user frame, or has one beneath it in some stack, is no candidate;
+ * 2. each stack adds its outermost candidate beneath the innermost user frame: what it called goes
+ *    with it.
  *
- * Nodes come after their callers, so that both are one pass over nodes, however deep stacks are.
- * Sites come largest first: if the list would become too long, what is left out is small. */
+ * Nodes come after their callers, so both are one pass over nodes, however deep stacks are. Sites come
+ * largest first: if the list becomes too long, small ones are left out. */
 #include "export/pprof_drop.h"
 
 #include "export/export_places.h"
@@ -75,7 +75,7 @@ static int keep_names(struct drop *d)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count; i++) {
 		uint32_t n = p->sites[i].node;
-		while (n != PROFILE_NONE && !p->stacks.frames[p->stacks.nodes[n].frame].user)
+		while (n != PROFILE_NONE && !profile_node_frame(p, n)->user)
 			n = p->stacks.nodes[n].parent;
 		for (; n != PROFILE_NONE && !above[n]; n = p->stacks.nodes[n].parent) {
 			above[n] = true;
@@ -86,7 +86,7 @@ static int keep_names(struct drop *d)
 	return 0;
 }
 
-/* Adds a name to the list, if there is room. */
+/* Adds a name to the list, if it fits. */
 static void take(struct drop *d, uint32_t name)
 {
 	const char *text = d->names.strings[name];

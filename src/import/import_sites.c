@@ -260,7 +260,7 @@ int import_finish(struct profile *p, const char *exe)
 	t->threads = p->thread_count;
 	p->chosen.to_ns = p->run.duration_ns;
 	profile_finish_sites(p);
-	user_frame_settle(p);
+	user_frame_find_machinery(p);
 	profile_link_behaviour(p);
 	p->chosen.process_totals = true;
 	return add_process(p, exe);

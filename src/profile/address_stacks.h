@@ -13,15 +13,16 @@ struct address_node {
 };
 
 /* Symbolises and adds all nodes: out[i] becomes the profile's node for nodes[i], calls[i] its call
- * (PROFILE_NONE where they are not kept). Inlined calls make more nodes than one. Of the selection only what names may cost matters. Returns 0 or HEFT_ENOMEM. */
+ * (PROFILE_NONE if calls are not kept). Inlined calls make several nodes. The selection only says what
+ * looking up names may cost. 0 or HEFT_ENOMEM. */
 int address_stacks_load(struct profile *p, const struct address_node *nodes, uint32_t count,
 			const struct profile_selection *sel, uint32_t *out, uint32_t *calls);
 
 struct address_frames {
 	uint32_t first, count; /* in the list of frame ids, innermost first */
 };
-/* Symbolises single places (their parents are not looked at): frames[i] is what nodes[i] stands
- * for, in *ids, which the caller frees. Adds no nodes to the profile. */
+/* Symbolises single places, whatever their parents: frames[i] is the part of *ids that nodes[i] stands
+ * for. The caller frees *ids. Adds no nodes to the profile. */
 int address_frames_load(struct profile *p, const struct address_node *nodes, uint32_t count,
 			const struct profile_selection *sel, struct address_frames *frames,
 			uint32_t **ids);

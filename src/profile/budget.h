@@ -65,8 +65,8 @@ struct budget_result {
 	uint64_t measured;
 	uint64_t error95; /* of an estimate; a rule is broken only beyond it (docs/budgets.md) */
 	bool holds;
-	bool unknown; /* the file does not tell this: it cannot hold */
-	bool unseen;  /* what was recorded holds, but most of the memory was not: it cannot hold */
+	bool unknown; /* the file does not have the number: the rule cannot hold */
+	bool unseen; /* it holds for what was recorded, but most of the memory was not: it cannot hold */
 	bool unmatched; /* nothing in the profile matches the pattern, or has this number */
 	struct budget_part parts[BUDGET_PARTS];
 	uint32_t part_count;

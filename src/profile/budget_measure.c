@@ -1,11 +1,11 @@
 /* What a budget's rules measure in a profile (budget.h), and who the number is made of.
  *
- * A pattern asks each distinct frame once and hands the answer down the tree of stacks, as filters
- * do (profile_select.c). A C++ name is asked with and without its parameters, so that `in
- * Parser::*` and `in Parser::row` both mean what they say. Sums saturate: a hostile recording
- * makes a number too large, never a small one. */
+ * A pattern is tried on each distinct frame once, as filters are (profile_select.c). A C++ name is
+ * tried with and without its parameters, so that `in Parser::*` and `in Parser::row` both mean what
+ * they say. Sums saturate: a hostile recording makes a number too large, never a small one. */
 #include "profile/budget.h"
 
+#include "hosted/saturating.h"
 #include "profile/estimate.h"
 #include "profile/process_images.h"
 
@@ -16,11 +16,6 @@
 static enum measure_id id_of(const struct budget_rule *r)
 {
 	return (enum measure_id)(r->measure - measures);
-}
-
-static uint64_t saturating_add(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
 static bool function_matches(const char *function, const char *pattern)
@@ -53,9 +48,9 @@ static bool path_matches(const char *path, const char *pattern)
 	return slash && !strchr(pattern, '/') && fnmatch(pattern, slash + 1, 0) == 0;
 }
 
-static bool frame_matches(const struct profile *p, const struct profile_frame *f,
-			  const struct budget_rule *r)
+static bool frame_matches(const struct profile *p, const struct profile_frame *f, const void *rule)
 {
+	const struct budget_rule *r = rule;
 	switch (r->scope) {
 	case BUDGET_IN_FUNCTION: return function_matches(f->function, r->pattern);
 	case BUDGET_IN_FILE: return f->file && path_matches(f->file, r->pattern);
@@ -66,26 +61,6 @@ static bool frame_matches(const struct profile *p, const struct profile_frame *f
 	case BUDGET_IN_THREAD: break;
 	}
 	return true;
-}
-
-/* Nodes with a matching frame on their way to the root. NULL: no memory; free() it. */
-static bool *matching_nodes(const struct profile *p, const struct budget_rule *r)
-{
-	bool *frames = calloc((size_t)p->stacks.frame_count + 1, sizeof *frames);
-	bool *nodes = calloc((size_t)p->stacks.node_count + 1, sizeof *nodes);
-	if (!frames || !nodes) {
-		free(frames);
-		free(nodes);
-		return NULL;
-	}
-	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
-		frames[i] = frame_matches(p, &p->stacks.frames[i], r);
-	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
-		const struct profile_node *n = &p->stacks.nodes[i];
-		nodes[i] = frames[n->frame] || (n->parent != PROFILE_NONE && nodes[n->parent]);
-	}
-	free(frames);
-	return nodes;
 }
 
 /* Keeps the largest few, in order. */
@@ -108,7 +83,7 @@ static void add_part(struct budget_result *result, uint32_t index, uint64_t valu
 static int measure_sites(const struct profile *p, const struct budget_rule *r,
 			 struct budget_result *result)
 {
-	bool *nodes = r->scope == BUDGET_ALL ? NULL : matching_nodes(p, r);
+	bool *nodes = r->scope == BUDGET_ALL ? NULL : profile_match_nodes(p, frame_matches, r);
 	uint32_t matched = 0;
 	double variance = 0;
 	if (!nodes && r->scope != BUDGET_ALL)
@@ -194,8 +169,8 @@ int budget_refuse(const struct budget *b, const struct profile *p, struct heft_e
 	return 0;
 }
 
-/* Whether a rule that holds does so though most of the memory was not recorded (profile.unseen): the
- * kernel tells what is resident, and what was not recorded can only be more. */
+/* Whether a rule that holds still holds if most of the memory was not recorded (profile.unseen). The
+ * kernel tells what is resident, and memory that was not recorded can only be more. */
 static bool sees_all(const struct budget_rule *r)
 {
 	if (r->op == BUDGET_AT_LEAST || r->op == BUDGET_ABOVE)
@@ -212,7 +187,7 @@ int budget_measure(const struct budget *b, const struct profile *p,
 		const struct budget_rule *r = &b->rules[i];
 		struct budget_result *result = &results[i];
 		memset(result, 0, sizeof *result);
-		/* Samples add up by site: what a thread allocated they do not tell. */
+		/* Samples add up by site: they do not tell what a thread allocated. */
 		result->unknown = r->measure &&
 				  (!measure_known(p, id_of(r)) ||
 				   (r->scope == BUDGET_IN_THREAD && p->estimates.errors));
@@ -224,7 +199,7 @@ int budget_measure(const struct budget *b, const struct profile *p,
 			measure_threads(p, r, result);
 		else if (r->measure->site && measure_sites(p, r, result) < 0)
 			return HEFT_ENOMEM;
-		/* The run's own number where it has one: it is also that of a summary. */
+		/* A number of the run itself is also the one that a summary shows. */
 		if (r->measure && r->scope == BUDGET_ALL) {
 			if (r->measure->totals)
 				result->measured = measure_of_totals(&p->totals, id_of(r));
@@ -232,7 +207,7 @@ int budget_measure(const struct budget *b, const struct profile *p,
 				result->measured = p->run.duration_ns;
 			result->error95 = measure_error95(p, PROFILE_NONE, id_of(r));
 		}
-		/* No process lives without memory: it was not looked at in time. */
+		/* No process lives without memory: this one ended before it was measured. */
 		if (r->measure && id_of(r) == MEASURE_PEAK_RSS_BYTES)
 			result->unmatched = !result->measured;
 		result->holds = holds(r, result);

@@ -96,7 +96,7 @@ static struct shown found(const struct parser *p, size_t at)
 	return s;
 }
 
-/* What begins like it, if anything does for at least three letters. */
+/* The name with the longest common beginning so far, of at least three letters. */
 static const char *meant(const char *word, size_t length, const char *name, size_t *best,
 			 const char *so_far)
 {

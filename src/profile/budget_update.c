@@ -1,11 +1,11 @@
 /* Renewing a budget from what was measured (budget.h).
  *
- * Only the limits' own bytes are replaced; comments, order and spacing stay, so that the change
- * reads well in a review. A limit keeps the unit it was written in as far as that makes sense, and
- * is rounded to the loose side: what was measured holds under the rule that comes out.
+ * Only the bytes of the limits are replaced; comments, order and spacing stay, so that the change reads
+ * well in a review. A limit keeps its unit as far as that makes sense and is rounded to the loose side:
+ * what was measured holds under the new rule.
  *
- * What is not renewed: "== 0", which says that something must not be at all, and a rule whose
- * pattern matches nothing, whose number would become 0 by mistake. */
+ * Two kinds of rules are not renewed: "== 0", which forbids something, and a rule whose pattern matches
+ * nothing, whose limit would become 0 by mistake. */
 #include "profile/budget.h"
 
 #include <errno.h>
@@ -117,7 +117,7 @@ static struct limit_text limit_words(const struct budget_rule *r, uint64_t value
 	const struct unit *u = units_from(r);
 	struct limit_text t;
 	while (u->scale > 1 && (value < u->scale || value > UINT64_MAX - u->scale))
-		u++;               /* less than one of them, or no room to round up to one */
+		u++;               /* less than one of them, or too large to round up */
 	if (r->op == BUDGET_EQUAL) /* exactly */
 		while (u->scale > 1 && value % u->scale)
 			u++;

@@ -2,6 +2,7 @@
  * from the truth, what counts as a change, and the order of changes. */
 #include "profile/profile_diff.h"
 
+#include "hosted/ranking.h"
 #include "profile/estimate.h"
 
 #include <math.h>
@@ -63,7 +64,7 @@ bool profile_diff_is_estimate(const struct profile_diff *d)
 	return d->old->estimates.errors || d->new->estimates.errors;
 }
 
-/* Of one side; `other` is the same stack on the other one. */
+/* The error of one side; `other` is the same stack on the other one. */
 static double side_error(const struct profile *p, const struct profile_diff_side *s,
 			 const struct profile_diff_side *other, enum measure_id measure)
 {
@@ -171,34 +172,12 @@ void profile_diff_summarise(const struct profile_diff *d, enum measure_id measur
 		s->next_entry = s->largest_entry;
 }
 
-struct change_key {
-	double size;
-	uint32_t entry;
-};
-
-static int furthest_first(const void *a, const void *b)
-{
-	const struct change_key *x = a, *y = b;
-	if (x->size != y->size)
-		return x->size > y->size ? -1 : 1;
-	return x->entry < y->entry ? -1 : x->entry > y->entry;
-}
-
 uint32_t *profile_diff_sorted(const struct profile_diff *d, enum measure_id measure)
 {
-	struct change_key *keys = malloc(((size_t)d->count + 1) * sizeof *keys);
-	uint32_t *order = malloc(((size_t)d->count + 1) * sizeof *order);
-	if (!keys || !order) {
-		free(keys);
-		free(order);
-		return NULL;
+	struct ranked *list = malloc(((size_t)d->count + 1) * sizeof *list);
+	for (uint32_t i = 0; list && i < d->count; i++) {
+		double change = profile_diff_change(d, &d->entries[i], measure);
+		list[i] = (struct ranked){rank_value(fabs(change)), i};
 	}
-	for (uint32_t i = 0; i < d->count; i++)
-		keys[i] = (struct change_key){fabs(profile_diff_change(d, &d->entries[i], measure)),
-					      i};
-	qsort(keys, d->count, sizeof *keys, furthest_first);
-	for (uint32_t i = 0; i < d->count; i++)
-		order[i] = keys[i].entry;
-	free(keys);
-	return order;
+	return rank_take_order(list, d->count);
 }

@@ -4,10 +4,10 @@
  * 1/p blocks and S/p bytes. Sums of these are unbiased, and so is the sum of (1-p)/p^2 (times S^2 for
  * bytes) over the sampled blocks as an estimate of their variance.
  *
- * That variance is itself made of the samples: of none it is 0, which would be certainty, and of a few
- * too small as often as the number itself is. Of what has no sample, 95 % certain is that it holds less
- * than 3 R bytes. So that is the error of nothing, and of few samples it is added to theirs, as
- * independent errors add: then the truth is covered in 92 % of cases or more, however few there are. */
+ * That variance comes from the samples too. Without samples it is 0, which would mean certainty, and
+ * with few samples it is too small as often as the number itself is. A site without samples holds less
+ * than 3 R bytes in 95 % of cases. So 3 R is the error of 0, and it is added to the error of few samples
+ * as independent errors add: then the truth is covered in 92 % of cases or more. */
 #include "profile/estimate.h"
 
 #include "trace/samples_block.h"

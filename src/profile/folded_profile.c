@@ -1,15 +1,17 @@
-/* Most formats have stacks of frames and nothing that could say "60,000 times". So the model is folded
- * for them: two more frames, "[recursion]" and "[frames cut]", stand in the stacks where frames are left
- * out, and sites whose stacks are the same then are one, with the sums of their measures. "[recursion]"
- * is the caller of the frames that repeat, so that the innermost frame is always one of the program's.
+/* Most formats have stacks of frames and no way to say "60,000 times". So the model is folded for them:
+ * the frames "[recursion]" and "[frames cut]" stand in the stacks where frames are left out, and sites
+ * whose stacks become the same become one, with the sums of their measures. "[recursion]" is the caller
+ * of the frames that repeat, so that the innermost frame is always one of the program's.
  *
  * Only frames, nodes and sites are new. Modules, processes, threads and history are those of the
- * profile that was folded, which must live as long. Behaviour belongs to single sites and is not
- * there; an own peak is the sum of those merged, an upper bound, as everywhere where stacks merge.
+ * profile that was folded, which must live as long. Behaviour belongs to single sites and is left
+ * out. An own peak is the sum of those merged: an upper bound, as everywhere where stacks merge.
  *
  * Invariant: sums over the sites are what they were. */
 #include "profile/folded_profile.h"
 
+#include "hosted/saturating.h"
+#include "profile/measure.h"
 #include "profile/stack_fold.h"
 
 #include <stdlib.h>
@@ -22,11 +24,6 @@ struct building {
 	uint32_t *sites;         /* of `own`, by those of p */
 	uint32_t recursion, cut; /* frames */
 };
-
-static uint64_t sum(uint64_t a, uint64_t b)
-{
-	return a + b < a ? UINT64_MAX : a + b;
-}
 
 static int copy_frames(struct building *b)
 {
@@ -73,10 +70,10 @@ static int add_stack(struct building *b, uint32_t node, uint32_t *id)
 	return rc;
 }
 
-/* Blocks whose lifetimes a site's mean is of. */
+/* How many blocks the mean lifetime of a site is made of. */
 static uint64_t ended(const struct profile_site *s)
 {
-	uint64_t blocks = sum(s->frees, s->live_blocks);
+	uint64_t blocks = saturating_add(s->frees, s->live_blocks);
 	return blocks ? blocks : s->allocations;
 }
 
@@ -85,10 +82,10 @@ static void merge_lifetimes(struct profile_lifetime *a, uint64_t a_count,
 {
 	unsigned __int128 all = (unsigned __int128)a->mean_ns * a_count +
 				(unsigned __int128)b->mean_ns * b_count;
-	uint64_t count = sum(a_count, b_count);
+	uint64_t count = saturating_add(a_count, b_count);
 	if (count)
 		a->mean_ns = (uint64_t)(all / count);
-	/* What a quantile of both is, is not known: no format here has them. */
+	/* Quantiles of both together are not known; no format here shows them. */
 	a->p50_ns = a->p50_ns > b->p50_ns ? a->p50_ns : b->p50_ns;
 	a->p99_ns = a->p99_ns > b->p99_ns ? a->p99_ns : b->p99_ns;
 	a->max_ns = a->max_ns > b->max_ns ? a->max_ns : b->max_ns;
@@ -98,16 +95,7 @@ static void merge_site(struct profile_site *a, const struct profile_site *b)
 {
 	merge_lifetimes(&a->lifetime, ended(a), &b->lifetime, ended(b));
 	a->id = !a->id || b->id < a->id ? b->id : a->id;
-	a->merged += b->merged;
-#define ADD(field) a->field = sum(a->field, b->field)
-	ADD(allocations), ADD(reallocations), ADD(frees);
-	ADD(allocated_bytes), ADD(reallocated_bytes);
-	ADD(peak_bytes), ADD(peak_blocks), ADD(own_peak_bytes);
-	ADD(live_bytes), ADD(live_blocks), ADD(live_slack_bytes);
-	ADD(left_bytes), ADD(left_blocks), ADD(peak_slack_bytes);
-	ADD(start_bytes), ADD(start_blocks);
-	ADD(temporary), ADD(cross_thread_frees);
-#undef ADD
+	measure_add_sums(a, b);
 }
 
 static void merge_buckets(uint32_t *a, const uint32_t *b)

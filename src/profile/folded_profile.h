@@ -1,4 +1,4 @@
-/* A profile whose stacks are folded and cut (stack_fold.h), for formats that know nothing of that. */
+/* A profile whose stacks are folded and cut (stack_fold.h), for formats that cannot do that. */
 #ifndef HEFT_PROFILE_FOLDED_PROFILE_H
 #define HEFT_PROFILE_FOLDED_PROFILE_H
 
@@ -10,8 +10,8 @@ struct folded_profile {
 	struct profile *own;
 };
 
-/* from_leaf: the format's tree begins at the innermost frame. view is NULL where no stack is deep, and
- * there is nothing to fold. 0 or HEFT_ENOMEM. */
+/* from_leaf: the format's tree begins at the innermost frame. view is NULL if no stack is deep. 0 or
+ * HEFT_ENOMEM. */
 int folded_profile_init(struct folded_profile *f, const struct profile *p, bool from_leaf);
 void folded_profile_fini(struct folded_profile *f);
 

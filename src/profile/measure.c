@@ -1,10 +1,12 @@
-/* The table of measures, and reading the numbers it names.
+/* The table of measures, and how the numbers that it names are read.
  *
- * A row holds the places of its number in the structs of the model. What needs more than a place is
- * here: growth takes what was live at the start of a window off, and lifetimes add up over stacks as
- * their sum although the model keeps the mean. */
+ * A row holds the places of its number in the structs of the model. Two measures need more than a place:
+ * growth subtracts what was live at the start of the window, and lifetimes add up over stacks as sums,
+ * although the model keeps the mean. */
 #include "profile/measure.h"
 
+#include "hosted/ranking.h"
+#include "hosted/saturating.h"
 #include "profile/estimate.h"
 
 #include <stdlib.h>
@@ -238,41 +240,16 @@ bool measure_is_rough(const struct profile *p, uint32_t site, enum measure_id id
 						      (double)measure_error95(p, site, id));
 }
 
-struct sort_key {
-	uint64_t value;
-	uint32_t site;
-};
-
-static int greatest_first(const void *a, const void *b)
-{
-	const struct sort_key *x = a, *y = b;
-	if (x->value != y->value)
-		return x->value > y->value ? -1 : 1;
-	return x->site < y->site ? -1 : 1;
-}
-
 uint32_t *measure_sort_sites(const struct profile *p, enum measure_id id)
 {
-	size_t count = p->site_count;
-	struct sort_key *keys = malloc((count + 1) * sizeof *keys);
-	uint32_t *order = malloc((count + 1) * sizeof *order);
-	if (!keys || !order) {
-		free(keys);
-		free(order);
-		return NULL;
-	}
-	for (uint32_t i = 0; i < count; i++)
-		keys[i] = (struct sort_key){measure_of_site(&p->sites[i], id), i};
-	qsort(keys, count, sizeof *keys, greatest_first);
-	for (size_t i = 0; i < count; i++)
-		order[i] = keys[i].site;
-	free(keys);
-	return order;
+	struct ranked *list = malloc(((size_t)p->site_count + 1) * sizeof *list);
+	for (uint32_t i = 0; list && i < p->site_count; i++)
+		list[i] = (struct ranked){measure_of_site(&p->sites[i], id), i};
+	return rank_take_order(list, p->site_count);
 }
 
-static void add_at(void *object, measure_field field, uint64_t n)
+static void set_at(void *object, measure_field field, uint64_t n)
 {
-	n += number_at(object, field);
 	memcpy((char *)object + field - 1, &n, sizeof n);
 }
 
@@ -282,6 +259,15 @@ static bool adds_up(const struct measure *m)
 	       (m->kind == MEASURE_AT_MOMENT || m->kind == MEASURE_OVER_TIME);
 }
 
+void measure_add_sums(struct profile_site *to, const struct profile_site *from)
+{
+	to->merged += from->merged;
+	for (const struct measure *m = measures; m < measures + MEASURE_COUNT; m++)
+		if (adds_up(m))
+			set_at(to, m->site,
+			       saturating_add(number_at(to, m->site), number_at(from, m->site)));
+}
+
 void measure_add_site(struct profile_site *to, const struct profile_site *from)
 {
 	double blocks = (double)to->allocations, more = (double)from->allocations;
@@ -289,10 +275,7 @@ void measure_add_site(struct profile_site *to, const struct profile_site *from)
 		to->lifetime.mean_ns = (uint64_t)(((double)to->lifetime.mean_ns * blocks +
 						   (double)from->lifetime.mean_ns * more) /
 						  (blocks + more));
-	to->merged += from->merged;
-	for (const struct measure *m = measures; m < measures + MEASURE_COUNT; m++)
-		if (adds_up(m))
-			add_at(to, m->site, number_at(from, m->site));
+	measure_add_sums(to, from);
 }
 
 void measure_sum_sites(struct profile_totals *totals, const struct profile_site *sites,
@@ -304,6 +287,6 @@ void measure_sum_sites(struct profile_totals *totals, const struct profile_site 
 		uint64_t sum = 0;
 		for (uint32_t i = 0; i < count; i++)
 			sum += number_at(&sites[i], m->site);
-		memcpy((char *)totals + m->totals - 1, &sum, sizeof sum);
+		set_at(totals, m->totals, sum);
 	}
 }

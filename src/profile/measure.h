@@ -101,7 +101,9 @@ bool measure_is_rough(const struct profile *p, uint32_t site, enum measure_id id
 
 /* Indices of all sites, greatest first; equal ones keep their order. NULL: no memory; free() it. */
 uint32_t *measure_sort_sites(const struct profile *p, enum measure_id id);
-/* Adds what adds up. */
+/* Adds every number that adds up. */
+void measure_add_sums(struct profile_site *to, const struct profile_site *from);
+/* The same; and the mean lifetime becomes that of both. */
 void measure_add_site(struct profile_site *to, const struct profile_site *from);
 /* Sets the totals of what adds up to the sums over sites. */
 void measure_sum_sites(struct profile_totals *totals, const struct profile_site *sites,

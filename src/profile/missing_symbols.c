@@ -1,6 +1,6 @@
-/* One line for all that lacks files and lines, and what would provide it: said of
- * modules that stand at the head of sites that count, since of the others nobody
- * wants to know. */
+/* One note that names the modules without files and lines, and what would provide them.
+ * It names only modules of the first user frames of large sites: the others matter to
+ * nobody. */
 #include "profile/missing_symbols.h"
 
 #include "symbol/debug_package.h"
@@ -53,7 +53,7 @@ static void find_modules(const struct profile *p, bool *counts)
 						s->allocated_bytes < allocated / COUNTS_FROM))
 			continue;
 		uint32_t node = profile_first_user_node(p, s->node);
-		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+		const struct profile_frame *f = profile_node_frame(p, node);
 		if (f->user && f->module < p->stacks.module_count)
 			counts[f->module] = true;
 	}

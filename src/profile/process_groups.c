@@ -1,16 +1,17 @@
 /* Grouping of processes (process_groups.h).
  *
- * Processes of one program are those whose command begins with the same name, whatever folder it
- * came from. They are found by sorting, so thousands of them cost little. A group is named by what
- * all its commands begin with: "echo hello" of 200 equal ones, "cc1 -quiet" of a build's.
+ * Processes are of one program if their commands begin with the same name, whatever its folder. Sorting
+ * finds them, so thousands of them cost little. The name of a group is what all its commands begin
+ * with: "echo hello" for 200 equal ones, "cc1 -quiet" for those of a build.
  *
- * A process that became another program by exec is one process and two of the profile's
- * (process_images.h). The copy of a parent that only calls exec is left out of the lists.
+ * A process that became another program by exec is one process, but two entries of the profile
+ * (process_images.h). A copy of its parent that only calls exec is left out of the lists.
  *
  * Invariants: every process is in one group; groups are in the order of their greatest peaks,
  * equal ones in the order of their first processes. */
 #include "profile/process_groups.h"
 
+#include "hosted/compare.h"
 #include "hosted/name_words.h"
 #include "profile/process_images.h"
 
@@ -110,12 +111,10 @@ static int by_peak(const void *a, const void *b, void *ctx)
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
 	uint64_t x = r->p->processes[r->list[i].greatest].totals.peak_bytes;
 	uint64_t y = r->p->processes[r->list[k].greatest].totals.peak_bytes;
-	if (x != y)
-		return x > y ? -1 : 1;
-	return r->first[i] < r->first[k] ? -1 : r->first[i] > r->first[k];
+	return compare_numbers(y, x) ?: compare_numbers(r->first[i], r->first[k]);
 }
 
-/* Puts the groups into order; order and first have room for one number a group. */
+/* Puts the groups into order; order and first hold one number a group. */
 static int rank_groups(struct process_groups *g, const struct profile *p, uint32_t *order,
 		       const uint32_t *first)
 {
@@ -176,7 +175,7 @@ int process_groups_init(struct process_groups *g, const struct profile *p,
 	if (rc < 0)
 		goto out;
 	for (uint32_t i = 0; i < p->process_count; i++) {
-		g->of[i] = 0; /* of one outside the window, which nobody asks for */
+		g->of[i] = 0; /* processes outside the window keep this; nobody asks for them */
 		if (first[i] != PROFILE_NONE)
 			last[first[i]] = i;
 	}
@@ -187,7 +186,6 @@ int process_groups_init(struct process_groups *g, const struct profile *p,
 	if (merge)
 		qsort_r(order, count, sizeof *order, by_program, (void *)p);
 	for (uint32_t i = 0, alike_end = 0; i < count; i++) {
-		/* In the middle of many of one program? */
 		bool same = i < alike_end;
 		if (!same && merge)
 			alike_end = i + count_alike(p, order + i, count - i);
@@ -262,7 +260,7 @@ static uint64_t after(uint64_t time_ns, uint64_t start_ns)
 	return time_ns > start_ns ? time_ns - start_ns : 0;
 }
 
-/* The command of a child in place of the recorded one, whose own words are as its user wrote them. */
+/* The command of a child replaces the recorded one. */
 static int take_command(struct profile *p, const struct profile_process *q)
 {
 	p->run.argv = q->argv;

@@ -9,7 +9,7 @@
 
 enum {
 	PROCESSES_APART = 20, /* up to so many are listed one by one */
-	PROCESSES_ALIKE = 5,  /* of more, so many of one program are put together */
+	PROCESSES_ALIKE = 5,  /* beyond that, so many of one program are one group */
 };
 
 enum process_merging {
@@ -28,12 +28,12 @@ struct process_group {
 struct process_groups {
 	struct process_group *list; /* greatest peak first */
 	uint32_t count;
-	uint32_t *of; /* group of each of the profile's processes */
+	uint32_t *of; /* by the profile's processes: its group */
 };
 
 int process_groups_init(struct process_groups *g, const struct profile *p,
 			enum process_merging merging); /* 0 or HEFT_ENOMEM */
-/* How many programs the groups are of: several may be of one. 0 or HEFT_ENOMEM. */
+/* Counts the programs: several groups may be of one. 0 or HEFT_ENOMEM. */
 int process_groups_programs(const struct process_groups *g, const struct profile *p,
 			    uint32_t *programs);
 void process_groups_fini(struct process_groups *g);
@@ -48,11 +48,11 @@ char *process_group_name(const struct profile *p, const struct process_group *gr
 /* How long it ran; up to now if it still runs. */
 uint64_t process_run_ns(const struct profile *p, const struct profile_process *q);
 
-/* Times become those of the profile's processes alone, from 0 when the first of them began; how it ended is
- * what its only process ended with. Behaviour, which is of the whole recording, stays. 0 or HEFT_ENOMEM. */
+/* Makes times count from the start of the profile's first process. If there is only one, the run ended
+ * as it did. Behaviour, which is of the whole recording, stays. 0 or HEFT_ENOMEM. */
 int profile_take_own_time(struct profile *p);
 
-/* From when to when there was one of the profile's; 0 and the duration if that is not known. */
+/* When the first of the profile's processes began and the last ended; 0 and the duration if unknown. */
 void process_span(const struct profile *p, uint64_t *start_ns, uint64_t *end_ns);
 
 #endif

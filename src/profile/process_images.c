@@ -1,20 +1,20 @@
 /* Processes and threads across exec (process_images.h).
  *
- * Images of one pid stand in the order of time. The next one is the same process if the one before
- * ended by exec, or if it began before that end: an end is noticed late at times. A number that the
- * kernel gave to another process begins after the end of the first.
+ * Images of one pid are in the order of time. The next one is the same process if the one before ended
+ * by exec. If the kernel gave a number out again, the image before ended otherwise.
  *
- * exec ends all threads but the caller's, and that one gets the number of the process. So an entry of
- * a later image with the same number is the same thread; two entries of one image are two threads,
- * whatever their numbers.
+ * exec ends all threads but the caller's, which gets the number of the process. So an entry of a later
+ * image with the same number is the same thread. Two entries of one image are two threads, whatever
+ * their numbers.
  *
- * What lies outside the selected window is in no process: its first is PROFILE_NONE.
+ * Images outside the selected window are in no process: their first is PROFILE_NONE.
  *
  * A process has one image at a time: its peak is the greatest of theirs, the rest adds up.
  *
  * Invariants: first[i] <= i by time, first[first[i]] == first[i]; the same holds for threads. */
 #include "profile/process_images.h"
 
+#include "hosted/compare.h"
 #include "profile/estimate.h"
 
 #include <stdlib.h>
@@ -26,9 +26,8 @@ static int by_pid(const void *a, const void *b, void *ctx)
 {
 	const struct profile *p = ctx;
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
-	if (p->processes[i].pid != p->processes[k].pid)
-		return p->processes[i].pid < p->processes[k].pid ? -1 : 1;
-	return i < k ? -1 : i > k;
+	return compare_numbers((uint32_t)p->processes[i].pid, (uint32_t)p->processes[k].pid)
+		       ?: compare_numbers(i, k);
 }
 
 static void link_images(struct process_images *x, const struct profile *p, uint32_t *order)
@@ -42,7 +41,7 @@ static void link_images(struct process_images *x, const struct profile *p, uint3
 		const struct profile_process *q = &p->processes[order[i]];
 		const struct profile_process *before = last != PROFILE_NONE ? &p->processes[last]
 									    : NULL;
-		/* Two that run at a time under one number are of different namespaces. */
+		/* Two that run at the same time under one number are of different namespaces. */
 		bool same = before && before->pid == q->pid && before->end == PROFILE_END_EXEC;
 		x->next[order[i]] = x->first[order[i]] = PROFILE_NONE;
 		if (q->is_outside)
@@ -72,13 +71,7 @@ static int by_thread(const void *a, const void *b, void *ctx)
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
 	uint32_t of = process_of(f, i), other = process_of(f, k);
 	const struct profile_thread *t = &f->p->threads[i], *u = &f->p->threads[k];
-	if (of != other)
-		return of < other ? -1 : 1;
-	if (t->tid != u->tid)
-		return t->tid < u->tid ? -1 : 1;
-	if (t->process != u->process)
-		return t->process < u->process ? -1 : 1;
-	return i < k ? -1 : i > k;
+	return compare_numbers(of, other) ?: compare_numbers((uint32_t)t->tid, (uint32_t)u->tid) ?: compare_numbers(t->process, u->process) ?: compare_numbers(i, k);
 }
 
 static void link_threads(struct process_images *x, const struct profile *p, uint32_t *order)
@@ -284,7 +277,7 @@ uint32_t profile_count_processes(const struct profile *p)
 uint64_t profile_count_threads(const struct profile *p)
 {
 	struct process_images x;
-	/* Some formats tell how many there were, and nothing of each. */
+	/* Some formats have only the number of threads. */
 	if (p->totals.threads > p->thread_count || process_images_init(&x, p) < 0)
 		return p->totals.threads;
 	uint64_t count = x.thread_count;

@@ -13,19 +13,19 @@ struct process_images {
 	uint32_t *next;    /* of each: the image that it became, or PROFILE_NONE */
 	uint32_t count;    /* processes */
 	uint32_t *threads; /* of each first image: threads of its process */
-	/* Of each of the profile's threads: the first entry of the same one. */
-	uint32_t *first_thread;
-	uint32_t *next_thread; /* of each: its entry in a later image, or PROFILE_NONE */
+	uint32_t *first_thread; /* by the profile's threads: the first entry of the same one */
+	uint32_t *
+		next_thread; /* by the profile's threads: its entry in a later image, or PROFILE_NONE */
 	uint32_t thread_count; /* threads: exec keeps one, which goes on under the same number */
 };
 
 int process_images_init(struct process_images *x, const struct profile *p); /* 0 or HEFT_ENOMEM */
 void process_images_fini(struct process_images *x);
 
-/* All images together, of the process that began as `first`: it is called what it was last. */
+/* The process that began as `first`, all images added up. It has the name of the last one. */
 struct profile_process process_of_images(const struct process_images *x, const struct profile *p,
 					 uint32_t first);
-/* All entries together, of the thread whose first one is `first`: it is called what it was last. */
+/* The thread whose first entry is `first`, all entries added up. It has the name of the last one. */
 struct profile_thread thread_of_images(const struct process_images *x, const struct profile *p,
 				       uint32_t first);
 

@@ -1,13 +1,14 @@
 /* Building and freeing the model (profile.h says what it is).
  *
- * Frames, nodes and sites are found again by hash tables that hold only indices:
- * merging two stacks that read the same is nothing but finding the same node
- * twice. Frames compare strings by pointer, because every string is in the pool.
+ * Hash tables that hold only indices find frames, nodes and sites again. Two stacks
+ * that read the same find the same node: that merges them. Frames compare strings by
+ * pointer, because every string is in the pool.
  *
  * Invariant: a node's parent is a smaller index, so one pass from 0 up sees
  * every caller before its callees. */
 #include "profile/profile.h"
 
+#include "hosted/compare.h"
 #include "hosted/hash_index.h"
 #include "hosted/vector.h"
 #include "profile/user_frame.h"
@@ -110,7 +111,7 @@ static uint32_t hash_frame(const struct profile_frame *f)
 	return mix((uintptr_t)f->function, (uintptr_t)f->file, f->line, f->module);
 }
 
-/* The same of a profile whose frames are told apart by address too. */
+/* The same for a profile that keeps frames of different addresses apart. */
 static uint32_t hash_apart_frame(const struct profile_frame *f)
 {
 	return mix(hash_frame(f), f->address, f->inlined, 4);
@@ -258,14 +259,10 @@ int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, ui
 static int compare_labels(const void *a, const void *b)
 {
 	const struct profile_label *x = a, *y = b;
-	int order = strcmp(x->key, y->key);
-	if (!order)
-		order = strcmp(x->text ? x->text : "", y->text ? y->text : "");
-	if (!order)
-		order = x->number < y->number ? -1 : x->number > y->number;
-	if (!order)
-		order = strcmp(x->unit ? x->unit : "", y->unit ? y->unit : "");
-	return order;
+	return strcmp(x->key, y->key)
+		       ?: strcmp(x->text ? x->text : "", y->text ? y->text : "")
+		       ?: (x->number > y->number) - (x->number < y->number)
+		       ?: strcmp(x->unit ? x->unit : "", y->unit ? y->unit : "");
 }
 
 /* Writes the set once for people and once with every part delimited by its length. */
@@ -371,34 +368,22 @@ const char **profile_copy_strings(struct profile *p, char *const *strings, uint3
 	return copy;
 }
 
-static int compare_u64(uint64_t a, uint64_t b)
-{
-	return a > b ? -1 : a < b;
-}
-
+/* Equal sites keep the order of the recording, so that reports repeat. */
 static int by_peak(const void *a, const void *b)
 {
 	const struct profile_site *x = a, *y = b;
-	int order = compare_u64(x->peak_bytes, y->peak_bytes);
-	if (!order)
-		order = compare_u64(x->own_peak_bytes, y->own_peak_bytes);
-	if (!order)
-		order = compare_u64(x->allocated_bytes, y->allocated_bytes);
-	if (!order)
-		order = compare_u64(x->allocations, y->allocations);
-	if (!order) /* the order of the recording makes it total, so that reports repeat */
-		order = x->node != y->node ? (x->node < y->node ? -1 : 1)
-					   : (x->via < y->via ? -1 : x->via > y->via);
-	if (!order)
-		order = x->labels < y->labels ? -1 : x->labels > y->labels;
-	return order;
+	return compare_numbers(y->peak_bytes, x->peak_bytes)
+		       ?: compare_numbers(y->own_peak_bytes, x->own_peak_bytes)
+		       ?: compare_numbers(y->allocated_bytes, x->allocated_bytes)
+		       ?: compare_numbers(y->allocations, x->allocations)
+		       ?: compare_numbers(x->node, y->node) ?: compare_numbers(x->via, y->via)
+		       ?: compare_numbers(x->labels, y->labels);
 }
 
 static int by_live(const void *a, const void *b)
 {
 	const struct profile_site *x = a, *y = b;
-	int order = compare_u64(x->live_bytes, y->live_bytes);
-	return order ? order : by_peak(a, b);
+	return compare_numbers(y->live_bytes, x->live_bytes) ?: by_peak(a, b);
 }
 
 void profile_finish_sites(struct profile *p)
@@ -458,16 +443,15 @@ uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
 {
 	uint32_t plumbing = PROFILE_NONE, wrapper = PROFILE_NONE;
 	for (uint32_t n = node; n != PROFILE_NONE; n = p->stacks.nodes[n].parent) {
-		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[n].frame];
+		const struct profile_frame *f = profile_node_frame(p, n);
 		if (f->user)
 			return n;
 		if (f->wrapper)
 			wrapper = n;
 		/* An interpreter's function says less than what it runs, which has no module. */
-		if (f->plumbing &&
-		    (plumbing == PROFILE_NONE ||
-		     (f->module == PROFILE_NONE &&
-		      p->stacks.frames[p->stacks.nodes[plumbing].frame].module != PROFILE_NONE)))
+		if (f->plumbing && (plumbing == PROFILE_NONE ||
+				    (f->module == PROFILE_NONE &&
+				     profile_node_frame(p, plumbing)->module != PROFILE_NONE)))
 			plumbing = n;
 	}
 	return plumbing != PROFILE_NONE ? plumbing : wrapper != PROFILE_NONE ? wrapper : node;
@@ -476,7 +460,7 @@ uint32_t profile_first_user_node(const struct profile *p, uint32_t node)
 uint64_t profile_frame_address(const struct profile *p, uint32_t node, uint32_t *call,
 			       bool *inlined)
 {
-	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+	const struct profile_frame *f = profile_node_frame(p, node);
 	*inlined = f->inlined;
 	if (*call >= p->stacks.call_count)
 		return f->address;

@@ -2,12 +2,12 @@
  * and totals of one recording, whatever format it came from. Importers fill it,
  * reports and exporters read it.
  *
- * Stacks are a tree: a node is a frame under the node of its caller, so a site
- * is its innermost node. Two stacks that read the same (function, file, line and
- * module of every frame) are the same node: merging happens as the tree is built.
- * Addresses do not survive that: a merged frame has those of several calls. What
- * writes addresses either asks for stacks that are not merged (chosen.apart), or
- * takes them from one of the recorded stacks of a site (stacks.calls).
+ * Stacks are a tree: a node is a frame under the node of its caller, and a site names
+ * its innermost node. Two stacks that read the same (function, file, line and module of
+ * every frame) are the same node: building the tree merges them. A merged frame stands
+ * for several addresses and keeps one. Formats that write addresses ask for stacks that
+ * are not merged (chosen.apart), or take them from one recorded stack of the site
+ * (stacks.calls).
  *
  * Strings belong to the profile. Ids are indices; PROFILE_NONE is none. */
 #ifndef HEFT_PROFILE_PROFILE_H
@@ -29,7 +29,7 @@ struct profile_module {
 	uint32_t build_id_len;
 	bool runtime;  /* libc, an allocator or a language's runtime library (user_frame.h) */
 	bool no_debug; /* looked for debug information (files and lines), found none */
-	/* A file that its debug information names and that is not there. */
+	/* A file that its debug information names and that is missing; or NULL. */
 	const char *debug_lacking;
 };
 
@@ -38,8 +38,8 @@ struct profile_frame {
 	const char *file;     /* NULL: not known */
 	uint32_t line;        /* 0: not known */
 	uint32_t module;      /* PROFILE_NONE: not known */
-	/* As in the module's file, within the call. Of the first one merged, so frames of one stack
-	 * may have addresses of different stacks; in a profile with `apart` it is every stack's own. */
+	/* As in the module's file, within the call. A merged frame has the address of the first one, so
+	 * frames of one stack may have addresses of different stacks; not so with chosen.apart. */
 	uint64_t address;
 	uint64_t code_bytes; /* the size of a function without a name; 0: not known */
 	bool inlined;        /* into its caller */
@@ -59,8 +59,8 @@ struct profile_node {
 	uint32_t parent; /* the caller, always a smaller index; PROFILE_NONE: outermost */
 	uint32_t frame;
 	uint32_t flags;
-	/* Where in its function the innermost frame of an instruction calls, of the first one merged; 0: not
-	 * known. It tells places of functions without lines apart; `calls` has what is to be shown. */
+	/* Where the innermost frame of an instruction calls, in the first stack merged; 0: not known. It
+	 * distinguishes places of functions without lines; stacks.calls has what is to be shown. */
 	uint64_t address;
 };
 
@@ -86,7 +86,7 @@ enum profile_via {
 	PROFILE_VIA_NEW,
 	PROFILE_VIA_NEW_ARRAY,
 	PROFILE_VIA_COUNT,
-	PROFILE_VIA_UNKNOWN = PROFILE_VIA_COUNT /* a format that does not tell */
+	PROFILE_VIA_UNKNOWN = PROFILE_VIA_COUNT /* the format does not say */
 };
 const char *profile_via_name(uint32_t via);
 
@@ -101,14 +101,15 @@ enum { PROFILE_LIFE_BUCKETS = 40 };
 
 /* fields: a row of the table of sites; each measure is a column of it. */
 struct profile_site {
-	uint32_t id; /* from 1, by peak contribution: what people and findings name it by. Of a part
-			  (stacks.lender) it is the whole's */
-	uint32_t added; /* which it was when sites were added, before they were put in order */
+	uint32_t id;    /* from 1, by peak contribution; people and findings use it. A part
+			(stacks.lender) has the whole's ids */
+	uint32_t added; /* its index before the sites were put in order */
 	uint32_t node;  /* innermost; PROFILE_NONE: stack unknown */
 	uint32_t via;
 	uint32_t labels; /* in label_sets, or PROFILE_NONE: other labels are another site */
 	uint32_t merged; /* how many call stacks of the recording it stands for */
-	uint32_t call;   /* innermost, of the largest of those stacks; PROFILE_NONE: not kept */
+	uint32_t
+		call; /* the innermost one of the largest of those stacks; PROFILE_NONE: not kept */
 	uint64_t allocations, reallocations, frees;
 	uint64_t allocated_bytes, reallocated_bytes;
 	uint64_t peak_bytes, peak_blocks;
@@ -124,8 +125,8 @@ struct profile_site {
 	uint32_t release_first, release_count; /* in the profile's releases, most frequent first */
 };
 
-/* ---- behaviour: what the recorder saw blocks do. Of the whole recording, whatever is selected;
- * absent (counts of 0) in formats that do not tell. */
+/* ---- behaviour: what the recorder saw blocks do. It is of the whole recording, whatever is selected;
+ * formats without it have counts of 0. */
 
 /* Blocks of a site that were freed by another thread than their own. Times are of those blocks. */
 struct profile_handover {
@@ -148,8 +149,8 @@ struct profile_handover_threads {
 	uint64_t frees;
 };
 
-/* Who frees blocks of a site: freeing call stacks are taken of every thread's first frees and of a
- * random few after them, so the counts are shares, not totals. */
+/* Who frees blocks of a site. The recorder takes the call stacks of every thread's first frees and of
+ * a random few after them, so the counts are shares, not totals. */
 struct profile_release {
 	uint32_t site;
 	uint32_t node; /* innermost frame of the freeing stack: the caller of free */
@@ -159,17 +160,17 @@ struct profile_release {
 /* Blocks that were resized by a realloc at this site. */
 struct profile_growth {
 	uint32_t site;
-	uint64_t steps;         /* reallocations here that grew a block */
-	uint64_t moved_steps;   /* of them, to another address */
-	uint64_t copied_bytes;  /* old contents of those, unless the kernel moved the pages */
-	uint64_t blocks;        /* that ended (or were live at the end) with a size given here */
-	uint64_t final_bytes;   /* theirs */
-	uint64_t largest_bytes; /* the largest of them */
-	uint64_t measured_blocks, measured_bytes; /* of large ones, whose contents were looked at */
-	uint64_t unused_bytes; /* of measured_bytes: zero bytes at blocks' ends, never written */
+	uint64_t steps;        /* reallocations here that grew a block */
+	uint64_t moved_steps;  /* those that moved it to another address */
+	uint64_t copied_bytes; /* old contents that were copied; not where the kernel moved pages */
+	uint64_t blocks;       /* that ended (or were live at the end) with a size given here */
+	uint64_t final_bytes;  /* theirs */
+	uint64_t largest_bytes;                   /* the largest of them */
+	uint64_t measured_blocks, measured_bytes; /* large ones, whose contents were read */
+	uint64_t unused_bytes; /* the part of measured_bytes that is zeros at blocks' ends */
 };
 
-/* Live bytes over time: of everything, and of the sites that were ever large (a thousandth of the
+/* Live bytes over time, of everything and of the sites that were ever large (a thousandth of the
  * peak). Slot i is the state at start_ns + (i + 1) * slot_ns. */
 struct profile_history_row {
 	uint32_t site;
@@ -274,8 +275,8 @@ struct profile_process {
 	int32_t exit_status, signal;
 	bool begins_after; /* the window that is selected */
 	bool is_outside;   /* it began after the window or ended before it: it does not count */
-	struct profile_totals totals; /* all of them only with profile.process_totals */
-	struct profile_errors errors; /* of a sampled profile */
+	struct profile_totals totals; /* complete only with chosen.process_totals */
+	struct profile_errors errors; /* in a sampled profile */
 };
 
 struct profile_thread {
@@ -283,9 +284,8 @@ struct profile_thread {
 	const char *name;
 	uint32_t process;
 	uint64_t allocations, allocated_bytes, reallocations, frees;
-	/* Of a recording only if it is sampled: exact ones keep these by site. */
-	uint64_t live_bytes, live_blocks;
-	struct profile_errors errors; /* of these, in a sampled profile */
+	uint64_t live_bytes, live_blocks; /* exact recordings have these by site only */
+	struct profile_errors errors;     /* of these, in a sampled profile */
 };
 
 /* What a foreign profile (pprof) says about the samples of a site beyond their stack: text, or a
@@ -316,8 +316,8 @@ struct profile_note {
 	uint32_t count; /* how many that said the same it stands for; the text says it too */
 };
 
-/* What the file that a profile came from tells. A number that it does not tell is absent: reports
- * and exporters leave it out instead of showing 0. */
+/* What the file has that a profile came from. Reports and exporters leave other numbers out instead of
+ * showing 0. */
 enum profile_has {
 	PROFILE_HAS_PEAK = 1,       /* peak_bytes, peak_blocks of sites and totals */
 	PROFILE_HAS_LIVE = 2,       /* live_bytes, live_blocks, left_bytes, left_blocks */
@@ -329,16 +329,16 @@ enum profile_has {
 	PROFILE_HAS_TEMPORARY = 128,
 	PROFILE_HAS_USABLE = 256,         /* slack: usable sizes are known */
 	PROFILE_HAS_CROSS_FREES = 512,    /* cross_thread_frees */
-	PROFILE_HAS_MEAN_LIFETIME = 1024, /* of lifetime at least the mean */
+	PROFILE_HAS_MEAN_LIFETIME = 1024, /* lifetime.mean_ns */
 	PROFILE_HAS_OWN_PEAK = 2048,      /* own_peak_bytes */
 	PROFILE_HAS_ALL = 4095,
-	/* The other way round, since hardly any file lacks them: live and peak bytes, but not how many
-	 * blocks those are. */
+	/* The other way round, since hardly any file lacks them: it has live and peak bytes, but not how
+	 * many blocks those are. */
 	PROFILE_LACKS_BLOCKS = 4096,
 };
 
-/* One process of several, by itself: a part of the profile with its numbers, its behaviour and its
- * times, which begin with it. */
+/* One process of several: a part of the profile with its own numbers, behaviour and times, which begin
+ * with it. */
 struct profile_judged {
 	struct profile *p;
 	uint32_t process; /* of the whole's */
@@ -374,9 +374,9 @@ struct profile_chosen {
 	const char *words;       /* "pid 12"; NULL: everything */
 	uint64_t from_ns, to_ns; /* 0 and the run's duration without a window */
 	bool process_totals;     /* processes have all their totals */
-	bool by_process; /* a site is of one group of processes, which its label "process" names */
-	bool apart; /* frames of different addresses are different ones: no stacks are merged */
-	bool keep_calls;         /* fill stacks.calls */
+	bool by_process; /* a site is of one group of processes; its label "process" names it */
+	bool apart;      /* frames of different addresses are different: no stacks are merged */
+	bool keep_calls; /* fill stacks.calls */
 	uint32_t sites_left_out; /* summaries only: small sites that were not symbolised */
 };
 
@@ -439,7 +439,7 @@ struct profile {
 	struct profile_note *notes;
 	uint32_t note_count;
 	const char *unseen; /* a note that most of its memory is not recorded, or NULL */
-	/* Of an exact recording of several processes: those that findings look at (trace_judge.c). */
+	/* The processes that findings look at, in an exact recording of several (trace_judge.c). */
 	struct profile_judged *judged;
 	uint32_t judged_count;
 	struct profile_recorded recorded;
@@ -461,18 +461,18 @@ int profile_add_call(struct profile *p, uint32_t caller, uint32_t node, uint64_t
 		     uint32_t *id);
 /* Takes back the nodes from `first` on, which nothing may refer to. */
 void profile_forget_nodes(struct profile *p, uint32_t first);
-/* Room for this many more nodes at once, so that the tables need not grow in steps. */
+/* Makes space for this many more nodes at once, so that the tables need not grow in steps. */
 int profile_expect_nodes(struct profile *p, uint32_t count);
 /* Finds or makes the site of (node, via) and gives its index. */
 int profile_add_site(struct profile *p, uint32_t node, uint32_t via, uint32_t *id);
-/* The same of a stack with labels (PROFILE_NONE: without). */
+/* The same for a stack with labels (PROFILE_NONE: without). */
 int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, uint32_t labels,
 			      uint32_t *id);
 /* Finds or makes the set; strings must be in p->names, the array is copied. Sorts the labels. */
 int profile_add_label_set(struct profile *p, struct profile_label *labels, uint32_t count,
 			  uint32_t *id);
-/* Makes one site of those that differ in their labels only, for what has no place for labels. Only
- * before anything refers to sites. */
+/* Merges sites that differ in their labels only, for formats without labels. Call it before anything
+ * refers to sites. */
 void profile_drop_labels(struct profile *p);
 int profile_add_process(struct profile *p, const struct profile_process *process, uint32_t *id);
 int profile_add_thread(struct profile *p, const struct profile_thread *thread);
@@ -483,49 +483,57 @@ const char **profile_copy_strings(struct profile *p, char *const *strings, uint3
  * Call once, after the last one. */
 void profile_finish_sites(struct profile *p);
 
-/* Sets the sites' handover, growth, history and releases from the entries, which name their sites;
+/* Sets the sites' handover, growth, history and releases from the entries, which name their sites. The
  * releases of a site must stand together. */
 void profile_link_behaviour(struct profile *p);
-/* After sites were dropped or moved: `to` has their new indices, or PROFILE_NONE, by the old. Entries
- * of dropped ones go. */
+/* Call after sites were dropped or moved: to[old index] is the new one, or PROFILE_NONE. Drops the
+ * entries of dropped sites. */
 void profile_sites_moved(struct profile *p, const uint32_t *to);
 
 /* Sets the errors of sites and totals from their spreads, once the numbers are there. */
-void profile_settle_errors(struct profile *p);
+void profile_compute_errors(struct profile *p);
 
 /* Selecting (profile_select.c). */
-/* Whether it is of several processes: then "live at the end" is of the last ones alone, and what people
- * mean is mostly what each had left at its exit. A process that called exec is one. */
+/* Whether there were several processes. Then "live at the end" is of the last ones alone, and people
+ * mostly mean what each had left at its exit. A process that called exec is one. */
 bool profile_is_of_several(const struct profile *p);
 enum profile_moment { PROFILE_AT_END, PROFILE_AT_PEAK, PROFILE_AT_EXIT };
-/* What is live becomes what was live at the peak, or what processes had left at their exits: of sites,
- * totals and their errors. HEFT_EREFUSED: the file does not tell it. */
+/* Sets what is live to what was live at the peak, or to what processes had left at their exits, in
+ * sites, totals and errors. HEFT_EREFUSED: the file does not have it. */
 int profile_select_moment(struct profile *p, enum profile_moment moment, struct heft_error *err);
-/* The same of any instant: what is live becomes what is live in `instant`, a part of p
- * (profile_selection.part_of). All else stays as it is of the run. */
+/* The same for any instant: sets what is live to what is live in `instant`, a part of p
+ * (profile_selection.part_of). Everything else stays the run's. */
 void profile_take_live(struct profile *p, const struct profile *instant);
-/* The file is of one moment, not of a run: what is live is live then, not at an end. */
+/* Whether the file shows one moment, not a run: what is live is live then, not at an end. */
 bool profile_is_snapshot(const struct profile *p);
 /* Keeps only sites with a frame that matches `focus` and none that matches `ignore` (POSIX extended
  * expressions over function, file and module; either may be NULL). Totals become those of the
  * sites that are left. */
 int profile_filter(struct profile *p, const char *focus, const char *ignore,
 		   struct heft_error *err);
+/* By node: whether its frame or one of its callers' matches. NULL: no memory; free() it. */
+typedef bool profile_frame_test(const struct profile *p, const struct profile_frame *f,
+				const void *ctx);
+bool *profile_match_nodes(const struct profile *p, profile_frame_test *matches, const void *ctx);
 
-/* Where sites are apart by process (by_process): "echo (200 processes)"; besides it "number" of a
- * single process or "program" of several. */
+/* The label of sites that are apart by process (chosen.by_process): "echo (200 processes)". A second
+ * one is "number" for a single process or "program" for several. */
 #define PROFILE_LABEL_PROCESS "process"
 const struct profile_label *profile_find_label(const struct profile_label_set *set,
 					       const char *key); /* or NULL */
-/* Gives every stack its process as outermost frame, where sites are apart by process. The last thing
- * that is done to a profile. 0 or HEFT_ENOMEM. */
+/* Gives every stack its process as outermost frame, where sites are apart by process. Call it last.
+ * 0 or HEFT_ENOMEM. */
 int profile_root_processes(struct profile *p);
 
 /* Reading. */
+static inline const struct profile_frame *profile_node_frame(const struct profile *p, uint32_t node)
+{
+	return &p->stacks.frames[p->stacks.nodes[node].frame];
+}
 struct how_ended profile_how_ended(const struct profile *p); /* the recorded command */
 const char *profile_module_name(const struct profile *p, uint32_t module); /* without folders */
-/* Innermost user frame of a stack; if it has none, its innermost plumbing, or its outermost wrapper,
- * or else its innermost frame; PROFILE_NONE without a stack. */
+/* The innermost user frame of a stack. A stack without one has its innermost plumbing, or its outermost
+ * wrapper, or else its innermost frame; PROFILE_NONE without a stack. */
 uint32_t profile_first_user_node(const struct profile *p, uint32_t node);
 /* The address of a frame on the recorded stack of a site, and whether it is inlined there. Begin with
  * the site's node and call, then go from caller to caller: *call moves along. */

@@ -1,5 +1,5 @@
-/* Keeping behaviour with its sites: entries name sites by index and sites name
- * their entries, so whoever drops or moves sites calls this. */
+/* Keeps behaviour with its sites: entries name sites by index and sites name their
+ * entries, so whoever drops or moves sites calls this. */
 #include "profile/profile.h"
 
 #include <stdlib.h>
@@ -30,17 +30,33 @@ void profile_link_behaviour(struct profile *p)
 	link_releases(p);
 }
 
-/* Births of dropped sites go; ages point to what is left. */
-static void move_births(struct profile_births *b, const uint32_t *to)
+/* Entries of all lists begin with the index of their site. */
+#define SITE_IS_FIRST(type) _Static_assert(offsetof(struct type, site) == 0, #type)
+SITE_IS_FIRST(profile_handover);
+SITE_IS_FIRST(profile_growth);
+SITE_IS_FIRST(profile_release);
+SITE_IS_FIRST(profile_history_row);
+SITE_IS_FIRST(profile_birth);
+
+/* Gives the entries the new indices of their sites and drops those whose site is dropped. Returns how
+ * many are left. */
+static uint32_t move_entries(void *list, uint32_t count, size_t size, const uint32_t *to)
 {
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < b->count; i++) {
-		b->list[i].site = to[b->list[i].site];
-		if (b->list[i].site != PROFILE_NONE)
-			b->list[n++] = b->list[i];
+	char *entry = list, *kept = list;
+	uint32_t left = 0, site;
+	for (uint32_t i = 0; i < count; i++, entry += size) {
+		memcpy(&site, entry, sizeof site);
+		site = to[site];
+		if (site == PROFILE_NONE)
+			continue;
+		memmove(kept, entry, size);
+		memcpy(kept, &site, sizeof site);
+		kept += size;
+		left++;
 	}
-	b->count = n;
+	return left;
 }
+#define MOVE(list, count, to) ((count) = move_entries(list, count, sizeof *(list), to))
 
 static void link_ages(struct profile *p)
 {
@@ -50,40 +66,18 @@ static void link_ages(struct profile *p)
 
 void profile_sites_moved(struct profile *p, const uint32_t *to)
 {
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < p->behaviour.handover_count; i++) {
-		p->behaviour.handovers[i].site = to[p->behaviour.handovers[i].site];
-		if (p->behaviour.handovers[i].site != PROFILE_NONE)
-			p->behaviour.handovers[n++] = p->behaviour.handovers[i];
-	}
-	p->behaviour.handover_count = n;
-	n = 0;
-	for (uint32_t i = 0; i < p->behaviour.growth_count; i++) {
-		p->behaviour.growths[i].site = to[p->behaviour.growths[i].site];
-		if (p->behaviour.growths[i].site != PROFILE_NONE)
-			p->behaviour.growths[n++] = p->behaviour.growths[i];
-	}
-	p->behaviour.growth_count = n;
-	n = 0;
-	for (uint32_t i = 0; i < p->behaviour.release_count; i++) {
-		p->behaviour.releases[i].site = to[p->behaviour.releases[i].site];
-		if (p->behaviour.releases[i].site != PROFILE_NONE)
-			p->behaviour.releases[n++] = p->behaviour.releases[i];
-	}
-	p->behaviour.release_count = n;
-	n = 0;
-	for (uint32_t i = 0; i < p->behaviour.history.row_count; i++) {
-		struct profile_history_row row = p->behaviour.history.rows[i];
-		row.site = to[row.site];
-		if (row.site == PROFILE_NONE) {
-			free(row.bytes);
-			free(row.blocks);
-		} else
-			p->behaviour.history.rows[n++] = row;
-	}
-	p->behaviour.history.row_count = n;
-	move_births(&p->estimates.live_births, to);
-	move_births(&p->estimates.peak_births, to);
+	struct profile_behaviour *b = &p->behaviour;
+	for (uint32_t i = 0; i < b->history.row_count; i++)
+		if (to[b->history.rows[i].site] == PROFILE_NONE) {
+			free(b->history.rows[i].bytes);
+			free(b->history.rows[i].blocks);
+		}
+	MOVE(b->handovers, b->handover_count, to);
+	MOVE(b->growths, b->growth_count, to);
+	MOVE(b->releases, b->release_count, to);
+	MOVE(b->history.rows, b->history.row_count, to);
+	MOVE(p->estimates.live_births.list, p->estimates.live_births.count, to);
+	MOVE(p->estimates.peak_births.list, p->estimates.peak_births.count, to);
 	if (p->estimates.ages)
 		link_ages(p);
 	for (uint32_t i = 0; p->recorded.sites && i < p->recorded.site_count; i++)

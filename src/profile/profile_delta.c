@@ -1,8 +1,8 @@
 /* The difference of two snapshots, as Go makes it: the second's values less the first's, stack by
  * stack.
  *
- * The stacks of both are copied into a third profile, whose building merges those that read the same:
- * they need not be in the same order, or be in both. */
+ * The stacks of both are copied into a third profile, which merges those that read the same. They need
+ * not be in the same order, or be in both. */
 #include "profile/profile_delta.h"
 
 #include "hosted/vector.h"
@@ -137,7 +137,7 @@ static int copy_about(struct profile *to, const struct profile *before, const st
 	return profile_add_process(to, &first, &id);
 }
 
-/* Folds the stacks, and adds up the changes of those that are one then. */
+/* Folds the stacks, and adds up the changes of those that become one. */
 static int fold(struct profile_delta *d)
 {
 	struct folded_profile folded;

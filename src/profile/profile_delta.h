@@ -29,7 +29,7 @@ static inline const struct profile *profile_delta_view(const struct profile_delt
 {
 	return d->folded.view ? d->folded.view : d->p;
 }
-/* Of a measure that a delta has: live and allocated bytes and blocks; else 0. */
+/* The change of a measure that deltas have (live and allocated bytes and blocks); others: 0. */
 int64_t profile_change_of(const struct profile_change *c, enum measure_id id);
 
 #endif

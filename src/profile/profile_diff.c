@@ -5,9 +5,9 @@
  * are matched by name (stack_key.h), in three rounds, each over what the one before left over:
  *
  * 1. the same functions and modules. Several sites of one such stack differ by their lines only.
- *    They are put in the order of their lines on either side and aligned like two texts: order is
- *    what edits keep. What kind of allocation it is, how large and how many decide where the gaps
- *    are when one side has more.
+ *    They are put in the order of their lines on either side and aligned like two texts, because
+ *    edits keep the order. The allocation function, sizes and counts decide where the gaps are when
+ *    one side has more.
  * 2. the same user frames: a runtime library's inner workings, or what is known of them, changed.
  * 3. the same user frames but for functions that one side has nowhere: inlined, and no debug
  *    information tells. One side must be unchanged, so that a function that was removed is never
@@ -20,6 +20,7 @@
  * difference of the totals. */
 #include "profile/profile_diff.h"
 
+#include "hosted/compare.h"
 #include "hosted/vector.h"
 #include "profile/estimate.h"
 #include "profile/stack_key.h"
@@ -37,7 +38,7 @@
 #define COST_LINES 0.02f
 #define ALIKE 0.1 /* counts or sizes that differ by less are evidence for rounds 2 and 3 */
 
-enum { LARGEST_ALIGNMENT = 1 << 22 }; /* pairs; beyond it a stack's sites are not told apart */
+enum { LARGEST_ALIGNMENT = 1 << 22 }; /* pairs; beyond it a stack's sites are one entry */
 
 /* Sites of one side that read the same, lines included */
 struct piece {
@@ -150,7 +151,7 @@ static float pair_cost(const struct matcher *m, const struct piece *a, const str
 	       (a->via == b->via ? 0 : COST_VIA) + (a->key.lines == b->key.lines ? 0 : COST_LINES);
 }
 
-/* More sites than can be told apart: one entry for all. */
+/* Too many sites to align: one entry for all. */
 static int lump(struct matcher *m, struct piece **old, size_t olds, struct piece **new, size_t news)
 {
 	for (size_t i = 1; i < olds; i++) {
@@ -224,7 +225,7 @@ static int compare_sizes(const struct piece *a, const struct piece *b)
 		x = a->sum.site;
 		y = b->sum.site;
 	}
-	return x < y ? -1 : x > y;
+	return (x > y) - (x < y);
 }
 
 static int in_order(const void *a, const void *b, void *ctx)
@@ -298,7 +299,7 @@ static void group_by_user(struct side *s)
 		s->pieces[i].group = s->pieces[i].key.user;
 }
 
-/* Only where something was left out: the rest had its chance. */
+/* Only pieces from which something is left out: the others were tried before. */
 static void group_by_what_stays(struct side *s)
 {
 	for (uint32_t i = 0; i < s->count; i++) {
@@ -345,18 +346,12 @@ static int match_all(struct matcher *m)
 static int by_key(const void *a, const void *b)
 {
 	const struct piece *x = a, *y = b;
-	if (x->key.whole != y->key.whole)
-		return x->key.whole < y->key.whole ? -1 : 1;
-	if (x->key.lines != y->key.lines)
-		return x->key.lines < y->key.lines ? -1 : 1;
-	if (x->via != y->via)
-		return x->via < y->via ? -1 : 1;
-	return x->sum.site < y->sum.site ? -1 : x->sum.site > y->sum.site;
+	return compare_numbers(x->key.whole, y->key.whole) ?: compare_numbers(x->key.lines, y->key.lines) ?: compare_numbers(x->via, y->via) ?: compare_numbers(x->sum.site, y->sum.site);
 }
 
-/* Other tools do not always tell which function was called: then it cannot part stacks that are the
- * same otherwise, on either side. */
-static bool tells_via(const struct profile *p)
+/* Whether every site names its allocation function. Files of other tools may not: then the function
+ * does not distinguish stacks, on either side. */
+static bool has_via(const struct profile *p)
 {
 	for (uint32_t i = 0; i < p->site_count; i++)
 		if (p->sites[i].via >= PROFILE_VIA_COUNT)
@@ -364,8 +359,8 @@ static bool tells_via(const struct profile *p)
 	return true;
 }
 
-/* Samples do not tell a reallocation from an allocation of the new size: beside them, exact numbers
- * are counted the same way. (Where one call makes and resizes, its bytes are the least they can be.) */
+/* To samples, a reallocation is an allocation of the new size. Exact numbers that are compared with
+ * them are counted the same way. (If one call makes and resizes, its bytes are the least possible.) */
 static void count_as_samples_do(struct profile_diff_side *s, const struct profile_site *site)
 {
 	struct profile_site *sums = &s->sums;
@@ -419,7 +414,7 @@ static int note_what_stays(struct matcher *m, struct side *s, unsigned which)
 static int load_sides(struct matcher *m)
 {
 	struct side *const sides[] = {&m->old, &m->new};
-	bool via = tells_via(m->old.p) && tells_via(m->new.p);
+	bool via = has_via(m->old.p) && has_via(m->new.p);
 	bool samples = m->old.p->estimates.errors || m->new.p->estimates.errors;
 	int rc = 0;
 	for (unsigned i = 0; rc == 0 && i < 2; i++) {
@@ -440,7 +435,7 @@ static struct profile_diff_side totals_of(const struct side *s)
 	struct profile_diff_side sum = {.site = PROFILE_NONE};
 	for (uint32_t i = 0; i < s->count; i++)
 		add_side(&sum, &s->pieces[i].sum);
-	set_errors(&sum, s->p, PROFILE_NONE); /* not what each site may hold unseen, added up */
+	set_errors(&sum, s->p, PROFILE_NONE); /* the total's own: less than the sum over sites */
 	return sum;
 }
 

@@ -54,20 +54,20 @@ double profile_diff_old(const struct profile_diff *d, const struct profile_diff_
 			enum measure_id measure);
 double profile_diff_new_value(const struct profile_diff *d, const struct profile_diff_side *s,
 			      enum measure_id measure);
-/* How far a side may be from the truth; and its place, for whoever adds sides up. */
+/* How far a side may be from the truth; and the place of its variance, to add sides up. */
 double profile_diff_side_error95(const struct profile_diff_side *s, enum measure_id measure);
 double *profile_diff_variance(struct profile_diff_side *s, enum measure_id measure);
 /* new - old */
 double profile_diff_change(const struct profile_diff *d, const struct profile_diff_entry *e,
 			   enum measure_id measure);
-/* One of the sides is sampled, and how far it may be from the truth is known. */
+/* Whether one of the sides is sampled, with known errors. */
 bool profile_diff_is_estimate(const struct profile_diff *d);
 /* The true change is new - old plus or minus this, in 95 % of cases: both sides' errors together. A
  * stack that a sampled side does not have may be there unseen, and that is its error. 0: exact. */
 double profile_diff_error95(const struct profile_diff *d, const struct profile_diff_entry *e,
 			    enum measure_id measure);
 double profile_diff_total_error95(const struct profile_diff *d, enum measure_id measure);
-/* Both sides tell it: foreign files do not tell everything. */
+/* Whether both sides have the measure: foreign files do not have all. */
 bool profile_diff_has(const struct profile_diff *d, enum measure_id measure);
 bool profile_diff_divides(const struct profile_diff *d, enum measure_id measure);
 
@@ -100,7 +100,7 @@ enum profile_change profile_diff_classify(const struct profile_diff *d,
 					  const struct profile_diff_entry *e,
 					  enum measure_id measure, double threshold);
 
-/* Of one measure */
+/* What changed in one measure. */
 struct profile_diff_summary {
 	double old, new, threshold;
 	double error95; /* of new - old */

@@ -2,17 +2,16 @@
  *
  * The recording carries a finished tally, so opening it costs its tables and its
  * symbols, however many events it has. Only a selection by process, thread or time
- * replays the events: into a fresh tally, with the blocks that the selected threads
- * allocated (a free of such a block counts whoever does it), so that the selection
- * has a peak of its own.
+ * replays the events. They go into a fresh tally, which counts the blocks that the
+ * selected threads allocated, whoever frees them. So the selection has its own peak.
  *
  * A window begins with what is live then and counts what happens in it.
  *
- * Of several selections only the first, of everything, reads symbols; the others
- * are parts of it and borrow its stacks (part_of).
+ * Only the first selection, which is of everything, reads symbols. The others are
+ * parts of it and borrow its stacks (part_of).
  *
- * Invariants: the sums over sites equal the totals; all indices in the recording
- * are checked before they are used, events' included. */
+ * Invariants: the sums over sites equal the totals; every index of the recording and
+ * of its events is checked before it is used. */
 #include "profile/profile_from_trace.h"
 
 #include "profile/missing_symbols.h"
@@ -29,7 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- a sampled recording */
+/* ---- steps of loading: each decides whether it has anything to do */
 
 static int refuse_selection(struct load *l)
 {
@@ -38,6 +37,14 @@ static int refuse_selection(struct load *l)
 	return heft_fail(l->err, HEFT_EREFUSED,
 			 "a sampled recording does not tell threads, times and sizes\n"
 			 "record without --sample to select by them");
+}
+
+static int split_by_process(struct load *l)
+{
+	return l->sel->by_process && l->p->process_count > 1
+		       ? trace_split_new(&l->split, l->p, l->processes, l->c->process_count,
+					 l->sel->merging)
+		       : 0;
 }
 
 static int estimate(struct load *l)
@@ -62,10 +69,44 @@ static int estimate(struct load *l)
 	return 0;
 }
 
+/* The recording's own tally will do if everything is selected. */
+static int load_tally(struct load *l)
+{
+	if (l->c->samples_count)
+		return estimate(l);
+	return !l->all_threads || l->sel->has_window || l->split ? trace_load_replay(l) : 0;
+}
+
+static int add_silent_threads(struct load *l)
+{
+	return l->c->samples_count || l->sel->thread ? 0 : profile_add_silent_threads(l->p);
+}
+
+static int load_notes(struct load *l)
+{
+	return trace_notes_load(l->p, l->c, l->processes);
+}
+
+static int load_errors(struct load *l)
+{
+	if (!l->spread)
+		return 0;
+	profile_compute_errors(l->p);
+	return trace_load_sampled_parts(l);
+}
+
+static int name_user_frames(struct load *l)
+{
+	user_frame_find_machinery(l->p);
+	return l->sel->numbers_only ? 0 : missing_symbols_note(l->p);
+}
+
 static int load_process_totals(struct load *l)
 {
 	const struct profile *p = l->p;
 	uint64_t left = 0;
+	if (l->spread || !p->process_count)
+		return 0;
 	if (l->sel->process_totals)
 		return trace_load_process_totals(l);
 	if (p->process_count < 2 || l->sel->top_only || l->sel->has_window || l->sel->by_process ||
@@ -74,26 +115,89 @@ static int load_process_totals(struct load *l)
 	int rc = trace_ends_left(l);
 	for (uint32_t i = 0; i < p->process_count; i++)
 		left += p->processes[i].totals.left_bytes;
-	/* What one that still runs has now is in no event at its end, and in early recordings blocks
-	 * end later than their process. */
+	/* No event tells what a running process has, and in early recordings blocks end later than
+	 * their process. */
 	return rc == 0 && left != p->totals.left_bytes ? trace_load_process_totals(l) : rc;
+}
+
+static int drop_recorded(struct load *l)
+{
+	struct profile *p = l->p;
+	if (!l->sel->keep && !p->stacks.lender) {
+		free(p->recorded.nodes);
+		free(p->recorded.sites);
+		p->recorded.nodes = p->recorded.sites = NULL;
+	}
+	return 0;
+}
+
+static int use_own_time(struct load *l)
+{
+	return l->sel->own_time ? profile_take_own_time(l->p) : 0;
+}
+
+typedef int load_step(struct load *l);
+
+static int run_steps(struct load *l, load_step *const *steps)
+{
+	int rc = 0;
+	while (*steps && rc == 0)
+		rc = (*steps++)(l);
+	return rc;
 }
 
 int trace_load_part(struct load *l)
 {
-	int rc = trace_select_threads(l);
-	if (rc == 0)
-		rc = trace_load_meta(l);
-	if (rc == 0)
-		rc = trace_load_processes(l);
-	if (rc == 0)
-		rc = trace_load_threads(l);
-	if (rc == 0)
-		rc = trace_load_sites(l);
-	return rc == 0 ? trace_load_totals(l) : rc;
+	static load_step *const steps[] = {
+		trace_select_threads,
+		trace_load_meta,
+		trace_load_processes,
+		trace_load_threads,
+		trace_load_sites,
+		trace_load_totals,
+		NULL,
+	};
+	return run_steps(l, steps);
 }
 
-/* r: for events; NULL if c has samples, of which nothing is replayed. */
+static int load_whole(struct load *l)
+{
+	static load_step *const steps[] = {
+		refuse_selection,   trace_select_threads, trace_describe_selection,
+		trace_load_meta,    trace_load_processes, split_by_process,
+		trace_ends_load,    load_tally,           trace_load_threads,
+		add_silent_threads, load_notes,           trace_load_modules,
+		trace_load_sites,   trace_load_totals,    load_errors,
+		trace_load_unseen,  name_user_frames,     load_process_totals,
+		trace_load_history, trace_load_sizes,     trace_judge,
+		drop_recorded,      use_own_time,         NULL,
+	};
+	l->p = profile_new();
+	if (!l->p)
+		return HEFT_ENOMEM;
+	l->p->chosen.apart = l->sel->apart;
+	l->p->chosen.keep_calls = l->sel->calls && !l->sel->part_of;
+	return run_steps(l, steps);
+}
+
+/* Frees what is not the profile's. */
+static void load_fini(struct load *l)
+{
+	free(l->threads);
+	free(l->processes);
+	free(l->modules);
+	free(l->replayed_processes);
+	free(l->thread_ids);
+	free(l->start);
+	free(l->last);
+	free(l->last_processes);
+	free(l->spread);
+	trace_split_free(l->split);
+	free(l->sizes);
+	tally_fini(&l->replayed);
+}
+
+/* r: for events; NULL if c has samples, which are not replayed. */
 static int load_all(struct profile **out, struct trace_reader *r, const struct trace_contents *c,
 		    const struct profile_selection *sel, struct heft_error *err)
 {
@@ -104,93 +208,19 @@ static int load_all(struct profile **out, struct trace_reader *r, const struct t
 		err->message[0] = 0;
 	l.tally = c->tally;
 	tally_init(&l.replayed);
-	l.p = profile_new();
-	int rc = l.p ? 0 : HEFT_ENOMEM;
-	if (l.p) {
-		l.p->chosen.apart = l.sel->apart;
-		l.p->chosen.keep_calls = l.sel->calls && !l.sel->part_of;
-	}
-
-	if (rc == 0)
-		rc = refuse_selection(&l);
-	if (rc == 0)
-		rc = trace_select_threads(&l);
-	if (rc == 0)
-		rc = trace_describe_selection(&l);
-	if (rc == 0)
-		rc = trace_load_meta(&l);
-	if (rc == 0)
-		rc = trace_load_processes(&l);
-	if (rc == 0 && l.sel->by_process && l.p->process_count > 1)
-		rc = trace_split_new(&l.split, l.p, l.processes, l.c->process_count,
-				     l.sel->merging);
-	if (rc == 0)
-		rc = trace_ends_load(&l);
-	if (rc == 0 && l.c->samples_count)
-		rc = estimate(&l);
-	else if (rc == 0 && (!l.all_threads || l.sel->has_window || l.split))
-		rc = trace_load_replay(&l);
-	if (rc == 0)
-		rc = trace_load_threads(&l);
-	if (rc == 0 && !l.c->samples_count && !l.sel->thread)
-		rc = profile_add_silent_threads(l.p);
-	if (rc == 0)
-		rc = trace_notes_load(l.p, l.c, l.processes);
-	if (rc == 0 && !l.sel->part_of)
-		rc = trace_load_modules(&l);
-	if (rc == 0)
-		rc = trace_load_sites(&l);
-	if (rc == 0)
-		rc = trace_load_totals(&l);
-	if (rc == 0 && l.spread) {
-		profile_settle_errors(l.p);
-		rc = trace_load_sampled_parts(&l);
-	}
-	if (rc == 0)
-		rc = trace_load_unseen(&l);
+	int rc = load_whole(&l);
+	load_fini(&l);
 	if (rc == 0) {
-		user_frame_settle(l.p);
-		rc = l.sel->numbers_only ? 0 : missing_symbols_note(l.p);
+		*out = l.p;
+		return 0;
 	}
-	if (rc == 0 && !l.spread && l.p->process_count)
-		rc = load_process_totals(&l);
-	if (rc == 0 && l.sel->history && l.p->stacks.lender && !l.spread && !l.split)
-		rc = trace_load_history(&l);
-	if (rc == 0 && l.sel->sizes)
-		rc = trace_load_sizes(&l);
-	if (rc == 0)
-		rc = trace_judge(&l);
-	if (rc == 0 && !l.sel->keep && !l.p->stacks.lender) {
-		free(l.p->recorded.nodes);
-		free(l.p->recorded.sites);
-		l.p->recorded.nodes = l.p->recorded.sites = NULL;
-	}
-	if (rc == 0 && l.sel->own_time)
-		rc = profile_take_own_time(l.p);
-
-	free(l.threads);
-	free(l.processes);
-	free(l.modules);
-	free(l.replayed_processes);
-	free(l.thread_ids);
-	free(l.start);
-	free(l.last);
-	free(l.last_processes);
-	free(l.spread);
-	trace_split_free(l.split);
-	free(l.sizes);
-	tally_fini(&l.replayed);
-	if (rc < 0) {
-		profile_free(l.p);
-		if (err && !err->message[0])
-			heft_fail(err, rc, "%s",
-				  rc == HEFT_ENOMEM
-					  ? "not enough memory to load the recording"
-					  : "an event names a thread or site that does not exist");
-		return rc;
-	}
-	*out = l.p;
-	return 0;
+	profile_free(l.p);
+	if (err && !err->message[0])
+		heft_fail(err, rc, "%s",
+			  rc == HEFT_ENOMEM
+				  ? "not enough memory to load the recording"
+				  : "an event names a thread or site that does not exist");
+	return rc;
 }
 
 int profile_open_recording(struct trace_reader **r, const char *path, struct heft_error *err)

@@ -11,47 +11,45 @@
 struct profile_selection {
 	bool has_pid;
 	int32_t pid;   /* blocks allocated by processes with this pid */
-	bool own_time; /* times are counted from when the first of the chosen processes began, to the
-			  end of the last: as if only they had been recorded. The window is not */
-	uint64_t origin_ns; /* what words for the window count from */
+	bool own_time; /* times count from the start of the first chosen process to the end of the
+			  last, as if only they had been recorded; those of the window do not */
+	uint64_t origin_ns; /* words for the window count from here */
 	bool has_process;
 	uint32_t process;        /* the one with this number (profile_process.number) */
 	const char *program;     /* NULL: all. blocks allocated by processes of this program */
 	const char *thread;      /* NULL: all. blocks allocated by threads of this name or tid */
 	bool has_window;         /* only what happened in [from_ns, to_ns] */
 	uint64_t from_ns, to_ns; /* equal: the instant, what was live then; counts are up to it */
-	/* Also live bytes and temporaries for each process: costs a replay of all events if there
-	 * is more than one process. */
-	bool process_totals;
-	bool history; /* of chosen processes also profile.history: costs a replay of all events */
-	/* Of several processes also profile.judged, if there are not more events than this: costs a
-	 * replay of all events. For whoever wants findings. */
+	/* Each of the next five replays all events. */
+	bool process_totals; /* also live bytes and temporaries of each process, if there are several */
+	bool history;        /* also behaviour.history, if processes are chosen */
+	/* Also profile.judged, if there are several processes and at most this many events: for
+	 * findings. */
 	uint64_t judge_events;
-	/* Sites apart for each process, or group of them, where there are several: costs a replay of
-	 * all events. Without behaviour. */
+	/* Sites are apart for each process or group of processes, if there are several. Without
+	 * behaviour. */
 	bool by_process;
 	enum process_merging merging;
-	bool sizes; /* also profile.sizes: costs a replay of all events */
-	bool apart; /* stacks are not merged (profile.apart): for what writes addresses */
-	bool calls; /* also profile.calls: for what writes addresses of merged stacks */
-	/* For a scrape: without profile.ages and births (sorting 100,000 samples is half of its time), and
-	 * without words about missing symbols (their packages are looked for in all of the system's). */
+	bool sizes; /* also behaviour.sizes */
+	bool apart; /* stacks are not merged (chosen.apart): for formats with addresses */
+	bool calls; /* also stacks.calls: for formats with merged stacks and addresses */
+	/* For a scrape: no estimates.ages and births (sorting 100,000 samples is half of its time), and no
+	 * note about missing symbols (it searches all packages of the system). */
 	bool numbers_only;
-	/* For a summary: symbolise only stacks that can be among the first by peak, and of runtime
-	 * libraries only the symbol tables. */
+	/* For a summary: symbolise only stacks that can be among the first by peak, and read only the
+	 * symbol tables of runtime libraries. */
 	bool top_only;
-	/* For several selections of one recording without reading its symbols again: the first, of
-	 * everything, is loaded with `keep`, the others from the same reader with part_of naming it.
-	 * They borrow its modules, frames and nodes, so it must outlive them. */
+	/* Several selections of one recording need its symbols only once: load the first, which is of
+	 * everything, with `keep`, and the others from the same reader with part_of naming it. They
+	 * borrow its modules, frames and nodes, so it must outlive them. */
 	bool keep;
 	const struct profile *part_of;
-	/* Where moments are near: windows are then differences of two tallies, which is quick and has
-	 * everything but their peak (PROFILE_HAS_PEAK, PROFILE_HAS_OWN_PEAK). NULL: as the file is. */
+	/* Tallies of many moments: a window is then the difference of two tallies, which is quick but
+	 * has no peak (PROFILE_HAS_PEAK, PROFILE_HAS_OWN_PEAK). NULL: use the file's checkpoints. */
 	struct trace_ladder *ladder;
-	/* Debuginfod servers may be asked, if the environment names any: for verbs that may take
-	 * their time. */
+	/* Ask debuginfod servers, if the environment names any: for verbs that may take their time. */
 	bool ask_servers;
-	/* Called now and then while symbols are read: which module, how many of its addresses. */
+	/* Called now and then while symbols are read: the module, and how many of its addresses. */
 	void (*progress)(void *ctx, const char *module, size_t done, size_t total);
 	void *progress_ctx;
 };
@@ -61,14 +59,14 @@ struct profile_selection {
 int profile_from_trace(struct profile **out, struct trace_reader *r,
 		       const struct profile_selection *sel, struct heft_error *err);
 
-/* The same of what a sampled process had, without a file: c has samples and no events. */
+/* The same for a sampled process, without a file: c has samples and no events. */
 int profile_from_samples(struct profile **out, const struct trace_contents *c,
 			 const struct profile_selection *sel, struct heft_error *err);
 
 /* Whether these first bytes of a file are those of a recording. */
 bool profile_is_recording(const uint8_t *head, size_t length);
-/* Opens a heft recording; *r is NULL if the file is none, or is not a file that can be read: then it
- * is for src/import, which says what is wrong with it. */
+/* Opens a heft recording. *r is NULL if the file is not one or cannot be read: src/import then takes it,
+ * or says what is wrong with it. */
 int profile_open_recording(struct trace_reader **r, const char *path, struct heft_error *err);
 /* Opens, loads and closes. */
 int profile_from_recording(struct profile **out, const char *path,

@@ -1,5 +1,5 @@
-/* Processes as outermost frames, of a profile whose sites are apart by process: for trees and formats
- * that know stacks and nothing else. Stacks of one process stay one tree under its root.
+/* Makes processes the outermost frames of a profile whose sites are apart by process, for trees and
+ * formats that have only stacks. The stacks of a process are one tree under its root.
  *
  * Invariant: parents stay before their children, since new nodes come after all others. */
 #include "profile/profile.h"
@@ -39,8 +39,7 @@ static int root_of(struct profile *p, uint32_t labels, uint32_t *root)
 	uint32_t id;
 	int rc = profile_add_frame(p, &frame, &id);
 	if (rc == 0) {
-		p->stacks.frames[id].user =
-			true; /* what leaves out the runtime's frames leaves it in */
+		p->stacks.frames[id].user = true; /* so that nobody folds it away */
 		rc = profile_add_node(p, PROFILE_NONE, id, 0, root);
 	}
 	return rc;
@@ -62,7 +61,7 @@ int profile_root_processes(struct profile *p)
 			struct profile_node n = p->stacks.nodes[path.items[--path.count]];
 			rc = profile_add_node(p, at, n.frame, n.flags, &at);
 		}
-		if (rc == 0) /* what has no stack has its process at least */
+		if (rc == 0) /* a site without a stack has at least its process */
 			s->node = at;
 		s->labels = PROFILE_NONE;
 	}

@@ -1,12 +1,13 @@
 /* Choosing from a finished profile: filters over frames, and moments.
  *
- * A filter asks each distinct frame once and then passes the answer down the tree
- * of stacks, so a regular expression runs some thousand times, not once for every
- * frame of every stack. Filters remove sites, and totals follow the sites, because
- * the sums over sites equal the totals always. The peak stays the instant of the
- * whole recording: what is left shows its part of it. */
+ * A filter tests each distinct frame once and passes the answer down the tree of
+ * stacks, so a regular expression runs some thousand times, not once for every frame
+ * of every stack. Filters remove sites, and totals become the sums over the sites that
+ * are left. The peak stays the instant of the whole recording: the sites that are left
+ * show their part of it. */
 #include "profile/profile.h"
 
+#include "hosted/compare.h"
 #include "profile/estimate.h"
 #include "profile/measure.h"
 #include "profile/process_images.h"
@@ -28,7 +29,7 @@ static double mean_bytes(uint64_t bytes, uint64_t blocks)
 	return blocks ? (double)bytes / (double)blocks : 0;
 }
 
-void profile_settle_errors(struct profile *p)
+void profile_compute_errors(struct profile *p)
 {
 	const struct profile_totals *t = &p->totals;
 	for (uint32_t i = 0; i < p->site_count; i++)
@@ -50,7 +51,7 @@ static int compile(regex_t *re, const char *text, const char *option, struct hef
 			 text, why);
 }
 
-static bool frame_matches(const struct profile *p, const struct profile_frame *f, const regex_t *re)
+static bool frame_matches(const struct profile *p, const struct profile_frame *f, const void *re)
 {
 	if (regexec(re, f->function, 0, NULL, 0) == 0)
 		return true;
@@ -60,20 +61,34 @@ static bool frame_matches(const struct profile *p, const struct profile_frame *f
 	       regexec(re, p->stacks.modules[f->module].path, 0, NULL, 0) == 0;
 }
 
-/* Marks nodes on whose path to the root a frame matches. */
-static int mark_nodes(const struct profile *p, const regex_t *re, bool *nodes)
+bool *profile_match_nodes(const struct profile *p, profile_frame_test *matches, const void *ctx)
 {
 	bool *frames = calloc((size_t)p->stacks.frame_count + 1, sizeof *frames);
-	if (!frames)
-		return HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
-		frames[i] = frame_matches(p, &p->stacks.frames[i], re);
-	for (uint32_t i = 0; i < p->stacks.node_count; i++) {
+	bool *nodes = frames ? calloc((size_t)p->stacks.node_count + 1, sizeof *nodes) : NULL;
+	for (uint32_t i = 0; nodes && i < p->stacks.frame_count; i++)
+		frames[i] = matches(p, &p->stacks.frames[i], ctx);
+	for (uint32_t i = 0; nodes && i < p->stacks.node_count; i++) {
 		const struct profile_node *n = &p->stacks.nodes[i];
 		nodes[i] = frames[n->frame] || (n->parent != PROFILE_NONE && nodes[n->parent]);
 	}
 	free(frames);
-	return 0;
+	return nodes;
+}
+
+/* *nodes becomes those that match the expression; NULL without one. */
+static int match_expression(const struct profile *p, const char *text, const char *option,
+			    bool **nodes, struct heft_error *err)
+{
+	regex_t re;
+	*nodes = NULL;
+	if (!text)
+		return 0;
+	int rc = compile(&re, text, option, err);
+	if (rc < 0)
+		return rc;
+	*nodes = profile_match_nodes(p, frame_matches, &re);
+	regfree(&re);
+	return *nodes ? 0 : HEFT_ENOMEM;
 }
 
 static void recount_errors(struct profile *p)
@@ -81,20 +96,16 @@ static void recount_errors(struct profile *p)
 	p->estimates.total_spread = (struct profile_spread){0};
 	for (uint32_t i = 0; i < p->site_count; i++)
 		estimate_add_spread(&p->estimates.total_spread, &p->estimates.spreads[i]);
-	profile_settle_errors(p);
+	profile_compute_errors(p);
 }
 
 static int by_stack(const void *a, const void *b)
 {
 	const struct profile_site *x = a, *y = b;
-	if (x->node != y->node)
-		return x->node < y->node ? -1 : 1;
-	if (x->via != y->via)
-		return x->via < y->via ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
+	return compare_numbers(x->node, y->node) ?: compare_numbers(x->via, y->via) ?: compare_numbers(x->id, y->id);
 }
 
-/* Labels come from formats that have neither histograms nor behaviour: only sums are to be moved. */
+/* Formats with labels have neither histograms nor behaviour: only sums move. */
 void profile_drop_labels(struct profile *p)
 {
 	uint32_t kept = 0;
@@ -113,57 +124,44 @@ void profile_drop_labels(struct profile *p)
 	profile_finish_sites(p);
 }
 
-int profile_filter(struct profile *p, const char *focus, const char *ignore, struct heft_error *err)
+/* Keeps the sites that have a number in `to`, which are `kept`, and what belongs to them. */
+static void keep_sites(struct profile *p, const uint32_t *to, uint32_t kept)
 {
-	regex_t re;
-	int rc = HEFT_ENOMEM;
-	bool *wanted = calloc((size_t)p->stacks.node_count + 1, sizeof *wanted);
-	bool *unwanted = calloc((size_t)p->stacks.node_count + 1, sizeof *unwanted);
-	uint32_t *to = malloc(((size_t)p->site_count + 1) * sizeof *to);
-	if (!wanted || !unwanted || !to)
-		goto out;
-	if (focus) {
-		rc = compile(&re, focus, "focus", err);
-		if (rc < 0)
-			goto out;
-		rc = mark_nodes(p, &re, wanted);
-		regfree(&re);
-		if (rc < 0)
-			goto out;
-	}
-	if (ignore) {
-		rc = compile(&re, ignore, "ignore", err);
-		if (rc < 0)
-			goto out;
-		rc = mark_nodes(p, &re, unwanted);
-		regfree(&re);
-		if (rc < 0)
-			goto out;
-	}
-	uint32_t kept = 0;
 	for (uint32_t i = 0; i < p->site_count; i++) {
-		uint32_t node = p->sites[i].node;
-		bool keep = node == PROFILE_NONE ? !focus
-						 : (!focus || wanted[node]) && !unwanted[node];
-		to[i] = keep ? kept : PROFILE_NONE;
-		if (!keep)
+		if (to[i] == PROFILE_NONE)
 			continue;
 		if (p->behaviour.lifetimes)
-			memmove(p->behaviour.lifetimes[kept], p->behaviour.lifetimes[i],
+			memmove(p->behaviour.lifetimes[to[i]], p->behaviour.lifetimes[i],
 				sizeof *p->behaviour.lifetimes);
 		if (p->estimates.spreads)
-			p->estimates.spreads[kept] = p->estimates.spreads[i];
+			p->estimates.spreads[to[i]] = p->estimates.spreads[i];
 		if (p->estimates.ages)
-			p->estimates.ages[kept] = p->estimates.ages[i];
-		p->sites[kept++] = p->sites[i];
+			p->estimates.ages[to[i]] = p->estimates.ages[i];
+		p->sites[to[i]] = p->sites[i];
 	}
 	p->site_count = kept;
 	profile_sites_moved(p, to);
 	measure_sum_sites(&p->totals, p->sites, p->site_count);
 	if (p->estimates.spreads)
 		recount_errors(p);
-	rc = 0;
-out:
+}
+
+int profile_filter(struct profile *p, const char *focus, const char *ignore, struct heft_error *err)
+{
+	bool *wanted = NULL, *unwanted = NULL;
+	uint32_t *to = malloc(((size_t)p->site_count + 1) * sizeof *to), kept = 0;
+	int rc = to ? match_expression(p, focus, "focus", &wanted, err) : HEFT_ENOMEM;
+	if (rc == 0)
+		rc = match_expression(p, ignore, "ignore", &unwanted, err);
+	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
+		uint32_t node = p->sites[i].node;
+		bool keep = node == PROFILE_NONE
+				    ? !wanted
+				    : (!wanted || wanted[node]) && !(unwanted && unwanted[node]);
+		to[i] = keep ? kept++ : PROFILE_NONE;
+	}
+	if (rc == 0)
+		keep_sites(p, to, kept);
 	free(wanted);
 	free(unwanted);
 	free(to);
@@ -204,7 +202,7 @@ int profile_select_moment(struct profile *p, enum profile_moment moment, struct 
 		select_errors(&p->estimates.errors[i], &p->estimates.spreads[i], peak);
 	select_errors(&p->estimates.total_errors, &p->estimates.total_spread, peak);
 	if (peak || profile_is_of_several(p)) {
-		free(p->estimates.ages); /* are of what is live at the end */
+		free(p->estimates.ages); /* they tell of what is live at the end */
 		p->estimates.ages = NULL;
 	}
 	return 0;
@@ -229,7 +227,7 @@ void profile_take_live(struct profile *p, const struct profile *instant)
 	}
 	TAKE(&p->totals, &instant->totals);
 #undef TAKE
-	free(p->estimates.ages); /* are of what is live at the end */
+	free(p->estimates.ages); /* they tell of what is live at the end */
 	p->estimates.ages = NULL;
 }
 

@@ -17,7 +17,8 @@
 
 enum { SLOPE_POINTS = 128 };
 
-/* Sorts y[from, to) and gives rising minus falling pairs; ties count for neither. */
+/* Sorts y[from, to) and returns Mann and Kendall's S: pairs that rise minus pairs that fall; ties
+ * count for neither. */
 static int64_t sort_and_count(uint64_t *y, uint64_t *scratch, uint32_t from, uint32_t to)
 {
 	if (to - from < 2)
@@ -39,13 +40,6 @@ static int64_t sort_and_count(uint64_t *y, uint64_t *scratch, uint32_t from, uin
 		scratch[k] = b >= to || (a < middle && y[a] <= y[b]) ? y[a++] : y[b++];
 	memcpy(y + from, scratch + from, (to - from) * sizeof *y);
 	return s;
-}
-
-/* Mann and Kendall's S: pairs that rise minus pairs that fall. `scratch` and `y` have `count`
- * elements; y is sorted afterwards. */
-static int64_t kendall(uint64_t *y, uint64_t *scratch, uint32_t count)
-{
-	return sort_and_count(y, scratch, 0, count);
 }
 
 /* Variance of S without a trend, less what ties take away; y is sorted. */
@@ -94,7 +88,7 @@ int trend_of(struct trend *out, const uint64_t *y, uint32_t count)
 	if (!copy)
 		return HEFT_ENOMEM;
 	memcpy(copy, y, count * sizeof *copy);
-	double s = (double)kendall(copy, copy + count, count);
+	double s = (double)sort_and_count(copy, copy + count, 0, count);
 	double variance = kendall_variance(copy, count);
 	if (variance > 0 && s != 0)
 		out->z = (s - (s > 0 ? 1 : -1)) / sqrt(variance);

@@ -1,5 +1,5 @@
-/* Telling sites apart by their callers (site_callers.h). A list in which "node_new at node.c:12"
- * stands five times makes people open all five.
+/* Callers that distinguish sites (site_callers.h). A list in which "node_new at node.c:12" stands five
+ * times makes people open all five.
  *
  * Sites are grouped by how their first user frame reads, which is without template and call
  * arguments, since that is how lists show long names. A group is split by the next user frame
@@ -11,6 +11,7 @@
  * Stacks of hostile files may be endless: DEEPEST and MOST_REPEATS bound the work. */
 #include "profile/site_callers.h"
 
+#include "hosted/compare.h"
 #include "hosted/name_words.h"
 
 #include <inttypes.h>
@@ -58,7 +59,7 @@ static uint32_t caller_of(const struct item *it, uint32_t node)
 	const struct profile *p = it->p;
 	for (node = p->stacks.nodes[node].parent; node != PROFILE_NONE;
 	     node = p->stacks.nodes[node].parent) {
-		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+		const struct profile_frame *f = profile_node_frame(p, node);
 		if (f->user || (it->library && f->plumbing))
 			return node;
 	}
@@ -82,7 +83,7 @@ static void read_node(struct grouping *g, struct item *it)
 	it->line_number = it->repeat = 0;
 	if (it->node == PROFILE_NONE)
 		return;
-	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[it->node].frame];
+	const struct profile_frame *f = profile_node_frame(p, it->node);
 	it->function = name_pool_add(g->pool,
 				     words_shorten(text, f->function) ? text : f->function);
 	it->file = pooled_path(g, f->file);
@@ -107,25 +108,15 @@ static void step_out(struct grouping *g, struct item *it)
 	read_node(g, it);
 }
 
-static int compare_pointers(const void *a, const void *b)
-{
-	uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-	return x < y ? -1 : x > y;
-}
-
 static int compare(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
-	int order = compare_pointers(x->function, y->function);
-	if (!order)
-		order = compare_pointers(x->file, y->file);
-	if (!order)
-		order = compare_pointers(x->module, y->module);
-	if (!order)
-		order = x->line_number < y->line_number ? -1 : x->line_number > y->line_number;
-	if (!order)
-		order = x->repeat < y->repeat ? -1 : x->repeat > y->repeat;
-	return order ? order : (x->position < y->position ? -1 : x->position > y->position);
+	return compare_numbers((uintptr_t)x->function, (uintptr_t)y->function)
+		       ?: compare_numbers((uintptr_t)x->file, (uintptr_t)y->file)
+		       ?: compare_numbers((uintptr_t)x->module, (uintptr_t)y->module)
+		       ?: compare_numbers(x->line_number, y->line_number)
+		       ?: compare_numbers(x->repeat, y->repeat)
+		       ?: compare_numbers(x->position, y->position);
 }
 
 static bool reads_same(const struct item *x, const struct item *y)
@@ -134,7 +125,7 @@ static bool reads_same(const struct item *x, const struct item *y)
 	       x->line_number == y->line_number && x->repeat == y->repeat;
 }
 
-/* Of items that read the same up to this level. */
+/* Splits items that read the same up to this level. */
 static void split(struct grouping *g, struct item *items, uint32_t count, uint32_t depth)
 {
 	if (count < 2 || depth > DEEPEST || g->failed)
@@ -162,7 +153,7 @@ static void split(struct grouping *g, struct item *items, uint32_t count, uint32
 		struct item *it = &items[i];
 		if (it->node == PROFILE_NONE)
 			continue;
-		/* Of very many the last is kept: it is the one that parts this group. */
+		/* If there are too many, the last one is kept: it splits this group. */
 		if (it->shown_count < MOST_SHOWN)
 			it->shown_count++;
 		it->shown[it->shown_count - 1] = (struct shown_caller){
@@ -182,8 +173,7 @@ static const char *text_of(struct grouping *g, const struct item *it)
 	uint32_t before = 0;
 	for (uint32_t i = 0; i < it->shown_count; i++) {
 		const struct shown_caller *c = &it->shown[i];
-		const struct profile_frame *f =
-			&it->p->stacks.frames[it->p->stacks.nodes[c->node].frame];
+		const struct profile_frame *f = profile_node_frame(it->p, c->node);
 		line[0] = times[0] = 0;
 		if (c->line && f->line)
 			snprintf(line, sizeof line, ":%" PRIu32, f->line);
@@ -228,7 +218,7 @@ struct site_callers *site_callers_new_among(const struct site_of *list, uint32_t
 		it->p = p;
 		it->position = i;
 		it->node = profile_first_user_node(p, node);
-		it->library = !p->stacks.frames[p->stacks.nodes[it->node].frame].user;
+		it->library = !profile_node_frame(p, it->node)->user;
 		read_node(&g, it);
 	}
 	if (used)

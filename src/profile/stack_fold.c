@@ -1,19 +1,19 @@
 /* A program that recurses 60,000 levels deep and allocates at 3,000 of them has 60,000 nodes, but
- * 90 million frames when every stack is written out: gigabytes of JSON from 20 KB of recording. So what is
- * written is folded ("descend" 60,000 times is one entry that says so) and bounded.
+ * 90 million frames if every stack is written out: gigabytes of JSON from 20 KB of recording. So stacks
+ * are written folded ("descend" 60,000 times is one entry with a count) and bounded.
  *
- * Folding goes from the outermost frame in, one step for each node, so that all stacks together cost
- * no more than the tree has nodes. A node's folded stack is its own entry, and then that of the node
- * `outer`. Usually that is its caller. If the last `cycle` entries now equal the `cycle` before
- * them, they are taken away: the node's entry takes the place of the last one before, counts once more,
- * and has the same `outer` as that one. Entries are equal if key, count and cycle are, so that a folded
- * stack says exactly how the whole one was (up to frames of one key).
+ * Folding goes from the outermost frame in, one step for each node, so all stacks together cost no more
+ * than the tree has nodes. The folded stack of a node is its own entry, then that of the node `outer`,
+ * usually its caller. If the last `cycle` entries equal the `cycle` entries before them, they are taken
+ * away: the node's entry takes the place of the last one before, counts one more, and gets its `outer`.
+ * Entries are equal if key, count and cycle are, so a folded stack describes the whole one exactly (but
+ * for frames of one key).
  *
  *   main a b a b a b c   ->   main a b(3 times 2) c
  *
- * What is longer than STACK_MOST after that is cut: kept are the entries next to the side that readers
- * begin from, a few of the other side, and how many frames there were between them. A cut never falls
- * between an entry that counts and the others of its cycle.
+ * A stack that is longer than STACK_MOST after that is cut: it keeps the entries next to the side that
+ * readers begin from, a few of the other side, and how many frames were between them. A cut never falls
+ * between an entry with a count and the others of its cycle.
  *
  * Invariants: outer < node; the walk gives at most STACK_MOST entries, unless the form is whole. */
 #include "profile/stack_fold.h"

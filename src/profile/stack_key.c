@@ -1,19 +1,20 @@
 /* Keys of call stacks that survive a rebuild (stack_key.h).
  *
- * A path is a node of a tree that all profiles share: (caller's path, function, line). The profile's
- * own nodes come callers first, so each is one step from its parent's path, and the whole work is
- * one look-up a node, not one a frame of every stack.
+ * A path is a node of a tree that all profiles share: (caller's path, function, line). The nodes of a
+ * profile come after their callers, so each is one step from its parent's path: the work is one look-up
+ * a node, not one for every frame of every stack.
  *
  * - A function's name goes with its module's: the base name up to ".so", so that a library's version
  *   does not matter. The program itself has no module name: it may be called something else today.
- * - A function that comes again further in takes the place of its first coming, and what lay between
- *   is forgotten: however deep a recursion went, it is the same path.
- * - A function without a name is its module: its address says nothing after a rebuild. Such frames
- *   are only cut when they are neighbours, because they may be different functions.
+ * - A function that is already in the path takes the place of its first occurrence, and what was
+ *   between is cut: a recursion of any depth gives the same path.
+ * - A function without a name is represented by its module, because addresses change with a rebuild.
+ *   Such frames are cut only next to each other, because they may be different functions.
  *
  * Invariant: a path's caller has a smaller id; id 0 is the empty path. */
 #include "profile/stack_key.h"
 
+#include "hosted/compare.h"
 #include "hosted/hash_index.h"
 #include "hosted/vector.h"
 
@@ -22,7 +23,7 @@
 
 enum {
 	LONGEST_SEARCH =
-		512, /* frames searched for an earlier coming: a hostile file's stacks are long */
+		512, /* frames searched for an earlier occurrence: a hostile file's stacks are long */
 	LONGEST_NAME = 2048,
 };
 
@@ -222,7 +223,7 @@ int stack_keys_without(struct stack_keys *k, const struct profile *p, unsigned s
 		uint32_t from = n->parent == PROFILE_NONE ? 0 : paths[n->parent];
 		bool known = k->names[names[n->frame]].seen[!side];
 		bool inner = n->parent != PROFILE_NONE &&
-			     p->stacks.frames[p->stacks.nodes[n->parent].frame].module == f->module;
+			     profile_node_frame(p, n->parent)->module == f->module;
 		paths[i] = from;
 		if (in_path(f) && (known || !inner))
 			rc = step(k, from, names[n->frame], 0, &paths[i]);
@@ -236,8 +237,7 @@ int stack_keys_compare_lines(const struct stack_keys *k, uint32_t a, uint32_t b)
 	int order = 0;
 	while (a != b && a && b) {
 		const struct path *x = &k->paths[a], *y = &k->paths[b];
-		if (x->line != y->line)
-			order = x->line < y->line ? -1 : 1;
+		order = compare_numbers(x->line, y->line) ?: order;
 		a = x->parent;
 		b = y->parent;
 	}

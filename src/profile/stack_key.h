@@ -1,5 +1,6 @@
-/* Call stacks as they survive a rebuild: names of functions and modules, without addresses, folders
- * and line numbers. One set of keys serves several profiles, so that equal stacks have equal ids. */
+/* What of a call stack survives a rebuild: the names of functions and modules, without addresses,
+ * folders and line numbers. One set of keys serves several profiles, so that equal stacks have equal
+ * ids. */
 #ifndef HEFT_PROFILE_STACK_KEY_H
 #define HEFT_PROFILE_STACK_KEY_H
 
@@ -8,8 +9,8 @@
 /* Ids of paths, the same number for the same path whatever profile it came from; 0: empty. */
 struct stack_key {
 	uint32_t whole; /* every function once, outermost first; recursion is cut out */
-	uint32_t user;  /* the same of user frames alone */
-	uint32_t lines; /* as whole, told apart by lines too */
+	uint32_t user;  /* the same for user frames alone */
+	uint32_t lines; /* as whole, but lines count too */
 };
 
 struct stack_keys;
@@ -19,9 +20,9 @@ void stack_keys_free(struct stack_keys *k);
 /* Fills keys[0..p->node_count). `side` (0 or 1) says whose functions these are. 0 or HEFT_ENOMEM. */
 int stack_keys_add(struct stack_keys *k, const struct profile *p, unsigned side,
 		   struct stack_key *keys);
-/* For each node its user path without functions that the other side has nowhere and whose caller is
- * in the same module: what would be left of the stack, had they been inlined without a trace. Both
- * sides must have been added. */
+/* For each node: its user path without functions that the other side has nowhere and whose caller is in
+ * the same module. That is what would be left of the stack if they had been inlined. Add both sides
+ * before. */
 int stack_keys_without(struct stack_keys *k, const struct profile *p, unsigned side,
 		       uint32_t *paths);
 /* The order in which two paths of the same `whole` stand in the source, outermost call first. */

@@ -1,11 +1,11 @@
 /* A recording's behaviour into the model. The recording counts by call stack; the
- * profile merges stacks that read the same, so their entries are added up: sums
- * are sums, the greatest backlogs of merged stacks need not have been at one
- * moment, so theirs is an upper bound.
+ * profile merges stacks that read the same, so their entries are added up. The greatest
+ * backlogs of merged stacks need not have been at one moment: their sum is an upper bound.
  *
  * Invariant: every index was checked when the recording was read. */
 #include "profile/trace_behaviour.h"
 
+#include "hosted/compare.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,10 +17,9 @@ struct merged {
 	double n, x, y, xx, xy, yy;
 };
 
-static bool release_is_wanted(const struct behaviour *b, const struct tally *t,
-			      const struct behaviour_release *r, const bool *handed)
+static bool release_is_wanted(const struct tally *t, const struct behaviour_release *r,
+			      const bool *handed)
 {
-	(void)b;
 	return handed[r->site] || t->sites[r->site].own_peak_bytes >= t->peak_bytes / LARGE;
 }
 
@@ -30,13 +29,13 @@ void trace_behaviour_want(const struct trace_contents *c, const struct tally *ta
 	const struct behaviour *b = c->behaviour;
 	bool *handed = b ? calloc((size_t)c->site_count + 1, sizeof *handed) : NULL;
 	if (!handed)
-		return; /* they will have no names */
+		return; /* the freeing stacks will have no names */
 	for (uint32_t i = 0; i < b->handover_count; i++)
 		handed[b->handovers[i].site] = true;
 	for (uint32_t i = 0; i < b->release_count; i++) {
 		const struct behaviour_release *r = &b->releases[i];
 		if (!sites[r->site] || r->site >= tally->site_count ||
-		    !release_is_wanted(b, tally, r, handed))
+		    !release_is_wanted(tally, r, handed))
 			continue;
 		for (uint32_t node = c->sites[r->free_site].node;
 		     node < c->node_count && !nodes[node];) {
@@ -71,7 +70,7 @@ static void fit_line(struct profile_handover *h, const struct merged *m)
 	h->wait_mean_ns = m->n > 0 ? m->y / m->n * 1e3 : 0;
 	h->wait_slope = xx > 0 ? xy / xx : 0;
 	h->wait_fit = xx > 0 && yy > 0 ? xy * xy / (xx * yy) : 0;
-	if (!(h->wait_fit <= 1)) /* of a hostile file too */
+	if (!(h->wait_fit <= 1)) /* a hostile file may give anything, NaN too */
 		h->wait_fit = h->wait_fit > 1 ? 1 : 0;
 	if (!(h->wait_slope < 1e15 && h->wait_slope > -1e15))
 		h->wait_slope = 0;
@@ -79,7 +78,7 @@ static void fit_line(struct profile_handover *h, const struct merged *m)
 		h->wait_mean_ns = 0;
 }
 
-/* Of threads, by the profile's ids */
+/* Frees of a site's blocks between two threads, all by the profile's ids. */
 struct pair {
 	uint32_t site;
 	struct profile_handover_threads t;
@@ -88,11 +87,7 @@ struct pair {
 static int by_site_then_threads(const void *a, const void *b)
 {
 	const struct pair *x = a, *y = b;
-	if (x->site != y->site)
-		return x->site < y->site ? -1 : 1;
-	if (x->t.from != y->t.from)
-		return x->t.from < y->t.from ? -1 : 1;
-	return x->t.to < y->t.to ? -1 : x->t.to > y->t.to;
+	return compare_numbers(x->site, y->site) ?: compare_numbers(x->t.from, y->t.from) ?: compare_numbers(x->t.to, y->t.to);
 }
 
 static int by_site_then_frees(const void *a, const void *b)
@@ -121,8 +116,8 @@ static int load_pairs(struct profile *p, const struct behaviour *b, const uint32
 			pairs[count++] = (struct pair){
 				site, {threads[f->from], threads[f->to], f->frees}};
 	}
-	/* The same two threads again: of merged stacks, or of threads that were not selected. Added up
-	 * first, and only then put in order. */
+	/* Two threads come again, for merged stacks and for threads that are not selected. They are added
+	 * up before they are put in order. */
 	qsort(pairs, count, sizeof *pairs, by_site_then_threads);
 	for (uint32_t i = 0; i < count; i++) {
 		if (n && by_site_then_threads(&pairs[n - 1], &pairs[i]) == 0)
@@ -143,6 +138,23 @@ static int load_pairs(struct profile *p, const struct behaviour *b, const uint32
 	return 0;
 }
 
+static void add_handover(struct profile_handover *h, const struct behaviour_handover *f)
+{
+	h->frees += f->frees;
+	h->bytes += f->bytes;
+	h->in_order += f->in_order;
+	h->backlog_blocks += f->backlog_blocks;
+	h->backlog_bytes += f->backlog_bytes;
+	if (f->backlog_time_ns > h->backlog_time_ns)
+		h->backlog_time_ns = f->backlog_time_ns;
+	if (f->last_birth_ns > h->last_birth_ns)
+		h->last_birth_ns = f->last_birth_ns;
+	if (f->first_free_ns < h->first_free_ns)
+		h->first_free_ns = f->first_free_ns;
+	if (f->last_free_ns > h->last_free_ns)
+		h->last_free_ns = f->last_free_ns;
+}
+
 static int load_handovers(struct profile *p, const struct behaviour *b, const uint32_t *sites)
 {
 	struct merged *lines = calloc((size_t)b->handover_count + 1, sizeof *lines);
@@ -152,7 +164,7 @@ static int load_handovers(struct profile *p, const struct behaviour *b, const ui
 		free(lines);
 		return HEFT_ENOMEM;
 	}
-	/* First births first: lines are added up over one origin. */
+	/* The first pass finds the first births, which are the origin of the lines that are added up. */
 	for (int pass = 0; pass < 2; pass++)
 		for (uint32_t i = 0; i < b->handover_count; i++) {
 			const struct behaviour_handover *f = &b->handovers[i];
@@ -177,19 +189,7 @@ static int load_handovers(struct profile *p, const struct behaviour *b, const ui
 			}
 			merge_line(&lines[p->sites[site].handover], f,
 				   (double)(f->first_birth_ns - h->first_birth_ns) / 1e3);
-			h->frees += f->frees;
-			h->bytes += f->bytes;
-			h->in_order += f->in_order;
-			h->backlog_blocks += f->backlog_blocks;
-			h->backlog_bytes += f->backlog_bytes;
-			if (f->backlog_time_ns > h->backlog_time_ns)
-				h->backlog_time_ns = f->backlog_time_ns;
-			if (f->last_birth_ns > h->last_birth_ns)
-				h->last_birth_ns = f->last_birth_ns;
-			if (f->first_free_ns < h->first_free_ns)
-				h->first_free_ns = f->first_free_ns;
-			if (f->last_free_ns > h->last_free_ns)
-				h->last_free_ns = f->last_free_ns;
+			add_handover(h, f);
 		}
 	for (uint32_t i = 0; i < p->behaviour.handover_count; i++)
 		fit_line(&p->behaviour.handovers[i], &lines[i]);
@@ -199,22 +199,18 @@ static int load_handovers(struct profile *p, const struct behaviour *b, const ui
 
 /* ---- who frees */
 
-static int by_site_then_samples(const void *a, const void *b)
-{
-	const struct profile_release *x = a, *y = b;
-	if (x->site != y->site)
-		return x->site < y->site ? -1 : 1;
-	if (x->samples != y->samples)
-		return x->samples > y->samples ? -1 : 1;
-	return x->node < y->node ? -1 : x->node > y->node;
-}
-
 static int by_site_then_node(const void *a, const void *b)
 {
 	const struct profile_release *x = a, *y = b;
-	if (x->site != y->site)
-		return x->site < y->site ? -1 : 1;
-	return x->node < y->node ? -1 : x->node > y->node;
+	return compare_numbers(x->site, y->site) ?: compare_numbers(x->node, y->node);
+}
+
+static int by_site_then_samples(const void *a, const void *b)
+{
+	const struct profile_release *x = a, *y = b;
+	if (x->site == y->site && x->samples != y->samples)
+		return x->samples > y->samples ? -1 : 1;
+	return by_site_then_node(a, b);
 }
 
 static int load_releases(struct profile *p, const struct trace_contents *c, const uint32_t *sites,
@@ -252,6 +248,20 @@ static int load_releases(struct profile *p, const struct trace_contents *c, cons
 
 /* ---- growth */
 
+static void add_growth(struct profile_growth *g, const struct behaviour_growth *f)
+{
+	g->steps += f->steps;
+	g->moved_steps += f->moved_steps;
+	g->copied_bytes += f->copied_bytes;
+	g->blocks += f->blocks;
+	g->final_bytes += f->final_bytes;
+	if (f->largest_bytes > g->largest_bytes)
+		g->largest_bytes = f->largest_bytes;
+	g->measured_blocks += f->measured_blocks;
+	g->measured_bytes += f->measured_bytes;
+	g->unused_bytes += f->unused_bytes;
+}
+
 static int load_growths(struct profile *p, const struct behaviour *b, const uint32_t *sites)
 {
 	p->behaviour.growths = calloc((size_t)b->growth_count + 1, sizeof *p->behaviour.growths);
@@ -266,17 +276,7 @@ static int load_growths(struct profile *p, const struct behaviour *b, const uint
 			p->sites[site].growth = p->behaviour.growth_count;
 			p->behaviour.growths[p->behaviour.growth_count++].site = site;
 		}
-		struct profile_growth *g = &p->behaviour.growths[p->sites[site].growth];
-		g->steps += f->steps;
-		g->moved_steps += f->moved_steps;
-		g->copied_bytes += f->copied_bytes;
-		g->blocks += f->blocks;
-		g->final_bytes += f->final_bytes;
-		if (f->largest_bytes > g->largest_bytes)
-			g->largest_bytes = f->largest_bytes;
-		g->measured_blocks += f->measured_blocks;
-		g->measured_bytes += f->measured_bytes;
-		g->unused_bytes += f->unused_bytes;
+		add_growth(&p->behaviour.growths[p->sites[site].growth], f);
 	}
 	return 0;
 }
@@ -334,7 +334,7 @@ static uint64_t part_of(uint64_t n, uint64_t part, uint64_t whole)
 	return part >= whole ? n : (uint64_t)((double)n * (double)part / (double)whole + 0.5);
 }
 
-/* What only the recorder saw of arrays, divided by the steps in which each process grew them. */
+/* Divides what only the recorder saw of arrays by the steps in which each process grew them. */
 static int share_growths(struct profile *p, const struct behaviour *all, const uint32_t *sites)
 {
 	struct profile_growth *sums = calloc((size_t)p->behaviour.growth_count + 1, sizeof *sums);
@@ -344,16 +344,8 @@ static int share_growths(struct profile *p, const struct behaviour *all, const u
 		const struct behaviour_growth *f = &all->growths[i];
 		uint32_t site = sites[f->site];
 		uint32_t at = site == PROFILE_NONE ? PROFILE_NONE : p->sites[site].growth;
-		if (at >= p->behaviour.growth_count)
-			continue;
-		sums[at].steps += f->steps;
-		sums[at].moved_steps += f->moved_steps;
-		sums[at].copied_bytes += f->copied_bytes;
-		sums[at].measured_blocks += f->measured_blocks;
-		sums[at].measured_bytes += f->measured_bytes;
-		sums[at].unused_bytes += f->unused_bytes;
-		if (f->largest_bytes > sums[at].largest_bytes)
-			sums[at].largest_bytes = f->largest_bytes;
+		if (at < p->behaviour.growth_count)
+			add_growth(&sums[at], f);
 	}
 	for (uint32_t i = 0; i < p->behaviour.growth_count; i++) {
 		struct profile_growth *g = &p->behaviour.growths[i];
@@ -369,9 +361,9 @@ static int share_growths(struct profile *p, const struct behaviour *all, const u
 	return 0;
 }
 
-static int load_all(struct profile *p, const struct trace_contents *c, const struct behaviour *b,
-		    const uint32_t *own_sites, const uint32_t *sites, const uint32_t *nodes,
-		    const uint32_t *threads)
+int trace_behaviour_load_own(struct profile *p, const struct trace_contents *c,
+			     const struct behaviour *b, const uint32_t *own_sites,
+			     const uint32_t *sites, const uint32_t *nodes, const uint32_t *threads)
 {
 	int rc = load_handovers(p, b, own_sites);
 	if (rc == 0)
@@ -392,12 +384,7 @@ static int load_all(struct profile *p, const struct trace_contents *c, const str
 int trace_behaviour_load(struct profile *p, const struct trace_contents *c, const uint32_t *sites,
 			 const uint32_t *nodes, const uint32_t *threads)
 {
-	return c->behaviour ? load_all(p, c, c->behaviour, sites, sites, nodes, threads) : 0;
-}
-
-int trace_behaviour_load_own(struct profile *p, const struct trace_contents *c,
-			     const struct behaviour *own, const uint32_t *own_sites,
-			     const uint32_t *sites, const uint32_t *nodes, const uint32_t *threads)
-{
-	return load_all(p, c, own, own_sites, sites, nodes, threads);
+	return c->behaviour
+		       ? trace_behaviour_load_own(p, c, c->behaviour, sites, sites, nodes, threads)
+		       : 0;
 }

@@ -1,4 +1,4 @@
-/* Inside src/profile: what a recording knows of its blocks' behaviour, into the model. */
+/* Inside src/profile: loads the behaviour of a recording's blocks into the model. */
 #ifndef HEFT_PROFILE_TRACE_BEHAVIOUR_H
 #define HEFT_PROFILE_TRACE_BEHAVIOUR_H
 
@@ -13,8 +13,8 @@ void trace_behaviour_want(const struct trace_contents *c, const struct tally *ta
  * HEFT_ENOMEM. */
 int trace_behaviour_load(struct profile *p, const struct trace_contents *c, const uint32_t *sites,
 			 const uint32_t *nodes, const uint32_t *threads);
-/* The same of one process among several: `own` is its behaviour by numbers of sites that `own_sites`
- * leads to the profile's. Who frees, and what was unused in arrays, the recording tells of all. */
+/* The same for one process of several: `own` is its behaviour; own_sites has the profile's sites by the
+ * numbers in it. Who frees, and what was unused in arrays, comes from the whole recording. */
 int trace_behaviour_load_own(struct profile *p, const struct trace_contents *c,
 			     const struct behaviour *own, const uint32_t *own_sites,
 			     const uint32_t *sites, const uint32_t *nodes, const uint32_t *threads);

@@ -1,10 +1,11 @@
-/* When the sampled blocks that are live were made, by site: what tells a leak (its survivors were
+/* When the sampled blocks that are live were made, by site. That distinguishes a leak (its blocks were
  * made evenly over the run) from a working set (made just now) and from what start-up left (made long
  * ago and no more since).
  *
- * A block that was resized is as old as its last resize: it was drawn anew then. */
+ * A block that was resized is as old as its last resize, because it was sampled anew then. */
 #include "profile/trace_load.h"
 
+#include "hosted/compare.h"
 #include "profile/estimate.h"
 
 #include <stdlib.h>
@@ -35,11 +36,7 @@ static void add_births(struct profile_births *to, const struct trace_sample *blo
 static int oldest_first(const void *a, const void *b)
 {
 	const struct profile_birth *x = a, *y = b;
-	if (x->site != y->site)
-		return x->site < y->site ? -1 : 1;
-	if (x->age_ns != y->age_ns)
-		return x->age_ns > y->age_ns ? -1 : 1;
-	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+	return compare_numbers(x->site, y->site) ?: compare_numbers(y->age_ns, x->age_ns) ?: (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
 /* The age that `share` of the bytes are younger than or as old as. */
@@ -68,7 +65,7 @@ static void describe(struct profile_age *a, const struct profile_birth *b)
 	a->old_share = all > 0 ? old / all : 0;
 }
 
-static bool make_room(struct profile_births *b, uint64_t count)
+static bool reserve_births(struct profile_births *b, uint64_t count)
 {
 	b->list = malloc(((size_t)count + 1) * sizeof *b->list);
 	return b->list != NULL;
@@ -77,6 +74,7 @@ static bool make_room(struct profile_births *b, uint64_t count)
 int trace_load_births(struct load *l, const uint32_t *final)
 {
 	struct profile *p = l->p;
+	struct profile_estimates *e = &p->estimates;
 	const struct trace_contents *c = l->c;
 	uint64_t live = 0, peak = 0;
 	for (uint32_t i = 0; i < c->samples_count; i++) {
@@ -86,9 +84,9 @@ int trace_load_births(struct load *l, const uint32_t *final)
 		live += c->samples[i].live_count;
 		peak += n;
 	}
-	p->estimates.ages = calloc((size_t)p->site_count + 1, sizeof *p->estimates.ages);
-	if (!make_room(&p->estimates.live_births, live) ||
-	    !make_room(&p->estimates.peak_births, peak) || !p->estimates.ages)
+	e->ages = calloc((size_t)p->site_count + 1, sizeof *e->ages);
+	if (!reserve_births(&e->live_births, live) || !reserve_births(&e->peak_births, peak) ||
+	    !e->ages)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < c->samples_count; i++) {
 		const struct trace_samples *s = &c->samples[i];
@@ -99,22 +97,18 @@ int trace_load_births(struct load *l, const uint32_t *final)
 		uint32_t process = l->processes[s->process];
 		if (process == PROFILE_NONE)
 			continue;
-		add_births(&p->estimates.live_births, s->live, s->live_count, final, q, process,
-			   s->time_ns);
-		add_births(&p->estimates.peak_births, at_peak, n, final, q, process, peak_ns);
+		add_births(&e->live_births, s->live, s->live_count, final, q, process, s->time_ns);
+		add_births(&e->peak_births, at_peak, n, final, q, process, peak_ns);
 	}
-	qsort(p->estimates.live_births.list, p->estimates.live_births.count,
-	      sizeof *p->estimates.live_births.list, oldest_first);
-	qsort(p->estimates.peak_births.list, p->estimates.peak_births.count,
-	      sizeof *p->estimates.peak_births.list, oldest_first);
-	for (uint32_t i = 0; i < p->estimates.live_births.count; i++) {
-		struct profile_age *a = &p->estimates.ages[p->estimates.live_births.list[i].site];
+	qsort(e->live_births.list, e->live_births.count, sizeof *e->live_births.list, oldest_first);
+	qsort(e->peak_births.list, e->peak_births.count, sizeof *e->peak_births.list, oldest_first);
+	for (uint32_t i = 0; i < e->live_births.count; i++) {
+		struct profile_age *a = &e->ages[e->live_births.list[i].site];
 		if (!a->count++)
 			a->first = i;
 	}
 	for (uint32_t i = 0; i < p->site_count; i++)
-		if (p->estimates.ages[i].count)
-			describe(&p->estimates.ages[i],
-				 &p->estimates.live_births.list[p->estimates.ages[i].first]);
+		if (e->ages[i].count)
+			describe(&e->ages[i], &e->live_births.list[e->ages[i].first]);
 	return 0;
 }

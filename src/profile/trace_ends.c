@@ -1,20 +1,19 @@
 /* What is live at the end of a recording of several processes.
  *
  * A block that is never freed ends with its process. What a process left when it
- * ended is one number (left at exit); what is live when the recording ends is
- * another: only blocks of the processes that end there, the last ones, are. Their
- * blocks end with the last events of the recording, so these are looked at, and no
- * others. Of a single process both are the same, and nothing is read.
+ * ended is one number (left at exit). What is live when the recording ends is
+ * another: blocks of the processes that live to the end, the last ones. Their blocks
+ * end with the last events of the recording, so only these events are read. In a
+ * recording of one process both numbers are the same, and nothing is read.
  *
- * Of a selection its own last processes count: "the recording" is then theirs.
+ * A selection has last processes of its own.
  *
  * What each process left is found the same way: its blocks end where it does. Only the
- * events at the ends of processes are read, ends that lie close together in one go, so
- * that a long recording of few processes costs little and one of many is read once. */
+ * events at the ends of processes are read, and ends that are close together in one go:
+ * a long recording of few processes costs little, and one of many is read once. */
 #include "profile/trace_load.h"
 
-#include "hosted/vector.h"
-
+#include "hosted/compare.h"
 #include <stdlib.h>
 
 static bool still_runs(const struct trace_process *p)
@@ -22,8 +21,8 @@ static bool still_runs(const struct trace_process *p)
 	return p->end == TRACE_END_RUNNING || p->end == TRACE_END_DETACHED;
 }
 
-/* Which processes end with the recording, and from when on their blocks do. Of one that is still running
- * (the recording was cut) no block has ended so. */
+/* Finds the processes that live to the end, and the time from which on their blocks end. The blocks of
+ * a process that still runs (the recording was cut) have not ended. */
 static int find_last(struct load *l, uint64_t *from_ns)
 {
 	const struct trace_contents *c = l->c;
@@ -53,40 +52,43 @@ static int find_last(struct load *l, uint64_t *from_ns)
 	return 0;
 }
 
-static int keep_last(struct load *l, uint32_t count)
+/* Calls `add` for every block of the batch that ended with its process. */
+static int each_gone(struct load *l, const struct trace_event *events, size_t count,
+		     int (*add)(struct load *l, const struct trace_event *e, uint32_t process))
 {
-	if (l->last && count <= l->last_count)
-		return 0;
-	uint32_t had = l->last_count;
-	if (!array_reserve(l->last, had, l->last_count, count - had))
-		return HEFT_ENOMEM;
-	memset(l->last + had, 0, (l->last_count - had) * sizeof *l->last);
-	return 0;
-}
-
-static int tail_batch(void *ctx, const struct trace_event *events, size_t count)
-{
-	struct load *l = ctx;
 	const struct trace_contents *c = l->c;
-	for (size_t i = 0; i < count; i++) {
+	int rc = 0;
+	for (size_t i = 0; i < count && rc == 0; i++) {
 		const struct trace_event *e = &events[i];
 		if (e->op != TRACE_GONE)
 			continue;
-		if (e->site >= c->site_count || e->birth_thread >= c->thread_count)
+		if (e->birth_thread >= c->thread_count)
 			return HEFT_EFORMAT;
-		if (!l->threads[e->birth_thread] || !trace_ends_last(l, e->birth_thread))
-			continue;
-		uint32_t site = e->site;
-		if (l->split && trace_split_find(l->split, site,
-						 c->threads[e->birth_thread].process, &site) < 0)
-			return HEFT_ENOMEM;
-		if (keep_last(l, site + 1) < 0)
-			return HEFT_ENOMEM;
-		l->last[site].bytes += e->size;
-		l->last[site].blocks++;
-		l->last[site].slack += e->slack;
+		rc = add(l, e, c->threads[e->birth_thread].process);
 	}
+	return rc;
+}
+
+/* A block that lives to the end, if its process does. */
+static int add_last(struct load *l, const struct trace_event *e, uint32_t process)
+{
+	uint32_t site = e->site;
+	if (site >= l->c->site_count)
+		return HEFT_EFORMAT;
+	if (!l->threads[e->birth_thread] || !trace_ends_last(l, e->birth_thread))
+		return 0;
+	if ((l->split && trace_split_find(l->split, site, process, &site) < 0) ||
+	    trace_grow_sums(&l->last, &l->last_count, site + 1) < 0)
+		return HEFT_ENOMEM;
+	l->last[site].bytes += e->size;
+	l->last[site].blocks++;
+	l->last[site].slack += e->slack;
 	return 0;
+}
+
+static int last_batch(void *ctx, const struct trace_event *events, size_t count)
+{
+	return each_gone(ctx, events, count, add_last);
 }
 
 int trace_ends_load(struct load *l)
@@ -99,12 +101,12 @@ int trace_ends_load(struct load *l)
 		return rc;
 	if (l->sel->has_window && from_ns < l->sel->from_ns)
 		from_ns = l->sel->from_ns;
-	if (keep_last(l, l->split ? 0 : l->c->site_count) < 0)
+	if (trace_grow_sums(&l->last, &l->last_count, l->split ? 0 : l->c->site_count) < 0)
 		return HEFT_ENOMEM;
-	if (from_ns > to_ns ||
-	    l->c->samples_count) /* samples are told apart as they are added up */
+	/* Samples of the last processes are added up apart (trace_samples.c). */
+	if (from_ns > to_ns || l->c->samples_count)
 		return 0;
-	return trace_reader_events(l->reader, from_ns, to_ns, tail_batch, l, l->err);
+	return trace_reader_events(l->reader, from_ns, to_ns, last_batch, l, l->err);
 }
 
 /* ---- what each process left */
@@ -118,27 +120,22 @@ struct process_end {
 static int by_time(const void *a, const void *b)
 {
 	const struct process_end *x = a, *y = b;
-	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
+	return compare_numbers(x->from_ns, y->from_ns);
+}
+
+static int add_left(struct load *l, const struct trace_event *e, uint32_t process)
+{
+	if (process >= l->c->process_count || l->processes[process] == PROFILE_NONE)
+		return 0;
+	struct profile_totals *t = &l->p->processes[l->processes[process]].totals;
+	t->left_bytes += e->size;
+	t->left_blocks++;
+	return 0;
 }
 
 static int left_batch(void *ctx, const struct trace_event *events, size_t count)
 {
-	struct load *l = ctx;
-	const struct trace_contents *c = l->c;
-	for (size_t i = 0; i < count; i++) {
-		const struct trace_event *e = &events[i];
-		if (e->op != TRACE_GONE)
-			continue;
-		if (e->birth_thread >= c->thread_count)
-			return HEFT_EFORMAT;
-		uint32_t process = c->threads[e->birth_thread].process;
-		if (process >= c->process_count || l->processes[process] == PROFILE_NONE)
-			continue;
-		struct profile_totals *t = &l->p->processes[l->processes[process]].totals;
-		t->left_bytes += e->size;
-		t->left_blocks++;
-	}
-	return 0;
+	return each_gone(ctx, events, count, add_left);
 }
 
 int trace_ends_left(struct load *l)

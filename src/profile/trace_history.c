@@ -1,8 +1,8 @@
-/* Live bytes over time, of a part of a recording: what chosen processes had. The recorder keeps this
- * only of all processes together (behaviour), so the events are gone through once more. As there,
- * only sites that were ever large have a line of their own, and what a process leaves behind is gone
- * with it, but for the last one: there the line ends. It covers the time in which there was one of them, and no more: a compiler of 50 ms in a
- * build of an hour would be a single line.
+/* Live bytes over time of a part of a recording: what chosen processes had. The recorder keeps this
+ * only for all processes together (behaviour), so this replays the events. As there, only sites that
+ * were ever large have a line of their own, and what a process leaves behind goes with it; only the
+ * last process keeps it up to the end of the line. The line covers the time in which one of the
+ * processes ran: a compiler that ran for 50 ms in a build of an hour would be a dot otherwise.
  *
  * Invariants: slot i is the state at start_ns + (i + 1) * slot_ns; ids in events are checked before they are
  * used; a sum never goes below 0, whatever the file says. */
@@ -37,7 +37,7 @@ static void take(struct level *x, uint64_t bytes, uint64_t blocks)
 	x->blocks -= blocks < x->blocks ? blocks : x->blocks;
 }
 
-/* The state of now is that of every slot which ends before `time_ns`. */
+/* Writes the present state into every slot that ends before `time_ns`. */
 static void fill_slots(struct course *c, uint64_t time_ns)
 {
 	struct profile_history *h = c->h;
@@ -77,8 +77,7 @@ static int follow_batch(void *ctx, const struct trace_event *events, size_t coun
 	const struct trace_contents *t = c->l->c;
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_event *e = &events[i];
-		if (e->site >= t->site_count || e->birth_thread >= t->thread_count ||
-		    (e->op == TRACE_REALLOC && e->old_site >= t->site_count))
+		if (!trace_event_is_valid(t, e))
 			return HEFT_EFORMAT;
 		fill_slots(c, e->time_ns);
 		if (!c->l->threads[e->birth_thread])
@@ -127,6 +126,8 @@ int trace_load_history(struct load *l)
 	struct profile *p = l->p;
 	struct course c = {.l = l, .h = &p->behaviour.history};
 	uint64_t end_ns;
+	if (!l->sel->history || !p->stacks.lender || l->spread || l->split)
+		return 0;
 	process_span(p, &c.h->start_ns, &end_ns);
 	uint64_t span = end_ns - c.h->start_ns;
 	if (!span)

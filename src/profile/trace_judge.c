@@ -1,22 +1,21 @@
 /* The processes of a recording one by one, for findings (profile.judged).
  *
- * What the recorder keeps of blocks' behaviour is of all processes together. Of several that is no
- * basis for a verdict: children that come one after the other look like growth, and a queue in one
- * of them like a queue in all. So the events are gone through once more, each goes to the tally and
- * the behaviour of its own process, and each such process becomes a part of the profile with times
- * of its own: from its start to its end.
+ * The recorder adds up the behaviour of all processes together. That is no basis for a verdict:
+ * children that run one after the other look like growth, and a queue in one process looks like a
+ * queue in all. So this replays the events. Each event goes to the tally and the behaviour of its
+ * own process, and each process becomes a part of the profile whose time begins at its start.
  *
- * Not all of thousands: those with the greatest peaks, few of one program (alike ones show alike
- * things, and one that leaks is among the largest of its kind), and the busiest. A process knows
- * few of the recording's sites, so its tally has numbers of its own for these.
+ * A build has thousands of processes. This takes those with the greatest peaks, but few of one
+ * program (they show the same things, and one that leaks is among the largest of its kind), and the
+ * busiest. A process knows few of the recording's sites, so its tally numbers its own.
  *
- * What the recorder alone can tell (event.h) is not in the events: who frees comes from the whole
- * recording, and what was found unused at the ends of arrays is divided by how often each process
- * grew them.
+ * Events do not have everything that the recorder sees (event.h). Who frees comes from the whole
+ * recording; the unused ends of arrays are divided by how often each process grew them.
  *
  * Invariant: ids in events are checked before they are used. */
 #include "profile/trace_load.h"
 
+#include "hosted/ranking.h"
 #include "hosted/vector.h"
 
 #include <stdlib.h>
@@ -51,38 +50,25 @@ struct judge {
 
 /* ---- which ones */
 
-struct candidate {
-	uint32_t process; /* the profile's */
-	uint64_t size;
-};
-
-static int largest_first(const void *a, const void *b)
-{
-	const struct candidate *x = a, *y = b;
-	if (x->size != y->size)
-		return x->size > y->size ? -1 : 1;
-	return x->process < y->process ? -1 : x->process > y->process;
-}
-
 static bool is_alike(const struct profile *p, uint32_t a, uint32_t b)
 {
 	return strcmp(process_program(&p->processes[a]), process_program(&p->processes[b])) == 0;
 }
 
 /* Takes the first `most` of the order that are not taken yet. */
-static void take(struct judge *j, const struct candidate *order, uint32_t count, uint32_t most)
+static void take(struct judge *j, const struct ranked *order, uint32_t count, uint32_t most)
 {
 	const struct profile *p = j->l->p;
 	for (uint32_t i = 0; i < count && most; i++) {
-		uint32_t number = p->processes[order[i].process].number, alike = 0;
-		bool taken = !order[i].size || j->slots[number] != PROFILE_NONE;
+		uint32_t process = order[i].index, number = p->processes[process].number, alike = 0;
+		bool taken = !order[i].value || j->slots[number] != PROFILE_NONE;
 		for (uint32_t k = 0; k < j->count && !taken; k++)
-			alike += is_alike(p, j->l->processes[j->list[k].process], order[i].process);
+			alike += is_alike(p, j->l->processes[j->list[k].process], process);
 		if (taken || alike >= MOST_OF_A_PROGRAM)
 			continue;
 		j->slots[number] = j->count;
-		j->list[j->count++] = (struct judged){
-			.process = number, .start_ns = p->processes[order[i].process].start_ns};
+		j->list[j->count++] = (struct judged){.process = number,
+						      .start_ns = p->processes[process].start_ns};
 		most--;
 	}
 }
@@ -91,7 +77,7 @@ static int choose(struct judge *j)
 {
 	const struct load *l = j->l;
 	const struct profile *p = l->p;
-	struct candidate *order = malloc(((size_t)p->process_count + 1) * sizeof *order);
+	struct ranked *order = malloc(((size_t)p->process_count + 1) * sizeof *order);
 	j->slots = malloc(((size_t)l->c->process_count + 1) * sizeof *j->slots);
 	if (!order || !j->slots) {
 		free(order);
@@ -105,9 +91,9 @@ static int choose(struct judge *j)
 			uint64_t calls = t->allocations + t->reallocations;
 			/* The peak of one that still runs may not be in the file. */
 			uint64_t peak = t->peak_bytes ? t->peak_bytes : t->allocated_bytes;
-			order[i] = (struct candidate){i, pass ? calls : peak};
+			order[i] = (struct ranked){pass ? calls : peak, i};
 		}
-		qsort(order, p->process_count, sizeof *order, largest_first);
+		rank_greatest_first(order, p->process_count);
 		take(j, order, p->process_count, pass ? MOST_BY_CALLS : MOST_BY_PEAK);
 	}
 	free(order);
@@ -166,8 +152,8 @@ static int keep_event(struct judged *one, const struct trace_contents *c,
 	if (local_site(one, e->site, &own.site) < 0 ||
 	    (e->op == TRACE_REALLOC && local_site(one, e->old_site, &own.old_site) < 0))
 		return HEFT_ENOMEM;
-	/* History is looked at between batches: none is longer than one of its slots, and what a
-	 * process leaves behind does not belong to the last one before. */
+	/* The tally updates its history between batches, so a batch ends with a slot of the history,
+	 * and what a process leaves behind is in a batch of its own. */
 	if (one->kept_count) {
 		const struct trace_event *first = one->kept,
 					 *last = &one->kept[one->kept_count - 1];
@@ -188,9 +174,7 @@ static int batch(void *ctx, const struct trace_event *events, size_t count)
 	const struct trace_contents *c = j->l->c;
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_event *e = &events[i];
-		if (e->site >= c->site_count || e->thread >= c->thread_count ||
-		    e->birth_thread >= c->thread_count ||
-		    (e->op == TRACE_REALLOC && e->old_site >= c->site_count))
+		if (!trace_event_is_valid(c, e))
 			return HEFT_EFORMAT;
 		uint32_t process = c->threads[e->birth_thread].process;
 		uint32_t slot = process < c->process_count ? j->slots[process] : PROFILE_NONE;
@@ -202,12 +186,12 @@ static int batch(void *ctx, const struct trace_event *events, size_t count)
 
 /* ---- as parts of the profile */
 
-/* It begins when its process does, and ends with it. */
+/* The part begins and ends with its process. */
 static void set_times(struct profile *part, const struct profile_process *q, uint64_t duration_ns)
 {
 	uint64_t end_ns = q->end == PROFILE_END_RUNNING ? duration_ns : q->end_ns;
 	part->run.duration_ns = end_ns > q->start_ns ? end_ns - q->start_ns : 0;
-	/* What became another program has ended by itself. */
+	/* A program that became another one ended by itself. */
 	part->run.end = q->end == PROFILE_END_EXEC ? PROFILE_END_EXIT : q->end;
 	part->run.exit_status = q->exit_status;
 	part->run.signal = q->signal;

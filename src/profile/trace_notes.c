@@ -1,10 +1,11 @@
 /* The notes of a recording. Each is of one process, and a build or a test suite runs
- * hundreds of processes that are alike: what was said 590 times is said once, with a
+ * hundreds of processes that are alike: a note that comes 590 times is shown once, with a
  * count. Two notes are the same if only the numbers of their processes differ.
  *
- * What processes lost is in their own numbers; it is added up over them. */
+ * What the processes lost is added up over them. */
 #include "profile/trace_notes.h"
 
+#include "hosted/compare.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,7 +54,7 @@ static int by_shape(const void *a, const void *b)
 static int by_order(const void *a, const void *b)
 {
 	const struct note_key *x = a, *y = b;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return compare_numbers(x->order, y->order);
 }
 
 static int add_group(struct profile *p, const struct note_key *k)
@@ -124,7 +125,7 @@ static void add_loss(struct loss *loss, uint64_t count, uint64_t time_ns, int32_
 	loss->processes++;
 }
 
-static int tell_loss(struct profile *p, enum profile_note_kind kind, const struct loss *loss,
+static int note_loss(struct profile *p, enum profile_note_kind kind, const struct loss *loss,
 		     const char *what)
 {
 	char who[48];
@@ -155,13 +156,13 @@ static int load_losses(struct profile *p, const struct trace_contents *c, const 
 	char events[64];
 	snprintf(events, sizeof events, "events are missing, from %.3f s on",
 		 (double)dropped.time_ns / 1e9);
-	int rc = tell_loss(p, PROFILE_NOTE_WARNING, &dropped, events);
+	int rc = note_loss(p, PROFILE_NOTE_WARNING, &dropped, events);
 	if (!rc)
-		rc = tell_loss(
+		rc = note_loss(
 			p, PROFILE_NOTE_WARNING, &stacks,
 			"allocations have a cut stack, because the table of stacks was full");
 	if (!rc)
-		rc = tell_loss(p, PROFILE_NOTE_INFO, &reentrant,
+		rc = note_loss(p, PROFILE_NOTE_INFO, &reentrant,
 			       "calls made from inside an allocation function were not recorded");
 	return rc;
 }

@@ -1,23 +1,24 @@
 /* What several sampled processes had together at the peak: the greatest sum at one instant.
  *
  * The recorder looks at all of them at once and writes down the samples of the greatest sum that it saw
- * (TRACE_BLOCK_PEAK). That is the peak of the whole recording, sample by sample. It is not always there:
- * a recording was cut or is still being written, is of an older heft, or only some processes are wanted.
- * Then the peak is found from what each process tells by itself. A sample of its greatest estimate was
- * there from its birth up to that moment, and one that it had at its end from its birth up to its end.
- * The sum of these over time is what was there for certain; its greatest value is the peak, and the
- * samples that make it up are the sites' shares.
+ * (TRACE_BLOCK_PEAK). That is the peak of the whole recording, sample by sample. A recording may lack
+ * it: it was cut or is still being written, an older heft wrote it, or only some processes are wanted.
+ * Then the peak comes from the samples of each process. A sample of its greatest estimate was there from
+ * its birth up to that moment; one that it had at its end was there from its birth up to its end. The
+ * sum of these over time is what was there for certain. Its greatest value is the peak, and the samples
+ * that make it up are the sites' shares.
  *
- * Of both the greater is taken. So the peak is never below that of any one process, it is never a sum
- * over time, and it always is the sum of samples that were there at one instant. */
+ * The greater of both is taken. So the peak is never below that of any one process, it is never a sum
+ * over time, and it is always the sum of samples that were there at one instant. */
 #include "profile/trace_samples.h"
 
+#include "hosted/compare.h"
 #include "profile/estimate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A sample and when it was there for certain */
+/* A sample, and until when it was there for certain. */
 struct interval {
 	const struct trace_sample *sample;
 	uint64_t until_ns;
@@ -32,8 +33,8 @@ struct step {
 struct known {
 	struct interval *list;
 	size_t count;
-	uint64_t time_ns; /* of the greatest sum, and */
-	double bytes;     /* how much that is */
+	uint64_t time_ns; /* of the greatest sum */
+	double bytes;     /* the greatest sum */
 };
 
 static double bytes_of(const struct trace_sample *s)
@@ -48,26 +49,11 @@ uint64_t trace_samples_moment(const struct trace_process *q, uint64_t time_ns)
 		       : time_ns;
 }
 
-static int same_first(const void *a, const void *b)
+static int by_sample(const void *a, const void *b)
 {
 	const struct interval *i = a, *k = b;
 	const struct trace_sample *x = i->sample, *y = k->sample;
-	if (x->birth_ns != y->birth_ns)
-		return x->birth_ns < y->birth_ns ? -1 : 1;
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	if (x->site != y->site)
-		return x->site < y->site ? -1 : 1;
-	if (x->size != y->size)
-		return x->size < y->size ? -1 : 1;
-	if (x->rate_bytes != y->rate_bytes)
-		return x->rate_bytes < y->rate_bytes ? -1 : 1;
-	return 0;
-}
-
-static bool is_same(const struct interval *a, const struct interval *b)
-{
-	return same_first(a, b) == 0;
+	return compare_numbers(x->birth_ns, y->birth_ns) ?: compare_numbers((uint32_t)x->tid, (uint32_t)y->tid) ?: compare_numbers(x->site, y->site) ?: compare_numbers(x->size, y->size) ?: compare_numbers(x->rate_bytes, y->rate_bytes);
 }
 
 /* The samples of one process, each once: what it had at its peak and at its end overlaps. */
@@ -85,9 +71,9 @@ static void add_process(struct known *k, const struct trace_samples *s,
 	for (uint32_t i = 0; i < peak_count && peak != s->live; i++)
 		own[n++] = (struct interval){&peak[i], peak_ns, s->process};
 	if (n)
-		qsort(own, n, sizeof *own, same_first);
+		qsort(own, n, sizeof *own, by_sample);
 	for (size_t i = 0; i < n; i++) {
-		if (used && is_same(&own[used - 1], &own[i])) {
+		if (used && by_sample(&own[used - 1], &own[i]) == 0) {
 			if (own[i].until_ns > own[used - 1].until_ns)
 				own[used - 1].until_ns = own[i].until_ns;
 			continue;
@@ -134,7 +120,7 @@ static int find_instant(struct known *k)
 	return 0;
 }
 
-static int make_room(struct trace_at_peak *out, size_t count)
+static int reserve_samples(struct trace_at_peak *out, size_t count)
 {
 	out->list = malloc((count + 1) * sizeof *out->list);
 	return out->list ? 0 : HEFT_ENOMEM;
@@ -146,7 +132,7 @@ static int take_seen(const struct trace_peak *p, struct trace_at_peak *out)
 	size_t count = 0;
 	for (uint32_t i = 0; i < p->part_count; i++)
 		count += p->parts[i].count;
-	if (make_room(out, count))
+	if (reserve_samples(out, count))
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->part_count; i++)
 		for (uint32_t k = 0; k < p->parts[i].count; k++)
@@ -158,7 +144,7 @@ static int take_seen(const struct trace_peak *p, struct trace_at_peak *out)
 
 static int take_known(const struct known *k, struct trace_at_peak *out)
 {
-	if (make_room(out, k->count))
+	if (reserve_samples(out, k->count))
 		return HEFT_ENOMEM;
 	for (size_t i = 0; i < k->count; i++)
 		if (birth_of(&k->list[i]) <= k->time_ns && k->list[i].until_ns >= k->time_ns)
@@ -172,7 +158,7 @@ static int take_one(const struct trace_samples *s, struct trace_at_peak *out)
 {
 	uint32_t count = 0;
 	const struct trace_sample *peak = s ? trace_samples_peak(s, &count, &out->time_ns) : NULL;
-	if (make_room(out, count))
+	if (reserve_samples(out, count))
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
 		out->list[out->count++] = (struct trace_peak_sample){&peak[i], s->process};

@@ -1,5 +1,5 @@
-/* The events of a recording, gone through for what its tally does not have: a
- * selection by process, thread or time, allocations by size, processes one by one.
+/* Replays the events of a recording for what its tally does not have: a selection by
+ * process, thread or time, allocations by size, processes one by one.
  *
  * A window begins with what is live then and counts what happens in it. Without a
  * choice of threads its beginning comes from the nearest checkpoint, and with a ladder
@@ -38,9 +38,7 @@ static int replay_batch(void *ctx, const struct trace_event *events, size_t coun
 	size_t n = 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct trace_event *e = &events[i];
-		if (e->site >= c->site_count || e->thread >= c->thread_count ||
-		    e->birth_thread >= c->thread_count ||
-		    (e->op == TRACE_REALLOC && e->old_site >= c->site_count))
+		if (!trace_event_is_valid(c, e))
 			return HEFT_EFORMAT;
 		if (!l->threads[e->birth_thread])
 			continue;
@@ -60,7 +58,7 @@ static void begin_window(struct load *l, uint64_t from_ns)
 	struct tally *t = &l->replayed;
 	for (uint32_t i = 0; i < t->site_count; i++) {
 		const struct tally_site *s = &t->sites[i];
-		l->start[i] = (struct live_at_start){s->live_bytes, s->live_blocks};
+		l->start[i] = (struct live_sums){s->live_bytes, s->live_blocks, s->live_slack};
 		t->sites[i] = (struct tally_site){
 			.live_bytes = s->live_bytes,
 			.live_blocks = s->live_blocks,
@@ -84,7 +82,7 @@ static uint64_t since(uint64_t before, uint64_t after)
 	return after > before ? after - before : 0;
 }
 
-/* What happened between two moments, of one site; live numbers stay as they are. */
+/* What one site counted between two moments; live numbers stay as they are. */
 static void subtract(struct tally_site *s, const struct tally_site *start)
 {
 	s->allocations = since(start->allocations, s->allocations);
@@ -103,21 +101,27 @@ static void subtract(struct tally_site *s, const struct tally_site *start)
 	s->peak_bytes = s->peak_blocks = s->peak_slack = s->own_peak_bytes = 0;
 }
 
+/* The recording's tally as it was before `time_ns`. */
+static int tally_before(struct load *l, uint64_t time_ns, struct tally *out)
+{
+	return l->sel->ladder ? trace_ladder_before(l->sel->ladder, l->reader, time_ns, out, l->err)
+			      : trace_reader_tally_before(l->reader, time_ns, out, l->err);
+}
+
 /* A window as the difference of its ends. */
 static int load_difference(struct load *l, uint64_t from, uint64_t to)
 {
 	struct tally start, *end = &l->replayed;
 	tally_init(&start);
-	int rc = trace_ladder_before(l->sel->ladder, l->reader, from, &start, l->err);
+	int rc = tally_before(l, from, &start);
 	if (rc == 0)
-		rc = trace_ladder_before(l->sel->ladder, l->reader, to + (to != UINT64_MAX), end,
-					 l->err);
+		rc = tally_before(l, to + (to != UINT64_MAX), end);
 	if (rc == 0)
 		rc = tally_reserve(end, l->c->site_count, l->c->thread_count);
 	for (uint32_t i = 0; rc == 0 && i < start.site_count && i < end->site_count; i++) {
-		l->start[i] = (struct live_at_start){start.sites[i].live_bytes,
-						     start.sites[i].live_blocks};
-		subtract(&end->sites[i], &start.sites[i]);
+		const struct tally_site *s = &start.sites[i];
+		l->start[i] = (struct live_sums){s->live_bytes, s->live_blocks, s->live_slack};
+		subtract(&end->sites[i], s);
 	}
 	for (uint32_t i = 0; rc == 0 && i < start.thread_count && i < end->thread_count; i++) {
 		struct tally_thread *t = &end->threads[i];
@@ -133,16 +137,23 @@ static int load_difference(struct load *l, uint64_t from, uint64_t to)
 	return rc;
 }
 
-/* Memory for what was live at the start, of as many sites as there are by now. */
-static int keep_start(struct load *l, uint32_t count)
+int trace_grow_sums(struct live_sums **list, uint32_t *capacity, uint32_t count)
 {
-	uint32_t had = l->start_count;
-	if (l->start && count <= had)
+	uint32_t had = *capacity;
+	if (*list && count <= had)
 		return 0;
-	if (!array_reserve(l->start, had, l->start_count, count - had))
+	if (!array_reserve(*list, had, *capacity, count - had))
 		return HEFT_ENOMEM;
-	memset(l->start + had, 0, (l->start_count - had) * sizeof *l->start);
+	memset(*list + had, 0, (*capacity - had) * sizeof **list);
 	return 0;
+}
+
+/* The replayed tally is what the sites' numbers come from. */
+static int use_replayed(struct load *l)
+{
+	tally_update_peaks(&l->replayed);
+	l->tally = &l->replayed;
+	return trace_grow_sums(&l->start, &l->start_count, l->replayed.site_count);
 }
 
 int trace_load_replay(struct load *l)
@@ -150,31 +161,19 @@ int trace_load_replay(struct load *l)
 	uint64_t from = trace_counts_from(l);
 	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
 	int rc = 0;
-	bool as_recorded = l->all_threads && !l->split; /* so tallies of the recording will do */
-	if (keep_start(l, l->c->site_count) < 0)
+	bool as_recorded = l->all_threads && !l->split; /* the recording's tallies will do */
+	if (trace_grow_sums(&l->start, &l->start_count, l->c->site_count) < 0)
 		return HEFT_ENOMEM;
 	if (as_recorded && trace_is_instant(l) && to != UINT64_MAX) {
-		/* All that a tally holds, up to then. */
-		rc = l->sel->ladder
-			     ? trace_ladder_before(l->sel->ladder, l->reader, to + 1, &l->replayed,
-						   l->err)
-			     : trace_reader_tally_before(l->reader, to + 1, &l->replayed, l->err);
+		rc = tally_before(l, to + 1, &l->replayed);
 		if (rc == 0)
 			rc = tally_reserve(&l->replayed, l->c->site_count, l->c->thread_count);
-		if (rc < 0)
-			return rc;
-		tally_update_peaks(&l->replayed);
-		l->tally = &l->replayed;
-		return keep_start(l, l->replayed.site_count);
+		return rc < 0 ? rc : use_replayed(l);
 	}
 	if (l->sel->ladder && as_recorded && from < to)
 		return load_difference(l, from, to);
 	if (from > 0 && as_recorded) {
-		/* From the nearest checkpoint. */
-		rc = l->sel->ladder
-			     ? trace_ladder_before(l->sel->ladder, l->reader, from, &l->replayed,
-						   l->err)
-			     : trace_reader_tally_before(l->reader, from, &l->replayed, l->err);
+		rc = tally_before(l, from, &l->replayed); /* from the nearest checkpoint */
 	} else {
 		rc = tally_reserve(&l->replayed, l->split ? 0 : l->c->site_count,
 				   l->c->thread_count);
@@ -182,16 +181,12 @@ int trace_load_replay(struct load *l)
 			rc = trace_reader_events(l->reader, 0, from - 1, replay_batch, l, l->err);
 	}
 	if (rc == 0)
-		rc = keep_start(l, l->replayed.site_count);
+		rc = trace_grow_sums(&l->start, &l->start_count, l->replayed.site_count);
 	if (rc == 0 && from > 0)
 		begin_window(l, from);
 	if (rc == 0)
 		rc = trace_reader_events(l->reader, from, to, replay_batch, l, l->err);
-	if (rc < 0)
-		return rc;
-	tally_update_peaks(&l->replayed);
-	l->tally = &l->replayed;
-	return keep_start(l, l->replayed.site_count);
+	return rc < 0 ? rc : use_replayed(l);
 }
 
 static int sizes_batch(void *ctx, const struct trace_event *events, size_t count)
@@ -216,6 +211,8 @@ static int sizes_batch(void *ctx, const struct trace_event *events, size_t count
 int trace_load_sizes(struct load *l)
 {
 	uint64_t to = l->sel->has_window ? l->sel->to_ns : UINT64_MAX;
+	if (!l->sel->sizes)
+		return 0;
 	l->sizes_from_ns = trace_counts_from(l);
 	l->sizes = calloc(1, sizeof *l->sizes);
 	if (!l->sizes)

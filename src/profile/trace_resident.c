@@ -1,9 +1,10 @@
-/* Resident memory: of each process its greatest sample, of all together the sum over
- * time and its greatest. A process counts with its last sample until it ends,
- * so one sweep over the samples needs only the processes in the order of their ends.
- * Pages that processes share are counted in each, as every RSS does. */
+/* Resident memory: the greatest sample of each process, and for all together the sum over
+ * time and its greatest value. A process counts with its last sample until it ends, so one
+ * sweep over the samples needs only the processes in the order of their ends. Pages that
+ * processes share count in each, as in every RSS. */
 #include "profile/trace_resident.h"
 
+#include "hosted/compare.h"
 #include <stdlib.h>
 
 struct ending {
@@ -14,7 +15,7 @@ struct ending {
 static int by_time(const void *a, const void *b)
 {
 	const struct ending *x = a, *y = b;
-	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+	return compare_numbers(x->time_ns, y->time_ns);
 }
 
 int trace_resident_peak(struct profile *p, const struct trace_contents *c,
@@ -41,10 +42,10 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 		return HEFT_ENOMEM;
 	}
 
-	/* The kernel's own maximum of a process is of no known moment: it says nothing of sums, and nothing of
-	 * a window. */
+	/* The kernel does not say when a process was at its maximum: that is no part of a sum or a
+	 * window. */
 	bool whole = !from_ns && to_ns == UINT64_MAX;
-	bool told = false; /* older recordings have no maximum of any */
+	bool told = false; /* older recordings have no maximum of any process */
 	bool known = false;
 	for (uint32_t i = 0; i < c->process_count && whole; i++) {
 		told |= c->processes[i].peak_rss_bytes != 0;
@@ -66,21 +67,21 @@ int trace_resident_peak(struct profile *p, const struct trace_contents *c,
 		if (s->process >= c->process_count || processes[s->process] == PROFILE_NONE ||
 		    s->time_ns < from_ns || s->time_ns > to_ns)
 			continue;
-		/* Seen once more while it was on its way out: its end has been taken off already. */
+		/* A sample from after its end does not count: it was subtracted already. */
 		const struct trace_process *q = &c->processes[s->process];
 		if (q->end != TRACE_END_RUNNING && s->time_ns > q->end_ns)
 			continue;
 		all += s->rss_bytes - now[s->process];
 		now[s->process] = s->rss_bytes;
 		struct profile_totals *own = &p->processes[processes[s->process]].totals;
-		/* What was seen of one whose maximum is not known was before it had most. */
+		/* If the maximum of an ended process is not known, its samples are from before it. */
 		bool counts = !told || q->end == TRACE_END_RUNNING || q->peak_rss_bytes;
 		known |= counts;
 		if (counts && s->rss_bytes > own->peak_rss_bytes)
 			own->peak_rss_bytes = s->rss_bytes;
 		if (all > p->totals.peak_rss_bytes)
 			p->totals.peak_rss_bytes = all;
-		/* Samples of several processes at one time are one sum, the last. */
+		/* Samples of several processes at one time make one sum, the last. */
 		if (!p->run.rss_count || p->run.rss[p->run.rss_count - 1].time_ns != s->time_ns)
 			p->run.rss_count++;
 		p->run.rss[p->run.rss_count - 1] = (struct profile_rss){s->time_ns, all};

@@ -1,8 +1,8 @@
-/* From samples to estimates (estimate.h), each sample by itself. Numbers are rounded once, by site,
- * and totals are sums of the rounded ones.
+/* From samples to estimates (estimate.h), sample by sample. Numbers are rounded once, by site, and
+ * totals are sums of the rounded ones.
  *
- * The peak of a sampled process is the greatest estimate that was seen; of several processes the greatest
- * sum at one instant (trace_peak.c). */
+ * The peak of a sampled process is the greatest estimate that the recorder saw. The peak of several is
+ * the greatest sum at one instant (trace_peak.c). */
 #include "profile/trace_samples.h"
 
 #include "profile/estimate.h"
@@ -18,37 +18,30 @@ struct sums {
 const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uint32_t *count,
 					      uint64_t *time_ns)
 {
-	bool live = !s->peak_time_ns; /* it has most now */
+	bool live = !s->peak_time_ns; /* it has most at the end */
 	*count = live ? s->live_count : s->peak_count;
 	*time_ns = live ? s->time_ns : s->peak_time_ns;
 	return live ? s->live : s->peak;
 }
 
-static void add_left(const struct estimate_weight *w, struct profile_spread *s)
-{
-	s->left_blocks += w->objects_variance;
-	s->left_bytes += w->bytes_variance;
-	s->left_samples++;
-}
-
-static void add_live(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
+/* Adds a block that was not freed. is_last: its process lives to the end of the recording. */
+static void add_left(const struct trace_sample *b, bool is_last, struct sums *e,
+		     struct profile_spread *s)
 {
 	struct estimate_weight w = estimate_of_block(b->size, b->rate_bytes);
-	add_left(&w, s);
+	s->left_blocks += w.objects_variance;
+	s->left_bytes += w.bytes_variance;
+	s->left_samples++;
+	if (!is_last) {
+		e->gone_blocks += w.objects;
+		e->gone_bytes += w.bytes;
+		return;
+	}
 	e->live_blocks += w.objects;
 	e->live_bytes += w.bytes;
 	s->live_blocks += w.objects_variance;
 	s->live_bytes += w.bytes_variance;
 	s->live_samples++;
-}
-
-/* Its process has ended before the recording. */
-static void add_gone(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
-{
-	struct estimate_weight w = estimate_of_block(b->size, b->rate_bytes);
-	add_left(&w, s);
-	e->gone_blocks += w.objects;
-	e->gone_bytes += w.bytes;
 }
 
 static void add_peak(const struct trace_sample *b, struct sums *e, struct profile_spread *s)
@@ -90,7 +83,7 @@ static void fill(struct tally *t, const struct sums *sites)
 	}
 }
 
-/* Names every site of the wanted processes, so that none is new afterwards. */
+/* Numbers every site of the wanted processes, so that none is new afterwards. */
 static int split_samples(const struct trace_contents *c, const bool *processes,
 			 const struct trace_at_peak *peak, struct trace_split *split)
 {
@@ -155,10 +148,7 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 		bool is_last = !last || last[s->process];
 		for (uint32_t k = 0; k < s->live_count; k++) {
 			uint32_t site = site_in(split, s->live[k].site, s->process);
-			if (is_last)
-				add_live(&s->live[k], &sites[site], &v[site]);
-			else
-				add_gone(&s->live[k], &sites[site], &v[site]);
+			add_left(&s->live[k], is_last, &sites[site], &v[site]);
 		}
 		for (uint32_t k = 0; k < s->sum_count; k++) {
 			uint32_t site = site_in(split, s->sums[k].site, s->process);
@@ -181,7 +171,7 @@ static void add_process(struct load *l, const struct trace_samples *s)
 	uint32_t peak_count;
 	const struct trace_sample *peak = trace_samples_peak(s, &peak_count, &t->peak_time_ns);
 	for (uint32_t k = 0; k < s->live_count; k++)
-		add_live(&s->live[k], &e, &v);
+		add_left(&s->live[k], true, &e, &v);
 	for (uint32_t k = 0; k < peak_count; k++)
 		add_peak(&peak[k], &e, &v);
 	for (uint32_t k = 0; k < s->sum_count; k++)
@@ -234,8 +224,8 @@ static uint32_t *known_threads(struct profile *p)
 	return known;
 }
 
-/* Samples name their threads, whether or not the recording has more to say about them: the last of
- * that number from known[*at] on, or one that is added. */
+/* Finds the thread of a sample: the last of that number from known[*at] on. A thread that the recording
+ * does not list is added. */
 static int find_thread(struct profile *p, const uint32_t *known, uint32_t count, uint32_t *at,
 		       const struct by_thread *b, uint32_t *id)
 {
@@ -281,7 +271,7 @@ static int add_threads(struct load *l)
 		struct profile_spread v = {0};
 		uint32_t id;
 		for (next = i; next < used && !compare_threads(&list[i], &list[next]); next++)
-			add_live(list[next].sample, &e, &v);
+			add_left(list[next].sample, true, &e, &v);
 		rc = find_thread(p, known, known_count, &at, &list[i], &id);
 		if (rc < 0)
 			break;
@@ -300,7 +290,7 @@ int trace_load_sampled_parts(struct load *l)
 	for (uint32_t i = 0; i < l->c->samples_count; i++)
 		if (l->processes[l->c->samples[i].process] != PROFILE_NONE)
 			add_process(l, &l->c->samples[i]);
-	if (p->process_count == 1) { /* to the last digit, whatever was rounded */
+	if (p->process_count == 1) { /* the same to the last digit, whatever was rounded */
 		p->processes[0].totals = p->totals;
 		p->processes[0].errors = p->estimates.total_errors;
 	}

@@ -6,9 +6,9 @@
 #include "profile/trace_split.h"
 #include "trace/trace.h"
 
-/* The samples of the wanted processes (by the recording's index) as a tally, t empty, and the
- * variance of each site's numbers: free() it. last: the processes whose blocks are live at the end,
- * NULL: all; others' are gone. Sites are the recording's, or with a split those apart by process.
+/* Adds the samples of the wanted processes (by the recording's index) up in t, which is empty, and the
+ * variances of each site's numbers in *spread, which the caller frees. last: the processes whose blocks
+ * are live at the end; NULL: all. Sites are the recording's, or with a split those by process.
  * 0 or HEFT_ENOMEM. */
 int trace_samples_tally(const struct trace_contents *c, const bool *processes, const bool *last,
 			struct trace_split *split, struct tally *t, struct profile_spread **spread);
@@ -16,7 +16,7 @@ int trace_samples_tally(const struct trace_contents *c, const bool *processes, c
 const struct trace_sample *trace_samples_peak(const struct trace_samples *s, uint32_t *count,
 					      uint64_t *time_ns);
 
-/* What several processes had at the greatest sum of theirs at one instant (trace_peak.c). */
+/* What several processes had together when that was most (trace_peak.c). */
 struct trace_at_peak {
 	struct trace_peak_sample {
 		const struct trace_sample *sample; /* the recording's */
@@ -25,10 +25,10 @@ struct trace_at_peak {
 	size_t count;
 	uint64_t time_ns;
 };
-/* Of the wanted ones, by the recording's index. 0 or HEFT_ENOMEM. */
+/* processes: the wanted ones, by the recording's index. 0 or HEFT_ENOMEM. */
 int trace_samples_at_peak(const struct trace_contents *c, const bool *processes,
 			  struct trace_at_peak *out);
-/* The last moment of a process that its samples can be of: tables may be read long after its end. */
+/* The time of samples that were read at `time_ns`, but not later than the end of their process. */
 uint64_t trace_samples_moment(const struct trace_process *q, uint64_t time_ns);
 
 #endif

@@ -1,8 +1,8 @@
-/* What of a recording is selected: which processes and threads, and the words for it.
+/* Which processes and threads of a recording are selected, and the words for that.
  *
- * A block belongs to the thread that allocated it, and with it to that thread's process, whoever frees
- * it. A process is one program image: exec makes another with the same pid, so a pid may select
- * several, a number one. */
+ * A block belongs to the thread that allocated it, and so to that thread's process, whoever frees it. A
+ * process here is one program image: exec makes another with the same pid, so a pid may select several
+ * images; a number selects one. */
 #include "profile/trace_load.h"
 
 #include <inttypes.h>

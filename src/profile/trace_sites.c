@@ -1,9 +1,12 @@
-/* The sites of a recording into the model: their stacks, which are symbolised here, and their measures,
- * which come from the tally of what is selected. Sites whose stacks read the same become one, unless
- * stacks are kept apart. A summary looks at the largest only. */
+/* The sites of a recording into the model: stacks are symbolised here, measures come from the tally of
+ * what is selected. Sites whose stacks read the same become one, unless stacks are kept apart
+ * (chosen.apart). A summary loads only the largest. */
 #include "profile/trace_load.h"
 
+#include "hosted/ranking.h"
+#include "hosted/saturating.h"
 #include "profile/estimate.h"
+#include "profile/measure.h"
 #include "profile/process_images.h"
 #include "profile/trace_behaviour.h"
 #include "profile/trace_resident.h"
@@ -15,16 +18,6 @@
 /* A summary looks at no more than this many of the largest stacks ... */
 enum { SUMMARY_STACKS = 64, SUMMARY_NODES = 4096 /* ... unless they are short */ };
 
-static uint64_t sum(uint64_t a, uint64_t b)
-{
-	return a + b < a ? UINT64_MAX : a + b;
-}
-
-static uint64_t site_left(const struct tally_site *s)
-{
-	return sum(s->live_bytes, s->end_bytes);
-}
-
 /* A site that only lost blocks to another one, by realloc, has nothing but what it began with. */
 static bool site_is_empty(const struct load *l, uint32_t site)
 {
@@ -32,19 +25,6 @@ static bool site_is_empty(const struct load *l, uint32_t site)
 	return !s->allocations && !s->reallocations && !s->frees && !s->live_blocks &&
 	       !s->end_blocks && !s->peak_blocks &&
 	       !(l->start && site < l->start_count && l->start[site].blocks);
-}
-
-struct site_order {
-	uint64_t peak_bytes;
-	uint32_t site;
-};
-
-static int by_peak(const void *a, const void *b)
-{
-	const struct site_order *x = a, *y = b;
-	if (x->peak_bytes != y->peak_bytes)
-		return x->peak_bytes > y->peak_bytes ? -1 : 1;
-	return x->site < y->site ? -1 : x->site > y->site;
 }
 
 static size_t want_stack(const struct trace_contents *c, uint32_t node, bool *wanted)
@@ -77,7 +57,7 @@ static int add_site(struct load *l, uint32_t site, uint32_t node, uint32_t *id)
 {
 	const struct trace_site *s = recorded_site(l, site);
 	uint32_t labels = l->split ? l->split->labels[l->split->sites[site].group] : PROFILE_NONE;
-	/* Of a stack without its inner end the allocation function is not known either. */
+	/* A stack without its inner end does not show the allocation function. */
 	bool lost = s->node < l->c->node_count && (l->c->nodes[s->node].flags & TRACE_FRAME_LOST);
 	return profile_add_labelled_site(l->p, node, lost ? PROFILE_VIA_UNKNOWN : s->via, labels,
 					 id);
@@ -88,71 +68,74 @@ static int want_sites(struct load *l, bool *sites, bool *nodes)
 {
 	const struct trace_contents *c = l->c;
 	uint32_t count = count_sites(l);
-	struct site_order *order = malloc(((size_t)count + 1) * sizeof *order);
+	struct ranked *order = malloc(((size_t)count + 1) * sizeof *order);
 	uint32_t candidates = 0;
 	if (!order)
 		return HEFT_ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
 		if (!site_is_empty(l, i))
-			order[candidates++] = (struct site_order){l->tally->sites[i].peak_bytes, i};
-	if (l->sel->top_only && candidates)
-		qsort(order, candidates, sizeof *order, by_peak);
+			order[candidates++] = (struct ranked){l->tally->sites[i].peak_bytes, i};
+	if (l->sel->top_only)
+		rank_greatest_first(order, candidates);
 	size_t used_nodes = 0;
 	for (uint32_t i = 0; i < candidates; i++) {
-		if (l->sel->top_only && (!order[i].peak_bytes ||
-					 (i >= SUMMARY_STACKS && used_nodes >= SUMMARY_NODES))) {
+		if (l->sel->top_only &&
+		    (!order[i].value || (i >= SUMMARY_STACKS && used_nodes >= SUMMARY_NODES))) {
 			l->p->chosen.sites_left_out = candidates - i;
 			break;
 		}
-		sites[order[i].site] = true;
-		used_nodes += want_stack(c, recorded_site(l, order[i].site)->node, nodes);
+		sites[order[i].index] = true;
+		used_nodes += want_stack(c, recorded_site(l, order[i].index)->node, nodes);
 	}
 	free(order);
 	return 0;
 }
 
-/* Of the recording's sites that are one of the profile's */
-struct site_sums {
-	struct tally_site tally;
-	uint64_t left_bytes, left_blocks;
-};
-
 /* Live when the recording ended: what was never freed, unless its process ended before. */
-static struct live_at_end live_at_end(const struct load *l, uint32_t site)
+static struct live_sums live_at_end(const struct load *l, uint32_t site)
 {
 	const struct tally_site *s = &l->tally->sites[site];
-	struct live_at_end end = {s->end_bytes, s->end_blocks, s->end_slack};
+	struct live_sums end = {s->end_bytes, s->end_blocks, s->end_slack};
 	if (l->last)
-		end = site < l->last_count ? l->last[site] : (struct live_at_end){0};
-	return (struct live_at_end){sum(s->live_bytes, end.bytes), sum(s->live_blocks, end.blocks),
-				    sum(s->live_slack, end.slack)};
+		end = site < l->last_count ? l->last[site] : (struct live_sums){0};
+	return (struct live_sums){saturating_add(s->live_bytes, end.bytes),
+				  saturating_add(s->live_blocks, end.blocks),
+				  saturating_add(s->live_slack, end.slack)};
 }
 
-static void add_measures(const struct load *l, struct site_sums *sums, uint32_t site)
+/* Adds what a site of the tally counted, but for lifetimes. */
+static void add_measures(const struct load *l, struct profile_site *to, uint32_t site)
 {
 	const struct tally_site *s = &l->tally->sites[site];
-	struct tally_site *all = &sums->tally;
-	struct live_at_end live = live_at_end(l, site);
-	sums->left_bytes += site_left(s);
-	sums->left_blocks += sum(s->live_blocks, s->end_blocks);
-	all->allocations += s->allocations;
-	all->allocated_bytes += s->allocated_bytes;
-	all->live_bytes += live.bytes;
-	all->live_blocks += live.blocks;
-	all->live_slack += live.slack;
-	all->peak_bytes += s->peak_bytes;
-	all->peak_blocks += s->peak_blocks;
-	all->peak_slack += s->peak_slack;
+	struct live_sums live = live_at_end(l, site);
+	to->allocations += s->allocations;
+	to->reallocations += s->reallocations;
+	to->frees += s->frees;
+	to->allocated_bytes += s->allocated_bytes;
+	to->reallocated_bytes += s->reallocated_bytes;
+	to->live_bytes += live.bytes;
+	to->live_blocks += live.blocks;
+	to->live_slack_bytes += live.slack;
+	to->left_bytes += saturating_add(s->live_bytes, s->end_bytes);
+	to->left_blocks += saturating_add(s->live_blocks, s->end_blocks);
+	to->peak_bytes += s->peak_bytes;
+	to->peak_blocks += s->peak_blocks;
+	to->peak_slack_bytes += s->peak_slack;
 	/* Stacks that read the same need not have been at their maxima together: the sum of their
-	 * own peaks is an upper bound, exact for a single stack. The heap's peak is another. */
-	all->own_peak_bytes += s->own_peak_bytes;
-	all->frees += s->frees;
-	all->temporary += s->temporary;
-	all->cross_thread_frees += s->cross_thread_frees;
-	all->reallocations += s->reallocations;
-	all->reallocated_bytes += s->reallocated_bytes;
+	 * own peaks is an upper bound, and exact for a single stack. */
+	to->own_peak_bytes += s->own_peak_bytes;
+	to->temporary += s->temporary;
+	to->cross_thread_frees += s->cross_thread_frees;
+	if (l->start) {
+		to->start_bytes += l->start[site].bytes;
+		to->start_blocks += l->start[site].blocks;
+	}
+}
+
+static void add_lifetimes(struct tally_site *all, const struct tally_site *s)
+{
 	all->end_blocks += s->end_blocks;
-	all->lifetime_sum_ns = sum(all->lifetime_sum_ns, s->lifetime_sum_ns);
+	all->lifetime_sum_ns = saturating_add(all->lifetime_sum_ns, s->lifetime_sum_ns);
 	if (s->lifetime_max_ns > all->lifetime_max_ns)
 		all->lifetime_max_ns = s->lifetime_max_ns;
 	for (int i = 0; i < TALLY_BUCKETS; i++) {
@@ -161,35 +144,20 @@ static void add_measures(const struct load *l, struct site_sums *sums, uint32_t 
 	}
 }
 
-static void take_measures(struct profile_site *site, const struct site_sums *sums)
+static struct profile_lifetime lifetime_of(const struct tally_site *all, uint64_t frees)
 {
-	const struct tally_site *all = &sums->tally;
-	uint64_t ended = sum(all->frees, all->end_blocks);
-	site->allocations = all->allocations;
-	site->reallocations = all->reallocations;
-	site->frees = all->frees;
-	site->allocated_bytes = all->allocated_bytes;
-	site->reallocated_bytes = all->reallocated_bytes;
-	site->peak_bytes = all->peak_bytes;
-	site->peak_blocks = all->peak_blocks;
-	site->peak_slack_bytes = all->peak_slack;
-	site->own_peak_bytes = all->own_peak_bytes;
-	site->live_bytes = all->live_bytes;
-	site->live_blocks = all->live_blocks;
-	site->live_slack_bytes = all->live_slack;
-	site->left_bytes = sums->left_bytes;
-	site->left_blocks = sums->left_blocks;
-	site->temporary = all->temporary;
-	site->cross_thread_frees = all->cross_thread_frees;
-	site->lifetime.mean_ns = ended ? all->lifetime_sum_ns / ended : 0;
-	site->lifetime.p50_ns = tally_lifetime_quantile(all, 0.5);
-	site->lifetime.p99_ns = tally_lifetime_quantile(all, 0.99);
-	site->lifetime.max_ns = all->lifetime_max_ns;
+	uint64_t ended = saturating_add(frees, all->end_blocks);
+	return (struct profile_lifetime){
+		.mean_ns = ended ? all->lifetime_sum_ns / ended : 0,
+		.p50_ns = tally_lifetime_quantile(all, 0.5),
+		.p99_ns = tally_lifetime_quantile(all, 0.99),
+		.max_ns = all->lifetime_max_ns,
+	};
 }
 
 _Static_assert((int)PROFILE_LIFE_BUCKETS == TALLY_BUCKETS, "one histogram");
 
-/* Of sites in order, from those in the order in which they were added. */
+/* Puts the histograms, which are in the order in which sites were added, into the order of the sites. */
 static int load_lifetimes(struct profile *p, const uint32_t (*unsorted)[PROFILE_LIFE_BUCKETS])
 {
 	p->behaviour.lifetimes = malloc(((size_t)p->site_count + 1) *
@@ -202,7 +170,7 @@ static int load_lifetimes(struct profile *p, const uint32_t (*unsorted)[PROFILE_
 	return 0;
 }
 
-/* Of a sampled recording: how certain its numbers are, and when what is live was made. */
+/* How certain the numbers of a sampled recording are, and when its live blocks were made. */
 static int load_errors(struct load *l, const uint32_t *final)
 {
 	struct profile *p = l->p;
@@ -252,7 +220,7 @@ static void take_ids(struct load *l, const uint32_t *final)
 	}
 }
 
-/* Of the recording's sites that one of the profile stands for: is `a` the one to show? */
+/* Whether `a` is the one to show of two recording sites that are one of the profile's. */
 static bool is_larger(const struct tally_site *a, const struct tally_site *b)
 {
 	if (a->peak_bytes != b->peak_bytes)
@@ -262,7 +230,7 @@ static bool is_larger(const struct tally_site *a, const struct tally_site *b)
 	return a < b; /* the order of the recording, so that reports repeat */
 }
 
-/* Of a part that has sites of its own. */
+/* The behaviour of a part whose sites have numbers of their own. */
 static int load_own_behaviour(struct load *l, const uint32_t *final, const uint32_t *nodes)
 {
 	uint32_t *by_recorded = malloc(((size_t)l->c->site_count + 1) * sizeof *by_recorded);
@@ -281,7 +249,7 @@ static int load_own_behaviour(struct load *l, const uint32_t *final, const uint3
 /* What trace_load_sites works with. Several sites of the recording may be one of the profile: they
  * are chained, so that one merged histogram at a time is in memory. */
 struct site_loading {
-	uint32_t count;  /* of the recording's sites, or of their parts by process */
+	uint32_t count;  /* the recording's sites, or their parts by process */
 	bool *sites;     /* by recording site: wanted */
 	bool *wanted;    /* by recording node */
 	uint32_t *nodes; /* of the profile, by recording node */
@@ -340,17 +308,17 @@ static int add_sites(struct load *l, struct site_loading *w)
 	return rc;
 }
 
-/* The numbers of a profile's site: the sums over the recording's. */
+/* The numbers of a profile's site are the sums over its recording sites. */
 static void fill_site(const struct load *l, struct site_loading *w, uint32_t id)
 {
 	struct profile *p = l->p;
 	struct profile_site *s = &p->sites[id];
-	struct site_sums all;
+	struct tally_site lifetimes = {0};
 	const struct tally_site *largest = NULL;
-	memset(&all, 0, sizeof all);
 	for (uint32_t i = w->head[id]; i != PROFILE_NONE; i = w->next[i]) {
 		const struct tally_site *one = &l->tally->sites[i];
-		add_measures(l, &all, i);
+		add_measures(l, s, i);
+		add_lifetimes(&lifetimes, one);
 		s->merged++;
 		uint32_t node = recorded_site(l, i)->node;
 		if (p->stacks.call_count && node < l->c->node_count &&
@@ -358,16 +326,13 @@ static void fill_site(const struct load *l, struct site_loading *w, uint32_t id)
 			largest = one;
 			s->call = w->calls[node];
 		}
-		if (l->start) {
-			s->start_bytes += l->start[i].bytes;
-			s->start_blocks += l->start[i].blocks;
-		}
 	}
-	uint64_t *own = &all.tally.own_peak_bytes, peak = l->tally->peak_bytes;
-	if (s->merged > 1 && peak && *own > peak)
-		*own = peak;
-	take_measures(s, &all);
-	memcpy(w->lifetimes[id], all.tally.lifetime, sizeof *w->lifetimes);
+	/* Several stacks together never had more than everything at its peak. */
+	uint64_t peak = l->tally->peak_bytes;
+	if (s->merged > 1 && peak && s->own_peak_bytes > peak)
+		s->own_peak_bytes = peak;
+	s->lifetime = lifetime_of(&lifetimes, s->frees);
+	memcpy(w->lifetimes[id], lifetimes.lifetime, sizeof *w->lifetimes);
 }
 
 /* Puts the sites in order; what belongs to sites follows. */
@@ -431,32 +396,15 @@ int trace_load_totals(struct load *l)
 {
 	struct profile *p = l->p;
 	struct profile_totals *t = &p->totals;
-	const struct tally *tally = l->tally;
-	for (uint32_t i = 0; i < tally->site_count; i++) {
-		const struct tally_site *s = &tally->sites[i];
-		t->allocations += s->allocations;
-		t->reallocations += s->reallocations;
-		t->frees += s->frees;
-		t->allocated_bytes += s->allocated_bytes;
-		t->reallocated_bytes += s->reallocated_bytes;
-		t->left_bytes += site_left(s);
-		t->left_blocks += sum(s->live_blocks, s->end_blocks);
-		struct live_at_end live = live_at_end(l, i);
-		t->live_bytes += live.bytes;
-		t->live_blocks += live.blocks;
-		t->live_slack_bytes += live.slack;
-		t->temporary += s->temporary;
-		t->peak_slack_bytes += s->peak_slack;
-		if (l->start) {
-			t->start_bytes += l->start[i].bytes;
-			t->start_blocks += l->start[i].blocks;
-		}
-	}
+	struct profile_site all = {0};
+	for (uint32_t i = 0; i < l->tally->site_count; i++)
+		add_measures(l, &all, i);
+	measure_sum_sites(t, &all, 1);
 	p->chosen.from_ns = l->sel->has_window ? l->sel->from_ns : 0;
 	p->chosen.to_ns = l->sel->has_window ? l->sel->to_ns : p->run.duration_ns;
-	t->peak_bytes = tally->peak_bytes;
-	t->peak_blocks = tally->peak_blocks;
-	t->peak_time_ns = tally->peak_time_ns;
+	t->peak_bytes = l->tally->peak_bytes;
+	t->peak_blocks = l->tally->peak_blocks;
+	t->peak_time_ns = l->tally->peak_time_ns;
 	t->threads = profile_count_threads(p);
 	for (uint32_t i = 0; i < p->process_count; i++) {
 		t->dropped += p->processes[i].totals.dropped;

@@ -1,6 +1,5 @@
-/* Allocations by size. Live numbers at the peak work as in a tally: a new
- * maximum raises an epoch, and a class saves its live numbers when it first
- * changes in a new epoch. */
+/* Allocations by size. Numbers at the peak work as in a tally: a new maximum begins an
+ * epoch, and a class saves its live numbers when it first changes in a new epoch. */
 #include "profile/trace_sizes.h"
 
 #include <stdlib.h>
@@ -28,7 +27,7 @@ void trace_size_bounds(unsigned index, uint64_t *low, uint64_t *high)
 		*low = 1025;
 }
 
-static struct trace_size_count *of(struct trace_sizes *s, uint64_t size)
+static struct trace_size_count *class_of(struct trace_sizes *s, uint64_t size)
 {
 	struct trace_size_count *c = &s->classes[trace_size_class(size)];
 	if (c->peak_epoch != s->peak_epoch) {
@@ -42,7 +41,7 @@ static struct trace_size_count *of(struct trace_sizes *s, uint64_t size)
 
 static void made(struct trace_sizes *s, uint64_t size, uint32_t slack, bool counted)
 {
-	struct trace_size_count *c = of(s, size);
+	struct trace_size_count *c = class_of(s, size);
 	c->size.live_blocks++;
 	c->size.live_bytes += size;
 	c->live_slack += slack;
@@ -56,7 +55,7 @@ static void made(struct trace_sizes *s, uint64_t size, uint32_t slack, bool coun
 
 static void ended(struct trace_sizes *s, uint64_t size, uint32_t slack)
 {
-	struct trace_size_count *c = of(s, size);
+	struct trace_size_count *c = class_of(s, size);
 	c->size.live_blocks--;
 	c->size.live_bytes -= size;
 	c->live_slack -= slack;
@@ -73,7 +72,7 @@ void trace_sizes_apply(struct trace_sizes *s, const struct trace_event *e, bool 
 		made(s, e->size, e->slack, counted);
 		break;
 	case TRACE_GONE: { /* live at its end; no part of later peaks */
-		struct trace_size_count *c = of(s, e->size);
+		struct trace_size_count *c = class_of(s, e->size);
 		ended(s, e->size, e->slack);
 		if (counted) {
 			c->size.left_blocks++;
@@ -106,7 +105,7 @@ int trace_sizes_load(struct trace_sizes *s, struct profile *p)
 	for (unsigned i = 0; i < TRACE_SIZE_CLASSES; i++) {
 		uint64_t low, high;
 		trace_size_bounds(i, &low, &high);
-		const struct trace_size_count *c = of(s, low);
+		const struct trace_size_count *c = class_of(s, low);
 		struct profile_size size = c->size;
 		size.left_blocks += size.live_blocks;
 		size.left_bytes += size.live_bytes;

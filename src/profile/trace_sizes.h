@@ -24,12 +24,12 @@ struct trace_sizes {
 unsigned trace_size_class(uint64_t size);
 /* Smallest and largest size of a class. */
 void trace_size_bounds(unsigned index, uint64_t *low, uint64_t *high);
-/* counted: within the window; before it only what stays live matters. last: a block that is gone with its
- * process is live at the end. */
+/* counted: the event is in the window; before it only what stays live matters. last: a block that ends
+ * with its process is live at the end. */
 void trace_sizes_apply(struct trace_sizes *s, const struct trace_event *e, bool counted, bool last);
 /* A window begins: what is live is its first peak. */
 void trace_sizes_begin(struct trace_sizes *s);
-/* Classes with anything in them, into p->sizes. 0 or HEFT_ENOMEM. */
+/* Copies the classes that are not empty into behaviour.sizes. 0 or HEFT_ENOMEM. */
 int trace_sizes_load(struct trace_sizes *s, struct profile *p);
 
 #endif

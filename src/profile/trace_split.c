@@ -1,9 +1,9 @@
 /* Sites apart by process (trace_split.h).
  *
- * The recorder finds one site for the same code in whichever process, so what a process has of a
- * site stands in events only. A replay that numbers (site, group) instead of sites gives every
- * measure of every process at once, the part in the peak of all together included. Most code runs
- * in one program, so there are hardly more of these than sites.
+ * The recorder has one site for the same code in all processes, so only the events tell what a process
+ * has of a site. A replay that numbers (site, group) instead of sites gives every measure of every
+ * process at once, also its part of the common peak. Most code runs in one program, so there are
+ * hardly more of these numbers than sites.
  *
  * Invariant: ids are dense and never change. */
 #include "profile/trace_split.h"
@@ -68,7 +68,7 @@ void trace_split_free(struct trace_split *s)
 
 int trace_split_find(struct trace_split *s, uint32_t site, uint32_t process, uint32_t *id)
 {
-	/* What no process is known of counts as the first's: such a file is damaged. */
+	/* In a damaged file, blocks of an unknown process count as the first one's. */
 	if (process >= s->process_count || s->processes[process] == PROFILE_NONE)
 		process = s->any_process;
 	uint32_t group = s->groups.of[s->processes[process]];

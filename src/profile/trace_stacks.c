@@ -1,10 +1,10 @@
 /* From the recording's addresses to the model's stacks.
  *
  * A recording of a large program has several hundred thousand nodes but only some
- * ten thousand distinct places (module, address) in code, so places are collected
- * first, sorted by module and address, and each module's symbols are asked for all
- * of them at once. A place that is a return address means the call before it, hence
- * the byte before it; for an interrupted instruction (a signal) it is exact.
+ * ten thousand distinct places (module, address) in code. So places are collected
+ * first, sorted by module and address, and all places of a module are looked up at
+ * once. A return address stands for the call before it, so the byte before it is looked
+ * up; the address of an interrupted instruction (a signal) is exact.
  *
  * Places in no module are code that the program made itself; a perf map may name it.
  *
@@ -15,6 +15,7 @@
  * is input), so one pass builds the merged tree. */
 #include "profile/trace_stacks.h"
 
+#include "hosted/compare.h"
 #include "hosted/hash_index.h"
 #include "hosted/vector.h"
 #include "symbol/perf_map.h"
@@ -60,9 +61,7 @@ static int compare_places(const void *a, const void *b)
 {
 	const struct place *x = *(const struct place *const *)a,
 			   *y = *(const struct place *const *)b;
-	if (x->module != y->module)
-		return x->module < y->module ? -1 : 1;
-	return x->address < y->address ? -1 : x->address > y->address;
+	return compare_numbers(x->module, y->module) ?: compare_numbers(x->address, y->address);
 }
 
 static int add_frame_id(struct places *ps, uint32_t id)

@@ -1,5 +1,5 @@
-/* The tables of a recording into the model: modules, facts of the run, processes, threads. Every index is
- * checked before it is used. */
+/* The tables of a recording into the model: modules, facts of the run, processes, threads. Every index
+ * is checked before it is used. */
 #include "profile/trace_load.h"
 
 #include <stdlib.h>
@@ -21,6 +21,8 @@ static int compare_modules(const void *a, const void *b)
 int trace_load_modules(struct load *l)
 {
 	const struct trace_contents *c = l->c;
+	if (l->sel->part_of)
+		return 0;
 	const struct trace_module **order = malloc(((size_t)c->module_count + 1) * sizeof *order);
 	int rc = 0;
 	l->modules = calloc((size_t)c->module_count + 1, sizeof *l->modules);

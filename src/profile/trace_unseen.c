@@ -1,9 +1,8 @@
-/* Memory that a recording does not account for, by process: its resident anonymous memory beside what
- * was recorded (trace/unseen_memory.h has the rule). It is judged for the whole recording, whatever
- * part of it was selected: a window without allocations is no sign of memory that malloc does not
- * give.
+/* Memory that a recording does not account for: the resident anonymous memory of each process compared
+ * with what was recorded (trace/unseen_memory.h has the rule). This looks at the whole recording,
+ * whatever is selected: a window without allocations does not show that the memory is not malloc's.
  *
- * Processes of one program are alike: the one with most speaks for all, so that a server of a hundred
+ * Processes of one program are alike: the one with most stands for all, so that a server of a hundred
  * workers has one note. */
 #include "profile/trace_unseen.h"
 
@@ -14,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one process of the recording */
+/* The memory of one process of the recording. */
 struct memory {
 	struct trace_anonymous last;
 	double allocated; /* what malloc needed for all its allocations */
@@ -51,7 +50,7 @@ static bool same_program(const struct trace_process *a, const struct trace_proce
 	return strcmp(a->exe ? a->exe : "", b->exe ? b->exe : "") == 0;
 }
 
-/* Of the processes that are shown: the one of the same program with most, and how many there are. */
+/* The process with most among those of the same program that are shown, and how many these are. */
 static uint32_t find_largest(const struct load *l, struct memory *all, uint32_t first,
 			     uint32_t *count)
 {
@@ -92,7 +91,7 @@ static int add_note(struct load *l, struct memory *all, uint32_t first)
 	return rc;
 }
 
-/* An allocator is known, but there is not much memory: then the profile is of something else. */
+/* The program is known to have an allocator of its own, and little of its memory was recorded. */
 static const char *find_named(const struct load *l, const struct memory *all)
 {
 	for (size_t i = 0; i < l->c->note_count; i++) {
@@ -125,7 +124,7 @@ int trace_load_unseen(struct load *l)
 	}
 	if (rc == 0 && !l->p->unseen)
 		l->p->unseen = find_named(l, all);
-	/* When several had most of it at once is not known: there is no sum. */
+	/* Several processes have no sum: when they had most of it is not known. */
 	if (l->p->process_count == 1)
 		l->p->totals.peak_anonymous_bytes = l->p->processes[0].totals.peak_anonymous_bytes;
 	free(all);

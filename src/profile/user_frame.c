@@ -1,14 +1,14 @@
 /* The rules behind "first user frame". A report that says "std::string::_M_create allocates 80 %"
  * helps nobody: people look for the innermost line they can change.
  *
- * Every pattern begins with some literal text. Rules hang in a trie at the end of theirs, so a name
- * is compared byte by byte with all rules at once, usually ends after two or three of them, and
- * only then are wildcards tried: hundreds of rules cost a large profile no more than a few.
- * Patterns that begin with a wildcard hang at the root and are tried for every name: they are few.
+ * Most patterns begin with literal text. A trie holds each rule at the end of its literal text, so a
+ * name is compared with all rules at once, byte by byte, and usually leaves the trie after two or three
+ * bytes. Wildcards are tried only at the nodes that it passed: hundreds of rules cost a large profile no
+ * more than a few. Patterns that begin with a wildcard are at the root and are tried for every name.
  *
- * Rules are numbered in order, built-in first, and of all that match the highest number decides,
- * whether it speaks of the module, the function or the file. So a user's file can un-fold what is
- * built in, and fold something else.
+ * Rules are numbered in order, the built-in ones first. The highest number that matches decides,
+ * whether it is about the module, the function or the file. So a user's file can un-fold what is built
+ * in, and fold something else.
  *
  * Names and rule files are hostile: nothing recurses, lengths are bounded, and a glob is matched in
  * time proportional to pattern times name. */
@@ -177,10 +177,10 @@ static void set_frame(struct profile_frame *f, enum frame_fold fold)
 
 void frame_rules_apply(const struct frame_rules *r, struct profile *p)
 {
-	/* The built-in rules have decided when the frames were made. */
+	/* The built-in rules decided when the frames were made. */
 	if (r->count == r->built_in_count)
 		return;
-	/* Frames come by module more or less, so the last module's answer is often the next one's. */
+	/* Neighbouring frames are often of one module, whose answer is kept. */
 	uint32_t known = PROFILE_NONE;
 	int32_t of_known = NO_RULE;
 	for (uint32_t i = 0; i < p->stacks.module_count; i++)
@@ -196,7 +196,7 @@ void frame_rules_apply(const struct frame_rules *r, struct profile *p)
 		}
 		set_frame(f, said_by(r, decide_code(r, f->function, f->file, of_known)));
 	}
-	user_frame_settle(p);
+	user_frame_find_machinery(p);
 }
 
 /* ---- what only the whole profile shows */
@@ -217,8 +217,8 @@ static bool is_python_module(const char *path)
 		strstr(path, "/dist-packages/"));
 }
 
-/* Where Python's own functions have frames, theirs is the code that the user wrote. */
-static void settle_python(struct profile *p)
+/* Where Python functions have frames, these are the user's code, and the interpreter is plumbing. */
+static void fold_interpreter(struct profile *p)
 {
 	bool any = false;
 	for (uint32_t i = 0; i < p->stacks.frame_count; i++)
@@ -239,11 +239,11 @@ static void settle_python(struct profile *p)
 	free(of_python);
 }
 
-void user_frame_settle(struct profile *p)
+void user_frame_find_machinery(struct profile *p)
 {
 	if (p->stacks.lender)
 		return;
-	settle_python(p);
+	fold_interpreter(p);
 	wrapper_frames_find(p);
 }
 
@@ -304,7 +304,7 @@ static int add_rule(struct frame_rules *r, enum subject subject, const char *pat
 
 /* ---- reading */
 
-/* A piece of a bad line for a message: short, and nothing that a terminal would obey. */
+/* A piece of a bad line for a message: short, and without bytes that control a terminal. */
 static const char *quote(char *out, size_t size, const char *text)
 {
 	size_t n = 0;

@@ -23,7 +23,7 @@ int frame_rules_add_file(struct frame_rules *r, const char *path, struct heft_er
 
 /* What the last rule that matches a frame says. */
 enum frame_fold {
-	FRAME_NOT_SAID, /* the user's, then */
+	FRAME_NOT_SAID, /* no rule matches: it is the user's */
 	FRAME_KEPT,     /* the user's */
 	FRAME_FOLDED,
 	FRAME_PLUMBING, /* folded, but it names a stack that has nothing of the user's */
@@ -43,10 +43,10 @@ bool user_frame_module_is_runtime(const char *path);
 /* The same for runtime code that is compiled into the program (templates, Rust's std, operator
  * new), and well-known wrappers around malloc. */
 bool user_frame_is_runtime(const char *function, const char *file);
-/* Decides what only the whole profile shows, after the rules: its own wrappers around malloc
- * (wrapper_frames.h), and that an interpreter is machinery where the functions that it runs have
- * frames of their own. Call when the sites have their numbers. */
-void user_frame_settle(struct profile *p);
+/* Finds the machinery that only the whole profile shows: the program's own wrappers around malloc
+ * (wrapper_frames.h), and an interpreter whose functions have frames of their own. Call it after the
+ * rules, when the sites have their numbers. */
+void user_frame_find_machinery(struct profile *p);
 /* Sets what a frame is by the built-in rules. */
 void user_frame_decide(struct profile_frame *f, bool runtime_module);
 

@@ -37,9 +37,9 @@ struct report_options {
 	enum report_span span;
 	uint64_t from_ns, to_ns; /* of the span */
 	const char *moment;      /* words for an instant that has a name, or NULL */
-	bool timeless;           /* it is no instant of the run: each process ended at its own */
+	bool timeless;           /* the moment is the exit of each process, not one instant */
 	const char *selection;   /* words for what was selected; NULL: everything */
-	/* NULL: not looked for. Findings are of a whole recording: a selection has none. */
+	/* NULL: nobody looked for them. Findings are of a whole recording: a selection has none. */
 	const struct findings *findings;
 	bool all_findings; /* not only the first few */
 	/* Parts of JSON that are written only when asked for. */

@@ -1,9 +1,10 @@
 /* What is live, by when it was made: for sampled profiles, which know the birth of every live sample.
- * A bar of the run's sixteen parts shows at a glance what a median does not: a leak is level, a
- * working set stands at the right end, what start-up left at the left. The sites with most bytes from
- * the first half of the run come first: those are what a long run is made of. */
+ * A bar of sixteen parts of the run shows what a median does not: a leak is level, a working set stands
+ * at the right end, what start-up left at the left. The sites with most bytes from the first half of
+ * the run come first, because a long run keeps those. */
 #include "report/report_parts.h"
 
+#include "hosted/ranking.h"
 #include "profile/estimate.h"
 #include "profile/site_callers.h"
 #include "report/report_words.h"
@@ -11,21 +12,8 @@
 #include <stdlib.h>
 
 enum { PARTS = 16, SITES_SHOWN = 6, INDENT = 61, NARROW = 86, NARROW_INDENT = 40 };
-/* Smaller than this part of what is live is not what a run grows by. */
+/* Sites below this part of what is live are not shown: no run grows by them. */
 #define AGES_LEAST_SHARE 0.02
-
-struct aged {
-	double old_bytes;
-	uint32_t site;
-};
-
-static int most_old_first(const void *a, const void *b)
-{
-	const struct aged *x = a, *y = b;
-	if (x->old_bytes != y->old_bytes)
-		return x->old_bytes > y->old_bytes ? -1 : 1;
-	return x->site < y->site ? -1 : 1;
-}
 
 static void print_births(FILE *out, const struct profile *p, const struct profile_age *a, bool utf8)
 {
@@ -83,7 +71,7 @@ int report_print_ages(FILE *out, const struct profile *p, const struct report_op
 {
 	if (!p->estimates.ages || !o->limit)
 		return 0;
-	struct aged *list = malloc(((size_t)p->site_count + 1) * sizeof *list);
+	struct ranked *list = malloc(((size_t)p->site_count + 1) * sizeof *list);
 	uint32_t count = 0;
 	if (!list)
 		return HEFT_ENOMEM;
@@ -91,15 +79,15 @@ int report_print_ages(FILE *out, const struct profile *p, const struct report_op
 		if (!measure_is_rough(p, i, MEASURE_LIVE_BYTES) &&
 		    (double)p->sites[i].live_bytes >=
 			    AGES_LEAST_SHARE * (double)p->totals.live_bytes)
-			list[count++] = (struct aged){
-				p->estimates.ages[i].old_share * (double)p->sites[i].live_bytes, i};
-	qsort(list, count, sizeof *list, most_old_first);
-	if (count) {
+			list[count++] = (struct ranked){rank_value(p->estimates.ages[i].old_share *
+								   (double)p->sites[i].live_bytes),
+							i};
+	rank_greatest_first(list, count);
+	if (count)
 		print_head(out, o);
-	}
 	uint32_t sites[SITES_SHOWN], shown = 0;
 	for (; shown < count && shown < SITES_SHOWN && shown < o->limit; shown++)
-		sites[shown] = list[shown].site;
+		sites[shown] = list[shown].index;
 	struct site_callers *callers = site_callers_new(p, sites, shown);
 	for (uint32_t i = 0; i < shown; i++)
 		print_site(out, p, sites[i], site_callers_text(callers, i), o);

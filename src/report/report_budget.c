@@ -1,6 +1,6 @@
-/* `heft check` in words: one line when every rule holds, and a table when not: the rule, its limit,
- * what was measured, by how much it is off, and the sites, threads or findings that the number is
- * made of. The table shows what does not hold; the rest is counted. */
+/* `heft check` in words: one line when every rule holds, else a table of the rules that do not: the
+ * rule, its limit, what was measured, by how much it is off, and the sites, threads or findings that
+ * make up the number. */
 #include "report/report_budget.h"
 
 #include "hosted/json_writer.h"
@@ -21,7 +21,7 @@ uint32_t report_budget_broken(const struct report_budget *r)
 	return broken;
 }
 
-/* Of these, the ones that hold for what was recorded, which is the smaller part. */
+/* How many of these hold for what was recorded, which is the smaller part of the memory. */
 static uint32_t count_unseen(const struct report_budget *r)
 {
 	uint32_t unseen = 0;
@@ -37,17 +37,13 @@ static struct report_options lines_of(const struct report_budget *r)
 
 static struct words value_words(const struct budget_rule *rule, uint64_t value)
 {
-	switch (rule->measure ? rule->measure->unit : MEASURE_IS_COUNT) {
-	case MEASURE_IS_BYTES: return words_bytes(value);
-	case MEASURE_IS_TIME: return words_duration(value);
-	case MEASURE_IS_COUNT: break;
-	}
-	return words_count(value);
+	return rule->measure ? words_value(value, (enum measure_id)(rule->measure - measures))
+			     : words_count(value);
 }
 
 /* Two numbers that differ must read differently. */
-static void tell_apart(const struct budget_rule *rule, uint64_t a, uint64_t b, struct words *x,
-		       struct words *y)
+static void words_that_differ(const struct budget_rule *rule, uint64_t a, uint64_t b,
+			      struct words *x, struct words *y)
 {
 	*x = value_words(rule, a);
 	*y = value_words(rule, b);
@@ -143,7 +139,7 @@ static void print_result(FILE *out, const struct report_budget *r, uint32_t inde
 	const struct budget_rule *rule = &r->budget->rules[index];
 	const struct budget_result *result = &r->results[index];
 	struct words limit, measured;
-	tell_apart(rule, rule->limit, result->measured, &limit, &measured);
+	words_that_differ(rule, rule->limit, result->measured, &limit, &measured);
 	fprintf(out, "%6" PRIu32 "  ", rule->line);
 	words_style(out, r->color, result->holds ? STYLE_PLAIN : STYLE_WARN);
 	print_rule(out, r->budget, rule, width);
@@ -215,7 +211,7 @@ static void print_warnings(FILE *out, const struct report_budget *r)
 	words_style(out, r->color, STYLE_PLAIN);
 }
 
-/* The rule with least room left, among those that can run out of it. */
+/* The rule that is nearest to its limit, among those with an upper one. */
 static uint32_t tightest(const struct report_budget *r)
 {
 	uint32_t found = PROFILE_NONE;
@@ -236,9 +232,7 @@ static uint32_t tightest(const struct report_budget *r)
 static void print_within(FILE *out, const struct report_budget *r)
 {
 	const struct budget *b = r->budget;
-	words_style(out, r->color, STYLE_BOLD);
-	fputs("within budget", out);
-	words_style(out, r->color, STYLE_PLAIN);
+	words_print_styled(out, r->color, STYLE_BOLD, "within budget");
 	fprintf(out, b->count == 1 ? ": the rule of " : ": all %" PRIu32 " rules of ", b->count);
 	words_print(out, b->name, 80);
 	fputs(b->count == 1 ? " holds" : " hold", out);
@@ -276,8 +270,8 @@ static bool is_live(const struct budget_rule *rule)
 	return rule->measure && strncmp(rule->measure->name, "live", 4) == 0;
 }
 
-/* The first rule that does not hold: of a moment that was asked for, if there is one, the first that
- * is about it. */
+/* The first rule that does not hold. If a moment was asked for, the first such rule about it, if there
+ * is one. */
 static uint32_t first_broken(const struct report_budget *r)
 {
 	uint32_t first = PROFILE_NONE;
@@ -307,11 +301,9 @@ static void print_next(FILE *out, const struct report_budget *r)
 		return;
 	}
 	fputs("\nNext: heft report ", out);
-	if (r->at && is_live(rule)) {
-		fputs("--at ", out);
-		words_print_shell(out, r->at);
-		putc(' ', out);
-	} else if (order)
+	if (r->at && is_live(rule))
+		report_print_option(out, "--at", r->at);
+	else if (order)
 		fprintf(out, "--sort %s ", order);
 	words_print_shell(out, r->recording);
 	putc('\n', out);
@@ -327,9 +319,8 @@ int report_budget_text(FILE *out, const struct report_budget *r)
 	if (broken) {
 		bool over = broken > unseen;
 		uint32_t shown = over ? broken - unseen : unseen;
-		words_style(out, r->color, STYLE_BOLD);
-		fputs(over ? "over budget" : "not judged", out);
-		words_style(out, r->color, STYLE_PLAIN);
+		words_print_styled(out, r->color, STYLE_BOLD, "%s",
+				   over ? "over budget" : "not judged");
 		fprintf(out, ": %" PRIu32 " of %" PRIu32 " rule%s of ", shown, r->budget->count,
 			r->budget->count == 1 ? "" : "s");
 		words_print(out, r->budget->name, 80);
@@ -433,8 +424,7 @@ static void write_parts(struct json_writer *w, const struct report_budget *r, ui
 			uint32_t user = profile_first_user_node(p, s->node);
 			json_write_key_uint(w, "site", s->id);
 			if (user != PROFILE_NONE) {
-				const struct profile_frame *f =
-					&p->stacks.frames[p->stacks.nodes[user].frame];
+				const struct profile_frame *f = profile_node_frame(p, user);
 				json_write_key_string(w, "function", f->function);
 				json_write_key_string(w, "file", f->file);
 				json_write_key_uint(w, "line", f->line);

@@ -1,9 +1,9 @@
 /* `heft diff` in words: both totals side by side, the stacks that changed, and the next command.
  *
- * That nothing changed is an answer, and has to be said as one: with both totals, the largest
- * difference there is and the threshold below which it counts as noise, so that the reader can
- * judge. It is said only if no measure changed; where the asked one did not but another did, that
- * one is named, because a copy saved often moves the number of allocations and not the peak. */
+ * "Nothing changed" is an answer too. It comes with both totals, the largest difference and the
+ * threshold below which a difference counts as noise, so that the reader can judge. It is said only if
+ * no measure changed. If another measure than the asked one changed, that one is named: saving a copy
+ * often changes the number of allocations and not the peak. */
 #include "report/report_diff.h"
 
 #include "profile/site_callers.h"
@@ -17,10 +17,8 @@
 
 enum { CALLERS_SHOWN = 2, SITE_INDENT = 49, ERROR_ROOM = 19 };
 
-/* In the order they are shown. Lifetimes are timing: they differ from run to run, and alone make
- * no change. */
-/* Of one process, what is live at the end and what it left are one number; of several, people mean the
- * second. */
+/* Lifetimes differ from run to run, so they alone make no change. What is live at the end and what was
+ * left are one number for one process; for several processes people mean the second. */
 static bool is_shown(const struct profile_diff *d, const struct report_diff_options *o,
 		     enum measure_id measure)
 {
@@ -85,7 +83,7 @@ static struct words change_words(double change, enum measure_id measure)
 	return signed_w;
 }
 
-/* "+12.3 %"; "" of nothing. */
+/* "+12.3 %"; "" if nothing changed or there was nothing. */
 static struct words share_words(double change, double of)
 {
 	struct words w = {""};
@@ -134,7 +132,7 @@ static void print_run(FILE *out, const char *which, const struct profile *p, con
 	report_print_warnings(out, p, &lines, false);
 }
 
-/* error95: of the change; below 0: none. */
+/* error95: the error of the change; below 0: none. */
 static void print_row(FILE *out, const struct profile_diff *d, const char *label, double old,
 		      double new, double error95, enum measure_id measure, const char *per)
 {
@@ -206,7 +204,7 @@ static void print_totals(FILE *out, const struct profile_diff *d,
 
 /* ---- changes */
 
-/* The side whose stack is shown: today's, unless there is none. */
+/* The side whose stack is shown: the new one, unless the stack vanished. */
 static const struct profile *shown_side(const struct profile_diff *d,
 					const struct profile_diff_entry *e,
 					const struct profile_site **site)
@@ -257,13 +255,11 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 	words_style(out, o->color, STYLE_DIM);
 	report_print_via(out, p, s);
 	putc('\n', out);
-	const char *last = user == PROFILE_NONE
-				   ? NULL
-				   : p->stacks.frames[p->stacks.nodes[user].frame].function;
+	const char *last = user == PROFILE_NONE ? NULL : profile_node_frame(p, user)->function;
 	unsigned callers = 0;
 	for (uint32_t n = user == PROFILE_NONE ? user : p->stacks.nodes[user].parent;
 	     n != PROFILE_NONE && callers < CALLERS_SHOWN; n = p->stacks.nodes[n].parent) {
-		const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[n].frame];
+		const struct profile_frame *f = profile_node_frame(p, n);
 		if (!f->user || f->function == last) /* recursion says it once */
 			continue;
 		fprintf(out, "%*s< ", indent, "");
@@ -304,7 +300,7 @@ static void print_threshold(FILE *out, const struct profile_diff *d,
 			o->sort == MEASURE_LIFETIME ? "longer run" : "larger total");
 }
 
-/* What tells the listed ones apart, those that vanished from those that are there, too. NULL: no memory. */
+/* The callers that distinguish the listed stacks of both sides. NULL: no memory. */
 static struct site_callers *callers_of(const struct profile_diff *d, const uint32_t *order,
 				       uint32_t count)
 {
@@ -416,15 +412,6 @@ static void expression_of(const char *function, char *text, size_t size)
 	text[used] = 0;
 }
 
-static void print_at(FILE *out, const struct report_diff_options *o)
-{
-	if (!o->at)
-		return;
-	fputs("--at ", out);
-	words_print_shell(out, o->at);
-	putc(' ', out);
-}
-
 static void print_next_diff(FILE *out, const struct profile_diff *d,
 			    const struct report_diff_options *o, enum measure_id measure)
 {
@@ -433,16 +420,8 @@ static void print_next_diff(FILE *out, const struct profile_diff *d,
 		fputs("--per s ", out);
 	if (d->per.unit == PROFILE_PER_OPERATIONS)
 		fprintf(out, "--per %.0f,%.0f ", d->per.old, d->per.new);
-	if (o->focus) {
-		fputs("--focus ", out);
-		words_print_shell(out, o->focus);
-		putc(' ', out);
-	}
-	if (o->ignore) {
-		fputs("--ignore ", out);
-		words_print_shell(out, o->ignore);
-		putc(' ', out);
-	}
+	report_print_option(out, "--focus", o->focus);
+	report_print_option(out, "--ignore", o->ignore);
 	words_print_shell(out, o->old_path);
 	putc(' ', out);
 	words_print_shell(out, o->new_path);
@@ -459,15 +438,12 @@ static void print_next_report(FILE *out, const struct profile_diff *d,
 	uint32_t user = profile_first_user_node(p, site->node);
 	char expression[256] = "";
 	fputs("\nNext: heft report ", out);
-	print_at(out, o);
+	report_print_option(out, "--at", o->at);
 	if (o->sort != MEASURE_PEAK_BYTES && !o->at)
 		fprintf(out, "--sort %s ", measures[o->sort].option);
 	if (user != PROFILE_NONE) {
-		expression_of(p->stacks.frames[p->stacks.nodes[user].frame].function, expression,
-			      sizeof expression);
-		fputs("--focus ", out);
-		words_print_shell(out, expression);
-		putc(' ', out);
+		expression_of(profile_node_frame(p, user)->function, expression, sizeof expression);
+		report_print_option(out, "--focus", expression);
 	}
 	words_print_shell(out, e->new.sites ? o->new_path : o->old_path);
 	fputs("    (the largest change, in full)\n", out);
@@ -497,7 +473,7 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 	print_nothing(out, d, o, &s, found != MEASURE_LIFETIME);
 	if (found == MEASURE_LIFETIME) {
 		fputs("\nNext: heft report ", out);
-		print_at(out, o);
+		report_print_option(out, "--at", o->at);
 		words_print_shell(out, o->new_path);
 		putc('\n', out);
 		return 0;

@@ -1,11 +1,10 @@
 /* Findings in text: number, severity, the claim in a sentence, where it is, the evidence in a few
  * aligned lines, what to do.
  *
- * The evidence is printed without knowing the diagnosis: names such as backlog_blocks and
- * backlog_bytes share their first word, so they stand together under it, and the type says how a
- * value reads. A new diagnosis needs no words here. Numbers share lines as far as they fit. There
- * are at most four lines, and the parts of an object below them: what comes later is less
- * important, and JSON and --all have it. */
+ * This file does not know the diagnoses. Names such as backlog_blocks and backlog_bytes share their
+ * first word, so they stand together under it, and the type of a value says how to print it. Numbers
+ * share lines as far as they fit. There are at most four lines, and the parts of an object below
+ * them; JSON and --all have the rest, which is less important. */
 #include "report/report_parts.h"
 
 #include "profile/site_callers.h"
@@ -127,7 +126,7 @@ static void print_value(FILE *out, const struct evidence *e, bool alone)
 	}
 }
 
-/* Parts have their own lines, and that there is nothing of something says nothing. */
+/* Parts have their own lines, and values of 0 are not shown. */
 static bool is_listed(const struct evidence *e)
 {
 	switch (e->type) {
@@ -184,13 +183,12 @@ static void print_group(FILE *out, const struct finding *f, uint32_t first)
 static void label(FILE *out, const struct report_options *o, const char *word, size_t length)
 {
 	fprintf(out, "%*s", INDENT, "");
-	words_style(out, o->color, STYLE_DIM);
-	fprintf(out, "%-*.*s", LABEL - 1, (int)(length < LABEL - 1 ? length : LABEL - 1), word);
-	words_style(out, o->color, STYLE_PLAIN);
+	words_print_styled(out, o->color, STYLE_DIM, "%-*.*s", LABEL - 1,
+			   (int)(length < LABEL - 1 ? length : LABEL - 1), word);
 	putc(' ', out);
 }
 
-/* The evidence that opens a group, as it reads there; NULL: no memory. */
+/* The text of the group that this evidence opens; NULL: no memory. */
 static char *group_text(const struct finding *f, uint32_t first)
 {
 	char *text = NULL;
@@ -293,7 +291,7 @@ static int print_finding(FILE *out, const struct profile *p, const struct findin
 		char id[32];
 		uint32_t node = profile_first_user_node(p, p->sites[f->site].node);
 		if (node < p->stacks.node_count)
-			known = p->stacks.frames[p->stacks.nodes[node].frame].function;
+			known = profile_node_frame(p, node)->function;
 		int length = snprintf(id, sizeof id, " (site %" PRIu32 ")", p->sites[f->site].id);
 		label(out, o, "where", 5);
 		size_t room = width - INDENT - LABEL - (size_t)length;
@@ -318,23 +316,16 @@ static int print_finding(FILE *out, const struct profile *p, const struct findin
 int report_print_findings(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	if (report_is_selection(o)) {
-		words_style(out, o->color, STYLE_DIM);
-		fputs("  - ", out);
-		words_print_wrapped(out,
-				    "findings are of a whole recording: without what selects, "
-				    "heft report shows them",
-				    4, report_width(o));
-		words_style(out, o->color, STYLE_PLAIN);
-		putc('\n', out);
+		report_print_note(out, o, false,
+				  "findings are of a whole recording: without what selects, "
+				  "heft report shows them");
 		return 0;
 	}
 	if (!o->findings)
 		return 0;
 	uint32_t count = findings_count(o->findings);
 	int rc = 0;
-	words_style(out, o->color, STYLE_BOLD);
-	fputs("\nFindings\n", out);
-	words_style(out, o->color, STYLE_PLAIN);
+	words_print_styled(out, o->color, STYLE_BOLD, "\nFindings\n");
 	if (!count)
 		fputs(p->unseen ? "  none in what was recorded, which is a small part of the "
 				  "program's "

@@ -1,9 +1,9 @@
-/* How long blocks live, site by site: median, 99th percentile, longest, and a histogram over time
- * that doubles from bucket to bucket. Two buckets share a column, so that a site takes one line and
- * lines can be compared: blocks that live for microseconds stand left, those that stay stand right.
+/* How long blocks live, site by site: median, 99th percentile, longest, and a histogram whose buckets
+ * double in time. Two buckets share a column, so that a site takes one line and lines can be compared:
+ * blocks that live for microseconds stand left, those that stay stand right.
  *
- * Blocks live at the end count with the life they had by then. Some formats tell only the mean: then
- * that stands alone. */
+ * Blocks that are live at the end count with the life they had by then. Some formats have only the
+ * mean. */
 #include "report/report_parts.h"
 
 #include "profile/site_callers.h"
@@ -51,6 +51,84 @@ static struct words lifetime(const struct profile_site *s, uint64_t ns)
 	return none ? (struct words){"-"} : words_duration(ns);
 }
 
+/* How a line is laid out. */
+struct layout {
+	bool spread;         /* quantiles and a histogram, not only the mean */
+	bool below;          /* the site has a line of its own */
+	size_t indent, room; /* of the site */
+};
+
+static struct layout plan_lines(const struct profile *p, const struct report_options *o)
+{
+	struct layout l = {.spread = p->run.has & PROFILE_HAS_LIFETIMES};
+	size_t left = l.spread ? INDENT : MEAN_INDENT, width = report_width(o);
+	l.below = width < left + LEAST;
+	l.indent = l.below ? BELOW : left;
+	l.room = width - l.indent;
+	return l;
+}
+
+static void print_head(FILE *out, const struct profile *p, const struct report_options *o,
+		       const struct layout *l)
+{
+	const char *site = l->below ? "" : "  site";
+	char what[80];
+	snprintf(what, sizeof what, "lifetimes by site, ordered by %s", measures[o->sort].words);
+	report_print_title(out, p, o, what);
+	report_print_span(out, p, o);
+	report_print_selection(out, o);
+	report_print_warnings(out, p, o, false);
+	fputs(l->spread ? "  a block that is live at the end counts as if it had ended then\n\n"
+			: "  of lifetimes this format tells only the mean\n\n",
+	      out);
+	if (l->spread)
+		words_print_styled(out, o->color, STYLE_BOLD, "%11s %8s %8s %8s  %s%s\n", "blocks",
+				   "p50", "p99", "max", scale, site);
+	else
+		words_print_styled(out, o->color, STYLE_BOLD, "%11s %8s%s\n", "blocks", "mean",
+				   site);
+}
+
+static void print_numbers(FILE *out, const struct profile *p, const struct profile_site *s,
+			  const struct layout *l, bool utf8)
+{
+	const struct profile_lifetime *t = &s->lifetime;
+	fprintf(out, "%11s ", words_count(blocks_of(p, s)).text);
+	if (!l->spread) {
+		fprintf(out, "%8s", lifetime(s, t->mean_ns).text);
+		return;
+	}
+	fprintf(out, "%8s %8s %8s  ", lifetime(s, t->p50_ns).text, lifetime(s, t->p99_ns).text,
+		lifetime(s, t->max_ns).text);
+	if (p->behaviour.lifetimes)
+		print_histogram(out, p->behaviour.lifetimes[s - p->sites], utf8);
+	else
+		fprintf(out, "%*s", COLUMNS, "");
+}
+
+/* In one line where there is space, else with what the site calls in a second one. */
+static void print_site(FILE *out, const struct profile *p, const struct profile_site *s,
+		       const char *callers, const struct layout *l, bool color)
+{
+	if (l->room >= ONE_LINE) {
+		report_print_site(out, p, s, callers, l->room);
+		putc('\n', out);
+		return;
+	}
+	uint32_t called = report_called_node(p, s);
+	size_t used = words_print_frame(out, p, profile_first_user_node(p, s->node),
+					callers ? l->room / 2 : l->room);
+	report_print_callers(out, callers, l->room - used);
+	putc('\n', out);
+	if (called == PROFILE_NONE)
+		return;
+	words_style(out, color, STYLE_DIM);
+	fprintf(out, "%*s> ", (int)l->indent, "");
+	words_print_short(out, profile_node_frame(p, called)->function, l->room - 2);
+	words_style(out, color, STYLE_PLAIN);
+	putc('\n', out);
+}
+
 int report_lifetimes(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	if (!(p->run.has & (PROFILE_HAS_LIFETIMES | PROFILE_HAS_MEAN_LIFETIME))) {
@@ -61,75 +139,25 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 		return 0;
 	}
 	uint32_t *order = measure_sort_sites(p, o->sort);
-	size_t width = report_width(o), any = 0;
-	size_t left = p->run.has & PROFILE_HAS_LIFETIMES ? INDENT : MEAN_INDENT;
-	bool below = width < left + LEAST; /* the site has a line of its own */
-	size_t indent = below ? BELOW : left, room = width - indent;
-	char what[80];
+	struct layout l = plan_lines(p, o);
+	size_t any = 0;
 	if (!order)
 		return HEFT_ENOMEM;
-	/* Sites without any of what they are ordered by have lifetimes too, unless they have no blocks. */
+	/* Sites that have 0 of the measure have lifetimes too, unless they have no blocks. */
 	for (uint32_t i = 0; i < p->site_count; i++)
 		if (blocks_of(p, &p->sites[order[i]]))
 			order[any++] = order[i];
 	size_t shown = o->limit < any ? o->limit : any;
-	snprintf(what, sizeof what, "lifetimes by site, ordered by %s", measures[o->sort].words);
-	report_print_title(out, p, o, what);
-	report_print_span(out, p, o);
-	report_print_selection(out, o);
-	report_print_warnings(out, p, o, false);
-	if (p->run.has & PROFILE_HAS_LIFETIMES)
-		fprintf(out,
-			"  a block that is live at the end counts as if it had ended then\n\n");
-	else
-		fprintf(out, "  of lifetimes this format tells only the mean\n\n");
-	words_style(out, o->color, STYLE_BOLD);
-	bool spread = p->run.has & PROFILE_HAS_LIFETIMES;
-	if (spread)
-		fprintf(out, "%11s %8s %8s %8s  %s%s\n", "blocks", "p50", "p99", "max", scale,
-			below ? "" : "  site");
-	else
-		fprintf(out, "%11s %8s%s\n", "blocks", "mean", below ? "" : "  site");
-	words_style(out, o->color, STYLE_PLAIN);
+	print_head(out, p, o, &l);
 	struct site_callers *callers = site_callers_new(p, order, (uint32_t)shown);
 	for (size_t i = 0; i < shown; i++) {
 		const struct profile_site *s = &p->sites[order[i]];
-		const char *behind = site_callers_text(callers, (uint32_t)i);
-		const struct profile_lifetime *t = &s->lifetime;
-		fprintf(out, "%11s ", words_count(blocks_of(p, s)).text);
-		if (spread) {
-			fprintf(out, "%8s %8s %8s  ", lifetime(s, t->p50_ns).text,
-				lifetime(s, t->p99_ns).text, lifetime(s, t->max_ns).text);
-			if (p->behaviour.lifetimes)
-				print_histogram(out, p->behaviour.lifetimes[order[i]], o->utf8);
-			else
-				fprintf(out, "%*s", COLUMNS, "");
-		} else {
-			fprintf(out, "%8s", lifetime(s, t->mean_ns).text);
-		}
-		if (below)
+		print_numbers(out, p, s, &l, o->utf8);
+		if (l.below)
 			fprintf(out, "\n%*s", BELOW, "");
 		else
 			fputs("  ", out);
-		uint32_t called = room < ONE_LINE ? report_called_node(p, s) : PROFILE_NONE;
-		if (room < ONE_LINE)
-			report_print_callers(
-				out, behind,
-				room - words_print_frame(out, p,
-							 profile_first_user_node(p, s->node),
-							 behind ? room / 2 : room));
-		else
-			report_print_site(out, p, s, behind, room);
-		putc('\n', out);
-		if (called != PROFILE_NONE) {
-			words_style(out, o->color, STYLE_DIM);
-			fprintf(out, "%*s> ", (int)indent, "");
-			words_print_short(out,
-					  p->stacks.frames[p->stacks.nodes[called].frame].function,
-					  room - 2);
-			words_style(out, o->color, STYLE_PLAIN);
-			putc('\n', out);
-		}
+		print_site(out, p, s, site_callers_text(callers, (uint32_t)i), &l, o->color);
 	}
 	site_callers_free(callers);
 	if (!any)

@@ -1,5 +1,5 @@
-/* Places of the profile fitted into a line: which of function, path and line gives way when there is
- * no room for all. The names themselves are made harmless by hosted/name_words.h. */
+/* Fits places of the profile into a line: which of function, path and line is shortened when they do not
+ * all fit. hosted/name_words.h makes the names harmless. */
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -40,8 +40,8 @@ size_t words_print_place(FILE *out, const struct profile *p, uint32_t frame, siz
 	}
 	if (!where)
 		return words_print_function(out, f->function, max);
-	/* The place is what people go to: the function gives way first, down to half of the line
-	 * or what is left of it without its arguments, then the path. */
+	/* People go to the place, so the function is shortened first, to half of the line or to its
+	 * name without arguments; then the path. */
 	char text[WORDS_SHORT];
 	size_t fixed = strlen(link) + strlen(line), place = words_columns(where);
 	size_t name = words_columns(f->function);
@@ -57,7 +57,7 @@ size_t words_print_place(FILE *out, const struct profile *p, uint32_t frame, siz
 		if (place > room)
 			place = room;
 	}
-	/* The path first, into memory: how much it really takes decides what the name may. */
+	/* The path is printed first, into memory: its width decides how wide the name may be. */
 	char *path_text = NULL;
 	size_t path_size;
 	FILE *path_out = open_memstream(&path_text, &path_size);

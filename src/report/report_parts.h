@@ -14,17 +14,22 @@ void report_print_title(FILE *out, const struct profile *p, const struct report_
 void report_print_selection(FILE *out, const struct report_options *o);
 /* "  window  ..." or "  at  ..." if it is not the whole run. */
 void report_print_span(FILE *out, const struct profile *p, const struct report_options *o);
-/* Of a window, sorted by growth: what sites lost that shrank in it, which measures of growth leave out. */
+/* For a window sorted by growth: the sites that shrank in it, which that order leaves out. */
 void report_print_shrunk(FILE *out, const struct profile *p, const struct report_options *o);
+/* "  - text", or "  ! text" for a warning, in as many lines as it takes. */
+void report_print_note(FILE *out, const struct report_options *o, bool warning, const char *text);
+/* The profile's warnings, and with `infos` its other notes. */
 void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o,
 			   bool infos);
+/* "OPTION VALUE " for a command to be copied; nothing if the value is NULL. */
+void report_print_option(FILE *out, const char *option, const char *value);
 /* "Next: heft report OPTION FILE    (why)". */
 void report_print_next(FILE *out, const struct report_options *o, const char *option,
 		       const char *why);
 
-/* A site's stack from the cursor on, which stands at column `indent`: its first user frame, what
- * that calls, a few callers; all of it with o->full. `callers` (site_callers.h) stands behind the
- * first user frame; NULL: nothing does. */
+/* A site's stack, from column `indent`, where the cursor is: its first user frame, what that calls, a
+ * few callers; the whole stack with o->full. `callers` (site_callers.h) follows the first user frame;
+ * it may be NULL. */
 int report_print_stack(FILE *out, const struct profile *p, const struct profile_site *s,
 		       const char *callers, const struct report_options *o, size_t indent);
 /* What a site's first user frame calls of the runtime; PROFILE_NONE: it allocates itself. */
@@ -35,16 +40,16 @@ void report_print_site(FILE *out, const struct profile *p, const struct profile_
 		       const char *callers, size_t max);
 /* " < callers" in at most `max` columns; returns those used. */
 size_t report_print_callers(FILE *out, const char *callers, size_t max);
-/* What stands behind the first user frame: what it calls, and how a block is allocated there. */
+/* What follows the first user frame: what it calls, and the allocation function. */
 void report_print_via(FILE *out, const struct profile *p, const struct profile_site *s);
 
-/* Of a sampled profile: the sites that hold most of what is live, by when that was made. */
+/* In a sampled profile: the sites that hold most of what is live, by when that was made. */
 int report_print_ages(FILE *out, const struct profile *p, const struct report_options *o);
 
 /* The processes, if there are several. */
 int report_print_processes(FILE *out, const struct profile *p, const struct report_options *o);
 
-/* The block of findings; nothing if they were not looked for. */
+/* The findings; nothing if nobody looked for them. */
 int report_print_findings(FILE *out, const struct profile *p, const struct report_options *o);
 
 #endif

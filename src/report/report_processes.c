@@ -1,6 +1,6 @@
-/* The table of processes, where a recording has several: greatest peak first. Many processes of one
- * program are one line, which shows the greatest of them and what they add up to: two hundred lines
- * "echo" say nothing, and their peaks were not at one time, so they are not added. */
+/* The table of processes of a recording with several, greatest peak first. Many processes of one program
+ * are one line, because two hundred lines "echo" say nothing. It shows the greatest of them and their
+ * sums; peaks are not added, because they were not at one time. */
 #include "report/report_parts.h"
 
 #include "profile/process_groups.h"
@@ -43,7 +43,7 @@ static void print_head(FILE *out, const struct profile *p, const struct process_
 		"left", TIME, "ran", PID, "pid");
 }
 
-/* What several of one program add up to, under the line of the greatest. */
+/* The sums over several of one program, under the line of the greatest. */
 static void print_sums(FILE *out, const struct process_group *g, const struct report_options *o)
 {
 	char text[240];
@@ -98,9 +98,8 @@ int report_print_processes(FILE *out, const struct profile *p, const struct repo
 	if (shown < g.count && rc == 0)
 		fprintf(out, "... %s more\n", words_count(g.count - shown).text);
 	if (!o->selection && rc == 0) {
-		words_style(out, o->color, STYLE_DIM);
-		fputs("  - --pid PID reports on one of them alone\n", out);
-		words_style(out, o->color, STYLE_PLAIN);
+		words_print_styled(out, o->color, STYLE_DIM,
+				   "  - --pid PID reports on one of them alone\n");
 	}
 	process_groups_fini(&g);
 	return rc;

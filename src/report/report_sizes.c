@@ -1,12 +1,13 @@
 /* Allocations by size: how many there are of each class, their bytes, and what the allocator adds
  * to round them up.
  *
- * The profile has exact sizes up to 1024 bytes and narrow classes above. The table puts them
- * together by powers of two (9-16, 17-32 ... 513-1024 B, 1-2 KiB, 2-4 KiB ...: exact sizes end at a
- * power of two, classes begin at one), which fits on a screen; below it stand the single sizes that occur
- * most, because a program that makes a million blocks of 48 bytes has one type to look at. */
+ * The profile has exact sizes up to 1024 bytes and narrow classes above. The table groups them by powers
+ * of two, which fits on a screen (9-16, 17-32 ... 513-1024 B, 1-2 KiB, 2-4 KiB ...: exact sizes end at a
+ * power of two, classes begin at one). Below it are the most frequent single sizes, because a program
+ * that makes a million blocks of 48 bytes has one type to look at. */
 #include "report/report_parts.h"
 
+#include "hosted/compare.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
@@ -135,9 +136,8 @@ static int most_first(const void *a, const void *b)
 {
 	const struct profile_size *x = *(const struct profile_size *const *)a;
 	const struct profile_size *y = *(const struct profile_size *const *)b;
-	if (x->allocations != y->allocations)
-		return x->allocations > y->allocations ? -1 : 1;
-	return x->low_bytes < y->low_bytes ? -1 : x->low_bytes > y->low_bytes;
+	return compare_numbers(y->allocations, x->allocations)
+		       ?: compare_numbers(x->low_bytes, y->low_bytes);
 }
 
 static int print_frequent(FILE *out, const struct profile *p, const struct profile_size *all,

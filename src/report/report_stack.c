@@ -1,9 +1,9 @@
 /* One site's call stack in text.
  *
- * It is headed by the innermost frame that is the user's own, because that is the line people can
- * change; frames of the runtime inside it and callers beyond the first few are counted, not listed.
- * With --full every frame has its line, innermost first. Recursion shows once, with how often it
- * repeats. Whatever is left out is marked. */
+ * It begins with the innermost frame that is the user's own, because people can change that line.
+ * Frames of the runtime inside it and callers beyond the first few are counted, not listed. With --full
+ * every frame has its line, innermost first. Recursion shows once, with how often it repeats. Whatever
+ * is left out is marked. */
 #include "report/report_parts.h"
 
 #include "report/report_words.h"
@@ -21,22 +21,22 @@ enum {
 	PLACE_LEAST = 16
 };
 
-/* A frame of the stack, which repeats `repeat` times together with the cycle - 1 before it. */
+/* A frame of the stack. It repeats `repeat` times together with the cycle - 1 before it. */
 struct shown_frame {
 	uint32_t node, repeat, cycle;
-	size_t frames; /* of the stack that it stands for: all of them together make the depth */
+	size_t frames; /* how many frames of the stack it stands for */
 };
 
 static bool same_function(const struct profile *p, uint32_t a, uint32_t b)
 {
-	const struct profile_frame *x = &p->stacks.frames[p->stacks.nodes[a].frame];
-	const struct profile_frame *y = &p->stacks.frames[p->stacks.nodes[b].frame];
+	const struct profile_frame *x = profile_node_frame(p, a);
+	const struct profile_frame *y = profile_node_frame(p, b);
 	return x->function == y->function && x->module == y->module;
 }
 
 static bool is_user(const struct profile *p, const struct shown_frame *f)
 {
-	return p->stacks.frames[p->stacks.nodes[f->node].frame].user;
+	return profile_node_frame(p, f->node)->user;
 }
 
 static size_t stack_depth(const struct profile *p, uint32_t node)
@@ -106,26 +106,26 @@ struct stack {
 	struct shown_frame *shown;
 	size_t count, depth;
 	size_t indent, room; /* of the lines */
-	const char *callers; /* that tell its heading apart, or NULL */
+	const char *callers; /* that distinguish its heading, or NULL */
 };
 
 size_t report_print_callers(FILE *out, const char *callers, size_t max)
 {
-	/* A few letters of a long one say nothing; a short one needs no more. */
+	/* A few letters of a long name say nothing; a short one may fit. */
 	if (!callers || (max < 8 && max < words_columns(callers) + 3))
 		return 0;
 	fputs(" < ", out);
 	return 3 + words_print_fit(out, callers, max - 3);
 }
 
-/* Columns that the callers behind a frame get of a line: what they need, if the function's name and
- * something of its place have room too, or half. */
+/* How many columns of a line the callers after a frame get: what they need, if the function's name and
+ * part of its place fit too, else half. */
 static size_t callers_room(const struct profile *p, uint32_t node, const char *callers, size_t max)
 {
 	char text[WORDS_SHORT];
 	if (!callers || node >= p->stacks.node_count)
 		return 0;
-	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+	const struct profile_frame *f = profile_node_frame(p, node);
 	size_t wanted = words_columns(callers) + 3;
 	size_t name = words_columns(words_shorten(text, f->function) ? text : f->function);
 	size_t place = f->file ? PLACE_LEAST : 0;
@@ -133,10 +133,10 @@ static size_t callers_room(const struct profile *p, uint32_t node, const char *c
 	return wanted < most ? wanted : most;
 }
 
-/* A frame before its callers: there is no room for a module's name that is cut. */
+/* Whether a frame before its callers is shown without its module, whose name does not fit. */
 static bool drops_module(const struct profile *p, uint32_t node, size_t max)
 {
-	const struct profile_frame *f = &p->stacks.frames[p->stacks.nodes[node].frame];
+	const struct profile_frame *f = profile_node_frame(p, node);
 	return !f->file && f->module < p->stacks.module_count &&
 	       words_columns(f->function) + words_columns(profile_module_name(p, f->module)) + 4 >
 		       max;
@@ -155,9 +155,7 @@ static void print_heading(FILE *out, const struct stack *s, size_t head,
 		size_t room = s->room - via - callers;
 		uint32_t node = s->shown[head].node;
 		if (callers && s->shown[head].repeat < 2 && drops_module(s->p, node, room))
-			words_print_function(
-				out, s->p->stacks.frames[s->p->stacks.nodes[node].frame].function,
-				room);
+			words_print_function(out, profile_node_frame(s->p, node)->function, room);
 		else
 			print_frame(out, s->p, &s->shown[head], room);
 		report_print_callers(out, s->callers, callers);
@@ -188,12 +186,10 @@ static size_t print_inside(FILE *out, const struct stack *s, size_t head)
 	if (s->room < strlen(more) + 2 + SHORTEST)
 		more[0] = 0;
 	size_t used = strlen(more) + 2;
-	/* What the user's line calls says more than where that ends up. */
+	/* The function that the user's line calls says more than the innermost one. */
 	fprintf(out, "%*s> ", (int)s->indent, "");
-	words_print_short(
-		out,
-		s->p->stacks.frames[s->p->stacks.nodes[s->shown[head - 1].node].frame].function,
-		s->room > used + SHORTEST ? s->room - used : SHORTEST);
+	words_print_short(out, profile_node_frame(s->p, s->shown[head - 1].node)->function,
+			  s->room > used + SHORTEST ? s->room - used : SHORTEST);
 	fprintf(out, "%s\n", more);
 	return inside;
 }
@@ -292,7 +288,7 @@ void report_print_site(FILE *out, const struct profile *p, const struct profile_
 {
 	uint32_t called = report_called_node(p, s);
 	uint32_t user = profile_first_user_node(p, s->node);
-	/* What that line calls tells apart sites that stand on one line. */
+	/* What that line calls distinguishes sites that are on one line. */
 	size_t room = called == PROFILE_NONE ? max : max - max / 3;
 	size_t behind = callers_room(p, user, callers, room);
 	size_t used = words_print_frame(out, p, user, room - behind);
@@ -300,7 +296,7 @@ void report_print_site(FILE *out, const struct profile *p, const struct profile_
 	if (called == PROFILE_NONE)
 		return;
 	fputs(" > ", out);
-	words_print_short(out, p->stacks.frames[p->stacks.nodes[called].frame].function,
+	words_print_short(out, profile_node_frame(p, called)->function,
 			  max > used + 3 ? max - used - 3 : 3);
 }
 
@@ -309,8 +305,7 @@ void report_print_via(FILE *out, const struct profile *p, const struct profile_s
 	uint32_t called = report_called_node(p, s);
 	if (called != PROFILE_NONE) {
 		fputs(" > ", out);
-		words_print_short(out, p->stacks.frames[p->stacks.nodes[called].frame].function,
-				  40);
+		words_print_short(out, profile_node_frame(p, called)->function, 40);
 	}
 	if (s->via < PROFILE_VIA_COUNT) /* other tools do not always tell */
 		fprintf(out, " [%s]", profile_via_name(s->via));

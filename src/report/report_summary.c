@@ -1,10 +1,10 @@
-/* What `heft run` ends with. At most 12 lines, because it stands under the output of somebody's
+/* What `heft run` ends with. It has at most 12 lines, because it stands under the output of somebody's
  * program: the numbers everyone asks for, the three sites that hold most at the peak, what is wrong
  * with the recording, the first finding, and the command that shows more.
  *
- * Whether findings were looked for is the caller's choice, because it takes the whole profile. One
- * claim is shown if there is one; never "none", and never one about the profile itself, which is
- * for those who go on to the report. */
+ * The caller decides whether to look for findings, because that needs the whole profile. The summary
+ * shows one, if there is one. It never says "none", and it leaves findings about the profile itself to
+ * the report. */
 #include "report/report_parts.h"
 
 #include "profile/process_images.h"
@@ -32,7 +32,7 @@ static void print_site(FILE *out, const struct profile *p, const struct profile_
 	putc('\n', out);
 }
 
-/* Warnings first come to mind; the rest is in the report. */
+/* Only warnings, and few of them: the report has the rest. */
 static void print_warnings(FILE *out, const struct profile *p, size_t width, bool color)
 {
 	uint32_t warnings = 0, shown = 0;
@@ -89,19 +89,18 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	putc('\n', out);
 	print_warnings(out, p, width, color);
 	fprintf(out, "  peak          %s%s in %s at %s", words_bytes(t->peak_bytes).text,
-		p->estimates.errors ? words_within(p->estimates.total_errors.peak_bytes).text : "",
+		words_error(p, p->estimates.total_errors.peak_bytes).text,
 		words_blocks(t->peak_blocks).text, words_duration(t->peak_time_ns).text);
 	if (t->peak_rss_bytes)
 		fprintf(out, "; peak RSS %s", words_bytes(t->peak_rss_bytes).text);
 	putc('\n', out);
-	bool several = profile_is_of_several(
-		p); /* what is live in the end is then the last one's */
+	/* What is live at the end is then only the last one's. */
+	bool several = profile_is_of_several(p);
 	fprintf(out, "  %s  %s%s in %s\n", several ? "left at exit" : "live at end ",
 		words_bytes(several ? t->left_bytes : t->live_bytes).text,
-		p->estimates.errors ? words_within(several ? p->estimates.total_errors.left_bytes
-							   : p->estimates.total_errors.live_bytes)
-					      .text
-				    : "",
+		words_error(p, several ? p->estimates.total_errors.left_bytes
+				       : p->estimates.total_errors.live_bytes)
+			.text,
 		words_blocks(several ? t->left_blocks : t->live_blocks).text);
 	fprintf(out, "  allocations   %s%s (%s)", words_count(t->allocations).text,
 		p->estimates.errors ? words_within_count(p->estimates.total_errors.allocations).text

@@ -1,10 +1,9 @@
 /* The text report: a block of totals, what is wrong with the recording, the findings, the top sites
  * with their callers, and the next command to try; and what all views have in common.
  *
- * What a file does not tell is left out (profile.h, enum profile_has).
- * What the totals and columns are depends on the span: of a whole run what was at the peak, of a
- * window what grew in it, of an instant what was live then. Numbers that would say nothing there
- * are left out, not shown as 0. */
+ * Numbers that a file does not have are left out (profile.h, enum profile_has), not shown as 0.
+ * Totals and columns depend on the span: a whole run shows what was at the peak, a window what grew
+ * in it, an instant what was live then. */
 #include "report/report_parts.h"
 
 #include "profile/estimate.h"
@@ -32,7 +31,7 @@ bool report_is_selection(const struct report_options *o)
 	return o->span != REPORT_WHOLE || o->selection || o->focus || o->ignore;
 }
 
-/* A label and what is said about it, in as many lines as that takes. */
+/* Prints a label and its text, in as many lines as the text takes. */
 __attribute__((format(printf, 4, 5))) static void row(FILE *out, const struct report_options *o,
 						      const char *label, const char *fmt, ...)
 {
@@ -61,19 +60,23 @@ static struct words when(const struct profile *p, uint64_t time_ns)
 	return w;
 }
 
+void report_print_note(FILE *out, const struct report_options *o, bool warning, const char *text)
+{
+	words_style(out, o->color, warning ? STYLE_WARN : STYLE_DIM);
+	fputs(warning ? "  ! " : "  - ", out);
+	words_print_wrapped(out, text, 4, report_width(o));
+	words_style(out, o->color, STYLE_PLAIN);
+	putc('\n', out);
+}
+
 void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o,
 			   bool infos)
 {
 	for (uint32_t i = 0; i < p->note_count; i++) {
 		const struct profile_note *n = &p->notes[i];
 		bool warning = n->kind == PROFILE_NOTE_WARNING;
-		if (!warning && !infos)
-			continue;
-		words_style(out, o->color, warning ? STYLE_WARN : STYLE_DIM);
-		fputs(warning ? "  ! " : "  - ", out);
-		words_print_wrapped(out, n->text, 4, report_width(o));
-		words_style(out, o->color, STYLE_PLAIN);
-		putc('\n', out);
+		if (warning || infos)
+			report_print_note(out, o, warning, n->text);
 	}
 }
 
@@ -120,6 +123,15 @@ void report_print_next(FILE *out, const struct report_options *o, const char *op
 	if (used + words_columns(why) + 8 <= report_width(o))
 		fprintf(out, "    (%s)", why);
 	putc('\n', out);
+}
+
+void report_print_option(FILE *out, const char *option, const char *value)
+{
+	if (!value)
+		return;
+	fprintf(out, "%s ", option);
+	words_print_shell(out, value);
+	putc(' ', out);
 }
 
 void report_print_span(FILE *out, const struct profile *p, const struct report_options *o)
@@ -188,12 +200,6 @@ static void print_source(FILE *out, const struct profile *p, const struct report
 		    words_bytes(estimate_rounded(estimate_unseen_bytes(p->run.rate_bytes))).text);
 }
 
-/* " +- 1.2 MiB" for estimates. */
-static struct words within(const struct profile *p, uint64_t error)
-{
-	return p->estimates.errors ? words_within(error) : (struct words){""};
-}
-
 static struct words blocks_within(const struct profile *p, uint64_t blocks, uint64_t error)
 {
 	struct words w = words_blocks(blocks);
@@ -203,8 +209,8 @@ static struct words blocks_within(const struct profile *p, uint64_t blocks, uint
 	return w;
 }
 
-/* What was not freed. Of several processes that is what each left: when the recording ends, most of
- * them are gone. */
+/* What was not freed. Several processes show what each left, because most of them are gone when the
+ * recording ends. */
 static void print_end(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	const struct profile_totals *t = &p->totals;
@@ -217,7 +223,7 @@ static void print_end(FILE *out, const struct profile *p, const struct report_op
 	    : profile_is_snapshot(p) ? "live then"
 				     : "live at end",
 	    "%s%s%s%s%s", words_bytes(left ? t->left_bytes : t->live_bytes).text,
-	    within(p, left ? e->left_bytes : e->live_bytes).text, lacks ? "" : " in ",
+	    words_error(p, left ? e->left_bytes : e->live_bytes).text, lacks ? "" : " in ",
 	    lacks ? "" : blocks_within(p, blocks, left ? e->left_blocks : e->live_blocks).text,
 	    o->span == REPORT_WINDOW ? " (of the window)" : "");
 }
@@ -247,7 +253,7 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		bool lacks = p->run.has & PROFILE_LACKS_BLOCKS;
 		const struct profile_errors *e = &p->estimates.total_errors;
 		row(out, o, "live", "%s%s%s%s", words_bytes(t->live_bytes).text,
-		    within(p, e->live_bytes).text, lacks ? "" : " in ",
+		    words_error(p, e->live_bytes).text, lacks ? "" : " in ",
 		    lacks ? "" : blocks_within(p, t->live_blocks, e->live_blocks).text);
 		report_print_warnings(out, p, o, true);
 		return;
@@ -260,7 +266,7 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		    words_bytes(t->start_bytes).text, words_blocks(t->start_blocks).text);
 	if (p->run.has & PROFILE_HAS_PEAK)
 		row(out, o, "peak", "%s%s in %s%s%s", words_bytes(t->peak_bytes).text,
-		    within(p, p->estimates.total_errors.peak_bytes).text,
+		    words_error(p, p->estimates.total_errors.peak_bytes).text,
 		    blocks_within(p, t->peak_blocks, p->estimates.total_errors.peak_blocks).text,
 		    times ? " " : "", times ? when(p, t->peak_time_ns).text : "");
 	if (p->run.has & PROFILE_HAS_LIVE)
@@ -351,7 +357,7 @@ static struct words column_value(enum column c, const struct profile *p,
 			 words_count(measure_samples(p, site, sort)).text);
 		return w;
 	}
-	case AGE: /* of what is live: nothing is, nothing is said */
+	case AGE: /* of what is live */
 		return p->estimates.ages[site].count
 			       ? words_duration(p->estimates.ages[site].p50_ns)
 			       : (struct words){"-"};
@@ -359,9 +365,9 @@ static struct words column_value(enum column c, const struct profile *p,
 		return sort == MEASURE_LIFETIME
 			       ? (struct words){""}
 			       : words_share(value, measure_of_totals(&p->totals, sort));
-	case COUNT: /* blocks at the moment that the bytes are of */
+	case COUNT: /* blocks at the same moment as the bytes */
 		return words_count(measure_of_site(s, measures[sort].blocks));
-	case CALLS: /* that gave or resized a block */
+	case CALLS: /* calls that gave or resized a block */
 		return words_count(s->allocations + s->reallocations);
 	case BYTES: return words_bytes(s->allocated_bytes);
 	case GREW: return words_growth(s->start_bytes, s->live_bytes);
@@ -382,11 +388,7 @@ static void print_about_few(FILE *out, const struct report_options *o)
 		 "few samples (under %d): little is known of such a number; a smaller --sample "
 		 "rate tells more",
 		 ESTIMATE_FEW);
-	words_style(out, o->color, STYLE_DIM);
-	fputs("  - ", out);
-	words_print_wrapped(out, text, 4, report_width(o));
-	words_style(out, o->color, STYLE_PLAIN);
-	putc('\n', out);
+	report_print_note(out, o, false, text);
 }
 
 static int print_sites(FILE *out, const struct profile *p, const struct report_options *o)
@@ -400,7 +402,7 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 	int rc = 0;
 	if (!order)
 		return HEFT_ENOMEM;
-	/* Sites without any of what is asked for say nothing. */
+	/* Sites that have 0 of the measure are not shown. */
 	while (any && !measure_of_site(&p->sites[order[any - 1]], o->sort))
 		any--;
 	size_t shown = o->limit < any ? o->limit : any;
@@ -410,14 +412,12 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 		free(order);
 		return 0;
 	}
-	/* Of what is there at the end most sites have none: they are not among those to choose from. */
+	/* Most sites have nothing left at the end: they do not count among those to choose from. */
 	bool ended = o->sort == MEASURE_LIVE_BYTES || o->sort == MEASURE_LEFT_BYTES;
 	size_t sites = ended ? any : p->site_count;
 	struct columns columns = choose_columns(p, o);
-	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "\nTop %zu of %s site%s by %s\n", shown, words_count(sites).text,
-		sites == 1 ? "" : "s", by);
-	words_style(out, o->color, STYLE_PLAIN);
+	words_print_styled(out, o->color, STYLE_BOLD, "\nTop %zu of %s site%s by %s\n", shown,
+			   words_count(sites).text, sites == 1 ? "" : "s", by);
 	for (size_t i = 0; i < columns.count; i++) {
 		fprintf(out, "%*s ", column_width(columns.of[i]),
 			column_name(columns.of[i], o->sort));

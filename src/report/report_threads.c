@@ -1,15 +1,16 @@
 /* Who allocates and who frees: a table of threads, and for frees that cross threads a matrix of
  * allocating and freeing threads.
  *
- * Programs have three threads or three thousand. Up to a dozen are shown one by one. More than that
- * are put together by name with its numbers left out (worker-1 to worker-64 are "worker-*"); the
- * main thread, which often has the name of those it starts, stays apart. What does not fit is added
- * up as others, so that the sums are right whatever is shown.
+ * Programs have three threads or three thousand. Up to a dozen are shown one by one. More are grouped
+ * by name without its numbers (worker-1 to worker-64 are "worker-*"). The main thread, which often has
+ * the name of those it starts, stays apart. What does not fit is added up as others, so that the sums
+ * are always right.
  *
  * Frees by the thread itself are not recorded as hand-overs: they are what a thread freed minus
  * what was handed to it. */
 #include "report/report_parts.h"
 
+#include "hosted/compare.h"
 #include "profile/process_images.h"
 #include "report/report_words.h"
 
@@ -19,7 +20,7 @@
 #include <string.h>
 
 enum {
-	APART = 12,     /* up to so many threads are not put together */
+	APART = 12,     /* up to so many threads are shown one by one */
 	NAME_SIZE = 32, /* of a pattern; the kernel's names have 15 bytes */
 	CELL = 11,
 	WIDEST_NAME = 22,
@@ -39,9 +40,9 @@ struct census {
 	const struct profile *p;
 	struct group *groups;
 	uint32_t count;
-	uint32_t *group_of;      /* by thread */
-	uint64_t *given, *taken; /* by thread */
-	char (*patterns)[NAME_SIZE];
+	uint32_t *group_of;          /* by thread */
+	uint64_t *given, *taken;     /* by thread */
+	char (*patterns)[NAME_SIZE]; /* by thread */
 	uint32_t *order;
 	uint32_t threads;
 	bool lost; /* some hand-overs name no thread */
@@ -84,9 +85,18 @@ static int by_pattern(const void *a, const void *b, void *ctx)
 static int most_first(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
-	if (x->allocations + x->frees != y->allocations + y->frees)
-		return x->allocations + x->frees > y->allocations + y->frees ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
+	return compare_numbers(y->allocations + y->frees, x->allocations + x->frees)
+		       ?: compare_numbers(x->first, y->first);
+}
+
+static void add_to_group(struct group *g, const struct group *more)
+{
+	g->members += more->members;
+	g->allocations += more->allocations;
+	g->allocated_bytes += more->allocated_bytes;
+	g->frees += more->frees;
+	g->given += more->given;
+	g->taken += more->taken;
 }
 
 static void count_handovers(struct census *c)
@@ -141,6 +151,8 @@ static int census_init(struct census *c, const struct profile *p)
 	if (together)
 		qsort_r(c->order, listed, sizeof *c->order, by_pattern, c);
 	count_handovers(c);
+	for (uint32_t i = 0; i < p->thread_count; i++)
+		c->group_of[i] = c->order[0]; /* those outside the window, which nobody shows */
 	for (uint32_t k = 0; k < listed; k++) {
 		uint32_t i = c->order[k];
 		struct profile_thread whole = thread_of_images(&images, p, i), *t = &whole;
@@ -150,34 +162,23 @@ static int census_init(struct census *c, const struct profile *p)
 		struct group *g = &c->groups[c->count - 1];
 		if (joins && strcmp(g->name, t->name) != 0)
 			g->name = c->patterns[i];
-		g->members++;
-		g->allocations += t->allocations;
-		g->allocated_bytes += t->allocated_bytes;
-		g->frees += t->frees;
+		add_to_group(g, &(struct group){.members = 1,
+						.allocations = t->allocations,
+						.allocated_bytes = t->allocated_bytes,
+						.frees = t->frees});
 		for (; i != PROFILE_NONE; i = images.next_thread[i]) {
 			g->given += c->given[i];
 			g->taken += c->taken[i];
-			c->group_of[i] = c->count - 1;
+			c->group_of[i] = g->first;
 		}
 	}
 	process_images_fini(&images);
-	/* Groups move when they are sorted: `first` finds them again. */
-	uint32_t *moved = malloc(n * sizeof *moved), *of_first = malloc(n * sizeof *of_first);
-	if (!moved || !of_first) {
-		free(moved);
-		free(of_first);
-		census_fini(c);
-		return HEFT_ENOMEM;
-	}
-	for (uint32_t i = 0; i < c->count; i++)
-		of_first[c->groups[i].first] = i;
+	/* Sorting moves the groups: their first threads find them again. */
 	qsort(c->groups, c->count, sizeof *c->groups, most_first);
 	for (uint32_t i = 0; i < c->count; i++)
-		moved[of_first[c->groups[i].first]] = i;
+		c->order[c->groups[i].first] = i;
 	for (uint32_t i = 0; i < p->thread_count; i++)
-		c->group_of[i] = moved[c->group_of[i]];
-	free(moved);
-	free(of_first);
+		c->group_of[i] = c->order[c->group_of[i]];
 	return 0;
 }
 
@@ -197,8 +198,8 @@ static size_t print_name(FILE *out, const struct census *c, const struct group *
 	return used;
 }
 
-/* A thread's blocks that are still there: all it made, but what was freed of them. Whole runs only,
- * and only if it is known of every hand-over whose blocks they were. */
+/* Whether a thread's live blocks are known: all it made, less those that were freed. That holds for
+ * whole runs, if every hand-over names its threads. */
 static bool live_is_known(const struct census *c, const struct report_options *o)
 {
 	uint64_t made = 0, freed = 0;
@@ -276,12 +277,7 @@ static void print_table(FILE *out, const struct census *c, const struct report_o
 			print_row(out, c, g, &t);
 			continue;
 		}
-		others.members += g->members;
-		others.allocations += g->allocations;
-		others.allocated_bytes += g->allocated_bytes;
-		others.frees += g->frees;
-		others.given += g->given;
-		others.taken += g->taken;
+		add_to_group(&others, g);
 	}
 	if (others.members)
 		print_row(out, c, &others, &t);
@@ -377,10 +373,9 @@ static int print_processes(FILE *out, const struct profile *p, const struct repo
 		process_images_fini(&x);
 		return 0;
 	}
-	words_style(out, o->color, STYLE_BOLD);
-	fprintf(out, "\n  %8s %*s %*s %*s %*s  command\n", "process", CELL, "allocations", CELL,
-		"allocated", CELL, "frees", CELL, "peak");
-	words_style(out, o->color, STYLE_PLAIN);
+	words_print_styled(out, o->color, STYLE_BOLD, "\n  %8s %*s %*s %*s %*s  command\n",
+			   "process", CELL, "allocations", CELL, "allocated", CELL, "frees", CELL,
+			   "peak");
 	for (uint32_t i = 0; i < p->process_count && shown < o->limit; i++) {
 		if (x.first[i] != i)
 			continue;
@@ -404,7 +399,7 @@ static int print_processes(FILE *out, const struct profile *p, const struct repo
 	return 0;
 }
 
-/* Threads of a file that tells what they have, but nothing of frees: most live bytes first. */
+/* The order of threads in a file without frees: most live bytes first. */
 static int live_first(const void *a, const void *b)
 {
 	const struct profile_thread *x = a, *y = b;

@@ -1,5 +1,5 @@
-/* Numbers as people read them: units that fit the size, thousands apart, no more digits than say
- * something. Bars and colours are here too, because they are numbers shown another way.
+/* Numbers as people read them: units that fit the size, commas between thousands, few digits. Bars and
+ * colours are here too.
  *
  * Invariant: every number fits struct words, whatever it is. */
 #include "report/report_words.h"
@@ -8,6 +8,7 @@
 #include "profile/process_images.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 struct words words_growth(uint64_t from, uint64_t to)
@@ -66,6 +67,11 @@ struct words words_within_count(uint64_t error)
 	return w;
 }
 
+struct words words_error(const struct profile *p, uint64_t error_bytes)
+{
+	return p->estimates.errors ? words_within(error_bytes) : (struct words){""};
+}
+
 struct words words_rate(uint64_t n, uint64_t ns)
 {
 	struct words w;
@@ -110,6 +116,16 @@ void words_style(FILE *out, bool color, enum style style)
 	};
 	if (color)
 		fputs(codes[style], out);
+}
+
+void words_print_styled(FILE *out, bool color, enum style style, const char *fmt, ...)
+{
+	va_list args;
+	words_style(out, color, style);
+	va_start(args, fmt);
+	vfprintf(out, fmt, args);
+	va_end(args);
+	words_style(out, color, STYLE_PLAIN);
 }
 
 void words_print_bar(FILE *out, uint64_t part, uint64_t whole, size_t columns, bool utf8)

@@ -19,13 +19,15 @@ struct words words_growth(uint64_t from, uint64_t to); /* +12.3 MiB, -5 B, 0 B *
 struct words words_exact_bytes(uint64_t bytes);        /* 12,345,678 B */
 struct words words_blocks(uint64_t n);                 /* 1 block, 12,345 blocks */
 struct words words_processes(uint64_t n);              /* 1 process, 201 processes */
-/* "3 threads in 1 process", "4 threads", "201 processes": what is known of them; "" of nothing. */
+/* "3 threads in 1 process", "4 threads", "201 processes": what is known; "" if nothing is. */
 struct place_words words_threads(const struct profile *p);
-/* What stands behind an estimate. */
+/* The error that follows an estimate. */
 struct words words_within(uint64_t error_bytes);      /* " +- 1.2 MiB" */
 struct words words_within_count(uint64_t error);      /* " +- 1,234" */
 struct words words_rate(uint64_t n, uint64_t ns);     /* 9.9 M/s */
-struct words words_share(uint64_t part, uint64_t of); /* 12.3 %; "-" of nothing */
+struct words words_share(uint64_t part, uint64_t of); /* 12.3 %; "-" if `of` is 0 */
+/* words_within for the bytes of an estimate; "" in an exact profile. */
+struct words words_error(const struct profile *p, uint64_t error_bytes);
 /* How it ended: exit status 0, killed by signal 9 (SIGKILL) ... */
 static inline struct end_words words_end(const struct profile *p)
 {
@@ -51,8 +53,11 @@ enum style {
 	STYLE_LOW,
 };
 void words_style(FILE *out, bool color, enum style style);
+/* Prints in the style, then returns to plain. */
+void words_print_styled(FILE *out, bool color, enum style style, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 
-/* A bar as long as part / whole of `columns`; something that is not 0 shows. */
+/* A bar as long as part / whole of `columns`; every part above 0 shows. */
 void words_print_bar(FILE *out, uint64_t part, uint64_t whole, size_t columns, bool utf8);
 /* One column of a histogram, as high as part / whole. */
 void words_print_level(FILE *out, uint64_t part, uint64_t whole, bool utf8);

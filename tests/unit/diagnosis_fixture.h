@@ -206,7 +206,7 @@ static inline struct findings *diagnose(struct profile *p, uint64_t peak_bytes)
 		p->totals.live_bytes += s->live_bytes;
 		p->sites[i].id = i + 1;
 	}
-	user_frame_settle(p);
+	user_frame_find_machinery(p);
 	if (p->totals.peak_bytes < peak_bytes)
 		p->totals.peak_bytes = peak_bytes;
 	assert_int_equal(findings_new(&f, p), 0);

@@ -322,7 +322,7 @@ TEST(estimates_have_room)
 		p->estimates.spreads[0].live_bytes = 10000; /* of a standard error of 100 */
 		p->estimates.spreads[0].live_samples = 5;
 		p->estimates.total_spread = p->estimates.spreads[0];
-		profile_settle_errors(p);
+		profile_compute_errors(p);
 		struct budget *b = parse(cases[i].rule);
 		struct budget_result r;
 		assert_int_equal(budget_measure(b, p, NULL, 0, &r), 0);

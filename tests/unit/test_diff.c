@@ -486,7 +486,7 @@ static void make_sampled(struct profile *p, uint64_t rate, const uint64_t *sampl
 		};
 		estimate_add_spread(&p->estimates.total_spread, &p->estimates.spreads[i]);
 	}
-	profile_settle_errors(p);
+	profile_compute_errors(p);
 }
 
 /* Sites a to d, in order of their peaks; an old of 0 has none. Blocks of one rate: each is a sample. */

@@ -109,7 +109,7 @@ static void finish(struct profile *p)
 {
 	p->estimates.errors = calloc((size_t)p->site_count + 1, sizeof *p->estimates.errors);
 	assert_non_null(p->estimates.errors);
-	profile_settle_errors(p);
+	profile_compute_errors(p);
 }
 
 /* The growing sites that are found; frees the profile. */

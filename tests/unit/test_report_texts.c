@@ -218,7 +218,7 @@ TEST(test_sampled)
 	add_sampled_site(p, "serve", 200, 0.9, 1);
 	add_sampled_site(p, "configure", 4, 0, 0.01);
 	profile_finish_sites(p);
-	profile_settle_errors(p);
+	profile_compute_errors(p);
 	expect_golden("sampled.txt", text_of(report_text, p, &o), 100);
 	expect_golden("sampled_tree.txt", text_of(report_tree, p, &o), 100);
 	o.width = 72;

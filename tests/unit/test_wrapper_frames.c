@@ -15,7 +15,7 @@ static const char *heading(const struct profile *p, uint32_t site)
 
 static void expect_headings(struct profile *p, const char *const *expected)
 {
-	user_frame_settle(p);
+	user_frame_find_machinery(p);
 	for (uint32_t i = 0; i < p->site_count; i++)
 		if (strcmp(heading(p, i), expected[i]) != 0)
 			fail_msg("site %u is headed by %s, not %s", i, heading(p, i), expected[i]);
@@ -96,7 +96,7 @@ TEST(test_callers_decide_the_sizes)
 			snprintf(words, sizeof words, "main:%u user%u:10 field:5", i, i);
 			add_site(p, words, 10, 0)->allocated_bytes = 1234 + 111 * i;
 		}
-		user_frame_settle(p);
+		user_frame_find_machinery(p);
 		assert_string_equal(heading(p, 0), callers == 8 ? "user0" : "field");
 		profile_free(p);
 	}
@@ -233,7 +233,7 @@ TEST(test_rules_come_first)
 	add_site(p, "main:1 users:10 grab:5", 10, 120);
 	add_site(p, "main:2 orders:20 grab:5", 12, 136);
 	add_site(p, "main:3 prices:30 grab:5", 6, 152);
-	user_frame_settle(p);
+	user_frame_find_machinery(p);
 	assert_string_equal(heading(p, 0), "users");
 	frame_rules_apply(r, p);
 	assert_string_equal(heading(p, 0), "grab");
@@ -341,10 +341,10 @@ TEST(test_callers_tell_sites_apart)
 TEST(test_nothing_to_look_at)
 {
 	struct profile *p = new_profile(SECOND);
-	user_frame_settle(p);
+	user_frame_find_machinery(p);
 	uint32_t id;
 	assert_int_equal(profile_add_site(p, PROFILE_NONE, PROFILE_VIA_MALLOC, &id), 0);
-	user_frame_settle(p);
+	user_frame_find_machinery(p);
 	struct site_callers *c = site_callers_new(p, &id, 1);
 	assert_null(site_callers_text(c, 0));
 	site_callers_free(c);
