@@ -287,7 +287,7 @@ static void answer_events(struct view_recording *r, const struct http_request *q
 	}
 	view_recording_refresh(r, &live, &duration);
 	http_answer_events(a, NEWS_NS, l, free);
-	snprintf(data, sizeof data, "{\"durationNs\":%" PRIu64 "}", duration);
+	snprintf(data, sizeof data, "{\"duration_ns\":%" PRIu64 "}", duration);
 	if (l->begun && (duration != l->duration_ns || !live))
 		http_event(a, "change", data);
 	if (!live) {

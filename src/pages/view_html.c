@@ -73,8 +73,8 @@ static struct view_query query_of(const struct writing *x, const struct view_que
 	}
 	q.limit = x->level->nodes;
 	q.rows = x->level->rows;
-	q.name_bytes = x->level->name_bytes;
-	q.most = x->level->most;
+	q.limits.name_bytes = x->level->name_bytes;
+	q.limits.entries = x->level->most;
 	return q;
 }
 

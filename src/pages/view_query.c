@@ -23,7 +23,7 @@ void view_query_init(struct view_query *q)
 		.limit = VIEW_TREE_NODES,
 		.rows = VIEW_ROWS,
 		.slots = VIEW_SLOTS,
-		.name_bytes = VIEW_NAME_BYTES,
+		.limits = {.name_bytes = MODEL_JSON_NAME_BYTES, .short_modules = true},
 	};
 }
 
