@@ -125,6 +125,7 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 	enum measure_id left = view_left_bytes(q, p);
 	struct profile_site shown = *s;
 	uint64_t error;
+	shown.labels = PROFILE_NONE; /* the page does not show them */
 	if (whole) {
 		shown.peak_bytes = whole->peak_bytes;
 		shown.peak_blocks = whole->peak_blocks;
@@ -144,7 +145,8 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 	json_write_key_uint(w, "end_bytes", measure_of_site(whole ? whole : s, left));
 	json_write_key_uint(w, "end_blocks",
 			    measure_of_site(whole ? whole : s, measures[left].blocks));
-	model_json_site(w, p, &shown, false);
+	/* A part of the run has no peak of its own, but the whole run has. */
+	model_json_site(w, part->whole, &shown, false);
 	if (lived)
 		model_json_lifetime(w, p, &lived->lifetime);
 	view_write_trend(w, "trend", part->whole, whole);

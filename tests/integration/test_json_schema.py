@@ -151,18 +151,18 @@ def written(*command, status=(0,)):
 @pytest.fixture(scope="module")
 def documents(recordings, tmp_path_factory):
     """(schema, name, document) of everything that heft writes about them."""
-    found = []
+    found, large = [], ("python", "cut", "deep", "deeper")
 
     def add(name, *options):
         found.append(("report", f"{name} {' '.join(options)}", written("report", "--json", *options, recordings[name])))
     for name in recordings:
-        add(name, *(["-n", "5", "--sort", "live"] if name == "full" else ["-n", "60"] if name == "python" else []))
+        add(name, *(["-n", "5", "--sort", "live"] if name == "full" else ["-n", "40"] if name in large else []))
     for name in "sqlite", "queue", "shell":
         add(name, "--threads", "--sizes", "--lifetimes")
-        add(name, "--from", "20%", "--to", "90%")
-        add(name, "--at", "50%")
+        add(name, "--from", "20%", "--to", "90%", "-n", "40")
+        add(name, "--at", "50%", "-n", "40")
     for name in "sqlite", "deep", "guessed", "truncated", "sampled", "labels":
-        add(name, "--compact")
+        add(name, "--compact", "-n", "40")
     add("full", "--compact", "-n", "5", "--sort", "live")
     add("sqlite", "--focus", "sqlite3", "--ignore", "main", "-n", "3")
     add("shell", "--pid", str(found[list(recordings).index("shell")][2]["processes"][1]["pid"]))
@@ -170,7 +170,7 @@ def documents(recordings, tmp_path_factory):
                                ("deep", "deeper"), ("deeper", "deep"), ("labels", "sampled"),
                                ("sqlite", "sqlite", "--at", "50%", "--focus", "sqlite", "--ignore", "nothing")):
         found.append(("diff", f"{old} {new}",
-                      written("diff", "--json", *options, recordings[old], recordings[new], status=(0, 1))))
+                      written("diff", "--json", "-n", "40", *options, recordings[old], recordings[new], status=(0, 1))))
     budget = tmp_path_factory.mktemp("budget") / "budget"
     budget.write_text("peak_bytes <= 1k\nleft_bytes <= 1G\nallocations in main <= 1\nfrees in thread:* <= 1\n"
                       "finding unbounded-queue == 0\nallocated_bytes in file:nothing.c <= 1k\n")

@@ -67,6 +67,20 @@ def check_tree(tree):
 
 # ---- numbers
 
+def test_a_window_keeps_the_peak_of_the_run(tmp_path):
+    """What a site held at the peak is of the whole run, whatever part of it is selected. The recording is
+    large enough for a ladder, from which a window is made as a difference that has no peak."""
+    rows, path = tmp_path / "rows.csv", tmp_path / "rows.heft"
+    rows.write_bytes(run([BUILD / "examples" / "csv_make", "20000"]).stdout)
+    assert run([HEFT, "run", "-q", "-o", path, BUILD / "examples" / "csv_rows", rows]).returncode == 0
+    rep = report(path)
+    peaks, half = {s["id"]: s["peak_bytes"] for s in rep["sites"]}, rep["duration_ns"] // 2
+    with Viewer(path) as v:
+        for selection in {"mode": "grew", "from": 1000}, {"mode": "allocated", "from": 1000, "to": half}, {"at": half}:
+            found = {row["id"]: row["peak_bytes"] for row in v.document("sites", **selection)["rows"]}
+            assert found and found == {site: peaks[site] for site in found}, selection
+
+
 def test_totals_are_the_reports(viewer, leaky):
     rep, summary = report(leaky), viewer.document("summary")
     assert summary["totals"] == rep["totals"]

@@ -78,8 +78,13 @@ function SiteBody({ site, summary }: { site: Site; summary: Summary }) {
     <h3>Call stack</h3>
     <Stack frames={site.stack} first={site.first_user} />
     {site.freed_by.length > 0 && <><h3>Freed by</h3>{site.freed_by.map((f, i) => <details key={i}><summary>{share(f.share, 1)} <FunctionName name={(f.stack.find((x) => x.user) ?? f.stack[0])?.function ?? ""} most={40} /></summary><Stack frames={f.stack} first={f.stack.findIndex((x) => x.user)} /></details>)}</>}
-    {site.handover.length > 0 && <><h3>Handed over</h3><ul class="plain">{site.handover.map((h, i) => <li key={i}>{threadWords(h.from_tid, h.from_name)} → {threadWords(h.to_tid, h.to_name)} <span class="faint">{several(h.frees, "block")}</span></li>)}</ul></>}
+    {site.handover.length > 0 && <><h3>Handed over</h3><ul class="plain">{site.handover.map((h, i) => <li key={i}>{whoWords(h.from_tid, h.from_name)} → {whoWords(h.to_tid, h.to_name)} <span class="faint">{several(h.frees, "block")}</span></li>)}</ul></>}
   </>;
+}
+
+// Neither number nor name: all other threads.
+function whoWords(tid: number, name: string): string {
+  return tid || name ? threadWords(tid, name) : "others";
 }
 
 // Innermost first; the first frame of the user's own code stands out, with a word for it.

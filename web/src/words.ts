@@ -113,9 +113,8 @@ export function placeWords(p: { file: string; line: number; module: string }): s
   return brief(baseName(p.module), 60);
 }
 
-// No number and no name: all the others.
 export function threadWords(tid: number, name: string): string {
-  return name ? `${clean(name.slice(0, 100))} (${tid})` : tid ? `thread ${tid}` : "others";
+  return name ? `${clean(name.slice(0, 100))} (${tid})` : `thread ${tid}`;
 }
 
 export function functionWords(name: string, most = 120): string {
