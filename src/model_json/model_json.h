@@ -15,11 +15,17 @@ enum { MODEL_JSON_NAME_BYTES = 1000 };
 
 /* How much of names and lists a document has. Writers take NULL for: everything. */
 struct model_json_limits {
-	uint32_t
-		name_bytes; /* longer names lose their middle; at most MODEL_JSON_NAME_BYTES; 0: none does */
+	/* Longer names lose their middle; at most MODEL_JSON_NAME_BYTES; 0: none does. */
+	uint32_t name_bytes;
 	uint32_t entries;   /* of lists; 0: all */
 	bool short_modules; /* without their folders */
+	uint64_t measures;  /* of sites and processes: a bit for each; 0: all */
 };
+_Static_assert(MEASURE_COUNT <= 64, "a bit for each measure");
+static inline bool model_json_wants(const struct model_json_limits *l, enum measure_id id)
+{
+	return !l || !l->measures || (l->measures >> id & 1);
+}
 
 /* ---- names and places (model_json_place.c) */
 
@@ -44,9 +50,7 @@ void model_json_command(struct json_writer *w, const struct model_json_limits *l
 /* Members: what was recorded, how, and how it ended. */
 void model_json_run(struct json_writer *w, const struct model_json_limits *l,
 		    const struct profile *p);
-/* "totals": {}. errors: NULL if the numbers are exact. */
-void model_json_totals(struct json_writer *w, const struct profile *p,
-		       const struct profile_totals *t, const struct profile_errors *errors);
+void model_json_totals(struct json_writer *w, const struct profile *p); /* "totals": {} */
 /* Members: the 95 % error of each number that has one, as NAME_error95. */
 void model_json_errors(struct json_writer *w, const struct profile_errors *errors);
 /* Members of a process, and of each program that it was. */
@@ -63,10 +67,10 @@ void model_json_notes(struct json_writer *w, const struct model_json_limits *l,
 
 /* ---- sites and what is known of their blocks (model_json_site.c) */
 
-/* Members: via, labels, every measure that the input has, the mean lifetime and its percentiles.
+/* Members: via, labels, every measure that the input has.
  * window: measures of the start of a window too. */
-void model_json_site(struct json_writer *w, const struct profile *p, const struct profile_site *s,
-		     bool window);
+void model_json_site(struct json_writer *w, const struct model_json_limits *l,
+		     const struct profile *p, const struct profile_site *s, bool window);
 /* "lifetime_ns": {} */
 void model_json_lifetime(struct json_writer *w, const struct profile *p,
 			 const struct profile_lifetime *life);

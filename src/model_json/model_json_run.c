@@ -148,17 +148,18 @@ static bool needs_events(enum measure_id id)
 	}
 }
 
-static void write_totals(struct json_writer *w, const struct profile *p,
-			 const struct profile_totals *t, const struct profile_errors *errors,
-			 bool all)
+/* all: also what needs a walk over all events. */
+static void write_totals(struct json_writer *w, const struct model_json_limits *l,
+			 const struct profile *p, const struct profile_totals *t,
+			 const struct profile_errors *errors, bool all)
 {
 	json_write_key(w, "totals");
 	json_write_object(w);
 	for (enum measure_id i = 0; i < MEASURE_COUNT; i++) {
 		uint64_t value = measure_of_totals(t, i);
-		write_if(w,
-			 measures[i].totals && is_shown(p, i, value) && (all || !needs_events(i)),
-			 measures[i].name, value);
+		if (!measures[i].totals || !model_json_wants(l, i) || (!all && needs_events(i)))
+			continue;
+		write_if(w, is_shown(p, i, value), measures[i].name, value);
 		/* The program ended before anybody looked. */
 		if (i == MEASURE_PEAK_RSS_BYTES && !value && p->run.has & PROFILE_HAS_FREES) {
 			json_write_key(w, measures[i].name);
@@ -170,10 +171,10 @@ static void write_totals(struct json_writer *w, const struct profile *p,
 	json_write_object_end(w);
 }
 
-void model_json_totals(struct json_writer *w, const struct profile *p,
-		       const struct profile_totals *t, const struct profile_errors *errors)
+void model_json_totals(struct json_writer *w, const struct profile *p)
 {
-	write_totals(w, p, t, errors, true);
+	write_totals(w, NULL, p, &p->totals,
+		     p->estimates.errors ? &p->estimates.total_errors : NULL, true);
 }
 
 void model_json_image(struct json_writer *w, const struct model_json_limits *l,
@@ -188,7 +189,7 @@ void model_json_image(struct json_writer *w, const struct model_json_limits *l,
 		json_write_key_uint(w, "end_ns", q->end_ns);
 		write_end(w, q->end, q->exit_status, q->signal);
 	}
-	write_totals(w, p, &q->totals, p->estimates.errors ? &q->errors : NULL,
+	write_totals(w, l, p, &q->totals, p->estimates.errors ? &q->errors : NULL,
 		     p->chosen.process_totals);
 }
 

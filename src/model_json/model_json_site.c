@@ -15,8 +15,8 @@ static void write_labels(struct json_writer *w, const struct profile_label_set *
 	json_write_object_end(w);
 }
 
-void model_json_site(struct json_writer *w, const struct profile *p, const struct profile_site *s,
-		     bool window)
+void model_json_site(struct json_writer *w, const struct model_json_limits *l,
+		     const struct profile *p, const struct profile_site *s, bool window)
 {
 	json_write_key_string(w, "via", profile_via_name(s->via));
 	if (s->labels < p->label_set_count)
@@ -25,7 +25,7 @@ void model_json_site(struct json_writer *w, const struct profile *p, const struc
 		bool start = i == MEASURE_START_BYTES || i == MEASURE_START_BLOCKS;
 		if (measures[i].site && !measures[i].minus &&
 		    measures[i].kind != MEASURE_OF_BLOCKS && measure_known(p, i) &&
-		    (!start || window))
+		    (!start || window) && model_json_wants(l, i))
 			json_write_key_uint(w, measures[i].name, measure_of_site(s, i));
 	}
 	if (window)

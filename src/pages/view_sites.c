@@ -126,14 +126,8 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 	struct profile_site shown = *s;
 	uint64_t error;
 	shown.labels = PROFILE_NONE; /* the page does not show them */
-	if (whole) {
+	if (whole)
 		shown.peak_bytes = whole->peak_bytes;
-		shown.peak_blocks = whole->peak_blocks;
-		shown.peak_slack_bytes = whole->peak_slack_bytes;
-		shown.own_peak_bytes = whole->own_peak_bytes;
-		shown.left_bytes = whole->left_bytes;
-		shown.left_blocks = whole->left_blocks;
-	}
 	json_write_object(w);
 	json_write_key_uint(w, "id", s->id);
 	json_write_key(w, "place");
@@ -146,7 +140,7 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 	json_write_key_uint(w, "end_blocks",
 			    measure_of_site(whole ? whole : s, measures[left].blocks));
 	/* A part of the run has no peak of its own, but the whole run has. */
-	model_json_site(w, part->whole, &shown, false);
+	model_json_site(w, &q->limits, part->whole, &shown, false);
 	if (lived)
 		model_json_lifetime(w, p, &lived->lifetime);
 	view_write_trend(w, "trend", part->whole, whole);

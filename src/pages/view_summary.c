@@ -328,8 +328,7 @@ int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_q
 	write_head(&w, q, r, part);
 	write_has(&w, part);
 	write_left(&w, q, part->p);
-	model_json_totals(&w, part->p, &part->p->totals,
-			  part->p->estimates.errors ? &part->p->estimates.total_errors : NULL);
+	model_json_totals(&w, part->p);
 	write_quality(&w, part);
 	model_json_notes(&w, &q->limits, part->p);
 	write_findings(&w, q, part);

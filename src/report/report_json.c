@@ -27,7 +27,7 @@ static void write_site(struct json_writer *w, const struct json_stacks *stacks,
 					  "stack_", s->node, s->call);
 	json_write_key_uint(w, "merged_stacks", s->merged);
 	json_write_key_uint(w, "first_user", user);
-	model_json_site(w, p, s, o->span == REPORT_WINDOW);
+	model_json_site(w, NULL, p, s, o->span == REPORT_WINDOW);
 	model_json_lifetime(w, p, &s->lifetime);
 	if (o->lifetimes && p->behaviour.lifetimes && (p->run.has & PROFILE_HAS_LIFETIMES))
 		model_json_lifetime_log2(w, p->behaviour.lifetimes[s - p->sites]);
@@ -164,8 +164,7 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	json_write_init(&w, out);
 	json_write_object(&w);
 	write_head(&w, p, o);
-	model_json_totals(&w, p, &p->totals,
-			  p->estimates.errors ? &p->estimates.total_errors : NULL);
+	model_json_totals(&w, p);
 	json_write_key(&w, "sites");
 	json_write_array(&w);
 	json_write_newline(&w);

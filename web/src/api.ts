@@ -103,7 +103,7 @@ export interface Image {
   end?: End;
   exit_status?: number | null;
   signal?: number | null;
-  totals: Totals; // of the page's processes: without what needs all events (live, temporary)
+  totals: Totals; // without what needs a walk over all events (live_bytes, temporary)
 }
 export interface Thread {
   pid: number;
@@ -124,13 +124,13 @@ export interface Note {
   text: string;
   count: number;
 }
+// The numbers that the page shows.
 export interface SiteNumbers {
   via: string;
   peak_bytes?: number;
   live_bytes?: number;
   live_blocks?: number;
   left_bytes?: number;
-  left_blocks?: number;
   allocated_bytes?: number;
   allocations?: number;
   reallocations?: number;
@@ -289,7 +289,7 @@ export interface Sites {
   sum: number; // of the selection's value, all sites
   rows: SiteRow[];
 }
-// Numbers are of the selection, but for the peak and for what is left: these are of the whole run. Of mode
+// Numbers are of the selection, but for the peak and end_bytes, which are of the whole run. Of mode
 // live at an instant lifetimes are of the whole run; absent: no block was freed.
 export interface SiteRow extends SiteNumbers {
   id: number;
