@@ -188,11 +188,13 @@ def test_documents_are_as_the_schema_says(documents):
 
 
 def test_ends_are_told_apart(documents):
-    ends = {name.strip(): document.get("end") for kind, name, document in documents if kind == "report"}
-    assert (ends["sqlite"], ends["killed"], ends["cut"]) == ("exit", "signal", "running")
-    processes = {name.strip(): document["processes"] for kind, name, document in documents if kind == "report"}
-    assert {p["end"] for p in processes["blind"]} == {"exit", "unknown"}
-    assert {i["end"] for p in processes["shell"] for i in p.get("images", [p])} == {"exit", "exec"}
+    reports = {}
+    for kind, name, document in documents:
+        if kind == "report":
+            reports.setdefault(name.split()[0], document)
+    assert [reports[name]["end"] for name in ("sqlite", "killed", "cut")] == ["exit", "signal", "running"]
+    assert {p["end"] for p in reports["blind"]["processes"]} == {"exit", "unknown"}
+    assert {i["end"] for p in reports["shell"]["processes"] for i in p.get("images", [p])} == {"exit", "exec"}
 
 
 def visited(kind, node, name, value, used):
