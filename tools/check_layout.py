@@ -43,16 +43,17 @@ MAY_INCLUDE = {
     "import": {"base", "hosted", "symbol", "profile"},
     "export": {"base", "hosted", "profile"},
     "findings": {"base", "hosted", "profile"},
-    "report": {"base", "hosted", "profile", "findings"},
+    "model_json": {"base", "hosted", "profile", "findings"},
+    "report": {"base", "hosted", "profile", "findings", "model_json"},
     "top": {"base", "hosted", "profile", "findings"},
     "http": {"base", "hosted"},
     "pprof": {"base", "hosted", "profile", "export", "http"},
-    "pages": {"base", "hosted", "profile", "export", "findings", "report", "http"},
+    "pages": {"base", "hosted", "profile", "export", "findings", "model_json", "report", "http"},
     "session": {"base", "hosted", "wire", "tally", "trace"},
     "agent": {"base", "hosted", "wire", "tally", "trace", "profile", "session"},
     "record": {"base", "hosted", "wire", "tally", "trace", "session", "agent"},
-    "cli": {"base", "hosted", "tally", "trace", "symbol", "profile", "import", "export", "findings", "report",
-            "top", "http", "pprof", "pages", "session", "agent", "record"},
+    "cli": {"base", "hosted", "tally", "trace", "symbol", "profile", "import", "export", "findings",
+            "model_json", "report", "top", "http", "pprof", "pages", "session", "agent", "record"},
 }
 
 # What a header brings in counts as included. These bring in more than their users may see:

@@ -14,7 +14,6 @@
 #include "pages/view_page.h"
 
 #include "export/export.h"
-#include "hosted/json_writer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -135,28 +134,9 @@ static void answer_recordings(void *ctx, const struct http_request *q, struct ht
 	struct routes_view *v = ctx;
 	struct heft_error err;
 	struct draft d;
-	struct json_writer w;
 	int rc = draft_open(&d, &err);
-	if (rc == 0) {
-		json_write_init(&w, d.out);
-		json_write_object(&w);
-		json_write_key_string(&w, "heft", HEFT_VERSION);
-		json_write_key(&w, "recordings");
-		json_write_array(&w);
-		for (uint32_t i = 0; i < v->count; i++) {
-			const struct view_part *part;
-			view_recording_whole(v->recordings[i], &part, NULL);
-			json_write_object(&w);
-			json_write_key_string(&w, "id", view_recording_id(v->recordings[i]));
-			json_write_key_string(&w, "name", view_recording_name(v->recordings[i]));
-			json_write_key_string(&w, "format", part->p->run.format);
-			json_write_key_bool(&w, "live", part->live);
-			json_write_object_end(&w);
-			view_part_drop(part);
-		}
-		json_write_array_end(&w);
-		json_write_object_end(&w);
-	}
+	if (rc == 0)
+		view_recordings(d.out, v->recordings, v->count, true);
 	draft_send(&d, rc, q, a, "application/json", &err);
 }
 
@@ -287,7 +267,7 @@ static void answer_events(struct view_recording *r, const struct http_request *q
 	}
 	view_recording_refresh(r, &live, &duration);
 	http_answer_events(a, NEWS_NS, l, free);
-	snprintf(data, sizeof data, "{\"durationNs\":%" PRIu64 "}", duration);
+	snprintf(data, sizeof data, "{\"duration_ns\":%" PRIu64 "}", duration);
 	if (l->begun && (duration != l->duration_ns || !live))
 		http_event(a, "change", data);
 	if (!live) {

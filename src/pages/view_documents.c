@@ -1,4 +1,5 @@
-/* The list of documents by the names that stand in addresses. */
+/* The list of documents by the names that stand in addresses, and the document "recordings", which is of
+ * all that are open. */
 #include "pages/view_documents.h"
 
 #include <string.h>
@@ -19,4 +20,27 @@ view_document *view_document_find(const char *name)
 		if (strcmp(e->name, name) == 0)
 			return e->write;
 	return NULL;
+}
+
+void view_recordings(FILE *out, struct view_recording *const *recordings, uint32_t count, bool live)
+{
+	struct json_writer w;
+	json_write_init(&w, out);
+	json_write_object(&w);
+	json_write_key_string(&w, "heft", HEFT_VERSION);
+	json_write_key(&w, "recordings");
+	json_write_array(&w);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct view_part *part;
+		view_recording_whole(recordings[i], &part, NULL);
+		json_write_object(&w);
+		json_write_key_string(&w, "id", view_recording_id(recordings[i]));
+		json_write_key_string(&w, "name", view_recording_name(recordings[i]));
+		json_write_key_string(&w, "format", part->p->run.format);
+		json_write_key_bool(&w, "live", live && part->live);
+		json_write_object_end(&w);
+		view_part_drop(part);
+	}
+	json_write_array_end(&w);
+	json_write_object_end(&w);
 }

@@ -31,6 +31,10 @@ struct view_document_entry {
 extern const struct view_document_entry view_document_list[]; /* ends with a NULL name */
 view_document *view_document_find(const char *name);          /* NULL: there is none */
 
+/* The document "recordings": what is open here. live: tells whether they grow; else none does. */
+void view_recordings(FILE *out, struct view_recording *const *recordings, uint32_t count,
+		     bool live);
+
 /* What changed from one selection to another, of the same recording or not. */
 int view_diff(FILE *out, struct view_recording *a, const struct view_query *qa,
 	      struct view_recording *b, const struct view_query *qb, struct heft_error *err);

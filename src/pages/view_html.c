@@ -13,7 +13,6 @@
 #include "pages/view_page.h"
 #include "pages/view_pack.h"
 
-#include "hosted/json_writer.h"
 #include "hosted/number_words.h"
 #include "profile/process_groups.h"
 
@@ -73,8 +72,8 @@ static struct view_query query_of(const struct writing *x, const struct view_que
 	}
 	q.limit = x->level->nodes;
 	q.rows = x->level->rows;
-	q.name_bytes = x->level->name_bytes;
-	q.most = x->level->most;
+	q.limits.name_bytes = x->level->name_bytes;
+	q.limits.entries = x->level->most;
 	return q;
 }
 
@@ -314,26 +313,6 @@ static int write_summary(struct writing *x)
 	return view_summary_pruned(x->out, x->r, &q, pruned, x->err);
 }
 
-static void write_recordings(struct writing *x, const struct profile *p)
-{
-	struct json_writer w;
-	fputs("\"/api/recordings\":", x->out);
-	x->comma = true;
-	json_write_init(&w, x->out);
-	json_write_object(&w);
-	json_write_key_string(&w, "heft", HEFT_VERSION);
-	json_write_key(&w, "recordings");
-	json_write_array(&w);
-	json_write_object(&w);
-	json_write_key_string(&w, "id", view_recording_id(x->r));
-	json_write_key_string(&w, "name", view_recording_name(x->r));
-	json_write_key_string(&w, "format", p->run.format);
-	json_write_key_bool(&w, "live", false);
-	json_write_object_end(&w);
-	json_write_array_end(&w);
-	json_write_object_end(&w);
-}
-
 /* Every document, the summary last: it says what the others left out. */
 static int write_documents(struct writing *x, const struct view_part *part)
 {
@@ -349,7 +328,9 @@ static int write_documents(struct writing *x, const struct view_part *part)
 	bool *shown = calloc((size_t)x->sites + 2, sizeof *shown);
 	int rc = shown ? 0 : HEFT_ENOMEM;
 	fputs("{", x->out);
-	write_recordings(x, part->p);
+	fputs("\"/api/recordings\":", x->out);
+	x->comma = true;
+	view_recordings(x->out, &x->r, 1, false);
 	for (size_t i = 0; i < sizeof single / sizeof *single && rc == 0; i++) {
 		struct view_query q = query_of(x, NULL);
 		rc = add(x, single[i].name, "", single[i].write, &q, NULL);

@@ -24,9 +24,9 @@ static void write_histogram(struct json_writer *w, const struct profile *p)
 	for (uint32_t s = 0; s < p->site_count; s++)
 		for (int i = 0; i < PROFILE_LIFE_BUCKETS; i++)
 			counts[i] += p->behaviour.lifetimes[s][i];
-	write_buckets(w, "lowNs", low);
+	write_buckets(w, "low_ns", low);
 	write_buckets(w, "counts", counts);
-	json_write_key_uint(w, "liveAtEnd", p->totals.live_blocks);
+	json_write_key_uint(w, "live_at_end", p->totals.live_blocks);
 }
 
 static void write_cells(struct json_writer *w, const char *key,
@@ -43,7 +43,7 @@ static void write_heat(struct json_writer *w, const struct view_heat *heat)
 {
 	uint64_t slot = heat->to_ns > heat->from_ns ? heat->to_ns - heat->from_ns : 0;
 	json_write_object(w);
-	json_write_key(w, "birthNs");
+	json_write_key(w, "birth_ns");
 	json_write_array(w);
 	for (int i = 0; i < VIEW_HEAT_BIRTHS; i++)
 		json_write_uint(w, heat->from_ns + (slot / VIEW_HEAT_BIRTHS + 1) * (uint64_t)i);

@@ -3,18 +3,17 @@
 #ifndef HEFT_PAGES_VIEW_NAMES_H
 #define HEFT_PAGES_VIEW_NAMES_H
 
-#include "hosted/json_writer.h"
-#include "profile/profile.h"
 #include "pages/view_query.h"
 
 struct view_name {
-	char text[VIEW_NAME_BYTES + 8];
+	struct model_json_name name;
 };
-/* The name itself, or a copy in *room with its middle left out. NULL is "". */
-const char *view_cut(const struct view_query *q, const char *name, struct view_name *room);
-/* "key": the name */
-void view_write_name(struct json_writer *w, const struct view_query *q, const char *key,
-		     const char *name);
+/* The name itself, or a copy in *room without its middle. NULL is "". */
+static inline const char *view_cut(const struct view_query *q, const char *name,
+				   struct view_name *room)
+{
+	return model_json_cut(&q->limits, name, &room->name);
+}
 /* A Frame; PROFILE_NONE: of a stack that is not known. */
 void view_write_frame(struct json_writer *w, const struct view_query *q, const struct profile *p,
 		      uint32_t frame);

@@ -16,6 +16,8 @@ struct parsing {
 	int rc;
 };
 
+#define SHOWN(measure) (UINT64_C(1) << MEASURE_##measure)
+
 void view_query_init(struct view_query *q)
 {
 	*q = (struct view_query){
@@ -23,7 +25,12 @@ void view_query_init(struct view_query *q)
 		.limit = VIEW_TREE_NODES,
 		.rows = VIEW_ROWS,
 		.slots = VIEW_SLOTS,
-		.name_bytes = VIEW_NAME_BYTES,
+		.limits = {.name_bytes = MODEL_JSON_NAME_BYTES,
+			   .short_modules = true,
+			   .measures = SHOWN(PEAK_BYTES) | SHOWN(LIVE_BYTES) | SHOWN(LIVE_BLOCKS) |
+				       SHOWN(LEFT_BYTES) | SHOWN(ALLOCATED_BYTES) |
+				       SHOWN(ALLOCATIONS) | SHOWN(REALLOCATIONS) |
+				       SHOWN(TEMPORARY) | SHOWN(PEAK_RSS_BYTES)},
 	};
 }
 

@@ -4,6 +4,7 @@
 #define HEFT_PAGES_VIEW_QUERY_H
 
 #include "hosted/error.h"
+#include "model_json/model_json.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,7 +33,6 @@ enum {
 	VIEW_ROWS = 200,
 	VIEW_ROWS_MOST = 10000,
 	VIEW_SLOTS = 400,
-	VIEW_NAME_BYTES = 1000, /* longer names are cut: a page shows some hundred characters */
 };
 
 struct view_query {
@@ -54,8 +54,8 @@ struct view_query {
 	uint32_t limit, rows, slots, site;
 	const char *root, *search, *function, *module, *file; /* NULL: not given */
 	enum view_sort sort;
-	uint32_t most; /* entries of lists that are otherwise whole (threads, processes); 0: all */
-	uint32_t name_bytes; /* longer names are cut; at most VIEW_NAME_BYTES */
+	struct model_json_limits
+		limits; /* of names, and of lists that are otherwise whole (threads) */
 };
 
 /* Where the values stand: the parameters of a request, or nothing. */

@@ -102,7 +102,7 @@ static void write_freed_by(struct json_writer *w, const struct view_query *q,
 	const struct profile *whole;
 	const struct profile_site *s = recorded_site(p, id, &whole);
 	uint64_t all = 0;
-	char text[VIEW_NAME_BYTES + 40] = "";
+	char text[MODEL_JSON_NAME_BYTES + 40] = "";
 	for (uint32_t i = 0; s && i < s->release_count; i++)
 		all += whole->behaviour.releases[s->release_first + i].samples;
 	if (all) {
@@ -112,16 +112,7 @@ static void write_freed_by(struct json_writer *w, const struct view_query *q,
 		snprintf(text, sizeof text, "%s %.0f %%", view_cut(q, function, &room),
 			 (double)first->samples * 100 / (double)all);
 	}
-	json_write_key_string(w, "freedBy", text);
-}
-
-static void write_lifetime(struct json_writer *w, const char *key, const uint64_t *ns)
-{
-	json_write_key(w, key);
-	if (ns)
-		json_write_uint(w, *ns);
-	else
-		json_write_null(w);
+	json_write_key_string(w, "freed_by", text);
 }
 
 static void write_row(struct json_writer *w, const struct view_query *q,
@@ -132,28 +123,26 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 	const struct profile_site *s = &p->sites[site], *whole = view_part_site(part, s->id);
 	const struct profile_site *lived = lifetime_site(q, part, site);
 	enum measure_id left = view_left_bytes(q, p);
+	struct profile_site shown = *s;
 	uint64_t error;
+	shown.labels = PROFILE_NONE; /* the page does not show them */
+	if (whole)
+		shown.peak_bytes = whole->peak_bytes;
 	json_write_object(w);
 	json_write_key_uint(w, "id", s->id);
 	json_write_key(w, "place");
 	view_write_place(w, q, p, s->node);
-	view_write_name(w, q, "callers", callers);
-	json_write_key_string(w, "via", profile_via_name(s->via));
+	model_json_key_name(w, &q->limits, "callers", callers);
 	json_write_key_uint(w, "value", view_value(m, p, site));
 	if (view_error(m, p, site, &error))
 		json_write_key_uint(w, "error95", error);
-	json_write_key_uint(w, "peakBytes", whole ? whole->peak_bytes : s->peak_bytes);
-	json_write_key_uint(w, "liveBytes", s->live_bytes);
-	json_write_key_uint(w, "liveBlocks", s->live_blocks);
-	json_write_key_uint(w, "leftBytes", measure_of_site(whole ? whole : s, left));
-	json_write_key_uint(w, "leftBlocks",
+	json_write_key_uint(w, "end_bytes", measure_of_site(whole ? whole : s, left));
+	json_write_key_uint(w, "end_blocks",
 			    measure_of_site(whole ? whole : s, measures[left].blocks));
-	json_write_key_uint(w, "allocations", s->allocations);
-	json_write_key_uint(w, "reallocations", s->reallocations);
-	json_write_key_uint(w, "allocatedBytes", s->allocated_bytes);
-	json_write_key_uint(w, "temporary", s->temporary);
-	write_lifetime(w, "p50Ns", lived ? &lived->lifetime.p50_ns : NULL);
-	write_lifetime(w, "p99Ns", lived ? &lived->lifetime.p99_ns : NULL);
+	/* A part of the run has no peak of its own, but the whole run has. */
+	model_json_site(w, &q->limits, part->whole, &shown, false);
+	if (lived)
+		model_json_lifetime(w, p, &lived->lifetime);
 	view_write_trend(w, "trend", part->whole, whole);
 	write_freed_by(w, q, p, s->id);
 	json_write_object_end(w);
@@ -229,7 +218,7 @@ static void write_releases(struct json_writer *w, const struct view_query *q,
 	uint64_t all = 0;
 	for (uint32_t i = 0; i < s->release_count; i++)
 		all += p->behaviour.releases[s->release_first + i].samples;
-	json_write_key(w, "freedBy");
+	json_write_key(w, "freed_by");
 	json_write_array(w);
 	for (uint32_t i = 0; all && i < s->release_count && i < RELEASES_SHOWN; i++) {
 		const struct profile_release *x = &p->behaviour.releases[s->release_first + i];
@@ -242,16 +231,6 @@ static void write_releases(struct json_writer *w, const struct view_query *q,
 	json_write_array_end(w);
 }
 
-static void write_thread(struct json_writer *w, const char *key, const struct profile *p,
-			 uint32_t thread)
-{
-	char text[160] = "others";
-	if (thread < p->thread_count)
-		snprintf(text, sizeof text, "%.100s (%" PRId32 ")", p->threads[thread].name,
-			 p->threads[thread].tid);
-	json_write_key_string(w, key, text);
-}
-
 static void write_handover(struct json_writer *w, const struct profile *p,
 			   const struct profile_site *s)
 {
@@ -260,15 +239,8 @@ static void write_handover(struct json_writer *w, const struct profile *p,
 						   : NULL;
 	json_write_key(w, "handover");
 	json_write_array(w);
-	for (uint32_t i = 0; h && i < h->threads_count && i < HANDOVERS_SHOWN; i++) {
-		const struct profile_handover_threads *t =
-			&p->behaviour.handover_threads[h->threads_first + i];
-		json_write_object(w);
-		write_thread(w, "from", p, t->from);
-		write_thread(w, "to", p, t->to);
-		json_write_key_uint(w, "frees", t->frees);
-		json_write_object_end(w);
-	}
+	for (uint32_t i = 0; h && i < h->threads_count && i < HANDOVERS_SHOWN; i++)
+		model_json_handover(w, p, s, &p->behaviour.handover_threads[h->threads_first + i]);
 	json_write_array_end(w);
 }
 
@@ -278,17 +250,8 @@ static void write_course(struct json_writer *w, const struct profile *p,
 	const struct profile_history *h = &p->behaviour.history;
 	bool known = s->history < h->row_count;
 	uint32_t step = known ? view_series_step(h, VIEW_SLOTS) : 0;
-	view_write_times(w, "timesNs", p, step);
+	view_write_times(w, "times_ns", p, step);
 	view_write_series(w, "bytes", h, known ? h->rows[s->history].bytes : NULL, step);
-}
-
-static void write_lifetimes(struct json_writer *w, const struct profile *p, uint32_t site)
-{
-	json_write_key(w, "lifetimes");
-	json_write_array(w);
-	for (int i = 0; p->behaviour.lifetimes && i < PROFILE_LIFE_BUCKETS; i++)
-		json_write_uint(w, p->behaviour.lifetimes[site][i]);
-	json_write_array_end(w);
 }
 
 static void write_first_user(struct json_writer *w, const struct profile *p, uint32_t node)
@@ -296,7 +259,7 @@ static void write_first_user(struct json_writer *w, const struct profile *p, uin
 	uint32_t user = node == PROFILE_NONE ? node : profile_first_user_node(p, node), place = 0;
 	for (; node != user && node != PROFILE_NONE; node = p->stacks.nodes[node].parent)
 		place++;
-	json_write_key_uint(w, "firstUser", place);
+	json_write_key_uint(w, "first_user", place);
 }
 
 int view_site(FILE *out, struct view_recording *r, const struct view_query *q,
@@ -332,7 +295,8 @@ int view_site(FILE *out, struct view_recording *r, const struct view_query *q,
 		view_write_stack(&w, q, p, "stack", s->node);
 		write_first_user(&w, p, s->node);
 		write_course(&w, p, s);
-		write_lifetimes(&w, p, site);
+		if (p->behaviour.lifetimes)
+			model_json_lifetime_log2(&w, p->behaviour.lifetimes[site]);
 		write_releases(&w, q, everything, recorded);
 		write_handover(&w, everything, recorded);
 		json_write_object_end(&w);

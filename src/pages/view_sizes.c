@@ -3,22 +3,15 @@
 #include "pages/view_documents.h"
 #include "pages/view_measure.h"
 
-#include "hosted/json_writer.h"
-
+/* left: what processes left at their exits stands for what is live. */
 static void write_size(struct json_writer *w, const struct profile_size *s, bool left)
 {
-	json_write_object(w);
-	json_write_key_uint(w, "low", s->low_bytes);
-	json_write_key_uint(w, "high", s->high_bytes);
-	json_write_key_uint(w, "allocations", s->allocations);
-	json_write_key_uint(w, "allocatedBytes", s->allocated_bytes);
-	json_write_key_uint(w, "slackBytes", s->slack_bytes);
-	json_write_key_uint(w, "peakBlocks", s->peak_blocks);
-	json_write_key_uint(w, "peakBytes", s->peak_bytes);
-	json_write_key_uint(w, "peakSlackBytes", s->peak_slack_bytes);
-	json_write_key_uint(w, "liveBlocks", left ? s->left_blocks : s->live_blocks);
-	json_write_key_uint(w, "liveBytes", left ? s->left_bytes : s->live_bytes);
-	json_write_object_end(w);
+	struct profile_size shown = *s;
+	if (left) {
+		shown.live_bytes = s->left_bytes;
+		shown.live_blocks = s->left_blocks;
+	}
+	model_json_size(w, &shown);
 }
 
 int view_sizes(FILE *out, struct view_recording *r, const struct view_query *q,

@@ -10,45 +10,8 @@
 #include "profile/process_images.h"
 #include "report/report_words.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static const char *end_name(enum profile_end end)
-{
-	switch (end) {
-	case PROFILE_END_EXIT: return "exit";
-	case PROFILE_END_SIGNAL: return "signal";
-	case PROFILE_END_DETACHED: return "detached";
-	case PROFILE_END_EXEC: return "exec";
-	case PROFILE_END_UNKNOWN: return "unknown";
-	case PROFILE_END_RUNNING: break;
-	}
-	return "running";
-}
-
-static void write_command(struct json_writer *w, const struct view_query *q, const char **argv,
-			  uint32_t argc)
-{
-	json_write_key(w, "command");
-	json_write_array(w);
-	for (uint32_t i = 0; i < argc && (!q->most || i < q->most); i++) {
-		struct view_name room;
-		json_write_string(w, view_cut(q, argv[i], &room));
-	}
-	json_write_array_end(w);
-}
-
-static void write_start(struct json_writer *w, const struct profile *p)
-{
-	char start[40] = "";
-	time_t seconds = (time_t)(p->run.start_unix_ns / 1000000000);
-	struct tm tm;
-	if (p->run.start_unix_ns && gmtime_r(&seconds, &tm))
-		strftime(start, sizeof start, "%Y-%m-%dT%H:%M:%SZ", &tm);
-	json_write_key_string(w, "start", start);
-}
 
 void view_span(const struct view_part *part, uint64_t *start_ns, uint64_t *end_ns)
 {
@@ -58,6 +21,15 @@ void view_span(const struct view_part *part, uint64_t *start_ns, uint64_t *end_n
 		process_span(part->p, start_ns, end_ns);
 }
 
+static uint64_t peak_rss_time(const struct profile *p)
+{
+	const struct profile_rss *most = NULL;
+	for (uint32_t i = 0; i < p->run.rss_count; i++)
+		if (!most || p->run.rss[i].bytes > most->bytes)
+			most = &p->run.rss[i];
+	return most ? most->time_ns : 0;
+}
+
 static void write_head(struct json_writer *w, const struct view_query *q, struct view_recording *r,
 		       const struct view_part *part)
 {
@@ -65,23 +37,28 @@ static void write_head(struct json_writer *w, const struct view_query *q, struct
 	uint64_t start_ns, end_ns;
 	json_write_key_string(w, "id", view_recording_id(r));
 	json_write_key_string(w, "name", view_recording_name(r));
-	write_command(w, q, p->run.argv, p->run.argc);
-	json_write_key_int(w, "pid", p->run.pid);
-	json_write_key_string(w, "format", p->run.format);
-	json_write_key_string(w, "mode", p->run.rate_bytes ? "sample" : "exact");
-	json_write_key_uint(w, "rateBytes", p->run.rate_bytes);
-	write_start(w, p);
-	json_write_key_uint(w, "durationNs", p->run.duration_ns);
+	model_json_run(w, &q->limits, p);
 	view_span(part, &start_ns, &end_ns);
-	json_write_key_uint(w, "startNs", start_ns);
-	json_write_key_uint(w, "endNs", end_ns);
-	json_write_key_string(w, "end", part->live ? "running" : end_name(p->run.end));
-	json_write_key_string(w, "endWords",
+	json_write_key_uint(w, "start_ns", start_ns);
+	json_write_key_uint(w, "end_ns", end_ns);
+	json_write_key_uint(w, "peak_rss_time_ns", peak_rss_time(p));
+	json_write_key_string(w, "end_words",
 			      part->live                           ? "still running"
 			      : strcmp(p->run.format, "heft") == 0 ? words_end(p).text
 								   : "");
-	json_write_key_bool(w, "complete", p->run.complete);
 	json_write_key_bool(w, "live", part->live);
+}
+
+/* What is not freed in the end, as view_left_bytes chooses it. */
+static void write_left(struct json_writer *w, const struct view_query *q, const struct profile *p)
+{
+	enum measure_id bytes = view_left_bytes(q, p), blocks = measures[bytes].blocks;
+	json_write_key_uint(w, "end_bytes", measure_of_totals(&p->totals, bytes));
+	json_write_key_uint(w, "end_blocks", measure_of_totals(&p->totals, blocks));
+	if (!p->estimates.errors)
+		return;
+	json_write_key_uint(w, "end_bytes_error95", measure_error95(p, PROFILE_NONE, bytes));
+	json_write_key_uint(w, "end_blocks_error95", measure_error95(p, PROFILE_NONE, blocks));
 }
 
 static bool names_files(const struct profile *p)
@@ -116,54 +93,6 @@ static void write_has(struct json_writer *w, const struct view_part *part)
 	json_write_key_bool(w, "temporary", p->run.has & PROFILE_HAS_TEMPORARY);
 	json_write_key_bool(w, "ledger", false);
 	json_write_key_bool(w, "source", names_files(p));
-	json_write_object_end(w);
-}
-
-static uint64_t peak_rss_time(const struct profile *p)
-{
-	const struct profile_rss *most = NULL;
-	for (uint32_t i = 0; i < p->run.rss_count; i++)
-		if (!most || p->run.rss[i].bytes > most->bytes)
-			most = &p->run.rss[i];
-	return most ? most->time_ns : 0;
-}
-
-static void write_totals(struct json_writer *w, const struct view_query *q, const struct profile *p)
-{
-	const struct profile_totals *t = &p->totals;
-	enum measure_id left = view_left_bytes(q, p);
-	json_write_key(w, "totals");
-	json_write_object(w);
-	json_write_key_uint(w, "allocations", t->allocations);
-	json_write_key_uint(w, "reallocations", t->reallocations);
-	json_write_key_uint(w, "frees", t->frees);
-	json_write_key_uint(w, "allocatedBytes", t->allocated_bytes);
-	json_write_key_uint(w, "peakBytes", t->peak_bytes);
-	json_write_key_uint(w, "peakBlocks", t->peak_blocks);
-	json_write_key_uint(w, "peakTimeNs", t->peak_time_ns);
-	json_write_key_uint(w, "liveBytes", t->live_bytes);
-	json_write_key_uint(w, "liveBlocks", t->live_blocks);
-	json_write_key_uint(w, "leftBytes", measure_of_totals(t, left));
-	json_write_key_uint(w, "leftBlocks", measure_of_totals(t, measures[left].blocks));
-	json_write_key_uint(w, "temporary", t->temporary);
-	json_write_key_uint(w, "threads", t->threads);
-	json_write_key_uint(w, "dropped", t->dropped);
-	json_write_key_uint(w, "peakRssBytes", t->peak_rss_bytes);
-	json_write_key_uint(w, "peakRssTimeNs", peak_rss_time(p));
-	json_write_object_end(w);
-	if (!p->estimates.errors)
-		return;
-	const struct profile_errors *e = &p->estimates.total_errors;
-	json_write_key(w, "errors");
-	json_write_object(w);
-	json_write_key_uint(w, "allocations", e->allocations);
-	json_write_key_uint(w, "allocatedBytes", e->allocated_bytes);
-	json_write_key_uint(w, "peakBytes", e->peak_bytes);
-	json_write_key_uint(w, "peakBlocks", e->peak_blocks);
-	json_write_key_uint(w, "liveBytes", e->live_bytes);
-	json_write_key_uint(w, "liveBlocks", e->live_blocks);
-	json_write_key_uint(w, "leftBytes", measure_of_errors(e, left));
-	json_write_key_uint(w, "leftBlocks", measure_of_errors(e, measures[left].blocks));
 	json_write_object_end(w);
 }
 
@@ -224,20 +153,6 @@ static void write_quality(struct json_writer *w, const struct view_part *part)
 	json_write_object_end(w);
 }
 
-static void write_notes(struct json_writer *w, const struct view_query *q, const struct profile *p)
-{
-	json_write_key(w, "notes");
-	json_write_array(w);
-	for (uint32_t i = 0; i < p->note_count && (!q->most || i < q->most); i++) {
-		json_write_object(w);
-		json_write_key_bool(w, "warning", p->notes[i].kind == PROFILE_NOTE_WARNING);
-		json_write_key_uint(w, "timeNs", p->notes[i].time_ns);
-		json_write_key_string(w, "text", p->notes[i].text);
-		json_write_object_end(w);
-	}
-	json_write_array_end(w);
-}
-
 /* ---- findings */
 
 /* A function's name as an expression that matches it and nothing else that is likely. */
@@ -291,87 +206,19 @@ static void write_explain(struct json_writer *w, const struct view_part *part,
 	json_write_object_end(w);
 }
 
-static void write_part(struct json_writer *w, const struct view_query *q, const struct profile *p,
-		       const struct evidence_part *x)
-{
-	json_write_object(w);
-	view_write_name(w, q, "function", x->function);
-	view_write_name(w, q, "where", x->where);
-	json_write_key_uint(w, "bytes", x->bytes);
-	json_write_key(w, "share");
-	json_write_real(w, x->share);
-	json_write_key_uint(w, "site", x->site < p->site_count ? p->sites[x->site].id : 0);
-	json_write_object_end(w);
-}
-
-static void write_value(struct json_writer *w, const struct view_query *q, const struct profile *p,
-			const struct evidence *e)
-{
-	char rate[60];
-	switch (e->type) {
-	case EVIDENCE_COUNT: json_write_string(w, words_count(e->number).text); return;
-	case EVIDENCE_BYTES: json_write_string(w, words_bytes(e->number).text); return;
-	case EVIDENCE_RATE:
-		snprintf(rate, sizeof rate, "%s/s", words_bytes(e->number).text);
-		json_write_string(w, rate);
-		return;
-	case EVIDENCE_TIME_NS: json_write_string(w, words_duration(e->number).text); return;
-	case EVIDENCE_SHARE: json_write_string(w, words_percent(e->share).text); return;
-	case EVIDENCE_TEXT: json_write_string(w, e->text); return;
-	case EVIDENCE_TEXTS:
-		json_write_array(w);
-		for (uint32_t i = 0; i < e->count; i++)
-			json_write_string(w, e->texts[i]);
-		json_write_array_end(w);
-		return;
-	case EVIDENCE_PARTS:
-		json_write_array(w);
-		for (uint32_t i = 0; i < e->count; i++)
-			write_part(w, q, p, &e->parts[i]);
-		json_write_array_end(w);
-		return;
-	}
-}
-
-/* "backlog_blocks" as "backlog blocks" */
-static void write_evidence(struct json_writer *w, const struct view_query *q,
-			   const struct profile *p, const struct evidence *e)
-{
-	char name[80];
-	snprintf(name, sizeof name, "%s", e->name);
-	for (char *c = name; *c; c++)
-		if (*c == '_')
-			*c = ' ';
-	json_write_object(w);
-	json_write_key_string(w, "name", name);
-	json_write_key(w, "value");
-	write_value(w, q, p, e);
-	json_write_object_end(w);
-}
-
 static void write_finding(struct json_writer *w, const struct view_query *q,
 			  const struct view_part *part, const struct profile *p,
 			  const struct finding *f, const char *callers)
 {
 	uint32_t id = f->site < p->site_count ? p->sites[f->site].id : 0;
 	json_write_object(w);
-	json_write_key_string(w, "kind", finding_kind_name(f->kind));
-	json_write_key_string(w, "severity", finding_severity_name(f->severity));
-	json_write_key_uint(w, "bytes", f->bytes);
-	json_write_key_string(w, "summary", f->summary);
-	json_write_key_string(w, "advice", f->advice);
-	json_write_key_uint(w, "site", id);
+	model_json_finding(w, &q->limits, p, f);
 	json_write_key(w, "where");
 	if (id)
 		view_write_place(w, q, p, p->sites[f->site].node);
 	else
 		json_write_null(w);
-	view_write_name(w, q, "callers", callers);
-	json_write_key(w, "evidence");
-	json_write_array(w);
-	for (uint32_t i = 0; i < f->evidence_count; i++)
-		write_evidence(w, q, p, &f->evidence[i]);
-	json_write_array_end(w);
+	model_json_key_name(w, &q->limits, "callers", callers);
 	view_write_trend(w, "trend", part->whole, view_part_site(part, id));
 	write_explain(w, part, p, f);
 	json_write_object_end(w);
@@ -408,36 +255,26 @@ static void write_findings(struct json_writer *w, const struct view_query *q,
 
 /* ---- processes and threads */
 
-/* As much of a command as a table shows. */
-static void write_short_command(struct json_writer *w, const struct view_query *q,
-				const struct profile_process *x)
+/* How many words of a command a table shows. */
+static uint32_t shown_words(const struct profile_process *x)
 {
 	enum { SHOWN_BYTES = 200 };
 	uint32_t words = 0;
 	for (size_t bytes = 0; words < x->argc && bytes < SHOWN_BYTES; words++)
 		bytes += strlen(x->argv[words]);
-	write_command(w, q, x->argv, words);
+	return words;
 }
 
 static void write_process(struct json_writer *w, const struct view_query *q,
 			  const struct profile *p, const struct profile_process *x)
 {
-	const struct profile_totals *t = &x->totals;
-	struct view_name room;
+	struct profile_process shown = *x;
+	shown.argc = shown_words(x);
 	json_write_object(w);
 	json_write_key_uint(w, "number", x->number);
-	json_write_key_int(w, "pid", x->pid);
-	json_write_key_int(w, "ppid", x->ppid);
-	json_write_key_string(w, "program", view_cut(q, process_program(x), &room));
-	write_short_command(w, q, x);
-	json_write_key_string(w, "end", end_name(x->end));
-	json_write_key_uint(w, "startNs", x->start_ns);
-	json_write_key_uint(w, "runNs", process_run_ns(p, x));
-	json_write_key_uint(w, "peakBytes", t->peak_bytes);
-	json_write_key_uint(w, "peakRssBytes", t->peak_rss_bytes);
-	json_write_key_uint(w, "leftBytes", t->left_bytes);
-	json_write_key_uint(w, "leftBlocks", t->left_blocks);
-	json_write_key_uint(w, "allocatedBytes", t->allocated_bytes);
+	model_json_key_name(w, &q->limits, "program", process_program(x));
+	json_write_key_uint(w, "run_ns", process_run_ns(p, x));
+	model_json_process(w, &q->limits, p, &shown);
 	json_write_object_end(w);
 }
 
@@ -449,11 +286,11 @@ static int write_processes(struct json_writer *w, const struct view_query *q,
 	int rc = process_groups_init(&g, p, PROCESSES_EACH);
 	if (rc < 0)
 		return rc;
-	json_write_key_uint(w, "processCount", profile_count_processes(p));
-	json_write_key_string(w, "threadWords", words_threads(p).text);
+	json_write_key_uint(w, "process_count", profile_count_processes(p));
+	json_write_key_string(w, "thread_words", words_threads(p).text);
 	json_write_key(w, "processes");
 	json_write_array(w);
-	for (uint32_t i = 0; i < g.count && (!q->most || i < q->most); i++)
+	for (uint32_t i = 0; i < g.count && (!q->limits.entries || i < q->limits.entries); i++)
 		write_process(w, q, p, &p->processes[g.list[i].greatest]);
 	json_write_array_end(w);
 	process_groups_fini(&g);
@@ -468,14 +305,9 @@ static int write_threads(struct json_writer *w, const struct view_query *q, cons
 		return HEFT_ENOMEM;
 	json_write_key(w, "threads");
 	json_write_array(w);
-	for (uint32_t i = 0; i < count && (!q->most || i < q->most); i++) {
-		const struct profile_thread *t = &threads[i];
+	for (uint32_t i = 0; i < count && (!q->limits.entries || i < q->limits.entries); i++) {
 		json_write_object(w);
-		json_write_key_int(w, "pid", t->pid);
-		json_write_key_int(w, "tid", t->tid);
-		json_write_key_string(w, "name", t->name);
-		json_write_key_uint(w, "allocations", t->allocations);
-		json_write_key_uint(w, "allocatedBytes", t->allocated_bytes);
+		model_json_thread(w, p, &threads[i]);
 		json_write_object_end(w);
 	}
 	json_write_array_end(w);
@@ -495,9 +327,10 @@ int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_q
 	json_write_object(&w);
 	write_head(&w, q, r, part);
 	write_has(&w, part);
-	write_totals(&w, q, part->p);
+	write_left(&w, q, part->p);
+	model_json_totals(&w, part->p);
 	write_quality(&w, part);
-	write_notes(&w, q, part->p);
+	model_json_notes(&w, &q->limits, part->p);
 	write_findings(&w, q, part);
 	if (write_processes(&w, q, part->p) < 0 || write_threads(&w, q, part->p) < 0)
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for processes and threads");

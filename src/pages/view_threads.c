@@ -3,9 +3,6 @@
  * the mean wait weighted by their number. */
 #include "pages/view_documents.h"
 
-#include "hosted/json_writer.h"
-
-#include <inttypes.h>
 #include <stdlib.h>
 
 enum { MOST_CELLS = 5000 };
@@ -62,32 +59,10 @@ static struct cell *cells_of(const struct profile *p, uint32_t *count)
 	return cells;
 }
 
-/* A file that tells nothing of frees has what threads hold, and of a sampled one allocations add up by
- * site alone. */
-static void write_thread(struct json_writer *w, const struct profile *p,
-			 const struct profile_thread *t)
+static void write_thread(struct json_writer *w, const struct profile *p, uint32_t thread)
 {
-	char label[160];
-	if (t->name && *t->name)
-		snprintf(label, sizeof label, "%.100s (%" PRId32 ")", t->name, t->tid);
-	else
-		snprintf(label, sizeof label, "thread %" PRId32, t->tid);
 	json_write_object(w);
-	json_write_key_string(w, "label", label);
-	json_write_key_int(w, "pid", t->pid);
-	json_write_key_int(w, "tid", t->tid);
-	if (!(p->run.has & PROFILE_HAS_FREES)) {
-		json_write_key_uint(w, "liveBytes", t->live_bytes);
-		json_write_key_uint(w, "liveBlocks", t->live_blocks);
-		json_write_key_uint(w, "bytesError95", t->errors.live_bytes);
-		json_write_key_uint(w, "blocksError95", t->errors.live_blocks);
-	}
-	if ((p->run.has & PROFILE_HAS_ALLOCATED) && !p->estimates.errors) {
-		json_write_key_uint(w, "allocations", t->allocations);
-		json_write_key_uint(w, "allocatedBytes", t->allocated_bytes);
-	}
-	if (p->run.has & PROFILE_HAS_FREES)
-		json_write_key_uint(w, "frees", t->frees);
+	model_json_thread(w, p, &p->threads[thread]);
 	json_write_object_end(w);
 }
 
@@ -112,7 +87,9 @@ static uint32_t *places_of(const struct view_query *q, const struct profile *eve
 		uint32_t process = everything->threads[i].process;
 		bool listed = p == everything ||
 			      (process < everything->process_count && chosen[process]);
-		places[i] = listed && (!q->most || count < q->most) ? count++ : PROFILE_NONE;
+		places[i] = listed && (!q->limits.entries || count < q->limits.entries)
+				    ? count++
+				    : PROFILE_NONE;
 	}
 	free(chosen);
 	return places;
@@ -124,7 +101,7 @@ static void write_cell(struct json_writer *w, uint32_t from, uint32_t to, const 
 	json_write_key_int(w, "from", from == PROFILE_NONE ? -1 : (int64_t)from);
 	json_write_key_int(w, "to", to == PROFILE_NONE ? -1 : (int64_t)to);
 	json_write_key_uint(w, "frees", c->frees);
-	json_write_key_uint(w, "waitMeanNs",
+	json_write_key_uint(w, "wait_mean_ns",
 			    c->frees ? (uint64_t)(c->wait_ns / (double)c->frees) : 0);
 	json_write_object_end(w);
 }
@@ -170,7 +147,7 @@ int view_threads(FILE *out, struct view_recording *r, const struct view_query *q
 		json_write_array(&w);
 		for (uint32_t i = 0; i < everything->thread_count; i++)
 			if (places[i] != PROFILE_NONE)
-				write_thread(&w, everything, &everything->threads[i]);
+				write_thread(&w, everything, i);
 		json_write_array_end(&w);
 		write_cells(&w, cells, count, places, part->p == everything);
 		json_write_object_end(&w);

@@ -97,10 +97,10 @@ static void write_site(struct json_writer *w, const struct view_query *q, const 
 	json_write_key_uint(w, "site", s->id);
 	json_write_key(w, "place");
 	view_write_place(w, q, p, s->node);
-	view_write_name(w, q, "callers", callers);
+	model_json_key_name(w, &q->limits, "callers", callers);
 	write_line(w, "bytes", l, s->history < h->row_count ? h->rows[s->history].bytes : NULL,
 		   s->peak_bytes, s->live_bytes);
-	json_write_key_uint(w, "leftBytes", s->left_bytes);
+	json_write_key_uint(w, "left_bytes", s->left_bytes);
 	json_write_object_end(w);
 }
 
@@ -135,7 +135,7 @@ static void write_rss(struct json_writer *w, const struct profile *p)
 			if (p->run.rss[k].bytes > greatest->bytes)
 				greatest = &p->run.rss[k];
 		json_write_object(w);
-		json_write_key_uint(w, "timeNs", greatest->time_ns);
+		json_write_key_uint(w, "time_ns", greatest->time_ns);
 		json_write_key_uint(w, "bytes", greatest->bytes);
 		json_write_object_end(w);
 	}
@@ -196,23 +196,23 @@ int view_timeline(FILE *out, struct view_recording *r, const struct view_query *
 	if (rc == 0) {
 		json_write_init(&w, out);
 		json_write_object(&w);
-		json_write_key_uint(&w, "fromNs", l.start_ns);
-		json_write_key_uint(&w, "toNs", l.end_ns);
-		json_write_key(&w, "timesNs");
+		json_write_key_uint(&w, "from_ns", l.start_ns);
+		json_write_key_uint(&w, "to_ns", l.end_ns);
+		json_write_key(&w, "times_ns");
 		json_write_array(&w);
 		for (uint32_t i = 0; i < l.count; i++)
 			json_write_uint(&w, l.points[i].time_ns);
 		json_write_array_end(&w);
 		write_line(&w, "bytes", &l, l.p->behaviour.history.bytes, l.p->totals.peak_bytes,
 			   l.p->totals.live_bytes);
-		json_write_key_uint(&w, "leftBytes", l.p->totals.left_bytes);
+		json_write_key_uint(&w, "left_bytes", l.p->totals.left_bytes);
 		write_sites(&w, q, &l);
 		write_rss(&w, l.p);
 		write_events(&w, &l);
 		json_write_key(&w, "marks");
 		json_write_array(&w);
 		json_write_array_end(&w);
-		json_write_key_uint(&w, "limitBytes", near_limit(l.p));
+		json_write_key_uint(&w, "limit_bytes", near_limit(l.p));
 		json_write_object_end(&w);
 	} else {
 		heft_fail(err, rc, "not enough memory for the timeline");

@@ -3,7 +3,7 @@
  * make up the number. */
 #include "report/report_budget.h"
 
-#include "hosted/json_writer.h"
+#include "model_json/model_json.h"
 #include "report/report_parts.h"
 #include "profile/site_callers.h"
 #include "report/report_words.h"
@@ -423,12 +423,8 @@ static void write_parts(struct json_writer *w, const struct report_budget *r, ui
 			const struct profile_site *s = &p->sites[part->index];
 			uint32_t user = profile_first_user_node(p, s->node);
 			json_write_key_uint(w, "site", s->id);
-			if (user != PROFILE_NONE) {
-				const struct profile_frame *f = profile_node_frame(p, user);
-				json_write_key_string(w, "function", f->function);
-				json_write_key_string(w, "file", f->file);
-				json_write_key_uint(w, "line", f->line);
-			}
+			if (user != PROFILE_NONE)
+				model_json_place(w, NULL, p, profile_node_frame(p, user));
 		}
 		json_write_object_end(w);
 	}
@@ -454,11 +450,7 @@ int report_budget_json(FILE *out, const struct report_budget *r)
 		json_write_key_string(&w, "recording", r->recording);
 	if (r->at)
 		json_write_key_string(&w, "at", r->at);
-	json_write_key(&w, "command");
-	json_write_array(&w);
-	for (uint32_t i = 0; i < p->run.argc; i++)
-		json_write_string(&w, p->run.argv[i]);
-	json_write_array_end(&w);
+	model_json_command(&w, NULL, p->run.argv, p->run.argc, NULL);
 	json_write_key_bool(&w, "complete", p->run.complete);
 	json_write_key_bool(&w, "within", p->run.complete && report_budget_broken(r) == 0);
 	if (p->unseen)

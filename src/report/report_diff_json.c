@@ -3,7 +3,8 @@
  * unless a limit is given: the differences add up to those of the totals. */
 #include "report/report_diff.h"
 
-#include "report/report_json_stack.h"
+#include "model_json/model_json.h"
+#include "model_json/model_json_stack.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -51,11 +52,7 @@ static void write_run(struct json_writer *w, const char *key, const struct profi
 	json_write_key(w, key);
 	json_write_object(w);
 	json_write_key_string(w, "file", path);
-	json_write_key(w, "command");
-	json_write_array(w);
-	for (uint32_t i = 0; i < p->run.argc; i++)
-		json_write_string(w, p->run.argv[i]);
-	json_write_array_end(w);
+	model_json_command(w, NULL, p->run.argv, p->run.argc, NULL);
 	json_write_key_uint(w, "duration_ns", p->run.duration_ns);
 	json_write_key_bool(w, "complete", p->run.complete);
 	write_number(w, "per", per);

@@ -56,13 +56,10 @@ def trend(site, points=60):
 def site_row(site, measure="peak_bytes"):
     stack = [frame(f) for f in site["stack"]]
     f = stack[first_user(stack)]
-    return {"id": site["id"], "place": {k: f[k] for k in ("function", "file", "line", "module")},
-            "via": site["via"], "value": site[measure], "peakBytes": site["peak_bytes"],
-            "liveBytes": site["live_bytes"], "liveBlocks": site["live_blocks"],
-            "leftBytes": site["live_bytes"], "leftBlocks": site["live_blocks"],
-            "allocations": site["allocations"], "allocatedBytes": site["allocated_bytes"],
-            "temporary": site["temporary"], "p50Ns": site["lifetime_ns"]["p50"],
-            "p99Ns": site["lifetime_ns"]["p99"], "trend": trend(site), "freedBy": ""}
+    return {**{k: v for k, v in site.items() if k != "stack"},
+            "place": {k: f[k] for k in ("function", "file", "line", "module")}, "value": site[measure],
+            "end_bytes": site["live_bytes"], "end_blocks": site["live_blocks"],
+            "trend": trend(site), "freed_by": ""}
 
 
 def tree(sites, measure="peak_bytes", unit="bytes"):
@@ -99,49 +96,34 @@ def timeline(report):
     rows = [{"site": s["id"], "place": site_row(s)["place"], "bytes": trend(s, POINTS)} for s in top]
     everything = [sum(col) for col in zip(*(trend(s, POINTS) for s in report["sites"]))] or [0] * POINTS
     rss = report["totals"]["peak_rss_bytes"]
-    return {"fromNs": 0, "toNs": duration, "timesNs": times, "bytes": everything, "rows": rows,
-            "rss": [{"timeNs": t, "bytes": rss // 2 + (rss - rss // 2) * min(i, 66) // 66}
+    return {"from_ns": 0, "to_ns": duration, "times_ns": times, "bytes": everything, "rows": rows,
+            "rss": [{"time_ns": t, "bytes": rss // 2 + (rss - rss // 2) * min(i, 66) // 66}
                     for i, t in enumerate(times)] if rss else [],
             "events": [report["totals"]["allocations"] * 1e9 / duration] * POINTS,
-            "marks": [{"timeNs": duration // 4, "name": "loaded"}, {"timeNs": duration // 2, "name": "half"}],
-            "limitBytes": 0}
+            "marks": [{"time_ns": duration // 4, "name": "loaded"}, {"time_ns": duration // 2, "name": "half"}],
+            "limit_bytes": 0}
 
 
 def finding(f, sites):
     site = next((s for s in sites if s["id"] == f["site"]), None)
     row = site and site_row(site)
-    evidence = [{"name": k.replace("_", " "), "value": v if isinstance(v, list) else str(v)}
-                for k, v in f["evidence"].items()]
-    return {"kind": f["kind"], "severity": f["severity"], "bytes": f["bytes"], "summary": f["summary"],
-            "advice": f["advice"], "site": f["site"], "where": row and row["place"], "evidence": evidence,
-            "trend": trend(site) if site else [], "explain": {"view": "flame", "mode": "live", "at": "peak"}}
+    return {**f, "where": row and row["place"], "trend": trend(site) if site else [],
+            "explain": {"view": "flame", "mode": "live", "at": "peak"}}
 
 
 def summary(report, has=EVERYTHING, **changes):
-    t = report["totals"]
-    names = {"allocations": "allocations", "reallocations": "reallocations", "frees": "frees",
-             "allocatedBytes": "allocated_bytes", "peakBytes": "peak_bytes", "peakBlocks": "peak_blocks",
-             "peakTimeNs": "peak_time_ns", "liveBytes": "live_bytes", "liveBlocks": "live_blocks",
-             "leftBytes": "live_bytes", "leftBlocks": "live_blocks",
-             "temporary": "temporary", "threads": "threads", "dropped": "dropped",
-             "peakRssBytes": "peak_rss_bytes"}
-    return {"id": "1", "name": "example.heft", "command": report["command"], "pid": report["pid"],
-            "format": report["format"], "mode": report["mode"], "rateBytes": report["rate_bytes"],
-            "start": report["start"], "durationNs": report["duration_ns"], "startNs": 0,
-            "endNs": report["duration_ns"], "end": report["end"],
-            "endWords": "exit status 0", "complete": report["complete"], "live": False,
-            "has": {name: name in has for name in EVERYTHING},
-            "totals": {**{k: t[v] for k, v in names.items()}, "peakRssTimeNs": report["duration_ns"] // 3},
+    totals = report["totals"]
+    run = {k: v for k, v in report.items() if k not in ("schema", "heft", "sites", "processes")}
+    return {**run, "id": "1", "name": "example.heft", "start_ns": 0, "end_ns": report["duration_ns"],
+            "peak_rss_time_ns": report["duration_ns"] // 3, "end_words": "exit status 0", "live": False,
+            "end_bytes": totals["live_bytes"], "end_blocks": totals["live_blocks"],
+            "has": {name: name in has for name in EVERYTHING}, "totals": totals,
             "quality": {"level": "good", "words": ["every allocation was recorded"]}, "notes": [],
             "findings": [finding(f, report["sites"]) for f in report["findings"]],
-            "processCount": 1, "threadWords": "1 thread in 1 process",
+            "process_count": 1, "thread_words": "1 thread in 1 process",
             "processes": [{"number": 0, "pid": report["pid"], "ppid": 1, "program": report["command"][0],
-                           "command": report["command"], "end": "exit", "startNs": 0,
-                           "runNs": report["duration_ns"], "peakBytes": t["peak_bytes"],
-                           "peakRssBytes": t["peak_rss_bytes"], "leftBytes": t["live_bytes"],
-                           "leftBlocks": t["live_blocks"], "allocatedBytes": t["allocated_bytes"]}],
-            "threads": [{"pid": x["pid"], "tid": x["tid"], "name": x["name"], "allocations": x["allocations"],
-                         "allocatedBytes": x["allocated_bytes"]} for x in report["threads"]], **changes}
+                           "command": report["command"], "end": "exit", "start_ns": 0,
+                           "run_ns": report["duration_ns"], "totals": totals}], **changes}
 
 
 def sites(rows, measure):
@@ -152,9 +134,10 @@ def sites(rows, measure):
 def site(s, duration):
     row = site_row(s)
     stack = [frame(f) for f in s["stack"]]
-    return {"row": row, "stack": stack, "firstUser": first_user(stack), "timesNs": [], "bytes": row["trend"],
-            "lifetimes": [0] * 10 + [s["allocations"]] + [0] * 5,
-            "freedBy": [{"share": 1, "stack": stack}], "handover": [{"from": "main", "to": "worker", "frees": 5}]}
+    return {"row": row, "stack": stack, "first_user": first_user(stack), "times_ns": [], "bytes": row["trend"],
+            "lifetime_log2": [0] * 10 + [s["allocations"]],
+            "freed_by": [{"share": 1, "stack": stack}], "handover": [{"site": s["id"], "from_tid": 1, "from_name": "main", "to_tid": 2,
+                          "to_name": "worker", "frees": 5}]}
 
 
 def from_report(report, has=EVERYTHING, **changes):

@@ -36,7 +36,7 @@ def hostile_report():
 
 @pytest.mark.parametrize("view", ["findings", "flame", "sites"])
 def test_hostile_names_are_inert(open_page, tmp_path, view):
-    docs = documents.from_report(hostile_report(), notes=[{"warning": True, "timeNs": 0, "text": HOSTILE[1]}])
+    docs = documents.from_report(hostile_report(), notes=[{"kind": "warning", "time_ns": 0, "text": HOSTILE[1], "count": 0}])
     page = show(open_page, tmp_path, docs, view, "&site=3")
     page.wait("document.querySelector('.inspector .stack') !== null")
     assert page.evaluate("document.title") != "owned"

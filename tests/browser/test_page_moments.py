@@ -62,8 +62,8 @@ def table(page):
 def between(view):
     """In moments.c: while all three blocks are there, and after two of them were freed."""
     line = view.get("/api/r/1/timeline")
-    freed = max(t for t, n in zip(line["timesNs"], line["bytes"]) if n == 3000)
-    return line["timesNs"][line["bytes"].index(3000)] + 1_000_000, min(freed + 5_000_000, line["toNs"] - 1)
+    freed = max(t for t, n in zip(line["times_ns"], line["bytes"]) if n == 3000)
+    return line["times_ns"][line["bytes"].index(3000)] + 1_000_000, min(freed + 5_000_000, line["to_ns"] - 1)
 
 
 def test_an_instant(recordings, open_page):
@@ -109,7 +109,7 @@ def test_exits(recordings, open_page):
         assert sorted((row["Block size"], row["Blocks"]) for row in table(page)) == [
             ("1.9 KiB to 2.0 KiB", "1"), ("1000 B", "1"), ("2.8 KiB to 3.0 KiB", "1")]
         sizes = view.get("/api/r/1/sizes?at=end")["rows"]
-        assert sum(row["liveBytes"] for row in sizes) == left
+        assert sum(row["live_bytes"] for row in sizes) == left
 
 
 def test_memory_of_one_process(recordings, open_page):
@@ -117,8 +117,8 @@ def test_memory_of_one_process(recordings, open_page):
         page = open_page(view.url + "#view=memory&process=3")
         rows = {row["Part"]: row for row in table(page)}
         assert rows["requested"]["Bytes"] == "3.8 MiB"  # 2 * (2,000,000 + 1000)
-        rss = next(p for p in view.get("/api/r/1/summary")["processes"] if p["number"] == 2)["peakRssBytes"]
-        assert view.get("/api/r/1/ledger?process=2")["rssBytes"] == rss
+        rss = next(p for p in view.get("/api/r/1/summary")["processes"] if p["number"] == 2)["totals"]["peak_rss_bytes"]
+        assert view.get("/api/r/1/ledger?process=2")["rss_bytes"] == rss
 
 
 def test_exec_is_one_process(recordings, open_page):
@@ -127,7 +127,7 @@ def test_exec_is_one_process(recordings, open_page):
     assert totals["left_bytes"] > totals["live_bytes"] == 1000  # the shell's own, before exec
     with view_of(path) as view:
         summary = view.get("/api/r/1/summary")
-        assert len(summary["processes"]) == 2 and summary["processCount"] == 1
+        assert len(summary["processes"]) == 2 and summary["process_count"] == 1
         page = open_page(view.url)
         page.wait("document.querySelectorAll('.four dd').length >= 4")
         assert "Live at the end" in text(page, ".four") and "Left at exit" not in text(page, ".four")
@@ -163,11 +163,11 @@ def test_sampled(recordings, open_page):
     with view_of(path) as view:
         page = open_page(view.url)
         page.wait("document.querySelectorAll('.four dd').length >= 4")
-        errors = view.get("/api/r/1/summary")["errors"]
+        errors = view.get("/api/r/1/summary")["totals"]
         peak = page.evaluate("document.querySelectorAll('.four dd.faint')[0].innerText")
         assert peak.endswith(f", {totals['peak_blocks']:,} ± {totals['peak_blocks_error95']:,} blocks"), peak
         assert peak.startswith("± ") and peak.split(",")[0].endswith("B")
-        assert errors["peakBytes"] == totals["peak_bytes_error95"]
+        assert errors["peak_bytes_error95"] == totals["peak_bytes_error95"]
         # Samples name the threads of what is live.
         page.press("8")
         rows = table(page)

@@ -60,14 +60,14 @@ def check_chosen(page, view, k):
     page.wait(f"document.querySelector('.chip')?.innerText.includes('(pid {chosen['pid']})')")
     settled(page)
     line = view.get(f"/api/r/1/timeline?process={k}")
-    assert line["fromNs"] == chosen["startNs"] and max(line["bytes"]) == PEAK[k]
+    assert line["from_ns"] == chosen["start_ns"] and max(line["bytes"]) == PEAK[k]
     # Timeline, its peak, the instant, the legend.
     peak = f"{PEAK[k] / 2 ** 20:.1f} MiB"
     page.wait(f"document.querySelector('.peak-mark').textContent.includes('peak {peak}')")
     assert text(page, ".layers-head").endswith(peak)
     assert "hold" in text(page, ".layers ul")
     slider = page.evaluate("(e => [e.ariaValueMin, e.ariaValueNow, e.ariaValueMax].map(Number))(document.querySelector('.chart-box'))")
-    assert slider[0] == round(line["fromNs"] / 1000) and slider[2] == round(line["toNs"] / 1000)
+    assert slider[0] == round(line["from_ns"] / 1000) and slider[2] == round(line["to_ns"] / 1000)
     assert slider[0] <= slider[1] <= slider[2]
     page.press("1")
     page.wait(f"document.querySelector('.four dd')?.title === {json.dumps(exact(PEAK[k]))}")
@@ -100,7 +100,7 @@ def test_by_mouse(recordings, open_page):
         page.click_on(".chip")
         page.wait("document.querySelector('.chip') === null")
         page.press("1")
-        whole = view.get("/api/r/1/summary")["totals"]["peakBytes"]
+        whole = view.get("/api/r/1/summary")["totals"]["peak_bytes"]
         page.wait(f"document.querySelector('.four dd')?.title === {json.dumps(exact(whole))}")
 
 
@@ -151,7 +151,7 @@ def test_many_processes(recordings, open_page):
         # All of one program can be chosen, too.
         page.click_on("#view tbody tr:nth-child(2) .row-open")
         page.wait("document.querySelector('.chip')?.innerText.startsWith('all of tiny')")
-        assert view.get("/api/r/1/summary?program=tiny")["totals"]["allocatedBytes"] == 3000
+        assert view.get("/api/r/1/summary?program=tiny")["totals"]["allocated_bytes"] == 3000
         page.press("Escape")
         page.click_text("Each process")
         page.wait("document.querySelectorAll('#view .row-open').length > 20")

@@ -118,8 +118,8 @@ def test_top_and_view(recorded):
     assert re.search(r"  3 processes\b", frame) and re.search(r"  threads 3\b", frame)
     with Viewer(recorded[0]) as v:
         summary = v.document("summary")
-    assert summary["processCount"] == summary["totals"]["threads"] == len(summary["threads"]) == 3
-    assert summary["threadWords"] == "3 threads in 3 processes"
+    assert summary["process_count"] == summary["totals"]["threads"] == len(summary["threads"]) == 3
+    assert summary["thread_words"] == "3 threads in 3 processes"
 
 
 def test_csv(recorded):

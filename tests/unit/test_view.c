@@ -261,30 +261,31 @@ TEST(test_chosen_process)
 {
 	json_t *s = document(view_summary, "process=1");
 	json_t *t = json_object_get(s, "totals");
-	assert_int_equal(number(t, "peakBytes"), 500);
-	assert_int_equal(number(t, "peakTimeNs"), 6000);
-	assert_int_equal(number(t, "leftBytes"), 0);
-	assert_int_equal(number(t, "peakRssBytes"), 500);
-	assert_int_equal(number(s, "startNs"), 4000);
-	assert_int_equal(number(s, "endNs"), 9500);
-	assert_int_equal(number(s, "durationNs"), 20000);
-	assert_string_equal(string(s, "threadWords"), "1 thread in 1 process");
+	assert_int_equal(number(t, "peak_bytes"), 500);
+	assert_int_equal(number(t, "peak_time_ns"), 6000);
+	assert_int_equal(number(t, "left_bytes"), 0);
+	assert_int_equal(number(s, "end_bytes"), 0);
+	assert_int_equal(number(t, "peak_rss_bytes"), 500);
+	assert_int_equal(number(s, "start_ns"), 4000);
+	assert_int_equal(number(s, "end_ns"), 9500);
+	assert_int_equal(number(s, "duration_ns"), 20000);
+	assert_string_equal(string(s, "thread_words"), "1 thread in 1 process");
 	json_decref(s);
 	s = document(view_summary, "");
-	assert_string_equal(string(s, "threadWords"), "3 threads in 2 processes");
-	assert_int_equal(number(s, "processCount"), 2);
+	assert_string_equal(string(s, "thread_words"), "3 threads in 2 processes");
+	assert_int_equal(number(s, "process_count"), 2);
 	json_t *first = json_array_get(json_object_get(s, "processes"), 0); /* greatest peak */
 	assert_int_equal(number(first, "pid"), 200);
 	assert_int_equal(number(first, "number"), 1);
-	assert_int_equal(number(first, "runNs"), 5500);
+	assert_int_equal(number(first, "run_ns"), 5500);
 	assert_string_equal(string(first, "program"), "prog");
 	json_decref(s);
 	json_t *line = document(view_timeline, "process=1");
-	size_t last = length(line, "timesNs") - 1;
-	assert_int_equal(number(line, "fromNs"), 4000);
-	assert_int_equal(number(line, "toNs"), 9500);
-	assert_int_equal(element(line, "timesNs", 0), 4000);
-	assert_int_equal(element(line, "timesNs", last), 9500);
+	size_t last = length(line, "times_ns") - 1;
+	assert_int_equal(number(line, "from_ns"), 4000);
+	assert_int_equal(number(line, "to_ns"), 9500);
+	assert_int_equal(element(line, "times_ns", 0), 4000);
+	assert_int_equal(element(line, "times_ns", last), 9500);
 	assert_int_equal(element(line, "bytes", last), 0);
 	long long most = 0;
 	for (size_t i = 0; i <= last; i++)
@@ -303,7 +304,7 @@ TEST(test_chosen_process)
 	assert_int_equal(ask(view_summary, "program=other", &none, &err), HEFT_ENOTFOUND);
 	assert_int_equal(ask(view_tree, "processes=some", &none, &err), HEFT_EUSAGE);
 	json_t *both = document(view_summary, "program=prog");
-	assert_int_equal(number(json_object_get(both, "totals"), "peakBytes"), 630);
+	assert_int_equal(number(json_object_get(both, "totals"), "peak_bytes"), 630);
 	json_decref(both);
 }
 
@@ -369,17 +370,17 @@ TEST(test_summary)
 	assert_int_equal(number(t, "allocations"), 5);
 	assert_int_equal(number(t, "reallocations"), 1);
 	assert_int_equal(number(t, "frees"), 3);
-	assert_int_equal(number(t, "allocatedBytes"), 690);
-	assert_int_equal(number(t, "peakBytes"), 630);
-	assert_int_equal(number(t, "peakBlocks"), 3);
-	assert_int_equal(number(t, "peakTimeNs"), 6000);
-	assert_int_equal(number(t, "liveBytes"), 110);
+	assert_int_equal(number(t, "allocated_bytes"), 690);
+	assert_int_equal(number(t, "peak_bytes"), 630);
+	assert_int_equal(number(t, "peak_blocks"), 3);
+	assert_int_equal(number(t, "peak_time_ns"), 6000);
+	assert_int_equal(number(t, "live_bytes"), 110);
 	assert_int_equal(number(t, "temporary"), 1);
 	assert_int_equal(number(t, "dropped"), 7);
-	assert_int_equal(number(t, "peakRssBytes"), 2500); /* 2000 and 500 */
-	assert_int_equal(number(t, "peakRssTimeNs"), 3000);
+	assert_int_equal(number(t, "peak_rss_bytes"), 2500); /* 2000 and 500 */
+	assert_int_equal(number(s, "peak_rss_time_ns"), 3000);
 	assert_string_equal(string(s, "start"), "2023-11-14T22:13:20Z");
-	assert_string_equal(string(s, "endWords"), "exit status 3");
+	assert_string_equal(string(s, "end_words"), "exit status 3");
 	assert_string_equal(string(json_object_get(s, "quality"), "level"), "poor");
 	assert_int_equal(length(s, "threads"), 3);
 	assert_int_equal(length(s, "processes"), 2);
@@ -396,15 +397,15 @@ TEST(test_timeline)
 {
 	json_t *t = document(view_timeline, "");
 	static const long long times[] = {0, 6000, 20000}, bytes[] = {0, 630, 110};
-	assert_int_equal(length(t, "timesNs"), 3); /* too short for a slot: what is known anyway */
+	assert_int_equal(length(t, "times_ns"), 3); /* too short for a slot: what is known anyway */
 	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(element(t, "timesNs", i), times[i]);
+		assert_int_equal(element(t, "times_ns", i), times[i]);
 		assert_int_equal(element(t, "bytes", i), bytes[i]);
 	}
 	json_t *first = json_array_get(json_object_get(t, "rows"), 0);
 	assert_int_equal(element(first, "bytes", 1), 500);
-	assert_int_equal(number(first, "leftBytes"), 0);
-	assert_int_equal(number(t, "leftBytes"), 110);
+	assert_int_equal(number(first, "left_bytes"), 0);
+	assert_int_equal(number(t, "left_bytes"), 110);
 	assert_int_equal(length(t, "rss"), 4);
 	json_t *rss = json_array_get(json_object_get(t, "rss"), 3);
 	assert_int_equal(number(rss, "bytes"), 2200); /* the child has gone */
@@ -426,12 +427,12 @@ TEST(test_sites)
 	row = json_array_get(json_object_get(s, "rows"), 0);
 	assert_int_equal(number(s, "sum"), 10);
 	assert_int_equal(number(row, "value"), 10);
-	assert_int_equal(number(row, "peakBytes"), 0);
+	assert_int_equal(number(row, "peak_bytes"), 0);
 	json_decref(s);
 	s = document(view_sites, "mode=grew&from=6504&to=8504&sort=peak");
 	row = json_array_get(json_object_get(s, "rows"), 0);
 	assert_int_equal(number(row, "id"), 1);
-	assert_int_equal(number(row, "peakBytes"), 500);
+	assert_int_equal(number(row, "peak_bytes"), 500);
 	json_decref(s);
 	/* At an instant: what is left and how long blocks live are of the run. The 50 lives for 2000 ns and
 	 * the 100 for 9000; the 500 is freed later, and was resized, not allocated there. */
@@ -439,21 +440,21 @@ TEST(test_sites)
 	assert_int_equal(number(s, "sum"), 630);
 	row = json_array_get(json_object_get(s, "rows"), 0);
 	assert_int_equal(number(row, "value"), 500);
-	assert_int_equal(number(row, "leftBytes"), 0);
+	assert_int_equal(number(row, "end_bytes"), 0);
 	assert_int_equal(number(row, "allocations"), 0);
 	assert_int_equal(number(row, "reallocations"), 1);
-	assert_true(number(row, "p50Ns") > 0);
+	assert_true(number(json_object_get(row, "lifetime_ns"), "p50") > 0);
 	row = json_array_get(json_object_get(s, "rows"), 1);
 	assert_int_equal(number(row, "value"), 100);
-	assert_int_equal(number(row, "leftBytes"), 100);
+	assert_int_equal(number(row, "end_bytes"), 100);
 	json_decref(s);
 	s = document(view_sites, "at=6504&sort=live"); /* the 10 is not there yet, but it is left */
 	row = json_array_get(json_object_get(s, "rows"), 0);
-	assert_int_equal(number(row, "leftBytes"), 100);
+	assert_int_equal(number(row, "end_bytes"), 100);
 	json_decref(s);
 	s = document(view_sites, "mode=allocated&from=0&to=3504"); /* before anything was freed */
 	row = json_array_get(json_object_get(s, "rows"), 0);
-	assert_true(json_is_null(json_object_get(row, "p50Ns")));
+	assert_true(json_object_get(row, "lifetime_ns") == NULL);
 	json_decref(s);
 	s = document(view_sites, "search=MAIN&n=2"); /* any frame, any case of letters */
 	assert_int_equal(number(s, "count"), 4);
@@ -462,8 +463,8 @@ TEST(test_sites)
 	json_t *one = document(view_site, "site=2");
 	assert_int_equal(number(json_object_get(one, "row"), "value"), 100);
 	assert_int_equal(length(one, "stack"), 2);
-	assert_int_equal(element(one, "lifetimes", 2), 1); /* 2000 ns: the 50 */
-	assert_int_equal(element(one, "lifetimes", 5), 1); /* 9000 ns: the 100 */
+	assert_int_equal(element(one, "lifetime_log2", 2), 1); /* 2000 ns: the 50 */
+	assert_int_equal(element(one, "lifetime_log2", 5), 1); /* 9000 ns: the 100 */
 	json_decref(one);
 	struct heft_error err;
 	assert_int_equal(ask(view_site, "site=6", &one, &err), HEFT_ENOTFOUND);
@@ -548,8 +549,8 @@ TEST(test_lifetimes)
 	assert_int_equal(element(l, "counts", 2), 2); /* 2000 ns */
 	assert_int_equal(element(l, "counts", 3), 2); /* 4000 ns */
 	assert_int_equal(element(l, "counts", 5), 1); /* 9000 ns */
-	assert_int_equal(element(l, "lowNs", 3), 2048);
-	assert_int_equal(number(l, "liveAtEnd"), 2);
+	assert_int_equal(element(l, "low_ns", 3), 2048);
+	assert_int_equal(number(l, "live_at_end"), 2);
 	assert_int_equal(sum_cells(json_object_get(heat, "cells")), 3);
 	assert_int_equal(sum_cells(json_object_get(heat, "live")), 2);
 	/* Slots of 334 ns: the 100 was born in the third, the 10 in the last but few. */
@@ -578,7 +579,7 @@ TEST(test_sizes_and_threads)
 	json_t *s = document(view_sizes, "");
 	long long peak = 0;
 	for (size_t i = 0; i < length(s, "rows"); i++)
-		peak += number(json_array_get(json_object_get(s, "rows"), i), "peakBytes");
+		peak += number(json_array_get(json_object_get(s, "rows"), i), "peak_bytes");
 	assert_int_equal(peak, 630);
 	assert_string_equal(string(s, "words"), "");
 	json_decref(s);
@@ -592,8 +593,9 @@ TEST(test_sizes_and_threads)
 	json_t *t = document(view_threads, "");
 	assert_int_equal(length(t, "threads"), 3);
 	json_t *worker = json_array_get(json_object_get(t, "threads"), 1);
-	assert_string_equal(string(worker, "label"), "worker (101)");
-	assert_int_equal(number(worker, "allocatedBytes"), 40);
+	assert_string_equal(string(worker, "name"), "worker");
+	assert_int_equal(number(worker, "tid"), 101);
+	assert_int_equal(number(worker, "allocated_bytes"), 40);
 	json_decref(t);
 }
 
@@ -660,7 +662,7 @@ TEST(test_cut_names)
 	struct view_name room;
 	char name[3000];
 	view_query_init(&q);
-	q.name_bytes = 20;
+	q.limits.name_bytes = 20;
 	assert_string_equal(view_cut(&q, "short", &room), "short");
 	assert_string_equal(view_cut(&q, NULL, &room), "");
 	assert_string_equal(view_cut(&q, "12345678901234567890", &room), "12345678901234567890");
@@ -670,11 +672,11 @@ TEST(test_cut_names)
 	for (unsigned i = 0; i < sizeof name - 1; i++)
 		name[i] = (char)"\xe2\x82\xac"[i % 3];
 	name[sizeof name - 1] = 0;
-	q.name_bytes = VIEW_NAME_BYTES;
+	q.limits.name_bytes = MODEL_JSON_NAME_BYTES;
 	size_t cut = strlen(view_cut(&q, name, &room));
-	assert_true(cut <= VIEW_NAME_BYTES + 4);
+	assert_true(cut <= MODEL_JSON_NAME_BYTES + 4);
 	memset(name, 0x80, sizeof name - 1);
-	assert_true(strlen(view_cut(&q, name, &room)) <= VIEW_NAME_BYTES + 4);
+	assert_true(strlen(view_cut(&q, name, &room)) <= MODEL_JSON_NAME_BYTES + 4);
 }
 
 /* ---- packing and the one-file report */

@@ -122,7 +122,7 @@ static void *ask_many(void *ctx)
 			q.to_ns = q.from_ns + 3000000;
 			check(ask(view_tree, &q, "\"sum\":") <= 4 * BLOCK);
 			break;
-		case 3: check(ask(view_lifetimes, &q, "\"liveAtEnd\":") >= seen / BLOCK); break;
+		case 3: check(ask(view_lifetimes, &q, "\"live_at_end\":") >= seen / BLOCK); break;
 		}
 	}
 	return NULL;

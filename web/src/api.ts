@@ -1,5 +1,5 @@
 // What the server answers (src/pages/routes_view.c and the files beside it), one
-// interface a document. Both sides are held to it by tests/browser. Times are
+// interface a document. Fields are spelt as in heft report --json. Both sides are held to it by tests/browser. Times are
 // nanoseconds since the start of the recording, sizes bytes; numbers stay below 2^53.
 //
 // A one-file report (heft export -f html) holds the same documents under the same
@@ -55,49 +55,164 @@ export interface RecordingEntry {
   live: boolean; // grows: GET /api/r/ID/events tells when
 }
 
-// GET /api/r/ID/summary?process=N or ?program=NAME: of these; findings are then those about their sites.
-export interface Summary {
-  id: string;
-  name: string;
+// ---- Objects of the model, as heft report --json has them (src/model_json; docs/report.schema.json
+// describes every field). What a file does not record is absent.
+
+export interface Run {
+  recorded_by: string;
   command: string[];
   pid: number;
   format: string;
   mode: "exact" | "sample";
-  rateBytes: number;
-  start: string; // ISO, "" if not known
-  durationNs: number;
-  startNs: number; // of the chosen process, else 0
-  endNs: number; // likewise, else durationNs
-  end: string; // "exit" | "signal" | "detached" | "running" | ...
-  endWords: string; // "exit status 0", "killed by signal 9 (out of memory, limit 512 MiB)"
+  rate_bytes: number;
+  start?: string; // ISO
+  duration_ns?: number;
+  end?: End;
+  exit_status?: number | null;
+  signal?: number | null;
   complete: boolean;
+}
+export type End = "exit" | "signal" | "detached" | "exec" | "running" | "unknown";
+export interface Totals {
+  peak_bytes?: number;
+  peak_blocks?: number;
+  peak_time_ns?: number;
+  live_bytes?: number;
+  live_blocks?: number;
+  left_bytes?: number; // not freed when each process ended
+  left_blocks?: number;
+  allocated_bytes?: number;
+  allocations?: number;
+  reallocations?: number;
+  frees?: number;
+  temporary?: number;
+  threads?: number;
+  dropped?: number;
+  peak_rss_bytes?: number | null; // null: the program ended before anybody looked
+  // sampled: 95 % error of each
+  peak_bytes_error95?: number;
+  peak_blocks_error95?: number;
+  allocations_error95?: number;
+}
+export interface Image {
+  command: string[];
+  name: string;
+  exe: string;
+  start_ns?: number;
+  end_ns?: number;
+  end?: End;
+  exit_status?: number | null;
+  signal?: number | null;
+  totals: Totals; // without what needs a walk over all events (live_bytes, temporary)
+}
+export interface Thread {
+  pid: number;
+  tid: number;
+  name: string;
+  allocations?: number; // a recording of every allocation has these, samples what is live
+  allocated_bytes?: number;
+  reallocations?: number;
+  frees?: number;
+  live_bytes?: number;
+  live_blocks?: number;
+  live_bytes_error95?: number;
+  live_blocks_error95?: number;
+}
+export interface Note {
+  kind: "warning" | "info";
+  time_ns: number;
+  text: string;
+  count: number;
+}
+// The numbers that the page shows.
+export interface SiteNumbers {
+  via: string;
+  peak_bytes?: number;
+  live_bytes?: number;
+  live_blocks?: number;
+  left_bytes?: number;
+  allocated_bytes?: number;
+  allocations?: number;
+  reallocations?: number;
+  temporary?: number;
+  lifetime_ns?: { mean: number; p50?: number; p99?: number; max?: number };
+}
+export interface Handover {
+  site: number;
+  from_tid: number; // 0 and "": others
+  from_name: string;
+  to_tid: number;
+  to_name: string;
+  frees: number;
+}
+export interface Size {
+  low_bytes: number;
+  high_bytes: number;
+  allocations: number;
+  allocated_bytes: number;
+  slack_bytes: number;
+  peak_blocks: number;
+  peak_bytes: number;
+  peak_slack_bytes: number;
+  live_blocks: number;
+  live_bytes: number;
+}
+export interface ModelFinding {
+  kind: string;
+  severity: "high" | "medium" | "low";
+  bytes: number;
+  summary: string;
+  evidence: Record<string, EvidenceValue>; // names say their units
+  site: number; // id, 0: none
+  advice: string;
+}
+export type EvidenceValue = number | string | string[] | Part[];
+export interface Part {
+  function: string;
+  where?: string;
+  bytes: number;
+  share: number;
+  site?: number;
+}
+export interface Place {
+  function: string;
+  file: string; // "" if not known
+  line: number;
+  module: string; // without folders
+}
+
+// ---- Documents
+
+// GET /api/r/ID/summary?process=N or ?program=NAME: of these; findings are then those about their sites.
+export interface Summary extends Run {
+  id: string;
+  name: string;
+  start_ns: number; // of the chosen process, else 0
+  end_ns: number; // likewise, else duration_ns
+  peak_rss_time_ns: number; // 0: not known
+  end_bytes: number; // not freed in the end: of several processes, or of chosen ones, what each left; else what is live
+  end_blocks: number;
+  end_bytes_error95?: number; // sampled
+  end_blocks_error95?: number;
+  end_words: string; // "exit status 0", "killed by signal 9 (out of memory, limit 512 MiB)"
   live: boolean;
   has: Has; // what the file tells: views of the rest show words instead
   totals: Totals;
-  errors?: Partial<Totals>; // sampled: 95 % error of each
   quality: { level: "good" | "fair" | "poor"; words: string[] }; // badge; why
-  notes: { warning: boolean; timeNs: number; text: string }[];
+  notes: Note[];
   findings: Finding[];
-  processCount: number; // of operating-system processes: one that called exec is twice in the list
-  threadWords: string; // "203 threads in 202 processes"
+  process_count: number; // of operating-system processes: one that called exec is twice in the list
+  thread_words: string; // "203 threads in 202 processes"
   processes: Process[]; // greatest peak first; without copies of a parent that only called exec
-  threads: { pid: number; tid: number; name: string; allocations: number; allocatedBytes: number }[];
+  threads: Thread[];
   pruned?: string[]; // one-file report: what was left out, in words
 }
-export interface Process {
+export interface Process extends Image {
   number: number; // in the recording
   pid: number;
   ppid: number;
-  program: string;
-  command: string[]; // as much as a table shows
-  end: string;
-  startNs: number;
-  runNs: number;
-  peakBytes: number;
-  peakRssBytes: number; // 0: not known
-  leftBytes: number; // not freed when it ended
-  leftBlocks: number;
-  allocatedBytes: number;
+  program: string; // as Selection.program chooses it
+  run_ns: number;
 }
 export interface Has {
   peak: boolean;
@@ -114,64 +229,26 @@ export interface Has {
   ledger: boolean;
   source: boolean;
 }
-export interface Totals {
-  allocations: number;
-  reallocations: number;
-  frees: number;
-  allocatedBytes: number;
-  peakBytes: number;
-  peakBlocks: number;
-  peakTimeNs: number;
-  liveBytes: number;
-  liveBlocks: number;
-  leftBytes: number; // of several processes, or of chosen ones: when each ended; of one, live at the end
-  leftBlocks: number;
-  temporary: number;
-  threads: number;
-  dropped: number;
-  peakRssBytes: number;
-  peakRssTimeNs: number;
-}
-export interface Finding {
-  kind: string;
-  severity: "high" | "medium" | "low";
-  bytes: number;
-  summary: string;
-  advice: string;
-  site: number; // id, 0: none
+export interface Finding extends ModelFinding {
   where: Place | null; // first user frame
   callers: string; // as SiteRow.callers, among findings
-  evidence: { name: string; value: string | string[] | Part[] }[]; // values in words with units
   trend: number[]; // live bytes of its site over the run, up to 60 points; empty: not known
   explain: Partial<Selection> & { view: string }; // what shows the proof
-}
-export interface Part {
-  function: string;
-  where: string;
-  bytes: number;
-  share: number;
-  site: number;
-}
-export interface Place {
-  function: string;
-  file: string; // "" if not known
-  line: number;
-  module: string; // without folders
 }
 
 // GET /api/r/ID/timeline?slots=N (at most so many points; default 400) and process or program as in
 // Selection: then of these alone, from the start of the first to the end of the last.
 export interface Timeline {
-  fromNs: number;
-  toNs: number;
-  timesNs: number[]; // of the points, rising
+  from_ns: number;
+  to_ns: number;
+  times_ns: number[]; // of the points, rising
   bytes: number[]; // live heap, everything
-  leftBytes: number; // what processes left at their exits, each at its own: at no instant of the line
-  rows: { site: number; place: Place; callers: string; bytes: number[]; leftBytes: number }[]; // the top 5 sites; the rest is the difference
-  rss: { timeNs: number; bytes: number }[]; // thinned, its maximum kept; empty: not known
+  left_bytes: number; // what processes left at their exits, each at its own: at no instant of the line
+  rows: { site: number; place: Place; callers: string; bytes: number[]; left_bytes: number }[]; // the top 5 sites; the rest is the difference
+  rss: { time_ns: number; bytes: number }[]; // thinned, its maximum kept; empty: not known
   events: number[]; // allocations, reallocations and frees a second up to each point; empty: not known
-  marks: { timeNs: number; name: string }[];
-  limitBytes: number; // memory limit; 0: not known or far away
+  marks: { time_ns: number; name: string }[];
+  limit_bytes: number; // memory limit; 0: not known or far away
 }
 
 // GET /api/r/ID/tree?Selection&processes=merged|each|none&invert=0|1&limit=N (default 20000)&root=PATH
@@ -212,38 +289,30 @@ export interface Sites {
   sum: number; // of the selection's value, all sites
   rows: SiteRow[];
 }
-export interface SiteRow {
+// Numbers are of the selection, but for the peak and end_bytes, which are of the whole run. Of mode
+// live at an instant lifetimes are of the whole run; absent: no block was freed.
+export interface SiteRow extends SiteNumbers {
   id: number;
   place: Place; // first user frame
   callers: string; // that tell it from rows whose place reads the same: "g", "... < main:12"; or ""
-  via: string;
   value: number; // of the selection (mode and metric)
   error95?: number;
-  peakBytes: number; // its part of the recording's peak, whatever is selected
-  liveBytes: number;
-  liveBlocks: number;
-  leftBytes: number; // as Totals.leftBytes, whatever is selected
-  leftBlocks: number;
-  allocations: number;
-  reallocations: number;
-  allocatedBytes: number;
-  temporary: number;
-  p50Ns: number | null; // of mode live at an instant: of the whole run; null: no block was freed
-  p99Ns: number | null;
+  end_bytes: number; // as in Summary, whatever is selected
+  end_blocks: number;
   trend: number[]; // up to 60 points of live bytes; empty: not known
-  freedBy: string; // "consumer() 98 %", "" if not known
+  freed_by: string; // "consumer() 98 %", "" if not known
 }
 
-// GET /api/r/ID/site?process=N&program=NAME&site=N (whole run; freedBy and handover of all processes)
+// GET /api/r/ID/site?process=N&program=NAME&site=N (whole run; freed_by and handover of all processes)
 export interface Site {
   row: SiteRow;
   stack: Frame[]; // innermost first
-  firstUser: number; // index into stack
-  timesNs: number[];
+  first_user: number; // index into stack
+  times_ns: number[];
   bytes: number[]; // live over time; empty: not known
-  lifetimes: number[]; // as Lifetimes.counts
-  freedBy: { share: number; stack: Frame[] }[];
-  handover: { from: string; to: string; frees: number }[]; // threads
+  lifetime_log2?: number[]; // as Lifetimes.counts, without zeros at the end
+  freed_by: { share: number; stack: Frame[] }[];
+  handover: Handover[];
 }
 
 // GET /api/r/ID/sandwich?Selection&function=NAME&module=NAME
@@ -277,35 +346,23 @@ export interface Source {
 // GET /api/r/ID/sizes?Selection
 export interface Sizes {
   words: string; // "" or what to know
-  rows: {
-    low: number;
-    high: number;
-    allocations: number;
-    allocatedBytes: number;
-    slackBytes: number;
-    peakBlocks: number;
-    peakBytes: number;
-    peakSlackBytes: number;
-    liveBlocks: number;
-    liveBytes: number; // at the instant; at the end as Totals.leftBytes
-  }[];
+  rows: Size[]; // live: at the instant; at the end of several processes, what they left
 }
 
 // GET /api/r/ID/lifetimes?Selection (of mode live: of the whole run)
 export interface Lifetimes {
-  lowNs: number[]; // lower bound of each bucket: 0, 512, 1024, ...
-  counts: number[]; // blocks freed or, at the end, still live (see liveAtEnd)
-  liveAtEnd: number;
+  low_ns: number[]; // lower bound of each bucket: 0, 512, 1024, ...
+  counts: number[]; // blocks freed or, at the end, still live (see live_at_end)
+  live_at_end: number;
   // Birth time x lifetime: cells[b][l] blocks born in birth slot b with lifetime bucket l; null: not known
-  heat: { birthNs: number[]; cells: number[][]; live: number[][] } | null;
+  heat: { birth_ns: number[]; cells: number[][]; live: number[][] } | null;
 }
 
 // GET /api/r/ID/threads?process=N&program=NAME
 export interface Threads {
-  // What the file tells: of every allocation allocations and frees, of samples what is live and its 95 % error
-  threads: { label: string; pid: number; tid: number; liveBytes?: number; liveBlocks?: number; bytesError95?: number; blocksError95?: number; allocations?: number; allocatedBytes?: number; frees?: number }[];
+  threads: Thread[];
   // hand-overs: blocks allocated by `from` and freed by `to`
-  cells: { from: number; to: number; frees: number; waitMeanNs: number }[]; // indices; -1: others
+  cells: { from: number; to: number; frees: number; wait_mean_ns: number }[]; // indices; -1: others
 }
 
 // GET /api/diff?a=ID&b=ID&metric=...&a.at=...&b.at=... (any Selection field with "a." or "b.")
@@ -322,8 +379,8 @@ export interface Diff {
 export interface Ledger {
   words: string; // "" or how to record one
   rows: { name: string; bytes: number; words: string }[];
-  rssBytes: number;
+  rss_bytes: number;
 }
 
 // GET /api/r/ID/export?format=pprof|folded|...&Selection: a file.
-// GET /api/r/ID/events?token=T: server-sent events "change" {"durationNs": N} while a recording grows, "end".
+// GET /api/r/ID/events?token=T: server-sent events "change" {"duration_ns": N} while a recording grows, "end".

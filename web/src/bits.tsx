@@ -9,7 +9,7 @@ import { go, state } from "./state";
 import { amount, brief, clean, exactAmount, exactBytes, bytes, functionWords, placeWords, share, signed, type Unit } from "./words";
 
 // The short form to read, the exact one for whoever points at it, and for tests.
-export function Size({ n }: { n: number }) {
+export function Size({ n }: { n?: number }) {
   return <span class="num" title={exactBytes(n)}>{bytes(n)}</span>;
 }
 export function Amount({ n, unit }: { n: number; unit: Unit }) {

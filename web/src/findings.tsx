@@ -1,6 +1,6 @@
 // Findings, the first view: four numbers, then what is wrong, worst first, each with its proof a click
 // away ("Explain" sets window, mode, filter and view).
-import type { Finding, Part, Summary } from "./api";
+import type { EvidenceValue, Finding, Part, Summary } from "./api";
 import { Callers, Empty, PlaceName, Size, Sparkline } from "./bits";
 import { DEFAULTS, go, state, VIEWS, type State, type ViewName } from "./state";
 import { brief, bytes, clean, count, duration, exactBytes, functionWords, rate, share } from "./words";
@@ -21,30 +21,30 @@ export function Findings({ summary }: { summary: Summary }) {
 
 // What was not freed: of several processes, each at its own end.
 export function endWords(summary: Summary): string {
-  return summary.processCount > 1 ? "Left at exit" + (summary.live ? " or live now" : "") : summary.live ? "Live now" : "Live at the end";
+  return summary.process_count > 1 ? "Left at exit" + (summary.live ? " or live now" : "") : summary.live ? "Live now" : "Live at the end";
 }
 
 function FourNumbers({ summary }: { summary: Summary }) {
-  const t = summary.totals, has = summary.has, e = summary.errors;
+  const t = summary.totals, has = summary.has, { allocations = 0, peak_bytes = 0 } = t, rss = t.peak_rss_bytes ?? 0;
   const within = (n: number | undefined, words: (n: number) => string) => (n ? ` ± ${words(n)}` : "");
   // Of bytes, then of the blocks that they are in.
-  const blocks = (n: number, bytesError?: number, blocksError?: number) => `${bytesError ? within(bytesError, bytes) + ", " : ""}${count(n)}${within(blocksError, count)} ${n === 1 ? "block" : "blocks"}`;
+  const blocks = (n = 0, bytesError?: number, blocksError?: number) => `${bytesError ? within(bytesError, bytes) + ", " : ""}${count(n)}${within(blocksError, count)} ${n === 1 ? "block" : "blocks"}`;
   const items: { name: string; value: string; title?: string; more: string }[] = [
-    { name: "Peak heap", value: has.peak ? bytes(t.peakBytes) : "not known", title: exactBytes(t.peakBytes),
-      more: has.peak ? blocks(t.peakBlocks, e?.peakBytes, e?.peakBlocks) + (has.times ? ` at ${duration(t.peakTimeNs)}` : "") : "this file does not tell" },
-    { name: endWords(summary), value: has.live ? bytes(t.leftBytes) : "not known", title: exactBytes(t.leftBytes),
-      more: has.live ? blocks(t.leftBlocks, e?.leftBytes, e?.leftBlocks) : "this file does not tell" },
-    { name: "Peak RSS", value: t.peakRssBytes ? bytes(t.peakRssBytes) : "not known", title: exactBytes(t.peakRssBytes),
-      more: t.peakRssBytes && t.peakBytes && has.peak ? `${(t.peakRssBytes / t.peakBytes).toFixed(1)} × the peak heap` : "this file does not tell" },
-    { name: "Allocations", value: has.times && summary.durationNs ? rate(t.allocations, summary.endNs - summary.startNs) : count(t.allocations), title: count(t.allocations),
-      more: `${count(t.allocations)}${within(e?.allocations, count)} in all${has.temporary && t.allocations ? `, ${share(t.temporary, t.allocations)} temporary` : ""}` },
+    { name: "Peak heap", value: has.peak ? bytes(peak_bytes) : "not known", title: exactBytes(peak_bytes),
+      more: has.peak ? blocks(t.peak_blocks, t.peak_bytes_error95, t.peak_blocks_error95) + (has.times ? ` at ${duration(t.peak_time_ns)}` : "") : "this file does not tell" },
+    { name: endWords(summary), value: has.live ? bytes(summary.end_bytes) : "not known", title: exactBytes(summary.end_bytes),
+      more: has.live ? blocks(summary.end_blocks, summary.end_bytes_error95, summary.end_blocks_error95) : "this file does not tell" },
+    { name: "Peak RSS", value: rss ? bytes(rss) : "not known", title: exactBytes(rss),
+      more: rss && peak_bytes && has.peak ? `${(rss / peak_bytes).toFixed(1)} × the peak heap` : "this file does not tell" },
+    { name: "Allocations", value: has.times && summary.duration_ns ? rate(allocations, summary.end_ns - summary.start_ns) : count(allocations), title: count(allocations),
+      more: `${count(allocations)}${within(t.allocations_error95, count)} in all${has.temporary && allocations ? `, ${share(t.temporary, allocations)} temporary` : ""}` },
   ];
   return <dl class="four">{items.map((i) => <div key={i.name}><dt>{i.name}</dt><dd title={i.title}>{i.value}</dd><dd class="faint">{i.more}</dd></div>)}</dl>;
 }
 
 function Notes({ summary }: { summary: Summary }) {
-  const words = [...summary.notes.filter((n) => n.warning).map((n) => n.text), ...(summary.pruned ?? []).map((p) => `This file leaves out: ${p}`)];
-  if (!summary.complete) words.unshift(`The recording is incomplete${summary.endWords ? ": " + summary.endWords : ""}.`);
+  const words = [...summary.notes.filter((n) => n.kind === "warning").map((n) => n.text), ...(summary.pruned ?? []).map((p) => `This file leaves out: ${p}`)];
+  if (!summary.complete) words.unshift(`The recording is incomplete${summary.end_words ? ": " + summary.end_words : ""}.`);
   if (!words.length) return null;
   return <ul class="notes" aria-label="Notes">{words.map((w, i) => <li key={i}><span aria-hidden="true">⚠ </span>{clean(w)}</li>)}</ul>;
 }
@@ -60,12 +60,12 @@ export function explainPatch(finding: Finding): Partial<State> {
 }
 
 function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
-  const s = SEVERITY[f.severity] ?? SEVERITY.low;
+  const s = SEVERITY[f.severity] ?? SEVERITY.low, peak = summary.has.peak ? summary.totals.peak_bytes ?? 0 : 0, evidence = Object.entries(f.evidence);
   return <li class={`card ${f.severity}`} data-kind={f.kind}>
     <div class="card-head">
       <span class={`severity ${f.severity}`}><span aria-hidden="true">{s.icon}</span> {s.words}</span>
       <h2>{brief(f.kind, 60).replace(/[-_]/g, " ")}</h2>
-      {f.bytes > 0 && <span class="card-bytes"><Size n={f.bytes} />{summary.totals.peakBytes > 0 && summary.has.peak && f.bytes <= summary.totals.peakBytes && <span class="faint"> {share(f.bytes, summary.totals.peakBytes)} of the peak</span>}</span>}
+      {f.bytes > 0 && <span class="card-bytes"><Size n={f.bytes} />{peak > 0 && f.bytes <= peak && <span class="faint"> {share(f.bytes, peak)} of the peak</span>}</span>}
     </div>
     <div class="card-body">
       <div class="card-text">
@@ -78,15 +78,22 @@ function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
       {f.where && <button class="link" onClick={() => go({ site: f.site, node: "" })} disabled={!f.site} title={clean(f.where.function)}>{functionWords(f.where.function, 60)} <PlaceName place={f.where} /><Callers text={f.callers} /></button>}
       {f.explain.view !== "findings" && <button class="primary" onClick={() => go(explainPatch(f))}>Explain</button>}
     </div>
-    {f.evidence.length > 0 && <details><summary>Why heft says so</summary><dl class="evidence">
-      {f.evidence.map((e) => <div key={e.name}><dt>{clean(e.name).replace(/ (ns|bytes)$/, "")}</dt><dd><Evidence value={e.value} /></dd></div>)}</dl></details>}
+    {evidence.length > 0 && <details><summary>Why heft says so</summary><dl class="evidence">
+      {evidence.map(([name, value]) => <div key={name}><dt>{clean(name).replace(/_/g, " ").replace(/ (ns|bytes)$/, "")}</dt><dd><Evidence name={name} value={value} /></dd></div>)}</dl></details>}
   </li>;
 }
 
-function Evidence({ value }: { value: string | string[] | Part[] }) {
+// Names of evidence say the unit of their numbers (docs/findings.md).
+export function evidenceWords(name: string, n: number): string {
+  const has = (what: RegExp) => what.test(name);
+  return has(/_ns$/) ? duration(n) : has(/bytes/) ? bytes(n) + (has(/second/) ? "/s" : "") : has(/share$|in_order|by_others/) ? share(n, 1) : count(n);
+}
+
+function Evidence({ name, value }: { name: string; value: EvidenceValue }) {
+  if (typeof value === "number") return <>{evidenceWords(name, value)}</>;
   if (typeof value === "string") return <>{brief(value, 300)}</>;
   if (!value.length || typeof value[0] === "string") return <>{(value as string[]).map(clean).join(", ")}</>;
   return <ul class="parts">{(value as Part[]).map((p, i) => <li key={i}>
-    <Size n={p.bytes} /> <span class="num faint">{share(p.share, 1)}</span> <button class="link" disabled={!p.site} aria-current={state.value.site === p.site ? "true" : undefined}
-      onClick={() => go({ site: p.site, node: "" })}>{functionWords(p.function, 60)} <span class="place">{clean(p.where)}</span></button></li>)}</ul>;
+    <Size n={p.bytes} /> <span class="num faint">{share(p.share, 1)}</span> <button class="link" disabled={!p.site} aria-current={p.site && state.value.site === p.site ? "true" : undefined}
+      onClick={() => go({ site: p.site ?? 0, node: "" })}>{functionWords(p.function, 60)} <span class="place">{clean(p.where ?? "")}</span></button></li>)}</ul>;
 }

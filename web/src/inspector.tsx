@@ -7,9 +7,9 @@ import { isFile, useDocument } from "./fetch";
 import { childrenOf, findPath, frameOf, nodeLabel, pathName, stackOf, type Flame } from "./flame";
 import { endWords } from "./findings";
 import { shownFlame } from "./flame_view";
-import { Histogram } from "./lifetimes";
+import { allBuckets, Histogram } from "./lifetimes";
 import { address, chooseProcess, go, processOf, state } from "./state";
-import { clean, count, duration, lifetime, quoted, several, share, type Unit } from "./words";
+import { clean, count, duration, lifetime, quoted, several, share, threadWords, type Unit } from "./words";
 
 let stackText = "";
 
@@ -67,19 +67,24 @@ function SiteBody({ site, summary }: { site: Site; summary: Summary }) {
   return <>
     <p class="inspector-title"><FunctionName name={r.place.function} /> <PlaceName place={r.place} />{r.via && <span class="faint"> via {clean(r.via)}</span>}</p>
     <dl class="facts">
-      {has.peak && <Fact name="At peak"><Size n={r.peakBytes} /></Fact>}
-      {has.live && <Fact name={endWords(summary)}><Size n={r.leftBytes} /> <span class="faint">{several(r.leftBlocks, "block")}</span></Fact>}
-      {has.allocated && <Fact name="Allocated"><Size n={r.allocatedBytes} /> <span class="faint">{several(r.allocations, "time")}{r.reallocations ? `, ${several(r.reallocations, "reallocation")}` : ""}</span></Fact>}
+      {has.peak && <Fact name="At peak"><Size n={r.peak_bytes} /></Fact>}
+      {has.live && <Fact name={endWords(summary)}><Size n={r.end_bytes} /> <span class="faint">{several(r.end_blocks, "block")}</span></Fact>}
+      {has.allocated && <Fact name="Allocated"><Size n={r.allocated_bytes} /> <span class="faint">{several(r.allocations, "time")}{r.reallocations ? `, ${several(r.reallocations, "reallocation")}` : ""}</span></Fact>}
       {has.temporary && <Fact name="Temporary">{count(r.temporary)} <span class="faint">{share(r.temporary, r.allocations)}</span></Fact>}
-      {has.lifetimes && <Fact name="Lifetime">{lifetime(r.p50Ns)} <span class="faint">median, p99 {lifetime(r.p99Ns)}</span></Fact>}
+      {has.lifetimes && <Fact name="Lifetime">{lifetime(r.lifetime_ns?.p50)} <span class="faint">median, p99 {lifetime(r.lifetime_ns?.p99)}</span></Fact>}
     </dl>
     {site.bytes.length > 1 && <><h3>Live over time</h3><Sparkline points={site.bytes} width={300} height={56} /></>}
-    {has.lifetimes && site.lifetimes.some((n) => n > 0) && <><h3>Lifetimes</h3><Histogram counts={site.lifetimes} height={84} /></>}
+    {has.lifetimes && site.lifetime_log2?.length ? <><h3>Lifetimes</h3><Histogram counts={allBuckets(site.lifetime_log2)} height={84} /></> : ""}
     <h3>Call stack</h3>
-    <Stack frames={site.stack} first={site.firstUser} />
-    {site.freedBy.length > 0 && <><h3>Freed by</h3>{site.freedBy.map((f, i) => <details key={i}><summary>{share(f.share, 1)} <FunctionName name={(f.stack.find((x) => x.user) ?? f.stack[0])?.function ?? ""} most={40} /></summary><Stack frames={f.stack} first={f.stack.findIndex((x) => x.user)} /></details>)}</>}
-    {site.handover.length > 0 && <><h3>Handed over</h3><ul class="plain">{site.handover.map((h, i) => <li key={i}>{clean(h.from)} → {clean(h.to)} <span class="faint">{several(h.frees, "block")}</span></li>)}</ul></>}
+    <Stack frames={site.stack} first={site.first_user} />
+    {site.freed_by.length > 0 && <><h3>Freed by</h3>{site.freed_by.map((f, i) => <details key={i}><summary>{share(f.share, 1)} <FunctionName name={(f.stack.find((x) => x.user) ?? f.stack[0])?.function ?? ""} most={40} /></summary><Stack frames={f.stack} first={f.stack.findIndex((x) => x.user)} /></details>)}</>}
+    {site.handover.length > 0 && <><h3>Handed over</h3><ul class="plain">{site.handover.map((h, i) => <li key={i}>{whoWords(h.from_tid, h.from_name)} → {whoWords(h.to_tid, h.to_name)} <span class="faint">{several(h.frees, "block")}</span></li>)}</ul></>}
   </>;
+}
+
+// Neither number nor name: all other threads.
+function whoWords(tid: number, name: string): string {
+  return tid || name ? threadWords(tid, name) : "others";
 }
 
 // Innermost first; the first frame of the user's own code stands out, with a word for it.

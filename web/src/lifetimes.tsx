@@ -21,6 +21,12 @@ export function bucketLow(i: number): number {
   return i ? 256 * 2 ** i : 0;
 }
 
+// Sites have no zeros at the end.
+const BUCKETS = 40;
+export function allBuckets(counts: number[]): number[] {
+  return Array.from({ length: BUCKETS }, (_, i) => counts[i] ?? 0);
+}
+
 export function Histogram({ counts, lows, height }: { counts: number[]; lows?: number[]; height: number }) {
   const { from, to } = used(counts);
   const low = (i: number) => lows?.[i] ?? bucketLow(i);
@@ -37,13 +43,13 @@ export function LifetimesView({ summary }: { summary: Summary }) {
   return <Document answer={answer}>{(doc) => {
     const sum = doc.counts.reduce((a, b) => a + b, 0);
     if (!sum) return <Empty title="No blocks here">{CHOOSE}</Empty>;
-    const within = (ns: number) => doc.counts.reduce((a, n, i) => a + ((doc.lowNs[i + 1] ?? Infinity) <= ns ? n : 0), 0);
+    const within = (ns: number) => doc.counts.reduce((a, n, i) => a + ((doc.low_ns[i + 1] ?? Infinity) <= ns ? n : 0), 0);
     return <>
-      <p class="lead"><strong>{several(sum, "block")}</strong>: {share(within(2 ** 20), sum)} lived less than {duration(2 ** 20)}. Still live at the end: <strong>{count(doc.liveAtEnd)}</strong> ({share(doc.liveAtEnd, sum)}); such a block counts with its age.</p>
+      <p class="lead"><strong>{several(sum, "block")}</strong>: {share(within(2 ** 20), sum)} lived less than {duration(2 ** 20)}. Still live at the end: <strong>{count(doc.live_at_end)}</strong> ({share(doc.live_at_end, sum)}); such a block counts with its age.</p>
       <h2>How long blocks live</h2>
-      <Histogram counts={doc.counts} lows={doc.lowNs} height={210} />
+      <Histogram counts={doc.counts} lows={doc.low_ns} height={210} />
       <h2>Birth time and lifetime</h2>
-      {doc.heat && doc.heat.birthNs.length > 0 ? <HeatMap heat={doc.heat} lows={doc.lowNs} summary={summary} /> : <Empty title="Not known">{summary.has.heatmap ? "Nothing was born in this window." : "This file does not tell when blocks were born."}</Empty>}
+      {doc.heat && doc.heat.birth_ns.length > 0 ? <HeatMap heat={doc.heat} lows={doc.low_ns} summary={summary} /> : <Empty title="Not known">{summary.has.heatmap ? "Nothing was born in this window." : "This file does not tell when blocks were born."}</Empty>}
     </>;
   }}</Document>;
 }
@@ -55,15 +61,15 @@ function HeatMap({ heat, lows, summary }: { heat: NonNullable<Doc["heat"]>; lows
   const most = max(...both.map((row) => max(...row, 0)), 1);
   const left = 64, height = 16, rows = to - from;
   const step = (width - left - 8) / both.length;
-  const ends = [...heat.birthNs.slice(1), summary.endNs];
+  const ends = [...heat.birth_ns.slice(1), summary.end_ns];
   const y = (l: number) => (to - 1 - l) * height;
-  const x = (ns: number) => left + ((ns - heat.birthNs[0]) / ((ends[ends.length - 1] - heat.birthNs[0]) || 1)) * step * both.length;
+  const x = (ns: number) => left + ((ns - heat.birth_ns[0]) / ((ends[ends.length - 1] - heat.birth_ns[0]) || 1)) * step * both.length;
   return <figure class="heat" ref={box}>
     <svg width={width} height={rows * height + 22} role="img" aria-label={`Blocks by birth time and lifetime; at most ${several(most, "block")} in one cell`}>
       {Array.from({ length: rows }, (_, k) => <Label key={k} x={left - 6} y={y(from + k) + 12} anchor="end">{k % 2 ? "" : duration(lows[from + k])}</Label>)}
       {both.map((row, b) => row.slice(from, to).map((n, k) => n > 0 && <rect key={`${b}-${k}`} class={(heat.live[b]?.[from + k] ?? 0) * 2 > n ? "cell still" : "cell"} x={left + b * step} y={y(from + k)} width={max(1, step - 0.5)} height={height - 1} fill-opacity={(0.15 + (0.85 * log(1 + n)) / log(1 + most)).toFixed(2)}>
-        <title>{`born ${duration(heat.birthNs[b])} to ${duration(ends[b])}, lived ${duration(lows[from + k])} or longer: ${several(n, "block")}${heat.live[b]?.[from + k] ? `, ${count(heat.live[b][from + k])} still live` : ""}`}</title></rect>))}
-      <TimeAxis from={heat.birthNs[0]} to={ends[ends.length - 1]} x={x} y={rows * height + 16} width={width} />
+        <title>{`born ${duration(heat.birth_ns[b])} to ${duration(ends[b])}, lived ${duration(lows[from + k])} or longer: ${several(n, "block")}${heat.live[b]?.[from + k] ? `, ${count(heat.live[b][from + k])} still live` : ""}`}</title></rect>))}
+      <TimeAxis from={heat.birth_ns[0]} to={ends[ends.length - 1]} x={x} y={rows * height + 16} width={width} />
     </svg>
     <figcaption class="note">Across: when a block was born. Upwards: how long it lived. Darker: more blocks; outlined: most of them were still live at the end.</figcaption>
   </figure>;

@@ -59,8 +59,8 @@ function App() {
 // Of a chosen process it is that one's, among the same processes. A file has the documents of a few
 // selections only.
 function asShown(whole: Summary, part?: Summary): Summary {
-  const { processes, processCount, threadWords } = whole;
-  const summary = part ? { ...part, processes, processCount, threadWords } : whole;
+  const { processes, process_count, thread_words } = whole;
+  const summary = part ? { ...part, processes, process_count, thread_words } : whole;
   return isFile() ? { ...summary, has: { ...summary.has, windows: false } } : summary;
 }
 

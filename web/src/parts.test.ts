@@ -3,7 +3,7 @@ import test from "node:test";
 import type { Finding, Process, Summary } from "./api";
 import { sortRows, type Column } from "./bits";
 import { timeTicks } from "./chart_parts";
-import { endWords, explainPatch } from "./findings";
+import { endWords, evidenceWords, explainPatch } from "./findings";
 import { bucketLow } from "./lifetimes";
 import { processRows } from "./processes";
 import { escapeXml } from "./svg_text";
@@ -20,8 +20,8 @@ test("tables sort numbers downwards first, words upwards", () => {
 });
 
 test("many processes of one program are one row, with the greatest and sums", () => {
-  const one = (number: number, program: string): Process => ({ number, pid: 100 + number, ppid: 1, program, command: ["/bin/" + program, "x"], end: "exit",
-    startNs: 0, runNs: 10, peakBytes: 1000 - number, peakRssBytes: number, leftBytes: 3, leftBlocks: 1, allocatedBytes: 7 });
+  const one = (number: number, program: string): Process => ({ number, pid: 100 + number, ppid: 1, program, command: ["/bin/" + program, "x"], name: program, exe: "/bin/" + program, end: "exit",
+    start_ns: 0, run_ns: 10, totals: { peak_bytes: 1000 - number, peak_rss_bytes: number, left_bytes: 3, left_blocks: 1, allocated_bytes: 7 } });
   const all = [...Array.from({ length: 30 }, (_, i) => one(i, "echo")), ...[30, 31, 32, 33].map((i) => one(i, "server"))];
   const rows = processRows(all, false);
   assert.deepEqual(rows.map((r) => r.words), ["echo (30 processes)", "server x", "server x", "server x", "server x"]);
@@ -31,7 +31,7 @@ test("many processes of one program are one row, with the greatest and sums", ()
 });
 
 test("several processes leave what one has at the end", () => {
-  const of = (processCount: number, live: boolean) => endWords({ processCount, live, processes: [{}, {}] } as unknown as Summary);
+  const of = (process_count: number, live: boolean) => endWords({ process_count, live, processes: [{}, {}] } as unknown as Summary);
   assert.equal(of(1, false), "Live at the end"); // two programs by exec are one process
   assert.equal(of(1, true), "Live now");
   assert.equal(of(2, false), "Left at exit");
@@ -58,6 +58,17 @@ test("Explain starts from a clean selection", () => {
   assert.equal(patch.thread, "");
   assert.equal(patch.site, 3);
   assert.equal(explainPatch({ ...finding, explain: { view: "nonsense" } } as Finding).view, "flame");
+});
+
+test("evidence has the unit that its name says", () => {
+  assert.equal(evidenceWords("backlog_bytes", 2048), "2.0 KiB");
+  assert.equal(evidenceWords("usable_bytes_each", 10), "10 B");
+  assert.equal(evidenceWords("bytes_per_second_error95", 1024), "1.0 KiB/s");
+  assert.equal(evidenceWords("per_second", 1024), "1,024");
+  assert.equal(evidenceWords("wait_mean_ns", 1500), "1.5 us");
+  assert.equal(evidenceWords("freed_share", 0.125), "12.5 %");
+  assert.equal(evidenceWords("in_order", 1), "100.0 %");
+  assert.equal(evidenceWords("instances", 1234567), "1,234,567");
 });
 
 test("lifetime buckets begin at 0, 512, 1024 ns", () => {

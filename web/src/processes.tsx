@@ -42,8 +42,8 @@ export function processRows(processes: Process[], each: boolean): Row[] {
     return {
       number: one ? first.number : -1, program: first.program, pid: first.pid,
       words: one ? commandWords(first) : `${clean(first.program)} (${several(new Set(group.map((p) => p.pid)).size, "process", "es")})`,
-      peak: most((p) => p.peakBytes), rss: most((p) => p.peakRssBytes), left: sum((p) => p.leftBytes),
-      ran: sum((p) => p.runNs), allocated: sum((p) => p.allocatedBytes),
+      peak: most((p) => p.totals.peak_bytes ?? 0), rss: most((p) => p.totals.peak_rss_bytes ?? 0), left: sum((p) => p.totals.left_bytes ?? 0),
+      ran: sum((p) => p.run_ns), allocated: sum((p) => p.totals.allocated_bytes ?? 0),
     };
   });
 }
@@ -78,6 +78,6 @@ export function ProcessesView({ summary }: { summary: Summary }) {
     {rows.length ? <Table label="Processes" columns={COLUMNS} rows={rows} sort="peak" chosen={chosen} rowKey={(r) => r.number < 0 ? r.program : r.number}
       open={(r) => chosen(r) ? chooseProcess(0, "") : chooseProcess(r.number + 1, r.number < 0 ? r.program : "")} />
       : <Empty title="No process here">Nothing matches the search.</Empty>}
-    <p class="note">{brief(summary.threadWords, 60)}. {rows.some((r) => r.number < 0) && "A row of several processes has the PID, peak and peak RSS of the greatest; the rest are sums, also of the times of those that ran at once. "}Choose a row to show it on the whole page; Esc goes back to all.</p>
+    <p class="note">{brief(summary.thread_words, 60)}. {rows.some((r) => r.number < 0) && "A row of several processes has the PID, peak and peak RSS of the greatest; the rest are sums, also of the times of those that ran at once. "}Choose a row to show it on the whole page; Esc goes back to all.</p>
   </>;
 }

@@ -21,19 +21,23 @@ function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
     { key: "share", head: "Share", cell: (r) => <ShareCell part={r.value} whole={sum} /> },
   ];
   if (has.times) out.push({ key: "trend", head: "Over the run", cell: (r) => <Sparkline points={r.trend} /> });
-  if (has.peak) out.push({ key: "peak", head: "At peak", number: true, value: (r) => r.peakBytes, cell: (r) => <Size n={r.peakBytes} /> });
-  if (has.live) out.push({ key: "live", head: summary.processCount > 1 ? "Left at exit" : "At end", title: "Whatever is selected", number: true, value: (r) => r.leftBytes, cell: (r) => <Size n={r.leftBytes} /> });
+  const bytes = (key: string, head: string, field: "peak_bytes" | "end_bytes" | "allocated_bytes", title?: string) =>
+    out.push({ key, head, title, number: true, value: (r) => r[field] ?? 0, cell: (r) => <Size n={r[field]} /> });
+  const counts = (key: string, head: string, field: "allocations" | "temporary", title?: string) =>
+    out.push({ key, head, title, number: true, value: (r) => r[field] ?? 0, cell: (r) => <span class="num">{count(r[field])}</span> });
+  if (has.peak) bytes("peak", "At peak", "peak_bytes");
+  if (has.live) bytes("live", summary.process_count > 1 ? "Left at exit" : "At end", "end_bytes", "Whatever is selected");
   if (has.allocated) {
-    out.push({ key: "allocated", head: "Allocated", number: true, value: (r) => r.allocatedBytes, cell: (r) => <Size n={r.allocatedBytes} /> });
-    out.push({ key: "count", head: "Allocations", number: true, value: (r) => r.allocations, cell: (r) => <span class="num">{count(r.allocations)}</span> });
+    bytes("allocated", "Allocated", "allocated_bytes");
+    counts("count", "Allocations", "allocations");
   }
-  if (has.temporary && summary.totals.temporary) out.push({ key: "temporary", head: "Temporary", title: "Freed before the thread's next allocation", number: true, value: (r) => r.temporary, cell: (r) => <span class="num">{count(r.temporary)}</span> });
-  const life = (key: "p50" | "p99", title: string) => out.push({ key, head: "Life " + key, title, number: true, value: (r) => r[`${key}Ns`] ?? -1, cell: (r) => <span class="num">{lifetime(r[`${key}Ns`])}</span> });
+  if (has.temporary && summary.totals.temporary) counts("temporary", "Temporary", "temporary", "Freed before the thread's next allocation");
+  const life = (key: "p50" | "p99", title: string) => out.push({ key, head: "Life " + key, title, number: true, value: (r) => r.lifetime_ns?.[key] ?? -1, cell: (r) => <span class="num">{lifetime(r.lifetime_ns?.[key])}</span> });
   if (has.lifetimes) {
     life("p50", "Median lifetime");
     life("p99", "99 of 100 blocks live no longer");
   }
-  out.push({ key: "freedBy", head: "Freed by", cell: (r) => <span class="freed">{r.freedBy ? brief(r.freedBy, 40) : "–"}</span> });
+  out.push({ key: "freed_by", head: "Freed by", cell: (r) => <span class="freed">{r.freed_by ? brief(r.freed_by, 40) : "–"}</span> });
   return out;
 }
 

@@ -1,14 +1,14 @@
 // Threads: who allocates, and who hands memory to whom: rows allocate, columns free.
 import { max } from "./arithmetic";
-import type { Summary, Threads as Doc } from "./api";
+import type { Summary, Thread, Threads as Doc } from "./api";
 import { Amount, Document, Empty, Table, Within, type Column } from "./bits";
 import { useDocument } from "./fetch";
 import { address, go, processOf, state } from "./state";
-import { brief, count, duration, several } from "./words";
+import { brief, count, duration, several, threadWords } from "./words";
 
 const MOST = 16;
-type Row = Doc["threads"][number];
-const nameOf = (t: Row) => (t.tid ? String(t.tid) : t.label); // as the server selects one
+const labelOf = (t: Thread) => threadWords(t.tid, t.name);
+const nameOf = (t: Thread) => (t.tid ? String(t.tid) : labelOf(t)); // as the server selects one
 
 export function ThreadsView({ summary }: { summary: Summary }) {
   const answer = useDocument<Doc>(address(`/api/r/${summary.id}/threads`, processOf(state.value)));
@@ -18,21 +18,21 @@ export function ThreadsView({ summary }: { summary: Summary }) {
       : doc.cells.some((c) => c.frees > 0 && c.from !== c.to) ? <Matrix doc={doc} />
         : <Empty title="No thread frees what another one allocated">{doc.threads.length > 1 ? "Every block was freed by the thread that allocated it, or not at all." : "The program has one thread."}</Empty>}
     <h2>Threads</h2>
-    <Table label="Threads" columns={COLUMNS.filter((c) => doc.threads.some((t) => c.key in t))} rows={doc.threads} sort={summary.has.matrix ? "allocatedBytes" : "liveBytes"}
+    <Table label="Threads" columns={COLUMNS.filter((c) => doc.threads.some((t) => c.key in t))} rows={doc.threads} sort={summary.has.matrix ? "allocated_bytes" : "live_bytes"}
       open={summary.has.windows ? (t) => go({ thread: nameOf(t), view: "flame" }) : undefined} chosen={(t) => nameOf(t) === state.value.thread} rowKey={(t, i) => `${t.pid}-${t.tid}-${i}`} />
     {summary.has.windows && <p class="note">A row opens the flame graph of what this thread allocated.</p>}
   </>}</Document>;
 }
 
 // Keys are names of fields: what the file does not tell has no column.
-const number = (key: "liveBytes" | "liveBlocks" | "allocatedBytes" | "allocations" | "frees", head: string, phone?: boolean, error?: "bytesError95" | "blocksError95"): Column<Row> => {
-  const unit = key.endsWith("Bytes") ? "bytes" : "count";
+const number = (key: "live_bytes" | "live_blocks" | "allocated_bytes" | "allocations" | "frees", head: string, phone?: boolean, error?: "live_bytes_error95" | "live_blocks_error95"): Column<Thread> => {
+  const unit = key.endsWith("bytes") ? "bytes" : "count";
   return { key, head, number: true, phone, value: (t) => t[key] ?? 0, cell: (t) => <><Amount n={t[key] ?? 0} unit={unit} />{error && <Within n={t[error]} unit={unit} />}</> };
 };
-const COLUMNS: Column<Row>[] = [
-  { key: "label", head: "Thread", wide: true, phone: true, value: (t) => t.label, cell: (t) => <span class="function">{brief(t.label, 60)}</span> },
-  number("liveBytes", "Live", true, "bytesError95"), number("liveBlocks", "Live blocks", false, "blocksError95"),
-  number("allocatedBytes", "Allocated", true), number("allocations", "Allocations"), number("frees", "Frees", true),
+const COLUMNS: Column<Thread>[] = [
+  { key: "name", head: "Thread", wide: true, phone: true, value: labelOf, cell: (t) => <span class="function">{brief(labelOf(t), 60)}</span> },
+  number("live_bytes", "Live", true, "live_bytes_error95"), number("live_blocks", "Live blocks", false, "live_blocks_error95"),
+  number("allocated_bytes", "Allocated", true), number("allocations", "Allocations"), number("frees", "Frees", true),
 ];
 
 function Matrix({ doc }: { doc: Doc }) {
@@ -42,7 +42,7 @@ function Matrix({ doc }: { doc: Doc }) {
     return [...sums].sort((a, b) => b[1] - a[1]).map(([i]) => i);
   };
   const rows = weight("from"), columns = weight("to");
-  const name = (i: number) => (i < 0 ? "others" : brief(doc.threads[i]?.label ?? "", 24));
+  const name = (i: number) => (i < 0 ? "others" : brief(doc.threads[i] ? labelOf(doc.threads[i]) : "", 24));
   const cells = new Map(doc.cells.map((c) => [`${c.from} ${c.to}`, c]));
   const most = max(...doc.cells.map((c) => c.frees), 1);
   const hiddenRows = max(0, rows.length - MOST), hiddenColumns = max(0, columns.length - MOST);
@@ -53,8 +53,8 @@ function Matrix({ doc }: { doc: Doc }) {
       <tbody>{rows.slice(0, MOST).map((r) => <tr key={r}><th scope="row">{name(r)}</th>{columns.slice(0, MOST).map((c) => {
         const cell = cells.get(`${r} ${c}`);
         return <td key={c} class={r === c ? "number same" : "number"} style={cell ? { "--heat-part": String(0.08 + 0.42 * (cell.frees / most)) } : undefined}
-          title={cell ? `${name(r)} to ${name(c)}: ${several(cell.frees, "block")}, after ${duration(cell.waitMeanNs)} on average` : undefined}>
-          {cell ? <>{count(cell.frees)} <span class="faint">{duration(cell.waitMeanNs)}</span></> : <span class="faint">–</span>}</td>;
+          title={cell ? `${name(r)} to ${name(c)}: ${several(cell.frees, "block")}, after ${duration(cell.wait_mean_ns)} on average` : undefined}>
+          {cell ? <>{count(cell.frees)} <span class="faint">{duration(cell.wait_mean_ns)}</span></> : <span class="faint">–</span>}</td>;
       })}</tr>)}</tbody>
     </table></div>
     <p class="note">Blocks, and how long they lived on average.{hiddenRows + hiddenColumns > 0 && ` Not shown, with fewer: ${several(hiddenRows, "row")}, ${several(hiddenColumns, "column")}.`}</p>

@@ -16,26 +16,26 @@ const LEFT = 68; // room for the axis
 // The instant that is chosen, as a time.
 export function instantNs(summary: Summary): number {
   const at = state.value.at;
-  if (at === "peak") return summary.totals.peakTimeNs;
-  return at === "end" ? summary.endNs : at;
+  if (at === "peak") return summary.totals.peak_time_ns ?? 0;
+  return at === "end" ? summary.end_ns : at;
 }
 
-export function indexAt(timesNs: number[], ns: number): number {
-  let low = 0, high = timesNs.length - 1;
+export function indexAt(times: number[], ns: number): number {
+  let low = 0, high = times.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (timesNs[middle] <= ns) low = middle;
+    if (times[middle] <= ns) low = middle;
     else high = middle - 1;
   }
   return low;
 }
 
 export function moveInstant(summary: Summary, step: number): void {
-  const { startNs, endNs } = summary;
-  go({ mode: "live", at: round(min(endNs, max(startNs, instantNs(summary) + (step * (endNs - startNs)) / 200))) }, true);
+  const { start_ns, end_ns } = summary;
+  go({ mode: "live", at: round(min(end_ns, max(start_ns, instantNs(summary) + (step * (end_ns - start_ns)) / 200))) }, true);
 }
 export function setWindowEnd(summary: Summary, which: "from" | "to"): void {
-  const s = state.value, now = s.mode === "live" ? instantNs(summary) : which === "from" ? s.from : s.to || summary.endNs;
+  const s = state.value, now = s.mode === "live" ? instantNs(summary) : which === "from" ? s.from : s.to || summary.end_ns;
   const mode: Mode = s.mode === "live" ? "grew" : s.mode;
   if (which === "from") go({ mode, from: now, to: s.to > now ? s.to : 0, at: s.at });
   else go({ mode, to: now, from: s.from < now ? s.from : 0 });
@@ -43,18 +43,18 @@ export function setWindowEnd(summary: Summary, which: "from" | "to"): void {
 export function nextMark(doc: Doc | undefined, summary: Summary): void {
   if (!doc?.marks.length) return;
   const now = instantNs(summary);
-  const next = doc.marks.find((m) => m.timeNs > now) ?? doc.marks[0];
-  go({ mode: "live", at: next.timeNs });
+  const next = doc.marks.find((m) => m.time_ns > now) ?? doc.marks[0];
+  go({ mode: "live", at: next.time_ns });
 }
 type Instant = "peak" | "rss" | "end" | "whole";
 export function choose(kind: Instant, summary: Summary): void {
   if (kind === "whole") go({ mode: state.value.mode === "live" ? "allocated" : state.value.mode, from: 0, to: 0 });
-  else go({ mode: "live", at: kind === "rss" ? summary.totals.peakRssTimeNs : kind });
+  else go({ mode: "live", at: kind === "rss" ? summary.peak_rss_time_ns : kind });
 }
 
 // What is left is then of each process at its own end.
 export function areSeveral(summary: Summary): boolean {
-  return summary.processCount > 1 && !state.value.process;
+  return summary.process_count > 1 && !state.value.process;
 }
 
 // They ended one after the other: that is no instant of the timeline.
@@ -70,7 +70,7 @@ export function TimelineBand({ summary }: { summary: Summary }) {
   shownTimeline = answer.value;
   return <section class="timeline" aria-label="Timeline">
     <Controls summary={summary} />
-    {answer.value && answer.value.timesNs.length > 1
+    {answer.value && answer.value.times_ns.length > 1
       ? <Chart doc={answer.value} summary={summary} />
       : answer.loading ? <div class="chart-box" aria-busy="true" /> : <p class="note">No timeline: {summary.has.times ? answer.words : `${summary.mode === "sample" ? "a sampled recording" : `a ${clean(summary.format)} file`} holds sums, not times. Record every allocation with heft run to see how the heap grew.`}</p>}
   </section>;
@@ -81,7 +81,7 @@ function Controls({ summary }: { summary: Summary }) {
   const live = s.mode === "live";
   // In a file only what it holds can be chosen.
   const absent = (patch: Partial<State>) => !holds(address(`/api/r/${summary.id}/tree`, selectionOf({ ...s, ...patch })));
-  const rssTime = summary.totals.peakRssTimeNs;
+  const rssTime = summary.peak_rss_time_ns;
   return <div class="controls">
     <Choice<Instant | ""> label="instant" set={(kind) => kind && choose(kind, summary)}
       value={live ? (s.at === rssTime && rssTime ? "rss" : typeof s.at === "string" ? s.at : "") : s.from || s.to ? "" : "whole"} options={[
@@ -115,8 +115,8 @@ export function selectionWords(summary: Summary): string {
     const time = summary.has.times && duration(instantNs(summary));
     return "at " + [typeof s.at === "string" && s.at, time].filter(Boolean).join(", ");
   }
-  const to = s.to || summary.endNs;
-  return !s.from && !s.to ? `whole run, ${duration(summary.endNs - summary.startNs)}` : `from ${duration(s.from)} to ${duration(to)} (${duration(to - s.from)})`;
+  const to = s.to || summary.end_ns;
+  return !s.from && !s.to ? `whole run, ${duration(summary.end_ns - summary.start_ns)}` : `from ${duration(s.from)} to ${duration(to)} (${duration(to - s.from)})`;
 }
 
 function Filters({ summary }: { summary: Summary }) {
@@ -125,7 +125,7 @@ function Filters({ summary }: { summary: Summary }) {
     <button class="chip" onClick={clear} title="Click to remove this filter">{words} <span aria-hidden="true">×</span><span class="hidden">remove</span></button>;
   return <>
     {summary.processes.length > 1 && (s.process || s.program ? chip(chosenWords(summary), () => chooseProcess(0, ""))
-      : <button onClick={() => go({ view: "processes", sort: "" })} title="Choose one, key P">{several(summary.processCount, "process", "es")}</button>)}
+      : <button onClick={() => go({ view: "processes", sort: "" })} title="Choose one, key P">{several(summary.process_count, "process", "es")}</button>)}
     {s.focus && chip("only " + brief(s.focus, 40), () => go({ focus: "" }))}
     {s.ignore && chip("without " + brief(s.ignore, 40), () => go({ ignore: "" }))}
     {s.thread && chip("thread " + brief(s.thread, 30), () => go({ thread: "" }))}
@@ -146,12 +146,12 @@ function scaleOf(doc: Doc, width: number, height: number): Scale {
   const rss = doc.rss.reduce((m, p) => max(m, p.bytes), 0);
   const apart = rss > 4 * heap;
   let most = apart ? heap : max(heap, rss);
-  if (doc.limitBytes && doc.limitBytes < most * 2) most = max(most, doc.limitBytes);
+  if (doc.limit_bytes && doc.limit_bytes < most * 2) most = max(most, doc.limit_bytes);
   most *= 1.08;
-  const span = doc.toNs - doc.fromNs || 1;
+  const span = doc.to_ns - doc.from_ns || 1;
   return {
     width, height, most, rssMost: apart ? rss * 1.08 : 0,
-    x: (ns) => LEFT + ((ns - doc.fromNs) / span) * (width - LEFT - 8),
+    x: (ns) => LEFT + ((ns - doc.from_ns) / span) * (width - LEFT - 8),
     y: (v) => height - 18 - (v / most) * (height - 26),
   };
 }
@@ -167,15 +167,15 @@ export function ticks(most: number): number[] {
 }
 
 function areas(doc: Doc, s: Scale): string[] {
-  const base = new Float64Array(doc.timesNs.length);
+  const base = new Float64Array(doc.times_ns.length);
   const layer = (values: (i: number) => number) => {
     const low = base.slice();
     let d = "";
     for (let i = 0; i < base.length; i++) {
       base[i] += max(0, values(i));
-      d += `${i ? "L" : "M"}${s.x(doc.timesNs[i]).toFixed(1)} ${s.y(base[i]).toFixed(1)}`;
+      d += `${i ? "L" : "M"}${s.x(doc.times_ns[i]).toFixed(1)} ${s.y(base[i]).toFixed(1)}`;
     }
-    for (let i = base.length - 1; i >= 0; i--) d += `L${s.x(doc.timesNs[i]).toFixed(1)} ${s.y(low[i]).toFixed(1)}`;
+    for (let i = base.length - 1; i >= 0; i--) d += `L${s.x(doc.times_ns[i]).toFixed(1)} ${s.y(low[i]).toFixed(1)}`;
     return d + "Z";
   };
   const out = doc.rows.map((row) => layer((i) => row.bytes[i]));
@@ -183,10 +183,10 @@ function areas(doc: Doc, s: Scale): string[] {
   return out;
 }
 
-function line(points: { timeNs: number; bytes: number }[], s: Scale): string {
+function line(points: { time_ns: number; bytes: number }[], s: Scale): string {
   const y = (v: number) => (s.rssMost ? s.height - 18 - (v / s.rssMost) * (s.height - 26) : s.y(v));
   // Steps: between two samples the last one is all that is known.
-  return points.map((p, i) => `${i ? "H" : "M"}${s.x(p.timeNs).toFixed(1)}${i ? "V" : " "}${y(p.bytes).toFixed(1)}`).join("");
+  return points.map((p, i) => `${i ? "H" : "M"}${s.x(p.time_ns).toFixed(1)}${i ? "V" : " "}${y(p.bytes).toFixed(1)}`).join("");
 }
 
 function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
@@ -199,7 +199,7 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
   const timeOf = (e: MouseEvent) => {
     const x = e.clientX - box.current!.getBoundingClientRect().left;
     const part = min(1, max(0, (x - LEFT) / (size.width - LEFT - 8)));
-    return round(doc.fromNs + part * (doc.toNs - doc.fromNs));
+    return round(doc.from_ns + part * (doc.to_ns - doc.from_ns));
   };
   const down = (e: PointerEvent) => {
     if (e.button || !summary.has.windows) return;
@@ -223,31 +223,31 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
   };
   const keys = (e: KeyboardEvent) => {
     const step = { ArrowLeft: -1, ArrowRight: 1, PageDown: -20, PageUp: 20 }[e.key];
-    if (e.key === "Home") go({ mode: "live", at: summary.startNs });
+    if (e.key === "Home") go({ mode: "live", at: summary.start_ns });
     else if (e.key === "End") go({ mode: "live", at: "end" });
     else if (step && summary.has.windows) moveInstant(summary, step);
     else return;
     taken(e);
   };
   const now = instantNs(summary), left = isAtExits(summary);
-  const i = indexAt(doc.timesNs, now);
-  const window_ = drag ?? (st.mode !== "live" ? { from: st.from, to: st.to || doc.toNs } : null);
+  const i = indexAt(doc.times_ns, now);
+  const window_ = drag ?? (st.mode !== "live" ? { from: st.from, to: st.to || doc.to_ns } : null);
   const right = size.width - 8, bottom = size.height - 18;
-  const peakX = s.x(summary.totals.peakTimeNs), late = peakX > size.width - 130;
+  const peakX = s.x(summary.totals.peak_time_ns ?? 0), late = peakX > size.width - 130;
   return <div class="timeline-row">
-    <div class="chart-box" ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={round(doc.fromNs / 1000)} aria-valuemax={round(doc.toNs / 1000)}
-      aria-valuenow={round(now / 1000)} aria-valuetext={left ? `${LEFT_WORDS}: ${bytes(doc.leftBytes)}` : `${duration(now)}: live ${bytes(doc.bytes[i])}`}
+    <div class="chart-box" ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={round(doc.from_ns / 1000)} aria-valuemax={round(doc.to_ns / 1000)}
+      aria-valuenow={round(now / 1000)} aria-valuetext={left ? `${LEFT_WORDS}: ${bytes(doc.left_bytes)}` : `${duration(now)}: live ${bytes(doc.bytes[i])}`}
       onPointerDown={down} onPointerMove={move} onPointerUp={up} onPointerLeave={() => setHover(null)}
       onPointerCancel={() => { start.current = null; setDrag(null); }} onKeyDown={keys}>
       <svg width={size.width} height={size.height} aria-hidden="true">
         {ticks(s.most).map((t) => <g key={t}><line class="grid" x1={LEFT} x2={right} y1={s.y(t)} y2={s.y(t)} /><Label x={LEFT - 6} y={s.y(t) + 4} anchor="end">{bytes(t)}</Label></g>)}
-        <TimeAxis from={doc.fromNs} to={doc.toNs} x={s.x} y={size.height - 4} width={size.width} />
+        <TimeAxis from={doc.from_ns} to={doc.to_ns} x={s.x} y={size.height - 4} width={size.width} />
         {areas(doc, s).map((d, k, all) => <path key={k} class={k === all.length - 1 ? "layer-other" : `layer-${k}`} d={d} />)}
         {doc.rss.length > 1 && <path class="rss-line" d={line(doc.rss, s)} />}
-        {doc.limitBytes > 0 && doc.limitBytes <= s.most && <g><line class="limit-line" x1={LEFT} x2={right} y1={s.y(doc.limitBytes)} y2={s.y(doc.limitBytes)} /><Label x={right} y={s.y(doc.limitBytes) - 4} anchor="end">{`limit ${bytes(doc.limitBytes)}`}</Label></g>}
+        {doc.limit_bytes > 0 && doc.limit_bytes <= s.most && <g><line class="limit-line" x1={LEFT} x2={right} y1={s.y(doc.limit_bytes)} y2={s.y(doc.limit_bytes)} /><Label x={right} y={s.y(doc.limit_bytes) - 4} anchor="end">{`limit ${bytes(doc.limit_bytes)}`}</Label></g>}
         {window_ && <rect class="window" x={s.x(window_.from)} y={0} width={max(1, s.x(window_.to) - s.x(window_.from))} height={bottom} />}
-        {summary.has.peak && <g class="peak-mark"><Upright x={peakX} top={8} height={bottom} /><Label x={peakX + (late ? -6 : 6)} y={11} anchor={late ? "end" : "start"}>{`▲ peak ${bytes(summary.totals.peakBytes)}`}</Label></g>}
-        {doc.marks.map((m, k) => <path key={k} class="diamond" d={`M${s.x(m.timeNs)} ${bottom - 6}l5 6l-5 6l-5-6Z`}><title>{brief(m.name)} at {duration(m.timeNs)}</title></path>)}
+        {summary.has.peak && <g class="peak-mark"><Upright x={peakX} top={8} height={bottom} /><Label x={peakX + (late ? -6 : 6)} y={11} anchor={late ? "end" : "start"}>{`▲ peak ${bytes(summary.totals.peak_bytes)}`}</Label></g>}
+        {doc.marks.map((m, k) => <path key={k} class="diamond" d={`M${s.x(m.time_ns)} ${bottom - 6}l5 6l-5 6l-5-6Z`}><title>{brief(m.name)} at {duration(m.time_ns)}</title></path>)}
         {st.mode === "live" && !left && <g class="instant"><Upright x={s.x(now)} height={bottom} /><path d={`M${s.x(now) - 5} 0h10l-5 7Z`} /></g>}
         {st.view === "diff" && typeof st.bat === "number" && !st.b && <g class="instant second"><Upright x={s.x(st.bat)} height={bottom} /><Label x={s.x(st.bat) + 8} y={24}>B</Label></g>}
         {hover !== null && <Upright kind="hover-line" x={s.x(hover)} height={bottom} />}
@@ -259,10 +259,10 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
 
 // The layers in words, with their sizes at the instant pointed at.
 function Legend({ doc, at, apart, hovering, left }: { doc: Doc; at: number; apart: boolean; hovering: boolean; left: boolean }) {
-  const i = indexAt(doc.timesNs, at);
-  const value = (of: { bytes: number[]; leftBytes: number }) => (left ? of.leftBytes : of.bytes[i]);
+  const i = indexAt(doc.times_ns, at);
+  const value = (of: { bytes: number[]; left_bytes: number }) => (left ? of.left_bytes : of.bytes[i]);
   const rest = value(doc) - doc.rows.reduce((sum, r) => sum + value(r), 0);
-  const rss = doc.rss.length ? doc.rss[indexAt(doc.rss.map((p) => p.timeNs), at)].bytes : 0;
+  const rss = doc.rss.length ? doc.rss[indexAt(doc.rss.map((p) => p.time_ns), at)].bytes : 0;
   return <div class="layers" data-hovering={hovering}>
     <div class="layers-head"><span>{left ? LEFT_WORDS : duration(at)}</span><span class="num">{bytes(value(doc))}</span></div>
     <ul>

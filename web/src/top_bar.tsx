@@ -18,7 +18,7 @@ export function TopBar({ summary, recordings }: { summary: Summary; recordings: 
     {recordings.length > 1 && <label class="select"><span class="hidden">Recording</span>
       <select value={summary.id} onChange={(e) => go({ ...DEFAULTS, r: e.currentTarget.value, view: state.value.view })}>
         {recordings.map((r) => <option key={r.id} value={r.id}>{brief(r.name, 40)}</option>)}</select></label>}
-    <span class="run-words">{summary.durationNs ? duration(summary.durationNs) : ""}{summary.live ? "" : summary.endWords ? `, ${brief(summary.endWords, 80)}` : ""}{summary.processes.length > 1 ? `, ${summary.threadWords}` : ""}</span>
+    <span class="run-words">{summary.duration_ns ? duration(summary.duration_ns) : ""}{summary.live ? "" : summary.end_words ? `, ${brief(summary.end_words, 80)}` : ""}{summary.processes.length > 1 ? `, ${summary.thread_words}` : ""}</span>
     {summary.live && <span class="live-badge" role="status"><span aria-hidden="true">●</span> running</span>}
     <Badge summary={summary} />
     <Search />
@@ -34,7 +34,7 @@ const LEVELS = { good: "✓", fair: "!", poor: "✗" };
 
 function Badge({ summary }: { summary: Summary }) {
   const q = summary.quality;
-  const kind = summary.mode === "exact" ? "exact" : `sampled, 1 per ${bytes(summary.rateBytes)}`;
+  const kind = summary.mode === "exact" ? "exact" : `sampled, 1 per ${bytes(summary.rate_bytes)}`;
   const dropped = summary.totals.dropped;
   return <details class={`badge ${q.level}`}>
     <summary title="How good the data is"><span aria-hidden="true">{LEVELS[q.level]}</span> {kind}{dropped ? `, ${count(dropped)} dropped` : ""}{q.level !== "good" ? `, ${q.level}` : ""}</summary>

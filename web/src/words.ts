@@ -20,14 +20,14 @@ function three(value: number): string {
   return digits ? text.replace(/\.?0+$/, "") : text;
 }
 
-export function count(n: number): string {
+export function count(n = 0): string {
   const text = abs(round(n)).toString().replace(/\B(?=(\d{3})+$)/g, ",");
   return n < 0 ? "−" + text : text;
 }
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
-export function bytes(n: number): string {
+export function bytes(n = 0): string {
   if (n < 0) return "−" + bytes(-n);
   let unit = 0;
   let value = n;
@@ -38,11 +38,11 @@ export function bytes(n: number): string {
   return unit ? `${fixed(value, 1)} ${UNITS[unit]}` : `${round(n)} B`;
 }
 
-export function exactBytes(n: number): string {
+export function exactBytes(n = 0): string {
   return `${count(n)} ${abs(n) === 1 ? "byte" : "bytes"}`;
 }
 
-export function duration(ns: number): string {
+export function duration(ns = 0): string {
   if (ns < 1000) return `${round(ns)} ns`;
   if (ns < 999.5e3) return `${three(ns / 1e3)} us`;
   if (ns < 999.5e6) return `${three(ns / 1e6)} ms`;
@@ -51,9 +51,9 @@ export function duration(ns: number): string {
   return `${fixed(ns / 3600e9, 1)} h`;
 }
 
-// null: no block was freed.
-export function lifetime(ns: number | null): string {
-  return ns === null ? "–" : duration(ns);
+// undefined: no block was freed.
+export function lifetime(ns: number | undefined): string {
+  return ns === undefined ? "–" : duration(ns);
 }
 
 export function rate(n: number, ns: number): string {
@@ -63,12 +63,12 @@ export function rate(n: number, ns: number): string {
   return `${fixed(r, 0)}/s`;
 }
 
-export function share(part: number, of: number): string {
+export function share(part = 0, of = 0): string {
   return of > 0 ? `${fixed((100 * part) / of, 1)} %` : "-";
 }
 
 // "1 block", "2 blocks"
-export function several(n: number, one: string, ending = "s"): string {
+export function several(n = 0, one: string, ending = "s"): string {
   return `${count(n)} ${one}${n === 1 ? "" : ending}`;
 }
 
@@ -111,6 +111,10 @@ export function baseName(path: string): string {
 export function placeWords(p: { file: string; line: number; module: string }): string {
   if (p.file) return brief(baseName(p.file), 60) + (p.line ? ":" + p.line : "");
   return brief(baseName(p.module), 60);
+}
+
+export function threadWords(tid: number, name: string): string {
+  return name ? `${clean(name.slice(0, 100))} (${tid})` : `thread ${tid}`;
 }
 
 export function functionWords(name: string, most = 120): string {

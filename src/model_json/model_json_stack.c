@@ -13,23 +13,14 @@
  *
  * Addresses are those of one recorded stack (profile.calls); where stacks are lists of numbers, they
  * stand in a list beside them. */
-#include "report/report_json_stack.h"
+#include "model_json/model_json_stack.h"
+
+#include "model_json/model_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void write_frame(struct json_writer *w, const struct profile *p,
-			const struct profile_frame *f)
-{
-	json_write_key_string(w, "function", f->function);
-	json_write_key_string(w, "file", f->file);
-	json_write_key_uint(w, "line", f->line);
-	json_write_key_string(w, "module",
-			      f->module < p->stacks.module_count ? p->stacks.modules[f->module].path
-								 : "");
-}
 
 /* By hand: there are as many as frames. */
 static void write_address(struct json_writer *w, uint64_t address, bool inlined)
@@ -65,7 +56,7 @@ int json_stacks_init(struct json_stacks *s, const struct profile *p, bool full, 
 		s->starts[i] = (size_t)ftell(out);
 		json_write_init(&w, out);
 		if (i < p->stacks.frame_count)
-			write_frame(&w, p, &p->stacks.frames[i]);
+			model_json_place(&w, NULL, p, &p->stacks.frames[i]);
 	}
 	if (fclose(out) == 0)
 		return 0;
@@ -95,17 +86,15 @@ static void write_flags(struct json_writer *w, uint32_t flags)
 static void write_node(const struct json_stacks *s, struct json_writer *w, uint32_t node,
 		       uint64_t address, bool inlined)
 {
-	/* A site without a stack still has one frame that says so: readers may take stack[0]. */
-	static const struct profile_frame unknown = {.function = "[stack unknown]",
-						     .module = PROFILE_NONE};
 	if (s->compact) {
 		json_write_uint(w, node == PROFILE_NONE ? s->p->stacks.frame_count
 							: s->p->stacks.nodes[node].frame);
 		return;
 	}
 	json_write_object(w);
+	/* A site without a stack still has one frame that says so: readers may take stack[0]. */
 	if (node == PROFILE_NONE) {
-		write_frame(w, s->p, &unknown);
+		model_json_place(w, NULL, s->p, NULL);
 		write_address(w, 0, false);
 	} else {
 		uint32_t frame = s->p->stacks.nodes[node].frame;

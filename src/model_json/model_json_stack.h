@@ -1,6 +1,6 @@
-/* Inside src/report: stacks in JSON, for reports and comparisons. */
-#ifndef HEFT_REPORT_REPORT_JSON_STACK_H
-#define HEFT_REPORT_REPORT_JSON_STACK_H
+/* Stacks in JSON, for reports and comparisons: whole, or folded and cut. */
+#ifndef HEFT_MODEL_JSON_MODEL_JSON_STACK_H
+#define HEFT_MODEL_JSON_MODEL_JSON_STACK_H
 
 #include "hosted/json_writer.h"
 #include "profile/stack_fold.h"

@@ -1,0 +1,60 @@
+/* Findings in JSON. Evidence has plain numbers; the end of a name says the unit (_bytes, _ns, _share). */
+#include "model_json/model_json.h"
+
+static void write_part(struct json_writer *w, const struct model_json_limits *l,
+		       const struct profile *p, const struct evidence_part *part)
+{
+	json_write_object(w);
+	model_json_key_name(w, l, "function", part->function);
+	if (part->where)
+		model_json_key_name(w, l, "where", part->where);
+	json_write_key_uint(w, "bytes", part->bytes);
+	json_write_key(w, "share");
+	json_write_real(w, part->share);
+	if (part->site < p->site_count)
+		json_write_key_uint(w, "site", p->sites[part->site].id);
+	json_write_object_end(w);
+}
+
+static void write_evidence(struct json_writer *w, const struct model_json_limits *l,
+			   const struct profile *p, const struct evidence *e)
+{
+	json_write_key(w, e->name);
+	switch (e->type) {
+	case EVIDENCE_COUNT:
+	case EVIDENCE_BYTES:
+	case EVIDENCE_RATE:
+	case EVIDENCE_TIME_NS: json_write_uint(w, e->number); break;
+	case EVIDENCE_SHARE: json_write_real(w, e->share); break;
+	case EVIDENCE_TEXT: json_write_string(w, e->text); break;
+	case EVIDENCE_TEXTS:
+		json_write_array(w);
+		for (uint32_t i = 0; i < e->count; i++)
+			json_write_string(w, e->texts[i]);
+		json_write_array_end(w);
+		break;
+	case EVIDENCE_PARTS:
+		json_write_array(w);
+		for (uint32_t i = 0; i < e->count; i++)
+			write_part(w, l, p, &e->parts[i]);
+		json_write_array_end(w);
+		break;
+	}
+}
+
+void model_json_finding(struct json_writer *w, const struct model_json_limits *l,
+			const struct profile *p, const struct finding *f)
+{
+	json_write_key_string(w, "kind", finding_kind_name(f->kind));
+	json_write_key_string(w, "severity", finding_severity_name(f->severity));
+	json_write_key_uint(w, "bytes", f->bytes);
+	json_write_key_string(w, "summary", f->summary);
+	json_write_key(w, "evidence");
+	json_write_object(w);
+	for (uint32_t i = 0; i < f->evidence_count; i++)
+		write_evidence(w, l, p, &f->evidence[i]);
+	json_write_object_end(w);
+	/* Ids count from 1: 0 is no site in particular. */
+	json_write_key_uint(w, "site", f->site < p->site_count ? p->sites[f->site].id : 0);
+	json_write_key_string(w, "advice", f->advice);
+}
