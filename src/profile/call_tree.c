@@ -356,11 +356,14 @@ uint32_t *call_rank_sites(const struct profile *p, const uint64_t *values, uint3
 	return order;
 }
 
-int call_tree_of(struct call_tree *t, const struct profile *p, const uint64_t *values,
+int call_tree_of(struct call_tree *t, const struct profile *p, enum measure_id measure,
 		 unsigned options)
 {
 	struct call_stacks s = {0};
-	uint32_t count, *order = call_rank_sites(p, values, &count);
+	uint64_t *values = malloc(((size_t)p->site_count + 1) * sizeof *values);
+	for (uint32_t i = 0; values && i < p->site_count; i++)
+		values[i] = measure_of_stack(&p->sites[i], measure);
+	uint32_t count, *order = values ? call_rank_sites(p, values, &count) : NULL;
 	int rc = call_tree_init(t, options, CALL_TREE_ANY_SIZE);
 	if (rc == 0)
 		rc = order ? call_stacks_init(&s, t, p, values) : HEFT_ENOMEM;
@@ -370,6 +373,7 @@ int call_tree_of(struct call_tree *t, const struct profile *p, const uint64_t *v
 	}
 	call_stacks_fini(&s);
 	free(order);
+	free(values);
 	if (rc == 0)
 		rc = call_tree_finish(t);
 	if (rc < 0)

@@ -21,6 +21,7 @@
 
 #include "hosted/vector.h"
 #include "profile/call_functions.h"
+#include "profile/measure.h"
 
 enum call_tree_options {
 	CALL_TREE_INVERTED =
@@ -100,8 +101,9 @@ int call_tree_finish(struct call_tree *t);
 
 /* The sites that have a value, greatest first; free() it. NULL: no memory. */
 uint32_t *call_rank_sites(const struct profile *p, const uint64_t *values, uint32_t *count);
-/* A finished tree of all sites; values: theirs. On failure there is nothing to free. */
-int call_tree_of(struct call_tree *t, const struct profile *p, const uint64_t *values,
+/* A finished tree of all sites by what stacks have of a measure (measure_of_stack). On failure there is
+ * nothing to free. */
+int call_tree_of(struct call_tree *t, const struct profile *p, enum measure_id measure,
 		 unsigned options);
 
 /* ---- reading a finished tree */
