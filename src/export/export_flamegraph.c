@@ -257,9 +257,9 @@ static int greatest_first(const void *a, const void *b, void *ctx)
  * there. */
 static uint32_t *rank_frames(struct graph *g, uint32_t *count)
 {
-	uint32_t most = BUDGET / FRAME_LEAST;
+	uint32_t most = BUDGET / FRAME_LEAST, others;
 	uint32_t *order = malloc(((size_t)most + 1) * sizeof *order);
-	g->drawn = call_tree_keep(&g->tree, 0, most, g->total / SMALLEST);
+	g->drawn = call_tree_keep(&g->tree, 0, most, g->total / SMALLEST, &others);
 	*count = 0;
 	for (uint32_t i = 1; order && g->drawn && i < g->tree.count; i++)
 		if (g->drawn[i])

@@ -88,19 +88,6 @@ static int arrange(struct picture *v, const bool *kept)
 	return enough ? 0 : HEFT_ENOMEM;
 }
 
-static int choose(struct picture *v)
-{
-	const struct call_tree *t = v->t;
-	bool *below = call_tree_keep(t, v->root, CALL_TREE_ANY_SIZE, 1);
-	bool *kept = call_tree_keep(t, v->root, v->shape->limit, 1);
-	int rc = below && kept ? arrange(v, kept) : HEFT_ENOMEM;
-	for (uint32_t i = 1; rc == 0 && i < t->count; i++)
-		v->pruned += below[i] && !kept[i];
-	free(below);
-	free(kept);
-	return rc;
-}
-
 static int number_frames(struct picture *v)
 {
 	size_t room = (size_t)v->t->functions.count + 2;
@@ -226,13 +213,15 @@ int view_calls_write(const struct call_tree *t, struct json_writer *w, const str
 	int rc = find_root(t, shape->root, &v.root, err);
 	if (rc < 0)
 		return rc;
-	rc = choose(&v);
+	bool *kept = call_tree_keep(t, v.root, shape->limit, 1, &v.pruned);
+	rc = kept ? arrange(&v, kept) : HEFT_ENOMEM;
 	if (rc == 0)
 		rc = number_frames(&v);
 	if (rc == 0)
 		write_picture(w, q, &v);
 	else
 		heft_fail(err, rc, "not enough memory for this tree");
+	free(kept);
 	vector_free(&v.shown);
 	free(v.frames);
 	free(v.frame_of);

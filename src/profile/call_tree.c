@@ -392,8 +392,8 @@ const char *call_tree_name(const struct call_tree *t, uint32_t node)
 	return *name ? name : "[no name]";
 }
 
-/* The size that has `most` others above it, or 0: found digit by digit, since sorting millions to show
- * thousands takes longer than all the rest. */
+/* The size that has `most` others above it, of more than that: found digit by digit, since sorting
+ * millions to show thousands takes longer than all the rest. */
 static uint64_t smallest_kept(const struct call_tree *t, const bool *wanted, uint32_t most)
 {
 	enum { DIGIT = 11, DIGITS = 1 << DIGIT };
@@ -407,35 +407,41 @@ static uint64_t smallest_kept(const struct call_tree *t, const bool *wanted, uin
 			if (wanted[i] && (shift == 55 || size >> (shift + DIGIT) == prefix))
 				counts[size >> shift & (DIGITS - 1)]++;
 		}
-		while (digit-- > 0 && above + counts[digit] <= most)
+		while (digit-- > 1 && above + counts[digit] <= most)
 			above += counts[digit];
-		if (digit < 0) /* they are fewer */
-			return 0;
 		most -= (uint32_t)above;
 		prefix = prefix << DIGIT | (uint64_t)digit;
 	}
 	return prefix;
 }
 
-bool *call_tree_keep(const struct call_tree *t, uint32_t root, uint32_t most, uint64_t least)
+bool *call_tree_keep(const struct call_tree *t, uint32_t root, uint32_t most, uint64_t least,
+		     uint32_t *left_out)
 {
 	bool *kept = calloc((size_t)t->count + 1, sizeof *kept);
-	uint32_t greater = 0;
+	uint32_t wide = 0, greater = 0;
 	if (!kept)
 		return NULL;
 	kept[root] = true;
 	for (uint32_t i = root + 1; i < t->count; i++)
-		kept[i] = kept[t->nodes[i].parent];
+		if (kept[t->nodes[i].parent] && call_tree_size(t, i) >= least) {
+			kept[i] = true;
+			wide++;
+		}
 	kept[root] = false;
-	uint64_t smallest = most < t->count ? smallest_kept(t, kept, most) : 0;
+	*left_out = wide > most ? wide - most : 0;
+	if (!*left_out)
+		return kept;
 	/* Everything greater than the smallest, and of that size the first ones. */
+	uint64_t smallest = smallest_kept(t, kept, most);
 	for (uint32_t i = root + 1; i < t->count; i++)
 		greater += kept[i] && call_tree_size(t, i) > smallest;
 	for (uint32_t i = root + 1; i < t->count; i++) {
+		if (!kept[i])
+			continue;
 		uint64_t size = call_tree_size(t, i);
-		bool last = kept[i] && size == smallest && greater < most;
-		greater += last;
-		kept[i] = kept[i] && size >= least && (size > smallest || last);
+		kept[i] = size > smallest || (size == smallest && greater < most);
+		greater += kept[i] && size == smallest;
 	}
 	return kept;
 }

@@ -114,9 +114,10 @@ uint64_t call_tree_size(const struct call_tree *t, uint32_t node);
 const char *call_tree_name(const struct call_tree *t, uint32_t node);
 
 /* Marks of the greatest nodes below `root`: at most `most`, each of at least `least`; by node, free()
- * it. A node is never greater than its parent, so what is marked is a tree, and of a node's children
+ * it. *left_out: how many others are of that size. A node is never greater than its parent, so what is marked is a tree, and of a node's children
  * the first ones are marked. NULL: no memory. */
-bool *call_tree_keep(const struct call_tree *t, uint32_t root, uint32_t most, uint64_t least);
+bool *call_tree_keep(const struct call_tree *t, uint32_t root, uint32_t most, uint64_t least,
+		     uint32_t *left_out);
 
 /* From the root down: a call, then what is below it, siblings in order; without recursion, since stacks
  * are as deep as programs make them.

@@ -131,7 +131,8 @@ static void print_rest(FILE *out, const struct tree *t, const struct call_walk *
 static int print_tree(FILE *out, const struct tree *t, const struct report_options *o)
 {
 	uint64_t least = t->total / 100 * PRUNE_PERCENT + (t->total % 100 != 0);
-	bool *kept = call_tree_keep(&t->calls, 0, CALL_TREE_ANY_SIZE, least);
+	uint32_t others;
+	bool *kept = call_tree_keep(&t->calls, 0, CALL_TREE_ANY_SIZE, least, &others);
 	struct call_walk w = {.t = &t->calls, .kept = kept};
 	while (kept && call_walk_step(&w)) {
 		if (w.left)
