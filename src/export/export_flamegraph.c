@@ -6,8 +6,9 @@
  * and exact numbers. The script (flamegraph.js) then fits it to the window and adds search, zoom and
  * keys; it takes all it shows from these titles and from data-f="depth start value".
  *
- * Colours mean something: a hue is a module of the user's (the six that hold most), grey is the
- * runtime (libc, allocators, C++ and Rust libraries). The shades of a hue only part neighbours.
+ * Colours and order are those of the page (web/src/colours.ts, flame_view.tsx), and a test compares
+ * them: a module has the hue that its name gives, grey is what is not the user's, and siblings stand
+ * as the tree has them.
  *
  * The file stays under a megabyte whatever the recording: frames are taken greatest first until
  * their text fills the budget, or until they are too narrow to matter, and one line says what was
@@ -17,6 +18,7 @@
 #include "export/export_formats.h"
 #include "export/export_names.h"
 #include "export/flamegraph_parts.h"
+#include "hosted/utf8.h"
 #include "profile/call_tree.h"
 
 #include <inttypes.h>
@@ -32,11 +34,9 @@ enum {
 	LETTER = 73,     /* tenths of a pixel: a letter of a label */
 	TOP = 150,       /* where the frames begin */
 	BUDGET = 940000, /* bytes of all frames; head, style and script take about 20,000 */
-	HUES = 6,
-	HUE_OTHER = 6,
-	HUE_RUNTIME = 7,
-	HUE_UNKNOWN = 8,
-	HUE_COUNT,
+	HUES = 8,        /* of modules; flamegraph.css has them, and one more: */
+	HUE_SYSTEM = HUES,
+	LEGEND = 6,        /* modules in it */
 	FRAME_LEAST = 100, /* bytes that the text of a frame has at least */
 	SMALLEST = 10000,  /* frames under this part of all are not drawn */
 	NAME_LETTERS = 400,
@@ -50,10 +50,8 @@ struct graph {
 	const struct export_options *o;
 	struct call_tree tree;
 	uint64_t total;
-	uint8_t *hues;              /* by module */
-	uint32_t hue_modules[HUES]; /* PROFILE_NONE: unused */
-	bool hue_used[HUE_COUNT];   /* by a frame that is drawn */
-	bool *drawn;                /* by node */
+	bool *drawn;     /* by node */
+	bool has_system; /* a frame that is drawn is grey */
 	uint32_t drawn_count, deepest;
 	uint64_t pruned;
 };
@@ -118,62 +116,47 @@ static void write_meaning(FILE *out, const struct graph *g)
 
 /* ---- colours */
 
+/* As the page counts it: over UTF-16, which is what JavaScript's strings are. */
+static unsigned hue_of_module(const char *name)
+{
+	uint32_t hash = 7;
+	for (const unsigned char *c = (const unsigned char *)name; *c;) {
+		static const unsigned char masks[] = {0x7f, 0x7f, 0x1f, 0x0f, 0x07};
+		size_t length = *c < 0x80 ? 1 : utf8_sequence_length(c);
+		uint32_t letter = length ? *c & masks[length] : 0xfffd;
+		for (size_t i = 1; i < length; i++)
+			letter = letter << 6 | (c[i] & 0x3f);
+		if (letter > 0xffff) {
+			hash = hash * 31 + (0xd7c0 + (letter >> 10));
+			letter = 0xdc00 | (letter & 0x3ff);
+		}
+		hash = hash * 31 + letter;
+		c += length ? length : 1;
+	}
+	return hash % HUES;
+}
+
+/* Processes that stand at the root are frames without a module (profile_root_processes). */
+static bool is_process(const struct profile *p, const char *function)
+{
+	for (uint32_t i = 0; i < p->label_set_count; i++) {
+		const struct profile_label *label = profile_find_label(&p->label_sets[i],
+								       PROFILE_LABEL_PROCESS);
+		if (label && label->text == function)
+			return true;
+	}
+	return false;
+}
+
 static unsigned hue_of(const struct graph *g, uint32_t node)
 {
 	uint32_t function = g->tree.nodes[node].function;
 	if (function == PROFILE_NONE)
-		return HUE_UNKNOWN;
-	const struct profile_frame *f =
-		&g->p->stacks.frames[g->tree.functions.items[function].frame];
-	if (!f->user)
-		return HUE_RUNTIME;
-	return f->module < g->p->stacks.module_count ? g->hues[f->module] : HUE_OTHER;
-}
-
-/* A function keeps its shade wherever it stands, and from one recording to the next. */
-static unsigned shade_of(const char *name)
-{
-	uint32_t hash = 2166136261u;
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 16777619u;
-	return (hash >> 16) % 3;
-}
-
-/* A module's weight is what its functions are the first user frame of. */
-static int choose_hues(struct graph *g)
-{
-	const struct profile *p = g->p;
-	uint64_t *weights = calloc((size_t)p->stacks.module_count + 1, sizeof *weights);
-	g->hues = malloc((size_t)p->stacks.module_count + 1);
-	if (!weights || !g->hues) {
-		free(weights);
-		return HEFT_ENOMEM;
-	}
-	for (uint32_t i = 0; i < p->site_count; i++) {
-		uint32_t node = profile_first_user_node(p, p->sites[i].node);
-		uint32_t module = node == PROFILE_NONE
-					  ? PROFILE_NONE
-					  : p->stacks.frames[p->stacks.nodes[node].frame].module;
-		uint64_t value = measure_of_stack(&p->sites[i], g->o->measure);
-		if (module < p->stacks.module_count && !p->stacks.modules[module].runtime)
-			weights[module] = weights[module] > UINT64_MAX - value
-						  ? UINT64_MAX
-						  : weights[module] + value;
-	}
-	memset(g->hues, HUE_OTHER, p->stacks.module_count);
-	for (int i = 0; i < HUES; i++) {
-		uint32_t best = PROFILE_NONE;
-		for (uint32_t m = 0; m < p->stacks.module_count; m++)
-			if (weights[m] && (best == PROFILE_NONE || weights[m] > weights[best]))
-				best = m;
-		g->hue_modules[i] = best;
-		if (best != PROFILE_NONE) {
-			g->hues[best] = (uint8_t)i;
-			weights[best] = 0;
-		}
-	}
-	free(weights);
-	return 0;
+		return HUE_SYSTEM;
+	const struct call_function *f = &g->tree.functions.items[function];
+	if (!g->p->stacks.frames[f->frame].user || (!*f->module && is_process(g->p, f->function)))
+		return HUE_SYSTEM;
+	return hue_of_module(f->module);
 }
 
 /* ---- frames */
@@ -234,8 +217,8 @@ static void write_frame(FILE *out, const struct graph *g, uint32_t node, uint64_
 	const struct call_node *n = &g->tree.nodes[node];
 	const char *name = call_tree_name(&g->tree, node);
 	double width = scaled(g, n->total);
-	fprintf(out, "<g class=\"f k%u s%u\" data-f=\"%" PRIu32 " %" PRIu64 " %" PRIu64 "\">",
-		hue_of(g, node), shade_of(name), depth, start, n->total);
+	fprintf(out, "<g class=\"f k%u\" data-f=\"%" PRIu32 " %" PRIu64 " %" PRIu64 "\">",
+		hue_of(g, node), depth, start, n->total);
 	write_title(out, g, node);
 	write_box(out, scaled(g, start), width, depth);
 	if (letters_in(width))
@@ -286,7 +269,7 @@ static int choose_frames(struct graph *g)
 		}
 		g->drawn[order[i]] = used <= BUDGET;
 		g->drawn_count += used <= BUDGET;
-		g->hue_used[hue_of(g, order[i])] |= used <= BUDGET;
+		g->has_system |= used <= BUDGET && hue_of(g, order[i]) == HUE_SYSTEM;
 	}
 	if (measured)
 		fclose(measured);
@@ -325,26 +308,57 @@ static void write_frames(FILE *out, const struct graph *g, uint64_t *next)
 
 /* ---- the rest of the picture */
 
-static void write_legend(FILE *out, const struct graph *g)
+/* A module's weight is what its functions are the first user frame of. NULL: no memory. */
+static uint64_t *weigh_modules(const struct graph *g)
 {
-	static const char *const words[] = {
-		[HUE_OTHER] = "other modules",
-		[HUE_RUNTIME] = "runtime: libc, allocator, C++ and Rust libraries",
-		[HUE_UNKNOWN] = "stack unknown",
-	};
-	int x = PAD;
-	for (unsigned hue = 0; hue < HUE_COUNT; hue++) {
-		if (!g->hue_used[hue])
-			continue;
-		const char *name = hue < HUES ? profile_module_name(g->p, g->hue_modules[hue])
-					      : words[hue];
-		fprintf(out,
-			"<g class=\"legend\"><rect class=\"k%u\" x=\"%d\" y=\"81\" width=\"12\" "
-			"height=\"12\" rx=\"2\"/><text class=\"key\" x=\"%d\" y=\"92\">",
-			hue, x, x + 18);
-		x += 34 + 7 * (int)export_name_xml(out, name, 50);
-		fputs("</text></g>\n", out);
+	const struct profile *p = g->p;
+	uint64_t *weights = calloc((size_t)p->stacks.module_count + 1, sizeof *weights);
+	for (uint32_t i = 0; weights && i < p->site_count; i++) {
+		uint32_t node = profile_first_user_node(p, p->sites[i].node);
+		const struct profile_frame *f =
+			node == PROFILE_NONE ? NULL
+					     : &p->stacks.frames[p->stacks.nodes[node].frame];
+		uint64_t value = measure_of_stack(&p->sites[i], g->o->measure);
+		if (f && f->user && f->module < p->stacks.module_count)
+			weights[f->module] = weights[f->module] > UINT64_MAX - value
+						     ? UINT64_MAX
+						     : weights[f->module] + value;
 	}
+	return weights;
+}
+
+/* Returns where the next one begins. */
+static int write_key(FILE *out, int x, unsigned hue, const char *name)
+{
+	fprintf(out,
+		"<g class=\"legend\"><rect class=\"k%u\" x=\"%d\" y=\"81\" width=\"12\" "
+		"height=\"12\" rx=\"2\"/><text class=\"key\" x=\"%d\" y=\"92\">",
+		hue, x, x + 18);
+	x += 34 + 7 * (int)export_name_xml(out, name, 50);
+	fputs("</text></g>\n", out);
+	return x;
+}
+
+/* The modules that hold most, then grey. */
+static int write_legend(FILE *out, const struct graph *g)
+{
+	uint64_t *weights = weigh_modules(g);
+	int x = PAD;
+	for (int i = 0; weights && i < LEGEND; i++) {
+		uint32_t best = 0;
+		for (uint32_t m = 1; m < g->p->stacks.module_count; m++)
+			if (weights[m] > weights[best])
+				best = m;
+		if (!weights[best] || weights[best] < g->total / SMALLEST)
+			break;
+		const char *name = profile_module_name(g->p, best);
+		x = write_key(out, x, hue_of_module(name), name);
+		weights[best] = 0;
+	}
+	if (g->has_system)
+		write_key(out, x, HUE_SYSTEM, "runtime: libc, allocator, C++ and Rust libraries");
+	free(weights);
+	return weights ? 0 : HEFT_ENOMEM;
 }
 
 static void write_facts(FILE *out, const struct graph *g)
@@ -396,7 +410,7 @@ static void write_facts(FILE *out, const struct graph *g)
 		export_share(g->pruned, g->total).text);
 }
 
-static void write_head(FILE *out, const struct graph *g)
+static int write_head(FILE *out, const struct graph *g)
 {
 	fputs("<g class=\"head\"><rect class=\"paper\" width=\"1200\" height=\"144\"/>\n"
 	      "<text class=\"what\" x=\"10\" y=\"28\">",
@@ -407,7 +421,7 @@ static void write_head(FILE *out, const struct graph *g)
 	write_command(out, g, HEAD_LETTERS);
 	fputs("</text>\n", out);
 	write_facts(out, g);
-	write_legend(out, g);
+	int rc = write_legend(out, g);
 	fputs("<text class=\"detail help\" x=\"10\" y=\"124\">", out);
 	if (g->total)
 		fputs("Click or Enter zooms, Escape resets, arrow keys move, / searches, n finds "
@@ -417,9 +431,10 @@ static void write_head(FILE *out, const struct graph *g)
 	else
 		fputs("There is nothing of this measure to show", out);
 	fputs("</text></g>\n", out);
+	return rc;
 }
 
-static void write_svg(FILE *out, const struct graph *g, uint64_t *next)
+static int write_svg(FILE *out, const struct graph *g, uint64_t *next)
 {
 	uint32_t height = TOP + (g->deepest + 1) * PITCH + 14;
 	fprintf(out,
@@ -432,7 +447,7 @@ static void write_svg(FILE *out, const struct graph *g, uint64_t *next)
 			: measure_unit_name(g->o->measure));
 	write_command(out, g, COMMAND_LETTERS);
 	fprintf(out, "</title>\n<style><![CDATA[\n%s]]></style>\n", flamegraph_style);
-	write_head(out, g);
+	int rc = write_head(out, g);
 	fprintf(out, "<g class=\"frames\">\n<g class=\"f root\" data-f=\"0 0 %" PRIu64 "\"><title>",
 		g->total);
 	fputs("all\n", out);
@@ -448,6 +463,7 @@ static void write_svg(FILE *out, const struct graph *g, uint64_t *next)
 	fputs("</text></g>\n", out);
 	write_frames(out, g, next);
 	fprintf(out, "</g>\n<script><![CDATA[\n%s]]></script>\n</svg>\n", flamegraph_script);
+	return rc;
 }
 
 int export_flamegraph(FILE *out, const struct profile *p, const struct export_options *o,
@@ -458,22 +474,19 @@ int export_flamegraph(FILE *out, const struct profile *p, const struct export_op
 	int rc = call_tree_of(&g.tree, p, o->measure, o->invert ? CALL_TREE_INVERTED : 0);
 	if (rc == 0) {
 		g.total = g.tree.nodes[0].total;
-		rc = choose_hues(&g);
-	}
-	if (rc == 0)
 		rc = choose_frames(&g);
+	}
 	if (rc == 0) {
 		measure_picture(&g);
 		next = malloc(((size_t)g.deepest + 2) * sizeof *next);
 		rc = next ? 0 : HEFT_ENOMEM;
 	}
 	if (rc == 0)
-		write_svg(out, &g, next);
-	else
+		rc = write_svg(out, &g, next);
+	if (rc < 0)
 		heft_fail(err, rc, "not enough memory for the flame graph");
 	free(next);
 	free(g.drawn);
-	free(g.hues);
 	call_tree_fini(&g.tree);
 	return rc;
 }
