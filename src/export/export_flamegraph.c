@@ -226,16 +226,6 @@ static void write_frame(FILE *out, const struct graph *g, uint32_t node, uint64_
 	fputs("</text></g>\n", out);
 }
 
-static int greatest_first(const void *a, const void *b, void *ctx)
-{
-	const struct graph *g = ctx;
-	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	uint64_t x = g->tree.nodes[i].total, y = g->tree.nodes[j].total;
-	if (x != y)
-		return x > y ? -1 : 1;
-	return i < j ? -1 : i > j;
-}
-
 /* The frames that are wide enough, greatest first; of those that no budget holds the smallest are not
  * there. */
 static uint32_t *rank_frames(struct graph *g, uint32_t *count)
@@ -248,7 +238,7 @@ static uint32_t *rank_frames(struct graph *g, uint32_t *count)
 		if (g->drawn[i])
 			order[(*count)++] = i;
 	if (order)
-		qsort_r(order, *count, sizeof *order, greatest_first, g);
+		qsort_r(order, *count, sizeof *order, call_tree_greatest_first, &g->tree);
 	return order;
 }
 

@@ -90,12 +90,12 @@ static int arrange(struct picture *v, const bool *kept)
 
 static int number_frames(struct picture *v)
 {
-	size_t room = (size_t)v->t->functions.count + 2;
-	v->frames = malloc(room * sizeof *v->frames);
-	v->frame_of = malloc(room * sizeof *v->frame_of);
+	size_t slots = (size_t)v->t->functions.count + 2;
+	v->frames = malloc(slots * sizeof *v->frames);
+	v->frame_of = malloc(slots * sizeof *v->frame_of);
 	if (!v->frames || !v->frame_of)
 		return HEFT_ENOMEM;
-	for (size_t i = 0; i < room; i++)
+	for (size_t i = 0; i < slots; i++)
 		v->frame_of[i] = PROFILE_NONE;
 	for (uint32_t i = 0; i < v->shown.count; i++) {
 		uint32_t call = v->shown.items[i].call;

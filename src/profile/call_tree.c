@@ -259,15 +259,16 @@ static void add_up(struct call_tree *t)
 	}
 }
 
-uint64_t call_tree_size(const struct call_tree *t, uint32_t node)
+/* What nodes are ordered by: of a comparison it is what both sides have. */
+static uint64_t size_of(const struct call_tree *t, uint32_t node)
 {
 	return sum(t->nodes[node].total, t->details ? t->details[node].before : 0);
 }
 
-static int greatest_first(const void *a, const void *b, void *ctx)
+int call_tree_greatest_first(const void *a, const void *b, void *tree)
 {
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	uint64_t x = call_tree_size(ctx, i), y = call_tree_size(ctx, j);
+	uint64_t x = size_of(tree, i), y = size_of(tree, j);
 	if (x != y)
 		return x > y ? -1 : 1;
 	return i < j ? -1 : i > j;
@@ -278,13 +279,13 @@ static void sort_children(struct call_tree *t, uint32_t *list, uint32_t count)
 {
 	enum { FEW = 8 };
 	if (count > FEW) {
-		qsort_r(list, count, sizeof *list, greatest_first, t);
+		qsort_r(list, count, sizeof *list, call_tree_greatest_first, t);
 		return;
 	}
 	for (uint32_t i = 1; i < count; i++) {
 		uint32_t node = list[i], at = i;
-		uint64_t size = call_tree_size(t, node);
-		for (; at && call_tree_size(t, list[at - 1]) < size; at--)
+		uint64_t size = size_of(t, node);
+		for (; at && size_of(t, list[at - 1]) < size; at--)
 			list[at] = list[at - 1];
 		list[at] = node;
 	}
@@ -292,12 +293,12 @@ static void sort_children(struct call_tree *t, uint32_t *list, uint32_t count)
 
 int call_tree_finish(struct call_tree *t)
 {
-	size_t room = (size_t)t->count + 2;
+	size_t slots = (size_t)t->count + 2;
 	hash_index_fini(&t->index);
 	vector_free(&t->path);
-	t->first = calloc(room, sizeof *t->first);
-	t->children = malloc(room * sizeof *t->children);
-	t->place = malloc(room * sizeof *t->place);
+	t->first = calloc(slots, sizeof *t->first);
+	t->children = malloc(slots * sizeof *t->children);
+	t->place = malloc(slots * sizeof *t->place);
 	if (!t->first || !t->children || !t->place)
 		return HEFT_ENOMEM;
 	add_up(t);
@@ -403,7 +404,7 @@ static uint64_t smallest_kept(const struct call_tree *t, const bool *wanted, uin
 		uint64_t above = 0;
 		int digit = DIGITS;
 		for (uint32_t i = 1; i < t->count; i++) {
-			uint64_t size = call_tree_size(t, i);
+			uint64_t size = size_of(t, i);
 			if (wanted[i] && (shift == 55 || size >> (shift + DIGIT) == prefix))
 				counts[size >> shift & (DIGITS - 1)]++;
 		}
@@ -424,7 +425,7 @@ bool *call_tree_keep(const struct call_tree *t, uint32_t root, uint32_t most, ui
 		return NULL;
 	kept[root] = true;
 	for (uint32_t i = root + 1; i < t->count; i++)
-		if (kept[t->nodes[i].parent] && call_tree_size(t, i) >= least) {
+		if (kept[t->nodes[i].parent] && size_of(t, i) >= least) {
 			kept[i] = true;
 			wide++;
 		}
@@ -435,11 +436,11 @@ bool *call_tree_keep(const struct call_tree *t, uint32_t root, uint32_t most, ui
 	/* Everything greater than the smallest, and of that size the first ones. */
 	uint64_t smallest = smallest_kept(t, kept, most);
 	for (uint32_t i = root + 1; i < t->count; i++)
-		greater += kept[i] && call_tree_size(t, i) > smallest;
+		greater += kept[i] && size_of(t, i) > smallest;
 	for (uint32_t i = root + 1; i < t->count; i++) {
 		if (!kept[i])
 			continue;
-		uint64_t size = call_tree_size(t, i);
+		uint64_t size = size_of(t, i);
 		kept[i] = size > smallest || (size == smallest && greater < most);
 		greater += kept[i] && size == smallest;
 	}

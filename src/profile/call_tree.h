@@ -108,8 +108,8 @@ int call_tree_of(struct call_tree *t, const struct profile *p, enum measure_id m
 
 /* ---- reading a finished tree */
 
-/* What nodes are ordered by: of a comparison it is what both sides have. */
-uint64_t call_tree_size(const struct call_tree *t, uint32_t node);
+/* Compares two numbers of nodes, for qsort_r. */
+int call_tree_greatest_first(const void *a, const void *b, void *tree);
 /* What a node is called; never NULL, never empty. */
 const char *call_tree_name(const struct call_tree *t, uint32_t node);
 
