@@ -136,25 +136,13 @@ static unsigned hue_of_module(const char *name)
 	return hash % HUES;
 }
 
-/* Processes that stand at the root are frames without a module (profile_root_processes). */
-static bool is_process(const struct profile *p, const char *function)
-{
-	for (uint32_t i = 0; i < p->label_set_count; i++) {
-		const struct profile_label *label = profile_find_label(&p->label_sets[i],
-								       PROFILE_LABEL_PROCESS);
-		if (label && label->text == function)
-			return true;
-	}
-	return false;
-}
-
 static unsigned hue_of(const struct graph *g, uint32_t node)
 {
 	uint32_t function = g->tree.nodes[node].function;
 	if (function == PROFILE_NONE)
 		return HUE_SYSTEM;
 	const struct call_function *f = &g->tree.functions.items[function];
-	if (!g->p->stacks.frames[f->frame].user || (!*f->module && is_process(g->p, f->function)))
+	if (f->process || !g->p->stacks.frames[f->frame].user)
 		return HUE_SYSTEM;
 	return hue_of_module(f->module);
 }
@@ -177,7 +165,7 @@ static void write_title(FILE *out, const struct graph *g, uint32_t node)
 				fprintf(out, ":%" PRIu32, f->line);
 			between = ", ";
 		}
-		if (*f->module) {
+		if (*f->module && !f->process) {
 			fputs(between, out);
 			export_name_xml(out, f->module, PLACE_LETTERS);
 			between = ", ";

@@ -146,7 +146,7 @@ int export_speedscope(FILE *out, const struct profile *p, const struct export_op
 	struct call_tree trees[MEASURE_COUNT];
 	int count = choose(p, o, chosen), made = 0, rc = 0;
 	uint32_t most = 0;
-	struct numbering ids = {malloc(((size_t)p->stacks.frame_count + 1) * sizeof *ids.ids), 0};
+	struct numbering ids = {0};
 	uint32_t *path = NULL;
 	char *command = command_line(p);
 	struct json_writer w;
@@ -157,11 +157,13 @@ int export_speedscope(FILE *out, const struct profile *p, const struct export_op
 	}
 	made -= rc < 0; /* the last one failed and holds nothing */
 	path = malloc(((size_t)most + 1) * sizeof *path);
+	uint32_t functions = made ? trees[0].functions.count : 0;
+	ids.ids = malloc(((size_t)functions + 1) * sizeof *ids.ids);
 	if (rc < 0 || !ids.ids || !path || !command) {
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory to write the stacks");
 		goto out;
 	}
-	for (uint32_t i = 0; i <= p->stacks.frame_count; i++)
+	for (uint32_t i = 0; i <= functions; i++)
 		ids.ids[i] = PROFILE_NONE;
 	json_write_init(&w, out);
 	json_write_object(&w);

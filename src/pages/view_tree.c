@@ -78,12 +78,7 @@ static int build_tree(struct call_tree *t, const struct stacks *s)
 	int rc = call_stacks_init(&of, t, s->p, s->values);
 	for (uint32_t i = 0; i < s->count && rc == 0; i++) {
 		struct call_amount amount = amount_of(s, s->order[i]);
-		const struct profile_site *x = &s->p->sites[s->order[i]];
-		if (s->p->chosen.by_process && x->labels < s->p->label_set_count)
-			rc = call_functions_add_process(&t->functions, &s->p->label_sets[x->labels],
-							&t->outermost);
-		if (rc == 0)
-			rc = call_tree_add(t, &of, x->node, PROFILE_NONE, &amount);
+		rc = call_tree_add_site(t, &of, s->order[i], &amount);
 	}
 	call_stacks_fini(&of);
 	return rc == 0 ? call_tree_finish(t) : rc;

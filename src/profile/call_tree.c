@@ -63,14 +63,22 @@ int call_stacks_init(struct call_stacks *s, struct call_tree *t, const struct pr
 		     const uint64_t *values)
 {
 	*s = (struct call_stacks){.p = p};
-	return t->options & CALL_TREE_PLACES
-		       ? call_functions_add_places(&t->functions, p, &s->ids)
-		       : call_functions_add(&t->functions, p, values, &s->ids);
+	int rc = t->options & CALL_TREE_PLACES
+			 ? call_functions_add_places(&t->functions, p, &s->ids)
+			 : call_functions_add(&t->functions, p, values, &s->ids);
+	if (rc < 0 || !p->chosen.by_process)
+		return rc;
+	s->processes = malloc(((size_t)p->label_set_count + 1) * sizeof *s->processes);
+	rc = s->processes ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->label_set_count && rc == 0; i++)
+		rc = call_functions_add_process(&t->functions, &p->label_sets[i], &s->processes[i]);
+	return rc;
 }
 
 void call_stacks_fini(struct call_stacks *s)
 {
 	free(s->ids);
+	free(s->processes);
 	free(s->reached);
 	*s = (struct call_stacks){0};
 }
@@ -208,7 +216,7 @@ static int find_way(struct call_tree *t, struct call_stacks *s, uint32_t node, u
 		return HEFT_ENOMEM;
 	if (!w->cut && node == PROFILE_NONE && enter(t, w, PROFILE_NONE, false) < 0)
 		return HEFT_ENOMEM;
-	if (t->options & CALL_TREE_USER && !w->cut && !w->at &&
+	if (t->options & CALL_TREE_USER && !rooted && !w->cut && !w->at &&
 	    enter(t, w, s->ids[s->p->stacks.nodes[node].frame], false) < 0)
 		return HEFT_ENOMEM;
 	return up && rooted && !w->cut ? enter(t, w, t->outermost, false) : 0;
@@ -237,6 +245,15 @@ int call_tree_add(struct call_tree *t, struct call_stacks *s, uint32_t node, uin
 		d->cut_stacks++;
 	}
 	return 0;
+}
+
+int call_tree_add_site(struct call_tree *t, struct call_stacks *s, uint32_t site,
+		       const struct call_amount *amount)
+{
+	const struct profile_site *x = &s->p->sites[site];
+	t->outermost = s->processes && x->labels < s->p->label_set_count ? s->processes[x->labels]
+									 : PROFILE_NONE;
+	return call_tree_add(t, s, x->node, PROFILE_NONE, amount);
 }
 
 /* ---- finishing */
@@ -370,7 +387,7 @@ int call_tree_of(struct call_tree *t, const struct profile *p, enum measure_id m
 		rc = order ? call_stacks_init(&s, t, p, values) : HEFT_ENOMEM;
 	for (uint32_t i = 0; rc == 0 && i < count; i++) {
 		struct call_amount amount = {.value = values[order[i]]};
-		rc = call_tree_add(t, &s, p->sites[order[i]].node, PROFILE_NONE, &amount);
+		rc = call_tree_add_site(t, &s, order[i], &amount);
 	}
 	call_stacks_fini(&s);
 	free(order);

@@ -7,7 +7,7 @@
  *   - The shapes of enum call_tree_options: from main down or from the allocation up, functions or
  *     places, with or without the runtime's frames and recursion. Deep recursion is folded in the
  *     profile, before (folded_profile.h).
- *   - Whole stacks or parts of them, with a process as outermost call where one is asked for.
+ *   - Whole stacks or parts of them; processes as outermost calls, where sites are apart by process.
  *   - Sums: what a call has by itself, and with everything below it. They saturate.
  *   - An order: siblings stand greatest first. Of equal ones the one that was added first is first; whoever
  *     adds the greatest stacks first (call_rank_sites) gets the same order everywhere.
@@ -73,8 +73,9 @@ struct call_tree {
 /* A profile whose stacks are added to a tree. */
 struct call_stacks {
 	const struct profile *p;
-	uint32_t *ids;     /* functions by frame */
-	uint32_t *reached; /* by node: where it is in the tree, + 1; 0: not yet. NULL: not kept */
+	uint32_t *ids;       /* functions by frame */
+	uint32_t *processes; /* functions by label set; NULL: sites are not apart by process */
+	uint32_t *reached;   /* by node: where it is in the tree, + 1; 0: not yet. NULL: not kept */
 };
 
 /* What a stack adds */
@@ -96,6 +97,9 @@ void call_stacks_fini(struct call_stacks *s);
 /* Adds the frames from `node` outwards up to and without `end` (PROFILE_NONE: all). */
 int call_tree_add(struct call_tree *t, struct call_stacks *s, uint32_t node, uint32_t end,
 		  const struct call_amount *amount);
+/* Adds the stack of a site; below its process, where sites are apart by process (chosen.by_process). */
+int call_tree_add_site(struct call_tree *t, struct call_stacks *s, uint32_t site,
+		       const struct call_amount *amount);
 /* Adds up what is below each node, and orders children. Once, after the last stack. */
 int call_tree_finish(struct call_tree *t);
 

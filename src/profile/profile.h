@@ -517,9 +517,6 @@ int profile_filter(struct profile *p, const char *focus, const char *ignore,
 #define PROFILE_LABEL_PROCESS "process"
 const struct profile_label *profile_find_label(const struct profile_label_set *set,
 					       const char *key); /* or NULL */
-/* Gives every stack its process as outermost frame, where sites are apart by process. The last thing
- * that is done to a profile. 0 or HEFT_ENOMEM. */
-int profile_root_processes(struct profile *p);
 
 /* Reading. */
 struct how_ended profile_how_ended(const struct profile *p); /* the recorded command */

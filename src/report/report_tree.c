@@ -31,7 +31,8 @@ static double spread_of(const struct profile *p, uint32_t site, enum measure_id 
 	return error * error;
 }
 
-/* The number of each site. Sites without a stack are added up here and get 0: they are not in the tree. */
+/* The number of each site. Sites without a stack, and without a process to stand below, are added up here
+ * and get 0: they are not in the tree. */
 static uint64_t *take_values(struct tree *t, enum measure_id sort)
 {
 	const struct profile *p = t->p;
@@ -39,7 +40,7 @@ static uint64_t *take_values(struct tree *t, enum measure_id sort)
 	for (uint32_t i = 0; values && i < p->site_count; i++) {
 		values[i] = measure_of_site(&p->sites[i], sort);
 		t->total += values[i];
-		if (p->sites[i].node != PROFILE_NONE || !values[i])
+		if (p->sites[i].node != PROFILE_NONE || !values[i] || p->chosen.by_process)
 			continue;
 		t->unknown += values[i];
 		t->unknown_spread += spread_of(p, i, sort);
@@ -61,8 +62,7 @@ static int build(struct tree *t, const struct report_options *o)
 	for (uint32_t i = 0; rc == 0 && i < count; i++) {
 		struct call_amount amount = {.value = values[order[i]],
 					     .spread = spread_of(t->p, order[i], o->sort)};
-		rc = call_tree_add(&t->calls, &s, t->p->sites[order[i]].node, PROFILE_NONE,
-				   &amount);
+		rc = call_tree_add_site(&t->calls, &s, order[i], &amount);
 	}
 	call_stacks_fini(&s);
 	free(order);
@@ -93,13 +93,18 @@ static void print_call(FILE *out, const struct tree *t, const struct call_walk *
 {
 	static const char recursive[] = " [recursive]";
 	const struct call_node *n = &t->calls.nodes[w->node];
-	uint32_t frame = t->calls.functions.items[n->function].frame;
+	uint32_t frame = n->function == PROFILE_NONE ? PROFILE_NONE
+						     : t->calls.functions.items[n->function].frame;
 	size_t columns = print_head(out, t, n->total, t->calls.details[w->node].spread,
 				    w->depth - 1, o);
-	if (!t->p->stacks.frames[frame].user)
-		words_style(out, o->color, STYLE_DIM);
 	size_t mark = n->recursive ? sizeof recursive - 1 : 0;
-	words_print_place(out, t->p, frame, columns > mark + 20 ? columns - mark : 20);
+	columns = columns > mark + 20 ? columns - mark : 20;
+	if (frame != PROFILE_NONE && !t->p->stacks.frames[frame].user)
+		words_style(out, o->color, STYLE_DIM);
+	if (frame != PROFILE_NONE)
+		words_print_place(out, t->p, frame, columns);
+	else /* a process, or what is not known */
+		words_print_function(out, call_tree_name(&t->calls, w->node), columns);
 	if (mark)
 		fputs(recursive, out);
 	words_style(out, o->color, STYLE_PLAIN);
