@@ -257,8 +257,6 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 		cli_putf(stderr, "heft: %s\n",
 			 (*p)->note_count ? (*p)->notes[(*p)->note_count - 1].text
 					  : "there is no call stack");
-	if (rc == 0)
-		rc = profile_root_processes(*p);
 	return rc;
 }
 

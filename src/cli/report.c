@@ -202,8 +202,6 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 		rc = choose_sort(c, *p, path, err);
 	if (rc == 0)
 		rc = cli_selection_apply(&c->selection, *p, err);
-	if (rc == 0)
-		rc = profile_root_processes(*p);
 	return rc;
 }
 

@@ -6,8 +6,9 @@
  * and exact numbers. The script (flamegraph.js) then fits it to the window and adds search, zoom and
  * keys; it takes all it shows from these titles and from data-f="depth start value".
  *
- * Colours mean something: a hue is a module of the user's (the six that hold most), grey is the
- * runtime (libc, allocators, C++ and Rust libraries). The shades of a hue only part neighbours.
+ * Colours and order are those of the page (web/src/colours.ts, flame_view.tsx), and a test compares
+ * them: a module has the hue that its name gives, grey is what is not the user's, and siblings stand
+ * as the tree has them.
  *
  * The file stays under a megabyte whatever the recording: frames are taken greatest first until
  * their text fills the budget, or until they are too narrow to matter, and one line says what was
@@ -16,8 +17,9 @@
  * (export_names.h), escaped, and cut. */
 #include "export/export_formats.h"
 #include "export/export_names.h"
-#include "export/export_tree.h"
 #include "export/flamegraph_parts.h"
+#include "hosted/utf8.h"
+#include "profile/call_tree.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,12 +34,11 @@ enum {
 	LETTER = 73,     /* tenths of a pixel: a letter of a label */
 	TOP = 150,       /* where the frames begin */
 	BUDGET = 940000, /* bytes of all frames; head, style and script take about 20,000 */
-	HUES = 6,
-	HUE_OTHER = 6,
-	HUE_RUNTIME = 7,
-	HUE_UNKNOWN = 8,
-	HUE_COUNT,
-	SMALLEST = 10000, /* frames under this part of all are not drawn */
+	HUES = 8,        /* of modules; flamegraph.css has them, and one more: */
+	HUE_SYSTEM = HUES,
+	LEGEND = 6,        /* modules in it */
+	FRAME_LEAST = 100, /* bytes that the text of a frame has at least */
+	SMALLEST = 10000,  /* frames under this part of all are not drawn */
 	NAME_LETTERS = 400,
 	PLACE_LETTERS = 200,
 	COMMAND_LETTERS = 300,
@@ -47,11 +48,10 @@ enum {
 struct graph {
 	const struct profile *p;
 	const struct export_options *o;
-	struct export_tree tree;
-	uint8_t *hues;              /* by module */
-	uint32_t hue_modules[HUES]; /* PROFILE_NONE: unused */
-	bool hue_used[HUE_COUNT];   /* by a frame that is drawn */
-	bool *drawn;                /* by node */
+	struct call_tree tree;
+	uint64_t total;
+	bool *drawn;     /* by node */
+	bool has_system; /* a frame that is drawn is grey */
 	uint32_t drawn_count, deepest;
 	uint64_t pruned;
 };
@@ -116,74 +116,48 @@ static void write_meaning(FILE *out, const struct graph *g)
 
 /* ---- colours */
 
-static unsigned hue_of(const struct graph *g, uint32_t frame)
+/* As the page counts it: over UTF-16, which is what JavaScript's strings are. */
+static unsigned hue_of_module(const char *name)
 {
-	if (frame == PROFILE_NONE)
-		return HUE_UNKNOWN;
-	const struct profile_frame *f = &g->p->stacks.frames[frame];
-	if (!f->user)
-		return HUE_RUNTIME;
-	return f->module < g->p->stacks.module_count ? g->hues[f->module] : HUE_OTHER;
-}
-
-/* A function keeps its shade wherever it stands, and from one recording to the next. */
-static unsigned shade_of(const char *name)
-{
-	uint32_t hash = 2166136261u;
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 16777619u;
-	return (hash >> 16) % 3;
-}
-
-/* A module's weight is what its functions are the first user frame of. */
-static int choose_hues(struct graph *g)
-{
-	const struct profile *p = g->p;
-	uint64_t *weights = calloc((size_t)p->stacks.module_count + 1, sizeof *weights);
-	g->hues = malloc((size_t)p->stacks.module_count + 1);
-	if (!weights || !g->hues) {
-		free(weights);
-		return HEFT_ENOMEM;
-	}
-	for (uint32_t i = 0; i < p->site_count; i++) {
-		uint32_t node = profile_first_user_node(p, p->sites[i].node);
-		uint32_t module = node == PROFILE_NONE
-					  ? PROFILE_NONE
-					  : p->stacks.frames[p->stacks.nodes[node].frame].module;
-		uint64_t value = measure_of_stack(&p->sites[i], g->o->measure);
-		if (module < p->stacks.module_count && !p->stacks.modules[module].runtime)
-			weights[module] = weights[module] > UINT64_MAX - value
-						  ? UINT64_MAX
-						  : weights[module] + value;
-	}
-	memset(g->hues, HUE_OTHER, p->stacks.module_count);
-	for (int i = 0; i < HUES; i++) {
-		uint32_t best = PROFILE_NONE;
-		for (uint32_t m = 0; m < p->stacks.module_count; m++)
-			if (weights[m] && (best == PROFILE_NONE || weights[m] > weights[best]))
-				best = m;
-		g->hue_modules[i] = best;
-		if (best != PROFILE_NONE) {
-			g->hues[best] = (uint8_t)i;
-			weights[best] = 0;
+	uint32_t hash = 7;
+	for (const unsigned char *c = (const unsigned char *)name; *c;) {
+		static const unsigned char masks[] = {0x7f, 0x7f, 0x1f, 0x0f, 0x07};
+		size_t length = *c < 0x80 ? 1 : utf8_sequence_length(c);
+		uint32_t letter = length ? *c & masks[length] : 0xfffd;
+		for (size_t i = 1; i < length; i++)
+			letter = letter << 6 | (c[i] & 0x3f);
+		if (letter > 0xffff) {
+			hash = hash * 31 + (0xd7c0 + (letter >> 10));
+			letter = 0xdc00 | (letter & 0x3ff);
 		}
+		hash = hash * 31 + letter;
+		c += length ? length : 1;
 	}
-	free(weights);
-	return 0;
+	return hash % HUES;
+}
+
+static unsigned hue_of(const struct graph *g, uint32_t node)
+{
+	uint32_t function = g->tree.nodes[node].function;
+	if (function == PROFILE_NONE)
+		return HUE_SYSTEM;
+	const struct call_function *f = &g->tree.functions.items[function];
+	if (f->process || !g->p->stacks.frames[f->frame].user)
+		return HUE_SYSTEM;
+	return hue_of_module(f->module);
 }
 
 /* ---- frames */
 
 static void write_title(FILE *out, const struct graph *g, uint32_t node)
 {
-	const struct export_tree *t = &g->tree;
-	const struct export_tree_node *n = &t->nodes[node];
+	const struct call_tree *t = &g->tree;
+	const struct call_node *n = &t->nodes[node];
 	fputs("<title>", out);
-	export_name_xml(out, export_tree_name(t, node), NAME_LETTERS);
+	export_name_xml(out, call_tree_name(t, node), NAME_LETTERS);
 	putc('\n', out);
-	if (n->frame != PROFILE_NONE) {
-		const struct export_tree_function *f = &t->functions[n->frame];
-		uint32_t module = g->p->stacks.frames[n->frame].module;
+	if (n->function != PROFILE_NONE) {
+		const struct call_function *f = &t->functions.items[n->function];
 		const char *between = "";
 		if (f->file && *f->file) {
 			export_name_xml(out, f->file, PLACE_LETTERS);
@@ -191,9 +165,9 @@ static void write_title(FILE *out, const struct graph *g, uint32_t node)
 				fprintf(out, ":%" PRIu32, f->line);
 			between = ", ";
 		}
-		if (module < g->p->stacks.module_count) {
+		if (*f->module && !f->process) {
 			fputs(between, out);
-			export_name_xml(out, profile_module_name(g->p, module), PLACE_LETTERS);
+			export_name_xml(out, f->module, PLACE_LETTERS);
 			between = ", ";
 		}
 		if (f->inlined)
@@ -201,7 +175,7 @@ static void write_title(FILE *out, const struct graph *g, uint32_t node)
 	}
 	putc('\n', out);
 	write_value(out, g, n->total);
-	fprintf(out, ", %s of all", export_share(n->total, t->total).text);
+	fprintf(out, ", %s of all", export_share(n->total, g->total).text);
 	if (n->self && n->self < n->total)
 		fprintf(out, "; %s by itself", words_count(n->self).text);
 	fputs("</title>", out);
@@ -209,7 +183,7 @@ static void write_title(FILE *out, const struct graph *g, uint32_t node)
 
 static double scaled(const struct graph *g, uint64_t value)
 {
-	return g->tree.total ? (double)value * (WIDTH - 2 * PAD) / (double)g->tree.total : 0;
+	return g->total ? (double)value * (WIDTH - 2 * PAD) / (double)g->total : 0;
 }
 
 static void write_box(FILE *out, double x, double width, uint32_t depth)
@@ -228,11 +202,11 @@ static size_t letters_in(double width)
 static void write_frame(FILE *out, const struct graph *g, uint32_t node, uint64_t start,
 			uint32_t depth)
 {
-	const struct export_tree_node *n = &g->tree.nodes[node];
-	const char *name = export_tree_name(&g->tree, node);
+	const struct call_node *n = &g->tree.nodes[node];
+	const char *name = call_tree_name(&g->tree, node);
 	double width = scaled(g, n->total);
-	fprintf(out, "<g class=\"f k%u s%u\" data-f=\"%" PRIu32 " %" PRIu64 " %" PRIu64 "\">",
-		hue_of(g, n->frame), shade_of(name), depth, start, n->total);
+	fprintf(out, "<g class=\"f k%u\" data-f=\"%" PRIu32 " %" PRIu64 " %" PRIu64 "\">",
+		hue_of(g, node), depth, start, n->total);
 	write_title(out, g, node);
 	write_box(out, scaled(g, start), width, depth);
 	if (letters_in(width))
@@ -240,120 +214,129 @@ static void write_frame(FILE *out, const struct graph *g, uint32_t node, uint64_
 	fputs("</text></g>\n", out);
 }
 
-static int greatest_first(const void *a, const void *b, void *ctx)
+/* The frames that are wide enough, greatest first; of those that no budget holds the smallest are not
+ * there. */
+static uint32_t *rank_frames(struct graph *g, uint32_t *count)
 {
-	const struct graph *g = ctx;
-	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	uint64_t x = g->tree.nodes[i].total, y = g->tree.nodes[j].total;
-	if (x != y)
-		return x > y ? -1 : 1;
-	return i < j ? -1 : i > j;
+	uint32_t most = BUDGET / FRAME_LEAST, others;
+	uint32_t *order = malloc(((size_t)most + 1) * sizeof *order);
+	g->drawn = call_tree_keep(&g->tree, 0, most, g->total / SMALLEST, &others);
+	*count = 0;
+	for (uint32_t i = 1; order && g->drawn && i < g->tree.count; i++)
+		if (g->drawn[i])
+			order[(*count)++] = i;
+	if (order)
+		qsort_r(order, *count, sizeof *order, call_tree_greatest_first, &g->tree);
+	return order;
 }
 
-/* Takes frames, greatest first, while they are wide enough and there is room. */
+/* Takes frames, greatest first, while their text fits. */
 static int choose_frames(struct graph *g)
 {
-	const struct export_tree *t = &g->tree;
-	uint32_t *order = malloc(((size_t)t->node_count + 1) * sizeof *order);
+	uint32_t count, *order = rank_frames(g, &count);
 	char *text = NULL;
 	size_t size, used = 0;
 	FILE *measured = open_memstream(&text, &size);
-	g->drawn = calloc((size_t)t->node_count + 1, sizeof *g->drawn);
-	if (!order || !measured || !g->drawn) {
-		free(order);
-		if (measured)
-			fclose(measured);
-		free(text);
-		return HEFT_ENOMEM;
+	int rc = order && g->drawn && measured ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < count && rc == 0; i++) {
+		if (used <= BUDGET) {
+			rewind(measured);
+			/* Where it will stand is not known yet: the longest numbers there can be. */
+			write_frame(measured, g, order[i], g->total, g->tree.count - 1);
+			used += (size_t)ftell(measured);
+		}
+		g->drawn[order[i]] = used <= BUDGET;
+		g->drawn_count += used <= BUDGET;
+		g->has_system |= used <= BUDGET && hue_of(g, order[i]) == HUE_SYSTEM;
 	}
-	for (uint32_t i = 0; i < t->node_count; i++)
-		order[i] = i;
-	qsort_r(order, t->node_count, sizeof *order, greatest_first, g);
-	for (uint32_t i = 0; i < t->node_count; i++) {
-		const struct export_tree_node *n = &t->nodes[order[i]];
-		if (n->total < t->total / SMALLEST)
-			break;
-		rewind(measured);
-		/* Where it will stand is not known yet: the longest numbers there can be. */
-		write_frame(measured, g, order[i], t->total, t->node_count);
-		used += (size_t)ftell(measured);
-		if (used > BUDGET)
-			break;
-		g->drawn[order[i]] = true;
-		g->hue_used[hue_of(g, n->frame)] = true;
-		g->drawn_count++;
-	}
-	for (uint32_t i = 0; i < t->node_count; i++) {
-		uint32_t parent = t->nodes[i].parent;
-		if (!g->drawn[i] && (parent == PROFILE_NONE || g->drawn[parent]))
-			g->pruned += t->nodes[i].total;
-	}
-	fclose(measured);
+	if (measured)
+		fclose(measured);
 	free(text);
 	free(order);
-	return 0;
+	return rc;
 }
 
-struct level {
-	uint32_t next, end; /* children not yet written */
-	uint64_t start;     /* of the next one */
-};
-
-static void write_frames(FILE *out, const struct graph *g, struct level *levels)
+static void measure_picture(struct graph *g)
 {
-	const struct export_tree *t = &g->tree;
-	uint32_t depth = 1;
-	levels[0] = (struct level){0, t->root_count, 0};
-	while (depth) {
-		struct level *at = &levels[depth - 1];
-		if (at->next == at->end) {
-			depth--;
-			continue;
-		}
-		uint32_t node = t->children[at->next++];
-		const struct export_tree_node *n = &t->nodes[node];
-		uint64_t start = at->start;
-		at->start += n->total;
-		if (!g->drawn[node])
-			continue;
-		write_frame(out, g, node, start, depth);
-		levels[depth++] = (struct level){n->first, n->first + n->count, start};
+	const struct call_tree *t = &g->tree;
+	struct call_walk w = {.t = t, .kept = g->drawn};
+	while (call_walk_step(&w)) {
+		if (w.depth > g->deepest)
+			g->deepest = w.depth;
+		for (uint32_t i = w.rest; w.left && i < t->first[w.node + 1]; i++)
+			g->pruned += t->nodes[t->children[i]].total;
 	}
 }
 
-static void find_depth(struct graph *g, uint32_t *depths)
+/* next: by depth, where the next frame begins. */
+static void write_frames(FILE *out, const struct graph *g, uint64_t *next)
 {
-	const struct export_tree *t = &g->tree;
-	for (uint32_t i = 0; i < t->node_count; i++) {
-		uint32_t parent = t->nodes[i].parent;
-		depths[i] = parent == PROFILE_NONE ? 1 : depths[parent] + 1;
-		if (g->drawn[i] && depths[i] > g->deepest)
-			g->deepest = depths[i];
+	struct call_walk w = {.t = &g->tree, .kept = g->drawn};
+	next[0] = 0;
+	while (call_walk_step(&w)) {
+		if (w.left)
+			continue;
+		uint64_t start = next[w.depth];
+		next[w.depth] += g->tree.nodes[w.node].total;
+		next[w.depth + 1] = start;
+		if (w.node)
+			write_frame(out, g, w.node, start, w.depth);
 	}
 }
 
 /* ---- the rest of the picture */
 
-static void write_legend(FILE *out, const struct graph *g)
+/* A module's weight is what its functions are the first user frame of. NULL: no memory. */
+static uint64_t *weigh_modules(const struct graph *g)
 {
-	static const char *const words[] = {
-		[HUE_OTHER] = "other modules",
-		[HUE_RUNTIME] = "runtime: libc, allocator, C++ and Rust libraries",
-		[HUE_UNKNOWN] = "stack unknown",
-	};
-	int x = PAD;
-	for (unsigned hue = 0; hue < HUE_COUNT; hue++) {
-		if (!g->hue_used[hue])
-			continue;
-		const char *name = hue < HUES ? profile_module_name(g->p, g->hue_modules[hue])
-					      : words[hue];
-		fprintf(out,
-			"<g class=\"legend\"><rect class=\"k%u\" x=\"%d\" y=\"81\" width=\"12\" "
-			"height=\"12\" rx=\"2\"/><text class=\"key\" x=\"%d\" y=\"92\">",
-			hue, x, x + 18);
-		x += 34 + 7 * (int)export_name_xml(out, name, 50);
-		fputs("</text></g>\n", out);
+	const struct profile *p = g->p;
+	uint64_t *weights = calloc((size_t)p->stacks.module_count + 1, sizeof *weights);
+	for (uint32_t i = 0; weights && i < p->site_count; i++) {
+		uint32_t node = profile_first_user_node(p, p->sites[i].node);
+		const struct profile_frame *f =
+			node == PROFILE_NONE ? NULL
+					     : &p->stacks.frames[p->stacks.nodes[node].frame];
+		uint64_t value = measure_of_stack(&p->sites[i], g->o->measure);
+		if (f && f->user && f->module < p->stacks.module_count)
+			weights[f->module] = weights[f->module] > UINT64_MAX - value
+						     ? UINT64_MAX
+						     : weights[f->module] + value;
 	}
+	return weights;
+}
+
+/* Returns where the next one begins. */
+static int write_key(FILE *out, int x, unsigned hue, const char *name)
+{
+	fprintf(out,
+		"<g class=\"legend\"><rect class=\"k%u\" x=\"%d\" y=\"81\" width=\"12\" "
+		"height=\"12\" rx=\"2\"/><text class=\"key\" x=\"%d\" y=\"92\">",
+		hue, x, x + 18);
+	x += 34 + 7 * (int)export_name_xml(out, name, 50);
+	fputs("</text></g>\n", out);
+	return x;
+}
+
+/* The modules that hold most, then grey. */
+static int write_legend(FILE *out, const struct graph *g)
+{
+	uint64_t *weights = weigh_modules(g);
+	int x = PAD;
+	for (int i = 0; weights && i < LEGEND; i++) {
+		uint32_t best = 0;
+		for (uint32_t m = 1; m < g->p->stacks.module_count; m++)
+			if (weights[m] > weights[best])
+				best = m;
+		if (!weights[best] || weights[best] < g->total / SMALLEST)
+			break;
+		const char *name = profile_module_name(g->p, best);
+		x = write_key(out, x, hue_of_module(name), name);
+		weights[best] = 0;
+	}
+	if (g->has_system)
+		write_key(out, x, HUE_SYSTEM, "runtime: libc, allocator, C++ and Rust libraries");
+	free(weights);
+	return weights ? 0 : HEFT_ENOMEM;
 }
 
 static void write_facts(FILE *out, const struct graph *g)
@@ -395,30 +378,30 @@ static void write_facts(FILE *out, const struct graph *g)
 	if (g->o->invert)
 		fputs(", callers below", out);
 	fputs("</text>\n", out);
-	uint32_t left_out = g->tree.node_count - g->drawn_count;
+	uint32_t left_out = g->tree.count - 1 - g->drawn_count;
 	if (!left_out)
 		return;
 	fprintf(out,
 		"<text class=\"facts more\" x=\"700\" y=\"66\">Not drawn: the %s narrowest "
 		"frame%s, %s of all</text>\n",
 		words_count(left_out).text, left_out == 1 ? "" : "s",
-		export_share(g->pruned, g->tree.total).text);
+		export_share(g->pruned, g->total).text);
 }
 
-static void write_head(FILE *out, const struct graph *g)
+static int write_head(FILE *out, const struct graph *g)
 {
 	fputs("<g class=\"head\"><rect class=\"paper\" width=\"1200\" height=\"144\"/>\n"
 	      "<text class=\"what\" x=\"10\" y=\"28\">",
 	      out);
-	write_value(out, g, g->tree.total);
+	write_value(out, g, g->total);
 	write_meaning(out, g);
 	fputs("</text>\n<text class=\"command\" x=\"10\" y=\"47\">", out);
 	write_command(out, g, HEAD_LETTERS);
 	fputs("</text>\n", out);
 	write_facts(out, g);
-	write_legend(out, g);
+	int rc = write_legend(out, g);
 	fputs("<text class=\"detail help\" x=\"10\" y=\"124\">", out);
-	if (g->tree.total)
+	if (g->total)
 		fputs("Click or Enter zooms, Escape resets, arrow keys move, / searches, n finds "
 		      "the "
 		      "next one",
@@ -426,9 +409,10 @@ static void write_head(FILE *out, const struct graph *g)
 	else
 		fputs("There is nothing of this measure to show", out);
 	fputs("</text></g>\n", out);
+	return rc;
 }
 
-static void write_svg(FILE *out, const struct graph *g, struct level *levels)
+static int write_svg(FILE *out, const struct graph *g, uint64_t *next)
 {
 	uint32_t height = TOP + (g->deepest + 1) * PITCH + 14;
 	fprintf(out,
@@ -441,53 +425,46 @@ static void write_svg(FILE *out, const struct graph *g, struct level *levels)
 			: measure_unit_name(g->o->measure));
 	write_command(out, g, COMMAND_LETTERS);
 	fprintf(out, "</title>\n<style><![CDATA[\n%s]]></style>\n", flamegraph_style);
-	write_head(out, g);
+	int rc = write_head(out, g);
 	fprintf(out, "<g class=\"frames\">\n<g class=\"f root\" data-f=\"0 0 %" PRIu64 "\"><title>",
-		g->tree.total);
+		g->total);
 	fputs("all\n", out);
 	write_command(out, g, COMMAND_LETTERS);
 	putc('\n', out);
-	write_value(out, g, g->tree.total);
+	write_value(out, g, g->total);
 	write_meaning(out, g);
 	fputs("</title>", out);
 	write_box(out, 0, WIDTH - 2 * PAD, 0);
-	write_value(out, g, g->tree.total);
+	write_value(out, g, g->total);
 	fputs(": ", out);
 	write_command(out, g, letters_in(WIDTH - 2 * PAD) - 50);
 	fputs("</text></g>\n", out);
-	write_frames(out, g, levels);
+	write_frames(out, g, next);
 	fprintf(out, "</g>\n<script><![CDATA[\n%s]]></script>\n</svg>\n", flamegraph_script);
+	return rc;
 }
 
 int export_flamegraph(FILE *out, const struct profile *p, const struct export_options *o,
 		      struct heft_error *err)
 {
 	struct graph g = {.p = p, .o = o};
-	struct level *levels = NULL;
-	uint32_t *depths = NULL;
-	int rc = export_tree_init(&g.tree, p, o->measure, o->invert, err);
-	if (rc < 0)
-		return rc;
-	rc = choose_hues(&g);
-	if (rc == 0)
+	uint64_t *next = NULL;
+	int rc = call_tree_of(&g.tree, p, o->measure, o->invert ? CALL_TREE_INVERTED : 0);
+	if (rc == 0) {
+		g.total = g.tree.nodes[0].total;
 		rc = choose_frames(&g);
-	if (rc == 0) {
-		depths = malloc(((size_t)g.tree.node_count + 1) * sizeof *depths);
-		rc = depths ? 0 : HEFT_ENOMEM;
 	}
 	if (rc == 0) {
-		find_depth(&g, depths);
-		levels = malloc(((size_t)g.deepest + 2) * sizeof *levels);
-		rc = levels ? 0 : HEFT_ENOMEM;
+		measure_picture(&g);
+		next = malloc(((size_t)g.deepest + 2) * sizeof *next);
+		rc = next ? 0 : HEFT_ENOMEM;
 	}
 	if (rc == 0)
-		write_svg(out, &g, levels);
-	else
+		rc = write_svg(out, &g, next);
+	if (rc < 0)
 		heft_fail(err, rc, "not enough memory for the flame graph");
-	free(levels);
-	free(depths);
+	free(next);
 	free(g.drawn);
-	free(g.hues);
-	export_tree_fini(&g.tree);
+	call_tree_fini(&g.tree);
 	return rc;
 }

@@ -3,12 +3,13 @@
 #define HEFT_EXPORT_EXPORT_NAMES_H
 
 #include "hosted/number_words.h"
+#include "profile/stack_fold.h"
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#define EXPORT_UNKNOWN_STACK "[stack unknown]" /* the one frame of a site without a stack */
+#define EXPORT_UNKNOWN_STACK STACK_UNKNOWN
 
 /* At most so many characters of a name (name_words.h), with what XML and HTML take for markup escaped;
  * what is cut ends with an ellipsis. Returns how many were written. */

@@ -10,35 +10,38 @@
  * digits in the viewer, bytes and counts never get there. */
 #include "export/export_formats.h"
 #include "export/export_names.h"
-#include "export/export_tree.h"
 
 #include "hosted/json_writer.h"
+#include "profile/call_tree.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct numbering {
-	uint32_t *ids; /* of speedscope's frames, by frame of the profile; [frame_count]: unknown */
+	uint32_t *
+		ids; /* of speedscope's frames, by function: the trees of one profile have the same; the
+			  last is that of the unknown stack */
 	uint32_t count;
 };
 
-static uint32_t frame_slot(const struct profile *p, uint32_t frame)
+static uint32_t *frame_id(const struct numbering *ids, const struct call_tree *t, uint32_t node)
 {
-	return frame == PROFILE_NONE ? p->stacks.frame_count : frame;
+	uint32_t function = t->nodes[node].function;
+	return &ids->ids[function == PROFILE_NONE ? t->functions.count : function];
 }
 
 /* Writes the frames that the tree has and that were not written before. */
-static void write_frames(struct json_writer *w, const struct export_tree *t, struct numbering *ids)
+static void write_frames(struct json_writer *w, const struct call_tree *t, struct numbering *ids)
 {
-	for (uint32_t i = 0; i < t->node_count; i++) {
-		uint32_t frame = t->nodes[i].frame, *id = &ids->ids[frame_slot(t->p, frame)];
+	for (uint32_t i = 1; i < t->count; i++) {
+		uint32_t *id = frame_id(ids, t, i);
 		if (*id != PROFILE_NONE)
 			continue;
 		*id = ids->count++;
 		json_write_object(w);
-		json_write_key_string(w, "name", export_tree_name(t, i));
-		if (frame != PROFILE_NONE) {
-			const struct export_tree_function *f = &t->functions[frame];
+		json_write_key_string(w, "name", call_tree_name(t, i));
+		if (t->nodes[i].function != PROFILE_NONE) {
+			const struct call_function *f = &t->functions.items[t->nodes[i].function];
 			if (f->file)
 				json_write_key_string(w, "file", f->file);
 			if (f->line)
@@ -67,23 +70,23 @@ static const char *unit_name(enum measure_id measure)
 	return strcmp(unit, "ns") == 0 ? "nanoseconds" : strcmp(unit, "count") == 0 ? "none" : unit;
 }
 
-static void write_profile(struct json_writer *w, const struct export_tree *t,
+static void write_profile(struct json_writer *w, const struct profile *p, const struct call_tree *t,
 			  enum measure_id measure, const struct numbering *ids, uint32_t *path)
 {
 	json_write_object(w);
 	json_write_key_string(w, "type", "sampled");
-	json_write_key_string(w, "name", measure_title(measure, t->p));
+	json_write_key_string(w, "name", measure_title(measure, p));
 	json_write_key_string(w, "unit", unit_name(measure));
 	json_write_key_uint(w, "startValue", 0);
-	json_write_key_uint(w, "endValue", t->total);
+	json_write_key_uint(w, "endValue", t->nodes[0].total);
 	json_write_key(w, "samples");
 	json_write_array(w);
-	for (uint32_t i = 0; i < t->node_count; i++) {
+	for (uint32_t i = 1; i < t->count; i++) {
 		size_t depth = 0;
 		if (!t->nodes[i].self)
 			continue;
-		for (uint32_t n = i; n != PROFILE_NONE; n = t->nodes[n].parent)
-			path[depth++] = ids->ids[frame_slot(t->p, t->nodes[n].frame)];
+		for (uint32_t n = i; n; n = t->nodes[n].parent)
+			path[depth++] = *frame_id(ids, t, n);
 		json_write_array(w);
 		while (depth)
 			json_write_uint(w, path[--depth]);
@@ -93,7 +96,7 @@ static void write_profile(struct json_writer *w, const struct export_tree *t,
 	json_write_array_end(w);
 	json_write_key(w, "weights");
 	json_write_array(w);
-	for (uint32_t i = 0; i < t->node_count; i++)
+	for (uint32_t i = 1; i < t->count; i++)
 		if (t->nodes[i].self)
 			json_write_uint(w, t->nodes[i].self);
 	json_write_array_end(w);
@@ -140,28 +143,27 @@ int export_speedscope(FILE *out, const struct profile *p, const struct export_op
 		      struct heft_error *err)
 {
 	enum measure_id chosen[MEASURE_COUNT];
-	struct export_tree trees[MEASURE_COUNT];
+	struct call_tree trees[MEASURE_COUNT];
 	int count = choose(p, o, chosen), made = 0, rc = 0;
 	uint32_t most = 0;
-	struct numbering ids = {malloc(((size_t)p->stacks.frame_count + 1) * sizeof *ids.ids), 0};
+	struct numbering ids = {0};
 	uint32_t *path = NULL;
 	char *command = command_line(p);
 	struct json_writer w;
 	for (; made < count && rc == 0; made++) {
-		rc = export_tree_init(&trees[made], p, chosen[made], false, err);
-		if (rc == 0 && trees[made].node_count > most)
-			most = trees[made].node_count;
+		rc = call_tree_of(&trees[made], p, chosen[made], 0);
+		if (rc == 0 && trees[made].count > most)
+			most = trees[made].count;
 	}
-	if (rc < 0) {
-		made--; /* the last one failed and holds nothing */
-		goto out;
-	}
+	made -= rc < 0; /* the last one failed and holds nothing */
 	path = malloc(((size_t)most + 1) * sizeof *path);
-	if (!ids.ids || !path || !command) {
+	uint32_t functions = made ? trees[0].functions.count : 0;
+	ids.ids = malloc(((size_t)functions + 1) * sizeof *ids.ids);
+	if (rc < 0 || !ids.ids || !path || !command) {
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory to write the stacks");
 		goto out;
 	}
-	for (uint32_t i = 0; i <= p->stacks.frame_count; i++)
+	for (uint32_t i = 0; i <= functions; i++)
 		ids.ids[i] = PROFILE_NONE;
 	json_write_init(&w, out);
 	json_write_object(&w);
@@ -182,13 +184,13 @@ int export_speedscope(FILE *out, const struct profile *p, const struct export_op
 	json_write_key(&w, "profiles");
 	json_write_array(&w);
 	for (int i = 0; i < count; i++)
-		write_profile(&w, &trees[i], chosen[i], &ids, path);
+		write_profile(&w, p, &trees[i], chosen[i], &ids, path);
 	json_write_array_end(&w);
 	json_write_object_end(&w);
 	json_write_newline(&w);
 out:
 	while (made > 0)
-		export_tree_fini(&trees[--made]);
+		call_tree_fini(&trees[--made]);
 	free(command);
 	free(path);
 	free(ids.ids);

@@ -1,245 +1,229 @@
-/* The tree of functions behind flame graphs.
+/* A tree of calls as a document: the greatest nodes, what is left of each node's children as one.
  *
- * Stacks are added path by path into one array, a parent before its children, with a
- * hash table from (parent, function) to the child. From the allocation up, stacks have
- * little in common and the tree would be as large as all of them written out, so its
- * size is bounded: callers add the greatest stacks first, and what no longer fits is
- * counted in the node where it would have left the tree. Totals are exact in any case.
+ * A node's shown children are the first of its children: "the third child" means the same whatever the
+ * limit was. That is how `root` names a node.
  *
- * Invariants: total = self + cut + the children's totals, in every node; a parent's
- * index is smaller than its children's. */
+ * Invariant: written nodes are in preorder, siblings greatest first. */
 #include "pages/view_calls.h"
 
+#include "pages/view_names.h"
+
 #include <stdlib.h>
-#include <string.h>
 
-/* ---- functions */
+/* A node as it is written */
+struct shown {
+	uint32_t call;   /* PROFILE_NONE: smaller ones together */
+	uint32_t parent; /* index of the shown one */
+	uint32_t stacks;
+	uint64_t self, total, before;
+};
 
-void view_functions_fini(struct view_functions *f)
+struct picture {
+	const struct call_tree *t;
+	const struct view_tree_shape *shape;
+	uint32_t root, pruned;
+	VECTOR(struct shown) shown;
+	uint32_t *frames, *frame_of; /* functions that are shown; their place there, by function */
+	uint32_t frame_count;
+};
+
+/* The node that a path of places among siblings leads to. */
+static int find_root(const struct call_tree *t, const char *path, uint32_t *root,
+		     struct heft_error *err)
 {
-	free(f->items);
-	hash_index_fini(&f->index);
-}
-
-/* The function, made if it is not there. 0 or HEFT_ENOMEM. */
-static int find_function(struct view_functions *f, const struct view_function *wanted, uint32_t *id)
-{
-	uint32_t hash = hash_bytes(wanted->function, strlen(wanted->function)) ^
-			hash_number(hash_bytes(wanted->module, strlen(wanted->module)));
-	uint32_t at = hash;
-	while ((*id = hash_index_step(&f->index, hash, &at)) != HASH_NONE) {
-		const struct view_function *x = &f->items[*id];
-		if ((x->function == wanted->function ||
-		     strcmp(x->function, wanted->function) == 0) &&
-		    (x->module == wanted->module || strcmp(x->module, wanted->module) == 0))
-			return 0;
-	}
-	if (!array_reserve(f->items, f->count, f->capacity, 1) ||
-	    hash_index_add_at(&f->index, hash, at, f->count) < 0)
-		return HEFT_ENOMEM;
-	f->items[f->count] = *wanted;
-	*id = f->count++;
-	return 0;
-}
-
-static int add_function(struct view_functions *f, const struct profile *p, uint32_t frame,
-			uint64_t weight, uint32_t *id)
-{
-	const struct profile_frame *x = &p->stacks.frames[frame];
-	const char *module = x->module < p->stacks.module_count ? profile_module_name(p, x->module)
-								: "";
-	struct view_function wanted = {x->function, module, p, frame, weight, NULL};
-	if (find_function(f, &wanted, id) < 0)
-		return HEFT_ENOMEM;
-	if (weight > f->items[*id].weight) {
-		f->items[*id].p = p;
-		f->items[*id].frame = frame;
-		f->items[*id].weight = weight;
+	*root = 0;
+	while (path && *path) {
+		char *end;
+		unsigned long place = strtoul(path, &end, 10);
+		uint32_t first = t->first[*root], count = t->first[*root + 1] - first;
+		if (end == path || *path < '0' || *path > '9' || (*end && *end != '.') ||
+		    place >= count)
+			return heft_fail(err, HEFT_ENOTFOUND, "this tree has no such root");
+		*root = t->children[first + place];
+		path = *end ? end + 1 : end;
 	}
 	return 0;
 }
 
-/* What stands on stacks with each frame; recursion counts more than once. */
-static uint64_t *frame_weights(const struct profile *p, const uint64_t *values)
+/* What is not shown of a node's children, and of stacks that go on outside the tree. */
+static struct shown rest_of(const struct call_walk *w)
 {
-	uint64_t *nodes = calloc((size_t)p->stacks.node_count + 1, sizeof *nodes);
-	uint64_t *frames = calloc((size_t)p->stacks.frame_count + 1, sizeof *frames);
-	if (!nodes || !frames) {
-		free(nodes);
-		free(frames);
-		return NULL;
+	const struct call_tree *t = w->t;
+	const struct call_detail *d = &t->details[w->node];
+	struct shown rest = {.call = PROFILE_NONE, .stacks = d->cut_stacks, .total = d->cut};
+	for (uint32_t i = w->rest; i < t->first[w->node + 1]; i++) {
+		uint32_t child = t->children[i];
+		rest.stacks += t->nodes[child].stacks;
+		rest.total += t->nodes[child].total;
+		rest.before += t->details[child].before;
 	}
-	for (uint32_t i = 0; i < p->site_count; i++)
-		if (p->sites[i].node != PROFILE_NONE)
-			nodes[p->sites[i].node] += values[i];
-	for (uint32_t i = p->stacks.node_count; i-- > 0;) {
-		const struct profile_node *n = &p->stacks.nodes[i];
-		frames[n->frame] += nodes[i];
-		if (n->parent != PROFILE_NONE)
-			nodes[n->parent] += nodes[i];
-	}
-	free(nodes);
-	return frames;
+	rest.self = rest.total;
+	return rest;
 }
 
-int view_functions_add(struct view_functions *f, const struct profile *p, const uint64_t *values,
-		       uint32_t **ids)
+/* Lists what is shown. path: by depth, the shown index of the node that the walk is in. */
+static int arrange(struct picture *v, const bool *kept)
 {
-	uint64_t *weights = frame_weights(p, values);
-	*ids = malloc(((size_t)p->stacks.frame_count + 1) * sizeof **ids);
-	int rc = weights && *ids ? 0 : HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->stacks.frame_count && rc == 0; i++)
-		rc = add_function(f, p, i, weights[i], &(*ids)[i]);
-	free(weights);
-	if (rc < 0) {
-		free(*ids);
-		*ids = NULL;
-	}
-	return rc;
-}
-
-int view_functions_add_process(struct view_functions *f, const struct profile_label_set *process,
-			       uint32_t *id)
-{
-	const char *name = profile_find_label(process, PROFILE_LABEL_PROCESS)->text;
-	static const char no_module[] = "\n"; /* that no function is in */
-	struct view_function wanted = {
-		.function = name, .module = no_module, .frame = PROFILE_NONE, .process = process};
-	return find_function(f, &wanted, id);
-}
-
-/* ---- building */
-
-int view_calls_init(struct view_calls *c, uint32_t most)
-{
-	*c = (struct view_calls){.most = most < 1u << 28 ? most + 1 : 1u << 28,
-				 .outermost = PROFILE_NONE};
-	if (!array_reserve(c->items, 0, c->capacity, 1))
-		return HEFT_ENOMEM;
-	c->items[c->count++] = (struct view_call){.parent = PROFILE_NONE, .function = PROFILE_NONE};
-	return 0;
-}
-
-void view_calls_fini(struct view_calls *c)
-{
-	view_functions_fini(&c->functions);
-	free(c->items);
-	hash_index_fini(&c->index);
-	vector_free(&c->path);
-	free(c->reached);
-	*c = (struct view_calls){0};
-}
-
-/* The child, made if there may be one more call: *child stays PROFILE_NONE if not. */
-static int child_of(struct view_calls *c, uint32_t parent, uint32_t function, uint32_t *child)
-{
-	_Static_assert(HASH_NONE == PROFILE_NONE, "none is none");
-	uint32_t hash = hash_pair(parent, function), at = hash;
-	while ((*child = hash_index_step(&c->index, hash, &at)) != HASH_NONE)
-		if (c->items[*child].parent == parent && c->items[*child].function == function)
-			return 0;
-	if (c->count >= c->most)
-		return 0;
-	if (!array_reserve(c->items, c->count, c->capacity, 1) ||
-	    hash_index_add_at(&c->index, hash, at, c->count) < 0)
-		return HEFT_ENOMEM;
-	c->items[c->count] = (struct view_call){.parent = parent, .function = function};
-	*child = c->count++;
-	return 0;
-}
-
-/* From main down stacks have most of their way in common: where each node of the profile led to is
- * remembered, so that a stack costs no more than what is new of it. */
-static int remember(struct view_calls *c, const struct profile *p)
-{
-	if (c->reached_of == p)
-		return 0;
-	free(c->reached);
-	c->reached = calloc((size_t)p->stacks.node_count + 1, sizeof *c->reached);
-	c->reached_of = c->reached ? p : NULL;
-	/* Stacks that do not merge make a call for each node: memory for all of them at once saves the
-	 * steps to get there. */
-	uint32_t expected = p->stacks.node_count < c->most ? p->stacks.node_count : c->most;
-	if (!c->reached || !array_reserve(c->items, c->count, c->capacity, expected))
-		return HEFT_ENOMEM;
-	return hash_index_reserve(&c->index, expected);
-}
-
-/* Goes from *at to the call that all stacks begin with, if there is one; *whole: there was room for it. */
-static int enter_outermost(struct view_calls *c, uint32_t *at, bool *whole)
-{
-	uint32_t child;
-	if (c->outermost == PROFILE_NONE)
-		return 0;
-	if (child_of(c, *at, c->outermost, &child) < 0)
-		return HEFT_ENOMEM;
-	*whole = child != PROFILE_NONE;
-	if (*whole)
-		*at = child;
-	return 0;
-}
-
-int view_calls_add(struct view_calls *c, const struct profile *p, const uint32_t *ids,
-		   uint32_t node, uint32_t end, bool inward, const struct view_amount *amount)
-{
-	uint32_t at = 0;
-	size_t i = 0;
-	/* Below different outermost calls a node is at different places. */
-	bool known = inward && end == PROFILE_NONE && node != PROFILE_NONE &&
-		     c->outermost == PROFILE_NONE;
-	bool whole = true; /* nothing of it was cut for lack of room */
-	if (known && remember(c, p) < 0)
-		return HEFT_ENOMEM;
-	c->path.count = 0;
-	for (uint32_t n = node; n != end && n != PROFILE_NONE; n = p->stacks.nodes[n].parent) {
-		if (known && c->reached[n]) {
-			at = c->reached[n];
-			break;
+	const struct call_tree *t = v->t;
+	VECTOR(uint32_t) path = {0};
+	struct call_walk w = {.t = t, .root = v->root, .kept = kept};
+	bool enough = true;
+	while (enough && call_walk_step(&w)) {
+		const struct call_node *n = &t->nodes[w.node];
+		struct shown next = {w.node,  PROFILE_NONE, n->stacks,
+				     n->self, n->total,     t->details[w.node].before};
+		uint32_t depth = w.depth + w.left;
+		if (w.left) {
+			next = rest_of(&w);
+			if (!next.total && !next.before)
+				continue;
 		}
-		if (!vector_push(&c->path, n))
-			return HEFT_ENOMEM;
+		path.count = depth;
+		if (depth)
+			next.parent = path.items[depth - 1];
+		enough = vector_push(&path, (uint32_t)v->shown.count) &&
+			 vector_push(&v->shown, next);
 	}
-	if (node == PROFILE_NONE && !vector_push(&c->path, PROFILE_NONE))
+	vector_free(&path);
+	return enough ? 0 : HEFT_ENOMEM;
+}
+
+static int number_frames(struct picture *v)
+{
+	size_t slots = (size_t)v->t->functions.count + 2;
+	v->frames = malloc(slots * sizeof *v->frames);
+	v->frame_of = malloc(slots * sizeof *v->frame_of);
+	if (!v->frames || !v->frame_of)
 		return HEFT_ENOMEM;
-	if (inward && enter_outermost(c, &at, &whole) < 0)
-		return HEFT_ENOMEM;
-	for (; whole && i < c->path.count; i++) {
-		uint32_t child, n = c->path.items[inward ? c->path.count - 1 - i : i];
-		if (child_of(c, at, n == PROFILE_NONE ? n : ids[p->stacks.nodes[n].frame], &child) <
-		    0)
-			return HEFT_ENOMEM;
-		whole = child != PROFILE_NONE;
-		if (!whole)
-			break;
-		at = child;
-		if (known)
-			c->reached[n] = at;
-	}
-	if (!inward && whole && enter_outermost(c, &at, &whole) < 0)
-		return HEFT_ENOMEM;
-	struct view_call *x = &c->items[at];
-	x->stacks++;
-	x->total += amount->value;
-	x->before += amount->before;
-	x->lifetimes += amount->lifetimes;
-	x->blocks += amount->blocks;
-	if (whole) {
-		x->self += amount->value;
-	} else {
-		x->cut += amount->value;
-		x->cut_stacks++;
+	for (size_t i = 0; i < slots; i++)
+		v->frame_of[i] = PROFILE_NONE;
+	for (uint32_t i = 0; i < v->shown.count; i++) {
+		uint32_t call = v->shown.items[i].call;
+		if (call == PROFILE_NONE || call == 0)
+			continue;
+		/* The unknown stack is a frame too: behind all functions. */
+		uint32_t f = v->t->nodes[call].function;
+		uint32_t at = f == PROFILE_NONE ? v->t->functions.count : f;
+		if (v->frame_of[at] == PROFILE_NONE) {
+			v->frame_of[at] = v->frame_count;
+			v->frames[v->frame_count++] = f;
+		}
 	}
 	return 0;
 }
 
-void view_calls_settle(struct view_calls *c)
+/* ---- writing */
+
+static int64_t frame_number(const struct picture *v, const struct shown *s)
 {
-	for (uint32_t i = c->count; i-- > 1;) {
-		struct view_call *x = &c->items[i], *up = &c->items[x->parent];
-		up->total += x->total;
-		up->before += x->before;
-		up->stacks += x->stacks;
-		up->lifetimes += x->lifetimes;
-		up->blocks += x->blocks;
+	if (s->call == PROFILE_NONE || s->call == 0)
+		return -1;
+	uint32_t f = v->t->nodes[s->call].function;
+	return v->frame_of[f == PROFILE_NONE ? v->t->functions.count : f];
+}
+
+static void write_frames(struct json_writer *w, const struct view_query *q, const struct picture *v)
+{
+	json_write_key(w, "frames");
+	json_write_array(w);
+	for (uint32_t i = 0; i < v->frame_count; i++) {
+		uint32_t f = v->frames[i];
+		const struct call_function *x = f == PROFILE_NONE ? NULL
+								  : &v->t->functions.items[f];
+		if (x && x->process)
+			view_write_process(w, q, x->process);
+		else
+			view_write_frame(w, q, x ? x->p : NULL, x ? x->frame : PROFILE_NONE);
 	}
+	json_write_array_end(w);
+}
+
+enum column { COLUMN_PARENT, COLUMN_FRAME, COLUMN_TOTAL, COLUMN_SELF, COLUMN_OTHER, COLUMN_BEFORE };
+
+static int64_t other_of(const struct picture *v, const struct shown *s)
+{
+	if (v->shape->compared)
+		return (int64_t)(s->total - s->before);
+	const struct call_detail *x = s->call == PROFILE_NONE ? NULL : &v->t->details[s->call];
+	return x && x->blocks > 0 ? (int64_t)(x->lifetimes / x->blocks) : 0;
+}
+
+static void write_column(struct json_writer *w, const char *key, const struct picture *v,
+			 enum column column)
+{
+	json_write_key(w, key);
+	json_write_array(w);
+	for (uint32_t i = 0; i < v->shown.count; i++) {
+		const struct shown *s = &v->shown.items[i];
+		switch (column) {
+		case COLUMN_PARENT:
+			json_write_int(w, s->parent == PROFILE_NONE ? -1 : (int64_t)s->parent);
+			break;
+		case COLUMN_FRAME: json_write_int(w, frame_number(v, s)); break;
+		case COLUMN_TOTAL: json_write_uint(w, s->total); break;
+		case COLUMN_SELF: json_write_uint(w, s->self); break;
+		case COLUMN_OTHER: json_write_int(w, other_of(v, s)); break;
+		case COLUMN_BEFORE: json_write_uint(w, s->before); break;
+		}
+	}
+	json_write_array_end(w);
+}
+
+static void write_smaller(struct json_writer *w, const struct picture *v)
+{
+	json_write_key(w, "smaller");
+	json_write_array(w);
+	for (uint32_t i = 0; i < v->shown.count; i++) {
+		if (v->shown.items[i].call != PROFILE_NONE)
+			continue;
+		json_write_object(w);
+		json_write_key_uint(w, "node", i);
+		json_write_key_uint(w, "count", v->shown.items[i].stacks);
+		json_write_object_end(w);
+	}
+	json_write_array_end(w);
+}
+
+static void write_picture(struct json_writer *w, const struct view_query *q,
+			  const struct picture *v)
+{
+	json_write_object(w);
+	write_frames(w, q, v);
+	write_column(w, "parent", v, COLUMN_PARENT);
+	write_column(w, "frame", v, COLUMN_FRAME);
+	write_column(w, "total", v, COLUMN_TOTAL);
+	write_column(w, "self", v, COLUMN_SELF);
+	write_smaller(w, v);
+	if (v->shape->lifetimes || v->shape->compared)
+		write_column(w, "other", v, COLUMN_OTHER);
+	json_write_key_string(w, "unit", v->shape->unit);
+	json_write_key_uint(w, "sum", v->t->nodes[v->root].total);
+	if (v->shape->has_error)
+		json_write_key_uint(w, "error95", v->shape->error);
+	json_write_key_uint(w, "prunedNodes", v->pruned);
+	json_write_object_end(w);
+	if (v->shape->compared)
+		write_column(w, "before", v, COLUMN_BEFORE);
+}
+
+int view_calls_write(const struct call_tree *t, struct json_writer *w, const struct view_query *q,
+		     const struct view_tree_shape *shape, struct heft_error *err)
+{
+	struct picture v = {.t = t, .shape = shape};
+	int rc = find_root(t, shape->root, &v.root, err);
+	if (rc < 0)
+		return rc;
+	bool *kept = call_tree_keep(t, v.root, shape->limit, 1, &v.pruned);
+	rc = kept ? arrange(&v, kept) : HEFT_ENOMEM;
+	if (rc == 0)
+		rc = number_frames(&v);
+	if (rc == 0)
+		write_picture(w, q, &v);
+	else
+		heft_fail(err, rc, "not enough memory for this tree");
+	free(kept);
+	vector_free(&v.shown);
+	free(v.frames);
+	free(v.frame_of);
+	return rc;
 }

@@ -22,7 +22,7 @@ struct side {
 	struct view_measure measure;
 	uint64_t sum;
 	uint64_t *values; /* by site */
-	uint32_t *ids;    /* functions by frame */
+	struct call_stacks stacks;
 };
 
 struct change {
@@ -61,7 +61,7 @@ static int open_side(struct side *s, struct view_recording *r, const struct view
 static void close_side(struct side *s)
 {
 	free(s->values);
-	free(s->ids);
+	call_stacks_fini(&s->stacks);
 	view_part_drop(s->part);
 }
 
@@ -100,8 +100,7 @@ static int find_changes(struct comparison *c, struct heft_error *err)
 }
 
 /* The profile and the site that show an entry's stack: the new side's, if it is there. */
-static uint32_t stack_of(const struct comparison *c, const struct change *x,
-			 const struct side **side)
+static uint32_t stack_of(struct comparison *c, const struct change *x, struct side **side)
 {
 	const struct profile_diff_entry *e = &c->diff->entries[x->entry];
 	bool new = e->new.site != PROFILE_NONE;
@@ -129,14 +128,13 @@ static enum profile_change kind_of(const struct comparison *c, const struct chan
 						: PROFILE_SHRUNK;
 }
 
-static void write_rows(struct json_writer *w, const struct view_query *q,
-		       const struct comparison *c)
+static void write_rows(struct json_writer *w, const struct view_query *q, struct comparison *c)
 {
 	json_write_key(w, "rows");
 	json_write_array(w);
 	for (uint32_t i = 0; i < c->count && i < MOST_ROWS; i++) {
 		const struct change *x = &c->changes[i];
-		const struct side *side;
+		struct side *side;
 		uint32_t node = stack_of(c, x, &side);
 		enum profile_change kind = kind_of(c, x);
 		json_write_object(w);
@@ -154,29 +152,27 @@ static void write_rows(struct json_writer *w, const struct view_query *q,
 	json_write_array_end(w);
 }
 
-static int build_tree(struct view_calls *calls, struct comparison *c)
+static int build_tree(struct call_tree *t, struct comparison *c)
 {
-	int rc = view_functions_add(&calls->functions, c->b.part->p, c->b.values, &c->b.ids);
+	int rc = call_stacks_init(&c->b.stacks, t, c->b.part->p, c->b.values);
 	if (rc == 0)
-		rc = view_functions_add(&calls->functions, c->a.part->p, c->a.values, &c->a.ids);
+		rc = call_stacks_init(&c->a.stacks, t, c->a.part->p, c->a.values);
 	for (uint32_t i = 0; i < c->count && rc == 0; i++) {
-		const struct side *side;
+		struct side *side;
 		uint32_t node = stack_of(c, &c->changes[i], &side);
-		struct view_amount amount = {.value = c->changes[i].b, .before = c->changes[i].a};
-		rc = view_calls_add(calls, side->part->p, side->ids, node, PROFILE_NONE, true,
-				    &amount);
+		struct call_amount amount = {.value = c->changes[i].b, .before = c->changes[i].a};
+		rc = call_tree_add(t, &side->stacks, node, PROFILE_NONE, &amount);
 	}
-	view_calls_settle(calls);
-	return rc;
+	return rc == 0 ? call_tree_finish(t) : rc;
 }
 
 static int write_tree(struct json_writer *w, const struct view_query *q, struct comparison *c,
 		      struct heft_error *err)
 {
-	struct view_calls calls;
+	struct call_tree calls;
 	struct view_tree_shape shape = {
 		.limit = q->limit, .unit = view_unit(&c->b.measure), .compared = true};
-	int rc = view_calls_init(&calls, MOST_NODES);
+	int rc = call_tree_init(&calls, CALL_TREE_DETAILS, MOST_NODES);
 	if (rc == 0)
 		rc = build_tree(&calls, c);
 	if (rc < 0) {
@@ -185,7 +181,7 @@ static int write_tree(struct json_writer *w, const struct view_query *q, struct 
 		json_write_key(w, "tree");
 		rc = view_calls_write(&calls, w, q, &shape, err);
 	}
-	view_calls_fini(&calls);
+	call_tree_fini(&calls);
 	return rc;
 }
 

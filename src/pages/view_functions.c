@@ -1,12 +1,12 @@
 /* The documents "functions" and "files": every function, every source file with what
  * its own calls allocate and what is allocated below them. A stack counts once for
  * each function or file that stands on it, however often. */
-#include "pages/view_calls.h"
 #include "pages/view_documents.h"
 #include "pages/view_measure.h"
 #include "pages/view_names.h"
 #include "pages/view_paths.h"
 #include "pages/view_sums.h"
+#include "profile/call_functions.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static struct row *rank(const struct view_sums *sums, const bool *wanted, uint32
 }
 
 static void write_functions(struct json_writer *w, const struct view_query *q,
-			    const struct view_functions *f, const struct row *rows, uint32_t count,
+			    const struct call_functions *f, const struct row *rows, uint32_t count,
 			    uint64_t sum)
 {
 	json_write_object(w);
@@ -49,7 +49,7 @@ static void write_functions(struct json_writer *w, const struct view_query *q,
 	json_write_key(w, "rows");
 	json_write_array(w);
 	for (uint32_t i = 0; i < count && i < q->rows; i++) {
-		const struct view_function *x = &f->items[rows[i].at];
+		const struct call_function *x = &f->items[rows[i].at];
 		json_write_object(w);
 		json_write_key(w, "frame");
 		view_write_frame(w, q, x->p, x->frame);
@@ -66,7 +66,7 @@ int view_functions(FILE *out, struct view_recording *r, const struct view_query 
 {
 	const struct view_part *part = NULL;
 	struct view_measure m;
-	struct view_functions f = {0};
+	struct call_functions f = {0};
 	uint32_t *ids = NULL, rows = 0;
 	struct row *list = NULL;
 	int rc = view_recording_part(r, q, VIEW_NO_SIZES, &part, err);
@@ -77,7 +77,7 @@ int view_functions(FILE *out, struct view_recording *r, const struct view_query 
 	if (rc < 0)
 		goto out;
 	uint64_t *values = view_values(&m, p);
-	rc = values ? view_functions_add(&f, p, values, &ids) : HEFT_ENOMEM;
+	rc = values ? call_functions_add(&f, p, values, &ids) : HEFT_ENOMEM;
 	struct view_sums *sums = calloc((size_t)f.count + 1, sizeof *sums);
 	bool *wanted = calloc((size_t)f.count + 1, sizeof *wanted);
 	if (rc == 0 && sums && wanted && view_add_up(sums, f.count, p, values, ids) == 0) {
@@ -98,7 +98,7 @@ int view_functions(FILE *out, struct view_recording *r, const struct view_query 
 	free(ids);
 	free(values);
 out:
-	view_functions_fini(&f);
+	call_functions_fini(&f);
 	view_part_drop(part);
 	return rc;
 }

@@ -26,38 +26,6 @@ struct stacks {
 	uint32_t count;
 };
 
-struct by_value {
-	uint64_t value;
-	uint32_t site;
-};
-
-static int greatest_first(const void *a, const void *b)
-{
-	const struct by_value *x = a, *y = b;
-	if (x->value != y->value)
-		return x->value > y->value ? -1 : 1;
-	return x->site < y->site ? -1 : x->site > y->site;
-}
-
-static int rank_sites(struct stacks *s)
-{
-	size_t room = (size_t)s->p->site_count + 1;
-	struct by_value *list = malloc(room * sizeof *list);
-	s->values = view_values(&s->measure, s->p);
-	s->order = malloc(room * sizeof *s->order);
-	if (list && s->values && s->order) {
-		for (uint32_t i = 0; i < s->p->site_count; i++) {
-			if (s->values[i])
-				list[s->count++] = (struct by_value){s->values[i], i};
-		}
-		qsort(list, s->count, sizeof *list, greatest_first);
-		for (uint32_t i = 0; i < s->count; i++)
-			s->order[i] = list[i].site;
-	}
-	free(list);
-	return list && s->values && s->order ? 0 : HEFT_ENOMEM;
-}
-
 static int open_stacks(struct stacks *s, struct view_recording *r, const struct view_query *q,
 		       enum view_extent extent, struct heft_error *err)
 {
@@ -71,7 +39,9 @@ static int open_stacks(struct stacks *s, struct view_recording *r, const struct 
 		return heft_fail(err, HEFT_ENOMEM, "not enough memory for this tree");
 	if (s->folded.view)
 		s->p = s->folded.view;
-	if (rc == 0 && rank_sites(s) < 0)
+	if (rc == 0 && (s->values = view_values(&s->measure, s->p)))
+		s->order = call_rank_sites(s->p, s->values, &s->count);
+	if (rc == 0 && !s->order)
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for this tree");
 	return rc;
 }
@@ -84,11 +54,11 @@ static void close_stacks(struct stacks *s)
 	view_part_drop(s->part);
 }
 
-static struct view_amount amount_of(const struct stacks *s, uint32_t site)
+static struct call_amount amount_of(const struct stacks *s, uint32_t site)
 {
 	const struct profile_site *x = &s->p->sites[site];
 	double blocks = (double)(x->frees + x->live_blocks);
-	return (struct view_amount){.value = s->values[site],
+	return (struct call_amount){.value = s->values[site],
 				    .lifetimes = (double)x->lifetime.mean_ns * blocks,
 				    .blocks = blocks};
 }
@@ -102,39 +72,34 @@ static struct view_tree_shape shape_of(const struct stacks *s, const struct view
 	return shape;
 }
 
-static int build_tree(struct view_calls *c, const struct stacks *s, bool invert)
+static int build_tree(struct call_tree *t, const struct stacks *s)
 {
-	uint32_t *ids = NULL;
-	int rc = view_functions_add(&c->functions, s->p, s->values, &ids);
+	struct call_stacks of;
+	int rc = call_stacks_init(&of, t, s->p, s->values);
 	for (uint32_t i = 0; i < s->count && rc == 0; i++) {
-		struct view_amount amount = amount_of(s, s->order[i]);
-		const struct profile_site *x = &s->p->sites[s->order[i]];
-		if (s->p->chosen.by_process && x->labels < s->p->label_set_count)
-			rc = view_functions_add_process(&c->functions, &s->p->label_sets[x->labels],
-							&c->outermost);
-		if (rc == 0)
-			rc = view_calls_add(c, s->p, ids, x->node, PROFILE_NONE, !invert, &amount);
+		struct call_amount amount = amount_of(s, s->order[i]);
+		rc = call_tree_add_site(t, &of, s->order[i], &amount);
 	}
-	free(ids);
-	view_calls_settle(c);
-	return rc;
+	call_stacks_fini(&of);
+	return rc == 0 ? call_tree_finish(t) : rc;
 }
 
 static int write_tree(struct json_writer *w, const struct stacks *s, const struct view_query *q,
 		      struct heft_error *err)
 {
-	struct view_calls c;
-	int rc = view_calls_init(&c, MOST_NODES);
+	struct call_tree t;
+	int rc = call_tree_init(&t, CALL_TREE_DETAILS | (q->invert ? CALL_TREE_INVERTED : 0),
+				MOST_NODES);
 	if (rc == 0)
-		rc = build_tree(&c, s, q->invert);
+		rc = build_tree(&t, s);
 	if (rc < 0) {
 		heft_fail(err, rc, "not enough memory for this tree");
 	} else {
 		struct view_tree_shape shape = shape_of(s, q);
 		shape.root = q->root;
-		rc = view_calls_write(&c, w, q, &shape, err);
+		rc = view_calls_write(&t, w, q, &shape, err);
 	}
-	view_calls_fini(&c);
+	call_tree_fini(&t);
 	return rc;
 }
 
@@ -182,12 +147,11 @@ static bool *frames_of_function(const struct profile *p, const struct view_query
 }
 
 /* One of the two trees. */
-static int build_side(struct view_calls *c, const struct stacks *s, const bool *frames,
-		      bool callers)
+static int build_side(struct call_tree *t, const struct stacks *s, const bool *frames, bool callers)
 {
 	const struct profile *p = s->p;
-	uint32_t *ids = NULL;
-	int rc = view_functions_add(&c->functions, p, s->values, &ids);
+	struct call_stacks of;
+	int rc = call_stacks_init(&of, t, p, s->values);
 	for (uint32_t i = 0; i < s->count && rc == 0; i++) {
 		uint32_t node = p->sites[s->order[i]].node, outermost = PROFILE_NONE;
 		for (uint32_t n = node; n != PROFILE_NONE; n = p->stacks.nodes[n].parent)
@@ -195,34 +159,34 @@ static int build_side(struct view_calls *c, const struct stacks *s, const bool *
 				outermost = n;
 		if (outermost == PROFILE_NONE)
 			continue;
-		struct view_amount amount = amount_of(s, s->order[i]);
-		rc = callers ? view_calls_add(c, p, ids, outermost, PROFILE_NONE, false, &amount)
-			     : view_calls_add(c, p, ids, node, p->stacks.nodes[outermost].parent,
-					      true, &amount);
+		struct call_amount amount = amount_of(s, s->order[i]);
+		rc = callers ? call_tree_add(t, &of, outermost, PROFILE_NONE, &amount)
+			     : call_tree_add(t, &of, node, p->stacks.nodes[outermost].parent,
+					     &amount);
 	}
-	free(ids);
-	view_calls_settle(c);
-	return rc;
+	call_stacks_fini(&of);
+	return rc == 0 ? call_tree_finish(t) : rc;
 }
 
 static int write_side(struct json_writer *w, const struct stacks *s, const struct view_query *q,
 		      const bool *frames, bool callers, struct heft_error *err)
 {
-	struct view_calls c;
-	int rc = view_calls_init(&c, MOST_NODES);
+	struct call_tree t;
+	int rc = call_tree_init(&t, CALL_TREE_DETAILS | (callers ? CALL_TREE_INVERTED : 0),
+				MOST_NODES);
 	if (rc == 0)
-		rc = build_side(&c, s, frames, callers);
+		rc = build_side(&t, s, frames, callers);
 	if (rc < 0) {
 		heft_fail(err, rc, "not enough memory for this tree");
 	} else {
 		struct view_tree_shape shape = shape_of(s, q);
 		shape.has_error = false; /* of everything, which this is not */
 		/* The function itself is the root, unless several modules have one of that name. */
-		shape.root = c.count > 1 && c.items[1].total == c.items[0].total ? "0" : NULL;
+		shape.root = t.count > 1 && t.nodes[1].total == t.nodes[0].total ? "0" : NULL;
 		json_write_key(w, callers ? "callers" : "callees");
-		rc = view_calls_write(&c, w, q, &shape, err);
+		rc = view_calls_write(&t, w, q, &shape, err);
 	}
-	view_calls_fini(&c);
+	call_tree_fini(&t);
 	return rc;
 }
 

@@ -299,6 +299,14 @@ static int name_label_set(struct profile *p, struct profile_label_set *set,
 	return rc;
 }
 
+const struct profile_label *profile_find_label(const struct profile_label_set *set, const char *key)
+{
+	for (uint32_t i = 0; i < set->count; i++)
+		if (strcmp(set->labels[i].key, key) == 0)
+			return &set->labels[i];
+	return NULL;
+}
+
 int profile_add_label_set(struct profile *p, struct profile_label *labels, uint32_t count,
 			  uint32_t *id)
 {

@@ -521,9 +521,6 @@ bool *profile_match_nodes(const struct profile *p, profile_frame_test *matches, 
 #define PROFILE_LABEL_PROCESS "process"
 const struct profile_label *profile_find_label(const struct profile_label_set *set,
 					       const char *key); /* or NULL */
-/* Gives every stack its process as outermost frame, where sites are apart by process. Call it last.
- * 0 or HEFT_ENOMEM. */
-int profile_root_processes(struct profile *p);
 
 /* Reading. */
 static inline const struct profile_frame *profile_node_frame(const struct profile *p, uint32_t node)

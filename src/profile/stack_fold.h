@@ -13,8 +13,9 @@ enum {
 	STACK_SHORT_SIDE = 31, /* ... and so many on the other */
 };
 
-#define STACK_RECURSION "[recursion]" /* where a tree has folded frames */
-#define STACK_CUT "[frames cut]"      /* where a tree has none of the frames */
+#define STACK_RECURSION "[recursion]"   /* where a tree has folded frames */
+#define STACK_CUT "[frames cut]"        /* where a tree has none of the frames */
+#define STACK_UNKNOWN "[stack unknown]" /* the one frame of a site without a stack */
 
 /* One line of a stack that is shown. */
 struct stack_entry {

@@ -136,6 +136,21 @@ def test_speedscope_weights(heft, phases):
         assert profile["endValue"] == sum(profile["weights"])
 
 
+def test_flamegraph_has_the_pages_palette():
+    """flamegraph.css and web/src/colours.ts say the same: eight hues, grey, and the root's."""
+    root = harness.PROGRAMS.parents[1]
+    style = (root / "src/export/flamegraph.css").read_text()
+    page = (root / "web/src/colours.ts").read_text()
+    light, dark = style.split("@media (prefers-color-scheme: dark)")
+    for ours, name in ((light, "LIGHT"), (dark.split("}")[0], "DARK")):
+        theirs = page.split(f"const {name}: Palette = {{")[1].split("};")[0]
+        expected = re.findall(r"#\w+", theirs.split("]")[0])
+        expected += [re.search(rf"\b{k}: \"(#\w+)\"", theirs).group(1) for k in ("system", "root")]
+        assert len(expected) == 10
+        assert [re.search(rf"--{k}: (#\w+);", ours).group(1)
+                for k in [*(f"k{i}" for i in range(9)), "root"]] == expected
+
+
 def test_flamegraph_is_valid_xml(heft, phases, tmp_path):
     if not shutil.which("xmllint"):
         pytest.skip("no xmllint")

@@ -5,6 +5,7 @@ import base64
 import concurrent.futures
 import gzip
 import hashlib
+import html
 import json
 import os
 import random
@@ -63,6 +64,48 @@ def check_tree(tree):
     assert [s + b for s, b in zip(tree["self"], below)] == tree["total"]
     assert tree["sum"] == tree["total"][0]
     assert all(tree["frame"][s["node"]] == -1 for s in tree["smaller"])
+
+
+# ---- the flame graph of heft export
+
+def colour_of(frame):
+    """As web/src/colours.ts and flame_view.tsx have it."""
+    if not frame["user"] or "process" in frame:
+        return 8
+    h = 7
+    for letter in frame["module"]:
+        h = (h * 31 + ord(letter)) % 2**32
+    return h % 8
+
+
+def check_flame_graph(viewer, path, invert):
+    """The SVG shows the page's tree: the same calls, in the same order, in the same colours."""
+    tree = viewer.document("tree", limit=20000, **({"invert": 1} if invert else {}))
+    depth, page = {0: 0}, []
+    for node in range(1, len(tree["parent"])):
+        depth[node] = depth[tree["parent"][node]] + 1
+        frame = tree["frames"][tree["frame"][node]]
+        if tree["total"][node] >= tree["sum"] // 10000:
+            page.append((depth[node], frame["function"], tree["total"][node], colour_of(frame)))
+    svg = heft("export", "-q", "-f", "svg", "-o", "-", *(["--invert"] if invert else []), path).stdout.decode()
+    drawn = [(int(d), html.unescape(name), int(total), int(colour)) for colour, d, total, name in
+             re.findall(r'<g class="f k(\d)" data-f="(\d+) \d+ (\d+)"><title>(.*)\n', svg)]
+    assert len(page) > 5
+    assert drawn == page
+    assert len({c for _, _, _, c in drawn}) > 1
+
+
+@pytest.mark.parametrize("invert", [False, True])
+def test_flame_graph_is_the_pages(recordings, viewer, leaky, invert):
+    check_flame_graph(viewer, leaky, invert)
+
+
+def test_flame_graph_of_processes_is_the_pages(tmp_path):
+    path = tmp_path / "shell.heft"
+    done = run([HEFT, "run", "-q", "-o", path, "sh", "-c", "sort /etc/passwd >/dev/null; ls / >/dev/null; ls / >/dev/null"])
+    assert done.returncode == 0, done.stderr
+    with Viewer(path) as v:
+        check_flame_graph(v, path, False)
 
 
 # ---- numbers

@@ -1,6 +1,7 @@
 /* Processes of a recording: how they are counted, grouped and named, sites apart by process, the
  * course of one of them over time, and the table. Numbers are worked out by hand, from the recording
  * in recording_fixture.h (whose account of live bytes is in its head) or from lists made up here. */
+#include "profile/call_tree.h"
 #include "profile/process_groups.h"
 #include "profile/process_images.h"
 #include "profile/profile_from_trace.h"
@@ -410,28 +411,29 @@ TEST(test_roots)
 {
 	struct trace_reader *r = open_fixture();
 	struct profile *p = load_from(r, &(struct profile_selection){.by_process = true});
-	uint64_t parent = 0, child = 0;
-	assert_int_equal(profile_root_processes(p), 0);
-	for (uint32_t i = 0; i < p->site_count; i++) {
-		uint32_t node = p->sites[i].node, depth = 0;
-		assert_int_not_equal(node, PROFILE_NONE);
-		for (; p->stacks.nodes[node].parent != PROFILE_NONE;
-		     node = p->stacks.nodes[node].parent) {
-			assert_true(p->stacks.nodes[node].parent < node);
-			depth++;
-		}
-		const char *root = p->stacks.frames[p->stacks.nodes[node].frame].function;
-		if (strcmp(root, "prog (pid 200)") == 0)
-			child += p->sites[i].peak_bytes;
-		else if (strcmp(root, "prog \\x1b[31mred \\xff\" (pid 100)") == 0)
-			parent += p->sites[i].peak_bytes;
-		else
-			fail_msg("root %s", root);
-		/* main, f and what f calls are below it; the block without a stack is the root's. */
-		assert_true(depth >= 2 || p->sites[i].allocated_bytes == 10);
+	struct call_tree t;
+	assert_int_equal(call_tree_of(&t, p, MEASURE_PEAK_BYTES, 0), 0);
+	assert_int_equal(t.first[1], 2);
+	for (uint32_t i = 0; i < 2; i++) { /* the greater one stands first */
+		uint32_t root = t.children[i];
+		assert_string_equal(call_tree_name(&t, root),
+				    i ? "prog \\x1b[31mred \\xff\" (pid 100)" : "prog (pid 200)");
+		assert_int_equal(t.nodes[root].total, i ? 130 : 500);
+		assert_int_equal(t.nodes[root].self, 0);
+		assert_string_equal(call_tree_name(&t, t.children[t.first[root]]), "main");
 	}
-	assert_int_equal(parent, 130);
-	assert_int_equal(child, 500);
+	call_tree_fini(&t);
+	/* The block without a stack is below its process. */
+	assert_int_equal(call_tree_of(&t, p, MEASURE_ALLOCATED_BYTES, 0), 0);
+	uint32_t unknown = 0;
+	for (uint32_t i = 1; i < t.count; i++)
+		if (t.nodes[i].function == PROFILE_NONE) {
+			unknown++;
+			assert_int_equal(t.nodes[i].self, 10);
+			assert_int_equal(t.nodes[t.nodes[i].parent].parent, 0);
+		}
+	assert_int_equal(unknown, 1);
+	call_tree_fini(&t);
 	profile_free(p);
 	trace_reader_close(r);
 }
