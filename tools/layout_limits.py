@@ -14,8 +14,6 @@ STRUCT_FIELDS = 30
 PENDING = {
     "src/import/pprof_file.h: pprof_file",
     "src/pages/view_query.h: view_query",
-    "src/record/process.h: process",
-    "src/record/recorder.c",
     "src/record/recorder_parts.h: recorder",
     "src/trace/events_decode.c: decode_batch",
 }

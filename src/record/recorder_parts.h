@@ -2,10 +2,10 @@
 #ifndef HEFT_RECORD_RECORDER_PARTS_H
 #define HEFT_RECORD_RECORDER_PARTS_H
 
-#include "record/drain.h"
-#include "session/process_set.h"
-#include "record/recorder.h"
 #include "agent/sampled.h"
+#include "record/drain.h"
+#include "record/recorder.h"
+#include "session/process_set.h"
 #include "session/session_dir.h"
 
 #include <signal.h>
@@ -77,6 +77,10 @@ struct recorder {
 /* recorder_launch.c: starts the command and opens the recording. mask: the command's signals. 0, or why
  * it was not run; then nothing is left behind. */
 int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error *err);
+
+/* recorder_find.c: finds new processes. Returns the stamp up to which no event can come of a process that was not
+ * found. */
+uint64_t recorder_find_processes(struct recorder *r);
 
 /* recorder_ends.c: who has ended, and when. round: the stamp that drain_begin gave before anything
  * was looked at. */
