@@ -11,12 +11,12 @@
  * (searching /proc, saving) is done a few times a round. */
 #include "agent/agent_loop.h"
 
+#include "agent/agent_process.h"
+#include "agent/sampled.h"
 #include "hosted/monotonic.h"
 #include "hosted/program_name.h"
 #include "hosted/vector.h"
-#include "agent/agent_process.h"
 #include "session/process_memory.h"
-#include "agent/sampled.h"
 #include "session/session_dir.h"
 #include "session/session_guard.h"
 

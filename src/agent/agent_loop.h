@@ -3,8 +3,8 @@
 #ifndef HEFT_AGENT_AGENT_LOOP_H
 #define HEFT_AGENT_AGENT_LOOP_H
 
-#include "hosted/error.h"
 #include "agent/answer_call.h"
+#include "hosted/error.h"
 #include "session/process_set.h"
 
 struct agent_options {

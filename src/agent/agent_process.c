@@ -6,10 +6,10 @@
  * dead process's, even if that somebody cannot be seen (another pid namespace). */
 #include "agent/agent_process.h"
 
+#include "agent/sampled_recording.h"
 #include "hosted/monotonic.h"
 #include "session/owner.h"
 #include "session/session_dir.h"
-#include "agent/sampled_recording.h"
 
 #include <ctype.h>
 #include <errno.h>

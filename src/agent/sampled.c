@@ -4,11 +4,11 @@
  * not harm the reader. */
 #include "agent/sampled.h"
 
+#include "agent/sampled_live.h"
 #include "base/arch.h"
 #include "hosted/monotonic.h"
 #include "hosted/number_words.h"
 #include "hosted/vector.h"
-#include "agent/sampled_live.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -12,9 +12,9 @@
  * the instant s->tsc. s->bytes never falls. */
 #include "agent/sampled.h"
 
+#include "agent/sampled_live.h"
 #include "base/arch.h"
 #include "hosted/vector.h"
-#include "agent/sampled_live.h"
 
 #include <stdlib.h>
 #include <string.h>

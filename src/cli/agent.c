@@ -5,8 +5,8 @@
  * It writes one line an event to stderr, which systemd keeps in the journal. */
 #include "cli/cli.h"
 
-#include "cli/live_server.h"
 #include "agent/agent_loop.h"
+#include "cli/live_server.h"
 
 #include <linux/magic.h>
 #include <stdlib.h>

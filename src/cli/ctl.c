@@ -2,13 +2,13 @@
  * words of the session file that the process has mapped, and /proc says which file that is. */
 #include "cli/cli.h"
 
+#include "agent/sampled.h"
 #include "hosted/number_words.h"
 #include "hosted/program_name.h"
 #include "profile/estimate.h"
-#include "session/owner.h"
-#include "agent/sampled.h"
-#include "session/session_guard.h"
 #include "report/report_words.h"
+#include "session/owner.h"
+#include "session/session_guard.h"
 
 #include <errno.h>
 #include <fcntl.h>

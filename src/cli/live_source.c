@@ -7,13 +7,13 @@
  * lock. */
 #include "cli/live_source.h"
 
-#include "cli/cli.h"
-#include "hosted/monotonic.h"
-#include "profile/profile_from_trace.h"
-#include "session/process_memory.h"
 #include "agent/sampled.h"
 #include "agent/sampled_profile.h"
+#include "cli/cli.h"
+#include "hosted/monotonic.h"
 #include "pprof/routes_pprof.h"
+#include "profile/profile_from_trace.h"
+#include "session/process_memory.h"
 
 #include <stdlib.h>
 #include <string.h>

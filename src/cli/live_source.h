@@ -2,8 +2,8 @@
 #ifndef HEFT_CLI_LIVE_SOURCE_H
 #define HEFT_CLI_LIVE_SOURCE_H
 
-#include "session/process_set.h"
 #include "pprof/source.h"
+#include "session/process_set.h"
 
 struct live_source {
 	struct process_set *set;

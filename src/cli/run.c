@@ -5,11 +5,11 @@
  * status stays the command's. */
 #include "cli/cli.h"
 
+#include "agent/sampled.h"
 #include "cli/live_server.h"
 #include "profile/profile_from_trace.h"
 #include "record/launch.h"
 #include "record/recorder.h"
-#include "agent/sampled.h"
 #include "report/report.h"
 
 #include <fcntl.h>

@@ -10,6 +10,8 @@
 #include "cli/cli.h"
 #include "cli/input_file.h"
 
+#include "agent/sampled_profile.h"
+#include "agent/sampled_recording.h"
 #include "cli/selection.h"
 #include "cli/top_command.h"
 #include "findings/finding.h"
@@ -19,8 +21,6 @@
 #include "profile/profile_from_trace.h"
 #include "record/recording_of.h"
 #include "session/session_guard.h"
-#include "agent/sampled_profile.h"
-#include "agent/sampled_recording.h"
 #include "top/top.h"
 
 #include <ctype.h>

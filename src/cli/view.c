@@ -5,13 +5,13 @@
  * a success. */
 #include "cli/cli.h"
 
+#include "agent/sampled_recording.h"
 #include "cli/selection.h"
 #include "cli/view_files.h"
 #include "hosted/program_name.h"
-#include "record/recording_of.h"
-#include "agent/sampled_recording.h"
 #include "http/http.h"
 #include "pages/routes_view.h"
+#include "record/recording_of.h"
 
 #include <fcntl.h>
 #include <glob.h>

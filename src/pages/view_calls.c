@@ -200,7 +200,7 @@ static void write_picture(struct json_writer *w, const struct view_query *q,
 	json_write_key_uint(w, "sum", v->t->nodes[v->root].total);
 	if (v->shape->has_error)
 		json_write_key_uint(w, "error95", v->shape->error);
-	json_write_key_uint(w, "prunedNodes", v->pruned);
+	json_write_key_uint(w, "pruned_nodes", v->pruned);
 	json_write_object_end(w);
 	if (v->shape->compared)
 		write_column(w, "before", v, COLUMN_BEFORE);

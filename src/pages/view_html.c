@@ -117,7 +117,7 @@ static int add_trees(struct writing *x)
 		const char *text = NULL;
 		struct view_query q = query_of(x, &selections[i].part);
 		rc = add(x, "tree", selections[i].query, view_tree, &q, &text);
-		uint64_t pruned = number_after(text, "\"prunedNodes\":");
+		uint64_t pruned = number_after(text, "\"pruned_nodes\":");
 		if (pruned > x->pruned_nodes)
 			x->pruned_nodes = pruned;
 		free((char *)(uintptr_t)text);

@@ -3,9 +3,9 @@
 #ifndef HEFT_RECORD_RECORDED_PROCESS_H
 #define HEFT_RECORD_RECORDED_PROCESS_H
 
-#include "session/process.h"
 #include "record/reorder.h"
 #include "record/stream_reader.h"
+#include "session/process.h"
 
 struct recorded_process {
 	struct process process; /* first, so that one is the other */

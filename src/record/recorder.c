@@ -9,16 +9,12 @@
  * draining goes on so that no thread waits, and the user is told at the end. */
 #include "record/recorder_parts.h"
 
+#include "agent/answer_call.h"
 #include "hosted/monotonic.h"
 #include "hosted/number_words.h"
-#include "hosted/program_name.h"
-#include "hosted/vector.h"
-#include "agent/answer_call.h"
 #include "session/session_guard.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -50,169 +46,10 @@ enum {
 	LATE_CHILD_MS = 300,        /* a child that was forked but has not come yet is waited for */
 	CALLS_EVERY_MS = 20,        /* heft_pprof_dump: how often to look */
 	BUDGET_EVERY_MS = 1000,     /* sampled processes: what it costs, and a better rate */
-	FOUND_AT_ONCE = 256,
 	LIMIT_PIECES = 16,
 	LAST_BLOCK_BYTES =
 		2, /* in the recording, of the end of a block that is never freed, as measured */
-	UNREADY_MS = 200, /* how long a process may take to make its file */
 };
-
-/* ---- the processes of the session */
-
-/* Gives p its place in the recording; false: no memory. */
-static bool keep_known(struct recorder *r, struct process *p)
-{
-	if (!array_reserve(r->known, r->process_count, r->known_capacity, 1))
-		return false;
-	p->index = r->process_count++;
-	r->known[p->index] = (struct known_process){p->pid, p->child, p->index, p->start_tsc};
-	return true;
-}
-
-static void add_process(struct recorder *r, struct process *p)
-{
-	if (r->full) {
-		atomic_store(&p->view.session.header->state, WIRE_OFF);
-		process_free(p);
-		return;
-	}
-	struct process_parent parent = {0};
-	if (p->entry.facts.ppid == getpid())
-		parent = (struct process_parent){getpid(), true};
-	recorded(p)->first_tsc = p->start_tsc;
-	for (uint32_t i = 0; i < r->set->count; i++) {
-		struct process *q = r->set->list[i];
-		if (q->pid != p->entry.facts.ppid)
-			continue;
-		q->kernel.has_children = true;
-		recorded(q)->children_seen += p->child;
-		parent = (struct process_parent){q->seen_pid, q->seen_pid == q->pid};
-	}
-	process_find(p, &parent);
-	/* The same pid again: the image before has been replaced by exec. In another namespace it is another
-	 * process. */
-	for (uint32_t i = 0; i < r->set->count; i++) {
-		struct process *q = r->set->list[i];
-		if (q->pid != p->pid || (q->seen_pid != p->seen_pid && p->seen_pid))
-			continue;
-		p->kernel.has_children |= q->kernel.has_children; /* the kernel's account goes on */
-		if (!q->ended && (p->seen_pid || process_leaving_tsc(q))) {
-			recorder_see_exec(r, q, p);
-			recorded(p)->first_tsc = recorded(q)->first_tsc;
-		}
-	}
-	if (!keep_known(r, p)) {
-		process_free(p);
-		return;
-	}
-	recorded(p)->direct = p->pid == r->command.pid;
-	r->command.found |= recorded(p)->direct;
-	if (recorded(p)
-		    ->direct) /* it may have gone into a cgroup of its own before it called exec */
-		process_watch_memory(p);
-	p->entry.facts.start_ns = drain_stamp_ns(&r->drain, p->start_tsc);
-	if (process_set_add(r->set, p)) {
-		r->process_count--;
-		process_free(p);
-		return;
-	}
-	recorder_watch(r, p);
-	trace_writer_process(r->writer, &p->entry.facts);
-	process_watch_rss(p);
-	r->due.rss_ns = 0;
-	if (p->view.sampled)
-		r->due.peak_ns = 0;
-	recorder_begin_memory(r, p);
-	if (r->o->verbose && r->o->say) {
-		char text[512], program[400];
-		program_words(program, sizeof program, p->entry.facts.exe,
-			      p->entry.facts.argc ? p->entry.facts.argv[0] : NULL);
-		snprintf(text, sizeof text, "recording process %d (%s), %s by %d", p->pid, program,
-			 p->child ? "forked" : "started", p->entry.facts.ppid);
-		r->o->say(text);
-	}
-}
-
-static int by_start(const void *a, const void *b)
-{
-	uint64_t x = (*(struct process *const *)a)->start_tsc;
-	uint64_t y = (*(struct process *const *)b)->start_tsc;
-	return x < y ? -1 : x > y;
-}
-
-/* Only of processes that run: the files of others are gone. */
-static bool has_file(const struct process_set *set, const char *name)
-{
-	int32_t pid;
-	uint64_t start_tsc;
-	session_file_name(name, &pid, &start_tsc);
-	for (uint32_t i = 0; i < set->count; i++)
-		if (set->list[i]->pid == pid && set->list[i]->start_tsc == start_tsc)
-			return true;
-	return false;
-}
-
-/* A file that is being made is waited for, but not for one whose process was killed over it. */
-static bool is_young(const struct recorder *r, uint64_t start_tsc)
-{
-	uint64_t start_ns = drain_stamp_ns(&r->drain, start_tsc);
-	return start_ns + UNREADY_MS * 1000000ull > drain_now_ns(&r->drain);
-}
-
-/* Takes files of the session directory that are ready, FOUND_AT_ONCE at most, the oldest first: a parent
- * before its child, an image before the one that replaces it. A file that was taken is removed: the
- * mapping is what counts, and nothing is left behind if we are killed. One of a sampled process
- * stays until its end, so that heft ctl finds it. Returns how many; *unready is lowered to when the
- * oldest process began whose file is not. */
-static size_t take_files(struct recorder *r, uint64_t *unready)
-{
-	DIR *dir = fdopendir(openat(r->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	if (!dir)
-		return 0;
-	struct dirent *e;
-	struct process *found[FOUND_AT_ONCE];
-	size_t n = 0;
-	while (n < FOUND_AT_ONCE && (e = readdir(dir))) {
-		if (e->d_name[0] == '.' ||
-		    !strncmp(e->d_name, WIRE_SPARE_NAME, sizeof WIRE_SPARE_NAME - 1))
-			continue;
-		struct heft_error err;
-		int32_t pid;
-		uint64_t start_tsc;
-		if (has_file(r->set, e->d_name))
-			continue;
-		int rc = recorded_process_open(&found[n], r->dir.fd, e->d_name, &err);
-		if (rc == HEFT_ENOTFOUND) {
-			r->rescan = true;
-			if (session_file_name(e->d_name, &pid, &start_tsc) &&
-			    is_young(r, start_tsc) && start_tsc < *unready)
-				*unready = start_tsc;
-			continue;
-		}
-		if (rc || !found[n]->view.sampled)
-			unlinkat(r->dir.fd, e->d_name, 0);
-		n += !rc;
-	}
-	closedir(dir);
-	if (n)
-		session_dir_spares(&r->dir);
-	qsort(found, n, sizeof *found, by_start);
-	for (size_t i = 0; i < n; i++)
-		add_process(r, found[i]);
-	return n;
-}
-
-/* Finds new processes. Returns the stamp up to which no event can come of a process that was not found. */
-static uint64_t find_processes(struct recorder *r)
-{
-	uint64_t unready = UINT64_MAX;
-	if (!session_dir_changed(&r->dir) && !r->rescan && !r->command.ended)
-		return unready;
-	r->rescan = false;
-	while (take_files(r, &unready) == FOUND_AT_ONCE)
-		;
-	return unready;
-}
 
 /* It ends with its last process. One that was never found ended when we noticed. */
 static uint64_t end_of_recording(const struct recorder *r)
@@ -504,10 +341,10 @@ static void loop(struct recorder *r)
 	for (;;) {
 		/* The stamp first: then who is there, who has ended, and what they have published. */
 		uint64_t round = drain_begin(&r->drain);
-		uint64_t limit = find_processes(r);
+		uint64_t limit = recorder_find_processes(r);
 		while (recorder_find_gone(r)) {
 			r->rescan = true;
-			uint64_t again = find_processes(r);
+			uint64_t again = recorder_find_processes(r);
 			limit = again < limit ? again : limit;
 		}
 		recorder_see_ends(r, round);

@@ -2,8 +2,8 @@
 #ifndef HEFT_RECORD_RECORDER_H
 #define HEFT_RECORD_RECORDER_H
 
-#include "hosted/error.h"
 #include "agent/answer_call.h"
+#include "hosted/error.h"
 #include "record/launch.h"
 #include "tally/tally.h"
 

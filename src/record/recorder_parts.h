@@ -2,10 +2,10 @@
 #ifndef HEFT_RECORD_RECORDER_PARTS_H
 #define HEFT_RECORD_RECORDER_PARTS_H
 
-#include "record/drain.h"
-#include "session/process_set.h"
-#include "record/recorder.h"
 #include "agent/sampled.h"
+#include "record/drain.h"
+#include "record/recorder.h"
+#include "session/process_set.h"
 #include "session/session_dir.h"
 
 #include <signal.h>
@@ -34,6 +34,22 @@ struct known_exec {
 	uint32_t process; /* in whose log it stands */
 };
 
+/* The program that was started. */
+struct recorder_command {
+	pid_t pid;
+	bool found; /* its session file has come */
+	bool ended;
+	uint64_t end_ns;
+	uint64_t maxrss_kib; /* by the kernel's account */
+};
+
+/* When to do next what is done now and then. */
+struct recorder_due {
+	uint64_t rss_ns, peak_ns, samples_ns, budget_ns, call_ns, flush_ns, checkpoint_ns;
+	uint64_t after_events; /* of the last checkpoint */
+	uint64_t size_bytes;   /* --limit-size: when to look how long it would be by now */
+};
+
 struct recorder {
 	const struct recorder_options *o;
 	struct recorder_result *result;
@@ -41,13 +57,7 @@ struct recorder {
 	struct trace_writer *writer;
 	struct drain drain;
 	struct process_set *set, own_set;
-	struct recorder_command {
-		pid_t pid;
-		bool found; /* its session file has come */
-		bool ended;
-		uint64_t end_ns;
-		uint64_t maxrss_kib; /* by the kernel's account */
-	} command;
+	struct recorder_command command;
 	struct known_process *known;
 	uint32_t process_count, known_capacity;
 	struct known_exec *execs;
@@ -66,17 +76,17 @@ struct recorder {
 	bool rescan;            /* a file was not ready: look again */
 	struct sampled_sum sum; /* of sampled processes */
 	struct sampled_output samples_to;
-	struct recorder_due { /* when to do next what is done now and then */
-		uint64_t rss_ns, peak_ns, samples_ns, budget_ns, call_ns, flush_ns, checkpoint_ns;
-		uint64_t after_events; /* of the last checkpoint */
-		uint64_t size_bytes;   /* --limit-size: when to look how long it would be by now */
-	} due;
+	struct recorder_due due;
 	uint64_t last_alive_ns; /* when a process was last seen running */
 };
 
 /* recorder_launch.c: starts the command and opens the recording. mask: the command's signals. 0, or why
  * it was not run; then nothing is left behind. */
 int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error *err);
+
+/* recorder_find.c: finds new processes. Returns the stamp up to which no event can come of a process that was not
+ * found. */
+uint64_t recorder_find_processes(struct recorder *r);
 
 /* recorder_ends.c: who has ended, and when. round: the stamp that drain_begin gave before anything
  * was looked at. */

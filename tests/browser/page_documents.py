@@ -86,7 +86,7 @@ def tree(sites, measure="peak_bytes", unit="bytes"):
         self[node] += site[measure]
     return {"frames": frames, "parent": parent, "frame": of, "total": total, "self": self, "smaller": [],
             "other": [1000.0 * (i + 1) for i in range(len(parent))], "unit": unit, "sum": total[0],
-            "prunedNodes": 0}
+            "pruned_nodes": 0}
 
 
 def timeline(report):

@@ -162,7 +162,7 @@ def deep_tree(nodes):
     for i in range(nodes - 1, 0, -1):
         total[parent[i]] += total[i]
     return {"frames": frames, "parent": parent, "frame": [-1] + [i % 5000 for i in range(1, nodes)], "total": total,
-            "self": self, "smaller": [], "unit": "bytes", "sum": total[0], "prunedNodes": 0}
+            "self": self, "smaller": [], "unit": "bytes", "sum": total[0], "pruned_nodes": 0}
 
 
 # Times of drawing, and between frames, while the graph is zoomed in and panned for 60 frames.

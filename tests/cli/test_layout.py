@@ -169,11 +169,6 @@ def test_a_struct_may_have_30_fields(tree):
                                     'and no "fields: WHY" above it']
 
 
-def test_an_exception_to_a_limit_that_is_not_needed_any_more(tree):
-    tree.write("src/record/recorder.c", "/* Short */\n")
-    assert tree.check("limits") == ["src/record/recorder.c keeps the limits: its line in PENDING can go"]
-
-
 # ---- manual pages
 
 HELP = """heft 0.1.0: a heap profiler

@@ -196,7 +196,7 @@ def test_pruned_trees_keep_their_sums(viewer):
         assert tree["sum"] == whole["sum"]
         kept = sum(f >= 0 for f in tree["frame"])
         assert kept <= limit
-        assert kept + tree["prunedNodes"] == len(whole["parent"]) - 1
+        assert kept + tree["pruned_nodes"] == len(whole["parent"]) - 1
     child = viewer.document("tree", mode="allocated", root="0")
     check_tree(child)
     assert child["sum"] == whole["total"][1]
@@ -581,5 +581,5 @@ def test_html_is_never_large(tmp_path):
     tree, sites = documents["/api/r/1/tree?at=end"], documents["/api/r/1/sites?at=end"]
     check_tree(tree)
     assert tree["sum"] == sites["sum"] == sum(s[2] for s in stacks)
-    assert tree["prunedNodes"] > 0 and tree["smaller"]
+    assert tree["pruned_nodes"] > 0 and tree["smaller"]
     assert any("greatest nodes" in words for words in documents["/api/r/1/summary"]["pruned"])

@@ -217,7 +217,7 @@ TEST(test_trees)
 	check_node(tree, "main", 630, 0);
 	check_node(tree, "main/f", 630, 130); /* lines 5 and 6 are one function */
 	assert_string_equal(string(tree, "unit"), "bytes");
-	assert_int_equal(number(tree, "prunedNodes"), 0);
+	assert_int_equal(number(tree, "pruned_nodes"), 0);
 	json_decref(tree);
 	tree = document(view_tree, "at=end&invert=1&processes=none");
 	check_node(tree, "f", 100, 0);
@@ -316,7 +316,7 @@ TEST(test_pruned_trees)
 	check_node(tree, "main/f", 680, 380);
 	assert_int_equal(length(tree, "parent"), 5);
 	assert_int_equal(length(tree, "smaller"), 2);
-	assert_int_equal(number(tree, "prunedNodes"), 2);
+	assert_int_equal(number(tree, "pruned_nodes"), 2);
 	json_t *first = json_array_get(json_object_get(tree, "smaller"), 0);
 	size_t node = (size_t)number(first, "node");
 	assert_int_equal(element(tree, "frame", node), -1);

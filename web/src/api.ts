@@ -271,7 +271,7 @@ export interface Tree {
   unit: "bytes" | "count";
   sum: number;
   error95?: number; // of the sum, sampled
-  prunedNodes: number;
+  pruned_nodes: number;
 }
 export interface Frame {
   function: string;

@@ -16,7 +16,7 @@ function example(): Tree {
     frame: [-1, 0, 1, 1, 2, 3, 1],
     total: [100, 100, 60, 20, 15, 30, 30],
     self: [0, 10, 40, 5, 15, 0, 30],
-    smaller: [], unit: "bytes", sum: 100, prunedNodes: 0,
+    smaller: [], unit: "bytes", sum: 100, pruned_nodes: 0,
   };
 }
 
@@ -103,7 +103,7 @@ function wide(n: number): Tree {
     self.push(i % 7);
     total.push(0);
   }
-  return { frames: Array.from({ length: 100 }, (_, i) => frame("f" + i)), parent, frame: of, total, self, smaller: [], unit: "bytes", sum: 0, prunedNodes: 0 };
+  return { frames: Array.from({ length: 100 }, (_, i) => frame("f" + i)), parent, frame: of, total, self, smaller: [], unit: "bytes", sum: 0, pruned_nodes: 0 };
 }
 
 test("100,000 nodes: drawing visits what is visible only, the mirror stays small", () => {
@@ -129,6 +129,6 @@ test("a diff's boxes are as wide as the larger side; what vanished is there", ()
 });
 
 function makeGone(): Flame {
-  const tree: Tree = { frames: [frame("gone")], parent: [-1, 0], frame: [-1, 0], total: [0, 0], self: [0, 0], smaller: [], unit: "bytes", sum: 0, prunedNodes: 0 };
+  const tree: Tree = { frames: [frame("gone")], parent: [-1, 0], frame: [-1, 0], total: [0, 0], self: [0, 0], smaller: [], unit: "bytes", sum: 0, pruned_nodes: 0 };
   return diffFlame({ unit: "bytes", a: { name: "a", sum: 40 }, b: { name: "b", sum: 0 }, rows: [], tree, before: [40, 40] });
 }

@@ -82,7 +82,7 @@ function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; 
       choose={(node) => go({ node: pathName(flame, node), site: 0 }, true)} zoomTo={(node) => go({ zoom: pathName(flame, node) })} />
     <Legend flame={flame} byLifetime={byLifetime} />
     {tree.error95 ? <p class="note">Estimated from samples: ± {amount(tree.error95, tree.unit)} of the whole, with 95 % confidence.</p> : ""}
-    {tree.prunedNodes > 0 && <p class="note">Drawn together: {several(tree.prunedNodes, "smaller node")}. Filter or zoom in time to see more.</p>}
+    {tree.pruned_nodes > 0 && <p class="note">Drawn together: {several(tree.pruned_nodes, "smaller node")}. Filter or zoom in time to see more.</p>}
   </>;
 }
 
