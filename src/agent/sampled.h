@@ -32,7 +32,7 @@ struct sampled_sum { /* the greatest sum of what all processes had at one instan
 	struct trace_peak_part *closed; /* the parts of processes that are closed */
 	uint32_t closed_count;
 };
-/* Looks at all processes that are not done, for their own peaks and for that of their sum. Call it now and
+/* Looks at all processes that are not closed, for their own peaks and for that of their sum. Call it now and
  * then, and when a process has ended, before it is closed. */
 void sampled_sum_look(struct sampled_sum *s, struct process *const *list, uint32_t count);
 /* p is about to be closed, and its memory is still there: keeps what it had at the greatest sum. */

@@ -1,7 +1,9 @@
 /* The run in JSON: what was recorded and how it ended, its totals, processes, threads and notes.
  *
- * Totals and sites have the names of the table of measures (profile/measure.c): a new row there is a new
- * field here. */
+ * Totals have the names of the table of measures (profile/measure.c): a row with a field in totals is
+ * written without another line, as one with a field in sites is in model_json_site.c. Lifetimes, growth
+ * and threads are written by hand. A measure that a process has only after a replay of all events is
+ * named in `needs_events`. */
 #include "model_json/model_json.h"
 
 #include "hosted/program_name.h"

@@ -47,7 +47,7 @@ enum measure_unit { MEASURE_IS_COUNT, MEASURE_IS_BYTES, MEASURE_IS_TIME };
 
 /* What a measure is summed over decides what may be done with it. */
 enum measure_kind {
-	MEASURE_AT_MOMENT, /* the state at one moment: sites add up */
+	MEASURE_AT_MOMENT, /* the state at one moment: sites add up (own peaks to an upper bound) */
 	MEASURE_OVER_TIME, /* what happened in a time: sites add up, and it can be had per second */
 	MEASURE_OF_BLOCKS, /* a statistic of single blocks: sites do not add up */
 	MEASURE_OF_RUN,    /* of the whole run */
@@ -66,8 +66,9 @@ struct measure {
 	enum measure_unit unit;
 	enum measure_kind kind;
 	uint32_t needs; /* enum profile_has: what an input must tell for it */
-	/* In struct profile_site, profile_totals, profile_thread, profile_errors and profile_spread: the
-	 * last two as a number of bytes or blocks and its variance; `samples` in profile_spread. */
+	/* Where the number is in profile_site, profile_totals and profile_thread. `errors` is its 95 % error in
+	 * profile_errors; `spread`, a double, is its variance in profile_spread, and `samples` how many
+	 * samples it is made of. All but `spread` must be uint64_t. */
 	measure_field site, totals, thread, errors, spread, samples;
 	measure_field minus;    /* in profile_site: what is taken off */
 	enum measure_id blocks; /* bytes at a moment: in how many blocks; else MEASURE_COUNT */

@@ -1,14 +1,14 @@
 /* heft's recording into the model.
  *
  * The recording carries a finished tally, so opening it costs its tables and its
- * symbols, however many events it has. Only a selection by process, thread or time
- * replays the events. They go into a fresh tally, which counts the blocks that the
+ * symbols, however many events it has. Events are replayed only where that tally does
+ * not have the answer (struct profile_selection). They go into a fresh tally, which counts the blocks that the
  * selected threads allocated, whoever frees them. So the selection has its own peak.
  *
  * A window begins with what is live then and counts what happens in it.
  *
- * Only the first selection, which is of everything, reads symbols. The others are
- * parts of it and borrow its stacks (part_of).
+ * A selection with part_of borrows the stacks of the profile that it names and reads no
+ * symbols. Every other selection reads them.
  *
  * Invariants: the sums over sites equal the totals; every index of the recording and
  * of its events is checked before it is used. */

@@ -54,8 +54,9 @@ struct profile_selection {
 	void *progress_ctx;
 };
 
-/* The profile owns all it holds: the reader may be closed afterwards. sel may be NULL. Without
- * pid, thread and window nothing is replayed: the recording's own tally is taken. */
+/* The profile owns all it holds: the reader may be closed afterwards. sel may be NULL.
+ * Events are replayed for a selection (pid, process, program, thread, window), for the options above that
+ * say so, and for some recordings of several processes; else the recording's own tally is taken. */
 int profile_from_trace(struct profile **out, struct trace_reader *r,
 		       const struct profile_selection *sel, struct heft_error *err);
 

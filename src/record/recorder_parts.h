@@ -96,8 +96,9 @@ void recorder_see_ends(struct recorder *r, uint64_t round);
 bool recorder_find_gone(struct recorder *r);
 /* The stamp up to which may be read: some are just leaving, and their ends come first. */
 uint64_t recorder_leaving_limit(const struct recorder *r, uint64_t round);
-/* Of one that was just found: from now on its death is seen at once; and: sleeps, 1 s at most, and sees deaths meanwhile. */
+/* Watches p: its death wakes recorder_sleep. */
 void recorder_watch(struct recorder *r, struct process *p);
+/* Sleeps for ns, 1 s at most; notices deaths meanwhile. */
 void recorder_sleep(struct recorder *r, uint64_t ns);
 /* The image `old` became `new`. */
 void recorder_see_exec(struct recorder *r, struct process *old, const struct process *new);
@@ -107,7 +108,7 @@ bool recorder_close_ended(struct recorder *r);
 void recorder_leave(struct recorder *r);
 /* Whether a forked child is known of that has not come yet. */
 bool recorder_children_missing(const struct recorder *r);
-/* What others may see of an exact process: its own fields change with every event. */
+/* Copies its live and peak numbers into entry.shown, under the lock, for other threads. */
 void recorder_show_exact(struct process *p);
 
 /* recorder_notes.c: what the recording says in words of itself. */
@@ -117,14 +118,17 @@ void recorder_count_losses(struct recorder *r, struct process *p);
 void recorder_note_losses(struct recorder *r, struct process *p);
 void recorder_note_late_libraries(struct recorder *r, struct process *p);
 void recorder_note_budget(struct recorder *r, struct process *p);
-/* recorder_memory.c: whether heft sees the process's memory (session/process_memory.h). Of one that was
- * just found; now and then, since_ns after its start; what is known so far, into the recording. */
-void recorder_begin_memory(struct recorder *r, struct process *p);
-void recorder_look_for_allocator(struct recorder *r, struct process *p, uint64_t since_ns);
-void recorder_write_memory(struct recorder *r, struct process *p);
 /* What was executed but never came. */
 void recorder_note_unfollowed(struct recorder *r);
 /* The command is in the table of processes even if its file never came or was spoilt at once. */
 void recorder_note_absent_command(struct recorder *r);
+
+/* recorder_memory.c: whether heft sees the process's memory (session/process_memory.h). */
+/* Begins to compare the memory of a process that was just found. */
+void recorder_begin_memory(struct recorder *r, struct process *p);
+/* Looks for another allocator, since_ns after its start. */
+void recorder_look_for_allocator(struct recorder *r, struct process *p, uint64_t since_ns);
+/* Writes what is known so far into the recording. */
+void recorder_write_memory(struct recorder *r, struct process *p);
 
 #endif

@@ -1,5 +1,5 @@
 /* One profiled process as heft sees it from outside, by its parts: its session file, its
- * blocks, its samples, what is known of it. */
+ * stacks, its samples, what is known of it. A recorder keeps its blocks (record/recorded_process.h). */
 #ifndef HEFT_SESSION_PROCESS_H
 #define HEFT_SESSION_PROCESS_H
 
@@ -55,15 +55,19 @@ struct process {
 	} place;
 	void (*fini)(struct process *p); /* of a larger struct; or NULL */
 
-	/* Who it is. pid and start_tsc are those of the file's name: the program may write over the header. */
+	/* Who it is. start_tsc is that of the file's name, and so is pid in a recorder; an agent and
+	 * process_open_of replace pid by the number here. Neither is read from the header: the program may
+	 * write over it. */
 	int32_t pid;
 	uint64_t start_tsc;
-	pid_t seen_pid; /* its number here, another one than in its namespace; 0: it is not seen */
+	/* Its number in our namespace: another than pid if it is in another one. 0: we cannot see it. */
+	pid_t seen_pid;
 	int pidfd;
 	uint32_t index; /* in the recording */
 	bool child;     /* forked: it has its parent's blocks */
 
-	/* How it ends; for a recorder (record/recorded_process.h has more) */
+	/* How it ends. Only a recorder sets these (record/recorded_process.h has more); an agent keeps
+	 * agent_process.running. */
 	bool ended;       /* the process, or this image of it, is over; records may be left */
 	bool closed;      /* the recording has its end */
 	uint64_t end_tsc; /* the best known moment of its end; later records move it */

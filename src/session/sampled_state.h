@@ -30,9 +30,10 @@ struct sampled_state {
 		uint32_t count;
 		double bytes, objects;
 		uint64_t tsc;
-		uint64_t cost_tsc; /* when last looked */
+		uint64_t
+			cost_tsc; /* its sampling.cost_tsc at the last look: the same now means no new sample */
 	} peak;
-	/* Of its samples, when last looked at */
+	/* Its counters of CPU time and of the cost of sampling, at the last look */
 	struct process_cost {
 		uint64_t cpu_ns, cost_tsc, tsc, mono_ns;
 		double share; /* below 0: not known */

@@ -24,8 +24,8 @@ enum {
 	BEHAVIOUR_SLOTS = 256,       /* of history: 128 to 256 are in use after the first ones */
 	BEHAVIOUR_ROWS = 256,        /* sites with a history of their own */
 	BEHAVIOUR_ENTRIES = 1 << 17, /* of each map */
-	BEHAVIOUR_NEAR = 256,
-	BEHAVIOUR_NOTABLE = 1024, /* a row needs this part of the peak */
+	BEHAVIOUR_NEAR = 256,        /* entries of the small caches near_* */
+	BEHAVIOUR_NOTABLE = 1024,    /* a row needs one part in so many of the peak */
 };
 
 /* Frees of a site's blocks by threads other than their own */
@@ -108,8 +108,7 @@ void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *han
 void behaviour_on_free(struct behaviour *b, const struct trace_event *e, uint64_t live_blocks,
 		       uint64_t live_bytes);
 void behaviour_on_realloc(struct behaviour *b, const struct trace_event *e);
-/* tally_apply calls this when a site has become large enough for a row. Returns the bytes from which on the next one
- * is. */
+/* The tally calls this when a site's own peak reaches notable_bytes. Returns the new notable_bytes. */
 uint64_t behaviour_watch(struct behaviour *b, struct tally *t, uint32_t site);
 /* Before events from time_ns on are applied to t: records the slots that have passed. */
 void behaviour_advance(struct behaviour *b, struct tally *t, uint64_t time_ns);

@@ -282,7 +282,8 @@ static __attribute__((noinline)) void on_cross(struct tally *t, struct tally_sit
 		behaviour_on_handover(t->behaviour, &hand, s->live_blocks, s->live_bytes);
 }
 
-/* The same for a part of a batch, which may end between the two events of a pair. */
+/* Adds up the brief events from b to end, which may lie between the two events of a pair. It counts what
+ * `apply` counts: change both. */
 static void apply_briefs(struct tally *t, const struct trace_batch *batch,
 			 const struct trace_brief *b, const struct trace_brief *const end)
 {
