@@ -462,6 +462,7 @@ static void close_process(struct recorder *r, struct process *p)
 	take_execs(r, p);
 	if (f->end != TRACE_END_DETACHED && !(r->o->keep_ended && p->view.sampled))
 		session_view_drop_pages(&p->view);
+	process_close_descriptors(p);
 	p->closed = true;
 }
 

@@ -8,6 +8,7 @@
 #include "hosted/vector.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,8 +68,8 @@ static void add_process(struct recorder *r, struct process *p)
 	}
 	recorded(p)->direct = p->pid == r->command.pid;
 	r->command.found |= recorded(p)->direct;
-	if (recorded(p)
-		    ->direct) /* it may have gone into a cgroup of its own before it called exec */
+	/* It may have gone into a cgroup of its own before it called exec. */
+	if (recorded(p)->direct)
 		process_watch_memory(p);
 	p->entry.facts.start_ns = drain_stamp_ns(&r->drain, p->start_tsc);
 	if (process_set_add(r->set, p)) {
@@ -127,8 +128,10 @@ static bool is_young(const struct recorder *r, uint64_t start_tsc)
 static size_t take_files(struct recorder *r, uint64_t *unready)
 {
 	DIR *dir = fdopendir(openat(r->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	if (!dir)
+	if (!dir) {
+		r->rescan = true;
 		return 0;
+	}
 	struct dirent *e;
 	struct process *found[FOUND_AT_ONCE];
 	size_t n = 0;
@@ -142,7 +145,9 @@ static size_t take_files(struct recorder *r, uint64_t *unready)
 		if (has_file(r->set, e->d_name))
 			continue;
 		int rc = recorded_process_open(&found[n], r->dir.fd, e->d_name, &err);
-		if (rc == HEFT_ENOTFOUND) {
+		/* It is not ready, or we are out of descriptors or memory until another process has ended. */
+		if (rc == HEFT_ENOTFOUND || rc == HEFT_ENOMEM ||
+		    (rc && (err.sys_errno == EMFILE || err.sys_errno == ENFILE))) {
 			r->rescan = true;
 			if (session_file_name(e->d_name, &pid, &start_tsc) &&
 			    is_young(r, start_tsc) && start_tsc < *unready)

@@ -107,7 +107,7 @@ int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
 	return rc;
 }
 
-static void close_descriptors(struct process *p)
+void process_close_descriptors(struct process *p)
 {
 	int *fds[] = {&p->pidfd, &p->kernel.status_fd};
 	for (int i = 0; i < 2; i++) {
@@ -120,7 +120,7 @@ static void close_descriptors(struct process *p)
 void process_free(struct process *p)
 {
 	session_view_close(&p->view);
-	close_descriptors(p);
+	process_close_descriptors(p);
 	if (p->entry.facts.argv) {
 		free((void *)p->entry.facts.exe);
 		free((void *)p->entry.facts.argv);
@@ -146,7 +146,7 @@ void process_drop_samples(struct process *p)
 	p->samples.peak.samples = NULL;
 	p->samples.peak.count = 0;
 	pthread_mutex_unlock(&p->samples.lock);
-	close_descriptors(p);
+	process_close_descriptors(p);
 }
 
 void process_watch_memory(struct process *p)

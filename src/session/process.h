@@ -91,6 +91,8 @@ int process_open_larger(struct process **out, size_t bytes, void (*fini)(struct 
 int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
 		    struct heft_error *err);
 void process_free(struct process *p);
+/* It has ended, and what the kernel knew of it was asked: others need the descriptors. */
+void process_close_descriptors(struct process *p);
 /* Frees all memory of the samples of a process that has a rest. Nobody may be using them. */
 void process_drop_samples(struct process *p);
 /* Reads its memory limit, and watches from now on whether the kernel kills for lack of memory. */

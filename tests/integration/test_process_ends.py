@@ -424,6 +424,16 @@ def test_more_children_at_once_than_are_looked_at(record, in_turn):
     assert rep["totals"]["live_bytes"] == 0
 
 
+def test_fewer_descriptors_than_children(tmp_path, in_turn):
+    """150 children at a time, with descriptors for 20 or so: a child whose file cannot be opened yet is
+    found when another one has ended."""
+    path = tmp_path / "x.heft"
+    done = run(["bash", "-c", f"ulimit -n 60; exec {HEFT} run -q -o {path} -- {in_turn} batches 4"])
+    assert done.returncode == 0, done.stderr
+    rep = report(path)
+    assert (rep["totals"]["allocations"], len(rep["processes"])) == (600, 601)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="pid namespaces need root")
 def test_processes_that_know_themselves_by_another_number(record):
     """In a namespace of their own their numbers are those of strangers here."""
