@@ -1,6 +1,6 @@
 /* Prints the behaviour part of a recording's profile as JSON lines, for
- * test_behaviour.py: what the reports build their sentences from. Linked with the
- * build's static libraries. */
+ * test_behaviour.py: what the reports build their sentences from. Linked with
+ * heft's libraries. */
 #include "profile/profile_from_trace.h"
 
 #include <inttypes.h>
@@ -8,8 +8,9 @@
 
 static void print_place(const struct profile *p, uint32_t node)
 {
-	const struct profile_frame *f = node != PROFILE_NONE ? &p->frames[p->nodes[node].frame]
-							     : NULL;
+	const struct profile_frame *f = node != PROFILE_NONE
+						? &p->stacks.frames[p->stacks.nodes[node].frame]
+						: NULL;
 	printf("{\"function\":\"%s\",\"line\":%u}", f ? f->function : "", f ? f->line : 0);
 }
 
@@ -27,7 +28,7 @@ int main(int argc, char **argv)
 		print_place(p, s->node);
 		printf(",\"frees\":%" PRIu64, s->frees);
 		if (s->growth != PROFILE_NONE) {
-			const struct profile_growth *g = &p->growths[s->growth];
+			const struct profile_growth *g = &p->behaviour.growths[s->growth];
 			printf(",\"growth\":{\"steps\":%" PRIu64 ",\"blocks\":%" PRIu64
 			       ",\"final\":%" PRIu64 ",\"largest\":%" PRIu64
 			       ",\"measured\":%" PRIu64 ",\"measured_bytes\":%" PRIu64
@@ -38,14 +39,15 @@ int main(int argc, char **argv)
 			       g->moved_steps, g->copied_bytes);
 		}
 		if (s->handover != PROFILE_NONE) {
-			const struct profile_handover *h = &p->handovers[s->handover];
+			const struct profile_handover *h = &p->behaviour.handovers[s->handover];
 			printf(",\"handover\":{\"frees\":%" PRIu64 ",\"in_order\":%" PRIu64
 			       ",\"backlog\":%" PRIu64 ",\"pairs\":%u}",
 			       h->frees, h->in_order, h->backlog_blocks, h->threads_count);
 		}
 		printf(",\"releases\":[");
 		for (uint32_t k = 0; k < s->release_count; k++) {
-			const struct profile_release *r = &p->releases[s->release_first + k];
+			const struct profile_release *r =
+				&p->behaviour.releases[s->release_first + k];
 			printf("%s{\"place\":", k ? "," : "");
 			print_place(p, r->node);
 			printf(",\"samples\":%" PRIu64 "}", r->samples);

@@ -7,33 +7,21 @@ All cases are in tests/programs/grown_array.c. Its array has room for 16384 stru
 (64 -> 128 ... -> 16384); blocks of 16 KiB and more are looked at."""
 
 import json
-import pathlib
-import subprocess
 
 import pytest
 
-from harness import BUILD, REPOSITORY, allocator_library, line_of, run
+from harness import BUILD, allocator_library, line_of, run
 
 UNUSED = (16384 - 12426) * 24
 FINAL = 16384 * 24
 SUM = 12426 * 12427 // 2
 
 
-@pytest.fixture(scope="session")
-def reader(compiled):
-    """A program that prints the behaviour of a recording, from the libraries of this build."""
-    libraries = [BUILD / "src" / folder / f"libheft-{folder}.a"
-                 for folder in ("profile", "symbol", "trace", "tally", "hosted")]
-    target = compiled.directory / "behaviour_reader"
-    source = pathlib.Path(__file__).with_name("behaviour_reader.c")
-    command = ["gcc", "-std=gnu17", "-O1", "-D_GNU_SOURCE", f"-I{REPOSITORY / 'src'}", "-o", target,
-               source, *libraries, "-ldw", "-lelf", "-lz", "-liberty", "-lzstd", "-lxxhash", "-llzma", "-lm"]
-    subprocess.run([str(c) for c in command], check=True, timeout=120)
-    return target
+READER = BUILD / "tests" / "integration" / "behaviour_reader"
 
 
 @pytest.fixture
-def behaviour(compiled, record, reader):
+def behaviour(compiled, record):
     """behaviour(case) -> {line: site} of a recording of that case, and its report."""
 
     def ask(case, status=3, stdout=None, env=None):
@@ -46,7 +34,7 @@ def behaviour(compiled, record, reader):
         if stdout is not None:
             assert done.stdout.decode() == stdout
         assert rep["totals"]["dropped"] == 0
-        told = run([reader, rep.path])
+        told = run([READER, rep.path])
         assert told.returncode == 0, told.stderr
         sites = [json.loads(line) for line in told.stdout.splitlines()]
         found = {}
