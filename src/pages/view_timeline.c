@@ -152,16 +152,21 @@ static void write_events(struct json_writer *w, const struct line *l)
 {
 	const struct profile *p = l->p;
 	const struct profile_history *h = &p->behaviour.history;
+	/* The file's events are more: what is live when a process ends, ends too. */
+	uint64_t calls = p->totals.allocations + p->totals.reallocations + p->totals.frees;
 	json_write_key(w, "events");
 	json_write_array(w);
 	for (uint32_t i = 0; h->events && h->slot_count && i < l->count; i++) {
 		uint32_t slot = l->points[i].slot;
-		uint64_t last = h->events[h->slot_count - 1],
-			 last_ns = h->start_ns + h->slot_count * h->slot_ns;
 		double value;
 		if (slot >= h->slot_count) {
-			value = l->end_ns > last_ns && p->run.events >= last && !p->stacks.lender
-					? rate(p->run.events - last, l->end_ns - last_ns)
+			/* The time after the last slot may be nearly nothing: a rate of that alone says little. */
+			uint32_t from = h->slot_count > l->step ? h->slot_count - 1 - l->step
+								: UINT32_MAX;
+			uint64_t before = from == UINT32_MAX ? 0 : h->events[from];
+			uint64_t since_ns = h->start_ns + (uint64_t)(from + 1) * h->slot_ns;
+			value = l->end_ns > since_ns && calls >= before && !p->stacks.lender
+					? rate(calls - before, l->end_ns - since_ns)
 					: 0;
 		} else {
 			uint32_t from = slot >= l->step ? slot - l->step : UINT32_MAX;

@@ -224,6 +224,9 @@ def test_timeline(viewer):
     times, heap = timeline["times_ns"], timeline["bytes"]
     assert times == sorted(times) and times[0] == 0 and times[-1] == summary["duration_ns"]
     assert len(times) <= 53 and len(heap) == len(times) == len(timeline["events"])
+    calls = sum(summary["totals"][n] for n in ("allocations", "reallocations", "frees"))
+    rates = zip(timeline["events"][1:], times, times[1:])
+    assert abs(sum(a_second * (to - since) for a_second, since, to in rates) / 1e9 - calls) < calls / 10
     assert max(heap) == summary["totals"]["peak_bytes"]
     assert times[heap.index(max(heap))] == summary["totals"]["peak_time_ns"]
     assert heap[-1] == summary["totals"]["live_bytes"]
