@@ -127,7 +127,8 @@ def end_leftovers():
                 state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
                 if state != "Z":
                     line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-                    if line and not is_ending(pid):
+                    # Go from 1.23 on leaves a process behind that counts its uses.
+                    if line and not is_ending(pid) and b"** telemetry **" not in line:
                         names.append(line.replace(b"\0", b" ").decode(errors="replace"))
                     os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
