@@ -214,7 +214,7 @@ static void remember_unseen(struct agent *a, int32_t named_pid, uint64_t start_t
 	a->said_unseen = true;
 }
 
-/* Of one go through the directory */
+/* One pass through the directory */
 struct looking {
 	uint32_t looked, taken, unseen;
 };

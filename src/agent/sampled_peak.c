@@ -118,7 +118,7 @@ static bool is_looked_at(const struct process *p)
 	return p->view.sampled && !p->closed && !p->view.corrupt;
 }
 
-/* Of the sum */
+/* A moment at which the sum of all processes changed */
 struct step {
 	uint64_t tsc;
 	double bytes;

@@ -15,7 +15,7 @@ struct view_heat {
 	uint64_t live[VIEW_HEAT_BIRTHS][PROFILE_LIFE_BUCKETS];
 };
 
-/* Of the blocks of the part's sites that ended in [from_ns, to_ns]; goes through all events of it,
+/* Counts the blocks of the part's sites that ended in [from_ns, to_ns]; goes through all its events,
  * once for each part. The heat lives as long as the part is held. */
 int view_heat_of(const struct view_part *part, const struct view_heat **out,
 		 struct heft_error *err);

@@ -8,7 +8,7 @@
 
 struct view_measure {
 	enum measure_id id;
-	/* Of lifetimes: counts the blocks that were freed soon instead; 0: does not. */
+	/* For lifetimes: counts the blocks that were freed soon instead; 0: does not. */
 	uint32_t buckets;
 };
 
@@ -20,7 +20,7 @@ enum measure_id view_left_bytes(const struct view_query *q, const struct profile
 int view_measure_of(struct view_measure *m, const struct view_query *q, const struct profile *p,
 		    struct heft_error *err);
 uint64_t view_value(const struct view_measure *m, const struct profile *p, uint32_t site);
-/* Of all sites, free() it. NULL: no memory. */
+/* The values of all sites; free() them. NULL: no memory. */
 uint64_t *view_values(const struct view_measure *m, const struct profile *p);
 uint64_t view_sum(const struct view_measure *m, const struct profile *p);
 /* What is 95 % certain; false: exact, or not known. site PROFILE_NONE: of the sum. */

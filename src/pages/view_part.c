@@ -106,7 +106,7 @@ static struct view_query processes_of(const struct view_query *q)
 	return alone;
 }
 
-/* Of these the course over the run is asked for. */
+/* Whether q chooses processes and nothing else: then readers want their course over the run. */
 static bool is_processes_alone(const struct profile_selection *s, const struct view_query *q)
 {
 	return chooses_processes(q) && !s->has_window && !s->thread && !s->sizes &&

@@ -87,7 +87,7 @@ static bool *search_nodes(const struct view_query *q, const struct profile *p)
 	return nodes;
 }
 
-/* Of everything: behaviour is not known by process. */
+/* Behaviour is that of everything: it is not known by process. */
 static const struct profile_site *recorded_site(const struct profile *p, uint32_t id,
 						const struct profile **everything)
 {

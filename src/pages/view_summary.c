@@ -111,7 +111,7 @@ static enum quality quality_of(const struct view_part *part)
 	const struct profile *p = part->p;
 	enum quality level = p->run.rate_bytes ? QUALITY_FAIR : QUALITY_GOOD;
 	for (uint32_t i = 0; i < p->note_count; i++)
-		/* Of one that is still being written, the end is not missing. */
+		/* A recording that is still being written does not miss its end. */
 		if (p->notes[i].kind == PROFILE_NOTE_WARNING && !part->live)
 			worsen(&level, QUALITY_FAIR);
 	if (p->unseen) /* the numbers are of a small part of the program's memory */

@@ -8,7 +8,7 @@
  * What processes left at their exits stands apart: they ended one after the other, so
  * it was never there at one instant.
  *
- * Of chosen processes it is theirs, from the start of the first to the end of the last.
+ * If processes were chosen it is theirs, from the start of the first to the end of the last.
  *
  * Invariant: every list has as many entries as there are times. */
 #include "profile/site_callers.h"
@@ -123,7 +123,7 @@ static void write_sites(struct json_writer *w, const struct view_query *q, const
 	site_callers_free(callers);
 }
 
-/* Of each stretch the greatest: what is looked for is how far it went. */
+/* Takes the greatest of each stretch: readers look for how far it went. */
 static void write_rss(struct json_writer *w, const struct profile *p)
 {
 	uint32_t step = p->run.rss_count / RSS_POINTS + 1;

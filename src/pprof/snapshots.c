@@ -32,7 +32,7 @@ struct snapshot {
 	} made[SNAPSHOT_FORMS];
 };
 
-/* Of one process */
+/* The snapshots of one process */
 struct snapshot_job {
 	struct snapshot_job *next;
 	uint64_t key;

@@ -21,7 +21,7 @@ struct snapshot_request {
 enum { SNAPSHOT_LATER = 1 }; /* somebody is making it: ask again in a moment */
 /* 0 and a snapshot to release, SNAPSHOT_LATER or a negative code. May take the time to make one. */
 int snapshot_take(struct snapshot_request *request, struct snapshot **out, struct heft_error *err);
-/* Of one that is waiting and will not ask again. */
+/* Drops a request that is waiting and will not ask again. */
 void snapshot_cancel(struct snapshot_request *request);
 void snapshot_release(struct snapshot *s); /* NULL is nothing */
 const struct profile *snapshot_profile(const struct snapshot *s);

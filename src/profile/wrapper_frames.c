@@ -289,7 +289,7 @@ static void gather(struct finder *w, uint32_t function, struct evidence *e)
 		bool whole = fabs(mean - round(mean)) < 0.001 + off;
 		bool even = fabs(mean - 8 * round(mean / 8)) < 0.001 + off / 2;
 		means[e->sized++] = mean;
-		/* Of one block the size is always whole: then it must look like a structure's. */
+		/* The size of a single block is always whole: then it must look like a structure's. */
 		e->constant += whole && (a->looks > 1 || even);
 		e->even += even;
 	}

@@ -48,7 +48,7 @@ struct recorder_result {
 	char path[4096]; /* of the recording; "" if none was begun */
 	bool launched;
 	int status; /* as from waitpid; of the command */
-	/* Of the recording, if code != 0: the program was not affected. */
+	/* What went wrong with the recording, if code != 0: the program was not affected. */
 	struct heft_error problem;
 	uint32_t processes;
 	uint64_t events, bytes;

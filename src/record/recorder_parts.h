@@ -21,7 +21,7 @@ struct reaped_child {
 	uint64_t tsc, since_tsc;
 };
 
-/* Of every process that was ever found */
+/* What is kept of every process that was ever found */
 struct known_process {
 	int32_t pid;
 	bool child;

@@ -97,7 +97,7 @@ static void write_measures(struct json_writer *w, const struct profile_diff *d,
 	json_write_object_end(w);
 }
 
-/* Of estimates: whether the change in what was asked for is more than their errors explain. */
+/* Says of estimates whether the change in what was asked for is more than their errors explain. */
 static void write_significance(struct json_writer *w, const struct profile_diff *d,
 			       const struct profile_diff_entry *e, enum measure_id sort)
 {

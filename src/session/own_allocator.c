@@ -212,7 +212,7 @@ static bool facts_of(pid_t pid, const struct mapped *m, struct elf_facts *facts)
 	return facts_of_path(path, &st, facts);
 }
 
-/* Of the executable more than of a library; what is certain more than what is likely. */
+/* The executable counts more than a library; what is certain counts more than what is likely. */
 static bool is_better(const struct own_allocator *was, enum elf_own_malloc how, bool library)
 {
 	if (was->how == ELF_MALLOC_SHARED)

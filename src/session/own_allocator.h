@@ -28,7 +28,7 @@ struct own_allocator {
 /* Looks at what a running process has mapped now. Files are looked at once, whoever has them mapped.
  * False: there is no such process any more, or it may not be looked at. */
 bool own_allocator_of_process(pid_t pid, struct own_allocator *out);
-/* Of an executable alone: of a process that is no longer there. */
+/* The same from the executable alone, for a process that is no longer there. */
 bool own_allocator_of_program(const char *path, struct own_allocator *out);
 
 #endif

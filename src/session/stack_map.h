@@ -10,7 +10,7 @@
 #include "trace/trace.h"
 #include "wire/session.h"
 
-/* Of the recording; begins zeroed */
+/* What the recording has; begins zeroed */
 struct stack_map {
 	struct trace_module *modules;
 	uint32_t module_count, module_capacity;
@@ -37,7 +37,7 @@ struct exec_note {
 	bool failed;
 };
 
-/* Of one process */
+/* What one process has */
 struct process_stacks {
 	const struct wire_session *session;
 	uint32_t *node_of;    /* process node -> recording node + 1; 0 not yet */
