@@ -152,6 +152,7 @@ static struct profile *make_view(const struct building *b)
 	view->recorded.nodes = view->recorded.sites = NULL;
 	view->estimates.live_births = view->estimates.peak_births = (struct profile_births){0};
 	view->behaviour.handover_count = view->behaviour.handover_threads_count = 0;
+	view->behaviour.wait_count = view->behaviour.wait_threads_count = 0;
 	view->behaviour.release_count = view->behaviour.growth_count =
 		view->behaviour.history.row_count = 0;
 	return view;

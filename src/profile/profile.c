@@ -75,6 +75,8 @@ void profile_free(struct profile *p)
 	free(p->estimates.ages);
 	free(p->behaviour.handovers);
 	free(p->behaviour.handover_threads);
+	free(p->behaviour.waits);
+	free(p->behaviour.wait_threads);
 	free(p->behaviour.releases);
 	free(p->behaviour.growths);
 	for (uint32_t i = 0; i < p->behaviour.history.row_count; i++) {
@@ -239,6 +241,7 @@ int profile_add_labelled_site(struct profile *p, uint32_t node, uint32_t via, ui
 		.via = via,
 		.labels = labels,
 		.handover = PROFILE_NONE,
+		.waits = PROFILE_NONE,
 		.growth = PROFILE_NONE,
 		.history = PROFILE_NONE,
 		.call = PROFILE_NONE,

@@ -120,15 +120,16 @@ struct profile_site {
 	uint64_t start_bytes, start_blocks; /* live when the selected window began; 0 without one */
 	uint64_t temporary, cross_thread_frees;
 	struct profile_lifetime lifetime;
-	uint32_t handover, growth; /* indices into the profile's arrays, or PROFILE_NONE */
-	uint32_t history;          /* row of the profile's history, or PROFILE_NONE: never large */
+	uint32_t handover, waits, growth; /* indices into the profile's arrays, or PROFILE_NONE */
+	uint32_t history; /* row of the profile's history, or PROFILE_NONE: never large */
 	uint32_t release_first, release_count; /* in the profile's releases, most frequent first */
 };
 
 /* ---- behaviour: what the recorder saw blocks do. It is of the whole recording, whatever is selected;
  * formats without it have counts of 0. */
 
-/* Blocks of a site that were freed by another thread than their own. Times are of those blocks. */
+/* Blocks of a site that were freed: by another thread than their own (`handovers`), or by any (`waits`: all
+ * but temporaries, and of large sites only). Times are of those blocks. */
 struct profile_handover {
 	uint32_t site;
 	uint64_t frees, bytes;
@@ -141,7 +142,8 @@ struct profile_handover {
 	double wait_slope; /* of lifetime over birth time, by least squares: 1.0 means that a block
 				 born 1 s later lives 1 s longer */
 	double wait_fit;   /* r squared of that line, 0 to 1 */
-	uint32_t threads_first, threads_count; /* in handover_threads, most frequent first */
+	/* In handover_threads or wait_threads, most frequent first. */
+	uint32_t threads_first, threads_count;
 };
 
 struct profile_handover_threads {
@@ -393,11 +395,12 @@ struct profile_stacks {
 /* What blocks did: the lists behind the indices of a site. */
 struct profile_behaviour {
 	uint32_t (*lifetimes)[PROFILE_LIFE_BUCKETS]; /* by site; NULL: not known */
-	struct profile_handover *handovers;
-	struct profile_handover_threads *handover_threads;
+	struct profile_handover *handovers, *waits;
+	struct profile_handover_threads *handover_threads, *wait_threads;
 	struct profile_release *releases;
 	struct profile_growth *growths;
 	uint32_t handover_count, handover_threads_count, release_count, growth_count;
+	uint32_t wait_count, wait_threads_count;
 	struct profile_history history;
 	struct profile_size *sizes;
 	uint32_t size_count;
@@ -483,7 +486,7 @@ const char **profile_copy_strings(struct profile *p, char *const *strings, uint3
  * Call once, after the last one. */
 void profile_finish_sites(struct profile *p);
 
-/* Sets the sites' handover, growth, history and releases from the entries, which name their sites. The
+/* Sets the sites' handover, waits, growth, history and releases from the entries, which name their sites. The
  * releases of a site must stand together. */
 void profile_link_behaviour(struct profile *p);
 /* Call after sites were dropped or moved: to[old index] is the new one, or PROFILE_NONE. Drops the

@@ -20,9 +20,12 @@ static void link_releases(struct profile *p)
 void profile_link_behaviour(struct profile *p)
 {
 	for (uint32_t i = 0; i < p->site_count; i++)
-		p->sites[i].handover = p->sites[i].growth = p->sites[i].history = PROFILE_NONE;
+		p->sites[i].handover = p->sites[i].waits = p->sites[i].growth =
+			p->sites[i].history = PROFILE_NONE;
 	for (uint32_t i = 0; i < p->behaviour.handover_count; i++)
 		p->sites[p->behaviour.handovers[i].site].handover = i;
+	for (uint32_t i = 0; i < p->behaviour.wait_count; i++)
+		p->sites[p->behaviour.waits[i].site].waits = i;
 	for (uint32_t i = 0; i < p->behaviour.growth_count; i++)
 		p->sites[p->behaviour.growths[i].site].growth = i;
 	for (uint32_t i = 0; i < p->behaviour.history.row_count; i++)
@@ -73,6 +76,7 @@ void profile_sites_moved(struct profile *p, const uint32_t *to)
 			free(b->history.rows[i].blocks);
 		}
 	MOVE(b->handovers, b->handover_count, to);
+	MOVE(b->waits, b->wait_count, to);
 	MOVE(b->growths, b->growth_count, to);
 	MOVE(b->releases, b->release_count, to);
 	MOVE(b->history.rows, b->history.row_count, to);

@@ -32,6 +32,8 @@ void trace_behaviour_want(const struct trace_contents *c, const struct tally *ta
 		return; /* the freeing stacks will have no names */
 	for (uint32_t i = 0; i < b->handover_count; i++)
 		handed[b->handovers[i].site] = true;
+	for (uint32_t i = 0; i < b->stay_count; i++)
+		handed[b->stays[i].site] = true;
 	for (uint32_t i = 0; i < b->release_count; i++) {
 		const struct behaviour_release *r = &b->releases[i];
 		if (!sites[r->site] || r->site >= tally->site_count ||
@@ -51,7 +53,7 @@ void trace_behaviour_want(const struct trace_contents *c, const struct tally *ta
 
 /* ---- hand-overs */
 
-static void merge_line(struct merged *m, const struct behaviour_handover *h, double shift_us)
+static void merge_line(struct merged *m, const struct behaviour_waits *h, double shift_us)
 {
 	double n = (double)h->frees;
 	m->n += n;
@@ -98,13 +100,23 @@ static int by_site_then_frees(const void *a, const void *b)
 	return by_site_then_threads(a, b);
 }
 
-static int load_pairs(struct profile *p, const struct behaviour *b, const uint32_t *sites,
+/* One of the profile's two lists, and where it has the entry of a site: entry_of[site], or PROFILE_NONE */
+struct wait_list {
+	struct profile_handover *list;
+	struct profile_handover_threads *threads;
+	uint32_t count, threads_count;
+	uint32_t *entry_of;
+	bool stays; /* with the frees by the allocating thread: everything */
+};
+
+/* Fills in the threads of the list's entries. */
+static int load_pairs(struct wait_list *w, const struct behaviour *b, const uint32_t *sites,
 		      const uint32_t *threads)
 {
-	struct pair *pairs = malloc(((size_t)b->pair_count + 1) * sizeof *pairs);
-	p->behaviour.handover_threads = malloc(((size_t)b->pair_count + 1) *
-					       sizeof *p->behaviour.handover_threads);
-	if (!pairs || !p->behaviour.handover_threads) {
+	size_t most = (size_t)b->pair_count + b->stay_count + 1;
+	struct pair *pairs = malloc(most * sizeof *pairs);
+	w->threads = malloc(most * sizeof *w->threads);
+	if (!pairs || !w->threads) {
 		free(pairs);
 		return HEFT_ENOMEM;
 	}
@@ -112,9 +124,15 @@ static int load_pairs(struct profile *p, const struct behaviour *b, const uint32
 	for (uint32_t i = 0; i < b->pair_count; i++) {
 		const struct behaviour_pair *f = &b->pairs[i];
 		uint32_t site = sites[f->site];
-		if (site != PROFILE_NONE && p->sites[site].handover < p->behaviour.handover_count)
+		if (site != PROFILE_NONE && w->entry_of[site] != PROFILE_NONE)
 			pairs[count++] = (struct pair){
 				site, {threads[f->from], threads[f->to], f->frees}};
+	}
+	for (uint32_t i = 0; w->stays && i < b->stay_count; i++) {
+		const struct behaviour_stay *f = &b->stays[i];
+		uint32_t site = sites[f->site], thread = threads[f->thread];
+		if (site != PROFILE_NONE && w->entry_of[site] != PROFILE_NONE)
+			pairs[count++] = (struct pair){site, {thread, thread, f->waits.frees}};
 	}
 	/* Two threads come again, for merged stacks and for threads that are not selected. They are added
 	 * up before they are put in order. */
@@ -127,18 +145,17 @@ static int load_pairs(struct profile *p, const struct behaviour *b, const uint32
 	}
 	qsort(pairs, n, sizeof *pairs, by_site_then_frees);
 	for (uint32_t i = 0; i < n; i++) {
-		struct profile_handover *h =
-			&p->behaviour.handovers[p->sites[pairs[i].site].handover];
+		struct profile_handover *h = &w->list[w->entry_of[pairs[i].site]];
 		if (!h->threads_count++)
 			h->threads_first = i;
-		p->behaviour.handover_threads[i] = pairs[i].t;
+		w->threads[i] = pairs[i].t;
 	}
-	p->behaviour.handover_threads_count = n;
+	w->threads_count = n;
 	free(pairs);
 	return 0;
 }
 
-static void add_handover(struct profile_handover *h, const struct behaviour_handover *f)
+static void add_waits(struct profile_handover *h, const struct behaviour_waits *f)
 {
 	h->frees += f->frees;
 	h->bytes += f->bytes;
@@ -155,46 +172,72 @@ static void add_handover(struct profile_handover *h, const struct behaviour_hand
 		h->last_free_ns = f->last_free_ns;
 }
 
-static int load_handovers(struct profile *p, const struct behaviour *b, const uint32_t *sites)
+/* The entry of a site. In the first of two passes it is made and gets its first birth, which is the origin
+ * of the lines that are added up in the second. */
+static void merge_waits(struct wait_list *w, struct merged *lines, uint32_t site,
+			const struct behaviour_waits *f, int pass)
 {
-	struct merged *lines = calloc((size_t)b->handover_count + 1, sizeof *lines);
-	p->behaviour.handovers = calloc((size_t)b->handover_count + 1,
-					sizeof *p->behaviour.handovers);
-	if (!lines || !p->behaviour.handovers) {
-		free(lines);
-		return HEFT_ENOMEM;
+	if (site == PROFILE_NONE || !f->frees)
+		return;
+	uint32_t *at = &w->entry_of[site];
+	if (*at == PROFILE_NONE) {
+		*at = w->count;
+		w->list[w->count++] = (struct profile_handover){
+			.site = site, .first_birth_ns = UINT64_MAX, .first_free_ns = UINT64_MAX};
 	}
-	/* The first pass finds the first births, which are the origin of the lines that are added up. */
-	for (int pass = 0; pass < 2; pass++)
-		for (uint32_t i = 0; i < b->handover_count; i++) {
-			const struct behaviour_handover *f = &b->handovers[i];
-			uint32_t site = sites[f->site];
-			if (site == PROFILE_NONE || !f->frees)
-				continue;
-			if (p->sites[site].handover == PROFILE_NONE) {
-				p->sites[site].handover = p->behaviour.handover_count;
-				p->behaviour.handovers[p->behaviour.handover_count++] =
-					(struct profile_handover){
-						.site = site,
-						.first_birth_ns = UINT64_MAX,
-						.first_free_ns = UINT64_MAX,
-					};
-			}
-			struct profile_handover *h =
-				&p->behaviour.handovers[p->sites[site].handover];
-			if (pass == 0) {
-				if (f->first_birth_ns < h->first_birth_ns)
-					h->first_birth_ns = f->first_birth_ns;
-				continue;
-			}
-			merge_line(&lines[p->sites[site].handover], f,
-				   (double)(f->first_birth_ns - h->first_birth_ns) / 1e3);
-			add_handover(h, f);
-		}
-	for (uint32_t i = 0; i < p->behaviour.handover_count; i++)
-		fit_line(&p->behaviour.handovers[i], &lines[i]);
+	struct profile_handover *h = &w->list[*at];
+	if (pass == 0) {
+		if (f->first_birth_ns < h->first_birth_ns)
+			h->first_birth_ns = f->first_birth_ns;
+		return;
+	}
+	merge_line(&lines[*at], f, (double)(f->first_birth_ns - h->first_birth_ns) / 1e3);
+	add_waits(h, f);
+}
+
+static int load_waits(struct wait_list *w, const struct profile *p, const struct behaviour *b,
+		      const uint32_t *sites, const uint32_t *threads)
+{
+	size_t most = (size_t)b->handover_count + b->stay_count + 1;
+	struct merged *lines = calloc(most, sizeof *lines);
+	w->list = calloc(most, sizeof *w->list);
+	w->entry_of = malloc(((size_t)p->site_count + 1) * sizeof *w->entry_of);
+	int rc = lines && w->list && w->entry_of ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
+		w->entry_of[i] = PROFILE_NONE;
+	for (int pass = 0; pass < 2 && rc == 0; pass++) {
+		for (uint32_t i = 0; i < b->handover_count; i++)
+			merge_waits(w, lines, sites[b->handovers[i].site], &b->handovers[i].waits,
+				    pass);
+		for (uint32_t i = 0; w->stays && i < b->stay_count; i++)
+			merge_waits(w, lines, sites[b->stays[i].site], &b->stays[i].waits, pass);
+	}
+	for (uint32_t i = 0; i < w->count && rc == 0; i++)
+		fit_line(&w->list[i], &lines[i]);
+	if (rc == 0)
+		rc = load_pairs(w, b, sites, threads);
 	free(lines);
-	return 0;
+	free(w->entry_of);
+	return rc;
+}
+
+/* A profile that cannot be finished is freed with what it has. */
+static int load_handovers(struct profile *p, const struct behaviour *b, const uint32_t *sites,
+			  const uint32_t *threads)
+{
+	struct wait_list handed = {.stays = false}, all = {.stays = true};
+	int rc = load_waits(&handed, p, b, sites, threads);
+	if (rc == 0)
+		rc = load_waits(&all, p, b, sites, threads);
+	p->behaviour.handovers = handed.list;
+	p->behaviour.handover_count = handed.count;
+	p->behaviour.handover_threads = handed.threads;
+	p->behaviour.handover_threads_count = handed.threads_count;
+	p->behaviour.waits = all.list;
+	p->behaviour.wait_count = all.count;
+	p->behaviour.wait_threads = all.threads;
+	p->behaviour.wait_threads_count = all.threads_count;
+	return rc;
 }
 
 /* ---- who frees */
@@ -365,9 +408,7 @@ int trace_behaviour_load_own(struct profile *p, const struct trace_contents *c,
 			     const struct behaviour *b, const uint32_t *own_sites,
 			     const uint32_t *sites, const uint32_t *nodes, const uint32_t *threads)
 {
-	int rc = load_handovers(p, b, own_sites);
-	if (rc == 0)
-		rc = load_pairs(p, b, own_sites, threads);
+	int rc = load_handovers(p, b, own_sites, threads);
 	if (rc == 0 && c->behaviour)
 		rc = load_releases(p, c, sites, nodes);
 	if (rc == 0)

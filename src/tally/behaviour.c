@@ -33,10 +33,12 @@ void behaviour_fini(struct behaviour *b)
 {
 	free(b->handovers);
 	free(b->pairs);
+	free(b->stays);
 	free(b->releases);
 	free(b->growths);
 	hash_index_fini(&b->handover_index);
 	hash_index_fini(&b->pair_index);
+	hash_index_fini(&b->stay_index);
 	hash_index_fini(&b->release_index);
 	hash_index_fini(&b->growth_index);
 	for (uint32_t i = 0; i < b->row_count; i++)
@@ -109,6 +111,21 @@ static struct behaviour_pair *pair_of(struct behaviour *b, uint32_t site, uint32
 		    sizeof *b->pairs, key, 3, made);
 }
 
+static struct behaviour_stay *stay_of(struct behaviour *b, uint32_t site, uint32_t thread,
+				      bool *made)
+{
+	uint32_t *near = &b->near_stay[site % BEHAVIOUR_NEAR];
+	*made = false;
+	if (*near && b->stays[*near - 1].site == site && b->stays[*near - 1].thread == thread)
+		return &b->stays[*near - 1];
+	const uint32_t key[2] = {site, thread};
+	struct behaviour_stay *s = find(b, &b->stay_index, &b->stays, &b->stay_count,
+					&b->stay_capacity, sizeof *b->stays, key, 2, made);
+	if (s)
+		*near = (uint32_t)(s - b->stays) + 1;
+	return s;
+}
+
 static struct behaviour_release *release_of(struct behaviour *b, uint32_t site, uint32_t free_site,
 					    bool *made)
 {
@@ -139,6 +156,7 @@ void *behaviour_add(struct behaviour *b, enum behaviour_list list, const uint32_
 	case BEHAVIOUR_PAIRS: e = pair_of(b, key[0], key[1], key[2], &made); break;
 	case BEHAVIOUR_RELEASES: e = release_of(b, key[0], key[1], &made); break;
 	case BEHAVIOUR_GROWTHS: e = growth_of(b, key[0], &made); break;
+	case BEHAVIOUR_STAYS: e = stay_of(b, key[0], key[1], &made); break;
 	case BEHAVIOUR_LISTS: break;
 	}
 	return made ? e : NULL;
@@ -146,39 +164,46 @@ void *behaviour_add(struct behaviour *b, enum behaviour_list list, const uint32_
 
 /* ---- events */
 
+/* first: nothing was added to w before. */
+static void add_wait(struct behaviour_waits *w, const struct behaviour_hand *e, bool first,
+		     uint64_t live_blocks, uint64_t live_bytes)
+{
+	uint64_t birth = e->time_ns > e->lifetime_ns ? e->time_ns - e->lifetime_ns : 0;
+	if (first) {
+		w->first_birth_ns = w->last_birth_ns = birth;
+		w->first_free_ns = e->time_ns;
+	}
+	w->frees += e->weight;
+	w->bytes += e->size * e->weight;
+	/* Several producers may step back a little without there being another order. */
+	w->in_order += birth + e->lifetime_ns / 8 >= w->last_birth_ns ? e->weight : 0;
+	if (birth > w->last_birth_ns)
+		w->last_birth_ns = birth;
+	double x = ((double)birth - (double)w->first_birth_ns) / 1e3;
+	double y = (double)e->lifetime_ns / 1e3, weight = (double)e->weight;
+	if (birth < w->first_birth_ns)
+		x = 0;
+	w->birth += weight * x;
+	w->wait += weight * y;
+	w->birth_birth += weight * x * x;
+	w->birth_wait += weight * x * y;
+	w->wait_wait += weight * y * y;
+	w->last_free_ns = e->time_ns;
+	if (live_blocks > w->backlog_blocks) {
+		w->backlog_blocks = live_blocks;
+		w->backlog_bytes = live_bytes;
+		w->backlog_time_ns = e->time_ns;
+	}
+}
+
 void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *e,
 			   uint64_t live_blocks, uint64_t live_bytes)
 {
-	uint64_t birth = e->time_ns > e->lifetime_ns ? e->time_ns - e->lifetime_ns : 0;
 	bool made;
 	struct behaviour_handover *h = handover_of(b, e->site, &made);
 	if (!h)
 		return;
-	if (made) {
-		h->first_birth_ns = h->last_birth_ns = birth;
-		h->first_free_ns = e->time_ns;
-	}
-	h->frees++;
-	h->bytes += e->size;
-	/* Several producers may step back a little without there being another order. */
-	h->in_order += birth + e->lifetime_ns / 8 >= h->last_birth_ns;
-	if (birth > h->last_birth_ns)
-		h->last_birth_ns = birth;
-	double x = ((double)birth - (double)h->first_birth_ns) / 1e3;
-	double y = (double)e->lifetime_ns / 1e3;
-	if (birth < h->first_birth_ns)
-		x = 0;
-	h->birth += x;
-	h->wait += y;
-	h->birth_birth += x * x;
-	h->birth_wait += x * y;
-	h->wait_wait += y * y;
-	h->last_free_ns = e->time_ns;
-	if (live_blocks > h->backlog_blocks) {
-		h->backlog_blocks = live_blocks;
-		h->backlog_bytes = live_bytes;
-		h->backlog_time_ns = e->time_ns;
-	}
+	add_wait(&h->waits, e, made, live_blocks, live_bytes);
 	struct behaviour_pair *p = h->last_pair < b->pair_count ? &b->pairs[h->last_pair] : NULL;
 	if (!p || p->from != e->from || p->to != e->to) {
 		p = pair_of(b, e->site, e->from, e->to, &made);
@@ -189,12 +214,22 @@ void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *e,
 	p->frees++;
 }
 
+void behaviour_on_stay(struct behaviour *b, const struct behaviour_hand *e, uint64_t live_blocks,
+		       uint64_t live_bytes)
+{
+	bool made;
+	struct behaviour_stay *s = stay_of(b, e->site, e->to, &made);
+	if (s)
+		add_wait(&s->waits, e, made, live_blocks, live_bytes);
+}
+
 void behaviour_on_free(struct behaviour *b, const struct trace_event *e, uint64_t live_blocks,
 		       uint64_t live_bytes)
 {
 	if (e->op == TRACE_FREE && e->thread != e->birth_thread) {
 		const struct behaviour_hand hand = {e->time_ns, e->lifetime_ns,  e->size,
-						    e->site,    e->birth_thread, e->thread};
+						    e->site,    e->birth_thread, e->thread,
+						    1};
 		behaviour_on_handover(b, &hand, live_blocks, live_bytes);
 	}
 	bool made;

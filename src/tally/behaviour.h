@@ -1,6 +1,7 @@
 /* Behaviour: what blocks do, beyond what a tally adds up. Which thread hands
- * blocks to which, in what order and after what wait; who frees; how blocks grow
- * by realloc; live bytes over time. Findings read it.
+ * blocks to which, in what order and after what wait; how long the others stay with
+ * their own thread; who frees; how blocks grow by realloc; live bytes over time.
+ * Findings read it.
  *
  * The recorder keeps one beside its tally and stores it with every checkpoint
  * and at the end. Part of it (who frees, addresses that change, unused ends) needs
@@ -28,15 +29,27 @@ enum {
 	BEHAVIOUR_NOTABLE = 1024,    /* a row needs one part in so many of the peak */
 };
 
-/* Frees of a site's blocks by threads other than their own */
-struct behaviour_handover {
-	uint32_t site;
-	uint32_t last_pair; /* the pair of the last one: most often that of the next */
+/* Frees of a site's blocks: in what order, after what wait */
+struct behaviour_waits {
 	uint64_t frees, bytes, in_order;
 	uint64_t backlog_blocks, backlog_bytes, backlog_time_ns;
 	uint64_t first_birth_ns, last_birth_ns, first_free_ns, last_free_ns;
 	/* For least squares of wait over birth; in us, births since first_birth_ns. */
 	double birth, wait, birth_birth, birth_wait, wait_wait;
+};
+
+/* Frees of a site's blocks by threads other than their own */
+struct behaviour_handover {
+	uint32_t site;
+	uint32_t last_pair; /* the pair of the last one: most often that of the next */
+	struct behaviour_waits waits;
+};
+
+/* Frees of a site's blocks by the thread that made them, except of temporaries. A queue need not cross
+ * threads. Only sites with a row are looked at: there is one for every site that was ever large. */
+struct behaviour_stay {
+	uint32_t site, thread;
+	struct behaviour_waits waits;
 };
 
 /* How many blocks one thread allocated and another freed */
@@ -72,6 +85,9 @@ struct behaviour {
 	struct behaviour_pair *pairs;
 	uint32_t pair_count, pair_capacity;
 	struct hash_index pair_index;
+	struct behaviour_stay *stays;
+	uint32_t stay_count, stay_capacity;
+	struct hash_index stay_index;
 	struct behaviour_release *releases;
 	uint32_t release_count, release_capacity;
 	struct hash_index release_index;
@@ -80,6 +96,7 @@ struct behaviour {
 	struct hash_index growth_index;
 	/* Where the last ones were found, by site: a hash costs more than all the rest. */
 	uint32_t near_handover[BEHAVIOUR_NEAR], near_growth[BEHAVIOUR_NEAR]; /* index + 1 */
+	uint32_t near_stay[BEHAVIOUR_NEAR];
 	/* history: slot i is the state at (i + 1) * slot_ns */
 	uint64_t slot_ns;
 	uint32_t slot_count;
@@ -96,15 +113,28 @@ struct tally_site;
 void behaviour_init(struct behaviour *b);
 void behaviour_fini(struct behaviour *b);
 
-/* One free by another thread than its block's */
+/* One free; weight: how many frees it stands for */
 struct behaviour_hand {
 	uint64_t time_ns, lifetime_ns, size;
 	uint32_t site, from, to;
+	uint32_t weight;
 };
+
+/* A thread's frees of its own blocks are many. Every one counts until a site has had so many; then one in
+ * so many counts for all. */
+enum { BEHAVIOUR_STAYS_ALL = 4096, BEHAVIOUR_STAYS_STEP = 16 };
+static inline uint32_t behaviour_stay_weight(uint64_t frees_before)
+{
+	return frees_before < BEHAVIOUR_STAYS_ALL         ? 1
+	       : frees_before % BEHAVIOUR_STAYS_STEP == 0 ? BEHAVIOUR_STAYS_STEP
+							  : 0;
+}
 
 /* The tally calls these. live_*: the site's numbers before the event. */
 void behaviour_on_handover(struct behaviour *b, const struct behaviour_hand *hand,
 			   uint64_t live_blocks, uint64_t live_bytes);
+void behaviour_on_stay(struct behaviour *b, const struct behaviour_hand *hand, uint64_t live_blocks,
+		       uint64_t live_bytes);
 void behaviour_on_free(struct behaviour *b, const struct trace_event *e, uint64_t live_blocks,
 		       uint64_t live_bytes);
 void behaviour_on_realloc(struct behaviour *b, const struct trace_event *e);
@@ -125,6 +155,7 @@ enum behaviour_list {
 	BEHAVIOUR_PAIRS,
 	BEHAVIOUR_RELEASES,
 	BEHAVIOUR_GROWTHS,
+	BEHAVIOUR_STAYS,
 	BEHAVIOUR_LISTS
 };
 /* Adds an entry with this key, which are the numbers that it begins with; all else is 0. NULL: there is one

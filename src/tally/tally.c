@@ -152,6 +152,21 @@ static inline void note_own_peak(struct tally *t, struct tally_site *s)
 	}
 }
 
+/* A thread frees a block of its own. */
+static void on_full_stay(struct behaviour *b, const struct tally_site *s,
+			 const struct trace_event *e)
+{
+	const struct behaviour_hand hand = {e->time_ns,
+					    e->lifetime_ns,
+					    e->size,
+					    e->site,
+					    e->thread,
+					    e->thread,
+					    behaviour_stay_weight(s->frees)};
+	if (hand.weight)
+		behaviour_on_stay(b, &hand, s->live_blocks, s->live_bytes);
+}
+
 static __attribute__((noinline)) void apply(struct tally *t, const struct trace_event *e)
 {
 	struct tally_site *sites = t->sites;
@@ -177,6 +192,9 @@ static __attribute__((noinline)) void apply(struct tally *t, const struct trace_
 			     ((e->flags & TRACE_BEHAVIOUR_FLAGS) != 0)) &&
 		    behaviour)
 			behaviour_on_free(behaviour, e, s->live_blocks, s->live_bytes);
+		if (s->watched && e->thread == e->birth_thread && !(e->flags & TRACE_TEMPORARY) &&
+		    behaviour)
+			on_full_stay(behaviour, s, e);
 		t->threads[e->thread].frees++;
 		s->frees++;
 		s->live_bytes -= e->size;
@@ -276,10 +294,26 @@ static __attribute__((noinline)) void on_cross(struct tally *t, struct tally_sit
 					    .size = trace_brief_size(b),
 					    .site = trace_brief_site(b),
 					    .from = trace_brief_birth(b),
-					    .to = b->thread};
+					    .to = b->thread,
+					    .weight = 1};
 	s->cross_thread_frees++;
 	if (t->behaviour)
 		behaviour_on_handover(t->behaviour, &hand, s->live_blocks, s->live_bytes);
+}
+
+/* A thread frees a block of its own. Sites that are watched have a behaviour. */
+static __attribute__((noinline)) void on_stay(struct tally *t, const struct tally_site *s,
+					      const struct trace_brief *b)
+{
+	const struct behaviour_hand hand = {.time_ns = b->time_ns,
+					    .lifetime_ns = b->lifetime_ns,
+					    .size = trace_brief_size(b),
+					    .site = trace_brief_site(b),
+					    .from = b->thread,
+					    .to = b->thread,
+					    .weight = behaviour_stay_weight(s->frees)};
+	if (hand.weight)
+		behaviour_on_stay(t->behaviour, &hand, s->live_blocks, s->live_bytes);
 }
 
 /* Adds up the brief events from b to end, which may lie between the two events of a pair. It counts what
@@ -335,6 +369,8 @@ static void apply_briefs(struct tally *t, const struct trace_batch *batch,
 			keep_peak(t, s);
 			if (kind == TRACE_BRIEF_FREE_CROSS)
 				on_cross(t, s, b);
+			else if (kind == TRACE_BRIEF_FREE && s->watched && t->behaviour)
+				on_stay(t, s, b);
 			threads[b->thread].frees++;
 			s->frees++;
 			s->live_bytes -= size;

@@ -1,6 +1,6 @@
 /* Behaviour in the file: four lists of entries in the order in which they came
- * up, then history as differences from slot to slot. Floating-point sums are
- * stored by their bits, so that a reader goes on exactly.
+ * up, then history as differences from slot to slot, then one more list, which recordings before
+ * version 4 do not have. Floating-point sums are stored by their bits, so that a reader goes on exactly.
  *
  * A reader trusts nothing: it compares counts with the bytes that are left before
  * it allocates, compares ids with those that were defined, and refuses equal keys. */
@@ -13,14 +13,16 @@
 
 /* All fields are stored by their bits, also doubles: a reader goes on with exactly the same sums. */
 #define BITS(record, member) {offsetof(struct record, member), FIELD_UINT64}
-#define HANDOVER(member) BITS(behaviour_handover, member)
-static const struct record_field handover_fields[] = {
-	HANDOVER(frees),          HANDOVER(bytes),         HANDOVER(in_order),
-	HANDOVER(backlog_blocks), HANDOVER(backlog_bytes), HANDOVER(backlog_time_ns),
-	HANDOVER(first_birth_ns), HANDOVER(last_birth_ns), HANDOVER(first_free_ns),
-	HANDOVER(last_free_ns),   HANDOVER(birth),         HANDOVER(wait),
-	HANDOVER(birth_birth),    HANDOVER(birth_wait),    HANDOVER(wait_wait),
-};
+#define WAITS(record)                                                                              \
+	BITS(record, waits.frees), BITS(record, waits.bytes), BITS(record, waits.in_order),        \
+		BITS(record, waits.backlog_blocks), BITS(record, waits.backlog_bytes),             \
+		BITS(record, waits.backlog_time_ns), BITS(record, waits.first_birth_ns),           \
+		BITS(record, waits.last_birth_ns), BITS(record, waits.first_free_ns),              \
+		BITS(record, waits.last_free_ns), BITS(record, waits.birth),                       \
+		BITS(record, waits.wait), BITS(record, waits.birth_birth),                         \
+		BITS(record, waits.birth_wait), BITS(record, waits.wait_wait)
+static const struct record_field handover_fields[] = {WAITS(behaviour_handover)};
+static const struct record_field stay_fields[] = {WAITS(behaviour_stay)};
 #define GROWTH(member) BITS(behaviour_growth, member)
 static const struct record_field growth_fields[] = {
 	GROWTH(steps),           GROWTH(moved_steps),    GROWTH(copied_bytes),
@@ -31,7 +33,7 @@ static const struct record_field pair_fields[] = {BITS(behaviour_pair, frees)};
 static const struct record_field release_fields[] = {BITS(behaviour_release, samples)};
 _Static_assert(sizeof(double) == sizeof(uint64_t), "stored by their bits");
 
-/* The four lists, in the order of the file. An entry begins with its key: ids of sites, then of threads. */
+/* The lists, in the order of the file; history comes before the stays. An entry begins with its key: ids of sites, then of threads. */
 static const struct {
 	uint8_t sites, threads;
 	uint8_t field_count;
@@ -46,8 +48,10 @@ static const struct {
 				release_fields},
 	[BEHAVIOUR_GROWTHS] = {1, 0, FIELD_COUNT(growth_fields), sizeof(struct behaviour_growth),
 			       growth_fields},
+	[BEHAVIOUR_STAYS] = {1, 1, FIELD_COUNT(stay_fields), sizeof(struct behaviour_stay),
+			     stay_fields},
 };
-enum { LONGEST_KEY = 3 };
+enum { LONGEST_KEY = 3, BEFORE_HISTORY = BEHAVIOUR_STAYS };
 
 static void put_slots(struct byte_buffer *out, const uint64_t *values, uint32_t first,
 		      uint32_t count)
@@ -72,28 +76,21 @@ static bool is_kept(const struct behaviour_row *r, const struct tally *t)
 	       t->sites[r->site].own_peak_bytes >= t->peak_bytes / BEHAVIOUR_NOTABLE;
 }
 
-void behaviour_put(struct byte_buffer *out, const struct behaviour *b, const struct tally *t)
+static void put_list(struct byte_buffer *out, unsigned list, const void *entries, uint32_t count)
 {
-	const struct {
-		const void *entries;
-		uint32_t count;
-	} from[BEHAVIOUR_LISTS] = {
-		[BEHAVIOUR_HANDOVERS] = {b->handovers, b->handover_count},
-		[BEHAVIOUR_PAIRS] = {b->pairs, b->pair_count},
-		[BEHAVIOUR_RELEASES] = {b->releases, b->release_count},
-		[BEHAVIOUR_GROWTHS] = {b->growths, b->growth_count},
-	};
-	for (unsigned l = 0; l < BEHAVIOUR_LISTS; l++) {
-		buffer_put(out, from[l].count);
-		for (uint32_t i = 0; i < from[l].count; i++) {
-			const char *entry = (const char *)from[l].entries + i * lists[l].bytes;
-			uint32_t key[LONGEST_KEY];
-			memcpy(key, entry, sizeof key);
-			for (unsigned k = 0; k < lists[l].sites + lists[l].threads; k++)
-				buffer_put(out, key[k]);
-			fields_put(out, entry, lists[l].fields, lists[l].field_count);
-		}
+	buffer_put(out, count);
+	for (uint32_t i = 0; i < count; i++) {
+		const char *entry = (const char *)entries + i * lists[list].bytes;
+		uint32_t key[LONGEST_KEY];
+		memcpy(key, entry, sizeof key);
+		for (unsigned k = 0; k < lists[list].sites + lists[list].threads; k++)
+			buffer_put(out, key[k]);
+		fields_put(out, entry, lists[list].fields, lists[list].field_count);
 	}
+}
+
+static void put_history(struct byte_buffer *out, const struct behaviour *b, const struct tally *t)
+{
 	uint32_t rows = 0;
 	for (uint32_t i = 0; i < b->row_count; i++)
 		rows += is_kept(b->rows[i], t);
@@ -112,6 +109,16 @@ void behaviour_put(struct byte_buffer *out, const struct behaviour *b, const str
 		put_slots(out, r->bytes, r->first, b->slot_count);
 		put_slots(out, r->blocks, r->first, b->slot_count);
 	}
+}
+
+void behaviour_put(struct byte_buffer *out, const struct behaviour *b, const struct tally *t)
+{
+	put_list(out, BEHAVIOUR_HANDOVERS, b->handovers, b->handover_count);
+	put_list(out, BEHAVIOUR_PAIRS, b->pairs, b->pair_count);
+	put_list(out, BEHAVIOUR_RELEASES, b->releases, b->release_count);
+	put_list(out, BEHAVIOUR_GROWTHS, b->growths, b->growth_count);
+	put_history(out, b, t);
+	put_list(out, BEHAVIOUR_STAYS, b->stays, b->stay_count);
 }
 
 /* How many entries of at least `least` bytes follow. */
@@ -152,7 +159,7 @@ static const char *get_history(struct byte_cursor *c, struct behaviour *b, uint3
 		get_slots(c, r->bytes, r->first, b->slot_count);
 		get_slots(c, r->blocks, r->first, b->slot_count);
 	}
-	return c->bad || c->at != c->end ? "a history as long as its slots and rows" : NULL;
+	return c->bad ? "a history as long as its slots and rows" : NULL;
 }
 
 /* Reads an entry of a list; false: its key is not defined, or was there before. */
@@ -172,17 +179,26 @@ static bool get_entry(struct byte_cursor *c, struct behaviour *b, unsigned list,
 	return entry;
 }
 
+static const char *get_list(struct byte_cursor *c, struct behaviour *b, unsigned list,
+			    uint32_t site_limit, uint32_t thread_limit)
+{
+	size_t least = lists[list].sites + lists[list].threads + (size_t)lists[list].field_count;
+	uint32_t count = get_count(c, least, BEHAVIOUR_ENTRIES);
+	for (uint32_t i = 0; i < count && !c->bad; i++)
+		if (!get_entry(c, b, list, site_limit, thread_limit))
+			return "sites and threads that are defined, each once";
+	return c->bad ? "as many entries as it says" : NULL;
+}
+
 const char *behaviour_get(struct byte_cursor *c, struct behaviour *b, uint32_t site_limit,
 			  uint32_t thread_limit)
 {
-	for (unsigned l = 0; l < BEHAVIOUR_LISTS; l++) {
-		size_t least = lists[l].sites + lists[l].threads + (size_t)lists[l].field_count;
-		uint32_t count = get_count(c, least, BEHAVIOUR_ENTRIES);
-		for (uint32_t i = 0; i < count && !c->bad; i++)
-			if (!get_entry(c, b, l, site_limit, thread_limit))
-				return "sites and threads that are defined, each once";
-	}
-	if (c->bad)
-		return "as many entries as it says";
-	return get_history(c, b, site_limit);
+	const char *expected = NULL;
+	for (unsigned l = 0; l < BEFORE_HISTORY && !expected; l++)
+		expected = get_list(c, b, l, site_limit, thread_limit);
+	if (!expected)
+		expected = get_history(c, b, site_limit);
+	if (!expected && c->at != c->end) /* a recording before version 4 ends here */
+		expected = get_list(c, b, BEHAVIOUR_STAYS, site_limit, thread_limit);
+	return expected ? expected : c->at != c->end ? "nothing after its lists" : NULL;
 }

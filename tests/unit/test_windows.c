@@ -367,8 +367,8 @@ static void check_cut(const struct recording *r, uint64_t size)
 	}
 	uint64_t frees = 0, steps = 0, all_frees = 0, all_steps = 0;
 	for (uint32_t i = 0; i < c->behaviour->handover_count; i++) {
-		const struct behaviour_handover *h = &c->behaviour->handovers[i];
-		const struct account_handover *x = &a->handovers[h->site];
+		const struct behaviour_waits *h = &c->behaviour->handovers[i].waits;
+		const struct account_handover *x = &a->handovers[c->behaviour->handovers[i].site];
 		assert_int_equal(h->frees, x->frees);
 		assert_int_equal(h->in_order, x->in_order);
 		assert_int_equal(h->backlog_blocks, x->backlog_blocks);
