@@ -5,6 +5,7 @@
 #include "cli/progress.h"
 #include "cli/selection.h"
 #include "findings/finding.h"
+#include "hosted/number_parse.h"
 #include "report/report.h"
 #include "report/report_words.h"
 
@@ -35,11 +36,22 @@ static int set_view(struct report_command *c, report_view *view, const char *nam
 	return 0;
 }
 
+static int set_explain(struct report_command *c, const char *value)
+{
+	uint64_t number;
+	if (number_parse(value, UINT32_MAX, &number) < 0 || !number)
+		return cli_usage_error(c->verb, "--explain takes the number of a finding, not '%s'",
+				       value);
+	c->options.explain = (uint32_t)number;
+	return set_view(c, report_explain, "--explain");
+}
+
 static int set_option(void *ctx, const struct cli_option *option, const char *value)
 {
 	struct report_command *c = ctx;
 	switch (option->id) {
 	case CLI_OPT_ALL: c->options.all_findings = true; return 0;
+	case CLI_OPT_EXPLAIN: return set_explain(c, value);
 	case CLI_OPT_FULL: c->options.full = true; return 0;
 	case CLI_OPT_COMPACT: c->options.compact = true; return 0;
 	case CLI_OPT_INVERT: c->options.invert = true; return set_view(c, report_tree, "--invert");
@@ -81,6 +93,10 @@ static int check_options(struct report_command *c)
 	if (s->sort == MEASURE_GREW_BYTES && !window)
 		return cli_usage_error(c->verb,
 				       "--sort grew is for a window: --from TIME --to TIME");
+	if (c->options.explain &&
+	    (s->at_text || window || s->part.has_pid || s->part.thread || s->focus || s->ignore))
+		return cli_usage_error(c->verb, "--explain is about a finding, and findings are of "
+						"a whole recording");
 	if (s->has_roots && (c->view != report_tree || s->json))
 		return cli_usage_error(c->verb, "--processes is for --tree and --invert");
 	if (c->view == report_tree && s->sort == MEASURE_LIFETIME)
@@ -205,15 +221,26 @@ static int load(struct report_command *c, const char *path, struct profile **p,
 	return rc;
 }
 
-static int write_report(struct report_command *c, const struct profile *p)
+static bool shows_findings(const struct report_command *c)
+{
+	return c->selection.json || !c->view || c->view == report_explain;
+}
+
+static int write_report(struct report_command *c, const struct profile *p, struct heft_error *err)
 {
 	struct findings *findings = NULL;
 	int rc = 0;
 	/* Findings need the whole recording, and only the report itself shows them. */
 	bool whole = c->options.span == REPORT_WHOLE && !c->options.selection &&
 		     !c->options.focus && !c->options.ignore;
-	if (whole && (c->selection.json || !c->view))
+	if (whole && shows_findings(c))
 		rc = findings_new(&findings, p);
+	uint32_t count = findings ? findings_count(findings) : 0;
+	if (rc == 0 && c->options.explain > count)
+		rc = heft_fail(err, HEFT_ENOTFOUND, "there is no finding %" PRIu32 " in '%s': %s",
+			       c->options.explain, c->options.path,
+			       count ? words_many(count, "finding", "findings").text
+				     : "it has none");
 	c->options.findings = findings;
 	if (rc == 0)
 		rc = (c->selection.json ? report_json
@@ -249,7 +276,7 @@ int cmd_report(int argc, char **argv)
 	c.options.limit = s->has_limit ? s->limit : s->json ? REPORT_ALL : SITES_SHOWN;
 	c.options.processes = s->part.thread ? 0 : s->has_limit ? s->limit : PROCESSES_SHOWN;
 	s->part.process_totals = s->json || c.options.threads;
-	s->part.judge_events = s->json || !c.view ? UINT64_MAX : 0;
+	s->part.judge_events = shows_findings(&c) ? UINT64_MAX : 0;
 	s->part.calls = s->json;
 	s->part.sizes = c.options.sizes;
 	s->part.by_process = c.view == report_tree && !s->json && !s->no_roots;
@@ -262,7 +289,7 @@ int cmd_report(int argc, char **argv)
 		rc = load(&c, argv[first], &p, &err);
 	cli_progress_end(&progress);
 	if (rc == 0)
-		rc = write_report(&c, p);
+		rc = write_report(&c, p, &err);
 	if (rc < 0 && !err.message[0])
 		heft_fail(&err, rc, "not enough memory to write the report");
 	profile_free(p);

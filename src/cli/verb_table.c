@@ -62,6 +62,8 @@ static const struct cli_option run_options[] = {
 static const struct cli_option report_options[] = {
 	{CLI_OPT_ALL, "all", 0, CLI_NO_ARG, NULL, "show all findings (default: the first seven)",
 	 false},
+	{CLI_OPT_EXPLAIN, "explain", 0, CLI_ARG, "N",
+	 "show why finding N is reported: its rule, limits and measured values", false},
 	{CLI_OPT_SORT, "sort", 's', CLI_ARG,
 	 "peak|live|left|allocated|count|temporary|lifetime|grew",
 	 "order of the sites (default: peak; in a window grew, at a moment live)", false},

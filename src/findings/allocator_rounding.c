@@ -38,32 +38,42 @@ static bool is_glibc_malloc(const struct profile *p)
 	return glibc;
 }
 
-/* A function may make small and large blocks. Only its sites that lose much are counted. */
-static bool loses_much(const struct profile_site *s, uint64_t header)
-{
-	uint64_t lost = s->peak_slack_bytes + header * s->peak_blocks;
-	return s->peak_blocks && s->peak_bytes / s->peak_blocks <= ROUNDING_LARGEST_MEAN &&
-	       share_of(lost, s->peak_bytes + lost) >= ROUNDING_LEAST_SHARE;
-}
-
 struct rounded {
 	uint32_t site;
 	uint64_t blocks, bytes, slack;
 };
+
+/* The two conditions that hold for every site of a finding, and so for all of them together. */
+static bool loses_much(struct rule *r, const struct rounded *of, uint64_t header)
+{
+	uint64_t lost = of->slack + header * of->blocks;
+	return of->blocks &&
+	       rule_at_most(r, "bytes in a block on average", UNIT_BYTES,
+			    (double)of->bytes / (double)of->blocks, ROUNDING_LARGEST_MEAN) &&
+	       rule_at_least(r, "share of rounding and headers in what the blocks take", UNIT_SHARE,
+			     share_of(lost, of->bytes + lost), ROUNDING_LEAST_SHARE);
+}
 
 static int add_finding(struct diagnosis *d, const struct rounded *r, uint64_t header)
 {
 	const struct profile *p = d->p;
 	uint64_t headers = header * r->blocks, lost = r->slack + headers, taken = r->bytes + lost;
 	double share = share_of(lost, taken);
-	if (r->blocks < ROUNDING_LEAST_BLOCKS || lost < ROUNDING_LEAST_BYTES ||
-	    share < ROUNDING_LEAST_SHARE ||
-	    share_of(lost, p->totals.peak_bytes) < ROUNDING_LEAST_PEAK_SHARE)
+	struct rule rule = rule_begin("The allocator takes much more for many small blocks than "
+				      "they hold.");
+	if (!loses_much(&rule, r, header) ||
+	    !rule_at_least(&rule, "blocks at the peak", UNIT_COUNT, (double)r->blocks,
+			   ROUNDING_LEAST_BLOCKS) ||
+	    !rule_at_least(&rule, "bytes of rounding and headers", UNIT_BYTES, (double)lost,
+			   ROUNDING_LEAST_BYTES) ||
+	    !rule_at_least(&rule, "rounding and headers, compared with the peak heap", UNIT_SHARE,
+			   share_of(lost, p->totals.peak_bytes), ROUNDING_LEAST_PEAK_SHARE))
 		return 0;
 	uint32_t name = d->named[r->site];
 	double mean = (double)r->bytes / (double)r->blocks;
 	double each = (double)taken / (double)r->blocks;
 	struct draft f = draft_begin(FINDING_ALLOCATOR_ROUNDING, r->site, lost);
+	draft_rule(&f, &rule);
 	f.finding.severity = severity_of(d, lost);
 	f.finding.summary = diagnosis_text(
 		d,
@@ -101,7 +111,12 @@ int diagnose_allocator_rounding(struct diagnosis *d)
 		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
 		     next++) {
 			const struct profile_site *s = &p->sites[sites[next]];
-			if (!loses_much(s, header))
+			struct rounded own = {.blocks = s->peak_blocks,
+					      .bytes = s->peak_bytes,
+					      .slack = s->peak_slack_bytes};
+			struct rule unused = rule_begin(NULL);
+			/* A function may make small and large blocks. Only sites that lose much count. */
+			if (!loses_much(&unused, &own, header))
 				continue;
 			r.blocks += s->peak_blocks;
 			r.bytes += s->peak_bytes;

@@ -35,12 +35,50 @@ int diagnose_growing_samples(struct diagnosis *d); /* the same for a sampled pro
 int diagnose_temporary_churn(struct diagnosis *d);
 int diagnose_profile_quality(struct diagnosis *d);
 
+/* ---- a rule and what it measured
+ *
+ * A rule decides and records with the same call, so that `heft report --explain` cannot say anything else than
+ * what was decided. How to write one:
+ *
+ *	struct rule r = rule_begin("Arrays that grow step by step end with unused space.");
+ *	if (!rule_at_least(&r, "growth steps", UNIT_COUNT, (double)g->steps, SLACK_LEAST_STEPS) ||
+ *	    !rule_at_least(&r, "unused share of the arrays", UNIT_SHARE, share, SLACK_LEAST_SHARE))
+ *		return 0;
+ *	struct draft f = draft_begin(...);
+ *	draft_rule(&f, &r);
+ *
+ * - `what` is a noun phrase that stands before a colon, and a constant or a text in the pool. The limit is
+ *   the named constant, never a copy of it.
+ * - If one of several ways is enough, mark the place before the first and forget the way that failed:
+ *	uint32_t mark = r.count;
+ *	if (!first_way(&r)) { r.count = mark; if (!second_way(&r)) return 0; }
+ * - A yes or no that has no limit is a fact: rule_fact(&r, "a signal ended the program",
+ *   "the program ended by itself", was_stopped).
+ * - A helper that asks on behalf of a rule takes the rule: bool wait_grows(struct rule *r, ...). One that
+ *   nobody will explain (a search over candidates) may use a rule of its own and drop it.
+ * - A condition over many sites of which each must hold is recorded once, with the worst of them. */
+enum { RULE_CONDITIONS = 24 };
+struct rule {
+	const char *words; /* one or two sentences */
+	struct condition conditions[RULE_CONDITIONS];
+	uint32_t count;
+};
+
+struct rule rule_begin(const char *words);
+/* Whether measured >= limit (measured <= limit). What held is recorded; what did not is not. */
+bool rule_at_least(struct rule *r, const char *what, enum condition_unit unit, double measured,
+		   double limit);
+bool rule_at_most(struct rule *r, const char *what, enum condition_unit unit, double measured,
+		  double limit);
+bool rule_fact(struct rule *r, const char *what, const char *otherwise, bool holds);
+
 /* A finding that is being written. Texts must live as long as the findings: in the profile, in the pool, or
  * as constants. A text that is NULL (no memory) makes draft_add fail, so callers need not check it. */
 enum { DRAFT_EVIDENCE = 20 };
 struct draft {
 	struct finding finding;
 	struct evidence evidence[DRAFT_EVIDENCE];
+	struct rule rule;
 	bool no_memory;
 };
 
@@ -54,6 +92,7 @@ void draft_text(struct draft *f, const char *name, const char *text);
 void draft_texts(struct draft *f, const char *name, const char *const *texts, uint32_t count);
 void draft_parts(struct draft *f, const char *name, const struct evidence_part *parts,
 		 uint32_t count);
+void draft_rule(struct draft *f, const struct rule *r);
 int draft_add(struct diagnosis *d, const struct draft *f);
 
 /* By the bytes' share of the whole peak: all memory of a small process may be a small share of it. */
@@ -67,6 +106,5 @@ const char *diagnosis_keep(struct diagnosis *d, struct phrase phrase);
 const char *diagnosis_in_process(struct diagnosis *d, const struct profile *whole, uint32_t process,
 				 const char *summary);
 double share_of(uint64_t part, uint64_t whole); /* 0 if the whole is 0 */
-uint64_t whole_number(double value);            /* rounded; clamped to what fits */
 
 #endif

@@ -51,6 +51,27 @@ struct evidence {
 	uint32_t count;
 };
 
+/* What a number of a condition counts */
+enum condition_unit {
+	UNIT_COUNT,      /* blocks, steps, objects, ... */
+	UNIT_BYTES,      /* bytes */
+	UNIT_RATE,       /* bytes a second */
+	UNIT_PER_SECOND, /* a count a second */
+	UNIT_TIME_NS,    /* nanoseconds */
+	UNIT_SHARE,      /* 0 to 1, shown as a percentage */
+	UNIT_NUMBER,     /* a plain number, such as a ratio */
+	UNIT_FACT,       /* 1: it holds. There is no limit to be near to. */
+};
+
+/* One condition that the finding's rule asked for, and that held */
+struct condition {
+	const char *what;      /* a noun phrase: "blocks that another thread freed" */
+	const char *otherwise; /* facts only: the opposite, in words */
+	enum condition_unit unit;
+	double measured, limit;
+	bool at_most; /* measured must be at most the limit; else at least */
+};
+
 struct finding {
 	enum finding_kind kind;
 	enum finding_severity severity;
@@ -60,6 +81,11 @@ struct finding {
 	const char *advice;  /* what to do */
 	const struct evidence *evidence;
 	uint32_t evidence_count;
+	/* Why it is reported: the rule in one or two sentences (NULL: not recorded), and its conditions in
+	 * the order in which they were asked. */
+	const char *rule;
+	const struct condition *conditions;
+	uint32_t condition_count;
 };
 
 struct findings; /* owns everything its findings point to; the profile must outlive it */
@@ -72,5 +98,19 @@ const struct finding *findings_get(const struct findings *f, uint32_t index);
 
 const char *finding_kind_name(enum finding_kind kind);             /* "unbounded-queue" */
 const char *finding_severity_name(enum finding_severity severity); /* "high" */
+
+/* Conditions in words. Both are written where the rule is, so that text, JSON and page say the same. */
+struct condition_words {
+	char text[240];
+};
+struct condition_words condition_value(const struct condition *c, double value); /* "12.5 %" */
+/* What would have made the rule silent: "blocks that another thread freed: fewer than 100 instead of 4,980". */
+struct condition_words condition_reversed(const struct condition *c);
+const char *condition_unit_name(enum condition_unit unit); /* "bytes" */
+/* How far the measured value is beyond the limit: 1 at the limit, 2 at twice what is needed (at most: at half
+ * of what is allowed). 0: there is no such number (a fact, a limit or a value of 0). */
+double condition_margin(const struct condition *c);
+/* Writes the numbers of the finding's conditions into `order`, the nearest to its limit first, facts last. */
+void conditions_by_margin(const struct finding *f, uint32_t *order);
 
 #endif

@@ -15,6 +15,11 @@
 
 enum { LONGEST_NAME = 72, LONGEST_FILE_NAME = 48 };
 
+uint64_t whole_number(double value)
+{
+	return value >= 1.8e19 ? UINT64_MAX : value > 0 ? (uint64_t)(value + 0.5) : 0;
+}
+
 struct words words_exact_size(uint64_t bytes)
 {
 	return words_many(bytes, "byte", "bytes");

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+uint64_t whole_number(double value); /* rounded; clamped to what fits */
+
 struct phrase {
 	char text[160];
 };

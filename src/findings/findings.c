@@ -105,11 +105,6 @@ void draft_bytes(struct draft *f, const char *name, uint64_t bytes)
 	next_evidence(f, name, EVIDENCE_BYTES)->number = bytes;
 }
 
-uint64_t whole_number(double value)
-{
-	return value >= 1.8e19 ? UINT64_MAX : value > 0 ? (uint64_t)(value + 0.5) : 0;
-}
-
 void draft_rate(struct draft *f, const char *name, double bytes_per_second)
 {
 	next_evidence(f, name, EVIDENCE_RATE)->number = whole_number(bytes_per_second);
@@ -144,6 +139,11 @@ void draft_parts(struct draft *f, const char *name, const struct evidence_part *
 	struct evidence *e = next_evidence(f, name, EVIDENCE_PARTS);
 	e->parts = parts;
 	e->count = count;
+}
+
+void draft_rule(struct draft *f, const struct rule *r)
+{
+	f->rule = *r;
 }
 
 const char *diagnosis_text(struct diagnosis *d, const char *fmt, ...)
@@ -190,13 +190,20 @@ int draft_add(struct diagnosis *d, const struct draft *f)
 	struct findings *out = d->out;
 	size_t size = f->finding.evidence_count * sizeof f->evidence[0];
 	struct evidence *evidence = name_pool_alloc(d->pool, size ? size : 1);
-	if (!evidence || f->no_memory || !f->finding.summary || !f->finding.advice)
+	size_t conditions_size = f->rule.count * sizeof f->rule.conditions[0];
+	struct condition *conditions = name_pool_alloc(d->pool, conditions_size + 1);
+	if (!evidence || !conditions || f->no_memory || !f->finding.summary || !f->finding.advice)
 		return HEFT_ENOMEM;
 	memcpy(evidence, f->evidence, size);
+	memcpy(conditions, f->rule.conditions, conditions_size);
 	if (!array_reserve(out->list, out->count, out->capacity, 1))
 		return HEFT_ENOMEM;
-	out->list[out->count] = f->finding;
-	out->list[out->count++].evidence = evidence;
+	struct finding *added = &out->list[out->count++];
+	*added = f->finding;
+	added->evidence = evidence;
+	added->rule = f->rule.words;
+	added->conditions = conditions;
+	added->condition_count = f->rule.count;
 	return 0;
 }
 

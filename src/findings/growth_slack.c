@@ -20,19 +20,26 @@ static int look_at(struct diagnosis *d, uint32_t site, const struct profile_grow
 {
 	const struct profile *p = d->p;
 	const struct profile_site *s = &p->sites[site];
-	if (g->steps < SLACK_LEAST_STEPS || !g->measured_blocks || !g->measured_bytes ||
-	    g->unused_bytes > g->measured_bytes)
+	if (!g->measured_blocks || !g->measured_bytes || g->unused_bytes > g->measured_bytes)
 		return 0;
 	double share = share_of(g->unused_bytes, g->measured_bytes);
 	uint64_t slack = g->unused_bytes;
 	if (g->measured_bytes > s->peak_bytes)
 		slack = whole_number(share * (double)s->peak_bytes);
-	if (share < SLACK_LEAST_SHARE || slack < SLACK_LEAST_BYTES ||
-	    share_of(slack, p->totals.peak_bytes) < SLACK_LEAST_PEAK_SHARE)
+	struct rule r = rule_begin("Arrays that grow step by step ended with space at their end "
+				   "that was never written.");
+	if (!rule_at_least(&r, "growth steps", UNIT_COUNT, (double)g->steps, SLACK_LEAST_STEPS) ||
+	    !rule_at_least(&r, "unused share of the examined arrays", UNIT_SHARE, share,
+			   SLACK_LEAST_SHARE) ||
+	    !rule_at_least(&r, "unused bytes at the peak", UNIT_BYTES, (double)slack,
+			   SLACK_LEAST_BYTES) ||
+	    !rule_at_least(&r, "share of the peak heap that is unused here", UNIT_SHARE,
+			   share_of(slack, p->totals.peak_bytes), SLACK_LEAST_PEAK_SHARE))
 		return 0;
 	uint32_t name = d->named[site];
 	bool once = g->measured_blocks == 1;
 	struct draft f = draft_begin(FINDING_GROWTH_SLACK, site, slack);
+	draft_rule(&f, &r);
 	f.finding.severity = severity_of(d, slack);
 	f.finding.summary = diagnosis_text(
 		d, "%s grown at %s ended with %s of %s unused (%s) after %s that copied %s",

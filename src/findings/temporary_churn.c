@@ -33,12 +33,19 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 	double share = share_of(c->temporary, p->totals.allocations);
 	double rate = p->run.duration_ns ? (double)c->temporary * 1e9 / (double)p->run.duration_ns
 					 : 0;
-	if (c->temporary < CHURN_LEAST_TEMPORARIES || rate < CHURN_LEAST_RATE ||
-	    share < CHURN_LEAST_SHARE ||
-	    share_of(c->temporary, c->allocations) < CHURN_LEAST_OWN_SHARE)
+	struct rule r = rule_begin("One function makes very many blocks that its thread frees "
+				   "before it allocates anything else.");
+	if (!rule_at_least(&r, "temporary blocks", UNIT_COUNT, (double)c->temporary,
+			   CHURN_LEAST_TEMPORARIES) ||
+	    !rule_at_least(&r, "temporary blocks a second", UNIT_PER_SECOND, rate,
+			   CHURN_LEAST_RATE) ||
+	    !rule_at_least(&r, "share of all allocations", UNIT_SHARE, share, CHURN_LEAST_SHARE) ||
+	    !rule_at_least(&r, "temporary share of the function's own blocks", UNIT_SHARE,
+			   share_of(c->temporary, c->allocations), CHURN_LEAST_OWN_SHARE))
 		return 0;
 	uint64_t mean = c->blocks > 0 ? whole_number(c->bytes / c->blocks) : 0;
 	struct draft f = draft_begin(FINDING_TEMPORARY_CHURN, c->site, c->own_peak_bytes);
+	draft_rule(&f, &r);
 	f.finding.severity = share >= CHURN_MEDIUM_SHARE && rate >= CHURN_MEDIUM_RATE
 				     ? FINDING_MEDIUM
 				     : FINDING_LOW;

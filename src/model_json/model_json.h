@@ -87,7 +87,7 @@ void model_json_size(struct json_writer *w, const struct profile_size *s);
 
 /* ---- findings (model_json_finding.c) */
 
-/* Members: kind, severity, bytes, summary, evidence, site, advice. Sites are those of p. */
+/* Members: kind, severity, bytes, summary, evidence, site, advice, rule, conditions. Sites are those of p. */
 void model_json_finding(struct json_writer *w, const struct model_json_limits *l,
 			const struct profile *p, const struct finding *f);
 

@@ -42,6 +42,27 @@ static void write_evidence(struct json_writer *w, const struct model_json_limits
 	}
 }
 
+static void write_condition(struct json_writer *w, const struct condition *c)
+{
+	double margin = condition_margin(c);
+	json_write_object(w);
+	json_write_key_string(w, "what", c->what);
+	json_write_key_string(w, "unit", condition_unit_name(c->unit));
+	json_write_key(w, "measured");
+	json_write_real(w, c->measured);
+	json_write_key(w, "limit");
+	json_write_real(w, c->limit);
+	json_write_key_string(w, "comparison", c->at_most ? "at-most" : "at-least");
+	if (margin > 0) {
+		json_write_key(w, "margin");
+		json_write_real(w, margin);
+	}
+	json_write_key_string(w, "measured_words", condition_value(c, c->measured).text);
+	json_write_key_string(w, "limit_words", condition_value(c, c->limit).text);
+	json_write_key_string(w, "silent_if", condition_reversed(c).text);
+	json_write_object_end(w);
+}
+
 void model_json_finding(struct json_writer *w, const struct model_json_limits *l,
 			const struct profile *p, const struct finding *f)
 {
@@ -57,4 +78,10 @@ void model_json_finding(struct json_writer *w, const struct model_json_limits *l
 	/* Ids count from 1: 0 is no site in particular. */
 	json_write_key_uint(w, "site", f->site < p->site_count ? p->sites[f->site].id : 0);
 	json_write_key_string(w, "advice", f->advice);
+	json_write_key_string(w, "rule", f->rule ? f->rule : "");
+	json_write_key(w, "conditions");
+	json_write_array(w);
+	for (uint32_t i = 0; i < f->condition_count; i++)
+		write_condition(w, &f->conditions[i]);
+	json_write_array_end(w);
 }

@@ -42,6 +42,7 @@ struct report_options {
 	/* NULL: nobody looked for them. Findings are of a whole recording: a selection has none. */
 	const struct findings *findings;
 	bool all_findings; /* not only the first few */
+	uint32_t explain;  /* report_explain: the number of the finding, from 1 */
 	/* Parts of JSON that are written only when asked for. */
 	bool threads, sizes, lifetimes;
 };
@@ -51,6 +52,8 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 int report_threads(FILE *out, const struct profile *p, const struct report_options *o);
 int report_sizes(FILE *out, const struct profile *p, const struct report_options *o);
 int report_lifetimes(FILE *out, const struct profile *p, const struct report_options *o);
+/* Why one finding is reported: its rule and conditions. */
+int report_explain(FILE *out, const struct profile *p, const struct report_options *o);
 int report_json(FILE *out, const struct profile *p, const struct report_options *o);
 /* What `heft run` ends with, in at most 12 lines. findings may be NULL; width 0: 100. */
 int report_run_summary(FILE *out, const struct profile *p, const struct findings *findings,

@@ -268,7 +268,7 @@ static void print_parts(FILE *out, const struct evidence *e, const struct report
 	}
 }
 
-static int print_finding(FILE *out, const struct profile *p, const struct finding *f,
+int report_print_finding(FILE *out, const struct profile *p, const struct finding *f,
 			 uint32_t number, const char *callers, const struct report_options *o)
 {
 	static const enum style styles[] = {
@@ -277,7 +277,7 @@ static int print_finding(FILE *out, const struct profile *p, const struct findin
 		[FINDING_HIGH] = STYLE_HIGH,
 	};
 	size_t width = report_width(o);
-	fprintf(out, "%s%3" PRIu32 "  ", number > 1 ? "\n" : "", number);
+	fprintf(out, "%3" PRIu32 "  ", number);
 	words_style(out, o->color, styles[f->severity]);
 	fprintf(out, "%-6s", finding_severity_name(f->severity));
 	words_style(out, o->color, STYLE_PLAIN);
@@ -344,7 +344,9 @@ int report_print_findings(FILE *out, const struct profile *p, const struct repor
 		const struct finding *f = findings_get(o->findings, i);
 		const char *behind = f->site < p->site_count ? site_callers_text(callers, at++)
 							     : NULL;
-		rc = print_finding(out, p, f, i + 1, behind, o);
+		if (i)
+			putc('\n', out);
+		rc = report_print_finding(out, p, f, i + 1, behind, o);
 	}
 	site_callers_free(callers);
 	free(sites);

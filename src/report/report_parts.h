@@ -49,6 +49,9 @@ int report_print_ages(FILE *out, const struct profile *p, const struct report_op
 /* The processes, if there are several. */
 int report_print_processes(FILE *out, const struct profile *p, const struct report_options *o);
 
+/* One finding; `number` counts from 1, `callers` may be NULL. */
+int report_print_finding(FILE *out, const struct profile *p, const struct finding *f,
+			 uint32_t number, const char *callers, const struct report_options *o);
 /* The findings; nothing if nobody looked for them. */
 int report_print_findings(FILE *out, const struct profile *p, const struct report_options *o);
 

@@ -17,7 +17,7 @@ uint32_t findings_count(const struct findings *f)
 
 const struct finding *findings_get(const struct findings *f, uint32_t index)
 {
-	return &f->list[index];
+	return index < f->count ? &f->list[index] : NULL;
 }
 
 const char *finding_kind_name(enum finding_kind kind)
@@ -72,23 +72,68 @@ static const struct evidence fixture_growth[] = {
 	{.name = "per_second", .type = EVIDENCE_COUNT, .number = 61719},
 };
 
+static const struct condition fixture_conditions[] = {
+	{.what = "blocks that another thread freed",
+	 .unit = UNIT_COUNT,
+	 .measured = 4980,
+	 .limit = 100},
+	{.what = "share of the blocks that did not overtake an earlier one",
+	 .unit = UNIT_SHARE,
+	 .measured = 0.99,
+	 .limit = 0.9},
+	{.what = "time between the last birth and the first free, compared with the whole run",
+	 .unit = UNIT_SHARE,
+	 .measured = 0.05,
+	 .limit = 0.15,
+	 .at_most = true},
+	{.what = "bytes that waited", .unit = UNIT_BYTES, .measured = 5219040, .limit = 65536},
+	{.what = "the consumer began before the producer ended",
+	 .otherwise = "the consumer begins when the producer has ended",
+	 .unit = UNIT_FACT,
+	 .measured = 1,
+	 .limit = 1},
+};
+
+#define FIXTURE_SMALL(text)                                                                        \
+	{.kind = FINDING_GROWING_SITE, .bytes = 30, .site = PROFILE_NONE, .summary = text}
+
 static const struct finding fixture_list[] = {
-	{FINDING_UNBOUNDED_QUEUE, FINDING_HIGH, 5219040, 1,
-	 "Messages queue up without bound between f and worker_loop: 4,980 blocks (5.0 MiB, 97.7 % "
-	 "of the peak heap) wait, and each waits 177 us longer than the one before it.",
-	 "Bound the queue, so that the producer waits, or let the consumer take several messages "
-	 "at "
-	 "once.",
-	 fixture_queue, 9},
-	{FINDING_PER_INSTANCE_COST, FINDING_MEDIUM, 301772, 2,
-	 "300 objects of 301,772 B were made at conn_new.", "Make the table smaller.",
-	 fixture_object, 4},
-	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "It grows.", "", fixture_growth, 4},
-	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Fourth.", NULL, NULL, 0},
-	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Fifth.", NULL, NULL, 0},
-	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Sixth.", NULL, NULL, 0},
-	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Seventh.", NULL, NULL, 0},
-	{FINDING_GROWING_SITE, FINDING_LOW, 30, PROFILE_NONE, "Eighth.", NULL, NULL, 0},
+	{.kind = FINDING_UNBOUNDED_QUEUE,
+	 .severity = FINDING_HIGH,
+	 .bytes = 5219040,
+	 .site = 1,
+	 .summary = "Messages queue up without bound between f and worker_loop: 4,980 blocks (5.0 "
+		    "MiB, 97.7 % of the peak heap) wait, and each waits 177 us longer than the one "
+		    "before it.",
+	 .advice = "Bound the queue, so that the producer waits, or let the consumer take several "
+		   "messages at once.",
+	 .evidence = fixture_queue,
+	 .evidence_count = 9,
+	 .rule = "One thread makes blocks, another frees them in order, and each block waits "
+		 "longer "
+		 "than the one before.",
+	 .conditions = fixture_conditions,
+	 .condition_count = 5},
+	{.kind = FINDING_PER_INSTANCE_COST,
+	 .severity = FINDING_MEDIUM,
+	 .bytes = 301772,
+	 .site = 2,
+	 .summary = "300 objects of 301,772 B were made at conn_new.",
+	 .advice = "Make the table smaller.",
+	 .evidence = fixture_object,
+	 .evidence_count = 4},
+	{.kind = FINDING_GROWING_SITE,
+	 .bytes = 30,
+	 .site = PROFILE_NONE,
+	 .summary = "It grows.",
+	 .advice = "",
+	 .evidence = fixture_growth,
+	 .evidence_count = 4},
+	FIXTURE_SMALL("Fourth."),
+	FIXTURE_SMALL("Fifth."),
+	FIXTURE_SMALL("Sixth."),
+	FIXTURE_SMALL("Seventh."),
+	FIXTURE_SMALL("Eighth."),
 };
 
 static const struct findings fixture_findings = {8, fixture_list};

@@ -64,6 +64,12 @@ TEST(test_report)
 	o.width = 72;
 	expect_golden("narrow.txt", text_of(report_text, p, &o), 72);
 	o = plain;
+	o.findings = &fixture_findings;
+	o.explain = 1;
+	expect_golden("explain.txt", text_of(report_explain, p, &o), 100);
+	o.width = 72;
+	expect_golden("explain_narrow.txt", text_of(report_explain, p, &o), 72);
+	o = plain;
 	o.findings = &fixture_no_findings;
 	o.full = true;
 	expect_golden("full.txt", text_of(report_text, p, &o), 100);
@@ -332,8 +338,8 @@ static uint32_t add_call(struct profile *p, uint32_t parent, const char *functio
 
 TEST(test_hostile_names)
 {
-	static report_fn *const views[] = {report_text, report_tree, report_threads, report_sizes,
-					   report_lifetimes};
+	static report_fn *const views[] = {report_text,  report_tree,      report_threads,
+					   report_sizes, report_lifetimes, report_explain};
 	char *longest = malloc(10001), *wild = malloc(10001);
 	assert_true(longest && wild);
 	memset(longest, 'x', 10000);
@@ -374,11 +380,23 @@ TEST(test_hostile_names)
 			{.name = "a_function", .type = EVIDENCE_TEXT, .text = names[i]},
 			{.name = "b_threads", .type = EVIDENCE_TEXTS, .texts = names, .count = 6},
 		};
-		const struct finding finding = {
-			FINDING_GROWING_SITE, FINDING_LOW, 1, 0, names[i], names[i], evidence, 2};
+		const struct condition conditions[] = {
+			{.what = names[i], .unit = UNIT_BYTES, .measured = 1e18, .limit = 1},
+			{.what = names[i], .otherwise = names[i], .unit = UNIT_FACT, .measured = 1},
+		};
+		const struct finding finding = {.kind = FINDING_GROWING_SITE,
+						.bytes = 1,
+						.summary = names[i],
+						.advice = names[i],
+						.evidence = evidence,
+						.evidence_count = 2,
+						.rule = names[i],
+						.conditions = conditions,
+						.condition_count = 2};
 		const struct findings findings = {1, &finding};
 		struct report_options o = {.path = "x", .limit = 20, .width = 80};
 		o.findings = &findings;
+		o.explain = 1;
 		for (size_t v = 0; v < 2 * sizeof views / sizeof *views; v++) {
 			o.full = v % 2;
 			char *text = text_of(views[v / 2], p, &o);
