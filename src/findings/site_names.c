@@ -36,16 +36,38 @@ uint32_t *site_names_new(const struct profile *p)
 	return named;
 }
 
+/* Whether a function only takes something down: a destructor, Rust's drop, or a C function that says so at
+ * the end of its name. */
+static bool takes_down(const char *function)
+{
+	static const char *const inside[] = {"::~", "drop_in_place", "drop_slow", "drop_glue"};
+	static const char *const endings[] = {"free",    "destroy",  "delete",  "dispose",
+					      "release", "unref",    "dealloc", "::drop",
+					      "deinit",  "destruct", "cleanup"};
+	for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
+		if (strstr(function, inside[i]))
+			return true;
+	/* Parameters and template arguments are no part of the name. */
+	size_t length = strcspn(function, "(<");
+	if (function[0] == '<' || function[0] == '(') /* "<app::Job as Drop>::drop" */
+		length = strlen(function);
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+		size_t n = strlen(endings[i]);
+		if (length >= n && strncasecmp(function + length - n, endings[i], n) == 0)
+			return true;
+	}
+	return function[0] == '~';
+}
+
 uint32_t release_name(const struct profile *p, uint32_t node)
 {
 	if (node >= p->stacks.node_count)
 		return PROFILE_NONE;
 	uint32_t named = profile_first_user_node(p, node);
-	const char *function = p->stacks.frames[p->stacks.nodes[named].frame].function;
-	size_t length = strlen(function);
-	bool frees = length >= 4 && strcasecmp(function + length - 4, "free") == 0;
-	uint32_t up = frees ? user_caller(p, named) : PROFILE_NONE;
-	return up == PROFILE_NONE ? named : up;
+	for (uint32_t at = named; at != PROFILE_NONE; at = user_caller(p, at))
+		if (!takes_down(p->stacks.frames[p->stacks.nodes[at].frame].function))
+			return at;
+	return named;
 }
 
 bool same_function(const struct profile *p, uint32_t frame, uint32_t other)

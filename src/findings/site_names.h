@@ -8,8 +8,8 @@
  * memory; free() it. */
 uint32_t *site_names_new(const struct profile *p);
 
-/* The node that names a place of freeing: the first user frame, or its caller if that function does nothing
- * but free (message_free). */
+/* The node that names a place of freeing: the first user frame that does more than take down what it is given
+ * (message_free, Job::~Job, drop_in_place). */
 uint32_t release_name(const struct profile *p, uint32_t node);
 
 /* Next user frame outward; PROFILE_NONE: there is none. */

@@ -128,6 +128,11 @@ struct profile_site {
 /* ---- behaviour: what the recorder saw blocks do. It is of the whole recording, whatever is selected;
  * formats without it have counts of 0. */
 
+/* Sums over frees, for a straight line of wait over birth: births in us since first_birth_ns, waits in us */
+struct profile_wait_line {
+	double n, x, y, xx, xy, yy;
+};
+
 /* Blocks of a site that were freed: by another thread than their own (`handovers`), or by any (`waits`: all
  * but temporaries, and of large sites only). Times are of those blocks. */
 struct profile_handover {
@@ -142,9 +147,13 @@ struct profile_handover {
 	double wait_slope; /* of lifetime over birth time, by least squares: 1.0 means that a block
 				 born 1 s later lives 1 s longer */
 	double wait_fit;   /* r squared of that line, 0 to 1 */
+	struct profile_wait_line line;
 	/* In handover_threads or wait_threads, most frequent first. */
 	uint32_t threads_first, threads_count;
 };
+/* Adds from's frees to to, which may be empty: first_birth_ns and first_free_ns UINT64_MAX, else 0. The sum of
+ * two backlogs is an upper bound: they need not have been greatest at one moment. Threads are not added. */
+void profile_waits_add(struct profile_handover *to, const struct profile_handover *from);
 
 struct profile_handover_threads {
 	uint32_t from, to; /* profile threads: allocated, freed; PROFILE_NONE: others, together */

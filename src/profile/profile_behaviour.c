@@ -2,6 +2,8 @@
  * entries, so whoever drops or moves sites calls this. */
 #include "profile/profile.h"
 
+#include "hosted/compare.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +34,61 @@ void profile_link_behaviour(struct profile *p)
 		p->sites[p->behaviour.history.rows[i].site].history = i;
 	link_releases(p);
 }
+
+/* ---- waits */
+
+/* Adds a line whose births count from `later_us` after to's first birth. */
+static void add_line(struct profile_wait_line *to, const struct profile_wait_line *l,
+		     double later_us)
+{
+	to->n += l->n;
+	to->x += l->x + l->n * later_us;
+	to->y += l->y;
+	to->xx += l->xx + 2 * later_us * l->x + l->n * later_us * later_us;
+	to->xy += l->xy + later_us * l->y;
+	to->yy += l->yy;
+}
+
+static void fit_line(struct profile_handover *h)
+{
+	const struct profile_wait_line *m = &h->line;
+	double xx = m->n * m->xx - m->x * m->x;
+	double xy = m->n * m->xy - m->x * m->y;
+	double yy = m->n * m->yy - m->y * m->y;
+	h->wait_mean_ns = m->n > 0 ? m->y / m->n * 1e3 : 0;
+	h->wait_slope = xx > 0 ? xy / xx : 0;
+	h->wait_fit = xx > 0 && yy > 0 ? xy * xy / (xx * yy) : 0;
+	if (!(h->wait_fit <= 1)) /* a hostile file may give anything, NaN too */
+		h->wait_fit = h->wait_fit > 1 ? 1 : 0;
+	if (!(h->wait_slope < 1e15 && h->wait_slope > -1e15))
+		h->wait_slope = 0;
+	if (!(h->wait_mean_ns >= 0 && h->wait_mean_ns < 1e19))
+		h->wait_mean_ns = 0;
+}
+
+void profile_waits_add(struct profile_handover *to, const struct profile_handover *from)
+{
+	uint64_t first = lesser(to->first_birth_ns, from->first_birth_ns);
+	if (to->frees && first < to->first_birth_ns) {
+		struct profile_wait_line moved = {0};
+		add_line(&moved, &to->line, (double)(to->first_birth_ns - first) / 1e3);
+		to->line = moved;
+	}
+	add_line(&to->line, &from->line, (double)(from->first_birth_ns - first) / 1e3);
+	to->first_birth_ns = first;
+	to->frees += from->frees;
+	to->bytes += from->bytes;
+	to->in_order += from->in_order;
+	to->backlog_blocks += from->backlog_blocks;
+	to->backlog_bytes += from->backlog_bytes;
+	to->backlog_time_ns = greater(to->backlog_time_ns, from->backlog_time_ns);
+	to->last_birth_ns = greater(to->last_birth_ns, from->last_birth_ns);
+	to->first_free_ns = lesser(to->first_free_ns, from->first_free_ns);
+	to->last_free_ns = greater(to->last_free_ns, from->last_free_ns);
+	fit_line(to);
+}
+
+/* ---- sites that move */
 
 /* Entries of all lists begin with the index of their site. */
 #define SITE_IS_FIRST(type) _Static_assert(offsetof(struct type, site) == 0, #type)

@@ -12,11 +12,6 @@
 /* Freeing stacks are symbolised for sites that reach this part of the peak. */
 enum { LARGE = 1024 };
 
-/* A hand-over being added up: births in us since first_birth_ns */
-struct merged {
-	double n, x, y, xx, xy, yy;
-};
-
 static bool release_is_wanted(const struct tally *t, const struct behaviour_release *r,
 			      const bool *handed)
 {
@@ -53,33 +48,6 @@ void trace_behaviour_want(const struct trace_contents *c, const struct tally *ta
 
 /* ---- hand-overs */
 
-static void merge_line(struct merged *m, const struct behaviour_waits *h, double shift_us)
-{
-	double n = (double)h->frees;
-	m->n += n;
-	m->x += h->birth + n * shift_us;
-	m->y += h->wait;
-	m->xx += h->birth_birth + 2 * shift_us * h->birth + n * shift_us * shift_us;
-	m->xy += h->birth_wait + shift_us * h->wait;
-	m->yy += h->wait_wait;
-}
-
-static void fit_line(struct profile_handover *h, const struct merged *m)
-{
-	double xx = m->n * m->xx - m->x * m->x;
-	double xy = m->n * m->xy - m->x * m->y;
-	double yy = m->n * m->yy - m->y * m->y;
-	h->wait_mean_ns = m->n > 0 ? m->y / m->n * 1e3 : 0;
-	h->wait_slope = xx > 0 ? xy / xx : 0;
-	h->wait_fit = xx > 0 && yy > 0 ? xy * xy / (xx * yy) : 0;
-	if (!(h->wait_fit <= 1)) /* a hostile file may give anything, NaN too */
-		h->wait_fit = h->wait_fit > 1 ? 1 : 0;
-	if (!(h->wait_slope < 1e15 && h->wait_slope > -1e15))
-		h->wait_slope = 0;
-	if (!(h->wait_mean_ns >= 0 && h->wait_mean_ns < 1e19))
-		h->wait_mean_ns = 0;
-}
-
 /* Frees of a site's blocks between two threads, all by the profile's ids. */
 struct pair {
 	uint32_t site;
@@ -106,6 +74,11 @@ struct wait_list {
 	struct profile_handover_threads *threads;
 	uint32_t count, threads_count;
 	uint32_t *entry_of;
+	/* By the recording's sites: the greatest backlog so far. Several entries may be of one site, and each
+	 * has the greatest backlog of the whole site that it saw. */
+	struct backlog {
+		uint64_t blocks, bytes;
+	} *greatest;
 	bool stays; /* with the frees by the allocating thread: everything */
 };
 
@@ -155,27 +128,8 @@ static int load_pairs(struct wait_list *w, const struct behaviour *b, const uint
 	return 0;
 }
 
-static void add_waits(struct profile_handover *h, const struct behaviour_waits *f)
-{
-	h->frees += f->frees;
-	h->bytes += f->bytes;
-	h->in_order += f->in_order;
-	h->backlog_blocks += f->backlog_blocks;
-	h->backlog_bytes += f->backlog_bytes;
-	if (f->backlog_time_ns > h->backlog_time_ns)
-		h->backlog_time_ns = f->backlog_time_ns;
-	if (f->last_birth_ns > h->last_birth_ns)
-		h->last_birth_ns = f->last_birth_ns;
-	if (f->first_free_ns < h->first_free_ns)
-		h->first_free_ns = f->first_free_ns;
-	if (f->last_free_ns > h->last_free_ns)
-		h->last_free_ns = f->last_free_ns;
-}
-
-/* The entry of a site. In the first of two passes it is made and gets its first birth, which is the origin
- * of the lines that are added up in the second. */
-static void merge_waits(struct wait_list *w, struct merged *lines, uint32_t site,
-			const struct behaviour_waits *f, int pass)
+static void add_waits(struct wait_list *w, uint32_t recorded, uint32_t site,
+		      const struct behaviour_waits *f)
 {
 	if (site == PROFILE_NONE || !f->frees)
 		return;
@@ -185,39 +139,53 @@ static void merge_waits(struct wait_list *w, struct merged *lines, uint32_t site
 		w->list[w->count++] = (struct profile_handover){
 			.site = site, .first_birth_ns = UINT64_MAX, .first_free_ns = UINT64_MAX};
 	}
-	struct profile_handover *h = &w->list[*at];
-	if (pass == 0) {
-		if (f->first_birth_ns < h->first_birth_ns)
-			h->first_birth_ns = f->first_birth_ns;
-		return;
-	}
-	merge_line(&lines[*at], f, (double)(f->first_birth_ns - h->first_birth_ns) / 1e3);
-	add_waits(h, f);
+	struct backlog *before = &w->greatest[recorded];
+	bool more_waited = f->backlog_blocks > before->blocks;
+	const struct profile_handover more = {
+		.frees = f->frees,
+		.bytes = f->bytes,
+		.in_order = f->in_order,
+		.backlog_blocks = more_waited ? f->backlog_blocks - before->blocks : 0,
+		.backlog_bytes = more_waited && f->backlog_bytes > before->bytes
+					 ? f->backlog_bytes - before->bytes
+					 : 0,
+		.backlog_time_ns = more_waited ? f->backlog_time_ns : 0,
+		.first_birth_ns = f->first_birth_ns,
+		.last_birth_ns = f->last_birth_ns,
+		.first_free_ns = f->first_free_ns,
+		.last_free_ns = f->last_free_ns,
+		.line = {(double)f->frees, f->birth, f->wait, f->birth_birth, f->birth_wait,
+			 f->wait_wait},
+	};
+	profile_waits_add(&w->list[*at], &more);
+	if (more_waited)
+		*before = (struct backlog){f->backlog_blocks, f->backlog_bytes};
 }
 
 static int load_waits(struct wait_list *w, const struct profile *p, const struct behaviour *b,
 		      const uint32_t *sites, const uint32_t *threads)
 {
+	uint32_t site_count = 0; /* of the recording, as far as there are entries */
+	for (uint32_t i = 0; i < b->handover_count; i++)
+		site_count = (uint32_t)greater(site_count, b->handovers[i].site + 1ull);
+	for (uint32_t i = 0; i < b->stay_count; i++)
+		site_count = (uint32_t)greater(site_count, b->stays[i].site + 1ull);
 	size_t most = (size_t)b->handover_count + b->stay_count + 1;
-	struct merged *lines = calloc(most, sizeof *lines);
 	w->list = calloc(most, sizeof *w->list);
 	w->entry_of = malloc(((size_t)p->site_count + 1) * sizeof *w->entry_of);
-	int rc = lines && w->list && w->entry_of ? 0 : HEFT_ENOMEM;
+	w->greatest = calloc((size_t)site_count + 1, sizeof *w->greatest);
+	int rc = w->list && w->entry_of && w->greatest ? 0 : HEFT_ENOMEM;
 	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
 		w->entry_of[i] = PROFILE_NONE;
-	for (int pass = 0; pass < 2 && rc == 0; pass++) {
-		for (uint32_t i = 0; i < b->handover_count; i++)
-			merge_waits(w, lines, sites[b->handovers[i].site], &b->handovers[i].waits,
-				    pass);
-		for (uint32_t i = 0; w->stays && i < b->stay_count; i++)
-			merge_waits(w, lines, sites[b->stays[i].site], &b->stays[i].waits, pass);
-	}
-	for (uint32_t i = 0; i < w->count && rc == 0; i++)
-		fit_line(&w->list[i], &lines[i]);
+	for (uint32_t i = 0; i < b->handover_count && rc == 0; i++)
+		add_waits(w, b->handovers[i].site, sites[b->handovers[i].site],
+			  &b->handovers[i].waits);
+	for (uint32_t i = 0; w->stays && i < b->stay_count && rc == 0; i++)
+		add_waits(w, b->stays[i].site, sites[b->stays[i].site], &b->stays[i].waits);
 	if (rc == 0)
 		rc = load_pairs(w, b, sites, threads);
-	free(lines);
 	free(w->entry_of);
+	free(w->greatest);
 	return rc;
 }
 

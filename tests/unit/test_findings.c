@@ -80,19 +80,17 @@ TEST(test_queue_in_words)
 	simulate(ITEMS, 4000, 182000, 0);
 	struct profile *p = queue_profile(ITEMS);
 	struct findings *f = diagnose(p, 0);
-	expect_text(
-		findings_get(f, 0)->summary,
-		"unbounded queue: thread \"queue\" makes items at send_message (prog.c:37), one "
-		"every 4 us, thread \"worker\" takes 182 us for each (freed at deliver_messages "
-		"(prog.c:73)); each waits");
+	expect_text(findings_get(f, 0)->summary,
+		    "unbounded queue: thread \"queue\" makes an item every 4 us at send_message "
+		    "(prog.c:37), but thread \"worker\" takes 182 us for each at deliver_messages "
+		    "(prog.c:73). Each item waits 178 us longer");
 	findings_free(f);
 	p->threads[0].name = "";
 	p->threads[1].name = NULL;
 	f = diagnose(p, 0);
 	expect_text(findings_get(f, 0)->summary,
-		    "unbounded queue: a thread without a name makes items at send_message "
-		    "(prog.c:37), one "
-		    "every 4 us, a thread without a name takes 182 us for each (freed");
+		    "unbounded queue: a thread without a name makes an item every 4 us at "
+		    "send_message (prog.c:37), but a thread without a name takes 182 us for each");
 	done(f, p);
 }
 
@@ -305,7 +303,7 @@ TEST(test_several_producers_of_one_queue)
 	const struct finding *q = find(f, FINDING_UNBOUNDED_QUEUE);
 	assert_int_equal(evidence(q, "items")->number, 4500);
 	assert_string_equal(evidence(q, "producer_threads")->texts[0], "rx (3 threads)");
-	expect_text(q->summary, "unbounded queue: 3 threads \"rx\" make items at ");
+	expect_text(q->summary, "unbounded queue: 3 threads \"rx\" make an item every ");
 	assert_string_equal(evidence(q, "consumer_function")->text, "drain");
 	assert_string_equal(evidence(q, "freeing_function")->text, "message_free");
 	done(f, p);
