@@ -25,7 +25,8 @@ static void work_us(long us)
 	until.tv_nsec += us * 1000;
 	do
 		clock_gettime(CLOCK_MONOTONIC, &now);
-	while (now.tv_sec * 1000000000ll + now.tv_nsec < until.tv_sec * 1000000000ll + until.tv_nsec);
+	while (now.tv_sec * 1000000000ll + now.tv_nsec <
+	       until.tv_sec * 1000000000ll + until.tv_nsec);
 }
 
 NOINLINE static struct message *make_message(void)
@@ -80,7 +81,8 @@ NOINLINE static void run_loop(size_t bound, int come)
 	size_t made = 0;
 
 	while (made < MESSAGES || queued) {
-		for (int i = 0; i < come && made < MESSAGES && (!bound || queued < bound); i++, made++)
+		for (int i = 0; i < come && made < MESSAGES && (!bound || queued < bound);
+		     i++, made++)
 			on_readable();
 		if (queued)
 			on_writable();
@@ -159,7 +161,8 @@ static void run_expiry(void)
 		clock_gettime(CLOCK_MONOTONIC, &born[i]);
 		now = born[i];
 		while (head && (now.tv_sec - born[first].tv_sec) * 1000 +
-						(now.tv_nsec - born[first].tv_nsec) / 1000000 >= 20) {
+					       (now.tv_nsec - born[first].tv_nsec) / 1000000 >=
+				       20) {
 			message_destroy(pop());
 			first++;
 		}

@@ -14,11 +14,17 @@
 struct Job {
 	std::string name;
 	std::vector<char> body;
-	explicit Job(int number) : name("a name that is longer than the small string"), body(1000, (char)number) {}
-	__attribute__((noinline)) ~Job() {}
+	explicit Job(int number)
+	    : name("a name that is longer than the small string"), body(1000, (char)number)
+	{
+	}
+	__attribute__((noinline)) ~Job()
+	{
+	}
 };
 
-class Queue {
+class Queue
+{
 	std::mutex lock;
 	std::condition_variable filled;
 	std::deque<std::unique_ptr<Job>> jobs;
