@@ -122,7 +122,7 @@ struct behaviour_hand {
 
 /* A thread's frees of its own blocks are many. Every one counts until a site has had so many; then one in
  * so many counts for all. */
-enum { BEHAVIOUR_STAYS_ALL = 4096, BEHAVIOUR_STAYS_STEP = 16 };
+enum { BEHAVIOUR_STAYS_ALL = 1024, BEHAVIOUR_STAYS_STEP = 16 };
 static inline uint32_t behaviour_stay_weight(uint64_t frees_before)
 {
 	return frees_before < BEHAVIOUR_STAYS_ALL         ? 1

@@ -301,7 +301,7 @@ static __attribute__((noinline)) void on_cross(struct tally *t, struct tally_sit
 		behaviour_on_handover(t->behaviour, &hand, s->live_blocks, s->live_bytes);
 }
 
-/* A thread frees a block of its own. Sites that are watched have a behaviour. */
+/* A thread frees a block of its own, and this free counts. */
 static __attribute__((noinline)) void on_stay(struct tally *t, const struct tally_site *s,
 					      const struct trace_brief *b)
 {
@@ -312,7 +312,7 @@ static __attribute__((noinline)) void on_stay(struct tally *t, const struct tall
 					    .from = b->thread,
 					    .to = b->thread,
 					    .weight = behaviour_stay_weight(s->frees)};
-	if (hand.weight)
+	if (t->behaviour)
 		behaviour_on_stay(t->behaviour, &hand, s->live_blocks, s->live_bytes);
 }
 
@@ -369,7 +369,8 @@ static void apply_briefs(struct tally *t, const struct trace_batch *batch,
 			keep_peak(t, s);
 			if (kind == TRACE_BRIEF_FREE_CROSS)
 				on_cross(t, s, b);
-			else if (kind == TRACE_BRIEF_FREE && s->watched && t->behaviour)
+			else if (s->watched && kind == TRACE_BRIEF_FREE &&
+				 UNLIKELY(behaviour_stay_weight(s->frees)))
 				on_stay(t, s, b);
 			threads[b->thread].frees++;
 			s->frees++;
