@@ -6,8 +6,7 @@
 #include "findings/finding.h"
 #include "findings/finding_words.h"
 
-/* Shares of the peak that make a finding severe (docs/findings.md). */
-#define SEVERITY_HIGH_SHARE 0.25
+/* The share of the peak from which a finding is medium (finding_severity.c has the rest). */
 #define SEVERITY_MEDIUM_SHARE 0.05
 
 /* So many findings of one kind are shown at most: later ones are small, and a page of findings hides the
@@ -93,10 +92,17 @@ void draft_texts(struct draft *f, const char *name, const char *const *texts, ui
 void draft_parts(struct draft *f, const char *name, const struct evidence_part *parts,
 		 uint32_t count);
 void draft_rule(struct draft *f, const struct rule *r);
-int draft_add(struct diagnosis *d, const struct draft *f);
+int draft_add(struct diagnosis *d, struct draft *f);
+/* Adds the draft as a note instead: summary, advice and evidence of it count. */
+int draft_add_note(struct diagnosis *d, const struct draft *f, const char *about, bool warning);
 
-/* By the bytes' share of the whole peak: all memory of a small process may be a small share of it. */
+/* By the bytes' share of the whole peak: all memory of a small process may be a small share of it. A diagnosis
+ * of growth without end says FINDING_HIGH instead. draft_add lowers what is below the floors. */
 enum finding_severity severity_of(const struct diagnosis *d, uint64_t bytes);
+void finding_weigh(struct diagnosis *d, struct draft *f); /* the floors; fills in severity_reason */
+/* False: it is about the insides of an interpreter without names, where advice helps nobody. */
+bool finding_is_advice(const struct diagnosis *d, const struct finding *f);
+bool module_is_interpreter(const struct profile *p, uint32_t module); /* bash, libpython3.11.so */
 /* Formatted text in the pool; NULL: no memory. */
 const char *diagnosis_text(struct diagnosis *d, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -81,11 +81,22 @@ struct finding {
 	const char *advice;  /* what to do */
 	const struct evidence *evidence;
 	uint32_t evidence_count;
+	const char *severity_reason; /* why it is as severe as it is, in a sentence */
 	/* Why it is reported: the rule in one or two sentences (NULL: not recorded), and its conditions in
 	 * the order in which they were asked. */
 	const char *rule;
 	const struct condition *conditions;
 	uint32_t condition_count;
+};
+
+/* What to know about the profile itself: nothing is wrong with the program. */
+struct finding_note {
+	const char *about;  /* "profile-quality", "runtime" */
+	bool warning;       /* numbers may mislead without it */
+	const char *text;   /* one sentence */
+	const char *advice; /* what to do, or "" */
+	const struct evidence *evidence;
+	uint32_t evidence_count;
 };
 
 struct findings; /* owns everything its findings point to; the profile must outlive it */
@@ -95,6 +106,8 @@ int findings_new(struct findings **out, const struct profile *p);
 void findings_free(struct findings *f);
 uint32_t findings_count(const struct findings *f);
 const struct finding *findings_get(const struct findings *f, uint32_t index);
+uint32_t findings_note_count(const struct findings *f);
+const struct finding_note *findings_note(const struct findings *f, uint32_t index);
 
 const char *finding_kind_name(enum finding_kind kind);             /* "unbounded-queue" */
 const char *finding_severity_name(enum finding_severity severity); /* "high" */

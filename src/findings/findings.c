@@ -30,6 +30,8 @@ struct findings {
 	struct name_pool *pool;
 	struct finding *list;
 	uint32_t count, capacity;
+	struct finding_note *notes;
+	uint32_t note_count, note_capacity;
 };
 
 static const char *const kind_names[FINDING_KINDS] = {
@@ -62,14 +64,6 @@ const char *finding_severity_name(enum finding_severity severity)
 double share_of(uint64_t part, uint64_t whole)
 {
 	return whole ? (double)part / (double)whole : 0;
-}
-
-enum finding_severity severity_of(const struct diagnosis *d, uint64_t bytes)
-{
-	double share = share_of(bytes, d->whole->totals.peak_bytes);
-	return share >= SEVERITY_HIGH_SHARE     ? FINDING_HIGH
-	       : share >= SEVERITY_MEDIUM_SHARE ? FINDING_MEDIUM
-						: FINDING_LOW;
 }
 
 struct draft draft_begin(enum finding_kind kind, uint32_t site, uint64_t bytes)
@@ -185,16 +179,26 @@ const char *diagnosis_in_process(struct diagnosis *d, const struct profile *whol
 	return text;
 }
 
-int draft_add(struct diagnosis *d, const struct draft *f)
+static struct evidence *keep_evidence(struct diagnosis *d, const struct draft *f)
+{
+	size_t size = f->finding.evidence_count * sizeof f->evidence[0];
+	struct evidence *evidence = name_pool_alloc(d->pool, size + 1);
+	if (evidence)
+		memcpy(evidence, f->evidence, size);
+	return evidence;
+}
+
+int draft_add(struct diagnosis *d, struct draft *f)
 {
 	struct findings *out = d->out;
-	size_t size = f->finding.evidence_count * sizeof f->evidence[0];
-	struct evidence *evidence = name_pool_alloc(d->pool, size ? size : 1);
+	if (!finding_is_advice(d, &f->finding))
+		return 0;
+	finding_weigh(d, f);
+	struct evidence *evidence = keep_evidence(d, f);
 	size_t conditions_size = f->rule.count * sizeof f->rule.conditions[0];
 	struct condition *conditions = name_pool_alloc(d->pool, conditions_size + 1);
 	if (!evidence || !conditions || f->no_memory || !f->finding.summary || !f->finding.advice)
 		return HEFT_ENOMEM;
-	memcpy(evidence, f->evidence, size);
 	memcpy(conditions, f->rule.conditions, conditions_size);
 	if (!array_reserve(out->list, out->count, out->capacity, 1))
 		return HEFT_ENOMEM;
@@ -204,6 +208,23 @@ int draft_add(struct diagnosis *d, const struct draft *f)
 	added->rule = f->rule.words;
 	added->conditions = conditions;
 	added->condition_count = f->rule.count;
+	return 0;
+}
+
+int draft_add_note(struct diagnosis *d, const struct draft *f, const char *about, bool warning)
+{
+	struct findings *out = d->out;
+	struct evidence *evidence = keep_evidence(d, f);
+	if (!evidence || f->no_memory || !f->finding.summary || !f->finding.advice ||
+	    !array_reserve(out->notes, out->note_count, out->note_capacity, 1))
+		return HEFT_ENOMEM;
+	out->notes[out->note_count++] = (struct finding_note){
+		.about = about,
+		.warning = warning,
+		.text = f->finding.summary,
+		.advice = f->finding.advice,
+		.evidence = evidence,
+		.evidence_count = f->finding.evidence_count};
 	return 0;
 }
 
@@ -423,6 +444,7 @@ void findings_free(struct findings *f)
 	if (!f)
 		return;
 	free(f->list);
+	free(f->notes);
 	name_pool_free(f->pool);
 	free(f);
 }
@@ -435,4 +457,14 @@ uint32_t findings_count(const struct findings *f)
 const struct finding *findings_get(const struct findings *f, uint32_t index)
 {
 	return index < f->count ? &f->list[index] : NULL;
+}
+
+uint32_t findings_note_count(const struct findings *f)
+{
+	return f->note_count;
+}
+
+const struct finding_note *findings_note(const struct findings *f, uint32_t index)
+{
+	return index < f->note_count ? &f->notes[index] : NULL;
 }

@@ -61,9 +61,9 @@ void model_json_process(struct json_writer *w, const struct model_json_limits *l
 			const struct profile *p, const struct profile_process *q);
 void model_json_thread(struct json_writer *w, const struct profile *p,
 		       const struct profile_thread *t); /* members */
-/* "notes": [] */
-void model_json_notes(struct json_writer *w, const struct model_json_limits *l,
-		      const struct profile *p);
+
+/* How many of `count` entries a list has: all, or as many as the limits let. */
+uint32_t model_json_entries(const struct model_json_limits *l, uint32_t count);
 
 /* ---- sites and what is known of their blocks (model_json_site.c) */
 
@@ -90,5 +90,9 @@ void model_json_size(struct json_writer *w, const struct profile_size *s);
 /* Members: kind, severity, bytes, summary, evidence, site, advice, rule, conditions. Sites are those of p. */
 void model_json_finding(struct json_writer *w, const struct model_json_limits *l,
 			const struct profile *p, const struct finding *f);
+
+/* "notes": [], those of the profile, then those of the findings, which may be NULL */
+void model_json_notes(struct json_writer *w, const struct model_json_limits *l,
+		      const struct profile *p, const struct findings *findings);
 
 #endif

@@ -1,4 +1,4 @@
-/* Findings in JSON. Evidence has plain numbers; the end of a name says the unit (_bytes, _ns, _share). */
+/* Findings and notes in JSON. Evidence has plain numbers; the end of a name says the unit (_bytes, _ns, _share). */
 #include "model_json/model_json.h"
 
 static void write_part(struct json_writer *w, const struct model_json_limits *l,
@@ -78,10 +78,46 @@ void model_json_finding(struct json_writer *w, const struct model_json_limits *l
 	/* Ids count from 1: 0 is no site in particular. */
 	json_write_key_uint(w, "site", f->site < p->site_count ? p->sites[f->site].id : 0);
 	json_write_key_string(w, "advice", f->advice);
+	json_write_key_string(w, "severity_reason", f->severity_reason ? f->severity_reason : "");
 	json_write_key_string(w, "rule", f->rule ? f->rule : "");
 	json_write_key(w, "conditions");
 	json_write_array(w);
 	for (uint32_t i = 0; i < f->condition_count; i++)
 		write_condition(w, &f->conditions[i]);
+	json_write_array_end(w);
+}
+
+static void begin_note(struct json_writer *w, bool warning, uint64_t time_ns, const char *text,
+		       uint32_t count)
+{
+	json_write_object(w);
+	json_write_key_string(w, "kind", warning ? "warning" : "info");
+	json_write_key_uint(w, "time_ns", time_ns);
+	json_write_key_string(w, "text", text);
+	json_write_key_uint(w, "count", count);
+}
+
+void model_json_notes(struct json_writer *w, const struct model_json_limits *l,
+		      const struct profile *p, const struct findings *findings)
+{
+	json_write_key(w, "notes");
+	json_write_array(w);
+	for (uint32_t i = 0; i < model_json_entries(l, p->note_count); i++) {
+		const struct profile_note *n = &p->notes[i];
+		begin_note(w, n->kind == PROFILE_NOTE_WARNING, n->time_ns, n->text, n->count);
+		json_write_object_end(w);
+	}
+	for (uint32_t i = 0; findings && i < findings_note_count(findings); i++) {
+		const struct finding_note *n = findings_note(findings, i);
+		begin_note(w, n->warning, 0, n->text, 1);
+		json_write_key_string(w, "about", n->about);
+		json_write_key_string(w, "advice", n->advice);
+		json_write_key(w, "evidence");
+		json_write_object(w);
+		for (uint32_t k = 0; k < n->evidence_count; k++)
+			write_evidence(w, l, p, &n->evidence[k]);
+		json_write_object_end(w);
+		json_write_object_end(w);
+	}
 	json_write_array_end(w);
 }

@@ -1,4 +1,4 @@
-/* The run in JSON: what was recorded and how it ended, its totals, processes, threads and notes.
+/* The run in JSON: what was recorded and how it ended, its totals, processes and threads.
  *
  * Totals have the names of the table of measures (profile/measure.c): a row with a field in totals is
  * written without another line, as one with a field in sites is in model_json_site.c. Lifetimes, growth
@@ -17,7 +17,7 @@ static bool is_foreign(const struct profile *p)
 	return strcmp(p->run.format, "heft") != 0;
 }
 
-static uint32_t shown_entries(const struct model_json_limits *l, uint32_t count)
+uint32_t model_json_entries(const struct model_json_limits *l, uint32_t count)
 {
 	return l && l->entries && l->entries < count ? l->entries : count;
 }
@@ -34,7 +34,7 @@ void model_json_command(struct json_writer *w, const struct model_json_limits *l
 	struct model_json_name space;
 	json_write_key(w, "command");
 	json_write_array(w);
-	for (uint32_t i = 0; i < shown_entries(l, argc); i++)
+	for (uint32_t i = 0; i < model_json_entries(l, argc); i++)
 		json_write_string(w, model_json_cut(l, argv[i], &space));
 	if (!argc && exe && *exe)
 		json_write_string(w, model_json_cut(l, exe, &space));
@@ -221,22 +221,4 @@ void model_json_thread(struct json_writer *w, const struct profile *p,
 	write_if(w, !frees, "live_blocks", t->live_blocks);
 	write_if(w, sampled, "live_bytes_error95", t->errors.live_bytes);
 	write_if(w, sampled, "live_blocks_error95", t->errors.live_blocks);
-}
-
-void model_json_notes(struct json_writer *w, const struct model_json_limits *l,
-		      const struct profile *p)
-{
-	json_write_key(w, "notes");
-	json_write_array(w);
-	for (uint32_t i = 0; i < shown_entries(l, p->note_count); i++) {
-		const struct profile_note *n = &p->notes[i];
-		json_write_object(w);
-		json_write_key_string(w, "kind",
-				      n->kind == PROFILE_NOTE_WARNING ? "warning" : "info");
-		json_write_key_uint(w, "time_ns", n->time_ns);
-		json_write_key_string(w, "text", n->text);
-		json_write_key_uint(w, "count", n->count);
-		json_write_object_end(w);
-	}
-	json_write_array_end(w);
 }

@@ -106,6 +106,11 @@ static void worsen(enum quality *level, enum quality to)
 		*level = to;
 }
 
+static bool is_about_quality(const struct finding_note *n)
+{
+	return strcmp(n->about, "profile-quality") == 0;
+}
+
 static enum quality quality_of(const struct view_part *part)
 {
 	const struct profile *p = part->p;
@@ -116,9 +121,12 @@ static enum quality quality_of(const struct view_part *part)
 			worsen(&level, QUALITY_FAIR);
 	if (p->unseen) /* the numbers are of a small part of the program's memory */
 		worsen(&level, QUALITY_POOR);
+	for (uint32_t i = 0; part->findings && i < findings_note_count(part->findings); i++)
+		if (is_about_quality(findings_note(part->findings, i)))
+			worsen(&level, QUALITY_FAIR);
 	for (uint32_t i = 0; part->findings && i < findings_count(part->findings); i++)
 		if (findings_get(part->findings, i)->kind == FINDING_PROFILE_QUALITY)
-			worsen(&level, QUALITY_FAIR);
+			worsen(&level, QUALITY_POOR);
 	if (p->totals.dropped)
 		worsen(&level, QUALITY_POOR);
 	return level;
@@ -149,6 +157,9 @@ static void write_quality(struct json_writer *w, const struct view_part *part)
 	for (uint32_t i = 0; part->findings && i < findings_count(part->findings); i++)
 		if (findings_get(part->findings, i)->kind == FINDING_PROFILE_QUALITY)
 			json_write_string(w, findings_get(part->findings, i)->summary);
+	for (uint32_t i = 0; part->findings && i < findings_note_count(part->findings); i++)
+		if (is_about_quality(findings_note(part->findings, i)))
+			json_write_string(w, findings_note(part->findings, i)->text);
 	json_write_array_end(w);
 	json_write_object_end(w);
 }
@@ -330,7 +341,7 @@ int view_summary_pruned(FILE *out, struct view_recording *r, const struct view_q
 	write_left(&w, q, part->p);
 	model_json_totals(&w, part->p);
 	write_quality(&w, part);
-	model_json_notes(&w, &q->limits, part->p);
+	model_json_notes(&w, &q->limits, part->p, part->findings);
 	write_findings(&w, q, part);
 	if (write_processes(&w, q, part->p) < 0 || write_threads(&w, q, part->p) < 0)
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for processes and threads");

@@ -177,7 +177,7 @@ static void print_warnings(FILE *out, const struct report_budget *r)
 	};
 	const struct profile *p = r->profile;
 	struct report_options lines = lines_of(r);
-	report_print_warnings(out, p, &lines, false);
+	report_print_warnings(out, p, &lines);
 	if (r->at) {
 		bool exit = strcmp(r->at, "exit") == 0;
 		bool named = strcmp(r->at, "peak") == 0 || strcmp(r->at, "end") == 0;

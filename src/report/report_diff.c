@@ -129,7 +129,7 @@ static void print_run(FILE *out, const char *which, const struct profile *p, con
 	words_print(out, path, 80);
 	words_style(out, color, STYLE_PLAIN);
 	putc('\n', out);
-	report_print_warnings(out, p, &lines, false);
+	report_print_warnings(out, p, &lines);
 }
 
 /* error95: the error of the change; below 0: none. */

@@ -98,6 +98,13 @@ int report_explain(FILE *out, const struct profile *p, const struct report_optio
 		words_print_wrapped(out, f->rule, 2, report_width(o));
 		putc('\n', out);
 	}
+	if (rc == 0 && f->severity_reason) {
+		words_print_styled(out, o->color, STYLE_BOLD, "\nWhy it is %s\n",
+				   finding_severity_name(f->severity));
+		fputs("  ", out);
+		words_print_wrapped(out, f->severity_reason, 2, report_width(o));
+		putc('\n', out);
+	}
 	if (rc == 0 && f->condition_count)
 		rc = print_conditions(out, f, o);
 	if (rc == 0)

@@ -313,6 +313,33 @@ int report_print_finding(FILE *out, const struct profile *p, const struct findin
 	return 0;
 }
 
+/* The way out stands under what a note says. */
+static void print_note(FILE *out, const struct finding_note *n, const struct report_options *o)
+{
+	report_print_note(out, o, n->warning, n->text);
+	if (!n->advice || !*n->advice)
+		return;
+	fputs("    ", out);
+	words_print_wrapped(out, n->advice, 4, report_width(o));
+	putc('\n', out);
+}
+
+void report_print_notes(FILE *out, const struct profile *p, const struct report_options *o)
+{
+	const struct findings *f = report_is_selection(o) ? NULL : o->findings;
+	uint32_t count = f ? findings_note_count(f) : 0, infos = 0;
+	for (uint32_t i = 0; i < p->note_count; i++)
+		infos += p->notes[i].kind == PROFILE_NOTE_INFO;
+	if (!count && !infos)
+		return;
+	words_print_styled(out, o->color, STYLE_BOLD, "\nNotes\n");
+	for (uint32_t i = 0; i < count; i++)
+		print_note(out, findings_note(f, i), o);
+	for (uint32_t i = 0; i < p->note_count; i++)
+		if (p->notes[i].kind == PROFILE_NOTE_INFO)
+			report_print_note(out, o, false, p->notes[i].text);
+}
+
 int report_print_findings(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	if (report_is_selection(o)) {

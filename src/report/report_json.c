@@ -179,8 +179,9 @@ int report_json(FILE *out, const struct profile *p, const struct report_options 
 	if (o->sizes)
 		write_sizes(&w, p);
 	/* Findings are of the whole recording: of a part there are none. */
-	write_findings(&w, p, report_is_selection(o) ? NULL : o->findings);
-	model_json_notes(&w, NULL, p);
+	const struct findings *findings = report_is_selection(o) ? NULL : o->findings;
+	write_findings(&w, p, findings);
+	model_json_notes(&w, NULL, p, findings);
 	json_write_object_end(&w);
 	json_write_newline(&w);
 	json_stacks_fini(&stacks);

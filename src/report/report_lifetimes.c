@@ -77,7 +77,7 @@ static void print_head(FILE *out, const struct profile *p, const struct report_o
 	report_print_title(out, p, o, what);
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
-	report_print_warnings(out, p, o, false);
+	report_print_warnings(out, p, o);
 	fputs(l->spread ? "  a block that is live at the end counts as if it had ended then\n\n"
 			: "  of lifetimes this format tells only the mean\n\n",
 	      out);

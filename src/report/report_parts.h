@@ -18,9 +18,8 @@ void report_print_span(FILE *out, const struct profile *p, const struct report_o
 void report_print_shrunk(FILE *out, const struct profile *p, const struct report_options *o);
 /* "  - text", or "  ! text" for a warning, in as many lines as it takes. */
 void report_print_note(FILE *out, const struct report_options *o, bool warning, const char *text);
-/* The profile's warnings, and with `infos` its other notes. */
-void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o,
-			   bool infos);
+/* The profile's warnings. report_print_notes has its other notes. */
+void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o);
 /* "OPTION VALUE " for a command to be copied; nothing if the value is NULL. */
 void report_print_option(FILE *out, const char *option, const char *value);
 /* "Next: heft report OPTION FILE    (why)". */
@@ -54,5 +53,8 @@ int report_print_finding(FILE *out, const struct profile *p, const struct findin
 			 uint32_t number, const char *callers, const struct report_options *o);
 /* The findings; nothing if nobody looked for them. */
 int report_print_findings(FILE *out, const struct profile *p, const struct report_options *o);
+/* What to know about the profile itself: notes of the findings, and those of the profile that warn of nothing.
+ * Nothing if there are none. */
+void report_print_notes(FILE *out, const struct profile *p, const struct report_options *o);
 
 #endif

@@ -184,7 +184,7 @@ int report_sizes(FILE *out, const struct profile *p, const struct report_options
 	report_print_title(out, p, o, what);
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
-	report_print_warnings(out, p, o, false);
+	report_print_warnings(out, p, o);
 	if (is_empty(&all)) {
 		fputs(p->totals.allocations ? "  The sizes are not known.\n"
 					    : "  No allocations.\n",

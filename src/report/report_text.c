@@ -69,15 +69,11 @@ void report_print_note(FILE *out, const struct report_options *o, bool warning, 
 	putc('\n', out);
 }
 
-void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o,
-			   bool infos)
+void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o)
 {
-	for (uint32_t i = 0; i < p->note_count; i++) {
-		const struct profile_note *n = &p->notes[i];
-		bool warning = n->kind == PROFILE_NOTE_WARNING;
-		if (warning || infos)
-			report_print_note(out, o, warning, n->text);
-	}
+	for (uint32_t i = 0; i < p->note_count; i++)
+		if (p->notes[i].kind == PROFILE_NOTE_WARNING)
+			report_print_note(out, o, true, p->notes[i].text);
 }
 
 void report_print_selection(FILE *out, const struct report_options *o)
@@ -255,7 +251,7 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 		row(out, o, "live", "%s%s%s%s", words_bytes(t->live_bytes).text,
 		    words_error(p, e->live_bytes).text, lacks ? "" : " in ",
 		    lacks ? "" : blocks_within(p, t->live_blocks, e->live_blocks).text);
-		report_print_warnings(out, p, o, true);
+		report_print_warnings(out, p, o);
 		return;
 	}
 	if (p->run.has & PROFILE_HAS_ALLOCATED)
@@ -280,7 +276,7 @@ static void print_totals(FILE *out, const struct profile *p, const struct report
 	if (t->unknown_frees)
 		row(out, o, "unknown frees", "%s (of blocks that heft never saw allocated)",
 		    words_count(t->unknown_frees).text);
-	report_print_warnings(out, p, o, true);
+	report_print_warnings(out, p, o);
 }
 
 /* ---- sites */
@@ -487,6 +483,8 @@ int report_text(FILE *out, const struct profile *p, const struct report_options 
 	int rc = report_print_processes(out, p, o);
 	if (rc == 0)
 		rc = report_print_findings(out, p, o);
+	if (rc == 0)
+		report_print_notes(out, p, o);
 	if (rc == 0)
 		rc = print_sites(out, p, o);
 	if (rc == 0)

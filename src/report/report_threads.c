@@ -481,7 +481,7 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 	report_print_title(out, p, o, p->thread_count ? words_threads(p).text : "no threads");
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
-	report_print_warnings(out, p, o, false);
+	report_print_warnings(out, p, o);
 	putc('\n', out);
 	/* Hand-overs are of the whole recording, whatever is selected. */
 	bool matrix = p->behaviour.handover_threads_count && !report_is_selection(o);

@@ -166,7 +166,7 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 		report_print_span(out, p, o);
 		report_print_shrunk(out, p, o);
 		report_print_selection(out, o);
-		report_print_warnings(out, p, o, false);
+		report_print_warnings(out, p, o);
 		fprintf(out, "%11s ", measures[o->sort].option);
 		if (p->estimates.errors)
 			fprintf(out, "%*s ", HEAD_ERROR - 1, "+-95 %");

@@ -23,7 +23,7 @@ NOT_PRODUCED = {
 
 # What these recordings are made for; the family has one process for each kind.
 FINDINGS = {"queue": {"unbounded-queue"}, "leaky_server": {"growing-site"}, "leaking": {"growing-site"},
-            "few": {"profile-quality"}, "family": {"unbounded-queue", "growing-site", "per-instance-cost",
+            "full": {"profile-quality"}, "family": {"unbounded-queue", "growing-site", "per-instance-cost",
                                                    "allocator-rounding", "growth-slack", "temporary-churn"}}
 
 

@@ -244,6 +244,16 @@ static inline void expect_text(const char *text, const char *part)
 		fail_msg("\"%s\" is not in: %s", part, text);
 }
 
+/* The note with this text in it; fails if there is none. */
+static inline const struct finding_note *note_with(const struct findings *f, const char *part)
+{
+	for (uint32_t i = 0; i < findings_note_count(f); i++)
+		if (strstr(findings_note(f, i)->text, part))
+			return findings_note(f, i);
+	fail_msg("no note has \"%s\"", part);
+	return NULL;
+}
+
 static inline void done(struct findings *f, struct profile *p)
 {
 	findings_free(f);

@@ -8,6 +8,8 @@
 struct findings {
 	uint32_t count;
 	const struct finding *list;
+	uint32_t note_count;
+	const struct finding_note *notes;
 };
 
 uint32_t findings_count(const struct findings *f)
@@ -18,6 +20,16 @@ uint32_t findings_count(const struct findings *f)
 const struct finding *findings_get(const struct findings *f, uint32_t index)
 {
 	return index < f->count ? &f->list[index] : NULL;
+}
+
+uint32_t findings_note_count(const struct findings *f)
+{
+	return f->note_count;
+}
+
+const struct finding_note *findings_note(const struct findings *f, uint32_t index)
+{
+	return index < f->note_count ? &f->notes[index] : NULL;
 }
 
 const char *finding_kind_name(enum finding_kind kind)
@@ -109,6 +121,7 @@ static const struct finding fixture_list[] = {
 		   "messages at once.",
 	 .evidence = fixture_queue,
 	 .evidence_count = 9,
+	 .severity_reason = "5.0 MiB is 97.7 % of the peak heap: high from 25 %, medium from 5 %.",
 	 .rule = "One thread makes blocks, another frees them in order, and each block waits "
 		 "longer "
 		 "than the one before.",
@@ -136,7 +149,20 @@ static const struct finding fixture_list[] = {
 	FIXTURE_SMALL("Eighth."),
 };
 
-static const struct findings fixture_findings = {8, fixture_list};
-static const struct findings fixture_no_findings = {0, NULL};
+static const struct evidence fixture_nameless[] = {
+	{.name = "nameless_share", .type = EVIDENCE_SHARE, .share = 0.5},
+};
+
+static const struct finding_note fixture_notes[] = {
+	{.about = "profile-quality",
+	 .text = "50.0 % of the heap comes from functions without names, most of it in libdull.so",
+	 .advice = "Build libdull.so with -g, or keep its symbols.",
+	 .evidence = fixture_nameless,
+	 .evidence_count = 1},
+	{.about = "runtime", .warning = true, .text = "Most of it is the runtime's.", .advice = ""},
+};
+
+static const struct findings fixture_findings = {8, fixture_list, 2, fixture_notes};
+static const struct findings fixture_no_findings = {0};
 
 #endif

@@ -70,7 +70,7 @@ static struct profile *full_profile(void)
 	add_site(p, "main:5 names:1", 20000, 9)->peak_slack_bytes = 20000 * 15;
 	s = add_site(p, "main:6 scratch:1", 0, 0);
 	s->allocations = s->frees = s->temporary = 500000;
-	p->totals.dropped = 5;
+	p->totals.dropped = 200000;
 	return p;
 }
 
@@ -130,9 +130,9 @@ TEST(test_no_memory_of_samples)
 	struct profile *p = sampled_profile();
 	struct findings *f;
 	assert_int_equal(findings_new(&f, p), 0);
-	assert_int_equal(findings_count(f), 2);
+	assert_int_equal(findings_count(f), 1);
 	assert_int_equal(findings_get(f, 0)->kind, FINDING_GROWING_SITE);
-	assert_int_equal(findings_get(f, 1)->kind, FINDING_PROFILE_QUALITY);
+	assert_int_equal(findings_note_count(f), 1);
 	findings_free(f);
 	run_out_of_memory(p, 8);
 }

@@ -1,4 +1,4 @@
-/* Findings about growth, temporaries and the quality of a profile; the order of findings; and the
+/* Findings about growth and temporaries; the order of findings; and the
  * trend helper against brute force. */
 #include "diagnosis_fixture.h"
 #include "profile/profile_trend.h"
@@ -400,83 +400,6 @@ TEST(test_no_churn)
 	}
 }
 
-/* ---- profile-quality */
-
-TEST(test_quality)
-{
-	struct profile *p = new_profile(1 * SECOND);
-	add_site(p, "main:9 prog+0x1234", 100, 6000);
-	add_site(p, "main:9 named:3", 100, 4000);
-	p->stacks.nodes[p->sites[1].node].flags = PROFILE_GUESSED;
-	p->totals.dropped = 50;
-	assert_int_equal(profile_add_note(p, PROFILE_NOTE_WARNING, 0,
-					  "/usr/lib/libx.so was replaced since the recording: its "
-					  "names are not shown"),
-			 0);
-	struct findings *f = diagnose(p, 0);
-	assert_int_equal(findings_count(f), 1);
-	const struct finding *q = findings_get(f, 0);
-	assert_int_equal(q->kind, FINDING_PROFILE_QUALITY);
-	assert_int_equal(q->severity, FINDING_MEDIUM);
-	assert_int_equal(q->site, PROFILE_NONE);
-	assert_true(evidence(q, "dropped_share")->share == 0.2); /* 50 of 200 seen and 50 not */
-	assert_true(evidence(q, "nameless_share")->share == 0.6);
-	assert_true(evidence(q, "guessed_share")->share == 0.5); /* of the calls */
-	assert_int_equal(evidence(q, "replaced_files")->number, 1);
-	assert_int_equal(evidence(q, "nameless_modules")->count, 1);
-	assert_string_equal(evidence(q, "nameless_modules")->texts[0], "prog");
-	expect_text(q->summary, "50 events (20.0 % of all) are missing");
-	/* Both, where the evidence is the other one. */
-	expect_text(q->summary,
-		    "40.0 % of the heap and 50.0 % of allocations come from stacks that were "
-		    "partly guessed");
-	expect_text(q->summary,
-		    "60.0 % of the heap comes from functions without names, most of it in "
-		    "prog");
-	expect_text(q->summary, "1 file was replaced");
-	expect_text(q->advice, "-g");
-	done(f, p);
-}
-
-/* The words for one event, and for allocations that hold nothing at the peak. */
-TEST(test_quality_in_words)
-{
-	struct profile *p = new_profile(1 * SECOND);
-	add_site(p, "main:9 named:3", 60, 4000);
-	struct profile_site *s = add_site(p, "main:9 prog+0x1234", 0, 0);
-	s->allocations = s->frees = 30;
-	s = add_site(p, "main:9 other:4", 0, 0);
-	s->allocations = s->frees = 10;
-	p->stacks.nodes[s->node].flags = PROFILE_TRUNCATED;
-	p->totals.dropped = 1;
-	struct findings *f = diagnose(p, 0);
-	const struct finding *q = findings_get(f, 0);
-	assert_int_equal(q->kind, FINDING_PROFILE_QUALITY);
-	expect_text(q->summary,
-		    ": 1 event (0.7 % of all) is missing; "); /* of 100 made, 40 freed */
-	expect_text(q->summary,
-		    "; 10.0 % of allocations come from stacks whose outer frames are missing; ");
-	expect_text(q->summary,
-		    "; 30.0 % of allocations come from functions without names, most of them "
-		    "in prog");
-	done(f, p);
-}
-
-TEST(test_good_quality)
-{
-	struct profile *p = new_profile(1 * SECOND);
-	add_site(p, "main:9 named:3", 1000, 4000);
-	add_site(p, "main:9 lib+0x88", 9, 4000);
-	struct findings *f = diagnose(p, 0);
-	assert_int_equal(findings_count(f), 0);
-	done(f, p);
-	p = new_profile(0); /* nothing at all */
-	f = diagnose(p, 0);
-	assert_int_equal(findings_count(f), 0);
-	assert_null(findings_get(f, 0));
-	done(f, p);
-}
-
 /* ---- all of them */
 
 TEST(test_order)
@@ -490,12 +413,11 @@ TEST(test_order)
 	add_site(p, "main:10", 1, 30 << 20);
 	p->totals.dropped = 1;
 	struct findings *f = diagnose(p, 0);
-	assert_int_equal(findings_count(f), 4);
+	assert_int_equal(findings_count(f), 3); /* a missing event is a note */
 	assert_int_equal(findings_get(f, 0)->kind, FINDING_GROWING_SITE);
-	assert_int_equal(findings_get(f, 1)->kind, FINDING_PROFILE_QUALITY);
-	assert_int_equal(findings_get(f, 2)->bytes, 8000000);
-	assert_int_equal(findings_get(f, 3)->bytes, 4000000);
-	for (uint32_t i = 1; i < 4; i++)
+	assert_int_equal(findings_get(f, 1)->bytes, 8000000);
+	assert_int_equal(findings_get(f, 2)->bytes, 4000000);
+	for (uint32_t i = 1; i < 3; i++)
 		assert_int_equal(findings_get(f, i)->severity, FINDING_MEDIUM);
 	done(f, p);
 	assert_string_equal(finding_kind_name(FINDING_GROWTH_SLACK), "growth-slack");

@@ -393,7 +393,9 @@ TEST(test_hostile_names)
 						.rule = names[i],
 						.conditions = conditions,
 						.condition_count = 2};
-		const struct findings findings = {1, &finding};
+		const struct finding_note note = {
+			.about = names[i], .text = names[i], .advice = names[i]};
+		const struct findings findings = {1, &finding, 1, &note};
 		struct report_options o = {.path = "x", .limit = 20, .width = 80};
 		o.findings = &findings;
 		o.explain = 1;
