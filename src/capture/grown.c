@@ -3,12 +3,17 @@
  * realloc made larger, and when it is freed, count the zero words at its end. Memory
  * fresh from the kernel is zero; the used part ends in something else.
  *
+ * Thousands of small arrays may hold more unused space than one large one. We remember
+ * one in 64 of them, chosen by address, and measure it in the same way; the reader takes
+ * their share for that of all. A small block may have been used before by another one,
+ * whose bytes are still there: the share is then too small, never too large.
+ *
  * The block is still the program's while it calls free(), so it stays mapped. But the
  * program may have protected some of its pages (a guard at the end), so we ask the
  * kernel about each page before we read it. At the end of the process another thread
  * could free a block while we read it; so with several threads we read none then.
  *
- * The table is small and newer blocks replace older ones: this measures the blocks
+ * The tables are small and newer blocks replace older ones: this measures the blocks
  * that matter and does not record all. */
 #include "capture/hotpath.h"
 
@@ -18,7 +23,9 @@ struct heft_grown heft_grown[HEFT_GROWN_SLOTS];
 
 void heft_grown_add(const void *p, size_t size)
 {
-	unsigned i = heft_grown_slot(p);
+	uint64_t hash = heft_grown_hash(p);
+	unsigned i = size >= HEFT_GROWN_LARGE ? heft_grown_large_slot(hash)
+					      : heft_grown_small_slot(hash);
 	atomic_store_explicit(&heft_grown[i].size, size, memory_order_relaxed);
 	if (!atomic_exchange_explicit(&heft_grown[i].addr, (uintptr_t)p, memory_order_relaxed))
 		atomic_fetch_add_explicit(&heft_unusual.grown_blocks, 1, memory_order_relaxed);
@@ -27,7 +34,9 @@ void heft_grown_add(const void *p, size_t size)
 /* Removes a block. Returns its size; 0: it was not there. */
 static size_t take(const void *p)
 {
-	unsigned i = heft_grown_slot(p);
+	uint64_t hash = heft_grown_hash(p);
+	unsigned i = heft_grown_is_in(heft_grown_large_slot(hash), p) ? heft_grown_large_slot(hash)
+								      : heft_grown_small_slot(hash);
 	uintptr_t addr = (uintptr_t)p;
 	size_t size = atomic_load_explicit(&heft_grown[i].size, memory_order_relaxed);
 	if (!atomic_compare_exchange_strong_explicit(&heft_grown[i].addr, &addr, 0,

@@ -123,7 +123,7 @@ static inline void *after_realloc(struct heft_tls *tls, bool announced, void *ol
 {
 	if (!old)
 		return allocated(tls, p, size, here, via, site);
-	if (UNLIKELY(size >= HEFT_GROWN_MIN) && p)
+	if (UNLIKELY(heft_grown_wants(p, size)) && p)
 		heft_grown_add(p, size);
 	if (LIKELY(announced && p))
 		record_site(tls, WIRE_EXT_REALLOC_END, p, size, here, via, site);

@@ -270,22 +270,51 @@ HIDDEN void heft_emit_alloc_long(struct heft_thread *t, int ext_kind, uint64_t t
 
 /* ---- grown.c: how much of grown arrays is used */
 
-enum { HEFT_GROWN_MIN = 16 << 10 }; /* smaller ones are not looked at */
-enum { HEFT_GROWN_SLOTS = 64 };
+/* All blocks from HEFT_GROWN_LARGE on are looked at, and one in 64 of the smaller ones: which is decided by
+ * the address, so that the free of any other block need not look. Each kind has slots of its own. */
+enum { HEFT_GROWN_LARGE = 16 << 10, HEFT_GROWN_LEAST = 64 };
+enum { HEFT_GROWN_LARGE_SLOTS = 64, HEFT_GROWN_SMALL_SLOTS = 256 };
+enum { HEFT_GROWN_SLOTS = HEFT_GROWN_LARGE_SLOTS + HEFT_GROWN_SMALL_SLOTS };
 struct heft_grown {
 	_Atomic(uintptr_t) addr;
 	_Atomic(size_t) size;
 };
 extern HIDDEN struct heft_grown heft_grown[HEFT_GROWN_SLOTS];
-static inline unsigned heft_grown_slot(const void *p)
+static inline uint64_t heft_grown_hash(const void *p)
 {
-	return (unsigned)(((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15ull >> 58);
+	return ((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15ull;
+}
+static inline unsigned heft_grown_large_slot(uint64_t hash)
+{
+	return (unsigned)(hash >> 58);
+}
+/* Whether a smaller block is one of those that are looked at, and its slot if it is. */
+static inline int heft_grown_is_chosen(uint64_t hash)
+{
+	return !(hash >> 52 & 63);
+}
+static inline unsigned heft_grown_small_slot(uint64_t hash)
+{
+	return HEFT_GROWN_LARGE_SLOTS + (unsigned)(hash >> 44 & (HEFT_GROWN_SMALL_SLOTS - 1));
+}
+static inline int heft_grown_is_in(unsigned slot, const void *p)
+{
+	return atomic_load_explicit(&heft_grown[slot].addr, memory_order_relaxed) == (uintptr_t)p;
 }
 static inline int heft_is_grown(const void *p)
 {
-	return UNLIKELY(atomic_load_explicit(&heft_unusual.grown_blocks, memory_order_relaxed)) &&
-	       UNLIKELY(atomic_load_explicit(&heft_grown[heft_grown_slot(p)].addr,
-					     memory_order_relaxed) == (uintptr_t)p);
+	if (LIKELY(!atomic_load_explicit(&heft_unusual.grown_blocks, memory_order_relaxed)))
+		return 0;
+	uint64_t hash = heft_grown_hash(p);
+	return heft_grown_is_in(heft_grown_large_slot(hash), p) ||
+	       (UNLIKELY(heft_grown_is_chosen(hash)) &&
+		heft_grown_is_in(heft_grown_small_slot(hash), p));
+}
+/* Whether a block that a realloc made is to be looked at. */
+static inline int heft_grown_wants(const void *p, size_t size)
+{
+	return UNLIKELY(size >= HEFT_GROWN_LARGE) ||
+	       (UNLIKELY(heft_grown_is_chosen(heft_grown_hash(p))) && size >= HEFT_GROWN_LEAST);
 }
 static inline int heft_is_unusual(const void *p)
 {

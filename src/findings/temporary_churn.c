@@ -2,12 +2,15 @@
  * allocates anything else.
  *
  * This costs time, not memory: a reused buffer would be as large as the largest of them. So the severity is
- * low, or medium if such blocks are most of what a very busy allocator does. `bytes` is what they ever held
- * at once. Every program has some temporaries. Only functions that make a large share of all allocations,
+ * low, or medium if such blocks are most of what a very busy allocator does for a while. `bytes` is what they
+ * ever held at once. Every program has some temporaries. Only functions that make a large share of all allocations,
  * at a rate that costs noticeable time, are named. */
-#include "findings/diagnosis.h"
+#include "findings/neighbours.h"
 
 #include "findings/site_names.h"
+#include "hosted/vector.h"
+
+#include <stdlib.h>
 
 /* An allocation and its free cost about 20 ns: 100,000 of them are 2 ms. */
 #define CHURN_LEAST_TEMPORARIES 100000
@@ -16,20 +19,42 @@
 /* The share of the function's own blocks that are temporary. With less, its blocks are not scratch buffers
  * but sometimes live shortly. */
 #define CHURN_LEAST_OWN_SHARE 0.9
-/* Medium severity needs half of all allocations, and at least 2 % of a core. */
+/* Medium severity needs half of all allocations, at least 2 % of a core, and a tenth of a second in all. */
 #define CHURN_MEDIUM_SHARE 0.5
 #define CHURN_MEDIUM_RATE 1e6
+#define CHURN_MEDIUM_TEMPORARIES 5000000
+/* A function that makes fewer does not matter beside its neighbours either. */
+#define CHURN_LEAST_PLACE 10000
 
 struct churn {
-	uint32_t site, name; /* the busiest one */
+	uint32_t site; /* the busiest one */
 	uint64_t temporary, allocations, own_peak_bytes;
 	/* The temporary blocks, taken to be as large as the site's blocks are on average. */
 	double bytes, blocks;
 };
 
-static int add_finding(struct diagnosis *d, const struct churn *c)
+static bool is_scratch(struct rule *r, const struct churn *c)
+{
+	return rule_at_least(r, "temporary share of the function's own blocks", UNIT_SHARE,
+			     share_of(c->temporary, c->allocations), CHURN_LEAST_OWN_SHARE);
+}
+
+/* Reports the functions of this leader's group, if they make enough together. */
+static int report_group(struct diagnosis *d, const struct spot *spots, uint32_t count,
+			uint32_t leader, const struct churn *list)
 {
 	const struct profile *p = d->p;
+	struct churn sum = {.site = spots[leader].site}, *c = &sum;
+	for (uint32_t i = leader; i < count; i++) {
+		const struct churn *one = &list[spots[i].index];
+		if (spots[i].leader != leader)
+			continue;
+		sum.temporary += one->temporary;
+		sum.allocations += one->allocations;
+		sum.own_peak_bytes += one->own_peak_bytes;
+		sum.bytes += one->bytes;
+		sum.blocks += one->blocks;
+	}
 	double share = share_of(c->temporary, p->totals.allocations);
 	double rate = p->run.duration_ns ? (double)c->temporary * 1e9 / (double)p->run.duration_ns
 					 : 0;
@@ -40,26 +65,28 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 	    !rule_at_least(&r, "temporary blocks a second", UNIT_PER_SECOND, rate,
 			   CHURN_LEAST_RATE) ||
 	    !rule_at_least(&r, "share of all allocations", UNIT_SHARE, share, CHURN_LEAST_SHARE) ||
-	    !rule_at_least(&r, "temporary share of the function's own blocks", UNIT_SHARE,
-			   share_of(c->temporary, c->allocations), CHURN_LEAST_OWN_SHARE))
+	    !is_scratch(&r, c))
 		return 0;
 	uint64_t mean = c->blocks > 0 ? whole_number(c->bytes / c->blocks) : 0;
 	struct draft f = draft_begin(FINDING_TEMPORARY_CHURN, c->site, c->own_peak_bytes);
 	draft_rule(&f, &r);
-	f.finding.severity = share >= CHURN_MEDIUM_SHARE && rate >= CHURN_MEDIUM_RATE
+	f.finding.severity = share >= CHURN_MEDIUM_SHARE && rate >= CHURN_MEDIUM_RATE &&
+					     c->temporary >= CHURN_MEDIUM_TEMPORARIES
 				     ? FINDING_MEDIUM
 				     : FINDING_LOW;
-	f.finding.summary = diagnosis_text(
-		d,
-		"%s temporary blocks of %s on average are made at %s: "
-		"%s, %s of all allocations; each was freed "
-		"before the thread allocated anything else",
-		words_count(c->temporary).text, words_exact_size(mean).text,
-		phrase_place(p, c->name).text, phrase_rate(rate).text, words_percent(share).text);
-	f.finding.advice = diagnosis_text(d,
-					  "Reuse one buffer from call to call, or use the stack: "
-					  "this costs time, not memory.");
-	draft_text(&f, "function", p->stacks.frames[p->stacks.nodes[c->name].frame].function);
+	const char *places = spots_places(d, spots, count, leader);
+	uint32_t name = d->named[c->site];
+	f.no_memory |= !places;
+	f.finding.summary = diagnosis_text(d,
+					   "%s temporary blocks of %s on average are made at %s: "
+					   "%s, %s of all allocations; each was freed "
+					   "before the thread allocated anything else",
+					   words_count(c->temporary).text,
+					   words_exact_size(mean).text, places ? places : "",
+					   phrase_rate(rate).text, words_percent(share).text);
+	f.finding.advice = "Reuse one buffer from call to call, or use the stack: this costs time, "
+			   "not memory.";
+	draft_text(&f, "function", p->stacks.frames[p->stacks.nodes[name].frame].function);
 	draft_count(&f, "temporary", c->temporary);
 	draft_share(&f, "share", share);
 	draft_count(&f, "per_second", whole_number(rate));
@@ -67,33 +94,64 @@ static int add_finding(struct diagnosis *d, const struct churn *c)
 	return draft_add(d, &f);
 }
 
-int diagnose_temporary_churn(struct diagnosis *d)
+/* Adds up the sites of the function that begins at `first` of d->by_function; returns where the next one begins. */
+static uint32_t add_up_function(const struct diagnosis *d, uint32_t first, struct churn *c)
 {
 	const struct profile *p = d->p;
 	const uint32_t *sites = d->by_function;
-	uint32_t count = d->by_function_count;
-	int rc = 0;
-	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
-		struct churn c = {.site = sites[i]};
-		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
-		     next++) {
-			const struct profile_site *s = &p->sites[sites[next]];
-			if (s->temporary > p->sites[c.site].temporary)
-				c.site = sites[next];
-			c.temporary += s->temporary;
-			c.allocations += s->allocations;
-			if (!s->temporary)
-				continue;
-			/* This is an upper bound: they need not have been live together. */
-			c.own_peak_bytes += s->own_peak_bytes;
-			if (!s->allocations) /* it only resizes blocks, whose size is not known here */
-				continue;
-			c.blocks += (double)s->temporary;
-			c.bytes += (double)s->temporary * (double)s->allocated_bytes /
-				   (double)s->allocations;
-		}
-		c.name = d->named[c.site];
-		rc = add_finding(d, &c);
+	uint32_t next = first;
+	*c = (struct churn){.site = sites[first]};
+	for (; next < d->by_function_count && named_alike(p, d->named, sites[first], sites[next]);
+	     next++) {
+		const struct profile_site *s = &p->sites[sites[next]];
+		if (s->temporary > p->sites[c->site].temporary)
+			c->site = sites[next];
+		c->temporary += s->temporary;
+		c->allocations += s->allocations;
+		if (!s->temporary)
+			continue;
+		/* This is an upper bound: they need not have been live together. */
+		c->own_peak_bytes += s->own_peak_bytes;
+		if (!s->allocations) /* it only resizes blocks, whose size is not known here */
+			continue;
+		c->blocks += (double)s->temporary;
+		c->bytes += (double)s->temporary * (double)s->allocated_bytes /
+			    (double)s->allocations;
 	}
+	return next;
+}
+
+int diagnose_temporary_churn(struct diagnosis *d)
+{
+	struct churn *list = NULL;
+	struct spot *spots = NULL;
+	uint32_t count = 0, capacity = 0, spot_capacity = 0;
+	int rc = 0;
+	for (uint32_t i = 0; i < d->by_function_count && rc == 0;) {
+		struct churn c;
+		struct rule unused = rule_begin(NULL);
+		i = add_up_function(d, i, &c);
+		if (c.temporary < CHURN_LEAST_PLACE || !is_scratch(&unused, &c))
+			continue;
+		if (!array_reserve(list, count, capacity, 1) ||
+		    !array_reserve(spots, count, spot_capacity, 1)) {
+			rc = HEFT_ENOMEM;
+			break;
+		}
+		list[count] = c;
+		/* The busiest place comes first, not the one with the largest blocks. */
+		spots[count] = (struct spot){.site = c.site,
+					     .rank = c.temporary,
+					     .bytes = c.own_peak_bytes,
+					     .index = count};
+		count++;
+	}
+	if (rc == 0)
+		spots_group(d, spots, count);
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		if (spots[i].leader == i)
+			rc = report_group(d, spots, count, i, list);
+	free(list);
+	free(spots);
 	return rc;
 }

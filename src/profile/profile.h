@@ -177,7 +177,8 @@ struct profile_growth {
 	uint64_t blocks;       /* that ended (or were live at the end) with a size given here */
 	uint64_t final_bytes;  /* theirs */
 	uint64_t largest_bytes;                   /* the largest of them */
-	uint64_t measured_blocks, measured_bytes; /* large ones, whose contents were read */
+	/* Those whose contents were read: the large ones, and one in 64 of the small ones */
+	uint64_t measured_blocks, measured_bytes;
 	uint64_t unused_bytes; /* the part of measured_bytes that is zeros at blocks' ends */
 };
 

@@ -31,7 +31,7 @@ struct reorder_thread {
 	struct live_block moving; /* the thread is resizing it; addr 0: none, or one never seen */
 };
 
-enum { REORDER_FREES = 16, REORDER_UNUSED = 64 };
+enum { REORDER_FREES = 16, REORDER_UNUSED = 1024 };
 
 struct reorder {
 	struct live_blocks blocks;
@@ -53,11 +53,11 @@ struct reorder {
 		bool held; /* its block is live; else the free is early */
 	} frees[REORDER_FREES];
 	uint32_t free_count;
-	uint64_t young_cycles;  /* a free of another thread's block is held if that is younger */
-	struct reorder_unused { /* what the program said about blocks that grew; a ring */
+	uint64_t young_cycles; /* a free of another thread's block is held if that is younger */
+	/* What the program said about blocks that grew, by address; a newer one replaces another */
+	struct reorder_unused {
 		uint64_t addr, bytes;
 	} unused[REORDER_UNUSED];
-	uint32_t unused_count;
 };
 
 /* HEFT_ENOMEM */

@@ -99,9 +99,9 @@ def test_connections_example(record, name, own, variant):
     assert f"300 objects of {each:,} bytes each" in f["summary"]
 
 
-@pytest.mark.parametrize("name, fields, rows", [("csv_rows", "make_field", "add_row"),
-                                                ("csv_rows_rs", "split_row", "read_sheet")])
-def test_csv_example(record, csv_file, name, fields, rows):
+@pytest.mark.parametrize("name, fields, sheet", [("csv_rows", "make_field", "add_row"),
+                                                 ("csv_rows_rs", "split_row", "read_sheet")])
+def test_csv_example(record, csv_file, name, fields, sheet):
     found, _ = findings(record, [example(name), csv_file])
     assert kinds(found) == ["allocator-rounding", "growth-slack"]
     rounding, slack = [f for f in found if f["kind"] != "profile-quality"]
@@ -113,10 +113,16 @@ def test_csv_example(record, csv_file, name, fields, rows):
     expected = sum(32 - len(s) for s in strings)
     assert abs(rounding["bytes"] - expected) < 0.02 * expected
     assert abs(e["blocks"] - len(strings)) <= 7
+    # The array of rows, of which all is examined; and rows with 7 of 8 fields, of which some are. What another
+    # block left in the unused place of a row counts as used.
     e = slack["evidence"]
-    assert function(e["function"]) == rows
-    assert e["slack_bytes"] == slack["bytes"] == (16384 - 12426) * 24
-    assert e["measured_bytes"] == 16384 * 24 and e["steps"] == 12
+    assert function(e["function"]) == "split_row"
+    rows, one = e["places"]
+    assert (function(rows["function"]), function(one["function"])) == ("split_row", sheet)
+    assert one["bytes"] == (16384 - 12426) * 24
+    assert 0.9 * 12426 * 24 < rows["bytes"] <= 12427 * 24
+    assert e["slack_bytes"] == slack["bytes"] == rows["bytes"] + one["bytes"]
+    assert e["steps"] >= 12 + 12426 and 12427 <= e["arrays"] <= 12428 and 16 < e["blocks"] < 700
 
 
 @pytest.mark.parametrize("name, freed", [("leaky_server", "never"),
@@ -226,6 +232,28 @@ def test_spare_room(compiled, record):
     assert e["steps"] == 13  # 16 to 131,072
 
 
+def test_spare_room_of_small_arrays(compiled, record):
+    """20,000 rows of 192 bytes, 24 of them unused: one in 64 is examined and stands for the others."""
+    found, _ = findings(record, [compiled("slack_shapes.c"), "rows"])
+    f = only(found, "growth-slack")
+    e = f["evidence"]
+    assert (e["function"], e["arrays"], e["largest_bytes"]) == ("rows", 20000, 192)
+    assert 16 <= e["blocks"] <= 256
+    assert 0.9 * 20000 * 24 < f["bytes"] <= 20000 * 24
+    assert f["severity"] == "medium"  # 12.5 % of the peak heap
+    assert f"measured on {e['blocks']} of them" in f["summary"]
+
+
+def test_neighbours_are_one_finding(compiled, record):
+    found, _ = findings(record, [compiled("slack_shapes.c"), "both"])
+    f = only(found, "allocator-rounding")
+    assert f["bytes"] == 20000 * (32 - 9) + 20000 * (32 - 10)
+    assert [(p["function"], p["bytes"]) for p in f["evidence"]["places"]] == \
+        [("names", 20000 * 23), ("many", 20000 * 22)]
+    for place in "names", "many":
+        assert f"{place} (slack_shapes.c:{line_of('slack_shapes.c', 'slack.' + place)})" in f["summary"]
+
+
 def test_small_blocks(compiled, record):
     found, _ = findings(record, [compiled("slack_shapes.c"), "small"])
     f = only(found, "allocator-rounding")
@@ -241,7 +269,7 @@ def test_temporaries(compiled, record):
     assert f["evidence"]["temporary"] == 300000
 
 
-@pytest.mark.parametrize("mode", ["full", "fitting", "relay"])
+@pytest.mark.parametrize("mode", ["full", "full-rows", "fitting", "relay"])
 def test_no_cost(compiled, record, mode):
     found, _ = findings(record, [compiled("slack_shapes.c"), mode])
     assert kinds(found) == []

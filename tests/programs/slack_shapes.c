@@ -52,6 +52,49 @@ NOINLINE static void relay(size_t count)
 	free(last);
 }
 
+/* Rows with room for 8 fields of 24 bytes, of which they use 7; all of them live. */
+NOINLINE static void rows(size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct field {
+			uint64_t a, b, c;
+		} *row = realloc(NULL, 4 * sizeof(*row));
+
+		for (size_t k = 0; k < 4; k++)
+			row[k] = (struct field){i + 1, k + 1, 1};
+		row = realloc(row, 8 * sizeof(*row)); /* @slack.rows */
+		for (size_t k = 4; k < 7; k++)
+			row[k] = (struct field){i + 1, k + 1, 1};
+		keep(row);
+	}
+}
+
+/* The same, full. */
+NOINLINE static void full_rows(size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint64_t *row = realloc(NULL, 96);
+
+		memset(row, 'x', 96);
+		row = realloc(row, 192);
+		memset(row, 'x', 192);
+		keep(row);
+	}
+}
+
+/* Two functions that one calls: the same advice at neighbouring places. */
+NOINLINE static void names(size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		keep(memset(malloc(9), 'n', 9)); /* @slack.names */
+}
+
+NOINLINE static void both(size_t count)
+{
+	names(count);
+	many(count, 10);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -60,6 +103,12 @@ int main(int argc, char **argv)
 		push_all(80000); /* of 131,072 */
 	else if (!strcmp(mode, "full"))
 		push_all(131072);
+	else if (!strcmp(mode, "rows"))
+		rows(opaque(20000));
+	else if (!strcmp(mode, "full-rows"))
+		full_rows(opaque(20000));
+	else if (!strcmp(mode, "both"))
+		both(opaque(20000));
 	else if (!strcmp(mode, "small"))
 		many(20000, 9);
 	else if (!strcmp(mode, "fitting"))

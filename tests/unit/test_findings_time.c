@@ -338,9 +338,10 @@ TEST(test_churn)
 	for (int extreme = 0; extreme < 2; extreme++) {
 		struct profile *p = new_profile(1 * SECOND);
 		struct profile_site *s = add_site(p, "main:9 handle:3 scratch:8", 0, 0);
-		s->allocations = s->frees = 1500000;
-		s->temporary = extreme ? 1500000 : 1400000;
-		s->allocated_bytes = 96000000;
+		uint64_t made = extreme ? 5000000 : 1500000; /* in a second */
+		s->allocations = s->frees = made;
+		s->temporary = extreme ? made : 1400000;
+		s->allocated_bytes = 64 * made;
 		s->own_peak_bytes = 64;
 		s = add_site(p, "main:9 work:3", extreme ? 100 : 3000000, 8);
 		all_freed(s);
@@ -351,9 +352,9 @@ TEST(test_churn)
 		assert_int_equal(c->severity, extreme ? FINDING_MEDIUM : FINDING_LOW);
 		assert_int_equal(c->bytes, 64);
 		assert_string_equal(evidence(c, "function")->text, "scratch");
-		assert_int_equal(evidence(c, "per_second")->number, extreme ? 1500000 : 1400000);
+		assert_int_equal(evidence(c, "per_second")->number, extreme ? 5000000 : 1400000);
 		assert_int_equal(evidence(c, "mean_bytes")->number, 64);
-		expect_text(c->summary, extreme ? "1.5 million a second" : "31.1 % of all");
+		expect_text(c->summary, extreme ? "5.0 million a second" : "31.1 % of all");
 		done(f, p);
 	}
 }

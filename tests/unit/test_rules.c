@@ -196,4 +196,110 @@ TEST(test_temporary_churn)
 	}
 }
 
+/* ---- neighbours */
+
+static struct profile *two_places(const char *one, const char *other)
+{
+	struct profile *p = new_profile(SECOND);
+	add_site(p, one, 20000, 9)->peak_slack_bytes = 20000 * 15;
+	add_site(p, other, 20000, 10)->peak_slack_bytes = 20000 * 14;
+	add_site(p, "main:1 rest:2", 1, 1 << 20);
+	return p;
+}
+
+TEST(test_neighbours)
+{
+	static const struct {
+		const char *one, *other;
+		uint32_t findings;
+	} cases[] = {
+		{"main:1 load:2 name:3", "main:1 load:5 value:6", 1}, /* one caller */
+		{"main:1 load:2 name:3", "main:1 load:5", 1},         /* function and caller */
+		{"main:1 load:2 name:3", "main:1 save:2 name:3", 1},  /* one function */
+		{"main:1 name:3", "main:2 value:6", 2},               /* main calls everything */
+		{"main:1 name:3", "main:2", 2},
+		{"main:1 load:2 name:3", "main:1 save:5 value:6", 2}, /* nothing in common */
+		{"main:1 load:2 a:3 name:4", "main:1 load:2 b:3 value:4", 2}, /* cousins */
+		{"main:1 load:2 prog+0x10", "main:1 save:5 prog+0x900", 1},   /* nobody can tell */
+		{"main:1 load:2 prog+0x10", "main:1 load:5 name:3", 2},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct profile *p = two_places(cases[i].one, cases[i].other);
+		struct findings *f = diagnose(p, 0);
+		if (count_of(f, FINDING_ALLOCATOR_ROUNDING) != cases[i].findings)
+			fail_msg("case %zu: %u findings", i, findings_count(f));
+		uint64_t sum = 0;
+		for (uint32_t k = 0; k < findings_count(f); k++)
+			sum += findings_get(f, k)->bytes;
+		assert_int_equal(sum, 20000 * (15 + 8) + 20000 * (14 + 8));
+		done(f, p);
+	}
+	struct profile *p = two_places("main:1 load:2 name:3", "main:1 load:5 value:6");
+	struct findings *f = diagnose(p, 0);
+	const struct finding *r = find(f, FINDING_ALLOCATOR_ROUNDING);
+	expect_text(r->summary, "40,000 blocks from name (prog.c:3) and value (prog.c:6) hold 9.5");
+	const struct evidence *places = evidence(r, "places");
+	assert_int_equal(places->count, 2);
+	assert_int_equal(places->parts[0].bytes, 20000 * 23);
+	assert_string_equal(places->parts[1].function, "value");
+	done(f, p);
+}
+
+/* Temporaries likewise: neither is enough alone. */
+TEST(test_neighbours_that_make_temporaries)
+{
+	struct profile *p = new_profile(SECOND);
+	for (int i = 0; i < 2; i++) {
+		struct profile_site *s = add_site(
+			p, i ? "main:1 run:2 key:3" : "main:1 run:5 value:6", 60000, 10);
+		s->temporary = 60000;
+	}
+	struct findings *f = diagnose(p, 0);
+	const struct finding *c = find(f, FINDING_TEMPORARY_CHURN);
+	assert_non_null(c);
+	assert_int_equal(evidence(c, "temporary")->number, 120000);
+	expect_text(c->summary, "value (prog.c:6) and key (prog.c:3)");
+	done(f, p);
+}
+
+/* ---- small arrays: one in 64 was examined */
+
+static struct profile *rows_profile(uint64_t examined, uint64_t unused_each, uint64_t peak_rows)
+{
+	struct profile *p = new_profile(SECOND);
+	add_site(p, "main:1 read:2 row:3", peak_rows, 192);
+	struct profile_growth *g = add_growth(p, 0);
+	g->steps = g->blocks = 12800;
+	g->final_bytes = 12800 * 192;
+	g->largest_bytes = 192;
+	g->measured_blocks = examined;
+	g->measured_bytes = examined * 192;
+	g->unused_bytes = examined * unused_each;
+	return p;
+}
+
+TEST(test_small_arrays)
+{
+	static const struct {
+		uint64_t examined, unused_each, peak_rows, bytes; /* 0: no finding */
+	} cases[] = {
+		{200, 24, 12800, 12800 * 24}, {16, 24, 12800, 12800 * 24},
+		{15, 24, 12800, 0},           /* too few to stand for the others */
+		{200, 24, 1000, 1000 * 24},   /* they came and went */
+		{200, 24, 25600, 12800 * 24}, /* half of them never grew: nothing is known of these */
+		{200, 19, 12800, 0},          /* 9.9 % */
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct profile *p = rows_profile(cases[i].examined, cases[i].unused_each,
+						 cases[i].peak_rows);
+		struct findings *f = diagnose(p, 0);
+		const struct finding *s = find(f, FINDING_GROWTH_SLACK);
+		if ((s != NULL) != (cases[i].bytes != 0) || (s && s->bytes != cases[i].bytes))
+			fail_msg("case %zu: %d", i, s ? (int)s->bytes : -1);
+		if (s)
+			expect_text(s->summary, "12,800 arrays grown at row (prog.c:3) hold");
+		done(f, p);
+	}
+}
+
 UNIT_TESTS(NULL, NULL)
