@@ -21,6 +21,12 @@ enum { SLOTS = HEFT_GROWN_SLOTS, LOOK_AT_MOST = 8 << 20, PAGE = 4096 };
 
 struct heft_grown heft_grown[HEFT_GROWN_SLOTS];
 
+static _Atomic uint16_t *count_of(unsigned slot)
+{
+	return slot < HEFT_GROWN_LARGE_SLOTS ? &heft_unusual.grown_large
+					     : &heft_unusual.grown_small;
+}
+
 void heft_grown_add(const void *p, size_t size)
 {
 	uint64_t hash = heft_grown_hash(p);
@@ -28,7 +34,7 @@ void heft_grown_add(const void *p, size_t size)
 					      : heft_grown_small_slot(hash);
 	atomic_store_explicit(&heft_grown[i].size, size, memory_order_relaxed);
 	if (!atomic_exchange_explicit(&heft_grown[i].addr, (uintptr_t)p, memory_order_relaxed))
-		atomic_fetch_add_explicit(&heft_unusual.grown_blocks, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(count_of(i), 1, memory_order_relaxed);
 }
 
 /* Removes a block. Returns its size; 0: it was not there. */
@@ -42,7 +48,7 @@ static size_t take(const void *p)
 	if (!atomic_compare_exchange_strong_explicit(&heft_grown[i].addr, &addr, 0,
 						     memory_order_relaxed, memory_order_relaxed))
 		return 0;
-	atomic_fetch_sub_explicit(&heft_unusual.grown_blocks, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(count_of(i), 1, memory_order_relaxed);
 	return size;
 }
 
@@ -90,7 +96,8 @@ static __attribute__((destructor)) void at_exit(void)
 	struct heft_tls *tls = &heft_tls;
 	struct heft_process *p = heft_process;
 	if (!p || atomic_load(&p->phase) != HEFT_OPEN || atomic_load(&heft_several_threads) ||
-	    !atomic_load(&heft_unusual.grown_blocks) || !enter(tls, HERE()))
+	    !(atomic_load(&heft_unusual.grown_large) + atomic_load(&heft_unusual.grown_small)) ||
+	    !enter(tls, HERE()))
 		return;
 	for (unsigned i = 0; i < SLOTS; i++) {
 		const void *block = (const void *)atomic_load(&heft_grown[i].addr);

@@ -118,8 +118,10 @@ void heft_record_slowly(struct heft_tls *tls, int ext_kind, void *p, size_t size
 }
 
 /* The real call in the middle is a realloc of `size` bytes in all. */
-static inline void *after_realloc(struct heft_tls *tls, bool announced, void *old, void *p,
-				  size_t size, uintptr_t here, unsigned via, uint32_t site)
+static inline __attribute__((always_inline)) void *after_realloc(struct heft_tls *tls,
+								 bool announced, void *old, void *p,
+								 size_t size, uintptr_t here,
+								 unsigned via, uint32_t site)
 {
 	if (!old)
 		return allocated(tls, p, size, here, via, site);

@@ -177,8 +177,8 @@ static inline void record_site(struct heft_tls *tls, int ext_kind, void *p, size
 		heft_record_slowly(tls, ext_kind, p, size, here, via);
 }
 
-static inline void *allocated(struct heft_tls *tls, void *p, size_t size, uintptr_t here,
-			      unsigned via, uint32_t site)
+static inline __attribute__((always_inline)) void *
+allocated(struct heft_tls *tls, void *p, size_t size, uintptr_t here, unsigned via, uint32_t site)
 {
 	if (LIKELY(p) && !UNLIKELY(heft_in_arena(p)))
 		record_site(tls, WIRE_EXT_ALLOC, p, size, here, via, site);

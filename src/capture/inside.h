@@ -198,8 +198,9 @@ extern HIDDEN unsigned char heft_arena[HEFT_ARENA_BYTES];
 /* Blocks that a free must look at. Mostly there are none of either kind, and one load shows that. */
 union heft_unusual {
 	struct {
-		_Atomic uint32_t arena_used;   /* bytes */
-		_Atomic uint32_t grown_blocks; /* how many are remembered (grown.c) */
+		_Atomic uint32_t arena_used; /* bytes */
+		/* How many blocks are remembered (grown.c) */
+		_Atomic uint16_t grown_large, grown_small;
 	};
 	_Atomic uint64_t any;
 };
@@ -303,11 +304,11 @@ static inline int heft_grown_is_in(unsigned slot, const void *p)
 }
 static inline int heft_is_grown(const void *p)
 {
-	if (LIKELY(!atomic_load_explicit(&heft_unusual.grown_blocks, memory_order_relaxed)))
-		return 0;
 	uint64_t hash = heft_grown_hash(p);
-	return heft_grown_is_in(heft_grown_large_slot(hash), p) ||
-	       (UNLIKELY(heft_grown_is_chosen(hash)) &&
+	return (UNLIKELY(atomic_load_explicit(&heft_unusual.grown_large, memory_order_relaxed)) &&
+		heft_grown_is_in(heft_grown_large_slot(hash), p)) ||
+	       (UNLIKELY(atomic_load_explicit(&heft_unusual.grown_small, memory_order_relaxed)) &&
+		UNLIKELY(heft_grown_is_chosen(hash)) &&
 		heft_grown_is_in(heft_grown_small_slot(hash), p));
 }
 /* Whether a block that a realloc made is to be looked at. */
