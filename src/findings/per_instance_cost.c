@@ -4,13 +4,18 @@
  * together. This file puts the parts together again. An activation is a function entered by one call: nodes
  * under one parent, of one function, on any line. Sites under an activation are parts of one object if their
  * counts agree: live at the peak, made, freed, and live over time if that is known. They agree exactly or in
- * whole multiples, because an object may own several blocks of one site.
+ * whole multiples, because an object may own several blocks of one site: three buffers on one line, or k in
+ * a loop.
  *
  * Counts may agree by chance, especially if an activation has many sites (main has all). So the parts must
  * be nearly everything that the activation has live, inner activations are preferred, and objects must be
- * many and not small. */
+ * many and not small. Multiples agree by chance more often: with n objects in one of n cases. So it must be
+ * seen that they were made in turn (made_together.h). Files of other tools do not have that. There the
+ * activation must be the constructor itself, not some function further out that calls it: one of its parts
+ * is made directly in it. The same object is found in both, unless the order contradicts. */
 #include "findings/diagnosis.h"
 
+#include "findings/made_together.h"
 #include "findings/site_names.h"
 #include "hosted/compare.h"
 #include "hosted/hash_index.h"
@@ -27,24 +32,14 @@
 #define INSTANCES_LEAST_BYTES (256u << 10)
 #define INSTANCES_LEAST_PEAK_SHARE SEVERITY_MEDIUM_SHARE
 #define INSTANCE_LEAST_PARTS 2
-/* Blocks of one site in one object; more are a collection. With n objects, one count is a multiple of
- * another by chance in one of n cases (46 and 414 pages of one cache were seen). So multiples need many
- * objects, four times as many as blocks, and blocks of another kind. */
+/* Blocks of one site in one object; more are a collection. If the order is not known, an object has no more
+ * than this many, or than there are objects. */
 #define INSTANCE_MOST_BLOCKS 64
-#define INSTANCES_FOR_EACH_BLOCK 4
-#define INSTANCES_FOR_MULTIPLES 100
+#define INSTANCE_MOST_UNSEEN 16
 /* The share of the parts in all bytes that are live under the activation. */
 #define INSTANCE_LEAST_COVERAGE 0.8
 /* An outer activation is the object only if it has this much more. */
 #define INSTANCE_OUTER_GAIN 1.02
-/* At the peak, or at the end of a slot of the history, an object may be half made. So the counts of 100
- * objects and more may differ by this part. Counts of fewer objects must agree exactly. */
-#define INSTANCE_TOLERANCE 0.01
-#define INSTANCE_EXACT_BELOW 100
-/* Counts over time may disagree in this part of the slots in which a count changed. Fewer slots than this
- * show nothing. */
-#define INSTANCE_STRAY_CHANGES 0.1
-#define INSTANCE_LEAST_CHANGES 3
 /* The chunk of a pool is smaller than a power of two by the allocator's header and its own. */
 #define CHUNK_LEAST_BYTES 4096
 #define CHUNK_HEADER_BYTES 128
@@ -56,6 +51,7 @@ enum { SITES_LOOKED_AT = 20000, FRAMES_LOOKED_AT = 48, COUNTS_TRIED = 8 };
 /* A site under an activation, which `rep`, its first node, stands for */
 struct member {
 	uint32_t rep, site;
+	bool direct; /* the activation is the site's first user frame: no function of the user lies between */
 };
 
 struct object {
@@ -66,6 +62,7 @@ struct object {
 	uint64_t instances, bytes, blocks, slack;
 	uint32_t parts;
 	bool outermost; /* main, or the function of a thread: everything is under it */
+	bool direct;    /* a part that each object has once is made directly in the activation */
 	bool taken;
 };
 
@@ -180,7 +177,7 @@ static bool may_be_part(const struct diagnosis *d, uint32_t site)
 {
 	const struct profile_site *s = &d->p->sites[site];
 	return s->peak_blocks >= INSTANCES_LEAST && s->node < d->p->stacks.node_count &&
-	       !d->queued[site] && !is_pool_chunk(s);
+	       !d->queued[site];
 }
 
 /* Lists every pair of activation and site, by activation and then by bytes (the order of sites). It counts
@@ -200,7 +197,7 @@ static struct member *find_members(const struct diagnosis *d, struct activations
 			for (int f = 0; n != PROFILE_NONE && f < FRAMES_LOOKED_AT; f++) {
 				uint32_t *at = &place[a->rep[n]];
 				if (pass == 1)
-					list[*at] = (struct member){a->rep[n], i};
+					list[*at] = (struct member){a->rep[n], i, n == d->named[i]};
 				++*at;
 				n = next_heavy(a, p, n);
 			}
@@ -226,39 +223,10 @@ static struct member *find_members(const struct diagnosis *d, struct activations
 static bool is_multiple(uint64_t count, uint64_t k, uint64_t of)
 {
 	uint64_t expected = k * of, off = count > expected ? count - expected : expected - count;
-	uint64_t half_made = of < INSTANCE_EXACT_BELOW || k > 1
+	uint64_t half_made = of < TOGETHER_EXACT_BELOW || k > 1
 				     ? 0
-				     : (uint64_t)ceil(INSTANCE_TOLERANCE * (double)of);
+				     : (uint64_t)ceil(TOGETHER_TOLERANCE * (double)of);
 	return off <= half_made;
-}
-
-/* Compares two sites over time. Only slots in which a count changed are evidence: once both are complete, two
- * lists of equal length agree as well as the parts of objects do. Under main any two sites meet: there,
- * agreement must be seen, not assumed. */
-static bool move_together(const struct profile *p, uint32_t reference, uint32_t site, uint64_t k,
-			  bool must_be_seen)
-{
-	uint32_t a = p->sites[reference].history, b = p->sites[site].history;
-	if (a >= p->behaviour.history.row_count || b >= p->behaviour.history.row_count)
-		return !must_be_seen; /* too small to have a history */
-	const struct profile_history_row *x = &p->behaviour.history.rows[a],
-					 *y = &p->behaviour.history.rows[b];
-	uint32_t from = x->first > y->first ? x->first : y->first, changes = 0, stray = 0;
-	uint64_t most = 0;
-	for (uint32_t i = from; i < p->behaviour.history.slot_count; i++)
-		if (x->blocks[i] > most)
-			most = x->blocks[i];
-	uint64_t within = k * (2 + (uint64_t)(INSTANCE_TOLERANCE * (double)most));
-	for (uint32_t i = from; i < p->behaviour.history.slot_count; i++) {
-		if (i && x->blocks[i] == x->blocks[i - 1] && y->blocks[i] == y->blocks[i - 1])
-			continue;
-		uint64_t expected = k * x->blocks[i], is = y->blocks[i];
-		stray += (is > expected ? is - expected : expected - is) > within;
-		changes++;
-	}
-	if (changes < INSTANCE_LEAST_CHANGES)
-		return !must_be_seen;
-	return stray <= INSTANCE_STRAY_CHANGES * (double)changes;
 }
 
 /* An object may be half made at the peak. */
@@ -267,34 +235,52 @@ static bool agrees_at_peak(uint64_t count, uint64_t k, uint64_t of)
 	return is_multiple(count, k, of) || (k > 1 && count < k * of && count + k > k * of);
 }
 
-static bool multiples_count(const struct profile *p, const struct object *o, uint32_t site,
-			    uint64_t k)
+/* Whether several blocks in each object may be believed although nobody saw the order. Blocks of one size
+ * from one function are the chunks of a pool or the pages of a cache (46 and 414 were seen), unless the
+ * constructor itself makes all of them. */
+static bool is_plausible(const struct profile *p, const struct object *o, const struct member *m,
+			 uint64_t k)
 {
-	const struct profile_site *r = &p->sites[o->reference], *s = &p->sites[site];
+	const struct profile_site *r = &p->sites[o->reference], *s = &p->sites[m->site];
 	bool same_kind = r->peak_bytes / r->peak_blocks == s->peak_bytes / s->peak_blocks &&
 			 same_function(p, p->stacks.nodes[r->node].frame,
 				       p->stacks.nodes[s->node].frame);
-	return r->peak_blocks >= INSTANCES_FOR_MULTIPLES &&
-	       r->peak_blocks >= INSTANCES_FOR_EACH_BLOCK * k && !same_kind &&
-	       !node_is_nameless(p, o->rep);
+	return (k <= INSTANCE_MOST_UNSEEN || k <= r->peak_blocks) && !node_is_nameless(p, o->rep) &&
+	       (same_kind ? o->direct && m->direct : o->direct || m->direct);
 }
 
-/* How many blocks of `site` each object has, if it has one of `reference`; 0: the counts do not agree. */
-static uint64_t blocks_in_each(const struct profile *p, const struct object *o, uint32_t site)
+/* Whether as many were made and freed for each object. A block that was resized belongs to the site that
+ * resized it last: numbers of calls mean nothing there. Formats that do not separate resizing from making
+ * tell nothing either. */
+static bool calls_agree(const struct profile *p, const struct profile_site *r,
+			const struct profile_site *s, uint64_t k)
 {
-	const struct profile_site *r = &p->sites[o->reference], *s = &p->sites[site];
+	bool resized = r->reallocations || s->reallocations || !r->allocations || !s->allocations ||
+		       !(p->run.has & PROFILE_HAS_FREES);
+	return resized || (is_multiple(s->allocations, k, r->allocations) &&
+			   is_multiple(s->frees, k, r->frees));
+}
+
+/* How many blocks of a member each object has, if it has one of `reference`; 0: the counts do not agree. */
+static uint64_t blocks_in_each(const struct profile *p, const struct object *o,
+			       const struct member *m)
+{
+	const struct profile_site *r = &p->sites[o->reference], *s = &p->sites[m->site];
 	uint64_t k = (s->peak_blocks + r->peak_blocks / 2) / r->peak_blocks;
-	if (k < 1 || k > INSTANCE_MOST_BLOCKS || (k > 1 && !multiples_count(p, o, site, k)) ||
+	if (k < 1 || k > INSTANCE_MOST_BLOCKS ||
 	    !agrees_at_peak(s->peak_blocks, k, r->peak_blocks) ||
 	    !is_multiple(s->live_blocks, k, r->live_blocks))
 		return 0;
-	/* A block that was resized belongs to the site that resized it last. Numbers of calls mean
-	 * nothing there. */
-	bool resized = r->reallocations || s->reallocations || !r->allocations || !s->allocations;
-	if (!resized && (!is_multiple(s->allocations, k, r->allocations) ||
-			 !is_multiple(s->frees, k, r->frees)))
+	enum together together = made_together(p, o->reference, m->site, k);
+	/* A buffer that is replaced is still part of its object, if it was always there. */
+	if (together == TOGETHER_NOT || (together == TOGETHER_UNKNOWN && !calls_agree(p, r, s, k)))
 		return 0;
-	return move_together(p, o->reference, site, k, o->outermost) ? k : 0;
+	/* Under main any two sites meet: there, agreement must be seen, not assumed. */
+	if (o->outermost && together == TOGETHER_UNKNOWN)
+		return 0;
+	if (together != TOGETHER_IN_ORDER && is_pool_chunk(s) && !(o->direct && m->direct))
+		return 0;
+	return k == 1 || together == TOGETHER_IN_ORDER || is_plausible(p, o, m, k) ? k : 0;
 }
 
 /* ---- the object of an activation */
@@ -306,9 +292,13 @@ static void try_reference(const struct profile *p, const struct member *members,
 	o.reference = reference;
 	o.instances = p->sites[reference].peak_blocks;
 	o.bytes = o.blocks = o.slack = o.parts = 0;
+	o.direct = false;
+	for (uint32_t i = o.first; i < o.first + o.count && !o.direct; i++)
+		o.direct = members[i].direct && !is_pool_chunk(&p->sites[members[i].site]) &&
+			   blocks_in_each(p, &o, &members[i]) == 1;
 	for (uint32_t i = o.first; i < o.first + o.count; i++) {
 		const struct profile_site *s = &p->sites[members[i].site];
-		if (!blocks_in_each(p, &o, members[i].site))
+		if (!blocks_in_each(p, &o, &members[i]))
 			continue;
 		o.bytes += s->peak_bytes;
 		o.blocks += s->peak_blocks;
@@ -431,7 +421,7 @@ static int list_parts(struct diagnosis *d, const struct member *members, const s
 	*out = parts;
 	for (uint32_t i = o->first; parts && i < o->first + o->count && used < o->parts; i++) {
 		uint32_t site = members[i].site, name = d->named[site];
-		if (!blocks_in_each(p, o, site))
+		if (!blocks_in_each(p, o, &members[i]))
 			continue;
 		/* The caller of a wrapper may be outside the object. */
 		if (depth_of(p, name) < o->depth)
@@ -466,7 +456,7 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 		if (!other->taken || other->parts != o->parts ||
 		    !same_function(p, p->stacks.nodes[other->rep].frame,
 				   p->stacks.nodes[o->rep].frame) ||
-		    fabs(each * (double)o->instances / (double)o->bytes - 1) > INSTANCE_TOLERANCE)
+		    fabs(each * (double)o->instances / (double)o->bytes - 1) > TOGETHER_TOLERANCE)
 			continue;
 		instances += other->instances;
 		bytes += other->bytes;
@@ -480,18 +470,21 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 	uint64_t each = (bytes + instances / 2) / instances;
 	uint64_t usable = (bytes + slack + instances / 2) / instances;
 	double share = share_of(bytes, p->totals.peak_bytes);
+	/* How much of it is resident is not known: untouched pages of a buffer take no memory. */
+	bool sizes_known = p->run.has & PROFILE_HAS_USABLE;
 	struct draft f = draft_begin(FINDING_PER_INSTANCE_COST, parts[0].site, bytes);
 	f.finding.severity = severity_of(d, bytes);
 	f.finding.summary = diagnosis_text(
 		d,
 		"%s objects of %s each, made at %s, are %s of the peak heap; the largest of %u "
 		"parts is "
-		"%s (%s) from %s, and %s in 1 GiB",
+		"%s (%s) from %s, and %s in 1 GiB,%s if all of their memory is touched",
 		words_count(instances).text, words_exact_size(each).text,
 		phrase_place(p, head).text, words_percent(share).text, o->parts,
 		words_exact_size(parts[0].bytes).text, words_percent(parts[0].share).text,
 		phrase_function(parts[0].function).text,
-		words_many(GIB / (usable ? usable : 1), "object fits", "objects fit").text);
+		words_many(GIB / (usable ? usable : 1), "object fits", "objects fit").text,
+		sizes_known ? "" : " without the allocator's overhead,");
 	f.finding.advice = diagnosis_text(
 		d,
 		"Begin with the largest part: make it smaller, make it when it is first needed, or "
@@ -502,6 +495,9 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 	draft_bytes(&f, "usable_bytes_each", usable);
 	draft_count(&f, "blocks_each", (o->blocks + o->instances / 2) / o->instances);
 	draft_count(&f, "fit_in_1gib", GIB / (usable ? usable : 1));
+	draft_text(&f, "fit_assumes",
+		   sizes_known ? "usable bytes, all of them touched"
+			       : "requested bytes, all of them touched");
 	draft_parts(&f, "parts", parts, o->parts);
 	return draft_add(d, &f);
 }

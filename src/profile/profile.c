@@ -88,6 +88,7 @@ void profile_free(struct profile *p)
 	free(p->behaviour.history.blocks);
 	free(p->behaviour.history.events);
 	free(p->behaviour.sizes);
+	free(p->behaviour.firsts);
 	for (uint32_t i = 0; i < p->judged_count; i++)
 		profile_free(p->judged[i].p);
 	free(p->judged);

@@ -201,6 +201,14 @@ struct profile_history {
 	uint32_t row_count;
 };
 
+/* One of the first blocks made at a site. Only if the profile is judged, of one process, for large sites
+ * (trace_firsts.c). */
+struct profile_first {
+	uint32_t site, thread; /* the recording's number of the thread */
+	uint64_t order;        /* among all allocations of the program */
+	uint64_t size;
+};
+
 /* Allocations by size: exact requested sizes up to 1024, then eight classes for each power of two.
  * Only if asked for (profile_selection.sizes). */
 struct profile_size {
@@ -414,6 +422,8 @@ struct profile_behaviour {
 	struct profile_history history;
 	struct profile_size *sizes;
 	uint32_t size_count;
+	struct profile_first *firsts; /* by site, then by order */
+	uint32_t first_count;
 };
 
 /* How certain a sampled profile is; all NULL or 0 in an exact one. */

@@ -95,6 +95,9 @@ int trace_ends_left(struct load *l);
 int trace_load_sizes(struct load *l);
 /* Live bytes over time of a part and of its sites (trace_history.c). */
 int trace_load_history(struct load *l);
+/* The first blocks of large sites, in their order, for findings (trace_firsts.c). */
+bool trace_wants_firsts(const struct load *l);
+int trace_load_firsts(struct load *l);
 /* Every number of each process (trace_replay.c). */
 int trace_load_process_totals(struct load *l);
 /* Loads a part whose tally, split and behaviour are set. */

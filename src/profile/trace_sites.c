@@ -380,7 +380,9 @@ int trace_load_sites(struct load *l)
 		rc = load_own_behaviour(l, w.final, w.nodes);
 	if (rc == 0 && p->stacks.lender)
 		take_ids(l, w.final);
-	if (rc == 0 && (l->sel->keep || p->stacks.lender || trace_judges(l)) && !l->split) {
+	if (rc == 0 &&
+	    (l->sel->keep || p->stacks.lender || trace_judges(l) || trace_wants_firsts(l)) &&
+	    !l->split) {
 		p->recorded.site_count = l->c->site_count;
 		p->recorded.nodes = w.nodes;
 		p->recorded.sites = w.final;

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from harness import BUILD, PROGRAMS, bare, line_of, run
+from harness import BUILD, HEFT, PROGRAMS, bare, line_of, report, run
 
 KINDS = {"unbounded-queue", "per-instance-cost", "growth-slack", "allocator-rounding",
          "growing-site", "temporary-churn", "profile-quality"}
@@ -190,10 +190,47 @@ def test_objects(compiled, record):
     assert e["parts"][1]["function"] == "make_pages"
 
 
-@pytest.mark.parametrize("mode", ["rows", "tables", "lists"])
+# Several blocks of one site in each object, and few objects. The same in files that keep neither
+# the order nor the course over time.
+SEVERAL = [("peers", "peer_new", 50, [6000, 4000, 80], 5),
+           ("rings", "ring_new", 40, [21000, 3000], 8),
+           ("workers", "worker_new", 12, [32000, 256], 17),
+           ("logs", "log_new", 60, [6000, 3000, 64], 4)]
+
+
+@pytest.mark.parametrize("mode, name, instances, parts, blocks", SEVERAL)
+def test_several_blocks_of_a_site(compiled, record, tmp_path, mode, name, instances, parts, blocks):
+    found, rep = findings(record, [compiled("object_shapes.c"), mode])
+    for form in ("heft", "pprof", "heaptrack"):
+        if form != "heft":
+            out = tmp_path / f"out.{form}"
+            assert run([HEFT, "export", "-f", form, "-o", out, rep.path]).returncode == 0
+            found = check_findings(report(out))
+        f = only(found, "per-instance-cost")
+        e = f["evidence"]
+        assert (e["function"], e["instances"], e["blocks_each"]) == (name, instances, blocks), form
+        assert f["bytes"] == instances * sum(parts) and e["bytes_each"] == sum(parts)
+        assert [p["bytes"] for p in e["parts"]] == parts
+        assert e["fit_assumes"].startswith("usable" if form == "heft" else "requested")
+        assert e["fit_in_1gib"] == 2 ** 30 // e["usable_bytes_each"]
+        assert "if all of their memory is touched" in f["summary"]
+
+
+@pytest.mark.parametrize("mode", ["rows", "tables", "lists", "loops", "regular", "pool"])
 def test_no_objects(compiled, record, mode):
     found, _ = findings(record, [compiled("object_shapes.c"), mode])
     assert kinds(found) == []
+
+
+def test_list_beside_objects(compiled, record, tmp_path):
+    found, rep = findings(record, [compiled("object_shapes.c"), "beside"])
+    for form in ("heft", "pprof", "heaptrack"):
+        if form != "heft":
+            out = tmp_path / f"out.{form}"
+            assert run([HEFT, "export", "-f", form, "-o", out, rep.path]).returncode == 0
+            found = check_findings(report(out))
+        f = only(found, "per-instance-cost")
+        assert (f["evidence"]["function"], f["bytes"]) == ("peer_new", 60 * 10080), form
 
 
 # ---- growth

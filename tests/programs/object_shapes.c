@@ -95,10 +95,176 @@ NOINLINE static void two_lists(void)
 	}
 }
 
+/* ---- several blocks of one site in each object, few objects, no pauses */
+
+/* Three on one line: 50 * (80 + 4000 + 1000 + 2000 + 3000) */
+struct peer {
+	char *frame, *a, *b, *c;
+	char rest[48];
+};
+
+NOINLINE static struct peer *peer_new(void)
+{
+	struct peer *p = malloc(sizeof(*p));
+
+	p->frame = malloc(4000);
+	p->a = malloc(1000), p->b = malloc(2000), p->c = malloc(3000); /* @object.three */
+	return p;
+}
+
+NOINLINE static void run_peers(void)
+{
+	for (int i = 0; i < 50; i++)
+		keep(peer_new());
+}
+
+/* Seven in a loop, of the size of the first: 40 * (3000 + 7 * 3000) */
+NOINLINE static char **ring_new(void)
+{
+	char **ring = malloc(3000);
+
+	for (int i = 0; i < 7; i++)
+		ring[i] = malloc(3000);
+	return ring;
+}
+
+NOINLINE static void run_rings(void)
+{
+	for (int i = 0; i < 40; i++)
+		keep(ring_new());
+}
+
+/* Sixteen through another function, more than there are workers: 12 * (256 + 16 * 2000) */
+NOINLINE static char *slot_new(void)
+{
+	char *slot = malloc(2000);
+
+	keep(slot);
+	return slot;
+}
+
+NOINLINE static char **worker_new(void)
+{
+	char **worker = malloc(256);
+
+	for (int i = 0; i < 16; i++)
+		worker[i] = slot_new();
+	return worker;
+}
+
+NOINLINE static void run_workers(void)
+{
+	for (int i = 0; i < 12; i++)
+		keep(worker_new());
+}
+
+/* A buffer that each object resizes, so that numbers of calls do not agree: 60 * (64 + 6000 + 2 * 1500) */
+NOINLINE static char **log_new(int lines)
+{
+	char **log = malloc(64);
+	char *text = malloc(100);
+
+	for (int i = 1; i <= 3 + lines % 3; i++)
+		text = realloc(text, i < 3 + lines % 3 ? (size_t)i * 500 : 6000);
+	log[0] = text;
+	for (int i = 1; i < 3; i++)
+		log[i] = malloc(1500);
+	return log;
+}
+
+NOINLINE static void run_logs(void)
+{
+	for (int i = 0; i < 60; i++)
+		keep(log_new(i));
+}
+
+/* ---- counts that are multiples, and no objects: a list of 480 nodes beside 60 peers */
+NOINLINE static char *node_new(size_t size)
+{
+	char *node = malloc(size);
+
+	keep(node);
+	return node;
+}
+
+NOINLINE static void run_list_beside(void)
+{
+	for (int i = 0; i < 60; i++)
+		keep(peer_new());
+	for (int i = 0; i < 480; i++)
+		keep(node_new(1500));
+}
+
+/* The same in one function: only the order tells. */
+NOINLINE static void run_two_loops(void)
+{
+	for (int i = 0; i < 60; i++)
+		keep(malloc(3000));
+	for (int i = 0; i < 480; i++)
+		keep(malloc(1500));
+}
+
+/* 60 rows of 5, 6 or 7 strings: 360 in all, six for each on average. */
+NOINLINE static void run_regular_rows(void)
+{
+	for (int i = 0; i < 60; i++) {
+		char **row = malloc(3000);
+
+		for (int k = 0; k < 5 + i % 3; k++)
+			row[k] = made(1000, 'r');
+		keep(row);
+	}
+}
+
+/* A pool: chunks of one size, made by one function for two kinds of things, one four times as often. */
+NOINLINE static char *chunk_new(void)
+{
+	char *chunk = malloc(5000);
+
+	keep(chunk);
+	return chunk;
+}
+
+NOINLINE static void small_things(void)
+{
+	keep(chunk_new());
+}
+
+NOINLINE static void large_things(void)
+{
+	keep(chunk_new());
+}
+
+NOINLINE static void run_pool(void)
+{
+	for (int i = 0; i < 200; i++)
+		if (i % 7 == 0 || i % 11 == 0 || i < 4 || i == 50)
+			small_things();
+		else
+			large_things();
+	for (int i = 0; i < 200; i++)
+		small_things();
+	for (int i = 0; i < 23; i++)
+		large_things();
+}
+
 int main(int argc, char **argv)
 {
+	static const struct {
+		const char *mode;
+		void (*run)(void);
+	} quick[] = {{"peers", run_peers},          {"rings", run_rings},
+		     {"workers", run_workers},      {"logs", run_logs},
+		     {"beside", run_list_beside},   {"loops", run_two_loops},
+		     {"regular", run_regular_rows}, {"pool", run_pool}};
 	const char *mode = argc > 1 ? argv[1] : "";
 
+	for (size_t i = 0; i < sizeof(quick) / sizeof(*quick); i++)
+		if (!strcmp(mode, quick[i].mode)) {
+			quick[i].run();
+			say("done\n");
+			return 0;
+		}
 	if (!strcmp(mode, "sessions"))
 		run_sessions();
 	else if (!strcmp(mode, "rows"))
