@@ -48,6 +48,11 @@ enum { SITES_LOOKED_AT = 20000, FRAMES_LOOKED_AT = 48, COUNTS_TRIED = 8 };
 
 #define GIB ((uint64_t)1 << 30)
 
+static const char instance_rule[] =
+	"Sites under one function are parts of one object if their numbers of blocks agree, "
+	"exactly or in "
+	"whole multiples: at the peak, at the end, made and freed, and over time.";
+
 /* A site under an activation, which `rep`, its first node, stands for */
 struct member {
 	uint32_t rep, site;
@@ -60,6 +65,7 @@ struct object {
 	uint32_t first, count; /* members of the activation */
 	uint32_t reference;    /* the site that has one block in each object */
 	uint64_t instances, bytes, blocks, slack;
+	uint64_t all; /* bytes that are live under the activation */
 	uint32_t parts;
 	bool outermost; /* main, or the function of a thread: everything is under it */
 	bool direct;    /* a part that each object has once is made directly in the activation */
@@ -310,6 +316,22 @@ static void try_reference(const struct profile *p, const struct member *members,
 		*best = o;
 }
 
+static bool is_worth_telling(struct rule *r, const struct profile *p, const struct object *o)
+{
+	return rule_at_least(r, "sites whose counts agree", UNIT_COUNT, o->parts,
+			     INSTANCE_LEAST_PARTS) &&
+	       rule_at_least(r, "objects", UNIT_COUNT, (double)o->instances, INSTANCES_LEAST) &&
+	       rule_at_least(r, "bytes of all objects", UNIT_BYTES, (double)o->bytes,
+			     INSTANCES_LEAST_BYTES) &&
+	       rule_at_least(r, "bytes of one object", UNIT_BYTES,
+			     (double)(o->bytes / o->instances), INSTANCE_LEAST_BYTES) &&
+	       rule_at_least(
+		       r, "share of the objects in what is live under the function that makes them",
+		       UNIT_SHARE, share_of(o->bytes, o->all), INSTANCE_LEAST_COVERAGE) &&
+	       rule_at_least(r, "share of the objects in the peak heap", UNIT_SHARE,
+			     share_of(o->bytes, p->totals.peak_bytes), INSTANCES_LEAST_PEAK_SHARE);
+}
+
 /* Finds the best object of an activation; `all` is the bytes live under it. */
 static bool find_object(const struct profile *p, const struct member *members, uint64_t all,
 			struct object *o)
@@ -328,11 +350,9 @@ static bool find_object(const struct profile *p, const struct member *members, u
 		tried[counts++] = blocks;
 		try_reference(p, members, members[i].site, o);
 	}
-	return o->parts >= INSTANCE_LEAST_PARTS && o->instances >= INSTANCES_LEAST &&
-	       o->bytes >= INSTANCES_LEAST_BYTES &&
-	       o->bytes / o->instances >= INSTANCE_LEAST_BYTES &&
-	       share_of(o->bytes, all) >= INSTANCE_LEAST_COVERAGE &&
-	       share_of(o->bytes, p->totals.peak_bytes) >= INSTANCES_LEAST_PEAK_SHARE;
+	o->all = all;
+	struct rule r = rule_begin("");
+	return is_worth_telling(&r, p, o);
 }
 
 static uint32_t depth_of(const struct profile *p, uint32_t node)
@@ -473,6 +493,9 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 	/* How much of it is resident is not known: untouched pages of a buffer take no memory. */
 	bool sizes_known = p->run.has & PROFILE_HAS_USABLE;
 	struct draft f = draft_begin(FINDING_PER_INSTANCE_COST, parts[0].site, bytes);
+	struct rule r = rule_begin(instance_rule);
+	is_worth_telling(&r, p, o);
+	draft_rule(&f, &r);
 	f.finding.severity = severity_of(d, bytes);
 	f.finding.summary = diagnosis_text(
 		d,
