@@ -96,6 +96,7 @@ struct trace_sample *sampled_convert(const struct sampled_output *to, struct pro
 			.size = b->size,
 			.rate_bytes = b->rate_bytes,
 			.birth_ns = tsc_clock_time(to->clock, b->birth_tsc),
+			.progress_bytes = b->progress_bytes,
 		};
 	}
 	*count = used;
@@ -142,6 +143,7 @@ int sampled_convert_all(const struct sampled_output *to, void *base, struct proc
 {
 	const struct wire_sampling *s = &wire_session_at(base).header->sampling;
 	out->rate_bytes = atomic_load(&s->rate_bytes);
+	out->progress_bytes = atomic_load(&s->progress_bytes);
 	out->on = atomic_load(&s->on) != 0;
 	process_stacks_read_log(to->stacks, stacks); /* what makes no sense ends it */
 	int rc = convert_live(to, base, stacks, peak, out);

@@ -326,6 +326,8 @@ NOINLINE void heft_sample_test(void *p, size_t size, uintptr_t hook, unsigned vi
 			.size = size,
 			.rate_bytes = rate,
 			.birth_tsc = begun,
+			.progress_bytes = atomic_fetch_add_explicit(&h->sampling.progress_bytes,
+								    rate, memory_order_relaxed),
 			.site = heft_site(t, hook, via),
 			.tid = t->stream->tid,
 		};

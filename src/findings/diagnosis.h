@@ -22,14 +22,14 @@ struct diagnosis {
 	uint32_t *named;        /* by site, the node that names it: site_names.h */
 	uint32_t *by_function;  /* sites, ordered by function: site_names.h */
 	uint32_t by_function_count;
-	bool *queued; /* by site: explained by unbounded-queue */
+	bool *queued; /* by site: explained by unbounded-queue, or by growth without end */
 };
 
 int diagnose_unbounded_queue(struct diagnosis *d); /* first: it fills `queued` */
-int diagnose_per_instance_cost(struct diagnosis *d);
 int diagnose_growth_slack(struct diagnosis *d);
 int diagnose_allocator_rounding(struct diagnosis *d);
-int diagnose_growing_site(struct diagnosis *d);
+int diagnose_growing_site(struct diagnosis *d); /* before the next one: it adds to `queued` */
+int diagnose_per_instance_cost(struct diagnosis *d);
 int diagnose_growing_samples(struct diagnosis *d); /* the same for a sampled profile */
 int diagnose_temporary_churn(struct diagnosis *d);
 int diagnose_profile_quality(struct diagnosis *d);

@@ -1,8 +1,8 @@
 /* Runs the diagnoses, keeps what they found and sorts it.
  *
  * A diagnosis sees the whole profile and nothing of the other diagnoses, with one exception: the queue comes
- * first and marks the sites it explains, because a message that waits is not also an object that is too
- * large.
+ * first, then growth without end. Both mark the sites they explain, because a message that waits, or one that
+ * is never freed, is not also an object that is too large.
  *
  * If there are several processes, each is looked at by itself (profile.judged), and every finding says which
  * process it is of: a sum over processes grows just because one starts after the other. If several processes
@@ -273,10 +273,10 @@ static const struct {
 	unsigned scope;
 } diagnoses[] = {
 	{diagnose_unbounded_queue, OF_ONE | OF_EXACT},
-	{diagnose_per_instance_cost, OF_ONE | OF_EXACT},
 	{diagnose_growth_slack, OF_ONE | OF_EXACT},
 	{diagnose_allocator_rounding, OF_ONE | OF_EXACT},
 	{diagnose_growing_site, OF_ONE | OF_EXACT},
+	{diagnose_per_instance_cost, OF_ONE | OF_EXACT},
 	{diagnose_growing_samples, OF_ALL | OF_SAMPLED},
 	{diagnose_temporary_churn, OF_ONE | OF_EXACT},
 	{diagnose_profile_quality, OF_ALL | OF_EXACT | OF_SAMPLED},

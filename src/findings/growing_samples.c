@@ -4,15 +4,17 @@
  * A leak keeps a constant share of what it allocates: its survivors were made evenly over the run. The
  * blocks of a working set were made just now, those of start-up at the start, and a cache that fills up made
  * fewer and fewer. So this file looks at the births of what is live at the peak, function by function, from
- * the start of the process to its peak:
+ * the start of the process to its peak. It measures the way by what the process had allocated, not by time:
+ * a server that nobody asks for an hour does not grow meanwhile, and has not stopped growing.
  *
- *   whole     every eighth of that time must have left survivors, the first and the last too: a queue or a
+ *   whole     every eighth of that way must have left survivors, the first and the last too: a queue or a
  *             ring whose blocks live for less than the run has none from the beginning
  *   even      each half of the middle must have left at least a third of the middle's survivors, and that
  *             must be significant: at most 5 % probable by chance. The last eighth is left out because it
  *             also holds what is about to be freed, the first because it holds start-up
  *   steady    as for exact recordings: elsewhere a population of blocks is replaced again and again, so
- *             all its blocks are young; or the program did not end by itself
+ *             all its blocks are young; or the program did not end by itself, and grew in the last quarter
+ *             of its time or paused before for half as long as it waits in the end
  *
  * If there are several processes, each is looked at by itself: a sum over processes would grow just because
  * one starts after the other. Only processes that ran for half of the recording are looked at; shorter ones
@@ -26,6 +28,7 @@
 #include "findings/endless_growth.h"
 
 #include "findings/site_names.h"
+#include "hosted/vector.h"
 #include "profile/measure.h"
 #include "profile/estimate.h"
 
@@ -48,24 +51,41 @@ enum { EIGHTHS = 8 };
 #define LEAST_LIFE 0.5
 
 struct survivors {
-	double part[EIGHTHS];   /* bytes made in each eighth */
+	double part[EIGHTHS];   /* bytes made in each eighth of the way */
 	double square[EIGHTHS]; /* sum of the squares of what each sample stands for */
 	double bytes, life_ns;
+	double first_at, last_at; /* when in its life those of the middle were made */
 	uint32_t samples;
 	uint32_t site; /* the largest */
 	uint64_t largest;
 	uint64_t allocations, frees, live_bytes;
 };
 
+/* What grows in one process */
+struct grown {
+	struct endless e;
+	uint32_t process, processes;
+};
+
+static const char samples_rule[] = "What a function has live at the peak was made evenly over the "
+				   "whole run, measured by what the program "
+				   "had allocated, while the program works at a steady pace.";
+
 static void add_birth(struct survivors *v, const struct profile_birth *b)
 {
-	unsigned at = b->at < 1 ? (unsigned)(b->at * EIGHTHS) : EIGHTHS - 1;
+	unsigned at = b->progress < 1 ? (unsigned)(b->progress * EIGHTHS) : EIGHTHS - 1;
 	v->part[at] += b->bytes;
 	v->square[at] += b->bytes * b->bytes;
 	v->bytes += b->bytes;
 	v->samples++;
 	if (b->at < 1 && (double)b->age_ns / (1 - b->at) > v->life_ns)
 		v->life_ns = (double)b->age_ns / (1 - b->at);
+	if (at == 0 || at == EIGHTHS - 1)
+		return;
+	if (v->last_at <= 0 || b->at < v->first_at)
+		v->first_at = b->at;
+	if (b->at > v->last_at)
+		v->last_at = b->at;
 }
 
 static double sum(const double *parts, unsigned from, unsigned to)
@@ -78,20 +98,30 @@ static double sum(const double *parts, unsigned from, unsigned to)
 
 /* Bytes gained in the middle, from 1/8 to 7/8; 0: it does not grow evenly over the whole run. The variance
  * uses whole squares, because chance also decides how many blocks survive, not only which are sampled. */
-static double even_growth(const struct survivors *v)
+static double even_growth(struct rule *r, const struct survivors *v, double *late)
 {
-	double early = sum(v->part, 1, EIGHTHS / 2), late = sum(v->part, EIGHTHS / 2, EIGHTHS - 1);
-	double middle = early + late, even = middle / (EIGHTHS - 2);
+	double before = sum(v->part, 1, EIGHTHS / 2),
+	       after = sum(v->part, EIGHTHS / 2, EIGHTHS - 1);
+	double middle = before + after, even = middle / (EIGHTHS - 2), least_part = INFINITY;
 	if (middle <= 0)
 		return 0;
 	for (unsigned i = 0; i < EIGHTHS; i++)
-		if (v->part[i] < BIRTHS_LEAST_PART * even)
-			return 0;
-	double variance = (late * late * sum(v->square, 1, EIGHTHS / 2) +
-			   early * early * sum(v->square, EIGHTHS / 2, EIGHTHS - 1)) /
+		if (v->part[i] / even < least_part)
+			least_part = v->part[i] / even;
+	double variance = (after * after * sum(v->square, 1, EIGHTHS / 2) +
+			   before * before * sum(v->square, EIGHTHS / 2, EIGHTHS - 1)) /
 			  (middle * middle * middle * middle);
-	double least = (early < late ? early : late) / middle;
-	return least - BIRTHS_Z * sqrt(variance) > BIRTHS_LEAST_HALF ? middle : 0;
+	double least = (before < after ? before : after) / middle;
+	/* Chance alone must not make it seem to slow down. */
+	*late = (after / middle + BIRTHS_Z * sqrt(variance)) * 2;
+	return rule_at_least(r, "least eighth of the way, against even growth", UNIT_SHARE,
+			     least_part, BIRTHS_LEAST_PART) &&
+			       rule_at_least(
+				       r, "share of the lesser half of the middle, less its error",
+				       UNIT_SHARE, least - BIRTHS_Z * sqrt(variance),
+				       BIRTHS_LEAST_HALF)
+		       ? middle
+		       : 0;
 }
 
 static uint64_t life_of(const struct profile *p, uint32_t process)
@@ -103,40 +133,43 @@ static uint64_t life_of(const struct profile *p, uint32_t process)
 	return end > q->start_ns ? end - q->start_ns : 0;
 }
 
-/* Whether it grows, and how. `process` is one of several, or 0. */
-static bool grows(const struct profile *p, const struct survivors *v, uint32_t process,
+/* Whether it grows, and how. */
+static bool grows(const struct diagnosis *d, const struct survivors *v, bool paced,
 		  struct endless *e)
 {
-	double middle = even_growth(v), seconds = v->life_ns * (EIGHTHS - 2) / EIGHTHS / 1e9;
-	uint64_t gained = estimate_rounded(middle * (EIGHTHS - 1) / (EIGHTHS - 2));
-	uint64_t level = estimate_rounded(v->bytes);
-	if (middle <= 0 || seconds <= 0 || !endless_is_large(p, gained, level))
+	*e = (struct endless){.rule = rule_begin(samples_rule)};
+	double middle = even_growth(&e->rule, v, &e->late), so_far = 0;
+	double seconds = v->life_ns * (v->last_at - v->first_at) / 1e9;
+	if (middle <= 0 || seconds <= 0)
 		return false;
-	*e = (struct endless){
-		.site = v->site,
-		.rate = middle / seconds,
-		.rate_error95 = estimate_error95(sum(v->square, 1, EIGHTHS - 1)) / seconds,
-		.gained_bytes = gained,
-		.level_bytes = level,
-		.allocations = v->allocations,
-		.frees = v->frees,
-		.freed_at_end = endless_is_freed(v->live_bytes, level),
-	};
-	return !e->freed_at_end || life_of(p, process) >= ENDLESS_SERVICE_NS ||
-	       endless_was_stopped(p);
+	for (unsigned i = 0; i < ENDLESS_POINTS; i++)
+		e->course[i] = (so_far += v->part[i * EIGHTHS / ENDLESS_POINTS]) / v->bytes;
+	e->site = v->site;
+	e->name = d->named[v->site];
+	e->rate = middle / seconds;
+	e->rate_variance = sum(v->square, 1, EIGHTHS - 1) / seconds / seconds;
+	e->gained_bytes = estimate_rounded(middle * (EIGHTHS - 1) / (EIGHTHS - 2));
+	e->level_bytes = estimate_rounded(v->bytes);
+	e->live_bytes = v->live_bytes;
+	e->allocations = v->allocations;
+	e->frees = v->frees;
+	e->paced = paced;
+	e->samples = v->samples;
+	e->early_bytes = sum(v->part, 0, EIGHTHS / 2);
+	return true;
 }
 
 /* Reports a function that grows in so many of several processes. */
-static int report(struct diagnosis *d, const struct survivors *v, const struct endless *e,
-		  uint32_t process, uint32_t processes)
+static int report(struct diagnosis *d, struct grown *g)
 {
+	struct endless *e = &g->e;
 	struct draft f = endless_draft(d, e);
-	draft_count(&f, "samples", v->samples);
-	draft_share(&f, "made_in_first_half_share", sum(v->part, 0, EIGHTHS / 2) / v->bytes);
+	draft_count(&f, "samples", e->samples);
+	draft_share(&f, "made_in_first_half_share", e->early_bytes / (double)e->level_bytes);
 	if (d->p->process_count > 1) {
-		draft_count(&f, "pid", (uint64_t)d->p->processes[process].pid);
-		draft_count(&f, "processes", processes);
-		f.finding.summary = diagnosis_in_process(d, d->p, process, f.finding.summary);
+		draft_count(&f, "pid", (uint64_t)d->p->processes[g->process].pid);
+		draft_count(&f, "processes", g->processes);
+		f.finding.summary = diagnosis_in_process(d, d->p, g->process, f.finding.summary);
 	}
 	return draft_add(d, &f);
 }
@@ -174,7 +207,7 @@ static bool is_steady_site(const struct profile *p, const uint32_t *first, uint3
 			continue;
 		all += b->bytes;
 		square += b->variance;
-		young += b->at >= YOUNG_AFTER ? b->bytes : 0;
+		young += b->progress >= YOUNG_AFTER ? b->bytes : 0;
 	}
 	if (several) {
 		bytes = estimate_rounded(all);
@@ -190,26 +223,58 @@ static bool is_steady_site(const struct profile *p, const uint32_t *first, uint3
 	       endless_is_population(p, bytes, blocks, made > blocks ? made - blocks : 0);
 }
 
-static bool is_steady(const struct profile *p, const uint32_t *first, uint32_t process)
+static bool is_paced(const struct profile *p, const uint32_t *first, uint32_t process)
 {
-	bool steady = endless_did_not_end(p);
-	for (uint32_t i = 0; i < p->site_count && !steady; i++)
-		steady = is_steady_site(p, first, i, process);
-	return steady;
+	bool paced = false;
+	for (uint32_t i = 0; i < p->site_count && !paced; i++)
+		paced = is_steady_site(p, first, i, process);
+	return paced;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* The longest time in which nothing was made that is live at the peak, up to then; as part of that time. */
+static double longest_pause(const struct profile *p, uint32_t process)
+{
+	uint32_t count = 0;
+	double longest = 0, *at = malloc(((size_t)p->estimates.peak_births.count + 1) * sizeof *at);
+	for (uint32_t i = 0; at && i < p->estimates.peak_births.count; i++)
+		if (p->process_count <= 1 || p->estimates.peak_births.list[i].process == process)
+			at[count++] = p->estimates.peak_births.list[i].at;
+	if (at && count)
+		qsort(at, count, sizeof *at, by_time);
+	for (uint32_t i = 1; at && i < count; i++)
+		if (at[i] - at[i - 1] > longest)
+			longest = at[i] - at[i - 1];
+	free(at);
+	return longest;
 }
 
 /* Whether growth in this process means something. */
-static bool is_watched(const struct profile *p, const uint32_t *first, uint32_t process)
+static bool is_watched(const struct profile *p, const uint32_t *first, uint32_t process,
+		       bool *paced)
 {
-	uint64_t life = life_of(p, process), peak = p->totals.peak_time_ns;
+	double life = (double)life_of(p, process), peak = (double)p->totals.peak_time_ns;
+	double way = process < p->process_count ? p->processes[process].peak_progress : 0;
 	if (p->process_count > 1) {
 		const struct profile_process *q = &p->processes[process];
-		peak = q->totals.peak_time_ns > q->start_ns ? q->totals.peak_time_ns - q->start_ns
-							    : 0;
-		if ((double)life < LEAST_LIFE * (double)p->run.duration_ns)
+		peak = q->totals.peak_time_ns > q->start_ns
+			       ? (double)(q->totals.peak_time_ns - q->start_ns)
+			       : 0;
+		if (life < LEAST_LIFE * (double)p->run.duration_ns)
 			return false;
 	}
-	return (double)peak >= BIRTHS_EARLIEST_PEAK * (double)life && is_steady(p, first, process);
+	bool late = peak >= BIRTHS_EARLIEST_PEAK * life;
+	if (way > 0 ? way < BIRTHS_EARLIEST_PEAK : !late)
+		return false;
+	*paced = is_paced(p, first, process);
+	return *paced ||
+	       (endless_did_not_end(p) &&
+		(late || longest_pause(p, process) * peak >= ENDLESS_PAUSE_SHARE * (life - peak)));
 }
 
 /* How much a process has live at a site now. */
@@ -249,52 +314,78 @@ static void add_site(const struct diagnosis *d, struct survivors *v, uint32_t pr
 	}
 }
 
-static int look_at_functions(struct diagnosis *d, const uint32_t *first, const uint32_t *watched,
-			     uint32_t watched_count)
+/* Adds what grows in one process to the list: functions, merged by their callers. */
+static int look_at_process(struct diagnosis *d, const uint32_t *first, uint32_t process, bool paced,
+			   struct endless *list)
 {
 	const struct profile *p = d->p;
 	const uint32_t *sites = d->by_function;
-	uint32_t count = d->by_function_count;
-	int rc = 0;
-	for (uint32_t i = 0, next; i < count && rc == 0; i = next) {
-		struct survivors most = {0};
-		struct endless e, most_e = {0};
-		uint32_t found = 0, process = 0;
-		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);)
-			next++;
-		for (uint32_t w = 0; w < watched_count; w++) {
-			struct survivors v = {.site = sites[i]};
-			for (uint32_t k = i; k < next; k++)
-				add_site(d, &v, watched[w], sites[k], first);
-			if (!grows(p, &v, watched[w], &e))
-				continue;
-			found++;
-			if (e.level_bytes > most_e.level_bytes) {
-				most = v;
-				most_e = e;
-				process = watched[w];
-			}
-		}
-		if (found)
-			rc = report(d, &most, &most_e, process, found);
+	uint32_t count = d->by_function_count, used = 0;
+	for (uint32_t i = 0, next; i < count; i = next) {
+		struct survivors v = {.site = sites[i]};
+		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
+		     next++)
+			add_site(d, &v, process, sites[next], first);
+		if (grows(d, &v, paced, &list[used]))
+			used++;
 	}
-	return rc;
+	int left = endless_merge(d, list, used), kept = 0;
+	for (int i = 0; i < left; i++) {
+		struct endless *e = &list[i];
+		if (endless_is_large(p, e) &&
+		    (!e->freed_at_end || life_of(p, process) >= ENDLESS_SERVICE_NS ||
+		     endless_was_stopped(p)))
+			list[kept++] = *e;
+	}
+	return left < 0 ? left : kept;
+}
+
+/* Workers show the same at the same function: the one that holds most stays. */
+static int add_grown(struct grown **all, uint32_t *count, uint32_t *capacity,
+		     const struct profile *p, const struct endless *e, uint32_t process)
+{
+	for (uint32_t i = 0; i < *count; i++) {
+		struct grown *g = &(*all)[i];
+		if (!same_function(p, p->stacks.nodes[g->e.name].frame,
+				   p->stacks.nodes[e->name].frame))
+			continue;
+		if (g->process != process)
+			g->processes++;
+		if (e->level_bytes > g->e.level_bytes) {
+			g->e = *e;
+			g->process = process;
+		}
+		return 0;
+	}
+	if (!array_reserve(*all, *count, *capacity, 1))
+		return HEFT_ENOMEM;
+	(*all)[(*count)++] = (struct grown){.e = *e, .process = process, .processes = 1};
+	return 0;
 }
 
 int diagnose_growing_samples(struct diagnosis *d)
 {
 	const struct profile *p = d->p;
-	uint32_t count = p->process_count > 1 ? p->process_count : 1, used = 0;
+	uint32_t processes = p->process_count > 1 ? p->process_count : 1, count = 0, capacity = 0;
 	if (!p->estimates.peak_births.count)
 		return 0;
-	uint32_t *first = births_by_site(p), *watched = malloc(count * sizeof *watched);
-	int rc = first && watched ? 0 : HEFT_ENOMEM;
+	uint32_t *first = births_by_site(p);
+	struct endless *list = malloc(((size_t)d->by_function_count + 1) * sizeof *list);
+	struct grown *all = NULL;
+	int rc = first && list ? 0 : HEFT_ENOMEM;
+	for (uint32_t i = 0; i < processes && rc == 0; i++) {
+		bool paced = false;
+		int found = is_watched(p, first, i, &paced)
+				    ? look_at_process(d, first, i, paced, list)
+				    : 0;
+		rc = found < 0 ? found : 0;
+		for (int k = 0; k < found && rc == 0; k++)
+			rc = add_grown(&all, &count, &capacity, p, &list[k], i);
+	}
 	for (uint32_t i = 0; i < count && rc == 0; i++)
-		if (is_watched(p, first, i))
-			watched[used++] = i;
-	if (used)
-		rc = look_at_functions(d, first, watched, used);
+		rc = report(d, &all[i]);
 	free(first);
-	free(watched);
+	free(list);
+	free(all);
 	return rc;
 }

@@ -9,8 +9,9 @@
  *             sawteeth all have a stage in which the floor does not rise.
  *   steady    elsewhere in the program blocks are replaced again and again at a constant level (sessions, a
  *             cache). Or the program did not end by itself: a signal ended it, or the recording stopped
- *             while it ran. Then the function must have grown up to the last quarter of the time: a program
- *             that first loads and then waits does not.
+ *             while it ran. Then the function must have grown up to the last quarter of the time, or have
+ *             paused before for half as long as it waits in the end: a program that first loads and then
+ *             waits does not.
  *
  * Blocks that are all freed when the program ends were not forgotten: a data set, an arena. They are
  * reported only if the run was so long that the program is a service, if a signal ended it (Ctrl-C makes
@@ -21,6 +22,7 @@
 #include "findings/site_names.h"
 #include "profile/profile_trend.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum {
@@ -42,6 +44,9 @@ enum {
 #define GROWING_LATEST_TOP 0.75
 #define GROWING_TOP 0.98
 #define GROWING_LATEST_REACHED 0.9
+/* It pauses while it grows by less than this part of its top in a slot, once it has that other part. */
+#define GROWING_STILL 0.0005
+#define GROWING_BEGUN 0.05
 /* A level is constant if it stays above half of its highest after the first quarter of the run. */
 #define STEADY_FLOOR 0.5
 /* Two sites grow in step if their numbers of blocks differ by at most this factor. */
@@ -54,6 +59,10 @@ struct growing {
 	uint64_t allocations, frees, live_bytes;
 	bool paced; /* other blocks of the program are replaced at a constant level */
 };
+
+static const char growing_rule[] = "What a function keeps (the floor of its live bytes) rises in "
+				   "every stage of the run after the first, "
+				   "about evenly, while the program works at a steady pace.";
 
 static bool is_steady(const struct profile *p, uint32_t site)
 {
@@ -103,34 +112,53 @@ static uint32_t reached_from(const uint64_t *bytes, uint32_t top)
 	return reached;
 }
 
-/* Bytes gained after start-up; 0: it does not grow up to the end. *top is the last slot of its greatest
- * level. */
-static uint64_t growth_of(const uint64_t *bytes, uint32_t count, uint32_t *top)
+/* The least that a stage gained, against its even share, and what the second half did. */
+static double least_stage(const uint64_t *floors, double gained, double *late)
 {
-	uint64_t floors[GROWING_PARTS];
-	*top = last_top(bytes, count);
-	if (*top + 1 < GROWING_LEAST_SLOTS || (double)*top < GROWING_LATEST_TOP * (count - 1))
-		return 0;
-	for (uint32_t i = *top + 1; i < count; i++) /* it must not grow again after its top */
-		if (bytes[i] > bytes[i - 1])
-			return 0;
-	if ((double)reached_from(bytes, *top) < GROWING_LATEST_REACHED * *top)
-		return 0;
-	trend_floors(floors, GROWING_PARTS, bytes, *top + 1);
-	enum { LAST = GROWING_PARTS - 1, FIRST = GROWING_STARTUP };
-	if (floors[LAST] <= floors[FIRST])
-		return 0;
-	uint64_t gained = floors[LAST] - floors[FIRST];
+	enum { LAST = GROWING_PARTS - 1, FIRST = GROWING_STARTUP, MIDDLE = (FIRST + LAST) / 2 };
 	static const uint32_t stages[] = {FIRST, 5, 8, 11, 13, LAST};
+	double least = INFINITY;
 	for (uint32_t i = 1; i < sizeof stages / sizeof *stages; i++) {
-		double even = (double)gained * (stages[i] - stages[i - 1]) / (LAST - FIRST);
-		if ((double)floors[stages[i]] - (double)floors[stages[i - 1]] <
-		    GROWING_LEAST_STAGE * even)
-			return 0;
+		double even = gained * (stages[i] - stages[i - 1]) / (LAST - FIRST);
+		double is = (double)floors[stages[i]] - (double)floors[stages[i - 1]];
+		if (is / even < least)
+			least = is / even;
 	}
-	uint64_t middle = floors[(FIRST + LAST) / 2];
-	double even = (double)gained * (LAST - (FIRST + LAST) / 2) / (LAST - FIRST);
-	return (double)floors[LAST] - (double)middle >= GROWING_LEAST_LATE * even ? gained : 0;
+	*late = ((double)floors[LAST] - (double)floors[MIDDLE]) /
+		(gained * (LAST - MIDDLE) / (LAST - FIRST));
+	return least;
+}
+
+/* Whether it grows up to the end. Sets what it gained after start-up, its course, and how late it grew. */
+static bool grows(const uint64_t *bytes, uint32_t count, struct endless *e)
+{
+	enum { LAST = GROWING_PARTS - 1, FIRST = GROWING_STARTUP };
+	uint64_t floors[GROWING_PARTS];
+	struct rule *r = &e->rule;
+	uint32_t top = last_top(bytes, count);
+	if (top + 1 < GROWING_LEAST_SLOTS ||
+	    !rule_at_least(r, "part of the run after which it has its greatest level", UNIT_SHARE,
+			   (double)top / (count - 1), GROWING_LATEST_TOP))
+		return false;
+	for (uint32_t i = top + 1; i < count; i++) /* it must not grow again after its top */
+		if (bytes[i] > bytes[i - 1])
+			return false;
+	if (!rule_at_least(r, "part of the way to its top before it has 98 % of that", UNIT_SHARE,
+			   (double)reached_from(bytes, top) / top, GROWING_LATEST_REACHED))
+		return false;
+	trend_floors(floors, GROWING_PARTS, bytes, top + 1);
+	if (floors[LAST] <= floors[FIRST])
+		return false;
+	e->gained_bytes = floors[LAST] - floors[FIRST];
+	double gained = (double)e->gained_bytes, least = least_stage(floors, gained, &e->late);
+	for (unsigned i = 0; i < ENDLESS_POINTS; i++)
+		e->course[i] = ((double)floors[LAST * (i + 1) / ENDLESS_POINTS] -
+				(double)floors[FIRST]) /
+			       gained;
+	return rule_at_least(r, "least gain of a stage, against even growth", UNIT_SHARE, least,
+			     GROWING_LEAST_STAGE) &&
+	       rule_at_least(r, "gain of the second half, against even growth", UNIT_SHARE, e->late,
+			     GROWING_LEAST_LATE);
 }
 
 /* How far the program had come at slot i: twice its allocations. (That is its calls, plus one free for each
@@ -154,45 +182,75 @@ static void over_progress(const struct profile *p, const uint64_t *bytes, uint64
 	}
 }
 
-static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progress)
+/* Whether the program may have gone on: the wait at the end is short, or the program has paused before for
+ * half as long. A program that first loads and then waits has not. */
+static bool was_at_work(const struct profile *p, const uint64_t *bytes, uint32_t top)
+{
+	uint32_t last = p->behaviour.history.slot_count - 1, reached = reached_from(bytes, top);
+	uint32_t pause = 0, longest = 0;
+	if ((double)reached >= GROWING_LATEST_TOP * last)
+		return true;
+	for (uint32_t i = 1; i <= reached; i++) {
+		bool rose = (double)bytes[i] - (double)bytes[i - 1] >
+			    GROWING_STILL * (double)bytes[top];
+		/* What was not there yet did not pause. */
+		pause = rose || (double)bytes[i] < GROWING_BEGUN * (double)bytes[top] ? 0
+										      : pause + 1;
+		if (pause > longest)
+			longest = pause;
+	}
+	return longest >= ENDLESS_PAUSE_SHARE * (last - reached);
+}
+
+/* Adds the function to the list if it grows. */
+static int look_at(struct diagnosis *d, const struct growing *g, uint64_t *progress,
+		   struct endless *list, uint32_t *count)
 {
 	const struct profile *p = d->p;
-	uint32_t top;
+	struct endless e = {.rule = rule_begin(growing_rule)};
 	over_progress(p, g->bytes, progress);
-	uint64_t gained = growth_of(progress, p->behaviour.history.slot_count, &top);
-	if (!gained)
+	if (!grows(progress, p->behaviour.history.slot_count, &e))
 		return 0;
 	/* The rate needs the time of the top. */
-	top = last_top(g->bytes, p->behaviour.history.slot_count);
-	uint64_t level = g->bytes[top];
-	if (!endless_is_large(p, gained, level))
-		return 0;
-	if (!g->paced && (double)reached_from(g->bytes, top) <
-				 GROWING_LATEST_TOP * (p->behaviour.history.slot_count - 1))
-		return 0;
-	bool freed_at_end = endless_is_freed(g->live_bytes, level);
-	if (freed_at_end && p->run.duration_ns < ENDLESS_SERVICE_NS && !endless_was_stopped(p) &&
-	    !is_in_step(p, g->allocations))
+	uint32_t top = last_top(g->bytes, p->behaviour.history.slot_count);
+	if (!g->paced && !was_at_work(p, g->bytes, top))
 		return 0;
 	struct trend trend;
 	if (trend_of(&trend, g->bytes, top + 1) < 0)
 		return HEFT_ENOMEM;
-	if (trend.z < GROWING_LEAST_Z || trend.slope <= 0)
+	if (!rule_at_least(&e.rule, "Mann and Kendall's test of the trend", UNIT_NUMBER, trend.z,
+			   GROWING_LEAST_Z) ||
+	    trend.slope < 0)
 		return 0;
-	struct endless e = {
-		.site = g->site,
-		.rate = trend.slope * 1e9 / (double)p->behaviour.history.slot_ns,
-		.gained_bytes = gained,
-		.level_bytes = level,
-		.allocations = g->allocations,
-		.frees = g->frees,
-		.freed_at_end = freed_at_end,
-	};
-	struct draft f = endless_draft(d, &e);
+	e.site = g->site;
+	e.name = d->named[g->site];
+	e.level_bytes = g->bytes[top];
+	/* The median slope of a program that mostly waits is 0. */
+	double steps = trend.slope > 0 ? trend.slope : (double)e.gained_bytes / (top + 1);
+	e.rate = steps * 1e9 / (double)p->behaviour.history.slot_ns;
+	e.live_bytes = g->live_bytes;
+	e.allocations = g->allocations;
+	e.frees = g->frees;
+	e.paced = g->paced;
+	list[(*count)++] = e;
+	return 0;
+}
+
+static int report(struct diagnosis *d, struct endless *e)
+{
+	const struct profile *p = d->p;
+	if (!endless_is_large(p, e))
+		return 0;
+	if (e->freed_at_end && p->run.duration_ns < ENDLESS_SERVICE_NS && !endless_was_stopped(p) &&
+	    !is_in_step(p, e->allocations))
+		return 0;
+	endless_explain(d, e);
+	struct draft f = endless_draft(d, e);
 	return draft_add(d, &f);
 }
 
-static int look_at_functions(struct diagnosis *d, uint64_t *bytes, bool paced)
+static int look_at_functions(struct diagnosis *d, uint64_t *bytes, bool paced, struct endless *list,
+			     uint32_t *grown)
 {
 	const struct profile *p = d->p;
 	const uint32_t *sites = d->by_function;
@@ -220,7 +278,7 @@ static int look_at_functions(struct diagnosis *d, uint64_t *bytes, bool paced)
 			}
 		}
 		if (g.site != PROFILE_NONE)
-			rc = look_at(d, &g, bytes + slots);
+			rc = look_at(d, &g, bytes + slots, list, grown);
 	}
 	return rc;
 }
@@ -235,8 +293,16 @@ int diagnose_growing_site(struct diagnosis *d)
 		paced = is_steady(p, i);
 	if (!paced && !endless_did_not_end(p))
 		return 0;
+	/* A function that grows has a row of the history. */
+	uint32_t rows = p->behaviour.history.row_count, count = 0;
 	uint64_t *bytes = malloc(2 * (size_t)p->behaviour.history.slot_count * sizeof *bytes);
-	int rc = bytes ? look_at_functions(d, bytes, paced) : HEFT_ENOMEM;
+	struct endless *list = malloc(((size_t)rows + 1) * sizeof *list);
+	int rc = bytes && list ? look_at_functions(d, bytes, paced, list, &count) : HEFT_ENOMEM;
+	int left = rc == 0 ? endless_merge(d, list, count) : rc;
+	rc = left < 0 ? left : 0;
+	for (int i = 0; i < left && rc == 0; i++)
+		rc = report(d, &list[i]);
 	free(bytes);
+	free(list);
 	return rc;
 }

@@ -256,7 +256,9 @@ struct profile_spread {
 struct profile_birth {
 	uint32_t site, process;
 	uint64_t age_ns;
-	double at;    /* when in the life of its process up to that moment: 0 to 1 */
+	double at; /* when in the life of its process up to that moment: 0 to 1 */
+	/* The same by how far the process had come (what it had allocated); `at` if that is not known. */
+	double progress;
 	double bytes; /* that it stands for */
 	double variance;
 };
@@ -297,6 +299,8 @@ struct profile_process {
 	bool is_outside;   /* it began after the window or ended before it: it does not count */
 	struct profile_totals totals; /* complete only with chosen.process_totals */
 	struct profile_errors errors; /* in a sampled profile */
+	/* Sampled: how much of all that it allocated it had allocated at its peak; 0: not known. */
+	double peak_progress;
 };
 
 struct profile_thread {

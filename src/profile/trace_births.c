@@ -10,10 +10,25 @@
 
 #include <stdlib.h>
 
+/* How far the process had come when the last of these was made; 0: not known (the numbers come from the
+ * program, so they may be anything). */
+static double way_of(const struct trace_sample *blocks, uint32_t count)
+{
+	double way = 0;
+	bool known = false;
+	for (uint32_t i = 0; i < count; i++) {
+		double here = (double)blocks[i].progress_bytes + (double)blocks[i].rate_bytes;
+		known |= blocks[i].progress_bytes > 0;
+		way = here > way ? here : way;
+	}
+	return known ? way : 0;
+}
+
 static void add_births(struct profile_births *to, const struct trace_sample *blocks, uint32_t count,
 		       const uint32_t *final, const struct trace_process *q, uint32_t process,
 		       uint64_t time_ns)
 {
+	double way = way_of(blocks, count);
 	uint64_t now = trace_samples_moment(q, time_ns);
 	double life = now > q->start_ns ? (double)(now - q->start_ns) : 1;
 	for (uint32_t i = 0; i < count; i++) {
@@ -27,6 +42,9 @@ static void add_births(struct profile_births *to, const struct trace_sample *blo
 			.process = process,
 			.age_ns = age,
 			.at = at > 0 ? at : 0,
+			.progress = way > 0  ? (double)blocks[i].progress_bytes / way
+				    : at > 0 ? at
+					     : 0,
 			.bytes = w.bytes,
 			.variance = w.bytes_variance,
 		};
@@ -99,6 +117,10 @@ int trace_load_births(struct load *l, const uint32_t *final)
 			continue;
 		add_births(&e->live_births, s->live, s->live_count, final, q, process, s->time_ns);
 		add_births(&e->peak_births, at_peak, n, final, q, process, peak_ns);
+		double way = way_of(at_peak, n), all = (double)s->progress_bytes;
+		p->processes[process].peak_progress = way > 0 && way < all ? way / all
+						      : way > 0            ? 1
+									   : 0;
 	}
 	qsort(e->live_births.list, e->live_births.count, sizeof *e->live_births.list, oldest_first);
 	qsort(e->peak_births.list, e->peak_births.count, sizeof *e->peak_births.list, oldest_first);

@@ -70,6 +70,22 @@ static const char *get_blocks(struct byte_cursor *c, struct trace_sample **block
 	return NULL;
 }
 
+static void put_progress(struct byte_buffer *b, const struct trace_sample *blocks, uint32_t count)
+{
+	uint64_t last = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		buffer_put(b, zigzag((int64_t)(blocks[i].progress_bytes - last)));
+		last = blocks[i].progress_bytes;
+	}
+}
+
+static void get_progress(struct byte_cursor *c, struct trace_sample *blocks, uint32_t count)
+{
+	uint64_t last = 0;
+	for (uint32_t i = 0; i < count; i++)
+		blocks[i].progress_bytes = last += (uint64_t)unzigzag(cursor_get(c));
+}
+
 void trace_samples_put(struct byte_buffer *b, const struct trace_samples *s)
 {
 	fields_put(b, s, head_fields, FIELD_COUNT(head_fields));
@@ -78,6 +94,9 @@ void trace_samples_put(struct byte_buffer *b, const struct trace_samples *s)
 	buffer_put(b, s->sum_count);
 	for (uint32_t i = 0; i < s->sum_count; i++)
 		fields_put(b, &s->sums[i], sum_fields, FIELD_COUNT(sum_fields));
+	buffer_put(b, s->progress_bytes);
+	put_progress(b, s->live, s->live_count);
+	put_progress(b, s->peak, s->peak_count);
 }
 
 const char *trace_samples_get(struct byte_cursor *c, struct trace_samples *s, uint32_t site_limit,
@@ -103,7 +122,12 @@ const char *trace_samples_get(struct byte_cursor *c, struct trace_samples *s, ui
 			return "sums of sites that are defined";
 	}
 	s->sum_count = n;
-	return c->at == c->end ? NULL : "samples as long as their block";
+	if (c->at == c->end) /* version 3 and earlier */
+		return NULL;
+	s->progress_bytes = cursor_get(c);
+	get_progress(c, s->live, s->live_count);
+	get_progress(c, s->peak, s->peak_count);
+	return !c->bad && c->at == c->end ? NULL : "samples as long as their block";
 }
 
 /* ---- the peak of several processes */

@@ -15,6 +15,7 @@ struct trace_sample {
 	int32_t tid; /* of the thread that allocated it */
 	uint64_t size, rate_bytes;
 	uint64_t birth_ns;
+	uint64_t progress_bytes; /* how far its process had come (wire/session.h); 0: not known */
 };
 
 /* All samples that were ever taken at a site */
@@ -29,8 +30,9 @@ struct trace_sample_sum {
 struct trace_samples {
 	uint32_t process;
 	uint64_t time_ns;
-	uint64_t rate_bytes; /* in force then */
-	bool on;             /* not switched off */
+	uint64_t rate_bytes;     /* in force then */
+	bool on;                 /* not switched off */
+	uint64_t progress_bytes; /* how far it had come; 0: not known */
 	struct trace_sample *live;
 	uint32_t live_count;
 	struct trace_sample_sum *sums;

@@ -35,7 +35,8 @@ struct wire_sample {
 	uint64_t size;
 	uint64_t rate_bytes; /* that its distance was drawn with */
 	uint64_t birth_tsc;
-	uint32_t site; /* node index */
+	uint64_t progress_bytes; /* of the process (wire_sampling), when it was made */
+	uint32_t site;           /* node index */
 	int32_t tid;
 };
 

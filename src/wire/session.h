@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x5345535354464548ull /* "HEFTSSES" */
-#define WIRE_VERSION 6u
+#define WIRE_VERSION 7u
 
 #define WIRE_ENV_SESSION "HEFT_SESSION"
 #define WIRE_ENV_FOLLOW "HEFT_FOLLOW"
@@ -101,6 +101,9 @@ struct wire_sampling {
 	/* Only the process writes these. */
 	_Atomic uint32_t live_levels, sum_levels; /* tables in use */
 	_Atomic uint64_t cost_tsc;                /* cycles spent on taking samples */
+	/* How far the program has come: the rates of all samples that were taken, added up. That is about
+	 * what was allocated, but a huge block counts as one sample. */
+	_Atomic uint64_t progress_bytes;
 };
 
 /* A process asks the outside for its own profile (heft_pprof_dump). The bytes come in pieces through

@@ -222,7 +222,25 @@ def test_a_leak_is_found(compiled, tmp_path, end, status):
     assert "grows without end" in text("report", path)
 
 
-@pytest.mark.parametrize("shape", ["plateau", "start_up", "stops"])
+# The program waits most of the time: its growth is judged by what it allocated, not by the clock.
+@pytest.mark.parametrize("shape, end, status, severity, words", [
+    ("bursts", "kill", 137, "high", "grows without end"),
+    ("bursts", "interrupt", 130, "high", "grows without end"),
+    ("lone_bursts", "interrupt", 130, "medium", "kept growing until the program was stopped with Ctrl-C")])
+def test_a_leak_of_a_server_that_waits(compiled, tmp_path, shape, end, status, severity, words):
+    path = record(tmp_path / "leak.heft", [compiled("aged_heap.c"), shape, 1500, end], rate="16k",
+                  status=status)
+    rep = report(path)
+    found = growing(rep)
+    assert len(found) == 1, rep["findings"]
+    assert (found[0]["severity"], found[0]["evidence"]["function"]) == (severity, "leak_one")
+    assert words in found[0]["summary"]
+    # 12 MB, by samples of 16 KiB
+    assert abs(found[0]["bytes"] - 12e6) < 12e6 * 0.15
+    assert 0.35 < found[0]["evidence"]["made_in_first_half_share"] < 0.65
+
+
+@pytest.mark.parametrize("shape", ["plateau", "start_up", "stops", "loads"])
 def test_what_does_not_grow_is_no_leak(compiled, tmp_path, shape):
     path = record(tmp_path / "quiet.heft", [compiled("aged_heap.c"), shape, 1500], rate="8k", status=137)
     rep = report(path)
@@ -231,7 +249,7 @@ def test_what_does_not_grow_is_no_leak(compiled, tmp_path, shape):
         assert named(rep, "start_one")["old_share"] > 0.99
     if shape == "stops":
         assert named(rep, "leak_one")["old_share"] > 0.9
-    if shape != "plateau":
+    if shape in ("start_up", "stops"):
         shown = text("report", path)
         old = shown.index("What is live, by when it was made")
         assert re.search(r"100\.0 %  \S|9\d\.\d %  \S", shown[old:])

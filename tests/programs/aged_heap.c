@@ -1,11 +1,14 @@
 /* Heaps that differ in when what is live was made, for sampled recordings: argv[1] names the shape,
  * argv[2] is how long it takes in milliseconds. What is allocated follows the clock, so a slow
- * machine makes the same heap. It ends with SIGKILL, or with argv[3] "exit". With "two_sizes", one
- * call makes a block of 8 MiB and a million of 8 bytes. */
+ * machine makes the same heap. It ends with SIGKILL, or with argv[3] "exit" or "interrupt" (Ctrl-C). With
+ * "two_sizes", one call makes a block of 8 MiB and a million of 8 bytes. With "bursts" it works three times
+ * for a short while, and waits three times as long as that in between and in the end; "lone_bursts" keeps
+ * nothing else. "loads" works once and then waits. */
 #define _GNU_SOURCE
 #include "program.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -58,6 +61,26 @@ static void over_time(double seconds, double until, void (*f)(void))
 	}
 }
 
+/* Works for a twelfth of the time, and waits for a quarter, `times` times. */
+static void in_bursts(double seconds, int times, bool sessions_too)
+{
+	for (int i = 0; i < times; i++) {
+		double start = now();
+		for (unsigned done = 0; done < STEPS / (unsigned)times;) {
+			unsigned due = (unsigned)((now() - start) / seconds * 12 * STEPS);
+			for (; done < due && done < STEPS / (unsigned)times; done++) {
+				if (sessions_too)
+					serve();
+				else
+					free(make_one(2000));
+				leak_one();
+			}
+			usleep(1000);
+		}
+		usleep((unsigned)(seconds * 1e6 / 4));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *shape = argc > 1 ? argv[1] : "";
@@ -69,6 +92,12 @@ int main(int argc, char **argv)
 		over_time(seconds, 1, leak_one);
 	else if (!strcmp(shape, "stops"))
 		over_time(seconds, 0.5, leak_one);
+	else if (!strcmp(shape, "bursts"))
+		in_bursts(seconds, 3, true);
+	else if (!strcmp(shape, "lone_bursts"))
+		in_bursts(seconds, 3, false);
+	else if (!strcmp(shape, "loads"))
+		in_bursts(seconds, 1, false);
 	else if (!strcmp(shape, "plateau"))
 		over_time(seconds, 1, NULL);
 	else if (!strcmp(shape, "start_up")) {
@@ -79,6 +108,6 @@ int main(int argc, char **argv)
 		return 2;
 	if (argc > 3 && !strcmp(argv[3], "exit"))
 		_exit(0);
-	kill(getpid(), SIGKILL);
+	kill(getpid(), argc > 3 && !strcmp(argv[3], "interrupt") ? SIGINT : SIGKILL);
 	return 1;
 }

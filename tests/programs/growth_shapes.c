@@ -1,6 +1,6 @@
 /* Live memory over time: what grows without end, and what only looks like it. argv[1] is the mode,
- * argv[2] the signal that ends it (killed, freed-then-killed, waits-then-killed) or its exit status
- * (loader). All but these serve requests beside: 64 sessions are replaced in turn. */
+ * argv[2] the signal that ends it (killed, freed-then-killed, waits-then-killed, bursts-then-killed) or its
+ * exit status (loader). All but these serve requests beside: 64 sessions are replaced in turn. */
 #include "program.h"
 
 #include <signal.h>
@@ -49,6 +49,45 @@ NOINLINE static void use_cache(int n)
 	cache[n % ENTRIES] = memset(malloc(1000), 'c', 1000);
 }
 
+/* One cause in three functions: 64 + 300 + 900 bytes for each request. */
+NOINLINE static char *make_key(void)
+{
+	return memset(malloc(300), 'k', 300);
+}
+
+NOINLINE static char *make_value(void)
+{
+	return memset(malloc(900), 'v', 900);
+}
+
+NOINLINE static void remember(void)
+{
+	char **entry = malloc(64); /* @growth.entry */
+
+	entry[0] = make_key();
+	entry[1] = make_value();
+	keep(entry);
+}
+
+/* Another cause: every third request. */
+NOINLINE static void log_error(void)
+{
+	keep(memset(malloc(2000), 'e', 2000));
+}
+
+/* A cache with as many places as there are requests, asked at random: it stores ever less. */
+static void *place[REQUESTS];
+
+NOINLINE static void look_up(void)
+{
+	static uint32_t random = 12345;
+	random = random * 1664525 + 1013904223;
+	uint32_t at = (random >> 8) % REQUESTS;
+
+	if (!place[at])
+		place[at] = memset(malloc(1000), 'p', 1000);
+}
+
 NOINLINE static void make_tables(void)
 {
 	for (int i = 0; i < 300; i++)
@@ -62,10 +101,15 @@ int main(int argc, char **argv)
 	int arena = !strcmp(mode, "arena"), lru = !strcmp(mode, "lru");
 	int tables = !strcmp(mode, "tables"), loader = !strcmp(mode, "loader");
 	int freed = !strcmp(mode, "freed-then-killed"), waits = !strcmp(mode, "waits-then-killed");
-	int killed = freed || waits || !strcmp(mode, "killed");
+	int bursts = !strcmp(mode, "bursts-then-killed");
+	int killed = freed || waits || bursts || !strcmp(mode, "killed");
+	int together = !strcmp(mode, "together"), two = !strcmp(mode, "two-causes");
+	int warms = !strcmp(mode, "warms-up");
 	int last = argc > 2 ? atoi(argv[2]) : 0;
 
-	must(leak || at_end || arena || lru || tables || loader || killed, "which mode?");
+	must(leak || at_end || arena || lru || tables || loader || killed || together || two ||
+		     warms,
+	     "which mode?");
 	if (tables)
 		make_tables();
 	for (int n = 0; n < REQUESTS; n++) {
@@ -81,6 +125,14 @@ int main(int argc, char **argv)
 			keep_one(65536);
 		if (lru)
 			use_cache(n);
+		if (together || two)
+			remember();
+		if (two && n % 3 == 0)
+			log_error();
+		if (warms)
+			look_up();
+		for (int i = 0; bursts && n % (REQUESTS / 3) == REQUESTS / 3 - 1 && i < 5000; i++)
+			pause_us(50);
 	}
 	for (int n = 0; waits && n < 2 * REQUESTS; n++)
 		pause_us(150);

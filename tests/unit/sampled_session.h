@@ -47,7 +47,7 @@ static inline void *sampled_session_make(int fd)
 	h->node_count = 3;
 	struct wire_live_level live = wire_live_level(base, 0);
 	for (uint32_t i = 0; i < BLOCKS; i++) {
-		live.blocks[i * 100] = (struct wire_sample){BLOCK_BYTES, 1024, 1, 2, 7};
+		live.blocks[i * 100] = (struct wire_sample){BLOCK_BYTES, 1024, 1, 0, 2, 7};
 		live.addresses[i * 100] = 0x1000 * (i + 1);
 	}
 	struct wire_sum *sum = &wire_sum_level(base, 0).sums[0];

@@ -81,6 +81,7 @@ static struct profile *sampled_profile(void)
 	struct profile *p = new_profile(100ull * SECOND);
 	p->run.end = PROFILE_END_SIGNAL;
 	p->run.signal = 9;
+	p->run.oom_killed = true;
 	p->run.rate_bytes = 1000;
 	p->totals.dropped = 5;
 	p->totals.peak_time_ns = p->run.duration_ns;
@@ -97,6 +98,7 @@ static struct profile *sampled_profile(void)
 		p->estimates.peak_births.list[i] = (struct profile_birth){
 			.site = i / SAMPLES,
 			.at = at,
+			.progress = at,
 			.bytes = 1000,
 			.age_ns = (uint64_t)((1 - at) * 100e9),
 			.variance = 1e6};
@@ -238,6 +240,7 @@ static void spoil_samples(struct profile *p)
 		b->age_ns = any() % 4 ? b->age_ns : any();
 		b->bytes = any() % 4 ? b->bytes : (double)any();
 		b->at = any() % 8 ? b->at : any() % 2 ? 0 : 1;
+		b->progress = any() % 8 ? b->progress : any() % 2 ? 0 : 1;
 	}
 	for (uint32_t i = 0; i < 2 && p->estimates.spreads; i++) {
 		p->estimates.spreads[i].samples = any();

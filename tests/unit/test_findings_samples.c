@@ -79,7 +79,7 @@ static void add_sampled(struct profile *p, const char *words, uint32_t count, sh
 		struct profile_birth *b = APPEND(p->estimates.peak_births.list,
 						 p->estimates.peak_births.count);
 		b->site = site;
-		b->at = made(x);
+		b->at = b->progress = made(x);
 		b->age_ns = (uint64_t)((1 - b->at) * (double)LIFE_NS);
 		b->bytes = w.bytes;
 		b->variance = w.bytes_variance;
@@ -225,7 +225,9 @@ TEST(test_evidence)
 	assert_int_equal(findings_new(&f, p), 0);
 	assert_int_equal(findings_count(f), 1);
 	const struct finding *g = findings_get(f, 0);
-	assert_int_equal(g->severity, FINDING_HIGH);
+	/* Nothing else is replaced: it may be a store that is being filled. */
+	assert_int_equal(g->severity, FINDING_MEDIUM);
+	assert_non_null(strstr(g->summary, "kept growing until the recording ended"));
 	assert_int_equal(g->site, 0);
 	/* 1000 samples of 524.5 KiB each in 100 s: 5.12 MiB a second, certain to 1.96 / sqrt(750). */
 	double rate = 1000 * estimate_of_block(1000, RATE).bytes / 100, got = 0, error = 0,

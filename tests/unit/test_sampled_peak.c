@@ -15,7 +15,7 @@
 
 static struct trace_sample block(uint32_t site, uint64_t birth_ns)
 {
-	return (struct trace_sample){site, 10, MB, 1000, birth_ns};
+	return (struct trace_sample){site, 10, MB, 1000, birth_ns, 0};
 }
 
 struct scene {

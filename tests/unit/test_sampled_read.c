@@ -79,7 +79,7 @@ static void check_contents(const struct trace_contents *c)
 
 TEST_WITH(test_numbers, make, unmake)
 {
-	struct wire_sample most[] = {{8 * BLOCK_BYTES, 1024, 1, 2, 8}, {9, 1024, 1, 3, 8}};
+	struct wire_sample most[] = {{8 * BLOCK_BYTES, 1024, 1, 0, 2, 8}, {9, 1024, 1, 0, 3, 8}};
 	struct profile *p;
 	known.facts.end = TRACE_END_SIGNAL;
 	known.facts.signal = 9;
@@ -259,7 +259,7 @@ TEST_WITH(test_full_tables, make, unmake)
 	for (unsigned k = 0; k < WIRE_SAMPLE_LEVELS; k++) {
 		struct wire_live_level live = wire_live_level(base, k);
 		for (uint32_t i = 0; i < 1u << live.bits; i++, slots++) {
-			live.blocks[i] = (struct wire_sample){BLOCK_BYTES, 1024, 1, 2, 7};
+			live.blocks[i] = (struct wire_sample){BLOCK_BYTES, 1024, 1, 0, 2, 7};
 			live.addresses[i] = 16 * (slots + 1);
 		}
 	}

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 static struct trace_sample live[] = {
-	{0, 10, 1000000, 1000, 5000}, /* 1000 times the rate: certainly sampled */
-	{1, 11, 99, 100, 9000},       /* (99 + 1) / 100: p = 1 - 1/e */
-	{1, 11, 99, 100, 2000},
+	{0, 10, 1000000, 1000, 5000, 400}, /* 1000 times the rate: certainly sampled */
+	{1, 11, 99, 100, 9000, 1700},      /* (99 + 1) / 100: p = 1 - 1/e */
+	{1, 11, 99, 100, 2000, 0},
 };
-static struct trace_sample peak[] = {{0, 10, 1000000, 1000, 5000}};
+static struct trace_sample peak[] = {{0, 10, 1000000, 1000, 5000, 400}};
 static struct trace_sample_sum sums[] = {{0, 3, 3000000.5, 3.25, 1e12, 0.5},
 					 {1, 7, 1234.0625, 12.5, 100, 25}};
 
@@ -29,6 +29,7 @@ static struct trace_samples samples(void)
 		.time_ns = 10000,
 		.rate_bytes = 1000,
 		.on = true,
+		.progress_bytes = 2800,
 		.live = live,
 		.live_count = 3,
 		.sums = sums,
@@ -71,6 +72,7 @@ TEST(test_round_trip)
 	const struct trace_samples *s = &c->samples[0];
 	assert_int_equal(s->time_ns, 10000);
 	assert_int_equal(s->rate_bytes, 1000);
+	assert_int_equal(s->progress_bytes, 2800);
 	assert_int_equal(s->live_count, 3);
 	assert_memory_equal(s->live, live, sizeof live);
 	assert_memory_equal(s->peak, peak, sizeof peak);
@@ -86,6 +88,35 @@ TEST(test_round_trip)
 	struct trace_verify v;
 	assert_int_equal(trace_verify(path, &v, &err), 0);
 	unlink(path);
+}
+
+/* Versions 2 and 3 end after the sums. Numbers of 0 take a byte each: one for the process, one for each of the
+ * four samples. */
+TEST(test_without_progress)
+{
+	struct trace_samples s = samples(), back = {0};
+	struct trace_sample before[3];
+	struct byte_buffer b = {0};
+	memcpy(before, live, sizeof before);
+	for (int i = 0; i < 3; i++)
+		before[i].progress_bytes = 0;
+	s.live = before;
+	s.peak = before;
+	s.progress_bytes = 0;
+	trace_samples_put(&b, &s);
+	for (int cut = 0; cut <= 5; cut++) {
+		struct byte_cursor c = {.at = b.data, .end = b.data + b.len - cut};
+		const char *expected = trace_samples_get(&c, &back, 2, 1);
+		if (cut == 0 || cut == 5) {
+			assert_null(expected);
+			assert_memory_equal(back.live, before, sizeof before);
+			assert_int_equal(back.sum_count, 2);
+		} else {
+			assert_non_null(expected);
+		}
+		trace_samples_fini(&back);
+	}
+	free(b.data);
 }
 
 TEST(test_estimates)
@@ -211,6 +242,7 @@ TEST(test_hostile)
 	struct trace_samples good = samples();
 	trace_samples_put(&b, &good);
 	assert_true(buffer_reserve(&b, 64));
+	int whole = 0;
 	for (size_t length = 0; length <= b.len; length++) {
 		uint8_t *copy = malloc(length + PREFIX_SCRATCH);
 		memcpy(copy, b.data, length);
@@ -218,10 +250,13 @@ TEST(test_hostile)
 		struct byte_cursor c = {copy, copy + length, false};
 		struct trace_samples s = {0};
 		const char *expected = trace_samples_get(&c, &s, 2, 1);
-		assert_true((expected == NULL) == (length == b.len));
+		whole += !expected;
+		assert_true(length < b.len || !expected);
 		trace_samples_fini(&s);
 		free(copy);
 	}
+	assert_int_equal(whole,
+			 2); /* all of it, and all but the progress (test_without_progress) */
 	for (size_t i = 0; i < b.len * 8; i++) {
 		struct byte_cursor c = {b.data, b.data + b.len, false};
 		struct trace_samples s = {0};
