@@ -2,7 +2,7 @@
  * many blocks there were; only the order says that they were made together (a struct and its four buffers,
  * then the next struct), and only the sizes in that order say that one is a copy of the other.
  *
- * The recorder keeps no order, so this reads events, but no more than the first few million: what belongs
+ * The recorder keeps no order, so this reads events, but no more than the first million: what belongs
  * together shows in the first hundred blocks. Findings are the only reader, so a profile that nobody judges
  * (profile_selection.judge_events) does not have it, nor has one of several processes.
  *
@@ -19,7 +19,7 @@ enum {
 	MOST_OF_A_SITE = 512,  /* blocks */
 	LEAST_BLOCKS = 10,     /* a site with fewer shows nothing */
 	LEAST_PART = 10000,    /* of the peak heap: smaller sites do not matter */
-	MOST_EVENTS = 4000000, /* 0.2 s */
+	MOST_BIRTHS = 1000000, /* 0.1 s */
 	ENOUGH = INT_MIN,      /* ends the walk */
 };
 
@@ -59,7 +59,7 @@ static int note_batch(void *ctx, const struct trace_event *events, size_t count)
 		if (rc < 0)
 			return rc;
 	}
-	return f->order < MOST_EVENTS ? 0 : ENOUGH;
+	return f->order < MOST_BIRTHS ? 0 : ENOUGH;
 }
 
 static int by_site_then_order(const void *a, const void *b)
