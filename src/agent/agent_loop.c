@@ -266,8 +266,8 @@ static void scan(struct agent *a)
 		closedir(dir);
 	a->more = l.taken == TAKE_MOST || l.unseen == UNSEEN_MOST;
 	if ((l.looked == SCAN_MOST || a->count == PROCESSES_MOST) && !a->said_full) {
-		say(a, "%s has more files than are looked after: %u processes are", a->o->dir,
-		    a->count);
+		say(a, "%s has more session files than this agent can hold: it holds %u processes",
+		    a->o->dir, a->count);
 		a->said_full = true;
 	}
 	if (l.taken)
@@ -395,8 +395,8 @@ static void see_ends(struct agent *a, uint64_t now)
 		struct agent_process *c = &a->list[i];
 		if (!c->saved && is_spoilt(c->process)) {
 			say(a,
-			    "process %d wrote over the memory it shares with heft: it is left "
-			    "alone",
+			    "process %d wrote over the memory it shares with heft: heft no longer "
+			    "reads it",
 			    c->process->pid);
 			session_dir_drop(&a->dir, c->named_pid, c->process->start_tsc);
 			drop(a, i);

@@ -255,13 +255,14 @@ double sampled_cost_share(const struct process *p)
 bool sampled_budget_words(const struct process *p, char *text, size_t size)
 {
 	struct wire_sampling *s = &p->view.session.header->sampling;
-	char rate[NUMBER_WORDS], cost[64] = "what it costs is not known yet";
+	char rate[NUMBER_WORDS], cost[64] = "the cost is not known yet";
 	if (!atomic_load(&s->automatic))
 		return false;
 	number_bytes(rate, atomic_load(&s->rate_bytes), "byte", "bytes");
 	if (p->samples.cost.share >= 0)
 		snprintf(cost, sizeof cost, "cost %.2g %%", 100 * p->samples.cost.share);
-	snprintf(text, size, "rate follows a budget of %.2g %% of CPU: now one sample each %s, %s",
+	snprintf(text, size,
+		 "the rate is adjusted to cost %.2g %% of CPU time: now one sample per %s, %s",
 		 100 * SAMPLED_BUDGET, rate, cost);
 	return true;
 }

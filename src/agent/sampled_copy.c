@@ -117,8 +117,8 @@ int sampled_copy_open(struct sampled_copy *c, int fd, struct heft_error *err)
 		       ? heft_fail_errno(err, "cannot read a session file")
 		       : heft_fail(err, rc, "%s",
 				   rc == HEFT_ENOMEM ? "no memory for a copy of a session file"
-						     : "the session file makes no sense: it was "
-						       "cut or written over");
+						     : "the session file is damaged: it was cut "
+						       "off or written over");
 }
 
 void sampled_copy_close(struct sampled_copy *c)

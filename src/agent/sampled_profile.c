@@ -12,8 +12,8 @@ static int from_saved(struct profile **out, const struct process *p, const char 
 {
 	if (access(recording, F_OK))
 		return heft_fail(err, HEFT_ENOTFOUND,
-				 "process %d has ended, and its recording %s is not there any more",
-				 p->pid, recording);
+				 "process %d has ended, and its recording %s is gone", p->pid,
+				 recording);
 	return profile_from_recording(out, recording, sel, err);
 }
 

@@ -113,8 +113,9 @@ static void take_notes(struct sampled_reading *r, const struct sampled_known *k)
 								k->allocator};
 	if (!r->process.dropped)
 		return;
-	snprintf(r->lost, sizeof r->lost, "%llu samples found no place in the tables of process %d",
-		 (unsigned long long)r->process.dropped, r->process.pid);
+	snprintf(r->lost, sizeof r->lost,
+		 "process %d lost %llu samples, because its tables were full", r->process.pid,
+		 (unsigned long long)r->process.dropped);
 	r->notes[c->note_count++] = (struct trace_note){TRACE_NOTE_LOST, 0, 0, r->lost};
 }
 

@@ -138,9 +138,8 @@ static void warn_of_disk(const struct agent_command *a)
 	if (statfs(a->o.dir, &fs) || fs.f_type == TMPFS_MAGIC || a->quiet)
 		return;
 	snprintf(text, sizeof text,
-		 "%s is not in memory (tmpfs): the kernel writes what programs change there to "
-		 "disk, "
-		 "and each process takes some 20 ms longer to begin and end",
+		 "%s is on a disk, not in memory (tmpfs): each process takes some 20 ms longer to "
+		 "start and to end",
 		 a->o.dir);
 	say(text);
 }

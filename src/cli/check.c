@@ -78,24 +78,24 @@ static int take_operands(struct check *c, int argc, char **argv, int first, int 
 {
 	int operands = argc - first;
 	if (!c->budget_path)
-		return cli_usage_error(c->verb, "which budget? --budget FILE");
+		return cli_usage_error(c->verb, "no budget given: --budget FILE names it");
 	if (command < 0) {
 		if (operands == 0)
-			return cli_usage_error(c->verb,
-					       "which recording, or which command? -- CMD");
-		if (operands > 1)
 			return cli_usage_error(
-				c->verb, "one recording at a time; a command stands after --");
+				c->verb,
+				"nothing to check: give a recording, or a command after --");
+		if (operands > 1)
+			return cli_usage_error(c->verb,
+					       "one recording at a time; a command goes after --");
 		if (c->output || c->force)
-			return cli_usage_error(c->verb, "-o and --force are for a command's "
-							"recording");
+			return cli_usage_error(c->verb, "-o and --force need a command to record");
 		c->recording = argv[first];
 		return CLI_GO_ON;
 	}
 	if (command == 0)
-		return cli_usage_error(c->verb, "no command stands after --");
+		return cli_usage_error(c->verb, "no command after --");
 	if (operands > command)
-		return cli_usage_error(c->verb, "a recording or a command, not both");
+		return cli_usage_error(c->verb, "give a recording or a command, not both");
 	c->argv = argv + first;
 	c->argc = operands;
 	return CLI_GO_ON;
@@ -282,8 +282,8 @@ static int diagnose(struct check *c)
 static int refuse_blind_update(const struct check *c, struct heft_error *err)
 {
 	return heft_fail(err, HEFT_EREFUSED,
-			 "no budget can be made of this: %.*s\n"
-			 "--ignore-unseen makes one of what was recorded all the same",
+			 "heft cannot make a budget of this recording: %.*s\n--ignore-unseen makes "
+			 "one of what was recorded",
 			 (int)strcspn(c->profile->unseen, "\n"), c->profile->unseen);
 }
 
@@ -367,9 +367,9 @@ static int check(struct check *c, int *status, struct heft_error *err)
 	/* A rule that is broken stays broken; a rule that holds so far may be broken later. */
 	if (!c->profile->run.complete && (c->update || !broken))
 		return heft_fail(
-			err, HEFT_EREFUSED, "%s has no end (cut, or still being written)\n%s",
-			c->recording,
-			c->update ? "a part of a run makes no budget"
+			err, HEFT_EREFUSED,
+			"%s is incomplete (cut off, or still being written)\n%s", c->recording,
+			c->update ? "a budget needs the whole run"
 				  : "every rule holds so far, but this is not the whole run");
 	if (c->update)
 		return update_budget(c, &r, out, status, err);

@@ -64,7 +64,7 @@ static void describe_reader(const struct process *p, char *text, size_t size)
 	const struct stat file = {.st_dev = p->view.file.device, .st_ino = p->view.file.inode};
 	char path[64], line[256] = "";
 	pid_t reader = owner_reader_of_file(&file, p->pid);
-	snprintf(text, size, "nobody that can be seen from here");
+	snprintf(text, size, "no process that is visible from here");
 	if (!reader)
 		return;
 	snprintf(path, sizeof path, "/proc/%d/cmdline", reader);
@@ -97,8 +97,8 @@ static void show(const struct process *p, const char *path)
 		 program_words(program, sizeof program, p->entry.facts.exe,
 			       p->entry.facts.argc ? p->entry.facts.argv[0] : NULL));
 	printf("  sampling      %s\n", atomic_load(&s->on) ? "on" : "off");
-	printf("  rate          one sample each %s%s\n", rate,
-	       atomic_load(&s->automatic) ? ", follows a budget of 0.5 % of CPU" : "");
+	printf("  rate          one sample per %s%s\n", rate,
+	       atomic_load(&s->automatic) ? ", adjusted to cost 0.5 % of CPU time" : "");
 	printf("  samples       %s taken, %s live\n", taken, held);
 	printf("  live          %s in %s (estimate)\n", live,
 	       words_blocks(estimate_rounded(sums.live_objects)).text);

@@ -135,7 +135,7 @@ static int choose_measure(struct diff_command *c, const struct profile_diff *d,
 			return 0;
 		}
 	return heft_fail(err, HEFT_EUSAGE,
-			 "one of the files does not tell what --sort %s would compare",
+			 "one of the files does not record what --sort %s compares",
 			 measures[c->options.sort].option);
 }
 
@@ -174,7 +174,7 @@ int cmd_diff(int argc, char **argv)
 	if (status != CLI_GO_ON)
 		return status;
 	if (argc - first < 2)
-		return cli_usage_error(c.verb, "which two recordings?");
+		return cli_usage_error(c.verb, "two recordings are needed, OLD and NEW");
 	if (argc - first > 2)
 		return cli_usage_error(c.verb, "two recordings at a time; '%s' is one too many",
 				       argv[first + 2]);
@@ -185,7 +185,9 @@ int cmd_diff(int argc, char **argv)
 	c.options.width = cli_width(stdout);
 	c.options.color = cli_use_color(s->color, stdout);
 	if (s->at_text && s->has_sort && s->sort != MEASURE_LIVE_BYTES)
-		return cli_usage_error(c.verb, "--at compares what is live then: --sort live");
+		return cli_usage_error(
+			c.verb,
+			"--at compares what is live at that moment, so it needs --sort live");
 	if (s->at_text)
 		c.options.sort = MEASURE_LIVE_BYTES;
 	c.options.at = s->at_text;

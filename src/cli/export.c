@@ -167,16 +167,16 @@ static int infer_format(struct export_command *c)
 		return CLI_GO_ON;
 	}
 	if (c->output && ends_with(c->output, strlen(c->output), ".json"))
-		return cli_usage_error(c->verb,
-				       "which format? %s could be json, speedscope or dhat: "
-				       "-f names it",
-				       c->output);
+		return cli_usage_error(
+			c->verb, "%s could be json, speedscope or dhat: choose the format with -f",
+			c->output);
 	if (c->output && strcmp(c->output, "-") != 0)
-		return cli_usage_error(c->verb,
-				       "which format? the name %s does not say it: -f names it",
-				       c->output);
-	return cli_usage_error(c->verb,
-			       "which format? -f names it, or the end of -o's name (.svg)");
+		return cli_usage_error(
+			c->verb,
+			"the name %s does not say which format to write: choose it with -f",
+			c->output);
+	return cli_usage_error(c->verb, "no format given: choose it with -f, or by the end of the "
+					"output's name (-o x.svg)");
 }
 
 /* Refuses options that make no sense together. */
@@ -192,34 +192,34 @@ static int check_usage(struct export_command *c)
 	}
 	if (c->options.raw && strcmp(c->exporter->name, "pprof") != 0 &&
 	    c->exporter != &json_exporter)
-		return cli_usage_error(c->verb, "--raw is for pprof and json");
+		return cli_usage_error(c->verb, "--raw works with pprof and json only");
 	if (c->options.invert && strcmp(c->exporter->name, "folded") != 0 &&
 	    strcmp(c->exporter->name, "flamegraph") != 0)
-		return cli_usage_error(c->verb, "--invert is for folded and flamegraph");
+		return cli_usage_error(c->verb, "--invert works with folded and flamegraph only");
 	if (s->has_roots && !draws_a_tree(c->exporter))
-		return cli_usage_error(c->verb,
-				       "--processes is for flamegraph, folded and speedscope");
+		return cli_usage_error(
+			c->verb, "--processes works with flamegraph, folded and speedscope only");
 	if (c->options.source && c->exporter != &html_exporter)
-		return cli_usage_error(c->verb, "--source is for html");
+		return cli_usage_error(c->verb, "--source works with html only");
 	if (c->exporter == &html_exporter &&
 	    (s->at_text || c->has_measure || cli_selection_has_window(s) || s->part.has_pid ||
 	     s->part.thread || s->focus || s->ignore))
-		return cli_usage_error(c->verb, "html is of the whole recording: the page selects");
+		return cli_usage_error(
+			c->verb, "html holds the whole recording: select parts of it on the page");
 	if (!s->at_text)
 		return CLI_GO_ON;
 	if (strcmp(c->exporter->name, "massif") == 0)
-		return cli_usage_error(c->verb,
-				       "massif is the course of a run, not a moment of it: "
-				       "--at is for the other formats, --from and --to "
-				       "select a part");
+		return cli_usage_error(c->verb, "massif shows a run over time, not a moment "
+						"(--at): select a part of it with --from and --to");
 	if (s->at_text && cli_selection_has_window(s))
-		return cli_usage_error(c->verb, "an instant (--at) or a part of the run "
-						"(--from, --to), not both");
+		return cli_usage_error(
+			c->verb,
+			"choose a moment (--at) or a part of the run (--from, --to), not both");
 	if (c->has_measure && c->options.measure != of_moment)
-		return cli_usage_error(c->verb,
-				       "--at is about what is %s; --measure %s is something else",
-				       s->moment == CLI_AT_PEAK ? "live at the peak" : "live then",
-				       measures[c->options.measure].option);
+		return cli_usage_error(
+			c->verb, "--at selects what is %s, which --measure %s does not measure",
+			s->moment == CLI_AT_PEAK ? "live at the peak" : "live at that moment",
+			measures[c->options.measure].option);
 	c->options.measure = of_moment;
 	/* The numbers are the same; this measure says what they are. */
 	if (s->moment == CLI_AT_EXIT && draws_a_tree(c->exporter))
@@ -254,9 +254,8 @@ static int load(struct export_command *c, const char *path, struct profile **p,
 	if (rc == 0)
 		rc = cli_selection_apply(s, *p, err);
 	if (rc == 0 && (s->focus || s->ignore) && !(*p)->site_count && !s->quiet)
-		cli_putf(stderr, "heft: %s\n",
-			 (*p)->note_count ? (*p)->notes[(*p)->note_count - 1].text
-					  : "there is no call stack");
+		cli_say((*p)->note_count ? (*p)->notes[(*p)->note_count - 1].text
+					 : "there is no call stack");
 	return rc;
 }
 
@@ -272,7 +271,7 @@ static int choose_measure(struct export_command *c, const struct profile *p, str
 		}
 	if (measure_known(p, c->options.measure))
 		return 0;
-	return heft_fail(err, HEFT_EREFUSED, "a %s file does not tell the measure '%s'",
+	return heft_fail(err, HEFT_EREFUSED, "a %s file does not record the measure '%s'",
 			 p->run.format ? p->run.format : "foreign",
 			 measures[c->options.measure].option);
 }
@@ -300,16 +299,15 @@ static int check_not_input(const char *input, const char *output, struct heft_er
 	    !S_ISREG(out.st_mode) || in.st_dev != out.st_dev || in.st_ino != out.st_ino)
 		return 0;
 	return heft_fail(err, HEFT_EREFUSED,
-			 "%s is the file that is to be read\n-o names another for the output",
-			 output);
+			 "%s is the input file itself\nname another output with -o", output);
 }
 
 static void say_incomplete(const struct export_command *c, const char *path,
 			   const struct profile *p)
 {
 	if (!p->run.complete && !c->selection.quiet)
-		cli_error("%s has no end (cut, or still being written): what is written is of its "
-			  "first %.3f s",
+		cli_error("%s is incomplete (cut off, or still being written): the output covers "
+			  "its first %.3f s",
 			  path, (double)p->run.duration_ns / 1e9);
 }
 

@@ -1,6 +1,8 @@
 /* Prints `heft help`, `heft help VERB` and `--help`, all from the verb table. */
 #include "cli/cli.h"
 
+#include "hosted/name_words.h"
+
 #include <string.h>
 
 #define COLUMN 28 /* where the words of an option begin */
@@ -16,9 +18,11 @@ static void print_option(const struct cli_option *o, FILE *out)
 	else if (o->argument == CLI_OPTIONAL_ARG && n > 0)
 		n += snprintf(left + n, sizeof(left) - (size_t)n, "[=%s]", o->value);
 	if (n < COLUMN - 1)
-		fprintf(out, "%-*s%s\n", COLUMN, left, o->help);
+		fprintf(out, "%-*s", COLUMN, left);
 	else
-		fprintf(out, "%s\n%*s%s\n", left, COLUMN, "", o->help);
+		fprintf(out, "%s\n%*s", left, COLUMN, "");
+	words_print_wrapped(out, o->help, COLUMN, WORDS_PROSE);
+	putc('\n', out);
 }
 
 static void print_verb_help(const struct cli_verb *verb, FILE *out)

@@ -20,7 +20,7 @@
 
 static int no_such_process(struct heft_error *err)
 {
-	return heft_fail(err, HEFT_ENOTFOUND, "this process is not there any more");
+	return heft_fail(err, HEFT_ENOTFOUND, "this process is gone");
 }
 
 static uint64_t age_ns(const struct process *p, const struct trace_process *f)

@@ -19,12 +19,13 @@ int cli_locate_preload(char *path, size_t size, struct heft_error *err)
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	if (n < 0)
-		return heft_fail_errno(err, "cannot tell where heft itself is (/proc/self/exe)");
+		return heft_fail_errno(err,
+				       "cannot find out where heft itself is (/proc/self/exe)");
 	self[n] = 0;
 	char *slash = strrchr(self, '/');
 
 	if (!slash)
-		return heft_fail(err, HEFT_EIO, "cannot tell where heft itself is: '%s'", self);
+		return heft_fail(err, HEFT_EIO, "cannot find out where heft itself is: '%s'", self);
 	*slash = 0;
 	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
 		snprintf(candidate, sizeof(candidate), "%s%s", self, places[i]);

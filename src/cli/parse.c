@@ -51,7 +51,7 @@ size_t cli_too_far(size_t length)
 
 /* Standard error has no buffer of its own. Text is written in pieces of this size, so that somebody who
  * follows a log does not see half of a line. */
-enum { PUT_BYTES = 4096 };
+enum { PUT_BYTES = 4096, MESSAGE_INDENT = 6 /* under the text behind "heft: " */ };
 
 static void cli_put(FILE *out, const char *text)
 {
@@ -87,39 +87,52 @@ void cli_putf(FILE *out, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* Prints "PREFIX: text" and wraps it, all at once: standard error has no buffer of its own. */
+static void put_message(const char *prefix, const char *text)
+{
+	char *lines = NULL;
+	size_t size = 0, used = strlen(prefix);
+	FILE *out = open_memstream(&lines, &size);
+
+	if (out) {
+		fputs(prefix, out);
+		words_print_message(out, text, used, MESSAGE_INDENT);
+		putc('\n', out);
+		fclose(out);
+	}
+	if (lines)
+		fwrite(lines, 1, size, stderr);
+	free(lines);
+}
+
+static void put_message_of(const char *prefix, const char *fmt, va_list ap)
+{
+	char *text = NULL;
+
+	fflush(stdout);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	put_message(prefix, text ? text : "out of memory");
+	free(text);
+}
+
 void cli_say(const char *text)
 {
-	cli_putf(stderr, "heft: %s\n", text);
+	put_message("heft: ", text);
 }
 
 void cli_error(const char *fmt, ...)
 {
 	va_list ap;
 
-	fflush(stdout);
-	fputs("heft: ", stderr);
 	va_start(ap, fmt);
-	put_formatted(stderr, fmt, ap);
+	put_message_of("heft: ", fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
 }
 
 void cli_print_error(const struct heft_error *err)
 {
-	const char *way_out = strchr(err->message, '\n');
-
-	if (!way_out) {
-		cli_error("%s", err->message[0] ? err->message : "failed, for no reason given");
-		return;
-	}
-	cli_error("%.*s", (int)(way_out - err->message), err->message);
-	/* Indented under "heft: ", so that it reads as part of the same message. */
-	for (const char *line = way_out + 1; *line;) {
-		size_t length = strcspn(line, "\n");
-
-		cli_putf(stderr, "      %.*s\n", (int)length, line);
-		line += length + (line[length] == '\n');
-	}
+	cli_error("%s", err->message[0] ? err->message : "failed, for no reason given");
 }
 
 int cli_failed(const struct heft_error *err, int rc)
@@ -138,18 +151,18 @@ int cli_finish_output(int status)
 
 int cli_usage_error(const struct cli_verb *verb, const char *fmt, ...)
 {
+	char prefix[64];
 	va_list ap;
 
-	fflush(stdout);
-	fprintf(stderr, "heft%s%s: ", verb ? " " : "", verb ? verb->name : "");
+	snprintf(prefix, sizeof prefix, "heft%s%s: ", verb ? " " : "", verb ? verb->name : "");
 	va_start(ap, fmt);
-	put_formatted(stderr, fmt, ap);
+	put_message_of(prefix, fmt, ap);
 	va_end(ap);
 	if (verb)
-		fprintf(stderr, "\nusage: heft %s %s\n       'heft help %s' says more\n",
-			verb->name, verb->usage, verb->name);
+		fprintf(stderr, "usage: heft %s %s\n       'heft help %s' says more\n", verb->name,
+			verb->usage, verb->name);
 	else
-		fprintf(stderr, "\nusage: heft VERB [OPTIONS] ...\n       'heft help' says more\n");
+		fprintf(stderr, "usage: heft VERB [OPTIONS] ...\n       'heft help' says more\n");
 	return verb ? verb->usage_status : CLI_USAGE;
 }
 

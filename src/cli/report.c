@@ -73,34 +73,37 @@ static int check_options(struct report_command *c)
 	const struct cli_selection *s = &c->selection;
 	bool window = cli_selection_has_window(s);
 	if (c->clash && !s->json)
-		return cli_usage_error(c->verb, "%s and %s are two views: one at a time",
-				       c->view_name, c->clash);
+		return cli_usage_error(c->verb, "%s and %s are two views: choose one", c->view_name,
+				       c->clash);
 	if (c->options.compact && !s->json)
-		return cli_usage_error(c->verb, "--compact is for --json");
+		return cli_usage_error(c->verb, "--compact needs --json");
 	if (s->at_text && s->has_sort && s->sort != MEASURE_LIVE_BYTES && s->moment != CLI_AT_TIME)
-		return cli_usage_error(c->verb, "--at %s is about what is live then: --sort live",
-				       s->at_text);
-	if (s->at_text && !s->json &&
-	    (c->view == report_threads || c->view == report_sizes || c->view == report_lifetimes))
 		return cli_usage_error(
 			c->verb,
-			"%s is of all that happened, --at is a moment: --from and --to "
-			"select a part of the run",
-			c->view_name);
+			"--at %s selects what is live at that moment, so it needs --sort live",
+			s->at_text);
+	if (s->at_text && !s->json &&
+	    (c->view == report_threads || c->view == report_sizes || c->view == report_lifetimes))
+		return cli_usage_error(c->verb,
+				       "%s shows what happened over time, not a moment (--at): "
+				       "select a part with --from and --to",
+				       c->view_name);
 	if (s->at_text && window)
-		return cli_usage_error(c->verb, "--at is a moment, --from and --to are a window: "
-						"one of them");
+		return cli_usage_error(
+			c->verb, "choose a moment (--at) or a window (--from, --to), not both");
 	if (s->sort == MEASURE_GREW_BYTES && !window)
 		return cli_usage_error(c->verb,
-				       "--sort grew is for a window: --from TIME --to TIME");
+				       "--sort grew needs a window: --from TIME --to TIME");
 	if (c->options.explain &&
 	    (s->at_text || window || s->part.has_pid || s->part.thread || s->focus || s->ignore))
-		return cli_usage_error(c->verb, "--explain is about a finding, and findings are of "
-						"a whole recording");
+		return cli_usage_error(c->verb, "--explain needs the whole recording: heft looks "
+						"for findings in no part of it");
 	if (s->has_roots && (c->view != report_tree || s->json))
-		return cli_usage_error(c->verb, "--processes is for --tree and --invert");
+		return cli_usage_error(c->verb, "--processes needs --tree or --invert");
 	if (c->view == report_tree && s->sort == MEASURE_LIFETIME)
-		return cli_usage_error(c->verb, "lifetimes do not add up to a tree");
+		return cli_usage_error(
+			c->verb,
+			"--sort lifetime does not work with a tree: lifetimes do not add up");
 	return CLI_GO_ON;
 }
 
@@ -187,8 +190,8 @@ static int choose_sort(struct report_command *c, const struct profile *p, const 
 	if (measure_known(p, c->options.sort))
 		return 0;
 	if (c->selection.has_sort)
-		return heft_fail(err, HEFT_EREFUSED, "%s does not tell what --sort %s needs", path,
-				 measures[c->options.sort].option);
+		return heft_fail(err, HEFT_EREFUSED, "%s does not record what --sort %s needs",
+				 path, measures[c->options.sort].option);
 	for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
 		if (measure_known(p, instead[i])) {
 			c->options.sort = instead[i];

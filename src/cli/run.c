@@ -198,7 +198,7 @@ static int check_serving(const struct run *r)
 {
 	const struct cli_verb *verb = cli_verb_find("run");
 	if (!r->listen && (r->token_file || r->o.linger_ns))
-		return cli_usage_error(verb, "%s is for serving: it needs --listen",
+		return cli_usage_error(verb, "%s needs --listen",
 				       r->token_file ? "--token-file" : "--linger");
 	return 0;
 }
@@ -259,8 +259,8 @@ int cmd_run(int argc, char **argv)
 	if (r.o.limit_bytes && r.o.limit_bytes < SMALLEST_LIMIT) {
 		r.o.limit_bytes = SMALLEST_LIMIT;
 		if (!r.quiet)
-			cli_say("--limit-size: no recording is of use with less than 16 KiB: this "
-				"one may have 16 KiB");
+			cli_say("--limit-size is too small for a useful recording: heft uses 16 "
+				"KiB");
 	}
 	return record(&r, &result);
 }

@@ -79,10 +79,10 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 		t->command.sample = value;
 		return 0;
 	case CLI_OPT_AT:
-		return cli_usage_error(t->verb,
-				       "this is a view of now, or of a recording's end: "
-				       "heft report --at %s shows another moment",
-				       value);
+		return cli_usage_error(
+			t->verb,
+			"it shows the latest state only: heft report --at %s shows another moment",
+			value);
 	default: return cli_selection_set(&t->selection, t->verb, option, value);
 	}
 }
@@ -94,20 +94,22 @@ static int take_operands(struct top *t, int argc, char **argv, int first, int co
 	t->is_command = command >= 0;
 	if (t->is_command) {
 		if (command == 0)
-			return cli_usage_error(t->verb, "no command stands after --");
+			return cli_usage_error(t->verb, "no command after --");
 		if (operands > command)
-			return cli_usage_error(t->verb, "'%s' or a command, not both", argv[first]);
+			return cli_usage_error(t->verb, "give '%s' or a command, not both",
+					       argv[first]);
 		t->command.argv = argv + first;
 		t->command.argc = operands;
 		return CLI_GO_ON;
 	}
 	if (operands == 0)
-		return cli_usage_error(t->verb, "of what? a PID, a recording, or -- CMD");
+		return cli_usage_error(
+			t->verb, "nothing to show: give a PID, a recording, or a command after --");
 	if (operands > 1)
-		return cli_usage_error(t->verb, "one at a time; a command stands after --");
+		return cli_usage_error(t->verb, "one program at a time; a command goes after --");
 	if (t->command.output || t->command.force || t->command.has_sample)
 		return cli_usage_error(t->verb,
-				       "-o, --force and --sample are for a command's recording");
+				       "-o, --force and --sample need a command to record");
 	t->file = argv[first];
 	if (number_parse(t->file, INT32_MAX, &pid) == 0 && pid) {
 		t->pid = (pid_t)pid;
@@ -313,7 +315,7 @@ static int print_once(struct top *t, FILE *out, struct heft_error *err)
 	if (t->held && kill(t->pid, 0) == 0)
 		snprintf(state, sizeof state, "running");
 	if (!t->held && !p->run.complete && time(NULL) - t->facts.st_mtim.tv_sec > QUIET_S)
-		snprintf(state, sizeof state, "has no end"); /* cut, or its recorder hangs */
+		snprintf(state, sizeof state, "incomplete"); /* cut, or its recorder hangs */
 	const struct top_view view = {.sort = t->sort};
 	size_t width = cli_width(out);
 	const struct top_look look = {

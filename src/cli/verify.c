@@ -46,7 +46,7 @@ int cmd_verify(int argc, char **argv)
 		if (result.complete)
 			printf("sound and complete\n");
 		else
-			printf("sound up to byte %" PRIu64 ", where it ends without an end block\n",
+			printf("sound up to byte %" PRIu64 ", then cut off (no end block)\n",
 			       result.cut_offset);
 	}
 	return cli_finish_output(CLI_SUCCESS);

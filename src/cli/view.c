@@ -52,10 +52,10 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	case CLI_OPT_QUIET: c->quiet = true; return 0;
 	case CLI_OPT_AT:
 		if (strcmp(value, "exit") == 0)
-			return cli_usage_error(
-				c->verb, "--at exit is no moment of the run: every process has "
-					 "its own end. The page shows in its tables what each "
-					 "left; --at takes peak, end or a time");
+			return cli_usage_error(c->verb,
+					       "--at takes peak, end or a time: exit is not one "
+					       "moment, because every process has its own end (the "
+					       "page's tables show what each left)");
 		return cli_selection_set(&c->selection, c->verb, option, value);
 	default: return cli_usage_error(c->verb, "--%s does not work here", option->name);
 	}
@@ -101,7 +101,7 @@ static int choose_moment(struct view_command *c, const char *path, struct heft_e
 	input_file_close(&in);
 	if (rc == 0 && s->duration_ns == UINT64_MAX)
 		return heft_fail(err, HEFT_EREFUSED,
-				 "%s has no times: --at takes peak or end there", path);
+				 "%s has no times, so --at takes peak or end only", path);
 	if (rc == 0 && cli_selection_at_end(s))
 		snprintf(c->moment, sizeof c->moment, "#at=end");
 	else if (rc == 0)
@@ -145,8 +145,9 @@ static int open_all(struct view_command *c, int argc, char **argv, int first,
 	if (first == argc) {
 		c->newest = find_newest();
 		if (!c->newest)
-			return heft_fail(err, HEFT_EUSAGE,
-					 "which recording? there is no *.heft in this directory");
+			return heft_fail(
+				err, HEFT_EUSAGE,
+				"no recording given, and there is no *.heft in this directory");
 		return open_one(c, c->newest, err);
 	}
 	if (argc - first > MOST_FILES)
@@ -211,9 +212,9 @@ static int serve(struct view_command *c, const sigset_t *ends, struct heft_error
 	printf("%s\n", url);
 	rc = cli_finish_output(CLI_SUCCESS) == CLI_SUCCESS
 		     ? 0
-		     : heft_fail(err, HEFT_EIO, "nobody would know the address");
+		     : heft_fail(err, HEFT_EIO, "the address could not be printed");
 	if (rc == 0 && !c->quiet)
-		cli_putf(stderr, "heft: %s at the address above; Ctrl-C ends it\n",
+		cli_putf(stderr, "heft: serving %s at the address above; Ctrl-C ends it\n",
 			 c->count == 1 ? view_recording_name(c->recordings[0]) : "the recordings");
 	if (rc == 0 && !c->no_open)
 		open_browser(url);

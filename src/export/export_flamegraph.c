@@ -105,7 +105,7 @@ static void write_meaning(FILE *out, const struct graph *g)
 		if (is_instant(g->p))
 			fprintf(out, " live at %s", words_duration(g->p->chosen.to_ns).text);
 		else
-			fputs(profile_is_snapshot(g->p) ? " live then" : " live at the end", out);
+			fputs(profile_is_snapshot(g->p) ? " live" : " live at the end", out);
 		break;
 	case MEASURE_ALLOCATED_BYTES: fputs(" allocated in all", out); break;
 	case MEASURE_LIFETIME: fputs(" of lifetimes, added up", out); break;
@@ -357,7 +357,7 @@ static void write_facts(FILE *out, const struct graph *g)
 		between = ", ";
 	}
 	if (p->run.rate_bytes)
-		fprintf(out, "%ssampled each %s: estimates", between,
+		fprintf(out, "%sone sample per %s: estimates", between,
 			export_bytes(p->run.rate_bytes).text);
 	else
 		fprintf(out, "%sexact", between);
@@ -407,7 +407,7 @@ static int write_head(FILE *out, const struct graph *g)
 		      "next one",
 		      out);
 	else
-		fputs("There is nothing of this measure to show", out);
+		fputs("This recording has nothing of this measure", out);
 	fputs("</text></g>\n", out);
 	return rc;
 }

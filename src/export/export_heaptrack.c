@@ -461,10 +461,10 @@ static int check_events(const struct profile *p, struct heft_error *err)
 		uint64_t n[] = {s->allocations, s->reallocations, s->live_blocks, s->peak_blocks};
 		for (size_t k = 0; k < sizeof n / sizeof *n; k++)
 			if (n[k] > EVENTS_MAX || (events += n[k]) > EVENTS_MAX)
-				return heft_fail(
-					err, HEFT_EREFUSED,
-					"heaptrack's format has a line for each allocation, "
-					"and here are too many\npprof has the same numbers");
+				return heft_fail(err, HEFT_EREFUSED,
+						 "heaptrack's format needs a line for each "
+						 "allocation, and there are too many\nexport to "
+						 "pprof instead: it has the same numbers");
 	}
 	return 0;
 }

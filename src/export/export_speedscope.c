@@ -57,7 +57,7 @@ static const char *measure_title(enum measure_id measure, const struct profile *
 	switch (measure) {
 	case MEASURE_PEAK_BYTES: return "live at the peak";
 	case MEASURE_LIVE_BYTES:
-		return p->chosen.words || profile_is_snapshot(p) ? "live then" : "live at the end";
+		return p->chosen.words || profile_is_snapshot(p) ? "live" : "live at the end";
 	case MEASURE_ALLOCATED_BYTES: return "allocated in all";
 	case MEASURE_LIFETIME: return "sum of lifetimes";
 	default: return measures[measure].state;

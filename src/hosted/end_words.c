@@ -39,7 +39,7 @@ struct end_words words_of_end(const struct how_ended *end)
 	case END_EXEC: strcpy(w.text, "became another program"); break;
 	case END_DETACHED: strcpy(w.text, "went on after the recording ended"); break;
 	case END_RUNNING: strcpy(w.text, "still running when the recording ended"); break;
-	case END_CUT: strcpy(w.text, "the recording has no end"); break;
+	case END_CUT: strcpy(w.text, "its end was not recorded"); break;
 	case END_UNKNOWN: break;
 	}
 	return w;

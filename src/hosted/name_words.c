@@ -289,6 +289,8 @@ static size_t word_length(const char *text)
 
 void words_print_wrapped(FILE *out, const char *text, size_t indent, size_t width)
 {
+	if (width > WORDS_PROSE)
+		width = WORDS_PROSE;
 	size_t space = width > indent + 20 ? width - indent : 20, at = 0;
 	while (*(text += strspn(text, " \n"))) {
 		size_t length = word_length(text);
@@ -308,5 +310,48 @@ void words_print_wrapped(FILE *out, const char *text, size_t indent, size_t widt
 		at += words_print_fit(out, word, space);
 		free(word);
 		text += length;
+	}
+}
+
+/* The length of the word here with the numbers that follow it: "offset 482:" stays together, so that
+ * people and scripts find it in one line. */
+static size_t numbered_length(const char *text)
+{
+	size_t length = word_length(text);
+	while (text[length] == ' ' && text[length + 1] >= '0' && text[length + 1] <= '9')
+		length += 1 + word_length(text + length + 1);
+	return length;
+}
+
+void words_print_message(FILE *out, const char *text, size_t used, size_t indent)
+{
+	bool begun = false; /* a line has a word at least */
+	while (*text) {
+		if (*text == '\n') {
+			text++;
+			if (*text) /* nothing follows the last line */
+				fprintf(out, "\n%*s", (int)indent, "");
+			used = indent;
+			begun = false;
+			continue;
+		}
+		size_t blanks = strspn(text, " "), length = numbered_length(text + blanks);
+		char *word = strndup(text + blanks, length);
+		if (!word)
+			return;
+		const char *slash = strrchr(word, '/');
+		size_t columns = words_columns(slash ? slash + 1 : word);
+		if (begun && used + blanks + columns > WORDS_PROSE) {
+			fprintf(out, "\n%*s", (int)indent, "");
+			used = indent;
+		} else {
+			fprintf(out, "%*s", (int)blanks, "");
+			used += blanks;
+		}
+		words_print(out, word, SIZE_MAX);
+		used += columns;
+		begun = true;
+		text += blanks + length;
+		free(word);
 	}
 }

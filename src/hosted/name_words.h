@@ -32,8 +32,15 @@ void words_print_command(FILE *out, const char *const *argv, uint32_t argc, size
 const char *words_from_here(const char *path);
 /* Prints a path, quoted for a shell if needed. */
 void words_print_shell(FILE *out, const char *path);
+/* Prose is at most this wide, however wide the terminal: longer lines are hard to read. */
+enum { WORDS_PROSE = 100 };
 /* Prints a text and breaks it at blanks and newlines. It starts in column `indent`, as every further line,
- * and lines end at `width`. No newline follows the last line. */
+ * and lines end at `width`, at most at WORDS_PROSE. No newline follows the last line. */
 void words_print_wrapped(FILE *out, const char *text, size_t indent, size_t width);
+/* Prints a message of which `used` columns are taken, and breaks it at blanks before WORDS_PROSE. Further
+ * lines begin in column `indent`, those of the message too. Nothing is cut, because people copy paths, and
+ * the folders of a path do not count: a message breaks at the same places wherever its file is. No newline
+ * follows the last line. */
+void words_print_message(FILE *out, const char *text, size_t used, size_t indent);
 
 #endif

@@ -278,7 +278,7 @@ static enum MHD_Result start_route(struct http_connection *c)
 	pthread_mutex_unlock(&s->lock);
 	if (!stopping)
 		return MHD_YES;
-	http_answer_text(&c->answer, 503, "the server is going down\n");
+	http_answer_text(&c->answer, 503, "the server is shutting down\n");
 	return send_answer(c);
 }
 
@@ -303,7 +303,8 @@ static enum MHD_Result begin(struct http_connection *c, const char *path, const 
 	const char *length = http_header(&c->request, "Content-Length");
 	if (length &&
 	    strtoull(length, NULL, 10) > (uint64_t)c->server->o.limits.body_bytes * PATIENCE) {
-		http_answer_text(&c->answer, 413, "the body of a request may have %u bytes\n",
+		http_answer_text(&c->answer, 413,
+				 "the body of a request may have at most %u bytes\n",
 				 c->server->o.limits.body_bytes);
 		return send_answer(c);
 	}
@@ -320,7 +321,8 @@ static enum MHD_Result take_body(struct http_connection *c, const char *data, si
 		c->too_much_bytes += bytes;
 		if (c->state != READY) {
 			http_answer_text(&c->answer, 413,
-					 "the body of a request may have %zu bytes\n", most);
+					 "the body of a request may have at most %zu bytes\n",
+					 most);
 			c->state = READY;
 		}
 		return c->too_much_bytes > most * PATIENCE ? MHD_NO : MHD_YES;

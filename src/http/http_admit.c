@@ -28,7 +28,7 @@ static void refuse_path(struct http_connection *c)
 	FILE *out = open_memstream(&text, &bytes);
 	if (!out)
 		return;
-	fputs("404: nothing is served under this path. There is:\n", out);
+	fputs("404: nothing is served under this path. Paths of this server:\n", out);
 	for (const struct http_route *r = c->server->routes; r->path; r++) {
 		int length = (int)strcspn(r->path, "*");
 		if (strcmp(r->method, "GET") == 0)
@@ -90,14 +90,15 @@ static bool may_ask(struct http_connection *c)
 	bool post = strcmp(c->request.method, "POST") == 0;
 	if (s->o.check_host && host && !http_host_is_own(&s->own, host)) {
 		http_answer_text(&c->answer, 403,
-				 "this server does not go by the name in the Host header\n"
-				 "ask for http://%s:%u/ or http://localhost:%u/\n",
+				 "this server does not answer to the name in the Host header\nask "
+				 "for http://%s:%u/ or http://localhost:%u/\n",
 				 s->own.any ? "127.0.0.1" : s->own.address, s->port, s->port);
 		return false;
 	}
 	/* Browsers send passwords also with requests of other pages, which must not change anything. */
 	if ((s->o.check_host || post) && origin && !http_origin_is_host(origin, host)) {
-		http_answer_text(&c->answer, 403, "requests of other servers' pages are refused\n");
+		http_answer_text(&c->answer, 403,
+				 "requests from other servers' pages are refused\n");
 		return false;
 	}
 	if (!s->o.token || c->route->open)
@@ -123,12 +124,13 @@ static bool well_formed(struct http_connection *c)
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(
 		c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
 	if (info && info->header_size > HTTP_HEADERS) {
-		http_answer_text(&c->answer, 431, "the headers of a request may have %d bytes\n",
+		http_answer_text(&c->answer, 431,
+				 "the headers of a request may have at most %d bytes\n",
 				 HTTP_HEADERS);
 		return false;
 	}
 	if (c->nul) { /* a NUL would end the text too early */
-		http_answer_text(&c->answer, 400, "a NUL byte has no place in an address\n");
+		http_answer_text(&c->answer, 400, "an address may not contain a NUL byte\n");
 		return false;
 	}
 	pthread_mutex_lock(&s->lock);
@@ -138,9 +140,9 @@ static bool well_formed(struct http_connection *c)
 		s->said_full_ns = monotonic_ns();
 	pthread_mutex_unlock(&s->lock);
 	if (say)
-		s->o.say("HTTP: too many connections; further ones are told to come again");
+		s->o.say("HTTP: too many connections; further ones are refused (503)");
 	if (full) {
-		http_answer_text(&c->answer, 503, "too many connections; please come again\n");
+		http_answer_text(&c->answer, 503, "too many connections; please try again later\n");
 		http_answer_header(&c->answer, "Retry-After", "5");
 	}
 	return !full;

@@ -63,7 +63,7 @@ bool http_after_route(struct http_connection *c)
 	if (later) {
 		if (a->drop)
 			a->drop(a->kept);
-		http_answer_text(a, 503, "the server is going down\n");
+		http_answer_text(a, 503, "the server is shutting down\n");
 	}
 	return true;
 }
@@ -86,7 +86,7 @@ static void give_up(struct http_connection *c, enum state state)
 		if (c->answer.drop)
 			c->answer.drop(c->answer.kept);
 		http_answer_fini(&c->answer);
-		http_answer_text(&c->answer, 503, "the server is going down\n");
+		http_answer_text(&c->answer, 503, "the server is shutting down\n");
 	}
 	c->state = state;
 	MHD_resume_connection(c->mhd);

@@ -64,14 +64,14 @@ static int refuse_selection(const struct import_source *in, const struct importe
 {
 	const char *what = sel->has_pid      ? "--pid"
 			   : sel->thread     ? "--thread"
-			   : sel->has_window ? "--from, --to and --at"
-			   : sel->sizes      ? "sizes"
+			   : sel->has_window ? "a time (--from, --to, --at)"
+			   : sel->sizes      ? "--sizes"
 					     : NULL;
 	if (!what)
 		return 0;
 	return heft_fail(err, HEFT_EREFUSED,
-			 "%s: %s can be chosen in heft's own recordings only: this is %s, which "
-			 "holds sums, not single allocations",
+			 "%s: %s needs a recording of heft's own: this file is %s, which holds "
+			 "sums, not single allocations",
 			 in->name, what, i->summary);
 }
 
@@ -90,9 +90,9 @@ int import_profile(struct profile **out, const char *path, const struct profile_
 		bool piped = strcmp(path, "-") == 0;
 		import_source_close(in);
 		return heft_fail(err, HEFT_EREFUSED,
-				 "%s: a heft recording is read as the file it is, not %s",
+				 "%s: heft reads its own recordings as plain files, not %s",
 				 piped ? "standard input" : path,
-				 piped ? "through a pipe" : "compressed once more");
+				 piped ? "through a pipe" : "compressed");
 	}
 	const struct importer *i = importers;
 	while (i->name && !i->recognise(in->at, length))

@@ -363,10 +363,9 @@ static int describe(struct dhat_file *f)
 		p->run.has |= PROFILE_HAS_PEAK | PROFILE_HAS_LIVE |
 			      (f->rust ? PROFILE_HAS_OWN_PEAK : 0u);
 	if (!f->unit_ns)
-		return profile_add_note(
-			p, PROFILE_NOTE_INFO, 0,
-			"the file's clock counts instructions: there are no times and "
-			"no lifetimes");
+		return profile_add_note(p, PROFILE_NOTE_INFO, 0,
+					"this file counts instructions instead of time: it has no "
+					"times and no lifetimes");
 	p->run.has |= PROFILE_HAS_TIMES | (f->lifetimes ? PROFILE_HAS_MEAN_LIFETIME : 0u);
 	p->run.duration_ns = as_ns(f, f->te);
 	if (f->lifetimes)

@@ -132,10 +132,9 @@ static int describe(struct gperftools_file *f)
 	case EXACT: p->run.has = PROFILE_HAS_LIVE | PROFILE_HAS_ALLOCATED; return 0;
 	case GROWTH:
 		p->run.has = PROFILE_HAS_ALLOCATED;
-		return profile_add_note(
-			p, PROFILE_NOTE_INFO, 0,
-			"a growth profile: where the allocator took memory from the "
-			"system, not what is live");
+		return profile_add_note(p, PROFILE_NOTE_INFO, 0,
+					"this is a growth profile: where the allocator took memory "
+					"from the system, not what is live");
 	case SAMPLED:
 	case SAMPLED_OLD: break;
 	}

@@ -152,12 +152,13 @@ static int describe(struct heaptrack_file *f)
 		p->totals.peak_rss_bytes = 0;
 	int rc = profile_add_note(
 		p, PROFILE_NOTE_INFO, 0,
-		f->raw ? "lifetimes are means, by heaptrack's clock of 10 ms"
-		       : "an interpreted heaptrack file does not tell single blocks "
-			 "apart: there are no lifetimes");
+		f->raw ? "lifetimes are means, measured by heaptrack's clock of 10 ms"
+		       : "an interpreted heaptrack file does not record single blocks, so it has "
+			 "no lifetimes");
 	if (rc == 0 && f->attached)
-		rc = profile_add_note(p, PROFILE_NOTE_INFO, 0,
-				      "heaptrack was attached: blocks from before are unknown");
+		rc = profile_add_note(
+			p, PROFILE_NOTE_INFO, 0,
+			"heaptrack was attached to a running program: earlier blocks are unknown");
 	return rc;
 }
 

@@ -39,12 +39,11 @@ static const struct metric {
 	{"heft_allocated_objects_total", "counter", "Allocations so far.", REAL,
 	 AT(allocated_objects)},
 	{"heft_unseen", "gauge",
-	 "1 if most of the process' memory does not pass through malloc, where heft sees it; what "
-	 "is "
-	 "live and allocated is then left out if a profile would be refused (501).",
+	 "1 if most of the memory of the process does not pass through malloc. If its profile is "
+	 "refused (501), live and allocated are left out.",
 	 FLAG, AT(partly)},
 	{"heft_anonymous_peak_bytes", "gauge",
-	 "Greatest resident memory of the process that is no file's.", KNOWN,
+	 "Greatest resident memory of the process that belongs to no file.", KNOWN,
 	 AT(anonymous_peak_bytes)},
 	{"heft_rss_bytes", "gauge", "Resident memory of the process.", KNOWN, AT(rss_bytes)},
 	{"heft_memory_limit_bytes", "gauge", "Memory the process may use.", KNOWN,
@@ -54,10 +53,10 @@ static const struct metric {
 	 "Bytes allocated for each sample on average; 0 if every allocation is recorded.", COUNT,
 	 AT(rate_bytes)},
 	{"heft_samples_total", "counter", "Samples taken so far.", COUNT, AT(samples)},
-	{"heft_dropped_samples_total", "counter", "Samples lost for want of room.", COUNT,
+	{"heft_dropped_samples_total", "counter", "Samples lost because a table was full.", COUNT,
 	 AT(dropped)},
-	{"heft_sampling_cost_ratio", "gauge", "Share of the process' CPU time spent on samples.",
-	 SHARE, AT(cost_share)},
+	{"heft_sampling_cost_ratio", "gauge",
+	 "Share of the CPU time of the process that samples took.", SHARE, AT(cost_share)},
 #undef AT
 };
 

@@ -247,7 +247,7 @@ static void answer_profile(struct pprof_routes *r, const struct http_request *q,
 	if (v->counted && ++r->differences > MOST_DIFFERENCES) {
 		http_answer_header(a, "Retry-After", "10");
 		pprof_refuse(a, 503,
-			     "too many requests with \"seconds\" at once; please come again");
+			     "too many requests with \"seconds\" at once; please try again later");
 		pending_free(v);
 		return;
 	}

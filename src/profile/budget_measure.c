@@ -158,13 +158,12 @@ int budget_refuse(const struct budget *b, const struct profile *p, struct heft_e
 		    (id_of(r) != MEASURE_LIVE_BYTES && id_of(r) != MEASURE_LIVE_BLOCKS &&
 		     id_of(r) != MEASURE_LIVE_SLACK_BYTES))
 			continue;
-		return heft_fail(
-			err, HEFT_EREFUSED,
-			"%s is what is live when the recording ends, and %u processes were "
-			"recorded: most of them had ended before\n"
-			"use %s: what each process had not freed when it ended",
-			r->measure->name, profile_count_processes(p),
-			id_of(r) == MEASURE_LIVE_BLOCKS ? "left_blocks" : "left_bytes");
+		return heft_fail(err, HEFT_EREFUSED,
+				 "%s counts what is live when the recording ends, but most of the "
+				 "%u processes had ended by then\nuse %s: it counts what each "
+				 "process had not freed when it ended",
+				 r->measure->name, profile_count_processes(p),
+				 id_of(r) == MEASURE_LIVE_BLOCKS ? "left_blocks" : "left_bytes");
 	}
 	return 0;
 }

@@ -231,14 +231,14 @@ static int parse_scope(struct parser *p, struct budget_rule *r)
 		}
 	}
 	if (!r->measure)
-		return bad(p, in,
-			   "expected an operator: findings are counted in the whole "
-			   "recording");
+		return bad(
+			p, in,
+			"expected an operator: findings are counted for the whole recording only");
 	if (r->scope == BUDGET_IN_THREAD && !r->measure->thread)
 		return bad(p, in, "expected an operator: %s is not counted by thread",
 			   r->measure->name);
 	if (r->scope != BUDGET_IN_THREAD && !r->measure->site)
-		return bad(p, in, "expected an operator: %s is of the whole run, not of a part",
+		return bad(p, in, "expected an operator: %s is known for the whole run only",
 			   r->measure->name);
 	return parse_pattern(p, r);
 }

@@ -17,14 +17,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char budget_starter[] = "# What this program may use at most; heft check holds it to that, "
-			      "heft-check(1) explains.\n"
-			      "# After a change that is meant: heft check --update\n"
-			      "peak_bytes <= 1M\n"
-			      "left_bytes <= 1k\n"
-			      "allocations <= 1\n"
-			      "allocated_bytes <= 1M\n"
-			      "dropped == 0\n";
+const char budget_starter[] =
+	"# The most that this program may use: heft check fails beyond it (see heft-check(1)).\n# "
+	"After an intended change, renew the limits with: heft check --update\npeak_bytes <= "
+	"1M\nleft_bytes <= 1k\nallocations <= 1\nallocated_bytes <= 1M\ndropped == 0\n";
 
 static uint64_t with_headroom(uint64_t measured, uint32_t ppm)
 {

@@ -96,7 +96,7 @@ static int note_no_debug(struct profile *p, const bool *counts)
 	else if (servers)
 		snprintf(system_words, sizeof system_words, "set DEBUGINFOD_URLS");
 	return profile_add_note(p, PROFILE_NOTE_INFO, 0,
-				"no debug information, so no files and lines, for %s%s%s%s%s%s",
+				"no files and lines for %s%s (no debug information)%s%s%s%s",
 				modules.text, others, *system_words || own ? ": " : "",
 				system_words, *system_words && own ? "; " : "",
 				own ? "build your own with -g" : "");
@@ -111,11 +111,10 @@ int missing_symbols_note(struct profile *p)
 	int rc = note_no_debug(p, counts);
 	for (uint32_t i = 0; i < p->stacks.module_count && rc == 0; i++)
 		if (counts[i] && p->stacks.modules[i].debug_lacking) {
-			rc = profile_add_note(p, PROFILE_NOTE_INFO, 0,
-					      "debug information of %s is incomplete: %s is not "
-					      "there",
-					      profile_module_name(p, i),
-					      p->stacks.modules[i].debug_lacking);
+			rc = profile_add_note(
+				p, PROFILE_NOTE_INFO, 0,
+				"the debug information of %s is incomplete: %s is missing",
+				profile_module_name(p, i), p->stacks.modules[i].debug_lacking);
 			break;
 		}
 	free(counts);

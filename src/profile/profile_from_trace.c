@@ -35,8 +35,8 @@ static int refuse_selection(struct load *l)
 	if (!l->c->samples_count || !(l->sel->thread || l->sel->has_window || l->sel->sizes))
 		return 0;
 	return heft_fail(l->err, HEFT_EREFUSED,
-			 "a sampled recording does not tell threads, times and sizes\n"
-			 "record without --sample to select by them");
+			 "a sampled recording has no sizes, and no events to select by thread or "
+			 "time\nrecord without --sample to get them");
 }
 
 static int split_by_process(struct load *l)

@@ -185,7 +185,7 @@ int profile_select_moment(struct profile *p, enum profile_moment moment, struct 
 	bool peak = moment == PROFILE_AT_PEAK;
 	if (!(p->run.has & (peak ? PROFILE_HAS_PEAK : PROFILE_HAS_LIVE)))
 		return heft_fail(err, HEFT_EREFUSED,
-				 "a %s file does not tell what is live at the %s",
+				 "a %s file does not record what is live at the %s",
 				 p->run.format ? p->run.format : "foreign", peak ? "peak" : "end");
 	if (moment == PROFILE_AT_END)
 		return 0;

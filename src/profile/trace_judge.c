@@ -245,11 +245,9 @@ int trace_judge(struct load *l)
 {
 	struct judge j = {.l = l};
 	if (!trace_judges(l))
-		return is_asked(l) ? profile_add_note(
-					     l->p, PROFILE_NOTE_INFO, 0,
-					     "findings of single processes are not shown here: "
-					     "there are too many events. heft report looks "
-					     "for them.")
+		return is_asked(l) ? profile_add_note(l->p, PROFILE_NOTE_INFO, 0,
+						      "this recording has too many events to judge "
+						      "each process here; heft report does")
 				   : 0;
 	l->p->judged = calloc(MOST, sizeof *l->p->judged);
 	int rc = l->p->judged ? choose(&j) : HEFT_ENOMEM;

@@ -158,9 +158,9 @@ static int load_losses(struct profile *p, const struct trace_contents *c, const 
 		 (double)dropped.time_ns / 1e9);
 	int rc = note_loss(p, PROFILE_NOTE_WARNING, &dropped, events);
 	if (!rc)
-		rc = note_loss(
-			p, PROFILE_NOTE_WARNING, &stacks,
-			"allocations have a cut stack, because the table of stacks was full");
+		rc = note_loss(p, PROFILE_NOTE_WARNING, &stacks,
+			       "allocations have an incomplete stack, because the table of stacks "
+			       "was full");
 	if (!rc)
 		rc = note_loss(p, PROFILE_NOTE_INFO, &reentrant,
 			       "calls made from inside an allocation function were not recorded");
@@ -171,11 +171,10 @@ int trace_notes_load(struct profile *p, const struct trace_contents *c, const ui
 {
 	int rc = 0;
 	if (!c->complete)
-		rc = profile_add_note(
-			p, PROFILE_NOTE_WARNING, c->duration_ns,
-			"the recording has no end (cut, or still being written): it reads "
-			"up to %.3f s, byte %" PRIu64,
-			(double)c->duration_ns / 1e9, c->cut_offset);
+		rc = profile_add_note(p, PROFILE_NOTE_WARNING, c->duration_ns,
+				      "the recording is incomplete (cut off, or still being "
+				      "written): it can be read up to %.3f s, byte %" PRIu64,
+				      (double)c->duration_ns / 1e9, c->cut_offset);
 	if (!rc)
 		rc = load_texts(p, c);
 	return rc ? rc : load_losses(p, c, processes);

@@ -115,13 +115,14 @@ static int note_state(struct profile *p, uint32_t module, enum symbol_state stat
 	switch (state) {
 	case SYMBOL_REPLACED:
 		return profile_add_note(p, PROFILE_NOTE_INFO, 0,
-					"%s was replaced since the recording: its names are not "
-					"used, only addresses",
+					"%s was replaced since the recording: heft shows "
+					"addresses instead of its names",
 					path);
 	case SYMBOL_MISSING:
-		return profile_add_note(p, PROFILE_NOTE_INFO, 0,
-					"%s is gone or cannot be read: addresses instead of names",
-					path);
+		return profile_add_note(
+			p, PROFILE_NOTE_INFO, 0,
+			"%s is gone or cannot be read: heft shows addresses instead of names",
+			path);
 	case SYMBOL_NOT_ELF:
 	case SYMBOL_NOT_A_FILE:
 	case SYMBOL_USABLE: break;

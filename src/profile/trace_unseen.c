@@ -78,8 +78,8 @@ static int add_note(struct load *l, struct memory *all, uint32_t first)
 		snprintf(which, sizeof which, "process %" PRId32 " (%.300s): ", t->pid, exe);
 	if (count > 1)
 		snprintf(others, sizeof others,
-			 "; %" PRIu32 " more process%s of this program likewise", count - 1,
-			 count == 2 ? "" : "es");
+			 "; the same holds for %" PRIu32 " more process%s of this program",
+			 count - 1, count == 2 ? "" : "es");
 	unseen_memory_words(&all[of].last, all[of].unseen, exe, all[of].named, words, sizeof words);
 	size_t line = strcspn(words, "\n");
 	if (line && words[line - 1] == '.') /* the others come before it */

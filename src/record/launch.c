@@ -263,10 +263,10 @@ static int inspect_elf(const char *path, const struct elf_facts *facts, struct l
 			break;
 		return heft_fail(
 			err, HEFT_EREFUSED,
-			"%s is statically linked: no library can be preloaded into it, so "
-			"heft cannot see its allocations\n"
-			"link it dynamically (gcc: without -static; Rust: a -gnu target "
-			"without target-feature=+crt-static; Go: allocations are not malloc's)",
+			"%s is statically linked: no library can be preloaded into it, so heft "
+			"cannot see its allocations\nlink it dynamically (gcc: without -static; "
+			"Rust: a -gnu target without target-feature=+crt-static; Go: its "
+			"allocations do not pass through malloc)",
 			path);
 	case ELF_DYNAMIC:
 		if (loader &&

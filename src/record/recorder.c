@@ -102,9 +102,8 @@ static void heed_limit(struct recorder *r)
 	r->full_ns = now;
 	number_bytes(limit, r->o->limit_bytes, "byte", "bytes");
 	snprintf(text, sizeof text,
-		 "the recording reached its limit of %s (--limit-size) at %.3f s: what came after "
-		 "is "
-		 "not in it",
+		 "the recording reached its limit of %s (--limit-size) at %.3f s: later events are "
+		 "missing",
 		 limit, (double)now / 1e9);
 	recorder_note(r, TRACE_NOTE_LOST, TRACE_NONE, text);
 	write_last(r);
@@ -267,9 +266,9 @@ static void say_disk(struct recorder *r)
 {
 	char text[512];
 	snprintf(text, sizeof text,
-		 "the session directory %s is not in memory (tmpfs): each process takes some 20 ms "
-		 "longer to begin and end, and the kernel writes to the disk meanwhile. "
-		 "HEFT_DIR=/dev/shm, or another tmpfs, avoids that.",
+		 "the session directory %s is on a disk, not in memory (tmpfs): each process takes "
+		 "some 20 ms longer to start and to end. Set HEFT_DIR to a tmpfs such as /dev/shm "
+		 "to avoid that.",
 		 r->dir.path);
 	if (r->o->say)
 		r->o->say(text);

@@ -45,8 +45,8 @@ void recorder_note_losses(struct recorder *r, struct process *p)
 			 p->pid, (double)r->drain.last_ns / 1e9);
 	else if (p->view.sampled)
 		snprintf(text, sizeof text,
-			 "%llu samples found no place in the tables of process %d", dropped,
-			 p->pid);
+			 "process %d lost %llu samples, because its tables were full", p->pid,
+			 dropped);
 	else if (atomic_load(&h->off_tsc))
 		snprintf(text, sizeof text,
 			 "process %d went on without being recorded from %.3f s on, because the "

@@ -52,11 +52,10 @@ static void print_head(FILE *out, const struct report_options *o)
 	bool narrow = report_width(o) < NARROW;
 	words_style(out, o->color, STYLE_BOLD);
 	putc('\n', out);
-	words_print_wrapped(
-		out,
-		"What is live, by when it was made (a bar is the run: level is growth, the "
-		"right end a working set)",
-		0, report_width(o));
+	words_print_wrapped(out,
+			    "Live memory by age (bars span the run: an even bar is growth, one at "
+			    "the right end a working set)",
+			    0, report_width(o));
 	words_style(out, o->color, STYLE_PLAIN);
 	fprintf(out, "\n%11s ", "live");
 	if (!narrow)

@@ -5,13 +5,14 @@
 
 #include "model_json/model_json.h"
 #include "report/report_parts.h"
+#include "hosted/program_name.h"
 #include "profile/site_callers.h"
 #include "report/report_words.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { LONGEST_RULE = 60, PART_INDENT = 8 };
+enum { LONGEST_RULE = 60, PART_INDENT = 8, PART_COLUMNS = 29 };
 
 uint32_t report_budget_broken(const struct report_budget *r)
 {
@@ -56,18 +57,20 @@ static void words_that_differ(const struct budget_rule *rule, uint64_t a, uint64
 	strcat(y->text, unit);
 }
 
-static void print_rule(FILE *out, const struct budget *b, const struct budget_rule *rule, int width)
+/* In at most `longest` columns, and "..." if it is longer; filled up with blanks to `width`. */
+static void print_rule(FILE *out, const struct budget *b, const struct budget_rule *rule, int width,
+		       size_t longest)
 {
 	char text[LONGEST_RULE + 1];
-	size_t length = rule->length < LONGEST_RULE ? rule->length : LONGEST_RULE;
+	size_t length = rule->length < longest ? rule->length : longest;
 	memcpy(text, b->text + rule->at, length);
 	text[length] = 0;
 	for (char *c = text; *c; c++)
 		if (*c == '\t')
 			*c = ' ';
 	words_print(out, text, SIZE_MAX);
-	fputs(rule->length > LONGEST_RULE ? "..." : "", out);
-	int shown = rule->length > LONGEST_RULE ? LONGEST_RULE + 3 : (int)length;
+	fputs(rule->length > longest ? "..." : "", out);
+	int shown = (int)(rule->length > longest ? longest + 3 : length);
 	if (shown < width)
 		fprintf(out, "%*s", width - shown, "");
 }
@@ -126,9 +129,9 @@ static void print_parts(FILE *out, const struct report_budget *r, uint32_t index
 			continue;
 		}
 		const struct profile_site *s = &p->sites[part->index];
-		words_print_frame(out, p, profile_first_user_node(p, s->node), WORDS_PLACE);
-		report_print_callers(out, site_callers_text(callers, i), WORDS_PLACE);
-		report_print_via(out, p, s);
+		size_t width = report_width(&lines);
+		report_print_site_via(out, p, s, site_callers_text(callers, i),
+				      width - PART_COLUMNS);
 		putc('\n', out);
 	}
 	site_callers_free(callers);
@@ -142,10 +145,10 @@ static void print_result(FILE *out, const struct report_budget *r, uint32_t inde
 	words_that_differ(rule, rule->limit, result->measured, &limit, &measured);
 	fprintf(out, "%6" PRIu32 "  ", rule->line);
 	words_style(out, r->color, result->holds ? STYLE_PLAIN : STYLE_WARN);
-	print_rule(out, r->budget, rule, width);
+	print_rule(out, r->budget, rule, width, LONGEST_RULE);
 	words_style(out, r->color, STYLE_PLAIN);
 	if (result->unknown) {
-		fprintf(out, " %13s %13s  not told by this file\n", limit.text, "-");
+		fprintf(out, " %13s %13s  not recorded in this file\n", limit.text, "-");
 		return;
 	}
 	fprintf(out, " %13s %13s  ", limit.text, measured.text);
@@ -181,12 +184,13 @@ static void print_warnings(FILE *out, const struct report_budget *r)
 	if (r->at) {
 		bool exit = strcmp(r->at, "exit") == 0;
 		bool named = strcmp(r->at, "peak") == 0 || strcmp(r->at, "end") == 0;
-		fputs(exit    ? "  - live is what each process had not freed when it ended"
-		      : named ? "  - live is what was live at the "
-			      : "  - live is what was live at ",
-		      out);
-		words_print(out, exit ? "" : r->at, LONGEST_RULE);
-		fputs("; all else is of the whole run\n", out);
+		fputs("  - ", out);
+		report_print_prose(out, &lines, 4,
+				   "rules for live memory count what %s%s%s; all others count the "
+				   "whole run",
+				   exit ? "each process had not freed when it ended"
+					: "was live at ",
+				   named ? "the " : "", exit ? "" : r->at);
 	}
 	words_style(out, r->color, STYLE_WARN);
 	if (p->run.end == PROFILE_END_SIGNAL ||
@@ -229,23 +233,30 @@ static uint32_t tightest(const struct report_budget *r)
 	return found;
 }
 
+/* One line, so that logs stay short. The name may be a long path; the rule gives way. */
 static void print_within(FILE *out, const struct report_budget *r)
 {
+	enum { LEAST_RULE = 20, SHARES = 24 };
 	const struct budget *b = r->budget;
 	words_print_styled(out, r->color, STYLE_BOLD, "within budget");
-	fprintf(out, b->count == 1 ? ": the rule of " : ": all %" PRIu32 " rules of ", b->count);
+	int used = fprintf(out, b->count == 1 ? ": the rule of " : ": all %" PRIu32 " rules of ",
+			   b->count);
 	words_print(out, b->name, 80);
-	fputs(b->count == 1 ? " holds" : " hold", out);
+	used += fprintf(out, "%s", b->count == 1 ? " holds" : " hold");
 	uint32_t near = tightest(r);
 	if (near != PROFILE_NONE) {
-		fputs("; nearest to its limit: ", out);
-		print_rule(out, b, &b->rules[near], 0);
-		fprintf(out, ", measured %s (%s)",
-			value_words(&b->rules[near], r->results[near].measured).text,
+		used += fprintf(out, "; nearest: ") + (int)words_columns(path_file(b->name));
+		size_t taken = strlen("within budget") + (size_t)(used > 0 ? used : 0) + SHARES;
+		size_t longest = taken + LEAST_RULE < WORDS_PROSE ? WORDS_PROSE - taken
+								  : LEAST_RULE;
+		print_rule(out, b, &b->rules[near], 0,
+			   longest < LONGEST_RULE ? longest : LONGEST_RULE);
+		fprintf(out, " (%s",
 			words_share(r->results[near].measured, b->rules[near].limit).text);
 		if (r->results[near].error95)
 			fprintf(out, ", +- %s",
 				value_words(&b->rules[near], r->results[near].error95).text);
+		putc(')', out);
 	}
 	putc('\n', out);
 }
@@ -288,16 +299,16 @@ static uint32_t first_broken(const struct report_budget *r)
 static void print_next(FILE *out, const struct report_budget *r)
 {
 	if (count_unseen(r) == report_budget_broken(r)) {
-		fputs("\nNext: a rule for peak_rss_bytes holds such a program; --ignore-unseen "
-		      "judges "
-		      "what was recorded\n",
+		fputs("\nNext: limit such a program by peak_rss_bytes, or judge only what was "
+		      "recorded: --ignore-unseen\n",
 		      out);
 		return;
 	}
 	const struct budget_rule *rule = &r->budget->rules[first_broken(r)];
 	const char *order = order_for(rule);
 	if (!r->recording) {
-		fputs("\nNext: the same with -o FILE keeps the recording for heft report\n", out);
+		fputs("\nNext: run this again with -o FILE to keep the recording for heft report\n",
+		      out);
 		return;
 	}
 	fputs("\nNext: heft report ", out);
@@ -378,19 +389,19 @@ int report_budget_update(FILE *out, const struct report_budget *r, const struct 
 		if (updates[i] == BUDGET_KEPT_BROKEN) {
 			words_style(out, r->color, STYLE_WARN);
 			fprintf(out, "%6" PRIu32 "  ", rule->line);
-			print_rule(out, r->budget, rule, width);
+			print_rule(out, r->budget, rule, width, LONGEST_RULE);
 			if (r->results[i].unknown)
-				fputs("    is kept: this file does not tell\n", out);
+				fputs("    is kept: this file does not record it\n", out);
 			else
 				fprintf(out,
-					"    does not hold, measured %s; such a rule is not "
-					"loosened\n",
+					"    does not hold, measured %s; heft does not loosen such "
+					"a rule\n",
 					measured.text);
 			words_style(out, r->color, STYLE_PLAIN);
 			print_parts(out, r, i);
 		} else if (updates[i] == BUDGET_CHANGED || first) {
 			fprintf(out, "%6" PRIu32 "  ", rule->line);
-			print_rule(out, renewed, &renewed->rules[i], width);
+			print_rule(out, renewed, &renewed->rules[i], width, LONGEST_RULE);
 			fprintf(out, "    (measured %s", measured.text);
 			if (!first)
 				fprintf(out, ", was %.*s", (int)rule->limit_length,

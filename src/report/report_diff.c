@@ -6,6 +6,7 @@
  * often changes the number of allocations and not the peak. */
 #include "report/report_diff.h"
 
+#include "hosted/program_name.h"
 #include "profile/site_callers.h"
 #include "report/report_parts.h"
 #include "report/report_words.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLERS_SHOWN = 2, SITE_INDENT = 49, ERROR_ROOM = 19 };
+enum { CALLERS_SHOWN = 2, SITE_INDENT = 49, ERROR_ROOM = 19, LEAST_SITE = 28, LEAST_COMMAND = 30 };
 
 /* Lifetimes differ from run to run, so they alone make no change. What is live at the end and what was
  * left are one number for one process; for several processes people mean the second. */
@@ -37,12 +38,12 @@ static bool is_then(const struct report_diff_options *o, enum measure_id measure
 
 static const char *title_of(const struct report_diff_options *o, enum measure_id measure)
 {
-	return is_then(o, measure) ? "live then" : measures[measure].title;
+	return is_then(o, measure) ? "live" : measures[measure].title;
 }
 
 static const char *words_of(const struct report_diff_options *o, enum measure_id measure)
 {
-	return is_then(o, measure) ? "bytes live then" : measures[measure].words;
+	return is_then(o, measure) ? "live bytes" : measures[measure].words;
 }
 
 /* ---- numbers */
@@ -108,25 +109,36 @@ static const char *per_words(const struct profile_diff *d, enum measure_id measu
 
 /* ---- totals */
 
+static struct report_options lines_of(const struct report_diff_options *o)
+{
+	return (struct report_options){.width = o->width, .color = o->color};
+}
+
 static void print_run(FILE *out, const char *which, const struct profile *p, const char *path,
 		      const struct report_diff_options *o)
 {
-	const struct report_options lines = {.width = o->width, .color = o->color};
+	const struct report_options lines = lines_of(o);
 	bool color = o->color;
+	char facts[160];
+	if (strcmp(p->run.format, "heft")) /* other tools do not record how it ended */
+		snprintf(facts, sizeof facts, "%.100s", p->run.format);
+	else
+		snprintf(facts, sizeof facts, "%s, %s", words_duration(p->run.duration_ns).text,
+			 words_end(p).text);
+	/* The command gives way, and the path stays whole: people copy it. Its folders do not count, as in
+	 * messages. */
+	size_t taken = strlen("old      ") + strlen(facts) + words_columns(path_file(path));
+	size_t room = taken + LEAST_COMMAND < WORDS_PROSE ? WORDS_PROSE - taken : LEAST_COMMAND;
 	words_style(out, color, STYLE_BOLD);
 	fprintf(out, "%s  ", which);
 	if (p->run.argc) {
-		words_print_command(out, p->run.argv, p->run.argc, 60);
+		words_print_command(out, p->run.argv, p->run.argc, room);
 		fputs("  ", out);
 	}
 	words_style(out, color, STYLE_PLAIN);
-	if (strcmp(p->run.format, "heft")) /* how it ended, other tools do not tell */
-		fprintf(out, "%s", p->run.format);
-	else
-		fprintf(out, "%s, %s", words_duration(p->run.duration_ns).text, words_end(p).text);
+	fprintf(out, "%s  ", facts);
 	words_style(out, color, STYLE_DIM);
-	fputs("  ", out);
-	words_print(out, path, 80);
+	words_print(out, path, SIZE_MAX);
 	words_style(out, color, STYLE_PLAIN);
 	putc('\n', out);
 	report_print_warnings(out, p, &lines);
@@ -157,20 +169,14 @@ static void print_totals(FILE *out, const struct profile_diff *d,
 {
 	print_run(out, "old", d->old, o->old_path, o);
 	print_run(out, "new", d->new, o->new_path, o);
-	if (o->focus || o->ignore) {
-		fputs("only ", out);
-		if (o->focus) {
-			fputs("stacks that match '", out);
-			words_print(out, o->focus, 100);
-			fputs(o->ignore ? "', " : "'", out);
-		}
-		if (o->ignore) {
-			fputs("no stacks that match '", out);
-			words_print(out, o->ignore, 100);
-			putc('\'', out);
-		}
-		fputs("; all numbers are of this part\n", out);
-	}
+	const struct report_options lines = lines_of(o);
+	if (o->focus || o->ignore)
+		report_print_prose(out, &lines, 0,
+				   "only %s%s%s%s%s%s; all numbers are of this part",
+				   o->focus ? "stacks that match '" : "", o->focus ? o->focus : "",
+				   o->focus ? o->ignore ? "', " : "'" : "",
+				   o->ignore ? "no stacks that match '" : "",
+				   o->ignore ? o->ignore : "", o->ignore ? "'" : "");
 	if (o->at) {
 		fprintf(out, "moment: %s", o->moment);
 		if (o->at_time) {
@@ -218,7 +224,7 @@ static void print_place(FILE *out, const struct profile_diff *d, const struct pr
 {
 	const struct profile_site *s;
 	const struct profile *p = shown_side(d, e, &s);
-	words_print_frame(out, p, profile_first_user_node(p, s->node), WORDS_PLACE);
+	words_print_frame(out, p, profile_first_user_node(p, s->node), WORDS_PROSE / 2);
 }
 
 static void print_entry(FILE *out, const struct profile_diff *d, const struct profile_diff_entry *e,
@@ -248,12 +254,13 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 			: "-",
 		estimate ? 15 : 8, noise ? "not significant" : profile_change_name(kind));
 	uint32_t user = profile_first_user_node(p, s->node);
+	const struct report_options lines = lines_of(o);
+	size_t width = report_width(&lines), left = (size_t)indent;
+	size_t room = width > left + LEAST_SITE ? width - left : LEAST_SITE;
 	words_style(out, o->color, noise ? STYLE_DIM : STYLE_BOLD);
-	words_print_frame(out, p, user, WORDS_PLACE);
-	report_print_callers(out, behind, WORDS_PLACE);
+	report_print_site_via(out, p, s, behind, room + 1);
 	words_style(out, o->color, STYLE_PLAIN);
 	words_style(out, o->color, STYLE_DIM);
-	report_print_via(out, p, s);
 	putc('\n', out);
 	const char *last = user == PROFILE_NONE ? NULL : profile_node_frame(p, user)->function;
 	unsigned callers = 0;
@@ -263,7 +270,7 @@ static void print_entry(FILE *out, const struct profile_diff *d, const struct pr
 		if (!f->user || f->function == last) /* recursion says it once */
 			continue;
 		fprintf(out, "%*s< ", indent, "");
-		words_print_frame(out, p, n, WORDS_PLACE);
+		words_print_frame(out, p, n, room - 2);
 		putc('\n', out);
 		last = f->function;
 		callers++;
@@ -296,8 +303,16 @@ static void print_threshold(FILE *out, const struct profile_diff *d,
 {
 	fprintf(out, "%s%s", value_words(s->threshold, o->sort).text, per_words(d, o->sort));
 	if (!o->threshold.absolute)
-		fprintf(out, ", %g %% of the %s", 100 * o->threshold.share,
+		fprintf(out, " (%g %% of the %s)", 100 * o->threshold.share,
 			o->sort == MEASURE_LIFETIME ? "longer run" : "larger total");
+}
+
+static struct words words_stacks(uint32_t count)
+{
+	struct words w;
+	snprintf(w.text, sizeof w.text, "%.20s stack%s", words_count(count).text,
+		 count == 1 ? "" : "s together");
+	return w;
 }
 
 /* The callers that distinguish the listed stacks of both sides. NULL: no memory. */
@@ -350,12 +365,11 @@ static int print_changes(FILE *out, const struct profile_diff *d,
 		fprintf(out, "... %s more change%s\n", words_count(changes - shown).text,
 			changes - shown == 1 ? "" : "s");
 	if (s->counts[PROFILE_SAME]) {
-		fprintf(out, "%12s %*s  %s %s within the threshold (",
+		fprintf(out, "%12s %*s  %s below the threshold of ",
 			change_words(s->below, o->sort).text, estimate ? 35 : 23, "",
-			words_count(s->counts[PROFILE_SAME]).text,
-			s->counts[PROFILE_SAME] == 1 ? "stack" : "stacks, together,");
+			words_stacks(s->counts[PROFILE_SAME]).text);
 		print_threshold(out, d, s, o);
-		fputs(")\n", out);
+		putc('\n', out);
 	}
 	free(order);
 	return 0;
@@ -365,33 +379,50 @@ static void print_nothing(FILE *out, const struct profile_diff *d,
 			  const struct report_diff_options *o, const struct profile_diff_summary *s,
 			  bool anywhere)
 {
+	const struct report_options lines = lines_of(o);
 	const char *significantly = s->counts[PROFILE_INSIGNIFICANT] ? " significantly" : "";
+	char *place = NULL, *threshold = NULL;
+	size_t size;
+	FILE *text = open_memstream(&place, &size);
+	if (text && s->largest_entry != PROFILE_NONE)
+		print_place(text, d, &d->entries[s->largest_entry]);
+	if (text)
+		fclose(text);
+	text = open_memstream(&threshold, &size);
+	if (text) {
+		print_threshold(text, d, s, o);
+		fclose(text);
+	}
+	putc('\n', out);
 	words_style(out, o->color, STYLE_BOLD);
 	if (anywhere)
-		fprintf(out, "\nBy %s nothing changed%s:", words_of(o, o->sort), significantly);
+		report_print_prose(out, &lines, 0, "By %s nothing changed%s.", words_of(o, o->sort),
+				   significantly);
 	else
-		fprintf(out, "\nNothing changed%s:", significantly);
+		report_print_prose(out, &lines, 0, "Nothing changed%s.", significantly);
 	words_style(out, o->color, STYLE_PLAIN);
-	fprintf(out, " %s %s then, ", is_then(o, o->sort) ? "live" : title_of(o, o->sort),
-		value_words(s->old, o->sort).text);
-	fprintf(out, "%s now%s; ", value_words(s->new, o->sort).text, per_words(d, o->sort));
-	if (s->largest_entry == PROFILE_NONE) {
-		fputs("no call stack differs at all", out);
-	} else {
-		fprintf(out, "the largest difference is %s (",
-			change_words(s->largest, o->sort).text);
-		print_place(out, d, &d->entries[s->largest_entry]);
-		putc(')', out);
+	fputs("  ", out);
+	report_print_prose(out, &lines, 2, "%s: %s before, %s now%s", title_of(o, o->sort),
+			   value_words(s->old, o->sort).text, value_words(s->new, o->sort).text,
+			   per_words(d, o->sort));
+	fputs("  ", out);
+	if (s->largest_entry == PROFILE_NONE)
+		report_print_prose(out, &lines, 2, "no call stack differs at all");
+	else
+		report_print_prose(out, &lines, 2, "largest difference: %s (%s)",
+				   change_words(s->largest, o->sort).text, place ? place : "");
+	fputs("  ", out);
+	report_print_prose(out, &lines, 2, "differences up to %s count as noise (--threshold)",
+			   threshold ? threshold : "");
+	if (s->counts[PROFILE_INSIGNIFICANT]) {
+		fputs("  ", out);
+		report_print_prose(out, &lines, 2,
+				   "%s larger one%s not significant: within the +-95 %% of samples",
+				   words_count(s->counts[PROFILE_INSIGNIFICANT]).text,
+				   s->counts[PROFILE_INSIGNIFICANT] == 1 ? " is" : "s are");
 	}
-	fputs(".\nUp to ", out);
-	print_threshold(out, d, s, o);
-	fputs(", counts as noise (--threshold)", out);
-	if (s->counts[PROFILE_INSIGNIFICANT])
-		fprintf(out, "; beyond it, %s %s not significant:\nwithin the +-95 %% of samples",
-			words_count(s->counts[PROFILE_INSIGNIFICANT]).text,
-			s->counts[PROFILE_INSIGNIFICANT] == 1 ? "difference is"
-							      : "differences are");
-	fputs(".\n", out);
+	free(place);
+	free(threshold);
 }
 
 /* A regular expression that matches this name alone. */
@@ -478,9 +509,9 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 		putc('\n', out);
 		return 0;
 	}
-	fprintf(out, "By %s%s it did: ", words_of(o, found), per_words(d, found));
+	fprintf(out, "\nBy %s%s it did: ", words_of(o, found), per_words(d, found));
 	print_counts(out, &other);
-	fprintf(out, "%s%s in all.\n", other.counts[PROFILE_SAME] < d->count ? "; " : "",
+	fprintf(out, "%s%s in total.\n", other.counts[PROFILE_SAME] < d->count ? "; " : "",
 		change_words(other.new - other.old, found).text);
 	print_next_diff(out, d, o, found);
 	return 0;

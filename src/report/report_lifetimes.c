@@ -78,8 +78,8 @@ static void print_head(FILE *out, const struct profile *p, const struct report_o
 	report_print_span(out, p, o);
 	report_print_selection(out, o);
 	report_print_warnings(out, p, o);
-	fputs(l->spread ? "  a block that is live at the end counts as if it had ended then\n\n"
-			: "  of lifetimes this format tells only the mean\n\n",
+	fputs(l->spread ? "  blocks that are live at the end count as freed then\n\n"
+			: "  this format records only the mean lifetime\n\n",
 	      out);
 	if (l->spread)
 		words_print_styled(out, o->color, STYLE_BOLD, "%11s %8s %8s %8s  %s%s\n", "blocks",
@@ -133,8 +133,8 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 {
 	if (!(p->run.has & (PROFILE_HAS_LIFETIMES | PROFILE_HAS_MEAN_LIFETIME))) {
 		report_print_title(out, p, o, "lifetimes");
-		fprintf(out, "  The file does not tell lifetimes.%s\n",
-			p->estimates.ages ? " The report has the ages of what is live." : "");
+		fprintf(out, "  This file does not record lifetimes.%s\n",
+			p->estimates.ages ? " The report shows the ages of live blocks." : "");
 		report_print_next(out, o, "", "the report");
 		return 0;
 	}

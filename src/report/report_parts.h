@@ -18,6 +18,9 @@ void report_print_span(FILE *out, const struct profile *p, const struct report_o
 void report_print_shrunk(FILE *out, const struct profile *p, const struct report_options *o);
 /* "  - text", or "  ! text" for a warning, in as many lines as it takes. */
 void report_print_note(FILE *out, const struct report_options *o, bool warning, const char *text);
+/* A sentence from column `indent`, where the cursor is, in as many lines as it takes, and a newline. */
+__attribute__((format(printf, 4, 5))) void
+report_print_prose(FILE *out, const struct report_options *o, size_t indent, const char *fmt, ...);
 /* The profile's warnings. report_print_notes has its other notes. */
 void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o);
 /* "OPTION VALUE " for a command to be copied; nothing if the value is NULL. */
@@ -39,8 +42,9 @@ void report_print_site(FILE *out, const struct profile *p, const struct profile_
 		       const char *callers, size_t max);
 /* " < callers" in at most `max` columns; returns those used. */
 size_t report_print_callers(FILE *out, const char *callers, size_t max);
-/* What follows the first user frame: what it calls, and the allocation function. */
-void report_print_via(FILE *out, const struct profile *p, const struct profile_site *s);
+/* The same with the allocation function, where there is space for it. */
+void report_print_site_via(FILE *out, const struct profile *p, const struct profile_site *s,
+			   const char *callers, size_t max);
 
 /* In a sampled profile: the sites that hold most of what is live, by when that was made. */
 int report_print_ages(FILE *out, const struct profile *p, const struct report_options *o);

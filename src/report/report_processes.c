@@ -47,7 +47,8 @@ static void print_head(FILE *out, const struct profile *p, const struct process_
 static void print_sums(FILE *out, const struct process_group *g, const struct report_options *o)
 {
 	char text[240];
-	snprintf(text, sizeof text, "the greatest of %s; together they allocated %s, left %s in %s",
+	snprintf(text, sizeof text,
+		 "the largest of %s; together they allocated %s and left %s in %s",
 		 words_count(g->count).text, words_bytes(g->allocated_bytes).text,
 		 words_bytes(g->left_bytes).text, words_blocks(g->left_blocks).text);
 	fprintf(out, "%*s", COMMAND, "");
@@ -99,7 +100,7 @@ int report_print_processes(FILE *out, const struct profile *p, const struct repo
 		fprintf(out, "... %s more\n", words_count(g.count - shown).text);
 	if (!o->selection && rc == 0) {
 		words_print_styled(out, o->color, STYLE_DIM,
-				   "  - --pid PID reports on one of them alone\n");
+				   "  - --pid PID reports on one process alone\n");
 	}
 	process_groups_fini(&g);
 	return rc;

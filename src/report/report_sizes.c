@@ -179,7 +179,7 @@ int report_sizes(FILE *out, const struct profile *p, const struct report_options
 	for (unsigned i = 0; i < POWERS; i++)
 		if (powers[i].allocations > most)
 			most = powers[i].allocations;
-	snprintf(what, sizeof what, "%s made or resized, by size",
+	snprintf(what, sizeof what, "%s allocated or resized, by size",
 		 words_blocks(all.allocations).text);
 	report_print_title(out, p, o, what);
 	report_print_span(out, p, o);
@@ -203,12 +203,12 @@ int report_sizes(FILE *out, const struct profile *p, const struct report_options
 	print_size(out, &all, &all, 0, o);
 	fputs("  ", out);
 	words_print_wrapped(out,
-			    "rounding: usable minus requested bytes, and their share of the "
-			    "requested ones",
+			    "rounding: usable minus requested bytes, and that as a share of the "
+			    "requested bytes",
 			    2, report_width(o));
 	putc('\n', out);
 	int rc = print_frequent(out, p, &all, o);
 	if (rc == 0)
-		report_print_next(out, o, "--sort count", "who makes most of these blocks");
+		report_print_next(out, o, "--sort count", "who allocates most of these blocks");
 	return rc;
 }

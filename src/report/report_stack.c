@@ -92,7 +92,7 @@ static void print_frame(FILE *out, const struct profile *p, const struct shown_f
 	if (f->repeat > 1 && f->cycle == 1)
 		snprintf(mark, sizeof mark, " [recursion x%s]", words_count(f->repeat).text);
 	else if (f->repeat > 1)
-		snprintf(mark, sizeof mark, " [recursion x%s of these %" PRIu32 "]",
+		snprintf(mark, sizeof mark, " [recursion x%s of %" PRIu32 " frames]",
 			 words_count(f->repeat).text, f->cycle);
 	size_t marks = strlen(mark);
 	if (max < marks + NARROWEST && marks)
@@ -267,7 +267,7 @@ int report_print_stack(FILE *out, const struct profile *p, const struct profile_
 	else
 		print_folded(out, &s, site, o->color);
 	if (depth && (p->stacks.nodes[nodes[depth - 1]].flags & PROFILE_TRUNCATED))
-		fprintf(out, "%*s... the stack goes on, but could not be followed\n", (int)indent,
+		fprintf(out, "%*s... heft could not follow the stack any further\n", (int)indent,
 			"");
 	words_style(out, o->color, STYLE_PLAIN);
 	free(nodes);
@@ -300,13 +300,14 @@ void report_print_site(FILE *out, const struct profile *p, const struct profile_
 			  max > used + 3 ? max - used - 3 : 3);
 }
 
-void report_print_via(FILE *out, const struct profile *p, const struct profile_site *s)
+void report_print_site_via(FILE *out, const struct profile *p, const struct profile_site *s,
+			   const char *callers, size_t max)
 {
-	uint32_t called = report_called_node(p, s);
-	if (called != PROFILE_NONE) {
-		fputs(" > ", out);
-		words_print_short(out, profile_node_frame(p, called)->function, 40);
-	}
-	if (s->via < PROFILE_VIA_COUNT) /* other tools do not always tell */
-		fprintf(out, " [%s]", profile_via_name(s->via));
+	char via[40] = "";
+	if (s->via < PROFILE_VIA_COUNT) /* other tools do not always record it */
+		snprintf(via, sizeof via, " [%s]", profile_via_name(s->via));
+	if (max < strlen(via) + NARROWEST)
+		via[0] = 0;
+	report_print_site(out, p, s, callers, max - strlen(via));
+	fputs(via, out);
 }

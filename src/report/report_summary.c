@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOP_SITES = 3, NOTES_SHOWN = 2 };
+enum { TOP_SITES = 3, NOTES_SHOWN = 2, LEAST_COMMAND = 20 };
 
 static void print_site(FILE *out, const struct profile *p, const struct profile_site *s,
 		       const char *callers, size_t width)
@@ -52,7 +52,7 @@ static void print_warnings(FILE *out, const struct profile *p, size_t width, boo
 		shown++;
 	}
 	if (shown < warnings)
-		fprintf(out, "  ! and %" PRIu32 " more like this: the report has them\n",
+		fprintf(out, "  ! %" PRIu32 " more warnings like this are in the report\n",
 			warnings - shown);
 	words_style(out, color && warnings, STYLE_PLAIN);
 }
@@ -81,12 +81,17 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	const struct profile_totals *t = &p->totals;
 	words_style(out, color, STYLE_BOLD);
 	fputs("heft: ", out);
-	words_print_command(out, p->run.argv, p->run.argc, 60);
+	char run[320];
+	bool several_threads = profile_count_processes(p) > 1 || t->threads > 1;
+	snprintf(run, sizeof run, ": %s, %s%s%s", words_duration(p->run.duration_ns).text,
+		 words_end(p).text, several_threads ? ", " : "",
+		 several_threads ? words_threads(p).text : "");
+	size_t taken = strlen("heft: ") + strlen(run);
+	bool together = taken + LEAST_COMMAND <= WORDS_PROSE;
+	words_print_command(out, p->run.argv, p->run.argc,
+			    WORDS_PROSE - (together ? taken : strlen("heft: :")));
 	words_style(out, color, STYLE_PLAIN);
-	fprintf(out, ": %s, %s", words_duration(p->run.duration_ns).text, words_end(p).text);
-	if (profile_count_processes(p) > 1 || t->threads > 1)
-		fprintf(out, ", %s", words_threads(p).text);
-	putc('\n', out);
+	fprintf(out, "%s%s\n", together ? "" : ":\n     ", together ? run : run + 1);
 	print_warnings(out, p, width, color);
 	fprintf(out, "  peak          %s%s in %s at %s", words_bytes(t->peak_bytes).text,
 		words_error(p, p->estimates.total_errors.peak_bytes).text,
@@ -109,7 +114,7 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	if (p->run.has & PROFILE_HAS_TEMPORARY)
 		fprintf(out, ", %s temporary", words_share(t->temporary, t->allocations).text);
 	if (p->run.rate_bytes)
-		fprintf(out, "; estimates from a sample each %s",
+		fprintf(out, "; estimates from one sample per %s",
 			words_bytes(p->run.rate_bytes).text);
 	putc('\n', out);
 	static const uint32_t first[TOP_SITES] = {0, 1, 2};
@@ -122,7 +127,7 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 	site_callers_free(callers);
 	fprintf(out, "  recording     %s", words_bytes(p->run.file_bytes).text);
 	if (p->run.events)
-		fprintf(out, ", %.2f bytes an event",
+		fprintf(out, ", %.2f bytes per event",
 			(double)p->run.file_bytes / (double)p->run.events);
 	putc('\n', out);
 	print_first_finding(out, findings, width, color);

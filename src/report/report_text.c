@@ -31,21 +31,35 @@ bool report_is_selection(const struct report_options *o)
 	return o->span != REPORT_WHOLE || o->selection || o->focus || o->ignore;
 }
 
+static void print_lines(FILE *out, const struct report_options *o, size_t indent, const char *fmt,
+			va_list args)
+{
+	char *text;
+	if (vasprintf(&text, fmt, args) < 0)
+		return;
+	words_print_wrapped(out, text, indent, report_width(o));
+	putc('\n', out);
+	free(text);
+}
+
+void report_print_prose(FILE *out, const struct report_options *o, size_t indent, const char *fmt,
+			...)
+{
+	va_list args;
+	va_start(args, fmt);
+	print_lines(out, o, indent, fmt, args);
+	va_end(args);
+}
+
 /* Prints a label and its text, in as many lines as the text takes. */
 __attribute__((format(printf, 4, 5))) static void row(FILE *out, const struct report_options *o,
 						      const char *label, const char *fmt, ...)
 {
-	char *text;
 	va_list args;
 	va_start(args, fmt);
-	int length = vasprintf(&text, fmt, args);
-	va_end(args);
-	if (length < 0)
-		return;
 	fprintf(out, "  %-13s ", label);
-	words_print_wrapped(out, text, ROW_INDENT, report_width(o));
-	putc('\n', out);
-	free(text);
+	print_lines(out, o, ROW_INDENT, fmt, args);
+	va_end(args);
 }
 
 /* "at 6 us (30 % of the run)" */
@@ -116,7 +130,8 @@ void report_print_next(FILE *out, const struct report_options *o, const char *op
 		fprintf(out, "%s ", option);
 	words_print_shell(out, o->path);
 	/* The command is there to be copied: it stays whole, and what it is for gives way. */
-	if (used + words_columns(why) + 8 <= report_width(o))
+	size_t width = report_width(o) < WORDS_PROSE ? report_width(o) : WORDS_PROSE;
+	if (used + words_columns(why) + 8 <= width)
 		fprintf(out, "    (%s)", why);
 	putc('\n', out);
 }
@@ -187,12 +202,12 @@ static void print_source(FILE *out, const struct profile *p, const struct report
 		row(out, o, "ran", "%s, %s%s", words_duration(p->run.duration_ns).text,
 		    words_end(p).text, pid);
 	if (p->run.rate_bytes)
-		row(out, o, "sampled", "one sample for each %s on average: numbers are estimates%s",
+		row(out, o, "sampled", "one sample per %s on average; numbers are estimates%s",
 		    words_bytes(p->run.rate_bytes).text,
-		    p->estimates.errors ? ", true within +- in 95 % of cases" : "");
+		    p->estimates.errors ? ", within +- of the truth in 95 % of cases" : "");
 	if (p->run.rate_bytes && p->estimates.errors)
 		row(out, o, "not seen",
-		    "a site of less than %s may be missing, or be short by as much",
+		    "a site of less than %s may be missing, and others may be too low by as much",
 		    words_bytes(estimate_rounded(estimate_unseen_bytes(p->run.rate_bytes))).text);
 }
 
@@ -216,7 +231,7 @@ static void print_end(FILE *out, const struct profile *p, const struct report_op
 	bool lacks = p->run.has & PROFILE_LACKS_BLOCKS;
 	row(out, o,
 	    left                     ? "left at exit"
-	    : profile_is_snapshot(p) ? "live then"
+	    : profile_is_snapshot(p) ? "live"
 				     : "live at end",
 	    "%s%s%s%s%s", words_bytes(left ? t->left_bytes : t->live_bytes).text,
 	    words_error(p, left ? e->left_bytes : e->live_bytes).text, lacks ? "" : " in ",
@@ -381,8 +396,8 @@ static void print_about_few(FILE *out, const struct report_options *o)
 {
 	char text[160];
 	snprintf(text, sizeof text,
-		 "few samples (under %d): little is known of such a number; a smaller --sample "
-		 "rate tells more",
+		 "few: under %d samples, so the number is very uncertain; a smaller --sample rate "
+		 "takes more",
 		 ESTIMATE_FEW);
 	report_print_note(out, o, false, text);
 }
@@ -392,7 +407,7 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 	uint32_t *order = measure_sort_sites(p, o->sort);
 	bool then = o->span == REPORT_INSTANT || profile_is_snapshot(p);
 	const char *by = o->timeless                             ? "bytes left at exit"
-			 : then && o->sort == MEASURE_LIVE_BYTES ? "bytes live then"
+			 : then && o->sort == MEASURE_LIVE_BYTES ? "live bytes"
 								 : measures[o->sort].words;
 	size_t any = p->site_count, indent = 2;
 	int rc = 0;
@@ -436,7 +451,7 @@ static int print_sites(FILE *out, const struct profile *p, const struct report_o
 	size_t more = (shown == any ? p->site_count : sites) - shown;
 	if (rc == 0 && more)
 		fprintf(out, "... %s more site%s%s\n", words_count(more).text, more == 1 ? "" : "s",
-			shown == any ? " without any" : "");
+			shown == any ? " with none" : "");
 	bool any_few = false;
 	for (size_t i = 0; i < shown && !any_few; i++)
 		any_few = measure_is_rough(p, order[i], o->sort);
@@ -467,14 +482,14 @@ static void print_next(FILE *out, const struct profile *p, const struct report_o
 		report_print_next(out, o, "--sort left", "what each process left");
 	else if (o->span == REPORT_WHOLE && o->sort == MEASURE_PEAK_BYTES && t->peak_bytes &&
 		 t->live_bytes > t->peak_bytes / 4)
-		report_print_next(out, o, "--sort live", "what is still there at the end");
+		report_print_next(out, o, "--sort live", "what is still live at the end");
 	else if (o->span != REPORT_INSTANT && o->sort != MEASURE_TEMPORARY &&
 		 t->temporary > t->allocations / 2)
 		report_print_next(out, o, "--sort temporary", "who allocates only to free at once");
 	else if (o->span == REPORT_INSTANT || o->sort != MEASURE_LIFETIME)
 		report_print_next(out, o, "--tree", "the same as a tree of calls");
 	else
-		report_print_next(out, o, "--lifetimes", "how lifetimes are spread");
+		report_print_next(out, o, "--lifetimes", "how long blocks live, site by site");
 }
 
 int report_text(FILE *out, const struct profile *p, const struct report_options *o)

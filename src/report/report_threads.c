@@ -285,8 +285,8 @@ static void print_table(FILE *out, const struct census *c, const struct report_o
 		return;
 	fputs("  ", out);
 	words_print_wrapped(out,
-			    "given away: blocks of the thread that another one freed; taken over: "
-			    "the other way round",
+			    "given away: own blocks that another thread freed; taken over: others' "
+			    "blocks that it freed",
 			    2, report_width(o));
 	putc('\n', out);
 }
@@ -467,7 +467,7 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 	bool sampled = p->estimates.errors && p->thread_count;
 	if (!(p->run.has & PROFILE_HAS_THREADS) && !sampled) {
 		report_print_title(out, p, o, "threads");
-		fputs("  The file does not tell threads.\n", out);
+		fputs("  This file does not record threads.\n", out);
 		report_print_next(out, o, "", "the report");
 		return 0;
 	}
@@ -489,11 +489,12 @@ int report_threads(FILE *out, const struct profile *p, const struct report_optio
 	if (matrix)
 		rc = print_matrix(out, &c, o);
 	else if (!crossed)
-		fputs("  No block was freed by another thread than its own.\n", out);
+		fputs("  No block was freed by a thread other than the one that allocated it.\n",
+		      out);
 	else
-		fprintf(out, "  %s %s freed by another thread than %s own.\n",
+		fprintf(out, "  %s %s freed by a thread other than the one that allocated %s.\n",
 			words_blocks(crossed).text, crossed == 1 ? "was" : "were",
-			crossed == 1 ? "its" : "their");
+			crossed == 1 ? "it" : "them");
 	if (rc == 0)
 		rc = print_processes(out, p, o);
 	if (rc == 0 && c.count) {

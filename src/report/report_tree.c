@@ -158,7 +158,7 @@ int report_tree(FILE *out, const struct profile *p, const struct report_options 
 		snprintf(what, sizeof what, "%s %s, %s", words_value(t.total, o->sort).text,
 			 o->sort == MEASURE_LIVE_BYTES &&
 					 (o->span == REPORT_INSTANT || profile_is_snapshot(p))
-				 ? "live then"
+				 ? "live"
 				 : measures[o->sort].state,
 			 o->invert ? "from the allocating function up"
 				   : "from the outermost call down");

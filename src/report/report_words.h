@@ -39,7 +39,6 @@ struct words words_value(uint64_t value, enum measure_id measure); /* in its uni
 /* "function at file:line" in at most `max` columns: a long path is shortened from the left, a long
  * function in the middle. Returns the columns used. */
 size_t words_print_place(FILE *out, const struct profile *p, uint32_t frame, size_t max);
-enum { WORDS_PLACE = 120 }; /* enough for most, where lines are not fitted to a width */
 /* The same with what is special about it on this stack. */
 size_t words_print_frame(FILE *out, const struct profile *p, uint32_t node, size_t max);
 

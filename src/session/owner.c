@@ -163,8 +163,8 @@ int owner_file(pid_t pid, char *path, size_t size, struct heft_error *err)
 		int rc = !f && errno == ENOENT
 				 ? heft_fail(err, HEFT_ENOTFOUND, "there is no process %d", pid)
 				 : heft_fail(err, HEFT_EREFUSED,
-					     "process %d is not ours to look into\n"
-					     "Ask as its user or as root.",
+					     "heft may not look into process %d\nAsk as its user "
+					     "or as root.",
 					     pid);
 		if (f)
 			fclose(f);

@@ -98,10 +98,10 @@ int process_open_of(pid_t pid, char *path, size_t size, struct process **out,
 		close(dir);
 	if (rc == HEFT_EIO && (err->sys_errno == EACCES || err->sys_errno == EPERM))
 		return heft_fail(err, HEFT_EREFUSED,
-				 "process %d is another user's\nAsk as that user or as root.", pid);
+				 "process %d belongs to another user\nAsk as that user or as root.",
+				 pid);
 	if (rc == HEFT_ENOTFOUND)
-		return heft_fail(err, rc, "process %d has a session file that makes no sense: %s",
-				 pid, path);
+		return heft_fail(err, rc, "process %d has a damaged session file: %s", pid, path);
 	if (!rc)
 		(*out)->pid = pid; /* as seen from here */
 	return rc;

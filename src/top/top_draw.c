@@ -29,7 +29,7 @@ static const char *const help[] = {
 	"        row sorts anew, others stay where they are",
 	"q       quit",
 	"",
-	"AGE p50: half of the freed blocks lived shorter.",
+	"AGE p50: half of the freed blocks lived less long.",
 	"TREND: live bytes over the whole run.",
 	"gap: resident memory that no live block asked for.",
 	"!  the first finding; heft report has them all.",
@@ -85,7 +85,7 @@ static int overlay_threads(const struct top_state *s, struct top_lines *out, siz
 	const struct profile *p = s->profile;
 	uint32_t count = 0;
 	if (!p || !p->thread_count)
-		return top_frame_text(out, "this recording does not tell threads", TOP_DIM, look);
+		return top_frame_text(out, "this recording has no threads", TOP_DIM, look);
 	struct profile_thread *order = profile_whole_threads(p, &count);
 	int rc = order ? top_frame_text(out, "  ALLOC'D       TID  THREAD", TOP_HEAD, look)
 		       : HEFT_ENOMEM;

@@ -269,7 +269,7 @@ static enum top_action act(struct live *v, int key)
 	case TOP_KILL:
 		if (v->source->kill)
 			v->source->kill(v->source->ctx);
-		top_state_say(v->state, "told it to end (SIGTERM); once more: SIGKILL");
+		top_state_say(v->state, "asked it to end (SIGTERM); k again: SIGKILL");
 		break;
 	case TOP_QUIT:
 	case TOP_DETACH: return action;

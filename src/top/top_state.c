@@ -337,7 +337,7 @@ enum top_action top_state_key(struct top_state *s, int key)
 		break;
 	case 'o':
 		if (!s->o.own_program) {
-			top_state_say(s, "only with heft top -- CMD is the output kept here");
+			top_state_say(s, "heft top keeps the output only of heft top -- CMD");
 			break;
 		}
 		s->overlay = OUTPUT;

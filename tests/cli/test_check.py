@@ -143,8 +143,8 @@ def test_command(heft, program, budget, temporary, tmp_path):
     assert done.status == 1
     assert "over budget: 1 of 1 rule of" in done.err
     assert re.search(r"live_bytes == 0 +0 B +4\.9 KiB +\+4\.9 KiB\n", done.err), done.err
-    assert done.err.rstrip().endswith("Next: the same with -o FILE keeps the recording for heft "
-                                      "report")
+    assert done.err.rstrip().endswith("Next: run this again with -o FILE to keep the recording "
+                                      "for heft report")
 
 
 def test_command_that_fails(heft, program, budget, temporary):
@@ -221,7 +221,7 @@ def test_update_does_not_loosen_zero(heft, program, budget):
     path = budget("live_bytes == 0", "allocations <= 1")
     done = heft("check", "--update", "--headroom=0", "--budget", path, "--", program, "leak")
     assert done.status == 1
-    assert "does not hold, measured 4.9 KiB; such a rule is not loosened" in done.err
+    assert "does not hold, measured 4.9 KiB; heft does not loosen such a rule" in done.err
     assert path.read_text() == "live_bytes == 0\nallocations <= 151\n"
 
 
@@ -243,11 +243,11 @@ def test_part_of_a_run(heft, recorded, program, budget, tmp_path):
     assert json.loads(heft("report", "--json", "cut.heft").out)["complete"] is False
     done = heft("check", "--budget", budget("frees >= 0"), "cut.heft")
     assert (done.status, done.out) == (1, "")
-    assert "cut.heft has no end" in done.err and "every rule holds so far" in done.err
+    assert "cut.heft is incomplete" in done.err and "every rule holds so far" in done.err
     assert "over budget" in heft("check", "--budget", budget("threads == 7"), "cut.heft").out
     rules = budget("frees >= 0")
     done = heft("check", "--update", "--budget", rules, "cut.heft")
-    assert done.status == 1 and "makes no budget" in done.err
+    assert done.status == 1 and "needs the whole run" in done.err
     assert rules.read_text() == "frees >= 0\n"
     heft("run", "-q", "-o", "failed.heft", program, "fail")
     done = heft("check", "--budget", rules, "failed.heft")
@@ -281,12 +281,12 @@ def test_findings_are_counted(heft, budget):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["a"], "which budget?"),
-    (["--budget", "b"], "which recording, or which command?"),
+    (["a"], "no budget given"),
+    (["--budget", "b"], "nothing to check"),
     (["--budget", "b", "x", "y"], "one recording at a time"),
-    (["--budget", "b", "x", "--", "true"], "a recording or a command, not both"),
-    (["--budget", "b", "--"], "no command stands after --"),
-    (["--budget", "b", "-o", "o", "x"], "for a command's recording"),
+    (["--budget", "b", "x", "--", "true"], "give a recording or a command, not both"),
+    (["--budget", "b", "--"], "no command after --"),
+    (["--budget", "b", "-o", "o", "x"], "need a command to record"),
     (["--budget", "b", "--headroom", "much", "x"], "--headroom needs a percentage"),
 ])
 def test_wrong_usage(heft, arguments, words):

@@ -151,9 +151,9 @@ def test_text(heft, versions):
 def test_nothing_changed(heft, versions):
     done = heft("diff", versions["before"], versions["before-again"])
     assert done.status == 0
-    assert "Nothing changed: peak 147.8 KiB then, 147.8 KiB now; no call stack differs at all." \
+    assert "\nNothing changed.\n  peak: 147.8 KiB before, 147.8 KiB now\n  no call stack differs at all\n" \
         in done.out
-    assert "1 % of the larger total, counts as noise" in done.out
+    assert "(1 % of the larger total) count as noise" in done.out
     result = diff(heft, versions["before"], versions["before-again"])
     assert result["changed"] is False
     assert {c["kind"] for c in result["changes"]} == {"same"}
@@ -162,7 +162,7 @@ def test_nothing_changed(heft, versions):
 def test_the_measure_that_changed_is_named(heft, versions):
     """Looking at the end of the run alone, the removed copy does not show."""
     done = heft("diff", "--sort", "live", "--ignore", "leak", versions["before"], versions["after"])
-    assert "By bytes live at the end nothing changed: live at end 0 B then, 0 B now" in done.out
+    assert "By bytes live at the end nothing changed.\n  live at end: 0 B before, 0 B now\n" in done.out
     assert "By bytes at the peak it did: 1 vanished; " in done.out
     assert f"Next: heft diff --sort peak --ignore leak {versions['before']}" in done.out
 
@@ -196,7 +196,7 @@ def test_selected(heft, versions):
     assert "By bytes at the peak: 1 shrunk, 1 new, 1 vanished\n" in every
     assert "    -1.3 KiB     1.3 KiB         0 B  shrunk    deep at " in every
     all_noise = heft("diff", "--threshold", "100%", versions["before"], versions["after"]).out
-    assert "Nothing changed" in all_noise and "the largest difference is -48.8 KiB (clone at " \
+    assert "Nothing changed" in all_noise and "largest difference: -48.8 KiB (clone at " \
         in all_noise
     by_count = heft("diff", "--sort=count", "--threshold=50", versions["before"], versions["after"])
     assert "By number of allocations: 1 vanished\n" in by_count.out
@@ -234,12 +234,12 @@ def test_inlining(heft, tmp_path, flags, matched):
         assert result["changed"] is False, result
         assert [(c["kind"], c["matched"], c["new"]["allocations"]) for c in result["changes"]] == \
             [("same", matched, 400)]
-        assert "Nothing changed: peak " in heft("diff", *pair).out
+        assert "Nothing changed.\n  peak: " in heft("diff", *pair).out
 
 
 @pytest.mark.parametrize("arguments, words", [
-    ([], "which two recordings?"),
-    (["a"], "which two recordings?"),
+    ([], "two recordings are needed, OLD and NEW"),
+    (["a"], "two recordings are needed, OLD and NEW"),
     (["a", "b", "c"], "'c' is one too many"),
     (["--per", "0", "a", "b"], "--per needs"),
     (["--per", "1,", "a", "b"], "--per needs"),

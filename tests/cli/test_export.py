@@ -206,16 +206,16 @@ def test_every_format_is_offered(heft, phases):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["x.heft"], "which format"),
+    (["x.heft"], "no format given"),
     (["-f", "csv"], "which recording"),
     (["-f", "csv", "a", "b"], "one too many"),
-    (["-f", "csv", "--raw", "a"], "--raw is for pprof"),
-    (["-f", "csv", "--invert", "a"], "--invert is for"),
+    (["-f", "csv", "--raw", "a"], "--raw works with pprof"),
+    (["-f", "csv", "--invert", "a"], "--invert works with"),
     (["-f", "csv", "--at", "noon", "a"], "--at needs"),
     (["-f", "csv", "--at", "1s", "--from", "1s", "a"], "not both"),
     (["-f", "csv", "--at", "end", "-m", "count", "a"], "--measure count"),
     (["-f", "csv", "--at", "end", "-m", "peak", "a"], "--measure peak"),
-    (["-f", "csv", "-m", "bytes", "a"], "one of peak|live"),
+    (["-f", "csv", "-m", "bytes", "a"], "peak|live|left|allocated|count|temporary|lifetime"),
 ])
 def test_wrong_usage(heft, tmp_path, arguments, words):
     done = heft("export", *arguments)
@@ -251,7 +251,7 @@ def test_never_over_its_input(heft, phases, tmp_path):
     os.link(tmp_path / "in.heft", tmp_path / "same")
     for name in ("in.heft", "same", "./in.heft"):
         done = heft("export", "-f", "csv", "--force", "-o", name, "in.heft")
-        assert done.status == 1 and "to be read" in done.err, done
+        assert done.status == 1 and "is the input file itself" in done.err, done
     assert (tmp_path / "in.heft").read_bytes() == before
 
 
@@ -319,5 +319,5 @@ def test_a_cut_recording_says_so(heft, phases, tmp_path):
     cut.write_bytes(phases.read_bytes()[:-100])
     done = heft("export", "-f", "folded", "-o", "-", cut)
     assert done.status == 0 and done.out
-    assert f"{cut} has no end (cut, or still being written)" in done.err
+    assert f"{cut} is incomplete (cut off, or still being written)" in done.err
     assert heft("export", "-q", "-f", "folded", "-o", "-", cut).err == ""

@@ -91,9 +91,9 @@ def test_view_at_a_share_of_the_run(moments, heft):
 
 @pytest.mark.parametrize("arguments, words", [
     (["top", "--once", "--at", "peak"], "heft report --at peak shows another moment"),
-    (["view", "--at", "exit"], "--at exit is no moment of the run"),
-    (["export", "-f", "massif", "--at", "end"], "massif is the course of a run, not a moment of it"),
-    (["export", "-f", "html", "--at", "end"], "html is of the whole recording: the page selects")])
+    (["view", "--at", "exit"], "exit is not one moment"),
+    (["export", "-f", "massif", "--at", "end"], "massif shows a run over time, not a moment"),
+    (["export", "-f", "html", "--at", "end"], "html holds the whole recording: select parts of it on the page")])
 def test_at_where_it_makes_no_sense(moments, heft, arguments, words):
     done = heft(*arguments, moments)
     assert (done.status, done.out) == (2, "")
@@ -131,7 +131,7 @@ def test_only_what_is_live_is_of_the_moment(moments, heft, tmp_path, at, live, w
     assert measured == {**rules, "peak_rss_bytes": whole["peak_rss_bytes"]}
     (tmp_path / "budget").write_text("peak_bytes > 1000000000\nlive_bytes > 1000000000\n")
     text = heft("check", "--budget", "budget", "--at", at, moments).out
-    assert re.search(rf"^  - live is what .*{words}; all else is of the whole run$", text, re.M)
+    assert re.search(rf"^  - rules for live memory count what .*{words}; all others count the\s+whole\s+run$", text, re.M)
     assert text.endswith(f"\nNext: heft report --at {at} {moments}\n")
     (tmp_path / "budget").write_text("peak_bytes > 1000000000\n")
     assert heft("check", "--budget", "budget", "--at", at, moments).out.endswith(
@@ -140,12 +140,12 @@ def test_only_what_is_live_is_of_the_moment(moments, heft, tmp_path, at, live, w
 
 @pytest.mark.parametrize("at, live, words, row", [
     ("50%", "2.9 KiB", r"what was live at 50%: [0-9.]+ ms into the old run, [0-9.]+ ms into the new one",
-     "live then"),
+     "live"),
     ("100%", "1000 B", r"what was live at 100%: [0-9.]+ ms into the old run, [0-9.]+ ms into the new one",
-     "live then"),
+     "live"),
     ("peak", "2.9 KiB", r"what was live at the peak: \S+ [mu]s into the old run, \S+ [mu]s into the new one",
-     "live then"),
-    ("end", "1000 B", "what was live at the end", "live then"),
+     "live"),
+    ("end", "1000 B", "what was live at the end", "live"),
     ("exit", "1000 B", "what each process had not freed when it ended", "left at exit")])
 def test_diff_says_its_moment(moments, heft, at, live, words, row):
     text = heft("diff", "--at", at, moments, moments).out
@@ -159,13 +159,13 @@ def test_diff_says_its_moment(moments, heft, at, live, words, row):
 def test_diff_at_a_moment_names_the_next_command(moments, heft):
     """Half-way three blocks are live, at the start none: they are all new."""
     text = heft("diff", "--at", "0", moments, moments).out
-    assert "Nothing changed: live 0 B then, 0 B now" in text
+    assert "Nothing changed.\n  live: 0 B before, 0 B now\n" in text
     program = moments.parent / "moments"
     longer = moments.parent / "longer.heft"
     assert harness.run([harness.HEFT, "run", "-q", "--force", "-o", longer, "--", "sh", "-c",
                         f"{program}; sleep 0.3"]).returncode == 0
     text = heft("diff", "--at", "50%", longer, moments).out
-    assert re.search(r"^By bytes live then: ", text, re.M)
+    assert re.search(r"^By live bytes: ", text, re.M)
     assert re.search(r"^Next: heft report --at 50% --focus '\^grow\$' ", text, re.M)
 
 
@@ -205,7 +205,7 @@ def test_snapshot_is_live_then(heft, tmp_path):
     (tmp_path / "dump.heap").write_text("heap_v2/524288\n  t*: 1: 4096 [0: 0]\n  t0: 1: 4096 [0: 0]\n"
                                         "@ 0x10\n  t*: 1: 4096 [0: 0]\n\nMAPPED_LIBRARIES:\n")
     out = heft("report", "dump.heap").out
-    assert re.search(r"^  live then ", out, re.M) and "bytes live then" in out
+    assert re.search(r"^  live  ", out, re.M) and "live bytes" in out
     assert "at end" not in out and "at the end" not in out
 
 
@@ -220,8 +220,8 @@ def test_format_of_the_name(moments, heft, tmp_path, name, begins):
 
 
 @pytest.mark.parametrize("name, words", [
-    ("x.json", "x.json could be json, speedscope or dhat: -f names it"),
-    ("x.txt", "the name x.txt does not say it: -f names it"), ("-", "-f names it, or the end of -o's name")])
+    ("x.json", "x.json could be json, speedscope or dhat: choose the format with -f"),
+    ("x.txt", "the name x.txt does not say which format to write"), ("-", "no format given: choose it with -f, or by the end")])
 def test_names_that_say_no_format(moments, heft, name, words):
     done = heft("export", "-o", name, moments)
     assert (done.status, done.out) == (2, "")

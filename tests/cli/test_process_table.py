@@ -76,7 +76,7 @@ def test_many_of_one_program_are_one_line(report):
     assert rows[0].endswith("family many 30")
     assert rows[1].endswith("tiny x (30 processes)")
     assert re.sub(" +", " ", " ".join(rows[2:])).strip() == \
-        "the greatest of 30; together they allocated 2.9 KiB, left 2.9 KiB in 30 blocks"
+        "the largest of 30; together they allocated 2.9 KiB and left 2.9 KiB in 30 blocks"
     assert len(table(report("many", "-n", "1"))[1]) == 2  # one, and "... 1 more"
     assert " by peak\n" not in report("many", "-n", "0")
     assert len(json.loads(report("many", "--json"))["processes"]) == 31
@@ -116,7 +116,7 @@ def test_left_at_exit_is_no_instant(report, heft, families):
     nothing was live but what it left."""
     text = report("few", "--at", "exit")
     assert re.search(r"^  moment +what each process had not freed when it ended$", text, re.M)
-    assert "Top 1 of 1 site by bytes left at exit\n" in text and re.search(r"^\.\.\. \d+ more sites? without any$", text, re.M)
+    assert "Top 1 of 1 site by bytes left at exit\n" in text and re.search(r"^\.\.\. \d+ more sites? with none$", text, re.M)
     tree = report("few", "--tree", "--at", "exit")
     assert re.search(r"^ +2\.9 KiB +50\.0 % +family few \(pid \d+\)$", tree, re.M), tree
     sites = json.loads(report("few", "--json"))["sites"]
@@ -137,7 +137,7 @@ def test_left_at_exit_is_no_instant(report, heft, families):
 def test_views_of_all_that_happened_take_no_moment(heft, families, view, at):
     done = heft("report", view, "--at", at, families / "few.heft")
     assert done.status == 2 and done.out == ""
-    assert f"{view} is of all that happened, --at is a moment" in done.err
+    assert f"{view} shows what happened over time, not a moment (--at)" in done.err
 
 
 def roots(text):
@@ -173,7 +173,7 @@ def test_processes_are_roots_of_stacks(heft, families, report):
 
 def test_processes_is_for_trees(heft, families):
     done = heft("report", "--processes", "each", families / "few.heft")
-    assert done.status == 2 and "--processes is for --tree and --invert" in done.err
+    assert done.status == 2 and "--processes needs --tree or --invert" in done.err
     done = heft("export", "-f", "pprof", "-o", "x", "--processes", "each", families / "few.heft")
     assert done.status == 2 and "flamegraph, folded and speedscope" in done.err
 

@@ -74,7 +74,7 @@ def test_recursion_is_merged(report):
     assert [t.endswith("[recursive]") for t in down] == [False, True, False, False]
     up = calls("--invert")
     assert [t.split("(")[0].split()[0] for t in up] == ["bottom", "odd", "even", "main"], up
-    assert "[recursion x25 of these 2]" in report().out
+    assert "[recursion x25 of 2 frames]" in report().out
 
 
 def test_threads(report):
@@ -192,11 +192,11 @@ def test_terminal_width(views):
 @pytest.mark.parametrize("options, words", [
     (["--tree", "--sizes"], "--tree and --sizes are two views"),
     (["--threads", "--lifetimes"], "--threads and --lifetimes are two views"),
-    (["--at", "1s", "--from", "0"], "--at is a moment"),
-    (["--sort", "grew"], "--sort grew is for a window"),
+    (["--at", "1s", "--from", "0"], "choose a moment (--at) or a window"),
+    (["--sort", "grew"], "--sort grew needs a window"),
     (["--at", "noon"], "--at needs peak, end, exit or a time"),
     (["--at", "100h"], "--at is after the end of the recording"),
-    (["--invert", "--sort", "lifetime"], "lifetimes do not add up to a tree"),
+    (["--invert", "--sort", "lifetime"], "--sort lifetime does not work with a tree: lifetimes do not add up"),
 ])
 def test_what_does_not_go_together(report, options, words):
     done = report(*options, status=2)

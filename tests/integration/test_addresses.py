@@ -1,6 +1,6 @@
 """Stacks that are written with addresses are stacks that were recorded: every frame's address lies in a
 call instruction that calls the function of the frame beneath it. Checked with objdump's disassembly, of
-a program with lines, of one with symbols only and of one without any."""
+a program with lines, of one with symbols only and of one with none."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""heft ctl: looking at and switching a running program, without any server in between, and the same
+"""heft ctl: looking at and switching a running program, with none server in between, and the same
 over HTTP with a token."""
 
 import os
@@ -38,7 +38,7 @@ def test_state(service):
     service.do(f"keep 20 {BLOCK}")
     shown = state(service.pid)
     assert shown["sampling"] == "on"
-    assert shown["rate"] == "one sample each 4.0 KiB"
+    assert shown["rate"] == "one sample per 4.0 KiB"
     taken, live = re.fullmatch(r"([\d,]+) taken, ([\d,]+) live", shown["samples"]).groups()
     assert int(taken.replace(",", "")) >= 20 and int(live.replace(",", "")) >= 20
     assert shown["live"].startswith("5.7 MiB in ")  # 20 x 300,000 bytes
@@ -82,7 +82,7 @@ def test_off_and_on(agent, compiled):
 def test_rate(service):
     service.do("pass 100 1000")
     ctl(service.pid, "rate=1M")
-    assert state(service.pid)["rate"] == "one sample each 1.0 MiB"
+    assert state(service.pid)["rate"] == "one sample per 1.0 MiB"
     service.do("pass 100 100000")  # past the distance that was drawn before
     before = int(state(service.pid)["samples"].split()[0].replace(",", ""))
     service.do("pass 1000 10000")
@@ -91,9 +91,9 @@ def test_rate(service):
     assert after - before < 50
     ctl(service.pid, "rate=64k", "sample=off")
     shown = state(service.pid)
-    assert (shown["rate"], shown["sampling"]) == ("one sample each 64.0 KiB", "off")
+    assert (shown["rate"], shown["sampling"]) == ("one sample per 64.0 KiB", "off")
     ctl(service.pid, "sample=auto")
-    assert state(service.pid)["rate"] == "one sample each 64.0 KiB, follows a budget of 0.5 % of CPU"
+    assert state(service.pid)["rate"] == "one sample per 64.0 KiB, adjusted to cost 0.5 % of CPU time"
     assert state(service.pid)["sampling"] == "on"
 
 
@@ -124,7 +124,7 @@ def test_run_is_switched_too(compiled, tmp_path):
                      what="the program")[0]
     wait_until(lambda: "heft run" in state(pid)["held by"], what="heft run has its file")
     ctl(pid, "rate=2M")
-    assert state(pid)["rate"] == "one sample each 2.0 MiB"
+    assert state(pid)["rate"] == "one sample per 2.0 MiB"
     recorded.end()
 
 
@@ -156,7 +156,7 @@ def test_switched_over_http(tmp_path, compiled):
     assert status == 403 and b"off" in body
     assert agent.get(control + "sample=on&rate=1M", token=TOKEN, data=b"")[0] == 200
     shown = state(served.pid)
-    assert (shown["sampling"], shown["rate"]) == ("on", "one sample each 1.0 MiB")
+    assert (shown["sampling"], shown["rate"]) == ("on", "one sample per 1.0 MiB")
     assert agent.get(control + "rate=1", token=TOKEN, data=b"")[0] == 400
     served.end()
     agent.close()
@@ -171,7 +171,7 @@ def test_the_rate_follows_the_budget(agent, compiled):
     busy.do("spin")
     idle.do("keep 1 1000")
     agent.heap(idle.pid)
-    assert state(busy.pid)["rate"].endswith("follows a budget of 0.5 % of CPU")
+    assert state(busy.pid)["rate"].endswith("adjusted to cost 0.5 % of CPU time")
 
     def rate(pid):
         number, unit = state(pid)["rate"].split()[3:5]
@@ -187,10 +187,10 @@ def test_auto_is_said(compiled, tmp_path):
     done = run([HEFT, "run", "--sample=auto", "-o", path, compiled("service.c")])
     assert done.returncode == 0
     line = [x for x in done.stderr.decode().splitlines() if "budget" in x]
-    assert line and re.search(r"rate follows a budget of 0.5 % of CPU: now one sample each 512.0 KiB",
+    assert line and re.search(r"rate is adjusted to cost 0.5 % of CPU time: now one sample per 512.0 KiB",
                               line[0])
     text = run([HEFT, "report", path]).stdout.decode()
-    assert "rate follows a budget of 0.5 % of CPU" in " ".join(text.split())
+    assert "rate is adjusted to cost 0.5 % of CPU time" in " ".join(text.split())
 
 
 def worker_of(service):
@@ -204,7 +204,7 @@ def test_a_forked_child_is_switched_as_its_parent_is(service):
     service.do("pass 1 1")  # it has begun
     ctl(service.pid, "sample=off", "rate=64k")
     first, shown = worker_of(service)
-    assert (shown["sampling"].split()[0], shown["rate"]) == ("off", "one sample each 64.0 KiB")
+    assert (shown["sampling"].split()[0], shown["rate"]) == ("off", "one sample per 64.0 KiB")
     ctl(service.pid, "sample=on")
     second, shown = worker_of(service)
     assert shown["sampling"] == "on"

@@ -66,7 +66,7 @@ def test_less_than_a_recording_needs(tmp_path):
     path = tmp_path / "small.heft"
     done = run([HEFT, "run", "--limit-size=1", "-o", path, "--", "/usr/bin/python3", "-c", CHURN])
     assert done.returncode == 0
-    assert b"--limit-size: no recording is of use with less than 16 KiB: this one may have 16 KiB" in done.stderr
+    assert b"--limit-size is too small for a useful recording: heft uses 16 KiB" in done.stderr
     assert b"reached its limit of 16.0 KiB" in done.stderr
     assert 15 << 10 <= path.stat().st_size <= 40 << 10
 

@@ -113,7 +113,7 @@ def test_token(tmp_path, compiled):
 
 
 @pytest.mark.parametrize("options, words", [
-    (["--linger=1s"], b"--linger is for serving"), (["--token-file=x"], b"--token-file is for serving"),
+    (["--linger=1s"], b"--linger needs --listen"), (["--token-file=x"], b"--token-file needs --listen"),
     (["--listen=x:y"], b"--listen needs"), (["--linger=soon", "--listen=:0"], b"--linger needs a time"),
     (["--listen=0.0.0.0:0"], b"token"), (["--listen=:0", "--token-file=/nowhere"], b"/nowhere"),
     (["--sample=often"], b"--sample needs a size")])

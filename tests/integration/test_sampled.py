@@ -1,6 +1,6 @@
 """heft run --sample: estimates against the truth, which the program itself prints. A true number lies
 within its 95 % error in 19 of 20 cases; the tests allow two and a half times that, which a sound
-estimator misses once in a million. That holds from about a hundred samples on: of a site without any,
+estimator misses once in a million. That holds from about a hundred samples on: of a site with none,
 the error is estimated to be 0, so every case has at least that many where it is held to its error."""
 
 import json
@@ -152,7 +152,7 @@ def test_what_samples_do_not_tell(compiled, tmp_path, option):
     _, _, path = sampled(tmp_path, [compiled("sampled_heap.c"), "mixed", 1000], "4k")
     done = subprocess.run([HEFT, "report", *option, path], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "a sampled recording does not tell threads, times and sizes" in done.stderr
+    assert "a sampled recording has no sizes, and no events to select by thread or time" in done.stderr
 
 
 @pytest.mark.parametrize("rate", ["0", "12", "2G", "many"])

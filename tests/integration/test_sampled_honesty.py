@@ -174,7 +174,7 @@ def test_every_estimate_has_its_error(compiled, tmp_path):
     for options in [], ["--tree"], ["--tree", "--invert"], ["--threads"], ["--sort", "live"]:
         assert "+-95 %" in text("report", *options, path)
     shown = text("report", "--lifetimes", path)  # and no false 0
-    assert "does not tell lifetimes. The report has the ages" in shown and "0 ns" not in shown
+    assert "does not record lifetimes. The report shows the ages" in shown and "0 ns" not in shown
     rows = list(csv.DictReader(io.StringIO(run([HEFT, "export", "-f", "csv", "-o", "-", path]).stdout
                                            .decode())))
     by_id = {s["id"]: s for s in rep["sites"]}

@@ -365,7 +365,7 @@ def test_usage(tmp_path, leaky):
             (["--port", "x", leaky], 2, "--port needs a number"),
             ([tmp_path / "nothing.heft"], 1, "nothing.heft"),
             (["999999999"], 1, "no process 999999999"),
-            ([], 2, "which recording?")]:
+            ([], 2, "no recording given")]:
         done = heft("view", "--no-open", *arguments, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (status, b""), done.stderr
         assert words in done.stderr.decode()

@@ -430,10 +430,11 @@ TEST(text_says_that_nothing_changed)
 	site(new, "main:1 g:2", 1, 512)->allocations = 1;
 	struct profile_diff *d = compare(old, new, NULL);
 	char *text = text_of(d, &o);
-	expect(text,
-	       "Nothing changed: peak 100.0 KiB then, 100.5 KiB now; the largest difference is "
-	       "+512 B (g at a.c:2).");
-	expect(text, "Up to 1.0 KiB, 1 % of the larger total, counts as noise");
+	expect(text, "Nothing changed.\n"
+		     "  peak: 100.0 KiB before, 100.5 KiB now\n"
+		     "  largest difference: +512 B (g at a.c:2)\n"
+		     "  differences up to 1.0 KiB (1 % of the larger total) count as noise "
+		     "(--threshold)\n");
 	expect(text, "Next: heft report 'b'\\''s.heft'\n");
 	free(text);
 	done(d);
@@ -447,9 +448,10 @@ TEST(text_says_that_nothing_changed)
 	old->totals.peak_bytes -= 400;
 	d = compare(old, new, NULL);
 	text = text_of(d, &o);
-	expect(text, "By bytes at the peak nothing changed: peak 100.0 KiB then, 100.0 KiB now; no "
-		     "call stack differs at all.");
-	expect(text, "By number of allocations it did: 1 vanished; -50 in all.");
+	expect(text, "By bytes at the peak nothing changed.\n"
+		     "  peak: 100.0 KiB before, 100.0 KiB now\n"
+		     "  no call stack differs at all\n");
+	expect(text, "By number of allocations it did: 1 vanished; -50 in total.");
 	expect(text, "Next: heft diff --sort count a.heft 'b'\\''s.heft'");
 	free(text);
 	o.sort = MEASURE_ALLOCATIONS;
@@ -551,7 +553,7 @@ TEST(nothing_significant_is_no_change)
 	struct report_diff_options o = {
 		.old_path = "o", .new_path = "n", .limit = 20, .threshold = none};
 	char *text = text_of(d, &o);
-	expect(text, "Nothing changed significantly:");
+	expect(text, "Nothing changed significantly.\n");
 	expect(text, "~ not significant");
 	free(text);
 	done(d);

@@ -23,7 +23,7 @@ TEST(test_every_kind)
 	assert_words((struct how_ended){.kind = END_UNKNOWN}, "ended, status unknown");
 	assert_words((struct how_ended){.kind = END_RUNNING},
 		     "still running when the recording ended");
-	assert_words((struct how_ended){.kind = END_CUT}, "the recording has no end");
+	assert_words((struct how_ended){.kind = END_CUT}, "its end was not recorded");
 }
 
 /* The signal that the kernel sends is not worth saying beside the reason. */

@@ -154,14 +154,14 @@ TEST_WITH(test_routes, start_plain, stop_plain)
 	expect("GET /under/", "", "", 200, "hello (none)||");
 	expect("GET /under", "", "", 404, "404: nothing");
 	expect("GET /nowhere", "", "", 404,
-	       "404: nothing is served under this path. There is:\n  /hello\n");
+	       "404: nothing is served under this path. Paths of this server:\n  /hello\n");
 	expect("POST /echo", "", "some\nbody", 200, "some\nbody");
 	expect("POST /both", "", "x", 200, "x");
 	expect("GET /both", "", "", 200, "hello");
 	expect("GET /later", "", "", 200, "called 3 times");
 	expect("GET /quick-later", "", "", 200, "called 3 times");
 	expect("GET /nothing", "", "", 500, "heft could not");
-	expect("GET /hello%00x", "", "", 400, "a NUL byte");
+	expect("GET /hello%00x", "", "", 400, "an address may not contain a NUL byte");
 	assert_int_equal(atomic_load(&dropped), 0);
 }
 

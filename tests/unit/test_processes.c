@@ -300,18 +300,19 @@ TEST(test_table)
 		"    8.8 KiB     2.0 KiB        50 B    200 ns        11  seq 24\n"
 		"    3.9 KiB           -         0 B     10 us        10  sh -c loop\n"
 		"      123 B           -        10 B     50 ns       100  echo -n (24 processes)\n"
-		"                                                         the greatest of 24; "
+		"                                                         the largest of 24; "
 		"together they "
 		"allocated\n"
-		"                                                         2.6 KiB, left 240 B in "
+		"                                                         2.6 KiB and left 240 B "
+		"in "
 		"24 blocks\n"
-		"  - --pid PID reports on one of them alone\n");
+		"  - --pid PID reports on one process alone\n");
 	expect_table(p, 1,
 		     "Top 1 of 3 programs in 26 processes by peak\n"
 		     "       peak    peak RSS        left       ran       pid  command\n"
 		     "    8.8 KiB     2.0 KiB        50 B    200 ns        11  seq 24\n"
 		     "... 2 more\n"
-		     "  - --pid PID reports on one of them alone\n");
+		     "  - --pid PID reports on one process alone\n");
 	expect_table(p, 0, NULL);
 	p->process_count = 1;
 	expect_table(p, 10, NULL);

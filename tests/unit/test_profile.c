@@ -299,7 +299,7 @@ TEST(test_cut_recording)
 	assert_int_equal(p->run.end, PROFILE_END_RUNNING);
 	assert_int_equal(p->totals.allocations, 5);
 	assert_int_equal(p->totals.live_bytes, 110); /* not gone, just live */
-	assert_non_null(strstr(p->notes[0].text, "no end"));
+	assert_non_null(strstr(p->notes[0].text, "incomplete"));
 	expect_sums(p);
 	profile_free(p);
 }

@@ -468,7 +468,7 @@ TEST(test_recursion)
 	/* Innermost first: leaf, then list and value in turn, then descend, then main. */
 	expect_in(text, "leaf [malloc]\n");
 	expect_in(text, "< list\n");
-	expect_in(text, "< value [recursion x300 of these 2]\n");
+	expect_in(text, "< value [recursion x300 of 2 frames]\n");
 	expect_in(text, "< descend [recursion x1,000]\n");
 	expect_in(text, "... 1 more frame\n"); /* main */
 	free(text);
@@ -536,8 +536,8 @@ TEST(test_run_summary)
 	expect_in(text, "500 B  79.4 %  [unknown]+0x1234");
 	expect_in(text, "100 B  15.9 %  f at ");
 	expect_in(text, "30 B   4.8 %  f at ");
-	expect_in(text, "! and 6 more like this");
-	expect_in(text, "bytes an event");
+	expect_in(text, "! 6 more warnings like this");
+	expect_in(text, "bytes per event");
 	expect_in(text, "Next: heft report /tmp/x.heft\n");
 	free(text);
 	profile_free(p);

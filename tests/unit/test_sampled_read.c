@@ -107,7 +107,7 @@ TEST_WITH(test_numbers, make, unmake)
 	assert_int_equal(c->anonymous_count, 0);
 	assert_int_equal(c->note_count, 1);
 	assert_string_equal(c->notes[0].text,
-			    "3 samples found no place in the tables of process 4711");
+			    "process 4711 lost 3 samples, because its tables were full");
 	assert_int_equal(c->samples_count, 1);
 	assert_int_equal(c->samples[0].live_count, BLOCKS);
 	assert_int_equal(c->samples[0].peak_count, 1);

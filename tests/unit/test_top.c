@@ -553,7 +553,7 @@ TEST(test_waiting_then_data)
 	top_state_key(s, TOP_KEY_ENTER);
 	top_state_key(s, 'm');
 	top_state_key(s, 't');
-	assert_shown(s, "does not tell threads");
+	assert_shown(s, "has no threads");
 	top_state_key(s, TOP_KEY_ESCAPE);
 	assert_int_equal(top_state_update(s, three_sites(4u << 20), NULL), 0);
 	assert_shown(s, "api-server 4711");
