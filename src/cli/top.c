@@ -301,6 +301,21 @@ static int snapshot(void *ctx, char *path, size_t size, struct heft_error *err)
 
 /* ---- once */
 
+static void print_next(FILE *out, const char *path)
+{
+	char *command = NULL;
+	size_t size;
+	FILE *text = open_memstream(&command, &size);
+	if (!text)
+		return;
+	fputs("heft report ", text);
+	words_print_shell(text, path);
+	fclose(text);
+	if (command)
+		words_print_next(out, command, "all findings, with stacks and advice", WORDS_PROSE);
+	free(command);
+}
+
 static int print_once(struct top *t, FILE *out, struct heft_error *err)
 {
 	struct profile *p = NULL;
@@ -330,9 +345,7 @@ static int print_once(struct top *t, FILE *out, struct heft_error *err)
 			fprintf(out, "Next: heft view %d    (the same in a browser)\n",
 				(int)t->pid);
 		} else {
-			fputs("Next: heft report ", out);
-			words_print_shell(out, t->place.path);
-			fputs("    (all findings, with stacks and advice)\n", out);
+			print_next(out, t->place.path);
 		}
 	} else {
 		heft_fail(err, rc, "not enough memory for the view");

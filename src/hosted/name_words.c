@@ -355,3 +355,12 @@ void words_print_message(FILE *out, const char *text, size_t used, size_t indent
 		free(word);
 	}
 }
+
+void words_print_next(FILE *out, const char *command, const char *why, size_t width)
+{
+	size_t used = strlen("Next:     ()") + words_columns(command) + words_columns(why);
+	fprintf(out, "Next: %s", command);
+	if (*why && used <= (width < WORDS_PROSE ? width : WORDS_PROSE))
+		fprintf(out, "    (%s)", why);
+	putc('\n', out);
+}

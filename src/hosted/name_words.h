@@ -37,6 +37,9 @@ enum { WORDS_PROSE = 100 };
 /* Prints a text and breaks it at blanks and newlines. It starts in column `indent`, as every further line,
  * and lines end at `width`, at most at WORDS_PROSE. No newline follows the last line. */
 void words_print_wrapped(FILE *out, const char *text, size_t indent, size_t width);
+/* Prints "Next: COMMAND    (why)". The command is there to be copied, so it stays whole; what it is for gives
+ * way where both do not fit into `width` columns. */
+void words_print_next(FILE *out, const char *command, const char *why, size_t width);
 /* Prints a message of which `used` columns are taken, and breaks it at blanks before WORDS_PROSE. Further
  * lines begin in column `indent`, those of the message too. Nothing is cut, because people copy paths, and
  * the folders of a path do not count: a message breaks at the same places wherever its file is. No newline

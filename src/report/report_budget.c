@@ -12,7 +12,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { LONGEST_RULE = 60, PART_INDENT = 8, PART_COLUMNS = 29 };
+enum {
+	LONGEST_RULE = 60,
+	PART_INDENT = 8,
+	PART_COLUMNS = 29,
+	TIMES_FROM = 10 /* "x 11", not "+1000 %" */
+};
 
 uint32_t report_budget_broken(const struct report_budget *r)
 {
@@ -165,7 +170,9 @@ static void print_result(FILE *out, const struct report_budget *r, uint32_t inde
 	bool over = result->measured >= rule->limit;
 	uint64_t off = over ? result->measured - rule->limit : rule->limit - result->measured;
 	fprintf(out, "%c%s", over ? '+' : '-', value_words(rule, off).text);
-	if (rule->limit)
+	if (rule->limit && off / rule->limit >= TIMES_FROM)
+		fprintf(out, " (x %.3g)", (double)result->measured / (double)rule->limit);
+	else if (rule->limit)
 		fprintf(out, " (%c%s)", over ? '+' : '-', words_share(off, rule->limit).text);
 	putc('\n', out);
 }

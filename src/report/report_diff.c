@@ -297,14 +297,18 @@ static void print_counts(FILE *out, const struct profile_diff_summary *s)
 			words_count(s->counts[PROFILE_INSIGNIFICANT]).text);
 }
 
-static void print_threshold(FILE *out, const struct profile_diff *d,
-			    const struct profile_diff_summary *s,
-			    const struct report_diff_options *o)
+/* "  differences up to 1.0 KiB (1 % of the larger total) count as noise (--threshold)" */
+static void print_noise(FILE *out, const struct profile_diff *d,
+			const struct profile_diff_summary *s, const struct report_diff_options *o)
 {
-	fprintf(out, "%s%s", value_words(s->threshold, o->sort).text, per_words(d, o->sort));
+	const struct report_options lines = lines_of(o);
+	char share[80] = "";
 	if (!o->threshold.absolute)
-		fprintf(out, " (%g %% of the %s)", 100 * o->threshold.share,
-			o->sort == MEASURE_LIFETIME ? "longer run" : "larger total");
+		snprintf(share, sizeof share, " (%g %% of the %s)", 100 * o->threshold.share,
+			 o->sort == MEASURE_LIFETIME ? "longer run" : "larger total");
+	fputs("  ", out);
+	report_print_prose(out, &lines, 2, "differences up to %s%s%s count as noise (--threshold)",
+			   value_words(s->threshold, o->sort).text, per_words(d, o->sort), share);
 }
 
 static struct words words_stacks(uint32_t count)
@@ -365,11 +369,10 @@ static int print_changes(FILE *out, const struct profile_diff *d,
 		fprintf(out, "... %s more change%s\n", words_count(changes - shown).text,
 			changes - shown == 1 ? "" : "s");
 	if (s->counts[PROFILE_SAME]) {
-		fprintf(out, "%12s %*s  %s below the threshold of ",
+		fprintf(out, "%12s %*s  %s below the threshold\n",
 			change_words(s->below, o->sort).text, estimate ? 35 : 23, "",
 			words_stacks(s->counts[PROFILE_SAME]).text);
-		print_threshold(out, d, s, o);
-		putc('\n', out);
+		print_noise(out, d, s, o);
 	}
 	free(order);
 	return 0;
@@ -381,18 +384,13 @@ static void print_nothing(FILE *out, const struct profile_diff *d,
 {
 	const struct report_options lines = lines_of(o);
 	const char *significantly = s->counts[PROFILE_INSIGNIFICANT] ? " significantly" : "";
-	char *place = NULL, *threshold = NULL;
+	char *place = NULL;
 	size_t size;
 	FILE *text = open_memstream(&place, &size);
 	if (text && s->largest_entry != PROFILE_NONE)
 		print_place(text, d, &d->entries[s->largest_entry]);
 	if (text)
 		fclose(text);
-	text = open_memstream(&threshold, &size);
-	if (text) {
-		print_threshold(text, d, s, o);
-		fclose(text);
-	}
 	putc('\n', out);
 	words_style(out, o->color, STYLE_BOLD);
 	if (anywhere)
@@ -411,9 +409,7 @@ static void print_nothing(FILE *out, const struct profile_diff *d,
 	else
 		report_print_prose(out, &lines, 2, "largest difference: %s (%s)",
 				   change_words(s->largest, o->sort).text, place ? place : "");
-	fputs("  ", out);
-	report_print_prose(out, &lines, 2, "differences up to %s count as noise (--threshold)",
-			   threshold ? threshold : "");
+	print_noise(out, d, s, o);
 	if (s->counts[PROFILE_INSIGNIFICANT]) {
 		fputs("  ", out);
 		report_print_prose(out, &lines, 2,
@@ -422,7 +418,6 @@ static void print_nothing(FILE *out, const struct profile_diff *d,
 				   s->counts[PROFILE_INSIGNIFICANT] == 1 ? " is" : "s are");
 	}
 	free(place);
-	free(threshold);
 }
 
 /* A regular expression that matches this name alone. */
@@ -443,41 +438,65 @@ static void expression_of(const char *function, char *text, size_t size)
 	text[used] = 0;
 }
 
+/* Prints what was written to `text` as the next command. */
+static void print_next(FILE *out, FILE *text, char **command, const char *why,
+		       const struct report_diff_options *o)
+{
+	const struct report_options lines = lines_of(o);
+	fclose(text);
+	putc('\n', out);
+	if (*command)
+		words_print_next(out, *command, why, report_width(&lines));
+	free(*command);
+}
+
 static void print_next_diff(FILE *out, const struct profile_diff *d,
 			    const struct report_diff_options *o, enum measure_id measure)
 {
-	fprintf(out, "\nNext: heft diff --sort %s ", measures[measure].option);
+	char *command = NULL;
+	size_t size;
+	FILE *text = open_memstream(&command, &size);
+	if (!text)
+		return;
+	fprintf(text, "heft diff --sort %s ", measures[measure].option);
 	if (d->per.unit == PROFILE_PER_SECOND)
-		fputs("--per s ", out);
+		fputs("--per s ", text);
 	if (d->per.unit == PROFILE_PER_OPERATIONS)
-		fprintf(out, "--per %.0f,%.0f ", d->per.old, d->per.new);
-	report_print_option(out, "--focus", o->focus);
-	report_print_option(out, "--ignore", o->ignore);
-	words_print_shell(out, o->old_path);
-	putc(' ', out);
-	words_print_shell(out, o->new_path);
-	fprintf(out, "    (which stacks)\n");
+		fprintf(text, "--per %.0f,%.0f ", d->per.old, d->per.new);
+	report_print_option(text, "--focus", o->focus);
+	report_print_option(text, "--ignore", o->ignore);
+	words_print_shell(text, o->old_path);
+	putc(' ', text);
+	words_print_shell(text, o->new_path);
+	print_next(out, text, &command, "which stacks", o);
 }
 
+/* changed: the stack that changed most; NULL: none did. */
 static void print_next_report(FILE *out, const struct profile_diff *d,
 			      const struct report_diff_options *o,
-			      const struct profile_diff_summary *s)
+			      const struct profile_diff_entry *changed)
 {
-	const struct profile_diff_entry *e = &d->entries[s->next_entry];
-	const struct profile_site *site;
-	const struct profile *p = shown_side(d, e, &site);
-	uint32_t user = profile_first_user_node(p, site->node);
-	char expression[256] = "";
-	fputs("\nNext: heft report ", out);
-	report_print_option(out, "--at", o->at);
-	if (o->sort != MEASURE_PEAK_BYTES && !o->at)
-		fprintf(out, "--sort %s ", measures[o->sort].option);
-	if (user != PROFILE_NONE) {
-		expression_of(profile_node_frame(p, user)->function, expression, sizeof expression);
-		report_print_option(out, "--focus", expression);
+	char *command = NULL, expression[256] = "";
+	size_t size;
+	FILE *text = open_memstream(&command, &size);
+	if (!text)
+		return;
+	fputs("heft report ", text);
+	report_print_option(text, "--at", o->at);
+	if (changed && o->sort != MEASURE_PEAK_BYTES && !o->at)
+		fprintf(text, "--sort %s ", measures[o->sort].option);
+	if (changed) {
+		const struct profile_site *site;
+		const struct profile *p = shown_side(d, changed, &site);
+		uint32_t user = profile_first_user_node(p, site->node);
+		if (user != PROFILE_NONE) {
+			expression_of(profile_node_frame(p, user)->function, expression,
+				      sizeof expression);
+			report_print_option(text, "--focus", expression);
+		}
 	}
-	words_print_shell(out, e->new.sites ? o->new_path : o->old_path);
-	fputs("    (the largest change, in full)\n", out);
+	words_print_shell(text, changed && !changed->new.sites ? o->old_path : o->new_path);
+	print_next(out, text, &command, changed ? "the largest change, in full" : "", o);
 }
 
 int report_diff_text(FILE *out, const struct profile_diff *d, const struct report_diff_options *o)
@@ -489,7 +508,7 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 	if (s.changed) {
 		rc = print_changes(out, d, o, &s);
 		if (rc == 0 && s.largest_entry != PROFILE_NONE)
-			print_next_report(out, d, o, &s);
+			print_next_report(out, d, o, &d->entries[s.next_entry]);
 		return rc;
 	}
 	enum measure_id found = MEASURE_LIFETIME;
@@ -503,10 +522,7 @@ int report_diff_text(FILE *out, const struct profile_diff *d, const struct repor
 	}
 	print_nothing(out, d, o, &s, found != MEASURE_LIFETIME);
 	if (found == MEASURE_LIFETIME) {
-		fputs("\nNext: heft report ", out);
-		report_print_option(out, "--at", o->at);
-		words_print_shell(out, o->new_path);
-		putc('\n', out);
+		print_next_report(out, d, o, NULL);
 		return 0;
 	}
 	fprintf(out, "\nBy %s%s it did: ", words_of(o, found), per_words(d, found));

@@ -119,21 +119,19 @@ void report_print_title(FILE *out, const struct profile *p, const struct report_
 void report_print_next(FILE *out, const struct report_options *o, const char *option,
 		       const char *why)
 {
-	if (!o->path)
+	char *command = NULL;
+	size_t size;
+	FILE *text = o->path ? open_memstream(&command, &size) : NULL;
+	if (!text)
 		return;
-	size_t used = words_columns("Next: heft report ") + words_columns(o->path) +
-		      (o->again ? words_columns(o->again) + 1 : 0) + words_columns(option) + 1;
-	fputs("\nNext: heft report ", out);
-	if (o->again)
-		fprintf(out, "%s ", o->again);
-	if (*option)
-		fprintf(out, "%s ", option);
-	words_print_shell(out, o->path);
-	/* The command is there to be copied: it stays whole, and what it is for gives way. */
-	size_t width = report_width(o) < WORDS_PROSE ? report_width(o) : WORDS_PROSE;
-	if (used + words_columns(why) + 8 <= width)
-		fprintf(out, "    (%s)", why);
+	fprintf(text, "heft report %s%s%s%s", o->again ? o->again : "", o->again ? " " : "", option,
+		*option ? " " : "");
+	words_print_shell(text, o->path);
+	fclose(text);
 	putc('\n', out);
+	if (command)
+		words_print_next(out, command, why, report_width(o));
+	free(command);
 }
 
 void report_print_option(FILE *out, const char *option, const char *value)
