@@ -7,6 +7,7 @@ choice, and so is what libc allocates for itself (a thread's storage, the buffer
 import json
 import os
 import re
+import shutil
 import signal
 
 import pytest
@@ -417,6 +418,53 @@ def test_pages_show_output(page):
         assert not re.search(r"/(home|root|tmp)/", block)
         if ">" not in command:
             assert block.count("\n") > 3
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_work_where_the_page_says(page, tmp_path):
+    """A page says in which folder its commands run and how heft gets onto the PATH. Somebody who pastes these
+    lines after make, and then the commands in their order, gets what the page shows."""
+    text = page.read_text()
+    prepare, = re.findall(r"^```sh\nmake\b[^\n]*\n(cd build/examples\nPATH=[^\n]+\n)```$", text, re.M)
+    build = tmp_path / "build"
+    shutil.copytree(harness.BUILD / "examples", build / "examples", ignore=shutil.ignore_patterns("*.p", "*.a"))
+    for file in ("heft", "libheft-preload.so"):
+        shutil.copy(harness.BUILD / file, build)
+    commands = [command for command, _ in shown_blocks(text)
+                if "./queue_mixed" not in command and "mixed.heft" not in command]
+    checks = "".join(f"{{ {command}; }} > shown || [ $? = 137 ]\n" for command in commands)
+    script = f'set -e\n{prepare}[ "$(command -v heft)" -ef ../heft ]\n{checks}'
+    done = harness.run(["sh", "-c", script], cwd=tmp_path, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert len(commands) >= 2
+
+
+def test_links_lead_somewhere():
+    """Links between the pages of the repository name files, and headings in them, that are there."""
+    def anchors(path):
+        headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S), re.M)
+        return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+    pages = [p for folder in ("", "docs", "examples", "web") for p in (harness.REPOSITORY / folder).glob("*.md")]
+    assert len(pages) > 20
+    checked = 0
+    for page in pages:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            if re.match(r"\w+:", target):
+                continue
+            file, _, anchor = target.partition("#")
+            path = (page.parent / file).resolve() if file else page
+            assert path.exists(), (page.name, target)
+            assert not anchor or anchor in anchors(path), (page.name, target)
+            checked += 1
+    assert checked > 100
+
+
+def test_readme_links_every_manual_and_guide():
+    text = (harness.REPOSITORY / "README.md").read_text()
+    for page in [*(harness.REPOSITORY / "man").glob("*.1"), *(harness.REPOSITORY / "docs").glob("*.md")]:
+        assert f"({page.relative_to(harness.REPOSITORY)})" in text, page.name
+    assert text.index("make demo") < text.index("make test") < text.index("<!-- output:")
 
 
 def test_scenario_output(tmp_path):
