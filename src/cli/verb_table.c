@@ -251,7 +251,7 @@ const struct cli_verb cli_verbs[] = {
 	 report_options, cmd_report, CLI_USAGE, false, "file"},
 	{"diff", "what changed between two recordings", "[OPTIONS] OLD NEW", diff_options, cmd_diff,
 	 CLI_USAGE, false, "file"},
-	{"check", "check a memory budget: exit 1 if over it", "--budget FILE (FILE | -- CMD)",
+	{"check", "fail if a program is over its memory budget", "--budget FILE (FILE | -- CMD)",
 	 check_options, cmd_check, CLI_USAGE, false, "file"},
 	{"export", "write a recording in another tool's format", "[-f FORMAT] [OPTIONS] FILE",
 	 export_options, cmd_export, CLI_USAGE, false, "file"},
