@@ -201,7 +201,7 @@ def test_full_disk(churn, expected, tmp_path, small_disk):
     assert rep["end"] == "running"
     verify = run([HEFT, "verify", path])
     assert verify.returncode == 0, verify.stderr
-    assert b"where it ends without an end block" in verify.stdout, verify.stdout
+    assert b"then cut off (no end block)" in verify.stdout, verify.stdout
 
 
 def test_disk_full_from_the_start(compiled, small_disk):

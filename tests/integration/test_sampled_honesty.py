@@ -156,7 +156,7 @@ def test_few_samples_are_marked(compiled, tmp_path):
             assert site["live_bytes_error95"] == rep["unseen_bytes"]
     shown = text("report", path)
     assert "a site of less than 6.0 MiB may be missing" in shown
-    assert "few samples (under 10): little is known of such a number" in shown
+    assert "few: under 10 samples, so the number is very uncertain" in shown
     assert re.search(r"few: \d", shown)
 
 
@@ -251,7 +251,7 @@ def test_what_does_not_grow_is_no_leak(compiled, tmp_path, shape):
         assert named(rep, "leak_one")["old_share"] > 0.9
     if shape in ("start_up", "stops"):
         shown = text("report", path)
-        old = shown.index("What is live, by when it was made")
+        old = shown.index("Live memory by age")
         assert re.search(r"100\.0 %  \S|9\d\.\d %  \S", shown[old:])
 
 

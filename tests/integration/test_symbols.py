@@ -247,7 +247,7 @@ def test_dwz_alternate_file(case):
     check_whole(case.stack(), case.folder)
     moved = case.root / ".dwz" / "elsewhere"
     common.rename(moved)
-    assert "common.debug is not there" in case.notes()
+    assert "common.debug is missing" in case.notes()
     build_id = subprocess.run(["readelf", "-n", moved], capture_output=True, text=True,
                               check=True).stdout.split("Build ID:")[1].split()[0]
     case.by_id(build_id).parent.mkdir(parents=True, exist_ok=True)

@@ -457,7 +457,7 @@ class TestLive:
             write = None
             t.until("ended: exit status 0")
             t.keys("o")
-            t.until("only with heft top -- CMD")
+            t.until("heft top keeps the output only of heft top -- CMD")
             t.keys("q")
             t.keys("w")
             t.until("web page: heft view ")
