@@ -98,14 +98,16 @@ static void add_way_out(const struct elf_facts *facts, char *out, size_t size)
 		return;
 	if (strcmp(name, "jemalloc") == 0)
 		snprintf(out + n, size - (size_t)n,
-			 "\nAs it is, its jemalloc can write heap profiles that heft reads: run it "
-			 "with %s=prof:true,lg_prof_interval:26 (one for each 64 MiB allocated), "
-			 "then: heft report \"$(ls -t jeprof.*.heap | head -1)\"",
+			 "\nAs it is, its jemalloc can write heap profiles that heft reads:"
+			 "\nrun it with %s=prof:true,lg_prof_interval:26 (one for each 64 MiB "
+			 "allocated),"
+			 "\nthen: heft report \"$(ls -t jeprof.*.heap | head -1)\"",
 			 *facts->conf_name ? facts->conf_name : "MALLOC_CONF");
 	else if (strcmp(name, "tcmalloc") == 0)
 		snprintf(out + n, size - (size_t)n,
-			 "\nAs it is, its tcmalloc can write heap profiles that heft reads: run it "
-			 "with HEAPPROFILE=/tmp/profile, then: heft report /tmp/profile.0001.heap");
+			 "\nAs it is, its tcmalloc can write heap profiles that heft reads:"
+			 "\nrun it with HEAPPROFILE=/tmp/profile, then: heft report "
+			 "/tmp/profile.0001.heap");
 }
 
 void own_allocator_words(const char *path, const struct elf_facts *facts, bool library, char *out,

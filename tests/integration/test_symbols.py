@@ -265,7 +265,7 @@ def test_split_dwarf(case, version):
     dwo[0].rename(away)
     stack = case.stack(cached=True)
     assert stack[0]["function"] == "hidden" and not stack[0]["inlined"]
-    assert f"{dwo[0].name} is not there" in case.notes(cached=True)
+    assert f"{dwo[0].name} is missing" in case.notes(cached=True)
     away.rename(dwo[0])  # what was cached without it must not last
     check_whole(case.stack(cached=True), case.folder)
 
