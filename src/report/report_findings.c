@@ -343,9 +343,10 @@ void report_print_notes(FILE *out, const struct profile *p, const struct report_
 int report_print_findings(FILE *out, const struct profile *p, const struct report_options *o)
 {
 	if (report_is_selection(o)) {
-		report_print_note(out, o, false,
-				  "findings are of a whole recording: without what selects, "
-				  "heft report shows them");
+		report_print_note(
+			out, o, false,
+			"heft looks for findings in whole recordings only: select nothing "
+			"to see them");
 		return 0;
 	}
 	if (!o->findings)
@@ -357,7 +358,7 @@ int report_print_findings(FILE *out, const struct profile *p, const struct repor
 		fputs(p->unseen ? "  none in what was recorded, which is a small part of the "
 				  "program's "
 				  "memory\n"
-				: "  none: nothing that heft knows to look for stands out\n",
+				: "  none: heft found none of the problems that it looks for\n",
 		      out);
 	uint32_t shown = count < FINDINGS_SHOWN || o->all_findings ? count : FINDINGS_SHOWN;
 	uint32_t *sites = malloc(((size_t)shown + 1) * sizeof *sites), listed = 0, at = 0;

@@ -138,7 +138,7 @@ def test_a_moment_and_a_window(report):
 
 
 def test_findings_are_left_out_of_a_selection(report):
-    words = "findings are of a whole recording"
+    words = "heft looks for findings in whole recordings only"
     assert words not in report().out
     for options in (["--at", "50%"], ["--focus", "main"], ["--thread", "taker"]):
         assert words in report(*options).out
