@@ -2,9 +2,9 @@
  * aligned lines, what to do.
  *
  * This file does not know the diagnoses. Names such as backlog_blocks and backlog_bytes share their
- * first word, so they stand together under it, and the type of a value says how to print it. Numbers
- * share lines as far as they fit. There are at most four lines, and the parts of an object below
- * them; JSON and --all have the rest, which is less important. */
+ * first word, so they stand together under it, and the type of a value says how to print it. Every
+ * word has a row of its own. There are at most eight rows, and the parts of an object below them; JSON
+ * and --all have the rest, which is less important. */
 #include "report/report_parts.h"
 
 #include "profile/site_callers.h"
@@ -16,7 +16,7 @@
 
 enum {
 	FINDINGS_SHOWN = 7,
-	EVIDENCE_LINES = 4,
+	EVIDENCE_ROWS = 8,
 	PARTS_SHOWN = 6,
 	TEXTS_SHOWN = 4,
 	LONGEST_TEXT = 70,
@@ -42,7 +42,19 @@ static const struct {
 	const char *name, *word, *rest;
 } unlike[] = {
 	{"per_second", "rate", "a second"},
-	{"fit_in_1gib", "fit", "in 1 GiB"},
+	{"fit_in_1gib", "capacity", "objects in 1 GiB"},
+	{"bytes_per_second", "growth", ""},
+	{"level_bytes", "held", "in the end"},
+	{"time_to_limit_ns", "reached", "in"},
+	{"allocations", "blocks", "allocated"},
+	{"arrival_ns", "arrival", "one item every"},
+	{"service_ns", "service", "one item every"},
+	{"wait_growth_ns", "wait", "each longer by"},
+	{"wait_mean_ns", "wait", "on average"},
+	{"in_order", "order", "first in, first out"},
+	{"header_bytes", "headers", ""},
+	{"instances", "objects", ""},
+	{"bytes_each", "size", "each"},
 };
 
 /* The first word of a name as it is shown; *length becomes its length. */
@@ -87,6 +99,11 @@ static void print_value(FILE *out, const struct evidence *e, bool alone)
 {
 	char rest[64];
 	const char *gap = rest_of_name(rest, sizeof rest, e) ? " " : "";
+	if (strcmp(rest, "error95") == 0) { /* +- 221.6 KiB/s */
+		fputs("+- ", out);
+		rest[0] = 0;
+		gap = "";
+	}
 	switch (e->type) {
 	case EVIDENCE_COUNT:                       /* 4,980 blocks */
 		if (strcmp(e->name, "pid") == 0) { /* a number, not an amount */
@@ -140,11 +157,6 @@ static bool is_listed(const struct evidence *e)
 	case EVIDENCE_PARTS: break;
 	}
 	return false;
-}
-
-static bool is_text(const struct evidence *e)
-{
-	return e->type == EVIDENCE_TEXT || e->type == EVIDENCE_TEXTS;
 }
 
 /* Whether e is the first with its first word. */
@@ -208,10 +220,9 @@ static char *group_text(const struct finding *f, uint32_t first)
 static int print_evidence(FILE *out, const struct finding *f, const struct report_options *o,
 			  const char *known)
 {
-	size_t room = report_width(o) - INDENT - LABEL, used = 0;
-	unsigned lines = 0;
-	bool joins = false; /* the last line is one of numbers */
-	for (uint32_t i = 0; i < f->evidence_count; i++) {
+	unsigned rows = 0;
+	for (uint32_t i = 0; i < f->evidence_count && (rows < EVIDENCE_ROWS || o->all_findings);
+	     i++) {
 		const struct evidence *e = &f->evidence[i];
 		size_t word;
 		const char *name = shown_word(e, &word);
@@ -222,25 +233,12 @@ static int print_evidence(FILE *out, const struct finding *f, const struct repor
 		char *text = group_text(f, i);
 		if (!text)
 			return HEFT_ENOMEM;
-		size_t columns = words_columns(text);
-		bool text_line = is_text(e), more = lines < EVIDENCE_LINES || o->all_findings;
-		bool fits = joins && used + 2 + word + 1 + columns <= room;
-		if (fits && !text_line && (!has_several(f, i) || !more)) {
-			fprintf(out, ", %.*s %s", (int)word, name, text);
-			used += 2 + word + 1 + columns;
-		} else if (more) {
-			if (lines++)
-				putc('\n', out);
-			label(out, o, name, word);
-			words_print_wrapped(out, text, INDENT + LABEL, report_width(o));
-			used = columns;
-			/* Several values fill a line; others join them only if there is no more. */
-			joins = !text_line && (!has_several(f, i) || lines >= EVIDENCE_LINES);
-		}
-		free(text);
-	}
-	if (lines)
+		label(out, o, name, word);
+		words_print_wrapped(out, text, INDENT + LABEL, report_width(o));
 		putc('\n', out);
+		free(text);
+		rows++;
+	}
 	return 0;
 }
 
