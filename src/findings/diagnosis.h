@@ -33,6 +33,7 @@ int diagnose_per_instance_cost(struct diagnosis *d);
 int diagnose_growing_samples(struct diagnosis *d); /* the same for a sampled profile */
 int diagnose_temporary_churn(struct diagnosis *d);
 int diagnose_profile_quality(struct diagnosis *d);
+int note_runtime(struct diagnosis *d); /* notes only */
 
 /* ---- a rule and what it measured
  *

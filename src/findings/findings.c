@@ -279,6 +279,7 @@ static const struct {
 	{diagnose_per_instance_cost, OF_ONE | OF_EXACT},
 	{diagnose_growing_samples, OF_ALL | OF_SAMPLED},
 	{diagnose_temporary_churn, OF_ONE | OF_EXACT},
+	{note_runtime, OF_ALL | OF_EXACT | OF_SAMPLED},
 	{diagnose_profile_quality, OF_ALL | OF_EXACT | OF_SAMPLED},
 };
 

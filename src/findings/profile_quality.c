@@ -45,7 +45,7 @@ struct quality {
 	struct doubt of[FLAWS];
 	/* The same by the module that is the cause; the last entry is code without one (generated). */
 	struct doubt *modules[FLAWS];
-	bool v8;         /* guessed stacks pass through V8's builtins */
+	bool v8, go;     /* guessed or cut stacks end in V8's builtins, in Go's runtime */
 	uint32_t *flags; /* by node: the flaws of its frame and of all its callers */
 };
 
@@ -75,6 +75,18 @@ static uint32_t flagged_node(const struct profile *p, uint32_t node, uint32_t fl
 	return node;
 }
 
+/* Runtimes whose code nobody can build with unwind tables, or that change stacks. */
+static void look_for_runtime(const struct profile *p, struct quality *q, uint32_t node)
+{
+	if (node >= p->stacks.node_count)
+		return;
+	const struct profile_frame *f = profile_node_frame(p, node);
+	q->v8 |= strncmp(f->function, "Builtins_", 9) == 0;
+	q->go |= (f->module < p->stacks.module_count && p->stacks.modules[f->module].go) ||
+		 strncmp(f->function, "runtime.", 8) == 0 ||
+		 strncmp(f->function, "_cgo_", 5) == 0 || strncmp(f->function, "x_cgo_", 6) == 0;
+}
+
 static void look_at_site(const struct diagnosis *d, uint32_t site, struct quality *q)
 {
 	const struct profile *p = d->p;
@@ -87,11 +99,13 @@ static void look_at_site(const struct diagnosis *d, uint32_t site, struct qualit
 	if (flags & PROFILE_GUESSED) {
 		uint32_t node = flagged_node(p, s->node, PROFILE_GUESSED);
 		add_flaw(p, q, FLAW_GUESSED, node, s);
-		q->v8 |= node < p->stacks.node_count &&
-			 strncmp(profile_node_frame(p, node)->function, "Builtins_", 9) == 0;
+		look_for_runtime(p, q, node);
 	}
-	if (flags & PROFILE_TRUNCATED)
-		add_flaw(p, q, FLAW_TRUNCATED, flagged_node(p, s->node, PROFILE_TRUNCATED), s);
+	if (flags & PROFILE_TRUNCATED) {
+		uint32_t node = flagged_node(p, s->node, PROFILE_TRUNCATED);
+		add_flaw(p, q, FLAW_TRUNCATED, node, s);
+		look_for_runtime(p, q, node);
+	}
 	if (flags & PROFILE_LOST)
 		add_flaw(p, q, FLAW_LOST, s->node, s);
 	/* People look at the name of the first user frame. A stack without one is inside a runtime
@@ -266,7 +280,11 @@ static const char *unwinding_advice(struct diagnosis *d, struct quality *q, enum
 		       "outside "
 		       "of it may be missing or wrong.";
 	const char *name = profile_module_name(d->p, module);
-	if (flaw == FLAW_GUESSED && q->v8)
+	if (q->go)
+		return "Go calls C code on a stack of its own, so that Go's callers are missing "
+		       "there. "
+		       "The bytes are right.";
+	if (q->v8)
 		return diagnosis_text(d,
 				      "V8's builtins in %s have no unwind tables, in any build. "
 				      "The bytes are right; "
@@ -302,6 +320,8 @@ static const char *naming_advice(struct diagnosis *d, uint32_t module)
 	const char *path = p->stacks.modules[module].path, *name = profile_module_name(p, module);
 	if (is_gone(p, path))
 		return diagnosis_text(d, "Read the recording where %s of that build is.", name);
+	if (p->stacks.modules[module].go)
+		return diagnosis_text(d, "Build %s without -ldflags=-s.", name);
 	for (size_t i = 0; i < sizeof system / sizeof *system; i++)
 		if (strncmp(path, system[i], strlen(system[i])) == 0)
 			return diagnosis_text(

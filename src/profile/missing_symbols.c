@@ -4,6 +4,7 @@
 #include "profile/missing_symbols.h"
 
 #include "symbol/debug_package.h"
+#include "symbol/go_file.h"
 
 #include <stdlib.h>
 #include <stdio.h>
@@ -108,6 +109,10 @@ int missing_symbols_note(struct profile *p)
 	if (!counts)
 		return HEFT_ENOMEM;
 	find_modules(p, counts);
+	for (uint32_t i = 0; i < p->stacks.module_count; i++) {
+		struct profile_module *m = &p->stacks.modules[i];
+		m->go = counts[i] && m->no_debug && m->path[0] == '/' && go_file_is(m->path);
+	}
 	int rc = note_no_debug(p, counts);
 	for (uint32_t i = 0; i < p->stacks.module_count && rc == 0; i++)
 		if (counts[i] && p->stacks.modules[i].debug_lacking) {

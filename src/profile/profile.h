@@ -29,6 +29,7 @@ struct profile_module {
 	uint32_t build_id_len;
 	bool runtime;  /* libc, an allocator or a language's runtime library (user_frame.h) */
 	bool no_debug; /* looked for debug information (files and lines), found none */
+	bool go;       /* ... and it is a Go program */
 	/* A file that its debug information names and that is missing; or NULL. */
 	const char *debug_lacking;
 };
@@ -176,7 +177,7 @@ struct profile_growth {
 	uint64_t copied_bytes; /* old contents that were copied; not where the kernel moved pages */
 	uint64_t blocks;       /* that ended (or were live at the end) with a size given here */
 	uint64_t final_bytes;  /* theirs */
-	uint64_t largest_bytes;                   /* the largest of them */
+	uint64_t largest_bytes; /* the largest of them */
 	/* Those whose contents were read: the large ones, and one in 64 of the small ones */
 	uint64_t measured_blocks, measured_bytes;
 	uint64_t unused_bytes; /* the part of measured_bytes that is zeros at blocks' ends */

@@ -85,9 +85,19 @@ void report_print_note(FILE *out, const struct report_options *o, bool warning, 
 
 void report_print_warnings(FILE *out, const struct profile *p, const struct report_options *o)
 {
-	for (uint32_t i = 0; i < p->note_count; i++)
-		if (p->notes[i].kind == PROFILE_NOTE_WARNING)
-			report_print_note(out, o, true, p->notes[i].text);
+	bool runtime = false; /* a note of the findings says whose memory it is */
+	for (uint32_t i = 0; o->findings && i < findings_note_count(o->findings); i++)
+		runtime |= strcmp(findings_note(o->findings, i)->about, "runtime") == 0;
+	for (uint32_t i = 0; i < p->note_count; i++) {
+		const char *text = p->notes[i].text;
+		if (p->notes[i].kind != PROFILE_NOTE_WARNING)
+			continue;
+		/* The second line guesses why memory is not seen. */
+		char *first = runtime && text == p->unseen ? strndup(text, strcspn(text, "\n"))
+							   : NULL;
+		report_print_note(out, o, true, first ? first : text);
+		free(first);
+	}
 }
 
 void report_print_selection(FILE *out, const struct report_options *o)

@@ -251,6 +251,77 @@ TEST(test_advice_fits_its_cause)
 	done(f, p);
 }
 
+/* ---- runtimes */
+
+/* A program of this module and function, with these bytes resident. */
+static struct findings *runtime_of(struct profile *p, const char *module, const char *function,
+				   uint64_t recorded, uint64_t anonymous, uint64_t rss)
+{
+	char words[100];
+	p->stacks.modules[fixture_module].path = module;
+	snprintf(words, sizeof words, "main:1 %s:2 named:3", function);
+	add_site(p, words, 1, recorded);
+	p->totals.peak_anonymous_bytes = anonymous;
+	p->totals.peak_rss_bytes = rss;
+	return diagnose(p, 0);
+}
+
+TEST(test_runtimes)
+{
+	static const struct {
+		const char *module, *function;
+		uint64_t recorded, anonymous, rss;
+		const char *runtime; /* NULL: no note */
+	} cases[] = {
+		{"/usr/bin/python3.11", "f", 3 * MIB, 70 * MIB, 80 * MIB, "Python"},
+		{"/usr/lib/libpython3.12.so.1.0", "f", 3 * MIB, 70 * MIB, 80 * MIB, "Python"},
+		{"/x/jvm/libjvm.so", "f", 3 * MIB, 70 * MIB, 80 * MIB, "JVM"},
+		{"/x/prog", "runtime.asmcgocall.abi0", 1, 70 * MIB, 80 * MIB, "Go"},
+		{"/x/prog", "v8::internal::Heap::Allocate", 1, 70 * MIB, 80 * MIB, "V8"},
+		{"/x/libcoreclr.so", "f", 1, 70 * MIB, 80 * MIB, ".NET"},
+		/* names that only begin like these */
+		{"/x/pythonic", "f", 1, 70 * MIB, 80 * MIB, NULL},
+		{"/x/prog", "runtime.asmcgocallers", 1, 70 * MIB, 80 * MIB, NULL},
+		{"/x/prog", "crosscall22", 1, 70 * MIB, 80 * MIB, NULL},
+		/* half of the memory, and 8 MiB, must be missing */
+		{"/usr/bin/python3", "f", 35 * MIB, 70 * MIB, 80 * MIB, "Python"},
+		{"/usr/bin/python3", "f", 35 * MIB + 1, 70 * MIB, 80 * MIB, NULL},
+		{"/usr/bin/python3", "f", 2 * MIB, 10 * MIB, 80 * MIB, "Python"},
+		{"/usr/bin/python3", "f", 2 * MIB, 10 * MIB - 1, 80 * MIB, NULL},
+		/* of a program that ended soon only the memory with the files is known: 16 MiB */
+		{"/usr/bin/python3", "f", 4 * MIB, 0, 20 * MIB, "Python"},
+		{"/usr/bin/python3", "f", 4 * MIB, 0, 20 * MIB - 1, NULL},
+		{"/usr/bin/python3", "f", 4 * MIB, 0, 0, NULL},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct profile *p = new_profile(SECOND);
+		struct findings *f = runtime_of(p, cases[i].module, cases[i].function,
+						cases[i].recorded, cases[i].anonymous,
+						cases[i].rss);
+		if (findings_note_count(f) != (cases[i].runtime != NULL))
+			fail_msg("case %zu: %u notes", i, findings_note_count(f));
+		if (cases[i].runtime) {
+			const struct finding_note *n = findings_note(f, 0);
+			assert_string_equal(n->about, "runtime");
+			assert_string_equal(evidence_of(n, "runtime")->text, cases[i].runtime);
+			assert_int_equal(evidence_of(n, "recorded_bytes")->number,
+					 cases[i].recorded);
+			assert_true(*n->advice != 0);
+		}
+		done(f, p);
+	}
+}
+
+/* A stripped Go program is known by its file. */
+TEST(test_stripped_go)
+{
+	struct profile *p = new_profile(SECOND);
+	p->stacks.modules[fixture_module].go = true;
+	struct findings *f = runtime_of(p, "/x/prog", "f", 1, 70 * MIB, 80 * MIB);
+	assert_string_equal(evidence_of(findings_note(f, 0), "runtime")->text, "Go");
+	done(f, p);
+}
+
 TEST(test_good_quality)
 {
 	struct profile *p = new_profile(1 * SECOND);
