@@ -64,6 +64,19 @@ static uint64_t lost_by(const struct rounded *r, uint64_t header)
 	return r->slack + header * r->blocks;
 }
 
+static bool is_reported(const struct profile *p, struct rule *rule, const struct rounded *r,
+			uint64_t header)
+{
+	uint64_t lost = lost_by(r, header);
+	return loses_much(rule, r, header) &&
+	       rule_at_least(rule, "blocks at the peak", UNIT_COUNT, (double)r->blocks,
+			     ROUNDING_LEAST_BLOCKS) &&
+	       rule_at_least(rule, "bytes of rounding and headers", UNIT_BYTES, (double)lost,
+			     ROUNDING_LEAST_BYTES) &&
+	       rule_at_least(rule, "rounding and headers, compared with the peak heap", UNIT_SHARE,
+			     share_of(lost, p->totals.peak_bytes), ROUNDING_LEAST_PEAK_SHARE);
+}
+
 /* Reports the functions of this leader's group, if they lose enough together. */
 static int report_group(struct diagnosis *d, const struct spot *spots, uint32_t count,
 			uint32_t leader, const struct rounded *list, uint64_t header)
@@ -81,13 +94,7 @@ static int report_group(struct diagnosis *d, const struct spot *spots, uint32_t 
 	double share = share_of(lost, taken);
 	struct rule rule = rule_begin("The allocator takes much more for many small blocks than "
 				      "they hold.");
-	if (!loses_much(&rule, &r, header) ||
-	    !rule_at_least(&rule, "blocks at the peak", UNIT_COUNT, (double)r.blocks,
-			   ROUNDING_LEAST_BLOCKS) ||
-	    !rule_at_least(&rule, "bytes of rounding and headers", UNIT_BYTES, (double)lost,
-			   ROUNDING_LEAST_BYTES) ||
-	    !rule_at_least(&rule, "rounding and headers, compared with the peak heap", UNIT_SHARE,
-			   share_of(lost, p->totals.peak_bytes), ROUNDING_LEAST_PEAK_SHARE))
+	if (!is_reported(p, &rule, &r, header))
 		return 0;
 	uint32_t name = d->named[r.site];
 	double mean = (double)r.bytes / (double)r.blocks;
@@ -170,9 +177,13 @@ int diagnose_allocator_rounding(struct diagnosis *d)
 			rc = HEFT_ENOMEM;
 			break;
 		}
+		struct rule unused = rule_begin(NULL);
 		list[count] = r;
-		spots[count] = (struct spot){
-			.site = r.site, .rank = lost, .bytes = lost, .index = count};
+		spots[count] = (struct spot){.site = r.site,
+					     .rank = lost,
+					     .bytes = lost,
+					     .alone = is_reported(p, &unused, &r, header),
+					     .index = count};
 		count++;
 	}
 	if (rc == 0)

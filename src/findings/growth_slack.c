@@ -68,6 +68,15 @@ static bool is_slack(struct rule *r, const struct slack *k)
 					       (double)k->blocks, SLACK_LEAST_EXAMINED));
 }
 
+static bool is_reported(const struct profile *p, struct rule *r, const struct slack *k)
+{
+	return is_slack(r, k) &&
+	       rule_at_least(r, "unused bytes at the peak", UNIT_BYTES, (double)k->bytes,
+			     SLACK_LEAST_BYTES) &&
+	       rule_at_least(r, "share of the peak heap that is unused here", UNIT_SHARE,
+			     share_of(k->bytes, p->totals.peak_bytes), SLACK_LEAST_PEAK_SHARE);
+}
+
 static void add_slack(struct slack *sum, const struct slack *k)
 {
 	if (!sum->arrays || k->least_share < sum->least_share)
@@ -97,11 +106,7 @@ static int report_group(struct diagnosis *d, const struct spot *spots, uint32_t 
 			add_slack(&k, &list[spots[i].index]);
 	struct rule r = rule_begin("Arrays that grow step by step ended with space at their end "
 				   "that was never written.");
-	if (!is_slack(&r, &k) ||
-	    !rule_at_least(&r, "unused bytes at the peak", UNIT_BYTES, (double)k.bytes,
-			   SLACK_LEAST_BYTES) ||
-	    !rule_at_least(&r, "share of the peak heap that is unused here", UNIT_SHARE,
-			   share_of(k.bytes, p->totals.peak_bytes), SLACK_LEAST_PEAK_SHARE))
+	if (!is_reported(p, &r, &k))
 		return 0;
 	uint32_t site = spots[leader].site, name = d->named[site];
 	struct draft f = draft_begin(FINDING_GROWTH_SLACK, site, k.bytes);
@@ -164,9 +169,13 @@ int diagnose_growth_slack(struct diagnosis *d)
 		struct rule own = rule_begin(NULL);
 		if (!k.arrays || !is_slack(&own, &k))
 			continue;
+		struct rule alone = rule_begin(NULL);
 		list[count] = k;
-		spots[count] = (struct spot){
-			.site = i, .rank = k.bytes, .bytes = k.bytes, .index = count};
+		spots[count] = (struct spot){.site = i,
+					     .rank = k.bytes,
+					     .bytes = k.bytes,
+					     .alone = is_reported(p, &alone, &k),
+					     .index = count};
 		count++;
 	}
 	if (rc == 0)

@@ -25,16 +25,17 @@ static bool is_outermost(const struct profile *p, uint32_t node)
 	return node == PROFILE_NONE || user_caller(p, node) == PROFILE_NONE;
 }
 
-static bool are_neighbours(const struct diagnosis *d, uint32_t site, uint32_t other)
+static bool are_neighbours(const struct diagnosis *d, const struct spot *one,
+			   const struct spot *other)
 {
 	const struct profile *p = d->p;
-	uint32_t a = d->named[site], b = d->named[other];
+	uint32_t a = d->named[one->site], b = d->named[other->site];
 	if (same_node_function(p, a, b))
 		return true;
 	uint32_t module = profile_node_frame(p, a)->module;
 	bool nameless = node_is_nameless(p, a), other_nameless = node_is_nameless(p, b);
 	/* Nobody can tell functions without names apart, and an interpreter's users see one thing. */
-	if (module == profile_node_frame(p, b)->module &&
+	if (one->alone && other->alone && module == profile_node_frame(p, b)->module &&
 	    ((nameless && other_nameless) || module_is_interpreter(p, module)))
 		return true;
 	if (nameless || other_nameless)
@@ -60,7 +61,7 @@ void spots_group(const struct diagnosis *d, struct spot *spots, uint32_t count)
 	for (uint32_t i = 0; i < count; i++) {
 		spots[i].leader = i;
 		for (uint32_t k = 0; k < i && spots[i].leader == i; k++)
-			if (spots[k].leader == k && are_neighbours(d, spots[k].site, spots[i].site))
+			if (spots[k].leader == k && are_neighbours(d, &spots[k], &spots[i]))
 				spots[i].leader = k;
 	}
 }

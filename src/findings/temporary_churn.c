@@ -39,6 +39,22 @@ static bool is_scratch(struct rule *r, const struct churn *c)
 			     share_of(c->temporary, c->allocations), CHURN_LEAST_OWN_SHARE);
 }
 
+static double rate_of(const struct profile *p, const struct churn *c)
+{
+	return p->run.duration_ns ? (double)c->temporary * 1e9 / (double)p->run.duration_ns : 0;
+}
+
+static bool is_reported(const struct profile *p, struct rule *r, const struct churn *c)
+{
+	return rule_at_least(r, "temporary blocks", UNIT_COUNT, (double)c->temporary,
+			     CHURN_LEAST_TEMPORARIES) &&
+	       rule_at_least(r, "temporary blocks a second", UNIT_PER_SECOND, rate_of(p, c),
+			     CHURN_LEAST_RATE) &&
+	       rule_at_least(r, "share of all allocations", UNIT_SHARE,
+			     share_of(c->temporary, p->totals.allocations), CHURN_LEAST_SHARE) &&
+	       is_scratch(r, c);
+}
+
 /* Reports the functions of this leader's group, if they make enough together. */
 static int report_group(struct diagnosis *d, const struct spot *spots, uint32_t count,
 			uint32_t leader, const struct churn *list)
@@ -56,16 +72,10 @@ static int report_group(struct diagnosis *d, const struct spot *spots, uint32_t 
 		sum.blocks += one->blocks;
 	}
 	double share = share_of(c->temporary, p->totals.allocations);
-	double rate = p->run.duration_ns ? (double)c->temporary * 1e9 / (double)p->run.duration_ns
-					 : 0;
+	double rate = rate_of(p, c);
 	struct rule r = rule_begin("One function makes very many blocks that its thread frees "
 				   "before it allocates anything else.");
-	if (!rule_at_least(&r, "temporary blocks", UNIT_COUNT, (double)c->temporary,
-			   CHURN_LEAST_TEMPORARIES) ||
-	    !rule_at_least(&r, "temporary blocks a second", UNIT_PER_SECOND, rate,
-			   CHURN_LEAST_RATE) ||
-	    !rule_at_least(&r, "share of all allocations", UNIT_SHARE, share, CHURN_LEAST_SHARE) ||
-	    !is_scratch(&r, c))
+	if (!is_reported(p, &r, c))
 		return 0;
 	uint64_t mean = c->blocks > 0 ? whole_number(c->bytes / c->blocks) : 0;
 	struct draft f = draft_begin(FINDING_TEMPORARY_CHURN, c->site, c->own_peak_bytes);
@@ -138,11 +148,13 @@ int diagnose_temporary_churn(struct diagnosis *d)
 			rc = HEFT_ENOMEM;
 			break;
 		}
+		struct rule alone = rule_begin(NULL);
 		list[count] = c;
 		/* The busiest place comes first, not the one with the largest blocks. */
 		spots[count] = (struct spot){.site = c.site,
 					     .rank = c.temporary,
 					     .bytes = c.own_peak_bytes,
+					     .alone = is_reported(d->p, &alone, &c),
 					     .index = count};
 		count++;
 	}
