@@ -57,7 +57,23 @@ static void print_warnings(FILE *out, const struct profile *p, size_t width, boo
 	words_style(out, color && warnings, STYLE_PLAIN);
 }
 
-static void print_first_finding(FILE *out, const struct findings *findings, size_t width,
+/* What to do where most memory belongs to a runtime: with the next recording, so it is worth a line here. */
+static void print_hint(FILE *out, const struct findings *findings, size_t width)
+{
+	uint32_t count = findings ? findings_note_count(findings) : 0;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct finding_note *n = findings_note(findings, i);
+		if (strcmp(n->about, "runtime") != 0 || !*n->advice)
+			continue;
+		fputs("  hint          ", out);
+		words_print(out, n->advice, width - 19);
+		putc('\n', out);
+		return;
+	}
+}
+
+/* False: there is none. */
+static bool print_first_finding(FILE *out, const struct findings *findings, size_t width,
 				bool color)
 {
 	uint32_t count = findings ? findings_count(findings) : 0;
@@ -70,8 +86,9 @@ static void print_first_finding(FILE *out, const struct findings *findings, size
 		words_print(out, f->summary, width - 19);
 		words_style(out, color, STYLE_PLAIN);
 		putc('\n', out);
-		return;
+		return true;
 	}
+	return false;
 }
 
 int report_run_summary(FILE *out, const struct profile *p, const struct findings *findings,
@@ -130,7 +147,8 @@ int report_run_summary(FILE *out, const struct profile *p, const struct findings
 		fprintf(out, ", %.2f bytes per event",
 			(double)p->run.file_bytes / (double)p->run.events);
 	putc('\n', out);
-	print_first_finding(out, findings, width, color);
+	if (!print_first_finding(out, findings, width, color))
+		print_hint(out, findings, width);
 	fputs("Next: heft report ", out);
 	words_print_shell(out, recording_path);
 	putc('\n', out);

@@ -45,6 +45,13 @@ def test_python(tmp_path, opts):
     assert "allocator linked in" not in said and said.count("PYTHONMALLOC") == 1
 
 
+def test_the_run_ends_with_the_hint(tmp_path):
+    done = run([HEFT, "run", "-o", tmp_path / "x.heft", "--", PYTHON, "-c", KEEP])
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) <= 12
+    assert [line for line in lines if line.startswith("  hint          Set PYTHONMALLOC=malloc in its environment")]
+
+
 def test_python_that_uses_malloc(tmp_path):
     """What the note advises helps, and then there is none."""
     rep, _ = recorded(tmp_path, PYTHON, "-c", KEEP, env={"PYTHONMALLOC": "malloc"})

@@ -111,6 +111,8 @@ int main(int argc, char **argv)
 		both(opaque(20000));
 	else if (!strcmp(mode, "small"))
 		many(20000, 9);
+	else if (!strcmp(mode, "blocks") && argc > 3)
+		many((size_t)atol(argv[2]), (size_t)atol(argv[3]));
 	else if (!strcmp(mode, "fitting"))
 		many(20000, 120);
 	else if (!strcmp(mode, "scratch"))
