@@ -26,6 +26,7 @@ struct diagnosis {
 };
 
 int diagnose_unbounded_queue(struct diagnosis *d); /* first: it fills `queued` */
+int diagnose_copied_records(struct diagnosis *d);
 int diagnose_growth_slack(struct diagnosis *d);
 int diagnose_allocator_rounding(struct diagnosis *d);
 int diagnose_growing_site(struct diagnosis *d); /* before the next one: it adds to `queued` */

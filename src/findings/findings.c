@@ -40,6 +40,7 @@ static const char *const kind_names[FINDING_KINDS] = {
 	[FINDING_GROWTH_SLACK] = "growth-slack",
 	[FINDING_ALLOCATOR_ROUNDING] = "allocator-rounding",
 	[FINDING_GROWING_SITE] = "growing-site",
+	[FINDING_COPIED_RECORDS] = "copied-records",
 	[FINDING_TEMPORARY_CHURN] = "temporary-churn",
 	[FINDING_PROFILE_QUALITY] = "profile-quality",
 };
@@ -273,6 +274,7 @@ static const struct {
 	unsigned scope;
 } diagnoses[] = {
 	{diagnose_unbounded_queue, OF_ONE | OF_EXACT},
+	{diagnose_copied_records, OF_ONE | OF_EXACT},
 	{diagnose_growth_slack, OF_ONE | OF_EXACT},
 	{diagnose_allocator_rounding, OF_ONE | OF_EXACT},
 	{diagnose_growing_site, OF_ONE | OF_EXACT},

@@ -191,6 +191,7 @@ static const struct proof {
 	[FINDING_GROWTH_SLACK] = {"flame", "allocated", "bytes", false, false},
 	[FINDING_ALLOCATOR_ROUNDING] = {"sizes", "live", "bytes", false, true},
 	[FINDING_GROWING_SITE] = {"flame", "grew", "bytes", true, false},
+	[FINDING_COPIED_RECORDS] = {"flame", "live", "bytes", false, false},
 	[FINDING_TEMPORARY_CHURN] = {"flame", "churn", "count", false, false},
 	[FINDING_PROFILE_QUALITY] = {"findings", "live", "bytes", false, false},
 };

@@ -2,12 +2,13 @@
 look like it. The rules are in docs/findings.md; the figures follow from the programs' sources."""
 
 import os
+import shutil
 
 import pytest
 
 from harness import BUILD, HEFT, PROGRAMS, bare, line_of, report, run
 
-KINDS = {"unbounded-queue", "per-instance-cost", "growth-slack", "allocator-rounding",
+KINDS = {"unbounded-queue", "per-instance-cost", "copied-records", "growth-slack", "allocator-rounding",
          "growing-site", "temporary-churn", "profile-quality"}
 SEVERITIES = ["high", "medium", "low"]
 
@@ -292,6 +293,78 @@ def test_cache_that_warms_up(compiled, record):
 def test_no_growth(compiled, record, mode, status):
     found, _ = findings(record, [compiled("growth_shapes.c"), *mode.split()], status=status)
     assert kinds(found) == []
+
+
+# ---- copies
+
+def copies(found):
+    return [f for f in found if f["kind"] == "copied-records"]
+
+
+@pytest.mark.parametrize("mode, by, of", [("strdup", "index_rows", "load"), ("memcpy", "remember", "load"),
+                                          ("twice", "load_twice", "load_twice")])
+def test_copied_rows(compiled, record, tmp_path, mode, by, of):
+    found, rep = findings(record, [compiled("copied_rows.c"), mode])
+    size = sum(21 + i * 7919 % 57 for i in range(6000))
+    (f,) = copies(found)
+    e = f["evidence"]
+    assert (e["function"], e["original_function"], e["sizes"]) == (by, of, "same-order")
+    assert (e["blocks"], e["copied_bytes"], f["bytes"]) == (6000, size, size)
+    assert abs(e["share"] - size / rep["totals"]["peak_bytes"]) < 1e-4
+    if mode == "strdup":  # the name and the exact sum are enough
+        out = tmp_path / "out.pprof"
+        assert run([HEFT, "export", "-f", "pprof", "-o", out, rep.path]).returncode == 0
+        (f,) = copies(check_findings(report(out)))
+        assert f["bytes"] == size and f["evidence"]["sizes"] == "same-sum"
+
+
+@pytest.mark.parametrize("mode", ["arrays", "points", "keys", "pairs", "buffers", "passed", "replaced"])
+def test_no_copied_rows(compiled, record, mode):
+    found, rep = findings(record, [compiled("copied_rows.c"), mode])
+    assert copies(found) == []
+    assert rep["totals"]["peak_bytes"] > 150000
+
+
+WORDS = sum(18 + (i * 7 + 13) % 40 for i in range(5000))
+MARKS = sum(4 * (1 + i % 9) for i in range(5000))
+
+
+@pytest.mark.parametrize("mode, by, blocks, size", [
+    ("vector", "keep_words", 5000, WORDS),
+    # 4097 records are copied when the array grows for the last time, which is the peak.
+    ("records", "keep_records", 3 * 4097, None),
+    ("map", "keep_map", 2 * 5000, sum(18 + (i * 7 + 39) % 40 for i in range(5000)) + 5000 * 72)])
+@pytest.mark.parametrize("opt", ["-O0", "-O2"])
+def test_copied_records(compiled, record, mode, by, blocks, size, opt):
+    found, rep = findings(record, [compiled("copied_records.cc", flags=[opt], output=f"copied_records{opt}"), mode])
+    (f,) = copies(found)
+    e = f["evidence"]
+    assert function(e["function"]) == by and e["blocks"] == blocks
+    assert f["bytes"] == e["copied_bytes"] == sum(p["bytes"] for p in e["parts"])
+    assert size is None or f["bytes"] == size
+    assert "look like copies" in f["summary"]
+
+
+def test_moved_records(compiled, record):
+    found, _ = findings(record, [compiled("copied_records.cc"), "moved"])
+    assert copies(found) == []
+
+
+@pytest.mark.parametrize("mode, by", [("each", "keep_each"), ("all", "keep_all"), ("shared", None)])
+def test_cloned_records(record, tmp_path, mode, by):
+    if not shutil.which("rustc"):
+        pytest.skip("no rustc here")
+    program = tmp_path / "records"
+    assert run(["rustc", "-O", "-g", "-o", program, PROGRAMS / "copied_records.rs"]).returncode == 0
+    found, _ = findings(record, [program, mode])
+    if not by:
+        assert copies(found) == []
+        return
+    (f,) = copies(found)
+    e = f["evidence"]
+    strings = sum(17 + (i * 7 + k * 13) % 40 for i in range(5000) for k in (1, 2))
+    assert (function(e["function"]), e["blocks"]) == (by, 15000)
+    assert f["bytes"] == strings + MARKS
 
 
 # ---- slack, rounding, temporaries

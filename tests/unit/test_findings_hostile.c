@@ -32,7 +32,7 @@ void *__wrap_realloc(void *p, size_t size)
 	return fails() ? NULL : __real_realloc(p, size);
 }
 
-/* One of everything: a queue, objects, a leak beside a cache, slack, rounding, temporaries. */
+/* One of everything: a queue, objects, a leak beside a cache, slack, rounding, copies, temporaries. */
 static struct profile *full_profile(void)
 {
 	enum { ITEMS = 1000, SLOTS = 100 };
@@ -68,6 +68,8 @@ static struct profile *full_profile(void)
 	g->measured_bytes = 500000;
 	g->unused_bytes = 200000;
 	add_site(p, "main:5 names:1", 20000, 9)->peak_slack_bytes = 20000 * 15;
+	add_site(p, "main:7 load:1", 5000, 100);
+	add_site(p, "main:8 copy_rows:1", 5000, 100);
 	s = add_site(p, "main:6 scratch:1", 0, 0);
 	s->allocations = s->frees = s->temporary = 500000;
 	p->totals.dropped = 200000;
