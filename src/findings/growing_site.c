@@ -168,6 +168,17 @@ static double progress_at(const struct profile *p, uint32_t i)
 	return (double)p->behaviour.history.events[i] + (double)p->behaviour.history.blocks[i];
 }
 
+/* Slots in which the program worked. If they are few, the machine had other things to do, and every slot holds
+ * a large part of the run. */
+static uint32_t busy_slots(const struct profile *p)
+{
+	uint32_t busy = 0;
+	for (uint32_t i = 1; p->behaviour.history.events && i < p->behaviour.history.slot_count;
+	     i++)
+		busy += progress_at(p, i) > progress_at(p, i - 1);
+	return p->behaviour.history.events ? busy : p->behaviour.history.slot_count;
+}
+
 /* Measures the levels by the program's progress instead of time, if progress is known: a program that waits
  * or does not run does not grow. Slot k is the state when k + 1 of `slot_count` parts of all allocations
  * had been made. */
@@ -286,7 +297,7 @@ static int look_at_functions(struct diagnosis *d, uint64_t *bytes, bool paced, s
 int diagnose_growing_site(struct diagnosis *d)
 {
 	const struct profile *p = d->p;
-	if (p->behaviour.history.slot_count < GROWING_LEAST_SLOTS || !p->behaviour.history.slot_ns)
+	if (!p->behaviour.history.slot_ns || busy_slots(p) < GROWING_LEAST_SLOTS)
 		return 0;
 	bool paced = false;
 	for (uint32_t i = 0; i < p->site_count && !paced; i++)

@@ -29,7 +29,9 @@ NOT_PRODUCED = {
 # What these recordings are made for; the family has one process for each kind.
 FINDINGS = {"queue": {"unbounded-queue"}, "leaky_server": {"growing-site"}, "leaking": {"growing-site"},
             "full": {"profile-quality"}, "family": {"unbounded-queue", "growing-site", "per-instance-cost",
-                                                   "allocator-rounding", "growth-slack", "temporary-churn"}}
+                                                   "allocator-rounding", "growth-slack", "temporary-churn",
+                                                   "copied-records"},
+            "together": {"growing-site"}, "warms": {"growing-site"}}
 
 
 def validator(kind, within=""):
@@ -114,7 +116,9 @@ def recordings(compiled, tmp_path_factory):
           "insert into t select hex(randomblob(x % 50)) from c; select count(*) from t;"
     shapes = compiled("slack_shapes.c")
     family = " && ".join([*(f"{examples}/{name}" for name in ("queue", "leaky_server", "connections")),
-                          f"{examples}/csv_rows {rows}", f"{shapes} spare", f"{shapes} scratch", f"{shapes} both"])
+                          f"{examples}/csv_rows {rows}", f"{shapes} spare", f"{shapes} scratch", f"{shapes} both",
+                          f"{compiled('copied_rows.c')} strdup"])
+    growth = compiled("growth_shapes.c")
     for name, opts, env, status, *command in (
             ("sqlite", [], {}, 0, "sqlite3", ":memory:", sql),
             ("python", [], {}, 0, "/usr/bin/python3", "-Ic", "import json, threading"),
@@ -127,6 +131,8 @@ def recordings(compiled, tmp_path_factory):
             ("queue", [], {}, 0, examples / "queue"),
             ("leaky_server", [], {}, 0, examples / "leaky_server"),
             ("family", [], {}, 0, "/bin/sh", "-c", family),
+            ("together", [], {}, 0, growth, "together"),
+            ("warms", [], {}, 0, growth, "warms-up"),
             ("deep", [], {}, 0, compiled("deep_recursion.c"), "mixed", "6000", "600"),
             ("deeper", [], {}, 0, compiled("deep_recursion.c"), "mixed", "7200", "600"),
             ("guessed", [], {}, 0, compiled("jit_frame.c")),
