@@ -78,6 +78,7 @@ struct behaviour_row {
 	uint64_t bytes[BEHAVIOUR_SLOTS], blocks[BEHAVIOUR_SLOTS];
 };
 
+/* fields: five lists, each with its entries, count, capacity and index */
 struct behaviour {
 	struct behaviour_handover *handovers;
 	uint32_t handover_count, handover_capacity;
