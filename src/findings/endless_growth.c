@@ -45,6 +45,9 @@
  * blocks differ by at most this part. */
 #define ENDLESS_COURSE_WITHIN 0.1
 #define ENDLESS_IN_STEP 0.02
+#define ENDLESS_KS95 1.36
+/* Fewer frees than this are not worth a number. */
+#define ENDLESS_HARDLY 0.001
 /* Growth that slows down to less than this may be a cache that warms up: see above. */
 #define ENDLESS_LEAST_LATE 0.9
 /* A limit that is more than a year away is not mentioned. */
@@ -89,10 +92,18 @@ bool endless_is_large(const struct profile *p, struct endless *e)
 
 /* ---- what grows together */
 
+/* Courses of samples also differ by chance: up to this, in 95 of 100 cases (Kolmogorov and Smirnov). */
+static double by_chance(const struct endless *a, const struct endless *b)
+{
+	return a->samples && b->samples ? ENDLESS_KS95 * sqrt(1.0 / a->samples + 1.0 / b->samples)
+					: 0;
+}
+
 static bool same_course(const struct endless *a, const struct endless *b)
 {
+	double within = ENDLESS_COURSE_WITHIN + by_chance(a, b);
 	for (unsigned i = 0; i < ENDLESS_POINTS; i++)
-		if (fabs(a->course[i] - b->course[i]) > ENDLESS_COURSE_WITHIN)
+		if (fabs(a->course[i] - b->course[i]) > within)
 			return false;
 	return true;
 }
@@ -304,8 +315,10 @@ struct draft endless_draft(struct diagnosis *d, struct endless *e)
 	f.finding.severity = pattern == WITHOUT_END ? FINDING_HIGH : FINDING_MEDIUM;
 	const char *fate = e->freed_at_end ? "all of it freed only at the end"
 			   : !e->frees     ? "nothing is ever freed"
-					   : diagnosis_text(d, "%s of its blocks were freed",
-							    words_percent(freed).text);
+			   : freed < ENDLESS_HARDLY
+				   ? "hardly anything is freed"
+				   : diagnosis_text(d, "%s of its blocks were freed",
+						    words_percent(freed).text);
 	double limit_ns = e->freed_at_end ? 0 : time_to_limit_ns(p, e->rate);
 	double error95 = estimate_error95(e->rate_variance);
 	const char *limit = "", *within = "", *parts = "", *how = how_it_grows(d, pattern);

@@ -38,6 +38,9 @@
 enum { EIGHTHS = 8 };
 /* Every eighth must have this part of its even share, as stages of the history do (growing_site.c). */
 #define BIRTHS_LEAST_PART 0.25
+/* But start-up may take nearly all of the first eighth: libraries, tables, the first connections. A ring or a
+ * queue has nothing from the beginning. */
+#define BIRTHS_LEAST_FIRST 0.05
 /* Each half of the middle must have this share: see above. */
 #define BIRTHS_LEAST_HALF (1.0 / 3)
 /* The one-sided quantile for 5 %. */
@@ -54,7 +57,6 @@ struct survivors {
 	double part[EIGHTHS];   /* bytes made in each eighth of the way */
 	double square[EIGHTHS]; /* sum of the squares of what each sample stands for */
 	double bytes, life_ns;
-	double first_at, last_at; /* when in its life those of the middle were made */
 	uint32_t samples;
 	uint32_t site; /* the largest */
 	uint64_t largest;
@@ -80,12 +82,6 @@ static void add_birth(struct survivors *v, const struct profile_birth *b)
 	v->samples++;
 	if (b->at < 1 && (double)b->age_ns / (1 - b->at) > v->life_ns)
 		v->life_ns = (double)b->age_ns / (1 - b->at);
-	if (at == 0 || at == EIGHTHS - 1)
-		return;
-	if (v->last_at <= 0 || b->at < v->first_at)
-		v->first_at = b->at;
-	if (b->at > v->last_at)
-		v->last_at = b->at;
 }
 
 static double sum(const double *parts, unsigned from, unsigned to)
@@ -105,7 +101,7 @@ static double even_growth(struct rule *r, const struct survivors *v, double *lat
 	double middle = before + after, even = middle / (EIGHTHS - 2), least_part = INFINITY;
 	if (middle <= 0)
 		return 0;
-	for (unsigned i = 0; i < EIGHTHS; i++)
+	for (unsigned i = 1; i < EIGHTHS; i++)
 		if (v->part[i] / even < least_part)
 			least_part = v->part[i] / even;
 	double variance = (after * after * sum(v->square, 1, EIGHTHS / 2) +
@@ -114,14 +110,14 @@ static double even_growth(struct rule *r, const struct survivors *v, double *lat
 	double least = (before < after ? before : after) / middle;
 	/* Chance alone must not make it seem to slow down. */
 	*late = (after / middle + BIRTHS_Z * sqrt(variance)) * 2;
-	return rule_at_least(r, "least eighth of the way, against even growth", UNIT_SHARE,
-			     least_part, BIRTHS_LEAST_PART) &&
-			       rule_at_least(
-				       r, "share of the lesser half of the middle, less its error",
-				       UNIT_SHARE, least - BIRTHS_Z * sqrt(variance),
-				       BIRTHS_LEAST_HALF)
-		       ? middle
-		       : 0;
+	bool grows = rule_at_least(r, "first eighth of the way, against even growth", UNIT_SHARE,
+				   v->part[0] / even, BIRTHS_LEAST_FIRST) &&
+		     rule_at_least(r, "least of the other eighths, against even growth", UNIT_SHARE,
+				   least_part, BIRTHS_LEAST_PART) &&
+		     rule_at_least(r, "share of the lesser half of the middle, less its error",
+				   UNIT_SHARE, least - BIRTHS_Z * sqrt(variance),
+				   BIRTHS_LEAST_HALF);
+	return grows ? middle : 0;
 }
 
 static uint64_t life_of(const struct profile *p, uint32_t process)
@@ -139,7 +135,8 @@ static bool grows(const struct diagnosis *d, const struct survivors *v, bool pac
 {
 	*e = (struct endless){.rule = rule_begin(samples_rule)};
 	double middle = even_growth(&e->rule, v, &e->late), so_far = 0;
-	double seconds = v->life_ns * (v->last_at - v->first_at) / 1e9;
+	/* Over the whole time, with all pauses, as for exact recordings. */
+	double seconds = v->life_ns * (EIGHTHS - 2) / EIGHTHS / 1e9;
 	if (middle <= 0 || seconds <= 0)
 		return false;
 	for (unsigned i = 0; i < ENDLESS_POINTS; i++)
