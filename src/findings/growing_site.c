@@ -252,8 +252,9 @@ static int report(struct diagnosis *d, struct endless *e)
 	const struct profile *p = d->p;
 	if (!endless_is_large(p, e))
 		return 0;
+	/* What a short run frees at its end needs the best of signs. */
 	if (e->freed_at_end && p->run.duration_ns < ENDLESS_SERVICE_NS && !endless_was_stopped(p) &&
-	    !is_in_step(p, e->allocations))
+	    (busy_slots(p) < GROWING_LEAST_SLOTS || !is_in_step(p, e->allocations)))
 		return 0;
 	endless_explain(d, e);
 	struct draft f = endless_draft(d, e);
@@ -297,7 +298,8 @@ static int look_at_functions(struct diagnosis *d, uint64_t *bytes, bool paced, s
 int diagnose_growing_site(struct diagnosis *d)
 {
 	const struct profile *p = d->p;
-	if (!p->behaviour.history.slot_ns || busy_slots(p) < GROWING_LEAST_SLOTS)
+	if (p->behaviour.history.slot_count < GROWING_LEAST_SLOTS ||
+	    !p->behaviour.history.slot_ns || busy_slots(p) < GROWING_PARTS)
 		return 0;
 	bool paced = false;
 	for (uint32_t i = 0; i < p->site_count && !paced; i++)
