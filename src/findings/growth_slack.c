@@ -30,8 +30,9 @@ struct slack {
 	uint64_t blocks, examined,
 		unused; /* examined: blocks, their bytes, what was unused there */
 	uint64_t held, bytes, largest_bytes; /* at the peak: of the arrays, unused there */
-	double least_share;                  /* of a site */
+	double share;                        /* of what was examined; of several, the greatest */
 	bool estimated;                      /* not every array was examined */
+	bool certain;                        /* ... but at one of the sites they were */
 };
 
 static struct slack slack_of(const struct profile_site *s, const struct profile_growth *g)
@@ -48,24 +49,26 @@ static struct slack slack_of(const struct profile_site *s, const struct profile_
 	};
 	if (!k.blocks || !k.examined || k.unused > k.examined)
 		return (struct slack){0};
-	k.least_share = share_of(k.unused, k.examined);
+	k.share = share_of(k.unused, k.examined);
 	k.estimated = g->largest_bytes && g->largest_bytes < SLACK_SAMPLED_BELOW &&
 		      k.blocks < k.arrays;
+	k.certain = !k.estimated;
 	k.held = k.estimated ? g->final_bytes : k.examined;
 	if (k.held > s->peak_bytes)
 		k.held = s->peak_bytes;
-	k.bytes = whole_number(k.least_share * (double)k.held);
+	k.bytes = whole_number(k.share * (double)k.held);
 	return k;
 }
 
-/* The conditions that each site must meet; `k` may also be several that do. */
+/* The conditions that each site must meet. `k` may also be several that do: then the numbers are those that would
+ * have to be smaller for all of them to be silent. */
 static bool is_slack(struct rule *r, const struct slack *k)
 {
 	return rule_at_least(r, "growth steps", UNIT_COUNT, (double)k->steps, SLACK_LEAST_STEPS) &&
-	       rule_at_least(r, "unused share of the examined arrays", UNIT_SHARE, k->least_share,
+	       rule_at_least(r, "unused share of the examined arrays", UNIT_SHARE, k->share,
 			     SLACK_LEAST_SHARE) &&
-	       (!k->estimated || rule_at_least(r, "small arrays that were examined", UNIT_COUNT,
-					       (double)k->blocks, SLACK_LEAST_EXAMINED));
+	       (k->certain || rule_at_least(r, "small arrays that were examined", UNIT_COUNT,
+					    (double)k->blocks, SLACK_LEAST_EXAMINED));
 }
 
 static bool is_reported(const struct profile *p, struct rule *r, const struct slack *k)
@@ -79,8 +82,8 @@ static bool is_reported(const struct profile *p, struct rule *r, const struct sl
 
 static void add_slack(struct slack *sum, const struct slack *k)
 {
-	if (!sum->arrays || k->least_share < sum->least_share)
-		sum->least_share = k->least_share;
+	if (k->share > sum->share)
+		sum->share = k->share;
 	sum->steps += k->steps;
 	sum->moved_steps += k->moved_steps;
 	sum->copied_bytes += k->copied_bytes;
@@ -91,6 +94,7 @@ static void add_slack(struct slack *sum, const struct slack *k)
 	sum->held += k->held;
 	sum->bytes += k->bytes;
 	sum->estimated |= k->estimated;
+	sum->certain |= k->certain;
 	if (k->largest_bytes > sum->largest_bytes)
 		sum->largest_bytes = k->largest_bytes;
 }
