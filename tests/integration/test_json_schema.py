@@ -20,7 +20,9 @@ UNITS = {"_bytes": "byte", "_ns": "nanosecond", "_blocks": "block", "_share": "s
 NOT_PRODUCED = {
     **{f"report:{name}": "a recorder must lose events or samples: tests/unit/test_finding_notes.c and "
                          "test_findings_samples.c"
-       for name in ("note-evidence/dropped", "note-evidence/dropped_share", "evidence-profile-quality/samples")},
+       for name in ("note-evidence/dropped", "note-evidence/dropped_share", "evidence-profile-quality/dropped",
+                    "evidence-profile-quality/dropped_share", "evidence-profile-quality/lost_share",
+                    "evidence-profile-quality/samples")},
     "report:note-evidence/unknown_free_share": "blocks must be made beside the recording: "
                                                "tests/unit/test_finding_notes.c",
     "report:/oom_killed": "the kernel must end a program for lack of memory: tests/fault/test_oom.py",
@@ -28,9 +30,8 @@ NOT_PRODUCED = {
 
 # What these recordings are made for; the family has one process for each kind.
 FINDINGS = {"queue": {"unbounded-queue"}, "leaky_server": {"growing-site"}, "leaking": {"growing-site"},
-            "full": {"profile-quality"}, "family": {"unbounded-queue", "growing-site", "per-instance-cost",
-                                                   "allocator-rounding", "growth-slack", "temporary-churn",
-                                                   "copied-records"},
+            "family": {"unbounded-queue", "growing-site", "per-instance-cost", "allocator-rounding", "growth-slack",
+                       "temporary-churn", "copied-records"},
             "together": {"growing-site"}, "warms": {"growing-site"}}
 
 
@@ -122,6 +123,8 @@ def recordings(compiled, tmp_path_factory):
     for name, opts, env, status, *command in (
             ("sqlite", [], {}, 0, "sqlite3", ":memory:", sql),
             ("python", [], {}, 0, "/usr/bin/python3", "-Ic", "import json, threading"),
+            ("arenas", [], {}, 0, "/bin/sh", "-c",
+             "/usr/bin/python3 -Ic 'import time; kept = [{1: i} for i in range(200000)]; time.sleep(0.5)'; true"),
             ("shell", [], {}, 0, "/bin/sh", "-c", "ls / | sort >/dev/null; exec /bin/true"),
             ("killed", [], {}, 137, "/bin/sh", "-c", "kill -9 $$"),
             ("blind", [], blind, 0, compiled("children_in_turn.c"), "raw-wait4", "2"),
