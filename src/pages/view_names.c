@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { CALLERS_SHOWN = 3 };
+
 static const struct profile_frame *frame_of(const struct profile *p, uint32_t frame)
 {
 	return frame == PROFILE_NONE ? NULL : &p->stacks.frames[frame];
@@ -102,6 +104,30 @@ const char *view_user_function(const struct profile *p, uint32_t node)
 {
 	uint32_t frame = user_frame_of(p, node);
 	return frame == PROFILE_NONE ? "[stack unknown]" : p->stacks.frames[frame].function;
+}
+
+/* Frames of one function in a row are one caller, as a reader counts them. */
+void view_write_callers(struct json_writer *w, const struct view_query *q, const struct profile *p,
+			const char *key, uint32_t node)
+{
+	struct view_name room;
+	uint32_t written = 0, looked_at = 0;
+	node = node == PROFILE_NONE ? node : profile_first_user_node(p, node);
+	const char *last = node == PROFILE_NONE ? NULL : view_user_function(p, node);
+	json_write_key(w, key);
+	json_write_array(w);
+	for (; last && looked_at < STACK_MOST && written < CALLERS_SHOWN; looked_at++) {
+		node = p->stacks.nodes[node].parent;
+		if (node == PROFILE_NONE)
+			break;
+		const struct profile_frame *f = frame_of(p, p->stacks.nodes[node].frame);
+		if (!f || !f->user || !strcmp(f->function, last))
+			continue;
+		last = f->function;
+		json_write_string(w, view_cut(q, last, &room));
+		written++;
+	}
+	json_write_array_end(w);
 }
 
 bool view_frame_found(const struct view_query *q, const struct profile *p, uint32_t frame)

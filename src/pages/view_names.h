@@ -26,6 +26,9 @@ void view_write_place(struct json_writer *w, const struct view_query *q, const s
 /* "key": the stack as Frames, innermost first. */
 void view_write_stack(struct json_writer *w, const struct view_query *q, const struct profile *p,
 		      const char *key, uint32_t node);
+/* "key": names of the nearest functions of the user's own code that call the first user frame. */
+void view_write_callers(struct json_writer *w, const struct view_query *q, const struct profile *p,
+			const char *key, uint32_t node);
 /* Whether what is searched for (in any case of letters) is in the frame's function, file or module.
  * Nothing searched for is in all. */
 bool view_frame_found(const struct view_query *q, const struct profile *p, uint32_t frame);

@@ -133,6 +133,7 @@ static void write_row(struct json_writer *w, const struct view_query *q,
 	json_write_key(w, "place");
 	view_write_place(w, q, p, s->node);
 	model_json_key_name(w, &q->limits, "callers", callers);
+	view_write_callers(w, q, p, "called_by", s->node);
 	json_write_key_uint(w, "value", view_value(m, p, site));
 	if (view_error(m, p, site, &error))
 		json_write_key_uint(w, "error95", error);

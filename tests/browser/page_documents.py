@@ -58,6 +58,7 @@ def site_row(site, measure="peak_bytes"):
     f = stack[first_user(stack)]
     return {**{k: v for k, v in site.items() if k != "stack"},
             "place": {k: f[k] for k in ("function", "file", "line", "module")}, "value": site[measure],
+            "called_by": [x["function"] for x in stack[first_user(stack) + 1:] if x["user"]][:3],
             "end_bytes": site["live_bytes"], "end_blocks": site["live_blocks"],
             "trend": trend(site), "freed_by": ""}
 

@@ -44,6 +44,7 @@ const commands = {
   press: (page, key) => page.keyboard.press(key),
   type: (page, text) => page.keyboard.type(text),
   click: (page, x, y) => page.mouse.click(x, y),
+  double_click: (page, x, y) => page.mouse.dblclick(x, y),
   move: (page, x, y) => page.mouse.move(x, y),
   size: (page, width, height) => page.setViewportSize({ width, height }),
   shift_click: async (page, x, y) => {

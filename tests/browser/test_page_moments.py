@@ -104,7 +104,7 @@ def test_exits(recordings, open_page):
         assert left == 6000
         assert page.evaluate("document.querySelector('.chart-box').ariaValueText") == f"{EXITS}: 5.9 KiB"
         assert page.evaluate("document.querySelector('.instant') === null")
-        assert [row["Selected"] for row in rows if row["Site"].startswith("serve")] == ["5.9 KiB"]
+        assert [row["Left at exit"] for row in rows if row["Site"].startswith("serve")] == ["5.9 KiB"]
         page = open_page(view.url + "#view=sizes&at=end")
         assert sorted((row["Block size"], row["Blocks"]) for row in table(page)) == [
             ("1.9 KiB to 2.0 KiB", "1"), ("1000 B", "1"), ("2.8 KiB to 3.0 KiB", "1")]

@@ -113,7 +113,7 @@ def test_flame_walk_and_totals(recordings, open_page):
     """Arrow keys alone lead down the widest boxes to the line; the mirror's numbers are the report's."""
     path, report = recordings("connections")
     with view_of(path) as view:
-        page = open_page(view.url + "#view=flame")
+        page = open_page(view.url + "#view=flame&chains=1")
         wait_for(page, "#view [role=treegrid]")
         page.press("2")
         page.wait("document.activeElement?.getAttribute('role') === 'treegrid'")

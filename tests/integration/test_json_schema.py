@@ -283,7 +283,7 @@ def test_the_page_has_the_same_objects(recordings, name):
         if summary["has"]["sizes"]:
             found["size"] = view.document("sizes")["rows"]
         rows = view.document("sites")["rows"]
-        own = {"place", "callers", "value", "error95", "end_bytes", "end_blocks", "trend", "freed_by"}
+        own = {"place", "callers", "called_by", "value", "error95", "end_bytes", "end_blocks", "trend", "freed_by"}
         required = {"stack_frames": [0], "merged_stacks": 1, "first_user": 0}
         found["site"] = [{**required, **{k: v for k, v in row.items() if k not in own}} for row in rows]
         found["handover"] = view.document("site", site=rows[0]["id"])["handover"]

@@ -295,11 +295,12 @@ export interface SiteRow extends SiteNumbers {
   id: number;
   place: Place; // first user frame
   callers: string; // that tell it from rows whose place reads the same: "g", "... < main:12"; or ""
+  called_by: string[]; // the nearest functions of the user's own code that call the place, up to 3
   value: number; // of the selection (mode and metric)
   error95?: number;
   end_bytes: number; // as in Summary, whatever is selected
   end_blocks: number;
-  trend: number[]; // up to 60 points of live bytes; empty: not known
+  trend: number[]; // up to 60 points of live bytes, each the most of its part of the run, the last the end's; empty: not known
   freed_by: string; // "consumer() 98 %", "" if not known
 }
 

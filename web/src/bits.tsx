@@ -2,11 +2,11 @@
 // All text goes through preact as text; names through words.ts, which makes them inert.
 import { ceil, floor, max, min } from "./arithmetic";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Place } from "./api";
 import type { Answer } from "./fetch";
 import { go, state } from "./state";
-import { amount, brief, clean, exactAmount, exactBytes, bytes, functionWords, placeWords, share, signed, type Unit } from "./words";
+import { amount, brief, clean, exactAmount, exactBytes, bytes, functionWords, placeWords, share, signed, withUnit, type Unit } from "./words";
 
 // The short form to read, the exact one for whoever points at it, and for tests.
 export function Size({ n }: { n?: number }) {
@@ -14,6 +14,10 @@ export function Size({ n }: { n?: number }) {
 }
 export function Amount({ n, unit }: { n: number; unit: Unit }) {
   return <span class="num" title={exactAmount(n, unit)}>{amount(n, unit)}</span>;
+}
+// In a headline, where no column says what is counted.
+export function Total({ n, unit }: { n: number; unit: Unit }) {
+  return <strong class="num" title={exactAmount(n, unit)}>{withUnit(n, unit)}</strong>;
 }
 // Of an estimate.
 export function Within({ n, unit }: { n?: number; unit: Unit }) {
@@ -26,8 +30,8 @@ export function Change({ n, unit }: { n: number; unit: Unit }) {
 export function FunctionName({ name, most }: { name: string; most?: number }) {
   return <span class="function" title={clean(name)}>{functionWords(name, most)}</span>;
 }
-// Behind a place that reads the same as another one of the list: who calls it.
-export function Callers({ text }: { text: string }) {
+// Behind a place: who calls it.
+export function Callers({ text }: { text?: string }) {
   return text ? <span class="faint" title={clean(text)}> &lt; {brief(text, 80)}</span> : null;
 }
 
@@ -62,7 +66,7 @@ export function Sparkline({ points, width = 96, height = 22, label }: { points: 
   const x = (i: number) => 1 + (i * (width - 2)) / (points.length - 1);
   const y = (v: number) => height - 2 - (v / most) * (height - 4);
   const line = points.map((v, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join("");
-  return <svg class="sparkline" width={width} height={height} role="img"
+  return <svg class="sparkline" width={width} height={height} viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img"
     aria-label={label ?? `live bytes over the run, at most ${bytes(most)}, ${bytes(points[points.length - 1])} at the end`}>
     <path class="spark-area" d={`${line}L${x(points.length - 1)} ${height - 1}L1 ${height - 1}Z`} />
     <path class="spark-line" d={line} />
@@ -126,10 +130,10 @@ export function Table<Row>({ label, columns, rows, sort: first, chosen, open, ro
   const sort = state.value.sort || first;
   const px = dense ? DENSE_PX : ROW_PX;
   const box = useRef<HTMLDivElement>(null);
-  const [view, setView] = useState({ top: 0, height: 900 });
+  const [view, setView] = useState({ top: 0, height: 900, width: 0 });
   const measure = () => {
     const e = box.current;
-    if (e) setView((v) => (e.scrollTop !== v.top || e.clientHeight !== v.height ? { top: e.scrollTop, height: e.clientHeight } : v));
+    if (e) setView((v) => (e.scrollTop !== v.top || e.clientHeight !== v.height || e.clientWidth !== v.width ? { top: e.scrollTop, height: e.clientHeight, width: e.clientWidth } : v));
   };
   useEffect(() => {
     const watch = new ResizeObserver(measure);
@@ -139,6 +143,16 @@ export function Table<Row>({ label, columns, rows, sort: first, chosen, open, ro
   useEffect(() => {
     if (reveal !== undefined && reveal >= 0) box.current!.scrollTop = max(0, reveal * px - box.current!.clientHeight / 3);
   }, [reveal, rows]);
+  // Columns that do not fit are left out, the last ones first: a number is there or not, never cut.
+  const [dropped, setDropped] = useState(0);
+  const names = columns.map((c) => c.key).join();
+  const extra = columns.filter((c) => !c.phone);
+  const away = extra.slice(max(0, extra.length - dropped));
+  const shown = columns.filter((c) => !away.includes(c));
+  useLayoutEffect(() => setDropped(0), [names, view.width]);
+  useLayoutEffect(() => {
+    if (box.current!.scrollWidth > box.current!.clientWidth + 1 && dropped < extra.length) setDropped((n) => n + 1);
+  });
   const sorted = sort ? sortRows(rows, columns, sort) : rows;
   const from = max(0, floor(view.top / px) - 10);
   const to = min(sorted.length, ceil((view.top + view.height) / px) + 10);
@@ -156,7 +170,7 @@ export function Table<Row>({ label, columns, rows, sort: first, chosen, open, ro
     <table class={dense ? "dense" : undefined} aria-rowcount={sorted.length + 1} onKeyDown={move}>
       <caption class="hidden">{label}</caption>
       <thead><tr aria-rowindex={1}>
-        {columns.map((c) => {
+        {shown.map((c) => {
           const state = sort === c.key ? (c.number ? "descending" : "ascending") : sort === "-" + c.key ? (c.number ? "ascending" : "descending") : undefined;
           return <th key={c.key} scope="col" title={c.title} aria-sort={state} class={cellClass(c)}>
             {c.value ? <button onClick={() => sortBy(c)}>{c.head}<span class="sort-mark" aria-hidden="true">{state ? (state === "descending" ? "▾" : "▴") : ""}</span></button> : c.head}
@@ -164,17 +178,17 @@ export function Table<Row>({ label, columns, rows, sort: first, chosen, open, ro
         })}
       </tr></thead>
       <tbody>
-        {from > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={columns.length} style={{ height: from * px + "px" }} /></tr>}
+        {from > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={shown.length} style={{ height: from * px + "px" }} /></tr>}
         {sorted.slice(from, to).map((row, i) => <tr key={rowKey(row, from + i)} aria-rowindex={from + i + 2}
           class={chosen?.(row) ? "chosen" : undefined} aria-current={chosen?.(row) ? "true" : undefined}
           onClick={open && (() => open(row))}>
-          {columns.map((c, k) => <td key={c.key} class={cellClass(c)}>
+          {shown.map((c, k) => <td key={c.key} class={cellClass(c)}>
             {k === 0 && open
               ? <button class="row-open" onClick={(e) => { e.stopPropagation(); open(row); }}>{c.cell(row)}</button>
               : c.cell(row)}
           </td>)}
         </tr>)}
-        {to < sorted.length && <tr class="spacer" aria-hidden="true"><td colSpan={columns.length} style={{ height: (sorted.length - to) * px + "px" }} /></tr>}
+        {to < sorted.length && <tr class="spacer" aria-hidden="true"><td colSpan={shown.length} style={{ height: (sorted.length - to) * px + "px" }} /></tr>}
       </tbody>
     </table>
   </div>;

@@ -1,10 +1,13 @@
-// Export of what is on screen: the view as SVG or PNG, made from what the browser laid out, and the
-// selection as a pprof file, which the server makes.
+// Export and share what is on screen: the view as SVG or PNG, made from what the browser laid out, the
+// selection as a pprof file, which the server makes, a link, and a summary in words (markdown.ts).
 import { ceil, max, min } from "./arithmetic";
-import { signal } from "@preact/signals";
+import { signal, type Signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { Summary } from "./api";
-import { isFile, token } from "./fetch";
+import type { Sites, Summary } from "./api";
+import { copied, copyText } from "./clipboard";
+import { isFile, token, useSelected } from "./fetch";
+import { markdownSummary } from "./markdown";
 import { address, selectionOf, state } from "./state";
 import { escapeXml } from "./svg_text";
 
@@ -68,7 +71,7 @@ export function pageToSvg(root: HTMLElement): string {
   let height = area.height;
   const visible = (b: DOMRect) => b.width > 0 && b.height > 0 && b.bottom > area.top && b.right > area.left && b.left < area.right && b.top < area.top + height;
   const walk = (element: Element) => {
-    if (element.matches(".hidden, .hidden-grid, .tip")) return;
+    if (element.matches(".hidden, .hidden-grid, .tip, .inspector")) return;
     const style = getComputedStyle(element);
     if (style.visibility === "hidden" || style.display === "none") return;
     const box = element.getBoundingClientRect();
@@ -118,42 +121,81 @@ export function currentSvg(): string {
   return pageToSvg(document.querySelector<HTMLElement>("main .view")!);
 }
 
-function savePng(summary: Summary): void {
+function toPng(): Promise<Blob> {
   const image = new Image();
   const address_ = URL.createObjectURL(new Blob([currentSvg()], { type: "image/svg+xml" }));
-  image.onload = () => {
-    const canvas = document.createElement("canvas");
-    const ratio = min(2, 16000 / max(image.width, image.height, 1));
-    canvas.width = image.width * ratio;
-    canvas.height = image.height * ratio;
-    const c = canvas.getContext("2d")!;
-    c.scale(ratio, ratio);
-    c.drawImage(image, 0, 0);
-    URL.revokeObjectURL(address_);
-    canvas.toBlob((blob) => blob && save(blob, nameOf(summary, "png")), "image/png");
-  };
-  image.src = address_;
+  return new Promise((done) => {
+    image.onload = () => {
+      const canvas = document.createElement("canvas");
+      const ratio = min(2, 16000 / max(image.width, image.height, 1));
+      canvas.width = image.width * ratio;
+      canvas.height = image.height * ratio;
+      const c = canvas.getContext("2d")!;
+      c.scale(ratio, ratio);
+      c.drawImage(image, 0, 0);
+      URL.revokeObjectURL(address_);
+      canvas.toBlob((blob) => blob && done(blob), "image/png");
+    };
+    image.src = address_;
+  });
 }
 
-export function ExportMenu({ summary }: { summary: Summary }) {
+function savePng(summary: Summary): void {
+  void toPng().then((blob) => save(blob, nameOf(summary, "png")));
+}
+
+// A button that opens a list of things to do.
+function Menu({ words, title, open, children }: { words: string; title: string; open: Signal<boolean>; children: ComponentChildren }) {
   const menu = useRef<HTMLDetailsElement>(null);
   const shown = open.value;
   useEffect(() => {
     menu.current!.open = shown;
     if (shown) menu.current!.querySelector<HTMLElement>(".popup button")?.focus();
   }, [shown]);
-  const run = (act: () => void) => () => {
-    open.value = false;
-    act();
-  };
-  const pprof = address(`/api/r/${summary.id}/export`, { format: "pprof" }, selectionOf(state.value), { token: token || undefined });
   return <details ref={menu} class="menu" onToggle={(e) => (open.value = e.currentTarget.open)}
     onKeyDown={(e) => { if (e.key === "Escape" && open.value) { e.stopPropagation(); open.value = false; menu.current!.querySelector("summary")!.focus(); } }}>
-    <summary title="Export what is on screen (x)">Export</summary>
-    <div class="popup">
-      <button onClick={run(() => save(new Blob([currentSvg()], { type: "image/svg+xml" }), nameOf(summary, "svg")))}>This view as SVG</button>
-      <button onClick={run(() => savePng(summary))}>This view as PNG</button>
-      {isFile() ? <p class="faint">pprof: heft export -f pprof FILE</p> : <a href={pprof} download>Selection as pprof</a>}
-    </div>
+    <summary title={title}>{words}</summary>
+    <div class="popup">{shown && children}</div>
   </details>;
+}
+
+const run = (open: Signal<boolean>, act: () => void) => () => {
+  open.value = false;
+  act();
+};
+
+export function ExportMenu({ summary }: { summary: Summary }) {
+  const pprof = address(`/api/r/${summary.id}/export`, { format: "pprof" }, selectionOf(state.value), { token: token || undefined });
+  return <Menu words="Export" title="Export what is on screen (x)" open={open}>
+    <button onClick={run(open, () => save(new Blob([currentSvg()], { type: "image/svg+xml" }), nameOf(summary, "svg")))}>This view as SVG</button>
+    <button onClick={run(open, () => savePng(summary))}>This view as PNG</button>
+    {isFile() ? <p class="faint">pprof: heft export -f pprof FILE</p> : <a href={pprof} download>Selection as pprof</a>}
+  </Menu>;
+}
+
+const sharing = signal(false);
+
+export function ShareMenu({ summary }: { summary: Summary }) {
+  return <Menu words="Share" title="Copy a link, a summary or an image" open={sharing}><ShareList summary={summary} /></Menu>;
+}
+
+// A browser that cannot copy an image gets it as a file.
+function copyImage(summary: Summary): void {
+  const image = toPng();
+  const file = () => void image.then((blob) => save(blob, nameOf(summary, "png")));
+  if (typeof ClipboardItem === "undefined" || !navigator.clipboard?.write) return file();
+  navigator.clipboard.write([new ClipboardItem({ "image/png": image })]).then(() => (copied.value = "image"), file);
+}
+
+function ShareList({ summary }: { summary: Summary }) {
+  // Asked for as soon as the menu opens: a browser lets a page copy only at once.
+  const sites = useSelected<Sites>(summary, "sites");
+  const link = location.href, text = sites.loading ? "" : markdownSummary(summary, sites.value);
+  const done = (what: string) => copied.value === what && what ? " ✓" : "";
+  return <>
+    <button onClick={() => copyText(link)}>Copy link{done(link)}</button>
+    <button disabled={!text} onClick={() => copyText(text)}>Copy summary as Markdown{done(text)}</button>
+    <button onClick={() => copyImage(summary)}>Copy image of this view{done("image")}</button>
+    <p class="faint">{isFile() ? "The link shows the same to whoever has this file at the same place." : "The link works on this machine, while heft view runs. To send the page itself: heft export -f html FILE"}</p>
+  </>;
 }

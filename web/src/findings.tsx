@@ -1,9 +1,9 @@
 // Findings, the first view: four numbers, then what is wrong, worst first, each with its proof a click
-// away ("Explain" sets window, mode, filter and view).
+// away ("Show me" sets window, mode, filter and view, and keeps the sentence beside it).
 import type { EvidenceValue, Finding, Part, Summary } from "./api";
 import { Callers, Empty, PlaceName, Size, Sparkline } from "./bits";
 import { DEFAULTS, go, state, VIEWS, type State, type ViewName } from "./state";
-import { brief, bytes, clean, count, duration, exactBytes, functionWords, rate, share } from "./words";
+import { brief, bytes, clean, count, duration, exactBytes, functionWords, rate, several, share, short } from "./words";
 
 const SEVERITY = { high: { icon: "▲", words: "High" }, medium: { icon: "◆", words: "Medium" }, low: { icon: "●", words: "Low" } };
 
@@ -15,7 +15,7 @@ export function Findings({ summary }: { summary: Summary }) {
     {findings.length > 0 && chosen ? <p class="note">Found in all processes together, at call stacks that are here too.</p> : ""}
     {findings.length === 0
       ? <Empty title={chosen ? "No finding is about this" : "heft found nothing wrong"}>{summary.live ? "It keeps looking while the program runs. " : ""}Start with the flame graph (2) or the sites (3) to see where the memory comes from.</Empty>
-      : <ol class="cards" aria-label="Findings">{findings.map((f, i) => <Card key={i} finding={f} summary={summary} />)}</ol>}
+      : <ol class="cards" aria-label="Findings">{findings.map((f, i) => <Card key={i} finding={f} number={i + 1} summary={summary} />)}</ol>}
   </div>;
 }
 
@@ -31,13 +31,14 @@ function FourNumbers({ summary }: { summary: Summary }) {
   const blocks = (n = 0, bytesError?: number, blocksError?: number) => `${bytesError ? within(bytesError, bytes) + ", " : ""}${count(n)}${within(blocksError, count)} ${n === 1 ? "block" : "blocks"}`;
   const items: { name: string; value: string; title?: string; more: string }[] = [
     { name: "Peak heap", value: has.peak ? bytes(peak_bytes) : "not known", title: exactBytes(peak_bytes),
-      more: has.peak ? blocks(t.peak_blocks, t.peak_bytes_error95, t.peak_blocks_error95) + (has.times ? ` at ${duration(t.peak_time_ns)}` : "") : "this file does not tell" },
+      more: has.peak ? blocks(t.peak_blocks, t.peak_bytes_error95, t.peak_blocks_error95) + (has.times ? ` at ${duration(t.peak_time_ns)}` : "") : "not in this file" },
     { name: endWords(summary), value: has.live ? bytes(summary.end_bytes) : "not known", title: exactBytes(summary.end_bytes),
-      more: has.live ? blocks(summary.end_blocks, summary.end_bytes_error95, summary.end_blocks_error95) : "this file does not tell" },
+      more: has.live ? blocks(summary.end_blocks, summary.end_bytes_error95, summary.end_blocks_error95) : "not in this file" },
     { name: "Peak RSS", value: rss ? bytes(rss) : "not known", title: exactBytes(rss),
-      more: rss && peak_bytes && has.peak ? `${(rss / peak_bytes).toFixed(1)} × the peak heap` : "this file does not tell" },
-    { name: "Allocations", value: has.times && summary.duration_ns ? rate(allocations, summary.end_ns - summary.start_ns) : count(allocations), title: count(allocations),
-      more: `${count(allocations)}${within(t.allocations_error95, count)} in all${has.temporary && allocations ? `, ${share(t.temporary, allocations)} temporary` : ""}` },
+      more: rss && peak_bytes && has.peak ? `${(rss / peak_bytes).toFixed(1)} × the peak heap` : "not in this file" },
+    { name: "Allocated in all", value: `${short(allocations)} blocks`, title: several(allocations, "block"),
+      more: [has.times && summary.duration_ns && `${rate(allocations, summary.end_ns - summary.start_ns)} allocations`, t.allocations_error95 && `± ${count(t.allocations_error95)}`, t.allocated_bytes && bytes(t.allocated_bytes),
+        has.temporary && allocations && `${share(t.temporary, allocations)} temporary`].filter(Boolean).join(", ") },
   ];
   return <dl class="four">{items.map((i) => <div key={i.name}><dt>{i.name}</dt><dd title={i.title}>{i.value}</dd><dd class="faint">{i.more}</dd></div>)}</dl>;
 }
@@ -49,7 +50,7 @@ function Notes({ summary }: { summary: Summary }) {
   return <ul class="notes" aria-label="Notes">{words.map((w, i) => <li key={i}><span aria-hidden="true">⚠ </span>{clean(w)}</li>)}</ul>;
 }
 
-// What "Explain" applies: the selection from its defaults, so that an earlier filter does not lie.
+// What "Show me" applies: the selection from its defaults, so that an earlier filter does not lie.
 export function explainPatch(finding: Finding): Partial<State> {
   const { view, ...selection } = finding.explain;
   const patch: Partial<State> = { mode: DEFAULTS.mode, at: DEFAULTS.at, from: 0, to: 0, metric: "bytes", thread: "", focus: "", ignore: "", within: 0, zoom: "", node: "", search: "" };
@@ -59,11 +60,28 @@ export function explainPatch(finding: Finding): Partial<State> {
   return patch;
 }
 
-function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
-  const s = SEVERITY[f.severity] ?? SEVERITY.low, peak = summary.has.peak ? summary.totals.peak_bytes ?? 0 : 0, evidence = Object.entries(f.evidence);
+// Above a view that shows a finding's proof: what it said.
+export function Pinned({ summary }: { summary: Summary }) {
+  const f = summary.findings[state.value.finding - 1];
+  if (!f || state.value.view === "findings") return null;
+  return <div class={`pinned ${f.severity}`} role="note" aria-label="The finding that is shown">
+    <Severity finding={f} />
+    <p>{brief(f.summary, 900)}</p>
+    <button onClick={() => go({ view: "findings", site: 0, node: "" })}>Findings</button>
+    <button onClick={() => go({ finding: 0 })} title="Unpin this sentence" aria-label="Unpin">×</button>
+  </div>;
+}
+
+function Severity({ finding: f }: { finding: Finding }) {
+  const s = SEVERITY[f.severity] ?? SEVERITY.low;
+  return <span class={`severity ${f.severity}`}><span aria-hidden="true">{s.icon}</span> {s.words}</span>;
+}
+
+function Card({ finding: f, number, summary }: { finding: Finding; number: number; summary: Summary }) {
+  const peak = summary.has.peak ? summary.totals.peak_bytes ?? 0 : 0, evidence = Object.entries(f.evidence);
   return <li class={`card ${f.severity}`} data-kind={f.kind}>
     <div class="card-head">
-      <span class={`severity ${f.severity}`}><span aria-hidden="true">{s.icon}</span> {s.words}</span>
+      <Severity finding={f} />
       <h2>{brief(f.kind, 60).replace(/[-_]/g, " ")}</h2>
       {f.bytes > 0 && <span class="card-bytes"><Size n={f.bytes} />{peak > 0 && f.bytes <= peak && <span class="faint"> {share(f.bytes, peak)} of the peak</span>}</span>}
     </div>
@@ -76,7 +94,7 @@ function Card({ finding: f, summary }: { finding: Finding; summary: Summary }) {
     </div>
     <div class="card-foot">
       {f.where && <button class="link" onClick={() => go({ site: f.site, node: "" })} disabled={!f.site} title={clean(f.where.function)}>{functionWords(f.where.function, 60)} <PlaceName place={f.where} /><Callers text={f.callers} /></button>}
-      {f.explain.view !== "findings" && <button class="primary" onClick={() => go(explainPatch(f))}>Explain</button>}
+      {f.explain.view !== "findings" && <button class="primary" onClick={() => go({ ...explainPatch(f), finding: number })}>Show me</button>}
     </div>
     {evidence.length > 0 && <details><summary>Why heft says so</summary><dl class="evidence">
       {evidence.map(([name, value]) => <div key={name}><dt>{clean(name).replace(/_/g, " ").replace(/ (ns|bytes)$/, "")}</dt><dd><Evidence name={name} value={value} /></dd></div>)}</dl></details>}

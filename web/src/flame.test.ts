@@ -119,7 +119,7 @@ test("100,000 nodes: drawing visits what is visible only, the mirror stays small
 test("a diff's boxes are as wide as the larger side; what vanished is there", () => {
   const tree = example();
   const before = [130, 130, 60, 20, 15, 60, 60];
-  const flame = diffFlame({ unit: "bytes", a: { name: "a", sum: 130 }, b: { name: "b", sum: 100 }, rows: [], tree, before });
+  const flame = diffFlame({ unit: "bytes", a: { name: "a", sum: 130 }, b: { name: "b", sum: 100 }, rows: [], tree, before }, { chains: false, opened: [] });
   assert.equal(flame.total[0], 130);
   assert.equal(flame.extra[0][0], 130);
   assert.equal(flame.extra[1][0], 100);
@@ -130,5 +130,5 @@ test("a diff's boxes are as wide as the larger side; what vanished is there", ()
 
 function makeGone(): Flame {
   const tree: Tree = { frames: [frame("gone")], parent: [-1, 0], frame: [-1, 0], total: [0, 0], self: [0, 0], smaller: [], unit: "bytes", sum: 0, pruned_nodes: 0 };
-  return diffFlame({ unit: "bytes", a: { name: "a", sum: 40 }, b: { name: "b", sum: 0 }, rows: [], tree, before: [40, 40] });
+  return diffFlame({ unit: "bytes", a: { name: "a", sum: 40 }, b: { name: "b", sum: 0 }, rows: [], tree, before: [40, 40] }, { chains: false, opened: [] });
 }

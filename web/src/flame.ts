@@ -1,5 +1,5 @@
 // The flame graph without a screen: a Tree of the server made into one to draw (inverted, recursion
-// merged, system frames folded), laid out, searched, and walked by keyboard.
+// merged, system frames and chains folded), laid out, searched, and walked by keyboard.
 //
 // Invariants: a parent's index is smaller than its children's; total[i] = self[i] + its children's
 // totals; children are in order of their totals, so that drawing stops at the first one that is
@@ -23,6 +23,8 @@ export interface Flame {
   other: Float64Array | null; // mean lifetime
   extra: Float64Array[]; // further sums: a diff's values before and after
   deepest: number;
+  chains: Map<number, number[]>; // boxes that stand for a chain: its frames from the root's side
+  hidden: Map<number, number>; // paths of boxes inside chains, and the chain's box
   tree: Tree;
 }
 
@@ -30,6 +32,9 @@ export interface Shape {
   invert: boolean;
   merge: boolean;
   fold: boolean;
+  chains?: boolean; // a box whose only child has all of it is one with that child
+  opened?: string[]; // paths of chains that are not folded
+  leafFirst?: boolean; // allocating functions stand above their callers
 }
 
 function hashText(text: string): number {
@@ -69,16 +74,17 @@ class Builder {
     let group = this.found.get(parent);
     if (!group) this.found.set(parent, (group = new Map()));
     let node = group.get(box);
-    if (node === undefined) {
-      node = this.parent.push(parent) - 1;
-      this.frame.push(box);
-      this.self.push(0);
-      this.weight.push(0);
-      this.other.push(0);
-      for (const list of this.extra) list.push(0);
-      group.set(box, node);
-    }
+    if (node === undefined) group.set(box, (node = this.add(parent, box)));
     return node;
+  }
+
+  add(parent: number, box: number): number {
+    this.frame.push(box);
+    this.self.push(0);
+    this.weight.push(0);
+    this.other.push(0);
+    for (const list of this.extra) list.push(0);
+    return this.parent.push(parent) - 1;
   }
 }
 
@@ -123,9 +129,81 @@ function rebuild(tree: Tree, shape: Shape, extra: number[][]): Builder {
   return out;
 }
 
+// Names of nodes in the URL: a hash over the names from the root.
+function pathsOf(b: Builder, frames: Frame[]): Uint32Array {
+  const path = new Uint32Array(b.parent.length);
+  const names = new Map<number, number>();
+  for (let i = 0; i < path.length; i++) {
+    const key = b.frame[i], up = path[b.parent[i]];
+    let name = names.get(key);
+    if (name === undefined) {
+      const f = frames[key];
+      name = hashText(f ? `${f.function}\n${f.module}` : "");
+      names.set(key, name);
+    }
+    path[i] = i ? (Math.imul(up ^ name, 0x9e3779b1) ^ (up >>> 15)) >>> 0 : 1;
+  }
+  return path;
+}
+
+interface Folded {
+  b: Builder;
+  path: Uint32Array;
+  chains: Flame["chains"];
+  hidden: Flame["hidden"];
+}
+
+// A box that has nothing of its own and one child tells nothing that the child does not: both are one
+// box, named by the frame of the user's own code that is nearest to the allocation. Its path is that of
+// its last box, so that a link finds it folded or not.
+function foldChains(b: Builder, path: Uint32Array, frames: Frame[], shape: Shape): Folded {
+  const n = b.parent.length, chains: Flame["chains"] = new Map(), hidden: Flame["hidden"] = new Map();
+  if (!shape.chains) return { b, path, chains, hidden };
+  const children = new Int32Array(n), only = new Int32Array(n), place = new Int32Array(n);
+  for (let i = 1; i < n; i++) {
+    children[b.parent[i]]++;
+    only[b.parent[i]] = i;
+  }
+  const opened = new Set(shape.opened?.map((name) => parseInt(name, 16)));
+  const stays = new Uint8Array(n); // the chain that ends here is open
+  for (let i = n - 1; i > 0; i--) stays[i] = opened.has(path[i]) || (children[i] === 1 && !b.self[i] && stays[only[i]]) ? 1 : 0;
+  const joins = (i: number) => {
+    const up = b.parent[i];
+    return up > 0 && children[up] === 1 && !b.self[up] && b.frame[i] >= 0 && b.frame[up] >= 0 && !frames[b.frame[up]].process &&
+      !stays[i] && b.extra.every((list) => !list[up]);
+  };
+  const out = new Builder(b.extra.length), paths: number[] = [path[0]];
+  const put = (to: number, i: number) => {
+    out.self[to] += b.self[i];
+    out.other[to] += b.other[i];
+    out.weight[to] += b.weight[i];
+    b.extra.forEach((list, k) => (out.extra[k][to] += list[i]));
+    const count = b.smaller.get(i);
+    if (count) out.smaller.set(to, count);
+    paths[to] = path[i];
+  };
+  put(0, 0);
+  for (let i = 1; i < n; i++) {
+    const up = b.parent[i];
+    let to = place[up];
+    if (joins(i)) {
+      const chain = chains.get(to) ?? [out.frame[to]];
+      chains.set(to, chain);
+      hidden.set(paths[to], to);
+      const named = frames[out.frame[to]];
+      if (shape.leafFirst ? !named.user && frames[b.frame[i]].user : frames[b.frame[i]].user || !named.user) out.frame[to] = b.frame[i];
+      chain.push(b.frame[i]);
+    } else to = out.add(to, b.frame[i]);
+    put(to, i);
+    place[i] = to;
+  }
+  return { b: out, path: Uint32Array.from(paths), chains, hidden };
+}
+
 // `extra`: lists of further self values by node of the tree, which are added up like the tree's own.
 export function makeFlame(tree: Tree, shape: Shape, extra: number[][] = []): Flame {
-  const b = rebuild(tree, shape, extra);
+  const built = rebuild(tree, shape, extra);
+  const { b, path, chains, hidden } = foldChains(built, pathsOf(built, tree.frames), tree.frames, shape);
   const n = b.parent.length;
   const parent = Int32Array.from(b.parent), frame = Int32Array.from(b.frame);
   const self = Float64Array.from(b.self), total = Float64Array.from(b.self);
@@ -141,27 +219,18 @@ export function makeFlame(tree: Tree, shape: Shape, extra: number[][] = []): Fla
   }
   if (other) for (let i = 0; i < n; i++) other[i] = weight[i] > 0 ? other[i] / weight[i] : 0;
   const { children, firstChild } = group(parent, total);
-  const depth = new Int32Array(n), start = new Float64Array(n), path = new Uint32Array(n);
-  const names = new Map<number, number>();
+  const depth = new Int32Array(n), start = new Float64Array(n);
   let deepest = 0;
   for (let i = 0; i < n; i++) {
     if (i) depth[i] = depth[parent[i]] + 1;
     deepest = max(deepest, depth[i]);
-    const key = frame[i];
-    let name = names.get(key);
-    if (name === undefined) {
-      const f = tree.frames[key];
-      name = hashText(f ? `${f.function}\n${f.module}` : "");
-      names.set(key, name);
-    }
-    path[i] = i ? (Math.imul(path[parent[i]] ^ name, 0x9e3779b1) ^ (path[parent[i]] >>> 15)) >>> 0 : 1;
     let x = start[i];
     for (let k = firstChild[i]; k < firstChild[i + 1]; k++) {
       start[children[k]] = x;
       x += total[children[k]];
     }
   }
-  return { count: n, parent, frame, total, self, depth, start, children, firstChild, path, smaller: b.smaller, other, extra: sums, deepest, tree };
+  return { count: n, parent, frame, total, self, depth, start, children, firstChild, path, smaller: b.smaller, other, extra: sums, deepest, chains, hidden, tree };
 }
 
 // Children by parent, largest first; those "smaller together" last.
@@ -184,19 +253,25 @@ export function pathName(flame: Flame, node: number): string {
 }
 export function findPath(flame: Flame, name: string): number {
   const wanted = parseInt(name, 16);
-  return name ? max(0, flame.path.indexOf(wanted)) : 0;
+  return name ? flame.hidden.get(wanted) ?? max(0, flame.path.indexOf(wanted)) : 0;
 }
 
 export function frameOf(flame: Flame, node: number): Frame | null {
   return flame.frame[node] >= 0 ? flame.tree.frames[flame.frame[node]] : null;
 }
 
+// All frames of a box, from the root's side: several where it is a chain.
+export function framesOf(flame: Flame, node: number): Frame[] {
+  return (flame.chains.get(node) ?? [flame.frame[node]]).map((f) => flame.tree.frames[f]).filter((f) => f);
+}
+
+export function frameLabel(f: Frame): string {
+  return f.function ? functionWords(f.function) + (f.file ? " " + placeWords(f) : "") : placeWords(f) || "(no name)";
+}
+
 export function nodeLabel(flame: Flame, node: number, rootName = "all"): string {
-  const f = frameOf(flame, node);
-  if (f) {
-    if (!f.function) return placeWords(f) || "(no name)";
-    return functionWords(f.function) + (f.file ? " " + placeWords(f) : "");
-  }
+  const f = frameOf(flame, node), chain = flame.chains.get(node);
+  if (f) return frameLabel(f) + (chain ? ` (+${chain.length - 1})` : "");
   if (!node) return rootName;
   const count = flame.smaller.get(node) ?? 0;
   return count ? `(${count.toLocaleString("en")} smaller)` : "(smaller ones)";
@@ -225,7 +300,7 @@ export function matcher(search: string): ((f: Frame) => boolean) | null {
 }
 
 export interface Matches {
-  frames: Uint8Array; // by frame
+  boxes: Uint8Array; // by node: it matches itself
   nodes: number[]; // topmost matches, heaviest first
   sum: number; // of theirs: nothing counts twice
 }
@@ -234,19 +309,20 @@ export function findMatches(flame: Flame, search: string): Matches | null {
   const test = matcher(search);
   if (!test) return null;
   const frames = Uint8Array.from(flame.tree.frames, (f) => (test(f) ? 1 : 0));
-  const inside = new Uint8Array(flame.count);
+  const inside = new Uint8Array(flame.count), boxes = new Uint8Array(flame.count);
   const nodes: number[] = [];
   let sum = 0;
   for (let i = 1; i < flame.count; i++) {
+    boxes[i] = (flame.chains.get(i) ?? [flame.frame[i]]).some((f) => frames[f]) ? 1 : 0;
     if (inside[flame.parent[i]]) inside[i] = 1;
-    else if (flame.frame[i] >= 0 && frames[flame.frame[i]]) {
+    else if (boxes[i]) {
       inside[i] = 1;
       nodes.push(i);
       sum += flame.total[i];
     }
   }
   nodes.sort((a, b) => flame.total[b] - flame.total[a]);
-  return { frames, nodes, sum };
+  return { boxes, nodes, sum };
 }
 
 export interface Box {

@@ -9,11 +9,13 @@ import { Mirror } from "./aria";
 import { taken } from "./bits";
 import { palette, type Palette } from "./colours";
 import { exportAs } from "./export_menu";
-import { frameOf, neighbour, nodeAt, nodeLabel, visit, type Flame, type Matches } from "./flame";
+import { frameLabel, frameOf, framesOf, neighbour, nodeAt, nodeLabel, visit, type Flame, type Matches } from "./flame";
 import { escapeXml } from "./svg_text";
-import { amount, clean, share, type Unit } from "./words";
+import { inspectorAway } from "./inspector_side";
+import { amount, clean, share, withUnit, type Unit } from "./words";
 
 const ROW = 20;
+const DIMMED = 0.4; // of a fill; the legend's swatches have it, too (style.css)
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif";
 
 export interface FlameProps {
@@ -23,8 +25,10 @@ export interface FlameProps {
   rootName?: string;
   chosen: number;
   zoom: number;
+  whole?: number; // the width of everything, where two graphs have one scale
   matches: Matches | null;
   colour: (node: number, palette: Palette) => string;
+  dims?: boolean; // code of runtimes and the system is paler than the user's own
   note?: (node: number) => string; // behind a box's name, in the mirror, in the tooltip
   choose: (node: number) => void;
   zoomTo: (node: number) => void;
@@ -64,6 +68,7 @@ interface Placed {
   fill: string;
   text: string;
   textFill: string;
+  dim: boolean;
   mark: boolean;
   node: number;
 }
@@ -72,21 +77,22 @@ interface Placed {
 function place(p: FlameProps, win: Window, width: number, top: number, height: number, colours: Palette, c: CanvasRenderingContext2D, put: (b: Placed) => void): void {
   const scale = width / (win.to - win.from || 1);
   const searching = p.matches !== null;
-  const out: Placed = { x: 0, y: 0, w: 0, fill: "", text: "", textFill: "", mark: false, node: 0 };
+  const out: Placed = { x: 0, y: 0, w: 0, fill: "", text: "", textFill: "", dim: false, mark: false, node: 0 };
   visit(p.flame, win.from, win.to, scale, floor(top / ROW), ceil((top + height) / ROW), (b) => {
     const left = max(0, b.x), right = min(width, b.x + b.width);
-    const hit = searching && p.flame.frame[b.node] >= 0 && p.matches!.frames[p.flame.frame[b.node]] === 1;
+    const hit = searching && p.matches!.boxes[b.node] === 1;
     out.node = b.node;
     out.x = left;
     out.y = b.depth * ROW - top;
     out.w = right - left;
     out.fill = hit ? colours.match : b.node ? p.colour(b.node, colours) : colours.root;
-    out.textFill = hit ? colours.matchText : colours.text;
+    out.dim = !hit && !!p.dims && b.node > 0 && frameOf(p.flame, b.node)?.user === false;
+    out.textFill = hit ? colours.matchText : out.dim ? colours.faint : colours.text;
     out.mark = b.node === p.chosen && b.node !== 0;
     out.text = "";
     if (out.w > 22) {
       const words = nodeLabel(p.flame, b.node, p.rootName);
-      const more = `${words}   ${p.note?.(b.node) || amount(p.flame.total[b.node], p.unit)}`;
+      const more = `${words}   ${p.note?.(b.node) || (b.node ? amount : withUnit)(p.flame.total[b.node], p.unit)}`;
       out.text = textWidth(c, more) <= out.w - 8 ? more : fit(c, words, out.w - 8);
     }
     put(out);
@@ -109,7 +115,9 @@ function draw(canvas: HTMLCanvasElement, p: FlameProps, win: Window, top: number
   let marked: Placed | null = null;
   place(p, win, width, top, height, colours, c, (b) => {
     c.fillStyle = b.fill;
+    c.globalAlpha = b.dim ? DIMMED : 1;
     c.fillRect(b.x, b.y, b.w > 3 ? b.w - 1 : b.w, ROW - 1);
+    c.globalAlpha = 1;
     if (b.mark) marked = { ...b };
     if (!b.text) return;
     c.fillStyle = b.textFill;
@@ -129,7 +137,7 @@ export function flameSvg(canvas: HTMLCanvasElement, p: FlameProps, win: Window):
   const out: string[] = [];
   place(p, win, width, 0, height, palette.value, c, (b) => {
     const title = `${nodeLabel(p.flame, b.node, p.rootName)}: ${amount(p.flame.total[b.node], p.unit)} (${share(p.flame.total[b.node], p.flame.total[0])})`;
-    out.push(`<g><title>${escapeXml(title)}</title><rect x="${b.x.toFixed(1)}" y="${b.y}" width="${max(0.5, b.w - 1).toFixed(1)}" height="${ROW - 1}" fill="${b.fill}"/>` +
+    out.push(`<g><title>${escapeXml(title)}</title><rect x="${b.x.toFixed(1)}" y="${b.y}" width="${max(0.5, b.w - 1).toFixed(1)}" height="${ROW - 1}" fill="${b.fill}"${b.dim ? ` fill-opacity="${DIMMED}"` : ""}/>` +
       (b.text ? `<text x="${(b.x + 4).toFixed(1)}" y="${b.y + 14}" fill="${b.textFill}">${escapeXml(b.text)}</text>` : "") + "</g>");
   });
   return out.join("\n");
@@ -153,14 +161,17 @@ export function FlameCanvas(props: FlameProps) {
   };
   useLayoutEffect(() => {
     const node = zoom < flame.count ? zoom : 0;
-    win.current = { from: flame.start[node], to: flame.start[node] + (flame.total[node] || 1) };
+    win.current = { from: flame.start[node], to: flame.start[node] + ((!node && props.whole) || flame.total[node] || 1) };
     const box = scroller.current!;
     const y = flame.depth[node] * ROW;
     if (y < box.scrollTop || y > box.scrollTop + box.clientHeight - ROW) box.scrollTop = max(0, y - 3 * ROW);
-  }, [flame, zoom]);
+  }, [flame, zoom, props.whole]);
+  const byMouse = useRef(-1); // a box that was clicked is on screen: the graph stays where it is under the mouse
   useLayoutEffect(() => {
     const box = scroller.current!;
     const y = flame.depth[props.chosen] * ROW;
+    if (byMouse.current === props.chosen) return;
+    byMouse.current = -1;
     if (y < box.scrollTop) box.scrollTop = y;
     else if (y > box.scrollTop + box.clientHeight - ROW) box.scrollTop = y - box.clientHeight + 2 * ROW;
   }, [props.chosen, flame]);
@@ -239,8 +250,15 @@ export function FlameCanvas(props: FlameProps) {
     if (!p || p.moved) return;
     const node = hit(e);
     if (node < 0) return;
+    byMouse.current = node;
+    inspectorAway(e);
     if (node === props.chosen || node === 0) props.zoomTo(node);
     props.choose(node);
+  };
+  // The second click may come after the first one changed the graph: what counts is what the first one hit.
+  const first = useRef(-1);
+  const clicked = (e: MouseEvent) => {
+    if (e.detail === 1) first.current = byMouse.current;
   };
   const key = (e: KeyboardEvent) => {
     if (e.ctrlKey || e.metaKey || e.altKey) return;
@@ -255,7 +273,7 @@ export function FlameCanvas(props: FlameProps) {
       <div class="flame-rows" style={{ height: `${(flame.deepest + 1) * ROW + 4}px` }}>
         <Mirror flame={flame} chosen={props.chosen} unit={unit} label={props.label} rootName={props.rootName ?? "all"} cells={props.note} onKey={key} />
         <canvas ref={canvas} aria-hidden="true" onPointerDown={down} onPointerMove={move} onPointerUp={up}
-          onPointerCancel={() => (press.current = null)} onPointerLeave={() => setPointed(null)} onDblClick={(e) => { const n = hit(e); if (n >= 0) props.zoomTo(n); }} />
+          onPointerCancel={() => (press.current = null)} onPointerLeave={() => setPointed(null)} onClick={clicked} onDblClick={() => first.current >= 0 && props.zoomTo(first.current)} />
       </div>
     </div>
     {pointed && pointed.node < flame.count && <Tip {...props} node={pointed.node} x={pointed.x} y={pointed.y} />}
@@ -267,6 +285,7 @@ function Tip({ flame, node, unit, x, y, note, rootName }: FlameProps & { node: n
   const style = { left: `${min(x + 14, innerWidth - 380)}px`, top: `${y + 18 > innerHeight - 130 ? y - 120 : y + 18}px` };
   return <div class="tip" style={style} aria-hidden="true">
     <strong>{nodeLabel(flame, node, rootName)}</strong>
+    {flame.chains.has(node) && <span>{framesOf(flame, node).slice(0, 30).map(frameLabel).join(" › ").slice(0, 900)}</span>}
     {f && <span>{clean(f.file ? `${f.file}:${f.line}` : f.module).slice(-90)}{f.inlined ? " (inlined)" : ""}</span>}
     {f?.file && f.module && <span>{clean(f.module).slice(-90)}</span>}
     <span>{amount(flame.total[node], unit)}, {share(flame.total[node], flame.total[0])}{flame.self[node] && flame.self[node] !== flame.total[node] ? `, own ${amount(flame.self[node], unit)}` : ""}</span>

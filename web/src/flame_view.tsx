@@ -4,13 +4,14 @@ import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Summary, Tree } from "./api";
 import { CHOOSE, Choice, Document, Empty, Toggle } from "./bits";
-import { mix, moduleIndex, palette, type Palette } from "./colours";
+import { mix, moduleHue, palette, type Palette } from "./colours";
 import { holds, isFile, useDocument } from "./fetch";
-import { findMatches, findPath, frameOf, makeFlame, pathName, type Flame } from "./flame";
+import { findMatches, findPath, frameOf, framesOf, makeFlame, pathName, type Flame } from "./flame";
 import { FlameCanvas } from "./flame_canvas";
+import { Inspector } from "./inspector";
 import { APART } from "./processes";
-import { address, go, selectionOf, state } from "./state";
-import { amount, baseName, brief, duration, several, share } from "./words";
+import { address, chainShape, go, selectionOf, state } from "./state";
+import { amount, baseName, brief, clean, duration, several, share } from "./words";
 
 // For the inspector and the search bar: what is on screen now.
 export const shownFlame = signal<{ flame: Flame; unit: "bytes" | "count" } | null>(null);
@@ -42,10 +43,11 @@ export function FlameView({ summary }: { summary: Summary }) {
 }
 
 export function moduleColour(flame: Flame): (node: number, p: Palette) => string {
-  const index = flame.tree.frames.map((f) => (f.user && !f.process ? moduleIndex(f.module) : -1));
+  let of: Palette | null = null, colours: string[] = [];
   return (node, p) => {
-    const f = flame.frame[node];
-    return f < 0 || index[f] < 0 ? p.system : p.modules[index[f]];
+    if (of !== p) colours = flame.tree.frames.map((f) => (f.process ? p.system : moduleHue(f.module, p)));
+    of = p;
+    return colours[flame.frame[node]] ?? p.system;
   };
 }
 
@@ -62,8 +64,8 @@ function lifetimeColour(flame: Flame): (node: number, p: Palette) => string {
 
 function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; clientInvert: boolean }) {
   const s = state.value;
-  const flame = useMemo(() => makeFlame(tree, { invert: clientInvert, merge: s.merge, fold: s.fold }),
-    [tree, clientInvert, s.merge, s.fold]);
+  const flame = useMemo(() => makeFlame(tree, { invert: clientInvert, merge: s.merge, fold: s.fold, leafFirst: s.invert, ...chainShape(s) }),
+    [tree, clientInvert, s.invert, s.merge, s.fold, s.chains, s.opened]);
   const matches = useMemo(() => findMatches(flame, s.search), [flame, s.search]);
   useMemo(() => {
     shownFlame.value = { flame, unit: tree.unit };
@@ -76,10 +78,10 @@ function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; 
   const chosen = findPath(flame, s.node), zoom = findPath(flame, s.zoom);
   return <>
     <FlameBar summary={summary} flame={flame} />
-    <FlameCanvas flame={flame} unit={tree.unit} label={s.invert ? "flame graph, allocating functions first" : "flame graph, callers above"}
-      rootName={s.invert ? "all, by allocating function" : "all"} chosen={chosen} zoom={zoom} matches={matches} colour={colour}
+    <div class="flame-area"><FlameCanvas flame={flame} unit={tree.unit} label={s.invert ? "flame graph, allocating functions first" : "flame graph, callers above"}
+      rootName={s.invert ? "all, by allocating function" : "all"} chosen={chosen} zoom={zoom} matches={matches} colour={colour} dims
       note={byLifetime ? (node) => (flame.other![node] > 0 ? `lives ${duration(flame.other![node])}` : "") : undefined}
-      choose={(node) => go({ node: pathName(flame, node), site: 0 }, true)} zoomTo={(node) => go({ zoom: pathName(flame, node) })} />
+      choose={(node) => go({ node: pathName(flame, node), site: 0 }, true)} zoomTo={(node) => go({ zoom: pathName(flame, node) })} /><Inspector summary={summary} /></div>
     <Legend flame={flame} byLifetime={byLifetime} />
     {tree.error95 ? <p class="note">Estimated from samples: ± {amount(tree.error95, tree.unit)} of the whole, with 95 % confidence.</p> : ""}
     {tree.pruned_nodes > 0 && <p class="note">Drawn together: {several(tree.pruned_nodes, "smaller node")}. Filter or zoom in time to see more.</p>}
@@ -92,6 +94,7 @@ function FlameBar({ summary, flame }: { summary: Summary; flame: Flame }) {
     <Toggle on={s.invert} set={(invert) => go({ invert, zoom: "", node: "" })} title="Allocating functions on top, their callers below (i)">Invert</Toggle>
     <Toggle on={s.merge} set={(merge) => go({ merge, zoom: "", node: "" })} title="A function that calls itself is one box (r)">Merge recursion</Toggle>
     <Toggle on={s.fold} set={(fold) => go({ fold, zoom: "", node: "" })} title="Only your own code; what libc and the language's runtime allocate counts for their callers (f)">Fold system frames</Toggle>
+    <Toggle on={!s.chains} set={(on) => go({ chains: !on, opened: "" })} title="A function that only calls one other is in one box with it; (+3) says how many are. Off: a box each (k)">Fold chains</Toggle>
     {summary.processes.length > APART && !s.process && !isFile() && <Toggle on={s.each} set={(each) => go({ each, zoom: "", node: "" })} title="Not those of one program together">Each process</Toggle>}
     <Choice label="colour" value={s.colour} set={(colour) => go({ colour })} options={[
       { value: "module", words: "Colour by module" },
@@ -101,18 +104,27 @@ function FlameBar({ summary, flame }: { summary: Summary; flame: Flame }) {
   </div>;
 }
 
+const IN_LEGEND = 10;
+
 function Legend({ flame, byLifetime }: { flame: Flame; byLifetime: boolean }) {
   const p = palette.value;
   if (byLifetime) {
     const { low, high } = lifetimeRange(flame);
     return <p class="legend"><i style={{ background: mix(p.plain, p.old, 0) }} />lives {duration(min(low, high))}<i style={{ background: mix(p.plain, p.old, 1) }} />{duration(high)}</p>;
   }
-  const seen = new Map<string, number>();
-  for (let i = 1; i < flame.count; i++) {
-    const f = frameOf(flame, i);
-    if (f?.user && !f.process) seen.set(f.module, (seen.get(f.module) ?? 0) + flame.self[i]);
-  }
-  const top = [...seen].sort((a, b) => b[1] - a[1]).slice(0, 6);
-  return <p class="legend">{top.map(([name]) => <span key={name}><i style={{ background: p.modules[moduleIndex(name)] }} />{brief(baseName(name), 40) || "(no module)"}</span>)}
-    <span><i style={{ background: p.system }} />system</span></p>;
+  // By what was allocated in each; last, what has nothing of its own.
+  const seen = new Map<string, { own: number; user: boolean }>();
+  for (let i = 1; i < flame.count; i++)
+    for (const f of framesOf(flame, i)) {
+      if (f.process) continue;
+      const known = seen.get(f.module);
+      if (known) known.user ||= f.user;
+      seen.set(f.module, known ?? { own: 0, user: f.user });
+      if (f === frameOf(flame, i)) seen.get(f.module)!.own += flame.self[i];
+    }
+  const all = [...seen].sort((a, b) => b[1].own - a[1].own);
+  const entry = ([name, { user }]: (typeof all)[number]) => <span key={name} title={clean(name)}><i class={user ? "" : "dimmed"} style={{ background: moduleHue(name, p) }} />{brief(baseName(name), 40) || "(no module)"}</span>;
+  return <div class="legend">{all.slice(0, IN_LEGEND).map(entry)}
+    {all.length > IN_LEGEND && <details><summary>{several(all.length - IN_LEGEND, "more module")}</summary><div class="legend">{all.slice(IN_LEGEND).map(entry)}</div></details>}
+    <span class="note">Paler boxes: runtimes and the system.</span></div>;
 }

@@ -18,7 +18,7 @@ export const KEYS: [string, string][] = [
   ["← → ↑ ↓", "in the flame graph: neighbours, caller, callee; in a table: rows"],
   ["Enter", "zoom to the chosen box, open the chosen row"],
   ["Esc", "back: close, zoom out, clear"],
-  ["i, r, f, c", "flame graph: invert, merge recursion, fold system frames, colours"],
+  ["i, r, f, k, c", "flame graph: invert, merge recursion, fold system frames, fold chains, colours"],
   ["P", "processes; a row chooses one, Esc goes back to all"],
   ["s", "the chosen function in Sandwich"],
   ["y", "copy the stack in the inspector"],

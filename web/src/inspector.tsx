@@ -1,10 +1,11 @@
 // The inspector: everything about one site, or about one box of the flame graph.
-import { signal } from "@preact/signals";
 import type { Frame, Site, Summary } from "./api";
 import { Amount, Document, Fact, FunctionName, openSandwich, openSource, PlaceName, Size, Sparkline } from "./bits";
+import { copied, copyText } from "./clipboard";
 import { shownRow } from "./diff";
 import { isFile, useDocument } from "./fetch";
-import { childrenOf, findPath, frameOf, nodeLabel, pathName, stackOf, type Flame } from "./flame";
+import { childrenOf, findPath, frameLabel, frameOf, framesOf, nodeLabel, pathName, stackOf, type Flame } from "./flame";
+import { otherSide } from "./inspector_side";
 import { endWords } from "./findings";
 import { shownFlame } from "./flame_view";
 import { allBuckets, Histogram } from "./lifetimes";
@@ -13,18 +14,8 @@ import { clean, count, duration, lifetime, quoted, several, share, threadWords, 
 
 let stackText = "";
 
-const copied = signal(""); // what was copied last
-
 export function copyStack(): void {
-  if (!stackText) return;
-  // A page from a file has no clipboard of its own: the old way works there.
-  const area = document.createElement("textarea");
-  area.value = stackText;
-  document.body.append(area);
-  area.select();
-  document.execCommand("copy");
-  area.remove();
-  copied.value = stackText;
+  copyText(stackText);
 }
 
 function frameText(f: Frame): string {
@@ -40,7 +31,7 @@ export function Inspector({ summary }: { summary: Summary }) {
     shownRow.value = null;
     go({ site: 0, node: "" });
   };
-  return <aside class="inspector" aria-label="Inspector">
+  return <aside class={otherSide.value ? "inspector other-side" : "inspector"} aria-label="Inspector">
     <div class="inspector-head"><h2>{s.site ? "Site" : row ? "Change" : "Function"}</h2>
       <button onClick={copyStack} title="key y">{copied.value && copied.value === stackText ? "Copied" : "Copy stack"}</button>
       <button onClick={close} title="Esc">Close</button></div>
@@ -99,7 +90,12 @@ export function Stack({ frames, first }: { frames: Frame[]; first: number }) {
 function NodeDetails({ flame, unit, summary }: { flame: Flame; unit: Unit; summary: Summary }) {
   const node = findPath(flame, state.value.node);
   const f = frameOf(flame, node);
-  const path = stackOf(flame, node).map((n) => ({ node: n, frame: frameOf(flame, n) }));
+  const chain = flame.chains.get(node)?.length ?? 0;
+  // Innermost first, chains frame by frame.
+  const path = stackOf(flame, node).flatMap((n) => {
+    const frames: (Frame | null)[] = framesOf(flame, n).reverse();
+    return (frames.length ? frames : [null]).map((frame) => ({ node: n, frame }));
+  });
   if (state.value.invert) path.reverse();
   stackText = path.map((p) => (p.frame ? frameText(p.frame) : nodeLabel(flame, p.node))).join("\n");
   const children = childrenOf(flame, node);
@@ -113,6 +109,7 @@ function NodeDetails({ flame, unit, summary }: { flame: Flame; unit: Unit; summa
     </dl>
     {f && <div class="button-row">
       <button onClick={() => go({ zoom: pathName(flame, node) })}>Zoom</button>
+      {chain > 0 && <button onClick={() => go({ opened: [state.value.opened, pathName(flame, node)].filter(Boolean).join(".") })} title="A box for each of them">Open {chain} frames</button>}
       {f.process ? <button class="primary" disabled={isFile()} onClick={() => chooseProcess((f.process!.number ?? -1) + 1, f.process!.program ?? "")}>{f.process.program ? "Only these processes" : "Only this process"}</button> : <>
       <button onClick={() => openSandwich(f.function, f.module)} title="key s">Sandwich</button>
       {f.file && <button disabled={!summary.has.source} onClick={() => openSource(f.file, f.line)} title={summary.has.source ? undefined : "No source lines in this file"}>Source</button>}
@@ -122,7 +119,7 @@ function NodeDetails({ flame, unit, summary }: { flame: Flame; unit: Unit; summa
     </div>}
     {children.length > 0 && <><h3>{state.value.invert ? "Called by" : "Calls"}</h3><ul class="plain">{[...children.slice(0, 12)].map((c) => <li key={c}><button class="link" onClick={() => go({ node: pathName(flame, c) }, true)}>{nodeLabel(flame, c)}</button> <span class="faint num">{share(flame.total[c], flame.total[node])}</span></li>)}</ul></>}
     <h3>Call stack</h3>
-    <ol class="stack">{path.map((p, i) => <li key={i} class={p.node === node ? "first-user" : p.frame && !p.frame.user ? "system" : ""}>
-      <button class="link" onClick={() => go({ node: pathName(flame, p.node) }, true)}>{nodeLabel(flame, p.node)}</button></li>)}</ol>
+    <ol class="stack">{path.map((p, i) => <li key={i} class={p.frame === f ? "first-user" : p.frame && !p.frame.user ? "system" : ""}>
+      <button class="link" onClick={() => go({ node: pathName(flame, p.node) }, true)}>{p.frame ? frameLabel(p.frame) : nodeLabel(flame, p.node)}</button></li>)}</ol>
   </>;
 }

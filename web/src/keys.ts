@@ -58,6 +58,7 @@ function actions(summary: Summary): Record<string, () => void> {
     i: () => go({ invert: !s.invert, zoom: "", node: "" }),
     r: () => go({ merge: !s.merge, zoom: "", node: "" }),
     f: () => go({ fold: !s.fold, zoom: "", node: "" }),
+    k: () => go({ chains: !s.chains, opened: "" }),
     c: () => go({ colour: s.colour === "module" ? "lifetime" : "module" }),
     P: () => { if (summary.processes.length > 1) openView("processes"); },
     s: sandwichOfChosen,

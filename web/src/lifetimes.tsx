@@ -4,7 +4,7 @@ import { log, max, min } from "./arithmetic";
 import type { Lifetimes as Doc, Summary } from "./api";
 import { BarChart, type BarItem } from "./bar_chart";
 import { CHOOSE, Document, Empty } from "./bits";
-import { Label, TimeAxis, useSize } from "./chart_parts";
+import { Label, powerTicks, tidy, TimeAxis, useSize } from "./chart_parts";
 import { useSelected } from "./fetch";
 
 import { count, duration, several, share } from "./words";
@@ -35,8 +35,13 @@ export function Histogram({ counts, lows, height }: { counts: number[]; lows?: n
     const range = i + 1 < counts.length ? `${duration(low(i))} to ${duration(low(i + 1))}` : `${duration(low(i))} and longer`;
     return { label: duration(low(i)), value: n, words: `${range}: ${several(n, "block")}` };
   });
-  return <BarChart items={items} height={height} caption="Blocks by lifetime" value={count} />;
+  // A bucket is twice as long as the one before it, but for the first: times in between have their place.
+  const at = (ns: number) => log(ns / low(1)) / log(2) + 1 - from;
+  const marks = (px: number) => powerTicks(max(low(1), low(from)), low(to - 1) * 2, px * DECADE, 50).map((t) => ({ at: at(t), text: tidy(duration(t)) }))
+    .concat(from ? [] : [{ at: 0.3, text: "0" }]).sort((a, b) => a.at - b.at);
+  return <BarChart items={items} height={height} caption="Blocks by lifetime" unit="count" marks={marks} />;
 }
+const DECADE = log(10) / log(2); // in buckets
 
 export function LifetimesView({ summary }: { summary: Summary }) {
   const answer = useSelected<Doc>(summary, "lifetimes");
@@ -66,7 +71,7 @@ function HeatMap({ heat, lows, summary }: { heat: NonNullable<Doc["heat"]>; lows
   const x = (ns: number) => left + ((ns - heat.birth_ns[0]) / ((ends[ends.length - 1] - heat.birth_ns[0]) || 1)) * step * both.length;
   return <figure class="heat" ref={box}>
     <svg width={width} height={rows * height + 22} role="img" aria-label={`Blocks by birth time and lifetime; at most ${several(most, "block")} in one cell`}>
-      {Array.from({ length: rows }, (_, k) => <Label key={k} x={left - 6} y={y(from + k) + 12} anchor="end">{k % 2 ? "" : duration(lows[from + k])}</Label>)}
+      {powerTicks(max(lows[1], lows[from]), lows[to - 1] * 1.5, height * DECADE, 14).map((t) => <Label key={t} x={left - 6} y={y(log(t / lows[1]) / log(2) + 1) + height + 4} anchor="end">{tidy(duration(t))}</Label>)}
       {both.map((row, b) => row.slice(from, to).map((n, k) => n > 0 && <rect key={`${b}-${k}`} class={(heat.live[b]?.[from + k] ?? 0) * 2 > n ? "cell still" : "cell"} x={left + b * step} y={y(from + k)} width={max(1, step - 0.5)} height={height - 1} fill-opacity={(0.15 + (0.85 * log(1 + n)) / log(1 + most)).toFixed(2)}>
         <title>{`born ${duration(heat.birth_ns[b])} to ${duration(ends[b])}, lived ${duration(lows[from + k])} or longer: ${several(n, "block")}${heat.live[b]?.[from + k] ? `, ${count(heat.live[b][from + k])} still live` : ""}`}</title></rect>))}
       <TimeAxis from={heat.birth_ns[0]} to={ends[ends.length - 1]} x={x} y={rows * height + 16} width={width} />

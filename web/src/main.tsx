@@ -6,7 +6,7 @@ import type { Has, Recordings, Summary } from "./api";
 import { Empty } from "./bits";
 import { DiffView } from "./diff";
 import { follow, isFile, readEmbedded, useDocument } from "./fetch";
-import { Findings } from "./findings";
+import { Findings, Pinned } from "./findings";
 import { FlameView } from "./flame_view";
 import { Help } from "./help";
 import { Inspector } from "./inspector";
@@ -29,19 +29,22 @@ interface View {
   question: string;
   show: ComponentType<{ summary: Summary; recordings: Recordings }>;
   has?: keyof Has; // what a recording must tell for it
-  lacks?: string; // the words where it does not
+  lacks?: (summary: Summary) => string; // the words where it does not
 }
+
+// Why something is missing depends on the file: samples are made by heft, too.
+const exactOnly = (what: string) => (s: Summary) => (s.mode === "sample" ? `A sampled recording has no ${what}. Record every allocation: heft run, without --sample.` : `A ${s.format} file has no ${what}. Record every allocation with heft run.`);
 
 const VIEW: Record<ViewName, View> = {
   findings: { words: "Findings", question: "What is wrong?", show: Findings },
   flame: { words: "Flame", question: "Where does it come from?", show: FlameView },
   sites: { words: "Sites", question: "Which line?", show: SitesView },
   sandwich: { words: "Sandwich", question: "Who calls this?", show: SandwichView },
-  source: { words: "Source", question: "Which statement?", show: SourceView, has: "source", lacks: "No frame of this recording has a source line. Build the program with -g to get them." },
-  sizes: { words: "Sizes", question: "Which sizes, and what is lost to rounding?", show: SizesView, has: "sizes", lacks: "The sizes of single blocks are not in this file. A recording made by heft has them." },
-  lifetimes: { words: "Lifetimes", question: "Temporary, for a session, or for ever?", show: LifetimesView, has: "lifetimes", lacks: "Lifetimes need every free: record with heft run, without --sample." },
-  threads: { words: "Threads", question: "Who hands memory to whom?", show: ThreadsView, has: "threads", lacks: "This file does not say which thread allocated. A recording made by heft does." },
-  diff: { words: "Diff", question: "What changed?", show: DiffView },
+  source: { words: "Source", question: "Which statement?", show: SourceView, has: "source", lacks: () => "No frame of this recording has a source line. Build the program with -g to get them." },
+  sizes: { words: "Sizes", question: "Which sizes, and what is lost to rounding?", show: SizesView, has: "sizes", lacks: exactOnly("sizes of single blocks") },
+  lifetimes: { words: "Lifetimes", question: "Temporary, for a session, or for ever?", show: LifetimesView, has: "lifetimes", lacks: exactOnly("lifetimes: they need every free") },
+  threads: { words: "Threads", question: "Who hands memory to whom?", show: ThreadsView, has: "threads", lacks: (s) => (s.format !== "heft" ? `A ${s.format} file does not say which thread allocated. Record with heft run.` : s.mode === "sample" ? "Samples name the threads of live blocks, and no sample was live." : "No thread of this program allocated anything.") },
+  diff: { words: "Compare", question: "What changed?", show: DiffView },
   processes: { words: "Processes", question: "Which process?", show: ProcessesView },
   memory: { words: "Memory", question: "Why is RSS higher than the heap?", show: MemoryView },
 };
@@ -84,11 +87,15 @@ function Recording({ id, live, recordings }: { id: string; live: boolean; record
   </>;
 }
 
+// heft records threads always: where there are none, that is what there was.
+function lackTitle(name: ViewName, summary: Summary): string {
+  return name === "threads" && summary.format === "heft" ? "No threads here" : isFile() && summary.pruned?.length ? "Not in this file" : "Not recorded";
+}
+
 function Main({ summary, recordings }: { summary: Summary; recordings: Recordings }) {
   const name = state.value.view, view = VIEW[name];
   const lacking = view.has && !summary.has[view.has];
   const Shown = view.show;
-  useEffect(() => document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [name]);
   return <main>
     <nav class="rail" aria-label="Views"><ul>{VIEWS.map((v, i) => {
       if (v === "processes" && summary.processes.length < 2) return null;
@@ -98,9 +105,10 @@ function Main({ summary, recordings }: { summary: Summary; recordings: Recording
     })}</ul></nav>
     {/* Lifetimes has nothing in it to focus, and may be too high: the keyboard scrolls it. */}
     <section class={`view view-${name}`} id="view" tabIndex={name === "lifetimes" ? 0 : -1} aria-label={`${view.words}: ${view.question}`}>
-      {lacking ? <Empty title={isFile() && summary.pruned?.length ? "Not in this file" : "Not recorded"}>{view.lacks}</Empty> : <Shown summary={summary} recordings={recordings} />}
+      <Pinned summary={summary} />
+      {lacking ? <Empty title={lackTitle(name, summary)}>{view.lacks?.(summary)}</Empty> : <Shown summary={summary} recordings={recordings} />}
     </section>
-    <Inspector summary={summary} />
+    {name !== "flame" && <Inspector summary={summary} />}
   </main>;
 }
 

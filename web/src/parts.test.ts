@@ -7,7 +7,8 @@ import { endWords, evidenceWords, explainPatch } from "./findings";
 import { bucketLow } from "./lifetimes";
 import { processRows } from "./processes";
 import { escapeXml } from "./svg_text";
-import { indexAt, ticks } from "./timeline";
+import { ticks } from "./chart_parts";
+import { indexAt } from "./timeline";
 
 test("tables sort numbers downwards first, words upwards", () => {
   const columns: Column<{ n: number; w: string }>[] = [

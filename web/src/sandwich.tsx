@@ -7,8 +7,8 @@ import { useSelected } from "./fetch";
 import { makeFlame } from "./flame";
 import { FlameCanvas } from "./flame_canvas";
 import { moduleColour } from "./flame_view";
-import { go, selectedUnit, state } from "./state";
-import { brief, functionWords, share } from "./words";
+import { chainShape, go, selectedUnit, state } from "./state";
+import { brief, functionWords, share, withUnit } from "./words";
 
 interface Row {
   frame: Frame;
@@ -23,37 +23,43 @@ export function SandwichView({ summary }: { summary: Summary }) {
   const columns = (sum: number): Column<Row>[] => [
     { key: "name", head: "Function", wide: true, phone: true, value: (r) => r.frame.function, cell: (r) => <><FunctionName name={r.frame.function} most={60} /> <span class="place">{brief(r.frame.module, 30)}</span></> },
     { key: "own", head: "Own", number: true, value: (r) => r.self, cell: (r) => <Amount n={r.self} unit={unit} /> },
-    { key: "total", head: "Total", number: true, phone: true, value: (r) => r.total, cell: (r) => <><Amount n={r.total} unit={unit} /> <span class="faint num">{share(r.total, sum)}</span></> },
+    { key: "total", head: "Total", number: true, phone: true, value: (r) => r.total, cell: (r) => <Amount n={r.total} unit={unit} /> },
+    { key: "share", head: "Share", number: true, cell: (r) => <span class="faint num">{share(r.total, sum)}</span> },
   ];
+  // Before anything is chosen: the function of the user's own code that allocates most.
+  const rows = answer.value?.rows ?? [];
+  const heaviest = (list: Row[]) => list.reduce<Row | undefined>((best, r) => (!best || r.self > best.self ? r : best), undefined);
+  const first = s.function ? undefined : (heaviest(rows.filter((r) => r.frame.user && r.self > 0)) ?? heaviest(rows))?.frame;
+  const name = s.function || (first?.function ?? ""), module = s.function ? s.module : first?.module ?? "";
   return <div class="sandwich">
     <div class="sandwich-list"><Document answer={answer}>{(doc) => doc.rows.length
       ? <Table label="Functions" columns={columns(doc.sum)} rows={doc.rows} sort="own" rowKey={(r, i) => `${r.frame.function}\n${r.frame.module}\n${i}`}
-        chosen={(r) => r.frame.function === s.function && r.frame.module === s.module} open={(r) => go({ function: r.frame.function, module: r.frame.module })} />
+        chosen={(r) => r.frame.function === name && r.frame.module === module} open={(r) => go({ function: r.frame.function, module: r.frame.module })} />
       : <Empty title="No functions here">{s.search ? "Nothing matches the search." : CHOOSE}</Empty>}</Document></div>
-    <div class="sandwich-sides">{s.function ? <Sides summary={summary} /> : <Empty title="Choose a function">Its callers and callees appear here. In the flame graph, the key s brings the chosen box here.</Empty>}</div>
+    <div class="sandwich-sides">{name ? <Sides summary={summary} name={name} module={module} /> : <Empty title="Choose a function">Its callers and callees appear here. In the flame graph, the key s brings the chosen box here.</Empty>}</div>
   </div>;
 }
 
-function Sides({ summary }: { summary: Summary }) {
-  const s = state.value;
-  const answer = useSelected<Doc>(summary, "sandwich", { function: s.function, module: s.module || undefined });
-  const name = functionWords(s.function, 60);
+function Sides({ summary, name: full, module }: { summary: Summary; name: string; module: string }) {
+  const answer = useSelected<Doc>(summary, "sandwich", { function: full, module: module || undefined });
+  const name = functionWords(full, 60);
   return <Document answer={answer}>{(doc) => <>
-    <h2>Callers of {name}</h2><Side tree={doc.callers} name={name} label="callers" />
+    <h2>Callers of {name}: {withUnit(doc.callers.total[0], doc.callers.unit)}</h2><Side tree={doc.callers} name={name} label="callers" />
     <h2>Called by {name}</h2><Side tree={doc.callees} name={name} label="callees" />
   </>}</Document>;
 }
 
 function Side({ tree, name, label }: { tree: Tree; name: string; label: string }) {
+  const s = state.value;
   const [chosen, choose] = useState(0);
   const [zoom, zoomTo] = useState(0);
   const flame = useMemo(() => {
     choose(0);
     zoomTo(0);
-    return makeFlame(tree, { invert: false, merge: false, fold: false });
-  }, [tree]);
+    return makeFlame(tree, { invert: false, merge: false, fold: false, leafFirst: label === "callers", ...chainShape(s) });
+  }, [tree, s.chains, s.opened]);
   const colour = useMemo(() => moduleColour(flame), [flame]);
   if (flame.count < 2) return <p class="note">{label === "callees" ? "It allocates by itself and calls nothing that does." : "Nothing calls it."}</p>;
   const at = (n: number) => (n < flame.count ? n : 0);
-  return <FlameCanvas flame={flame} unit={tree.unit} label={`${label} of ${name}`} rootName={name} chosen={at(chosen)} zoom={at(zoom)} matches={null} colour={colour} choose={choose} zoomTo={zoomTo} />;
+  return <FlameCanvas flame={flame} unit={tree.unit} label={`${label} of ${name}`} rootName={name} chosen={at(chosen)} zoom={at(zoom)} matches={null} colour={colour} dims choose={choose} zoomTo={zoomTo} />;
 }

@@ -4,7 +4,8 @@ import { min } from "./arithmetic";
 import type { Summary, SiteRow, Sites as Doc } from "./api";
 import { CHOOSE, Amount, Callers, Document, Empty, FunctionName, PlaceName, ShareCell, Size, Sparkline, Table, Within, type Column } from "./bits";
 import { useSelected } from "./fetch";
-import { go, selectedUnit, state } from "./state";
+import { go, MODE_WORDS, selectedUnit, state } from "./state";
+import { selectionWords } from "./timeline";
 import { signal } from "@preact/signals";
 import { brief, count, lifetime, several, type Unit } from "./words";
 
@@ -13,11 +14,25 @@ const SERVER_SORT: Record<string, string> = { peak: "peak", live: "live", alloca
 const MANY = 5000;
 const all = signal(false);
 
+// The column of the selection has the name of the one that would repeat it.
+function selectedHead(summary: Summary): string {
+  const s = state.value;
+  if (s.mode === "allocated") return s.metric === "bytes" ? "Allocated" : "Allocations";
+  if (s.mode !== "live" || s.metric !== "bytes" || typeof s.at === "number") return "Selected";
+  return s.at === "peak" ? "At peak" : endHead(summary);
+}
+function endHead(summary: Summary): string {
+  return summary.process_count > 1 ? "Left at exit" : "At end";
+}
+
+// A column that would repeat what is selected is left out.
 function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
-  const has = summary.has;
+  const has = summary.has, s = state.value, bytewise = s.metric === "bytes";
+  const repeats = { peak: s.mode === "live" && s.at === "peak" && bytewise, live: s.mode === "live" && s.at === "end" && bytewise,
+    allocated: s.mode === "allocated" && bytewise, count: s.mode === "allocated" && !bytewise };
   const out: Column<SiteRow>[] = [
-    { key: "place", head: "Site", wide: true, phone: true, value: (r) => r.place.function, cell: (r) => <><FunctionName name={r.place.function} most={70} /> <PlaceName place={r.place} /><Callers text={r.callers} /></> },
-    { key: "value", head: "Selected", title: "Of what is selected above", number: true, phone: true, value: (r) => r.value, cell: (r) => <><Amount n={r.value} unit={unit} /><Within n={r.error95} unit={unit} /></> },
+    { key: "place", head: "Site", wide: true, phone: true, value: (r) => r.place.function, cell: (r) => <><FunctionName name={r.place.function} most={70} /> <PlaceName place={r.place} /><Callers text={r.callers || r.called_by?.map((c) => brief(c, 40)).join(" < ")} /></> },
+    { key: "value", head: selectedHead(summary), title: `What is selected above: ${MODE_WORDS[s.mode]}, ${selectionWords(summary)}`, number: true, phone: true, value: (r) => r.value, cell: (r) => <><Amount n={r.value} unit={unit} /><Within n={r.error95} unit={unit} /></> },
     { key: "share", head: "Share", cell: (r) => <ShareCell part={r.value} whole={sum} /> },
   ];
   if (has.times) out.push({ key: "trend", head: "Over the run", cell: (r) => <Sparkline points={r.trend} /> });
@@ -25,11 +40,11 @@ function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
     out.push({ key, head, title, number: true, value: (r) => r[field] ?? 0, cell: (r) => <Size n={r[field]} /> });
   const counts = (key: string, head: string, field: "allocations" | "temporary", title?: string) =>
     out.push({ key, head, title, number: true, value: (r) => r[field] ?? 0, cell: (r) => <span class="num">{count(r[field])}</span> });
-  if (has.peak) bytes("peak", "At peak", "peak_bytes");
-  if (has.live) bytes("live", summary.process_count > 1 ? "Left at exit" : "At end", "end_bytes", "Whatever is selected");
+  if (has.peak && !repeats.peak) bytes("peak", "At peak", "peak_bytes");
+  if (has.live && !repeats.live) bytes("live", endHead(summary), "end_bytes", "Whatever is selected");
   if (has.allocated) {
-    bytes("allocated", "Allocated", "allocated_bytes");
-    counts("count", "Allocations", "allocations");
+    if (!repeats.allocated) bytes("allocated", "Allocated", "allocated_bytes");
+    if (!repeats.count) counts("count", "Allocations", "allocations");
   }
   if (has.temporary && summary.totals.temporary) counts("temporary", "Temporary", "temporary", "Freed before the thread's next allocation");
   const life = (key: "p50" | "p99", title: string) => out.push({ key, head: "Life " + key, title, number: true, value: (r) => r.lifetime_ns?.[key] ?? -1, cell: (r) => <span class="num">{lifetime(r.lifetime_ns?.[key])}</span> });

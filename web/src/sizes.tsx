@@ -41,7 +41,7 @@ export function SizesView({ summary }: { summary: Summary }) {
         options={(Object.keys(MEASURES) as Measure[]).map((k) => ({ value: k, words: k === "live" && k === which && s.at !== "end" ? "At instant" : MEASURES[k].words }))} />
         <span class="note">{bytes(sum)}{m.slack ? `, and ${bytes(slack)} more (${share(slack, sum)}) for rounding` : ""}. {clean(doc.words)}</span></div>
       {doc.rows.some((r) => value(r) > 0)
-        ? <><BarChart height={180} caption="Block sizes" value={words} items={doc.rows.filter((r) => value(r) > 0).map((r) => ({ label: bytes(r.low_bytes), value: value(r), words: `${rangeWords(r)}: ${words(value(r))}` }))} />
+        ? <><BarChart height={180} caption="Block sizes" unit={s.metric} items={doc.rows.filter((r) => value(r) > 0).map((r) => ({ label: bytes(r.low_bytes), value: value(r), words: `${rangeWords(r)}: ${words(value(r))}` }))} />
           <Table label="Sizes" columns={columns} rows={doc.rows.filter((r) => m.blocks(r) > 0)} sort="bytes" rowKey={(r) => r.low_bytes} /></>
         : <Empty title="No blocks here">{CHOOSE}</Empty>}
     </>;

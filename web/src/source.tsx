@@ -13,7 +13,8 @@ export function SourceView({ summary }: { summary: Summary }) {
   const answer = useSelected<Files>(summary, "files");
   return <Document answer={answer}>{(doc) => {
     if (!doc.files.length) return <Empty title="No source lines here">No frame of this selection has a source line. Build the program with -g to get them.</Empty>;
-    const file = s.file || (doc.files.find((f) => f.readable) ?? doc.files[0]).file;
+    // Before one is chosen: the file whose text is there and whose own lines allocate most.
+    const file = s.file || [...doc.files].sort((a, b) => Number(b.readable) - Number(a.readable) || b.self - a.self || b.total - a.total)[0].file;
     const sum = max(...doc.files.map((f) => f.total), 1);
     const known = doc.files.some((f) => f.file === file);
     return <>

@@ -33,12 +33,15 @@ export interface State {
   ignore: string;
   within: number; // 0: the default, 1 ms
   search: string;
+  finding: number; // whose proof is shown: its place in the list + 1
   site: number; // in the inspector
   node: string; // in the inspector: hash of a flame graph's path
   zoom: string; // likewise
   invert: boolean;
   merge: boolean; // recursion
   fold: boolean; // system frames
+  chains: boolean; // shown box by box, not folded
+  opened: string; // those that are: hashes of their paths, "." between
   colour: "module" | "lifetime";
   sort: string; // of the table shown; "-" before it: rising
   function: string; // of Sandwich
@@ -46,14 +49,15 @@ export interface State {
   file: string; // of Source
   line: number;
   b: string; // Diff: the other recording ("" : the same one)
+  side: boolean; // Diff: two graphs beside each other
   bat: "" | "peak" | "end" | number; // Diff: instant of B ("": not chosen)
 }
 
 export const DEFAULTS: State = {
   r: "", view: "findings", mode: "live", at: "peak", from: 0, to: 0, metric: "bytes", process: 0, program: "", each: false, thread: "",
-  focus: "", ignore: "", within: 0, search: "", site: 0, node: "", zoom: "", invert: false, merge: false,
-  fold: false, colour: "module", sort: "", function: "", module: "", file: "", line: 0,
-  b: "", bat: "",
+  focus: "", ignore: "", within: 0, search: "", finding: 0, site: 0, node: "", zoom: "", invert: false, merge: false,
+  fold: false, chains: false, opened: "", colour: "module", sort: "", function: "", module: "", file: "", line: 0,
+  b: "", side: false, bat: "",
 };
 
 const CHOICES: Partial<Record<keyof State, readonly string[]>> = {
@@ -134,6 +138,11 @@ export function selectionOf(s: State): Selection {
   if (s.ignore) sel.ignore = s.ignore;
   if (s.mode === "churn" && s.within && s.within !== 1e6) sel.within = s.within;
   return sel;
+}
+
+// How chains of single children are drawn.
+export function chainShape(s: State): { chains: boolean; opened: string[] } {
+  return { chains: !s.chains, opened: s.opened.split(".") };
 }
 
 // What the selected values are counted in.

@@ -1,10 +1,10 @@
 // Threads: who allocates, and who hands memory to whom: rows allocate, columns free.
 import { max } from "./arithmetic";
 import type { Summary, Thread, Threads as Doc } from "./api";
-import { Amount, Document, Empty, Table, Within, type Column } from "./bits";
+import { Amount, Document, Table, Within, type Column } from "./bits";
 import { useDocument } from "./fetch";
 import { address, go, processOf, state } from "./state";
-import { brief, count, duration, several, threadWords } from "./words";
+import { brief, clean, count, duration, several, threadWords } from "./words";
 
 const MOST = 16;
 const labelOf = (t: Thread) => threadWords(t.tid, t.name);
@@ -12,16 +12,24 @@ const nameOf = (t: Thread) => (t.tid ? String(t.tid) : labelOf(t)); // as the se
 
 export function ThreadsView({ summary }: { summary: Summary }) {
   const answer = useDocument<Doc>(address(`/api/r/${summary.id}/threads`, processOf(state.value)));
-  return <Document answer={answer}>{(doc) => <>
+  return <Document answer={answer}>{(doc) => {
+    // A number may be used again: such threads have their process and then their place behind them.
+    const texts = doc.threads.map(labelOf), pids = new Set(doc.threads.map((t) => t.pid)).size > 1;
+    const same = texts.map((text, i) => texts.indexOf(text) !== texts.lastIndexOf(text) ? `${text}${pids ? `, pid ${doc.threads[i].pid}` : ""}, ${texts.slice(0, i + 1).filter((x) => x === text).length}` : text);
+    const label = (i: number) => (i < 0 ? "others" : same[i] ?? "");
+    const nameColumn: Column<Thread> = { key: "name", head: "Thread", wide: true, phone: true, value: labelOf, cell: (t) => <span class="function">{brief(label(doc.threads.indexOf(t)), 60)}</span> };
+    return <>
     <h2>Handed over: allocated by a row's thread, freed by a column's</h2>
-    {!summary.has.matrix ? <Empty title="Not recorded">This file does not say which thread freed a block. A recording of every allocation (heft run) does.</Empty>
-      : doc.cells.some((c) => c.frees > 0 && c.from !== c.to) ? <Matrix doc={doc} />
-        : <Empty title="No thread frees what another one allocated">{doc.threads.length > 1 ? "Every block was freed by the thread that allocated it, or not at all." : "The program has one thread."}</Empty>}
-    <h2>Threads</h2>
-    <Table label="Threads" columns={COLUMNS.filter((c) => doc.threads.some((t) => c.key in t))} rows={doc.threads} sort={summary.has.matrix ? "allocated_bytes" : "live_bytes"}
+    {doc.cells.some((c) => c.frees > 0 && c.from !== c.to) ? <Matrix doc={doc} label={label} />
+      : doc.threads.length < 2 ? <p class="note">There is one thread: it frees what it allocated.</p>
+        : summary.has.matrix ? <p class="note">No thread frees what another one allocated. Every block was freed by the thread that allocated it, or not at all.</p>
+          : <p class="note">{summary.mode === "sample" ? "A sampled recording" : `A ${clean(summary.format)} file`} does not say which thread freed a block. A recording of every allocation (heft run) does.</p>}
+    <h2>What each thread allocated</h2>
+    <Table label="Threads" columns={[nameColumn, ...COLUMNS].filter((c) => doc.threads.some((t) => c.key in t))} rows={doc.threads} sort={summary.has.matrix ? "allocated_bytes" : "live_bytes"}
       open={summary.has.windows ? (t) => go({ thread: nameOf(t), view: "flame" }) : undefined} chosen={(t) => nameOf(t) === state.value.thread} rowKey={(t, i) => `${t.pid}-${t.tid}-${i}`} />
     {summary.has.windows && <p class="note">A row opens the flame graph of what this thread allocated.</p>}
-  </>}</Document>;
+    </>;
+  }}</Document>;
 }
 
 // Keys are names of fields: what the file does not tell has no column.
@@ -30,19 +38,18 @@ const number = (key: "live_bytes" | "live_blocks" | "allocated_bytes" | "allocat
   return { key, head, number: true, phone, value: (t) => t[key] ?? 0, cell: (t) => <><Amount n={t[key] ?? 0} unit={unit} />{error && <Within n={t[error]} unit={unit} />}</> };
 };
 const COLUMNS: Column<Thread>[] = [
-  { key: "name", head: "Thread", wide: true, phone: true, value: labelOf, cell: (t) => <span class="function">{brief(labelOf(t), 60)}</span> },
   number("live_bytes", "Live", true, "live_bytes_error95"), number("live_blocks", "Live blocks", false, "live_blocks_error95"),
   number("allocated_bytes", "Allocated", true), number("allocations", "Allocations"), number("frees", "Frees", true),
 ];
 
-function Matrix({ doc }: { doc: Doc }) {
+function Matrix({ doc, label }: { doc: Doc; label: (i: number) => string }) {
   const weight = (side: "from" | "to") => {
     const sums = new Map<number, number>();
     for (const c of doc.cells) sums.set(c[side], (sums.get(c[side]) ?? 0) + c.frees);
     return [...sums].sort((a, b) => b[1] - a[1]).map(([i]) => i);
   };
   const rows = weight("from"), columns = weight("to");
-  const name = (i: number) => (i < 0 ? "others" : brief(doc.threads[i] ? labelOf(doc.threads[i]) : "", 24));
+  const name = (i: number) => brief(label(i), 24);
   const cells = new Map(doc.cells.map((c) => [`${c.from} ${c.to}`, c]));
   const most = max(...doc.cells.map((c) => c.frees), 1);
   const hiddenRows = max(0, rows.length - MOST), hiddenColumns = max(0, columns.length - MOST);

@@ -1,17 +1,18 @@
 // The timeline, always visible: live heap stacked by its top sites, RSS over it, marks, the peak and a
 // memory limit. It chooses what every view is about: a click an instant, dragging a window, Shift+click
 // the instant that Diff compares with. By keyboard it is a slider (arrows), [ and ] set the window's ends.
-import { abs, floor, max, min, round } from "./arithmetic";
+import { abs, max, min, round } from "./arithmetic";
+import { signal } from "@preact/signals";
 import { useRef, useState } from "preact/hooks";
 import type { Mode, Summary, Timeline as Doc } from "./api";
 import { Callers, Choice, PlaceName, taken } from "./bits";
-import { Label, TimeAxis, Upright, useSize } from "./chart_parts";
+import { Label, TimeAxis, ticks, tidy, Upright, useSize } from "./chart_parts";
 import { holds, isFile, useDocument } from "./fetch";
 import { chosenWords } from "./processes";
 import { address, chooseProcess, go, MODE_WORDS, MODES, processOf, selectionOf, state, type State } from "./state";
 import { brief, bytes, clean, duration, functionWords, rate, several } from "./words";
 
-const LEFT = 68; // room for the axis
+const LEFT = 68, RIGHT = 66; // room for the axes: of the heap, and of RSS
 
 // The instant that is chosen, as a time.
 export function instantNs(summary: Summary): number {
@@ -63,6 +64,10 @@ function isAtExits(summary: Summary): boolean {
   return state.value.mode === "live" && state.value.at === "end" && areSeveral(summary);
 }
 
+// Somebody clicked or dragged where no instant can be chosen.
+const refused = signal(false);
+const CANNOT = "This file holds the peak, the end and the whole run, no other instants and windows. To choose those, open the recording itself: heft view FILE";
+
 export let shownTimeline: Doc | undefined;
 
 export function TimelineBand({ summary }: { summary: Summary }) {
@@ -70,6 +75,7 @@ export function TimelineBand({ summary }: { summary: Summary }) {
   shownTimeline = answer.value;
   return <section class="timeline" aria-label="Timeline">
     <Controls summary={summary} />
+    {isFile() && summary.has.times && <p class={refused.value ? "cannot asked" : "cannot"} role="status">{CANNOT}</p>}
     {answer.value && answer.value.times_ns.length > 1
       ? <Chart doc={answer.value} summary={summary} />
       : answer.loading ? <div class="chart-box" aria-busy="true" /> : <p class="note">No timeline: {summary.has.times ? answer.words : `${summary.mode === "sample" ? "a sampled recording" : `a ${clean(summary.format)} file`} holds sums, not times. Record every allocation with heft run to see how the heap grew.`}</p>}
@@ -137,33 +143,28 @@ interface Scale {
   height: number;
   x: (ns: number) => number;
   y: (bytes: number) => number;
+  right: number; // where the plot ends
   most: number;
-  rssMost: number; // 0: RSS is on the heap's scale
+  rssMost: number; // of the axis at the right; 0: there is none
+  rssY: (bytes: number) => number;
 }
 
+// RSS has an axis of its own, at the right; up to twice the heap it has the same scale.
 function scaleOf(doc: Doc, width: number, height: number): Scale {
   const heap = max(...doc.bytes, 1);
   const rss = doc.rss.reduce((m, p) => max(m, p.bytes), 0);
-  const apart = rss > 4 * heap;
+  const apart = rss > 2 * heap;
   let most = apart ? heap : max(heap, rss);
   if (doc.limit_bytes && doc.limit_bytes < most * 2) most = max(most, doc.limit_bytes);
   most *= 1.08;
   const span = doc.to_ns - doc.from_ns || 1;
+  const right = width - (rss ? RIGHT : 8), rssMost = apart ? rss * 1.08 : rss && most;
   return {
-    width, height, most, rssMost: apart ? rss * 1.08 : 0,
-    x: (ns) => LEFT + ((ns - doc.from_ns) / span) * (width - LEFT - 8),
+    width, height, right, most, rssMost,
+    x: (ns) => LEFT + ((ns - doc.from_ns) / span) * (right - LEFT),
     y: (v) => height - 18 - (v / most) * (height - 26),
+    rssY: (v) => height - 18 - (v / rssMost) * (height - 26),
   };
-}
-
-export function ticks(most: number): number[] {
-  let step = 1;
-  for (const unit of [1, 1024, 1048576, 1073741824, 1099511627776])
-    for (const n of [1, 2, 5, 10, 20, 50, 100, 200, 500]) {
-      step = unit * n;
-      if (most / step <= 3.5) return Array.from({ length: floor(most / step) }, (_, i) => (i + 1) * step);
-    }
-  return [most];
 }
 
 function areas(doc: Doc, s: Scale): string[] {
@@ -184,9 +185,8 @@ function areas(doc: Doc, s: Scale): string[] {
 }
 
 function line(points: { time_ns: number; bytes: number }[], s: Scale): string {
-  const y = (v: number) => (s.rssMost ? s.height - 18 - (v / s.rssMost) * (s.height - 26) : s.y(v));
-  // Steps: between two samples the last one is all that is known.
-  return points.map((p, i) => `${i ? "H" : "M"}${s.x(p.time_ns).toFixed(1)}${i ? "V" : " "}${y(p.bytes).toFixed(1)}`).join("");
+  // Steps: between two samples, and after the last one, the last one is all that is known.
+  return points.map((p, i) => `${i ? "H" : "M"}${s.x(p.time_ns).toFixed(1)}${i ? "V" : " "}${s.rssY(p.bytes).toFixed(1)}`).join("") + `H${s.right}`;
 }
 
 function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
@@ -198,11 +198,13 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
   const st = state.value;
   const timeOf = (e: MouseEvent) => {
     const x = e.clientX - box.current!.getBoundingClientRect().left;
-    const part = min(1, max(0, (x - LEFT) / (size.width - LEFT - 8)));
+    const part = min(1, max(0, (x - LEFT) / (s.right - LEFT)));
     return round(doc.from_ns + part * (doc.to_ns - doc.from_ns));
   };
   const down = (e: PointerEvent) => {
-    if (e.button || !summary.has.windows) return;
+    if (e.button) return;
+    refused.value = !summary.has.windows;
+    if (refused.value) return;
     start.current = { x: e.clientX, ns: timeOf(e) };
     box.current!.setPointerCapture(e.pointerId);
   };
@@ -232,19 +234,21 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
   const now = instantNs(summary), left = isAtExits(summary);
   const i = indexAt(doc.times_ns, now);
   const window_ = drag ?? (st.mode !== "live" ? { from: st.from, to: st.to || doc.to_ns } : null);
-  const right = size.width - 8, bottom = size.height - 18;
-  const peakX = s.x(summary.totals.peak_time_ns ?? 0), late = peakX > size.width - 130;
+  const right = s.right, bottom = size.height - 18;
+  const peakX = s.x(summary.totals.peak_time_ns ?? 0), late = peakX > right - 130;
   return <div class="timeline-row">
-    <div class="chart-box" ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={round(doc.from_ns / 1000)} aria-valuemax={round(doc.to_ns / 1000)}
+    <div class={summary.has.windows ? "chart-box" : "chart-box fixed"} title={summary.has.windows ? undefined : CANNOT} ref={box} tabIndex={0} role="slider" aria-label="instant" aria-valuemin={round(doc.from_ns / 1000)} aria-valuemax={round(doc.to_ns / 1000)}
       aria-valuenow={round(now / 1000)} aria-valuetext={left ? `${LEFT_WORDS}: ${bytes(doc.left_bytes)}` : `${duration(now)}: live ${bytes(doc.bytes[i])}`}
       onPointerDown={down} onPointerMove={move} onPointerUp={up} onPointerLeave={() => setHover(null)}
       onPointerCancel={() => { start.current = null; setDrag(null); }} onKeyDown={keys}>
       <svg width={size.width} height={size.height} aria-hidden="true">
-        {ticks(s.most).map((t) => <g key={t}><line class="grid" x1={LEFT} x2={right} y1={s.y(t)} y2={s.y(t)} /><Label x={LEFT - 6} y={s.y(t) + 4} anchor="end">{bytes(t)}</Label></g>)}
-        <TimeAxis from={doc.from_ns} to={doc.to_ns} x={s.x} y={size.height - 4} width={size.width} />
+        {ticks(s.most).map((t) => <g key={t}><line class="grid" x1={LEFT} x2={right} y1={s.y(t)} y2={s.y(t)} /><Label x={LEFT - 6} y={s.y(t) + 4} anchor="end">{tidy(bytes(t))}</Label></g>)}
+        {s.rssMost > 0 && <g class="rss-axis"><line class="grid" x1={right} x2={right} y1={8} y2={bottom} />{ticks(s.rssMost).map((t) => <Label key={t} x={right + 6} y={s.rssY(t) + 4} anchor="start">{tidy(bytes(t))}</Label>)}<Label x={right + 6} y={bottom} anchor="start">RSS</Label></g>}
+        <Label x={LEFT - 6} y={bottom} anchor="end">heap</Label>
+        <TimeAxis from={doc.from_ns} to={doc.to_ns} x={s.x} y={size.height - 4} width={right + 8} />
         {areas(doc, s).map((d, k, all) => <path key={k} class={k === all.length - 1 ? "layer-other" : `layer-${k}`} d={d} />)}
-        {doc.rss.length > 1 && <path class="rss-line" d={line(doc.rss, s)} />}
-        {doc.limit_bytes > 0 && doc.limit_bytes <= s.most && <g><line class="limit-line" x1={LEFT} x2={right} y1={s.y(doc.limit_bytes)} y2={s.y(doc.limit_bytes)} /><Label x={right} y={s.y(doc.limit_bytes) - 4} anchor="end">{`limit ${bytes(doc.limit_bytes)}`}</Label></g>}
+        {s.rssMost > 0 && <path class="rss-line" d={line(doc.rss, s)} />}
+        {doc.limit_bytes > 0 && doc.limit_bytes <= s.most && <g><line class="limit-line" x1={LEFT} x2={right} y1={s.y(doc.limit_bytes)} y2={s.y(doc.limit_bytes)} /><Label x={late ? LEFT + 4 : right - 4} y={s.y(doc.limit_bytes) - 4} anchor={late ? "start" : "end"}>{`limit ${bytes(doc.limit_bytes)}`}</Label></g>}
         {window_ && <rect class="window" x={s.x(window_.from)} y={0} width={max(1, s.x(window_.to) - s.x(window_.from))} height={bottom} />}
         {summary.has.peak && <g class="peak-mark"><Upright x={peakX} top={8} height={bottom} /><Label x={peakX + (late ? -6 : 6)} y={11} anchor={late ? "end" : "start"}>{`▲ peak ${bytes(summary.totals.peak_bytes)}`}</Label></g>}
         {doc.marks.map((m, k) => <path key={k} class="diamond" d={`M${s.x(m.time_ns)} ${bottom - 6}l5 6l-5 6l-5-6Z`}><title>{brief(m.name)} at {duration(m.time_ns)}</title></path>)}
@@ -253,12 +257,12 @@ function Chart({ doc, summary }: { doc: Doc; summary: Summary }) {
         {hover !== null && <Upright kind="hover-line" x={s.x(hover)} height={bottom} />}
       </svg>
     </div>
-    <Legend doc={doc} at={hover ?? now} apart={s.rssMost > 0} hovering={hover !== null} left={left && hover === null} />
+    <Legend doc={doc} at={hover ?? now} hovering={hover !== null} left={left && hover === null} />
   </div>;
 }
 
 // The layers in words, with their sizes at the instant pointed at.
-function Legend({ doc, at, apart, hovering, left }: { doc: Doc; at: number; apart: boolean; hovering: boolean; left: boolean }) {
+function Legend({ doc, at, hovering, left }: { doc: Doc; at: number; hovering: boolean; left: boolean }) {
   const i = indexAt(doc.times_ns, at);
   const value = (of: { bytes: number[]; left_bytes: number }) => (left ? of.left_bytes : of.bytes[i]);
   const rest = value(doc) - doc.rows.reduce((sum, r) => sum + value(r), 0);
@@ -268,7 +272,7 @@ function Legend({ doc, at, apart, hovering, left }: { doc: Doc; at: number; apar
     <ul>
       {doc.rows.map((r, k) => <li key={r.site}><button class="layer-name" title={clean(r.place.function)} onClick={() => go({ site: r.site, node: "" })}><i class={`swatch layer-${k}`} /><span>{functionWords(r.place.function, 60)} <PlaceName place={r.place} /><Callers text={r.callers} /></span></button><span class="num">{bytes(value(r))}</span></li>)}
       <li><span class="layer-name"><i class="swatch layer-other" /><span>other</span></span><span class="num">{bytes(max(0, rest))}</span></li>
-      {!left && doc.rss.length > 0 && <li><span class="layer-name"><i class="swatch rss" /><span>RSS{apart ? " (own scale)" : ""}</span></span><span class="num">{bytes(rss)}</span></li>}
+      {!left && doc.rss.length > 0 && <li><span class="layer-name"><i class="swatch rss" /><span>RSS, right axis</span></span><span class="num">{bytes(rss)}</span></li>}
       {!left && doc.events.length > 0 && <li><span class="layer-name"><i class="swatch" /><span>allocations and frees</span></span><span class="num">{rate(doc.events[i] ?? 0, 1e9)}</span></li>}
     </ul>
   </div>;

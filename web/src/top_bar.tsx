@@ -2,7 +2,7 @@
 import { useRef } from "preact/hooks";
 import type { RecordingEntry, Summary } from "./api";
 import { taken } from "./bits";
-import { ExportMenu } from "./export_menu";
+import { ExportMenu, ShareMenu } from "./export_menu";
 import { matchedWords, nextMatch } from "./flame_view";
 import { helpShown } from "./help";
 import { dark } from "./colours";
@@ -26,6 +26,7 @@ export function TopBar({ summary, recordings }: { summary: Summary; recordings: 
       <button onClick={() => (helpShown.value = true)} title="Keys and words (?)">Help</button>
       <button onClick={() => setTheme(dark.value ? "light" : "dark")} title="Light or dark (t)">{dark.value ? "Light" : "Dark"}</button>
       <ExportMenu summary={summary} />
+      <ShareMenu summary={summary} />
     </nav>
   </header>;
 }

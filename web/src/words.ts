@@ -25,6 +25,11 @@ export function count(n = 0): string {
   return n < 0 ? "−" + text : text;
 }
 
+// For headlines: "1.25 million".
+export function short(n = 0): string {
+  return n >= 999.5e6 ? `${three(n / 1e9)} billion` : n >= 999.5e3 ? `${three(n / 1e6)} million` : count(n);
+}
+
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 export function bytes(n = 0): string {
@@ -76,6 +81,10 @@ export type Unit = "bytes" | "count";
 
 export function amount(n: number, unit: Unit): string {
   return unit === "bytes" ? bytes(n) : count(n);
+}
+// For headlines, where no column says what is counted.
+export function withUnit(n: number, unit: Unit): string {
+  return unit === "bytes" ? bytes(n) : several(n, "block");
 }
 export function exactAmount(n: number, unit: Unit): string {
   return unit === "bytes" ? exactBytes(n) : several(n, "block");
