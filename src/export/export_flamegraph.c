@@ -7,8 +7,8 @@
  * keys; it takes all it shows from these titles and from data-f="depth start value".
  *
  * Colours and order are those of the page (web/src/colours.ts, flame_view.tsx), and a test compares
- * them: a module has the hue that its name gives, grey is what is not the user's, and siblings stand
- * as the tree has them.
+ * them: no two modules have one colour, what is not the user's is paler, and siblings stand as the tree
+ * has them.
  *
  * The file stays under a megabyte whatever the recording: frames are taken greatest first until
  * their text fills the budget, or until they are too narrow to matter, and one line says what was
@@ -22,6 +22,7 @@
 #include "profile/call_tree.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -34,8 +35,8 @@ enum {
 	LETTER = 73,     /* tenths of a pixel: a letter of a label */
 	TOP = 150,       /* where the frames begin */
 	BUDGET = 940000, /* bytes of all frames; head, style and script take about 20,000 */
-	HUES = 8,        /* of modules; flamegraph.css has them, and one more: */
-	HUE_SYSTEM = HUES,
+	HUES = 8, /* that flamegraph.css has for modules, and grey; further modules have made ones */
+	HUE_GREY = HUES,   /* a process, or an unknown stack */
 	LEGEND = 6,        /* modules in it */
 	FRAME_LEAST = 100, /* bytes that the text of a frame has at least */
 	SMALLEST = 10000,  /* frames under this part of all are not drawn */
@@ -51,7 +52,8 @@ struct graph {
 	struct call_tree tree;
 	uint64_t total;
 	bool *drawn;     /* by node */
-	bool has_system; /* a frame that is drawn is grey */
+	uint32_t *hues;  /* by function: its module's colour; HUE_GREY is left out */
+	bool has_system; /* a frame that is drawn is the runtime's */
 	uint32_t drawn_count, deepest;
 	uint64_t pruned;
 };
@@ -116,8 +118,9 @@ static void write_meaning(FILE *out, const struct graph *g)
 
 /* ---- colours */
 
-/* As the page counts it: over UTF-16, which is what JavaScript's strings are. */
-static unsigned hue_of_module(const char *name)
+/* The colour that a module's name asks for. As the page counts it: over UTF-16, which is what JavaScript's
+ * strings are. */
+static uint32_t wanted_hue(const char *name)
 {
 	uint32_t hash = 7;
 	for (const unsigned char *c = (const unsigned char *)name; *c;) {
@@ -136,15 +139,76 @@ static unsigned hue_of_module(const char *name)
 	return hash % HUES;
 }
 
-static unsigned hue_of(const struct graph *g, uint32_t node)
+static int by_module(const void *a, const void *b, void *functions)
+{
+	const struct call_function *f = functions;
+	return strcmp(f[*(const uint32_t *)a].module, f[*(const uint32_t *)b].module);
+}
+
+/* Modules in the order of their names; each takes the colour that it wants, or else the next one that is
+ * free, so that no two have the same. Beyond the palette they are numbered from HUES + 1. */
+static int give_hues(struct graph *g)
+{
+	const struct call_functions *functions = &g->tree.functions;
+	uint32_t *order = malloc(((size_t)functions->count + 1) * sizeof *order);
+	uint32_t count = 0, more = HUES + 1;
+	bool taken[HUES] = {false};
+	g->hues = malloc(((size_t)functions->count + 1) * sizeof *g->hues);
+	if (!order || !g->hues) {
+		free(order);
+		return HEFT_ENOMEM;
+	}
+	for (uint32_t i = 0; i < functions->count; i++)
+		g->hues[i] = HUE_GREY;
+	/* Those of the tree alone: a profile knows more. */
+	for (uint32_t i = 1; i < g->tree.count; i++) {
+		uint32_t f = g->tree.nodes[i].function;
+		if (f == PROFILE_NONE || !g->tree.nodes[i].total || functions->items[f].process ||
+		    g->hues[f] != HUE_GREY)
+			continue;
+		g->hues[f] = 0; /* it is in the list */
+		order[count++] = f;
+	}
+	qsort_r(order, count, sizeof *order, by_module, functions->items);
+	for (uint32_t i = 0; i < count; i++) {
+		const char *name = functions->items[order[i]].module;
+		uint32_t tried = 0, hue = wanted_hue(name);
+		if (i && strcmp(name, functions->items[order[i - 1]].module) == 0) {
+			g->hues[order[i]] = g->hues[order[i - 1]];
+			continue;
+		}
+		for (; taken[hue] && tried < HUES; tried++)
+			hue = (hue + 1) % HUES;
+		if (tried < HUES)
+			taken[hue] = true;
+		g->hues[order[i]] = tried < HUES ? hue : more++;
+	}
+	free(order);
+	return 0;
+}
+
+static uint32_t hue_of(const struct graph *g, uint32_t node)
 {
 	uint32_t function = g->tree.nodes[node].function;
-	if (function == PROFILE_NONE)
-		return HUE_SYSTEM;
-	const struct call_function *f = &g->tree.functions.items[function];
-	if (f->process || !g->p->stacks.frames[f->frame].user)
-		return HUE_SYSTEM;
-	return hue_of_module(f->module);
+	return function == PROFILE_NONE ? HUE_GREY : g->hues[function];
+}
+
+static bool is_runtime(const struct graph *g, uint32_t node)
+{
+	uint32_t function = g->tree.nodes[node].function;
+	if (function == PROFILE_NONE || g->tree.functions.items[function].process)
+		return false;
+	return !g->p->stacks.frames[g->tree.functions.items[function].frame].user;
+}
+
+/* The class of a colour, in the middle of a list of classes; made ones say their hue behind it. The numbers
+ * are those of moduleHue (colours.ts). */
+static void write_hue(FILE *out, uint32_t hue, const char *more)
+{
+	if (hue <= HUE_GREY)
+		fprintf(out, "k%" PRIu32 "%s\"", hue, more);
+	else
+		fprintf(out, "m%s\" style=\"--h:%.1f\"", more, fmod((hue - 1) * 137.508 + 20, 360));
 }
 
 /* ---- frames */
@@ -205,8 +269,9 @@ static void write_frame(FILE *out, const struct graph *g, uint32_t node, uint64_
 	const struct call_node *n = &g->tree.nodes[node];
 	const char *name = call_tree_name(&g->tree, node);
 	double width = scaled(g, n->total);
-	fprintf(out, "<g class=\"f k%u\" data-f=\"%" PRIu32 " %" PRIu64 " %" PRIu64 "\">",
-		hue_of(g, node), depth, start, n->total);
+	fputs("<g class=\"f ", out);
+	write_hue(out, hue_of(g, node), is_runtime(g, node) ? " pale" : "");
+	fprintf(out, " data-f=\"%" PRIu32 " %" PRIu64 " %" PRIu64 "\">", depth, start, n->total);
 	write_title(out, g, node);
 	write_box(out, scaled(g, start), width, depth);
 	if (letters_in(width))
@@ -247,7 +312,7 @@ static int choose_frames(struct graph *g)
 		}
 		g->drawn[order[i]] = used <= BUDGET;
 		g->drawn_count += used <= BUDGET;
-		g->has_system |= used <= BUDGET && hue_of(g, order[i]) == HUE_SYSTEM;
+		g->has_system |= used <= BUDGET && is_runtime(g, order[i]);
 	}
 	if (measured)
 		fclose(measured);
@@ -306,18 +371,29 @@ static uint64_t *weigh_modules(const struct graph *g)
 }
 
 /* Returns where the next one begins. */
-static int write_key(FILE *out, int x, unsigned hue, const char *name)
+static int write_key(FILE *out, int x, uint32_t hue, const char *more, const char *name)
 {
+	fputs("<g class=\"legend\"><rect class=\"", out);
+	write_hue(out, hue, more);
 	fprintf(out,
-		"<g class=\"legend\"><rect class=\"k%u\" x=\"%d\" y=\"81\" width=\"12\" "
+		" x=\"%d\" y=\"81\" width=\"12\" "
 		"height=\"12\" rx=\"2\"/><text class=\"key\" x=\"%d\" y=\"92\">",
-		hue, x, x + 18);
+		x, x + 18);
 	x += 34 + 7 * (int)export_name_xml(out, name, 50);
 	fputs("</text></g>\n", out);
 	return x;
 }
 
-/* The modules that hold most, then grey. */
+static uint32_t hue_of_module(const struct graph *g, const char *name)
+{
+	const struct call_functions *functions = &g->tree.functions;
+	for (uint32_t i = 0; i < functions->count; i++)
+		if (g->hues[i] != HUE_GREY && strcmp(functions->items[i].module, name) == 0)
+			return g->hues[i];
+	return HUE_GREY;
+}
+
+/* The modules that hold most, then what paler means. */
 static int write_legend(FILE *out, const struct graph *g)
 {
 	uint64_t *weights = weigh_modules(g);
@@ -330,11 +406,12 @@ static int write_legend(FILE *out, const struct graph *g)
 		if (!weights[best] || weights[best] < g->total / SMALLEST)
 			break;
 		const char *name = profile_module_name(g->p, best);
-		x = write_key(out, x, hue_of_module(name), name);
+		x = write_key(out, x, hue_of_module(g, name), "", name);
 		weights[best] = 0;
 	}
 	if (g->has_system)
-		write_key(out, x, HUE_SYSTEM, "runtime: libc, allocator, C++ and Rust libraries");
+		write_key(out, x, HUE_GREY, " pale",
+			  "paler: runtime (libc, allocator, C++ and Rust libraries)");
 	free(weights);
 	return weights ? 0 : HEFT_ENOMEM;
 }
@@ -452,6 +529,9 @@ int export_flamegraph(FILE *out, const struct profile *p, const struct export_op
 	int rc = call_tree_of(&g.tree, p, o->measure, o->invert ? CALL_TREE_INVERTED : 0);
 	if (rc == 0) {
 		g.total = g.tree.nodes[0].total;
+		rc = give_hues(&g);
+	}
+	if (rc == 0) {
 		rc = choose_frames(&g);
 	}
 	if (rc == 0) {
@@ -465,6 +545,7 @@ int export_flamegraph(FILE *out, const struct profile *p, const struct export_op
 		heft_fail(err, rc, "not enough memory for the flame graph");
 	free(next);
 	free(g.drawn);
+	free(g.hues);
 	call_tree_fini(&g.tree);
 	return rc;
 }

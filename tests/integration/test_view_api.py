@@ -68,31 +68,39 @@ def check_tree(tree):
 
 # ---- the flame graph of heft export
 
-def colour_of(frame):
-    """As web/src/colours.ts and flame_view.tsx have it."""
-    if not frame["user"] or "process" in frame:
-        return 8
-    h = 7
-    for letter in frame["module"]:
-        h = (h * 31 + ord(letter)) % 2**32
-    return h % 8
+def colours_of(frames):
+    """{module: colour} as web/src/colours.ts has it: by name, the one that it asks for or the next free one."""
+    taken, made = {}, 9
+    for module in sorted({f["module"] for f in frames if "process" not in f}):
+        h = 7
+        for letter in module:
+            h = (h * 31 + ord(letter)) % 2**32
+        free = next((c for c in ((h + i) % 8 for i in range(8)) if c not in taken.values()), None)
+        taken[module], made = (free, made) if free is not None else (made, made + 1)
+    return taken
+
+
+def colour_of(frame, colours):
+    """Its number, and whether it is paler."""
+    return (8, False) if "process" in frame else (colours[frame["module"]], not frame["user"])
 
 
 def check_flame_graph(viewer, path, invert):
     """The SVG shows the page's tree: the same calls, in the same order, in the same colours."""
     tree = viewer.document("tree", limit=20000, **({"invert": 1} if invert else {}))
-    depth, page = {0: 0}, []
+    depth, page, colours = {0: 0}, [], colours_of(tree["frames"])
     for node in range(1, len(tree["parent"])):
         depth[node] = depth[tree["parent"][node]] + 1
         frame = tree["frames"][tree["frame"][node]]
         if tree["total"][node] >= tree["sum"] // 10000:
-            page.append((depth[node], frame["function"], tree["total"][node], colour_of(frame)))
+            page.append((depth[node], frame["function"], tree["total"][node], *colour_of(frame, colours)))
     svg = heft("export", "-q", "-f", "svg", "-o", "-", *(["--invert"] if invert else []), path).stdout.decode()
-    drawn = [(int(d), html.unescape(name), int(total), int(colour)) for colour, d, total, name in
-             re.findall(r'<g class="f k(\d)" data-f="(\d+) \d+ (\d+)"><title>(.*)\n', svg)]
+    drawn = [(int(d), html.unescape(name), int(total), int(colour), bool(pale)) for colour, pale, d, total, name in
+             re.findall(r'<g class="f k(\d)( pale)?" data-f="(\d+) \d+ (\d+)"><title>(.*)\n', svg)]
     assert len(page) > 5
     assert drawn == page
-    assert len({c for _, _, _, c in drawn}) > 1
+    assert len({(c, pale) for *_, c, pale in drawn}) > 1
+    assert len(set(colours.values())) == len(colours)  # no two modules have one
 
 
 @pytest.mark.parametrize("invert", [False, True])

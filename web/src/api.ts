@@ -165,6 +165,18 @@ export interface ModelFinding {
   evidence: Record<string, EvidenceValue>; // names say their units
   site: number; // id, 0: none
   advice: string;
+  rule?: string; // what it looks for, in words; "" or absent: not recorded
+  conditions?: Condition[];
+}
+// A condition of a finding's rule, which held.
+export interface Condition {
+  what: string;
+  comparison: "at-least" | "at-most";
+  unit: string; // "fact": yes or no, no limit
+  measured_words: string;
+  limit_words: string;
+  silent_if: string; // what would have made the rule silent
+  margin?: number; // how far beyond the limit: 1 at it
 }
 export type EvidenceValue = number | string | string[] | Part[];
 export interface Part {

@@ -98,7 +98,26 @@ function Card({ finding: f, number, summary }: { finding: Finding; number: numbe
     </div>
     {evidence.length > 0 && <details><summary>Why heft says so</summary><dl class="evidence">
       {evidence.map(([name, value]) => <div key={name}><dt>{clean(name).replace(/_/g, " ").replace(/ (ns|bytes)$/, "")}</dt><dd><Evidence name={name} value={value} /></dd></div>)}</dl></details>}
+    {f.rule && <Explanation finding={f} />}
   </li>;
+}
+
+// The chain behind a finding: its rule, what was measured against which limit, and what would have made it
+// silent, the nearest first.
+function Explanation({ finding: f }: { finding: Finding }) {
+  const all = f.conditions ?? [], nearest = [...all].sort((a, b) => (a.margin ?? Infinity) - (b.margin ?? Infinity));
+  return <details class="explanation"><summary>Explain</summary>
+    <p>{clean(f.rule!)}</p>
+    {all.length > 0 && <>
+      <h3>All of these held</h3>
+      <div class="conditions" role="table" aria-label="Conditions">
+        <div role="row"><span role="columnheader">What</span><span role="columnheader">Measured</span><span role="columnheader">Limit</span></div>
+        {all.map((c, i) => <div key={i} role="row"><span role="cell">{clean(c.what)}</span><span role="cell" class="num">{clean(c.measured_words)}</span>
+          <span role="cell" class="num">{c.unit === "fact" ? "–" : `${c.comparison === "at-least" ? "at least" : "at most"} ${clean(c.limit_words)}`}</span></div>)}
+      </div>
+      <h3>Any one of these would have made it silent</h3>
+      <ul>{nearest.map((c, i) => <li key={i}>{clean(c.silent_if)}</li>)}</ul></>}
+  </details>;
 }
 
 // Names of evidence say the unit of their numbers (docs/findings.md).

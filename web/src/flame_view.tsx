@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Summary, Tree } from "./api";
 import { CHOOSE, Choice, Document, Empty, Toggle } from "./bits";
-import { mix, moduleHue, palette, type Palette } from "./colours";
+import { mix, moduleHue, nameModules, palette, type Palette } from "./colours";
 import { holds, isFile, useDocument } from "./fetch";
 import { findMatches, findPath, frameOf, framesOf, makeFlame, pathName, type Flame } from "./flame";
 import { FlameCanvas } from "./flame_canvas";
@@ -44,6 +44,7 @@ export function FlameView({ summary }: { summary: Summary }) {
 
 export function moduleColour(flame: Flame): (node: number, p: Palette) => string {
   let of: Palette | null = null, colours: string[] = [];
+  nameModules(flame.tree.frames.filter((f) => !f.process).map((f) => f.module));
   return (node, p) => {
     if (of !== p) colours = flame.tree.frames.map((f) => (f.process ? p.system : moduleHue(f.module, p)));
     of = p;
