@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { Frame, Tree } from "./api";
 import { mirrorRows } from "./aria";
-import { childrenOf, findMatches, findPath, frameOf, makeFlame, neighbour, nodeAt, nodeLabel, pathName, visit, type Flame } from "./flame";
+import { moduleHue, nameModules, palette } from "./colours";
+import { childrenOf, findMatches, findPath, frameOf, framesOf, makeFlame, neighbour, nodeAt, nodeLabel, pathName, sandwichOf, visit, type Flame } from "./flame";
 import { diffFlame } from "./diff";
 
 const frame = (name: string, user = true): Frame => ({ function: name, file: name + ".c", line: 1, module: "m", user, inlined: false });
@@ -132,3 +133,54 @@ function makeGone(): Flame {
   const tree: Tree = { frames: [frame("gone")], parent: [-1, 0], frame: [-1, 0], total: [0, 0], self: [0, 0], smaller: [], unit: "bytes", sum: 0, pruned_nodes: 0 };
   return diffFlame({ unit: "bytes", a: { name: "a", sum: 40 }, b: { name: "b", sum: 0 }, rows: [], tree, before: [40, 40] }, { chains: false, opened: [] });
 }
+
+// start -> main -> read 60 (own 10) -> grow 50 -> xmalloc 50 ; main -> work 40
+function chained(): Tree {
+  return {
+    frames: [frame("start", false), frame("main"), frame("read"), frame("grow"), frame("xmalloc", false), frame("work")],
+    parent: [-1, 0, 1, 2, 3, 4, 2],
+    frame: [-1, 0, 1, 2, 3, 4, 5],
+    total: [100, 100, 100, 60, 50, 50, 40],
+    self: [0, 0, 0, 10, 0, 50, 40],
+    smaller: [], unit: "bytes", sum: 100, pruned_nodes: 0,
+  };
+}
+
+test("a box with nothing of its own is one with its only child, named by the user's code", () => {
+  const flame = makeFlame(chained(), { ...PLAIN, chains: true });
+  // read has 10 of its own, and main two children: these end chains.
+  assert.deepEqual(lines(flame), [" main 100 0", "  read 60 10", "   grow 50 50", "  work 40 40"]);
+  assert.equal(flame.total[0], 100);
+  assert.deepEqual([1, 2, 3].map((n) => framesOf(flame, n).map((f) => f.function).join(">")), ["start>main", "read", "grow>xmalloc"]);
+  assert.equal(nodeLabel(flame, 1), "main main.c:1 (+1)");
+  assert.equal(nodeLabel(flame, 2), "read read.c:1");
+  const up = makeFlame(chained(), { ...PLAIN, invert: true, chains: true, leafFirst: true });
+  assert.deepEqual(lines(up).filter((l) => /^ \S/.test(l)), [" grow 50 50", " work 40 40", " read 10 10"]);
+});
+
+test("search and links find what is inside of a chain; a chain can be opened", () => {
+  const whole = makeFlame(chained(), PLAIN), flame = makeFlame(chained(), { ...PLAIN, chains: true });
+  const node = (f: Flame, name: string) => Array.from({ length: f.count }, (_, i) => i).find((i) => frameOf(f, i)?.function === name)!;
+  const found = findMatches(flame, "xmalloc")!;
+  assert.deepEqual([found.nodes, found.sum, found.boxes[node(flame, "grow")]], [[node(flame, "grow")], 50, 1]);
+  for (const name of ["start", "main"]) assert.equal(findPath(flame, pathName(whole, node(whole, name))), node(flame, "main"));
+  for (const name of ["read", "work"]) assert.equal(pathName(flame, node(flame, name)), pathName(whole, node(whole, name)));
+  const opened = makeFlame(chained(), { ...PLAIN, chains: true, opened: [pathName(flame, node(flame, "main"))] });
+  assert.deepEqual(lines(opened), [" start 100 0", "  main 100 0", "   read 60 10", "    grow 50 50", "   work 40 40"]);
+});
+
+test("no two modules have one colour, however many there are", () => {
+  const names = Array.from({ length: 60 }, (_, i) => `lib${i}.so`);
+  nameModules(names);
+  const colours = names.map((n) => moduleHue(n, palette.value));
+  assert.equal(new Set(colours).size, 60);
+  assert.deepEqual(names.map((n) => moduleHue(n, palette.value)), colours);
+});
+
+test("callers and callees of a function, its outermost call counted", () => {
+  const { callers, callees } = sandwichOf(example(), "work", "m");
+  assert.deepEqual([callers.total[0], callees.total[0]], [90, 90]); // 60 under main, of which 20 are its own call; 30 under sys
+  assert.deepEqual(lines(makeFlame(callers, PLAIN)), [" main 60 60", " sys 30 0", "  main 30 30"]);
+  assert.deepEqual(lines(makeFlame(callees, PLAIN)), [" work 20 5", "  xmalloc 15 15"]);
+  assert.equal(sandwichOf(example(), "nobody", "m").callers.total[0], 0);
+});

@@ -5,7 +5,7 @@
 // totals; children are in order of their totals, so that drawing stops at the first one that is
 // too small to see and never looks at the rest: 100,000 nodes cost what is visible of them.
 import { max, min } from "./arithmetic";
-import type { Frame, Tree } from "./api";
+import type { Frame, Sandwich, Tree } from "./api";
 import { functionWords, placeWords, quoted } from "./words";
 
 export interface Flame {
@@ -389,4 +389,31 @@ export function neighbour(flame: Flame, node: number, key: string): number {
     default:
       return node;
   }
+}
+
+// Callers and callees of a function, from a whole tree: for a file, which holds no sandwiches. Of a recursive
+// function the outermost call counts, as at the server. Equal boxes become one in makeFlame.
+export function sandwichOf(tree: Tree, name: string, module: string): Sandwich {
+  const empty = (): Tree => ({ ...tree, parent: [-1], frame: [-1], total: [0], self: [0], smaller: [], other: undefined });
+  const callers = empty(), callees = empty(), below = new Int32Array(tree.parent.length).fill(-1);
+  const add = (to: Tree, parent: number, frame: number, self: number) => {
+    to.frame.push(frame);
+    to.self.push(self);
+    to.total.push(self);
+    return to.parent.push(parent) - 1;
+  };
+  for (let i = 1; i < tree.parent.length; i++) {
+    const f = tree.frames[tree.frame[i]], up = tree.parent[i];
+    if (below[up] >= 0) below[i] = add(callees, below[up], tree.frame[i], tree.self[i]);
+    else if (f?.function === name && (!module || f.module === module)) {
+      below[i] = 0;
+      callees.self[0] += tree.self[i];
+      callees.total[0] += tree.total[i];
+      callers.total[0] += tree.total[i];
+      let at = 0;
+      for (let k = up; k > 0; k = tree.parent[k]) at = add(callers, at, tree.frame[k], 0);
+      callers.self[at] += tree.total[i];
+    }
+  }
+  return { callers, callees };
 }

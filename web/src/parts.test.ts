@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { Finding, Process, Summary } from "./api";
 import { sortRows, type Column } from "./bits";
-import { timeTicks } from "./chart_parts";
+import { powerTicks, ticks, tidy, timeTicks } from "./chart_parts";
 import { endWords, evidenceWords, explainPatch } from "./findings";
 import { bucketLow } from "./lifetimes";
+import { markdownSummary } from "./markdown";
 import { processRows } from "./processes";
 import { escapeXml } from "./svg_text";
-import { ticks } from "./chart_parts";
 import { indexAt } from "./timeline";
 
 test("tables sort numbers downwards first, words upwards", () => {
@@ -42,6 +42,10 @@ test("several processes leave what one has at the end", () => {
 test("axes have few, round ticks", () => {
   assert.deepEqual(ticks(3 * 1048576), [1048576, 2097152, 3145728]);
   assert.deepEqual(ticks(700), [200, 400, 600]);
+  assert.deepEqual(ticks(904353, "count"), [200000, 400000, 600000, 800000]);
+  assert.deepEqual(powerTicks(512, 20000, 400, 50), [1000, 2000, 5000, 10000, 20000]);
+  assert.deepEqual(powerTicks(512, 20000, 100, 50), [1000, 10000]); // too narrow for 2 and 5
+  assert.deepEqual(["1.00 s", "1.50 s", "15.0 MiB", "500 ms", "200,000"].map(tidy), ["1 s", "1.5 s", "15 MiB", "500 ms", "200,000"]);
   assert.deepEqual(timeTicks(0, 1000, 5), [0, 200, 400, 600, 800, 1000]);
 });
 
@@ -78,4 +82,15 @@ test("lifetime buckets begin at 0, 512, 1024 ns", () => {
 
 test("hostile text is inert in SVG", () => {
   assert.equal(escapeXml(`<script>"'&\u0000\ud800`), "&lt;script&gt;&quot;&#39;&amp;\ufffd\ufffd");
+});
+
+test("a summary in Markdown: numbers, findings, sites; names are no markup", () => {
+  const place = { function: "a|b`c", file: "/src/x.c", line: 3, module: "m" };
+  const summary = { command: ["./prog", "<b>"], name: "x.heft", mode: "exact", rate_bytes: 0, process_count: 1, start_ns: 0, end_ns: 2e9, duration_ns: 2e9, end_words: "exit status 0", end_bytes: 2048, end_blocks: 2,
+    quality: { level: "good", words: [] }, has: { peak: true, live: true, allocated: true, times: true }, totals: { peak_bytes: 1048576, peak_blocks: 7, peak_time_ns: 1e9, allocated_bytes: 3145728, allocations: 9 },
+    findings: [{ kind: "growing-site", severity: "high", bytes: 1, summary: "It [grows](http://x) @all", evidence: {}, site: 1, advice: "Stop *it*.", where: place, callers: "", trend: [], explain: { view: "flame" } }] } as unknown as Summary;
+  const text = markdownSummary(summary, { count: 1, sum: 200, rows: [{ place, value: 100 } as never] });
+  assert.deepEqual(text.split("\n"), ["### Heap of `./prog <b>`", "", "| | |", "|---|---|", "| Peak heap | 1.0 MiB in 7 blocks at 1.00 s |", "| Live at the end | 2.0 KiB in 2 blocks |", "| Allocated | 3.0 MiB in 9 blocks |",
+    "| Duration | 2.00 s, exit status 0 |", "| Recorded | every allocation; quality good |", "", "**Findings**", "", "- **high**, growing-site: It \\[grows\\](http://x) \\@all (`a\\|b'c x.c:3`)", "  What to do: Stop \\*it\\*.", "",
+    "**Greatest sites**, live at instant, at peak, 1.00 s", "", "| Bytes | Share | Site |", "|---:|---:|---|", "| 100 B | 50.0 % | `a\\|b'c x.c:3` |", ""]);
 });

@@ -3,8 +3,8 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Frame, Functions, Sandwich as Doc, Summary, Tree } from "./api";
 import { CHOOSE, Amount, Document, Empty, FunctionName, Table, type Column } from "./bits";
-import { useSelected } from "./fetch";
-import { makeFlame } from "./flame";
+import { isFile, useSelected } from "./fetch";
+import { makeFlame, sandwichOf } from "./flame";
 import { FlameCanvas } from "./flame_canvas";
 import { moduleColour } from "./flame_view";
 import { chainShape, go, selectedUnit, state } from "./state";
@@ -41,9 +41,10 @@ export function SandwichView({ summary }: { summary: Summary }) {
 }
 
 function Sides({ summary, name: full, module }: { summary: Summary; name: string; module: string }) {
-  const answer = useSelected<Doc>(summary, "sandwich", { function: full, module: module || undefined });
+  const asked = useSelected<Doc | Tree>(summary, isFile() ? "tree" : "sandwich", isFile() ? {} : { function: full, module: module || undefined });
+  const answer = useMemo(() => ({ ...asked, value: asked.value && ("callers" in asked.value ? asked.value : sandwichOf(asked.value, full, module)) }), [asked.value, asked.loading, full, module]);
   const name = functionWords(full, 60);
-  return <Document answer={answer}>{(doc) => <>
+  return <Document<Doc> answer={answer}>{(doc) => <>
     <h2>Callers of {name}: {withUnit(doc.callers.total[0], doc.callers.unit)}</h2><Side tree={doc.callers} name={name} label="callers" />
     <h2>Called by {name}</h2><Side tree={doc.callees} name={name} label="callees" />
   </>}</Document>;

@@ -9,6 +9,10 @@ import { dark } from "./colours";
 import { DEFAULTS, go, setTheme, state } from "./state";
 import { baseName, brief, bytes, clean, count, duration } from "./words";
 
+function runWords(summary: Summary): string {
+  return [summary.duration_ns && duration(summary.duration_ns), !summary.live && summary.end_words && brief(summary.end_words, 80), summary.processes.length > 1 && summary.thread_words].filter(Boolean).join(", ");
+}
+
 export function TopBar({ summary, recordings }: { summary: Summary; recordings: RecordingEntry[] }) {
   const command = summary.command.map(clean).join(" ") || clean(summary.name);
   const short = summary.command.length ? [baseName(summary.command[0]), ...summary.command.slice(1)].join(" ") : summary.name;
@@ -18,7 +22,7 @@ export function TopBar({ summary, recordings }: { summary: Summary; recordings: 
     {recordings.length > 1 && <label class="select"><span class="hidden">Recording</span>
       <select value={summary.id} onChange={(e) => go({ ...DEFAULTS, r: e.currentTarget.value, view: state.value.view })}>
         {recordings.map((r) => <option key={r.id} value={r.id}>{brief(r.name, 40)}</option>)}</select></label>}
-    <span class="run-words">{summary.duration_ns ? duration(summary.duration_ns) : ""}{summary.live ? "" : summary.end_words ? `, ${brief(summary.end_words, 80)}` : ""}{summary.processes.length > 1 ? `, ${summary.thread_words}` : ""}</span>
+    <span class="run-words" title={runWords(summary)}>{runWords(summary)}</span>
     {summary.live && <span class="live-badge" role="status"><span aria-hidden="true">●</span> running</span>}
     <Badge summary={summary} />
     <Search />
