@@ -195,6 +195,33 @@ def test_double_click_in_the_last_row(recordings, open_page):
         assert chosen(page) == clicked
 
 
+def test_a_scrolled_graph(recordings, open_page):
+    """What is drawn and what is hit is where the graph was scrolled to; the canvas is not higher than its box."""
+    with view_of(recordings("python")) as view:
+        page = open_page(view.url + "#view=flame&chains=1", height=590)
+        page.wait("document.querySelector('#view [role=treegrid]') !== null")
+        settled(page)
+        box = page.evaluate(CANVAS)
+        assert box[3] == pytest.approx(page.evaluate("document.querySelector('.flame-scroll').clientHeight"), abs=1)
+        column = """((down) => { const canvas = document.querySelector('.flame canvas'), ratio = devicePixelRatio || 1;
+          const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');
+          copy.drawImage(canvas, 0, 0);
+          return [...copy.getImageData(200 * ratio, down * ratio, 1, 60 * ratio).data].join(); })"""
+        before = page.evaluate(column + "(100)")
+        page.evaluate("document.querySelector('.flame-scroll').scrollTop = 100")
+        settled(page)
+        page.evaluate("new Promise((done) => setTimeout(done, 200))")
+        assert page.evaluate(CANVAS) == box
+        assert page.evaluate(column + "(0)") == before  # 100 pixels up
+        page.click(box[0] + 200, box[1] + 30)  # 130 pixels down, row 6: levels count from 1
+        page.wait("document.querySelector('[role=treegrid] [aria-selected=true]')?.getAttribute('aria-level') === '7'")
+        name = chosen(page)
+        page.press("Escape")
+        page.double_click(box[0] + 200, box[1] + 30)
+        page.wait("location.hash.includes('zoom=')")
+        assert chosen(page) == name
+
+
 def colours_of_legend(page):
     page.evaluate("document.querySelectorAll('.legend details').forEach((d) => (d.open = true))")
     pairs = page.evaluate("[...document.querySelectorAll('.legend span:has(> i)')].map((s) => [s.title, getComputedStyle(s.querySelector('i')).backgroundColor])")
