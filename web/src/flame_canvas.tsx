@@ -170,7 +170,7 @@ export function FlameCanvas(props: FlameProps) {
   useLayoutEffect(() => {
     const box = scroller.current!;
     const y = flame.depth[props.chosen] * ROW;
-    if (byMouse.current === props.chosen) return;
+    if (!props.chosen || byMouse.current === props.chosen) return; // nothing is chosen any more: what is seen stays
     byMouse.current = -1;
     if (y < box.scrollTop) box.scrollTop = y;
     else if (y > box.scrollTop + box.clientHeight - ROW) box.scrollTop = y - box.clientHeight + 2 * ROW;
@@ -263,7 +263,10 @@ export function FlameCanvas(props: FlameProps) {
   const key = (e: KeyboardEvent) => {
     if (e.ctrlKey || e.metaKey || e.altKey) return;
     if (e.key.startsWith("Arrow")) props.choose(neighbour(flame, props.chosen, e.key));
-    else if (e.key === "Home") props.choose(0);
+    else if (e.key === "Home") {
+      scroller.current!.scrollTop = 0;
+      props.choose(0);
+    }
     else if (e.key === "Enter") props.zoomTo(props.chosen);
     else return;
     taken(e);
