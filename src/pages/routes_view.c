@@ -203,7 +203,7 @@ static int write_export(FILE *out, struct view_recording *r, const struct export
 	if (rc == 0)
 		rc = view_recording_part(r, q, extents[x->stacks], &part, err);
 	if (rc == 0 && !measure_known(part->p, options.measure))
-		rc = heft_fail(err, HEFT_EREFUSED, "this file does not tell that number");
+		rc = heft_fail(err, HEFT_EREFUSED, "this file does not record that number");
 	if (rc == 0)
 		rc = exporter_write(x, out, part->p, &options, err);
 	view_part_drop(part);

@@ -37,7 +37,7 @@ int view_ledger(FILE *out, struct view_recording *r, const struct view_query *q,
 		write_band(&w, "requested", t->peak_bytes, "live at the peak of the heap");
 	if (p->run.has & PROFILE_HAS_USABLE)
 		write_band(&w, "rounding", t->peak_slack_bytes,
-			   "what the allocator gave beyond that");
+			   "what the allocator added to that");
 	json_write_array_end(&w);
 	json_write_key_uint(&w, "rss_bytes", t->peak_rss_bytes);
 	json_write_object_end(&w);

@@ -67,7 +67,7 @@ int view_lifetimes(FILE *out, struct view_recording *r, const struct view_query 
 	if (rc < 0)
 		return rc;
 	if (!part->p->behaviour.lifetimes || !(part->p->run.has & PROFILE_HAS_LIFETIMES))
-		rc = heft_fail(err, HEFT_EREFUSED, "%s does not tell how long blocks live",
+		rc = heft_fail(err, HEFT_EREFUSED, "%s does not record how long blocks live",
 			       part->p->run.rate_bytes ? "a sampled recording" : "this file");
 	if (rc == 0 && view_part_has_events(part))
 		rc = view_heat_of(part, &heat, err);

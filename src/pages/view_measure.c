@@ -18,7 +18,7 @@ static uint32_t buckets_within(uint64_t within_ns)
 
 static int refuse(const struct profile *p, const char *what, struct heft_error *err)
 {
-	return heft_fail(err, HEFT_EREFUSED, "%s does not tell %s",
+	return heft_fail(err, HEFT_EREFUSED, "%s does not record %s",
 			 p->run.rate_bytes ? "a sampled recording" : "this file", what);
 }
 

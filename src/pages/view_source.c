@@ -90,7 +90,7 @@ static void write_source(FILE *out, const struct profile *p, const struct listin
 	int64_t changed = 0;
 	char *text = view_path_read(path, &length, &changed, &words);
 	if (text && p->run.start_unix_ns && changed > p->run.start_unix_ns)
-		words = "newer than the program: lines may have moved";
+		words = "the file is newer than the program: lines may have moved";
 	json_write_init(&w, out);
 	json_write_object(&w);
 	json_write_key_string(&w, "file", path);
@@ -118,7 +118,7 @@ int view_source(FILE *out, struct view_recording *r, const struct view_query *q,
 	struct listing listing = {0};
 	uint32_t file = PROFILE_NONE;
 	if (!q->file)
-		return heft_fail(err, HEFT_EUSAGE, "which file? file=PATH says it");
+		return heft_fail(err, HEFT_EUSAGE, "name a file with file=PATH");
 	int rc = view_recording_part(r, q, VIEW_NO_SIZES, &part, err);
 	if (rc < 0)
 		return rc;

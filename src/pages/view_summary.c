@@ -143,7 +143,7 @@ static void write_quality(struct json_writer *w, const struct view_part *part)
 	json_write_array(w);
 	if (p->run.rate_bytes) {
 		char text[120];
-		snprintf(text, sizeof text, "estimates: one sample for each %s on average",
+		snprintf(text, sizeof text, "estimates: one sample per %s on average",
 			 words_bytes(p->run.rate_bytes).text);
 		json_write_string(w, text);
 	} else if (strcmp(p->run.format, "heft") == 0) {

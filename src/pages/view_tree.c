@@ -197,7 +197,7 @@ int view_sandwich(FILE *out, struct view_recording *r, const struct view_query *
 	struct json_writer w;
 	bool *frames = NULL;
 	if (!q->function)
-		return heft_fail(err, HEFT_EUSAGE, "which function? function=NAME says it");
+		return heft_fail(err, HEFT_EUSAGE, "name a function with function=NAME");
 	int rc = open_stacks(&s, r, q, VIEW_NO_SIZES, err);
 	if (rc == 0 && !(frames = frames_of_function(s.p, q)))
 		rc = heft_fail(err, HEFT_ENOMEM, "not enough memory for this tree");

@@ -50,7 +50,7 @@ function Compared({ summary, recordings, b }: { summary: Summary; recordings: Re
     {b && <Numbers a={summary} b={b} />}
     <Document answer={answer}>{(doc) => <>
       <p class="lead">A <Total n={doc.a.sum} unit={doc.unit} /> → B <Total n={doc.b.sum} unit={doc.unit} />: <strong><Change n={doc.b.sum - doc.a.sum} unit={doc.unit} /></strong>{doc.unit === "count" && " blocks"}{doc.a.sum > 0 && doc.a.sum !== doc.b.sum && ` (${doc.b.sum > doc.a.sum ? "+" : "−"}${share(abs(doc.b.sum - doc.a.sum), doc.a.sum)})`}</p>
-      {doc.a.sum + doc.b.sum <= 0 ? <Empty title="Nothing to compare">Neither side holds anything.</Empty> : <>
+      {doc.a.sum + doc.b.sum <= 0 ? <Empty title="Nothing to compare">Both sides are empty.</Empty> : <>
         {s.side ? <Pair a={summary.id} b={b || summary.id} at={at} bat={bat} most={max(doc.a.sum, doc.b.sum)} /> : <Result doc={doc} />}
         <Table label="Changes" columns={columns(doc.unit)} rows={doc.rows} rowKey={(_, i) => i}
           open={(row) => { shownRow.value = row; go({ site: 0, node: "" }); }} chosen={(row) => row === shownRow.value} /></>}
@@ -93,7 +93,7 @@ function Half({ label, id, at, most }: { label: string; id: string; at: Instant;
   const flame = useMemo(() => tree && makeFlame(tree, { invert: false, merge: s.merge, fold: s.fold, ...chainShape(s) }), [tree, s.merge, s.fold, s.chains, s.opened]);
   const colour = useMemo(() => flame && moduleColour(flame), [flame]);
   const matches = useMemo(() => flame && findMatches(flame, s.search), [flame, s.search]);
-  return <section aria-label={`Side ${label}`}><Document answer={answer}>{() => flame && colour && (flame.count < 2 ? <Empty title={`Nothing in ${label}`} /> : <FlameCanvas flame={flame} unit={tree!.unit} label={`${label}: flame graph`} rootName={label}
+  return <section aria-label={`Side ${label}`}><h2>{label}{tree && <>: <Total n={tree.sum} unit={tree.unit} /></>}</h2><Document answer={answer}>{() => flame && colour && (flame.count < 2 ? <Empty title={`Nothing in ${label}`} /> : <FlameCanvas flame={flame} unit={tree!.unit} label={`${label}: flame graph`} rootName={label}
     chosen={findPath(flame, s.node)} zoom={findPath(flame, zoom)} whole={most} matches={matches ?? null} colour={colour} dims
     choose={(n) => go({ node: pathName(flame, n), site: 0 }, true)} zoomTo={(n) => setZoom(pathName(flame, n))} />)}</Document></section>;
 }
@@ -132,7 +132,7 @@ function Result({ doc }: { doc: Doc }) {
   return <>
     <FlameCanvas flame={flame} unit={doc.unit} label="changes by call stack" rootName="all" chosen={findPath(flame, s.node)} zoom={findPath(flame, zoom)} matches={matches} colour={colour} note={words}
       choose={(n) => go({ node: pathName(flame, n), site: 0 }, true)} zoomTo={(n) => setZoom(pathName(flame, n))} />
-    <p class="legend"><span class="more">+ more in B (red)</span><span class="less">− less in B (blue)</span><span>a box is as wide as the larger of A and B</span></p>
+    <p class="legend"><span class="more">+ more in B (red)</span><span class="less">− less in B (blue)</span><span>each box is as wide as the larger of A and B</span></p>
   </>;
 }
 

@@ -48,7 +48,7 @@ export function holds(address: string): boolean {
 async function ask(address: string): Promise<Answer<unknown>> {
   if (embedded) {
     if (Object.hasOwn(embedded, address)) return { value: embedded[address], loading: false };
-    return { absent: true, loading: false, words: "This file does not hold that part. Open the recording itself with: heft view FILE" };
+    return { absent: true, loading: false, words: "This one-file report does not contain that part. Open the recording with: heft view FILE" };
   }
   try {
     const reply = await fetch(address, { headers: token ? { Authorization: "Bearer " + token } : {} });
@@ -58,7 +58,7 @@ async function ask(address: string): Promise<Answer<unknown>> {
     }
     return { value: await reply.json(), loading: false };
   } catch {
-    return { loading: false, words: "heft does not answer any more. Is \"heft view\" still running?" };
+    return { loading: false, words: "heft no longer answers. Is \"heft view\" still running?" };
   }
 }
 

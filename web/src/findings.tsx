@@ -12,9 +12,9 @@ export function Findings({ summary }: { summary: Summary }) {
   return <div class="findings">
     <FourNumbers summary={summary} />
     <Notes summary={summary} />
-    {findings.length > 0 && chosen ? <p class="note">Found in all processes together, at call stacks that are here too.</p> : ""}
+    {findings.length > 0 && chosen ? <p class="note">heft found these in all processes together. This process has the same call stacks.</p> : ""}
     {findings.length === 0
-      ? <Empty title={chosen ? "No finding is about this" : "heft found nothing wrong"}>{summary.live ? "It keeps looking while the program runs. " : ""}Start with the flame graph (2) or the sites (3) to see where the memory comes from.</Empty>
+      ? <Empty title={chosen ? "No finding concerns this selection" : "heft found nothing wrong"}>{summary.live ? "It keeps looking while the program runs. " : ""}Start with the flame graph (2) or the sites (3) to see where the memory comes from.</Empty>
       : <ol class="cards" aria-label="Findings">{findings.map((f, i) => <Card key={i} finding={f} number={i + 1} summary={summary} />)}</ol>}
   </div>;
 }
@@ -31,13 +31,13 @@ function FourNumbers({ summary }: { summary: Summary }) {
   const blocks = (n = 0, bytesError?: number, blocksError?: number) => `${bytesError ? within(bytesError, bytes) + ", " : ""}${count(n)}${within(blocksError, count)} ${n === 1 ? "block" : "blocks"}`;
   const items: { name: string; value: string; title?: string; more: string }[] = [
     { name: "Peak heap", value: has.peak ? bytes(peak_bytes) : "not known", title: exactBytes(peak_bytes),
-      more: has.peak ? blocks(t.peak_blocks, t.peak_bytes_error95, t.peak_blocks_error95) + (has.times ? ` at ${duration(t.peak_time_ns)}` : "") : "not in this file" },
+      more: has.peak ? blocks(t.peak_blocks, t.peak_bytes_error95, t.peak_blocks_error95) + (has.times ? ` at ${duration(t.peak_time_ns)}` : "") : "not recorded in this file" },
     { name: endWords(summary), value: has.live ? bytes(summary.end_bytes) : "not known", title: exactBytes(summary.end_bytes),
-      more: has.live ? blocks(summary.end_blocks, summary.end_bytes_error95, summary.end_blocks_error95) : "not in this file" },
+      more: has.live ? blocks(summary.end_blocks, summary.end_bytes_error95, summary.end_blocks_error95) : "not recorded in this file" },
     { name: "Peak RSS", value: rss ? bytes(rss) : "not known", title: exactBytes(rss),
-      more: rss && peak_bytes && has.peak ? `${(rss / peak_bytes).toFixed(1)} × the peak heap` : "not in this file" },
+      more: rss && peak_bytes && has.peak ? `${(rss / peak_bytes).toFixed(1)} × the peak heap` : "not recorded in this file" },
     { name: "Allocated in all", value: `${short(allocations)} blocks`, title: several(allocations, "block"),
-      more: [has.times && summary.duration_ns && `${rate(allocations, summary.end_ns - summary.start_ns)} allocations`, t.allocations_error95 && `± ${count(t.allocations_error95)}`, t.allocated_bytes && bytes(t.allocated_bytes),
+      more: [has.times && summary.duration_ns && rate(allocations, summary.end_ns - summary.start_ns).replace("/", " allocations/"), t.allocations_error95 && `± ${count(t.allocations_error95)}`, t.allocated_bytes && bytes(t.allocated_bytes),
         has.temporary && allocations && `${share(t.temporary, allocations)} temporary`].filter(Boolean).join(", ") },
   ];
   return <dl class="four">{items.map((i) => <div key={i.name}><dt>{i.name}</dt><dd title={i.title}>{i.value}</dd><dd class="faint">{i.more}</dd></div>)}</dl>;
@@ -96,7 +96,7 @@ function Card({ finding: f, number, summary }: { finding: Finding; number: numbe
       {f.where && <button class="link" onClick={() => go({ site: f.site, node: "" })} disabled={!f.site} title={clean(f.where.function)}>{functionWords(f.where.function, 60)} <PlaceName place={f.where} /><Callers text={f.callers} /></button>}
       {f.explain.view !== "findings" && <button class="primary" onClick={() => go({ ...explainPatch(f), finding: number })}>Show me</button>}
     </div>
-    {evidence.length > 0 && <details><summary>Why heft says so</summary><dl class="evidence">
+    {evidence.length > 0 && <details><summary>Evidence</summary><dl class="evidence">
       {evidence.map(([name, value]) => <div key={name}><dt>{clean(name).replace(/_/g, " ").replace(/ (ns|bytes)$/, "")}</dt><dd><Evidence name={name} value={value} /></dd></div>)}</dl></details>}
     {f.rule && <Explanation finding={f} />}
   </li>;

@@ -75,7 +75,7 @@ function Graph({ tree, summary, clientInvert }: { tree: Tree; summary: Summary; 
   const byLifetime = s.colour === "lifetime" && flame.other !== null;
   const colour = useMemo(() => (byLifetime ? lifetimeColour(flame) : moduleColour(flame)), [flame, byLifetime]);
   if (tree.sum <= 0 || flame.count < 2)
-    return <><FlameBar summary={summary} flame={flame} /><Empty title="Nothing is allocated here">{CHOOSE}{(s.focus || s.ignore || s.thread) && " Or clear the filter."}</Empty></>;
+    return <><FlameBar summary={summary} flame={flame} /><Empty title="Nothing was allocated here">{CHOOSE}{(s.focus || s.ignore || s.thread) && " You can also clear the filter."}</Empty></>;
   const chosen = findPath(flame, s.node), zoom = findPath(flame, s.zoom);
   return <>
     <FlameBar summary={summary} flame={flame} />
@@ -96,7 +96,7 @@ function FlameBar({ summary, flame }: { summary: Summary; flame: Flame }) {
     <Toggle on={s.merge} set={(merge) => go({ merge, zoom: "", node: "" })} title="A function that calls itself is one box (r)">Merge recursion</Toggle>
     <Toggle on={s.fold} set={(fold) => go({ fold, zoom: "", node: "" })} title="Only your own code; what libc and the language's runtime allocate counts for their callers (f)">Fold system frames</Toggle>
     <Toggle on={!s.chains} set={(on) => go({ chains: !on, opened: "" })} title="A function that only calls one other is in one box with it; (+3) says how many are. Off: a box each (k)">Fold chains</Toggle>
-    {summary.processes.length > APART && !s.process && !isFile() && <Toggle on={s.each} set={(each) => go({ each, zoom: "", node: "" })} title="Not those of one program together">Each process</Toggle>}
+    {summary.processes.length > APART && !s.process && !isFile() && <Toggle on={s.each} set={(each) => go({ each, zoom: "", node: "" })} title="Show each process as a root of its own">Each process</Toggle>}
     <Choice label="colour" value={s.colour} set={(colour) => go({ colour })} options={[
       { value: "module", words: "Colour by module" },
       { value: "lifetime", words: "by lifetime", disabled: !flame.other, title: flame.other ? undefined : summary.mode === "exact" ? "This selection has no lifetimes" : "A sampled recording has no lifetimes" },

@@ -9,8 +9,8 @@ export const KEYS: [string, string][] = [
   ["/", "search; Enter and Shift+Enter go to the next match, Esc clears"],
   ["n, N", "next and previous match"],
   ["p, o, e, w", "peak, peak of RSS, end, whole run"],
-  [", and .", "move the instant back and forth (in the timeline: ← →)"],
-  ["[ and ]", "the window begins, ends at the instant"],
+  [", and .", "move the instant backward or forward (in the timeline: ← →)"],
+  ["[ and ]", "begin or end the window at the instant"],
   ["g", "next mode: live, grew, allocated, churn"],
   ["b", "bytes or count"],
   ["m", "next mark"],
@@ -19,7 +19,7 @@ export const KEYS: [string, string][] = [
   ["Enter", "zoom to the chosen box, open the chosen row"],
   ["Esc", "back: close, zoom out, clear"],
   ["i, r, f, k, c", "flame graph: invert, merge recursion, fold system frames, fold chains, colours"],
-  ["P", "processes; a row chooses one, Esc goes back to all"],
+  ["P", "processes: choose one by its row; Esc shows all again"],
   ["s", "the chosen function in Sandwich"],
   ["y", "copy the stack in the inspector"],
   ["x", "export what is on screen"],
@@ -32,8 +32,8 @@ const WORDS: [string, string][] = [
   ["left at exit", "not freed when its process ended"],
   ["site", "a call stack that allocates"],
   ["temporary", "freed before its thread allocates again"],
-  ["RSS", "the memory that the system gave to the process, everything included"],
-  ["slack", "what the allocator hands out beyond what was asked for"],
+  ["RSS", "all memory that the system gave to the process"],
+  ["slack", "what the allocator adds to the size that was asked for"],
 ];
 
 export function Help() {
@@ -47,6 +47,6 @@ export function Help() {
     <div class="help-head"><h2 id="help-title">Keys and words</h2><button onClick={() => (helpShown.value = false)}>Close</button></div>
     <dl class="keys">{KEYS.map(([key, words]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{words}</dd></div>)}</dl>
     <dl class="keys">{WORDS.map(([key, words]) => <div key={key}><dt>{key}</dt><dd>{words}</dd></div>)}</dl>
-    <p>In the timeline a click chooses an instant, dragging a window, Shift+click the instant to compare with. All you choose stands in the page's address: send the link to show what you see.</p>
+    <p>In the timeline, click to choose an instant, drag to choose a window, and Shift+click to choose the instant to compare with. The address of the page holds all your choices: send the link to show others what you see.</p>
   </dialog>;
 }

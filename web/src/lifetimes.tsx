@@ -53,8 +53,8 @@ export function LifetimesView({ summary }: { summary: Summary }) {
       <p class="lead"><strong>{several(sum, "block")}</strong>: {share(within(2 ** 20), sum)} lived less than {duration(2 ** 20)}. Still live at the end: <strong>{count(doc.live_at_end)}</strong> ({share(doc.live_at_end, sum)}); such a block counts with its age.</p>
       <h2>How long blocks live</h2>
       <Histogram counts={doc.counts} lows={doc.low_ns} height={210} />
-      <h2>Birth time and lifetime</h2>
-      {doc.heat && doc.heat.birth_ns.length > 0 ? <HeatMap heat={doc.heat} lows={doc.low_ns} summary={summary} /> : <Empty title="Not known">{summary.has.heatmap ? "Nothing was born in this window." : "This file does not tell when blocks were born."}</Empty>}
+      <h2>Time of allocation and lifetime</h2>
+      {doc.heat && doc.heat.birth_ns.length > 0 ? <HeatMap heat={doc.heat} lows={doc.low_ns} summary={summary} /> : <Empty title="Not known">{summary.has.heatmap ? "Nothing was allocated in this window." : "This file does not record when blocks were allocated."}</Empty>}
     </>;
   }}</Document>;
 }
@@ -70,12 +70,12 @@ function HeatMap({ heat, lows, summary }: { heat: NonNullable<Doc["heat"]>; lows
   const y = (l: number) => (to - 1 - l) * height;
   const x = (ns: number) => left + ((ns - heat.birth_ns[0]) / ((ends[ends.length - 1] - heat.birth_ns[0]) || 1)) * step * both.length;
   return <figure class="heat" ref={box}>
-    <svg width={width} height={rows * height + 22} role="img" aria-label={`Blocks by birth time and lifetime; at most ${several(most, "block")} in one cell`}>
+    <svg width={width} height={rows * height + 22} role="img" aria-label={`Blocks by time of allocation and lifetime; at most ${several(most, "block")} in one cell`}>
       {powerTicks(max(lows[1], lows[from]), lows[to - 1] * 1.5, height * DECADE, 14).map((t) => <Label key={t} x={left - 6} y={y(log(t / lows[1]) / log(2) + 1) + height + 4} anchor="end">{tidy(duration(t))}</Label>)}
       {both.map((row, b) => row.slice(from, to).map((n, k) => n > 0 && <rect key={`${b}-${k}`} class={(heat.live[b]?.[from + k] ?? 0) * 2 > n ? "cell still" : "cell"} x={left + b * step} y={y(from + k)} width={max(1, step - 0.5)} height={height - 1} fill-opacity={(0.15 + (0.85 * log(1 + n)) / log(1 + most)).toFixed(2)}>
-        <title>{`born ${duration(heat.birth_ns[b])} to ${duration(ends[b])}, lived ${duration(lows[from + k])} or longer: ${several(n, "block")}${heat.live[b]?.[from + k] ? `, ${count(heat.live[b][from + k])} still live` : ""}`}</title></rect>))}
+        <title>{`allocated ${duration(heat.birth_ns[b])} to ${duration(ends[b])}, lived ${duration(lows[from + k])} or longer: ${several(n, "block")}${heat.live[b]?.[from + k] ? `, ${count(heat.live[b][from + k])} still live` : ""}`}</title></rect>))}
       <TimeAxis from={heat.birth_ns[0]} to={ends[ends.length - 1]} x={x} y={rows * height + 16} width={width} />
     </svg>
-    <figcaption class="note">Across: when a block was born. Upwards: how long it lived. Darker: more blocks; outlined: most of them were still live at the end.</figcaption>
+    <figcaption class="note">The horizontal axis is the time of allocation, the vertical axis the lifetime. Darker cells hold more blocks. In outlined cells most blocks were still live at the end.</figcaption>
   </figure>;
 }

@@ -42,8 +42,8 @@ const VIEW: Record<ViewName, View> = {
   sandwich: { words: "Sandwich", question: "Who calls this?", show: SandwichView },
   source: { words: "Source", question: "Which statement?", show: SourceView, has: "source", lacks: () => "No frame of this recording has a source line. Build the program with -g to get them." },
   sizes: { words: "Sizes", question: "Which sizes, and what is lost to rounding?", show: SizesView, has: "sizes", lacks: exactOnly("sizes of single blocks") },
-  lifetimes: { words: "Lifetimes", question: "Temporary, for a session, or for ever?", show: LifetimesView, has: "lifetimes", lacks: exactOnly("lifetimes: they need every free") },
-  threads: { words: "Threads", question: "Who hands memory to whom?", show: ThreadsView, has: "threads", lacks: (s) => (s.format !== "heft" ? `A ${s.format} file does not say which thread allocated. Record with heft run.` : s.mode === "sample" ? "Samples name the threads of live blocks, and no sample was live." : "No thread of this program allocated anything.") },
+  lifetimes: { words: "Lifetimes", question: "How long do blocks live?", show: LifetimesView, has: "lifetimes", lacks: exactOnly("lifetimes: they need every free") },
+  threads: { words: "Threads", question: "Who hands memory to whom?", show: ThreadsView, has: "threads", lacks: (s) => (s.format !== "heft" ? `A ${s.format} file does not record threads. Recordings of heft do.` : s.mode === "sample" ? "Samples name the threads of live blocks, and no sample was live." : "No thread of this program allocated anything.") },
   diff: { words: "Compare", question: "What changed?", show: DiffView },
   processes: { words: "Processes", question: "Which process?", show: ProcessesView },
   memory: { words: "Memory", question: "Why is RSS higher than the heap?", show: MemoryView },
@@ -53,7 +53,7 @@ let current: Summary | null = null; // for the keyboard
 
 function App() {
   const open = useDocument<Recordings>("/api/recordings");
-  if (!open.value) return <div class="start">{open.loading ? <p role="status">Loading …</p> : <Empty title="heft is not there">{open.words}</Empty>}</div>;
+  if (!open.value) return <div class="start">{open.loading ? <p role="status">Loading …</p> : <Empty title="heft does not answer">{open.words}</Empty>}</div>;
   if (!open.value.recordings.length) return <div class="start"><Empty title="Nothing is open">Open recordings with: heft view FILE…</Empty></div>;
   const entry = open.value.recordings.find((r) => r.id === state.value.r) ?? open.value.recordings[0];
   return <Recording key={entry.id} id={entry.id} live={entry.live} recordings={open.value} />;

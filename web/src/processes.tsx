@@ -72,12 +72,12 @@ export function ProcessesView({ summary }: { summary: Summary }) {
   const chosen = (r: Row) => (r.number < 0 ? r.program === s.program : r.number === s.process - 1);
   return <>
     <div class="view-bar">
-      {many && <Toggle on={s.each} set={(each) => go({ each })} title="Not those of one program together">Each process</Toggle>}
+      {many && <Toggle on={s.each} set={(each) => go({ each })} title="Show each process in a row of its own">Each process</Toggle>}
       {(s.process || s.program) ? <button onClick={() => chooseProcess(0, "")} title="Esc">All processes</button> : ""}
     </div>
     {rows.length ? <Table label="Processes" columns={COLUMNS} rows={rows} sort="peak" chosen={chosen} rowKey={(r) => r.number < 0 ? r.program : r.number}
       open={(r) => chosen(r) ? chooseProcess(0, "") : chooseProcess(r.number + 1, r.number < 0 ? r.program : "")} />
       : <Empty title="No process here">Nothing matches the search.</Empty>}
-    <p class="note">{brief(summary.thread_words, 60)}. {rows.some((r) => r.number < 0) && "A row of several processes has the PID, peak and peak RSS of the greatest; the rest are sums, also of the times of those that ran at once. "}Choose a row to show it on the whole page; Esc goes back to all.</p>
+    <p class="note">{brief(summary.thread_words, 60)}. {rows.some((r) => r.number < 0) && "A row for several processes shows the PID, peak and peak RSS of the largest one. Its other numbers are sums; times of processes that ran at once are added up too. "}Choose a row to show it on the whole page; Esc goes back to all.</p>
   </>;
 }

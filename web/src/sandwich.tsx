@@ -36,7 +36,7 @@ export function SandwichView({ summary }: { summary: Summary }) {
       ? <Table label="Functions" columns={columns(doc.sum)} rows={doc.rows} sort="own" rowKey={(r, i) => `${r.frame.function}\n${r.frame.module}\n${i}`}
         chosen={(r) => r.frame.function === name && r.frame.module === module} open={(r) => go({ function: r.frame.function, module: r.frame.module })} />
       : <Empty title="No functions here">{s.search ? "Nothing matches the search." : CHOOSE}</Empty>}</Document></div>
-    <div class="sandwich-sides">{name ? <Sides summary={summary} name={name} module={module} /> : <Empty title="Choose a function">Its callers and callees appear here. In the flame graph, the key s brings the chosen box here.</Empty>}</div>
+    <div class="sandwich-sides">{name ? <Sides summary={summary} name={name} module={module} /> : <Empty title="No function is chosen">Choose a function to see its callers and callees. In the flame graph, press s to bring the chosen box here.</Empty>}</div>
   </div>;
 }
 
@@ -60,7 +60,7 @@ function Side({ tree, name, label }: { tree: Tree; name: string; label: string }
     return makeFlame(tree, { invert: false, merge: false, fold: false, leafFirst: label === "callers", ...chainShape(s) });
   }, [tree, s.chains, s.opened]);
   const colour = useMemo(() => moduleColour(flame), [flame]);
-  if (flame.count < 2) return <p class="note">{label === "callees" ? "It allocates by itself and calls nothing that does." : "Nothing calls it."}</p>;
+  if (flame.count < 2) return <p class="note">{label === "callees" ? "It allocates itself and calls nothing that allocates." : "Nothing calls it."}</p>;
   const at = (n: number) => (n < flame.count ? n : 0);
   return <FlameCanvas flame={flame} unit={tree.unit} label={`${label} of ${name}`} rootName={name} chosen={at(chosen)} zoom={at(zoom)} matches={null} colour={colour} dims choose={choose} zoomTo={zoomTo} />;
 }

@@ -41,7 +41,7 @@ function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
   const counts = (key: string, head: string, field: "allocations" | "temporary", title?: string) =>
     out.push({ key, head, title, number: true, value: (r) => r[field] ?? 0, cell: (r) => <span class="num">{count(r[field])}</span> });
   if (has.peak && !repeats.peak) bytes("peak", "At peak", "peak_bytes");
-  if (has.live && !repeats.live) bytes("live", endHead(summary), "end_bytes", "Whatever is selected");
+  if (has.live && !repeats.live) bytes("live", endHead(summary), "end_bytes", "Does not depend on the selection");
   if (has.allocated) {
     if (!repeats.allocated) bytes("allocated", "Allocated", "allocated_bytes");
     if (!repeats.count) counts("count", "Allocations", "allocations");
@@ -50,7 +50,7 @@ function columns(summary: Summary, sum: number, unit: Unit): Column<SiteRow>[] {
   const life = (key: "p50" | "p99", title: string) => out.push({ key, head: "Life " + key, title, number: true, value: (r) => r.lifetime_ns?.[key] ?? -1, cell: (r) => <span class="num">{lifetime(r.lifetime_ns?.[key])}</span> });
   if (has.lifetimes) {
     life("p50", "Median lifetime");
-    life("p99", "99 of 100 blocks live no longer");
+    life("p99", "99 of 100 blocks live no longer than this");
   }
   out.push({ key: "freed_by", head: "Freed by", cell: (r) => <span class="freed">{r.freed_by ? brief(r.freed_by, 40) : "–"}</span> });
   return out;

@@ -19,15 +19,15 @@ export function ThreadsView({ summary }: { summary: Summary }) {
     const label = (i: number) => (i < 0 ? "others" : same[i] ?? "");
     const nameColumn: Column<Thread> = { key: "name", head: "Thread", wide: true, phone: true, value: labelOf, cell: (t) => <span class="function">{brief(label(doc.threads.indexOf(t)), 60)}</span> };
     return <>
-    <h2>Handed over: allocated by a row's thread, freed by a column's</h2>
+    <h2>Hand-overs: the row's thread allocated, the column's thread freed</h2>
     {doc.cells.some((c) => c.frees > 0 && c.from !== c.to) ? <Matrix doc={doc} label={label} />
       : doc.threads.length < 2 ? <p class="note">There is one thread: it frees what it allocated.</p>
         : summary.has.matrix ? <p class="note">No thread frees what another one allocated. Every block was freed by the thread that allocated it, or not at all.</p>
-          : <p class="note">{summary.mode === "sample" ? "A sampled recording" : `A ${clean(summary.format)} file`} does not say which thread freed a block. A recording of every allocation (heft run) does.</p>}
+          : <p class="note">{summary.mode === "sample" ? "A sampled recording" : `A ${clean(summary.format)} file`} does not record which thread freed a block. An exact recording (heft run) does.</p>}
     <h2>What each thread allocated</h2>
     <Table label="Threads" columns={[nameColumn, ...COLUMNS].filter((c) => doc.threads.some((t) => c.key in t))} rows={doc.threads} sort={summary.has.matrix ? "allocated_bytes" : "live_bytes"}
       open={summary.has.windows ? (t) => go({ thread: nameOf(t), view: "flame" }) : undefined} chosen={(t) => nameOf(t) === state.value.thread} rowKey={(t, i) => `${t.pid}-${t.tid}-${i}`} />
-    {summary.has.windows && <p class="note">A row opens the flame graph of what this thread allocated.</p>}
+    {summary.has.windows && <p class="note">Choose a row to see the flame graph of what its thread allocated.</p>}
     </>;
   }}</Document>;
 }
@@ -64,6 +64,6 @@ function Matrix({ doc, label }: { doc: Doc; label: (i: number) => string }) {
           {cell ? <>{count(cell.frees)} <span class="faint">{duration(cell.wait_mean_ns)}</span></> : <span class="faint">–</span>}</td>;
       })}</tr>)}</tbody>
     </table></div>
-    <p class="note">Blocks, and how long they lived on average.{hiddenRows + hiddenColumns > 0 && ` Not shown, with fewer: ${several(hiddenRows, "row")}, ${several(hiddenColumns, "column")}.`}</p>
+    <p class="note">Blocks, and how long they lived on average.{hiddenRows + hiddenColumns > 0 && ` Not shown: ${several(hiddenRows, "row")} and ${several(hiddenColumns, "column")} with fewer blocks.`}</p>
   </>;
 }

@@ -59,7 +59,7 @@ export function areSeveral(summary: Summary): boolean {
 }
 
 // They ended one after the other: that is no instant of the timeline.
-const LEFT_WORDS = "at exit of each process";
+const LEFT_WORDS = "when each process exited";
 function isAtExits(summary: Summary): boolean {
   return state.value.mode === "live" && state.value.at === "end" && areSeveral(summary);
 }
@@ -109,9 +109,9 @@ function Controls({ summary }: { summary: Summary }) {
 
 const MODE_TITLES: Record<Mode, string> = {
   live: "What was allocated and not yet freed at one instant",
-  grew: "What a call stack has more at the window's end than at its start",
+  grew: "How much more a call stack holds at the window's end than at its start",
   allocated: "Everything allocated inside the window",
-  churn: "Freed inside the window, soon after its birth",
+  churn: "Freed inside the window, soon after it was allocated",
 };
 
 export function selectionWords(summary: Summary): string {

@@ -35,15 +35,15 @@ export function TopBar({ summary, recordings }: { summary: Summary; recordings: 
   </header>;
 }
 
-const LEVELS = { good: "✓", fair: "!", poor: "✗" };
+const LEVELS = { good: "✓", fair: "◐", poor: "✗" };
 
 function Badge({ summary }: { summary: Summary }) {
   const q = summary.quality;
-  const kind = summary.mode === "exact" ? "exact" : `sampled, 1 per ${bytes(summary.rate_bytes)}`;
+  const kind = summary.mode === "exact" ? "exact" : `sampled: one sample per ${bytes(summary.rate_bytes)}`;
   const dropped = summary.totals.dropped;
   return <details class={`badge ${q.level}`}>
-    <summary title="How good the data is"><span aria-hidden="true">{LEVELS[q.level]}</span> {kind}{dropped ? `, ${count(dropped)} dropped` : ""}{q.level !== "good" ? `, ${q.level}` : ""}</summary>
-    <div class="popup"><p><strong>Quality: {q.level}</strong></p><ul>{q.words.length ? q.words.map((w, i) => <li key={i}>{clean(w)}</li>) : <li>Nothing is known to be missing.</li>}</ul></div>
+    <summary title="Data quality"><span aria-hidden="true">{LEVELS[q.level]}</span> {kind}{dropped ? `, ${count(dropped)} dropped` : ""}{q.level !== "good" ? `; quality: ${q.level}` : ""}</summary>
+    <div class="popup"><p><strong>Quality: {q.level}</strong></p><ul>{q.words.length ? q.words.map((w, i) => <li key={i}>{clean(w)}</li>) : <li>heft knows of nothing that is missing.</li>}</ul></div>
   </details>;
 }
 
