@@ -278,27 +278,26 @@ static int write_summary(struct writing *x)
 	if (x->pruned_nodes) {
 		number_count(a, x->level->nodes);
 		number_count(b, x->pruned_nodes + x->level->nodes);
-		snprintf(
-			room[n], sizeof room[n],
-			"all but the %s greatest nodes of trees, which have up to %s (smaller ones "
-			"are put together)",
-			a, b);
+		snprintf(room[n], sizeof room[n],
+			 "tree nodes beyond the %s largest of up to %s (their sums are kept)", a,
+			 b);
 		n++;
 	}
 	if (x->sites_shown < x->sites || x->details < x->sites) {
 		number_count(a, x->sites_shown);
 		number_count(b, x->sites);
-		snprintf(room[n], sizeof room[n], "all but %s of %s sites in tables, ", a, b);
+		snprintf(room[n], sizeof room[n], "table rows beyond the first %s of %s sites, ", a,
+			 b);
 		number_count(a, x->details);
 		snprintf(room[n] + strlen(room[n]), sizeof room[n] - strlen(room[n]),
-			 "and the stacks of all but %s", a);
+			 "and stacks beyond the first %s", a);
 		n++;
 	}
 	if (x->processes_shown < x->processes) {
 		number_count(a, x->processes_shown);
 		number_count(b, x->processes);
-		snprintf(room[n++], sizeof room[n], "all but the %s greatest of %s processes alone",
-			 a, b);
+		snprintf(room[n++], sizeof room[n],
+			 "processes beyond the %s largest of %s, as selections of their own", a, b);
 	}
 	snprintf(room[n++], sizeof room[n],
 		 "windows, instants, filters and comparisons (heft "

@@ -28,16 +28,15 @@ int view_ledger(FILE *out, struct view_recording *r, const struct view_query *q,
 	json_write_object(&w);
 	json_write_key_string(
 		&w, "words",
-		"This recording holds no ledger of resident memory: what lies between "
-		"the heap and RSS (free memory that the allocator keeps, program files, "
-		"stacks, mappings) is not told apart.");
+		"This recording has no breakdown of resident memory. The memory between the heap "
+		"and RSS is free memory that the allocator keeps, program files, stacks and "
+		"mappings.");
 	json_write_key(&w, "rows");
 	json_write_array(&w);
 	if (p->run.has & PROFILE_HAS_PEAK)
 		write_band(&w, "requested", t->peak_bytes, "live at the peak of the heap");
 	if (p->run.has & PROFILE_HAS_USABLE)
-		write_band(&w, "rounding", t->peak_slack_bytes,
-			   "what the allocator added to that");
+		write_band(&w, "rounding", t->peak_slack_bytes, "what the allocator added to that");
 	json_write_array_end(&w);
 	json_write_key_uint(&w, "rss_bytes", t->peak_rss_bytes);
 	json_write_object_end(&w);

@@ -176,7 +176,7 @@ static int import_part(struct view_recording *r, const struct profile_selection 
 	bool processes = s->has_pid || s->has_process || s->program;
 	if (s->has_window || processes || s->thread || s->sizes)
 		return heft_fail(err, HEFT_EREFUSED,
-				 "this file holds sums, not single allocations: it has no %s",
+				 "this file holds sums, not single allocations, so it has no %s",
 				 s->has_window ? "times to choose from"
 				 : processes   ? "processes to choose from"
 				 : s->thread   ? "threads to choose from"

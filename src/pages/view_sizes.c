@@ -27,9 +27,10 @@ int view_sizes(FILE *out, struct view_recording *r, const struct view_query *q,
 	json_write_init(&w, out);
 	json_write_object(&w);
 	json_write_key_string(&w, "words",
-			      q->focus || q->ignore ? "Sizes are counted over all call stacks: the "
-						      "filter does not apply to them."
-						    : "");
+			      q->focus || q->ignore
+				      ? "Sizes count all call stacks: the filter does "
+					"not apply here."
+				      : "");
 	json_write_key(&w, "rows");
 	json_write_array(&w);
 	for (uint32_t i = 0; i < part->p->behaviour.size_count; i++)

@@ -8,7 +8,7 @@ import pytest
 import harness
 from page_server import view_of
 
-EXITS = "at exit of each process"
+EXITS = "when each process exited"
 
 
 def record(folder, name, *command, options=()):
@@ -179,7 +179,7 @@ def test_sampled(recordings, open_page):
             blocks, blocks_error = row["Live blocks"].split(" ± ")
             tid = row["Thread"].split()[-1].strip("()")
             assert any(line.endswith(f"{tid} {live} {error} {blocks} {blocks_error}") for line in lines), (row, shown)
-        assert "does not say which thread freed" in text(page, "#view")
+        assert "does not record which thread freed" in text(page, "#view")
 
 
 def test_explanations_lead_somewhere(open_page, tmp_path):

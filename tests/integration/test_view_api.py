@@ -593,4 +593,4 @@ def test_html_is_never_large(tmp_path):
     check_tree(tree)
     assert tree["sum"] == sites["sum"] == sum(s[2] for s in stacks)
     assert tree["pruned_nodes"] > 0 and tree["smaller"]
-    assert any("greatest nodes" in words for words in documents["/api/r/1/summary"]["pruned"])
+    assert any("tree nodes beyond" in words for words in documents["/api/r/1/summary"]["pruned"])

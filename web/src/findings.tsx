@@ -1,6 +1,6 @@
 // Findings, the first view: four numbers, then what is wrong, worst first, each with its proof a click
 // away ("Show me" sets window, mode, filter and view, and keeps the sentence beside it).
-import type { EvidenceValue, Finding, Part, Summary } from "./api";
+import type { EvidenceValue, Finding, Note, Part, Summary } from "./api";
 import { Callers, Empty, PlaceName, Size, Sparkline } from "./bits";
 import { DEFAULTS, go, state, VIEWS, type State, type ViewName } from "./state";
 import { brief, bytes, clean, count, duration, exactBytes, functionWords, rate, several, share, short } from "./words";
@@ -16,6 +16,7 @@ export function Findings({ summary }: { summary: Summary }) {
     {findings.length === 0
       ? <Empty title={chosen ? "No finding concerns this selection" : "heft found nothing wrong"}>{summary.live ? "It keeps looking while the program runs. " : ""}Start with the flame graph (2) or the sites (3) to see where the memory comes from.</Empty>
       : <ol class="cards" aria-label="Findings">{findings.map((f, i) => <Card key={i} finding={f} number={i + 1} summary={summary} />)}</ol>}
+    <Conclusions notes={summary.notes.filter((n) => n.about)} />
   </div>;
 }
 
@@ -44,10 +45,16 @@ function FourNumbers({ summary }: { summary: Summary }) {
 }
 
 function Notes({ summary }: { summary: Summary }) {
-  const words = [...summary.notes.filter((n) => n.kind === "warning").map((n) => n.text), ...(summary.pruned ?? []).map((p) => `This file leaves out: ${p}`)];
+  const words = [...summary.notes.filter((n) => n.kind === "warning" && !n.about).map((n) => n.text), ...(summary.pruned ?? []).map((p) => `This file leaves out: ${p}`)];
   if (!summary.complete) words.unshift(`The recording is incomplete${summary.end_words ? ": " + summary.end_words : ""}.`);
   if (!words.length) return null;
   return <ul class="notes" aria-label="Notes">{words.map((w, i) => <li key={i}><span aria-hidden="true">⚠ </span>{clean(w)}</li>)}</ul>;
+}
+
+// What is good to know, apart from what is wrong.
+function Conclusions({ notes }: { notes: Note[] }) {
+  return notes.length > 0 && <section class="conclusions" aria-label="Notes on this recording"><h2>Notes</h2><ul>{notes.map((n, i) => <li key={i} data-about={n.about}>
+    <p>{brief(n.text, 900)}</p>{n.advice && <p class="advice"><strong>What to do</strong> {brief(n.advice, 900)}</p>}</li>)}</ul></section>;
 }
 
 // What "Show me" applies: the selection from its defaults, so that an earlier filter does not lie.
@@ -82,12 +89,12 @@ function Card({ finding: f, number, summary }: { finding: Finding; number: numbe
   return <li class={`card ${f.severity}`} data-kind={f.kind}>
     <div class="card-head">
       <Severity finding={f} />
-      <h2>{brief(f.kind, 60).replace(/[-_]/g, " ")}</h2>
+      <span class="kind">{brief(f.kind, 60).replace(/[-_]/g, " ")}</span>
       {f.bytes > 0 && <span class="card-bytes"><Size n={f.bytes} />{peak > 0 && f.bytes <= peak && <span class="faint"> {share(f.bytes, peak)} of the peak</span>}</span>}
     </div>
     <div class="card-body">
       <div class="card-text">
-        <p class="claim">{brief(f.summary, 900)}</p>
+        <h2 class="claim">{brief(f.summary, 900)}</h2>
         {f.advice && <p class="advice"><strong>What to do</strong> {brief(f.advice, 900)}</p>}
       </div>
       {f.trend.length > 1 && <Sparkline points={f.trend} width={150} height={48} />}
