@@ -100,7 +100,7 @@ def test_no_text_exceeds_its_box(recordings, open_page, name, size):
                     page.wait("document.querySelector('.inspector .stack') !== null")
                     settled(page)
                 found += faults(page, f"{shown}{more}")
-        for more in ["&mode=allocated&metric=count", "&at=end", "&thread=1"]:
+        for more in ["&mode=allocated&metric=count", "&at=end"]:
             open_view(page, "sites", f"{view.url}#view=sites{more}&site={site}")
             found += faults(page, "sites" + more)
         open_view(page, "diff", f"{view.url}#view=diff&bat=end")

@@ -167,6 +167,7 @@ export interface ModelFinding {
   evidence: Record<string, EvidenceValue>; // names say their units
   site: number; // id, 0: none
   advice: string;
+  severity_reason?: string;
   rule?: string; // what it looks for, in words; "" or absent: not recorded
   conditions?: Condition[];
 }

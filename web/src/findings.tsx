@@ -114,7 +114,7 @@ function Card({ finding: f, number, summary }: { finding: Finding; number: numbe
 function Explanation({ finding: f }: { finding: Finding }) {
   const all = f.conditions ?? [], nearest = [...all].sort((a, b) => (a.margin ?? Infinity) - (b.margin ?? Infinity));
   return <details class="explanation"><summary>Explain</summary>
-    <p>{clean(f.rule!)}</p>
+    <p>{clean(f.rule!)} {clean(f.severity_reason ?? "")}</p>
     {all.length > 0 && <>
       <h3>All of these held</h3>
       <div class="conditions" role="table" aria-label="Conditions">

@@ -37,7 +37,7 @@ function Lines({ summary, file }: { summary: Summary; file: string }) {
       { key: "total", head: "Total", number: true, phone: true, title: "Allocated by this line and what it calls", cell: (l) => (l.total ? <Amount n={l.total} unit={unit} /> : "") },
       { key: "share", head: "Share", cell: (l) => (l.total ? <ShareCell part={l.total} whole={doc.sum} /> : "") },
       { key: "own", head: "Own", number: true, title: "Allocated by this line itself", cell: (l) => (l.self ? <Amount n={l.self} unit={unit} /> : "") },
-      { key: "text", head: "Source", wide: true, phone: true, cell: (l) => <code>{clean(l.text.replace(/\t/g, "    "))}</code> },
+      { key: "text", head: "Source", wide: true, phone: true, cell: (l) => <code title={clean(l.text.trim())}>{clean(l.text.replace(/\t/g, "    "))}</code> },
     ];
     const heavy = doc.lines.reduce((best, l, i) => (l.self > (doc.lines[best]?.self ?? 0) ? i : best), 0);
     const wanted = s.line ? doc.lines.findIndex((l) => l.line === s.line) : heavy;
