@@ -24,6 +24,7 @@
         const over = boxes.some((b) => b.right > box.right + 1.5 || b.left < box.left - 1.5 ||
           ((svg || style.overflowY === 'hidden') && (b.bottom > box.bottom + 3 || b.top < box.top - 3)));
         if (!over) continue;
+        if (owner.tagName === 'CODE' && style.overflowX === 'auto') break; // lines of source scroll sideways on a phone
         const named = owner.closest('[title]') || at.querySelector('[title]') || at.closest('[title]');
         if (style.textOverflow === 'ellipsis' && named && !/^[−+±]?[\d.,]+ ?(%|[KMGT]?i?B|[num]?s|blocks?|\/s)?$/.test(node.data.trim())) break;
         found.push(`${at.tagName}.${at.getAttribute('class') || ''} cuts "${node.data.trim().slice(0, 60)}"`);

@@ -397,7 +397,7 @@ EMPTY = [("sampled", "lifetimes", "", "A sampled recording has no lifetimes"),
          ("moments", "findings", "", "heft found nothing wrong"),
          ("moments", "threads", "", "There is one thread"),
          ("own", "threads", "", "No thread frees what another one allocated"),
-         ("pprof", "memory", "", "ledger"),
+         ("pprof", "memory", "", "no breakdown of resident memory"),
          ("family", "processes", "&search=nothing_is_called_this", "No process here")]
 
 

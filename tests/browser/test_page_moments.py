@@ -207,7 +207,7 @@ def test_sums_of_processes_are_explained(recordings, open_page):
     with view_of(recordings / "many.heft") as view:
         page = open_page(view.url + "#view=processes")
         table(page)
-        assert "the rest are sums" in text(page, "#view .note:last-child")
+        assert "Its other numbers are sums" in text(page, "#view .note:last-child")
         page = open_page(view.url + "#view=processes&each=1")
         table(page)
-        assert "are sums" not in text(page, "#view .note:last-child")
+        assert "numbers are sums" not in text(page, "#view .note:last-child")
