@@ -101,7 +101,7 @@ def test_a_file_that_tells_little_says_so(open_page, tmp_path, size):
 
 def test_an_empty_recording(open_page, tmp_path):
     page = show(open_page, tmp_path, documents.from_report(documents.made_up_report([])), "flame")
-    assert "Nothing is allocated here" in page.evaluate("document.body.innerText")
+    assert "Nothing was allocated here" in page.evaluate("document.body.innerText")
     page.press("3")
     page.wait("document.body.innerText.includes('No sites here')")
 

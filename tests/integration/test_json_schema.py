@@ -122,6 +122,7 @@ def recordings(compiled, tmp_path_factory):
     growth = compiled("growth_shapes.c")
     for name, opts, env, status, *command in (
             ("sqlite", [], {}, 0, "sqlite3", ":memory:", sql),
+            ("slack", [], {}, 0, f"{examples}/csv_rows", rows),
             ("python", [], {}, 0, "/usr/bin/python3", "-Ic", "import json, threading"),
             ("arenas", [], {}, 0, "/bin/sh", "-c",
              "/usr/bin/python3 -Ic 'import time; kept = [{1: i} for i in range(200000)]; time.sleep(0.5)'; true"),
