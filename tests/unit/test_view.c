@@ -492,7 +492,8 @@ TEST(test_source)
 	assert_true(json_is_true(json_object_get(first, "readable")));
 	snprintf(query, sizeof query, "file=%s", string(first, "file"));
 	json_t *s = document(view_source, query);
-	assert_string_equal(string(s, "words"), "newer than the program: lines may have moved");
+	assert_string_equal(string(s, "words"),
+			    "the file is newer than the program: lines may have moved");
 	assert_int_equal(length(s, "lines"), 12);
 	json_t *line = json_array_get(json_object_get(s, "lines"), 4);
 	assert_int_equal(number(line, "self"), 130);

@@ -3,7 +3,7 @@
 import type { EvidenceValue, Finding, Note, Part, Summary } from "./api";
 import { Callers, Empty, PlaceName, Size, Sparkline } from "./bits";
 import { DEFAULTS, go, state, VIEWS, type State, type ViewName } from "./state";
-import { brief, bytes, clean, count, duration, exactBytes, functionWords, rate, several, share, short } from "./words";
+import { brief, bytes, claim, clean, count, duration, exactBytes, functionWords, rate, several, share, short } from "./words";
 
 const SEVERITY = { high: { icon: "▲", words: "High" }, medium: { icon: "◆", words: "Medium" }, low: { icon: "●", words: "Low" } };
 
@@ -94,7 +94,7 @@ function Card({ finding: f, number, summary }: { finding: Finding; number: numbe
     </div>
     <div class="card-body">
       <div class="card-text">
-        <h2 class="claim">{brief(f.summary, 900)}</h2>
+        <h2 class="claim">{claim(f.kind, f.summary)}</h2>
         {f.advice && <p class="advice"><strong>What to do</strong> {brief(f.advice, 900)}</p>}
       </div>
       {f.trend.length > 1 && <Sparkline points={f.trend} width={150} height={48} />}

@@ -3,7 +3,7 @@
 import type { Place, Sites, Summary } from "./api";
 import { MODE_WORDS, selectedUnit, state } from "./state";
 import { selectionWords } from "./timeline";
-import { amount, brief, bytes, count, duration, functionWords, placeWords, share } from "./words";
+import { amount, brief, bytes, claim, count, duration, functionWords, placeWords, share } from "./words";
 
 // Inside of backticks and of a table's cell.
 function code(text: string): string {
@@ -30,7 +30,7 @@ export function markdownSummary(summary: Summary, sites?: Sites): string {
     ...facts.filter(([, words]) => words).map(([name, words]) => `| ${name} | ${words} |`), ""];
   if (summary.findings.length) out.push("**Findings**", "");
   for (const f of summary.findings) {
-    out.push(`- **${f.severity}**, ${prose(f.kind)}: ${prose(f.summary)}${f.where ? ` (${placeText(f.where)})` : ""}`);
+    out.push(`- **${f.severity}**, ${prose(f.kind)}: ${prose(claim(f.kind, f.summary))}${f.where ? ` (${placeText(f.where)})` : ""}`);
     if (f.advice) out.push(`  What to do: ${prose(f.advice)}`);
   }
   if (!summary.findings.length) out.push("heft found nothing wrong.");

@@ -1,7 +1,7 @@
 // Facts printed by the C side's own functions (printf rounds halves to even).
 import assert from "node:assert/strict";
 import test from "node:test";
-import { brief, bytes, clean, count, duration, exactBytes, fixed, placeWords, rate, share, signed } from "./words";
+import { brief, bytes, claim, clean, count, duration, exactBytes, fixed, placeWords, rate, share, signed } from "./words";
 
 test("bytes: the unit that fits, the next one from 1023.95 on, halves to even", () => {
   const facts: [number, string][] = [[0, "0 B"], [1, "1 B"], [1023, "1023 B"], [1024, "1.0 KiB"], [1280, "1.2 KiB"], [1792, "1.8 KiB"],
@@ -15,6 +15,13 @@ test("durations: three digits, seconds with two", () => {
   const facts: [number, string][] = [[0, "0 ns"], [999, "999 ns"], [1000, "1 us"], [182802, "183 us"], [999499, "999 us"], [999500, "1 ms"],
     [6492549, "6.49 ms"], [916543307, "917 ms"], [999500000, "1.00 s"], [51806914033, "51.81 s"], [100e9, "100 s"], [7200e9, "2.0 h"]];
   for (const [n, words] of facts) assert.equal(duration(n), words);
+});
+
+test("a finding's sentence does not repeat its kind, and leaves names alone", () => {
+  assert.equal(claim("unbounded-queue", 'unbounded queue: thread "a" makes'), 'Thread "a" makes');
+  assert.equal(claim("unbounded-queue", "unbounded queue: make_it (a.c:1) makes"), "make_it (a.c:1) makes");
+  assert.equal(claim("growing-site", "memory from f grows"), "Memory from f grows");
+  assert.equal(claim("growing-site", "in server (pid 1): memory"), "In server (pid 1): memory");
 });
 
 test("counts, rates, shares, signs", () => {

@@ -108,6 +108,13 @@ export function brief(name: string, most = 120): string {
   return text.slice(0, most - tail - 1) + "…" + text.slice(text.length - tail);
 }
 
+// A finding's sentence below its kind, which it does not repeat. A function's name at its start stays as it is.
+export function claim(kind: string, summary: string): string {
+  const title = kind.replace(/[-_]/g, " ") + ": ";
+  const text = brief(summary.startsWith(title) ? summary.slice(title.length) : summary, 900);
+  return text.replace(/^(thread|threads|memory|the|in|a|an) /, (word) => word[0]!.toUpperCase() + word.slice(1));
+}
+
 // A regular expression that means this text.
 export function quoted(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
