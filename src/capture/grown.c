@@ -10,8 +10,12 @@
  *
  * The block is still the program's while it calls free(), so it stays mapped. But the
  * program may have protected some of its pages (a guard at the end), so we ask the
- * kernel about each page before we read it. At the end of the process another thread
- * could free a block while we read it; so with several threads we read none then.
+ * kernel about each page of a large block before we read it. A small one is read only
+ * within the page of its header, which free() reads too: a program's filter of system
+ * calls may not allow for the question. At the end of the process another thread
+ * could free a block while we read it; so with several threads we read none then. And a
+ * block may have been freed past us (by the free of libc itself), so we do not ask the
+ * allocator about it: it would take what is there now for its own.
  *
  * The tables are small and newer blocks replace older ones: this measures the blocks
  * that matter and does not record all. */
@@ -57,8 +61,22 @@ void heft_grown_forget(const void *p)
 	take(p);
 }
 
+/* Whether glibc's size before the block fits the size that we remember. malloc_usable_size would read the
+ * header of the next block as well, which the program may have protected. */
+static int is_still_there(const void *p, size_t size)
+{
+	const uint64_t chunk = ((const uint64_t *)p)[-1], whole = chunk & ~7ull;
+	const int mapped = (chunk & 2) != 0;
+	const uint64_t header = mapped ? 16 : 8, most = mapped ? 2 * PAGE : 64;
+	return whole >= header && size <= whole - header && whole - size <= most;
+}
+
 static void measure(struct heft_thread *t, const void *p, size_t size)
 {
+	const uintptr_t first = ((uintptr_t)p - 8) / PAGE, last = ((uintptr_t)p + size - 1) / PAGE;
+	const int asks = size >= HEFT_GROWN_LARGE;
+	if (!asks && first != last)
+		return;
 	size_t count = size / sizeof(uint64_t);
 	size_t least = size > LOOK_AT_MOST ? count - LOOK_AT_MOST / sizeof(uint64_t) : 0;
 	const uint64_t *data = p;
@@ -68,7 +86,7 @@ static void measure(struct heft_thread *t, const void *p, size_t size)
 		uintptr_t at = (uintptr_t)&data[used - 1];
 		if (UNLIKELY(at / PAGE != page)) {
 			page = at / PAGE;
-			if (!sys_readable(&data[used - 1]))
+			if (asks && !sys_readable(&data[used - 1]))
 				return; /* the program has protected it: not known */
 		}
 		if (data[used - 1])
@@ -84,7 +102,9 @@ NOINLINE void heft_grown_freed(struct heft_tls *tls, const void *p)
 {
 	size_t size = take(p);
 	/* The usable size is the limit, whatever the table says. */
-	if (!size || !heft_next.usable || size > heft_next.usable((void *)(uintptr_t)p))
+	if (!size || (heft_next.is_glibc
+			      ? !is_still_there(p, size)
+			      : !heft_next.usable || size > heft_next.usable((void *)(uintptr_t)p)))
 		return;
 	struct heft_thread *t = thread_with_space(tls);
 	if (t)
@@ -99,7 +119,9 @@ static __attribute__((destructor)) void at_exit(void)
 	    !(atomic_load(&heft_unusual.grown_large) + atomic_load(&heft_unusual.grown_small)) ||
 	    !enter(tls, HERE()))
 		return;
-	for (unsigned i = 0; i < SLOTS; i++) {
+	/* Another allocator must be asked for the size; only few blocks are large. */
+	unsigned slots = heft_next.is_glibc ? SLOTS : HEFT_GROWN_LARGE_SLOTS;
+	for (unsigned i = 0; i < slots; i++) {
 		const void *block = (const void *)atomic_load(&heft_grown[i].addr);
 		/* A free that we did not record (inside a hook) may have unmapped it. */
 		if (block && sys_readable((const uint64_t *)block - 1))

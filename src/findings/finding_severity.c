@@ -129,6 +129,12 @@ void finding_weigh(struct diagnosis *d, struct draft *draft)
 	else if (endless)
 		f->severity_reason = diagnosis_text(d, "Growth without end is high%s.",
 						    but ? but : "");
+	else if (f->kind == FINDING_GROWING_SITE && wanted < severity_of(d, f->bytes))
+		f->severity_reason = diagnosis_text(
+			d,
+			"Growth is at most medium if it slows down, if all of it is freed in the "
+			"end, or if it may be a store that is being filled%s.",
+			but ? but : "");
 	else
 		f->severity_reason = diagnosis_text(
 			d, "%s is %s of the peak heap: high from 25 %%, medium from 5 %%%s.",

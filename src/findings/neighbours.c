@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACES_NAMED = 2 };
+/* The largest spots are grouped; comparing all with all takes time. */
+enum { PLACES_NAMED = 2, MOST_SPOTS = 2000 };
 
 static bool same_node_function(const struct profile *p, uint32_t a, uint32_t b)
 {
@@ -60,7 +61,7 @@ void spots_group(const struct diagnosis *d, struct spot *spots, uint32_t count)
 		qsort(spots, count, sizeof *spots, by_rank);
 	for (uint32_t i = 0; i < count; i++) {
 		spots[i].leader = i;
-		for (uint32_t k = 0; k < i && spots[i].leader == i; k++)
+		for (uint32_t k = 0; k < i && i < MOST_SPOTS && spots[i].leader == i; k++)
 			if (spots[k].leader == k && are_neighbours(d, &spots[k], &spots[i]))
 				spots[i].leader = k;
 	}

@@ -20,6 +20,8 @@
 #define ITEM_UNEQUAL 0.02
 /* A place with less than this part of the items' count holds several items in each block. */
 #define ITEM_CHUNK 0.125
+/* So many places of a group are looked at, the largest first: comparing all with all takes time. */
+#define ITEM_MOST_PLACES 100
 /* The maker is common to parts with this share of the item's bytes. */
 #define ITEM_MAKER_SHARE 0.8
 
@@ -46,6 +48,20 @@ static bool is_part(const struct counting *c, const struct queue_place *x,
 	return x == of || (blocks_each(x->made, of->made) && queue_same_producer(c->q, x, of));
 }
 
+/* Whether the place's blocks hold several items each, such as the chunks of a deque: every other place has many
+ * blocks for each of them, and they have room for as many pointers. An object's own block is smaller. */
+static bool is_chunk(const struct counting *c, const struct queue_place *x)
+{
+	const struct profile_site *s = &c->q->d->p->sites[x->site];
+	uint64_t size = s->allocations ? s->allocated_bytes / s->allocations : 0;
+	uint64_t least = UINT64_MAX;
+	for (uint32_t i = 0; i < c->left_count; i++)
+		if (c->left[i] != x && queue_same_producer(c->q, c->left[i], x))
+			least = lesser(least, c->left[i]->made / (x->made ? x->made : 1));
+	return least != UINT64_MAX && (double)least >= 1 / ITEM_CHUNK &&
+	       size >= least * sizeof(void *);
+}
+
 /* The place whose count most others are multiples of. */
 static const struct queue_place *next_item(const struct counting *c)
 {
@@ -53,6 +69,8 @@ static const struct queue_place *next_item(const struct counting *c)
 	uint32_t most = 0;
 	for (uint32_t i = 0; i < c->left_count; i++) {
 		uint32_t parts = 0;
+		if (is_chunk(c, c->left[i]))
+			continue;
 		for (uint32_t k = 0; k < c->left_count; k++)
 			parts += is_part(c, c->left[k], c->left[i]);
 		if (parts > most || (best && parts == most && c->left[i]->made > best->made)) {
@@ -123,7 +141,8 @@ int queue_count_items(const struct queue_places *q, uint32_t group, struct queue
 	c.parts = calloc((size_t)q->count + 1, sizeof *c.parts);
 	*out = (struct queue_items){.maker = PROFILE_NONE};
 	for (uint32_t i = group; c.left && i < q->count; i++)
-		if (q->list[i].group == group && q->list[i].certain)
+		if (q->list[i].group == group && q->list[i].certain &&
+		    c.left_count < ITEM_MOST_PLACES)
 			c.left[c.left_count++] = &q->list[i];
 	uint64_t largest = 0;
 	while (c.left && c.parts && c.left_count) {

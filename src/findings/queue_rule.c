@@ -125,8 +125,8 @@ bool queue_is_in_order(struct rule *r, const struct queue_place *x, uint64_t lea
 	uint64_t taken = lesser(h->frees, x->frees); /* one free may count for 16 */
 	return rule_at_least(r, "blocks that were taken out", UNIT_COUNT, (double)taken,
 			     (double)least) &&
-	       rule_at_least(r, "part of the frees that this is", UNIT_SHARE,
-			     share_of(taken, x->frees), QUEUE_LEAST_SHARE) &&
+	       rule_at_least(r, "taken out, of all frees", UNIT_SHARE, share_of(taken, x->frees),
+			     QUEUE_LEAST_SHARE) &&
 	       rule_at_least(r, "blocks that left in the order in which they came", UNIT_SHARE,
 			     share_of(h->in_order, h->frees), QUEUE_LEAST_IN_ORDER);
 }

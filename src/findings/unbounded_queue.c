@@ -17,6 +17,8 @@
 
 /* Once a site is known to feed a queue, its companions (a list's chunks of 31 slots) may be fewer. */
 #define QUEUE_LEAST_COMPANION_FREES 8
+/* So many places are looked at, the largest first: comparing all with all takes time. */
+#define QUEUE_MOST_PLACES 1000
 /* A smaller backlog is not worth reporting. */
 #define QUEUE_LEAST_BYTES (64u << 10)
 #define QUEUE_LEAST_PEAK_SHARE 0.01
@@ -341,7 +343,7 @@ static int report_group(struct diagnosis *d, const struct queue_places *q, uint3
 	if (!queue_is_certain(&r, q, g.main) ||
 	    !rule_at_least(&r, "bytes that waited at once", UNIT_BYTES, (double)g.backlog_bytes,
 			   QUEUE_LEAST_BYTES) ||
-	    !rule_at_least(&r, "part of the peak heap that this is", UNIT_SHARE, share,
+	    !rule_at_least(&r, "bytes that waited at once, of the peak heap", UNIT_SHARE, share,
 			   QUEUE_LEAST_PEAK_SHARE))
 		return 0;
 	if (find_ends(d, q, group, &g, &e) < 0)
@@ -406,9 +408,9 @@ static void choose_places(struct queue_places *q)
 		    queue_is_in_order(&tried, &q->list[i], QUEUE_LEAST_COMPANION_FREES))
 			q->list[kept++] = q->list[i];
 	}
-	q->count = kept;
 	if (kept)
 		qsort(q->list, kept, sizeof *q->list, most_bytes_first);
+	q->count = kept < QUEUE_MOST_PLACES ? kept : QUEUE_MOST_PLACES;
 }
 
 int diagnose_unbounded_queue(struct diagnosis *d)

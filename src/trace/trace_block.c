@@ -20,8 +20,10 @@ const char *trace_file_header_check(const struct trace_file_header *h)
 {
 	if (memcmp(h->magic, TRACE_FILE_MAGIC, sizeof h->magic))
 		return "the first bytes of a heft recording";
+	_Static_assert(TRACE_VERSION_OLDEST == 2 && TRACE_VERSION == 4, "as the words say");
 	if (h->version < TRACE_VERSION_OLDEST || h->version > TRACE_VERSION)
-		return "a recording of format version 2 or 3: this one was written by another heft";
+		return "a recording of format version 2, 3 or 4: this one was written by another "
+		       "heft";
 	if (h->checksum != XXH64(h, offsetof(struct trace_file_header, checksum), 0) ||
 	    h->header_bytes != sizeof *h || h->zero)
 		return "a file header that matches its checksum";
