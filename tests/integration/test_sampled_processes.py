@@ -171,6 +171,17 @@ def test_a_handler_that_jumps(compiled, record, program, rate):
     assert live(rep, "keep_first") == (101, 101 * BLOCK)
 
 
+def test_a_handler_that_jumps_from_a_new_page(compiled, record, program):
+    """The hook that it leaves may be the first that reached this page of the stack. Where the stack's pages
+    end depends on the size of the environment."""
+    if platform.machine() != "x86_64":
+        pytest.skip("single steps are written for x86-64")
+    below = compiled("async_malloc.c", flags=["-shared", "-fPIC"], output="async_malloc.so")
+    for size in range(0, 4096, 128):
+        _, rep = record([program, "jumped"], opts=RATE, env={"LD_PRELOAD": below, "FILLS_THE_STACK": "x" * size})
+        assert made(rep, "keep_first") == 101, size
+
+
 @pytest.mark.parametrize("end, status, how", [
     ("abort", 134, ("signal", 0, 6)), ("_exit", 5, ("exit", 5, 0))])
 def test_ends(record, program, end, status, how):
