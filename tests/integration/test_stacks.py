@@ -263,7 +263,7 @@ def test_a_full_table_shows_the_nearest_ancestor(compiled, tmp_path):
     done = run([HEFT, "run", "-q", "-o", path, "--", compiled("full_table.c")])
     assert done.returncode == 0, done.stderr
     rep = report(path, "-n", "150", "--sort", "live")
-    notes = [re.search(r"(\d+) allocations have a cut stack", n["text"]) for n in rep["notes"]]
+    notes = [re.search(r"(\d+) allocations have an incomplete stack", n["text"]) for n in rep["notes"]]
     count, = [int(m[1]) for m in notes if m]
     lost = [s for s in rep["sites"] if s["stack"][0].get("lost")]
     # 2^20 nodes hold about 1,050 paths of 1,000 frames; the last ones are the largest.
