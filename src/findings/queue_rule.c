@@ -57,6 +57,9 @@
 /* Within threads: of the greatest backlog, so much at most was there when the first block was freed. A cache
  * had all of it. */
 #define QUEUE_MOST_BEFORE_TAKING 0.5
+/* And while blocks came, the backlog fell by so much at most in all, of its greatest. Six batches, each larger than
+ * the one before, gave 2.5. */
+#define QUEUE_MOST_FALLEN 1.0
 
 double queue_interval(uint64_t from, uint64_t to, uint64_t items)
 {
@@ -188,6 +191,21 @@ static bool is_growing_or_burst(struct rule *r, const struct profile_handover *h
 
 /* ---- within threads */
 
+/* What left again while blocks still came, as a multiple of the highest level. 0 if that is not known. Batches
+ * that are built and taken down have a level that goes up and down. */
+static double fallen_meanwhile(const struct queue_places *q, const struct queue_place *x)
+{
+	const struct profile_history *course = &q->d->p->behaviour.history;
+	uint64_t from = slot_of(course, x->waits.first_birth_ns);
+	uint64_t to = slot_of(course, x->waits.last_birth_ns), fallen = 0;
+	uint64_t most = highest_level(q, x);
+	for (uint64_t i = from; i + 1 < to; i++) {
+		uint64_t before = level_at(q, x, i), after = level_at(q, x, i + 1);
+		fallen += before > after ? before - after : 0;
+	}
+	return most ? (double)fallen / (double)most : 0;
+}
+
 /* Whether a task of an asynchronous runtime runs here: something polls it. */
 static bool is_in_task(const struct profile *p, uint32_t node)
 {
@@ -226,7 +244,9 @@ static bool grows_within_threads(struct rule *r, const struct queue_places *q,
 		      "all blocks came before the first was taken out",
 		      h->first_free_ns <= h->last_birth_ns) &&
 	    rule_at_most(r, "part of the greatest backlog that was there at the first free",
-			 UNIT_SHARE, level_before_taking(q, x), QUEUE_MOST_BEFORE_TAKING))
+			 UNIT_SHARE, level_before_taking(q, x), QUEUE_MOST_BEFORE_TAKING) &&
+	    rule_at_most(r, "falls of the backlog while blocks came, of its greatest", UNIT_SHARE,
+			 fallen_meanwhile(q, x), QUEUE_MOST_FALLEN))
 		return true;
 	r->count = mark;
 	/* A task that never waits makes all items before the consumer's turn comes. A loop that loads

@@ -110,7 +110,7 @@ def test_check(recorded, tmp_path):
     text("check", "--budget", budget, recorded[0])
     budget.write_text("live_bytes <= 1G\n")
     refused = run([HEFT, "check", "--budget", budget, recorded[0]])
-    assert refused.returncode == 1 and b" 3 processes were recorded" in refused.stderr
+    assert refused.returncode == 1 and b" 3 processes had ended" in refused.stderr
 
 
 def test_top_and_view(recorded):
