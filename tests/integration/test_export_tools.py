@@ -512,8 +512,8 @@ def test_heaptrack_flames_agree(recorded, tmp_path, kind):
             "temporary": site["temporary"]}[kind]
     have = {k: v for k, v in have.items() if v}
     expected = {k: v for k, v in expected.items() if v}
-    if kind == "temporary":  # follows from the order of events, not from a number in the file
-        assert abs(sum(have.values()) - sum(expected.values())) <= 2
+    if kind == "temporary":  # follows from the order of events, which is not exact within a slice of time
+        assert abs(sum(have.values()) - sum(expected.values())) <= 2 + recorded["totals"]["allocations"] // 1000
     else:
         assert have == expected
 
@@ -531,7 +531,7 @@ def test_heaptrack_totals_agree(recorded, tmp_path, name):
     def found(what):
         return re.search(rf"^{what}: (\S+)", out, re.M).group(1)
     assert int(found("calls to allocation functions")) == t["allocations"] + t["reallocations"]
-    assert abs(int(found("temporary memory allocations")) - t["temporary"]) <= 2
+    assert abs(int(found("temporary memory allocations")) - t["temporary"]) <= 2 + t["allocations"] // 1000
     assert heaptrack_bytes(found("peak heap memory consumption")) == \
         pytest.approx(t["peak_bytes"], rel=0.01)
     assert heaptrack_bytes(found("total memory leaked")) == \
