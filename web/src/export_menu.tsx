@@ -150,12 +150,10 @@ function Menu({ words, title, open, children }: { words: string; title: string; 
   const shown = open.value;
   useEffect(() => {
     menu.current!.open = shown;
-    if (!shown) return;
-    menu.current!.querySelector<HTMLElement>(".popup button")?.focus();
-    const elsewhere = (e: Event) => { if (!menu.current?.contains(e.target as Node)) open.value = false; };
-    document.addEventListener("pointerdown", elsewhere);
-    return () => document.removeEventListener("pointerdown", elsewhere);
+    if (shown) menu.current!.querySelector<HTMLElement>(".popup button")?.focus();
   }, [shown]);
+  // The menus are there as long as the page: the listener is never taken away.
+  useEffect(() => document.addEventListener("pointerdown", (e) => menu.current?.contains(e.target as Node) || (open.value = false)), []);
   return <details ref={menu} class="menu" onToggle={(e) => (open.value = e.currentTarget.open)}
     onKeyDown={(e) => { if (e.key === "Escape" && open.value) { e.stopPropagation(); open.value = false; menu.current!.querySelector("summary")!.focus(); } }}>
     <summary title={title}>{words}</summary>

@@ -112,7 +112,7 @@ export function brief(name: string, most = 120): string {
 export function claim(kind: string, summary: string): string {
   const title = kind.replace(/[-_]/g, " ") + ": ";
   const text = brief(summary.startsWith(title) ? summary.slice(title.length) : summary, 900);
-  return text.replace(/^(thread|threads|memory|the|in|a|an) /, (word) => word[0]!.toUpperCase() + word.slice(1));
+  return text.replace(/^\w(?=(hread|emory|he|n) )/, (c) => c.toUpperCase()); // thread, memory, the, in
 }
 
 // A regular expression that means this text.
