@@ -11,6 +11,7 @@ import urllib.request
 
 import pytest
 
+import browser
 import harness
 from page_documents import PAGE
 
@@ -52,7 +53,9 @@ def view_of(*things):
     process = harness.start([harness.HEFT, "view", "--no-open", "--port", "0", *things],
                             stderr=subprocess.STDOUT)
     try:
-        yield View(address_of(process))
+        view = View(address_of(process))
+        yield view
+        browser.leave(view.base)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 0
     finally:
