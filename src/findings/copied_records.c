@@ -131,8 +131,8 @@ static bool same_numbers(const struct unit *u, const struct unit *o)
 static bool is_looked_at(const struct diagnosis *d, uint32_t site)
 {
 	const struct profile_site *s = &d->p->sites[site];
-	return s->peak_blocks && s->node < d->p->stacks.node_count && !d->queued[site] &&
-	       d->named[site] != PROFILE_NONE;
+	return s->peak_blocks && s->node < d->p->stacks.node_count &&
+	       d->told[site] != TOLD_EXPLAINED && d->named[site] != PROFILE_NONE;
 }
 
 /* Units of single sites come first, then groups of several. */

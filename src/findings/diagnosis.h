@@ -22,14 +22,21 @@ struct diagnosis {
 	uint32_t *named;        /* by site, the node that names it: site_names.h */
 	uint32_t *by_function;  /* sites, ordered by function: site_names.h */
 	uint32_t by_function_count;
-	bool *queued; /* by site: explained by unbounded-queue, or by growth without end */
+	uint8_t *told; /* by site: enum told */
 };
 
-int diagnose_unbounded_queue(struct diagnosis *d); /* first: it fills `queued` */
+/* What the findings so far say of a site */
+enum told {
+	TOLD_NOTHING,
+	TOLD_TO_GROW,   /* growing-site, but it may be data that the program is meant to keep */
+	TOLD_EXPLAINED, /* unbounded-queue, or growth that is certain */
+};
+
+int diagnose_unbounded_queue(struct diagnosis *d); /* first: it fills `told` */
 int diagnose_copied_records(struct diagnosis *d);
 int diagnose_growth_slack(struct diagnosis *d);
 int diagnose_allocator_rounding(struct diagnosis *d);
-int diagnose_growing_site(struct diagnosis *d); /* before the next one: it adds to `queued` */
+int diagnose_growing_site(struct diagnosis *d); /* before the next one: it adds to `told` */
 int diagnose_per_instance_cost(struct diagnosis *d);
 int diagnose_growing_samples(struct diagnosis *d); /* the same for a sampled profile */
 int diagnose_temporary_churn(struct diagnosis *d);

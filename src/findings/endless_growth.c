@@ -37,10 +37,12 @@
 /* A program that was watched for less than this, and still runs, may just be starting. */
 #define ENDLESS_WATCHED_NS 10000000000u
 /* A population was replaced at least twice: two buffers that a loader fills in turn are not sessions. A
- * population smaller than this share of the peak proves nothing. */
+ * population smaller than this share of the peak was replaced more often. (Sessions beside a leak become an
+ * ever smaller share of the peak, so a share alone must not decide.) */
 #define POPULATION_TURNS 2
 #define POPULATION_LEAST_BLOCKS 16
-#define POPULATION_LEAST_SHARE 0.005
+#define POPULATION_LARGE_SHARE 0.005
+#define POPULATION_SMALL_TURNS 10
 /* Two courses are the same if they never differ by more than this share of the gain. In step: their numbers of
  * blocks differ by at most this part. */
 #define ENDLESS_COURSE_WITHIN 0.1
@@ -53,15 +55,25 @@
 /* A limit that is more than a year away is not mentioned. */
 #define LIMIT_FARTHEST_S (366.0 * 86400)
 
+/* The signal that asked a program to end which then exited; 0: none did. */
+static int asked_to_end_with(const struct profile *p)
+{
+	/* A handler of these signals exits with this status if it follows the shell's custom. */
+	static const int custom[] = {SIGHUP, SIGINT, SIGTERM};
+	if (p->run.signal)
+		return p->run.signal;
+	for (size_t i = 0; i < sizeof custom / sizeof *custom; i++)
+		if (p->run.exit_status == 128 + custom[i])
+			return custom[i];
+	return 0;
+}
+
 bool endless_was_stopped(const struct profile *p)
 {
 	/* SIGPIPE is how a filter usually ends: `heft run -- git log | head`. */
 	if (p->run.end == PROFILE_END_SIGNAL)
 		return p->run.signal != SIGPIPE;
-	/* A handler of these signals exits with this status if it follows the shell's custom. */
-	return p->run.end == PROFILE_END_EXIT &&
-	       (p->run.exit_status == 128 + SIGHUP || p->run.exit_status == 128 + SIGINT ||
-		p->run.exit_status == 128 + SIGTERM);
+	return p->run.end == PROFILE_END_EXIT && asked_to_end_with(p) != 0;
 }
 
 bool endless_did_not_end(const struct profile *p)
@@ -71,10 +83,16 @@ bool endless_did_not_end(const struct profile *p)
 	return endless_was_stopped(p);
 }
 
+bool endless_is_large_population(const struct profile *p, uint64_t bytes)
+{
+	return share_of(bytes, p->totals.peak_bytes) >= POPULATION_LARGE_SHARE;
+}
+
 bool endless_is_population(const struct profile *p, uint64_t bytes, uint64_t blocks, uint64_t frees)
 {
-	return share_of(bytes, p->totals.peak_bytes) >= POPULATION_LEAST_SHARE &&
-	       frees >= POPULATION_TURNS * blocks && blocks >= POPULATION_LEAST_BLOCKS;
+	bool large = endless_is_large_population(p, bytes);
+	return frees >= (large ? POPULATION_TURNS : POPULATION_SMALL_TURNS) * blocks &&
+	       blocks >= POPULATION_LEAST_BLOCKS;
 }
 
 bool endless_is_large(const struct profile *p, struct endless *e)
@@ -213,20 +231,19 @@ static enum pattern pattern_of(const struct profile *p, const struct endless *e)
 }
 
 /* Marks the sites of one part, or of the only function. */
-static void explain(struct diagnosis *d, uint32_t site)
+static void explain(struct diagnosis *d, uint32_t site, enum told told)
 {
 	for (uint32_t i = 0; i < d->by_function_count; i++)
 		if (named_alike(d->p, d->named, site, d->by_function[i]))
-			d->queued[d->by_function[i]] = true;
+			d->told[d->by_function[i]] = told;
 }
 
 void endless_explain(struct diagnosis *d, const struct endless *e)
 {
-	if (pattern_of(d->p, e) != WITHOUT_END)
-		return;
-	explain(d, e->site);
+	enum told told = pattern_of(d->p, e) == WITHOUT_END ? TOLD_EXPLAINED : TOLD_TO_GROW;
+	explain(d, e->site, told);
 	for (uint32_t i = 0; i < e->part_count; i++)
-		explain(d, e->parts[i].site);
+		explain(d, e->parts[i].site, told);
 }
 
 /* ---- words */
@@ -257,10 +274,11 @@ static const char *how_it_grows(struct diagnosis *d, enum pattern pattern)
 	}
 	if (run->end == PROFILE_END_RUNNING || run->end == PROFILE_END_DETACHED)
 		return "kept growing until the recording ended";
-	int signal = run->end == PROFILE_END_SIGNAL ? run->signal : run->exit_status - 128;
+	int signal = run->end == PROFILE_END_SIGNAL ? run->signal : asked_to_end_with(d->p);
 	if (signal == SIGINT)
 		return "kept growing until the program was stopped with Ctrl-C";
-	return diagnosis_text(d, "kept growing until the program was killed (signal %d)", signal);
+	return diagnosis_text(d, "kept growing until the program was %s (signal %d)",
+			      run->end == PROFILE_END_SIGNAL ? "killed" : "told to end", signal);
 }
 
 static const char *doubt_about(enum pattern pattern)

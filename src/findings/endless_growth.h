@@ -39,7 +39,9 @@ struct endless {
 bool endless_was_stopped(const struct profile *p);
 /* A signal ended the program, or it still ran at the end of a recording that is long enough. */
 bool endless_did_not_end(const struct profile *p);
-/* Whether these blocks are a population, such as sessions: replaced again and again, and large enough. */
+/* Whether these blocks are a population, such as sessions: replaced again and again. One that is a large share of
+ * the peak need not be replaced as often. */
+bool endless_is_large_population(const struct profile *p, uint64_t bytes);
 bool endless_is_population(const struct profile *p, uint64_t bytes, uint64_t blocks,
 			   uint64_t frees);
 /* Merges those that grow together under one caller. Returns how many are left, the largest first, or
@@ -47,8 +49,7 @@ bool endless_is_population(const struct profile *p, uint64_t bytes, uint64_t blo
 int endless_merge(struct diagnosis *d, struct endless *list, uint32_t count);
 /* Whether it is worth reporting. Sets freed_at_end. */
 bool endless_is_large(const struct profile *p, struct endless *e);
-/* Marks the sites of growth that is certain as explained: what leaks is not also an object that is too
- * large. */
+/* Notes what was told of its sites: what certainly leaks is not also an object that is too large. */
 void endless_explain(struct diagnosis *d, const struct endless *e);
 /* Begins the finding; the caller may add more evidence. */
 struct draft endless_draft(struct diagnosis *d, struct endless *e);

@@ -296,14 +296,14 @@ static int diagnose(struct findings *f, const struct profile *p, const struct pr
 	d.named = site_names_new(p);
 	if (d.named)
 		d.by_function = sites_by_function(p, d.named, &d.by_function_count);
-	d.queued = calloc((size_t)p->site_count + 1, sizeof *d.queued);
-	int rc = d.by_function && d.queued ? 0 : HEFT_ENOMEM;
+	d.told = calloc((size_t)p->site_count + 1, sizeof *d.told);
+	int rc = d.by_function && d.told ? 0 : HEFT_ENOMEM;
 	for (size_t i = 0; i < sizeof diagnoses / sizeof *diagnoses && rc == 0; i++)
 		if ((diagnoses[i].scope & scopes) && (diagnoses[i].scope & kind))
 			rc = diagnoses[i].diagnose(&d);
 	free(d.named);
 	free(d.by_function);
-	free(d.queued);
+	free(d.told);
 	return rc;
 }
 

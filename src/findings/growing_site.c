@@ -64,30 +64,34 @@ static const char growing_rule[] = "What a function keeps (the floor of its live
 				   "every stage of the run after the first, "
 				   "about evenly, while the program works at a steady pace.";
 
-static bool is_steady(const struct profile *p, uint32_t site)
+/* Whether its blocks are replaced at a constant level. *most: that level, at its highest. */
+static bool is_steady(const struct profile *p, uint32_t site, uint64_t *most)
 {
 	const struct profile_site *s = &p->sites[site];
 	if (s->history >= p->behaviour.history.row_count)
 		return false;
 	const struct profile_history_row *row = &p->behaviour.history.rows[s->history];
 	uint32_t count = p->behaviour.history.slot_count, from = count / 4, to = count - count / 8;
-	uint64_t least = UINT64_MAX, most = 0, blocks = 0;
+	uint64_t least = UINT64_MAX, blocks = 0;
+	*most = 0;
 	for (uint32_t i = from; i < to; i++) {
 		if (row->bytes[i] < least)
 			least = row->bytes[i];
-		if (row->bytes[i] > most)
-			most = row->bytes[i];
+		if (row->bytes[i] > *most)
+			*most = row->bytes[i];
 		if (row->blocks[i] > blocks)
 			blocks = row->blocks[i];
 	}
-	return to > from && endless_is_population(p, most, blocks, s->frees) &&
-	       (double)least >= STEADY_FLOOR * (double)most;
+	return to > from && endless_is_population(p, *most, blocks, s->frees) &&
+	       (double)least >= STEADY_FLOOR * (double)*most;
 }
 
 static bool is_in_step(const struct profile *p, uint64_t allocations)
 {
+	uint64_t level;
 	for (uint32_t i = 0; i < p->site_count; i++)
-		if (is_steady(p, i) && allocations <= GROWING_IN_STEP * p->sites[i].frees &&
+		if (is_steady(p, i, &level) && endless_is_large_population(p, level) &&
+		    allocations <= GROWING_IN_STEP * p->sites[i].frees &&
 		    p->sites[i].frees <= GROWING_IN_STEP * allocations)
 			return true;
 	return false;
@@ -275,7 +279,7 @@ static int look_at_functions(struct diagnosis *d, uint64_t *bytes, bool paced, s
 		for (next = i; next < count && named_alike(p, d->named, sites[i], sites[next]);
 		     next++) {
 			const struct profile_site *s = &p->sites[sites[next]];
-			if (s->history >= p->behaviour.history.row_count || d->queued[sites[next]])
+			if (s->history >= p->behaviour.history.row_count || d->told[sites[next]])
 				continue;
 			const struct profile_history_row *row =
 				&p->behaviour.history.rows[s->history];
@@ -302,8 +306,9 @@ int diagnose_growing_site(struct diagnosis *d)
 	    !p->behaviour.history.slot_ns || busy_slots(p) < GROWING_PARTS)
 		return 0;
 	bool paced = false;
+	uint64_t level;
 	for (uint32_t i = 0; i < p->site_count && !paced; i++)
-		paced = is_steady(p, i);
+		paced = is_steady(p, i, &level);
 	if (!paced && !endless_did_not_end(p))
 		return 0;
 	/* A function that grows has a row of the history. */

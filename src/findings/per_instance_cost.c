@@ -183,7 +183,7 @@ static bool may_be_part(const struct diagnosis *d, uint32_t site)
 {
 	const struct profile_site *s = &d->p->sites[site];
 	return s->peak_blocks >= INSTANCES_LEAST && s->node < d->p->stacks.node_count &&
-	       !d->queued[site];
+	       d->told[site] != TOLD_EXPLAINED;
 }
 
 /* Lists every pair of activation and site, by activation and then by bytes (the order of sites). It counts
@@ -492,6 +492,7 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 	double share = share_of(bytes, p->totals.peak_bytes);
 	/* How much of it is resident is not known: untouched pages of a buffer take no memory. */
 	bool sizes_known = p->run.has & PROFILE_HAS_USABLE;
+	bool grows = d->told[parts[0].site] == TOLD_TO_GROW;
 	struct draft f = draft_begin(FINDING_PER_INSTANCE_COST, parts[0].site, bytes);
 	struct rule r = rule_begin(instance_rule);
 	is_worth_telling(&r, p, o);
@@ -499,19 +500,22 @@ static int report_object(struct diagnosis *d, const struct activations *a,
 	f.finding.severity = severity_of(d, bytes);
 	f.finding.summary = diagnosis_text(
 		d,
-		"%s objects of %s each, made at %s, are %s of the peak heap; the largest of %u "
+		"%s objects of %s each, made at %s, are %s of the peak heap%s; the largest of %u "
 		"parts is "
 		"%s (%s) from %s, and %s in 1 GiB,%s if all of their memory is touched",
 		words_count(instances).text, words_exact_size(each).text,
-		phrase_place(p, head).text, words_percent(share).text, o->parts,
+		phrase_place(p, head).text, words_percent(share).text,
+		grows ? " (part of what growing-site reports)" : "", o->parts,
 		words_exact_size(parts[0].bytes).text, words_percent(parts[0].share).text,
 		phrase_function(parts[0].function).text,
 		words_many(GIB / (usable ? usable : 1), "object fits", "objects fit").text,
 		sizes_known ? "" : " without the allocator's overhead,");
-	f.finding.advice = diagnosis_text(
-		d,
-		"Begin with the largest part: make it smaller, make it when it is first needed, or "
-		"share it between the objects.");
+	f.finding.advice =
+		grows ? "If the program needs all of these objects, begin with the largest part: "
+			"make it smaller, make it when it is first needed, or share it between "
+			"the objects."
+		      : "Begin with the largest part: make it smaller, make it when it is first "
+			"needed, or share it between the objects.";
 	draft_text(&f, "function", p->stacks.frames[p->stacks.nodes[head].frame].function);
 	draft_count(&f, "instances", instances);
 	draft_bytes(&f, "bytes_each", each);

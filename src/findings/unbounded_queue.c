@@ -384,7 +384,7 @@ static int report_group(struct diagnosis *d, const struct queue_places *q, uint3
 							       : PROFILE_NONE));
 	for (uint32_t i = group; i < q->count; i++)
 		for (uint32_t k = 0; q->list[i].group == group && k < q->list[i].sites; k++)
-			d->queued[q->sites[q->list[i].first + k]] = true;
+			d->told[q->sites[q->list[i].first + k]] = TOLD_EXPLAINED;
 	return draft_add(d, &f);
 }
 

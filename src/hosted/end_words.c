@@ -29,7 +29,8 @@ struct end_words words_of_end(const struct how_ended *end)
 	const char *name = sigabbrev_np(end->signal);
 	switch (end->kind) {
 	case END_EXIT:
-		snprintf(w.text, sizeof w.text, "exit status %" PRId32, end->exit_status);
+		snprintf(w.text, sizeof w.text, "exit status %" PRId32 "%s%s", end->exit_status,
+			 end->signal && name ? " after SIG" : "", end->signal && name ? name : "");
 		break;
 	case END_SIGNAL:
 		snprintf(w.text, sizeof w.text, "killed by signal %" PRId32 "%s%s%s", end->signal,

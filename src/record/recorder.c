@@ -253,10 +253,14 @@ static void take_signals(struct recorder *r)
 			r->child_signal = true;
 		if (sig == SIGCHLD || sig == SIGXFSZ)
 			continue;
-		if (r->command.ended)
+		if (r->command.ended) {
 			r->stop = true;
-		else if (s.ssi_code == SI_USER || s.ssi_code == SI_QUEUE || sig == SIGTERM ||
-			 sig == SIGHUP)
+			continue;
+		}
+		r->asked_signal = sig;
+		r->asked_ns = drain_now_ns(&r->drain);
+		if (s.ssi_code == SI_USER || s.ssi_code == SI_QUEUE || sig == SIGTERM ||
+		    sig == SIGHUP)
 			kill(r->command.pid,
 			     sig); /* the terminal's own reach the program without us */
 	}

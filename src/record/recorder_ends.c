@@ -36,6 +36,10 @@ enum { REAP_PATIENCE = 20 }; /* looks */
 /* Nothing that came after a process said that it leaves is read for so long, so that its end is not late. Who is
  * still there after that is a vfork child's parent, or takes long over its exit handlers. */
 #define LEAVING_NS 50000000ull
+/* Who exits so soon after a signal asked it to end does so because of it. We may read that signal a little after
+ * the program has ended. */
+#define ASKED_TO_END_NS 60000000000ull
+#define ASKED_LATE_NS 1000000000ull
 enum { CLOSED_KEPT = 64 }; /* for whoever asks about processes that have just ended */
 
 /* Whoever of those that are watched has ended by now: when that was seen. */
@@ -163,6 +167,19 @@ static bool told_status(const struct recorder *r, const struct process *p, int *
 	return commands == 1;
 }
 
+/* A program that catches the signal which asks it to end exits like one that was done. */
+static void take_status(struct recorder *r, struct process *p, int status, uint64_t end_ns)
+{
+	struct trace_process *f = &p->entry.facts;
+	process_ended_with(p, status, end_ns);
+	if (f->end != TRACE_END_EXIT || !r->asked_signal || end_ns + ASKED_LATE_NS < r->asked_ns ||
+	    end_ns > r->asked_ns + ASKED_TO_END_NS)
+		return;
+	pthread_mutex_lock(&p->entry.lock);
+	f->signal = r->asked_signal;
+	pthread_mutex_unlock(&p->entry.lock);
+}
+
 /* Somebody waited for a child, or said so, only after we had found that it ended. */
 static void take_late_statuses(struct recorder *r)
 {
@@ -172,7 +189,7 @@ static void take_late_statuses(struct recorder *r)
 		if (!p->ended || p->entry.facts.end != TRACE_END_UNKNOWN ||
 		    !told_status(r, p, &status))
 			continue;
-		process_ended_with(p, status, p->entry.facts.end_ns);
+		take_status(r, p, status, p->entry.facts.end_ns);
 		if (p->closed)
 			trace_writer_process_end(r->writer, p->index, &p->entry.facts);
 	}
@@ -377,7 +394,7 @@ void recorder_see_ends(struct recorder *r, uint64_t round)
 		int status = r->result->status;
 		if (is_child || told_status(r, p, &status) ||
 		    (p->seen_pid && owner_exit_status(p->pidfd, p->seen_pid, &status)))
-			process_ended_with(p, status, end_ns);
+			take_status(r, p, status, end_ns);
 		else
 			process_ended_as(p, TRACE_END_UNKNOWN, end_ns);
 	}

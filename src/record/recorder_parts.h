@@ -66,9 +66,11 @@ struct recorder {
 	uint32_t reap_count;
 	uint64_t last_end_ns; /* of the processes that have ended */
 	int signals;
-	int deaths; /* epoll: processes that are watched; -1: none is */
-	bool stop;  /* the user wants no more */
-	bool full;  /* the recording has the size that it may have: the program goes on without */
+	int deaths;       /* epoll: processes that are watched; -1: none is */
+	bool stop;        /* the user wants no more */
+	int asked_signal; /* the last one that asked the program to end; 0: none did */
+	uint64_t asked_ns;
+	bool full; /* the recording has the size that it may have: the program goes on without */
 	uint64_t full_ns;
 	uint64_t last_round; /* its stamp */
 	bool told_daemons;

@@ -70,10 +70,26 @@ static void get_slots(struct byte_cursor *c, uint64_t *values, uint32_t first, u
 		values[i] = last += (uint64_t)unzigzag(cursor_get(c));
 }
 
-static bool is_kept(const struct behaviour_row *r, const struct tally *t)
+enum { REPLACED_LEAST_BLOCKS = 16, REPLACED_LEAST_TURNS = 10 };
+
+/* Blocks that were replaced again and again show a program's pace, also as a small part of a heap that grows:
+ * its sessions beside what it leaks. */
+static bool is_replaced(const struct behaviour_row *r, const struct behaviour *b,
+			const struct tally *t)
+{
+	uint64_t most = 0;
+	for (uint32_t i = r->first; i < b->slot_count; i++)
+		if (r->blocks[i] > most)
+			most = r->blocks[i];
+	return most >= REPLACED_LEAST_BLOCKS &&
+	       t->sites[r->site].frees / REPLACED_LEAST_TURNS >= most;
+}
+
+static bool is_kept(const struct behaviour_row *r, const struct behaviour *b, const struct tally *t)
 {
 	return r->site < t->site_count &&
-	       t->sites[r->site].own_peak_bytes >= t->peak_bytes / BEHAVIOUR_NOTABLE;
+	       (t->sites[r->site].own_peak_bytes >= t->peak_bytes / BEHAVIOUR_NOTABLE ||
+		is_replaced(r, b, t));
 }
 
 static void put_list(struct byte_buffer *out, unsigned list, const void *entries, uint32_t count)
@@ -93,7 +109,7 @@ static void put_history(struct byte_buffer *out, const struct behaviour *b, cons
 {
 	uint32_t rows = 0;
 	for (uint32_t i = 0; i < b->row_count; i++)
-		rows += is_kept(b->rows[i], t);
+		rows += is_kept(b->rows[i], b, t);
 	buffer_put(out, b->slot_ns);
 	buffer_put(out, b->slot_count);
 	buffer_put(out, rows);
@@ -102,7 +118,7 @@ static void put_history(struct byte_buffer *out, const struct behaviour *b, cons
 	put_slots(out, b->events, 0, b->slot_count);
 	for (uint32_t i = 0; i < b->row_count; i++) {
 		const struct behaviour_row *r = b->rows[i];
-		if (!is_kept(r, t))
+		if (!is_kept(r, b, t))
 			continue;
 		buffer_put(out, r->site);
 		buffer_put(out, r->first);

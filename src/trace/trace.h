@@ -89,7 +89,8 @@ struct trace_process {
 	/* Known once it has ended; before that, end is RUNNING. */
 	uint64_t end_ns;
 	uint32_t end; /* enum trace_end */
-	int32_t exit_status, signal;
+	int32_t exit_status;
+	int32_t signal; /* that ended it, or that it was asked to end with before it exited; else 0 */
 	uint64_t memory_limit_bytes; /* that it ran into (TRACE_END_OOM); 0: not known */
 	bool limit_is_cgroup;        /* the limit is its cgroup's, not the machine's memory */
 	uint64_t dropped;            /* events that could not be recorded */

@@ -3,10 +3,11 @@ look like it. The rules are in docs/findings.md; the figures follow from the pro
 
 import os
 import shutil
+import signal
 
 import pytest
 
-from harness import BUILD, HEFT, PROGRAMS, bare, line_of, report, run
+from harness import BUILD, HEFT, PROGRAMS, bare, line_of, report, run, start
 
 KINDS = {"unbounded-queue", "per-instance-cost", "copied-records", "growth-slack", "allocator-rounding",
          "growing-site", "temporary-churn", "profile-quality"}
@@ -237,7 +238,7 @@ def test_list_beside_objects(compiled, record, tmp_path):
 # ---- growth
 
 @pytest.mark.parametrize("mode, freed, severity, status", [
-    ("leak", "never", "high", 0), ("leak-freed-at-end", "at-end", "medium", 0),
+    ("leak", "never", "high", 0), ("leak-large", "never", "high", 0), ("leak-freed-at-end", "at-end", "medium", 0),
     ("killed 9", "never", "medium", 137), ("killed 15", "never", "medium", 143),
     ("killed 2", "never", "medium", 130), ("killed 11", "never", "medium", 139),
     ("bursts-then-killed 2", "never", "medium", 130),
@@ -250,13 +251,31 @@ def test_growth(compiled, record, mode, freed, severity, status):
     how = "grows without end" if severity == "high" else \
         "grows as long as the program runs" if freed == "at-end" else \
         "kept growing until the program was stopped with Ctrl-C" if status == 130 else \
-        f"kept growing until the program was killed (signal {status - 128})"
+        f"kept growing until the program was {'told to end' if 'loader' in mode else 'killed'} " \
+        f"(signal {status - 128})"
     assert how in f["summary"]
     assert ("a store that is being filled" in f["summary"]) == ("kept growing" in how)
     assert (e["function"], e["freed"], f["severity"]) == ("keep_one", freed, severity)
-    assert 1500000 < e["level_bytes"] <= 2000000
+    size = 8000 if mode == "leak-large" else 1000
+    assert 1500 * size < e["level_bytes"] <= 2000 * size
     assert e["bytes_per_second"] > 0
     assert e["freed_share"] == (1 if freed == "at-end" else 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_growth_until_told_to_end(compiled, tmp_path, number):
+    """A server that catches the signal and exits with 0 has not ended by itself."""
+    path = tmp_path / "r.heft"
+    process = start([HEFT, "run", "-q", "-o", path, "--", compiled("growth_shapes.c"), "told"])
+    assert process.stdout.readline() == b"grown\n"
+    process.send_signal(number)
+    assert process.wait(timeout=30) == 0
+    process.communicate()
+    rep = report(path)
+    f = only(check_findings(rep), "growing-site")
+    assert (rep["end"], rep["exit_status"], rep["signal"], f["severity"]) == ("exit", 0, number, "medium")
+    assert ("told to end (signal 15)" if number == signal.SIGTERM else "stopped with Ctrl-C") in f["summary"]
+    assert f"exit status 0 after {number.name}" in run([HEFT, "report", path]).stdout.decode()
 
 
 def test_one_cause_is_one_finding(compiled, record):

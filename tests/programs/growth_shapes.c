@@ -1,6 +1,7 @@
 /* Live memory over time: what grows without end, and what only looks like it. argv[1] is the mode,
  * argv[2] the signal that ends it (killed, freed-then-killed, waits-then-killed, bursts-then-killed) or its
- * exit status (loader). All but these serve requests beside: 64 sessions are replaced in turn. */
+ * exit status (loader). told grows until SIGTERM or SIGINT tells it to end, and exits with 0. All but these
+ * serve requests beside: 64 sessions are replaced in turn. */
 #include "program.h"
 
 #include <signal.h>
@@ -16,11 +17,12 @@ static void pause_us(long us)
 }
 
 static void *session[SESSIONS];
+static size_t session_bytes = 2000;
 
 NOINLINE static void serve(int n)
 {
 	free(session[n % SESSIONS]);
-	session[n % SESSIONS] = memset(malloc(2000), 's', 2000);
+	session[n % SESSIONS] = memset(malloc(session_bytes), 's', session_bytes);
 	pause_us(50);
 }
 
@@ -94,6 +96,26 @@ NOINLINE static void make_tables(void)
 		keep(memset(malloc(4000 + (size_t)i), 't', 4000));
 }
 
+static volatile sig_atomic_t told_to_end;
+
+static void note_signal(int number)
+{
+	told_to_end = number;
+}
+
+NOINLINE static void grow_until_told(void)
+{
+	signal(SIGTERM, note_signal);
+	signal(SIGINT, note_signal);
+	for (int n = 0; !told_to_end; n++) {
+		free(memset(malloc(300), 'l', 300));
+		keep(memset(malloc(1000), 'k', 1000));
+		pause_us(50);
+		if (n == REQUESTS)
+			say("grown\n");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -104,14 +126,20 @@ int main(int argc, char **argv)
 	int bursts = !strcmp(mode, "bursts-then-killed");
 	int killed = freed || waits || bursts || !strcmp(mode, "killed");
 	int together = !strcmp(mode, "together"), two = !strcmp(mode, "two-causes");
-	int warms = !strcmp(mode, "warms-up");
+	int warms = !strcmp(mode, "warms-up"), large = !strcmp(mode, "leak-large");
 	int last = argc > 2 ? atoi(argv[2]) : 0;
 
-	must(leak || at_end || arena || lru || tables || loader || killed || together || two ||
+	if (!strcmp(mode, "told")) {
+		grow_until_told();
+		return 0;
+	}
+	must(leak || large || at_end || arena || lru || tables || loader || killed || together || two ||
 		     warms,
 	     "which mode?");
 	if (tables)
 		make_tables();
+	if (large) /* 64 sessions are one part in 10,000 of the heap in the end */
+		session_bytes = 25;
 	for (int n = 0; n < REQUESTS; n++) {
 		if (loader || killed) {
 			free(memset(malloc(300), 'l', 300)); /* a line, say */
@@ -121,6 +149,8 @@ int main(int argc, char **argv)
 		}
 		if (leak || at_end || loader || killed)
 			keep_one(1000);
+		if (large)
+			keep_one(8000);
 		if (arena && n % 50 == 0)
 			keep_one(65536);
 		if (lru)
