@@ -18,24 +18,27 @@
  * Originals that are freed soon after they were copied were moved, and copies that live for a moment are work in
  * progress: both must be there together for most of the time.
  *
+ * Two signs may be weaker if the name is there. A copy of text that has room for more (format, push_str,
+ * operator+) is smaller than its original: then their numbers must agree, and each copy must fit into its original.
+ * An array that grows makes some of its blocks elsewhere: then numbers and sums differ by 1 % at most, and the
+ * order is the same but for what is missing.
+ *
  * One place may copy what several made: a copied map copies keys and values in the same code. So places are also
  * compared as groups (the same functions up to the user's own, whatever the recursion and the lines), and a
  * group with a name is compared with two or three originals together. */
 #include "findings/copy_names.h"
+#include "findings/copy_units.h"
 #include "findings/diagnosis.h"
 #include "findings/made_together.h"
 #include "findings/site_names.h"
 
 #include "hosted/compare.h"
-#include "hosted/hash_index.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define COPIES_LEAST_BYTES (64u << 10)
 #define COPIES_LEAST_PEAK_SHARE SEVERITY_MEDIUM_SHARE
-/* Fewer blocks at one place agree by chance too often; of one size, far fewer. */
-#define COPIES_LEAST_BLOCKS 100
+/* Fewer blocks of one size agree by chance too often. */
 #define COPIES_LEAST_ALIKE 1000
 /* So many different sizes vary, among the first ones of a site. */
 #define COPIES_LEAST_SIZES 4
@@ -46,166 +49,16 @@
 #define COPIES_ODD 0.25
 /* Originals that stay for so many times as long as the copies were there make these the work of a moment. */
 #define COPIES_MOMENT 10
-/* If the peak comes while copies are being made, so many of them are there already. */
-#define COPIES_MOSTLY 0.5
-/* Looks at so many of the largest sites; one copy has at most so many originals, of so many that are tried. */
-enum { COPIES_UNITS = 400, COPIES_ORIGINALS = 3, COPIES_TRIED = 48, COPIES_FUNCTIONS = 40 };
+
+/* In sequence, so many may be missing between two sizes. */
+#define COPIES_MISSING 4
+/* Of so many originals a copy is tried with. */
+enum { COPIES_TRIED = 48 };
 
 static const char copies_rule[] =
 	"Two places have equally many blocks of the same sizes live at the peak, and one of them "
 	"makes copies, by "
 	"the name of a function on its stack or by the order of the sizes.";
-
-/* A site, or sites that are made by the same functions */
-struct unit {
-	uint32_t site; /* the largest */
-	bool group;
-	uint64_t blocks, bytes;    /* live at the peak */
-	uint64_t made, made_bytes; /* ever; 0: some were resized */
-	bool resized;
-	bool taken; /* is an original or a copy already */
-};
-
-struct match {
-	uint32_t copy, originals[COPIES_ORIGINALS], count;
-	bool in_order, named;
-	uint32_t place; /* the node that names who copies */
-};
-
-struct copies {
-	struct diagnosis *d;
-	struct unit *units;
-	uint32_t count;
-	uint32_t *group_of;    /* by site: its unit of the kind group, or HASH_NONE */
-	enum copy_name *names; /* by frame */
-	struct match *matches;
-	uint32_t match_count;
-};
-
-/* ---- units */
-
-static void add_to_unit(struct unit *u, const struct profile_site *s)
-{
-	u->blocks += s->peak_blocks;
-	u->bytes += s->peak_bytes;
-	u->resized |= s->reallocations > 0;
-	u->made = u->resized ? 0 : u->made + s->allocations;
-	u->made_bytes = u->resized ? 0 : u->made_bytes + s->allocated_bytes;
-}
-
-/* A hash of the functions of a stack up to the one that names it, each once: recursion makes no difference. */
-static uint32_t functions_hash(const struct diagnosis *d, uint32_t site)
-{
-	const struct profile *p = d->p;
-	uint32_t hash = 0, count = 0;
-	const char *seen[COPIES_FUNCTIONS];
-	for (uint32_t n = p->sites[site].node; n != PROFILE_NONE; n = p->stacks.nodes[n].parent) {
-		const char *function = p->stacks.frames[p->stacks.nodes[n].frame].function;
-		uint32_t i = 0;
-		while (i < count && strcmp(seen[i], function) != 0)
-			i++;
-		if (i == count && count < COPIES_FUNCTIONS) {
-			seen[count++] = function;
-			hash += hash_bytes(function, strlen(function)) | 1;
-		}
-		if (n == d->named[site])
-			break;
-	}
-	return hash;
-}
-
-/* Whether most of what was ever made is live at the peak. The peak may come while the last ones are being copied
- * (when the array of the copies grows): then all that were made are compared. */
-static bool is_mostly_live(const struct unit *u)
-{
-	return u->made && (double)u->blocks >= COPIES_MOSTLY * (double)u->made;
-}
-
-static bool same_numbers(const struct unit *u, const struct unit *o)
-{
-	return (u->blocks == o->blocks && u->bytes == o->bytes) ||
-	       (is_mostly_live(u) && is_mostly_live(o) && u->made == o->made &&
-		u->made_bytes == o->made_bytes);
-}
-
-static bool is_looked_at(const struct diagnosis *d, uint32_t site)
-{
-	const struct profile_site *s = &d->p->sites[site];
-	return s->peak_blocks && s->node < d->p->stacks.node_count &&
-	       d->told[site] != TOLD_EXPLAINED && d->named[site] != PROFILE_NONE;
-}
-
-/* Units of single sites come first, then groups of several. */
-static int make_units(struct copies *c)
-{
-	const struct profile *p = c->d->p;
-	struct hash_index index = {0};
-	uint32_t *members = calloc((size_t)p->site_count + 1, sizeof *members);
-	uint32_t *hashes = malloc(((size_t)p->site_count + 1) * sizeof *hashes);
-	struct unit *groups = calloc((size_t)p->site_count + 1, sizeof *groups);
-	uint32_t group_count = 0;
-	int rc = members && hashes && groups ? 0 : HEFT_ENOMEM;
-	for (uint32_t i = 0; i < p->site_count && rc == 0; i++) {
-		c->group_of[i] = HASH_NONE;
-		if (!is_looked_at(c->d, i))
-			continue;
-		if (c->count < COPIES_UNITS && p->sites[i].peak_blocks >= COPIES_LEAST_BLOCKS) {
-			c->units[c->count] = (struct unit){.site = i};
-			add_to_unit(&c->units[c->count++], &p->sites[i]);
-		}
-		uint32_t hash = functions_hash(c->d, i), at = hash, g;
-		while ((g = hash_index_step(&index, hash, &at)) != HASH_NONE)
-			if (hashes[g] == hash && named_alike(p, c->d->named, groups[g].site, i))
-				break;
-		if (g == HASH_NONE) {
-			g = group_count++;
-			groups[g] = (struct unit){.site = i, .group = true};
-			hashes[g] = hash;
-			rc = hash_index_add_at(&index, hash, at, g);
-		}
-		add_to_unit(&groups[g], &p->sites[i]);
-		members[g]++;
-		c->group_of[i] = g;
-	}
-	/* The numbers of groups become those of units; one of a single site is that site. */
-	uint32_t *unit = hashes;
-	for (uint32_t g = 0; g < group_count && rc == 0; g++) {
-		bool kept = members[g] > 1 && c->count < 2 * COPIES_UNITS &&
-			    groups[g].blocks >= COPIES_LEAST_BLOCKS;
-		unit[g] = kept ? c->count : HASH_NONE;
-		if (kept)
-			c->units[c->count++] = groups[g];
-	}
-	for (uint32_t i = 0; i < p->site_count && rc == 0; i++)
-		if (c->group_of[i] != HASH_NONE)
-			c->group_of[i] = unit[c->group_of[i]];
-	hash_index_fini(&index);
-	free(members);
-	free(hashes);
-	free(groups);
-	return rc;
-}
-
-/* Whether a unit is free: neither it, nor what it is part of, nor a part of it is taken. */
-static bool is_free(const struct copies *c, uint32_t unit)
-{
-	const struct unit *u = &c->units[unit];
-	if (u->taken)
-		return false;
-	if (!u->group)
-		return c->group_of[u->site] == HASH_NONE || !c->units[c->group_of[u->site]].taken;
-	for (uint32_t i = 0; i < c->count && !c->units[i].group; i++)
-		if (c->units[i].taken && c->group_of[c->units[i].site] == unit)
-			return false;
-	return true;
-}
-
-static bool overlap(const struct copies *c, uint32_t a, uint32_t b)
-{
-	const struct unit *x = &c->units[a], *y = &c->units[b];
-	return a == b || (x->group && !y->group && c->group_of[y->site] == a) ||
-	       (y->group && !x->group && c->group_of[x->site] == b);
-}
 
 /* ---- what a pair shows */
 
@@ -243,6 +96,47 @@ static bool same_order(const struct profile *p, const struct unit *a, const stru
 	}
 	*odd = odds >= COPIES_ODD * n;
 	return same >= COPIES_IN_ORDER * n;
+}
+
+/* Whether the first sizes of b are those of a in the same sequence, with some missing in either. */
+static bool same_sequence(const struct profile *p, const struct unit *a, const struct unit *b)
+{
+	uint32_t n, m, same = 0, k = 0;
+	const struct profile_first *x = first_blocks(p, a->site, &n);
+	const struct profile_first *y = first_blocks(p, b->site, &m);
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t skip = 0; skip <= COPIES_MISSING && k + skip < m; skip++)
+			if (y[k + skip].size == x[i].size) {
+				same++;
+				k += skip + 1;
+				break;
+			}
+	n = n < m ? n : m;
+	return n >= COPIES_LEAST_IN_ORDER && same >= COPIES_IN_ORDER * n;
+}
+
+/* Whether each of the first blocks of a fits into the same one of b. */
+static bool fit_in_order(const struct profile *p, const struct unit *a, const struct unit *b)
+{
+	uint32_t n, m, fit = 0;
+	const struct profile_first *x = first_blocks(p, a->site, &n);
+	const struct profile_first *y = first_blocks(p, b->site, &m);
+	n = n < m ? n : m;
+	for (uint32_t i = 0; i < n; i++)
+		fit += x[i].size <= y[i].size;
+	return n >= COPIES_LEAST_IN_ORDER && fit >= COPIES_IN_ORDER * n;
+}
+
+/* Whether a function of b's own part of the stack leaves room for more. */
+static bool has_room(const struct copies *c, const struct unit *b, const struct unit *a)
+{
+	const struct profile *p = c->d->p;
+	uint32_t shared = common_user_node(p, p->sites[a->site].node, p->sites[b->site].node);
+	for (uint32_t n = p->sites[b->site].node; n != PROFILE_NONE && n != shared;
+	     n = p->stacks.nodes[n].parent)
+		if (c->roomy[p->stacks.nodes[n].frame])
+			return true;
+	return false;
 }
 
 /* What the functions of a's stack say that b's stack does not have. */
@@ -313,13 +207,32 @@ static bool came_before(const struct profile *p, const struct unit *b, const str
 	return n && m ? y[0].order < x[0].order : b->site < a->site;
 }
 
-/* Whether unit `copy` is a copy of unit `original`. */
-static bool is_copy(const struct copies *c, uint32_t copy, uint32_t original, struct match *m)
+/* Whether unit `copy` is a copy of unit `original` though their numbers do not agree: it copies by its name. */
+static bool is_unequal_copy(const struct copies *c, uint32_t copy, uint32_t original,
+			    enum likeness how, struct match *m)
 {
 	const struct profile *p = c->d->p;
 	const struct unit *u = &c->units[copy], *o = &c->units[original];
-	if (!same_numbers(u, o) || overlap(c, copy, original) || !live_together(p, u, o))
+	*m = (struct match){.copy = copy, .count = 1, .named = true, .like = how};
+	m->originals[0] = original;
+	if (u->group || o->group || own_name(c, u, o) != COPIES_OBJECTS)
 		return false;
+	if (how == LIKE_NEARLY)
+		return sizes_vary(p, u) && came_before(p, o, u) && same_sequence(p, u, o);
+	return own_name(c, o, u) != COPIES_OBJECTS && has_room(c, o, u) && fit_in_order(p, u, o);
+}
+
+/* Whether unit `copy` is a copy of unit `original`. */
+static bool is_copy(const struct copies *c, uint32_t copy, uint32_t original, enum likeness how,
+		    struct match *m)
+{
+	const struct profile *p = c->d->p;
+	const struct unit *u = &c->units[copy], *o = &c->units[original];
+	if (!units_are_alike(u, o, how) || units_overlap(c, copy, original) ||
+	    !live_together(p, u, o))
+		return false;
+	if (how != LIKE_SAME)
+		return is_unequal_copy(c, copy, original, how, m);
 	bool odd = false, known, in_order = same_order(p, u, o, &odd, &known);
 	bool varied = sizes_vary(p, u), elsewhere = !named_alike(p, c->d->named, u->site, o->site);
 	enum copy_name mine = own_name(c, u, o), theirs = own_name(c, o, u);
@@ -340,18 +253,6 @@ static bool is_copy(const struct copies *c, uint32_t copy, uint32_t original, st
 	return in_order && elsewhere && odd;
 }
 
-static struct unit sum_of(const struct unit *a, const struct unit *b)
-{
-	bool resized = a->resized || b->resized;
-	return (struct unit){
-		.blocks = a->blocks + b->blocks,
-		.bytes = a->bytes + b->bytes,
-		.made = resized ? 0 : a->made + b->made,
-		.made_bytes = resized ? 0 : a->made_bytes + b->made_bytes,
-		.resized = resized,
-	};
-}
-
 /* The units that may be one of several originals of a group that copies by its name. */
 static uint32_t find_originals(const struct copies *c, uint32_t copy, uint32_t *list)
 {
@@ -359,8 +260,9 @@ static uint32_t find_originals(const struct copies *c, uint32_t copy, uint32_t *
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < c->count && count < COPIES_TRIED; i++) {
 		const struct unit *o = &c->units[i];
-		if (is_free(c, i) && !overlap(c, copy, i) && own_name(c, u, o) == COPIES_OBJECTS &&
-		    own_name(c, o, u) != COPIES_OBJECTS && live_together(c->d->p, u, o))
+		if (unit_is_free(c, i) && !units_overlap(c, copy, i) &&
+		    own_name(c, u, o) == COPIES_OBJECTS && own_name(c, o, u) != COPIES_OBJECTS &&
+		    live_together(c->d->p, u, o))
 			list[count++] = i;
 	}
 	return count;
@@ -375,23 +277,49 @@ static bool is_copy_of_several(const struct copies *c, uint32_t copy, struct mat
 	*m = (struct match){.copy = copy, .named = true};
 	for (uint32_t i = 0; i < count; i++)
 		for (uint32_t k = i + 1; k < count; k++) {
-			if (overlap(c, list[i], list[k]))
+			if (units_overlap(c, list[i], list[k]))
 				continue;
-			struct unit two = sum_of(&c->units[list[i]], &c->units[list[k]]);
+			struct unit two = units_sum(&c->units[list[i]], &c->units[list[k]]);
 			m->originals[0] = list[i];
 			m->originals[1] = list[k];
 			m->count = 2;
-			if (same_numbers(u, &two))
+			if (units_are_alike(u, &two, LIKE_SAME))
 				return true;
 			for (uint32_t n = k + 1; n < count; n++) {
-				struct unit three = sum_of(&two, &c->units[list[n]]);
+				struct unit three = units_sum(&two, &c->units[list[n]]);
 				m->originals[2] = list[n];
 				m->count = 3;
-				if (same_numbers(u, &three) && !overlap(c, list[i], list[n]) &&
-				    !overlap(c, list[k], list[n]))
+				if (units_are_alike(u, &three, LIKE_SAME) &&
+				    !units_overlap(c, list[i], list[n]) &&
+				    !units_overlap(c, list[k], list[n]))
 					return true;
 			}
 		}
+	return false;
+}
+
+/* Whether two originals that have room for more are together what a site copies: those that had to grow for what
+ * is in them count as made elsewhere. */
+static bool is_copy_of_roomy_two(const struct copies *c, uint32_t copy, struct match *m)
+{
+	const struct unit *u = &c->units[copy];
+	uint32_t list[COPIES_TRIED], count = u->group ? 0 : find_originals(c, copy, list);
+	*m = (struct match){.copy = copy, .count = 2, .named = true, .like = LIKE_SMALLER};
+	for (uint32_t i = 0; i < count; i++) {
+		if (!has_room(c, &c->units[list[i]], u))
+			continue;
+		for (uint32_t k = i + 1; k < count; k++) {
+			struct unit two = units_sum(&c->units[list[i]], &c->units[list[k]]);
+			m->originals[0] = list[i];
+			m->originals[1] = list[k];
+			if (units_are_alike(u, &two, LIKE_SMALLER) &&
+			    !units_overlap(c, list[i], list[k]) &&
+			    has_room(c, &c->units[list[k]], u) &&
+			    named_alike(c->d->p, c->d->named, c->units[list[i]].site,
+					c->units[list[k]].site))
+				return true;
+		}
+	}
 	return false;
 }
 
@@ -425,21 +353,34 @@ static bool is_original(const struct copies *c, uint32_t unit)
 	return false;
 }
 
-static void find_matches(struct copies *c)
+static void find_likes(struct copies *c, enum likeness how)
 {
 	for (uint32_t i = 0; i < c->count; i++) {
 		struct match m;
-		if (!is_free(c, i))
+		if (!unit_is_free(c, i))
 			continue;
 		for (uint32_t k = 0; k < c->count; k++)
-			if ((is_free(c, k) || is_original(c, k)) && is_copy(c, i, k, &m)) {
+			if ((unit_is_free(c, k) || is_original(c, k)) &&
+			    is_copy(c, i, k, how, &m)) {
 				take(c, &m);
 				break;
 			}
 	}
+}
+
+static void find_matches(struct copies *c)
+{
+	find_likes(c, LIKE_SAME);
 	for (uint32_t i = 0; i < c->count; i++) {
 		struct match m;
-		if (is_free(c, i) && is_copy_of_several(c, i, &m))
+		if (unit_is_free(c, i) && is_copy_of_several(c, i, &m))
+			take(c, &m);
+	}
+	find_likes(c, LIKE_NEARLY);
+	find_likes(c, LIKE_SMALLER);
+	for (uint32_t i = 0; i < c->count; i++) {
+		struct match m;
+		if (unit_is_free(c, i) && is_copy_of_roomy_two(c, i, &m))
 			take(c, &m);
 	}
 }
@@ -463,6 +404,21 @@ static struct evidence_part part_of(struct diagnosis *d, const struct unit *u)
 	};
 }
 
+static const char *const like_names[LIKENESSES] = {
+	[LIKE_NEARLY] = "nearly-same",
+	[LIKE_SMALLER] = "without-room",
+};
+
+static const char *how_alike(enum likeness like, bool in_order)
+{
+	if (like == LIKE_NEARLY)
+		return "nearly as many, of the same sizes in the same order";
+	if (like == LIKE_SMALLER)
+		return "as many, none larger (the originals have spare room)";
+	return in_order ? "as many, of the same sizes in the same order"
+			: "as many, of the same sizes";
+}
+
 /* Reports the matches of one place, from the first one on. */
 static int report_place(struct copies *c, uint32_t first, bool *told)
 {
@@ -471,7 +427,8 @@ static int report_place(struct copies *c, uint32_t first, bool *told)
 	uint32_t place = c->matches[first].place, count = 0;
 	uint64_t blocks = 0, bytes = 0;
 	bool in_order = true, named = false;
-	const struct unit *original = NULL;
+	enum likeness like = LIKE_SAME;
+	uint32_t original = c->matches[first].originals[0];
 	struct evidence_part *parts = name_pool_alloc(d->pool, c->match_count * sizeof *parts + 1);
 	if (!parts)
 		return HEFT_ENOMEM;
@@ -489,9 +446,10 @@ static int report_place(struct copies *c, uint32_t first, bool *told)
 		bytes += u->bytes;
 		in_order &= m->in_order;
 		named |= m->named;
-		const struct unit *o = &c->units[m->originals[0]];
-		if (!original || o->bytes > original->bytes)
-			original = o;
+		if (m->like > like)
+			like = m->like;
+		if (c->units[m->originals[0]].bytes > c->units[original].bytes)
+			original = m->originals[0];
 	}
 	struct rule r = rule_begin(copies_rule);
 	if (!rule_at_least(&r, "blocks of each place", UNIT_COUNT, (double)blocks,
@@ -509,17 +467,16 @@ static int report_place(struct copies *c, uint32_t first, bool *told)
 	for (uint32_t i = 0; i < count; i++)
 		parts[i].share = share_of(parts[i].bytes, bytes);
 	struct draft f = draft_begin(FINDING_COPIED_RECORDS, parts[0].site, bytes);
-	uint32_t of = d->named[original->site];
+	uint32_t of = place_of(c, original);
 	draft_rule(&f, &r);
 	f.finding.severity = severity_of(d, bytes);
 	f.finding.summary = diagnosis_text(
 		d,
-		"%s that %s makes look like copies of what %s made: as many, %s, live at the same "
+		"%s that %s makes look like copies of what %s made: %s, live at the same "
 		"time; the copies hold %s, %s of the peak heap",
 		words_many(blocks, "block", "blocks").text, phrase_place(p, place).text,
-		phrase_place(p, of).text,
-		in_order ? "of the same sizes in the same order" : "of the same sizes",
-		words_size(bytes).text, words_percent(share_of(bytes, p->totals.peak_bytes)).text);
+		phrase_place(p, of).text, how_alike(like, in_order), words_size(bytes).text,
+		words_percent(share_of(bytes, p->totals.peak_bytes)).text);
 	f.finding.advice = "Keep each record once and share it: by pointer or index in C, by "
 			   "reference, Rc, Arc or Cow "
 			   "in Rust, by reference, std::shared_ptr or std::string_view in C++. If "
@@ -530,7 +487,10 @@ static int report_place(struct copies *c, uint32_t first, bool *told)
 	draft_count(&f, "blocks", blocks);
 	draft_bytes(&f, "copied_bytes", bytes);
 	draft_share(&f, "share", share_of(bytes, p->totals.peak_bytes));
-	draft_text(&f, "sizes", in_order ? "same-order" : "same-sum");
+	draft_text(&f, "sizes",
+		   like != LIKE_SAME ? like_names[like]
+		   : in_order        ? "same-order"
+				     : "same-sum");
 	draft_parts(&f, "parts", parts, count);
 	return draft_add(d, &f);
 }
@@ -544,12 +504,16 @@ int diagnose_copied_records(struct diagnosis *d)
 	c.matches = calloc(2 * COPIES_UNITS + 1, sizeof *c.matches);
 	c.group_of = malloc(((size_t)p->site_count + 1) * sizeof *c.group_of);
 	c.names = calloc((size_t)p->stacks.frame_count + 1, sizeof *c.names);
+	c.roomy = calloc((size_t)p->stacks.frame_count + 1, sizeof *c.roomy);
 	told = calloc(2 * COPIES_UNITS + 1, sizeof *told);
-	int rc = c.units && c.matches && c.group_of && c.names && told ? make_units(&c)
-								       : HEFT_ENOMEM;
+	int rc = c.units && c.matches && c.group_of && c.names && c.roomy && told
+			 ? copy_units_make(&c)
+			 : HEFT_ENOMEM;
 	if (rc == 0 && c.count > 1) {
-		for (uint32_t i = 0; i < p->stacks.frame_count; i++)
+		for (uint32_t i = 0; i < p->stacks.frame_count; i++) {
 			c.names[i] = copy_name_of(p->stacks.frames[i].function);
+			c.roomy[i] = makes_room(p->stacks.frames[i].function);
+		}
 		find_matches(&c);
 	}
 	for (uint32_t i = 0; i < c.match_count && rc == 0; i++)
@@ -559,6 +523,7 @@ int diagnose_copied_records(struct diagnosis *d)
 	free(c.matches);
 	free(c.group_of);
 	free(c.names);
+	free(c.roomy);
 	free(told);
 	return rc;
 }

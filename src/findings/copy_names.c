@@ -141,3 +141,13 @@ enum copy_name copy_name_of(const char *function)
 		return COPIES_OBJECTS;
 	return COPIES_NOTHING;
 }
+
+bool makes_room(const char *function)
+{
+	static const char *const words[] = {"format",  "grow",    "push",  "append", "extend",
+					    "reserve", "replace", "write", NULL};
+	static const char *const whole[] = {"operator+", "operator+=", NULL};
+	struct span last, before;
+	last_components(function, name_length(function), &last, &before);
+	return is_word(last, whole) || has_word(last, words);
+}

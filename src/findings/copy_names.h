@@ -12,5 +12,8 @@ enum copy_name {
 
 /* `function` as a profile has it: C, C++ demangled with its arguments, Rust demangled. */
 enum copy_name copy_name_of(const char *function);
+/* Whether it makes text, or an array, that has room for more: format, push_str, operator+. A copy of that is
+ * smaller. */
+bool makes_room(const char *function);
 
 #endif

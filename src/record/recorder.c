@@ -257,8 +257,8 @@ static void take_signals(struct recorder *r)
 			r->stop = true;
 			continue;
 		}
-		r->asked_signal = sig;
-		r->asked_ns = drain_now_ns(&r->drain);
+		r->asked.signal = sig;
+		r->asked.ns = drain_now_ns(&r->drain);
 		if (s.ssi_code == SI_USER || s.ssi_code == SI_QUEUE || sig == SIGTERM ||
 		    sig == SIGHUP)
 			kill(r->command.pid,

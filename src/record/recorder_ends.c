@@ -172,11 +172,11 @@ static void take_status(struct recorder *r, struct process *p, int status, uint6
 {
 	struct trace_process *f = &p->entry.facts;
 	process_ended_with(p, status, end_ns);
-	if (f->end != TRACE_END_EXIT || !r->asked_signal || end_ns + ASKED_LATE_NS < r->asked_ns ||
-	    end_ns > r->asked_ns + ASKED_TO_END_NS)
+	if (f->end != TRACE_END_EXIT || !r->asked.signal || end_ns + ASKED_LATE_NS < r->asked.ns ||
+	    end_ns > r->asked.ns + ASKED_TO_END_NS)
 		return;
 	pthread_mutex_lock(&p->entry.lock);
-	f->signal = r->asked_signal;
+	f->signal = r->asked.signal;
 	pthread_mutex_unlock(&p->entry.lock);
 }
 

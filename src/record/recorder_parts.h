@@ -50,6 +50,12 @@ struct recorder_due {
 	uint64_t size_bytes;   /* --limit-size: when to look how long it would be by now */
 };
 
+/* The last signal that asked the program to end; 0: none did */
+struct recorder_asked {
+	int signal;
+	uint64_t ns;
+};
+
 struct recorder {
 	const struct recorder_options *o;
 	struct recorder_result *result;
@@ -66,12 +72,11 @@ struct recorder {
 	uint32_t reap_count;
 	uint64_t last_end_ns; /* of the processes that have ended */
 	int signals;
-	int deaths;       /* epoll: processes that are watched; -1: none is */
-	bool stop;        /* the user wants no more */
-	int asked_signal; /* the last one that asked the program to end; 0: none did */
-	uint64_t asked_ns;
-	bool full; /* the recording has the size that it may have: the program goes on without */
+	int deaths; /* epoll: processes that are watched; -1: none is */
+	bool stop;  /* the user wants no more */
+	bool full;  /* the recording has the size that it may have: the program goes on without */
 	uint64_t full_ns;
+	struct recorder_asked asked;
 	uint64_t last_round; /* its stamp */
 	bool told_daemons;
 	bool child_signal;      /* something ended since the last look: do not sleep over it */

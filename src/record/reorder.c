@@ -134,7 +134,17 @@ static void emit_alloc(struct reorder *r, const struct reorder_now *now, const s
  * blocks that are all live; so there are three times as many places as it remembers. */
 static struct reorder_unused *unused_at(struct reorder *r, uint64_t addr)
 {
-	return &r->unused[(addr >> 4) * 0x9e3779b97f4a7c15ull >> 54];
+	enum { PLACES = 8 }; /* that one address may have */
+	uint64_t first = (addr >> 4) * 0x9e3779b97f4a7c15ull >> 54;
+	struct reorder_unused *best = NULL;
+	for (uint64_t i = 0; i < PLACES; i++) {
+		struct reorder_unused *u = &r->unused[(first + i) % REORDER_UNUSED];
+		if (u->addr == addr)
+			return u;
+		if (!best || (best->addr && (!u->addr || u->bytes < best->bytes)))
+			best = u;
+	}
+	return best;
 }
 
 /* The event that ends a block that grew carries what the program said about its unused end. */

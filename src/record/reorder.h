@@ -54,7 +54,7 @@ struct reorder {
 	} frees[REORDER_FREES];
 	uint32_t free_count;
 	uint64_t young_cycles; /* a free of another thread's block is held if that is younger */
-	/* What the program said about blocks that grew, by address; a newer one replaces another */
+	/* What the program said about blocks that grew, by address; one with more unused bytes replaces another */
 	struct reorder_unused {
 		uint64_t addr, bytes;
 	} unused[REORDER_UNUSED];

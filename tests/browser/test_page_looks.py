@@ -242,7 +242,7 @@ def test_one_colour_a_module(recordings, open_page, scheme):
         legend = colours_of_legend(page)
         document = view.get("/api/r/1/tree")
         modules = {f["module"] for f in document["frames"] if "process" not in f}
-        assert set(legend) == modules and len(modules) > 8
+        assert set(legend) == modules and len(modules) > 5
         assert len(set(legend.values())) == len(legend)
         module_of = {}
         for f in document["frames"]:

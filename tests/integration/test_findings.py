@@ -348,6 +348,19 @@ WORDS = sum(18 + (i * 7 + 13) % 40 for i in range(5000))
 MARKS = sum(4 * (1 + i % 9) for i in range(5000))
 
 
+# What push_back made as its array grew is at another place: 13 records of 5,000.
+@pytest.mark.parametrize("mode, by, of, blocks, sizes", [
+    ("pushed", "keep_pushed", "load_and_push", 3 * 5000, "nearly-same"),
+    ("joined", "keep_joined", "join_words", 5000, "without-room")])
+@pytest.mark.parametrize("opt", ["-O0", "-O2"])
+def test_unequal_copies(compiled, record, mode, by, of, blocks, sizes, opt):
+    found, _ = findings(record, [compiled("copied_records.cc", flags=[opt], output=f"copied_records{opt}"), mode])
+    (f,) = copies(found)
+    e = f["evidence"]
+    assert (function(e["function"]), function(e["original_function"])) == (by, of)
+    assert (e["blocks"], e["sizes"]) == (blocks, sizes)
+
+
 @pytest.mark.parametrize("mode, by, blocks, size", [
     ("vector", "keep_words", 5000, WORDS),
     # 4097 records are copied when the array grows for the last time, which is the peak.
@@ -369,7 +382,8 @@ def test_moved_records(compiled, record):
     assert copies(found) == []
 
 
-@pytest.mark.parametrize("mode, by", [("each", "keep_each"), ("all", "keep_all"), ("shared", None)])
+@pytest.mark.parametrize("mode, by", [("each", "keep_each"), ("all", "keep_all"), ("formatted", "keep_each"),
+                                      ("shared", None)])
 def test_cloned_records(record, tmp_path, mode, by):
     if not shutil.which("rustc"):
         pytest.skip("no rustc here")
@@ -383,7 +397,10 @@ def test_cloned_records(record, tmp_path, mode, by):
     e = f["evidence"]
     strings = sum(17 + (i * 7 + k * 13) % 40 for i in range(5000) for k in (1, 2))
     assert (function(e["function"]), e["blocks"]) == (by, 15000)
-    assert f["bytes"] == strings + MARKS
+    if mode == "formatted":
+        assert e["sizes"] == "without-room" and "load_formatted" in e["original_function"]
+    else:
+        assert f["bytes"] == strings + MARKS
 
 
 # ---- slack, rounding, temporaries

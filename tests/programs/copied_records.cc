@@ -67,6 +67,43 @@ NOINLINE static size_t keep_map()
 	return map.size() + copy.size();
 }
 
+// The originals are copies, too: push_back copies a record that is gone after that.
+NOINLINE static std::vector<Record> load_and_push()
+{
+	std::vector<Record> records;
+	for (unsigned i = 0; i < RECORDS; i++) {
+		Record r{word(i, 1), word(i, 2), std::vector<int>(1 + i % 9)};
+		records.push_back(r);
+	}
+	return records;
+}
+
+NOINLINE static size_t keep_pushed()
+{
+	std::vector<Record> records = load_and_push();
+	std::vector<Record> copies(records);
+	return records.size() + copies.size();
+}
+
+// What is put together has room for more, a copy of it has not.
+NOINLINE static std::vector<std::string> join_words()
+{
+	std::vector<std::string> words;
+	words.reserve(RECORDS);
+	for (unsigned i = 0; i < RECORDS; i++) {
+		std::string s = word(i, 1);
+		s += word(i, 2);
+		words.push_back(std::move(s));
+	}
+	return words;
+}
+
+NOINLINE static size_t keep_joined()
+{
+	std::vector<std::string> words = join_words(), copies = words;
+	return words.size() + copies.size();
+}
+
 NOINLINE static size_t move_records()
 {
 	std::vector<Record> records = load_records(), moved;
@@ -81,6 +118,8 @@ int main(int argc, char **argv)
 	size_t kept = !strcmp(mode, "vector")    ? keep_words()
 		      : !strcmp(mode, "records") ? keep_records()
 		      : !strcmp(mode, "map")     ? keep_map()
+		      : !strcmp(mode, "pushed")  ? keep_pushed()
+		      : !strcmp(mode, "joined")  ? keep_joined()
 		      : !strcmp(mode, "moved")   ? move_records()
 						 : 0;
 	printf("%zu\n", kept);

@@ -19,6 +19,18 @@ fn load() -> Vec<Record> {
         .collect()
 }
 
+// Text that format! makes has room for more, a clone of it has not.
+#[inline(never)]
+fn load_formatted() -> Vec<Record> {
+    (0..5000)
+        .map(|i| Record {
+            name: format!("a name of the record {}", i * i),
+            city: format!("the city of {} people", i * 7919),
+            marks: vec![1; 1 + i % 9],
+        })
+        .collect()
+}
+
 #[inline(never)]
 fn keep_each(records: &[Record]) -> Vec<Record> {
     let mut kept = Vec::with_capacity(records.len());
@@ -47,9 +59,10 @@ fn length(r: &Record) -> usize {
 }
 
 fn main() {
-    let records = load();
-    let sum: usize = match std::env::args().nth(1).as_deref() {
-        Some("each") => keep_each(&records).iter().map(length).sum(),
+    let mode = std::env::args().nth(1);
+    let records = if mode.as_deref() == Some("formatted") { load_formatted() } else { load() };
+    let sum: usize = match mode.as_deref() {
+        Some("each") | Some("formatted") => keep_each(&records).iter().map(length).sum(),
         Some("all") => keep_all(&records).iter().map(length).sum(),
         Some("shared") => {
             let (a, b) = share(records);

@@ -133,8 +133,8 @@ int main(int argc, char **argv)
 		grow_until_told();
 		return 0;
 	}
-	must(leak || large || at_end || arena || lru || tables || loader || killed || together || two ||
-		     warms,
+	must(leak || large || at_end || arena || lru || tables || loader || killed || together ||
+		     two || warms,
 	     "which mode?");
 	if (tables)
 		make_tables();
