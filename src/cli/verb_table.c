@@ -66,7 +66,7 @@ static const struct cli_option report_options[] = {
 	{CLI_OPT_EXPLAIN, "explain", 0, CLI_ARG, "N",
 	 "show why finding N is reported: its rule, limits and measured values", false},
 	{CLI_OPT_SORT, "sort", 's', CLI_ARG,
-	 "peak|live|left|allocated|count|temporary|lifetime|grew",
+	 "peak|live|left|allocated|calls|count|temporary|lifetime|grew",
 	 "order of the sites (default: peak; in a window grew, at a moment live)", false},
 	{CLI_OPT_NUMBER, "number", 'n', CLI_ARG, "N", "show N sites (default: 20; with --json all)",
 	 false},

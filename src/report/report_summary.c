@@ -66,7 +66,7 @@ static void print_hint(FILE *out, const struct findings *findings, size_t width)
 		if (strcmp(n->about, "runtime") != 0 || !*n->advice)
 			continue;
 		fputs("  hint          ", out);
-		words_print(out, n->advice, width - 19);
+		words_print_wrapped(out, n->advice, 16, width);
 		putc('\n', out);
 		return;
 	}
@@ -83,7 +83,7 @@ static bool print_first_finding(FILE *out, const struct findings *findings, size
 			continue;
 		words_style(out, color, f->severity == FINDING_HIGH ? STYLE_HIGH : STYLE_WARN);
 		fputs("  finding       ", out);
-		words_print(out, f->summary, width - 19);
+		words_print_wrapped(out, f->summary, 16, width);
 		words_style(out, color, STYLE_PLAIN);
 		putc('\n', out);
 		return true;

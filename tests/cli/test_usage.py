@@ -83,7 +83,7 @@ def test_unknown_option_suggests_the_nearest(heft):
     (["report"], "FILE"),
     (["report", "a", "b"], ""),
     (["report", "--sort"], "--sort needs a value"),
-    (["report", "--sort=size", "x"], "peak|live|left|allocated|count|temporary|lifetime"),
+    (["report", "--sort=size", "x"], "peak|live|left|allocated|calls|count|temporary|lifetime"),
     (["report", "--color=red", "x"], "auto|always|never"),
     (["report", "--json=1", "x"], "takes no value"),
     (["report", "-n", "many", "x"], "many"),

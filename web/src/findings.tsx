@@ -45,10 +45,11 @@ function FourNumbers({ summary }: { summary: Summary }) {
 }
 
 function Notes({ summary }: { summary: Summary }) {
-  const words = [...summary.notes.filter((n) => n.kind === "warning" && !n.about).map((n) => n.text), ...(summary.pruned ?? []).map((p) => `This file leaves out: ${p}`)];
+  const left = summary.pruned ?? [];
+  const words = [...summary.notes.filter((n) => n.kind === "warning" && !n.about).map((n) => n.text), ...left.map((p) => `This file leaves out: ${p}`)];
   if (!summary.complete) words.unshift(`The recording is incomplete${summary.end_words ? ": " + summary.end_words : ""}.`);
   if (!words.length) return null;
-  return <ul class="notes" aria-label="Notes">{words.map((w, i) => <li key={i}><span aria-hidden="true">⚠ </span>{clean(w)}</li>)}</ul>;
+  return <ul class="notes" aria-label="Notes">{words.map((w, i) => <li key={i}>{i < words.length - left.length && <span aria-hidden="true">⚠ </span>}{clean(w)}</li>)}</ul>;
 }
 
 // What is good to know, apart from what is wrong.

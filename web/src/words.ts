@@ -65,7 +65,7 @@ export function rate(n: number, ns: number): string {
   const r = ns > 0 ? (n * 1e9) / ns : 0;
   if (r >= 999.5e3) return `${fixed(r / 1e6, 2)} M/s`;
   if (r >= 9999.5) return `${fixed(r / 1e3, 0)} k/s`;
-  return `${fixed(r, 0)}/s`;
+  return `${count(Math.round(r))}/s`;
 }
 
 export function share(part = 0, of = 0): string {
