@@ -55,7 +55,7 @@ int report_lifetimes(FILE *out, const struct profile *p, const struct report_opt
 /* Why one finding is reported: its rule and conditions. */
 int report_explain(FILE *out, const struct profile *p, const struct report_options *o);
 int report_json(FILE *out, const struct profile *p, const struct report_options *o);
-/* What `heft run` ends with, in at most 12 lines. findings may be NULL; width 0: 100. */
+/* What `heft run` ends with, in at most 12 lines and the sentence of the first finding. findings may be NULL; width 0: 100. */
 int report_run_summary(FILE *out, const struct profile *p, const struct findings *findings,
 		       const char *recording_path, size_t width, bool color);
 

@@ -1,4 +1,4 @@
-/* What `heft run` ends with. It has at most 12 lines, because it stands under the output of somebody's
+/* What `heft run` ends with. It has at most 12 lines and one sentence, because it stands under the output of somebody's
  * program: the numbers everyone asks for, the three sites that hold most at the peak, what is wrong
  * with the recording, the first finding, and the command that shows more.
  *

@@ -317,7 +317,7 @@ TEST(test_summary)
 	fclose(out);
 	for (const char *s = text; *s; s++)
 		lines += *s == '\n';
-	assert_true(lines <= 12);
+	assert_true(lines <= 16);
 	expect_golden("summary.txt", text, 100);
 	profile_free(p);
 }
