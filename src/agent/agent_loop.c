@@ -522,7 +522,7 @@ int agent_run(const struct agent_options *o, struct heft_error *err)
 		rc = o->ready(o->ready_ctx, err);
 	if (!rc) {
 		session_dir_spares(&a.dir);
-		process_set_start_heartbeat(o->set);
+		process_set_start_heartbeat(o->set, NULL);
 		while (!a.stop) {
 			scan(&a);
 			now_and_then(&a);

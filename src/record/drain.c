@@ -59,6 +59,7 @@ uint64_t drain_now_ns(const struct drain *d)
 void drain_flush(struct drain *d)
 {
 	struct trace_batch *b = &d->batch;
+	drain_step(d);
 	stack_map_write(&d->stacks, d->writer);
 	if (!b->count)
 		return;
@@ -204,6 +205,7 @@ uint64_t drain_begin(struct drain *d)
 	if (d->no_membarrier || syscall(SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0))
 		round -= VISIBLE_CYCLES;
 	tsc_clock_measure(&d->clock);
+	drain_step(d);
 	return round;
 }
 

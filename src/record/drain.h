@@ -23,6 +23,7 @@ struct drain {
 	struct reorder_output out;
 	uint64_t event_total;
 	bool no_membarrier;
+	_Atomic uint64_t steps; /* of work done: the heartbeat looks at it */
 };
 
 void drain_init(struct drain *d, struct trace_writer *writer);
@@ -40,6 +41,13 @@ uint64_t drain_round(struct drain *d, struct process **processes, size_t count, 
 void drain_process_end(struct drain *d, struct process *p);
 /* Adds up and writes the events that are in the batch. */
 void drain_flush(struct drain *d);
+
+/* Something was done: programs that wait for the drain do so with reason. */
+static inline void drain_step(struct drain *d)
+{
+	atomic_store_explicit(&d->steps, atomic_load_explicit(&d->steps, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
 
 /* The time of a stamp, since the start of the recording. */
 static inline uint64_t drain_stamp_ns(const struct drain *d, uint64_t tsc)

@@ -47,6 +47,8 @@ enum {
 	CALLS_EVERY_MS = 20,        /* heft_pprof_dump: how often to look */
 	BUDGET_EVERY_MS = 1000,     /* sampled processes: what it costs, and a better rate */
 	LIMIT_PIECES = 16,
+	BEHIND_BYTES = 64 << 20, /* of the recording may wait for the disk, */
+	BEHIND_MS = 900, /* for so long: programs give up after a second without a free buffer */
 	LAST_BLOCK_BYTES =
 		2, /* in the recording, of the end of a block that is never freed, as measured */
 };
@@ -91,25 +93,55 @@ static bool is_full(struct recorder *r)
 	return !left;
 }
 
-/* --limit-size: the recording ends, the program goes on, and its status is still waited for. */
-static void heed_limit(struct recorder *r)
+/* The recording ends, the program goes on, and its status is still waited for. */
+static void end_early(struct recorder *r, const char *why)
 {
-	char text[200], limit[NUMBER_WORDS];
-	uint64_t now = drain_now_ns(&r->drain);
-	if (!is_full(r))
-		return;
+	char text[300];
 	r->full = true;
-	r->full_ns = now;
-	number_bytes(limit, r->o->limit_bytes, "byte", "bytes");
-	snprintf(text, sizeof text,
-		 "the recording reached its limit of %s (--limit-size) at %.3f s: later events are "
-		 "missing",
-		 limit, (double)now / 1e9);
+	r->full_ns = drain_now_ns(&r->drain);
+	snprintf(text, sizeof text, "%s at %.3f s: later events are missing", why,
+		 (double)r->full_ns / 1e9);
 	recorder_note(r, TRACE_NOTE_LOST, TRACE_NONE, text);
 	write_last(r);
 	trace_writer_end(r->writer, end_of_recording(r), &r->drain.tally);
 	if (r->o->say)
 		r->o->say(text);
+}
+
+static void heed_limit(struct recorder *r)
+{
+	char text[200], limit[NUMBER_WORDS];
+	if (!is_full(r))
+		return;
+	number_bytes(limit, r->o->limit_bytes, "byte", "bytes");
+	snprintf(text, sizeof text, "the recording reached its limit of %s (--limit-size)", limit);
+	end_early(r, text);
+}
+
+static bool somebody_runs(const struct recorder *r)
+{
+	bool runs = !r->command.ended;
+	for (uint32_t i = 0; i < r->set->count && !runs; i++)
+		runs = !r->set->list[i]->ended;
+	return runs;
+}
+
+/* Whether there is room for what a round brings. A disk that is slow for a moment is waited for: nothing is
+ * drained, and programs that fill their buffers wait, too. A second of that is enough.
+ * If no program runs any more, nobody waits but the user, who can press Ctrl-C. */
+static bool has_room(struct recorder *r)
+{
+	uint64_t now = drain_now_ns(&r->drain);
+	if (r->full || trace_writer_behind_bytes(r->writer) < BEHIND_BYTES) {
+		r->due.room_ns = 0;
+		return true;
+	}
+	if (!r->due.room_ns || !somebody_runs(r))
+		r->due.room_ns = now + BEHIND_MS * 1000000ull;
+	if (now < r->due.room_ns)
+		return false;
+	end_early(r, "the disk was too slow for the recording, which ended");
+	return true;
 }
 
 /* ---- now and then */
@@ -351,6 +383,13 @@ static void loop(struct recorder *r)
 			limit = again < limit ? again : limit;
 		}
 		recorder_see_ends(r, round);
+		if (!has_room(r)) {
+			take_signals(r);
+			if (r->stop)
+				return;
+			recorder_sleep(r, ROUND_MIN_US * 1000ull);
+			continue;
+		}
 		uint64_t leaving = recorder_leaving_limit(r, round);
 		limit = leaving < limit ? leaving : limit;
 		uint64_t events = drain_up_to(r, round, limit);
@@ -440,7 +479,7 @@ int recorder_run(const struct recorder_options *o, struct recorder_result *resul
 		if (!rc)
 			rc = recorder_launch(r, &before, err);
 		if (!rc) {
-			process_set_start_heartbeat(r->set);
+			process_set_start_heartbeat(r->set, &r->drain.steps);
 			loop(r);
 			finish(r);
 			process_set_stop_heartbeat(r->set);

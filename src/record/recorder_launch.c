@@ -122,6 +122,7 @@ int recorder_launch(struct recorder *r, const sigset_t *mask, struct heft_error 
 		waitpid(r->command.pid, NULL, 0);
 		goto out;
 	}
+	trace_writer_write_apart(r->writer);
 	drain_init(&r->drain, r->writer);
 	r->samples_to = (struct sampled_output){&r->drain.stacks, &r->drain.clock, r->writer};
 	if (write(go[1], "g", 1) != 1)

@@ -47,6 +47,7 @@ struct recorder_command {
 struct recorder_due {
 	uint64_t rss_ns, peak_ns, samples_ns, budget_ns, call_ns, flush_ns, checkpoint_ns;
 	uint64_t after_events; /* of the last checkpoint */
+	uint64_t room_ns;      /* when to end because of a disk that is behind; 0: it is not */
 	uint64_t size_bytes;   /* --limit-size: when to look how long it would be by now */
 };
 

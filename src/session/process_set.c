@@ -109,6 +109,7 @@ void process_set_release(struct process_set *s, struct process *p)
 static void *beat(void *arg)
 {
 	struct process_set *s = arg;
+	uint64_t seen = 0;
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
 		struct timespec until;
@@ -117,16 +118,19 @@ static void *beat(void *arg)
 		until.tv_sec += until.tv_nsec / 1000000000l;
 		until.tv_nsec %= 1000000000l;
 		pthread_cond_timedwait(&s->wake, &s->lock, &until);
-		for (uint32_t i = 0; i < s->count; i++)
+		uint64_t steps = s->steps ? atomic_load(s->steps) : seen + 1;
+		for (uint32_t i = 0; i < s->count && steps != seen; i++)
 			atomic_fetch_add(&s->list[i]->view.session.header->progress, 1);
+		seen = steps;
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
 }
 
-void process_set_start_heartbeat(struct process_set *s)
+void process_set_start_heartbeat(struct process_set *s, _Atomic uint64_t *steps)
 {
 	s->stop = false;
+	s->steps = steps;
 	s->beating = !pthread_create(&s->heart, NULL, beat, s);
 }
 

@@ -15,6 +15,7 @@ struct process_set {
 	pthread_t heart;
 	pthread_cond_t wake;
 	bool beating, stop;
+	_Atomic uint64_t *steps;
 };
 
 void process_set_init(struct process_set *s);
@@ -35,9 +36,9 @@ struct process *process_set_hold(struct process_set *s, uint64_t key);
 int process_set_hold_all(struct process_set *s, struct process ***list, uint32_t *count);
 void process_set_release(struct process_set *s, struct process *p);
 
-/* The heartbeat is a thread. While the owner waits for a slow disk, a program may wait for the owner, but must
- * not take it for dead. */
-void process_set_start_heartbeat(struct process_set *s);
+/* The heartbeat is a thread. `steps` counts what the owner has done: as long as it rises, programs may wait for the
+ * owner, and must not take it for dead. NULL: the owner is never waited for. */
+void process_set_start_heartbeat(struct process_set *s, _Atomic uint64_t *steps);
 void process_set_stop_heartbeat(struct process_set *s);
 
 #endif

@@ -4,8 +4,8 @@
  * kill or a full disk, the cut last one, which readers ignore. The first failure is
  * kept: what could not be written is cut off again.
  *
- * Invariant: `offset` is where the last complete block ends and where the file
- * position stands. */
+ * Invariant: `offset` is where the last complete block ends, and where the file position stands as soon as the output
+ * has written what it has. */
 #include "trace/block_writer.h"
 
 #include "hosted/whole_io.h"
@@ -24,6 +24,7 @@ enum {
 	/* There are too many events for more; tables are few, and repeat themselves from afar. */
 	EVENTS_LEVEL = 1,
 	TABLES_LEVEL = 3,
+	FINISH_PATIENCE_MS = 30000, /* with a disk that takes nothing at all */
 };
 
 int block_writer_no_memory(struct block_writer *w)
@@ -33,12 +34,19 @@ int block_writer_no_memory(struct block_writer *w)
 	return w->error.code;
 }
 
-static int fail_write(struct block_writer *w)
+static int fail_write(struct block_writer *w, int error)
 {
+	errno = error;
+	if (error == BLOCK_OUTPUT_STANDS)
+		return heft_fail(
+			&w->error, HEFT_EIO,
+			"cannot write %s: the disk took nothing for %d s\nWhat was written "
+			"before can be read.",
+			w->path, FINISH_PATIENCE_MS / 1000);
 	heft_fail_errno(&w->error, "cannot write %s", w->path);
 	size_t used = strlen(w->error.message);
 	/* The part of this block that was written is worth nothing, and takes space on a full disk. */
-	bool cut = w->seekable && ftruncate(w->fd, (off_t)w->offset) == 0;
+	bool cut = w->seekable && ftruncate(w->fd, (off_t)w->output->offset) == 0;
 	snprintf(w->error.message + used, sizeof w->error.message - used,
 		 "\nThe recording ends there%s; what was written before can be read.",
 		 cut ? "" : " with an incomplete block");
@@ -47,7 +55,8 @@ static int fail_write(struct block_writer *w)
 
 static int write_all(struct block_writer *w, const void *bytes, size_t n)
 {
-	return write_whole(w->fd, bytes, n) ? 0 : fail_write(w);
+	int error = block_output_write(w->output, bytes, n);
+	return error ? fail_write(w, error) : 0;
 }
 
 /* Makes `out` large enough for a block of raw bytes; what was in it may be lost. */
@@ -192,6 +201,10 @@ int block_writer_init(struct block_writer *w, const char *path, bool force, stru
 	int rc = create_file(w, path, force, err);
 	if (rc)
 		return rc;
+	w->output = malloc(sizeof *w->output);
+	if (!w->output)
+		return heft_fail(err, HEFT_ENOMEM, "out of memory");
+	block_output_init(w->output, w->fd, 0);
 	struct trace_file_header h;
 	trace_file_header_fill(&h);
 	rc = write_all(w, &h, sizeof h);
@@ -201,9 +214,27 @@ int block_writer_init(struct block_writer *w, const char *path, bool force, stru
 	return rc;
 }
 
+/* Ends the output. What its thread still works on stays with it. */
+static int finish_output(struct block_writer *w)
+{
+	int error = w->output ? block_output_finish(w->output, FINISH_PATIENCE_MS) : 0;
+	if (error == BLOCK_OUTPUT_STANDS) {
+		w->output = NULL;
+		w->fd = -1;
+	}
+	return error;
+}
+
 int block_writer_close(struct block_writer *w, int rc)
 {
+	int error = finish_output(w);
+	if (error && !rc) {
+		w->error.code = 0; /* that the recording has ended is no error */
+		rc = fail_write(w, error);
+	}
 	int fd = w->fd;
+	if (fd < 0)
+		return rc;
 	w->fd = -1;
 	if (close(fd) && errno != EINTR && !rc)
 		rc = heft_fail_errno(&w->error, "cannot write %s", w->path);
@@ -222,6 +253,9 @@ uint64_t block_writer_length(struct block_writer *w, const struct byte_buffer *r
 
 void block_writer_fini(struct block_writer *w)
 {
+	if (w->fd >= 0)
+		finish_output(w);
+	free(w->output);
 	if (w->fd >= 0)
 		close(w->fd);
 	ZSTD_freeCCtx(w->zstd);

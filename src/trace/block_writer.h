@@ -3,6 +3,7 @@
 #define HEFT_TRACE_BLOCK_WRITER_H
 
 #include "hosted/error.h"
+#include "trace/block_output.h"
 #include "trace/byte_buffer.h"
 #include "trace/trace_index.h"
 
@@ -12,8 +13,9 @@ struct block_writer {
 	int fd; /* -1: closed */
 	bool seekable;
 	char *path;
-	uint64_t offset;         /* where the last complete block ends */
-	struct heft_error error; /* the first one; code 0: none */
+	uint64_t offset;             /* where the last complete block ends, or will end */
+	struct block_output *output; /* outlives us if its disk stands still */
+	struct heft_error error;     /* the first one; code 0: none */
 	ZSTD_CCtx *zstd;
 	uint8_t *out; /* header and payload of a block as they are written */
 	size_t out_capacity;

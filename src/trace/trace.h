@@ -181,6 +181,10 @@ int trace_writer_close(struct trace_writer *w, uint64_t duration_ns, struct tall
 int trace_writer_end(struct trace_writer *w, uint64_t duration_ns, struct tally *tally);
 void trace_writer_abandon(struct trace_writer *w); /* closes and frees without an end block */
 uint64_t trace_writer_bytes(const struct trace_writer *w);
+/* From now on a thread writes the file: nobody waits for the disk, except the last call (close or abandon), which
+ * gives up if the disk takes nothing at all for half a minute. */
+void trace_writer_write_apart(struct trace_writer *w);
+uint64_t trace_writer_behind_bytes(const struct trace_writer *w); /* that wait for the disk */
 /* Bytes that were given and are not written yet, before compression. */
 uint64_t trace_writer_waiting_bytes(const struct trace_writer *w);
 /* Bytes that the end would add to the file, without the index. */

@@ -484,6 +484,16 @@ void trace_writer_abandon(struct trace_writer *w)
 		writer_free(w);
 }
 
+void trace_writer_write_apart(struct trace_writer *w)
+{
+	block_output_write_apart(w->file.output);
+}
+
+uint64_t trace_writer_behind_bytes(const struct trace_writer *w)
+{
+	return block_output_behind(w->file.output);
+}
+
 uint64_t trace_writer_bytes(const struct trace_writer *w)
 {
 	return w->file.offset;

@@ -95,7 +95,7 @@ TEST(test_while_the_loop_goes_on)
 	struct asking asking = {.source = live_source(&live)};
 	pthread_t threads[THREADS];
 	process_set_init(&set);
-	process_set_start_heartbeat(&set);
+	process_set_start_heartbeat(&set, NULL);
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, ask, &asking), 0);
 	for (int round = 0; round < ROUNDS || asking.profiles < ROUNDS; round++) {
