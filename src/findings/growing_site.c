@@ -147,8 +147,9 @@ static bool grows(const uint64_t *bytes, uint32_t count, struct endless *e)
 	for (uint32_t i = top + 1; i < count; i++) /* it must not grow again after its top */
 		if (bytes[i] > bytes[i - 1])
 			return false;
-	if (!rule_at_least(r, "part of the way after which it has 98 % of its greatest level", UNIT_SHARE,
-			   (double)reached_from(bytes, top) / top, GROWING_LATEST_REACHED))
+	if (!rule_at_least(r, "part of the way after which it has 98 % of its greatest level",
+			   UNIT_SHARE, (double)reached_from(bytes, top) / top,
+			   GROWING_LATEST_REACHED))
 		return false;
 	trend_floors(floors, GROWING_PARTS, bytes, top + 1);
 	if (floors[LAST] <= floors[FIRST])
