@@ -22,7 +22,7 @@
 struct agent_command {
 	struct agent_options o;
 	struct live_server server;
-	const char *listen, *token_file;
+	const char *listen, *token_file, *server_names;
 	char dir[4096], output[4096];
 	bool quiet;
 };
@@ -50,6 +50,7 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 	case CLI_OPT_OUTPUT_DIR: a->o.output_dir = value; break;
 	case CLI_OPT_LISTEN: a->listen = value; break;
 	case CLI_OPT_TOKEN_FILE: a->token_file = value; break;
+	case CLI_OPT_HOST: a->server_names = value; break;
 	case CLI_OPT_KEEP: return set_keep(a, value);
 	case CLI_OPT_QUIET: a->quiet = true; break;
 	case CLI_OPT_VERBOSE: a->o.verbose = true; break;
@@ -169,6 +170,7 @@ int cmd_agent(int argc, char **argv)
 	if (first < argc)
 		return cli_usage_error(verb, "unexpected argument '%s'", argv[first]);
 	rc = live_server_init(&a.server, a.listen, a.token_file, &err);
+	a.server.names = a.server_names;
 	if (!rc)
 		rc = choose_dirs(&a, &err);
 	if (!rc) {

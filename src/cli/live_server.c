@@ -35,6 +35,7 @@ int live_server_start(void *server, struct heft_error *err)
 		.address = s->address,
 		.port = s->port,
 		.token = token,
+		.names = s->names,
 		.say = cli_say,
 	};
 	struct source source = live_source(&s->source);

@@ -11,6 +11,7 @@ struct live_server {
 	char listen[300], token[300];
 	const char *address; /* points into listen */
 	uint16_t port;
+	const char *names; /* of --host; NULL: none */
 	bool wanted;
 	struct http_server *http;
 	struct pprof_routes *routes;

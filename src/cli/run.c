@@ -23,7 +23,7 @@
 struct run {
 	struct recorder_options o;
 	struct live_server server;
-	const char *listen, *token_file;
+	const char *listen, *token_file, *server_names;
 	int path_fd;       /* gets the recording's path when it is complete; -1: nobody asked */
 	bool quiet, ended; /* ended: report_end was called */
 	enum cli_color color;
@@ -81,6 +81,7 @@ static int set(void *ctx, const struct cli_option *option, const char *value)
 	case CLI_OPT_LIMIT_SIZE: return set_limit(r, value);
 	case CLI_OPT_LISTEN: r->listen = value; break;
 	case CLI_OPT_TOKEN_FILE: r->token_file = value; break;
+	case CLI_OPT_HOST: r->server_names = value; break;
 	case CLI_OPT_OUTPUT: r->o.output = value; break;
 	case CLI_OPT_FORCE: r->o.force = true; break;
 	case CLI_OPT_QUIET: r->quiet = true; break;
@@ -197,9 +198,11 @@ static int begin_to_serve(void *ctx, struct heft_error *err)
 static int check_serving(const struct run *r)
 {
 	const struct cli_verb *verb = cli_verb_find("run");
-	if (!r->listen && (r->token_file || r->o.linger_ns))
+	if (!r->listen && (r->token_file || r->server_names || r->o.linger_ns))
 		return cli_usage_error(verb, "%s needs --listen",
-				       r->token_file ? "--token-file" : "--linger");
+				       r->token_file     ? "--token-file"
+				       : r->server_names ? "--host"
+							 : "--linger");
 	return 0;
 }
 
@@ -208,6 +211,7 @@ static int record(struct run *r, struct recorder_result *result)
 {
 	struct heft_error err = {0};
 	int rc = live_server_init(&r->server, r->listen, r->token_file, &err);
+	r->server.names = r->server_names;
 	r->server.source.recording = result->path;
 	r->o.set = &r->server.set;
 	r->o.keep_ended = r->listen != NULL;

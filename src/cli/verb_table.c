@@ -29,6 +29,14 @@
 	 "FILE",                                                                                   \
 	 "require the token in FILE's first line (needed beyond 127.0.0.1)",                       \
 	 false}
+#define OPTION_HOST                                                                                \
+	{CLI_OPT_HOST,                                                                             \
+	 "host",                                                                                   \
+	 0,                                                                                        \
+	 CLI_ARG,                                                                                  \
+	 "NAME[,NAME]",                                                                            \
+	 "further names that requests may use for this server, as behind a proxy",                 \
+	 false}
 #define OPTION_AT                                                                                  \
 	{CLI_OPT_AT, "at",   0,                                                                    \
 	 CLI_ARG,    "TIME", "only what was live at TIME, at the peak or end, or left at exit",    \
@@ -51,6 +59,7 @@ static const struct cli_option run_options[] = {
 	 "end the recording, not the program, at SIZE", false},
 	OPTION_LISTEN("serve profiles while it runs: /debug/pprof/ as in Go, /metrics"),
 	OPTION_TOKEN,
+	OPTION_HOST,
 	{CLI_OPT_LINGER, "linger", 0, CLI_ARG, "TIME", "keep serving for TIME after the end",
 	 false},
 	OPTION_QUIET,
@@ -188,6 +197,7 @@ static const struct cli_option view_options[] = {
 	{CLI_OPT_PORT, "port", 0, CLI_ARG, "N",
 	 "serve on port N; 0 is any free one (default: 7777, or the next free one)", false},
 	{CLI_OPT_NO_OPEN, "no-open", 0, CLI_NO_ARG, NULL, "do not open a browser", false},
+	OPTION_HOST,
 	{CLI_OPT_AT, "at", 0, CLI_ARG, "TIME", "open the page at TIME, at the peak or the end",
 	 false},
 	OPTION_QUIET,
@@ -223,6 +233,7 @@ static const struct cli_option agent_options[] = {
 	 "where programs leave their session files (default: HEFT_DIR, or /run/heft)", false},
 	OPTION_LISTEN("where to serve them (default: 127.0.0.1:6070)"),
 	OPTION_TOKEN,
+	OPTION_HOST,
 	{CLI_OPT_OUTPUT_DIR, "output-dir", 0, CLI_ARG, "DIR",
 	 "where to save the last profiles of ended programs (default: /var/lib/heft)", false},
 	{CLI_OPT_KEEP, "keep", 0, CLI_ARG, "N|TIME",

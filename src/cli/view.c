@@ -30,6 +30,7 @@ struct view_command {
 	bool no_open, quiet, has_port;
 	struct cli_selection selection; /* only its moment is used */
 	uint16_t port;
+	const char *server_names;
 	char *newest;    /* owned: the newest file, if none was named */
 	char moment[32]; /* the end of the page's address: "#at=end", or "" */
 	struct view_recording *recordings[MOST_FILES];
@@ -41,6 +42,7 @@ static int set_option(void *ctx, const struct cli_option *option, const char *va
 	struct view_command *c = ctx;
 	uint64_t number;
 	switch (option->id) {
+	case CLI_OPT_HOST: c->server_names = value; return 0;
 	case CLI_OPT_PORT:
 		if (number_parse(value, UINT16_MAX, &number) < 0)
 			return cli_usage_error(
@@ -200,7 +202,7 @@ static int serve(struct view_command *c, const sigset_t *ends, struct heft_error
 		.port = c->has_port ? c->port : USUAL_PORT,
 		.tries = c->has_port ? 0 : FURTHER_PORTS,
 		.token = token,
-		.check_host = true,
+		.names = c->server_names,
 		.headers = routes_view_headers(),
 		.say = c->quiet ? NULL : say,
 	};

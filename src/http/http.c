@@ -471,6 +471,7 @@ int http_server_start(struct http_server **out, const struct http_options *o,
 	if (s->sockets < s->o.limits.connections + SPARE_CONNECTIONS)
 		s->o.limits.connections = s->sockets - s->sockets / 4;
 	int rc = http_listen(o, &s->own, &s->port, err);
+	s->own.further = o->names;
 	if (rc >= 0)
 		rc = start_threads(s, rc, err);
 	if (rc < 0) {

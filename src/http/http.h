@@ -80,7 +80,9 @@ struct http_options {
 	const char *token; /* NULL: none asked for */
 	/* Clients send the token as "Authorization: Bearer T", as the password of Basic with any name
 	 * (go tool pprof http://x:T@host/...), or as the query parameter "token". */
-	bool check_host; /* refuse Host and Origin headers that are not ours (DNS rebinding) */
+	/* Further names of this server, for Host and Origin, separated by commas; NULL: none. A request that
+	 * uses another name is refused (DNS rebinding), unless it has the token. */
+	const char *names;
 	struct http_limits limits;
 	const char *headers;           /* further lines "Name: value\n" on every answer, or NULL */
 	void (*say)(const char *text); /* says what goes wrong while serving; NULL: silence */

@@ -4,7 +4,8 @@
  * A foreign page, opened in a browser on this machine, can send requests to loopback. It can read the
  * answers only if its own name is made to point here (DNS rebinding); then Host has that name. So Host must
  * be an address or a name of this server. Its port does not matter and may be that of a tunnel. Origin must
- * be exactly what Host says: another port is the page of another server.
+ * be exactly what Host says: another port is the page of another server. Behind a proxy it may be one of the names
+ * that the server was given.
  *
  * All input comes from strangers: no function writes outside the buffers it was given. */
 #include "http/http_parts.h"
@@ -51,26 +52,43 @@ static bool is_number(const char *name)
 	return inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
 }
 
+/* Whether the list has the name: "heft.example,localhost". */
+static bool in_names(const char *list, const char *name)
+{
+	size_t length = strlen(name);
+	while (list && *list) {
+		size_t item = strcspn(list, ",");
+		if (item == length && strncasecmp(list, name, item) == 0)
+			return true;
+		list += item + (list[item] == ',');
+	}
+	return false;
+}
+
 bool http_host_is_own(const struct http_own_names *own, const char *host)
 {
 	char name[256];
 	if (!host_name(host, name, sizeof name))
 		return false;
 	if (strcasecmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 ||
-	    strcmp(name, "::1") == 0 || strcasecmp(name, own->address) == 0)
+	    strcmp(name, "::1") == 0 || strcasecmp(name, own->address) == 0 ||
+	    in_names(own->further, name))
 		return true;
 	return own->any && (is_number(name) || strcasecmp(name, own->machine) == 0);
 }
 
-bool http_origin_is_host(const char *origin, const char *host)
+bool http_origin_is_own(const struct http_own_names *own, const char *origin, const char *host)
 {
+	char name[256];
 	if (strncmp(origin, "http://", 7) == 0)
 		origin += 7;
 	else if (strncmp(origin, "https://", 8) == 0)
 		origin += 8;
 	else
 		return false;
-	return host && strcasecmp(origin, host) == 0;
+	if (host && strcasecmp(origin, host) == 0)
+		return true;
+	return host_name(origin, name, sizeof name) && in_names(own->further, name);
 }
 
 bool http_token_equal(const char *token, const char *given)

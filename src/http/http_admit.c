@@ -87,23 +87,26 @@ static bool may_ask(struct http_connection *c)
 	struct http_server *s = c->server;
 	const char *host = http_header(&c->request, "Host");
 	const char *origin = http_header(&c->request, "Origin");
-	bool post = strcmp(c->request.method, "POST") == 0;
-	if (s->o.check_host && host && !http_host_is_own(&s->own, host)) {
-		http_answer_text(&c->answer, 403,
-				 "this server does not answer to the name in the Host header\nask "
-				 "for http://%s:%u/ or http://localhost:%u/\n",
-				 s->own.any ? "127.0.0.1" : s->own.address, s->port, s->port);
+	enum credentials given = s->o.token ? credentials_of(c) : ABSENT;
+	/* A page that only pretends to be ours does not know the token. */
+	if (host && given != RIGHT && !http_host_is_own(&s->own, host)) {
+		http_answer_text(
+			&c->answer, 403,
+			"this server does not answer to the name in the Host header\nask "
+			"for http://%s:%u/ or http://localhost:%u/, or give the server this "
+			"name: --host NAME\n",
+			s->own.any ? "127.0.0.1" : s->own.address, s->port, s->port);
 		return false;
 	}
-	/* Browsers send passwords also with requests of other pages, which must not change anything. */
-	if ((s->o.check_host || post) && origin && !http_origin_is_host(origin, host)) {
+	/* Browsers send passwords also with requests of other pages. */
+	if (origin && !http_origin_is_own(&s->own, origin, host)) {
 		http_answer_text(&c->answer, 403,
 				 "requests from other servers' pages are refused\n");
 		return false;
 	}
 	if (!s->o.token || c->route->open)
 		return true;
-	switch (credentials_of(c)) {
+	switch (given) {
 	case RIGHT: return true;
 	case WRONG:
 		http_answer_text(&c->answer, 403, "this is not the token of this server\n");

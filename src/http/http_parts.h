@@ -44,6 +44,7 @@ struct http_own_names {
 	char address[64]; /* as bound */
 	char machine[256];
 	bool any; /* bound to every address: any number and the machine's name are right */
+	const char *further; /* separated by commas; NULL: none */
 };
 /* Returns a socket that listens as the options say, or a negative code (http_listen.c). */
 int http_listen(const struct http_options *o, struct http_own_names *own, uint16_t *port,
@@ -52,8 +53,8 @@ int http_listen(const struct http_options *o, struct http_own_names *own, uint16
  * connections there may be. */
 uint32_t http_raise_file_limit(uint32_t sockets);
 bool http_host_is_own(const struct http_own_names *own, const char *host);
-/* The Origin is that of a page that this server served under that Host. */
-bool http_origin_is_host(const char *origin, const char *host);
+/* The Origin is that of a page that this server served under that Host, or under one of its further names. */
+bool http_origin_is_own(const struct http_own_names *own, const char *origin, const char *host);
 /* Compares in a time that depends on the token's own length only. */
 bool http_token_equal(const char *token, const char *given);
 /* Reads the password in "Basic BASE64"; false: there is none. */

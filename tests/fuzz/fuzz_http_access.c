@@ -17,8 +17,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	text[size] = 0;
 	http_host_is_own(&own, text);
-	if (http_origin_is_host(text, text)) /* an origin has more than a host */
+	if (http_origin_is_own(&own, text, text)) /* an origin has more than a host */
 		abort();
+	own.further = text;
+	http_host_is_own(&own, "heft.example:80");
+	http_origin_is_own(&own, "https://heft.example", "127.0.0.1");
 	for (size_t room = 0; room <= size + 1; room = room * 2 + 1)
 		if (http_basic_password(text, password, room) && strlen(password) >= room)
 			abort();

@@ -413,7 +413,7 @@ def test_scrapes_at_once():
 
 def ask(connection):
     """The status of an answer on a connection that is there."""
-    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     data = b""
     while b"\r\n\r\n" not in data:
         part = connection.recv(4096)
@@ -484,3 +484,15 @@ def test_nothing_is_inherited():
                 with open(f"{directory}/{n}", encoding="ascii") as info:
                     flags = next(line for line in info if line.startswith("flags:"))
                 assert int(flags.split()[1], 8) & os.O_CLOEXEC, n
+
+
+def test_foreign_names_are_refused():
+    """A page of another server cannot read profiles, whatever name it makes point here. Who has the token can."""
+    evil, page = ("-H", "Host: evil.example"), ("-H", "Origin: https://evil.example")
+    for words in ((), ("token=" + TOKEN,)):
+        with serving(*words) as server:
+            for path in ("/debug/pprof/heap", "/metrics", "/debug/pprof/"):
+                assert "does not answer to the name" in server.text(path, *evil, status=403)
+                assert "other servers' pages" in server.text(path, *page, *BEARER, status=403)
+    with serving("token=" + TOKEN) as server:
+        assert server.curl("/debug/pprof/heap", *evil, *BEARER)[0] == 200

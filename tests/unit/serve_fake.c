@@ -70,7 +70,6 @@ int main(int argc, char **argv)
 	struct http_options o = {
 		.address = value_of(argc, argv, "address"),
 		.token = token,
-		.check_host = value_of(argc, argv, "check"),
 		.limits = {.connections = number_of(argc, argv, "connections"),
 			   .idle_ms = number_of(argc, argv, "idle"),
 			   .request_ms = number_of(argc, argv, "request")},

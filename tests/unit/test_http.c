@@ -214,10 +214,10 @@ TEST_WITH(test_kept_connection, start_plain, stop_plain)
 	char part[2000];
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(
-			client_send(fd, i % 3 == 1 ? "POST /hello HTTP/1.1\r\nHost: x\r\n"
+			client_send(fd, i % 3 == 1 ? "POST /hello HTTP/1.1\r\nHost: localhost\r\n"
 						     "Content-Length: 2\r\n\r\nab"
-					: i % 3    ? "GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
-						   : "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"),
+					: i % 3 ? "GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n"
+						: "GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n"),
 			0);
 		ssize_t n = client_read(fd, part, sizeof part - 1);
 		assert_true(n > 0);
@@ -257,7 +257,7 @@ TEST_WITH(test_client_goes, start_plain, stop_plain)
 	for (int i = 0; i < 2; i++) {
 		char line[100];
 		int fd = client_connect(port);
-		snprintf(line, sizeof line, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", paths[i]);
+		snprintf(line, sizeof line, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", paths[i]);
 		client_send(fd, line);
 		wait_for(&begun, i + 1);
 		assert_int_equal(atomic_load(&dropped), i);
@@ -272,9 +272,10 @@ TEST_WITH(test_stop_while_waiting, start_plain, stop_plain)
 	int later[8], events[8];
 	for (int i = 0; i < 8; i++) {
 		later[i] = client_connect(port);
-		client_send(later[i], "GET /later?ns=3600000000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+		client_send(later[i],
+			    "GET /later?ns=3600000000000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
 		events[i] = client_connect(port);
-		client_send(events[i], "GET /events?forever HTTP/1.1\r\nHost: x\r\n\r\n");
+		client_send(events[i], "GET /events?forever HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	}
 	char byte;
 	for (int i = 0; i < 8; i++)

@@ -129,11 +129,13 @@ TEST(test_large_bodies)
 	assert_int_equal(status_of("POST /ok", "", body + 18999), 413);
 	assert_int_equal(status_of("POST /ok", "", body + 13000), 413);
 	assert_int_equal(status_of("POST /nowhere", "", body + 13000), 404);
-	const char *huge = "POST /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\nabc";
+	const char *huge =
+		"POST /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\nabc";
 	assert_int_equal(status_of_bytes(huge, strlen(huge), false), 413);
-	huge = "POST /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999999\r\n\r\n";
+	huge = "POST /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+	       "99999999999999999999999999\r\n\r\n";
 	assert_true(status_of_bytes(huge, strlen(huge), false) >= 400);
-	huge = "POST /ok HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n";
+	huge = "POST /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n";
 	assert_int_equal(status_of_bytes(huge, strlen(huge), false), 400);
 	assert_alive();
 	stop();
@@ -144,7 +146,7 @@ TEST(test_chunked_bodies)
 {
 	start((struct http_options){.limits = {.body_bytes = 1000}});
 	static char text[40000];
-	static const char head[] = "POST /ok HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+	static const char head[] = "POST /ok HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
 				   "Transfer-Encoding: chunked\r\n\r\n";
 	for (int chunks = 1; chunks <= 200; chunks += 50) {
 		size_t length = sizeof head - 1;
@@ -174,8 +176,8 @@ TEST(test_slow_requests)
 	start((struct http_options){.limits = {.idle_ms = 300, .request_ms = 300}});
 	static const char *const begin[] = {
 		"",
-		"GET /ok HTTP/1.1\r\nHost: x\r\nX-Slow: ",
-		"POST /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n",
+		"GET /ok HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+		"POST /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n",
 	};
 	for (size_t i = 0; i < sizeof begin / sizeof *begin; i++) {
 		int fd = client_connect(port);
@@ -217,9 +219,10 @@ TEST(test_idle_and_stalled)
 	start((struct http_options){.limits = {.idle_ms = 300, .request_ms = 300}});
 	int idle = client_connect(port), kept = client_connect(port),
 	    stalled = client_connect(port);
-	client_send(kept, "GET /ok HTTP/1.1\r\nHost: x\r\n\r\n");
-	client_send(stalled, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"); /* and never reads */
-	wait_for_connections(1);                                        /* the one that asks */
+	client_send(kept, "GET /ok HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	client_send(stalled,
+		    "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"); /* and never reads */
+	wait_for_connections(1);                                       /* the one that asks */
 	char byte;
 	assert_int_equal(client_read(idle, &byte, 1), 0);
 	struct http_reply r = client_read_all(kept);
@@ -240,14 +243,14 @@ TEST(test_broken_requests)
 		"GET",
 		"GET /ok",
 		"GET /ok HTTP/1.1\r\n",
-		"GET /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab",
+		"GET /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nab",
 		"GET /ok HTTP/9.9\r\n\r\n",
-		"GET  HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET  HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 a TLS hello",
-		"GET /ok HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"GET /ok HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 		"GET /ok HTTP/1.1\r\n: x\r\n\r\n",
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		"GET /%zz%%%1 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /%zz%%%1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	};
 	for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
 		assert_int_not_equal(status_of_bytes(broken[i], strlen(broken[i]), true), 200);
@@ -275,7 +278,7 @@ TEST(test_too_many)
 		fds[i] = client_connect(port);
 	for (int i = MOST; i < MOST + MORE; i++) {
 		fds[i] = client_connect(port);
-		client_send(fds[i], "GET /ok HTTP/1.1\r\nHost: x\r\n\r\n");
+		client_send(fds[i], "GET /ok HTTP/1.1\r\nHost: localhost\r\n\r\n");
 		struct http_reply r = client_read_all(fds[i]);
 		assert_int_equal(r.status, 503);
 		assert_non_null(strstr(r.text, "\r\nRetry-After: 5\r\n"));
@@ -310,7 +313,7 @@ TEST(test_thousand_idle)
 	wait_for_connections(MANY + 1);
 	assert_alive();
 	for (int i = 1; i < MANY; i += 2)
-		client_send(fds[i], "TP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+		client_send(fds[i], "TP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
 	for (int i = 0; i < MANY; i++) {
 		if (i % 2) {
 			struct http_reply r = client_read_all(fds[i]);
@@ -337,7 +340,7 @@ TEST(test_close_on_exec)
 	closedir(d);
 	start((struct http_options){0});
 	int fd = client_connect(port);
-	client_send(fd, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+	client_send(fd, "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	char byte;
 	assert_int_equal(client_read(fd, &byte, 1), 1);
 	unsigned seen = 0;
@@ -413,40 +416,42 @@ TEST(test_host_and_origin)
 {
 	static const struct {
 		const char *method, *host, *origin;
-		int checked, unchecked;
+		int expected;
 	} cases[] = {
-		{"GET", "127.0.0.1:1234", NULL, 200, 200},
-		{"GET", "localhost", NULL, 200, 200},
-		{"GET", "LocalHost:80", NULL, 200, 200}, /* through a tunnel */
-		{"GET", "[::1]:80", NULL, 200, 200},
-		{"GET", "evil.example", NULL, 403, 200},
-		{"GET", "evil.example:6060", NULL, 403, 200},
-		{"GET", "localhost.evil.example", NULL, 403, 200},
-		{"GET", "127.0.0.1.evil.example", NULL, 403, 200},
-		{"GET", "127.0.0.1@evil.example", NULL, 403, 200},
-		{"GET", "10.0.0.1", NULL, 403, 200},
-		{"GET", "localhost:80", "http://localhost:80", 200, 200},
-		{"GET", "localhost:80", "http://localhost:81", 403, 200},
-		{"GET", "localhost:80", "http://evil.example", 403, 200},
-		{"GET", "localhost:80", "null", 403, 200},
-		{"POST", "localhost:80", NULL, 200, 200},
-		{"POST", "localhost:80", "http://localhost:80", 200, 200},
-		{"POST", "localhost:80", "http://evil.example", 403, 403},
-		{"POST", "localhost:80", "null", 403, 403},
-		{"POST", "evil.example", "http://evil.example", 403, 200},
+		{"GET", "127.0.0.1:1234", NULL, 200},
+		{"GET", "localhost", NULL, 200},
+		{"GET", "LocalHost:80", NULL, 200}, /* through a tunnel */
+		{"GET", "[::1]:80", NULL, 200},
+		{"GET", "evil.example", NULL, 403},
+		{"GET", "evil.example:6060", NULL, 403},
+		{"GET", "localhost.evil.example", NULL, 403},
+		{"GET", "127.0.0.1.evil.example", NULL, 403},
+		{"GET", "127.0.0.1@evil.example", NULL, 403},
+		{"GET", "10.0.0.1", NULL, 403},
+		{"GET", "heft.example", NULL, 200}, /* names that the server was given */
+		{"GET", "other.example:80", NULL, 200},
+		{"GET", "heft.example.evil", NULL, 403},
+		{"GET", "heft.example,other.example", NULL, 403},
+		{"GET", "localhost:80", "https://heft.example", 200}, /* through a proxy */
+		{"GET", "localhost:80", "https://evil.example", 403},
+		{"GET", "localhost:80", "http://localhost:80", 200},
+		{"GET", "localhost:80", "http://localhost:81", 403},
+		{"GET", "localhost:80", "http://evil.example", 403},
+		{"GET", "localhost:80", "null", 403},
+		{"POST", "localhost:80", NULL, 200},
+		{"POST", "localhost:80", "http://localhost:80", 200},
+		{"POST", "localhost:80", "http://evil.example", 403},
+		{"POST", "localhost:80", "null", 403},
+		{"POST", "evil.example", "http://evil.example", 403},
 	};
-	for (int check = 0; check < 2; check++) {
-		start((struct http_options){.check_host = check});
-		for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-			int status = status_with_host(cases[i].method, cases[i].host,
-						      cases[i].origin);
-			int expected = check ? cases[i].checked : cases[i].unchecked;
-			if (status != expected)
-				fprintf(stderr, "%s %s\n", cases[i].method, cases[i].host);
-			assert_int_equal(status, expected);
-		}
-		stop();
+	start((struct http_options){.names = "heft.example,other.example"});
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		int status = status_with_host(cases[i].method, cases[i].host, cases[i].origin);
+		if (status != cases[i].expected)
+			fprintf(stderr, "%s %s\n", cases[i].method, cases[i].host);
+		assert_int_equal(status, cases[i].expected);
 	}
+	stop();
 	struct http_own_names any = {.address = "0.0.0.0", .machine = "box", .any = true};
 	assert_true(http_host_is_own(&any, "10.1.2.3:6060"));
 	assert_true(http_host_is_own(&any, "[fe80::1]:6060"));
