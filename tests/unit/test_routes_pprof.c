@@ -183,9 +183,10 @@ TEST_WITH(test_stop_in_the_middle, start, stop)
 	fake.slow_ms = 300;
 	for (int i = 0; i < 10; i++) {
 		fds[i] = client_connect(port);
-		client_send(fds[i], i % 2 ? "GET /debug/pprof/heap HTTP/1.1\r\nHost: localhost\r\n\r\n"
-					  : "GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: "
-					    "x\r\n\r\n");
+		client_send(fds[i],
+			    i % 2 ? "GET /debug/pprof/heap HTTP/1.1\r\nHost: localhost\r\n\r\n"
+				  : "GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: "
+				    "localhost\r\n\r\n");
 	}
 	while (atomic_load(&fake.snapshots) == 0)
 		usleep(1000);
@@ -207,8 +208,9 @@ TEST_WITH(test_too_many_differences, start, stop)
 	struct pollfd fds[ONE_MORE];
 	for (int i = 0; i < ONE_MORE; i++) {
 		fds[i] = (struct pollfd){.fd = client_connect(port), .events = POLLIN};
-		client_send(fds[i].fd,
-			    "GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+		client_send(
+			fds[i].fd,
+			"GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	}
 	assert_int_equal(poll(fds, ONE_MORE, 20000), 1);
 	struct http_reply r = {0};
