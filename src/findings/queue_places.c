@@ -100,10 +100,17 @@ struct keyed_site {
 	uint32_t site;
 };
 
+/* The places are in the order of their keys, which must be the same in every run: hash_mix is not. */
+static uint64_t mix(uint64_t key, uint64_t n)
+{
+	key = (key ^ n) * 0xff51afd7ed558ccdu;
+	return key ^ (key >> 32);
+}
+
 static uint64_t mix_text(uint64_t key, const char *text)
 {
 	for (; *text; text++)
-		key = hash_mix(key, (unsigned char)*text);
+		key = mix(key, (unsigned char)*text);
 	return key;
 }
 
@@ -114,10 +121,10 @@ static uint64_t place_key(const struct diagnosis *d, uint32_t site)
 	const struct profile_site *s = &p->sites[site];
 	uint32_t named = d->named[site];
 	if (named == PROFILE_NONE) /* without a stack: a place of its own */
-		return hash_mix(1, site);
-	uint64_t key = hash_mix(2, s->via);
+		return mix(1, site);
+	uint64_t key = mix(2, s->via);
 	for (uint32_t node = s->node; node != PROFILE_NONE; node = p->stacks.nodes[node].parent) {
-		key = hash_mix(key, p->stacks.nodes[node].frame);
+		key = mix(key, p->stacks.nodes[node].frame);
 		if (node == named)
 			break;
 	}

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 #include <sys/mman.h>
 
 enum { FIRST_SLOTS = 64, HUGE_PAGE = 2 << 20 };
@@ -75,10 +77,22 @@ void hash_index_fini(struct hash_index *x)
 	*x = (struct hash_index){0};
 }
 
+uint64_t hash_secret[2];
+
+static __attribute__((constructor)) void choose_secret(void)
+{
+	/* Without random numbers (a filter of system calls) addresses are the next best. */
+	if (getrandom(hash_secret, sizeof hash_secret, GRND_NONBLOCK) != sizeof hash_secret) {
+		hash_secret[0] = (uintptr_t)&choose_secret ^ (uint64_t)getpid() << 40;
+		hash_secret[1] = (uintptr_t)&hash_secret * 0x9e3779b97f4a7c15u;
+	}
+	hash_secret[1] |= 1;
+}
+
 uint32_t hash_bytes(const void *bytes, size_t length)
 {
 	const char *s = bytes;
-	uint64_t h = 0x9e3779b97f4a7c15u ^ length;
+	uint64_t h = hash_fold(length);
 	for (; length >= 8; s += 8, length -= 8) {
 		uint64_t word;
 		memcpy(&word, s, 8);
@@ -86,6 +100,5 @@ uint32_t hash_bytes(const void *bytes, size_t length)
 	}
 	uint64_t rest = 0;
 	memcpy(&rest, s, length);
-	h = (h ^ rest) * 0xc4ceb9fe1a85ec53u;
-	return (uint32_t)(h ^ (h >> 32));
+	return hash_number(h ^ rest);
 }

@@ -62,11 +62,21 @@ static inline int hash_index_add_at(struct hash_index *x, uint32_t hash, uint32_
 void hash_index_clear(struct hash_index *x); /* empties it, keeps its memory */
 void hash_index_fini(struct hash_index *x);
 
+/* Random numbers of this process. Keys come from files, and whoever writes a file must not be able to choose keys
+ * that all have one hash. So hashes differ from run to run: nothing may be written or put in order by them. */
+extern uint64_t hash_secret[2];
+
+/* Both halves of the product: no bits of the key cancel each other without knowing the secret. */
+static inline uint64_t hash_fold(uint64_t n)
+{
+	unsigned __int128 product = (unsigned __int128)(n ^ hash_secret[0]) * hash_secret[1];
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 static inline uint32_t hash_number(uint64_t n)
 {
-	n *= 0x9e3779b97f4a7c15u;
-	n = (n ^ (n >> 29)) * 0xff51afd7ed558ccdu;
-	return (uint32_t)(n >> 32);
+	uint64_t h = hash_fold(n);
+	return (uint32_t)(h ^ (h >> 32));
 }
 
 static inline uint32_t hash_pair(uint32_t a, uint32_t b)
@@ -82,8 +92,7 @@ static inline uint32_t hash_pointer(const void *p)
 /* For longer keys: start with 0, mix in one number after the other, then take hash_number of the result. */
 static inline uint64_t hash_mix(uint64_t h, uint64_t n)
 {
-	h = (h ^ n) * 0xff51afd7ed558ccdu;
-	return h ^ (h >> 32);
+	return hash_fold(h ^ n);
 }
 
 uint32_t hash_bytes(const void *bytes, size_t length);

@@ -3,6 +3,7 @@
 #include "import/heaptrack_blocks.h"
 
 #include "hosted/error.h"
+#include "hosted/hash_index.h"
 
 #include <stdlib.h>
 
@@ -10,7 +11,7 @@
 
 static uint64_t slot_of(const struct heaptrack_blocks *b, uint64_t address)
 {
-	return ((address >> 4) * 0x9e3779b97f4a7c15u >> 20) & b->mask;
+	return hash_fold(address) & b->mask;
 }
 
 static int grow(struct heaptrack_blocks *b)

@@ -102,11 +102,7 @@ void profile_free(struct profile *p)
 
 static uint32_t mix(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
-	uint64_t h = a * 0x9e3779b97f4a7c15u;
-	h = (h ^ (h >> 29) ^ b) * 0xff51afd7ed558ccdu;
-	h = (h ^ (h >> 31) ^ c) * 0xc4ceb9fe1a85ec53u;
-	h = (h ^ (h >> 30) ^ d) * 0xbf58476d1ce4e5b9u;
-	return (uint32_t)(h ^ (h >> 32));
+	return hash_number(hash_mix(hash_mix(hash_mix(0, a), b), c) ^ d);
 }
 
 static uint32_t hash_frame(const struct profile_frame *f)
