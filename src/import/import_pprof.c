@@ -250,6 +250,9 @@ static int add_sample(struct pprof_file *f, const uint8_t *at)
 		const struct pprof_location *l = location(f, f->sample.ids[i]);
 		if (!l)
 			return pprof_bad(f, at, "locations that are in the profile");
+		f->frames_of_samples += l->frame_count;
+		if (f->frames_of_samples > PPROF_FRAMES_A_BYTE * f->length + PPROF_FRAMES)
+			return pprof_bad(f, at, "fewer frames for a file of this size");
 		for (uint32_t k = l->frame_count; k-- > 0;) {
 			int rc = import_add_node(f->p, node, f->frame_ids.items[l->first_frame + k],
 						 &node);

@@ -10,6 +10,9 @@
 #include "import/protobuf_scan.h"
 
 enum { PPROF_MAX_TYPES = 64, PPROF_MAX_LABELS = 256, PPROF_MAX_DEPTH = 1 << 16 };
+/* A location of a sample takes a byte, and has a line for each function that was inlined there: so the frames of all
+ * samples are at most so many. */
+enum { PPROF_FRAMES_A_BYTE = 4, PPROF_FRAMES = 1 << 20 };
 
 struct pprof_string {
 	uint32_t offset, length;
@@ -74,6 +77,7 @@ struct pprof_file {
 	int64_t time_ns, duration_ns, period;
 	bool heft, vias_unknown;    /* made by heft; from a file that does not know `via` */
 	struct pprof_sample sample; /* that is being read */
+	uint64_t frames_of_samples; /* so far: a small file may ask for very many */
 };
 
 /* Whether a field of the top message has this number and wire type. */
