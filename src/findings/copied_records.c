@@ -219,6 +219,8 @@ static bool is_unequal_copy(const struct copies *c, uint32_t copy, uint32_t orig
 		return false;
 	if (how == LIKE_NEARLY)
 		return sizes_vary(p, u) && came_before(p, o, u) && same_sequence(p, u, o);
+	if (how == LIKE_LARGER)
+		return has_room(c, u, o) && came_before(p, o, u) && fit_in_order(p, o, u);
 	return own_name(c, o, u) != COPIES_OBJECTS && has_room(c, o, u) && fit_in_order(p, u, o);
 }
 
@@ -242,7 +244,8 @@ static bool is_copy(const struct copies *c, uint32_t copy, uint32_t original, en
 		return false;
 	if (!named && !came_before(p, o, u))
 		return false;
-	*m = (struct match){.copy = copy, .count = 1, .in_order = in_order, .named = named};
+	*m = (struct match){
+		.copy = copy, .count = 1, .in_order = in_order, .named = mine == COPIES_OBJECTS};
 	m->originals[0] = original;
 	if (!varied)
 		return named && elsewhere && u->blocks >= COPIES_LEAST_ALIKE;
@@ -298,26 +301,47 @@ static bool is_copy_of_several(const struct copies *c, uint32_t copy, struct mat
 	return false;
 }
 
-/* Whether two originals that have room for more are together what a site copies: those that had to grow for what
- * is in them count as made elsewhere. */
-static bool is_copy_of_roomy_two(const struct copies *c, uint32_t copy, struct match *m)
+/* Whether an original may be one of several, made by one function, that a site copies unequally. */
+static bool may_be_one_of(const struct copies *c, const struct unit *u, const struct unit *o,
+			  const struct unit *first, enum likeness how)
 {
-	const struct unit *u = &c->units[copy];
+	return (how == LIKE_LARGER || has_room(c, o, u)) &&
+	       named_alike(c->d->p, c->d->named, o->site, first->site);
+}
+
+/* Whether two or three originals are together what a site copies, of which one side has room for more. Fields of a
+ * record are copied on one line, and text that had to grow counts as made elsewhere. */
+static bool is_unequal_copy_of_several(const struct copies *c, uint32_t copy, enum likeness how,
+				       struct match *m)
+{
+	const struct unit *u = &c->units[copy], *all = c->units;
 	uint32_t list[COPIES_TRIED], count = u->group ? 0 : find_originals(c, copy, list);
-	*m = (struct match){.copy = copy, .count = 2, .named = true, .like = LIKE_SMALLER};
+	*m = (struct match){.copy = copy, .named = true, .like = how};
 	for (uint32_t i = 0; i < count; i++) {
-		if (!has_room(c, &c->units[list[i]], u))
+		const struct unit *first = &all[list[i]];
+		if (!may_be_one_of(c, u, first, first, how) ||
+		    (how == LIKE_LARGER && !has_room(c, u, first)))
 			continue;
 		for (uint32_t k = i + 1; k < count; k++) {
-			struct unit two = units_sum(&c->units[list[i]], &c->units[list[k]]);
+			if (units_overlap(c, list[i], list[k]) ||
+			    !may_be_one_of(c, u, &all[list[k]], first, how))
+				continue;
+			struct unit two = units_sum(first, &all[list[k]]);
 			m->originals[0] = list[i];
 			m->originals[1] = list[k];
-			if (units_are_alike(u, &two, LIKE_SMALLER) &&
-			    !units_overlap(c, list[i], list[k]) &&
-			    has_room(c, &c->units[list[k]], u) &&
-			    named_alike(c->d->p, c->d->named, c->units[list[i]].site,
-					c->units[list[k]].site))
+			m->count = 2;
+			if (units_are_alike(u, &two, how))
 				return true;
+			for (uint32_t n = k + 1; n < count; n++) {
+				struct unit three = units_sum(&two, &all[list[n]]);
+				m->originals[2] = list[n];
+				m->count = 3;
+				if (units_are_alike(u, &three, how) &&
+				    may_be_one_of(c, u, &all[list[n]], first, how) &&
+				    !units_overlap(c, list[i], list[n]) &&
+				    !units_overlap(c, list[k], list[n]))
+					return true;
+			}
 		}
 	}
 	return false;
@@ -377,11 +401,13 @@ static void find_matches(struct copies *c)
 			take(c, &m);
 	}
 	find_likes(c, LIKE_NEARLY);
-	find_likes(c, LIKE_SMALLER);
-	for (uint32_t i = 0; i < c->count; i++) {
-		struct match m;
-		if (unit_is_free(c, i) && is_copy_of_roomy_two(c, i, &m))
-			take(c, &m);
+	for (enum likeness how = LIKE_SMALLER; how <= LIKE_LARGER; how++) {
+		find_likes(c, how);
+		for (uint32_t i = 0; i < c->count; i++) {
+			struct match m;
+			if (unit_is_free(c, i) && is_unequal_copy_of_several(c, i, how, &m))
+				take(c, &m);
+		}
 	}
 }
 
@@ -407,6 +433,7 @@ static struct evidence_part part_of(struct diagnosis *d, const struct unit *u)
 static const char *const like_names[LIKENESSES] = {
 	[LIKE_NEARLY] = "nearly-same",
 	[LIKE_SMALLER] = "without-room",
+	[LIKE_LARGER] = "with-room",
 };
 
 static const char *how_alike(enum likeness like, bool in_order)
@@ -415,6 +442,8 @@ static const char *how_alike(enum likeness like, bool in_order)
 		return "nearly as many, of the same sizes in the same order";
 	if (like == LIKE_SMALLER)
 		return "as many, none larger (the originals have spare room)";
+	if (like == LIKE_LARGER)
+		return "as many, none smaller (the copies have spare room)";
 	return in_order ? "as many, of the same sizes in the same order"
 			: "as many, of the same sizes";
 }
@@ -469,19 +498,26 @@ static int report_place(struct copies *c, uint32_t first, bool *told)
 	struct draft f = draft_begin(FINDING_COPIED_RECORDS, parts[0].site, bytes);
 	uint32_t of = place_of(c, original);
 	draft_rule(&f, &r);
-	f.finding.severity = severity_of(d, bytes);
+	/* Two texts of one length for each record (a sequence and its quality) look the same. */
+	f.finding.severity = named ? severity_of(d, bytes) : FINDING_LOW;
 	f.finding.summary = diagnosis_text(
 		d,
-		"%s that %s makes look like copies of what %s made: %s, live at the same "
-		"time; the copies hold %s, %s of the peak heap",
+		"%s that %s makes %s copies of what %s made: %s, live at the same time; they hold "
+		"%s, %s of the peak heap",
 		words_many(blocks, "block", "blocks").text, phrase_place(p, place).text,
-		phrase_place(p, of).text, how_alike(like, in_order), words_size(bytes).text,
-		words_percent(share_of(bytes, p->totals.peak_bytes)).text);
-	f.finding.advice = "Keep each record once and share it: by pointer or index in C, by "
-			   "reference, Rc, Arc or Cow "
-			   "in Rust, by reference, std::shared_ptr or std::string_view in C++. If "
-			   "the originals are not "
-			   "needed any more, move them instead.";
+		named ? "look like" : "may be", phrase_place(p, of).text, how_alike(like, in_order),
+		words_size(bytes).text, words_percent(share_of(bytes, p->totals.peak_bytes)).text);
+	if (!named)
+		f.finding.advice =
+			"If they hold the same bytes, keep each record once and share it. "
+			"If only their lengths are the same, all is well.";
+	else
+		f.finding.advice =
+			"Keep each record once and share it: by pointer or index in C, by "
+			"reference, Rc, Arc or Cow "
+			"in Rust, by reference, std::shared_ptr or std::string_view in C++. If "
+			"the originals are not "
+			"needed any more, move them instead.";
 	draft_text(&f, "function", p->stacks.frames[p->stacks.nodes[place].frame].function);
 	draft_text(&f, "original_function", p->stacks.frames[p->stacks.nodes[of].frame].function);
 	draft_count(&f, "blocks", blocks);

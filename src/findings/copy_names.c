@@ -145,7 +145,7 @@ enum copy_name copy_name_of(const char *function)
 bool makes_room(const char *function)
 {
 	static const char *const words[] = {"format",  "grow",    "push",  "append", "extend",
-					    "reserve", "replace", "write", NULL};
+					    "reserve", "replace", "write", "assign", NULL};
 	static const char *const whole[] = {"operator+", "operator+=", NULL};
 	struct span last, before;
 	last_components(function, name_length(function), &last, &before);

@@ -76,6 +76,7 @@ bool units_are_alike(const struct unit *u, const struct unit *o, enum likeness h
 	case LIKE_SMALLER:
 		return u->blocks == o->blocks && u->bytes < o->bytes &&
 		       (double)o->bytes <= COPIES_MOST_ROOM * (double)u->bytes;
+	case LIKE_LARGER: return units_are_alike(o, u, LIKE_SMALLER);
 	case LIKENESSES: break;
 	}
 	return false;

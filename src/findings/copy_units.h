@@ -21,8 +21,9 @@ struct unit {
 	bool taken; /* is an original or a copy already */
 };
 
-/* How a copy is like its original, the surest first: the same numbers; nearly the same; smaller */
-enum likeness { LIKE_SAME, LIKE_NEARLY, LIKE_SMALLER, LIKENESSES };
+/* How a copy is like its original, the surest first: the same numbers; nearly the same; smaller; larger, as
+ * what is assigned to a C++ string */
+enum likeness { LIKE_SAME, LIKE_NEARLY, LIKE_SMALLER, LIKE_LARGER, LIKENESSES };
 
 struct match {
 	uint32_t copy, originals[COPIES_ORIGINALS], count;

@@ -16,6 +16,8 @@
  * handlers, nested calls, a constructor that failed). */
 enum { LEAST_OBJECTS_SEEN = 8 };
 #define LEAST_IN_ORDER 0.9
+/* Two kinds of objects that come at random follow each other more often than this allows. */
+#define LEAST_APART 0.97
 /* Counts over time may disagree in this part of the slots in which a count changed. Fewer slots than this
  * show nothing. */
 #define STRAY_CHANGES 0.1
@@ -58,8 +60,7 @@ static uint64_t made_between(const struct profile_first *list, uint32_t count, u
 
 /* Goes from each block of the reference to the next one of its thread, as far as the blocks of both sites
  * are known. */
-static enum together in_order(const struct profile *p, uint32_t reference, uint32_t site,
-			      uint64_t k)
+enum together made_in_turn(const struct profile *p, uint32_t reference, uint32_t site, uint64_t k)
 {
 	uint32_t n, m, objects = 0, kept = 0;
 	const struct profile_first *r = first_blocks(p, reference, &n);
@@ -116,9 +117,26 @@ enum together made_together(const struct profile *p, uint32_t reference, uint32_
 {
 	if (reference == site)
 		return TOGETHER_IN_ORDER;
-	enum together order = in_order(p, reference, site, k);
+	enum together order = made_in_turn(p, reference, site, k);
 	enum together course = in_course(p, reference, site, k);
 	if (order == TOGETHER_NOT || course == TOGETHER_NOT)
 		return TOGETHER_NOT;
 	return order > course ? order : course;
+}
+
+bool made_at_most_once(const struct profile *p, uint32_t reference, uint32_t site)
+{
+	uint32_t n, m, pairs = 0, apart = 0;
+	const struct profile_first *r = first_blocks(p, reference, &n);
+	const struct profile_first *s = first_blocks(p, site, &m);
+	for (uint32_t i = 0; i + 1 < m && n && s[i + 1].order < r[n - 1].order; i++) {
+		uint32_t next = i + 1;
+		while (next < m && s[next].thread != s[i].thread)
+			next++;
+		if (next == m)
+			break;
+		apart += made_between(r, n, s[i].thread, s[i].order, s[next].order) > 0;
+		pairs++;
+	}
+	return pairs >= LEAST_OBJECTS_SEEN && apart >= LEAST_APART * pairs;
 }

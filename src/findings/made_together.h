@@ -19,6 +19,13 @@ enum together {
 /* Whether k blocks of `site` were made for each one of `reference`. */
 enum together made_together(const struct profile *p, uint32_t reference, uint32_t site, uint64_t k);
 
+/* The same by their order alone. */
+enum together made_in_turn(const struct profile *p, uint32_t reference, uint32_t site, uint64_t k);
+
+/* Whether `site` has at most one block for each of `reference`: between two of its blocks there is always one of the
+ * reference. So it is a part that not every object has. */
+bool made_at_most_once(const struct profile *p, uint32_t reference, uint32_t site);
+
 /* The first blocks of a site in their order; *count is 0 if they are not known. */
 const struct profile_first *first_blocks(const struct profile *p, uint32_t site, uint32_t *count);
 

@@ -2,12 +2,14 @@
  *
  * An item is often several blocks: a message of nine strings, a node and its payload. And several places may
  * send to one queue. Places whose counts are multiples of one number, and that have a producing thread in
- * common, are parts of one item; that number is how many items there were. What is made much more seldom holds
+ * common, are parts of one item; that number is how many items there were. A part that not every item has (a note, a
+ * name that is too long for its object) comes at most once from one item to the next. What is made much more seldom holds
  * several items each (the chunks of a channel), and is no item.
  *
  * The maker of an item is the innermost function that all its larger parts have in common. */
 #include "findings/queue_parts.h"
 
+#include "findings/made_together.h"
 #include "findings/site_names.h"
 #include "hosted/compare.h"
 
@@ -42,10 +44,23 @@ struct counting {
 	uint32_t left_count, part_count;
 };
 
+/* Whether each item of `of` has so many blocks of x. */
+static bool is_whole_part(const struct counting *c, const struct queue_place *x,
+			  const struct queue_place *of)
+{
+	uint64_t each = blocks_each(x->made, of->made);
+	if (x == of || !each || !queue_same_producer(c->q, x, of))
+		return x == of;
+	/* Counts may be multiples by chance. The order shows it, where one site is the whole place. */
+	return each == 1 || x->sites > 1 || of->sites > 1 ||
+	       made_in_turn(c->q->d->p, of->site, x->site, each) != TOGETHER_NOT;
+}
+
 static bool is_part(const struct counting *c, const struct queue_place *x,
 		    const struct queue_place *of)
 {
-	return x == of || (blocks_each(x->made, of->made) && queue_same_producer(c->q, x, of));
+	return is_whole_part(c, x, of) || (x->made < of->made && queue_same_producer(c->q, x, of) &&
+					   made_at_most_once(c->q->d->p, of->site, x->site));
 }
 
 /* Whether the place's blocks hold several items each, such as the chunks of a deque: every other place has many
@@ -62,20 +77,25 @@ static bool is_chunk(const struct counting *c, const struct queue_place *x)
 	       size >= least * sizeof(void *);
 }
 
-/* The place whose count most others are multiples of. */
+/* The place that most others are parts of; if several are, the one of which they are parts of every item. */
 static const struct queue_place *next_item(const struct counting *c)
 {
 	const struct queue_place *best = NULL;
-	uint32_t most = 0;
+	uint32_t most = 0, most_whole = 0;
 	for (uint32_t i = 0; i < c->left_count; i++) {
-		uint32_t parts = 0;
-		if (is_chunk(c, c->left[i]))
+		const struct queue_place *x = c->left[i];
+		uint32_t parts = 0, whole = 0;
+		if (is_chunk(c, x))
 			continue;
-		for (uint32_t k = 0; k < c->left_count; k++)
-			parts += is_part(c, c->left[k], c->left[i]);
-		if (parts > most || (best && parts == most && c->left[i]->made > best->made)) {
-			best = c->left[i];
+		for (uint32_t k = 0; k < c->left_count; k++) {
+			parts += is_part(c, c->left[k], x);
+			whole += is_whole_part(c, c->left[k], x);
+		}
+		if (parts > most || (parts == most && whole > most_whole) ||
+		    (best && parts == most && whole == most_whole && x->made > best->made)) {
+			best = x;
 			most = parts;
+			most_whole = whole;
 		}
 	}
 	return best;

@@ -4,6 +4,7 @@
  * several places may send to one queue. A pipeline has several queues, and only its last stage frees the items.
  * The blocks of a channel itself (nodes, chunks) live exactly as long as an item is in that channel. So those
  * whose wait is about that of the items say between which threads the items wait. */
+#include "findings/made_together.h"
 #include "findings/queue_parts.h"
 
 #include "findings/site_names.h"
@@ -25,6 +26,7 @@
 /* Two sites feed one queue if births and frees begin and end together: within this part of the
  * time from first birth to last free. */
 #define QUEUE_SAME_TIME 0.1
+#define ITEM_COUNTS_WITHIN 0.02
 /* A channel's own blocks: small nodes, as many as there are items, or chunks of several items each. */
 #define CARRIER_LARGEST_NODE 64
 #define CARRIER_CHUNK 0.125
@@ -69,6 +71,18 @@ static bool is_carrier(const struct profile *p, const struct queue_place *a,
 		own->allocated_bytes / own->allocations <= CARRIER_LARGEST_NODE);
 }
 
+/* Whether each item has one block of both: made in turn by one thread, and waiting as long. Others may free them: the
+ * worker drops the request, who waits for the task drops the task. */
+static bool in_one_item(const struct queue_places *q, const struct queue_place *a,
+			const struct queue_place *b)
+{
+	double wait = a->waits.wait_mean_ns;
+	return near(a->made, b->made, ITEM_COUNTS_WITHIN * (double)a->made) &&
+	       fabs(wait - b->waits.wait_mean_ns) <= QUEUE_SAME_TIME * wait &&
+	       queue_same_producer(q, a, b) &&
+	       made_together(q->d->p, a->site, b->site, 1) == TOGETHER_IN_ORDER;
+}
+
 static bool same_queue(const struct queue_places *q, const struct queue_place *a,
 		       const struct queue_place *b)
 {
@@ -80,7 +94,8 @@ static bool same_queue(const struct queue_places *q, const struct queue_place *a
 	       near(x->last_birth_ns, y->last_birth_ns, within) &&
 	       (carrier || near(x->first_free_ns, y->first_free_ns, within)) &&
 	       near(x->last_free_ns, y->last_free_ns, within) &&
-	       (queue_same_consumer(q, a, b) || (carrier && queue_same_producer(q, a, b)));
+	       (queue_same_consumer(q, a, b) || (carrier && queue_same_producer(q, a, b)) ||
+		in_one_item(q, a, b));
 }
 
 /* The channel in which the items wait, if its blocks pass between other threads than the items: the one whose

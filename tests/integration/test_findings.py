@@ -302,7 +302,7 @@ def test_cache_that_warms_up(compiled, record):
     found, _ = findings(record, [compiled("growth_shapes.c"), "warms-up"])
     f = only(found, "growing-site")
     # 2,000 places asked 2,000 times: the later half stores 0.79 of its share.
-    assert f["severity"] == "medium" and 0.7 < f["evidence"]["late_growth_share"] < 0.88
+    assert f["severity"] == "medium" and 0.7 < f["evidence"]["late_growth_share"] < 0.9
     assert "a cache that warms up" in f["summary"]
 
 
