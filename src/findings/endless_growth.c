@@ -7,8 +7,10 @@
  * first function of a thread). There they must also have made equally many blocks, in step.
  *
  * Not all growth is a leak. What heft sees of a store that is being filled, or of a cache that warms up, is the
- * same: every request leaves something behind. Two signs make it doubtful, and the finding at most medium:
+ * same: every request leaves something behind. Three signs make it doubtful, and the finding at most medium:
  *
+ *   the program was done       it ended by itself, after less than a minute: a program that works through its input
+ *                              with a window of buffers, and fills a table meanwhile, looks the same as a server.
  *   nothing else is replaced   heft knows of a steady pace only because the program did not end by itself. A
  *                              program that loads data until somebody stops it looks the same. If the kernel
  *                              killed it for lack of memory, that does not matter any more.
@@ -219,7 +221,7 @@ int endless_merge(struct diagnosis *d, struct endless *list, uint32_t count)
 }
 
 /* What is known of the growth, from the surest on */
-enum pattern { WITHOUT_END, AT_END, SLOWS_DOWN, UNTIL_STOPPED };
+enum pattern { WITHOUT_END, AT_END, SLOWS_DOWN, UNTIL_STOPPED, UNTIL_DONE };
 
 static enum pattern pattern_of(const struct profile *p, const struct endless *e)
 {
@@ -227,7 +229,11 @@ static enum pattern pattern_of(const struct profile *p, const struct endless *e)
 		return AT_END;
 	if (e->late < ENDLESS_LEAST_LATE)
 		return SLOWS_DOWN;
-	return e->paced || p->run.oom_killed ? WITHOUT_END : UNTIL_STOPPED;
+	if (p->run.oom_killed)
+		return WITHOUT_END;
+	if (!endless_did_not_end(p) && p->run.duration_ns < ENDLESS_SERVICE_NS)
+		return UNTIL_DONE;
+	return e->paced ? WITHOUT_END : UNTIL_STOPPED;
 }
 
 /* Marks the sites of one part, or of the only function. */
@@ -240,7 +246,9 @@ static void explain(struct diagnosis *d, uint32_t site, enum told told)
 
 void endless_explain(struct diagnosis *d, const struct endless *e)
 {
-	enum told told = pattern_of(d->p, e) == WITHOUT_END ? TOLD_EXPLAINED : TOLD_TO_GROW;
+	enum pattern pattern = pattern_of(d->p, e);
+	enum told told = pattern == WITHOUT_END || pattern == UNTIL_DONE ? TOLD_EXPLAINED
+									 : TOLD_TO_GROW;
 	explain(d, e->site, told);
 	for (uint32_t i = 0; i < e->part_count; i++)
 		explain(d, e->parts[i].site, told);
@@ -270,6 +278,7 @@ static const char *how_it_grows(struct diagnosis *d, enum pattern pattern)
 			       : "grows without end";
 	case AT_END: return "grows as long as the program runs";
 	case SLOWS_DOWN: return "still grows, but more and more slowly";
+	case UNTIL_DONE: return "grew until the program was done";
 	case UNTIL_STOPPED: break;
 	}
 	if (run->end == PROFILE_END_RUNNING || run->end == PROFILE_END_DETACHED)
@@ -289,6 +298,9 @@ static const char *doubt_about(enum pattern pattern)
 	if (pattern == UNTIL_STOPPED)
 		return "; a store that is being filled grows like this too: nothing else that the "
 		       "program keeps shows a steady pace";
+	if (pattern == UNTIL_DONE)
+		return "; a table that the program fills while it works through its input grows "
+		       "like this too";
 	return "";
 }
 
@@ -296,8 +308,14 @@ static const char *advice_on(enum pattern pattern)
 {
 	switch (pattern) {
 	case AT_END:
-		return "Free each block when it is no longer needed, not at the end: the longer "
-		       "the program runs, the more it holds.";
+		return "If the program does not need all of these blocks until its end, free each "
+		       "when it is no longer needed: the longer the program runs, the more it "
+		       "holds.";
+	case UNTIL_DONE:
+		return "If the program needs all of these blocks until its end, this is no leak. "
+		       "If "
+		       "it serves requests, find who should free these blocks, or put a limit on "
+		       "what keeps them.";
 	case SLOWS_DOWN:
 		return "If this is a cache, see that it has a limit. Record a longer run: if it "
 		       "still grows then, find who should free these blocks.";
@@ -337,7 +355,8 @@ struct draft endless_draft(struct diagnosis *d, struct endless *e)
 				   ? "hardly anything is freed"
 				   : diagnosis_text(d, "%s of its blocks were freed",
 						    words_percent(freed).text);
-	double limit_ns = e->freed_at_end ? 0 : time_to_limit_ns(p, e->rate);
+	double limit_ns = e->freed_at_end || pattern == UNTIL_DONE ? 0
+								   : time_to_limit_ns(p, e->rate);
 	double error95 = estimate_error95(e->rate_variance);
 	const char *limit = "", *within = "", *parts = "", *how = how_it_grows(d, pattern);
 	if (error95 > 0)

@@ -402,6 +402,30 @@ static void merge_judged(struct findings *f, const struct profile *p, uint32_t f
 	f->count = kept;
 }
 
+/* "one of 4 processes of this program" becomes "one of 3 processes that show this". */
+static int tell_processes(struct findings *f)
+{
+	static const char begins[] = ", one of ", ends[] = " of this program: ";
+	struct diagnosis d = {.out = f, .pool = f->pool};
+	for (uint32_t i = 0; i < f->count; i++) {
+		const struct evidence *processes = processes_of(&f->list[i]);
+		const char *end = strstr(f->list[i].summary, ends), *begin = NULL;
+		for (const char *at = f->list[i].summary;
+		     end && (at = strstr(at, begins)) && at < end; at++)
+			begin = at;
+		if (!processes || processes->number < 2 || !begin)
+			continue;
+		f->list[i].summary = diagnosis_text(
+			&d, "%.*s, one of %s that show this: %s", (int)(begin - f->list[i].summary),
+			f->list[i].summary,
+			words_many(processes->number, "process", "processes").text,
+			end + sizeof ends - 1);
+		if (!f->list[i].summary)
+			return HEFT_ENOMEM;
+	}
+	return 0;
+}
+
 static int judge_process(struct findings *f, const struct profile *p,
 			 const struct profile_judged *j)
 {
@@ -432,6 +456,8 @@ int findings_new(struct findings **out, const struct profile *p)
 		rc = diagnose(f, p, p, several ? OF_ALL : OF_ALL | OF_ONE);
 	for (uint32_t i = 0; i < p->judged_count && rc == 0; i++)
 		rc = judge_process(f, p, &p->judged[i]);
+	if (rc == 0)
+		rc = tell_processes(f);
 	if (rc < 0) {
 		findings_free(f);
 		return rc;

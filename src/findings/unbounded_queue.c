@@ -27,6 +27,8 @@
  * time from first birth to last free. */
 #define QUEUE_SAME_TIME 0.1
 #define ITEM_COUNTS_WITHIN 0.02
+/* Items that came within this part of the time that it took to take them out came at once. */
+#define QUEUE_BURST 0.2
 /* A channel's own blocks: small nodes, as many as there are items, or chunks of several items each. */
 #define CARRIER_LARGEST_NODE 64
 #define CARRIER_CHUNK 0.125
@@ -374,10 +376,17 @@ static int report_group(struct diagnosis *d, const struct queue_places *q, uint3
 	draft_rule(&f, &r);
 	f.finding.severity = is_endless(q, g.main) ? FINDING_HIGH : severity_of(d, g.backlog_bytes);
 	f.finding.summary = summary_of(d, &g, &e, arrival, service, growth, share);
+	/* A list of work that is known from the start looks like a quick producer. */
+	bool burst = (double)(g.last_birth_ns - g.first_birth_ns) <=
+		     QUEUE_BURST * (double)(g.last_free_ns - g.first_free_ns);
 	f.finding.advice = diagnosis_text(
-		d, "Bound the queue so that the producer waits (or drops) when it is full, or let "
-		   "the consumer take several items at a time. Copying less into each item does "
-		   "not help.");
+		d,
+		"Bound the queue so that the producer waits (or drops) when it is full, or let "
+		"the consumer take several items at a time. Copying less into each item does "
+		"not help.%s",
+		burst ? " If this is a list of work that is known from the start, make each item "
+			"when its turn comes."
+		      : "");
 	draft_text(&f, "producer_function", function_of(p, e.producer));
 	draft_texts(&f, "producer_threads", e.producers.texts, e.producers.count);
 	draft_text(&f, "consumer_function", function_of(p, e.consumer));

@@ -38,7 +38,7 @@ def test_one_leaking_worker_is_named(record, shapes):
     f = only(found, "growing-site")
     e = f["evidence"]
     assert (e["pid"], e["processes"], e["function"], e["freed"]) == (leaking, 1, "hold", "never")
-    assert f["severity"] == "high"
+    assert f["severity"] == "medium"  # the workers end by themselves
     # 2,000 blocks of 1,000 bytes, and of no other process.
     assert e["allocations"] == 2000 and 1500000 < e["level_bytes"] <= 2000000
     assert f["summary"].startswith(f"in process_shapes prefork (pid {leaking}), one of 5 processes of this "
@@ -55,6 +55,7 @@ def test_workers_that_all_leak_are_one_finding(record, shapes):
     assert (e["processes"], e["function"], e["allocations"]) == (4, "hold", 2000)
     assert e["level_bytes"] <= 2000000 and rep["totals"]["left_bytes"] >= 8000000
     assert e["pid"] in {p["pid"] for p in rep["processes"]}
+    assert "one of 4 processes that show this: memory from hold" in f["summary"]
 
 
 def test_two_programs_beside_each_other(record, compiled):

@@ -138,3 +138,13 @@ def test_crates_without_a_bound(crates, record, case):
 def test_crates_with_a_bound(crates, record, case, bound):
     _, rep = record([crates, case, bound])
     assert queues(rep) == []
+
+
+def test_items_with_optional_parts(compiled, record):
+    """An item is counted once, whatever parts it has."""
+    done, rep = record([compiled("optional_parts.c", flags=["-pthread"]), "3000"])
+    assert done.returncode == 0
+    (f,) = [f for f in rep["findings"] if f["kind"] == "unbounded-queue"]
+    e = f["evidence"]
+    assert (e["items"], e["producer_function"]) == (3000, "make_item")
+    assert 1000 < e["backlog_items"] <= 3000 and e["service_ns"] > 100000

@@ -207,7 +207,7 @@ def test_a_leak_is_found(compiled, tmp_path, end, status):
     found = growing(rep)
     assert len(found) == 1, rep["findings"]
     site = named(rep, "leak_one")
-    assert found[0]["site"] == site["id"] and found[0]["severity"] == "high"
+    assert found[0]["site"] == site["id"] and found[0]["severity"] == ("high" if status else "medium")
     evidence = found[0]["evidence"]
     # 12 MB in 2.4 s or, on a slow machine, a little more.
     rate = evidence["bytes_per_second"] * rep["duration_ns"] / 1e9
@@ -219,7 +219,8 @@ def test_a_leak_is_found(compiled, tmp_path, end, status):
     session = named(rep, "serve")
     assert session["old_share"] == 0
     assert session["age_ns"]["p50"] < site["age_ns"]["p50"] / 2
-    assert "grows without end" in text("report", path)
+    how = "grows without end" if status else "grew until the program was done"
+    assert how in " ".join(text("report", path).split())
 
 
 # The program waits most of the time: its growth is judged by what it allocated, not by the clock.

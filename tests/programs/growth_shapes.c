@@ -119,7 +119,8 @@ NOINLINE static void grow_until_told(void)
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
-	int leak = !strcmp(mode, "leak"), at_end = !strcmp(mode, "leak-freed-at-end");
+	int stopped = !strcmp(mode, "leak-killed");
+	int leak = stopped || !strcmp(mode, "leak"), at_end = !strcmp(mode, "leak-freed-at-end");
 	int arena = !strcmp(mode, "arena"), lru = !strcmp(mode, "lru");
 	int tables = !strcmp(mode, "tables"), loader = !strcmp(mode, "loader");
 	int freed = !strcmp(mode, "freed-then-killed"), waits = !strcmp(mode, "waits-then-killed");
@@ -171,7 +172,7 @@ int main(int argc, char **argv)
 		pause_us(150);
 	if (at_end || arena || freed)
 		free_kept();
-	if (killed)
+	if (killed || stopped)
 		raise(last);
 	say("done\n");
 	return last;

@@ -119,9 +119,34 @@ static struct profile *server(uint64_t duration_ns)
 	return p;
 }
 
+/* A server that somebody ended. */
+static struct profile *stopped_server(uint64_t duration_ns)
+{
+	struct profile *p = server(duration_ns);
+	p->run.end = PROFILE_END_SIGNAL;
+	p->run.signal = 15;
+	return p;
+}
+
+/* One that ends by itself soon may have worked through its input. */
+TEST(test_program_that_was_done)
+{
+	const uint64_t seconds[] = {2, 120};
+	for (int i = 0; i < 2; i++) {
+		struct profile *p = server(seconds[i] * (uint64_t)SECOND);
+		struct findings *f = diagnose(p, 0);
+		const struct finding *g = findings_get(f, 0);
+		assert_int_equal(g->kind, FINDING_GROWING_SITE);
+		assert_int_equal(g->severity, i ? FINDING_HIGH : FINDING_MEDIUM);
+		expect_text(g->summary,
+			    i ? "grows without end" : "grew until the program was done");
+		done(f, p);
+	}
+}
+
 TEST(test_leaking_server)
 {
-	struct profile *p = server(2 * (uint64_t)SECOND);
+	struct profile *p = stopped_server(2 * (uint64_t)SECOND);
 	struct findings *f = diagnose(p, 0);
 	assert_int_equal(findings_count(f), 1);
 	const struct finding *g = findings_get(f, 0);
@@ -141,7 +166,7 @@ TEST(test_leaking_server)
 /* 22,577,152 bytes in use at the peak, 10,240,000 more a second: a limit of 60 MiB is 3.94 s away. */
 TEST(test_time_to_the_limit)
 {
-	struct profile *p = server(2 * (uint64_t)SECOND);
+	struct profile *p = stopped_server(2 * (uint64_t)SECOND);
 	p->run.memory_limit_bytes = 60 << 20;
 	p->run.limit_is_cgroup = true;
 	struct findings *f = diagnose(p, 0);
@@ -406,7 +431,7 @@ TEST(test_no_churn)
 TEST(test_order)
 {
 	/* The leak is high whatever its size; of the rest, the larger first within a severity. */
-	struct profile *p = server(2 * (uint64_t)SECOND);
+	struct profile *p = stopped_server(2 * (uint64_t)SECOND);
 	add_site(p, "main:9 conn_new:4", 100, 40000);
 	add_site(p, "main:9 conn_new:5", 100, 40000);
 	add_site(p, "main:9 page_new:4", 40, 50000);
