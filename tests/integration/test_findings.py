@@ -331,6 +331,8 @@ def test_copied_rows(compiled, record, tmp_path, mode, by, of):
     e = f["evidence"]
     assert (e["function"], e["original_function"], e["sizes"]) == (by, of, "same-order")
     assert (e["blocks"], e["copied_bytes"], f["bytes"]) == (6000, size, size)
+    # Without a name, only lengths agree: that is a hint.
+    assert ("may be copies" in f["summary"]) == (f["severity"] == "low")
     assert abs(e["share"] - size / rep["totals"]["peak_bytes"]) < 1e-4
     if mode == "strdup":  # the name and the exact sum are enough
         out = tmp_path / "out.pprof"
@@ -353,7 +355,8 @@ MARKS = sum(4 * (1 + i % 9) for i in range(5000))
 # What push_back made as its array grew is at another place: 13 records of 5,000.
 @pytest.mark.parametrize("mode, by, of, blocks, sizes", [
     ("pushed", "keep_pushed", "load_and_push", 3 * 5000, "nearly-same"),
-    ("joined", "keep_joined", "join_words", 5000, "without-room")])
+    ("joined", "keep_joined", "join_words", 5000, "without-room"),
+    ("assigned", "keep_assigned", "word", 3 * 5000, "with-room")])
 @pytest.mark.parametrize("opt", ["-O0", "-O2"])
 def test_unequal_copies(compiled, record, mode, by, of, blocks, sizes, opt):
     found, _ = findings(record, [compiled("copied_records.cc", flags=[opt], output=f"copied_records{opt}"), mode])
