@@ -119,7 +119,9 @@ enum together made_together(const struct profile *p, uint32_t reference, uint32_
 		return TOGETHER_IN_ORDER;
 	enum together order = made_in_turn(p, reference, site, k);
 	enum together course = in_course(p, reference, site, k);
-	if (order == TOGETHER_NOT || course == TOGETHER_NOT)
+	/* The course of a site that was seen on several stacks may lack some of them while they were small: it does
+	 * not refute what the order shows. */
+	if (order == TOGETHER_NOT || (course == TOGETHER_NOT && order != TOGETHER_IN_ORDER))
 		return TOGETHER_NOT;
 	return order > course ? order : course;
 }

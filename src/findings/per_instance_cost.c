@@ -38,6 +38,8 @@
 #define INSTANCE_MOST_UNSEEN 16
 /* The share of the parts in all bytes that are live under the activation. */
 #define INSTANCE_LEAST_COVERAGE 0.8
+/* Two objects have about the same bytes. */
+#define INSTANCE_SAME_BYTES 0.95
 /* An outer activation is the object only if it has this much more. */
 #define INSTANCE_OUTER_GAIN 1.02
 /* The chunk of a pool is smaller than a power of two by the allocator's header and its own. */
@@ -67,8 +69,9 @@ struct object {
 	uint64_t instances, bytes, blocks, slack;
 	uint64_t all; /* bytes that are live under the activation */
 	uint32_t parts;
-	bool outermost; /* main, or the function of a thread: everything is under it */
-	bool direct;    /* a part that each object has once is made directly in the activation */
+	uint32_t agreeing; /* parts that have exactly one block for each instance */
+	bool outermost;    /* main, or the function of a thread: everything is under it */
+	bool direct;       /* a part that each object has once is made directly in the activation */
 	bool taken;
 };
 
@@ -291,13 +294,28 @@ static uint64_t blocks_in_each(const struct profile *p, const struct object *o,
 
 /* ---- the object of an activation */
 
+/* Whether o is more of an object than the best so far. A part that is half made at the peak has another count than
+ * the rest: with about the same bytes, the count that most parts have is right. With the same bytes, more instances
+ * are better: a pair of objects is not an object. */
+static bool is_better(const struct object *o, const struct object *best)
+{
+	if ((double)o->bytes < INSTANCE_SAME_BYTES * (double)best->bytes)
+		return false;
+	if ((double)best->bytes < INSTANCE_SAME_BYTES * (double)o->bytes)
+		return true;
+	if (o->agreeing != best->agreeing)
+		return o->agreeing > best->agreeing;
+	return o->bytes > best->bytes ||
+	       (o->bytes == best->bytes && o->instances > best->instances);
+}
+
 static void try_reference(const struct profile *p, const struct member *members, uint32_t reference,
 			  struct object *best)
 {
 	struct object o = *best;
 	o.reference = reference;
 	o.instances = p->sites[reference].peak_blocks;
-	o.bytes = o.blocks = o.slack = o.parts = 0;
+	o.bytes = o.blocks = o.slack = o.parts = o.agreeing = 0;
 	o.direct = false;
 	for (uint32_t i = o.first; i < o.first + o.count && !o.direct; i++)
 		o.direct = members[i].direct && !is_pool_chunk(&p->sites[members[i].site]) &&
@@ -310,9 +328,9 @@ static void try_reference(const struct profile *p, const struct member *members,
 		o.blocks += s->peak_blocks;
 		o.slack += s->peak_slack_bytes;
 		o.parts++;
+		o.agreeing += s->peak_blocks == o.instances;
 	}
-	/* With the same bytes, more instances are better: a pair of objects is not an object. */
-	if (o.bytes > best->bytes || (o.bytes == best->bytes && o.instances > best->instances))
+	if (is_better(&o, best))
 		*best = o;
 }
 
