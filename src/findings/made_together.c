@@ -120,8 +120,10 @@ enum together made_together(const struct profile *p, uint32_t reference, uint32_
 	enum together order = made_in_turn(p, reference, site, k);
 	enum together course = in_course(p, reference, site, k);
 	/* The course of a site that was seen on several stacks may lack some of them while they were small: it does
-	 * not refute what the order shows. */
-	if (order == TOGETHER_NOT || (course == TOGETHER_NOT && order != TOGETHER_IN_ORDER))
+	 * not refute that the blocks of two sites were made in turn. (32 items for each chunk of a channel are made in
+	 * turn, too, and live apart.) */
+	if (order == TOGETHER_NOT ||
+	    (course == TOGETHER_NOT && (order != TOGETHER_IN_ORDER || k > 1)))
 		return TOGETHER_NOT;
 	return order > course ? order : course;
 }
