@@ -9,6 +9,7 @@
 #include "cli/selection.h"
 #include "cli/view_files.h"
 #include "hosted/program_name.h"
+#include "hosted/whole_io.h"
 #include "http/http.h"
 #include "pages/routes_view.h"
 #include "record/recording_of.h"
@@ -166,12 +167,40 @@ static void say(const char *text)
 	cli_error("%s", text);
 }
 
-/* Starts a browser if there is a screen, without its output. */
-static void open_browser(const char *url)
+static bool has_screen(void)
 {
 	const char *x = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
-	if (!((x && *x) || (wayland && *wayland)))
+	return (x && *x) || (wayland && *wayland);
+}
+
+/* Makes a file that leads to the page, which only this user may read. The address has the token, and everybody sees
+ * the arguments of a command. *path becomes "" if there is none. */
+static void make_way_in(const char *url, char *path, size_t size)
+{
+	const char *dir = getenv("XDG_RUNTIME_DIR");
+	char page[512];
+	if (!dir || *dir != '/' || access(dir, W_OK) < 0)
+		dir = "/tmp";
+	snprintf(path, size, "%.3900s/heft-view-XXXXXX.html", dir);
+	int fd = mkostemps(path, 5, O_CLOEXEC); /* mode 0600 */
+	if (fd < 0) {
+		*path = 0;
 		return;
+	}
+	snprintf(page, sizeof page,
+		 "<!doctype html><meta charset=\"utf-8\"><title>heft</title>"
+		 "<script>location.replace(\"%s\")</script><a href=\"%s\">heft view</a>\n",
+		 url, url);
+	if (!write_whole(fd, page, strlen(page))) {
+		unlink(path);
+		*path = 0;
+	}
+	close(fd);
+}
+
+/* Starts a browser, without its output. */
+static void open_browser(const char *path)
+{
 	signal(SIGCHLD, SIG_IGN); /* heft does not wait for the browser */
 	pid_t pid = fork();
 	if (pid != 0)
@@ -186,7 +215,7 @@ static void open_browser(const char *url)
 	signal(SIGCHLD, SIG_DFL);
 	http_restore_file_limit();
 	setpgid(0, 0); /* Ctrl-C ends heft, not the browser */
-	execlp("xdg-open", "xdg-open", url, (char *)NULL);
+	execlp("xdg-open", "xdg-open", path, (char *)NULL);
 	_exit(127);
 }
 
@@ -194,7 +223,7 @@ static int serve(struct view_command *c, const sigset_t *ends, struct heft_error
 {
 	struct routes_view routes;
 	struct http_server *server = NULL;
-	char token[33], url[160];
+	char token[33], url[160], way_in[PATH_MAX] = "";
 	int signal_number;
 	http_make_token(token);
 	routes_view_init(&routes, c->recordings, c->count);
@@ -218,12 +247,16 @@ static int serve(struct view_command *c, const sigset_t *ends, struct heft_error
 	if (rc == 0 && !c->quiet)
 		cli_putf(stderr, "heft: serving %s at the address above; Ctrl-C ends it\n",
 			 c->count == 1 ? view_recording_name(c->recordings[0]) : "the recordings");
-	if (rc == 0 && !c->no_open)
-		open_browser(url);
+	if (rc == 0 && !c->no_open && has_screen())
+		make_way_in(url, way_in, sizeof way_in);
+	if (*way_in)
+		open_browser(way_in);
 	if (rc == 0)
 		while (sigwait(ends, &signal_number) != 0)
 			;
 	http_server_stop(server);
+	if (*way_in)
+		unlink(way_in);
 	return rc;
 }
 

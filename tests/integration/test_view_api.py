@@ -593,3 +593,24 @@ def test_html_is_never_large(tmp_path):
     assert tree["sum"] == sites["sum"] == sum(s[2] for s in stacks)
     assert tree["pruned_nodes"] > 0 and tree["smaller"]
     assert any("tree nodes beyond" in words for words in documents["/api/r/1/summary"]["pruned"])
+
+
+def test_the_token_is_in_no_command_line(recordings, tmp_path):
+    """The browser's opener gets a file that only the user may read, and that is gone in the end."""
+    opener, asked = tmp_path / "bin" / "xdg-open", tmp_path / "asked"
+    opener.parent.mkdir()
+    opener.write_text(f'#!/bin/sh\necho "$@" > {asked}.new\nmv {asked}.new {asked}\n')
+    opener.chmod(0o755)
+    process = start([HEFT, "view", "--port", "0", recordings / "queue.heft"],
+                    env={"DISPLAY": ":99", "XDG_RUNTIME_DIR": str(tmp_path),
+                         "PATH": f"{opener.parent}:{os.environ['PATH']}"})
+    url = process.stdout.readline().decode().strip()
+    token = re.search(r"token=(\w+)", url)[1]
+    wait_until(asked.exists)
+    (path,) = asked.read_text().split()
+    assert token not in path and path.startswith(str(tmp_path))
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert f'location.replace("{url}")' in open(path).read()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 0 and not os.path.exists(path)
