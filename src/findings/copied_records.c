@@ -244,8 +244,13 @@ static bool is_copy(const struct copies *c, uint32_t copy, uint32_t original, en
 		return false;
 	if (!named && !came_before(p, o, u))
 		return false;
-	*m = (struct match){
-		.copy = copy, .count = 1, .in_order = in_order, .named = mine == COPIES_OBJECTS};
+	*m = (struct match){.copy = copy,
+			    .count = 1,
+			    .in_order = in_order,
+			    .named = mine == COPIES_OBJECTS,
+			    .varied = varied,
+			    .text = odd,
+			    .elsewhere = elsewhere};
 	m->originals[0] = original;
 	if (!varied)
 		return named && elsewhere && u->blocks >= COPIES_LEAST_ALIKE;
@@ -489,9 +494,16 @@ static int report_place(struct copies *c, uint32_t first, bool *told)
 			   share_of(bytes, p->totals.peak_bytes), COPIES_LEAST_PEAK_SHARE))
 		return 0;
 	if (!rule_fact(&r, "a function on the stack of the copies copies by its name",
-		       "no function there copies by its name", named))
+		       "no function there copies by its name", named)) {
+		const struct match *m = &c->matches[first];
 		rule_fact(&r, "both places have the same sizes in the same order",
 			  "the sizes come in another order", in_order);
+		rule_fact(&r, "the sizes vary", "all blocks have one size", m->varied);
+		rule_fact(&r, "the sizes are those of text: many are no multiples of 4",
+			  "nearly all sizes are multiples of 4", m->text);
+		rule_fact(&r, "another function makes the originals", "one function makes both",
+			  m->elsewhere);
+	}
 	qsort(parts, count, sizeof *parts, by_bytes);
 	for (uint32_t i = 0; i < count; i++)
 		parts[i].share = share_of(parts[i].bytes, bytes);

@@ -28,6 +28,8 @@ enum likeness { LIKE_SAME, LIKE_NEARLY, LIKE_SMALLER, LIKE_LARGER, LIKENESSES };
 struct match {
 	uint32_t copy, originals[COPIES_ORIGINALS], count;
 	bool in_order, named;
+	bool varied, text,
+		elsewhere; /* sizes differ, are those of text; another function makes the copies */
 	enum likeness like;
 	uint32_t place; /* the node that names who copies */
 };
