@@ -415,7 +415,8 @@ static void choose(const struct profile *p, const struct activations *a, struct 
 							 p->stacks.nodes[list[k].rep].frame);
 			first = k;
 		}
-		if (one_constructor ||
+		/* A function without a name tells nobody what the object is. */
+		if (one_constructor || (inner_bytes && node_is_nameless(p, list[i].rep)) ||
 		    (double)list[i].bytes <= INSTANCE_OUTER_GAIN * (double)inner_bytes)
 			continue;
 		for (uint32_t k = 0; k < i; k++)
