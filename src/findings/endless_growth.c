@@ -296,8 +296,8 @@ static const char *doubt_about(enum pattern pattern)
 		return "; a cache that warms up, or a store that is being filled, grows like this "
 		       "too";
 	if (pattern == UNTIL_STOPPED)
-		return "; a store that is being filled grows like this too: nothing else that the "
-		       "program keeps shows a steady pace";
+		return "; a store that is being filled grows like this too, and heft sees nothing "
+		       "else that is replaced at a constant level";
 	if (pattern == UNTIL_DONE)
 		return "; a table that the program fills while it works through its input grows "
 		       "like this too";
