@@ -481,6 +481,13 @@ static int open_dir(struct agent *a, struct heft_error *err)
 	a->dir.fd = open(a->o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (a->dir.fd < 0)
 		return heft_fail_errno(err, "cannot open the session directory %s", a->o->dir);
+	struct stat st;
+	if (fstat(a->dir.fd, &st) || (st.st_uid != geteuid() && st.st_uid != 0))
+		return heft_fail(err, HEFT_EREFUSED,
+				 "the session directory %s belongs to another user\n"
+				 "Its owner could replace what the agent reads there. --dir names "
+				 "another directory.",
+				 a->o->dir);
 	if (flock(a->dir.fd, LOCK_EX | LOCK_NB))
 		return heft_fail(
 			err, HEFT_EREFUSED,

@@ -150,6 +150,9 @@ bool session_file_name(const char *name, int32_t *pid, uint64_t *start_tsc)
 	*start_tsc = 0;
 	if (!first || first > 8 || !second || second > 16 || name[first + 1 + second])
 		return false;
+	/* One process has one name: with leading zeros a file would pass for that of another. */
+	if (name[0] == '0' || (name[first + 1] == '0' && second > 1))
+		return false;
 	*pid = (int32_t)strtoul(name, NULL, 16);
 	*start_tsc = strtoull(name + first + 1, NULL, 16);
 	return *pid > 0;

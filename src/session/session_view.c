@@ -5,6 +5,7 @@
 
 #include "session/session_guard.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,10 @@ int session_view_open(struct session_view *v, int dirfd, const char *name, struc
 {
 	memset(v, 0, sizeof *v);
 	v->fd = -1;
-	int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	/* Who has a lease on the file would make others wait for it, as a FIFO does. */
+	int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 && errno == EWOULDBLOCK)
+		return HEFT_ENOTFOUND; /* later, perhaps */
 	if (fd < 0)
 		return heft_fail_errno(err, "session file %s", name);
 	struct stat st;

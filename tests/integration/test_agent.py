@@ -1,6 +1,7 @@
 """heft agent: programs that nobody started with heft, served while they run and saved when they end.
 Blocks are so much larger than the rate that every one is sampled: what comes out is exact."""
 
+import fcntl
 import os
 import random
 import re
@@ -8,6 +9,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -460,3 +462,47 @@ def test_files_that_somebody_only_holds_open(agent, compiled):
     assert len(agent.files()) == 50
     for f in held:
         f.close()
+
+
+def test_files_that_nobody_can_open_hold_nothing_up(agent, compiled):
+    """A lease makes whoever opens the file wait for its owner, up to 45 s. A FIFO waits for its other end."""
+    leased = agent.dir / "7ffffff0.1"
+    with open(leased, "wb") as file:
+        file.truncate(1 << 20)
+    holder = os.open(leased, os.O_RDWR)
+    fcntl.fcntl(holder, fcntl.F_SETSIG, signal.SIGURG)  # told of each try, and does nothing
+    fcntl.fcntl(holder, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    os.mkfifo(agent.dir / "7ffffff1.1")
+    began = time.monotonic()
+    service = agent.service(compiled("service.c"))
+    service.do(f"keep 20 {BLOCK}")
+    assert live_in(agent.heap(service.pid), "keep_block") == (20 * BLOCK, 20)
+    service.end()
+    agent.ended(service.pid)
+    assert time.monotonic() - began < 30
+    fcntl.fcntl(holder, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    os.close(holder)
+    leased.unlink()
+    (agent.dir / "7ffffff1.1").unlink()
+
+
+def test_a_name_with_leading_zeros_is_no_session(agent, compiled):
+    """It would pass for the file of another process, which a restarted agent would remove."""
+    service = agent.service(compiled("service.c"))
+    service.do(f"keep 20 {BLOCK}")
+    (own,) = agent.files()
+    alias = agent.dir / ("0" + os.path.basename(own))
+    shutil.copyfile(agent.dir / os.path.basename(own), alias)
+    agent.stop()
+    agent.begin()
+    assert live_in(agent.heap(service.pid), "keep_block") == (20 * BLOCK, 20)
+    assert (agent.dir / os.path.basename(own)).exists()
+    alias.unlink()
+    service.end()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
+def test_a_directory_of_another_user_is_refused(tmp_path):
+    os.chown(tmp_path, 65534, 65534)
+    done = run([HEFT, "agent", "--dir", tmp_path, "--listen", ":0", "--output-dir", tmp_path / "out"])
+    assert done.returncode == 1 and b"belongs to another user" in done.stderr
