@@ -4,8 +4,10 @@
  * on a disk the kernel would write every page of them out. It is ours alone
  * (0700), except for root: a service started by root drops its privileges and
  * then forks or executes, and its new process still has to leave its file here.
- * So root's directory may be written, though not listed, by others (1733); the
- * recorder takes what it reads from there as hostile anyway.
+ * So root's directory may be written, though not listed, by others (1733). Its
+ * name is a random number inside a directory that nobody can list (0711): only the
+ * programs themselves know it, and strangers cannot put files there. The recorder
+ * takes what it reads from there as hostile anyway.
  *
  * Directories of recorders that were killed are cleaned up by the next one. */
 #include "session/session_dir.h"
@@ -21,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -41,17 +44,44 @@ static bool suitable(const char *base, bool memory_only)
 	return (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >= ROOM_BYTES;
 }
 
+static void empty(int fd, bool also_dirs)
+{
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	while (dir && (e = readdir(dir))) {
+		if (e->d_name[0] == '.' || !unlinkat(dirfd(dir), e->d_name, 0) || !also_dirs)
+			continue;
+		empty(openat(dirfd(dir), e->d_name,
+			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+		      false);
+		unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* Others cannot have put directories into one that only its owner may write. */
 static void empty_and_remove(const char *path)
 {
-	DIR *dir = opendir(path);
-	if (dir) {
-		struct dirent *e;
-		while ((e = readdir(dir)))
-			if (e->d_name[0] != '.')
-				unlinkat(dirfd(dir), e->d_name, 0);
-		closedir(dir);
-	}
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		empty(fd, !fstat(fd, &st) && !(st.st_mode & (S_IWGRP | S_IWOTH)));
 	rmdir(path);
+}
+
+/* Makes the directory that others may write to inside d->path. */
+static bool make_hidden(struct session_dir *d)
+{
+	uint64_t name;
+	size_t used = strlen(d->path);
+	if (getrandom(&name, sizeof name, 0) != sizeof name || chmod(d->path, 0711))
+		return false;
+	snprintf(d->path + used, sizeof d->path - used, "/%016" PRIx64, name);
+	d->hidden = !mkdir(d->path, 0700);
+	if (!d->hidden)
+		d->path[used] = 0;
+	return d->hidden && !chmod(d->path, 01733);
 }
 
 static void clean_up_after_the_dead(const char *base)
@@ -95,8 +125,13 @@ int session_dir_make(struct session_dir *d, struct heft_error *err)
 	snprintf(d->path, sizeof d->path, "%s/" PREFIX "%d-XXXXXX", base, getpid());
 	if (!mkdtemp(d->path))
 		return heft_fail_errno(err, "cannot make a session directory in %s", base);
-	if (geteuid() == 0)
-		chmod(d->path, 01733);
+	d->hidden = false;
+	d->fd = -1;
+	if (geteuid() == 0 && !make_hidden(d)) {
+		int rc = heft_fail_errno(err, "session directory %s", d->path);
+		session_dir_remove(d);
+		return rc;
+	}
 	d->fd = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	d->changed_ns = 0;
 	d->on_disk = !suitable(base, true);
@@ -170,6 +205,11 @@ void session_dir_remove(struct session_dir *d)
 	if (d->fd >= 0)
 		close(d->fd);
 	empty_and_remove(d->path);
+	char *outer = d->hidden ? strrchr(d->path, '/') : NULL;
+	if (outer) {
+		*outer = 0;
+		rmdir(d->path);
+	}
 	d->fd = -1;
 }
 

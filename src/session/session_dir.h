@@ -10,6 +10,7 @@
 struct session_dir {
 	char path[256];
 	int fd;
+	bool hidden;  /* it is inside another one of ours, which nobody else can list */
 	bool on_disk; /* not on a memory file system: every process takes longer to begin and end */
 	int64_t changed_ns; /* the directory's own time when it was last looked through */
 };
