@@ -302,8 +302,12 @@ def test_tokens(viewer):
 
 
 def test_other_hosts_and_origins(viewer):
-    for headers in {"Host": "evil.example"}, {"Host": f"evil.example:{viewer.port}"}, \
-            {"Origin": "http://evil.example"}, {"Origin": f"http://127.0.0.1:{viewer.port ^ 1}"}, \
+    for headers in {"Host": "evil.example"}, {"Host": f"evil.example:{viewer.port}"}:
+        answer = viewer.ask("/api/recordings", headers=headers, token=False)
+        assert answer.status == 403 and "does not answer to the name" in answer.text
+        # A page that only pretends to be heft's does not know the token.
+        assert viewer.ask("/api/recordings", headers=headers).status == 200
+    for headers in {"Origin": "http://evil.example"}, {"Origin": f"http://127.0.0.1:{viewer.port ^ 1}"}, \
             {"Origin": "null"}:
         assert viewer.ask("/api/recordings", headers=headers).status == 403, headers
     own = {"Host": f"127.0.0.1:{viewer.port}", "Origin": f"http://127.0.0.1:{viewer.port}"}
