@@ -56,6 +56,8 @@ static int fail_write(struct block_writer *w, int error)
 static int write_all(struct block_writer *w, const void *bytes, size_t n)
 {
 	int error = block_output_write(w->output, bytes, n);
+	if (error == ENOMEM) /* what was written before is whole */
+		return block_writer_no_memory(w);
 	return error ? fail_write(w, error) : 0;
 }
 
