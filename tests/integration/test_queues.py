@@ -26,10 +26,17 @@ def name(function):
 
 # ---- one thread does everything
 
+CALM_NS = 300_000_000  # a tenth of a second on an idle machine
+
+
 @pytest.mark.parametrize("mode, producer, consumer", [
     ("loop", "make_message", "on_writable"), ("inline", "run_inline", "run_inline")])
 def test_event_loop(compiled, record, mode, producer, consumer):
-    _, rep = record([compiled("event_loop.c"), mode])
+    # A program that is off its processor for most of its time has waits that no line explains.
+    for _ in range(5):
+        _, rep = record([compiled("event_loop.c"), mode])
+        if rep["duration_ns"] < CALM_NS:
+            break
     e = only_queue(rep)
     assert (e["producer_function"], e["consumer_function"]) == (producer, consumer)
     assert e["freed_by_others"] == 0
