@@ -69,7 +69,8 @@ def test_by_mouse(recordings, open_page, name):
         # The card's title is not repeated, and a sentence begins with a capital letter.
         title = finding["kind"].replace("-", " ") + ": "
         assert finding["summary"].removeprefix(title)[1:] in text(page, card)
-        assert "High" in text(page, card + " .severity")
+        # The server ends by itself, so that its growth may be data that it was meant to keep.
+        assert ("Medium" if name == "leak" else "High") in text(page, card + " .severity")
         totals = report["totals"]
         assert titles(page, ".four dd:nth-of-type(1)")[:3] == [
             exact(totals["peak_bytes"]), exact(totals["live_bytes"]), exact(totals["peak_rss_bytes"])]
