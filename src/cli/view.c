@@ -181,8 +181,8 @@ static void make_way_in(const char *url, char *path, size_t size)
 	char page[512];
 	if (!dir || *dir != '/' || access(dir, W_OK) < 0)
 		dir = "/tmp";
-	snprintf(path, size, "%.3900s/heft-view-XXXXXX.html", dir);
-	int fd = mkostemps(path, 5, O_CLOEXEC); /* mode 0600 */
+	bool fits = snprintf(path, size, "%s/heft-view-XXXXXX.html", dir) < (int)size;
+	int fd = fits ? mkostemps(path, 5, O_CLOEXEC) : -1; /* mode 0600 */
 	if (fd < 0) {
 		*path = 0;
 		return;

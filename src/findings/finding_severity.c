@@ -133,11 +133,12 @@ void finding_weigh(struct diagnosis *d, struct draft *draft)
 		f->severity_reason = diagnosis_text(
 			d,
 			"Growth is at most medium if it slows down, if all of it is freed in the "
-			"end, or if it may be a store that is being filled%s.",
+			"end, if the program was done within a minute, or if it may be a store "
+			"that is being filled%s.",
 			but ? but : "");
 	else if (f->kind == FINDING_COPIED_RECORDS && wanted < severity_of(d, f->bytes))
-		f->severity_reason = "No function that makes them copies by its name: only their "
-				     "lengths are the same.";
+		f->severity_reason = "No function that makes them has a name that says so: only "
+				     "their lengths are the same.";
 	else if (f->kind == FINDING_GROWTH_SLACK && wanted < severity_of(d, f->bytes))
 		f->severity_reason = diagnosis_text(
 			d, "Only some of the arrays were measured, and it may be less%s.",

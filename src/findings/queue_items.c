@@ -22,8 +22,9 @@
 #define ITEM_UNEQUAL 0.02
 /* A place with less than this part of the items' count holds several items in each block. */
 #define ITEM_CHUNK 0.125
-/* So many places of a group are looked at, the largest first: comparing all with all takes time. */
-#define ITEM_MOST_PLACES 100
+/* So many places of a group are looked at, the largest first: all are compared with all, once for each kind of item,
+ * and each comparison goes through the first blocks of both. */
+#define ITEM_MOST_PLACES 32
 /* The maker is common to parts with this share of the item's bytes. */
 #define ITEM_MAKER_SHARE 0.8
 

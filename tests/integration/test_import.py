@@ -12,6 +12,7 @@ import subprocess
 import pytest
 
 from harness import HEFT, PROGRAMS, REPOSITORY, allocator_library, bare, report, run, total
+from pprof_maker import number, text, varint
 
 GOLDEN = REPOSITORY / "tests" / "golden" / "import"
 N = 100  # blocks that hold() makes
@@ -417,3 +418,15 @@ def test_check_of_a_foreign_file(facts, tmp_path):
     assert done.returncode == 0, (done.stdout, done.stderr)
     (tmp_path / "budget").write_text(f"live_bytes in hold <= {N // 5 * 1000 - 1}\n")
     assert run([HEFT, "check", "--budget", tmp_path / "budget", dump]).returncode == 1
+
+
+def test_a_small_pprof_file_cannot_ask_for_billions_of_frames(tmp_path):
+    """One location of 40,000 lines, 20 times in each of 200 samples: 160 million frames in a file of 60 KB."""
+    lines = b"".join(text(4, number(1, 1) + number(2, i)) for i in range(40000))
+    out = [text(1, number(1, 1) + number(2, 2)), text(4, number(1, 1) + lines), text(5, number(1, 1) + number(2, 3))]
+    out += [text(2, text(1, varint(1) * 20) + text(2, varint(10)))] * 200
+    out += [text(6, s) for s in (b"", b"alloc_space", b"bytes", b"f")]
+    path = tmp_path / "bomb.pb.gz"
+    path.write_bytes(gzip.compress(b"".join(out), 1))
+    done = run([HEFT, "report", path], timeout=20)
+    assert done.returncode == 1 and b"expected fewer frames for a file of this size" in done.stderr
